@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/diag.h"
+
+#include <string.h>
+
+enum { DEFAULT_LIMIT = 20 };
+
+static bool printing(const Diag *d)
+{
+	return d->out && d->errors <= (d->limit ? d->limit : DEFAULT_LIMIT);
+}
+
+static void print(Diag *d, DiagLoc loc, const char *level, const char *colour, const char *fmt, va_list ap)
+{
+	const char *file = loc.file ? loc.file : d->file ? d->file : "dlcc";
+
+	if (d->colour)
+		fprintf(d->out, "\033[1m%s", file);
+	else
+		fputs(file, d->out);
+	if (loc.line)
+		fprintf(d->out, ":%d", loc.line);
+	if (d->colour)
+		fprintf(d->out, ": %s%s:\033[0m ", colour, level);
+	else
+		fprintf(d->out, ": %s: ", level);
+	if (loc.node && loc.op)
+		fprintf(d->out, "node \"%s\" (%s): ", loc.node, loc.op);
+	else if (loc.node)
+		fprintf(d->out, "\"%s\": ", loc.node);
+	vfprintf(d->out, fmt, ap);
+	fputc('\n', d->out);
+}
+
+bool diag_error(Diag *d, DiagLoc loc, const char *fmt, ...)
+{
+	va_list ap;
+
+	d->errors++;
+	va_start(ap, fmt);
+	if (printing(d))
+		print(d, loc, "error", "\033[31m", fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool listed(const char *const *names, const char *name)
+{
+	for (int i = 0; i < 16 && names[i]; i++)
+		if (!strcmp(names[i], name) || !strcmp(names[i], "all"))
+			return true;
+	return false;
+}
+
+bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
+{
+	va_list ap;
+	bool error = listed(d->werror, name);
+
+	if (listed(d->wno, name) && !error)
+		return true;
+	if (error)
+		d->errors++;
+	else
+		d->warnings++;
+	va_start(ap, fmt);
+	if (printing(d))
+		print(d, loc, error ? "error" : "warning", error ? "\033[31m" : "\033[35m", fmt, ap);
+	va_end(ap);
+	return !error;
+}
+
+void diag_note(Diag *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!printing(d))
+		return;
+	fputs("  note: ", d->out);
+	va_start(ap, fmt);
+	vfprintf(d->out, fmt, ap);
+	va_end(ap);
+	fputc('\n', d->out);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Growable arrays in an arena: VEC(T) is a struct {T *at; int n, cap;}. Growth leaves the old copy
+ * to the arena, so a pointer into `at` is stale after a push.
+ */
+#ifndef BASE_VEC_H
+#define BASE_VEC_H
+
+#include "base/arena.h"
+
+#include <string.h>
+
+#define VEC(T) struct { T *at; int n, cap; }
+
+#define vec_push(arena, v, x)                                                                      \
+	((v)->n == (v)->cap ? vec_grow_((arena), (void **)&(v)->at, &(v)->cap, sizeof *(v)->at)   \
+			    : (void)0,                                                             \
+	 (v)->at[(v)->n++] = (x))
+
+#define vec_last(v) ((v)->at[(v)->n - 1])
+
+static inline void vec_grow_(Arena *a, void **at, int *cap, size_t size)
+{
+	int want = *cap ? *cap * 2 : 8;
+	void *p = arena_array(a, (size_t)want, size);
+
+	if (*cap)
+		memcpy(p, *at, (size_t)*cap * size);
+	*at = p;
+	*cap = want;
+}
+
+#endif

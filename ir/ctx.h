@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The context: what outlives a graph. Names, dims and types are hash-consed in it, so equal pointers
+ * mean equal things. One context belongs to one thread; there is no global state. */
+#ifndef IR_CTX_H
+#define IR_CTX_H
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/str.h"
+
+typedef struct Ctx {
+	Arena *arena;
+	Interner *names;
+	Diag *diag;
+	struct DimTable *dims;   /* ir/dim.c */
+	struct TypeTable *types; /* ir/type.c */
+} Ctx;
+
+/* DIAG stays the caller's. */
+Ctx *ctx_new(Diag *diag);
+void ctx_free(Ctx *c);
+static inline const char *ctx_name(Ctx *c, const char *s) { return intern(c->names, s); }
+
+#endif

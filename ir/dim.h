@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dims: hash-consed integer polynomials over symbols and opaque floor, min and max terms, in normal
+ * form, with exact division: B*S*768/(S*768) is B. Equal pointers mean equal; different pointers mean
+ * *unknown*, and dim_prove_le may say so. Dims describe extents, strides, offsets and the contents of
+ * small integer tensors, so they may be negative.
+ *
+ * Arithmetic is that of the integers; overflow of a constant makes an opaque term that evaluates with
+ * a check, so a hostile model cannot wrap a size.
+ */
+#ifndef IR_DIM_H
+#define IR_DIM_H
+
+#include "ir/ctx.h"
+
+#define DIM_INF INT64_MAX
+
+typedef struct Dim Dim;
+
+/* A symbol: a named integer that run time knows. Where SRC is set it is the element AT of that integer
+ * tensor (a data-dependent size); otherwise the shapes of the inputs give it. */
+typedef struct Sym {
+	const char *name; /* interned, unique in the context */
+	int id;           /* dense in the context */
+	int64_t lo, hi;   /* inclusive bounds; hi DIM_INF: none */
+	struct Value *src;
+	int64_t at;
+	Dim *dim; /* the symbol as a dim */
+} Sym;
+
+/* The symbol of this name, made with bounds [0, DIM_INF] where new. */
+Sym *sym_get(Ctx *c, const char *name);
+/* A new symbol, named BASE or BASE_2, BASE_3 ... */
+Sym *sym_fresh(Ctx *c, const char *base);
+int sym_count(const Ctx *c);
+Sym *sym_at(const Ctx *c, int id);
+
+Dim *dim_const(Ctx *c, int64_t v);
+Dim *dim_add(Ctx *c, Dim *a, Dim *b);
+Dim *dim_sub(Ctx *c, Dim *a, Dim *b);
+Dim *dim_mul(Ctx *c, Dim *a, Dim *b);
+/* Towards minus infinity; exact quotients are found. A divisor of 0 that is a constant gives 0. */
+Dim *dim_floordiv(Ctx *c, Dim *a, Dim *b);
+Dim *dim_ceildiv(Ctx *c, Dim *a, Dim *b);
+Dim *dim_mod(Ctx *c, Dim *a, Dim *b); /* a - b*floordiv(a, b) */
+Dim *dim_min(Ctx *c, Dim *a, Dim *b);
+Dim *dim_max(Ctx *c, Dim *a, Dim *b);
+/* 1 where a == b, else 0: 1 - min(1, max(a-b, b-a)), decided where bounds decide it. */
+Dim *dim_eq(Ctx *c, Dim *a, Dim *b);
+Dim *dim_le(Ctx *c, Dim *a, Dim *b); /* 1 where a <= b, else 0: min(1, max(0, b-a+1)) */
+/* COND (0 or 1) ? A : B, as COND*A + (1-COND)*B. */
+Dim *dim_select(Ctx *c, Dim *cond, Dim *a, Dim *b);
+
+bool dim_is_const(const Dim *d, int64_t *v); /* V may be null */
+bool dim_equals(const Dim *d, int64_t v);
+/* Bounds from the symbols' bounds, by interval arithmetic; -DIM_INF and DIM_INF where unknown. */
+void dim_bounds(Ctx *c, Dim *d, int64_t *lo, int64_t *hi);
+bool dim_prove_le(Ctx *c, Dim *a, Dim *b);
+bool dim_prove_lt(Ctx *c, Dim *a, Dim *b);
+/* Whether B divides A for all values of the symbols; the quotient in *Q where it does. */
+bool dim_divides(Ctx *c, Dim *a, Dim *b, Dim **q);
+
+/* The value for SYM (indexed by Sym.id); false on overflow. */
+bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
+/* TO[id] replaces the symbol id where not null. N: entries of TO; higher ids stay. */
+Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n);
+/* Calls FN once for each distinct symbol of D, in id order. */
+void dim_syms(const Dim *d, void (*fn)(void *arg, Sym *s), void *arg);
+/* If D is exactly one symbol, that symbol, else null. */
+Sym *dim_as_sym(const Dim *d);
+/* If D is k*s + rest with s not in rest and constant k: for solving a symbol from an input's shape. */
+bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest);
+
+/* "B*S + 1", "floor(N + 1, 2)", "min(N, 64)": what dim_parse reads back to the same pointer.
+ * Symbol names that are not identifiers are quoted as $"a.b". */
+void dim_print(StrBuf *b, const Dim *d);
+/* Reads a dim at *P and advances it; null with *P at the fault. Unknown symbols are made. */
+Dim *dim_parse(Ctx *c, const char **p);
+/* A C expression of type int64_t; SYM_NAME gives the C text of a symbol. floor, min and max print as
+ * dl_floordiv(a, b), dl_min(a, b), dl_max(a, b) (runtime/dlrt.h). */
+void dim_print_c(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Element types and scalar types. A tensor stores a DType; an expression computes in a CType: small
+ * integers in i32, small floats in f32, and a store rounds or wraps once to the element type. That
+ * rule is the whole of mixed precision, and every oracle and target obeys it.
+ */
+#ifndef IR_DTYPE_H
+#define IR_DTYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum CType { CT_NONE, CT_BOOL, CT_I32, CT_I64, CT_U32, CT_U64, CT_F32, CT_F64, CT_COUNT } CType;
+
+typedef enum DType {
+	DT_NONE,
+#define DTYPE(name, text, onnx, bits, ct) DT_##name,
+#include "ir/dtypes.def"
+#undef DTYPE
+	DT_COUNT
+} DType;
+
+typedef struct DTypeInfo {
+	const char *name;
+	int onnx; /* TensorProto.DataType */
+	int bits;
+	CType ctype;
+} DTypeInfo;
+
+extern const DTypeInfo dtype_info[DT_COUNT];
+extern const char *const ctype_name[CT_COUNT]; /* "bool", "i32", ... */
+
+/* DT_NONE where there is none. */
+DType dtype_by_name(const char *name);
+DType dtype_by_onnx(int code);
+bool dtype_is_float(DType t); /* every floating type, 4-bit to 64-bit */
+bool dtype_is_int(DType t);   /* signed or unsigned, not bool */
+bool dtype_is_signed(DType t);
+bool ctype_is_float(CType t);
+CType dtype_ctype(DType t);
+/* Bytes that N elements take, packed; -1 on overflow. */
+int64_t dtype_size(DType t, int64_t n);
+/* The element type whose stored form is exactly this scalar type (CT_F32: DT_F32, ...). */
+DType ctype_dtype(CType t);
+
+/* One element, by index, of a packed array, as an f64 or i64 pair and back. Exact: every element type's
+ * values fit one of the two. Storing rounds to nearest even; f8 and f4 saturate as ONNX's Cast with
+ * saturate=1, integers wrap. These are the reference conversions, not the fast ones. */
+double dtype_load_f64(DType t, const void *p, int64_t i);
+int64_t dtype_load_i64(DType t, const void *p, int64_t i); /* u64 as its bits */
+void dtype_store_f64(DType t, void *p, int64_t i, double v);
+void dtype_store_i64(DType t, void *p, int64_t i, int64_t v);
+/* V rounded to element type T and back: from f32 directly, so that nothing is rounded twice.
+ * SATURATE: overflow goes to the largest finite value (f8, f4), else to NaN or inf, as ONNX's Cast says. */
+float dtype_round_f32(DType t, float v, bool saturate);
+
+#endif

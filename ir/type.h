@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Types: a tensor (element type, dims, layout), a sequence or an optional; interned, so equal pointers
+ * mean equal types. */
+#ifndef IR_TYPE_H
+#define IR_TYPE_H
+
+#include "ir/dim.h"
+#include "ir/dtype.h"
+
+enum { MAX_RANK = 16 };
+
+typedef enum TypeKind { TYPE_TENSOR, TYPE_SEQUENCE, TYPE_OPTIONAL } TypeKind;
+
+/*
+ * How a tensor lies in memory: physical axes from outermost to innermost, each either a logical dim
+ * whole (block 0), the block number i / block (outer), or the place in its block i % block (inner).
+ * A dim with blocks is padded up to a multiple, and the padding is zero. Null: row-major, plain.
+ * Text: f32[K,N]{1/32,0,1%32}.
+ */
+typedef struct LayoutAxis {
+	int dim;
+	int64_t block; /* 0: whole */
+	bool inner;
+} LayoutAxis;
+
+typedef struct Layout {
+	int n;
+	LayoutAxis ax[MAX_RANK * 2];
+} Layout;
+
+typedef struct Type {
+	TypeKind kind;
+	DType dtype;
+	int rank;
+	Dim **dims;
+	const Layout *layout; /* interned; null: plain */
+	const struct Type *elem; /* of a sequence or optional */
+} Type;
+
+const Type *type_tensor(Ctx *c, DType t, int rank, Dim *const *dims);
+const Type *type_with_layout(Ctx *c, const Type *t, const Layout *l);
+const Type *type_sequence(Ctx *c, const Type *elem);
+const Type *type_optional(Ctx *c, const Type *elem);
+
+/* Elements, logical. */
+Dim *type_numel(Ctx *c, const Type *t);
+/* Elements in memory: with the layout's padding. */
+Dim *type_storage(Ctx *c, const Type *t);
+/* Bytes in memory. */
+Dim *type_bytes(Ctx *c, const Type *t);
+/* True where every dim is a constant; dims in OUT (rank entries) where OUT is not null. */
+bool type_static(const Type *t, int64_t *out);
+
+/* "f32[N,64]", "seq(f32[?])", "opt(...)". */
+void type_print(StrBuf *b, const Type *t);
+const Type *type_parse(Ctx *c, const char **p);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graph IR: SSA over tensors. A Graph is a list of Nodes in topological order; a Node has operands
+ * (Values; an omitted optional operand is null), results, attributes, regions, and the ONNX names it
+ * came from. Pass-private state lives in side arrays indexed by Value.id and Node.id, never here.
+ *
+ *     graph @main(%x: f32[N,64], %r: f32[N,10]) -> (%2)  where 1 <= N <= 64 {
+ *       %w = Const {value = file("weights.bin", 0)}  : f32[64,10]  @"fc.weight"
+ *       %1 = MatMul(%x, %w)                          : f32[N,10]   @"/fc/MatMul"
+ *       %2 = Add(%1, %r)                             : f32[N,10]   @"/fc/Add"
+ *     }
+ */
+#ifndef IR_GRAPH_H
+#define IR_GRAPH_H
+
+#include "base/vec.h"
+#include "ir/kernel.h"
+#include "ir/type.h"
+
+/* Operators: ir/ops.def has the rows; OP_Const and OP_Kernel are the IR's own. */
+typedef enum OpKind {
+	OP_NONE,
+#define OP(name, nin_min, nin_max, nout_min, nout_max, flags) OP_##name,
+#include "ir/ops.def"
+#undef OP
+	OP_COUNT
+} OpKind;
+
+enum OpFlags {
+	OPF_VIEW = 1,      /* the result is the first operand's elements in the same order */
+	OPF_INTERNAL = 2,  /* not an ONNX op: cannot be imported */
+	OPF_COMPOSITE = 4  /* has `expand`: canon replaces it */
+};
+
+typedef struct OpRow {
+	const char *name;
+	int nin_min, nin_max, nout_min, nout_max; /* max -1: any number */
+	int flags;
+} OpRow;
+
+extern const OpRow op_row[OP_COUNT];
+OpKind op_by_name(const char *name); /* OP_NONE where there is none */
+
+/* A constant's elements: in memory that outlives the graph (arena or a mapped file). */
+typedef struct Tensor {
+	DType dtype;
+	int rank;
+	int64_t *dims;
+	const void *data;   /* packed, row-major; STR: const char *const *(NUL-terminated) */
+	int64_t bytes;
+	const char *file;   /* where it is mapped from, for dumps; null: memory */
+	int64_t offset;
+} Tensor;
+
+typedef enum AttrKind { ATTR_INT, ATTR_FLOAT, ATTR_STR, ATTR_INTS, ATTR_FLOATS, ATTR_STRS, ATTR_TENSOR, ATTR_TYPE, ATTR_KERNEL } AttrKind;
+
+typedef struct Attr {
+	const char *name; /* interned */
+	AttrKind kind;
+	int n;            /* elements of a list */
+	union {
+		int64_t i;
+		float f;
+		const char *s;
+		int64_t *is;
+		float *fs;
+		const char **ss;
+		Tensor *t;
+		const Type *type;
+		Kernel *kernel;
+	};
+} Attr;
+
+typedef struct Value Value;
+typedef struct Node Node;
+typedef struct Graph Graph;
+
+/* One operand slot; the uses of a value are a list through them. */
+typedef struct Use {
+	Value *value;
+	Node *user;  /* null: the graph's result */
+	int slot;
+	struct Use *next, *prev;
+} Use;
+
+struct Value {
+	Node *def;   /* null: a graph input */
+	int index;   /* which result of def, or which input */
+	int id;      /* dense in the graph */
+	const Type *type; /* null until inferred */
+	const char *name; /* the ONNX name, for messages; may be null */
+	Use *uses;
+};
+
+struct Node {
+	OpKind op;
+	int id;      /* dense in the graph, never reused */
+	int nin, nout;
+	Use *in;     /* nin slots; in[k].value may be null */
+	Value **out; /* nout; an unused optional result is null */
+	VEC(Attr) attrs;
+	VEC(Graph *) regions;
+	VEC(Loc) locs; /* ONNX nodes this stands for; [0] is the main one */
+	Graph *graph;
+	Node *next, *prev;
+};
+
+/* What could not be proved at compile time and is checked at run time: A == B or A <= B. */
+typedef struct Fact {
+	Dim *a, *b;
+	bool le;
+	Loc loc;
+	const char *what; /* "inner dimensions differ", for the message */
+} Fact;
+
+struct Graph {
+	Ctx *ctx;
+	Arena *arena;
+	const char *name;
+	VEC(Value *) inputs;
+	VEC(Use *) results;      /* graph results, in order; a value may stand in it twice */
+	VEC(const char *) result_names;
+	Node *first, *last;
+	VEC(Fact) facts;
+	int nvalues, nnodes;     /* ids handed out */
+	const char *file;        /* the model's file, for messages */
+};
+
+Graph *graph_new(Ctx *c, Arena *a, const char *name);
+Value *graph_input(Graph *g, const char *name, const Type *t);
+void graph_result(Graph *g, Value *v, const char *name);
+
+/* A node with NIN operands and NOUT results (types null), appended, or put before BEFORE. */
+Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *before);
+/* Takes LOC's locations over from FROM. */
+void node_locs_from(Node *n, const Node *from);
+void node_set_input(Node *n, int k, Value *v); /* k may be nin: appends */
+static inline Value *node_in(const Node *n, int k) { return k < n->nin ? n->in[k].value : NULL; }
+static inline Value *node_out(const Node *n, int k) { return k < n->nout ? n->out[k] : NULL; }
+/* Removes a node whose results have no use. */
+void node_remove(Node *n);
+/* Every use of A becomes a use of B. */
+void value_replace(Value *a, Value *b);
+bool value_used_once(const Value *v);
+/* Moves N before BEFORE (null: to the end). */
+void node_move(Node *n, Node *before);
+
+const Attr *node_attr(const Node *n, const char *name); /* null where absent */
+int64_t node_int(const Node *n, const char *name, int64_t otherwise);
+float node_float(const Node *n, const char *name, float otherwise);
+const char *node_str(const Node *n, const char *name, const char *otherwise);
+/* The list of ints; *COUNT is -1 where absent. */
+const int64_t *node_ints(const Node *n, const char *name, int *count);
+const float *node_floats(const Node *n, const char *name, int *count);
+void node_set_int(Node *n, const char *name, int64_t v);
+void node_set_float(Node *n, const char *name, float v);
+void node_set_str(Node *n, const char *name, const char *v);
+void node_set_ints(Node *n, const char *name, const int64_t *v, int count);
+void node_set_attr(Node *n, Attr a);
+
+/* The constant behind a value, or null. */
+const Tensor *value_const(const Value *v);
+Tensor *tensor_new(Arena *a, DType t, int rank, const int64_t *dims); /* zeroed data */
+Value *graph_const(Graph *g, const Tensor *t, Node *before);
+/* 1-D i64 and scalar constants. */
+Value *graph_const_ints(Graph *g, const int64_t *v, int n, Node *before);
+Value *graph_const_scalar(Graph *g, DType t, double v, Node *before);
+int64_t tensor_numel(const Tensor *t);
+
+Loc node_loc(const Node *n);
+DiagLoc node_diag(const Node *n); /* for diag_error */
+
+/* Text, version 1; graph_parse reads what graph_print wrote. Constants up to 64 elements are printed whole;
+ * larger ones as file("name", offset) where mapped, else as hex. */
+void graph_print(StrBuf *b, const Graph *g);
+Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file);
+/* SSA, order, arity, types present and consistent with the op's own inference. */
+bool graph_verify(Graph *g, Diag *d, const char *pass);
+
+#endif

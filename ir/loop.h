@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop tree: a kernel's statements after scheduling. A Schedule is a list of stages; a stage is one
+ * parallel loop whose body is a tree of few nodes. All loads and stores index flat memory (one i64
+ * expression); local buffers live for one parallel iteration. Code generation prints this tree and
+ * decides nothing.
+ */
+#ifndef IR_LOOP_H
+#define IR_LOOP_H
+
+#include "ir/kernel.h"
+
+typedef enum LoopKind {
+	LOOP_SERIAL,
+	LOOP_VECTOR, /* independent points, unit stride inside: the C compiler is told to vectorise */
+	LOOP_UNROLL
+} LoopKind;
+
+typedef enum LNodeKind {
+	LN_LOOP,   /* for var in [lo, hi) by step: body */
+	LN_LET,    /* var = lo: names an index for what follows in this body */
+	LN_STORE,  /* buf[idx] = val where guard */
+	LN_UPDATE, /* state of a monoid: bufs[idx] = combine(bufs[idx], vals) where guard */
+	LN_REDUCE, /* state bufs[idx] = monoid over var in [lo, hi) of vals where guard, in lanes */
+	LN_LOCAL,  /* declares buf for the rest of this body */
+	LN_TILE    /* tile += A panel * B panel: the contraction micro-kernel */
+} LNodeKind;
+
+/* A contraction's register tile: acc[i][j] (+)= sum over k < K of a(i, k) * b(k, j), for i < mr, j < nr.
+ * Row i of A starts at element a_row[i] of A and advances by a_step each k; rows past m_valid repeat the
+ * last valid one. B is a panel: element (k, j) at b_at + k*b_step + j. */
+typedef struct Tile {
+	CType ct;
+	int mr, nr;
+	Buf *acc;       /* local, mr*nr elements, row-major */
+	Buf *a, *b;
+	Iter *row;      /* a_at is an expression over this iterator: the row's number in the tile */
+	Expr *a_at;     /* flat index of A's first element of row ROW */
+	Expr *a_step;
+	Expr *b_at, *b_step;
+	Expr *k;        /* trip count */
+	Expr *m_valid;  /* rows that exist: 1..mr */
+	bool accumulate;
+} Tile;
+
+typedef struct LNode LNode;
+struct LNode {
+	LNodeKind kind;
+	LNode *next;       /* the sibling after this */
+	LNode *body;       /* LN_LOOP */
+	LoopKind loop;
+	Iter *var;
+	Expr *lo, *hi;
+	int64_t step;
+	Monoid red;
+	int nout;
+	Buf *buf[2];
+	Expr *idx, *val[2], *guard; /* guard null: true */
+	Tile *tile;
+	Loc loc;           /* the ONNX node, for comments */
+	int stmt;          /* Stmt.id this carries out, or -1 */
+};
+
+typedef struct Stage {
+	const char *name;  /* C identifier, unique in the kernel */
+	const char *strategy; /* "map", "row", "contraction", "order": for dumps */
+	Iter *var;         /* the parallel loop */
+	Dim *extent;
+	int64_t grain;     /* iterations worth a thread's waking */
+	LNode *body;
+	Dim *scratch;      /* bytes of per-thread scratch that its locals take; constant 0 where none */
+} Stage;
+
+typedef struct Schedule {
+	Kernel *kernel;
+	VEC(Stage *) stages;
+	VEC(Buf *) temps;  /* kernel temporaries that stay in memory between stages */
+} Schedule;
+
+void schedule_print(StrBuf *b, const Schedule *s);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What passes ask of kernels: which buffers and iterators occur, how statements read, and small rewrites
+ * that keep the meaning. */
+#ifndef PASSES_KERNELS_H
+#define PASSES_KERNELS_H
+
+#include "ir/graph.h"
+
+enum { MAX_PARAMS = 256 };
+
+Kernel *node_kernel(const Node *n); /* null where N is no Kernel node */
+void kernel_node_set(Node *n, Kernel *k);
+/* All uses of FROM become uses of TO, symbols read from it included. */
+void value_move(Value *from, Value *to);
+/* Whether a symbol is read from V's elements. */
+bool value_feeds_sym(const Value *v);
+
+/* Iterators of extent 1 become the constant 0 and leave their statements. */
+void kernel_drop_unit_iters(Kernel *k);
+/* Drops buffers that no statement mentions and renumbers the rest. */
+void kernel_mark_used(Kernel *k);
+/* Every expression of S replaced by MAP's (ex_rewrite). */
+void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
+/* Calls FN on every load in S's values and guard (not the write). */
+void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
+bool stmt_reads(Stmt *s, const Buf *b);
+bool stmt_writes(const Stmt *s, const Buf *b);
+bool expr_has_iter(Expr *e, const Iter *it);
+/* IT occurs in E outside the indices of loads. */
+bool expr_has_iter_outside_loads(Expr *e, const Iter *it);
+bool expr_can_fault(Expr *e);
+/* Work of one evaluation: 0 for moves, 1 an instruction, 20 a function. Loads' indices count nothing. */
+int expr_cost(Expr *e);
+/* If S is a map without guard whose write is a permutation of its iterators (constants 0 in dims of extent
+ * 1), true. */
+bool stmt_is_simple_map(const Stmt *s);
+
+/* Statement classes, by shape alone. */
+typedef enum KernelClass { KC_MAP, KC_ROW, KC_CONTRACTION, KC_OTHER } KernelClass;
+KernelClass kernel_class(Kernel *k);
+
+/*
+ * A contraction: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), recognised by which iterators the two
+ * factors of a sum's term read. N is the side whose iterators stand innermost in the write.
+ */
+typedef struct Contraction {
+	Stmt *s;
+	Expr *a, *b;           /* A reads no n iterator, B no m iterator */
+	Expr *guard_a, *guard_b; /* the guard's terms, by operand; null: true */
+	Iter *g[MAX_ITERS], *m[MAX_ITERS], *n[MAX_ITERS], *k[MAX_ITERS];
+	int ng, nm, nn, nk;
+	CType ct;
+} Contraction;
+bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
+
+/* A copy of E with every load at one flat index: the sum of index times stride, in C's memory order. */
+Expr *expr_flatten(Kernel *k, Expr *e);
+/* The flat index of B at IDX. */
+Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lower: every node that is neither a constant nor a view becomes a Kernel node, whose kernel is what the
+ * op's `lower` wrote. Operands that no statement reads (shapes that became dims) are dropped, dims of
+ * extent 1 lose their iterators. After this pass no op is named again.
+ */
+#include "passes/kernels.h"
+#include "passes/module.h"
+
+#include <assert.h>
+
+/* A view needs no kernel when its operand is stored row-major, which every plain value is. */
+static bool is_view(const Node *n)
+{
+	return (op_row[n->op].flags & OPF_VIEW) && node_in(n, 0) && !node_in(n, 0)->type->layout;
+}
+
+void kernel_node_set(Node *n, Kernel *k)
+{
+	Attr a = {.name = ctx_name(n->graph->ctx, "kernel"), .kind = ATTR_KERNEL};
+
+	a.kernel = k;
+	node_set_attr(n, a);
+}
+
+Kernel *node_kernel(const Node *n)
+{
+	const Attr *a = n->op == OP_Kernel ? node_attr(n, "kernel") : NULL;
+
+	return a ? a->kernel : NULL;
+}
+
+static bool lower_one(Module *m, Node *n)
+{
+	Kernel *k = lower_node(m->infer, n, m->arena);
+	Value *in[MAX_PARAMS], *out[MAX_PARAMS];
+	int nin = 0, nout = 0;
+	Node *kn;
+
+	if (!k)
+		return false;
+	kernel_drop_unit_iters(k);
+	kernel_mark_used(k);
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+
+		if (nin == MAX_PARAMS || nout == MAX_PARAMS)
+			return infer_error(m->infer, n, "has more than %d operands that are not constants", MAX_PARAMS);
+		if (b->kind == BUF_IN) {
+			in[nin] = node_in(n, b->param);
+			b->param = nin++;
+		} else if (b->kind == BUF_OUT) {
+			out[nout] = node_out(n, b->param);
+			b->param = nout++;
+		}
+	}
+	kn = node_new(n->graph, OP_Kernel, in, nin, nout, n);
+	node_locs_from(kn, n);
+	for (int i = 0; i < nout; i++) {
+		kn->out[i]->type = out[i]->type;
+		kn->out[i]->name = out[i]->name;
+		value_move(out[i], kn->out[i]);
+	}
+	kernel_node_set(kn, k);
+	node_remove(n);
+	return true;
+}
+
+/* The node's results keep their uses and what symbols are read from them. */
+void value_move(Value *from, Value *to)
+{
+	Ctx *c = (from->def ? from->def->graph : to->def->graph)->ctx;
+
+	value_replace(from, to);
+	for (int i = 0; i < sym_count(c); i++)
+		if (sym_at(c, i)->src == from)
+			sym_at(c, i)->src = to;
+}
+
+bool pass_lower(Module *m)
+{
+	bool ok = true;
+
+	for (Node *n = m->graph->first, *next; n; n = next) {
+		next = n->next;
+		if (n->op == OP_Const || n->op == OP_Kernel || is_view(n))
+			continue;
+		ok = lower_one(m, n) && ok;
+	}
+	return ok;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A module is what the passes work on: one graph, and what they find out about it in side arrays. The
+ * way of the data is passes.c's table; each pass is one function over a Module.
+ */
+#ifndef PASSES_MODULE_H
+#define PASSES_MODULE_H
+
+#include "ir/loop.h"
+#include "ops/op.h"
+
+/* A CPU that code is made for: one row of codegen/targets.c. */
+typedef struct Target {
+	const char *name;   /* "x86-64-v4" */
+	const char *march;  /* of the C compiler; null: its default */
+	uint64_t features;  /* DL_CPU_ bits that a machine must have; 0: any */
+	int vector_bytes;   /* 16, 32, 64 */
+	int registers;      /* vector registers */
+	bool fma;           /* mad is fused */
+	int64_t l1, l2;     /* bytes of data cache that blocking may count on */
+} Target;
+
+typedef struct Options {
+	int level;               /* -O0..3: 0 keeps one kernel a node */
+	int rewrite_limit;       /* rewrites done at most; -1: no limit */
+	bool werror_unbounded;
+	bool verify;             /* the verifier runs after every pass */
+	bool shuffle;            /* visit what is independent in another order: output must not change */
+} Options;
+
+enum { MAX_TARGETS = 8 };
+
+typedef struct Module {
+	Ctx *ctx;
+	Arena *arena;
+	Graph *graph;
+	Infer *infer;
+	Options opt;
+	const Target *target[MAX_TARGETS]; /* best first */
+	int ntargets;
+	/* After `sched`: by target, then by Node.id; null where the node is no kernel. */
+	Schedule **sched[MAX_TARGETS];
+	int nsched; /* entries of each */
+	struct MemPlan *mem; /* after `memplan` */
+} Module;
+
+typedef struct Pass {
+	const char *name;
+	bool (*run)(Module *m); /* false after a diagnostic */
+	const char *what;       /* a line for --list-passes: what it does and why it stands here */
+} Pass;
+
+extern const Pass pass_table[]; /* in order; ends with a null name */
+
+bool pass_infer(Module *m);
+bool pass_canon(Module *m);
+bool pass_layout(Module *m);
+bool pass_lower(Module *m);
+bool pass_fuse(Module *m);
+bool pass_sched(Module *m);
+bool pass_memplan(Module *m);
+
+/*
+ * The memory plan. Each value that is not a constant, input or output has a place in the arena: `slot`
+ * by Value.id, -1 where it has none (a view has its base's slot). A slot's size is the largest of what it
+ * holds; offsets follow from sizes at run time when they are symbolic.
+ */
+typedef struct MemSlot {
+	Dim *size;      /* bytes, before alignment to 64 */
+	Dim *offset;    /* bytes, a multiple of 64: a constant where sizes are */
+	bool region;    /* data-dependent without a bound: the second region */
+} MemSlot;
+
+typedef struct MemPlan {
+	VEC(MemSlot) slots;
+	int *slot;        /* by Value.id */
+	int *temp_slot;   /* by index of kernel temporaries, see memplan.c */
+	Dim *total;
+} MemPlan;
+
+/* Where a value's bytes are: the value that owns the memory (through views), which may be a constant, a
+ * graph input, or a kernel's result. */
+Value *value_base(Value *v);
+
+#endif

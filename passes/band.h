@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The common parallel band of a kernel's statements: iterators that run together through all of them, such
+ * that every temporary is read only in the row that wrote it. Softmax's band is its rows; a map's is all
+ * of its domain.
+ */
+#ifndef PASSES_BAND_H
+#define PASSES_BAND_H
+
+#include "passes/kernels.h"
+
+typedef struct Band {
+	int n;               /* common iterators, outermost first (the order of the last statement) */
+	Iter *iter[MAX_ITERS]; /* of the last statement */
+	/* of[s][b]: the iterator of statement s that runs with band iterator b */
+	Iter *(*of)[MAX_ITERS];
+} Band;
+
+void band_of(Kernel *k, Arena *a, Band *out);
+/* The band leaves enough to do in parallel for the kernel to be worth fusing. */
+bool band_good(Kernel *k);
+
+#endif

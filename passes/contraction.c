@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recognises contractions, acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), by access relations alone: the
+ * term is a product whose factors read disjoint sets of the band's iterators. MatMul, Gemm, Conv (as
+ * implicit GEMM), Einsum and a ReduceSum over a broadcast product are all this.
+ *
+ * The guard's conjuncts go to the operand whose iterators they mention (a convolution's padding belongs to
+ * the image), so that packing evaluates them and the micro-kernel never sees one.
+ */
+#include "passes/kernels.h"
+
+enum { IN_A = 1, IN_B = 2 };
+
+static bool split_guard(Kernel *k, Contraction *c, Expr *g)
+{
+	bool a = false, b = false;
+
+	if (g->kind == EX_INST && g->op.inst == IN_and)
+		return split_guard(k, c, g->op.arg[0]) && split_guard(k, c, g->op.arg[1]);
+	for (int i = 0; i < c->nm; i++)
+		a = a || expr_has_iter(g, c->m[i]);
+	for (int i = 0; i < c->nn; i++)
+		b = b || expr_has_iter(g, c->n[i]);
+	if (a && b)
+		return false;
+	if (a)
+		c->guard_a = ex_and(k->pool, c->guard_a, g);
+	else
+		c->guard_b = ex_and(k->pool, c->guard_b, g);
+	return true;
+}
+
+static void swap_sides(Contraction *c)
+{
+	for (int i = 0; i < MAX_ITERS; i++) {
+		Iter *t = c->m[i];
+
+		c->m[i] = c->n[i];
+		c->n[i] = t;
+	}
+	int t = c->nm;
+	c->nm = c->nn;
+	c->nn = t;
+	Expr *e = c->a;
+	c->a = c->b;
+	c->b = e;
+}
+
+/* The position in the write of the last of the iterators IT: the larger, the nearer to unit stride. */
+static int innermost(const Stmt *s, Iter *const *it, int n)
+{
+	int best = -1;
+
+	for (int i = 0; i < s->nwidx; i++)
+		for (int j = 0; j < n; j++)
+			if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it[j] && i > best)
+				best = i;
+	return best;
+}
+
+bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
+{
+	Expr *t;
+
+	*c = (Contraction){.s = s};
+	if (s->red != MONOID_sum || s->scan || s->update || s->nout != 1 || s->nband == s->niters)
+		return false;
+	t = s->val[0];
+	if (t->kind != EX_INST || t->op.inst != IN_mul || t->ct == CT_BOOL)
+		return false;
+	c->a = t->op.arg[0];
+	c->b = t->op.arg[1];
+	c->ct = t->ct;
+	for (int i = 0; i < s->niters; i++) {
+		Iter *it = s->iter[i];
+		int side = (expr_has_iter(c->a, it) ? IN_A : 0) | (expr_has_iter(c->b, it) ? IN_B : 0);
+
+		if (i >= s->nband)
+			c->k[c->nk++] = it;
+		else if (side == IN_A)
+			c->m[c->nm++] = it;
+		else if (side == IN_B)
+			c->n[c->nn++] = it;
+		else if (side == (IN_A | IN_B))
+			c->g[c->ng++] = it;
+		else
+			return false;
+	}
+	/* Without a second free side there is no reuse to tile for: a row strategy serves better, unless one
+	 * factor does not vary with the band at all. */
+	if (!c->nn && !c->nm)
+		return false;
+	if (innermost(s, c->m, c->nm) > innermost(s, c->n, c->nn))
+		swap_sides(c);
+	if (!c->nn || expr_can_fault(c->a) || expr_can_fault(c->b))
+		return false;
+	return !s->guard || split_guard(k, c, s->guard);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/kernels.h"
+
+#include <assert.h>
+
+bool value_feeds_sym(const Value *v)
+{
+	Ctx *c = v->def ? v->def->graph->ctx : NULL;
+
+	for (int i = 0; c && i < sym_count(c); i++)
+		if (sym_at(c, i)->src == v)
+			return true;
+	return false;
+}
+
+void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg)
+{
+	for (int i = 0; i < s->nwidx; i++)
+		s->widx[i] = ex_rewrite(k->pool, s->widx[i], map, arg);
+	for (int i = 0; i < 2; i++)
+		if (s->val[i])
+			s->val[i] = ex_rewrite(k->pool, s->val[i], map, arg);
+	if (s->guard)
+		s->guard = ex_rewrite(k->pool, s->guard, map, arg);
+}
+
+void kernel_drop_unit_iters(Kernel *k)
+{
+	Expr *zero = ex_int(k->pool, CT_I64, 0);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Iter *gone[MAX_ITERS];
+		Expr *with[MAX_ITERS];
+		int ngone = 0, n = 0, nband = s->nband;
+
+		/* A scan needs the iterator that it runs over. */
+		for (int j = 0; j < s->niters - (s->scan ? 1 : 0); j++)
+			if (dim_equals(s->iter[j]->extent, 1)) {
+				gone[ngone] = s->iter[j];
+				with[ngone++] = zero;
+			}
+		if (!ngone)
+			continue;
+		for (int j = 0; j < s->niters; j++) {
+			if (dim_equals(s->iter[j]->extent, 1) && !(s->scan && j == s->niters - 1)) {
+				nband -= j < s->nband;
+				continue;
+			}
+			s->iter[n++] = s->iter[j];
+		}
+		s->niters = n;
+		s->nband = nband;
+		for (int j = 0; j < s->nwidx; j++)
+			s->widx[j] = ex_subst_iters(k->pool, s->widx[j], gone, with, ngone);
+		for (int j = 0; j < 2; j++)
+			if (s->val[j])
+				s->val[j] = ex_subst_iters(k->pool, s->val[j], gone, with, ngone);
+		if (s->guard)
+			s->guard = ex_subst_iters(k->pool, s->guard, gone, with, ngone);
+	}
+}
+
+/* ---- Walks ---- */
+
+typedef struct LoadWalk {
+	void (*fn)(void *, Stmt *, Expr *);
+	void *arg;
+	Stmt *s;
+} LoadWalk;
+
+static void each_load(void *arg, Expr *e)
+{
+	LoadWalk *w = arg;
+
+	if (e->kind == EX_LOAD)
+		w->fn(w->arg, w->s, e);
+}
+
+void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
+{
+	LoadWalk w = {fn, arg, s};
+
+	for (int i = 0; i < 2; i++)
+		if (s->val[i])
+			ex_walk(s->val[i], each_load, &w);
+	if (s->guard)
+		ex_walk(s->guard, each_load, &w);
+	for (int i = 0; i < s->nwidx; i++)
+		ex_walk(s->widx[i], each_load, &w);
+}
+
+typedef struct ReadsBuf {
+	const Buf *b;
+	bool yes;
+} ReadsBuf;
+
+static void reads_buf(void *arg, Stmt *s, Expr *load)
+{
+	ReadsBuf *r = arg;
+
+	(void)s;
+	r->yes = r->yes || load->load.buf == r->b;
+}
+
+bool stmt_reads(Stmt *s, const Buf *b)
+{
+	ReadsBuf r = {b, false};
+
+	stmt_loads(s, reads_buf, &r);
+	return r.yes || (s->update && stmt_writes(s, b));
+}
+
+bool stmt_writes(const Stmt *s, const Buf *b)
+{
+	for (int i = 0; i < s->nout; i++)
+		if (s->out[i] == b)
+			return true;
+	return false;
+}
+
+void kernel_mark_used(Kernel *k)
+{
+	int n = 0;
+
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+		bool used = false;
+
+		for (int j = 0; j < k->stmts.n && !used; j++)
+			used = stmt_writes(k->stmts.at[j], b) || stmt_reads(k->stmts.at[j], b);
+		if (!used)
+			continue;
+		b->id = n;
+		k->bufs.at[n++] = b;
+	}
+	k->bufs.n = n;
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+}
+
+typedef struct HasIter {
+	const Iter *it;
+	bool yes;
+} HasIter;
+
+static void has_iter(void *arg, Expr *e)
+{
+	HasIter *h = arg;
+
+	h->yes = h->yes || (e->kind == EX_ITER && e->iter == h->it);
+}
+
+bool expr_has_iter(Expr *e, const Iter *it)
+{
+	HasIter h = {it, false};
+
+	ex_walk(e, has_iter, &h);
+	return h.yes;
+}
+
+bool expr_has_iter_outside_loads(Expr *e, const Iter *it)
+{
+	if (e->kind == EX_ITER)
+		return e->iter == it;
+	if (e->kind == EX_INST)
+		for (int i = 0; i < e->op.n; i++)
+			if (expr_has_iter_outside_loads(e->op.arg[i], it))
+				return true;
+	return false;
+}
+
+static void can_fault(void *arg, Expr *e)
+{
+	if (e->kind == EX_INST && e->op.inst == IN_index)
+		*(bool *)arg = true;
+}
+
+bool expr_can_fault(Expr *e)
+{
+	bool yes = false;
+
+	ex_walk(e, can_fault, &yes);
+	return yes;
+}
+
+/* Below loads nothing counts, so this is a recursion and not ex_walk; a shared part counts once a use,
+ * which only makes an expression look dearer. */
+static int cost(Expr *e, int depth)
+{
+	int c = 0;
+
+	if (e->kind != EX_INST || depth > 12)
+		return depth > 12 ? 50 : 0;
+	if (inst_is_func(e->op.inst))
+		c = 20;
+	else if (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_mod || e->op.inst == IN_rem)
+		c = 5;
+	else if (e->ct != CT_I64)
+		c = 1;
+	for (int i = 0; i < e->op.n; i++)
+		c += cost(e->op.arg[i], depth + 1);
+	return c < 10000 ? c : 10000;
+}
+
+int expr_cost(Expr *e)
+{
+	return cost(e, 0);
+}
+
+bool stmt_is_simple_map(const Stmt *s)
+{
+	bool seen[MAX_ITERS] = {false};
+	int n = 0;
+
+	if (s->red || s->guard || s->update || s->ordered || s->nout != 1)
+		return false;
+	for (int i = 0; i < s->nwidx; i++) {
+		Expr *e = s->widx[i];
+		int64_t v;
+		bool found = false;
+
+		if (e->kind == EX_CONST && e->i == 0 && dim_is_const(s->out[0]->dims[i], &v) && v == 1)
+			continue;
+		if (e->kind != EX_ITER || e->iter->extent != s->out[0]->dims[i])
+			return false;
+		for (int j = 0; j < s->niters; j++)
+			if (s->iter[j] == e->iter && !seen[j]) {
+				seen[j] = found = true;
+				n++;
+			}
+		if (!found)
+			return false;
+	}
+	return n == s->niters;
+}
+
+KernelClass kernel_class(Kernel *k)
+{
+	KernelClass c = KC_MAP;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Contraction ct;
+
+		if (s->ordered || s->scan || s->update || (!s->red && s->nout != 1))
+			return KC_OTHER;
+		if (s->red && i == 0 && stmt_contraction(k, s, &ct))
+			c = KC_CONTRACTION;
+		else if (s->red)
+			c = c == KC_CONTRACTION ? KC_OTHER : KC_ROW;
+		else if (s->guard)
+			return KC_OTHER;
+		if (c == KC_OTHER)
+			return c;
+	}
+	return c;
+}
+
+/* ---- Flat memory ---- */
+
+Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
+{
+	ExprPool *p = k->pool;
+	Expr *at = ex_int(p, CT_I64, 0);
+	Dim *stride = dim_const(k->ctx, 1);
+
+	if (b->layout) {
+		for (int i = b->layout->n - 1; i >= 0; i--) {
+			LayoutAxis ax = b->layout->ax[i];
+			Expr *e = idx[ax.dim];
+			Dim *blk = dim_const(k->ctx, ax.block);
+			Dim *extent = b->dims[ax.dim];
+
+			if (ax.block && ax.inner) {
+				e = ex_op2(p, IN_mod, e, ex_dim(p, blk));
+				extent = blk;
+			} else if (ax.block) {
+				e = ex_op2(p, IN_floordiv, e, ex_dim(p, blk));
+				extent = dim_ceildiv(k->ctx, extent, blk);
+			}
+			at = ex_add(p, at, ex_mul(p, e, ex_dim(p, stride)));
+			stride = dim_mul(k->ctx, stride, extent);
+		}
+		return at;
+	}
+	for (int i = b->rank - 1; i >= 0; i--) {
+		at = ex_add(p, at, ex_mul(p, idx[i], ex_dim(p, stride)));
+		stride = dim_mul(k->ctx, stride, b->dims[i]);
+	}
+	return at;
+}
+
+static Expr *flatten_load(void *arg, Expr *e)
+{
+	Kernel *k = arg;
+	Expr *at;
+
+	if (e->kind != EX_LOAD)
+		return NULL;
+	if (e->load.nidx == 1 && e->load.buf->rank == 1 && !e->load.buf->layout)
+		return NULL;
+	assert(e->load.nidx == e->load.buf->rank);
+	at = flat_index(k, e->load.buf, e->load.idx);
+	return ex_load(k->pool, e->load.buf, &at, 1);
+}
+
+Expr *expr_flatten(Kernel *k, Expr *e)
+{
+	return ex_rewrite(k->pool, e, flatten_load, k);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/band.h"
+
+#include <assert.h>
+
+/* Classes of (statement, iterator) pairs that must run together, by union-find. */
+typedef struct Classes {
+	Kernel *k;
+	int (*id)[MAX_ITERS]; /* [s][i] -> node */
+	int *parent;
+	bool *blocked;
+	int n;
+} Classes;
+
+static int find(Classes *c, int x)
+{
+	while (c->parent[x] != x)
+		x = c->parent[x] = c->parent[c->parent[x]];
+	return x;
+}
+
+static void join(Classes *c, int a, int b)
+{
+	a = find(c, a);
+	b = find(c, b);
+	c->parent[b] = a;
+	c->blocked[a] = c->blocked[a] || c->blocked[b];
+}
+
+static int node_of(Classes *c, const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (s->iter[i] == it)
+			return c->id[s->id][i];
+	return -1;
+}
+
+static bool in_band(const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < s->nband; i++)
+		if (s->iter[i] == it)
+			return true;
+	return false;
+}
+
+static void block(Classes *c, const Stmt *s, const Expr *e)
+{
+	int x = e->kind == EX_ITER ? node_of(c, s, e->iter) : -1;
+
+	if (x >= 0)
+		c->blocked[find(c, x)] = true;
+}
+
+static void block_inside(Classes *c, const Stmt *s, Expr *e)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (expr_has_iter(e, s->iter[i]))
+			c->blocked[find(c, c->id[s->id][i])] = true;
+}
+
+typedef struct Pair {
+	Classes *c;
+	Stmt *writer;
+	const Buf *buf;
+} Pair;
+
+static void read_pair(void *arg, Stmt *r, Expr *load)
+{
+	Pair *p = arg;
+	Classes *c = p->c;
+
+	if (load->load.buf != p->buf)
+		return;
+	for (int d = 0; d < load->load.nidx; d++) {
+		Expr *w = p->writer->widx[d], *e = load->load.idx[d];
+
+		if (w->kind == EX_CONST && e->kind == EX_CONST)
+			continue;
+		if (w->kind == EX_ITER && e->kind == EX_ITER && in_band(p->writer, w->iter) && in_band(r, e->iter) &&
+		    w->iter->extent == e->iter->extent) {
+			join(c, node_of(c, p->writer, w->iter), node_of(c, r, e->iter));
+			continue;
+		}
+		block(c, p->writer, w);
+		block_inside(c, p->writer, w);
+		block_inside(c, r, e);
+	}
+}
+
+static int members(Classes *c, const Stmt *s, int cls, Iter **one)
+{
+	int n = 0;
+
+	for (int i = 0; i < s->nband; i++)
+		if (find(c, c->id[s->id][i]) == cls) {
+			n++;
+			*one = s->iter[i];
+		}
+	return n;
+}
+
+void band_of(Kernel *k, Arena *a, Band *out)
+{
+	Classes c = {.k = k};
+	Stmt *last = k->stmts.at[k->stmts.n - 1];
+	int at = 0;
+
+	c.id = arena_array(a, (size_t)k->stmts.n, sizeof *c.id);
+	c.parent = NEW_ARRAY(a, k->stmts.n * MAX_ITERS, int);
+	c.blocked = NEW_ARRAY(a, k->stmts.n * MAX_ITERS, bool);
+	*out = (Band){.of = arena_array(a, (size_t)k->stmts.n, sizeof *out->of)};
+	for (int s = 0; s < k->stmts.n; s++) {
+		k->stmts.at[s]->id = s;
+		for (int i = 0; i < k->stmts.at[s]->niters; i++, at++)
+			c.id[s][i] = c.parent[at] = at;
+	}
+	for (int w = 0; w < k->stmts.n; w++)
+		for (int o = 0; o < k->stmts.at[w]->nout; o++)
+			for (int r = 0; r < k->stmts.n; r++) {
+				Pair p = {&c, k->stmts.at[w], k->stmts.at[w]->out[o]};
+
+				if (r != w)
+					stmt_loads(k->stmts.at[r], read_pair, &p);
+			}
+	for (int i = 0; i < last->nband; i++) {
+		int cls = find(&c, c.id[last->id][i]);
+		bool ok = !c.blocked[cls];
+
+		for (int s = 0; s < k->stmts.n && ok; s++)
+			ok = members(&c, k->stmts.at[s], cls, &out->of[s][out->n]) == 1;
+		if (ok)
+			out->iter[out->n++] = last->iter[i];
+	}
+}
+
+bool band_good(Kernel *k)
+{
+	enum { FEW = 8, TINY = 4096 };
+	Arena *a = arena_new();
+	Dim *points = dim_const(k->ctx, 1), *work;
+	bool tiny = true;
+	int64_t v;
+	Band b;
+
+	band_of(k, a, &b);
+	for (int i = 0; i < b.n; i++)
+		points = dim_mul(k->ctx, points, b.iter[i]->extent);
+	arena_free(a);
+	if (!dim_is_const(points, &v) || v >= FEW)
+		return true;
+	for (int s = 0; s < k->stmts.n; s++) {
+		work = dim_const(k->ctx, 1);
+		for (int i = 0; i < k->stmts.at[s]->niters; i++)
+			work = dim_mul(k->ctx, work, k->stmts.at[s]->iter[i]->extent);
+		tiny = tiny && dim_is_const(work, &v) && v <= TINY;
+	}
+	/* Nothing in common, and small: still one kernel, its statements run one after the other. */
+	return tiny && b.n > 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building loop trees: what the strategies share. */
+#ifndef PASSES_LOOPS_H
+#define PASSES_LOOPS_H
+
+#include "ir/loop.h"
+#include "passes/kernels.h"
+#include "passes/module.h"
+
+/* A place to append nodes to. */
+typedef struct LBuild {
+	Schedule *sched;
+	Kernel *k;
+	ExprPool *p;
+	Arena *arena;
+	Stage *stage;
+	LNode **tail;
+	Loc loc;
+	int stmt;
+} LBuild;
+
+LNode *l_node(LBuild *b, LNodeKind kind);
+/* Opens a loop; what follows goes into it until l_close. */
+LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t step);
+void l_close(LBuild *b, LNode *loop);
+void l_let(LBuild *b, Iter *var, Expr *value);
+void l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
+/* A buffer for the rest of this body, on the stack or in scratch. */
+void l_local(LBuild *b, Buf *buf);
+Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent); /* declared at once; null extent: a scalar */
+Iter *l_iter(LBuild *b, const char *name, Dim *extent);
+Expr *l_int(LBuild *b, int64_t v);
+Expr *l_min(LBuild *b, Expr *x, Expr *y);
+Expr *l_max(LBuild *b, Expr *x, Expr *y);
+
+/* Opens a stage named after the kernel. */
+Stage *l_stage(LBuild *b, const char *strategy, Dim *extent, int64_t grain);
+/* var[0..n) from the flat index P over their extents: LETs. */
+void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
+
+/* Takes out of GUARD the conjuncts that bound VAR from below and above, as *LO and *HI (tightened), and
+ * those without VAR, which then empty the range; returns what is left (null: nothing). */
+Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
+
+/* The strategies: false where the kernel is not theirs. */
+bool sched_contraction(const Module *m, const Target *t, Node *n, Kernel *k, Schedule *s);
+bool sched_row(const Target *t, Kernel *k, Schedule *s);
+void sched_order(const Target *t, Kernel *k, Schedule *s);
+
+/* Statements first..last of K under one band in one stage (passes/row.c). */
+struct Band;
+void row_stage(LBuild *b, const char *strategy, int first, int last, const struct Band *band);
+
+#endif

@@ -193,8 +193,8 @@ typedef struct dl_load_options {
 
 /*
  * How to make a context. max_dims: a value for every symbol of dl_desc.sym, -1 for its upper bound
- * (the value of a DL_SYM_DATA symbol is not looked at). With max_dims, or when every symbol has a
- * bound under 2^20, the workspace is there from the start; else it is made by prepare or by the
+ * (the value of a DL_SYM_DATA symbol is not looked at). With max_dims, or when there is no
+ * DL_SYM_INPUT symbol, the workspace is there from the start; else it is made by prepare or by the
  * first run that needs more, and grows.
  * workspace: the caller's memory, aligned to 64, for as long as the context lives; never grown.
  */
@@ -386,7 +386,7 @@ struct dl_program {
 
 /*
  * Runs fn over [0, n), split between the threads in contiguous parts that begin at multiples of
- * grain (n <= grain: in the calling thread). Asks for cancel before, and for a fault after. buf
+ * grain (n <= grain: one part, in the calling thread). Asks for cancel before, and for a fault after. buf
  * and dim are the kernel's own. Every launch of kernel number kernel counts under its name. After a
  * failure does nothing and returns it again.
  */

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts and their memory. A context is one block: its struct and all arrays of dl_exec. Its
+ * workspace is another, the caller's or its own: the arena as the program plans it, then one scratch
+ * area for each thread; both depend on the dims and nothing else, which makes workspace() exact.
+ */
+#include "runtime/rt.h"
+
+#include <string.h>
+
+/* Cuts pieces of a block; with a null base it only measures. */
+typedef struct Cutter {
+	char *base;
+	uint64_t used;
+} Cutter;
+
+static void *cut(Cutter *c, uint64_t n, uint64_t size)
+{
+	char *p = c->base ? c->base + c->used : NULL;
+
+	c->used += (n * size + 15) & ~(uint64_t)15;
+	return p;
+}
+
+static int64_t *const *cut_shapes(Cutter *c, const dl_io *io, int32_t n)
+{
+	int64_t **s = cut(c, (uint64_t)n, sizeof(*s));
+
+	for (int32_t i = 0; i < n; i++) {
+		int64_t *dims = cut(c, (uint64_t)RT_AT(const dl_io, io, i)->rank, sizeof(*dims));
+
+		if (s)
+			s[i] = dims;
+	}
+	return s;
+}
+
+static uint64_t n_regions(const dl_program *p)
+{
+	return (uint64_t)p->n_region + (uint64_t)p->desc->n_in + (uint64_t)p->desc->n_out;
+}
+
+/* Lays out a context of program p in base, or measures it: the bytes. */
+static uint64_t lay_out(char *base, const dl_program *p)
+{
+	const dl_desc *d = p->desc;
+	Cutter c = {base, 0};
+	dl_context scratch, *x = base ? (dl_context *)(void *)base : &scratch;
+
+	cut(&c, 1, sizeof(*x));
+	x->x.sym = cut(&c, (uint64_t)d->n_sym, sizeof(int64_t));
+	x->planned_sym = cut(&c, (uint64_t)d->n_sym, sizeof(int64_t));
+	x->offset = cut(&c, (uint64_t)p->n_buf, sizeof(int64_t));
+	x->x.in = cut(&c, (uint64_t)d->n_in, sizeof(void *));
+	x->x.out = cut(&c, (uint64_t)d->n_out, sizeof(void *));
+	x->x.buf = cut(&c, (uint64_t)p->n_buf, sizeof(void *));
+	x->region = cut(&c, n_regions(p), sizeof(dl_region));
+	x->out_set = cut(&c, (uint64_t)d->n_out, 1);
+	x->x.in_shape = cut_shapes(&c, d->in, d->n_in);
+	x->x.out_shape = cut_shapes(&c, d->out, d->n_out);
+	return c.used;
+}
+
+/* What plan asks for, in bytes: the arena, one scratch area, and all of it for this many threads. */
+static int64_t measure(const dl_model *m, const int64_t *sym, int64_t *offset, int64_t *arena,
+		       int64_t *scratch)
+{
+	*arena = *scratch = 0;
+	m->prog->plan(sym, offset, arena, scratch);
+	*arena = dl_align(*arena);
+	*scratch = dl_align(*scratch);
+	return dl_add(*arena, dl_mul(*scratch, m->threads));
+}
+
+/* Values of all symbols from the caller's. */
+static int take_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *sym)
+{
+	const dl_desc *d = m->prog->desc;
+
+	if (n_dims != d->n_sym || (n_dims && !dims))
+		return rt_error(m, DL_INVALID, "%s: dims of %d symbols are asked for, %d given",
+				d->name, (int)d->n_sym, (int)n_dims);
+	for (int32_t i = 0; i < n_dims; i++) {
+		const dl_sym *s = RT_AT(const dl_sym, d->sym, i);
+
+		sym[i] = -1;
+		if (s->kind != DL_SYM_INPUT)
+			continue;
+		sym[i] = dims[i] == -1 ? s->upper : dims[i];
+		if (sym[i] == DL_UNLIMITED)
+			return rt_error(m, DL_UNBOUNDED, "%s: dim %s has no upper bound; give one",
+					d->name, s->name);
+		if (sym[i] < s->lower || sym[i] > s->upper)
+			return rt_error(m, DL_SHAPE, "%s: dim %s is %lld, and must be in %lld..%lld",
+					d->name, s->name, (long long)sym[i], (long long)s->lower,
+					(long long)s->upper);
+	}
+	return DL_OK;
+}
+
+static int too_large(dl_model *m)
+{
+	return rt_error(m, DL_NOMEM, "%s: these dims need more memory than can be addressed",
+			m->prog->desc->name);
+}
+
+int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_workspace *w)
+{
+	const dl_program *p = m->prog;
+	const uint64_t bytes = sizeof(int64_t) * ((uint64_t)p->desc->n_sym + (uint64_t)p->n_buf);
+	int64_t *sym, arena, scratch, need = 0;
+	int rc;
+
+	if (!w || w->size < sizeof(*w))
+		return rt_error(m, DL_ABI, "workspace: size of the struct");
+	sym = rt_alloc(m, bytes);
+	if (!sym)
+		return rt_error(m, DL_NOMEM, "out of memory");
+	rc = take_dims(m, max_dims, n_dims, sym);
+	if (!rc)
+		need = measure(m, sym, sym + p->desc->n_sym, &arena, &scratch);
+	rt_free(m, sym, bytes);
+	if (rc)
+		return rc;
+	if (need == INT64_MAX)
+		return too_large(m);
+	w->align = RT_ALIGN;
+	w->host_bytes = (uint64_t)need;
+	w->device_bytes = 0;
+	return DL_OK;
+}
+
+/* Makes the workspace bytes large. */
+static int grow_arena(dl_context *c, uint64_t bytes)
+{
+	if (bytes <= c->arena_bytes)
+		return DL_OK;
+	if (c->arena_borrowed)
+		return dl_fail(&c->x, DL_WORKSPACE, "these dims need a workspace of %llu bytes, and "
+			       "it has %llu", (unsigned long long)bytes,
+			       (unsigned long long)c->arena_bytes);
+	rt_free(c->model, c->arena, c->arena_bytes);
+	c->arena_bytes = 0;
+	c->arena = rt_alloc(c->model, bytes);
+	if (!c->arena)
+		return dl_fail(&c->x, DL_NOMEM, "no memory for a workspace of %llu bytes",
+			       (unsigned long long)bytes);
+	c->arena_bytes = bytes;
+	return DL_OK;
+}
+
+int rt_plan(dl_context *c)
+{
+	const dl_program *p = c->model->prog;
+	const size_t sym_bytes = sizeof(int64_t) * (size_t)p->desc->n_sym;
+	int64_t arena, need;
+
+	if (c->planned && !memcmp(c->planned_sym, c->x.sym, sym_bytes))
+		return DL_OK;
+	c->planned = false;
+	need = measure(c->model, c->x.sym, c->offset, &arena, &c->scratch_bytes);
+	if (need == INT64_MAX)
+		return dl_fail(&c->x, DL_NOMEM,
+			       "these dims need more memory than can be addressed");
+	if (grow_arena(c, (uint64_t)need))
+		return c->x.status;
+	for (int32_t b = 0; b < p->n_buf; b++)
+		c->x.buf[b] = c->offset[b] < 0 ? NULL : c->arena + c->offset[b];
+	c->scratch = c->arena + arena;
+	memcpy(c->planned_sym, c->x.sym, sym_bytes);
+	c->planned = true;
+	return DL_OK;
+}
+
+bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep)
+{
+	uint64_t want;
+	void *p;
+
+	if (bytes >= 0 && r->p && (uint64_t)bytes <= r->bytes)
+		return true;
+	if (bytes < 0 || bytes > INT64_MAX / 2)
+		return false;
+	want = (uint64_t)dl_align(bytes);
+	if (keep > 0 && want < r->bytes + r->bytes / 2)
+		want = (r->bytes + r->bytes / 2 + 63) & ~(uint64_t)63; /* grown step by step */
+	if (!keep) {
+		rt_free(c->model, r->p, r->bytes);
+		*r = (dl_region){NULL, 0};
+	}
+	p = rt_alloc(c->model, want);
+	if (!p)
+		return false;
+	if (keep > 0 && r->p)
+		memcpy(p, r->p, (uint64_t)keep < r->bytes ? (uint64_t)keep : r->bytes);
+	rt_free(c->model, r->p, r->bytes);
+	*r = (dl_region){p, want ? want : 1};
+	return true;
+}
+
+/* Hands the text of a failure in a context that is about to go to its model. */
+static int give_up(dl_context *c, dl_context **context, int rc)
+{
+	if (c->head.error[0])
+		rt_error(c->model, rc, "%s", c->head.error);
+	dl_rt_context_free(c);
+	*context = NULL;
+	return rc;
+}
+
+static int first_workspace(dl_context *c, const dl_context_options *o)
+{
+	const dl_desc *d = c->model->prog->desc;
+	bool dynamic = false;
+	int rc;
+
+	if (o->workspace || o->workspace_bytes) {
+		if ((uintptr_t)o->workspace % RT_ALIGN)
+			return dl_fail(&c->x, DL_INVALID, "the workspace is not aligned to 64");
+		c->arena = o->workspace;
+		c->arena_bytes = o->workspace ? o->workspace_bytes : 0;
+		c->arena_borrowed = true;
+	}
+	for (int32_t i = 0; i < d->n_sym; i++)
+		if (RT_AT(const dl_sym, d->sym, i)->kind == DL_SYM_INPUT)
+			dynamic = true;
+	if (o->max_dims) {
+		rc = take_dims(c->model, o->max_dims, o->n_dims, c->x.sym);
+		return rc ? rc : rt_plan(c);
+	}
+	for (int32_t i = 0; i < d->n_sym; i++)
+		c->x.sym[i] = -1;
+	return dynamic ? DL_OK : rt_plan(c);
+}
+
+int dl_rt_context(dl_model *m, const dl_context_options *options, dl_context **context)
+{
+	dl_context_options o = {.size = sizeof(o)};
+	const uint64_t bytes = lay_out(NULL, m->prog);
+	dl_context *c;
+	int rc;
+
+	if (!context)
+		return rt_error(m, DL_INVALID, "context: the place for it is null");
+	*context = NULL;
+	if (options && options->size < sizeof(o))
+		return rt_error(m, DL_ABI, "context: size of the options");
+	if (options)
+		o = *options;
+	c = rt_alloc(m, bytes);
+	if (!c)
+		return rt_error(m, DL_NOMEM, "no memory for a context");
+	memset(c, 0, bytes);
+	lay_out((char *)c, m->prog);
+	c->head.magic = RT_MAGIC_CONTEXT;
+	c->model = m;
+	c->own_bytes = bytes;
+	c->x.prog = m->prog;
+	c->x.ctx = c;
+	c->x.weights = m->weights.base;
+	c->x.variant = m->variant;
+	c->id = atomic_fetch_add(&m->contexts, 1);
+	rc = first_workspace(c, &o);
+	if (rc)
+		return give_up(c, context, rc);
+	*context = c;
+	return DL_OK;
+}
+
+void dl_rt_context_free(dl_context *c)
+{
+	dl_model *m;
+
+	if (!c || c->head.magic != RT_MAGIC_CONTEXT)
+		return;
+	m = c->model;
+	for (uint64_t i = 0; i < n_regions(m->prog); i++)
+		rt_free(m, c->region[i].p, c->region[i].bytes);
+	if (!c->arena_borrowed)
+		rt_free(m, c->arena, c->arena_bytes);
+	c->head.magic = 0;
+	rt_free(m, c, c->own_bytes);
+	atomic_fetch_sub(&m->contexts, 1);
+}
+
+int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
+{
+	int rc;
+
+	if (!rt_enter(c))
+		return c ? DL_BUSY : DL_INVALID;
+	rc = take_dims(c->model, dims, n_dims, c->x.sym);
+	rc = rc ? dl_fail(&c->x, rc, "%s", c->model->head.error) : rt_plan(c);
+	atomic_store(&c->running, 0);
+	return rc;
+}

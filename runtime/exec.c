@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What generated code calls while it runs: launches, failures, memory of the second region.
+ */
+#include "runtime/rt.h"
+
+#include <stdio.h>
+
+int dl_fail(dl_exec *x, int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (x->status)
+		return x->status;
+	x->status = status;
+	va_start(ap, fmt);
+	vsnprintf(x->ctx->head.error, sizeof(x->ctx->head.error), fmt, ap);
+	va_end(ap);
+	return status;
+}
+
+/* A task of the user's executor: a part of the job, in the floating point state of kernels. */
+static void task(void *arg, int32_t i)
+{
+	const uint64_t fp = rt_fp_enter();
+
+	rt_job_part(arg, i);
+	rt_fp_leave(fp);
+}
+
+static void split(dl_context *c, Job *job)
+{
+	const int64_t units = job->n / job->grain + (job->n % job->grain != 0);
+	const dl_model *m = c->model;
+
+	job->parts = units < c->threads ? (int32_t)units : c->threads;
+	if (job->parts == 1)
+		rt_job_part(job, 0);
+	else if (m->opt.executor)
+		m->opt.executor(m->opt.user, job->parts, task, job);
+	else
+		rt_pool_run(m->pool, job);
+}
+
+static int fault(dl_exec *x, int32_t site)
+{
+	const dl_program *p = x->prog;
+
+	return dl_fail(x, DL_INDEX, "%s",
+		       site >= 0 && site < p->n_faults ? p->faults[site] : "index out of range");
+}
+
+int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, const int64_t *dim,
+	      int64_t n, int64_t grain)
+{
+	dl_context *c = x->ctx;
+	Profile *profile = c->model->profile;
+	const dl_kctx k = {buf, dim, &c->fault};
+	Job job = {fn, &k, n, grain < 1 ? 1 : grain, 1, c->scratch, c->scratch_bytes};
+	uint64_t begin;
+
+	if (x->status)
+		return x->status;
+	if (atomic_load_explicit(&c->cancel, memory_order_relaxed))
+		return dl_fail(x, DL_CANCELLED, "cancelled before %s", x->prog->kernels[kernel]);
+	if (n <= 0)
+		return DL_OK;
+	begin = profile ? rt_now() : 0;
+	split(c, &job);
+	if (profile)
+		rt_profile_add(profile, kernel, c->id, begin, rt_now());
+	if (__atomic_load_n(&c->fault, __ATOMIC_RELAXED))
+		return fault(x, c->fault - 1);
+	return DL_OK;
+}
+
+int dl_output(dl_exec *x, int32_t o, const int64_t *shape)
+{
+	return x->status ? x->status : rt_output(x->ctx, o, shape);
+}
+
+void *dl_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep)
+{
+	dl_region *r = &x->ctx->region[s];
+
+	if (x->status)
+		return NULL;
+	if (rt_region_grow(x->ctx, r, bytes, keep))
+		return r->p;
+	dl_fail(x, DL_NOMEM, "no memory for a value of %lld bytes", (long long)bytes);
+	return NULL;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Time per kernel: a sum per kernel, which the profile function of the API gives, and, when a path
+ * was given, one event per launch, written at unload as a Chrome trace (chrome://tracing, Perfetto).
+ * In the path %n stands for the model's name and %p for the process id. All memory is taken at load;
+ * events beyond the last are counted and dropped.
+ */
+#include "runtime/rt.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_EVENTS (1u << 17)
+
+typedef struct Sum {
+	_Atomic uint64_t calls, ns;
+} Sum;
+
+typedef struct Event {
+	uint64_t begin, ns;
+	int32_t kernel, context;
+} Event;
+
+struct Profile {
+	uint64_t bytes, start;
+	Event *event; /* null: no trace */
+	_Atomic uint32_t n_events;
+	Sum sum[];
+};
+
+uint64_t rt_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int rt_profile_open(dl_model *m)
+{
+	const uint64_t bytes = sizeof(Profile) + sizeof(Sum) * (uint64_t)m->prog->n_kernels;
+
+	if (!m->opt.profile && !m->opt.profile_path)
+		return DL_OK;
+	m->profile = rt_alloc(m, bytes);
+	if (!m->profile)
+		return rt_error(m, DL_NOMEM, "no memory for the profile");
+	memset(m->profile, 0, bytes);
+	m->profile->bytes = bytes;
+	m->profile->start = rt_now();
+	if (!m->opt.profile_path)
+		return DL_OK;
+	m->profile->event = rt_alloc(m, sizeof(Event) * MAX_EVENTS);
+	if (!m->profile->event)
+		return rt_error(m, DL_NOMEM, "no memory for the profile");
+	return DL_OK;
+}
+
+void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end)
+{
+	atomic_fetch_add_explicit(&p->sum[kernel].calls, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&p->sum[kernel].ns, end - begin, memory_order_relaxed);
+	if (p->event && atomic_load_explicit(&p->n_events, memory_order_relaxed) < MAX_EVENTS) {
+		const uint32_t i = atomic_fetch_add(&p->n_events, 1);
+
+		if (i < MAX_EVENTS)
+			p->event[i] = (Event){begin - p->start, end - begin, kernel, context};
+	}
+}
+
+static void put_json(FILE *f, const char *s)
+{
+	putc('"', f);
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			putc('\\', f);
+		if ((unsigned char)*s < 0x20)
+			fprintf(f, "\\u%04x", *s);
+		else
+			putc(*s, f);
+	}
+	putc('"', f);
+}
+
+static void expand(const dl_model *m, char *out, size_t room)
+{
+	const char *s = m->opt.profile_path;
+	size_t n = 0;
+
+	for (; *s && n + 1 < room; s++) {
+		int k = 0;
+
+		if (s[0] == '%' && s[1] == 'n')
+			k = snprintf(out + n, room - n, "%s", m->prog->desc->name);
+		else if (s[0] == '%' && s[1] == 'p')
+			k = snprintf(out + n, room - n, "%d", (int)getpid());
+		else
+			out[n++] = *s;
+		n += (size_t)k;
+		s += k > 0;
+	}
+	out[n < room ? n : room - 1] = '\0';
+}
+
+static int write_trace(dl_model *m)
+{
+	const Profile *p = m->profile;
+	const uint32_t n = p->n_events < MAX_EVENTS ? p->n_events : MAX_EVENTS;
+	uint64_t calls = 0;
+	char path[PATH_MAX];
+	bool bad;
+	FILE *f;
+
+	expand(m, path, sizeof(path));
+	f = fopen(path, "we");
+	if (!f)
+		return rt_error(m, DL_IO, "%s: %s", path, strerror(errno));
+	fprintf(f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+	for (uint32_t i = 0; i < n; i++) {
+		const Event *e = &p->event[i];
+
+		fprintf(f, "%s\n{\"ph\":\"X\",\"cat\":\"kernel\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,"
+			"\"dur\":%.3f,\"name\":", i ? "," : "", (int)getpid(), (int)e->context,
+			(double)e->begin / 1e3, (double)e->ns / 1e3);
+		put_json(f, m->prog->kernels[e->kernel]);
+		putc('}', f);
+	}
+	for (int32_t i = 0; i < m->prog->n_kernels; i++)
+		calls += p->sum[i].calls;
+	fprintf(f, "\n],\"otherData\":{\"model\":");
+	put_json(f, m->prog->desc->name);
+	fprintf(f, ",\"hash\":");
+	put_json(f, m->prog->desc->hash);
+	fprintf(f, ",\"dropped\":%llu}}\n", (unsigned long long)(calls - n));
+	bad = ferror(f);
+	if (fclose(f) || bad)
+		return rt_error(m, DL_IO, "%s: could not be written", path);
+	return DL_OK;
+}
+
+int rt_profile_close(dl_model *m)
+{
+	Profile *p = m->profile;
+	int rc = DL_OK;
+
+	if (!p)
+		return DL_OK;
+	if (p->event) {
+		rc = write_trace(m);
+		rt_free(m, p->event, sizeof(Event) * MAX_EVENTS);
+	}
+	rt_free(m, p, p->bytes);
+	m->profile = NULL;
+	return rc;
+}
+
+int dl_rt_profile(dl_model *m, int32_t i, dl_profile_entry *entry)
+{
+	if (!m || m->head.magic != RT_MAGIC_MODEL || !m->profile || i < 0 ||
+	    i >= m->prog->n_kernels || !entry || entry->size < sizeof(*entry))
+		return DL_INVALID;
+	entry->name = m->prog->kernels[i];
+	entry->calls = atomic_load(&m->profile->sum[i].calls);
+	entry->nanoseconds = atomic_load(&m->profile->sum[i].ns);
+	return DL_OK;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the runtime share. The runtime is linked into every artifact: it includes
+ * nothing of the compiler, needs C11, libc and pthreads only, has no global constructors, and all
+ * its symbols are hidden, so that each artifact has its own copy.
+ *
+ *	model.c    load and unload          weights.c  where the weights are
+ *	context.c  workspace, plan, prepare run.c      a run: bind, outputs, exec
+ *	exec.c     what generated code calls
+ *	pool.c     threads                  budget.c   how many threads, process-wide
+ *	profile.c  time per kernel          cpu.c      features and the floating point environment
+ */
+#ifndef RUNTIME_RT_H
+#define RUNTIME_RT_H
+
+#define DLRT_GENERATED 1
+#include "runtime/dlrt.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define RT_ALIGN 64u
+#define RT_MAX_THREADS 1024
+
+typedef struct Pool Pool;
+typedef struct Profile Profile;
+
+/* How a model and a context begin, so that error() can tell them apart from anything else. */
+typedef struct Head {
+	uint32_t magic;
+	char error[508];
+} Head;
+
+#define RT_MAGIC_MODEL 0x646c6d31u
+#define RT_MAGIC_CONTEXT 0x646c6331u
+
+typedef struct Weights {
+	char *base;
+	void *map;         /* munmap(map, map_bytes) at the end, or null */
+	uint64_t map_bytes;
+	void *owned;       /* from the allocator, or null */
+} Weights;
+
+struct dl_model {
+	Head head; /* written under lock */
+	const dl_program *prog;
+	dl_load_options opt;
+	pthread_mutex_t lock;
+	Weights weights;
+	Pool *pool; /* null: one thread, or the user's executor */
+	Profile *profile;
+	atomic_int contexts;
+	int32_t threads; /* parts a launch is cut into at most, and scratch areas in a workspace */
+	int32_t variant;
+};
+
+/* A growing piece of memory from the allocator. */
+struct dl_region {
+	void *p;
+	uint64_t bytes;
+};
+
+struct dl_context {
+	Head head;
+	dl_model *model;
+	dl_exec x;
+	atomic_int cancel;
+	atomic_int running;
+	int32_t fault;
+	int32_t id; /* in the profile */
+	uint64_t own_bytes; /* of this struct and its arrays */
+	/* workspace: the arena, then one scratch area per thread */
+	char *arena;
+	uint64_t arena_bytes;
+	bool arena_borrowed;
+	bool planned; /* planned_sym is what buf and scratch stand for */
+	int64_t *planned_sym;
+	int64_t *offset;
+	char *scratch;
+	int64_t scratch_bytes; /* of one thread */
+	/* regions: the program's, then one per input (copied in), then one per output (served) */
+	dl_region *region;
+	/* during a run */
+	int32_t threads;
+	dl_tensor *out;
+	uint8_t *out_set;
+};
+
+/* model.c */
+void *rt_alloc(const dl_model *m, uint64_t bytes);
+void rt_free(const dl_model *m, void *p, uint64_t bytes);
+void rt_log(const dl_model *m, int level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Records the text of a failure in a model (or, for null, of a load in this thread); gives status. */
+int rt_error(dl_model *m, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Bytes of n elements, or INT64_MAX where that overflows. */
+int64_t rt_bytes(int32_t dtype, int64_t n);
+/* Bits of an element, 0 for a code that is not known. */
+unsigned rt_dtype_bits(int32_t dtype);
+/* Item i of an array that is strided by the size of its first element. */
+#define RT_AT(T, base, i) ((T *)(void *)((uintptr_t)(base) + (uintptr_t)(i) * (base)->size))
+
+/* weights.c */
+int rt_weights_open(dl_model *m);
+void rt_weights_close(dl_model *m);
+
+/* context.c */
+/* Makes arena, offsets and scratch fit x.sym. */
+int rt_plan(dl_context *c);
+/* At least bytes bytes in region r, of which keep are kept. False without memory. */
+bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
+
+/* run.c */
+/* Begins a use of a context, which ends with running = 0. False when it is in use, or none. */
+bool rt_enter(dl_context *c);
+/* Checks and sets output o of the run in flight: shape known. */
+int rt_output(dl_context *c, int32_t o, const int64_t *shape);
+
+/* pool.c */
+typedef struct Job {
+	dl_kernel_fn fn;
+	const dl_kctx *k;
+	int64_t n, grain;
+	int32_t parts;
+	char *scratch;
+	int64_t scratch_bytes;
+} Job;
+
+/* A pool of threads - 1 workers (the caller is the first thread), sleeping; null without memory or
+ * threads. */
+Pool *rt_pool_new(const dl_model *m, int32_t threads);
+void rt_pool_free(const dl_model *m, Pool *p);
+/* Takes the pool for a run: the number of threads to use, from 1, within the process's budget, to be
+ * given back. A pool in use by another run, or no pool, gives 1. */
+int32_t rt_pool_acquire(Pool *p, int32_t threads);
+void rt_pool_release(Pool *p, int32_t threads);
+/* Runs all parts of a job. The pool must be acquired for at least job->parts threads. */
+void rt_pool_run(Pool *p, const Job *job);
+/* Part i of a job. */
+void rt_job_part(const Job *job, int32_t i);
+
+/* budget.c */
+/* CPUs that this process may use, from 1. */
+int32_t rt_cpus(void);
+/* Joins and leaves the process-wide count of running threads. */
+void rt_budget_join(void);
+void rt_budget_leave(void);
+/* Between 1 and want threads, less when others run; to be given back. */
+int32_t rt_budget_take(int32_t want);
+void rt_budget_give(int32_t n);
+
+/* profile.c */
+int rt_profile_open(dl_model *m);
+/* Writes the trace, if one was asked for, and frees. */
+int rt_profile_close(dl_model *m);
+uint64_t rt_now(void); /* nanoseconds */
+void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end);
+
+/* cpu.c */
+uint64_t rt_cpu_features(void);
+/* The caller's floating point state: saved and set to the default, and put back. */
+uint64_t rt_fp_enter(void);
+void rt_fp_leave(uint64_t saved);
+
+#endif

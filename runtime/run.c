@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run: the inputs are checked and give the symbols, the program binds the rest, the workspace is
+ * planned, the outputs whose shapes are known get their memory, and the program executes. A failure
+ * anywhere stops it with a status and a text that speaks the model's names.
+ */
+#include "runtime/rt.h"
+
+#include <string.h>
+
+static const dl_io *in_io(const dl_context *c, int32_t i)
+{
+	return RT_AT(const dl_io, c->model->prog->desc->in, i);
+}
+
+static const dl_io *out_io(const dl_context *c, int32_t o)
+{
+	return RT_AT(const dl_io, c->model->prog->desc->out, o);
+}
+
+static int64_t count(const int64_t *shape, int32_t rank)
+{
+	int64_t n = 1;
+
+	for (int32_t d = 0; d < rank; d++)
+		if (!shape[d])
+			return 0;
+	for (int32_t d = 0; d < rank; d++)
+		n = dl_mul(n, shape[d]);
+	return n;
+}
+
+static bool contiguous(const dl_tensor *t)
+{
+	int64_t want = 1;
+
+	if (!t->strides || !count(t->shape, t->rank))
+		return true;
+	for (int32_t d = t->rank; d-- > 0; want *= t->shape[d])
+		if (t->shape[d] != 1 && t->strides[d] != want)
+			return false;
+	return true;
+}
+
+/* Gives symbol s the value v that dim d of an input has. */
+static int bind_sym(dl_context *c, const dl_io *io, int32_t d, int32_t s, int64_t v)
+{
+	const dl_sym *sym = RT_AT(const dl_sym, c->model->prog->desc->sym, s);
+
+	if (c->x.sym[s] >= 0 && c->x.sym[s] != v)
+		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": dim %d (%s) is %lld, but %s is %lld in "
+			       "another place", io->name, (int)d, sym->name, (long long)v, sym->name,
+			       (long long)c->x.sym[s]);
+	if (v < sym->lower || v > sym->upper)
+		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": dim %d (%s) is %lld, and must be in "
+			       "%lld..%lld", io->name, (int)d, sym->name, (long long)v,
+			       (long long)sym->lower, (long long)sym->upper);
+	c->x.sym[s] = v;
+	return DL_OK;
+}
+
+static int bind_dims(dl_context *c, const dl_io *io, const dl_tensor *t, int64_t *shape)
+{
+	for (int32_t d = 0; d < io->rank; d++) {
+		const dl_dim *dim = RT_AT(const dl_dim, io->dim, d);
+		const int64_t v = t->shape[d];
+
+		if (v < 0 || (dim->value >= 0 && v != dim->value))
+			return dl_fail(&c->x, DL_SHAPE, "input \"%s\": dim %d is %lld, expected %s",
+				       io->name, (int)d, (long long)v, dim->text);
+		shape[d] = v;
+		if (dim->sym >= 0 && bind_sym(c, io, d, dim->sym, v))
+			return c->x.status;
+	}
+	return DL_OK;
+}
+
+static int check_form(dl_context *c, const char *what, const dl_io *io, const dl_tensor *t)
+{
+	if (t->form != io->form || io->form != DL_TENSOR)
+		return dl_fail(&c->x, DL_UNSUPPORTED, "%s \"%s\": sequences and optionals are not "
+			       "supported yet", what, io->name);
+	if (io->rank && !t->shape)
+		return dl_fail(&c->x, DL_INVALID, "%s \"%s\": shape is null", what, io->name);
+	return DL_OK;
+}
+
+static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_data)
+{
+	const dl_io *io = in_io(c, i);
+	int64_t n;
+
+	if (check_form(c, "input", io, t))
+		return c->x.status;
+	if (t->dtype != io->dtype)
+		return dl_fail(&c->x, DL_INVALID, "input \"%s\": element type is %d, expected %d",
+			       io->name, (int)t->dtype, (int)io->dtype);
+	if (t->rank != io->rank)
+		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": rank is %d, expected %d", io->name,
+			       (int)t->rank, (int)io->rank);
+	if (bind_dims(c, io, t, c->x.in_shape[i]))
+		return c->x.status;
+	n = count(t->shape, t->rank);
+	if (rt_bytes(t->dtype, n) > INT64_MAX / 2)
+		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": its shape is too large", io->name);
+	c->x.in[i] = t->data;
+	if (!t->data && n && (need_data || io->flags & DL_IO_SHAPE_DATA))
+		return dl_fail(&c->x, DL_INVALID, "input \"%s\": data is null", io->name);
+	return DL_OK;
+}
+
+/* Copies elements of size bytes each from strided to contiguous memory. */
+static void gather(char *to, const char *from, int64_t size, int32_t rank, const int64_t *shape,
+		   const int64_t *strides)
+{
+	if (!rank) {
+		memcpy(to, from, (size_t)size);
+		return;
+	}
+	const int64_t inner = count(shape + 1, rank - 1) * size;
+
+	for (int64_t i = 0; i < shape[0]; i++)
+		gather(to + i * inner, from + i * strides[0] * size, size, rank - 1, shape + 1,
+		       strides + 1);
+}
+
+static int copy_in(dl_context *c, int32_t i, const dl_tensor *t)
+{
+	const dl_io *io = in_io(c, i);
+	dl_region *r = &c->region[c->model->prog->n_region + i];
+	const int64_t bytes = rt_bytes(t->dtype, count(t->shape, t->rank));
+	const unsigned bits = rt_dtype_bits(t->dtype);
+
+	if (bits % 8)
+		return dl_fail(&c->x, DL_UNSUPPORTED, "input \"%s\": strides of a type that is packed "
+			       "below a byte", io->name);
+	if (!rt_region_grow(c, r, bytes, 0))
+		return dl_fail(&c->x, DL_NOMEM, "input \"%s\": no memory for a contiguous copy",
+			       io->name);
+	gather(r->p, t->data, bits / 8, t->rank, t->shape, t->strides);
+	c->x.in[i] = r->p;
+	return DL_OK;
+}
+
+/* What dims of outputs are known from symbols; -1 for the others. */
+static void bind_outputs(dl_context *c)
+{
+	for (int32_t o = 0; o < c->model->prog->desc->n_out; o++) {
+		const dl_io *io = out_io(c, o);
+
+		c->out_set[o] = 0;
+		c->x.out[o] = NULL;
+		for (int32_t d = 0; d < io->rank; d++) {
+			const dl_dim *dim = RT_AT(const dl_dim, io->dim, d);
+
+			c->x.out_shape[o][d] = dim->value >= 0 ? dim->value :
+				dim->sym >= 0 ? c->x.sym[dim->sym] : -1;
+		}
+	}
+}
+
+static int check_syms(dl_context *c)
+{
+	const dl_desc *d = c->model->prog->desc;
+
+	for (int32_t i = 0; i < d->n_sym; i++) {
+		const dl_sym *s = RT_AT(const dl_sym, d->sym, i);
+
+		if (s->kind != DL_SYM_INPUT) {
+			c->x.sym[i] = -1;
+			continue;
+		}
+		if (c->x.sym[i] < 0)
+			return dl_fail(&c->x, DL_SHAPE, "dim %s cannot be told from the inputs",
+				       s->name);
+		if (c->x.sym[i] < s->lower || c->x.sym[i] > s->upper)
+			return dl_fail(&c->x, DL_SHAPE, "dim %s is %lld, and must be in %lld..%lld",
+				       s->name, (long long)c->x.sym[i], (long long)s->lower,
+				       (long long)s->upper);
+	}
+	return DL_OK;
+}
+
+static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out, bool need_data)
+{
+	const dl_program *p = c->model->prog;
+	const dl_desc *d = p->desc;
+
+	if (n_in != d->n_in || n_out != d->n_out)
+		return dl_fail(&c->x, DL_INVALID, "%d inputs and %d outputs given, expected %d and %d",
+			       (int)n_in, (int)n_out, (int)d->n_in, (int)d->n_out);
+	if (n_in && (!in || in->size < sizeof(*in)))
+		return dl_fail(&c->x, DL_ABI, "inputs: size of the struct");
+	for (int32_t s = 0; s < d->n_sym; s++)
+		c->x.sym[s] = -1;
+	for (int32_t i = 0; i < n_in; i++) {
+		const dl_tensor *t = RT_AT(const dl_tensor, in, i);
+
+		if (bind_input(c, i, t, need_data))
+			return c->x.status;
+		if (t->data && !contiguous(t) && copy_in(c, i, t))
+			return c->x.status;
+	}
+	bind_outputs(c);
+	if (p->bind) {
+		const int rc = p->bind(&c->x);
+
+		if (rc)
+			return dl_fail(&c->x, rc, "%s", dl_rt_status_text(rc));
+	}
+	if (check_syms(c))
+		return c->x.status;
+	for (int32_t o = 0; o < n_out; o++)
+		for (int32_t k = 0; k < out_io(c, o)->rank; k++) {
+			const dl_dim *dim = RT_AT(const dl_dim, out_io(c, o)->dim, k);
+
+			if (dim->sym >= 0)
+				c->x.out_shape[o][k] = c->x.sym[dim->sym];
+		}
+	return DL_OK;
+}
+
+static bool known(const dl_context *c, int32_t o)
+{
+	for (int32_t d = 0; d < out_io(c, o)->rank; d++)
+		if (c->x.out_shape[o][d] < 0)
+			return false;
+	return true;
+}
+
+/* Tells the caller the shape of an output: rank and dims. */
+static int tell_shape(dl_context *c, int32_t o, dl_tensor *t)
+{
+	const dl_io *io = out_io(c, o);
+
+	if (check_form(c, "output", io, t))
+		return c->x.status;
+	if (t->rank < io->rank)
+		return dl_fail(&c->x, DL_INVALID, "output \"%s\": room for %d dims, its rank is %d",
+			       io->name, (int)t->rank, (int)io->rank);
+	t->dtype = io->dtype;
+	t->rank = io->rank;
+	for (int32_t d = 0; d < io->rank; d++)
+		t->shape[d] = c->x.out_shape[o][d];
+	return DL_OK;
+}
+
+int rt_output(dl_context *c, int32_t o, const int64_t *shape)
+{
+	const dl_io *io = out_io(c, o);
+	dl_tensor *t = RT_AT(dl_tensor, c->out, o);
+	dl_region *r = &c->region[c->model->prog->n_region + c->model->prog->desc->n_in + o];
+	const int64_t bytes = rt_bytes(io->dtype, count(shape, io->rank));
+
+	if (io->rank)
+		memmove(c->x.out_shape[o], shape, sizeof(int64_t) * (size_t)io->rank);
+	if (tell_shape(c, o, t))
+		return c->x.status;
+	if (t->strides && !contiguous(t))
+		return dl_fail(&c->x, DL_UNSUPPORTED, "output \"%s\": strides", io->name);
+	if (bytes > INT64_MAX / 2)
+		return dl_fail(&c->x, DL_NOMEM, "output \"%s\": its shape is too large", io->name);
+	if (!t->data || t->data == r->p) {
+		if (!rt_region_grow(c, r, bytes, 0))
+			return dl_fail(&c->x, DL_NOMEM, "output \"%s\": no memory for %lld bytes",
+				       io->name, (long long)bytes);
+		t->data = r->p;
+		t->bytes = r->bytes;
+	}
+	if ((uint64_t)bytes > t->bytes)
+		return dl_fail(&c->x, DL_CAPACITY, "output \"%s\": needs %lld bytes, has room for "
+			       "%llu", io->name, (long long)bytes, (unsigned long long)t->bytes);
+	c->x.out[o] = t->data;
+	c->out_set[o] = 1;
+	return DL_OK;
+}
+
+static bool overlap(const void *a, int64_t na, const void *b, int64_t nb)
+{
+	const uintptr_t pa = (uintptr_t)a, pb = (uintptr_t)b;
+
+	return na && nb && pa < pb + (uintptr_t)nb && pb < pa + (uintptr_t)na;
+}
+
+/* Bytes that output o may write: its size, or the whole room while that is not known. */
+static int64_t extent(const dl_context *c, int32_t o)
+{
+	const dl_tensor *t = RT_AT(const dl_tensor, c->out, o);
+	const dl_io *io = out_io(c, o);
+
+	if (!t->data)
+		return 0;
+	if (known(c, o))
+		return rt_bytes(io->dtype, count(c->x.out_shape[o], io->rank));
+	return (int64_t)(t->bytes > INT64_MAX / 2 ? INT64_MAX / 2 : t->bytes);
+}
+
+/* An output's memory that overlaps an input's (unless declared), or another output's. */
+static int check_overlap(dl_context *c)
+{
+	const dl_desc *d = c->model->prog->desc;
+
+	for (int32_t o = 0; o < d->n_out; o++) {
+		const void *p = RT_AT(dl_tensor, c->out, o)->data;
+		const dl_io *io = out_io(c, o);
+		const int64_t n = extent(c, o);
+
+		for (int32_t i = 0; n && i < d->n_in; i++) {
+			const dl_io *ii = in_io(c, i);
+			const int64_t m = rt_bytes(ii->dtype, count(c->x.in_shape[i], ii->rank));
+
+			if (overlap(p, n, c->x.in[i], m) && (io->alias != i || p != c->x.in[i]))
+				return dl_fail(&c->x, DL_INVALID, "output \"%s\" overlaps input \"%s\"",
+					       io->name, ii->name);
+		}
+		for (int32_t q = 0; n && q < o; q++)
+			if (overlap(p, n, RT_AT(dl_tensor, c->out, q)->data, extent(c, q)))
+				return dl_fail(&c->x, DL_INVALID, "output \"%s\" overlaps output "
+					       "\"%s\"", io->name, out_io(c, q)->name);
+	}
+	return DL_OK;
+}
+
+static int outputs(dl_context *c, dl_tensor *out)
+{
+	const dl_desc *d = c->model->prog->desc;
+
+	c->out = out;
+	if (d->n_out && (!out || out->size < sizeof(*out)))
+		return dl_fail(&c->x, DL_ABI, "outputs: size of the struct");
+	for (int32_t o = 0; o < d->n_out; o++)
+		if (known(c, o) && rt_output(c, o, c->x.out_shape[o]))
+			return c->x.status;
+	return check_overlap(c);
+}
+
+static int execute(dl_context *c)
+{
+	const dl_model *m = c->model;
+	int rc;
+
+	c->threads = m->opt.executor ? m->threads : rt_pool_acquire(m->pool, m->threads);
+	rc = m->prog->exec(&c->x);
+	if (!m->opt.executor)
+		rt_pool_release(m->pool, c->threads);
+	if (rc)
+		return dl_fail(&c->x, rc, "%s", dl_rt_status_text(rc));
+	for (int32_t o = 0; !c->x.status && o < m->prog->desc->n_out; o++)
+		if (!c->out_set[o])
+			dl_fail(&c->x, DL_RUNTIME, "output \"%s\" was not computed",
+				out_io(c, o)->name);
+	return c->x.status;
+}
+
+bool rt_enter(dl_context *c)
+{
+	if (!c || c->head.magic != RT_MAGIC_CONTEXT || atomic_exchange(&c->running, 1))
+		return false;
+	c->x.status = DL_OK;
+	c->head.error[0] = '\0';
+	c->fault = 0;
+	return true;
+}
+
+int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out,
+	      void *stream)
+{
+	uint64_t fp;
+	int rc;
+
+	(void)stream;
+	if (!rt_enter(c))
+		return c ? DL_BUSY : DL_INVALID;
+	fp = rt_fp_enter();
+	rc = bind(c, in, n_in, n_out, true);
+	if (!rc)
+		rc = rt_plan(c);
+	if (!rc)
+		rc = outputs(c, out);
+	if (!rc)
+		rc = execute(c);
+	rt_fp_leave(fp);
+	atomic_store(&c->cancel, 0);
+	atomic_store(&c->running, 0);
+	return rc;
+}
+
+int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out,
+		       int32_t n_out)
+{
+	int rc;
+
+	if (!rt_enter(c))
+		return c ? DL_BUSY : DL_INVALID;
+	rc = bind(c, in, n_in, n_out, false);
+	if (!rc && n_out && (!out || out->size < sizeof(*out)))
+		rc = dl_fail(&c->x, DL_ABI, "outputs: size of the struct");
+	for (int32_t o = 0; !rc && o < n_out; o++) {
+		dl_tensor *t = RT_AT(dl_tensor, out, o);
+
+		rc = tell_shape(c, o, t);
+		if (!rc)
+			t->bytes = !known(c, o) ? 0 :
+				(uint64_t)rt_bytes(t->dtype, count(t->shape, t->rank));
+	}
+	atomic_store(&c->running, 0);
+	return rc;
+}
+
+void dl_rt_cancel(dl_context *c)
+{
+	if (c && c->head.magic == RT_MAGIC_CONTEXT)
+		atomic_store(&c->cancel, 1);
+}

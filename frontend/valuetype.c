@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frontend/valuetype.h"
+
+#include "frontend/tensor.h"
+
+#include <ctype.h>
+
+/* Bounds that no real name reaches: what a hostile one may cost. */
+enum { EXPR_TEXT = 100, EXPR_DEPTH = 16, NAMES_MAX = 1024 };
+
+/* ---- dim_param as an expression: sum := product {(+|-) product}, product := atom {* atom} ---- */
+
+typedef struct DimText {
+	Ctx *ctx;
+	const DimNames *names;
+	const char *p;
+	int depth;
+} DimText;
+
+static bool ident_char(char ch)
+{
+	return isalnum((unsigned char)ch) || ch == '_' || ch == '.';
+}
+
+static void skip_space(DimText *t)
+{
+	while (*t->p == ' ')
+		t->p++;
+}
+
+static bool take_char(DimText *t, char ch)
+{
+	skip_space(t);
+	if (*t->p != ch)
+		return false;
+	t->p++;
+	return true;
+}
+
+static bool known(const DimNames *names, const char *name)
+{
+	for (int i = 0; i < names->v.n; i++)
+		if (names->v.at[i] == name)
+			return true;
+	return false;
+}
+
+static Dim *parse_sum(DimText *t);
+
+static Dim *parse_atom(DimText *t)
+{
+	const char *start, *name;
+	Dim *d;
+
+	skip_space(t);
+	start = t->p;
+	if (take_char(t, '(')) {
+		if (t->depth++ > EXPR_DEPTH)
+			return NULL;
+		d = parse_sum(t);
+		t->depth--;
+		return d && take_char(t, ')') ? d : NULL;
+	}
+	if (isdigit((unsigned char)*t->p)) {
+		int64_t v = 0;
+
+		for (; isdigit((unsigned char)*t->p); t->p++)
+			if (__builtin_mul_overflow(v, (int64_t)10, &v) ||
+			    __builtin_add_overflow(v, (int64_t)(*t->p - '0'), &v))
+				return NULL;
+		return ident_char(*t->p) ? NULL : dim_const(t->ctx, v);
+	}
+	while (ident_char(*t->p))
+		t->p++;
+	if (t->p == start)
+		return NULL;
+	name = intern_n(t->ctx->names, start, (size_t)(t->p - start));
+	return known(t->names, name) ? sym_get(t->ctx, name)->dim : NULL;
+}
+
+static Dim *parse_product(DimText *t)
+{
+	Dim *d = parse_atom(t);
+
+	while (d && take_char(t, '*')) {
+		Dim *e = parse_atom(t);
+
+		d = e ? dim_mul(t->ctx, d, e) : NULL;
+	}
+	return d;
+}
+
+static Dim *parse_sum(DimText *t)
+{
+	Dim *d = parse_product(t);
+
+	while (d) {
+		bool plus = take_char(t, '+'), minus = !plus && take_char(t, '-');
+		Dim *e = plus || minus ? parse_product(t) : NULL;
+
+		if (!plus && !minus)
+			break;
+		if (!e)
+			return NULL;
+		d = plus ? dim_add(t->ctx, d, e) : dim_sub(t->ctx, d, e);
+	}
+	return d;
+}
+
+static bool plain_name(const char *s)
+{
+	if (!*s || isdigit((unsigned char)*s))
+		return false;
+	for (; *s; s++)
+		if (!ident_char(*s))
+			return false;
+	return true;
+}
+
+static Dim *named_dim(Ctx *c, const DimNames *names, const char *text)
+{
+	DimText t = { .ctx = c, .names = names, .p = text };
+	Dim *d;
+
+	if (!plain_name(text) && strlen(text) <= EXPR_TEXT) {
+		d = parse_sum(&t);
+		skip_space(&t);
+		if (d && !*t.p)
+			return d;
+	}
+	return sym_get(c, ctx_name(c, text))->dim;
+}
+
+void dim_names_note(Ctx *c, Arena *a, DimNames *names, const Onnx__TypeProto *p)
+{
+	const Onnx__TensorShapeProto *s;
+
+	if (!p || p->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !p->tensor_type->shape)
+		return;
+	s = p->tensor_type->shape;
+	for (size_t i = 0; i < s->n_dim; i++) {
+		const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
+		const char *name;
+
+		if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM ||
+		    !plain_name(d->dim_param))
+			continue;
+		name = ctx_name(c, d->dim_param);
+		if (names->v.n < NAMES_MAX && !known(names, name))
+			vec_push(a, &names->v, name);
+	}
+}
+
+static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
+			       const Onnx__TypeProto__Tensor *p, const char *name, DiagLoc loc)
+{
+	DType t = onnx_dtype(f, p->elem_type, loc);
+	Dim *dims[MAX_RANK];
+
+	if (t == DT_NONE)
+		return NULL;
+	if (!p->shape) {
+		diag_error(f->diag, loc, "a tensor of unknown rank; export the model with a shape "
+			   "for it, whose dims may be names");
+		return NULL;
+	}
+	if (p->shape->n_dim > MAX_RANK) {
+		diag_error(f->diag, loc, "rank %zu; at most %d is supported", p->shape->n_dim, MAX_RANK);
+		return NULL;
+	}
+	for (size_t i = 0; i < p->shape->n_dim; i++) {
+		const Onnx__TensorShapeProto__Dimension *d = p->shape->dim[i];
+
+		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+		    d->dim_value >= 0)
+			dims[i] = dim_const(c, d->dim_value);
+		else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+			 *d->dim_param && strcmp(d->dim_param, "?") != 0)
+			dims[i] = named_dim(c, names, d->dim_param);
+		else
+			dims[i] = sym_fresh(c, ctx_name(c, arena_printf(f->arena, "%s_dim%zu", name,
+									 i)))->dim;
+	}
+	return type_tensor(c, t, (int)p->shape->n_dim, dims);
+}
+
+const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p,
+		      const char *name, DiagLoc loc)
+{
+	const Onnx__TypeProto *of = NULL;
+	const Type *elem;
+	const char *what;
+
+	switch (p ? p->value_case : ONNX__TYPE_PROTO__VALUE__NOT_SET) {
+	case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE:
+		return tensor_type(c, f, names, p->tensor_type, name, loc);
+	case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE:
+		of = p->sequence_type->elem_type;
+		elem = onnx_type(c, f, names, of, name, loc);
+		return elem ? type_sequence(c, elem) : NULL;
+	case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE:
+		of = p->optional_type->elem_type;
+		elem = onnx_type(c, f, names, of, name, loc);
+		return elem ? type_optional(c, elem) : NULL;
+	case ONNX__TYPE_PROTO__VALUE_MAP_TYPE:
+		what = "a map; export the model without its dictionary (zipmap) ends";
+		break;
+	case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
+		what = "a sparse tensor; only constants may be sparse";
+		break;
+	case ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE:
+		what = "of an opaque type, which is not supported";
+		break;
+	default:
+		what = "without a type; export the model with types for its inputs";
+		break;
+	}
+	diag_error(f->diag, loc, "a value %s", what);
+	return NULL;
+}

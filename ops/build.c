@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Points, statements, accumulators and windows: see build.h. */
+#include "ops/build.h"
+
+#include <assert.h>
+#include <limits.h>
+
+Expr *point_add(Kernel *k, Point *p, const char *name, Dim *extent)
+{
+	if (dim_equals(extent, 1))
+		return ex_int(k->pool, CT_I64, 0);
+	assert(p->n < MAX_ITERS);
+	p->it[p->n] = kernel_iter(k, name, extent);
+	return ex_iter(k->pool, p->it[p->n++]);
+}
+
+void point_add_dims(Kernel *k, Point *p, const Buf *b, Expr **idx)
+{
+	char name[24];
+
+	for (int i = 0; i < b->rank; i++) {
+		snprintf(name, sizeof name, "i%d", i);
+		idx[i] = point_add(k, p, name, b->dims[i]);
+	}
+}
+
+Stmt *point_map(Kernel *k, const Point *p, Buf *out, Expr *const *widx, Expr *val, Expr *guard)
+{
+	return kernel_map(k, p->it, p->n, out, widx, val, guard);
+}
+
+Stmt *point_reduce(Kernel *k, Monoid m, const Point *band, const Point *red, Buf *out,
+		   Expr *const *widx, Expr *val, Expr *guard)
+{
+	Point all = *band;
+	Stmt *s;
+
+	if (!red->n) {
+		all.it[all.n++] = kernel_iter(k, "r", dim_const(k->ctx, 1));
+	}
+	for (int i = 0; i < red->n; i++)
+		all.it[all.n++] = red->it[i];
+	assert(all.n <= MAX_ITERS);
+	s = kernel_map(k, all.it, all.n, out, widx, val, guard);
+	s->nband = band->n;
+	s->red = m;
+	return s;
+}
+
+Stmt *point_reduce2(Kernel *k, Monoid m, const Point *band, const Point *red, Buf *const *out,
+		    Expr *const *widx, Expr *const *val, Expr *guard)
+{
+	Stmt *s = point_reduce(k, m, band, red, out[0], widx, val[0], guard);
+
+	assert(monoid_info[m].n == 2);
+	s->nout = 2;
+	s->out[1] = out[1];
+	s->val[1] = ex_cvt(k->pool, dtype_ctype(out[1]->dtype), val[1]);
+	return s;
+}
+
+DType acc_dtype(DType t)
+{
+	return ctype_dtype(dtype_ctype(t));
+}
+
+Buf *acc_buf(Kernel *k, Buf *out, bool last)
+{
+	DType t = acc_dtype(out->dtype);
+
+	if (last && t == out->dtype)
+		return out;
+	return kernel_temp(k, "acc", t, out->rank, out->dims);
+}
+
+Expr *broadcast_index(Kernel *k, Dim *from, Dim *to, Expr *it)
+{
+	Ctx *c = k->ctx;
+	int64_t v;
+
+	if (dim_equals(from, 1))
+		return ex_int(k->pool, CT_I64, 0);
+	if (from == to || dim_is_const(from, &v))
+		return it;
+	return ex_mul(k->pool, it, ex_dim(k->pool, dim_sub(c, dim_const(c, 1), dim_eq(c, from, dim_const(c, 1)))));
+}
+
+Expr *build_expr(Kernel *k, CType t, const char *text, const ExprName *names, int n)
+{
+	const char *err = NULL;
+	Expr *e = ex_parse(k->pool, text, t, names, n, &err);
+
+	assert(e && !err);
+	return e;
+}
+
+/* ---- Windows ---- */
+
+bool window_ints(Infer *in, Node *n, const char *name, int count, int64_t least, int64_t otherwise, int64_t *out)
+{
+	int have;
+	const int64_t *v = node_ints(n, name, &have);
+
+	for (int i = 0; i < count; i++)
+		out[i] = otherwise;
+	if (have <= 0)
+		return true;
+	if (in && have != count)
+		return infer_error(in, n, "%s has %d entries, not %d", name, have, count);
+	for (int i = 0; i < count && i < have; i++) {
+		out[i] = v[i];
+		if (in && (v[i] < least || v[i] > INT_MAX))
+			return infer_error(in, n, "%s has %lld", name, (long long)v[i]);
+	}
+	return true;
+}
+
+Dim *window_extent(Ctx *c, const Window *w, int d)
+{
+	Dim *one = dim_const(c, 1);
+
+	return dim_add(c, dim_mul(c, dim_sub(c, w->kernel[d], one), dim_const(c, w->dilation[d])), one);
+}
+
+/* The kernel's extents: kernel_shape, WEIGHT's dims, or both, equal. */
+static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window *w)
+{
+	int have;
+	const int64_t *v = node_ints(n, "kernel_shape", &have);
+
+	if (!weight && have < 0)
+		return !in || infer_error(in, n, "kernel_shape is missing");
+	if (in && have >= 0 && have != w->n)
+		return infer_error(in, n, "kernel_shape has %d entries for %d spatial dims", have, w->n);
+	for (int i = 0; i < w->n; i++) {
+		Dim *given = have > i ? dim_const(c, v[i]) : NULL;
+
+		if (in && given && v[i] < 1)
+			return infer_error(in, n, "kernel_shape has %lld", (long long)v[i]);
+		w->kernel[i] = weight ? weight->dims[i + 2] : given;
+		if (in && weight && given &&
+		    !infer_equal(in, n, weight->dims[i + 2], given, "kernel_shape differs from the weight's"))
+			return false;
+	}
+	return true;
+}
+
+/* SAME_UPPER and SAME_LOWER: the result has ceil(in / stride) points, pads are what that takes. */
+static void window_same(Ctx *c, Window *w, int d, bool lower)
+{
+	Dim *zero = dim_const(c, 0), *one = dim_const(c, 1), *two = dim_const(c, 2);
+	Dim *s = dim_const(c, w->stride[d]), *total, *half;
+
+	w->out[d] = dim_ceildiv(c, w->in[d], s);
+	total = dim_add(c, dim_mul(c, dim_sub(c, w->out[d], one), s), window_extent(c, w, d));
+	total = dim_max(c, dim_sub(c, total, w->in[d]), zero);
+	half = dim_floordiv(c, total, two);
+	w->begin[d] = lower ? dim_sub(c, total, half) : half;
+	w->end[d] = lower ? half : dim_sub(c, total, half);
+	w->padded[d] = !dim_equals(total, 0);
+}
+
+/* Explicit pads: floor or ceil((in + pads - extent) / stride) + 1; a last window that would start past
+ * the input and its begin pad is dropped. */
+static bool window_explicit(Infer *in, Ctx *c, Node *n, Window *w, int d, bool ceil)
+{
+	Dim *s = dim_const(c, w->stride[d]), *one = dim_const(c, 1);
+	Dim *start = dim_add(c, w->in[d], w->begin[d]);
+	Dim *room = dim_add(c, start, w->end[d]);
+	Dim *ext = window_extent(c, w, d);
+	Dim *span = dim_sub(c, room, ext), *past;
+
+	if (in && !infer_le(in, n, ext, room, "the window is larger than the padded input"))
+		return false;
+	if (ceil && w->stride[d] > 1) {
+		w->out[d] = dim_add(c, dim_ceildiv(c, span, s), one);
+		past = dim_mul(c, dim_sub(c, w->out[d], one), s);
+		w->out[d] = dim_sub(c, w->out[d], dim_le(c, start, past));
+		w->ceil[d] = !dim_divides(c, span, s, NULL);
+	} else {
+		w->out[d] = dim_add(c, dim_floordiv(c, span, s), one);
+	}
+	w->padded[d] = w->ceil[d] || !dim_equals(w->begin[d], 0) || !dim_equals(w->end[d], 0);
+	return true;
+}
+
+bool window_init(Infer *in, Ctx *c, Node *n, const Type *x, const Type *weight, Window *w)
+{
+	const char *pad = node_str(n, "auto_pad", "NOTSET");
+	bool same = !strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER");
+	bool ceil = node_int(n, "ceil_mode", 0) != 0;
+	int64_t pads[MAX_RANK * 2];
+
+	memset(w, 0, sizeof *w);
+	if (in && x->rank < 3)
+		return infer_error(in, n, "operand has rank %d, less than 3", x->rank);
+	w->n = x->rank - 2;
+	if (in && weight && weight->rank != x->rank)
+		return infer_error(in, n, "weight has rank %d, the input %d", weight->rank, x->rank);
+	if (in && !same && strcmp(pad, "NOTSET") && strcmp(pad, "VALID") && *pad)
+		return infer_error(in, n, "auto_pad \"%s\" is unknown", pad);
+	for (int i = 0; i < w->n; i++)
+		w->in[i] = x->dims[i + 2];
+	if (!window_kernel(in, c, n, weight, w) ||
+	    !window_ints(in, n, "strides", w->n, 1, 1, w->stride) ||
+	    !window_ints(in, n, "dilations", w->n, 1, 1, w->dilation) ||
+	    !window_ints(in, n, "pads", w->n * 2, INT_MIN, 0, pads))
+		return false;
+	for (int i = 0; i < w->n; i++) {
+		bool valid = !strcmp(pad, "VALID");
+
+		w->begin[i] = dim_const(c, valid ? 0 : pads[i]);
+		w->end[i] = dim_const(c, valid ? 0 : pads[w->n + i]);
+		if (same)
+			window_same(c, w, i, !strcmp(pad, "SAME_LOWER"));
+		else if (!window_explicit(in, c, n, w, i, ceil))
+			return false;
+	}
+	return true;
+}
+
+Expr *window_index(Kernel *k, const Window *w, int d, Expr *o, Expr *r, Expr **guard)
+{
+	ExprPool *p = k->pool;
+	Expr *i = ex_add(p, ex_mul(p, o, ex_int(p, CT_I64, w->stride[d])),
+			 ex_mul(p, r, ex_int(p, CT_I64, w->dilation[d])));
+
+	i = ex_sub(p, i, ex_dim(p, w->begin[d]));
+	if (w->padded[d])
+		*guard = ex_and(p, *guard, ex_inside(p, i, ex_dim(p, w->in[d])));
+	return i;
+}

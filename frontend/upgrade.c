@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frontend/upgrade.h"
+
+#include <float.h>
+
+typedef struct Upgrade {
+	Graph *g;
+	Node *n; /* being upgraded */
+	int version;
+	Value **out;
+} Upgrade;
+
+/* ---- What rules are made of ---- */
+
+static void drop_attr(Node *n, const char *name)
+{
+	int k = 0;
+
+	for (int i = 0; i < n->attrs.n; i++)
+		if (strcmp(n->attrs.at[i].name, name) != 0)
+			n->attrs.at[k++] = n->attrs.at[i];
+	n->attrs.n = k;
+}
+
+static bool complain(Upgrade *u, const char *what)
+{
+	return diag_error(u->g->ctx->diag, node_diag(u->n), "%s (opset %d)", what, u->version);
+}
+
+/* A node of one result; before N, so that N may read it, or after. */
+static Value *emit_at(Upgrade *u, OpKind op, Value *const *in, int nin, Node *before)
+{
+	Node *m = node_new(u->g, op, in, nin, 1, before);
+
+	node_locs_from(m, u->n);
+	return m->out[0];
+}
+
+static Value *emit(Upgrade *u, OpKind op, Value *a, Value *b)
+{
+	return emit_at(u, op, (Value *[]){ a, b }, b ? 2 : 1, u->n);
+}
+
+static Value *emit_attr(Upgrade *u, OpKind op, Value *a, Value *b, const char *attr, int64_t v)
+{
+	Value *r = emit(u, op, a, b);
+
+	node_set_int(r->def, attr, v);
+	return r;
+}
+
+static Value *ints(Upgrade *u, const int64_t *v, int n)
+{
+	return graph_const_ints(u->g, v, n, u->n);
+}
+
+static Value *one_int(Upgrade *u, int64_t v)
+{
+	return ints(u, &v, 1);
+}
+
+/* V as a scalar of the element type of LIKE. */
+static Value *scalar_like(Upgrade *u, double v, Value *like)
+{
+	if (like->type && like->type->kind == TYPE_TENSOR)
+		return graph_const_scalar(u->g, like->type->dtype, v, u->n);
+	return emit(u, OP_CastLike, graph_const_scalar(u->g, DT_F32, v, u->n), like);
+}
+
+static Value *shape_of(Upgrade *u, Value *v)
+{
+	return emit(u, OP_Shape, v, NULL);
+}
+
+static Value *rank_of(Upgrade *u, Value *v)
+{
+	return shape_of(u, shape_of(u, v));
+}
+
+/* COUNT (one integer in a tensor of rank 1) ones. */
+static Value *ones(Upgrade *u, Value *count)
+{
+	Value *r = emit(u, OP_ConstantOfShape, count, NULL);
+	int64_t dim = 1, one = 1;
+	Tensor *t = tensor_new(u->g->arena, DT_I64, 1, &dim);
+	Attr a = { .name = ctx_name(u->g->ctx, "value"), .kind = ATTR_TENSOR, .t = t };
+
+	t->data = arena_copy(u->g->arena, &one, sizeof one);
+	node_set_attr(r->def, a);
+	return r;
+}
+
+static Value *concat(Upgrade *u, Value *a, Value *b)
+{
+	return emit_attr(u, OP_Concat, a, b, "axis", 0);
+}
+
+/* The list attribute ATTR becomes operand K, if it is there. */
+static bool ints_to_input(Upgrade *u, const char *attr, int k)
+{
+	int count;
+	const int64_t *v = node_ints(u->n, attr, &count);
+
+	if (count < 0)
+		return false;
+	while (u->n->nin < k)
+		node_set_input(u->n, u->n->nin, NULL);
+	node_set_input(u->n, k, ints(u, v, count));
+	drop_attr(u->n, attr);
+	return true;
+}
+
+/* ---- The rules ---- */
+
+/* B stood at axis AXIS of A, not at its end: it gets the trailing dims of 1 that it lacks there. */
+static Value *align_at(Upgrade *u, Value *a, Value *b, int64_t axis)
+{
+	Value *rest = emit(u, OP_Sub, emit(u, OP_Sub, rank_of(u, a), one_int(u, axis)), rank_of(u, b));
+
+	return emit_attr(u, OP_Reshape, b, concat(u, shape_of(u, b), ones(u, rest)), "allowzero", 1);
+}
+
+static bool broadcast_axis(Upgrade *u)
+{
+	int64_t axis = node_int(u->n, "axis", -1);
+	bool given = node_attr(u->n, "axis") && node_int(u->n, "broadcast", 0);
+
+	if (given && axis < 0)
+		return complain(u, "a negative axis to broadcast at");
+	if (given && node_in(u->n, 0) && node_in(u->n, 1))
+		node_set_input(u->n, 1, align_at(u, node_in(u->n, 0), node_in(u->n, 1), axis));
+	drop_attr(u->n, "axis");
+	drop_attr(u->n, "broadcast");
+	return true;
+}
+
+/* A slope a channel. */
+static bool prelu(Upgrade *u)
+{
+	if (node_in(u->n, 0) && node_in(u->n, 1))
+		node_set_input(u->n, 1, align_at(u, node_in(u->n, 0), node_in(u->n, 1), 1));
+	return true;
+}
+
+static bool gemm(Upgrade *u)
+{
+	drop_attr(u->n, "broadcast");
+	return true;
+}
+
+static bool axes_input(Upgrade *u)
+{
+	int count;
+
+	node_ints(u->n, "axes", &count);
+	if (count > 0)
+		ints_to_input(u, "axes", 1);
+	drop_attr(u->n, "axes");
+	return true;
+}
+
+static bool unsqueeze(Upgrade *u)
+{
+	return ints_to_input(u, "axes", 1) || complain(u, "attribute \"axes\" is missing");
+}
+
+static bool reshape(Upgrade *u)
+{
+	return ints_to_input(u, "shape", 1) || complain(u, "attribute \"shape\" is missing");
+}
+
+static bool slice(Upgrade *u)
+{
+	if (!ints_to_input(u, "starts", 1) || !ints_to_input(u, "ends", 2))
+		return complain(u, "attribute \"starts\" or \"ends\" is missing");
+	ints_to_input(u, "axes", 3);
+	return true;
+}
+
+static bool split(Upgrade *u)
+{
+	int count;
+
+	node_ints(u->n, "split", &count);
+	if (count > 0 && !node_in(u->n, 1))
+		ints_to_input(u, "split", 1);
+	drop_attr(u->n, "split");
+	return true;
+}
+
+static bool split_count(Upgrade *u)
+{
+	if (!node_in(u->n, 1))
+		node_set_int(u->n, "num_outputs", u->n->nout);
+	return true;
+}
+
+static bool pad(Upgrade *u)
+{
+	Node *n = u->n;
+	float value = node_float(n, "value", 0);
+
+	if (!ints_to_input(u, u->version < 2 ? "paddings" : "pads", 1))
+		return complain(u, "attribute \"pads\" is missing");
+	if (value != 0 && node_in(n, 0))
+		node_set_input(n, 2, scalar_like(u, (double)value, node_in(n, 0)));
+	drop_attr(n, "value");
+	return true;
+}
+
+static void clip_bound(Upgrade *u, const char *attr, int k, float otherwise)
+{
+	Node *n = u->n;
+
+	if (u->version < 6 && !node_attr(n, attr))
+		return;
+	while (n->nin < k)
+		node_set_input(n, n->nin, NULL);
+	node_set_input(n, k, scalar_like(u, (double)node_float(n, attr, otherwise), node_in(n, 0)));
+	drop_attr(n, attr);
+}
+
+/* From 6 on the bounds had defaults, so that infinity was clipped too. */
+static bool clip(Upgrade *u)
+{
+	if (!node_in(u->n, 0))
+		return true;
+	clip_bound(u, "min", 1, -FLT_MAX);
+	clip_bound(u, "max", 2, FLT_MAX);
+	return true;
+}
+
+/* Inference: the data pass. */
+static bool dropout(Upgrade *u)
+{
+	drop_attr(u->n, "ratio");
+	drop_attr(u->n, "is_test");
+	if (u->version < 10 && u->n->nout > 1)
+		u->out[1] = NULL;
+	return true;
+}
+
+/* Rows were all that follows AXIS together, after everything before it. */
+static bool softmax(Upgrade *u)
+{
+	Node *n = u->n;
+	int64_t axis = node_int(n, "axis", 1);
+	Value *x = node_in(n, 0), *shape;
+
+	if (!x || axis == -1 || (x->type && x->type->kind == TYPE_TENSOR && axis == x->type->rank - 1))
+		return true;
+	shape = shape_of(u, x);
+	node_set_input(n, 0, emit_attr(u, OP_Flatten, x, NULL, "axis", axis));
+	node_set_int(n, "axis", -1);
+	u->out[0] = emit_at(u, OP_Reshape, (Value *[]){ n->out[0], shape }, 2, NULL);
+	node_set_int(u->out[0]->def, "allowzero", 1);
+	return true;
+}
+
+/* Statistics and parameters for every element of a sample, not a channel. */
+static bool batch_norm_elements(Upgrade *u)
+{
+	Node *n = u->n;
+	Value *x = node_in(n, 0), *eps, *y;
+
+	eps = scalar_like(u, (double)node_float(n, "epsilon", 1e-5f), x);
+	y = emit(u, OP_Sub, x, node_in(n, 3));
+	y = emit(u, OP_Div, y, emit(u, OP_Sqrt, emit(u, OP_Add, node_in(n, 4), eps), NULL));
+	u->out[0] = emit(u, OP_Add, emit(u, OP_Mul, y, node_in(n, 1)), node_in(n, 2));
+	node_remove(n);
+	return true;
+}
+
+static bool batch_norm(Upgrade *u)
+{
+	Node *n = u->n;
+	int64_t spatial = node_int(n, "spatial", 1);
+
+	for (int i = 1; i < n->nout; i++) {
+		if (n->out[i] && u->version >= 7)
+			return complain(u, "the training form with several results is not supported; "
+					"export the model for inference");
+		u->out[i] = NULL;
+	}
+	drop_attr(n, "spatial");
+	drop_attr(n, "is_test");
+	n->nout = 1;
+	for (int i = 0; i < 5; i++)
+		if (!node_in(n, i))
+			return complain(u, "an operand is missing");
+	return spatial || u->version >= 9 || batch_norm_elements(u);
+}
+
+/* Scale and bias were given for each group. */
+static bool group_norm(Upgrade *u)
+{
+	Node *n = u->n;
+	int64_t groups = node_int(n, "num_groups", 0), axis = 1;
+	Value *channels, *each;
+
+	if (groups < 1)
+		return complain(u, "attribute \"num_groups\" is missing or not positive");
+	if (!node_in(n, 0) || !node_in(n, 1) || !node_in(n, 2))
+		return complain(u, "an operand is missing");
+	channels = emit_attr(u, OP_Gather, shape_of(u, node_in(n, 0)), one_int(u, 1), "axis", 0);
+	each = emit(u, OP_Div, channels, one_int(u, groups));
+	for (int i = 1; i < 3; i++) {
+		Value *v = emit(u, OP_Unsqueeze, node_in(n, i), ints(u, &axis, 1));
+
+		v = emit(u, OP_Expand, v, concat(u, one_int(u, groups), each));
+		node_set_input(n, i, emit(u, OP_Reshape, v, channels));
+	}
+	return true;
+}
+
+static bool concat_axis(Upgrade *u)
+{
+	if (!node_attr(u->n, "axis"))
+		node_set_int(u->n, "axis", 1);
+	return true;
+}
+
+/* Element types were named. */
+static bool cast(Upgrade *u)
+{
+	static const struct {
+		const char *name;
+		int code;
+	} types[] = {
+		{ "FLOAT", 1 }, { "UINT8", 2 }, { "INT8", 3 }, { "UINT16", 4 }, { "INT16", 5 },
+		{ "INT32", 6 }, { "INT64", 7 }, { "STRING", 8 }, { "BOOL", 9 }, { "FLOAT16", 10 },
+		{ "DOUBLE", 11 }, { "UINT32", 12 }, { "UINT64", 13 },
+	};
+	const char *to = node_str(u->n, "to", NULL);
+
+	for (size_t i = 0; to && i < sizeof types / sizeof *types; i++)
+		if (!strcmp(to, types[i].name)) {
+			drop_attr(u->n, "to");
+			node_set_int(u->n, "to", types[i].code);
+			return true;
+		}
+	return to ? complain(u, "attribute \"to\" names no element type that is supported") : true;
+}
+
+static bool selu(Upgrade *u)
+{
+	if (!node_attr(u->n, "alpha"))
+		node_set_float(u->n, "alpha", 1.6732f);
+	if (!node_attr(u->n, "gamma"))
+		node_set_float(u->n, "gamma", 1.0507f);
+	return true;
+}
+
+static bool lp_order(Upgrade *u)
+{
+	const Attr *p = node_attr(u->n, "p");
+
+	if (p && p->kind == ATTR_FLOAT) {
+		float v = p->f;
+
+		if (!(v >= 1 && v <= 1024) || (float)(int)v != v)
+			return complain(u, "attribute \"p\" is no small whole number");
+		drop_attr(u->n, "p");
+		node_set_int(u->n, "p", (int64_t)v);
+	}
+	return true;
+}
+
+/* Tile repeated along one axis, both given at run time. */
+static bool tile(Upgrade *u)
+{
+	Node *n = u->n;
+	Value *tiles = node_in(n, 1), *axis = node_in(n, 2), *all, *one = one_int(u, 1);
+
+	if (!node_in(n, 0) || !tiles || !axis)
+		return complain(u, "an operand is missing");
+	tiles = emit(u, OP_Reshape, emit_attr(u, OP_Cast, tiles, NULL, "to", 7), one);
+	axis = emit(u, OP_Reshape, emit_attr(u, OP_Cast, axis, NULL, "to", 7), one);
+	all = emit_at(u, OP_ScatterElements, (Value *[]){ ones(u, rank_of(u, node_in(n, 0))), axis, tiles },
+		      3, u->n);
+	node_set_input(n, 1, all);
+	node_set_input(n, 2, NULL);
+	n->nin = 2;
+	return true;
+}
+
+static bool resize_floats(Upgrade *u, const float *scales, int count)
+{
+	int64_t dim = count;
+	Tensor *t = tensor_new(u->g->arena, DT_F32, 1, &dim);
+
+	t->data = arena_copy(u->g->arena, scales, (size_t)count * sizeof *scales);
+	node_set_input(u->n, 1, graph_const(u->g, t, u->n));
+	return true;
+}
+
+static bool upsample_1(Upgrade *u)
+{
+	float s[4] = { 1, 1, node_float(u->n, "height_scale", 1), node_float(u->n, "width_scale", 1) };
+	const char *mode = node_str(u->n, "mode", "nearest");
+
+	if (!strcmp(mode, "bilinear"))
+		node_set_str(u->n, "mode", "linear");
+	drop_attr(u->n, "height_scale");
+	drop_attr(u->n, "width_scale");
+	return resize_floats(u, s, 4);
+}
+
+static bool upsample_7(Upgrade *u)
+{
+	int count;
+	const float *s = node_floats(u->n, "scales", &count);
+
+	if (count < 0)
+		return u->n->nin > 1 || complain(u, "attribute \"scales\" is missing");
+	resize_floats(u, s, count);
+	drop_attr(u->n, "scales");
+	return true;
+}
+
+/* Pixels were their upper left corners. */
+static bool resize_10(Upgrade *u)
+{
+	Node *n = u->n;
+
+	if (!node_in(n, 1))
+		return complain(u, "operand \"scales\" is missing");
+	node_set_input(n, 2, node_in(n, 1));
+	node_set_input(n, 1, NULL);
+	node_set_str(n, "coordinate_transformation_mode", "asymmetric");
+	node_set_str(n, "nearest_mode", "floor");
+	return true;
+}
+
+/* Operands that could not be omitted were given as empty tensors. */
+static bool resize_empty(Upgrade *u)
+{
+	for (int i = 1; i < u->n->nin; i++) {
+		const Tensor *t = node_in(u->n, i) ? value_const(node_in(u->n, i)) : NULL;
+
+		if (t && t->bytes == 0)
+			node_set_input(u->n, i, NULL);
+	}
+	return true;
+}
+
+typedef struct Rule {
+	const char *op;
+	int until; /* the version whose form it makes: applies to those before */
+	bool (*apply)(Upgrade *u);
+} Rule;
+
+/* Several rules of an op apply in this order, which is that of their versions. */
+static const Rule rules[] = {
+	{ "Add", 7, broadcast_axis },
+	{ "And", 7, broadcast_axis },
+	{ "BatchNormalization", 14, batch_norm },
+	{ "Cast", 6, cast },
+	{ "Clip", 11, clip },
+	{ "Concat", 4, concat_axis },
+	{ "Div", 7, broadcast_axis },
+	{ "Dropout", 12, dropout },
+	{ "Equal", 7, broadcast_axis },
+	{ "Gemm", 7, gemm },
+	{ "GlobalLpPool", 2, lp_order },
+	{ "Greater", 7, broadcast_axis },
+	{ "GroupNormalization", 21, group_norm },
+	{ "Hardmax", 13, softmax },
+	{ "Less", 7, broadcast_axis },
+	{ "LogSoftmax", 13, softmax },
+	{ "LpPool", 2, lp_order },
+	{ "Mul", 7, broadcast_axis },
+	{ "Or", 7, broadcast_axis },
+	{ "PRelu", 7, prelu },
+	{ "Pad", 11, pad },
+	{ "Pow", 7, broadcast_axis },
+	{ "ReduceL1", 18, axes_input },
+	{ "ReduceL2", 18, axes_input },
+	{ "ReduceLogSum", 18, axes_input },
+	{ "ReduceLogSumExp", 18, axes_input },
+	{ "ReduceMax", 18, axes_input },
+	{ "ReduceMean", 18, axes_input },
+	{ "ReduceMin", 18, axes_input },
+	{ "ReduceProd", 18, axes_input },
+	{ "ReduceSum", 13, axes_input },
+	{ "ReduceSumSquare", 18, axes_input },
+	{ "Reshape", 5, reshape },
+	{ "Resize", 11, resize_10 },
+	{ "Resize", OPSET_MAX + 1, resize_empty },
+	{ "Selu", 6, selu },
+	{ "Slice", 10, slice },
+	{ "Softmax", 13, softmax },
+	{ "Split", 13, split },
+	{ "Split", 18, split_count },
+	{ "Squeeze", 13, axes_input },
+	{ "Sub", 7, broadcast_axis },
+	{ "Tile", 6, tile },
+	{ "Unsqueeze", 13, unsqueeze },
+	{ "Upsample", 7, upsample_1 },
+	{ "Upsample", 9, upsample_7 },
+	{ "Upsample", OPSET_MAX + 1, resize_10 },
+	{ "Xor", 7, broadcast_axis },
+};
+
+const char *upgrade_name(const char *op_type, int version)
+{
+	(void)version;
+	if (!strcmp(op_type, "Scatter"))
+		return "ScatterElements";
+	if (!strcmp(op_type, "Upsample"))
+		return "Resize";
+	return op_type;
+}
+
+bool upgrade_node(Node *n, const char *op_type, int version, Value **out)
+{
+	Upgrade u = { .g = n->graph, .n = n, .version = version, .out = out };
+
+	if (version < 6)
+		drop_attr(n, "consumed_inputs");
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+		if (version < rules[i].until && !strcmp(rules[i].op, op_type) && !rules[i].apply(&u))
+			return false;
+	return true;
+}

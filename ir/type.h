@@ -31,7 +31,7 @@ typedef struct Layout {
 typedef struct Type {
 	TypeKind kind;
 	DType dtype;
-	int rank;
+	int rank; /* -1: not known; such a type is only a sequence's element or a value not yet inferred */
 	Dim **dims;
 	const Layout *layout; /* interned; null: plain */
 	const struct Type *elem; /* of a sequence or optional */
@@ -51,8 +51,9 @@ Dim *type_bytes(Ctx *c, const Type *t);
 /* True where every dim is a constant; dims in OUT (rank entries) where OUT is not null. */
 bool type_static(const Type *t, int64_t *out);
 
-/* "f32[N,64]", "seq(f32[?])", "opt(...)". */
+/* "f32[N,64]", "f32[]" (a scalar), "f32[?]" (rank -1), "seq(f32[?])", "opt(...)". */
 void type_print(StrBuf *b, const Type *t);
+/* Reads a type at *P and advances it; null with *P at the fault. */
 const Type *type_parse(Ctx *c, const char **p);
 
 #endif

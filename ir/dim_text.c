@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dims as text, both ways, and as C. */
+#include "ir/dim_impl.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { MAX_NESTING = 200 };
+
+typedef const char *(*SymName)(void *arg, const Sym *s);
+
+static const char *const atom_fn[] = {
+	[ATOM_FLOOR] = "floor", [ATOM_MIN] = "min", [ATOM_MAX] = "max", [ATOM_ADD] = "add", [ATOM_MUL] = "mul",
+};
+
+static bool is_word(char ch) { return isalnum((unsigned char)ch) || ch == '_'; }
+
+static bool is_identifier(const char *s)
+{
+	if (!*s || isdigit((unsigned char)*s))
+		return false;
+	for (const char *p = s; *p; p++)
+		if (!is_word(*p))
+			return false;
+	for (int k = ATOM_FLOOR; k <= ATOM_MUL; k++)
+		if (!strcmp(s, atom_fn[k]))
+			return false;
+	return true;
+}
+
+/* ---- Printing: text where SYM_NAME is null, else C ---- */
+
+typedef struct Printer {
+	StrBuf *b;
+	SymName sym_name;
+	void *arg;
+} Printer;
+
+static void put_dim(const Printer *p, const Dim *d);
+
+static void put_args(const Printer *p, const char *fn, const Atom *a, int from)
+{
+	strbuf_printf(p->b, "%s(", fn);
+	put_dim(p, a->arg[from]);
+	strbuf_puts(p->b, ", ");
+	if (p->sym_name && from + 2 < a->n) {
+		put_args(p, fn, a, from + 1);
+	} else {
+		for (int i = from + 1; i < a->n; i++) {
+			strbuf_puts(p->b, i > from + 1 ? ", " : "");
+			put_dim(p, a->arg[i]);
+		}
+	}
+	strbuf_puts(p->b, ")");
+}
+
+static void put_atom(const Printer *p, const Atom *a)
+{
+	static const char *const c_fn[] = {
+		[ATOM_FLOOR] = "dl_floordiv", [ATOM_MIN] = "dl_min", [ATOM_MAX] = "dl_max",
+		[ATOM_ADD] = "dl_add", [ATOM_MUL] = "dl_mul",
+	};
+
+	if (a->kind != ATOM_SYM) {
+		put_args(p, p->sym_name ? c_fn[a->kind] : atom_fn[a->kind], a, 0);
+	} else if (p->sym_name) {
+		strbuf_puts(p->b, p->sym_name(p->arg, a->sym));
+	} else if (is_identifier(a->sym->name)) {
+		strbuf_puts(p->b, a->sym->name);
+	} else {
+		strbuf_puts(p->b, "$");
+		strbuf_quote(p->b, a->sym->name);
+	}
+}
+
+static void put_factor(const Printer *p, const Factor *f)
+{
+	put_atom(p, f->atom);
+	if (f->pow > 1 && !p->sym_name)
+		strbuf_printf(p->b, "^%d", f->pow);
+	for (int i = 1; i < f->pow && p->sym_name; i++) {
+		strbuf_puts(p->b, "*");
+		put_atom(p, f->atom);
+	}
+}
+
+/* The sign and the number before a term's factors. */
+static void put_coef(const Printer *p, const Term *t, bool first)
+{
+	uint64_t mag = int_mag(t->coef);
+	bool min = p->sym_name && t->coef == INT64_MIN;
+
+	strbuf_puts(p->b, t->coef < 0 && !min ? first ? "-" : " - " : first ? "" : " + ");
+	if (mag == 1 && t->n)
+		return;
+	if (min)
+		strbuf_puts(p->b, "INT64_MIN");
+	else
+		strbuf_printf(p->b, p->sym_name && mag > INT32_MAX ? "INT64_C(%" PRIu64 ")" : "%" PRIu64, mag);
+	strbuf_puts(p->b, t->n ? "*" : "");
+}
+
+static void put_dim(const Printer *p, const Dim *d)
+{
+	if (!d->n)
+		strbuf_puts(p->b, "0");
+	for (int i = 0; i < d->n; i++) {
+		put_coef(p, &d->t[i], !i);
+		for (int k = 0; k < d->t[i].n; k++) {
+			strbuf_puts(p->b, k ? "*" : "");
+			put_factor(p, &d->t[i].f[k]);
+		}
+	}
+}
+
+void dim_print(StrBuf *b, const Dim *d)
+{
+	put_dim(&(Printer){.b = b}, d);
+}
+
+void dim_print_c(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
+{
+	put_dim(&(Printer){b, sym_name, arg}, d);
+}
+
+/* ---- Parsing ---- */
+
+typedef struct Reader {
+	Ctx *c;
+	const char *p;
+	int depth;
+} Reader;
+
+static Dim *read_sum(Reader *r);
+
+static char peek(Reader *r)
+{
+	while (*r->p == ' ' || *r->p == '\t')
+		r->p++;
+	return *r->p;
+}
+
+static bool take(Reader *r, char ch)
+{
+	if (peek(r) != ch)
+		return false;
+	r->p++;
+	return true;
+}
+
+/* An integer with its sign, so that the least one can be read. */
+static bool read_int(Reader *r, bool neg, int64_t *out)
+{
+	int64_t v = 0;
+
+	if (!isdigit((unsigned char)peek(r)))
+		return false;
+	for (; isdigit((unsigned char)*r->p); r->p++) {
+		int digit = *r->p - '0';
+
+		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, neg ? -digit : digit, &v))
+			return false;
+	}
+	*out = v;
+	return true;
+}
+
+/* After $: "..." with strbuf_quote's escapes. */
+static Dim *read_quoted(Reader *r)
+{
+	StrBuf b = {0};
+	const char *p = r->p + 1;
+	Dim *d = NULL;
+
+	if (*r->p != '"')
+		return NULL;
+	for (; *p && *p != '"' && *p != '\n'; p++) {
+		char ch = *p;
+
+		if (ch == '\\') {
+			unsigned int v;
+
+			ch = *++p;
+			if (ch == 'x' && isxdigit((unsigned char)p[1]) && isxdigit((unsigned char)p[2])) {
+				char hex[3] = {p[1], p[2], 0};
+
+				sscanf(hex, "%x", &v);
+				ch = (char)v;
+				p += 2;
+			} else if (ch == 'n' || ch == 't') {
+				ch = ch == 'n' ? '\n' : '\t';
+			} else if (ch != '"' && ch != '\\') {
+				break;
+			}
+			if (!ch)
+				break;
+		}
+		strbuf_put(&b, &ch, 1);
+	}
+	if (*p == '"') {
+		d = sym_get(r->c, strbuf_str(&b))->dim;
+		r->p = p + 1;
+	}
+	strbuf_free(&b);
+	return d;
+}
+
+static Dim *apply(Ctx *c, AtomKind kind, Dim **arg, int n)
+{
+	if (kind == ATOM_MIN || kind == ATOM_MAX)
+		return dim_extreme(c, kind, arg, n);
+	if (n != 2)
+		return NULL;
+	return kind == ATOM_FLOOR ? dim_floordiv(c, arg[0], arg[1]) :
+	       kind == ATOM_ADD ? dim_add(c, arg[0], arg[1]) : dim_mul(c, arg[0], arg[1]);
+}
+
+static Dim *read_call(Reader *r, AtomKind kind)
+{
+	Dim *arg[DIM_MAX_ARGS];
+	int n = 0;
+
+	do {
+		if (n == DIM_MAX_ARGS || !(arg[n++] = read_sum(r)))
+			return NULL;
+	} while (take(r, ','));
+	return take(r, ')') ? apply(r->c, kind, arg, n) : NULL;
+}
+
+static Dim *read_word(Reader *r)
+{
+	const char *from = r->p;
+	size_t n;
+
+	while (is_word(*r->p))
+		r->p++;
+	n = (size_t)(r->p - from);
+	if (*r->p == '(')
+		for (int k = ATOM_FLOOR; k <= ATOM_MUL; k++)
+			if (strlen(atom_fn[k]) == n && !memcmp(from, atom_fn[k], n)) {
+				r->p++;
+				return read_call(r, (AtomKind)k);
+			}
+	return sym_get(r->c, intern_n(r->c->names, from, n))->dim;
+}
+
+static Dim *read_primary(Reader *r, bool neg)
+{
+	Dim *d = NULL;
+	int64_t v;
+	char ch = peek(r);
+
+	if (++r->depth > MAX_NESTING)
+		return NULL;
+	if (isdigit((unsigned char)ch)) {
+		d = read_int(r, neg, &v) ? dim_const(r->c, v) : NULL;
+	} else if (isalpha((unsigned char)ch) || ch == '_') {
+		d = read_word(r);
+	} else if (take(r, '$')) {
+		d = read_quoted(r);
+	} else if (take(r, '(')) {
+		d = read_sum(r);
+		d = d && take(r, ')') ? d : NULL;
+	}
+	r->depth--;
+	if (d && neg && !isdigit((unsigned char)ch))
+		d = dim_sub(r->c, dim_const(r->c, 0), d);
+	return d;
+}
+
+static Dim *read_power(Reader *r, bool neg)
+{
+	Dim *d = read_primary(r, neg), *x = d;
+	int64_t pow = 1;
+
+	if (!d || !take(r, '^'))
+		return d;
+	if (!read_int(r, false, &pow) || pow < 1 || pow > DIM_MAX_POW)
+		return NULL;
+	if (neg) /* the sign is the power's */
+		x = dim_sub(r->c, dim_const(r->c, 0), d);
+	for (int64_t i = 1; i < pow; i++)
+		d = dim_mul(r->c, d, x);
+	return d;
+}
+
+static Dim *read_product(Reader *r, bool neg)
+{
+	Dim *d = read_power(r, neg), *x;
+
+	while (d && (peek(r) == '*' || *r->p == '/')) {
+		bool div = *r->p++ == '/';
+
+		x = read_power(r, false);
+		if (!x)
+			return NULL;
+		d = div ? dim_floordiv(r->c, d, x) : dim_mul(r->c, d, x);
+	}
+	return d;
+}
+
+static Dim *read_sum(Reader *r)
+{
+	Dim *d = read_product(r, take(r, '-')), *x;
+
+	while (d && (peek(r) == '+' || *r->p == '-')) {
+		bool neg = *r->p++ == '-';
+
+		x = read_product(r, neg);
+		if (!x)
+			return NULL;
+		d = dim_add(r->c, d, x);
+	}
+	return d;
+}
+
+Dim *dim_parse(Ctx *c, const char **p)
+{
+	Reader r = {c, *p, 0};
+	Dim *d = read_sum(&r);
+
+	*p = r.p;
+	return d;
+}

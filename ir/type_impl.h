@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef IR_TYPE_IMPL_H
+#define IR_TYPE_IMPL_H
+
+#include "ir/type.h"
+
+/* For ir/ctx.c alone. */
+struct TypeTable *type_table_new(Ctx *c);
+
+#endif

@@ -1,39 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
 # make            build/bin/{dlcc,dlcc-opt,dlrun} and build/lib/libdlrt.a
 # make SAN=1      the same under ASan + UBSan in build/san; SAN=thread: under TSan in build/tsan
-# make check      every test that fits in ten minutes; check-all: the rest too, and the results table
-# make demo       train-free tour: compile, link and run a digit classifier
+# make check      every test that fits in ten minutes; check-all: the rest too, and docs/results.md
+# make demo       the tour: compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
+# make install    PREFIX=/usr/local, DESTDIR=
+# make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
+# make fuzz       mutated model files against dlcc under sanitizers
+# Variables: CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
 
-CC ?= gcc
+VERSION := 0.1.0
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 AR ?= ar
+SAN ?=
 BUILD := build$(if $(filter 1,$(SAN)),/san)$(if $(filter thread,$(SAN)),/tsan)
 OPT ?= -O2
+PREFIX ?= /usr/local
+PYTHON := build/venv/bin/python3
+JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
+comma := ,
 WARN := -Wall -Wextra -Wshadow -Wconversion -Werror
-CFLAGS := -std=gnu11 $(OPT) -g $(WARN) -fPIC -fvisibility=hidden -I. -I$(BUILD)/gen -D_GNU_SOURCE \
+SAN_FLAGS := \
 	$(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined) \
 	$(if $(filter thread,$(SAN)),-fsanitize=thread)
-comma := ,
+CFLAGS := -std=gnu11 $(OPT) -g $(WARN) -fPIC -fvisibility=hidden -I. -I$(BUILD)/gen -D_GNU_SOURCE \
+	-DDLCC_VERSION=\"$(VERSION)\" $(SAN_FLAGS)
 LDLIBS := -lprotobuf-c -lisl -lm -lpthread -ldl
 
-LIB_DIRS := base ir ops frontend passes codegen
-LIB_SRC := $(wildcard $(addsuffix /*.c,$(LIB_DIRS)))
+# A library of each layer's files; a tool is tools/NAME.c and, where there is one, the folder tools/NAME.
+LIB_SRC := $(wildcard $(addsuffix /*.c,base ir ops frontend passes codegen))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/onnx.pb-c.o
 RT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard runtime/*.c))
-TOOLS := $(patsubst tools/%.c,$(BUILD)/bin/%,$(wildcard tools/*.c))
+TOOL_SRC := $(wildcard tools/*.c tools/*/*.c)
+TOOLS := $(sort $(foreach t,$(TOOL_SRC:tools/%=%),$(firstword $(subst /, ,$(t:.c=)))))
+TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c))
+SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(wildcard tests/unit/*.c)
+tool_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/$1.c tools/$1/*.c))
 
-all: $(TOOLS) $(BUILD)/lib/libdlrt.a
+all: $(TOOLS:%=$(BUILD)/bin/%) $(BUILD)/lib/libdlrt.a $(BUILD)/include/dlrt.h
 
-$(BUILD)/gen/frontend/onnx.pb-c.c $(BUILD)/gen/frontend/onnx.pb-c.h: frontend/onnx.proto
-	@mkdir -p $(BUILD)/gen/frontend
-	protoc-c --proto_path=frontend --c_out=$(BUILD)/gen/frontend onnx.proto
+# Objects are made anew when the compiler or its flags change.
+$(BUILD)/flags: force
+	@mkdir -p $(@D)
+	@echo '$(CC) $(CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS)' >$@
 
-$(BUILD)/obj/gen/onnx.pb-c.o: $(BUILD)/gen/frontend/onnx.pb-c.c
+$(BUILD)/gen/frontend/onnx.pb-c.h: frontend/onnx.proto
+	@mkdir -p $(@D)
+	protoc-c --proto_path=frontend --c_out=$(@D) onnx.proto
+	@touch $@
+
+$(BUILD)/gen/frontend/onnx.pb-c.c: $(BUILD)/gen/frontend/onnx.pb-c.h ;
+
+$(BUILD)/obj/gen/onnx.pb-c.o: $(BUILD)/gen/frontend/onnx.pb-c.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(filter-out $(WARN),$(CFLAGS)) -I$(BUILD)/gen/frontend -c $< -o $@
 
-$(BUILD)/obj/%.o: %.c | $(BUILD)/gen/frontend/onnx.pb-c.h
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
@@ -47,13 +72,69 @@ $(BUILD)/lib/libdlrt.a: $(RT_OBJ)
 	@rm -f $@
 	$(AR) rcsD $@ $^
 
-$(BUILD)/bin/%: $(BUILD)/obj/tools/%.o $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
+$(BUILD)/include/dlrt.h: runtime/dlrt.h
+	@mkdir -p $(@D)
+	cp $< $@
+
+.SECONDEXPANSION:
+$(BUILD)/bin/%: $$(call tool_obj,%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
-clean:
-	rm -rf build
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
-.PHONY: all clean
+tests: $(TESTS:%=$(BUILD)/tests/%)
+
+deps:
+	./deps.sh
+
+check: deps
+	$(MAKE) $(JOBS) all tests
+	$(PYTHON) tests/run.py --build $(BUILD) $(T)
+
+check-all: deps
+	$(MAKE) $(JOBS) all tests
+	$(MAKE) SAN=1 $(JOBS) all tests
+	$(PYTHON) tests/run.py --build $(BUILD) --all --table docs/results.md $(T)
+
+demo:
+	@./deps.sh build
+	@$(MAKE) -s $(JOBS) all
+	@examples/digits/run.sh $(BUILD)
+
+layers:
+	python3 tests/layers.py
+
+fuzz: deps
+	$(MAKE) SAN=1 $(JOBS) all
+	$(PYTHON) tests/fuzz/fuzz.py --build build/san $(T)
+
+# The sources under both compilers' warnings.
+warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
+	gcc $(CFLAGS) -fsyntax-only $(SRC)
+	$(firstword $(shell command -v clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15) clang) \
+		$(CFLAGS) -fsyntax-only $(SRC)
+
+format:
+	clang-format -i $(wildcard $(addsuffix /*.[ch],base ir ops frontend passes codegen runtime tools tools/* tests/unit \
+		examples/*))
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+		$(DESTDIR)$(PREFIX)/share/man/man1
+	install $(TOOLS:%=$(BUILD)/bin/%) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 runtime/dlrt.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(BUILD)/lib/libdlrt.a $(DESTDIR)$(PREFIX)/lib
+	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' runtime/dlrt.pc.in \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrt.pc
+
+clean:
+	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
+
+force:
+.PHONY: all tests deps check check-all demo layers fuzz warnings format install clean force
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst tools/%.c,$(BUILD)/obj/tools/%.d,$(wildcard tools/*.c))
+-include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(TOOL_SRC:%.c=$(BUILD)/obj/%.d) $(TESTS:%=$(BUILD)/obj/tests/%.d)

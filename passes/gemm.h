@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `layout` and the contraction strategy agree on: which kernels are blocked matrix products, and how
+ * their constant operands are packed. */
+#ifndef PASSES_GEMM_H
+#define PASSES_GEMM_H
+
+#include "passes/kernels.h"
+
+/* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
+int64_t gemm_panel(CType t);
+/* K is a contraction that the strategy takes, given whether B is a constant; its m and n iterators in *C are
+ * sorted as the result is stored. */
+bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);
+
+#endif

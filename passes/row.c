@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The strategies *row* and *map*: statements under their common parallel band, then in sequence. What lives
+ * only inside a row lives in registers or in a row-sized local.
+ *
+ *   p over the fixed band iterators        parallel
+ *     v in blocks of the vector iterator   parallel too
+ *       statement 1 over its own iterators, v innermost, or a reduction in lanes
+ *       statement 2 ...
+ *
+ * The vector iterator is the band's contiguous one where memory runs along the band (maps, reductions over
+ * an outer axis); where memory runs along what is reduced, there is none and reductions go in lanes.
+ */
+#include "passes/band.h"
+#include "passes/loops.h"
+
+#include <assert.h>
+
+enum { BLOCK = 512, BLOCK_MAP = 4096, GRAIN_POINTS = 16384 };
+
+typedef struct Row {
+	LBuild *b;
+	Kernel *k;
+	const Band *band;
+	int first, last;
+	Stmt *s;        /* the statement in hand */
+	int si;
+	bool fixed[MAX_ITERS]; /* by band index */
+	int vec;        /* band index of the vector iterator, or -1 */
+	Iter *rep[MAX_ITERS];  /* the stage's iterator for each band iterator */
+	Iter *v0;       /* first of this block of v */
+	Expr *vlo, *vhi;
+	Buf **local;    /* by Buf.id: the local that stands for a temporary, or null */
+	int (*keep)[MAX_RANK]; /* by Buf.id, per dim: 0 dropped, 1 kept, 2 the block of v */
+	int nlocal;
+} Row;
+
+/* ---- Choosing the vector iterator ---- */
+
+typedef struct Strides {
+	Row *r;
+	int band_hits[MAX_ITERS], inner_hits;
+} Strides;
+
+static void score_index(Strides *st, const Stmt *s, const Buf *buf, Expr *const *idx)
+{
+	Kernel *k = st->r->k;
+	Affine a;
+
+	if (buf->rank == 0 || !ex_affine(k->ctx, flat_index(k, buf, idx), &a))
+		return;
+	for (int i = 0; i < s->niters; i++) {
+		bool banded = false;
+
+		if (!dim_equals(affine_coef(k->ctx, &a, s->iter[i]), 1))
+			continue;
+		for (int b = 0; b < st->r->band->n; b++)
+			if (st->r->band->of[s->id][b] == s->iter[i]) {
+				st->band_hits[b]++;
+				banded = true;
+			}
+		if (!banded)
+			st->inner_hits++;
+	}
+}
+
+static void score_load(void *arg, Stmt *s, Expr *load)
+{
+	score_index(arg, s, load->load.buf, load->load.idx);
+}
+
+static void choose_vector(Row *r)
+{
+	Strides st = {.r = r};
+	int best = -1;
+
+	for (int i = r->first; i <= r->last; i++) {
+		stmt_loads(r->k->stmts.at[i], score_load, &st);
+		score_index(&st, r->k->stmts.at[i], r->k->stmts.at[i]->out[0], r->k->stmts.at[i]->widx);
+	}
+	for (int b = 0; b < r->band->n; b++)
+		if (best < 0 || st.band_hits[b] >= st.band_hits[best])
+			best = b;
+	r->vec = best >= 0 && st.band_hits[best] > st.inner_hits ? best : -1;
+	if (r->vec < 0 && best >= 0 && r->first == r->last && !r->k->stmts.at[r->first]->red &&
+	    r->k->stmts.at[r->first]->niters == r->band->n)
+		r->vec = r->band->n - 1;
+	for (int b = 0; b < r->band->n; b++)
+		r->fixed[b] = b != r->vec;
+}
+
+/* ---- Locals ---- */
+
+/* Dim D of T, written by S, runs with which band iterator? -1: none. */
+static int band_dim(const Row *r, const Stmt *s, int d)
+{
+	if (s->widx[d]->kind == EX_ITER)
+		for (int b = 0; b < r->band->n; b++)
+			if (r->band->of[s->id][b] == s->widx[d]->iter)
+				return b;
+	return -1;
+}
+
+static bool used_outside(const Row *r, const Buf *t)
+{
+	for (int i = 0; i < r->k->stmts.n; i++)
+		if ((i < r->first || i > r->last) && (stmt_reads(r->k->stmts.at[i], t) || stmt_writes(r->k->stmts.at[i], t)))
+			return true;
+	return false;
+}
+
+static void make_local(Row *r, Stmt *s, Buf *t)
+{
+	Dim *dims[MAX_RANK];
+	int n = 0, writers = 0;
+
+	for (int i = r->first; i <= r->last; i++)
+		writers += stmt_writes(r->k->stmts.at[i], t);
+	if (t->kind != BUF_TEMP || t->data || r->local[t->id] || writers != 1 || used_outside(r, t) || s->update || s->ordered)
+		return;
+	for (int d = 0; d < t->rank; d++) {
+		int b = band_dim(r, s, d);
+
+		r->keep[t->id][d] = b < 0 ? 1 : b == r->vec ? 2 : 0;
+		if (b >= 0 && b != r->vec)
+			continue;
+		dims[n++] = b == r->vec && b >= 0 ? dim_const(r->k->ctx, BLOCK) : t->dims[d];
+	}
+	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+	l_local(r->b, r->local[t->id]);
+}
+
+static int local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
+{
+	int n = 0;
+
+	for (int d = 0; d < t->rank; d++)
+		if (r->keep[t->id][d] == 1)
+			out[n++] = idx[d];
+		else if (r->keep[t->id][d] == 2)
+			out[n++] = ex_sub(r->k->pool, idx[d], ex_iter(r->k->pool, r->v0));
+	return n;
+}
+
+/* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */
+
+static Expr *place(void *arg, Expr *e)
+{
+	Row *r = arg;
+
+	if (e->kind == EX_ITER) {
+		for (int b = 0; b < r->band->n; b++)
+			if (r->band->of[r->si][b] == e->iter)
+				return ex_iter(r->k->pool, r->rep[b]);
+	} else if (e->kind == EX_LOAD && e->load.buf->id < r->nlocal && r->local[e->load.buf->id]) {
+		Expr *idx[MAX_RANK], *at;
+		int n = local_index(r, e->load.buf, e->load.idx, idx);
+
+		(void)n;
+		at = flat_index(r->k, r->local[e->load.buf->id], idx);
+		return ex_load(r->k->pool, r->local[e->load.buf->id], &at, 1);
+	} else if (e->kind == EX_LOAD) {
+		Expr *at = flat_index(r->k, e->load.buf, e->load.idx);
+
+		return ex_load(r->k->pool, e->load.buf, &at, 1);
+	}
+	return NULL;
+}
+
+static Expr *placed(Row *r, Expr *e)
+{
+	return e ? ex_rewrite(r->k->pool, e, place, r) : NULL;
+}
+
+/* Where statement S writes, flat; the buffer in *OUT for component K. */
+static Expr *write_index(Row *r, Stmt *s, int k, Buf **out)
+{
+	Expr *idx[MAX_RANK];
+	Buf *t = s->out[k];
+
+	for (int d = 0; d < s->nwidx; d++)
+		idx[d] = placed(r, s->widx[d]);
+	if (t->id < r->nlocal && r->local[t->id]) {
+		Expr *in[MAX_RANK];
+
+		memcpy(in, idx, sizeof in);
+		local_index(r, t, in, idx);
+		t = r->local[t->id];
+	}
+	*out = t;
+	return flat_index(r->k, t, idx);
+}
+
+/* ---- Nests ---- */
+
+enum { MAX_NEST = MAX_ITERS };
+
+typedef struct Nest {
+	LNode *loop[MAX_NEST];
+	int n;
+} Nest;
+
+static void open_loop(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi)
+{
+	n->loop[n->n++] = l_loop(r->b, kind, it, lo, hi, 1);
+}
+
+static void close_all(Row *r, Nest *n)
+{
+	while (n->n)
+		l_close(r->b, n->loop[--n->n]);
+}
+
+static bool is_vec(const Row *r, const Iter *it)
+{
+	return r->vec >= 0 && r->band->of[r->si][r->vec] == it;
+}
+
+static bool is_fixed(const Row *r, const Iter *it)
+{
+	for (int b = 0; b < r->band->n; b++)
+		if (r->band->of[r->si][b] == it)
+			return r->fixed[b];
+	return false;
+}
+
+static Expr *extent(Row *r, const Iter *it)
+{
+	return ex_dim(r->k->pool, it->extent);
+}
+
+/* Loops over the band iterators of S that the stage did not fix, but for the vector one and the last one
+ * where there is no vector (given back, to be the innermost). */
+static Iter *open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
+{
+	Iter *last = NULL;
+
+	for (int i = 0; i < s->nband; i++)
+		if (!is_fixed(r, s->iter[i]) && !is_vec(r, s->iter[i]))
+			last = s->iter[i];
+	for (int i = 0; i < s->nband; i++) {
+		Iter *it = s->iter[i];
+
+		if (is_fixed(r, it) || is_vec(r, it) || (leave_last && r->vec < 0 && it == last))
+			continue;
+		open_loop(r, n, LOOP_SERIAL, it, l_int(r->b, 0), extent(r, it));
+	}
+	return leave_last && r->vec < 0 ? last : NULL;
+}
+
+static void emit_map(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0};
+	Iter *last = open_band(r, s, &n, true);
+	Expr *val = placed(r, s->val[0]), *guard = placed(r, s->guard), *at, *lo, *hi;
+	Buf *out;
+	LoopKind kind = s->ordered || expr_can_fault(val) ? LOOP_SERIAL : LOOP_VECTOR;
+
+	at = write_index(r, s, 0, &out);
+	if (r->vec >= 0) {
+		lo = r->vlo;
+		hi = r->vhi;
+		guard = guard_to_range(r->k, guard, r->rep[r->vec], &lo, &hi);
+		open_loop(r, &n, kind, r->rep[r->vec], lo, hi);
+	} else if (last) {
+		lo = l_int(r->b, 0);
+		hi = extent(r, last);
+		guard = guard_to_range(r->k, guard, last, &lo, &hi);
+		open_loop(r, &n, kind, last, lo, hi);
+	}
+	l_store(r->b, out, at, val, guard);
+	close_all(r, &n);
+}
+
+static LNode *state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val, Expr *guard)
+{
+	LNode *n = l_node(r->b, kind);
+
+	n->red = s->red;
+	n->nout = monoid_info[s->red].n;
+	for (int i = 0; i < n->nout; i++) {
+		n->buf[i] = acc[i];
+		n->val[i] = val[i];
+	}
+	n->idx = idx;
+	n->guard = guard;
+	return n;
+}
+
+/* Declares the state; EXTENT null: scalars. */
+static void declare_state(Row *r, Stmt *s, Buf **acc, Dim *size)
+{
+	for (int i = 0; i < monoid_info[s->red].n; i++)
+		acc[i] = l_temp(r->b, "acc", ctype_dtype(s->val[i]->ct), size);
+}
+
+static Expr *initial(Row *r, Stmt *s, int i)
+{
+	if (s->update && i < s->nout) {
+		Buf *out;
+		Expr *at = write_index(r, s, i, &out);
+
+		return ex_load(r->k->pool, out, &at, 1);
+	}
+	return monoid_identity(r->k->pool, s->red, i, s->val[i]->ct);
+}
+
+static void store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
+{
+	for (int i = 0; i < s->nout; i++) {
+		Buf *out;
+		Expr *at = write_index(r, s, i, &out);
+
+		l_store(r->b, out, at, ex_load(r->k->pool, acc[i], &idx, 1), NULL);
+	}
+}
+
+/* Reduction with v innermost: a block of states, updated a row of terms at a time. */
+static void emit_reduce_vector(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0}, in = {.n = 0};
+	Expr *v = ex_iter(r->k->pool, r->rep[r->vec]), *at = ex_sub(r->k->pool, v, ex_iter(r->k->pool, r->v0));
+	Expr *lo = r->vlo, *hi = r->vhi, *val[2] = {NULL, NULL}, *guard;
+	Buf *acc[2];
+
+	open_band(r, s, &n, false);
+	declare_state(r, s, acc, dim_const(r->k->ctx, BLOCK));
+	open_loop(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
+	for (int i = 0; i < monoid_info[s->red].n; i++) {
+		val[i] = placed(r, s->val[i]);
+		l_store(r->b, acc[i], at, initial(r, s, i), NULL);
+	}
+	close_all(r, &in);
+	for (int i = s->nband; i < s->niters; i++)
+		open_loop(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), extent(r, s->iter[i]));
+	guard = guard_to_range(r->k, placed(r, s->guard), r->rep[r->vec], &lo, &hi);
+	open_loop(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
+	state_node(r, LN_UPDATE, s, acc, at, val, guard);
+	close_all(r, &in);
+	open_loop(r, &in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
+	store_state(r, s, acc, at);
+	close_all(r, &in);
+	close_all(r, &n);
+}
+
+/* The reduced iterator along which memory runs, as an index into S->iter: it goes in lanes. */
+static int lane_iter(Row *r, Stmt *s)
+{
+	int best = s->niters - 1, most = -1;
+
+	for (int i = s->nband; i < s->niters; i++) {
+		Strides st = {.r = r};
+		Stmt one = *s;
+
+		one.iter[0] = s->iter[i];
+		one.niters = one.nband = 1;
+		stmt_loads(&one, score_load, &st);
+		if (st.inner_hits >= most) {
+			most = st.inner_hits;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* Reduction with scalar states: lanes over the contiguous reduced iterator. */
+static void emit_reduce_lanes(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0}, in = {.n = 0};
+	Expr *zero = l_int(r->b, 0), *val[2] = {NULL, NULL}, *guard, *lo = zero, *hi;
+	int lane = lane_iter(r, s);
+	Buf *acc[2];
+	LNode *node;
+
+	open_band(r, s, &n, false);
+	declare_state(r, s, acc, NULL);
+	for (int i = 0; i < monoid_info[s->red].n; i++) {
+		val[i] = placed(r, s->val[i]);
+		l_store(r->b, acc[i], zero, initial(r, s, i), NULL);
+	}
+	for (int i = s->nband; i < s->niters; i++)
+		if (i != lane)
+			open_loop(r, &in, LOOP_SERIAL, s->iter[i], zero, extent(r, s->iter[i]));
+	hi = extent(r, s->iter[lane]);
+	guard = guard_to_range(r->k, placed(r, s->guard), s->iter[lane], &lo, &hi);
+	node = state_node(r, LN_REDUCE, s, acc, zero, val, guard);
+	node->var = s->iter[lane];
+	node->lo = lo;
+	node->hi = hi;
+	close_all(r, &in);
+	store_state(r, s, acc, zero);
+	close_all(r, &n);
+}
+
+/* A prefix: one state, stored at every step. */
+static void emit_scan(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0}, in = {.n = 0};
+	Expr *zero = l_int(r->b, 0), *val[2] = {NULL, NULL};
+	Buf *acc[2];
+
+	open_band(r, s, &n, false);
+	declare_state(r, s, acc, NULL);
+	for (int i = 0; i < monoid_info[s->red].n; i++) {
+		val[i] = placed(r, s->val[i]);
+		l_store(r->b, acc[i], zero, monoid_identity(r->k->pool, s->red, i, s->val[i]->ct), NULL);
+	}
+	for (int i = s->nband; i < s->niters; i++)
+		open_loop(r, &in, LOOP_SERIAL, s->iter[i], zero, extent(r, s->iter[i]));
+	state_node(r, LN_UPDATE, s, acc, zero, val, placed(r, s->guard));
+	store_state(r, s, acc, zero);
+	close_all(r, &in);
+	close_all(r, &n);
+}
+
+/* A scatter with a monoid: read, combine, write, point after point. */
+static void emit_scatter(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0};
+	Expr *val[2] = {NULL, NULL}, *at = NULL;
+	Buf *out[2] = {NULL, NULL};
+
+	open_band(r, s, &n, false);
+	if (r->vec >= 0)
+		open_loop(r, &n, LOOP_SERIAL, r->rep[r->vec], r->vlo, r->vhi);
+	for (int i = 0; i < s->nout; i++) {
+		at = write_index(r, s, i, &out[i]);
+		val[i] = placed(r, s->val[i]);
+	}
+	state_node(r, LN_UPDATE, s, out, at, val, placed(r, s->guard));
+	close_all(r, &n);
+}
+
+static void emit_stmt(Row *r, int si)
+{
+	Stmt *s = r->k->stmts.at[si];
+
+	r->s = s;
+	r->si = si;
+	r->b->stmt = s->id;
+	r->b->loc = s->loc;
+	for (int o = 0; o < s->nout; o++)
+		make_local(r, s, s->out[o]);
+	if (!s->red)
+		emit_map(r, s);
+	else if (s->update && s->nband == s->niters)
+		emit_scatter(r, s);
+	else if (s->scan)
+		emit_scan(r, s);
+	else if (r->vec >= 0)
+		emit_reduce_vector(r, s);
+	else
+		emit_reduce_lanes(r, s);
+}
+
+static int64_t points(const Row *r)
+{
+	int64_t most = 1;
+
+	for (int i = r->first; i <= r->last; i++) {
+		int64_t n = 1, v;
+
+		for (int j = 0; j < r->k->stmts.at[i]->niters; j++)
+			if (!is_fixed(r, r->k->stmts.at[i]->iter[j]) && dim_is_const(r->k->stmts.at[i]->iter[j]->extent, &v))
+				n = n * v < GRAIN_POINTS ? n * v : GRAIN_POINTS;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+void row_stage(LBuild *b, const char *strategy, int first, int last, const Band *band)
+{
+	Row r = {.b = b, .k = b->k, .band = band, .first = first, .last = last, .si = first};
+	Dim *rows = dim_const(b->k->ctx, 1), *blocks = rows;
+	Iter *fixed[MAX_ITERS];
+	int nfixed = 0;
+	int64_t block = first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP : BLOCK;
+	Expr *p;
+
+	choose_vector(&r);
+	r.nlocal = b->k->bufs.n;
+	r.local = NEW_ARRAY(b->arena, r.nlocal + 1, Buf *);
+	r.keep = arena_array(b->arena, (size_t)r.nlocal + 1, sizeof *r.keep);
+	for (int i = 0; i < band->n; i++) {
+		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
+		if (r.fixed[i]) {
+			fixed[nfixed++] = r.rep[i];
+			rows = dim_mul(b->k->ctx, rows, band->iter[i]->extent);
+		}
+	}
+	if (r.vec >= 0)
+		blocks = dim_ceildiv(b->k->ctx, r.rep[r.vec]->extent, dim_const(b->k->ctx, block));
+	l_stage(b, strategy, dim_mul(b->k->ctx, rows, blocks), 1);
+	r.si = first;
+	b->stage->grain = GRAIN_POINTS / points(&r);
+	if (r.vec >= 0 && b->stage->grain > GRAIN_POINTS / block)
+		b->stage->grain = GRAIN_POINTS / block;
+	p = ex_iter(b->p, b->stage->var);
+	if (r.vec >= 0) {
+		Expr *v0, *nb = ex_dim(b->p, blocks);
+
+		r.v0 = l_iter(b, "v0", r.rep[r.vec]->extent);
+		v0 = ex_mul(b->p, ex_op2(b->p, IN_mod, p, nb), l_int(b, block));
+		if (dim_equals(blocks, 1))
+			v0 = l_int(b, 0);
+		l_let(b, r.v0, v0);
+		r.vlo = ex_iter(b->p, r.v0);
+		r.vhi = l_min(b, ex_add(b->p, r.vlo, l_int(b, block)), extent(&r, r.rep[r.vec]));
+		p = ex_op2(b->p, IN_floordiv, p, nb);
+	}
+	l_split(b, fixed, nfixed, p);
+	for (int i = first; i <= last; i++)
+		emit_stmt(&r, i);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched: puts every kernel under a loop tree, once a target. Strategies are tried in order, each
+ * recognising its kernels by access relations; what none takes keeps its original order, a stage a
+ * statement.
+ */
+#include "passes/band.h"
+#include "passes/loops.h"
+
+#include <assert.h>
+
+static LBuild builder(Kernel *k, Schedule *s)
+{
+	return (LBuild){.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
+}
+
+/* All statements under one band. */
+bool sched_row(const Target *t, Kernel *k, Schedule *s)
+{
+	LBuild b = builder(k, s);
+	KernelClass c = kernel_class(k);
+	Band band;
+
+	(void)t;
+	if (c == KC_OTHER)
+		return false;
+	band_of(k, k->arena, &band);
+	if (!band.n && k->stmts.n > 1)
+		return false;
+	row_stage(&b, c == KC_MAP ? "map" : "row", 0, k->stmts.n - 1, &band);
+	return true;
+}
+
+/* The band of one statement alone: all its band iterators, or none where points must keep their order. */
+static void own_band(Kernel *k, Stmt *s, Band *band)
+{
+	*band = (Band){.of = arena_array(k->arena, (size_t)k->stmts.n, sizeof *band->of)};
+	if (s->ordered || (s->update && s->nband == s->niters))
+		return;
+	for (int i = 0; i < s->nband; i++) {
+		band->iter[band->n] = s->iter[i];
+		band->of[s->id][band->n++] = s->iter[i];
+	}
+}
+
+void sched_order(const Target *t, Kernel *k, Schedule *s)
+{
+	LBuild b = builder(k, s);
+
+	(void)t;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Band band;
+
+		k->stmts.at[i]->id = i;
+		own_band(k, k->stmts.at[i], &band);
+		row_stage(&b, "order", i, i, &band);
+	}
+}
+
+/* Temporaries that are still read or written from memory. */
+static bool mentions(LNode *n, const Buf *b);
+
+typedef struct Mention {
+	const Buf *b;
+	bool yes;
+} Mention;
+
+static void mention(void *arg, Expr *e)
+{
+	Mention *m = arg;
+
+	m->yes = m->yes || (e->kind == EX_LOAD && e->load.buf == m->b);
+}
+
+static bool mentions(LNode *n, const Buf *b)
+{
+	for (; n; n = n->next) {
+		Mention m = {b, false};
+		Expr *e[] = {n->lo, n->hi, n->idx, n->val[0], n->val[1], n->guard, n->tile ? n->tile->a_at : NULL};
+
+		if (n->kind != LN_LOCAL && (n->buf[0] == b || n->buf[1] == b))
+			return true;
+		if (n->tile && (n->tile->a == b || n->tile->b == b))
+			return true;
+		for (size_t i = 0; i < sizeof e / sizeof *e; i++)
+			if (e[i])
+				ex_walk(e[i], mention, &m);
+		if (m.yes || mentions(n->body, b))
+			return true;
+	}
+	return false;
+}
+
+static bool is_local(LNode *n, const Buf *b)
+{
+	for (; n; n = n->next)
+		if ((n->kind == LN_LOCAL && n->buf[0] == b) || is_local(n->body, b))
+			return true;
+	return false;
+}
+
+static void find_temps(Schedule *s)
+{
+	for (int i = 0; i < s->kernel->bufs.n; i++) {
+		Buf *b = s->kernel->bufs.at[i];
+		bool used = false, local = false;
+
+		for (int j = 0; j < s->stages.n; j++) {
+			used = used || mentions(s->stages.at[j]->body, b);
+			local = local || is_local(s->stages.at[j]->body, b);
+		}
+		if (b->kind == BUF_TEMP && !b->data && used && !local)
+			vec_push(s->kernel->arena, &s->temps, b);
+	}
+}
+
+static Schedule *schedule(Module *m, const Target *t, Node *n)
+{
+	Kernel *k = kernel_clone(node_kernel(n), m->arena);
+	Schedule *s = NEW(m->arena, Schedule);
+
+	s->kernel = k;
+	if (!sched_contraction(m, t, n, k, s) && !sched_row(t, k, s))
+		sched_order(t, k, s);
+	find_temps(s);
+	return s;
+}
+
+bool pass_sched(Module *m)
+{
+	m->nsched = m->graph->nnodes;
+	for (int t = 0; t < m->ntargets; t++) {
+		m->sched[t] = NEW_ARRAY(m->arena, m->nsched + 1, Schedule *);
+		for (Node *n = m->graph->first; n; n = n->next)
+			if (node_kernel(n))
+				m->sched[t][n->id] = schedule(m, m->target[t], n);
+	}
+	return true;
+}

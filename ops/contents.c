@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contents: the elements of small integer tensors as dims, so that an exporter's Shape, Gather, Concat,
+ * Reshape leave no trace. There is no table of shape arithmetic: a node's own lowered statements are run
+ * over symbolic integers. What they cannot say becomes a symbol that is read from the tensor at run time.
+ */
+#include "ops/infer.h"
+
+#include "ir/eval.h"
+
+#include <assert.h>
+
+int64_t type_const_numel(const Type *t, int64_t max)
+{
+	int64_t n = 1;
+
+	if (!t || t->kind != TYPE_TENSOR)
+		return -1;
+	for (int i = 0; i < t->rank; i++) {
+		int64_t d;
+
+		if (!dim_is_const(t->dims[i], &d) || d < 0 || (d && n > max))
+			return -1;
+		n *= d;
+	}
+	return n <= max ? n : -1;
+}
+
+static bool is_whole(const Type *t)
+{
+	return t && t->kind == TYPE_TENSOR && (dtype_is_int(t->dtype) || t->dtype == DT_BOOL);
+}
+
+static Contents *slot(Infer *in, const Value *v)
+{
+	while (in->contents.n <= v->id)
+		vec_push(in->arena, &in->contents, NULL);
+	if (!in->contents.at[v->id])
+		in->contents.at[v->id] = NEW(in->arena, Contents);
+	return in->contents.at[v->id];
+}
+
+/* ---- What is known ---- */
+
+static Dim **tensor_dims(Infer *in, const Tensor *t, int n)
+{
+	Dim **d = NEW_ARRAY(in->arena, n, Dim *);
+
+	for (int i = 0; i < n; i++)
+		d[i] = dim_const(in->ctx, dtype_load_i64(t->dtype, t->data, i));
+	return d;
+}
+
+static Dim **trace(Infer *in, Value *v, int n, bool syms);
+
+/* The contents of V where they can be had without reading V itself at run time: without any symbol read
+ * from data, or with SYMS for what V is computed from. */
+static Dim **known(Infer *in, Value *v, int n, bool syms)
+{
+	const Tensor *t = value_const(v);
+	Contents *c = slot(in, v);
+	Dim **d;
+
+	if (c->at)
+		return c->at;
+	if (t)
+		return c->at = tensor_dims(in, t, n);
+	if (!v->def || v->def->nout != 1 || in->depth >= MAX_DEPTH)
+		return NULL;
+	d = c->opaque ? NULL : trace(in, v, n, false);
+	c->opaque = !d;
+	if (!d && syms)
+		d = trace(in, v, n, true);
+	c->at = d;
+	return d;
+}
+
+static Kernel *kernel_of(Infer *in, Node *n, Arena *tmp)
+{
+	const Attr *a;
+
+	if (n->op == OP_Kernel) {
+		a = node_attr(n, "kernel");
+		return a ? a->kernel : NULL;
+	}
+	return lower_node(in, n, tmp);
+}
+
+static Dim *const *operand(Infer *in, Value *v, bool syms)
+{
+	int64_t numel = v && is_whole(v->type) ? type_const_numel(v->type, MAX_CONTENTS) : -1;
+	int count;
+
+	if (numel < 0)
+		return NULL;
+	return syms ? infer_contents(in, NULL, v, &count) : known(in, v, (int)numel, false);
+}
+
+static Dim **trace(Infer *in, Value *v, int n, bool syms)
+{
+	Node *def = v->def;
+	Arena *tmp = arena_new();
+	Dim *const **arg = NEW_ARRAY(tmp, def->nin ? def->nin : 1, Dim *const *);
+	Dim **out = NEW_ARRAY(in->arena, n ? n : 1, Dim *);
+	Kernel *k = NULL;
+	bool ok = true;
+
+	in->depth++;
+	for (int i = 0; i < def->nin && ok; i++) {
+		arg[i] = operand(in, def->in[i].value, syms);
+		ok = !def->in[i].value || def->in[i].value->type;
+	}
+	if (ok)
+		k = kernel_of(in, def, tmp);
+	ok = k && eval_symbolic(k, arg, out, n);
+	in->depth--;
+	arena_free(tmp);
+	return ok ? out : NULL;
+}
+
+/* ---- What only run time knows ---- */
+
+static void set_bounds(Sym *s, DType t)
+{
+	int bits = dtype_info[t].bits;
+
+	s->lo = t == DT_BOOL || !dtype_is_signed(t) ? 0 : -DIM_INF;
+	s->hi = DIM_INF;
+	if (t == DT_BOOL)
+		s->hi = 1;
+	else if (bits < 63) {
+		s->hi = ((int64_t)1 << (dtype_is_signed(t) ? bits - 1 : bits)) - 1;
+		if (dtype_is_signed(t))
+			s->lo = -s->hi - 1;
+	}
+}
+
+/* The symbol for element AT of V: the one that is there, or a new one. */
+static Dim *element_sym(Infer *in, Value *v, int at, int n)
+{
+	Sym *s;
+	char *name;
+
+	for (int i = 0; i < sym_count(in->ctx); i++) {
+		s = sym_at(in->ctx, i);
+		if (s->src == v && s->at == at)
+			return s->dim;
+	}
+	name = arena_printf(in->arena, n > 1 ? "%s_%d" : "%s", v->name && *v->name ? v->name : "data", at);
+	s = sym_fresh(in->ctx, name);
+	s->src = v;
+	s->at = at;
+	set_bounds(s, v->type->dtype);
+	return s->dim;
+}
+
+Dim **infer_contents(Infer *in, Node *n, Value *v, int *count)
+{
+	Contents *c;
+	int64_t numel;
+
+	*count = 0;
+	if (!v || !v->type)
+		return NULL;
+	numel = type_const_numel(v->type, MAX_CONTENTS);
+	if (!is_whole(v->type) || numel < 0) {
+		if (n && is_whole(v->type))
+			infer_error(in, n, "operand %s must have a constant size of at most %d elements",
+				    v->name ? v->name : "", MAX_CONTENTS);
+		else if (n)
+			infer_error(in, n, "operand %s must be a tensor of integers", v->name ? v->name : "");
+		return NULL;
+	}
+	*count = (int)numel;
+	c = slot(in, v);
+	if (!c->at && !known(in, v, (int)numel, true)) {
+		c->at = NEW_ARRAY(in->arena, numel ? numel : 1, Dim *);
+		for (int i = 0; i < numel; i++)
+			c->at[i] = element_sym(in, v, i, (int)numel);
+	}
+	return c->at;
+}
+
+/* ---- Constants ---- */
+
+static const Tensor *run_const(Infer *in, Node *n)
+{
+	Arena *tmp = arena_new();
+	Tensor *r = NULL;
+	const Tensor **arg = NEW_ARRAY(tmp, n->nin ? n->nin : 1, const Tensor *);
+	int64_t dims[MAX_RANK];
+	EvalBuf *bufs;
+	Kernel *k = NULL;
+	bool ok = type_static(n->out[0]->type, dims);
+	Stmt *fault;
+
+	in->depth++;
+	for (int i = 0; i < n->nin && ok; i++)
+		ok = !n->in[i].value || (arg[i] = infer_const_tensor(in, n->in[i].value));
+	if (ok)
+		k = kernel_of(in, n, tmp);
+	if (k) {
+		r = tensor_new(in->arena, n->out[0]->type->dtype, n->out[0]->type->rank, dims);
+		bufs = NEW_ARRAY(tmp, k->bufs.n, EvalBuf);
+		for (int i = 0; i < k->bufs.n; i++) {
+			const Buf *b = k->bufs.at[i];
+
+			if (b->kind == BUF_IN)
+				bufs[i].data = (void *)(uintptr_t)arg[b->param]->data;
+			else if (b->kind == BUF_OUT)
+				bufs[i].data = (void *)(uintptr_t)r->data;
+		}
+		if (eval_kernel(k, &(EvalOpts){.sym = NEW_ARRAY(tmp, sym_count(in->ctx) + 1, int64_t)}, bufs, &fault) !=
+		    EVAL_OK)
+			r = NULL;
+	}
+	in->depth--;
+	arena_free(tmp);
+	return r;
+}
+
+const Tensor *infer_const_tensor(Infer *in, Value *v)
+{
+	const Tensor *t = value_const(v);
+
+	if (t)
+		return t->dtype == DT_STR ? NULL : t;
+	if (!v->def || v->def->nout != 1 || v->def->nin == 0 || v->def->op == OP_Kernel || !v->type ||
+	    in->depth >= MAX_DEPTH || type_const_numel(v->type, MAX_CONTENTS) < 0 || v->type->dtype == DT_STR)
+		return NULL;
+	for (int i = 0; i < v->def->nin; i++)
+		if (v->def->in[i].value && type_const_numel(v->def->in[i].value->type, MAX_CONTENTS) < 0)
+			return NULL;
+	return run_const(in, v->def);
+}
+
+const int64_t *infer_const_ints(Infer *in, Value *v, int *count)
+{
+	const Tensor *t = v ? value_const(v) : NULL;
+	Dim **d;
+	int64_t *r, numel;
+
+	*count = 0;
+	if (t && (dtype_is_int(t->dtype) || t->dtype == DT_BOOL)) {
+		int64_t n = tensor_numel(t);
+
+		if (n > INT32_MAX)
+			return NULL;
+		r = NEW_ARRAY(in->arena, n ? n : 1, int64_t);
+		for (int64_t i = 0; i < n; i++)
+			r[i] = dtype_load_i64(t->dtype, t->data, i);
+		*count = (int)n;
+		return r;
+	}
+	numel = v && is_whole(v->type) ? type_const_numel(v->type, MAX_CONTENTS) : -1;
+	if (numel < 0 || !(d = known(in, v, (int)numel, false)))
+		return NULL;
+	*count = (int)numel;
+	r = NEW_ARRAY(in->arena, *count ? *count : 1, int64_t);
+	for (int i = 0; i < *count; i++)
+		if (!dim_is_const(d[i], &r[i]))
+			return NULL;
+	return r;
+}
+
+const double *infer_const_floats(Infer *in, Value *v, int *count)
+{
+	const Tensor *t = v ? infer_const_tensor(in, v) : NULL;
+	int64_t n;
+	double *r;
+
+	*count = 0;
+	if (!t || !dtype_is_float(t->dtype) || (n = tensor_numel(t)) > INT32_MAX)
+		return NULL;
+	r = NEW_ARRAY(in->arena, n ? n : 1, double);
+	for (int64_t i = 0; i < n; i++)
+		r[i] = dtype_load_f64(t->dtype, t->data, i);
+	*count = (int)n;
+	return r;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reference run of a graph: symbols from the inputs' shapes, then node by node its own lowered
+ * statements. A symbol that is read from data is bound once that tensor is there, and a fact is checked
+ * as soon as its symbols are bound, before any node that may rely on it.
+ */
+#include "ops/infer.h"
+
+#include "ir/eval.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+typedef struct Run {
+	Graph *g;
+	Infer *in;
+	Diag *diag;
+	int64_t *sym; /* by Sym.id */
+	bool *bound;
+	int nsym;
+	void **data;  /* by Value.id */
+	bool *owned;  /* malloc'ed here */
+	int *uses;    /* uses still to come */
+	bool *fact_done;
+	Arena *tmp;
+} Run;
+
+static DiagLoc graph_loc(const Run *r)
+{
+	return (DiagLoc){.file = r->g->file};
+}
+
+/* ---- Symbols ---- */
+
+typedef struct Unbound { const Run *r; Sym *s; int n; } Unbound;
+
+static void see_sym(void *arg, Sym *s)
+{
+	Unbound *u = arg;
+
+	if (s->id >= u->r->nsym || !u->r->bound[s->id]) {
+		u->s = s;
+		u->n++;
+	}
+}
+
+static Unbound unbound(const Run *r, Dim *d)
+{
+	Unbound u = {r, NULL, 0};
+
+	dim_syms(d, see_sym, &u);
+	return u;
+}
+
+static bool bind(Run *r, DiagLoc loc, Sym *s, int64_t v)
+{
+	if (v < s->lo || v > s->hi)
+		return diag_error(r->diag, loc, "%s is %lld, out of its bounds", s->name, (long long)v);
+	r->sym[s->id] = v;
+	r->bound[s->id] = true;
+	return true;
+}
+
+/* Solves D == V where one symbol of D is unbound and D is linear in it. */
+static bool solve(Run *r, Dim *d, int64_t v, bool *progress)
+{
+	Unbound u = unbound(r, d);
+	int64_t k, at;
+	Dim *rest;
+
+	if (u.n != 1 || !dim_linear_in(r->g->ctx, d, u.s, &k, &rest) || unbound(r, rest).n ||
+	    !dim_eval(rest, r->sym, &at))
+		return true;
+	if (k == 0 || (v - at) % k)
+		return diag_error(r->diag, graph_loc(r), "no %s makes a dim of an input %lld", u.s->name, (long long)v);
+	*progress = true;
+	return bind(r, graph_loc(r), u.s, (v - at) / k);
+}
+
+static bool bind_inputs(Run *r, const Tensor *const *inputs)
+{
+	bool progress = true;
+
+	for (int i = 0; i < r->g->inputs.n; i++) {
+		const Value *v = r->g->inputs.at[i];
+		const Tensor *t = inputs[i];
+
+		if (!v->type || v->type->kind != TYPE_TENSOR)
+			return diag_error(r->diag, graph_loc(r), "input %s is no tensor", v->name ? v->name : "");
+		if (!t || t->dtype != v->type->dtype || t->rank != v->type->rank)
+			return diag_error(r->diag, graph_loc(r), "input %s: element type or rank differs",
+					  v->name ? v->name : "");
+	}
+	while (progress) {
+		progress = false;
+		for (int i = 0; i < r->g->inputs.n; i++)
+			for (int d = 0; d < inputs[i]->rank; d++)
+				if (!solve(r, r->g->inputs.at[i]->type->dims[d], inputs[i]->dims[d], &progress))
+					return false;
+	}
+	for (int i = 0; i < r->g->inputs.n; i++)
+		for (int d = 0; d < inputs[i]->rank; d++) {
+			int64_t v;
+
+			if (!dim_eval(r->g->inputs.at[i]->type->dims[d], r->sym, &v) || v != inputs[i]->dims[d])
+				return diag_error(r->diag, graph_loc(r), "input %s: dim %d is %lld, which does not fit",
+						  r->g->inputs.at[i]->name, d, (long long)inputs[i]->dims[d]);
+		}
+	return true;
+}
+
+static bool bind_from_data(Run *r, const Value *v)
+{
+	for (int i = 0; i < r->nsym; i++) {
+		Sym *s = sym_at(r->g->ctx, i);
+
+		if (s->src == v && !bind(r, v->def ? node_diag(v->def) : graph_loc(r), s,
+					 dtype_load_i64(v->type->dtype, r->data[v->id], s->at)))
+			return false;
+	}
+	return true;
+}
+
+static bool check_facts(Run *r)
+{
+	for (int i = 0; i < r->g->facts.n; i++) {
+		const Fact *f = &r->g->facts.at[i];
+		DiagLoc loc = {.file = r->g->file, .node = f->loc.node, .op = f->loc.op};
+		int64_t a, b;
+
+		if (r->fact_done[i] || unbound(r, f->a).n || unbound(r, f->b).n)
+			continue;
+		r->fact_done[i] = true;
+		if (!dim_eval(f->a, r->sym, &a) || !dim_eval(f->b, r->sym, &b))
+			return diag_error(r->diag, loc, "a size overflows");
+		if (f->le ? a > b : a != b)
+			return diag_error(r->diag, loc, "%s: %lld and %lld", f->what, (long long)a, (long long)b);
+	}
+	return true;
+}
+
+/* ---- Nodes ---- */
+
+static bool value_dims(Run *r, const Value *v, DiagLoc loc, int64_t *dims, int64_t *bytes)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < v->type->rank; i++) {
+		if (unbound(r, v->type->dims[i]).n || !dim_eval(v->type->dims[i], r->sym, &dims[i]))
+			return diag_error(r->diag, loc, "the size of dim %d of a result is not known", i);
+		if (dims[i] < 0)
+			return diag_error(r->diag, loc, "dim %d of a result is %lld", i, (long long)dims[i]);
+		if (__builtin_mul_overflow(n, dims[i], &n))
+			return diag_error(r->diag, loc, "a result is too large");
+	}
+	*bytes = dtype_size(v->type->dtype, n);
+	if (*bytes < 0 || *bytes > (int64_t)1 << 40)
+		return diag_error(r->diag, loc, "a result is too large");
+	return true;
+}
+
+static bool make_data(Run *r, const Value *v, DiagLoc loc)
+{
+	int64_t dims[MAX_RANK], bytes;
+
+	if (!value_dims(r, v, loc, dims, &bytes))
+		return false;
+	r->data[v->id] = calloc((size_t)bytes + 8, 1);
+	r->owned[v->id] = true;
+	return r->data[v->id] || diag_error(r->diag, loc, "out of memory for a result of %lld bytes", (long long)bytes);
+}
+
+static void drop_use(Run *r, const Value *v)
+{
+	if (--r->uses[v->id] == 0 && r->owned[v->id]) {
+		free(r->data[v->id]);
+		r->data[v->id] = NULL;
+		r->owned[v->id] = false;
+	}
+}
+
+static bool run_kernel(Run *r, Node *n, Kernel *k, Arena *tmp)
+{
+	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
+	Stmt *fault = NULL;
+
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *b = k->bufs.at[i];
+
+		if (b->kind == BUF_IN)
+			bufs[i].data = r->data[node_in(n, b->param)->id];
+		else if (b->kind == BUF_OUT)
+			bufs[i].data = r->data[node_out(n, b->param)->id];
+	}
+	switch (eval_kernel(k, &(EvalOpts){.sym = r->sym, .mad_fused = true}, bufs, &fault)) {
+	case EVAL_OK: return true;
+	case EVAL_INDEX: return diag_error(r->diag, node_diag(n), "an index is out of range");
+	case EVAL_BAD: break;
+	}
+	return diag_error(r->diag, node_diag(n), "the kernel cannot be evaluated");
+}
+
+static bool copy_view(Run *r, const Node *n, DiagLoc loc)
+{
+	const Value *to = n->out[0], *from = n->in[0].value;
+	int64_t dims[MAX_RANK], bytes, src;
+
+	if (!value_dims(r, to, loc, dims, &bytes) || !value_dims(r, from, loc, dims, &src))
+		return false;
+	if (src != bytes)
+		return diag_error(r->diag, loc, "the result has another number of elements");
+	memcpy(r->data[to->id], r->data[from->id], (size_t)bytes);
+	return true;
+}
+
+/* Room for symbols that lowering made; those are read from tensors that are still there. */
+static bool grow_syms(Run *r)
+{
+	int n = sym_count(r->g->ctx);
+	int64_t *sym;
+	bool *bound;
+
+	if (n == r->nsym && r->sym)
+		return true;
+	sym = NEW_ARRAY(r->tmp, n + 1, int64_t);
+	bound = NEW_ARRAY(r->tmp, n + 1, bool);
+	if (r->nsym) {
+		memcpy(sym, r->sym, (size_t)r->nsym * sizeof *sym);
+		memcpy(bound, r->bound, (size_t)r->nsym * sizeof *bound);
+	}
+	r->sym = sym;
+	r->bound = bound;
+	for (int i = r->nsym; i < n; i++) {
+		Sym *s = sym_at(r->g->ctx, i);
+
+		r->nsym = i + 1;
+		if (r->data && s->src && r->data[s->src->id] &&
+		    !bind(r, graph_loc(r), s, dtype_load_i64(s->src->type->dtype, r->data[s->src->id], s->at)))
+			return false;
+	}
+	r->nsym = n;
+	return true;
+}
+
+static bool run_node(Run *r, Node *n)
+{
+	Arena *tmp = arena_new();
+	DiagLoc loc = node_diag(n);
+	const Attr *a;
+	Kernel *k;
+	bool ok = true;
+
+	for (int i = 0; i < n->nout && ok; i++)
+		ok = !n->out[i] || make_data(r, n->out[i], loc);
+	if (ok && (op_row[n->op].flags & OPF_VIEW)) {
+		ok = copy_view(r, n, loc);
+	} else if (ok) {
+		a = n->op == OP_Kernel ? node_attr(n, "kernel") : NULL;
+		k = a ? a->kernel : lower_node(r->in, n, tmp);
+		ok = k && grow_syms(r) && run_kernel(r, n, k, tmp);
+	}
+	arena_free(tmp);
+	return ok;
+}
+
+static bool run_nodes(Run *r)
+{
+	for (Node *n = r->g->first; n; n = n->next) {
+		const Tensor *t = n->op == OP_Const ? value_const(n->out[0]) : NULL;
+
+		if (t)
+			r->data[n->out[0]->id] = (void *)(uintptr_t)t->data;
+		else if (!check_facts(r) || !run_node(r, n))
+			return false;
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i] && !bind_from_data(r, n->out[i]))
+				return false;
+		for (int i = 0; i < n->nin; i++)
+			if (n->in[i].value)
+				drop_use(r, n->in[i].value);
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i] && !n->out[i]->uses) {
+				r->uses[n->out[i]->id] = 1;
+				drop_use(r, n->out[i]);
+			}
+	}
+	return check_facts(r);
+}
+
+/* ---- The run ---- */
+
+static bool graph_typed(const Graph *g)
+{
+	for (const Node *n = g->first; n; n = n->next) {
+		if (n->op != OP_Const && n->op != OP_Kernel && op_table[n->op]->expand && !op_table[n->op]->lower)
+			return false;
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i] && !n->out[i]->type)
+				return false;
+	}
+	return true;
+}
+
+static void run_init(Run *r, const Tensor *const *inputs)
+{
+	Graph *g = r->g;
+
+	grow_syms(r);
+	r->data = NEW_ARRAY(r->tmp, g->nvalues + 1, void *);
+	r->owned = NEW_ARRAY(r->tmp, g->nvalues + 1, bool);
+	r->uses = NEW_ARRAY(r->tmp, g->nvalues + 1, int);
+	r->fact_done = NEW_ARRAY(r->tmp, g->facts.n + 1, bool);
+	for (int i = 0; i < g->inputs.n; i++) {
+		r->data[g->inputs.at[i]->id] = (void *)(uintptr_t)inputs[i]->data;
+		for (Use *u = g->inputs.at[i]->uses; u; u = u->next)
+			r->uses[g->inputs.at[i]->id]++;
+	}
+	for (Node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			for (Use *u = n->out[i] ? n->out[i]->uses : NULL; u; u = u->next)
+				r->uses[n->out[i]->id]++;
+}
+
+static bool take_results(Run *r, Tensor **outputs, Arena *arena)
+{
+	for (int i = 0; i < r->g->results.n; i++) {
+		const Value *v = r->g->results.at[i]->value;
+		int64_t dims[MAX_RANK], bytes;
+
+		if (!v->type || v->type->kind != TYPE_TENSOR || !value_dims(r, v, graph_loc(r), dims, &bytes))
+			return false;
+		outputs[i] = tensor_new(arena, v->type->dtype, v->type->rank, dims);
+		if (bytes)
+			memcpy((void *)(uintptr_t)outputs[i]->data, r->data[v->id], (size_t)bytes);
+	}
+	return true;
+}
+
+bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag)
+{
+	Run r = {.g = g, .diag = diag, .tmp = arena_new()};
+	bool ok;
+
+	r.in = infer_new(g);
+	ok = graph_typed(g) || infer_graph_run(r.in);
+	if (ok) {
+		run_init(&r, inputs);
+		ok = bind_inputs(&r, inputs);
+		for (int i = 0; i < g->inputs.n && ok; i++)
+			ok = bind_from_data(&r, g->inputs.at[i]);
+		ok = ok && run_nodes(&r) && take_results(&r, outputs, arena);
+		for (int i = 0; i < g->nvalues; i++)
+			if (r.owned[i])
+				free(r.data[i]);
+	}
+	arena_free(r.tmp);
+	return ok;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building nodes for `expand`: each is typed as it is made. */
+#include "ops/infer.h"
+
+static Value *finish(Infer *in, Node *m)
+{
+	Value *out[1] = {m->out[0]};
+
+	infer_or_expand(in, m, out);
+	return out[0];
+}
+
+static Node *start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
+{
+	Node *m;
+
+	while (nargs > 0 && !args[nargs - 1])
+		nargs--;
+	m = node_new(in->graph, op, args, nargs, 1, n);
+	node_locs_from(m, n);
+	return m;
+}
+
+Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
+{
+	return finish(in, start(in, n, op, args, nargs));
+}
+
+Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v)
+{
+	Node *m = start(in, n, op, args, nargs);
+
+	node_set_int(m, attr, v);
+	return finish(in, m);
+}
+
+static Value *typed(Infer *in, Node *n, Value *v)
+{
+	node_locs_from(v->def, n);
+	infer_node(in, v->def);
+	return v;
+}
+
+Value *expand_scalar(Infer *in, Node *n, DType t, double v)
+{
+	return typed(in, n, graph_const_scalar(in->graph, t, v, n));
+}
+
+Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count)
+{
+	return typed(in, n, graph_const_ints(in->graph, v, count, n));
+}
+
+Value *expand_cast(Infer *in, Node *n, Value *v, DType to)
+{
+	if (v->type && v->type->dtype == to)
+		return v;
+	return expand_node_ints(in, n, OP_Cast, (Value *[]){v}, 1, "to", dtype_info[to].onnx);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inference: types forward through a graph in one walk; composite nodes are replaced on the way.
+ *
+ * What cannot be proved of two dims becomes a fact of the graph, which run time checks before a node
+ * that relies on it runs. A node whose operand has no type (a fault was reported there) is passed over
+ * in silence, so that every fault is told once.
+ */
+#include "ops/infer.h"
+
+#include <assert.h>
+
+Ctx *infer_ctx(Infer *in) { return in->ctx; }
+Graph *infer_graph(Infer *in) { return in->graph; }
+Arena *infer_arena(Infer *in) { return in->arena; }
+
+Infer *infer_new(Graph *g)
+{
+	Infer *in = NEW(g->arena, Infer);
+
+	in->graph = g;
+	in->ctx = g->ctx;
+	in->arena = g->arena;
+	return in;
+}
+
+bool infer_error(Infer *in, Node *n, const char *fmt, ...)
+{
+	Arena *tmp = arena_new();
+	va_list ap;
+	char *msg;
+
+	va_start(ap, fmt);
+	msg = arena_vprintf(tmp, fmt, ap);
+	va_end(ap);
+	in->errors++;
+	diag_error(in->ctx->diag, node_diag(n), "%s", msg);
+	arena_free(tmp);
+	return false;
+}
+
+const Type *infer_type(const Node *n, int k)
+{
+	Value *v = node_in(n, k);
+
+	return v ? v->type : NULL;
+}
+
+/* ---- Results ---- */
+
+/* The declared shape of a value in the file is a claim; what the op makes is the truth. Only a claim that
+ * must be wrong is worth a word. */
+static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
+{
+	const Type *said = v->type;
+	bool wrong = said->rank != made->rank;
+
+	for (int i = 0; !wrong && i < made->rank; i++) {
+		int64_t a, b;
+
+		wrong = dim_is_const(said->dims[i], &a) && dim_is_const(made->dims[i], &b) && a != b;
+	}
+	if (wrong) {
+		StrBuf b = {0};
+
+		type_print(&b, said);
+		strbuf_puts(&b, ", but it is ");
+		type_print(&b, made);
+		diag_warning(in->ctx->diag, node_diag(n), "shape", "result %s is declared as %s",
+			     v->name ? v->name : "", strbuf_str(&b));
+		strbuf_free(&b);
+	}
+}
+
+void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims)
+{
+	Value *v = node_out(n, k);
+	const Type *made;
+
+	if (!v)
+		return;
+	if (rank > MAX_RANK) {
+		infer_error(in, n, "the result has rank %d; at most %d is supported", rank, MAX_RANK);
+		return;
+	}
+	made = type_tensor(in->ctx, t, rank, dims);
+	if (v->type && v->type != made) {
+		if (v->type->kind != TYPE_TENSOR || v->type->dtype != t) {
+			infer_error(in, n, "the result is declared as %s, but it is %s",
+				    v->type->kind == TYPE_TENSOR ? dtype_info[v->type->dtype].name : "no tensor",
+				    dtype_info[t].name);
+			return;
+		}
+		if (v->type->layout)
+			made = type_with_layout(in->ctx, made, v->type->layout);
+		warn_declared(in, n, v, made);
+	}
+	v->type = made;
+}
+
+/* ---- Facts ---- */
+
+static void dim_text(StrBuf *b, Dim *x)
+{
+	dim_print(b, x);
+}
+
+static bool fact_fails(Infer *in, Node *n, Dim *a, Dim *b, const char *rel, const char *what)
+{
+	StrBuf s = {0}, t = {0};
+
+	dim_text(&s, a);
+	dim_text(&t, b);
+	infer_error(in, n, "%s: %s %s %s", what, strbuf_str(&s), rel, strbuf_str(&t));
+	strbuf_free(&s);
+	strbuf_free(&t);
+	return false;
+}
+
+static void add_fact(Infer *in, Node *n, Dim *a, Dim *b, bool le, const char *what)
+{
+	Graph *g = in->graph;
+
+	for (int i = 0; i < g->facts.n; i++) {
+		const Fact *f = &g->facts.at[i];
+
+		if (f->le == le && ((f->a == a && f->b == b) || (!le && f->a == b && f->b == a)))
+			return;
+	}
+	vec_push(g->arena, &g->facts, ((Fact){a, b, le, node_loc(n), what}));
+}
+
+bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
+{
+	int64_t lo, hi;
+	Dim *diff;
+
+	if (a == b)
+		return true;
+	diff = dim_sub(in->ctx, a, b);
+	if (dim_equals(diff, 0))
+		return true;
+	dim_bounds(in->ctx, diff, &lo, &hi);
+	if (lo > 0 || hi < 0)
+		return fact_fails(in, n, a, b, "and", what);
+	add_fact(in, n, a, b, false, what);
+	return true;
+}
+
+/* A symbol read from data that a fact holds below: from now on its bound says so. */
+static void tighten(Infer *in, Dim *a, Dim *b)
+{
+	Sym *s = dim_as_sym(b);
+	int64_t v;
+
+	(void)in;
+	if (s && s->src && dim_is_const(a, &v) && v > s->lo)
+		s->lo = v;
+	s = dim_as_sym(a);
+	if (s && s->src && dim_is_const(b, &v) && v < s->hi)
+		s->hi = v;
+}
+
+bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
+{
+	int64_t lo, hi;
+
+	if (dim_prove_le(in->ctx, a, b))
+		return true;
+	dim_bounds(in->ctx, dim_sub(in->ctx, b, a), &lo, &hi);
+	if (hi < 0)
+		return fact_fails(in, n, a, b, ">", what);
+	add_fact(in, n, a, b, true, what);
+	tighten(in, a, b);
+	return true;
+}
+
+bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
+{
+	if (axis < -rank || axis >= rank)
+		return infer_error(in, n, "axis %lld is out of range for rank %d", (long long)axis, rank);
+	*out = (int)(axis < 0 ? axis + rank : axis);
+	return true;
+}
+
+/* ---- Broadcasting ---- */
+
+/* A dim that is 1 stretches to the other; what is unknown is left to a fact. */
+static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
+{
+	static const char *const what = "dimensions do not broadcast";
+	Ctx *c = in->ctx;
+	Dim *one = dim_const(c, 1), *a1, *b1, *zero = dim_const(c, 0);
+	int64_t va = 0, vb = 0, alo, ahi, blo, bhi;
+	bool ka = dim_is_const(a, &va), kb = dim_is_const(b, &vb);
+
+	dim_bounds(c, a, &alo, &ahi);
+	dim_bounds(c, b, &blo, &bhi);
+	if (a == b || dim_equals(b, 1)) {
+		*out = a;
+		return true;
+	}
+	if (dim_equals(a, 1)) {
+		*out = b;
+		return true;
+	}
+	if ((ka && kb) || ((ka || alo > 1) && (kb || blo > 1))) {
+		*out = a;
+		return infer_equal(in, n, a, b, what);
+	}
+	a1 = dim_sub(c, a, one);
+	b1 = dim_sub(c, b, one);
+	if (ka || alo > 1) {
+		*out = a;
+		return infer_equal(in, n, dim_mul(c, dim_sub(c, b, a), b1), zero, what);
+	}
+	if (kb || blo > 1) {
+		*out = b;
+		return infer_equal(in, n, dim_mul(c, dim_sub(c, a, b), a1), zero, what);
+	}
+	*out = alo > 0 && blo > 0 ? dim_max(c, a, b) : dim_select(c, dim_eq(c, a, one), b, a);
+	return infer_equal(in, n, dim_mul(c, dim_mul(c, dim_sub(c, a, b), a1), b1), zero, what);
+}
+
+int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out)
+{
+	int r = ra > rb ? ra : rb;
+	Dim *res[MAX_RANK];
+
+	assert(r <= MAX_RANK);
+	for (int i = 0; i < r; i++) {
+		int ia = i - (r - ra), ib = i - (r - rb);
+
+		if (ia < 0)
+			res[i] = b[ib];
+		else if (ib < 0)
+			res[i] = a[ia];
+		else if (!broadcast_dim(in, n, a[ia], b[ib], &res[i]))
+			return -1;
+	}
+	memcpy(out, res, (size_t)r * sizeof *res);
+	return r;
+}
+
+/* ---- The driver ---- */
+
+static bool operands_typed(const Node *n)
+{
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i].value && !n->in[i].value->type)
+			return false;
+	return true;
+}
+
+static bool check_tensors(Infer *in, Node *n)
+{
+	for (int i = 0; i < n->nin; i++) {
+		Value *v = n->in[i].value;
+
+		if (v && v->type->kind != TYPE_TENSOR)
+			return infer_error(in, n, "operand %d is a sequence or an optional, which is not supported", i);
+		if (v && v->type->rank > MAX_RANK)
+			return infer_error(in, n, "operand %d has rank %d; at most %d is supported", i, v->type->rank,
+					   MAX_RANK);
+	}
+	return true;
+}
+
+static bool check_arity(Infer *in, Node *n)
+{
+	const OpRow *r = &op_row[n->op];
+
+	if (n->nin < r->nin_min || (r->nin_max >= 0 && n->nin > r->nin_max))
+		return infer_error(in, n, "has %d operands", n->nin);
+	if (n->nout < r->nout_min || (r->nout_max >= 0 && n->nout > r->nout_max))
+		return infer_error(in, n, "has %d results", n->nout);
+	for (int i = 0; i < r->nin_min; i++)
+		if (!node_in(n, i))
+			return infer_error(in, n, "operand %d is missing", i);
+	return true;
+}
+
+static bool infer_tensor_const(Infer *in, Node *n)
+{
+	const Tensor *t = value_const(n->out[0]);
+	Dim *dims[MAX_RANK];
+
+	if (!t)
+		return infer_error(in, n, "has no value");
+	if (t->rank > MAX_RANK)
+		return infer_error(in, n, "has rank %d; at most %d is supported", t->rank, MAX_RANK);
+	for (int i = 0; i < t->rank; i++)
+		dims[i] = dim_const(in->ctx, t->dims[i]);
+	infer_result(in, n, 0, t->dtype, t->rank, dims);
+	return true;
+}
+
+static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
+{
+	if (!op->expand(in, n, out))
+		return false;
+	for (int i = 0; i < n->nout; i++) {
+		if (!n->out[i])
+			continue;
+		if (!out[i])
+			return infer_error(in, n, "result %d is not supported", i);
+		if (!out[i]->type)
+			return false;
+		if (!out[i]->name && out[i]->def)
+			out[i]->name = n->out[i]->name;
+		value_replace(n->out[i], out[i]);
+	}
+	node_remove(n);
+	return true;
+}
+
+bool infer_or_expand(Infer *in, Node *n, Value **out)
+{
+	const Op *op = op_table[n->op];
+	int before = in->errors;
+	bool ok;
+
+	for (int i = 0; i < n->nout; i++)
+		out[i] = n->out[i];
+	if (!operands_typed(n) || n->op == OP_Kernel)
+		return n->op == OP_Kernel;
+	if (!check_arity(in, n))
+		return false;
+	if (n->op == OP_Const)
+		return infer_tensor_const(in, n) && in->errors == before;
+	if (!check_tensors(in, n))
+		return false;
+	if (op->infer)
+		ok = op->infer(in, n);
+	else if (op->scalar)
+		ok = infer_elementwise(in, n);
+	else if (op->expand)
+		ok = expand_composite(in, n, op, out);
+	else
+		ok = infer_error(in, n, "the operator is not supported yet");
+	assert(ok || in->errors > before || op->expand);
+	return ok && in->errors == before;
+}
+
+bool infer_node(Infer *in, Node *n)
+{
+	Arena *tmp = arena_new();
+	bool ok = infer_or_expand(in, n, NEW_ARRAY(tmp, n->nout, Value *));
+
+	arena_free(tmp);
+	return ok;
+}
+
+bool infer_graph_run(Infer *in)
+{
+	Node *next;
+	bool ok = true;
+
+	for (Node *n = in->graph->first; n; n = next) {
+		next = n->next;
+		ok &= infer_node(in, n);
+	}
+	return ok && !in->errors;
+}

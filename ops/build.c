@@ -85,6 +85,19 @@ Expr *broadcast_index(Kernel *k, Dim *from, Dim *to, Expr *it)
 	return ex_mul(k->pool, it, ex_dim(k->pool, dim_sub(c, dim_const(c, 1), dim_eq(c, from, dim_const(c, 1)))));
 }
 
+bool contract_types(Infer *in, Node *n)
+{
+	DType t = infer_type(n, 0)->dtype;
+
+	if (!dtype_is_float(t) && !dtype_is_int(t))
+		return infer_error(in, n, "elements of type %s are not supported", dtype_info[t].name);
+	for (int i = 1; i < n->nin; i++)
+		if (infer_type(n, i) && infer_type(n, i)->dtype != t)
+			return infer_error(in, n, "operand %d has elements of type %s, operand 0 of %s", i,
+					   dtype_info[infer_type(n, i)->dtype].name, dtype_info[t].name);
+	return true;
+}
+
 Expr *build_expr(Kernel *k, CType t, const char *text, const ExprName *names, int n)
 {
 	const char *err = NULL;
@@ -168,7 +181,7 @@ static bool window_explicit(Infer *in, Ctx *c, Node *n, Window *w, int d, bool c
 	Dim *start = dim_add(c, w->in[d], w->begin[d]);
 	Dim *room = dim_add(c, start, w->end[d]);
 	Dim *ext = window_extent(c, w, d);
-	Dim *span = dim_sub(c, room, ext), *past;
+	Dim *span = dim_sub(c, room, ext), *past, *quot;
 
 	if (in && !infer_le(in, n, ext, room, "the window is larger than the padded input"))
 		return false;
@@ -176,7 +189,7 @@ static bool window_explicit(Infer *in, Ctx *c, Node *n, Window *w, int d, bool c
 		w->out[d] = dim_add(c, dim_ceildiv(c, span, s), one);
 		past = dim_mul(c, dim_sub(c, w->out[d], one), s);
 		w->out[d] = dim_sub(c, w->out[d], dim_le(c, start, past));
-		w->ceil[d] = !dim_divides(c, span, s, NULL);
+		w->ceil[d] = !dim_divides(c, span, s, &quot);
 	} else {
 		w->out[d] = dim_add(c, dim_floordiv(c, span, s), one);
 	}

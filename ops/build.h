@@ -34,6 +34,8 @@ Stmt *point_reduce2(Kernel *k, Monoid m, const Point *band, const Point *red, Bu
 DType acc_dtype(DType t);
 /* OUT itself where its type is that of its sums and nothing follows (LAST), else a temporary like it. */
 Buf *acc_buf(Kernel *k, Buf *out, bool last);
+/* Numbers, and the same element type for every operand; an error where not. */
+bool contract_types(Infer *in, Node *n);
 /* Index into a dim of extent FROM at IT of the dim TO that it broadcasts to. */
 Expr *broadcast_index(Kernel *k, Dim *from, Dim *to, Expr *it);
 /* ex_parse of a text over named values; the text is ours, so a fault is a bug. */

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions: one reduction of mul(x, w) over channels and taps, with a window for an index, into an
+ * accumulator of acc_dtype, and a map for the bias. Groups are an iterator of their own.
+ */
+#include "ops/build.h"
+
+/* ---- Conv ---- */
+
+/* out = acc (+ bias by channel), where acc is not out. */
+static void lower_bias(Kernel *k, Buf *acc, Buf *bias, Buf *out)
+{
+	Expr *idx[MAX_RANK], *val;
+	Point all = {0};
+
+	if (acc == out)
+		return;
+	point_add_dims(k, &all, out, idx);
+	val = kernel_load(k, acc, idx);
+	if (bias)
+		val = ex_op2(k->pool, IN_add, val, kernel_load(k, bias, &idx[1]));
+	point_map(k, &all, out, idx, val, NULL);
+}
+
+static bool conv_bias(Infer *in, Node *n, Dim *channels)
+{
+	const Type *b = infer_type(n, 2);
+
+	if (b && b->rank != 1)
+		return infer_error(in, n, "bias has rank %d, not 1", b->rank);
+	return !b || infer_equal(in, n, b->dims[0], channels, "bias and output channels differ");
+}
+
+static bool infer_conv(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *w = infer_type(n, 1);
+	Ctx *c = infer_ctx(in);
+	Dim *group = dim_const(c, node_int(n, "group", 1)), *dims[MAX_RANK];
+	Window win;
+
+	if (!contract_types(in, n) || !window_init(in, c, n, x, w, &win))
+		return false;
+	if (node_int(n, "group", 1) < 1)
+		return infer_error(in, n, "group is %lld", (long long)node_int(n, "group", 1));
+	if (!infer_equal(in, n, x->dims[1], dim_mul(c, w->dims[1], group), "input channels differ from the weight's") ||
+	    !infer_equal(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0), "group does not divide the output channels") ||
+	    !conv_bias(in, n, w->dims[0]))
+		return false;
+	dims[0] = x->dims[0];
+	dims[1] = w->dims[0];
+	for (int d = 0; d < win.n; d++)
+		dims[d + 2] = win.out[d];
+	infer_result(in, n, 0, x->dtype, x->rank, dims);
+	return true;
+}
+
+static Expr *conv_term(Kernel *k, Buf *acc, Buf *x, Expr *const *xi, Buf *w, Expr *const *wi)
+{
+	CType ct = dtype_ctype(acc->dtype);
+
+	return ex_op2(k->pool, IN_mul, ex_cvt(k->pool, ct, kernel_load(k, x, xi)), ex_cvt(k->pool, ct, kernel_load(k, w, wi)));
+}
+
+static void lower_conv(Infer *in, Node *n, Kernel *k)
+{
+	Ctx *c = k->ctx;
+	ExprPool *p = k->pool;
+	Buf *x = lower_in(k, 0), *w = lower_in(k, 1), *bias = lower_in(k, 2), *out = lower_out(k, 0), *acc;
+	Dim *groups = dim_const(c, node_int(n, "group", 1)), *per = dim_floordiv(c, w->dims[0], groups);
+	Expr *xi[MAX_RANK], *wi[MAX_RANK], *oi[MAX_RANK], *g, *o, *ch, *guard = NULL;
+	Point band = {0}, red = {0};
+	char name[24];
+	Window win;
+
+	(void)in;
+	window_init(NULL, c, n, infer_type(n, 0), infer_type(n, 1), &win);
+	xi[0] = oi[0] = point_add(k, &band, "n", x->dims[0]);
+	g = point_add(k, &band, "g", groups);
+	o = point_add(k, &band, "o", per);
+	ch = point_add(k, &red, "c", w->dims[1]);
+	oi[1] = wi[0] = ex_add(p, ex_mul(p, g, ex_dim(p, per)), o);
+	xi[1] = ex_add(p, ex_mul(p, g, ex_dim(p, w->dims[1])), ch);
+	wi[1] = ch;
+	for (int d = 0; d < win.n; d++) {
+		snprintf(name, sizeof name, "h%d", d);
+		oi[d + 2] = point_add(k, &band, name, out->dims[d + 2]);
+		snprintf(name, sizeof name, "r%d", d);
+		wi[d + 2] = point_add(k, &red, name, win.kernel[d]);
+		xi[d + 2] = window_index(k, &win, d, oi[d + 2], wi[d + 2], &guard);
+	}
+	acc = acc_buf(k, out, !bias);
+	point_reduce(k, MONOID_sum, &band, &red, acc, oi, conv_term(k, acc, x, xi, w, wi), guard);
+	lower_bias(k, acc, bias, out);
+}
+
+/* ---- ConvTranspose ---- */
+
+/* out[q] takes x[t] * w[r] where q + begin - r * dilation == t * stride. */
+typedef struct Transposed {
+	Window w; /* in, kernel, stride, dilation; begin; out */
+} Transposed;
+
+static void transposed_pads(Ctx *c, Window *w, int d, Dim *natural, Dim *out, bool upper)
+{
+	Dim *total = dim_max(c, dim_sub(c, natural, out), dim_const(c, 0));
+	Dim *half = dim_floordiv(c, total, dim_const(c, 2));
+
+	w->out[d] = out;
+	w->begin[d] = upper ? half : dim_sub(c, total, half);
+	w->end[d] = dim_sub(c, total, w->begin[d]);
+}
+
+static bool transposed_init(Infer *in, Ctx *c, Node *n, Transposed *t)
+{
+	const Type *x = infer_type(n, 0), *wt = infer_type(n, 1);
+	const char *pad = node_str(n, "auto_pad", "NOTSET");
+	bool same = !strncmp(pad, "SAME_", 5), upper = !strcmp(pad, "SAME_UPPER");
+	int64_t extra[MAX_RANK], pads[MAX_RANK * 2];
+	Window *w = &t->w;
+	int nshape;
+	const int64_t *shape = node_ints(n, "output_shape", &nshape);
+
+	memset(t, 0, sizeof *t);
+	if (in && (x->rank < 3 || wt->rank != x->rank))
+		return infer_error(in, n, "operands have rank %d and %d, not one rank of 3 or more", x->rank, wt->rank);
+	w->n = x->rank - 2;
+	if (in && nshape > 0 && nshape != w->n && nshape != x->rank)
+		return infer_error(in, n, "output_shape has %d entries", nshape);
+	if (!window_ints(in, n, "strides", w->n, 1, 1, w->stride) ||
+	    !window_ints(in, n, "dilations", w->n, 1, 1, w->dilation) ||
+	    !window_ints(in, n, "output_padding", w->n, 0, 0, extra) ||
+	    !window_ints(in, n, "pads", w->n * 2, INT32_MIN, 0, pads))
+		return false;
+	for (int d = 0; d < w->n; d++) {
+		Dim *s = dim_const(c, w->stride[d]), *one = dim_const(c, 1), *natural;
+		bool valid = !strcmp(pad, "VALID");
+
+		w->in[d] = x->dims[d + 2];
+		w->kernel[d] = wt->dims[d + 2];
+		natural = dim_add(c, dim_mul(c, s, dim_sub(c, w->in[d], one)), dim_const(c, extra[d]));
+		natural = dim_add(c, natural, window_extent(c, w, d));
+		if (nshape > 0) {
+			transposed_pads(c, w, d, natural, dim_const(c, shape[nshape - w->n + d]), upper);
+			continue;
+		}
+		if (same) {
+			transposed_pads(c, w, d, natural, dim_mul(c, w->in[d], s), upper);
+			continue;
+		}
+		w->begin[d] = dim_const(c, valid ? 0 : pads[d]);
+		w->end[d] = dim_const(c, valid ? 0 : pads[w->n + d]);
+		w->out[d] = dim_sub(c, dim_sub(c, natural, w->begin[d]), w->end[d]);
+		if (in && !infer_le(in, n, dim_const(c, 0), w->out[d], "pads exceed the result"))
+			return false;
+	}
+	return true;
+}
+
+static bool infer_conv_transpose(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *w = infer_type(n, 1);
+	Ctx *c = infer_ctx(in);
+	int64_t group = node_int(n, "group", 1);
+	Dim *dims[MAX_RANK];
+	Transposed t;
+
+	if (!contract_types(in, n) || !transposed_init(in, c, n, &t))
+		return false;
+	if (group < 1)
+		return infer_error(in, n, "group is %lld", (long long)group);
+	dims[0] = x->dims[0];
+	dims[1] = dim_mul(c, w->dims[1], dim_const(c, group));
+	if (!infer_equal(in, n, x->dims[1], w->dims[0], "input channels differ from the weight's") ||
+	    !infer_equal(in, n, dim_mod(c, w->dims[0], dim_const(c, group)), dim_const(c, 0),
+			 "group does not divide the input channels") ||
+	    !conv_bias(in, n, dims[1]))
+		return false;
+	for (int d = 0; d < t.w.n; d++)
+		dims[d + 2] = t.w.out[d];
+	infer_result(in, n, 0, x->dtype, x->rank, dims);
+	return true;
+}
+
+/* The output in dim D split as q = stride * u + phase, so that only taps that meet an input are summed
+ * and, once the phase is fixed, every index is affine. */
+static bool phased(const Window *w, int d)
+{
+	return w->stride[d] > 1 && w->dilation[d] == 1;
+}
+
+/* The result's extent in dim D, rounded up to whole strides where it is phased. */
+static Dim *phased_extent(Ctx *c, const Window *w, int d)
+{
+	Dim *s = dim_const(c, w->stride[d]);
+
+	return phased(w, d) ? dim_mul(c, dim_ceildiv(c, w->out[d], s), s) : w->out[d];
+}
+
+static Expr *phased_point(Kernel *k, Point *band, const Window *w, int d, Expr **u, Expr **phase)
+{
+	ExprPool *p = k->pool;
+	Dim *s = dim_const(k->ctx, w->stride[d]);
+	char name[24];
+
+	snprintf(name, sizeof name, "h%d", d);
+	if (!phased(w, d))
+		return point_add(k, band, name, w->out[d]);
+	*u = point_add(k, band, name, dim_ceildiv(k->ctx, w->out[d], s));
+	snprintf(name, sizeof name, "p%d", d);
+	*phase = point_add(k, band, name, s);
+	return ex_add(p, ex_mul(p, *u, ex_dim(p, s)), *phase);
+}
+
+/* Adds the taps of dim D: where the input (returned) and the weight (*R) are read. */
+static Expr *phased_taps(Kernel *k, Point *red, const Window *w, int d, Expr *u, Expr *phase, Expr **r, Expr **guard)
+{
+	Ctx *c = k->ctx;
+	ExprPool *p = k->pool;
+	Dim *s = dim_const(c, w->stride[d]), *whole;
+	Expr *se = ex_dim(p, s), *e = ex_add(p, phase, ex_dim(p, w->begin[d])), *quot, *rest, *j, *t;
+	char name[24];
+
+	snprintf(name, sizeof name, "r%d", d);
+	j = point_add(k, red, name, dim_ceildiv(c, w->kernel[d], s));
+	if (dim_divides(c, w->begin[d], s, &whole)) {
+		quot = ex_dim(p, whole);
+		rest = phase;
+	} else {
+		quot = ex_op2(p, IN_floordiv, e, se);
+		rest = ex_op2(p, IN_mod, e, se);
+	}
+	t = ex_sub(p, ex_add(p, u, quot), j);
+	*r = ex_add(p, ex_mul(p, j, se), rest);
+	if (!dim_divides(c, w->kernel[d], s, &whole))
+		*guard = ex_and(p, *guard, ex_inside(p, *r, ex_dim(p, w->kernel[d])));
+	*guard = ex_and(p, *guard, ex_inside(p, t, ex_dim(p, w->in[d])));
+	return t;
+}
+
+static Expr *plain_taps(Kernel *k, Point *red, const Window *w, int d, Expr *q, Expr **r, Expr **guard)
+{
+	ExprPool *p = k->pool;
+	Expr *s = ex_int(p, CT_I64, w->stride[d]), *e;
+	char name[24];
+
+	snprintf(name, sizeof name, "r%d", d);
+	*r = point_add(k, red, name, w->kernel[d]);
+	e = ex_sub(p, ex_add(p, q, ex_dim(p, w->begin[d])), ex_mul(p, *r, ex_int(p, CT_I64, w->dilation[d])));
+	if (w->stride[d] > 1) {
+		*guard = ex_and(p, *guard, ex_op2(p, IN_eq, ex_op2(p, IN_mod, e, s), ex_int(p, CT_I64, 0)));
+		e = ex_op2(p, IN_floordiv, e, s);
+	}
+	*guard = ex_and(p, *guard, ex_inside(p, e, ex_dim(p, w->in[d])));
+	return e;
+}
+
+/* out = acc (+ bias), where acc may reach past out's ends. */
+static void transposed_bias(Kernel *k, const Window *w, Buf *acc, Buf *bias, Buf *out)
+{
+	ExprPool *p = k->pool;
+	Expr *idx[MAX_RANK], *val, *guard = NULL;
+	Point all = {0};
+
+	idx[0] = point_add(k, &all, "n", out->dims[0]);
+	idx[1] = point_add(k, &all, "o", out->dims[1]);
+	for (int d = 0; d < w->n; d++) {
+		Expr *u, *phase;
+
+		idx[d + 2] = phased_point(k, &all, w, d, &u, &phase);
+		if (phased_extent(k->ctx, w, d) != w->out[d])
+			guard = ex_and(p, guard, ex_op2(p, IN_lt, idx[d + 2], ex_dim(p, w->out[d])));
+	}
+	val = kernel_load(k, acc, idx);
+	if (bias)
+		val = ex_op2(p, IN_add, val, kernel_load(k, bias, &idx[1]));
+	point_map(k, &all, out, idx, val, guard);
+}
+
+static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
+{
+	Ctx *c = k->ctx;
+	ExprPool *p = k->pool;
+	Buf *x = lower_in(k, 0), *w = lower_in(k, 1), *bias = lower_in(k, 2), *out = lower_out(k, 0), *acc = out;
+	Dim *groups = dim_const(c, node_int(n, "group", 1)), *per = dim_floordiv(c, w->dims[0], groups), *dims[MAX_RANK];
+	Expr *xi[MAX_RANK], *wi[MAX_RANK], *oi[MAX_RANK], *g, *o, *guard = NULL;
+	bool direct = !bias && acc_dtype(out->dtype) == out->dtype;
+	Point band = {0}, red = {0};
+	Transposed t;
+
+	(void)in;
+	transposed_init(NULL, c, n, &t);
+	xi[0] = oi[0] = point_add(k, &band, "n", x->dims[0]);
+	g = point_add(k, &band, "g", groups);
+	o = point_add(k, &band, "o", w->dims[1]);
+	oi[1] = ex_add(p, ex_mul(p, g, ex_dim(p, w->dims[1])), o);
+	xi[1] = wi[0] = ex_add(p, ex_mul(p, g, ex_dim(p, per)), point_add(k, &red, "c", per));
+	wi[1] = o;
+	dims[0] = out->dims[0];
+	dims[1] = out->dims[1];
+	for (int d = 0; d < t.w.n; d++) {
+		Expr *u, *phase;
+
+		oi[d + 2] = phased_point(k, &band, &t.w, d, &u, &phase);
+		dims[d + 2] = phased_extent(c, &t.w, d);
+		direct &= dims[d + 2] == out->dims[d + 2];
+		xi[d + 2] = phased(&t.w, d) ? phased_taps(k, &red, &t.w, d, u, phase, &wi[d + 2], &guard)
+					    : plain_taps(k, &red, &t.w, d, oi[d + 2], &wi[d + 2], &guard);
+	}
+	if (!direct)
+		acc = kernel_temp(k, "acc", acc_dtype(out->dtype), out->rank, dims);
+	point_reduce(k, MONOID_sum, &band, &red, acc, oi, conv_term(k, acc, x, xi, w, wi), guard);
+	if (!direct)
+		transposed_bias(k, &t.w, acc, bias, out);
+}
+
+const Op op_Conv = {.infer = infer_conv, .lower = lower_conv};
+const Op op_ConvTranspose = {.infer = infer_conv_transpose, .lower = lower_conv_transpose};

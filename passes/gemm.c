@@ -251,6 +251,7 @@ typedef struct Place {
 	Buf *tile;
 	Expr *tile_at;
 	Buf **local;      /* by Buf.id: later temporaries of the epilogue */
+	int nlocal;
 	bool flat;        /* in the epilogue: merged iterators stand for their last */
 } Place;
 
@@ -292,7 +293,7 @@ static Expr *place(void *arg, Expr *e)
 
 		if (p->acc && b == p->acc)
 			return ex_load(g->b.p, p->tile, &p->tile_at, 1);
-		if (p->local && b->kind == BUF_TEMP && p->local[b->id])
+		if (p->local && b->id < p->nlocal && p->local[b->id])
 			return ex_load(g->b.p, p->local[b->id], &p->tile_at, 1);
 		at = flat_index(g->k, b, e->load.idx);
 		return ex_load(g->b.p, b, &at, 1);
@@ -507,7 +508,14 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	Place pl = {.g = g, .acc = g->c.s->out[0], .tile = t->tile, .tile_at = at, .flat = true};
 	LNode *il, *jl;
 
-	pl.local = NEW_ARRAY(b->arena, g->k->bufs.n + 1, Buf *);
+	pl.nlocal = g->k->bufs.n;
+	pl.local = NEW_ARRAY(b->arena, pl.nlocal + 1, Buf *);
+	for (int s = 1; s < g->k->stmts.n; s++) {
+		Buf *o = g->k->stmts.at[s]->out[0];
+
+		if (o->kind == BUF_TEMP)
+			pl.local[o->id] = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, g->mr * g->nr));
+	}
 	il = l_loop(b, LOOP_SERIAL, i, l_int(b, 0), t->m_valid, 1);
 	l_let(b, g->mflat, ex_add(p, ex_iter(p, t->mt), ex_iter(p, i)));
 	if (!g->m_merges)
@@ -523,11 +531,8 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		pl.s = st;
 		val = s ? ex_rewrite(p, st->val[0], place, &pl) : ex_load(p, t->tile, &at, 1);
 		if (st->out[0]->kind == BUF_TEMP) {
-			if (s) {
-				/* Stored in the tile's place, element by element, in its own type. */
-				pl.local[st->out[0]->id] = t->tile;
-				l_store(b, t->tile, at, ex_round(p, st->out[0]->dtype, val), NULL);
-			}
+			if (s)
+				l_store(b, pl.local[st->out[0]->id], at, val, NULL);
 			continue;
 		}
 		for (int d = 0; d < st->nwidx; d++)

@@ -35,6 +35,13 @@ int expr_cost(Expr *e);
  * 1), true. */
 bool stmt_is_simple_map(const Stmt *s);
 
+/* E of kernel FROM (node NODE) as an expression of K: its buffers come along as operands, appended to IN, and
+ * iterators IT[0..n) become WITH. */
+Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with, int n, const Node *node,
+			 Value **in, int *nin);
+/* Operands that no statement of the kernel reads any more leave the node. */
+void node_drop_unused_inputs(Node *n);
+
 /* Statement classes, by shape alone. */
 typedef enum KernelClass { KC_MAP, KC_ROW, KC_CONTRACTION, KC_OTHER } KernelClass;
 KernelClass kernel_class(Kernel *k);

@@ -225,6 +225,11 @@ const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
 		return NULL;
 	}
 	free(path);
+	for (int i = 0; i < f->external.n; i++)
+		if (f->external.at[i]->dev == m.dev && f->external.at[i]->ino == m.ino) {
+			unmap_file(&m);
+			return f->external.at[i];
+		}
 	keep = NEW(f->arena, MappedFile);
 	*keep = m;
 	keep->path = arena_strdup(f->arena, location);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/scope.h"
 
-enum { CAP_MIN = 64 };
+enum { CAP_MIN = 8 };
 
 Scope *scope_new(Arena *a, Graph *g, Scope *parent)
 {
@@ -59,4 +59,10 @@ Binding *scope_add(Scope *s, const char *name, BindKind kind)
 	s->n++;
 	*at = b;
 	return b;
+}
+
+Value *scope_capture(Scope *s, Value *outer, const char *name)
+{
+	vec_push(s->arena, &s->captures, outer);
+	return graph_input(s->graph, name, outer->type);
 }

@@ -33,6 +33,7 @@ typedef struct Scope {
 	Graph *graph; /* where its nodes go */
 	Binding **slot;
 	int n, cap; /* CAP: a power of two */
+	VEC(Value *) captures; /* of a region: what it takes from around it, in the order of its inputs */
 } Scope;
 
 Scope *scope_new(Arena *a, Graph *g, Scope *parent);
@@ -40,5 +41,7 @@ Scope *scope_new(Arena *a, Graph *g, Scope *parent);
 Binding *scope_find(const Scope *s, const char *name);
 /* A new binding of NAME, or null where it has one already. */
 Binding *scope_add(Scope *s, const char *name, BindKind kind);
+/* The input of S's region that stands for OUTER, a value of the parent's graph. */
+Value *scope_capture(Scope *s, Value *outer, const char *name);
 
 #endif

@@ -95,6 +95,14 @@ static Value *concat(Upgrade *u, Value *a, Value *b)
 	return emit_attr(u, OP_Concat, a, b, "axis", 0);
 }
 
+/* Operand K, whatever the number of operands so far. */
+static void set_in(Node *n, int k, Value *v)
+{
+	while (n->nin < k)
+		node_set_input(n, n->nin, NULL);
+	node_set_input(n, k, v);
+}
+
 /* The list attribute ATTR becomes operand K, if it is there. */
 static bool ints_to_input(Upgrade *u, const char *attr, int k)
 {
@@ -103,9 +111,7 @@ static bool ints_to_input(Upgrade *u, const char *attr, int k)
 
 	if (count < 0)
 		return false;
-	while (u->n->nin < k)
-		node_set_input(u->n, u->n->nin, NULL);
-	node_set_input(u->n, k, ints(u, v, count));
+	set_in(u->n, k, ints(u, v, count));
 	drop_attr(u->n, attr);
 	return true;
 }
@@ -203,7 +209,7 @@ static bool pad(Upgrade *u)
 	if (!ints_to_input(u, u->version < 2 ? "paddings" : "pads", 1))
 		return complain(u, "attribute \"pads\" is missing");
 	if (value != 0 && node_in(n, 0))
-		node_set_input(n, 2, scalar_like(u, (double)value, node_in(n, 0)));
+		set_in(n, 2, scalar_like(u, (double)value, node_in(n, 0)));
 	drop_attr(n, "value");
 	return true;
 }
@@ -214,9 +220,7 @@ static void clip_bound(Upgrade *u, const char *attr, int k, float otherwise)
 
 	if (u->version < 6 && !node_attr(n, attr))
 		return;
-	while (n->nin < k)
-		node_set_input(n, n->nin, NULL);
-	node_set_input(n, k, scalar_like(u, (double)node_float(n, attr, otherwise), node_in(n, 0)));
+	set_in(n, k, scalar_like(u, (double)node_float(n, attr, otherwise), node_in(n, 0)));
 	drop_attr(n, attr);
 }
 
@@ -268,6 +272,7 @@ static bool batch_norm_elements(Upgrade *u)
 	y = emit(u, OP_Div, y, emit(u, OP_Sqrt, emit(u, OP_Add, node_in(n, 4), eps), NULL));
 	u->out[0] = emit(u, OP_Add, emit(u, OP_Mul, y, node_in(n, 1)), node_in(n, 2));
 	node_remove(n);
+	u->n = NULL;
 	return true;
 }
 
@@ -379,7 +384,8 @@ static bool tile(Upgrade *u)
 	all = emit_at(u, OP_ScatterElements, (Value *[]){ ones(u, rank_of(u, node_in(n, 0))), axis, tiles },
 		      3, u->n);
 	node_set_input(n, 1, all);
-	node_set_input(n, 2, NULL);
+	for (int i = 2; i < n->nin; i++)
+		node_set_input(n, i, NULL);
 	n->nin = 2;
 	return true;
 }
@@ -390,7 +396,7 @@ static bool resize_floats(Upgrade *u, const float *scales, int count)
 	Tensor *t = tensor_new(u->g->arena, DT_F32, 1, &dim);
 
 	t->data = arena_copy(u->g->arena, scales, (size_t)count * sizeof *scales);
-	node_set_input(u->n, 1, graph_const(u->g, t, u->n));
+	set_in(u->n, 1, graph_const(u->g, t, u->n));
 	return true;
 }
 
@@ -425,7 +431,7 @@ static bool resize_10(Upgrade *u)
 
 	if (!node_in(n, 1))
 		return complain(u, "operand \"scales\" is missing");
-	node_set_input(n, 2, node_in(n, 1));
+	set_in(n, 2, node_in(n, 1));
 	node_set_input(n, 1, NULL);
 	node_set_str(n, "coordinate_transformation_mode", "asymmetric");
 	node_set_str(n, "nearest_mode", "floor");
@@ -502,9 +508,8 @@ static const Rule rules[] = {
 	{ "Xor", 7, broadcast_axis },
 };
 
-const char *upgrade_name(const char *op_type, int version)
+const char *upgrade_name(const char *op_type)
 {
-	(void)version;
 	if (!strcmp(op_type, "Scatter"))
 		return "ScatterElements";
 	if (!strcmp(op_type, "Upsample"))
@@ -512,14 +517,16 @@ const char *upgrade_name(const char *op_type, int version)
 	return op_type;
 }
 
-bool upgrade_node(Node *n, const char *op_type, int version, Value **out)
+bool upgrade_node(Node **n, const char *op_type, int version, Value **out)
 {
-	Upgrade u = { .g = n->graph, .n = n, .version = version, .out = out };
+	Upgrade u = { .g = (*n)->graph, .n = *n, .version = version, .out = out };
+	bool ok = true;
 
 	if (version < 6)
-		drop_attr(n, "consumed_inputs");
-	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-		if (version < rules[i].until && !strcmp(rules[i].op, op_type) && !rules[i].apply(&u))
-			return false;
-	return true;
+		drop_attr(*n, "consumed_inputs");
+	for (size_t i = 0; i < sizeof rules / sizeof *rules && ok && u.n; i++)
+		if (version < rules[i].until && !strcmp(rules[i].op, op_type))
+			ok = rules[i].apply(&u);
+	*n = u.n;
+	return ok;
 }

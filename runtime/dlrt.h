@@ -311,6 +311,26 @@ static inline int64_t dl_mul(int64_t a, int64_t b)
 	return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+/* What dims are printed with: floor of a quotient (0 where b is 0), and the lesser and greater. */
+static inline int64_t dl_floordiv(int64_t a, int64_t b)
+{
+	if (b == 0)
+		return 0;
+	if (b == -1)
+		return a == INT64_MIN ? INT64_MAX : -a;
+	return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static inline int64_t dl_min(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t dl_max(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* Rounds up to a multiple of 64, the alignment of everything in the arena. */
 static inline int64_t dl_align(int64_t n)
 {

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NumPy files; the format is a magic, a version, and a Python dict as text before the data. */
+#include "tools/dlrun/npy.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RANK = 64 };
+
+static const char magic[] = "\x93NUMPY";
+
+static const struct {
+	DType dtype;
+	const char *descr; /* without the byte order */
+} types[] = {
+	{DT_F32, "f4"}, {DT_F64, "f8"}, {DT_F16, "f2"}, {DT_U8, "u1"}, {DT_I8, "i1"}, {DT_U16, "u2"},
+	{DT_I16, "i2"}, {DT_I32, "i4"}, {DT_I64, "i8"}, {DT_U32, "u4"}, {DT_U64, "u8"}, {DT_BOOL, "b1"},
+};
+
+static const char *descr_of(DType t)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (types[i].dtype == t)
+			return types[i].descr;
+	return dtype_info[t].bits == 16 ? "u2" : "u1";
+}
+
+static bool bad(Diag *d, const char *path, const char *what)
+{
+	return diag_error(d, (DiagLoc){.file = path}, "%s", what);
+}
+
+/* The text after 'key': in the header, or null. */
+static const char *entry(const char *header, const char *key)
+{
+	const char *p = strstr(header, key);
+
+	p = p ? strchr(p, ':') : NULL;
+	if (!p)
+		return NULL;
+	for (p++; *p == ' '; p++)
+		;
+	return p;
+}
+
+static bool parse_header(Arena *a, Diag *d, const char *path, const char *header, Array *v)
+{
+	const char *descr = entry(header, "'descr'"), *order = entry(header, "'fortran_order'");
+	const char *shape = entry(header, "'shape'");
+
+	if (!descr || !order || !shape || *shape != '(' || strlen(descr) < 4)
+		return bad(d, path, "no .npy header");
+	if (strncmp(order, "False", 5) || descr[1] == '>')
+		return bad(d, path, "only row-major little-endian arrays are read");
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (!strncmp(descr + 2, types[i].descr, 2) && descr[4] == '\'')
+			v->dtype = types[i].dtype;
+	if (v->dtype == DT_NONE)
+		return bad(d, path, "an element type that is not read");
+	v->dims = NEW_ARRAY(a, MAX_RANK, int64_t);
+	for (const char *p = shape + 1; *p && *p != ')';) {
+		char *end;
+		const long long n = strtoll(p, &end, 10);
+
+		if (end == p || n < 0 || v->rank == MAX_RANK)
+			return bad(d, path, "a shape that is not read");
+		v->dims[v->rank++] = n;
+		for (p = end; *p == ',' || *p == ' ' || *p == 'L'; p++)
+			;
+	}
+	return true;
+}
+
+static bool read_open(Arena *a, Diag *d, const char *path, FILE *f, Array *v)
+{
+	unsigned char head[12];
+	char *header;
+	size_t n, bytes;
+
+	if (fread(head, 1, 10, f) != 10 || memcmp(head, magic, 6) || head[6] < 1 || head[6] > 3)
+		return bad(d, path, "not a .npy file");
+	n = (size_t)head[8] | (size_t)head[9] << 8;
+	if (head[6] > 1) {
+		if (fread(head + 10, 1, 2, f) != 2)
+			return bad(d, path, "not a .npy file");
+		n |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+	}
+	if (n > 1u << 20)
+		return bad(d, path, "a header that is too long");
+	header = arena_alloc(a, n + 1);
+	if (fread(header, 1, n, f) != n)
+		return bad(d, path, "ends early");
+	*v = (Array){.name = ""};
+	if (!parse_header(a, d, path, header, v))
+		return false;
+	bytes = (size_t)dtype_size(v->dtype, array_count(v));
+	v->data = arena_alloc(a, bytes);
+	return fread(v->data, 1, bytes, f) == bytes || bad(d, path, "ends early");
+}
+
+bool npy_read(Arena *a, Diag *d, const char *path, Array *v)
+{
+	FILE *f = fopen(path, "rb");
+	bool ok;
+
+	if (!f)
+		return bad(d, path, strerror(errno));
+	ok = read_open(a, d, path, f, v);
+	fclose(f);
+	return ok;
+}
+
+bool npy_retype(Arena *a, Array *v, DType t)
+{
+	const int64_t n = array_count(v);
+	void *packed;
+
+	if (v->dtype == t)
+		return true;
+	if (dtype_info[t].bits == dtype_info[v->dtype].bits &&
+	    (v->dtype == DT_U8 || v->dtype == DT_U16)) {
+		v->dtype = t;
+		return true;
+	}
+	if (dtype_info[t].bits >= 8 || (v->dtype != DT_U8 && v->dtype != DT_I8))
+		return false;
+	packed = arena_alloc(a, (size_t)dtype_size(t, n));
+	for (int64_t i = 0; i < n; i++)
+		for (int b = 0; b < dtype_info[t].bits; b++) {
+			const int64_t at = i * dtype_info[t].bits + b;
+			const int bit = ((const uint8_t *)v->data)[i] >> b & 1;
+
+			((uint8_t *)packed)[at / 8] |= (uint8_t)(bit << at % 8);
+		}
+	v->data = packed;
+	v->dtype = t;
+	return true;
+}
+
+/* Writes elements of less than 8 bits, one byte each. */
+static void write_unpacked(FILE *f, const Array *v)
+{
+	const int bits = dtype_info[v->dtype].bits;
+
+	for (int64_t i = 0, n = array_count(v); i < n; i++) {
+		int byte = 0;
+
+		for (int b = 0; b < bits; b++) {
+			const int64_t at = i * bits + b;
+
+			byte |= (((const uint8_t *)v->data)[at / 8] >> at % 8 & 1) << b;
+		}
+		putc(byte, f);
+	}
+}
+
+bool array_write_npy(Diag *d, const char *path, const Array *v)
+{
+	const char *descr = descr_of(v->dtype);
+	char header[64 + MAX_RANK * 24];
+	int n;
+	FILE *f;
+
+	if (v->dtype == DT_STR)
+		return bad(d, path, "strings are not written");
+	f = fopen(path, "wb");
+	if (!f)
+		return bad(d, path, strerror(errno));
+	n = snprintf(header, sizeof(header), "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+		     descr[1] == '1' ? '|' : '<', descr);
+	for (int32_t i = 0; i < v->rank; i++)
+		n += snprintf(header + n, sizeof(header) - (size_t)n, "%" PRId64 "%s", v->dims[i],
+			      v->rank == 1 || i + 1 < v->rank ? "," : "");
+	n += snprintf(header + n, sizeof(header) - (size_t)n, "), }");
+	while ((10 + n + 1) % 64)
+		header[n++] = ' ';
+	header[n++] = '\n';
+	fwrite(magic, 1, 6, f);
+	fwrite((const char[]){1, 0, (char)(n & 255), (char)(n >> 8)}, 1, 4, f);
+	fwrite(header, 1, (size_t)n, f);
+	if (dtype_info[v->dtype].bits < 8)
+		write_unpacked(f, v);
+	else if (array_count(v))
+		fwrite(v->data, 1, (size_t)dtype_size(v->dtype, array_count(v)), f);
+	n = ferror(f);
+	return (!fclose(f) && !n) || bad(d, path, "could not be written");
+}

@@ -187,6 +187,13 @@ void node_set_input(Node *n, int k, Value *v)
 	use_link(&n->in[k], v);
 }
 
+void node_truncate_inputs(Node *n, int nin)
+{
+	for (int k = nin; k < n->nin; k++)
+		use_unlink(&n->in[k]);
+	n->nin = nin;
+}
+
 void node_remove(Node *n)
 {
 	for (int k = 0; k < n->nout; k++)

@@ -135,6 +135,7 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
 /* Takes LOC's locations over from FROM. */
 void node_locs_from(Node *n, const Node *from);
 void node_set_input(Node *n, int k, Value *v); /* k may be nin: appends */
+void node_truncate_inputs(Node *n, int nin); /* operands from NIN on are dropped */
 static inline Value *node_in(const Node *n, int k) { return k < n->nin ? n->in[k].value : NULL; }
 static inline Value *node_out(const Node *n, int k) { return k < n->nout ? n->out[k] : NULL; }
 /* Removes a node whose results have no use. */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints scalar expressions as C. Shared parts become named temporaries; a load behind a select stays
+ * behind it. */
+#ifndef CODEGEN_C_EXPR_H
+#define CODEGEN_C_EXPR_H
+
+#include "base/str.h"
+#include "ir/expr.h"
+#include "ir/kernel.h"
+
+/* How leaves print; each appends C text. */
+typedef struct CExprNames {
+	void (*iter)(void *arg, StrBuf *b, const Iter *it);
+	void (*dim)(void *arg, StrBuf *b, Dim *d);
+	/* The element of BUF at the index text AT, converted to its scalar type. */
+	void (*load)(void *arg, StrBuf *b, const Buf *buf, const char *at);
+	void (*func)(void *arg, Inst fn, CType t); /* a function is used; may be null */
+	void *arg;
+} CExprNames;
+
+const char *c_type(CType t);
+/* The C text of E, in which what is used more than once has been hoisted into `const T tN = ...;` lines
+ * appended to PRE, indented by INDENT tabs; *NTEMP numbers them. */
+void c_expr(StrBuf *pre, StrBuf *out, Expr *e, const CExprNames *names, int indent, int *ntemp);
+/* As c_expr for N expressions that share temporaries; OUT[i] is each one's text. */
+void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *names, int indent, int *ntemp);
+/* static inline T dl_NAME_T(T x, T y) { ... } */
+void c_func(StrBuf *b, ExprPool *p, Inst fn, CType t, const CExprNames *names);
+
+#endif

@@ -1,75 +1,554 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/op.h"
+/*
+ * Elementwise ops. Most are a line: their scalar meaning over x, y, z and attribute names. The texts keep
+ * their accuracy near 0 and for large |x|: expm1 and log1p where 1 would swallow the term, and exp only of
+ * what is not positive, so that nothing overflows on the way.
+ */
+#include "ops/infer.h"
 
-const Op op_Abs = {0};
-const Op op_Acos = {0};
-const Op op_Acosh = {0};
-const Op op_Asin = {0};
-const Op op_Asinh = {0};
-const Op op_Atan = {0};
-const Op op_Atanh = {0};
-const Op op_Ceil = {0};
-const Op op_Cos = {0};
-const Op op_Cosh = {0};
-const Op op_Erf = {0};
-const Op op_Exp = {0};
-const Op op_Floor = {0};
-const Op op_Log = {0};
-const Op op_Neg = {0};
-const Op op_Reciprocal = {0};
-const Op op_Round = {0};
-const Op op_Sign = {0};
-const Op op_Sin = {0};
-const Op op_Sinh = {0};
-const Op op_Sqrt = {0};
-const Op op_Tan = {0};
-const Op op_Tanh = {0};
-const Op op_Not = {0};
-const Op op_BitwiseNot = {0};
-const Op op_IsNaN = {0};
-const Op op_IsInf = {0};
-const Op op_Add = {0};
-const Op op_Sub = {0};
-const Op op_Mul = {0};
-const Op op_Div = {0};
-const Op op_Pow = {0};
-const Op op_Mod = {0};
-const Op op_And = {0};
-const Op op_Or = {0};
-const Op op_Xor = {0};
-const Op op_BitwiseAnd = {0};
-const Op op_BitwiseOr = {0};
-const Op op_BitwiseXor = {0};
-const Op op_BitShift = {0};
-const Op op_Equal = {0};
-const Op op_Less = {0};
-const Op op_LessOrEqual = {0};
-const Op op_Greater = {0};
-const Op op_GreaterOrEqual = {0};
-const Op op_Max = {0};
-const Op op_Min = {0};
-const Op op_Sum = {0};
-const Op op_Mean = {0};
-const Op op_Where = {0};
-const Op op_Clip = {0};
-const Op op_PRelu = {0};
-const Op op_Relu = {0};
-const Op op_LeakyRelu = {0};
-const Op op_ThresholdedRelu = {0};
-const Op op_Elu = {0};
-const Op op_Selu = {0};
-const Op op_Celu = {0};
-const Op op_Sigmoid = {0};
-const Op op_HardSigmoid = {0};
-const Op op_HardSwish = {0};
-const Op op_Softplus = {0};
-const Op op_Softsign = {0};
-const Op op_Mish = {0};
-const Op op_Swish = {0};
-const Op op_Gelu = {0};
-const Op op_Shrink = {0};
-const Op op_Cast = {0};
-const Op op_CastLike = {0};
-const Op op_BitCast = {0};
-const Op op_Identity = {0};
-const Op op_Dropout = {0};
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- What all of them share ---- */
+
+static char type_letter(DType t)
+{
+	if (dtype_is_float(t))
+		return 'f';
+	if (dtype_is_int(t))
+		return dtype_is_signed(t) ? 'i' : 'u';
+	return t == DT_BOOL ? 'b' : t == DT_STR ? 's' : '?';
+}
+
+static bool check_type(Infer *in, Node *n, const char *types, DType t)
+{
+	if (t == DT_STR)
+		return infer_error(in, n, "strings are not supported");
+	if (!strchr(types ? types : "fiu", type_letter(t)))
+		return infer_error(in, n, "is not defined on %s", dtype_info[t].name);
+	return true;
+}
+
+/* The shape that operands FROM.. of N broadcast to; -1 after a diagnostic. */
+static int broadcast_all(Infer *in, Node *n, int from, Dim **dims)
+{
+	int rank = 0;
+
+	for (int i = from; i < n->nin && rank >= 0; i++) {
+		const Type *t = infer_type(n, i);
+
+		if (t)
+			rank = infer_broadcast(in, n, dims, rank, t->dims, t->rank, dims);
+	}
+	return rank;
+}
+
+static bool same_types(Infer *in, Node *n, int from)
+{
+	for (int i = from + 1; i < n->nin; i++) {
+		const Type *t = infer_type(n, i);
+
+		if (t && t->dtype != infer_type(n, from)->dtype)
+			return infer_error(in, n, "operands have different element types: %s and %s",
+					   dtype_info[infer_type(n, from)->dtype].name, dtype_info[t->dtype].name);
+	}
+	return true;
+}
+
+bool infer_elementwise(Infer *in, Node *n)
+{
+	const Op *op = op_table[n->op];
+	DType t = infer_type(n, 0)->dtype;
+	Dim *dims[MAX_RANK];
+	int rank;
+
+	if (!check_type(in, n, op->types, t) || !same_types(in, n, 0))
+		return false;
+	rank = broadcast_all(in, n, 0, dims);
+	if (rank < 0)
+		return false;
+	infer_result(in, n, 0, op->result ? op->result : t, rank, dims);
+	return true;
+}
+
+static double attr_value(Node *n, const char *name, double otherwise)
+{
+	const Attr *a = node_attr(n, name);
+
+	if (!a)
+		return otherwise;
+	return a->kind == ATTR_INT ? (double)a->i : a->kind == ATTR_FLOAT ? (double)a->f : otherwise;
+}
+
+/* Reads "alpha=0.01, beta=0.5" and binds each name to the node's value or the default. */
+static int bind_attrs(Kernel *k, Node *n, const char *attrs, CType t, ExprName *names, int count)
+{
+	while (attrs && *attrs) {
+		const char *eq = strchr(attrs, '=');
+		char *name, *end;
+		double v;
+
+		assert(eq && count < 8);
+		name = arena_strndup(k->arena, attrs, (size_t)(eq - attrs));
+		v = strtod(eq + 1, &end);
+		names[count++] = (ExprName){name, ex_num(k->pool, t, attr_value(n, name, v))};
+		for (attrs = end; *attrs == ',' || *attrs == ' '; attrs++)
+			;
+	}
+	return count;
+}
+
+static Expr *parse_text(Kernel *k, Node *n, const Op *op, const char *text, CType t, Expr *const *args, int nargs)
+{
+	static const char *const letters[] = {"x", "y", "z"};
+	ExprName names[8];
+	const char *err = NULL;
+	int count = 0;
+	Expr *e;
+
+	for (; count < nargs && count < 3; count++)
+		names[count] = (ExprName){letters[count], args[count]};
+	count = bind_attrs(k, n, op->attrs, t, names, count);
+	e = ex_parse(k->pool, text, t, names, count, &err);
+	assert(e);
+	return e;
+}
+
+Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args, int nargs)
+{
+	const char *text = op->scalar;
+	Expr *acc;
+
+	if (t == CT_BOOL && op->scalar_bool)
+		text = op->scalar_bool;
+	else if (!ctype_is_float(t) && t != CT_BOOL && op->scalar_int)
+		text = op->scalar_int;
+	if (!op->variadic)
+		return parse_text(k, n, op, text, t, args, nargs);
+	acc = args[0];
+	for (int i = 1; i < nargs; i++)
+		acc = parse_text(k, n, op, text, t, (Expr *[]){acc, args[i]}, 2);
+	return acc;
+}
+
+/* Loads of all operands at the point of the result's iterators IT, which are made here. */
+static Expr **load_all(Kernel *k, Node *n, Iter **it)
+{
+	Expr **args = NEW_ARRAY(k->arena, n->nin + 1, Expr *);
+	Buf *out = lower_out(k, 0);
+
+	kernel_iters_of(k, out, it);
+	for (int i = 0; i < n->nin; i++)
+		if (lower_in(k, i))
+			args[i] = lower_load_broadcast(k, lower_in(k, i), it, out->rank);
+	return args;
+}
+
+void lower_elementwise(Infer *in, Node *n, Kernel *k)
+{
+	Iter *it[MAX_RANK];
+	Expr **args = load_all(k, n, it);
+	CType t = dtype_ctype(infer_type(n, 0)->dtype);
+
+	(void)in;
+	kernel_map_id(k, it, lower_out(k, 0), lower_scalar(k, n, op_table[n->op], t, args, n->nin));
+}
+
+/* The node lowered with another text than its op's. */
+static void lower_text(Node *n, Kernel *k, const char *text)
+{
+	Iter *it[MAX_RANK];
+	Expr **args = load_all(k, n, it);
+	CType t = dtype_ctype(infer_type(n, 0)->dtype);
+
+	kernel_map_id(k, it, lower_out(k, 0), parse_text(k, n, op_table[n->op], text, t, args, n->nin));
+}
+
+/* ---- The ops that are a line ---- */
+
+#define UNARY_FLOAT(op, text) const Op op_##op = {.scalar = text, .types = "f"}
+#define ELEMENTWISE(op, text, ty) const Op op_##op = {.scalar = text, .types = ty}
+#define COMPARISON(op, text, ty) const Op op_##op = {.scalar = text, .types = ty, .result = DT_BOOL}
+
+ELEMENTWISE(Abs, "abs(x)", "fiu");
+UNARY_FLOAT(Acos, "acos(x)");
+UNARY_FLOAT(Acosh, "acosh(x)");
+UNARY_FLOAT(Asin, "asin(x)");
+UNARY_FLOAT(Asinh, "asinh(x)");
+UNARY_FLOAT(Atan, "atan(x)");
+UNARY_FLOAT(Atanh, "atanh(x)");
+UNARY_FLOAT(Ceil, "ceil(x)");
+UNARY_FLOAT(Cos, "cos(x)");
+UNARY_FLOAT(Cosh, "cosh(x)");
+UNARY_FLOAT(Erf, "erf(x)");
+UNARY_FLOAT(Exp, "exp(x)");
+UNARY_FLOAT(Floor, "floor(x)");
+UNARY_FLOAT(Log, "log(x)");
+ELEMENTWISE(Neg, "neg(x)", "fi");
+UNARY_FLOAT(Reciprocal, "div(1, x)");
+UNARY_FLOAT(Round, "rint(x)");
+UNARY_FLOAT(Sin, "sin(x)");
+UNARY_FLOAT(Sinh, "sinh(x)");
+UNARY_FLOAT(Sqrt, "sqrt(x)");
+UNARY_FLOAT(Tan, "tan(x)");
+UNARY_FLOAT(Tanh, "tanh(x)");
+const Op op_Sign = {
+	.scalar = "select(gt(x, 0), 1, select(lt(x, 0), sub(0, 1), x))",
+	.types = "fiu",
+};
+ELEMENTWISE(Not, "not(x)", "b");
+ELEMENTWISE(BitwiseNot, "not(x)", "iu");
+COMPARISON(IsNaN, "isnan(x)", "f");
+const Op op_IsInf = {
+	.scalar = "or(and(eq(x, inf), ne(detect_positive, 0)), and(eq(x, neg(inf)), ne(detect_negative, 0)))",
+	.attrs = "detect_positive=1, detect_negative=1",
+	.types = "f",
+	.result = DT_BOOL,
+};
+
+ELEMENTWISE(Add, "add(x, y)", "fiu");
+ELEMENTWISE(Sub, "sub(x, y)", "fiu");
+ELEMENTWISE(Mul, "mul(x, y)", "fiu");
+ELEMENTWISE(Div, "div(x, y)", "fiu");
+ELEMENTWISE(And, "and(x, y)", "b");
+ELEMENTWISE(Or, "or(x, y)", "b");
+ELEMENTWISE(Xor, "xor(x, y)", "b");
+ELEMENTWISE(BitwiseAnd, "and(x, y)", "iu");
+ELEMENTWISE(BitwiseOr, "or(x, y)", "iu");
+ELEMENTWISE(BitwiseXor, "xor(x, y)", "iu");
+const Op op_Equal = {
+	.scalar = "eq(x, y)",
+	.scalar_bool = "not(xor(x, y))",
+	.types = "fiub",
+	.result = DT_BOOL,
+	.doc = "strings are not supported",
+};
+COMPARISON(Less, "lt(x, y)", "fiu");
+COMPARISON(LessOrEqual, "le(x, y)", "fiu");
+COMPARISON(Greater, "gt(x, y)", "fiu");
+COMPARISON(GreaterOrEqual, "ge(x, y)", "fiu");
+const Op op_Max = {.scalar = "max(x, y)", .types = "fiu", .variadic = true};
+const Op op_Min = {.scalar = "min(x, y)", .types = "fiu", .variadic = true};
+const Op op_Sum = {.scalar = "add(x, y)", .types = "f", .variadic = true};
+
+ELEMENTWISE(Relu, "max(x, 0)", "fi");
+const Op op_LeakyRelu = {.scalar = "select(lt(x, 0), mul(alpha, x), x)", .attrs = "alpha=0.01", .types = "f"};
+const Op op_ThresholdedRelu = {.scalar = "select(gt(x, alpha), x, 0)", .attrs = "alpha=1", .types = "f"};
+const Op op_Elu = {.scalar = "select(lt(x, 0), mul(alpha, expm1(x)), x)", .attrs = "alpha=1", .types = "f"};
+const Op op_Selu = {
+	.scalar = "mul(gamma, select(gt(x, 0), x, mul(alpha, expm1(x))))",
+	.attrs = "alpha=1.67326319217681884765625, gamma=1.05070102214813232421875",
+	.types = "f",
+};
+const Op op_Celu = {
+	.scalar = "add(max(x, 0), min(0, mul(alpha, expm1(div(x, alpha)))))",
+	.attrs = "alpha=1",
+	.types = "f",
+};
+UNARY_FLOAT(Sigmoid, "let e = exp(neg(abs(x))); div(select(lt(x, 0), e, 1), add(1, e))");
+const Op op_HardSigmoid = {
+	.scalar = "max(0, min(1, add(mul(alpha, x), beta)))",
+	.attrs = "alpha=0.2, beta=0.5",
+	.types = "f",
+};
+UNARY_FLOAT(HardSwish, "mul(x, max(0, min(1, add(mul(0.16666666666666666, x), 0.5))))");
+UNARY_FLOAT(Softplus, "add(max(x, 0), log1p(exp(neg(abs(x)))))");
+UNARY_FLOAT(Softsign, "div(x, add(1, abs(x)))");
+/* tanh(softplus(x)) is n / (n + 2) with n = e^x (e^x + 2); for x >= 0 both sides are divided by e^2x. */
+UNARY_FLOAT(Mish, "let e = exp(neg(abs(x)));"
+		  "let n = select(lt(x, 0), mul(e, add(e, 2)), add(1, mul(2, e)));"
+		  "mul(x, div(n, add(n, select(lt(x, 0), 2, mul(2, mul(e, e))))))");
+const Op op_Swish = {
+	.scalar = "let t = mul(alpha, x); let e = exp(neg(abs(t)));"
+		  "mul(x, div(select(lt(t, 0), e, 1), add(1, e)))",
+	.attrs = "alpha=1",
+	.types = "f",
+};
+
+/* ---- Gelu ---- */
+
+static bool infer_gelu(Infer *in, Node *n)
+{
+	const char *how = node_str(n, "approximate", "none");
+
+	if (strcmp(how, "none") && strcmp(how, "tanh"))
+		return infer_error(in, n, "approximate is \"%s\", not \"none\" or \"tanh\"", how);
+	return infer_elementwise(in, n);
+}
+
+/* (1 + tanh(u)) / 2 is the sigmoid of 2u, which keeps the small values of negative x. */
+static void lower_gelu(Infer *in, Node *n, Kernel *k)
+{
+	if (!strcmp(node_str(n, "approximate", "none"), "none"))
+		lower_elementwise(in, n, k);
+	else
+		lower_text(n, k, "let u = mul(1.5957691216057308, add(x, mul(0.044715, mul(x, mul(x, x)))));"
+				 "let e = exp(neg(abs(u)));"
+				 "mul(x, div(select(lt(u, 0), e, 1), add(1, e)))");
+}
+
+const Op op_Gelu = {
+	.scalar = "mul(mul(0.5, x), add(1, erf(mul(x, 0.7071067811865476))))",
+	.types = "f",
+	.infer = infer_gelu,
+	.lower = lower_gelu,
+};
+
+/* ---- Mod, BitShift ---- */
+
+static bool infer_mod(Infer *in, Node *n)
+{
+	if (dtype_is_float(infer_type(n, 0)->dtype) && !node_int(n, "fmod", 0))
+		return infer_error(in, n, "floats need fmod = 1");
+	return infer_elementwise(in, n);
+}
+
+static void lower_mod(Infer *in, Node *n, Kernel *k)
+{
+	(void)in;
+	lower_text(n, k, node_int(n, "fmod", 0) ? "rem(x, y)" : "mod(x, y)");
+}
+
+const Op op_Mod = {.types = "fiu", .infer = infer_mod, .lower = lower_mod};
+
+static bool infer_bitshift(Infer *in, Node *n)
+{
+	const char *dir = node_str(n, "direction", "");
+
+	if (strcmp(dir, "LEFT") && strcmp(dir, "RIGHT"))
+		return infer_error(in, n, "direction is \"%s\", not \"LEFT\" or \"RIGHT\"", dir);
+	return infer_elementwise(in, n);
+}
+
+static void lower_bitshift(Infer *in, Node *n, Kernel *k)
+{
+	(void)in;
+	lower_text(n, k, strcmp(node_str(n, "direction", ""), "LEFT") ? "shr(x, y)" : "shl(x, y)");
+}
+
+const Op op_BitShift = {.types = "iu", .infer = infer_bitshift, .lower = lower_bitshift};
+
+/* ---- Pow ---- */
+
+static bool infer_pow(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *y = infer_type(n, 1);
+	Dim *dims[MAX_RANK];
+	int rank;
+
+	if (!check_type(in, n, "fiu", x->dtype) || !check_type(in, n, "fiu", y->dtype))
+		return false;
+	rank = broadcast_all(in, n, 0, dims);
+	if (rank < 0)
+		return false;
+	infer_result(in, n, 0, x->dtype, rank, dims);
+	return true;
+}
+
+/* The exponents that models are full of, as products; 0 where Y is something else. */
+static int constant_power(Infer *in, Value *y)
+{
+	const Tensor *t = infer_const_tensor(in, y);
+	double v;
+
+	if (!t || tensor_numel(t) != 1)
+		return 0;
+	v = dtype_is_float(t->dtype) ? dtype_load_f64(t->dtype, t->data, 0)
+				     : (double)dtype_load_i64(t->dtype, t->data, 0);
+	return v >= 1 && v <= 3 && v == (int)v ? (int)v : 0;
+}
+
+static void lower_pow(Infer *in, Node *n, Kernel *k)
+{
+	Iter *it[MAX_RANK];
+	Expr **a = load_all(k, n, it), *e = a[0];
+	CType t = a[0]->ct, u = a[1]->ct;
+	int power = constant_power(in, node_in(n, 1));
+
+	if (power) {
+		for (int i = 1; i < power; i++)
+			e = ex_op2(k->pool, IN_mul, e, a[0]);
+	} else if (ctype_is_float(t) || ctype_is_float(u)) {
+		u = ctype_is_float(t) ? t : CT_F64;
+		a[0] = ex_cvt(k->pool, u, a[0]);
+		a[1] = ex_cvt(k->pool, u, a[1]);
+		e = lower_scalar(k, n, &(Op){.scalar = "pow(x, y)"}, u, a, 2);
+		e = ex_cvt(k->pool, t, e);
+	} else {
+		e = ex_op2(k->pool, IN_ipow, a[0], ex_cvt(k->pool, t, a[1]));
+	}
+	kernel_map_id(k, it, lower_out(k, 0), e);
+}
+
+const Op op_Pow = {.infer = infer_pow, .lower = lower_pow};
+
+/* ---- Mean, Shrink ---- */
+
+static void lower_mean(Infer *in, Node *n, Kernel *k)
+{
+	Iter *it[MAX_RANK];
+	Expr **a = load_all(k, n, it), *e = a[0];
+
+	(void)in;
+	for (int i = 1; i < n->nin; i++)
+		e = ex_op2(k->pool, IN_add, e, a[i]);
+	e = ex_op2(k->pool, IN_div, e, ex_num(k->pool, e->ct, n->nin));
+	kernel_map_id(k, it, lower_out(k, 0), e);
+}
+
+const Op op_Mean = {.types = "f", .infer = infer_elementwise, .lower = lower_mean};
+
+/* Its attributes are floats, so integers are compared and moved as such. */
+static void lower_shrink(Infer *in, Node *n, Kernel *k)
+{
+	Iter *it[MAX_RANK];
+	Expr *x = load_all(k, n, it)[0];
+	CType t = ctype_is_float(x->ct) ? x->ct : CT_F64;
+	Op op = {.scalar = "select(lt(x, neg(lambd)), add(x, bias), select(gt(x, lambd), sub(x, bias), 0))",
+		 .attrs = "lambd=0.5, bias=0"};
+
+	(void)in;
+	x = ex_cvt(k->pool, t, x);
+	kernel_map_id(k, it, lower_out(k, 0), lower_scalar(k, n, &op, t, &x, 1));
+}
+
+const Op op_Shrink = {.types = "fiu", .infer = infer_elementwise, .lower = lower_shrink};
+
+/* ---- Where, Clip, PRelu ---- */
+
+static bool infer_where(Infer *in, Node *n)
+{
+	Dim *dims[MAX_RANK];
+	int rank;
+
+	if (infer_type(n, 0)->dtype != DT_BOOL)
+		return infer_error(in, n, "the condition is %s, not bool", dtype_info[infer_type(n, 0)->dtype].name);
+	if (!check_type(in, n, "fiub", infer_type(n, 1)->dtype) || !same_types(in, n, 1))
+		return false;
+	rank = broadcast_all(in, n, 0, dims);
+	if (rank < 0)
+		return false;
+	infer_result(in, n, 0, infer_type(n, 1)->dtype, rank, dims);
+	return true;
+}
+
+static void lower_where(Infer *in, Node *n, Kernel *k)
+{
+	Iter *it[MAX_RANK];
+	Expr **a = load_all(k, n, it);
+
+	(void)in;
+	kernel_map_id(k, it, lower_out(k, 0), ex_op3(k->pool, IN_select, a[0], a[1], a[2]));
+}
+
+const Op op_Where = {.infer = infer_where, .lower = lower_where, .doc = "strings are not supported"};
+
+/* The result has the shape of X alone; the others must fit it. */
+static bool infer_like_first(Infer *in, Node *n)
+{
+	const Op *op = op_table[n->op];
+	const Type *x = infer_type(n, 0);
+	Dim *dims[MAX_RANK];
+	int rank;
+
+	if (!check_type(in, n, op->types, x->dtype) || !same_types(in, n, 0))
+		return false;
+	rank = broadcast_all(in, n, 0, dims);
+	if (rank < 0)
+		return false;
+	if (rank != x->rank)
+		return infer_error(in, n, "an operand of rank %d does not broadcast to rank %d", rank, x->rank);
+	for (int i = 0; i < rank; i++)
+		if (!infer_equal(in, n, dims[i], x->dims[i], "an operand does not broadcast to the first"))
+			return false;
+	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
+	return true;
+}
+
+static void lower_clip(Infer *in, Node *n, Kernel *k)
+{
+	Iter *it[MAX_RANK];
+	Expr **a = load_all(k, n, it), *e = a[0];
+
+	(void)in;
+	if (lower_in(k, 1))
+		e = ex_op2(k->pool, IN_max, e, a[1]);
+	if (lower_in(k, 2))
+		e = ex_op2(k->pool, IN_min, e, a[2]);
+	kernel_map_id(k, it, lower_out(k, 0), e);
+}
+
+const Op op_Clip = {.types = "fiu", .infer = infer_like_first, .lower = lower_clip};
+const Op op_PRelu = {.scalar = "select(lt(x, 0), mul(y, x), x)", .types = "fiu", .infer = infer_like_first};
+
+/* ---- Identity, Dropout ---- */
+
+static bool infer_identity(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+
+	if (!check_type(in, n, "fiub", x->dtype))
+		return false;
+	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
+	return true;
+}
+
+static void lower_identity(Infer *in, Node *n, Kernel *k)
+{
+	Iter *it[MAX_RANK];
+
+	(void)in;
+	kernel_map_id(k, it, lower_out(k, 0), load_all(k, n, it)[0]);
+}
+
+const Op op_Identity = {
+	.infer = infer_identity,
+	.lower = lower_identity,
+	.doc = "strings, sequences and optionals are not supported",
+};
+
+/* Only what draws no random numbers: inference, or a ratio of 0. */
+static bool infer_dropout(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+	Value *mode = node_in(n, 2);
+	const int64_t *training;
+	const double *ratio;
+	int count;
+
+	if (!check_type(in, n, "f", x->dtype))
+		return false;
+	if (mode) {
+		training = infer_const_ints(in, mode, &count);
+		if (!training || count != 1 || training[0]) {
+			ratio = node_in(n, 1) ? infer_const_floats(in, node_in(n, 1), &count) : NULL;
+			if (!ratio || count != 1 || ratio[0] != 0)
+				return infer_error(in, n, "training mode is not supported");
+		}
+	}
+	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
+	infer_result(in, n, 1, DT_BOOL, x->rank, x->dims);
+	return true;
+}
+
+static void lower_dropout(Infer *in, Node *n, Kernel *k)
+{
+	Iter *it[MAX_RANK];
+
+	(void)in;
+	(void)n;
+	if (lower_out(k, 0)) {
+		kernel_iters_of(k, lower_out(k, 0), it);
+		kernel_map_id(k, it, lower_out(k, 0), kernel_load_iters(k, lower_in(k, 0), it));
+	}
+	if (lower_out(k, 1)) {
+		kernel_iters_of(k, lower_out(k, 1), it);
+		kernel_map_id(k, it, lower_out(k, 1), ex_int(k->pool, CT_BOOL, 1));
+	}
+}
+
+const Op op_Dropout = {
+	.infer = infer_dropout,
+	.lower = lower_dropout,
+	.doc = "training mode with a ratio other than 0 is not supported",
+};

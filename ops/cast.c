@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conversions between element types. Integers wrap among themselves; a float goes to the nearest value of
+ * a narrower float, or towards zero and into the range of an integer (NaN to 0); to bool is != 0.
+ */
+#include "ops/infer.h"
+
+static bool check_cast(Infer *in, Node *n, DType from, DType to)
+{
+	if (from == DT_STR || to == DT_STR)
+		return infer_error(in, n, "strings are not supported");
+	if (to == DT_NONE)
+		return infer_error(in, n, "the element type to cast to is not known");
+	infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
+	return true;
+}
+
+static bool infer_cast(Infer *in, Node *n)
+{
+	int64_t to = node_int(n, "to", 0);
+
+	return check_cast(in, n, infer_type(n, 0)->dtype, to > 0 && to < 1000 ? dtype_by_onnx((int)to) : DT_NONE);
+}
+
+static bool infer_castlike(Infer *in, Node *n)
+{
+	return check_cast(in, n, infer_type(n, 0)->dtype, infer_type(n, 1)->dtype);
+}
+
+/* A float into the range of a type narrower than its scalar type, which the store alone would wrap. */
+static Expr *float_to_int(ExprPool *p, Expr *e, DType to)
+{
+	CType t = dtype_ctype(to);
+	int bits = dtype_info[to].bits;
+	bool sign = dtype_is_signed(to);
+	int64_t hi;
+
+	e = ex_cvt(p, t, e);
+	if (t != CT_I32 || bits >= 32)
+		return e;
+	hi = ((int64_t)1 << (sign ? bits - 1 : bits)) - 1;
+	e = ex_op2(p, IN_max, e, ex_int(p, t, sign ? -hi - 1 : 0));
+	return ex_op2(p, IN_min, e, ex_int(p, t, hi));
+}
+
+static Expr *to_float(ExprPool *p, Expr *e, DType to, bool saturate)
+{
+	CType t = dtype_ctype(to);
+
+	if (dtype_info[to].bits >= 32)
+		return ex_cvt(p, t, e);
+	/* One rounding: from what holds the value exactly, or nearly. */
+	if (!ctype_is_float(e->ct))
+		e = ex_cvt(p, e->ct == CT_BOOL ? CT_F32 : CT_F64, e);
+	return ex_cvt(p, t, saturate ? ex_roundsat(p, to, e) : ex_round(p, to, e));
+}
+
+static Expr *cast_expr(Kernel *k, Expr *e, DType to, bool saturate)
+{
+	ExprPool *p = k->pool;
+
+	if (to == DT_BOOL)
+		return e->ct == CT_BOOL ? e : ex_op2(p, IN_ne, e, ex_num(p, e->ct, 0));
+	if (dtype_is_float(to))
+		return to_float(p, e, to, saturate);
+	if (ctype_is_float(e->ct))
+		return float_to_int(p, e, to);
+	return ex_cvt(p, dtype_ctype(to), e);
+}
+
+static void lower_cast(Infer *in, Node *n, Kernel *k)
+{
+	Buf *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+
+	(void)in;
+	kernel_iters_of(k, out, it);
+	kernel_map_id(k, it, out, cast_expr(k, kernel_load_iters(k, lower_in(k, 0), it), out->dtype,
+					    node_int(n, "saturate", 1) != 0));
+}
+
+const Op op_Cast = {.infer = infer_cast, .lower = lower_cast, .doc = "strings are not supported"};
+const Op op_CastLike = {.infer = infer_castlike, .lower = lower_cast, .doc = "strings are not supported"};
+
+/* ---- BitCast ---- */
+
+static bool infer_bitcast(Infer *in, Node *n)
+{
+	int64_t code = node_int(n, "to", 0);
+	DType to = code > 0 && code < 1000 ? dtype_by_onnx((int)code) : DT_NONE, from = infer_type(n, 0)->dtype;
+
+	if (from == DT_STR || to == DT_STR)
+		return infer_error(in, n, "strings are not supported");
+	if (to == DT_NONE || dtype_info[to].bits != dtype_info[from].bits)
+		return infer_error(in, n, "cannot take the bits of %s as another width", dtype_info[from].name);
+	infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
+	return true;
+}
+
+static DType bits_type(int bits)
+{
+	switch (bits) {
+	case 2: return DT_U2;
+	case 4: return DT_U4;
+	case 8: return DT_U8;
+	case 16: return DT_U16;
+	case 32: return DT_U32;
+	case 64: return DT_U64;
+	default: return DT_NONE;
+	}
+}
+
+/* Where a scalar type is the element itself `bits` does it. Elements narrower than their scalar type are
+ * moved as unsigned integers: both buffers are read as such. */
+static void lower_bitcast(Infer *in, Node *n, Kernel *k)
+{
+	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	int bits = dtype_info[out->dtype].bits;
+
+	(void)in;
+	(void)n;
+	kernel_iters_of(k, out, it);
+	if (bits >= 32) {
+		kernel_map_id(k, it, out, ex_bits(k->pool, dtype_ctype(out->dtype), kernel_load_iters(k, x, it)));
+		return;
+	}
+	if (dtype_is_float(x->dtype) || x->dtype == DT_BOOL)
+		x->dtype = bits_type(bits);
+	if (dtype_is_float(out->dtype) || out->dtype == DT_BOOL)
+		out->dtype = bits_type(bits);
+	kernel_map_id(k, it, out, kernel_load_iters(k, x, it));
+}
+
+const Op op_BitCast = {.infer = infer_bitcast, .lower = lower_bitcast, .doc = "strings are not supported"};

@@ -76,13 +76,15 @@ Buf *acc_buf(Kernel *k, Buf *out, bool last)
 Expr *broadcast_index(Kernel *k, Dim *from, Dim *to, Expr *it)
 {
 	Ctx *c = k->ctx;
-	int64_t v;
+	Dim *one = dim_const(c, 1);
+	int64_t lo, hi;
 
 	if (dim_equals(from, 1))
 		return ex_int(k->pool, CT_I64, 0);
-	if (from == to || dim_is_const(from, &v))
+	dim_bounds(c, from, &lo, &hi);
+	if (from == to || lo > 1 || dim_is_const(from, NULL))
 		return it;
-	return ex_mul(k->pool, it, ex_dim(k->pool, dim_sub(c, dim_const(c, 1), dim_eq(c, from, dim_const(c, 1)))));
+	return ex_mul(k->pool, it, ex_dim(k->pool, dim_min(c, one, dim_sub(c, from, one))));
 }
 
 bool contract_types(Infer *in, Node *n)

@@ -1,9 +1,260 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/op.h"
+/*
+ * Pools: a reduction over a window of every spatial dim, guarded where the window reaches outside. The
+ * global ones are reductions over whole dims, and composites.
+ */
+#include "ops/build.h"
 
-const Op op_MaxPool = {0};
-const Op op_AveragePool = {0};
-const Op op_LpPool = {0};
-const Op op_GlobalAveragePool = {0};
-const Op op_GlobalMaxPool = {0};
-const Op op_GlobalLpPool = {0};
+static bool infer_pool(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *dims[MAX_RANK];
+	Window w;
+
+	if (!contract_types(in, n) || !window_init(in, infer_ctx(in), n, x, NULL, &w))
+		return false;
+	dims[0] = x->dims[0];
+	dims[1] = x->dims[1];
+	for (int d = 0; d < w.n; d++)
+		dims[d + 2] = w.out[d];
+	infer_result(in, n, 0, x->dtype, x->rank, dims);
+	if (node_out(n, 1))
+		infer_result(in, n, 1, DT_I64, x->rank, dims);
+	return true;
+}
+
+static bool infer_float_pool(Infer *in, Node *n)
+{
+	DType t = infer_type(n, 0)->dtype;
+
+	if (!dtype_is_float(t))
+		return infer_error(in, n, "elements of type %s are not supported", dtype_info[t].name);
+	return infer_pool(in, n);
+}
+
+typedef struct Pool {
+	Buf *x, *out;
+	Window w;
+	Point band, red;
+	Expr *xi[MAX_RANK], *oi[MAX_RANK], *guard;
+} Pool;
+
+static void pool_init(Node *n, Kernel *k, Pool *p)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *dims[MAX_RANK];
+	char name[24];
+
+	*p = (Pool){.x = lower_in(k, 0), .out = lower_out(k, 0)};
+	window_init(NULL, k->ctx, n, x, NULL, &p->w);
+	p->xi[0] = p->oi[0] = point_add(k, &p->band, "n", dims[0] = x->dims[0]);
+	p->xi[1] = p->oi[1] = point_add(k, &p->band, "c", dims[1] = x->dims[1]);
+	for (int d = 0; d < p->w.n; d++) {
+		Expr *r;
+
+		dims[d + 2] = p->w.out[d];
+		snprintf(name, sizeof name, "h%d", d);
+		p->oi[d + 2] = point_add(k, &p->band, name, p->w.out[d]);
+		snprintf(name, sizeof name, "r%d", d);
+		r = point_add(k, &p->red, name, p->w.kernel[d]);
+		p->xi[d + 2] = window_index(k, &p->w, d, p->oi[d + 2], r, &p->guard);
+	}
+	if (!p->out)
+		p->out = kernel_temp(k, "y", x->dtype, x->rank, dims);
+}
+
+/* ---- MaxPool ---- */
+
+/* The place of the element read in its tensor, row-major. */
+static Expr *flat_index(Kernel *k, const Pool *p)
+{
+	Expr *e = p->xi[0];
+
+	for (int d = 1; d < p->x->rank; d++)
+		e = ex_add(k->pool, ex_mul(k->pool, e, ex_dim(k->pool, p->x->dims[d])), p->xi[d]);
+	return e;
+}
+
+/* A row-major place as one with the first spatial dim running fastest. */
+static Expr *column_major(Kernel *k, const Pool *p, Expr *flat)
+{
+	ExprPool *e = k->pool;
+	Dim *step = dim_const(k->ctx, 1), *size = step;
+	Expr *sum = ex_int(e, CT_I64, 0), *digit[MAX_RANK];
+
+	for (int d = p->w.n - 1; d >= 0; d--) {
+		Expr *extent = ex_dim(e, p->w.in[d]);
+
+		digit[d] = ex_op2(e, IN_mod, flat, extent);
+		flat = ex_op2(e, IN_floordiv, flat, extent);
+		size = dim_mul(k->ctx, size, p->w.in[d]);
+	}
+	for (int d = 0; d < p->w.n; d++) {
+		sum = ex_add(e, sum, ex_mul(e, digit[d], ex_dim(e, step)));
+		step = dim_mul(k->ctx, step, p->w.in[d]);
+	}
+	return ex_add(e, ex_mul(e, flat, ex_dim(e, size)), sum);
+}
+
+static void lower_max_pool(Infer *in, Node *n, Kernel *k)
+{
+	Buf *index = lower_out(k, 1), *rows = index;
+	bool columns = node_int(n, "storage_order", 0) != 0;
+	Expr *val[2];
+	Pool p;
+
+	(void)in;
+	pool_init(n, k, &p);
+	val[0] = kernel_load(k, p.x, p.xi);
+	if (!index) {
+		point_reduce(k, MONOID_max, &p.band, &p.red, p.out, p.oi, val[0], p.guard);
+		return;
+	}
+	if (columns && p.w.n > 1)
+		rows = kernel_temp(k, "rows", DT_I64, index->rank, index->dims);
+	val[1] = flat_index(k, &p);
+	point_reduce2(k, MONOID_argmax_first, &p.band, &p.red, (Buf *[]){p.out, rows}, p.oi, val, p.guard);
+	if (rows != index)
+		point_map(k, &p.band, index, p.oi, column_major(k, &p, kernel_load(k, rows, p.oi)), NULL);
+}
+
+/* ---- AveragePool ---- */
+
+/* Taps of dim D at output O that count: those inside the input, or with PADS inside its pads, too. */
+static Expr *pool_count(Kernel *k, const Pool *p, int d, bool pads)
+{
+	const Window *w = &p->w;
+	Ctx *c = k->ctx;
+	ExprPool *e = k->pool;
+	Expr *taps = ex_dim(e, w->kernel[d]), *zero = ex_int(e, CT_I64, 0), *dil = ex_int(e, CT_I64, w->dilation[d]);
+	Expr *first, *lo, *hi, *last;
+	Dim *ext = window_extent(c, w, d);
+
+	if (!w->padded[d] || (pads && !w->ceil[d]))
+		return taps;
+	first = ex_sub(e, ex_mul(e, p->oi[d + 2], ex_int(e, CT_I64, w->stride[d])), ex_dim(e, w->begin[d]));
+	last = ex_dim(e, dim_sub(c, pads ? dim_add(c, w->in[d], w->end[d]) : w->in[d], dim_const(c, 1)));
+	hi = ex_op2(e, IN_floordiv, ex_sub(e, last, first), dil);
+	hi = ex_op2(e, IN_min, ex_add(e, hi, ex_int(e, CT_I64, 1)), taps);
+	if (pads)
+		return hi;
+	lo = ex_op2(e, IN_floordiv, ex_sub(e, ex_int(e, CT_I64, w->dilation[d] - 1), first), dil);
+	hi = ex_sub(e, hi, ex_op2(e, IN_max, lo, zero));
+	if (!dim_prove_lt(c, w->begin[d], ext) || !dim_prove_lt(c, w->end[d], ext))
+		hi = ex_op2(e, IN_max, hi, zero);
+	return hi;
+}
+
+static void lower_average_pool(Infer *in, Node *n, Kernel *k)
+{
+	bool pads = node_int(n, "count_include_pad", 0) != 0;
+	Expr *count = ex_int(k->pool, CT_I64, 1), *sum;
+	CType ct;
+	Buf *acc;
+	Pool p;
+
+	(void)in;
+	pool_init(n, k, &p);
+	acc = acc_buf(k, p.out, false);
+	ct = dtype_ctype(acc->dtype);
+	point_reduce(k, MONOID_sum, &p.band, &p.red, acc, p.oi, kernel_load(k, p.x, p.xi), p.guard);
+	for (int d = 0; d < p.w.n; d++)
+		count = ex_mul(k->pool, count, pool_count(k, &p, d, pads));
+	sum = ex_op2(k->pool, IN_div, kernel_load(k, acc, p.oi), ex_cvt(k->pool, ct, count));
+	point_map(k, &p.band, p.out, p.oi, sum, NULL);
+}
+
+/* ---- LpPool ---- */
+
+static void lower_lp_pool(Infer *in, Node *n, Kernel *k)
+{
+	int64_t norm = node_int(n, "p", 2);
+	const char *term = norm == 1 ? "abs(x)" : norm == 2 ? "mul(x, x)" : "pow(abs(x), p)";
+	const char *finish = norm == 1 ? "x" : norm == 2 ? "sqrt(x)" : "pow(x, div(1, p))";
+	ExprName names[2] = {{"x", NULL}, {"p", NULL}};
+	CType ct;
+	Buf *acc;
+	Pool p;
+
+	(void)in;
+	pool_init(n, k, &p);
+	acc = acc_buf(k, p.out, norm == 1);
+	ct = dtype_ctype(acc->dtype);
+	names[0].e = kernel_load(k, p.x, p.xi);
+	names[1].e = ex_num(k->pool, ct, (double)norm);
+	point_reduce(k, MONOID_sum, &p.band, &p.red, acc, p.oi, build_expr(k, ct, term, names, 2), p.guard);
+	if (acc == p.out)
+		return;
+	names[0].e = kernel_load(k, acc, p.oi);
+	point_map(k, &p.band, p.out, p.oi, build_expr(k, ct, finish, names, 2), NULL);
+}
+
+static bool infer_lp_pool(Infer *in, Node *n)
+{
+	if (node_int(n, "p", 2) < 1)
+		return infer_error(in, n, "p is %lld", (long long)node_int(n, "p", 2));
+	return infer_float_pool(in, n);
+}
+
+/* ---- Global pools ---- */
+
+/* The spatial axes, as a constant operand; null after a diagnostic. */
+static Value *spatial_axes(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+	int64_t axes[MAX_RANK];
+
+	if (x->rank < 3) {
+		infer_error(in, n, "operand has rank %d, less than 3", x->rank);
+		return NULL;
+	}
+	for (int d = 2; d < x->rank; d++)
+		axes[d - 2] = d;
+	return expand_ints(in, n, axes, x->rank - 2);
+}
+
+static bool expand_global_average(Infer *in, Node *n, Value **out)
+{
+	Value *axes = spatial_axes(in, n);
+
+	return axes && (out[0] = EXPAND(in, n, ReduceMean, node_in(n, 0), axes));
+}
+
+static bool expand_global_max(Infer *in, Node *n, Value **out)
+{
+	Value *axes = spatial_axes(in, n);
+
+	return axes && (out[0] = EXPAND(in, n, ReduceMax, node_in(n, 0), axes));
+}
+
+static bool expand_global_lp(Infer *in, Node *n, Value **out)
+{
+	Value *axes = spatial_axes(in, n), *x = node_in(n, 0), *power, *root;
+	int64_t norm = node_int(n, "p", 2);
+	DType t = infer_type(n, 0)->dtype, real = acc_dtype(t);
+
+	if (!axes)
+		return false;
+	if (norm < 1 || !dtype_is_float(t))
+		return infer_error(in, n, "p is %lld, elements are %s", (long long)norm, dtype_info[t].name);
+	if (norm <= 2) {
+		out[0] = norm == 1 ? EXPAND(in, n, ReduceL1, x, axes) : EXPAND(in, n, ReduceL2, x, axes);
+		return true;
+	}
+	x = expand_cast(in, n, x, real);
+	power = expand_scalar(in, n, real, (double)norm);
+	root = expand_scalar(in, n, real, 1.0 / (double)norm);
+	x = EXPAND(in, n, Abs, x);
+	x = EXPAND(in, n, Pow, x, power);
+	x = EXPAND(in, n, ReduceSum, x, axes);
+	x = EXPAND(in, n, Pow, x, root);
+	out[0] = expand_cast(in, n, x, t);
+	return true;
+}
+
+const Op op_MaxPool = {.infer = infer_pool, .lower = lower_max_pool};
+const Op op_AveragePool = {.infer = infer_float_pool, .lower = lower_average_pool};
+const Op op_LpPool = {.infer = infer_lp_pool, .lower = lower_lp_pool};
+const Op op_GlobalAveragePool = {.expand = expand_global_average};
+const Op op_GlobalMaxPool = {.expand = expand_global_max};
+const Op op_GlobalLpPool = {.expand = expand_global_lp};

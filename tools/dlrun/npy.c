@@ -2,7 +2,6 @@
 /* NumPy files; the format is a magic, a version, and a Python dict as text before the data. */
 #include "tools/dlrun/npy.h"
 
-#include "base/str.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrun: runs a compiled model. See the text of --help. */
+#include "tools/dlrun/npy.h"
+#include "tools/dlrun/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char help[] =
+	"usage: dlrun MODEL.so [--describe] [--data DIR]... [-i NAME=FILE]... [-o DIR] [--bench]\n"
+	"  --describe         names, types, dims and bounds (the default)\n"
+	"  --data DIR         run the data sets of DIR (test_data_set_K/input_N.pb) and compare\n"
+	"  --rtol R, --atol A compare each element: |a - b| <= A + R * |b|\n"
+	"  -i NAME=FILE       an input from a .npy or .pb file; run once\n"
+	"  -o DIR             write the outputs as DIR/NAME.npy\n"
+	"  --bench, --json    time runs on random inputs; prints one line of JSON\n"
+	"  --dim NAME=VALUE   a symbolic dim of the random inputs (default: its lower bound, from 1)\n"
+	"  --seconds S        how long (default 2)\n"
+	"  --threads T        threads (default: all CPUs)\n"
+	"  --profile[=FILE]   print the kernels by time; write a Chrome trace to FILE\n"
+	"  --weights FILE     the weights, where they are not with the model\n"
+	"exit status: 0, or 1 when something failed or an output differs, or 2 for wrong usage\n";
+
+enum { MAX_ARGS = 512 };
+
+typedef struct Options {
+	const char *model, *out_dir;
+	const char *data[MAX_ARGS], *input[MAX_ARGS], *dim[MAX_ARGS];
+	int n_data, n_input, n_dim;
+	bool describe, bench;
+	double seconds;
+	DataOptions compare;
+	dl_load_options load;
+} Options;
+
+static int usage(const char *what, const char *arg)
+{
+	fprintf(stderr, "dlrun: %s%s\n%s", what, arg, help);
+	return 2;
+}
+
+/* The value of option --NAME or --NAME=VALUE at argv[*i]; null when it is another one. */
+static const char *value(int argc, char **argv, int *i, const char *name)
+{
+	const size_t n = strlen(name);
+
+	if (strncmp(argv[*i], name, n))
+		return NULL;
+	if (argv[*i][n] == '=')
+		return argv[*i] + n + 1;
+	return argv[*i][n] || *i + 1 >= argc ? NULL : argv[++*i];
+}
+
+static bool add(const char **list, int *n, const char *s)
+{
+	if (*n < MAX_ARGS)
+		list[(*n)++] = s;
+	return true;
+}
+
+static bool option_with_value(Options *o, int argc, char **argv, int *i)
+{
+	const char *v;
+
+	if ((v = value(argc, argv, i, "--data")))
+		return add(o->data, &o->n_data, v);
+	if ((v = value(argc, argv, i, "-i")))
+		return strchr(v, '=') && add(o->input, &o->n_input, v);
+	if ((v = value(argc, argv, i, "--dim")))
+		return strchr(v, '=') && add(o->dim, &o->n_dim, v);
+	if ((v = value(argc, argv, i, "-o")))
+		return (o->out_dir = v) != NULL;
+	if ((v = value(argc, argv, i, "--rtol")))
+		return (o->compare.rtol = atof(v)) >= 0;
+	if ((v = value(argc, argv, i, "--atol")))
+		return (o->compare.atol = atof(v)) >= 0;
+	if ((v = value(argc, argv, i, "--seconds")))
+		return (o->seconds = atof(v)) > 0;
+	if ((v = value(argc, argv, i, "--threads")))
+		return (o->load.threads = atoi(v)) > 0;
+	if ((v = value(argc, argv, i, "--weights")))
+		return (o->load.weights_path = v) != NULL;
+	return false;
+}
+
+static bool parse(Options *o, int argc, char **argv)
+{
+	*o = (Options){.seconds = 2, .compare = {-1, -1}, .load = {.size = sizeof(o->load)}};
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--describe"))
+			o->describe = true;
+		else if (!strcmp(argv[i], "--bench") || !strcmp(argv[i], "--json"))
+			o->bench = true;
+		else if (!strcmp(argv[i], "--profile"))
+			o->load.profile = 1;
+		else if (!strncmp(argv[i], "--profile=", 10))
+			o->load.profile = 1, o->load.profile_path = argv[i] + 10;
+		else if (argv[i][0] == '-') {
+			if (!option_with_value(o, argc, argv, &i))
+				return usage("wrong option: ", argv[i]), false;
+		} else if (o->model)
+			return usage("more than one model: ", argv[i]), false;
+		else
+			o->model = argv[i];
+	}
+	return o->model || (usage("no model", ""), false);
+}
+
+/* Values for all symbols of the model; null after a diagnostic. */
+static int64_t *dims(const Options *o, const Session *s)
+{
+	int64_t *v = NEW_ARRAY(s->arena, s->desc->n_sym + 1, int64_t);
+	bool used[MAX_ARGS] = {false};
+
+	for (int32_t i = 0; i < s->desc->n_sym; i++) {
+		const dl_sym *y = &s->desc->sym[i];
+
+		v[i] = y->lower > 1 ? y->lower : y->upper < 1 ? y->upper : 1;
+		for (int k = 0; k < o->n_dim; k++) {
+			const size_t n = (size_t)(strchr(o->dim[k], '=') - o->dim[k]);
+
+			if (strlen(y->name) == n && !strncmp(o->dim[k], y->name, n)) {
+				v[i] = strtoll(o->dim[k] + n + 1, NULL, 10);
+				used[k] = true;
+			}
+		}
+	}
+	for (int k = 0; k < o->n_dim; k++)
+		if (!used[k]) {
+			diag_error(s->diag, (DiagLoc){.file = s->path}, "--dim %s: no such dim", o->dim[k]);
+			return NULL;
+		}
+	return v;
+}
+
+/* The inputs of -i, all of them. */
+static bool inputs(const Options *o, Session *s, Array *in)
+{
+	for (int32_t i = 0; i < s->desc->n_in; i++) {
+		const dl_io *io = session_in(s, i);
+		const size_t n = strlen(io->name);
+		const char *path = NULL;
+
+		for (int k = 0; k < o->n_input; k++)
+			if (!strncmp(o->input[k], io->name, n) && o->input[k][n] == '=')
+				path = o->input[k] + n + 1;
+		if (!path)
+			return diag_error(s->diag, (DiagLoc){.file = s->path},
+					  "no value for input \"%s\": -i %s=FILE", io->name, io->name);
+		if (!array_read(s->arena, s->diag, path, &in[i]))
+			return false;
+		npy_retype(s->arena, &in[i], dtype_by_onnx(io->dtype));
+	}
+	return true;
+}
+
+static bool write_outputs(const Options *o, const Session *s)
+{
+	if (mkdir(o->out_dir, 0777) && errno != EEXIST)
+		return diag_error(s->diag, (DiagLoc){.file = o->out_dir}, "%s", strerror(errno));
+	for (int32_t k = 0; k < s->desc->n_out; k++) {
+		const Array v = session_output(s, k);
+		char *path = arena_printf(s->arena, "%s/%s.npy", o->out_dir, v.name);
+
+		for (char *p = path + strlen(o->out_dir) + 1; *p; p++)
+			*p = *p == '/' ? '_' : *p;
+		if (!array_write_npy(s->diag, path, &v))
+			return false;
+	}
+	return true;
+}
+
+static bool run_once(const Options *o, Session *s)
+{
+	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
+	int rc;
+
+	if (!inputs(o, s, in))
+		return false;
+	rc = session_run(s, in);
+	if (rc)
+		return session_fail(s, "run", rc);
+	return !o->out_dir || write_outputs(o, s);
+}
+
+static bool bench(const Options *o, Session *s)
+{
+	const int64_t *v = dims(o, s);
+	const Array *in = v ? session_random(s, v) : NULL;
+
+	return in && session_bench(s, in, o->seconds);
+}
+
+static bool work(const Options *o, Session *s)
+{
+	const bool once = o->n_input || o->out_dir;
+	bool ok = true;
+
+	if (o->describe || (!o->n_data && !once && !o->bench && !o->load.profile))
+		session_describe(s, stdout);
+	if (!o->n_data && !once && !o->bench && !o->load.profile)
+		return true;
+	if (!session_load(s, &o->load))
+		return false;
+	for (int i = 0; i < o->n_data; i++)
+		ok &= session_data(s, o->data[i], o->compare);
+	if (once)
+		ok &= run_once(o, s);
+	if (o->bench || (o->load.profile && !once && !o->n_data))
+		ok &= bench(o, s);
+	if (o->load.profile)
+		session_profile(s, stderr);
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	static Options o;
+	Diag d = {.out = stderr};
+	Session s;
+	Arena *a;
+	bool ok;
+
+	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		fputs(help, stdout);
+		return 0;
+	}
+	if (!parse(&o, argc, argv))
+		return 2;
+	a = arena_new();
+	ok = session_open(&s, a, &d, o.model) && work(&o, &s);
+	session_close(&s);
+	arena_free(a);
+	return ok && !d.errors ? 0 : 1;
+}

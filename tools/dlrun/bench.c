@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The benchmark: a fifth of the time to warm up (a run at least), then runs for the rest of it. */
+#include "tools/dlrun/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { MAX_RUNS = 1000000, MIN_RUNS = 3 };
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Runs until SECONDS are over, MIN times at least; the times go to ms. The number of runs, or 0. */
+static int measure(Session *s, const Array *in, double seconds, int min, double *ms)
+{
+	const double begin = now();
+	int n = 0;
+
+	while (n < MAX_RUNS && (n < min || now() - begin < seconds)) {
+		const double t = now();
+		const int rc = session_run(s, in);
+
+		if (rc) {
+			session_fail(s, "run", rc);
+			return 0;
+		}
+		ms[n++] = (now() - t) * 1e3;
+	}
+	return n;
+}
+
+bool session_bench(Session *s, const Array *in, double seconds)
+{
+	double *ms = arena_alloc(s->arena, MAX_RUNS * sizeof(double));
+	struct rusage use;
+	int n = 0;
+
+	if (measure(s, in, seconds / 5, 1, ms))
+		n = measure(s, in, seconds * 4 / 5, MIN_RUNS, ms);
+	if (!n)
+		return false;
+	qsort(ms, (size_t)n, sizeof(*ms), by_value);
+	getrusage(RUSAGE_SELF, &use);
+	printf("{\"median_ms\":%.6g,\"p95_ms\":%.6g,\"min_ms\":%.6g,\"runs\":%d,"
+	       "\"peak_rss_kib\":%ld}\n",
+	       n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2, ms[(n * 95 - 1) / 100], ms[0], n,
+	       use.ru_maxrss);
+	return true;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ONNX's data sets: test_data_set_K/{input,output}_N.pb. Files go to inputs and outputs by the name
+ * in them, and by number where they have none. The noise of the reference is case.json's list
+ * "noise", a number per data set, where that file is there.
+ */
+#include "tools/dlrun/compare.h"
+#include "tools/dlrun/session.h"
+
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The noise of data set K, 0 when nothing is known. */
+static double noise_of(Arena *a, const char *dir, int k)
+{
+	FILE *f = fopen(arena_printf(a, "%s/case.json", dir), "r");
+	char *text = arena_alloc(a, 1 << 16), *p;
+	double largest = 0;
+
+	if (!f)
+		return 0;
+	text[fread(text, 1, (1 << 16) - 1, f)] = '\0';
+	fclose(f);
+	p = strstr(text, "\"noise\"");
+	p = p ? strchr(p, ':') : NULL;
+	for (int i = 0; p && *p && *p != ']' && *p != '}'; i++) {
+		double v;
+		char *end;
+
+		p += strspn(p, ":[, \n\t");
+		v = strtod(p, &end);
+		if (end == p && !strncmp(p, "null", 4))
+			end = p + 4;
+		if (end == p)
+			break;
+		p = end;
+		if (i == k)
+			return v;
+		largest = v > largest ? v : largest;
+	}
+	return largest;
+}
+
+/* Reads WHAT_0.pb, WHAT_1.pb, ... of a data set; the number of them, or -1. */
+static int read_all(Session *s, const char *dir, const char *what, Array **arrays)
+{
+	int n = 0;
+
+	while (!access(arena_printf(s->arena, "%s/%s_%d.pb", dir, what, n), R_OK))
+		n++;
+	*arrays = NEW_ARRAY(s->arena, n + 1, Array);
+	for (int i = 0; i < n; i++)
+		if (!array_read(s->arena, s->diag, arena_printf(s->arena, "%s/%s_%d.pb", dir, what, i),
+				&(*arrays)[i]))
+			return -1;
+	return n;
+}
+
+/* The array named NAME, else the one at number I if it has no name or a name that the model lacks. */
+static const Array *pick(const Array *arrays, int n, const char *name, int i)
+{
+	for (int k = 0; k < n; k++)
+		if (!strcmp(arrays[k].name, name))
+			return &arrays[k];
+	return i < n ? &arrays[i] : NULL;
+}
+
+static bool by_names(const Session *s, const Array *arrays, int n)
+{
+	for (int k = 0; k < n; k++)
+		for (int32_t i = 0; i < s->desc->n_in; i++)
+			if (!strcmp(arrays[k].name, session_in(s, i)->name))
+				return true;
+	return false;
+}
+
+static bool inputs(Session *s, const char *dir, Array *in)
+{
+	Array *arrays;
+	const int n = read_all(s, dir, "input", &arrays);
+
+	for (int32_t i = 0; n >= 0 && i < s->desc->n_in; i++) {
+		const char *name = session_in(s, i)->name;
+		const Array *v = pick(arrays, n, name, i);
+
+		if (!v || (by_names(s, arrays, n) && v->name[0] && strcmp(v->name, name)))
+			return diag_error(s->diag, (DiagLoc){.file = dir}, "no data for input \"%s\"",
+					  name);
+		in[i] = *v;
+	}
+	return n >= 0;
+}
+
+static bool same(const char *set, const Array *got, const Array *want, Tolerance t)
+{
+	const Comparison c = compare(got, want, t);
+
+	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s%s\n", set, got->name,
+	       c.max_abs, c.max_rel, c.ok ? "ok" : "FAIL", c.ok ? "" : ": ", c.why);
+	return c.ok;
+}
+
+static bool run_set(Session *s, const char *dir, const char *set, Tolerance t)
+{
+	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array), *want;
+	const int n = read_all(s, dir, "output", &want);
+	bool ok = true;
+	int rc;
+
+	if (n < 0 || !inputs(s, dir, in))
+		return false;
+	rc = session_run(s, in);
+	if (rc) {
+		printf("%s: FAIL: %s\n", set, s->api->error(s->context));
+		return false;
+	}
+	for (int32_t o = 0; o < s->desc->n_out; o++) {
+		const Array got = session_output(s, o), *w = pick(want, n, got.name, o);
+
+		if (w)
+			ok &= same(set, &got, w, t);
+		else
+			printf("%s: %s: no reference\n", set, got.name);
+	}
+	return ok;
+}
+
+static int by_number(const struct dirent **a, const struct dirent **b)
+{
+	return strverscmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_set(const struct dirent *e)
+{
+	return !strncmp(e->d_name, "test_data_set_", 14);
+}
+
+bool session_data(Session *s, const char *dir, DataOptions o)
+{
+	struct dirent **set;
+	const int n = scandir(dir, &set, is_set, by_number);
+	Tolerance t = {o.rtol, o.atol, 0};
+	bool ok = true;
+
+	if (n < 0)
+		return diag_error(s->diag, (DiagLoc){.file = dir}, "not a folder");
+	for (int i = 0; i < n; i++) {
+		const char *name = set[i]->d_name;
+
+		t.noise = noise_of(s->arena, dir, atoi(name + 14));
+		ok &= run_set(s, arena_printf(s->arena, "%s/%s", dir, name), name, t);
+		free(set[i]);
+	}
+	free(set);
+	if (n)
+		return ok;
+	if (access(arena_printf(s->arena, "%s/output_0.pb", dir), R_OK))
+		return diag_error(s->diag, (DiagLoc){.file = dir},
+				  "no test_data_set_K and no output_0.pb in it");
+	t.noise = noise_of(s->arena, arena_printf(s->arena, "%s/..", dir), 0);
+	return run_set(s, dir, dir, t);
+}

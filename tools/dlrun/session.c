@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a compiled model, whatever its name, and describing it. */
+#include "tools/dlrun/session.h"
+
+#include "ir/ctx.h"
+#include "ir/dim.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SUFFIX "_get_api"
+#define AT(T, base, i) ((const T *)((const char *)(base) + (size_t)(i) * (base)->size))
+
+const dl_io *session_in(const Session *s, int32_t i)
+{
+	return AT(dl_io, s->desc->in, i);
+}
+
+const dl_io *session_out(const Session *s, int32_t o)
+{
+	return AT(dl_io, s->desc->out, o);
+}
+
+static bool bad(const Session *s, const char *what)
+{
+	return diag_error(s->diag, (DiagLoc){.file = s->path}, "%s", what);
+}
+
+bool session_fail(const Session *s, const char *what, int status)
+{
+	const void *object = s->context ? (const void *)s->context : (const void *)s->model;
+	const char *text = s->api->error(object);
+
+	if (s->context && !text[0])
+		text = s->api->error(s->model);
+	return diag_error(s->diag, (DiagLoc){.file = s->path}, "%s: %s: %s", what,
+			  s->api->status_text(status), text);
+}
+
+static void *slice(FILE *f, Arena *a, uint64_t at, uint64_t n)
+{
+	char *p;
+
+	if (n > 1u << 28 || fseek(f, (long)at, SEEK_SET))
+		return NULL;
+	p = arena_alloc(a, (size_t)n + 1);
+	return fread(p, 1, (size_t)n, f) == n ? p : NULL;
+}
+
+/* The exported symbol that ends in _get_api: the model's name is its prefix. */
+static const char *api_symbol(Arena *a, FILE *f)
+{
+	const Elf64_Ehdr *eh = slice(f, a, 0, sizeof(*eh));
+	const Elf64_Shdr *sh;
+
+	if (!eh || memcmp(eh->e_ident, ELFMAG, SELFMAG) || eh->e_shentsize != sizeof(*sh))
+		return NULL;
+	sh = slice(f, a, eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(*sh));
+	for (unsigned i = 0; sh && i < eh->e_shnum; i++) {
+		const Elf64_Sym *sym;
+		const char *names;
+
+		if (sh[i].sh_type != SHT_DYNSYM || sh[i].sh_link >= eh->e_shnum)
+			continue;
+		sym = slice(f, a, sh[i].sh_offset, sh[i].sh_size);
+		names = slice(f, a, sh[sh[i].sh_link].sh_offset, sh[sh[i].sh_link].sh_size);
+		for (uint64_t k = 0; sym && names && k < sh[i].sh_size / sizeof(*sym); k++) {
+			const uint32_t at = sym[k].st_name;
+			const size_t n = at < sh[sh[i].sh_link].sh_size ? strlen(names + at) : 0;
+
+			if (sym[k].st_shndx != SHN_UNDEF && n >= strlen(SUFFIX) &&
+			    !strcmp(names + at + n - strlen(SUFFIX), SUFFIX))
+				return names + at;
+		}
+	}
+	return NULL;
+}
+
+bool session_open(Session *s, Arena *a, Diag *d, const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	const char *symbol = f ? api_symbol(a, f) : NULL;
+	dl_get_api_fn get;
+	void *fn;
+
+	*s = (Session){.arena = a, .diag = d, .path = path};
+	if (!f)
+		return bad(s, "cannot be opened");
+	fclose(f);
+	if (!symbol)
+		return bad(s, "no compiled model: no symbol NAME" SUFFIX);
+	s->library = dlopen(strchr(path, '/') ? path : arena_printf(a, "./%s", path),
+			    RTLD_NOW | RTLD_LOCAL);
+	if (!s->library)
+		return bad(s, dlerror());
+	fn = dlsym(s->library, symbol);
+	memcpy(&get, &fn, sizeof(get));
+	s->api = get(DL_ABI_VERSION);
+	if (!s->api)
+		return bad(s, "compiled for another version of the runtime's ABI");
+	s->desc = s->api->describe();
+	return true;
+}
+
+bool session_load(Session *s, const dl_load_options *options)
+{
+	int rc = s->api->load(options, &s->model);
+
+	if (!rc)
+		rc = s->api->context(s->model, NULL, &s->context);
+	if (rc)
+		return session_fail(s, "load", rc);
+	s->in = NEW_ARRAY(s->arena, s->desc->n_in + 1, dl_tensor);
+	s->out = NEW_ARRAY(s->arena, s->desc->n_out + 1, dl_tensor);
+	s->out_shape = NEW_ARRAY(s->arena, s->desc->n_out + 1, int64_t *);
+	for (int32_t o = 0; o < s->desc->n_out; o++)
+		s->out_shape[o] = NEW_ARRAY(s->arena, session_out(s, o)->rank + 1, int64_t);
+	return true;
+}
+
+void session_close(Session *s)
+{
+	int rc;
+
+	if (s->context)
+		s->api->context_free(s->context);
+	s->context = NULL;
+	rc = s->model ? s->api->unload(s->model) : DL_OK;
+	s->model = NULL;
+	if (rc)
+		session_fail(s, "unload", rc);
+	if (s->library)
+		dlclose(s->library);
+}
+
+int session_run(Session *s, const Array *in)
+{
+	for (int32_t i = 0; i < s->desc->n_in; i++)
+		s->in[i] = array_tensor(&in[i]);
+	for (int32_t o = 0; o < s->desc->n_out; o++)
+		s->out[o] = (dl_tensor){.size = sizeof(dl_tensor), .rank = session_out(s, o)->rank,
+					.shape = s->out_shape[o]};
+	return s->api->run(s->context, s->in, s->desc->n_in, s->out, s->desc->n_out, NULL);
+}
+
+Array session_output(const Session *s, int32_t o)
+{
+	return array_of(&s->out[o], session_out(s, o)->name);
+}
+
+static void describe_io(FILE *f, const char *what, const dl_io *io)
+{
+	const DType t = dtype_by_onnx(io->dtype);
+
+	fprintf(f, "%s %s: %s[", what, io->name, t == DT_NONE ? "?" : dtype_info[t].name);
+	for (int32_t d = 0; d < io->rank; d++)
+		fprintf(f, "%s%s", d ? ", " : "", AT(dl_dim, io->dim, d)->text);
+	fprintf(f, "]");
+}
+
+void session_describe(const Session *s, FILE *f)
+{
+	const dl_desc *d = s->desc;
+
+	fprintf(f, "model %s\ncompiler %s\nhash %s\ntargets %s\nweights %" PRIu64 " bytes\n", d->name,
+		d->version, d->hash, d->targets, d->weights_size);
+	for (int32_t i = 0; i < d->n_in; i++) {
+		describe_io(f, "input", session_in(s, i));
+		fprintf(f, "\n");
+	}
+	for (int32_t o = 0; o < d->n_out; o++) {
+		const int32_t alias = session_out(s, o)->alias;
+
+		describe_io(f, "output", session_out(s, o));
+		if (alias >= 0)
+			fprintf(f, " may share memory with %s", session_in(s, alias)->name);
+		fprintf(f, "\n");
+	}
+	for (int32_t i = 0; i < d->n_sym; i++) {
+		const dl_sym *y = AT(dl_sym, d->sym, i);
+
+		fprintf(f, "dim %s: %" PRId64 "..", y->name, y->lower);
+		if (y->upper != DL_UNLIMITED)
+			fprintf(f, "%" PRId64, y->upper);
+		fprintf(f, "%s\n", y->kind == DL_SYM_DATA ? " (found while computing)" : "");
+	}
+	if (d->flags & DL_DESC_UNBOUNDED)
+		fprintf(f, "some memory has no bound and is taken from the allocator\n");
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const dl_profile_entry *x = a, *y = b;
+
+	return (x->nanoseconds < y->nanoseconds) - (x->nanoseconds > y->nanoseconds);
+}
+
+void session_profile(const Session *s, FILE *f)
+{
+	dl_profile_entry e = {.size = sizeof(e)}, *all;
+	double total = 0;
+	int n = 0;
+
+	while (!s->api->profile(s->model, n, &e))
+		n++;
+	all = NEW_ARRAY(s->arena, n + 1, dl_profile_entry);
+	for (int i = 0; i < n; i++) {
+		all[i].size = sizeof(e);
+		s->api->profile(s->model, i, &all[i]);
+		total += (double)all[i].nanoseconds;
+	}
+	qsort(all, (size_t)n, sizeof(*all), by_time);
+	fprintf(f, "%7s %10s %9s %10s  %s\n", "share", "total ms", "calls", "us/call", "kernel");
+	for (int i = 0; i < n && all[i].calls; i++)
+		fprintf(f, "%6.2f%% %10.3f %9" PRIu64 " %10.2f  %s\n",
+			100 * (double)all[i].nanoseconds / total, (double)all[i].nanoseconds / 1e6,
+			all[i].calls, (double)all[i].nanoseconds / 1e3 / (double)all[i].calls,
+			all[i].name);
+}
+
+/* The value of a dim under the symbols' values; -1 when its text cannot be read. */
+static int64_t dim_value(const Session *s, Ctx *ctx, const dl_dim *d, const int64_t *sym_values)
+{
+	const char *p = d->text;
+	Dim *dim;
+	int64_t *values, r;
+
+	if (d->value >= 0)
+		return d->value;
+	if (d->sym >= 0)
+		return sym_values[d->sym];
+	dim = dim_parse(ctx, &p);
+	values = NEW_ARRAY(s->arena, sym_count(ctx) + 1, int64_t);
+	for (int i = 0; i < sym_count(ctx); i++) {
+		values[i] = 1;
+		for (int32_t k = 0; k < s->desc->n_sym; k++)
+			if (!strcmp(AT(dl_sym, s->desc->sym, k)->name, sym_at(ctx, i)->name))
+				values[i] = sym_values[k];
+	}
+	return dim && !*p && dim_eval(dim, values, &r) ? r : -1;
+}
+
+Array *session_random(Session *s, const int64_t *sym_values)
+{
+	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
+	Ctx *ctx = ctx_new(s->diag);
+	uint64_t seed = 1;
+	bool ok = true;
+
+	for (int32_t i = 0; ok && i < s->desc->n_in; i++) {
+		const dl_io *io = session_in(s, i);
+
+		in[i] = (Array){io->name, dtype_by_onnx(io->dtype), io->rank,
+				NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL};
+		for (int32_t d = 0; ok && d < io->rank; d++) {
+			in[i].dims[d] = dim_value(s, ctx, AT(dl_dim, io->dim, d), sym_values);
+			if (in[i].dims[d] < 0)
+				ok = diag_error(s->diag, (DiagLoc){.file = s->path},
+						"input \"%s\": dim %s cannot be told; use --dim", io->name,
+						AT(dl_dim, io->dim, d)->text);
+		}
+		if (ok)
+			array_random(s->arena, &in[i], &seed);
+	}
+	ctx_free(ctx);
+	return ok ? in : NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A compiled model, opened: the shared library, its API, a loaded model and one context. Outputs are
+ * served by the context, and borrowed until the next run.
+ */
+#ifndef TOOLS_DLRUN_SESSION_H
+#define TOOLS_DLRUN_SESSION_H
+
+#include "tools/dlrun/array.h"
+
+typedef struct Session {
+	Arena *arena;
+	Diag *diag;
+	const char *path;
+	void *library;
+	const dl_api *api;
+	const dl_desc *desc;
+	dl_model *model;
+	dl_context *context;
+	dl_tensor *in, *out;
+	int64_t **out_shape;
+} Session;
+
+/* Opens the library, without loading the model; false after a diagnostic. */
+bool session_open(Session *s, Arena *a, Diag *d, const char *path);
+/* Loads, and makes the context; false after a diagnostic. */
+bool session_load(Session *s, const dl_load_options *options);
+void session_close(Session *s);
+
+const dl_io *session_in(const Session *s, int32_t i);
+const dl_io *session_out(const Session *s, int32_t o);
+/* Runs on in[n_in], in the order of the model. The API's status; text says more. */
+int session_run(Session *s, const Array *in);
+/* Output o of the last run. */
+Array session_output(const Session *s, int32_t o);
+/* Reports a failure of the API; false. */
+bool session_fail(const Session *s, const char *what, int status);
+
+/* What --describe prints. */
+void session_describe(const Session *s, FILE *f);
+/* The kernels by time. */
+void session_profile(const Session *s, FILE *f);
+/* Inputs for a benchmark: shapes from SYM_VALUES (one per symbol), random data. Null after a
+ * diagnostic. */
+Array *session_random(Session *s, const int64_t *sym_values);
+
+/* datasets.c: runs the data sets of DIR (which is one, or has test_data_set_K) and prints a line per
+ * output. False when one fails. */
+typedef struct DataOptions {
+	double rtol, atol; /* negative: not given */
+} DataOptions;
+
+bool session_data(Session *s, const char *dir, DataOptions o);
+
+/* bench.c: prints the one line of JSON. */
+bool session_bench(Session *s, const Array *in, double seconds);
+
+#endif

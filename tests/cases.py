@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Model cases in ONNX's layout (model.onnx, test_data_set_K/{input,output}_N.pb), and which ops each uses.
+
+What the installed onnx package holds and generates is written to build/cases/onnx once; it is a superset of
+its release's backend tests. CORPUS/small.tar.zst is unpacked beside it, CORPUS/models read where it is.
+"""
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from collections import namedtuple
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CASES = os.path.join(ROOT, "build", "cases")
+VERSION = "2"  # of what is written here; another one writes it anew
+
+# name; folder; ops: names with their domain where it is not ONNX's, those in model-local functions included;
+# noise: of the reference output, relative to its largest element.
+Case = namedtuple("Case", "name dir ops noise")
+
+
+def write_value(path, value, info):
+    from onnx import TensorProto, numpy_helper
+
+    kind = info.type.WhichOneof("value")
+    if isinstance(value, TensorProto):
+        proto = TensorProto()
+        proto.CopyFrom(value)
+        proto.name = info.name
+    elif kind == "sequence_type":
+        proto = numpy_helper.from_list(value, info.name)
+    elif kind == "optional_type":
+        proto = numpy_helper.from_optional(value, info.name)
+    else:
+        proto = numpy_helper.from_array(value, info.name)
+    with open(path, "wb") as f:
+        f.write(proto.SerializeToString())
+
+
+def write_onnx_cases(out):
+    """The package's cases: those its case modules compute, and the models it carries."""
+    import onnx.backend.test
+    from onnx.backend.test.case.node import collect_testcases
+
+    for case in collect_testcases(None):
+        folder = os.path.join(out, case.name)
+        os.makedirs(folder)
+        with open(os.path.join(folder, "model.onnx"), "wb") as f:
+            f.write(case.model.SerializeToString())
+        for k, (inputs, outputs) in enumerate(case.data_sets):
+            data = os.path.join(folder, f"test_data_set_{k}")
+            os.makedirs(data)
+            for role, values, infos in (("input", inputs, case.model.graph.input),
+                                        ("output", outputs, case.model.graph.output)):
+                for i, (value, info) in enumerate(zip(values, infos)):
+                    write_value(os.path.join(data, f"{role}_{i}.pb"), value, info)
+    carried = os.path.join(os.path.dirname(onnx.backend.test.__file__), "data")
+    for model in glob.glob(os.path.join(carried, "*", "*", "model.onnx")):
+        folder = os.path.dirname(model)
+        if os.path.isdir(os.path.join(folder, "test_data_set_0")):
+            name = os.path.basename(folder)
+            if not os.path.exists(os.path.join(out, name)):
+                os.symlink(folder, os.path.join(out, name))
+
+
+def unpack(archive, out):
+    zstd = subprocess.Popen(["zstd", "-dcq", archive], stdout=subprocess.PIPE)
+    subprocess.run(["tar", "-x", "-C", out], stdin=zstd.stdout, check=True)
+    if zstd.wait():
+        raise RuntimeError(f"{archive}: zstd failed")
+
+
+def once(name, stamp, make):
+    """The folder build/cases/NAME, made by MAKE(folder) unless it was with the same STAMP."""
+    out = os.path.join(CASES, name)
+    mark = out + ".stamp"
+    if not (os.path.exists(mark) and open(mark).read() == stamp):
+        shutil.rmtree(out, ignore_errors=True)
+        os.makedirs(out)
+        make(out)
+        with open(mark, "w") as f:
+            f.write(stamp)
+    return out
+
+
+def model_ops(model):
+    local = {(f.domain, f.name) for f in model.functions}
+    ops = set()
+
+    def walk(nodes):
+        for node in nodes:
+            if (node.domain, node.op_type) not in local:
+                standard = node.domain in ("", "ai.onnx")
+                ops.add(node.op_type if standard else f"{node.domain}.{node.op_type}")
+            for attr in node.attribute:
+                for graph in [attr.g] if attr.HasField("g") else attr.graphs:
+                    walk(graph.node)
+
+    walk(model.graph.node)
+    for function in model.functions:
+        walk(function.node)
+    return sorted(ops)
+
+
+def find(folder):
+    """The cases under FOLDER, with their ops cached in FOLDER's index."""
+    import onnx
+
+    cases = []
+    for path in sorted(glob.glob(os.path.join(folder, "**", "model.onnx"), recursive=True)):
+        where = os.path.dirname(path)
+        note = os.path.join(where, "case.json")
+        noise = 0.0
+        if os.path.exists(note):
+            noise = max([n for n in json.load(open(note)).get("noise") or [] if n is not None], default=0.0)
+        model = onnx.load(path, load_external_data=False)
+        cases.append(Case(os.path.relpath(where, folder), where, model_ops(model), noise))
+    return cases
+
+
+def indexed(name, stamp, folder):
+    """find(FOLDER), kept in build/cases/NAME.json."""
+    path = os.path.join(CASES, name + ".json")
+    if os.path.exists(path):
+        kept = json.load(open(path))
+        if kept["stamp"] == stamp:
+            return [Case(*row) for row in kept["cases"]]
+    cases = find(folder)
+    with open(path, "w") as f:
+        json.dump({"stamp": stamp, "cases": cases}, f)
+    return cases
+
+
+def index(corpus, suites):
+    """{suite: [Case]} for those of `onnx`, `small`, `models` in SUITES that are there."""
+    warnings.filterwarnings("ignore")
+    os.makedirs(CASES, exist_ok=True)
+    found = {}
+    if "onnx" in suites:
+        with open(os.path.join(ROOT, "tests", "requirements.txt")) as f:
+            stamp = VERSION + f.read()
+        found["onnx"] = indexed("onnx", stamp, once("onnx", stamp, write_onnx_cases))
+    archive = os.path.join(corpus, "small.tar.zst")
+    if "small" in suites and os.path.exists(archive):
+        stamp = f"{VERSION} {archive} {os.path.getsize(archive)}"
+        found["small"] = indexed("small", stamp, once("small", stamp, lambda out: unpack(archive, out)))
+    models = os.path.join(corpus, "models")
+    if "models" in suites and os.path.isdir(models):
+        found["models"] = indexed("models", f"{VERSION} {models}", models)
+    return found
+
+
+if __name__ == "__main__":
+    for suite, cases in index(sys.argv[1], ["onnx", "small", "models"]).items():
+        print(suite, len(cases), "cases,", len({op for case in cases for op in case.ops}), "ops")

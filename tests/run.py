@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests: run.py [options] [SUITE | SUITE/NAME-PATTERN ...], default all suites.
+
+Suites: layers, unit (build/tests/unit), scripts (tests/*/run.sh), text (tests/**/*.dl, *.onnxtxt), examples
+(examples/*/run.sh), and the model suites onnx, small, models, each by path: eval, the interpreter; c, the
+compiled artifact; ir, printed and read again. tests/passing/SUITE.PATH.txt lists the cases that passed once:
+one of these failing is a failure, another one is skipped as "not yet". The last line counts.
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import suites  # noqa: E402
+
+ROOT = suites.ROOT
+PASSING = os.path.join(ROOT, "tests", "passing")
+
+# status: pass, fail, skip, or todo (fails, and is not on the list of passing cases)
+Result = namedtuple("Result", "suite name status message seconds")
+
+
+def run_command(command, cwd, seconds, env=None):
+    """(exit status, output); a status of None: out of time. Ends all that the command started."""
+    process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, env=env, start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return process.returncode, output.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        return None, output.decode(errors="replace")
+
+
+class Runner:
+    """What a suite needs: the build folder, options, and commands with a time limit."""
+
+    def __init__(self, options, scratch):
+        self.options = options
+        self.build = os.path.join(ROOT, options.build)
+        self.corpus = options.corpus
+        self.scratch = scratch
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("DLCC_", "MAKE", "MFLAGS"))}
+        env.update(PATH=os.path.join(self.build, "bin") + os.pathsep + env["PATH"], LC_ALL="C",
+                   BUILD=self.build, PYTHON=sys.executable, TMPDIR=scratch)
+        self.env = env
+
+    def run(self, command, cwd=None, seconds=60):
+        return run_command(command, cwd or ROOT, seconds * self.options.patience, self.env)
+
+    def tool(self, name):
+        return os.path.join(self.build, "bin", name)
+
+    def folder(self):
+        return tempfile.mkdtemp(dir=self.scratch)
+
+
+def read_lines(path):
+    if not os.path.exists(path):
+        return set()
+    with open(path) as f:
+        return {line.strip() for line in f if line.strip() and not line.startswith("#")}
+
+
+def selected(test, patterns):
+    """Whether a pattern is the test's suite (onnx, onnx.c), or matches its SUITE/NAME or the start of it."""
+    full, family = f"{test.suite}/{test.name}", test.suite.split(".")[0]
+    return not patterns or any(p in (test.suite, family) or fnmatch.fnmatch(full, p) or full.startswith(p + "/") or
+                               fnmatch.fnmatch(f"{family}/{test.name}", p) for p in patterns)
+
+
+def perform(runner, test):
+    start = time.monotonic()
+    try:
+        results = test.run(runner)
+    except Exception as e:  # a fault of the harness is a failure of the test
+        results = [("", "fail", f"{type(e).__name__}: {e}")]
+    seconds = time.monotonic() - start
+    return [Result(test.suite, test.name + name, status, message, seconds) for name, status, message in results]
+
+
+def judge(result, listed):
+    """A failing case of a suite with a list is only a failure when it is on the list."""
+    if result.status == "fail" and result.suite in listed and result.name not in listed[result.suite]:
+        return result._replace(status="todo")
+    if result.status == "skip" and result.name in listed.get(result.suite, ()):
+        return result._replace(status="fail", message=f"passed once, now skipped: {result.message}")
+    return result
+
+
+def update(results, listed):
+    for suite, names in listed.items():
+        passed = {r.name for r in results if r.suite == suite and r.status == "pass"}
+        new = passed - names
+        if new:
+            os.makedirs(PASSING, exist_ok=True)
+            with open(os.path.join(PASSING, suite + ".txt"), "w") as f:
+                f.writelines(name + "\n" for name in sorted(names | new))
+            print(f"{suite}: {len(new)} newly passing cases added to tests/passing/{suite}.txt")
+
+
+def count(results):
+    table = {}
+    for r in results:
+        row = table.setdefault(r.suite, dict.fromkeys(("pass", "fail", "todo", "skip"), 0))
+        row[r.status] += 1
+    return table
+
+
+def write_table(path, table):
+    with open(path, "w") as f:
+        f.write("# Test results\n\nWritten by `make check-all`. *Not yet*: the ops are supported, the case fails and is "
+                "not on the list of\npassing cases. *Skipped*: an op is not supported, or the case is excluded by name "
+                "(`tests/excluded.txt`).\nModel suites by path: `eval` is the interpreter, `c` the compiled artifact, "
+                "`ir` the model printed, read and\ncompiled again.\n\n"
+                "| suite | passed | failed | not yet | skipped |\n|---|---:|---:|---:|---:|\n")
+        for suite, row in table.items():
+            f.write(f"| {suite} | {row['pass']} | {row['fail']} | {row['todo']} | {row['skip']} |\n")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tests", nargs="*", metavar="SUITE[/PATTERN]")
+    parser.add_argument("--build", default="build", help="build folder, relative to the project's")
+    parser.add_argument("--all", action="store_true", help="slow tests too")
+    parser.add_argument("--bless", action="store_true", help="write what text tests printed into them")
+    parser.add_argument("--update", action="store_true", help="add newly passing cases to tests/passing")
+    parser.add_argument("--table", metavar="FILE", help="write the counts by suite")
+    parser.add_argument("--json", metavar="FILE", default="build/results.json", help="write every result")
+    parser.add_argument("--corpus", default=os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus"))
+    parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time")
+    parser.add_argument("--patience", type=float, default=1, help="factor on time limits")
+    parser.add_argument("-v", action="store_true", help="print skipped cases, and those not passing yet")
+    return parser.parse_args()
+
+
+def run_all(runner, tests, listed):
+    """The results in the order of TESTS; failures are printed as they come, and progress on a terminal."""
+    done, results, shown = 0, {}, {"fail", "todo", "skip"} if runner.options.v else {"fail"}
+    with ThreadPoolExecutor(runner.options.j) as pool:
+        futures = {pool.submit(perform, runner, test): i for i, test in enumerate(tests)}
+        for future in as_completed(futures):
+            results[futures[future]] = [judge(r, listed) for r in future.result()]
+            done += 1
+            for r in results[futures[future]]:
+                if r.status in shown:
+                    print(f"{r.status.upper()} {r.suite}/{r.name}: {r.message}", flush=True)
+            if sys.stderr.isatty():
+                print(f"\r{done}/{len(tests)} ", end="", file=sys.stderr, flush=True)
+    return [r for i in sorted(results) for r in results[i]]
+
+
+def main():
+    options = arguments()
+    scratch = tempfile.mkdtemp(prefix="dlcc-tests-")
+    try:
+        runner = Runner(options, scratch)
+        tests = [t for t in suites.collect(runner) if selected(t, options.tests)]
+        listed = {s: read_lines(os.path.join(PASSING, s + ".txt")) for s in suites.listed_suites()}
+        results = run_all(runner, tests, listed)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if options.update:
+        update(results, listed)
+    table = count(results)
+    with open(os.path.join(ROOT, options.json), "w") as f:
+        json.dump({"counts": table, "results": [r._asdict() for r in results]}, f, indent=1)
+    if options.table:
+        write_table(os.path.join(ROOT, options.table), table)
+    for suite, row in table.items():
+        print(f"{suite:12} " + ", ".join(f"{row[k]} {t}" for k, t in (("pass", "passed"), ("fail", "failed"),
+                                         ("todo", "not yet"), ("skip", "skipped")) if row[k]))
+    total = {k: sum(row[k] for row in table.values()) for k in ("pass", "fail", "todo", "skip")}
+    print(f"{total['pass']} passed, {total['fail']} failed, {total['todo'] + total['skip']} skipped", flush=True)
+    return 1 if total["fail"] or not total["pass"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -93,7 +93,7 @@ static void print_float(StrBuf *b, CType t, double v)
 		strbuf_printf(b, "__builtin_nan%s(\"\")", f);
 	else if (isinf(v))
 		strbuf_printf(b, "(%s__builtin_inf%s())", v < 0 ? "-" : "", f);
-	else if (v == (double)(int64_t)v && fabs(v) < 1e6 && !(v == 0 && signbit(v)))
+	else if (fabs(v) < 1e6 && v == (double)(int64_t)v && !(v == 0 && signbit(v)))
 		strbuf_printf(b, v < 0 ? "(%.1f%s)" : "%.1f%s", v, f);
 	else
 		strbuf_printf(b, v < 0 || signbit(v) ? "(%a%s)" : "%a%s", v, f);

@@ -539,24 +539,45 @@ static void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeP
 
 /* ---- Bodies ---- */
 
+static bool is_constant(const Onnx__NodeProto *p)
+{
+	return !*domain_of(p->domain) && !strcmp(text(p->op_type), "Constant");
+}
+
+/* Two constants of one name: exporters that merge graphs write that. The last one stands, as in ONNX Runtime. */
+static void warn_duplicate(Import *im, const char *name)
+{
+	diag_warning(im->diag, (DiagLoc){ .file = im->file->path, .node = name }, "duplicate",
+		     "several constants have this name; the last one is used");
+}
+
 /* So that a name can be looked up before its node is imported, and a second definition is seen. */
+static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, int index, const char *name)
+{
+	const Onnx__NodeProto *p = nodes.at[index];
+	Binding *b = scope_find(s, name);
+
+	if (!b) {
+		scope_add(s, name, BIND_NODE)->node = index;
+	} else if (is_constant(p) && (b->kind == BIND_TENSOR ||
+				      (b->kind == BIND_NODE && is_constant(nodes.at[b->node])))) {
+		warn_duplicate(im, name);
+		b->kind = BIND_NODE;
+		b->node = index;
+	} else {
+		diag_error(im->diag, (DiagLoc){ .file = im->file->path,
+			   .node = node_name(im, fr, p, index), .op = text(p->op_type) },
+			   "its result \"%s\" is defined elsewhere too", name);
+	}
+}
+
 static void register_results(Import *im, const Frame *fr, Scope *s, Nodes nodes)
 {
 	for (size_t i = 0; i < nodes.n; i++)
-		for (size_t k = 0; k < nodes.at[i]->n_output; k++) {
-			const Onnx__NodeProto *p = nodes.at[i];
-			Binding *b;
-
-			if (!*p->output[k])
-				continue;
-			b = scope_add(s, ctx_name(im->ctx, p->output[k]), BIND_NODE);
-			if (b)
-				b->node = (int)i;
-			else
-				diag_error(im->diag, (DiagLoc){ .file = im->file->path,
-					   .node = node_name(im, fr, p, (int)i), .op = text(p->op_type) },
-					   "its result \"%s\" is defined elsewhere too", p->output[k]);
-		}
+		for (size_t k = 0; k < nodes.at[i]->n_output; k++)
+			if (*nodes.at[i]->output[k])
+				register_result(im, fr, s, nodes, (int)i,
+						ctx_name(im->ctx, nodes.at[i]->output[k]));
 }
 
 static bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes)
@@ -589,10 +610,11 @@ static void bind_tensor(Import *im, Scope *s, const char *name, const Onnx__Tens
 		diag_error(im->diag, file_loc(im), "an initialiser without a name");
 		return;
 	}
-	b = scope_add(s, ctx_name(im->ctx, name), BIND_TENSOR);
+	name = ctx_name(im->ctx, name);
+	b = scope_add(s, name, BIND_TENSOR);
 	if (!b) {
-		diag_error(im->diag, file_loc(im), "two initialisers are called \"%s\"", name);
-		return;
+		warn_duplicate(im, name);
+		b = scope_find(s, name);
 	}
 	b->tensor = t;
 	b->sparse = sparse;

@@ -10,38 +10,58 @@ typedef struct Order {
 	bool forward; /* some node stands before one that it needs */
 } Order;
 
-static void need(Order *o, int node, const char *name)
+/* LOCAL: the names that the subgraphs around this use define themselves; null in the body. */
+static void need(Order *o, int node, const Scope *local, const char *text)
 {
 	const Binding *b;
+	const char *name;
 
-	if (!*name)
+	if (!text || !*text)
 		return;
-	b = scope_find(o->scope, ctx_name(o->ctx, name));
+	name = ctx_name(o->ctx, text);
+	for (; local; local = local->parent)
+		if (scope_find(local, name))
+			return;
+	b = scope_find(o->scope, name);
 	if (!b || b->kind != BIND_NODE)
 		return;
 	vec_push(o->arena, &o->deps, b->node);
 	o->forward |= b->node >= node;
 }
 
-/* Depth is bounded by frontend/wire.c. */
-static void need_graph(Order *o, int node, const Onnx__GraphProto *g);
+static void need_graph(Order *o, int node, Scope *local, const Onnx__GraphProto *g);
 
-static void need_attrs(Order *o, int node, const Onnx__NodeProto *p)
+static void need_attrs(Order *o, int node, Scope *local, const Onnx__NodeProto *p)
 {
 	for (size_t i = 0; i < p->n_attribute; i++)
 		if (p->attribute[i]->g)
-			need_graph(o, node, p->attribute[i]->g);
+			need_graph(o, node, local, p->attribute[i]->g);
 }
 
-static void need_graph(Order *o, int node, const Onnx__GraphProto *g)
+static void define(Order *o, Scope *local, const char *name)
 {
+	scope_add(local, ctx_name(o->ctx, name ? name : ""), BIND_VALUE);
+}
+
+/* Depth is bounded by frontend/wire.c. */
+static void need_graph(Order *o, int node, Scope *around, const Onnx__GraphProto *g)
+{
+	Scope *local = scope_new(o->arena, NULL, around);
+
+	for (size_t i = 0; i < g->n_input; i++)
+		define(o, local, g->input[i]->name);
+	for (size_t i = 0; i < g->n_initializer; i++)
+		define(o, local, g->initializer[i]->name);
+	for (size_t i = 0; i < g->n_node; i++)
+		for (size_t k = 0; k < g->node[i]->n_output; k++)
+			define(o, local, g->node[i]->output[k]);
 	for (size_t i = 0; i < g->n_node; i++) {
 		for (size_t k = 0; k < g->node[i]->n_input; k++)
-			need(o, node, g->node[i]->input[k]);
-		need_attrs(o, node, g->node[i]);
+			need(o, node, local, g->node[i]->input[k]);
+		need_attrs(o, node, local, g->node[i]);
 	}
 	for (size_t i = 0; i < g->n_output; i++)
-		need(o, node, g->output[i]->name ? g->output[i]->name : "");
+		need(o, node, local, g->output[i]->name);
 }
 
 /* Depth first, by an explicit stack: a file may hold a chain of any length. */
@@ -93,8 +113,8 @@ const int *nodes_order(Ctx *c, Arena *a, const Scope *s, Onnx__NodeProto *const 
 	for (int i = 0; i < n; i++) {
 		o.first[i] = o.deps.n;
 		for (size_t k = 0; k < nodes[i]->n_input; k++)
-			need(&o, i, nodes[i]->input[k]);
-		need_attrs(&o, i, nodes[i]);
+			need(&o, i, NULL, nodes[i]->input[k]);
+		need_attrs(&o, i, NULL, nodes[i]);
 		order[i] = i;
 	}
 	o.first[n] = o.deps.n;

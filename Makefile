@@ -137,4 +137,4 @@ clean:
 force:
 .PHONY: all tests deps check check-all demo layers fuzz warnings format install clean force
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(DLRUN_OBJ:.o=.d) $(TOOL_SRC:%.c=$(BUILD)/obj/%.d) $(TESTS:%=$(BUILD)/obj/tests/%.d)
+-include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(TOOL_SRC:%.c=$(BUILD)/obj/%.d) $(TESTS:%=$(BUILD)/obj/tests/%.d)

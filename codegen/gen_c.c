@@ -210,7 +210,7 @@ static void tabs(Fn *f)
 /* The texts of several expressions, their temporaries printed before; null ones stay empty. */
 static void texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 {
-	Expr *some[8];
+	Expr *some[8] = {NULL};
 	StrBuf got[8] = {{0}};
 	int m = 0;
 
@@ -321,7 +321,7 @@ static void declare(Fn *f, Buf *b, Expr *offset)
 		strbuf_free(&at);
 	} else {
 		if (!dim_is_const(n, &count))
-			assert(!"a local of unknown size outside scratch");
+			abort(); /* l_local puts these in scratch */
 		if (!type)
 			count = dtype_size(b->dtype, count);
 		strbuf_printf(&f->body, "%s %s[%lld] __attribute__((aligned(64)));\n", type ? type : "uint8_t", name,

@@ -9,19 +9,6 @@
 
 #include <assert.h>
 
-/* Whether V is known when the model is built: a constant, or computed from constants alone. */
-static bool constant(const Value *v)
-{
-	if (!v->def)
-		return false;
-	if (v->def->op == OP_Const)
-		return true;
-	for (int i = 0; i < v->def->nin; i++)
-		if (node_in(v->def, i) && !constant(node_in(v->def, i)))
-			return false;
-	return v->def->nin > 0;
-}
-
 typedef struct Deps {
 	const Node *n;
 	bool ok;
@@ -32,7 +19,7 @@ static void constant_load(void *arg, Expr *e)
 	Deps *d = arg;
 
 	if (e->kind == EX_LOAD)
-		d->ok = d->ok && (e->load.buf->data || (e->load.buf->kind == BUF_IN && constant(node_in(d->n, e->load.buf->param))));
+		d->ok = d->ok && (e->load.buf->data || (e->load.buf->kind == BUF_IN && value_is_weights(node_in(d->n, e->load.buf->param))));
 	if (e->kind == EX_DIM)
 		d->ok = false;
 }

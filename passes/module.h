@@ -61,22 +61,38 @@ bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
 
 /*
- * The memory plan. Each value that is not a constant, input or output has a place in the arena: `slot`
- * by Value.id, -1 where it has none (a view has its base's slot). A slot's size is the largest of what it
- * holds; offsets follow from sizes at run time when they are symbolic.
+ * The memory plan. A value lives in a slot of the arena, in an output's memory, in the weights, in an input,
+ * or where its base lives (a view). Slots are shared by values whose lifetimes do not meet; a slot's size is
+ * a dim over symbols that the inputs' shapes give. What has no such bound lives in the second region.
  */
-typedef struct MemSlot {
-	Dim *size;      /* bytes, before alignment to 64 */
-	Dim *offset;    /* bytes, a multiple of 64: a constant where sizes are */
-	bool region;    /* data-dependent without a bound: the second region */
-} MemSlot;
+typedef enum PlaceKind {
+	PLACE_NONE,    /* not stored: dead, or a constant that no kernel reads */
+	PLACE_INPUT,   /* at: which */
+	PLACE_OUTPUT,  /* at: which; the kernel writes the caller's memory */
+	PLACE_SLOT,    /* at: arena slot */
+	PLACE_REGION,  /* at: slot of the second region; size: bytes */
+	PLACE_WEIGHTS  /* offset: bytes from the base */
+} PlaceKind;
+
+typedef struct Place {
+	PlaceKind kind;
+	int at;
+	int64_t offset;
+	Dim *size; /* bytes */
+} Place;
 
 typedef struct MemPlan {
-	VEC(MemSlot) slots;
-	int *slot;        /* by Value.id */
-	int *temp_slot;   /* by index of kernel temporaries, see memplan.c */
-	Dim *total;
+	Place *value;        /* by Value.id; views resolved */
+	VEC(Dim *) slots;    /* bytes of each arena slot */
+	int nregions;
+	int64_t weights;     /* bytes of the weights */
+	VEC(Value *) stored; /* what the weights hold, in order of offset */
+	/* By target, then Node.id: the slots (or regions) of the schedule's temps, in their order. */
+	Place **temp[MAX_TARGETS];
 } MemPlan;
+
+/* Whether V is known when the model is built: a constant, or computed from constants alone. */
+bool value_is_weights(const Value *v);
 
 /* Where a value's bytes are: the value that owns the memory (through views), which may be a constant, a
  * graph input, or a kernel's result. */

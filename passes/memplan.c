@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memplan: one arena for everything that lives between kernels. Slots are given in program order: a value
+ * takes a free slot that is provably large enough (the smallest such), or one that may grow to it, or a new
+ * one. Sizes are dims, so the plan holds for every shape; run time evaluates it.
+ *
+ * A kernel that is one map may write over an operand that dies there and is read only at the point that is
+ * written. Values of data-dependent size are planned at their upper bound, or go to the second region.
+ */
+#include "passes/kernels.h"
+#include "passes/module.h"
+
+#include <assert.h>
+
+typedef struct Plan {
+	Module *m;
+	MemPlan *p;
+	int *last;        /* by Value.id of bases: position of the last use */
+	bool *free;       /* by slot */
+	int cap;
+	int *order;       /* by Node.id */
+} Plan;
+
+Value *value_base(Value *v)
+{
+	while (v->def && (op_row[v->def->op].flags & OPF_VIEW))
+		v = node_in(v->def, 0);
+	return v;
+}
+
+bool value_is_weights(const Value *v)
+{
+	if (!v->def)
+		return false;
+	if (v->def->op == OP_Const)
+		return true;
+	for (int i = 0; i < v->def->nin; i++)
+		if (node_in(v->def, i) && !value_is_weights(node_in(v->def, i)))
+			return false;
+	return v->def->nin > 0;
+}
+
+/* SIZE over symbols that inputs' shapes give, data-dependent ones at their bound; null where there is none. */
+typedef struct Bounded {
+	Module *m;
+	Dim **to;
+	bool ok;
+} Bounded;
+
+static void bound_sym(void *arg, Sym *s)
+{
+	Bounded *b = arg;
+
+	if (!s->src)
+		return;
+	if (s->hi == DIM_INF)
+		b->ok = false;
+	else
+		b->to[s->id] = dim_const(b->m->ctx, s->hi);
+}
+
+static Dim *planned_size(Module *m, Dim *size)
+{
+	int n = sym_count(m->ctx);
+	Bounded b = {m, NEW_ARRAY(m->arena, n + 1, Dim *), true};
+
+	dim_syms(size, bound_sym, &b);
+	return b.ok ? dim_subst(m->ctx, size, b.to, n) : NULL;
+}
+
+static void use(Plan *p, Value *v, int at)
+{
+	v = value_base(v);
+	if (p->last[v->id] < at)
+		p->last[v->id] = at;
+}
+
+static void lifetimes(Plan *p)
+{
+	Graph *g = p->m->graph;
+	int at = 0;
+
+	for (Node *n = g->first; n; n = n->next, at++) {
+		p->order[n->id] = at;
+		for (int i = 0; i < n->nin; i++)
+			if (node_in(n, i))
+				use(p, node_in(n, i), at);
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				use(p, n->out[i], at);
+	}
+	for (int i = 0; i < g->results.n; i++)
+		use(p, g->results.at[i]->value, at);
+	/* A symbol is read as soon as its tensor is made. */
+}
+
+static int new_slot(Plan *p, Dim *size)
+{
+	vec_push(p->m->arena, &p->p->slots, size);
+	if (p->p->slots.n > p->cap) {
+		bool *f = NEW_ARRAY(p->m->arena, p->cap * 2 + 16, bool);
+
+		if (p->cap)
+			memcpy(f, p->free, (size_t)p->cap);
+		p->free = f;
+		p->cap = p->cap * 2 + 16;
+	}
+	return p->p->slots.n - 1;
+}
+
+static int take_slot(Plan *p, Dim *size)
+{
+	Ctx *c = p->m->ctx;
+	int best = -1, grow = -1;
+
+	for (int i = 0; i < p->p->slots.n; i++) {
+		if (!p->free[i])
+			continue;
+		if (dim_prove_le(c, size, p->p->slots.at[i])) {
+			if (best < 0 || dim_prove_le(c, p->p->slots.at[i], p->p->slots.at[best]))
+				best = i;
+		} else if (dim_prove_le(c, p->p->slots.at[i], size)) {
+			if (grow < 0 || dim_prove_le(c, p->p->slots.at[grow], p->p->slots.at[i]))
+				grow = i;
+		}
+	}
+	if (best < 0 && grow >= 0) {
+		p->p->slots.at[grow] = size;
+		best = grow;
+	}
+	if (best < 0)
+		best = new_slot(p, size);
+	p->free[best] = false;
+	return best;
+}
+
+static Place place_bytes(Plan *p, Dim *bytes)
+{
+	Dim *size = planned_size(p->m, bytes);
+
+	if (!size)
+		return (Place){PLACE_REGION, p->p->nregions++, 0, bytes};
+	return (Place){PLACE_SLOT, take_slot(p, size), 0, size};
+}
+
+/* Operand B of a kernel that is one map is read only where the map writes. */
+typedef struct SamePoint {
+	const Buf *b;
+	const Stmt *s;
+	bool ok;
+} SamePoint;
+
+static void same_point(void *arg, Stmt *s, Expr *load)
+{
+	SamePoint *p = arg;
+
+	if (load->load.buf != p->b)
+		return;
+	for (int i = 0; i < load->load.nidx; i++)
+		p->ok = p->ok && load->load.nidx == s->nwidx && load->load.idx[i] == s->widx[i];
+}
+
+static bool in_place_ok(Node *n, int k)
+{
+	Kernel *kn = node_kernel(n);
+	Stmt *s = kn->stmts.at[0];
+	SamePoint p = {NULL, s, true};
+
+	if (kn->stmts.n != 1 || s->red || s->ordered || s->update || s->guard || n->nout != 1)
+		return false;
+	for (int i = 0; i < kn->bufs.n; i++)
+		if (kn->bufs.at[i]->kind == BUF_IN && kn->bufs.at[i]->param == k)
+			p.b = kn->bufs.at[i];
+	if (!p.b || p.b->layout || s->out[0]->layout || dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
+	    dtype_info[p.b->dtype].bits < 8 || p.b->rank != s->out[0]->rank)
+		return false;
+	for (int i = 0; i < p.b->rank; i++)
+		if (p.b->dims[i] != s->out[0]->dims[i])
+			return false;
+	stmt_loads(s, same_point, &p);
+	return p.ok;
+}
+
+static bool try_in_place(Plan *p, Node *n, Value *out)
+{
+	for (int i = 0; i < n->nin; i++) {
+		Value *v = node_in(n, i), *b = v ? value_base(v) : NULL;
+		Place *pl = b ? &p->p->value[b->id] : NULL;
+
+		if (!pl || pl->kind != PLACE_SLOT || p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
+			continue;
+		p->p->value[out->id] = *pl;
+		pl->kind = PLACE_NONE; /* the slot has a new owner */
+		p->p->value[out->id].size = p->p->slots.at[p->p->value[out->id].at];
+		/* Readers of the old value at this node still need its place. */
+		p->p->value[b->id] = p->p->value[out->id];
+		p->last[b->id] = -2;
+		return true;
+	}
+	return false;
+}
+
+static int result_of(const Graph *g, const Value *v)
+{
+	for (int i = 0; i < g->results.n; i++)
+		if (g->results.at[i]->value == v)
+			return i;
+	return -1;
+}
+
+/* The output whose memory V's bytes are: V itself, or the base of a view that is one, where the view is all
+ * of it. */
+static int output_of(const Graph *g, Value *v)
+{
+	int r = result_of(g, v);
+
+	for (Use *u = v->uses; u && r < 0; u = u->next)
+		if (u->user && (op_row[u->user->op].flags & OPF_VIEW) && u->slot == 0 && u->user->nout)
+			r = output_of(g, u->user->out[0]);
+	return r;
+}
+
+static void weights_place(Plan *p, Value *v)
+{
+	Place *pl = &p->p->value[v->id];
+	int64_t n, bits = dtype_info[v->type->dtype].bits, bytes;
+
+	if (pl->kind != PLACE_NONE || !dim_is_const(type_storage(p->m->ctx, v->type), &n))
+		return;
+	bytes = (n * bits + 7) / 8;
+	*pl = (Place){PLACE_WEIGHTS, 0, p->p->weights, dim_const(p->m->ctx, bytes)};
+	p->p->weights += (bytes + 63) / 64 * 64;
+	vec_push(p->m->arena, &p->p->stored, v);
+}
+
+/* Constants and what constants alone give are in the weights where something else reads them. */
+static void place_weights(Plan *p)
+{
+	Graph *g = p->m->graph;
+
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n) && n->nout && !value_is_weights(n->out[0]))
+			for (int i = 0; i < n->nin; i++)
+				if (node_in(n, i) && value_is_weights(node_in(n, i)))
+					weights_place(p, value_base(node_in(n, i)));
+	for (int i = 0; i < g->results.n; i++)
+		if (value_is_weights(g->results.at[i]->value))
+			weights_place(p, value_base(g->results.at[i]->value));
+}
+
+static void place_temps(Plan *p, Node *n, Place *taken, int *ntaken)
+{
+	for (int t = 0; t < p->m->ntargets; t++) {
+		Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
+
+		if (!s)
+			continue;
+		p->p->temp[t][n->id] = NEW_ARRAY(p->m->arena, s->temps.n + 1, Place);
+		for (int i = 0; i < s->temps.n; i++) {
+			Buf *b = s->temps.at[i];
+			Dim *bytes = dim_const(p->m->ctx, (dtype_info[b->dtype].bits + 7) / 8);
+
+			for (int d = 0; d < b->rank; d++)
+				bytes = dim_mul(p->m->ctx, bytes, b->dims[d]);
+			p->p->temp[t][n->id][i] = place_bytes(p, bytes);
+			if (*ntaken < MAX_PARAMS)
+				taken[(*ntaken)++] = p->p->temp[t][n->id][i];
+		}
+	}
+}
+
+static void release_dead(Plan *p, int at)
+{
+	/* Values whose last use was here give their slots back; slots are few, values many. */
+	for (Node *n = p->m->graph->first; n && p->order[n->id] <= at; n = n->next)
+		for (int i = 0; i < n->nout; i++) {
+			Value *v = n->out[i];
+
+			if (v && p->last[v->id] == at && p->p->value[v->id].kind == PLACE_SLOT) {
+				p->free[p->p->value[v->id].at] = true;
+				p->last[v->id] = -2;
+			}
+		}
+}
+
+static void place_results(Plan *p, Node *n)
+{
+	Graph *g = p->m->graph;
+
+	for (int i = 0; i < n->nout; i++) {
+		Value *v = n->out[i];
+		int out = v ? output_of(g, v) : -1;
+
+		if (!v)
+			continue;
+		if (out >= 0)
+			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0, type_bytes(p->m->ctx, v->type)};
+		else if (!try_in_place(p, n, v))
+			p->p->value[v->id] = place_bytes(p, type_bytes(p->m->ctx, v->type));
+	}
+}
+
+bool pass_memplan(Module *m)
+{
+	Graph *g = m->graph;
+	Plan p = {.m = m, .p = NEW(m->arena, MemPlan)};
+	int at = 0;
+
+	m->mem = p.p;
+	p.p->value = NEW_ARRAY(m->arena, g->nvalues + 1, Place);
+	p.last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
+	p.order = NEW_ARRAY(m->arena, g->nnodes + 1, int);
+	for (int t = 0; t < m->ntargets; t++)
+		p.p->temp[t] = NEW_ARRAY(m->arena, g->nnodes + 1, Place *);
+	lifetimes(&p);
+	for (int i = 0; i < g->inputs.n; i++)
+		p.p->value[g->inputs.at[i]->id] = (Place){PLACE_INPUT, i, 0, NULL};
+	place_weights(&p);
+	for (Node *n = g->first; n; n = n->next, at++) {
+		Place taken[MAX_PARAMS];
+		int ntaken = 0;
+
+		if (!node_kernel(n) || (n->nout && value_is_weights(n->out[0])))
+			continue;
+		place_results(&p, n);
+		place_temps(&p, n, taken, &ntaken);
+		for (int i = 0; i < ntaken; i++)
+			if (taken[i].kind == PLACE_SLOT)
+				p.free[taken[i].at] = true;
+		release_dead(&p, at);
+	}
+	for (Node *n = g->first; n; n = n->next)
+		if (op_row[n->op].flags & OPF_VIEW)
+			p.p->value[n->out[0]->id] = p.p->value[value_base(n->out[0])->id];
+	return true;
+}

@@ -414,7 +414,7 @@ Dim *dim_extreme(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 		sort_args(&l);
 	} while (!dim_equals(pulled, 0));
 	k = pull_content(c, &l);
-	atom = dim_atom(c, kind, l.at, l.n);
+	atom = k > 1 ? dim_extreme(c, kind, l.at, l.n) : dim_atom(c, kind, l.at, l.n);
 	return dim_add(c, out, dim_mul(c, dim_const(c, k), atom));
 }
 

@@ -210,8 +210,14 @@ static void check_both(Ctx *c, const Both *x, int64_t (*sym)[SAMPLES], int64_t *
 			break;
 		}
 	}
-	if (strlen(strbuf_str(&b)) < 2000)
-		CHECK(read_dim(c, strbuf_str(&b)) == x->d);
+	if (strlen(strbuf_str(&b)) < 2000 && read_dim(c, strbuf_str(&b)) != x->d) {
+		StrBuf again = {0};
+
+		dim_print(&again, read_dim(c, strbuf_str(&b)));
+		printf("test_dim.c: %s\nreads back as %s\n", strbuf_str(&b), strbuf_str(&again));
+		strbuf_free(&again);
+		failed++;
+	}
 	strbuf_free(&b);
 }
 

@@ -16,11 +16,10 @@ from collections import namedtuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CASES = os.path.join(ROOT, "build", "cases")
-VERSION = "2"  # of what is written here; another one writes it anew
+VERSION = "3"  # of what is written here; another one writes it anew
 
-# name; folder; ops: names with their domain where it is not ONNX's, those in model-local functions included;
-# noise: of the reference output, relative to its largest element.
-Case = namedtuple("Case", "name dir ops noise")
+# name; folder; ops: names with their domain where it is not ONNX's, those in model-local functions included
+Case = namedtuple("Case", "name dir ops")
 
 
 def write_value(path, value, info):
@@ -113,12 +112,8 @@ def find(folder):
     cases = []
     for path in sorted(glob.glob(os.path.join(folder, "**", "model.onnx"), recursive=True)):
         where = os.path.dirname(path)
-        note = os.path.join(where, "case.json")
-        noise = 0.0
-        if os.path.exists(note):
-            noise = max([n for n in json.load(open(note)).get("noise") or [] if n is not None], default=0.0)
         model = onnx.load(path, load_external_data=False)
-        cases.append(Case(os.path.relpath(where, folder), where, model_ops(model), noise))
+        cases.append(Case(os.path.relpath(where, folder), where, model_ops(model)))
     return cases
 
 

@@ -244,7 +244,7 @@ static void choose_blocks(Gemm *g)
 
 /* ---- Expressions ---- */
 
-typedef struct Place {
+typedef struct Placing {
 	Gemm *g;
 	const Stmt *s;
 	const Buf *acc;   /* read from the tile instead */
@@ -253,7 +253,7 @@ typedef struct Place {
 	Buf **local;      /* by Buf.id: later temporaries of the epilogue */
 	int nlocal;
 	bool flat;        /* in the epilogue: merged iterators stand for their last */
-} Place;
+} Placing;
 
 /* Iterators that merged: all but the last read 0, the last one the flat one, as strides agree. */
 static Expr *flat_iter(Gemm *g, const Iter *it)
@@ -278,7 +278,7 @@ static Iter *original(const Gemm *g, const Stmt *s, const Iter *it)
 
 static Expr *place(void *arg, Expr *e)
 {
-	Place *p = arg;
+	Placing *p = arg;
 	Gemm *g = p->g;
 
 	if (e->kind == EX_ITER) {
@@ -336,7 +336,7 @@ static void pack_b(Gemm *g)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Place pl = {.g = g, .s = g->c.s};
+	Placing pl = {.g = g, .s = g->c.s};
 	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)), *c0 = l_iter(b, "c0", g->n), *z = l_iter(b, "j", dim_const(g->k->ctx, g->pw));
 	Iter *w = g->nin[g->nnin - 1], *h = NULL;
 	Expr *n = ex_dim(p, g->n), *cend, *lo, *hi, *val, *guard, *base, *row0;
@@ -386,7 +386,7 @@ static void pack_a(Gemm *g)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Place pl = {.g = g, .s = g->c.s};
+	Placing pl = {.g = g, .s = g->c.s};
 	Iter *i = l_iter(b, "i", g->m), *last = g->c.k[g->c.nk - 1];
 	Expr *rows = l_min(b, l_int(b, g->mc), ex_sub(p, ex_dim(p, g->m), ex_iter(p, g->m0)));
 	Expr *lo = l_int(b, 0), *hi = ex_dim(p, last->extent), *guard, *at;
@@ -470,7 +470,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	if (g->b_panels) {
 		/* The layout puts a panel's first element at n / pw and k = 0. */
 		Expr *idx[MAX_RANK];
-		Place pl = {.g = g, .s = g->c.s};
+		Placing pl = {.g = g, .s = g->c.s};
 		const Buf *buf = g->c.b->load.buf;
 
 		for (int i = 0; i < buf->rank; i++) {
@@ -505,7 +505,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	ExprPool *p = b->p;
 	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, g->mr)), *j = l_iter(b, "j", dim_const(g->k->ctx, g->nr));
 	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j)), *idx[MAX_RANK];
-	Place pl = {.g = g, .acc = g->c.s->out[0], .tile = t->tile, .tile_at = at, .flat = true};
+	Placing pl = {.g = g, .acc = g->c.s->out[0], .tile = t->tile, .tile_at = at, .flat = true};
 	LNode *il, *jl;
 
 	pl.nlocal = g->k->bufs.n;

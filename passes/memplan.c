@@ -186,8 +186,11 @@ static bool try_in_place(Plan *p, Node *n, Value *out)
 	for (int i = 0; i < n->nin; i++) {
 		Value *v = node_in(n, i), *b = v ? value_base(v) : NULL;
 		Place *pl = b ? &p->p->value[b->id] : NULL;
+		int readers = 0;
 
-		if (!pl || pl->kind != PLACE_SLOT || p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
+		for (int j = 0; j < n->nin; j++)
+			readers += node_in(n, j) && value_base(node_in(n, j)) == b;
+		if (!pl || readers != 1 || pl->kind != PLACE_SLOT || p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
 			continue;
 		p->p->value[out->id] = *pl;
 		pl->kind = PLACE_NONE; /* the slot has a new owner */

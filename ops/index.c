@@ -1,9 +1,382 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/op.h"
+/*
+ * Ops whose places come from data. Every such place goes through `index`, which wraps negative ones and
+ * faults on what is out of range. A scatter copies its operand first and then updates it: in order, so that
+ * the last of equal places wins, or through a monoid.
+ */
+#include "ops/shape.h"
 
-const Op op_Gather = {0};
-const Op op_GatherElements = {0};
-const Op op_GatherND = {0};
-const Op op_ScatterND = {0};
-const Op op_ScatterElements = {0};
-const Op op_OneHot = {0};
+#include <assert.h>
+
+static Expr *checked(Kernel *k, Expr *i, Dim *extent)
+{
+	return ex_op2(k->pool, IN_index, ex_cvt(k->pool, CT_I64, i), at_dim(k, extent));
+}
+
+static bool check_indices(Infer *in, Node *n, int k)
+{
+	if (!dtype_is_int(infer_type(n, k)->dtype))
+		return infer_error(in, n, "the indices are %s, not integers", dtype_info[infer_type(n, k)->dtype].name);
+	return true;
+}
+
+/* ---- Gather ---- */
+
+static bool infer_gather(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+	Dim *out[2 * MAX_RANK];
+	int axis, r = 0;
+
+	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1) ||
+	    !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
+		return false;
+	for (int a = 0; a < axis; a++)
+		out[r++] = x->dims[a];
+	for (int a = 0; a < i->rank; a++)
+		out[r++] = i->dims[a];
+	for (int a = axis + 1; a < x->rank; a++)
+		out[r++] = x->dims[a];
+	infer_result(in, n, 0, x->dtype, r, out);
+	return true;
+}
+
+static void lower_gather(Infer *in, Node *n, Kernel *k)
+{
+	Buf *x = lower_in(k, 0), *i = lower_in(k, 1), *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK];
+	int axis;
+
+	infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis);
+	kernel_iters_of(k, out, it);
+	for (int a = 0; a < axis; a++)
+		idx[a] = at_iter(k, it[a]);
+	idx[axis] = checked(k, kernel_load_iters(k, i, it + axis), x->dims[axis]);
+	for (int a = axis + 1; a < x->rank; a++)
+		idx[a] = at_iter(k, it[a + i->rank - 1]);
+	kernel_map_id(k, it, out, kernel_load(k, x, idx));
+}
+
+const Op op_Gather = {.infer = infer_gather, .lower = lower_gather, .doc = "strings are not supported"};
+
+/* Indices of X's rank, whose other dims lie within X's. */
+static bool check_elements(Infer *in, Node *n, int *axis)
+{
+	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+
+	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1) ||
+	    !infer_axis(in, n, node_int(n, "axis", 0), x->rank, axis))
+		return false;
+	if (i->rank != x->rank)
+		return infer_error(in, n, "the indices have rank %d, the operand %d", i->rank, x->rank);
+	for (int a = 0; a < x->rank; a++)
+		if (a != *axis && !infer_le(in, n, i->dims[a], x->dims[a], "a dim of the indices is too large"))
+			return false;
+	return true;
+}
+
+static bool infer_gatherelements(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+	int axis;
+
+	if (!check_elements(in, n, &axis))
+		return false;
+	infer_result(in, n, 0, x->dtype, i->rank, i->dims);
+	return true;
+}
+
+static void lower_gatherelements(Infer *in, Node *n, Kernel *k)
+{
+	Buf *x = lower_in(k, 0), *i = lower_in(k, 1), *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK];
+	int axis;
+
+	infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis);
+	kernel_iters_of(k, out, it);
+	for (int a = 0; a < out->rank; a++)
+		idx[a] = at_iter(k, it[a]);
+	idx[axis] = checked(k, kernel_load_iters(k, i, it), x->dims[axis]);
+	kernel_map_id(k, it, out, kernel_load(k, x, idx));
+}
+
+const Op op_GatherElements = {
+	.infer = infer_gatherelements,
+	.lower = lower_gatherelements,
+	.doc = "strings are not supported",
+};
+
+/* ---- GatherND, ScatterND ---- */
+
+/* The length M of an index tuple: the last dim of the indices, which must be a constant. */
+static bool tuple_length(Infer *in, Node *n, int batch, int *m)
+{
+	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+	int64_t v;
+
+	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1))
+		return false;
+	if (i->rank < 1 || !dim_is_const(i->dims[i->rank - 1], &v))
+		return infer_error(in, n, "the last dim of the indices must be a constant");
+	if (batch < 0 || batch >= i->rank || v < 0 || v > x->rank - batch)
+		return infer_error(in, n, "index tuples of %lld do not fit an operand of rank %d", (long long)v, x->rank);
+	*m = (int)v;
+	return true;
+}
+
+static int batch_dims(Node *n)
+{
+	int64_t b = node_int(n, "batch_dims", 0);
+
+	return b < 0 || b > MAX_RANK ? -1 : (int)b;
+}
+
+static bool infer_gathernd(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+	Dim *out[2 * MAX_RANK];
+	int batch = batch_dims(n), m, r = 0;
+
+	if (!tuple_length(in, n, batch, &m))
+		return false;
+	for (int a = 0; a < batch; a++)
+		if (!infer_equal(in, n, x->dims[a], i->dims[a], "batch dims differ"))
+			return false;
+	for (int a = 0; a < i->rank - 1; a++)
+		out[r++] = i->dims[a];
+	for (int a = batch + m; a < x->rank; a++)
+		out[r++] = x->dims[a];
+	infer_result(in, n, 0, x->dtype, r, out);
+	return true;
+}
+
+/* Element J of the tuple that the iterators IT choose, as a place in a dim of EXTENT. */
+static Expr *tuple_at(Kernel *k, Buf *i, Iter *const *it, int j, Dim *extent)
+{
+	Expr *idx[MAX_RANK];
+
+	for (int a = 0; a < i->rank - 1; a++)
+		idx[a] = at_iter(k, it[a]);
+	idx[i->rank - 1] = at_int(k, j);
+	return checked(k, kernel_load(k, i, idx), extent);
+}
+
+static void lower_gathernd(Infer *in, Node *n, Kernel *k)
+{
+	Buf *x = lower_in(k, 0), *i = lower_in(k, 1), *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK];
+	int batch = batch_dims(n), m = 0;
+
+	tuple_length(in, n, batch, &m);
+	kernel_iters_of(k, out, it);
+	for (int a = 0; a < batch; a++)
+		idx[a] = at_iter(k, it[a]);
+	for (int a = batch; a < batch + m; a++)
+		idx[a] = tuple_at(k, i, it, a - batch, x->dims[a]);
+	for (int a = batch + m; a < x->rank; a++)
+		idx[a] = at_iter(k, it[i->rank - 1 + a - batch - m]);
+	kernel_map_id(k, it, out, kernel_load(k, x, idx));
+}
+
+const Op op_GatherND = {.infer = infer_gathernd, .lower = lower_gathernd, .doc = "strings are not supported"};
+
+static bool check_reduction(Infer *in, Node *n, Monoid *m)
+{
+	static const struct { const char *name; Monoid m; } row[] = {
+		{"none", MONOID_NONE}, {"add", MONOID_sum}, {"mul", MONOID_prod}, {"max", MONOID_max}, {"min", MONOID_min},
+	};
+	const char *name = node_str(n, "reduction", "none");
+
+	for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
+		if (!strcmp(name, row[i].name)) {
+			*m = row[i].m;
+			if (*m && infer_type(n, 0)->dtype == DT_BOOL)
+				return infer_error(in, n, "reduction \"%s\" is not defined on bool", name);
+			return true;
+		}
+	return infer_error(in, n, "reduction is \"%s\"", name);
+}
+
+static bool check_updates(Infer *in, Node *n, Dim *const *dims, int rank)
+{
+	const Type *x = infer_type(n, 0), *u = infer_type(n, 2);
+	Monoid m;
+
+	if (u->dtype != x->dtype)
+		return infer_error(in, n, "the updates have another element type");
+	if (u->rank != rank)
+		return infer_error(in, n, "the updates have rank %d, not %d", u->rank, rank);
+	for (int a = 0; a < rank; a++)
+		if (!infer_equal(in, n, u->dims[a], dims[a], "the updates have another shape"))
+			return false;
+	if (!check_reduction(in, n, &m))
+		return false;
+	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
+	return true;
+}
+
+static void copy_operand(Kernel *k)
+{
+	Buf *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+
+	kernel_iters_of(k, out, it);
+	kernel_map_id(k, it, out, kernel_load_iters(k, lower_in(k, 0), it));
+}
+
+/* The update of the result at IDX by every element of operand 2. */
+static void scatter(Infer *in, Node *n, Kernel *k, Iter *const *it, Expr *const *idx)
+{
+	Buf *u = lower_in(k, 2), *out = lower_out(k, 0);
+	Monoid m = MONOID_NONE;
+	Stmt *s;
+
+	check_reduction(in, n, &m);
+	s = kernel_map(k, it, u->rank, out, idx, kernel_load_iters(k, u, it), NULL);
+	s->update = true;
+	s->red = m;
+	s->ordered = m == MONOID_NONE;
+}
+
+static bool infer_scatternd(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+	Dim *dims[2 * MAX_RANK];
+	int m, r = 0;
+
+	if (!tuple_length(in, n, 0, &m))
+		return false;
+	for (int a = 0; a < i->rank - 1; a++)
+		dims[r++] = i->dims[a];
+	for (int a = m; a < x->rank; a++)
+		dims[r++] = x->dims[a];
+	return check_updates(in, n, dims, r);
+}
+
+static void lower_scatternd(Infer *in, Node *n, Kernel *k)
+{
+	Buf *i = lower_in(k, 1), *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK];
+	int m = 0;
+
+	tuple_length(in, n, 0, &m);
+	copy_operand(k);
+	kernel_iters_of(k, lower_in(k, 2), it);
+	for (int a = 0; a < m; a++)
+		idx[a] = tuple_at(k, i, it, a, out->dims[a]);
+	for (int a = m; a < out->rank; a++)
+		idx[a] = at_iter(k, it[i->rank - 1 + a - m]);
+	scatter(in, n, k, it, idx);
+}
+
+const Op op_ScatterND = {.infer = infer_scatternd, .lower = lower_scatternd, .doc = "strings are not supported"};
+
+static bool infer_scatterelements(Infer *in, Node *n)
+{
+	const Type *i = infer_type(n, 1);
+	int axis;
+
+	return check_elements(in, n, &axis) && check_updates(in, n, i->dims, i->rank);
+}
+
+static void lower_scatterelements(Infer *in, Node *n, Kernel *k)
+{
+	Buf *u = lower_in(k, 2), *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK];
+	int axis;
+
+	infer_axis(in, n, node_int(n, "axis", 0), out->rank, &axis);
+	copy_operand(k);
+	kernel_iters_of(k, u, it);
+	for (int a = 0; a < u->rank; a++)
+		idx[a] = at_iter(k, it[a]);
+	idx[axis] = checked(k, kernel_load_iters(k, lower_in(k, 1), it), out->dims[axis]);
+	scatter(in, n, k, it, idx);
+}
+
+const Op op_ScatterElements = {
+	.infer = infer_scatterelements,
+	.lower = lower_scatterelements,
+	.doc = "strings are not supported",
+};
+
+/* ---- OneHot ---- */
+
+/* The depth may be of any number type; a float that only run time knows is cast by a node of its own. */
+static Dim *onehot_depth(Infer *in, Node *n, int axis)
+{
+	const Type *was = n->out[0]->type, *t = infer_type(n, 1);
+	Value *v = node_in(n, 1);
+	Sym *s = was && was->rank > axis ? dim_as_sym(was->dims[axis]) : NULL;
+	const double *f;
+	Dim **d;
+	int count;
+
+	if (dtype_is_int(t->dtype))
+		return infer_single(in, n, 1);
+	f = infer_const_floats(in, v, &count);
+	if (f && count == 1 && f[0] >= 0 && f[0] < 1e15)
+		return dim_const(infer_ctx(in), (int64_t)f[0]);
+	if (s && s->src)
+		return s->dim;
+	d = infer_contents(in, n, expand_cast(in, n, v, DT_I64), &count);
+	return d && count == 1 ? d[0] : NULL;
+}
+
+static bool is_number(DType t)
+{
+	return dtype_is_int(t) || dtype_is_float(t);
+}
+
+static bool infer_onehot(Infer *in, Node *n)
+{
+	Ctx *c = infer_ctx(in);
+	const Type *i = infer_type(n, 0), *d = infer_type(n, 1), *v = infer_type(n, 2);
+	Dim *out[MAX_RANK], *depth;
+	int axis;
+
+	if (!is_number(i->dtype) || !is_number(d->dtype))
+		return infer_error(in, n, "indices and depth must be numbers");
+	if (!infer_movable(in, n, 2) || !infer_axis(in, n, node_int(n, "axis", -1), i->rank + 1, &axis))
+		return false;
+	if (i->rank + 1 > MAX_RANK)
+		return infer_error(in, n, "the indices have rank %d", i->rank);
+	if (v->rank != 1 || !infer_equal(in, n, v->dims[0], dim_const(c, 2), "the values are not two"))
+		return v->rank != 1 ? infer_error(in, n, "the values have rank %d, not 1", v->rank) : false;
+	depth = onehot_depth(in, n, axis);
+	if (!depth)
+		return infer_error(in, n, "the depth is not a scalar");
+	if (!infer_le(in, n, dim_const(c, 0), depth, "the depth is negative"))
+		return false;
+	for (int a = 0; a < i->rank; a++)
+		out[a < axis ? a : a + 1] = i->dims[a];
+	out[axis] = depth;
+	infer_result(in, n, 0, v->dtype, i->rank + 1, out);
+	return true;
+}
+
+static void lower_onehot(Infer *in, Node *n, Kernel *k)
+{
+	Buf *i = lower_in(k, 0), *v = lower_in(k, 2), *out = lower_out(k, 0);
+	ExprPool *p = k->pool;
+	Iter *it[MAX_RANK], *rest[MAX_RANK];
+	Expr *at, *zero = at_int(k, 0), *one = at_int(k, 1);
+	int axis, r = 0;
+
+	infer_axis(in, n, node_int(n, "axis", -1), out->rank, &axis);
+	kernel_iters_of(k, out, it);
+	for (int a = 0; a < out->rank; a++)
+		if (a != axis)
+			rest[r++] = it[a];
+	at = ex_cvt(p, CT_I64, kernel_load_iters(k, i, rest));
+	at = ex_op3(p, IN_select, ex_op2(p, IN_lt, at, zero), ex_add(p, at, at_dim(k, out->dims[axis])), at);
+	kernel_map_id(k, it, out, ex_op3(p, IN_select, ex_op2(p, IN_eq, at, at_iter(k, it[axis])),
+					 kernel_load(k, v, &one), kernel_load(k, v, &zero)));
+}
+
+const Op op_OneHot = {.infer = infer_onehot, .lower = lower_onehot, .doc = "strings are not supported"};

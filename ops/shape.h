@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ops that move elements share: shapes from contents, axes known only at run time, reshaped indices. */
+#ifndef OPS_SHAPE_H
+#define OPS_SHAPE_H
+
+#include "ops/op.h"
+
+Dim *dims_product(Ctx *c, Dim *const *d, int n);
+/* False after a diagnostic where operand K holds strings. */
+bool infer_movable(Infer *in, Node *n, int k);
+/* The contents of operand K, which must be a vector (or a scalar) of integers; null after a diagnostic. */
+Dim **infer_vector(Infer *in, Node *n, int k, int *count);
+/* The contents of operand K, which must have one element; null after a diagnostic. */
+Dim *infer_single(Infer *in, Node *n, int k);
+/* Whether D can depend on what a tensor holds at run time. */
+bool dim_from_data(Dim *d);
+
+/* Axes as 0/1 dims, also where only run time knows them: FLAGS[a] is 1 where a is among AXES. */
+bool infer_axis_flags(Infer *in, Node *n, Dim *const *axes, int count, int rank, Dim **flags);
+/* PER[a] is VALUES[i] where AXES[i] is a, else OTHERWISE[a] (or 0 where that is null). Null AXES: VALUES by
+ * axis, COUNT of them. */
+bool infer_per_axis(Infer *in, Node *n, Dim *const *axes, Dim *const *values, int count, int rank,
+		    Dim *const *otherwise, Dim **per);
+
+/* The element of B, a tensor of DIMS in B's order, at the point IDX of that shape: groups of dims with equal
+ * products are matched, so that merged dims stay affine and only a split needs divisions. */
+Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *idx, int n);
+
+/* ---- i64 expressions ---- */
+static inline Expr *at_iter(Kernel *k, Iter *it) { return ex_iter(k->pool, it); }
+static inline Expr *at_dim(Kernel *k, Dim *d) { return ex_dim(k->pool, d); }
+static inline Expr *at_int(Kernel *k, int64_t v) { return ex_int(k->pool, CT_I64, v); }
+
+#endif

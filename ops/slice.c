@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pieces of tensors: Slice, Split, Concat, Pad. Bounds and amounts may be known only at run time: they are
+ * dims in the indices, so that every read stays affine.
+ */
+#include "ops/shape.h"
+
+#include <assert.h>
+
+/* ---- Slice ---- */
+
+typedef struct Range { Dim *start, *step, *len; } Range;
+
+static const int64_t FAR_AWAY = (int64_t)1 << 62;
+
+/* The bound V of a dim of D wrapped once, then between LO and D + HI. */
+static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
+{
+	Dim *low = dim_const(c, lo), *high = dim_add(c, d, dim_const(c, hi)), *w;
+	int64_t k, vlo, vhi;
+
+	if (dim_is_const(v, &k) && (k >= FAR_AWAY || k <= -FAR_AWAY))
+		return k > 0 ? high : low;
+	dim_bounds(c, v, &vlo, &vhi);
+	if (vlo >= 0)
+		return dim_min(c, v, high);
+	if (vhi < 0)
+		return dim_max(c, low, dim_add(c, d, v));
+	/* First into [-d - 1, d], so that nothing overflows. */
+	w = dim_min(c, dim_max(c, v, dim_sub(c, dim_const(c, -1), d)), d);
+	w = dim_add(c, w, dim_mul(c, d, dim_le(c, w, dim_const(c, -1))));
+	return dim_max(c, low, dim_min(c, w, high));
+}
+
+static Range slice_signed(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step, bool forward)
+{
+	Range r = {.step = step};
+
+	r.start = slice_bound(c, start, d, 0, forward ? 0 : -1);
+	end = slice_bound(c, end, d, forward ? 0 : -1, forward ? 0 : -1);
+	r.len = dim_max(c, dim_const(c, 0), dim_ceildiv(c, dim_sub(c, end, r.start), step));
+	return r;
+}
+
+static Range slice_dim(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step)
+{
+	int64_t lo, hi;
+	Range up, down;
+	Dim *forward;
+
+	dim_bounds(c, step, &lo, &hi);
+	if (lo > 0 || hi < 0)
+		return slice_signed(c, d, start, end, step, lo > 0);
+	up = slice_signed(c, d, start, end, step, true);
+	down = slice_signed(c, d, start, end, step, false);
+	forward = dim_le(c, dim_const(c, 1), step);
+	up.start = dim_select(c, forward, up.start, down.start);
+	up.len = dim_select(c, forward, up.len, down.len);
+	return up;
+}
+
+static Range range_select(Ctx *c, Dim *flag, Range a, Range b)
+{
+	return (Range){dim_select(c, flag, a.start, b.start), dim_select(c, flag, a.step, b.step),
+		       dim_select(c, flag, a.len, b.len)};
+}
+
+static bool slice_ranges(Infer *in, Node *n, Range *r)
+{
+	Ctx *c = infer_ctx(in);
+	const Type *x = infer_type(n, 0);
+	Dim **v[5] = {NULL}, *flags[MAX_RANK], *one = dim_const(c, 1), *zero = dim_const(c, 0);
+	int count = -1;
+
+	for (int i = 1; i < 5; i++) {
+		int m;
+
+		if (!node_in(n, i))
+			continue;
+		if (!(v[i] = infer_vector(in, n, i, &m)))
+			return false;
+		if (count >= 0 && m != count)
+			return infer_error(in, n, "starts, ends, axes and steps have different lengths");
+		count = m;
+	}
+	for (int a = 0; a < x->rank; a++)
+		r[a] = (Range){zero, one, x->dims[a]};
+	for (int i = 0; i < count; i++) {
+		Dim *axis = v[3] ? v[3][i] : dim_const(c, i), *step = v[4] ? v[4][i] : one;
+
+		if (!infer_axis_flags(in, n, &axis, 1, x->rank, flags) ||
+		    !infer_equal(in, n, dim_eq(c, step, zero), zero, "a step is 0"))
+			return false;
+		for (int a = 0; a < x->rank; a++)
+			if (!dim_equals(flags[a], 0))
+				r[a] = range_select(c, flags[a], slice_dim(c, x->dims[a], v[1][i], v[2][i], step),
+						    r[a]);
+	}
+	return true;
+}
+
+static bool infer_slice(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+	Range r[MAX_RANK];
+	Dim *out[MAX_RANK];
+
+	if (!infer_movable(in, n, 0) || !slice_ranges(in, n, r))
+		return false;
+	for (int a = 0; a < x->rank; a++)
+		out[a] = r[a].len;
+	infer_result(in, n, 0, x->dtype, x->rank, out);
+	return true;
+}
+
+static void lower_slice(Infer *in, Node *n, Kernel *k)
+{
+	Buf *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK];
+	Range r[MAX_RANK];
+
+	slice_ranges(in, n, r);
+	kernel_iters_of(k, out, it);
+	for (int a = 0; a < out->rank; a++)
+		idx[a] = ex_add(k->pool, ex_mul(k->pool, at_iter(k, it[a]), at_dim(k, r[a].step)),
+				at_dim(k, r[a].start));
+	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
+}
+
+const Op op_Slice = {.infer = infer_slice, .lower = lower_slice, .doc = "strings are not supported"};
+
+/* ---- Split ---- */
+
+/* The sizes of the N->nout pieces. */
+static bool split_sizes(Infer *in, Node *n, Dim *d, Dim **size)
+{
+	Ctx *c = infer_ctx(in);
+	int64_t parts = node_int(n, "num_outputs", n->nout);
+	Dim *sum = dim_const(c, 0), *chunk, **given;
+	int count;
+
+	if (node_in(n, 1)) {
+		if (!(given = infer_vector(in, n, 1, &count)))
+			return false;
+		if (count != n->nout)
+			return infer_error(in, n, "has %d sizes for %d results", count, n->nout);
+		for (int i = 0; i < count; i++) {
+			size[i] = given[i];
+			sum = dim_add(c, sum, given[i]);
+			if (!infer_le(in, n, dim_const(c, 0), given[i], "a size is negative"))
+				return false;
+		}
+		return infer_equal(in, n, sum, d, "the sizes do not sum up to the dim");
+	}
+	if (parts != n->nout)
+		return infer_error(in, n, "num_outputs is %lld, but there are %d results", (long long)parts, n->nout);
+	chunk = dim_ceildiv(c, d, dim_const(c, parts));
+	for (int i = 0; i < n->nout; i++)
+		size[i] = i < n->nout - 1 ? chunk : dim_sub(c, d, dim_mul(c, chunk, dim_const(c, parts - 1)));
+	return infer_le(in, n, dim_const(c, 0), size[n->nout - 1], "the dim is too small for that many pieces");
+}
+
+static bool infer_split(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *out[MAX_RANK], **size = NEW_ARRAY(infer_arena(in), n->nout, Dim *);
+	int axis;
+
+	if (!infer_movable(in, n, 0) || !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis) ||
+	    !split_sizes(in, n, x->dims[axis], size))
+		return false;
+	for (int i = 0; i < x->rank; i++)
+		out[i] = x->dims[i];
+	for (int i = 0; i < n->nout; i++) {
+		out[axis] = size[i];
+		infer_result(in, n, i, x->dtype, x->rank, out);
+	}
+	return true;
+}
+
+static void lower_split(Infer *in, Node *n, Kernel *k)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *at = dim_const(k->ctx, 0), **size = NEW_ARRAY(k->arena, n->nout, Dim *);
+	int axis;
+
+	infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis);
+	split_sizes(in, n, x->dims[axis], size);
+	for (int i = 0; i < n->nout; i++) {
+		Buf *out = lower_out(k, i);
+		Iter *it[MAX_RANK];
+		Expr *idx[MAX_RANK];
+
+		if (out) {
+			kernel_iters_of(k, out, it);
+			for (int a = 0; a < out->rank; a++)
+				idx[a] = at_iter(k, it[a]);
+			idx[axis] = ex_add(k->pool, idx[axis], at_dim(k, at));
+			kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
+		}
+		at = dim_add(k->ctx, at, size[i]);
+	}
+}
+
+const Op op_Split = {.infer = infer_split, .lower = lower_split, .doc = "strings are not supported"};
+
+/* ---- Concat ---- */
+
+static bool infer_concat(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *out[MAX_RANK];
+	int axis;
+
+	if (!x)
+		return infer_error(in, n, "the first operand is missing");
+	if (!node_attr(n, "axis"))
+		return infer_error(in, n, "has no axis");
+	if (!infer_movable(in, n, 0) || !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
+		return false;
+	for (int i = 0; i < x->rank; i++)
+		out[i] = x->dims[i];
+	for (int i = 1; i < n->nin; i++) {
+		const Type *y = infer_type(n, i);
+
+		if (!y || y->dtype != x->dtype || y->rank != x->rank)
+			return infer_error(in, n, "operand %d has another element type or rank than the first", i);
+		for (int a = 0; a < x->rank; a++) {
+			if (a == axis)
+				out[a] = dim_add(infer_ctx(in), out[a], y->dims[a]);
+			else if (!infer_equal(in, n, y->dims[a], x->dims[a], "dims of operands differ"))
+				return false;
+		}
+	}
+	infer_result(in, n, 0, x->dtype, x->rank, out);
+	return true;
+}
+
+/* One map an operand, each into its own part of the result. */
+static void lower_concat(Infer *in, Node *n, Kernel *k)
+{
+	Buf *out = lower_out(k, 0);
+	Dim *at = dim_const(k->ctx, 0);
+	int axis;
+
+	infer_axis(in, n, node_int(n, "axis", 0), out->rank, &axis);
+	for (int i = 0; i < n->nin; i++) {
+		Buf *b = lower_in(k, i);
+		Iter *it[MAX_RANK];
+		Expr *idx[MAX_RANK];
+
+		if (dim_equals(b->dims[axis], 0))
+			continue;
+		kernel_iters_of(k, b, it);
+		for (int a = 0; a < out->rank; a++)
+			idx[a] = at_iter(k, it[a]);
+		idx[axis] = ex_add(k->pool, idx[axis], at_dim(k, at));
+		kernel_map(k, it, out->rank, out, idx, kernel_load_iters(k, b, it), NULL);
+		at = dim_add(k->ctx, at, b->dims[axis]);
+	}
+}
+
+const Op op_Concat = {.infer = infer_concat, .lower = lower_concat, .doc = "strings are not supported"};
+
+/* ---- Pad ---- */
+
+typedef enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP, PAD_UNKNOWN } PadMode;
+
+static PadMode pad_mode(const Node *n)
+{
+	static const char *const name[] = {"constant", "reflect", "edge", "wrap"};
+	const char *mode = node_str(n, "mode", "constant");
+	int m = 0;
+
+	while (m < PAD_UNKNOWN && strcmp(mode, name[m]))
+		m++;
+	return (PadMode)m;
+}
+
+/* What is added before and after each axis; negative: cut off. */
+static bool pad_amounts(Infer *in, Node *n, Dim **before, Dim **after)
+{
+	int rank = infer_type(n, 0)->rank, count, naxes;
+	Dim **pads = infer_vector(in, n, 1, &count), **axes = NULL;
+
+	if (!pads)
+		return false;
+	naxes = rank;
+	if (node_in(n, 3) && !(axes = infer_vector(in, n, 3, &naxes)))
+		return false;
+	if (count != 2 * naxes)
+		return infer_error(in, n, "has %d pads for %d axes", count, naxes);
+	return infer_per_axis(in, n, axes, pads, naxes, rank, NULL, before) &&
+	       infer_per_axis(in, n, axes, pads + naxes, naxes, rank, NULL, after);
+}
+
+static bool infer_pad(Infer *in, Node *n)
+{
+	Ctx *c = infer_ctx(in);
+	const Type *x = infer_type(n, 0);
+	Dim *before[MAX_RANK], *after[MAX_RANK], *out[MAX_RANK];
+	PadMode mode = pad_mode(n);
+
+	if (mode == PAD_UNKNOWN)
+		return infer_error(in, n, "mode is \"%s\"", node_str(n, "mode", ""));
+	if (node_in(n, 2) && (infer_type(n, 2)->dtype != x->dtype || type_static(infer_type(n, 2), NULL) == false))
+		return infer_error(in, n, "the value to pad with is not a scalar of the operand's type");
+	if (!infer_movable(in, n, 0) || !pad_amounts(in, n, before, after))
+		return false;
+	for (int a = 0; a < x->rank; a++) {
+		out[a] = dim_add(c, x->dims[a], dim_add(c, before[a], after[a]));
+		if (!infer_le(in, n, dim_const(c, 0), out[a], "more is cut off than there is"))
+			return false;
+		if (mode != PAD_CONSTANT && out[a] != x->dims[a] &&
+		    !infer_le(in, n, dim_const(c, 1), x->dims[a], "an empty dim cannot be padded from itself"))
+			return false;
+	}
+	infer_result(in, n, 0, x->dtype, x->rank, out);
+	return true;
+}
+
+/* The place in [0, LEN) that place E of the padded axis shows. */
+static Expr *pad_place(Kernel *k, PadMode mode, Expr *e, Dim *len)
+{
+	Ctx *c = k->ctx;
+	ExprPool *p = k->pool;
+	Dim *last = dim_sub(c, len, dim_const(c, 1)), *period = dim_mul(c, last, dim_const(c, 2));
+	Expr *m;
+
+	switch (mode) {
+	case PAD_EDGE:
+		return ex_op2(p, IN_min, ex_op2(p, IN_max, e, at_int(k, 0)), at_dim(k, last));
+	case PAD_WRAP:
+		return ex_op2(p, IN_mod, e, at_dim(k, len));
+	case PAD_REFLECT:
+		m = ex_op2(p, IN_mod, e, at_dim(k, dim_max(c, period, dim_const(c, 1))));
+		return ex_op2(p, IN_min, m, ex_sub(p, at_dim(k, period), m));
+	case PAD_CONSTANT:
+	case PAD_UNKNOWN:
+		break;
+	}
+	return e;
+}
+
+static Expr *pad_value(Kernel *k, DType t)
+{
+	Buf *b = lower_in(k, 2);
+	Expr *idx[MAX_RANK];
+
+	if (!b)
+		return ex_num(k->pool, dtype_ctype(t), 0);
+	for (int i = 0; i < b->rank; i++)
+		idx[i] = at_int(k, 0);
+	return kernel_load(k, b, idx);
+}
+
+static void lower_pad(Infer *in, Node *n, Kernel *k)
+{
+	Ctx *c = k->ctx;
+	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);
+	Dim *before[MAX_RANK], *after[MAX_RANK], *zero = dim_const(c, 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK], *inside = NULL, *e;
+	PadMode mode = pad_mode(n);
+
+	pad_amounts(in, n, before, after);
+	kernel_iters_of(k, out, it);
+	for (int a = 0; a < out->rank; a++) {
+		/* What is cut off goes first; the rest is padded. */
+		Dim *cut = dim_max(c, zero, dim_sub(c, zero, before[a])), *add = dim_max(c, zero, before[a]);
+		Dim *len = dim_sub(c, dim_sub(c, x->dims[a], cut), dim_max(c, zero, dim_sub(c, zero, after[a])));
+
+		e = ex_sub(k->pool, at_iter(k, it[a]), at_dim(k, add));
+		if (!dim_equals(before[a], 0) || !dim_equals(after[a], 0)) {
+			if (mode == PAD_CONSTANT)
+				inside = ex_and(k->pool, inside, ex_inside(k->pool, e, at_dim(k, len)));
+			else
+				e = pad_place(k, mode, e, len);
+		}
+		idx[a] = ex_add(k->pool, e, at_dim(k, cut));
+	}
+	e = kernel_load(k, x, idx);
+	if (inside)
+		e = ex_op3(k->pool, IN_select, inside, e, pad_value(k, out->dtype));
+	kernel_map_id(k, it, out, e);
+}
+
+const Op op_Pad = {.infer = infer_pad, .lower = lower_pad, .doc = "strings are not supported"};

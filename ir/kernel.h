@@ -14,8 +14,8 @@
  *
  * Invariants (kernel_verify): statements run in order; a map's write is injective unless `ordered`;
  * a buffer is written by one statement, or by several maps with disjoint writes (Concat), and then by
- * updates; every read of a temporary follows its write; index expressions stay inside the buffer wherever the guard holds
- * (or go through `index`, which faults).
+ * updates; every read of a temporary follows its write; index expressions stay inside the buffer wherever
+ * the guard holds (or go through `index`, which faults).
  */
 #ifndef IR_KERNEL_H
 #define IR_KERNEL_H

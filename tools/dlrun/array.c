@@ -36,28 +36,39 @@ static void *strings(Arena *a, const void *data, int64_t n)
 	dl_str *to = NEW_ARRAY(a, n, dl_str);
 
 	for (int64_t i = 0; i < n; i++)
-		to[i] = (dl_str){from[i], strlen(from[i])};
+		to[i] = (dl_str){arena_strdup(a, from[i]), strlen(from[i])};
 	return to;
+}
+
+/* The file's root as an array of arena A: the file is closed after. */
+static bool read_open(Arena *a, OnnxFile *f, const char *path, Array *v)
+{
+	const Onnx__TensorProto *p = (const Onnx__TensorProto *)f->message;
+	const Tensor *t = onnx_tensor(f, p, (DiagLoc){.file = path});
+
+	if (!t)
+		return false;
+	*v = (Array){p->name ? arena_strdup(a, p->name) : "", t->dtype, t->rank,
+		     NEW_ARRAY(a, t->rank + 1, int64_t), NULL};
+	for (int i = 0; i < t->rank; i++)
+		v->dims[i] = t->dims[i];
+	if (t->dtype == DT_STR)
+		v->data = strings(a, t->data, array_count(v));
+	else if (t->bytes)
+		v->data = arena_copy(a, t->data, (size_t)t->bytes);
+	return true;
 }
 
 static bool read_pb(Arena *a, Diag *d, const char *path, Array *v)
 {
 	OnnxFile *f = onnx_open_as(d, path, &onnx__tensor_proto__descriptor);
-	const Onnx__TensorProto *p;
-	const Tensor *t;
+	bool ok;
 
 	if (!f)
 		return false;
-	p = (const Onnx__TensorProto *)f->message;
-	t = onnx_tensor(f, p, (DiagLoc){.file = path});
-	if (!t)
-		return false;
-	*v = (Array){p->name ? arena_strdup(a, p->name) : "", t->dtype, t->rank, t->dims, NULL};
-	if (t->dtype == DT_STR)
-		v->data = strings(a, t->data, array_count(v));
-	else if (t->bytes) /* a copy, since a mapped file need not be aligned */
-		v->data = arena_copy(a, t->data, (size_t)t->bytes);
-	return true;
+	ok = read_open(a, f, path, v);
+	onnx_close(f);
+	return ok;
 }
 
 bool array_read(Arena *a, Diag *d, const char *path, Array *v)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlrun on artifacts written by hand: test_dlrun.py DLRUN DIR, where DIR has relu_mul.so and nonzero.so."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+from onnx import numpy_helper
+
+DLRUN, DIR = sys.argv[1:3]
+RELU, NONZERO = DIR + "/relu_mul.so", DIR + "/nonzero.so"
+W = np.array([1, -1, 0.5, 2], np.float32)
+tests = []
+
+
+def dlrun(*args, status=0):
+    r = subprocess.run([DLRUN, *args], capture_output=True, text=True, timeout=60)
+    assert r.returncode == status, f"status {r.returncode}: {r.stdout}{r.stderr}"
+    return r.stdout + r.stderr
+
+
+def test(fn):
+    tests.append(fn)
+    return fn
+
+
+def save(path, array, name=""):
+    with open(path, "wb") as f:
+        f.write(numpy_helper.from_array(array, name).SerializeToString())
+
+
+def relu_case(name, k=0, names=("x", "y", "z"), change=0.0, dtype=np.float32):
+    """A case whose first expected output is off by change of its largest value."""
+    folder = f"{DIR}/{name}/test_data_set_{k}"
+    os.makedirs(folder, exist_ok=True)
+    x = np.random.default_rng(k).standard_normal((5, 4)).astype(np.float32)
+    y = np.maximum(x * W, 0)
+    save(f"{folder}/input_0.pb", x, names[0])
+    save(f"{folder}/output_0.pb", (y + change * y.max()).astype(dtype), names[1])
+    save(f"{folder}/output_1.pb", y + y, names[2])
+    return f"{DIR}/{name}"
+
+
+@test
+def describe():
+    text = dlrun(RELU)
+    assert "input x: f32[N, 4]" in text and "output y: f32[N, 4] may share memory with x" in text, text
+    assert "dim N: 0..\n" in text
+    text = dlrun(NONZERO, "--describe")
+    assert "dim N: 1..4096" in text and "i64[1, found]" in text and "bool[N + 1]" in text
+
+
+@test
+def data():
+    folder = relu_case("good")
+    relu_case("good", 1, names=("", "", ""))
+    relu_case("good", 10)
+    text = dlrun(RELU, "--data", folder)
+    assert text.count(": ok\n") == 6 and "test_data_set_10: z: max abs 0" in text, text
+    text = dlrun(RELU, "--data", folder + "/test_data_set_1")
+    assert text.count(": ok\n") == 2
+
+
+@test
+def data_tolerance():
+    dlrun(RELU, "--data", relu_case("near", change=1.5e-5))
+    folder = relu_case("far", change=1e-4)
+    text = dlrun(RELU, "--data", folder, status=1)
+    assert "y: max abs" in text and "FAIL: beyond 2e-05 of the largest output" in text, text
+    assert "z: max abs 0, max rel 0: ok" in text
+    dlrun(RELU, "--data", folder, "--atol", "1e-3")
+    dlrun(RELU, "--data", folder, "--atol=1e-6", "--rtol=1e-6", status=1)
+    with open(folder + "/case.json", "w") as f:
+        json.dump({"noise": [2e-5, None]}, f, indent=1)
+    dlrun(RELU, "--data", folder)
+    relu_case("far", 1, change=1e-4)
+    dlrun(RELU, "--data", folder, status=1)
+
+
+@test
+def data_faults():
+    assert "type is f32, expected f64" in dlrun(RELU, "--data", relu_case("type", dtype=np.float64), status=1)
+    folder = relu_case("shape")
+    save(folder + "/test_data_set_0/output_0.pb", np.zeros((5, 3), np.float32), "y")
+    assert "dim 1 is 4, expected 3" in dlrun(RELU, "--data", folder, status=1)
+    save(folder + "/test_data_set_0/input_0.pb", np.zeros((5, 3), np.float32), "x")
+    assert 'input "x": dim 1 is 3, expected 4' in dlrun(RELU, "--data", folder, status=1)
+    os.remove(folder + "/test_data_set_0/input_0.pb")
+    assert 'no data for input "x"' in dlrun(RELU, "--data", folder, status=1)
+    assert "not a folder" in dlrun(RELU, "--data", DIR + "/none", status=1)
+
+
+@test
+def special_values():
+    folder = f"{DIR}/special/test_data_set_0"
+    os.makedirs(folder, exist_ok=True)
+    x = np.array([[np.inf, -np.inf, 1, 2]], np.float32)
+    save(folder + "/input_0.pb", x, "x")
+    save(folder + "/output_0.pb", np.array([[np.inf, np.inf, 0.5, 4]], np.float32), "y")
+    save(folder + "/output_1.pb", np.array([[np.inf, np.inf, 1, 8]], np.float32), "z")
+    dlrun(RELU, "--data", DIR + "/special")
+    save(folder + "/output_1.pb", np.array([[np.nan, 3, 1, 8]], np.float32), "z")
+    assert "2 elements differ in NaN or infinity" in dlrun(RELU, "--data", DIR + "/special", status=1)
+
+
+@test
+def integers():
+    """Inputs by name in another order, integer outputs, a data-dependent one, an index out of range."""
+    folder = f"{DIR}/ints/test_data_set_0"
+    os.makedirs(folder, exist_ok=True)
+    x = np.array([3, 0, 5, 0], np.int64)
+    save(folder + "/input_0.pb", np.ones(5, bool), "m")
+    save(folder + "/input_1.pb", x, "x")
+    save(folder + "/output_0.pb", np.array(np.nonzero(x)), "i")
+    save(folder + "/output_1.pb", (x * 0.5).astype(np.float32), "g")
+    save(folder + "/output_2.pb", np.concatenate([x, x]), "e")
+    assert dlrun(NONZERO, "--data", DIR + "/ints").count(": ok\n") == 3
+    save(folder + "/output_0.pb", np.array([[0, 3]]), "i")
+    assert "i: max abs 1, max rel 0.333: FAIL: 1 elements differ" in dlrun(NONZERO, "--data", DIR + "/ints", status=1)
+    save(folder + "/input_1.pb", np.array([3, 0, 16, 0], np.int64), "x")
+    text = dlrun(NONZERO, "--data", DIR + "/ints", status=1)
+    assert 'FAIL: node "/Gather" (Gather): index out of range' in text
+
+
+@test
+def files():
+    x = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
+    np.save(DIR + "/x.npy", x)
+    dlrun(RELU, "-i", f"x={DIR}/x.npy", "-o", DIR + "/out")
+    y = np.load(DIR + "/out/y.npy")
+    assert y.dtype == np.float32 and (y == np.maximum(x * W, 0)).all()
+    assert (np.load(DIR + "/out/z.npy") == y + y).all()
+    save(DIR + "/x.pb", x[:0])
+    dlrun(RELU, "-i", f"x={DIR}/x.pb", "-o", DIR + "/out")
+    assert np.load(DIR + "/out/y.npy").shape == (0, 4)
+    np.save(DIR + "/n.npy", np.array([1, 2], np.int64))
+    np.save(DIR + "/m.npy", np.ones(3, bool))
+    dlrun(NONZERO, "-i", f"x={DIR}/n.npy", "-i", f"m={DIR}/m.npy", "-o", DIR + "/out")
+    assert (np.load(DIR + "/out/e.npy") == [1, 2, 1, 2]).all()
+    assert "no value for input" in dlrun(NONZERO, "-i", f"x={DIR}/n.npy", status=1)
+    assert "element type is 11" in dlrun_npy(x.astype(np.float64))
+    assert "row-major" in dlrun_npy(np.asfortranarray(x))
+
+
+def dlrun_npy(array):
+    np.save(DIR + "/bad.npy", array)
+    return dlrun(RELU, "-i", f"x={DIR}/bad.npy", status=1)
+
+
+@test
+def bench():
+    text = dlrun(RELU, "--bench", "--dim", "N=100", "--threads", "2", "--seconds", "0.1")
+    r = json.loads(text)
+    assert text.count("\n") == 1 and list(r) == ["median_ms", "p95_ms", "min_ms", "runs", "peak_rss_kib"], text
+    assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
+    json.loads(dlrun(NONZERO, "--json", "--dim=N=7", "--seconds=0.1"))
+    assert "no such dim" in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
+    assert "must be in 1..4096" in dlrun(NONZERO, "--bench", "--dim", "N=5000", status=1)
+
+
+@test
+def profile():
+    text = dlrun(RELU, "--profile=" + DIR + "/trace.json", "--bench", "--dim", "N=100", "--seconds", "0.05")
+    assert "/Mul, /Relu" in text and "us/call" in text
+    with open(DIR + "/trace.json") as f:
+        events = json.load(f)["traceEvents"]
+    assert {e["name"] for e in events} == {"/Mul, /Relu", "/Copy", "/Add"}
+
+
+@test
+def usage():
+    dlrun(status=2)
+    dlrun(RELU, "--nonsense", status=2)
+    assert "cannot be opened" in dlrun(DIR + "/none.so", status=1)
+    assert "no compiled model" in dlrun(DIR + "/x.npy", status=1)
+    assert "usage" in dlrun("--help")
+
+
+failed = 0
+for t in tests:
+    try:
+        t()
+    except Exception as e:  # pylint: disable=broad-except
+        failed += 1
+        print(f"FAIL: {t.__name__}: {type(e).__name__}: {e}")
+print(f"{len(tests) - failed} passed, {failed} failed")
+sys.exit(failed > 0)

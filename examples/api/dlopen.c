@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads a compiled model at run time, asks what it takes, and runs it on zeros: dlopen MODEL.so NAME.
+ * Nothing of the model is known when this program is compiled.
+ */
+#include "dlrt.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const int bits[] = {[DL_F32] = 32, [DL_I32] = 32, [DL_I64] = 64, [DL_F64] = 64, [DL_BOOL] = 8};
+
+static void describe(const char *what, const dl_io *io)
+{
+	printf("%-6s %s: type %d, [", what, io->name, io->dtype);
+	for (int d = 0; d < io->rank; d++)
+		printf("%s%s", d ? "," : "", io->dim[d].text);
+	puts("]");
+}
+
+/* A tensor of zeros for IO, with every symbol at its lower bound, or 1. */
+static dl_tensor zeros(const dl_desc *desc, const dl_io *io)
+{
+	dl_tensor t = {.size = sizeof(t), .dtype = io->dtype, .rank = io->rank};
+	int64_t n = 1;
+
+	t.shape = calloc((size_t)io->rank + 1, sizeof(*t.shape));
+	for (int d = 0; d < io->rank; d++) {
+		const dl_dim *dim = &io->dim[d];
+		const int64_t lower = dim->sym >= 0 ? desc->sym[dim->sym].lower : 1;
+
+		t.shape[d] = dim->value >= 0 ? dim->value : lower > 0 ? lower : 1;
+		n *= t.shape[d];
+	}
+	t.bytes = (uint64_t)(n * bits[io->dtype] / 8);
+	t.data = calloc(1, t.bytes);
+	return t;
+}
+
+int main(int argc, char **argv)
+{
+	char symbol[256];
+	void *so = argc == 3 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+
+	if (!so)
+		return fprintf(stderr, "usage: dlopen MODEL.so NAME\n%s\n", argc == 3 ? dlerror() : ""), 2;
+	snprintf(symbol, sizeof(symbol), "%s_get_api", argv[2]);
+
+	dl_get_api_fn get_api;
+
+	*(void **)&get_api = dlsym(so, symbol);
+
+	const dl_api *api = get_api ? get_api(DL_ABI_VERSION) : NULL;
+
+	if (!api)
+		return fprintf(stderr, "%s: no %s for version %u\n", argv[1], symbol, DL_ABI_VERSION), 1;
+
+	const dl_desc *desc = api->describe();
+	dl_tensor *in = calloc((size_t)desc->n_in, sizeof(*in));
+	dl_tensor *out = calloc((size_t)desc->n_out, sizeof(*out));
+	dl_model *model;
+	dl_context *context;
+
+	printf("model  %s, for %s, by dlcc %s\n", desc->name, desc->targets, desc->version);
+	for (int i = 0; i < desc->n_in; i++) {
+		describe("input", &desc->in[i]);
+		in[i] = zeros(desc, &desc->in[i]);
+	}
+	for (int o = 0; o < desc->n_out; o++) {
+		describe("output", &desc->out[o]);
+		/* data stays null: the context serves the memory */
+		out[o] = (dl_tensor){.size = sizeof(*out), .dtype = desc->out[o].dtype, .rank = desc->out[o].rank,
+				     .shape = calloc((size_t)desc->out[o].rank + 1, sizeof(int64_t))};
+	}
+	if (api->load(NULL, &model) || api->context(model, NULL, &context))
+		return fprintf(stderr, "%s\n", api->error(NULL)), 1;
+	if (api->run(context, in, desc->n_in, out, desc->n_out, NULL))
+		return fprintf(stderr, "%s\n", api->error(context)), 1;
+	for (int o = 0; o < desc->n_out; o++)
+		if (out[o].dtype == DL_F32)
+			printf("%s[0] = %g, %" PRIu64 " bytes\n", desc->out[o].name, (double)*(float *)out[o].data,
+			       out[o].bytes);
+	for (int o = 0; o < desc->n_out; o++)
+		free(out[o].shape);
+	for (int i = 0; i < desc->n_in; i++)
+		free(in[i].shape), free(in[i].data);
+	free(in), free(out);
+	api->context_free(context);
+	api->unload(model); /* joins its threads: before dlclose */
+	return dlclose(so);
+}

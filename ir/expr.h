@@ -98,6 +98,8 @@ Expr *ex_iter(ExprPool *p, Iter *i);
 Expr *ex_dim(ExprPool *p, Dim *d); /* a constant dim becomes an EX_CONST */
 Expr *ex_param(ExprPool *p, CType t, int k);
 Expr *ex_load(ExprPool *p, Buf *b, Expr *const *idx, int n);
+/* Whether the rule of I takes operands of these types. */
+bool ex_inst_takes(Inst i, Expr *const *arg, int n);
 /* Folds constants and the plain identities (x+0, x*1, i64 affine forms into a normal order, select of a
  * constant, dims into one EX_DIM); asserts the rule's types. Float folds are exact: evaluated as
  * ir/scalar.h does. */
@@ -117,8 +119,8 @@ Expr *ex_mul(ExprPool *p, Expr *a, Expr *b);
 Expr *ex_inside(ExprPool *p, Expr *a, Expr *n);
 Expr *ex_and(ExprPool *p, Expr *a, Expr *b); /* either may be null: true */
 
-/* A copy of E in P (which may be another pool) with parts replaced: MAP is asked for every node bottom
- * up before it is rebuilt, and returns a replacement or null. */
+/* A copy of E in P (which may be another pool) with parts replaced: MAP is asked bottom up for every node,
+ * rebuilt over its replaced operands, and returns a replacement or null. */
 typedef Expr *(*ExprMap)(void *arg, Expr *e);
 Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg);
 /* As ex_rewrite, replacing iterators: iters[k] by with[k]. */
@@ -148,10 +150,20 @@ Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it); /* 0 where it does no
  * decimal, hex floats, inf, nan. Returns null and sets *ERR (in the arena of P) on a fault.
  */
 typedef struct ExprName { const char *name; Expr *e; } ExprName;
+typedef struct ExprScope {
+	const ExprName *names;
+	int nnames;
+	Buf *const *bufs; /* x[i, j] loads from them */
+	int nbufs;
+	bool dims;        /* dim(B*S + 1), and an unknown name is a symbol */
+} ExprScope;
 Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, int n, const char **err);
+/* Reads one expression at *TEXT and advances it. i64 and bool have infix + - * and &, inside(a, n) is
+ * ex_inside. */
+Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, const char **err);
 /* The function's expansion for type T as an expression over EX_PARAM 0.. (cached in the pool). */
 Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
-/* What ex_parse and the kernel parser read back. */
+/* What ex_parse_at reads back to the same pointer; parameters print as x, y, p2 ... */
 void ex_print(StrBuf *b, const Expr *e);
 
 #endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * i64 expressions as sums: the normal form that ex_inst keeps them in, their ranges, and what follows
+ * from these: affine views, guards that always hold, quotients and remainders of flattened indices.
+ */
+#include "ir/expr_impl.h"
+
+#include "ir/kernel.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- Linear forms ---- */
+
+static bool is_const_zero(const Dim *d)
+{
+	return dim_equals(d, 0);
+}
+
+/* *OUT = A + B and A * B; false where the constants overflow. */
+static bool dim_sum(Ctx *c, Dim *a, Dim *b, Dim **out)
+{
+	int64_t x, y, r;
+
+	if (dim_is_const(a, &x) && dim_is_const(b, &y) && __builtin_add_overflow(x, y, &r))
+		return false;
+	*out = dim_add(c, a, b);
+	return true;
+}
+
+static bool dim_product(Ctx *c, Dim *a, Dim *b, Dim **out)
+{
+	int64_t x, y, r;
+
+	if (dim_is_const(a, &x) && dim_is_const(b, &y) && __builtin_mul_overflow(x, y, &r))
+		return false;
+	*out = dim_mul(c, a, b);
+	return true;
+}
+
+static void linear_zero(ExprPool *p, Linear *l)
+{
+	l->n = 0;
+	l->base = dim_const(p->ctx, 0);
+}
+
+/* OUT += K * ATOM, in id order. */
+static bool add_term(ExprPool *p, Linear *out, Expr *atom, Dim *k)
+{
+	int at = 0;
+
+	if (is_const_zero(k))
+		return true;
+	while (at < out->n && out->atom[at]->id < atom->id)
+		at++;
+	if (at < out->n && out->atom[at] == atom) {
+		if (!dim_sum(p->ctx, out->coef[at], k, &out->coef[at]))
+			return false;
+		if (is_const_zero(out->coef[at])) {
+			out->n--;
+			memmove(out->atom + at, out->atom + at + 1, (size_t)(out->n - at) * sizeof *out->atom);
+			memmove(out->coef + at, out->coef + at + 1, (size_t)(out->n - at) * sizeof *out->coef);
+		}
+		return true;
+	}
+	if (out->n == LINEAR_MAX)
+		return false;
+	memmove(out->atom + at + 1, out->atom + at, (size_t)(out->n - at) * sizeof *out->atom);
+	memmove(out->coef + at + 1, out->coef + at, (size_t)(out->n - at) * sizeof *out->coef);
+	out->atom[at] = atom;
+	out->coef[at] = k;
+	out->n++;
+	return true;
+}
+
+bool linear_add(ExprPool *p, Linear *out, const Linear *l, Dim *k)
+{
+	Dim *d;
+
+	for (int i = 0; i < l->n; i++)
+		if (!dim_product(p->ctx, l->coef[i], k, &d) || !add_term(p, out, l->atom[i], d))
+			return false;
+	return dim_product(p->ctx, l->base, k, &d) && dim_sum(p->ctx, out->base, d, &out->base);
+}
+
+/* The dim that E is, or null. */
+static Dim *as_dim(ExprPool *p, const Expr *e)
+{
+	if (e->kind == EX_CONST)
+		return dim_const(p->ctx, e->i);
+	return e->kind == EX_DIM ? e->dim : NULL;
+}
+
+/* OUT += K * E. Sums in normal form lean left, so the loop does nearly all of the work. */
+static bool add_expr(ExprPool *p, Linear *out, Expr *e, Dim *k)
+{
+	while (e->kind == EX_INST && e->op.inst == IN_add) {
+		if (!add_expr(p, out, e->op.arg[1], k))
+			return false;
+		e = e->op.arg[0];
+	}
+	if (e->kind == EX_INST && e->op.inst == IN_mul) {
+		for (int i = 0; i < 2; i++) {
+			Dim *d = as_dim(p, e->op.arg[i]);
+
+			if (d)
+				return dim_product(p->ctx, k, d, &d) &&
+				       add_expr(p, out, e->op.arg[1 - i], d);
+		}
+	}
+	if (as_dim(p, e)) {
+		Dim *d;
+
+		return dim_product(p->ctx, as_dim(p, e), k, &d) &&
+		       dim_sum(p->ctx, out->base, d, &out->base);
+	}
+	return add_term(p, out, e, k);
+}
+
+bool linear_of(ExprPool *p, Expr *e, Linear *out)
+{
+	linear_zero(p, out);
+	return add_expr(p, out, e, dim_const(p->ctx, 1));
+}
+
+Expr *linear_expr(ExprPool *p, const Linear *l)
+{
+	Expr *sum = NULL;
+
+	for (int i = 0; i < l->n; i++) {
+		Expr *t = l->atom[i];
+
+		if (!dim_equals(l->coef[i], 1))
+			t = ex_raw(p, IN_mul, CT_I64, DT_NONE, (Expr *[]){t, ex_dim(p, l->coef[i])}, 2);
+		sum = sum ? ex_raw(p, IN_add, CT_I64, DT_NONE, (Expr *[]){sum, t}, 2) : t;
+	}
+	if (!sum)
+		return ex_dim(p, l->base);
+	if (is_const_zero(l->base))
+		return sum;
+	return ex_raw(p, IN_add, CT_I64, DT_NONE, (Expr *[]){sum, ex_dim(p, l->base)}, 2);
+}
+
+/* ---- Ranges ---- */
+
+static bool expr_range(ExprPool *p, Expr *e, Dim **lo, Dim **hi)
+{
+	Linear l;
+
+	*lo = *hi = NULL;
+	return linear_of(p, e, &l) && linear_range(p, &l, lo, hi);
+}
+
+static Dim *minus_one(ExprPool *p, Dim *d)
+{
+	return dim_sub(p->ctx, d, dim_const(p->ctx, 1));
+}
+
+/* A bound of min or max from its operands' bounds, each null where unknown. EITHER: one is enough. */
+static Dim *either_bound(ExprPool *p, Dim *a, Dim *b, bool is_min, bool either)
+{
+	if (!a || !b)
+		return !either ? NULL : a ? a : b;
+	return is_min ? dim_min(p->ctx, a, b) : dim_max(p->ctx, a, b);
+}
+
+/* Bounds of an atom; null where unknown. */
+static void atom_range(ExprPool *p, Expr *e, Dim **lo, Dim **hi)
+{
+	Dim *l[2] = {NULL, NULL}, *h[2] = {NULL, NULL}, *zero = dim_const(p->ctx, 0), *d;
+
+	*lo = *hi = NULL;
+	if (e->kind == EX_ITER) {
+		*lo = zero;
+		*hi = minus_one(p, e->iter->extent);
+		return;
+	}
+	if (e->kind != EX_INST)
+		return;
+	switch (e->op.inst) {
+	case IN_index:
+		if ((d = as_dim(p, e->op.arg[1]))) {
+			*lo = zero;
+			*hi = minus_one(p, d);
+		}
+		return;
+	case IN_mod:
+		d = as_dim(p, e->op.arg[1]);
+		if (d && dim_prove_lt(p->ctx, zero, d)) {
+			*lo = zero;
+			*hi = minus_one(p, d);
+		}
+		return;
+	case IN_floordiv:
+		d = as_dim(p, e->op.arg[1]);
+		if (d && dim_prove_lt(p->ctx, zero, d) && expr_range(p, e->op.arg[0], &l[0], &h[0])) {
+			*lo = dim_floordiv(p->ctx, l[0], d);
+			*hi = dim_floordiv(p->ctx, h[0], d);
+		}
+		return;
+	case IN_min:
+	case IN_max:
+	case IN_select:
+		for (int i = 0; i < 2; i++)
+			expr_range(p, e->op.arg[i + (e->op.inst == IN_select)], &l[i], &h[i]);
+		*lo = either_bound(p, l[0], l[1], e->op.inst != IN_max, e->op.inst == IN_max);
+		*hi = either_bound(p, h[0], h[1], e->op.inst == IN_min, e->op.inst == IN_min);
+		return;
+	case IN_cvt:
+		if (e->op.arg[0]->ct == CT_BOOL) {
+			*lo = zero;
+			*hi = dim_const(p->ctx, 1);
+		}
+		return;
+	default:
+		return;
+	}
+}
+
+/* *LO and *HI are null each where unknown. */
+bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
+{
+	Dim *zero = dim_const(p->ctx, 0);
+
+	*lo = *hi = l->base;
+	for (int i = 0; i < l->n; i++) {
+		Dim *a, *b, *c = l->coef[i], *t;
+
+		atom_range(p, l->atom[i], &a, &b);
+		if (dim_prove_le(p->ctx, c, zero)) {
+			t = a;
+			a = b;
+			b = t;
+		} else if (!dim_prove_le(p->ctx, zero, c)) {
+			a = b = NULL;
+		}
+		*lo = *lo && a && dim_product(p->ctx, c, a, &t) && dim_sum(p->ctx, *lo, t, &t) ? t : NULL;
+		*hi = *hi && b && dim_product(p->ctx, c, b, &t) && dim_sum(p->ctx, *hi, t, &t) ? t : NULL;
+	}
+	return *lo && *hi;
+}
+
+/* ---- Quotients and remainders ---- */
+
+/* L = D*Q + R, by the terms and the base that D divides. SPLIT: a constant base gives R a base in [0, D). */
+static bool linear_split(ExprPool *p, const Linear *l, Dim *d, bool split, Linear *q, Linear *r)
+{
+	int64_t base, div;
+	Dim *k;
+
+	linear_zero(p, q);
+	linear_zero(p, r);
+	for (int i = 0; i < l->n; i++) {
+		bool divides = dim_divides(p->ctx, l->coef[i], d, &k);
+
+		if (!add_term(p, divides ? q : r, l->atom[i], divides ? k : l->coef[i]))
+			return false;
+	}
+	if (dim_divides(p->ctx, l->base, d, &k)) {
+		q->base = k;
+	} else if (split && dim_is_const(l->base, &base) && dim_is_const(d, &div) && div > 0) {
+		int64_t rest = base % div + (base % div < 0 ? div : 0);
+
+		q->base = dim_const(p->ctx, (base - rest) / div);
+		r->base = dim_const(p->ctx, rest);
+	} else {
+		r->base = l->base;
+	}
+	return true;
+}
+
+Expr *fold_divmod(ExprPool *p, Inst i, Expr *a, Expr *b)
+{
+	Dim *d = as_dim(p, b), *lo, *hi, *zero = dim_const(p->ctx, 0);
+	Linear l, q, r;
+	Expr *rest;
+
+	/* The range also says that nothing wraps. */
+	if (!d || is_const_zero(d) || !linear_of(p, a, &l) || !linear_range(p, &l, &lo, &hi))
+		return NULL;
+	for (int split = 0; split < 2; split++) {
+		if (!linear_split(p, &l, d, split, &q, &r) || !linear_range(p, &r, &lo, &hi))
+			return NULL;
+		/* Where the point exists, this implies D > 0. */
+		if (dim_prove_le(p->ctx, zero, lo) && dim_prove_lt(p->ctx, hi, d))
+			return linear_expr(p, i == IN_mod ? &r : &q);
+	}
+	if ((!q.n && is_const_zero(q.base)) || !dim_prove_lt(p->ctx, zero, d))
+		return NULL;
+	rest = ex_raw(p, i, CT_I64, DT_NONE, (Expr *[]){linear_expr(p, &r), b}, 2);
+	return i == IN_mod ? rest : ex_add(p, linear_expr(p, &q), rest);
+}
+
+/* ---- Views ---- */
+
+Expr *ex_inside(ExprPool *p, Expr *a, Expr *n)
+{
+	return ex_and(p, ex_op2(p, IN_ge, a, ex_int(p, CT_I64, 0)), ex_op2(p, IN_lt, a, n));
+}
+
+/* Without a pool: sums are walked as they stand. */
+static bool affine_add(Ctx *c, Expr *e, Dim *k, Affine *out)
+{
+	int64_t v;
+
+	switch (e->kind) {
+	case EX_CONST:
+		out->base = dim_add(c, out->base, dim_mul(c, k, dim_const(c, e->i)));
+		return true;
+	case EX_DIM:
+		out->base = dim_add(c, out->base, dim_mul(c, k, e->dim));
+		return true;
+	case EX_ITER:
+		for (int i = 0; i < out->n; i++) {
+			if (out->iter[i] == e->iter) {
+				out->coef[i] = dim_add(c, out->coef[i], k);
+				return true;
+			}
+		}
+		if (out->n == MAX_ITERS)
+			return false;
+		out->iter[out->n] = e->iter;
+		out->coef[out->n++] = k;
+		return true;
+	case EX_INST:
+		break;
+	case EX_LOAD:
+	case EX_PARAM:
+		return false;
+	}
+	if (e->op.inst == IN_add)
+		return affine_add(c, e->op.arg[0], k, out) && affine_add(c, e->op.arg[1], k, out);
+	if (e->op.inst != IN_mul)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		Expr *f = e->op.arg[i];
+
+		if (f->kind != EX_CONST && f->kind != EX_DIM)
+			continue;
+		v = f->kind == EX_CONST ? f->i : 0;
+		return affine_add(c, e->op.arg[1 - i],
+				  dim_mul(c, k, f->kind == EX_DIM ? f->dim : dim_const(c, v)), out);
+	}
+	return false;
+}
+
+bool ex_affine(Ctx *c, Expr *e, Affine *out)
+{
+	int n = 0;
+
+	out->n = 0;
+	out->base = dim_const(c, 0);
+	if (e->ct != CT_I64 || !affine_add(c, e, dim_const(c, 1), out))
+		return false;
+	for (int i = 0; i < out->n; i++) {
+		if (is_const_zero(out->coef[i]))
+			continue;
+		out->iter[n] = out->iter[i];
+		out->coef[n++] = out->coef[i];
+	}
+	out->n = n;
+	return true;
+}
+
+Expr *ex_from_affine(ExprPool *p, const Affine *a)
+{
+	Expr *e = ex_dim(p, a->base);
+
+	for (int i = 0; i < a->n; i++)
+		e = ex_add(p, e, ex_mul(p, ex_iter(p, a->iter[i]), ex_dim(p, a->coef[i])));
+	return e;
+}
+
+Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it)
+{
+	for (int i = 0; i < a->n; i++)
+		if (a->iter[i] == it)
+			return a->coef[i];
+	return dim_const(c, 0);
+}

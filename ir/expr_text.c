@@ -1,0 +1,702 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of expressions. Calls and infix + - * & over typed values; a literal has no type until it
+ * meets one. The printer writes a type where a literal would meet none, names what is used twice, and
+ * what it prints is read back to the same pointer.
+ */
+#include "ir/expr_impl.h"
+
+#include "ir/kernel.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Reading ---- */
+
+/* An expression, or (E null) the literal that starts at TEXT. */
+typedef struct Value {
+	Expr *e;
+	const char *text;
+	bool integer;
+} Value;
+
+enum { MAX_LETS = 256, MAX_DEPTH = 400 };
+
+typedef struct Reader {
+	ExprPool *p;
+	const char *at;
+	const ExprScope *scope;
+	CType t; /* of literals that stand beside nothing */
+	const char *err;
+	struct { const char *name; size_t n; Value v; } let[MAX_LETS];
+	int nlets, depth;
+} Reader;
+
+static bool read_sum(Reader *r, CType hint, Value *out);
+static bool read_and(Reader *r, CType hint, Value *out);
+
+static bool fail(Reader *r, const char *what, const char *at, size_t n)
+{
+	if (!r->err)
+		r->err = arena_printf(r->p->arena, "%s%s%.*s%s", what, n ? " '" : "", (int)n, at, n ? "'" : "");
+	return false;
+}
+
+static void skip_space(Reader *r)
+{
+	while (*r->at == ' ' || *r->at == '\t' || *r->at == '\n')
+		r->at++;
+}
+
+static bool take(Reader *r, char c)
+{
+	skip_space(r);
+	if (*r->at != c)
+		return false;
+	r->at++;
+	return true;
+}
+
+static bool expect(Reader *r, char c)
+{
+	return take(r, c) || fail(r, "expected", &(char[]){c}[0], 1);
+}
+
+static bool is_alpha(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static size_t name_length(const char *s)
+{
+	size_t n = 0;
+
+	if (!is_alpha(*s))
+		return 0;
+	while (is_alpha(s[n]) || is_digit(s[n]) || s[n] == '.')
+		n++;
+	return n;
+}
+
+static bool same_name(const char *s, const char *at, size_t n)
+{
+	return strlen(s) == n && !memcmp(s, at, n);
+}
+
+/* The literal as a constant of type T. */
+static Expr *literal(Reader *r, const Value *v, CType t)
+{
+	if (same_name("true", v->text, name_length(v->text)))
+		return ex_num(r->p, t, 1);
+	if (same_name("false", v->text, name_length(v->text)))
+		return ex_num(r->p, t, 0);
+	if (t == CT_F32)
+		return ex_float(r->p, t, (double)strtof(v->text, NULL));
+	if (v->integer && t != CT_F64) {
+		bool negative = *v->text == '-';
+		uint64_t n = strtoull(v->text + negative, NULL, 0);
+
+		return ex_int(r->p, t, (int64_t)(negative ? 0 - n : n));
+	}
+	return ex_num(r->p, t, strtod(v->text, NULL));
+}
+
+static Expr *typed(Reader *r, const Value *v, CType t)
+{
+	return v->e ? v->e : literal(r, v, t);
+}
+
+static bool read_literal(Reader *r, Value *out)
+{
+	const char *end, *s = r->at;
+	char *stop;
+
+	strtod(s, &stop);
+	end = stop;
+	if (end == s)
+		return fail(r, "expected an expression at", s, strnlen(s, 12));
+	*out = (Value){NULL, s, true};
+	for (const char *c = s; c < end; c++)
+		if (strchr("pPin.", *c) || (strchr("eE", *c) && s[*s == '-' ? 2 : 1] != 'x'))
+			out->integer = false;
+	r->at = end;
+	return true;
+}
+
+/* The type of what the literals among V stand beside. */
+static CType common_type(const Value *v, int n, CType hint)
+{
+	for (int i = 0; i < n; i++)
+		if (v[i].e)
+			return v[i].e->ct;
+	return hint;
+}
+
+static bool make_inst(Reader *r, Inst i, Value *v, int n, CType hint, const char *at, size_t len, Value *out)
+{
+	int first = inst_info[i].rule == RULE_SELECT;
+	CType t = common_type(v + first, n - first, hint);
+	Expr *arg[3];
+
+	for (int k = 0; k < n; k++)
+		arg[k] = typed(r, &v[k], k < first ? CT_BOOL : t);
+	if (!ex_inst_takes(i, arg, n))
+		return fail(r, "operand types of", at, len);
+	*out = (Value){ex_inst(r->p, i, arg, n), NULL, false};
+	return true;
+}
+
+/* The hint for operand K of an instruction whose own is HINT. */
+static CType operand_hint(const Reader *r, InstRule rule, int k, CType hint)
+{
+	switch (rule) {
+	case RULE_CMP:
+	case RULE_TEST: return r->t;
+	case RULE_SELECT: return k == 0 ? CT_BOOL : hint;
+	case RULE_INDEX: return CT_I64;
+	default: return hint;
+	}
+}
+
+static bool read_inst(Reader *r, Inst i, const char *at, size_t len, CType hint, Value *out)
+{
+	InstRule rule = inst_info[i].rule;
+	Value v[3];
+	int n = inst_info[i].nargs, first = rule == RULE_SELECT;
+
+	if (rule == RULE_CVT || rule == RULE_BITCAST || rule == RULE_ROUND)
+		return fail(r, "a type must follow", at, len);
+	for (int k = 0; k < n; k++) {
+		CType h = operand_hint(r, rule, k, hint);
+
+		if (k > first)
+			h = common_type(v + first, k - first, h);
+		if ((k && !expect(r, ',')) || !read_and(r, h, &v[k]))
+			return false;
+	}
+	return expect(r, ')') && make_inst(r, i, v, n, operand_hint(r, rule, n, hint), at, len, out);
+}
+
+static CType ctype_by_name(const char *at, size_t n)
+{
+	for (CType t = CT_BOOL; t < CT_COUNT; t++)
+		if (same_name(ctype_name[t], at, n))
+			return t;
+	return CT_NONE;
+}
+
+static DType dtype_by_text(const char *at, size_t n)
+{
+	char name[16];
+
+	if (n >= sizeof name)
+		return DT_NONE;
+	memcpy(name, at, n);
+	name[n] = 0;
+	return dtype_by_name(name);
+}
+
+/* i32(x), bits.i32(x), round.f16(x), roundsat.f8e5m2(x); after the parenthesis. */
+static bool read_typed_call(Reader *r, const char *at, size_t len, Value *out, bool *found)
+{
+	const char *dot = memchr(at, '.', len), *type = dot ? dot + 1 : at;
+	size_t pre = dot ? (size_t)(dot - at) : 0, n = len - (size_t)(type - at);
+	Inst i = dot ? inst_by_name(at, pre) : IN_cvt;
+	CType t = ctype_by_name(type, n);
+	DType d = dtype_by_text(type, n);
+	Value v;
+	Expr *e;
+
+	*found = (i == IN_round || i == IN_roundsat) ? d != DT_NONE && dtype_ctype(d) != CT_NONE
+						     : (i == IN_cvt || i == IN_bits) && t != CT_NONE;
+	if (!*found)
+		return false;
+	if (i == IN_round || i == IN_roundsat)
+		t = dtype_ctype(d);
+	if (!read_and(r, i == IN_cvt || i == IN_bits ? r->t : t, &v) || !expect(r, ')'))
+		return false;
+	e = typed(r, &v, i == IN_bits ? r->t : t);
+	if (i == IN_cvt)
+		e = ex_cvt(r->p, t, e);
+	else if (i == IN_bits && dtype_info[ctype_dtype(e->ct)].bits == dtype_info[ctype_dtype(t)].bits)
+		e = ex_bits(r->p, t, e);
+	else if (i != IN_bits && e->ct == t)
+		e = i == IN_round ? ex_round(r->p, d, e) : ex_roundsat(r->p, d, e);
+	else
+		return fail(r, "operand type of", at, len);
+	*out = (Value){e, NULL, false};
+	return true;
+}
+
+static bool read_call(Reader *r, const char *at, size_t len, CType hint, Value *out)
+{
+	Inst i = inst_by_name(at, len);
+	bool found;
+
+	if (i != INST_COUNT && inst_info[i].rule != RULE_CVT)
+		return read_inst(r, i, at, len, hint, out);
+	if (same_name("inside", at, len)) {
+		Value a, n;
+
+		if (!read_and(r, CT_I64, &a) || !expect(r, ',') || !read_and(r, CT_I64, &n) || !expect(r, ')'))
+			return false;
+		a.e = typed(r, &a, CT_I64);
+		n.e = typed(r, &n, CT_I64);
+		if (a.e->ct != CT_I64 || n.e->ct != CT_I64)
+			return fail(r, "operand types of", at, len);
+		*out = (Value){ex_inside(r->p, a.e, n.e), NULL, false};
+		return true;
+	}
+	if (same_name("dim", at, len) && r->scope->dims) {
+		Dim *d = dim_parse(r->p->ctx, &r->at);
+
+		if (!d)
+			return fail(r, "bad dim at", r->at, strnlen(r->at, 12));
+		*out = (Value){ex_dim(r->p, d), NULL, false};
+		return expect(r, ')');
+	}
+	return read_typed_call(r, at, len, out, &found) || (found ? false : fail(r, "no instruction", at, len));
+}
+
+static bool read_load(Reader *r, Buf *b, Value *out)
+{
+	Expr *idx[MAX_RANK];
+	Value v;
+	int n = 0;
+
+	if (!take(r, ']')) {
+		do {
+			if (n == MAX_RANK || !read_and(r, CT_I64, &v))
+				return fail(r, "too many indices", "", 0);
+			idx[n] = typed(r, &v, CT_I64);
+			if (idx[n++]->ct != CT_I64)
+				return fail(r, "an index is not i64 in", b->name, strlen(b->name));
+		} while (take(r, ','));
+		if (!expect(r, ']'))
+			return false;
+	}
+	if (n != b->rank && n != 1)
+		return fail(r, "wrong number of indices of", b->name, strlen(b->name));
+	*out = (Value){ex_load(r->p, b, idx, n), NULL, false};
+	return true;
+}
+
+static bool read_name(Reader *r, const char *at, size_t len, Value *out)
+{
+	for (int i = r->nlets; i-- > 0;) {
+		if (r->let[i].n == len && !memcmp(r->let[i].name, at, len)) {
+			*out = r->let[i].v;
+			return true;
+		}
+	}
+	for (int i = 0; i < r->scope->nnames; i++) {
+		if (same_name(r->scope->names[i].name, at, len)) {
+			*out = (Value){r->scope->names[i].e, NULL, false};
+			return true;
+		}
+	}
+	if (same_name("inf", at, len) || same_name("nan", at, len) || same_name("true", at, len) ||
+	    same_name("false", at, len)) {
+		*out = (Value){NULL, at, false};
+		return true;
+	}
+	return false;
+}
+
+static bool read_primary(Reader *r, CType hint, Value *out)
+{
+	const char *at;
+	size_t len;
+
+	skip_space(r);
+	at = r->at;
+	if (take(r, '('))
+		return read_and(r, hint, out) && expect(r, ')');
+	len = name_length(at);
+	if (!len)
+		return read_literal(r, out);
+	r->at += len;
+	if (take(r, '('))
+		return read_call(r, at, len, hint, out);
+	if (take(r, '[')) {
+		for (int i = 0; i < r->scope->nbufs; i++)
+			if (same_name(r->scope->bufs[i]->name, at, len))
+				return read_load(r, r->scope->bufs[i], out);
+		return fail(r, "no buffer", at, len);
+	}
+	if (read_name(r, at, len, out))
+		return true;
+	if (r->scope->dims) {
+		char *name = arena_strndup(r->p->arena, at, len);
+
+		*out = (Value){ex_dim(r->p, sym_get(r->p->ctx, name)->dim), NULL, false};
+		return true;
+	}
+	return fail(r, "unknown name", at, len);
+}
+
+/* A minus before a number belongs to it. */
+static bool read_unary(Reader *r, CType hint, Value *out)
+{
+	const char *at;
+	Value v;
+
+	skip_space(r);
+	at = r->at;
+	if (*at != '-' || is_digit(at[1]) || at[1] == '.')
+		return read_primary(r, hint, out);
+	r->at++;
+	if (!read_primary(r, hint, &v))
+		return false;
+	if (!v.e && v.text == at + 1) {
+		*out = (Value){NULL, at, v.integer};
+		return true;
+	}
+	return make_inst(r, IN_neg, &v, 1, hint, at, 1, out);
+}
+
+static bool read_product(Reader *r, CType hint, Value *out)
+{
+	const char *at;
+	Value v[2];
+
+	if (!read_unary(r, hint, &v[0]))
+		return false;
+	for (at = r->at; take(r, '*'); at = r->at)
+		if (!read_unary(r, common_type(v, 1, hint), &v[1]) ||
+		    !make_inst(r, IN_mul, v, 2, hint, at, 1, &v[0]))
+			return false;
+	*out = v[0];
+	return true;
+}
+
+static bool read_sum(Reader *r, CType hint, Value *out)
+{
+	Value v[2];
+
+	if (!read_product(r, hint, &v[0]))
+		return false;
+	for (;;) {
+		bool plus = take(r, '+');
+
+		if (!plus && !take(r, '-'))
+			break;
+		if (!read_product(r, common_type(v, 1, hint), &v[1]) ||
+		    !make_inst(r, plus ? IN_add : IN_sub, v, 2, hint, plus ? "+" : "-", 1, &v[0]))
+			return false;
+	}
+	*out = v[0];
+	return true;
+}
+
+static bool read_let(Reader *r)
+{
+	size_t n;
+
+	for (;;) {
+		skip_space(r);
+		if (!str_starts(r->at, "let ") || r->nlets == MAX_LETS)
+			return true;
+		r->at += 4;
+		skip_space(r);
+		n = name_length(r->at);
+		if (!n)
+			return fail(r, "expected a name after let", "", 0);
+		r->let[r->nlets].name = r->at;
+		r->let[r->nlets].n = n;
+		r->at += n;
+		if (!expect(r, '=') || !read_and(r, r->t, &r->let[r->nlets].v) || !expect(r, ';'))
+			return false;
+		r->nlets++;
+	}
+}
+
+static bool read_and(Reader *r, CType hint, Value *out)
+{
+	Value v[2];
+
+	if (++r->depth > MAX_DEPTH)
+		return fail(r, "nested too deeply", "", 0);
+	if (!read_sum(r, hint, &v[0]))
+		return false;
+	while (take(r, '&'))
+		if (!read_sum(r, CT_BOOL, &v[1]) || !make_inst(r, IN_and, v, 2, CT_BOOL, "&", 1, &v[0]))
+			return false;
+	r->depth--;
+	*out = v[0];
+	return true;
+}
+
+Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, const char **err)
+{
+	Reader *r;
+	Value v;
+	Expr *e = NULL;
+	Arena *tmp = arena_new();
+
+	r = NEW(tmp, Reader);
+	r->p = p;
+	r->at = *text;
+	r->scope = s;
+	r->t = t;
+	if (read_let(r) && read_and(r, t, &v))
+		e = typed(r, &v, t);
+	*text = r->at;
+	*err = r->err;
+	arena_free(tmp);
+	return e;
+}
+
+Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, int n, const char **err)
+{
+	ExprScope s = {.names = names, .nnames = n};
+	Expr *e = ex_parse_at(p, &text, t, &s, err);
+
+	while (*text == ' ' || *text == '\n' || *text == '\t')
+		text++;
+	if (e && *text) {
+		*err = arena_printf(p->arena, "trailing text '%.12s'", text);
+		return NULL;
+	}
+	return e;
+}
+
+/* ---- Printing ---- */
+
+/* Per node of the expression, by id. */
+typedef struct Note {
+	int uses, weight, name; /* NAME: of its let, from 1 */
+} Note;
+
+typedef struct Printer {
+	StrBuf *b;
+	Note *note;
+	int nlets;
+} Printer;
+
+enum { LET_WEIGHT = 5 }; /* smaller expressions are repeated rather than named */
+
+static void print_node(Printer *pr, const Expr *e, bool named);
+
+static void count_uses(void *arg, Expr *e)
+{
+	Printer *pr = arg;
+	Note *n = &pr->note[e->id];
+
+	n->weight = 1;
+	if (e->kind != EX_INST && e->kind != EX_LOAD)
+		return;
+	for (int i = 0; i < (e->kind == EX_LOAD ? e->load.nidx : e->op.n); i++) {
+		Note *a = &pr->note[(e->kind == EX_LOAD ? e->load.idx[i] : e->op.arg[i])->id];
+
+		a->uses++;
+		n->weight += a->weight;
+		if (n->weight > 2 * LET_WEIGHT)
+			n->weight = 2 * LET_WEIGHT;
+	}
+}
+
+static void print_const(StrBuf *b, const Expr *e)
+{
+	char text[40];
+
+	if (e->ct == CT_BOOL) {
+		strbuf_puts(b, e->i ? "true" : "false");
+	} else if (e->ct == CT_U64) {
+		strbuf_printf(b, "%llu", (unsigned long long)e->i);
+	} else if (!ctype_is_float(e->ct)) {
+		strbuf_printf(b, "%lld", (long long)e->i);
+	} else if (isnan(e->f)) {
+		strbuf_puts(b, "nan");
+	} else if (isinf(e->f)) {
+		strbuf_puts(b, e->f < 0 ? "-inf" : "inf");
+	} else {
+		for (int digits = 1; digits <= 17; digits++) {
+			snprintf(text, sizeof text, "%.*g", digits, e->f);
+			if (e->ct == CT_F32 ? (double)strtof(text, NULL) == e->f : strtod(text, NULL) == e->f)
+				break;
+		}
+		strbuf_puts(b, text);
+	}
+}
+
+static bool is_op(const Expr *e, Inst i)
+{
+	return e->kind == EX_INST && e->op.inst == i;
+}
+
+static bool is_negative(const Expr *e)
+{
+	return e->kind == EX_CONST && e->i < 0 && e->i != INT64_MIN;
+}
+
+/* i64 sums and products as infix; what stands after a minus or a star is in parentheses where it must. */
+static void print_term(Printer *pr, const Expr *e, bool in_product)
+{
+	bool paren = in_product && is_op(e, IN_add) && !pr->note[e->id].name;
+
+	if (paren)
+		strbuf_puts(pr->b, "(");
+	print_node(pr, e, true);
+	if (paren)
+		strbuf_puts(pr->b, ")");
+}
+
+static void print_sum(Printer *pr, const Expr *e)
+{
+	const Expr *a = e->op.arg[0], *b = e->op.arg[1];
+
+	print_term(pr, a, false);
+	if (is_negative(b)) {
+		strbuf_printf(pr->b, " - %lld", (long long)-b->i);
+	} else if (is_op(b, IN_mul) && is_negative(b->op.arg[1]) && !pr->note[b->id].name) {
+		strbuf_puts(pr->b, " - ");
+		print_term(pr, b->op.arg[0], true);
+		if (b->op.arg[1]->i != -1)
+			strbuf_printf(pr->b, "*%lld", (long long)-b->op.arg[1]->i);
+	} else {
+		strbuf_puts(pr->b, " + ");
+		print_term(pr, b, true);
+	}
+}
+
+static void print_product(Printer *pr, const Expr *e)
+{
+	print_term(pr, e->op.arg[0], true);
+	strbuf_puts(pr->b, "*");
+	print_term(pr, e->op.arg[1], true);
+}
+
+/* and(ge(a, 0), lt(a, n)) */
+static bool is_inside(const Expr *e)
+{
+	const Expr *a = e->op.arg[0], *b = e->op.arg[1];
+
+	return is_op(a, IN_ge) && is_op(b, IN_lt) && a->op.arg[0] == b->op.arg[0] &&
+	       a->op.arg[0]->ct == CT_I64 && a->op.arg[1]->kind == EX_CONST && a->op.arg[1]->i == 0;
+}
+
+/* A constant operand needs its type written where no sibling has it. */
+static void print_operand(Printer *pr, const Expr *e, bool typeless)
+{
+	if (typeless && e->kind == EX_CONST && e->ct != CT_BOOL) {
+		strbuf_printf(pr->b, "%s(", ctype_name[e->ct]);
+		print_const(pr->b, e);
+		strbuf_puts(pr->b, ")");
+	} else {
+		print_node(pr, e, true);
+	}
+}
+
+static void print_call(Printer *pr, const Expr *e)
+{
+	int first = e->op.inst == IN_select;
+	bool typeless = true;
+
+	if (e->op.inst == IN_cvt)
+		strbuf_puts(pr->b, ctype_name[e->ct]);
+	else if (e->op.inst == IN_bits)
+		strbuf_printf(pr->b, "bits.%s", ctype_name[e->ct]);
+	else if (e->op.dtype != DT_NONE)
+		strbuf_printf(pr->b, "%s.%s", inst_info[e->op.inst].name, dtype_info[e->op.dtype].name);
+	else
+		strbuf_puts(pr->b, inst_info[e->op.inst].name);
+	for (int i = first; i < e->op.n; i++)
+		if (e->op.arg[i]->kind != EX_CONST)
+			typeless = false;
+	strbuf_puts(pr->b, "(");
+	for (int i = 0; i < e->op.n; i++) {
+		if (i)
+			strbuf_puts(pr->b, ", ");
+		print_operand(pr, e->op.arg[i], typeless && i == first);
+	}
+	strbuf_puts(pr->b, ")");
+}
+
+static void print_inst(Printer *pr, const Expr *e)
+{
+	if (e->ct == CT_I64 && e->op.inst == IN_add) {
+		print_sum(pr, e);
+	} else if (e->ct == CT_I64 && e->op.inst == IN_mul) {
+		print_product(pr, e);
+	} else if (e->ct == CT_BOOL && e->op.inst == IN_and && is_inside(e)) {
+		strbuf_puts(pr->b, "inside(");
+		print_node(pr, e->op.arg[0]->op.arg[0], true);
+		strbuf_puts(pr->b, ", ");
+		print_node(pr, e->op.arg[1]->op.arg[1], true);
+		strbuf_puts(pr->b, ")");
+	} else {
+		print_call(pr, e);
+	}
+}
+
+static void print_node(Printer *pr, const Expr *e, bool named)
+{
+	if (named && pr->note[e->id].name) {
+		strbuf_printf(pr->b, "_%d", pr->note[e->id].name);
+		return;
+	}
+	switch (e->kind) {
+	case EX_CONST:
+		print_const(pr->b, e);
+		break;
+	case EX_ITER:
+		strbuf_puts(pr->b, e->iter->name);
+		break;
+	case EX_DIM:
+		strbuf_puts(pr->b, "dim(");
+		dim_print(pr->b, e->dim);
+		strbuf_puts(pr->b, ")");
+		break;
+	case EX_PARAM:
+		if (e->param < 2)
+			strbuf_puts(pr->b, e->param ? "y" : "x");
+		else
+			strbuf_printf(pr->b, "p%d", e->param);
+		break;
+	case EX_LOAD:
+		strbuf_printf(pr->b, "%s[", e->load.buf->name);
+		for (int i = 0; i < e->load.nidx; i++) {
+			if (i)
+				strbuf_puts(pr->b, ",");
+			print_node(pr, e->load.idx[i], true);
+		}
+		strbuf_puts(pr->b, "]");
+		break;
+	case EX_INST:
+		print_inst(pr, e);
+		break;
+	}
+}
+
+static void print_let(void *arg, Expr *e)
+{
+	Printer *pr = arg;
+	Note *n = &pr->note[e->id];
+
+	if (n->uses < 2 || n->weight < LET_WEIGHT)
+		return;
+	strbuf_printf(pr->b, "let _%d = ", pr->nlets + 1);
+	print_node(pr, e, false);
+	strbuf_puts(pr->b, "; ");
+	n->name = ++pr->nlets;
+}
+
+void ex_print(StrBuf *b, const Expr *e)
+{
+	Arena *tmp = arena_new();
+	Printer pr = {b, NEW_ARRAY(tmp, e->id + 1, Note), 0};
+
+	/* The walk changes nothing. */
+	ex_walk((Expr *)(uintptr_t)e, count_uses, &pr);
+	ex_walk((Expr *)(uintptr_t)e, print_let, &pr);
+	print_node(&pr, e, true);
+	arena_free(tmp);
+}

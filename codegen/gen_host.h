@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gen_host: prints the host stub, the C that drives the kernels: tables for describe, the binding of symbols,
+ * checks, the plan of the arena, and one launch after the other. */
+#ifndef CODEGEN_GEN_HOST_H
+#define CODEGEN_GEN_HOST_H
+
+#include "codegen/gen_c.h"
+
+typedef enum WeightsKind { WEIGHTS_NONE, WEIGHTS_EMBEDDED, WEIGHTS_SECTION, WEIGHTS_FILE } WeightsKind;
+
+typedef struct HostOpts {
+	const char *name;      /* prefix of the exported symbols */
+	const char *version;
+	uint64_t hash;         /* of the model and the options */
+	WeightsKind weights;
+	const char *weights_file;
+	uint64_t weights_hash;
+	const unsigned char *weights_data; /* WEIGHTS_EMBEDDED: the bytes to print */
+	bool one_file;         /* kernels stand in this file: no prototypes */
+} HostOpts;
+
+/* M after memplan; G[t] has target T's functions (gen_c_stage is called here for every stage, so kernels are
+ * printed after this). False after a diagnostic. */
+bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
+/* The header that an application includes: the two functions, and names of inputs and outputs. */
+void gen_header(Module *m, const HostOpts *o, StrBuf *b);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Evaluates ONNX cases: folders with model.onnx and test_data_set_K/{input,output}_N.pb.
+ *
+ *   evalcase DIR...     or the folders on stdin, one a line
+ *
+ * A line a case: "PASS dir", "FAIL dir: message", "SKIP dir: reason". Each case runs in a process of its
+ * own, so a fault of one does not hide the others. Floats compare as ONNX's backend tests do.
+ */
+#include "frontend/import.h"
+#include "frontend/tensor.h"
+#include "ops/op.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_TENSORS = 256 };
+
+static const double RTOL = 1e-3, ATOL = 1e-7;
+
+typedef struct Case {
+	const char *dir;
+	Diag diag;
+	char *text; /* what the diagnostics said */
+	size_t text_size;
+	OnnxFile *model;
+	Ctx *ctx;
+	Arena *arena;
+	Graph *graph;
+} Case;
+
+static const Tensor *read_tensor(Case *c, const char *path, const char **name)
+{
+	OnnxFile *f = onnx_open_as(&c->diag, path, &onnx__tensor_proto__descriptor);
+	const Onnx__TensorProto *p = f ? (const Onnx__TensorProto *)f->message : NULL;
+
+	*name = p && p->name ? p->name : "";
+	return p ? onnx_tensor(f, p, (DiagLoc){.file = path}) : NULL;
+}
+
+/* The files KIND_0.pb, KIND_1.pb ... of data set SET; -1 after a diagnostic. */
+static int read_set(Case *c, int set, const char *kind, const Tensor **out, const char **names)
+{
+	for (int n = 0;; n++) {
+		const char *path = arena_printf(c->arena, "%s/test_data_set_%d/%s_%d.pb", c->dir, set, kind, n);
+
+		if (n == MAX_TENSORS || access(path, R_OK))
+			return n;
+		out[n] = read_tensor(c, path, &names[n]);
+		if (!out[n])
+			return -1;
+	}
+}
+
+/* The tensor for what is called NAME and stands at place I. */
+static const Tensor *pick(const char *name, int i, const Tensor *const *t, const char *const *names, int n)
+{
+	for (int j = 0; j < n; j++)
+		if (name && *names[j] && !strcmp(names[j], name))
+			return t[j];
+	return i < n ? t[i] : NULL;
+}
+
+static bool close_to(double a, double b)
+{
+	if (isnan(a) || isnan(b))
+		return isnan(a) && isnan(b);
+	if (isinf(a) || isinf(b))
+		return a == b;
+	return fabs(a - b) <= ATOL + RTOL * fabs(b);
+}
+
+/* Null, or what differs. */
+static const char *compare(Arena *a, const Tensor *got, const Tensor *want)
+{
+	if (got->dtype != want->dtype)
+		return arena_printf(a, "is %s, not %s", dtype_info[got->dtype].name, dtype_info[want->dtype].name);
+	if (got->rank != want->rank)
+		return arena_printf(a, "has rank %d, not %d", got->rank, want->rank);
+	for (int i = 0; i < got->rank; i++)
+		if (got->dims[i] != want->dims[i])
+			return arena_printf(a, "dim %d is %lld, not %lld", i, (long long)got->dims[i],
+					    (long long)want->dims[i]);
+	for (int64_t i = 0; i < tensor_numel(got); i++) {
+		if (dtype_is_float(got->dtype)) {
+			double x = dtype_load_f64(got->dtype, got->data, i);
+			double y = dtype_load_f64(want->dtype, want->data, i);
+
+			if (!close_to(x, y))
+				return arena_printf(a, "[%lld] is %.9g, not %.9g", (long long)i, x, y);
+		} else {
+			int64_t x = dtype_load_i64(got->dtype, got->data, i);
+			int64_t y = dtype_load_i64(want->dtype, want->data, i);
+
+			if (x != y)
+				return arena_printf(a, "[%lld] is %lld, not %lld", (long long)i, (long long)x,
+						    (long long)y);
+		}
+	}
+	return NULL;
+}
+
+static const char *said(Case *c)
+{
+	fflush(c->diag.out);
+	for (char *s = c->text; s && *s; s++)
+		if (*s == '\n')
+			*s = s[1] ? ';' : ' ';
+	return c->text && *c->text ? c->text : "no diagnostic";
+}
+
+/* Null, or why the set fails. */
+static const char *run_set(Case *c, int set, int *outputs)
+{
+	const Tensor *in[MAX_TENSORS], *want[MAX_TENSORS], *feed[MAX_TENSORS];
+	const char *in_name[MAX_TENSORS], *want_name[MAX_TENSORS], *bad;
+	Tensor *got[MAX_TENSORS] = {NULL};
+	int nin = read_set(c, set, "input", in, in_name), nout = read_set(c, set, "output", want, want_name);
+	Graph *g = c->graph;
+
+	*outputs = nout;
+	if (nin < 0 || nout < 0)
+		return said(c);
+	if (g->inputs.n > MAX_TENSORS || g->results.n > MAX_TENSORS)
+		return "too many inputs or outputs";
+	for (int i = 0; i < g->inputs.n; i++)
+		if (!(feed[i] = pick(g->inputs.at[i]->name, i, in, in_name, nin)))
+			return arena_printf(c->arena, "no data for input %s", g->inputs.at[i]->name);
+	if (nout && !eval_graph(g, feed, got, c->arena, &c->diag))
+		return said(c);
+	for (int i = 0; i < g->results.n && nout; i++) {
+		const Tensor *t = pick(g->result_names.at[i], i, want, want_name, nout);
+
+		if (t && (bad = compare(c->arena, got[i], t)))
+			return arena_printf(c->arena, "output %s %s", g->result_names.at[i], bad);
+	}
+	return NULL;
+}
+
+static int run_case(const char *dir)
+{
+	Case c = {.dir = dir, .arena = arena_new()};
+	const char *path = arena_printf(c.arena, "%s/model.onnx", dir), *bad;
+	int outputs = 1, sets = 0;
+
+	c.diag = (Diag){.out = open_memstream(&c.text, &c.text_size), .file = "model"};
+	c.ctx = ctx_new(&c.diag);
+	c.model = onnx_open(&c.diag, path);
+	c.graph = c.model ? onnx_import(c.ctx, c.arena, c.model) : NULL;
+	if (!c.graph || !infer_graph_run(infer_new(c.graph))) {
+		printf("FAIL %s: %s\n", dir, said(&c));
+		return 1;
+	}
+	for (;; sets++) {
+		if (access(arena_printf(c.arena, "%s/test_data_set_%d", dir, sets), R_OK))
+			break;
+		if ((bad = run_set(&c, sets, &outputs))) {
+			printf("FAIL %s: %s\n", dir, bad);
+			return 1;
+		}
+	}
+	printf(sets && outputs ? "PASS %s\n" : "SKIP %s: no data\n", dir);
+	return 0;
+}
+
+static void run_apart(const char *dir)
+{
+	pid_t pid;
+	int status = 0;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		run_case(dir);
+		fflush(stdout);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		printf("FAIL %s: no process\n", dir);
+	else if (WIFSIGNALED(status))
+		printf("FAIL %s: crashed with signal %d\n", dir, WTERMSIG(status));
+	else if (WEXITSTATUS(status))
+		printf("FAIL %s: exit status %d\n", dir, WEXITSTATUS(status));
+}
+
+int main(int argc, char **argv)
+{
+	char line[4096];
+
+	for (int i = 1; i < argc; i++)
+		run_apart(argv[i]);
+	while (argc == 1 && fgets(line, sizeof line, stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		if (*line)
+			run_apart(line);
+	}
+	return 0;
+}

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-line = np.array([1, 2, 1], np.float32) / 4
+line = np.array([1, 6, 1], np.float32) / 8
 node = helper.make_node("Conv", ["scan", "filter"], ["blurred"], "blur", kernel_shape=[3, 3], pads=[1] * 4)
 shape = ["N", 1, 8, 8]
 graph = helper.make_graph([node], "smooth", [helper.make_tensor_value_info("scan", TensorProto.FLOAT, shape)],

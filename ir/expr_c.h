@@ -30,9 +30,10 @@ typedef struct ExprC {
 	FuncUses *funcs;   /* gains what is called; may be null */
 
 	int ntemps;        /* names made so far */
-	int ids;           /* entries of the two */
+	int ids;           /* entries of the three */
 	const char **name; /* by Expr.id: the name that holds it here, or null */
 	int *uses;         /* by Expr.id */
+	bool *memory;      /* by Expr.id: whether it loads or indexes */
 	struct { int *at; int n, cap; } named; /* ids with a name, in order */
 } ExprC;
 

@@ -517,6 +517,8 @@ static void print_const(StrBuf *b, const Expr *e)
 		strbuf_puts(b, "nan");
 	} else if (isinf(e->f)) {
 		strbuf_puts(b, e->f < 0 ? "-inf" : "inf");
+	} else if (fabs(e->f) < 1e6 && e->f == floor(e->f)) {
+		strbuf_printf(b, signbit(e->f) ? "-%.0f" : "%.0f", fabs(e->f));
 	} else {
 		for (int digits = 1; digits <= 17; digits++) {
 			snprintf(text, sizeof text, "%.*g", digits, e->f);

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expressions as C: see the header. */
+#include "ir/expr_c.h"
+
+#include "base/vec.h"
+#include "ir/kernel.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 88 }; /* longer expressions get a name */
+
+const char *ctype_c(CType t)
+{
+	static const char *const name[CT_COUNT] = {
+		"void", "bool", "int32_t", "int64_t", "uint32_t", "uint64_t", "float", "double"
+	};
+
+	return name[t];
+}
+
+/* ---- Names and uses ---- */
+
+static int operands(const Expr *e, Expr *const **out)
+{
+	*out = e->kind == EX_LOAD ? e->load.idx : e->op.arg;
+	return e->kind == EX_LOAD ? e->load.nidx : e->kind == EX_INST ? e->op.n : 0;
+}
+
+static bool is_op(const Expr *e, Inst i)
+{
+	return e->kind == EX_INST && e->op.inst == i;
+}
+
+static void reserve(ExprC *c, int ids)
+{
+	int n = c->ids ? c->ids : 64;
+	const char **name;
+	int *uses;
+	bool *memory;
+
+	if (ids <= c->ids)
+		return;
+	while (n < ids)
+		n *= 2;
+	name = NEW_ARRAY(c->arena, n, const char *);
+	uses = NEW_ARRAY(c->arena, n, int);
+	memory = NEW_ARRAY(c->arena, n, bool);
+	if (c->ids) {
+		memcpy(name, c->name, (size_t)c->ids * sizeof *name);
+		memcpy(uses, c->uses, (size_t)c->ids * sizeof *uses);
+		memcpy(memory, c->memory, (size_t)c->ids * sizeof *memory);
+	}
+	c->name = name;
+	c->uses = uses;
+	c->memory = memory;
+	c->ids = n;
+}
+
+void ex_c_count(ExprC *c, Expr *e)
+{
+	Expr *const *arg;
+
+	reserve(c, e->id + 1);
+	if (c->uses[e->id]++)
+		return;
+	c->memory[e->id] = e->kind == EX_LOAD || is_op(e, IN_index);
+	for (int i = operands(e, &arg); i-- > 0;) {
+		ex_c_count(c, arg[i]);
+		c->memory[e->id] |= c->memory[arg[i]->id];
+	}
+}
+
+int ex_c_enter(ExprC *c)
+{
+	return c->named.n;
+}
+
+void ex_c_leave(ExprC *c, int mark)
+{
+	while (c->named.n > mark)
+		c->name[c->named.at[--c->named.n]] = NULL;
+}
+
+void ex_c_name(ExprC *c, Expr *e, const char *name)
+{
+	reserve(c, e->id + 1);
+	if (!c->name[e->id])
+		vec_push(c->arena, &c->named, e->id);
+	c->name[e->id] = name;
+}
+
+static const char *new_name(ExprC *c)
+{
+	return arena_printf(c->arena, "%s%d", c->temp ? c->temp : "t", c->ntemps++);
+}
+
+static void put_indent(const ExprC *c, StrBuf *b)
+{
+	for (int i = 0; i < c->indent; i++)
+		strbuf_puts(b, "\t");
+}
+
+/* ---- Texts ---- */
+
+void ex_c_const(StrBuf *b, const Expr *e)
+{
+	char text[40];
+	bool is_f32 = e->ct == CT_F32;
+	int digits = 1;
+
+	switch (e->ct) {
+	case CT_BOOL: strbuf_puts(b, e->i ? "true" : "false"); return;
+	case CT_U32:
+	case CT_U64: strbuf_printf(b, "%lluu", (unsigned long long)e->i); return;
+	case CT_I32:
+		strbuf_printf(b, e->i == INT32_MIN ? "INT32_MIN" : "%lld", (long long)e->i);
+		return;
+	case CT_I64:
+		strbuf_printf(b, e->i == INT64_MIN ? "INT64_MIN" : "%lld", (long long)e->i);
+		return;
+	default: break;
+	}
+	if (isnan(e->f)) {
+		strbuf_puts(b, is_f32 ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")");
+		return;
+	}
+	if (isinf(e->f)) {
+		strbuf_printf(b, "%s__builtin_inf%s()", e->f < 0 ? "-" : "", is_f32 ? "f" : "");
+		return;
+	}
+	do
+		snprintf(text, sizeof text, "%.*g", digits, e->f);
+	while (digits++ < 17 && (is_f32 ? (double)strtof(text, NULL) : strtod(text, NULL)) != e->f);
+	if (!strpbrk(text, ".e"))
+		strcat(text, ".0");
+	strbuf_printf(b, "%s%s", text, is_f32 ? "f" : "");
+}
+
+/* Whether S is one pair of parentheses around all of it. */
+static bool is_wrapped(const char *s)
+{
+	size_t n = strlen(s);
+	int depth = 0;
+
+	if (n < 2 || s[0] != '(' || s[n - 1] != ')')
+		return false;
+	for (size_t i = 0; i < n - 1; i++) {
+		depth += s[i] == '(' ? 1 : s[i] == ')' ? -1 : 0;
+		if (!depth)
+			return false;
+	}
+	return true;
+}
+
+static const char *unwrap(Arena *a, const char *s)
+{
+	return is_wrapped(s) ? arena_strndup(a, s + 1, strlen(s) - 2) : s;
+}
+
+/* Whether operand K of E reads the same without its parentheses. */
+static bool needs_no_parens(const ExprC *c, const Expr *e, int k)
+{
+	const Expr *a = e->op.arg[k];
+	Inst i = e->op.inst;
+
+	if (inst_info[i].c[0] != '(')
+		return true;
+	if (c->name[a->id])
+		return false;
+	if (i == IN_add || i == IN_sub)
+		return is_op(a, IN_mul) || (k == 0 && (is_op(a, IN_add) || is_op(a, IN_sub)));
+	return i == IN_mul && k == 0 && is_op(a, IN_mul);
+}
+
+/* A pattern's $ parts: operands, types, the element type, the fault. */
+static void put_pattern(const ExprC *c, StrBuf *b, const Expr *e, const char *const *arg)
+{
+	for (const char *s = inst_info[e->op.inst].c; *s; s++) {
+		if (*s != '$') {
+			strbuf_put(b, s, 1);
+			continue;
+		}
+		s++;
+		if (*s >= '0' && *s <= '2')
+			strbuf_puts(b, arg[*s - '0']);
+		else if (*s == 't')
+			strbuf_puts(b, ctype_name[e->ct]);
+		else if (*s == 's')
+			strbuf_puts(b, ctype_name[e->op.arg[0]->ct]);
+		else if (*s == 'd')
+			strbuf_puts(b, dtype_info[e->op.dtype].name);
+		else
+			strbuf_puts(b, c->fault ? c->fault : "fault");
+	}
+}
+
+/* ---- Values ---- */
+
+static const char *put_value(ExprC *c, StrBuf *b, Expr *e);
+
+/* A select of which only the arm taken may be evaluated. */
+static bool is_lazy(const ExprC *c, const Expr *e)
+{
+	return is_op(e, IN_select) && (c->memory[e->op.arg[1]->id] || c->memory[e->op.arg[2]->id]);
+}
+
+/* MUST gains BIT on the nodes that evaluating E always evaluates. */
+static void mark_must(Expr *e, unsigned char *must, unsigned char bit)
+{
+	Expr *const *arg;
+	int n = operands(e, &arg);
+
+	if (must[e->id] & bit)
+		return;
+	must[e->id] |= bit;
+	for (int i = 0; i < (is_op(e, IN_select) ? 1 : n); i++)
+		mark_must(arg[i], must, bit);
+}
+
+/* What both arms of a lazy select need is printed before it, so that nothing is printed twice over. */
+static void put_shared(ExprC *c, StrBuf *b, Expr *e)
+{
+	Arena *tmp = arena_new();
+	unsigned char *must = NEW_ARRAY(tmp, e->id + 1, unsigned char);
+	Expr **todo = NEW_ARRAY(tmp, e->id + 1, Expr *), *const *arg;
+	int n = 0;
+
+	mark_must(e->op.arg[1], must, 1);
+	mark_must(e->op.arg[2], must, 2);
+	todo[n++] = e->op.arg[1];
+	must[todo[0]->id] |= 4;
+	while (n) {
+		Expr *at = todo[--n];
+
+		if ((must[at->id] & 3) == 3) {
+			if (at->kind == EX_INST || at->kind == EX_LOAD)
+				ex_c_named(c, b, at);
+			continue;
+		}
+		for (int i = operands(at, &arg); i-- > 0;) {
+			if (must[arg[i]->id] & 4 || !(must[arg[i]->id] & 1))
+				continue;
+			must[arg[i]->id] |= 4;
+			todo[n++] = arg[i];
+		}
+	}
+	arena_free(tmp);
+}
+
+static void put_arm(ExprC *c, StrBuf *b, const char *name, StrBuf *stmts, const char *value)
+{
+	strbuf_put(b, strbuf_str(stmts), stmts->n);
+	put_indent(c, b);
+	strbuf_printf(b, "\t%s = %s;\n", name, unwrap(c->arena, value));
+}
+
+static const char *put_lazy_select(ExprC *c, StrBuf *b, Expr *e)
+{
+	StrBuf arm[2] = {{0}, {0}};
+	const char *cond, *value[2], *name;
+
+	put_shared(c, b, e);
+	cond = put_value(c, b, e->op.arg[0]);
+	c->indent++;
+	for (int i = 0; i < 2; i++) {
+		int mark = ex_c_enter(c);
+
+		value[i] = put_value(c, &arm[i], e->op.arg[i + 1]);
+		ex_c_leave(c, mark);
+	}
+	c->indent--;
+	if (!arm[0].n && !arm[1].n && strlen(cond) + strlen(value[0]) + strlen(value[1]) < 2 * MAX_TEXT) {
+		strbuf_free(&arm[0]);
+		strbuf_free(&arm[1]);
+		return arena_printf(c->arena, "(%s ? %s : %s)", cond, value[0], value[1]);
+	}
+	name = new_name(c);
+	put_indent(c, b);
+	strbuf_printf(b, "%s %s;\n", ctype_c(e->ct), name);
+	put_indent(c, b);
+	strbuf_printf(b, "if (%s) {\n", unwrap(c->arena, cond));
+	put_arm(c, b, name, &arm[0], value[0]);
+	put_indent(c, b);
+	strbuf_puts(b, "} else {\n");
+	put_arm(c, b, name, &arm[1], value[1]);
+	put_indent(c, b);
+	strbuf_puts(b, "}\n");
+	strbuf_free(&arm[0]);
+	strbuf_free(&arm[1]);
+	ex_c_name(c, e, name);
+	return name;
+}
+
+static bool is_negative_int(const Expr *e)
+{
+	return e->kind == EX_CONST && (e->ct == CT_I32 || e->ct == CT_I64) && e->i < 0 && e->i > INT32_MIN;
+}
+
+static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
+{
+	const char *arg[3];
+
+	for (int i = 0; i < e->op.n; i++)
+		arg[i] = put_value(c, b, e->op.arg[i]);
+	if (e->op.inst == IN_add && is_negative_int(e->op.arg[1])) {
+		strbuf_printf(out, "(%s - %lld)", needs_no_parens(c, e, 0) ? unwrap(c->arena, arg[0]) : arg[0],
+			      (long long)-e->op.arg[1]->i);
+		return;
+	}
+	if (!inst_is_func(e->op.inst)) {
+		for (int i = 0; i < e->op.n; i++)
+			if (needs_no_parens(c, e, i))
+				arg[i] = unwrap(c->arena, arg[i]);
+		put_pattern(c, out, e, arg);
+		return;
+	}
+	if (c->funcs)
+		c->funcs->used[e->op.inst][e->ct == CT_F64] = true;
+	strbuf_printf(out, "dl_%s_%s(", inst_info[e->op.inst].name, ctype_name[e->ct]);
+	for (int i = 0; i < e->op.n; i++)
+		strbuf_printf(out, "%s%s", i ? ", " : "", unwrap(c->arena, arg[i]));
+	strbuf_puts(out, ")");
+}
+
+static void put_load(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
+{
+	const char *idx[MAX_RANK * 2];
+
+	for (int i = 0; i < e->load.nidx; i++)
+		idx[i] = unwrap(c->arena, put_value(c, b, e->load.idx[i]));
+	c->load(c->arg, out, e, idx);
+}
+
+/* A variable of this block that holds TEXT, the value of E. */
+static const char *put_variable(ExprC *c, StrBuf *b, Expr *e, const char *text)
+{
+	const char *name = new_name(c);
+
+	put_indent(c, b);
+	strbuf_printf(b, "const %s %s = %s;\n", ctype_c(e->ct), name, unwrap(c->arena, text));
+	ex_c_name(c, e, name);
+	return name;
+}
+
+static void put_dim(ExprC *c, StrBuf *out, const Dim *d)
+{
+	StrBuf text = {0};
+	bool plain;
+
+	c->dim(c->arg, &text, d);
+	plain = !strpbrk(strbuf_str(&text), " +-*") || is_wrapped(strbuf_str(&text));
+	strbuf_printf(out, plain ? "%s" : "(%s)", strbuf_str(&text));
+	strbuf_free(&text);
+}
+
+/* E's text, safe as an operand; statements go to B. */
+static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
+{
+	StrBuf out = {0};
+	const char *text;
+
+	if (c->name[e->id])
+		return c->name[e->id];
+	if (is_lazy(c, e)) {
+		text = put_lazy_select(c, b, e);
+		if (c->name[e->id])
+			return text;
+	} else {
+		switch (e->kind) {
+		case EX_CONST: ex_c_const(&out, e); break;
+		case EX_ITER: c->iter(c->arg, &out, e->iter); break;
+		case EX_DIM: put_dim(c, &out, e->dim); break;
+		case EX_PARAM: strbuf_puts(&out, e->param ? "y" : "x"); break;
+		case EX_LOAD: put_load(c, b, e, &out); break;
+		case EX_INST: put_inst(c, b, e, &out); break;
+		}
+		text = arena_strndup(c->arena, strbuf_str(&out), out.n);
+		strbuf_free(&out);
+	}
+	if (e->kind != EX_INST && e->kind != EX_LOAD)
+		return text;
+	return c->uses[e->id] > 1 || strlen(text) > MAX_TEXT ? put_variable(c, b, e, text) : text;
+}
+
+void ex_c(ExprC *c, StrBuf *b, Expr *e, StrBuf *value)
+{
+	reserve(c, e->id + 1);
+	if (!c->uses[e->id])
+		ex_c_count(c, e);
+	strbuf_puts(value, unwrap(c->arena, put_value(c, b, e)));
+}
+
+const char *ex_c_named(ExprC *c, StrBuf *b, Expr *e)
+{
+	const char *text;
+
+	reserve(c, e->id + 1);
+	if (!c->uses[e->id])
+		ex_c_count(c, e);
+	text = put_value(c, b, e);
+	return c->name[e->id] ? c->name[e->id] : put_variable(c, b, e, text);
+}
+
+/* ---- Functions ---- */
+
+typedef struct FuncPrinter {
+	StrBuf *b;
+	ExprPool *p;
+	FuncUses done;
+} FuncPrinter;
+
+static void put_func(FuncPrinter *f, Inst i, CType t);
+
+static void put_called(void *arg, Expr *e)
+{
+	if (e->kind == EX_INST && inst_is_func(e->op.inst))
+		put_func(arg, e->op.inst, e->ct);
+}
+
+static void put_func(FuncPrinter *f, Inst i, CType t)
+{
+	Arena *tmp = arena_new();
+	ExprC c = {.arena = tmp, .indent = 1};
+	StrBuf value = {0};
+	Expr *body = ex_func_body(f->p, i, t);
+
+	if (f->done.used[i][t == CT_F64]) {
+		arena_free(tmp);
+		return;
+	}
+	f->done.used[i][t == CT_F64] = true;
+	ex_walk(body, put_called, f);
+	strbuf_printf(f->b, "DL_FN %s dl_%s_%s(%s x", ctype_c(t), inst_info[i].name, ctype_name[t], ctype_c(t));
+	strbuf_printf(f->b, inst_info[i].nargs > 1 ? ", %s y)\n{\n" : ")\n{\n", ctype_c(t));
+	ex_c(&c, f->b, body, &value);
+	strbuf_printf(f->b, "\treturn %s;\n}\n\n", strbuf_str(&value));
+	strbuf_free(&value);
+	arena_free(tmp);
+}
+
+void ex_c_funcs(StrBuf *b, ExprPool *p, const FuncUses *uses)
+{
+	FuncPrinter f = {.b = b, .p = p};
+
+	for (int i = 0; i < INST_COUNT; i++) {
+		if (uses->used[i][0])
+			put_func(&f, (Inst)i, CT_F32);
+		if (uses->used[i][1])
+			put_func(&f, (Inst)i, CT_F64);
+	}
+}

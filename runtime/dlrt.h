@@ -331,6 +331,12 @@ static inline int64_t dl_max(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* A size as a dim gives it: at least 0. */
+static inline int64_t dl_size(int64_t n)
+{
+	return n < 0 ? 0 : n;
+}
+
 /* Rounds up to a multiple of 64, the alignment of everything in the arena. */
 static inline int64_t dl_align(int64_t n)
 {

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The weights: constants, and what kernels over constants alone compute (packing, folding), written at the
+ * offsets that memplan gave them. They go from mapped file to mapped file and are never all in memory.
+ */
+#ifndef CODEGEN_WEIGHTS_H
+#define CODEGEN_WEIGHTS_H
+
+#include "passes/module.h"
+
+/* Fills FD from offset BASE on with the weights of M, and gives their hash (runtime/hash.h). False after a
+ * diagnostic. */
+bool weights_write(Module *m, int fd, int64_t base, uint64_t *hash);
+
+#endif

@@ -26,7 +26,8 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Werror
 SAN_FLAGS := \
 	$(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined) \
 	$(if $(filter thread,$(SAN)),-fsanitize=thread)
-CFLAGS := -std=gnu11 $(OPT) -g $(WARN) -fPIC -fvisibility=hidden -I. -I$(BUILD)/gen -D_GNU_SOURCE \
+FP := -ffp-contract=off -fno-math-errno -fno-trapping-math
+CFLAGS := -std=gnu11 $(OPT) -g $(WARN) $(FP) -fPIC -fvisibility=hidden -I. -I$(BUILD)/gen -D_GNU_SOURCE \
 	-DDLCC_VERSION=\"$(VERSION)\" $(SAN_FLAGS)
 LDLIBS := -lprotobuf-c -lisl -lm -lpthread -ldl
 

@@ -4,8 +4,8 @@
  * own evaluation includes this file and generated C carries its text, so both run the same code.
  * Branch-free where it can be, so that loops over it vectorise; no call of libm.
  *
- * Compile with -fwrapv -ffp-contract=off; -fno-math-errno -fno-trapping-math make it fast. The rounding
- * mode is to nearest even. On a name: dl_add_f32 is the instruction on a scalar type, dl_round_f16 goes
+ * Compile with -ffp-contract=off, and generated C with -fwrapv too, for its patterns; -fno-math-errno and
+ * -fno-trapping-math make it fast. The rounding mode is to nearest even. On a name: dl_add_f32 is the instruction on a scalar type, dl_round_f16 goes
  * through an element type, dl_load_f16 and dl_store_f16 are an element of packed memory.
  */
 #ifndef DL_SCALAR_H
@@ -56,12 +56,13 @@ DL_BITS(u64, uint64_t, i64, int64_t)
 	DL_FN bool dl_gt_##t(T a, T b) { return a > b; }                                           \
 	DL_FN bool dl_ge_##t(T a, T b) { return a >= b; }                                          \
 	DL_FN bool dl_isnan_##t(T a) { return a != a; }
-#define DL_NUMBER(t, T)                                                                            \
+/* In the type U: integers wrap. */
+#define DL_NUMBER(t, T, U)                                                                         \
 	DL_COMMON(t, T)                                                                            \
-	DL_FN T dl_neg_##t(T a) { return -a; }                                                     \
-	DL_FN T dl_add_##t(T a, T b) { return a + b; }                                             \
-	DL_FN T dl_sub_##t(T a, T b) { return a - b; }                                             \
-	DL_FN T dl_mul_##t(T a, T b) { return a * b; }
+	DL_FN T dl_neg_##t(T a) { return (T)(-(U)a); }                                             \
+	DL_FN T dl_add_##t(T a, T b) { return (T)((U)a + (U)b); }                                  \
+	DL_FN T dl_sub_##t(T a, T b) { return (T)((U)a - (U)b); }                                  \
+	DL_FN T dl_mul_##t(T a, T b) { return (T)((U)a * (U)b); }
 #define DL_BITWISE(t, T)                                                                           \
 	DL_FN T dl_and_##t(T a, T b) { return a & b; }                                             \
 	DL_FN T dl_or_##t(T a, T b) { return a | b; }                                              \
@@ -76,7 +77,7 @@ DL_FN bool dl_not_bool(bool a) { return !a; }
 /* Shifts by the width or more, or by less than 0: every bit is gone, a sign stays. x^n of n < 0 is 1/x^-n
  * towards zero, 0 where x is 0. */
 #define DL_INTEGER(t, T, U, W)                                                                     \
-	DL_NUMBER(t, T)                                                                            \
+	DL_NUMBER(t, T, U)                                                                         \
 	DL_BITWISE(t, T)                                                                           \
 	DL_FN T dl_not_##t(T a) { return ~a; }                                                     \
 	DL_FN T dl_min_##t(T a, T b) { return a < b ? a : b; }                                     \
@@ -311,7 +312,7 @@ DL_REM(f32, float, uint32_t, f, 23, u32, 40)
 DL_REM(f64, double, uint64_t, , 52, u64, 11)
 
 #define DL_FLOATING(t, T, f)                                                                       \
-	DL_NUMBER(t, T)                                                                            \
+	DL_NUMBER(t, T, T)                                                                         \
 	DL_FN T dl_abs_##t(T a) { return __builtin_fabs##f(a); }                                   \
 	DL_FN T dl_div_##t(T a, T b) { return a / b; }                                             \
 	DL_FN T dl_sqrt_##t(T a) { return __builtin_sqrt##f(a); }                                  \

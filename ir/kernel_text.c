@@ -1,0 +1,718 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of kernels.
+ *
+ *     kernel    = "kernel" "@" name "(" [param {"," param}] ")" "->" "(" [param {"," param}] ")"
+ *                 ["from" loc {"," loc}] "{" {temp | stmt} "}"
+ *     param     = "%" name ["#" number] ":" type          number: the operand, where not the position
+ *     temp      = name ":" type ["=" "{" number {"," number} "}"]        with numbers: a table
+ *     stmt      = write {"," write} "=" {"ordered" | "update" | "scan"} [monoid] value {"|" value}
+ *                 ["for" iters] ["over" iters] ["where" expr] [loc | "@" "none"]
+ *     write     = name "[" [expr {"," expr}] "]"
+ *     iters     = "()" | name "<" dim {"," name "<" dim}
+ *     loc       = "@" quoted [quoted]                      node and op; default: the first after "from"
+ *
+ * Space and line breaks mean nothing. Every statement has a "for" or an "over" ("for ()" where it has no
+ * iterator), which is read first, since it declares what the indices and the value use. Several writes
+ * have the same indices. A name is one thing throughout a kernel: the printer renames what would clash,
+ * with another or with a reserved word, so that what it prints is read back and printed the same.
+ */
+#include "ir/kernel.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
+
+static const char *const reserved[] = {
+	"for", "over", "where", "let", "from", "none", "ordered", "update", "scan", "inf", "nan", "true",
+	"false", "inside", "dim", "kernel"
+};
+
+static bool is_reserved(const char *s)
+{
+	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+		if (!strcmp(s, reserved[i]))
+			return true;
+	for (int m = MONOID_NONE; m < MONOID_COUNT; m++)
+		if (!strcmp(s, monoid_info[m].name))
+			return true;
+	return false;
+}
+
+/* ---- Printing ---- */
+
+/* A word that is not reserved and is in none of TAKEN. */
+static const char *clean_name(Ctx *c, const char *name, const char *const *taken, int n)
+{
+	StrBuf b = {0};
+	size_t stem;
+
+	if (!*name || isdigit((unsigned char)*name) || (*name == '_' && isdigit((unsigned char)name[1])))
+		strbuf_puts(&b, "v");
+	for (; *name; name++)
+		strbuf_put(&b, isalnum((unsigned char)*name) ? name : "_", 1);
+	if (is_reserved(strbuf_str(&b)))
+		strbuf_puts(&b, "_");
+	stem = b.n;
+	for (int k = 2, i = 0; i < n; i++) {
+		if (strcmp(taken[i], strbuf_str(&b)))
+			continue;
+		b.n = stem;
+		strbuf_printf(&b, "_%d", k++);
+		i = -1;
+	}
+	name = ctx_name(c, strbuf_str(&b));
+	strbuf_free(&b);
+	return name;
+}
+
+static void clean_names(Kernel *k)
+{
+	int n = k->bufs.n > k->iters.n ? k->bufs.n : k->iters.n;
+	const char **taken = NEW_ARRAY(k->arena, n, const char *);
+
+	for (int i = 0; i < k->bufs.n; i++)
+		taken[i] = k->bufs.at[i]->name = clean_name(k->ctx, k->bufs.at[i]->name, taken, i);
+	for (int i = 0; i < k->iters.n; i++)
+		taken[i] = k->iters.at[i]->name = clean_name(k->ctx, k->iters.at[i]->name, taken, i);
+}
+
+static void put_type(StrBuf *b, const Kernel *k, const Buf *buf)
+{
+	const Type *t = type_tensor(k->ctx, buf->dtype, buf->rank, buf->dims);
+
+	type_print(b, buf->layout ? type_with_layout(k->ctx, t, buf->layout) : t);
+}
+
+static void put_params(StrBuf *b, const Kernel *k, BufKind kind)
+{
+	int n = 0;
+
+	strbuf_puts(b, "(");
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *buf = k->bufs.at[i];
+
+		if (buf->kind != kind)
+			continue;
+		strbuf_printf(b, "%s%%%s", n ? ", " : "", buf->name);
+		if (buf->param != n)
+			strbuf_printf(b, "#%d", buf->param);
+		strbuf_puts(b, ": ");
+		put_type(b, k, buf);
+		n++;
+	}
+	strbuf_puts(b, ")");
+}
+
+static void put_loc(StrBuf *b, Loc l)
+{
+	strbuf_puts(b, "@");
+	strbuf_quote(b, l.node ? l.node : "");
+	if (l.op) {
+		strbuf_puts(b, " ");
+		strbuf_quote(b, l.op);
+	}
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static void put_table(StrBuf *b, const Buf *buf)
+{
+	int64_t n = 1, v;
+
+	for (int d = 0; d < buf->rank; d++)
+		n *= dim_is_const(buf->dims[d], &v) ? v : 0;
+	strbuf_puts(b, " = {");
+	for (int64_t i = 0; i < n; i++) {
+		if (i)
+			strbuf_puts(b, ", ");
+		if (dtype_is_float(buf->dtype))
+			strbuf_printf(b, "%.17g", dtype_load_f64(buf->dtype, buf->data, i));
+		else
+			strbuf_printf(b, "%lld", (long long)dtype_load_i64(buf->dtype, buf->data, i));
+	}
+	strbuf_puts(b, "}");
+}
+
+static void put_exprs(StrBuf *b, Expr *const *e, int n, const char *between)
+{
+	for (int i = 0; i < n; i++) {
+		if (i)
+			strbuf_puts(b, between);
+		ex_print(b, e[i]);
+	}
+}
+
+static void put_iters(StrBuf *b, const char *word, Iter *const *it, int n)
+{
+	strbuf_printf(b, " %s ", word);
+	if (!n)
+		strbuf_puts(b, "()");
+	for (int i = 0; i < n; i++) {
+		strbuf_printf(b, "%s%s < ", i ? ", " : "", it[i]->name);
+		dim_print(b, it[i]->extent);
+	}
+}
+
+static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
+{
+	Loc first = k->locs.n ? k->locs.at[0] : (Loc){NULL, NULL};
+
+	for (int i = 0; i < s->nout; i++) {
+		strbuf_printf(b, "%s%s[", i ? ", " : "  ", s->out[i]->name);
+		put_exprs(b, s->widx, s->nwidx, ",");
+		strbuf_puts(b, "]");
+	}
+	strbuf_printf(b, " = %s%s%s", s->ordered ? "ordered " : "", s->update ? "update " : "",
+		      s->scan ? "scan " : "");
+	if (s->red != MONOID_NONE)
+		strbuf_printf(b, "%s ", monoid_info[s->red].name);
+	put_exprs(b, s->val, s->red == MONOID_NONE ? s->nout : monoid_info[s->red].n, " | ");
+	if (s->nband || s->niters == 0)
+		put_iters(b, "for", s->iter, s->nband);
+	if (s->niters > s->nband)
+		put_iters(b, "over", s->iter + s->nband, s->niters - s->nband);
+	if (s->guard) {
+		strbuf_puts(b, " where ");
+		ex_print(b, s->guard);
+	}
+	if (!same_text(s->loc.node, first.node) || !same_text(s->loc.op, first.op)) {
+		strbuf_puts(b, " ");
+		if (s->loc.node || s->loc.op)
+			put_loc(b, s->loc);
+		else
+			strbuf_puts(b, "@none");
+	}
+	strbuf_puts(b, "\n");
+}
+
+void kernel_print(StrBuf *b, const Kernel *orig)
+{
+	Arena *tmp = arena_new();
+	/* Cloning reads only. */
+	Kernel *k = kernel_clone((Kernel *)(uintptr_t)orig, tmp);
+
+	clean_names(k);
+	strbuf_printf(b, "kernel @%s", k->name);
+	put_params(b, k, BUF_IN);
+	strbuf_puts(b, " -> ");
+	put_params(b, k, BUF_OUT);
+	for (int i = 0; i < k->locs.n; i++) {
+		strbuf_puts(b, i ? ", " : " from ");
+		put_loc(b, k->locs.at[i]);
+	}
+	strbuf_puts(b, " {\n");
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *buf = k->bufs.at[i];
+
+		if (buf->kind != BUF_TEMP)
+			continue;
+		strbuf_printf(b, "  %s: ", buf->name);
+		put_type(b, k, buf);
+		if (buf->data)
+			put_table(b, buf);
+		strbuf_puts(b, "\n");
+	}
+	for (int i = 0; i < k->stmts.n; i++)
+		put_stmt(b, k, k->stmts.at[i]);
+	strbuf_puts(b, "}\n");
+	arena_free(tmp);
+}
+
+/* ---- Reading ---- */
+
+typedef struct Reader {
+	Ctx *c;
+	Kernel *k;
+	const char *p;
+	int *line;
+	bool failed;
+} Reader;
+
+static void skip(Reader *r)
+{
+	for (;; r->p++) {
+		if (r->p[0] == '/' && r->p[1] == '/')
+			while (r->p[1] && r->p[1] != '\n')
+				r->p++;
+		else if (*r->p == '\n')
+			++*r->line;
+		else if (*r->p != ' ' && *r->p != '\t')
+			break;
+	}
+}
+
+static bool fail(Reader *r, const char *what, const char *detail)
+{
+	if (!r->failed)
+		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: %s%s%s", what, *detail ? ": " : "",
+			   detail);
+	r->failed = true;
+	return false;
+}
+
+static bool expected(Reader *r, const char *what)
+{
+	char near[24];
+
+	snprintf(near, sizeof near, "%.20s", r->p);
+	near[strcspn(near, "\n")] = 0;
+	if (!r->failed)
+		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: expected %s near '%s'", what, near);
+	r->failed = true;
+	return false;
+}
+
+static bool take(Reader *r, const char *s)
+{
+	size_t n = strlen(s);
+
+	skip(r);
+	if (strncmp(r->p, s, n))
+		return false;
+	if (isalpha((unsigned char)*s) && (isalnum((unsigned char)r->p[n]) || r->p[n] == '_'))
+		return false;
+	r->p += n;
+	return true;
+}
+
+static bool want(Reader *r, const char *s)
+{
+	return take(r, s) || expected(r, s);
+}
+
+static size_t word_length(const char *s)
+{
+	size_t n = 0;
+
+	while (isalpha((unsigned char)s[n]) || s[n] == '_' || (n && isdigit((unsigned char)s[n])))
+		n++;
+	return n;
+}
+
+static const char *read_word(Reader *r)
+{
+	size_t n;
+	const char *s;
+
+	skip(r);
+	n = word_length(r->p);
+	if (!n) {
+		expected(r, "a name");
+		return NULL;
+	}
+	s = intern_n(r->c->names, r->p, n);
+	r->p += n;
+	return s;
+}
+
+/* Moves to END, which lies ahead, counting lines. */
+static void advance(Reader *r, const char *end)
+{
+	for (; r->p < end; r->p++)
+		*r->line += *r->p == '\n';
+}
+
+static const char *read_quoted(Reader *r)
+{
+	StrBuf b = {0};
+	const char *s = NULL;
+
+	skip(r);
+	if (*r->p != '"') {
+		expected(r, "a quoted name");
+		return NULL;
+	}
+	for (r->p++; *r->p && *r->p != '"' && *r->p != '\n'; r->p++) {
+		char c = *r->p;
+
+		if (c == '\\' && r->p[1]) {
+			c = *++r->p;
+			if (c == 'x' && isxdigit((unsigned char)r->p[1]) && isxdigit((unsigned char)r->p[2])) {
+				c = (char)strtol((char[]){r->p[1], r->p[2], 0}, NULL, 16);
+				r->p += 2;
+			} else {
+				c = c == 'n' ? '\n' : c == 't' ? '\t' : c;
+			}
+		}
+		strbuf_put(&b, &c, 1);
+	}
+	if (*r->p == '"') {
+		r->p++;
+		s = ctx_name(r->c, strbuf_str(&b));
+	} else {
+		fail(r, "a quoted name does not end", "");
+	}
+	strbuf_free(&b);
+	return s;
+}
+
+/* After "@". */
+static bool read_loc(Reader *r, Loc *l)
+{
+	const char *node = read_quoted(r);
+
+	if (!node)
+		return false;
+	l->node = *node ? node : NULL;
+	l->op = NULL;
+	skip(r);
+	if (*r->p == '"')
+		l->op = read_quoted(r);
+	return !r->failed;
+}
+
+static const Type *read_type(Reader *r)
+{
+	const char *at = r->p;
+	const Type *t;
+
+	skip(r);
+	at = r->p;
+	t = type_parse(r->c, &at);
+	if (!t || t->kind != TYPE_TENSOR || t->rank > MAX_RANK || dtype_ctype(t->dtype) == CT_NONE) {
+		expected(r, "a tensor type");
+		return NULL;
+	}
+	advance(r, at);
+	return t;
+}
+
+static Dim *read_dim(Reader *r)
+{
+	const char *at;
+	Dim *d;
+
+	skip(r);
+	at = r->p;
+	d = dim_parse(r->c, &at);
+	if (!d)
+		expected(r, "an extent");
+	advance(r, at);
+	return d;
+}
+
+static Buf *find_buf(Reader *r, const char *name)
+{
+	for (int i = 0; i < r->k->bufs.n; i++)
+		if (r->k->bufs.at[i]->name == name)
+			return r->k->bufs.at[i];
+	return NULL;
+}
+
+static bool read_params(Reader *r, BufKind kind)
+{
+	int n = 0;
+
+	if (!want(r, "("))
+		return false;
+	if (take(r, ")"))
+		return true;
+	do {
+		const char *name = want(r, "%") ? read_word(r) : NULL;
+		int param = n++;
+		const Type *t;
+
+		if (name && take(r, "#")) {
+			char *end;
+
+			param = (int)strtol(r->p, &end, 10);
+			advance(r, end);
+		}
+		if (!name || !want(r, ":") || !(t = read_type(r)))
+			return false;
+		if (find_buf(r, name))
+			return fail(r, "a second buffer of this name", name);
+		kernel_buf(r->k, kind, name, t)->param = param;
+	} while (take(r, ","));
+	return want(r, ")");
+}
+
+static bool read_table(Reader *r, Buf *b)
+{
+	int64_t n = 1, v, bytes;
+	void *data;
+
+	for (int d = 0; d < b->rank; d++)
+		if (!dim_is_const(b->dims[d], &v) || v < 0 || v > 1 << 20 || (n *= v) > 1 << 20)
+			return fail(r, "a table's size", b->name);
+	bytes = dtype_size(b->dtype, n);
+	data = arena_alloc(r->k->arena, (size_t)bytes);
+	for (int64_t i = 0; i < n; i++) {
+		char *end;
+
+		skip(r);
+		if (dtype_is_float(b->dtype))
+			dtype_store_f64(b->dtype, data, i, strtod(r->p, &end));
+		else
+			dtype_store_i64(b->dtype, data, i, strtoll(r->p, &end, 10));
+		if (end == r->p)
+			return expected(r, "a number");
+		r->p = end;
+		if (i + 1 < n && !want(r, ","))
+			return false;
+	}
+	b->data = data;
+	return want(r, "}");
+}
+
+/* After NAME and ":". */
+static bool read_temp(Reader *r, const char *name)
+{
+	const Type *t = read_type(r);
+	Buf *b;
+
+	if (!t)
+		return false;
+	if (find_buf(r, name))
+		return fail(r, "a second buffer of this name", name);
+	b = kernel_buf(r->k, BUF_TEMP, name, t);
+	return !take(r, "=") || (want(r, "{") && read_table(r, b));
+}
+
+static Iter *read_iter(Reader *r)
+{
+	const char *name = read_word(r);
+	Dim *extent = name && want(r, "<") ? read_dim(r) : NULL;
+
+	if (!extent)
+		return NULL;
+	for (int i = 0; i < r->k->iters.n; i++) {
+		Iter *it = r->k->iters.at[i];
+
+		if (it->name != name)
+			continue;
+		if (it->extent == extent)
+			return it;
+		fail(r, "an iterator with two extents", name);
+		return NULL;
+	}
+	return kernel_iter(r->k, name, extent);
+}
+
+static bool read_iters(Reader *r, Stmt *s)
+{
+	if (take(r, "()"))
+		return true;
+	do {
+		Iter *it = read_iter(r);
+
+		if (!it)
+			return false;
+		if (s->niters == MAX_ITERS)
+			return fail(r, "too many iterators", "");
+		s->iter[s->niters++] = it;
+	} while (take(r, ","));
+	return true;
+}
+
+/* The next "for" or "over" as a word of its own, or null. */
+static const char *find_clause(const char *p)
+{
+	while (*p && *p != '}') {
+		size_t n = word_length(p);
+
+		if ((n == 3 && !strncmp(p, "for", 3)) || (n == 4 && !strncmp(p, "over", 4)))
+			return p;
+		if (*p == '"')
+			for (p++; *p && *p != '"'; p++)
+				p += *p == '\\' && p[1];
+		p += n ? n : *p != 0;
+		while (n && isdigit((unsigned char)*p))
+			p++;
+	}
+	return NULL;
+}
+
+static bool read_domain(Reader *r, Stmt *s)
+{
+	if (take(r, "for") && !read_iters(r, s))
+		return false;
+	s->nband = s->niters;
+	return !take(r, "over") || read_iters(r, s);
+}
+
+static Expr *read_expr(Reader *r, const Stmt *s, CType t)
+{
+	ExprName names[MAX_ITERS];
+	ExprScope scope = {names, s->niters, r->k->bufs.at, r->k->bufs.n, true};
+	const char *at, *err = NULL;
+	Expr *e;
+
+	for (int i = 0; i < s->niters; i++)
+		names[i] = (ExprName){s->iter[i]->name, ex_iter(r->k->pool, s->iter[i])};
+	skip(r);
+	at = r->p;
+	e = ex_parse_at(r->k->pool, &at, t, &scope, &err);
+	if (!e)
+		fail(r, "an expression", err ? err : "");
+	else if (e->ct != t) {
+		e = NULL;
+		fail(r, "an expression of another type than", ctype_name[t]);
+	}
+	advance(r, at);
+	return e;
+}
+
+/* NAME and "[" are read. */
+static bool read_write(Reader *r, Stmt *s, const char *name)
+{
+	Buf *b = find_buf(r, name);
+	Expr *idx[MAX_RANK];
+	int n = 0;
+
+	if (!b || s->nout == 2)
+		return fail(r, b ? "too many writes" : "no buffer", name);
+	if (!take(r, "]")) {
+		do {
+			if (n == MAX_RANK || !(idx[n++] = read_expr(r, s, CT_I64)))
+				return fail(r, "too many indices", name);
+		} while (take(r, ","));
+		if (!want(r, "]"))
+			return false;
+	}
+	if (n != b->rank && n != 1)
+		return fail(r, "wrong number of indices", name);
+	if (s->nout == 0) {
+		s->widx = NEW_ARRAY(r->k->arena, n, Expr *);
+		memcpy(s->widx, idx, (size_t)n * sizeof *idx);
+		s->nwidx = n;
+	} else if (n != s->nwidx || memcmp(s->widx, idx, (size_t)n * sizeof *idx)) {
+		return fail(r, "writes with different indices", name);
+	}
+	s->out[s->nout++] = b;
+	return true;
+}
+
+/* A word that space follows: flags and monoids, which a value never begins with. */
+static bool read_kind(Reader *r, Stmt *s)
+{
+	for (;;) {
+		size_t n;
+		bool known = true;
+
+		skip(r);
+		n = word_length(r->p);
+		if (!n || !isspace((unsigned char)r->p[n]))
+			return true;
+		if (n == 7 && !strncmp(r->p, "ordered", n))
+			s->ordered = true;
+		else if (n == 6 && !strncmp(r->p, "update", n))
+			s->update = true;
+		else if (n == 4 && !strncmp(r->p, "scan", n))
+			s->scan = true;
+		else
+			known = false;
+		for (Monoid m = MONOID_NONE + 1; m < MONOID_COUNT && !known; m++)
+			if (strlen(monoid_info[m].name) == n && !strncmp(r->p, monoid_info[m].name, n)) {
+				if (s->red != MONOID_NONE)
+					return fail(r, "two monoids", monoid_info[m].name);
+				s->red = m;
+				known = true;
+			}
+		if (!known)
+			return true;
+		r->p += n;
+	}
+}
+
+/* The type of value K: its buffer's, or what a dropped component of a monoid has. */
+static CType value_type(const Stmt *s, int k)
+{
+	return k < s->nout ? dtype_ctype(s->out[k]->dtype) : CT_I64;
+}
+
+static bool read_values(Reader *r, Stmt *s)
+{
+	int n = s->red == MONOID_NONE ? s->nout : monoid_info[s->red].n;
+
+	if (s->nout > n)
+		return fail(r, "more writes than values", "");
+	for (int i = 0; i < n; i++)
+		if ((i && !want(r, "|")) || !(s->val[i] = read_expr(r, s, value_type(s, i))))
+			return false;
+	return true;
+}
+
+/* NAME and "[" are read: the first write's. */
+static bool read_stmt(Reader *r, const char *name)
+{
+	Stmt *s = NEW(r->k->arena, Stmt);
+	const char *begin = r->p, *domain = find_clause(r->p), *end;
+	int line = *r->line;
+
+	if (!domain)
+		return fail(r, "a statement without 'for' or 'over'", name);
+	s->id = r->k->stmts.n;
+	s->loc = r->k->locs.n ? r->k->locs.at[0] : (Loc){NULL, NULL};
+	advance(r, domain);
+	if (!read_domain(r, s))
+		return false;
+	end = r->p;
+	r->p = begin;
+	*r->line = line;
+	if (!read_write(r, s, name))
+		return false;
+	while (take(r, ","))
+		if (!(name = read_word(r)) || !want(r, "[") || !read_write(r, s, name))
+			return false;
+	if (!want(r, "=") || !read_kind(r, s) || !read_values(r, s))
+		return false;
+	skip(r);
+	if (r->p != domain)
+		return expected(r, "'for' or 'over'");
+	advance(r, end);
+	if (take(r, "where") && !(s->guard = read_expr(r, s, CT_BOOL)))
+		return false;
+	if (take(r, "@none"))
+		s->loc = (Loc){NULL, NULL};
+	else if (take(r, "@") && !read_loc(r, &s->loc))
+		return false;
+	vec_push(r->k->arena, &r->k->stmts, s);
+	return true;
+}
+
+static bool read_body(Reader *r)
+{
+	while (!take(r, "}")) {
+		const char *name = read_word(r);
+
+		if (!name)
+			return false;
+		if (take(r, ":") ? !read_temp(r, name) : !want(r, "[") || !read_stmt(r, name))
+			return false;
+	}
+	return true;
+}
+
+static bool read_header(Reader *r)
+{
+	if (!read_params(r, BUF_IN) || !want(r, "->") || !read_params(r, BUF_OUT))
+		return false;
+	if (take(r, "from")) {
+		do {
+			Loc l;
+
+			if (!want(r, "@") || !read_loc(r, &l))
+				return false;
+			vec_push(r->k->arena, &r->k->locs, l);
+		} while (take(r, ","));
+	}
+	return want(r, "{");
+}
+
+Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line)
+{
+	Reader r = {.c = c, .p = *p, .line = line};
+	const char *name = want(&r, "kernel") && want(&r, "@") ? read_word(&r) : NULL;
+
+	if (name)
+		r.k = kernel_new(c, a, name);
+	if (!r.k || !read_header(&r) || !read_body(&r))
+		return NULL;
+	*p = r.p;
+	return r.k;
+}

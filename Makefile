@@ -7,7 +7,7 @@
 # make install    PREFIX=/usr/local, DESTDIR=
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
 # make fuzz       mutated model files against dlcc under sanitizers
-# Variables: CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
+# Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
 
 VERSION := 0.1.0
 ifeq ($(origin CC),default)
@@ -21,6 +21,8 @@ PREFIX ?= /usr/local
 PYTHON := build/venv/bin/python3
 JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $1)
 comma := ,
 WARN := -Wall -Wextra -Wshadow -Wconversion -Werror
 SAN_FLAGS := \
@@ -57,21 +59,23 @@ $(BUILD)/gen/frontend/onnx.pb-c.c: $(BUILD)/gen/frontend/onnx.pb-c.h ;
 
 $(BUILD)/obj/gen/onnx.pb-c.o: $(BUILD)/gen/frontend/onnx.pb-c.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(filter-out $(WARN),$(CFLAGS)) -I$(BUILD)/gen/frontend -c $< -o $@
+	$(call say,CC $@)
+	$(Q)$(CC) $(filter-out $(WARN),$(CFLAGS)) -I$(BUILD)/gen/frontend -c $< -o $@
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/lib/libdlcc.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcsD $@ $^
+	$(Q)$(AR) rcsD $@ $^
 
 $(BUILD)/lib/libdlrt.a: $(RT_OBJ)
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcsD $@ $^
+	$(Q)$(AR) rcsD $@ $^
 
 $(BUILD)/include/dlrt.h: runtime/dlrt.h
 	@mkdir -p $(@D)
@@ -80,11 +84,13 @@ $(BUILD)/include/dlrt.h: runtime/dlrt.h
 .SECONDEXPANSION:
 $(BUILD)/bin/%: $$(call tool_obj,%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
 tests: $(TESTS:%=$(BUILD)/tests/%)
 

@@ -4,10 +4,11 @@
  * (Values; an omitted optional operand is null), results, attributes, regions, and the ONNX names it
  * came from. Pass-private state lives in side arrays indexed by Value.id and Node.id, never here.
  *
- *     graph @main(%x: f32[N,64], %r: f32[N,10]) -> (%2)  where 1 <= N <= 64 {
- *       %w = Const {value = file("weights.bin", 0)}  : f32[64,10]  @"fc.weight"
- *       %1 = MatMul(%x, %w)                          : f32[N,10]   @"/fc/MatMul"
- *       %2 = Add(%1, %r)                             : f32[N,10]   @"/fc/Add"
+ *     graph @main(%x: f32[N,64], %r: f32[N,10]) -> (%4)
+ *         where 1 <= N <= 64 {
+ *       %w = Const {value = f32[64,10] file("weights.bin", 0, 2560)} : f32[64,10]  @"fc.weight"
+ *       %3 = MatMul(%x, %w)                        : f32[N,10]  @"/fc/MatMul"
+ *       %4 = Add(%3, %r)                           : f32[N,10]  @"/fc/Add"
  *     }
  */
 #ifndef IR_GRAPH_H
@@ -171,11 +172,13 @@ int64_t tensor_numel(const Tensor *t);
 Loc node_loc(const Node *n);
 DiagLoc node_diag(const Node *n); /* for diag_error */
 
-/* Text, version 1; graph_parse reads what graph_print wrote. Constants up to 64 elements are printed whole;
- * larger ones as file("name", offset) where mapped, else as hex. */
+/* Text, version 1 (docs/ir.md). What graph_parse reads prints as the same bytes. Constants up to 64 elements
+ * are printed whole; larger ones as file("name", offset, bytes) where mapped, else as hex. */
 void graph_print(StrBuf *b, const Graph *g);
+/* FILE is for messages: "FILE:LINE: error: expected ...". Null after one. The graph is not verified. */
 Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file);
-/* SSA, order, arity, types present and consistent with the op's own inference. */
+/* Order, uses, arities, constants and kernels against their types, the sources of symbols. Values without
+ * a type are a fault unless PASS is "import" or "parse", which leave types to infer. */
 bool graph_verify(Graph *g, Diag *d, const char *pass);
 
 #endif

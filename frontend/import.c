@@ -690,7 +690,7 @@ static bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const 
 	int count;
 
 	inner.depth++;
-	inner.around = arena_printf(im->scratch, "%s/", loc.node + strlen(fr->prefix));
+	inner.around = arena_printf(im->scratch, "%s/%s/", loc.node + strlen(fr->prefix), name);
 	if (inner.depth > CALL_DEPTH)
 		return diag_error(im->diag, loc, "subgraphs are nested more than %d deep", CALL_DEPTH);
 	before = node_ints(n, "captures", &count);

@@ -49,9 +49,16 @@ static Value *emit_attr(Upgrade *u, OpKind op, Value *a, Value *b, const char *a
 	return r;
 }
 
+/* V, a constant just made, says where it comes from. */
+static Value *located(Upgrade *u, Value *v)
+{
+	node_locs_from(v->def, u->n);
+	return v;
+}
+
 static Value *ints(Upgrade *u, const int64_t *v, int n)
 {
-	return graph_const_ints(u->g, v, n, u->n);
+	return located(u, graph_const_ints(u->g, v, n, u->n));
 }
 
 static Value *one_int(Upgrade *u, int64_t v)
@@ -62,9 +69,9 @@ static Value *one_int(Upgrade *u, int64_t v)
 /* V as a scalar of the element type of LIKE. */
 static Value *scalar_like(Upgrade *u, double v, Value *like)
 {
-	if (like->type && like->type->kind == TYPE_TENSOR)
-		return graph_const_scalar(u->g, like->type->dtype, v, u->n);
-	return emit(u, OP_CastLike, graph_const_scalar(u->g, DT_F32, v, u->n), like);
+	if (like->type && like->type->kind == TYPE_TENSOR && like->type->dtype != DT_STR)
+		return located(u, graph_const_scalar(u->g, like->type->dtype, v, u->n));
+	return emit(u, OP_CastLike, located(u, graph_const_scalar(u->g, DT_F32, v, u->n)), like);
 }
 
 static Value *shape_of(Upgrade *u, Value *v)
@@ -396,7 +403,7 @@ static bool resize_floats(Upgrade *u, const float *scales, int count)
 	Tensor *t = tensor_new(u->g->arena, DT_F32, 1, &dim);
 
 	t->data = arena_copy(u->g->arena, scales, (size_t)count * sizeof *scales);
-	set_in(u->n, 1, graph_const(u->g, t, u->n));
+	set_in(u->n, 1, located(u, graph_const(u->g, t, u->n)));
 	return true;
 }
 

@@ -69,7 +69,7 @@ static Value *one_int(Upgrade *u, int64_t v)
 /* V as a scalar of the element type of LIKE. */
 static Value *scalar_like(Upgrade *u, double v, Value *like)
 {
-	if (like->type && like->type->kind == TYPE_TENSOR && like->type->dtype != DT_STR)
+	if (like->type && like->type->kind == TYPE_TENSOR && dtype_is_float(like->type->dtype))
 		return located(u, graph_const_scalar(u->g, like->type->dtype, v, u->n));
 	return emit(u, OP_CastLike, located(u, graph_const_scalar(u->g, DT_F32, v, u->n)), like);
 }

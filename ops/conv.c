@@ -96,10 +96,6 @@ static void lower_conv(Infer *in, Node *n, Kernel *k)
 /* ---- ConvTranspose ---- */
 
 /* out[q] takes x[t] * w[r] where q + begin - r * dilation == t * stride. */
-typedef struct Transposed {
-	Window w; /* in, kernel, stride, dilation; begin; out */
-} Transposed;
-
 static void transposed_pads(Ctx *c, Window *w, int d, Dim *natural, Dim *out, bool upper)
 {
 	Dim *total = dim_max(c, dim_sub(c, natural, out), dim_const(c, 0));
@@ -110,17 +106,16 @@ static void transposed_pads(Ctx *c, Window *w, int d, Dim *natural, Dim *out, bo
 	w->end[d] = dim_sub(c, total, w->begin[d]);
 }
 
-static bool transposed_init(Infer *in, Ctx *c, Node *n, Transposed *t)
+static bool transposed_init(Infer *in, Ctx *c, Node *n, Window *w)
 {
 	const Type *x = infer_type(n, 0), *wt = infer_type(n, 1);
 	const char *pad = node_str(n, "auto_pad", "NOTSET");
 	bool same = !strncmp(pad, "SAME_", 5), upper = !strcmp(pad, "SAME_UPPER");
 	int64_t extra[MAX_RANK], pads[MAX_RANK * 2];
-	Window *w = &t->w;
 	int nshape;
 	const int64_t *shape = node_ints(n, "output_shape", &nshape);
 
-	memset(t, 0, sizeof *t);
+	memset(w, 0, sizeof *w);
 	if (in && (x->rank < 3 || wt->rank != x->rank))
 		return infer_error(in, n, "operands have rank %d and %d, not one rank of 3 or more", x->rank, wt->rank);
 	w->n = x->rank - 2;
@@ -144,7 +139,7 @@ static bool transposed_init(Infer *in, Ctx *c, Node *n, Transposed *t)
 			continue;
 		}
 		if (same) {
-			transposed_pads(c, w, d, natural, dim_mul(c, w->in[d], s), upper);
+			transposed_pads(c, w, d, natural, dim_min(c, natural, dim_mul(c, w->in[d], s)), upper);
 			continue;
 		}
 		w->begin[d] = dim_const(c, valid ? 0 : pads[d]);
@@ -162,9 +157,9 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 	Ctx *c = infer_ctx(in);
 	int64_t group = node_int(n, "group", 1);
 	Dim *dims[MAX_RANK];
-	Transposed t;
+	Window win;
 
-	if (!contract_types(in, n) || !transposed_init(in, c, n, &t))
+	if (!contract_types(in, n) || !transposed_init(in, c, n, &win))
 		return false;
 	if (group < 1)
 		return infer_error(in, n, "group is %lld", (long long)group);
@@ -175,8 +170,8 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 			 "group does not divide the input channels") ||
 	    !conv_bias(in, n, dims[1]))
 		return false;
-	for (int d = 0; d < t.w.n; d++)
-		dims[d + 2] = t.w.out[d];
+	for (int d = 0; d < win.n; d++)
+		dims[d + 2] = win.out[d];
 	infer_result(in, n, 0, x->dtype, x->rank, dims);
 	return true;
 }
@@ -285,10 +280,10 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 	Expr *xi[MAX_RANK], *wi[MAX_RANK], *oi[MAX_RANK], *g, *o, *guard = NULL;
 	bool direct = !bias && acc_dtype(out->dtype) == out->dtype;
 	Point band = {0}, red = {0};
-	Transposed t;
+	Window win;
 
 	(void)in;
-	transposed_init(NULL, c, n, &t);
+	transposed_init(NULL, c, n, &win);
 	xi[0] = oi[0] = point_add(k, &band, "n", x->dims[0]);
 	g = point_add(k, &band, "g", groups);
 	o = point_add(k, &band, "o", w->dims[1]);
@@ -297,20 +292,20 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 	wi[1] = o;
 	dims[0] = out->dims[0];
 	dims[1] = out->dims[1];
-	for (int d = 0; d < t.w.n; d++) {
+	for (int d = 0; d < win.n; d++) {
 		Expr *u, *phase;
 
-		oi[d + 2] = phased_point(k, &band, &t.w, d, &u, &phase);
-		dims[d + 2] = phased_extent(c, &t.w, d);
+		oi[d + 2] = phased_point(k, &band, &win, d, &u, &phase);
+		dims[d + 2] = phased_extent(c, &win, d);
 		direct &= dims[d + 2] == out->dims[d + 2];
-		xi[d + 2] = phased(&t.w, d) ? phased_taps(k, &red, &t.w, d, u, phase, &wi[d + 2], &guard)
-					    : plain_taps(k, &red, &t.w, d, oi[d + 2], &wi[d + 2], &guard);
+		xi[d + 2] = phased(&win, d) ? phased_taps(k, &red, &win, d, u, phase, &wi[d + 2], &guard)
+					    : plain_taps(k, &red, &win, d, oi[d + 2], &wi[d + 2], &guard);
 	}
 	if (!direct)
 		acc = kernel_temp(k, "acc", acc_dtype(out->dtype), out->rank, dims);
 	point_reduce(k, MONOID_sum, &band, &red, acc, oi, conv_term(k, acc, x, xi, w, wi), guard);
 	if (!direct)
-		transposed_bias(k, &t.w, acc, bias, out);
+		transposed_bias(k, &win, acc, bias, out);
 }
 
 const Op op_Conv = {.infer = infer_conv, .lower = lower_conv};

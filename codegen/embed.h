@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts that dlcc carries and writes into what it generates. NUL-terminated. */
+#ifndef CODEGEN_EMBED_H
+#define CODEGEN_EMBED_H
+
+extern const char embed_scalar_h[]; /* ir/scalar.h */
+extern const char embed_dlrt_h[];   /* runtime/dlrt.h */
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * package: from a planned module to a file: C, compiled and linked by the user's C compiler, weights streamed
+ * in behind. The suffix of the output says what it is: .so .a .o .c. All or nothing: it is made under
+ * temporary names and renamed.
+ */
+#ifndef CODEGEN_PACKAGE_H
+#define CODEGEN_PACKAGE_H
+
+#include "codegen/gen_host.h"
+
+typedef struct PackageOpts {
+	const char *output;
+	const char *name;          /* prefix of symbols, a C identifier */
+	const char *cc;            /* C compiler; null: the first of clang-19 .. clang-15, clang, gcc that is there */
+	const char *sysroot;       /* null: none */
+	const char *runtime;       /* libdlrt.a; null: beside the running program */
+	const char *weights_file;  /* null: embedded or in a section */
+	const char *version;
+	uint64_t hash;
+	int level;                 /* -O of the C compiler */
+	int jobs;                  /* C compilers at once */
+	const char *save_temps;    /* folder for the C files; null: none */
+	bool verbose;              /* print commands */
+	bool sanitize;             /* compile the generated C with ASan and UBSan */
+} PackageOpts;
+
+/* False after a diagnostic, with nothing left behind. */
+bool package(Module *m, const PackageOpts *o);
+/* The C compiler that would be used, or null. */
+const char *package_cc(Arena *a, const char *wanted);
+/* Removes the temporary files of a package in progress; safe in a signal handler. */
+void package_abort(void);
+
+#endif

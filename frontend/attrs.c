@@ -41,8 +41,8 @@ Onnx__AttributeProto__AttributeType attr_type(const Onnx__AttributeProto *p)
 	return T(UNDEFINED);
 }
 
-static bool convert_string(Ctx *c, OnnxFile *f, const char *name, ProtobufCBinaryData s, DiagLoc loc,
-			   const char **out)
+static bool convert_string(Ctx *c, OnnxFile *f, const char *name, ProtobufCBinaryData s,
+			   DiagLoc loc, const char **out)
 {
 	if (s.len && memchr(s.data, 0, s.len))
 		return diag_error(f->diag, loc, "attribute \"%s\" holds a zero byte", name);
@@ -60,8 +60,8 @@ static bool convert_strings(Ctx *c, Arena *a, OnnxFile *f, const char *name,
 	return true;
 }
 
-static bool convert_tensor(OnnxFile *f, const char *name, const Onnx__AttributeProto *p, DiagLoc loc,
-			   Tensor **out)
+static bool convert_tensor(OnnxFile *f, const char *name, const Onnx__AttributeProto *p,
+			   DiagLoc loc, Tensor **out)
 {
 	if (!p->t)
 		return diag_error(f->diag, loc, "attribute \"%s\" holds no tensor", name);
@@ -77,7 +77,7 @@ bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__A
 
 	if (n > INT32_MAX || p->n_strings > INT32_MAX)
 		return diag_error(f->diag, loc, "attribute \"%s\" has too many elements", name);
-	*out = (Attr){ .name = ctx_name(c, name) };
+	*out = (Attr){.name = ctx_name(c, name)};
 	switch (attr_type(p)) {
 	case T(INT):
 		out->kind = ATTR_INT;
@@ -87,9 +87,7 @@ bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__A
 		out->kind = ATTR_FLOAT;
 		out->f = p->f;
 		return true;
-	case T(STRING):
-		out->kind = ATTR_STR;
-		return convert_string(c, f, name, p->s, loc, &out->s);
+	case T(STRING): out->kind = ATTR_STR; return convert_string(c, f, name, p->s, loc, &out->s);
 	case T(INTS):
 		out->kind = ATTR_INTS;
 		out->n = (int)p->n_ints;
@@ -104,18 +102,16 @@ bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__A
 		out->kind = ATTR_STRS;
 		out->n = (int)p->n_strings;
 		return convert_strings(c, a, f, name, p, loc, &out->ss);
-	case T(TENSOR):
-		out->kind = ATTR_TENSOR;
-		return convert_tensor(f, name, p, loc, &out->t);
+	case T(TENSOR): out->kind = ATTR_TENSOR; return convert_tensor(f, name, p, loc, &out->t);
 	case T(TYPE_PROTO):
 		out->kind = ATTR_TYPE;
 		out->type = onnx_type(c, f, &none, p->tp, name, loc);
 		return out->type != NULL;
-	case T(UNDEFINED):
-		return diag_error(f->diag, loc, "attribute \"%s\" has no value", name);
+	case T(UNDEFINED): return diag_error(f->diag, loc, "attribute \"%s\" has no value", name);
 	default:
-		return diag_error(f->diag, loc, "attribute \"%s\" is of a kind (%d) that is not supported",
-				  name, (int)attr_type(p));
+		return diag_error(f->diag, loc,
+				  "attribute \"%s\" is of a kind (%d) that is not supported", name,
+				  (int)attr_type(p));
 	}
 }
 
@@ -137,8 +133,8 @@ static Tensor *scalar_tensor(Arena *a, DType t, const void *data)
 	return r;
 }
 
-Tensor *attr_constant(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__AttributeProto *p,
-		      DiagLoc loc)
+Tensor *attr_constant(Ctx *c, Arena *a, OnnxFile *f, const char *name,
+		      const Onnx__AttributeProto *p, DiagLoc loc)
 {
 	Attr v;
 
@@ -147,22 +143,13 @@ Tensor *attr_constant(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onn
 	if (!attr_convert(c, a, f, name, p, loc, &v))
 		return NULL;
 	switch (v.kind) {
-	case ATTR_TENSOR:
-		return v.t;
-	case ATTR_INT:
-		return scalar_tensor(a, DT_I64, &v.i);
-	case ATTR_FLOAT:
-		return scalar_tensor(a, DT_F32, &v.f);
-	case ATTR_STR:
-		return scalar_tensor(a, DT_STR, &v.s);
-	case ATTR_INTS:
-		return list_tensor(a, DT_I64, (size_t)v.n, v.is);
-	case ATTR_FLOATS:
-		return list_tensor(a, DT_F32, (size_t)v.n, v.fs);
-	case ATTR_STRS:
-		return list_tensor(a, DT_STR, (size_t)v.n, v.ss);
-	default:
-		diag_error(f->diag, loc, "attribute \"%s\" is no constant", name);
-		return NULL;
+	case ATTR_TENSOR: return v.t;
+	case ATTR_INT: return scalar_tensor(a, DT_I64, &v.i);
+	case ATTR_FLOAT: return scalar_tensor(a, DT_F32, &v.f);
+	case ATTR_STR: return scalar_tensor(a, DT_STR, &v.s);
+	case ATTR_INTS: return list_tensor(a, DT_I64, (size_t)v.n, v.is);
+	case ATTR_FLOATS: return list_tensor(a, DT_F32, (size_t)v.n, v.fs);
+	case ATTR_STRS: return list_tensor(a, DT_STR, (size_t)v.n, v.ss);
+	default: diag_error(f->diag, loc, "attribute \"%s\" is no constant", name); return NULL;
 	}
 }

@@ -9,7 +9,8 @@
 #include "frontend/model.h"
 #include "ir/graph.h"
 
-/* The attributes of a call of a function: what it gives, and defaults; none of them is a reference. */
+/* The attributes of a call of a function: what it gives, and defaults; none of them is a
+ * reference. */
 typedef struct AttrArgs {
 	const char **name;
 	const Onnx__AttributeProto **attr;
@@ -26,7 +27,7 @@ bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__A
 		  DiagLoc loc, Attr *out);
 
 /* The tensor that the attribute P of a Constant stands for; null after a diagnostic. */
-Tensor *attr_constant(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__AttributeProto *p,
-		      DiagLoc loc);
+Tensor *attr_constant(Ctx *c, Arena *a, OnnxFile *f, const char *name,
+		      const Onnx__AttributeProto *p, DiagLoc loc);
 
 #endif

@@ -20,14 +20,15 @@ enum {
 /* What inlined functions may take: a small file can ask for exponentially many nodes. */
 static const size_t inline_max = (size_t)256 << 20;
 
-/* One body that is being imported: the model's graph, or a call of a function, or a subgraph in one. */
+/* One body that is being imported: the model's graph, or a call of a function, or a subgraph in
+ * one. */
 typedef struct Frame {
 	const struct Frame *caller;
 	const Onnx__FunctionProto *fn; /* null: the model's graph */
 	AttrArgs args;
 	const char *prefix; /* before the names of what is in it: "call/" */
 	const char *around; /* before the names that unnamed nodes get, besides */
-	int opset;          /* of the standard domain; 0: none is imported */
+	int opset;	    /* of the standard domain; 0: none is imported */
 	int depth;
 } Frame;
 
@@ -40,7 +41,7 @@ typedef struct Missing {
 
 typedef struct Import {
 	Ctx *ctx;
-	Arena *arena;   /* the graph's */
+	Arena *arena;	/* the graph's */
 	Arena *scratch; /* what only import needs */
 	OnnxFile *file;
 	Diag *diag;
@@ -71,22 +72,22 @@ static const char *domain_of(const char *s)
 
 static DiagLoc file_loc(const Import *im)
 {
-	return (DiagLoc){ .file = im->file->path };
+	return (DiagLoc){.file = im->file->path};
 }
 
 /* ---- Names ---- */
 
 static void add_loc(Import *im, Node *n, DiagLoc loc)
 {
-	vec_push(im->arena, &n->locs, ((Loc){ .node = loc.node, .op = loc.op }));
+	vec_push(im->arena, &n->locs, ((Loc){.node = loc.node, .op = loc.op}));
 }
 
 /* The constant of an initialiser, made in G. */
 static Value *make_const(Import *im, Graph *g, Binding *b)
 {
-	DiagLoc loc = { .file = im->file->path, .node = b->name };
-	Tensor *t = b->sparse ? onnx_sparse_tensor(im->file, b->sparse, loc) :
-				onnx_tensor(im->file, b->tensor, loc);
+	DiagLoc loc = {.file = im->file->path, .node = b->name};
+	Tensor *t = b->sparse ? onnx_sparse_tensor(im->file, b->sparse, loc)
+			      : onnx_tensor(im->file, b->tensor, loc);
 	Value *v;
 
 	if (!t)
@@ -98,8 +99,8 @@ static Value *make_const(Import *im, Graph *g, Binding *b)
 	return v;
 }
 
-/* What NAME means in S: *OUT is its value, null where an operand is omitted. False where there is none,
- * after a diagnostic at the first such use. */
+/* What NAME means in S: *OUT is its value, null where an operand is omitted. False where there
+ * is none, after a diagnostic at the first such use. */
 static bool lookup(Import *im, Scope *s, const char *name, DiagLoc loc, Value **out)
 {
 	Binding *b = scope_find(s, name), *outer = NULL;
@@ -110,8 +111,10 @@ static bool lookup(Import *im, Scope *s, const char *name, DiagLoc loc, Value **
 		outer = scope_find(p, name);
 	if (!b && !outer) {
 		scope_add(s, name, BIND_BROKEN);
-		return diag_error(im->diag, loc, "\"%s\" is used, and no node, input or initialiser "
-				  "makes it", name);
+		return diag_error(im->diag, loc,
+				  "\"%s\" is used, and no node, input or initialiser "
+				  "makes it",
+				  name);
 	}
 	if (!b && outer->kind == BIND_TENSOR) {
 		b = scope_add(s, name, BIND_TENSOR);
@@ -134,8 +137,8 @@ static bool lookup(Import *im, Scope *s, const char *name, DiagLoc loc, Value **
 	return b->kind == BIND_VALUE;
 }
 
-/* The result NAME of node INDEX of S's body (see register_results), unless another node defines it too.
- * V null: it does not exist. SHOWN: its name in messages. */
+/* The result NAME of node INDEX of S's body (see register_results), unless another node defines
+ * it too. V null: it does not exist. SHOWN: its name in messages. */
 static void bind_result(Scope *s, const char *name, int index, Value *v, const char *shown)
 {
 	Binding *b = scope_find(s, name);
@@ -165,16 +168,18 @@ static const char *node_name(Import *im, const Frame *fr, const Onnx__NodeProto 
 	if (*text(p->name))
 		s = arena_printf(im->scratch, "%s%s", fr->prefix, p->name);
 	else
-		s = arena_printf(im->scratch, "%s%s%s_%d", fr->prefix, fr->around, text(p->op_type), index);
+		s = arena_printf(im->scratch, "%s%s%s_%d", fr->prefix, fr->around, text(p->op_type),
+				 index);
 	return ctx_name(im->ctx, s);
 }
 
 /* ---- Calls of model-local functions ---- */
 
-static const char *function_key(Import *im, const char *domain, const char *name, const char *overload)
+static const char *function_key(Import *im, const char *domain, const char *name,
+				const char *overload)
 {
-	return ctx_name(im->ctx, arena_printf(im->scratch, "%s:%s:%s", domain_of(domain), text(name),
-					      text(overload)));
+	return ctx_name(im->ctx, arena_printf(im->scratch, "%s:%s:%s", domain_of(domain),
+					      text(name), text(overload)));
 }
 
 static const Onnx__FunctionProto *find_function(Import *im, const Onnx__NodeProto *p)
@@ -192,14 +197,17 @@ static void register_functions(Import *im)
 	im->functions = scope_new(im->scratch, NULL, NULL);
 	for (size_t i = 0; i < im->model->n_functions; i++) {
 		const Onnx__FunctionProto *fn = im->model->functions[i];
-		Binding *b = scope_add(im->functions, function_key(im, fn->domain, fn->name,
-								   fn->overload), BIND_NODE);
+		Binding *b =
+			scope_add(im->functions,
+				  function_key(im, fn->domain, fn->name, fn->overload), BIND_NODE);
 
 		if (b)
 			b->node = (int)i;
 		else
-			diag_error(im->diag, file_loc(im), "function \"%s\" of domain \"%s\" is "
-				   "defined twice", text(fn->name), text(fn->domain));
+			diag_error(im->diag, file_loc(im),
+				   "function \"%s\" of domain \"%s\" is "
+				   "defined twice",
+				   text(fn->name), text(fn->domain));
 	}
 }
 
@@ -211,7 +219,8 @@ static int standard_opset(Import *im, Onnx__OperatorSetIdProto *const *sets, siz
 		if (sets[i]->version >= OPSET_MIN && sets[i]->version <= OPSET_MAX)
 			return (int)sets[i]->version;
 		if (!im->opset_reported)
-			diag_error(im->diag, file_loc(im), "opset %lld; this compiler reads opsets %d to "
+			diag_error(im->diag, file_loc(im),
+				   "opset %lld; this compiler reads opsets %d to "
 				   "%d: export the model with opset_version=%d",
 				   (long long)sets[i]->version, OPSET_MIN, OPSET_MAX, OPSET_MAX);
 		im->opset_reported = true;
@@ -220,7 +229,8 @@ static int standard_opset(Import *im, Onnx__OperatorSetIdProto *const *sets, siz
 	return 0;
 }
 
-static const Onnx__AttributeProto *given_attr(const Frame *fr, const Onnx__NodeProto *p, const char *name)
+static const Onnx__AttributeProto *given_attr(const Frame *fr, const Onnx__NodeProto *p,
+					      const char *name)
 {
 	for (size_t i = 0; i < p->n_attribute; i++)
 		if (!strcmp(text(p->attribute[i]->name), name))
@@ -240,8 +250,8 @@ static AttrArgs call_args(Import *im, const Frame *fr, const Onnx__NodeProto *p,
 			  const Onnx__FunctionProto *fn)
 {
 	size_t n = fn->n_attribute + fn->n_attribute_proto;
-	AttrArgs args = { NEW_ARRAY(im->scratch, n, const char *),
-			  NEW_ARRAY(im->scratch, n, const Onnx__AttributeProto *), 0 };
+	AttrArgs args = {NEW_ARRAY(im->scratch, n, const char *),
+			 NEW_ARRAY(im->scratch, n, const Onnx__AttributeProto *), 0};
 
 	for (size_t i = 0; i < fn->n_attribute; i++)
 		push_arg(&args, fn->attribute[i], given_attr(fr, p, fn->attribute[i]));
@@ -259,14 +269,17 @@ static bool call_allowed(Import *im, const Frame *fr, const Onnx__NodeProto *p,
 {
 	for (const Frame *f = fr; f; f = f->caller)
 		if (f->fn == fn)
-			return diag_error(im->diag, loc, "the function calls itself, directly or through "
+			return diag_error(im->diag, loc,
+					  "the function calls itself, directly or through "
 					  "others");
 	if (fr->depth >= CALL_DEPTH)
-		return diag_error(im->diag, loc, "functions are nested more than %d deep", CALL_DEPTH);
+		return diag_error(im->diag, loc, "functions are nested more than %d deep",
+				  CALL_DEPTH);
 	if (p->n_input > fn->n_input || p->n_output > fn->n_output)
-		return diag_error(im->diag, loc, "the function has %zu inputs and %zu outputs, and is "
-				  "called with %zu and %zu", fn->n_input, fn->n_output, p->n_input,
-				  p->n_output);
+		return diag_error(im->diag, loc,
+				  "the function has %zu inputs and %zu outputs, and is "
+				  "called with %zu and %zu",
+				  fn->n_input, fn->n_output, p->n_input, p->n_output);
 	return true;
 }
 
@@ -282,11 +295,12 @@ static size_t body_cost(Nodes nodes, size_t name)
 		for (size_t k = 0; k < p->n_attribute; k++) {
 			const Onnx__AttributeProto *a = p->attribute[k];
 
-			cost += NAME_COST + 8 * (a->n_ints + a->n_floats) + NAME_COST * a->n_strings;
+			cost += NAME_COST + 8 * (a->n_ints + a->n_floats) +
+				NAME_COST * a->n_strings;
 			if (a->t)
 				cost += 4 * a->t->n_int32_data + NAME_COST * a->t->n_string_data;
 			if (a->g)
-				cost += body_cost((Nodes){ a->g->node, a->g->n_node }, name);
+				cost += body_cost((Nodes){a->g->node, a->g->n_node}, name);
 		}
 	}
 	return cost;
@@ -295,19 +309,21 @@ static size_t body_cost(Nodes nodes, size_t name)
 /* False, after a diagnostic, where what is inlined outgrows its bound. */
 static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const char *prefix, DiagLoc loc)
 {
-	size_t cost = body_cost((Nodes){ fn->node, fn->n_node }, strlen(prefix));
+	size_t cost = body_cost((Nodes){fn->node, fn->n_node}, strlen(prefix));
 
 	if (cost > inline_max - im->inlined)
-		return diag_error(im->diag, loc, "the model is too large once its functions are inlined");
+		return diag_error(im->diag, loc,
+				  "the model is too large once its functions are inlined");
 	im->inlined += cost;
 	return true;
 }
 
 /* IN: the operands, null where omitted; KNOWN: false where a fault was reported for one. */
 static bool inline_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
-			const Onnx__FunctionProto *fn, DiagLoc loc, Value *const *in, const bool *known)
+			const Onnx__FunctionProto *fn, DiagLoc loc, Value *const *in,
+			const bool *known)
 {
-	Frame callee = { .caller = fr, .fn = fn, .around = "", .depth = fr->depth + 1 };
+	Frame callee = {.caller = fr, .fn = fn, .around = "", .depth = fr->depth + 1};
 	Scope *body;
 
 	if (!call_allowed(im, fr, p, fn, loc))
@@ -324,10 +340,11 @@ static bool inline_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeP
 				       sound ? BIND_VALUE : BIND_BROKEN);
 
 		if (!b)
-			return diag_error(im->diag, loc, "the function has two inputs \"%s\"", fn->input[i]);
+			return diag_error(im->diag, loc, "the function has two inputs \"%s\"",
+					  fn->input[i]);
 		b->value = i < p->n_input ? in[i] : NULL;
 	}
-	import_nodes(im, &callee, body, (Nodes){ fn->node, fn->n_node });
+	import_nodes(im, &callee, body, (Nodes){fn->node, fn->n_node});
 	for (size_t i = 0; i < p->n_output; i++) {
 		const char *name = ctx_name(im->ctx, p->output[i]);
 		Value *v;
@@ -340,8 +357,8 @@ static bool inline_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeP
 
 /* ---- Nodes ---- */
 
-static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
-			    DiagLoc loc)
+static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p,
+			    int index, DiagLoc loc)
 {
 	for (size_t i = 0; i < p->n_attribute; i++) {
 		const Onnx__AttributeProto *a = attr_resolve(&fr->args, p->attribute[i]);
@@ -410,17 +427,18 @@ static bool arity_holds(Import *im, const Node *n, DiagLoc loc)
 				  row->nin_max);
 	for (int i = 0; i < row->nin_min; i++)
 		if (!node_in(n, i))
-			return diag_error(im->diag, loc, "operand %d is omitted, and must not be", i + 1);
+			return diag_error(im->diag, loc, "operand %d is omitted, and must not be",
+					  i + 1);
 	if (row->nout_max >= 0 && n->nout > row->nout_max)
-		return diag_error(im->diag, loc, "%d results, and at most %d are supported", n->nout,
-				  row->nout_max);
+		return diag_error(im->diag, loc, "%d results, and at most %d are supported",
+				  n->nout, row->nout_max);
 	return true;
 }
 
 static void note_missing(Import *im, const Onnx__NodeProto *p, DiagLoc loc)
 {
 	const char *domain = domain_of(p->domain);
-	Missing m = { .domain = domain, .op = text(p->op_type), .loc = loc, .nodes = 1 };
+	Missing m = {.domain = domain, .op = text(p->op_type), .loc = loc, .nodes = 1};
 
 	for (int i = 0; i < im->missing.n; i++) {
 		Missing *old = &im->missing.at[i];
@@ -440,10 +458,13 @@ static void report_missing(Import *im)
 		const Missing *m = &im->missing.at[i];
 
 		if (*m->domain)
-			diag_error(im->diag, m->loc, "operators of domain \"%s\" are not supported; export "
-				   "the model with operators of the ONNX standard", m->domain);
+			diag_error(im->diag, m->loc,
+				   "operators of domain \"%s\" are not supported; export "
+				   "the model with operators of the ONNX standard",
+				   m->domain);
 		else
-			diag_error(im->diag, m->loc, "this operator is not supported; `dlcc --list-ops` "
+			diag_error(im->diag, m->loc,
+				   "this operator is not supported; `dlcc --list-ops` "
 				   "names those that are");
 		if (m->nodes > 1)
 			diag_note(im->diag, "so are %d more nodes of this operator", m->nodes - 1);
@@ -472,15 +493,15 @@ static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 			n->out[i] = NULL;
 	out = arena_copy(im->scratch, n->out, (size_t)n->nout * sizeof *out);
 	if (!add_attrs(im, fr, s, n, p, loc) ||
-	    !upgrade_node(&n, text(p->op_type), fr->opset, out) ||
-	    (n && !arity_holds(im, n, loc)))
+	    !upgrade_node(&n, text(p->op_type), fr->opset, out) || (n && !arity_holds(im, n, loc)))
 		return false;
 	for (int i = 0; i < nout; i++) {
 		const char *name = ctx_name(im->ctx, p->output[i]);
 
 		if (*name)
 			bind_result(s, name, index, out[i],
-				    ctx_name(im->ctx, arena_printf(im->scratch, "%s%s", fr->prefix, name)));
+				    ctx_name(im->ctx,
+					     arena_printf(im->scratch, "%s%s", fr->prefix, name)));
 	}
 	return true;
 }
@@ -496,7 +517,8 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 	}
 	if (!fr->opset) {
 		if (!im->opset_reported)
-			diag_error(im->diag, loc, "the model does not say which opset of the standard "
+			diag_error(im->diag, loc,
+				   "the model does not say which opset of the standard "
 				   "operators it uses; its opset_import lacks the domain \"\"");
 		im->opset_reported = true;
 		return false;
@@ -515,24 +537,26 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 static void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index)
 {
 	const char *name = node_name(im, fr, p, index);
-	DiagLoc loc = { .file = im->file->path, .node = name, .op = ctx_name(im->ctx, text(p->op_type)) };
+	DiagLoc loc = {
+		.file = im->file->path, .node = name, .op = ctx_name(im->ctx, text(p->op_type))};
 	const Onnx__FunctionProto *fn = find_function(im, p);
 	Value **in = NEW_ARRAY(im->scratch, p->n_input, Value *);
 	bool *known = NEW_ARRAY(im->scratch, p->n_input, bool);
 	bool sound = true;
 
 	if (p->n_input > OPERANDS_MAX || p->n_output > OPERANDS_MAX || p->n_attribute > ATTRS_MAX) {
-		diag_error(im->diag, loc, "more operands, results or attributes than any operator has");
+		diag_error(im->diag, loc,
+			   "more operands, results or attributes than any operator has");
 		break_results(im, s, p, index);
 		return;
 	}
 	for (size_t i = 0; i < p->n_input; i++) {
-		known[i] = !*p->input[i] ||
-			   lookup(im, s, ctx_name(im->ctx, p->input[i]), loc, &in[i]);
+		known[i] =
+			!*p->input[i] || lookup(im, s, ctx_name(im->ctx, p->input[i]), loc, &in[i]);
 		sound &= known[i];
 	}
-	if (fn ? inline_call(im, fr, s, p, index, fn, loc, in, known) :
-		 import_op(im, fr, s, p, index, loc, in, sound))
+	if (fn ? inline_call(im, fr, s, p, index, fn, loc, in, known)
+	       : import_op(im, fr, s, p, index, loc, in, sound))
 		return;
 	break_results(im, s, p, index);
 }
@@ -544,15 +568,17 @@ static bool is_constant(const Onnx__NodeProto *p)
 	return !*domain_of(p->domain) && !strcmp(text(p->op_type), "Constant");
 }
 
-/* Two constants of one name: exporters that merge graphs write that. The last one stands, as in ONNX Runtime. */
+/* Two constants of one name: exporters that merge graphs write that. The last one stands, as in
+ * ONNX Runtime. */
 static void warn_duplicate(Import *im, const char *name)
 {
-	diag_warning(im->diag, (DiagLoc){ .file = im->file->path, .node = name }, "duplicate",
+	diag_warning(im->diag, (DiagLoc){.file = im->file->path, .node = name}, "duplicate",
 		     "several constants have this name; the last one is used");
 }
 
 /* So that a name can be looked up before its node is imported, and a second definition is seen. */
-static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, int index, const char *name)
+static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, int index,
+			    const char *name)
 {
 	const Onnx__NodeProto *p = nodes.at[index];
 	Binding *b = scope_find(s, name);
@@ -565,8 +591,10 @@ static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, 
 		b->kind = BIND_NODE;
 		b->node = index;
 	} else {
-		diag_error(im->diag, (DiagLoc){ .file = im->file->path,
-			   .node = node_name(im, fr, p, index), .op = text(p->op_type) },
+		diag_error(im->diag,
+			   (DiagLoc){.file = im->file->path,
+				     .node = node_name(im, fr, p, index),
+				     .op = text(p->op_type)},
 			   "its result \"%s\" is defined elsewhere too", name);
 	}
 }
@@ -592,8 +620,10 @@ static bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes)
 	if (cyclic >= 0) {
 		const Onnx__NodeProto *p = nodes.at[cyclic];
 
-		return diag_error(im->diag, (DiagLoc){ .file = im->file->path,
-				  .node = node_name(im, fr, p, cyclic), .op = text(p->op_type) },
+		return diag_error(im->diag,
+				  (DiagLoc){.file = im->file->path,
+					    .node = node_name(im, fr, p, cyclic),
+					    .op = text(p->op_type)},
 				  "the node depends on its own result");
 	}
 	for (size_t i = 0; i < nodes.n; i++)
@@ -646,7 +676,7 @@ static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
 	}
 	if (!s->parent)
 		t = onnx_type(im->ctx, im->file, &im->dims, p->type, name,
-			      (DiagLoc){ .file = im->file->path, .node = name });
+			      (DiagLoc){.file = im->file->path, .node = name});
 	b = scope_add(s, name, t || s->parent ? BIND_VALUE : BIND_BROKEN);
 	if (b->kind == BIND_VALUE)
 		b->value = graph_input(s->graph, name, t);
@@ -656,7 +686,7 @@ static void import_results(Import *im, Scope *s, const Onnx__GraphProto *g)
 {
 	for (size_t i = 0; i < g->n_output; i++) {
 		const char *name = ctx_name(im->ctx, text(g->output[i]->name));
-		DiagLoc loc = { .file = im->file->path, .node = name };
+		DiagLoc loc = {.file = im->file->path, .node = name};
 		Value *v;
 
 		if (!lookup(im, s, name, loc, &v))
@@ -673,7 +703,7 @@ static bool import_graph(Import *im, const Frame *fr, Scope *s, const Onnx__Grap
 	import_initialisers(im, s, g);
 	for (size_t i = 0; i < g->n_input; i++)
 		import_input(im, s, g->input[i]);
-	if (!import_nodes(im, fr, s, (Nodes){ g->node, g->n_node }))
+	if (!import_nodes(im, fr, s, (Nodes){g->node, g->n_node}))
 		return false;
 	import_results(im, s, g);
 	return true;
@@ -692,7 +722,8 @@ static bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const 
 	inner.depth++;
 	inner.around = arena_printf(im->scratch, "%s/%s/", loc.node + strlen(fr->prefix), name);
 	if (inner.depth > CALL_DEPTH)
-		return diag_error(im->diag, loc, "subgraphs are nested more than %d deep", CALL_DEPTH);
+		return diag_error(im->diag, loc, "subgraphs are nested more than %d deep",
+				  CALL_DEPTH);
 	before = node_ints(n, "captures", &count);
 	if (count >= 8)
 		return diag_error(im->diag, loc, "more subgraphs than an operator has");
@@ -717,18 +748,23 @@ static bool versions_hold(Import *im)
 
 	if (v >= IR_VERSION_MIN && v <= IR_VERSION_MAX)
 		return true;
-	return diag_error(im->diag, file_loc(im), "IR version %lld; this compiler reads versions %d to %d: %s",
-			  (long long)v, IR_VERSION_MIN, IR_VERSION_MAX, v > IR_VERSION_MAX ?
-			  "save the model with an older onnx package" :
-			  "load and save it once with a newer onnx package");
+	return diag_error(im->diag, file_loc(im),
+			  "IR version %lld; this compiler reads versions %d to %d: %s",
+			  (long long)v, IR_VERSION_MIN, IR_VERSION_MAX,
+			  v > IR_VERSION_MAX ? "save the model with an older onnx package"
+					     : "load and save it once with a newer onnx package");
 }
 
 Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f)
 {
-	Import im = { .ctx = c, .arena = a, .scratch = arena_new(), .file = f, .diag = f->diag,
-		      .model = f->model };
+	Import im = {.ctx = c,
+		     .arena = a,
+		     .scratch = arena_new(),
+		     .file = f,
+		     .diag = f->diag,
+		     .model = f->model};
 	const Onnx__GraphProto *p = f->model->graph;
-	Frame fr = { .prefix = "", .around = "" };
+	Frame fr = {.prefix = "", .around = ""};
 	Graph *g = graph_new(c, a, "main");
 	int before = f->diag->errors;
 

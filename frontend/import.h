@@ -20,8 +20,8 @@
 /* IR and opset versions that are read. */
 enum { IR_VERSION_MIN = 3, IR_VERSION_MAX = 14 };
 
-/* The graph of F's model, in arena A. F must outlive it: constants point into its mapping. Every fault
- * found is a diagnostic of its own; then null. */
+/* The graph of F's model, in arena A. F must outlive it: constants point into its mapping. Every
+ * fault found is a diagnostic of its own; then null. */
 Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f);
 
 #endif

@@ -57,11 +57,12 @@ static void unmap_file(MappedFile *m)
 	m->bytes = NULL;
 }
 
-static bool decode(OnnxFile *f, const uint8_t *bytes, size_t n, const ProtobufCMessageDescriptor *root)
+static bool decode(OnnxFile *f, const uint8_t *bytes, size_t n,
+		   const ProtobufCMessageDescriptor *root)
 {
-	ProtobufCAllocator al = { arena_alloc_cb, arena_free_cb, f->arena };
-	DiagLoc loc = { .file = f->path };
-	StrBuf compact = { 0 };
+	ProtobufCAllocator al = {arena_alloc_cb, arena_free_cb, f->arena};
+	DiagLoc loc = {.file = f->path};
+	StrBuf compact = {0};
 	bool ok;
 
 	if (!n)
@@ -71,14 +72,17 @@ static bool decode(OnnxFile *f, const uint8_t *bytes, size_t n, const ProtobufCM
 	if (ok) {
 		f->message = protobuf_c_message_unpack(root, &al, compact.n,
 						       (const uint8_t *)strbuf_str(&compact));
-		ok = f->message || diag_error(f->diag, loc, "not a valid ONNX file: %s does not "
-					      "decode", root->short_name);
+		ok = f->message || diag_error(f->diag, loc,
+					      "not a valid ONNX file: %s does not "
+					      "decode",
+					      root->short_name);
 	}
 	strbuf_free(&compact);
 	if (ok && root == &onnx__model_proto__descriptor) {
 		f->model = (Onnx__ModelProto *)f->message;
 		if (!f->model->graph)
-			return diag_error(f->diag, loc, "the file holds no graph; "
+			return diag_error(f->diag, loc,
+					  "the file holds no graph; "
 					  "is it an ONNX model?");
 	}
 	return ok;
@@ -111,7 +115,7 @@ OnnxFile *onnx_open_as(Diag *d, const char *path, const ProtobufCMessageDescript
 	OnnxFile *f = file_new(d, path);
 
 	f->map.path = f->path;
-	if (map_file(d, (DiagLoc){ .file = f->path }, path, path, &f->map) &&
+	if (map_file(d, (DiagLoc){.file = f->path}, path, path, &f->map) &&
 	    decode(f, f->map.bytes, f->map.size, root))
 		return f;
 	onnx_close(f);
@@ -169,7 +173,7 @@ static bool beneath(const char *path, const char *folder)
 static char *find_external(OnnxFile *f, const char *location, bool *outside)
 {
 	char *real = realpath(f->path, NULL);
-	char *folder[2] = { real_folder(f->arena, f->path), NULL };
+	char *folder[2] = {real_folder(f->arena, f->path), NULL};
 	char *found = NULL;
 
 	*outside = false;
@@ -177,7 +181,8 @@ static char *find_external(OnnxFile *f, const char *location, bool *outside)
 		folder[1] = real_folder(f->arena, real);
 	for (int i = 0; i < 2 && !found; i++) {
 		char *p = folder[i] ? realpath(arena_printf(f->arena, "%s/%s", folder[i], location),
-					       NULL) : NULL;
+					       NULL)
+				    : NULL;
 
 		if (!p)
 			continue;
@@ -197,7 +202,7 @@ static char *find_external(OnnxFile *f, const char *location, bool *outside)
 
 const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
 {
-	MappedFile m = { 0 }, *keep;
+	MappedFile m = {0}, *keep;
 	bool outside;
 	char *path;
 
@@ -205,7 +210,8 @@ const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
 		if (!strcmp(f->external.at[i]->path, location))
 			return f->external.at[i];
 	if (!location_safe(location)) {
-		diag_error(f->diag, loc, "external data at \"%s\": only files in the model's folder "
+		diag_error(f->diag, loc,
+			   "external data at \"%s\": only files in the model's folder "
 			   "are read; put it there and name it without \"..\" or a leading \"/\"",
 			   location);
 		return NULL;
@@ -213,11 +219,15 @@ const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
 	path = find_external(f, location, &outside);
 	if (!path) {
 		if (outside)
-			diag_error(f->diag, loc, "external data at \"%s\" is a link that leads out "
-				   "of the model's folder; copy the file there", location);
+			diag_error(f->diag, loc,
+				   "external data at \"%s\" is a link that leads out "
+				   "of the model's folder; copy the file there",
+				   location);
 		else
-			diag_error(f->diag, loc, "external data at \"%s\": no such file beside the "
-				   "model; download it too", location);
+			diag_error(f->diag, loc,
+				   "external data at \"%s\": no such file beside the "
+				   "model; download it too",
+				   location);
 		return NULL;
 	}
 	if (!map_file(f->diag, loc, path, location, &m)) {

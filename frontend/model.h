@@ -25,28 +25,30 @@ typedef struct MappedFile {
 
 typedef struct OnnxFile {
 	const char *path; /* as given: for messages and for external data */
-	Arena *arena;     /* its own: everything decoded */
+	Arena *arena;	  /* its own: everything decoded */
 	Diag *diag;
 	MappedFile map;
-	const uint8_t *bytes; /* the whole message: the mapping, or memory of the caller */
-	WireRanges ranges;            /* what raw_ref indexes */
-	VEC(MappedFile *) external;   /* each external file once */
-	uint64_t densified;           /* bytes made from sparse tensors so far */
-	ProtobufCMessage *message;    /* the root */
-	Onnx__ModelProto *model;      /* the root, where it is a model */
+	const uint8_t *bytes;	    /* the whole message: the mapping, or memory of the caller */
+	WireRanges ranges;	    /* what raw_ref indexes */
+	VEC(MappedFile *) external; /* each external file once */
+	uint64_t densified;	    /* bytes made from sparse tensors so far */
+	ProtobufCMessage *message;  /* the root */
+	Onnx__ModelProto *model;    /* the root, where it is a model */
 } OnnxFile;
 
 /* Null after a diagnostic. DIAG must outlive the file. */
 OnnxFile *onnx_open(Diag *d, const char *path);
 /* A file whose root is another message: TensorProto, SequenceProto, OptionalProto. */
 OnnxFile *onnx_open_as(Diag *d, const char *path, const ProtobufCMessageDescriptor *root);
-/* A model in memory, which must outlive the file. PATH names it and says where external data lies. */
+/* A model in memory, which must outlive the file. PATH names it and says where external data
+ * lies. */
 OnnxFile *onnx_open_bytes(Diag *d, const char *path, const void *bytes, size_t n,
 			  const ProtobufCMessageDescriptor *root);
 void onnx_close(OnnxFile *f);
 
-/* The external file LOCATION, mapped; null after a diagnostic for LOC. It must lie in the folder of the
- * model's path or of its real path, symbolic links followed; `..` and absolute paths are refused. */
+/* The external file LOCATION, mapped; null after a diagnostic for LOC. It must lie in the folder
+ * of the model's path or of its real path, symbolic links followed; `..` and absolute paths are
+ * refused. */
 const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc);
 
 #endif

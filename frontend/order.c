@@ -105,7 +105,7 @@ static int sort(Order *o, int n, int *order)
 const int *nodes_order(Ctx *c, Arena *a, const Scope *s, Onnx__NodeProto *const *nodes, int n,
 		       int *cyclic)
 {
-	Order o = { .ctx = c, .arena = a, .scope = s };
+	Order o = {.ctx = c, .arena = a, .scope = s};
 	int *order = NEW_ARRAY(a, n, int);
 
 	*cyclic = -1;

@@ -15,7 +15,7 @@ typedef enum BindKind {
 	BIND_NODE,   /* made by a node that is still to be imported: NODE */
 	BIND_TENSOR, /* an initialiser that nothing has used yet: TENSOR or SPARSE */
 	BIND_VALUE,  /* VALUE; null: an optional operand that the caller omitted */
-	BIND_BROKEN  /* a fault was reported where it should have been made; its users keep silent */
+	BIND_BROKEN /* a fault was reported where it should have been made; its users keep silent */
 } BindKind;
 
 typedef struct Binding {
@@ -33,7 +33,8 @@ typedef struct Scope {
 	Graph *graph; /* where its nodes go */
 	Binding **slot;
 	int n, cap; /* CAP: a power of two */
-	VEC(Value *) captures; /* of a region: what it takes from around it, in the order of its inputs */
+	VEC(Value *)
+	captures; /* of a region: what it takes from around it, in the order of its inputs */
 } Scope;
 
 Scope *scope_new(Arena *a, Graph *g, Scope *parent);

@@ -16,15 +16,19 @@ DType onnx_dtype(OnnxFile *f, int code, DiagLoc loc)
 	e = protobuf_c_enum_descriptor_get_value(&onnx__tensor_proto__data_type__descriptor, code);
 	if (code == ONNX__TENSOR_PROTO__DATA_TYPE__COMPLEX64 ||
 	    code == ONNX__TENSOR_PROTO__DATA_TYPE__COMPLEX128)
-		diag_error(f->diag, loc, "element type %s: complex numbers are not supported; "
-			   "export the real and the imaginary part as two tensors", e->name);
+		diag_error(f->diag, loc,
+			   "element type %s: complex numbers are not supported; "
+			   "export the real and the imaginary part as two tensors",
+			   e->name);
 	else if (code == ONNX__TENSOR_PROTO__DATA_TYPE__UNDEFINED)
 		diag_error(f->diag, loc, "a tensor without an element type");
 	else if (e)
 		diag_error(f->diag, loc, "element type %s is not supported", e->name);
 	else
-		diag_error(f->diag, loc, "element type %d is not one that ONNX knows; "
-			   "is the model newer than this compiler?", code);
+		diag_error(f->diag, loc,
+			   "element type %d is not one that ONNX knows; "
+			   "is the model newer than this compiler?",
+			   code);
 	return DT_NONE;
 }
 
@@ -34,7 +38,8 @@ static bool set_shape(OnnxFile *f, Tensor *t, const int64_t *dims, size_t rank, 
 	bool zero = false;
 
 	if (rank > MAX_RANK)
-		return diag_error(f->diag, loc, "rank %zu; at most %d is supported", rank, MAX_RANK);
+		return diag_error(f->diag, loc, "rank %zu; at most %d is supported", rank,
+				  MAX_RANK);
 	t->rank = (int)rank;
 	t->dims = NEW_ARRAY(f->arena, rank, int64_t);
 	for (size_t i = 0; i < rank; i++) {
@@ -57,9 +62,10 @@ static bool count_is(OnnxFile *f, uint64_t have, uint64_t want, const char *what
 {
 	if (have == want)
 		return true;
-	return diag_error(f->diag, loc, "the shape asks for %llu %s and %llu are there; "
-			  "the file is damaged", (unsigned long long)want, what,
-			  (unsigned long long)have);
+	return diag_error(f->diag, loc,
+			  "the shape asks for %llu %s and %llu are there; "
+			  "the file is damaged",
+			  (unsigned long long)want, what, (unsigned long long)have);
 }
 
 /* True is 1 in every reader; a file may hold any non-zero byte. */
@@ -133,9 +139,11 @@ static bool set_external(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, Dia
 		if (!strcmp(key, "location"))
 			location = v;
 		else if (!strcmp(key, "offset") && !parse_u64(v, &at))
-			return diag_error(f->diag, loc, "external data: offset \"%s\" is no number", v);
+			return diag_error(f->diag, loc, "external data: offset \"%s\" is no number",
+					  v);
 		else if (!strcmp(key, "length") && !parse_u64(v, &size))
-			return diag_error(f->diag, loc, "external data: length \"%s\" is no number", v);
+			return diag_error(f->diag, loc, "external data: length \"%s\" is no number",
+					  v);
 	}
 	if (!location)
 		return diag_error(f->diag, loc, "external data without a location");
@@ -147,9 +155,11 @@ static bool set_external(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, Dia
 	if (!m)
 		return false;
 	if (at > m->size || size > m->size - at)
-		return diag_error(f->diag, loc, "external data: %llu bytes at %llu are past the end of "
+		return diag_error(f->diag, loc,
+				  "external data: %llu bytes at %llu are past the end of "
 				  "\"%s\", which has %zu; is the file complete?",
-				  (unsigned long long)size, (unsigned long long)at, location, m->size);
+				  (unsigned long long)size, (unsigned long long)at, location,
+				  m->size);
 	t->file = m->path;
 	t->offset = (int64_t)at;
 	return set_raw(f, t, m->bytes ? m->bytes + at : NULL, size, loc);
@@ -193,7 +203,7 @@ static bool set_int32(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, uint64
 		if (t->dtype == DT_BOOL)
 			v = v != 0;
 		if (bits == 16) {
-			memcpy(q + 2 * i, &(uint16_t){ (uint16_t)v }, 2);
+			memcpy(q + 2 * i, &(uint16_t){(uint16_t)v}, 2);
 		} else if (bits == 6) {
 			size_t at = i * 6;
 
@@ -225,8 +235,7 @@ static bool set_typed(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, DiagLo
 	size_t have;
 
 	switch (t->dtype) {
-	case DT_STR:
-		return set_strings(f, t, p, n, loc);
+	case DT_STR: return set_strings(f, t, p, n, loc);
 	case DT_F32:
 		data = p->float_data;
 		have = p->n_float_data;
@@ -239,14 +248,12 @@ static bool set_typed(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, DiagLo
 		data = p->int64_data;
 		have = p->n_int64_data;
 		break;
-	case DT_U32:
-		return count_is(f, p->n_uint64_data, n, "values", loc) && set_u32(f, t, p, n);
+	case DT_U32: return count_is(f, p->n_uint64_data, n, "values", loc) && set_u32(f, t, p, n);
 	case DT_U64:
 		data = p->uint64_data;
 		have = p->n_uint64_data;
 		break;
-	default:
-		return set_int32(f, t, p, n, loc);
+	default: return set_int32(f, t, p, n, loc);
 	}
 	if (!count_is(f, have, n, "values", loc))
 		return false;
@@ -327,16 +334,18 @@ static int64_t sparse_index(const Tensor *t, const Tensor *indices, int64_t row)
 	return at;
 }
 
-static bool densify(OnnxFile *f, Tensor *t, const Tensor *values, const Tensor *indices, DiagLoc loc)
+static bool densify(OnnxFile *f, Tensor *t, const Tensor *values, const Tensor *indices,
+		    DiagLoc loc)
 {
 	int64_t n = tensor_numel(t), nnz = values->dims[0];
 	int bits = dtype_info[t->dtype].bits;
 	uint8_t *q;
 
 	if ((uint64_t)t->bytes > densified_max - f->densified)
-		return diag_error(f->diag, loc, "a sparse tensor of %lld bytes; sparse tensors are "
-				  "stored densely, up to %llu MiB in a model", (long long)t->bytes,
-				  (unsigned long long)densified_max >> 20);
+		return diag_error(f->diag, loc,
+				  "a sparse tensor of %lld bytes; sparse tensors are "
+				  "stored densely, up to %llu MiB in a model",
+				  (long long)t->bytes, (unsigned long long)densified_max >> 20);
 	f->densified += (uint64_t)t->bytes;
 	q = arena_alloc(f->arena, (size_t)t->bytes);
 	for (int64_t i = 0; t->dtype == DT_STR && i < n; i++)
@@ -351,7 +360,8 @@ static bool densify(OnnxFile *f, Tensor *t, const Tensor *values, const Tensor *
 		if (bits < 8)
 			set_bits(q, at, bits, get_bits(values->data, i, bits));
 		else
-			memcpy(q + (size_t)at * size, (const char *)values->data + (size_t)i * size, size);
+			memcpy(q + (size_t)at * size, (const char *)values->data + (size_t)i * size,
+			       size);
 	}
 	t->data = q;
 	return true;
@@ -373,10 +383,11 @@ Tensor *onnx_sparse_tensor(OnnxFile *f, const Onnx__SparseTensorProto *p, DiagLo
 	t->dtype = values->dtype;
 	if (!set_shape(f, t, p->dims, p->n_dims, loc))
 		return NULL;
-	if (values->rank != 1 || indices->dtype != DT_I64 || indices->rank < 1 || indices->rank > 2 ||
-	    indices->dims[0] != values->dims[0] ||
+	if (values->rank != 1 || indices->dtype != DT_I64 || indices->rank < 1 ||
+	    indices->rank > 2 || indices->dims[0] != values->dims[0] ||
 	    (indices->rank == 2 && indices->dims[1] != t->rank)) {
-		diag_error(f->diag, loc, "a sparse tensor whose values and indices do not fit its shape");
+		diag_error(f->diag, loc,
+			   "a sparse tensor whose values and indices do not fit its shape");
 		return NULL;
 	}
 	return densify(f, t, values, indices, loc) ? t : NULL;

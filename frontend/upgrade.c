@@ -38,7 +38,7 @@ static Value *emit_at(Upgrade *u, OpKind op, Value *const *in, int nin, Node *be
 
 static Value *emit(Upgrade *u, OpKind op, Value *a, Value *b)
 {
-	return emit_at(u, op, (Value *[]){ a, b }, b ? 2 : 1, u->n);
+	return emit_at(u, op, (Value *[]){a, b}, b ? 2 : 1, u->n);
 }
 
 static Value *emit_attr(Upgrade *u, OpKind op, Value *a, Value *b, const char *attr, int64_t v)
@@ -90,7 +90,7 @@ static Value *ones(Upgrade *u, Value *count)
 	Value *r = emit(u, OP_ConstantOfShape, count, NULL);
 	int64_t dim = 1, one = 1;
 	Tensor *t = tensor_new(u->g->arena, DT_I64, 1, &dim);
-	Attr a = { .name = ctx_name(u->g->ctx, "value"), .kind = ATTR_TENSOR, .t = t };
+	Attr a = {.name = ctx_name(u->g->ctx, "value"), .kind = ATTR_TENSOR, .t = t};
 
 	t->data = arena_copy(u->g->arena, &one, sizeof one);
 	node_set_attr(r->def, a);
@@ -128,9 +128,11 @@ static bool ints_to_input(Upgrade *u, const char *attr, int k)
 /* B stood at axis AXIS of A, not at its end: it gets the trailing dims of 1 that it lacks there. */
 static Value *align_at(Upgrade *u, Value *a, Value *b, int64_t axis)
 {
-	Value *rest = emit(u, OP_Sub, emit(u, OP_Sub, rank_of(u, a), one_int(u, axis)), rank_of(u, b));
+	Value *rest =
+		emit(u, OP_Sub, emit(u, OP_Sub, rank_of(u, a), one_int(u, axis)), rank_of(u, b));
 
-	return emit_attr(u, OP_Reshape, b, concat(u, shape_of(u, b), ones(u, rest)), "allowzero", 1);
+	return emit_attr(u, OP_Reshape, b, concat(u, shape_of(u, b), ones(u, rest)), "allowzero",
+			 1);
 }
 
 static bool broadcast_axis(Upgrade *u)
@@ -258,12 +260,13 @@ static bool softmax(Upgrade *u)
 	int64_t axis = node_int(n, "axis", 1);
 	Value *x = node_in(n, 0), *shape;
 
-	if (!x || axis == -1 || (x->type && x->type->kind == TYPE_TENSOR && axis == x->type->rank - 1))
+	if (!x || axis == -1 ||
+	    (x->type && x->type->kind == TYPE_TENSOR && axis == x->type->rank - 1))
 		return true;
 	shape = shape_of(u, x);
 	node_set_input(n, 0, emit_attr(u, OP_Flatten, x, NULL, "axis", axis));
 	node_set_int(n, "axis", -1);
-	u->out[0] = emit_at(u, OP_Reshape, (Value *[]){ n->out[0], shape }, 2, NULL);
+	u->out[0] = emit_at(u, OP_Reshape, (Value *[]){n->out[0], shape}, 2, NULL);
 	node_set_int(u->out[0]->def, "allowzero", 1);
 	return true;
 }
@@ -290,7 +293,8 @@ static bool batch_norm(Upgrade *u)
 
 	for (int i = 1; i < n->nout; i++) {
 		if (n->out[i] && u->version >= 7)
-			return complain(u, "the training form with several results is not supported; "
+			return complain(u,
+					"the training form with several results is not supported; "
 					"export the model for inference");
 		u->out[i] = NULL;
 	}
@@ -339,9 +343,9 @@ static bool cast(Upgrade *u)
 		const char *name;
 		int code;
 	} types[] = {
-		{ "FLOAT", 1 }, { "UINT8", 2 }, { "INT8", 3 }, { "UINT16", 4 }, { "INT16", 5 },
-		{ "INT32", 6 }, { "INT64", 7 }, { "STRING", 8 }, { "BOOL", 9 }, { "FLOAT16", 10 },
-		{ "DOUBLE", 11 }, { "UINT32", 12 }, { "UINT64", 13 },
+		{"FLOAT", 1},	{"UINT8", 2},	{"INT8", 3},	{"UINT16", 4}, {"INT16", 5},
+		{"INT32", 6},	{"INT64", 7},	{"STRING", 8},	{"BOOL", 9},   {"FLOAT16", 10},
+		{"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13},
 	};
 	const char *to = node_str(u->n, "to", NULL);
 
@@ -388,8 +392,8 @@ static bool tile(Upgrade *u)
 		return complain(u, "an operand is missing");
 	tiles = emit(u, OP_Reshape, emit_attr(u, OP_Cast, tiles, NULL, "to", 7), one);
 	axis = emit(u, OP_Reshape, emit_attr(u, OP_Cast, axis, NULL, "to", 7), one);
-	all = emit_at(u, OP_ScatterElements, (Value *[]){ ones(u, rank_of(u, node_in(n, 0))), axis, tiles },
-		      3, u->n);
+	all = emit_at(u, OP_ScatterElements,
+		      (Value *[]){ones(u, rank_of(u, node_in(n, 0))), axis, tiles}, 3, u->n);
 	node_set_input(n, 1, all);
 	for (int i = 2; i < n->nin; i++)
 		node_set_input(n, i, NULL);
@@ -409,7 +413,8 @@ static bool resize_floats(Upgrade *u, const float *scales, int count)
 
 static bool upsample_1(Upgrade *u)
 {
-	float s[4] = { 1, 1, node_float(u->n, "height_scale", 1), node_float(u->n, "width_scale", 1) };
+	float s[4] = {1, 1, node_float(u->n, "height_scale", 1),
+		      node_float(u->n, "width_scale", 1)};
 	const char *mode = node_str(u->n, "mode", "nearest");
 
 	if (!strcmp(mode, "bilinear"))
@@ -465,54 +470,54 @@ typedef struct Rule {
 
 /* Several rules of an op apply in this order, which is that of their versions. */
 static const Rule rules[] = {
-	{ "Add", 7, broadcast_axis },
-	{ "And", 7, broadcast_axis },
-	{ "BatchNormalization", 14, batch_norm },
-	{ "Cast", 6, cast },
-	{ "Clip", 11, clip },
-	{ "Concat", 4, concat_axis },
-	{ "Div", 7, broadcast_axis },
-	{ "Dropout", 12, dropout },
-	{ "Equal", 7, broadcast_axis },
-	{ "Gemm", 7, gemm },
-	{ "GlobalLpPool", 2, lp_order },
-	{ "Greater", 7, broadcast_axis },
-	{ "GroupNormalization", 21, group_norm },
-	{ "Hardmax", 13, softmax },
-	{ "Less", 7, broadcast_axis },
-	{ "LogSoftmax", 13, softmax },
-	{ "LpPool", 2, lp_order },
-	{ "Mul", 7, broadcast_axis },
-	{ "Or", 7, broadcast_axis },
-	{ "PRelu", 7, prelu },
-	{ "Pad", 11, pad },
-	{ "Pow", 7, broadcast_axis },
-	{ "ReduceL1", 18, axes_input },
-	{ "ReduceL2", 18, axes_input },
-	{ "ReduceLogSum", 18, axes_input },
-	{ "ReduceLogSumExp", 18, axes_input },
-	{ "ReduceMax", 18, axes_input },
-	{ "ReduceMean", 18, axes_input },
-	{ "ReduceMin", 18, axes_input },
-	{ "ReduceProd", 18, axes_input },
-	{ "ReduceSum", 13, axes_input },
-	{ "ReduceSumSquare", 18, axes_input },
-	{ "Reshape", 5, reshape },
-	{ "Resize", 11, resize_10 },
-	{ "Resize", OPSET_MAX + 1, resize_empty },
-	{ "Selu", 6, selu },
-	{ "Slice", 10, slice },
-	{ "Softmax", 13, softmax },
-	{ "Split", 13, split },
-	{ "Split", 18, split_count },
-	{ "Squeeze", 13, axes_input },
-	{ "Sub", 7, broadcast_axis },
-	{ "Tile", 6, tile },
-	{ "Unsqueeze", 13, unsqueeze },
-	{ "Upsample", 7, upsample_1 },
-	{ "Upsample", 9, upsample_7 },
-	{ "Upsample", OPSET_MAX + 1, resize_10 },
-	{ "Xor", 7, broadcast_axis },
+	{"Add", 7, broadcast_axis},
+	{"And", 7, broadcast_axis},
+	{"BatchNormalization", 14, batch_norm},
+	{"Cast", 6, cast},
+	{"Clip", 11, clip},
+	{"Concat", 4, concat_axis},
+	{"Div", 7, broadcast_axis},
+	{"Dropout", 12, dropout},
+	{"Equal", 7, broadcast_axis},
+	{"Gemm", 7, gemm},
+	{"GlobalLpPool", 2, lp_order},
+	{"Greater", 7, broadcast_axis},
+	{"GroupNormalization", 21, group_norm},
+	{"Hardmax", 13, softmax},
+	{"Less", 7, broadcast_axis},
+	{"LogSoftmax", 13, softmax},
+	{"LpPool", 2, lp_order},
+	{"Mul", 7, broadcast_axis},
+	{"Or", 7, broadcast_axis},
+	{"PRelu", 7, prelu},
+	{"Pad", 11, pad},
+	{"Pow", 7, broadcast_axis},
+	{"ReduceL1", 18, axes_input},
+	{"ReduceL2", 18, axes_input},
+	{"ReduceLogSum", 18, axes_input},
+	{"ReduceLogSumExp", 18, axes_input},
+	{"ReduceMax", 18, axes_input},
+	{"ReduceMean", 18, axes_input},
+	{"ReduceMin", 18, axes_input},
+	{"ReduceProd", 18, axes_input},
+	{"ReduceSum", 13, axes_input},
+	{"ReduceSumSquare", 18, axes_input},
+	{"Reshape", 5, reshape},
+	{"Resize", 11, resize_10},
+	{"Resize", OPSET_MAX + 1, resize_empty},
+	{"Selu", 6, selu},
+	{"Slice", 10, slice},
+	{"Softmax", 13, softmax},
+	{"Split", 13, split},
+	{"Split", 18, split_count},
+	{"Squeeze", 13, axes_input},
+	{"Sub", 7, broadcast_axis},
+	{"Tile", 6, tile},
+	{"Unsqueeze", 13, unsqueeze},
+	{"Upsample", 7, upsample_1},
+	{"Upsample", 9, upsample_7},
+	{"Upsample", OPSET_MAX + 1, resize_10},
+	{"Xor", 7, broadcast_axis},
 };
 
 const char *upgrade_name(const char *op_type)
@@ -526,7 +531,7 @@ const char *upgrade_name(const char *op_type)
 
 bool upgrade_node(Node **n, const char *op_type, int version, Value **out)
 {
-	Upgrade u = { .g = (*n)->graph, .n = *n, .version = version, .out = out };
+	Upgrade u = {.g = (*n)->graph, .n = *n, .version = version, .out = out};
 	bool ok = true;
 
 	if (version < 6)

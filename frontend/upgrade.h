@@ -17,9 +17,10 @@ enum { OPSET_MIN = 1, OPSET_MAX = 28 };
 /* The op that OP_TYPE is now: most are themselves, Scatter is ScatterElements. */
 const char *upgrade_name(const char *op_type);
 
-/* Upgrades *N, the graph's last node, called OP_TYPE in opset VERSION; *N is null where other nodes took its
- * place. OUT are the values that stand for its results (at first N's own); a rule may put others there, and
- * null where a result of the old form has no meaning. False after a diagnostic. */
+/* Upgrades *N, the graph's last node, called OP_TYPE in opset VERSION; *N is null where other
+ * nodes took its place. OUT are the values that stand for its results (at first N's own); a rule
+ * may put others there, and null where a result of the old form has no meaning. False after a
+ * diagnostic. */
 bool upgrade_node(Node **n, const char *op_type, int version, Value **out);
 
 #endif

@@ -119,7 +119,7 @@ static bool plain_name(const char *s)
 
 static Dim *named_dim(Ctx *c, const DimNames *names, const char *text)
 {
-	DimText t = { .ctx = c, .names = names, .p = text };
+	DimText t = {.ctx = c, .names = names, .p = text};
 	Dim *d;
 
 	if (!plain_name(text) && strlen(text) <= EXPR_TEXT) {
@@ -160,12 +160,14 @@ static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
 	if (t == DT_NONE)
 		return NULL;
 	if (!p->shape) {
-		diag_error(f->diag, loc, "a tensor of unknown rank; export the model with a shape "
+		diag_error(f->diag, loc,
+			   "a tensor of unknown rank; export the model with a shape "
 			   "for it, whose dims may be names");
 		return NULL;
 	}
 	if (p->shape->n_dim > MAX_RANK) {
-		diag_error(f->diag, loc, "rank %zu; at most %d is supported", p->shape->n_dim, MAX_RANK);
+		diag_error(f->diag, loc, "rank %zu; at most %d is supported", p->shape->n_dim,
+			   MAX_RANK);
 		return NULL;
 	}
 	for (size_t i = 0; i < p->shape->n_dim; i++) {
@@ -178,8 +180,10 @@ static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
 			 *d->dim_param && strcmp(d->dim_param, "?") != 0)
 			dims[i] = named_dim(c, names, d->dim_param);
 		else
-			dims[i] = sym_fresh(c, ctx_name(c, arena_printf(f->arena, "%s_dim%zu", name,
-									 i)))->dim;
+			dims[i] =
+				sym_fresh(c,
+					  ctx_name(c, arena_printf(f->arena, "%s_dim%zu", name, i)))
+					->dim;
 	}
 	return type_tensor(c, t, (int)p->shape->n_dim, dims);
 }
@@ -211,9 +215,7 @@ const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__Ty
 	case ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE:
 		what = "of an opaque type, which is not supported";
 		break;
-	default:
-		what = "without a type; export the model with types for its inputs";
-		break;
+	default: what = "without a type; export the model with types for its inputs"; break;
 	}
 	diag_error(f->diag, loc, "a value %s", what);
 	return NULL;

@@ -6,7 +6,12 @@
 #include <inttypes.h>
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
-enum { TENSOR_FLOAT_DATA = 4, TENSOR_RAW_DATA = 9, TENSOR_DOUBLE_DATA = 10, TENSOR_RAW_REF = 10000 };
+enum {
+	TENSOR_FLOAT_DATA = 4,
+	TENSOR_RAW_DATA = 9,
+	TENSOR_DOUBLE_DATA = 10,
+	TENSOR_RAW_REF = 10000
+};
 enum { MEMBER_COST = 64, LENGTH_BYTES = 5 };
 
 /* What decoding may take: room for any small file, and more in proportion for a large one. */
@@ -34,9 +39,10 @@ typedef ProtobufCFieldDescriptor Field;
 
 static bool fault(Walk *w, size_t at, const Message *m, const char *what)
 {
-	return diag_error(w->diag, (DiagLoc){ .file = w->file },
+	return diag_error(w->diag, (DiagLoc){.file = w->file},
 			  "not a valid ONNX file: %s, at byte %zu in a %s; "
-			  "the file is damaged or of another format", what, at, m->short_name);
+			  "the file is damaged or of another format",
+			  what, at, m->short_name);
 }
 
 static bool spend(Walk *w, size_t at, const Message *m, uint64_t cost)
@@ -107,18 +113,14 @@ static int wire_of(ProtobufCType t)
 	switch (t) {
 	case PROTOBUF_C_TYPE_FLOAT:
 	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-		return WIRE_32;
+	case PROTOBUF_C_TYPE_SFIXED32: return WIRE_32;
 	case PROTOBUF_C_TYPE_DOUBLE:
 	case PROTOBUF_C_TYPE_FIXED64:
-	case PROTOBUF_C_TYPE_SFIXED64:
-		return WIRE_64;
+	case PROTOBUF_C_TYPE_SFIXED64: return WIRE_64;
 	case PROTOBUF_C_TYPE_STRING:
 	case PROTOBUF_C_TYPE_BYTES:
-	case PROTOBUF_C_TYPE_MESSAGE:
-		return WIRE_BYTES;
-	default:
-		return WIRE_VARINT;
+	case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
+	default: return WIRE_VARINT;
 	}
 }
 
@@ -136,16 +138,17 @@ static uint64_t once_mask(const Message *m, const Field *f)
 		return 0;
 	for (unsigned i = 0; i < m->n_fields; i++)
 		if (&m->fields[i] == f || ((f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) &&
-		     (m->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF) &&
-		     m->fields[i].quantifier_offset == f->quantifier_offset))
+					   (m->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF) &&
+					   m->fields[i].quantifier_offset == f->quantifier_offset))
 			mask |= UINT64_C(1) << i;
 	return mask;
 }
 
 static bool is_data(const Message *m, const Field *f)
 {
-	return m == &onnx__tensor_proto__descriptor && (f->id == TENSOR_FLOAT_DATA ||
-		f->id == TENSOR_RAW_DATA || f->id == TENSOR_DOUBLE_DATA);
+	return m == &onnx__tensor_proto__descriptor &&
+	       (f->id == TENSOR_FLOAT_DATA || f->id == TENSOR_RAW_DATA ||
+		f->id == TENSOR_DOUBLE_DATA);
 }
 
 /* Packed scalars: each is sound, and together they fill S. */
@@ -188,7 +191,7 @@ static bool walk_bytes(Walk *w, const Message *m, const Field *f, Span s)
 
 static void cut(Walk *w, const Field *f, Span s)
 {
-	WireRange r = { .at = s.at, .size = s.end - s.at, .field = f->id };
+	WireRange r = {.at = s.at, .size = s.end - s.at, .field = f->id};
 
 	vec_push(w->arena, &w->ranges->v, r);
 	put_tag(w, TENSOR_RAW_REF, WIRE_VARINT);
@@ -253,7 +256,8 @@ static bool walk_scalar(Walk *w, const Message *m, const Field *f, Span s)
 	return true;
 }
 
-/* Tensor data: *CUT_OUT says whether it stays in the file. *DATA: 1 after small data, 2 after large. */
+/* Tensor data: *CUT_OUT says whether it stays in the file. *DATA: 1 after small data, 2 after
+ * large. */
 static bool walk_data(Walk *w, const Message *m, const Field *f, Span s, int *data, bool *cut_out)
 {
 	size_t n = s.end - s.at;
@@ -341,9 +345,14 @@ static bool walk_message(Walk *w, const Message *m, Span s, int depth)
 bool wire_compact(Arena *a, Diag *d, const char *file, const ProtobufCMessageDescriptor *root,
 		  const uint8_t *bytes, size_t n, StrBuf *out, WireRanges *ranges)
 {
-	Walk w = { .arena = a, .diag = d, .file = file, .bytes = bytes, .out = out,
-		   .ranges = ranges, .budget = budget_base };
+	Walk w = {.arena = a,
+		  .diag = d,
+		  .file = file,
+		  .bytes = bytes,
+		  .out = out,
+		  .ranges = ranges,
+		  .budget = budget_base};
 
 	w.budget += n > UINT64_MAX / 32 ? UINT64_MAX / 4 : (uint64_t)n * budget_per_byte;
-	return walk_message(&w, root, (Span){ 0, n }, 1);
+	return walk_message(&w, root, (Span){0, n}, 1);
 }

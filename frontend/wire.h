@@ -23,11 +23,13 @@
 #include <protobuf-c/protobuf-c.h>
 
 enum {
-	WIRE_MAX_DEPTH = 200, /* messages in messages: 64 subgraphs in subgraphs, and a type in the last */
-	WIRE_CUT = 1024,      /* tensor data of this many bytes or more stays in the file */
+	WIRE_MAX_DEPTH =
+		200, /* messages in messages: 64 subgraphs in subgraphs, and a type in the last */
+	WIRE_CUT = 1024, /* tensor data of this many bytes or more stays in the file */
 };
 
-/* Tensor data in the file: the bytes, and which field they were (9 raw_data, 4 float_data, 10 double_data). */
+/* Tensor data in the file: the bytes, and which field they were (9 raw_data, 4 float_data, 10
+ * double_data). */
 typedef struct WireRange {
 	uint64_t at, size;
 	uint32_t field;

@@ -15,8 +15,8 @@
 
 static Graph *import_bytes(Diag *d, const char *path, const void *bytes, size_t n, int *nodes)
 {
-	OnnxFile *f = bytes ? onnx_open_bytes(d, path, bytes, n, &onnx__model_proto__descriptor) :
-			      onnx_open(d, path);
+	OnnxFile *f = bytes ? onnx_open_bytes(d, path, bytes, n, &onnx__model_proto__descriptor)
+			    : onnx_open(d, path);
 	Ctx *c = ctx_new(d);
 	Arena *a = arena_new();
 	Graph *g = f ? onnx_import(c, a, f) : NULL;
@@ -31,12 +31,12 @@ static Graph *import_bytes(Diag *d, const char *path, const void *bytes, size_t 
 
 static int print_graph(const char *path)
 {
-	Diag d = { .out = stderr, .file = path };
+	Diag d = {.out = stderr, .file = path};
 	OnnxFile *f = onnx_open(&d, path);
 	Ctx *c = ctx_new(&d);
 	Arena *a = arena_new();
 	Graph *g = f ? onnx_import(c, a, f) : NULL;
-	StrBuf b = { 0 };
+	StrBuf b = {0};
 
 	if (g)
 		graph_print(&b, g);
@@ -50,15 +50,16 @@ static int print_graph(const char *path)
 
 static int print_tensor(const char *path, bool sparse)
 {
-	Diag d = { .out = stderr, .file = path };
-	OnnxFile *f = onnx_open_as(&d, path, sparse ? &onnx__sparse_tensor_proto__descriptor :
-						      &onnx__tensor_proto__descriptor);
+	Diag d = {.out = stderr, .file = path};
+	OnnxFile *f = onnx_open_as(&d, path,
+				   sparse ? &onnx__sparse_tensor_proto__descriptor
+					  : &onnx__tensor_proto__descriptor);
 	Tensor *t = NULL;
 
 	if (f && sparse)
-		t = onnx_sparse_tensor(f, (Onnx__SparseTensorProto *)f->message, (DiagLoc){ 0 });
+		t = onnx_sparse_tensor(f, (Onnx__SparseTensorProto *)f->message, (DiagLoc){0});
 	else if (f)
-		t = onnx_tensor(f, (Onnx__TensorProto *)f->message, (DiagLoc){ 0 });
+		t = onnx_tensor(f, (Onnx__TensorProto *)f->message, (DiagLoc){0});
 	if (t) {
 		printf("%s", dtype_info[t->dtype].name);
 		for (int i = 0; i < t->rank; i++)
@@ -87,7 +88,7 @@ static uint64_t next_random(uint64_t *state)
 /* Flips bits, writes bytes that lengths and varints react to, moves and cuts ranges. */
 static size_t mutate(uint8_t *p, size_t n, uint64_t *r)
 {
-	static const uint8_t odd[] = { 0, 1, 0x7f, 0x80, 0xff, 0x08, 0x0a, 0x12, 0x2a, 0x3a, 0x4a };
+	static const uint8_t odd[] = {0, 1, 0x7f, 0x80, 0xff, 0x08, 0x0a, 0x12, 0x2a, 0x3a, 0x4a};
 	uint64_t edits = 1 + next_random(r) % 4;
 
 	for (uint64_t i = 0; i < edits && n; i++) {
@@ -96,13 +97,9 @@ static size_t mutate(uint8_t *p, size_t n, uint64_t *r)
 
 		switch (next_random(r) % 6) {
 		case 0:
-		case 1:
-			p[at] ^= (uint8_t)(1u << next_random(r) % 8);
-			break;
+		case 1: p[at] ^= (uint8_t)(1u << next_random(r) % 8); break;
 		case 2:
-		case 3:
-			p[at] = odd[next_random(r) % sizeof odd];
-			break;
+		case 3: p[at] = odd[next_random(r) % sizeof odd]; break;
 		case 4:
 			if (at + len <= n && from + len <= n)
 				memmove(p + at, p + from, len);
@@ -134,7 +131,7 @@ static int fuzz(int count, uint64_t seed, const char *path)
 	fclose(f);
 	for (int i = 0; i < count; i++) {
 		uint64_t r = (seed + (uint64_t)i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-		Diag d = { .file = path };
+		Diag d = {.file = path};
 		size_t m;
 
 		/* A block of exactly that size, so that a read past its end is seen. */
@@ -165,7 +162,7 @@ int main(int argc, char **argv)
 	if (argc == 5 && !strcmp(argv[1], "-fuzz"))
 		return fuzz(atoi(argv[2]), strtoull(argv[3], NULL, 10), argv[4]);
 	for (int i = 1; i < argc; i++) {
-		Diag d = { .out = stderr, .file = argv[i], .limit = 5 };
+		Diag d = {.out = stderr, .file = argv[i], .limit = 5};
 		int nodes = 0;
 
 		if (import_bytes(&d, argv[i], NULL, 0, &nodes)) {

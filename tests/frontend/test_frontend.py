@@ -145,7 +145,7 @@ TYPES = {
     "STRING": "str", "BOOL": "bool", "FLOAT16": "f16", "DOUBLE": "f64", "UINT32": "u32", "UINT64": "u64",
     "BFLOAT16": "bf16", "FLOAT8E4M3FN": "f8e4m3fn", "FLOAT8E4M3FNUZ": "f8e4m3fnuz", "FLOAT8E5M2": "f8e5m2",
     "FLOAT8E5M2FNUZ": "f8e5m2fnuz", "UINT4": "u4", "INT4": "i4", "FLOAT4E2M1": "f4e2m1", "FLOAT8E8M0": "f8e8m0",
-    "UINT2": "u2", "INT2": "i2",
+    "UINT2": "u2", "INT2": "i2", "FLOAT6E2M3": "f6e2m3", "FLOAT6E3M2": "f6e3m2",
 }
 
 

@@ -52,6 +52,9 @@ typedef struct Pass {
 
 extern const Pass pass_table[]; /* in order; ends with a null name */
 
+/* Before the passes: symbols bound to one value (--dim N=8) leave the inputs' types (passes/bind.c). */
+void graph_bind_dims(Graph *g);
+
 bool pass_infer(Module *m);
 bool pass_canon(Module *m);
 bool pass_layout(Module *m);

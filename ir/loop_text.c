@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop tree as text, for --dump-ir=sched: what code generation prints, in the terms of the IR. */
+#include "ir/loop.h"
+
+static void indent(StrBuf *b, int depth)
+{
+	for (int i = 0; i < depth; i++)
+		strbuf_puts(b, "  ");
+}
+
+static void put_bufs(StrBuf *b, const LNode *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		strbuf_printf(b, "%s%s", i ? ", " : "", n->buf[i]->name);
+	strbuf_puts(b, "[");
+	if (n->idx)
+		ex_print(b, n->idx);
+	strbuf_puts(b, "]");
+}
+
+static void put_vals(StrBuf *b, const LNode *n)
+{
+	for (int i = 0; i < n->nout; i++) {
+		strbuf_puts(b, i ? ", " : "");
+		ex_print(b, n->val[i]);
+	}
+	if (n->guard) {
+		strbuf_puts(b, " where ");
+		ex_print(b, n->guard);
+	}
+	strbuf_puts(b, "\n");
+}
+
+static void put_tile(StrBuf *b, const Tile *t)
+{
+	strbuf_printf(b, "tile %s[%dx%d] %s %s[", t->acc->name, t->mr, t->nr, t->accumulate ? "+=" : "=", t->a->name);
+	ex_print(b, t->a_at);
+	strbuf_puts(b, " + k*");
+	ex_print(b, t->a_step);
+	strbuf_printf(b, "] * %s[", t->b->name);
+	ex_print(b, t->b_at);
+	strbuf_puts(b, " + k*");
+	ex_print(b, t->b_step);
+	strbuf_puts(b, " + j] for k < ");
+	ex_print(b, t->k);
+	strbuf_printf(b, ", %s < ", t->row->name);
+	ex_print(b, t->m_valid);
+	strbuf_puts(b, "\n");
+}
+
+static void put_nodes(StrBuf *b, const LNode *n, int depth)
+{
+	static const char *const kinds[] = {[LOOP_SERIAL] = "for", [LOOP_VECTOR] = "vector for", [LOOP_UNROLL] = "unroll for"};
+
+	for (; n; n = n->next) {
+		indent(b, depth);
+		switch (n->kind) {
+		case LN_LOOP:
+			strbuf_printf(b, "%s %s in [", kinds[n->loop], n->var->name);
+			ex_print(b, n->lo);
+			strbuf_puts(b, ", ");
+			ex_print(b, n->hi);
+			strbuf_puts(b, ")");
+			if (n->step != 1)
+				strbuf_printf(b, " by %lld", (long long)n->step);
+			strbuf_puts(b, "\n");
+			put_nodes(b, n->body, depth + 1);
+			break;
+		case LN_LET:
+			strbuf_printf(b, "let %s = ", n->var->name);
+			ex_print(b, n->lo);
+			strbuf_puts(b, "\n");
+			break;
+		case LN_STORE:
+			put_bufs(b, n);
+			strbuf_puts(b, " = ");
+			put_vals(b, n);
+			break;
+		case LN_UPDATE:
+			put_bufs(b, n);
+			strbuf_printf(b, " %s= ", monoid_info[n->red].name);
+			put_vals(b, n);
+			break;
+		case LN_REDUCE:
+			put_bufs(b, n);
+			strbuf_printf(b, " %s= over %s in [", monoid_info[n->red].name, n->var->name);
+			ex_print(b, n->lo);
+			strbuf_puts(b, ", ");
+			ex_print(b, n->hi);
+			strbuf_puts(b, ") ");
+			put_vals(b, n);
+			break;
+		case LN_LOCAL:
+			strbuf_printf(b, "local %s: %s", n->buf[0]->name, dtype_info[n->buf[0]->dtype].name);
+			for (int i = 0; i < n->buf[0]->rank; i++) {
+				strbuf_puts(b, i ? ", " : "[");
+				dim_print(b, n->buf[0]->dims[i]);
+			}
+			strbuf_puts(b, n->buf[0]->rank ? "]" : "");
+			strbuf_puts(b, n->idx ? " in scratch\n" : "\n");
+			break;
+		case LN_TILE:
+			put_tile(b, n->tile);
+			break;
+		}
+	}
+}
+
+void schedule_print(StrBuf *b, const Schedule *s)
+{
+	strbuf_printf(b, "schedule @%s\n", s->kernel->name);
+	for (int i = 0; i < s->kernel->locs.n; i++)
+		strbuf_printf(b, "  ; %s (%s)\n", s->kernel->locs.at[i].node ? s->kernel->locs.at[i].node : "?",
+			      s->kernel->locs.at[i].op ? s->kernel->locs.at[i].op : "?");
+	for (int i = 0; i < s->stages.n; i++) {
+		const Stage *st = s->stages.at[i];
+
+		strbuf_printf(b, "  stage %s: %s, parallel %s < ", st->name, st->strategy, st->var->name);
+		dim_print(b, st->extent);
+		strbuf_printf(b, " grain %lld, scratch ", (long long)st->grain);
+		dim_print(b, st->scratch);
+		strbuf_puts(b, "\n");
+		put_nodes(b, st->body, 2);
+	}
+}

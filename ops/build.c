@@ -160,18 +160,25 @@ static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window
 	return true;
 }
 
-/* SAME_UPPER and SAME_LOWER: the result has ceil(in / stride) points, pads are what that takes. */
-static void window_same(Ctx *c, Window *w, int d, bool lower)
+/* a / 2, towards zero. */
+static Dim *halved(Ctx *c, Dim *a)
 {
-	Dim *zero = dim_const(c, 0), *one = dim_const(c, 1), *two = dim_const(c, 2);
-	Dim *s = dim_const(c, w->stride[d]), *total, *half;
+	return dim_floordiv(c, dim_add(c, a, dim_le(c, a, dim_const(c, -1))), dim_const(c, 2));
+}
+
+/* SAME_UPPER and SAME_LOWER: the result has ceil(in / stride) points, pads are what that takes; where it takes
+ * less than the input, a convolution starts at its first element, but a pool in its middle. */
+static void window_same(Ctx *c, Window *w, int d, bool lower, bool pool)
+{
+	Dim *one = dim_const(c, 1), *s = dim_const(c, w->stride[d]), *total;
 
 	w->out[d] = dim_ceildiv(c, w->in[d], s);
 	total = dim_add(c, dim_mul(c, dim_sub(c, w->out[d], one), s), window_extent(c, w, d));
-	total = dim_max(c, dim_sub(c, total, w->in[d]), zero);
-	half = dim_floordiv(c, total, two);
-	w->begin[d] = lower ? dim_sub(c, total, half) : half;
-	w->end[d] = lower ? half : dim_sub(c, total, half);
+	total = dim_sub(c, total, w->in[d]);
+	if (!pool)
+		total = dim_max(c, total, dim_const(c, 0));
+	w->begin[d] = halved(c, lower ? dim_add(c, total, one) : total);
+	w->end[d] = dim_sub(c, total, w->begin[d]);
 	w->padded[d] = !dim_equals(total, 0);
 }
 
@@ -227,7 +234,7 @@ bool window_init(Infer *in, Ctx *c, Node *n, const Type *x, const Type *weight, 
 		w->begin[i] = dim_const(c, valid ? 0 : pads[i]);
 		w->end[i] = dim_const(c, valid ? 0 : pads[w->n + i]);
 		if (same)
-			window_same(c, w, i, !strcmp(pad, "SAME_LOWER"));
+			window_same(c, w, i, !strcmp(pad, "SAME_LOWER"), !weight);
 		else if (!window_explicit(in, c, n, w, i, ceil))
 			return false;
 	}

@@ -39,13 +39,18 @@ static bool labels_have(const Labels *l, int label)
 	return false;
 }
 
-/* B at the point whose index for a label is IDX[label]. */
+/* B at the point whose index for a label is IDX[label]. Only the dims of an ellipsis may turn out to be 1 at
+ * run time; a letter's are equal by then. */
 static Expr *product_load(Kernel *k, const Product *p, Buf *b, const Labels *l, Expr *const *idx)
 {
 	Expr *at[MAX_RANK];
 
-	for (int d = 0; d < b->rank; d++)
-		at[d] = broadcast_index(k, b->dims[d], p->extent[l->at[d]], idx[l->at[d]]);
+	for (int d = 0; d < b->rank; d++) {
+		int label = l->at[d];
+		bool one = dim_equals(b->dims[d], 1);
+
+		at[d] = label < LETTERS && !one ? idx[label] : broadcast_index(k, b->dims[d], p->extent[label], idx[label]);
+	}
 	return kernel_load(k, b, at);
 }
 

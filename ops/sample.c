@@ -32,7 +32,7 @@ static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **p
 	*pc = dim_mul(c, two, a->num);
 	if (s->transform == SYMMETRIC)
 		*pb = dim_add(c, *pb, dim_sub(c, dim_mul(c, a->in, a->num), dim_mul(c, a->out, a->den)));
-	if (s->transform == PYTORCH)
+	if (s->transform == PYTORCH && !dim_prove_le(c, a->den, a->num)) /* else one element is all there is */
 		*pb = dim_select(c, dim_eq(c, a->out, one), zero, *pb);
 	if (s->transform == ASYMMETRIC || s->transform == ALIGN_CORNERS)
 		*pb = zero;

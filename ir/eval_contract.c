@@ -112,12 +112,12 @@ static bool split_guard(Contraction *c)
 	for (int i = 0; i < n; i++) {
 		uint32_t set = slots_of(s, part[i]);
 
+		if ((set & ~in_a) && (set & ~in_b))
+			return false;
 		if (!(set & ~in_a))
 			c->ga = ex_and(p, c->ga, part[i]);
-		else if (!(set & ~in_b))
+		if (!(set & ~in_b))
 			c->gb = ex_and(p, c->gb, part[i]);
-		else
-			return false;
 	}
 	return n >= 0;
 }

@@ -331,6 +331,19 @@ static Expr *zero_of(Gemm *g)
 	return ex_num(g->b.p, g->c.ct, 0);
 }
 
+static Expr *block_end(Gemm *g)
+{
+	return l_min(&g->b, ex_add(g->b.p, ex_iter(g->b.p, g->n0), l_int(&g->b, g->nc)), ex_dim(g->b.p, g->n));
+}
+
+/* Panels of the block that hold a column. */
+static Expr *panels(Gemm *g)
+{
+	ExprPool *p = g->b.p;
+
+	return ex_op2(p, IN_floordiv, ex_add(p, ex_sub(p, block_end(g), ex_iter(p, g->n0)), l_int(&g->b, g->pw - 1)), l_int(&g->b, g->pw));
+}
+
 /* Bp[panel][k][column] of columns n0.. of the block; rows of the inner n iterator are copied as runs. */
 static void pack_b(Gemm *g)
 {
@@ -344,7 +357,7 @@ static void pack_b(Gemm *g)
 	int nl;
 
 	g->bbuf = l_temp(b, "bp", ctype_dtype(g->c.ct), dim_mul(g->k->ctx, dim_const(g->k->ctx, g->nc), g->kk));
-	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), l_int(b, g->nc / g->pw), 1);
+	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), panels(g), 1);
 	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw))));
 	cend = l_min(b, ex_add(p, ex_iter(p, c0), l_int(b, g->pw)), n);
 	if (g->nnin > 1)
@@ -357,7 +370,6 @@ static void pack_b(Gemm *g)
 	if (h) {
 		Expr *ww = ex_dim(p, w->extent);
 
-		/* An empty panel has cend <= c0 and no run. */
 		hl = l_loop(b, LOOP_SERIAL, h, ex_op2(p, IN_floordiv, ex_iter(p, c0), ww),
 			    ex_add(p, ex_op2(p, IN_floordiv, ex_sub(p, cend, l_int(b, 1)), ww), l_int(b, 1)), 1);
 		l_split(b, g->nin, g->nnin - 1, ex_iter(p, h));
@@ -552,16 +564,15 @@ static void emit_tiles(Gemm *g)
 	TileAt t = {0};
 	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)), *js = l_iter(b, "js", dim_const(g->k->ctx, g->pw));
 	Expr *mhi = l_min(b, ex_add(p, ex_iter(p, g->m0), l_int(b, g->mc)), ex_dim(p, g->m));
-	Expr *nend = l_min(b, ex_add(p, ex_iter(p, g->n0), l_int(b, g->nc)), ex_dim(p, g->n)), *c0;
+	Expr *nend = block_end(g), *c0;
 	LNode *ml = NULL, *nl, *sl;
-	Expr *panels = ex_op2(p, IN_floordiv, ex_add(p, ex_sub(p, nend, ex_iter(p, g->n0)), l_int(b, g->pw - 1)), l_int(b, g->pw));
 
 	t.mt = l_iter(b, "mt", g->m);
 	t.nt = l_iter(b, "nt", g->n);
 	t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1, (Dim *[]){dim_const(g->k->ctx, g->mr * g->nr)});
 	if (!g->b_panels)
 		ml = l_loop(b, LOOP_SERIAL, t.mt, ex_iter(p, g->m0), mhi, g->mr);
-	nl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), panels, 1);
+	nl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), panels(g), 1);
 	if (g->b_panels)
 		ml = l_loop(b, LOOP_SERIAL, t.mt, ex_iter(p, g->m0), mhi, g->mr);
 	c0 = ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw)));

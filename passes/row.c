@@ -28,7 +28,7 @@ typedef struct Row {
 	bool fixed[MAX_ITERS]; /* by band index */
 	int vec;        /* band index of the vector iterator, or -1 */
 	Iter *rep[MAX_ITERS];  /* the stage's iterator for each band iterator */
-	Iter *v0;       /* first of this block of v */
+	Expr *v0;       /* first of this block of v */
 	Expr *vlo, *vhi;
 	Buf **local;    /* by Buf.id: the local that stands for a temporary, or null */
 	int (*keep)[MAX_RANK]; /* by Buf.id, per dim: 0 dropped, 1 kept, 2 the block of v */
@@ -138,7 +138,7 @@ static int local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 		if (r->keep[t->id][d] == 1)
 			out[n++] = idx[d];
 		else if (r->keep[t->id][d] == 2)
-			out[n++] = ex_sub(r->k->pool, idx[d], ex_iter(r->k->pool, r->v0));
+			out[n++] = ex_sub(r->k->pool, idx[d], r->v0);
 	return n;
 }
 
@@ -319,7 +319,7 @@ static void store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
 static void emit_reduce_vector(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};
-	Expr *v = ex_iter(r->k->pool, r->rep[r->vec]), *at = ex_sub(r->k->pool, v, ex_iter(r->k->pool, r->v0));
+	Expr *v = ex_iter(r->k->pool, r->rep[r->vec]), *at = ex_sub(r->k->pool, v, r->v0);
 	Expr *lo = r->vlo, *hi = r->vhi, *val[2] = {NULL, NULL}, *guard;
 	Buf *acc[2];
 
@@ -497,14 +497,16 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 		b->stage->grain = GRAIN_POINTS / block;
 	p = ex_iter(b->p, b->stage->var);
 	if (r.vec >= 0) {
-		Expr *v0, *nb = ex_dim(b->p, blocks);
+		Expr *nb = ex_dim(b->p, blocks);
 
-		r.v0 = l_iter(b, "v0", r.rep[r.vec]->extent);
-		v0 = ex_mul(b->p, ex_op2(b->p, IN_mod, p, nb), l_int(b, block));
-		if (dim_equals(blocks, 1))
-			v0 = l_int(b, 0);
-		l_let(b, r.v0, v0);
-		r.vlo = ex_iter(b->p, r.v0);
+		r.v0 = l_int(b, 0);
+		if (!dim_equals(blocks, 1)) {
+			Iter *v0 = l_iter(b, "v0", r.rep[r.vec]->extent);
+
+			l_let(b, v0, ex_mul(b->p, ex_op2(b->p, IN_mod, p, nb), l_int(b, block)));
+			r.v0 = ex_iter(b->p, v0);
+		}
+		r.vlo = r.v0;
 		r.vhi = l_min(b, ex_add(b->p, r.vlo, l_int(b, block)), extent(&r, r.rep[r.vec]));
 		p = ex_op2(b->p, IN_floordiv, p, nb);
 	}

@@ -135,17 +135,31 @@ static void check_load(Verifier *v, const Expr *e)
 	check_ranges(v, b, e->load.idx, e->load.nidx);
 }
 
+/* What the instruction's rule asks of its operands. */
+static bool takes(const Expr *e)
+{
+	Expr *a = e->op.arg[0];
+
+	if (e->op.n != inst_info[e->op.inst].nargs)
+		return false;
+	switch (inst_info[e->op.inst].rule) {
+	case RULE_CVT: return true;
+	case RULE_BITCAST:
+		return dtype_info[ctype_dtype(a->ct)].bits == dtype_info[ctype_dtype(e->ct)].bits;
+	case RULE_ROUND: return e->op.dtype != DT_NONE;
+	default: return ex_inst_takes(e->op.inst, e->op.arg, e->op.n);
+	}
+}
+
 static void check_inst(Verifier *v, const Expr *e)
 {
 	for (int i = 0; i < e->op.n; i++)
 		if (e->op.arg[i]->id >= e->id)
 			fault(v, "an operand made after its user in", inst_info[e->op.inst].name);
-	if (e->op.n != inst_info[e->op.inst].nargs || !ex_inst_takes(e->op.inst, e->op.arg, e->op.n))
+	if (!takes(e))
 		fault(v, "operand types of", inst_info[e->op.inst].name);
 	else if (result_type(e) != e->ct)
 		fault(v, "result type of", inst_info[e->op.inst].name);
-	if ((inst_info[e->op.inst].rule == RULE_ROUND) != (e->op.dtype != DT_NONE))
-		fault(v, "element type of", inst_info[e->op.inst].name);
 }
 
 static void check_node(void *arg, Expr *e)

@@ -88,8 +88,9 @@ static void product_stmt(Kernel *k, const Product *p, Buf *a, const Labels *la, 
 		point_map(k, &band, out, widx, val, NULL);
 }
 
-/* The labels of A and of operand NEXT that the result or a later operand still needs. */
-static void labels_kept(const Product *p, const Labels *a, int next, Labels *out)
+/* The labels of A and of operand NEXT that the result or a later operand still needs; false where they are
+ * more than a tensor can have dims. */
+static bool labels_kept(const Product *p, const Labels *a, int next, Labels *out)
 {
 	*out = (Labels){0};
 	for (int pass = 0; pass < 2; pass++) {
@@ -100,10 +101,27 @@ static void labels_kept(const Product *p, const Labels *a, int next, Labels *out
 
 			for (int j = next + 1; j < p->nops; j++)
 				need |= labels_have(&p->op[j], l->at[i]);
-			if (need && !labels_have(out, l->at[i]) && out->n < MAX_RANK)
-				labels_add(out, l->at[i]);
+			if (!need || labels_have(out, l->at[i]))
+				continue;
+			if (out->n == MAX_RANK)
+				return false;
+			labels_add(out, l->at[i]);
 		}
 	}
+	return true;
+}
+
+/* Whether every product on the way from the left has few enough dims. */
+static bool product_fits(const Product *p)
+{
+	Labels a = p->op[0], t;
+
+	for (int i = 1; i < p->nops - 1; i++) {
+		if (!labels_kept(p, &a, i, &t))
+			return false;
+		a = t;
+	}
+	return true;
 }
 
 /* Writes P over the kernel's operands into OUT: two at a time, from the left. */
@@ -454,6 +472,8 @@ static bool infer_einsum(Infer *in, Node *n)
 			return infer_error(in, n, "equation \"%s\": a letter of the result is in no term",
 					   node_str(n, "equation", ""));
 	}
+	if (!product_fits(&p))
+		return infer_error(in, n, "a product of some operands has more than %d dims", MAX_RANK);
 	infer_result(in, n, 0, infer_type(n, 0)->dtype, p.out.n, dims);
 	return true;
 }

@@ -119,6 +119,8 @@ static bool transposed_init(Infer *in, Ctx *c, Node *n, Window *w)
 	if (in && (x->rank < 3 || wt->rank != x->rank))
 		return infer_error(in, n, "operands have rank %d and %d, not one rank of 3 or more", x->rank, wt->rank);
 	w->n = x->rank - 2;
+	if (in && 4 + 3 * w->n > MAX_ITERS)
+		return infer_error(in, n, "%d spatial dims are too many", w->n);
 	if (in && nshape > 0 && nshape != w->n && nshape != x->rank)
 		return infer_error(in, n, "output_shape has %d entries", nshape);
 	if (!window_ints(in, n, "strides", w->n, 1, 1, w->stride) ||

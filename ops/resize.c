@@ -101,7 +101,7 @@ static Dim *scaled_dim(Ctx *c, Dim *d, float scale, int64_t num, int64_t den)
 	int64_t v;
 
 	if (dim_is_const(d, &v))
-		return dim_const(c, (int64_t)floorf((float)v * scale));
+		return dim_const(c, (float)v * scale < 0x1p62F ? (int64_t)floorf((float)v * scale) : INT64_MAX);
 	for (int q = 1; q <= 1000 && den > 1024; q++) {
 		double p = rint((double)scale * q);
 

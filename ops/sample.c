@@ -217,7 +217,7 @@ static bool exact_nearest(Ctx *c, const Sampling *s, const Axis *a)
 		       dim_equals(a->num, 1);
 	exact_coefficients(c, s, a, &dim[0], &dim[1], &dim[2]);
 	for (int i = 0; i < 3; i++)
-		if (!dim_is_const(dim[i], &k[i]))
+		if (!dim_is_const(dim[i], &k[i]) || k[i] > INT64_C(1) << 40 || k[i] < -(INT64_C(1) << 40))
 			return false;
 	if (!dim_is_const(a->num, &num) || !dim_is_const(a->den, &den) || m > 1 << 20 || n > 1 << 20 || !den)
 		return false;

@@ -27,7 +27,8 @@ static bool infer_castlike(Infer *in, Node *n)
 	return check_cast(in, n, infer_type(n, 0)->dtype, infer_type(n, 1)->dtype);
 }
 
-/* A float into the range of a type narrower than its scalar type, which the store alone would wrap. */
+/* A float into the range of an 8 or 16-bit integer, which the store alone would wrap. ONNX has 4 and 2 bits
+ * wrapped. */
 static Expr *float_to_int(ExprPool *p, Expr *e, DType to)
 {
 	CType t = dtype_ctype(to);
@@ -36,33 +37,65 @@ static Expr *float_to_int(ExprPool *p, Expr *e, DType to)
 	int64_t hi;
 
 	e = ex_cvt(p, t, e);
-	if (t != CT_I32 || bits >= 32)
+	if (bits < 8 || bits >= 32)
 		return e;
 	hi = ((int64_t)1 << (sign ? bits - 1 : bits)) - 1;
 	e = ex_op2(p, IN_max, e, ex_int(p, t, sign ? -hi - 1 : 0));
 	return ex_op2(p, IN_min, e, ex_int(p, t, hi));
 }
 
-static Expr *to_float(ExprPool *p, Expr *e, DType to, bool saturate)
+/* An f64 as an f32 whose last bit is odd where it is not exact: what then rounds to fewer bits is as if it
+ * had been rounded once. */
+static Expr *round_to_odd(ExprPool *p, Expr *x)
 {
-	CType t = dtype_ctype(to);
+	Expr *near = ex_cvt(p, CT_F32, x), *back = ex_cvt(p, CT_F64, near), *bits = ex_bits(p, CT_I32, near), *beyond;
 
-	if (dtype_info[to].bits >= 32)
-		return ex_cvt(p, t, e);
-	/* One rounding: from what holds the value exactly, or nearly. */
-	if (!ctype_is_float(e->ct))
-		e = ex_cvt(p, e->ct == CT_BOOL ? CT_F32 : CT_F64, e);
-	return ex_cvt(p, t, saturate ? ex_roundsat(p, to, e) : ex_round(p, to, e));
+	beyond = ex_op2(p, IN_gt, ex_op1(p, IN_abs, back), ex_op1(p, IN_abs, x));
+	bits = ex_op2(p, IN_sub, bits, ex_cvt(p, CT_I32, beyond));
+	bits = ex_op2(p, IN_or, bits, ex_int(p, CT_I32, 1));
+	return ex_op3(p, IN_select, ex_op2(p, IN_eq, back, x), near, ex_bits(p, CT_F32, bits));
 }
 
-static Expr *cast_expr(Kernel *k, Expr *e, DType to, bool saturate)
+/* A power of two: of |x|, its own exponent (down) or the next one where there is a fraction (up). */
+static Expr *power_of_two(ExprPool *p, Expr *x, bool up, bool saturate)
+{
+	Expr *b = ex_op2(p, IN_and, ex_bits(p, CT_I32, x), ex_int(p, CT_I32, 0x7fffffff)), *e, *small;
+
+	e = up ? ex_op2(p, IN_add, b, ex_int(p, CT_I32, 0x7fffff)) : b;
+	e = ex_op2(p, IN_shr, e, ex_int(p, CT_I32, 23));
+	if (saturate)
+		e = ex_op2(p, IN_min, e, ex_int(p, CT_I32, 0xfe));
+	small = ex_op2(p, IN_eq, e, ex_int(p, CT_I32, 0));
+	e = ex_op3(p, IN_select, small, ex_int(p, CT_I32, 0x400000), ex_op2(p, IN_shl, e, ex_int(p, CT_I32, 23)));
+	e = ex_op3(p, IN_select, ex_op2(p, IN_ge, b, ex_int(p, CT_I32, 0x7f800000)), ex_int(p, CT_I32, 0x7fc00000), e);
+	return ex_bits(p, CT_F32, e);
+}
+
+static Expr *to_float(ExprPool *p, Node *n, Expr *e, DType to)
+{
+	CType t = dtype_ctype(to);
+	bool saturate = node_int(n, "saturate", 1) != 0;
+	const char *mode = node_str(n, "round_mode", "up");
+
+	if (dtype_info[to].bits >= 32 || e->ct == CT_BOOL || e->ct == CT_F32)
+		e = ex_cvt(p, t, e);
+	else
+		e = round_to_odd(p, ex_cvt(p, CT_F64, e));
+	if (dtype_info[to].bits >= 32)
+		return e;
+	if (to == DT_F8E8M0 && strcmp(mode, "nearest"))
+		return power_of_two(p, e, !strcmp(mode, "up"), saturate);
+	return saturate ? ex_roundsat(p, to, e) : ex_round(p, to, e);
+}
+
+static Expr *cast_expr(Kernel *k, Node *n, Expr *e, DType to)
 {
 	ExprPool *p = k->pool;
 
 	if (to == DT_BOOL)
 		return e->ct == CT_BOOL ? e : ex_op2(p, IN_ne, e, ex_num(p, e->ct, 0));
 	if (dtype_is_float(to))
-		return to_float(p, e, to, saturate);
+		return to_float(p, n, e, to);
 	if (ctype_is_float(e->ct))
 		return float_to_int(p, e, to);
 	return ex_cvt(p, dtype_ctype(to), e);
@@ -75,8 +108,7 @@ static void lower_cast(Infer *in, Node *n, Kernel *k)
 
 	(void)in;
 	kernel_iters_of(k, out, it);
-	kernel_map_id(k, it, out, cast_expr(k, kernel_load_iters(k, lower_in(k, 0), it), out->dtype,
-					    node_int(n, "saturate", 1) != 0));
+	kernel_map_id(k, it, out, cast_expr(k, n, kernel_load_iters(k, lower_in(k, 0), it), out->dtype));
 }
 
 const Op op_Cast = {.infer = infer_cast, .lower = lower_cast, .doc = "strings are not supported"};

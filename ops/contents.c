@@ -71,8 +71,7 @@ static Dim **known(Infer *in, Value *v, int n, bool syms)
 	c->opaque = !d;
 	if (!d && syms)
 		d = trace(in, v, n, true);
-	c->at = d;
-	return d;
+	return c->at = d;
 }
 
 static Kernel *kernel_of(Infer *in, Node *n, Arena *tmp)
@@ -135,17 +134,23 @@ static void set_bounds(Sym *s, DType t)
 	}
 }
 
+static Dim *find_sym(Infer *in, const Value *v, int at)
+{
+	for (int i = 0; i < sym_count(in->ctx); i++)
+		if (sym_at(in->ctx, i)->src == v && sym_at(in->ctx, i)->at == at)
+			return sym_at(in->ctx, i)->dim;
+	return NULL;
+}
+
 /* The symbol for element AT of V: the one that is there, or a new one. */
 static Dim *element_sym(Infer *in, Value *v, int at, int n)
 {
+	Dim *d = find_sym(in, v, at);
 	Sym *s;
 	char *name;
 
-	for (int i = 0; i < sym_count(in->ctx); i++) {
-		s = sym_at(in->ctx, i);
-		if (s->src == v && s->at == at)
-			return s->dim;
-	}
+	if (d)
+		return d;
 	name = arena_printf(in->arena, n > 1 ? "%s_%d" : "%s", v->name && *v->name ? v->name : "data", at);
 	s = sym_fresh(in->ctx, name);
 	s->src = v;
@@ -154,9 +159,66 @@ static Dim *element_sym(Infer *in, Value *v, int at, int n)
 	return s->dim;
 }
 
+void infer_read_at_run_time(Infer *in, Value *v)
+{
+	int n = (int)type_const_numel(v->type, MAX_CONTENTS);
+	Contents *c = slot(in, v);
+
+	assert(n >= 0 && is_whole(v->type));
+	c->at = NEW_ARRAY(in->arena, n ? n : 1, Dim *);
+	for (int i = 0; i < n; i++)
+		c->at[i] = element_sym(in, v, i, n);
+}
+
+static void see_data(void *arg, Sym *s)
+{
+	if (s->src)
+		*(bool *)arg = true;
+}
+
+bool dim_from_data(Dim *d)
+{
+	bool found = false;
+
+	dim_syms(d, see_data, &found);
+	return found;
+}
+
+/* An element that is a long expression of data is better read from the tensor itself. */
+static Dim *simple_or_sym(Infer *in, Value *v, Dim *d, int at, int n)
+{
+	enum { LONG = 40 };
+	StrBuf b = {0};
+	bool is_long;
+
+	if (!dim_from_data(d))
+		return d;
+	dim_print(&b, d);
+	is_long = b.n > LONG;
+	strbuf_free(&b);
+	return is_long ? element_sym(in, v, at, n) : d;
+}
+
+/* Symbols that are there already stay, so that a second inference finds what the first one found. */
+static void find_contents(Infer *in, Value *v, int n)
+{
+	Contents *c = slot(in, v);
+	int there = 0;
+
+	if (c->at && c->done)
+		return;
+	for (int i = 0; i < n; i++)
+		there += find_sym(in, v, i) != NULL;
+	if ((n && there == n) || !known(in, v, n, true))
+		infer_read_at_run_time(in, v);
+	else
+		for (int i = 0; i < n; i++)
+			c->at[i] = find_sym(in, v, i) ? find_sym(in, v, i) : simple_or_sym(in, v, c->at[i], i, n);
+	c->done = true;
+}
+
 Dim **infer_contents(Infer *in, Node *n, Value *v, int *count)
 {
-	Contents *c;
 	int64_t numel;
 
 	*count = 0;
@@ -172,13 +234,26 @@ Dim **infer_contents(Infer *in, Node *n, Value *v, int *count)
 		return NULL;
 	}
 	*count = (int)numel;
-	c = slot(in, v);
-	if (!c->at && !known(in, v, (int)numel, true)) {
-		c->at = NEW_ARRAY(in->arena, numel ? numel : 1, Dim *);
-		for (int i = 0; i < numel; i++)
-			c->at[i] = element_sym(in, v, i, (int)numel);
-	}
+	find_contents(in, v, (int)numel);
+	return slot(in, v)->at;
+}
+
+Dim **infer_asked(Infer *in, const Value *v, int *count)
+{
+	const Contents *c = v->id < in->contents.n ? in->contents.at[v->id] : NULL;
+
+	if (!c || !c->at)
+		return NULL;
+	*count = (int)type_const_numel(v->type, MAX_CONTENTS);
 	return c->at;
+}
+
+Dim **infer_known(Infer *in, Value *v, int *count)
+{
+	int64_t n = v && is_whole(v->type) ? type_const_numel(v->type, MAX_CONTENTS) : -1;
+
+	*count = n < 0 ? 0 : (int)n;
+	return n < 0 ? NULL : known(in, v, (int)n, false);
 }
 
 /* ---- Constants ---- */

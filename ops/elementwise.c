@@ -507,25 +507,39 @@ const Op op_Identity = {
 	.doc = "strings, sequences and optionals are not supported",
 };
 
-/* Only what draws no random numbers: inference, or a ratio of 0. */
+/* Training mode draws random numbers unless the ratio is 0; where only run time knows, a node tells it. */
+static bool training_is_idle(Infer *in, Node *n)
+{
+	Value *mode = node_in(n, 2), *ratio = node_in(n, 1), *used;
+	Dim *zero = dim_const(infer_ctx(in), 0), **d;
+	const double *r = ratio ? infer_const_floats(in, ratio, &(int){0}) : NULL;
+	int count;
+
+	if (!mode || (r && r[0] == 0))
+		return true;
+	d = infer_contents(in, n, mode, &count);
+	if (!d || count != 1)
+		return d ? infer_error(in, n, "the training mode is not a scalar") : false;
+	if (dim_equals(d[0], 0))
+		return true;
+	if (r || !ratio)
+		return infer_equal(in, n, d[0], zero, "training mode is not supported");
+	if (node_int(n, "ratio_checked", 0))
+		return true;
+	used = EXPAND(in, n, Abs, expand_cast(in, n, ratio, DT_F32));
+	used = expand_cast(in, n, EXPAND(in, n, Greater, used, expand_scalar(in, n, DT_F32, 0)), DT_I64);
+	node_set_int(n, "ratio_checked", 1);
+	infer_read_at_run_time(in, used);
+	return infer_equal(in, n, dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]), zero,
+			   "training mode is not supported");
+}
+
 static bool infer_dropout(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
-	Value *mode = node_in(n, 2);
-	const int64_t *training;
-	const double *ratio;
-	int count;
 
-	if (!check_type(in, n, "f", x->dtype))
+	if (!check_type(in, n, "f", x->dtype) || !training_is_idle(in, n))
 		return false;
-	if (mode) {
-		training = infer_const_ints(in, mode, &count);
-		if (!training || count != 1 || training[0]) {
-			ratio = node_in(n, 1) ? infer_const_floats(in, node_in(n, 1), &count) : NULL;
-			if (!ratio || count != 1 || ratio[0] != 0)
-				return infer_error(in, n, "training mode is not supported");
-		}
-	}
 	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 	infer_result(in, n, 1, DT_BOOL, x->rank, x->dims);
 	return true;

@@ -12,6 +12,7 @@ enum {
 
 typedef struct Contents {
 	Dim **at;    /* null: not asked for yet */
+	bool done;   /* the symbols in it are chosen */
 	bool opaque; /* cannot be had without symbols read from data */
 } Contents;
 
@@ -31,6 +32,10 @@ void lower_elementwise(Infer *in, Node *n, Kernel *k);
 bool infer_or_expand(Infer *in, Node *n, Value **out);
 /* The tensor behind V where V depends on small constants alone; null where it does not. */
 const Tensor *infer_const_tensor(Infer *in, Value *v);
+/* From now on the contents of V are symbols that are read from it, whatever it is computed from. */
+void infer_read_at_run_time(Infer *in, Value *v);
+/* Whether D depends on what a tensor holds at run time. */
+bool dim_from_data(Dim *d);
 /* Elements where the size is a constant up to MAX, else -1. */
 int64_t type_const_numel(const Type *t, int64_t max);
 

@@ -55,6 +55,11 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
  * are known; an element that only run time knows becomes a symbol with SRC = V. Null where V is null, is
  * too large, or has a size that is not constant (after a diagnostic when NODE is given). */
 Dim **infer_contents(Infer *in, Node *n, Value *v, int *count);
+/* As infer_contents, but what is known already or needs no symbol read from data; else null, without a
+ * diagnostic. */
+Dim **infer_known(Infer *in, Value *v, int *count);
+/* The contents that inference gave V, null where it was not asked for them. */
+Dim **infer_asked(Infer *in, const Value *v, int *count);
 /* As infer_contents, but constants only; null where any element is not one. */
 const int64_t *infer_const_ints(Infer *in, Value *v, int *count);
 /* The constant floats behind V (any float type), or null. */

@@ -12,8 +12,6 @@ bool infer_movable(Infer *in, Node *n, int k);
 Dim **infer_vector(Infer *in, Node *n, int k, int *count);
 /* The contents of operand K, which must have one element; null after a diagnostic. */
 Dim *infer_single(Infer *in, Node *n, int k);
-/* Whether D can depend on what a tensor holds at run time. */
-bool dim_from_data(Dim *d);
 
 /* Axes as 0/1 dims, also where only run time knows them: FLAGS[a] is 1 where a is among AXES. */
 bool infer_axis_flags(Infer *in, Node *n, Dim *const *axes, int count, int rank, Dim **flags);

@@ -21,6 +21,12 @@ typedef struct Host {
 	int *kernel_id;      /* by Node.id */
 } Host;
 
+/* The name of a static object of this file. */
+static const char *own(Host *h, const char *name)
+{
+	return h->o->suffix ? arena_printf(h->m->arena, "%s%s", name, h->o->suffix) : name;
+}
+
 /* ---- Symbols ---- */
 
 static const char *sym_text(void *arg, const Sym *s)
@@ -119,7 +125,7 @@ static void print_io(Host *h, const char *table, const Type *t, int i)
 
 	if (!t->rank)
 		return;
-	strbuf_printf(h->b, "static const dl_dim %s_%d_dims[] = {\n", table, i);
+	strbuf_printf(h->b, "static const dl_dim %s[] = {\n", own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
 	for (int d = 0; d < t->rank; d++) {
 		StrBuf text = {0};
 		Sym *s = dim_as_sym(t->dims[d]);
@@ -139,7 +145,7 @@ static void print_io_row(Host *h, const char *table, const Type *t, const char *
 	strbuf_printf(h->b, "\t{sizeof(dl_io), %d, DL_TENSOR, %d, ", dtype_info[t->dtype].onnx, t->rank);
 	quote(h, name);
 	if (t->rank)
-		strbuf_printf(h->b, ", %s_%d_dims, -1, 0},\n", table, i);
+		strbuf_printf(h->b, ", %s, -1, 0},\n", own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
 	else
 		strbuf_puts(h->b, ", NULL, -1, 0},\n");
 }
@@ -159,7 +165,7 @@ static void print_desc(Host *h)
 	Graph *g = h->m->graph;
 
 	if (h->syms.n) {
-		strbuf_puts(h->b, "static const dl_sym syms[] = {\n");
+		strbuf_printf(h->b, "static const dl_sym %s[] = {\n", own(h, "syms"));
 		for (int i = 0; i < h->syms.n; i++) {
 			Sym *s = h->syms.at[i];
 
@@ -178,18 +184,18 @@ static void print_desc(Host *h)
 	for (int i = 0; i < g->results.n; i++)
 		print_io(h, "out", g->results.at[i]->value->type, i);
 	if (g->inputs.n) {
-		strbuf_puts(h->b, "\nstatic const dl_io inputs[] = {\n");
+		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", own(h, "inputs"));
 		for (int i = 0; i < g->inputs.n; i++)
 			print_io_row(h, "in", g->inputs.at[i]->type, input_name(g, i), i);
 		strbuf_puts(h->b, "};\n");
 	}
 	if (g->results.n) {
-		strbuf_puts(h->b, "\nstatic const dl_io outputs[] = {\n");
+		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", own(h, "outputs"));
 		for (int i = 0; i < g->results.n; i++)
 			print_io_row(h, "out", g->results.at[i]->value->type, result_name(g, i), i);
 		strbuf_puts(h->b, "};\n");
 	}
-	strbuf_puts(h->b, "\nstatic const dl_desc desc = {\n\t.size = sizeof(dl_desc),\n");
+	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n", own(h, "desc"));
 	if (h->m->mem->nregions)
 		strbuf_puts(h->b, "\t.flags = DL_DESC_UNBOUNDED,\n");
 	strbuf_printf(h->b, "\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = \"%016llx\",\n\t.targets = \"", h->o->name, h->o->version,
@@ -198,11 +204,11 @@ static void print_desc(Host *h)
 		strbuf_printf(h->b, "%s%s", t ? " " : "", h->m->target[t]->name);
 	strbuf_puts(h->b, "\",\n");
 	if (g->inputs.n)
-		strbuf_printf(h->b, "\t.in = inputs,\n\t.n_in = %d,\n", g->inputs.n);
+		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", own(h, "inputs"), g->inputs.n);
 	if (g->results.n)
-		strbuf_printf(h->b, "\t.out = outputs,\n\t.n_out = %d,\n", g->results.n);
+		strbuf_printf(h->b, "\t.out = %s,\n\t.n_out = %d,\n", own(h, "outputs"), g->results.n);
 	if (h->syms.n)
-		strbuf_printf(h->b, "\t.sym = syms,\n\t.n_sym = %d,\n", h->syms.n);
+		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", own(h, "syms"), h->syms.n);
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->m->mem->weights);
 }
 
@@ -269,7 +275,7 @@ static bool print_bind(Host *h)
 	Graph *g = h->m->graph;
 	bool ok = true;
 
-	strbuf_puts(h->b, "static int bind(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n\t(void)sym;\n");
+	strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n\t(void)sym;\n", own(h, "bind"));
 	solve_syms(h);
 	for (int s = 0; s < h->nshape_syms; s++)
 		if (!h->known[h->syms.at[s]->id])
@@ -305,8 +311,8 @@ static bool print_bind(Host *h)
 static void print_plan(Host *h)
 {
 	MemPlan *p = h->m->mem;
-	strbuf_puts(h->b, "static void plan(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"
-			  "\tint64_t at = 0, most = 0, n;\n\n\t(void)sym;\n\t(void)offset;\n\t(void)n;\n");
+	strbuf_printf(h->b, "static void %s(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"
+			    "\tint64_t at = 0, most = 0, n;\n\n\t(void)sym;\n\t(void)offset;\n\t(void)n;\n", own(h, "plan"));
 	for (int i = 0; i < p->slots.n; i++)
 		strbuf_printf(h->b, "\toffset[%d] = at;\n\tat = dl_add(at, dl_align(dl_size(%s)));\n", i, dim_c(h, p->slots.at[i]));
 	for (int t = 0; t < h->m->ntargets; t++)
@@ -542,6 +548,11 @@ static void print_copies(Host *h)
 	}
 }
 
+static const char *exec_name(Host *h, int t)
+{
+	return own(h, arena_printf(h->m->arena, "exec_%d", t));
+}
+
 static void print_exec(Host *h, int t)
 {
 	Graph *g = h->m->graph;
@@ -550,7 +561,7 @@ static void print_exec(Host *h, int t)
 
 	memcpy(known, h->known, (size_t)n);
 	memcpy(done, h->fact_done, (size_t)g->facts.n);
-	strbuf_printf(h->b, "static int exec_%d(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n", t);
+	strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n", exec_name(h, t));
 	if (h->m->mem->nregions)
 		strbuf_printf(h->b, "\tvoid *region[%d] = {NULL};\n", h->m->mem->nregions);
 	strbuf_puts(h->b, "\n\t(void)sym;\n");
@@ -573,7 +584,7 @@ static void print_strings(Host *h, const char *name, const char *const *s, int n
 {
 	if (!n)
 		return;
-	strbuf_printf(h->b, "static const char *const %s[] = {\n", name);
+	strbuf_printf(h->b, "static const char *const %s[] = {\n", own(h, name));
 	for (int i = 0; i < n; i++) {
 		strbuf_puts(h->b, "\t");
 		quote(h, s[i]);
@@ -586,7 +597,7 @@ static void print_embedded(Host *h)
 {
 	if (h->o->weights != WEIGHTS_EMBEDDED)
 		return;
-	strbuf_puts(h->b, "static const _Alignas(64) unsigned char weights[] = {");
+	strbuf_printf(h->b, "static const _Alignas(64) unsigned char %s[] = {", own(h, "weights"));
 	for (int64_t i = 0; i < h->m->mem->weights; i++)
 		strbuf_printf(h->b, "%s%d,", i % 24 ? "" : "\n\t", h->o->weights_data[i]);
 	strbuf_puts(h->b, "\n};\n\n");
@@ -597,38 +608,38 @@ static void print_program(Host *h)
 	static const char *const kinds[] = {"DL_WEIGHTS_NONE", "DL_WEIGHTS_EMBEDDED", "DL_WEIGHTS_SECTION", "DL_WEIGHTS_FILE"};
 	MemPlan *p = h->m->mem;
 
-	strbuf_puts(h->b, "static int exec(dl_exec *x)\n{\n");
+	strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n", own(h, "exec"));
 	if (h->m->ntargets > 1) {
 		strbuf_puts(h->b, "\tswitch (x->variant) {\n");
 		for (int t = 0; t + 1 < h->m->ntargets; t++)
-			strbuf_printf(h->b, "\tcase %d: return exec_%d(x);\n", t, t);
-		strbuf_printf(h->b, "\tdefault: return exec_%d(x);\n\t}\n}\n\n", h->m->ntargets - 1);
+			strbuf_printf(h->b, "\tcase %d: return %s(x);\n", t, exec_name(h, t));
+		strbuf_printf(h->b, "\tdefault: return %s(x);\n\t}\n}\n\n", exec_name(h, h->m->ntargets - 1));
 	} else {
-		strbuf_puts(h->b, "\treturn exec_0(x);\n}\n\n");
+		strbuf_printf(h->b, "\treturn %s(x);\n}\n\n", exec_name(h, 0));
 	}
 	print_strings(h, "kernels", h->kernels.at, h->kernels.n);
 	print_strings(h, "faults", h->faults.at, h->faults.n);
-	strbuf_puts(h->b, "static const uint64_t variants[] = {");
+	strbuf_printf(h->b, "static const uint64_t %s[] = {", own(h, "variants"));
 	for (int t = 0; t < h->m->ntargets; t++)
 		strbuf_printf(h->b, "%s%lluu", t ? ", " : "", (unsigned long long)h->m->target[t]->features);
 	strbuf_puts(h->b, "};\n\n");
 	print_embedded(h);
-	strbuf_printf(h->b, "static const dl_program prog = {\n\t.size = sizeof(dl_program),\n\t.abi = DL_ABI_VERSION,\n\t.desc = &desc,\n"
-		      "\t.n_buf = %d,\n\t.n_region = %d,\n", p->slots.n, p->nregions);
+	strbuf_printf(h->b, "static const dl_program %s = {\n\t.size = sizeof(dl_program),\n\t.abi = DL_ABI_VERSION,\n\t.desc = &%s,\n"
+		      "\t.n_buf = %d,\n\t.n_region = %d,\n", own(h, "prog"), own(h, "desc"), p->slots.n, p->nregions);
 	if (h->kernels.n)
-		strbuf_printf(h->b, "\t.kernels = kernels,\n\t.n_kernels = %d,\n", h->kernels.n);
+		strbuf_printf(h->b, "\t.kernels = %s,\n\t.n_kernels = %d,\n", own(h, "kernels"), h->kernels.n);
 	if (h->faults.n)
-		strbuf_printf(h->b, "\t.faults = faults,\n\t.n_faults = %d,\n", h->faults.n);
-	strbuf_printf(h->b, "\t.variants = variants,\n\t.n_variants = %d,\n\t.weights_kind = %s,\n", h->m->ntargets, kinds[h->o->weights]);
+		strbuf_printf(h->b, "\t.faults = %s,\n\t.n_faults = %d,\n", own(h, "faults"), h->faults.n);
+	strbuf_printf(h->b, "\t.variants = %s,\n\t.n_variants = %d,\n\t.weights_kind = %s,\n", own(h, "variants"), h->m->ntargets, kinds[h->o->weights]);
 	if (h->o->weights == WEIGHTS_EMBEDDED)
-		strbuf_puts(h->b, "\t.weights = weights,\n");
+		strbuf_printf(h->b, "\t.weights = %s,\n", own(h, "weights"));
 	if (h->o->weights == WEIGHTS_FILE) {
 		strbuf_puts(h->b, "\t.weights_file = ");
 		quote(h, h->o->weights_file);
 		strbuf_puts(h->b, ",\n");
 	}
-	strbuf_printf(h->b, "\t.weights_hash = UINT64_C(0x%016llx),\n\t.bind = bind,\n\t.plan = plan,\n\t.exec = exec,\n};\n\nDL_DEFINE_API(%s, prog);\n",
-		      (unsigned long long)h->o->weights_hash, h->o->name);
+	strbuf_printf(h->b, "\t.weights_hash = UINT64_C(0x%016llx),\n\t.bind = %s,\n\t.plan = %s,\n\t.exec = %s,\n};\n\nDL_DEFINE_API(%s, %s);\n",
+		      (unsigned long long)h->o->weights_hash, own(h, "bind"), own(h, "plan"), own(h, "exec"), h->o->name, own(h, "prog"));
 }
 
 static void print_prototypes(Host *h)

@@ -16,6 +16,7 @@ typedef struct HostOpts {
 	const char *weights_file;
 	uint64_t weights_hash;
 	const unsigned char *weights_data; /* WEIGHTS_EMBEDDED: the bytes to print */
+	const char *suffix;    /* of static objects, where several models stand in one file; null: none */
 	bool one_file;         /* kernels stand in this file: no prototypes */
 } HostOpts;
 

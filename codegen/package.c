@@ -145,6 +145,14 @@ static void kernel_head(StrBuf *b)
 	strbuf_puts(b, kernel_macros);
 }
 
+void package_c_head(StrBuf *b)
+{
+	strbuf_puts(b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
+	strbuf_puts(b, embed_scalar_h);
+	strbuf_puts(b, "\n");
+	strbuf_puts(b, kernel_macros);
+}
+
 static bool write_kernels(Pack *p, int t)
 {
 	int n = p->gc[t]->funcs.n / KERNELS_PER_FILE + 1, most = p->m->ntargets > 1 ? 2 : 4;
@@ -189,18 +197,20 @@ static int common_args(Pack *p, char **argv)
 	return n;
 }
 
+const char *const package_cflags[] = {
+	"-std=gnu11", "-c", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
+	"-fno-strict-aliasing", "-fno-semantic-interposition", "-w", "-ffunction-sections", "-Wno-psabi", NULL,
+};
+
 static pid_t start_compile(Pack *p, int i)
 {
 	char *argv[MAX_ARGS];
 	int n = common_args(p, argv);
 	const Target *t = p->target[i];
-	static const char *const flags[] = {"-std=gnu11", "-c", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fwrapv",
-					    "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fno-semantic-interposition",
-					    "-w", "-ffunction-sections", "-Wno-psabi"};
 
 	argv[n++] = arena_printf(p->a, "-O%d", p->o->level == 0 ? 1 : is_clang(p->cc) || p->o->level < 2 ? p->o->level : 3);
-	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
-		argv[n++] = (char *)(uintptr_t)flags[j];
+	for (const char *const *s = package_cflags; *s; s++)
+		argv[n++] = (char *)(uintptr_t)*s;
 	if (t && t->march)
 		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
 	if (t && t->vector_bytes == 64)
@@ -489,10 +499,7 @@ static bool make_c(Pack *p)
 	file_head(&b, arena_printf(p->a, "The model %s: link with libdlrt.a; compile with -ffp-contract=off -fwrapv "
 					 "-fno-strict-aliasing%s%s.",
 				   p->o->name, p->m->target[0]->march ? " -march=" : "", p->m->target[0]->march ? p->m->target[0]->march : ""));
-	strbuf_puts(&b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
-	strbuf_puts(&b, embed_scalar_h);
-	strbuf_puts(&b, "\n");
-	strbuf_puts(&b, kernel_macros);
+	package_c_head(&b);
 	gen_c_split(p->gc[0], 1);
 	gen_c_file(p->gc[0], &b, 0, true);
 	strbuf_puts(&b, strbuf_str(&host));

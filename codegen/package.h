@@ -29,6 +29,10 @@ typedef struct PackageOpts {
 bool package(Module *m, const PackageOpts *o);
 /* The C compiler that would be used, or null. */
 const char *package_cc(Arena *a, const char *wanted);
+/* Flags that generated C needs, whatever the target, besides -O and -I; ends with null. */
+extern const char *const package_cflags[];
+/* How a C file that holds kernels and host stubs begins; it includes dlrt.h. */
+void package_c_head(StrBuf *b);
 /* Removes the temporary files of a package in progress; safe in a signal handler. */
 void package_abort(void);
 

@@ -530,10 +530,9 @@ static bool infer_squeeze(Infer *in, Node *n)
 	} else {
 		if (!(axes = infer_vector(in, n, 1, &count)))
 			return false;
-		if (count > x->rank)
-			return infer_error(in, n, "has more axes than dims");
 		if (!all_const(axes, count))
-			return squeeze_at_run_time(in, n, count);
+			return count <= x->rank ? squeeze_at_run_time(in, n, count)
+						: infer_error(in, n, "has more axes than dims");
 		if (!infer_axis_flags(in, n, axes, count, x->rank, flags))
 			return false;
 	}

@@ -13,7 +13,7 @@
 enum { STRIP = 512 };
 
 /* A function compiled for several CPUs and chosen at load; not under sanitizers, which start later. */
-#define EVAL_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define EVAL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #undef EVAL_CLONES
 #define EVAL_CLONES

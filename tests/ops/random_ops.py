@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random cases of the structured ops: reductions, contractions, pools, normalizations, Resize.
+
+    random_ops.py FOLDER SEED COUNT
+
+Each case is a folder in ONNX's own layout. Half of them have symbolic dims in the model, and what may
+be given at run time (axes, scales, sizes) is an input in half of them, so that every op is seen with its
+sizes known and not. Sums are of few terms: tolerances are for rounding, not for lost terms."""
+
+import os
+import random
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+FOLDER, SEED, COUNT = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+pick = random.Random(SEED)
+rng = np.random.default_rng(SEED)
+made = 0
+
+
+def real(*shape, dtype=np.float32):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def whole(lo, hi, *shape, dtype=np.int32):
+    return rng.integers(lo, hi, shape).astype(dtype)
+
+
+def ints(values):
+    return np.array(values, dtype=np.int64)
+
+
+def coin(p=0.5):
+    return pick.random() < p
+
+
+def flag():
+    return pick.randint(0, 1)
+
+
+def some(n, lo, hi):
+    return [pick.randint(lo, hi) for _ in range(n)]
+
+
+def info(name, a, symbolic):
+    shape = [f"{name}_{i}" for i in range(a.ndim)] if symbolic else a.shape
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), shape)
+
+
+def expected(model, feeds, oracle):
+    if oracle == "reference":
+        return ReferenceEvaluator(model).run(None, feeds)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    model = onnx.shape_inference.infer_shapes(model)
+    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feeds)
+
+
+def save(path, name, a):
+    with open(path, "wb") as f:
+        f.write(numpy_helper.from_array(np.asarray(a), name).SerializeToString())
+
+
+def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime"):
+    """A case of OP; inputs numbered in AUX are small integers or floats that may be constants, and keep
+    their shape. What the oracle refuses is dropped."""
+    global made
+    names = [f"i{k}" if a is not None else "" for k, a in enumerate(inputs)]
+    outs = [f"o{k}" for k in range(results)]
+    symbolic, constants = coin(), set(aux) if coin() else set()
+    fed = [k for k, a in enumerate(inputs) if a is not None and k not in constants]
+    feeds = {names[k]: inputs[k] for k in fed}
+
+    def model(outputs):
+        graph = helper.make_graph(
+            [helper.make_node(op, names, outs, name=op, **attrs)], "g",
+            [info(names[k], inputs[k], symbolic and k not in aux) for k in fed], outputs,
+            [numpy_helper.from_array(inputs[k], names[k]) for k in constants if inputs[k] is not None])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+    try:
+        want = expected(model([helper.make_empty_tensor_value_info(o) for o in outs]), feeds, oracle)
+    except Exception:
+        return
+    made += 1
+    folder = f"{FOLDER}/{made:04}_{op}"
+    data = folder + "/test_data_set_0"
+    os.makedirs(data)
+    onnx.save(model([info(o, np.asarray(a), True) for o, a in zip(outs, want)]), folder + "/model.onnx")
+    for k, (name, a) in enumerate(feeds.items()):
+        save(f"{data}/input_{k}.pb", name, a)
+    for k, (name, a) in enumerate(zip(outs, want)):
+        save(f"{data}/output_{k}.pb", name, a)
+
+
+def shape_of_rank(lo, hi):
+    return some(pick.randint(lo, hi), 1, 5)
+
+
+def reductions():
+    kinds = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"]
+    op = pick.choice(kinds)
+    shape = shape_of_rank(1, 4)
+    types = [np.float32, np.float64] + ([] if op.startswith("Log") else [np.int64])
+    dtype = pick.choice(types)
+    x = whole(-9, 9, *shape, dtype=dtype) if np.issubdtype(dtype, np.integer) else abs(real(*shape, dtype=dtype)) + 1
+    rank = len(shape)
+    axes = [a - rank if coin() else a for a in pick.sample(range(rank), pick.randint(0, rank))]
+    case("Reduce" + op, [x, ints(axes)], dict(keepdims=flag(), noop_with_empty_axes=flag()), aux=(1,),
+         oracle="reference" if not axes else "runtime", opset=18)
+
+
+def empty_reductions():
+    op = pick.choice(["Sum", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"])
+    dtype = pick.choice([np.float32, np.int8, np.uint8, bool]) if op in ("Max", "Min") else np.float32
+    case("Reduce" + op, [np.zeros((2, 0, 3), dtype), ints([1])], {}, aux=(1,), opset=20, oracle="reference")
+
+
+def arg_reductions():
+    shape = shape_of_rank(1, 4)
+    x = whole(-2, 3, *shape, dtype=pick.choice([np.float32, np.int32, np.float64]))
+    case(pick.choice(["ArgMax", "ArgMin"]), [x],
+         dict(axis=pick.randint(-len(shape), len(shape) - 1), keepdims=flag(), select_last_index=flag()))
+
+
+def prefixes():
+    shape = shape_of_rank(1, 4)
+    x = real(*shape) if coin() else whole(-9, 9, *shape)
+    axis = np.array(pick.randint(-len(shape), len(shape) - 1), dtype=np.int64)
+    case("CumSum", [x, axis], dict(exclusive=flag(), reverse=flag()), aux=(1,))
+
+
+def matrix_products():
+    batch = some(pick.randint(0, 3), 1, 3)
+    sides = [[1 if coin(0.3) else d for d in batch][pick.randint(0, len(batch)):] for _ in range(2)]
+    m, k, n = some(3, 1, 6)
+    a = real(*sides[0], m, k) if coin(0.8) else real(k)
+    b = real(*sides[1], k, n) if coin(0.8) else real(k)
+    dtype = pick.choice([np.float32, np.float64, np.int32, np.int64])
+    case("MatMul", [(a * 4).astype(dtype), (b * 4).astype(dtype)], {})
+
+
+def gemms():
+    m, k, n = some(3, 1, 6)
+    ta, tb = flag(), flag()
+    c = pick.choice([[], [real(m, n)], [real(n)], [real(1)], [real(m, 1)], [real()]])
+    case("Gemm", [real(k, m) if ta else real(m, k), real(n, k) if tb else real(k, n)] + c,
+         dict(transA=ta, transB=tb, alpha=pick.choice([1.0, 0.5]), beta=pick.choice([1.0, 0.0, 2.0])))
+
+
+def einsums():
+    equation, shapes = pick.choice([
+        ("ij,jk->ik", [(2, 3), (3, 4)]), ("bij,bjk", [(2, 3, 4), (2, 4, 5)]), ("ii->i", [(3, 3)]), ("ii", [(3, 3)]),
+        ("...ij,...jk->...ik", [(1, 3, 4), (5, 4, 2)]), ("ij->ji", [(2, 3)]), ("ij->", [(2, 3)]),
+        ("i,j->ij", [(2,), (3,)]), ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]), ("ij,ij,ij->i", [(2, 3)] * 3),
+        ("bhqd,bhkd->bhqk", [(2, 2, 3, 4), (2, 2, 5, 4)]), ("a b, b c -> a c", [(2, 3), (3, 2)]),
+        ("i...,i...->...", [(2, 3, 4)] * 2), ("ba", [(2, 3)]), ("iij,jk->ik", [(3, 3, 2), (2, 4)]),
+        ("...ii->...", [(2, 4, 4)])])
+    case("Einsum", [real(*s) for s in shapes], dict(equation=equation))
+
+
+def window(dims, most=3):
+    return some(dims, 1, most), some(dims, 1, 3), [pick.choice([1, 1, 2]) for _ in range(dims)]
+
+
+def convolutions():
+    dims, group, ci, co = pick.choice([1, 2, 2, 3]), pick.choice([1, 1, 2, 3]), pick.randint(1, 3), pick.randint(1, 3)
+    kernel, strides, dilations = window(dims)
+    attrs = dict(group=group, strides=strides, dilations=dilations)
+    pad = pick.choice(["NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"])
+    if pad == "NOTSET":
+        attrs["pads"] = some(2 * dims, 0, 2)
+    else:
+        attrs["auto_pad"] = pad
+    if pad.startswith("SAME"):
+        attrs["dilations"] = [1] * dims
+    bias = [real(group * co)] if coin() else []
+    case("Conv", [real(2, group * ci, *some(dims, 6, 9)), real(group * co, ci, *kernel)] + bias, attrs, aux=(1,))
+
+
+def transposed_convolutions():
+    dims, group, ci, co = pick.choice([1, 2, 2, 3]), pick.choice([1, 1, 2]), pick.randint(1, 3), pick.randint(1, 3)
+    kernel, strides, dilations = window(dims, 4)
+    spatial = some(dims, 2, 5)
+    attrs = dict(group=group, strides=strides, dilations=dilations)
+    form = pick.randint(0, 4)
+    if form == 0:
+        attrs["auto_pad"] = pick.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
+    elif form == 1:
+        attrs["output_shape"] = [d * s for d, s in zip(spatial, strides)]
+    else:
+        attrs["pads"] = [min(p, kernel[i % dims] - 1) for i, p in enumerate(some(2 * dims, 0, 2))]
+    if form == 2:
+        attrs["output_padding"] = [pick.randint(0, s - 1) for s in strides]
+    bias = [real(group * co)] if coin() else []
+    case("ConvTranspose", [real(2, group * ci, *spatial), real(group * ci, co, *kernel)] + bias, attrs, aux=(1,))
+
+
+def pools():
+    op = pick.choice(["MaxPool", "MaxPool", "AveragePool", "LpPool"])
+    dims = pick.choice([1, 2, 2, 3])
+    kernel, strides, dilations = window(dims)
+    attrs = dict(kernel_shape=kernel, strides=strides, dilations=dilations)
+    pad = pick.choice(["NOTSET", "NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"])
+    if pad == "NOTSET":
+        attrs.update(pads=[min(p, kernel[i % dims] - 1) for i, p in enumerate(some(2 * dims, 0, 2))], ceil_mode=flag())
+    else:
+        attrs.update(auto_pad=pad, dilations=[1] * dims)
+    if op == "AveragePool":
+        attrs["count_include_pad"] = flag()
+    if op == "LpPool":
+        attrs["p"] = pick.choice([1, 2, 3])
+    x = real(2, 2, *some(dims, 5, 9))
+    if op == "MaxPool":
+        attrs["storage_order"] = flag()
+        x = whole(0, 9, *x.shape, dtype=pick.choice([np.uint8, np.int8])) if coin(0.3) else x
+    case(op, [x], attrs, results=2 if op == "MaxPool" else 1, opset=19 if op != "LpPool" else 18)
+
+
+def global_pools():
+    op = pick.choice(["GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"])
+    case(op, [real(2, 3, *some(pick.randint(1, 3), 1, 5))], dict(p=pick.randint(1, 3)) if "Lp" in op else {})
+
+
+def normalizations():
+    per = [real(3) for _ in range(3)] + [abs(real(3))]
+    x = real(2, 3, *some(pick.randint(1, 3), 1, 5))
+    axis = pick.choice([-1, 0, 1, 2])
+    tail = (2, 3, 4)[axis:]
+    pick.choice([
+        lambda: case("BatchNormalization", [x] + per, dict(epsilon=1e-3)),
+        lambda: case("BatchNormalization", [x] + per, dict(training_mode=1, momentum=0.7), results=3),
+        lambda: case("InstanceNormalization", [x] + per[:2], {}),
+        lambda: case("LayerNormalization", [real(2, 3, 4), real(*tail), real(*tail)], dict(axis=axis), opset=17),
+        lambda: case("LayerNormalization", [real(2, 3, 4), real(4)], {}, 3, opset=17, oracle="reference"),
+        lambda: case("RMSNormalization", [real(2, 3, 4), real(*tail)], dict(axis=axis), opset=23, oracle="reference"),
+        lambda: case("GroupNormalization", [real(2, 6, 4, 5), real(6), real(6)], dict(num_groups=3), aux=(1, 2)),
+        lambda: case("GroupNormalization", [real(2, 6, 4, 5), real(3), real(3)], dict(num_groups=3), opset=18),
+        lambda: case("LpNormalization", [real(2, 3, 4)], dict(p=pick.randint(1, 2), axis=axis)),
+        lambda: case("MeanVarianceNormalization", [real(2, 3, 4, 5)], {}, opset=13),
+        lambda: case("LRN", [real(2, 7, 3, 3)], dict(size=pick.choice([3, 5]), alpha=0.3, beta=0.6, bias=1.5)),
+    ])()
+
+
+def softmaxes():
+    op, opset = pick.choice(["Softmax", "LogSoftmax", "Hardmax"]), pick.choice([11, 21])
+    case(op, [real(3, 4, 5)], dict(axis=pick.choice([0, 1, 2])), opset=opset)
+
+
+def resizes():
+    # pytorch_half_pixel is left out: for one element the reference and the text of the standard differ.
+    dims, lead = pick.choice([1, 2, 2, 3]), pick.randint(0, 2)
+    rank = lead + dims
+    attrs = dict(mode=pick.choice(["nearest", "nearest", "linear", "linear", "cubic"]),
+                 coordinate_transformation_mode=pick.choice(
+                     ["half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "tf_crop_and_resize"]))
+    if attrs["mode"] == "nearest":
+        attrs["nearest_mode"] = pick.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+    else:
+        # The reference takes the wrong neighbour where a symmetric coordinate rounds to a whole one.
+        if attrs["coordinate_transformation_mode"] != "half_pixel_symmetric":
+            attrs["exclude_outside"] = int(coin(0.4))
+        attrs["antialias"] = int(coin(0.3))
+    if attrs["mode"] == "cubic":
+        attrs["cubic_coeff_a"] = pick.choice([-0.75, -0.5])
+    x = real(*some(lead, 1, 2), *some(dims, 1, 9)) + 3
+    axes = list(range(lead, rank))
+    target = list(range(rank))
+    if coin(0.6):
+        pick.shuffle(axes)
+        attrs["axes"] = target = axes
+    inner = [a >= lead for a in target]
+    roi = scales = None
+    sizes = []
+    if attrs["coordinate_transformation_mode"] == "tf_crop_and_resize":
+        starts = [pick.choice([0.0, 0.2, -0.1]) if i else 0.0 for i in inner]
+        ends = [pick.choice([1.0, 0.8, 1.2]) if i else 1.0 for i in inner]
+        roi = np.array(starts + ends, np.float32)
+        attrs["extrapolation_value"] = 7.0
+    if coin():
+        factors = [1, 2, 3, 0.5, 1.5, 0.7, 0.6, 2.3, 1 / 3]
+        scales = np.array([pick.choice(factors) if i else 1 for i in inner], np.float32)
+        if any(int(s * np.float32(x.shape[a])) < 1 for s, a in zip(scales, target)):
+            return
+    else:
+        n = [x.shape[a] for a in target]
+        sizes = [ints([pick.choice([pick.randint(1, 12), d * 2, d * 3]) if i else d for d, i in zip(n, inner)])]
+        if "axes" in attrs and coin(0.3):
+            attrs["keep_aspect_ratio_policy"] = pick.choice(["not_larger", "not_smaller"])
+    case("Resize", [x, roi, scales] + sizes, attrs, aux=(1, 2, 3)[:2 + len(sizes)], opset=19, oracle="reference")
+
+
+KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
+         (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
+         (normalizations, 2), (softmaxes, 1), (resizes, 6)]
+
+for kind, weight in KINDS:
+    for _ in range(weight * COUNT):
+        kind()

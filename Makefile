@@ -40,8 +40,12 @@ RT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard runtime/*.c))
 TOOL_SRC := $(wildcard tools/*.c tools/*/*.c)
 TOOLS := $(sort $(foreach t,$(TOOL_SRC:tools/%=%),$(firstword $(subst /, ,$(t:.c=)))))
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c))
-SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(wildcard tests/unit/*.c)
+# Runners of many models at once: tests/tools/NAME.c, with tests/tools/NAME/, and dlrun's reading and comparing.
+TEST_TOOLS := $(patsubst %.c,%,$(notdir $(wildcard tests/tools/*.c)))
+DATA_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c))
+SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(wildcard tests/unit/*.c tests/tools/*.c tests/tools/*/*.c)
 tool_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/$1.c tools/$1/*.c))
+test_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/tools/$1.c tests/tools/$1/*.c))
 
 all: $(TOOLS:%=$(BUILD)/bin/%) $(BUILD)/lib/libdlrt.a $(BUILD)/include/dlrt.h
 
@@ -87,12 +91,17 @@ $(BUILD)/bin/%: $$(call tool_obj,%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.
 	$(call say,LD $@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
+$(BUILD)/tests/tools/%: $$(call test_obj,%) $(DATA_OBJ) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
+	@mkdir -p $(@D)
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(call say,LD $@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
-tests: $(TESTS:%=$(BUILD)/tests/%)
+tests: $(TESTS:%=$(BUILD)/tests/%) $(TEST_TOOLS:%=$(BUILD)/tests/tools/%)
 
 deps:
 	./deps.sh
@@ -144,4 +153,5 @@ clean:
 force:
 .PHONY: all tests deps check check-all demo layers fuzz warnings format install clean force
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(TOOL_SRC:%.c=$(BUILD)/obj/%.d) $(TESTS:%=$(BUILD)/obj/tests/%.d)
+-include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(TOOL_SRC:%.c=$(BUILD)/obj/%.d) $(TESTS:%=$(BUILD)/obj/tests/%.d) \
+	$(patsubst %.c,$(BUILD)/obj/%.d,$(wildcard tests/tools/*.c tests/tools/*/*.c))

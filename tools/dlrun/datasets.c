@@ -4,9 +4,10 @@
  * in them, and by number where they have none. The noise of the reference is case.json's list
  * "noise", a number per data set, where that file is there.
  */
+#include "tools/dlrun/datasets.h"
+
 #include "tools/dlrun/compare.h"
 #include "tools/dlrun/session.h"
-
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -14,8 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The noise of data set K, 0 when nothing is known. */
-static double noise_of(Arena *a, const char *dir, int k)
+double data_noise(Arena *a, const char *dir, int k)
 {
 	FILE *f = fopen(arena_printf(a, "%s/case.json", dir), "r");
 	char *text = arena_alloc(a, 1 << 16), *p;
@@ -45,23 +45,20 @@ static double noise_of(Arena *a, const char *dir, int k)
 	return largest;
 }
 
-/* Reads WHAT_0.pb, WHAT_1.pb, ... of a data set; the number of them, or -1. */
-static int read_all(Session *s, const char *dir, const char *what, Array **arrays)
+int data_read(Arena *a, Diag *d, const char *dir, const char *what, Array **arrays)
 {
 	int n = 0;
 
-	while (!access(arena_printf(s->arena, "%s/%s_%d.pb", dir, what, n), R_OK))
+	while (!access(arena_printf(a, "%s/%s_%d.pb", dir, what, n), R_OK))
 		n++;
-	*arrays = NEW_ARRAY(s->arena, n + 1, Array);
+	*arrays = NEW_ARRAY(a, n + 1, Array);
 	for (int i = 0; i < n; i++)
-		if (!array_read(s->arena, s->diag, arena_printf(s->arena, "%s/%s_%d.pb", dir, what, i),
-				&(*arrays)[i]))
+		if (!array_read(a, d, arena_printf(a, "%s/%s_%d.pb", dir, what, i), &(*arrays)[i]))
 			return -1;
 	return n;
 }
 
-/* The array named NAME, else the one at number I if it has no name or a name that the model lacks. */
-static const Array *pick(const Array *arrays, int n, const char *name, int i)
+const Array *data_pick(const Array *arrays, int n, const char *name, int i)
 {
 	for (int k = 0; k < n; k++)
 		if (!strcmp(arrays[k].name, name))
@@ -69,30 +66,37 @@ static const Array *pick(const Array *arrays, int n, const char *name, int i)
 	return i < n ? &arrays[i] : NULL;
 }
 
-static bool by_names(const Session *s, const Array *arrays, int n)
+static bool by_names(const char *const *names, int n_in, const Array *arrays, int n)
 {
 	for (int k = 0; k < n; k++)
-		for (int32_t i = 0; i < s->desc->n_in; i++)
-			if (!strcmp(arrays[k].name, session_in(s, i)->name))
+		for (int i = 0; i < n_in; i++)
+			if (!strcmp(arrays[k].name, names[i]))
 				return true;
 	return false;
 }
 
-static bool inputs(Session *s, const char *dir, Array *in)
+bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, int n_in, Array *in)
 {
 	Array *arrays;
-	const int n = read_all(s, dir, "input", &arrays);
+	const int n = data_read(a, d, dir, "input", &arrays);
 
-	for (int32_t i = 0; n >= 0 && i < s->desc->n_in; i++) {
-		const char *name = session_in(s, i)->name;
-		const Array *v = pick(arrays, n, name, i);
+	for (int i = 0; n >= 0 && i < n_in; i++) {
+		const Array *v = data_pick(arrays, n, names[i], i);
 
-		if (!v || (by_names(s, arrays, n) && v->name[0] && strcmp(v->name, name)))
-			return diag_error(s->diag, (DiagLoc){.file = dir}, "no data for input \"%s\"",
-					  name);
+		if (!v || (by_names(names, n_in, arrays, n) && v->name[0] && strcmp(v->name, names[i])))
+			return diag_error(d, (DiagLoc){.file = dir}, "no data for input \"%s\"", names[i]);
 		in[i] = *v;
 	}
 	return n >= 0;
+}
+
+static bool inputs(Session *s, const char *dir, Array *in)
+{
+	const char **names = NEW_ARRAY(s->arena, s->desc->n_in + 1, const char *);
+
+	for (int32_t i = 0; i < s->desc->n_in; i++)
+		names[i] = session_in(s, i)->name;
+	return data_inputs(s->arena, s->diag, dir, names, s->desc->n_in, in);
 }
 
 static bool same(const char *set, const Array *got, const Array *want, Tolerance t)
@@ -107,7 +111,7 @@ static bool same(const char *set, const Array *got, const Array *want, Tolerance
 static bool run_set(Session *s, const char *dir, const char *set, Tolerance t)
 {
 	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array), *want;
-	const int n = read_all(s, dir, "output", &want);
+	const int n = data_read(s->arena, s->diag, dir, "output", &want);
 	bool ok = true;
 	int rc;
 
@@ -119,7 +123,7 @@ static bool run_set(Session *s, const char *dir, const char *set, Tolerance t)
 		return false;
 	}
 	for (int32_t o = 0; o < s->desc->n_out; o++) {
-		const Array got = session_output(s, o), *w = pick(want, n, got.name, o);
+		const Array got = session_output(s, o), *w = data_pick(want, n, got.name, o);
 
 		if (w)
 			ok &= same(set, &got, w, t);
@@ -151,7 +155,7 @@ bool session_data(Session *s, const char *dir, DataOptions o)
 	for (int i = 0; i < n; i++) {
 		const char *name = set[i]->d_name;
 
-		t.noise = noise_of(s->arena, dir, atoi(name + 14));
+		t.noise = data_noise(s->arena, dir, atoi(name + 14));
 		ok &= run_set(s, arena_printf(s->arena, "%s/%s", dir, name), name, t);
 		free(set[i]);
 	}
@@ -161,6 +165,6 @@ bool session_data(Session *s, const char *dir, DataOptions o)
 	if (access(arena_printf(s->arena, "%s/output_0.pb", dir), R_OK))
 		return diag_error(s->diag, (DiagLoc){.file = dir},
 				  "no test_data_set_K and no output_0.pb in it");
-	t.noise = noise_of(s->arena, arena_printf(s->arena, "%s/..", dir), 0);
+	t.noise = data_noise(s->arena, arena_printf(s->arena, "%s/..", dir), 0);
 	return run_set(s, dir, dir, t);
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading ONNX's data sets: DIR/{input,output}_N.pb, assigned by the names in them. */
+#ifndef TOOLS_DLRUN_DATASETS_H
+#define TOOLS_DLRUN_DATASETS_H
+
+#include "tools/dlrun/array.h"
+
+/* The noise of data set K of the case in DIR (case.json), 0 when nothing is known. */
+double data_noise(Arena *a, const char *dir, int k);
+/* Reads WHAT_0.pb, WHAT_1.pb, ... of the data set in DIR; the number of them, or -1 after a diagnostic. */
+int data_read(Arena *a, Diag *d, const char *dir, const char *what, Array **arrays);
+/* The array named NAME, else the one at number I, or null. */
+const Array *data_pick(const Array *arrays, int n, const char *name, int i);
+/* An array for each of the inputs NAMES; false after a diagnostic. */
+bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, int n_in, Array *in);
+
+#endif

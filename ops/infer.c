@@ -185,41 +185,92 @@ bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 
 /* ---- Broadcasting ---- */
 
-/* A dim that is 1 stretches to the other; what is unknown is left to a fact. */
+typedef struct Common {
+	Dim *other;
+	bool yes;
+} Common;
+
+static void same_sym(void *arg, Sym *s)
+{
+	Common *c = arg;
+
+	c->yes = c->yes || s->dim == c->other;
+}
+
+static void share_sym(void *arg, Sym *s)
+{
+	Common *c = arg, one = {s->dim, false};
+
+	dim_syms(c->other, same_sym, &one);
+	c->yes = c->yes || one.yes;
+}
+
+/* Sizes made of the same symbols that are no symbols themselves, such as seq and min(seq, 512): the model means
+ * them to be equal, and one being 1 while the other is not would be an accident. */
+static bool related(Ctx *c, Dim *a, Dim *b)
+{
+	Common both = {b, false};
+
+	(void)c;
+	dim_syms(a, share_sym, &both);
+	return both.yes;
+}
+
+/* A == B, which says S <= K where it is min(S, K) == S. */
+static bool assume_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
+{
+	Ctx *c = in->ctx;
+	Dim *d[] = {a, b};
+
+	for (int i = 0; i < 2; i++) {
+		Sym *s = dim_as_sym(d[i]);
+		int64_t lo, hi;
+
+		dim_bounds(c, d[1 - i], &lo, &hi);
+		if (!s || hi == DIM_INF || d[1 - i] != dim_min(c, d[i], dim_const(c, hi)))
+			continue;
+		add_fact(in, n, d[i], dim_const(c, hi), true, what);
+		s->hi = hi < s->hi ? hi : s->hi;
+		return true;
+	}
+	return infer_equal(in, n, a, b, what);
+}
+
+/* A, if it is not the result R, is 1. */
+static bool stretches(Infer *in, Node *n, Dim *a, Dim *r)
+{
+	Ctx *c = in->ctx;
+
+	return a == r || infer_equal(in, n, dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1))),
+				     dim_const(c, 0), "dimensions do not broadcast");
+}
+
+/*
+ * A dim that is 1 stretches to the other; what is unknown is left to facts. Two dims that may both be 1 give
+ * the larger one: a short form that does not grow along a chain of ops. (At run time 0 against 1, where
+ * numpy has 0, is refused by the facts.)
+ */
 static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 {
-	static const char *const what = "dimensions do not broadcast";
 	Ctx *c = in->ctx;
-	Dim *one = dim_const(c, 1), *a1, *b1, *zero = dim_const(c, 0);
-	int64_t va = 0, vb = 0, alo, ahi, blo, bhi;
-	bool ka = dim_is_const(a, &va), kb = dim_is_const(b, &vb);
+	int64_t alo, ahi, blo, bhi;
+	bool fixed_a, fixed_b;
 
 	dim_bounds(c, a, &alo, &ahi);
 	dim_bounds(c, b, &blo, &bhi);
-	if (a == b || dim_equals(b, 1)) {
-		*out = a;
+	fixed_a = alo > 1 || dim_is_const(a, NULL);
+	fixed_b = blo > 1 || dim_is_const(b, NULL);
+	*out = a;
+	if (a == b || dim_equals(b, 1))
 		return true;
-	}
 	if (dim_equals(a, 1)) {
 		*out = b;
 		return true;
 	}
-	if ((ka && kb) || ((ka || alo > 1) && (kb || blo > 1))) {
-		*out = a;
-		return infer_equal(in, n, a, b, what);
-	}
-	a1 = dim_sub(c, a, one);
-	b1 = dim_sub(c, b, one);
-	if (ka || alo > 1) {
-		*out = a;
-		return infer_equal(in, n, dim_mul(c, dim_sub(c, b, a), b1), zero, what);
-	}
-	if (kb || blo > 1) {
-		*out = b;
-		return infer_equal(in, n, dim_mul(c, dim_sub(c, a, b), a1), zero, what);
-	}
-	*out = alo > 0 && blo > 0 ? dim_max(c, a, b) : dim_select(c, dim_eq(c, a, one), b, a);
-	return infer_equal(in, n, dim_mul(c, dim_mul(c, dim_sub(c, a, b), a1), b1), zero, what);
+	if (fixed_a && fixed_b)
+		return infer_equal(in, n, a, b, "dimensions do not broadcast");
+	*out = fixed_a ? a : fixed_b ? b : dim_max(c, a, b);
+	return stretches(in, n, a, *out) && stretches(in, n, b, *out);
 }
 
 int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out)

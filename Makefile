@@ -71,6 +71,9 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# It carries these texts.
+$(BUILD)/obj/codegen/embed.o: runtime/dlrt.h ir/scalar.h
+
 $(BUILD)/lib/libdlcc.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	@rm -f $@

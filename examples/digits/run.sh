@@ -18,8 +18,8 @@ printf 'compiled in  %d ms: digits.onnx to digits.a, %d KiB\n' $(((end - start) 
 	$(($(stat -c %s digits.a) / 1024))
 
 "$build/bin/dlcc" "$here/digits.onnx" -o model.c --name=digits
-"$build/bin/dlcc" "$here/digits.onnx" --dump-ir=infer -o model.so 2>before.dl
-"$build/bin/dlcc" "$here/digits.onnx" --dump-ir=fuse -o model.so 2>after.dl
+"$build/bin/dlcc" "$here/digits.onnx" --dump-ir=infer -o model.so >before.dl
+"$build/bin/dlcc" "$here/digits.onnx" --dump-ir=fuse -o model.so >after.dl
 cat <<TXT
 
 Where to look next, in $out:

@@ -185,55 +185,22 @@ bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 
 /* ---- Broadcasting ---- */
 
-typedef struct Common {
-	Dim *other;
-	bool yes;
-} Common;
-
-static void same_sym(void *arg, Sym *s)
-{
-	Common *c = arg;
-
-	c->yes = c->yes || s->dim == c->other;
-}
-
-static void share_sym(void *arg, Sym *s)
-{
-	Common *c = arg, one = {s->dim, false};
-
-	dim_syms(c->other, same_sym, &one);
-	c->yes = c->yes || one.yes;
-}
-
-/* Sizes made of the same symbols that are no symbols themselves, such as seq and min(seq, 512): the model means
- * them to be equal, and one being 1 while the other is not would be an accident. */
-static bool related(Ctx *c, Dim *a, Dim *b)
-{
-	Common both = {b, false};
-
-	(void)c;
-	dim_syms(a, share_sym, &both);
-	return both.yes;
-}
-
-/* A == B, which says S <= K where it is min(S, K) == S. */
-static bool assume_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
+/* B is min(A, K) with K > 1: then the two can only fit when A <= K, and are equal. The bound of a symbol
+ * says so from now on. */
+static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 {
 	Ctx *c = in->ctx;
-	Dim *d[] = {a, b};
+	Sym *s = dim_as_sym(a);
+	int64_t lo, hi;
 
-	for (int i = 0; i < 2; i++) {
-		Sym *s = dim_as_sym(d[i]);
-		int64_t lo, hi;
-
-		dim_bounds(c, d[1 - i], &lo, &hi);
-		if (!s || hi == DIM_INF || d[1 - i] != dim_min(c, d[i], dim_const(c, hi)))
-			continue;
-		add_fact(in, n, d[i], dim_const(c, hi), true, what);
-		s->hi = hi < s->hi ? hi : s->hi;
-		return true;
-	}
-	return infer_equal(in, n, a, b, what);
+	dim_bounds(c, b, &lo, &hi);
+	if (hi == DIM_INF || hi < 2 || b != dim_min(c, a, dim_const(c, hi)))
+		return false;
+	*out = a;
+	add_fact(in, n, a, dim_const(c, hi), true, "dimensions do not broadcast");
+	if (s && hi < s->hi)
+		s->hi = hi;
+	return true;
 }
 
 /* A, if it is not the result R, is 1. */
@@ -269,6 +236,8 @@ static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	}
 	if (fixed_a && fixed_b)
 		return infer_equal(in, n, a, b, "dimensions do not broadcast");
+	if (equal_below(in, n, a, b, out) || equal_below(in, n, b, a, out))
+		return true;
 	*out = fixed_a ? a : fixed_b ? b : dim_max(c, a, b);
 	return stretches(in, n, a, *out) && stretches(in, n, b, *out);
 }

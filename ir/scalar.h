@@ -129,6 +129,12 @@ DL_SIGNED(i64, int64_t, uint64_t, 64)
 DL_UNSIGNED(u32, uint32_t, 32)
 DL_UNSIGNED(u64, uint64_t, 64)
 
+#define DL_MULHI(t, T, W2, W) DL_FN T dl_mulhi_##t(T a, T b) { return (T)(((W2)a * (W2)b) >> W); }
+DL_MULHI(i32, int32_t, int64_t, 32)
+DL_MULHI(i64, int64_t, __int128, 64)
+DL_MULHI(u32, uint32_t, uint64_t, 32)
+DL_MULHI(u64, uint64_t, unsigned __int128, 64)
+
 /* ---- Rounding to an integer ---- */
 
 #if defined(__SSE4_1__) || defined(__aarch64__) || defined(__ARM_FEATURE_DIRECTED_ROUNDING)

@@ -39,7 +39,7 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/onnx.pb-c.o
 RT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard runtime/*.c))
 TOOL_SRC := $(wildcard tools/*.c tools/*/*.c)
 TOOLS := $(sort $(foreach t,$(TOOL_SRC:tools/%=%),$(firstword $(subst /, ,$(t:.c=)))))
-TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c))
+TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c tests/tools/*.c))
 # Runners of many models at once: tests/tools/NAME.c, with tests/tools/NAME/, and dlrun's reading and comparing.
 TEST_TOOLS := $(patsubst %.c,%,$(notdir $(wildcard tests/tools/*.c)))
 DATA_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c))
@@ -137,7 +137,7 @@ warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
 		$(CFLAGS) -fsyntax-only $(SRC)
 
 format:
-	clang-format -i $(wildcard $(addsuffix /*.[ch],base ir ops frontend passes codegen runtime tools tools/* tests/unit \
+	clang-format -i $(wildcard $(addsuffix /*.[ch],base ir ops frontend passes codegen runtime tools tools/* tests/* \
 		examples/*))
 
 install: all

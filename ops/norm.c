@@ -18,11 +18,16 @@ static Value *real_in(Infer *in, Node *n, int k)
 	return expand_cast(in, n, node_in(n, k), real_dtype(n));
 }
 
-/* Casts V to the element type of operand 0. */
+/* Casts V to the element type of operand K. */
+static bool finish_as(Infer *in, Node *n, int k, Value *v, Value **out)
+{
+	*out = expand_cast(in, n, v, infer_type(n, k)->dtype);
+	return true;
+}
+
 static bool finish(Infer *in, Node *n, Value *v, Value **out)
 {
-	*out = expand_cast(in, n, v, infer_type(n, 0)->dtype);
-	return true;
+	return finish_as(in, n, 0, v, out);
 }
 
 static bool norm_types(Infer *in, Node *n, int least_rank)
@@ -234,7 +239,7 @@ static bool expand_rms(Infer *in, Node *n, Value **out)
 		return false;
 	x = real_in(in, n, 0);
 	x = EXPAND(in, n, Mul, x, inverse_rms(in, n, x, axes, node_float(n, "epsilon", 1e-5F)));
-	return finish(in, n, affine(in, n, x, 0), &out[0]);
+	return finish_as(in, n, 1, affine(in, n, x, 0), &out[0]);
 }
 
 /* x / norm, and 0 where the norm is 0. */

@@ -435,16 +435,20 @@ static void lower_cumprod(Infer *in, Node *n, Kernel *k)
 	lower_scan(in, n, k, MONOID_prod, 1);
 }
 
-const Op op_ReduceSum = {.infer = infer_reduce, .lower = lower_sum};
-const Op op_ReduceMean = {.infer = infer_reduce, .lower = lower_mean};
-const Op op_ReduceMax = {.infer = infer_extremum, .lower = lower_max};
-const Op op_ReduceMin = {.infer = infer_extremum, .lower = lower_min};
-const Op op_ReduceProd = {.infer = infer_reduce, .lower = lower_prod};
-const Op op_ReduceL1 = {.infer = infer_reduce, .lower = lower_l1};
-const Op op_ReduceL2 = {.infer = infer_reduce, .lower = lower_l2};
-const Op op_ReduceLogSum = {.infer = infer_reduce, .lower = lower_log_sum};
-const Op op_ReduceLogSumExp = {.infer = infer_reduce, .lower = lower_log_sum_exp};
-const Op op_ReduceSumSquare = {.infer = infer_reduce, .lower = lower_sum_square};
+static const char axes_doc[] = "Axes given at run time must have a known number.";
+
+const Op op_ReduceSum = {.infer = infer_reduce, .lower = lower_sum, .doc = axes_doc};
+const Op op_ReduceMean = {.infer = infer_reduce, .lower = lower_mean, .doc = axes_doc};
+const Op op_ReduceMax = {.infer = infer_extremum, .lower = lower_max, .doc = axes_doc};
+const Op op_ReduceMin = {.infer = infer_extremum, .lower = lower_min, .doc = axes_doc};
+const Op op_ReduceProd = {.infer = infer_reduce, .lower = lower_prod, .doc = axes_doc};
+const Op op_ReduceL1 = {.infer = infer_reduce, .lower = lower_l1, .doc = axes_doc};
+const Op op_ReduceL2 = {.infer = infer_reduce, .lower = lower_l2, .doc = axes_doc};
+const Op op_ReduceLogSum = {.infer = infer_reduce, .lower = lower_log_sum, .doc = axes_doc};
+const Op op_ReduceLogSumExp = {.infer = infer_reduce, .lower = lower_log_sum_exp, .doc = axes_doc};
+static const char axes_doc[] = "Axes given at run time must have a known number.";
+
+const Op op_ReduceSumSquare = {.infer = infer_reduce, .lower = lower_sum_square, .doc = axes_doc};
 const Op op_ArgMax = {.infer = infer_arg, .lower = lower_argmax};
 const Op op_ArgMin = {.infer = infer_arg, .lower = lower_argmin};
 const Op op_CumSum = {.infer = infer_scan, .lower = lower_cumsum};

@@ -331,5 +331,8 @@ static bool expand_upsample(Infer *in, Node *n, Value **out)
 	return v->type != NULL;
 }
 
-const Op op_Resize = {.infer = infer_resize, .lower = lower_resize};
+const Op op_Resize = {
+	.infer = infer_resize, .lower = lower_resize,
+	.doc = "No strings. A length of 1 under pytorch_half_pixel is sampled at 0, as the standard says."
+};
 const Op op_Upsample = {.expand = expand_upsample};

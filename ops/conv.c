@@ -43,7 +43,8 @@ static bool infer_conv(Infer *in, Node *n)
 	if (node_int(n, "group", 1) < 1)
 		return infer_error(in, n, "group is %lld", (long long)node_int(n, "group", 1));
 	if (!infer_equal(in, n, x->dims[1], dim_mul(c, w->dims[1], group), "input channels differ from the weight's") ||
-	    !infer_equal(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0), "group does not divide the output channels") ||
+	    !infer_equal(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0),
+			 "group does not divide the output channels") ||
 	    !conv_bias(in, n, w->dims[0]))
 		return false;
 	dims[0] = x->dims[0];
@@ -58,7 +59,8 @@ static Expr *conv_term(Kernel *k, Buf *acc, Buf *x, Expr *const *xi, Buf *w, Exp
 {
 	CType ct = dtype_ctype(acc->dtype);
 
-	return ex_op2(k->pool, IN_mul, ex_cvt(k->pool, ct, kernel_load(k, x, xi)), ex_cvt(k->pool, ct, kernel_load(k, w, wi)));
+	return ex_op2(k->pool, IN_mul, ex_cvt(k->pool, ct, kernel_load(k, x, xi)),
+		      ex_cvt(k->pool, ct, kernel_load(k, w, wi)));
 }
 
 static void lower_conv(Infer *in, Node *n, Kernel *k)

@@ -446,8 +446,6 @@ const Op op_ReduceL1 = {.infer = infer_reduce, .lower = lower_l1, .doc = axes_do
 const Op op_ReduceL2 = {.infer = infer_reduce, .lower = lower_l2, .doc = axes_doc};
 const Op op_ReduceLogSum = {.infer = infer_reduce, .lower = lower_log_sum, .doc = axes_doc};
 const Op op_ReduceLogSumExp = {.infer = infer_reduce, .lower = lower_log_sum_exp, .doc = axes_doc};
-static const char axes_doc[] = "Axes given at run time must have a known number.";
-
 const Op op_ReduceSumSquare = {.infer = infer_reduce, .lower = lower_sum_square, .doc = axes_doc};
 const Op op_ArgMax = {.infer = infer_arg, .lower = lower_argmax};
 const Op op_ArgMin = {.infer = infer_arg, .lower = lower_argmin};

@@ -299,6 +299,18 @@ static bool is_negative_int(const Expr *e)
 	return e->kind == EX_CONST && (e->ct == CT_I32 || e->ct == CT_I64) && e->i < 0 && e->i > INT32_MIN;
 }
 
+/* a - b * 3 for a + b * -3 */
+static void put_minus(ExprC *c, StrBuf *b, Expr *e, const char *left, StrBuf *out)
+{
+	Expr *product = e->op.arg[1];
+	const char *factor = put_value(c, b, product->op.arg[0]);
+
+	strbuf_printf(out, "(%s - %s", needs_no_parens(c, e, 0) ? unwrap(c->arena, left) : left, factor);
+	if (product->op.arg[1]->i != -1)
+		strbuf_printf(out, " * %lld", (long long)-product->op.arg[1]->i);
+	strbuf_puts(out, ")");
+}
+
 static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	const char *arg[3];
@@ -308,6 +320,11 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	if (e->op.inst == IN_add && is_negative_int(e->op.arg[1])) {
 		strbuf_printf(out, "(%s - %lld)", needs_no_parens(c, e, 0) ? unwrap(c->arena, arg[0]) : arg[0],
 			      (long long)-e->op.arg[1]->i);
+		return;
+	}
+	if (e->op.inst == IN_add && is_op(e->op.arg[1], IN_mul) && !c->name[e->op.arg[1]->id] &&
+	    is_negative_int(e->op.arg[1]->op.arg[1])) {
+		put_minus(c, b, e, arg[0], out);
 		return;
 	}
 	if (!inst_is_func(e->op.inst)) {

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The largest error of each function of ir/funcs.def, in units of the last place, against libm one
+ * precision wider. Includes what emit.c printed (funcs.h), so it measures the very C that models get.
+ *
+ *     ulp [STRIDE [NAME]]    f32: every STRIDE-th bit pattern, all with 1; f64: 2^32/STRIDE/64 samples
+ *
+ * Prints a row a function, and exits with 1 where an error is over its limit or a special value is wrong.
+ */
+#include "funcs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failed;
+static const double limit_f32 = 2, limit_f64 = 4;
+
+typedef struct Worst {
+	double ulp, x, y;
+	int bad; /* NaN or infinity where the other is not, or a wrong zero's sign */
+} Worst;
+
+/* Distance of GOT from REF in units of the last place of REF in T: MAN bits, least exponent EMIN. */
+static double ulp_of(long double got, long double ref, int man, int emin, long double max)
+{
+	int e;
+	long double unit;
+
+	if (isnan(ref) || isnan(got))
+		return isnan(ref) && isnan(got) ? 0 : INFINITY;
+	if (got == ref)
+		return ref == 0 && signbit(got) != signbit(ref) ? INFINITY : 0;
+	/* Beyond the largest value either is right within a unit of it. */
+	if (isinf(got) && fabsl(ref) > max)
+		return 0;
+	if (isinf(got))
+		got = copysignl(max + ldexpl(1, 0) * max * ldexpl(1, -man), got);
+	if (isinf(ref))
+		return INFINITY;
+	frexpl(ref, &e);
+	unit = ldexpl(1, (e < emin ? emin : e) - man);
+	return (double)(fabsl(got - ref) / unit);
+}
+
+static void note(Worst *w, double ulp, double x, double y)
+{
+	if (isinf(ulp)) {
+		w->bad++;
+		if (w->bad > 1)
+			return;
+		printf("  wrong at %a %a\n", x, y);
+	} else if (ulp > w->ulp) {
+		w->ulp = ulp;
+		w->x = x;
+		w->y = y;
+	}
+}
+
+static double ref_sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static long double ref_sigmoidl(long double x) { return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x)); }
+#define sigmoid ref_sigmoid
+#define sigmoidl ref_sigmoidl
+
+static uint64_t next_random(uint64_t *s)
+{
+	*s += 0x9e3779b97f4a7c15u;
+	uint64_t z = *s;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+/* Any bits, a number of ordinary size, or one near an edge. */
+static double random_f64(uint64_t *s)
+{
+	static const double edge[] = {
+		0.0, -0.0, 1, -1, 0.5, 2, 3, 10, -2, -3, 0.25, INFINITY, -INFINITY, NAN, 709.78, -745.1, 88.7, -103.9,
+		0x1p-1022, 0x1p-1074, 0x1p-126, 0x1p-149, 0x1.fffffffffffffp1023, 0x1.fffffep127, 1.5707963267948966
+	};
+	uint64_t r = next_random(s), m = next_random(s);
+	double v;
+
+	switch (r >> 8 & 7) {
+	case 0:
+		memcpy(&v, &m, sizeof v);
+		return v;
+	case 1:
+		v = edge[m % (sizeof edge / sizeof *edge)];
+		return v * (1 + ((double)(r >> 40) - 0x1p23) * 0x1p-52 * (double)(r & 3));
+	case 2:
+	case 3:
+		return ldexp((double)(int64_t)m, -63 + (int)(r % 12));
+	default:
+		return ldexp((double)(int64_t)m, -63 - (int)(r % 24) + 12);
+	}
+}
+
+#define UNARY(name)                                                                                \
+	static void run_##name(uint64_t stride)                                                    \
+	{                                                                                          \
+		Worst f = {0}, d = {0};                                                            \
+		uint64_t seed = 1;                                                                 \
+		for (uint64_t i = 0; i < 1ull << 32; i += stride) {                                \
+			float x = dl_bits_u32_f32((uint32_t)i);                                    \
+			note(&f, ulp_of(dl_##name##_f32(x), name((double)x), 24, -125, 0x1.fffffep127), x, 0); \
+		}                                                                                  \
+		for (uint64_t i = 0; i < (1ull << 26) / stride; i++) {                             \
+			double x = random_f64(&seed);                                              \
+			note(&d, ulp_of(dl_##name##_f64(x), name##l((long double)x), 53, -1021,    \
+					0x1.fffffffffffffp1023L), x, 0);                           \
+		}                                                                                  \
+		failed |= report(#name, &f, &d);                                                   \
+	}
+#define BINARY(name)                                                                               \
+	static void run_##name(uint64_t stride)                                                    \
+	{                                                                                          \
+		Worst f = {0}, d = {0};                                                            \
+		uint64_t seed = 1;                                                                 \
+		for (uint64_t i = 0; i < (1ull << 28) / stride; i++) {                             \
+			double x = random_f64(&seed), y = random_f64(&seed);                       \
+			float u = (float)x, v = (float)y;                                          \
+			note(&f, ulp_of(dl_##name##_f32(u, v), name((double)u, (double)v), 24, -125, \
+					0x1.fffffep127), u, v);                                    \
+			if (i % 4 == 0)                                                            \
+				note(&d, ulp_of(dl_##name##_f64(x, y), name##l((long double)x, (long double)y), \
+						53, -1021, 0x1.fffffffffffffp1023L), x, y);        \
+		}                                                                                  \
+		failed |= report(#name, &f, &d);                                                   \
+	}
+
+static int report(const char *name, const Worst *f, const Worst *d)
+{
+	int over = f->ulp > limit_f32 || d->ulp > limit_f64 || f->bad || d->bad;
+
+	printf("%-8s f32 %6.3f at %-16a %-16a f64 %6.3f at %-24a %-24a%s", name, f->ulp, f->x, f->y, d->ulp, d->x,
+	       d->y, over ? "  FAIL" : "");
+	if (f->bad || d->bad)
+		printf(" wrong: %d, %d", f->bad, d->bad);
+	printf("\n");
+	fflush(stdout);
+	return over;
+}
+
+FUNCS_1(UNARY)
+FUNCS_2(BINARY)
+
+int main(int argc, char **argv)
+{
+	uint64_t stride = argc > 1 ? strtoull(argv[1], NULL, 10) : 4099;
+	const char *only = argc > 2 ? argv[2] : NULL;
+
+	printf("mad %s\n", DL_FUSED ? "fused" : "in two roundings");
+#define RUN(name) if (!only || !strcmp(only, #name)) run_##name(stride ? stride : 1);
+	FUNCS_1(RUN)
+	FUNCS_2(RUN)
+	return failed;
+}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipeline, on one screen. */
+/* The way of a graph to kernels with schedules and memory: this table, in this order. */
 #include "passes/module.h"
 
 const Pass pass_table[] = {
-	{"infer", pass_infer, "types, shapes and contents of shape tensors; composites are expanded: all else needs types"},
-	{"lower", pass_lower, "each node to statements: after this no op is named again"},
-	{"fuse", pass_fuse, "kernel boundaries: anchors, operand chains, epilogues, rows"},
-	{"layout", pass_layout, "constant operands of contractions to panels, by kernels that run at build time"},
-	{"sched", pass_sched, "loop trees, once a target: needs final statements and layouts"},
-	{"memplan", pass_memplan, "places of values: needs the temporaries that schedules keep"},
+	{"infer", pass_infer, "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
+	{"canon", pass_canon, "folds, cancels, merges: while nodes are still ops with laws to know them by"},
+	{"lower", pass_lower, "every node becomes statements: from here on no op is named"},
+	{"fuse", pass_fuse, "kernel boundaries: on statements, before layouts fix who shares which buffer"},
+	{"layout", pass_layout, "panels for constant operands of the contractions that fusion left"},
+	{"sched", pass_sched, "a loop tree for every kernel and target: needs layouts, gives the temporaries' sizes"},
+	{"memplan", pass_memplan, "slots for values and temporaries: last, when nothing moves any more"},
 	{0},
 };

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph IR's own ops, which passes make and no file names.
+ *
+ *   View   the operand's elements in the same order under the result's type. It stands for Reshape and its
+ *          kind once their shape operand has become dims, and its type is all that it says.
+ *   Dims   a vector (or with `scalar` a scalar) of integers that are dims: attribute `value` is a type whose
+ *          element type is the result's, and whose dims are the result's elements.
+ */
+#include "ops/shape.h"
+
+static bool infer_view(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *t = n->out[0]->type;
+	Ctx *c = infer_ctx(in);
+
+	if (!t || t->kind != TYPE_TENSOR)
+		return infer_error(in, n, "the result has no type");
+	if (t->dtype != x->dtype)
+		return infer_error(in, n, "the result's element type is another than the operand's");
+	return infer_equal(in, n, dims_product(c, x->dims, x->rank), dims_product(c, t->dims, t->rank),
+			   "the operand's elements do not fill the result");
+}
+
+static void lower_view(Infer *in, Node *n, Kernel *k)
+{
+	Buf *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	Expr *at[MAX_RANK];
+
+	(void)in;
+	(void)n;
+	kernel_iters_of(k, out, it);
+	for (int i = 0; i < out->rank; i++)
+		at[i] = at_iter(k, it[i]);
+	kernel_map_id(k, it, out, lower_load_reshaped(k, lower_in(k, 0), out->dims, at, out->rank));
+}
+
+const Op op_View = {.infer = infer_view, .lower = lower_view};
+
+static const Type *dims_value(const Node *n)
+{
+	const Attr *a = node_attr(n, "value");
+
+	return a && a->kind == ATTR_TYPE ? a->type : NULL;
+}
+
+static bool infer_dims(Infer *in, Node *n)
+{
+	const Type *t = dims_value(n);
+	bool scalar = node_int(n, "scalar", 0) != 0;
+	Dim *d;
+
+	if (!t || t->kind != TYPE_TENSOR || t->rank < 0 || (!dtype_is_int(t->dtype) && t->dtype != DT_BOOL))
+		return infer_error(in, n, "has no value");
+	if (scalar && t->rank != 1)
+		return infer_error(in, n, "a scalar of %d elements", t->rank);
+	d = dim_const(infer_ctx(in), t->rank);
+	infer_result(in, n, 0, t->dtype, scalar ? 0 : 1, &d);
+	return true;
+}
+
+static void lower_dims(Infer *in, Node *n, Kernel *k)
+{
+	const Type *t = dims_value(n);
+	Buf *out = lower_out(k, 0);
+	Iter *it[1];
+	Expr *e = NULL;
+
+	(void)in;
+	kernel_iters_of(k, out, it);
+	for (int i = t->rank - 1; i >= 0; i--)
+		e = !e ? at_dim(k, t->dims[i])
+		       : ex_op3(k->pool, IN_select, ex_op2(k->pool, IN_eq, at_iter(k, it[0]), at_int(k, i)),
+				at_dim(k, t->dims[i]), e);
+	kernel_map_id(k, it, out, ex_cvt(k->pool, dtype_ctype(out->dtype), e ? e : at_int(k, 0)));
+}
+
+const Op op_Dims = {.infer = infer_dims, .lower = lower_dims};

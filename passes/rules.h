@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Equations over graph ops as data (rules.def): where the left side stands, the right side may. Both are text:
+ *
+ *     x                any value; the same name is the same value
+ *     0, 1.5           a constant all of whose elements are this number; on the right a scalar
+ *     Add(x, Neg(y))   an op of one result; operands of commutative ops match in either order
+ *     Conv:c(x, w)     the node is called c; on the right, its attributes are taken from the matched c
+ *     vector(s)        on the right, a function of rules.c
+ *
+ * Conditions "once(c) weights(w)" name predicates of rules.c over values and nodes of the left side. Laws: the
+ * right side's type is the left side's, or the rule is not applied; a rule is bit-exact unless it says REASSOC.
+ */
+#ifndef PASSES_RULES_H
+#define PASSES_RULES_H
+
+#include "passes/canon.h"
+
+enum RuleFlags { RULE_EXACT = 0, RULE_REASSOC = 1 };
+
+typedef struct Rule {
+	const char *name, *lhs, *rhs, *where;
+	const char *example; /* types of the left side's values, for the test: "x: f32[2,3], const w: f32[3]" */
+	int flags;
+} Rule;
+
+extern const Rule rule_table[]; /* ends with a null name */
+
+typedef struct RuleSet RuleSet;
+
+/* The table, read. */
+RuleSet *rules_read(Arena *a);
+/* Tries rule AT of the table on N; true: N was replaced. */
+bool rule_apply(Canon *c, int at, Node *n);
+/* The left side of rule AT as nodes at the end of C's graph: values by name through VALUE. For the test. */
+Value *rule_example(Canon *c, int at, Value *(*value)(void *arg, const char *name), void *arg);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What does nothing, and pairs that cancel. Whether a node only hands its operand on is read from its kernel,
+ * not from its op: one map out[i,j] = x[i,j] is the operand itself (Identity, Cast to the same type, a Slice
+ * of everything, a Pad by nothing, a Sum of one), and one that differs in dims of 1 alone is a View. What a
+ * kernel does not show stands in a table by op.
+ */
+#include "passes/canon.h"
+#include "passes/kernels.h"
+
+/* ---- Copies ---- */
+
+/* The load that is all that K does: one unguarded map over the whole result. */
+static Expr *only_load(Kernel *k)
+{
+	Stmt *s = k->stmts.n == 1 ? k->stmts.at[0] : NULL;
+
+	if (!s || s->out[0]->kind != BUF_OUT || !stmt_is_simple_map(s) || s->val[0]->kind != EX_LOAD ||
+	    s->val[0]->load.buf->kind != BUF_IN || s->val[0]->load.nidx != s->val[0]->load.buf->rank)
+		return NULL;
+	return s->val[0];
+}
+
+/* The next dim from *AT on that is not 1, with its iterator; false at the end. Null: no plain iterator. */
+static bool next_iter(Expr *const *idx, const Buf *b, int *at, const Iter **it)
+{
+	while (*at < b->rank && dim_equals(b->dims[*at], 1))
+		++*at;
+	if (*at == b->rank)
+		return false;
+	*it = idx[*at]->kind == EX_ITER && idx[*at]->iter->extent == b->dims[*at] ? idx[*at]->iter : NULL;
+	++*at;
+	return true;
+}
+
+static bool same_order(const Stmt *s, const Expr *load)
+{
+	const Buf *x = load->load.buf, *out = s->out[0];
+	const Iter *a = NULL, *b = NULL;
+	int i = 0, j = 0;
+
+	for (;;) {
+		bool more = next_iter(s->widx, out, &i, &a);
+
+		if (more != next_iter(load->load.idx, x, &j, &b))
+			return false;
+		if (!more)
+			return true;
+		if (!a || a != b)
+			return false;
+	}
+}
+
+static bool may_copy(const Node *n)
+{
+	const Type *t = n->nout > 0 && n->out[0] ? n->out[0]->type : NULL;
+
+	if (!t || t->kind != TYPE_TENSOR || t->dtype == DT_STR || t->layout)
+		return false;
+	for (int k = 1; k < n->nout; k++)
+		if (n->out[k])
+			return false;
+	for (int i = 0; i < n->nin; i++) {
+		const Type *x = infer_type(n, i);
+
+		if (x && x->kind == TYPE_TENSOR && x->dtype == t->dtype && !x->layout &&
+		    type_numel(n->graph->ctx, x) == type_numel(n->graph->ctx, t))
+			return true;
+	}
+	return false;
+}
+
+static bool simplify_copy(Canon *c, Node *n)
+{
+	Arena *tmp;
+	Value *v = NULL;
+	Kernel *k;
+	Expr *e;
+
+	if (!may_copy(n))
+		return false;
+	tmp = arena_new();
+	k = lower_node(c->in, n, tmp);
+	e = k ? only_load(k) : NULL;
+	if (e && same_order(k->stmts.at[0], e))
+		v = node_in(n, e->load.buf->param);
+	arena_free(tmp);
+	if (!v)
+		return false;
+	canon_replace(c, n, canon_view(c, n, v, n->out[0]->type));
+	return true;
+}
+
+/* ---- Views ---- */
+
+static bool simplify_view(Canon *c, Node *n)
+{
+	Value *x = node_in(n, 0);
+
+	if (n->op == OP_View && x->type != n->out[0]->type && (!x->def || x->def->op != OP_View))
+		return false;
+	canon_replace(c, n, canon_view(c, n, x, n->out[0]->type));
+	return true;
+}
+
+/* ---- Transpose ---- */
+
+static void transpose_perm(const Node *n, int64_t *perm)
+{
+	int rank = infer_type(n, 0)->rank, count;
+	const int64_t *p = node_ints(n, "perm", &count);
+
+	for (int i = 0; i < rank; i++) {
+		perm[i] = count == rank ? p[i] : rank - 1 - i;
+		if (perm[i] < 0)
+			perm[i] += rank;
+	}
+}
+
+static bool simplify_transpose(Canon *c, Node *n)
+{
+	Node *d = node_in(n, 0)->def;
+	int64_t a[MAX_RANK], b[MAX_RANK], perm[MAX_RANK];
+	int rank = infer_type(n, 0)->rank;
+	Node *x;
+
+	if (!d || d->op != OP_Transpose)
+		return false;
+	transpose_perm(d, a);
+	transpose_perm(n, b);
+	for (int i = 0; i < rank; i++)
+		perm[i] = a[b[i]];
+	x = node_new(c->g, OP_Transpose, (Value *[]){node_in(d, 0)}, 1, 1, n);
+	node_locs_from(x, n);
+	node_locs_from(x, d);
+	node_set_ints(x, "perm", perm, rank);
+	x->out[0]->type = n->out[0]->type;
+	canon_replace(c, n, x->out[0]);
+	return true;
+}
+
+/* ---- Cast ---- */
+
+/* Every value of FROM is one of TO. */
+static bool is_wider(DType from, DType to)
+{
+	int a = dtype_info[from].bits, b = dtype_info[to].bits;
+
+	if (from == DT_BOOL)
+		return dtype_is_int(to) || dtype_is_float(to);
+	if (dtype_is_int(from) && dtype_is_int(to))
+		return dtype_is_signed(from) == dtype_is_signed(to) ? a < b : !dtype_is_signed(from) && a < b;
+	if (from == DT_F16 || from == DT_BF16)
+		return to == DT_F32 || to == DT_F64;
+	return from == DT_F32 && to == DT_F64;
+}
+
+/* There and back: Cast(Cast(x, wider), type of x). */
+static bool simplify_cast(Canon *c, Node *n)
+{
+	Node *d = node_in(n, 0)->def;
+
+	if (!d || d->op != OP_Cast || infer_type(d, 0) != n->out[0]->type ||
+	    !is_wider(infer_type(d, 0)->dtype, infer_type(n, 0)->dtype))
+		return false;
+	canon_replace(c, n, node_in(d, 0));
+	return true;
+}
+
+static bool simplify_castlike(Canon *c, Node *n)
+{
+	Node *x = node_new(c->g, OP_Cast, (Value *[]){node_in(n, 0)}, 1, 1, n);
+
+	node_locs_from(x, n);
+	for (int i = 0; i < n->attrs.n; i++)
+		node_set_attr(x, n->attrs.at[i]);
+	node_set_int(x, "to", dtype_info[n->out[0]->type->dtype].onnx);
+	x->out[0]->type = n->out[0]->type;
+	canon_replace(c, n, x->out[0]);
+	return true;
+}
+
+/* ---- Concat ---- */
+
+/* Operands without elements go. */
+static bool simplify_concat(Canon *c, Node *n)
+{
+	Value *in[MAX_PARAMS];
+	int count = 0, axis = (int)node_int(n, "axis", 0), rank = n->out[0]->type->rank;
+	Node *x;
+
+	axis += axis < 0 ? rank : 0;
+	if (n->nin > MAX_PARAMS)
+		return false;
+	for (int i = 0; i < n->nin; i++)
+		if (!dim_equals(infer_type(n, i)->dims[axis], 0))
+			in[count++] = node_in(n, i);
+	if (count == n->nin || !count)
+		return false;
+	x = node_new(c->g, OP_Concat, in, count, 1, n);
+	node_locs_from(x, n);
+	node_set_int(x, "axis", axis);
+	x->out[0]->type = n->out[0]->type;
+	canon_replace(c, n, x->out[0]);
+	return true;
+}
+
+/* ---- Gather ---- */
+
+/* One constant index in range is a Slice of one, which needs no check at run time. */
+static bool simplify_gather(Canon *c, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+	int count, axis = (int)node_int(n, "axis", 0);
+	const int64_t *at = infer_const_ints(c->in, node_in(n, 1), &count);
+	int64_t start, d;
+	Value *v;
+
+	if (!at || count != 1)
+		return false;
+	axis += axis < 0 ? x->rank : 0;
+	start = at[0];
+	if (start < 0 && dim_is_const(x->dims[axis], &d))
+		start += d;
+	if (start < 0 || !dim_prove_lt(c->m->ctx, dim_const(c->m->ctx, start), x->dims[axis]))
+		return false;
+	v = canon_node(c, n, OP_Slice,
+		       (Value *[]){node_in(n, 0), graph_const_ints(c->g, (int64_t[]){start}, 1, n),
+				   graph_const_ints(c->g, (int64_t[]){start + 1}, 1, n),
+				   graph_const_ints(c->g, (int64_t[]){axis}, 1, n)},
+		       4);
+	canon_replace(c, n, canon_view(c, n, v, n->out[0]->type));
+	return true;
+}
+
+/* ---- Pad before Conv ---- */
+
+/* Zeros around the spatial dims, at least 0 wide: as Conv's own pads. BEFORE and AFTER by dim. */
+static bool pad_of_zeros(Canon *c, const Node *p, int64_t *before, int64_t *after)
+{
+	int rank = infer_type(p, 0)->rank, n, naxes = rank;
+	const int64_t *pads = infer_const_ints(c->in, node_in(p, 1), &n), *axes = NULL;
+	double v;
+
+	if (strcmp(node_str(p, "mode", "constant"), "constant") || !pads ||
+	    (node_in(p, 2) && !(canon_splat(node_in(p, 2), &v) && v == 0)))
+		return false;
+	if (node_in(p, 3) && !(axes = infer_const_ints(c->in, node_in(p, 3), &naxes)))
+		return false;
+	for (int d = 0; d < rank; d++)
+		before[d] = after[d] = 0;
+	for (int i = 0; i < naxes; i++) {
+		int64_t d = axes ? axes[i] + (axes[i] < 0 ? rank : 0) : i;
+
+		before[d] += pads[i];
+		after[d] += pads[naxes + i];
+	}
+	for (int d = 0; d < rank; d++)
+		if (before[d] < 0 || after[d] < 0 || (d < 2 && (before[d] || after[d])))
+			return false;
+	return true;
+}
+
+static bool simplify_conv(Canon *c, Node *n)
+{
+	Node *p = node_in(n, 0)->def, *x;
+	int64_t before[MAX_RANK], after[MAX_RANK], pads[MAX_RANK * 2];
+	Value *in[3] = {NULL, node_in(n, 1), node_in(n, 2)};
+	int rank = infer_type(n, 0)->rank, have;
+	const char *mode = node_str(n, "auto_pad", "NOTSET");
+	const int64_t *old = node_ints(n, "pads", &have);
+
+	if (!p || p->op != OP_Pad || (strcmp(mode, "NOTSET") && *mode) || !value_used_once(p->out[0]) ||
+	    !pad_of_zeros(c, p, before, after))
+		return false;
+	for (int d = 2; d < rank; d++) {
+		pads[d - 2] = before[d] + (have > 0 ? old[d - 2] : 0);
+		pads[rank - 2 + d - 2] = after[d] + (have > 0 ? old[rank - 2 + d - 2] : 0);
+		if (pads[d - 2] > INT32_MAX || pads[rank - 2 + d - 2] > INT32_MAX)
+			return false;
+	}
+	in[0] = node_in(p, 0);
+	x = node_new(c->g, OP_Conv, in, n->nin, 1, n);
+	node_locs_from(x, n);
+	node_locs_from(x, p);
+	for (int i = 0; i < n->attrs.n; i++)
+		node_set_attr(x, n->attrs.at[i]);
+	node_set_ints(x, "pads", pads, 2 * (rank - 2));
+	x->out[0]->type = n->out[0]->type;
+	canon_replace(c, n, x->out[0]);
+	return true;
+}
+
+/* ---- The table ---- */
+
+typedef bool Simplify(Canon *c, Node *n);
+
+static Simplify *const by_op[OP_COUNT] = {
+	[OP_Cast] = simplify_cast,
+	[OP_CastLike] = simplify_castlike,
+	[OP_Concat] = simplify_concat,
+	[OP_Conv] = simplify_conv,
+	[OP_Gather] = simplify_gather,
+	[OP_Transpose] = simplify_transpose,
+};
+
+bool simplify_node(Canon *c, Node *n)
+{
+	if (op_row[n->op].flags & OPF_VIEW)
+		return simplify_view(c, n);
+	return (by_op[n->op] && by_op[n->op](c, n)) || simplify_copy(c, n);
+}

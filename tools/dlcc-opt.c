@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dlcc-opt: runs passes over a graph and prints it. For tests and for looking at what a pass does.
+ *
+ *     dlcc-opt FILE.dl -p canon             infer runs first where types are not known
+ *     dlcc-opt model.onnx -p infer,canon --verify --rewrite-limit=3
+ */
+#include "base/sys.h"
+#include "codegen/targets.h"
+#include "frontend/import.h"
+#include "passes/module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: dlcc-opt [options] FILE.dl | FILE.onnx\n"
+	"\n"
+	"  -p PASS,PASS        the passes to run, in this order (default: none); `-p` may be repeated\n"
+	"  -o FILE             where the graph is printed (default: standard output)\n"
+	"  -O0 -O1 -O2 -O3     effort (default -O2)\n"
+	"  --target=NAME       the CPU (default: x86-64-v3)\n"
+	"  --rewrite-limit=N   rewrites done at most\n"
+	"  --verify            check the graph after every pass\n"
+	"  --schedules         print loop trees instead of the graph\n"
+	"  --no-graph          print nothing\n"
+	"  --list-passes       the passes there are\n";
+
+typedef struct Cli {
+	const char *input, *output, *passes[16], *target;
+	int npasses;
+	Options opt;
+	bool schedules, quiet;
+	Diag diag;
+} Cli;
+
+static bool fault(Cli *c, const char *fmt, const char *arg)
+{
+	char text[256];
+
+	snprintf(text, sizeof text, fmt, arg);
+	return diag_error(&c->diag, (DiagLoc){.file = "dlcc-opt"}, "%s", text);
+}
+
+static bool option(Cli *c, char **argv, int *i)
+{
+	const char *a = argv[*i];
+
+	if (!strcmp(a, "-p") && argv[*i + 1] && c->npasses < 16)
+		c->passes[c->npasses++] = argv[++*i];
+	else if (!strcmp(a, "-o") && argv[*i + 1])
+		c->output = argv[++*i];
+	else if (!strncmp(a, "-O", 2) && a[2] >= '0' && a[2] <= '3' && !a[3])
+		c->opt.level = a[2] - '0';
+	else if (str_starts(a, "--target="))
+		c->target = a + strlen("--target=");
+	else if (str_starts(a, "--rewrite-limit="))
+		c->opt.rewrite_limit = atoi(a + strlen("--rewrite-limit="));
+	else if (!strcmp(a, "--verify"))
+		c->opt.verify = true;
+	else if (!strcmp(a, "--schedules"))
+		c->schedules = true;
+	else if (!strcmp(a, "--no-graph"))
+		c->quiet = true;
+	else if (*a != '-' && !c->input)
+		c->input = a;
+	else
+		return fault(c, "unknown argument %s; see dlcc-opt --help", a);
+	return true;
+}
+
+static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file)
+{
+	const char *text;
+	size_t n;
+
+	if (!str_ends(c->input, ".dl")) {
+		*file = onnx_open(&c->diag, c->input);
+		return *file ? onnx_import(ctx, a, *file) : NULL;
+	}
+	text = read_file(a, c->input, &n);
+	if (!text) {
+		diag_error(&c->diag, (DiagLoc){.file = c->input}, "cannot be read");
+		return NULL;
+	}
+	return graph_parse(ctx, a, text, c->input);
+}
+
+static bool run_pass(Cli *c, Module *m, const char *name)
+{
+	for (const Pass *p = pass_table; p->name; p++) {
+		if (strcmp(p->name, name))
+			continue;
+		if (!m->infer && strcmp(name, "infer") && !run_pass(c, m, "infer"))
+			return false;
+		return p->run(m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, name));
+	}
+	return fault(c, "there is no pass \"%s\"; see dlcc-opt --list-passes", name);
+}
+
+static bool run_passes(Cli *c, Module *m)
+{
+	for (int i = 0; i < c->npasses; i++) {
+		char *list = arena_strdup(m->arena, c->passes[i]), *rest = list, *name;
+
+		while ((name = strsep(&rest, ",")))
+			if (*name && !run_pass(c, m, name))
+				return false;
+	}
+	return true;
+}
+
+static bool print(Cli *c, const Module *m)
+{
+	StrBuf b = {0};
+	bool ok = true;
+
+	if (!c->schedules)
+		graph_print(&b, m->graph);
+	for (int i = 0; c->schedules && i < m->nsched; i++)
+		if (m->sched[0][i])
+			schedule_print(&b, m->sched[0][i]);
+	if (c->output)
+		ok = write_file(c->output, strbuf_str(&b), b.n) ||
+		     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written");
+	else if (!c->quiet)
+		fwrite(strbuf_str(&b), 1, b.n, stdout);
+	strbuf_free(&b);
+	return ok;
+}
+
+static bool work(Cli *c)
+{
+	Ctx *ctx = ctx_new(&c->diag);
+	Arena *a = arena_new();
+	Module m = {.ctx = ctx, .arena = a, .opt = c->opt, .ntargets = 1};
+	OnnxFile *file = NULL;
+	bool ok = false;
+
+	m.target[0] = target_by_name(c->target);
+	if (!m.target[0])
+		fault(c, "there is no target \"%s\"", c->target);
+	else if ((m.graph = read_input(c, ctx, a, &file)))
+		ok = run_passes(c, &m) && print(c, &m);
+	if (file)
+		onnx_close(file);
+	arena_free(a);
+	ctx_free(ctx);
+	return ok && !c->diag.errors;
+}
+
+int main(int argc, char **argv)
+{
+	Cli c = {.target = "x86-64-v3", .opt = {.level = 2, .rewrite_limit = -1}, .diag = {.out = stderr}};
+
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return fputs(usage, stdout), 0;
+		if (!strcmp(argv[i], "--list-passes")) {
+			for (const Pass *p = pass_table; p->name; p++)
+				printf("%-8s %s\n", p->name, p->what);
+			return 0;
+		}
+		if (!option(&c, argv, &i))
+			return 1;
+	}
+	if (!c.input)
+		return fault(&c, "no input%s; see dlcc-opt --help", ""), 1;
+	c.diag.file = c.input;
+	return work(&c) ? 0 : 1;
+}

@@ -133,20 +133,45 @@ void band_of(Kernel *k, Arena *a, Band *out)
 	}
 }
 
+static bool reduced_extent(Kernel *k, const Dim *extent)
+{
+	for (int s = 0; s < k->stmts.n; s++)
+		for (int i = k->stmts.at[s]->nband; i < k->stmts.at[s]->niters; i++)
+			if (k->stmts.at[s]->iter[i]->extent == extent)
+				return true;
+	return false;
+}
+
+/* Outside the band a statement runs only along what the kernel reduces: then temporaries are rows. */
+static bool rows_only(Kernel *k, const Band *b)
+{
+	for (int s = 0; s < k->stmts.n; s++)
+		for (int i = 0; i < k->stmts.at[s]->nband; i++) {
+			bool banded = false;
+
+			for (int j = 0; j < b->n; j++)
+				banded = banded || b->of[s][j] == k->stmts.at[s]->iter[i];
+			if (!banded && !reduced_extent(k, k->stmts.at[s]->iter[i]->extent))
+				return false;
+		}
+	return true;
+}
+
 bool band_good(Kernel *k)
 {
 	enum { FEW = 8, TINY = 4096 };
 	Arena *a = arena_new();
 	Dim *points = dim_const(k->ctx, 1), *work;
-	bool tiny = true;
+	bool tiny = true, rows;
 	int64_t v;
 	Band b;
 
 	band_of(k, a, &b);
 	for (int i = 0; i < b.n; i++)
 		points = dim_mul(k->ctx, points, b.iter[i]->extent);
+	rows = b.n > 0 && rows_only(k, &b);
 	arena_free(a);
-	if (!dim_is_const(points, &v) || v >= FEW)
+	if (rows && (!dim_is_const(points, &v) || v >= FEW))
 		return true;
 	for (int s = 0; s < k->stmts.n; s++) {
 		work = dim_const(k->ctx, 1);
@@ -154,6 +179,5 @@ bool band_good(Kernel *k)
 			work = dim_mul(k->ctx, work, k->stmts.at[s]->iter[i]->extent);
 		tiny = tiny && dim_is_const(work, &v) && v <= TINY;
 	}
-	/* Nothing in common, and small: still one kernel, its statements run one after the other. */
 	return tiny && b.n > 0;
 }

@@ -28,16 +28,45 @@ Value *value_base(Value *v)
 	return v;
 }
 
+static void has_dim(void *arg, Expr *e)
+{
+	if (e->kind == EX_DIM)
+		*(bool *)arg = true;
+}
+
+/* A kernel that means the same for all values of the symbols. */
+static bool kernel_static(Kernel *k)
+{
+	bool dims = false;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		for (int j = 0; j < s->niters; j++)
+			dims = dims || !dim_is_const(s->iter[j]->extent, NULL);
+		for (int j = 0; j < s->nwidx; j++)
+			ex_walk(s->widx[j], has_dim, &dims);
+		for (int j = 0; j < 2; j++)
+			if (s->val[j])
+				ex_walk(s->val[j], has_dim, &dims);
+		if (s->guard)
+			ex_walk(s->guard, has_dim, &dims);
+	}
+	return !dims;
+}
+
 bool value_is_weights(const Value *v)
 {
-	if (!v->def)
+	if (!v->def || !type_static(v->type, NULL))
 		return false;
 	if (v->def->op == OP_Const)
 		return true;
+	if (node_kernel(v->def) && !kernel_static(node_kernel(v->def)))
+		return false;
 	for (int i = 0; i < v->def->nin; i++)
 		if (node_in(v->def, i) && !value_is_weights(node_in(v->def, i)))
 			return false;
-	return v->def->nin > 0;
+	return v->def->nin > 0 || node_kernel(v->def);
 }
 
 /* SIZE over symbols that inputs' shapes give, data-dependent ones at their bound; null where there is none. */

@@ -426,37 +426,52 @@ static bool none_set(const uint8_t *mask, int n)
 	return !memchr(mask, 1, (size_t)n);
 }
 
-/* The lanes of MASK one by one: some index is outside, or some lane must not be made. */
+/* The indices of dim D in every lane. */
+static const int64_t *dim_index(Prog *p, Access *a, int d, int64_t *own)
+{
+	const LinPattern *pat;
+	int64_t base;
+
+	if (!a->affine)
+		return p->nodes.at[a->idx[d]].val;
+	pat = pattern_of(p->a, &a->lin[d], a->dim[d], p->at);
+	base = lin_base(&a->lin[d], p->at);
+	for (int l = 0; l < p->at->n; l++)
+		own[l] = base;
+	for (int l = 0; pat->kind != OFF_UNIFORM && l < p->at->n; l++)
+		own[l] += pat->rel[l];
+	return own;
+}
+
+/* Only the lanes of MASK, or some index is outside: every other lane goes where one of them does. */
 static bool place_lanes(Prog *p, Access *a, const uint8_t *mask, Place *out)
 {
-	int64_t some = -1;
+	int64_t own[STRIP], some = -1;
+	uint8_t make[STRIP], lost[STRIP] = {0};
+	int n = p->at->n, outside = 0;
 
-	for (int l = 0; l < p->at->n; l++) {
-		bool inside = true;
+	memcpy(make, mask ? mask : p->all, (size_t)n);
+	memset(a->off, 0, (size_t)n * sizeof *a->off);
+	for (int d = 0; d < a->n; d++) {
+		const int64_t *i = dim_index(p, a, d, own);
+		uint64_t extent = (uint64_t)a->extent[d], stride = (uint64_t)a->stride[d];
 
-		a->off[l] = -1;
-		if (mask && !mask[l])
-			continue;
-		int64_t at = 0;
-
-		for (int d = 0; d < a->n; d++) {
-			const LinPattern *pat = a->affine ? &a->dim[d][p->at->pattern & 1] : NULL;
-			int64_t i = a->affine ? lin_base(&a->lin[d], p->at) + (pat->rel ? pat->rel[l] : 0)
-					      : ((const int64_t *)p->nodes.at[a->idx[d]].val)[l];
-
-			inside &= i >= 0 && i < a->extent[d];
-			at += inside ? i * a->stride[d] : 0;
+		for (int l = 0; l < n; l++) {
+			lost[l] |= (uint8_t)(make[l] & ((uint64_t)i[l] >= extent));
+			a->off[l] = (int64_t)((uint64_t)a->off[l] + (uint64_t)i[l] * stride);
 		}
-		if (inside)
-			a->off[l] = some = at;
-		else if (p->shifted >= 0)
-			p->lost[l] = 1;
-		else
-			p->stray = a->buf;
 	}
-	for (int l = 0; l < p->at->n; l++)
-		if (a->off[l] < 0)
-			a->off[l] = some;
+	for (int l = 0; l < n; l++) {
+		outside |= lost[l];
+		make[l] = make[l] & !lost[l];
+		some = make[l] ? a->off[l] : some;
+	}
+	for (int l = 0; l < n; l++)
+		a->off[l] = make[l] ? a->off[l] : some;
+	if (outside && p->shifted < 0)
+		p->stray = a->buf;
+	for (int l = 0; outside && l < n; l++)
+		p->lost[l] |= lost[l];
 	*out = (Place){OFF_TABLE, 0, a->off};
 	return some >= 0;
 }

@@ -5,11 +5,12 @@
  * A proof tries, in order: the interval; writing every atom as its lower bound plus something not
  * negative and looking for a polynomial without a negative coefficient (then the same from upper
  * bounds); taking one opaque atom away by what is known of it: floor(x, m) lies in
- * [(x - m + 1)/m, x/m], a min or max is one of its arguments.
+ * [(x - m + 1)/m, x/m], a min or max is one of its arguments. Steps and size are limited: a proof that
+ * is not found soon is not found.
  */
 #include "ir/dim_impl.h"
 
-enum { PROOF_STEPS = 48 };
+enum { PROOF_STEPS = 96, PROOF_SIZE = 160 };
 
 /* ---- Intervals, saturating at DIM_INF ---- */
 
@@ -214,7 +215,7 @@ static bool shift(Ctx *c, const Dim *d, const Atom *a, int64_t k, int sign, Dim 
 	return poly_add(c, dim_const(c, k), sign, a->dim, &with) && poly_replace(c, d, a, with, out);
 }
 
-static bool nonneg_shifted(Ctx *c, const Dim *d)
+static bool nonneg_shifted(Ctx *c, const Dim *d, int *steps)
 {
 	AtomList l;
 	Dim *e = dim_make(c, d->t, d->n), *f;
@@ -222,6 +223,7 @@ static bool nonneg_shifted(Ctx *c, const Dim *d)
 
 	if (!atoms_of(d, &l))
 		return false;
+	*steps -= l.n;
 	for (int i = 0; i < l.n; i++) {
 		atom_interval(l.at[i], &lo, &hi);
 		if (lo == -DIM_INF && hi == DIM_INF)
@@ -304,14 +306,12 @@ static bool nonneg(Ctx *c, const Dim *d, int *steps)
 {
 	int64_t lo, hi;
 
-	if (--*steps < 0)
-		return false;
 	dim_interval(d, &lo, &hi);
 	if (lo >= 0)
 		return true;
-	if (hi < 0 || dim_is_const(d, NULL))
+	if (hi < 0 || dim_is_const(d, NULL) || --*steps < 0 || d->size > PROOF_SIZE)
 		return false;
-	return nonneg_shifted(c, d) || nonneg_opaque(c, d, steps);
+	return nonneg_shifted(c, d, steps) || nonneg_opaque(c, d, steps);
 }
 
 bool dim_nonneg(Ctx *c, const Dim *d)

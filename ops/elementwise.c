@@ -372,7 +372,10 @@ static void lower_pow(Infer *in, Node *n, Kernel *k)
 		u = ctype_is_float(t) ? t : CT_F64;
 		a[0] = ex_cvt(k->pool, u, a[0]);
 		a[1] = ex_cvt(k->pool, u, a[1]);
-		e = lower_scalar(k, n, &(Op){.scalar = "pow(x, y)"}, u, a, 2);
+		/* To an integer towards zero, but what is an integer but for rounding is that one. */
+		e = lower_scalar(k, n, &(Op){.scalar = ctype_is_float(t) ? "pow(x, y)" :
+			"let r = pow(x, y); let i = rint(r); select(le(abs(sub(r, i)), mul(0x1p-50, abs(r))), i, r)"},
+			u, a, 2);
 		e = ex_cvt(k->pool, t, e);
 	} else {
 		e = ex_op2(k->pool, IN_ipow, a[0], ex_cvt(k->pool, t, a[1]));

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/tools/batch/case.h"
+
+#include "base/sys.h"
+#include "codegen/gen_host.h"
+#include "codegen/weights.h"
+#include "frontend/import.h"
+#include "tests/tools/batch/judge.h"
+#include "tools/dlrun/datasets.h"
+#include "tools/dlrun/session.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { THREADS = 2 };
+
+typedef struct Set {
+	Array *in, *want;
+	int nwant;
+	double noise;
+	const Tensor **feed; /* the inputs, for eval */
+	Tensor **got;        /* what eval gave; null: it was not run, or failed */
+} Set;
+
+/* The C of a model, by parts, and its weights. */
+typedef struct Made {
+	StrBuf shared, kernels, host;
+	uint64_t hash;
+	void *weights;
+} Made;
+
+typedef struct Case {
+	const RunOptions *o;
+	const char *dir, *name;
+	FILE *to;
+	Diag diag;
+	char *text; /* what the diagnostics said */
+	size_t text_size;
+	Arena *arena;
+	OnnxFile *file;
+	Graph *graph; /* to be compiled */
+	Set *sets;
+	int nsets;
+	Made made;
+	bool bits;    /* the C must equal eval bit by bit */
+	bool exact;   /* on integers, too */
+} Case;
+
+/* ---- Telling ---- */
+
+/* The time for one step: of the processor, and so much more of the clock that only sleep uses it up. */
+static void limit(const Case *c)
+{
+	struct itimerval t = {.it_value = {.tv_sec = c->o->seconds}};
+
+	setitimer(ITIMER_PROF, &t, NULL);
+	alarm((unsigned)c->o->seconds * 12);
+}
+
+static void no_limit(void)
+{
+	struct itimerval t = {0};
+
+	setitimer(ITIMER_PROF, &t, NULL);
+	alarm(0);
+}
+
+static void begin(const Case *c, const char *path)
+{
+	fprintf(c->to, "begin %s\n", path);
+	fflush(c->to);
+	limit(c);
+}
+
+/* What the diagnostics said since the last time, in a line. */
+static const char *said(Case *c)
+{
+	char *s;
+
+	fflush(c->diag.out);
+	s = arena_strdup(c->arena, c->text ? c->text : "");
+	rewind(c->diag.out);
+	c->diag.errors = 0;
+	for (char *p = s; *p; p++)
+		if (*p == '\n')
+			*p = p[1] ? ';' : 0;
+	return *s ? s : "no diagnostic";
+}
+
+static void verdict(const Case *c, const char *status, const char *path, const char *message)
+{
+	fprintf(c->to, "verdict %s %s ", status, path);
+	for (const char *s = message; *s && s < message + 900; s++)
+		fputc(*s == '\n' ? ';' : *s, c->to);
+	fputc('\n', c->to);
+	fflush(c->to);
+}
+
+/* MESSAGE null: passed. */
+static void judge(const Case *c, const char *path, const char *message)
+{
+	verdict(c, message ? "FAIL" : "PASS", path, message ? message : "");
+}
+
+/* A model that needs what is not there yet is no failure. */
+static void refused(const Case *c, const char *path, const char *message)
+{
+	verdict(c, strstr(message, "not supported") ? "SKIP" : "FAIL", path, message);
+}
+
+/* ---- Data ---- */
+
+static Array as_array(const Tensor *t, const char *name)
+{
+	return (Array){name, t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data};
+}
+
+static Tensor *as_tensor(Arena *a, const Array *v)
+{
+	Tensor *t = NEW(a, Tensor);
+
+	*t = (Tensor){.dtype = v->dtype, .rank = v->rank, .dims = v->dims, .data = v->data,
+		      .bytes = dtype_size(v->dtype, array_count(v))};
+	return t;
+}
+
+/* -2 .. 2, the same every time. */
+static void small_integers(Array *v, uint32_t seed)
+{
+	for (int64_t i = 0; dtype_is_float(v->dtype) && i < array_count(v); i++) {
+		seed = seed * 1664525u + 1013904223u;
+		dtype_store_f64(v->dtype, v->data, i, (double)((seed >> 16) % 5) - 2);
+	}
+}
+
+static bool read_set(Case *c, int k, Set *s)
+{
+	const char *dir = arena_printf(c->arena, "%s/test_data_set_%d", c->dir, k);
+	const Graph *g = c->graph;
+	const char **names = NEW_ARRAY(c->arena, g->inputs.n + 1, const char *);
+
+	for (int i = 0; i < g->inputs.n; i++)
+		names[i] = g->inputs.at[i]->name ? g->inputs.at[i]->name : "";
+	s->in = NEW_ARRAY(c->arena, g->inputs.n + 1, Array);
+	s->feed = NEW_ARRAY(c->arena, g->inputs.n + 1, const Tensor *);
+	s->noise = data_noise(c->arena, c->dir, k);
+	if (!data_inputs(c->arena, &c->diag, dir, names, g->inputs.n, s->in))
+		return false;
+	s->nwant = data_read(c->arena, &c->diag, dir, "output", &s->want);
+	for (int i = 0; i < g->inputs.n; i++) {
+		if (c->o->integers)
+			small_integers(&s->in[i], (uint32_t)(k * 100 + i));
+		s->feed[i] = as_tensor(c->arena, &s->in[i]);
+	}
+	return s->nwant >= 0;
+}
+
+static bool read_sets(Case *c)
+{
+	int n = 0;
+
+	while (!access(arena_printf(c->arena, "%s/test_data_set_%d", c->dir, n), R_OK))
+		n++;
+	c->sets = NEW_ARRAY(c->arena, n + 1, Set);
+	for (; c->nsets < n; c->nsets++)
+		if (!read_set(c, c->nsets, &c->sets[c->nsets]))
+			return false;
+	return true;
+}
+
+/* Null, or how output O of set K differs from its reference. */
+static const char *against_reference(Case *c, int k, int o, const Array *got)
+{
+	Set *s = &c->sets[k];
+	const Array *want = c->o->integers ? NULL : data_pick(s->want, s->nwant, got->name, o);
+	const char *bad = want ? difference(c->arena, got, want, false, s->noise) : NULL;
+
+	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
+}
+
+static const char *output_name(const Graph *g, int o)
+{
+	return g->result_names.at[o] ? g->result_names.at[o] : "";
+}
+
+/* ---- eval ---- */
+
+static const char *evaluate(Case *c)
+{
+	Ctx *ctx = ctx_new(&c->diag);
+	Graph *g = onnx_import(ctx, c->arena, c->file);
+	const char *bad = NULL;
+
+	if (!g)
+		return said(c);
+	for (int k = 0; k < c->nsets && !bad; k++) {
+		Tensor **got = NEW_ARRAY(c->arena, g->results.n + 1, Tensor *);
+
+		if (!eval_graph(g, c->sets[k].feed, got, c->arena, &c->diag))
+			return said(c);
+		c->sets[k].got = got;
+		for (int o = 0; o < g->results.n && !bad; o++) {
+			Array v = as_array(got[o], output_name(g, o));
+
+			bad = against_reference(c, k, o, &v);
+		}
+	}
+	return bad;
+}
+
+/* ---- C ---- */
+
+static bool passes(Case *c, Module *m)
+{
+	for (const Pass *p = pass_table; p->name; p++)
+		if (!p->run(m) || !graph_verify(m->graph, &c->diag, p->name))
+			return false;
+	return true;
+}
+
+static bool make_weights(Module *m, Made *out)
+{
+	int fd = memfd_create("weights", MFD_CLOEXEC);
+	bool ok = fd >= 0 && weights_write(m, fd, 0, &out->hash);
+
+	if (ok)
+		out->weights = mmap(NULL, (size_t)m->mem->weights, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	return ok && out->weights != MAP_FAILED;
+}
+
+static bool make(Case *c, Ctx *ctx, Graph *g, Module *m, Made *out)
+{
+	HostOpts h = {.name = c->name, .version = "test", .suffix = arena_printf(c->arena, "_%s", c->name), .one_file = true};
+	GenC *gc[MAX_TARGETS] = {NULL};
+	StrBuf all = {0};
+
+	*m = (Module){.ctx = ctx, .arena = c->arena, .graph = g, .opt = {.level = 2, .rewrite_limit = -1, .verify = true}};
+	m->target[m->ntargets++] = c->o->target;
+	if (!passes(c, m) || (m->mem->weights && !make_weights(m, out)))
+		return false;
+	if (m->mem->weights) {
+		h.weights = WEIGHTS_FILE;
+		h.weights_file = "weights";
+		h.weights_hash = out->hash;
+	}
+	gc[0] = gen_c_new(ctx, c->arena, c->o->target, arena_printf(c->arena, "%s_k", c->name));
+	if (!gen_host(m, gc, &h, &out->host))
+		return false;
+	gen_c_split(gc[0], 1);
+	gen_c_prelude(gc[0], &out->shared);
+	gen_c_file(gc[0], &all, 0, true);
+	strbuf_puts(&out->kernels, strbuf_str(&all) + out->shared.n);
+	strbuf_free(&all);
+	return true;
+}
+
+static const char *write_part(Case *c, const char *suffix, const StrBuf *a, const StrBuf *b)
+{
+	StrBuf all = {0};
+	bool ok;
+
+	strbuf_put(&all, strbuf_str(a), a->n);
+	strbuf_put(&all, strbuf_str(b), b->n);
+	ok = write_file(arena_printf(c->arena, "%s/%s.%s", c->o->out, c->name, suffix), strbuf_str(&all), all.n);
+	strbuf_free(&all);
+	return ok ? NULL : "cannot write the C";
+}
+
+static const char *generate(Case *c)
+{
+	Module m;
+	StrBuf none = {0};
+	const char *bad;
+
+	if (!make(c, c->graph->ctx, c->graph, &m, &c->made))
+		return said(c);
+	c->bits = module_is_elementwise(&m);
+	c->exact = c->o->integers && module_is_exact_on_integers(&m);
+	bad = write_part(c, "pre", &c->made.shared, &none);
+	return bad ? bad : write_part(c, "c", &c->made.kernels, &c->made.host);
+}
+
+/* Printed, read and printed again: the same bytes; and compiled: the same C as PARSED's. */
+static const char *reread(Case *c, const StrBuf *text, Made *again)
+{
+	Ctx *ctx = ctx_new(&c->diag);
+	Graph *g = graph_parse(ctx, c->arena, strbuf_str(text), "printed.dl");
+	StrBuf second = {0};
+	Module m;
+
+	if (!g)
+		return said(c);
+	graph_print(&second, g);
+	if (strcmp(strbuf_str(text), strbuf_str(&second)))
+		return "printed again, the graph is another text";
+	strbuf_free(&second);
+	return make(c, ctx, g, &m, again) ? NULL : said(c);
+}
+
+static const char *same_made(const Made *a, const Made *b)
+{
+	if (strcmp(strbuf_str(&a->host), strbuf_str(&b->host)))
+		return "the host stub of the printed graph is another";
+	if (strcmp(strbuf_str(&a->kernels), strbuf_str(&b->kernels)) || strcmp(strbuf_str(&a->shared), strbuf_str(&b->shared)))
+		return "the kernels of the printed graph are others";
+	return NULL;
+}
+
+/* ---- Running ---- */
+
+static const char *open_library(Case *c, const char *path, Session *s)
+{
+	dl_get_api_fn get;
+	void *fn;
+
+	*s = (Session){.arena = c->arena, .diag = &c->diag, .path = path, .library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
+	if (!s->library)
+		return dlerror();
+	fn = dlsym(s->library, arena_printf(c->arena, "%s_get_api", c->name));
+	memcpy(&get, &fn, sizeof get);
+	s->api = get ? get(DL_ABI_VERSION) : NULL;
+	if (!s->api)
+		return "the library lacks the model, or has another ABI";
+	s->desc = s->api->describe();
+	return session_load(s, &(dl_load_options){.size = sizeof(dl_load_options), .threads = THREADS, .weights_data = c->made.weights})
+		       ? NULL : said(c);
+}
+
+static const char *run_set(Case *c, Session *s, int k, bool bits)
+{
+	const char *bad = NULL;
+
+	if (session_run(s, c->sets[k].in))
+		return arena_printf(c->arena, "set %d: %s", k, s->api->error(s->context));
+	for (int o = 0; o < s->desc->n_out && !bad; o++) {
+		Array got = session_output(s, o), want;
+
+		bad = against_reference(c, k, o, &got);
+		if (bad || !c->sets[k].got)
+			continue;
+		want = as_array(c->sets[k].got[o], got.name);
+		bad = difference(c->arena, &got, &want, bits, c->sets[k].noise);
+		if (bad)
+			bad = arena_printf(c->arena, "set %d: output %s: from eval: %s", k, got.name, bad);
+	}
+	return bad;
+}
+
+static const char *run(Case *c, const char *library)
+{
+	Session s;
+	const char *bad = open_library(c, library, &s);
+
+	for (int k = 0; k < c->nsets && !bad; k++)
+		bad = run_set(c, &s, k, c->bits || c->exact);
+	if (!bad)
+		session_close(&s);
+	return bad;
+}
+
+/* ---- All of it ---- */
+
+static const char *open_case(Case *c)
+{
+	c->diag = (Diag){.out = open_memstream(&c->text, &c->text_size), .file = "model"};
+	c->arena = arena_new();
+	c->file = onnx_open(&c->diag, arena_printf(c->arena, "%s/model.onnx", c->dir));
+	c->graph = c->file ? onnx_import(ctx_new(&c->diag), c->arena, c->file) : NULL;
+	return c->graph && read_sets(c) ? NULL : said(c);
+}
+
+static bool has_data(const Case *c)
+{
+	return c->nsets && c->sets[0].nwant > 0;
+}
+
+static void run_case(Case *c, bool eval, FILE *from)
+{
+	const char *first = c->o->integers ? "int" : "c", *bad;
+	StrBuf text = {0};
+	Made again = {0};
+	char library[4096];
+
+	begin(c, eval && !c->o->integers ? "eval" : first);
+	bad = open_case(c);
+	if (!bad && !has_data(c))
+		bad = "data that is no tensor is not supported";
+	if (bad) {
+		if (eval && !c->o->integers)
+			refused(c, "eval", bad);
+		refused(c, first, bad);
+		return;
+	}
+	if (c->o->roundtrip)
+		graph_print(&text, c->graph);
+	bad = eval ? evaluate(c) : NULL;
+	if (eval && !c->o->integers)
+		judge(c, "eval", bad);
+	begin(c, first);
+	bad = c->o->integers && bad ? bad : generate(c);
+	if (!bad && c->o->integers && !c->exact) {
+		verdict(c, "SKIP", "int", "no sum or product that is exact on integers");
+		return;
+	}
+	if (bad) {
+		judge(c, first, bad);
+		return;
+	}
+	if (c->o->roundtrip) {
+		begin(c, "ir");
+		bad = reread(c, &text, &again);
+		judge(c, "ir", bad ? bad : same_made(&c->made, &again));
+		begin(c, first);
+	}
+	no_limit();
+	fputs("written\n", c->to);
+	fflush(c->to);
+	if (!fgets(library, sizeof library, from))
+		return;
+	library[strcspn(library, "\n")] = 0;
+	limit(c);
+	judge(c, first, run(c, library));
+}
+
+_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, bool eval, FILE *from, FILE *to)
+{
+	Case c = {.o = o, .dir = dir, .name = name, .to = to};
+
+	run_case(&c, eval, from);
+	fputs("none\n", to);
+	fflush(to);
+	_exit(0);
+}

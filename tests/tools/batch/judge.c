@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/tools/batch/judge.h"
+
+#include "passes/kernels.h"
+
+#include <math.h>
+
+static bool is_float(CType t)
+{
+	return t == CT_F32 || t == CT_F64;
+}
+
+/* A reduction whose result depends on the order of its terms, were they any numbers. */
+static bool rounds(const Stmt *s)
+{
+	return (s->red == MONOID_sum || s->red == MONOID_prod) && is_float(s->val[0]->ct);
+}
+
+bool module_is_elementwise(Module *m)
+{
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Kernel *k = node_kernel(n);
+
+		for (int i = 0; k && i < k->stmts.n; i++)
+			if (rounds(k->stmts.at[i]))
+				return false;
+	}
+	return true;
+}
+
+/* ---- Exactness: a value is whole when small integers as inputs make it a small integer ---- */
+
+typedef struct Whole {
+	Module *m;
+	bool *broken; /* by Value.id: may have a fraction */
+	bool *buf;    /* by Buf.id of the kernel at hand */
+	bool yes;
+} Whole;
+
+static bool whole_inst(const Expr *e)
+{
+	if (inst_is_func(e->op.inst))
+		return false;
+	return !(is_float(e->ct) && (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_bits));
+}
+
+static void see(void *arg, Expr *e)
+{
+	Whole *w = arg;
+
+	if (e->kind == EX_INST && !whole_inst(e))
+		w->yes = false;
+	else if (e->kind == EX_CONST && is_float(e->ct) && isfinite(e->f) && e->f != rint(e->f))
+		w->yes = false;
+	else if (e->kind == EX_LOAD && (w->buf[e->load.buf->id] || e->load.buf->data))
+		w->yes = false;
+}
+
+static bool const_is_whole(const Tensor *t)
+{
+	for (int64_t i = 0; dtype_is_float(t->dtype) && i < tensor_numel(t); i++) {
+		double d = dtype_load_f64(t->dtype, t->data, i);
+
+		if (!(fabs(d) <= 64) || d != rint(d))
+			return false;
+	}
+	return true;
+}
+
+/* False where a sum has terms with fractions. */
+static bool kernel_exact(Whole *w, Node *n, Kernel *k, bool *sums)
+{
+	w->buf = NEW_ARRAY(w->m->arena, k->bufs.n + 1, bool);
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_IN)
+			w->buf[i] = w->broken[value_base(node_in(n, k->bufs.at[i]->param))->id];
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		w->yes = true;
+		ex_walk(s->val[0], see, w);
+		if (rounds(s) && !w->yes)
+			return false;
+		*sums = *sums || s->red == MONOID_sum || s->red == MONOID_prod;
+		for (int o = 0; o < s->nout; o++)
+			if (s->out[o])
+				w->buf[s->out[o]->id] = w->buf[s->out[o]->id] || !w->yes;
+	}
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_OUT)
+			w->broken[n->out[k->bufs.at[i]->param]->id] = w->buf[i];
+	return true;
+}
+
+bool module_is_exact_on_integers(Module *m)
+{
+	Whole w = {.m = m, .broken = NEW_ARRAY(m->arena, m->graph->nvalues + 1, bool)};
+	bool sums = false;
+
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Kernel *k = node_kernel(n);
+
+		if (n->op == OP_Const)
+			w.broken[n->out[0]->id] = !const_is_whole(value_const(n->out[0]));
+		else if (k && !kernel_exact(&w, n, k, &sums))
+			return false;
+	}
+	return sums;
+}
+
+/* ---- Comparing ---- */
+
+bool same_bits(const Array *a, const Array *b, int64_t *at)
+{
+	for (int64_t i = 0; i < array_count(a); i++) {
+		*at = i;
+		if (dtype_is_float(a->dtype)) {
+			double x = dtype_load_f64(a->dtype, a->data, i), y = dtype_load_f64(b->dtype, b->data, i);
+
+			if (!(isnan(x) && isnan(y)) && (!(x == y) || !signbit(x) != !signbit(y)))
+				return false;
+		} else if (dtype_load_i64(a->dtype, a->data, i) != dtype_load_i64(b->dtype, b->data, i)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static double number(const Array *a, int64_t i)
+{
+	return dtype_is_float(a->dtype) ? dtype_load_f64(a->dtype, a->data, i) : (double)dtype_load_i64(a->dtype, a->data, i);
+}
+
+/* The element that is furthest off; NaN and infinity count most. */
+static int64_t worst(const Array *got, const Array *want)
+{
+	int64_t at = 0;
+	double most = -1;
+
+	for (int64_t i = 0; i < array_count(got); i++) {
+		double x = number(got, i), y = number(want, i), e = fabs(x - y);
+
+		if ((isnan(x) && isnan(y)) || x == y)
+			continue;
+		if (!isfinite(e))
+			return i;
+		if (e > most) {
+			most = e;
+			at = i;
+		}
+	}
+	return at;
+}
+
+const char *difference(Arena *a, const Array *got, const Array *want, bool bits, double noise)
+{
+	Comparison c = compare(got, want, (Tolerance){-1, -1, noise});
+	const char *why = c.why;
+	int64_t at = 0;
+
+	if (c.ok && (!bits || got->dtype == DT_STR || same_bits(got, want, &at)))
+		return NULL;
+	if (c.ok)
+		why = "not equal bit by bit";
+	else if (got->dtype == DT_STR || got->dtype != want->dtype || got->rank != want->rank || c.max_abs + (double)c.unequal == 0)
+		return arena_strdup(a, why);
+	else
+		at = worst(got, want);
+	return arena_printf(a, "%s: [%lld] is %.9g, not %.9g", why, (long long)at, number(got, at), number(want, at));
+}

@@ -41,11 +41,9 @@ TOOL_SRC := $(wildcard tools/*.c tools/*/*.c)
 TOOLS := $(sort $(foreach t,$(TOOL_SRC:tools/%=%),$(firstword $(subst /, ,$(t:.c=)))))
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c tests/tools/*.c))
 # Runners of many models at once: tests/tools/NAME.c, with tests/tools/NAME/, and dlrun's reading and comparing.
-TEST_TOOLS := $(patsubst %.c,%,$(notdir $(wildcard tests/tools/*.c)))
-DATA_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c))
-SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(wildcard tests/unit/*.c tests/tools/*.c tests/tools/*/*.c)
-tool_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/$1.c tools/$1/*.c))
-test_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/tools/$1.c tests/tools/$1/*.c))
+TEST_SRC := $(TESTS:%=tests/%.c) $(wildcard $(TESTS:%=tests/%/*.c))
+SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC)
+program_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $1.c $1/*.c))
 
 all: $(TOOLS:%=$(BUILD)/bin/%) $(BUILD)/lib/libdlrt.a $(BUILD)/include/dlrt.h
 
@@ -93,22 +91,23 @@ $(BUILD)/include/dlrt.h: runtime/dlrt.h
 	cp $< $@
 
 .SECONDEXPANSION:
-$(BUILD)/bin/%: $$(call tool_obj,%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
+$(BUILD)/bin/%: $$(call program_obj,tools/%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(call say,LD $@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/tests/tools/%: $$(call test_obj,%) $(DATA_OBJ) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
+# Tests may use dlrun's parts: its files but its main.
+$(BUILD)/tests/libdlrun.a: $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c))
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $^
+
+$(BUILD)/tests/%: $$(call program_obj,tests/%) $(BUILD)/tests/libdlrun.a $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(call say,LD $@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
-	@mkdir -p $(@D)
-	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
-
-tests: $(TESTS:%=$(BUILD)/tests/%) $(TEST_TOOLS:%=$(BUILD)/tests/tools/%)
+tests: $(TESTS:%=$(BUILD)/tests/%)
 
 deps:
 	./deps.sh
@@ -160,5 +159,4 @@ clean:
 force:
 .PHONY: all tests deps check check-all demo layers fuzz warnings format install clean force
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(TOOL_SRC:%.c=$(BUILD)/obj/%.d) $(TESTS:%=$(BUILD)/obj/tests/%.d) \
-	$(patsubst %.c,$(BUILD)/obj/%.d,$(wildcard tests/tools/*.c tests/tools/*/*.c))
+-include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

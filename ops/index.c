@@ -110,16 +110,25 @@ const Op op_GatherElements = {
 
 /* ---- GatherND, ScatterND ---- */
 
-/* The length M of an index tuple: the last dim of the indices, which must be a constant. */
+/* The length M of an index tuple, the last dim of the indices: it makes a rank, so it must be a constant, or
+ * follow from the rank of the updates. */
 static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 {
-	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+	const Type *x = infer_type(n, 0), *i = infer_type(n, 1), *u = infer_type(n, 2);
 	int64_t v;
 
 	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1))
 		return false;
-	if (i->rank < 1 || !dim_is_const(i->dims[i->rank - 1], &v))
-		return infer_error(in, n, "the last dim of the indices must be a constant");
+	if (i->rank < 1)
+		return infer_error(in, n, "the indices are a scalar");
+	if (!dim_is_const(i->dims[i->rank - 1], &v)) {
+		if (!u)
+			return infer_error(in, n, "the last dim of the indices must be a constant, for it makes the rank");
+		v = i->rank - 1 + x->rank - u->rank;
+		if (v >= 0 && !infer_equal(in, n, i->dims[i->rank - 1], dim_const(infer_ctx(in), v),
+					   "the last dim of the indices does not fit the updates' rank"))
+			return false;
+	}
 	if (batch < 0 || batch >= i->rank || v < 0 || v > x->rank - batch)
 		return infer_error(in, n, "index tuples of %lld do not fit an operand of rank %d", (long long)v, x->rank);
 	*m = (int)v;

@@ -16,7 +16,7 @@
 
 #include <assert.h>
 
-enum { BLOCK = 512, BLOCK_MAP = 4096, GRAIN_POINTS = 16384 };
+enum { BLOCK = 512, BLOCK_MAP = 4096, GRAIN_POINTS = 16384, WINDOW = 16 };
 
 typedef struct Row {
 	LBuild *b;
@@ -51,6 +51,7 @@ static void score_index(Strides *st, const Stmt *s, const Buf *buf, Expr *const 
 		return;
 	for (int i = 0; i < s->niters; i++) {
 		bool banded = false;
+		int64_t few;
 
 		if (!dim_equals(affine_coef(k->ctx, &a, s->iter[i]), 1))
 			continue;
@@ -59,7 +60,8 @@ static void score_index(Strides *st, const Stmt *s, const Buf *buf, Expr *const 
 				st->band_hits[b]++;
 				banded = true;
 			}
-		if (!banded)
+		/* A window is no row. */
+		if (!banded && !(dim_is_const(s->iter[i]->extent, &few) && few < WINDOW))
 			st->inner_hits++;
 	}
 }
@@ -81,7 +83,7 @@ static void choose_vector(Row *r)
 	for (int b = 0; b < r->band->n; b++)
 		if (best < 0 || st.band_hits[b] >= st.band_hits[best])
 			best = b;
-	r->vec = best >= 0 && st.band_hits[best] > st.inner_hits ? best : -1;
+	r->vec = best >= 0 && (st.band_hits[best] > st.inner_hits || !st.inner_hits) ? best : -1;
 	if (r->vec < 0 && best >= 0 && r->first == r->last && !r->k->stmts.at[r->first]->red &&
 	    r->k->stmts.at[r->first]->niters == r->band->n)
 		r->vec = r->band->n - 1;

@@ -109,7 +109,7 @@ void array_random(Arena *a, Array *v, uint64_t *seed)
 		else if (dtype_is_float(v->dtype))
 			dtype_store_f64(v->dtype, v->data, i, normal(seed));
 		else
-			dtype_store_i64(v->dtype, v->data, i,
-					(int64_t)(next(seed) % (dtype_info[v->dtype].bits < 8 ? 2 : 8)));
+			/* 0 and 1: an index that the smallest table has. */
+			dtype_store_i64(v->dtype, v->data, i, (int64_t)(next(seed) % 2));
 	}
 }

@@ -47,8 +47,4 @@ bool rules_node(Canon *c, Node *n);    /* passes/rules.c: the equations of rules
 /* Common subexpressions: one walk (passes/cse.c). */
 void cse_graph(Canon *c);
 
-/* Removes nodes that no result, fact or size needs (passes/dce.c). Symbols that nothing mentions any more
- * lose their source. */
-void dce_graph(Module *m);
-
 #endif

@@ -4,7 +4,7 @@
  * that is used: one that a live value's type, a fact, or the contents of a live node's operand mentions (its
  * kernel may say every dim that inference gave the operand). A node lives when a result of it does.
  */
-#include "passes/canon.h"
+#include "passes/module.h"
 #include "passes/kernels.h"
 
 typedef struct Live {

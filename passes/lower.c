@@ -87,5 +87,7 @@ bool pass_lower(Module *m)
 			continue;
 		ok = lower_one(m, n) && ok;
 	}
+	if (ok)
+		dce_graph(m);
 	return ok;
 }

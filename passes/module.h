@@ -63,6 +63,10 @@ bool pass_fuse(Module *m);
 bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
 
+/* Removes nodes that no result, fact or size needs (passes/dce.c). Symbols that nothing mentions any more lose
+ * their source. */
+void dce_graph(Module *m);
+
 /*
  * The memory plan. A value lives in a slot of the arena, in an output's memory, in the weights, in an input,
  * or where its base lives (a view). Slots are shared by values whose lifetimes do not meet; a slot's size is

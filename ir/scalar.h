@@ -374,7 +374,7 @@ DL_FN double dl_cvt_f64_f64(double x) { return x; }
  * X as a code of MAN mantissa bits at exponent bias BIAS. LAST is the largest finite code, OVER what is
  * beyond it, NAN_ the code of NaN, SIGN the sign bit. A magnitude under the smallest normal is rounded
  * by adding a power of two whose unit is the format's smallest step. KEEP_INF: infinities are OVER even
- * where SAT makes the rest LAST. NO_NEG0: zero and NaN have no sign.
+ * where SAT makes the rest LAST. NO_NEG0: zero and NaN have no sign. Where there is no NaN it is 0.
  */
 DL_FN uint32_t dl_encode(float x, int man, int bias, uint32_t last, uint32_t over, uint32_t nan_,
 			 uint32_t sign, bool sat, bool keep_inf, bool no_neg0)
@@ -388,6 +388,7 @@ DL_FN uint32_t dl_encode(float x, int man, int bias, uint32_t last, uint32_t ove
 	m = a < (uint32_t)(128 - bias) << 23 ? m : n;
 	m = m > last ? (sat && !(keep_inf && a == 0x7f800000) ? last : over) : m;
 	m = a > 0x7f800000 ? nan_ : m;
+	s = nan_ == 0 && a > 0x7f800000 ? 0 : s;
 	return no_neg0 && (m == 0 || m == nan_) ? m : m | s;
 }
 

@@ -74,15 +74,112 @@ static Dim **known(Infer *in, Value *v, int n, bool syms)
 	return c->at = d;
 }
 
-static Kernel *kernel_of(Infer *in, Node *n, Arena *tmp)
+/*
+ * The kernel that computes a node from integers: small float operands are not operands of it, but come from
+ * the statements of the nodes that make them, so that a size which passes through floats (Cast, Mul, Floor,
+ * Cast) is followed.
+ */
+typedef struct Chain {
+	Infer *in;
+	Kernel *k;
+	Arena *tmp;
+	VEC(Value *) args; /* by Buf.param */
+	int nodes;
+} Chain;
+
+enum { MAX_CHAIN = 16 };
+
+static void lower_into(Chain *c, Node *n, Buf **in, Buf *out);
+
+static bool can_lower(const Node *n)
 {
-	const Attr *a;
+	return n->op == OP_Kernel ? node_attr(n, "kernel") != NULL : op_table[n->op]->lower || op_table[n->op]->scalar;
+}
+
+static Buf *chain_operand(Chain *c, Value *v)
+{
+	const Type *t = v->type;
+	const Tensor *known_at = value_const(v);
+	bool follow = dtype_is_float(t->dtype) && type_const_numel(t, MAX_CONTENTS) >= 0;
+	Buf *b;
+
+	if (follow && known_at) {
+		b = kernel_temp(c->k, "c", t->dtype, t->rank, t->dims);
+		b->data = known_at->data;
+		return b;
+	}
+	if (follow && v->def && v->def->nout == 1 && v->def->op != OP_Kernel && can_lower(v->def) &&
+	    c->nodes < MAX_CHAIN) {
+		Buf **in = NEW_ARRAY(c->tmp, v->def->nin + 1, Buf *);
+
+		b = kernel_temp(c->k, "f", t->dtype, t->rank, t->dims);
+		lower_into(c, v->def, in, b);
+		return b;
+	}
+	b = kernel_temp(c->k, "x", t->dtype, t->rank, t->dims);
+	b->kind = BUF_IN;
+	b->param = c->args.n;
+	vec_push(c->tmp, &c->args, v);
+	return b;
+}
+
+/* `lower` finds the node's buffers by kind and number, so for its time they have the node's and all others
+ * have none. */
+static void lower_into(Chain *c, Node *n, Buf **in, Buf *out)
+{
+	const Op *op = op_table[n->op];
+	int nbufs, *param;
+	BufKind *kind;
+
+	c->nodes++;
+	for (int i = 0; i < n->nin; i++)
+		in[i] = n->in[i].value ? chain_operand(c, n->in[i].value) : NULL;
+	nbufs = c->k->bufs.n;
+	param = NEW_ARRAY(c->tmp, nbufs, int);
+	kind = NEW_ARRAY(c->tmp, nbufs, BufKind);
+	for (int i = 0; i < nbufs; i++) {
+		param[i] = c->k->bufs.at[i]->param;
+		kind[i] = c->k->bufs.at[i]->kind;
+		c->k->bufs.at[i]->param = -1;
+	}
+	for (int i = 0; i < n->nin; i++)
+		if (in[i]) {
+			in[i]->kind = BUF_IN;
+			in[i]->param = i;
+		}
+	out->kind = BUF_OUT;
+	out->param = 0;
+	if (op->lower)
+		op->lower(c->in, n, c->k);
+	else
+		lower_elementwise(c->in, n, c->k);
+	for (int i = 0; i < nbufs; i++) {
+		c->k->bufs.at[i]->param = param[i];
+		c->k->bufs.at[i]->kind = kind[i];
+	}
+}
+
+/* The kernel of V's node, and the values of its operands by Buf.param. */
+static Kernel *kernel_of(Infer *in, Value *v, Arena *tmp, Value *const **args, int *nargs)
+{
+	Node *n = v->def;
+	Chain c = {.in = in, .tmp = tmp};
+	Buf *out;
 
 	if (n->op == OP_Kernel) {
-		a = node_attr(n, "kernel");
-		return a ? a->kernel : NULL;
+		for (int i = 0; i < n->nin; i++)
+			vec_push(tmp, &c.args, n->in[i].value);
+		c.k = node_attr(n, "kernel")->kernel;
+	} else {
+		c.k = kernel_new(in->ctx, tmp, "contents");
+		out = kernel_temp(c.k, "out", v->type->dtype, v->type->rank, v->type->dims);
+		lower_into(&c, n, NEW_ARRAY(tmp, n->nin + 1, Buf *), out);
+		out->kind = BUF_OUT;
+		out->param = 0;
 	}
-	return lower_node(in, n, tmp);
+	*args = c.args.at;
+	*nargs = c.args.n;
+	return c.k;
 }
 
 static Dim *const *operand(Infer *in, Value *v, bool syms)
@@ -95,23 +192,32 @@ static Dim *const *operand(Infer *in, Value *v, bool syms)
 	return syms ? infer_contents(in, NULL, v, &count) : known(in, v, (int)numel, false);
 }
 
+static bool operands_typed(const Node *n)
+{
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i].value && !n->in[i].value->type)
+			return false;
+	return true;
+}
+
 static Dim **trace(Infer *in, Value *v, int n, bool syms)
 {
-	Node *def = v->def;
 	Arena *tmp = arena_new();
-	Dim *const **arg = NEW_ARRAY(tmp, def->nin ? def->nin : 1, Dim *const *);
 	Dim **out = NEW_ARRAY(in->arena, n ? n : 1, Dim *);
-	Kernel *k = NULL;
-	bool ok = true;
+	Dim *const **arg;
+	Value *const *args;
+	bool ok = operands_typed(v->def) && can_lower(v->def);
+	int nargs;
 
 	in->depth++;
-	for (int i = 0; i < def->nin && ok; i++) {
-		arg[i] = operand(in, def->in[i].value, syms);
-		ok = !def->in[i].value || def->in[i].value->type;
+	if (ok) {
+		Kernel *k = kernel_of(in, v, tmp, &args, &nargs);
+
+		arg = NEW_ARRAY(tmp, nargs + 1, Dim *const *);
+		for (int i = 0; i < nargs; i++)
+			arg[i] = operand(in, args[i], syms);
+		ok = eval_symbolic(k, arg, out, n);
 	}
-	if (ok)
-		k = kernel_of(in, def, tmp);
-	ok = k && eval_symbolic(k, arg, out, n);
 	in->depth--;
 	arena_free(tmp);
 	return ok ? out : NULL;
@@ -273,7 +379,7 @@ static const Tensor *run_const(Infer *in, Node *n)
 	for (int i = 0; i < n->nin && ok; i++)
 		ok = !n->in[i].value || (arg[i] = infer_const_tensor(in, n->in[i].value));
 	if (ok)
-		k = kernel_of(in, n, tmp);
+		k = lower_node(in, n, tmp);
 	if (k) {
 		r = tensor_new(in->arena, n->out[0]->type->dtype, n->out[0]->type->rank, dims);
 		bufs = NEW_ARRAY(tmp, k->bufs.n, EvalBuf);

@@ -512,15 +512,18 @@ bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out)
 	return true;
 }
 
-static Dim *atom_subst(Ctx *c, Atom *a, Dim *const *to, int n)
+/* AGAIN: atoms are normalised anew even where no symbol in them is replaced. */
+static Dim *rebuild(Ctx *c, Dim *d, Dim *const *to, int n, bool again);
+
+static Dim *atom_rebuild(Ctx *c, Atom *a, Dim *const *to, int n, bool again)
 {
 	Dim *arg[DIM_MAX_ARGS];
-	bool same = true;
+	bool same = !again;
 
 	if (a->kind == ATOM_SYM)
 		return a->sym->id < n && to[a->sym->id] ? to[a->sym->id] : a->dim;
 	for (int i = 0; i < a->n; i++) {
-		arg[i] = dim_subst(c, a->arg[i], to, n);
+		arg[i] = rebuild(c, a->arg[i], to, n, again);
 		same = same && arg[i] == a->arg[i];
 	}
 	if (same)
@@ -533,7 +536,7 @@ static Dim *atom_subst(Ctx *c, Atom *a, Dim *const *to, int n)
 	}
 }
 
-Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n)
+static Dim *rebuild(Ctx *c, Dim *d, Dim *const *to, int n, bool again)
 {
 	Dim *sum = dim_const(c, 0);
 
@@ -541,7 +544,7 @@ Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n)
 		Dim *v = dim_const(c, d->t[i].coef);
 
 		for (int k = 0; k < d->t[i].n; k++) {
-			Dim *x = atom_subst(c, d->t[i].f[k].atom, to, n);
+			Dim *x = atom_rebuild(c, d->t[i].f[k].atom, to, n, again);
 
 			for (int p = 0; p < d->t[i].f[k].pow; p++)
 				v = dim_mul(c, v, x);
@@ -549,6 +552,15 @@ Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n)
 		sum = dim_add(c, sum, v);
 	}
 	return sum;
+}
+
+Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n) { return rebuild(c, d, to, n, false); }
+
+Dim *dim_refresh(Ctx *c, Dim *d)
+{
+	Dim *to[1] = {NULL};
+
+	return d->depth ? rebuild(c, d, to, 0, true) : d;
 }
 
 typedef struct SymList {

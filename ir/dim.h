@@ -64,6 +64,8 @@ bool dim_divides(Ctx *c, Dim *a, Dim *b, Dim **q);
 bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
 /* TO[id] replaces the symbol id where not null. N: entries of TO; higher ids stay. */
 Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n);
+/* D as it would be made today: bounds of symbols that changed since may decide a min, max or floor. */
+Dim *dim_refresh(Ctx *c, Dim *d);
 /* Calls FN once for each distinct symbol of D, in id order. */
 void dim_syms(const Dim *d, void (*fn)(void *arg, Sym *s), void *arg);
 /* If D is exactly one symbol, that symbol, else null. */

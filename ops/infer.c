@@ -75,6 +75,7 @@ static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims)
 {
 	Value *v = node_out(n, k);
+	Dim *fresh[MAX_RANK];
 	const Type *made;
 
 	if (!v)
@@ -83,7 +84,9 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 		infer_error(in, n, "the result has rank %d; at most %d is supported", rank, MAX_RANK);
 		return;
 	}
-	made = type_tensor(in->ctx, t, rank, dims);
+	for (int i = 0; i < rank; i++)
+		fresh[i] = dim_refresh(in->ctx, dims[i]);
+	made = type_tensor(in->ctx, t, rank, fresh);
 	if (v->type && v->type != made) {
 		if (v->type->kind != TYPE_TENSOR || v->type->dtype != t) {
 			infer_error(in, n, "the result is declared as %s, but it is %s",
@@ -185,12 +188,35 @@ bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 
 /* ---- Broadcasting ---- */
 
+static void find_sym_of(void *arg, Sym *s)
+{
+	Sym **at = arg;
+
+	at[at[0] != NULL] = s;
+}
+
+/* A <= HI, which a fact checks, where A is k*s + r with constants k > 0 and r: a bound on s. */
+static void bound_above(Infer *in, Dim *a, int64_t hi)
+{
+	Sym *s[2] = {NULL, NULL};
+	Dim *rest;
+	int64_t k, r;
+
+	dim_syms(a, find_sym_of, s);
+	if (!s[0] || s[1] || !dim_linear_in(in->ctx, a, s[0], &k, &rest) || k <= 0 || !dim_is_const(rest, &r) ||
+	    __builtin_sub_overflow(hi, r, &hi) || hi / k < s[0]->lo || hi < 0)
+		return;
+	if (hi / k < s[0]->hi) {
+		s[0]->hi = hi / k;
+		in->bounded = true;
+	}
+}
+
 /* B is min(A, K) with K > 1: then the two can only fit when A <= K, and are equal. The bound of a symbol
  * says so from now on. */
 static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 {
 	Ctx *c = in->ctx;
-	Sym *s = dim_as_sym(a);
 	int64_t lo, hi;
 
 	dim_bounds(c, b, &lo, &hi);
@@ -198,8 +224,7 @@ static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 		return false;
 	*out = a;
 	add_fact(in, n, a, dim_const(c, hi), true, "dimensions do not broadcast");
-	if (s && hi < s->hi)
-		s->hi = hi;
+	bound_above(in, a, hi);
 	return true;
 }
 
@@ -371,6 +396,23 @@ bool infer_node(Infer *in, Node *n)
 	return ok;
 }
 
+/* Bounds that came with later nodes may shorten the sizes of earlier ones. */
+static void refresh_types(Infer *in)
+{
+	for (Node *n = in->graph->first; n; n = n->next)
+		for (int k = 0; k < n->nout; k++) {
+			const Type *t = n->out[k] ? n->out[k]->type : NULL;
+			Dim *dims[MAX_RANK];
+
+			if (!t || t->kind != TYPE_TENSOR || t->layout)
+				continue;
+			for (int i = 0; i < t->rank; i++)
+				dims[i] = dim_refresh(in->ctx, t->dims[i]);
+			n->out[k]->type = type_tensor(in->ctx, t->dtype, t->rank, dims);
+		}
+	in->bounded = false;
+}
+
 bool infer_graph_run(Infer *in)
 {
 	Node *next;
@@ -380,5 +422,7 @@ bool infer_graph_run(Infer *in)
 		next = n->next;
 		ok &= infer_node(in, n);
 	}
+	if (in->bounded)
+		refresh_types(in);
 	return ok && !in->errors;
 }

@@ -22,6 +22,7 @@ struct Infer {
 	Arena *arena;
 	VEC(Contents *) contents; /* by Value.id */
 	int errors, depth;
+	bool bounded; /* a fact has bounded a symbol since types were last refreshed */
 };
 
 /* Ops with `scalar`, where they bring no infer or lower of their own (ops/elementwise.c). */

@@ -417,9 +417,6 @@ static const char *const kernels[] = {
 	"kernel @wide(%a: i64[20,30], %b: i64[30,20]) -> (%y: i64[20,20]) {\n"
 	"  y[m,n] = sum mul(a[m,k], b[k,n]) for m < 20, n < 20 over k < 30 where ne(k, n)\n}",
 
-	"kernel @blocked(%a: f32[20,37]{1/16,0,1%16}, %b: u8[5,7]{1,0}) -> (%y: f32[20,37], %z: u8[5,7]) {\n"
-	"  y[i,j] = 1 for i < 20, j < 37\n  z[i2,j2] = 1 for i2 < 5, j2 < 7\n}",
-
 	"kernel @vector(%a: f32[300], %b: f32[300,200]) -> (%y: f32[200]) {\n"
 	"  y[n] = sum mul(a[k], b[k,n]) for n < 200 over k < 300\n}",
 
@@ -454,6 +451,7 @@ static void check_layout(void)
 	memset(packed, 7, sizeof packed);
 	EvalBuf to[] = {{plain, NULL}, {packed, NULL}}, from[] = {{packed, NULL}, {back, NULL}};
 
+	check_text(c, pack);
 	CHECK(pack && eval_kernel(pack, &o, to, NULL) == EVAL_OK);
 	CHECK(unpack && eval_kernel(unpack, &o, from, NULL) == EVAL_OK);
 	CHECK(!memcmp(plain, back, sizeof plain));

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests: run.py [options] [SUITE | SUITE/NAME-PATTERN ...], default all suites.
+"""Runs the tests: run.py [options] [SUITE | SUITE/PATTERN ...], default all suites.
 
 Suites: layers, unit (build/tests/unit), scripts (tests/*/run.sh), text (tests/**/*.dl, *.onnxtxt), examples
-(examples/*/run.sh), and the model suites onnx, small, models, each by path: eval, the interpreter; c, the
-compiled artifact; ir, printed and read again. tests/passing/SUITE.PATH.txt lists the cases that passed once:
-one of these failing is a failure, another one is skipped as "not yet". The last line counts.
+(examples/*/run.sh), and the model suites onnx, small, models, each by path: eval, the interpreter against the
+reference; c, the generated code; ir, printed, read and compiled again, the same C; int, on small integers bit-equal
+to eval. tests/passing/SUITE.PATH.txt lists the cases that passed once: one of these failing is a failure, another
+one is skipped as "not yet". The last line counts.
 """
 
 import argparse
@@ -30,12 +31,12 @@ PASSING = os.path.join(ROOT, "tests", "passing")
 Result = namedtuple("Result", "suite name status message seconds")
 
 
-def run_command(command, cwd, seconds, env=None):
+def run_command(command, cwd, seconds, env, stdin):
     """(exit status, output); a status of None: out of time. Ends all that the command started."""
-    process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, env=env, start_new_session=True)
     try:
-        output, _ = process.communicate(timeout=seconds)
+        output, _ = process.communicate(stdin.encode(), timeout=seconds)
         return process.returncode, output.decode(errors="replace")
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
@@ -56,8 +57,8 @@ class Runner:
                    BUILD=self.build, PYTHON=sys.executable, TMPDIR=scratch)
         self.env = env
 
-    def run(self, command, cwd=None, seconds=60):
-        return run_command(command, cwd or ROOT, seconds * self.options.patience, self.env)
+    def run(self, command, cwd=None, seconds=60, stdin=""):
+        return run_command(command, cwd or ROOT, seconds * self.options.patience, self.env, stdin)
 
     def tool(self, name):
         return os.path.join(self.build, "bin", name)
@@ -74,20 +75,20 @@ def read_lines(path):
 
 
 def selected(test, patterns):
-    """Whether a pattern is the test's suite (onnx, onnx.c), or matches its SUITE/NAME or the start of it."""
+    """Whether a pattern is the test's suite, or matches its SUITE/NAME. Model suites have selected their cases."""
     full, family = f"{test.suite}/{test.name}", test.suite.split(".")[0]
-    return not patterns or any(p in (test.suite, family) or fnmatch.fnmatch(full, p) or full.startswith(p + "/") or
-                               fnmatch.fnmatch(f"{family}/{test.name}", p) for p in patterns)
+    return not patterns or family in suites.MODEL_SUITES or any(
+        p == test.suite or fnmatch.fnmatch(full, p) or full.startswith(p + "/") for p in patterns)
 
 
 def perform(runner, test):
     start = time.monotonic()
     try:
-        results = test.run(runner)
+        verdicts = test.run(runner)
     except Exception as e:  # a fault of the harness is a failure of the test
-        results = [("", "fail", f"{type(e).__name__}: {e}")]
-    seconds = time.monotonic() - start
-    return [Result(test.suite, test.name + name, status, message, seconds) for name, status, message in results]
+        verdicts = [suites.Verdict(test.suite, test.name, "fail", f"{type(e).__name__}: {e}")]
+    seconds = (time.monotonic() - start) / max(1, len(verdicts))
+    return [Result(*verdict, seconds) for verdict in verdicts]
 
 
 def judge(result, listed):

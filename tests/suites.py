@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of run.py. A test is a suite, a name and a function of the Runner that returns a list of
-(name suffix, status, message)."""
+"""The suites of run.py. A Test has a suite, a name, and a function of the Runner that returns a list of
+Verdicts: mostly one, many where a program tries many things at once."""
 
 import fnmatch
 import functools
@@ -15,18 +15,26 @@ import cases
 
 ROOT = cases.ROOT
 Test = namedtuple("Test", "suite name run")
+Verdict = namedtuple("Verdict", "suite name status message", defaults=("",))
 
 MODEL_SUITES = ("onnx", "small", "models")
-PATHS = ("eval", "c", "ir")
-PASS = [("", "pass", "")]
+PATHS = ("eval", "c", "ir", "int")
+PASS = ("pass", "")
 
 
 def listed_suites():
     return [f"{suite}.{path}" for suite in MODEL_SUITES for path in PATHS]
 
 
+def single(suite, name, function, *arguments):
+    """A test with one verdict; FUNCTION(*ARGUMENTS, runner) returns its status and message."""
+    def run(runner):
+        return [Verdict(suite, name, *function(*arguments, runner))]
+    return Test(suite, name, run)
+
+
 def fail(message):
-    return [("", "fail", message)]
+    return "fail", message
 
 
 def brief(status, output):
@@ -41,23 +49,25 @@ def brief(status, output):
 def command_test(command, seconds, runner):
     status, output = runner.run(command, seconds=seconds)
     if status == 77:
-        return [("", "skip", output.strip().splitlines()[-1] if output.strip() else "status 77")]
+        return "skip", output.strip().splitlines()[-1] if output.strip() else "status 77"
     return PASS if status == 0 else fail(brief(status, output))
 
 
-def script_test(path, runner):
-    """A script that prints FAIL lines and a closing line "N passed, N failed", or only has a status."""
-    status, output = runner.run(["bash", path], seconds=600)
-    lines = output.strip().splitlines()
-    counts = re.fullmatch(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", lines[-1]) if lines else None
-    if not counts:
-        return PASS if status == 0 else [("", "skip", "")] if status == 77 else fail(brief(status, output))
-    passed, failed, skipped = (int(n or 0) for n in counts.groups())
-    why = [line for line in lines if "FAIL" in line] + ["failed"] * failed
-    results = [(f"#{i}", "pass", "") for i in range(passed)]
-    results += [(f"#{passed + i}", "fail", why[i]) for i in range(failed)]
-    results += [(f"#{passed + failed + i}", "skip", "") for i in range(skipped)]
-    return results if status == 0 or failed else fail(brief(status, output))
+def script_tests(path):
+    """A script that prints lines FAIL: NAME: WHY and a closing line "N passed, N failed", or only has a status."""
+    name = os.path.basename(os.path.dirname(path))
+
+    def run(runner):
+        status, output = runner.run(["bash", path], seconds=600)
+        lines = output.strip().splitlines() or [""]
+        counts = re.fullmatch(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", lines[-1])
+        if not counts or (status != 0 and counts.group(2) == "0"):
+            return [Verdict("scripts", name, *(PASS if status == 0 else fail(brief(status, output))))]
+        passed, failed, skipped = (int(n or 0) for n in counts.groups())
+        why = [line for line in lines if "FAIL" in line] + ["failed"] * failed
+        status = ["pass"] * passed + ["fail"] * failed + ["skip"] * skipped
+        return [Verdict("scripts", f"{name}#{i}", s, why.pop(0) if s == "fail" else "") for i, s in enumerate(status)]
+    return Test("scripts", name, run)
 
 
 # ---- Text tests ----
@@ -147,70 +157,73 @@ def supported_ops(runner):
     return {line.split()[0] for line in output.splitlines() if line.strip()}
 
 
-def eval_case(case, runner):
-    evalcase = os.path.join(runner.build, "tests", "tools", "evalcase")
-    status, output = runner.run([evalcase, case.dir], seconds=60)
-    verdict, _, rest = output.strip().splitlines()[-1].partition(" ") if output.strip() else ("", "", "")
-    if verdict == "PASS":
-        return PASS
-    return [("", "skip" if verdict == "SKIP" else "fail", rest.partition(": ")[2] or brief(status, output))]
+BATCH = 40
+LINE = re.compile(r"(PASS|FAIL|SKIP) (/\S+) (eval|c|ir|int)(?:: (.*))?")
 
 
-def compile_case(case, runner):
-    model, folder = os.path.join(case.dir, "model.onnx"), runner.folder()
-    so = os.path.join(folder, "model.so")
-    try:
-        status, output = runner.run([runner.tool("dlcc"), model, "-o", so], seconds=60)
-        if status != 0:
-            return fail("dlcc: " + brief(status, output))
-        status, output = runner.run([runner.tool("dlrun"), so, "--data", case.dir], seconds=60)
-        return PASS if status == 0 else fail("dlrun: " + brief(status, output))
-    finally:
-        shutil.rmtree(folder)
+def run_batch(runner, suite, found, paths, options):
+    """A verdict for each case of FOUND and each of PATHS; none for `int` where a model has no exact sums."""
+    names, folder = {case.dir: case.name for case in found}, runner.folder()
+    command = [os.path.join(runner.build, "tests", "tools", "batch"), "--jobs=1", f"--size={BATCH}", *options, folder]
+    status, output = runner.run(command, seconds=900, stdin="".join(dir + "\n" for dir in names))
+    shutil.rmtree(folder)
+    verdicts = {}
+    for match in filter(None, map(LINE.fullmatch, output.splitlines())):
+        verdict, where, path, why = match.groups()
+        if where in names and path in paths:
+            verdicts[names[where], path] = Verdict(f"{suite}.{path}", names[where], verdict.lower(), why or "")
+    for name in names.values():
+        for path in paths:
+            lost = Verdict(f"{suite}.{path}", name, *fail("no verdict: " + brief(status, output)))
+            verdicts.setdefault((name, path), lost)
+    return [v for (_, path), v in verdicts.items() if (path, v.status) != ("int", "skip")]
 
 
-def ir_case(case, runner):
-    """The model's IR, printed, read and compiled again, gives the same bytes of C."""
-    model, folder = os.path.join(case.dir, "model.onnx"), runner.folder()
-    try:
-        for command in ([model, "-o", "a.dl"], [model, "-o", "a.c", "--name=m"], ["a.dl", "-o", "b.c", "--name=m"]):
-            status, output = runner.run([runner.tool("dlcc"), *command], cwd=folder, seconds=60)
-            if status != 0:
-                return fail(f"dlcc {' '.join(command[1:])}: " + brief(status, output))
-        with open(os.path.join(folder, "a.c"), "rb") as a, open(os.path.join(folder, "b.c"), "rb") as b:
-            return PASS if a.read() == b.read() else fail("the C of the IR differs from that of the model")
-    finally:
-        shutil.rmtree(folder)
+def batch_test(suite, found):
+    """The cases FOUND through build/tests/tools/batch."""
+    def run(runner):
+        roundtrip = runner.options.all or suite != "onnx"
+        paths, options = (("eval", "c", "ir"), ["--roundtrip"]) if roundtrip else (("eval", "c"), [])
+        return (run_batch(runner, suite, found, paths, options) +
+                run_batch(runner, suite, found, ("int",), ["--integers"]))
+    return Test(suite, f"{found[0].name} ... {found[-1].name}", run)
 
 
-def skip(reason, runner):
-    return [("", "skip", reason)]
+def wanted(suite, case, patterns):
+    """Whether a pattern is the suite, with or without a path, or matches SUITE/NAME, or SUITE.PATH/NAME."""
+    for pattern in patterns:
+        family, slash, name = pattern.partition("/")
+        if family.split(".")[0] == suite and (not slash or fnmatch.fnmatch(case.name, name)):
+            return True
+    return not patterns
 
 
 def model_tests(runner):
-    wanted = runner.options.tests
-    suites = [s for s in MODEL_SUITES if not wanted or any(p.split("/")[0].split(".")[0] == s for p in wanted)]
+    patterns = runner.options.tests
+    suites = [s for s in MODEL_SUITES if not patterns or any(re.split("[./]", p)[0] == s for p in patterns)]
     if not suites:
         return
     try:
         supported, exclusions = supported_ops(runner), excluded()
     except (OSError, RuntimeError) as e:
-        yield Test(suites[0], "dlcc --list-ops", lambda _, why=str(e): fail(why))
+        yield single(suites[0], "dlcc --list-ops", lambda _, why=str(e): fail(why))
         return
     for suite, found in cases.index(runner.corpus, suites).items():
+        ready = []
         for case in found:
+            if not wanted(suite, case, patterns):
+                continue
             lacking = [op for op in case.ops if op not in supported]
-            reasons = [why for pattern, why in exclusions if fnmatch.fnmatch(f"{suite}/{case.name}", pattern)]
-            for path, run in zip(PATHS, (eval_case, compile_case, ir_case)):
-                if reasons:
-                    test = functools.partial(skip, reasons[0])
-                elif lacking:
-                    test = functools.partial(skip, "op not supported: " + ", ".join(lacking))
-                elif path == "ir" and suite == "onnx" and not runner.options.all:
-                    continue
-                else:
-                    test = functools.partial(run, case)
-                yield Test(f"{suite}.{path}", case.name, test)
+            why = [reason for pattern, reason in exclusions if fnmatch.fnmatch(f"{suite}/{case.name}", pattern)]
+            if lacking:
+                why.append("op not supported: " + ", ".join(lacking))
+            for path in PATHS[:2] if why else ():
+                yield single(f"{suite}.{path}", case.name, lambda _, why=why[0]: ("skip", why))
+            if not why:
+                ready.append(case)
+        step = BATCH if suite != "models" else 4
+        for i in range(0, len(ready), step):
+            yield batch_test(suite, ready[i:i + step])
 
 
 def files(*patterns):
@@ -219,19 +232,14 @@ def files(*patterns):
 
 def collect(runner):
     """All tests; the cheap ones first, since they say most."""
-    tests = [Test("layers", "include directions", functools.partial(command_test, ["make", "-s", "layers"], 60))]
+    tests = [single("layers", "include directions", command_test, ["make", "-s", "layers"], 60)]
     for path in files("tests/unit/*.c"):
         name = os.path.splitext(os.path.basename(path))[0]
-        program = os.path.join(runner.build, "tests", "unit", name)
-        tests.append(Test("unit", name, functools.partial(command_test, [program], 60)))
-    for path in files("tests/*/run.sh"):
-        name = os.path.basename(os.path.dirname(path))
-        tests.append(Test("scripts", name, functools.partial(script_test, path)))
+        tests.append(single("unit", name, command_test, [os.path.join(runner.build, "tests", "unit", name)], 60))
+    tests += [script_tests(path) for path in files("tests/*/run.sh")]
     for path in files("tests/**/*.dl", "tests/**/*.onnxtxt"):
-        name = os.path.relpath(path, os.path.join(ROOT, "tests"))
-        tests.append(Test("text", name, functools.partial(text_test, path)))
+        tests.append(single("text", os.path.relpath(path, os.path.join(ROOT, "tests")), text_test, path))
     for path in files("examples/*/run.sh"):
         name = os.path.basename(os.path.dirname(path))
-        tests.append(Test("examples", name, functools.partial(command_test, ["bash", path, runner.build], 120)))
-    tests.extend(model_tests(runner))
-    return tests
+        tests.append(single("examples", name, command_test, ["bash", path, runner.build], 120))
+    return tests + list(model_tests(runner))

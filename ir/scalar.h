@@ -432,8 +432,8 @@ DL_SMALL(f4e2m1, 1, 1, 0x7, 0x7, 0, DL_NEVER, DL_NEVER, 0x8, false, false)
 DL_SMALL(f6e2m3, 3, 1, 0x1f, 0x1f, 0, DL_NEVER, DL_NEVER, 0x20, false, false)
 DL_SMALL(f6e3m2, 2, 3, 0x1f, 0x1f, 0, DL_NEVER, DL_NEVER, 0x20, false, false)
 
-/* f16 and bf16 overflow to infinity in every mode. */
-#if defined(__F16C__) || defined(__aarch64__)
+/* f16 and bf16 overflow to infinity in every mode. gcc's loops over _Float16 stay scalar, those over bits do not. */
+#if (defined(__F16C__) && defined(__clang__)) || defined(__AVX512FP16__) || defined(__aarch64__)
 DL_FN uint32_t dl_encode_f16(float x)
 {
 	_Float16 h = (_Float16)x;
@@ -545,8 +545,8 @@ DL_CODED(f8e8m0, float, uint8_t)
 #define DL_PACKED(d, T, bits)                                                                      \
 	DL_FN T dl_load_##d(const void *p, int64_t i)                                              \
 	{                                                                                          \
-		const uint8_t *b = (const uint8_t *)p + i / 8 * bits + i % 8 * bits / 8;           \
-		int shift = (int)(i % 8 * bits % 8);                                               \
+		const uint8_t *b = (const uint8_t *)p + (i * bits >> 3);                           \
+		int shift = (int)(i * bits & 7);                                                   \
 		uint32_t v = b[0];                                                                 \
 		if (8 % bits && shift + bits > 8)                                                  \
 			v |= (uint32_t)b[1] << 8;                                                  \
@@ -554,8 +554,8 @@ DL_CODED(f8e8m0, float, uint8_t)
 	}                                                                                          \
 	DL_FN void dl_store_##d(void *p, int64_t i, T x)                                           \
 	{                                                                                          \
-		uint8_t *b = (uint8_t *)p + i / 8 * bits + i % 8 * bits / 8;                       \
-		int shift = (int)(i % 8 * bits % 8);                                               \
+		uint8_t *b = (uint8_t *)p + (i * bits >> 3);                                       \
+		int shift = (int)(i * bits & 7);                                                   \
 		uint32_t mask = ((1u << bits) - 1) << shift, v = dl_encode_##d(x) << shift & mask; \
 		b[0] = (uint8_t)((b[0] & ~mask) | v);                                              \
 		if (8 % bits && shift + bits > 8)                                                  \

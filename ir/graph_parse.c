@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads what graph_print wrote (docs/ir.md has the grammar). The first fault is the diagnostic; what
- * was read before it stays in the arena. A header is read twice: its symbols' bounds come before the
- * types that they may decide.
+ * was read before it stays in the arena. Symbols have no bounds until all is read, so that no bound decides a
+ * min or max that the graph had from before the bound was found.
  */
 #include "ir/graph.h"
 
@@ -30,9 +30,10 @@ typedef struct Mapped {
 	int64_t size;
 } Mapped;
 
-/* A symbol whose source is a value that comes later. */
+/* What a symbol gets in the end: its bounds, and its source where it has one. */
 typedef struct Pending {
 	Sym *sym;
+	int64_t lo, hi;
 	const char *label;
 	int64_t at;
 	int line;
@@ -864,28 +865,24 @@ static bool skip_list(Reader *r)
 
 static bool read_symbol(Reader *r)
 {
-	Pending src = {.line = r->line};
-	int64_t lo, hi = DIM_INF;
+	Pending s = {.line = r->line, .hi = DIM_INF};
 	Dim *d;
-	Sym *s;
 
-	if (!read_i64(r, &lo) || !want(r, "<=") || !(d = read_dim(r)))
+	if (!read_i64(r, &s.lo) || !want(r, "<=") || !(d = read_dim(r)))
 		return false;
-	s = dim_as_sym(d);
-	if (!s)
+	s.sym = dim_as_sym(d);
+	if (!s.sym)
 		return fail_at(r, r->line, "only a symbol has bounds");
-	if (take(r, "<=") && !read_i64(r, &hi))
+	if (take(r, "<=") && !read_i64(r, &s.hi))
 		return false;
-	if (lo > hi)
+	if (s.lo > s.hi)
 		return fail_at(r, r->line, "the bounds leave no value");
-	s->lo = lo;
-	s->hi = hi;
-	if (!take(r, "="))
-		return true;
-	src.sym = s;
-	if (!(src.label = read_label(r)) || !want(r, "[") || !read_i64(r, &src.at) || !want(r, "]"))
+	s.sym->lo = -DIM_INF;
+	s.sym->hi = DIM_INF;
+	if (take(r, "=") &&
+	    (!(s.label = read_label(r)) || !want(r, "[") || !read_i64(r, &s.at) || !want(r, "]")))
 		return false;
-	vec_push(r->tmp, &r->pending, src);
+	vec_push(r->tmp, &r->pending, s);
 	return true;
 }
 
@@ -977,7 +974,7 @@ static void go(Reader *r, Place to)
 	r->line = to.line;
 }
 
-/* Bounds first, then inputs and facts, then the body, then the results that it defines. */
+/* Symbols first, in their order, then inputs and facts, then the body, then the results that it defines. */
 static bool read_parts(Reader *r, Graph *g, bool region)
 {
 	Place inputs = here(r), results, facts, end;
@@ -1028,12 +1025,16 @@ static Graph *read_graph(Reader *r, bool region)
 	return ok ? g : NULL;
 }
 
-static bool resolve_sources(Reader *r)
+static bool resolve_symbols(Reader *r)
 {
 	for (int i = 0; i < r->pending.n; i++) {
 		const Pending *s = &r->pending.at[i];
-		const Named *at = r->cap ? named_slot(r, s->label) : NULL;
+		const Named *at = s->label && r->cap ? named_slot(r, s->label) : NULL;
 
+		s->sym->lo = s->lo;
+		s->sym->hi = s->hi;
+		if (!s->label)
+			continue;
 		if (!at || !at->label)
 			return fail_at(r, s->line, arena_printf(r->tmp, "a symbol comes from %%%s, which is not defined",
 								s->label));
@@ -1058,7 +1059,7 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 	if (g && peek(&r))
 		fail(&r, "the end of the file");
 	if (g && !r.failed)
-		resolve_sources(&r);
+		resolve_symbols(&r);
 	arena_free(r.tmp);
 	return r.failed ? NULL : g;
 }

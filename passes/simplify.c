@@ -205,7 +205,16 @@ static bool simplify_concat(Canon *c, Node *n)
 	return true;
 }
 
-/* ---- Gather ---- */
+/* ---- Gather, Split ---- */
+
+/* [FROM, TO) of axis AXIS. */
+static Value *slice(Canon *c, Node *n, Value *x, int64_t axis, int64_t from, int64_t to)
+{
+	return canon_node(c, n, OP_Slice,
+			  (Value *[]){x, graph_const_ints(c->g, &from, 1, n), graph_const_ints(c->g, &to, 1, n),
+				      graph_const_ints(c->g, &axis, 1, n)},
+			  4);
+}
 
 /* One constant index in range is a Slice of one, which needs no check at run time. */
 static bool simplify_gather(Canon *c, Node *n)
@@ -214,7 +223,6 @@ static bool simplify_gather(Canon *c, Node *n)
 	int count, axis = (int)node_int(n, "axis", 0);
 	const int64_t *at = infer_const_ints(c->in, node_in(n, 1), &count);
 	int64_t start, d;
-	Value *v;
 
 	if (!at || count != 1)
 		return false;
@@ -224,12 +232,35 @@ static bool simplify_gather(Canon *c, Node *n)
 		start += d;
 	if (start < 0 || !dim_prove_lt(c->m->ctx, dim_const(c->m->ctx, start), x->dims[axis]))
 		return false;
-	v = canon_node(c, n, OP_Slice,
-		       (Value *[]){node_in(n, 0), graph_const_ints(c->g, (int64_t[]){start}, 1, n),
-				   graph_const_ints(c->g, (int64_t[]){start + 1}, 1, n),
-				   graph_const_ints(c->g, (int64_t[]){axis}, 1, n)},
-		       4);
-	canon_replace(c, n, canon_view(c, n, v, n->out[0]->type));
+	canon_replace(c, n, canon_view(c, n, slice(c, n, node_in(n, 0), axis, start, start + 1), n->out[0]->type));
+	return true;
+}
+
+/* Slices, which each go into what reads them. */
+static bool simplify_split(Canon *c, Node *n)
+{
+	int axis = (int)node_int(n, "axis", 0), rank = infer_type(n, 0)->rank;
+	Value *part[MAX_PARAMS];
+	int64_t at = 0, d;
+
+	axis += axis < 0 ? rank : 0;
+	if (n->nout > MAX_PARAMS)
+		return false;
+	for (int i = 0; i < n->nout; i++)
+		if (!n->out[i] || !dim_is_const(n->out[i]->type->dims[axis], &d))
+			return false;
+	for (int i = 0; i < n->nout; i++, at += d) {
+		dim_is_const(n->out[i]->type->dims[axis], &d);
+		part[i] = slice(c, n, node_in(n, 0), axis, at, at + d);
+		if (part[i]->type != n->out[i]->type)
+			return false;
+	}
+	for (int i = 0; i < n->nout; i++) {
+		part[i]->name = n->out[i]->name;
+		value_move(n->out[i], part[i]);
+	}
+	node_remove(n);
+	canon_count(c);
 	return true;
 }
 
@@ -301,6 +332,7 @@ static Simplify *const by_op[OP_COUNT] = {
 	[OP_Concat] = simplify_concat,
 	[OP_Conv] = simplify_conv,
 	[OP_Gather] = simplify_gather,
+	[OP_Split] = simplify_split,
 	[OP_Transpose] = simplify_transpose,
 };
 

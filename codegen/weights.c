@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CHUNK = 8 << 20, BLOCK = 64 << 20 };
+enum { CHUNK = 8 << 20, BLOCK = 16 << 20 };
 
 typedef struct Weights {
 	Module *m;
@@ -53,7 +53,7 @@ static void copy_const(Weights *w, Value *v)
 		memcpy(w->base + p->offset + at, (const char *)t->data + at, n);
 		if (t->file)
 			drop_pages((const char *)t->data + at, n);
-		if (t->bytes > BLOCK)
+		if (t->bytes >= CHUNK)
 			drop_pages(w->base + p->offset + at, n);
 	}
 }
@@ -67,57 +67,102 @@ static void *source(Weights *w, Value *v)
 }
 
 /*
- * One map over an outermost range at a time: the iterator becomes block + i, where the block's start is a
- * symbol, so that only a block's pages are in memory at once.
+ * One large map, a block of its two outermost dims at a time, so that only the pages of a block, of what it
+ * reads (a transpose reads across) and of what it writes, are in memory at once. An iterator becomes start + i,
+ * where the start is a symbol.
  */
-typedef struct Blocked {
-	Kernel *k;
-	Stmt *s;
-	Sym *at;
+typedef struct Axis {
+	Sym *start;
 	int64_t step, total;
-	int64_t bytes;
+} Axis;
+
+typedef struct Blocked {
+	Axis ax[2];
+	int n;
 } Blocked;
+
+static void block_axis(Weights *w, Kernel *k, Stmt *s, int d, Axis *ax)
+{
+	Iter *it = s->widx[d]->iter, *inner = kernel_iter(k, "b", dim_const(w->m->ctx, ax->step));
+	Expr *with;
+
+	ax->start = sym_fresh(w->m->ctx, "block");
+	with = ex_add(k->pool, ex_iter(k->pool, inner), ex_dim(k->pool, ax->start->dim));
+	for (int i = 0; i < s->nwidx; i++)
+		s->widx[i] = ex_subst_iters(k->pool, s->widx[i], &it, &with, 1);
+	s->val[0] = ex_subst_iters(k->pool, s->val[0], &it, &with, 1);
+	if (s->guard)
+		s->guard = ex_subst_iters(k->pool, s->guard, &it, &with, 1);
+	s->guard = ex_and(k->pool, s->guard, ex_op2(k->pool, IN_lt, with, ex_int(k->pool, CT_I64, ax->total)));
+	for (int i = 0; i < s->niters; i++)
+		if (s->iter[i] == it)
+			s->iter[i] = inner;
+}
 
 static bool make_blocked(Weights *w, Kernel *k, Blocked *b)
 {
 	Stmt *s = k->stmts.at[0];
-	int64_t n, per;
-	Iter *it, *inner;
-	Expr *with;
+	int64_t want = BLOCK / 4, all = 1, v, rest;
 
-	*b = (Blocked){.k = k, .step = 0};
+	*b = (Blocked){.n = 0};
 	if (k->stmts.n != 1 || !stmt_is_simple_map(s) || !s->niters)
 		return false;
-	b->bytes = 0;
-	for (int i = 0; i < k->bufs.n; i++)
-		if (k->bufs.at[i]->kind == BUF_OUT) {
-			n = 1;
-			for (int d = 0; d < k->bufs.at[i]->rank; d++) {
-				int64_t e = 0;
-
-				dim_is_const(k->bufs.at[i]->dims[d], &e);
-				n *= e;
-			}
-			b->bytes = n * 4;
-		}
-	if (b->bytes <= BLOCK || s->widx[0]->kind != EX_ITER || !dim_is_const(s->widx[0]->iter->extent, &b->total) || b->total < 2)
+	for (int d = 0; d < s->nwidx; d++) {
+		if (!dim_is_const(s->out[0]->dims[d], &v) || !v)
+			return false;
+		all *= v;
+		if (d < 2 && b->n == d && s->widx[d]->kind == EX_ITER)
+			b->ax[b->n++].total = v;
+	}
+	if (all <= want || !b->n)
 		return false;
-	it = s->widx[0]->iter;
-	per = b->bytes / b->total;
-	b->step = per ? BLOCK / per : 1;
-	b->step = b->step < 1 ? 1 : b->step > b->total ? b->total : b->step;
-	b->at = sym_fresh(w->m->ctx, "block");
-	inner = kernel_iter(k, "b", dim_const(w->m->ctx, b->step));
-	with = ex_add(k->pool, ex_iter(k->pool, inner), ex_dim(k->pool, b->at->dim));
-	for (int i = 0; i < s->nwidx; i++)
-		s->widx[i] = ex_subst_iters(k->pool, s->widx[i], &it, &with, 1);
-	s->val[0] = ex_subst_iters(k->pool, s->val[0], &it, &with, 1);
-	s->guard = ex_op2(k->pool, IN_lt, with, ex_int(k->pool, CT_I64, b->total));
-	for (int i = 0; i < s->niters; i++)
-		if (s->iter[i] == it)
-			s->iter[i] = inner;
-	b->s = s;
+	rest = all / b->ax[0].total / (b->n > 1 ? b->ax[1].total : 1);
+	want = want / rest > 1 ? want / rest : 1;
+	b->ax[0].step = want;
+	if (b->n > 1) {
+		for (v = 1; v * v < want; v++)
+			;
+		b->ax[1].step = v < b->ax[1].total ? v : b->ax[1].total;
+		b->ax[0].step = want / b->ax[1].step;
+	}
+	for (int i = 0; i < b->n; i++) {
+		b->ax[i].step = b->ax[i].step < 1 ? 1 : b->ax[i].step > b->ax[i].total ? b->ax[i].total : b->ax[i].step;
+		block_axis(w, k, s, i, &b->ax[i]);
+	}
+	if (b->n == 1)
+		b->ax[1] = (Axis){.step = 1, .total = 1};
 	return true;
+}
+
+static void drop_kernel_pages(Weights *w, Node *n)
+{
+	for (int i = 0; i < n->nin; i++) {
+		const Tensor *t = value_const(value_base(node_in(n, i)));
+
+		if (t && t->file)
+			drop_pages(t->data, (size_t)t->bytes);
+	}
+	for (int i = 0; i < n->nout; i++)
+		if (w->m->mem->value[n->out[i]->id].kind == PLACE_WEIGHTS)
+			drop_pages(w->data[n->out[i]->id], value_bytes(w->m, n->out[i]));
+}
+
+static EvalStatus run_blocks(Weights *w, Node *n, Kernel *k, const Blocked *b, EvalBuf *bufs)
+{
+	int64_t *sym = NEW_ARRAY(w->m->arena, sym_count(w->m->ctx) + 1, int64_t);
+	EvalOpts o = {.mad_fused = true, .sym = sym};
+	EvalStatus st = EVAL_OK;
+	Stmt *fault;
+
+	for (int64_t i = 0; i < b->ax[0].total && st == EVAL_OK; i += b->ax[0].step)
+		for (int64_t j = 0; j < b->ax[1].total && st == EVAL_OK; j += b->ax[1].step) {
+			sym[b->ax[0].start->id] = i;
+			if (b->n > 1)
+				sym[b->ax[1].start->id] = j;
+			st = eval_kernel(k, &o, bufs, &fault);
+			drop_kernel_pages(w, n);
+		}
+	return st;
 }
 
 static bool run_kernel(Weights *w, Node *n)
@@ -128,7 +173,6 @@ static bool run_kernel(Weights *w, Node *n)
 	Stmt *fault = NULL;
 	EvalStatus st = EVAL_OK;
 	Blocked b;
-	int64_t *sym;
 
 	for (int i = 0; i < k->bufs.n; i++) {
 		Buf *buf = k->bufs.at[i];
@@ -138,26 +182,13 @@ static bool run_kernel(Weights *w, Node *n)
 		else if (buf->kind == BUF_OUT)
 			bufs[buf->id].data = w->data[n->out[buf->param]->id];
 	}
+	kernel_physical(k);
 	if (make_blocked(w, k, &b)) {
-		sym = NEW_ARRAY(w->m->arena, sym_count(w->m->ctx) + 1, int64_t);
-		o.sym = sym;
-		for (int64_t at = 0; at < b.total && st == EVAL_OK; at += b.step) {
-			sym[b.at->id] = at;
-			st = eval_kernel(k, &o, bufs, &fault);
-			for (int i = 0; i < n->nin; i++) {
-				const Tensor *t = value_const(value_base(node_in(n, i)));
-
-				if (t && t->file)
-					drop_pages(t->data, (size_t)t->bytes);
-			}
-			for (int i = 0; i < n->nout; i++)
-				if (w->m->mem->value[n->out[i]->id].kind == PLACE_WEIGHTS)
-					drop_pages(w->data[n->out[i]->id], value_bytes(w->m, n->out[i]));
-		}
+		st = run_blocks(w, n, k, &b, bufs);
 	} else {
-		sym = NEW_ARRAY(w->m->arena, sym_count(w->m->ctx) + 1, int64_t);
-		o.sym = sym;
+		o.sym = NEW_ARRAY(w->m->arena, sym_count(w->m->ctx) + 1, int64_t);
 		st = eval_kernel(k, &o, bufs, &fault);
+		drop_kernel_pages(w, n);
 	}
 	if (st == EVAL_INDEX)
 		return diag_error(w->m->ctx->diag, node_diag(n), "index out of range in a constant");

@@ -309,3 +309,50 @@ Expr *expr_flatten(Kernel *k, Expr *e)
 {
 	return ex_rewrite(k->pool, e, flatten_load, k);
 }
+
+/* A map into a buffer with a layout, as a map over its physical axes into plain memory: padding is written as
+ * zero. */
+void kernel_physical(Kernel *k)
+{
+	Stmt *s = k->stmts.at[0];
+	Buf *b = s->out[0];
+	const Layout *l = b->layout;
+	Iter *it[MAX_RANK * 2], *from[MAX_ITERS];
+	Expr *logical[MAX_RANK] = {NULL}, *with[MAX_ITERS], *guard = NULL;
+	Dim *dims[MAX_RANK * 2];
+	int n = 0;
+
+	if (!l || k->stmts.n != 1 || !stmt_is_simple_map(s) || l->n > MAX_RANK)
+		return;
+	for (int i = 0; i < l->n; i++) {
+		LayoutAxis ax = l->ax[i];
+		Dim *blk = dim_const(k->ctx, ax.block ? ax.block : 1);
+		Expr *e;
+
+		dims[i] = !ax.block ? b->dims[ax.dim] : ax.inner ? blk : dim_ceildiv(k->ctx, b->dims[ax.dim], blk);
+		it[i] = kernel_iter(k, ax.inner ? "in" : "at", dims[i]);
+		e = ex_iter(k->pool, it[i]);
+		if (ax.block && !ax.inner)
+			e = ex_mul(k->pool, e, ex_dim(k->pool, blk));
+		logical[ax.dim] = logical[ax.dim] ? ex_add(k->pool, logical[ax.dim], e) : e;
+	}
+	for (int d = 0; d < b->rank; d++) {
+		guard = ex_and(k->pool, guard, ex_inside(k->pool, logical[d], ex_dim(k->pool, b->dims[d])));
+		if (s->widx[d]->kind == EX_ITER) {
+			from[n] = s->widx[d]->iter;
+			with[n++] = logical[d];
+		}
+	}
+	s->val[0] = ex_subst_iters(k->pool, s->val[0], from, with, n);
+	if (guard)
+		s->val[0] = ex_op3(k->pool, IN_select, guard, s->val[0], ex_num(k->pool, s->val[0]->ct, 0));
+	s->niters = s->nband = s->nwidx = l->n;
+	s->widx = NEW_ARRAY(k->arena, l->n, Expr *);
+	for (int i = 0; i < l->n; i++) {
+		s->iter[i] = it[i];
+		s->widx[i] = ex_iter(k->pool, it[i]);
+	}
+	b->layout = NULL;
+	b->rank = l->n;
+	b->dims = arena_copy(k->arena, dims, (size_t)l->n * sizeof *dims);
+}

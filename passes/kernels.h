@@ -21,6 +21,8 @@ void kernel_drop_unit_iters(Kernel *k);
 void kernel_mark_used(Kernel *k);
 /* Every expression of S replaced by MAP's (ex_rewrite). */
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
+/* A map into a buffer with a layout becomes a map over its physical axes into plain memory. */
+void kernel_physical(Kernel *k);
 /* Calls FN on every load in S's values and guard (not the write). */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
 bool stmt_reads(Stmt *s, const Buf *b);

@@ -96,7 +96,7 @@ static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 	for (int i = 0; i < g->k->stmts.n; i++) {
 		Stmt *s = g->k->stmts.at[i];
 		const Iter *o = partner(g, s, out), *n = partner(g, s, in);
-		Merge m = {g->k, o, n, g->c.s->out[0], true};
+		Merge m = {g->k, o, n, i > 0 ? g->c.s->out[0] : NULL, true};
 
 		if (!o || !n)
 			return false;

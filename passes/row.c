@@ -402,6 +402,8 @@ static void emit_scan(Row *r, Stmt *s)
 	Buf *acc[2];
 
 	open_band(r, s, &n, false);
+	if (r->vec >= 0)
+		open_loop(r, &n, LOOP_SERIAL, r->rep[r->vec], r->vlo, r->vhi);
 	declare_state(r, s, acc, NULL);
 	for (int i = 0; i < monoid_info[s->red].n; i++) {
 		val[i] = placed(r, s->val[i]);

@@ -114,6 +114,21 @@ static void find_temps(Schedule *s)
 	}
 }
 
+/* Elements that share a byte are written by one thread, one after the other. */
+static bool keep_order(LNode *n)
+{
+	bool any = false;
+
+	for (; n; n = n->next) {
+		bool packed = keep_order(n->body) || (n->buf[0] && n->kind != LN_LOCAL && dtype_info[n->buf[0]->dtype].bits < 8);
+
+		if (packed && n->kind == LN_LOOP)
+			n->loop = LOOP_SERIAL;
+		any = any || packed;
+	}
+	return any;
+}
+
 static Schedule *schedule(Module *m, const Target *t, Node *n)
 {
 	Kernel *k = kernel_clone(node_kernel(n), m->arena);
@@ -123,6 +138,9 @@ static Schedule *schedule(Module *m, const Target *t, Node *n)
 	if (!sched_contraction(m, t, n, k, s) && !sched_row(t, k, s))
 		sched_order(t, k, s);
 	find_temps(s);
+	for (int i = 0; i < s->stages.n; i++)
+		if (keep_order(s->stages.at[i]->body))
+			s->stages.at[i]->grain = INT64_MAX;
 	return s;
 }
 

@@ -216,7 +216,7 @@ static const char *evaluate(Case *c)
 static bool passes(Case *c, Module *m)
 {
 	for (const Pass *p = pass_table; p->name; p++)
-		if (!p->run(m) || !graph_verify(m->graph, &c->diag, p->name))
+		if (!p->run(m) || !graph_verify(m->graph, &c->diag, p->name) || c->diag.errors)
 			return false;
 	return true;
 }
@@ -320,7 +320,7 @@ static const char *open_library(Case *c, const char *path, Session *s)
 
 	*s = (Session){.arena = c->arena, .diag = &c->diag, .path = path, .library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
 	if (!s->library)
-		return dlerror();
+		return arena_strdup(c->arena, dlerror());
 	fn = dlsym(s->library, arena_printf(c->arena, "%s_get_api", c->name));
 	memcpy(&get, &fn, sizeof get);
 	s->api = get ? get(DL_ABI_VERSION) : NULL;

@@ -109,7 +109,7 @@ static void put_value(Printer *p, const Value *v)
 static void put_definition(Printer *p, const Value *v)
 {
 	put_value(p, v);
-	if (v && v->name && strcmp(v->name, label_slot(p, v)->text)) {
+	if (v && v->name && v->name != label_slot(p, v)->text) {
 		strbuf_puts(p->b, " ");
 		strbuf_quote(p->b, v->name);
 	}

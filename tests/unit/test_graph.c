@@ -33,7 +33,7 @@ static const char *const text[] = {
 	"}\n",
 
 	"dlir 1\n"
-	"graph @\"a graph\"(%0 \"in.put\": i64[2], %c: seq(opt(f32[?]))) -> (%0, %0 \"again\", %k)\n"
+	"graph @\"a graph\"(%0 \"0\": i64[2], %c: seq(opt(f32[?]))) -> (%0, %0 \"again\", %k)\n"
 	"    where 0 <= $\"batch size\", -4 <= s0 <= 100 = %0[1] {\n"
 	"  %a, _, %b = Split(%0, _) {axis = -1, alpha = 0.5, mode = \"q\\\"\\n\\x01\", i = [1, -2], f = [1.0, 0.1, nan],\n"
 	"      s = [\"a\", \"b\"], none = ints[], nof = floats[], nos = strs[], t = type(f16[s0, $\"batch size\"]),\n"
@@ -96,6 +96,7 @@ static void test_text(void)
 
 		CHECK(g && round_trip(g, false));
 		CHECK(i != 0 || (g && graph_verify(g, &diag, "parse")));
+		CHECK(i != 1 || (g && !strcmp(g->inputs.at[0]->name, "0") && strstr(print(a, g), "%0 \"0\"")));
 		ctx_free(c);
 		arena_free(a);
 	}

@@ -51,6 +51,23 @@ static bool same_order(const Stmt *s, const Expr *load)
 	}
 }
 
+/* The same dims in the same order, but for those of 1. */
+static bool same_dims(const Type *a, const Type *b)
+{
+	int i = 0, j = 0;
+
+	for (;; i++, j++) {
+		while (i < a->rank && dim_equals(a->dims[i], 1))
+			i++;
+		while (j < b->rank && dim_equals(b->dims[j], 1))
+			j++;
+		if (i == a->rank || j == b->rank)
+			return i == a->rank && j == b->rank;
+		if (a->dims[i] != b->dims[j])
+			return false;
+	}
+}
+
 static bool may_copy(const Node *n)
 {
 	const Type *t = n->nout > 0 && n->out[0] ? n->out[0]->type : NULL;
@@ -63,8 +80,7 @@ static bool may_copy(const Node *n)
 	for (int i = 0; i < n->nin; i++) {
 		const Type *x = infer_type(n, i);
 
-		if (x && x->kind == TYPE_TENSOR && x->dtype == t->dtype && !x->layout &&
-		    type_numel(n->graph->ctx, x) == type_numel(n->graph->ctx, t))
+		if (x && x->kind == TYPE_TENSOR && x->dtype == t->dtype && !x->layout && same_dims(x, t))
 			return true;
 	}
 	return false;

@@ -53,6 +53,36 @@ static Dim **tensor_dims(Infer *in, const Tensor *t, int n)
 
 static Dim **trace(Infer *in, Value *v, int n, bool syms);
 
+typedef struct Since {
+	int first;
+	bool found;
+} Since;
+
+static void see_since(void *arg, Sym *s)
+{
+	Since *since = arg;
+
+	since->found = since->found || s->id >= since->first;
+}
+
+/* Symbols from number FIRST on, made for a trace that failed, are read from nothing any more. */
+static void forget_syms(Infer *in, int first)
+{
+	if (first == sym_count(in->ctx))
+		return;
+	for (int i = 0; i < in->contents.n; i++) {
+		Contents *c = in->contents.at[i];
+		Since since = {first, false};
+
+		for (int k = 0; c && c->at && k < c->n; k++)
+			dim_syms(c->at[k], see_since, &since);
+		if (since.found)
+			*c = (Contents){.opaque = c->opaque};
+	}
+	for (int i = first; i < sym_count(in->ctx); i++)
+		sym_at(in->ctx, i)->src = NULL;
+}
+
 /* The contents of V where they can be had without reading V itself at run time: without any symbol read
  * from data, or with SYMS for what V is computed from. */
 static Dim **known(Infer *in, Value *v, int n, bool syms)
@@ -63,14 +93,20 @@ static Dim **known(Infer *in, Value *v, int n, bool syms)
 
 	if (c->at)
 		return c->at;
+	c->n = n;
 	if (t)
 		return c->at = tensor_dims(in, t, n);
 	if (!v->def || v->def->nout != 1 || in->depth >= MAX_DEPTH)
 		return NULL;
 	d = c->opaque ? NULL : trace(in, v, n, false);
 	c->opaque = !d;
-	if (!d && syms)
+	if (!d && syms) {
+		int before = sym_count(in->ctx);
+
 		d = trace(in, v, n, true);
+		if (!d)
+			forget_syms(in, before);
+	}
 	return c->at = d;
 }
 
@@ -271,6 +307,7 @@ void infer_read_at_run_time(Infer *in, Value *v)
 	Contents *c = slot(in, v);
 
 	assert(n >= 0 && is_whole(v->type));
+	c->n = n;
 	c->at = NEW_ARRAY(in->arena, n ? n : 1, Dim *);
 	for (int i = 0; i < n; i++)
 		c->at[i] = element_sym(in, v, i, n);

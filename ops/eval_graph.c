@@ -154,7 +154,7 @@ static bool value_dims(Run *r, const Value *v, DiagLoc loc, int64_t *dims, int64
 			return diag_error(r->diag, loc, "a result is too large");
 	}
 	*bytes = dtype_size(v->type->dtype, n);
-	if (*bytes < 0 || *bytes > (int64_t)1 << 40)
+	if (*bytes < 0 || *bytes > (int64_t)1 << 34)
 		return diag_error(r->diag, loc, "a result is too large");
 	return true;
 }

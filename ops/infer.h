@@ -12,6 +12,7 @@ enum {
 
 typedef struct Contents {
 	Dim **at;    /* null: not asked for yet */
+	int n;
 	bool done;   /* the symbols in it are chosen */
 	bool opaque; /* cannot be had without symbols read from data */
 } Contents;

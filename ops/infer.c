@@ -228,13 +228,21 @@ static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	return true;
 }
 
-/* A, if it is not the result R, is 1. */
-static bool stretches(Infer *in, Node *n, Dim *a, Dim *r)
+/* A, if it is not the result R, is 1. The message names the dims, which the fact's two sides are not. */
+static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
 {
 	Ctx *c = in->ctx;
+	StrBuf s = {0}, t = {0};
+	const char *what;
 
-	return a == r || infer_equal(in, n, dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1))),
-				     dim_const(c, 0), "dimensions do not broadcast");
+	if (a == r)
+		return true;
+	dim_text(&s, a);
+	dim_text(&t, other);
+	what = arena_printf(in->arena, "dimensions %s and %s do not broadcast", strbuf_str(&s), strbuf_str(&t));
+	strbuf_free(&s);
+	strbuf_free(&t);
+	return infer_equal(in, n, dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1))), dim_const(c, 0), what);
 }
 
 /*
@@ -264,7 +272,7 @@ static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	if (equal_below(in, n, a, b, out) || equal_below(in, n, b, a, out))
 		return true;
 	*out = fixed_a ? a : fixed_b ? b : dim_max(c, a, b);
-	return stretches(in, n, a, *out) && stretches(in, n, b, *out);
+	return stretches(in, n, a, *out, b) && stretches(in, n, b, *out, a);
 }
 
 int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out)

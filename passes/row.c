@@ -250,13 +250,19 @@ static Iter *open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
 	return leave_last && r->vec < 0 ? last : NULL;
 }
 
+/* Elements that share a byte are stored one after the other. */
+static bool packed(const Stmt *s)
+{
+	return dtype_info[s->out[0]->dtype].bits < 8;
+}
+
 static void emit_map(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
 	Iter *last = open_band(r, s, &n, true);
 	Expr *val = placed(r, s->val[0]), *guard = placed(r, s->guard), *at, *lo, *hi;
 	Buf *out;
-	LoopKind kind = s->ordered || expr_can_fault(val) ? LOOP_SERIAL : LOOP_VECTOR;
+	LoopKind kind = s->ordered || expr_can_fault(val) || packed(s) ? LOOP_SERIAL : LOOP_VECTOR;
 
 	at = write_index(r, s, 0, &out);
 	if (r->vec >= 0) {
@@ -383,12 +389,16 @@ static void emit_reduce_lanes(Row *r, Stmt *s)
 	for (int i = s->nband; i < s->niters; i++)
 		if (i != lane)
 			open_loop(r, &in, LOOP_SERIAL, s->iter[i], zero, extent(r, s->iter[i]));
-	hi = extent(r, s->iter[lane]);
-	guard = guard_to_range(r->k, placed(r, s->guard), s->iter[lane], &lo, &hi);
-	node = state_node(r, LN_REDUCE, s, acc, zero, val, guard);
-	node->var = s->iter[lane];
-	node->lo = lo;
-	node->hi = hi;
+	if (s->nband == s->niters) {
+		state_node(r, LN_UPDATE, s, acc, zero, val, placed(r, s->guard));
+	} else {
+		hi = extent(r, s->iter[lane]);
+		guard = guard_to_range(r->k, placed(r, s->guard), s->iter[lane], &lo, &hi);
+		node = state_node(r, LN_REDUCE, s, acc, zero, val, guard);
+		node->var = s->iter[lane];
+		node->lo = lo;
+		node->hi = hi;
+	}
 	close_all(r, &in);
 	store_state(r, s, acc, zero);
 	close_all(r, &n);
@@ -499,6 +509,9 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	b->stage->grain = GRAIN_POINTS / points(&r);
 	if (r.vec >= 0 && b->stage->grain > GRAIN_POINTS / block)
 		b->stage->grain = GRAIN_POINTS / block;
+	for (int i = first; i <= last; i++)
+		if (packed(b->k->stmts.at[i]))
+			b->stage->grain = INT32_MAX; /* rows may share a byte: one thread */
 	p = ex_iter(b->p, b->stage->var);
 	if (r.vec >= 0) {
 		Expr *nb = ex_dim(b->p, blocks);

@@ -594,6 +594,9 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	StrBuf all = {0};
 	CStage c;
 
+	for (int i = 0; i < g->done.n; i++)
+		if (g->done.at[i].stage == st)
+			return g->done.at[i].c;
 	f.cb = (CExprNames){print_iter, print_dim, print_load, use_func, &f};
 	print_nodes(&f, st->body);
 	print_header(&f, &all);
@@ -611,6 +614,7 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	c.nbuf = f.bufs.n;
 	c.sym = f.syms.at;
 	c.nsym = f.syms.n;
+	vec_push(g->arena, &g->done, ((CDone){st, c}));
 	strbuf_free(&all);
 	strbuf_free(&f.body);
 	return c;

@@ -30,6 +30,11 @@ typedef struct CStage {
 	int nsym;
 } CStage;
 
+typedef struct CDone {
+	const Stage *stage;
+	CStage c;
+} CDone;
+
 typedef struct GenC {
 	Arena *arena;
 	Ctx *ctx;
@@ -40,6 +45,7 @@ typedef struct GenC {
 	VEC(const char *) tiles; /* keys of the micro-kernels in use */
 	VEC(Tile) tile;
 	ExprPool *pool;     /* bodies of functions */
+	VEC(CDone) done;    /* stages that were printed */
 } GenC;
 
 GenC *gen_c_new(Ctx *c, Arena *a, const Target *t, const char *prefix);

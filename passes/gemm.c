@@ -106,8 +106,7 @@ static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 					return false;
 			stmt_loads(s, merge_load, &m);
 		}
-		if (s->out[0]->kind == BUF_TEMP)
-			m.skip = s->out[0];
+		m.skip = s->out[0]->kind == BUF_TEMP ? s->out[0] : NULL;
 		merge_index(&m, s->out[0], s->widx);
 		if (!m.ok)
 			return false;

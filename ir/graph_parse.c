@@ -79,11 +79,11 @@ static bool fail_at(Reader *r, int line, const char *what)
 	return diag_error(r->ctx->diag, (DiagLoc){.file = r->file, .line = line}, "%s", what);
 }
 
-/* Blanks, and comments from # or // to the end of the line. */
+/* Blanks, and comments from #, ; or // to the end of the line. */
 static char peek(Reader *r)
 {
 	for (;; r->p++) {
-		if (*r->p == '#' || (*r->p == '/' && r->p[1] == '/'))
+		if (*r->p == '#' || *r->p == ';' || (*r->p == '/' && r->p[1] == '/'))
 			while (*r->p && *r->p != '\n')
 				r->p++;
 		if (*r->p == '\n')

@@ -373,7 +373,7 @@ static const Type *read_type(Reader *r)
 	skip(r);
 	at = r->p;
 	t = type_parse(r->c, &at);
-	if (!t || t->kind != TYPE_TENSOR || t->rank > MAX_RANK || dtype_ctype(t->dtype) == CT_NONE) {
+	if (!t || t->kind != TYPE_TENSOR || t->rank < 0 || dtype_ctype(t->dtype) == CT_NONE) {
 		expected(r, "a tensor type");
 		return NULL;
 	}

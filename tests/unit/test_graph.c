@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graphs: uses and order under edits, text both ways, what the parser and the verifier say, and mutated
- * texts, which must end in a graph or a diagnostic. With an argument: reads that file and prints it.
+ * texts, which must end in a graph or a diagnostic.
+ *	test_graph [ROUNDS [FILE ...]]	ROUNDS mutations, of the files where there are some
+ *	test_graph FILE			reads the file, verifies it and prints it
  */
 #include "ir/graph.h"
 
@@ -281,18 +283,18 @@ static void mutate(char *s, size_t cap)
 	}
 }
 
-static void test_mutated(int rounds)
+static void test_mutated(int rounds, char *const *seeds, int n)
 {
 	int accepted = 0;
 
 	for (int i = 0; i < rounds; i++) {
-		char s[4096];
+		char s[1 << 15];
 		Diag diag = {0};
 		Arena *a = arena_new();
 		Ctx *c = ctx_new(&diag);
 		Graph *g;
 
-		snprintf(s, sizeof s, "%s", text[i % NTEXTS]);
+		snprintf(s, sizeof s, "%s", n ? seeds[i % n] : text[i % NTEXTS]);
 		mutate(s, sizeof s);
 		g = parse(c, a, s);
 		CHECK(g || diag.errors > 0);
@@ -308,26 +310,32 @@ static void test_mutated(int rounds)
 	CHECK(rounds < 100 || accepted > 0);
 }
 
-static int print_file(const char *path)
+static char *read_file(Arena *a, const char *path)
 {
 	FILE *f = fopen(path, "r");
-	StrBuf in = {0};
+	StrBuf b = {0};
+	char *s;
+
+	for (int ch; f && (ch = fgetc(f)) != EOF;)
+		strbuf_put(&b, &(char){(char)ch}, 1);
+	if (f)
+		fclose(f);
+	s = arena_strdup(a, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
+static int print_file(const char *path)
+{
 	Diag diag = {.out = stdout};
 	Arena *a = arena_new();
 	Ctx *c = ctx_new(&diag);
-	Graph *g;
-	int ch;
+	Graph *g = graph_parse(c, a, read_file(a, path), path);
 
-	while (f && (ch = fgetc(f)) != EOF)
-		strbuf_put(&in, &(char){(char)ch}, 1);
-	if (f)
-		fclose(f);
-	g = graph_parse(c, a, strbuf_str(&in), path);
 	if (g)
 		fputs(print(a, g), stdout);
 	if (g)
 		graph_verify(g, &diag, "parse");
-	strbuf_free(&in);
 	ctx_free(c);
 	arena_free(a);
 	return diag.errors != 0;
@@ -335,13 +343,18 @@ static int print_file(const char *path)
 
 int main(int argc, char **argv)
 {
+	Arena *a = arena_new();
+
 	if (argc > 1 && !atoi(argv[1]))
 		return print_file(argv[1]);
+	for (int i = 2; i < argc; i++)
+		argv[i] = read_file(a, argv[i]);
 	test_edits();
 	test_text();
 	test_large();
 	test_faults();
-	test_mutated(argc > 1 ? atoi(argv[1]) : 2000);
+	test_mutated(argc > 1 ? atoi(argv[1]) : 2000, argv + 2, argc > 2 ? argc - 2 : 0);
+	arena_free(a);
 	printf("%s\n", failed ? "FAILED" : "ok");
 	return failed != 0;
 }

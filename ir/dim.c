@@ -379,7 +379,8 @@ bool poly_mul(Ctx *c, const Dim *a, const Dim *b, Dim **out)
 		return poly_add(c, sum, k, b, out);
 	if (dim_is_const(b, &k))
 		return poly_add(c, sum, k, a, out);
-	if (a->n * b->n > DIM_MAX_TERMS)
+	if (a->n * b->n > DIM_MAX_TERMS ||
+	    ((a->n > 1 || b->n > 1) && a->n * b->size + b->n * a->size > DIM_MAX_PRODUCT))
 		return false;
 	for (int j = 0; j < b->n; j++)
 		if (!poly_mul_term(c, a, &b->t[j], &part) || !poly_add(c, sum, 1, part, &sum))

@@ -20,10 +20,11 @@ enum {
 	DIM_MAX_POW = 1000,
 	DIM_MAX_ARGS = 24,
 	DIM_MAX_DEPTH = 100,
-	DIM_MAX_SIZE = 4000
+	DIM_MAX_SIZE = 4000,
+	DIM_MAX_PRODUCT = 500 /* a product of sums that would be longer is not multiplied out */
 };
 
-/* ATOM_ADD and ATOM_MUL stand where a coefficient would overflow. */
+/* ATOM_ADD and ATOM_MUL stand where a coefficient would overflow, or a product of sums would be long. */
 typedef enum AtomKind { ATOM_SYM, ATOM_FLOOR, ATOM_MIN, ATOM_MAX, ATOM_ADD, ATOM_MUL } AtomKind;
 
 typedef struct Atom {

@@ -10,8 +10,8 @@
 #include "ir/eval.h"
 
 enum {
-	MAX_OPERANDS = 1 << 22, /* bytes of operands that folding reads */
-	MAX_WORK = 1 << 24      /* points that folding visits */
+	MAX_OPERANDS = 1 << 20, /* bytes of operands that folding reads */
+	MAX_WORK = 1 << 22      /* points that folding visits */
 };
 
 static void replace_by_const(Canon *c, Node *n, int k, const Tensor *t)

@@ -179,14 +179,20 @@ Expr *ex_float(ExprPool *p, CType t, double v)
 
 Expr *ex_num(ExprPool *p, CType t, double v)
 {
+	static const double last[CT_COUNT] = {[CT_I32] = INT32_MAX, [CT_U32] = UINT32_MAX};
+
 	if (ctype_is_float(t))
 		return ex_float(p, t, v);
 	if (t == CT_BOOL)
 		return ex_int(p, t, v != 0);
-	if (t == CT_U64 && v >= 0x1p63)
-		return ex_int(p, t, v >= 0x1p64 ? -1 : (int64_t)(uint64_t)v);
-	if (!(v >= -0x1p63))
-		return ex_int(p, t, isnan(v) ? 0 : INT64_MIN);
+	if (isnan(v))
+		return ex_int(p, t, 0);
+	if (t == CT_I32 || t == CT_U32)
+		v = fmin(fmax(v, t == CT_I32 ? INT32_MIN : 0), last[t]);
+	if (t == CT_U64)
+		return ex_int(p, t, v >= 0x1p64 ? -1 : v < 0 ? 0 : (int64_t)(uint64_t)v);
+	if (v < -0x1p63)
+		return ex_int(p, t, INT64_MIN);
 	return ex_int(p, t, v >= 0x1p63 ? INT64_MAX : (int64_t)v);
 }
 

@@ -481,7 +481,7 @@ typedef struct Printer {
 	int nlets;
 } Printer;
 
-enum { LET_WEIGHT = 5 }; /* smaller expressions are repeated rather than named */
+enum { LET_WEIGHT = 6 }; /* smaller expressions are repeated rather than named */
 
 static void print_node(Printer *pr, const Expr *e, bool named);
 

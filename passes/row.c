@@ -351,20 +351,95 @@ static void emit_reduce_vector(Row *r, Stmt *s)
 	close_all(r, &n);
 }
 
-/* The reduced iterator along which memory runs, as an index into S->iter: it goes in lanes. */
-static int lane_iter(Row *r, Stmt *s)
+/* ---- Reduced iterators ---- */
+
+/* What is reduced, in terms of the stage and flat memory. */
+typedef struct Terms {
+	Row *r;
+	Iter *it[MAX_ITERS];
+	int n, nval;
+	Expr *val[2], *guard;
+	const Iter *out, *in; /* asked about */
+	bool ok;
+	int hits;
+} Terms;
+
+static void steps_as_one(void *arg, Expr *e)
 {
-	int best = s->niters - 1, most = -1;
+	Terms *t = arg;
+	Ctx *c = t->r->k->ctx;
+	Affine a;
 
+	if (e->kind != EX_LOAD || !t->ok || (!expr_has_iter(e, t->out) && !expr_has_iter(e, t->in)))
+		return;
+	t->ok = e->load.nidx == 1 && ex_affine(c, e->load.idx[0], &a) &&
+		affine_coef(c, &a, t->out) == dim_mul(c, affine_coef(c, &a, t->in), t->in->extent);
+}
+
+/* Whether iterators OUT and IN run through memory as one would. */
+static bool joins(Terms *t, const Iter *out, const Iter *in)
+{
+	t->out = out;
+	t->in = in;
+	t->ok = !t->guard || (!expr_has_iter(t->guard, out) && !expr_has_iter(t->guard, in));
+	for (int i = 0; i < t->nval; i++) {
+		t->ok = t->ok && !expr_has_iter_outside_loads(t->val[i], out) && !expr_has_iter_outside_loads(t->val[i], in);
+		ex_walk(t->val[i], steps_as_one, t);
+	}
+	return t->ok;
+}
+
+static void join_last(Terms *t)
+{
+	Row *r = t->r;
+	Iter *from[2] = {t->it[t->n - 2], t->it[t->n - 1]};
+	Iter *one = l_iter(r->b, from[1]->name, dim_mul(r->k->ctx, from[0]->extent, from[1]->extent));
+	Expr *with[2] = {l_int(r->b, 0), ex_iter(r->k->pool, one)};
+
+	for (int i = 0; i < t->nval; i++)
+		t->val[i] = ex_subst_iters(r->k->pool, t->val[i], from, with, 2);
+	t->n--;
+	t->it[t->n - 1] = one;
+}
+
+/* The terms of S, iterators joined where they may be: one long loop is faster than a nest of short ones, and
+ * its lanes are many short sums rather than a long one. */
+static void terms_of(Row *r, Stmt *s, Terms *t)
+{
+	*t = (Terms){.r = r, .nval = monoid_info[s->red].n, .guard = placed(r, s->guard)};
+	for (int i = 0; i < t->nval; i++)
+		t->val[i] = placed(r, s->val[i]);
 	for (int i = s->nband; i < s->niters; i++) {
-		Strides st = {.r = r};
-		Stmt one = *s;
+		t->it[t->n++] = s->iter[i];
+		while (t->n > 1 && joins(t, t->it[t->n - 2], t->it[t->n - 1]))
+			join_last(t);
+	}
+}
 
-		one.iter[0] = s->iter[i];
-		one.niters = one.nband = 1;
-		stmt_loads(&one, score_load, &st);
-		if (st.inner_hits >= most) {
-			most = st.inner_hits;
+static void hit(void *arg, Expr *e)
+{
+	Terms *t = arg;
+	Ctx *c = t->r->k->ctx;
+	Affine a;
+
+	t->hits += e->kind == EX_LOAD && e->load.nidx == 1 && ex_affine(c, e->load.idx[0], &a) && dim_equals(affine_coef(c, &a, t->in), 1);
+}
+
+/* The iterator along which memory runs: it goes in lanes. */
+static int lane_of(Terms *t)
+{
+	int best = t->n - 1, most = -1;
+	int64_t few;
+
+	for (int i = 0; i < t->n; i++) {
+		t->in = t->it[i];
+		t->hits = 0;
+		for (int v = 0; v < t->nval; v++)
+			ex_walk(t->val[v], hit, t);
+		if (dim_is_const(t->in->extent, &few) && few < WINDOW)
+			t->hits = 0;
+		if (t->hits >= most) {
+			most = t->hits;
 			best = i;
 		}
 	}
@@ -375,27 +450,28 @@ static int lane_iter(Row *r, Stmt *s)
 static void emit_reduce_lanes(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};
-	Expr *zero = l_int(r->b, 0), *val[2] = {NULL, NULL}, *guard, *lo = zero, *hi;
-	int lane = lane_iter(r, s);
+	Expr *zero = l_int(r->b, 0), *guard, *lo = zero, *hi;
 	Buf *acc[2];
 	LNode *node;
+	Terms t;
+	int lane;
 
 	open_band(r, s, &n, false);
 	declare_state(r, s, acc, NULL);
-	for (int i = 0; i < monoid_info[s->red].n; i++) {
-		val[i] = placed(r, s->val[i]);
+	terms_of(r, s, &t);
+	lane = lane_of(&t);
+	for (int i = 0; i < t.nval; i++)
 		l_store(r->b, acc[i], zero, initial(r, s, i), NULL);
-	}
-	for (int i = s->nband; i < s->niters; i++)
+	for (int i = 0; i < t.n; i++)
 		if (i != lane)
-			open_loop(r, &in, LOOP_SERIAL, s->iter[i], zero, extent(r, s->iter[i]));
-	if (s->nband == s->niters) {
-		state_node(r, LN_UPDATE, s, acc, zero, val, placed(r, s->guard));
+			open_loop(r, &in, LOOP_SERIAL, t.it[i], zero, extent(r, t.it[i]));
+	if (!t.n) {
+		state_node(r, LN_UPDATE, s, acc, zero, t.val, t.guard);
 	} else {
-		hi = extent(r, s->iter[lane]);
-		guard = guard_to_range(r->k, placed(r, s->guard), s->iter[lane], &lo, &hi);
-		node = state_node(r, LN_REDUCE, s, acc, zero, val, guard);
-		node->var = s->iter[lane];
+		hi = extent(r, t.it[lane]);
+		guard = guard_to_range(r->k, t.guard, t.it[lane], &lo, &hi);
+		node = state_node(r, LN_REDUCE, s, acc, zero, t.val, guard);
+		node->var = t.it[lane];
 		node->lo = lo;
 		node->hi = hi;
 	}

@@ -84,13 +84,17 @@ static uint64_t next_random(uint64_t *s)
 	return z ^ z >> 31;
 }
 
+static const double edges[] = {
+	0.0, -0.0, 1, -1, 0.5, -0.5, 2, 3, 10, -2, -3, 0.25, 0.999999999999999, INFINITY, -INFINITY, NAN, 709.78, -745.1,
+	88.7, -103.9, 1024, 1023, -1074, 128, -149, 0x1p-1022, 0x1p-1074, -0x1p-1074, 0x1p-126, 0x1p-149, -0x1p-149,
+	0x1.fffffffffffffp1023, 0x1.fffffep127, -0x1.fffffep127, 1.5707963267948966, 3.141592653589793, 16777215, 16777216,
+	-16777217, 0x1p52, 0x1.fffffffffffffp52, -0x1.fffffffffffffp52, 0x1p53, 1e300, -1e300, 1e-300, 1e30, 1e-30
+};
+enum { EDGES = sizeof edges / sizeof *edges };
+
 /* Any bits, a number of ordinary size, or one near an edge. */
 static double random_f64(uint64_t *s)
 {
-	static const double edge[] = {
-		0.0, -0.0, 1, -1, 0.5, 2, 3, 10, -2, -3, 0.25, INFINITY, -INFINITY, NAN, 709.78, -745.1, 88.7, -103.9,
-		0x1p-1022, 0x1p-1074, 0x1p-126, 0x1p-149, 0x1.fffffffffffffp1023, 0x1.fffffep127, 1.5707963267948966
-	};
 	uint64_t r = next_random(s), m = next_random(s);
 	double v;
 
@@ -99,8 +103,7 @@ static double random_f64(uint64_t *s)
 		memcpy(&v, &m, sizeof v);
 		return v;
 	case 1:
-		v = edge[m % (sizeof edge / sizeof *edge)];
-		return v * (1 + ((double)(r >> 40) - 0x1p23) * 0x1p-52 * (double)(r & 3));
+		return edges[m % EDGES] * (1 + ((double)(r >> 40) - 0x1p23) * 0x1p-52 * (double)(r & 3));
 	case 2:
 	case 3:
 		return ldexp((double)(int64_t)m, -63 + (int)(r % 12));
@@ -109,6 +112,7 @@ static double random_f64(uint64_t *s)
 	}
 }
 
+/* f32: bit patterns, and every f16 and bf16; f64: edges and samples. */
 #define UNARY(name)                                                                                \
 	static void run_##name(uint64_t stride)                                                    \
 	{                                                                                          \
@@ -118,23 +122,30 @@ static double random_f64(uint64_t *s)
 			float x = dl_bits_u32_f32((uint32_t)i);                                    \
 			note(&f, ulp_f32(dl_##name##_f32(x), name((double)x)), x, 0);              \
 		}                                                                                  \
-		for (uint64_t i = 0; i < (1ull << 26) / stride; i++) {                             \
-			double x = random_f64(&seed);                                              \
+		for (uint32_t i = 0; i < 1u << 17; i++) {                                          \
+			float x = i >> 16 ? dl_decode_bf16(i & 0xffff) : dl_decode_f16(i);         \
+			note(&f, ulp_f32(dl_##name##_f32(x), name((double)x)), x, 0);              \
+		}                                                                                  \
+		for (uint64_t i = 0; i < EDGES + (1ull << 26) / stride; i++) {                     \
+			double x = i < EDGES ? edges[i] : random_f64(&seed);                       \
 			note(&d, ulp_of(dl_##name##_f64(x), name##l((long double)x), 53, -1021,    \
 					0x1.fffffffffffffp1023L), x, 0);                           \
 		}                                                                                  \
 		failed |= report(#name, &f, &d);                                                   \
 	}
+/* Every pair of edges, and samples. */
 #define BINARY(name)                                                                               \
 	static void run_##name(uint64_t stride)                                                    \
 	{                                                                                          \
 		Worst f = {0}, d = {0};                                                            \
 		uint64_t seed = 1;                                                                 \
-		for (uint64_t i = 0; i < (1ull << 28) / stride; i++) {                             \
-			double x = random_f64(&seed), y = random_f64(&seed);                       \
+		for (uint64_t i = 0; i < EDGES * EDGES + (1ull << 28) / stride; i++) {             \
+			bool edge = i < EDGES * EDGES;                                             \
+			double x = edge ? edges[i / EDGES] : random_f64(&seed);                    \
+			double y = edge ? edges[i % EDGES] : random_f64(&seed);                    \
 			float u = (float)x, v = (float)y;                                          \
 			note(&f, ulp_f32(dl_##name##_f32(u, v), name((double)u, (double)v)), u, v); \
-			if (i % 4 == 0)                                                            \
+			if (edge || i % 4 == 0)                                                    \
 				note(&d, ulp_of(dl_##name##_f64(x, y), name##l((long double)x, (long double)y), \
 						53, -1021, 0x1.fffffffffffffp1023L), x, y);        \
 		}                                                                                  \

@@ -62,6 +62,27 @@ static bool alive(const Host *h, const Value *v)
 	return v->id < h->m->graph->nvalues && (v->def || v->index < h->m->graph->inputs.n) && h->m->mem->value[v->id].kind != PLACE_NONE;
 }
 
+typedef struct Indexed {
+	const Host *h;
+	bool ok;
+} Indexed;
+
+static void indexed(void *arg, Sym *s)
+{
+	Indexed *x = arg;
+
+	x->ok = x->ok && x->h->sym_index[s->id] >= 0;
+}
+
+/* Whether the stub has all symbols of D. */
+static bool all_indexed(const Host *h, Dim *d)
+{
+	Indexed x = {h, true};
+
+	dim_syms(d, indexed, &x);
+	return x.ok;
+}
+
 static void find_syms(Host *h)
 {
 	Graph *g = h->m->graph;
@@ -74,9 +95,15 @@ static void find_syms(Host *h)
 	for (int i = 0; i < g->inputs.n; i++)
 		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
 			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
+	for (int i = 0; i < n; i++)
+		if (sym_at(h->m->ctx, i)->def && !sym_from_data(sym_at(h->m->ctx, i)) && all_indexed(h, sym_at(h->m->ctx, i)->def))
+			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;
 	for (int i = 0; i < n; i++)
 		if (sym_at(h->m->ctx, i)->src && alive(h, sym_at(h->m->ctx, i)->src))
+			add_sym(h, sym_at(h->m->ctx, i));
+	for (int i = 0; i < n; i++)
+		if (sym_at(h->m->ctx, i)->def && all_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 }
 
@@ -229,6 +256,20 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 	strbuf_free(&c);
 }
 
+/* Symbols that stand for dims whose own symbols are known by now. */
+static void print_named(Host *h)
+{
+	for (int i = 0; i < h->syms.n; i++) {
+		Sym *s = h->syms.at[i];
+
+		if (!s->def || h->known[s->id] || !dim_known(h, s->def))
+			continue;
+		strbuf_printf(h->b, "\tsym[%d] = %s;\n", i, dim_c(h, s->def));
+		h->known[s->id] = true;
+		i = -1;
+	}
+}
+
 /* Facts whose symbols are all known by now. */
 static void print_facts(Host *h)
 {
@@ -277,6 +318,7 @@ static bool print_bind(Host *h)
 
 	strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n\t(void)sym;\n", own(h, "bind"));
 	solve_syms(h);
+	print_named(h);
 	for (int s = 0; s < h->nshape_syms; s++)
 		if (!h->known[h->syms.at[s]->id])
 			ok = diag_error(h->m->ctx->diag, (DiagLoc){.file = g->file}, "no input's shape gives \"%s\"; bind it with --dim %s=N",
@@ -383,6 +425,9 @@ static void print_reads(Host *h, Value *v)
 		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n\tsym[%d] = (int64_t)((const %s *)%s)[%lld];\n", i,
 			      int_type(v->type->dtype), arena_printf(h->m->arena, "(const void *)(%s)", place_c(h, value_place(h, v))),
 			      (long long)s->at);
+		if (dtype_info[v->type->dtype].bits == 64)
+			strbuf_printf(h->b, "\tsym[%d] = dl_max(-INT64_C(%lld), dl_min(INT64_C(%lld), sym[%d]));\n", i,
+				      (long long)DIM_FAR, (long long)DIM_FAR, i);
 		if (s->lo > INT64_MIN || s->hi < DIM_INF) {
 			strbuf_printf(h->b, "\tif (sym[%d] < %s%lld || sym[%d] > INT64_C(%lld))\n\t\treturn dl_fail(x, DL_SHAPE, ", i,
 				      s->lo == INT64_MIN ? "-INT64_MAX - 1 + 0 * " : "", s->lo == INT64_MIN ? 0 : (long long)s->lo, i, (long long)s->hi);
@@ -393,6 +438,7 @@ static void print_reads(Host *h, Value *v)
 		}
 		h->known[s->id] = true;
 	}
+	print_named(h);
 	print_facts(h);
 }
 
@@ -405,7 +451,7 @@ static void has_data(void *arg, Sym *s)
 {
 	HasData *d = arg;
 
-	d->yes = d->yes || s->src;
+	d->yes = d->yes || sym_from_data(s);
 }
 
 static bool type_has_data(Host *h, const Type *t)

@@ -14,6 +14,8 @@
 #include "ir/ctx.h"
 
 #define DIM_INF INT64_MAX
+/* A number read from data beyond this is as good as this: "to the end", and arithmetic has room above it. */
+#define DIM_FAR (INT64_C(1) << 60)
 
 typedef struct Dim Dim;
 
@@ -26,12 +28,18 @@ typedef struct Sym {
 	struct Value *src;
 	int64_t at;
 	Dim *dim; /* the symbol as a dim */
+	Dim *def; /* what it stands for, where it names a dim that grew long (dim_named) */
 } Sym;
 
 /* The symbol of this name, made with bounds [0, DIM_INF] where new. */
 Sym *sym_get(Ctx *c, const char *name);
 /* A new symbol, named BASE or BASE_2, BASE_3 ... */
 Sym *sym_fresh(Ctx *c, const char *base);
+/* D itself, or, where it is long, a symbol that stands for it: sizes that run time gives stay short however
+ * they are multiplied. BASE names the symbol. */
+Dim *dim_named(Ctx *c, Dim *d, const char *base);
+/* Whether the value of S depends on the contents of a tensor, directly or by what it stands for. */
+bool sym_from_data(Sym *s);
 int sym_count(const Ctx *c);
 Sym *sym_at(const Ctx *c, int id);
 

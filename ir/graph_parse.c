@@ -879,9 +879,14 @@ static bool read_symbol(Reader *r)
 		return fail_at(r, r->line, "the bounds leave no value");
 	s.sym->lo = -DIM_INF;
 	s.sym->hi = DIM_INF;
-	if (take(r, "=") &&
-	    (!(s.label = read_label(r)) || !want(r, "[") || !read_i64(r, &s.at) || !want(r, "]")))
-		return false;
+	if (take(r, "=")) {
+		if (peek(r) != '%')
+			s.sym->def = read_dim(r);
+		else if (!(s.label = read_label(r)) || !want(r, "[") || !read_i64(r, &s.at) || !want(r, "]"))
+			return false;
+		if (!s.label && !s.sym->def)
+			return false;
+	}
 	vec_push(r->tmp, &r->pending, s);
 	return true;
 }

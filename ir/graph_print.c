@@ -117,7 +117,12 @@ static void put_definition(Printer *p, const Value *v)
 
 /* ---- Symbols ---- */
 
-static void see_sym(void *arg, Sym *s) { ((Printer *)arg)->sym[s->id] = true; }
+static void see_sym(void *arg, Sym *s)
+{
+	if (s->def && !((Printer *)arg)->sym[s->id])
+		dim_syms(s->def, see_sym, arg);
+	((Printer *)arg)->sym[s->id] = true;
+}
 
 static void see_type(Printer *p, const Type *t)
 {
@@ -192,6 +197,9 @@ static void print_symbols(Printer *p)
 			strbuf_puts(p->b, " = ");
 			put_value(p, s->src);
 			strbuf_printf(p->b, "[%" PRId64 "]", s->at);
+		} else if (s->def) {
+			strbuf_puts(p->b, " = ");
+			dim_print(p->b, s->def);
 		}
 		sep = ", ";
 	}

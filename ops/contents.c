@@ -263,17 +263,11 @@ static Dim **trace(Infer *in, Value *v, int n, bool syms)
 
 static void set_bounds(Sym *s, DType t)
 {
-	int bits = dtype_info[t].bits;
+	int bits = t == DT_BOOL ? 1 : dtype_info[t].bits;
+	bool sign = dtype_is_signed(t);
 
-	s->lo = t == DT_BOOL || !dtype_is_signed(t) ? 0 : -DIM_INF;
-	s->hi = DIM_INF;
-	if (t == DT_BOOL)
-		s->hi = 1;
-	else if (bits < 63) {
-		s->hi = ((int64_t)1 << (dtype_is_signed(t) ? bits - 1 : bits)) - 1;
-		if (dtype_is_signed(t))
-			s->lo = -s->hi - 1;
-	}
+	s->hi = bits < 60 ? ((int64_t)1 << (sign ? bits - 1 : bits)) - 1 : DIM_FAR;
+	s->lo = !sign ? 0 : bits < 60 ? -s->hi - 1 : -DIM_FAR;
 }
 
 static Dim *find_sym(Infer *in, const Value *v, int at)
@@ -315,7 +309,7 @@ void infer_read_at_run_time(Infer *in, Value *v)
 
 static void see_data(void *arg, Sym *s)
 {
-	if (s->src)
+	if (sym_from_data(s))
 		*(bool *)arg = true;
 }
 

@@ -52,13 +52,31 @@ static Unbound unbound(const Run *r, Dim *d)
 	return u;
 }
 
+static bool bind(Run *r, DiagLoc loc, Sym *s, int64_t v);
+
+/* Symbols that stand for a dim, whose own symbols are all bound by now. */
+static bool bind_named(Run *r, DiagLoc loc)
+{
+	for (int i = 0; i < r->nsym; i++) {
+		Sym *s = sym_at(r->g->ctx, i);
+		int64_t v;
+
+		if (!s->def || r->bound[i] || unbound(r, s->def).n)
+			continue;
+		if (!dim_eval(s->def, r->sym, &v))
+			return diag_error(r->diag, loc, "a size overflows");
+		return bind(r, loc, s, v);
+	}
+	return true;
+}
+
 static bool bind(Run *r, DiagLoc loc, Sym *s, int64_t v)
 {
 	if (v < s->lo || v > s->hi)
 		return diag_error(r->diag, loc, "%s is %lld, out of its bounds", s->name, (long long)v);
 	r->sym[s->id] = v;
 	r->bound[s->id] = true;
-	return true;
+	return bind_named(r, loc);
 }
 
 /* Solves D == V where one symbol of D is unbound and D is linear in it. */
@@ -109,13 +127,20 @@ static bool bind_inputs(Run *r, const Tensor *const *inputs)
 	return true;
 }
 
+static int64_t read_element(const Run *r, const Value *v, int64_t at)
+{
+	int64_t x = dtype_load_i64(v->type->dtype, r->data[v->id], at);
+
+	return x > DIM_FAR ? DIM_FAR : x < -DIM_FAR ? -DIM_FAR : x;
+}
+
 static bool bind_from_data(Run *r, const Value *v)
 {
 	for (int i = 0; i < r->nsym; i++) {
 		Sym *s = sym_at(r->g->ctx, i);
 
 		if (s->src == v && !bind(r, v->def ? node_diag(v->def) : graph_loc(r), s,
-					 dtype_load_i64(v->type->dtype, r->data[v->id], s->at)))
+					 read_element(r, v, s->at)))
 			return false;
 	}
 	return true;
@@ -234,8 +259,10 @@ static bool grow_syms(Run *r)
 		Sym *s = sym_at(r->g->ctx, i);
 
 		r->nsym = i + 1;
+		if (!bind_named(r, graph_loc(r)))
+			return false;
 		if (r->data && s->src && r->data[s->src->id] &&
-		    !bind(r, graph_loc(r), s, dtype_load_i64(s->src->type->dtype, r->data[s->src->id], s->at)))
+		    !bind(r, graph_loc(r), s, read_element(r, s->src, s->at)))
 			return false;
 	}
 	r->nsym = n;

@@ -85,7 +85,7 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 		return;
 	}
 	for (int i = 0; i < rank; i++)
-		fresh[i] = dim_refresh(in->ctx, dims[i]);
+		fresh[i] = dim_named(in->ctx, dim_refresh(in->ctx, dims[i]), "d");
 	made = type_tensor(in->ctx, t, rank, fresh);
 	if (v->type && v->type != made) {
 		if (v->type->kind != TYPE_TENSOR || v->type->dtype != t) {

@@ -37,6 +37,8 @@ static void live_sym(void *arg, Sym *s)
 	l->sym[s->id] = true;
 	if (s->src && in_graph(l->g, s->src))
 		live_value(l, s->src);
+	if (s->def)
+		dim_syms(s->def, live_sym, l);
 }
 
 static void live_type(Live *l, const Type *t)

@@ -176,7 +176,7 @@ static void see_source(void *arg, Sym *s)
 {
 	From *f = arg;
 
-	f->yes = f->yes || s->src == f->v || (s->src && s->hi == DIM_INF && s->lo < 0);
+	f->yes = f->yes || s->src == f->v || (s->src && s->hi == DIM_INF && s->lo < 0) || (s->def && sym_from_data(s));
 }
 
 static bool all_const(Dim *const *d, int n)

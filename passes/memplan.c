@@ -80,7 +80,7 @@ static void bound_sym(void *arg, Sym *s)
 {
 	Bounded *b = arg;
 
-	if (!s->src)
+	if (!sym_from_data(s))
 		return;
 	if (s->hi == DIM_INF)
 		b->ok = false;

@@ -863,6 +863,28 @@ static bool skip_list(Reader *r)
 	return true;
 }
 
+static void see_last(void *arg, Sym *s) { *(int *)arg = s->id; }
+
+/* What S is a name for: a size over symbols that were there before it, so that none means itself. */
+static bool read_meaning(Reader *r, Sym *s)
+{
+	Dim *d = read_dim(r);
+	int last = -1;
+
+	if (!d)
+		return false;
+	dim_syms(d, see_last, &last);
+	if (last >= s->id)
+		return fail_at(r, r->line, "a symbol stands for a size over the symbols before it");
+	s->def = d;
+	return true;
+}
+
+static bool read_source(Reader *r, Pending *s)
+{
+	return (s->label = read_label(r)) && want(r, "[") && read_i64(r, &s->at) && want(r, "]");
+}
+
 static bool read_symbol(Reader *r)
 {
 	Pending s = {.line = r->line, .hi = DIM_INF};
@@ -879,14 +901,8 @@ static bool read_symbol(Reader *r)
 		return fail_at(r, r->line, "the bounds leave no value");
 	s.sym->lo = -DIM_INF;
 	s.sym->hi = DIM_INF;
-	if (take(r, "=")) {
-		if (peek(r) != '%')
-			s.sym->def = read_dim(r);
-		else if (!(s.label = read_label(r)) || !want(r, "[") || !read_i64(r, &s.at) || !want(r, "]"))
-			return false;
-		if (!s.label && !s.sym->def)
-			return false;
-	}
+	if (take(r, "=") && !(peek(r) == '%' ? read_source(r, &s) : read_meaning(r, s.sym)))
+		return false;
 	vec_push(r->tmp, &r->pending, s);
 	return true;
 }

@@ -63,6 +63,7 @@ OP2(max, bool, a[i] | b[i])
 #define INT(t)                                            \
 	OP2(floordiv, t, dl_floordiv_##t(a[i], b[i]))     \
 	OP2(ipow, t, dl_ipow_##t(a[i], b[i]))             \
+	OP2(mulhi, t, dl_mulhi_##t(a[i], b[i]))           \
 	OP2(shl, t, dl_shl_##t(a[i], b[i]))               \
 	OP2(shr, t, dl_shr_##t(a[i], b[i]))
 INTS(INT)
@@ -122,7 +123,7 @@ FLOATS(MAD)
 static const VecFn inst_fn[INST_COUNT][CT_COUNT] = {
 	ROW_NUMBERS(neg) ROW_NUMBERS(abs) ROW_NUMBERS(add) ROW_NUMBERS(sub) ROW_NUMBERS(mul)
 	ROW_NUMBERS(div) ROW_NUMBERS(mod) ROW_NUMBERS(rem) ROW_ALL(min) ROW_ALL(max)
-	ROW_INTS(floordiv) ROW_INTS(ipow) ROW_INTS(shl) ROW_INTS(shr)
+	ROW_INTS(floordiv) ROW_INTS(ipow) ROW_INTS(mulhi) ROW_INTS(shl) ROW_INTS(shr)
 	ROW_FLOATS(sqrt) ROW_FLOATS(floor) ROW_FLOATS(ceil) ROW_FLOATS(trunc) ROW_FLOATS(rint)
 	ROW_FLOATS(copysign) ROW_FLOATS(fma) ROW_FLOATS(mad)
 	ROW_ALL(eq) ROW_ALL(ne) ROW_ALL(lt) ROW_ALL(le) ROW_ALL(gt) ROW_ALL(ge) ROW_ALL(isnan)

@@ -281,15 +281,26 @@ static CType rule_type(InstRule rule, Expr *const *arg, int n)
 	return CT_NONE;
 }
 
+/* On bools the smaller is `and`, the larger `or`. */
+static Inst of_bools(Inst i, const Expr *a)
+{
+	if (a->ct == CT_BOOL && (i == IN_min || i == IN_max))
+		return i == IN_min ? IN_and : IN_or;
+	return i;
+}
+
 bool ex_inst_takes(Inst i, Expr *const *arg, int n)
 {
+	i = of_bools(i, arg[0]);
 	return n == inst_info[i].nargs && rule_type(inst_info[i].rule, arg, n) != CT_NONE;
 }
 
 Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n)
 {
-	CType t = rule_type(inst_info[i].rule, arg, n);
+	CType t;
 
+	i = of_bools(i, arg[0]);
+	t = rule_type(inst_info[i].rule, arg, n);
 	assert(n == inst_info[i].nargs && t != CT_NONE);
 	return make(p, i, t, DT_NONE, arg, n);
 }

@@ -173,6 +173,7 @@ static void test_folding(Test *t)
 	check(t, __LINE__, "round.i8(200)", CT_I32, "-56");
 	check(t, __LINE__, "round.u4(-1)", CT_I32, "15");
 	check(t, __LINE__, "ipow(i32(3), 4)", CT_I32, "81");
+	check(t, __LINE__, "max(lt(x, 1), lt(x, 2))", CT_BOOL, "or(lt(x, 1), lt(x, 2))");
 	check(t, __LINE__, "eq(i32(y[i,j]), 3)", CT_I32, NULL);
 }
 

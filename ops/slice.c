@@ -11,15 +11,13 @@
 
 typedef struct Range { Dim *start, *step, *len; } Range;
 
-static const int64_t FAR_AWAY = (int64_t)1 << 62;
-
 /* The bound V of a dim of D wrapped once, then between LO and D + HI. */
 static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 {
 	Dim *low = dim_const(c, lo), *high = dim_add(c, d, dim_const(c, hi)), *w;
 	int64_t k, vlo, vhi;
 
-	if (dim_is_const(v, &k) && (k >= FAR_AWAY || k <= -FAR_AWAY))
+	if (dim_is_const(v, &k) && (k >= DIM_FAR || k <= -DIM_FAR))
 		return k > 0 ? high : low;
 	dim_bounds(c, v, &vlo, &vhi);
 	if (vlo >= 0)

@@ -115,6 +115,8 @@ typedef struct PNode {
 	bool faultable; /* has a load or an index below it, which only taken lanes may make */
 	bool eager;     /* evaluated for every lane, in order; else on demand with a mask */
 	bool touched;   /* depends on the load that is being shifted */
+	bool by_range;  /* compares an affine index with a constant: most strips lie on one side */
+	bool unread;    /* an affine node that only such comparisons use */
 	VecFn fn;
 	Lin lin;
 	LinPattern pat[2];

@@ -389,10 +389,37 @@ static void share_storage(Prog *p)
 	}
 }
 
+static bool is_range_test(const Prog *p, const PNode *n)
+{
+	return n->kind == EX_INST && n->inst >= IN_lt && n->inst <= IN_ge &&
+	       p->nodes.at[n->arg[0]].kind == EX_ITER && p->nodes.at[n->arg[1]].kind == EX_CONST;
+}
+
+static void mark_range_tests(Prog *p)
+{
+	int arg[MAX_RANK + 3];
+
+	for (int i = 0; i < p->nodes.n; i++)
+		p->nodes.at[i].unread = p->nodes.at[i].kind == EX_ITER;
+	for (int i = 0; i < p->nodes.n; i++) {
+		PNode *n = &p->nodes.at[i];
+		int count = operands(n, arg);
+
+		n->by_range = is_range_test(p, n);
+		for (int k = 0; k < count; k++)
+			p->nodes.at[arg[k]].unread &= n->by_range;
+	}
+	for (int i = 0; i < p->nroots; i++)
+		p->nodes.at[p->root[i]].unread = false;
+	for (int i = 0; p->write && !p->write->affine && i < p->write->n; i++)
+		p->nodes.at[p->write->idx[i]].unread = false;
+}
+
 bool prog_end(Prog *p)
 {
 	if (p->bad)
 		return false;
+	mark_range_tests(p);
 	for (int i = 0; i < p->nodes.n; i++)
 		if (!p->nodes.at[i].faultable)
 			mark_eager(p, i);
@@ -426,52 +453,76 @@ static bool none_set(const uint8_t *mask, int n)
 	return !memchr(mask, 1, (size_t)n);
 }
 
-/* The indices of dim D in every lane. */
-static const int64_t *dim_index(Prog *p, Access *a, int d, int64_t *own)
+/* Values of an affine form in every lane. */
+static void lin_values(Prog *p, const Lin *lin, LinPattern pat[2], int64_t *out)
 {
-	const LinPattern *pat;
-	int64_t base;
+	const LinPattern *of = pattern_of(p->a, lin, pat, p->at);
+	int64_t base = lin_base(lin, p->at);
 
-	if (!a->affine)
-		return p->nodes.at[a->idx[d]].val;
-	pat = pattern_of(p->a, &a->lin[d], a->dim[d], p->at);
-	base = lin_base(&a->lin[d], p->at);
-	for (int l = 0; l < p->at->n; l++)
-		own[l] = base;
-	for (int l = 0; pat->kind != OFF_UNIFORM && l < p->at->n; l++)
-		own[l] += pat->rel[l];
-	return own;
+	if (of->kind == OFF_UNIFORM)
+		for (int l = 0; l < p->at->n; l++)
+			out[l] = base;
+	else
+		for (int l = 0; l < p->at->n; l++)
+			out[l] = (int64_t)((uint64_t)base + (uint64_t)of->rel[l]);
+}
+
+static bool inside_whole(Prog *p, Access *a, int d)
+{
+	const LinPattern *pat = pattern_of(p->a, &a->lin[d], a->dim[d], p->at);
+	int64_t base = lin_base(&a->lin[d], p->at);
+
+	return base + pat->min >= 0 && base + pat->max < a->extent[d];
+}
+
+/* Sets a->off and, in LOST, the lanes of MAKE whose index is outside. */
+static void lane_offsets(Prog *p, Access *a, const uint8_t *make, uint8_t *lost)
+{
+	int64_t own[STRIP];
+	int n = p->at->n;
+
+	if (a->affine)
+		lin_values(p, &a->flat, a->flat_pattern, a->off);
+	else
+		memset(a->off, 0, (size_t)n * sizeof *a->off);
+	for (int d = 0; d < a->n; d++) {
+		const int64_t *i = own;
+		uint64_t extent = (uint64_t)a->extent[d], stride = (uint64_t)a->stride[d];
+
+		if (a->affine && inside_whole(p, a, d))
+			continue;
+		if (a->affine)
+			lin_values(p, &a->lin[d], a->dim[d], own);
+		else
+			i = p->nodes.at[a->idx[d]].val;
+		for (int l = 0; l < n; l++)
+			lost[l] |= (uint8_t)(make[l] & ((uint64_t)i[l] >= extent));
+		for (int l = 0; !a->affine && l < n; l++)
+			a->off[l] = (int64_t)((uint64_t)a->off[l] + (uint64_t)i[l] * stride);
+	}
 }
 
 /* Only the lanes of MASK, or some index is outside: every other lane goes where one of them does. */
 static bool place_lanes(Prog *p, Access *a, const uint8_t *mask, Place *out)
 {
-	int64_t own[STRIP], some = -1;
+	int64_t some = -1;
 	uint8_t make[STRIP], lost[STRIP] = {0};
-	int n = p->at->n, outside = 0;
+	int n = p->at->n;
+	bool outside;
 
 	memcpy(make, mask ? mask : p->all, (size_t)n);
-	memset(a->off, 0, (size_t)n * sizeof *a->off);
-	for (int d = 0; d < a->n; d++) {
-		const int64_t *i = dim_index(p, a, d, own);
-		uint64_t extent = (uint64_t)a->extent[d], stride = (uint64_t)a->stride[d];
-
-		for (int l = 0; l < n; l++) {
-			lost[l] |= (uint8_t)(make[l] & ((uint64_t)i[l] >= extent));
-			a->off[l] = (int64_t)((uint64_t)a->off[l] + (uint64_t)i[l] * stride);
-		}
-	}
-	for (int l = 0; l < n; l++) {
-		outside |= lost[l];
+	lane_offsets(p, a, make, lost);
+	outside = memchr(lost, 1, (size_t)n) != NULL;
+	for (int l = 0; outside && l < n; l++) {
 		make[l] = make[l] & !lost[l];
-		some = make[l] ? a->off[l] : some;
+		p->lost[l] |= lost[l];
 	}
-	for (int l = 0; l < n; l++)
-		a->off[l] = make[l] ? a->off[l] : some;
 	if (outside && p->shifted < 0)
 		p->stray = a->buf;
-	for (int l = 0; outside && l < n; l++)
-		p->lost[l] |= lost[l];
+	for (int l = 0; l < n && some < 0; l++)
+		some = make[l] ? a->off[l] : some;
+	for (int l = 0; l < n; l++)
+		a->off[l] = make[l] ? a->off[l] : some;
 	*out = (Place){OFF_TABLE, 0, a->off};
 	return some >= 0;
 }
@@ -481,12 +532,8 @@ static bool place_affine(Prog *p, Access *a, const uint8_t *mask, Place *out)
 	bool inside = true;
 	const LinPattern *flat;
 
-	for (int d = 0; d < a->n; d++) {
-		const LinPattern *pat = pattern_of(p->a, &a->lin[d], a->dim[d], p->at);
-		int64_t base = lin_base(&a->lin[d], p->at);
-
-		inside &= base + pat->min >= 0 && base + pat->max < a->extent[d];
-	}
+	for (int d = 0; d < a->n; d++)
+		inside &= inside_whole(p, a, d);
 	if (!inside)
 		return place_lanes(p, a, mask, out);
 	flat = pattern_of(p->a, &a->flat, a->flat_pattern, p->at);
@@ -588,17 +635,24 @@ static void exec_index(Prog *p, PNode *n, const uint8_t *mask)
 	}
 }
 
-static void exec_iter(Prog *p, PNode *n)
+/* A comparison that has one answer in the whole strip, known from the range of its index. */
+static bool exec_range_test(Prog *p, PNode *n)
 {
-	const LinPattern *pat = pattern_of(p->a, &n->lin, n->pat, p->at);
-	int64_t base = lin_base(&n->lin, p->at), *out = n->own;
+	PNode *a = &p->nodes.at[n->arg[0]];
+	const LinPattern *pat = pattern_of(p->a, &a->lin, a->pat, p->at);
+	int64_t c = *(const int64_t *)p->nodes.at[n->arg[1]].val, base = lin_base(&a->lin, p->at);
+	int64_t lo = base + pat->min, hi = base + pat->max;
+	bool strict = n->inst == IN_lt || n->inst == IN_ge; /* of the sides: below c, or c and above */
+	bool below = strict ? hi < c : hi <= c, above = strict ? lo >= c : lo > c;
+	bool want_below = n->inst == IN_lt || n->inst == IN_le;
 
-	if (pat->kind == OFF_UNIFORM)
-		for (int l = 0; l < p->at->n; l++)
-			out[l] = base;
-	else
-		for (int l = 0; l < p->at->n; l++)
-			out[l] = (int64_t)((uint64_t)base + (uint64_t)pat->rel[l]);
+	if (!below && !above) {
+		if (a->unread)
+			lin_values(p, &a->lin, a->pat, a->own);
+		return false;
+	}
+	memset(n->own, below == want_below, (size_t)p->at->n);
+	return true;
 }
 
 static void demand(Prog *p, int i, const uint8_t *mask);
@@ -627,9 +681,9 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		exec_load(p, i, mask);
 		return;
 	}
-	if (n->kind == EX_ITER)
-		exec_iter(p, n);
-	if (n->kind != EX_INST)
+	if (n->kind == EX_ITER && !n->unread)
+		lin_values(p, &n->lin, n->pat, n->own);
+	if (n->kind != EX_INST || (n->by_range && exec_range_test(p, n)))
 		return;
 	if (n->inst == IN_index) {
 		exec_index(p, n, mask);

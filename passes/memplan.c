@@ -55,18 +55,44 @@ static bool kernel_static(Kernel *k)
 	return !dims;
 }
 
-bool value_is_weights(const Value *v)
+/* Whether V's own node may run when the model is built, leaving its operands aside. */
+static bool may_be_weights(const Value *v)
 {
 	if (!v->def || !type_static(v->type, NULL))
 		return false;
-	if (v->def->op == OP_Const)
-		return true;
-	if (node_kernel(v->def) && !kernel_static(node_kernel(v->def)))
-		return false;
-	for (int i = 0; i < v->def->nin; i++)
-		if (node_in(v->def, i) && !value_is_weights(node_in(v->def, i)))
-			return false;
-	return v->def->nin > 0 || node_kernel(v->def);
+	if (node_kernel(v->def))
+		return kernel_static(node_kernel(v->def));
+	return v->def->op == OP_Const || v->def->nin > 0;
+}
+
+/* Each value once: a graph may have many paths to a constant. */
+bool value_is_weights(const Value *v)
+{
+	Arena *tmp;
+	bool *seen, ok = may_be_weights(v);
+	VEC(const Value *) todo = {0};
+
+	if (!ok || v->def->op == OP_Const)
+		return ok;
+	tmp = arena_new();
+	seen = NEW_ARRAY(tmp, v->def->graph->nvalues, bool);
+	vec_push(tmp, &todo, v);
+	while (ok && todo.n) {
+		const Node *n = todo.at[--todo.n]->def;
+
+		for (int i = 0; i < n->nin && ok; i++) {
+			const Value *x = node_in(n, i);
+
+			if (!x || seen[x->id])
+				continue;
+			seen[x->id] = true;
+			ok = may_be_weights(x);
+			if (ok)
+				vec_push(tmp, &todo, x);
+		}
+	}
+	arena_free(tmp);
+	return ok;
 }
 
 /* SIZE over symbols that inputs' shapes give, data-dependent ones at their bound; null where there is none. */

@@ -1,11 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the graph's printer and parser share: words and floats. */
+/*
+ * What the files that print and read graphs share. Reading: a Text is a place in a text, moved forward by what
+ * is read. Every fault is one diagnostic, the first; the functions then return false or null, and so does
+ * all that called them.
+ */
 #ifndef IR_TEXT_IMPL_H
 #define IR_TEXT_IMPL_H
 
-#include "base/str.h"
+#include "ir/graph.h"
 
 #include <ctype.h>
+
+typedef struct Named {
+	const char *label; /* interned */
+	Value *v;
+} Named;
+
+/* A file that constants lie in. */
+typedef struct Mapped {
+	const char *path;
+	const char *data;
+	int64_t size;
+} Mapped;
+
+/* What a symbol gets in the end: its bounds, and its source where it has one. */
+typedef struct Pending {
+	Sym *sym;
+	int64_t lo, hi;
+	const char *label;
+	int64_t at;
+	int line;
+} Pending;
+
+typedef struct Text {
+	Ctx *ctx;
+	Arena *arena, *tmp;
+	const char *file, *p;
+	int line, depth; /* of regions */
+	bool failed;
+	Named *map; /* values by label, open addressing */
+	int n, cap;
+	VEC(Pending) pending;
+	VEC(Mapped) files;
+} Text;
+
+static inline bool text_is_word_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* A letter or _, then letters, digits and _. */
 static inline bool text_is_word(const char *s)
@@ -13,14 +52,44 @@ static inline bool text_is_word(const char *s)
 	if (!*s || isdigit((unsigned char)*s))
 		return false;
 	for (; *s; s++)
-		if (!isalnum((unsigned char)*s) && *s != '_')
+		if (!text_is_word_char(*s))
 			return false;
 	return true;
 }
+
+/* ---- Printing (ir/graph_print.c) ---- */
 
 /* A word as it is, anything else quoted. */
 void text_put_name(StrBuf *b, const char *s);
 /* The shortest decimal that reads back as V (as an f32 where F32), with a point or an exponent. */
 void text_put_float(StrBuf *b, double v, bool f32);
+
+/* ---- Reading (ir/text_read.c) ---- */
+
+/* "expected EXPECTED, found ..." here, or WHAT at a line; false. */
+bool text_fail(Text *r, const char *expected);
+bool text_fault(Text *r, int line, const char *what);
+/* The next character that is neither blank nor in a comment. */
+char text_peek(Text *r);
+/* Whether S, or the whole word S, came next; it is read then. text_want: else a fault. */
+bool text_take(Text *r, const char *s);
+bool text_take_word(Text *r, const char *s);
+bool text_want(Text *r, const char *s);
+/* Interned. A word: letters, digits and _, or null without a fault. A name: a word or a string. */
+const char *text_word(Text *r);
+const char *text_string(Text *r);
+const char *text_name(Text *r);
+bool text_i64(Text *r, int64_t *out);
+bool text_u64(Text *r, uint64_t *out);
+bool text_f64(Text *r, double *out);
+/* Whether the number ahead is written as a float. */
+bool text_float_ahead(Text *r);
+int text_hex_digit(char c); /* -1: none */
+Dim *text_dim(Text *r);
+/* Null for "?": not inferred. */
+bool text_type(Text *r, const Type **out);
+
+/* "{name = value, ...}" into N's attributes, if it is there (ir/graph_attr.c). */
+bool text_attrs(Text *r, Node *n);
 
 #endif

@@ -36,9 +36,9 @@ static const char *const text[] = {
 
 	"dlir 1\n"
 	"graph @\"a graph\"(%0 \"0\": i64[2], %c: seq(opt(f32[?]))) -> (%0, %0 \"again\", %k)\n"
-	"    where 0 <= $\"batch size\", -4 <= s0 <= 100 = %0[1] {\n"
+	"    where 0 <= $\"batch size\", -4 <= s0 <= 100 = %0[1], 0 <= d = s0^2 + 1 {\n"
 	"  %a, _, %b = Split(%0, _) {axis = -1, alpha = 0.5, mode = \"q\\\"\\n\\x01\", i = [1, -2], f = [1.0, 0.1, nan],\n"
-	"      s = [\"a\", \"b\"], none = ints[], nof = floats[], nos = strs[], t = type(f16[s0, $\"batch size\"]),\n"
+	"      s = [\"a\", \"b\"], none = ints[], nof = floats[], nos = strs[], t = type(f16[d, $\"batch size\"]),\n"
 	"      \"odd name\" = 9223372036854775807, m = -9223372036854775808}\n"
 	"      : i64[s0], _, f32[]\n"
 	"  %k = Identity(%a) {t = u64[2](18446744073709551615, 0), b = bool[3](1, 0, 1), e = f32[0,7](), s = str[2](\"x\", \"\\\\\"),\n"
@@ -210,6 +210,8 @@ static void test_faults(void)
 		 "t.dl:3: error: the tensor's type and its number of elements differ"},
 		{"dlir 1\ngraph @g() -> () {\n", "t.dl:3: error: expected a node or '}', found the end of the file"},
 		{"dlir 1\ngraph @g() -> () where 3 <= N <= 2 {\n", "t.dl:2: error: the bounds leave no value"},
+		{"dlir 1\ngraph @g() -> () where 0 <= a = 2*a + 1 {\n",
+		 "t.dl:2: error: a symbol stands for a size over the symbols before it"},
 	};
 
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

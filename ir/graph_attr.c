@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the attributes of nodes: numbers, strings, lists, tensors, types, kernels. */
+#include "ir/text_impl.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Tensors ---- */
+
+static const Mapped *map_file(Text *r, const char *path)
+{
+	Mapped m = {.path = path};
+	struct stat st;
+	int fd;
+
+	for (int i = 0; i < r->files.n; i++)
+		if (r->files.at[i].path == path)
+			return &r->files.at[i];
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0) {
+		m.size = st.st_size;
+		m.data = mmap(NULL, (size_t)m.size, PROT_READ, MAP_PRIVATE, fd, 0);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!m.data || m.data == MAP_FAILED) {
+		text_fault(r, r->line, arena_printf(r->tmp, "cannot map the file \"%s\"", path));
+		return NULL;
+	}
+	vec_push(r->tmp, &r->files, m);
+	return &vec_last(&r->files);
+}
+
+/* The mapping stays for as long as the process: constants point into it. */
+static bool read_file(Text *r, Tensor *t, int64_t bytes)
+{
+	const char *path = text_string(r);
+	const Mapped *m;
+
+	if (!path || !text_want(r, ",") || !text_i64(r, &t->offset) || !text_want(r, ",") || !text_i64(r, &t->bytes) ||
+	    !text_want(r, ")"))
+		return false;
+	if (t->bytes != bytes)
+		return text_fault(r, r->line, "the tensor's type and its size in the file differ");
+	if (!(m = map_file(r, path)))
+		return false;
+	if (t->offset < 0 || t->offset > m->size || t->bytes > m->size - t->offset)
+		return text_fault(r, r->line, "the tensor lies past the end of its file");
+	t->data = m->data + t->offset;
+	t->file = path;
+	return true;
+}
+
+static bool read_hex(Text *r, Tensor *t, int64_t bytes)
+{
+	unsigned char *to;
+	size_t n = 0;
+
+	if (text_peek(r) != '"')
+		return text_fail(r, "hexadecimal digits in quotes");
+	r->p++;
+	while (text_hex_digit(r->p[n]) >= 0)
+		n++;
+	if (n % 2 || n / 2 != (size_t)bytes || r->p[n] != '"')
+		return text_fault(r, r->line, "the tensor's type and its number of digits differ");
+	to = arena_alloc(r->arena, n / 2);
+	for (size_t i = 0; i < n / 2; i++)
+		to[i] = (unsigned char)(text_hex_digit(r->p[2 * i]) * 16 + text_hex_digit(r->p[2 * i + 1]));
+	r->p += n + 1;
+	t->data = to;
+	t->bytes = bytes;
+	return text_want(r, ")");
+}
+
+typedef union Element {
+	const char *s;
+	double f;
+	int64_t i;
+} Element;
+
+static bool read_element(Text *r, DType t, Element *e)
+{
+	uint64_t u = 0;
+
+	if (t == DT_STR)
+		return (e->s = text_string(r)) != NULL;
+	if (dtype_is_float(t))
+		return text_f64(r, &e->f);
+	if (t != DT_U64)
+		return text_i64(r, &e->i);
+	if (!text_u64(r, &u))
+		return false;
+	memcpy(&e->i, &u, sizeof u);
+	return true;
+}
+
+static bool read_elements(Text *r, Tensor *t, int64_t count)
+{
+	VEC(Element) v = {0};
+	Tensor *own;
+	void *to;
+
+	while (!text_take(r, ")")) {
+		Element e;
+
+		if ((v.n && !text_want(r, ",")) || !read_element(r, t->dtype, &e))
+			return false;
+		vec_push(r->tmp, &v, e);
+	}
+	if (v.n != count)
+		return text_fault(r, r->line, "the tensor's type and its number of elements differ");
+	own = tensor_new(r->arena, t->dtype, t->rank, t->dims);
+	to = (void *)(uintptr_t)own->data;
+	for (int i = 0; i < v.n; i++) {
+		if (t->dtype == DT_STR)
+			((const char **)to)[i] = v.at[i].s;
+		else if (dtype_is_float(t->dtype))
+			dtype_store_f64(t->dtype, to, i, v.at[i].f);
+		else
+			dtype_store_i64(t->dtype, to, i, v.at[i].i);
+	}
+	*t = *own;
+	return true;
+}
+
+static bool read_shape(Text *r, Tensor *t, int64_t *count)
+{
+	int64_t dims[MAX_RANK];
+
+	*count = 1;
+	if (!text_want(r, "["))
+		return false;
+	while (!text_take(r, "]")) {
+		if (t->rank == MAX_RANK)
+			return text_fault(r, r->line, "the tensor has too many dimensions");
+		if ((t->rank && !text_want(r, ",")) || !text_i64(r, &dims[t->rank]))
+			return false;
+		if (dims[t->rank] < 0 || __builtin_mul_overflow(*count, dims[t->rank], count))
+			return text_fault(r, r->line, "the tensor's size is negative or too large");
+		t->rank++;
+	}
+	t->dims = arena_copy(r->arena, dims, (size_t)t->rank * sizeof *dims);
+	return true;
+}
+
+static Tensor *read_tensor(Text *r, DType dt)
+{
+	Tensor *t = NEW(r->arena, Tensor);
+	int64_t count, bytes;
+	bool ok;
+
+	t->dtype = dt;
+	if (!read_shape(r, t, &count))
+		return NULL;
+	bytes = dt == DT_STR ? 0 : dtype_size(dt, count);
+	if (bytes < 0) {
+		text_fault(r, r->line, "the tensor's size is too large");
+		return NULL;
+	}
+	if (dt != DT_STR && text_take(r, "file("))
+		ok = read_file(r, t, bytes);
+	else if (dt != DT_STR && text_take(r, "hex("))
+		ok = read_hex(r, t, bytes);
+	else
+		ok = text_want(r, "(") && read_elements(r, t, count);
+	return ok ? t : NULL;
+}
+
+/* ---- Attributes ---- */
+
+static bool read_ints(Text *r, Attr *a)
+{
+	VEC(int64_t) v = {0};
+	int64_t i;
+
+	do {
+		if (!text_i64(r, &i))
+			return false;
+		vec_push(r->arena, &v, i);
+	} while (text_take(r, ","));
+	a->kind = ATTR_INTS;
+	a->is = v.at;
+	a->n = v.n;
+	return text_want(r, "]");
+}
+
+static bool read_floats(Text *r, Attr *a)
+{
+	VEC(float) v = {0};
+	double f;
+
+	do {
+		if (!text_f64(r, &f))
+			return false;
+		vec_push(r->arena, &v, (float)f);
+	} while (text_take(r, ","));
+	a->kind = ATTR_FLOATS;
+	a->fs = v.at;
+	a->n = v.n;
+	return text_want(r, "]");
+}
+
+static bool read_strs(Text *r, Attr *a)
+{
+	VEC(const char *) v = {0};
+	const char *s;
+
+	do {
+		if (!(s = text_string(r)))
+			return false;
+		vec_push(r->arena, &v, s);
+	} while (text_take(r, ","));
+	a->kind = ATTR_STRS;
+	a->ss = v.at;
+	a->n = v.n;
+	return text_want(r, "]");
+}
+
+static bool read_number(Text *r, Attr *a)
+{
+	double f;
+
+	if (text_float_ahead(r)) {
+		if (!text_f64(r, &f))
+			return false;
+		a->kind = ATTR_FLOAT;
+		a->f = (float)f;
+		return true;
+	}
+	a->kind = ATTR_INT;
+	return text_i64(r, &a->i);
+}
+
+static bool read_empty_list(Text *r, Attr *a)
+{
+	if (text_take(r, "ints[]"))
+		a->kind = ATTR_INTS;
+	else if (text_take(r, "floats[]"))
+		a->kind = ATTR_FLOATS;
+	else if (text_take(r, "strs[]"))
+		a->kind = ATTR_STRS;
+	else
+		return false;
+	a->is = arena_alloc(r->arena, 0);
+	return true;
+}
+
+static bool read_word_value(Text *r, Attr *a)
+{
+	const char *before = r->p, *word = text_word(r);
+	DType t;
+
+	if (word && !strcmp(word, "kernel")) {
+		r->p = before;
+		a->kind = ATTR_KERNEL;
+		a->kernel = kernel_parse(r->ctx, r->arena, &r->p, &r->line);
+		r->failed = r->failed || !a->kernel;
+		return a->kernel != NULL;
+	}
+	if (word && !strcmp(word, "type") && text_take(r, "(")) {
+		a->kind = ATTR_TYPE;
+		return text_type(r, &a->type) && (a->type || text_fail(r, "a type")) && text_want(r, ")");
+	}
+	t = word ? dtype_by_name(word) : DT_NONE;
+	if (t == DT_NONE) {
+		r->p = before;
+		return text_fail(r, "an attribute's value");
+	}
+	a->kind = ATTR_TENSOR;
+	a->t = read_tensor(r, t);
+	return a->t != NULL;
+}
+
+static bool read_value(Text *r, Attr *a)
+{
+	char c = text_peek(r);
+
+	if (c == '"') {
+		a->kind = ATTR_STR;
+		return (a->s = text_string(r)) != NULL;
+	}
+	if (text_take(r, "[")) {
+		if (text_peek(r) == '"')
+			return read_strs(r, a);
+		return text_float_ahead(r) ? read_floats(r, a) : read_ints(r, a);
+	}
+	if (c == '-' || isdigit((unsigned char)c) || text_float_ahead(r))
+		return read_number(r, a);
+	return read_empty_list(r, a) || read_word_value(r, a);
+}
+
+bool text_attrs(Text *r, Node *n)
+{
+	if (!text_take(r, "{"))
+		return true;
+	do {
+		Attr a = {0};
+
+		if (!(a.name = text_name(r)) || !text_want(r, "=") || !read_value(r, &a))
+			return false;
+		if (node_attr(n, a.name))
+			return text_fault(r, r->line, arena_printf(r->tmp, "the attribute '%s' is given twice", a.name));
+		node_set_attr(n, a);
+	} while (text_take(r, ","));
+	return text_want(r, "}");
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading text IR: blanks and comments, words, strings, numbers, sizes, types. */
+#include "ir/text_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Characters and words ---- */
+
+bool text_fail(Text *r, const char *expected)
+{
+	char found[24];
+	size_t n = 0;
+
+	if (r->failed)
+		return false;
+	r->failed = true;
+	while (n < sizeof found - 1 && isgraph((unsigned char)r->p[n])) {
+		found[n] = r->p[n];
+		n++;
+	}
+	found[n] = 0;
+	return diag_error(r->ctx->diag, (DiagLoc){.file = r->file, .line = r->line}, "expected %s, found %s%s%s",
+			  expected, n ? "'" : "", n ? found : *r->p ? "an odd character" : "the end of the file",
+			  n ? "'" : "");
+}
+
+bool text_fault(Text *r, int line, const char *what)
+{
+	if (r->failed)
+		return false;
+	r->failed = true;
+	return diag_error(r->ctx->diag, (DiagLoc){.file = r->file, .line = line}, "%s", what);
+}
+
+/* Blanks, and comments from #, ; or // to the end of the line. */
+char text_peek(Text *r)
+{
+	for (;; r->p++) {
+		if (*r->p == '#' || *r->p == ';' || (*r->p == '/' && r->p[1] == '/'))
+			while (*r->p && *r->p != '\n')
+				r->p++;
+		if (*r->p == '\n')
+			r->line++;
+		else if (*r->p != ' ' && *r->p != '\t' && *r->p != '\r')
+			return *r->p;
+	}
+}
+
+bool text_take(Text *r, const char *s)
+{
+	size_t n = strlen(s);
+
+	text_peek(r);
+	if (strncmp(r->p, s, n))
+		return false;
+	r->p += n;
+	return true;
+}
+
+/* A whole word. */
+bool text_take_word(Text *r, const char *s)
+{
+	size_t n = strlen(s);
+
+	text_peek(r);
+	if (strncmp(r->p, s, n) || text_is_word_char(r->p[n]))
+		return false;
+	r->p += n;
+	return true;
+}
+
+bool text_want(Text *r, const char *s)
+{
+	char text[16];
+
+	if (text_take(r, s))
+		return true;
+	snprintf(text, sizeof text, "'%s'", s);
+	return text_fail(r, text);
+}
+
+const char *text_word(Text *r)
+{
+	const char *from;
+
+	text_peek(r);
+	from = r->p;
+	while (text_is_word_char(*r->p))
+		r->p++;
+	return r->p == from ? NULL : intern_n(r->ctx->names, from, (size_t)(r->p - from));
+}
+
+int text_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+/* One escape after the backslash; false where it is none. */
+static bool read_escape(Text *r, char *out)
+{
+	char c = *r->p;
+
+	if (c == 'x' && text_hex_digit(r->p[1]) >= 0 && text_hex_digit(r->p[2]) >= 0) {
+		*out = (char)(text_hex_digit(r->p[1]) * 16 + text_hex_digit(r->p[2]));
+		r->p += 3;
+		return *out != 0;
+	}
+	*out = c == 'n' ? '\n' : c == 't' ? '\t' : c;
+	r->p++;
+	return c == 'n' || c == 't' || c == '"' || c == '\\';
+}
+
+/* "...", interned; null after a diagnostic. */
+const char *text_string(Text *r)
+{
+	StrBuf b = {0};
+	const char *s = NULL;
+	bool ok = true;
+
+	if (text_peek(r) != '"') {
+		text_fail(r, "a string in quotes");
+		return NULL;
+	}
+	r->p++;
+	while (ok && *r->p && *r->p != '"' && *r->p != '\n') {
+		char c = *r->p++;
+
+		if (c == '\\')
+			ok = read_escape(r, &c);
+		strbuf_put(&b, &c, 1);
+	}
+	if (ok && *r->p == '"') {
+		r->p++;
+		s = ctx_name(r->ctx, strbuf_str(&b));
+	} else {
+		text_fail(r, ok ? "the string's closing quote" : "one of \\\\ \\\" \\n \\t \\xHH in the string");
+	}
+	strbuf_free(&b);
+	return s;
+}
+
+/* A word, or anything quoted. */
+const char *text_name(Text *r)
+{
+	const char *s;
+
+	if (text_peek(r) == '"')
+		return text_string(r);
+	s = text_word(r);
+	if (!s)
+		text_fail(r, "a name");
+	return s;
+}
+
+/* ---- Numbers ---- */
+
+bool text_i64(Text *r, int64_t *out)
+{
+	char *end;
+
+	text_peek(r);
+	if (!isdigit((unsigned char)r->p[*r->p == '-']))
+		return text_fail(r, "an integer");
+	errno = 0;
+	*out = strtoll(r->p, &end, 10);
+	if (errno || text_is_word_char(*end) || *end == '.')
+		return text_fail(r, "an integer of 64 bits");
+	r->p = end;
+	return true;
+}
+
+bool text_u64(Text *r, uint64_t *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)text_peek(r)))
+		return text_fail(r, "an integer that is not negative");
+	errno = 0;
+	*out = strtoull(r->p, &end, 10);
+	if (errno || text_is_word_char(*end) || *end == '.')
+		return text_fail(r, "an integer of 64 bits");
+	r->p = end;
+	return true;
+}
+
+bool text_f64(Text *r, double *out)
+{
+	char *end;
+	const char *p;
+
+	text_peek(r);
+	p = r->p + (*r->p == '-');
+	if (!isdigit((unsigned char)*p) && strncmp(p, "inf", 3) && strncmp(p, "nan", 3))
+		return text_fail(r, "a number");
+	*out = strtod(r->p, &end);
+	if (text_is_word_char(*end) || *end == '(')
+		return text_fail(r, "a number");
+	r->p = end;
+	return true;
+}
+
+/* Whether the number ahead is written as a float. */
+bool text_float_ahead(Text *r)
+{
+	const char *p;
+
+	text_peek(r);
+	p = r->p + (*r->p == '-');
+	if (!isdigit((unsigned char)*p))
+		return (!strncmp(p, "inf", 3) || !strncmp(p, "nan", 3)) && !text_is_word_char(p[3]);
+	while (isdigit((unsigned char)*p))
+		p++;
+	return *p == '.' || *p == 'e' || *p == 'E' || *p == 'x';
+}
+
+Dim *text_dim(Text *r)
+{
+	Dim *d;
+
+	text_peek(r);
+	d = dim_parse(r->ctx, &r->p);
+	if (!d)
+		text_fail(r, "a size");
+	return d;
+}
+
+/* "?": not inferred. False after a diagnostic. */
+bool text_type(Text *r, const Type **out)
+{
+	*out = NULL;
+	if (text_peek(r) == '?' && r->p[1] != '[') {
+		r->p++;
+		return true;
+	}
+	*out = type_parse(r->ctx, &r->p);
+	return *out || text_fail(r, "a type");
+}

@@ -6,6 +6,7 @@
 # make deps       install what is missing
 # make install    PREFIX=/usr/local, DESTDIR=
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
+# make docs       docs/ops.md, from the table of ops
 # make fuzz       mutated model files against dlcc under sanitizers
 # Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
 
@@ -129,6 +130,9 @@ demo:
 layers:
 	python3 tests/layers.py
 
+docs: tests
+	$(BUILD)/tests/tools/opsdoc >docs/ops.md
+
 fuzz: deps
 	$(MAKE) SAN=1 $(JOBS) all
 	$(PYTHON) tests/fuzz/fuzz.py --build build/san $(T)
@@ -157,6 +161,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests deps check check-all demo layers fuzz warnings format install clean force
+.PHONY: all tests deps check check-all demo layers docs fuzz warnings format install clean force
 .SECONDARY:
 -include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that documents are exact: README.md names every source file, files named in documents exist, manual
+pages and --help name the same options, docs/ops.md is what the table of ops says. docs.py [BUILD]"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDERS = ("base", "ir", "frontend", "ops", "passes", "codegen", "runtime", "tools", "tools/dlrun")
+faults = []
+
+
+def text(path):
+    with open(os.path.join(ROOT, path)) as f:
+        return f.read()
+
+
+def tour():
+    """Each source file is in the README's section on its folder, by its own name or its header's."""
+    sections = re.split(r"^### ", text("README.md"), flags=re.M)
+    for folder in FOLDERS:
+        section = next((s for s in sections if f"`{folder.split('/')[0]}/`" in s.splitlines()[0]), "")
+        for path in sorted(glob.glob(f"{folder}/*.[ch]", root_dir=ROOT) + glob.glob(f"{folder}/*.def", root_dir=ROOT)):
+            name = os.path.basename(path)
+            header = name[:-2] + ".h"
+            if f"`{name}`" not in section and f"`{header}`" not in section:
+                faults.append(f"README.md: the tour does not name {path}")
+        for name in re.findall(r"`([\w./-]+\.(?:[ch]|def|proto))`", section):
+            if not any(os.path.exists(os.path.join(ROOT, at, name)) for at in (folder, "tools", "tools/dlrun")):
+                faults.append(f"README.md: the tour of {folder}/ names {name}, which is not there")
+
+
+def paths():
+    """A path with a folder, in backquotes, exists."""
+    for doc in ["README.md", "HACKING.md"] + sorted(glob.glob("docs/*.md", root_dir=ROOT)):
+        for path in re.findall(r"`((?:\w[\w-]*/)+[\w.-]*)`", text(doc)):
+            top = path.split("/")[0]
+            inside = os.path.isdir(os.path.join(ROOT, top)) and top != "build"
+            if inside and "NAME" not in path and not os.path.exists(os.path.join(ROOT, path)):
+                faults.append(f"{doc}: names {path}, which is not there")
+
+
+def options(build):
+    for tool in "dlcc", "dlcc-opt", "dlrun":
+        said = subprocess.run([os.path.join(build, "bin", tool), "--help"], capture_output=True, text=True)
+        page = re.sub(r"\\f.|[\\\"]|\.[BI]R? ?", "", text(f"docs/man/{tool}.1"))
+        known = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+        for option in sorted(set(known.findall(said.stdout + said.stderr)) - set(known.findall(page))):
+            faults.append(f"docs/man/{tool}.1: lacks {option}, which --help names")
+        for option in sorted(set(known.findall(page)) - set(known.findall(said.stdout + said.stderr))):
+            faults.append(f"docs/man/{tool}.1: names {option}, which --help does not")
+
+
+def ops(build):
+    made = subprocess.run([os.path.join(build, "tests", "tools", "opsdoc")], capture_output=True, text=True).stdout
+    if made != text("docs/ops.md"):
+        faults.append("docs/ops.md: not what the table of ops says; run make docs")
+
+
+def main():
+    build = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build")
+    tour()
+    paths()
+    options(build)
+    ops(build)
+    print("\n".join(faults))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints docs/ops.md: what ir/ops.def and the families' structs say of each operator. */
+#include "ops/op.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(op_row[*(const int *)a].name, op_row[*(const int *)b].name);
+}
+
+static const char *kind(const Op *op, int flags)
+{
+	if (op->scalar)
+		return "elementwise";
+	return flags & OPF_COMPOSITE || op->expand ? "composite" : "structured";
+}
+
+static void range(char *s, size_t n, int least, int most)
+{
+	if (most < 0)
+		snprintf(s, n, "%d or more", least);
+	else if (least == most)
+		snprintf(s, n, "%d", least);
+	else
+		snprintf(s, n, "%d to %d", least, most);
+}
+
+/* What SCALAR names as a table's cell: a bar would end it. */
+static void cell(const char *s)
+{
+	for (; s && *s; s++)
+		printf(*s == '|' ? "\\|" : "%c", *s);
+}
+
+int main(void)
+{
+	int order[OP_COUNT], n = 0;
+
+	for (int i = 1; i < OP_COUNT; i++)
+		if (!(op_row[i].flags & OPF_INTERNAL))
+			order[n++] = i;
+	qsort(order, (size_t)n, sizeof *order, by_name);
+	printf("# Operators\n\n"
+	       "Written by `make docs` from `ir/ops.def` and the structs in `ops/`; %d operators of ONNX, to opset 28.\n"
+	       "Older opsets are upgraded when a model is read. An elementwise operator's meaning is the expression, over\n"
+	       "its operands x, y, z and its attributes; a structured one writes statements; a composite one is made of\n"
+	       "other operators.\n\n"
+	       "| operator | kind | operands | results | meaning, and what is not supported |\n|---|---|---|---|---|\n",
+	       n);
+	for (int i = 0; i < n; i++) {
+		const Op *op = op_table[order[i]];
+		char in[32], out[32];
+
+		range(in, sizeof in, op_row[order[i]].nin_min, op_row[order[i]].nin_max);
+		range(out, sizeof out, op_row[order[i]].nout_min, op_row[order[i]].nout_max);
+		printf("| %s | %s | %s | %s | ", op_row[order[i]].name, kind(op, op_row[order[i]].flags), in, out);
+		if (op->scalar) {
+			printf("`");
+			cell(op->scalar);
+			printf("`%s", op->doc ? "; " : "");
+		}
+		cell(op->doc);
+		puts(" |");
+	}
+	return 0;
+}

@@ -23,6 +23,9 @@ const char *c_tile_use(GenC *g, const Tile *t)
 	return key;
 }
 
+/* Products are summed in runs of DEPTH, so that rounding errors grow with the number of runs. */
+enum { DEPTH = 256 };
+
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
 	const char *type = c_type(t->ct);
@@ -37,24 +40,30 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	strbuf_printf(b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n", type, lanes * esize, esize);
 	for (int i = 0; i < rows; i++)
 		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", type, i, i);
+	strbuf_printf(b, "\n\tfor (int64_t k = 0, first = 1; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n", DEPTH, DEPTH);
 	for (int i = 0; i < rows; i++) {
-		strbuf_puts(b, "\tvec ");
+		strbuf_puts(b, "\t\tvec ");
 		for (int j = 0; j < nv; j++)
 			strbuf_printf(b, "%sc%d_%d = {0}", j ? ", " : "", i, j);
 		strbuf_puts(b, ";\n");
 	}
-	strbuf_puts(b, "\n\tfor (int64_t k = 0; k < n; k++) {\n");
+	strbuf_puts(b, "\n\t\tfor (; k < end; k++) {\n");
 	for (int j = 0; j < nv; j++)
-		strbuf_printf(b, "\t\tconst vec b%d = *(const vec *)(b + %d);\n", j, j * lanes);
+		strbuf_printf(b, "\t\t\tconst vec b%d = *(const vec *)(b + %d);\n", j, j * lanes);
 	for (int i = 0; i < rows; i++) {
 		for (int j = 0; j < nv; j++)
-			strbuf_printf(b, "\t\tc%d_%d += *a%d * b%d;\n", i, j, i, j);
-		strbuf_printf(b, "\t\ta%d += a_step;\n", i);
+			strbuf_printf(b, "\t\t\tc%d_%d += *a%d * b%d;\n", i, j, i, j);
+		strbuf_printf(b, "\t\t\ta%d += a_step;\n", i);
 	}
-	strbuf_puts(b, "\t\tb += b_step;\n\t}\n");
+	strbuf_puts(b, "\t\t\tb += b_step;\n\t\t}\n\t\tif (!first) {\n");
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < nv; j++)
-			strbuf_printf(b, "\t*(vec *)(acc + %d) = c%d_%d;\n", i * t->nr + j * lanes, i, j);
+			strbuf_printf(b, "\t\t\tc%d_%d += *(const vec *)(acc + %d);\n", i, j, i * t->nr + j * lanes);
+	strbuf_puts(b, "\t\t}\n");
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < nv; j++)
+			strbuf_printf(b, "\t\t*(vec *)(acc + %d) = c%d_%d;\n", i * t->nr + j * lanes, i, j);
+	strbuf_puts(b, "\t}\n");
 	strbuf_puts(b, "}\n\n");
 }
 

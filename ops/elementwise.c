@@ -296,20 +296,13 @@ const Op op_Gelu = {
 
 /* ---- Mod, BitShift ---- */
 
-static bool infer_mod(Infer *in, Node *n)
-{
-	if (dtype_is_float(infer_type(n, 0)->dtype) && !node_int(n, "fmod", 0))
-		return infer_error(in, n, "floats need fmod = 1");
-	return infer_elementwise(in, n);
-}
-
 static void lower_mod(Infer *in, Node *n, Kernel *k)
 {
 	(void)in;
 	lower_text(n, k, node_int(n, "fmod", 0) ? "rem(x, y)" : "mod(x, y)");
 }
 
-const Op op_Mod = {.types = "fiu", .infer = infer_mod, .lower = lower_mod};
+const Op op_Mod = {.types = "fiu", .infer = infer_elementwise, .lower = lower_mod};
 
 static bool infer_bitshift(Infer *in, Node *n)
 {

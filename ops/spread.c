@@ -314,11 +314,15 @@ const Op op_Trilu = {.infer = infer_trilu, .lower = lower_trilu};
 
 static bool block_size(Infer *in, Node *n, int64_t *b)
 {
+	const char *mode = node_str(n, "mode", "DCR");
+
 	*b = node_int(n, "blocksize", 0);
 	if (infer_type(n, 0)->rank != 4)
 		return infer_error(in, n, "the operand has rank %d, not 4", infer_type(n, 0)->rank);
 	if (*b < 1 || *b > INT32_MAX)
 		return infer_error(in, n, "blocksize is %lld", (long long)*b);
+	if (strcmp(mode, "DCR") && strcmp(mode, "CRD"))
+		return infer_error(in, n, "mode is \"%s\", not \"DCR\" or \"CRD\"", mode);
 	return infer_movable(in, n, 0);
 }
 
@@ -335,14 +339,11 @@ static bool infer_depthtospace(Infer *in, Node *n)
 {
 	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
-	const char *mode = node_str(n, "mode", "DCR");
 	Dim *out[4];
 	int64_t b;
 
 	if (!block_size(in, n, &b) || !exact_div(in, n, x->dims[1], b * b, &out[1]))
 		return false;
-	if (strcmp(mode, "DCR") && strcmp(mode, "CRD"))
-		return infer_error(in, n, "mode is \"%s\", not \"DCR\" or \"CRD\"", mode);
 	out[0] = x->dims[0];
 	for (int i = 2; i < 4; i++)
 		out[i] = dim_mul(c, x->dims[i], dim_const(c, b));
@@ -393,14 +394,16 @@ static void lower_spacetodepth(Infer *in, Node *n, Kernel *k)
 {
 	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);
 	Iter *it[4];
-	Expr *b = at_int(k, node_int(n, "blocksize", 1)), *sub, *c = at_dim(k, x->dims[1]), *idx[4];
+	Expr *b = at_int(k, node_int(n, "blocksize", 1)), *sub, *idx[4];
 	ExprPool *p = k->pool;
+	bool depth_first = !strcmp(node_str(n, "mode", "DCR"), "DCR");
+	Expr *inner = depth_first ? at_dim(k, x->dims[1]) : ex_mul(p, b, b);
 
 	(void)in;
 	kernel_iters_of(k, out, it);
-	sub = ex_op2(p, IN_floordiv, at_iter(k, it[1]), c);
+	sub = ex_op2(p, depth_first ? IN_floordiv : IN_mod, at_iter(k, it[1]), inner);
 	idx[0] = at_iter(k, it[0]);
-	idx[1] = ex_op2(p, IN_mod, at_iter(k, it[1]), c);
+	idx[1] = ex_op2(p, depth_first ? IN_mod : IN_floordiv, at_iter(k, it[1]), inner);
 	idx[2] = ex_add(p, ex_mul(p, at_iter(k, it[2]), b), ex_op2(p, IN_floordiv, sub, b));
 	idx[3] = ex_add(p, ex_mul(p, at_iter(k, it[3]), b), ex_op2(p, IN_mod, sub, b));
 	kernel_map_id(k, it, out, kernel_load(k, x, idx));

@@ -63,13 +63,19 @@ static const Tensor *pick(const char *name, int i, const Tensor *const *t, const
 	return i < n ? t[i] : NULL;
 }
 
-static bool close_to(double a, double b)
+/* Half-size floats: two of their steps. */
+static double tolerance(DType t)
+{
+	return t == DT_BF16 ? 0x1p-7 : t == DT_F16 ? 0x1p-9 : RTOL;
+}
+
+static bool close_to(double a, double b, double rtol)
 {
 	if (isnan(a) || isnan(b))
 		return isnan(a) && isnan(b);
 	if (isinf(a) || isinf(b))
 		return a == b;
-	return fabs(a - b) <= ATOL + RTOL * fabs(b);
+	return fabs(a - b) <= ATOL + rtol * fabs(b);
 }
 
 /* Null, or what differs. */
@@ -88,7 +94,7 @@ static const char *compare(Arena *a, const Tensor *got, const Tensor *want)
 			double x = dtype_load_f64(got->dtype, got->data, i);
 			double y = dtype_load_f64(want->dtype, want->data, i);
 
-			if (!close_to(x, y))
+			if (!close_to(x, y, tolerance(got->dtype)))
 				return arena_printf(a, "[%lld] is %.9g, not %.9g", (long long)i, x, y);
 		} else {
 			int64_t x = dtype_load_i64(got->dtype, got->data, i);

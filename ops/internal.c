@@ -14,8 +14,8 @@ static bool infer_view(Infer *in, Node *n)
 	const Type *x = infer_type(n, 0), *t = n->out[0]->type;
 	Ctx *c = infer_ctx(in);
 
-	if (!t || t->kind != TYPE_TENSOR)
-		return infer_error(in, n, "the result has no type");
+	if (!t || t->kind != TYPE_TENSOR || t->rank < 0 || t->layout)
+		return infer_error(in, n, "the result has no plain type");
 	if (t->dtype != x->dtype)
 		return infer_error(in, n, "the result's element type is another than the operand's");
 	return infer_equal(in, n, dims_product(c, x->dims, x->rank), dims_product(c, t->dims, t->rank),

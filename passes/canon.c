@@ -59,7 +59,7 @@ Value *canon_view(Canon *c, Node *n, Value *v, const Type *t)
 
 bool canon_is_weights(Canon *c, const Value *v)
 {
-	bool yes = v->def && (v->def->op == OP_Const || v->def->nin > 0);
+	bool yes = v->def && type_static(v->type, NULL) && (v->def->op == OP_Const || v->def->nin > 0);
 
 	while (c->weights.n <= v->id)
 		vec_push(c->tmp, &c->weights, 0);

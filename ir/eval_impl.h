@@ -157,6 +157,8 @@ int prog_root(Prog *p, Expr *e);
 void prog_write(Prog *p, Buf *b, Expr *const *idx, int n);
 /* No more roots; false where p->bad. */
 bool prog_end(Prog *p);
+/* The nodes that N reads, in OUT (MAX_RANK + 3 entries); their number. A select's arms are 1 and 2. */
+int prog_operands(const PNode *n, int *out);
 /* Evaluates a strip. False on a fault. */
 bool prog_run(Prog *p, const Points *at);
 static inline const void *prog_val(const Prog *p, int root) { return p->nodes.at[p->root[root]].val; }

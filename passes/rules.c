@@ -26,6 +26,7 @@ typedef struct Pat {
 	double number;
 	struct Pat *arg[MAX_ARGS];
 	int nargs;
+	struct Pat *attr;  /* a call that changes the attributes of the node that is built, or null */
 } Pat;
 
 typedef struct Equation {
@@ -97,6 +98,11 @@ static Pat *read_pat(Text *t)
 	} while (take(t, ','));
 	assert(peek(t) == ')');
 	take(t, ')');
+	if (take(t, '{')) {
+		p->attr = read_pat(t);
+		assert(peek(t) == '}');
+		take(t, '}');
+	}
 	return p;
 }
 
@@ -271,12 +277,39 @@ static bool is_channels(Canon *c, const Node *root, Value *v)
 	return true;
 }
 
+/* The constant widths of zeros that the Pad node P puts around the dims after two, at least 0, none around the
+ * first two. */
+static bool zero_pads(Canon *c, const Node *p, int64_t *before, int64_t *after)
+{
+	int rank = infer_type(p, 0)->rank, n;
+	const int64_t *pads = infer_const_ints(c->in, node_in(p, 1), &n);
+
+	if (strcmp(node_str(p, "mode", "constant"), "constant") || !pads || n != 2 * rank)
+		return false;
+	for (int d = 0; d < rank; d++) {
+		before[d] = pads[d];
+		after[d] = pads[rank + d];
+		if (before[d] < 0 || after[d] < 0 || before[d] + after[d] > INT16_MAX || (d < 2 && before[d] + after[d]))
+			return false;
+	}
+	return true;
+}
+
+static bool is_zeros_around(Canon *c, const Node *root, Value *v)
+{
+	int64_t before[MAX_RANK], after[MAX_RANK];
+	const char *mode = node_str(root, "auto_pad", "NOTSET");
+
+	return (!strcmp(mode, "NOTSET") || !*mode) && zero_pads(c, v->def, before, after);
+}
+
 static const struct Condition {
 	const char *name;
 	bool (*holds)(Canon *c, const Node *root, Value *v);
 } conditions[] = {
 	{"once", is_once},   {"weights", is_weights}, {"ints", is_ints},
 	{"plain", is_plain}, {"power2", is_power2},   {"channels", is_channels},
+	{"zeros_around", is_zeros_around},
 };
 
 static bool holds(Canon *c, const Pat *p, const Match *m)
@@ -337,6 +370,36 @@ static const struct Function {
 	Value *(*build)(Build *b, Value *const *arg);
 } functions[] = {{"column", fn_column}, {"row", fn_row}, {"vector", fn_vector}};
 
+/* The pads of X and those of the Pad node that made V. */
+static void attr_padded(Build *b, Node *x, Value *v)
+{
+	int64_t before[MAX_RANK], after[MAX_RANK], pads[MAX_RANK * 2];
+	int rank = v->type->rank, have;
+	const int64_t *old = node_ints(x, "pads", &have);
+
+	zero_pads(b->c, v->def, before, after);
+	for (int d = 2; d < rank; d++) {
+		pads[d - 2] = before[d] + (have > 0 ? old[d - 2] : 0);
+		pads[rank - 2 + d - 2] = after[d] + (have > 0 ? old[rank - 2 + d - 2] : 0);
+	}
+	node_set_ints(x, "pads", pads, 2 * (rank - 2));
+}
+
+static const struct AttrFunction {
+	const char *name;
+	void (*change)(Build *b, Node *x, Value *v);
+} attr_functions[] = {{"padded", attr_padded}};
+
+static void change_attrs(Build *b, const Pat *call, Node *x)
+{
+	size_t i = 0, n = sizeof attr_functions / sizeof *attr_functions;
+
+	while (i < n && strcmp(attr_functions[i].name, call->name))
+		i++;
+	assert(i < n);
+	attr_functions[i].change(b, x, b->value(b->arg, call->arg[0]->name));
+}
+
 /* A labelled node is first of all the one that it was, then the others of the left side. */
 static void locate(Build *b, Node *x, const Node *like)
 {
@@ -356,8 +419,10 @@ static Value *build(Build *b, const Pat *p)
 	if (p->kind == PAT_VALUE)
 		return b->value(b->arg, p->name);
 	for (int i = 0; i < p->nargs; i++)
-		if (p->arg[i]->kind != PAT_NUMBER && (arg[i] = build(b, p->arg[i])))
-			t = arg[i]->type->dtype;
+		if (p->arg[i]->kind != PAT_NUMBER)
+			arg[i] = build(b, p->arg[i]);
+	for (int i = p->nargs - 1; i >= 0; i--)
+		t = arg[i] && arg[i]->type ? arg[i]->type->dtype : t;
 	for (int i = 0; i < p->nargs; i++)
 		if (p->arg[i]->kind == PAT_NUMBER)
 			arg[i] = graph_const_scalar(b->c->g, t, p->arg[i]->number, b->before);
@@ -371,6 +436,8 @@ static Value *build(Build *b, const Pat *p)
 	locate(b, x, like);
 	for (int i = 0; like && i < like->attrs.n; i++)
 		node_set_attr(x, like->attrs.at[i]);
+	if (p->attr)
+		change_attrs(b, p->attr, x);
 	infer_node(b->c->in, x);
 	return x->out[0];
 }

@@ -7,6 +7,7 @@
  *     Add(x, Neg(y))   an op of one result; operands of commutative ops match in either order
  *     Conv:c(x, w)     the node is called c; on the right, its attributes are taken from the matched c
  *     vector(s)        on the right, a function of rules.c
+ *     Conv:c(x){f(p)}  on the right, the function f of rules.c changes the new node's attributes by p
  *
  * Conditions "once(c) weights(w)" name predicates of rules.c over values and nodes of the left side. Laws: the
  * right side's type is the left side's, or the rule is not applied; a rule is bit-exact unless it says REASSOC.
@@ -20,7 +21,7 @@ enum RuleFlags { RULE_EXACT = 0, RULE_REASSOC = 1 };
 
 typedef struct Rule {
 	const char *name, *lhs, *rhs, *where;
-	const char *example; /* types of the left side's values, for the test: "x: f32[2,3], const w: f32[3]" */
+	const char *example; /* types of the left side's values, for the test: "x: f32[2,3], w: const f32[3]" */
 	int flags;
 } Rule;
 

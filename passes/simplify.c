@@ -280,64 +280,6 @@ static bool simplify_split(Canon *c, Node *n)
 	return true;
 }
 
-/* ---- Pad before Conv ---- */
-
-/* Zeros around the spatial dims, at least 0 wide: as Conv's own pads. BEFORE and AFTER by dim. */
-static bool pad_of_zeros(Canon *c, const Node *p, int64_t *before, int64_t *after)
-{
-	int rank = infer_type(p, 0)->rank, n, naxes = rank;
-	const int64_t *pads = infer_const_ints(c->in, node_in(p, 1), &n), *axes = NULL;
-	double v;
-
-	if (strcmp(node_str(p, "mode", "constant"), "constant") || !pads ||
-	    (node_in(p, 2) && !(canon_splat(node_in(p, 2), &v) && v == 0)))
-		return false;
-	if (node_in(p, 3) && !(axes = infer_const_ints(c->in, node_in(p, 3), &naxes)))
-		return false;
-	for (int d = 0; d < rank; d++)
-		before[d] = after[d] = 0;
-	for (int i = 0; i < naxes; i++) {
-		int64_t d = axes ? axes[i] + (axes[i] < 0 ? rank : 0) : i;
-
-		before[d] += pads[i];
-		after[d] += pads[naxes + i];
-	}
-	for (int d = 0; d < rank; d++)
-		if (before[d] < 0 || after[d] < 0 || (d < 2 && (before[d] || after[d])))
-			return false;
-	return true;
-}
-
-static bool simplify_conv(Canon *c, Node *n)
-{
-	Node *p = node_in(n, 0)->def, *x;
-	int64_t before[MAX_RANK], after[MAX_RANK], pads[MAX_RANK * 2];
-	Value *in[3] = {NULL, node_in(n, 1), node_in(n, 2)};
-	int rank = infer_type(n, 0)->rank, have;
-	const char *mode = node_str(n, "auto_pad", "NOTSET");
-	const int64_t *old = node_ints(n, "pads", &have);
-
-	if (!p || p->op != OP_Pad || (strcmp(mode, "NOTSET") && *mode) || !value_used_once(p->out[0]) ||
-	    !pad_of_zeros(c, p, before, after))
-		return false;
-	for (int d = 2; d < rank; d++) {
-		pads[d - 2] = before[d] + (have > 0 ? old[d - 2] : 0);
-		pads[rank - 2 + d - 2] = after[d] + (have > 0 ? old[rank - 2 + d - 2] : 0);
-		if (pads[d - 2] > INT32_MAX || pads[rank - 2 + d - 2] > INT32_MAX)
-			return false;
-	}
-	in[0] = node_in(p, 0);
-	x = node_new(c->g, OP_Conv, in, n->nin, 1, n);
-	node_locs_from(x, n);
-	node_locs_from(x, p);
-	for (int i = 0; i < n->attrs.n; i++)
-		node_set_attr(x, n->attrs.at[i]);
-	node_set_ints(x, "pads", pads, 2 * (rank - 2));
-	x->out[0]->type = n->out[0]->type;
-	canon_replace(c, n, x->out[0]);
-	return true;
-}
-
 /* ---- The table ---- */
 
 typedef bool Simplify(Canon *c, Node *n);
@@ -346,7 +288,6 @@ static Simplify *const by_op[OP_COUNT] = {
 	[OP_Cast] = simplify_cast,
 	[OP_CastLike] = simplify_castlike,
 	[OP_Concat] = simplify_concat,
-	[OP_Conv] = simplify_conv,
 	[OP_Gather] = simplify_gather,
 	[OP_Split] = simplify_split,
 	[OP_Transpose] = simplify_transpose,

@@ -69,7 +69,26 @@ static Tensor *random_tensor(Arena *a, const Type *t, Rng *r, bool special, cons
 	return x;
 }
 
-/* "x: f32[2,3], w: const f32[3], c: 8 f32[]": inputs, constants, constants of one number. */
+/* "(1,2,3)" as T's elements, P behind it. */
+static Tensor *listed_tensor(Arena *a, const Type *t, const char **p)
+{
+	int64_t dims[MAX_RANK];
+	Tensor *x;
+
+	type_static(t, dims);
+	x = tensor_new(a, t->dtype, t->rank, dims);
+	for (int64_t i = 0; i < tensor_numel(x); i++) {
+		char *end;
+
+		dtype_store_i64(t->dtype, (void *)(uintptr_t)x->data, i, strtoll(*p + 1, &end, 10));
+		*p = end;
+	}
+	*p += 1;
+	return x;
+}
+
+/* "x: f32[2,3], w: const f32[3], c: 8 f32[], a: i64[2](1,2)": inputs, random constants, constants of one number,
+ * constants of these integers. */
 static bool read_example(Graph *g, const char *p, Rng *r, bool special, Example *e)
 {
 	while (*p) {
@@ -91,7 +110,9 @@ static bool read_example(Graph *g, const char *p, Rng *r, bool special, Example 
 			p += strlen("const ");
 		if (!(t = type_parse(g->ctx, &p)))
 			return false;
-		if (is_const) {
+		if (*p == '(') {
+			e->value[e->n] = graph_const(g, listed_tensor(g->arena, t, &p), NULL);
+		} else if (is_const) {
 			e->value[e->n] = graph_const(g, random_tensor(g->arena, t, r, false, splat ? &v : NULL), NULL);
 		} else {
 			e->value[e->n] = graph_input(g, e->name[e->n], t);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/tensor.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 enum { TENSOR_FLOAT_DATA = 4, TENSOR_DOUBLE_DATA = 10 };
 
 /* What all sparse tensors of a file may take as dense ones. */
@@ -125,6 +128,24 @@ static bool parse_u64(const char *s, uint64_t *v)
 	return true;
 }
 
+/* LOCATION as a path that opens from here: beside the model, or beside what the model's path links to. */
+static const char *path_beside(OnnxFile *f, const char *location)
+{
+	char *real = realpath(f->path, NULL);
+	const char *of[2] = {f->path, real};
+	const char *path = location;
+
+	for (int i = 0; i < 2 && of[i]; i++) {
+		const char *slash = strrchr(of[i], '/');
+
+		path = slash ? arena_printf(f->arena, "%.*s/%s", (int)(slash - of[i]), of[i], location) : location;
+		if (!access(path, R_OK))
+			break;
+	}
+	free(real);
+	return path;
+}
+
 static bool set_external(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, DiagLoc loc)
 {
 	const char *location = NULL;
@@ -160,7 +181,7 @@ static bool set_external(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, Dia
 				  "\"%s\", which has %zu; is the file complete?",
 				  (unsigned long long)size, (unsigned long long)at, location,
 				  m->size);
-	t->file = m->path;
+	t->file = path_beside(f, location);
 	t->offset = (int64_t)at;
 	return set_raw(f, t, m->bytes ? m->bytes + at : NULL, size, loc);
 }

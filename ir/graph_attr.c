@@ -10,6 +10,17 @@
 
 /* ---- Tensors ---- */
 
+/* PATH as it is, or from the folder that the text lies in. */
+static int open_beside(Text *r, const char *path)
+{
+	const char *slash = r->file ? strrchr(r->file, '/') : NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 && slash && *path != '/')
+		fd = open(arena_printf(r->tmp, "%.*s/%s", (int)(slash - r->file), r->file, path), O_RDONLY | O_CLOEXEC);
+	return fd;
+}
+
 static const Mapped *map_file(Text *r, const char *path)
 {
 	Mapped m = {.path = path};
@@ -19,7 +30,7 @@ static const Mapped *map_file(Text *r, const char *path)
 	for (int i = 0; i < r->files.n; i++)
 		if (r->files.at[i].path == path)
 			return &r->files.at[i];
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open_beside(r, path);
 	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0) {
 		m.size = st.st_size;
 		m.data = mmap(NULL, (size_t)m.size, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -20,7 +20,8 @@
 
 typedef struct EvalBuf {
 	void *data;     /* row-major in the buffer's element type; a layout's order where it has one */
-	double *bound;  /* an absolute error bound an element; null: exact (input), not asked for (output) */
+	double *bound;  /* an absolute error bound an element, always row-major; null: exact (input), not
+	                   asked for (output) */
 } EvalBuf;
 
 typedef struct EvalOpts {
@@ -36,8 +37,8 @@ typedef enum EvalStatus { EVAL_OK, EVAL_INDEX /* an index out of range: the stat
 EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, Stmt **fault);
 
 /* Values of a kernel's single output as dims, where extents are constants and N is small (64): statements
- * are evaluated over symbolic integers; an integer that goes through floats is taken to be below 2^24. IN[k]: the contents of operand k (Buf.param) or null. False where
- * something is not expressible as a dim. */
+ * are evaluated over symbolic integers; an integer that goes through floats is taken to be below 2^24.
+ * IN[k]: the contents of operand k (Buf.param) or null. False where something is not expressible as a dim. */
 bool eval_symbolic(Kernel *k, Dim *const *const *in, Dim **out, int n);
 
 #endif

@@ -557,6 +557,59 @@ static void check_bounds(void)
 	ctx_free(c);
 }
 
+/* A bound that goes through a second contraction, a product and a prefix. */
+static void check_bounds_chain(void)
+{
+	enum { N = 16, K = 300 };
+	Diag diag = {.out = stdout};
+	Ctx *c = ctx_new(&diag);
+	Arena *a = arena_new();
+	Kernel *k = read_kernel(c, a, "kernel @c(%a: f32[16,300], %b: f32[300,16]) -> "
+				      "(%y: f32[16,16], %p: f32[16], %s: f16[16,16]) {\n"
+				      "  t: f32[16,16]\n"
+				      "  t[i,j] = sum mul(a[i,k], b[k,j]) for i < 16, j < 16 over k < 300\n"
+				      "  y[i,j] = sum mul(t[i,l], max(t[l,j], 0)) for i < 16, j < 16 over l < 16\n"
+				      "  p[i] = prod t[i,l] for i < 16 over l < 16\n"
+				      "  s[i,l] = scan sum t[i,l] for i < 16 over l < 16\n}");
+	static float x[N * K], w[K * N], t[N * N], y[N * N], p[N];
+	uint16_t s[N * N];
+	double by[N * N], bp[N], bs[N * N];
+	EvalBuf bufs[] = {{x, NULL}, {w, NULL}, {y, by}, {p, bp}, {s, bs}, {0}};
+	EvalOpts o = {.bounds = true};
+
+	for (int i = 0; i < N * K; i++) {
+		x[i] = (float)(random_bits() % 20001) * 1e-4f - 1;
+		w[i] = (float)(random_bits() % 20001) * 1e-4f - 1;
+	}
+	CHECK(eval_kernel(k, &o, bufs, NULL) == EVAL_OK);
+	for (int i = 0; i < N; i++)
+		for (int j = 0; j < N; j++) {
+			t[i * N + j] = 0;
+			for (int q = K - 1; q >= 0; q--)
+				t[i * N + j] += x[i * K + q] * w[q * N + j];
+		}
+	for (int i = 0; i < N; i++) {
+		float product = 1, prefix = 0;
+
+		for (int j = 0; j < N; j++) {
+			float sum = 0;
+
+			for (int q = N - 1; q >= 0; q--)
+				sum += t[i * N + q] * (t[q * N + j] > 0 ? t[q * N + j] : 0);
+			CHECK(fabs((double)sum - (double)y[i * N + j]) <= by[i * N + j]);
+			CHECK(by[i * N + j] < 2);
+			product *= t[i * N + N - 1 - j];
+			prefix += t[i * N + j];
+			CHECK(fabs((double)prefix - dtype_load_f64(DT_F16, s, i * N + j)) <= bs[i * N + j]);
+			CHECK(bs[i * N + j] < 0.2);
+		}
+		CHECK(fabs((double)product - (double)p[i]) <= bp[i]);
+		CHECK(isfinite(bp[i]));
+	}
+	arena_free(a);
+	ctx_free(c);
+}
+
 static void check_symbolic(const char *text, const char *const *in, int nin, const char *want)
 {
 	Diag diag = {.out = stdout};
@@ -690,6 +743,7 @@ int main(int argc, char **argv)
 	check_blocks();
 	check_fault();
 	check_bounds();
+	check_bounds_chain();
 	check_symbolics();
 	printf("%s\n", failed ? "FAILED" : "ok");
 	return failed != 0;

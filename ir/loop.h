@@ -33,6 +33,7 @@ typedef struct Tile {
 	CType ct;
 	int mr, nr;
 	Buf *acc;       /* local, mr*nr elements, row-major */
+	Iter *col;      /* the column's number in the tile: LNode.at mentions it, as it does ROW */
 	Buf *a, *b;
 	Iter *row;      /* a_at is an expression over this iterator: the row's number in the tile */
 	Expr *a_at;     /* flat index of A's first element of row ROW */
@@ -40,8 +41,13 @@ typedef struct Tile {
 	Expr *b_at, *b_step;
 	Expr *k;        /* trip count */
 	Expr *m_valid;  /* rows that exist: 1..mr */
+	Expr *n_valid;  /* columns that exist: 1..nr */
 	bool accumulate;
 } Tile;
+
+/* What of its statement a node carries out: the state's first value, a term, the write. A map has the write
+ * alone, an update of single points the terms alone. */
+typedef enum LPart { PART_NONE, PART_INIT, PART_TERM, PART_WRITE } LPart;
 
 typedef struct LNode LNode;
 struct LNode {
@@ -59,6 +65,10 @@ struct LNode {
 	Tile *tile;
 	Loc loc;           /* the ONNX node, for comments */
 	int stmt;          /* Stmt.id this carries out, or -1 */
+	LPart part;
+	int comp;          /* INIT, WRITE: the state's component */
+	Expr **at;         /* unless PART_NONE: the point, an expression for each of the first NAT iterators */
+	int nat;           /* INIT and a reduction's WRITE: those of the band */
 };
 
 typedef struct Stage {

@@ -463,6 +463,36 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 	return ex_subst_iters(p, at, from, to, n);
 }
 
+/* Iterator IT of statement S, of a column or a row (as flat expressions N and M) of the whole matrix. */
+static Expr *at_of(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n)
+{
+	Iter *o = original(g, s, it), *const *list[2] = {g->nin, g->c.m};
+	int count[2] = {g->nnin, g->c.nm};
+
+	for (int side = 0; side < 2; side++) {
+		Expr *e = side ? m : n;
+
+		for (int i = count[side] - 1; i >= 0; i--) {
+			Expr *ext = ex_dim(g->b.p, list[side][i]->extent);
+
+			if (list[side][i] == o)
+				return i ? ex_op2(g->b.p, IN_mod, e, ext) : e;
+			e = ex_op2(g->b.p, IN_floordiv, e, ext);
+		}
+	}
+	return ex_iter(g->b.p, o);
+}
+
+static void does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr *n)
+{
+	Expr *at[MAX_ITERS];
+	int nat = part == PART_TERM ? s->niters : s->nband;
+
+	for (int i = 0; i < nat; i++)
+		at[i] = at_of(g, s, s->iter[i], m, n);
+	l_does(&g->b, node, part, at, nat);
+}
+
 static void emit_tile(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
@@ -506,8 +536,12 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->b_step = l_int(b, g->pw);
 	tl->k = ex_dim(p, g->kk);
 	tl->m_valid = t->m_valid;
+	tl->col = l_iter(b, "c", dim_const(g->k->ctx, g->nr));
+	tl->n_valid = t->n_valid;
 	n = l_node(b, LN_TILE);
 	n->tile = tl;
+	does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
+	     ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col)));
 }
 
 static void emit_epilogue(Gemm *g, const TileAt *t)
@@ -543,12 +577,14 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		val = s ? ex_rewrite(p, st->val[0], place, &pl) : ex_load(p, t->tile, &at, 1);
 		if (st->out[0]->kind == BUF_TEMP) {
 			if (s)
-				l_store(b, pl.local[st->out[0]->id], at, val, NULL);
+				does(g, l_store(b, pl.local[st->out[0]->id], at, val, NULL), st, PART_WRITE,
+				     ex_iter(p, g->mflat), ex_iter(p, g->nflat));
 			continue;
 		}
 		for (int d = 0; d < st->nwidx; d++)
 			idx[d] = ex_rewrite(p, st->widx[d], place, &pl);
-		l_store(b, st->out[0], flat_index(g->k, st->out[0], idx), val, NULL);
+		does(g, l_store(b, st->out[0], flat_index(g->k, st->out[0], idx), val, NULL), st, PART_WRITE,
+		     ex_iter(p, g->mflat), ex_iter(p, g->nflat));
 	}
 	l_close(b, jl);
 	l_close(b, il);

@@ -61,7 +61,7 @@ void l_let(LBuild *b, Iter *var, Expr *value)
 	n->lo = value;
 }
 
-void l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard)
+LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard)
 {
 	LNode *n = l_node(b, LN_STORE);
 
@@ -70,6 +70,16 @@ void l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard)
 	n->idx = idx;
 	n->val[0] = val;
 	n->guard = guard;
+	return n;
+}
+
+void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat)
+{
+	n->part = part;
+	n->nat = nat;
+	n->at = NEW_ARRAY(b->arena, nat + 1, Expr *);
+	for (int i = 0; i < nat; i++)
+		n->at[i] = at[i];
 }
 
 void l_local(LBuild *b, Buf *buf)

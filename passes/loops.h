@@ -24,7 +24,9 @@ LNode *l_node(LBuild *b, LNodeKind kind);
 LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t step);
 void l_close(LBuild *b, LNode *loop);
 void l_let(LBuild *b, Iter *var, Expr *value);
-void l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
+LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
+/* N carries out PART of the statement in hand at the point AT[0..nat) (copied). */
+void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
 /* A buffer for the rest of this body, on the stack or in scratch. */
 void l_local(LBuild *b, Buf *buf);
 Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent); /* declared at once; null extent: a scalar */

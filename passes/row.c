@@ -193,6 +193,16 @@ static Expr *write_index(Row *r, Stmt *s, int k, Buf **out)
 	return flat_index(r->k, t, idx);
 }
 
+/* N does PART of statement S at its first NAT iterators; RED, where not null, is the place of those it reduces. */
+static void does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red)
+{
+	Expr *at[MAX_ITERS];
+
+	for (int i = 0; i < nat; i++)
+		at[i] = red && i >= s->nband ? red[i - s->nband] : placed(r, ex_iter(r->k->pool, s->iter[i]));
+	l_does(r->b, n, part, at, nat);
+}
+
 /* ---- Nests ---- */
 
 enum { MAX_NEST = MAX_ITERS };
@@ -276,7 +286,7 @@ static void emit_map(Row *r, Stmt *s)
 		guard = guard_to_range(r->k, guard, last, &lo, &hi);
 		open_loop(r, &n, kind, last, lo, hi);
 	}
-	l_store(r->b, out, at, val, guard);
+	does(r, l_store(r->b, out, at, val, guard), s, PART_WRITE, s->niters, NULL);
 	close_all(r, &n);
 }
 
@@ -313,13 +323,25 @@ static Expr *initial(Row *r, Stmt *s, int i)
 	return monoid_identity(r->k->pool, s->red, i, s->val[i]->ct);
 }
 
+static void init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
+{
+	for (int i = 0; i < monoid_info[s->red].n; i++) {
+		LNode *n = l_store(r->b, acc[i], idx, initial(r, s, i), NULL);
+
+		does(r, n, s, PART_INIT, s->nband, NULL);
+		n->comp = i;
+	}
+}
+
 static void store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
 {
 	for (int i = 0; i < s->nout; i++) {
 		Buf *out;
 		Expr *at = write_index(r, s, i, &out);
+		LNode *n = l_store(r->b, out, at, ex_load(r->k->pool, acc[i], &idx, 1), NULL);
 
-		l_store(r->b, out, at, ex_load(r->k->pool, acc[i], &idx, 1), NULL);
+		does(r, n, s, PART_WRITE, s->scan ? s->niters : s->nband, NULL);
+		n->comp = i;
 	}
 }
 
@@ -334,16 +356,15 @@ static void emit_reduce_vector(Row *r, Stmt *s)
 	open_band(r, s, &n, false);
 	declare_state(r, s, acc, dim_const(r->k->ctx, BLOCK));
 	open_loop(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
-	for (int i = 0; i < monoid_info[s->red].n; i++) {
+	for (int i = 0; i < monoid_info[s->red].n; i++)
 		val[i] = placed(r, s->val[i]);
-		l_store(r->b, acc[i], at, initial(r, s, i), NULL);
-	}
+	init_state(r, s, acc, at);
 	close_all(r, &in);
 	for (int i = s->nband; i < s->niters; i++)
 		open_loop(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), extent(r, s->iter[i]));
 	guard = guard_to_range(r->k, placed(r, s->guard), r->rep[r->vec], &lo, &hi);
 	open_loop(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
-	state_node(r, LN_UPDATE, s, acc, at, val, guard);
+	does(r, state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM, s->niters, NULL);
 	close_all(r, &in);
 	open_loop(r, &in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
 	store_state(r, s, acc, at);
@@ -357,7 +378,8 @@ static void emit_reduce_vector(Row *r, Stmt *s)
 typedef struct Terms {
 	Row *r;
 	Iter *it[MAX_ITERS];
-	int n, nval;
+	Expr *at[MAX_ITERS]; /* each reduced iterator of the statement over these */
+	int n, nat, nval;
 	Expr *val[2], *guard;
 	const Iter *out, *in; /* asked about */
 	bool ok;
@@ -394,8 +416,11 @@ static void join_last(Terms *t)
 	Row *r = t->r;
 	Iter *from[2] = {t->it[t->n - 2], t->it[t->n - 1]};
 	Iter *one = l_iter(r->b, from[1]->name, dim_mul(r->k->ctx, from[0]->extent, from[1]->extent));
-	Expr *with[2] = {l_int(r->b, 0), ex_iter(r->k->pool, one)};
+	Expr *with[2] = {l_int(r->b, 0), ex_iter(r->k->pool, one)}, *inner = extent(r, from[1]);
+	Expr *both[2] = {ex_op2(r->k->pool, IN_floordiv, with[1], inner), ex_op2(r->k->pool, IN_mod, with[1], inner)};
 
+	for (int i = 0; i < t->nat; i++)
+		t->at[i] = ex_subst_iters(r->k->pool, t->at[i], from, both, 2);
 	for (int i = 0; i < t->nval; i++)
 		t->val[i] = ex_subst_iters(r->k->pool, t->val[i], from, with, 2);
 	t->n--;
@@ -411,6 +436,7 @@ static void terms_of(Row *r, Stmt *s, Terms *t)
 		t->val[i] = placed(r, s->val[i]);
 	for (int i = s->nband; i < s->niters; i++) {
 		t->it[t->n++] = s->iter[i];
+		t->at[t->nat++] = ex_iter(r->k->pool, s->iter[i]);
 		while (t->n > 1 && joins(t, t->it[t->n - 2], t->it[t->n - 1]))
 			join_last(t);
 	}
@@ -460,13 +486,12 @@ static void emit_reduce_lanes(Row *r, Stmt *s)
 	declare_state(r, s, acc, NULL);
 	terms_of(r, s, &t);
 	lane = lane_of(&t);
-	for (int i = 0; i < t.nval; i++)
-		l_store(r->b, acc[i], zero, initial(r, s, i), NULL);
+	init_state(r, s, acc, zero);
 	for (int i = 0; i < t.n; i++)
 		if (i != lane)
 			open_loop(r, &in, LOOP_SERIAL, t.it[i], zero, extent(r, t.it[i]));
 	if (!t.n) {
-		state_node(r, LN_UPDATE, s, acc, zero, t.val, t.guard);
+		node = state_node(r, LN_UPDATE, s, acc, zero, t.val, t.guard);
 	} else {
 		hi = extent(r, t.it[lane]);
 		guard = guard_to_range(r->k, t.guard, t.it[lane], &lo, &hi);
@@ -475,6 +500,7 @@ static void emit_reduce_lanes(Row *r, Stmt *s)
 		node->lo = lo;
 		node->hi = hi;
 	}
+	does(r, node, s, PART_TERM, s->niters, t.at);
 	close_all(r, &in);
 	store_state(r, s, acc, zero);
 	close_all(r, &n);
@@ -491,13 +517,12 @@ static void emit_scan(Row *r, Stmt *s)
 	if (r->vec >= 0)
 		open_loop(r, &n, LOOP_SERIAL, r->rep[r->vec], r->vlo, r->vhi);
 	declare_state(r, s, acc, NULL);
-	for (int i = 0; i < monoid_info[s->red].n; i++) {
+	for (int i = 0; i < monoid_info[s->red].n; i++)
 		val[i] = placed(r, s->val[i]);
-		l_store(r->b, acc[i], zero, monoid_identity(r->k->pool, s->red, i, s->val[i]->ct), NULL);
-	}
+	init_state(r, s, acc, zero);
 	for (int i = s->nband; i < s->niters; i++)
 		open_loop(r, &in, LOOP_SERIAL, s->iter[i], zero, extent(r, s->iter[i]));
-	state_node(r, LN_UPDATE, s, acc, zero, val, placed(r, s->guard));
+	does(r, state_node(r, LN_UPDATE, s, acc, zero, val, placed(r, s->guard)), s, PART_TERM, s->niters, NULL);
 	store_state(r, s, acc, zero);
 	close_all(r, &in);
 	close_all(r, &n);
@@ -517,7 +542,7 @@ static void emit_scatter(Row *r, Stmt *s)
 		at = write_index(r, s, i, &out[i]);
 		val[i] = placed(r, s->val[i]);
 	}
-	state_node(r, LN_UPDATE, s, out, at, val, placed(r, s->guard));
+	does(r, state_node(r, LN_UPDATE, s, out, at, val, placed(r, s->guard)), s, PART_TERM, s->niters, NULL);
 	close_all(r, &n);
 }
 

@@ -28,8 +28,14 @@ struct DimTable *dim_table_new(Ctx *c)
 
 typedef uint64_t (*HashOf)(const void *p);
 
-static uint64_t dim_hash(const void *p) { return ((const Dim *)p)->hash; }
-static uint64_t atom_hash(const void *p) { return ((const Atom *)p)->hash; }
+static uint64_t dim_hash(const void *p)
+{
+	return ((const Dim *)p)->hash;
+}
+static uint64_t atom_hash(const void *p)
+{
+	return ((const Atom *)p)->hash;
+}
 static uint64_t name_hash(const void *p)
 {
 	const char *s = ((const Sym *)p)->name;
@@ -63,7 +69,10 @@ static void table_insert(Arena *a, Table *t, HashOf of, void *p)
 
 /* ---- Symbols ---- */
 
-int sym_count(const Ctx *c) { return c->dims->syms.n; }
+int sym_count(const Ctx *c)
+{
+	return c->dims->syms.n;
+}
 
 Sym *sym_at(const Ctx *c, int id)
 {
@@ -78,7 +87,8 @@ static Sym *sym_find(Ctx *c, const char *name)
 
 	if (!t->cap)
 		return NULL;
-	for (size_t i = hash_bytes(HASH_SEED, name, strlen(name)) & mask; t->slot[i]; i = (i + 1) & mask)
+	for (size_t i = hash_bytes(HASH_SEED, name, strlen(name)) & mask; t->slot[i];
+	     i = (i + 1) & mask)
 		if (((Sym *)t->slot[i])->name == name)
 			return t->slot[i];
 	return NULL;
@@ -172,7 +182,10 @@ int dim_cmp(const Dim *a, const Dim *b)
 
 /* ---- Interning ---- */
 
-static uint64_t mix(uint64_t h, uint64_t v) { return hash_bytes(h, &v, sizeof v); }
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	return hash_bytes(h, &v, sizeof v);
+}
 
 static bool terms_equal(const Term *a, const Term *b, int n)
 {
@@ -213,7 +226,8 @@ Dim *dim_make(Ctx *c, const Term *t, int n)
 	Table *tab = &c->dims->dims;
 	Dim *d, like = {.hash = h, .n = n, .size = n ? 0 : 1};
 
-	for (size_t mask = (size_t)tab->cap - 1, i = h & mask; tab->cap && tab->slot[i]; i = (i + 1) & mask) {
+	for (size_t mask = (size_t)tab->cap - 1, i = h & mask; tab->cap && tab->slot[i];
+	     i = (i + 1) & mask) {
 		d = tab->slot[i];
 		if (d->hash == h && d->n == n && terms_equal(d->t, t, n))
 			return d;
@@ -237,7 +251,10 @@ Dim *dim_make(Ctx *c, const Term *t, int n)
 	return d;
 }
 
-Dim *dim_from_term(Ctx *c, Term t) { return dim_make(c, &t, t.coef ? 1 : 0); }
+Dim *dim_from_term(Ctx *c, Term t)
+{
+	return dim_make(c, &t, t.coef ? 1 : 0);
+}
 
 static Atom *atom_new(Ctx *c, const Atom *like)
 {
@@ -252,7 +269,11 @@ static Atom *atom_new(Ctx *c, const Atom *like)
 
 Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 {
-	Atom like = {.kind = kind, .n = n, .size = 1, .hash = mix(HASH_SEED, kind), .arg = (Dim **)(uintptr_t)arg};
+	Atom like = {.kind = kind,
+		     .n = n,
+		     .size = 1,
+		     .hash = mix(HASH_SEED, kind),
+		     .arg = (Dim **)(uintptr_t)arg};
 	Table *t = &c->dims->atoms;
 	size_t mask = (size_t)t->cap - 1;
 	Dim *sum = dim_const(c, 0);
@@ -555,7 +576,10 @@ static Dim *rebuild(Ctx *c, Dim *d, Dim *const *to, int n, bool again)
 	return sum;
 }
 
-Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n) { return rebuild(c, d, to, n, false); }
+Dim *dim_subst(Ctx *c, Dim *d, Dim *const *to, int n)
+{
+	return rebuild(c, d, to, n, false);
+}
 
 Dim *dim_refresh(Ctx *c, Dim *d)
 {

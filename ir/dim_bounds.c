@@ -20,7 +20,10 @@ typedef struct Range {
 
 static const Range unknown = {-DIM_INF, DIM_INF};
 
-static int64_t clamp(int64_t v) { return v < -DIM_INF ? -DIM_INF : v; }
+static int64_t clamp(int64_t v)
+{
+	return v < -DIM_INF ? -DIM_INF : v;
+}
 
 static int64_t sat_add(int64_t a, int64_t b, int64_t inf)
 {
@@ -58,7 +61,10 @@ static Range range_hull(const int64_t *v, int n)
 	return r;
 }
 
-static bool is_inf(int64_t v) { return v == DIM_INF || v == -DIM_INF; }
+static bool is_inf(int64_t v)
+{
+	return v == DIM_INF || v == -DIM_INF;
+}
 
 /* An infinite bound times 0 is 0; times anything else it stays infinite. */
 static int64_t bound_mul(int64_t a, int64_t b)
@@ -95,8 +101,8 @@ static Range range_floordiv(Range a, Range b)
 	if (b.lo < 0 || b.hi < 1)
 		return unknown;
 	int64_t least = b.lo ? b.lo : 1;
-	int64_t v[5] = {bound_floordiv(a.lo, least), bound_floordiv(a.lo, b.hi), bound_floordiv(a.hi, least),
-			bound_floordiv(a.hi, b.hi), 0};
+	int64_t v[5] = {bound_floordiv(a.lo, least), bound_floordiv(a.lo, b.hi),
+			bound_floordiv(a.hi, least), bound_floordiv(a.hi, b.hi), 0};
 
 	r = range_hull(v, b.lo ? 4 : 5);
 	return r;
@@ -212,7 +218,8 @@ static bool shift(Ctx *c, const Dim *d, const Atom *a, int64_t k, int sign, Dim 
 {
 	Dim *with;
 
-	return poly_add(c, dim_const(c, k), sign, a->dim, &with) && poly_replace(c, d, a, with, out);
+	return poly_add(c, dim_const(c, k), sign, a->dim, &with) &&
+	       poly_replace(c, d, a, with, out);
 }
 
 static bool nonneg_shifted(Ctx *c, const Dim *d, int *steps)
@@ -228,7 +235,8 @@ static bool nonneg_shifted(Ctx *c, const Dim *d, int *steps)
 		atom_interval(l.at[i], &lo, &hi);
 		if (lo == -DIM_INF && hi == DIM_INF)
 			return false;
-		if (lo != 0 && !shift(c, e, l.at[i], lo == -DIM_INF ? hi : lo, lo == -DIM_INF ? -1 : 1, &e))
+		if (lo != 0 &&
+		    !shift(c, e, l.at[i], lo == -DIM_INF ? hi : lo, lo == -DIM_INF ? -1 : 1, &e))
 			return false;
 	}
 	for (int i = 0; i < l.n && negative_terms(e); i++) {
@@ -332,7 +340,8 @@ bool dim_prove_lt(Ctx *c, Dim *a, Dim *b)
 {
 	Dim *d;
 
-	return a != b && poly_add(c, b, -1, a, &d) && poly_add(c, d, 1, dim_const(c, -1), &d) && dim_nonneg(c, d);
+	return a != b && poly_add(c, b, -1, a, &d) && poly_add(c, d, 1, dim_const(c, -1), &d) &&
+	       dim_nonneg(c, d);
 }
 
 void dim_bounds(Ctx *c, Dim *d, int64_t *lo, int64_t *hi)

@@ -65,15 +65,18 @@ bool poly_divmod(Ctx *c, const Dim *a, const Dim *b, Dim **q, Dim **r)
 			continue;
 		}
 		part = dim_from_term(c, t);
-		if (++steps > DIM_MAX_TERMS || !poly_add(c, *q, 1, part, q) || !poly_mul_term(c, b, &t, &sub) ||
-		    !poly_add(c, *r, -1, sub, r))
+		if (++steps > DIM_MAX_TERMS || !poly_add(c, *q, 1, part, q) ||
+		    !poly_mul_term(c, b, &t, &sub) || !poly_add(c, *r, -1, sub, r))
 			return false;
 		i = 0;
 	}
 	return true;
 }
 
-static bool poly_neg(Ctx *c, const Dim *d, Dim **out) { return poly_add(c, dim_const(c, 0), -1, d, out); }
+static bool poly_neg(Ctx *c, const Dim *d, Dim **out)
+{
+	return poly_add(c, dim_const(c, 0), -1, d, out);
+}
 
 bool dim_divides(Ctx *c, Dim *a, Dim *b, Dim **q)
 {
@@ -195,8 +198,8 @@ static bool unnest(Ctx *c, Dim **a, Dim **b)
 			return false;
 		if (!dim_is_const(in->arg[1], NULL) && !dim_is_const(rest, NULL))
 			continue;
-		if (!poly_mul(c, rest, in->arg[1], &rest) || !poly_add(c, rest, 1, in->arg[0], &rest) ||
-		    !poly_mul(c, *b, in->arg[1], &div))
+		if (!poly_mul(c, rest, in->arg[1], &rest) ||
+		    !poly_add(c, rest, 1, in->arg[0], &rest) || !poly_mul(c, *b, in->arg[1], &div))
 			return false;
 		*a = rest;
 		*b = div;
@@ -222,7 +225,8 @@ static bool decided(Ctx *c, Dim *a, Dim *b, int64_t *v)
 	if (dim_prove_lt(c, a, b) && dim_nonneg(c, a))
 		return true;
 	*v = -1;
-	return dim_prove_lt(c, a, dim_const(c, 0)) && bl >= 1 && poly_add(c, a, 1, b, &sum) && dim_nonneg(c, sum);
+	return dim_prove_lt(c, a, dim_const(c, 0)) && bl >= 1 && poly_add(c, a, 1, b, &sum) &&
+	       dim_nonneg(c, sum);
 }
 
 static bool floor_consts(Dim *a, Dim *b, int64_t *v)
@@ -271,12 +275,16 @@ Dim *dim_ceildiv(Ctx *c, Dim *a, Dim *b)
 
 	if (b->n && b->t[0].coef < 0 && dim_is_const(b, NULL))
 		return dim_ceildiv(c, dim_sub(c, zero, a), dim_sub(c, zero, b));
-	if (dim_nonneg(c, b) && poly_add(c, a, 1, b, &up) && poly_add(c, up, 1, dim_const(c, -1), &up))
+	if (dim_nonneg(c, b) && poly_add(c, a, 1, b, &up) &&
+	    poly_add(c, up, 1, dim_const(c, -1), &up))
 		return dim_floordiv(c, up, b);
 	return dim_sub(c, zero, dim_floordiv(c, dim_sub(c, zero, a), b));
 }
 
-Dim *dim_mod(Ctx *c, Dim *a, Dim *b) { return dim_sub(c, a, dim_mul(c, b, dim_floordiv(c, a, b))); }
+Dim *dim_mod(Ctx *c, Dim *a, Dim *b)
+{
+	return dim_sub(c, a, dim_mul(c, b, dim_floordiv(c, a, b)));
+}
 
 /* ---- Min and max ---- */
 
@@ -296,8 +304,8 @@ static bool flatten(Ctx *c, AtomKind kind, Args *l)
 			Args with = *l;
 			bool ok = true;
 
-			if (!a || a->kind != kind || d->t[k].coef != 1 || l->n - 1 + a->n > DIM_MAX_ARGS ||
-			    !poly_add(c, d, -1, a->dim, &rest))
+			if (!a || a->kind != kind || d->t[k].coef != 1 ||
+			    l->n - 1 + a->n > DIM_MAX_ARGS || !poly_add(c, d, -1, a->dim, &rest))
 				continue;
 			for (int j = 0; j < a->n && ok; j++)
 				ok = poly_add(c, a->arg[j], 1, rest, &with.at[j ? with.n++ : i]);
@@ -327,8 +335,9 @@ static void drop_dominated(Ctx *c, AtomKind kind, Args *l)
 	for (int i = 0; i < l->n; i++)
 		for (int j = 0; j < l->n; j++) {
 			Dim *win = l->at[i], *lose = l->at[j];
-			bool gone = i != j && (win == lose || (kind == ATOM_MIN ? dim_prove_le(c, win, lose)
-									       : dim_prove_le(c, lose, win)));
+			bool gone = i != j && (win == lose ||
+					       (kind == ATOM_MIN ? dim_prove_le(c, win, lose)
+								 : dim_prove_le(c, lose, win)));
 
 			if (!gone)
 				continue;
@@ -364,7 +373,8 @@ static Dim *pull_common(Ctx *c, Args *l)
 	}
 	for (int i = 0; i < l->n; i++)
 		if (!dim_is_const(l->at[i], NULL)) {
-			ok = ok && poly_add(c, out, 1, dim_const(c, dim_const_part(l->at[i])), &out);
+			ok = ok &&
+			     poly_add(c, out, 1, dim_const(c, dim_const_part(l->at[i])), &out);
 			break;
 		}
 	for (int i = 0; i < l->n && ok; i++)
@@ -418,8 +428,14 @@ Dim *dim_extreme(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 	return dim_add(c, out, dim_mul(c, dim_const(c, k), atom));
 }
 
-Dim *dim_min(Ctx *c, Dim *a, Dim *b) { return dim_extreme(c, ATOM_MIN, (Dim *[]){a, b}, 2); }
-Dim *dim_max(Ctx *c, Dim *a, Dim *b) { return dim_extreme(c, ATOM_MAX, (Dim *[]){a, b}, 2); }
+Dim *dim_min(Ctx *c, Dim *a, Dim *b)
+{
+	return dim_extreme(c, ATOM_MIN, (Dim *[]){a, b}, 2);
+}
+Dim *dim_max(Ctx *c, Dim *a, Dim *b)
+{
+	return dim_extreme(c, ATOM_MAX, (Dim *[]){a, b}, 2);
+}
 
 /* ---- Comparisons ---- */
 

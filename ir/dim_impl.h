@@ -34,9 +34,9 @@ typedef struct Atom {
 	uint64_t hash;
 	Sym *sym;
 	Dim **arg;
-	Dim *dim;      /* the atom as a dim */
+	Dim *dim;	/* the atom as a dim */
 	bool fixed_sum; /* of a min or max: the args sum to a constant, */
-	int64_t sum;    /* which is this */
+	int64_t sum;	/* which is this */
 } Atom;
 
 typedef struct Factor {
@@ -95,6 +95,9 @@ bool dim_nonneg(Ctx *c, const Dim *d);
 
 int64_t int_floordiv(int64_t a, int64_t b); /* B not 0, not INT64_MIN / -1 */
 uint64_t int_gcd(uint64_t a, uint64_t b);
-static inline uint64_t int_mag(int64_t v) { return v < 0 ? 0 - (uint64_t)v : (uint64_t)v; }
+static inline uint64_t int_mag(int64_t v)
+{
+	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+}
 
 #endif

@@ -11,10 +11,14 @@ enum { MAX_NESTING = 200 };
 typedef const char *(*SymName)(void *arg, const Sym *s);
 
 static const char *const atom_fn[] = {
-	[ATOM_FLOOR] = "floor", [ATOM_MIN] = "min", [ATOM_MAX] = "max", [ATOM_ADD] = "add", [ATOM_MUL] = "mul",
+	[ATOM_FLOOR] = "floor", [ATOM_MIN] = "min", [ATOM_MAX] = "max",
+	[ATOM_ADD] = "add",	[ATOM_MUL] = "mul",
 };
 
-static bool is_word(char ch) { return isalnum((unsigned char)ch) || ch == '_'; }
+static bool is_word(char ch)
+{
+	return isalnum((unsigned char)ch) || ch == '_';
+}
 
 static bool is_identifier(const char *s)
 {
@@ -59,7 +63,7 @@ static void put_atom(const Printer *p, const Atom *a)
 {
 	static const char *const c_fn[] = {
 		[ATOM_FLOOR] = "dl_floordiv", [ATOM_MIN] = "dl_min", [ATOM_MAX] = "dl_max",
-		[ATOM_ADD] = "dl_add", [ATOM_MUL] = "dl_mul",
+		[ATOM_ADD] = "dl_add",	      [ATOM_MUL] = "dl_mul",
 	};
 
 	if (a->kind != ATOM_SYM) {
@@ -97,7 +101,9 @@ static void put_coef(const Printer *p, const Term *t, bool first)
 	if (min)
 		strbuf_puts(p->b, "INT64_MIN");
 	else
-		strbuf_printf(p->b, p->sym_name && mag > INT32_MAX ? "INT64_C(%" PRIu64 ")" : "%" PRIu64, mag);
+		strbuf_printf(p->b,
+			      p->sym_name && mag > INT32_MAX ? "INT64_C(%" PRIu64 ")" : "%" PRIu64,
+			      mag);
 	strbuf_puts(p->b, t->n ? "*" : "");
 }
 
@@ -159,7 +165,8 @@ static bool read_int(Reader *r, bool neg, int64_t *out)
 	for (; isdigit((unsigned char)*r->p); r->p++) {
 		int digit = *r->p - '0';
 
-		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, neg ? -digit : digit, &v))
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, neg ? -digit : digit, &v))
 			return false;
 	}
 	*out = v;
@@ -182,7 +189,8 @@ static Dim *read_quoted(Reader *r)
 			unsigned int v;
 
 			ch = *++p;
-			if (ch == 'x' && isxdigit((unsigned char)p[1]) && isxdigit((unsigned char)p[2])) {
+			if (ch == 'x' && isxdigit((unsigned char)p[1]) &&
+			    isxdigit((unsigned char)p[2])) {
 				char hex[3] = {p[1], p[2], 0};
 
 				sscanf(hex, "%x", &v);
@@ -212,8 +220,9 @@ static Dim *apply(Ctx *c, AtomKind kind, Dim **arg, int n)
 		return dim_extreme(c, kind, arg, n);
 	if (n != 2)
 		return NULL;
-	return kind == ATOM_FLOOR ? dim_floordiv(c, arg[0], arg[1]) :
-	       kind == ATOM_ADD ? dim_add(c, arg[0], arg[1]) : dim_mul(c, arg[0], arg[1]);
+	return kind == ATOM_FLOOR ? dim_floordiv(c, arg[0], arg[1])
+	       : kind == ATOM_ADD ? dim_add(c, arg[0], arg[1])
+				  : dim_mul(c, arg[0], arg[1]);
 }
 
 static Dim *read_call(Reader *r, AtomKind kind)

@@ -8,7 +8,7 @@
 
 const OpRow op_row[OP_COUNT] = {
 	[OP_NONE] = {"?", 0, 0, 0, 0, OPF_INTERNAL},
-#define OP(name, nin_min, nin_max, nout_min, nout_max, flags)                                      \
+#define OP(name, nin_min, nin_max, nout_min, nout_max, flags) \
 	[OP_##name] = {#name, nin_min, nin_max, nout_min, nout_max, flags},
 #include "ir/ops.def"
 #undef OP
@@ -74,7 +74,10 @@ void value_replace(Value *a, Value *b)
 	a->uses = NULL;
 }
 
-bool value_used_once(const Value *v) { return v->uses && !v->uses->next; }
+bool value_used_once(const Value *v)
+{
+	return v->uses && !v->uses->next;
+}
 
 /* ---- Graphs ---- */
 
@@ -228,7 +231,10 @@ static const Attr *attr_of(const Node *n, const char *name, AttrKind kind)
 	return a && a->kind == kind ? a : NULL;
 }
 
-const Attr *node_attr(const Node *n, const char *name) { return find_attr(n, name); }
+const Attr *node_attr(const Node *n, const char *name)
+{
+	return find_attr(n, name);
+}
 
 int64_t node_int(const Node *n, const char *name, int64_t otherwise)
 {
@@ -290,7 +296,8 @@ void node_set_float(Node *n, const char *name, float v)
 
 void node_set_str(Node *n, const char *name, const char *v)
 {
-	node_set_attr(n, (Attr){.name = name, .kind = ATTR_STR, .s = arena_strdup(n->graph->arena, v)});
+	node_set_attr(
+		n, (Attr){.name = name, .kind = ATTR_STR, .s = arena_strdup(n->graph->arena, v)});
 }
 
 void node_set_ints(Node *n, const char *name, const int64_t *v, int count)
@@ -306,7 +313,9 @@ void node_set_ints(Node *n, const char *name, const int64_t *v, int count)
 
 const Tensor *value_const(const Value *v)
 {
-	const Attr *a = v && v->def && v->def->op == OP_Const ? attr_of(v->def, "value", ATTR_TENSOR) : NULL;
+	const Attr *a = v && v->def && v->def->op == OP_Const
+				? attr_of(v->def, "value", ATTR_TENSOR)
+				: NULL;
 
 	return a ? a->t : NULL;
 }

@@ -17,7 +17,8 @@ static int open_beside(Text *r, const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0 && slash && *path != '/')
-		fd = open(arena_printf(r->tmp, "%.*s/%s", (int)(slash - r->file), r->file, path), O_RDONLY | O_CLOEXEC);
+		fd = open(arena_printf(r->tmp, "%.*s/%s", (int)(slash - r->file), r->file, path),
+			  O_RDONLY | O_CLOEXEC);
 	return fd;
 }
 
@@ -51,8 +52,8 @@ static bool read_file(Text *r, Tensor *t, int64_t bytes)
 	const char *path = text_string(r);
 	const Mapped *m;
 
-	if (!path || !text_want(r, ",") || !text_i64(r, &t->offset) || !text_want(r, ",") || !text_i64(r, &t->bytes) ||
-	    !text_want(r, ")"))
+	if (!path || !text_want(r, ",") || !text_i64(r, &t->offset) || !text_want(r, ",") ||
+	    !text_i64(r, &t->bytes) || !text_want(r, ")"))
 		return false;
 	if (t->bytes != bytes)
 		return text_fault(r, r->line, "the tensor's type and its size in the file differ");
@@ -79,7 +80,8 @@ static bool read_hex(Text *r, Tensor *t, int64_t bytes)
 		return text_fault(r, r->line, "the tensor's type and its number of digits differ");
 	to = arena_alloc(r->arena, n / 2);
 	for (size_t i = 0; i < n / 2; i++)
-		to[i] = (unsigned char)(text_hex_digit(r->p[2 * i]) * 16 + text_hex_digit(r->p[2 * i + 1]));
+		to[i] = (unsigned char)(text_hex_digit(r->p[2 * i]) * 16 +
+					text_hex_digit(r->p[2 * i + 1]));
 	r->p += n + 1;
 	t->data = to;
 	t->bytes = bytes;
@@ -122,7 +124,8 @@ static bool read_elements(Text *r, Tensor *t, int64_t count)
 		vec_push(r->tmp, &v, e);
 	}
 	if (v.n != count)
-		return text_fault(r, r->line, "the tensor's type and its number of elements differ");
+		return text_fault(r, r->line,
+				  "the tensor's type and its number of elements differ");
 	own = tensor_new(r->arena, t->dtype, t->rank, t->dims);
 	to = (void *)(uintptr_t)own->data;
 	for (int i = 0; i < v.n; i++) {
@@ -273,7 +276,8 @@ static bool read_word_value(Text *r, Attr *a)
 	}
 	if (word && !strcmp(word, "type") && text_take(r, "(")) {
 		a->kind = ATTR_TYPE;
-		return text_type(r, &a->type) && (a->type || text_fail(r, "a type")) && text_want(r, ")");
+		return text_type(r, &a->type) && (a->type || text_fail(r, "a type")) &&
+		       text_want(r, ")");
 	}
 	t = word ? dtype_by_name(word) : DT_NONE;
 	if (t == DT_NONE) {
@@ -313,7 +317,9 @@ bool text_attrs(Text *r, Node *n)
 		if (!(a.name = text_name(r)) || !text_want(r, "=") || !read_value(r, &a))
 			return false;
 		if (node_attr(n, a.name))
-			return text_fault(r, r->line, arena_printf(r->tmp, "the attribute '%s' is given twice", a.name));
+			return text_fault(
+				r, r->line,
+				arena_printf(r->tmp, "the attribute '%s' is given twice", a.name));
 		node_set_attr(n, a);
 	} while (text_take(r, ","));
 	return text_want(r, "}");

@@ -60,7 +60,8 @@ static bool read_definition(Text *r, Value *(*make)(void *arg), void *arg, Value
 	if ((r->n + 1) * 2 > r->cap)
 		grow_map(r);
 	if (named_slot(r, label)->label)
-		return text_fault(r, r->line, arena_printf(r->tmp, "the value %%%s is defined twice", label));
+		return text_fault(r, r->line,
+				  arena_printf(r->tmp, "the value %%%s is defined twice", label));
 	v = make(arg);
 	v->name = name ? name : isdigit((unsigned char)*label) ? NULL : label;
 	*named_slot(r, label) = (Named){label, v};
@@ -78,8 +79,11 @@ static Value *find_value(Text *r, const Graph *g, const char *label, int line)
 
 	if (here)
 		return v;
-	text_fault(r, line, arena_printf(r->tmp, v ? "the value %%%s is of another graph" :
-				      "the value %%%s is not defined before this", label));
+	text_fault(r, line,
+		   arena_printf(r->tmp,
+				v ? "the value %%%s is of another graph"
+				  : "the value %%%s is not defined before this",
+				label));
 	return NULL;
 }
 
@@ -200,7 +204,8 @@ static bool read_operands(Text *r, Graph *g, Value ***in, int *nin)
 			return false;
 		if (v.n == MAX_OPERANDS)
 			return text_fault(r, r->line, "the node has too many operands");
-		if (!text_take_word(r, "_") && (!(label = read_label(r)) || !(x = find_value(r, g, label, r->line))))
+		if (!text_take_word(r, "_") &&
+		    (!(label = read_label(r)) || !(x = find_value(r, g, label, r->line))))
 			return false;
 		vec_push(r->tmp, &v, x);
 	}
@@ -287,7 +292,10 @@ static bool skip_list(Text *r)
 	return true;
 }
 
-static void see_last(void *arg, Sym *s) { *(int *)arg = s->id; }
+static void see_last(void *arg, Sym *s)
+{
+	*(int *)arg = s->id;
+}
 
 /* What S is a name for: a size over symbols that were there before it, so that none means itself. */
 static bool read_meaning(Text *r, Sym *s)
@@ -299,14 +307,16 @@ static bool read_meaning(Text *r, Sym *s)
 		return false;
 	dim_syms(d, see_last, &last);
 	if (last >= s->id)
-		return text_fault(r, r->line, "a symbol stands for a size over the symbols before it");
+		return text_fault(r, r->line,
+				  "a symbol stands for a size over the symbols before it");
 	s->def = d;
 	return true;
 }
 
 static bool read_source(Text *r, Pending *s)
 {
-	return (s->label = read_label(r)) && text_want(r, "[") && text_i64(r, &s->at) && text_want(r, "]");
+	return (s->label = read_label(r)) && text_want(r, "[") && text_i64(r, &s->at) &&
+	       text_want(r, "]");
 }
 
 static bool read_symbol(Text *r)
@@ -325,7 +335,8 @@ static bool read_symbol(Text *r)
 		return text_fault(r, r->line, "the bounds leave no value");
 	s.sym->lo = -DIM_INF;
 	s.sym->hi = DIM_INF;
-	if (text_take(r, "=") && !(text_peek(r) == '%' ? read_source(r, &s) : read_meaning(r, s.sym)))
+	if (text_take(r, "=") &&
+	    !(text_peek(r) == '%' ? read_source(r, &s) : read_meaning(r, s.sym)))
 		return false;
 	vec_push(r->tmp, &r->pending, s);
 	return true;
@@ -359,7 +370,10 @@ static bool read_fact(Text *r, Graph *g)
 	return true;
 }
 
-static Value *input_of(void *arg) { return graph_input(arg, NULL, NULL); }
+static Value *input_of(void *arg)
+{
+	return graph_input(arg, NULL, NULL);
+}
 
 static bool read_inputs(Text *r, Graph *g)
 {
@@ -370,7 +384,8 @@ static bool read_inputs(Text *r, Graph *g)
 
 		if (g->inputs.n && !text_want(r, ","))
 			return false;
-		if (!read_definition(r, input_of, g, &v) || !text_want(r, ":") || !text_type(r, &v->type))
+		if (!read_definition(r, input_of, g, &v) || !text_want(r, ":") ||
+		    !text_type(r, &v->type))
 			return false;
 	}
 	return true;
@@ -411,7 +426,10 @@ typedef struct Place {
 	int line;
 } Place;
 
-static Place here(const Text *r) { return (Place){r->p, r->line}; }
+static Place here(const Text *r)
+{
+	return (Place){r->p, r->line};
+}
 
 static void go(Text *r, Place to)
 {
@@ -481,8 +499,11 @@ static bool resolve_symbols(Text *r)
 		if (!s->label)
 			continue;
 		if (!at || !at->label)
-			return text_fault(r, s->line, arena_printf(r->tmp, "a symbol comes from %%%s, which is not defined",
-								s->label));
+			return text_fault(
+				r, s->line,
+				arena_printf(r->tmp,
+					     "a symbol comes from %%%s, which is not defined",
+					     s->label));
 		s->sym->src = at->v;
 		s->sym->at = s->at;
 	}
@@ -491,8 +512,12 @@ static bool resolve_symbols(Text *r)
 
 Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 {
-	Text r = {.ctx = c, .arena = a, .tmp = arena_new(), .p = text, .line = 1,
-		    .file = file ? ctx_name(c, file) : NULL};
+	Text r = {.ctx = c,
+		  .arena = a,
+		  .tmp = arena_new(),
+		  .p = text,
+		  .line = 1,
+		  .file = file ? ctx_name(c, file) : NULL};
 	Graph *g = NULL;
 
 	if (!text_take_word(&r, "dlir"))

@@ -26,7 +26,7 @@ typedef struct Printer {
 	Ctx *ctx;
 	Arena *tmp;
 	VEC(const Value *) order; /* every value, in the order of printing */
-	Label *map;               /* open addressing */
+	Label *map;		  /* open addressing */
 	int cap;
 	bool *sym; /* symbols that occur, by id */
 } Printer;
@@ -64,7 +64,8 @@ static bool name_is_unique(const char *const *sorted, int n, const char *name)
 {
 	const char *const *at = bsearch(&name, sorted, (size_t)n, sizeof *sorted, compare_names);
 
-	return (at == sorted || strcmp(at[-1], name)) && (at == sorted + n - 1 || strcmp(at[1], name));
+	return (at == sorted || strcmp(at[-1], name)) &&
+	       (at == sorted + n - 1 || strcmp(at[1], name));
 }
 
 static bool is_label(const char *s)

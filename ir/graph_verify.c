@@ -16,8 +16,8 @@ typedef struct Verifier {
 	Arena *tmp;
 	const struct Verifier *outer;
 	const Value **value; /* by id: the live values */
-	int *order;          /* by id: after which node, counted from 1; 0: an input */
-	bool untyped;        /* types may be missing */
+	int *order;	     /* by id: after which node, counted from 1; 0: an input */
+	bool untyped;	     /* types may be missing */
 	bool ok;
 } Verifier;
 
@@ -40,7 +40,8 @@ static bool report(Verifier *v, const Node *n, const char *fmt, ...)
 static bool add_value(Verifier *v, const Node *n, const Value *x, int order)
 {
 	if (x->id < 0 || x->id >= v->g->nvalues)
-		return report(v, n, "a value has the id %d, of %d handed out", x->id, v->g->nvalues);
+		return report(v, n, "a value has the id %d, of %d handed out", x->id,
+			      v->g->nvalues);
 	if (v->value[x->id])
 		return report(v, n, "two values have the id %d", x->id);
 	v->value[x->id] = x;
@@ -100,8 +101,10 @@ static int count_uses(Verifier *v, const Value *x)
 	int n = 0;
 
 	for (const Use *u = x->uses; u; prev = u, u = u->next, n++) {
-		bool slot = u->user ? u->slot >= 0 && u->slot < u->user->nin && &u->user->in[u->slot] == u
-				    : u->slot >= 0 && u->slot < v->g->results.n && v->g->results.at[u->slot] == u;
+		bool slot = u->user ? u->slot >= 0 && u->slot < u->user->nin &&
+					      &u->user->in[u->slot] == u
+				    : u->slot >= 0 && u->slot < v->g->results.n &&
+					      v->g->results.at[u->slot] == u;
 
 		if (u->value != x || u->prev != prev || !slot) {
 			report(v, x->def, "the list of uses of value %d is broken", x->id);
@@ -168,12 +171,14 @@ static void check_arity(Verifier *v, const Node *n)
 	if (n->regions.n) /* the values that its regions capture follow its operands */
 		nin = row->nin_min;
 	if (nin < row->nin_min || (row->nin_max >= 0 && nin > row->nin_max))
-		report(v, n, "%d operands; %s takes %d to %d", nin, row->name, row->nin_min, row->nin_max);
+		report(v, n, "%d operands; %s takes %d to %d", nin, row->name, row->nin_min,
+		       row->nin_max);
 	for (int k = 0; k < row->nin_min && k < n->nin; k++)
 		if (!n->in[k].value && row->nin_max >= 0)
 			report(v, n, "operand %d is missing", k);
 	if (n->nout < row->nout_min || (row->nout_max >= 0 && n->nout > row->nout_max))
-		report(v, n, "%d results; %s gives %d to %d", n->nout, row->name, row->nout_min, row->nout_max);
+		report(v, n, "%d results; %s gives %d to %d", n->nout, row->name, row->nout_min,
+		       row->nout_max);
 }
 
 static bool type_is(const Type *t, DType dt, int rank, const int64_t *dims)
@@ -194,7 +199,8 @@ static void check_const(Verifier *v, const Node *n)
 	if (!t)
 		report(v, n, "a constant without a value");
 	else if (t->dtype != DT_STR && dtype_size(t->dtype, tensor_numel(t)) != t->bytes)
-		report(v, n, "the constant has %lld bytes, its type another number", (long long)t->bytes);
+		report(v, n, "the constant has %lld bytes, its type another number",
+		       (long long)t->bytes);
 	else if (type && !type_is(type, t->dtype, t->rank, t->dims))
 		report(v, n, "the constant and its type differ");
 }
@@ -243,7 +249,8 @@ static void check_sym(void *arg, Sym *s)
 		if (is_live(in, s->src))
 			return;
 	if (s->src)
-		report(c->v, c->x->def, "size %s of value %d comes from a value that is gone", s->name, c->x->id);
+		report(c->v, c->x->def, "size %s of value %d comes from a value that is gone",
+		       s->name, c->x->id);
 }
 
 static void check_type(Verifier *v, const Value *x)
@@ -264,7 +271,12 @@ static void check_nodes(Verifier *v);
 
 static bool verify(Graph *g, Diag *d, const char *pass, const Verifier *outer)
 {
-	Verifier v = {.g = g, .d = d, .pass = pass ? pass : "parse", .tmp = arena_new(), .outer = outer, .ok = true};
+	Verifier v = {.g = g,
+		      .d = d,
+		      .pass = pass ? pass : "parse",
+		      .tmp = arena_new(),
+		      .outer = outer,
+		      .ok = true};
 
 	v.untyped = !strcmp(v.pass, "parse") || !strcmp(v.pass, "import");
 	v.value = NEW_ARRAY(v.tmp, g->nvalues, const Value *);

@@ -44,7 +44,10 @@ typedef struct Text {
 	VEC(Mapped) files;
 } Text;
 
-static inline bool text_is_word_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static inline bool text_is_word_char(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
 
 /* A letter or _, then letters, digits and _. */
 static inline bool text_is_word(const char *s)

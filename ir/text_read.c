@@ -21,8 +21,11 @@ bool text_fail(Text *r, const char *expected)
 		n++;
 	}
 	found[n] = 0;
-	return diag_error(r->ctx->diag, (DiagLoc){.file = r->file, .line = r->line}, "expected %s, found %s%s%s",
-			  expected, n ? "'" : "", n ? found : *r->p ? "an odd character" : "the end of the file",
+	return diag_error(r->ctx->diag, (DiagLoc){.file = r->file, .line = r->line},
+			  "expected %s, found %s%s%s", expected, n ? "'" : "",
+			  n	  ? found
+			  : *r->p ? "an odd character"
+				  : "the end of the file",
 			  n ? "'" : "");
 }
 
@@ -139,7 +142,8 @@ const char *text_string(Text *r)
 		r->p++;
 		s = ctx_name(r->ctx, strbuf_str(&b));
 	} else {
-		text_fail(r, ok ? "the string's closing quote" : "one of \\\\ \\\" \\n \\t \\xHH in the string");
+		text_fail(r, ok ? "the string's closing quote"
+				: "one of \\\\ \\\" \\n \\t \\xHH in the string");
 	}
 	strbuf_free(&b);
 	return s;

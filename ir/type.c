@@ -24,20 +24,25 @@ struct TypeTable *type_table_new(Ctx *c)
 
 /* ---- Interning ---- */
 
-static int dims_of(const Type *t) { return t->rank > 0 ? t->rank : 0; }
+static int dims_of(const Type *t)
+{
+	return t->rank > 0 ? t->rank : 0;
+}
 
 static uint64_t type_hash(const Type *t)
 {
-	uintptr_t head[5] = {(uintptr_t)t->kind, (uintptr_t)t->dtype, (uintptr_t)t->rank, (uintptr_t)t->layout,
-			     (uintptr_t)t->elem};
+	uintptr_t head[5] = {(uintptr_t)t->kind, (uintptr_t)t->dtype, (uintptr_t)t->rank,
+			     (uintptr_t)t->layout, (uintptr_t)t->elem};
 
-	return hash_bytes(hash_bytes(HASH_SEED, head, sizeof head), t->dims, (size_t)dims_of(t) * sizeof(Dim *));
+	return hash_bytes(hash_bytes(HASH_SEED, head, sizeof head), t->dims,
+			  (size_t)dims_of(t) * sizeof(Dim *));
 }
 
 static bool type_same(const Type *a, const Type *b)
 {
-	return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank && a->layout == b->layout &&
-	       a->elem == b->elem && !memcmp(a->dims, b->dims, (size_t)dims_of(a) * sizeof(Dim *));
+	return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
+	       a->layout == b->layout && a->elem == b->elem &&
+	       !memcmp(a->dims, b->dims, (size_t)dims_of(a) * sizeof(Dim *));
 }
 
 static void type_put(struct TypeTable *tab, Type *t)
@@ -54,8 +59,8 @@ static const Type *type_intern(Ctx *c, const Type *like)
 	struct TypeTable *tab = c->types;
 	Type *t;
 
-	for (size_t mask = (size_t)tab->cap - 1, i = type_hash(like) & mask; tab->cap && tab->slot[i];
-	     i = (i + 1) & mask)
+	for (size_t mask = (size_t)tab->cap - 1, i = type_hash(like) & mask;
+	     tab->cap && tab->slot[i]; i = (i + 1) & mask)
 		if (type_same(tab->slot[i], like))
 			return tab->slot[i];
 	if ((tab->n + 1) * 2 > tab->cap) {
@@ -119,7 +124,10 @@ const Type *type_tensor(Ctx *c, DType t, int rank, Dim *const *dims)
 	assert(rank <= MAX_RANK);
 	for (int i = 0; i < rank; i++)
 		at[i] = dims[i];
-	return type_intern(c, &(Type){.kind = TYPE_TENSOR, .dtype = t, .rank = rank, .dims = rank > 0 ? at : none});
+	return type_intern(c, &(Type){.kind = TYPE_TENSOR,
+				      .dtype = t,
+				      .rank = rank,
+				      .dims = rank > 0 ? at : none});
 }
 
 const Type *type_with_layout(Ctx *c, const Type *t, const Layout *l)
@@ -138,8 +146,14 @@ static const Type *type_of(Ctx *c, TypeKind kind, const Type *elem)
 	return type_intern(c, &(Type){.kind = kind, .elem = elem, .dims = none});
 }
 
-const Type *type_sequence(Ctx *c, const Type *elem) { return type_of(c, TYPE_SEQUENCE, elem); }
-const Type *type_optional(Ctx *c, const Type *elem) { return type_of(c, TYPE_OPTIONAL, elem); }
+const Type *type_sequence(Ctx *c, const Type *elem)
+{
+	return type_of(c, TYPE_SEQUENCE, elem);
+}
+const Type *type_optional(Ctx *c, const Type *elem)
+{
+	return type_of(c, TYPE_OPTIONAL, elem);
+}
 
 /* ---- Sizes ---- */
 
@@ -272,7 +286,8 @@ static bool layout_complete(const Layout *l, int rank)
 			inner += ax->block && ax->inner;
 			block[ax->inner] = ax->block;
 		}
-		if (!(whole == 1 && !outer && !inner) && !(!whole && outer == 1 && inner == 1 && block[0] == block[1]))
+		if (!(whole == 1 && !outer && !inner) &&
+		    !(!whole && outer == 1 && inner == 1 && block[0] == block[1]))
 			return false;
 	}
 	return true;
@@ -358,4 +373,7 @@ static const Type *parse_nested(Ctx *c, const char **p, int depth)
 	return parse_tensor(c, p, dt);
 }
 
-const Type *type_parse(Ctx *c, const char **p) { return parse_nested(c, p, 0); }
+const Type *type_parse(Ctx *c, const char **p)
+{
+	return parse_nested(c, p, 0);
+}

@@ -105,10 +105,12 @@ static void test_solving(Ctx *c)
 	Dim *d = read_dim(c, "3*N + M*S - 2"), *q;
 	int64_t k, lo, hi;
 
-	CHECK(dim_linear_in(c, d, sym_get(c, "N"), &k, &q) && k == 3 && q == read_dim(c, "M*S - 2"));
+	CHECK(dim_linear_in(c, d, sym_get(c, "N"), &k, &q) && k == 3 &&
+	      q == read_dim(c, "M*S - 2"));
 	CHECK(!dim_linear_in(c, d, sym_get(c, "M"), &k, &q));
 	CHECK(!dim_linear_in(c, read_dim(c, "N + floor(N, 2)"), sym_get(c, "N"), &k, &q));
-	CHECK(dim_divides(c, read_dim(c, "6*N*M + 4*N"), read_dim(c, "2*N"), &q) && q == read_dim(c, "3*M + 2"));
+	CHECK(dim_divides(c, read_dim(c, "6*N*M + 4*N"), read_dim(c, "2*N"), &q) &&
+	      q == read_dim(c, "3*M + 2"));
 	CHECK(!dim_divides(c, read_dim(c, "6*N + 1"), dim_const(c, 2), &q));
 	CHECK(dim_as_sym(read_dim(c, "N")) == sym_get(c, "N") && !dim_as_sym(d));
 	dim_bounds(c, dim_eq(c, read_dim(c, "N"), read_dim(c, "M")), &lo, &hi);
@@ -203,9 +205,10 @@ static void check_both(Ctx *c, const Both *x, int64_t (*sym)[SAMPLES], int64_t *
 		for (int s = 0; s < NSYMS; s++)
 			env[s] = sym[s][i];
 		if (!dim_eval(x->d, env, &v) || v != x->v[i] || v < lo || v > hi) {
-			printf("test_dim.c: %s at %d,%d,%d,%d is %lld, not %lld; bounds %lld %lld\n", strbuf_str(&b),
-			       (int)env[0], (int)env[1], (int)env[2], (int)env[3], (long long)v,
-			       (long long)x->v[i], (long long)lo, (long long)hi);
+			printf("test_dim.c: %s at %d,%d,%d,%d is %lld, not %lld; bounds %lld "
+			       "%lld\n",
+			       strbuf_str(&b), (int)env[0], (int)env[1], (int)env[2], (int)env[3],
+			       (long long)v, (long long)x->v[i], (long long)lo, (long long)hi);
 			failed++;
 			break;
 		}
@@ -233,8 +236,10 @@ static void check_proofs(Ctx *c, const Both *a, const Both *b)
 
 static void test_random(Ctx *c, int rounds)
 {
-	static const struct { const char *name; int64_t lo, hi; } row[NSYMS] = {
-		{"a", 1, DIM_INF}, {"b", 1, 9}, {"c", 0, DIM_INF}, {"d", -5, 5}};
+	static const struct {
+		const char *name;
+		int64_t lo, hi;
+	} row[NSYMS] = {{"a", 1, DIM_INF}, {"b", 1, 9}, {"c", 0, DIM_INF}, {"d", -5, 5}};
 	int64_t sym[NSYMS][SAMPLES], env[NSYMS];
 
 	for (int k = 0; k < rounds; k++) {
@@ -245,7 +250,8 @@ static void test_random(Ctx *c, int rounds)
 			bound(c, row[s].name, row[s].lo, row[s].hi);
 			x[n].d = sym_get(c, row[s].name)->dim;
 			for (int i = 0; i < SAMPLES; i++)
-				sym[s][i] = x[n].v[i] = rnd(row[s].lo, row[s].hi == DIM_INF ? 30 : row[s].hi);
+				sym[s][i] = x[n].v[i] =
+					rnd(row[s].lo, row[s].hi == DIM_INF ? 30 : row[s].hi);
 		}
 		for (int s = 0; s < 4; s++, n++) {
 			int64_t v = rnd(-4, 12);
@@ -274,7 +280,8 @@ static void test_limits(void)
 	Dim *x = sym_get(c, "x")->dim, *y = x;
 
 	for (int i = 0; i < 400; i++)
-		x = dim_add(c, x, dim_floordiv(c, dim_mul(c, x, x), dim_add(c, x, dim_const(c, 3))));
+		x = dim_add(c, x,
+			    dim_floordiv(c, dim_mul(c, x, x), dim_add(c, x, dim_const(c, 3))));
 	for (int i = 0; i < 100; i++)
 		y = dim_mul(c, y, dim_add(c, y, dim_const(c, i)));
 	CHECK(diag.errors == 1);

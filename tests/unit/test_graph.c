@@ -29,7 +29,8 @@ static const char *const text[] = {
 	"    check N <= M @_(Add)\n"
 	"    check M == 3 @\"a\"() {\n"
 	"  # a comment\n"
-	"  %w = Const {value = f32[2,3](1.5, -0.0, nan, inf, -inf, 1e-45)} : f32[2,3] @\"fc.weight\"\n"
+	"  %w = Const {value = f32[2,3](1.5, -0.0, nan, inf, -inf, 1e-45)} : f32[2,3] "
+	"@\"fc.weight\"\n"
 	"  %3 \"/fc/MatMul output\" = MatMul(%x, %w) : ? @\"/fc/MatMul\", @\"Cast_1\"(Cast)\n"
 	"  %4 = Add(%3, %r) : f32[N,10]{1/32,0,1%32}\n"
 	"}\n",
@@ -37,12 +38,16 @@ static const char *const text[] = {
 	"dlir 1\n"
 	"graph @\"a graph\"(%0 \"0\": i64[2], %c: seq(opt(f32[?]))) -> (%0, %0 \"again\", %k)\n"
 	"    where 0 <= $\"batch size\", -4 <= s0 <= 100 = %0[1], 0 <= d = s0^2 + 1 {\n"
-	"  %a, _, %b = Split(%0, _) {axis = -1, alpha = 0.5, mode = \"q\\\"\\n\\x01\", i = [1, -2], f = [1.0, 0.1, nan],\n"
-	"      s = [\"a\", \"b\"], none = ints[], nof = floats[], nos = strs[], t = type(f16[d, $\"batch size\"]),\n"
+	"  %a, _, %b = Split(%0, _) {axis = -1, alpha = 0.5, mode = \"q\\\"\\n\\x01\", i = [1, "
+	"-2], f = [1.0, 0.1, nan],\n"
+	"      s = [\"a\", \"b\"], none = ints[], nof = floats[], nos = strs[], t = type(f16[d, "
+	"$\"batch size\"]),\n"
 	"      \"odd name\" = 9223372036854775807, m = -9223372036854775808}\n"
 	"      : i64[s0], _, f32[]\n"
-	"  %k = Identity(%a) {t = u64[2](18446744073709551615, 0), b = bool[3](1, 0, 1), e = f32[0,7](), s = str[2](\"x\", \"\\\\\"),\n"
-	"      h = f16[3](0.1, 65504.0, -2.0), q = i4[3](-8, 7, 1), d = f64[1](0.1), z = f8e4m3fn[2](0.5, nan)} : i64[s0] {\n"
+	"  %k = Identity(%a) {t = u64[2](18446744073709551615, 0), b = bool[3](1, 0, 1), e = "
+	"f32[0,7](), s = str[2](\"x\", \"\\\\\"),\n"
+	"      h = f16[3](0.1, 65504.0, -2.0), q = i4[3](-8, 7, 1), d = f64[1](0.1), z = "
+	"f8e4m3fn[2](0.5, nan)} : i64[s0] {\n"
 	"    graph @then(%p: f32[M]) -> (%q \"y\") check M <= 4 {\n"
 	"      %q = Relu(%p) : f32[M]\n"
 	"    }\n"
@@ -55,7 +60,10 @@ static const char *const text[] = {
 
 enum { NTEXTS = sizeof text / sizeof *text };
 
-static Graph *parse(Ctx *c, Arena *a, const char *s) { return graph_parse(c, a, s, "test.dl"); }
+static Graph *parse(Ctx *c, Arena *a, const char *s)
+{
+	return graph_parse(c, a, s, "test.dl");
+}
 
 static char *print(Arena *a, const Graph *g)
 {
@@ -98,7 +106,8 @@ static void test_text(void)
 
 		CHECK(g && round_trip(g, false));
 		CHECK(i != 0 || (g && graph_verify(g, &diag, "parse")));
-		CHECK(i != 1 || (g && !strcmp(g->inputs.at[0]->name, "0") && strstr(print(a, g), "%0 \"0\"")));
+		CHECK(i != 1 || (g && !strcmp(g->inputs.at[0]->name, "0") &&
+				 strstr(print(a, g), "%0 \"0\"")));
 		ctx_free(c);
 		arena_free(a);
 	}
@@ -124,14 +133,20 @@ static void test_large(void)
 	for (int i = 0; i < 400; i++)
 		fputc(i & 255, f);
 	fclose(f);
-	*m = (Tensor){.dtype = DT_F32, .rank = 2, .dims = t->dims, .bytes = 300, .file = path, .offset = 100};
+	*m = (Tensor){.dtype = DT_F32,
+		      .rank = 2,
+		      .dims = t->dims,
+		      .bytes = 300,
+		      .file = path,
+		      .offset = 100};
 	v = graph_const(g, t, NULL);
 	w = graph_const(g, m, NULL);
 	graph_result(g, v, NULL);
 	graph_result(g, w, "w");
 	CHECK(round_trip(g, false));
 	back = parse(c, a, print(a, g));
-	CHECK(back && !memcmp(value_const(back->results.at[0]->value)->data, t->data, (size_t)t->bytes));
+	CHECK(back &&
+	      !memcmp(value_const(back->results.at[0]->value)->data, t->data, (size_t)t->bytes));
 	CHECK(back && *(const unsigned char *)value_const(back->results.at[1]->value)->data == 100);
 	m->bytes = 304;
 	m->dims = (int64_t[]){4, 19};
@@ -196,20 +211,27 @@ static void test_edits(void)
 
 static void test_faults(void)
 {
-	static const struct { const char *text, *says; } row[] = {
+	static const struct {
+		const char *text, *says;
+	} row[] = {
 		{"graph", "t.dl:1: error: expected 'dlir 1', found 'graph'"},
 		{"dlir 2\n", "t.dl:1: error: expected version 1 of the text, found '2'"},
-		{"dlir 1\ngraph @g(%x: f32[N) -> () {\n}\n", "t.dl:2: error: expected a type, found ')'"},
-		{"dlir 1\ngraph @g() -> (%x) {\n}\n", "t.dl:2: error: the value %x is not defined before this"},
+		{"dlir 1\ngraph @g(%x: f32[N) -> () {\n}\n",
+		 "t.dl:2: error: expected a type, found ')'"},
+		{"dlir 1\ngraph @g() -> (%x) {\n}\n",
+		 "t.dl:2: error: the value %x is not defined before this"},
 		{"dlir 1\ngraph @g() -> () {\n  %a = Foo()\n}\n",
 		 "t.dl:3: error: expected the name of an operator, found 'Foo()'"},
 		{"dlir 1\ngraph @g() -> () {\n  %a = Relu(%a) : ?\n}\n",
 		 "t.dl:3: error: the value %a is not defined before this"},
-		{"dlir 1\ngraph @g(%a: ?, %a: ?) -> () {\n}\n", "t.dl:2: error: the value %a is defined twice"},
+		{"dlir 1\ngraph @g(%a: ?, %a: ?) -> () {\n}\n",
+		 "t.dl:2: error: the value %a is defined twice"},
 		{"dlir 1\ngraph @g() -> () {\n  %a = Const {v = f32[3](1.0, 2.0)} : ?\n}\n",
 		 "t.dl:3: error: the tensor's type and its number of elements differ"},
-		{"dlir 1\ngraph @g() -> () {\n", "t.dl:3: error: expected a node or '}', found the end of the file"},
-		{"dlir 1\ngraph @g() -> () where 3 <= N <= 2 {\n", "t.dl:2: error: the bounds leave no value"},
+		{"dlir 1\ngraph @g() -> () {\n",
+		 "t.dl:3: error: expected a node or '}', found the end of the file"},
+		{"dlir 1\ngraph @g() -> () where 3 <= N <= 2 {\n",
+		 "t.dl:2: error: the bounds leave no value"},
 		{"dlir 1\ngraph @g() -> () where 0 <= a = 2*a + 1 {\n",
 		 "t.dl:2: error: a symbol stands for a size over the symbols before it"},
 	};
@@ -245,9 +267,21 @@ static size_t rnd(size_t n)
 
 static void mutate(char *s, size_t cap)
 {
-	static const char *const piece[] = {"(", ")", "{", "}", "[", "]", "%", "@", "\"", "_", ",", "-1", "0",
-		"9223372036854775807", "floor(", "min(N, ", " = ", " : ", "f32[", "graph @g() -> () {", "inf", "$\"", "^9",
-		"99999999999", "*", "hex(\"", "kernel @k(", "?", "\n", "#"};
+	static const char *const piece[] = {"(",	  ")",
+					    "{",	  "}",
+					    "[",	  "]",
+					    "%",	  "@",
+					    "\"",	  "_",
+					    ",",	  "-1",
+					    "0",	  "9223372036854775807",
+					    "floor(",	  "min(N, ",
+					    " = ",	  " : ",
+					    "f32[",	  "graph @g() -> () {",
+					    "inf",	  "$\"",
+					    "^9",	  "99999999999",
+					    "*",	  "hex(\"",
+					    "kernel @k(", "?",
+					    "\n",	  "#"};
 
 	for (size_t k = rnd(4) + 1; k; k--) {
 		size_t n = strlen(s), at = rnd(n + 1), len;

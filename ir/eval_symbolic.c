@@ -98,11 +98,6 @@ static bool provably_ge0(SymEval *s, Dim *d)
 	return dim_prove_le(s->c, dim_const(s->c, 0), d);
 }
 
-static bool provably_gt0(SymEval *s, Dim *d)
-{
-	return dim_prove_lt(s->c, dim_const(s->c, 0), d);
-}
-
 static SymVal div_trunc(SymEval *s, Dim *a, Dim *b, bool want_rem)
 {
 	int64_t x, y;
@@ -115,7 +110,8 @@ static SymVal div_trunc(SymEval *s, Dim *a, Dim *b, bool want_rem)
 			return want_rem ? val_int(s, 0) : val_dim(dim_sub(s->c, dim_const(s->c, 0), a));
 		return val_int(s, want_rem ? x % y : x / y);
 	}
-	if (!provably_gt0(s, b))
+	/* By a size that is 0 at run time: 0, as a floor term has it. */
+	if (!provably_ge0(s, b))
 		return fail;
 	if (dim_divides(s->c, a, b, &q))
 		return want_rem ? val_int(s, 0) : val_dim(q);
@@ -128,7 +124,7 @@ static SymVal divisor_known(SymEval *s, Dim *a, Dim *b, Dim *(*op)(Ctx *, Dim *,
 {
 	int64_t y;
 
-	if (dim_is_const(b, &y) ? y == 0 : !provably_gt0(s, b))
+	if (dim_is_const(b, &y) ? y == 0 : !provably_ge0(s, b))
 		return fail;
 	return val_dim(op(s->c, a, b));
 }

@@ -66,7 +66,7 @@ static const Tensor *pick(const char *name, int i, const Tensor *const *t, const
 /* Half-size floats: two of their steps. */
 static double tolerance(DType t)
 {
-	return t == DT_BF16 ? 0x1p-7 : t == DT_F16 ? 0x1p-9 : RTOL;
+	return t == DT_BF16 ? 0x1p-6 : t == DT_F16 ? 0x1p-9 : RTOL;
 }
 
 static bool close_to(double a, double b, double rtol)

@@ -236,8 +236,10 @@ static void state_identity(Reduce *d, int n)
 {
 	double one = d->s->red == MONOID_prod ? 1 : 0;
 
-	for (int l = 0; l < n; l++) {
-		d->acc[l] = d->sum[l] = one;
+	for (int l = 0; d->carry && l < n; l++)
+		d->acc[l] = one;
+	for (int l = 0; d->bounds && l < n; l++) {
+		d->sum[l] = one;
 		d->err[l] = d->count[l] = 0;
 	}
 	for (int c = 0; c < d->ncomp && !d->carry; c++)
@@ -287,8 +289,13 @@ static void state_fold(Reduce *d, int n)
 {
 	bool prod = d->s->red == MONOID_prod;
 
-	for (int l = 1; l < n; l++) {
-		d->acc[0] = prod ? d->acc[0] * d->acc[l] : d->acc[0] + d->acc[l];
+	for (int many = n; d->carry && many > 1; many = (many + 1) / 2) {
+		double *upper = d->acc + (many + 1) / 2;
+
+		for (int l = 0; l < many / 2; l++)
+			d->acc[l] = prod ? d->acc[l] * upper[l] : d->acc[l] + upper[l];
+	}
+	for (int l = 1; d->bounds && l < n; l++) {
 		d->sum[0] = prod ? d->sum[0] * d->sum[l] : d->sum[0] + d->sum[l];
 		d->err[0] = d->s->red == MONOID_sum ? d->err[0] + d->err[l] : fmax(d->err[0], d->err[l]);
 		d->count[0] += d->count[l];
@@ -421,16 +428,18 @@ static bool run_along_band(Reduce *d)
 static bool run_along_red(Reduce *d)
 {
 	Points at = run_point(d->r);
+	int most;
 	Walk w;
 
 	if (box_points(d->r, d->band, d->nband) == 0)
 		return true;
 	walk_init(&w, d->r->a, d->red, d->nred, d->r->extent, STRIP, &d->r->pattern);
+	most = w.empty ? 1 : (int)(w.chunk * w.inner);
 	do {
 		Points band = at;
 		int lanes = 0;
 
-		state_identity(d, STRIP);
+		state_identity(d, most);
 		if (d->s->update && !state_load(d, &band))
 			return false;
 		for (bool more = walk_first(&w, &at); more; more = walk_next(&w, &at)) {
@@ -449,7 +458,7 @@ static bool run_along_red(Reduce *d)
 /* One strip of a prefix: the terms are evaluated together, then combined one by one in lane 0. */
 static bool scan_strip(Reduce *d, const Points *at, void *const *out, double *bound)
 {
-	double v[STRIP], e[STRIP];
+	double v[STRIP], e[STRIP], held;
 	const void *term[2];
 
 	if (!prog_run(d->term, at))
@@ -477,6 +486,7 @@ static bool scan_strip(Reduce *d, const Points *at, void *const *out, double *bo
 		}
 		if (!d->bounds)
 			continue;
+		strip_to_f64(d->ct[0], d->state[0], &held, 1);
 		if (holds) {
 			d->count[0]++;
 			d->sum[0] = d->s->red == MONOID_prod ? d->sum[0] * (fabs(v[l]) + e[l])
@@ -487,8 +497,8 @@ static bool scan_strip(Reduce *d, const Points *at, void *const *out, double *bo
 		if (d->s->red == MONOID_sum)
 			bound[l] += d->count[0] * ctype_eps(d->ct[0]) * d->sum[0];
 		if (d->s->red == MONOID_prod)
-			bound[l] = d->sum[0] - fabs(d->acc[0]) + d->count[0] * ctype_eps(d->ct[0]) * d->sum[0];
-		bound[l] += bound[l] > 0 ? ulp_of(d->s->out[0]->dtype, d->acc[0]) : 0;
+			bound[l] = d->sum[0] - fabs(held) + d->count[0] * ctype_eps(d->ct[0]) * d->sum[0];
+		bound[l] += bound[l] > 0 ? ulp_of(d->s->out[0]->dtype, held) : 0;
 	}
 	return true;
 }

@@ -248,7 +248,7 @@ static void lower_concat(Infer *in, Node *n, Kernel *k)
 		Iter *it[MAX_RANK];
 		Expr *idx[MAX_RANK];
 
-		if (dim_equals(b->dims[axis], 0))
+		if (dim_equals(b->dims[axis], 0) && (k->stmts.n || i < n->nin - 1))
 			continue;
 		kernel_iters_of(k, b, it);
 		for (int a = 0; a < out->rank; a++)

@@ -108,7 +108,8 @@ static void bound_sym(void *arg, Sym *s)
 
 	if (!sym_from_data(s))
 		return;
-	if (s->hi == DIM_INF)
+	/* The range of a type of 32 bits is no bound to plan with. */
+	if (s->hi >= INT32_MAX)
 		b->ok = false;
 	else
 		b->to[s->id] = dim_const(b->m->ctx, s->hi);
@@ -118,9 +119,13 @@ static Dim *planned_size(Module *m, Dim *size)
 {
 	int n = sym_count(m->ctx);
 	Bounded b = {m, NEW_ARRAY(m->arena, n + 1, Dim *), true};
+	Dim *most;
 
 	dim_syms(size, bound_sym, &b);
-	return b.ok ? dim_subst(m->ctx, size, b.to, n) : NULL;
+	if (!b.ok)
+		return NULL;
+	most = dim_subst(m->ctx, size, b.to, n);
+	return dim_prove_le(m->ctx, size, most) ? most : NULL;
 }
 
 static void use(Plan *p, Value *v, int at)

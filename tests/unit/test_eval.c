@@ -267,6 +267,8 @@ static void report(const Kernel *k, const Buf *b, int64_t i, EvalBuf got, EvalBu
 	failed++;
 }
 
+static void check_bounds_run(Kernel *k, const int64_t *sym, const EvalBuf *got);
+
 static void check_kernel(const char *text)
 {
 	Diag diag = {.out = stdout};
@@ -313,6 +315,7 @@ static void check_kernel(const char *text)
 				break;
 			}
 	}
+	check_bounds_run(k, sym, got);
 	for (int i = 0; i < k->bufs.n; i++) {
 		if (k->bufs.at[i]->kind == BUF_OUT)
 			free(got[i].data);
@@ -321,6 +324,42 @@ static void check_kernel(const char *text)
 	CHECK(diag.errors == 0);
 	arena_free(a);
 	ctx_free(c);
+}
+
+/* Asking for bounds changes no value, whatever the inputs' bounds do to indices and conditions. */
+static void check_bounds_run(Kernel *k, const int64_t *sym, const EvalBuf *got)
+{
+	EvalBuf bufs[16] = {0};
+	EvalOpts o = {.sym = sym, .bounds = true};
+
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *b = k->bufs.at[i];
+		int64_t n = numel(b, sym);
+
+		bufs[i] = got[i];
+		bufs[i].bound = calloc((size_t)n + 1, sizeof(double));
+		for (int64_t e = 0; b->kind == BUF_IN && e < n; e++)
+			bufs[i].bound[e] = (double)(random_bits() % 3);
+		if (b->kind == BUF_OUT)
+			bufs[i].data = calloc(1, (size_t)dtype_size(b->dtype, n) + 16);
+	}
+	CHECK(eval_kernel(k, &o, bufs, NULL) == EVAL_OK);
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *b = k->bufs.at[i];
+		int64_t n = numel(b, sym);
+
+		if (b->kind == BUF_OUT) {
+			CHECK(!memcmp(bufs[i].data, got[i].data, (size_t)dtype_size(b->dtype, n)));
+			free(bufs[i].data);
+		}
+		for (int64_t e = 0; e < n; e++)
+			if (!(bufs[i].bound[e] >= 0)) {
+				printf("%s: bound of %s[%" PRId64 "] is %g\n", k->name, b->name, e, bufs[i].bound[e]);
+				failed++;
+				break;
+			}
+		free(bufs[i].bound);
+	}
 }
 
 static const char *const kernels[] = {

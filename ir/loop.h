@@ -13,6 +13,7 @@
 typedef enum LoopKind {
 	LOOP_SERIAL,
 	LOOP_VECTOR, /* independent points, unit stride inside: the C compiler is told to vectorise */
+	LOOP_SHORT,  /* as LOOP_VECTOR, of few iterations: the rest of a vector is masked, not peeled */
 	LOOP_UNROLL
 } LoopKind;
 

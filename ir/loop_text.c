@@ -50,7 +50,7 @@ static void put_tile(StrBuf *b, const Tile *t)
 
 static void put_nodes(StrBuf *b, const LNode *n, int depth)
 {
-	static const char *const kinds[] = {[LOOP_SERIAL] = "for", [LOOP_VECTOR] = "vector for", [LOOP_UNROLL] = "unroll for"};
+	static const char *const kinds[] = {[LOOP_SERIAL] = "for", [LOOP_VECTOR] = "vector for", [LOOP_SHORT] = "short vector for", [LOOP_UNROLL] = "unroll for"};
 
 	for (; n; n = n->next) {
 		indent(b, depth);

@@ -20,6 +20,14 @@ Iter *l_iter(LBuild *b, const char *name, Dim *extent)
 	return kernel_iter(b->k, name, extent);
 }
 
+bool l_short(Dim *extent)
+{
+	enum { SHORT = 128 };
+	int64_t v;
+
+	return dim_is_const(extent, &v) && v <= SHORT;
+}
+
 Expr *l_int(LBuild *b, int64_t v)
 {
 	return ex_int(b->p, CT_I64, v);

@@ -31,6 +31,8 @@ void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
 void l_local(LBuild *b, Buf *buf);
 Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent); /* declared at once; null extent: a scalar */
 Iter *l_iter(LBuild *b, const char *name, Dim *extent);
+/* A row of this extent is shorter than what a peeled vector loop pays for. */
+bool l_short(Dim *extent);
 Expr *l_int(LBuild *b, int64_t v);
 Expr *l_min(LBuild *b, Expr *x, Expr *y);
 Expr *l_max(LBuild *b, Expr *x, Expr *y);

@@ -363,7 +363,7 @@ static void emit_reduce_vector(Row *r, Stmt *s)
 	for (int i = s->nband; i < s->niters; i++)
 		open_loop(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), extent(r, s->iter[i]));
 	guard = guard_to_range(r->k, placed(r, s->guard), r->rep[r->vec], &lo, &hi);
-	open_loop(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
+	open_loop(r, &in, l_short(r->rep[r->vec]->extent) ? LOOP_SHORT : LOOP_VECTOR, r->rep[r->vec], lo, hi);
 	does(r, state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM, s->niters, NULL);
 	close_all(r, &in);
 	open_loop(r, &in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints scalar expressions as C. Shared parts become named temporaries; a load behind a select stays
- * behind it. */
+/* Scalar expressions as C for gen_c, over ir/expr_c.h. Shared parts become named temporaries; a load behind
+ * a select stays behind it. */
 #ifndef CODEGEN_C_EXPR_H
 #define CODEGEN_C_EXPR_H
 
@@ -24,7 +24,4 @@ const char *c_type(CType t);
 void c_expr(StrBuf *pre, StrBuf *out, Expr *e, const CExprNames *names, int indent, int *ntemp);
 /* As c_expr for N expressions that share temporaries; OUT[i] is each one's text. */
 void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *names, int indent, int *ntemp);
-/* static inline T dl_NAME_T(T x, T y) { ... } */
-void c_func(StrBuf *b, ExprPool *p, Inst fn, CType t, const CExprNames *names);
-
 #endif

@@ -190,7 +190,7 @@ static void print_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *
 
 static void use_func(void *arg, Inst fn, CType t)
 {
-	((Fn *)arg)->g->used_func[fn][t == CT_F64] = true;
+	((Fn *)arg)->g->used_funcs.used[fn][t == CT_F64] = true;
 }
 
 static void find_fault(void *arg, Expr *e)
@@ -265,6 +265,14 @@ static void print_one_store(Fn *f, const LNode *n)
 		close_block(f);
 }
 
+/* A sum of products is made of multiply-adds, as the micro-kernel's is. */
+static Expr *combined(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
+{
+	if (m == MONOID_sum && ctype_is_float(b[0]->ct) && b[0]->kind == EX_INST && b[0]->op.inst == IN_mul)
+		return ex_op3(p, IN_mad, b[0]->op.arg[0], b[0]->op.arg[1], a[0]);
+	return monoid_combine(p, m, k, a, b);
+}
+
 /* state[at] = combine(state[at], val), all components at once. */
 static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 {
@@ -278,7 +286,7 @@ static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 		b[i] = n->val[i];
 	}
 	for (int i = 0; i < n->nout; i++)
-		e[i + 1] = monoid_combine(p, n->red, i, a, b);
+		e[i + 1] = combined(p, n->red, i, a, b);
 	texts(f, e, n->nout + 1, t);
 	if (n->nout == 2) {
 		tabs(f);
@@ -436,9 +444,9 @@ static void print_loop(Fn *f, const LNode *n)
 	StrBuf t[2] = {{0}};
 
 	texts(f, ends, 2, t);
-	if (n->loop == LOOP_VECTOR) {
+	if (n->loop == LOOP_VECTOR || n->loop == LOOP_SHORT) {
 		tabs(f);
-		strbuf_puts(&f->body, "DL_IVDEP\n");
+		strbuf_puts(&f->body, n->loop == LOOP_SHORT ? "DL_SHORT\n" : "DL_IVDEP\n");
 	}
 	tabs(f);
 	strbuf_printf(&f->body, "for (int64_t %s = %s, end_%s = %s; %s < end_%s; ", var, strbuf_str(&t[0]), var, strbuf_str(&t[1]),
@@ -644,41 +652,9 @@ void gen_c_split(GenC *g, int nfiles)
 	}
 }
 
-/* Every function that a used one calls is used. */
-static void close_funcs(GenC *g)
-{
-	Fn f = {.g = g};
-	CExprNames cb = {print_iter, print_dim, print_load, use_func, &f};
-	bool again = true;
-
-	while (again) {
-		again = false;
-		for (int i = 0; i < INST_COUNT; i++)
-			for (int d = 0; d < 2; d++) {
-				bool before[INST_COUNT][2];
-				StrBuf b = {0};
-
-				if (!g->used_func[i][d])
-					continue;
-				memcpy(before, g->used_func, sizeof before);
-				c_func(&b, g->pool, (Inst)i, d ? CT_F64 : CT_F32, &cb);
-				strbuf_free(&b);
-				again = again || memcmp(before, g->used_func, sizeof before);
-			}
-	}
-}
-
 void gen_c_prelude(GenC *g, StrBuf *b)
 {
-	Fn f = {.g = g};
-	CExprNames cb = {print_iter, print_dim, print_load, use_func, &f};
-
-	close_funcs(g);
-	/* funcs.def lists a function after those that it calls; f64 ones first, as f32 ones may use them. */
-	for (int d = 1; d >= 0; d--)
-		for (int i = 0; i < INST_COUNT; i++)
-			if (g->used_func[i][d])
-				c_func(b, g->pool, (Inst)i, d ? CT_F64 : CT_F32, &cb);
+	ex_c_funcs(b, g->pool, &g->used_funcs);
 	c_tiles(g, b);
 }
 

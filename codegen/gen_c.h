@@ -8,6 +8,7 @@
 #define CODEGEN_GEN_C_H
 
 #include "base/str.h"
+#include "ir/expr_c.h"
 #include "ir/loop.h"
 #include "passes/module.h"
 
@@ -41,7 +42,7 @@ typedef struct GenC {
 	const Target *target;
 	const char *prefix; /* of function names: model and target */
 	VEC(CFunc *) funcs;
-	bool used_func[INST_COUNT][2];
+	FuncUses used_funcs;
 	VEC(const char *) tiles; /* keys of the micro-kernels in use */
 	VEC(Tile) tile;
 	ExprPool *pool;     /* bodies of functions */

@@ -201,10 +201,25 @@ static void put_pattern(const ExprC *c, StrBuf *b, const Expr *e, const char *co
 
 static const char *put_value(ExprC *c, StrBuf *b, Expr *e);
 
+/* Evaluating E reads memory or indexes, beyond what has a name by now. */
+static bool still_reads(const ExprC *c, Expr *e)
+{
+	Expr *const *arg;
+
+	if (!c->memory[e->id] || c->name[e->id])
+		return false;
+	if (e->kind == EX_LOAD || is_op(e, IN_index))
+		return true;
+	for (int i = operands(e, &arg); i-- > 0;)
+		if (still_reads(c, arg[i]))
+			return true;
+	return false;
+}
+
 /* A select of which only the arm taken may be evaluated. */
 static bool is_lazy(const ExprC *c, const Expr *e)
 {
-	return is_op(e, IN_select) && (c->memory[e->op.arg[1]->id] || c->memory[e->op.arg[2]->id]);
+	return is_op(e, IN_select) && (still_reads(c, e->op.arg[1]) || still_reads(c, e->op.arg[2]));
 }
 
 /* MUST gains BIT on the nodes that evaluating E always evaluates. */
@@ -299,16 +314,34 @@ static bool is_negative_int(const Expr *e)
 	return e->kind == EX_CONST && (e->ct == CT_I32 || e->ct == CT_I64) && e->i < 0 && e->i > INT32_MIN;
 }
 
-/* a - b * 3 for a + b * -3 */
-static void put_minus(ExprC *c, StrBuf *b, Expr *e, const char *left, StrBuf *out)
+/* Whether E is printed in place as a product by a negative constant. */
+static bool is_negative_product(const ExprC *c, const Expr *e)
 {
-	Expr *product = e->op.arg[1];
-	const char *factor = put_value(c, b, product->op.arg[0]);
+	return is_op(e, IN_mul) && !c->name[e->id] && is_negative_int(e->op.arg[1]);
+}
 
-	strbuf_printf(out, "(%s - %s", needs_no_parens(c, e, 0) ? unwrap(c->arena, left) : left, factor);
-	if (product->op.arg[1]->i != -1)
-		strbuf_printf(out, " * %lld", (long long)-product->op.arg[1]->i);
-	strbuf_puts(out, ")");
+/* Sums with a negative constant or a product by one, as differences: a - 3, a - b * 3. */
+static bool put_difference(ExprC *c, StrBuf *b, Expr *e, const char *const *arg, StrBuf *out)
+{
+	if (is_negative_int(e->op.arg[1])) {
+		strbuf_printf(out, "(%s - %lld)", needs_no_parens(c, e, 0) ? unwrap(c->arena, arg[0]) : arg[0],
+			      (long long)-e->op.arg[1]->i);
+		return true;
+	}
+	for (int i = 1; i >= 0; i--) {
+		Expr *product = e->op.arg[i];
+		const char *left = arg[1 - i];
+
+		if (!is_negative_product(c, product))
+			continue;
+		strbuf_printf(out, "(%s - %s", needs_no_parens(c, e, 1 - i) ? unwrap(c->arena, left) : left,
+			      put_value(c, b, product->op.arg[0]));
+		if (product->op.arg[1]->i != -1)
+			strbuf_printf(out, " * %lld", (long long)-product->op.arg[1]->i);
+		strbuf_puts(out, ")");
+		return true;
+	}
+	return false;
 }
 
 static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
@@ -317,14 +350,12 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 
 	for (int i = 0; i < e->op.n; i++)
 		arg[i] = put_value(c, b, e->op.arg[i]);
-	if (e->op.inst == IN_add && is_negative_int(e->op.arg[1])) {
-		strbuf_printf(out, "(%s - %lld)", needs_no_parens(c, e, 0) ? unwrap(c->arena, arg[0]) : arg[0],
-			      (long long)-e->op.arg[1]->i);
+	if (e->op.inst == IN_add && put_difference(c, b, e, arg, out))
 		return;
-	}
-	if (e->op.inst == IN_add && is_op(e->op.arg[1], IN_mul) && !c->name[e->op.arg[1]->id] &&
-	    is_negative_int(e->op.arg[1]->op.arg[1])) {
-		put_minus(c, b, e, arg[0], out);
+	/* A call under & of bools is a warning of clang's. */
+	if (e->ct == CT_BOOL && inst_info[e->op.inst].rule == RULE_BITS && e->op.n == 2 && strstr(arg[1], "dl_")) {
+		strbuf_printf(out, "dl_%s_bool(%s, %s)", inst_info[e->op.inst].name, unwrap(c->arena, arg[0]),
+			      unwrap(c->arena, arg[1]));
 		return;
 	}
 	if (!inst_is_func(e->op.inst)) {
@@ -362,7 +393,7 @@ static const char *put_variable(ExprC *c, StrBuf *b, Expr *e, const char *text)
 	return name;
 }
 
-static void put_dim(ExprC *c, StrBuf *out, const Dim *d)
+static void put_dim(ExprC *c, StrBuf *out, Dim *d)
 {
 	StrBuf text = {0};
 	bool plain;

@@ -22,7 +22,7 @@ typedef struct ExprC {
 	Arena *arena; /* names live here; a pass's scratch */
 	void *arg;    /* of the callbacks, each of which appends C text to OUT */
 	void (*iter)(void *arg, StrBuf *out, const Iter *it);
-	void (*dim)(void *arg, StrBuf *out, const Dim *d);   /* of type int64_t */
+	void (*dim)(void *arg, StrBuf *out, Dim *d);   /* of type int64_t */
 	void (*load)(void *arg, StrBuf *out, const Expr *e, const char *const *idx); /* IDX: a text an index */
 	const char *fault; /* an int that `index` sets: "fault" */
 	const char *temp;  /* prefix of the names it makes: "t" */

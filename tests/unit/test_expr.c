@@ -367,7 +367,7 @@ static const char *sym_name(void *arg, const Sym *s)
 	return s->name;
 }
 
-static void put_dim(void *arg, StrBuf *b, const Dim *d)
+static void put_dim(void *arg, StrBuf *b, Dim *d)
 {
 	dim_print_c(b, d, sym_name, arg);
 }
@@ -400,6 +400,8 @@ static void check_c(Test *t, int line, const char *text, const char *want)
 static void test_c(Test *t)
 {
 	check_c(t, __LINE__, "x[i*dim(N + 1) + j - 1]", "x[i * (N + 1) + j - 1]");
+	check_c(t, __LINE__, "x[j - 3*i + k]", "x[j - i * 3 + k]");
+	check_c(t, __LINE__, "x[j - i]", "x[j - i]");
 	check_c(t, __LINE__, "select(lt(x, 0), x[i], 0)", "(x < 0.0f) ? x[i] : 0.0f");
 	check_c(t, __LINE__, "mul(add(x, 1), add(x, 1))", "const float t0 = x + 1.0f;\nt0 * t0");
 	/* What both arms load is loaded once, the rest in its arm. */

@@ -140,14 +140,14 @@ def difference(expected, printed):
 
 # ---- Model suites ----
 
-def excluded():
-    """[(pattern of SUITE/NAME, reason)] from tests/excluded.txt, lines "pattern: reason"."""
+def rows_of(name):
+    """[(pattern of SUITE/NAME, text)] from tests/NAME, lines "pattern: text"."""
     rows = []
-    with open(os.path.join(ROOT, "tests", "excluded.txt")) as f:
+    with open(os.path.join(ROOT, "tests", name)) as f:
         for line in f:
             if line.strip() and not line.startswith("#"):
-                pattern, _, reason = line.strip().partition(": ")
-                rows.append((pattern, reason))
+                pattern, _, text = line.strip().partition(": ")
+                rows.append((pattern, text))
     return rows
 
 
@@ -165,8 +165,10 @@ LINE = re.compile(r"(PASS|FAIL|SKIP) (/\S+) (eval|c|ir|int)(?:: (.*))?")
 def run_batch(runner, suite, found, paths, options):
     """A verdict for each case of FOUND and each of PATHS; none for `int` where a model has no exact sums."""
     names, folder = {case.dir: case.name for case in found}, runner.folder()
+    noise = {name: text.split()[0] for name, text in rows_of("noise.txt")}
+    lines = [f"{dir}\t{noise.get(f'{suite}/{name}', 0)}\n" for dir, name in names.items()]
     command = [os.path.join(runner.build, "tests", "tools", "batch"), "--jobs=1", f"--size={BATCH}", *options, folder]
-    status, output = runner.run(command, seconds=900, stdin="".join(dir + "\n" for dir in names))
+    status, output = runner.run(command, seconds=900, stdin="".join(lines))
     shutil.rmtree(folder)
     verdicts = {}
     for match in filter(None, map(LINE.fullmatch, output.splitlines())):
@@ -205,7 +207,7 @@ def model_tests(runner):
     if not suites:
         return
     try:
-        supported, exclusions = supported_ops(runner), excluded()
+        supported, exclusions = supported_ops(runner), rows_of("excluded.txt")
     except (OSError, RuntimeError) as e:
         yield single(suites[0], "dlcc --list-ops", lambda _, why=str(e): fail(why))
         return

@@ -2,7 +2,8 @@
 /*
  * Runs many ONNX cases through eval and through generated C, with one run of the C compiler for many.
  *
- *   batch [options] OUTDIR        folders with model.onnx and test_data_set_K on stdin, one a line
+ *   batch [options] OUTDIR        folders with model.onnx and test_data_set_K on stdin, one a line;
+ *                                 after a tab the noise of the references, where it is known
  *
  * A line a case and path (eval, c, with --roundtrip ir, with --integers int alone):
  *
@@ -43,6 +44,7 @@ static const char usage[] =
 
 typedef struct Child {
 	const char *dir, *name;
+	double noise;
 	pid_t pid;
 	FILE *to, *from;
 	char path[8];  /* what the verdict under way is about */
@@ -117,7 +119,7 @@ static void start(Batch *b, Child *c, bool eval)
 		for (int i = 0; i < b->n; i++)
 			if (b->child[i].to)
 				close(fileno(b->child[i].to));
-		case_main(b->o, c->dir, c->name, eval, fdopen(down[0], "r"), fdopen(up[1], "w"));
+		case_main(b->o, c->dir, c->name, c->noise, eval, fdopen(down[0], "r"), fdopen(up[1], "w"));
 	}
 	close(down[0]);
 	close(up[1]);
@@ -327,16 +329,24 @@ static void run_batch(Batch *b)
 
 /* ---- All of it ---- */
 
-typedef VEC(const char *) Lines;
+typedef struct Line {
+	const char *dir;
+	double noise;
+} Line;
+
+typedef VEC(Line) Lines;
 
 static void read_lines(Arena *a, Lines *l)
 {
 	char line[4096];
 
 	while (fgets(line, sizeof line, stdin)) {
-		line[strcspn(line, "\n")] = 0;
+		char *tab = strchr(line, '\t');
+		double noise = tab ? strtod(tab, NULL) : 0;
+
+		line[strcspn(line, "\t\n")] = 0;
 		if (*line)
-			vec_push(a, l, arena_strdup(a, line));
+			vec_push(a, l, ((Line){arena_strdup(a, line), noise}));
 	}
 }
 
@@ -350,7 +360,7 @@ static void work(const RunOptions *o, const char *self, const Lines *l, int *nex
 		if (id * o->size >= l->n)
 			return;
 		for (int i = id * o->size; i < l->n && b.n < o->size; i++)
-			b.child[b.n++] = (Child){.dir = l->at[i], .name = arena_printf(b.arena, "c%d", i)};
+			b.child[b.n++] = (Child){.dir = l->at[i].dir, .noise = l->at[i].noise, .name = arena_printf(b.arena, "c%d", i)};
 		run_batch(&b);
 		arena_free(b.arena);
 	}

@@ -36,6 +36,7 @@ typedef struct Made {
 typedef struct Case {
 	const RunOptions *o;
 	const char *dir, *name;
+	double noise;
 	FILE *to;
 	Diag diag;
 	char *text; /* what the diagnostics said */
@@ -145,6 +146,7 @@ static bool read_set(Case *c, int k, Set *s)
 	s->in = NEW_ARRAY(c->arena, g->inputs.n + 1, Array);
 	s->feed = NEW_ARRAY(c->arena, g->inputs.n + 1, const Tensor *);
 	s->noise = data_noise(c->arena, c->dir, k);
+	s->noise = s->noise > c->noise ? s->noise : c->noise;
 	if (!data_inputs(c->arena, &c->diag, dir, names, g->inputs.n, s->in))
 		return false;
 	s->nwant = data_read(c->arena, &c->diag, dir, "output", &s->want);
@@ -453,9 +455,9 @@ static void run_case(Case *c, bool eval, FILE *from)
 	judge(c, first, run(c, library));
 }
 
-_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, bool eval, FILE *from, FILE *to)
+_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise, bool eval, FILE *from, FILE *to)
 {
-	Case c = {.o = o, .dir = dir, .name = name, .to = to};
+	Case c = {.o = o, .dir = dir, .name = name, .noise = noise, .to = to};
 
 	run_case(&c, eval, from);
 	fputs("none\n", to);

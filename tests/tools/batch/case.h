@@ -31,7 +31,8 @@ typedef struct RunOptions {
 	bool keep;            /* the files in OUT stay */
 } RunOptions;
 
-/* Never returns. EVAL: evaluate first. FROM: names of libraries; TO: lines as above. */
-_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, bool eval, FILE *from, FILE *to);
+/* Never returns. NOISE: of the reference, at least. EVAL: evaluate first. FROM: names of libraries; TO: lines as
+ * above. */
+_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise, bool eval, FILE *from, FILE *to);
 
 #endif

@@ -500,14 +500,15 @@ static void check_layout(void)
 }
 
 /* A contraction larger than every block of the blocked path, against loops in f64. */
-static void check_blocks(void)
+static void check_blocks(int M, int N, int K)
 {
-	enum { M = 101, N = 1030, K = 261 };
 	Diag diag = {.out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	Kernel *k = read_kernel(c, a, "kernel @big(%a: f32[101,261], %b: f32[1030,261]) -> (%y: f32[101,1030]) {\n"
-				      "  y[m,n] = sum mul(a[m,k], b[n,k]) for m < 101, n < 1030 over k < 261\n}");
+	Kernel *k = read_kernel(c, a, arena_printf(a, "kernel @big(%%a: f32[%d,%d], %%b: f32[%d,%d]) -> "
+						   "(%%y: f32[%d,%d]) {\n  y[m,n] = sum mul(a[m,k], b[n,k])"
+						   " for m < %d, n < %d over k < %d\n}",
+						   M, K, N, K, M, N, M, N, K));
 	float *x = filled(k->bufs.at[0], M * K), *w = filled(k->bufs.at[1], N * K);
 	float *y = filled(k->bufs.at[2], M * N);
 	EvalBuf bufs[] = {{x, NULL}, {w, NULL}, {y, NULL}};
@@ -779,7 +780,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
 		check_kernel(kernels[i]);
 	check_layout();
-	check_blocks();
+	check_blocks(101, 1030, 261);
+	check_blocks(4200, 7, 11);
+	check_blocks(5, 2100, 5);
 	check_fault();
 	check_bounds();
 	check_bounds_chain();

@@ -134,7 +134,7 @@ docs: tests
 	$(BUILD)/tests/tools/opsdoc >docs/ops.md
 
 fuzz: deps
-	$(MAKE) SAN=1 $(JOBS) all
+	$(MAKE) SAN=1 $(JOBS) all tests
 	$(PYTHON) tests/fuzz/fuzz.py --build build/san $(T)
 
 # The sources under both compilers' warnings.

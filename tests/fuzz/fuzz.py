@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutated model files against dlcc: fuzz.py [--build build/san] [--count 10000] [--seed 1] [--keep DIR].
 
-Every file must end in exit status 0 or 1, within 10 s and 1 GiB, without a signal or a sanitizer's report; what
-is accepted is also run by the artifact and by the interpreter (--run, every Nth). Mutations: bit flips,
+Every file must end in exit status 0 or 1, within 10 s and 1 GiB, without a signal or a sanitizer's report. Of
+those that are accepted every Nth (--run) also runs: the artifact on inputs of its own choice, and the generated
+code, sanitized, on the seed's shapes, where it must agree with the interpreter. Mutations: bit flips,
 truncation, bytes spliced from another model, fields of the wire format removed, doubled, swapped or with a
 hostile number, dims and attributes of the parsed model made hostile. The same seed gives the same files.
 """
@@ -162,7 +163,8 @@ def hostile_model(rng, b):
 
 
 def mutate(rng, seeds):
-    b = rng.choice(seeds)
+    """(folder of the seed's data, the mutated file)"""
+    folder, b = rng.choice(seeds)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         kind = rng.random()
         if kind < 0.45:
@@ -172,10 +174,10 @@ def mutate(rng, seeds):
         elif kind < 0.87:
             b = flip(rng, b)
         elif kind < 0.94:
-            b = splice(rng, b, rng.choice(seeds))
+            b = splice(rng, b, rng.choice(seeds)[1])
         else:
             b = b[:rng.randrange(len(b) + 1)]
-    return b
+    return folder, b
 
 
 def limits(sanitized):
@@ -186,43 +188,55 @@ def limits(sanitized):
     return apply
 
 
-def command(args, cwd, build):
-    """(verdict or "", exit status): how a command broke its promises."""
+def command(args, cwd, build, stdin=""):
+    """(how a command broke its promises, or "", its exit status, its output)"""
     env = dict(os.environ, LC_ALL="C", ASAN_OPTIONS=f"hard_rss_limit_mb={BYTES >> 20}:allocator_may_return_null=1",
                UBSAN_OPTIONS="print_stacktrace=1")
-    process = subprocess.Popen(args, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    process = subprocess.Popen(args, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, start_new_session=True,
                                preexec_fn=limits("san" in os.path.basename(build)))
     try:
-        output = process.communicate(timeout=SECONDS)[0].decode(errors="replace")
+        output = process.communicate(stdin.encode(), timeout=SECONDS)[0].decode(errors="replace")
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.communicate()
-        return f"more than {SECONDS} s", None
+        return f"{os.path.basename(args[0])}: more than {SECONDS} s", None, ""
     report = re.search(r"(ERROR: \w+Sanitizer.*|runtime error:.*|hard rss limit.*)", output)
-    if report:
-        return report.group(1), process.returncode
-    if process.returncode not in (0, 1):
-        return f"status {process.returncode}: {output.strip().splitlines()[-1:] or ''}", process.returncode
-    if process.returncode == 1 and "error" not in output:
-        return "status 1 without a diagnostic", 1
-    return "", process.returncode
+    fault = report.group(1) if report else ""
+    if not fault and process.returncode not in (0, 1):
+        fault = f"status {process.returncode}: " + "".join(output.strip().splitlines()[-1:])
+    if not fault and process.returncode == 1 and not re.search("error|FAIL", output):
+        fault = "status 1 without a diagnostic"
+    return fault and f"{os.path.basename(args[0])}: {fault}", process.returncode, output
 
 
-def one(options, scratch, k, data):
+def run_accepted(folder, build):
+    """How the artifact of an accepted model, or its generated code, broke a promise; or ""."""
+    programs = os.path.join(cases.ROOT, build)
+    fault, _, _ = command([os.path.join(programs, "bin", "dlrun"), "model.so", "--bench", "--seconds", "0.01"], folder, build)
+    if fault:
+        return fault
+    os.mkdir(os.path.join(folder, "out"))
+    batch = [os.path.join(programs, "tests", "tools", "batch"), "--integers", "--sanitize", "--jobs=1", "out"]
+    fault, _, output = command(batch, folder, build, folder + "\n")
+    wrong = [line for line in output.splitlines() if line.startswith("FAIL") and "error:" not in line]
+    return fault or "".join(wrong[:1])
+
+
+def one(options, scratch, k, data_folder, data):
     folder = os.path.join(scratch, str(k))
     os.mkdir(folder)
     path = os.path.join(folder, "model.onnx")
     with open(path, "wb") as f:
         f.write(data)
-    bin_ = os.path.join(cases.ROOT, options.build, "bin")
+    os.symlink(os.path.join(data_folder, "test_data_set_0"), os.path.join(folder, "test_data_set_0"))
+    dlcc = os.path.join(cases.ROOT, options.build, "bin", "dlcc")
     output = "model.so" if options.run and k % options.run == 0 else "model.c"
-    fault, status = command([os.path.join(bin_, "dlcc"), "model.onnx", "-o", output], folder, options.build)
+    fault, status, _ = command([dlcc, "model.onnx", "-o", output], folder, options.build)
     if not fault and status == 1 and os.path.exists(os.path.join(folder, output)):
         fault = "refused, but wrote an output"
     if not fault and status == 0 and output == "model.so":
-        fault, _ = command([os.path.join(bin_, "dlrun"), "model.so", "--bench", "--seconds", "0.01"], folder,
-                           options.build)
+        fault = run_accepted(folder, options.build)
     if fault and options.keep:
         os.makedirs(options.keep, exist_ok=True)
         shutil.copy(path, os.path.join(options.keep, f"{options.seed}-{k}.onnx"))
@@ -235,7 +249,7 @@ def main():
     parser.add_argument("--build", default="build/san")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--run", type=int, default=20, help="run every Nth file that is accepted; 0: none")
+    parser.add_argument("--run", type=int, default=20, help="run every Nth file where it is accepted; 0: none")
     parser.add_argument("--keep", metavar="DIR", help="keep the files that fail")
     parser.add_argument("--corpus", default=os.environ.get("CORPUS") or os.path.join(cases.ROOT, "..", "shared", "corpus"))
     options = parser.parse_args()
@@ -243,7 +257,7 @@ def main():
     found = [c for suite in cases.index(options.corpus, ["onnx", "small"]).values() for c in suite]
     paths = [os.path.join(c.dir, "model.onnx") for c in found]
     paths = sorted(p for p in paths if os.path.getsize(p) < 20000)
-    seeds = [open(p, "rb").read() for p in rng.sample(paths, min(400, len(paths)))]
+    seeds = [(os.path.dirname(p), open(p, "rb").read()) for p in rng.sample(paths, min(400, len(paths)))]
     scratch = tempfile.mkdtemp(prefix="dlcc-fuzz-")
     accepted = failed = 0
     try:
@@ -251,7 +265,7 @@ def main():
             step = 500
             for start in range(0, options.count, step):
                 files = [mutate(rng, seeds) for _ in range(min(step, options.count - start))]
-                jobs = [pool.submit(one, options, scratch, start + i, b) for i, b in enumerate(files)]
+                jobs = [pool.submit(one, options, scratch, start + i, *f) for i, f in enumerate(files)]
                 for i, job in enumerate(jobs):
                     fault, status = job.result()
                     accepted += status == 0

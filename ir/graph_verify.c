@@ -226,7 +226,7 @@ static void check_kernel(Verifier *v, const Node *n)
 			continue;
 		if (!x)
 			report(v, n, "buffer %s stands for no operand or result", b->name);
-		else if (x->type && (x->type->kind != TYPE_TENSOR || x->type->dtype != b->dtype ||
+		else if (x->type && (x->type->kind != TYPE_TENSOR || dtype_info[x->type->dtype].bits != dtype_info[b->dtype].bits ||
 				     x->type->layout != b->layout))
 			report(v, n, "buffer %s and its value differ in type", b->name);
 	}

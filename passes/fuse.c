@@ -355,15 +355,32 @@ static bool try_copy(Fuse *f, Node *p, Node *c, Merged *g)
 	return g->k->stmts.n == n && kernel_class(g->k) == kc;
 }
 
+/* A BitCast reads or writes elements as another type of their width: its loads are not its operand's values. */
+static bool moves_bits(const Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *b = k->bufs.at[i];
+		const Value *v = b->kind == BUF_IN ? node_in(n, b->param) : b->kind == BUF_OUT ? node_out(n, b->param) : NULL;
+
+		if (v && v->type->dtype != b->dtype)
+			return true;
+	}
+	return false;
+}
+
 static Node *grow(Fuse *f, Node *c)
 {
+	if (moves_bits(c))
+		return NULL;
 	for (int i = 0; i < c->nin; i++) {
 		Value *v = node_in(c, i);
 		Node *p = v ? v->def : NULL, *n;
 		Merged *g;
 		bool keep;
 
-		if (!p || !node_kernel(p) || f->budget == 0)
+		if (!p || !node_kernel(p) || f->budget == 0 || moves_bits(p))
 			continue;
 		g = NEW(f->m->arena, Merged);
 		keep = false;

@@ -139,8 +139,8 @@ fuzz: deps
 
 # The sources under both compilers' warnings.
 warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
-	gcc $(CFLAGS) -fsyntax-only $(SRC)
-	$(firstword $(shell command -v clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15) clang) \
+	$(Q)gcc $(CFLAGS) -fsyntax-only $(SRC)
+	$(Q)$(firstword $(shell command -v clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15) clang) \
 		$(CFLAGS) -fsyntax-only $(SRC)
 
 format:

@@ -17,7 +17,7 @@ static Cpuid cpuid(unsigned leaf, unsigned sub)
 {
 	Cpuid r = {0, 0, 0, 0};
 
-	if (__get_cpuid_max(leaf & 0x80000000u, NULL) >= leaf)
+	if ((unsigned)__get_cpuid_max(leaf & 0x80000000u, NULL) >= leaf)
 		__cpuid_count(leaf, sub, r.a, r.b, r.c, r.d);
 	return r;
 }

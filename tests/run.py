@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests: run.py [options] [SUITE | SUITE/PATTERN ...], default all suites.
 
-Suites: layers, docs, unit (build/tests/unit), scripts (tests/*/run.sh), text (tests/**/*.dl, *.onnxtxt), examples
+Suites: layers, docs, warnings, unit (build/tests/unit), scripts (tests/*/run.sh), text (tests/**/*.dl, *.onnxtxt), examples
 (examples/*/run.sh), and the model suites onnx, small, models, each by path: eval, the interpreter against the
 reference; c, the generated code; ir, printed, read and compiled again, the same C; int, on small integers bit-equal
 to eval. tests/passing/SUITE.PATH.txt lists the cases that passed once: one of these failing is a failure, another

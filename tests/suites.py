@@ -240,6 +240,7 @@ def collect(runner):
     """All tests; the cheap ones first, since they say most."""
     tests = [single("layers", "include directions", command_test, ["make", "-s", "layers"], 60),
              single("docs", "exact", command_test, [sys.executable, "tests/docs.py", runner.build], 60)]
+    tests.append(single("warnings", "gcc and clang", command_test, ["make", "-s", "warnings"], 120))
     for path in files("tests/unit/*.c"):
         name = os.path.splitext(os.path.basename(path))[0]
         tests.append(single("unit", name, command_test, [os.path.join(runner.build, "tests", "unit", name)], 60))

@@ -22,20 +22,6 @@ static bool infer_view(Infer *in, Node *n)
 			   "the operand's elements do not fill the result");
 }
 
-static void lower_view(Infer *in, Node *n, Kernel *k)
-{
-	Buf *out = lower_out(k, 0);
-	Iter *it[MAX_RANK];
-	Expr *at[MAX_RANK];
-
-	(void)in;
-	(void)n;
-	kernel_iters_of(k, out, it);
-	for (int i = 0; i < out->rank; i++)
-		at[i] = at_iter(k, it[i]);
-	kernel_map_id(k, it, out, lower_load_reshaped(k, lower_in(k, 0), out->dims, at, out->rank));
-}
-
 const Op op_View = {.infer = infer_view, .lower = lower_view};
 
 static const Type *dims_value(const Node *n)

@@ -24,6 +24,9 @@ bool infer_per_axis(Infer *in, Node *n, Dim *const *axes, Dim *const *values, in
  * products are matched, so that merged dims stay affine and only a split needs divisions. */
 Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *idx, int n);
 
+/* The lowering of a view: the operand's elements in order. */
+void lower_view(Infer *in, Node *n, Kernel *k);
+
 /* ---- i64 expressions ---- */
 static inline Expr *at_iter(Kernel *k, Iter *it) { return ex_iter(k->pool, it); }
 static inline Expr *at_dim(Kernel *k, Dim *d) { return ex_dim(k->pool, d); }

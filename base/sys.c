@@ -80,24 +80,88 @@ bool write_file(const char *path, const void *p, size_t n)
 	return ok;
 }
 
-pid_t spawn(char *const *argv, const char *log)
+/*
+ * A command runs under a watcher, a fork of this process that stays: the command leads a process group of its
+ * own, and the watcher ends all of it when it is told to (SIGTERM) or when this process is gone, and leaves
+ * last. So no cc1 or ld outlives the compile that wanted it.
+ */
+static volatile sig_atomic_t watched;
+
+static void end_watched(int sig)
 {
-	pid_t pid = fork();
+	(void)sig;
+	if (watched > 0)
+		kill(-(pid_t)watched, SIGKILL);
+}
 
-	if (pid)
-		return pid;
-	/* A compiler whose parent is gone has no one to work for. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (log) {
-		int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+static void exec_command(char *const *argv, const char *log, const char *tmp)
+{
+	int in = open("/dev/null", O_RDONLY), out = log ? open(log, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
 
-		if (fd >= 0) {
-			dup2(fd, 1);
-			dup2(fd, 2);
-		}
+	if (in >= 0)
+		dup2(in, 0);
+	if (out >= 0) {
+		dup2(out, 1);
+		dup2(out, 2);
 	}
+	if (tmp)
+		setenv("TMPDIR", tmp, 1);
+	setenv("LC_ALL", "C", 1);
 	execvp(argv[0], argv);
 	_exit(127);
+}
+
+/* In the child, with all signals blocked; OLD is the mask that the command starts with. */
+static void watch(char *const *argv, const char *log, const char *tmp, pid_t parent, const sigset_t *old)
+{
+	struct sigaction act = {.sa_handler = end_watched};
+	sigset_t mask = *old;
+	int status = 127, st;
+	pid_t pid, got;
+
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	sigaction(SIGTERM, &act, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	if (getppid() != parent)
+		_exit(127);
+	pid = fork();
+	if (!pid) {
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGINT, SIG_DFL);
+		signal(SIGHUP, SIG_DFL);
+		signal(SIGTERM, SIG_DFL);
+		sigprocmask(SIG_SETMASK, old, NULL);
+		exec_command(argv, log, tmp);
+	}
+	if (pid < 0)
+		_exit(127);
+	setpgid(pid, pid);
+	watched = (sig_atomic_t)pid;
+	sigdelset(&mask, SIGTERM);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	while ((got = waitpid(-1, &st, 0)) > 0 || errno == EINTR)
+		if (got == pid) {
+			status = WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
+			kill(-pid, SIGKILL);
+		}
+	_exit(status);
+}
+
+pid_t spawn(char *const *argv, const char *log, const char *tmp)
+{
+	sigset_t all, old;
+	pid_t parent = getpid(), pid;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	pid = fork();
+	if (!pid)
+		watch(argv, log, tmp, parent, &old);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return pid;
 }
 
 int wait_for(pid_t pid)

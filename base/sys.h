@@ -15,8 +15,10 @@ bool write_file(const char *path, const void *p, size_t n);
 /* Writes all of P to FD; false with errno set. */
 bool write_all(int fd, const void *p, size_t n);
 
-/* Starts ARGV (ends with null), its output and errors into the file LOG (or inherited where null). -1: failed. */
-pid_t spawn(char *const *argv, const char *log);
+/* Starts ARGV (ends with null), its output and errors into the file LOG (or inherited where null), in the C locale,
+ * with TMP (where not null) as its TMPDIR. SIGTERM to the process that is returned, or the end of this one, ends
+ * the command with all that it started. -1: failed. */
+pid_t spawn(char *const *argv, const char *log, const char *tmp);
 /* Waits; the exit status, or 128 + the signal. */
 int wait_for(pid_t pid);
 /* The path of program NAME on PATH, or null. */

@@ -5,6 +5,7 @@
 #include "codegen/elf.h"
 #include "codegen/embed.h"
 #include "codegen/weights.h"
+#include "runtime/hash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,16 +14,22 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { MAX_FILES = 32, MAX_ARGS = 64, EMBED_LIMIT = 16 << 20, KERNELS_PER_FILE = 12 };
 
-/* The one temporary folder of a package in progress, beside the output: all that a kill can leave. */
+/* The one temporary folder of a package in progress, beside the output: all that a kill can leave. And the
+ * commands that run, to be ended first. */
 static volatile sig_atomic_t live;
 static char live_dir[4096];
-static char live_files[MAX_FILES * 3][64];
-static volatile sig_atomic_t nlive;
+static volatile sig_atomic_t live_pid[MAX_FILES];
+
+/* A file that is made, and its place. All move there at the end, the output last. */
+typedef struct Made {
+	const char *from, *to;
+} Made;
 
 typedef struct Pack {
 	Module *m;
@@ -30,14 +37,18 @@ typedef struct Pack {
 	Arena *a;
 	Diag *diag;
 	const char *cc, *dir, *log;
+	char *cc_args[8]; /* further words of --cc=, up to a null */
+	Made made[3];
+	int nmade;
 	GenC *gc[MAX_TARGETS];
 	const char *src[MAX_FILES], *obj[MAX_FILES];
 	const Target *target[MAX_FILES];
 	pid_t pid[MAX_FILES];
 	int nfiles;
-	int wfd;             /* the weights, in an unlinked file, where they do not go into the C */
-	unsigned char *wmap; /* mapped, where they do */
-	uint64_t whash;
+	int wfd;             /* the weights' file */
+	unsigned char *wmap; /* mapped, where they go into the C */
+	uint64_t whash, model_hash;
+	dl_hash hash;
 	WeightsKind kind;
 } Pack;
 
@@ -46,28 +57,61 @@ static bool fail(Pack *p, const char *what, const char *path)
 	return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%s %s: %s", what, path, strerror(errno));
 }
 
+/* Removes DIR with the files in it. No function but system calls: it runs in signal handlers too. */
+static void remove_dir(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_Alignas(8) char buf[8192];
+	long n;
+
+	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0)
+		for (long at = 0; at < n;) {
+			/* struct linux_dirent64: inode, offset, record length, type, name */
+			unsigned short len;
+			const char *name = buf + at + 19;
+
+			memcpy(&len, buf + at + 16, sizeof len);
+			if (strcmp(name, ".") && strcmp(name, ".."))
+				unlinkat(fd, name, 0);
+			at += len;
+		}
+	if (fd >= 0)
+		close(fd);
+	rmdir(dir);
+}
+
 void package_abort(void)
 {
 	if (!live)
 		return;
-	if (chdir(live_dir))
-		return;
-	for (int i = 0; i < nlive; i++)
-		unlink(live_files[i]);
-	rmdir(live_dir);
+	for (int i = 0; i < MAX_FILES; i++)
+		if (live_pid[i] > 0)
+			kill((pid_t)live_pid[i], SIGTERM);
+	for (int i = 0; i < MAX_FILES; i++)
+		if (live_pid[i] > 0)
+			waitpid((pid_t)live_pid[i], NULL, 0);
+	remove_dir(live_dir);
 }
 
 /* A path in the temporary folder, which is removed with it. */
 static const char *temp_path(Pack *p, const char *base)
 {
-	for (int i = 0; i < nlive; i++)
-		if (!strcmp(live_files[i], base))
-			return arena_printf(p->a, "%s/%s", p->dir, base);
-	if (nlive < MAX_FILES * 3) {
-		strncpy(live_files[nlive], base, sizeof live_files[0] - 1);
-		nlive++;
-	}
 	return arena_printf(p->a, "%s/%s", p->dir, base);
+}
+
+/* FROM becomes TO when all is made. */
+static bool will_be(Pack *p, const char *from, const char *to)
+{
+	p->made[p->nmade++] = (Made){from, to};
+	return true;
+}
+
+static bool commit(Pack *p)
+{
+	for (int i = 0; i < p->nmade && !p->o->dry; i++)
+		if (rename(p->made[i].from, p->made[i].to))
+			return fail(p, "cannot write", p->made[i].to);
+	return true;
 }
 
 const char *package_cc(Arena *a, const char *wanted)
@@ -88,6 +132,51 @@ const char *package_cc(Arena *a, const char *wanted)
 static bool is_clang(const char *cc)
 {
 	return strstr(cc, "clang") != NULL;
+}
+
+/* --cc= may be a program, or a program and its first arguments. */
+static bool find_cc(Pack *p)
+{
+	const char *wanted = p->o->cc;
+	char *words, *at;
+	int n = 0;
+
+	p->cc = package_cc(p->a, wanted);
+	if (!p->cc && wanted && strchr(wanted, ' ')) {
+		words = arena_strdup(p->a, wanted);
+		at = strtok_r(words, " ", &words);
+		p->cc = at ? package_cc(p->a, at) : NULL;
+		while (p->cc && n < 7 && (at = strtok_r(NULL, " ", &words)))
+			p->cc_args[n++] = at;
+	}
+	if (p->cc)
+		return true;
+	if (wanted)
+		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--cc=%s: there is no such program; give the name or path of a "
+				  "C compiler (gcc, or clang from 15 on)", wanted);
+	return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "no C compiler on PATH; install clang or gcc, or name one by --cc=");
+}
+
+/* A tool that goes with the C compiler: aarch64-linux-gnu-ar with aarch64-linux-gnu-gcc. */
+static const char *find_tool(Pack *p, const char *name)
+{
+	const char *base = strrchr(p->cc, '/') ? strrchr(p->cc, '/') + 1 : p->cc, *found = NULL;
+	size_t n = strlen(base);
+
+	while (n && base[n - 1] != '-')
+		n--;
+	if (n)
+		found = find_program(p->a, arena_printf(p->a, "%.*s%s", (int)n, base, name));
+	for (int i = 0; p->cc_args[i] && !found; i++)
+		if (str_starts(p->cc_args[i], "--target="))
+			found = find_program(p->a, arena_printf(p->a, "%s-%s", p->cc_args[i] + 9, name));
+	if (!found)
+		found = find_program(p->a, name);
+	if (!found)
+		found = find_program(p->a, arena_printf(p->a, "llvm-%s", name));
+	if (!found)
+		diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%s is not on PATH; install binutils", name);
+	return found;
 }
 
 /* ---- C files ---- */
@@ -135,7 +224,7 @@ static bool add_file(Pack *p, const char *base, const StrBuf *b, const Target *t
 
 static HostOpts host_opts(const Pack *p)
 {
-	return (HostOpts){.name = p->o->name, .version = p->o->version, .hash = p->o->hash, .weights = p->kind,
+	return (HostOpts){.name = p->o->name, .version = p->o->version, .hash = p->model_hash, .weights = p->kind,
 			  .weights_hash = p->whash, .weights_data = p->wmap,
 			  .weights_file = p->o->weights_file && strrchr(p->o->weights_file, '/') ? strrchr(p->o->weights_file, '/') + 1
 												 : p->o->weights_file};
@@ -178,11 +267,36 @@ static bool write_kernels(Pack *p, int t)
 
 static void echo(const Pack *p, char *const *argv)
 {
-	if (!p->o->verbose)
+	if (!p->o->verbose && !p->o->dry)
 		return;
-	for (int i = 0; argv[i]; i++)
-		fprintf(stderr, "%s%s", i ? " " : "", argv[i]);
+	for (int i = 0; argv[i]; i++) {
+		bool plain = strspn(argv[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%") == strlen(argv[i]);
+
+		fprintf(stderr, plain ? "%s%s" : "%s'%s'", i ? " " : "", argv[i]);
+	}
 	fputc('\n', stderr);
+}
+
+/* Starts a command; -1: it cannot be. SLOT is its place among those that run. */
+static pid_t start(Pack *p, char *const *argv, int slot)
+{
+	sigset_t all, old;
+	pid_t pid;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	pid = spawn(argv, p->log, p->dir);
+	live_pid[slot] = (sig_atomic_t)pid;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return pid;
+}
+
+static int finish(pid_t pid, int slot)
+{
+	int status = wait_for(pid);
+
+	live_pid[slot] = 0;
+	return status;
 }
 
 static int common_args(Pack *p, char **argv)
@@ -190,6 +304,8 @@ static int common_args(Pack *p, char **argv)
 	int n = 0;
 
 	argv[n++] = (char *)(uintptr_t)p->cc;
+	for (int i = 0; p->cc_args[i]; i++)
+		argv[n++] = p->cc_args[i];
 	if (p->o->sysroot)
 		argv[n++] = arena_printf(p->a, "--sysroot=%s", p->o->sysroot);
 	if (p->o->sanitize) {
@@ -224,7 +340,7 @@ static pid_t start_compile(Pack *p, int i)
 	argv[n++] = (char *)(uintptr_t)p->src[i];
 	argv[n] = NULL;
 	echo(p, argv);
-	return spawn(argv, p->log);
+	return p->o->dry ? 0 : start(p, argv, i);
 }
 
 static bool cc_failed(Pack *p, const char *what)
@@ -259,7 +375,7 @@ static bool compile_from(Pack *p, int from)
 		}
 		if (!running)
 			break;
-		ok = wait_for(p->pid[next - running]) == 0 && ok;
+		ok = (p->o->dry || finish(p->pid[next - running], next - running) == 0) && ok;
 		running--;
 	}
 	return ok || cc_failed(p, "the C compiler");
@@ -270,8 +386,10 @@ static bool run(Pack *p, char *const *argv, const char *what)
 	pid_t pid;
 
 	echo(p, argv);
-	pid = spawn(argv, p->log);
-	return (pid > 0 && wait_for(pid) == 0) || cc_failed(p, what);
+	if (p->o->dry)
+		return true;
+	pid = start(p, argv, 0);
+	return (pid > 0 && finish(pid, 0) == 0) || cc_failed(p, what);
 }
 
 static const char *runtime_lib(Pack *p)
@@ -318,7 +436,7 @@ static bool link_object(Pack *p, const char *lib, const char *out)
 	char *argv[MAX_ARGS + MAX_FILES];
 	int n = common_args(p, argv);
 	const char *all = temp_path(p, "all.o");
-	const char *objcopy = find_program(p->a, "objcopy");
+	const char *objcopy = find_tool(p, "objcopy");
 
 	argv[n++] = (char *)(uintptr_t)"-r";
 	argv[n++] = (char *)(uintptr_t)"-nostdlib";
@@ -328,10 +446,8 @@ static bool link_object(Pack *p, const char *lib, const char *out)
 		argv[n++] = (char *)(uintptr_t)p->obj[i];
 	argv[n++] = (char *)(uintptr_t)lib;
 	argv[n] = NULL;
-	if (!run(p, argv, "the linker"))
+	if (!objcopy || !run(p, argv, "the linker"))
 		return false;
-	if (!objcopy)
-		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "objcopy is not on PATH; install binutils");
 	char *copy[] = {(char *)(uintptr_t)objcopy, arena_printf(p->a, "--keep-global-symbol=%s_get_api", p->o->name),
 			arena_printf(p->a, "--keep-global-symbol=%s_describe", p->o->name), (char *)(uintptr_t)all, (char *)(uintptr_t)out, NULL};
 	return run(p, copy, "objcopy");
@@ -339,12 +455,10 @@ static bool link_object(Pack *p, const char *lib, const char *out)
 
 static bool make_archive(Pack *p, const char *obj, const char *out)
 {
-	const char *ar = find_program(p->a, "ar");
+	const char *ar = find_tool(p, "ar");
 	char *argv[] = {(char *)(uintptr_t)ar, (char *)(uintptr_t)"rcsD", (char *)(uintptr_t)out, (char *)(uintptr_t)obj, NULL};
 
-	if (!ar)
-		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "ar is not on PATH; install binutils");
-	return run(p, argv, "ar");
+	return ar && run(p, argv, "ar");
 }
 
 /* ---- Weights ---- */
@@ -367,6 +481,9 @@ static bool make_weights(Pack *p, const char *suffix)
 	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (p->wfd < 0)
 		return fail(p, "cannot make", path);
+	/* Space on the disk is taken now: a write to a mapping could not say that there is none. */
+	if ((errno = posix_fallocate(p->wfd, 0, size)))
+		return fail(p, "cannot write the weights to", path);
 	if (!weights_write(p->m, p->wfd, 0, &p->whash))
 		return false;
 	if (p->kind == WEIGHTS_EMBEDDED) {
@@ -411,26 +528,32 @@ static bool make_dir(Pack *p)
 	const char *out = p->o->output, *slash = strrchr(out, '/');
 	char *dir = slash ? arena_printf(p->a, "%.*s/.dlcc.XXXXXX", (int)(slash - out), out) : arena_strdup(p->a, ".dlcc.XXXXXX");
 	char *real;
+	sigset_t all, old;
 
-	nlive = 0;
-	if (!mkdtemp(dir))
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	if (!mkdtemp(dir)) {
+		sigprocmask(SIG_SETMASK, &old, NULL);
 		return fail(p, "cannot make a temporary folder beside", out);
+	}
 	real = realpath(dir, NULL);
 	strncpy(live_dir, real ? real : dir, sizeof live_dir - 1);
 	free(real);
 	p->dir = arena_strdup(p->a, live_dir);
 	live = 1;
+	sigprocmask(SIG_SETMASK, &old, NULL);
 	p->log = temp_path(p, "log");
 	return true;
 }
 
 static void clean_up(Pack *p)
 {
-	if (!p->dir)
-		return;
-	for (int i = 0; i < nlive; i++)
-		unlink(arena_printf(p->a, "%s/%s", p->dir, live_files[i]));
-	rmdir(p->dir);
+	for (int i = 0; i < MAX_FILES; i++)
+		if (live_pid[i] > 0) {
+			kill((pid_t)live_pid[i], SIGTERM);
+			finish((pid_t)live_pid[i], i);
+		}
+	remove_dir(p->dir);
 	live = 0;
 }
 
@@ -447,7 +570,8 @@ static bool write_host(Pack *p)
 	return ok;
 }
 
-/* Prints the host stub once so that gen_c sees every stage. */
+/* Prints the host stub once so that gen_c sees every stage. The hash is of all that shapes the code but the C
+ * compiler: texts, which follow from model and options, targets, weights. */
 static bool collect_kernels(Pack *p)
 {
 	StrBuf b = {0};
@@ -456,8 +580,21 @@ static bool collect_kernels(Pack *p)
 
 	h.weights = WEIGHTS_NONE;
 	ok = gen_host(p->m, p->gc, &h, &b);
+	dl_hash_init(&p->hash);
+	dl_hash_update(&p->hash, strbuf_str(&b), b.n);
+	for (int t = 0; t < p->m->ntargets; t++)
+		for (int i = 0; i < p->gc[t]->funcs.n; i++)
+			dl_hash_update(&p->hash, p->gc[t]->funcs.at[i]->text, strlen(p->gc[t]->funcs.at[i]->text));
 	strbuf_free(&b);
 	return ok;
+}
+
+static void finish_hash(Pack *p)
+{
+	const uint64_t more[] = {p->whash, (uint64_t)p->o->level, p->kind};
+
+	dl_hash_update(&p->hash, more, sizeof more);
+	p->model_hash = dl_hash_value(&p->hash);
 }
 
 static bool write_texts(Pack *p)
@@ -483,7 +620,7 @@ static bool write_header(Pack *p)
 	bool ok;
 
 	gen_header(p->m, &h, &b);
-	ok = write_file(path, strbuf_str(&b), b.n) || fail(p, "cannot write", path);
+	ok = write_source(p, "out.h", &b) && will_be(p, temp_path(p, "out.h"), path);
 	strbuf_free(&b);
 	return ok;
 }
@@ -505,62 +642,50 @@ static bool make_c(Pack *p)
 	gen_c_split(p->gc[0], 1);
 	gen_c_file(p->gc[0], &b, 0, true);
 	strbuf_puts(&b, strbuf_str(&host));
-	ok = ok && (write_file(p->o->output, strbuf_str(&b), b.n) || fail(p, "cannot write", p->o->output));
+	ok = ok && write_source(p, "out.c", &b) && will_be(p, temp_path(p, "out.c"), p->o->output);
 	strbuf_free(&host);
 	strbuf_free(&b);
 	return ok;
 }
 
-static bool finish(Pack *p, const char *made)
+/* The files beside the output. */
+static bool make_beside(Pack *p)
 {
-	if (chmod(made, 0755) || rename(made, p->o->output))
-		return fail(p, "cannot write", p->o->output);
-	return true;
-}
-
-static bool place_weights_file(Pack *p)
-{
-	const char *from = temp_path(p, "weights");
-
-	if (p->kind != WEIGHTS_FILE)
-		return true;
-	if (!rename(from, p->o->weights_file))
-		return true;
-	return fail(p, "cannot write", p->o->weights_file);
+	if (p->kind == WEIGHTS_FILE)
+		will_be(p, temp_path(p, "weights"), p->o->weights_file);
+	return write_header(p);
 }
 
 static bool build(Pack *p, const char *suffix)
 {
-	const char *lib = runtime_lib(p), *out = temp_path(p, "out"), *obj = temp_path(p, "out.o");
-	int kernels;
+	const char *lib = runtime_lib(p), *out = temp_path(p, "out"), *obj = temp_path(p, "model.o");
+
 
 	for (int t = 0; t < p->m->ntargets; t++)
 		p->gc[t] = gen_c_new(p->m->ctx, p->a, p->m->target[t], arena_printf(p->a, "%s_k%d", p->o->name, t));
 	if (!collect_kernels(p) || !make_weights(p, suffix))
 		return false;
+	finish_hash(p);
+	if (!make_beside(p))
+		return false;
 	if (!strcmp(suffix, ".c"))
-		return write_header(p) && place_weights_file(p) && make_c(p);
+		return make_c(p);
 	if (!lib)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "libdlrt.a is not beside dlcc (../lib); give --runtime=FILE");
+	if (access(lib, R_OK))
+		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib, strerror(errno));
 	if (!write_texts(p))
 		return false;
 	for (int t = 0; t < p->m->ntargets; t++)
 		if (p->gc[t]->funcs.n && !write_kernels(p, t))
 			return false;
-	kernels = p->nfiles;
-	(void)kernels;
 	if (!write_host(p) || !compile_from(p, 0))
 		return false;
 	if (!strcmp(suffix, ".so"))
-		return link_shared(p, lib, out) && (p->kind != WEIGHTS_SECTION || append_weights(p, out)) && place_weights_file(p) && finish(p, out);
+		return link_shared(p, lib, out) && (p->kind != WEIGHTS_SECTION || p->o->dry || append_weights(p, out)) && will_be(p, out, p->o->output);
 	if (!link_object(p, lib, obj))
 		return false;
-	if (!strcmp(suffix, ".a")) {
-		const char *named = temp_path(p, "model.o"), *ar = temp_path(p, "out.a");
-
-		return !rename(obj, named) && make_archive(p, named, ar) && write_header(p) && place_weights_file(p) && finish(p, ar);
-	}
-	return write_header(p) && place_weights_file(p) && finish(p, obj);
+	return (strcmp(suffix, ".a") || make_archive(p, obj, out)) && will_be(p, strcmp(suffix, ".a") ? obj : out, p->o->output);
 }
 
 bool package(Module *m, const PackageOpts *o)
@@ -569,12 +694,9 @@ bool package(Module *m, const PackageOpts *o)
 	const char *suffix = strrchr(o->output, '.');
 	bool ok;
 
-	p.cc = package_cc(p.a, o->cc);
-	if (!p.cc)
-		return diag_error(p.diag, (DiagLoc){.file = o->output}, "no C compiler%s%s; install clang or gcc, or give --cc=", o->cc ? " " : "", o->cc ? o->cc : "");
-	if (!make_dir(&p))
+	if (!find_cc(&p) || !make_dir(&p))
 		return false;
-	ok = build(&p, suffix);
+	ok = build(&p, suffix) && commit(&p);
 	if (p.wmap)
 		munmap(p.wmap, (size_t)m->mem->weights);
 	if (p.wfd >= 0)

@@ -17,11 +17,11 @@ typedef struct PackageOpts {
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
 	const char *weights_file;  /* null: embedded or in a section */
 	const char *version;
-	uint64_t hash;
 	int level;                 /* -O of the C compiler */
 	int jobs;                  /* C compilers at once */
 	const char *save_temps;    /* folder for the C files; null: none */
 	bool verbose;              /* print commands */
+	bool dry;                  /* print commands, and run none */
 	bool sanitize;             /* compile the generated C with ASan and UBSan */
 } PackageOpts;
 

@@ -433,7 +433,7 @@ DL_SMALL(f6e2m3, 3, 1, 0x1f, 0x1f, 0, DL_NEVER, DL_NEVER, 0x20, false, false)
 DL_SMALL(f6e3m2, 2, 3, 0x1f, 0x1f, 0, DL_NEVER, DL_NEVER, 0x20, false, false)
 
 /* f16 and bf16 overflow to infinity in every mode. gcc's loops over _Float16 stay scalar, those over bits do not. */
-#if (defined(__F16C__) && defined(__clang__)) || defined(__AVX512FP16__) || defined(__aarch64__)
+#if (defined(__F16C__) && defined(__clang__) && __clang_major__ >= 15) || defined(__AVX512FP16__) || defined(__aarch64__)
 DL_FN uint32_t dl_encode_f16(float x)
 {
 	_Float16 h = (_Float16)x;

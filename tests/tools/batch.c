@@ -233,7 +233,7 @@ static bool write_c(Batch *b, const char *file, Child *const *c, int n)
 
 static bool command(const char *const *argv, const char *log)
 {
-	pid_t pid = spawn((char *const *)(uintptr_t)argv, log);
+	pid_t pid = spawn((char *const *)(uintptr_t)argv, log, NULL);
 
 	return pid > 0 && wait_for(pid) == 0;
 }

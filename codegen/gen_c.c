@@ -3,6 +3,7 @@
 
 #include "codegen/c_expr.h"
 #include "codegen/c_tile.h"
+#include "passes/kernels.h"
 
 #include <assert.h>
 #include <math.h>
@@ -265,14 +266,6 @@ static void print_one_store(Fn *f, const LNode *n)
 		close_block(f);
 }
 
-/* A sum of products is made of multiply-adds, as the micro-kernel's is. */
-static Expr *combined(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
-{
-	if (m == MONOID_sum && ctype_is_float(b[0]->ct) && b[0]->kind == EX_INST && b[0]->op.inst == IN_mul)
-		return ex_op3(p, IN_mad, b[0]->op.arg[0], b[0]->op.arg[1], a[0]);
-	return monoid_combine(p, m, k, a, b);
-}
-
 /* state[at] = combine(state[at], val), all components at once. */
 static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 {
@@ -286,7 +279,7 @@ static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 		b[i] = n->val[i];
 	}
 	for (int i = 0; i < n->nout; i++)
-		e[i + 1] = combined(p, n->red, i, a, b);
+		e[i + 1] = monoid_step(p, n->red, i, a, b);
 	texts(f, e, n->nout + 1, t);
 	if (n->nout == 2) {
 		tabs(f);

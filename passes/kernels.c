@@ -356,3 +356,10 @@ void kernel_physical(Kernel *k)
 	b->rank = l->n;
 	b->dims = arena_copy(k->arena, dims, (size_t)l->n * sizeof *dims);
 }
+
+Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
+{
+	if (m == MONOID_sum && ctype_is_float(b[0]->ct) && b[0]->kind == EX_INST && b[0]->op.inst == IN_mul)
+		return ex_op3(p, IN_mad, b[0]->op.arg[0], b[0]->op.arg[1], a[0]);
+	return monoid_combine(p, m, k, a, b);
+}

@@ -44,6 +44,10 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 /* Operands that no statement of the kernel reads any more leave the node. */
 void node_drop_unused_inputs(Node *n);
 
+/* Component K of state A combined with term B; a sum of products is made of multiply-adds, as the
+ * micro-kernel's is. */
+Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
+
 /* Statement classes, by shape alone. */
 typedef enum KernelClass { KC_MAP, KC_ROW, KC_CONTRACTION, KC_OTHER } KernelClass;
 KernelClass kernel_class(Kernel *k);

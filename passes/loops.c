@@ -155,7 +155,7 @@ void l_split(LBuild *b, Iter *const *var, int n, Expr *p)
 /* ---- Guards as ranges ---- */
 
 /* The conjunct G as D >= 0, affine; false where it has no such form. */
-static bool as_nonnegative(Kernel *k, Expr *g, Affine *d)
+bool guard_affine(Kernel *k, Expr *g, Affine *d)
 {
 	Expr *l, *r;
 	bool strict;
@@ -184,7 +184,7 @@ static bool bound(Kernel *k, Expr *g, const Iter *var, Expr **lo, Expr **hi)
 	Affine d;
 	int64_t c;
 
-	if (!as_nonnegative(k, g, &d) || !dim_is_const(affine_coef(k->ctx, &d, var), &c) || c == 0)
+	if (!guard_affine(k, g, &d) || !dim_is_const(affine_coef(k->ctx, &d, var), &c) || c == 0)
 		return false;
 	rest = ex_from_affine(p, &d);
 	rest = ex_sub(p, rest, ex_mul(p, ex_int(p, CT_I64, c), ex_iter(p, (Iter *)var)));

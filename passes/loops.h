@@ -42,6 +42,8 @@ Stage *l_stage(LBuild *b, const char *strategy, Dim *extent, int64_t grain);
 /* var[0..n) from the flat index P over their extents: LETs. */
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
 
+/* The conjunct G as D >= 0, affine; false where it has no such form. */
+bool guard_affine(Kernel *k, Expr *g, Affine *d);
 /* Takes out of GUARD the conjuncts that bound VAR from below and above, as *LO and *HI (tightened), and
  * those without VAR, which then empty the range; returns what is left (null: nothing). */
 Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);

@@ -55,7 +55,14 @@ class Runner:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("DLCC_", "MAKE", "MFLAGS"))}
         env.update(PATH=os.path.join(self.build, "bin") + os.pathsep + env["PATH"], LC_ALL="C",
                    BUILD=self.build, PYTHON=sys.executable, TMPDIR=scratch)
+        env.update(self.sanitizers())
         self.env = env
+
+    def sanitizers(self):
+        """What the examples need to link with the runtime of this build."""
+        flags = {"san": ("--sanitize --cc=gcc", "-fsanitize=address,undefined"),
+                 "tsan": (f"--runtime={ROOT}/build/lib/libdlrt.a", "-fsanitize=thread")}
+        return dict(zip(("DLCC_FLAGS", "CFLAGS"), flags.get(os.path.basename(self.build), ("", ""))))
 
     def run(self, command, cwd=None, seconds=60, stdin=""):
         return run_command(command, cwd or ROOT, seconds * self.options.patience, self.env, stdin)

@@ -9,12 +9,12 @@ digits=$here/../digits
 mkdir -p "$out"
 cd "$out"
 
-"$build/bin/dlcc" "$digits/digits.onnx" -o digits.so
-"$build/bin/dlcc" "$digits/digits.onnx" -o digits.a
-"$build/bin/dlcc" "$here/smooth.onnx" -o smooth.a
+"$build/bin/dlcc" ${DLCC_FLAGS:-} "$digits/digits.onnx" -o digits.so
+"$build/bin/dlcc" ${DLCC_FLAGS:-} "$digits/digits.onnx" -o digits.a
+"$build/bin/dlcc" ${DLCC_FLAGS:-} "$here/smooth.onnx" -o smooth.a
 
 link() { # program, archives
-	${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -I. -I"$build/include" "$here/$1.c" -o "$@" -lm -lpthread -ldl
+	${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra ${CFLAGS:-} -I. -I"$build/include" "$here/$1.c" -o "$@" -lm -lpthread -ldl
 }
 link dlopen
 link threads digits.a

@@ -9,17 +9,17 @@ mkdir -p "$out"
 cd "$out"
 
 start=$(date +%s%N)
-"$build/bin/dlcc" "$here/digits.onnx" -o digits.a --name=digits
+"$build/bin/dlcc" ${DLCC_FLAGS:-} "$here/digits.onnx" -o digits.a --name=digits
 end=$(date +%s%N)
-${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -I. -I"$build/include" "$here/digits.c" digits.a -lm -lpthread -ldl \
+${CC:-cc} -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra ${CFLAGS:-} -I. -I"$build/include" "$here/digits.c" digits.a -lm -lpthread -ldl \
 	-o digits
 ./digits "$here/heldout.bin"
 printf 'compiled in  %d ms: digits.onnx to digits.a, %d KiB\n' $(((end - start) / 1000000)) \
 	$(($(stat -c %s digits.a) / 1024))
 
-"$build/bin/dlcc" "$here/digits.onnx" -o model.c --name=digits
-"$build/bin/dlcc" "$here/digits.onnx" --dump-ir=infer -o model.so >before.dl
-"$build/bin/dlcc" "$here/digits.onnx" --dump-ir=fuse -o model.so >after.dl
+"$build/bin/dlcc" ${DLCC_FLAGS:-} "$here/digits.onnx" -o model.c --name=digits
+"$build/bin/dlcc" ${DLCC_FLAGS:-} "$here/digits.onnx" --dump-ir=infer -o model.so >before.dl
+"$build/bin/dlcc" ${DLCC_FLAGS:-} "$here/digits.onnx" --dump-ir=fuse -o model.so >after.dl
 cat <<TXT
 
 Where to look next, in $out:

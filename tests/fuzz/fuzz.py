@@ -188,9 +188,9 @@ def limits(sanitized):
     return apply
 
 
-def command(args, cwd, build, stdin=""):
+def command(args, cwd, build, stdin="", leaks=True):
     """(how a command broke its promises, or "", its exit status, its output)"""
-    env = dict(os.environ, LC_ALL="C", ASAN_OPTIONS=f"hard_rss_limit_mb={BYTES >> 20}:allocator_may_return_null=1",
+    env = dict(os.environ, LC_ALL="C", ASAN_OPTIONS=f"hard_rss_limit_mb={BYTES >> 20}:allocator_may_return_null=1:detect_leaks={leaks:d}",
                UBSAN_OPTIONS="print_stacktrace=1")
     process = subprocess.Popen(args, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, start_new_session=True,
@@ -218,7 +218,7 @@ def run_accepted(folder, build):
         return fault
     os.mkdir(os.path.join(folder, "out"))
     batch = [os.path.join(programs, "tests", "tools", "batch"), "--integers", "--sanitize", "--jobs=1", "out"]
-    fault, _, output = command(batch, folder, build, folder + "\n")
+    fault, _, output = command(batch, folder, build, folder + "\n", leaks=False)
     wrong = [line for line in output.splitlines() if line.startswith("FAIL") and "error:" not in line]
     return fault or "".join(wrong[:1])
 
@@ -232,7 +232,8 @@ def one(options, scratch, k, data_folder, data):
     os.symlink(os.path.join(data_folder, "test_data_set_0"), os.path.join(folder, "test_data_set_0"))
     dlcc = os.path.join(cases.ROOT, options.build, "bin", "dlcc")
     output = "model.so" if options.run and k % options.run == 0 else "model.c"
-    fault, status, _ = command([dlcc, "model.onnx", "-o", output], folder, options.build)
+    flags = ["--sanitize", "--cc=gcc"] if "san" in os.path.basename(options.build) else []
+    fault, status, _ = command([dlcc, *flags, "model.onnx", "-o", output], folder, options.build)
     if not fault and status == 1 and os.path.exists(os.path.join(folder, output)):
         fault = "refused, but wrote an output"
     if not fault and status == 0 and output == "model.so":

@@ -7,11 +7,6 @@
  */
 #include "ops/shape.h"
 
-#include "ops/infer.h"
-
-#include <assert.h>
-#include <math.h>
-
 /* ---- Shared ---- */
 
 Dim *dims_product(Ctx *c, Dim *const *d, int n)

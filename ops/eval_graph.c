@@ -23,6 +23,7 @@ typedef struct Run {
 	int *uses;    /* uses still to come */
 	bool *fact_done;
 	Arena *tmp;
+	bool mad_fused;
 } Run;
 
 static DiagLoc graph_loc(const Run *r)
@@ -217,7 +218,7 @@ static bool run_kernel(Run *r, Node *n, Kernel *k, Arena *tmp)
 		else if (b->kind == BUF_OUT)
 			bufs[i].data = r->data[node_out(n, b->param)->id];
 	}
-	switch (eval_kernel(k, &(EvalOpts){.sym = r->sym, .mad_fused = true}, bufs, &fault)) {
+	switch (eval_kernel(k, &(EvalOpts){.sym = r->sym, .mad_fused = r->mad_fused}, bufs, &fault)) {
 	case EVAL_OK: return true;
 	case EVAL_INDEX: return diag_error(r->diag, node_diag(n), "an index is out of range");
 	case EVAL_BAD: break;
@@ -365,7 +366,12 @@ static bool take_results(Run *r, Tensor **outputs, Arena *arena)
 
 bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag)
 {
-	Run r = {.g = g, .diag = diag, .tmp = arena_new()};
+	return eval_graph_as(g, inputs, outputs, arena, diag, true);
+}
+
+bool eval_graph_as(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, bool mad_fused)
+{
+	Run r = {.g = g, .diag = diag, .tmp = arena_new(), .mad_fused = mad_fused};
 	bool ok;
 
 	r.in = infer_new(g);

@@ -102,5 +102,7 @@ Kernel *lower_node(Infer *in, Node *n, Arena *arena);
 /* Evaluates the whole graph: INPUTS and OUTPUTS are tensors by position; symbols are bound from the inputs'
  * shapes. Bounds: per output, or null. False after a diagnostic (a fact that fails, an index out of range). */
 bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag);
+/* The same with `mad` as a target has it; eval_graph fuses. */
+bool eval_graph_as(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, bool mad_fused);
 
 #endif

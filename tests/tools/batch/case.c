@@ -331,8 +331,8 @@ static const char *open_library(Case *c, const char *path, Session *s)
 		       ? NULL : said(c);
 }
 
-/* Null, or how output O of set K differs from eval. Where bits count, eval's of the kernels themselves: canon may
- * have written a function as another (x^3 as x*x*x). */
+/* Null, or how output O of set K differs from eval. Where bits count, eval's of the kernels themselves, as the
+ * target rounds: canon may have written a function as another (x^3 as x*x*x). */
 static const char *against_eval(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
@@ -344,7 +344,7 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	bad = difference(c->arena, got, &want, false, s->noise);
 	if (!bad && !s->kernels) {
 		s->kernels = NEW_ARRAY(c->arena, c->graph->results.n + 1, Tensor *);
-		if (!eval_graph(c->graph, s->feed, s->kernels, c->arena, &c->diag))
+		if (!eval_graph_as(c->graph, s->feed, s->kernels, c->arena, &c->diag, c->o->target->fma))
 			return said(c);
 	}
 	if (bad)

@@ -40,7 +40,7 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/onnx.pb-c.o
 RT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard runtime/*.c))
 TOOL_SRC := $(wildcard tools/*.c tools/*/*.c)
 TOOLS := $(sort $(foreach t,$(TOOL_SRC:tools/%=%),$(firstword $(subst /, ,$(t:.c=)))))
-TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c tests/tools/*.c))
+TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c tests/tools/*.c tests/fuzz/*.c))
 # Runners of many models at once: tests/tools/NAME.c, with tests/tools/NAME/, and dlrun's reading and comparing.
 TEST_SRC := $(TESTS:%=tests/%.c) $(wildcard $(TESTS:%=tests/%/*.c))
 SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC)
@@ -106,7 +106,9 @@ $(BUILD)/tests/libdlrun.a: $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlru
 $(BUILD)/tests/%: $$(call program_obj,tests/%) $(BUILD)/tests/libdlrun.a $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
+
+$(BUILD)/tests/fuzz/fuzz: $(BUILD)/obj/tests/tools/batch/judge.o
 
 tests: $(TESTS:%=$(BUILD)/tests/%)
 
@@ -129,6 +131,11 @@ demo:
 
 layers:
 	python3 tests/layers.py
+
+# Side by side with ONNX Runtime, on the models under BENCH; one table.
+bench: deps
+	$(MAKE) $(JOBS) all
+	$(PYTHON) bench/run.py --build $(BUILD) $(T)
 
 docs: tests
 	$(BUILD)/tests/tools/opsdoc >docs/ops.md
@@ -161,6 +168,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests deps check check-all demo layers docs fuzz warnings format install clean force
+.PHONY: all tests deps check check-all demo layers docs fuzz warnings format install clean force bench
 .SECONDARY:
 -include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -32,13 +32,23 @@ static void print(Diag *d, DiagLoc loc, const char *level, const char *colour, c
 	fputc('\n', d->out);
 }
 
+static void give(Diag *d, DiagLoc loc, const char *fmt, va_list ap)
+{
+	char text[2048];
+
+	vsnprintf(text, sizeof text, fmt, ap);
+	d->sink(d->sink_arg, loc, text);
+}
+
 bool diag_error(Diag *d, DiagLoc loc, const char *fmt, ...)
 {
 	va_list ap;
 
 	d->errors++;
 	va_start(ap, fmt);
-	if (printing(d))
+	if (d->sink)
+		give(d, loc, fmt, ap);
+	else if (printing(d))
 		print(d, loc, "error", "\033[31m", fmt, ap);
 	va_end(ap);
 	return false;
@@ -47,7 +57,7 @@ bool diag_error(Diag *d, DiagLoc loc, const char *fmt, ...)
 static bool listed(const char *const *names, const char *name)
 {
 	for (int i = 0; i < 16 && names[i]; i++)
-		if (!strcmp(names[i], name) || !strcmp(names[i], "all"))
+		if (!strcmp(names[i], name))
 			return true;
 	return false;
 }
@@ -55,16 +65,19 @@ static bool listed(const char *const *names, const char *name)
 bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
 {
 	va_list ap;
-	bool error = listed(d->werror, name);
+	bool named = listed(d->werror, name), silent = listed(d->wno, name) || listed(d->wno, "all");
+	bool error = named || (listed(d->werror, "all") && !listed(d->wno, name));
 
-	if (listed(d->wno, name) && !error)
+	if (silent && !error)
 		return true;
 	if (error)
 		d->errors++;
 	else
 		d->warnings++;
 	va_start(ap, fmt);
-	if (printing(d))
+	if (error && d->sink)
+		give(d, loc, fmt, ap);
+	else if (printing(d))
 		print(d, loc, error ? "error" : "warning", error ? "\033[31m" : "\033[35m", fmt, ap);
 	va_end(ap);
 	return !error;
@@ -74,7 +87,7 @@ void diag_note(Diag *d, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!printing(d))
+	if (!printing(d) || d->sink)
 		return;
 	fputs("  note: ", d->out);
 	va_start(ap, fmt);

@@ -30,7 +30,10 @@ typedef struct Diag {
 	bool colour;
 	int errors, warnings;
 	int limit; /* errors printed at most, 0: 20 */
-	const char *werror[16], *wno[16]; /* -Werror=NAME, -Wno-NAME; werror[0] "all": every one */
+	const char *werror[16], *wno[16]; /* -Werror=NAME, -Wno-NAME; "all": every one; a name beats "all" */
+	/* Where set, gets every error, and errors are not printed. */
+	void (*sink)(void *arg, DiagLoc loc, const char *text);
+	void *sink_arg;
 } Diag;
 
 /* Always returns false, so that `return diag_error(...)` reads well. FMT has no newline. */

@@ -4,7 +4,8 @@
 #include "codegen/package.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
-#include "passes/module.h"
+#include "passes/kernels.h"
+#include "tools/dlcc/check.h"
 
 #include <ctype.h>
 #include <signal.h>
@@ -17,7 +18,7 @@
 #define DLCC_VERSION "0"
 #endif
 
-enum { MAX_DIMS = 64 };
+enum { MAX_DIMS = 64, EXIT_USAGE = 2 };
 
 typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
@@ -26,12 +27,13 @@ typedef struct Cli {
 	int ndims;
 	const char *targets;
 	int level, threads, rewrite_limit;
-	bool verbose, check, time_passes, dump_all, sanitize, shuffle, verify;
+	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, unbounded;
 	Diag diag;
 } Cli;
 
 static const char usage[] =
 	"usage: dlcc [options] MODEL.onnx -o FILE\n"
+	"       dlcc --check MODEL.onnx\n"
 	"\n"
 	"FILE's suffix says what is made: .so .a .o .c (with a header beside it), .dl (the graph as text)\n"
 	"\n"
@@ -49,8 +51,9 @@ static const char usage[] =
 	"  --time-passes         print the time of each pass\n"
 	"  --save-temps[=DIR]    keep the generated C\n"
 	"  --list-ops --list-passes --list-targets\n"
-	"  -WNAME -Wno-NAME -Werror[=NAME]\n"
-	"  -v --version --help\n";
+	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: shape, duplicate, unbounded (off unless named)\n"
+	"  -v                    print the commands that are run; -###: print them and run none\n"
+	"  --version --help\n";
 
 static const char *value_of(const char *arg, const char *option)
 {
@@ -75,14 +78,49 @@ static void add_name(const char **list, const char *name)
 		}
 }
 
+typedef struct Warning {
+	const char *name;
+	bool off; /* unless it is named */
+} Warning;
+
+static const Warning warnings[] = {
+	{"all", false},
+	{"shape", false},     /* a declared shape is not the one found */
+	{"duplicate", false}, /* two nodes of one name */
+	{"unbounded", true},  /* memory that only the run knows */
+};
+
+static bool usage_error(Cli *c, const char *fmt, const char *arg)
+{
+	diag_error(&c->diag, (DiagLoc){.file = "dlcc"}, fmt, arg);
+	diag_note(&c->diag, "dlcc --help lists the options");
+	return false;
+}
+
 static bool warning_option(Cli *c, const char *a)
 {
-	if (!strcmp(a, "-Werror"))
-		add_name(c->diag.werror, "all");
-	else if (value_of(a, "-Werror"))
-		add_name(c->diag.werror, value_of(a, "-Werror"));
-	else if (str_starts(a, "-Wno-"))
-		add_name(c->diag.wno, a + 5);
+	const char *name = a + 2;
+	bool no = str_starts(name, "no-"), error = false;
+
+	if (!strcmp(name, "error"))
+		return add_name(c->diag.werror, "all"), true;
+	name += no ? 3 : 0;
+	if (str_starts(name, "error=")) {
+		name += 6;
+		error = true;
+	}
+	for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++) {
+		if (strcmp(warnings[i].name, name) != 0)
+			continue;
+		if (no)
+			add_name(c->diag.wno, warnings[i].name);
+		else if (error)
+			add_name(c->diag.werror, warnings[i].name);
+		if (warnings[i].off)
+			c->unbounded = !no;
+		return true;
+	}
+	diag_warning(&c->diag, (DiagLoc){.file = "dlcc"}, "unknown", "no warning is called \"%s\"; there are shape, duplicate, unbounded", name);
 	return true;
 }
 
@@ -98,6 +136,14 @@ static const Text texts[] = {
 	{"-o", offsetof(Cli, output)},
 };
 
+typedef struct Number {
+	const char *option;
+	size_t at; /* of an int */
+} Number;
+
+static const Number numbers[] = {{"--threads", offsetof(Cli, threads)}, {"--rewrite-limit", offsetof(Cli, rewrite_limit)}};
+
+
 typedef struct Flag {
 	const char *option;
 	size_t at; /* of a bool */
@@ -106,17 +152,48 @@ typedef struct Flag {
 static const Flag flags[] = {
 	{"-v", offsetof(Cli, verbose)}, {"--verbose", offsetof(Cli, verbose)}, {"--check", offsetof(Cli, check)},
 	{"--time-passes", offsetof(Cli, time_passes)}, {"--dump-ir", offsetof(Cli, dump_all)}, {"--sanitize", offsetof(Cli, sanitize)},
-	{"--shuffle", offsetof(Cli, shuffle)}, {"--verify", offsetof(Cli, verify)},
+	{"--shuffle", offsetof(Cli, shuffle)}, {"--verify", offsetof(Cli, verify)}, {"-###", offsetof(Cli, dry)},
 };
 
-/* True where ARGV[*i] was understood; advances over a value that is an argument of its own. */
+/* The value of OPTION, where ARGV[*i] is OPTION=VALUE, or OPTION with the value as the next argument. Null where
+ * it is neither; *LACKS where the value is missing. */
+static const char *take_value(char **argv, int *i, const char *opt, bool *lacks)
+{
+	const char *v = value_of(argv[*i], opt);
+
+	if (v || strcmp(argv[*i], opt) != 0)
+		return v;
+	if (!argv[*i + 1])
+		*lacks = true;
+	return argv[*i + 1] ? argv[++*i] : NULL;
+}
+
+static bool number(Cli *c, const char *opt, const char *v, int *out)
+{
+	char *end;
+	long n = strtol(v, &end, 10);
+
+	if (!*v || *end || n < 0 || n > 1 << 20)
+		return usage_error(c, "%s wants a number", opt);
+	*out = (int)n;
+	return true;
+}
+
+/* Understands ARGV[*i]; advances over a value that is an argument of its own. False after a diagnostic. */
 static bool option(Cli *c, char **argv, int *i)
 {
 	const char *a = argv[*i], *v;
+	bool lacks = false;
 
-	if (a[0] == '-' && a[1] == 'W')
+	if (a[0] != '-') {
+		if (c->input)
+			return usage_error(c, "%s: one model at a time", a);
+		c->input = a;
+		return true;
+	}
+	if (a[1] == 'W' && a[2])
 		return warning_option(c, a);
-	if (a[0] == '-' && a[1] == 'O' && a[2] >= '0' && a[2] <= '3' && !a[3]) {
+	if (a[1] == 'O' && a[2] >= '0' && a[2] <= '3' && !a[3]) {
 		c->level = a[2] - '0';
 		return true;
 	}
@@ -129,31 +206,21 @@ static bool option(Cli *c, char **argv, int *i)
 		c->save_temps = ".";
 		return true;
 	}
-	for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) {
-		v = value_of(a, texts[j].option);
-		if (!v && !strcmp(a, texts[j].option) && argv[*i + 1])
-			v = argv[++*i];
-		if (v) {
+	for (size_t j = 0; j < sizeof texts / sizeof *texts; j++)
+		if ((v = take_value(argv, i, texts[j].option, &lacks))) {
 			*(const char **)((char *)c + texts[j].at) = v;
 			return true;
 		}
-	}
-	v = value_of(a, "--dim");
-	if (!v && !strcmp(a, "--dim") && argv[*i + 1])
-		v = argv[++*i];
-	if (v && c->ndims < MAX_DIMS) {
+	for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
+		if ((v = take_value(argv, i, numbers[j].option, &lacks)))
+			return number(c, numbers[j].option, v, (int *)((char *)c + numbers[j].at));
+	if ((v = take_value(argv, i, "--dim", &lacks))) {
+		if (c->ndims == MAX_DIMS)
+			return usage_error(c, "%s: too many", "--dim");
 		c->dims[c->ndims++] = v;
 		return true;
 	}
-	if ((v = value_of(a, "--threads")))
-		c->threads = atoi(v);
-	else if ((v = value_of(a, "--rewrite-limit")))
-		c->rewrite_limit = atoi(v);
-	else if (a[0] == '-' || c->input)
-		return false;
-	else
-		c->input = a;
-	return true;
+	return usage_error(c, lacks ? "%s wants a value" : "unknown option %s", a);
 }
 
 static DiagLoc no_where(const Cli *c)
@@ -175,7 +242,7 @@ static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 		lo = hi = strtoll(eq + 1, &end, 10);
 		if (end[0] == '.' && end[1] == '.')
 			hi = strtoll(end + 2, &end, 10);
-		if (*end || lo < 0 || hi < lo)
+		if (end == eq + 1 || *end || lo < 0 || hi < lo)
 			return diag_error(&c->diag, no_where(c), "--dim %s: write NAME=N or NAME=A..B, with 0 <= A <= B", c->dims[i]);
 		for (int s = 0; s < sym_count(ctx); s++)
 			if (!strcmp(sym_at(ctx, s)->name, name)) {
@@ -198,22 +265,53 @@ static double now(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* The nodes of TEXT (a graph's) that come from the ONNX node NAME. A node begins two columns in. */
+static void print_only(const char *text, const char *name)
+{
+	StrBuf quoted = {0};
+
+	strbuf_puts(&quoted, "@");
+	strbuf_quote(&quoted, name);
+	while (*text) {
+		const char *end = strchr(text, '\n');
+		size_t n;
+
+		while (end && end[1] == ' ' && end[2] == ' ' && (end[3] == ' ' || end[3] == '}'))
+			end = strchr(end + 1, '\n');
+		n = end ? (size_t)(end - text) + 1 : strlen(text);
+		if (text[0] == ' ' && text[2] != ' ' && memmem(text, n, strbuf_str(&quoted), quoted.n))
+			fwrite(text, 1, n, stdout);
+		text += n;
+	}
+	strbuf_free(&quoted);
+}
+
+static bool serves(const Schedule *s, const char *name)
+{
+	for (int i = 0; name && i < s->kernel->locs.n; i++)
+		if (s->kernel->locs.at[i].node && !strcmp(s->kernel->locs.at[i].node, name))
+			return true;
+	return !name;
+}
+
 static void dump(const Cli *c, const Module *m, const char *pass)
 {
+	bool scheds = !strcmp(pass, "sched");
 	StrBuf b = {0};
 
-	if (!c->dump_all && !(c->dump && !strcmp(c->dump, pass)))
+	if (!c->dump_all && !(c->dump ? !strcmp(c->dump, pass) : c->dump_node != NULL))
 		return;
-	strbuf_printf(&b, "; after %s\n", pass);
-	if (!strcmp(pass, "sched")) {
-		for (int t = 0; t < m->ntargets; t++)
-			for (int i = 0; i < m->nsched; i++)
-				if (m->sched[t][i])
-					schedule_print(&b, m->sched[t][i]);
-	} else {
+	printf("; after %s\n", pass);
+	for (int t = 0; t < m->ntargets && scheds; t++)
+		for (int i = 0; i < m->nsched; i++)
+			if (m->sched[t][i] && serves(m->sched[t][i], c->dump_node))
+				schedule_print(&b, m->sched[t][i]);
+	if (!scheds)
 		graph_print(&b, m->graph);
-	}
-	fwrite(strbuf_str(&b), 1, b.n, stdout);
+	if (c->dump_node && !scheds)
+		print_only(strbuf_str(&b), c->dump_node);
+	else
+		fwrite(strbuf_str(&b), 1, b.n, stdout);
 	strbuf_free(&b);
 }
 
@@ -256,16 +354,22 @@ static bool choose_targets(Cli *c, Module *m)
 		size_t n = strcspn(list, ",");
 		char *name = arena_strndup(a, list, n);
 		const Target *t;
+		bool again = false;
 
 		if (str_starts(name, "cpu:"))
 			name += 4;
 		t = target_by_name(str_starts(name, "v") && strlen(name) == 2 ? arena_printf(a, "x86-64-%s", name) : name);
 		if (!t)
-			return diag_error(&c->diag, no_where(c), "--target: \"%s\" is not known; dlcc --list-targets names all", name);
-		if (m->ntargets < MAX_TARGETS)
+			return diag_error(&c->diag, no_where(c), "--target: \"%s\" is not known; it is cpu: with native, x86-64-v4, x86-64-v3, x86-64-v2 "
+					  "or generic, or several of them with commas; --cc= says what generic is for", name);
+		for (int i = 0; i < m->ntargets; i++)
+			again = again || m->target[i] == t;
+		if (!again)
 			m->target[m->ntargets++] = t;
 		list += n + (list[n] == ',');
 	}
+	if (!m->ntargets)
+		return diag_error(&c->diag, no_where(c), "--target= names none");
 	/* Best first, as they are tried at load. */
 	for (int i = 1; i < m->ntargets; i++)
 		for (int j = i; j > 0 && m->target[j - 1] > m->target[j]; j--) {
@@ -305,6 +409,9 @@ static bool check_output(Cli *c)
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
 	static const char *const known[] = {".so", ".a", ".o", ".c", ".dl"};
 
+	if (!c->output && (c->check || c->dump || c->dump_all || c->dump_node || c->time_passes))
+		return true;
+
 	for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
 		if (!strcmp(dot, known[i]))
 			return true;
@@ -312,7 +419,7 @@ static bool check_output(Cli *c)
 			  c->output ? "cannot make " : "no output: give -o FILE", c->output ? c->output : "");
 }
 
-static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file)
+static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
 {
 	size_t n = 0;
 	const char *text;
@@ -320,6 +427,10 @@ static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 	*file = NULL;
 	if (!str_ends(c->input, ".dl")) {
 		*file = onnx_open(&c->diag, c->input);
+		if (c->check) {
+			c->diag.sink = check_sink;
+			c->diag.sink_arg = r;
+		}
 		return *file ? onnx_import(ctx, a, *file) : NULL;
 	}
 	text = read_file(a, c->input, &n);
@@ -341,7 +452,7 @@ static bool emit(Cli *c, Module *m)
 {
 	PackageOpts o = {.output = c->output, .name = c->name ? c->name : default_name(m->arena, c->output), .cc = c->cc,
 			 .sysroot = c->sysroot, .runtime = c->runtime, .weights_file = c->weights, .version = DLCC_VERSION,
-			 .level = c->level, .save_temps = c->save_temps, .verbose = c->verbose, .sanitize = c->sanitize};
+			 .level = c->level, .save_temps = c->save_temps, .verbose = c->verbose, .dry = c->dry, .sanitize = c->sanitize};
 	double t = now();
 	bool ok;
 
@@ -365,21 +476,50 @@ static bool write_text(Cli *c, Module *m)
 	return ok;
 }
 
+/* -Wunbounded: values and temporaries whose memory has no bound. */
+static bool warn_unbounded(Cli *c, const Module *m)
+{
+	static const char text[] = "the size of its result has no upper bound, so memory is asked for at run time; bound dims by --dim NAME=A..B";
+	bool ok = true;
+
+	for (Node *n = m->graph->first; n && c->unbounded; n = n->next) {
+		bool found = false;
+
+		for (int i = 0; i < n->nout; i++)
+			found = found || (n->out[i] && m->mem->value[n->out[i]->id].kind == PLACE_REGION);
+		for (int t = 0; t < m->ntargets && n->id < m->nsched; t++)
+			for (int i = 0; m->sched[t][n->id] && i < m->sched[t][n->id]->temps.n; i++)
+				found = found || m->mem->temp[t][n->id][i].kind == PLACE_REGION;
+		if (found)
+			ok = diag_warning(&c->diag, node_diag(n), "unbounded", text) && ok;
+	}
+	return ok;
+}
+
+static bool make(Cli *c, Module *m, const OnnxFile *file)
+{
+	bool ok = m->graph && bind_dims(c, m->ctx, m->graph) && choose_targets(c, m);
+
+	if (ok && c->output && str_ends(c->output, ".dl"))
+		return write_text(c, m);
+	ok = ok && run_passes(c, m, NULL) && warn_unbounded(c, m);
+	if (c->check)
+		return check_report(file, m, ok, c->diag.sink_arg);
+	return ok && (!c->output || emit(c, m));
+}
+
 static bool compile(Cli *c)
 {
 	Ctx *ctx = ctx_new(&c->diag);
 	Arena *a = arena_new();
 	Module m = {.ctx = ctx, .arena = a, .opt = {.level = c->level, .rewrite_limit = c->rewrite_limit, .shuffle = c->shuffle, .verify = c->verify}};
 	OnnxFile *file = NULL;
+	Refusals refusals = {.arena = a};
 	bool ok = false;
 
-	m.graph = read_input(c, ctx, a, &file);
-	if (m.graph)
-		ok = bind_dims(c, ctx, m.graph) && choose_targets(c, &m);
-	if (ok && str_ends(c->output, ".dl"))
-		ok = write_text(c, &m);
-	else if (ok)
-		ok = run_passes(c, &m, NULL) && emit(c, &m);
+	m.graph = read_input(c, ctx, a, &file, &refusals);
+	if (m.graph || (c->check && file))
+		ok = make(c, &m, file);
 	if (file)
 		onnx_close(file);
 	arena_free(a);
@@ -419,19 +559,18 @@ int main(int argc, char **argv)
 		return done;
 	c.diag.colour = isatty(2) && !getenv("NO_COLOR");
 	for (int i = 1; i < argc; i++)
-		if (!option(&c, argv, &i)) {
-			diag_error(&c.diag, (DiagLoc){.file = "dlcc"}, "unknown argument %s; see dlcc --help", argv[i]);
-			return 1;
-		}
-	if (!c.input) {
-		diag_error(&c.diag, (DiagLoc){.file = "dlcc"}, "no model; see dlcc --help");
-		return 1;
-	}
+		if (!option(&c, argv, &i))
+			return EXIT_USAGE;
+	if (!c.input)
+		return usage_error(&c, "%s", "no model"), EXIT_USAGE;
+	if (c.check && str_ends(c.input, ".dl"))
+		return usage_error(&c, "%s wants an ONNX model", "--check"), EXIT_USAGE;
 	c.diag.file = c.input;
 	if (!check_output(&c))
-		return 1;
+		return EXIT_USAGE;
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
+	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write */
 	return compile(&c) ? 0 : 1;
 }

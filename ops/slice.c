@@ -3,6 +3,7 @@
  * Pieces of tensors: Slice, Split, Concat, Pad. Bounds and amounts may be known only at run time: they are
  * dims in the indices, so that every read stays affine.
  */
+#include "ops/infer.h"
 #include "ops/shape.h"
 
 #include <assert.h>
@@ -11,23 +12,25 @@
 
 typedef struct Range { Dim *start, *step, *len; } Range;
 
-/* The bound V of a dim of D wrapped once, then between LO and D + HI. */
+/* The bound V of a dim of D wrapped once, at least LO, and then at most D + HI, which may be below LO. */
 static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 {
 	Dim *low = dim_const(c, lo), *high = dim_add(c, d, dim_const(c, hi)), *w;
 	int64_t k, vlo, vhi;
 
-	if (dim_is_const(v, &k) && (k >= DIM_FAR || k <= -DIM_FAR))
-		return k > 0 ? high : low;
 	dim_bounds(c, v, &vlo, &vhi);
+	if (dim_is_const(v, &k) && k >= DIM_FAR)
+		return high;
+	if (dim_is_const(v, &k) && k <= -DIM_FAR)
+		return dim_min(c, low, high);
 	if (vlo >= 0)
 		return dim_min(c, v, high);
 	if (vhi < 0)
-		return dim_max(c, low, dim_add(c, d, v));
+		return dim_min(c, dim_max(c, low, dim_add(c, d, v)), high);
 	/* First into [-d - 1, d], so that nothing overflows. */
 	w = dim_min(c, dim_max(c, v, dim_sub(c, dim_const(c, -1), d)), d);
 	w = dim_add(c, w, dim_mul(c, d, dim_le(c, w, dim_const(c, -1))));
-	return dim_max(c, low, dim_min(c, w, high));
+	return dim_min(c, dim_max(c, low, w), high);
 }
 
 static Range slice_signed(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step, bool forward)
@@ -61,6 +64,49 @@ static Range range_select(Ctx *c, Dim *flag, Range a, Range b)
 {
 	return (Range){dim_select(c, flag, a.start, b.start), dim_select(c, flag, a.step, b.step),
 		       dim_select(c, flag, a.len, b.len)};
+}
+
+/* FILL in every one of RANK places but those that AXES names, which have V's elements. */
+static Value *spread_by_axis(Infer *in, Node *n, Value *v, Value *axes, int rank, int64_t fill)
+{
+	int64_t all[MAX_RANK];
+
+	for (int i = 0; i < MAX_RANK; i++)
+		all[i] = fill;
+	return EXPAND(in, n, ScatterElements, expand_ints(in, n, all, rank), axes, expand_cast(in, n, v, DT_I64));
+}
+
+static bool is_known(Infer *in, Value *v)
+{
+	int count;
+
+	return !v || infer_const_ints(in, v, &count);
+}
+
+/* Axes that only run time knows: nodes bring what is said of them in the order of the dims. */
+static bool slice_all_axes(Infer *in, Node *n)
+{
+	int rank = infer_type(n, 0)->rank, count;
+	Value *axes;
+
+	if (is_known(in, node_in(n, 3)))
+		return true;
+	for (int i = 1; i < 5; i++)
+		if (node_in(n, i) && !infer_vector(in, n, i, &count))
+			return false;
+	axes = expand_cast(in, n, node_in(n, 3), DT_I64);
+	node_set_input(n, 1, spread_by_axis(in, n, node_in(n, 1), axes, rank, 0));
+	node_set_input(n, 2, spread_by_axis(in, n, node_in(n, 2), axes, rank, DIM_FAR));
+	if (node_in(n, 4))
+		node_set_input(n, 4, spread_by_axis(in, n, node_in(n, 4), axes, rank, 1));
+	node_set_input(n, 3, NULL);
+	for (int i = 1; i < 5; i++)
+		if (node_in(n, i)) {
+			if (!node_in(n, i)->type)
+				return infer_error(in, n, "what it says of its axes cannot be computed");
+			infer_read_at_run_time(in, node_in(n, i));
+		}
+	return true;
 }
 
 static bool slice_ranges(Infer *in, Node *n, Range *r)
@@ -103,7 +149,7 @@ static bool infer_slice(Infer *in, Node *n)
 	Range r[MAX_RANK];
 	Dim *out[MAX_RANK];
 
-	if (!infer_movable(in, n, 0) || !slice_ranges(in, n, r))
+	if (!infer_movable(in, n, 0) || !slice_all_axes(in, n) || !slice_ranges(in, n, r))
 		return false;
 	for (int a = 0; a < x->rank; a++)
 		out[a] = r[a].len;
@@ -293,6 +339,34 @@ static bool pad_amounts(Infer *in, Node *n, Dim **before, Dim **after)
 	       infer_per_axis(in, n, axes, pads + naxes, naxes, rank, NULL, after);
 }
 
+static bool pad_all_axes(Infer *in, Node *n)
+{
+	int rank = infer_type(n, 0)->rank, count, npads;
+	Value *axes, *half[2], *pads;
+
+	if (is_known(in, node_in(n, 3)))
+		return true;
+	if (!infer_vector(in, n, 3, &count) || !infer_vector(in, n, 1, &npads))
+		return false;
+	if (npads != 2 * count)
+		return infer_error(in, n, "has %d pads for %d axes", npads, count);
+	axes = expand_cast(in, n, node_in(n, 3), DT_I64);
+	pads = expand_cast(in, n, node_in(n, 1), DT_I64);
+	for (int i = 0; i < 2; i++) {
+		Value *from = expand_ints(in, n, (int64_t[]){i ? count : 0}, 1);
+		Value *to = expand_ints(in, n, (int64_t[]){i ? npads : count}, 1);
+
+		half[i] = spread_by_axis(in, n, EXPAND(in, n, Slice, pads, from, to), axes, rank, 0);
+	}
+	pads = expand_node_ints(in, n, OP_Concat, half, 2, "axis", 0);
+	if (!pads->type)
+		return infer_error(in, n, "what it says of its axes cannot be computed");
+	infer_read_at_run_time(in, pads);
+	node_set_input(n, 1, pads);
+	node_set_input(n, 3, NULL);
+	return true;
+}
+
 static bool infer_pad(Infer *in, Node *n)
 {
 	Ctx *c = infer_ctx(in);
@@ -304,7 +378,7 @@ static bool infer_pad(Infer *in, Node *n)
 		return infer_error(in, n, "mode is \"%s\"", node_str(n, "mode", ""));
 	if (node_in(n, 2) && (infer_type(n, 2)->dtype != x->dtype || type_static(infer_type(n, 2), NULL) == false))
 		return infer_error(in, n, "the value to pad with is not a scalar of the operand's type");
-	if (!infer_movable(in, n, 0) || !pad_amounts(in, n, before, after))
+	if (!infer_movable(in, n, 0) || !pad_all_axes(in, n) || !pad_amounts(in, n, before, after))
 		return false;
 	for (int a = 0; a < x->rank; a++) {
 		out[a] = dim_add(c, x->dims[a], dim_add(c, before[a], after[a]));

@@ -29,6 +29,10 @@ def shape(rank=None, lo=1, hi=5):
     return [pick.randint(lo, hi) for _ in range(pick.randint(1, 4) if rank is None else rank)]
 
 
+def some_empty(dims):
+    return [0 if coin(0.06) else d for d in dims]
+
+
 def real(dims, dtype=np.float32):
     return np.asarray(rng.standard_normal(dims) * 4).astype(dtype)
 
@@ -88,12 +92,12 @@ def some_axes(rank):
 
 
 def one_slice():
-    x = real(shape())
+    x = real(some_empty(shape()))
     axes = some_axes(x.ndim)
     starts, ends, steps = [], [], []
     for a in axes:
         d, step = x.shape[a], pick.choice([1, 1, 2, 3, -1, -2])
-        starts.append(pick.randint(0, d - 1) if step < 0 else pick.randint(-d, d + 1))
+        starts.append(pick.randint(0, max(d - 1, 0)) if step < 0 else pick.randint(-d, d + 1))
         ends.append(pick.choice([pick.randint(-d - 2, d + 2), 2**63 - 1 if step > 0 else -2**63]))
         steps.append(step)
     save("slice", node("Slice", ["x", "s", "e", "a", "t"]),
@@ -107,6 +111,11 @@ def one_pad():
     values = {"x": x, "p": ints(pads)}
     if mode == "constant":
         values["v"] = np.array(7.5, np.float32)
+    if coin():
+        axes = some_axes(x.ndim)
+        values["p"] = ints([pads[a] for a in axes] + [pads[a % x.ndim + x.ndim] for a in axes])
+        values.setdefault("v", np.array(0, np.float32))
+        values["a"] = ints(axes)
     save("pad", node("Pad", values.keys(), mode=mode), values)
 
 
@@ -154,12 +163,12 @@ def one_expand():
 
 
 def one_tile():
-    x = real(shape())
+    x = real(some_empty(shape()))
     save("tile", node("Tile", ["x", "r"]), {"x": x, "r": ints([pick.randint(0, 3) for _ in x.shape])})
 
 
 def one_concat():
-    dims, axis = shape(), 0
+    dims, axis = some_empty(shape()), 0
     axis = pick.randrange(len(dims))
     values = {}
     for k in range(pick.randint(1, 4)):
@@ -184,7 +193,7 @@ def one_split():
 
 
 def one_transpose():
-    x = real(shape())
+    x = real(some_empty(shape()))
     perm = list(range(x.ndim))
     pick.shuffle(perm)
     save("transpose", node("Transpose", ["x"], perm=perm), {"x": x})
@@ -251,10 +260,12 @@ def one_spread():
 
 
 def one_elementwise():
-    full = shape()
+    full = some_empty(shape())
     op = pick.choice(["Add", "Sub", "Mul", "Div", "Max", "Min", "Less", "GreaterOrEqual", "Equal", "Mod", "Where", "Pow"])
     t = pick.choice([np.float32, np.float64, np.float16, np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint32])
-    a, b = np.abs(real(broadcastable(full))).astype(t) + t(1), np.abs(real(full if coin() else broadcastable(full))).astype(t) + t(1)
+    same = 0 in full  # 0 against 1, both known at run time alone, is refused
+    a = np.abs(real(full if same else broadcastable(full))).astype(t) + t(1)
+    b = np.abs(real(full if same or coin() else broadcastable(full))).astype(t) + t(1)
     if op == "Where":
         save("where", node("Where", ["c", "a", "b"]), {"c": a > 3, "a": a, "b": b})
     elif op == "Mod":

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mutated model files through the whole compiler, many in a process; no C compiler runs.
+ *
+ *   fuzz [options] SEED...        model files, or folders of them
+ *
+ * A file must be refused with a diagnostic, or accepted, within 10 s of processor time and 1 GiB: no crash, no
+ * report of a sanitizer, no broken promise (fuzz/try.h). A fault is one line FAIL; the last line counts. File
+ * K of seed S is the same file in every run over the same models.
+ *
+ * Workers take files in runs; one that dies is replaced, and what it worked on is the fault.
+ */
+#include "base/str.h"
+#include "base/sys.h"
+#include "tests/fuzz/fuzz/try.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_JOBS = 64, RUN = 25, SECONDS = 10, LIMIT = 1 << 30, MAX_SEED = 20000, SANITIZER_EXIT = 99 };
+
+static const char usage[] =
+	"usage: fuzz [options] SEED...\n"
+	"\n"
+	"  --count=N      files (default 10000)\n"
+	"  --seed=S       of the mutations (default 1)\n"
+	"  --from=K       the first file (default 0)\n"
+	"  --plain        the seeds themselves, not mutated\n"
+	"  --models=N     seeds used at most, spread over those given (default 400)\n"
+	"  --jobs=N       workers (default: the processors)\n"
+	"  --keep=DIR     write what fails there\n"
+	"  --samples=DIR  write every Nth file that ran there, as a case (--every=N, default 20)\n";
+
+typedef struct Options {
+	long count, seed, from, models, jobs, every;
+	bool plain;
+	const char *keep, *samples;
+} Options;
+
+typedef struct Tally {
+	long files, outcome[BROKEN + 1], slow;
+} Tally;
+
+/* What a worker and the parent share. */
+typedef struct Slot {
+	long at, to; /* the file under way; one past the last */
+	Tried tried;
+	Tally tally;
+} Slot;
+
+typedef struct Worker {
+	pid_t pid; /* 0: none */
+	bool large; /* ended for its memory */
+	Slot *slot;
+	int err;
+} Worker;
+
+typedef struct Fuzz {
+	Options o;
+	Arena *a;
+	Seeds seeds;
+	Worker worker[MAX_JOBS];
+	long next, failed;
+} Fuzz;
+
+#if defined(__SANITIZE_ADDRESS__)
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__ubsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+	return "exitcode=99:allocator_may_return_null=1:max_allocation_size_mb=1024:detect_leaks=0:quarantine_size_mb=8:"
+	       "malloc_context_size=12:handle_abort=1:allow_user_segv_handler=0";
+}
+
+const char *__ubsan_default_options(void)
+{
+	return "print_stacktrace=1:exitcode=99";
+}
+#endif
+
+/* ---- Seeds ---- */
+
+static void add_seeds(Arena *a, Seeds *s, const char *path)
+{
+	struct stat st;
+	struct dirent **names;
+	size_t size;
+	int n;
+
+	if (stat(path, &st))
+		return;
+	if (S_ISREG(st.st_mode) && str_ends(path, ".onnx") && st.st_size <= MAX_SEED) {
+		const char *p = read_file(a, path, &size);
+
+		if (p)
+			vec_push(a, s, ((Bytes){(const uint8_t *)p, size}));
+	}
+	if (!S_ISDIR(st.st_mode))
+		return;
+	n = scandir(path, &names, NULL, alphasort);
+	for (int i = 0; i < n; i++) {
+		if (names[i]->d_name[0] != '.' && !str_starts(names[i]->d_name, "test_data_set"))
+			add_seeds(a, s, arena_printf(a, "%s/%s", path, names[i]->d_name));
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+}
+
+/* At most N of them, spread over all. */
+static void thin(Seeds *s, long n)
+{
+	if (s->n <= n)
+		return;
+	for (long i = 0; i < n; i++)
+		s->at[i] = s->at[i * s->n / n];
+	s->n = (int)n;
+}
+
+/* ---- Workers ---- */
+
+static Bytes file_of(const Fuzz *f, Arena *a, Rng *r, long k)
+{
+	*r = (Rng){(uint64_t)f->o.seed << 40 ^ (uint64_t)k};
+	return f->o.plain ? f->seeds.at[k % f->seeds.n] : mutate(a, r, &f->seeds);
+}
+
+static void limit(int seconds)
+{
+	struct itimerval t = {.it_value = {.tv_sec = seconds}};
+
+	setitimer(ITIMER_PROF, &t, NULL);
+	alarm((unsigned)seconds * 12);
+}
+
+static void work(const Fuzz *f, Slot *s)
+{
+	for (; s->at < s->to; s->at++) {
+		Arena *a = arena_new();
+		Rng r;
+		Bytes b = file_of(f, a, &r, s->at);
+		bool sample = f->o.samples && s->at % f->o.every == 0;
+
+		if (lseek(2, 0, SEEK_SET) == 0 && ftruncate(2, 0))
+			_exit(2);
+		limit(SECONDS);
+		try_file(&s->tried, b, &r, sample ? arena_printf(a, "%s/%ld-%ld", f->o.samples, f->o.seed, s->at) : NULL);
+		limit(0);
+		arena_free(a);
+		if (s->tried.outcome == BROKEN)
+			_exit(3);
+		s->tally.outcome[s->tried.outcome]++;
+		s->tally.files++;
+	}
+	_exit(0);
+}
+
+static void start(Fuzz *f, Worker *w)
+{
+	w->large = false;
+	w->pid = fork();
+	if (w->pid)
+		return;
+	dup2(w->err, 2);
+#if !defined(__SANITIZE_ADDRESS__)
+	struct rlimit memory = {LIMIT + (LIMIT >> 2), LIMIT + (LIMIT >> 2)};
+
+	setrlimit(RLIMIT_AS, &memory);
+#endif
+	struct rlimit none = {0, 0};
+
+	setrlimit(RLIMIT_CORE, &none);
+	work(f, w->slot);
+}
+
+static long resident(pid_t pid)
+{
+	char path[64], text[128];
+	long pages = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+	file = fopen(path, "r");
+	if (!file)
+		return 0;
+	if (fgets(text, sizeof text, file))
+		sscanf(text, "%*d %ld", &pages);
+	fclose(file);
+	return pages * 4096;
+}
+
+/* The line of what a worker wrote that says most. */
+static const char *telling(const Fuzz *f, const Worker *w)
+{
+	static const char *const words[] = {"runtime error", "ERROR: AddressSanitizer", "Assertion", "error"};
+	char *text = arena_alloc(f->a, 65536);
+	ssize_t n = pread(w->err, text, 65535, 0);
+
+	for (size_t i = 0; n > 0 && i < sizeof words / sizeof *words; i++) {
+		char *at = strstr(text, words[i]);
+
+		if (!at)
+			continue;
+		while (at > text && at[-1] != '\n')
+			at--;
+		at[strcspn(at, "\n")] = 0;
+		return at;
+	}
+	return "";
+}
+
+static void keep(const Fuzz *f, long k)
+{
+	Rng r;
+	Bytes b = file_of(f, f->a, &r, k);
+
+	if (!f->o.keep)
+		return;
+	mkdir(f->o.keep, 0777);
+	write_file(arena_printf(f->a, "%s/%ld-%ld.onnx", f->o.keep, f->o.seed, k), b.p, b.n);
+}
+
+static void judge(Fuzz *f, Worker *w, int status)
+{
+	Slot *s = w->slot;
+	const char *why = telling(f, w), *kind;
+	bool evaluating = str_starts(s->tried.phase, "eval");
+
+	s->tally.files++;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(why, "out of memory")) {
+		s->tally.outcome[evaluating ? ACCEPTED : REFUSED]++;
+		return;
+	}
+	if (w->large)
+		kind = "more than 1 GiB";
+	else if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGALRM))
+		kind = "more than 10 s";
+	else if (WIFSIGNALED(status))
+		kind = arena_printf(f->a, "signal %d", WTERMSIG(status));
+	else
+		kind = WEXITSTATUS(status) == 3 ? s->tried.why : arena_printf(f->a, "status %d", WEXITSTATUS(status));
+	/* What a model asks of a run is its own business: it was accepted. */
+	if (evaluating && (w->large || (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF))) {
+		s->tally.outcome[ACCEPTED]++;
+		s->tally.slow++;
+		return;
+	}
+	s->tally.outcome[BROKEN]++;
+	f->failed++;
+	printf("FAIL %ld-%ld: %s: %s%s%s\n", f->o.seed, s->at, s->tried.phase, kind, *why ? ": " : "", why);
+	fflush(stdout);
+	keep(f, s->at);
+}
+
+static bool more(Fuzz *f, Worker *w)
+{
+	long end = f->o.from + f->o.count;
+
+	if (w->slot->at >= w->slot->to) {
+		if (f->next >= end)
+			return false;
+		w->slot->at = f->next;
+		f->next = w->slot->to = f->next + RUN < end ? f->next + RUN : end;
+	}
+	start(f, w);
+	return true;
+}
+
+/* Sees to W; false where it is idle and nothing is left. */
+static bool tend(Fuzz *f, Worker *w)
+{
+	int status;
+
+	if (!w->pid)
+		return more(f, w);
+	if (resident(w->pid) > LIMIT) {
+		w->large = true;
+		kill(w->pid, SIGKILL);
+	}
+	if (waitpid(w->pid, &status, WNOHANG) == w->pid) {
+		w->pid = 0;
+		if (status) {
+			judge(f, w, status);
+			w->slot->at++;
+		}
+	}
+	return true;
+}
+
+/* ---- All of it ---- */
+
+static void run(Fuzz *f)
+{
+	bool busy = true;
+
+	for (int i = 0; i < f->o.jobs; i++) {
+		f->worker[i].slot = mmap(NULL, sizeof(Slot), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		f->worker[i].err = memfd_create("err", MFD_CLOEXEC);
+		if (f->worker[i].slot == MAP_FAILED || f->worker[i].err < 0)
+			abort();
+	}
+	f->next = f->o.from;
+	while (busy) {
+		busy = false;
+		for (int i = 0; i < f->o.jobs; i++)
+			busy |= tend(f, &f->worker[i]);
+		usleep(10000);
+	}
+}
+
+static void report(const Fuzz *f)
+{
+	Tally all = {0};
+	long accepted;
+
+	for (int i = 0; i < f->o.jobs; i++) {
+		const Tally *t = &f->worker[i].slot->tally;
+
+		all.files += t->files;
+		all.slow += t->slow;
+		for (int k = 0; k <= BROKEN; k++)
+			all.outcome[k] += t->outcome[k];
+	}
+	accepted = all.outcome[ACCEPTED] + all.outcome[RAN] + all.outcome[FAULTED];
+	printf("%ld files of %d models: %ld accepted (%ld ran, %ld ended in a fault, %ld too large to run), %ld refused, %ld failed\n", all.files,
+	       f->seeds.n, accepted, all.outcome[RAN], all.outcome[FAULTED], all.outcome[ACCEPTED], all.outcome[REFUSED], all.outcome[BROKEN]);
+}
+
+static bool number(const char *a, const char *option, long *out)
+{
+	size_t n = strlen(option);
+
+	if (strncmp(a, option, n) || a[n] != '=')
+		return false;
+	*out = atol(a + n + 1);
+	return true;
+}
+
+static bool option(Options *o, const char *a)
+{
+	if (str_starts(a, "--keep="))
+		o->keep = a + 7;
+	else if (str_starts(a, "--samples="))
+		o->samples = a + 10;
+	else if (!strcmp(a, "--plain"))
+		o->plain = true;
+	else
+		return number(a, "--count", &o->count) || number(a, "--seed", &o->seed) || number(a, "--from", &o->from) ||
+		       number(a, "--models", &o->models) || number(a, "--jobs", &o->jobs) || number(a, "--every", &o->every);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	Fuzz f = {.o = {.count = 10000, .seed = 1, .models = 400, .jobs = sysconf(_SC_NPROCESSORS_ONLN), .every = 20}, .a = arena_new()};
+
+	for (int i = 1; i < argc; i++) {
+		if (*argv[i] != '-')
+			add_seeds(f.a, &f.seeds, argv[i]);
+		else if (!option(&f.o, argv[i]))
+			return fputs(usage, stderr), 2;
+	}
+	f.o.jobs = f.o.jobs < 1 ? 1 : f.o.jobs > MAX_JOBS ? MAX_JOBS : f.o.jobs;
+	if (!f.seeds.n || f.o.every < 1 || f.o.models < 1)
+		return fputs(usage, stderr), 2;
+	thin(&f.seeds, f.o.models);
+	if (f.o.samples)
+		mkdir(f.o.samples, 0777);
+	run(&f);
+	report(&f);
+	return f.failed ? 1 : 0;
+}

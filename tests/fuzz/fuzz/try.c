@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/fuzz/fuzz/try.h"
+
+#include "base/sys.h"
+#include "codegen/gen_host.h"
+#include "codegen/targets.h"
+#include "codegen/weights.h"
+#include "frontend/import.h"
+#include "tests/tools/batch/judge.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What a run of eval may be given, and may make as far as the inputs tell. */
+enum { MAX_ELEMENTS = 1 << 16, MAX_WORK = 1 << 20, MAX_INPUTS = 64 };
+
+typedef struct Try {
+	Tried *t;
+	Rng *r;
+	Arena *arena;
+	Diag diag;
+	char *text;
+	size_t text_size;
+	OnnxFile *file;
+} Try;
+
+static void phase(Try *y, const char *name)
+{
+	snprintf(y->t->phase, sizeof y->t->phase, "%s", name);
+}
+
+static void say(Try *y, Outcome o, const char *why)
+{
+	y->t->outcome = o;
+	snprintf(y->t->why, sizeof y->t->why, "%s", why);
+	for (char *p = y->t->why; *p; p++)
+		if (*p == '\n')
+			*p = ';';
+}
+
+static const char *said(Try *y)
+{
+	char *s;
+
+	fflush(y->diag.out);
+	s = arena_strdup(y->arena, y->text ? y->text : "");
+	rewind(y->diag.out);
+	fflush(y->diag.out);
+	return s;
+}
+
+/* A refusal says why. */
+static void refuse(Try *y)
+{
+	const char *s = said(y);
+
+	if (y->diag.errors && strstr(s, "error"))
+		say(y, REFUSED, s);
+	else
+		say(y, BROKEN, "refused without a diagnostic");
+}
+
+/* ---- Compiling ---- */
+
+static bool passes(Try *y, Module *m)
+{
+	for (const Pass *p = pass_table; p->name; p++) {
+		phase(y, p->name);
+		if (!p->run(m) || y->diag.errors) {
+			refuse(y);
+			return false;
+		}
+		if (!graph_verify(m->graph, &y->diag, p->name)) {
+			say(y, BROKEN, arena_printf(y->arena, "the verifier: %s", said(y)));
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool weights(Try *y, Module *m, HostOpts *h)
+{
+	int fd;
+	bool ok;
+
+	if (!m->mem->weights)
+		return true;
+	phase(y, "weights");
+	h->weights = WEIGHTS_FILE;
+	h->weights_file = "weights";
+	fd = memfd_create("weights", MFD_CLOEXEC);
+	ok = fd >= 0 && weights_write(m, fd, 0, &h->weights_hash);
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+static bool generate(Try *y, Module *m)
+{
+	HostOpts h = {.name = "fuzz", .version = "test"};
+	GenC *gc[MAX_TARGETS] = {NULL};
+	StrBuf host = {0}, kernels = {0};
+	bool ok = weights(y, m, &h);
+
+	phase(y, "gen_c");
+	gc[0] = gen_c_new(m->ctx, y->arena, m->target[0], "fuzz_k");
+	ok = ok && gen_host(m, gc, &h, &host);
+	if (ok) {
+		gen_c_split(gc[0], 1);
+		gen_c_file(gc[0], &kernels, 0, false);
+	}
+	strbuf_free(&host);
+	strbuf_free(&kernels);
+	if (!ok)
+		refuse(y);
+	return ok;
+}
+
+static bool compile(Try *y, Module *m)
+{
+	phase(y, "import");
+	m->ctx = ctx_new(&y->diag);
+	m->graph = onnx_import(m->ctx, y->arena, y->file);
+	if (!m->graph) {
+		refuse(y);
+		return false;
+	}
+	return passes(y, m) && generate(y, m);
+}
+
+/* ---- Inputs ---- */
+
+/* A value for each symbol that shapes give. */
+static int64_t *choose_symbols(Try *y, Ctx *ctx)
+{
+	int n = sym_count(ctx);
+	int64_t *v = NEW_ARRAY(y->arena, n + 1, int64_t), same = (int64_t)rng_below(y->r, 4) + 1;
+	bool all = rng_below(y->r, 2);
+
+	for (int i = 0; i < n; i++) {
+		const Sym *s = sym_at(ctx, i);
+
+		v[i] = all ? same : (int64_t)rng_below(y->r, 5);
+		v[i] = v[i] < s->lo ? s->lo : v[i] > s->hi ? s->hi : v[i];
+		if (s->def)
+			dim_eval(s->def, v, &v[i]);
+	}
+	return v;
+}
+
+static bool numel(const Type *t, const int64_t *sym, int64_t *dims, int64_t *n)
+{
+	*n = 1;
+	for (int i = 0; i < t->rank; i++)
+		if (!dim_eval(t->dims[i], sym, &dims[i]) || dims[i] < 0 || __builtin_mul_overflow(*n, dims[i], n))
+			return false;
+	return true;
+}
+
+static void fill(Try *y, Tensor *t)
+{
+	void *data = (void *)(uintptr_t)t->data;
+	bool wild = rng_below(y->r, 20) == 0;
+	int64_t far[] = {-1, -2, 7, 100, INT32_MAX, INT64_C(1) << 40};
+
+	for (int64_t i = 0; i < tensor_numel(t); i++) {
+		if (t->dtype == DT_STR)
+			((const char **)data)[i] = "a";
+		else if (dtype_is_float(t->dtype))
+			dtype_store_f64(t->dtype, data, i, ((double)rng_below(y->r, 401) - 200) / 100);
+		else if (t->dtype == DT_BOOL)
+			dtype_store_i64(t->dtype, data, i, (int64_t)rng_below(y->r, 2));
+		else
+			dtype_store_i64(t->dtype, data, i, wild ? far[rng_below(y->r, 6)] : (int64_t)rng_below(y->r, 3));
+	}
+}
+
+/* False where the inputs are no tensors, or too large. */
+static bool make_inputs(Try *y, Graph *g, const Tensor **in)
+{
+	int64_t *sym = choose_symbols(y, g->ctx), dims[MAX_RANK], n, total = 0;
+
+	if (g->inputs.n > MAX_INPUTS)
+		return false;
+	for (int i = 0; i < g->inputs.n; i++) {
+		const Type *t = g->inputs.at[i]->type;
+		Tensor *v;
+
+		if (!t || t->kind != TYPE_TENSOR || !numel(t, sym, dims, &n) || n > MAX_ELEMENTS || (total += n) > MAX_ELEMENTS)
+			return false;
+		v = tensor_new(y->arena, t->dtype, t->rank, dims);
+		fill(y, v);
+		in[i] = v;
+	}
+	return true;
+}
+
+/* False where a value of the compiled graph is known to be larger than a test wants. */
+static bool small(Try *y, Graph *g)
+{
+	int64_t *sym = choose_symbols(y, g->ctx), dims[MAX_RANK], n, total = 0;
+
+	for (const Node *node = g->first; node; node = node->next)
+		for (int i = 0; i < node->nout; i++) {
+			const Type *t = node->out[i] ? node->out[i]->type : NULL;
+
+			if (!t || t->kind != TYPE_TENSOR)
+				continue;
+			if (!numel(t, sym, dims, &n) || n > MAX_WORK || (total += n) > MAX_WORK)
+				return false;
+		}
+	return true;
+}
+
+/* ---- Samples ---- */
+
+static void put_field(StrBuf *b, int field, int wire, uint64_t v)
+{
+	char c[12];
+	size_t n = 0;
+
+	c[n++] = (char)(field << 3 | wire);
+	for (; v > 127; v >>= 7)
+		c[n++] = (char)(v | 128);
+	c[n++] = (char)v;
+	strbuf_put(b, c, n);
+}
+
+static void put_bytes(StrBuf *b, int field, const void *p, size_t n)
+{
+	put_field(b, field, 2, n);
+	strbuf_put(b, p, n);
+}
+
+static void write_tensor(Try *y, const char *dir, const char *what, int i, const Tensor *t, const char *name)
+{
+	StrBuf b = {0};
+
+	for (int d = 0; d < t->rank; d++)
+		put_field(&b, 1, 0, (uint64_t)t->dims[d]);
+	put_field(&b, 2, 0, (uint64_t)dtype_info[t->dtype].onnx);
+	if (name && *name)
+		put_bytes(&b, 8, name, strlen(name));
+	put_bytes(&b, 9, t->data, (size_t)t->bytes);
+	write_file(arena_printf(y->arena, "%s/test_data_set_0/%s_%d.pb", dir, what, i), b.at, b.n);
+	strbuf_free(&b);
+}
+
+static bool has_strings(const Tensor *const *t, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (t[i]->dtype == DT_STR)
+			return true;
+	return false;
+}
+
+static void write_sample(Try *y, const char *dir, Bytes file, const Graph *g, const Tensor *const *in, Tensor *const *out)
+{
+	if (has_strings(in, g->inputs.n) || (out && has_strings((const Tensor *const *)out, g->results.n)))
+		return;
+	mkdir(dir, 0777);
+	mkdir(arena_printf(y->arena, "%s/test_data_set_0", dir), 0777);
+	write_file(arena_printf(y->arena, "%s/model.onnx", dir), file.p, file.n);
+	for (int i = 0; i < g->inputs.n; i++)
+		write_tensor(y, dir, "input", i, in[i], g->inputs.at[i]->name);
+	for (int i = 0; out && i < g->results.n; i++)
+		write_tensor(y, dir, "output", i, out[i], g->result_names.at[i]);
+	if (!out)
+		write_file(arena_printf(y->arena, "%s/fault", dir), y->t->why, strlen(y->t->why));
+}
+
+/* ---- Running ---- */
+
+static Array as_array(const Tensor *t)
+{
+	return (Array){"", t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data};
+}
+
+static bool evaluate(Try *y, Graph *g, const Tensor *const *in, Tensor **out)
+{
+	y->diag.errors = 0;
+	if (eval_graph(g, in, out, y->arena, &y->diag))
+		return true;
+	if (!y->diag.errors)
+		say(y, BROKEN, "eval failed without a diagnostic");
+	else
+		say(y, FAULTED, said(y));
+	return false;
+}
+
+static void agree(Try *y, int n, Tensor *const *a, Tensor *const *b)
+{
+	for (int i = 0; i < n; i++) {
+		Array got = as_array(b[i]), want = as_array(a[i]);
+		const char *bad = difference(y->arena, &got, &want, false, 0);
+
+		if (bad) {
+			say(y, BROKEN, arena_printf(y->arena, "output %d: compiled, eval differs: %s", i, bad));
+			return;
+		}
+	}
+}
+
+static void run(Try *y, Module *m, Bytes file, const char *sample)
+{
+	const Tensor *in[MAX_INPUTS];
+	Tensor **want, **got;
+	Ctx *ctx = ctx_new(&y->diag);
+	Graph *g = onnx_import(ctx, y->arena, y->file);
+	bool ok;
+
+	want = NEW_ARRAY(y->arena, m->graph->results.n + 1, Tensor *);
+	got = NEW_ARRAY(y->arena, m->graph->results.n + 1, Tensor *);
+	phase(y, "eval");
+	say(y, ACCEPTED, "");
+	if (g && small(y, m->graph) && make_inputs(y, g, in)) {
+		ok = evaluate(y, g, in, want);
+		phase(y, "eval kernels");
+		if (evaluate(y, m->graph, in, got) && ok) {
+			say(y, RAN, "");
+			agree(y, m->graph->results.n, want, got);
+		} else if (ok && y->t->outcome == FAULTED) {
+			say(y, BROKEN, arena_printf(y->arena, "only the compiled graph fails: %s", y->t->why));
+		}
+		if (sample && y->t->outcome != BROKEN)
+			write_sample(y, sample, file, g, in, ok ? want : NULL);
+	}
+	ctx_free(ctx);
+}
+
+void try_file(Tried *t, Bytes file, Rng *r, const char *sample)
+{
+	Try y = {.t = t, .r = r, .arena = arena_new()};
+	Module m = {.arena = y.arena, .opt = {.level = 2, .rewrite_limit = -1}};
+
+	*t = (Tried){.outcome = REFUSED};
+	m.target[m.ntargets++] = target_by_name("x86-64-v3");
+	y.diag = (Diag){.out = open_memstream(&y.text, &y.text_size), .file = "model.onnx"};
+	phase(&y, "read");
+	y.file = onnx_open_bytes(&y.diag, "model.onnx", file.p, file.n, &onnx__model_proto__descriptor);
+	if (!y.file)
+		refuse(&y);
+	else if (compile(&y, &m))
+		run(&y, &m, file, sample);
+	if (m.ctx)
+		ctx_free(m.ctx);
+	if (y.file)
+		onnx_close(y.file);
+	fclose(y.diag.out);
+	free(y.text);
+	arena_free(y.arena);
+}

@@ -2,8 +2,8 @@
 /*
  * Shapes: Shape and Size, Transpose, and what ops that move elements share.
  *
- * Shapes, axes and counts may be known only at run time; they are dims like any other, and an axis is then
- * a 0/1 dim for each place where it may be. Only the number of axes, which makes the rank, must be known.
+ * Shapes, axes and counts may be known only at run time: they are dims like any other, or nodes bring what is
+ * said of axes into the order of the dims. Only the number of axes, which makes the rank, must be known.
  */
 #include "ops/shape.h"
 
@@ -49,57 +49,15 @@ Dim *infer_single(Infer *in, Node *n, int k)
 	return d ? d[0] : NULL;
 }
 
-/* AXES[i] in [0, rank). */
-static bool wrap_axis(Infer *in, Node *n, Dim *axis, int rank, Dim **out)
+bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *out)
 {
-	Ctx *c = infer_ctx(in);
-	int64_t v;
-	int a;
-
-	if (dim_is_const(axis, &v)) {
-		if (!infer_axis(in, n, v, rank, &a))
-			return false;
-		*out = dim_const(c, a);
-		return true;
-	}
-	*out = dim_mod(c, axis, dim_const(c, rank));
-	return infer_le(in, n, dim_const(c, -rank), axis, "an axis is out of range") &&
-	       infer_le(in, n, axis, dim_const(c, rank - 1), "an axis is out of range");
-}
-
-bool infer_axis_flags(Infer *in, Node *n, Dim *const *axes, int count, int rank, Dim **flags)
-{
-	Ctx *c = infer_ctx(in);
-
-	for (int a = 0; a < rank; a++)
-		flags[a] = dim_const(c, 0);
 	for (int i = 0; i < count; i++) {
-		Dim *axis;
+		int64_t v;
 
-		if (!wrap_axis(in, n, axes[i], rank, &axis))
+		if (!dim_is_const(axes[i], &v))
+			return infer_error(in, n, "an axis is not known");
+		if (!infer_axis(in, n, v, rank, &out[i]))
 			return false;
-		for (int a = 0; a < rank; a++)
-			flags[a] = dim_max(c, flags[a], dim_eq(c, axis, dim_const(c, a)));
-	}
-	return true;
-}
-
-bool infer_per_axis(Infer *in, Node *n, Dim *const *axes, Dim *const *values, int count, int rank,
-		    Dim *const *otherwise, Dim **per)
-{
-	Ctx *c = infer_ctx(in);
-
-	for (int a = 0; a < rank; a++)
-		per[a] = otherwise ? otherwise[a] : dim_const(c, 0);
-	if (!axes && count > rank)
-		return infer_error(in, n, "names %d axes of a tensor of rank %d", count, rank);
-	for (int i = 0; i < count; i++) {
-		Dim *axis = dim_const(c, i);
-
-		if (axes && !wrap_axis(in, n, axes[i], rank, &axis))
-			return false;
-		for (int a = 0; a < rank; a++)
-			per[a] = dim_select(c, dim_eq(c, axis, dim_const(c, a)), values[i], per[a]);
 	}
 	return true;
 }

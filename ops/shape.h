@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ops that move elements share: shapes from contents, axes known only at run time, reshaped indices. */
+/* What ops that move elements share: shapes and axes from contents, reshaped indices. */
 #ifndef OPS_SHAPE_H
 #define OPS_SHAPE_H
 
@@ -13,12 +13,8 @@ Dim **infer_vector(Infer *in, Node *n, int k, int *count);
 /* The contents of operand K, which must have one element; null after a diagnostic. */
 Dim *infer_single(Infer *in, Node *n, int k);
 
-/* Axes as 0/1 dims, also where only run time knows them: FLAGS[a] is 1 where a is among AXES. */
-bool infer_axis_flags(Infer *in, Node *n, Dim *const *axes, int count, int rank, Dim **flags);
-/* PER[a] is VALUES[i] where AXES[i] is a, else OTHERWISE[a] (or 0 where that is null). Null AXES: VALUES by
- * axis, COUNT of them. */
-bool infer_per_axis(Infer *in, Node *n, Dim *const *axes, Dim *const *values, int count, int rank,
-		    Dim *const *otherwise, Dim **per);
+/* Constant axes, each in [0, RANK); OUT has room for COUNT of them. */
+bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *out);
 
 /* The element of B, a tensor of DIMS in B's order, at the point IDX of that shape: groups of dims with equal
  * products are matched, so that merged dims stay affine and only a split needs divisions. */

@@ -60,12 +60,6 @@ static Range slice_dim(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step)
 	return up;
 }
 
-static Range range_select(Ctx *c, Dim *flag, Range a, Range b)
-{
-	return (Range){dim_select(c, flag, a.start, b.start), dim_select(c, flag, a.step, b.step),
-		       dim_select(c, flag, a.len, b.len)};
-}
-
 /* FILL in every one of RANK places but those that AXES names, which have V's elements. */
 static Value *spread_by_axis(Infer *in, Node *n, Value *v, Value *axes, int rank, int64_t fill)
 {
@@ -113,7 +107,7 @@ static bool slice_ranges(Infer *in, Node *n, Range *r)
 {
 	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
-	Dim **v[5] = {NULL}, *flags[MAX_RANK], *one = dim_const(c, 1), *zero = dim_const(c, 0);
+	Dim **v[5] = {NULL}, *one = dim_const(c, 1), *zero = dim_const(c, 0);
 	int count = -1;
 
 	for (int i = 1; i < 5; i++) {
@@ -130,15 +124,14 @@ static bool slice_ranges(Infer *in, Node *n, Range *r)
 	for (int a = 0; a < x->rank; a++)
 		r[a] = (Range){zero, one, x->dims[a]};
 	for (int i = 0; i < count; i++) {
-		Dim *axis = v[3] ? v[3][i] : dim_const(c, i), *step = v[4] ? v[4][i] : one;
+		Dim *step = v[4] ? v[4][i] : one;
+		int a = i;
 
-		if (!infer_axis_flags(in, n, &axis, 1, x->rank, flags) ||
-		    !infer_equal(in, n, dim_eq(c, step, zero), zero, "a step is 0"))
+		if (v[3] ? !infer_axes(in, n, v[3] + i, 1, x->rank, &a) : !infer_axis(in, n, i, x->rank, &a))
 			return false;
-		for (int a = 0; a < x->rank; a++)
-			if (!dim_equals(flags[a], 0))
-				r[a] = range_select(c, flags[a], slice_dim(c, x->dims[a], v[1][i], v[2][i], step),
-						    r[a]);
+		if (!infer_equal(in, n, dim_eq(c, step, zero), zero, "a step is 0"))
+			return false;
+		r[a] = slice_dim(c, x->dims[a], v[1][i], v[2][i], step);
 	}
 	return true;
 }
@@ -325,18 +318,24 @@ static PadMode pad_mode(const Node *n)
 /* What is added before and after each axis; negative: cut off. */
 static bool pad_amounts(Infer *in, Node *n, Dim **before, Dim **after)
 {
-	int rank = infer_type(n, 0)->rank, count, naxes;
+	int rank = infer_type(n, 0)->rank, count, naxes = rank;
 	Dim **pads = infer_vector(in, n, 1, &count), **axes = NULL;
 
-	if (!pads)
-		return false;
-	naxes = rank;
-	if (node_in(n, 3) && !(axes = infer_vector(in, n, 3, &naxes)))
+	if (!pads || (node_in(n, 3) && !(axes = infer_vector(in, n, 3, &naxes))))
 		return false;
 	if (count != 2 * naxes)
 		return infer_error(in, n, "has %d pads for %d axes", count, naxes);
-	return infer_per_axis(in, n, axes, pads, naxes, rank, NULL, before) &&
-	       infer_per_axis(in, n, axes, pads + naxes, naxes, rank, NULL, after);
+	for (int a = 0; a < rank; a++)
+		before[a] = after[a] = dim_const(infer_ctx(in), 0);
+	for (int i = 0; i < naxes; i++) {
+		int a = i;
+
+		if (axes && !infer_axes(in, n, axes + i, 1, rank, &a))
+			return false;
+		before[a] = pads[i];
+		after[a] = pads[naxes + i];
+	}
+	return true;
 }
 
 static bool pad_all_axes(Infer *in, Node *n)

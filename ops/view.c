@@ -190,13 +190,13 @@ const Op op_Flatten = {.infer = infer_flatten, .lower = lower_view, .doc = "stri
 /* ---- Squeeze, Unsqueeze ---- */
 
 /* Without axes every dim of 1 goes; one that only run time knows must not be 1, or the rank would vary. */
-static bool squeeze_ones(Infer *in, Node *n, Dim **flags)
+static bool squeeze_ones(Infer *in, Node *n, bool *gone)
 {
 	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
 
 	for (int a = 0; a < x->rank; a++) {
-		flags[a] = dim_const(c, dim_equals(x->dims[a], 1));
+		gone[a] = dim_equals(x->dims[a], 1);
 		if (!dim_is_const(x->dims[a], NULL) &&
 		    !infer_equal(in, n, dim_eq(c, x->dims[a], dim_const(c, 1)), dim_const(c, 0),
 				 "without axes a dim of 1 would change the rank"))
@@ -278,15 +278,15 @@ static bool all_const(Dim *const *d, int n)
 
 static bool infer_squeeze(Infer *in, Node *n)
 {
-	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
-	Dim *flags[MAX_RANK], *out[MAX_RANK], **axes, *one = dim_const(c, 1);
-	int count = 0, left = 0;
+	Dim *out[MAX_RANK], **axes, *one = dim_const(infer_ctx(in), 1);
+	bool gone[MAX_RANK] = {false};
+	int count = 0, left = 0, at;
 
 	if (!infer_movable(in, n, 0))
 		return false;
 	if (!node_in(n, 1)) {
-		if (!squeeze_ones(in, n, flags))
+		if (!squeeze_ones(in, n, gone))
 			return false;
 	} else {
 		if (!(axes = infer_vector(in, n, 1, &count)))
@@ -294,11 +294,14 @@ static bool infer_squeeze(Infer *in, Node *n)
 		if (!all_const(axes, count))
 			return count <= x->rank ? squeeze_at_run_time(in, n, count)
 						: infer_error(in, n, "has more axes than dims");
-		if (!infer_axis_flags(in, n, axes, count, x->rank, flags))
-			return false;
+		for (int i = 0; i < count; i++) {
+			if (!infer_axes(in, n, axes + i, 1, x->rank, &at))
+				return false;
+			gone[at] = true;
+		}
 	}
 	for (int a = 0; a < x->rank; a++) {
-		if (dim_equals(flags[a], 0))
+		if (!gone[a])
 			out[left++] = x->dims[a];
 		else if (!infer_equal(in, n, x->dims[a], one, "a squeezed dim is not 1"))
 			return false;
@@ -311,10 +314,10 @@ const Op op_Squeeze = {.infer = infer_squeeze, .lower = lower_view, .doc = "stri
 
 static bool infer_unsqueeze(Infer *in, Node *n)
 {
-	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
-	Dim *flags[MAX_RANK], *out[MAX_RANK], **axes;
-	int count, rank, from = 0;
+	Dim *out[MAX_RANK], **axes;
+	bool added[MAX_RANK] = {false};
+	int count, rank, from = 0, at;
 
 	if (!infer_movable(in, n, 0) || !(axes = infer_vector(in, n, 1, &count)))
 		return false;
@@ -323,15 +326,15 @@ static bool infer_unsqueeze(Infer *in, Node *n)
 		return infer_error(in, n, "the result has rank %d; at most %d is supported", rank, MAX_RANK);
 	if (!all_const(axes, count))
 		return unsqueeze_at_run_time(in, n, count);
-	if (!infer_axis_flags(in, n, axes, count, rank, flags))
-		return false;
-	for (int j = 0; j < rank; j++) {
-		bool new_dim = !dim_equals(flags[j], 0);
-
-		if (!new_dim && from == x->rank)
+	for (int i = 0; i < count; i++) {
+		if (!infer_axes(in, n, axes + i, 1, rank, &at))
+			return false;
+		if (added[at])
 			return infer_error(in, n, "an axis is named twice");
-		out[j] = new_dim ? dim_const(c, 1) : x->dims[from++];
+		added[at] = true;
 	}
+	for (int j = 0; j < rank; j++)
+		out[j] = added[j] ? dim_const(infer_ctx(in), 1) : x->dims[from++];
 	infer_result(in, n, 0, x->dtype, rank, out);
 	return true;
 }

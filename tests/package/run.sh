@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What dlcc writes: each form of it linked and run, exported symbols, weights beside and stripped, variants, the same
+# bytes from anywhere, and all or nothing when it is killed or the disk is full. Prints "N passed, N failed".
+cd "$(dirname "$0")/../.." || exit 2
+root=$PWD here=$PWD/tests/package
+build=$(cd "${BUILD:-build}" && pwd)
+python=$root/build/venv/bin/python3
+dlcc=$build/bin/dlcc dlrun=$build/bin/dlrun
+tmp=$(mktemp -d) || exit 2
+trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+
+check() { # what, command that says why when it fails
+	local what=$1 why
+	shift
+	if why=$("$@" 2>&1); then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL: $what: $(printf %s "$why" | tail -n 3 | tr '\n' ' ')"
+	fi
+}
+
+finish() {
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ "$failed" = 0 ]
+	exit
+}
+
+cd "$tmp" || exit 2
+"$python" "$here/model.py" . || {
+	echo "0 passed, 1 failed"
+	exit 1
+}
+cc="${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Werror -I$root/runtime"
+libs="-lm -lpthread -ldl"
+v=$(grep -q avx512vl /proc/cpuinfo && echo v4 || echo v3)
+
+# ---- Forms ----
+
+run_cnn() { ./"$1" cnn.data 5; }
+
+archive() { $dlcc cnn.onnx -o cnn.a && $cc -DCOUNT_MALLOC -DNAME=cnn "$here/app.c" cnn.a -o a1 $libs && run_cnn a1; }
+object() { $dlcc cnn.onnx -o obj.o --name=other && $cc -DNAME=other "$here/app.c" obj.o -o o1 $libs && run_cnn o1; }
+two() {
+	$dlcc cnn.onnx -o one.a --name=one && $dlcc cnn.onnx -o two.a --name=two -O1 &&
+		$cc -DNAME=one -DTWO=two "$here/app.c" one.a two.a -o two $libs && run_cnn two
+}
+shared() { $dlcc cnn.onnx -o libcnn.so && $cc -DNAME=cnn "$here/app.c" -L. -lcnn -Wl,-rpath,. -o s1 $libs && run_cnn s1; }
+matmul() { $dlcc matmul.onnx -o mm.a && $cc -DCOUNT_MALLOC -DNAME=mm "$here/app.c" mm.a -o mm $libs && ./mm matmul.data 23 37 19; }
+header() { printf '#include "cnn.h"\nint main(void) { return !cnn_get_api(DL_ABI_VERSION); }\n' >h.c && $cc -I. h.c cnn.a -o h $libs && ./h; }
+source_c() { # compiler, target, flags
+	$dlcc cnn.onnx -o c.c --target=cpu:"$2" || return
+	$1 -std=gnu11 -O1 -Wall -Wextra -Werror -ffp-contract=off -fwrapv -fno-strict-aliasing $3 -I"$root/runtime" -c c.c -o c.o &&
+		$cc -DNAME=c "$here/app.c" c.o "$build/lib/libdlrt.a" -o c1 $libs && run_cnn c1
+}
+text() { $dlcc cnn.onnx -o cnn.dl && $dlcc cnn.dl -o fromtext.so && $dlcc cnn.onnx -o direct.so --name=fromtext && cmp fromtext.so direct.so; }
+
+check "archive" archive
+check "header" header
+check "object" object
+check "two archives in one program" two
+check "shared library" shared
+check "dynamic matmul" matmul
+for compiler in gcc clang clang-19; do
+	command -v $compiler >/dev/null || continue
+	check "C by $compiler" source_c $compiler x86-64-v2 -march=x86-64-v2
+	check "C by $compiler, v3" source_c $compiler x86-64-$v -march=x86-64-$v
+	check "C by $compiler, any CPU" source_c $compiler generic ""
+done
+check "text and back" text
+
+tsan() { # model, dims
+	local model=$1
+	shift
+	$dlcc "$model.onnx" -o t.c --name=t && gcc -std=gnu11 -w -O1 -g -fsanitize=thread -march=native -ffp-contract=off -fwrapv \
+		-fno-strict-aliasing -D_GNU_SOURCE -I"$root/runtime" -I"$root" -DNAME=t "$here/app.c" t.c "$root"/runtime/*.c -o t $libs &&
+		./t "$model.data" "$@"
+}
+check "eight threads under TSan: cnn" tsan cnn 5
+check "eight threads under TSan: matmul" tsan matmul 23 37 19
+
+# ---- Symbols ----
+
+exports() { # nm's options, file, name
+	[ "$(nm $1 --defined-only "$2" | awk 'NF == 3 {print $3}' | sort | tr '\n' ' ')" = "$3_describe $3_get_api " ] || nm $1 --defined-only "$2"
+	[ "$(nm $1 --defined-only "$2" | awk 'NF == 3' | wc -l)" = 2 ]
+}
+check "symbols of .so" exports -D libcnn.so cnn
+check "symbols of .a" exports -g cnn.a cnn
+check "symbols of .o" exports -g obj.o other
+
+# ---- Weights ----
+
+"$python" -c 'import numpy as np; np.save("x.npy", np.fromfile("cnn.data", np.float32)[:960].reshape(5, 3, 8, 8))'
+answer() { rm -rf "$2" && $dlrun "$1" -i x=x.npy -o "$2"; }
+same_answer() { answer "$1" got && cmp got/y.npy want/y.npy; }
+check "runs" answer ./libcnn.so want
+beside() { mkdir -p w && $dlcc cnn.onnx -o w/cnn.so --weights=w/cnn.weights && same_answer w/cnn.so; }
+beside_c() { $dlcc cnn.onnx -o wb.a --weights=wb.weights && $cc -DNAME=wb "$here/app.c" wb.a -o wb $libs && run_cnn wb; }
+wrong() { printf '\1' | dd of=w/cnn.weights bs=1 seek=100 conv=notrunc status=none && ! answer w/cnn.so got >log 2>&1 && grep -q "not the weights" log; }
+cut_off() { truncate -s 100 w/cnn.weights && ! answer w/cnn.so got >log 2>&1 && grep -q "has 100 bytes" log; }
+missing() { rm w/cnn.weights && ! answer w/cnn.so got >log 2>&1 && grep -q "No such file" log; }
+stripped() { cp libcnn.so strip.so && strip "$@" strip.so && same_answer ./strip.so; }
+copied() { objcopy --add-section .note.more=cnn.onnx libcnn.so copy.so && same_answer ./copy.so; }
+patched() { cp libcnn.so patch.so && patchelf --set-rpath /somewhere/rather/long/that/moves/the/tables patch.so && same_answer ./patch.so; }
+no_section() { objcopy -R .dlcc.weights libcnn.so none.so && ! answer ./none.so got >log 2>&1 && grep -q "no section .dlcc.weights" log; }
+check "weights beside" beside
+check "weights beside an archive" beside_c
+check "weights beside: other bytes" wrong
+check "weights beside: cut" cut_off
+check "weights beside: missing" missing
+check "strip" stripped
+check "strip --strip-unneeded" stripped --strip-unneeded
+check "objcopy" copied
+check "the section is lost" no_section
+if command -v patchelf >/dev/null; then check "patchelf" patched; else skipped=$((skipped + 1)); fi
+
+# ---- Variants ----
+
+close_to() { "$python" -c 'import sys, numpy as np; a, b = (np.load(f) for f in sys.argv[1:]); assert abs(a - b).max() <= 1e-5 * abs(b).max()' "$1" "$2"; }
+variants() { $dlcc cnn.onnx -o multi.so --target=cpu:v2,v4,v3,generic && $dlrun multi.so --describe | grep -q "^targets x86-64-v4 x86-64-v3 x86-64-v2 generic"; }
+variant() { DLCC_CPU=$1 answer multi.so "m_$1" && close_to "m_$1/y.npy" want/y.npy && $dlcc cnn.onnx -o alone.so --target=cpu:$2 && DLCC_CPU=$1 answer alone.so alone && cmp alone/y.npy "m_$1/y.npy"; }
+check "several targets" variants
+for i in v2:v2 v3:v3 none:generic; do check "variant $i" variant ${i%:*} ${i#*:}; done
+[ $v = v4 ] && check "variant v4" variant v4 v4
+too_new() { $dlcc cnn.onnx -o new.so --target=cpu:v3 && ! DLCC_CPU=v2 answer new.so got >log 2>&1 && grep -qi "x86-64-v3\|lacks\|cpu" log; }
+check "a CPU that lacks it" too_new
+
+# ---- The same bytes from anywhere ----
+
+same_bytes() { # suffix
+	mkdir -p d1 d2/deeper home tmpdir && cp cnn.onnx d1 && cp cnn.onnx d2/deeper/cnn.onnx || return
+	(cd d1 && $dlcc cnn.onnx -o m.$1 --threads=1 --target=cpu:v2,v3) || return
+	(cd d2 && HOME=$tmp/home TMPDIR=$tmp/tmpdir LC_ALL=tr_TR.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo setarch -R $dlcc "$tmp/d2/deeper/cnn.onnx" \
+		-o "$tmp/d2/m.$1" --threads 4 --target=cpu:v3,v2 --shuffle) || return
+	cmp d1/m.$1 d2/m.$1 && cmp d1/m.h d2/m.h
+}
+for suffix in so a o c; do check "the same bytes: .$suffix" same_bytes $suffix; done
+
+# ---- All or nothing ----
+
+# A folder with an old output; what is there afterwards.
+old() { rm -rf k && mkdir k && cp libcnn.so k/cnn.so && cp cnn.h k/cnn.h && cp cnn.h k/cnn.bin && (cd k && md5sum cnn.so) >old.sum; }
+entries() { ls -A k | grep -vc '^cnn\.\(so\|h\|bin\)$'; }
+whole() { (cd k && md5sum -c --status ../old.sum) || same_answer k/cnn.so; }
+children() { # of a folder: processes that name it
+	grep -ls "$tmp/k/[.]dlcc" /proc/[0-9]*/cmdline
+}
+gone() { for _ in 1 2 3 4 5 6 7 8 9 10; do [ -z "$(children)" ] && return; sleep 0.05; done; children; return 1; }
+interrupt() { # signal, seconds, entries that may be left
+	old
+	TMPDIR=$tmp/tmpdir $dlcc matmul.onnx -o "$tmp/k/cnn.so" --name=cnn --threads=2 >log 2>&1 &
+	local pid=$!
+	sleep "$2"
+	kill -"$1" $pid 2>/dev/null
+	wait $pid 2>/dev/null
+	gone || { echo "a child lives"; return 1; }
+	[ "$(entries)" -le "$3" ] || { ls -A k; return 1; }
+	[ -z "$(ls -A tmpdir)" ] || { ls -A tmpdir; return 1; }
+	(cd k && md5sum -c --status ../old.sum) || $dlrun k/cnn.so --describe
+}
+mkdir -p tmpdir
+for s in 0.02 0.07 0.15 0.3 0.5 0.8; do
+	check "TERM after $s s" interrupt TERM $s 0
+	check "INT after $s s" interrupt INT $s 0
+	check "KILL after $s s" interrupt KILL $s 1
+done
+too_large() { # KiB, options
+	old
+	(ulimit -f "$1" && shift && exec $dlcc cnn.onnx -o "$tmp/k/cnn.so" "$@") 2>&1 | cat >log
+	grep -q error log && gone && [ "$(entries)" = 0 ] && (cd k && md5sum -c --status ../old.sum) && cmp cnn.h k/cnn.bin
+}
+for n in 0 8 40 100 200; do check "files up to $n KiB" too_large $n; done
+check "a weights file too large" too_large 40 --weights="$tmp/k/cnn.bin"
+full() { # KiB
+	mkdir -p k && umount k 2>/dev/null
+	mount -t tmpfs -o size="$1"k none k || return
+	local free=0
+	$dlcc cnn.onnx -o "$tmp/k/cnn.so" >log 2>&1 && free=1
+	[ "$(ls -A k | grep -c dlcc)" = 0 ] || free=2
+	umount k
+	[ $free = 0 ] && grep -q error log
+}
+rm -rf k && mkdir k
+if mount -t tmpfs -o size=64k none k 2>/dev/null && umount k; then
+	for n in 16 64 128 256 400; do check "a disk of $n KiB" full $n; done
+else
+	skipped=$((skipped + 1))
+fi
+finish

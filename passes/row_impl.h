@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the row strategy share: the stage in the making, and the nests of one statement. */
+#ifndef PASSES_ROW_IMPL_H
+#define PASSES_ROW_IMPL_H
+
+#include "passes/band.h"
+#include "passes/loops.h"
+
+enum { BLOCK = 512, BLOCK_MAP = 4096, GRAIN_POINTS = 16384, WINDOW = 16 };
+
+typedef struct Row {
+	LBuild *b;
+	Kernel *k;
+	const Band *band;
+	int first, last;
+	Stmt *s;        /* the statement in hand */
+	int si;
+	bool fixed[MAX_ITERS]; /* by band index */
+	int vec;        /* band index of the vector iterator, or -1 */
+	Iter *rep[MAX_ITERS];  /* the stage's iterator for each band iterator */
+	Expr *v0;       /* first of this block of v */
+	Expr *vlo, *vhi;
+	Buf **local;    /* by Buf.id: the local that stands for a temporary, or null */
+	int (*keep)[MAX_RANK]; /* by Buf.id, per dim: 0 dropped, 1 kept, 2 the block of v */
+	int nlocal;
+} Row;
+
+enum { MAX_NEST = MAX_ITERS };
+
+typedef struct Nest {
+	LNode *loop[MAX_NEST];
+	int n;
+} Nest;
+
+/* E of the statement in hand in terms of the stage's iterators, with flat indices; null stays null. */
+Expr *row_placed(Row *r, Expr *e);
+/* Where statement S writes, flat; the buffer in *OUT for component K. */
+Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out);
+/* N does PART of statement S at its first NAT iterators; RED, where not null, is the place of those it reduces. */
+void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red);
+/* Opens a loop in the nest N; row_close ends all of them. */
+void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi);
+void row_close(Row *r, Nest *n);
+/* Loops over the band iterators of S that the stage did not fix, but for the vector one and the last one
+ * where there is no vector (given back, to be the innermost). */
+Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last);
+/* A node that combines VAL into the states ACC at IDX where GUARD holds. */
+LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val, Expr *guard);
+/* Declares the states of S, SIZE elements each; null: scalars. Then: gives them their first value, and writes
+ * them where S writes. */
+void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size);
+void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
+void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
+/* The stage loops over IT, a band iterator of the statement in hand. */
+bool row_is_fixed(const Row *r, const Iter *it);
+/* S stores elements that share a byte: one after the other, in one thread. */
+bool row_packed(const Stmt *s);
+Expr *row_extent(Row *r, const Iter *it);
+
+/* One statement each, by kind (row_emit.c, row_reduce.c). */
+void row_emit_map(Row *r, Stmt *s);
+void row_emit_scan(Row *r, Stmt *s);
+void row_emit_scatter(Row *r, Stmt *s);
+/* With v innermost: a block of states, updated a row of terms at a time. */
+void row_emit_reduce_vector(Row *r, Stmt *s);
+/* With scalar states: lanes over the reduced iterator along which memory runs. */
+void row_emit_reduce_lanes(Row *r, Stmt *s);
+
+#endif

@@ -31,7 +31,8 @@ static void compare_floats(const Array *got, const Array *want, Tolerance t, Com
 {
 	const bool each = t.rtol >= 0 || t.atol >= 0;
 	const double rtol = t.rtol >= 0 ? t.rtol : 0, atol = t.atol >= 0 ? t.atol : 0;
-	const double base = dtype_info[got->dtype].bits <= 16 ? 2e-3 : 2e-5;
+	/* Two units in the last place of f16's and bf16's 11 and 8 bits. */
+	const double base = got->dtype == DT_BF16 ? 1.6e-2 : dtype_info[got->dtype].bits <= 16 ? 2e-3 : 2e-5;
 	const double limit = 8 * t.noise > base ? 8 * t.noise : base;
 	double largest = 0;
 

@@ -47,8 +47,8 @@ typedef struct Child {
 	double noise;
 	pid_t pid;
 	FILE *to, *from;
-	char path[8];  /* what the verdict under way is about */
-	bool written;  /* waits for its library */
+	char path[8]; /* what the verdict under way is about */
+	bool written; /* waits for its library */
 	bool evaluated;
 } Child;
 
@@ -66,7 +66,8 @@ typedef struct Batch {
 static void report(const char *status, const char *dir, const char *path, const char *message)
 {
 	char line[4096];
-	int n = snprintf(line, sizeof line, "%s %s %s%s%s", status, dir, path, *message ? ": " : "", message);
+	int n = snprintf(line, sizeof line, "%s %s %s%s%s", status, dir, path, *message ? ": " : "",
+			 message);
 
 	n = n < (int)sizeof line - 1 ? n : (int)sizeof line - 2;
 	line[n++] = '\n';
@@ -76,7 +77,12 @@ static void report(const char *status, const char *dir, const char *path, const 
 /* The line of a log that says why. */
 static const char *telling(Arena *a, const char *file)
 {
-	static const char *const words[] = {"ERROR: AddressSanitizer", "runtime error", "Assertion", "error:", "Error", "undefined"};
+	static const char *const words[] = {"ERROR: AddressSanitizer",
+					    "runtime error",
+					    "Assertion",
+					    "error:",
+					    "Error",
+					    "undefined"};
 	size_t n = 0;
 	char *text = read_file(a, file, &n);
 
@@ -119,7 +125,8 @@ static void start(Batch *b, Child *c, bool eval)
 		for (int i = 0; i < b->n; i++)
 			if (b->child[i].to)
 				close(fileno(b->child[i].to));
-		case_main(b->o, c->dir, c->name, c->noise, eval, fdopen(down[0], "r"), fdopen(up[1], "w"));
+		case_main(b->o, c->dir, c->name, c->noise, eval, fdopen(down[0], "r"),
+			  fdopen(up[1], "w"));
 	}
 	close(down[0]);
 	close(up[1]);
@@ -253,7 +260,8 @@ static int head_args(const Batch *b, const char **argv)
 /* The library, or null with the reason in *WHY. */
 static const char *compile(Batch *b, const char *base, Child *const *c, int n, const char **why)
 {
-	const char *src = path_of(b, base, "all.c"), *obj = path_of(b, base, "o"), *so = path_of(b, base, "so");
+	const char *src = path_of(b, base, "all.c"), *obj = path_of(b, base, "o"),
+		   *so = path_of(b, base, "so");
 	const char *log = path_of(b, base, "log"), *argv[MAX_ARGS];
 	int k = head_args(b, argv);
 
@@ -314,7 +322,9 @@ static void run_batch(Batch *b)
 	}
 	so = n ? compile(b, base, ready, n, &why) : NULL;
 	for (int i = 0; i < n; i++) {
-		const char *mine = so ? so : compile(b, arena_printf(b->arena, "%s_one", ready[i]->name), &ready[i], 1, &why);
+		const char *mine = so ? so
+				      : compile(b, arena_printf(b->arena, "%s_one", ready[i]->name),
+						&ready[i], 1, &why);
 
 		if (mine)
 			run_library(b, ready[i], mine);
@@ -360,7 +370,9 @@ static void work(const RunOptions *o, const char *self, const Lines *l, int *nex
 		if (id * o->size >= l->n)
 			return;
 		for (int i = id * o->size; i < l->n && b.n < o->size; i++)
-			b.child[b.n++] = (Child){.dir = l->at[i].dir, .noise = l->at[i].noise, .name = arena_printf(b.arena, "c%d", i)};
+			b.child[b.n++] = (Child){.dir = l->at[i].dir,
+						 .noise = l->at[i].noise,
+						 .name = arena_printf(b.arena, "c%d", i)};
 		run_batch(&b);
 		arena_free(b.arena);
 	}
@@ -417,7 +429,11 @@ static bool option(RunOptions *o, const char *a)
 int main(int argc, char **argv)
 {
 	Arena *a = arena_new();
-	RunOptions o = {.level = 1, .size = 40, .seconds = 10, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), .target = target_by_name("native")};
+	RunOptions o = {.level = 1,
+			.size = 40,
+			.seconds = 10,
+			.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN),
+			.target = target_by_name("native")};
 	const char *self = own_folder(a);
 	Lines lines = {0};
 	int *next = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

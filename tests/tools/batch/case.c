@@ -22,7 +22,7 @@ typedef struct Set {
 	int nwant;
 	double noise;
 	const Tensor **feed; /* the inputs, for eval */
-	Tensor **got;        /* what eval gave; null: it was not run, or failed */
+	Tensor **got;	     /* what eval gave; null: it was not run, or failed */
 	Tensor **kernels;    /* what eval gave for the compiled graph, once asked for */
 } Set;
 
@@ -47,8 +47,8 @@ typedef struct Case {
 	Set *sets;
 	int nsets;
 	Made made;
-	bool bits;    /* the C must equal eval bit by bit */
-	bool exact;   /* on integers, too */
+	bool bits;  /* the C must equal eval bit by bit */
+	bool exact; /* on integers, too */
 } Case;
 
 /* ---- Telling ---- */
@@ -121,7 +121,10 @@ static Tensor *as_tensor(Arena *a, const Array *v)
 {
 	Tensor *t = NEW(a, Tensor);
 
-	*t = (Tensor){.dtype = v->dtype, .rank = v->rank, .dims = v->dims, .data = v->data,
+	*t = (Tensor){.dtype = v->dtype,
+		      .rank = v->rank,
+		      .dims = v->dims,
+		      .data = v->data,
 		      .bytes = dtype_size(v->dtype, array_count(v))};
 	return t;
 }
@@ -235,11 +238,17 @@ static bool make_weights(Module *m, Made *out)
 
 static bool make(Case *c, Ctx *ctx, Graph *g, Module *m, Made *out)
 {
-	HostOpts h = {.name = c->name, .version = "test", .suffix = arena_printf(c->arena, "_%s", c->name), .one_file = true};
+	HostOpts h = {.name = c->name,
+		      .version = "test",
+		      .suffix = arena_printf(c->arena, "_%s", c->name),
+		      .one_file = true};
 	GenC *gc[MAX_TARGETS] = {NULL};
 	StrBuf all = {0};
 
-	*m = (Module){.ctx = ctx, .arena = c->arena, .graph = g, .opt = {.level = 2, .rewrite_limit = -1, .verify = true}};
+	*m = (Module){.ctx = ctx,
+		      .arena = c->arena,
+		      .graph = g,
+		      .opt = {.level = 2, .rewrite_limit = -1, .verify = true}};
 	m->target[m->ntargets++] = c->o->target;
 	if (!passes(c, m) || (m->mem->weights && !make_weights(m, out)))
 		return false;
@@ -266,7 +275,8 @@ static const char *write_part(Case *c, const char *suffix, const StrBuf *a, cons
 
 	strbuf_put(&all, strbuf_str(a), a->n);
 	strbuf_put(&all, strbuf_str(b), b->n);
-	ok = write_file(arena_printf(c->arena, "%s/%s.%s", c->o->out, c->name, suffix), strbuf_str(&all), all.n);
+	ok = write_file(arena_printf(c->arena, "%s/%s.%s", c->o->out, c->name, suffix),
+			strbuf_str(&all), all.n);
 	strbuf_free(&all);
 	return ok ? NULL : "cannot write the C";
 }
@@ -306,7 +316,8 @@ static const char *same_made(const Made *a, const Made *b)
 {
 	if (strcmp(strbuf_str(&a->host), strbuf_str(&b->host)))
 		return "the host stub of the printed graph is another";
-	if (strcmp(strbuf_str(&a->kernels), strbuf_str(&b->kernels)) || strcmp(strbuf_str(&a->shared), strbuf_str(&b->shared)))
+	if (strcmp(strbuf_str(&a->kernels), strbuf_str(&b->kernels)) ||
+	    strcmp(strbuf_str(&a->shared), strbuf_str(&b->shared)))
 		return "the kernels of the printed graph are others";
 	return NULL;
 }
@@ -318,7 +329,10 @@ static const char *open_library(Case *c, const char *path, Session *s)
 	dl_get_api_fn get;
 	void *fn;
 
-	*s = (Session){.arena = c->arena, .diag = &c->diag, .path = path, .library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
+	*s = (Session){.arena = c->arena,
+		       .diag = &c->diag,
+		       .path = path,
+		       .library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
 	if (!s->library)
 		return arena_strdup(c->arena, dlerror());
 	fn = dlsym(s->library, arena_printf(c->arena, "%s_get_api", c->name));
@@ -327,8 +341,11 @@ static const char *open_library(Case *c, const char *path, Session *s)
 	if (!s->api)
 		return "the library lacks the model, or has another ABI";
 	s->desc = s->api->describe();
-	return session_load(s, &(dl_load_options){.size = sizeof(dl_load_options), .threads = THREADS, .weights_data = c->made.weights})
-		       ? NULL : said(c);
+	return session_load(s, &(dl_load_options){.size = sizeof(dl_load_options),
+						  .threads = THREADS,
+						  .weights_data = c->made.weights})
+		       ? NULL
+		       : said(c);
 }
 
 /* Null, or how output O of set K differs from eval. Where bits count, eval's of the kernels themselves, as the
@@ -344,7 +361,8 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	bad = difference(c->arena, got, &want, false, s->noise);
 	if (!bad && !s->kernels) {
 		s->kernels = NEW_ARRAY(c->arena, c->graph->results.n + 1, Tensor *);
-		if (!eval_graph_as(c->graph, s->feed, s->kernels, c->arena, &c->diag, c->o->target->fma))
+		if (!eval_graph_as(c->graph, s->feed, s->kernels, c->arena, &c->diag,
+				   c->o->target->fma))
 			return said(c);
 	}
 	if (bad)
@@ -367,7 +385,8 @@ static const char *run_set(Case *c, Session *s, int k)
 			continue;
 		bad = against_eval(c, k, o, &got);
 		if (bad)
-			bad = arena_printf(c->arena, "set %d: output %s: from eval: %s", k, got.name, bad);
+			bad = arena_printf(c->arena, "set %d: output %s: from eval: %s", k,
+					   got.name, bad);
 	}
 	return bad;
 }
@@ -455,7 +474,8 @@ static void run_case(Case *c, bool eval, FILE *from)
 	judge(c, first, run(c, library));
 }
 
-_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise, bool eval, FILE *from, FILE *to)
+_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise,
+			 bool eval, FILE *from, FILE *to)
 {
 	Case c = {.o = o, .dir = dir, .name = name, .noise = noise, .to = to};
 

@@ -18,21 +18,22 @@
 #include <stdio.h>
 
 typedef struct RunOptions {
-	const char *out;      /* folder for what is made */
+	const char *out; /* folder for what is made */
 	const char *cc;
 	const Target *target;
-	int level;            /* -O of the C compiler */
-	int size;             /* cases in one C file */
+	int level; /* -O of the C compiler */
+	int size;  /* cases in one C file */
 	int jobs;
-	int seconds;          /* processor time that a case may take for one step */
-	bool sanitize;        /* generated C under ASan and UBSan */
-	bool roundtrip;       /* also path ir: printed, read and compiled again, the same C */
-	bool integers;        /* small integers as inputs; sums and products bit-equal to eval */
-	bool keep;            /* the files in OUT stay */
+	int seconds;	/* processor time that a case may take for one step */
+	bool sanitize;	/* generated C under ASan and UBSan */
+	bool roundtrip; /* also path ir: printed, read and compiled again, the same C */
+	bool integers;	/* small integers as inputs; sums and products bit-equal to eval */
+	bool keep;	/* the files in OUT stay */
 } RunOptions;
 
 /* Never returns. NOISE: of the reference, at least. EVAL: evaluate first. FROM: names of libraries; TO: lines as
  * above. */
-_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise, bool eval, FILE *from, FILE *to);
+_Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise,
+			 bool eval, FILE *from, FILE *to);
 
 #endif

@@ -41,7 +41,8 @@ static bool whole_inst(const Expr *e)
 {
 	if (inst_is_func(e->op.inst))
 		return false;
-	return !(is_float(e->ct) && (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_bits));
+	return !(is_float(e->ct) &&
+		 (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_bits));
 }
 
 static void see(void *arg, Expr *e)
@@ -115,11 +116,13 @@ bool same_bits(const Array *a, const Array *b, int64_t *at)
 	for (int64_t i = 0; i < array_count(a); i++) {
 		*at = i;
 		if (dtype_is_float(a->dtype)) {
-			double x = dtype_load_f64(a->dtype, a->data, i), y = dtype_load_f64(b->dtype, b->data, i);
+			double x = dtype_load_f64(a->dtype, a->data, i),
+			       y = dtype_load_f64(b->dtype, b->data, i);
 
 			if (!(isnan(x) && isnan(y)) && (!(x == y) || !signbit(x) != !signbit(y)))
 				return false;
-		} else if (dtype_load_i64(a->dtype, a->data, i) != dtype_load_i64(b->dtype, b->data, i)) {
+		} else if (dtype_load_i64(a->dtype, a->data, i) !=
+			   dtype_load_i64(b->dtype, b->data, i)) {
 			return false;
 		}
 	}
@@ -128,7 +131,8 @@ bool same_bits(const Array *a, const Array *b, int64_t *at)
 
 static double number(const Array *a, int64_t i)
 {
-	return dtype_is_float(a->dtype) ? dtype_load_f64(a->dtype, a->data, i) : (double)dtype_load_i64(a->dtype, a->data, i);
+	return dtype_is_float(a->dtype) ? dtype_load_f64(a->dtype, a->data, i)
+					: (double)dtype_load_i64(a->dtype, a->data, i);
 }
 
 /* The element that is furthest off; NaN and infinity count most. */
@@ -162,9 +166,11 @@ const char *difference(Arena *a, const Array *got, const Array *want, bool bits,
 		return NULL;
 	if (c.ok)
 		why = "not equal bit by bit";
-	else if (got->dtype == DT_STR || got->dtype != want->dtype || got->rank != want->rank || c.max_abs + (double)c.unequal == 0)
+	else if (got->dtype == DT_STR || got->dtype != want->dtype || got->rank != want->rank ||
+		 c.max_abs + (double)c.unequal == 0)
 		return arena_strdup(a, why);
 	else
 		at = worst(got, want);
-	return arena_printf(a, "%s: [%lld] is %.9g, not %.9g", why, (long long)at, number(got, at), number(want, at));
+	return arena_printf(a, "%s: [%lld] is %.9g, not %.9g", why, (long long)at, number(got, at),
+			    number(want, at));
 }

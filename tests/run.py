@@ -30,11 +30,14 @@ PASSING = os.path.join(ROOT, "tests", "passing")
 # status: pass, fail, skip, or todo (fails, and is not on the list of passing cases)
 Result = namedtuple("Result", "suite name status message seconds")
 
+live = set()  # process groups that commands started
+
 
 def run_command(command, cwd, seconds, env, stdin):
     """(exit status, output); a status of None: out of time. Ends all that the command started."""
     process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, env=env, start_new_session=True)
+    live.add(process.pid)
     try:
         output, _ = process.communicate(stdin.encode(), timeout=seconds)
         return process.returncode, output.decode(errors="replace")
@@ -42,6 +45,15 @@ def run_command(command, cwd, seconds, env, stdin):
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         return None, output.decode(errors="replace")
+    finally:
+        live.discard(process.pid)
+
+
+def stop(_signal, _frame):
+    """Ends what runs, so that the folder of this run can go."""
+    for pid in list(live):
+        os.killpg(pid, signal.SIGKILL)
+    raise KeyboardInterrupt
 
 
 class Runner:
@@ -156,7 +168,8 @@ def arguments():
 def run_all(runner, tests, listed):
     """The results in the order of TESTS; failures are printed as they come, and progress on a terminal."""
     done, results, shown = 0, {}, {"fail", "todo", "skip"} if runner.options.v else {"fail"}
-    with ThreadPoolExecutor(runner.options.j) as pool:
+    pool = ThreadPoolExecutor(runner.options.j)
+    try:
         futures = {pool.submit(perform, runner, test): i for i, test in enumerate(tests)}
         for future in as_completed(futures):
             results[futures[future]] = [judge(r, listed) for r in future.result()]
@@ -166,11 +179,15 @@ def run_all(runner, tests, listed):
                     print(f"{r.status.upper()} {r.suite}/{r.name}: {r.message}", flush=True)
             if sys.stderr.isatty():
                 print(f"\r{done}/{len(tests)} ", end="", file=sys.stderr, flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
     return [r for i in sorted(results) for r in results[i]]
 
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
     scratch = tempfile.mkdtemp(prefix="dlcc-tests-")
     try:
         runner = Runner(options, scratch)

@@ -13,23 +13,6 @@ static Expr *checked(Kernel *k, Expr *i, Dim *extent)
 	return ex_op2(k->pool, IN_index, ex_cvt(k->pool, CT_I64, i), at_dim(k, extent));
 }
 
-/* Where any of D is 0 there is no place to index, so nothing of shape DIMS may be read or written. */
-static bool check_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, int rank)
-{
-	Ctx *c = infer_ctx(in);
-	Dim *zero = dim_const(c, 0), *one = dim_const(c, 1);
-
-	for (int i = 0; i < nd; i++) {
-		Dim *empty = dim_sub(c, one, dim_min(c, one, d[i]));
-
-		if (!dim_prove_le(c, one, d[i]) &&
-		    !infer_equal(in, n, dim_mul(c, empty, dims_product(c, dims, rank)), zero,
-				 "an index into a dim of size 0"))
-			return false;
-	}
-	return true;
-}
-
 static bool check_indices(Infer *in, Node *n, int k)
 {
 	if (!dtype_is_int(infer_type(n, k)->dtype))
@@ -55,7 +38,7 @@ static bool infer_gather(Infer *in, Node *n)
 	for (int a = axis + 1; a < x->rank; a++)
 		out[r++] = x->dims[a];
 	infer_result(in, n, 0, x->dtype, r, out);
-	return check_places(in, n, x->dims + axis, 1, out, r);
+	return infer_places(in, n, x->dims + axis, 1, out, r);
 }
 
 static void lower_gather(Infer *in, Node *n, Kernel *k)
@@ -101,7 +84,7 @@ static bool infer_gatherelements(Infer *in, Node *n)
 	if (!check_elements(in, n, &axis))
 		return false;
 	infer_result(in, n, 0, x->dtype, i->rank, i->dims);
-	return check_places(in, n, x->dims + axis, 1, i->dims, i->rank);
+	return infer_places(in, n, x->dims + axis, 1, i->dims, i->rank);
 }
 
 static void lower_gatherelements(Infer *in, Node *n, Kernel *k)
@@ -175,7 +158,7 @@ static bool infer_gathernd(Infer *in, Node *n)
 	for (int a = batch + m; a < x->rank; a++)
 		out[r++] = x->dims[a];
 	infer_result(in, n, 0, x->dtype, r, out);
-	return check_places(in, n, x->dims + batch, m, out, r);
+	return infer_places(in, n, x->dims + batch, m, out, r);
 }
 
 /* Element J of the tuple that the iterators IT choose, as a place in a dim of EXTENT. */
@@ -279,7 +262,7 @@ static bool infer_scatternd(Infer *in, Node *n)
 		dims[r++] = i->dims[a];
 	for (int a = m; a < x->rank; a++)
 		dims[r++] = x->dims[a];
-	return check_updates(in, n, dims, r) && check_places(in, n, x->dims, m, dims, r);
+	return check_updates(in, n, dims, r) && infer_places(in, n, x->dims, m, dims, r);
 }
 
 static void lower_scatternd(Infer *in, Node *n, Kernel *k)
@@ -307,7 +290,7 @@ static bool infer_scatterelements(Infer *in, Node *n)
 	int axis;
 
 	return check_elements(in, n, &axis) && check_updates(in, n, i->dims, i->rank) &&
-	       check_places(in, n, x->dims + axis, 1, i->dims, i->rank);
+	       infer_places(in, n, x->dims + axis, 1, i->dims, i->rank);
 }
 
 static void lower_scatterelements(Infer *in, Node *n, Kernel *k)

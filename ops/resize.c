@@ -4,6 +4,7 @@
  * fractions, sizes give quotients of dims; both are known exactly. What only run time knows of scales
  * is read there, and nodes of their own compute the sizes.
  */
+#include "ops/shape.h"
 #include "ops/sample.h"
 
 #include <math.h>
@@ -303,6 +304,9 @@ static bool infer_resize(Infer *in, Node *n)
 	for (int d = 0; d < s.rank; d++)
 		dims[d] = s.axis[d].out;
 	infer_result(in, n, 0, x->dtype, s.rank, dims);
+	for (int d = 0; d < s.rank; d++)
+		if (dims[d] != x->dims[d] && !infer_places(in, n, x->dims + d, 1, dims, s.rank))
+			return false;
 	return true;
 }
 

@@ -62,6 +62,22 @@ bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *
 	return true;
 }
 
+bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, int rank)
+{
+	Ctx *c = infer_ctx(in);
+	Dim *zero = dim_const(c, 0), *one = dim_const(c, 1);
+
+	for (int i = 0; i < nd; i++) {
+		Dim *empty = dim_sub(c, one, dim_min(c, one, d[i]));
+
+		if (!dim_prove_le(c, one, d[i]) &&
+		    !infer_equal(in, n, dim_mul(c, empty, dims_product(c, dims, rank)), zero,
+				 "elements are taken from a dim of size 0"))
+			return false;
+	}
+	return true;
+}
+
 /* ---- Reshaped loads ---- */
 
 typedef struct Group { int a0, a1, b0, b1; } Group; /* dims [a0, a1) of the buffer, [b0, b1) of the shape */

@@ -16,6 +16,9 @@ Dim *infer_single(Infer *in, Node *n, int k);
 /* Constant axes, each in [0, RANK); OUT has room for COUNT of them. */
 bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *out);
 
+/* Where any of D is 0 there is no place in it, so nothing of shape DIMS may be read or written there. */
+bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, int rank);
+
 /* The element of B, a tensor of DIMS in B's order, at the point IDX of that shape: groups of dims with equal
  * products are matched, so that merged dims stay affine and only a split needs divisions. */
 Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *idx, int n);

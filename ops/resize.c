@@ -4,8 +4,8 @@
  * fractions, sizes give quotients of dims; both are known exactly. What only run time knows of scales
  * is read there, and nodes of their own compute the sizes.
  */
-#include "ops/shape.h"
 #include "ops/sample.h"
+#include "ops/shape.h"
 
 #include <math.h>
 

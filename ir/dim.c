@@ -648,6 +648,30 @@ static bool term_mentions(const Term *t, const Sym *s)
 	return false;
 }
 
+bool dim_term(Ctx *c, const Dim *d, int i, int64_t *coef, Dim **mono)
+{
+	Term t;
+
+	if (i >= d->n)
+		return false;
+	t = d->t[i];
+	*coef = t.coef;
+	t.coef = 1;
+	*mono = dim_from_term(c, t);
+	return true;
+}
+
+bool dim_as_floor(const Dim *d, Dim **a, Dim **b)
+{
+	Atom *floor = d->n == 1 && d->t[0].coef == 1 ? term_atom(&d->t[0]) : NULL;
+
+	if (!floor || floor->kind != ATOM_FLOOR)
+		return false;
+	*a = floor->arg[0];
+	*b = floor->arg[1];
+	return true;
+}
+
 bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest)
 {
 	int at = -1;

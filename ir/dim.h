@@ -78,6 +78,10 @@ Dim *dim_refresh(Ctx *c, Dim *d);
 void dim_syms(const Dim *d, void (*fn)(void *arg, Sym *s), void *arg);
 /* If D is exactly one symbol, that symbol, else null. */
 Sym *dim_as_sym(const Dim *d);
+/* Term I of D as *COEF times *MONO, a product of symbols and opaque terms (1 in the constant part); false past the last. */
+bool dim_term(Ctx *c, const Dim *d, int i, int64_t *coef, Dim **mono);
+/* D is exactly floor(a/b). */
+bool dim_as_floor(const Dim *d, Dim **a, Dim **b);
 /* If D is k*s + rest with s not in rest and constant k: for solving a symbol from an input's shape. */
 bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest);
 

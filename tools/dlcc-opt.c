@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
+#include "passes/poly.h"
 #include "passes/module.h"
 
 #include <stdlib.h>
@@ -93,7 +94,9 @@ static bool run_pass(Cli *c, Module *m, const char *name)
 			continue;
 		if (!m->infer && strcmp(name, "infer") && !run_pass(c, m, "infer"))
 			return false;
-		return p->run(m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, name));
+		if (!p->run(m) || (c->opt.verify && !graph_verify(m->graph, &c->diag, name)))
+			return false;
+		return !c->opt.verify || strcmp(name, "sched") || poly_check_module(m, &c->diag);
 	}
 	return fault(c, "there is no pass \"%s\"; see dlcc-opt --list-passes", name);
 }

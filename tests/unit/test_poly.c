@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The check of schedules: those of the strategies are proved, and each way of breaking one is caught. A checker that
+ * cannot fail proves nothing.
+ */
+#include "passes/band.h"
+#include "passes/loops.h"
+#include "passes/poly.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int failed;
+
+typedef struct Case {
+	Arena *a;
+	Ctx *c;
+	Kernel *k, *clone;
+	Schedule s;
+} Case;
+
+static Diag diag = {.limit = 100};
+
+static void read_case(Case *t, const char *text)
+{
+	const char *p = text;
+	int line = 1;
+
+	t->a = arena_new();
+	t->c = ctx_new(&diag);
+	t->k = kernel_parse(t->c, t->a, &p, &line);
+	if (!t->k) {
+		printf("test_poly.c: cannot read:\n%s\n", text);
+		exit(1);
+	}
+	t->clone = kernel_clone(t->k, t->a);
+	t->s = (Schedule){.kernel = t->clone};
+}
+
+static const char *const verdicts[] = {"proved", "unproved", "wrong"};
+
+/* The verdict of T's schedule, and a part of what is said. */
+static void expect(Case *t, const char *what, PolyVerdict v, const char *says)
+{
+	StrBuf why = {0};
+	PolyVerdict got = poly_verdict(t->k, &t->s, 0, &why);
+
+	if (got != v || (says && !strstr(strbuf_str(&why), says))) {
+		StrBuf text = {0};
+
+		schedule_print(&text, &t->s);
+		printf("test_poly.c: %s: %s (%s), not %s (%s)\n%s\n", what, verdicts[got], strbuf_str(&why), verdicts[v], says ? says : "",
+		       strbuf_str(&text));
+		strbuf_free(&text);
+		failed++;
+	}
+	strbuf_free(&why);
+	arena_free(t->a);
+}
+
+/* ---- Schedules ---- */
+
+static const Target target = {.name = "test", .vector_bytes = 32, .registers = 16, .l1 = 32768, .l2 = 1 << 20};
+
+static void contraction(Case *t)
+{
+	if (!sched_contraction(NULL, &target, NULL, t->clone, &t->s)) {
+		printf("test_poly.c: no contraction\n");
+		failed++;
+	}
+}
+
+static void row(Case *t)
+{
+	if (!sched_row(&target, t->clone, &t->s)) {
+		printf("test_poly.c: no row\n");
+		failed++;
+	}
+}
+
+static void order(Case *t)
+{
+	sched_order(&target, t->clone, &t->s);
+}
+
+/* All statements in one stage whose parallel loop runs over the first iterator of each, whatever they read. */
+static void forced(Case *t)
+{
+	Kernel *k = t->clone;
+	LBuild b = {.sched = &t->s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
+	Band band = {.n = 1, .of = arena_array(k->arena, (size_t)k->stmts.n, sizeof *band.of)};
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		k->stmts.at[i]->id = i;
+		band.of[i][0] = k->stmts.at[i]->iter[0];
+	}
+	band.iter[0] = vec_last(&k->stmts)->iter[0];
+	row_stage(&b, "row", 0, k->stmts.n - 1, &band);
+}
+
+/* ---- Faults ---- */
+
+/* The Nth node of KIND, in the order of the text. */
+static LNode *find(LNode *l, LNodeKind kind, int *n)
+{
+	for (; l; l = l->next) {
+		LNode *in;
+
+		if (l->kind == kind && (*n)-- == 0)
+			return l;
+		in = find(l->body, kind, n);
+		if (in)
+			return in;
+	}
+	return NULL;
+}
+
+static LNode *node(Case *t, LNodeKind kind, int n)
+{
+	for (int i = 0; i < t->s.stages.n; i++) {
+		LNode *l = find(t->s.stages.at[i]->body, kind, &n);
+
+		if (l)
+			return l;
+	}
+	printf("test_poly.c: no such node\n");
+	exit(1);
+}
+
+static LNode *part(LNode *l, LPart p)
+{
+	for (; l; l = l->next) {
+		LNode *in;
+
+		if (l->part == p)
+			return l;
+		in = part(l->body, p);
+		if (in)
+			return in;
+	}
+	return NULL;
+}
+
+/* The innermost loop around the first node that does P. */
+static LNode *loop_around(LNode *l, LPart p)
+{
+	for (; l; l = l->next)
+		if (l->kind == LN_LOOP && part(l->body, p)) {
+			LNode *in = loop_around(l->body, p);
+
+			return in ? in : l;
+		}
+	return NULL;
+}
+
+/* ---- Kernels ---- */
+
+#define SOFTMAX \
+	"kernel @softmax(%x: f32[B,S,C]) -> (%y: f32[B,S,C]) {\n" \
+	"  m: f32[B,S]\n  e: f32[B,S,C]\n  s: f32[B,S]\n" \
+	"  m[i,j] = max x[i,j,k] for i < B, j < S over k < C\n" \
+	"  e[i,j,k] = exp(sub(x[i,j,k], m[i,j])) for i < B, j < S, k < C\n" \
+	"  s[i,j] = sum e[i,j,k] for i < B, j < S over k < C\n" \
+	"  y[i,j,k] = div(e[i,j,k], s[i,j]) for i < B, j < S, k < C\n}"
+#define MATMUL \
+	"kernel @matmul(%a: f32[B,S,96], %b: f32[96,80]) -> (%y: f32[B,S,80]) {\n" \
+	"  c: f32[B,S,80]\n" \
+	"  c[g,m,n] = sum mul(a[g,m,k], b[k,n]) for g < B, m < S, n < 80 over k < 96\n" \
+	"  y[g,m,n] = max(c[g,m,n], 0) for g < B, m < S, n < 80\n}"
+#define CONV \
+	"kernel @conv(%x: f32[N,3,20,20], %w: f32[16,3,3,3]) -> (%y: f32[N,16,20,20]) {\n" \
+	"  c: f32[N,16,20,20]\n" \
+	"  c[n,o,h,w] = sum mul(x[n,c,h+r-1,w+s-1], w[o,c,r,s]) for n < N, o < 16, h < 20, w < 20\n" \
+	"    over c < 3, r < 3, s < 3 where inside(h+r-1, 20) & inside(w+s-1, 20)\n" \
+	"  y[n,o,h,w] = max(c[n,o,h,w], 0) for n < N, o < 16, h < 20, w < 20\n}"
+#define COLUMNS \
+	"kernel @columns(%x: f32[R,3000]) -> (%y: f32[3000]) {\n" \
+	"  y[j] = sum x[i,j] for j < 3000 over i < R\n}"
+#define WHOLE \
+	"kernel @whole(%x: f32[N,C,H,W]) -> (%y: f32[N,C]) {\n" \
+	"  y[n,c] = sum x[n,c,h,w] for n < N, c < C over h < H, w < W\n}"
+#define SHIFTED \
+	"kernel @shifted(%x: f32[N,40]) -> (%y: f32[N,40]) {\n" \
+	"  t: f32[N,40]\n" \
+	"  t[i,j] = neg(x[i,j]) for i < N, j < 40\n" \
+	"  y[i,j] = t[N - 1 - i,j] for i < N, j < 40\n}"
+#define SCAN \
+	"kernel @scan(%x: f32[N,700]) -> (%y: f32[N,700]) {\n" \
+	"  y[i,j] = scan sum x[i,j] for i < N over j < 700\n}"
+#define SCATTER \
+	"kernel @scatter(%v: f32[600], %i: i64[600]) -> (%y: f32[9]) {\n" \
+	"  y[k] = 0 for k < 9\n" \
+	"  y[i[j]] = update sum v[j] for j < 600\n}"
+#define WINDOW \
+	"kernel @window(%x: f32[N,C,30,30]) -> (%y: f32[N,C,30,30]) {\n" \
+	"  y[n,c,h,w] = max x[n,c,h+r-1,w+s-1] for n < N, c < C, h < 30, w < 30 over r < 3, s < 3\n" \
+	"    where inside(h+r-1, 30) & inside(w+s-1, 30)\n}"
+#define CONCAT \
+	"kernel @concat(%a: f32[N,4], %b: f32[M,4]) -> (%y: f32[M + N,4]) {\n" \
+	"  y[i,j] = a[i,j] for i < N, j < 4\n" \
+	"  y[k + N,l] = b[k,l] for k < M, l < 4\n}"
+
+static void right(void)
+{
+	static const struct {
+		const char *name, *text;
+		void (*sched)(Case *t);
+	} cases[] = {
+		{"softmax", SOFTMAX, row},	  {"softmax in order", SOFTMAX, order}, {"matmul", MATMUL, contraction},
+		{"matmul in order", MATMUL, order}, {"conv", CONV, contraction},	    {"conv in order", CONV, order},
+		{"columns", COLUMNS, row},	  {"whole", WHOLE, row},		    {"shifted", SHIFTED, order},
+		{"scan", SCAN, order},		  {"scatter", SCATTER, order},		    {"window", WINDOW, row},
+		{"concat", CONCAT, order},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		Case t;
+
+		read_case(&t, cases[i].text);
+		cases[i].sched(&t);
+		expect(&t, cases[i].name, POLY_PROVED, NULL);
+	}
+}
+
+static void wrong_order(void)
+{
+	Case t;
+	Stage *st;
+	LNode *l, *first;
+
+	read_case(&t, SOFTMAX);
+	order(&t);
+	st = t.s.stages.at[0];
+	t.s.stages.at[0] = t.s.stages.at[1];
+	t.s.stages.at[1] = st;
+	expect(&t, "swapped stages", POLY_WRONG, "runs backwards");
+
+	read_case(&t, SCATTER);
+	order(&t);
+	st = t.s.stages.at[0];
+	t.s.stages.at[0] = t.s.stages.at[1];
+	t.s.stages.at[1] = st;
+	expect(&t, "an update before what it updates", POLY_WRONG, "output dependence through y");
+
+	read_case(&t, SHIFTED);
+	forced(&t);
+	expect(&t, "a temporary read in another row", POLY_WRONG, "flow through t");
+
+	/* a reduction's first value after its terms */
+	read_case(&t, COLUMNS);
+	row(&t);
+	l = node(&t, LN_LOCAL, 0);
+	first = l->next;
+	l->next = first->next;
+	first->next = l->next->next;
+	l->next->next = first;
+	expect(&t, "the first value after the terms", POLY_WRONG, "flow of the state");
+}
+
+static void wrong_loops(void)
+{
+	Case t;
+
+	read_case(&t, COLUMNS);
+	row(&t);
+	for (LNode *l = t.s.stages.at[0]->body; l; l = l->next)
+		if (l->kind == LN_LOOP && l->loop == LOOP_SERIAL)
+			l->loop = LOOP_VECTOR;
+	expect(&t, "terms at once", POLY_WRONG, "the combining of terms");
+
+	read_case(&t, SCAN);
+	order(&t);
+	loop_around(t.s.stages.at[0]->body, PART_TERM)->loop = LOOP_VECTOR;
+	expect(&t, "a prefix at once", POLY_WRONG, "carried by a parallel loop");
+
+	read_case(&t, SCATTER);
+	order(&t);
+	loop_around(t.s.stages.at[1]->body, PART_TERM)->loop = LOOP_VECTOR;
+	expect(&t, "a scatter at once", POLY_WRONG, "the combining of terms through y");
+}
+
+static void wrong_points(void)
+{
+	Case t;
+	LNode *l;
+	Stage *st;
+
+	read_case(&t, COLUMNS);
+	row(&t);
+	st = t.s.stages.at[0];
+	st->extent = dim_sub(t.c, st->extent, dim_const(t.c, 1));
+	expect(&t, "no last block", POLY_WRONG, "is not carried out");
+
+	read_case(&t, MATMUL);
+	contraction(&t);
+	l = node(&t, LN_LOOP, 0);
+	while (l->kind != LN_LOOP || !part(l->body, PART_TERM))
+		l = l->next;
+	l->step--;
+	expect(&t, "tiles that overlap", POLY_WRONG, "is carried out twice");
+
+	read_case(&t, MATMUL);
+	contraction(&t);
+	node(&t, LN_TILE, 0)->tile->m_valid = ex_int(t.clone->pool, CT_I64, 5);
+	expect(&t, "a tile short of a row", POLY_WRONG, "a term of statement 0");
+
+	read_case(&t, WINDOW);
+	row(&t);
+	part(t.s.stages.at[0]->body, PART_TERM)->guard = NULL;
+	l = loop_around(t.s.stages.at[0]->body, PART_TERM);
+	l->hi = ex_sub(t.clone->pool, l->hi, ex_int(t.clone->pool, CT_I64, 1));
+	expect(&t, "a window short of a column", POLY_WRONG, "is not carried out");
+
+	read_case(&t, CONCAT);
+	order(&t);
+	t.s.stages.n = 1;
+	expect(&t, "a statement left out", POLY_WRONG, "is not carried out");
+
+	read_case(&t, CONCAT);
+	order(&t);
+	vec_push(t.a, &t.s.stages, t.s.stages.at[0]);
+	expect(&t, "a stage twice", POLY_WRONG, "is carried out twice");
+}
+
+static void wrong_locals(void)
+{
+	Case t;
+	LNode *l;
+
+	/* the row of exponentials in one cell */
+	read_case(&t, SOFTMAX);
+	row(&t);
+	for (int i = 0;; i++) {
+		l = node(&t, LN_STORE, i);
+		if (l->stmt == 1 && l->part == PART_WRITE)
+			break;
+	}
+	l->idx = ex_int(t.clone->pool, CT_I64, 0);
+	expect(&t, "a row in one cell", POLY_WRONG, "the local of a value");
+
+	/* the state written to memory, and read from the local that it left */
+	read_case(&t, SHIFTED);
+	order(&t);
+	l = part(t.s.stages.at[1]->body, PART_WRITE);
+	l->val[0] = ex_num(t.clone->pool, CT_F32, 1);
+	expect(&t, "a value that is not read", POLY_WRONG, "does not read t");
+}
+
+static void limits(void)
+{
+	StrBuf why = {0};
+	Case t;
+
+	read_case(&t, CONV);
+	contraction(&t);
+	if (poly_verdict(t.k, &t.s, 100, &why) != POLY_UNPROVED) {
+		printf("test_poly.c: a spent budget is no proof: %s\n", strbuf_str(&why));
+		failed++;
+	}
+	strbuf_free(&why);
+	arena_free(t.a);
+}
+
+int main(void)
+{
+	diag.out = stdout;
+	right();
+	wrong_order();
+	wrong_loops();
+	wrong_points();
+	wrong_locals();
+	limits();
+	return failed != 0;
+}

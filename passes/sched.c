@@ -6,6 +6,7 @@
  */
 #include "passes/band.h"
 #include "passes/loops.h"
+#include "passes/poly.h"
 
 #include <assert.h>
 
@@ -153,5 +154,5 @@ bool pass_sched(Module *m)
 			if (node_kernel(n))
 				m->sched[t][n->id] = schedule(m, m->target[t], n);
 	}
-	return true;
+	return !m->opt.verify || poly_check_module(m, m->ctx->diag);
 }

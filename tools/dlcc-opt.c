@@ -8,7 +8,6 @@
 #include "base/sys.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
-#include "passes/poly.h"
 #include "passes/module.h"
 
 #include <stdlib.h>
@@ -94,9 +93,7 @@ static bool run_pass(Cli *c, Module *m, const char *name)
 			continue;
 		if (!m->infer && strcmp(name, "infer") && !run_pass(c, m, "infer"))
 			return false;
-		if (!p->run(m) || (c->opt.verify && !graph_verify(m->graph, &c->diag, name)))
-			return false;
-		return !c->opt.verify || strcmp(name, "sched") || poly_check_module(m, &c->diag);
+		return p->run(m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, name));
 	}
 	return fault(c, "there is no pass \"%s\"; see dlcc-opt --list-passes", name);
 }

@@ -67,7 +67,7 @@ static void *source(Weights *w, Value *v)
 }
 
 /*
- * One large map, a block of its two outermost dims at a time, so that only the pages of a block, of what it
+ * One large map, a block of its two longest iterators at a time, so that only the pages of a block, of what it
  * reads (a transpose reads across) and of what it writes, are in memory at once. An iterator becomes start + i,
  * where the start is a symbol.
  */
@@ -81,9 +81,9 @@ typedef struct Blocked {
 	int n;
 } Blocked;
 
-static void block_axis(Weights *w, Kernel *k, Stmt *s, int d, Axis *ax)
+static void block_axis(Weights *w, Kernel *k, Stmt *s, int at, Axis *ax)
 {
-	Iter *it = s->widx[d]->iter, *inner = kernel_iter(k, "b", dim_const(w->m->ctx, ax->step));
+	Iter *it = s->iter[at], *inner = kernel_iter(k, "b", dim_const(w->m->ctx, ax->step));
 	Expr *with;
 
 	ax->start = sym_fresh(w->m->ctx, "block");
@@ -94,43 +94,52 @@ static void block_axis(Weights *w, Kernel *k, Stmt *s, int d, Axis *ax)
 	if (s->guard)
 		s->guard = ex_subst_iters(k->pool, s->guard, &it, &with, 1);
 	s->guard = ex_and(k->pool, s->guard, ex_op2(k->pool, IN_lt, with, ex_int(k->pool, CT_I64, ax->total)));
+	s->iter[at] = inner;
+}
+
+/* The longest iterator but NOT; -1 where there is none longer than 1. */
+static int longest(const Stmt *s, const int64_t *extent, int not)
+{
+	int best = -1;
+
 	for (int i = 0; i < s->niters; i++)
-		if (s->iter[i] == it)
-			s->iter[i] = inner;
+		if (i != not && extent[i] > 1 && (best < 0 || extent[i] > extent[best]))
+			best = i;
+	return best;
 }
 
 static bool make_blocked(Weights *w, Kernel *k, Blocked *b)
 {
 	Stmt *s = k->stmts.at[0];
-	int64_t want = BLOCK / 4, all = 1, v, rest;
+	int64_t *extent = NEW_ARRAY(w->m->arena, s->niters + 1, int64_t), want = BLOCK / 4, all = 1, rest, root;
+	int at[2];
 
-	*b = (Blocked){.n = 0};
-	if (k->stmts.n != 1 || !stmt_is_simple_map(s) || !s->niters)
+	*b = (Blocked){.n = 0, .ax = {{.step = 1, .total = 1}, {.step = 1, .total = 1}}};
+	if (k->stmts.n != 1 || !stmt_is_simple_map(s))
 		return false;
-	for (int d = 0; d < s->nwidx; d++) {
-		if (!dim_is_const(s->out[0]->dims[d], &v) || !v)
+	for (int i = 0; i < s->niters; i++) {
+		if (!dim_is_const(s->iter[i]->extent, &extent[i]) || extent[i] < 1)
 			return false;
-		all *= v;
-		if (d < 2 && b->n == d && s->widx[d]->kind == EX_ITER)
-			b->ax[b->n++].total = v;
+		all *= extent[i];
 	}
-	if (all <= want || !b->n)
+	at[0] = longest(s, extent, -1);
+	if (all <= want || at[0] < 0)
 		return false;
-	rest = all / b->ax[0].total / (b->n > 1 ? b->ax[1].total : 1);
+	at[1] = longest(s, extent, at[0]);
+	b->n = at[1] < 0 ? 1 : 2;
+	rest = all / extent[at[0]] / (b->n > 1 ? extent[at[1]] : 1);
 	want = want / rest > 1 ? want / rest : 1;
-	b->ax[0].step = want;
-	if (b->n > 1) {
-		for (v = 1; v * v < want; v++)
-			;
-		b->ax[1].step = v < b->ax[1].total ? v : b->ax[1].total;
-		b->ax[0].step = want / b->ax[1].step;
+	for (root = 1; root * root < want; root++)
+		;
+	for (int i = b->n - 1; i >= 0; i--) {
+		Axis *ax = &b->ax[i];
+
+		ax->total = extent[at[i]];
+		ax->step = i ? root : want / b->ax[1].step;
+		ax->step = ax->step < 1 ? 1 : ax->step > ax->total ? ax->total : ax->step;
 	}
-	for (int i = 0; i < b->n; i++) {
-		b->ax[i].step = b->ax[i].step < 1 ? 1 : b->ax[i].step > b->ax[i].total ? b->ax[i].total : b->ax[i].step;
-		block_axis(w, k, s, i, &b->ax[i]);
-	}
-	if (b->n == 1)
-		b->ax[1] = (Axis){.step = 1, .total = 1};
+	for (int i = 0; i < b->n; i++)
+		block_axis(w, k, s, at[i], &b->ax[i]);
 	return true;
 }
 

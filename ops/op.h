@@ -92,8 +92,9 @@ Value *expand_cast(Infer *in, Node *n, Value *v, DType to); /* V itself where it
 
 /* ---- For passes (ops/infer.c) ---- */
 
-/* Types every value of G (pass `infer`); expands nothing. SYM_CONTENTS of operands come from the lowered
- * statements of shape arithmetic (eval_symbolic). Several faults a run; false where there was one. */
+/* Types every value of G (pass `infer`) and replaces composites by their expansion. Contents of operands come
+ * from the lowered statements of shape arithmetic (eval_symbolic). Ops whose shape is an involved function of
+ * data get nodes before them that compute it. Several faults a run; false where there was one. */
 Infer *infer_new(Graph *g);
 bool infer_graph_run(Infer *in);
 bool infer_node(Infer *in, Node *n);

@@ -326,7 +326,7 @@ static void relate(Poly *p, Exec *e)
 	for (int i = 0; i < e->guard.n; i++)
 		e->odd += poly_guard(p, &sc, &set, e->guard.at[i]);
 	e->map = poly_map(p, &sc, set, e->at, e->nat, &odd);
-	e->weak = e->weak || odd;
+	e->weak = (e->weak || odd) && isl_map_is_empty(e->map) != isl_bool_true;
 }
 
 /* ---- Coordinates ---- */

@@ -88,6 +88,7 @@ static const Warning warnings[] = {
 	{"shape", false},     /* a declared shape is not the one found */
 	{"duplicate", false}, /* two nodes of one name */
 	{"unbounded", true},  /* memory that only the run knows */
+	{"unproved", false},  /* a schedule that isl cannot prove (--verify) */
 };
 
 static bool usage_error(Cli *c, const char *fmt, const char *arg)

@@ -112,7 +112,7 @@ int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_wor
 	int rc;
 
 	if (!w || w->size < sizeof(*w))
-		return rt_error(m, DL_ABI, "workspace: size of the struct");
+		return rt_error(m, DL_ABI, "workspace: set its size to sizeof(dl_workspace)");
 	sym = rt_alloc(m, bytes);
 	if (!sym)
 		return rt_error(m, DL_NOMEM, "out of memory");

@@ -190,7 +190,7 @@ static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out,
 		return dl_fail(&c->x, DL_INVALID, "%d inputs and %d outputs given, expected %d and %d",
 			       (int)n_in, (int)n_out, (int)d->n_in, (int)d->n_out);
 	if (n_in && (!in || in->size < sizeof(*in)))
-		return dl_fail(&c->x, DL_ABI, "inputs: size of the struct");
+		return dl_fail(&c->x, DL_ABI, "inputs: set size of each to sizeof(dl_tensor)");
 	for (int32_t s = 0; s < d->n_sym; s++)
 		c->x.sym[s] = -1;
 	for (int32_t i = 0; i < n_in; i++) {
@@ -327,7 +327,7 @@ static int outputs(dl_context *c, dl_tensor *out)
 
 	c->out = out;
 	if (d->n_out && (!out || out->size < sizeof(*out)))
-		return dl_fail(&c->x, DL_ABI, "outputs: size of the struct");
+		return dl_fail(&c->x, DL_ABI, "outputs: set size of each to sizeof(dl_tensor)");
 	for (int32_t o = 0; o < d->n_out; o++)
 		if (known(c, o) && rt_output(c, o, c->x.out_shape[o]))
 			return c->x.status;
@@ -394,7 +394,7 @@ int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tens
 		return c ? DL_BUSY : DL_INVALID;
 	rc = bind(c, in, n_in, n_out, false);
 	if (!rc && n_out && (!out || out->size < sizeof(*out)))
-		rc = dl_fail(&c->x, DL_ABI, "outputs: size of the struct");
+		rc = dl_fail(&c->x, DL_ABI, "outputs: set size of each to sizeof(dl_tensor)");
 	for (int32_t o = 0; !rc && o < n_out; o++) {
 		dl_tensor *t = RT_AT(dl_tensor, out, o);
 

@@ -185,12 +185,15 @@ static bool value_dims(Run *r, const Value *v, DiagLoc loc, int64_t *dims, int64
 	return true;
 }
 
+/* A layout pads dims up to multiples of its blocks. */
 static bool make_data(Run *r, const Value *v, DiagLoc loc)
 {
 	int64_t dims[MAX_RANK], bytes;
 
 	if (!value_dims(r, v, loc, dims, &bytes))
 		return false;
+	if (v->type->layout && (!dim_eval(type_bytes(r->g->ctx, v->type), r->sym, &bytes) || bytes > (int64_t)1 << 34))
+		return diag_error(r->diag, loc, "a result is too large");
 	r->data[v->id] = calloc((size_t)bytes + 8, 1);
 	r->owned[v->id] = true;
 	return r->data[v->id] || diag_error(r->diag, loc, "out of memory for a result of %lld bytes", (long long)bytes);

@@ -38,7 +38,7 @@ static const char usage[] =
 	"  --plain        the seeds themselves, not mutated\n"
 	"  --models=N     seeds used at most, spread over those given (default 400)\n"
 	"  --jobs=N       workers (default: the processors)\n"
-	"  --keep=DIR     write what fails there\n"
+	"  --keep=DIR     write what fails there, and what was said of it\n"
 	"  --samples=DIR  write every Nth file that ran there, as a case (--every=N, default 20)\n";
 
 typedef struct Options {
@@ -220,8 +220,11 @@ static const char *telling(const Fuzz *f, const Worker *w)
 	return "";
 }
 
-static void keep(const Fuzz *f, long k)
+/* The file, and what its worker said. */
+static void keep(const Fuzz *f, const Worker *w, long k)
 {
+	char *text = arena_alloc(f->a, 65536);
+	ssize_t n = pread(w->err, text, 65536, 0);
 	Rng r;
 	Bytes b = file_of(f, f->a, &r, k);
 
@@ -229,6 +232,7 @@ static void keep(const Fuzz *f, long k)
 		return;
 	mkdir(f->o.keep, 0777);
 	write_file(arena_printf(f->a, "%s/%ld-%ld.onnx", f->o.keep, f->o.seed, k), b.p, b.n);
+	write_file(arena_printf(f->a, "%s/%ld-%ld.txt", f->o.keep, f->o.seed, k), text, n > 0 ? (size_t)n : 0);
 }
 
 static void judge(Fuzz *f, Worker *w, int status)
@@ -260,7 +264,7 @@ static void judge(Fuzz *f, Worker *w, int status)
 	f->failed++;
 	printf("FAIL %ld-%ld: %s: %s%s%s\n", f->o.seed, s->at, s->tried.phase, kind, *why ? ": " : "", why);
 	fflush(stdout);
-	keep(f, s->at);
+	keep(f, w, s->at);
 }
 
 static bool more(Fuzz *f, Worker *w)

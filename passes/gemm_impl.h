@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the contraction strategy share: one blocked matrix product in the making. */
+#ifndef PASSES_GEMM_IMPL_H
+#define PASSES_GEMM_IMPL_H
+
+#include "passes/band.h"
+#include "passes/gemm.h"
+#include "passes/loops.h"
+
+typedef struct Gemm {
+	LBuild b;
+	Kernel *k;
+	const Target *t;
+	Contraction c;
+	Band band;
+	Iter *outer[MAX_ITERS]; /* g and the n iterators that do not merge: LETs of the task */
+	int nouter;
+	Iter *nin[MAX_ITERS];   /* the n iterators that merge to one, outermost first */
+	int nnin;
+	Iter *mflat, *nflat;    /* row and column of the whole matrix */
+	Dim *m, *n, *kk;        /* extents */
+	bool m_merges;          /* rows are one stride in every access */
+	bool a_direct, b_panels;
+	Expr *a_step;
+	int64_t pw, nr, mr, nc, mc;
+	Buf *abuf, *bbuf;
+	Iter *m0, *n0;          /* the block's first row and column */
+} Gemm;
+
+/* Whether in E's flat loads (and the flat index AT) OUT*extent(IN) steps as IN does, so that the pair can be
+ * one iterator. */
+typedef struct Merge {
+	Kernel *k;
+	const Iter *out, *in;
+	const Buf *skip; /* accumulators live in the tile */
+	bool ok;
+} Merge;
+
+/* How a statement's expressions are rewritten: its iterators by the contraction's, loads flat. */
+typedef struct Placing {
+	Gemm *g;
+	const Stmt *s;
+	const Buf *acc;   /* read from the tile instead */
+	Buf *tile;
+	Expr *tile_at;
+	Buf **local;      /* by Buf.id: later temporaries of the epilogue */
+	int nlocal;
+	bool flat;        /* in the epilogue: merged iterators stand for their last */
+} Placing;
+
+/* Clears M->ok where LOAD steps otherwise (a callback of stmt_loads; M is ARG). */
+void gemm_merge_load(void *arg, Stmt *s, Expr *load);
+/* The iterator of the contraction that runs with IT of statement S; IT itself where none does. */
+Iter *gemm_original(const Gemm *g, const Stmt *s, const Iter *it);
+Dim *gemm_product(Gemm *g, Iter *const *it, int n);
+/* The rewriting of a Placing (a callback of ex_rewrite). */
+Expr *gemm_place(void *arg, Expr *e);
+/* One past the last column of the block. */
+Expr *gemm_block_end(Gemm *g);
+/* Panels of the block that hold a column. */
+Expr *gemm_panels(Gemm *g);
+/* Bp[panel][k][column] of columns n0.. of the block. */
+void gemm_pack_b(Gemm *g);
+/* Ap[row][k] of the block's rows. */
+void gemm_pack_a(Gemm *g);
+/* The tiles of a block: panels outside where B's panel is to stay in L1 or L2 (packed weights), tiles of rows
+ * outside where A is the larger. */
+void gemm_emit_tiles(Gemm *g);
+
+#endif

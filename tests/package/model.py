@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes models and, for each, inputs and what they give, into a folder: model.py FOLDER. cnn.onnx: Conv, Relu,
 Gemm with a dynamic batch; matmul.onnx: a product of two matrices of any size; unbounded.onnx: a size that a value
-gives. NAME.data: the inputs, then the output, as raw f32."""
+gives; large.onnx: a transposed matrix of weights. NAME.data: the inputs, then the output, as raw f32."""
 
 import os
 import sys
@@ -53,6 +53,11 @@ save("matmul", [helper.make_node("MatMul", ["a", "b"], ["p"], "product"), helper
 a, b = normal(23, 37), normal(37, 19)
 e = np.exp(a.astype(np.float64) @ b)
 data("matmul", a, b, e / e.sum(-1, keepdims=True))
+
+large, x = normal(2051, 2333), normal(2, 2333)
+save("large", [helper.make_node("Transpose", ["large"], ["t"], "transpose", perm=[1, 0]),
+               helper.make_node("MatMul", ["x", "t"], ["y"], "product")], [("x", ["m", 2333])], ["m", 2051], {"large": large})
+data("large", x, x.astype(np.float64) @ large.T.astype(np.float64))
 
 save("unbounded", [helper.make_node("Range", ["zero", "x", "one"], ["r"], "range"),
                    helper.make_node("CumSum", ["r", "axis"], ["y"], "sums")], [("x", [])], None,

@@ -81,6 +81,40 @@ tsan() { # model, dims
 check "eight threads under TSan: cnn" tsan cnn 5
 check "eight threads under TSan: matmul" tsan matmul 23 37 19
 
+# ---- Another CPU ----
+
+aarch64_runtime() {
+	mkdir -p arm
+	for f in "$root"/runtime/*.c; do
+		aarch64-linux-gnu-gcc -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -D_GNU_SOURCE -I"$root" -c "$f" \
+			-o "arm/$(basename "$f" .c).o" || return
+	done
+	aarch64-linux-gnu-ar rcsD arm/libdlrt.a arm/*.o
+}
+aarch64() { # model, compiler, dims
+	local model=$1 compiler=$2
+	shift 2
+	$dlcc "$model.onnx" -o arm/m.a --name=m "--cc=$compiler" --target=cpu:generic --runtime=arm/libdlrt.a &&
+		aarch64-linux-gnu-gcc -std=gnu11 -O1 -DNAME=m -I"$root/runtime" "$here/app.c" arm/m.a -o arm/m -static $libs &&
+		qemu-aarch64 arm/m "$model.data" "$@"
+}
+aarch64_so() {
+	$dlcc cnn.onnx -o arm/libcnn.so --cc=aarch64-linux-gnu-gcc --target=cpu:generic --runtime=arm/libdlrt.a &&
+		aarch64-linux-gnu-gcc -std=gnu11 -O1 -DNAME=cnn -I"$root/runtime" "$here/app.c" -Larm -lcnn -o arm/dyn $libs &&
+		qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=arm arm/dyn cnn.data 5
+}
+if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
+	check "aarch64: the runtime" aarch64_runtime
+	check "aarch64: cnn" aarch64 cnn aarch64-linux-gnu-gcc 5
+	check "aarch64: matmul" aarch64 matmul aarch64-linux-gnu-gcc 23 37 19
+	check "aarch64: shared library" aarch64_so
+	if command -v clang-19 >/dev/null; then
+		check "aarch64: by clang" aarch64 cnn "clang-19 --target=aarch64-linux-gnu" 5
+	fi
+else
+	skipped=$((skipped + 4))
+fi
+
 # ---- Symbols ----
 
 exports() { # nm's options, file, name
@@ -96,6 +130,8 @@ check "symbols of .o" exports -g obj.o other
 "$python" -c 'import numpy as np; np.save("x.npy", np.fromfile("cnn.data", np.float32)[:960].reshape(5, 3, 8, 8))'
 answer() { rm -rf "$2" && $dlrun "$1" -i x=x.npy -o "$2"; }
 same_answer() { answer "$1" got && cmp got/y.npy want/y.npy; }
+# Larger than a block of weights.
+blocks() { $dlcc large.onnx -o large.a --weights=large.weights && $cc -DNAME=large "$here/app.c" large.a -o large $libs && ./large large.data 2; }
 check "runs" answer ./libcnn.so want
 beside() { mkdir -p w && $dlcc cnn.onnx -o w/cnn.so --weights=w/cnn.weights && same_answer w/cnn.so; }
 beside_c() { $dlcc cnn.onnx -o wb.a --weights=wb.weights && $cc -DNAME=wb "$here/app.c" wb.a -o wb $libs && run_cnn wb; }
@@ -107,6 +143,7 @@ copied() { objcopy --add-section .note.more=cnn.onnx libcnn.so copy.so && same_a
 patched() { cp libcnn.so patch.so && patchelf --set-rpath /somewhere/rather/long/that/moves/the/tables patch.so && same_answer ./patch.so; }
 no_section() { objcopy -R .dlcc.weights libcnn.so none.so && ! answer ./none.so got >log 2>&1 && grep -q "no section .dlcc.weights" log; }
 check "weights beside" beside
+check "weights by blocks" blocks
 check "weights beside an archive" beside_c
 check "weights beside: other bytes" wrong
 check "weights beside: cut" cut_off

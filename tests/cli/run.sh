@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The command line of dlcc: what options print, how they fail, and the exit status. Prints "N passed, N failed".
+cd "$(dirname "$0")/../.." || exit 2
+build=$(cd "${BUILD:-build}" && pwd)
+python=$PWD/build/venv/bin/python3
+dlcc=$build/bin/dlcc
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+"$python" tests/package/model.py "$tmp" && "$python" - "$tmp" <<'PY' || exit 1
+import sys
+import onnx.parser
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> g (float[a,3] x) => (float[a,3] y) '
+for name, body in (("refused", "{ [one] m = Frobnicate(x) [two] n = Relu(m) [three] y = Frobnicate(n) }"),
+                   ("faulty", "<float[2,2] w = {1,2,3,4}> { [product] y = MatMul(x, w) }")):
+    with open(f"{sys.argv[1]}/{name}.onnx", "wb") as f:
+        f.write(onnx.parser.parse_model(HEAD + body).SerializeToString())
+PY
+cd "$tmp" || exit 2
+cat >declared.dl <<'DL'
+dlir 1
+graph @main(%x: f32[a,3]) -> (%y "y")
+    where 0 <= a {
+  %n = Relu(%x) : f32[a,9]  @"one"(Relu)
+  %y = Exp(%n) : f32[a,3]  @"two"(Exp)
+}
+DL
+
+# what, exit status, a pattern that output must have (grep -E) or "" for none at all, arguments
+try() {
+	local what=$1 want=$2 pattern=$3 got
+	shift 3
+	"$dlcc" "$@" >out 2>&1 </dev/null
+	got=$?
+	if [ $got = "$want" ] && if [ -n "$pattern" ]; then grep -Eq -- "$pattern" out; else [ ! -s out ]; fi; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL: $what: status $got: $(head -n 2 out | tr '\n' ' ')"
+	fi
+}
+absent() { # what, file
+	if [ -e "$2" ]; then failed=$((failed + 1)); echo "FAIL: $1: $2 is there"; else passed=$((passed + 1)); fi
+}
+
+try "help" 0 "usage: dlcc" --help
+try "version" 0 "^dlcc [0-9]" --version
+try "ops" 0 "^Conv$" --list-ops
+try "passes" 0 "^memplan " --list-passes
+try "targets" 0 "^cpu:x86-64-v3$" --list-targets
+
+try "nothing" 2 "no model"
+try "no output" 2 "no output: give -o" cnn.onnx
+try "unknown suffix" 2 "cannot make m.exe; the suffix" cnn.onnx -o m.exe
+try "unknown option" 2 "unknown option --frob" cnn.onnx --frob -o m.so
+try "no value" 2 "-o wants a value" cnn.onnx -o
+try "two models" 2 "one model at a time" cnn.onnx large.onnx -o m.so
+try "no number" 2 "--threads wants a number" cnn.onnx --threads=many -o m.so
+try "negative number" 2 "--threads wants a number" cnn.onnx --threads=-1 -o m.so
+try "no model file" 1 "cannot open .?none.onnx" none.onnx -o m.so
+try "no folder" 1 "nowhere/m.so" cnn.onnx -o nowhere/m.so
+try "unknown target" 1 "\"z80\" is not known; it is cpu: with native" cnn.onnx --target=cpu:z80 -o m.so
+try "no target" 1 "names none" cnn.onnx --target=cpu: -o m.so
+try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
+try "a compiler that fails" 1 "the C compiler failed" cnn.onnx --cc=false -o m.so
+try "no runtime" 1 "none.a: No such file" cnn.onnx --runtime=none.a -o m.so
+try "no identifier" 1 "no C identifier" cnn.onnx --name=a-b -o m.so
+try "dim without value" 1 "write NAME=N or" cnn.onnx --dim batch= -o m.so
+try "dim the wrong way" 1 "write NAME=N or" cnn.onnx --dim batch=9..3 -o m.so
+try "no such dim" 1 'has no dim "N"' cnn.onnx --dim N=3 -o m.so
+absent "nothing was made" m.so
+
+try "quiet" 0 "" cnn.onnx -o m.so --threads 2
+try "a name" 0 "" -o libother.so --name other -O1 cnn.onnx --target cpu:v2
+try "a bound dim" 0 "f32\[4,3,8,8\]" cnn.onnx --dim batch=4 -o b.so --dump-ir=infer
+try "a bounded dim" 0 "batch <= 64" cnn.onnx --dim batch=1..64 -o b.so --dump-ir=infer
+try "commands" 0 "-shared" cnn.onnx -v -o v.so
+try "commands, none run" 0 "-shared" cnn.onnx '-###' -o dry.so
+absent "none run" dry.so
+try "IR after a pass" 0 "^; after fuse" cnn.onnx --dump-ir=fuse
+try "IR after all" 0 "^; after memplan" cnn.onnx --dump-ir
+try "loop trees" 0 "contraction|tile" cnn.onnx --dump-ir=sched
+try "IR of a node" 0 'relu' cnn.onnx --dump-ir=canon --dump-node=relu
+try "times" 0 "ms  sched" cnn.onnx --time-passes
+try "generated C" 0 "" cnn.onnx -o m.so --save-temps=kept
+[ -s kept/m_host.c ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAIL: --save-temps"; }
+
+try "check" 0 'node "conv" \(Conv\): supported: contraction' --check cnn.onnx
+try "check: a view" 0 'node "flatten" \(Flatten\): supported: view' --check cnn.onnx
+try "check: how many" 0 ': 4 nodes, 4 supported$' --check cnn.onnx
+try "check: an operator" 1 'node "three" \(Frobnicate\): not supported: this operator' --check refused.onnx
+try "check: the rest" 1 'node "two" \(Relu\): supported' --check refused.onnx
+try "check: a fault" 1 'node "product" \(MatMul\): not supported: inner dim' --check faulty.onnx
+try "the fault" 1 'faulty.onnx: error: node "product" \(MatMul\): inner' faulty.onnx -o f.so
+
+try "unbounded" 0 "" unbounded.onnx -o u.so
+try "unbounded: warned of" 0 'warning: node "range" \(Range\)' unbounded.onnx -o u.so -Wunbounded
+try "unbounded: refused" 1 'error: node "range" \(Range\).*no upper bound' unbounded.onnx -o u2.so -Werror=unbounded
+absent "unbounded: refused" u2.so
+try "bounded is taken" 0 "" cnn.onnx -o m.so -Werror=unbounded
+try "shape: warned of" 0 "warning: .*declared" declared.dl -o d.so
+try "shape: silent" 0 "" declared.dl -o d.so -Wno-shape
+try "shape: an error" 1 "error: .*declared" declared.dl -o d.so -Werror=shape
+try "shape: all errors" 1 "error: .*declared" declared.dl -o d.so -Werror
+try "shape: all errors but" 0 "" declared.dl -o d.so -Werror -Wno-shape
+try "no such warning" 0 'no warning is called "frob"' cnn.onnx -o m.so -Wfrob
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

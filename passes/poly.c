@@ -132,13 +132,13 @@ static void check_once(Poly *p, const Whole *w, Exec *const *e, int n)
 
 static void check_whole(Poly *p, const Whole *w)
 {
-	Exec *e[64];
+	Exec **e = NEW_ARRAY(p->arena, p->execs.n + 1, Exec *);
 	int n = 0, odd = 0, none = 0;
 	bool weak = false, padded = w->part == PART_TERM && any_padded(p, w->s->id);
 	isl_set *need = domain(p, w, false, &odd), *may = domain(p, w, padded, &none), *done = isl_set_empty(isl_set_get_space(need));
 	isl_set *left, *more;
 
-	for (int i = 0; i < p->execs.n && n < 64; i++) {
+	for (int i = 0; i < p->execs.n; i++) {
 		Exec *x = p->execs.at[i];
 
 		if (x->stmt != w->s->id || x->part != w->part || (x->part != PART_TERM && x->comp != w->comp && x->node->kind != LN_TILE))

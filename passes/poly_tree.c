@@ -243,10 +243,13 @@ static void walk(Walk *w, const LNode *n)
 			local(w, n->buf[0]);
 			break;
 		case LN_TILE:
-			tile(w, n);
-			break;
 		case LN_REDUCE:
-			reduce(w, n);
+			if (n->part != PART_TERM)
+				poly_wrong(p, "a node combines terms and carries out no statement");
+			else if (n->kind == LN_TILE)
+				tile(w, n);
+			else
+				reduce(w, n);
 			break;
 		case LN_STORE:
 		case LN_UPDATE:

@@ -55,6 +55,7 @@ static void expect(Case *t, const char *what, PolyVerdict v, const char *says)
 		failed++;
 	}
 	strbuf_free(&why);
+	ctx_free(t->c);
 	arena_free(t->a);
 }
 
@@ -358,6 +359,7 @@ static void limits(void)
 		failed++;
 	}
 	strbuf_free(&why);
+	ctx_free(t.c);
 	arena_free(t.a);
 }
 

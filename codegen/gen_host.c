@@ -510,7 +510,7 @@ static const char *buf_place(Host *h, int t, Node *n, Buf *b)
 	return "NULL";
 }
 
-/* The site of the first statement that may fault. */
+/* The site of the statements that may fault: fuse leaves a kernel those of one node. */
 static int fault_site(Host *h, const Schedule *s)
 {
 	Loc l = s->kernel->locs.n ? s->kernel->locs.at[0] : (Loc){"?", "?"};

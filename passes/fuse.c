@@ -25,7 +25,7 @@ typedef struct Fuse {
 } Fuse;
 
 /* Fused kernels keep compile times and register pressure sane below this. */
-enum { MAX_STMTS = 24, MAX_FUSED_PARAMS = 48, MAX_COST = 2000 };
+enum { MAX_STMTS = 24, MAX_FUSED_PARAMS = 48, MAX_COST = 2000, MAX_PARTS = 400 };
 
 static void number(Fuse *f)
 {
@@ -145,6 +145,8 @@ static bool build(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 	Buf **map = NEW_ARRAY(f->m->arena, pk->bufs.n + ck->bufs.n + 2, Buf *);
 	Buf *shared[MAX_PARAMS] = {NULL};
 
+	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS)
+		return false;
 	*g = (Merged){.k = kernel_new(f->m->ctx, f->m->arena, ck->name)};
 	for (int i = 0; i < pk->bufs.n; i++) {
 		Buf *b = pk->bufs.at[i];
@@ -297,23 +299,48 @@ static bool epilogue(Node *p, Node *c)
 	return true;
 }
 
-static bool too_dear(Kernel *k)
+static void count_part(void *arg, Expr *e)
 {
-	int c = 0;
-
-	for (int i = 0; i < k->stmts.n; i++)
-		c += expr_cost(k->stmts.at[i]->val[0]);
-	return c > MAX_COST;
+	(void)e;
+	++*(int *)arg;
 }
 
-/* Whether P and C may and should be one kernel; the kernel in *G. */
+/* Cost bounds what a point computes, parts what a compile handles: an endless chain of cheap maps is cut. */
+static bool too_dear(Kernel *k)
+{
+	int c = 0, parts = 0;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		c += expr_cost(k->stmts.at[i]->val[0]);
+		ex_walk(k->stmts.at[i]->val[0], count_part, &parts);
+	}
+	return c > MAX_COST || parts > MAX_PARTS;
+}
+
+static bool can_fault(Kernel *k)
+{
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Expr *e[] = {s->val[0], s->val[1], s->guard};
+
+		for (int j = 0; j < 3; j++)
+			if (e[j] && expr_can_fault(e[j]))
+				return true;
+		for (int j = 0; j < s->nwidx; j++)
+			if (expr_can_fault(s->widx[j]))
+				return true;
+	}
+	return false;
+}
+
+/* Whether P and C may and should be one kernel; the kernel in *G. A kernel reports faults under one name. */
 static bool try_merge(Fuse *f, Node *p, Node *c, Merged *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
 	KernelClass kp = kernel_class(pk), kc = kernel_class(ck);
 	int before;
 
-	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c))
+	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) || (can_fault(pk) && can_fault(ck)))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))
@@ -352,7 +379,7 @@ static bool try_copy(Fuse *f, Node *p, Node *c, Merged *g)
 	if (!is_free_map(p) || kc == KC_OTHER || !build(f, p, c, true, g))
 		return false;
 	kernel_inline(g->k);
-	return g->k->stmts.n == n && kernel_class(g->k) == kc;
+	return g->k->stmts.n == n && kernel_class(g->k) == kc && !too_dear(g->k);
 }
 
 /* A BitCast reads or writes elements as another type of their width: its loads are not its operand's values. */

@@ -69,9 +69,8 @@ static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 		if (!o || !n)
 			return false;
 		if (i > 0) {
-			for (int v = 0; v < 1; v++)
-				if (expr_has_iter_outside_loads(s->val[v], o) || expr_has_iter_outside_loads(s->val[v], n))
-					return false;
+			if (expr_has_iter_outside_loads(s->val[0], o) || expr_has_iter_outside_loads(s->val[0], n))
+				return false;
 			stmt_loads(s, gemm_merge_load, &m);
 		}
 		m.skip = s->out[0]->kind == BUF_TEMP ? s->out[0] : NULL;

@@ -19,6 +19,7 @@ SAN ?=
 BUILD := build$(if $(filter 1,$(SAN)),/san)$(if $(filter thread,$(SAN)),/tsan)
 OPT ?= -O2
 PREFIX ?= /usr/local
+CORPUS ?= ../shared/corpus
 PYTHON := build/venv/bin/python3
 JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
@@ -142,7 +143,13 @@ docs: tests
 
 fuzz: deps
 	$(MAKE) SAN=1 $(JOBS) all tests
-	$(PYTHON) tests/fuzz/fuzz.py --build build/san $(T)
+	$(PYTHON) tests/cases.py "$(CORPUS)"
+	rm -rf build/fuzz
+	mkdir -p build/fuzz/run/out
+	build/san/tests/fuzz/fuzz --keep=build/fuzz --samples=build/fuzz/run $(T) $(wildcard build/cases/onnx build/cases/small)
+	find $(CURDIR)/build/fuzz/run -name model.onnx -printf '%h\n' | ASAN_OPTIONS=detect_leaks=0 \
+		build/san/tests/tools/batch --integers --sanitize build/fuzz/run/out >build/fuzz/run.txt
+	! grep '^FAIL' build/fuzz/run.txt | grep -v 'error: '
 
 # The sources under both compilers' warnings.
 warnings: $(BUILD)/gen/frontend/onnx.pb-c.h

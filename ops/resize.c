@@ -252,6 +252,19 @@ static bool sized_operand(Infer *in, Node *n, int k, const Sampling *s)
 	return true;
 }
 
+/* The region of a crop: a start and an end for each axis. */
+static bool region_operand(Infer *in, Node *n, const Sampling *s)
+{
+	const Type *t = given(n, ROI);
+
+	if (!t)
+		return infer_error(in, n, "roi is missing");
+	if (t->rank != 1)
+		return infer_error(in, n, "roi has rank %d, not 1", t->rank);
+	return infer_equal(in, n, t->dims[0], dim_const(infer_ctx(in), 2 * (int64_t)s->count),
+			   "roi needs a start and an end for each axis");
+}
+
 /* All of N's meaning but the contents of roi. */
 static bool sampling_init(Infer *in, Node *n, bool check, Sampling *s)
 {
@@ -266,8 +279,8 @@ static bool sampling_init(Infer *in, Node *n, bool check, Sampling *s)
 		a->in = a->out = infer_type(n, X)->dims[d];
 		a->num = a->den = dim_const(infer_ctx(in), 1);
 	}
-	if (check && s->transform == CROP && !given(n, ROI))
-		return infer_error(in, n, "roi is missing");
+	if (check && s->transform == CROP && !region_operand(in, n, s))
+		return false;
 	if (!given(n, SCALES) && !given(n, SIZES))
 		return infer_error(in, n, "neither scales nor sizes are given");
 	if (check && (!sized_operand(in, n, SCALES, s) || !sized_operand(in, n, SIZES, s)))

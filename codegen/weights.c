@@ -11,7 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CHUNK = 8 << 20, BLOCK = 16 << 20 };
+/* A block is long along one iterator and short along the other: each of the rows that it touches may bring 64 KiB
+ * of the file, or a large page. */
+enum { CHUNK = 8 << 20, BLOCK = 16 << 20, LONG_STEP = 4096 };
 
 typedef struct Weights {
 	Module *m;
@@ -111,7 +113,7 @@ static int longest(const Stmt *s, const int64_t *extent, int not)
 static bool make_blocked(Weights *w, Kernel *k, Blocked *b)
 {
 	Stmt *s = k->stmts.at[0];
-	int64_t *extent = NEW_ARRAY(w->m->arena, s->niters + 1, int64_t), want = BLOCK / 4, all = 1, rest, root;
+	int64_t *extent = NEW_ARRAY(w->m->arena, s->niters + 1, int64_t), want = BLOCK / 4, all = 1, rest;
 	int at[2];
 
 	*b = (Blocked){.n = 0, .ax = {{.step = 1, .total = 1}, {.step = 1, .total = 1}}};
@@ -129,13 +131,11 @@ static bool make_blocked(Weights *w, Kernel *k, Blocked *b)
 	b->n = at[1] < 0 ? 1 : 2;
 	rest = all / extent[at[0]] / (b->n > 1 ? extent[at[1]] : 1);
 	want = want / rest > 1 ? want / rest : 1;
-	for (root = 1; root * root < want; root++)
-		;
-	for (int i = b->n - 1; i >= 0; i--) {
+	for (int i = 0; i < b->n; i++) {
 		Axis *ax = &b->ax[i];
 
 		ax->total = extent[at[i]];
-		ax->step = i ? root : want / b->ax[1].step;
+		ax->step = i || b->n == 1 ? want / b->ax[0].step : want < LONG_STEP ? want : LONG_STEP;
 		ax->step = ax->step < 1 ? 1 : ax->step > ax->total ? ax->total : ax->step;
 	}
 	for (int i = 0; i < b->n; i++)

@@ -28,36 +28,36 @@ typedef struct Access {
 	bool guarded;
 } Access;
 
-/* Dim D and those after it of access A are the digits of one coordinate: how many; else 0. */
-static int digits_at(const Poly *p, const Access *a, int d, Iter **flat)
+/* The dims of access A that run by the digits of its coordinate C, in DIM[digit]; false where not all have one. */
+static bool digit_dims(const Poly *p, const Access *a, int c, int *dim)
 {
-	const Coords *c = &p->coords[a->s->id];
+	const Coords *co = &p->coords[a->s->id];
 
-	for (int i = 0; i < a->n; i++) {
-		const Iter *const *digit = c->digit + c->first[i];
-		int n = c->ndigits[i], k = 0;
+	for (int k = 0; k < co->ndigits[c]; k++) {
+		int d = 0;
 
-		while (n > 1 && k < n && d + k < a->nidx && a->idx[d + k]->kind == EX_ITER && a->idx[d + k]->iter == digit[k])
-			k++;
-		if (n > 1 && k == n) {
-			*flat = c->it[i];
-			return n;
-		}
+		while (d < a->nidx && (a->idx[d]->kind != EX_ITER || a->idx[d]->iter != co->digit[co->first[c] + k]))
+			d++;
+		if (d == a->nidx)
+			return false;
+		dim[k] = d;
 	}
-	return 0;
+	return true;
 }
 
-/* Both accesses run through dims D.. by digits of the same extents. */
-static int digits_of_both(const Poly *p, const Access *a, const Access *b, int d, Iter **fa, Iter **fb)
+/* Coordinates CA of A and CB of B are digits of the same extents in the same dims, which DIM gets. */
+static bool same_digits(const Poly *p, const Access *a, int ca, const Access *b, int cb, int *dim)
 {
-	int n = digits_at(p, a, d, fa);
+	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
+	int other[MAX_ITERS], n = x->ndigits[ca];
 
-	if (!n || digits_at(p, b, d, fb) != n)
-		return 0;
-	for (int i = 1; i < n; i++)
-		if (a->idx[d + i]->iter->extent != b->idx[d + i]->iter->extent)
-			return 0;
-	return n;
+	if (n < 2 || y->ndigits[cb] != n || !digit_dims(p, a, ca, dim) || !digit_dims(p, b, cb, other) ||
+	    memcmp(dim, other, (size_t)n * sizeof *dim) != 0)
+		return false;
+	for (int k = 1; k < n; k++)
+		if (a->idx[dim[k]]->iter->extent != b->idx[dim[k]]->iter->extent)
+			return false;
+	return true;
 }
 
 static isl_map *access_map(Poly *p, const Access *a, Expr *const *idx, int nidx, bool *weak)
@@ -82,18 +82,26 @@ static isl_map *access_map(Poly *p, const Access *a, Expr *const *idx, int nidx,
  * is for want of an affine form alone, not since data say where. */
 static isl_map *meet(Poly *p, const Access *a, const Access *b, bool *weak)
 {
+	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
 	Expr *ia[MAX_RANK], *ib[MAX_RANK];
 	isl_map *ma, *mb;
-	int n = 0;
+	int n = 0, dim[MAX_ITERS];
+	bool flat[MAX_RANK] = {false};
 
-	for (int d = 0; a->nidx == b->nidx && d < a->nidx; d++, n++) {
-		Iter *fa, *fb;
-		int digits = digits_of_both(p, a, b, d, &fa, &fb);
-
-		ia[n] = digits ? ex_iter(p->pool, fa) : a->idx[d];
-		ib[n] = digits ? ex_iter(p->pool, fb) : b->idx[d];
-		d += digits ? digits - 1 : 0;
-	}
+	for (int i = 0; a->nidx == b->nidx && i < a->n; i++)
+		for (int j = 0; j < b->n; j++) {
+			if (!same_digits(p, a, i, b, j, dim))
+				continue;
+			for (int k = 0; k < x->ndigits[i]; k++)
+				flat[dim[k]] = true;
+			ia[n] = ex_iter(p->pool, x->it[i]);
+			ib[n++] = ex_iter(p->pool, y->it[j]);
+		}
+	for (int d = 0; a->nidx == b->nidx && d < a->nidx; d++)
+		if (!flat[d]) {
+			ia[n] = a->idx[d];
+			ib[n++] = b->idx[d];
+		}
 	*weak = *weak || a->nidx != b->nidx;
 	ma = access_map(p, a, ia, n, weak);
 	mb = access_map(p, b, ib, n, weak);

@@ -309,7 +309,7 @@ static void change_packed(Mutator *m, Field *f)
 
 static bool change_number(Mutator *m)
 {
-	Spot s;
+	Spot s = {0};
 
 	if (!pick(m, is_number, &s))
 		return false;
@@ -326,7 +326,7 @@ static bool change_float(Mutator *m)
 {
 	static const float far[] = {0, -0.0f, 1, -1, 0.5f, 1e-45f, 3e38f, -3e38f, 1e10f, (float)INFINITY, -(float)INFINITY, (float)NAN, 2, 1e-6f};
 	uint32_t bits;
-	Spot s;
+	Spot s = {0};
 
 	if (!pick(m, is_float, &s))
 		return false;
@@ -342,7 +342,7 @@ static Bytes text(Arena *a, const char *s)
 
 static bool change_op(Mutator *m)
 {
-	Spot s;
+	Spot s = {0};
 
 	if (!pick(m, is_op_type, &s))
 		return false;
@@ -367,7 +367,7 @@ static bool change_dim(Mutator *m)
 {
 	static const char *const names[] = {"N", "M", "N + 1", "2*N", "N*", "a-b", "", "N + M", "N/2", "-1", "9999999999999999999",
 					    "((((((((((((N))))))))))))", "N*N*N*N*N*N*N*N*N*N*N*N*N*N*N*N*N", "unk__1", "N - 1000000000000"};
-	Spot s;
+	Spot s = {0};
 	Message *d;
 	Field f = {.number = 1};
 
@@ -388,7 +388,7 @@ static bool change_dim(Mutator *m)
 
 static bool change_name(Mutator *m)
 {
-	Spot s;
+	Spot s = {0};
 
 	if (!pick(m, is_name, &s))
 		return false;
@@ -401,7 +401,7 @@ static bool change_name(Mutator *m)
 
 static bool change_data(Mutator *m)
 {
-	Spot s;
+	Spot s = {0};
 	Bytes *b;
 
 	if (!pick(m, is_data, &s))
@@ -508,7 +508,7 @@ static Field *named(Message *node, const char *name)
 static bool chain(Mutator *m)
 {
 	static const int lengths[] = {2, 3, 10, 40, 200, 1000};
-	Spot s;
+	Spot s = {0};
 	Field *in, *out;
 	Bytes last;
 	int n = lengths[rng_below(m->r, sizeof lengths / sizeof *lengths)];

@@ -353,7 +353,7 @@ static bool change_op(Mutator *m)
 /* Another name of the same kind. */
 static bool change_reference(Mutator *m)
 {
-	Spot s, other;
+	Spot s = {0}, other = {0};
 	bool (*kind)(Spot) = chance(m->r, 75) ? is_value_name : is_attr_name;
 
 	if (!pick(m, kind, &s) || !pick(m, kind, &other))
@@ -477,7 +477,7 @@ static bool splice_message(Mutator *m)
 	const Bytes *seed = &m->seeds->at[rng_below(m->r, (uint64_t)m->seeds->n)];
 	Message *other = read_message(m->a, &onnx__model_proto__descriptor, *seed, 0);
 	Spots theirs = {0};
-	Spot s, from = {NULL, 0};
+	Spot s = {NULL, 0}, from = {NULL, 0};
 	uint64_t seen = 0;
 
 	if (!other || !pick(m, is_message, &s))

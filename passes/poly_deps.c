@@ -373,7 +373,7 @@ static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, i
 {
 	isl_map *ca = cell_map(p, a, l->buf), *cb = cell_map(p, b, l->buf), *v;
 	Dep d = {.from = a->stmt, .to = b->stmt, .what = "the local of a value", .buf = l->buf};
-	isl_map *same;
+	isl_map *points;
 
 	if (!ca || !cb || isl_map_dim(ca, isl_dim_out) != isl_map_dim(cb, isl_dim_out)) {
 		isl_map_free(ca);
@@ -381,19 +381,25 @@ static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, i
 		poly_unproved(p, "the cells of %s", l->buf->name);
 		return;
 	}
-	/* by time, cell and life; then the points of the band, which must be equal */
 	v = isl_map_apply_range(ca, isl_map_reverse(cb));
 	for (int i = 0; i < around(a, l); i++)
 		v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
-	same = isl_map_universe(isl_space_alloc(p->isl, 0, (unsigned)a->nat, (unsigned)b->nat));
-	for (int i = 0; i < nband && i < a->nat && i < b->nat; i++)
-		same = isl_map_equate(same, isl_dim_in, i, isl_dim_out, i);
-	v = isl_map_intersect_domain(v, isl_map_domain(isl_map_copy(a->map)));
-	v = isl_map_intersect_range(v, isl_map_domain(isl_map_copy(b->map)));
-	v = isl_map_subtract(v, times(a, b, same));
-	isl_map_free(same);
-	if (!is_empty(p, isl_map_copy(v)))
-		say(p, &d, a, b, v, "is shared");
+	points = isl_map_apply_range(isl_map_apply_domain(isl_map_copy(v), isl_map_copy(a->map)), isl_map_copy(b->map));
+	for (int i = 0; i < nband && i < a->nat && i < b->nat; i++) {
+		isl_map *bad = isl_map_order_lt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i);
+
+		bad = isl_map_union(bad, isl_map_order_gt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i));
+		if (!is_empty(p, isl_map_copy(bad))) {
+			isl_map *when = isl_map_intersect(times(a, b, bad), isl_map_copy(v));
+
+			say(p, &d, a, b, when, "is shared");
+			isl_map_free(when);
+			isl_map_free(bad);
+			break;
+		}
+		isl_map_free(bad);
+	}
+	isl_map_free(points);
 	isl_map_free(v);
 }
 

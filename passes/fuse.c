@@ -240,7 +240,8 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 /* The map's loads of BUF are all the same permutation of all of the map's iterators. */
 typedef struct Pointwise {
 	const Buf *buf;
-	bool ok, any;
+	Expr *first; /* of the statement in hand: equal loads are one expression */
+	bool ok;
 } Pointwise;
 
 static void pointwise_load(void *arg, Stmt *s, Expr *e)
@@ -250,7 +251,8 @@ static void pointwise_load(void *arg, Stmt *s, Expr *e)
 
 	if (e->load.buf != p->buf)
 		return;
-	p->any = true;
+	p->ok = p->ok && (!p->first || p->first == e);
+	p->first = e;
 	for (int i = 0; i < s->niters; i++) {
 		int hits = 0;
 
@@ -266,12 +268,12 @@ static void pointwise_load(void *arg, Stmt *s, Expr *e)
 
 static bool all_pointwise(Kernel *ck, const Buf *b)
 {
-	Pointwise p = {b, true, false};
+	Pointwise p = {b, NULL, true};
 
 	for (int i = 0; i < ck->stmts.n; i++) {
-		p.any = false;
+		p.first = NULL;
 		stmt_loads(ck->stmts.at[i], pointwise_load, &p);
-		p.ok = p.ok && p.any && !ck->stmts.at[i]->red;
+		p.ok = p.ok && p.first && !ck->stmts.at[i]->red;
 	}
 	return p.ok;
 }

@@ -14,7 +14,6 @@ typedef struct Inline {
 	Kernel *k;
 	Stmt *def;
 	Buf *buf;
-	Dim **dims;
 } Inline;
 
 /* def's value with its iterators replaced by the index expressions of a load. */
@@ -42,9 +41,7 @@ static Expr *inline_load(void *arg, Expr *e)
 }
 
 typedef struct Sites {
-	const Stmt *reader;
 	const Buf *buf;
-	Ctx *ctx;
 	int n;            /* distinct loads */
 	bool repeated;    /* one point of the temporary is read at more than one point of a statement */
 	bool windowed;    /* read at an index that is no plain iterator */
@@ -86,7 +83,7 @@ bool inline_is_free(const Stmt *s)
 static bool worth(Kernel *k, Stmt *def, Buf *t)
 {
 	int cost = expr_cost(def->val[0]);
-	Sites all = {.buf = t, .ctx = k->ctx};
+	Sites all = {.buf = t};
 	bool contraction = false;
 
 	for (int i = 0; i < k->stmts.n; i++) {
@@ -120,7 +117,7 @@ bool kernel_inline(Kernel *k)
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 		Buf *t = s->out[0];
-		Inline in = {k, s, t, NULL};
+		Inline in = {k, s, t};
 		int writers = 0;
 
 		for (int j = 0; j < k->stmts.n; j++)

@@ -204,7 +204,6 @@ static void lifetimes(Plan *p)
 	}
 	for (int i = 0; i < g->results.n; i++)
 		use(p, g->results.at[i]->value, at);
-	/* A symbol is read as soon as its tensor is made. */
 }
 
 static int new_slot(Plan *p, Dim *size)

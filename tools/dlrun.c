@@ -122,8 +122,15 @@ static int64_t *dims(const Options *o, const Session *s)
 			const size_t n = (size_t)(strchr(o->dim[k], '=') - o->dim[k]);
 
 			if (strlen(y->name) == n && !strncmp(o->dim[k], y->name, n)) {
-				v[i] = strtoll(o->dim[k] + n + 1, NULL, 10);
+				char *end;
+
+				v[i] = strtoll(o->dim[k] + n + 1, &end, 10);
 				used[k] = true;
+				if (*end || end == o->dim[k] + n + 1 || v[i] < 0) {
+					diag_error(s->diag, (DiagLoc){.file = s->path},
+						   "--dim %s: write NAME=VALUE, a whole number", o->dim[k]);
+					return NULL;
+				}
 			}
 		}
 	}
@@ -135,9 +142,27 @@ static int64_t *dims(const Options *o, const Session *s)
 	return v;
 }
 
+/* Every -i names an input. */
+static bool inputs_exist(const Options *o, const Session *s)
+{
+	for (int k = 0; k < o->n_input; k++) {
+		const size_t n = (size_t)(strchr(o->input[k], '=') - o->input[k]);
+		bool found = false;
+
+		for (int32_t i = 0; i < s->desc->n_in && !found; i++)
+			found = strlen(session_in(s, i)->name) == n && !strncmp(session_in(s, i)->name, o->input[k], n);
+		if (!found)
+			return diag_error(s->diag, (DiagLoc){.file = s->path},
+					  "-i %s: the model has no such input; --describe names all", o->input[k]);
+	}
+	return true;
+}
+
 /* The inputs of -i, all of them. */
 static bool inputs(const Options *o, Session *s, Array *in)
 {
+	if (!inputs_exist(o, s))
+		return false;
 	for (int32_t i = 0; i < s->desc->n_in; i++) {
 		const dl_io *io = session_in(s, i);
 		const size_t n = strlen(io->name);

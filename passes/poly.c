@@ -38,7 +38,8 @@ void poly_unproved(Poly *p, const char *fmt, ...)
 
 /* ---- Every point, once ---- */
 
-static const char *const part_names[] = {"nothing", "the first value of the state", "a term", "the write"};
+static const char *const part_names[] = {"nothing", "the first value of the state", "a term",
+					 "the write"};
 
 typedef struct Whole {
 	Stmt *s;
@@ -92,11 +93,13 @@ static isl_set *domain(Poly *p, const Whole *w, bool all, int *odd)
 
 static void point(Poly *p, const Whole *w, isl_set *bad, const char *how)
 {
-	isl_set *one = isl_set_from_basic_set(isl_set_sample(isl_set_intersect_params(bad, poly_context(p))));
+	isl_set *one = isl_set_from_basic_set(
+		isl_set_sample(isl_set_intersect_params(bad, poly_context(p))));
 	char *text = isl_set_to_str(one);
 
 	if (text)
-		poly_wrong(p, "%s of statement %d at %s %s", part_names[w->part], w->s->id, text, how);
+		poly_wrong(p, "%s of statement %d at %s %s", part_names[w->part], w->s->id, text,
+			   how);
 	free(text);
 	isl_set_free(one);
 }
@@ -104,7 +107,8 @@ static void point(Poly *p, const Whole *w, isl_set *bad, const char *how)
 /* Points that E does twice. */
 static isl_set *twice(const Exec *e)
 {
-	isl_map *again = isl_map_apply_range(isl_map_copy(e->map), isl_map_reverse(isl_map_copy(e->map)));
+	isl_map *again =
+		isl_map_apply_range(isl_map_copy(e->map), isl_map_reverse(isl_map_copy(e->map)));
 	isl_map *other;
 
 	again = isl_map_subtract(again, isl_map_identity(isl_map_get_space(again)));
@@ -121,7 +125,8 @@ static void check_once(Poly *p, const Whole *w, Exec *const *e, int n)
 			point(p, w, twice(e[i]), "is carried out twice");
 		isl_map_free(m);
 		for (int j = 0; j < i; j++) {
-			isl_set *both = isl_set_intersect(isl_map_range(isl_map_copy(e[i]->map)), isl_map_range(isl_map_copy(e[j]->map)));
+			isl_set *both = isl_set_intersect(isl_map_range(isl_map_copy(e[i]->map)),
+							  isl_map_range(isl_map_copy(e[j]->map)));
 
 			if (!poly_empty(p, isl_set_copy(both)))
 				point(p, w, isl_set_copy(both), "is carried out twice");
@@ -135,16 +140,19 @@ static void check_whole(Poly *p, const Whole *w)
 	Exec **e = NEW_ARRAY(p->arena, p->execs.n + 1, Exec *);
 	int n = 0, odd = 0, none = 0;
 	bool weak = false, padded = w->part == PART_TERM && any_padded(p, w->s->id);
-	isl_set *need = domain(p, w, false, &odd), *may = domain(p, w, padded, &none), *done = isl_set_empty(isl_set_get_space(need));
+	isl_set *need = domain(p, w, false, &odd), *may = domain(p, w, padded, &none),
+		*done = isl_set_empty(isl_set_get_space(need));
 	isl_set *left, *more;
 
 	for (int i = 0; i < p->execs.n; i++) {
 		Exec *x = p->execs.at[i];
 
-		if (x->stmt != w->s->id || x->part != w->part || (x->part != PART_TERM && x->comp != w->comp && x->node->kind != LN_TILE))
+		if (x->stmt != w->s->id || x->part != w->part ||
+		    (x->part != PART_TERM && x->comp != w->comp && x->node->kind != LN_TILE))
 			continue;
 		if (x->nat != w->n) {
-			poly_wrong(p, "%s of statement %d is not done at a point of it", part_names[w->part], w->s->id);
+			poly_wrong(p, "%s of statement %d is not done at a point of it",
+				   part_names[w->part], w->s->id);
 			isl_set_free(need);
 			isl_set_free(may);
 			isl_set_free(done);
@@ -159,7 +167,8 @@ static void check_whole(Poly *p, const Whole *w)
 	if (!poly_empty(p, isl_set_copy(left)))
 		point(p, w, isl_set_copy(left), "is not carried out");
 	else if (weak)
-		poly_unproved(p, "that %s of statement %d is done everywhere, once", part_names[w->part], w->s->id);
+		poly_unproved(p, "that %s of statement %d is done everywhere, once",
+			      part_names[w->part], w->s->id);
 	else if (!poly_empty(p, isl_set_copy(more)))
 		point(p, w, isl_set_copy(more), "is carried out and is none");
 	else
@@ -241,9 +250,12 @@ bool poly_check(Kernel *original, Schedule *s, Diag *d)
 	if (original->locs.n)
 		loc = (DiagLoc){.node = original->locs.at[0].node, .op = original->locs.at[0].op};
 	if (v == POLY_WRONG)
-		ok = diag_error(d, loc, "the schedule of kernel @%s is wrong: %s", s->kernel->name, strbuf_str(&why));
+		ok = diag_error(d, loc, "the schedule of kernel @%s is wrong: %s", s->kernel->name,
+				strbuf_str(&why));
 	else if (v == POLY_UNPROVED)
-		ok = diag_warning(d, loc, "unproved", "the schedule of kernel @%s is not proved: %s", s->kernel->name, strbuf_str(&why));
+		ok = diag_warning(d, loc, "unproved",
+				  "the schedule of kernel @%s is not proved: %s", s->kernel->name,
+				  strbuf_str(&why));
 	strbuf_free(&why);
 	return ok;
 }
@@ -301,7 +313,8 @@ bool poly_check_module(Module *m, Diag *d)
 		Seen seen = {0};
 
 		for (Node *n = m->graph->first; n; n = n->next)
-			if (n->id < m->nsched && m->sched[t][n->id] && !seen_before(a, &seen, node_kernel(n), m->sched[t][n->id]))
+			if (n->id < m->nsched && m->sched[t][n->id] &&
+			    !seen_before(a, &seen, node_kernel(n), m->sched[t][n->id]))
 				ok = poly_check(node_kernel(n), m->sched[t][n->id], d) && ok;
 	}
 	arena_free(a);

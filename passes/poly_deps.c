@@ -36,7 +36,8 @@ static bool digit_dims(const Poly *p, const Access *a, int c, int *dim)
 	for (int k = 0; k < co->ndigits[c]; k++) {
 		int d = 0;
 
-		while (d < a->nidx && (a->idx[d]->kind != EX_ITER || a->idx[d]->iter != co->digit[co->first[c] + k]))
+		while (d < a->nidx && (a->idx[d]->kind != EX_ITER ||
+				       a->idx[d]->iter != co->digit[co->first[c] + k]))
 			d++;
 		if (d == a->nidx)
 			return false;
@@ -51,8 +52,8 @@ static bool same_digits(const Poly *p, const Access *a, int ca, const Access *b,
 	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
 	int other[MAX_ITERS], n = x->ndigits[ca];
 
-	if (n < 2 || y->ndigits[cb] != n || !digit_dims(p, a, ca, dim) || !digit_dims(p, b, cb, other) ||
-	    memcmp(dim, other, (size_t)n * sizeof *dim) != 0)
+	if (n < 2 || y->ndigits[cb] != n || !digit_dims(p, a, ca, dim) ||
+	    !digit_dims(p, b, cb, other) || memcmp(dim, other, (size_t)n * sizeof *dim) != 0)
 		return false;
 	for (int k = 1; k < n; k++)
 		if (a->idx[dim[k]]->iter->extent != b->idx[dim[k]]->iter->extent)
@@ -160,8 +161,8 @@ static Accesses accesses(const Poly *p, Stmt *s, Side side, const Buf *b)
 typedef enum Need { STRICT, ALONE } Need;
 
 typedef struct Dep {
-	isl_map *rel;  /* points of the source -> points of the sink */
-	int from, to;  /* statements */
+	isl_map *rel; /* points of the source -> points of the sink */
+	int from, to; /* statements */
 	LPart fpart, tpart;
 	Need need;
 	bool weak;
@@ -180,16 +181,22 @@ static bool is_empty(Poly *p, isl_map *m)
 
 static void say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how)
 {
-	isl_map *one = isl_map_from_basic_map(isl_map_sample(isl_map_intersect_params(isl_map_copy(bad), poly_context(p))));
-	isl_set *from = isl_set_from_basic_set(isl_set_sample(isl_set_apply(isl_map_domain(isl_map_copy(one)), isl_map_copy(a->map))));
-	isl_set *to = isl_set_from_basic_set(isl_set_sample(isl_set_apply(isl_map_range(one), isl_map_copy(b->map))));
+	isl_map *one = isl_map_from_basic_map(
+		isl_map_sample(isl_map_intersect_params(isl_map_copy(bad), poly_context(p))));
+	isl_set *from = isl_set_from_basic_set(isl_set_sample(
+		isl_set_apply(isl_map_domain(isl_map_copy(one)), isl_map_copy(a->map))));
+	isl_set *to = isl_set_from_basic_set(
+		isl_set_sample(isl_set_apply(isl_map_range(one), isl_map_copy(b->map))));
 	char *f = isl_set_to_str(from), *t = isl_set_to_str(to);
 
 	if (d->weak || a->weak || b->weak || !f || !t)
-		poly_unproved(p, "%s%s%s from statement %d to statement %d", d->what, d->buf ? " through " : "", d->buf ? d->buf->name : "", d->from, d->to);
+		poly_unproved(p, "%s%s%s from statement %d to statement %d", d->what,
+			      d->buf ? " through " : "", d->buf ? d->buf->name : "", d->from,
+			      d->to);
 	else
-		poly_wrong(p, "%s%s%s from statement %d at %s to statement %d at %s %s", d->what, d->buf ? " through " : "",
-			   d->buf ? d->buf->name : "", d->from, f, d->to, t, how);
+		poly_wrong(p, "%s%s%s from statement %d at %s to statement %d at %s %s", d->what,
+			   d->buf ? " through " : "", d->buf ? d->buf->name : "", d->from, f, d->to,
+			   t, how);
 	free(f);
 	free(t);
 	isl_set_free(from);
@@ -208,7 +215,8 @@ static void check_times(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl
 	const char *how = NULL;
 	int i = 0;
 
-	for (; !how && i < a->axis.n && i < b->axis.n && a->axis.at[i].it == b->axis.at[i].it; i++) {
+	for (; !how && i < a->axis.n && i < b->axis.n && a->axis.at[i].it == b->axis.at[i].it;
+	     i++) {
 		AxisKind k = a->axis.at[i].kind;
 
 		if (k == AXIS_PARALLEL && differs(p, v, i))
@@ -216,7 +224,8 @@ static void check_times(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl
 		else if (k == AXIS_ANY && d->need == STRICT && differs(p, v, i))
 			how = "is carried by a loop in any order";
 		else if (k == AXIS_SERIAL && d->need == STRICT &&
-			 !is_empty(p, isl_map_order_gt(isl_map_copy(v), isl_dim_in, i, isl_dim_out, i)))
+			 !is_empty(p, isl_map_order_gt(isl_map_copy(v), isl_dim_in, i, isl_dim_out,
+						       i)))
 			how = "runs backwards";
 		if (!how)
 			v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
@@ -230,7 +239,8 @@ static void check_times(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl
 
 static isl_map *times(const Exec *a, const Exec *b, const isl_map *rel)
 {
-	isl_map *m = isl_map_apply_range(isl_map_copy(a->map), isl_map_copy((isl_map *)(uintptr_t)rel));
+	isl_map *m =
+		isl_map_apply_range(isl_map_copy(a->map), isl_map_copy((isl_map *)(uintptr_t)rel));
 
 	return isl_map_apply_range(m, isl_map_reverse(isl_map_copy(b->map)));
 }
@@ -251,7 +261,8 @@ static int around(const Exec *e, const Local *l)
 	int n = 0, loops = 0;
 
 	for (; n < e->axis.n; n++) {
-		while (loops < l->nloops && l->loop[loops] != e->axis.at[n].loop && n > 0 && e->axis.at[n].loop != e->axis.at[n - 1].loop)
+		while (loops < l->nloops && l->loop[loops] != e->axis.at[n].loop && n > 0 &&
+		       e->axis.at[n].loop != e->axis.at[n - 1].loop)
 			loops++;
 		if (loops >= l->nloops || l->loop[loops] != e->axis.at[n].loop)
 			break;
@@ -274,7 +285,12 @@ static void ask(void *arg, Expr *e)
 bool poly_node_loads(const LNode *n, const Buf *b)
 {
 	Asked a = {b, false};
-	Expr *e[] = {n->val[0], n->val[1], n->guard, n->idx, n->tile ? n->tile->a_at : NULL, n->tile ? n->tile->b_at : NULL};
+	Expr *e[] = {n->val[0],
+		     n->val[1],
+		     n->guard,
+		     n->idx,
+		     n->tile ? n->tile->a_at : NULL,
+		     n->tile ? n->tile->b_at : NULL};
 
 	if (n->tile && (n->tile->a == b || n->tile->b == b))
 		return true;
@@ -300,7 +316,8 @@ static void check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, is
 				held = e->buf[k];
 	}
 	if (!held) {
-		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it", d->to, d->buf->name, d->from);
+		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it",
+			   d->to, d->buf->name, d->from);
 		return;
 	}
 	l = local_of(p, held);
@@ -308,7 +325,8 @@ static void check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, is
 		return;
 	v = isl_map_copy(v);
 	for (int i = 0; i < around(a, l) || i < around(b, l); i++) {
-		bool shared = i < a->axis.n && i < b->axis.n && a->axis.at[i].it == b->axis.at[i].it;
+		bool shared =
+			i < a->axis.n && i < b->axis.n && a->axis.at[i].it == b->axis.at[i].it;
 
 		if (!is_empty(p, isl_map_copy(v)) && (!shared || differs(p, v, i))) {
 			say(p, d, a, b, v, "outlives the local that holds the value");
@@ -329,17 +347,21 @@ static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 	if (!ex_affine(p->ctx, flat, &a))
 		return false;
 	for (int d = b->rank - 1; d >= 0; d--) {
-		stride[d] = d + 1 < b->rank ? dim_mul(p->ctx, stride[d + 1], b->dims[d + 1]) : dim_const(p->ctx, 1);
+		stride[d] = d + 1 < b->rank ? dim_mul(p->ctx, stride[d + 1], b->dims[d + 1])
+					    : dim_const(p->ctx, 1);
 		out[d] = ex_int(p->pool, CT_I64, 0);
 	}
 	for (int i = 0; i < a.n; i++) {
 		int d = 0;
 
-		while (d < b->rank && !(dim_divides(p->ctx, a.coef[i], stride[d], &q) && dim_is_const(q, &v)))
+		while (d < b->rank &&
+		       !(dim_divides(p->ctx, a.coef[i], stride[d], &q) && dim_is_const(q, &v)))
 			d++;
 		if (d == b->rank)
 			return false;
-		out[d] = ex_add(p->pool, out[d], ex_mul(p->pool, ex_int(p->pool, CT_I64, v), ex_iter(p->pool, a.iter[i])));
+		out[d] = ex_add(
+			p->pool, out[d],
+			ex_mul(p->pool, ex_int(p->pool, CT_I64, v), ex_iter(p->pool, a.iter[i])));
 	}
 	if (b->rank)
 		out[b->rank - 1] = ex_add(p->pool, out[b->rank - 1], ex_dim(p->pool, a.base));
@@ -384,11 +406,14 @@ static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, i
 	v = isl_map_apply_range(ca, isl_map_reverse(cb));
 	for (int i = 0; i < around(a, l); i++)
 		v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
-	points = isl_map_apply_range(isl_map_apply_domain(isl_map_copy(v), isl_map_copy(a->map)), isl_map_copy(b->map));
+	points = isl_map_apply_range(isl_map_apply_domain(isl_map_copy(v), isl_map_copy(a->map)),
+				     isl_map_copy(b->map));
 	for (int i = 0; i < nband && i < a->nat && i < b->nat; i++) {
-		isl_map *bad = isl_map_order_lt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i);
+		isl_map *bad =
+			isl_map_order_lt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i);
 
-		bad = isl_map_union(bad, isl_map_order_gt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i));
+		bad = isl_map_union(
+			bad, isl_map_order_gt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i));
 		if (!is_empty(p, isl_map_copy(bad))) {
 			isl_map *when = isl_map_intersect(times(a, b, bad), isl_map_copy(v));
 
@@ -408,15 +433,19 @@ static void check_locals(Poly *p)
 	for (int i = 0; i < p->execs.n; i++)
 		for (int j = i; j < p->execs.n; j++) {
 			const Exec *a = p->execs.at[i], *b = p->execs.at[j];
-			const Local *l = a->buf[0] && a->buf[0] == b->buf[0] ? local_of(p, a->buf[0]) : NULL;
+			const Local *l =
+				a->buf[0] && a->buf[0] == b->buf[0] ? local_of(p, a->buf[0]) : NULL;
 
 			if (!l)
 				continue;
 			if (a->stmt != b->stmt)
-				poly_wrong(p, "statements %d and %d share the local %s", a->stmt, b->stmt, l->buf->name);
+				poly_wrong(p, "statements %d and %d share the local %s", a->stmt,
+					   b->stmt, l->buf->name);
 			else
-				check_cells(p, a, b, l, a->part == PART_WRITE && b->part == PART_WRITE ?
-					    writes_of(p, p->k->stmts.at[a->stmt]) : p->coords[a->stmt].nband);
+				check_cells(p, a, b, l,
+					    a->part == PART_WRITE && b->part == PART_WRITE
+						    ? writes_of(p, p->k->stmts.at[a->stmt])
+						    : p->coords[a->stmt].nband);
 		}
 }
 
@@ -429,7 +458,8 @@ static void check_dep(Poly *p, Dep d, bool flow)
 			const Exec *a = p->execs.at[i], *b = p->execs.at[j];
 			isl_map *v;
 
-			if (a->stmt != d.from || a->part != d.fpart || b->stmt != d.to || b->part != d.tpart)
+			if (a->stmt != d.from || a->part != d.fpart || b->stmt != d.to ||
+			    b->part != d.tpart)
 				continue;
 			v = times(a, b, d.rel);
 			if (is_empty(p, isl_map_copy(v))) {
@@ -459,17 +489,31 @@ static void between(Poly *p, Stmt *s, Stmt *t, const Buf *b)
 	static const struct {
 		Side s, t;
 		const char *what;
-	} kinds[] = {{WRITES, READS, "the flow"}, {READS, WRITES, "the anti-dependence"}, {WRITES, WRITES, "the output dependence"}};
+	} kinds[] = {{WRITES, READS, "the flow"},
+		     {READS, WRITES, "the anti-dependence"},
+		     {WRITES, WRITES, "the output dependence"}};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		Dep d = {.from = s->id, .to = t->id, .fpart = part_of(s, kinds[i].s), .tpart = part_of(t, kinds[i].t), .need = STRICT,
-			 .what = kinds[i].what, .buf = b};
+		Dep d = {.from = s->id,
+			 .to = t->id,
+			 .fpart = part_of(s, kinds[i].s),
+			 .tpart = part_of(t, kinds[i].t),
+			 .need = STRICT,
+			 .what = kinds[i].what,
+			 .buf = b};
 
-		check_meetings(p, d, accesses(p, s, kinds[i].s, b), accesses(p, t, kinds[i].t, b), i == 0);
+		check_meetings(p, d, accesses(p, s, kinds[i].s, b), accesses(p, t, kinds[i].t, b),
+			       i == 0);
 	}
 	/* An update's state starts from what is there. */
 	if (t->update && !is_scatter(t) && t->red) {
-		Dep d = {.from = s->id, .to = t->id, .fpart = part_of(s, WRITES), .tpart = PART_INIT, .need = STRICT, .what = "the flow", .buf = b};
+		Dep d = {.from = s->id,
+			 .to = t->id,
+			 .fpart = part_of(s, WRITES),
+			 .tpart = PART_INIT,
+			 .need = STRICT,
+			 .what = "the flow",
+			 .buf = b};
 
 		check_meetings(p, d, accesses(p, s, WRITES, b), accesses(p, t, WRITES, b), true);
 	}
@@ -496,7 +540,8 @@ static void within_scan(Poly *p, Stmt *s, Dep d)
 	d.tpart = PART_WRITE;
 	d.what = "the flow of the state";
 	d.rel = same_band(p, s, k + 1, k + 1);
-	d.rel = isl_map_subtract(d.rel, isl_map_order_gt(isl_map_copy(d.rel), isl_dim_in, k, isl_dim_out, k));
+	d.rel = isl_map_subtract(
+		d.rel, isl_map_order_gt(isl_map_copy(d.rel), isl_dim_in, k, isl_dim_out, k));
 	check_dep(p, d, false);
 	d.fpart = PART_WRITE;
 	d.tpart = PART_TERM;
@@ -508,7 +553,12 @@ static void within_scan(Poly *p, Stmt *s, Dep d)
 static void within_reduction(Poly *p, Stmt *s)
 {
 	const Coords *c = &p->coords[s->id];
-	Dep d = {.from = s->id, .to = s->id, .fpart = PART_INIT, .tpart = PART_TERM, .need = STRICT, .what = "the flow of the state"};
+	Dep d = {.from = s->id,
+		 .to = s->id,
+		 .fpart = PART_INIT,
+		 .tpart = PART_TERM,
+		 .need = STRICT,
+		 .what = "the flow of the state"};
 
 	d.rel = same_band(p, s, c->nband, c->n);
 	check_dep(p, d, false);
@@ -530,18 +580,24 @@ static void within_reduction(Poly *p, Stmt *s)
 /* Points of one statement that meet in memory: a scatter's are not combined at once, ordered ones keep order. */
 static void within_writes(Poly *p, Stmt *s)
 {
-	Dep d = {.from = s->id, .to = s->id, .buf = s->out[0], .fpart = part_of(s, WRITES), .tpart = part_of(s, WRITES)};
+	Dep d = {.from = s->id,
+		 .to = s->id,
+		 .buf = s->out[0],
+		 .fpart = part_of(s, WRITES),
+		 .tpart = part_of(s, WRITES)};
 	Access w;
 
 	d.need = s->ordered ? STRICT : ALONE;
 	d.what = s->ordered ? "the order of writes" : "the combining of terms";
 	if (!s->ordered) {
-		check_meetings(p, d, accesses(p, s, WRITES, d.buf), accesses(p, s, WRITES, d.buf), false);
+		check_meetings(p, d, accesses(p, s, WRITES, d.buf), accesses(p, s, WRITES, d.buf),
+			       false);
 		return;
 	}
 	w = accesses(p, s, WRITES, d.buf).list.at[0];
 	d.rel = meet(p, &w, &w, &d.weak);
-	d.rel = isl_map_intersect(d.rel, isl_map_lex_lt(isl_space_set_alloc(p->isl, 0, (unsigned)w.n)));
+	d.rel = isl_map_intersect(d.rel,
+				  isl_map_lex_lt(isl_space_set_alloc(p->isl, 0, (unsigned)w.n)));
 	check_dep(p, d, false);
 }
 

@@ -49,8 +49,10 @@ static isl_pw_aff *size(Poly *p, isl_space *space, Dim *d)
 		if (dim_is_const(mono, NULL))
 			t = number(p, isl_space_copy(space), coef);
 		else
-			t = isl_pw_aff_scale_val(isl_pw_aff_param_on_domain_id(isl_set_universe(isl_space_copy(space)), param(p, mono)),
-						 isl_val_int_from_si(p->isl, coef));
+			t = isl_pw_aff_scale_val(
+				isl_pw_aff_param_on_domain_id(
+					isl_set_universe(isl_space_copy(space)), param(p, mono)),
+				isl_val_int_from_si(p->isl, coef));
 		sum = isl_pw_aff_add(sum, t);
 	}
 	isl_space_free(space);
@@ -72,15 +74,21 @@ static void param_facts(Poly *p, Dim *mono)
 	dim_bounds(p->ctx, mono, &lo, &hi);
 	sp = isl_space_set_from_params(sp);
 	if (lo != -DIM_INF)
-		p->context = isl_set_intersect(p->context, le(number(p, isl_space_copy(sp), lo), size(p, isl_space_copy(sp), mono)));
+		p->context = isl_set_intersect(p->context, le(number(p, isl_space_copy(sp), lo),
+							      size(p, isl_space_copy(sp), mono)));
 	if (hi != DIM_INF)
-		p->context = isl_set_intersect(p->context, le(size(p, isl_space_copy(sp), mono), number(p, isl_space_copy(sp), hi)));
+		p->context = isl_set_intersect(p->context, le(size(p, isl_space_copy(sp), mono),
+							      number(p, isl_space_copy(sp), hi)));
 	if (dim_as_floor(mono, &a, &b) && dim_is_const(b, &by) && by > 0) {
-		isl_pw_aff *rest = isl_pw_aff_sub(size(p, isl_space_copy(sp), a),
-						  isl_pw_aff_scale_val(size(p, isl_space_copy(sp), mono), isl_val_int_from_si(p->isl, by)));
+		isl_pw_aff *rest =
+			isl_pw_aff_sub(size(p, isl_space_copy(sp), a),
+				       isl_pw_aff_scale_val(size(p, isl_space_copy(sp), mono),
+							    isl_val_int_from_si(p->isl, by)));
 
-		p->context = isl_set_intersect(p->context, le(number(p, isl_space_copy(sp), 0), isl_pw_aff_copy(rest)));
-		p->context = isl_set_intersect(p->context, le(rest, number(p, isl_space_copy(sp), by - 1)));
+		p->context = isl_set_intersect(
+			p->context, le(number(p, isl_space_copy(sp), 0), isl_pw_aff_copy(rest)));
+		p->context = isl_set_intersect(p->context,
+					       le(rest, number(p, isl_space_copy(sp), by - 1)));
 	}
 	isl_space_free(sp);
 }
@@ -97,11 +105,14 @@ isl_set *poly_context(Poly *p)
 		param_facts(p, p->params.at[i].mono);
 	for (int i = 0; i < p->params.n && p->params.n <= PAIRS; i++)
 		for (int j = 0; j < p->params.n; j++)
-			if (i != j && dim_prove_le(p->ctx, p->params.at[i].mono, p->params.at[j].mono)) {
-				isl_space *sp = isl_space_set_from_params(isl_space_params_alloc(p->isl, 0));
+			if (i != j &&
+			    dim_prove_le(p->ctx, p->params.at[i].mono, p->params.at[j].mono)) {
+				isl_space *sp = isl_space_set_from_params(
+					isl_space_params_alloc(p->isl, 0));
 				isl_pw_aff *a = size(p, isl_space_copy(sp), p->params.at[i].mono);
 
-				p->context = isl_set_intersect(p->context, le(a, size(p, sp, p->params.at[j].mono)));
+				p->context = isl_set_intersect(
+					p->context, le(a, size(p, sp, p->params.at[j].mono)));
 			}
 	p->context = isl_set_params(p->context);
 	p->ncontext = p->params.n;
@@ -136,11 +147,13 @@ static isl_pw_aff *digit(Poly *p, const Scope *s, const Iter *it)
 	for (int i = 0; i < p->digits.n; i++) {
 		const Digit *d = &p->digits.at[i];
 
-		if (d->it != it || !dim_is_const(d->by, &by) || by <= 0 || (d->mod && (!dim_is_const(d->mod, &mod) || mod <= 0)))
+		if (d->it != it || !dim_is_const(d->by, &by) || by <= 0 ||
+		    (d->mod && (!dim_is_const(d->mod, &mod) || mod <= 0)))
 			continue;
 		a = iterator(p, s, d->flat);
 		if (a)
-			a = isl_pw_aff_floor(isl_pw_aff_scale_down_val(a, isl_val_int_from_si(p->isl, by)));
+			a = isl_pw_aff_floor(
+				isl_pw_aff_scale_down_val(a, isl_val_int_from_si(p->isl, by)));
 		return a && d->mod ? isl_pw_aff_mod_val(a, isl_val_int_from_si(p->isl, mod)) : a;
 	}
 	return NULL;
@@ -154,7 +167,9 @@ static isl_pw_aff *iterator(Poly *p, const Scope *s, const Iter *it)
 
 	for (int i = 0; i < s->n; i++)
 		if (s->it[i] == it)
-			return isl_pw_aff_from_aff(isl_aff_var_on_domain(isl_local_space_from_space(space_of(p, s)), isl_dim_set, (unsigned)i));
+			return isl_pw_aff_from_aff(
+				isl_aff_var_on_domain(isl_local_space_from_space(space_of(p, s)),
+						      isl_dim_set, (unsigned)i));
 	if (!split)
 		return digit(p, s, it);
 	if (!dim_is_const(split->n, &n))
@@ -202,7 +217,8 @@ static isl_pw_aff *combined(Inst i, isl_pw_aff *a, isl_pw_aff *b)
 static isl_pw_aff *selected(Poly *p, const Scope *s, Expr *e)
 {
 	isl_set *c = poly_cond(p, s, e->op.arg[0]);
-	isl_pw_aff *a = c ? poly_aff(p, s, e->op.arg[1]) : NULL, *b = a ? poly_aff(p, s, e->op.arg[2]) : NULL;
+	isl_pw_aff *a = c ? poly_aff(p, s, e->op.arg[1]) : NULL,
+		   *b = a ? poly_aff(p, s, e->op.arg[2]) : NULL;
 
 	if (b)
 		return isl_pw_aff_cond(isl_set_indicator_function(c), a, b);
@@ -230,9 +246,11 @@ isl_pw_aff *poly_aff(Poly *p, const Scope *s, Expr *e)
 		return NULL;
 	if (e->op.inst == IN_neg)
 		return isl_pw_aff_neg(a);
-	if (e->op.n == 2 && (e->op.inst == IN_floordiv || e->op.inst == IN_mod) && positive_const(e->op.arg[1], &v))
-		return e->op.inst == IN_mod ? isl_pw_aff_mod_val(a, isl_val_int_from_si(p->isl, v)) :
-			isl_pw_aff_floor(isl_pw_aff_scale_down_val(a, isl_val_int_from_si(p->isl, v)));
+	if (e->op.n == 2 && (e->op.inst == IN_floordiv || e->op.inst == IN_mod) &&
+	    positive_const(e->op.arg[1], &v))
+		return e->op.inst == IN_mod ? isl_pw_aff_mod_val(a, isl_val_int_from_si(p->isl, v))
+					    : isl_pw_aff_floor(isl_pw_aff_scale_down_val(
+						      a, isl_val_int_from_si(p->isl, v)));
 	b = e->op.n == 2 ? poly_aff(p, s, e->op.arg[1]) : NULL;
 	if (b)
 		return combined(e->op.inst, a, b);
@@ -265,7 +283,8 @@ isl_set *poly_cond(Poly *p, const Scope *s, Expr *e)
 	if (e->kind != EX_INST)
 		return NULL;
 	if (e->op.inst == IN_and || e->op.inst == IN_or) {
-		isl_set *a = poly_cond(p, s, e->op.arg[0]), *b = a ? poly_cond(p, s, e->op.arg[1]) : NULL;
+		isl_set *a = poly_cond(p, s, e->op.arg[0]),
+			*b = a ? poly_cond(p, s, e->op.arg[1]) : NULL;
 
 		if (b)
 			return e->op.inst == IN_and ? isl_set_intersect(a, b) : isl_set_union(a, b);
@@ -278,7 +297,8 @@ isl_set *poly_cond(Poly *p, const Scope *s, Expr *e)
 		return a ? isl_set_complement(a) : NULL;
 	}
 	if (e->op.n == 2 && e->op.arg[0]->ct == CT_I64) {
-		isl_pw_aff *a = poly_aff(p, s, e->op.arg[0]), *b = a ? poly_aff(p, s, e->op.arg[1]) : NULL;
+		isl_pw_aff *a = poly_aff(p, s, e->op.arg[0]),
+			   *b = a ? poly_aff(p, s, e->op.arg[1]) : NULL;
 
 		if (b)
 			return compared(e->op.inst, a, b);
@@ -294,7 +314,8 @@ int poly_guard(Poly *p, const Scope *s, isl_set **set, Expr *guard)
 	if (!guard)
 		return 0;
 	if (guard->kind == EX_INST && guard->op.inst == IN_and && guard->ct == CT_BOOL)
-		return poly_guard(p, s, set, guard->op.arg[0]) + poly_guard(p, s, set, guard->op.arg[1]);
+		return poly_guard(p, s, set, guard->op.arg[0]) +
+		       poly_guard(p, s, set, guard->op.arg[1]);
 	c = poly_cond(p, s, guard);
 	if (c)
 		*set = isl_set_intersect(*set, c);
@@ -356,7 +377,8 @@ isl_map *poly_map(Poly *p, const Scope *s, isl_set *set, Expr *const *e, int n, 
 		isl_map *one;
 
 		*odd += !a;
-		one = a ? isl_map_from_pw_aff(a) : isl_map_universe(isl_space_alloc(p->isl, 0, (unsigned)s->n, 1));
+		one = a ? isl_map_from_pw_aff(a)
+			: isl_map_universe(isl_space_alloc(p->isl, 0, (unsigned)s->n, 1));
 		m = isl_map_flat_range_product(m, one);
 	}
 	return m;

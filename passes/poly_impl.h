@@ -34,7 +34,8 @@ typedef struct Split {
 typedef struct Coords {
 	Iter *it[MAX_ITERS];
 	int n, nband;
-	int first[MAX_ITERS]; /* by coordinate: the flat one's digits are the statement's iterators digit[first ..] */
+	int first
+		[MAX_ITERS]; /* by coordinate: the flat one's digits are the statement's iterators digit[first ..] */
 	int ndigits[MAX_ITERS];
 	const Iter *digit[MAX_ITERS];
 } Coords;
@@ -52,7 +53,7 @@ typedef enum AxisKind {
 } AxisKind;
 
 typedef struct Axis {
-	Iter *it; /* fresh: one loop, or a part of one */
+	Iter *it;	  /* fresh: one loop, or a part of one */
 	const Iter *loop; /* the whole of it */
 	AxisKind kind;
 } Axis;
@@ -61,7 +62,7 @@ typedef struct Bound {
 	Expr *lo, *hi; /* lo <= it < hi */
 	Iter *it;
 	int64_t step;
-	bool full;    /* all of the iterator's extent */
+	bool full; /* all of the iterator's extent */
 } Bound;
 
 /* A node that carries out part of a statement: when and for which points. */
@@ -69,16 +70,16 @@ typedef struct Exec {
 	int stmt, comp, order; /* order: of nodes in one body */
 	LPart part;
 	const LNode *node;
-	Buf *buf[2];           /* what it stores to */
+	Buf *buf[2]; /* what it stores to */
 	Expr *idx;
-	VEC(Axis) axis;        /* outermost first */
+	VEC(Axis) axis; /* outermost first */
 	VEC(Bound) bound;
 	VEC(Expr *) guard;
 	Expr **at;
 	int nat;
-	int odd;               /* conditions that are not affine */
-	bool weak;             /* a bound or a place is not affine: MAP has too many pairs */
-	isl_map *map;          /* axes -> point */
+	int odd;      /* conditions that are not affine */
+	bool weak;    /* a bound or a place is not affine: MAP has too many pairs */
+	isl_map *map; /* axes -> point */
 } Exec;
 
 /* A local, and the loops around its declaration: it lives for one turn of the innermost. */
@@ -92,15 +93,15 @@ typedef struct Poly {
 	Ctx *ctx;
 	Arena *arena;
 	ExprPool *pool;
-	Kernel *k;         /* the original */
+	Kernel *k; /* the original */
 	Schedule *s;
 	isl_ctx *isl;
-	isl_set *context;  /* what holds of the first NCONTEXT parameters (poly_context) */
+	isl_set *context; /* what holds of the first NCONTEXT parameters (poly_context) */
 	int ncontext;
 	VEC(Param) params;
 	VEC(Split) splits;
 	VEC(Digit) digits;
-	Coords *coords;    /* by statement */
+	Coords *coords; /* by statement */
 	VEC(Exec *) execs;
 	VEC(Local) locals;
 	StrBuf *why;
@@ -133,7 +134,9 @@ int poly_guard(Poly *p, const Scope *s, isl_set **set, Expr *guard);
 isl_map *poly_map(Poly *p, const Scope *s, isl_set *set, Expr *const *e, int n, int *odd);
 /* What is known of the parameters seen so far. */
 isl_set *poly_context(Poly *p);
-bool poly_empty(Poly *p, isl_set *s); /* for all sizes; takes S. What the budget does not decide counts as empty */
+bool poly_empty(
+	Poly *p,
+	isl_set *s); /* for all sizes; takes S. What the budget does not decide counts as empty */
 const Split *poly_split_of(const Poly *p, const Iter *x);
 
 /* ---- passes/poly_tree.c ---- */

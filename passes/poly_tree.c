@@ -48,7 +48,8 @@ static const Split *split(Poly *p, Iter *x, Dim *n)
 
 	if (old)
 		return old->n == n ? old : NULL;
-	if (x->id != -1 || (dim_is_const(n, &v) && v <= 0) || !dim_divides(p->ctx, x->extent, n, &many))
+	if (x->id != -1 || (dim_is_const(n, &v) && v <= 0) ||
+	    !dim_divides(p->ctx, x->extent, n, &many))
 		return NULL;
 	s.q = fresh(p, x->name, many);
 	s.r = fresh(p, x->name, n);
@@ -56,7 +57,9 @@ static const Split *split(Poly *p, Iter *x, Dim *n)
 	return &vec_last(&p->splits);
 }
 
-enum { NOT_FREE = -2 }; /* Iter.id of a loop that does not run over all of its extent; -1: of one that does */
+enum {
+	NOT_FREE = -2
+}; /* Iter.id of a loop that does not run over all of its extent; -1: of one that does */
 
 static Expr *bound_to(void *arg, Expr *e)
 {
@@ -68,7 +71,8 @@ static Expr *bound_to(void *arg, Expr *e)
 				return w->env.at[i].is;
 		w->unbound = true;
 	}
-	if (e->kind == EX_INST && (e->op.inst == IN_floordiv || e->op.inst == IN_mod) && e->op.arg[0]->kind == EX_ITER) {
+	if (e->kind == EX_INST && (e->op.inst == IN_floordiv || e->op.inst == IN_mod) &&
+	    e->op.arg[0]->kind == EX_ITER) {
 		Dim *n = as_dim(w->p, e->op.arg[1]);
 		const Split *s = n ? split(w->p, e->op.arg[0]->iter, n) : NULL;
 
@@ -91,7 +95,8 @@ static void bind(Walk *w, const Iter *var, Expr *is)
 	vec_push(w->p->arena, &w->env, b);
 }
 
-static void push_loop(Walk *w, const Iter *var, AxisKind kind, Expr *lo, Expr *hi, int64_t step, Dim *extent)
+static void push_loop(Walk *w, const Iter *var, AxisKind kind, Expr *lo, Expr *hi, int64_t step,
+		      Dim *extent)
 {
 	Bound b = {.lo = lo, .hi = hi, .step = step};
 	Dim *end = as_dim(w->p, hi), *from = as_dim(w->p, lo);
@@ -116,7 +121,12 @@ static Exec *exec(Walk *w, const LNode *n, LPart part, int order)
 	Poly *p = w->p;
 	Exec *e = NEW(p->arena, Exec);
 
-	*e = (Exec){.stmt = n->stmt, .comp = n->comp, .order = order, .part = part, .node = n, .nat = n->nat};
+	*e = (Exec){.stmt = n->stmt,
+		    .comp = n->comp,
+		    .order = order,
+		    .part = part,
+		    .node = n,
+		    .nat = n->nat};
 	for (int i = 0; i < w->loops.n; i++) {
 		Axis a = {w->loops.at[i].it, w->loops.at[i].it, w->kinds.at[i]};
 
@@ -128,7 +138,8 @@ static Exec *exec(Walk *w, const LNode *n, LPart part, int order)
 	for (int i = 0; i < n->nat; i++)
 		e->at[i] = resolve(w, n->at[i]);
 	if (w->unbound)
-		poly_wrong(p, "statement %d is done at a point over an iterator that no loop runs", n->stmt);
+		poly_wrong(p, "statement %d is done at a point over an iterator that no loop runs",
+			   n->stmt);
 	if (n->guard)
 		vec_push(p->arena, &e->guard, resolve(w, n->guard));
 	e->buf[0] = n->buf[0];
@@ -168,7 +179,9 @@ static void tile_part(Walk *w, const LNode *n, LPart part, int order)
 	push_loop(w, t->col, AXIS_ANY, zero, resolve(w, t->n_valid), 1, t->col->extent);
 	for (int i = s->nband; i < s->niters && part == PART_TERM; i++)
 		if (n->at[i]->kind == EX_ITER)
-			push_loop(w, n->at[i]->iter, AXIS_ANY, zero, ex_dim(p->pool, n->at[i]->iter->extent), 1, n->at[i]->iter->extent);
+			push_loop(w, n->at[i]->iter, AXIS_ANY, zero,
+				  ex_dim(p->pool, n->at[i]->iter->extent), 1,
+				  n->at[i]->iter->extent);
 	if (part == PART_TERM) {
 		e = exec(w, n, part, order);
 	} else {
@@ -178,7 +191,9 @@ static void tile_part(Walk *w, const LNode *n, LPart part, int order)
 		e = exec(w, arena_copy(p->arena, &band, sizeof band), part, order);
 	}
 	e->buf[0] = t->acc;
-	e->idx = ex_add(p->pool, ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops].it), ex_int(p->pool, CT_I64, t->nr)),
+	e->idx = ex_add(p->pool,
+			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops].it),
+			       ex_int(p->pool, CT_I64, t->nr)),
 			ex_iter(p->pool, w->loops.at[loops + 1].it));
 	pop_to(w, loops, env);
 }
@@ -231,17 +246,15 @@ static void walk(Walk *w, const LNode *n)
 		}
 		switch (n->kind) {
 		case LN_LOOP:
-			push_loop(w, n->var, n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL ? AXIS_SERIAL : AXIS_PARALLEL, resolve(w, n->lo),
-				  resolve(w, n->hi), n->step, n->var->extent);
+			push_loop(w, n->var,
+				  n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL ? AXIS_SERIAL
+										   : AXIS_PARALLEL,
+				  resolve(w, n->lo), resolve(w, n->hi), n->step, n->var->extent);
 			walk(w, n->body);
 			pop_to(w, loops, inner);
 			break;
-		case LN_LET:
-			bind(w, n->var, resolve(w, n->lo));
-			break;
-		case LN_LOCAL:
-			local(w, n->buf[0]);
-			break;
+		case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
+		case LN_LOCAL: local(w, n->buf[0]); break;
 		case LN_TILE:
 		case LN_REDUCE:
 			if (n->part != PART_TERM)
@@ -256,7 +269,8 @@ static void walk(Walk *w, const LNode *n)
 			if (n->part != PART_NONE)
 				exec(w, n, n->part, w->order);
 			else if (!is_local(p, n->buf[0]))
-				poly_wrong(p, "a node stores to %s and carries out no statement", n->buf[0]->name);
+				poly_wrong(p, "a node stores to %s and carries out no statement",
+					   n->buf[0]->name);
 			break;
 		}
 	}
@@ -290,7 +304,9 @@ static void bound_axes(Poly *p, const Scope *sc, Exec *e, isl_set **set)
 			Expr *x = ex_iter(p->pool, sc->it[i]);
 
 			ok = poly_at_least(p, sc, set, x, zero) && ok;
-			ok = poly_below(p, sc, set, x, ex_dim(p->pool, sc->it[i]->extent), &e->odd) && ok;
+			ok = poly_below(p, sc, set, x, ex_dim(p->pool, sc->it[i]->extent),
+					&e->odd) &&
+			     ok;
 		}
 	for (int i = 0; i < e->bound.n; i++) {
 		const Bound *b = &e->bound.at[i];
@@ -301,7 +317,8 @@ static void bound_axes(Poly *p, const Scope *sc, Exec *e, isl_set **set)
 		ok = poly_at_least(p, sc, set, x, b->lo) && ok;
 		ok = poly_below(p, sc, set, x, b->hi, &e->odd) && ok;
 		if (b->step != 1) {
-			Expr *off = ex_op2(p->pool, IN_mod, ex_sub(p->pool, x, b->lo), ex_int(p->pool, CT_I64, b->step));
+			Expr *off = ex_op2(p->pool, IN_mod, ex_sub(p->pool, x, b->lo),
+					   ex_int(p->pool, CT_I64, b->step));
 
 			ok = !poly_guard(p, sc, set, ex_op2(p->pool, IN_eq, off, zero)) && ok;
 		}
@@ -353,7 +370,8 @@ static int digits_of(Poly *p, const Exec *e, const Stmt *s, int last, int *digit
 	Expr *y = e->at[last];
 	int n = 0, lo = last < s->nband ? 0 : s->nband;
 
-	if (y->kind != EX_INST || y->op.inst != IN_mod || as_dim(p, y->op.arg[1]) != s->iter[last]->extent)
+	if (y->kind != EX_INST || y->op.inst != IN_mod ||
+	    as_dim(p, y->op.arg[1]) != s->iter[last]->extent)
 		return 0;
 	*flat = y = y->op.arg[0];
 	digit[n++] = last;
@@ -384,7 +402,8 @@ static int common_digits(Poly *p, const Stmt *s, int last, int *digit)
 		if (e->stmt != s->id || last >= e->nat)
 			continue;
 		m = digits_of(p, e, s, last, n < 0 ? digit : other, &flat);
-		if (m == 0 || (n >= 0 && (m != n || memcmp(digit, other, (size_t)n * sizeof *digit))))
+		if (m == 0 ||
+		    (n >= 0 && (m != n || memcmp(digit, other, (size_t)n * sizeof *digit))))
 			return 0;
 		n = m;
 	}
@@ -466,7 +485,8 @@ void poly_read_tree(Poly *p)
 	for (int i = 0; i < p->s->stages.n; i++) {
 		Stage *st = p->s->stages.at[i];
 
-		push_loop(&w, st->var, AXIS_PARALLEL, ex_int(p->pool, CT_I64, 0), ex_dim(p->pool, st->extent), 1, st->extent);
+		push_loop(&w, st->var, AXIS_PARALLEL, ex_int(p->pool, CT_I64, 0),
+			  ex_dim(p->pool, st->extent), 1, st->extent);
 		walk(&w, st->body);
 		pop_to(&w, 0, 0);
 	}

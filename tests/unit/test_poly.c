@@ -49,8 +49,8 @@ static void expect(Case *t, const char *what, PolyVerdict v, const char *says)
 		StrBuf text = {0};
 
 		schedule_print(&text, &t->s);
-		printf("test_poly.c: %s: %s (%s), not %s (%s)\n%s\n", what, verdicts[got], strbuf_str(&why), verdicts[v], says ? says : "",
-		       strbuf_str(&text));
+		printf("test_poly.c: %s: %s (%s), not %s (%s)\n%s\n", what, verdicts[got],
+		       strbuf_str(&why), verdicts[v], says ? says : "", strbuf_str(&text));
 		strbuf_free(&text);
 		failed++;
 	}
@@ -61,7 +61,8 @@ static void expect(Case *t, const char *what, PolyVerdict v, const char *says)
 
 /* ---- Schedules ---- */
 
-static const Target target = {.name = "test", .vector_bytes = 32, .registers = 16, .l1 = 32768, .l2 = 1 << 20};
+static const Target target = {
+	.name = "test", .vector_bytes = 32, .registers = 16, .l1 = 32768, .l2 = 1 << 20};
 
 static void contraction(Case *t)
 {
@@ -156,49 +157,51 @@ static LNode *loop_around(LNode *l, LPart p)
 
 /* ---- Kernels ---- */
 
-#define SOFTMAX \
-	"kernel @softmax(%x: f32[B,S,C]) -> (%y: f32[B,S,C]) {\n" \
-	"  m: f32[B,S]\n  e: f32[B,S,C]\n  s: f32[B,S]\n" \
-	"  m[i,j] = max x[i,j,k] for i < B, j < S over k < C\n" \
+#define SOFTMAX                                                             \
+	"kernel @softmax(%x: f32[B,S,C]) -> (%y: f32[B,S,C]) {\n"           \
+	"  m: f32[B,S]\n  e: f32[B,S,C]\n  s: f32[B,S]\n"                   \
+	"  m[i,j] = max x[i,j,k] for i < B, j < S over k < C\n"             \
 	"  e[i,j,k] = exp(sub(x[i,j,k], m[i,j])) for i < B, j < S, k < C\n" \
-	"  s[i,j] = sum e[i,j,k] for i < B, j < S over k < C\n" \
+	"  s[i,j] = sum e[i,j,k] for i < B, j < S over k < C\n"             \
 	"  y[i,j,k] = div(e[i,j,k], s[i,j]) for i < B, j < S, k < C\n}"
-#define MATMUL \
-	"kernel @matmul(%a: f32[B,S,96], %b: f32[96,80]) -> (%y: f32[B,S,80]) {\n" \
-	"  c: f32[B,S,80]\n" \
+#define MATMUL                                                                          \
+	"kernel @matmul(%a: f32[B,S,96], %b: f32[96,80]) -> (%y: f32[B,S,80]) {\n"      \
+	"  c: f32[B,S,80]\n"                                                            \
 	"  c[g,m,n] = sum mul(a[g,m,k], b[k,n]) for g < B, m < S, n < 80 over k < 96\n" \
 	"  y[g,m,n] = max(c[g,m,n], 0) for g < B, m < S, n < 80\n}"
-#define CONV \
-	"kernel @conv(%x: f32[N,3,20,20], %w: f32[16,3,3,3]) -> (%y: f32[N,16,20,20]) {\n" \
-	"  c: f32[N,16,20,20]\n" \
-	"  c[n,o,h,w] = sum mul(x[n,c,h+r-1,w+s-1], w[o,c,r,s]) for n < N, o < 16, h < 20, w < 20\n" \
-	"    over c < 3, r < 3, s < 3 where inside(h+r-1, 20) & inside(w+s-1, 20)\n" \
+#define CONV                                                                                     \
+	"kernel @conv(%x: f32[N,3,20,20], %w: f32[16,3,3,3]) -> (%y: f32[N,16,20,20]) {\n"       \
+	"  c: f32[N,16,20,20]\n"                                                                 \
+	"  c[n,o,h,w] = sum mul(x[n,c,h+r-1,w+s-1], w[o,c,r,s]) for n < N, o < 16, h < 20, w < " \
+	"20\n"                                                                                   \
+	"    over c < 3, r < 3, s < 3 where inside(h+r-1, 20) & inside(w+s-1, 20)\n"             \
 	"  y[n,o,h,w] = max(c[n,o,h,w], 0) for n < N, o < 16, h < 20, w < 20\n}"
-#define COLUMNS \
+#define COLUMNS                                                   \
 	"kernel @columns(%x: f32[R,3000]) -> (%y: f32[3000]) {\n" \
 	"  y[j] = sum x[i,j] for j < 3000 over i < R\n}"
-#define WHOLE \
+#define WHOLE                                                   \
 	"kernel @whole(%x: f32[N,C,H,W]) -> (%y: f32[N,C]) {\n" \
 	"  y[n,c] = sum x[n,c,h,w] for n < N, c < C over h < H, w < W\n}"
-#define SHIFTED \
+#define SHIFTED                                                 \
 	"kernel @shifted(%x: f32[N,40]) -> (%y: f32[N,40]) {\n" \
-	"  t: f32[N,40]\n" \
-	"  t[i,j] = neg(x[i,j]) for i < N, j < 40\n" \
+	"  t: f32[N,40]\n"                                      \
+	"  t[i,j] = neg(x[i,j]) for i < N, j < 40\n"            \
 	"  y[i,j] = t[N - 1 - i,j] for i < N, j < 40\n}"
-#define SCAN \
+#define SCAN                                                   \
 	"kernel @scan(%x: f32[N,700]) -> (%y: f32[N,700]) {\n" \
 	"  y[i,j] = scan sum x[i,j] for i < N over j < 700\n}"
-#define SCATTER \
+#define SCATTER                                                           \
 	"kernel @scatter(%v: f32[600], %i: i64[600]) -> (%y: f32[9]) {\n" \
-	"  y[k] = 0 for k < 9\n" \
+	"  y[k] = 0 for k < 9\n"                                          \
 	"  y[i[j]] = update sum v[j] for j < 600\n}"
-#define WINDOW \
-	"kernel @window(%x: f32[N,C,30,30]) -> (%y: f32[N,C,30,30]) {\n" \
-	"  y[n,c,h,w] = max x[n,c,h+r-1,w+s-1] for n < N, c < C, h < 30, w < 30 over r < 3, s < 3\n" \
+#define WINDOW                                                                                    \
+	"kernel @window(%x: f32[N,C,30,30]) -> (%y: f32[N,C,30,30]) {\n"                          \
+	"  y[n,c,h,w] = max x[n,c,h+r-1,w+s-1] for n < N, c < C, h < 30, w < 30 over r < 3, s < " \
+	"3\n"                                                                                     \
 	"    where inside(h+r-1, 30) & inside(w+s-1, 30)\n}"
-#define CONCAT \
+#define CONCAT                                                                 \
 	"kernel @concat(%a: f32[N,4], %b: f32[M,4]) -> (%y: f32[M + N,4]) {\n" \
-	"  y[i,j] = a[i,j] for i < N, j < 4\n" \
+	"  y[i,j] = a[i,j] for i < N, j < 4\n"                                 \
 	"  y[k + N,l] = b[k,l] for k < M, l < 4\n}"
 
 static void right(void)
@@ -207,10 +210,12 @@ static void right(void)
 		const char *name, *text;
 		void (*sched)(Case *t);
 	} cases[] = {
-		{"softmax", SOFTMAX, row},	  {"softmax in order", SOFTMAX, order}, {"matmul", MATMUL, contraction},
-		{"matmul in order", MATMUL, order}, {"conv", CONV, contraction},	    {"conv in order", CONV, order},
-		{"columns", COLUMNS, row},	  {"whole", WHOLE, row},		    {"shifted", SHIFTED, order},
-		{"scan", SCAN, order},		  {"scatter", SCATTER, order},		    {"window", WINDOW, row},
+		{"softmax", SOFTMAX, row},	 {"softmax in order", SOFTMAX, order},
+		{"matmul", MATMUL, contraction}, {"matmul in order", MATMUL, order},
+		{"conv", CONV, contraction},	 {"conv in order", CONV, order},
+		{"columns", COLUMNS, row},	 {"whole", WHOLE, row},
+		{"shifted", SHIFTED, order},	 {"scan", SCAN, order},
+		{"scatter", SCATTER, order},	 {"window", WINDOW, row},
 		{"concat", CONCAT, order},
 	};
 

@@ -585,12 +585,18 @@ static void print_copies(Host *h)
 	for (int i = 0; i < g->results.n; i++) {
 		Value *v = g->results.at[i]->value;
 		const Place *p = value_place(h, v);
+		const char *some;
+		Dim *bytes;
+		int64_t n;
 
 		if (p->kind == PLACE_OUTPUT && p->at == i)
 			continue;
 		print_output(h, i);
-		strbuf_printf(h->b, "\tif (!x->status && x->out[%d])\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n", i, i, place_c(h, p),
-			      dim_c(h, type_bytes(h->m->ctx, v->type)));
+		bytes = type_bytes(h->m->ctx, v->type);
+		some = dim_is_const(bytes, &n) ? "" : arena_printf(h->m->arena, " && %s > 0", dim_c(h, bytes));
+		if (!dim_equals(bytes, 0))
+			strbuf_printf(h->b, "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n", some, i,
+				      place_c(h, p), dim_c(h, bytes));
 	}
 }
 

@@ -238,7 +238,8 @@ static bool copy_view(Run *r, const Node *n, DiagLoc loc)
 		return false;
 	if (src != bytes)
 		return diag_error(r->diag, loc, "the result has another number of elements");
-	memcpy(r->data[to->id], r->data[from->id], (size_t)bytes);
+	if (bytes)
+		memcpy(r->data[to->id], r->data[from->id], (size_t)bytes);
 	return true;
 }
 

@@ -143,12 +143,18 @@ Expr *linear_expr(ExprPool *p, const Linear *l)
 
 /* ---- Ranges ---- */
 
-static bool expr_range(ExprPool *p, Expr *e, Dim **lo, Dim **hi)
+/* A min or max has the ranges of both operands: nests deeper than this have none, since their operands may be
+ * shared at every level. */
+enum { MAX_NESTED = 8 };
+
+static bool linear_range_in(ExprPool *p, const Linear *l, int depth, Dim **lo, Dim **hi);
+
+static bool expr_range(ExprPool *p, Expr *e, int depth, Dim **lo, Dim **hi)
 {
 	Linear l;
 
 	*lo = *hi = NULL;
-	return linear_of(p, e, &l) && linear_range(p, &l, lo, hi);
+	return depth < MAX_NESTED && linear_of(p, e, &l) && linear_range_in(p, &l, depth + 1, lo, hi);
 }
 
 static Dim *minus_one(ExprPool *p, Dim *d)
@@ -165,7 +171,7 @@ static Dim *either_bound(ExprPool *p, Dim *a, Dim *b, bool is_min, bool either)
 }
 
 /* Bounds of an atom; null where unknown. */
-static void atom_range(ExprPool *p, Expr *e, Dim **lo, Dim **hi)
+static void atom_range(ExprPool *p, Expr *e, int depth, Dim **lo, Dim **hi)
 {
 	Dim *l[2] = {NULL, NULL}, *h[2] = {NULL, NULL}, *zero = dim_const(p->ctx, 0), *d;
 
@@ -193,7 +199,7 @@ static void atom_range(ExprPool *p, Expr *e, Dim **lo, Dim **hi)
 		return;
 	case IN_floordiv:
 		d = as_dim(p, e->op.arg[1]);
-		if (d && dim_prove_lt(p->ctx, zero, d) && expr_range(p, e->op.arg[0], &l[0], &h[0])) {
+		if (d && dim_prove_lt(p->ctx, zero, d) && expr_range(p, e->op.arg[0], depth, &l[0], &h[0])) {
 			*lo = dim_floordiv(p->ctx, l[0], d);
 			*hi = dim_floordiv(p->ctx, h[0], d);
 		}
@@ -202,7 +208,7 @@ static void atom_range(ExprPool *p, Expr *e, Dim **lo, Dim **hi)
 	case IN_max:
 	case IN_select:
 		for (int i = 0; i < 2; i++)
-			expr_range(p, e->op.arg[i + (e->op.inst == IN_select)], &l[i], &h[i]);
+			expr_range(p, e->op.arg[i + (e->op.inst == IN_select)], depth, &l[i], &h[i]);
 		*lo = either_bound(p, l[0], l[1], e->op.inst != IN_max, e->op.inst == IN_max);
 		*hi = either_bound(p, h[0], h[1], e->op.inst == IN_min, e->op.inst == IN_min);
 		return;
@@ -218,7 +224,7 @@ static void atom_range(ExprPool *p, Expr *e, Dim **lo, Dim **hi)
 }
 
 /* *LO and *HI are null each where unknown. */
-bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
+static bool linear_range_in(ExprPool *p, const Linear *l, int depth, Dim **lo, Dim **hi)
 {
 	Dim *zero = dim_const(p->ctx, 0);
 
@@ -226,7 +232,7 @@ bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
 	for (int i = 0; i < l->n; i++) {
 		Dim *a, *b, *c = l->coef[i], *t;
 
-		atom_range(p, l->atom[i], &a, &b);
+		atom_range(p, l->atom[i], depth, &a, &b);
 		if (dim_prove_le(p->ctx, c, zero)) {
 			t = a;
 			a = b;
@@ -238,6 +244,11 @@ bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
 		*hi = *hi && b && dim_product(p->ctx, c, b, &t) && dim_sum(p->ctx, *hi, t, &t) ? t : NULL;
 	}
 	return *lo && *hi;
+}
+
+bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
+{
+	return linear_range_in(p, l, 0, lo, hi);
 }
 
 /* ---- Quotients and remainders ---- */

@@ -237,7 +237,7 @@ Dim *dim_make(Ctx *c, const Term *t, int n)
 		for (int k = 0; k < t[i].n; k++) {
 			const Atom *a = t[i].f[k].atom;
 
-			like.size += a->size;
+			like.size += a->kind == ATOM_SYM ? a->size : a->size * t[i].f[k].pow;
 			like.depth = a->depth > like.depth ? a->depth : like.depth;
 			if (like.size > DIM_MAX_SIZE)
 				return too_complex(c);

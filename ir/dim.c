@@ -211,8 +211,7 @@ static uint64_t terms_hash(const Term *t, int n)
 	return h;
 }
 
-/* What is past the limits: an error, and a symbol that stands for it. */
-static Dim *too_complex(Ctx *c)
+Dim *dim_too_complex(Ctx *c)
 {
 	if (!c->dims->too_complex && c->diag)
 		diag_error(c->diag, (DiagLoc){0}, "a size grows too complex to be followed");
@@ -240,7 +239,7 @@ Dim *dim_make(Ctx *c, const Term *t, int n)
 			like.size += a->kind == ATOM_SYM ? a->size : a->size * t[i].f[k].pow;
 			like.depth = a->depth > like.depth ? a->depth : like.depth;
 			if (like.size > DIM_MAX_SIZE)
-				return too_complex(c);
+				return dim_too_complex(c);
 		}
 	}
 	d = arena_copy(c->arena, &like, sizeof like);
@@ -291,7 +290,7 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 			return a->dim;
 	}
 	if (like.depth > DIM_MAX_DEPTH || like.size > DIM_MAX_SIZE)
-		return too_complex(c);
+		return dim_too_complex(c);
 	like.fixed_sum = true;
 	for (int i = 0; i < n && like.fixed_sum; i++)
 		like.fixed_sum = poly_add(c, sum, 1, arg[i], &sum);

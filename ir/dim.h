@@ -29,6 +29,7 @@ typedef struct Sym {
 	int64_t at;
 	Dim *dim; /* the symbol as a dim */
 	Dim *def; /* what it stands for, where it names a dim that grew long (dim_named) */
+	int nested; /* symbols that stand for dims with such symbols ...: how deep */
 } Sym;
 
 /* The symbol of this name, made with bounds [0, DIM_INF] where new. */

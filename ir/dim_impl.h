@@ -57,6 +57,8 @@ struct Dim {
 };
 
 struct DimTable *dim_table_new(Ctx *c);
+/* What is past the limits: an error, and a symbol that stands for it. */
+Dim *dim_too_complex(Ctx *c);
 
 int atom_cmp(const Atom *a, const Atom *b);
 /* Of the monomials: > 0 where A is the greater. */

@@ -4,8 +4,14 @@
 
 enum { LONG = 60 };
 
+static void nesting(void *arg, Sym *s)
+{
+	*(int *)arg = s->nested > *(int *)arg ? s->nested : *(int *)arg;
+}
+
 Dim *dim_named(Ctx *c, Dim *d, const char *base)
 {
+	int nested = 0;
 	Sym *s;
 
 	if (d->size <= LONG)
@@ -13,7 +19,11 @@ Dim *dim_named(Ctx *c, Dim *d, const char *base)
 	for (int i = 0; i < sym_count(c); i++)
 		if (sym_at(c, i)->def == d)
 			return sym_at(c, i)->dim;
+	dim_syms(d, nesting, &nested);
+	if (nested >= DIM_MAX_DEPTH)
+		return dim_too_complex(c);
 	s = sym_fresh(c, base);
+	s->nested = nested + 1;
 	dim_bounds(c, d, &s->lo, &s->hi);
 	s->def = d;
 	return s->dim;

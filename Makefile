@@ -123,6 +123,8 @@ check: deps
 check-all: deps
 	$(MAKE) $(JOBS) all tests
 	$(MAKE) SAN=1 $(JOBS) all tests
+	$(PYTHON) tests/run.py --build build/san --patience 4 --json build/results-san.json unit text examples \
+		$(addsuffix .c,onnx small models)
 	$(PYTHON) tests/run.py --build $(BUILD) --all --table docs/results.md $(T)
 
 demo:

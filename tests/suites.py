@@ -168,7 +168,7 @@ def run_batch(runner, suite, found, paths, options):
     noise = {name: text.split()[0] for name, text in rows_of("noise.txt")}
     lines = [f"{dir}\t{noise.get(f'{suite}/{name}', 0)}\n" for dir, name in names.items()]
     command = [os.path.join(runner.build, "tests", "tools", "batch"), "--jobs=1", f"--size={BATCH}", *options,
-               *(["--sanitize"] if os.path.basename(runner.build) == "san" else []), folder]
+               *(["--sanitize", "--seconds=60"] if os.path.basename(runner.build) == "san" else []), folder]
     status, output = runner.run(command, seconds=900, stdin="".join(lines))
     shutil.rmtree(folder)
     verdicts = {}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dependences of the original statements against the times of the loop tree; and locals. */
+/* Dependences of the original statements against the times of the loop tree. */
 #include "passes/poly_impl.h"
 
 /* ---- Accesses ---- */
@@ -114,7 +114,7 @@ static bool is_scatter(const Stmt *s)
 	return s->red && s->update && s->nband == s->niters;
 }
 
-static int writes_of(const Poly *p, const Stmt *s)
+int poly_writes_of(const Poly *p, const Stmt *s)
 {
 	return s->red && !s->scan ? p->coords[s->id].nband : p->coords[s->id].n;
 }
@@ -145,7 +145,7 @@ static void add_read(void *arg, Stmt *s, Expr *load)
 static Accesses accesses(const Poly *p, Stmt *s, Side side, const Buf *b)
 {
 	Accesses l = {.p = p, .buf = b};
-	Access w = {s, writes_of(p, s), s->widx, s->nwidx, !s->red || is_scatter(s)};
+	Access w = {s, poly_writes_of(p, s), s->widx, s->nwidx, !s->red || is_scatter(s)};
 
 	if (side == READS)
 		stmt_loads(s, add_read, &l);
@@ -157,20 +157,7 @@ static Accesses accesses(const Poly *p, Stmt *s, Side side, const Buf *b)
 
 /* ---- Times ---- */
 
-/* STRICT: the first before the second. ALONE: not at once. */
-typedef enum Need { STRICT, ALONE } Need;
-
-typedef struct Dep {
-	isl_map *rel; /* points of the source -> points of the sink */
-	int from, to; /* statements */
-	LPart fpart, tpart;
-	Need need;
-	bool weak;
-	const char *what;
-	const Buf *buf;
-} Dep;
-
-static bool is_empty(Poly *p, isl_map *m)
+bool poly_no_pair(Poly *p, isl_map *m)
 {
 	isl_map *in = isl_map_intersect_params(m, poly_context(p));
 	isl_bool empty = isl_map_is_empty(in);
@@ -179,7 +166,7 @@ static bool is_empty(Poly *p, isl_map *m)
 	return empty != isl_bool_false;
 }
 
-static void say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how)
+void poly_say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how)
 {
 	isl_map *one = isl_map_from_basic_map(
 		isl_map_sample(isl_map_intersect_params(isl_map_copy(bad), poly_context(p))));
@@ -203,10 +190,10 @@ static void say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *ba
 	isl_set_free(to);
 }
 
-static bool differs(Poly *p, isl_map *m, int d)
+bool poly_differs(Poly *p, isl_map *m, int d)
 {
-	return !is_empty(p, isl_map_order_lt(isl_map_copy(m), isl_dim_in, d, isl_dim_out, d)) ||
-	       !is_empty(p, isl_map_order_gt(isl_map_copy(m), isl_dim_in, d, isl_dim_out, d));
+	return !poly_no_pair(p, isl_map_order_lt(isl_map_copy(m), isl_dim_in, d, isl_dim_out, d)) ||
+	       !poly_no_pair(p, isl_map_order_gt(isl_map_copy(m), isl_dim_in, d, isl_dim_out, d));
 }
 
 /* V: pairs of times (taken). */
@@ -219,234 +206,30 @@ static void check_times(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl
 	     i++) {
 		AxisKind k = a->axis.at[i].kind;
 
-		if (k == AXIS_PARALLEL && differs(p, v, i))
+		if (k == AXIS_PARALLEL && poly_differs(p, v, i))
 			how = "is carried by a parallel loop";
-		else if (k == AXIS_ANY && d->need == STRICT && differs(p, v, i))
+		else if (k == AXIS_ANY && d->need == STRICT && poly_differs(p, v, i))
 			how = "is carried by a loop in any order";
 		else if (k == AXIS_SERIAL && d->need == STRICT &&
-			 !is_empty(p, isl_map_order_gt(isl_map_copy(v), isl_dim_in, i, isl_dim_out,
+			 !poly_no_pair(p, isl_map_order_gt(isl_map_copy(v), isl_dim_in, i, isl_dim_out,
 						       i)))
 			how = "runs backwards";
 		if (!how)
 			v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
 	}
-	if (!how && d->need == STRICT && a->order >= b->order && !is_empty(p, isl_map_copy(v)))
+	if (!how && d->need == STRICT && a->order >= b->order && !poly_no_pair(p, isl_map_copy(v)))
 		how = "runs backwards";
 	if (how)
-		say(p, d, a, b, v, how);
+		poly_say(p, d, a, b, v, how);
 	isl_map_free(v);
 }
 
-static isl_map *times(const Exec *a, const Exec *b, const isl_map *rel)
+isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel)
 {
 	isl_map *m =
 		isl_map_apply_range(isl_map_copy(a->map), isl_map_copy((isl_map *)(uintptr_t)rel));
 
 	return isl_map_apply_range(m, isl_map_reverse(isl_map_copy(b->map)));
-}
-
-/* ---- Locals ---- */
-
-static const Local *local_of(const Poly *p, const Buf *b)
-{
-	for (int i = 0; i < p->locals.n; i++)
-		if (p->locals.at[i].buf == b)
-			return &p->locals.at[i];
-	return NULL;
-}
-
-/* Axes of E around the declaration of L. */
-static int around(const Exec *e, const Local *l)
-{
-	int n = 0, loops = 0;
-
-	for (; n < e->axis.n; n++) {
-		while (loops < l->nloops && l->loop[loops] != e->axis.at[n].loop && n > 0 &&
-		       e->axis.at[n].loop != e->axis.at[n - 1].loop)
-			loops++;
-		if (loops >= l->nloops || l->loop[loops] != e->axis.at[n].loop)
-			break;
-	}
-	return n;
-}
-
-typedef struct Asked {
-	const Buf *b;
-	bool yes;
-} Asked;
-
-static void ask(void *arg, Expr *e)
-{
-	Asked *a = arg;
-
-	a->yes = a->yes || (e->kind == EX_LOAD && e->load.buf == a->b);
-}
-
-bool poly_node_loads(const LNode *n, const Buf *b)
-{
-	Asked a = {b, false};
-	Expr *e[] = {n->val[0],
-		     n->val[1],
-		     n->guard,
-		     n->idx,
-		     n->tile ? n->tile->a_at : NULL,
-		     n->tile ? n->tile->b_at : NULL};
-
-	if (n->tile && (n->tile->a == b || n->tile->b == b))
-		return true;
-	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
-		if (e[i])
-			ex_walk(e[i], ask, &a);
-	return a.yes;
-}
-
-/* The value goes from A to B through a buffer that both name; through a local only while it lives. */
-static void check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
-{
-	const Buf *held = NULL;
-	const Local *l;
-
-	if (b->node->kind == LN_TILE)
-		return; /* its operands may be packed */
-	for (int i = 0; i < p->execs.n && !held; i++) {
-		const Exec *e = p->execs.at[i];
-
-		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !held; k++)
-			if (e->buf[k] && poly_node_loads(b->node, e->buf[k]))
-				held = e->buf[k];
-	}
-	if (!held) {
-		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it",
-			   d->to, d->buf->name, d->from);
-		return;
-	}
-	l = local_of(p, held);
-	if (!l)
-		return;
-	v = isl_map_copy(v);
-	for (int i = 0; i < around(a, l) || i < around(b, l); i++) {
-		bool shared =
-			i < a->axis.n && i < b->axis.n && a->axis.at[i].it == b->axis.at[i].it;
-
-		if (!is_empty(p, isl_map_copy(v)) && (!shared || differs(p, v, i))) {
-			say(p, d, a, b, v, "outlives the local that holds the value");
-			break;
-		}
-		v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
-	}
-	isl_map_free(v);
-}
-
-/* The flat index into B by dims: strides are B's own. False where it has no such form. */
-static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
-{
-	Affine a;
-	Dim *stride[MAX_RANK], *q;
-	int64_t v;
-
-	if (!ex_affine(p->ctx, flat, &a))
-		return false;
-	for (int d = b->rank - 1; d >= 0; d--) {
-		stride[d] = d + 1 < b->rank ? dim_mul(p->ctx, stride[d + 1], b->dims[d + 1])
-					    : dim_const(p->ctx, 1);
-		out[d] = ex_int(p->pool, CT_I64, 0);
-	}
-	for (int i = 0; i < a.n; i++) {
-		int d = 0;
-
-		while (d < b->rank &&
-		       !(dim_divides(p->ctx, a.coef[i], stride[d], &q) && dim_is_const(q, &v)))
-			d++;
-		if (d == b->rank)
-			return false;
-		out[d] = ex_add(
-			p->pool, out[d],
-			ex_mul(p->pool, ex_int(p->pool, CT_I64, v), ex_iter(p->pool, a.iter[i])));
-	}
-	if (b->rank)
-		out[b->rank - 1] = ex_add(p->pool, out[b->rank - 1], ex_dim(p->pool, a.base));
-	return true;
-}
-
-static isl_map *cell_map(Poly *p, const Exec *e, const Buf *b)
-{
-	Iter **it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
-	Expr *idx[MAX_RANK];
-	isl_map *m;
-	Scope sc = {it, e->axis.n};
-	int odd = 0;
-
-	for (int i = 0; i < e->axis.n; i++)
-		it[i] = e->axis.at[i].it;
-	m = poly_map(p, &sc, poly_universe(p, sc.n), &e->idx, e->idx ? 1 : 0, &odd);
-	if (odd && by_dims(p, b, e->idx, idx)) {
-		isl_map_free(m);
-		odd = 0;
-		m = poly_map(p, &sc, poly_universe(p, sc.n), idx, b->rank, &odd);
-	}
-	if (!odd)
-		return m;
-	isl_map_free(m);
-	return NULL;
-}
-
-/* Points of the band that A and B put into one cell of L in one life of it are one. */
-static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, int nband)
-{
-	isl_map *ca = cell_map(p, a, l->buf), *cb = cell_map(p, b, l->buf), *v;
-	Dep d = {.from = a->stmt, .to = b->stmt, .what = "the local of a value", .buf = l->buf};
-	isl_map *points;
-
-	if (!ca || !cb || isl_map_dim(ca, isl_dim_out) != isl_map_dim(cb, isl_dim_out)) {
-		isl_map_free(ca);
-		isl_map_free(cb);
-		poly_unproved(p, "the cells of %s", l->buf->name);
-		return;
-	}
-	v = isl_map_apply_range(ca, isl_map_reverse(cb));
-	for (int i = 0; i < around(a, l); i++)
-		v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
-	points = isl_map_apply_range(isl_map_apply_domain(isl_map_copy(v), isl_map_copy(a->map)),
-				     isl_map_copy(b->map));
-	for (int i = 0; i < nband && i < a->nat && i < b->nat; i++) {
-		isl_map *bad =
-			isl_map_order_lt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i);
-
-		bad = isl_map_union(
-			bad, isl_map_order_gt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i));
-		if (!is_empty(p, isl_map_copy(bad))) {
-			isl_map *when = isl_map_intersect(times(a, b, bad), isl_map_copy(v));
-
-			say(p, &d, a, b, when, "is shared");
-			isl_map_free(when);
-			isl_map_free(bad);
-			break;
-		}
-		isl_map_free(bad);
-	}
-	isl_map_free(points);
-	isl_map_free(v);
-}
-
-static void check_locals(Poly *p)
-{
-	for (int i = 0; i < p->execs.n; i++)
-		for (int j = i; j < p->execs.n; j++) {
-			const Exec *a = p->execs.at[i], *b = p->execs.at[j];
-			const Local *l =
-				a->buf[0] && a->buf[0] == b->buf[0] ? local_of(p, a->buf[0]) : NULL;
-
-			if (!l)
-				continue;
-			if (a->stmt != b->stmt)
-				poly_wrong(p, "statements %d and %d share the local %s", a->stmt,
-					   b->stmt, l->buf->name);
-			else
-				check_cells(p, a, b, l,
-					    a->part == PART_WRITE && b->part == PART_WRITE
-						    ? writes_of(p, p->k->stmts.at[a->stmt])
-						    : p->coords[a->stmt].nband);
-		}
 }
 
 /* ---- Dependences ---- */
@@ -461,13 +244,13 @@ static void check_dep(Poly *p, Dep d, bool flow)
 			if (a->stmt != d.from || a->part != d.fpart || b->stmt != d.to ||
 			    b->part != d.tpart)
 				continue;
-			v = times(a, b, d.rel);
-			if (is_empty(p, isl_map_copy(v))) {
+			v = poly_times(a, b, d.rel);
+			if (poly_no_pair(p, isl_map_copy(v))) {
 				isl_map_free(v);
 				continue;
 			}
 			if (flow)
-				check_holder(p, &d, a, b, v);
+				poly_check_holder(p, &d, a, b, v);
 			check_times(p, &d, a, b, v);
 		}
 	isl_map_free(d.rel);
@@ -617,5 +400,5 @@ void poly_check_deps(Poly *p)
 				if (k->bufs.at[b]->kind != BUF_IN && !k->bufs.at[b]->data)
 					between(p, s, k->stmts.at[j], k->bufs.at[b]);
 	}
-	check_locals(p);
+	poly_check_locals(p);
 }

@@ -146,7 +146,36 @@ void poly_read_tree(Poly *p);
 
 /* ---- passes/poly_deps.c ---- */
 
+/* STRICT: the first before the second. ALONE: not at once. */
+typedef enum Need { STRICT, ALONE } Need;
+
+typedef struct Dep {
+	isl_map *rel; /* points of the source -> points of the sink */
+	int from, to; /* statements */
+	LPart fpart, tpart;
+	Need need;
+	bool weak;
+	const char *what;
+	const Buf *buf;
+} Dep;
+
 void poly_check_deps(Poly *p);
+/* How many coordinates of S's points tell what S writes. */
+int poly_writes_of(const Poly *p, const Stmt *s);
+/* For all sizes; takes M. */
+bool poly_no_pair(Poly *p, isl_map *m);
+/* Whether a pair of M differs in dim D. */
+bool poly_differs(Poly *p, isl_map *m, int d);
+/* The times of A and B at pairs of points REL. */
+isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel);
+/* Dependence D from A to B fails at the times BAD, in the way HOW; or is not proved. */
+void poly_say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how);
+
+/* ---- passes/poly_locals.c ---- */
+
+/* The value goes from A to B, at the times V, through a buffer that both name; through a local only while it lives. */
+void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v);
+void poly_check_locals(Poly *p);
 bool poly_node_loads(const LNode *n, const Buf *b);
 
 #endif

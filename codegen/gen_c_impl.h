@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that print one C function share: codegen/gen_c.c, c_names.c, c_nodes.c. */
+#ifndef CODEGEN_GEN_C_IMPL_H
+#define CODEGEN_GEN_C_IMPL_H
+
+#include "codegen/c_expr.h"
+#include "codegen/gen_c.h"
+
+/* Names within one function: an iterator or buffer takes its own name, or name_2, name_3 ... */
+typedef struct FnName {
+	const void *key;
+	const char *text;
+} FnName;
+
+typedef struct Fn {
+	GenC *g;
+	const Schedule *sched;
+	const Stage *stage;
+	VEC(FnName) names;
+	VEC(Buf *) bufs;   /* parameters, in order of use */
+	VEC(Sym *) syms;
+	VEC(Buf *) tables; /* constants */
+	VEC(Buf *) locals;
+	VEC(bool) scalar;  /* by local: a plain variable */
+	StrBuf body;
+	int indent, ntemp;
+	bool faults;
+	CExprNames cb;
+} Fn;
+
+/* ---- codegen/c_names.c ---- */
+
+/* S with what C does not allow in a name replaced. */
+const char *c_identifier(Arena *a, const char *s);
+/* The name of KEY in F: BASE, or BASE_2, BASE_3 ... */
+const char *fn_name(Fn *f, const void *key, const char *base);
+/* The name of B, which becomes a parameter or a table where it is no local. */
+const char *fn_buf(Fn *f, Buf *b);
+/* How the leaves of F's expressions print. */
+CExprNames fn_leaves(Fn *f);
+/* Types whose memory C reads and writes as they are; null: through dl_load_*, dl_store_*, as C_CONVERTS. */
+const char *c_memory_type(DType t);
+bool c_converts(DType t);
+/* The statement that stores VAL to B[AT]. */
+void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
+
+/* ---- codegen/c_nodes.c ---- */
+
+/* Prints N and what follows it to f->body. */
+void fn_nodes(Fn *f, const LNode *n);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that print the host stub share: codegen/gen_host.c, host_bind.c, host_desc.c. */
+#ifndef CODEGEN_HOST_IMPL_H
+#define CODEGEN_HOST_IMPL_H
+
+#include "codegen/gen_host.h"
+
+typedef struct Host {
+	Module *m;
+	GenC *const *gc;
+	const HostOpts *o;
+	StrBuf *b;
+	int *sym_index;      /* by Sym.id: index in dl_desc.sym, -1 */
+	VEC(Sym *) syms;     /* those known from shapes first */
+	int nshape_syms;
+	bool *known;         /* by Sym.id, while exec is printed */
+	bool *fact_done;
+	VEC(const char *) kernels, faults;
+	int *kernel_id;      /* by Node.id */
+} Host;
+
+/* ---- codegen/host_desc.c ---- */
+
+/* The name of a static object of this file. */
+const char *host_own(Host *h, const char *name);
+/* S as a C string. */
+void host_quote(Host *h, const char *s);
+/* The name of input I, maybe empty. */
+const char *host_input_name(const Graph *g, int i);
+/* Prints the tables behind describe(). */
+void host_desc(Host *h);
+
+/* ---- codegen/host_bind.c ---- */
+
+/* Gives each symbol that the stub knows its place in sym[]. */
+void host_find_syms(Host *h);
+/* The C of a symbol, and of a dim. */
+const char *host_sym(void *h, const Sym *s);
+const char *host_dim(Host *h, Dim *d);
+/* Prints what is known as soon as h->known is: symbols that stand for dims, and the checks of facts. */
+void host_named(Host *h);
+void host_facts(Host *h);
+/* Prints the function that computes symbols and output shapes from input shapes; false after a diagnostic. */
+bool host_bind(Host *h);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that make a package share: codegen/package.c, pack_files.c, pack_commands.c. */
+#ifndef CODEGEN_PACKAGE_IMPL_H
+#define CODEGEN_PACKAGE_IMPL_H
+
+#include "codegen/package.h"
+#include "runtime/hash.h"
+
+#include <sys/types.h>
+
+enum { MAX_FILES = 32 };
+
+/* A file that is made, and its place. All move there at the end, the output last. */
+typedef struct Made {
+	const char *from, *to;
+} Made;
+
+typedef struct Pack {
+	Module *m;
+	const PackageOpts *o;
+	Arena *a;
+	Diag *diag;
+	const char *cc, *dir, *log;
+	char *cc_args[8]; /* further words of --cc=, up to a null */
+	Made made[3];
+	int nmade;
+	GenC *gc[MAX_TARGETS];
+	const char *src[MAX_FILES], *obj[MAX_FILES];
+	const Target *target[MAX_FILES];
+	pid_t pid[MAX_FILES];
+	int nfiles;
+	int wfd;             /* the weights' file */
+	unsigned char *wmap; /* mapped, where they go into the C */
+	uint64_t whash, model_hash;
+	dl_hash hash;
+	WeightsKind kind;
+} Pack;
+
+/* ---- codegen/pack_temp.c ---- */
+
+/* WHAT PATH: and why, from errno; false. */
+bool pack_fail(Pack *p, const char *what, const char *path);
+/* The one temporary folder, p->dir, beside the output: all that a kill can leave. pack_clean_up removes it and
+ * ends the commands that run. */
+bool pack_make_dir(Pack *p);
+void pack_clean_up(Pack *p);
+/* A path in it. */
+const char *pack_temp(Pack *p, const char *base);
+/* Starts a command; -1: it cannot be. SLOT is its place among those that run. */
+pid_t pack_start(Pack *p, char *const *argv, int slot);
+/* Waits for it; its status. */
+int pack_finish(pid_t pid, int slot);
+
+/* ---- codegen/pack_commands.c ---- */
+
+bool pack_find_cc(Pack *p);
+/* Compiles files FROM.. of the list, at most o->jobs at once. */
+bool pack_compile(Pack *p, int from);
+/* The objects of the list and LIB as OUT: a shared library; one object, in which all but the two functions of the
+ * API is local; an archive of one object. */
+bool pack_link_shared(Pack *p, const char *lib, const char *out);
+bool pack_link_object(Pack *p, const char *lib, const char *out);
+bool pack_archive(Pack *p, const char *obj, const char *out);
+
+#endif

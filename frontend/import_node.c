@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One ONNX node as a node of the graph. */
+#include "frontend/import_impl.h"
+
+#include "frontend/tensor.h"
+#include "frontend/upgrade.h"
+
+enum {
+	OPERANDS_MAX = 100000,
+	ATTRS_MAX = 1000,
+	MISSING_MAX = 64, /* kinds of operators that are reported as not supported */
+};
+
+void import_add_loc(Import *im, Node *n, DiagLoc loc)
+{
+	vec_push(im->arena, &n->locs, ((Loc){.node = loc.node, .op = loc.op}));
+}
+
+static void break_results(Import *im, Scope *s, const Onnx__NodeProto *p, int index)
+{
+	for (size_t i = 0; i < p->n_output; i++) {
+		Binding *b = scope_find(s, ctx_name(im->ctx, p->output[i]));
+
+		if (b && b->kind == BIND_NODE && b->node == index)
+			b->kind = BIND_BROKEN;
+	}
+}
+
+static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p,
+			    int index, DiagLoc loc)
+{
+	for (size_t i = 0; i < p->n_attribute; i++) {
+		const Onnx__AttributeProto *a = attr_resolve(&fr->args, p->attribute[i]);
+		const char *name = text(p->attribute[i]->name);
+		Tensor *t;
+		Value *v;
+
+		if (!a || (!str_starts(name, "value") && strcmp(name, "sparse_value") != 0))
+			continue;
+		t = attr_constant(im->ctx, im->arena, im->file, name, a, loc);
+		if (!t || !p->n_output)
+			return t != NULL;
+		v = graph_const(s->graph, t, NULL);
+		import_add_loc(im, v->def, loc);
+		name = ctx_name(im->ctx, p->output[0]);
+		import_bind(s, name, index, v, name);
+		return true;
+	}
+	return diag_error(im->diag, loc, "a constant without a value");
+}
+
+static bool add_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
+		       const Onnx__AttributeProto *a, DiagLoc loc)
+{
+	if (!a->g)
+		return diag_error(im->diag, loc, "attribute \"%s\" holds no graph", name);
+	return import_region(im, fr, s, n, name, a->g, loc);
+}
+
+static bool add_attrs(Import *im, const Frame *fr, Scope *s, Node *n, const Onnx__NodeProto *p,
+		      DiagLoc loc)
+{
+	for (size_t i = 0; i < p->n_attribute; i++) {
+		const Onnx__AttributeProto *a = attr_resolve(&fr->args, p->attribute[i]);
+		const char *name = ctx_name(im->ctx, text(p->attribute[i]->name));
+		Attr v;
+
+		if (!a)
+			continue;
+		if (node_attr(n, name))
+			return diag_error(im->diag, loc, "attribute \"%s\" is given twice", name);
+		if (attr_type(a) == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH) {
+			if (!add_region(im, fr, s, n, name, a, loc))
+				return false;
+			continue;
+		}
+		if (!attr_convert(im->ctx, im->arena, im->file, name, a, loc, &v))
+			return false;
+		node_set_attr(n, v);
+	}
+	return true;
+}
+
+static bool arity_holds(Import *im, const Node *n, DiagLoc loc)
+{
+	const OpRow *row = &op_row[n->op];
+
+	if (n->nin < row->nin_min)
+		return diag_error(im->diag, loc, "%d operands, and at least %d are needed", n->nin,
+				  row->nin_min);
+	if (row->nin_max >= 0 && n->nin > row->nin_max)
+		return diag_error(im->diag, loc, "%d operands, and at most %d are allowed", n->nin,
+				  row->nin_max);
+	for (int i = 0; i < row->nin_min; i++)
+		if (!node_in(n, i))
+			return diag_error(im->diag, loc, "operand %d is omitted, and must not be",
+					  i + 1);
+	if (row->nout_max >= 0 && n->nout > row->nout_max)
+		return diag_error(im->diag, loc, "%d results, and at most %d are supported",
+				  n->nout, row->nout_max);
+	return true;
+}
+
+static void note_missing(Import *im, const Onnx__NodeProto *p, DiagLoc loc)
+{
+	const char *domain = domain_of(p->domain);
+	Missing m = {.domain = domain, .op = text(p->op_type), .loc = loc, .nodes = 1};
+
+	for (int i = 0; i < im->missing.n; i++) {
+		Missing *old = &im->missing.at[i];
+
+		if (!strcmp(old->domain, domain) && !strcmp(old->op, m.op)) {
+			old->nodes++;
+			return;
+		}
+	}
+	if (im->missing.n < MISSING_MAX)
+		vec_push(im->scratch, &im->missing, m);
+}
+
+void import_missing(Import *im)
+{
+	for (int i = 0; i < im->missing.n; i++) {
+		const Missing *m = &im->missing.at[i];
+
+		if (*m->domain)
+			diag_error(im->diag, m->loc,
+				   "operators of domain \"%s\" are not supported; export "
+				   "the model with operators of the ONNX standard",
+				   m->domain);
+		else
+			diag_error(im->diag, m->loc,
+				   "this operator is not supported; `dlcc --list-ops` "
+				   "names those that are");
+		if (m->nodes > 1)
+			diag_note(im->diag, "so are %d more nodes of this operator", m->nodes - 1);
+	}
+}
+
+static size_t without_trailing(char *const *names, size_t n)
+{
+	while (n && !*names[n - 1])
+		n--;
+	return n;
+}
+
+/* The node itself, with operands IN. */
+static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
+		      OpKind op, DiagLoc loc, Value *const *in)
+{
+	int nout = (int)without_trailing(p->output, p->n_output);
+	int nin = (int)without_trailing(p->input, p->n_input);
+	Node *n = node_new(s->graph, op, in, nin, nout > 1 ? nout : 1, NULL);
+	Value **out;
+
+	import_add_loc(im, n, loc);
+	for (int i = op_row[op].nout_min; i < nout; i++)
+		if (!*p->output[i])
+			n->out[i] = NULL;
+	out = arena_copy(im->scratch, n->out, (size_t)n->nout * sizeof *out);
+	if (!add_attrs(im, fr, s, n, p, loc) ||
+	    !upgrade_node(&n, text(p->op_type), fr->opset, out) || (n && !arity_holds(im, n, loc)))
+		return false;
+	for (int i = 0; i < nout; i++) {
+		const char *name = ctx_name(im->ctx, p->output[i]);
+
+		if (*name)
+			import_bind(s, name, index, out[i],
+				    ctx_name(im->ctx,
+					     arena_printf(im->scratch, "%s%s", fr->prefix, name)));
+	}
+	return true;
+}
+
+static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
+		      DiagLoc loc, Value *const *in, bool sound)
+{
+	OpKind op;
+
+	if (*domain_of(p->domain)) {
+		note_missing(im, p, loc);
+		return false;
+	}
+	if (!fr->opset) {
+		if (!im->opset_reported)
+			diag_error(im->diag, loc,
+				   "the model does not say which opset of the standard "
+				   "operators it uses; its opset_import lacks the domain \"\"");
+		im->opset_reported = true;
+		return false;
+	}
+	if (!strcmp(text(p->op_type), "Constant"))
+		return import_constant(im, fr, s, p, index, loc);
+	op = op_by_name(upgrade_name(text(p->op_type)));
+	if (op == OP_NONE || (op_row[op].flags & OPF_INTERNAL)) {
+		note_missing(im, p, loc);
+		return false;
+	}
+	return sound && make_node(im, fr, s, p, index, op, loc, in);
+}
+
+void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index)
+{
+	const char *name = import_node_name(im, fr, p, index);
+	DiagLoc loc = {
+		.file = im->file->path, .node = name, .op = ctx_name(im->ctx, text(p->op_type))};
+	const Onnx__FunctionProto *fn = import_function(im, p);
+	Value **in = NEW_ARRAY(im->scratch, p->n_input, Value *);
+	bool *known = NEW_ARRAY(im->scratch, p->n_input, bool);
+	bool sound = true;
+
+	if (p->n_input > OPERANDS_MAX || p->n_output > OPERANDS_MAX || p->n_attribute > ATTRS_MAX) {
+		diag_error(im->diag, loc,
+			   "more operands, results or attributes than any operator has");
+		break_results(im, s, p, index);
+		return;
+	}
+	for (size_t i = 0; i < p->n_input; i++) {
+		known[i] =
+			!*p->input[i] || import_lookup(im, s, ctx_name(im->ctx, p->input[i]), loc, &in[i]);
+		sound &= known[i];
+	}
+	if (fn ? import_call(im, fr, s, p, index, fn, loc, in, known)
+	       : import_op(im, fr, s, p, index, loc, in, sound))
+		return;
+	break_results(im, s, p, index);
+}

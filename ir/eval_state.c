@@ -126,12 +126,8 @@ void reduce_combine(Reduce *d, const void *const *term, const uint8_t *mask, int
 				memcpy(d->next[c], v, (size_t)n * (size_t)ctype_bytes(d->ct[c]));
 		}
 	}
-	for (int c = 0; c < d->ncomp; c++) {
-		void *t = d->state[c];
-
-		d->state[c] = d->next[c];
-		d->next[c] = t;
-	}
+	for (int c = 0; c < d->ncomp; c++) /* lanes from N on stay */
+		memcpy(d->state[c], d->next[c], (size_t)n * (size_t)ctype_bytes(d->ct[c]));
 }
 
 void reduce_term_f64(Reduce *d, double *out, int n)
@@ -287,9 +283,6 @@ void reduce_fold(Reduce *d, int n)
 			size_t size = (size_t)ctype_bytes(d->ct[c]);
 
 			memcpy(keep[c], (char *)d->state[c] + (size_t)half * size, (size_t)(n - half) * size);
-			memcpy((char *)d->next[c] + (size_t)(n - half) * size,
-			       (char *)d->state[c] + (size_t)(n - half) * size,
-			       (size_t)(2 * half - n) * size);
 			upper[c] = keep[c];
 		}
 		reduce_combine(d, upper, NULL, n - half);

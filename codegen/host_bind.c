@@ -14,7 +14,7 @@ const char *host_dim(Host *h, Dim *d)
 	StrBuf b = {0};
 	char *s;
 
-	dim_print_c(&b, d, host_sym, h);
+	dim_print_checked(&b, d, host_sym, h);
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;
@@ -108,8 +108,8 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 
 	dim_print(&a, f->a);
 	dim_print(&c, f->b);
-	strbuf_printf(h->b, "\tif (!(%s %s %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s: %%lld and %%lld\", ", host_dim(h, f->a), f->le ? "<=" : "==",
-		      host_dim(h, f->b), fail);
+	strbuf_printf(h->b, "\tif (!%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s: %%lld and %%lld\", ", f->le ? "dl_at_most" : "dl_equal",
+		      host_dim(h, f->a), host_dim(h, f->b), fail);
 	host_quote(h, arena_printf(h->m->arena, "node \"%s\" (%s): %s: %s and %s", f->loc.node ? f->loc.node : "", f->loc.op ? f->loc.op : "",
 			      f->what, strbuf_str(&a), strbuf_str(&c)));
 	strbuf_printf(h->b, ",\n\t\t\t(long long)(%s), (long long)(%s));\n", host_dim(h, f->a), host_dim(h, f->b));
@@ -192,7 +192,7 @@ bool host_bind(Host *h)
 
 			if (dim_as_sym(e) || dim_is_const(e, NULL))
 				continue;
-			strbuf_printf(h->b, "\tif (x->in_shape[%d][%d] != %s)\n\t\treturn dl_fail(x, DL_SHAPE, \"input %%s: dim %d is %%lld, expected %%lld\", ",
+			strbuf_printf(h->b, "\tif (!dl_equal(x->in_shape[%d][%d], %s))\n\t\treturn dl_fail(x, DL_SHAPE, \"input %%s: dim %d is %%lld, expected %%lld\", ",
 				      i, d, host_dim(h, e), d);
 			host_quote(h, host_input_name(g, i));
 			strbuf_printf(h->b, ",\n\t\t\t(long long)x->in_shape[%d][%d], (long long)(%s));\n", i, d, host_dim(h, e));

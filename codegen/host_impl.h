@@ -34,7 +34,7 @@ void host_desc(Host *h);
 
 /* Gives each symbol that the stub knows its place in sym[]. */
 void host_find_syms(Host *h);
-/* The C of a symbol, and of a dim. */
+/* The C of a symbol, and of a dim (INT64_MAX where it overflows). */
 const char *host_sym(void *h, const Sym *s);
 const char *host_dim(Host *h, Dim *d);
 /* Prints what is known as soon as h->known is: symbols that stand for dims, and the checks of facts. */

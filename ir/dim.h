@@ -94,5 +94,7 @@ Dim *dim_parse(Ctx *c, const char **p);
 /* A C expression of type int64_t; SYM_NAME gives the C text of a symbol. floor, min and max print as
  * dl_floordiv(a, b), dl_min(a, b), dl_max(a, b) (runtime/dlrt.h). */
 void dim_print_c(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
+/* The same with dl_add and dl_mul, whose value is INT64_MAX where the dim does not fit. */
+void dim_print_checked(StrBuf *b, const Dim *d, const char *(*sym_name)(void *arg, const Sym *s), void *arg);
 
 #endif

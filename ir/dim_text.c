@@ -39,6 +39,7 @@ typedef struct Printer {
 	StrBuf *b;
 	SymName sym_name;
 	void *arg;
+	bool checked; /* C whose overflow is seen */
 } Printer;
 
 static void put_dim(const Printer *p, const Dim *d);
@@ -107,10 +108,52 @@ static void put_coef(const Printer *p, const Term *t, bool first)
 	strbuf_puts(p->b, t->n ? "*" : "");
 }
 
+static void put_number(const Printer *p, int64_t v)
+{
+	if (v == INT64_MIN)
+		strbuf_puts(p->b, "INT64_MIN");
+	else
+		strbuf_printf(p->b, int_mag(v) > INT32_MAX ? "INT64_C(%" PRId64 ")" : "%" PRId64, v);
+}
+
+static void put_checked_term(const Printer *p, const Term *t)
+{
+	int calls = t->coef != 1 && t->n, factors = 0;
+
+	for (int k = 0; k < t->n; k++)
+		factors += t->f[k].pow;
+	calls += factors > 1 ? factors - 1 : 0;
+	for (int i = 0; i < calls; i++)
+		strbuf_puts(p->b, "dl_mul(");
+	if (t->coef != 1 || !t->n)
+		put_number(p, t->coef);
+	for (int k = 0, n = t->coef != 1; k < t->n; k++)
+		for (int i = 0; i < t->f[k].pow; i++, n++) {
+			strbuf_puts(p->b, n ? ", " : "");
+			put_atom(p, t->f[k].atom);
+			strbuf_puts(p->b, n ? ")" : "");
+		}
+}
+
+static void put_checked(const Printer *p, const Dim *d)
+{
+	for (int i = 1; i < d->n; i++)
+		strbuf_puts(p->b, "dl_add(");
+	for (int i = 0; i < d->n; i++) {
+		strbuf_puts(p->b, i ? ", " : "");
+		put_checked_term(p, &d->t[i]);
+		strbuf_puts(p->b, i ? ")" : "");
+	}
+}
+
 static void put_dim(const Printer *p, const Dim *d)
 {
 	if (!d->n)
 		strbuf_puts(p->b, "0");
+	if (p->checked) {
+		put_checked(p, d);
+		return;
+	}
 	for (int i = 0; i < d->n; i++) {
 		put_coef(p, &d->t[i], !i);
 		for (int k = 0; k < d->t[i].n; k++) {
@@ -127,7 +170,12 @@ void dim_print(StrBuf *b, const Dim *d)
 
 void dim_print_c(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
 {
-	put_dim(&(Printer){b, sym_name, arg}, d);
+	put_dim(&(Printer){b, sym_name, arg, false}, d);
+}
+
+void dim_print_checked(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
+{
+	put_dim(&(Printer){b, sym_name, arg, true}, d);
 }
 
 /* ---- Parsing ---- */

@@ -296,29 +296,47 @@ static inline void dl_fault(const dl_kctx *k, int32_t site)
 	__atomic_store_n(k->fault, site + 1, __ATOMIC_RELAXED);
 }
 
-/* Sums and products of sizes that stop at INT64_MAX; for plan and for bytes. Operands are >= 0. */
+/* Arithmetic of sizes. What does not fit is INT64_MAX, "too large", and so is what is computed of it: checks at
+ * the end of a computation see an overflow anywhere in it. */
 static inline int64_t dl_add(int64_t a, int64_t b)
 {
 	int64_t r;
 
-	return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+	if (a == INT64_MAX || b == INT64_MAX || __builtin_add_overflow(a, b, &r))
+		return INT64_MAX;
+	return r;
 }
 
 static inline int64_t dl_mul(int64_t a, int64_t b)
 {
 	int64_t r;
 
-	return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+	if (a == 0 || b == 0)
+		return 0;
+	if (a == INT64_MAX || b == INT64_MAX || __builtin_mul_overflow(a, b, &r))
+		return INT64_MAX;
+	return r;
 }
 
-/* What dims are printed with: floor of a quotient (0 where b is 0), and the lesser and greater. */
+/* Floor of a quotient, 0 where b is 0. */
 static inline int64_t dl_floordiv(int64_t a, int64_t b)
 {
 	if (b == 0)
 		return 0;
-	if (b == -1)
-		return a == INT64_MIN ? INT64_MAX : -a;
+	if (a == INT64_MAX || b == INT64_MAX || (a == INT64_MIN && b == -1))
+		return INT64_MAX;
 	return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+/* Whether sizes that fit agree. */
+static inline int dl_equal(int64_t a, int64_t b)
+{
+	return a == b && a != INT64_MAX;
+}
+
+static inline int dl_at_most(int64_t a, int64_t b)
+{
+	return a <= b && a != INT64_MAX;
 }
 
 static inline int64_t dl_min(int64_t a, int64_t b)

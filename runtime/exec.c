@@ -63,6 +63,8 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 		return x->status;
 	if (atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		return dl_fail(x, DL_CANCELLED, "cancelled before %s", x->prog->kernels[kernel]);
+	if (n == INT64_MAX)
+		return dl_fail(x, DL_NOMEM, "%s: more points than can be counted", x->prog->kernels[kernel]);
 	if (n <= 0)
 		return DL_OK;
 	begin = profile ? rt_now() : 0;

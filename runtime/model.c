@@ -11,12 +11,23 @@
 
 static _Thread_local char load_error[sizeof(((Head *)NULL)->error)];
 
-static const uint8_t dtype_bits[] = {
-	[DL_F32] = 32, [DL_U8] = 8, [DL_I8] = 8, [DL_U16] = 16, [DL_I16] = 16, [DL_I32] = 32,
-	[DL_I64] = 64, [DL_STR] = 128, [DL_BOOL] = 8, [DL_F16] = 16, [DL_F64] = 64, [DL_U32] = 32,
-	[DL_U64] = 64, [DL_BF16] = 16, [DL_F8E4M3FN] = 8, [DL_F8E4M3FNUZ] = 8, [DL_F8E5M2] = 8,
-	[DL_F8E5M2FNUZ] = 8, [DL_U4] = 4, [DL_I4] = 4, [DL_F4E2M1] = 4, [DL_F8E8M0] = 8, [DL_U2] = 2,
-	[DL_I2] = 2, [DL_F6E2M3] = 6, [DL_F6E3M2] = 6,
+static const struct Type {
+	uint8_t bits, align;
+	const char *name;
+} types[] = {
+	[DL_F32] = {32, 4, "f32"},         [DL_U8] = {8, 1, "u8"},
+	[DL_I8] = {8, 1, "i8"},            [DL_U16] = {16, 2, "u16"},
+	[DL_I16] = {16, 2, "i16"},         [DL_I32] = {32, 4, "i32"},
+	[DL_I64] = {64, 8, "i64"},         [DL_STR] = {128, 8, "str"},
+	[DL_BOOL] = {8, 1, "bool"},        [DL_F16] = {16, 2, "f16"},
+	[DL_F64] = {64, 8, "f64"},         [DL_U32] = {32, 4, "u32"},
+	[DL_U64] = {64, 8, "u64"},         [DL_BF16] = {16, 2, "bf16"},
+	[DL_F8E4M3FN] = {8, 1, "f8e4m3fn"}, [DL_F8E4M3FNUZ] = {8, 1, "f8e4m3fnuz"},
+	[DL_F8E5M2] = {8, 1, "f8e5m2"},    [DL_F8E5M2FNUZ] = {8, 1, "f8e5m2fnuz"},
+	[DL_U4] = {4, 1, "u4"},            [DL_I4] = {4, 1, "i4"},
+	[DL_F4E2M1] = {4, 1, "f4e2m1"},    [DL_F8E8M0] = {8, 1, "f8e8m0"},
+	[DL_U2] = {2, 1, "u2"},            [DL_I2] = {2, 1, "i2"},
+	[DL_F6E2M3] = {6, 1, "f6e2m3"},    [DL_F6E3M2] = {6, 1, "f6e3m2"},
 };
 
 static const char *const status_texts[] = {
@@ -56,9 +67,26 @@ const char *dl_rt_error(const void *object)
 	return h->error;
 }
 
+static struct Type type_of(int32_t dtype)
+{
+	const bool known = dtype >= 0 && dtype < (int32_t)(sizeof(types) / sizeof(types[0]));
+
+	return known && types[dtype].bits ? types[dtype] : (struct Type){0, 1, "of no known type"};
+}
+
 unsigned rt_dtype_bits(int32_t dtype)
 {
-	return dtype < 0 || dtype >= (int32_t)sizeof(dtype_bits) ? 0 : dtype_bits[dtype];
+	return type_of(dtype).bits;
+}
+
+unsigned rt_dtype_align(int32_t dtype)
+{
+	return type_of(dtype).align;
+}
+
+const char *rt_dtype_name(int32_t dtype)
+{
+	return type_of(dtype).name;
 }
 
 int64_t rt_bytes(int32_t dtype, int64_t n)

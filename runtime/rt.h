@@ -99,6 +99,8 @@ int rt_error(dl_model *m, int status, const char *fmt, ...) __attribute__((forma
 int64_t rt_bytes(int32_t dtype, int64_t n);
 /* Bits of an element, 0 for a code that is not known. */
 unsigned rt_dtype_bits(int32_t dtype);
+unsigned rt_dtype_align(int32_t dtype);
+const char *rt_dtype_name(int32_t dtype);
 /* Item i of an array that is strided by the size of its first element. */
 #define RT_AT(T, base, i) ((T *)(void *)((uintptr_t)(base) + (uintptr_t)(i) * (base)->size))
 

@@ -75,6 +75,16 @@ static int bind_dims(dl_context *c, const dl_io *io, const dl_tensor *t, int64_t
 	return DL_OK;
 }
 
+static int check_align(dl_context *c, const char *what, const dl_io *io, const void *data)
+{
+	const unsigned align = rt_dtype_align(io->dtype);
+
+	if ((uintptr_t)data % align)
+		return dl_fail(&c->x, DL_INVALID, "%s \"%s\": data is not aligned to its elements, %u bytes",
+			       what, io->name, align);
+	return DL_OK;
+}
+
 static int check_form(dl_context *c, const char *what, const dl_io *io, const dl_tensor *t)
 {
 	if (t->form != io->form || io->form != DL_TENSOR)
@@ -93,8 +103,8 @@ static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_da
 	if (check_form(c, "input", io, t))
 		return c->x.status;
 	if (t->dtype != io->dtype)
-		return dl_fail(&c->x, DL_INVALID, "input \"%s\": element type is %d, expected %d",
-			       io->name, (int)t->dtype, (int)io->dtype);
+		return dl_fail(&c->x, DL_INVALID, "input \"%s\": elements are %s, expected %s",
+			       io->name, rt_dtype_name(t->dtype), rt_dtype_name(io->dtype));
 	if (t->rank != io->rank)
 		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": rank is %d, expected %d", io->name,
 			       (int)t->rank, (int)io->rank);
@@ -106,7 +116,7 @@ static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_da
 	c->x.in[i] = t->data;
 	if (!t->data && n && (need_data || io->flags & DL_IO_SHAPE_DATA))
 		return dl_fail(&c->x, DL_INVALID, "input \"%s\": data is null", io->name);
-	return DL_OK;
+	return n ? check_align(c, "input", io, t->data) : DL_OK;
 }
 
 /* Copies elements of size bytes each from strided to contiguous memory. */
@@ -170,6 +180,8 @@ static int check_syms(dl_context *c)
 			c->x.sym[i] = -1;
 			continue;
 		}
+		if (c->x.sym[i] == INT64_MAX)
+			return dl_fail(&c->x, DL_SHAPE, "dim %s is too large", s->name);
 		if (c->x.sym[i] < 0)
 			return dl_fail(&c->x, DL_SHAPE, "dim %s cannot be told from the inputs",
 				       s->name);
@@ -245,21 +257,34 @@ static int tell_shape(dl_context *c, int32_t o, dl_tensor *t)
 	return DL_OK;
 }
 
+/* The size of output O with this shape; a failure where it is too large. */
+static int output_bytes(dl_context *c, int32_t o, const int64_t *shape, int64_t *bytes)
+{
+	const dl_io *io = out_io(c, o);
+	bool large;
+
+	*bytes = rt_bytes(io->dtype, count(shape, io->rank));
+	large = *bytes > INT64_MAX / 2;
+	for (int32_t d = 0; d < io->rank; d++)
+		large |= shape[d] == INT64_MAX;
+	return large ? dl_fail(&c->x, DL_NOMEM, "output \"%s\": its shape is too large", io->name) : DL_OK;
+}
+
 int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 {
 	const dl_io *io = out_io(c, o);
 	dl_tensor *t = RT_AT(dl_tensor, c->out, o);
 	dl_region *r = &c->region[c->model->prog->n_region + c->model->prog->desc->n_in + o];
-	const int64_t bytes = rt_bytes(io->dtype, count(shape, io->rank));
+	int64_t bytes;
 
+	if (output_bytes(c, o, shape, &bytes))
+		return c->x.status;
 	if (io->rank)
 		memmove(c->x.out_shape[o], shape, sizeof(int64_t) * (size_t)io->rank);
 	if (tell_shape(c, o, t))
 		return c->x.status;
 	if (t->strides && !contiguous(t))
 		return dl_fail(&c->x, DL_UNSUPPORTED, "output \"%s\": strides", io->name);
-	if (bytes > INT64_MAX / 2)
-		return dl_fail(&c->x, DL_NOMEM, "output \"%s\": its shape is too large", io->name);
 	if (!t->data || t->data == r->p) {
 		if (!rt_region_grow(c, r, bytes, 0))
 			return dl_fail(&c->x, DL_NOMEM, "output \"%s\": no memory for %lld bytes",
@@ -270,6 +295,8 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 	if ((uint64_t)bytes > t->bytes)
 		return dl_fail(&c->x, DL_CAPACITY, "output \"%s\": needs %lld bytes, has room for "
 			       "%llu", io->name, (long long)bytes, (unsigned long long)t->bytes);
+	if (check_align(c, "output", io, t->data))
+		return c->x.status;
 	c->x.out[o] = t->data;
 	c->out_set[o] = 1;
 	return DL_OK;
@@ -388,6 +415,7 @@ int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, 
 int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 		       int32_t n_out)
 {
+	int64_t bytes;
 	int rc;
 
 	if (!rt_enter(c))
@@ -400,8 +428,9 @@ int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tens
 
 		rc = tell_shape(c, o, t);
 		if (!rc)
-			t->bytes = !known(c, o) ? 0 :
-				(uint64_t)rt_bytes(t->dtype, count(t->shape, t->rank));
+			rc = output_bytes(c, o, t->shape, &bytes);
+		if (!rc)
+			t->bytes = known(c, o) ? (uint64_t)bytes : 0;
 	}
 	atomic_store(&c->running, 0);
 	return rc;

@@ -140,7 +140,7 @@ def files():
     dlrun(NONZERO, "-i", f"x={DIR}/n.npy", "-i", f"m={DIR}/m.npy", "-o", DIR + "/out")
     assert (np.load(DIR + "/out/e.npy") == [1, 2, 1, 2]).all()
     assert "no value for input" in dlrun(NONZERO, "-i", f"x={DIR}/n.npy", status=1)
-    assert "element type is 11" in dlrun_npy(x.astype(np.float64))
+    assert "elements are f64, expected f32" in dlrun_npy(x.astype(np.float64))
     assert "row-major" in dlrun_npy(np.asfortranarray(x))
 
 

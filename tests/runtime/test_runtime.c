@@ -349,6 +349,17 @@ static void test_tensors(void)
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 1, NULL), c);
 	in.dtype = DL_F64;
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(!strcmp(api->error(c), "input \"x\": elements are f64, expected f32"));
+	in = tensor(DL_F32, 2, shape, (char *)t + 1, 0);
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(strstr(api->error(c), "aligned"));
+	in = tensor(DL_F32, 2, shape, x, 0);
+	OUTPUTS((char *)y + 2, 40);
+	shape[0] = 2;
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(strstr(api->error(c), "aligned"));
+	shape[0] = 3;
+	OUTPUTS(y, sizeof(y));
 	in = tensor(DL_F32, 1, shape, x, 0);
 	EXPECT(DL_SHAPE, api->run(c, &in, 1, out, 2, NULL), c);
 	in = tensor(DL_F32, 2, shape, NULL, 0);

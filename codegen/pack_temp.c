@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The temporary folder of a package, and the commands that run in it: what an interrupted compile must undo. */
+/*
+ * The temporary folder of a package, the commands that run in it, and the moves out of it: what an interrupted
+ * compile must undo.
+ */
 #include "codegen/package_impl.h"
 
 #include "base/sys.h"
@@ -17,7 +20,7 @@
 /* The one temporary folder of a package in progress, beside the output: all that a kill can leave. And the
  * commands that run, to be ended first. */
 static volatile sig_atomic_t live;
-static char live_dir[4096];
+static char live_dir[4096], live_file[4096];
 static volatile sig_atomic_t live_pid[MAX_FILES];
 
 bool pack_fail(Pack *p, const char *what, const char *path)
@@ -59,6 +62,8 @@ void package_abort(void)
 		if (live_pid[i] > 0)
 			waitpid((pid_t)live_pid[i], NULL, 0);
 	remove_dir(live_dir);
+	if (*live_file)
+		unlink(live_file);
 }
 
 pid_t pack_start(Pack *p, char *const *argv, int slot)
@@ -118,5 +123,75 @@ void pack_clean_up(Pack *p)
 			pack_finish((pid_t)live_pid[i], i);
 		}
 	remove_dir(p->dir);
+	if (*live_file)
+		unlink(live_file);
 	live = 0;
+}
+
+/* ---- Moves ---- */
+
+bool pack_will_be(Pack *p, const char *from, const char *to)
+{
+	p->made[p->nmade++] = (Made){from, to};
+	return true;
+}
+
+static bool copy_all(int from, int to)
+{
+	char buf[1 << 16];
+	ssize_t n;
+
+	while ((n = read(from, buf, sizeof buf)) > 0)
+		if (!write_all(to, buf, (size_t)n))
+			return false;
+	return n == 0;
+}
+
+/* What would make the move of M fail is found now: where its place is on another file system than the folder, it is
+ * copied beside it, and a rename will do. */
+static bool bring_near(Pack *p, Made *m)
+{
+	const char *slash = strrchr(m->to, '/');
+	const char *dir = slash ? arena_printf(p->a, "%.*s/", (int)(slash - m->to), m->to) : ".";
+	struct stat here, there;
+	sigset_t all, old;
+	int from, to;
+	bool ok;
+
+	if (!stat(m->to, &there) && S_ISDIR(there.st_mode)) {
+		errno = EISDIR;
+		return pack_fail(p, "cannot write", m->to);
+	}
+	if (stat(p->dir, &here) || stat(dir, &there) || here.st_dev == there.st_dev)
+		return true;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	snprintf(live_file, sizeof live_file, "%s.dlcc.XXXXXX", slash ? dir : "");
+	to = mkstemp(live_file);
+	if (to < 0)
+		*live_file = 0;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	from = open(m->from, O_RDONLY | O_CLOEXEC);
+	ok = from >= 0 && to >= 0 && copy_all(from, to) && !fchmod(to, 0644);
+	if (from >= 0)
+		close(from);
+	if (to >= 0 && close(to))
+		ok = false;
+	m->from = arena_strdup(p->a, live_file);
+	return ok || pack_fail(p, "cannot write", m->to);
+}
+
+bool pack_commit(Pack *p)
+{
+	sigset_t all, old;
+	bool ok = true;
+
+	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
+		ok = bring_near(p, &p->made[i]);
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
+		ok = !rename(p->made[i].from, p->made[i].to) || pack_fail(p, "cannot write", p->made[i].to);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return ok;
 }

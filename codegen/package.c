@@ -16,21 +16,6 @@
 
 enum { EMBED_LIMIT = 16 << 20, KERNELS_PER_FILE = 12 };
 
-/* FROM becomes TO when all is made. */
-static bool will_be(Pack *p, const char *from, const char *to)
-{
-	p->made[p->nmade++] = (Made){from, to};
-	return true;
-}
-
-static bool commit(Pack *p)
-{
-	for (int i = 0; i < p->nmade && !p->o->dry; i++)
-		if (rename(p->made[i].from, p->made[i].to))
-			return pack_fail(p, "cannot write", p->made[i].to);
-	return true;
-}
-
 /* ---- C files ---- */
 
 static void file_head(StrBuf *b, const char *what)
@@ -240,7 +225,7 @@ static bool write_header(Pack *p)
 	bool ok;
 
 	gen_header(p->m, &h, &b);
-	ok = write_source(p, "out.h", &b) && will_be(p, pack_temp(p, "out.h"), path);
+	ok = write_source(p, "out.h", &b) && pack_will_be(p, pack_temp(p, "out.h"), path);
 	strbuf_free(&b);
 	return ok;
 }
@@ -262,7 +247,7 @@ static bool make_c(Pack *p)
 	gen_c_split(p->gc[0], 1);
 	gen_c_file(p->gc[0], &b, 0, true);
 	strbuf_puts(&b, strbuf_str(&host));
-	ok = ok && write_source(p, "out.c", &b) && will_be(p, pack_temp(p, "out.c"), p->o->output);
+	ok = ok && write_source(p, "out.c", &b) && pack_will_be(p, pack_temp(p, "out.c"), p->o->output);
 	strbuf_free(&host);
 	strbuf_free(&b);
 	return ok;
@@ -272,7 +257,7 @@ static bool make_c(Pack *p)
 static bool make_beside(Pack *p)
 {
 	if (p->kind == WEIGHTS_FILE)
-		will_be(p, pack_temp(p, "weights"), p->o->weights_file);
+		pack_will_be(p, pack_temp(p, "weights"), p->o->weights_file);
 	return write_header(p);
 }
 
@@ -319,10 +304,10 @@ static bool build(Pack *p, const char *suffix)
 	if (!write_host(p) || !pack_compile(p, 0))
 		return false;
 	if (!strcmp(suffix, ".so"))
-		return pack_link_shared(p, lib, out) && (p->kind != WEIGHTS_SECTION || p->o->dry || append_weights(p, out)) && will_be(p, out, p->o->output);
+		return pack_link_shared(p, lib, out) && (p->kind != WEIGHTS_SECTION || p->o->dry || append_weights(p, out)) && pack_will_be(p, out, p->o->output);
 	if (!pack_link_object(p, lib, obj))
 		return false;
-	return (strcmp(suffix, ".a") || pack_archive(p, obj, out)) && will_be(p, strcmp(suffix, ".a") ? obj : out, p->o->output);
+	return (strcmp(suffix, ".a") || pack_archive(p, obj, out)) && pack_will_be(p, strcmp(suffix, ".a") ? obj : out, p->o->output);
 }
 
 bool package(Module *m, const PackageOpts *o)
@@ -333,7 +318,7 @@ bool package(Module *m, const PackageOpts *o)
 
 	if (!pack_find_cc(&p) || !pack_make_dir(&p))
 		return false;
-	ok = build(&p, suffix) && commit(&p);
+	ok = build(&p, suffix) && pack_commit(&p);
 	if (p.wmap)
 		munmap(p.wmap, (size_t)m->mem->weights);
 	if (p.wfd >= 0)

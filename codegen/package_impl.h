@@ -40,12 +40,18 @@ typedef struct Pack {
 
 /* WHAT PATH: and why, from errno; false. */
 bool pack_fail(Pack *p, const char *what, const char *path);
-/* The one temporary folder, p->dir, beside the output: all that a kill can leave. pack_clean_up removes it and
- * ends the commands that run. */
+/* The one temporary folder, p->dir, beside the output: all that a kill can leave, but for a copy of weights that
+ * go to another file system. pack_clean_up removes it and ends the commands that run. */
 bool pack_make_dir(Pack *p);
 void pack_clean_up(Pack *p);
 /* A path in it. */
 const char *pack_temp(Pack *p, const char *base);
+/* FROM, a file in it, becomes TO when all is made. True. */
+bool pack_will_be(Pack *p, const char *from, const char *to);
+/* Moves what was made to its places, all of it or, but for a kill in between, nothing; in their order, so the output
+ * last: until it is new, a build system takes it for old, and a load of the old one says that weights beside it are
+ * not its own. */
+bool pack_commit(Pack *p);
 /* Starts a command; -1: it cannot be. SLOT is its place among those that run. */
 pid_t pack_start(Pack *p, char *const *argv, int slot);
 /* Waits for it; its status. */

@@ -184,7 +184,7 @@ typedef struct dl_load_options {
 	int32_t executor_threads;
 	int32_t profile;          /* nonzero: count time per kernel */
 	const char *profile_path; /* and write a Chrome trace at unload (or DLCC_PROFILE) */
-	uint64_t cpu_mask;        /* nonzero: use only these DL_CPU_ features (or DLCC_CPU=v2|v3|v4) */
+	uint64_t cpu_mask;        /* nonzero: use only these DL_CPU_ features (or DLCC_CPU=none|v2|v3|v4) */
 	uint32_t flags;
 	uint32_t reserved;
 } dl_load_options;

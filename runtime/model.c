@@ -153,23 +153,32 @@ int rt_error(dl_model *m, int status, const char *fmt, ...)
 	return status;
 }
 
-/* DLCC_CPU=none|v2|v3|v4 as a mask of features, all when it is not set. */
-static uint64_t cpu_env(void)
+/* DLCC_CPU as a mask of features, all when it is not set; false where it is not known. */
+static bool cpu_env(uint64_t *mask)
 {
+	static const struct { const char *name; uint64_t mask; } known[] = {
+		{"", UINT64_MAX}, {"native", UINT64_MAX}, {"none", 0}, {"v2", DL_CPU_X86_V2},
+		{"v3", DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_AVX_VNNI}, {"v4", UINT64_MAX},
+	};
 	const char *s = getenv("DLCC_CPU");
 
-	if (!s || !strcmp(s, "native") || !strcmp(s, "v4"))
-		return UINT64_MAX;
-	if (!strcmp(s, "v3"))
-		return DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_AVX_VNNI;
-	return !strcmp(s, "v2") ? DL_CPU_X86_V2 : 0;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcmp(s ? s : "", known[i].name)) {
+			*mask = known[i].mask;
+			return true;
+		}
+	return false;
 }
 
 static int choose_variant(dl_model *m)
 {
 	const dl_program *p = m->prog;
-	uint64_t have = rt_cpu_features() & cpu_env();
+	uint64_t have = rt_cpu_features(), mask;
 
+	if (!cpu_env(&mask))
+		return rt_error(m, DL_INVALID, "DLCC_CPU=%s: it is none, v2, v3, v4 or native",
+				getenv("DLCC_CPU"));
+	have &= mask;
 	if (m->opt.cpu_mask)
 		have &= m->opt.cpu_mask;
 	for (m->variant = 0; m->variant < p->n_variants; m->variant++)

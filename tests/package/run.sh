@@ -137,6 +137,11 @@ beside() { mkdir -p w && $dlcc cnn.onnx -o w/cnn.so --weights=w/cnn.weights && s
 beside_c() { $dlcc cnn.onnx -o wb.a --weights=wb.weights && $cc -DNAME=wb "$here/app.c" wb.a -o wb $libs && run_cnn wb; }
 wrong() { printf '\1' | dd of=w/cnn.weights bs=1 seek=100 conv=notrunc status=none && ! answer w/cnn.so got >log 2>&1 && grep -q "not the weights" log; }
 cut_off() { truncate -s 100 w/cnn.weights && ! answer w/cnn.so got >log 2>&1 && grep -q "has 100 bytes" log; }
+elsewhere() { # a folder on another file system
+	$dlcc cnn.onnx -o w/far.so --weights="$1/cnn.weights" && rm -rf got && $dlrun w/far.so --weights "$1/cnn.weights" -i x=x.npy -o got &&
+		cmp got/y.npy want/y.npy && [ "$(ls -A "$1")" = cnn.weights ] && ! $dlcc cnn.onnx -o k.so --weights="$1" >log 2>&1 &&
+		grep -q "Is a directory" log && [ ! -e k.so ] && [ ! -e k.h ]
+}
 missing() { rm w/cnn.weights && ! answer w/cnn.so got >log 2>&1 && grep -q "No such file" log; }
 stripped() { cp libcnn.so strip.so && strip "$@" strip.so && same_answer ./strip.so; }
 copied() { objcopy --add-section .note.more=cnn.onnx libcnn.so copy.so && same_answer ./copy.so; }
@@ -144,6 +149,9 @@ patched() { cp libcnn.so patch.so && patchelf --set-rpath /somewhere/rather/long
 no_section() { objcopy -R .dlcc.weights libcnn.so none.so && ! answer ./none.so got >log 2>&1 && grep -q "no section .dlcc.weights" log; }
 check "weights beside" beside
 check "weights by blocks" blocks
+shm=$(mktemp -d /dev/shm/dlcc.XXXXXX 2>/dev/null)
+if [ -n "$shm" ] && [ "$(stat -c %d "$shm")" != "$(stat -c %d .)" ]; then check "weights on another file system" elsewhere "$shm"; else skipped=$((skipped + 1)); fi
+rm -rf "$shm"
 check "weights beside an archive" beside_c
 check "weights beside: other bytes" wrong
 check "weights beside: cut" cut_off

@@ -4,6 +4,7 @@
 #include "base/sys.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,18 @@ static bool read_header(int fd, Elf64_Ehdr *h)
 	return pread(fd, h, sizeof *h, 0) == (ssize_t)sizeof *h && !memcmp(h->e_ident, ELFMAG, SELFMAG) &&
 	       h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_shentsize == sizeof(Elf64_Shdr) &&
 	       h->e_shnum && h->e_shstrndx < h->e_shnum;
+}
+
+int elf_machine(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), machine = -1;
+	Elf64_Ehdr h;
+
+	if (fd >= 0 && read_header(fd, &h))
+		machine = h.e_machine;
+	if (fd >= 0)
+		close(fd);
+	return machine;
 }
 
 int64_t elf_section_at(int fd)

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The machine that the ELF file at PATH is for (EM_*), -1 where it is none. */
+int elf_machine(const char *path);
 /* Where the contents of a section appended to FD must go; -1 where FD is no 64-bit little-endian ELF file. */
 int64_t elf_section_at(int fd);
 /* Makes section NAME of the SIZE bytes that already stand at AT (from elf_section_at), by a new section table

@@ -278,10 +278,20 @@ static const char *runtime_lib(Pack *p)
 	return access(s, R_OK) ? NULL : s;
 }
 
+/* The runtime beside dlcc is for dlcc's machine. */
+static bool runtime_fits(Pack *p)
+{
+	if (p->o->runtime || p->o->dry || elf_machine(p->obj[0]) == elf_machine("/proc/self/exe"))
+		return true;
+	diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%s makes code for another machine than the libdlrt.a beside dlcc; give its own: "
+		   "--runtime=FILE", p->cc);
+	diag_note(p->diag, "make CC=COMPILER BUILD=build/other build/other/lib/libdlrt.a makes one");
+	return false;
+}
+
 static bool build(Pack *p, const char *suffix)
 {
 	const char *lib = runtime_lib(p), *out = pack_temp(p, "out"), *obj = pack_temp(p, "model.o");
-
 
 	for (int t = 0; t < p->m->ntargets; t++)
 		p->gc[t] = gen_c_new(p->m->ctx, p->a, p->m->target[t], arena_printf(p->a, "%s_k%d", p->o->name, t));
@@ -301,7 +311,7 @@ static bool build(Pack *p, const char *suffix)
 	for (int t = 0; t < p->m->ntargets; t++)
 		if (p->gc[t]->funcs.n && !write_kernels(p, t))
 			return false;
-	if (!write_host(p) || !pack_compile(p, 0))
+	if (!write_host(p) || !pack_compile(p, 0) || !runtime_fits(p))
 		return false;
 	if (!strcmp(suffix, ".so"))
 		return pack_link_shared(p, lib, out) && (p->kind != WEIGHTS_SECTION || p->o->dry || append_weights(p, out)) && pack_will_be(p, out, p->o->output);

@@ -48,6 +48,10 @@ static const char usage[] =
 	"  --threads=N           C compilers at once (default: the processors)\n"
 	"  --check               say for each node whether and how it is supported\n"
 	"  --dump-ir[=PASS]      print the IR after every pass, or after PASS; --dump-node=NAME: only there\n"
+	"  --verify              check the graph after every pass, and prove the schedules\n"
+	"  --rewrite-limit=N     rewrites done at most, to bisect a wrong one\n"
+	"  --shuffle             take what is independent in another order; the output stays the same\n"
+	"  --sanitize            compile the generated C with ASan and UBSan\n"
 	"  --time-passes         print the time of each pass\n"
 	"  --save-temps[=DIR]    keep the generated C\n"
 	"  --list-ops --list-passes --list-targets\n"
@@ -405,6 +409,14 @@ static bool is_identifier(const char *s)
 	return true;
 }
 
+static bool pass_exists(const char *name)
+{
+	for (const Pass *p = pass_table; p->name; p++)
+		if (!strcmp(p->name, name))
+			return true;
+	return false;
+}
+
 static bool check_output(Cli *c)
 {
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
@@ -497,9 +509,28 @@ static bool warn_unbounded(Cli *c, const Module *m)
 	return ok;
 }
 
+static bool graph_has_loc(const Graph *g, const char *name)
+{
+	for (const Node *n = g->first; n; n = n->next) {
+		for (int i = 0; i < n->locs.n; i++)
+			if (n->locs.at[i].node && !strcmp(n->locs.at[i].node, name))
+				return true;
+		for (int i = 0; i < n->regions.n; i++)
+			if (graph_has_loc(n->regions.at[i], name))
+				return true;
+	}
+	return false;
+}
+
+static bool check_node(Cli *c, const Graph *g)
+{
+	return !c->dump_node || graph_has_loc(g, c->dump_node) ||
+	       diag_error(&c->diag, no_where(c), "--dump-node=%s: the model has no such node", c->dump_node);
+}
+
 static bool make(Cli *c, Module *m, const OnnxFile *file)
 {
-	bool ok = m->graph && bind_dims(c, m->ctx, m->graph) && choose_targets(c, m);
+	bool ok = m->graph && check_node(c, m->graph) && bind_dims(c, m->ctx, m->graph) && choose_targets(c, m);
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
@@ -566,6 +597,8 @@ int main(int argc, char **argv)
 		return usage_error(&c, "%s", "no model"), EXIT_USAGE;
 	if (c.check && str_ends(c.input, ".dl"))
 		return usage_error(&c, "%s wants an ONNX model", "--check"), EXIT_USAGE;
+	if (c.dump && !pass_exists(c.dump))
+		return usage_error(&c, "--dump-ir=%s: there is no such pass; dlcc --list-passes names them", c.dump), EXIT_USAGE;
 	c.diag.file = c.input;
 	if (!check_output(&c))
 		return EXIT_USAGE;

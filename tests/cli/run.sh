@@ -65,6 +65,10 @@ try "unknown target" 1 "\"z80\" is not known; it is cpu: with native" cnn.onnx -
 try "no target" 1 "names none" cnn.onnx --target=cpu: -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
 try "a compiler that fails" 1 "the C compiler failed" cnn.onnx --cc=false -o m.so
+if command -v clang-19 >/dev/null; then
+	try "the wrong runtime" 1 "for another machine than the libdlrt.a beside dlcc; give its own: --runtime=FILE" cnn.onnx --target=cpu:generic \
+		"--cc=clang-19 --target=aarch64-linux-gnu" -o m.so
+fi
 try "no runtime" 1 "none.a: No such file" cnn.onnx --runtime=none.a -o m.so
 try "no identifier" 1 "no C identifier" cnn.onnx --name=a-b -o m.so
 try "dim without value" 1 "write NAME=N or" cnn.onnx --dim batch= -o m.so
@@ -83,6 +87,9 @@ try "IR after a pass" 0 "^; after fuse" cnn.onnx --dump-ir=fuse
 try "IR after all" 0 "^; after memplan" cnn.onnx --dump-ir
 try "loop trees" 0 "contraction|tile" cnn.onnx --dump-ir=sched
 try "IR of a node" 0 'relu' cnn.onnx --dump-ir=canon --dump-node=relu
+try "no such pass" 2 "--dump-ir=frob: there is no such pass" cnn.onnx --dump-ir=frob
+try "no such node" 1 "--dump-node=frob: the model has no such node" cnn.onnx --dump-ir=fuse --dump-node=frob
+try "verified" 0 "" cnn.onnx --verify -o m.so
 try "times" 0 "ms  sched" cnn.onnx --time-passes
 try "generated C" 0 "" cnn.onnx -o m.so --save-temps=kept
 [ -s kept/m_host.c ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAIL: --save-temps"; }

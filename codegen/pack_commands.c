@@ -5,24 +5,38 @@
 #include "base/sys.h"
 #include "codegen/targets.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ARGS = 64 };
+enum { MAX_ARGS = 64, CLANG_OLDEST = 15, CLANG_NEWEST = 40 };
+
+/* Whether `clang` on PATH is one that understands the code. */
+static bool clang_is_new(void)
+{
+	FILE *f = popen("clang -dumpversion 2>/dev/null", "r");
+	int major = 0;
+
+	if (f && fscanf(f, "%d", &major) != 1)
+		major = 0;
+	if (f)
+		pclose(f);
+	return major >= CLANG_OLDEST;
+}
 
 const char *package_cc(Arena *a, const char *wanted)
 {
-	static const char *const tries[] = {"clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang", "gcc", "cc"};
+	const char *s = NULL;
 
 	if (wanted)
 		return find_program(a, wanted);
-	for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-		const char *s = find_program(a, tries[i]);
-
-		if (s)
-			return s;
-	}
-	return NULL;
+	for (int n = CLANG_NEWEST; n >= CLANG_OLDEST && !s; n--)
+		s = find_program(a, arena_printf(a, "clang-%d", n));
+	if (!s && clang_is_new())
+		s = find_program(a, "clang");
+	if (!s)
+		s = find_program(a, "gcc");
+	return s ? s : find_program(a, "cc");
 }
 
 static bool is_clang(const char *cc)

@@ -12,7 +12,7 @@
 typedef struct PackageOpts {
 	const char *output;
 	const char *name;          /* prefix of symbols, a C identifier */
-	const char *cc;            /* C compiler; null: the first of clang-19 .. clang-15, clang, gcc that is there */
+	const char *cc;            /* C compiler; null: the newest clang from 15 on, else gcc */
 	const char *sysroot;       /* null: none */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
 	const char *weights_file;  /* null: embedded or in a section */

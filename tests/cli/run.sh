@@ -65,9 +65,10 @@ try "unknown target" 1 "\"z80\" is not known; it is cpu: with native" cnn.onnx -
 try "no target" 1 "names none" cnn.onnx --target=cpu: -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
 try "a compiler that fails" 1 "the C compiler failed" cnn.onnx --cc=false -o m.so
-if command -v clang-19 >/dev/null; then
+clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)
+if [ -n "$clang" ] && echo "#include <string.h>" | "$clang" --target=aarch64-linux-gnu -xc -fsyntax-only - 2>/dev/null; then
 	try "the wrong runtime" 1 "for another machine than the libdlrt.a beside dlcc; give its own: --runtime=FILE" cnn.onnx --target=cpu:generic \
-		"--cc=clang-19 --target=aarch64-linux-gnu" -o m.so
+		"--cc=$clang --target=aarch64-linux-gnu" -o m.so
 fi
 try "no runtime" 1 "none.a: No such file" cnn.onnx --runtime=none.a -o m.so
 try "no identifier" 1 "no C identifier" cnn.onnx --name=a-b -o m.so

@@ -63,7 +63,8 @@ check "object" object
 check "two archives in one program" two
 check "shared library" shared
 check "dynamic matmul" matmul
-for compiler in gcc clang clang-19; do
+clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)
+for compiler in gcc $clang; do
 	command -v $compiler >/dev/null || continue
 	check "C by $compiler" source_c $compiler x86-64-v2 -march=x86-64-v2
 	check "C by $compiler, v3" source_c $compiler x86-64-$v -march=x86-64-$v
@@ -108,8 +109,8 @@ if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/
 	check "aarch64: cnn" aarch64 cnn aarch64-linux-gnu-gcc 5
 	check "aarch64: matmul" aarch64 matmul aarch64-linux-gnu-gcc 23 37 19
 	check "aarch64: shared library" aarch64_so
-	if command -v clang-19 >/dev/null; then
-		check "aarch64: by clang" aarch64 cnn "clang-19 --target=aarch64-linux-gnu" 5
+	if [ -n "$clang" ]; then
+		check "aarch64: by clang" aarch64 cnn "$clang --target=aarch64-linux-gnu" 5
 	fi
 else
 	skipped=$((skipped + 4))

@@ -337,6 +337,24 @@ static void clone_stmt(Cloner *cl, const Stmt *s)
 	vec_push(k->arena, &k->stmts, t);
 }
 
+Buf *buf_copy(Arena *a, const Buf *b)
+{
+	Buf *c = arena_copy(a, b, sizeof *b);
+	int64_t n = 1, v = 0;
+
+	c->dims = arena_copy(a, b->dims, (size_t)b->rank * sizeof *b->dims);
+	if (!b->data)
+		return c;
+	for (int i = 0; i < b->rank; i++) {
+		bool is_const = dim_is_const(b->dims[i], &v);
+
+		assert(is_const);
+		n *= is_const ? v : 0;
+	}
+	c->data = arena_copy(a, b->data, (size_t)dtype_size(b->dtype, n));
+	return c;
+}
+
 Kernel *kernel_clone(Kernel *k, Arena *a)
 {
 	Kernel *n = kernel_new(k->ctx, a, k->name);
@@ -344,23 +362,8 @@ Kernel *kernel_clone(Kernel *k, Arena *a)
 	Cloner cl = {n, NEW_ARRAY(tmp, expr_count(k->pool), Expr *)};
 
 	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
-		Buf *c = add_buf(n, b->kind, b->name, b->dtype, b->rank, b->dims);
-
-		c->layout = b->layout;
-		c->param = b->param;
-		if (b->data) {
-			int64_t len = 1;
-
-			for (int d = 0; d < b->rank; d++) {
-				int64_t v = 0;
-				bool is_const = dim_is_const(b->dims[d], &v);
-
-				assert(is_const);
-				len *= is_const ? v : 0;
-			}
-			c->data = arena_copy(a, b->data, (size_t)dtype_size(b->dtype, len));
-		}
+		vec_push(a, &n->bufs, buf_copy(a, k->bufs.at[i]));
+		vec_last(&n->bufs)->id = i;
 	}
 	for (int i = 0; i < k->iters.n; i++)
 		kernel_iter(n, k->iters.at[i]->name, k->iters.at[i]->extent);

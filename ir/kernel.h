@@ -134,7 +134,8 @@ Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line);
 
 /* Every fault is a diagnostic that says which pass left it (PASS). */
 bool kernel_verify(Kernel *k, Diag *d, const char *pass);
-/* A deep copy into arena A. */
+/* Deep copies into arena A. */
+Buf *buf_copy(Arena *a, const Buf *b);
 Kernel *kernel_clone(Kernel *k, Arena *a);
 
 #endif

@@ -22,6 +22,9 @@ typedef struct Fuse {
 	int *order; /* by Node.id: position in the list */
 	int norder;
 	int budget; /* --rewrite-limit */
+	/* What a merge makes, and the kernel of the node that grows: it goes to the module's arena when the node is
+	 * whole. */
+	Arena *tmp, *grown;
 } Fuse;
 
 /* Fused kernels keep compile times and register pressure sane below this. */
@@ -109,9 +112,8 @@ static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 
 static Buf *copy_buf(Kernel *k, const Buf *b, BufKind kind, int param)
 {
-	Buf *c = NEW(k->arena, Buf);
+	Buf *c = buf_copy(k->arena, b);
 
-	*c = *b;
 	c->id = k->bufs.n;
 	c->kind = kind;
 	c->param = param;
@@ -142,12 +144,12 @@ static Buf *param_in(Merged *g, const Buf *b, Value *v)
 static bool build(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
-	Buf **map = NEW_ARRAY(f->m->arena, pk->bufs.n + ck->bufs.n + 2, Buf *);
+	Buf **map = NEW_ARRAY(f->tmp, pk->bufs.n + ck->bufs.n + 2, Buf *);
 	Buf *shared[MAX_PARAMS] = {NULL};
 
 	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS)
 		return false;
-	*g = (Merged){.k = kernel_new(f->m->ctx, f->m->arena, ck->name)};
+	*g = (Merged){.k = kernel_new(f->m->ctx, f->tmp, ck->name)};
 	for (int i = 0; i < pk->bufs.n; i++) {
 		Buf *b = pk->bufs.at[i];
 
@@ -399,6 +401,36 @@ static bool moves_bits(const Node *n)
 	return false;
 }
 
+static bool is_dead(const Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i]->uses || value_feeds_sym(n->out[i]))
+			return false;
+	return true;
+}
+
+/* C with producer P in it, or null. */
+static Node *merge(Fuse *f, Node *p, Node *c)
+{
+	Merged *g;
+	bool keep;
+	Node *n = NULL;
+
+	f->tmp = arena_new();
+	g = NEW(f->tmp, Merged);
+	keep = !try_merge(f, p, c, g);
+	if (!keep || try_copy(f, p, c, g)) {
+		n = replace(f, p, c, keep, g);
+		if (keep && is_dead(p))
+			node_remove(p);
+		arena_free(f->grown);
+		f->grown = f->tmp;
+	} else {
+		arena_free(f->tmp);
+	}
+	return n;
+}
+
 static Node *grow(Fuse *f, Node *c)
 {
 	if (moves_bits(c))
@@ -406,29 +438,14 @@ static Node *grow(Fuse *f, Node *c)
 	for (int i = 0; i < c->nin; i++) {
 		Value *v = node_in(c, i);
 		Node *p = v ? v->def : NULL, *n;
-		Merged *g;
-		bool keep;
 
 		if (!p || !node_kernel(p) || f->budget == 0 || moves_bits(p))
 			continue;
-		g = NEW(f->m->arena, Merged);
-		keep = false;
-		if (!try_merge(f, p, c, g)) {
-			if (!try_copy(f, p, c, g))
-				continue;
-			keep = true;
+		n = merge(f, p, c);
+		if (n) {
+			f->budget -= f->budget > 0;
+			return n;
 		}
-		f->budget -= f->budget > 0;
-		n = replace(f, p, c, keep, g);
-		if (keep) {
-			bool dead = true;
-
-			for (int j = 0; j < p->nout; j++)
-				dead = dead && !p->out[j]->uses && !value_feeds_sym(p->out[j]);
-			if (dead)
-				node_remove(p);
-		}
-		return n;
 	}
 	return NULL;
 }
@@ -440,9 +457,15 @@ bool pass_fuse(Module *m)
 	if (m->opt.level == 0)
 		return true;
 	number(&f);
-	for (Node *n = m->graph->first; n; n = n->next)
-		if (node_kernel(n))
-			for (Node *g = n; g; g = grow(&f, g))
-				n = g;
+	for (Node *n = m->graph->first; n; n = n->next) {
+		if (!node_kernel(n))
+			continue;
+		for (Node *g = n; g; g = grow(&f, g))
+			n = g;
+		if (f.grown)
+			kernel_node_set(n, kernel_clone(node_kernel(n), m->arena));
+		arena_free(f.grown);
+		f.grown = NULL;
+	}
 	return true;
 }

@@ -143,18 +143,43 @@ Expr *linear_expr(ExprPool *p, const Linear *l)
 
 /* ---- Ranges ---- */
 
-/* A min or max has the ranges of both operands: nests deeper than this have none, since their operands may be
- * shared at every level. */
+/* A min or max has the ranges of both operands: in nests deeper than this they are not looked for, since the
+ * bounds would grow with them. */
 enum { MAX_NESTED = 8 };
 
-static bool linear_range_in(ExprPool *p, const Linear *l, int depth, Dim **lo, Dim **hi);
-
-static bool expr_range(ExprPool *p, Expr *e, int depth, Dim **lo, Dim **hi)
+int expr_nest(const Expr *e)
 {
+	int deepest = 0, own = 0;
+
+	if (e->kind != EX_INST || e->ct != CT_I64)
+		return 0;
+	switch (e->op.inst) {
+	case IN_add:
+	case IN_sub:
+	case IN_mul:
+		break;
+	case IN_min:
+	case IN_max:
+	case IN_select:
+	case IN_floordiv:
+		own = 1;
+		break;
+	default:
+		return 0;
+	}
+	for (int i = 0; i < e->op.n; i++)
+		deepest = e->op.arg[i]->nest > deepest ? e->op.arg[i]->nest : deepest;
+	return deepest + own;
+}
+
+static Range expr_range(ExprPool *p, Expr *e)
+{
+	Range r = {0};
 	Linear l;
 
-	*lo = *hi = NULL;
-	return depth < MAX_NESTED && linear_of(p, e, &l) && linear_range_in(p, &l, depth + 1, lo, hi);
+	if (e->nest < MAX_NESTED && linear_of(p, e, &l))
+		linear_range(p, &l, &r.lo, &r.hi);
+	return r;
 }
 
 static Dim *minus_one(ExprPool *p, Dim *d)
@@ -170,85 +195,82 @@ static Dim *either_bound(ExprPool *p, Dim *a, Dim *b, bool is_min, bool either)
 	return is_min ? dim_min(p->ctx, a, b) : dim_max(p->ctx, a, b);
 }
 
-/* Bounds of an atom; null where unknown. */
-static void atom_range(ExprPool *p, Expr *e, int depth, Dim **lo, Dim **hi)
+static Range find_range(ExprPool *p, Expr *e)
 {
-	Dim *l[2] = {NULL, NULL}, *h[2] = {NULL, NULL}, *zero = dim_const(p->ctx, 0), *d;
+	Dim *zero = dim_const(p->ctx, 0), *d;
+	Range none = {0}, a, b;
 
-	*lo = *hi = NULL;
-	if (e->kind == EX_ITER) {
-		*lo = zero;
-		*hi = minus_one(p, e->iter->extent);
-		return;
-	}
+	if (e->kind == EX_ITER)
+		return (Range){.lo = zero, .hi = minus_one(p, e->iter->extent)};
 	if (e->kind != EX_INST)
-		return;
+		return none;
 	switch (e->op.inst) {
 	case IN_index:
-		if ((d = as_dim(p, e->op.arg[1]))) {
-			*lo = zero;
-			*hi = minus_one(p, d);
-		}
-		return;
+		d = as_dim(p, e->op.arg[1]);
+		return d ? (Range){.lo = zero, .hi = minus_one(p, d)} : none;
 	case IN_mod:
 		d = as_dim(p, e->op.arg[1]);
-		if (d && dim_prove_lt(p->ctx, zero, d)) {
-			*lo = zero;
-			*hi = minus_one(p, d);
-		}
-		return;
+		return d && dim_prove_lt(p->ctx, zero, d) ? (Range){.lo = zero, .hi = minus_one(p, d)} : none;
 	case IN_floordiv:
 		d = as_dim(p, e->op.arg[1]);
-		if (d && dim_prove_lt(p->ctx, zero, d) && expr_range(p, e->op.arg[0], depth, &l[0], &h[0])) {
-			*lo = dim_floordiv(p->ctx, l[0], d);
-			*hi = dim_floordiv(p->ctx, h[0], d);
-		}
-		return;
+		if (!d || !dim_prove_lt(p->ctx, zero, d))
+			return none;
+		a = expr_range(p, e->op.arg[0]);
+		if (!a.lo || !a.hi)
+			return none;
+		return (Range){.lo = dim_floordiv(p->ctx, a.lo, d), .hi = dim_floordiv(p->ctx, a.hi, d)};
 	case IN_min:
 	case IN_max:
 	case IN_select:
-		for (int i = 0; i < 2; i++)
-			expr_range(p, e->op.arg[i + (e->op.inst == IN_select)], depth, &l[i], &h[i]);
-		*lo = either_bound(p, l[0], l[1], e->op.inst != IN_max, e->op.inst == IN_max);
-		*hi = either_bound(p, h[0], h[1], e->op.inst == IN_min, e->op.inst == IN_min);
-		return;
+		a = expr_range(p, e->op.arg[e->op.n - 2]);
+		b = expr_range(p, e->op.arg[e->op.n - 1]);
+		return (Range){.lo = either_bound(p, a.lo, b.lo, e->op.inst != IN_max, e->op.inst == IN_max),
+			       .hi = either_bound(p, a.hi, b.hi, e->op.inst == IN_min, e->op.inst == IN_min)};
 	case IN_cvt:
-		if (e->op.arg[0]->ct == CT_BOOL) {
-			*lo = zero;
-			*hi = dim_const(p->ctx, 1);
-		}
-		return;
+		return e->op.arg[0]->ct == CT_BOOL ? (Range){.lo = zero, .hi = dim_const(p->ctx, 1)} : none;
 	default:
-		return;
+		return none;
 	}
 }
 
-/* *LO and *HI are null each where unknown. */
-static bool linear_range_in(ExprPool *p, const Linear *l, int depth, Dim **lo, Dim **hi)
+/* The range of an atom, found once. */
+static Range atom_range(ExprPool *p, Expr *e)
+{
+	Range r;
+
+	if (e->id >= p->nranges) {
+		Range *more = NEW_ARRAY(p->arena, 2 * p->n, Range);
+
+		if (p->nranges)
+			memcpy(more, p->range, (size_t)p->nranges * sizeof *more);
+		p->range = more;
+		p->nranges = 2 * p->n;
+	}
+	if (p->range[e->id].known)
+		return p->range[e->id];
+	r = find_range(p, e);
+	r.known = true;
+	p->range[e->id] = r;
+	return r;
+}
+
+bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
 {
 	Dim *zero = dim_const(p->ctx, 0);
 
 	*lo = *hi = l->base;
 	for (int i = 0; i < l->n; i++) {
-		Dim *a, *b, *c = l->coef[i], *t;
+		Range r = atom_range(p, l->atom[i]);
+		Dim *c = l->coef[i], *t;
 
-		atom_range(p, l->atom[i], depth, &a, &b);
-		if (dim_prove_le(p->ctx, c, zero)) {
-			t = a;
-			a = b;
-			b = t;
-		} else if (!dim_prove_le(p->ctx, zero, c)) {
-			a = b = NULL;
-		}
-		*lo = *lo && a && dim_product(p->ctx, c, a, &t) && dim_sum(p->ctx, *lo, t, &t) ? t : NULL;
-		*hi = *hi && b && dim_product(p->ctx, c, b, &t) && dim_sum(p->ctx, *hi, t, &t) ? t : NULL;
+		if (dim_prove_le(p->ctx, c, zero))
+			r = (Range){.lo = r.hi, .hi = r.lo};
+		else if (!dim_prove_le(p->ctx, zero, c))
+			r = (Range){0};
+		*lo = *lo && r.lo && dim_product(p->ctx, c, r.lo, &t) && dim_sum(p->ctx, *lo, t, &t) ? t : NULL;
+		*hi = *hi && r.hi && dim_product(p->ctx, c, r.hi, &t) && dim_sum(p->ctx, *hi, t, &t) ? t : NULL;
 	}
 	return *lo && *hi;
-}
-
-bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
-{
-	return linear_range_in(p, l, 0, lo, hi);
 }
 
 /* ---- Quotients and remainders ---- */

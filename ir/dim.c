@@ -13,9 +13,12 @@ typedef struct Table {
 	int n, cap;
 } Table;
 
+enum { SMALL_CONSTS = 64 };
+
 struct DimTable {
 	VEC(Sym *) syms;
 	Table dims, atoms, names;
+	Dim *few[SMALL_CONSTS]; /* 0, 1 ..., made when first asked for */
 	bool too_complex; /* said once */
 };
 
@@ -184,7 +187,8 @@ int dim_cmp(const Dim *a, const Dim *b)
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
-	return hash_bytes(h, &v, sizeof v);
+	h = (h ^ v) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
 }
 
 static bool terms_equal(const Term *a, const Term *b, int n)
@@ -253,6 +257,19 @@ Dim *dim_make(Ctx *c, const Term *t, int n)
 Dim *dim_from_term(Ctx *c, Term t)
 {
 	return dim_make(c, &t, t.coef ? 1 : 0);
+}
+
+Dim *dim_const(Ctx *c, int64_t v)
+{
+	Factor none;
+	bool few = v >= 0 && v < SMALL_CONSTS;
+	Dim *d = few ? c->dims->few[v] : NULL;
+
+	if (!d)
+		d = dim_from_term(c, (Term){v, 0, 0, &none});
+	if (few)
+		c->dims->few[v] = d;
+	return d;
 }
 
 static Atom *atom_new(Ctx *c, const Atom *like)

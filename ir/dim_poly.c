@@ -4,13 +4,6 @@
 
 #include <string.h>
 
-Dim *dim_const(Ctx *c, int64_t v)
-{
-	Factor none;
-
-	return dim_from_term(c, (Term){v, 0, 0, &none});
-}
-
 bool dim_is_const(const Dim *d, int64_t *v)
 {
 	if (d->n > 1 || (d->n == 1 && d->t[0].n))

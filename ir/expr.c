@@ -138,6 +138,7 @@ static Expr *intern_expr(ExprPool *p, const Expr *key)
 			return e;
 	e = arena_copy(p->arena, key, sizeof *key);
 	e->id = p->n++;
+	e->nest = expr_nest(e);
 	if (e->kind == EX_LOAD)
 		e->load.idx = arena_copy(p->arena, key->load.idx,
 					 (size_t)key->load.nidx * sizeof *key->load.idx);

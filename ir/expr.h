@@ -63,6 +63,7 @@ struct Expr {
 	ExprKind kind;
 	CType ct;
 	int id; /* dense in the pool: operands have smaller ids */
+	int nest; /* of an i64: how deep min, max, select and quotients stand in one another (ir/affine.c) */
 	union {
 		int64_t i;     /* EX_CONST: integer and bool; floats: see f */
 		double f;      /* EX_CONST of f32, f64 (an f32 is exact in it; NaN is the quiet one) */

@@ -5,11 +5,19 @@
 
 #include "ir/expr.h"
 
+/* Bounds of an i64 as dims, each null where unknown. */
+typedef struct Range {
+	bool known; /* LO and HI were looked for */
+	Dim *lo, *hi;
+} Range;
+
 struct ExprPool {
 	Ctx *ctx;
 	Arena *arena;
 	Expr **slot; /* open addressing, a power of two */
 	int nslots, n;
+	Range *range; /* by Expr.id, of atoms (see Linear) */
+	int nranges;
 	Expr *func[INST_COUNT][2]; /* expansions for f32 and f64 */
 };
 
@@ -36,6 +44,8 @@ bool linear_of(ExprPool *p, Expr *e, Linear *out);
 /* OUT += K * L. */
 bool linear_add(ExprPool *p, Linear *out, const Linear *l, Dim *k);
 Expr *linear_expr(ExprPool *p, const Linear *l);
+/* The nest of E, which is to be made. */
+int expr_nest(const Expr *e);
 /* Bounds LO <= L <= HI as dims, from iterator ranges, each null where unknown; true where both are known,
  * which also says that no term wraps. */
 bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi);

@@ -58,33 +58,31 @@ static void block_inside(Classes *c, const Stmt *s, Expr *e)
 			c->blocked[find(c, c->id[s->id][i])] = true;
 }
 
-typedef struct Pair {
-	Classes *c;
-	Stmt *writer;
-	const Buf *buf;
-} Pair;
-
-static void read_pair(void *arg, Stmt *r, Expr *load)
+static void read_pair(Classes *c, const Stmt *writer, Stmt *r, Expr *load)
 {
-	Pair *p = arg;
-	Classes *c = p->c;
-
-	if (load->load.buf != p->buf)
-		return;
 	for (int d = 0; d < load->load.nidx; d++) {
-		Expr *w = p->writer->widx[d], *e = load->load.idx[d];
+		Expr *w = writer->widx[d], *e = load->load.idx[d];
 
 		if (w->kind == EX_CONST && e->kind == EX_CONST)
 			continue;
-		if (w->kind == EX_ITER && e->kind == EX_ITER && in_band(p->writer, w->iter) && in_band(r, e->iter) &&
+		if (w->kind == EX_ITER && e->kind == EX_ITER && in_band(writer, w->iter) && in_band(r, e->iter) &&
 		    w->iter->extent == e->iter->extent) {
-			join(c, node_of(c, p->writer, w->iter), node_of(c, r, e->iter));
+			join(c, node_of(c, writer, w->iter), node_of(c, r, e->iter));
 			continue;
 		}
-		block(c, p->writer, w);
-		block_inside(c, p->writer, w);
+		block(c, writer, w);
+		block_inside(c, writer, w);
 		block_inside(c, r, e);
 	}
+}
+
+static void read_pairs(void *arg, Stmt *r, Expr *load)
+{
+	Classes *c = arg;
+
+	for (int w = 0; w < c->k->stmts.n; w++)
+		if (c->k->stmts.at[w] != r && stmt_writes(c->k->stmts.at[w], load->load.buf))
+			read_pair(c, c->k->stmts.at[w], r, load);
 }
 
 static int members(Classes *c, const Stmt *s, int cls, Iter **one)
@@ -114,14 +112,8 @@ void band_of(Kernel *k, Arena *a, Band *out)
 		for (int i = 0; i < k->stmts.at[s]->niters; i++, at++)
 			c.id[s][i] = c.parent[at] = at;
 	}
-	for (int w = 0; w < k->stmts.n; w++)
-		for (int o = 0; o < k->stmts.at[w]->nout; o++)
-			for (int r = 0; r < k->stmts.n; r++) {
-				Pair p = {&c, k->stmts.at[w], k->stmts.at[w]->out[o]};
-
-				if (r != w)
-					stmt_loads(k->stmts.at[r], read_pair, &p);
-			}
+	for (int r = 0; r < k->stmts.n; r++)
+		stmt_loads(k->stmts.at[r], read_pairs, &c);
 	for (int i = 0; i < last->nband; i++) {
 		int cls = find(&c, c.id[last->id][i]);
 		bool ok = !c.blocked[cls];

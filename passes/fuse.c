@@ -125,6 +125,7 @@ typedef struct Merged {
 	Kernel *k;
 	Value *in[MAX_PARAMS], *out[MAX_PARAMS];
 	int nin, nout;
+	bool dear; /* it costs too much, or is too large */
 } Merged;
 
 static Buf *param_in(Merged *g, const Buf *b, Value *v)
@@ -310,15 +311,17 @@ static void count_part(void *arg, Expr *e)
 }
 
 /* Cost bounds what a point computes, parts what a compile handles: an endless chain of cheap maps is cut. */
-static bool too_dear(Kernel *k)
+static bool too_dear(Merged *g)
 {
+	const Kernel *k = g->k;
 	int c = 0, parts = 0;
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		c += expr_cost(k->stmts.at[i]->val[0]);
 		ex_walk(k->stmts.at[i]->val[0], count_part, &parts);
 	}
-	return c > MAX_COST || parts > MAX_PARTS;
+	g->dear = c > MAX_COST || parts > MAX_PARTS;
+	return g->dear;
 }
 
 static bool can_fault(Kernel *k)
@@ -352,13 +355,13 @@ static bool try_merge(Fuse *f, Node *p, Node *c, Merged *g)
 		if (!build(f, p, c, false, g))
 			return false;
 		kernel_inline(g->k);
-		return kernel_class(g->k) == KC_CONTRACTION && !too_dear(g->k);
+		return kernel_class(g->k) == KC_CONTRACTION && !too_dear(g);
 	}
 	if (!build(f, p, c, false, g))
 		return false;
 	before = g->k->stmts.n;
 	kernel_inline(g->k);
-	if (too_dear(g->k))
+	if (too_dear(g))
 		return false;
 	if (kc == KC_CONTRACTION) /* all of P must have vanished into the operands */
 		return kp == KC_MAP && g->k->stmts.n == ck->stmts.n && kernel_class(g->k) == KC_CONTRACTION;
@@ -380,10 +383,11 @@ static bool try_copy(Fuse *f, Node *p, Node *c, Merged *g)
 	KernelClass kc = kernel_class(node_kernel(c));
 	int n = node_kernel(c)->stmts.n;
 
-	if (!is_free_map(p) || kc == KC_OTHER || !build(f, p, c, true, g))
+	/* Where C alone reads P, the copy would be what was just found too dear. */
+	if ((g->dear && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER || !build(f, p, c, true, g))
 		return false;
 	kernel_inline(g->k);
-	return g->k->stmts.n == n && kernel_class(g->k) == kc && !too_dear(g->k);
+	return g->k->stmts.n == n && kernel_class(g->k) == kc && !too_dear(g);
 }
 
 /* A BitCast reads or writes elements as another type of their width: its loads are not its operand's values. */

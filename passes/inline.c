@@ -79,61 +79,103 @@ bool inline_is_free(const Stmt *s)
 	return expr_cost(s->val[0]) == 0;
 }
 
-/* In a contraction every element of an operand is packed about once, though many points read it. */
-static bool worth(Kernel *k, Stmt *def, Buf *t)
+/* The statements of a kernel, and which buffers each reads. */
+typedef struct Reads {
+	Kernel *k;
+	Arena *tmp;
+	bool **of; /* [statement][Buf.id] */
+} Reads;
+
+static void find_reads(Reads *r, int at)
 {
+	Stmt *s = r->k->stmts.at[at];
+
+	r->of[at] = NEW_ARRAY(r->tmp, r->k->bufs.n + 1, bool);
+	stmt_mark_loads(s, r->of[at]);
+	for (int i = 0; i < s->nout && s->update; i++)
+		r->of[at][s->out[i]->id] = true;
+}
+
+static void remove_stmt(Reads *r, int at)
+{
+	Kernel *k = r->k;
+
+	k->stmts.n--;
+	memmove(k->stmts.at + at, k->stmts.at + at + 1, (size_t)(k->stmts.n - at) * sizeof *k->stmts.at);
+	memmove(r->of + at, r->of + at + 1, (size_t)(k->stmts.n - at) * sizeof *r->of);
+}
+
+/* In a contraction every element of an operand is packed about once, though many points read it. */
+static bool worth(const Reads *r, Stmt *def, Buf *t)
+{
+	Kernel *k = r->k;
 	int cost = expr_cost(def->val[0]);
 	Sites all = {.buf = t};
 	bool contraction = false;
 
+	if (cost == 0)
+		return true;
 	for (int i = 0; i < k->stmts.n; i++) {
 		Contraction c;
 
+		if (!r->of[i][t->id])
+			continue;
 		stmt_loads(k->stmts.at[i], count_site, &all);
-		if (stmt_reads(k->stmts.at[i], t) && stmt_contraction(k, k->stmts.at[i], &c))
-			contraction = true;
+		contraction = contraction || stmt_contraction(k, k->stmts.at[i], &c);
 	}
-	if (cost == 0)
-		return true;
 	if (contraction)
 		return all.n == 1 && !all.windowed && cost <= CHEAP;
 	return !all.repeated && !all.windowed ? all.n == 1 || cost <= CHEAP : cost <= CHEAP && all.n <= 2;
 }
 
 /* Nothing between the map and its readers may change what the map reads. */
-static bool reads_written_later(Kernel *k, int at)
+static bool reads_written_later(const Reads *r, int at)
 {
-	for (int i = at + 1; i < k->stmts.n; i++)
-		for (int j = 0; j < k->stmts.at[i]->nout; j++)
-			if (stmt_reads(k->stmts.at[at], k->stmts.at[i]->out[j]))
+	for (int i = at + 1; i < r->k->stmts.n; i++)
+		for (int j = 0; j < r->k->stmts.at[i]->nout; j++)
+			if (r->of[at][r->k->stmts.at[i]->out[j]->id])
 				return true;
 	return false;
 }
 
+static bool written_once(const Kernel *k, const Buf *t)
+{
+	int writers = 0;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		writers += stmt_writes(k->stmts.at[i], t);
+	return writers == 1;
+}
+
 bool kernel_inline(Kernel *k)
 {
+	Arena *tmp = arena_new();
+	Reads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
 	bool any = false;
 
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++)
+		find_reads(&r, i);
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 		Buf *t = s->out[0];
 		Inline in = {k, s, t};
-		int writers = 0;
 
-		for (int j = 0; j < k->stmts.n; j++)
-			writers += stmt_writes(k->stmts.at[j], t);
-		if (t->kind != BUF_TEMP || writers != 1 || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
-		    reads_written_later(k, i) || !worth(k, s, t))
+		if (t->kind != BUF_TEMP || !written_once(k, t) || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
+		    reads_written_later(&r, i) || !worth(&r, s, t))
 			continue;
-		for (int j = 0; j < k->stmts.n; j++)
-			if (j != i)
-				stmt_rewrite(k, k->stmts.at[j], inline_load, &in);
-		for (int j = i; j + 1 < k->stmts.n; j++)
-			k->stmts.at[j] = k->stmts.at[j + 1];
-		k->stmts.n--;
+		for (int j = 0; j < k->stmts.n; j++) {
+			if (j == i || !r.of[j][t->id])
+				continue;
+			stmt_rewrite(k, k->stmts.at[j], inline_load, &in);
+			find_reads(&r, j);
+		}
+		remove_stmt(&r, i);
 		i = -1;
 		any = true;
 	}
+	arena_free(tmp);
 	if (any)
 		kernel_mark_used(k);
 	return any;

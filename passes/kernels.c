@@ -119,24 +119,43 @@ bool stmt_writes(const Stmt *s, const Buf *b)
 	return false;
 }
 
+static void mark_load(void *arg, Stmt *s, Expr *load)
+{
+	(void)s;
+	((bool *)arg)[load->load.buf->id] = true;
+}
+
+void stmt_mark_loads(Stmt *s, bool *read)
+{
+	stmt_loads(s, mark_load, read);
+}
+
 void kernel_mark_used(Kernel *k)
 {
+	Arena *tmp = arena_new();
+	bool *used = NEW_ARRAY(tmp, k->bufs.n + 1, bool);
 	int n = 0;
 
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		s->id = i;
+		stmt_mark_loads(s, used);
+		for (int j = 0; j < s->nout; j++)
+			used[s->out[j]->id] = true;
+	}
 	for (int i = 0; i < k->bufs.n; i++) {
 		Buf *b = k->bufs.at[i];
-		bool used = false;
 
-		for (int j = 0; j < k->stmts.n && !used; j++)
-			used = stmt_writes(k->stmts.at[j], b) || stmt_reads(k->stmts.at[j], b);
-		if (!used)
+		if (!used[i])
 			continue;
 		b->id = n;
 		k->bufs.at[n++] = b;
 	}
 	k->bufs.n = n;
-	for (int i = 0; i < k->stmts.n; i++)
-		k->stmts.at[i]->id = i;
+	arena_free(tmp);
 }
 
 typedef struct HasIter {

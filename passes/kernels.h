@@ -25,6 +25,8 @@ void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 void kernel_physical(Kernel *k);
 /* Calls FN on every load in S's values and guard (not the write). */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
+/* Sets READ[Buf.id] for every buffer that S loads. */
+void stmt_mark_loads(Stmt *s, bool *read);
 bool stmt_reads(Stmt *s, const Buf *b);
 bool stmt_writes(const Stmt *s, const Buf *b);
 bool expr_has_iter(Expr *e, const Iter *it);

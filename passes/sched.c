@@ -58,61 +58,50 @@ void sched_order(const Target *t, Kernel *k, Schedule *s)
 	}
 }
 
-/* Temporaries that are still read or written from memory. */
-static bool mentions(LNode *n, const Buf *b);
-
-typedef struct Mention {
-	const Buf *b;
-	bool yes;
-} Mention;
+/* What a loop tree does with buffers, by Buf.id. */
+typedef struct Mentions {
+	bool *used, *local;
+} Mentions;
 
 static void mention(void *arg, Expr *e)
 {
-	Mention *m = arg;
-
-	m->yes = m->yes || (e->kind == EX_LOAD && e->load.buf == m->b);
+	if (e->kind == EX_LOAD)
+		((Mentions *)arg)->used[e->load.buf->id] = true;
 }
 
-static bool mentions(LNode *n, const Buf *b)
+static void mentions(LNode *n, Mentions *m)
 {
 	for (; n; n = n->next) {
-		Mention m = {b, false};
 		Expr *e[] = {n->lo, n->hi, n->idx, n->val[0], n->val[1], n->guard, n->tile ? n->tile->a_at : NULL};
 
-		if (n->kind != LN_LOCAL && (n->buf[0] == b || n->buf[1] == b))
-			return true;
-		if (n->tile && (n->tile->a == b || n->tile->b == b))
-			return true;
+		for (int i = 0; i < 2; i++)
+			if (n->buf[i])
+				(n->kind == LN_LOCAL && i == 0 ? m->local : m->used)[n->buf[i]->id] = true;
+		if (n->tile)
+			m->used[n->tile->a->id] = m->used[n->tile->b->id] = true;
 		for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 			if (e[i])
-				ex_walk(e[i], mention, &m);
-		if (m.yes || mentions(n->body, b))
-			return true;
+				ex_walk(e[i], mention, m);
+		mentions(n->body, m);
 	}
-	return false;
 }
 
-static bool is_local(LNode *n, const Buf *b)
-{
-	for (; n; n = n->next)
-		if ((n->kind == LN_LOCAL && n->buf[0] == b) || is_local(n->body, b))
-			return true;
-	return false;
-}
-
+/* Temporaries that are still read or written from memory. */
 static void find_temps(Schedule *s)
 {
-	for (int i = 0; i < s->kernel->bufs.n; i++) {
-		Buf *b = s->kernel->bufs.at[i];
-		bool used = false, local = false;
+	Kernel *k = s->kernel;
+	Arena *tmp = arena_new();
+	Mentions m = {NEW_ARRAY(tmp, k->bufs.n + 1, bool), NEW_ARRAY(tmp, k->bufs.n + 1, bool)};
 
-		for (int j = 0; j < s->stages.n; j++) {
-			used = used || mentions(s->stages.at[j]->body, b);
-			local = local || is_local(s->stages.at[j]->body, b);
-		}
-		if (b->kind == BUF_TEMP && !b->data && used && !local)
-			vec_push(s->kernel->arena, &s->temps, b);
+	for (int i = 0; i < s->stages.n; i++)
+		mentions(s->stages.at[i]->body, &m);
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+
+		if (b->kind == BUF_TEMP && !b->data && m.used[b->id] && !m.local[b->id])
+			vec_push(k->arena, &s->temps, b);
 	}
+	arena_free(tmp);
 }
 
 /* Elements that share a byte are written by one thread, one after the other. */

@@ -37,10 +37,12 @@ bool text_fault(Text *r, int line, const char *what)
 	return diag_error(r->ctx->diag, (DiagLoc){.file = r->file, .line = line}, "%s", what);
 }
 
-/* Blanks, and comments from #, ; or // to the end of the line. */
+/* Blanks, and comments from #, ; or // to the end of the line. A line "; ----" ends the text. */
 char text_peek(Text *r)
 {
 	for (;; r->p++) {
+		if (!strncmp(r->p, "; ----\n", 7))
+			return 0;
 		if (*r->p == '#' || *r->p == ';' || (*r->p == '/' && r->p[1] == '/'))
 			while (*r->p && *r->p != '\n')
 				r->p++;

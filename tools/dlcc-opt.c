@@ -26,6 +26,8 @@ static const char usage[] =
 	"  --no-graph          print nothing\n"
 	"  --list-passes       the passes there are\n";
 
+enum { EXIT_USAGE = 2 };
+
 typedef struct Cli {
 	const char *input, *output, *passes[16], *target;
 	int npasses;
@@ -162,10 +164,10 @@ int main(int argc, char **argv)
 			return 0;
 		}
 		if (!option(&c, argv, &i))
-			return 1;
+			return EXIT_USAGE;
 	}
 	if (!c.input)
-		return fault(&c, "no input%s; see dlcc-opt --help", ""), 1;
+		return fault(&c, "no input%s; see dlcc-opt --help", ""), EXIT_USAGE;
 	c.diag.file = c.input;
 	return work(&c) ? 0 : 1;
 }

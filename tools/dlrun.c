@@ -13,13 +13,15 @@ static const char help[] =
 	"  --describe         names, types, dims and bounds (the default)\n"
 	"  --data DIR         run the data sets of DIR (test_data_set_K/input_N.pb) and compare\n"
 	"  --rtol R, --atol A compare each element: |a - b| <= A + R * |b|\n"
-	"  -i NAME=FILE       an input from a .npy or .pb file; run once\n"
-	"  -o DIR             write the outputs as DIR/NAME.npy\n"
-	"  --bench, --json    time runs on random inputs; prints one line of JSON\n"
+	"  -i NAME=FILE       an input from a .npy or .pb file; run once, and print the outputs in short\n"
+	"  -o DIR             write them as DIR/NAME.npy instead\n"
+	"  --bench            time runs on random inputs; prints one line of JSON\n"
 	"  --dim NAME=VALUE   a symbolic dim of the random inputs (default: its lower bound, from 1)\n"
 	"  --seconds S        how long (default 2)\n"
 	"  --threads T        threads (default: all CPUs)\n"
-	"  --profile[=FILE]   print the kernels by time; write a Chrome trace to FILE\n"
+	"  --profile[=FILE]   print the kernels by time, those of --data or -i, else of random inputs;\n"
+	"                     write a Chrome trace to FILE\n"
+	"  --json             the profile as a line of JSON, with all kernels\n"
 	"  --weights FILE     the weights, where they are not with the model\n"
 	"exit status: 0, or 1 when something failed or an output differs, or 2 for wrong usage\n";
 
@@ -29,7 +31,7 @@ typedef struct Options {
 	const char *model, *out_dir;
 	const char *data[MAX_ARGS], *input[MAX_ARGS], *dim[MAX_ARGS];
 	int n_data, n_input, n_dim;
-	bool describe, bench;
+	bool describe, bench, json;
 	double seconds;
 	DataOptions compare;
 	dl_load_options load;
@@ -91,8 +93,10 @@ static bool parse(Options *o, int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--describe"))
 			o->describe = true;
-		else if (!strcmp(argv[i], "--bench") || !strcmp(argv[i], "--json"))
+		else if (!strcmp(argv[i], "--bench"))
 			o->bench = true;
+		else if (!strcmp(argv[i], "--json"))
+			o->json = true;
 		else if (!strcmp(argv[i], "--profile"))
 			o->load.profile = 1;
 		else if (!strncmp(argv[i], "--profile=", 10))
@@ -105,6 +109,7 @@ static bool parse(Options *o, int argc, char **argv)
 		else
 			o->model = argv[i];
 	}
+	o->bench |= o->json && !o->load.profile;
 	return o->model || (usage("no model", ""), false);
 }
 
@@ -207,15 +212,24 @@ static bool run_once(const Options *o, Session *s)
 	rc = session_run(s, in);
 	if (rc)
 		return session_fail(s, "run", rc);
-	return !o->out_dir || write_outputs(o, s);
+	if (o->out_dir)
+		return write_outputs(o, s);
+	session_outputs(s, stdout);
+	return true;
 }
 
+/* Times runs, or only makes them, for the profile. */
 static bool bench(const Options *o, Session *s)
 {
 	const int64_t *v = dims(o, s);
 	const Array *in = v ? session_random(s, v) : NULL;
+	Timing t;
 
-	return in && session_bench(s, in, o->seconds);
+	if (!in || !session_bench(s, in, o->seconds, &t))
+		return false;
+	if (o->bench)
+		session_timing(s, stdout, &t, v, o->load.threads);
+	return true;
 }
 
 static bool work(const Options *o, Session *s)
@@ -235,8 +249,8 @@ static bool work(const Options *o, Session *s)
 		ok &= run_once(o, s);
 	if (o->bench || (o->load.profile && !once && !o->n_data))
 		ok &= bench(o, s);
-	if (o->load.profile)
-		session_profile(s, stderr);
+	if (o->load.profile && ok)
+		(o->json ? session_profile_json : session_profile)(s, stdout);
 	return ok;
 }
 

@@ -26,6 +26,8 @@ graph @main(%x: f32[a,3]) -> (%y "y")
   %n = Relu(%x) : f32[a,9]  @"one"(Relu)
   %y = Exp(%n) : f32[a,3]  @"two"(Exp)
 }
+; ----
+what a test expects
 DL
 
 # what, exit status, a pattern that output must have (grep -E) or "" for none at all, arguments
@@ -114,5 +116,10 @@ try "shape: an error" 1 "error: .*declared" declared.dl -o d.so -Werror=shape
 try "shape: all errors" 1 "error: .*declared" declared.dl -o d.so -Werror
 try "shape: all errors but" 0 "" declared.dl -o d.so -Werror -Wno-shape
 try "no such warning" 0 'no warning is called "frob"' cnn.onnx -o m.so -Wfrob
+dlcc=$build/bin/dlcc-opt
+try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer
+try "dlcc-opt: unknown option" 2 "unknown argument --frob" declared.dl --frob
+try "dlcc-opt: no input" 2 "no input" -p infer
+try "dlcc-opt: no such pass" 1 'there is no pass "frob"' declared.dl -p frob
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -132,6 +132,11 @@ def files():
     y = np.load(DIR + "/out/y.npy")
     assert y.dtype == np.float32 and (y == np.maximum(x * W, 0)).all()
     assert (np.load(DIR + "/out/z.npy") == y + y).all()
+    np.save(DIR + "/one.npy", np.array([[1, 2, np.nan, 4]], np.float32))
+    text = dlrun(RELU, "-i", f"x={DIR}/one.npy")
+    assert text.splitlines()[1] == "z: f32[1, 4]: 2 0 nan 16; min 0, max 16, mean 6; 1 NaN", text
+    np.save(DIR + "/one.npy", np.zeros((0, 4), np.float32))
+    assert dlrun(RELU, "-i", f"x={DIR}/one.npy").splitlines()[0] == "y: f32[0, 4]"
     save(DIR + "/x.pb", x[:0])
     dlrun(RELU, "-i", f"x={DIR}/x.pb", "-o", DIR + "/out")
     assert np.load(DIR + "/out/y.npy").shape == (0, 4)
@@ -153,7 +158,8 @@ def dlrun_npy(array):
 def bench():
     text = dlrun(RELU, "--bench", "--dim", "N=100", "--threads", "2", "--seconds", "0.1")
     r = json.loads(text)
-    assert text.count("\n") == 1 and list(r) == ["median_ms", "p95_ms", "min_ms", "runs", "peak_rss_kib"], text
+    assert text.count("\n") == 1 and r.pop("threads") == 2 and r.pop("dims") == {"N": 100}, text
+    assert list(r) == ["median_ms", "p95_ms", "min_ms", "runs", "peak_rss_kib"], text
     assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
     json.loads(dlrun(NONZERO, "--json", "--dim=N=7", "--seconds=0.1"))
     assert "no such dim" in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
@@ -163,7 +169,9 @@ def bench():
 @test
 def profile():
     text = dlrun(RELU, "--profile=" + DIR + "/trace.json", "--bench", "--dim", "N=100", "--seconds", "0.05")
-    assert "/Mul, /Relu" in text and "us/call" in text
+    assert "/Mul, /Relu" in text and "us/call" in text and "total of 3 kernels" in text
+    kernels = json.loads(dlrun(RELU, "--profile", "--json", "--seconds", "0.05"))["kernels"]
+    assert {k["nodes"] for k in kernels} == {"/Mul, /Relu", "/Copy", "/Add"} and all(k["calls"] for k in kernels)
     with open(DIR + "/trace.json") as f:
         events = json.load(f)["traceEvents"]
     assert {e["name"] for e in events} == {"/Mul, /Relu", "/Copy", "/Add"}

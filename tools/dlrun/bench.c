@@ -2,6 +2,8 @@
 /* The benchmark: a fifth of the time to warm up (a run at least), then runs for the rest of it. */
 #include "tools/dlrun/session.h"
 
+#include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -43,7 +45,7 @@ static int measure(Session *s, const Array *in, double seconds, int min, double 
 	return n;
 }
 
-bool session_bench(Session *s, const Array *in, double seconds)
+bool session_bench(Session *s, const Array *in, double seconds, Timing *t)
 {
 	double *ms = arena_alloc(s->arena, MAX_RUNS * sizeof(double));
 	struct rusage use;
@@ -55,9 +57,31 @@ bool session_bench(Session *s, const Array *in, double seconds)
 		return false;
 	qsort(ms, (size_t)n, sizeof(*ms), by_value);
 	getrusage(RUSAGE_SELF, &use);
-	printf("{\"median_ms\":%.6g,\"p95_ms\":%.6g,\"min_ms\":%.6g,\"runs\":%d,"
-	       "\"peak_rss_kib\":%ld}\n",
-	       n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2, ms[(n * 95 - 1) / 100], ms[0], n,
-	       use.ru_maxrss);
+	*t = (Timing){n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2, ms[(n * 95 - 1) / 100], ms[0], n, use.ru_maxrss};
 	return true;
+}
+
+/* As many as the runtime makes when it is not told. */
+static int usual_threads(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+}
+
+void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *sym_values, int threads)
+{
+	bool first = true;
+
+	fprintf(f, "{\"median_ms\":%.6g,\"p95_ms\":%.6g,\"min_ms\":%.6g,\"runs\":%d,\"peak_rss_kib\":%ld,\"threads\":%d,\"dims\":{",
+		t->median_ms, t->p95_ms, t->min_ms, t->runs, t->peak_rss_kib, threads ? threads : usual_threads());
+	for (int32_t i = 0; i < s->desc->n_sym; i++) {
+		if (s->desc->sym[i].kind != DL_SYM_INPUT)
+			continue;
+		fputs(first ? "" : ",", f);
+		put_json(f, s->desc->sym[i].name);
+		fprintf(f, ":%" PRId64, sym_values[i]);
+		first = false;
+	}
+	fputs("}}\n", f);
 }

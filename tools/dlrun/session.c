@@ -191,36 +191,6 @@ void session_describe(const Session *s, FILE *f)
 		fprintf(f, "some memory has no bound and is taken from the allocator\n");
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const dl_profile_entry *x = a, *y = b;
-
-	return (x->nanoseconds < y->nanoseconds) - (x->nanoseconds > y->nanoseconds);
-}
-
-void session_profile(const Session *s, FILE *f)
-{
-	dl_profile_entry e = {.size = sizeof(e)}, *all;
-	double total = 0;
-	int n = 0;
-
-	while (!s->api->profile(s->model, n, &e))
-		n++;
-	all = NEW_ARRAY(s->arena, n + 1, dl_profile_entry);
-	for (int i = 0; i < n; i++) {
-		all[i].size = sizeof(e);
-		s->api->profile(s->model, i, &all[i]);
-		total += (double)all[i].nanoseconds;
-	}
-	qsort(all, (size_t)n, sizeof(*all), by_time);
-	fprintf(f, "%7s %10s %9s %10s  %s\n", "share", "total ms", "calls", "us/call", "kernel");
-	for (int i = 0; i < n && all[i].calls; i++)
-		fprintf(f, "%6.2f%% %10.3f %9" PRIu64 " %10.2f  %s\n",
-			100 * (double)all[i].nanoseconds / total, (double)all[i].nanoseconds / 1e6,
-			all[i].calls, (double)all[i].nanoseconds / 1e3 / (double)all[i].calls,
-			all[i].name);
-}
-
 /* The value of a dim under the symbols' values; -1 when its text cannot be read. */
 static int64_t dim_value(const Session *s, Ctx *ctx, const dl_dim *d, const int64_t *sym_values)
 {

@@ -38,8 +38,6 @@ bool session_fail(const Session *s, const char *what, int status);
 
 /* What --describe prints. */
 void session_describe(const Session *s, FILE *f);
-/* The kernels by time. */
-void session_profile(const Session *s, FILE *f);
 /* Inputs for a benchmark: shapes from SYM_VALUES (one per symbol), random data. Null after a
  * diagnostic. */
 Array *session_random(Session *s, const int64_t *sym_values);
@@ -52,7 +50,22 @@ typedef struct DataOptions {
 
 bool session_data(Session *s, const char *dir, DataOptions o);
 
-/* bench.c: prints the one line of JSON. */
-bool session_bench(Session *s, const Array *in, double seconds);
+/* report.c: the outputs of the last run, a line each; the kernels by time as a table, or as a line of JSON. */
+void session_outputs(const Session *s, FILE *f);
+void session_profile(const Session *s, FILE *f);
+void session_profile_json(const Session *s, FILE *f);
+
+/* bench.c: times runs on inputs IN. False after a diagnostic. */
+typedef struct Timing {
+	double median_ms, p95_ms, min_ms;
+	int runs;
+	long peak_rss_kib;
+} Timing;
+
+bool session_bench(Session *s, const Array *in, double seconds, Timing *t);
+/* As one line of JSON; SYM_VALUES: those of the inputs. */
+void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *sym_values, int threads);
+/* S as a JSON string. */
+void put_json(FILE *f, const char *s);
 
 #endif

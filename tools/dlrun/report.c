@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a user reads after a run: the outputs in short, and the kernels by time. */
+#include "tools/dlrun/session.h"
+
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { FIRST_VALUES = 6, TOP_KERNELS = 20, WIDTH = 120 };
+
+/* ---- Outputs ---- */
+
+static double element(const Array *v, int64_t i)
+{
+	return dtype_is_float(v->dtype) ? dtype_load_f64(v->dtype, v->data, i)
+					: (double)dtype_load_i64(v->dtype, v->data, i);
+}
+
+static void put_element(FILE *f, const Array *v, int64_t i)
+{
+	if (v->dtype == DT_STR) {
+		const dl_str *s = (const dl_str *)v->data + i;
+
+		fprintf(f, "\"%.*s\"", (int)s->n, s->p);
+	} else if (dtype_is_float(v->dtype)) {
+		fprintf(f, "%.6g", dtype_load_f64(v->dtype, v->data, i));
+	} else {
+		fprintf(f, "%" PRId64, dtype_load_i64(v->dtype, v->data, i));
+	}
+}
+
+/* Of the elements that are numbers; how many are not. */
+static void put_range(FILE *f, const Array *v, int64_t n)
+{
+	double least = INFINITY, most = -INFINITY, sum = 0;
+	int64_t nans = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		double x = element(v, i);
+
+		nans += isnan(x);
+		if (isnan(x))
+			continue;
+		least = x < least ? x : least;
+		most = x > most ? x : most;
+		sum += x;
+	}
+	if (n > nans)
+		fprintf(f, "; min %.6g, max %.6g, mean %.6g", least, most, sum / (double)(n - nans));
+	if (nans)
+		fprintf(f, "; %" PRId64 " NaN", nans);
+}
+
+void session_outputs(const Session *s, FILE *f)
+{
+	for (int32_t o = 0; o < s->desc->n_out; o++) {
+		const Array v = session_output(s, o);
+		const int64_t n = array_count(&v);
+
+		fprintf(f, "%s: %s[", v.name, dtype_info[v.dtype].name);
+		for (int32_t d = 0; d < v.rank; d++)
+			fprintf(f, "%s%" PRId64, d ? ", " : "", v.dims[d]);
+		fprintf(f, "]%s", n ? ":" : "");
+		for (int64_t i = 0; i < n && i < FIRST_VALUES; i++) {
+			fputc(' ', f);
+			put_element(f, &v, i);
+		}
+		fputs(n > FIRST_VALUES ? " ..." : "", f);
+		if (n && v.dtype != DT_STR)
+			put_range(f, &v, n);
+		fputc('\n', f);
+	}
+}
+
+/* ---- Kernels ---- */
+
+static int by_time(const void *a, const void *b)
+{
+	const dl_profile_entry *x = a, *y = b;
+
+	return (x->nanoseconds < y->nanoseconds) - (x->nanoseconds > y->nanoseconds);
+}
+
+/* The kernels that ran, slowest first; *N of them. */
+static dl_profile_entry *kernels(const Session *s, int *n)
+{
+	dl_profile_entry e = {.size = sizeof(e)}, *all;
+	int many = 0;
+
+	while (!s->api->profile(s->model, many, &e))
+		many++;
+	all = NEW_ARRAY(s->arena, many + 1, dl_profile_entry);
+	*n = 0;
+	for (int i = 0; i < many; i++) {
+		all[*n].size = sizeof(e);
+		s->api->profile(s->model, i, &all[*n]);
+		*n += all[*n].calls > 0;
+	}
+	qsort(all, (size_t)*n, sizeof(*all), by_time);
+	return all;
+}
+
+/* "/a/b/MatMul, /a/b/Add" as "/a/b/MatMul, Add": folders that the first node names are not said again. Cut to WIDTH
+ * bytes, a long first name at its beginning. */
+static void put_names(FILE *f, const char *names, int width)
+{
+	const size_t first = strcspn(names, ",");
+	StrBuf b = {0};
+	int skip;
+
+	strbuf_put(&b, names, first);
+	for (const char *p = names + first; *p;) {
+		size_t n, common = 0;
+
+		p += strspn(p, ", ");
+		n = strcspn(p, ",");
+		for (size_t i = 0; i < n && i < first && p[i] == names[i]; i++)
+			if (p[i] == '/' && i > 0)
+				common = i + 1;
+		strbuf_puts(&b, n ? ", " : "");
+		strbuf_put(&b, p + common, n - common);
+		p += n;
+	}
+	skip = (int)first > width ? (int)first - width + 3 : 0;
+	if ((int)b.n - skip > width - (skip ? 3 : 0) && !skip)
+		fprintf(f, "%.*s...\n", width - 3, strbuf_str(&b));
+	else
+		fprintf(f, "%s%.*s\n", skip ? "..." : "", skip ? (int)first - skip : (int)b.n, strbuf_str(&b) + skip);
+	strbuf_free(&b);
+}
+
+static int columns(FILE *f)
+{
+	struct winsize w;
+
+	return isatty(fileno(f)) && !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col >= 60 ? w.ws_col : WIDTH;
+}
+
+static void put_row(FILE *f, const dl_profile_entry *e, double total)
+{
+	fprintf(f, "%6.2f%% %10.3f %9" PRIu64 " %11.2f  ", total > 0 ? 100 * (double)e->nanoseconds / total : 0,
+		(double)e->nanoseconds / 1e6, e->calls, (double)e->nanoseconds / 1e3 / (double)e->calls);
+}
+
+void session_profile(const Session *s, FILE *f)
+{
+	dl_profile_entry rest = {0}, sum = {0}, *all;
+	int n, width = columns(f) - 42;
+
+	all = kernels(s, &n);
+	for (int i = 0; i < n; i++) {
+		dl_profile_entry *into = i < TOP_KERNELS ? NULL : &rest;
+
+		sum.nanoseconds += all[i].nanoseconds;
+		sum.calls += all[i].calls;
+		if (into) {
+			into->nanoseconds += all[i].nanoseconds;
+			into->calls += all[i].calls;
+		}
+	}
+	fprintf(f, "%7s %10s %9s %11s  %s\n", "share", "total ms", "calls", "us/call", "nodes");
+	for (int i = 0; i < n && i < TOP_KERNELS; i++) {
+		put_row(f, &all[i], (double)sum.nanoseconds);
+		put_names(f, all[i].name, width);
+	}
+	if (rest.calls) {
+		put_row(f, &rest, (double)sum.nanoseconds);
+		fprintf(f, "%d more kernels (--json: all)\n", n - TOP_KERNELS);
+	}
+	if (sum.calls) {
+		put_row(f, &sum, (double)sum.nanoseconds);
+		fprintf(f, "total of %d kernels\n", n);
+	}
+}
+
+void put_json(FILE *f, const char *s)
+{
+	fputc('"', f);
+	for (; *s; s++) {
+		if ((unsigned char)*s < 0x20) {
+			fprintf(f, "\\u%04x", (unsigned)*s);
+			continue;
+		}
+		if (*s == '"' || *s == '\\')
+			fputc('\\', f);
+		fputc(*s, f);
+	}
+	fputc('"', f);
+}
+
+void session_profile_json(const Session *s, FILE *f)
+{
+	int n;
+	const dl_profile_entry *all = kernels(s, &n);
+
+	fprintf(f, "{\"kernels\":[");
+	for (int i = 0; i < n; i++) {
+		fprintf(f, "%s{\"total_ms\":%.6g,\"calls\":%" PRIu64 ",\"nodes\":", i ? "," : "",
+			(double)all[i].nanoseconds / 1e6, all[i].calls);
+		put_json(f, all[i].name);
+		fputc('}', f);
+	}
+	fprintf(f, "]}\n");
+}

@@ -2,6 +2,7 @@
 #include "frontend/import.h"
 
 #include "frontend/import_impl.h"
+#include "frontend/listing.h"
 #include "frontend/order.h"
 #include "frontend/tensor.h"
 #include "frontend/upgrade.h"
@@ -75,14 +76,7 @@ void import_bind(Scope *s, const char *name, int index, Value *v, const char *sh
 
 const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p, int index)
 {
-	const char *s;
-
-	if (*text(p->name))
-		s = arena_printf(im->scratch, "%s%s", fr->prefix, p->name);
-	else
-		s = arena_printf(im->scratch, "%s%s%s_%d", fr->prefix, fr->around, text(p->op_type),
-				 index);
-	return ctx_name(im->ctx, s);
+	return ctx_name(im->ctx, onnx_node_name(im->scratch, fr->prefix, fr->around, p, index));
 }
 
 /* ---- Bodies ---- */

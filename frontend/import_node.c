@@ -2,6 +2,7 @@
 /* One ONNX node as a node of the graph. */
 #include "frontend/import_impl.h"
 
+#include "frontend/listing.h"
 #include "frontend/tensor.h"
 #include "frontend/upgrade.h"
 
@@ -175,8 +176,6 @@ static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
 		      DiagLoc loc, Value *const *in, bool sound)
 {
-	OpKind op;
-
 	if (*domain_of(p->domain)) {
 		note_missing(im, p, loc);
 		return false;
@@ -191,12 +190,11 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 	}
 	if (!strcmp(text(p->op_type), "Constant"))
 		return import_constant(im, fr, s, p, index, loc);
-	op = op_by_name(upgrade_name(text(p->op_type)));
-	if (op == OP_NONE || (op_row[op].flags & OPF_INTERNAL)) {
+	if (!onnx_op_known(p)) {
 		note_missing(im, p, loc);
 		return false;
 	}
-	return sound && make_node(im, fr, s, p, index, op, loc, in);
+	return sound && make_node(im, fr, s, p, index, op_by_name(upgrade_name(p->op_type)), loc, in);
 }
 
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index)

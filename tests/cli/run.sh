@@ -12,8 +12,11 @@ passed=0 failed=0
 import sys
 import onnx.parser
 
-HEAD = '<ir_version: 8, opset_import: ["" : 17]> g (float[a,3] x) => (float[a,3] y) '
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "local" : 1]> g (float[a,3] x) => (float[a,3] y) '
 for name, body in (("refused", "{ [one] m = Frobnicate(x) [two] n = Relu(m) [three] y = Frobnicate(n) }"),
+                   ("bodies", "{ [call] t = local.twice(x) [cond] y = If(t) <then_branch = b () => (float[a,3] r) { r = Frobnicate(t) },"
+                              " else_branch = c () => (float[a,3] s) { [in_else] s = Relu(t) }> }"
+                              '<domain: "local", opset_import: ["" : 17]> twice (u) => (v) { [dup] v = Add(u, u) }'),
                    ("faulty", "<float[2,2] w = {1,2,3,4}> { [product] y = MatMul(x, w) }")):
     with open(f"{sys.argv[1]}/{name}.onnx", "wb") as f:
         f.write(onnx.parser.parse_model(HEAD + body).SerializeToString())
@@ -102,6 +105,9 @@ try "check: a view" 0 'node "flatten" \(Flatten\): supported: view' --check cnn.
 try "check: how many" 0 ': 4 nodes, 4 supported$' --check cnn.onnx
 try "check: an operator" 1 'node "three" \(Frobnicate\): not supported: this operator' --check refused.onnx
 try "check: the rest" 1 'node "two" \(Relu\): supported' --check refused.onnx
+try "check: a function" 1 'node "call/dup" \(Add\): supported' --check bodies.onnx
+try "check: a body" 1 'node "in_else" \(Relu\): supported' --check bodies.onnx
+try "check: an operator in a body" 1 'node "cond/then_branch/Frobnicate_0" \(Frobnicate\): not supported' --check bodies.onnx
 try "check: a fault" 1 'node "product" \(MatMul\): not supported: inner dim' --check faulty.onnx
 try "the fault" 1 'faulty.onnx: error: node "product" \(MatMul\): inner' faulty.onnx -o f.so
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/dlcc/check.h"
 
+#include "frontend/listing.h"
 #include "passes/kernels.h"
 
 #include <stdio.h>
@@ -13,11 +14,6 @@ void check_sink(void *arg, DiagLoc loc, const char *text)
 		       arena_strdup(r->arena, text)};
 
 	vec_push(r->arena, &r->all, one);
-}
-
-static const char *name_of(Arena *a, const Onnx__NodeProto *p, int index)
-{
-	return p->name && *p->name ? p->name : arena_printf(a, "%s_%d", p->op_type ? p->op_type : "", index);
 }
 
 /* Import reports an operator that it does not know once, at its first node. */
@@ -81,32 +77,52 @@ static void put_how(StrBuf *b, const Module *m, const char *name)
 		strbuf_puts(b, "no code: folded, or nothing needs it");
 }
 
+/* Why a node is not supported; null: nothing is against it. Import does not look into the bodies of a node that it
+ * does not take. */
+static const char *against(const Refusals *r, const ListedNode *n)
+{
+	const char *why = refused(r, n->name, n->op);
+
+	return why || n->known ? why : "this operator is not supported";
+}
+
+static bool listed(const Listing *l, const char *name)
+{
+	for (int i = 0; i < l->nodes.n; i++)
+		if (!strcmp(l->nodes.at[i].name, name))
+			return true;
+	return false;
+}
+
 bool check_report(const OnnxFile *f, const Module *m, bool planned, const Refusals *r)
 {
-	const Onnx__GraphProto *g = f->model->graph;
-	int bad = 0, total = g ? (int)g->n_node : 0;
+	const Listing l = onnx_nodes(m->arena, f);
+	int bad = 0;
 
-	for (int i = 0; i < total; i++) {
-		const char *op = g->node[i]->op_type ? g->node[i]->op_type : "", *name = name_of(m->arena, g->node[i], i);
-		const char *why = refused(r, name, op);
+	for (int i = 0; i < l.nodes.n; i++) {
+		const ListedNode *n = &l.nodes.at[i];
+		const char *why = against(r, n);
 		StrBuf how = {0};
 
-		if (!why && planned)
-			put_how(&how, m, name);
-		printf("%s: node \"%s\" (%s): %s%s\n", f->path, name, op, why ? "not supported: " : "supported: ",
-		       why ? why : planned ? strbuf_str(&how) : "nothing found against it");
+		if (n->call)
+			strbuf_puts(&how, "a function, its nodes follow");
+		else if (!planned)
+			strbuf_puts(&how, "nothing found against it");
+		else
+			put_how(&how, m, n->name);
+		printf("%s: node \"%s\" (%s): %s%s\n", f->path, n->name, n->op, why ? "not supported: " : "supported: ",
+		       why ? why : strbuf_str(&how));
 		bad += why != NULL;
 		strbuf_free(&how);
 	}
 	for (int i = 0; i < r->all.n; i++) {
-		bool shown = false;
+		const char *node = r->all.at[i].node;
 
-		for (int j = 0; j < total && r->all.at[i].node && !shown; j++)
-			shown = !strcmp(name_of(m->arena, g->node[j], j), r->all.at[i].node);
-		if (!shown)
-			printf("%s: not supported: %s%s%s%s\n", f->path, r->all.at[i].node ? "node \"" : "",
-			       r->all.at[i].node ? r->all.at[i].node : "", r->all.at[i].node ? "\": " : "", r->all.at[i].text);
+		if (!node)
+			printf("%s: not supported: %s\n", f->path, r->all.at[i].text);
+		else if (!listed(&l, node))
+			printf("%s: not supported: node \"%s\": %s\n", f->path, node, r->all.at[i].text);
 	}
-	printf("%s: %d nodes, %d supported\n", f->path, total, total - bad);
+	printf("%s: %d nodes, %d supported%s\n", f->path, l.nodes.n, l.nodes.n - bad, l.cut ? "; the first ones of too many" : "");
 	return !r->all.n && planned;
 }

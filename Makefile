@@ -7,6 +7,7 @@
 # make install    PREFIX=/usr/local, DESTDIR=
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
 # make docs       docs/ops.md, from the table of ops
+# make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md
 # make fuzz       mutated model files against dlcc under sanitizers
 # Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
 
@@ -123,7 +124,7 @@ check: deps
 check-all: deps
 	$(MAKE) $(JOBS) all tests
 	$(MAKE) SAN=1 $(JOBS) all tests
-	$(PYTHON) tests/run.py --build build/san --patience 4 --json build/results-san.json unit text examples \
+	$(PYTHON) tests/run.py --build build/san --patience 4 --json build/results-san.json unit text examples edges \
 		$(addsuffix .c,onnx small models)
 	$(PYTHON) tests/run.py --build $(BUILD) --all --table docs/results.md $(T)
 
@@ -153,6 +154,9 @@ fuzz: deps
 		build/san/tests/tools/batch --cc=$(CC) --sanitize build/fuzz/run/out >build/fuzz/run.txt
 	! grep '^FAIL' build/fuzz/run.txt
 
+ulp: deps all
+	CC=$(CC) PYTHON=$(PYTHON) tests/numerics/run.sh all
+
 # The sources under both compilers' warnings.
 warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
 	$(Q)gcc $(CFLAGS) -fsyntax-only $(SRC)
@@ -177,6 +181,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests deps check check-all demo layers docs fuzz warnings format install clean force bench
+.PHONY: all tests deps check check-all demo layers docs fuzz warnings format install clean force bench ulp
 .SECONDARY:
 -include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

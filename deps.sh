@@ -35,6 +35,7 @@ look() {
 	[ "$what" = build ] && return
 	python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 	have zstd || packages+=(zstd)
+	header mpfr.h || ! may_install || packages+=(libmpfr-dev) # tests/numerics does without
 }
 
 may_install() {

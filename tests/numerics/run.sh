@@ -1,38 +1,55 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The functions of ir/funcs.def against libm: in C for the plain target, and with fused multiply-adds where
-# this machine has them. Prints the errors, and "N passed, N failed".
-#	run.sh [BUILD [STRIDE]]    STRIDE 1: every f32, an hour; 61: a minute
+# The functions of ir/funcs.def against MPFR, with fused multiply-adds and in two roundings.
+#	run.sh          a share of the inputs; prints "N passed, N failed"
+#	run.sh all      all of them, for hours, at low priority; writes the table in docs/numerics.md. What an earlier
+#	                run finished, with the same functions, is not run again. JOBS=N: so many at a time (2).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 CC=${CC:-cc}
+PYTHON=${PYTHON:-python3}
 LIB=build/lib/libdlcc.a # never the sanitized one: it only prints C
-STRIDE=${2:-16411}
 TMP=$(mktemp -d) || exit 2
 trap 'rm -rf "$TMP"' EXIT INT TERM
-passed=0
-failed=0
-flags="-std=gnu11 -O2 -D_GNU_SOURCE -I. -I$TMP -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra"
 
-# NAME, the target's flags
-run() {
-	if $CC $flags $2 tests/numerics/ulp.c -lm -o "$TMP/ulp" && "$TMP/ulp" "$STRIDE" >"$TMP/out"; then
-		passed=$((passed + 1))
-	else
-		failed=$((failed + 1))
-		echo "FAIL $1"
-	fi
-	cat "$TMP/out"
+if ! echo '#include <mpfr.h>' | $CC -E - >/dev/null 2>&1; then
+	echo "numerics: mpfr.h is missing (apt-get install libmpfr-dev)"
+	echo "0 passed, 0 failed, 1 skipped"
+	exit 0
+fi
+
+flags="-std=gnu11 -O3 -D_GNU_SOURCE -I. -I$TMP -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Wno-unused-function"
+unfused=
+if [ "$(uname -m)" = x86_64 ]; then
+	flags="$flags -march=native"
+	unfused="-mno-fma"
+	grep -qw avx512f /proc/cpuinfo 2>/dev/null && flags="$flags -mprefer-vector-width=512"
+fi
+
+build() {
+	env -u MAKEFLAGS -u SAN make -s "$LIB" &&
+		$CC -std=gnu11 -D_GNU_SOURCE -I. tests/numerics/emit.c "$LIB" -lm -o "$TMP/emit" &&
+		"$TMP/emit" >"$TMP/funcs.h" || return 1
+	$CC $flags -DVARIANT=fused -c tests/numerics/strips.c -o "$TMP/fused.o" &&
+		$CC $flags $unfused -DVARIANT=rounded -c tests/numerics/strips.c -o "$TMP/rounded.o" || return 1
+	for part in refs oracle ulp; do
+		$CC $flags -c "tests/numerics/$part.c" -o "$TMP/$part.o" || return 1
+	done
+	$CC "$TMP"/*.o -lmpfr -lgmp -lm -o "$TMP/ulp"
 }
 
-env -u MAKEFLAGS -u SAN make -s "$LIB" && $CC -std=gnu11 -D_GNU_SOURCE -I. tests/numerics/emit.c "$LIB" -lm -o "$TMP/emit" &&
-	"$TMP/emit" >"$TMP/funcs.h" || {
+build || {
 	echo "0 passed, 1 failed"
 	exit 1
 }
-run plain ""
-if grep -qw fma /proc/cpuinfo 2>/dev/null; then
-	run fused "-march=native"
+if [ "${1:-}" != all ]; then
+	mkdir "$TMP/records"
+	"$TMP/ulp" --share=16411 "$TMP/records"
+	$PYTHON tests/numerics/table.py "$TMP/records"
+	exit
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+cat "$TMP/funcs.h" ir/scalar.h >"$TMP/functions"
+cmp -s "$TMP/functions" build/ulp/functions || rm -rf build/ulp
+mkdir -p build/ulp/records
+cp "$TMP/functions" build/ulp/functions
+nice -n 19 "$TMP/ulp" --jobs="${JOBS:-2}" build/ulp/records && $PYTHON tests/numerics/table.py build/ulp/records --write docs/numerics.md

@@ -23,9 +23,6 @@ const char *c_tile_use(GenC *g, const Tile *t)
 	return key;
 }
 
-/* Products are summed in runs of DEPTH, so that rounding errors grow with the number of runs. */
-enum { DEPTH = 256 };
-
 static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, int rows)
 {
 	const char *type = c_type(t->ct);
@@ -40,7 +37,7 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	strbuf_printf(b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n", type, lanes * esize, esize);
 	for (int i = 0; i < rows; i++)
 		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", type, i, i);
-	strbuf_printf(b, "\n\tfor (int64_t k = 0, first = 1; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n", DEPTH, DEPTH);
+	strbuf_printf(b, "\n\tfor (int64_t k = 0, first = 1; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n", TILE_DEPTH, TILE_DEPTH);
 	for (int i = 0; i < rows; i++) {
 		strbuf_puts(b, "\t\tvec ");
 		for (int j = 0; j < nv; j++)

@@ -5,6 +5,9 @@
 
 #include "codegen/gen_c.h"
 
+/* Products are summed in runs of so many, so that rounding errors grow with the number of runs. */
+enum { TILE_DEPTH = 256 };
+
 /* Notes that the micro-kernel for T is used and gives its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */

@@ -26,6 +26,14 @@ int64_t gemm_panel(CType t)
 	return PANEL_BYTES / (dtype_info[ctype_dtype(t)].bits / 8);
 }
 
+void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr)
+{
+	int64_t lanes = t->vector_bytes / (dtype_info[ctype_dtype(ct)].bits / 8), pw = gemm_panel(ct);
+
+	*mr = t->registers >= 32 ? 8 : 6;
+	*nr = lanes * 2 < pw ? lanes * 2 : pw;
+}
+
 /* ---- Which iterators merge ---- */
 
 static void merge_index(Merge *g, const Buf *buf, Expr *const *idx)
@@ -176,10 +184,9 @@ static int64_t round_up(int64_t v, int64_t to)
 
 static void choose_blocks(Gemm *g)
 {
-	int64_t esize = dtype_info[ctype_dtype(g->c.ct)].bits / 8, lanes = g->t->vector_bytes / esize, v, kk;
+	int64_t esize = dtype_info[ctype_dtype(g->c.ct)].bits / 8, v, kk;
 
-	g->nr = lanes * 2 < g->pw ? lanes * 2 : g->pw;
-	g->mr = g->t->registers >= 32 ? 8 : 6;
+	gemm_tile(g->t, g->c.ct, &g->mr, &g->nr);
 	if (dim_is_const(g->m, &v) && v < g->mr)
 		g->mr = v > 0 ? v : 1;
 	g->mc = round_up(ROWS, g->mr);

@@ -5,9 +5,12 @@
 #define PASSES_GEMM_H
 
 #include "passes/kernels.h"
+#include "passes/module.h"
 
 /* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
 int64_t gemm_panel(CType t);
+/* Rows and columns of a tile, whose accumulators are in registers. */
+void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
 /* K is a contraction that the strategy takes, given whether B is a constant; its m and n iterators in *C are
  * sorted as the result is stored. */
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);

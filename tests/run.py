@@ -2,7 +2,7 @@
 """Runs the tests: run.py [options] [SUITE | SUITE/PATTERN ...], default all suites.
 
 Suites: layers, docs, warnings, unit (build/tests/unit), scripts (tests/*/run.sh), text (tests/**/*.dl, *.onnxtxt), examples
-(examples/*/run.sh), and the model suites onnx, small, models, each by path: eval, the interpreter against the
+(examples/*/run.sh), edges (edges.py: sizes and values at the edges, on every target), and the model suites onnx, small, models, each by path: eval, the interpreter against the
 reference; c, the generated code; ir, printed, read and compiled again, the same C; int, on small integers bit-equal
 to eval. tests/passing/SUITE.PATH.txt lists the cases that passed once: one of these failing is a failure, another
 one is skipped as "not yet". The last line counts.

@@ -10,9 +10,11 @@ import re
 import shlex
 import shutil
 import sys
+import zlib
 from collections import namedtuple
 
 import cases
+import edges
 
 ROOT = cases.ROOT
 Test = namedtuple("Test", "suite name run")
@@ -159,28 +161,35 @@ def supported_ops(runner):
 
 
 BATCH = 40
-LINE = re.compile(r"(PASS|FAIL|SKIP) (/\S+) (eval|c|ir|int)(?:: (.*))?")
+LINE = re.compile(r"(PASS|FAIL|SKIP) (/\S+) (eval|c|ir|int|edge)(?:: (.*))?")
 
 
-def run_batch(runner, suite, found, paths, options):
-    """A verdict for each case of FOUND and each of PATHS; none for `int` where a model has no exact sums."""
-    names, folder = {case.dir: case.name for case in found}, runner.folder()
-    noise = {name: text.split()[0] for name, text in rows_of("noise.txt")}
-    lines = [f"{dir}\t{noise.get(f'{suite}/{name}', 0)}\n" for dir, name in names.items()]
+def batch(runner, lines, names, paths, options):
+    """{(name, path): (status, message)} for NAMES, {folder or file: name}, and each of PATHS."""
+    folder = runner.folder()
     command = [os.path.join(runner.build, "tests", "tools", "batch"), "--jobs=1", f"--size={BATCH}", *options,
                *(["--sanitize", "--seconds=60"] if os.path.basename(runner.build) == "san" else []), folder]
     status, output = runner.run(command, seconds=900, stdin="".join(lines))
     shutil.rmtree(folder)
-    verdicts = {}
+    found = {}
     for match in filter(None, map(LINE.fullmatch, output.splitlines())):
         verdict, where, path, why = match.groups()
         if where in names and path in paths:
-            verdicts[names[where], path] = Verdict(f"{suite}.{path}", names[where], verdict.lower(), why or "")
+            found[names[where], path] = verdict.lower(), why or ""
     for name in names.values():
         for path in paths:
-            lost = Verdict(f"{suite}.{path}", name, *fail("no verdict: " + brief(status, output)))
-            verdicts.setdefault((name, path), lost)
-    return [v for (_, path), v in verdicts.items() if (path, v.status) != ("int", "skip")]
+            found.setdefault((name, path), fail("no verdict: " + brief(status, output)))
+    return found
+
+
+def run_batch(runner, suite, found, paths, options):
+    """A verdict for each case of FOUND and each of PATHS; none for `int` where a model has no exact sums."""
+    names = {case.dir: case.name for case in found}
+    noise = {name: text.split()[0] for name, text in rows_of("noise.txt")}
+    lines = [f"{dir}\t{noise.get(f'{suite}/{name}', 0)}\n" for dir, name in names.items()]
+    results = batch(runner, lines, names, paths, options)
+    return [Verdict(f"{suite}.{path}", name, *result) for (name, path), result in results.items()
+            if (path, result[0]) != ("int", "skip")]
 
 
 def batch_test(suite, found):
@@ -191,6 +200,31 @@ def batch_test(suite, found):
         return (run_batch(runner, suite, found, paths, options) +
                 run_batch(runner, suite, found, ("int",), ["--integers"]))
     return Test(suite, f"{found[0].name} ... {found[-1].name}", run)
+
+
+# ---- Sizes and values at the edges (edges.py) ----
+
+EDGE_PARTS = 8    # of all cases for a target
+EDGE_SHARE = 20   # one case in so many, without --all
+
+
+def edge_test(target, part, parts):
+    """The cases whose name falls into PART of PARTS."""
+    def run(runner):
+        folder = runner.folder()
+        chosen = lambda name: zlib.crc32(f"{target} {name}".encode()) % parts == part
+        names = edges.write(os.path.join(runner.build, "tests", "tools", "tables"), target, folder, chosen)
+        results = batch(runner, [path + "\n" for path in names], names, ("edge",), [f"--target={target}"])
+        shutil.rmtree(folder)
+        return [Verdict("edges", f"{target}/{name}", *result) for (name, _), result in results.items()]
+    return Test("edges", f"{target}/{part}", run)
+
+
+def edge_tests(runner):
+    status, targets = runner.run([os.path.join(runner.build, "tests", "tools", "tables")], seconds=20)
+    for target in targets.split() if status == 0 else ():
+        for part in range(EDGE_PARTS) if runner.options.all else (0,):
+            yield edge_test(target, part, EDGE_PARTS if runner.options.all else EDGE_SHARE)
 
 
 def wanted(suite, case, patterns):
@@ -251,4 +285,4 @@ def collect(runner):
     for path in files("examples/*/run.sh"):
         name = os.path.basename(os.path.dirname(path))
         tests.append(single("examples", name, command_test, ["bash", path, runner.build], 120))
-    return tests + list(model_tests(runner))
+    return tests + list(edge_tests(runner)) + list(model_tests(runner))

@@ -5,6 +5,7 @@
 #include "codegen/gen_host.h"
 #include "codegen/weights.h"
 #include "frontend/import.h"
+#include "tests/tools/batch/edge.h"
 #include "tests/tools/batch/judge.h"
 #include "tools/dlrun/datasets.h"
 #include "tools/dlrun/session.h"
@@ -43,7 +44,8 @@ typedef struct Case {
 	size_t text_size;
 	Arena *arena;
 	OnnxFile *file;
-	Graph *graph; /* to be compiled */
+	const char *edge; /* in place of it: the text of a case of tests/edges.py */
+	Graph *graph;	  /* to be compiled */
 	Set *sets;
 	int nsets;
 	Made made;
@@ -161,10 +163,32 @@ static bool read_set(Case *c, int k, Set *s)
 	return s->nwant >= 0;
 }
 
+/* Inputs alone: eval is the reference. */
+static bool make_sets(Case *c)
+{
+	const Graph *g = c->graph;
+	int n = edge_count(c->edge);
+
+	c->sets = NEW_ARRAY(c->arena, n, Set);
+	for (; c->nsets < n; c->nsets++) {
+		Set *s = &c->sets[c->nsets];
+
+		s->in = NEW_ARRAY(c->arena, g->inputs.n + 1, Array);
+		s->feed = NEW_ARRAY(c->arena, g->inputs.n + 1, const Tensor *);
+		if (!edge_inputs(c->arena, &c->diag, c->edge, g, c->nsets, s->in))
+			return false;
+		for (int i = 0; i < g->inputs.n; i++)
+			s->feed[i] = as_tensor(c->arena, &s->in[i]);
+	}
+	return true;
+}
+
 static bool read_sets(Case *c)
 {
 	int n = 0;
 
+	if (c->edge)
+		return make_sets(c);
 	while (!access(arena_printf(c->arena, "%s/test_data_set_%d", c->dir, n), R_OK))
 		n++;
 	c->sets = NEW_ARRAY(c->arena, n + 1, Set);
@@ -178,7 +202,7 @@ static bool read_sets(Case *c)
 static const char *against_reference(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
-	const Array *want = c->o->integers ? NULL : data_pick(s->want, s->nwant, got->name, o);
+	const Array *want = c->o->integers || c->edge ? NULL : data_pick(s->want, s->nwant, got->name, o);
 	const char *bad = want ? difference(c->arena, got, want, false, s->noise) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
@@ -189,12 +213,20 @@ static const char *output_name(const Graph *g, int o)
 	return g->result_names.at[o] ? g->result_names.at[o] : "";
 }
 
+/* The model's graph, in a context of its own. */
+static Graph *import(Case *c)
+{
+	if (c->edge)
+		return edge_graph(c->arena, &c->diag, c->edge);
+	return c->file ? onnx_import(ctx_new(&c->diag), c->arena, c->file) : NULL;
+}
+
 /* ---- eval ---- */
 
 static const char *evaluate(Case *c)
 {
-	Ctx *ctx = ctx_new(&c->diag);
-	Graph *g = onnx_import(ctx, c->arena, c->file);
+	Graph *g = import(c);
+	bool fused = !c->edge || c->o->target->fma;
 	const char *bad = NULL;
 
 	if (!g)
@@ -202,7 +234,7 @@ static const char *evaluate(Case *c)
 	for (int k = 0; k < c->nsets && !bad; k++) {
 		Tensor **got = NEW_ARRAY(c->arena, g->results.n + 1, Tensor *);
 
-		if (!eval_graph(g, c->sets[k].feed, got, c->arena, &c->diag))
+		if (!eval_graph_as(g, c->sets[k].feed, got, c->arena, &c->diag, fused))
 			return said(c);
 		c->sets[k].got = got;
 		for (int o = 0; o < g->results.n && !bad; o++) {
@@ -290,7 +322,7 @@ static const char *generate(Case *c)
 	if (!make(c, c->graph->ctx, c->graph, &m, &c->made))
 		return said(c);
 	c->bits = module_is_elementwise(&m);
-	c->exact = c->o->integers && module_is_exact_on_integers(&m);
+	c->exact = c->edge || (c->o->integers && module_is_exact_on_integers(&m));
 	bad = write_part(c, "pre", &c->made.shared, &none);
 	return bad ? bad : write_part(c, "c", &c->made.kernels, &c->made.host);
 }
@@ -409,8 +441,11 @@ static const char *open_case(Case *c)
 {
 	c->diag = (Diag){.out = open_memstream(&c->text, &c->text_size), .file = "model"};
 	c->arena = arena_new();
-	c->file = onnx_open(&c->diag, arena_printf(c->arena, "%s/model.onnx", c->dir));
-	c->graph = c->file ? onnx_import(ctx_new(&c->diag), c->arena, c->file) : NULL;
+	if (edge_is(c->dir))
+		c->edge = read_file(c->arena, c->dir, &(size_t){0});
+	else
+		c->file = onnx_open(&c->diag, arena_printf(c->arena, "%s/model.onnx", c->dir));
+	c->graph = import(c);
 	for (int i = 0; c->graph && i < c->graph->inputs.n; i++)
 		if (c->graph->inputs.at[i]->type->kind != TYPE_TENSOR)
 			return "sequences and optionals are not supported";
@@ -419,22 +454,23 @@ static const char *open_case(Case *c)
 
 static bool has_data(const Case *c)
 {
-	return c->nsets && c->sets[0].nwant > 0;
+	return c->edge || (c->nsets && c->sets[0].nwant > 0);
 }
 
 static void run_case(Case *c, bool eval, FILE *from)
 {
-	const char *first = c->o->integers ? "int" : "c", *bad;
+	const char *first = c->o->integers ? "int" : edge_is(c->dir) ? "edge" : "c", *bad;
 	StrBuf text = {0};
 	Made again = {0};
 	char library[4096];
+	bool tell = eval && !c->o->integers && !edge_is(c->dir); /* of eval too */
 
-	begin(c, eval && !c->o->integers ? "eval" : first);
+	begin(c, tell ? "eval" : first);
 	bad = open_case(c);
 	if (!bad && !has_data(c))
 		bad = "data that is no tensor is not supported";
 	if (bad) {
-		if (eval && !c->o->integers)
+		if (tell)
 			judge(c, "eval", bad);
 		judge(c, first, bad);
 		return;
@@ -442,9 +478,13 @@ static void run_case(Case *c, bool eval, FILE *from)
 	if (c->o->roundtrip)
 		graph_print(&text, c->graph);
 	bad = eval ? evaluate(c) : NULL;
-	if (eval && !c->o->integers)
+	if (tell)
 		judge(c, "eval", bad);
 	begin(c, first);
+	if (c->edge && bad) {
+		judge(c, first, arena_printf(c->arena, "eval: %s", bad));
+		return;
+	}
 	if (c->o->integers && bad) {
 		verdict(c, "SKIP", "int", bad);
 		return;

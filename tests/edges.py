@@ -1,0 +1,447 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes and values at the edges: a graph a file, for tests/tools/batch to run through generated C, bit-equal to eval.
+
+    edges.py TABLES TARGET FOLDER [PATTERN]
+
+Sizes stand around the places where the loops of the strategies end, which TABLES (build/tests/tools/tables) says:
+tiles, panels, lanes, blocks; and 0, 1, odd primes. Each form comes with sizes that are known at run time only (many
+runs of one artifact) and with constant ones. Reductions and contractions read small integers (tests/tools/batch/edge.h),
+so that every sum is exact in any order; elementwise operators read special values. All is the same every time: a
+case's numbers come from its name.
+"""
+
+import fnmatch
+import itertools
+import os
+import random
+import struct
+import subprocess
+import sys
+
+FLOATS = ("f32", "f64", "f16", "bf16")
+INTS = ("i32", "i64")
+BYTES = ("u8", "i8")
+GROUP = {"f": FLOATS, "i": ("i8", "i16", "i32", "i64"), "u": ("u8", "u16", "u32", "u64"), "b": ("bool",)}
+COMPUTED = {"f16": "f32", "bf16": "f32", "u8": "i32", "i8": "i32"}  # in which type a kernel adds
+
+
+class Tables:
+    """What tests/tools/tables prints."""
+
+    def __init__(self, program, target):
+        lines = subprocess.run([program, target], check=True, capture_output=True, text=True).stdout.splitlines()
+        self.block, self.ops, self.number = {}, [], {}
+        for kind, *rest in map(str.split, lines):
+            if kind == "block":
+                self.block[rest[0]] = [int(n) for n in rest[1:]]
+            elif kind == "op":
+                self.ops.append((rest[0], rest[1], int(rest[2]), int(rest[3]), rest[4]))
+            else:
+                self.number[kind] = int(rest[0])
+
+    def around(self, dtype):
+        """Edge sizes of rows and columns."""
+        sizes = {0, 1, 2, 3, 7, 13}
+        for n in self.block[COMPUTED.get(dtype, dtype)]:
+            sizes |= {n - 1, n, n + 1}
+        return sorted(sizes | {2 * self.block["f32"][2] + 1})
+
+    def rows(self, dtype):
+        return self.around(dtype)[:-1] + [self.number["window"], self.number["row"] + 1]
+
+    def depths(self, dtype):
+        lanes = self.block[COMPUTED.get(dtype, dtype)][3]
+        return [0, 1, 2, 3, lanes - 1, lanes, lanes + 1, 13, self.number["depth"] + 1]
+
+
+def dims(shape):
+    return "[" + ",".join(str(d) for d in shape) + "]"
+
+
+def attrs(values):
+    def text(v):
+        if isinstance(v, str):
+            return f'"{v}"'
+        return "[" + ", ".join(map(str, v)) + "]" if isinstance(v, (list, tuple)) and v else "ints[]" if v == [] else str(v)
+    given = {k: v for k, v in values.items() if v is not None}
+    return " {" + ", ".join(f"{k} = {text(v)}" for k, v in given.items()) + "}" if given else ""
+
+
+class Graph:
+    """A graph under construction; values are labels without their %."""
+
+    def __init__(self, name):
+        self.name, self.random = name, random.Random(name)
+        self.inputs, self.lines, self.results, self.data, self.sizes = [], [], [], {}, []
+
+    def input(self, name, dtype, shape, data="ints"):
+        self.inputs.append(f"%{name}: {dtype}{dims(shape)}")
+        self.data[name] = data
+        return name
+
+    def const(self, name, dtype, shape, values):
+        text = ", ".join(map(str, values))
+        self.lines.append(f"%{name} = Const {{value = {dtype}{dims(shape)}({text})}} : {dtype}{dims(shape)}")
+        return name
+
+    def weights(self, name, dtype, shape):
+        """-2 .. 2."""
+        count = 1
+        for d in shape:
+            count *= d
+        values = [self.random.randrange(-2, 3) for _ in range(count)]
+        if count <= 64:
+            return self.const(name, dtype, shape, [v if dtype in INTS else f"{v}.0" for v in values])
+        pack = {"f32": "<f", "f64": "<d", "f16": "<e", "i32": "<i", "i64": "<q"}
+        raw = b"".join(struct.pack("<f", v)[2:] if dtype == "bf16" else struct.pack(pack[dtype], v) for v in values)
+        self.lines.append(f'%{name} = Const {{value = {dtype}{dims(shape)} hex("{raw.hex()}")}} : {dtype}{dims(shape)}')
+        return name
+
+    def operand(self, name, dtype, shape):
+        """An input; or where its size is known, by chance weights."""
+        if all(isinstance(d, int) and d > 0 for d in shape) and self.random.random() < 0.5:
+            return self.weights(name, dtype, shape)
+        return self.input(name, dtype, shape)
+
+    def node(self, name, op, *operands, results=1, **attributes):
+        labels = [name] + [f"{name}_{k}" for k in range(1, results)]
+        used = ", ".join("_" if v is None else f"%{v}" for v in operands)
+        left, types = ", ".join(f"%{v}" for v in labels), ", ".join("?" * results)
+        self.lines.append(f"{left} = {op}({used}){attrs(attributes)} : {types}")
+        return name if results == 1 else labels
+
+    def text(self):
+        data = "".join(f" {k}={v}" for k, v in self.data.items() if v != "ints")
+        lines = [f"; data{data}"] if data else []
+        lines += ["; sizes" + "".join(f" {k}={v}" for k, v in sorted(s.items())) for s in self.sizes]
+        results = ", ".join(f"%{v}" for v in self.results)
+        lines += ["dlir 1", f"graph @main({', '.join(self.inputs)}) -> ({results}) {{", *self.lines, "}", ""]
+        return "\n".join(lines)
+
+
+def runs(g, most, **choices):
+    """Sizes of G's symbols: each edge once at least, then combinations by chance, MOST in all."""
+    names = list(choices)
+    longest = max(len(c) for c in choices.values())
+    shuffled = {n: g.random.sample(choices[n], len(choices[n])) for n in names}
+    g.sizes = [{n: shuffled[n][i % len(shuffled[n])] for n in names} for i in range(longest)]
+    while len(g.sizes) < most:
+        g.sizes.append({n: g.random.choice(choices[n]) for n in names})
+
+
+# ---- Reductions ----
+
+REDUCTIONS = [("ReduceSum", "ints"), ("ReduceMean", "ints"), ("ReduceMax", "ints"), ("ReduceMin", "ints"),
+              ("ReduceProd", "signs"), ("ReduceL1", "ints"), ("ReduceL2", "ints"), ("ReduceLogSum", "ints"),
+              ("ReduceLogSumExp", "hot"), ("ReduceSumSquare", "ints")]
+AXES = ([2], [1], [0], [0, 2], [1, 2], [0, 1, 2])
+
+
+def row_shapes(g, t, dtype, dynamic, axes, least=0):
+    """A shape of rank 3; its edge size stands on a reduced axis, then on another."""
+    rows = [n for n in t.rows(dtype) if n >= least]
+    if not dynamic:
+        shape = [g.random.choice((1, 2, 3, 5)) for _ in range(3)]
+        shape[g.random.choice(axes)] = g.random.choice(rows)
+        if len(axes) < 3:
+            shape[g.random.choice([a for a in range(3) if a not in axes])] = g.random.choice(rows[:-1])
+        return shape
+    for n in rows:
+        for at in range(3):
+            sizes = [2, 3, 2]
+            sizes[at] = n
+            g.sizes.append(dict(zip("ABC", sizes)))
+    return list("ABC")
+
+
+def reductions(t):
+    for (op, data), dtype, dynamic in itertools.product(REDUCTIONS, FLOATS + INTS + BYTES, (True, False)):
+        if (dtype in BYTES and op not in ("ReduceMax", "ReduceMin")) or (dtype not in FLOATS and data == "hot"):
+            continue
+        for axes in AXES:
+            g = Graph(f"{op}.{dtype}.{''.join(map(str, axes))}.{'dynamic' if dynamic else 'static'}")
+            least = 1 if op in ("ReduceMax", "ReduceMin", "ReduceMean") and dtype not in FLOATS else 0
+            x = g.input("x", dtype, row_shapes(g, t, dtype, dynamic, axes, least), data)
+            if g.random.random() < 0.2:
+                x = g.node("n", "Neg", x) if dtype not in BYTES else x
+            a = g.const("a", "i64", [len(axes)], axes)
+            y = g.node("y", op, x, a, keepdims=g.random.randrange(2))
+            if g.random.random() < 0.2 and dtype not in BYTES:
+                y = g.node("z", "Abs", y)
+            g.results = [y]
+            yield g
+
+
+def places(t):
+    """ArgMax and ArgMin; CumSum and CumProd."""
+    for dtype, axis, dynamic in itertools.product(FLOATS + INTS + BYTES, range(3), (True, False)):
+        tail = f"{dtype}.{axis}.{'dynamic' if dynamic else 'static'}"
+        for op, last in itertools.product(("ArgMax", "ArgMin"), range(2)):
+            g = Graph(f"{op}.{last}.{tail}")
+            x = g.input("x", dtype, row_shapes(g, t, dtype, dynamic, [axis], 1))
+            g.results = [g.node("y", op, x, axis=axis, keepdims=g.random.randrange(2), select_last_index=last)]
+            yield g
+        for op, exclusive, reverse in itertools.product(("CumSum", "CumProd"), range(2), range(2)):
+            if dtype in BYTES:
+                continue
+            g = Graph(f"{op}.{exclusive}{reverse}.{tail}")
+            x = g.input("x", dtype, row_shapes(g, t, dtype, dynamic, [axis]), "signs" if op == "CumProd" else "ints")
+            a = g.const("a", "i64", [], [axis])
+            g.results = [g.node("y", op, x, a, exclusive=exclusive, reverse=reverse)]
+            yield g
+
+
+def norms(t):
+    for dtype, dynamic in itertools.product(FLOATS, (True, False)):
+        tail = f"{dtype}.{'dynamic' if dynamic else 'static'}"
+        for op, axis in itertools.product(("Softmax", "LogSoftmax", "Hardmax"), range(3)):
+            g = Graph(f"{op}.{axis}.{tail}")
+            x = g.input("x", dtype, row_shapes(g, t, dtype, dynamic, [axis], 1), "hot")
+            g.results = [g.node("y", op, x, axis=axis)]
+            yield g
+        for op, p in itertools.product(("LpNormalization", "RMSNormalization", "LayerNormalization",
+                                        "MeanVarianceNormalization", "InstanceNormalization", "GroupNormalization", "LRN"), (1, 2)):
+            g = Graph(f"{op}.{p}.{tail}")
+            shape = row_shapes(g, t, dtype, dynamic, [2], 1)
+            x = g.input("x", dtype, shape, "ints" if op[0] in "LR" and op != "LayerNormalization" else "pairs")
+            if op == "LpNormalization":
+                y = g.node("y", op, x, axis=2, p=p)
+            elif op == "LRN":
+                y = g.node("y", op, x, size=2 * p + 1)
+            elif op == "MeanVarianceNormalization":
+                y = g.node("y", op, x, axes=[2] if p == 1 else [0, 2])
+            elif op in ("InstanceNormalization", "GroupNormalization"):
+                s, b = g.input("s", dtype, [shape[1]]), g.input("b", dtype, [shape[1]])
+                y = g.node("y", op, x, s, b, num_groups=1 if op[0] == "G" else None)
+            else:
+                more = [g.input("s", dtype, shape[-p:])]
+                if op[0] == "L":
+                    more.append(g.input("b", dtype, shape[-p:]))
+                y = g.node("y", op, x, *more, axis=3 - p)
+            g.results = [y]
+            yield g
+
+
+# ---- Contractions ----
+
+EINSUMS = ("ij,jk->ik", "ij,kj->ki", "bij,bjk->bik", "bij,jk->bik", "bhij,bhkj->bhik", "bihj,bkhj->bhik", "i,j->ij", "ij,ij->",
+           "ijk,jk->i", "ij->ji", "ii->i", "ij->j", "ab,bc,cd->ad", "...ij,jk->...ik")
+# name: shapes of the operands
+MATMULS = {"plain": ("MK", "KN"), "batch": ("GMK", "GKN"), "shared": ("GMK", "KN"), "broadcast": ("G1MK", "HKN"),
+           "left": ("MK", "GKN"), "row": ("K", "KN"), "column": ("MK", "K"), "dot": ("K", "K")}
+
+
+def letters(shape, of):
+    return [of.get(c, c) if c != "1" else 1 for c in shape]
+
+
+def contraction_sizes(g, t, dtype, dynamic, extra=()):
+    """Of M, K and N, and small ones of EXTRA: a number each, or the letters, with runs."""
+    around, depths = t.around(dtype), t.depths(dtype)
+    if dynamic:
+        runs(g, 40, M=around, N=around, K=depths, **{c: [0, 1, 2, 3] for c in extra})
+        return {}
+    return {"M": g.random.choice(around), "N": g.random.choice(around), "K": g.random.choice(depths),
+            **{c: g.random.choice((1, 2, 3)) for c in extra}}
+
+
+def epilogue(g, y, dtype, columns):
+    """By chance a bias and a clamp."""
+    if g.random.random() < 0.4:
+        y = g.node("sum", "Add", y, g.input("bias", dtype, [columns]))
+    if g.random.random() < 0.4:
+        y = g.node("relu", "Relu", y)
+    g.results = [y]
+
+
+def products(t):
+    for dtype, (form, shapes) in itertools.product(FLOATS + INTS, MATMULS.items()):
+        for i in range(9 if form == "plain" else 4):
+            g = Graph(f"MatMul.{form}.{dtype}.{i or 'dynamic'}")
+            of = contraction_sizes(g, t, dtype, i == 0, "GH")
+            if i in (1, 2):
+                of.update(zip("MK"[:i], "MK"))  # some known, some not
+                runs(g, 20, M=t.around(dtype), **({"K": t.depths(dtype)} if i == 2 else {}))
+            a, b = g.operand("a", dtype, letters(shapes[0], of)), g.operand("b", dtype, letters(shapes[1], of))
+            epilogue(g, g.node("y", "MatMul", a, b), dtype, of.get("N", "N") if "N" in shapes[1] else 1)
+            yield g
+    for dtype, ta, tb, i in itertools.product(FLOATS + INTS, range(2), range(2), range(3)):
+        g = Graph(f"Gemm.{dtype}.{ta}{tb}.{i or 'dynamic'}")
+        of = contraction_sizes(g, t, dtype, i == 0)
+        c = letters(g.random.choice(("MN", "N", "M1", "1", "11")), of)
+        operands = [g.operand("a", dtype, letters("KM" if ta else "MK", of)), g.operand("b", dtype, letters("NK" if tb else "KN", of)),
+                    g.operand("c", dtype, c)]
+        y = g.node("y", "Gemm", *operands, transA=ta, transB=tb, alpha=g.random.choice((1.0, 2.0)), beta=g.random.choice((1.0, 3.0)))
+        g.results = [y]
+        yield g
+    for dtype, (k, equation), i in itertools.product(FLOATS + INTS, enumerate(EINSUMS), range(2)):
+        g = Graph(f"Einsum.{dtype}.{k}.{i or 'dynamic'}")
+        terms = [list(term.replace("...", "u")) for term in equation.split("->")[0].split(",")]
+        names = sorted({c for term in terms for c in term})
+        edge = g.random.choice(names)
+        values = {c: t.around(dtype) if c == edge else [1, 2, 3, t.block["f32"][0] + 1] for c in names}
+        of = {c: c.upper() for c in names}
+        if i == 0:
+            runs(g, 30, **{c.upper(): v for c, v in values.items()})
+        else:
+            of = {c: g.random.choice(v) for c, v in values.items()}
+        operands = [g.operand(f"x{j}", dtype, [of[c] for c in term]) for j, term in enumerate(terms)]
+        g.results = [g.node("y", "Einsum", *operands, equation=equation)]
+        yield g
+
+
+def window(g, rank, transposed=False):
+    """Kernel, strides, dilations and pads; and sizes of the image that they fit in."""
+    r = g.random
+    kernel = [r.choice((1, 2, 3, 3, 5, 7)) for _ in range(rank)] if r.random() < 0.4 else [r.choice((1, 3, 3, 7))] * rank
+    if rank == 3:
+        kernel = [min(k, 3) for k in kernel]
+    strides = [r.choice((1, 1, 2, 3)) for _ in range(rank)]
+    dilations = [r.choice((1, 1, 1, 2)) for _ in range(rank)]
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
+    pads = [r.randrange(0, e) if r.random() < 0.6 else 0 for e in reach * 2]
+    least = [max(1, 1 if transposed else e - pads[i] - pads[i + rank]) for i, e in enumerate(reach)]
+    return kernel, strides, dilations, pads, least
+
+
+def image(g, t, rank, least, channels):
+    """A shape with known or unknown batch and space; sizes of one run or many."""
+    most = {1: 70, 2: 20, 3: 8}[rank]
+    pick = lambda i: g.random.choice([n for n in (least[i], least[i] + 1, 7, 8, 13, t.block["f32"][3] + 1, most) if n >= least[i]])
+    shape = [g.random.choice((1, 2, "N")), channels] + [pick(i) for i in range(rank)]
+    if g.random.random() < 0.4:
+        shape[2:] = list("DHW")[-rank:]
+    names = [d for d in shape if isinstance(d, str)]
+    for i in range(6 if names else 0):
+        g.sizes.append({n: i % 4 if n == "N" else pick("DHW"[-rank:].index(n)) for n in names})
+    return shape
+
+
+def convolutions(t):
+    counts = {"f32": 16, "f64": 4, "f16": 4, "bf16": 4}
+    for dtype, rank, kind in itertools.product(FLOATS, (1, 2, 3), ("dense", "pointwise", "grouped", "depthwise")):
+        columns = [n for n in t.around(dtype) if n]
+        for i in range(counts[dtype]):
+            g = Graph(f"Conv.{kind}.{rank}.{dtype}.{i}")
+            kernel, strides, dilations, pads, least = window(g, rank)
+            if kind == "pointwise":
+                kernel, dilations, pads, least = [1] * rank, [1] * rank, [0] * 2 * rank, [1] * rank
+            group = {"grouped": g.random.choice((2, 3)), "depthwise": g.random.choice(columns[:8])}.get(kind, 1)
+            inner = 1 if kind == "depthwise" else g.random.choice((1, 2, 3, 5, columns[-2]))
+            outer = g.random.choice((1, 1, 2)) if kind == "depthwise" else g.random.choice(columns)
+            x = g.input("x", dtype, image(g, t, rank, least, group * inner))
+            operands = [x, g.operand("w", dtype, [group * outer, inner] + kernel)]
+            if g.random.random() < 0.5:
+                operands.append(g.operand("b", dtype, [group * outer]))
+            auto = g.random.choice((None, None, None, "SAME_UPPER", "SAME_LOWER", "VALID" if not any(pads) else None))
+            y = g.node("y", "Conv", *operands, group=group, strides=strides, dilations=dilations, pads=None if auto else pads, auto_pad=auto)
+            g.results = [g.node("relu", "Relu", y) if g.random.random() < 0.3 else y]
+            yield g
+        for i in range(counts[dtype] // 2):
+            g = Graph(f"ConvTranspose.{kind}.{rank}.{dtype}.{i}")
+            kernel, strides, dilations, pads, least = window(g, rank, True)
+            pads = [min(p, (k - 1) * d // 2) for p, k, d in zip(pads, kernel * 2, dilations * 2)]
+            group = {"grouped": 2, "depthwise": g.random.choice(columns[:6])}.get(kind, 1)
+            inner = 1 if kind == "depthwise" else g.random.choice((1, 2, 3, columns[-2]))
+            outer = 1 if kind == "depthwise" else g.random.choice(columns)
+            x = g.input("x", dtype, image(g, t, rank, least, group * inner))
+            extra = [g.random.randrange(s) for s in strides] if g.random.random() < 0.3 else None
+            y = g.node("y", "ConvTranspose", x, g.operand("w", dtype, [group * inner, outer] + kernel), group=group,
+                       strides=strides, dilations=dilations, pads=pads, output_padding=extra)
+            g.results = [y]
+            yield g
+
+
+def pools(t):
+    for dtype, rank in itertools.product(FLOATS + BYTES, (1, 2, 3)):
+        for op, i in itertools.product(("MaxPool", "AveragePool", "LpPool"), range(8 if dtype == "f32" else 3)):
+            if dtype in BYTES and op != "MaxPool":
+                continue
+            g = Graph(f"{op}.{rank}.{dtype}.{i}")
+            kernel, strides, dilations, pads, least = window(g, rank)
+            pads = [min(p, k - 1) for p, k in zip(pads, kernel * 2)]
+            least = [max(1, (k - 1) * d + 1 - pads[j] - pads[j + rank]) for j, (k, d) in enumerate(zip(kernel, dilations))]
+            x = g.input("x", dtype, image(g, t, rank, least, g.random.choice((1, 2, 3, 9))))
+            results = 2 if op == "MaxPool" and g.random.random() < 0.4 else 1
+            more = {"AveragePool": {"count_include_pad": g.random.randrange(2)}, "LpPool": {"p": g.random.choice((1, 2))}}.get(op, {})
+            y = g.node("y", op, x, results=results, kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads,
+                       ceil_mode=g.random.randrange(2), **more)
+            g.results = y if results == 2 else [y]
+            yield g
+        for op in ("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool") if dtype in FLOATS else ():
+            g = Graph(f"{op}.{rank}.{dtype}")
+            g.results = [g.node("y", op, g.input("x", dtype, image(g, t, rank, [1] * rank, 9)))]
+            yield g
+
+
+# ---- Elementwise ----
+
+def in_groups(items, n):
+    return [items[i:i + n] for i in range(0, len(items), n)]
+
+
+def elementwise(t):
+    """Some operators a graph, on one input or pair: all special values, pairs of them, and any bits."""
+    rows = t.ops + [("Pow", "other", 2, 2, "f"), ("Where", "other", 3, 3, "fiub")]
+    for kind, (dtypes, operands) in itertools.product("fiub", ((GROUP, 1), (GROUP, 2), (GROUP, 3))):
+        names = [op for op, _, least, most, types in rows if kind in types and least <= operands <= (99 if most < 0 else most) and
+                 not (operands == 3 and op not in ("Where", "Clip", "Max", "Sum")) and not (operands == 2 and op in ("Clip",)) and
+                 not (operands == 1 and op in ("Max", "Min", "Sum", "Mean"))]
+        for dtype, (i, ops) in itertools.product(dtypes[kind], enumerate(in_groups(names, 8))):
+            g = Graph(f"elementwise.{operands}.{dtype}.{i}")
+            if operands == 1:
+                values = [g.input("x", dtype, ["N"], "special")]
+                g.sizes = [{"N": n} for n in t.around(dtype if kind == "f" else "i32") + [1000]]
+            else:
+                values = [g.input("x", dtype, ["M", 1], "special"), g.input("y", dtype, [1, "N"], "special")]
+                g.sizes = [{"M": n, "N": n} for n in (1, 3, 70)]
+            for op in ops:
+                mod = {"fmod": 1} if op == "Mod" and kind == "f" else {"direction": g.random.choice(("LEFT", "RIGHT"))} if op == "BitShift" else {}
+                more = list(values)
+                if op == "Where":
+                    more.insert(0, g.node("less", "Not" if kind == "b" else "IsNaN" if kind == "f" else "Cast", values[0],
+                                          **({"to": 9} if kind in "iu" else {})))
+                elif operands == 3 and op == "Clip":
+                    more = [values[0], g.const("low", dtype, [], ["-1.0" if kind == "f" else 1]), g.const("high", dtype, [], ["2.5" if kind == "f" else 3])]
+                elif operands == 3:
+                    more.append(values[0])
+                elif op == "PRelu":
+                    more[0] = g.input("wide", dtype, ["M", "N"], "special")
+                g.results.append(g.node(op, op, *more, **mod))
+            yield g
+
+
+CASTS = FLOATS + GROUP["i"] + GROUP["u"] + ("bool", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "u4", "i4", "f4e2m1")
+CODES = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool": 9, "f16": 10, "f64": 11, "u32": 12, "u64": 13,
+         "bf16": 16, "f8e4m3fn": 17, "f8e4m3fnuz": 18, "f8e5m2": 19, "f8e5m2fnuz": 20, "u4": 21, "i4": 22, "f4e2m1": 23, "f8e8m0": 24}
+
+
+def casts(t):
+    for dtype, (i, to) in itertools.product(CASTS, enumerate(in_groups(CASTS, 6))):
+        g = Graph(f"Cast.{dtype}.{i}")
+        x = g.input("x", dtype, ["N"], "special")
+        g.sizes = [{"N": n} for n in (0, 1, 3, t.block["f32"][3] + 1, 333)]
+        g.results = [g.node(f"to_{u}", "Cast", x, to=CODES[u]) for u in to]
+        yield g
+
+
+FAMILIES = (reductions, places, norms, products, convolutions, pools, elementwise, casts)
+
+
+def write(program, target, folder, chosen=lambda name: True):
+    """The chosen cases for TARGET, written to FOLDER: {path: name}."""
+    tables, written = Tables(program, target), {}
+    for g in itertools.chain.from_iterable(family(tables) for family in FAMILIES):
+        if g.results and chosen(g.name):
+            path = os.path.join(folder, f"{g.name}.dl")
+            with open(path, "w") as f:
+                f.write(g.text())
+            written[path] = g.name
+    return written
+
+
+if __name__ == "__main__":
+    os.makedirs(sys.argv[3], exist_ok=True)
+    like = sys.argv[4] if len(sys.argv) > 4 else "*"
+    print("\n".join(write(sys.argv[1], sys.argv[2], sys.argv[3], lambda name: fnmatch.fnmatch(name, like))))

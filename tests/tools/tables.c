@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints what tests/edges.py makes its cases from.
+ *
+ *   tables            the targets that this machine can run, a line each
+ *   tables TARGET
+ *
+ *   block TYPE ROWS COLUMNS PANEL LANES   where the loops of a contraction end
+ *   depth N, row N, window N              those of a tile over k, of a row, of a small window
+ *   op NAME KIND LEAST MOST TYPES         operands, and the types of the first as ops/op.h has them
+ */
+#include "codegen/c_tile.h"
+#include "codegen/targets.h"
+#include "ops/op.h"
+#include "passes/gemm.h"
+#include "passes/row_impl.h"
+
+#include <stdio.h>
+
+static const struct {
+	const char *name;
+	CType ct;
+} types[] = {{"f32", CT_F32}, {"f64", CT_F64}, {"i32", CT_I32}, {"i64", CT_I64}};
+
+static void list_targets(void)
+{
+	const Target *own = target_by_name("native");
+
+	for (const Target *t = target_table; t->name; t++)
+		if ((t->features & own->features) == t->features)
+			printf("%s\n", t->name);
+}
+
+int main(int argc, char **argv)
+{
+	const Target *t = argc == 2 ? target_by_name(argv[1]) : NULL;
+
+	if (argc == 1)
+		return list_targets(), 0;
+	if (!t)
+		return fputs("usage: tables [TARGET]\n", stderr), 1;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		int64_t mr, nr, bytes = dtype_info[ctype_dtype(types[i].ct)].bits / 8;
+
+		gemm_tile(t, types[i].ct, &mr, &nr);
+		printf("block %s %lld %lld %lld %lld\n", types[i].name, (long long)mr, (long long)nr, (long long)gemm_panel(types[i].ct),
+		       (long long)(t->vector_bytes / bytes));
+	}
+	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, BLOCK, WINDOW);
+	for (int i = 0; i < OP_COUNT; i++)
+		if (op_table[i] && op_table[i]->types && !(op_row[i].flags & OPF_INTERNAL))
+			printf("op %s %s %d %d %s\n", op_row[i].name, op_table[i]->scalar ? "elementwise" : "other",
+			       op_row[i].nin_min, op_row[i].nin_max, op_table[i]->types);
+	return 0;
+}

@@ -189,27 +189,22 @@ static int fault_site(Host *h, const Schedule *s)
 static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
 {
 	CStage c = gen_c_stage(h->gc[t], s, st);
+	int nd = c.nsym + c.fn->faults;
 
-	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, ", h->kernel_id[n->id], c.fn->name);
-	if (c.nbuf) {
-		strbuf_puts(h->b, "(void *[]){");
-		for (int i = 0; i < c.nbuf; i++)
-			strbuf_printf(h->b, "%s%s", i ? ", " : "", buf_place(h, t, n, c.buf[i]));
-		strbuf_puts(h->b, "}, ");
-	} else {
-		strbuf_puts(h->b, "NULL, ");
+	for (int i = 0; i < c.nbuf; i++)
+		strbuf_printf(h->b, "%sb[%d] = %s", i ? ", " : "\t", i, buf_place(h, t, n, c.buf[i]));
+	for (int i = 0; i < nd; i++) {
+		strbuf_printf(h->b, "%sd[%d] = ", i || c.nbuf ? ", " : "\t", i);
+		if (i < c.nsym)
+			strbuf_puts(h->b, host_sym(h, c.sym[i]));
+		else
+			strbuf_printf(h->b, "%d", fault_site(h, s));
 	}
-	if (c.nsym || c.fn->faults) {
-		strbuf_puts(h->b, "(int64_t[]){");
-		for (int i = 0; i < c.nsym; i++)
-			strbuf_printf(h->b, "%s%s", i ? ", " : "", host_sym(h, c.sym[i]));
-		if (c.fn->faults)
-			strbuf_printf(h->b, "%s%d", c.nsym ? ", " : "", fault_site(h, s));
-		strbuf_puts(h->b, "}");
-	} else {
-		strbuf_puts(h->b, "NULL");
-	}
-	strbuf_printf(h->b, ", %s, %lld);\n", host_dim(h, st->extent), (long long)st->grain);
+	strbuf_puts(h->b, c.nbuf || nd ? ";\n" : "");
+	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %lld);\n", h->kernel_id[n->id], c.fn->name,
+		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent), (long long)st->grain);
+	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
+	h->nd = nd > h->nd ? nd : h->nd;
 }
 
 static void print_node(Host *h, int t, Node *n)
@@ -268,13 +263,12 @@ static void print_exec(Host *h, int t)
 	Graph *g = h->m->graph;
 	int n = sym_count(h->m->ctx);
 	bool *known = NEW_ARRAY(h->m->arena, n + 1, bool), *done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);
+	StrBuf body = {0}, *b = h->b;
 
 	memcpy(known, h->known, (size_t)n);
 	memcpy(done, h->fact_done, (size_t)g->facts.n);
-	strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n", exec_name(h, t));
-	if (h->m->mem->nregions)
-		strbuf_printf(h->b, "\tvoid *region[%d] = {NULL};\n", h->m->mem->nregions);
-	strbuf_puts(h->b, "\n\t(void)sym;\n");
+	h->b = &body;
+	h->nb = h->nd = 0;
 	for (int i = 0; i < g->inputs.n; i++)
 		print_reads(h, g->inputs.at[i]);
 	for (Node *nd = g->first; nd; nd = nd->next) {
@@ -285,7 +279,16 @@ static void print_exec(Host *h, int t)
 				print_reads(h, nd->out[i]);
 	}
 	print_copies(h);
-	strbuf_puts(h->b, "\treturn x->status;\n}\n\n");
+	h->b = b;
+	strbuf_printf(b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n", exec_name(h, t));
+	if (h->m->mem->nregions)
+		strbuf_printf(b, "\tvoid *region[%d] = {NULL};\n", h->m->mem->nregions);
+	if (h->nb)
+		strbuf_printf(b, "\tvoid *b[%d];\n", h->nb);
+	if (h->nd)
+		strbuf_printf(b, "\tint64_t d[%d];\n", h->nd);
+	strbuf_printf(b, "\n\t(void)sym;\n%s\treturn x->status;\n}\n\n", strbuf_str(&body));
+	strbuf_free(&body);
 	memcpy(h->known, known, (size_t)n);
 	memcpy(h->fact_done, done, (size_t)g->facts.n);
 }

@@ -17,6 +17,7 @@ typedef struct Host {
 	bool *fact_done;
 	VEC(const char *) kernels, faults;
 	int *kernel_id;      /* by Node.id */
+	int nb, nd;          /* the most buffers and dims of a launch */
 } Host;
 
 /* ---- codegen/host_desc.c ---- */

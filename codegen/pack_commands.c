@@ -122,13 +122,21 @@ const char *const package_cflags[] = {
 	"-fno-strict-aliasing", "-fno-semantic-interposition", "-w", "-ffunction-sections", "-Wno-psabi", NULL,
 };
 
+/* The host stub, which is for no target, is one call after the other: nothing to optimise, and much of it. */
+static int level(const Pack *p, const Target *t)
+{
+	if (!t)
+		return 0;
+	return p->o->level == 0 ? 1 : is_clang(p->cc) || p->o->level < 2 ? p->o->level : 3;
+}
+
 static pid_t start_compile(Pack *p, int i)
 {
 	char *argv[MAX_ARGS];
 	int n = common_args(p, argv);
 	const Target *t = p->target[i];
 
-	argv[n++] = arena_printf(p->a, "-O%d", p->o->level == 0 ? 1 : is_clang(p->cc) || p->o->level < 2 ? p->o->level : 3);
+	argv[n++] = arena_printf(p->a, "-O%d", level(p, t));
 	for (const char *const *s = package_cflags; *s; s++)
 		argv[n++] = (char *)(uintptr_t)*s;
 	if (t && t->march)

@@ -102,79 +102,6 @@ static bool write_kernels(Pack *p, int t)
 
 /* ---- Weights ---- */
 
-static bool make_weights(Pack *p, const char *suffix)
-{
-	int64_t size = p->m->mem->weights;
-	const char *path;
-
-	p->wfd = -1;
-	if (!size) {
-		p->kind = WEIGHTS_NONE;
-		return true;
-	}
-	p->kind = p->o->weights_file ? WEIGHTS_FILE : !strcmp(suffix, ".so") ? WEIGHTS_SECTION : WEIGHTS_EMBEDDED;
-	if (p->kind == WEIGHTS_EMBEDDED && size > EMBED_LIMIT)
-		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%lld bytes of weights do not fit into a %s; give --weights=FILE",
-				  (long long)size, suffix);
-	path = pack_temp(p, "weights");
-	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (p->wfd < 0)
-		return pack_fail(p, "cannot make", path);
-	/* Space on the disk is taken now: a write to a mapping could not say that there is none. */
-	if ((errno = posix_fallocate(p->wfd, 0, size)))
-		return pack_fail(p, "cannot write the weights to", path);
-	if (!weights_write(p->m, p->wfd, 0, &p->whash))
-		return false;
-	if (p->kind == WEIGHTS_EMBEDDED) {
-		p->wmap = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, p->wfd, 0);
-		if (p->wmap == MAP_FAILED)
-			return pack_fail(p, "cannot map", path);
-	}
-	return true;
-}
-
-static bool append_weights(Pack *p, const char *so)
-{
-	int fd = open(so, O_RDWR | O_CLOEXEC);
-	int64_t at = fd < 0 ? -1 : elf_section_at(fd), size = p->m->mem->weights, done = 0;
-	loff_t from = 0, to = at;
-	bool ok = at >= 0;
-
-	while (ok && done < size) {
-		ssize_t n = copy_file_range(p->wfd, &from, fd, &to, (size_t)(size - done), 0);
-
-		if (n <= 0) {
-			enum { CHUNK = 1 << 20 };
-			char *buf = arena_alloc(p->a, CHUNK);
-
-			n = pread(p->wfd, buf, CHUNK, done);
-			ok = n > 0 && pwrite(fd, buf, (size_t)n, at + done) == n;
-			from = done + n;
-			to = at + done + n;
-		}
-		done += n;
-	}
-	ok = ok && elf_add_section(fd, ".dlcc.weights", at, size);
-	if (fd >= 0 && close(fd))
-		ok = false;
-	return ok || pack_fail(p, "cannot add the weights to", p->o->output);
-}
-
-/* ---- All of it ---- */
-
-static bool write_host(Pack *p)
-{
-	StrBuf b = {0};
-	HostOpts h = host_opts(p);
-	bool ok;
-
-	file_head(&b, arena_printf(p->a, "Host stub of %s.", p->o->name));
-	strbuf_puts(&b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
-	ok = gen_host(p->m, p->gc, &h, &b) && add_file(p, "host", &b, NULL);
-	strbuf_free(&b);
-	return ok;
-}
-
 /* Prints the host stub once so that gen_c sees every stage. The hash is of all that shapes the code but the C
  * compiler: texts, which follow from model and options, targets, weights. */
 static bool collect_kernels(Pack *p)
@@ -197,9 +124,115 @@ static bool collect_kernels(Pack *p)
 static void finish_hash(Pack *p)
 {
 	const uint64_t more[] = {p->whash, (uint64_t)p->o->level, p->kind};
+	dl_hash h = p->hash;
 
-	dl_hash_update(&p->hash, more, sizeof more);
-	p->model_hash = dl_hash_value(&p->hash);
+	dl_hash_update(&h, more, sizeof more);
+	p->model_hash = dl_hash_value(&h);
+}
+
+static bool find_kind(Pack *p, const char *suffix)
+{
+	int64_t size = p->m->mem->weights;
+
+	p->kind = !size ? WEIGHTS_NONE : p->o->weights_file ? WEIGHTS_FILE : !strcmp(suffix, ".so") ? WEIGHTS_SECTION : WEIGHTS_EMBEDDED;
+	if (p->kind == WEIGHTS_EMBEDDED && size > EMBED_LIMIT)
+		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%lld bytes of weights do not fit into a %s; give --weights=FILE",
+				  (long long)size, suffix);
+	return true;
+}
+
+/* The weights into FD, the file PATH, from AT on. */
+static bool fill_weights(Pack *p, int fd, const char *path, int64_t at)
+{
+	/* Space on the disk is taken now: a write to a mapping could not say that there is none. */
+	if ((errno = posix_fallocate(fd, at, p->m->mem->weights)))
+		return pack_fail(p, "cannot write the weights to", path);
+	return weights_write(p->m, fd, at, p->o->jobs, &p->whash);
+}
+
+/* Weights that the C holds or names stand in a file of their own before it is written. */
+static bool make_weights(Pack *p)
+{
+	const char *path = pack_temp(p, "weights");
+
+	if (p->kind != WEIGHTS_FILE && p->kind != WEIGHTS_EMBEDDED)
+		return true;
+	p->wfd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (p->wfd < 0)
+		return pack_fail(p, "cannot make", path);
+	if (!fill_weights(p, p->wfd, path, 0))
+		return false;
+	if (p->kind == WEIGHTS_EMBEDDED) {
+		p->wmap = mmap(NULL, (size_t)p->m->mem->weights, PROT_READ, MAP_SHARED, p->wfd, 0);
+		if (p->wmap == MAP_FAILED)
+			return pack_fail(p, "cannot map", path);
+	}
+	return true;
+}
+
+/* The one place in the N bytes at TEXT where MARK stands, of SIZE bytes; null where there is not exactly one. */
+static unsigned char *find_mark(unsigned char *text, size_t n, const void *mark, size_t size)
+{
+	unsigned char *at = memmem(text, n, mark, size);
+
+	return at && !memmem(at + 1, (size_t)(text + n - at) - 1, mark, size) ? at : NULL;
+}
+
+/* The linked code, of N bytes in FD, was compiled with the hashes of other weights: it gets those of these. */
+static bool correct_hashes(Pack *p, int fd, int64_t n, uint64_t whash, uint64_t model_hash)
+{
+	unsigned char *text = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), *w, *m;
+	char hex[17];
+
+	if (text == MAP_FAILED)
+		return false;
+	snprintf(hex, sizeof hex, "%016llx", (unsigned long long)model_hash);
+	w = find_mark(text, (size_t)n, &whash, sizeof whash);
+	m = find_mark(text, (size_t)n, hex, 16);
+	if (w && m) {
+		memcpy(w, &p->whash, sizeof p->whash);
+		snprintf(hex, sizeof hex, "%016llx", (unsigned long long)p->model_hash);
+		memcpy(m, hex, 16);
+	}
+	munmap(text, (size_t)n);
+	return w && m;
+}
+
+/*
+ * The weights as a section of the linked file SO. They are computed in their place, for they may be large, and only
+ * then is their hash known; the code was compiled with another in its stead.
+ */
+static bool append_weights(Pack *p, const char *so)
+{
+	uint64_t whash = p->whash, model_hash = p->model_hash;
+	int fd = open(so, O_RDWR | O_CLOEXEC);
+	int64_t at = fd < 0 ? -1 : elf_section_at(fd);
+	bool ok = at >= 0;
+
+	if (ok && !fill_weights(p, fd, so, at)) {
+		close(fd);
+		return false;
+	}
+	finish_hash(p);
+	ok = ok && correct_hashes(p, fd, at, whash, model_hash) && elf_add_section(fd, ".dlcc.weights", at, p->m->mem->weights);
+	if (fd >= 0 && close(fd))
+		ok = false;
+	return ok || pack_fail(p, "cannot add the weights to", p->o->output);
+}
+
+/* ---- All of it ---- */
+
+static bool write_host(Pack *p)
+{
+	StrBuf b = {0};
+	HostOpts h = host_opts(p);
+	bool ok;
+
+	file_head(&b, arena_printf(p->a, "Host stub of %s.", p->o->name));
+	strbuf_puts(&b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
+	ok = gen_host(p->m, p->gc, &h, &b) && add_file(p, "host", &b, NULL);
+	strbuf_free(&b);
+	return ok;
 }
 
 static bool write_texts(Pack *p)
@@ -295,7 +328,12 @@ static bool build(Pack *p, const char *suffix)
 
 	for (int t = 0; t < p->m->ntargets; t++)
 		p->gc[t] = gen_c_new(p->m->ctx, p->a, p->m->target[t], arena_printf(p->a, "%s_k%d", p->o->name, t));
-	if (!collect_kernels(p) || !make_weights(p, suffix))
+	if (!collect_kernels(p) || !find_kind(p, suffix))
+		return false;
+	/* A mark, which append_weights replaces. */
+	if (p->kind == WEIGHTS_SECTION)
+		p->whash = dl_hash_value(&p->hash);
+	if (!make_weights(p))
 		return false;
 	finish_hash(p);
 	if (!make_beside(p))

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codegen/weights.h"
 
+#include "codegen/move.h"
 #include "ir/eval.h"
 #include "passes/kernels.h"
 #include "runtime/hash.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,13 +16,27 @@
 
 /* A block is long along one iterator and short along the other: each of the rows that it touches may bring 64 KiB
  * of the file, or a large page. */
-enum { CHUNK = 8 << 20, BLOCK = 16 << 20, LONG_STEP = 4096 };
+enum { CHUNK = 8 << 20, BLOCK = 16 << 20, LONG_STEP = 4096, MAX_THREADS = 16 };
+
+/* One box of a move, from SRC to offset AT of the file. */
+typedef struct Job {
+	const Move *move;
+	const void *src;
+	bool mapped; /* SRC is a file's */
+	int64_t at;
+	int64_t lo[MAX_ITERS], hi[MAX_ITERS];
+} Job;
 
 typedef struct Weights {
 	Module *m;
-	char *base;    /* the mapped output */
-	void **data;   /* by Value.id of bases: where the elements are */
-	size_t *mine;  /* by Value.id: bytes of an anonymous mapping made here, 0 where none */
+	int fd, threads;
+	int64_t file;	 /* where in FD the weights begin */
+	char *base;	 /* they, mapped */
+	void **data;	 /* by Value.id of bases: where the elements are */
+	size_t *mine;	 /* by Value.id: bytes of an anonymous mapping made here, 0 where none */
+	VEC(Job *) jobs; /* boxes that wait; nothing reads what they write before they ran */
+	size_t room;	 /* for the largest */
+	atomic_int next, fault; /* the job to take; an errno */
 } Weights;
 
 static DiagLoc here(const Weights *w)
@@ -30,7 +47,8 @@ static DiagLoc here(const Weights *w)
 /* Pages that were read or written may leave memory: they are the file's. */
 static void drop_pages(const void *p, size_t n)
 {
-	uintptr_t from = ((uintptr_t)p + 4095) & ~(uintptr_t)4095, to = ((uintptr_t)p + n) & ~(uintptr_t)4095;
+	uintptr_t from = ((uintptr_t)p + 4095) & ~(uintptr_t)4095,
+		  to = ((uintptr_t)p + n) & ~(uintptr_t)4095;
 
 	if (to > from)
 		madvise((void *)from, to - from, MADV_DONTNEED);
@@ -44,22 +62,6 @@ static size_t value_bytes(Module *m, const Value *v)
 	return (size_t)(n * dtype_info[v->type->dtype].bits + 7) / 8;
 }
 
-static void copy_const(Weights *w, Value *v)
-{
-	const Tensor *t = value_const(v);
-	const Place *p = &w->m->mem->value[v->id];
-
-	for (int64_t at = 0; at < t->bytes; at += CHUNK) {
-		size_t n = (size_t)(t->bytes - at < CHUNK ? t->bytes - at : CHUNK);
-
-		memcpy(w->base + p->offset + at, (const char *)t->data + at, n);
-		if (t->file)
-			drop_pages((const char *)t->data + at, n);
-		if (t->bytes >= CHUNK)
-			drop_pages(w->base + p->offset + at, n);
-	}
-}
-
 static void *source(Weights *w, Value *v)
 {
 	v = value_base(v);
@@ -68,10 +70,180 @@ static void *source(Weights *w, Value *v)
 	return w->data[v->id];
 }
 
+/* ---- Blocks ---- */
+
+/* How a box of N iterators is cut into blocks of about WANT points: along its two longest, AT[0] the longest, by
+ * STEP. The number of cuts; 0: it is one block. */
+static int cut(const int64_t *extent, int n, int64_t want, int at[2], int64_t step[2])
+{
+	int64_t all = 1, rest;
+	int cuts = 0;
+
+	for (int i = 0; i < n; i++)
+		all *= extent[i];
+	for (; all > want && cuts < 2; cuts++) {
+		int best = -1;
+
+		for (int i = 0; i < n; i++)
+			if (extent[i] > 1 && (!cuts || i != at[0]) &&
+			    (best < 0 || extent[i] > extent[best]))
+				best = i;
+		if (best < 0)
+			break;
+		at[cuts] = best;
+	}
+	rest = all / (cuts ? extent[at[0]] : 1) / (cuts > 1 ? extent[at[1]] : 1);
+	want = want / rest > 1 ? want / rest : 1;
+	for (int i = 0; i < cuts; i++) {
+		step[i] = i || cuts == 1     ? want / (i ? step[0] : 1)
+			  : want < LONG_STEP ? want
+					     : LONG_STEP;
+		step[i] = step[i] < 1 ? 1 : step[i] > extent[at[i]] ? extent[at[i]] : step[i];
+	}
+	return cuts;
+}
+
+/* ---- Moves ---- */
+
+static bool write_all(Weights *w, const char *p, int64_t n, int64_t at)
+{
+	while (n > 0) {
+		ssize_t got = pwrite(w->fd, p, (size_t)n, w->file + at);
+
+		if (got < 0 && errno != EINTR) {
+			atomic_store(&w->fault, errno);
+			return false;
+		}
+		got = got < 0 ? 0 : got;
+		p += got;
+		n -= got;
+		at += got;
+	}
+	return true;
+}
+
+/* Box J stands dense at P: its runs go where they belong. */
+static void write_runs(Weights *w, const Job *j, const char *p)
+{
+	const Move *m = j->move;
+	int64_t x[MAX_ITERS], step[MAX_ITERS], run = 1;
+	int outer = m->n - 1;
+
+	for (int i = m->n - 1, inner = 1; i >= 0; i--) {
+		step[i] = i == m->n - 1 ? 1 : step[i + 1] * m->extent[i + 1];
+		if (inner) {
+			run *= j->hi[i] - j->lo[i];
+			outer = i;
+		}
+		inner = inner && j->hi[i] - j->lo[i] == m->extent[i];
+	}
+	memcpy(x, j->lo, sizeof x);
+	do {
+		int64_t at = 0;
+
+		for (int i = 0; i < m->n; i++)
+			at += x[i] * step[i];
+		if (!write_all(w, p, run * m->size, j->at + at * m->size))
+			return;
+		p += run * m->size;
+	} while (move_step(outer, j->lo, j->hi, x));
+}
+
+static void run_job(Weights *w, const Job *j, char *buf)
+{
+	const Move *m = j->move;
+	int64_t first, last;
+	bool reads = move_range(m, j->lo, j->hi, &first, &last);
+
+	if (m->n == 1 && m->from[0] == 1 && !m->edge[0] && m->edge_base < 0) {
+		write_runs(w, j, (const char *)j->src + first * m->size);
+	} else {
+		move_box(m, j->src, j->lo, j->hi, buf);
+		write_runs(w, j, buf);
+	}
+	if (reads && j->mapped)
+		drop_pages((const char *)j->src + first * m->size,
+			   (size_t)((last - first + 1) * m->size));
+}
+
+static void *work(void *arg)
+{
+	Weights *w = arg;
+	char *buf = malloc(w->room);
+	int i;
+
+	if (!buf)
+		atomic_store(&w->fault, ENOMEM);
+	while (!atomic_load(&w->fault) && (i = atomic_fetch_add(&w->next, 1)) < w->jobs.n)
+		run_job(w, w->jobs.at[i], buf);
+	free(buf);
+	return NULL;
+}
+
+/* Runs the jobs that wait, several at once. */
+static bool run_jobs(Weights *w)
+{
+	pthread_t thread[MAX_THREADS];
+	int n = 0, most = w->threads < MAX_THREADS ? w->threads : MAX_THREADS;
+
+	atomic_store(&w->next, 0);
+	while (n + 1 < most && n + 1 < w->jobs.n && !pthread_create(&thread[n], NULL, work, w))
+		n++;
+	if (w->jobs.n)
+		work(w);
+	while (n > 0)
+		pthread_join(thread[--n], NULL);
+	w->jobs.n = 0;
+	w->room = 0;
+	if (!w->fault)
+		return true;
+	return diag_error(w->m->ctx->diag, here(w), "cannot write the weights: %s",
+			  strerror(w->fault));
+}
+
+static void add_jobs(Weights *w, const Move *m, const void *src, bool mapped, int64_t at)
+{
+	int axis[2];
+	int64_t step[2], x[2] = {0, 0};
+	int cuts = cut(m->extent, m->n, BLOCK / m->size, axis, step);
+
+	do {
+		Job *j = NEW(w->m->arena, Job);
+		size_t room = (size_t)m->size;
+
+		*j = (Job){.move = m, .src = src, .mapped = mapped, .at = at};
+		memcpy(j->hi, m->extent, sizeof j->hi);
+		for (int i = 0; i < cuts; i++) {
+			j->lo[axis[i]] = x[i];
+			if (j->hi[axis[i]] > x[i] + step[i])
+				j->hi[axis[i]] = x[i] + step[i];
+		}
+		for (int i = 0; i < m->n; i++)
+			room *= (size_t)(j->hi[i] - j->lo[i]);
+		w->room = room > w->room ? room : w->room;
+		vec_push(w->m->arena, &w->jobs, j);
+		if (cuts > 1 && (x[1] += step[1]) < m->extent[axis[1]])
+			continue;
+		x[1] = 0;
+		x[0] += cuts ? step[0] : 1;
+	} while (cuts && x[0] < m->extent[axis[0]]);
+}
+
+static void copy_const(Weights *w, Value *v)
+{
+	const Tensor *t = value_const(v);
+	Move *m = NEW(w->m->arena, Move);
+
+	*m = move_plain(t->bytes, 1);
+	if (t->bytes)
+		add_jobs(w, m, t->data, t->file != NULL, w->m->mem->value[v->id].offset);
+}
+
+/* ---- The interpreter ---- */
+
 /*
- * One large map, a block of its two longest iterators at a time, so that only the pages of a block, of what it
- * reads (a transpose reads across) and of what it writes, are in memory at once. An iterator becomes start + i,
- * where the start is a symbol.
+ * One large map, a block at a time, so that only the pages of a block, of what it reads (a transpose reads across)
+ * and of what it writes, are in memory at once. An iterator becomes start + i, where the start is a symbol.
  */
 typedef struct Axis {
 	Sym *start;
@@ -95,52 +267,29 @@ static void block_axis(Weights *w, Kernel *k, Stmt *s, int at, Axis *ax)
 	s->val[0] = ex_subst_iters(k->pool, s->val[0], &it, &with, 1);
 	if (s->guard)
 		s->guard = ex_subst_iters(k->pool, s->guard, &it, &with, 1);
-	s->guard = ex_and(k->pool, s->guard, ex_op2(k->pool, IN_lt, with, ex_int(k->pool, CT_I64, ax->total)));
+	s->guard = ex_and(k->pool, s->guard,
+			  ex_op2(k->pool, IN_lt, with, ex_int(k->pool, CT_I64, ax->total)));
 	s->iter[at] = inner;
-}
-
-/* The longest iterator but NOT; -1 where there is none longer than 1. */
-static int longest(const Stmt *s, const int64_t *extent, int not)
-{
-	int best = -1;
-
-	for (int i = 0; i < s->niters; i++)
-		if (i != not && extent[i] > 1 && (best < 0 || extent[i] > extent[best]))
-			best = i;
-	return best;
 }
 
 static bool make_blocked(Weights *w, Kernel *k, Blocked *b)
 {
 	Stmt *s = k->stmts.at[0];
-	int64_t *extent = NEW_ARRAY(w->m->arena, s->niters + 1, int64_t), want = BLOCK / 4, all = 1, rest;
+	int64_t extent[MAX_ITERS], step[2];
 	int at[2];
 
 	*b = (Blocked){.n = 0, .ax = {{.step = 1, .total = 1}, {.step = 1, .total = 1}}};
 	if (k->stmts.n != 1 || !stmt_is_simple_map(s))
 		return false;
-	for (int i = 0; i < s->niters; i++) {
+	for (int i = 0; i < s->niters; i++)
 		if (!dim_is_const(s->iter[i]->extent, &extent[i]) || extent[i] < 1)
 			return false;
-		all *= extent[i];
-	}
-	at[0] = longest(s, extent, -1);
-	if (all <= want || at[0] < 0)
-		return false;
-	at[1] = longest(s, extent, at[0]);
-	b->n = at[1] < 0 ? 1 : 2;
-	rest = all / extent[at[0]] / (b->n > 1 ? extent[at[1]] : 1);
-	want = want / rest > 1 ? want / rest : 1;
-	for (int i = 0; i < b->n; i++) {
-		Axis *ax = &b->ax[i];
-
-		ax->total = extent[at[i]];
-		ax->step = i || b->n == 1 ? want / b->ax[0].step : want < LONG_STEP ? want : LONG_STEP;
-		ax->step = ax->step < 1 ? 1 : ax->step > ax->total ? ax->total : ax->step;
-	}
+	b->n = cut(extent, s->niters, BLOCK / 4, at, step);
+	for (int i = 0; i < b->n; i++)
+		b->ax[i] = (Axis){.step = step[i], .total = extent[at[i]]};
 	for (int i = 0; i < b->n; i++)
 		block_axis(w, k, s, at[i], &b->ax[i]);
-	return true;
+	return b->n > 0;
 }
 
 static void drop_kernel_pages(Weights *w, Node *n)
@@ -174,9 +323,8 @@ static EvalStatus run_blocks(Weights *w, Node *n, Kernel *k, const Blocked *b, E
 	return st;
 }
 
-static bool run_kernel(Weights *w, Node *n)
+static bool interpret(Weights *w, Node *n, Kernel *k)
 {
-	Kernel *k = kernel_clone(node_kernel(n), w->m->arena);
 	EvalBuf *bufs = NEW_ARRAY(w->m->arena, k->bufs.n + 1, EvalBuf);
 	EvalOpts o = {.mad_fused = true};
 	Stmt *fault = NULL;
@@ -191,7 +339,6 @@ static bool run_kernel(Weights *w, Node *n)
 		else if (buf->kind == BUF_OUT)
 			bufs[buf->id].data = w->data[n->out[buf->param]->id];
 	}
-	kernel_physical(k);
 	if (make_blocked(w, k, &b)) {
 		st = run_blocks(w, n, k, &b, bufs);
 	} else {
@@ -200,30 +347,65 @@ static bool run_kernel(Weights *w, Node *n)
 		drop_kernel_pages(w, n);
 	}
 	if (st == EVAL_INDEX)
-		return diag_error(w->m->ctx->diag, node_diag(n), "index out of range in a constant");
+		return diag_error(w->m->ctx->diag, node_diag(n),
+				  "index out of range in a constant");
 	if (st != EVAL_OK)
 		return diag_error(w->m->ctx->diag, node_diag(n), "cannot compute a constant");
 	return true;
 }
 
+/* ---- All of it ---- */
+
+static bool place(Weights *w, Value *v, const Node *n)
+{
+	const Place *p = &w->m->mem->value[v->id];
+
+	if (p->kind == PLACE_WEIGHTS) {
+		w->data[v->id] = w->base + p->offset;
+		return true;
+	}
+	w->mine[v->id] = value_bytes(w->m, v) + 64;
+	w->data[v->id] = mmap(NULL, w->mine[v->id], PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (w->data[v->id] != MAP_FAILED)
+		return true;
+	w->mine[v->id] = 0;
+	return diag_error(w->m->ctx->diag, node_diag(n), "no memory for %zu bytes of constants",
+			  value_bytes(w->m, v));
+}
+
+/* Constants, which no job that waits writes, are all that N reads. */
+static bool reads_constants(const Node *n)
+{
+	for (int i = 0; i < n->nin; i++)
+		if (!value_const(value_base(node_in(n, i))))
+			return false;
+	return true;
+}
+
 static bool compute(Weights *w, Node *n)
 {
-	for (int i = 0; i < n->nout; i++) {
-		Value *v = n->out[i];
-		const Place *p = &w->m->mem->value[v->id];
+	Kernel *k = kernel_clone(node_kernel(n), w->m->arena);
+	const Place *p = &w->m->mem->value[n->out[0]->id];
+	Move *m = NEW(w->m->arena, Move);
+	const Value *from;
+	const void *src;
 
-		if (p->kind == PLACE_WEIGHTS) {
-			w->data[v->id] = w->base + p->offset;
-			continue;
-		}
-		w->mine[v->id] = value_bytes(w->m, v) + 64;
-		w->data[v->id] = mmap(NULL, w->mine[v->id], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (w->data[v->id] == MAP_FAILED) {
-			w->mine[v->id] = 0;
-			return diag_error(w->m->ctx->diag, node_diag(n), "no memory for %zu bytes of constants", value_bytes(w->m, v));
-		}
-	}
-	return run_kernel(w, n);
+	if (!reads_constants(n) && !run_jobs(w))
+		return false;
+	for (int i = 0; i < n->nout; i++)
+		if (!place(w, n->out[i], n))
+			return false;
+	kernel_physical(k);
+	if (!kernel_move(k, m))
+		return interpret(w, n, k);
+	from = value_base(node_in(n, m->param));
+	src = source(w, node_in(n, m->param));
+	if (p->kind == PLACE_WEIGHTS)
+		add_jobs(w, m, src, value_const(from) && value_const(from)->file, p->offset);
+	else
+		move_box(m, src, (int64_t[MAX_ITERS]){0}, m->extent, w->data[n->out[0]->id]);
+	return true;
 }
 
 static void hash_all(Weights *w, uint64_t *hash)
@@ -232,7 +414,8 @@ static void hash_all(Weights *w, uint64_t *hash)
 
 	dl_hash_init(&h);
 	for (int64_t at = 0; at < w->m->mem->weights; at += CHUNK) {
-		size_t n = (size_t)(w->m->mem->weights - at < CHUNK ? w->m->mem->weights - at : CHUNK);
+		size_t n =
+			(size_t)(w->m->mem->weights - at < CHUNK ? w->m->mem->weights - at : CHUNK);
 
 		dl_hash_update(&h, w->base + at, n);
 		if (w->m->mem->weights > BLOCK)
@@ -241,19 +424,21 @@ static void hash_all(Weights *w, uint64_t *hash)
 	*hash = dl_hash_value(&h);
 }
 
-bool weights_write(Module *m, int fd, int64_t base, uint64_t *hash)
+bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 {
-	Weights w = {.m = m};
+	Weights w = {.m = m, .fd = fd, .file = base, .threads = threads};
 	size_t total = (size_t)m->mem->weights;
 	bool ok = true;
 
 	if (!total)
 		return true;
 	if (ftruncate(fd, base + (int64_t)total))
-		return diag_error(m->ctx->diag, here(&w), "cannot write %zu bytes of weights: %s", total, strerror(errno));
+		return diag_error(m->ctx->diag, here(&w), "cannot write %zu bytes of weights: %s",
+				  total, strerror(errno));
 	w.base = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, base);
 	if (w.base == MAP_FAILED)
-		return diag_error(m->ctx->diag, here(&w), "cannot map the weights: %s", strerror(errno));
+		return diag_error(m->ctx->diag, here(&w), "cannot map the weights: %s",
+				  strerror(errno));
 	w.data = NEW_ARRAY(m->arena, m->graph->nvalues + 1, void *);
 	w.mine = NEW_ARRAY(m->arena, m->graph->nvalues + 1, size_t);
 	for (int i = 0; i < m->mem->stored.n; i++)
@@ -262,6 +447,7 @@ bool weights_write(Module *m, int fd, int64_t base, uint64_t *hash)
 	for (Node *n = m->graph->first; n && ok; n = n->next)
 		if (node_kernel(n) && n->nout && value_is_weights(n->out[0]))
 			ok = compute(&w, n);
+	ok = ok && run_jobs(&w);
 	if (ok)
 		hash_all(&w, hash);
 	for (int i = 0; i < m->graph->nvalues; i++)

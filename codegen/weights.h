@@ -8,8 +8,9 @@
 
 #include "passes/module.h"
 
-/* Fills FD from offset BASE on with the weights of M, and gives their hash (runtime/hash.h). False after a
+/* Fills FD from offset BASE (a multiple of a page) on with the weights of M, by THREADS threads at most, and gives their
+ * hash (runtime/hash.h). What they are does not depend on the number. False after a
  * diagnostic. */
-bool weights_write(Module *m, int fd, int64_t base, uint64_t *hash);
+bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash);
 
 #endif

@@ -165,6 +165,9 @@ static void check(const dl_api *api, float *data, char **dims, int n)
 	pthread_t t[THREADS];
 	long before;
 
+#ifdef CHECK_WEIGHTS
+	load.flags = DL_LOAD_CHECK_WEIGHTS;
+#endif
 	need(api != NULL && api->describe()->n_sym == n, "get_api, or the number of dims");
 	for (int i = 0; i < n; i++)
 		c.dims[i] = atoll(dims[i]);

@@ -91,7 +91,7 @@ static bool weights(Try *y, Module *m, HostOpts *h)
 	h->weights = WEIGHTS_FILE;
 	h->weights_file = "weights";
 	fd = memfd_create("weights", MFD_CLOEXEC);
-	ok = fd >= 0 && weights_write(m, fd, 0, &h->weights_hash);
+	ok = fd >= 0 && weights_write(m, fd, 0, 1, &h->weights_hash);
 	if (fd >= 0)
 		close(fd);
 	return ok;

@@ -259,7 +259,7 @@ static bool passes(Case *c, Module *m)
 static bool make_weights(Module *m, Made *out)
 {
 	int fd = memfd_create("weights", MFD_CLOEXEC);
-	bool ok = fd >= 0 && weights_write(m, fd, 0, &out->hash);
+	bool ok = fd >= 0 && weights_write(m, fd, 0, 1, &out->hash);
 
 	if (ok)
 		out->weights = mmap(NULL, (size_t)m->mem->weights, PROT_READ, MAP_PRIVATE, fd, 0);

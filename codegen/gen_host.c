@@ -211,7 +211,7 @@ static void print_node(Host *h, int t, Node *n)
 {
 	Schedule *s = n->id < h->m->nsched ? h->m->sched[t][n->id] : NULL;
 
-	if (!s || (n->nout && value_is_weights(n->out[0])))
+	if (!s || (n->nout && value_is_weights(h->m, n->out[0])))
 		return;
 	if (h->kernel_id[n->id] < 0) {
 		h->kernel_id[n->id] = h->kernels.n;

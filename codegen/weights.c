@@ -445,7 +445,7 @@ bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 		if (value_const(m->mem->stored.at[i]))
 			copy_const(&w, m->mem->stored.at[i]);
 	for (Node *n = m->graph->first; n && ok; n = n->next)
-		if (node_kernel(n) && n->nout && value_is_weights(n->out[0]))
+		if (node_kernel(n) && n->nout && value_is_weights(m, n->out[0]))
 			ok = compute(&w, n);
 	ok = ok && run_jobs(&w);
 	if (ok)

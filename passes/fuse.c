@@ -27,8 +27,9 @@ typedef struct Fuse {
 	Arena *tmp, *grown;
 } Fuse;
 
-/* Fused kernels keep compile times and register pressure sane below this. */
-enum { MAX_STMTS = 24, MAX_FUSED_PARAMS = 48, MAX_COST = 2000, MAX_PARTS = 400 };
+/* Fused kernels keep compile times and register pressure sane below this: statements, operands and results, what a
+ * point costs, parts of expressions, and nodes of the model, many of which may come to nothing. */
+enum { MAX_STMTS = 24, MAX_FUSED_PARAMS = 48, MAX_COST = 2000, MAX_PARTS = 400, MAX_NODES = 256 };
 
 static void number(Fuse *f)
 {
@@ -83,11 +84,16 @@ static Expr *remap_expr(void *arg, Expr *e)
 static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 {
 	Remap r = {k, map, NEW_ARRAY(k->arena, from->iters.n + 1, Iter *)};
+	bool *used = NEW_ARRAY(k->arena, from->iters.n + 1, bool);
 
-	for (int i = 0; i < from->iters.n; i++) {
+	for (int i = 0; i < from->iters.n; i++)
 		from->iters.at[i]->id = i;
-		r.iter[i] = kernel_iter(k, from->iters.at[i]->name, from->iters.at[i]->extent);
-	}
+	for (int i = 0; i < from->stmts.n; i++)
+		for (int j = 0; j < from->stmts.at[i]->niters; j++)
+			used[from->stmts.at[i]->iter[j]->id] = true;
+	for (int i = 0; i < from->iters.n; i++)
+		if (used[i])
+			r.iter[i] = kernel_iter(k, from->iters.at[i]->name, from->iters.at[i]->extent);
 	for (int i = 0; i < from->stmts.n; i++) {
 		const Stmt *s = from->stmts.at[i];
 		Stmt *t = NEW(k->arena, Stmt);
@@ -148,7 +154,7 @@ static bool build(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 	Buf **map = NEW_ARRAY(f->tmp, pk->bufs.n + ck->bufs.n + 2, Buf *);
 	Buf *shared[MAX_PARAMS] = {NULL};
 
-	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS)
+	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS || p->locs.n + c->locs.n > MAX_NODES)
 		return false;
 	*g = (Merged){.k = kernel_new(f->m->ctx, f->tmp, ck->name)};
 	for (int i = 0; i < pk->bufs.n; i++) {

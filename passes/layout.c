@@ -10,6 +10,7 @@
 #include <assert.h>
 
 typedef struct Deps {
+	Module *m;
 	const Node *n;
 	bool ok;
 } Deps;
@@ -19,14 +20,14 @@ static void constant_load(void *arg, Expr *e)
 	Deps *d = arg;
 
 	if (e->kind == EX_LOAD)
-		d->ok = d->ok && (e->load.buf->data || (e->load.buf->kind == BUF_IN && value_is_weights(node_in(d->n, e->load.buf->param))));
+		d->ok = d->ok && (e->load.buf->data || (e->load.buf->kind == BUF_IN && value_is_weights(d->m, node_in(d->n, e->load.buf->param))));
 	if (e->kind == EX_DIM)
 		d->ok = false;
 }
 
-static bool is_weights(const Node *n, Expr *e)
+static bool is_weights(Module *m, const Node *n, Expr *e)
 {
-	Deps d = {n, true};
+	Deps d = {m, n, true};
 
 	ex_walk(e, constant_load, &d);
 	return d.ok;
@@ -143,7 +144,7 @@ static void pack_operand(Module *m, Node *n)
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	if (!gemm_takes(k, &c, true) || c.guard_b || unit_panels(c.b) || !is_weights(n, c.b))
+	if (!gemm_takes(k, &c, true) || c.guard_b || unit_panels(c.b) || !is_weights(m, n, c.b))
 		return;
 	packed = pack(m, n, &c);
 	if (!packed)

@@ -19,6 +19,9 @@ typedef struct Plan {
 	bool *free;       /* by slot */
 	int cap;
 	int *order;       /* by Node.id */
+	int *output;      /* by Value.id: the output whose memory it is, or -1 */
+	Value **dying;    /* by position: a base whose last use is there; */
+	Value **next;     /* by Value.id: the next such base */
 } Plan;
 
 Value *value_base(Value *v)
@@ -118,40 +121,35 @@ static bool may_be_weights(const Value *v)
 	return v->def->op == OP_Const || v->def->nin > 0;
 }
 
-/* Each value once: a graph may have many paths to a constant. */
-bool value_is_weights(const Value *v)
+static bool inputs_are_weights(const Module *m, const Node *n)
 {
-	Arena *tmp;
-	bool *seen, ok = may_be_weights(v);
-	VEC(const Value *) todo = {0};
+	for (int i = 0; i < n->nin; i++)
+		if (node_in(n, i) && !m->weights[node_in(n, i)->id])
+			return false;
+	return true;
+}
 
-	if (!ok || v->def->op == OP_Const)
-		return ok;
-	tmp = arena_new();
-	seen = NEW_ARRAY(tmp, v->def->graph->nvalues, bool);
-	vec_push(tmp, &todo, v);
-	while (ok && todo.n) {
-		const Node *n = todo.at[--todo.n]->def;
+bool value_is_weights(Module *m, const Value *v)
+{
+	Graph *g = m->graph;
 
-		for (int i = 0; i < n->nin && ok; i++) {
-			const Value *x = node_in(n, i);
-
-			if (!x || seen[x->id])
-				continue;
-			seen[x->id] = true;
-			ok = may_be_weights(x);
-			if (ok)
-				vec_push(tmp, &todo, x);
-		}
+	/* Operands come before what is made of them: one walk knows all. */
+	if (v->id >= m->nweights) {
+		m->nweights = g->nvalues;
+		m->weights = NEW_ARRAY(m->arena, m->nweights, bool);
+		for (Node *n = g->first; n; n = n->next)
+			for (int i = 0; i < n->nout; i++)
+				if (n->out[i])
+					m->weights[n->out[i]->id] = may_be_weights(n->out[i]) && inputs_are_weights(m, n);
 	}
-	arena_free(tmp);
-	return ok;
+	return m->weights[v->id];
 }
 
 /* SIZE over symbols that inputs' shapes give, data-dependent ones at their bound; null where there is none. */
 typedef struct Bounded {
 	Module *m;
-	Dim **to;
+	Arena *tmp;
+	Dim **to; /* null while nothing is bounded */
 	bool ok;
 } Bounded;
 
@@ -161,6 +159,8 @@ static void bound_sym(void *arg, Sym *s)
 
 	if (!sym_from_data(s))
 		return;
+	if (!b->to)
+		b->to = NEW_ARRAY(b->tmp, sym_count(b->m->ctx), Dim *);
 	/* The range of a type of 32 bits is no bound to plan with. */
 	if (s->hi >= INT32_MAX)
 		b->ok = false;
@@ -170,15 +170,14 @@ static void bound_sym(void *arg, Sym *s)
 
 static Dim *planned_size(Module *m, Dim *size)
 {
-	int n = sym_count(m->ctx);
-	Bounded b = {m, NEW_ARRAY(m->arena, n + 1, Dim *), true};
-	Dim *most;
+	Bounded b = {m, arena_new(), NULL, true};
+	Dim *most = size;
 
 	dim_syms(size, bound_sym, &b);
-	if (!b.ok)
-		return NULL;
-	most = dim_subst(m->ctx, size, b.to, n);
-	return dim_prove_le(m->ctx, size, most) ? most : NULL;
+	if (b.ok && b.to)
+		most = dim_subst(m->ctx, size, b.to, sym_count(m->ctx));
+	arena_free(b.tmp);
+	return b.ok && dim_prove_le(m->ctx, size, most) ? most : NULL;
 }
 
 static void use(Plan *p, Value *v, int at)
@@ -204,6 +203,12 @@ static void lifetimes(Plan *p)
 	}
 	for (int i = 0; i < g->results.n; i++)
 		use(p, g->results.at[i]->value, at);
+	for (Node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i]) {
+				p->next[n->out[i]->id] = p->dying[p->last[n->out[i]->id]];
+				p->dying[p->last[n->out[i]->id]] = n->out[i];
+			}
 }
 
 static int new_slot(Plan *p, Dim *size)
@@ -315,24 +320,18 @@ static bool try_in_place(Plan *p, Node *n, Value *out)
 	return false;
 }
 
-static int result_of(const Graph *g, const Value *v)
+/* The outputs whose memory values are: their own, or that of a view of all of them. */
+static void find_outputs(Plan *p)
 {
-	for (int i = 0; i < g->results.n; i++)
-		if (g->results.at[i]->value == v)
-			return i;
-	return -1;
-}
+	Graph *g = p->m->graph;
 
-/* The output whose memory V's bytes are: V itself, or the base of a view that is one, where the view is all
- * of it. */
-static int output_of(const Graph *g, Value *v)
-{
-	int r = result_of(g, v);
-
-	for (Use *u = v->uses; u && r < 0; u = u->next)
-		if (u->user && (op_row[u->user->op].flags & OPF_VIEW) && u->slot == 0 && u->user->nout)
-			r = output_of(g, u->user->out[0]);
-	return r;
+	for (int i = 0; i < g->nvalues; i++)
+		p->output[i] = -1;
+	for (int i = g->results.n; i-- > 0;)
+		p->output[g->results.at[i]->value->id] = i;
+	for (Node *n = g->last; n; n = n->prev)
+		if ((op_row[n->op].flags & OPF_VIEW) && n->nout && p->output[node_in(n, 0)->id] < 0)
+			p->output[node_in(n, 0)->id] = p->output[n->out[0]->id];
 }
 
 static void weights_place(Plan *p, Value *v)
@@ -354,12 +353,12 @@ static void place_weights(Plan *p)
 	Graph *g = p->m->graph;
 
 	for (Node *n = g->first; n; n = n->next)
-		if (node_kernel(n) && n->nout && !value_is_weights(n->out[0]))
+		if (node_kernel(n) && n->nout && !value_is_weights(p->m, n->out[0]))
 			for (int i = 0; i < n->nin; i++)
-				if (node_in(n, i) && value_is_weights(node_in(n, i)))
+				if (node_in(n, i) && value_is_weights(p->m, node_in(n, i)))
 					weights_place(p, value_base(node_in(n, i)));
 	for (int i = 0; i < g->results.n; i++)
-		if (value_is_weights(g->results.at[i]->value))
+		if (value_is_weights(p->m, g->results.at[i]->value))
 			weights_place(p, value_base(g->results.at[i]->value));
 }
 
@@ -384,27 +383,19 @@ static void place_temps(Plan *p, Node *n, Place *taken, int *ntaken)
 	}
 }
 
+/* Values whose last use was here give their slots back. */
 static void release_dead(Plan *p, int at)
 {
-	/* Values whose last use was here give their slots back; slots are few, values many. */
-	for (Node *n = p->m->graph->first; n && p->order[n->id] <= at; n = n->next)
-		for (int i = 0; i < n->nout; i++) {
-			Value *v = n->out[i];
-
-			if (v && p->last[v->id] == at && p->p->value[v->id].kind == PLACE_SLOT) {
-				p->free[p->p->value[v->id].at] = true;
-				p->last[v->id] = -2;
-			}
-		}
+	for (Value *v = p->dying[at]; v; v = p->next[v->id])
+		if (p->last[v->id] == at && p->p->value[v->id].kind == PLACE_SLOT)
+			p->free[p->p->value[v->id].at] = true;
 }
 
 static void place_results(Plan *p, Node *n)
 {
-	Graph *g = p->m->graph;
-
 	for (int i = 0; i < n->nout; i++) {
 		Value *v = n->out[i];
-		int out = v ? output_of(g, v) : -1;
+		int out = v ? p->output[v->id] : -1;
 
 		if (!v)
 			continue;
@@ -425,9 +416,13 @@ bool pass_memplan(Module *m)
 	p.p->value = NEW_ARRAY(m->arena, g->nvalues + 1, Place);
 	p.last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
 	p.order = NEW_ARRAY(m->arena, g->nnodes + 1, int);
+	p.output = NEW_ARRAY(m->arena, g->nvalues + 1, int);
+	p.dying = NEW_ARRAY(m->arena, g->nnodes + 1, Value *);
+	p.next = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
 	for (int t = 0; t < m->ntargets; t++)
 		p.p->temp[t] = NEW_ARRAY(m->arena, g->nnodes + 1, Place *);
 	lifetimes(&p);
+	find_outputs(&p);
 	for (int i = 0; i < g->inputs.n; i++)
 		p.p->value[g->inputs.at[i]->id] = (Place){PLACE_INPUT, i, 0, NULL};
 	place_weights(&p);
@@ -435,7 +430,7 @@ bool pass_memplan(Module *m)
 		Place taken[MAX_PARAMS];
 		int ntaken = 0;
 
-		if (!node_kernel(n) || (n->nout && value_is_weights(n->out[0])))
+		if (!node_kernel(n) || (n->nout && value_is_weights(m, n->out[0])))
 			continue;
 		place_results(&p, n);
 		place_temps(&p, n, taken, &ntaken);

@@ -42,6 +42,8 @@ typedef struct Module {
 	Schedule **sched[MAX_TARGETS];
 	int nsched; /* entries of each */
 	struct MemPlan *mem; /* after `memplan` */
+	bool *weights;       /* value_is_weights, by Value.id */
+	int nweights;
 } Module;
 
 typedef struct Pass {
@@ -98,8 +100,9 @@ typedef struct MemPlan {
 	Place **temp[MAX_TARGETS];
 } MemPlan;
 
-/* Whether V is known when the model is built: a constant, or computed from constants alone. */
-bool value_is_weights(const Value *v);
+/* Whether V is known when the model is built: a constant, or computed from constants alone. Asked when fusion is
+ * done; what was answered of a value stays so. */
+bool value_is_weights(Module *m, const Value *v);
 
 /* Where a value's bytes are: the value that owns the memory (through views), which may be a constant, a
  * graph input, or a kernel's result. */

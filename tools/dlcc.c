@@ -326,11 +326,12 @@ static bool run_passes(const Cli *c, Module *m, const char *until)
 
 	for (const Pass *p = pass_table; p->name; p++) {
 		double t = now();
+		int errors = c->diag.errors;
 		bool ok;
 
 		if (tty && !c->verbose)
 			fprintf(stderr, "\r\033[K%s: %s", c->input, p->name);
-		ok = p->run(m);
+		ok = p->run(m) && c->diag.errors == errors;
 		if (tty && !c->verbose)
 			fprintf(stderr, "\r\033[K");
 		if (c->time_passes)

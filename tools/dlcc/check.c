@@ -50,11 +50,11 @@ static void put_once(StrBuf *b, const char *word)
 	strbuf_printf(b, "%s%s", b->n ? " + " : "", word);
 }
 
-static void put_node(StrBuf *b, const Module *m, Node *n)
+static void put_node(StrBuf *b, Module *m, Node *n)
 {
 	Schedule *s = n->id < m->nsched ? m->sched[0][n->id] : NULL;
 
-	if (n->nout && n->out[0] && value_is_weights(n->out[0]))
+	if (n->nout && n->out[0] && value_is_weights(m, n->out[0]))
 		put_once(b, "computed when compiled");
 	else if (node_kernel(n) && !s)
 		put_once(b, "kernel");
@@ -68,7 +68,7 @@ static void put_node(StrBuf *b, const Module *m, Node *n)
 }
 
 /* What became of node NAME. */
-static void put_how(StrBuf *b, const Module *m, const char *name)
+static void put_how(StrBuf *b, Module *m, const char *name)
 {
 	for (Node *n = m->graph->first; n; n = n->next)
 		if (stands_for(n, name))
@@ -94,7 +94,7 @@ static bool listed(const Listing *l, const char *name)
 	return false;
 }
 
-bool check_report(const OnnxFile *f, const Module *m, bool planned, const Refusals *r)
+bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 {
 	const Listing l = onnx_nodes(m->arena, f);
 	int bad = 0;

@@ -23,6 +23,6 @@ typedef struct Refusals {
 void check_sink(void *arg, DiagLoc loc, const char *text);
 /* Prints the report on F. M: after all passes, or after the one that failed (PLANNED false). True where every node
  * is supported and nothing else was refused. */
-bool check_report(const OnnxFile *f, const Module *m, bool planned, const Refusals *r);
+bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r);
 
 #endif

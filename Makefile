@@ -8,6 +8,7 @@
 # make format     clang-format over all C; layers: who includes whom; warnings: the other compiler
 # make docs       docs/ops.md, from the table of ops
 # make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md
+# make ptxsim     build/ptxsim/libcuda.so.1: a PTX interpreter in place of the CUDA driver
 # make fuzz       mutated model files against dlcc under sanitizers
 # Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
 
@@ -45,7 +46,7 @@ TOOLS := $(sort $(foreach t,$(TOOL_SRC:tools/%=%),$(firstword $(subst /, ,$(t:.c
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c tests/tools/*.c tests/fuzz/*.c))
 # Runners of many models at once: tests/tools/NAME.c, with tests/tools/NAME/, and dlrun's reading and comparing.
 TEST_SRC := $(TESTS:%=tests/%.c) $(wildcard $(TESTS:%=tests/%/*.c))
-SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC)
+SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC) $(wildcard tests/ptxsim/*.c tests/ptxsim/check/*.c)
 program_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $1.c $1/*.c))
 
 all: $(TOOLS:%=$(BUILD)/bin/%) $(BUILD)/lib/libdlrt.a $(BUILD)/include/dlrt.h
@@ -112,7 +113,25 @@ $(BUILD)/tests/%: $$(call program_obj,tests/%) $(BUILD)/tests/libdlrun.a $(BUILD
 
 $(BUILD)/tests/fuzz/fuzz: $(BUILD)/obj/tests/tools/batch/judge.o
 
-tests: $(TESTS:%=$(BUILD)/tests/%)
+# A PTX interpreter that poses as the CUDA driver. It runs where it is built, and it is fast under sanitizers too.
+PTXSIM_OBJ := $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/ptxsim/*.c) base/arena.c base/str.c)
+$(BUILD)/obj/ptxsim/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS),$(CFLAGS)) -O3 -march=native -MMD -MP -c $< -o $@
+
+$(BUILD)/ptxsim/libcuda.so.1: $(PTXSIM_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD $@)
+	$(Q)$(CC) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@ $^ -lm -lpthread -ldl
+
+$(BUILD)/ptxsim/check: $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/ptxsim/check/*.c)) $(BUILD)/ptxsim/libcuda.so.1
+	$(call say,LD $@)
+	$(Q)$(CC) -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lm
+
+ptxsim: $(BUILD)/ptxsim/libcuda.so.1 $(BUILD)/ptxsim/check
+
+tests: $(TESTS:%=$(BUILD)/tests/%) ptxsim
 
 deps:
 	./deps.sh
@@ -181,6 +200,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests deps check check-all demo layers docs fuzz warnings format install clean force bench ulp
+.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz warnings format install clean force bench ulp
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))
+-include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDERS = ("base", "ir", "frontend", "ops", "passes", "codegen", "runtime", "tools", "tools/dlrun", "tools/dlcc")
+FOLDERS = ("base", "ir", "frontend", "ops", "passes", "codegen", "runtime", "tools", "tools/dlrun", "tools/dlcc", "tests/ptxsim")
 faults = []
 
 
@@ -23,14 +23,15 @@ def tour():
     """Each source file is in the README's section on its folder, by its own name, its header's, or a pattern."""
     sections = re.split(r"^### ", text("README.md"), flags=re.M)
     for folder in FOLDERS:
-        section = next((s for s in sections if f"`{folder.split('/')[0]}/`" in s.splitlines()[0]), "")
+        heads = f"`{folder}/`", f"`{folder.split('/')[0]}/`"
+        section = next((s for s in sections if any(h in s.splitlines()[0] for h in heads)), "")
         named = re.findall(r"`(?:[\w-]+/)?([\w.*-]+\.(?:[ch*]|def|proto))`", section)
         for path in sorted(glob.glob(f"{folder}/*.[ch]", root_dir=ROOT) + glob.glob(f"{folder}/*.def", root_dir=ROOT)):
             name = os.path.basename(path)
             if not any(fnmatch.fnmatch(n, t) for t in named for n in (name, name[:-2] + ".h")):
                 faults.append(f"README.md: the tour does not name {path}")
         for name in re.findall(r"`([\w./-]+\.(?:[ch]|def|proto))`", section):
-            if not any(os.path.exists(os.path.join(ROOT, at, name)) for at in (folder, "tools", "tools/dlrun", "tools/dlcc")):
+            if not any(os.path.exists(os.path.join(ROOT, at, name)) for at in (folder, "tools", "tools/dlrun", "tools/dlcc", "tests/ptxsim")):
                 faults.append(f"README.md: the tour of {folder}/ names {name}, which is not there")
 
 

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Execution of instructions, by family. An ExecFn that another file must know is named here. */
+#ifndef PTXSIM_EXEC_H
+#define PTXSIM_EXEC_H
+
+#include "tests/ptxsim/cuda_api.h"
+#include "tests/ptxsim/parse.h"
+#include "tests/ptxsim/warp.h"
+
+static inline void *slot_at(const Warp *w, Slot s)
+{
+	return w->bank[s.bank] + s.at;
+}
+
+static inline uint32_t pred_at(const Warp *w, Slot s)
+{
+	uint32_t bits = *(const uint32_t *)slot_at(w, s);
+	return s.negated ? ~bits : bits;
+}
+
+/* Element LANE of S, zero-extended. */
+static inline uint64_t lane_at(const Warp *w, Slot s, int lane)
+{
+	const uint8_t *p = slot_at(w, s);
+	switch (s.size) {
+	case 1: return p[lane];
+	case 2: return ((const uint16_t *)p)[lane];
+	case 4: return ((const uint32_t *)p)[lane];
+	case 8: return ((const uint64_t *)p)[lane];
+	default: return pred_at(w, s) >> lane & 1;
+	}
+}
+
+static inline void set_lane(const Warp *w, Slot s, int lane, uint64_t v)
+{
+	uint8_t *p = slot_at(w, s);
+	if (s.none)
+		return;
+	switch (s.size) {
+	case 1: p[lane] = (uint8_t)v; break;
+	case 2: ((uint16_t *)p)[lane] = (uint16_t)v; break;
+	case 4: ((uint32_t *)p)[lane] = (uint32_t)v; break;
+	case 8: ((uint64_t *)p)[lane] = v; break;
+	default: *(uint32_t *)p = (*(uint32_t *)p & ~(1u << lane)) | (uint32_t)(v & 1) << lane;
+	}
+}
+
+/* For each lane of a mask. */
+#define EACH_LANE(i, m)                                       \
+	for (uint32_t m_##i = (m); m_##i; m_##i &= m_##i - 1) \
+		for (int i = __builtin_ctz(m_##i), once_##i = 1; once_##i; once_##i = 0)
+
+/* The lanes in MASK of D take what SRC has for them. */
+void put_lanes(const Warp *w, Slot d, const void *src, uint32_t mask);
+void put_pred(const Warp *w, Slot d, uint32_t bits, uint32_t mask);
+
+/* run.c */
+void run_block(Worker *k);
+void warp_begin(Worker *k, int id, uint32_t live);
+/* Lanes in MASK end. */
+void end_lanes(Warp *w, uint32_t mask);
+
+void trace(const Warp *w, uint32_t mask);
+
+/* control.c: functions that run, and where. */
+void frame_push(Warp *w, const Func *f, const Inst *call, uint32_t mask);
+void frame_pop(Warp *w);
+ExecFn exec_bra, exec_brx, exec_ret, exec_exit, exec_trap, exec_call, exec_nop;
+
+/* data.c: rows of isa.def, and where a variable is for this warp. */
+ExecFn exec_map, exec_map_float;
+uint64_t var_address(const Warp *w, const Var *v);
+
+/* access.c: the LEN bytes at ADDR of a space for one lane, checked in every way; the host's address. */
+typedef enum Access { READ = 1, WRITE = 2, ATOMIC = 4, STRONG = 8, SILENT = 16 } Access;
+uint8_t *access_at(Warp *w, int lane, Space space, uint64_t addr, unsigned len, int how);
+/* The space that a generic ADDR is in, and its address there. */
+Space space_of(uint64_t addr, uint64_t *within);
+
+/* The address of each lane. */
+void addresses(const Warp *w, const Operand *op, uint64_t out[32]);
+void count_access(Warp *w, Space space, const uint64_t addr[32], uint32_t mask, unsigned len,
+		  bool store);
+
+/* sync.c: no warp can run: faults. */
+_Noreturn void barrier_stuck(Block *b);
+/* Faults unless just the MEMBERS that live are in MASK. */
+void check_members(Warp *w, uint32_t members, uint32_t mask);
+
+#endif

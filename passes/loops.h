@@ -48,6 +48,9 @@ bool guard_affine(Kernel *k, Expr *g, Affine *d);
  * those without VAR, which then empty the range; returns what is left (null: nothing). */
 Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
 
+/* Takes what says nothing out of S: names of numbers and of other names, loops over one point (passes/tidy.c). */
+void l_tidy(Schedule *s);
+
 /* The strategies: false where the kernel is not theirs. */
 bool sched_contraction(const Module *m, const Target *t, Node *n, Kernel *k, Schedule *s);
 bool sched_row(const Target *t, Kernel *k, Schedule *s);

@@ -127,6 +127,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n)
 	s->kernel = k;
 	if (!sched_contraction(m, t, n, k, s) && !sched_row(t, k, s))
 		sched_order(t, k, s);
+	l_tidy(s);
 	find_temps(s);
 	for (int i = 0; i < s->stages.n; i++)
 		if (keep_order(s->stages.at[i]->body))

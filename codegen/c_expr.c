@@ -32,8 +32,7 @@ static void put_load(void *arg, StrBuf *b, const Expr *e, const char *const *idx
 	n->load(n->arg, b, e->load.buf, e->load.nidx ? idx[0] : "0");
 }
 
-/* Whether S has an operator outside of parentheses and brackets. */
-static bool has_operator(const char *s)
+bool c_is_operation(const char *s)
 {
 	int depth = 0;
 
@@ -57,13 +56,8 @@ void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *
 
 	for (int i = 0; i < n; i++)
 		ex_c_count(&c, e[i]);
-	for (int i = 0; i < n; i++) {
-		StrBuf text = {0};
-
-		ex_c(&c, pre, e[i], &text);
-		strbuf_printf(&out[i], has_operator(strbuf_str(&text)) ? "(%s)" : "%s", strbuf_str(&text));
-		strbuf_free(&text);
-	}
+	for (int i = 0; i < n; i++)
+		ex_c(&c, pre, e[i], &out[i]);
 	*ntemp = c.ntemps;
 	for (int i = 0; i < INST_COUNT && names->func; i++)
 		for (int d = 0; d < 2; d++)

@@ -19,6 +19,8 @@ typedef struct CExprNames {
 } CExprNames;
 
 const char *c_type(CType t);
+/* Whether the C text S has an operator outside of parentheses and brackets: it needs them to be an operand. */
+bool c_is_operation(const char *s);
 /* The C text of E, in which what is used more than once has been hoisted into `const T tN = ...;` lines
  * appended to PRE, indented by INDENT tabs; *NTEMP numbers them. */
 void c_expr(StrBuf *pre, StrBuf *out, Expr *e, const CExprNames *names, int indent, int *ntemp);

@@ -92,9 +92,7 @@ static const char *sym_name(void *arg, const Sym *s)
 
 static void print_dim(void *arg, StrBuf *b, Dim *d)
 {
-	strbuf_puts(b, "(");
 	dim_print_c(b, d, sym_name, arg);
-	strbuf_puts(b, ")");
 }
 
 /* Types whose memory C reads and writes as they are. */
@@ -154,7 +152,8 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val)
 	else if (c_converts(buf->dtype))
 		strbuf_printf(b, "dl_store_%s(%s, %s, %s);\n", dtype_info[buf->dtype].name, name, at, val);
 	else if (dtype_info[buf->dtype].bits < 32)
-		strbuf_printf(b, "%s[%s] = (%s)%s;\n", name, at, c_memory_type(buf->dtype), val);
+		strbuf_printf(b, c_is_operation(val) ? "%s[%s] = (%s)(%s);\n" : "%s[%s] = (%s)%s;\n", name, at,
+			      c_memory_type(buf->dtype), val);
 	else
 		strbuf_printf(b, "%s[%s] = %s;\n", name, at, val);
 }

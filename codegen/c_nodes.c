@@ -107,16 +107,25 @@ static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 		close_block(f);
 }
 
+/* Whether a tile of N works on B, by its address. */
+static bool in_tile(const LNode *n, const Buf *b)
+{
+	for (; n; n = n->next)
+		if ((n->tile && (n->tile->acc == b || n->tile->a == b || n->tile->b == b)) || in_tile(n->body, b))
+			return true;
+	return false;
+}
+
 static void declare(Fn *f, Buf *b, Expr *offset)
 {
 	Dim *n = dim_const(f->g->ctx, 1);
 	const char *type = c_memory_type(b->dtype), *name;
-	int64_t count;
+	int64_t count = 0;
 
 	for (int i = 0; i < b->rank; i++)
 		n = dim_mul(f->g->ctx, n, b->dims[i]);
 	vec_push(f->g->arena, &f->locals, b);
-	vec_push(f->g->arena, &f->scalar, b->rank == 0 && !c_converts(b->dtype));
+	vec_push(f->g->arena, &f->scalar, dim_equals(n, 1) && !offset && !c_converts(b->dtype) && !in_tile(f->stage->body, b));
 	name = fn_name(f, b, b->name);
 	tabs(f);
 	if (vec_last(&f->scalar)) {
@@ -127,8 +136,10 @@ static void declare(Fn *f, Buf *b, Expr *offset)
 		StrBuf at = {0};
 
 		texts(f, &offset, 1, &at);
-		strbuf_printf(&f->body, "%s *const %s = (void *)((char *)scratch + %s);\n", type ? type : "uint8_t", name,
+		strbuf_printf(&f->body, "%s *const %s = ", type ? type : "uint8_t", name);
+		strbuf_printf(&f->body, strcmp(strbuf_str(&at), "0") ? "(void *)((char *)scratch + (%s));\n" : "scratch;\n",
 			      strbuf_str(&at));
+		f->scratch = true;
 		strbuf_free(&at);
 	} else {
 		if (!dim_is_const(n, &count))
@@ -252,8 +263,11 @@ static void print_loop(Fn *f, const LNode *n)
 		strbuf_puts(&f->body, n->loop == LOOP_SHORT ? "DL_SHORT\n" : "DL_IVDEP\n");
 	}
 	tabs(f);
-	strbuf_printf(&f->body, "for (int64_t %s = %s, end_%s = %s; %s < end_%s; ", var, strbuf_str(&t[0]), var, strbuf_str(&t[1]),
-		      var, var);
+	if (!strpbrk(strbuf_str(&t[1]), " *(["))
+		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; ", var, strbuf_str(&t[0]), var, strbuf_str(&t[1]));
+	else
+		strbuf_printf(&f->body, "for (int64_t %s = %s, end_%s = %s; %s < end_%s; ", var, strbuf_str(&t[0]), var,
+			      strbuf_str(&t[1]), var, var);
 	if (n->step == 1)
 		strbuf_printf(&f->body, "%s++) {\n", var);
 	else
@@ -301,7 +315,8 @@ static void print_tile(Fn *f, const LNode *n)
 	strbuf_printf(&f->body, "row[i_] = %s;\n", strbuf_str(&at));
 	close_block(f);
 	tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %s, row, %s, %s + %s, %s, %s);\n", fn, strbuf_str(&t[4]), fn_buf(f, tl->a),
+	strbuf_printf(&f->body, c_is_operation(strbuf_str(&t[2])) ? "%s(valid, %s, %s, row, %s, %s + (%s), %s, %s);\n"
+								 : "%s(valid, %s, %s, row, %s, %s + %s, %s, %s);\n", fn, strbuf_str(&t[4]), fn_buf(f, tl->a),
 		      strbuf_str(&t[1]), fn_buf(f, tl->b), strbuf_str(&t[2]), strbuf_str(&t[3]), fn_buf(f, tl->acc));
 	close_block(f);
 	for (int i = 0; i < 5; i++)

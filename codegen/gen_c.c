@@ -99,7 +99,8 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 		strbuf_printf(&all, "\tif (fault)\n\t\tdl_fault(k, (int32_t)k->dim[%d]);\n", f.syms.n);
 	if (!f.bufs.n && !f.syms.n && !f.faults)
 		strbuf_puts(&all, "\t(void)k;\n");
-	strbuf_puts(&all, "\t(void)scratch;\n");
+	if (!f.scratch)
+		strbuf_puts(&all, "\t(void)scratch;\n");
 	c.fn = intern_func(g, &f, strbuf_str(&all));
 	for (int i = 0; i < s->kernel->locs.n; i++)
 		vec_push(g->arena, &c.fn->locs, s->kernel->locs.at[i]);
@@ -143,20 +144,50 @@ void gen_c_prelude(GenC *g, StrBuf *b)
 	c_tiles(g, b);
 }
 
+static void put_loc(StrBuf *b, Loc l)
+{
+	for (const char *s = l.node ? l.node : "?"; *s; s++)
+		strbuf_put(b, *s == '*' && s[1] == '/' ? "+" : (unsigned char)*s < 32 ? " " : s, 1);
+	if (l.op)
+		strbuf_printf(b, " (%s)", l.op);
+}
+
+static bool same_loc(Loc a, Loc b)
+{
+	return !strcmp(a.node ? a.node : "?", b.node ? b.node : "?") && !strcmp(a.op ? a.op : "", b.op ? b.op : "");
+}
+
+/* The nodes that FN serves, each once, in lines of a comment. */
 static void print_locs(StrBuf *b, const CFunc *fn)
 {
-	enum { MOST = 8 };
+	enum { MOST = 8, WIDTH = 100 };
+	size_t line = b->n;
+	int shown = 0, more = 0;
 
 	strbuf_puts(b, "/*");
-	for (int i = 0; i < fn->locs.n && i < MOST; i++) {
-		strbuf_puts(b, i ? ", " : " ");
-		for (const char *s = fn->locs.at[i].node ? fn->locs.at[i].node : "?"; *s; s++)
-			strbuf_put(b, *s == '*' && s[1] == '/' ? "+" : (unsigned char)*s < 32 ? " " : s, 1);
-		if (fn->locs.at[i].op)
-			strbuf_printf(b, " (%s)", fn->locs.at[i].op);
+	for (int i = 0; i < fn->locs.n; i++) {
+		StrBuf one = {0};
+		bool again = false;
+
+		for (int j = 0; j < i && !again; j++)
+			again = same_loc(fn->locs.at[j], fn->locs.at[i]);
+		if (again)
+			continue;
+		if (shown == MOST) {
+			more++;
+			continue;
+		}
+		put_loc(&one, fn->locs.at[i]);
+		strbuf_puts(b, shown++ ? "," : "");
+		if (b->n - line + one.n > WIDTH && shown > 1) {
+			line = b->n + 1;
+			strbuf_puts(b, "\n *");
+		}
+		strbuf_printf(b, " %s", strbuf_str(&one));
+		strbuf_free(&one);
 	}
-	if (fn->locs.n > MOST)
-		strbuf_printf(b, ", and %d more", fn->locs.n - MOST);
+	if (more)
+		strbuf_printf(b, ", and %d more", more);
 	strbuf_puts(b, " */\n");
 }
 

@@ -24,7 +24,7 @@ typedef struct Fn {
 	VEC(bool) scalar;  /* by local: a plain variable */
 	StrBuf body;
 	int indent, ntemp;
-	bool faults;
+	bool faults, scratch; /* whether it has an index that may be out of range; uses its scratch */
 	CExprNames cb;
 } Fn;
 

@@ -8,31 +8,46 @@
 
 /* ---- plan ---- */
 
+/* What stages ask for: the greatest of the constants, and the other sizes, once each. */
+typedef struct Scratch {
+	int64_t constant;
+	VEC(Dim *) dims;
+} Scratch;
+
+static void find_scratch(Host *h, const Schedule *s, Scratch *all)
+{
+	for (int j = 0; s && j < s->stages.n; j++) {
+		Dim *d = s->stages.at[j]->scratch;
+		bool seen = false;
+		int64_t v;
+
+		if (dim_is_const(d, &v)) {
+			all->constant = v > all->constant ? v : all->constant;
+			continue;
+		}
+		for (int i = 0; i < all->dims.n; i++)
+			seen = seen || all->dims.at[i] == d;
+		if (!seen)
+			vec_push(h->m->arena, &all->dims, d);
+	}
+}
+
 static void print_plan(Host *h)
 {
 	MemPlan *p = h->m->mem;
+	Scratch all = {0};
+
+	for (int t = 0; t < h->m->ntargets; t++)
+		for (int i = 0; i < h->m->nsched; i++)
+			find_scratch(h, h->m->sched[t][i], &all);
 	strbuf_printf(h->b, "static void %s(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"
-			    "\tint64_t at = 0, most = 0, n;\n\n\t(void)sym;\n\t(void)offset;\n\t(void)n;\n", host_own(h, "plan"));
+			    "\tint64_t at = 0;\n\n\t(void)sym;\n\t(void)offset;\n", host_own(h, "plan"));
 	for (int i = 0; i < p->slots.n; i++)
 		strbuf_printf(h->b, "\toffset[%d] = at;\n\tat = dl_add(at, dl_align(dl_size(%s)));\n", i, host_dim(h, p->slots.at[i]));
-	for (int t = 0; t < h->m->ntargets; t++)
-		for (int i = 0; i < h->m->nsched; i++) {
-			Schedule *s = h->m->sched[t][i];
-
-			for (int j = 0; s && j < s->stages.n; j++) {
-				Dim *d = s->stages.at[j]->scratch;
-				bool seen = dim_equals(d, 0);
-
-				for (int u = 0; u <= t && !seen; u++)
-					for (int v = 0; v < (u == t ? i : h->m->nsched) && !seen; v++)
-						for (int w = 0; h->m->sched[u][v] && w < h->m->sched[u][v]->stages.n && !seen; w++)
-							seen = h->m->sched[u][v]->stages.at[w]->scratch == d;
-				if (seen)
-					continue;
-				strbuf_printf(h->b, "\tn = dl_size(%s);\n\tmost = n > most ? n : most;\n", host_dim(h, d));
-			}
-		}
-	strbuf_puts(h->b, "\t*total = at;\n\t*scratch = most;\n}\n\n");
+	strbuf_printf(h->b, "\t*total = at;\n\t*scratch = %lld;\n", (long long)all.constant);
+	for (int i = 0; i < all.dims.n; i++)
+		strbuf_printf(h->b, "\t*scratch = dl_max(*scratch, %s);\n", host_dim(h, all.dims.at[i]));
+	strbuf_puts(h->b, "}\n\n");
 }
 
 /* ---- exec ---- */
@@ -46,7 +61,7 @@ static const char *place_c(Host *h, const Place *p)
 	case PLACE_OUTPUT: return arena_printf(a, "x->out[%d]", p->at);
 	case PLACE_SLOT: return arena_printf(a, "x->buf[%d]", p->at);
 	case PLACE_REGION: return arena_printf(a, "region[%d]", p->at);
-	case PLACE_WEIGHTS: return arena_printf(a, "x->weights + %lld", (long long)p->offset);
+	case PLACE_WEIGHTS: return p->offset ? arena_printf(a, "x->weights + %lld", (long long)p->offset) : "x->weights";
 	case PLACE_NONE: break;
 	}
 	return "NULL";
@@ -186,21 +201,37 @@ static int fault_site(Host *h, const Schedule *s)
 	return h->faults.n - 1;
 }
 
+/* ARRAY[0] = TEXT[0], ARRAY[1] = ...; in lines of about a hundred columns. */
+static void print_assign(Host *h, char array, const char *const *text, int n)
+{
+	enum { WIDTH = 92 };
+	int line = 0;
+
+	for (int i = 0; i < n; i++) {
+		const char *one = arena_printf(h->m->arena, "%c[%d] = %s", array, i, text[i]);
+		bool full = line + (int)strlen(one) > WIDTH;
+
+		strbuf_printf(h->b, "%s%s", !i ? "\t" : full ? ",\n\t" : ", ", one);
+		line = (full ? 0 : line) + (int)strlen(one) + 2;
+	}
+	strbuf_puts(h->b, n ? ";\n" : "");
+}
+
 static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
 {
 	CStage c = gen_c_stage(h->gc[t], s, st);
-	int nd = c.nsym + c.fn->faults;
+	const char **buf = NEW_ARRAY(h->m->arena, c.nbuf + 1, const char *);
+	const char **dim = NEW_ARRAY(h->m->arena, c.nsym + 1, const char *);
+	int nd = c.nsym;
 
 	for (int i = 0; i < c.nbuf; i++)
-		strbuf_printf(h->b, "%sb[%d] = %s", i ? ", " : "\t", i, buf_place(h, t, n, c.buf[i]));
-	for (int i = 0; i < nd; i++) {
-		strbuf_printf(h->b, "%sd[%d] = ", i || c.nbuf ? ", " : "\t", i);
-		if (i < c.nsym)
-			strbuf_puts(h->b, host_sym(h, c.sym[i]));
-		else
-			strbuf_printf(h->b, "%d", fault_site(h, s));
-	}
-	strbuf_puts(h->b, c.nbuf || nd ? ";\n" : "");
+		buf[i] = buf_place(h, t, n, c.buf[i]);
+	for (int i = 0; i < c.nsym; i++)
+		dim[i] = host_sym(h, c.sym[i]);
+	if (c.fn->faults)
+		dim[nd++] = arena_printf(h->m->arena, "%d", fault_site(h, s));
+	print_assign(h, 'b', buf, c.nbuf);
+	print_assign(h, 'd', dim, nd);
 	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %lld);\n", h->kernel_id[n->id], c.fn->name,
 		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent), (long long)st->grain);
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
@@ -253,9 +284,10 @@ static void print_copies(Host *h)
 	}
 }
 
+/* One function for each target, and "exec" to choose; where there is one target, that alone. */
 static const char *exec_name(Host *h, int t)
 {
-	return host_own(h, arena_printf(h->m->arena, "exec_%d", t));
+	return host_own(h, h->m->ntargets > 1 ? arena_printf(h->m->arena, "exec_%d", t) : "exec");
 }
 
 static void print_exec(Host *h, int t)
@@ -321,14 +353,12 @@ static void print_program(Host *h)
 	static const char *const kinds[] = {"DL_WEIGHTS_NONE", "DL_WEIGHTS_EMBEDDED", "DL_WEIGHTS_SECTION", "DL_WEIGHTS_FILE"};
 	MemPlan *p = h->m->mem;
 
-	strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n", host_own(h, "exec"));
 	if (h->m->ntargets > 1) {
+		strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n", host_own(h, "exec"));
 		strbuf_puts(h->b, "\tswitch (x->variant) {\n");
 		for (int t = 0; t + 1 < h->m->ntargets; t++)
 			strbuf_printf(h->b, "\tcase %d: return %s(x);\n", t, exec_name(h, t));
 		strbuf_printf(h->b, "\tdefault: return %s(x);\n\t}\n}\n\n", exec_name(h, h->m->ntargets - 1));
-	} else {
-		strbuf_printf(h->b, "\treturn %s(x);\n}\n\n", exec_name(h, 0));
 	}
 	print_strings(h, "kernels", h->kernels.at, h->kernels.n);
 	print_strings(h, "faults", h->faults.at, h->faults.n);

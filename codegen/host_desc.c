@@ -2,6 +2,8 @@
 /* The tables behind describe(), and the header of a model. */
 #include "codegen/host_impl.h"
 
+#include <ctype.h>
+
 const char *host_own(Host *h, const char *name)
 {
 	return h->o->suffix ? arena_printf(h->m->arena, "%s%s", name, h->o->suffix) : name;
@@ -55,9 +57,19 @@ static void print_io(Host *h, const char *table, const Type *t, int i)
 	strbuf_puts(h->b, "};\n");
 }
 
+/* DL_F32 ... */
+static const char *dtype_c(Host *h, DType t)
+{
+	char *s = arena_printf(h->m->arena, "DL_%s", dtype_info[t].name);
+
+	for (char *p = s; *p; p++)
+		*p = (char)toupper((unsigned char)*p);
+	return s;
+}
+
 static void print_io_row(Host *h, const char *table, const Type *t, const char *name, int i)
 {
-	strbuf_printf(h->b, "\t{sizeof(dl_io), %d, DL_TENSOR, %d, ", dtype_info[t->dtype].onnx, t->rank);
+	strbuf_printf(h->b, "\t{sizeof(dl_io), %s, DL_TENSOR, %d, ", dtype_c(h, t->dtype), t->rank);
 	host_quote(h, name);
 	if (t->rank)
 		strbuf_printf(h->b, ", %s, -1, 0},\n", host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));

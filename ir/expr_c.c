@@ -175,6 +175,12 @@ static bool needs_no_parens(const ExprC *c, const Expr *e, int k)
 	return i == IN_mul && k == 0 && is_op(a, IN_mul);
 }
 
+/* TEXT of E without its parentheses, where it is a product: as a term of a sum. */
+static const char *unwrap_term(const ExprC *c, const Expr *e, const char *text)
+{
+	return is_op(e, IN_mul) && !c->name[e->id] ? unwrap(c->arena, text) : text;
+}
+
 /* A pattern's $ parts: operands, types, the element type, the fault. */
 static void put_pattern(const ExprC *c, StrBuf *b, const Expr *e, const char *const *arg)
 {
@@ -344,10 +350,47 @@ static bool put_difference(ExprC *c, StrBuf *b, Expr *e, const char *const *arg,
 	return false;
 }
 
+/* A sum of indices whose first term is negative, with one that is not in front: 48 - n - j * 32. */
+static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
+{
+	Expr *term[8], *at = e;
+	int n = 0, front = -1;
+
+	while (is_op(at, IN_add) && n < 7 && (at == e || (!c->name[at->id] && c->uses[at->id] < 2))) {
+		term[n++] = at->op.arg[1];
+		at = at->op.arg[0];
+	}
+	term[n++] = at;
+	for (int i = 0; i < n; i++)
+		if (!is_negative_int(term[i]) && !is_negative_product(c, term[i]))
+			front = i;
+	if (e->ct != CT_I64 || n < 3 || front < 0 || !is_negative_product(c, at))
+		return false;
+	strbuf_printf(out, "(%s", unwrap_term(c, term[front], put_value(c, b, term[front])));
+	for (int i = n - 1; i >= 0; i--) {
+		Expr *t = term[i];
+
+		if (i == front)
+			continue;
+		if (is_negative_int(t))
+			strbuf_printf(out, " - %lld", (long long)-t->i);
+		else if (is_negative_product(c, t) && t->op.arg[1]->i == -1)
+			strbuf_printf(out, " - %s", put_value(c, b, t->op.arg[0]));
+		else if (is_negative_product(c, t))
+			strbuf_printf(out, " - %s * %lld", put_value(c, b, t->op.arg[0]), (long long)-t->op.arg[1]->i);
+		else
+			strbuf_printf(out, " + %s", unwrap_term(c, t, put_value(c, b, t)));
+	}
+	strbuf_puts(out, ")");
+	return true;
+}
+
 static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	const char *arg[3];
 
+	if (e->op.inst == IN_add && put_sum(c, b, e, out))
+		return;
 	for (int i = 0; i < e->op.n; i++)
 		arg[i] = put_value(c, b, e->op.arg[i]);
 	if (e->op.inst == IN_add && put_difference(c, b, e, arg, out))
@@ -404,6 +447,21 @@ static void put_dim(ExprC *c, StrBuf *out, Dim *d)
 	strbuf_free(&text);
 }
 
+/* A number, an index, or an index a number of times. */
+static bool is_simple(const Expr *e)
+{
+	if (is_op(e, IN_mul))
+		return e->op.arg[0]->kind == EX_ITER && e->op.arg[1]->kind == EX_CONST;
+	return e->kind == EX_CONST || e->kind == EX_ITER;
+}
+
+/* Such as `i - lo`: no name says more. */
+static bool is_short_index(const Expr *e, const char *text)
+{
+	return e->kind == EX_INST && e->ct == CT_I64 && e->op.n == 2 && inst_info[e->op.inst].rule == RULE_ARITH &&
+	       is_simple(e->op.arg[0]) && is_simple(e->op.arg[1]) && strlen(text) < MAX_TEXT / 4 && text[0] == '(';
+}
+
 /* E's text, safe as an operand; statements go to B. */
 static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
 {
@@ -428,7 +486,7 @@ static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
 		text = arena_strndup(c->arena, strbuf_str(&out), out.n);
 		strbuf_free(&out);
 	}
-	if (e->kind != EX_INST && e->kind != EX_LOAD)
+	if ((e->kind != EX_INST && e->kind != EX_LOAD) || is_short_index(e, text))
 		return text;
 	return c->uses[e->id] > 1 || strlen(text) > MAX_TEXT ? put_variable(c, b, e, text) : text;
 }

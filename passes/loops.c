@@ -134,21 +134,20 @@ Stage *l_stage(LBuild *b, const char *strategy, Dim *extent, int64_t grain)
 
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p)
 {
-	for (int i = n - 1; i >= 0; i--) {
+	if (n == 1)
+		l_let(b, var[0], p);
+	for (int i = n - 1; i > 0; i--) {
 		Expr *extent = ex_dim(b->p, var[i]->extent);
 		Dim *left = dim_const(b->k->ctx, 1);
+		Iter *rest = var[0];
 
 		for (int j = 0; j < i; j++)
 			left = dim_mul(b->k->ctx, left, var[j]->extent);
-		if (i == 0) {
-			l_let(b, var[i], p);
-		} else {
-			Iter *rest = l_iter(b, "q", left);
-
-			l_let(b, var[i], ex_op2(b->p, IN_mod, p, extent));
-			l_let(b, rest, ex_op2(b->p, IN_floordiv, p, extent));
-			p = ex_iter(b->p, rest);
-		}
+		if (i > 1)
+			rest = l_iter(b, "q", left);
+		l_let(b, var[i], ex_op2(b->p, IN_mod, p, extent));
+		l_let(b, rest, ex_op2(b->p, IN_floordiv, p, extent));
+		p = ex_iter(b->p, rest);
 	}
 }
 

@@ -253,14 +253,15 @@ static void print_reduce(Fn *f, const LNode *n)
 
 static void print_loop(Fn *f, const LNode *n)
 {
+	static const char *const asks[] = {[LOOP_VECTOR] = "DL_IVDEP\n", [LOOP_SHORT] = "DL_SHORT\n", [LOOP_UNROLL] = "DL_UNROLL\n"};
 	const char *var = fn_name(f, n->var, n->var->name);
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
 	texts(f, ends, 2, t);
-	if (n->loop == LOOP_VECTOR || n->loop == LOOP_SHORT) {
+	if (asks[n->loop]) {
 		tabs(f);
-		strbuf_puts(&f->body, n->loop == LOOP_SHORT ? "DL_SHORT\n" : "DL_IVDEP\n");
+		strbuf_puts(&f->body, asks[n->loop]);
 	}
 	tabs(f);
 	if (!strpbrk(strbuf_str(&t[1]), " *(["))

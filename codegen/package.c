@@ -27,11 +27,13 @@ static const char kernel_macros[] =
 	"#if defined(__clang__)\n"
 	"#define DL_IVDEP _Pragma(\"clang loop vectorize(assume_safety)\")\n"
 	"#define DL_SHORT _Pragma(\"clang loop vectorize(assume_safety) vectorize_predicate(enable) interleave(disable)\")\n"
+	"#define DL_UNROLL _Pragma(\"clang loop unroll(full)\")\n"
 	"#define DL_CONTRACT\n"
 	"#define DL_CONTRACT_ON _Pragma(\"clang fp contract(fast)\")\n"
 	"#elif defined(__GNUC__)\n"
 	"#define DL_IVDEP _Pragma(\"GCC ivdep\")\n"
 	"#define DL_SHORT _Pragma(\"GCC ivdep\")\n"
+	"#define DL_UNROLL _Pragma(\"GCC unroll 64\")\n"
 	"#define DL_CONTRACT __attribute__((optimize(\"fp-contract=fast\")))\n"
 	"#define DL_CONTRACT_ON\n"
 	"#endif\n\n";

@@ -30,7 +30,7 @@ static bool split_guard(Kernel *k, Contraction *c, Expr *g)
 	return true;
 }
 
-static void swap_sides(Contraction *c)
+void contraction_swap(Contraction *c)
 {
 	for (int i = 0; i < MAX_ITERS; i++) {
 		Iter *t = c->m[i];
@@ -46,16 +46,52 @@ static void swap_sides(Contraction *c)
 	c->b = e;
 }
 
-/* The position in the write of the last of the iterators IT: the larger, the nearer to unit stride. */
+/* The axis of the result that the last of the iterators IT walks: the larger, the nearer to unit stride. */
 static int innermost(const Stmt *s, Iter *const *it, int n)
 {
 	int best = -1;
 
 	for (int i = 0; i < s->nwidx; i++)
 		for (int j = 0; j < n; j++)
-			if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it[j] && i > best)
-				best = i;
+			if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it[j] && buf_axis(s->out[0], i) > best)
+				best = buf_axis(s->out[0], i);
 	return best;
+}
+
+typedef struct AxisOf {
+	const Iter *it;
+	int axis;
+} AxisOf;
+
+static void axis_of(void *arg, Expr *e)
+{
+	AxisOf *a = arg;
+
+	if (e->kind != EX_LOAD || a->axis >= 0)
+		return;
+	for (int d = 0; d < e->load.nidx; d++)
+		if (expr_has_iter(e->load.idx[d], a->it) && buf_axis(e->load.buf, d) > a->axis)
+			a->axis = buf_axis(e->load.buf, d);
+}
+
+/* The sum goes through A as A lies in memory. */
+static void sort_k(Contraction *c)
+{
+	int axis[MAX_ITERS];
+
+	for (int i = 0; i < c->nk; i++) {
+		AxisOf a = {c->k[i], -1};
+		Iter *it = c->k[i];
+		int j = i;
+
+		ex_walk(c->a, axis_of, &a);
+		for (; j > 0 && axis[j - 1] > a.axis; j--) {
+			axis[j] = axis[j - 1];
+			c->k[j] = c->k[j - 1];
+		}
+		axis[j] = a.axis;
+		c->k[j] = it;
+	}
 }
 
 bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
@@ -91,8 +127,9 @@ bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
 	if (!c->nn && !c->nm)
 		return false;
 	if (innermost(s, c->m, c->nm) > innermost(s, c->n, c->nn))
-		swap_sides(c);
+		contraction_swap(c);
 	if (!c->nn || expr_can_fault(c->a) || expr_can_fault(c->b))
 		return false;
+	sort_k(c);
 	return !s->guard || split_guard(k, c, s->guard);
 }

@@ -143,7 +143,7 @@ static int by_write(const Stmt *s, const Iter *it)
 {
 	for (int i = 0; i < s->nwidx; i++)
 		if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it)
-			return i;
+			return buf_axis(s->out[0], i);
 	return -1;
 }
 

@@ -278,6 +278,14 @@ KernelClass kernel_class(Kernel *k)
 
 /* ---- Flat memory ---- */
 
+int buf_axis(const Buf *b, int d)
+{
+	for (int i = b->layout ? b->layout->n - 1 : -1; i >= 0; i--)
+		if (b->layout->ax[i].dim == d)
+			return i;
+	return d;
+}
+
 Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 {
 	ExprPool *p = k->pool;

@@ -56,7 +56,8 @@ KernelClass kernel_class(Kernel *k);
 
 /*
  * A contraction: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), recognised by which iterators the two
- * factors of a sum's term read. N is the side whose iterators stand innermost in the write.
+ * factors of a sum's term read. N is the side whose iterators lie innermost in the result; K goes as A lies in
+ * memory, outermost first.
  */
 typedef struct Contraction {
 	Stmt *s;
@@ -67,9 +68,12 @@ typedef struct Contraction {
 	CType ct;
 } Contraction;
 bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
+void contraction_swap(Contraction *c); /* A and m for B and n */
 
 /* A copy of E with every load at one flat index: the sum of index times stride, in C's memory order. */
 Expr *expr_flatten(Kernel *k, Expr *e);
+/* The place of dim D of B among its physical axes, outermost first. */
+int buf_axis(const Buf *b, int d);
 /* The flat index of B at IDX. */
 Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx);
 

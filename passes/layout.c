@@ -1,192 +1,416 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout: gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a
- * kernel that copies the operand expression (transposes, conversions and all) into a packed constant. That
- * kernel reads constants alone, so `weights` runs it at build time. All CPU targets share the layout.
+ * layout: how tensors lie in memory between kernels. The statements say along which dim of a tensor their
+ * inner loops would run, and the points they compute are their votes:
+ *
+ *   a contraction with constant weights   what it sums over, in the other operand; the weights' side, in its result
+ *   any other contraction                 the last dim: both its operands are as the model made them
+ *   a reduction over a small window       the last dim that it neither sums over nor slides along: channels
+ *   any other reduction                   the last dim that it sums over
+ *
+ * Tensors that one statement walks side by side vote together and lie alike. The winner becomes the innermost
+ * axis: a convolution's channels (N,H,W,C inside, whatever the model says), so that its sums, its results, the
+ * depthwise windows between and every epilogue run along memory, and a 1x1 convolution is a matrix product in
+ * place. All channels are one block: no padding, and a block of rows of pixels stays contiguous, which
+ * channels in blocks of a vector would break at odd counts. Inputs, results and what an op reads as a view
+ * keep their order.
+ *
+ * Constants then follow their readers: to panels (passes/panels.c), or turned as the statement runs.
  */
 #include "passes/gemm.h"
 #include "passes/module.h"
 
-#include <assert.h>
+enum { FEW_CHANNELS = 8, WINDOW = 16, UNKNOWN_EXTENT = 64 };
 
-typedef struct Deps {
+typedef struct Votes {
+	double dim[MAX_RANK];
+} Votes;
+
+/* Tensors: values by id, then the temporaries of kernels. */
+typedef struct Choice {
 	Module *m;
-	const Node *n;
-	bool ok;
-} Deps;
+	int *parent, n;
+	bool *fixed;
+	Votes *votes;
+	int **of; /* by Node.id, then Buf.id */
+} Choice;
 
-static void constant_load(void *arg, Expr *e)
+static int find(Choice *c, int x)
 {
-	Deps *d = arg;
-
-	if (e->kind == EX_LOAD)
-		d->ok = d->ok && (e->load.buf->data || (e->load.buf->kind == BUF_IN && value_is_weights(d->m, node_in(d->n, e->load.buf->param))));
-	if (e->kind == EX_DIM)
-		d->ok = false;
+	while (c->parent[x] != x)
+		x = c->parent[x] = c->parent[c->parent[x]];
+	return x;
 }
 
-static bool is_weights(Module *m, const Node *n, Expr *e)
+static double points(const Stmt *s)
 {
-	Deps d = {m, n, true};
-
-	ex_walk(e, constant_load, &d);
-	return d.ok;
-}
-
-/* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
-static Value *pack(Module *m, Node *n, Contraction *c)
-{
-	Kernel *ck = node_kernel(n), *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_pack", ck->name));
-	Iter *from[MAX_ITERS], *it[MAX_ITERS];
-	Expr *with[MAX_ITERS];
-	Value *in[MAX_PARAMS];
-	Dim *dims[MAX_RANK];
-	Layout l = {0};
-	int rank = 0, nin = 0;
+	double p = 1;
 	int64_t v;
-	const Type *t;
-	Buf *out;
+
+	for (int i = 0; i < s->niters; i++)
+		p *= dim_is_const(s->iter[i]->extent, &v) ? (double)v : UNKNOWN_EXTENT;
+	return p;
+}
+
+/* ---- Which tensors may move ---- */
+
+static bool only_kernels(const Value *v)
+{
+	for (const Use *u = v->uses; u; u = u->next)
+		if (!u->user || !node_kernel(u->user))
+			return false;
+	return true;
+}
+
+static bool value_moves(Module *m, const Value *v)
+{
+	const Graph *g = m->graph;
+
+	if (!v->def || !node_kernel(v->def) || v->type->rank < 3 || v->type->layout || dtype_info[v->type->dtype].bits < 8 ||
+	    value_feeds_sym(v) || !only_kernels(v) || value_is_weights(m, v))
+		return false;
+	for (int i = 0; i < g->results.n; i++)
+		if (g->results.at[i]->value == v)
+			return false;
+	return true;
+}
+
+static int temps(const Graph *g)
+{
+	int n = 0;
+
+	for (const Node *node = g->first; node; node = node->next)
+		n += node_kernel(node) ? node_kernel(node)->bufs.n : 0;
+	return n;
+}
+
+static void enter_kernel(Choice *c, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	c->of[n->id] = NEW_ARRAY(c->m->arena, k->bufs.n + 1, int);
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+		const Value *v = b->kind == BUF_IN ? node_in(n, b->param) : b->kind == BUF_OUT ? n->out[b->param] : NULL;
+
+		b->id = i;
+		c->of[n->id][i] = v ? v->id : c->n++;
+		if (!v)
+			c->fixed[c->n - 1] = b->data || b->rank < 3 || dtype_info[b->dtype].bits < 8;
+	}
+}
+
+/* ---- Votes ---- */
+
+static bool has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
+{
+	Affine a;
+
+	if (!ex_affine(c, e, &a))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (dim_equals(affine_coef(c, &a, it[i]), 1))
+			return true;
+	return false;
+}
+
+static bool has_any(Expr *e, Iter *const *it, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (expr_has_iter(e, it[i]))
+			return true;
+	return false;
+}
+
+/* The last of the dims indexed by one of the iterators WITH, of stride 1, and none of WITHOUT; -1: none. */
+static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith, Iter *const *without, int nwithout)
+{
+	int best = -1;
+
+	for (int d = 0; d < rank; d++)
+		if (has_unit(c, idx[d], with, nwith) && !has_any(idx[d], without, nwithout))
+			best = d;
+	return best;
+}
+
+typedef struct Ballot {
+	Choice *c;
+	const int *of; /* the kernel's */
+	Kernel *k;
+	const Contraction *ct;
+	double weight;
+	bool weights; /* one operand is constant */
+} Ballot;
+
+static void vote(Ballot *b, const Buf *buf, int d)
+{
+	if (d >= 0 && buf->rank > d)
+		b->c->votes[b->of[buf->id]].dim[d] += b->weight;
+}
+
+static void contraction_load(void *arg, Expr *e)
+{
+	Ballot *b = arg;
+	const Contraction *ct = b->ct;
+
+	if (e->kind != EX_LOAD)
+		return;
+	vote(b, e->load.buf, b->weights ? dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk, ct->m, ct->nm) : e->load.buf->rank - 1);
+}
+
+static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
+{
+	if (expr_is_weights(b->c->m, n, ct->a))
+		contraction_swap(ct);
+	b->ct = ct;
+	b->weights = expr_is_weights(b->c->m, n, ct->b);
+	ex_walk(ct->a, contraction_load, b);
+	if (!b->weights)
+		ex_walk(ct->b, contraction_load, b);
+	vote(b, ct->s->out[0], b->weights ? dim_along(b->k->ctx, ct->s->widx, ct->s->nwidx, ct->n, ct->nn, NULL, 0) : ct->s->nwidx - 1);
+}
+
+/* A band and a reduced iterator of S in one index: a window. */
+static bool slides(const Stmt *s, Expr *e)
+{
+	return has_any(e, s->iter, s->nband) && has_any(e, s->iter + s->nband, s->niters - s->nband);
+}
+
+static void reduction_load(void *arg, Stmt *s, Expr *load)
+{
+	Ballot *b = arg;
+	int nred = s->niters - s->nband;
+	bool window = false;
+
+	for (int d = 0; d < load->load.nidx; d++)
+		window = window || slides(s, load->load.idx[d]);
+	vote(b, load->load.buf,
+	     window ? dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter, s->nband, s->iter + s->nband, nred)
+		    : dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter + s->nband, nred, NULL, 0));
+}
+
+/* ---- Who lies alike ---- */
+
+/* Dim D of both is walked by the same iterator, or has nothing to walk. */
+static bool alike(Kernel *k, const Stmt *s, const Buf *b, Expr *const *idx)
+{
+	const Buf *o = s->out[0];
+
+	if (b->rank != o->rank || s->nwidx != o->rank)
+		return false;
+	for (int d = 0; d < b->rank; d++) {
+		bool shared = dim_equals(b->dims[d], 1) || dim_equals(o->dims[d], 1);
+
+		for (int i = 0; i < s->nband; i++)
+			shared = shared || (expr_has_iter(idx[d], s->iter[i]) && expr_has_iter(s->widx[d], s->iter[i]));
+		if (!shared)
+			return false;
+	}
+	(void)k;
+	return true;
+}
+
+static void join_load(void *arg, Stmt *s, Expr *load)
+{
+	Ballot *b = arg;
+	int x = b->of[load->load.buf->id], y = b->of[s->out[0]->id];
+
+	if (b->c->fixed[x] || b->c->fixed[y] || !alike(b->k, s, load->load.buf, load->load.idx))
+		return;
+	x = find(b->c, x);
+	y = find(b->c, y);
+	if (x == y)
+		return;
+	b->c->parent[x] = y;
+	for (int d = 0; d < MAX_RANK; d++)
+		b->c->votes[y].dim[d] += b->c->votes[x].dim[d];
+}
+
+static void cast_votes(Choice *c, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Ballot b = {c, c->of[n->id], k, NULL, points(s), false};
+		Contraction ct;
+
+		if (s->red && stmt_contraction(k, s, &ct))
+			contraction_votes(&b, n, &ct);
+		else if (s->red && !s->update)
+			stmt_loads(s, reduction_load, &b);
+	}
+}
+
+static void join_tensors(Choice *c, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Ballot b = {c, c->of[n->id], k, NULL, 0, false};
+		Contraction ct;
+
+		if (!s->ordered && !s->update && !s->scan && !(s->red && stmt_contraction(k, s, &ct)))
+			stmt_loads(s, join_load, &b);
+		for (int o = 1; o < s->nout; o++)
+			c->fixed[b.of[s->out[o]->id]] = c->fixed[b.of[s->out[0]->id]] = true;
+	}
+}
+
+/* ---- The winner ---- */
+
+/* Which dim of B should be innermost; -1: as it is. */
+static int innermost_dim(Choice *c, int tensor, const Buf *b)
+{
+	const Votes *v = &c->votes[find(c, tensor)];
+	int best = b->rank - 1;
+	int64_t few;
+	bool moves = false;
+
+	if (c->fixed[tensor])
+		return -1;
+	for (int d = 0; d < b->rank; d++)
+		if (v->dim[d] > v->dim[best])
+			best = d;
+	if (dim_is_const(b->dims[best], &few) && few < FEW_CHANNELS)
+		return -1;
+	for (int d = best + 1; d < b->rank; d++)
+		moves = moves || !dim_equals(b->dims[d], 1);
+	return moves ? best : -1;
+}
+
+/* T with dim LAST innermost and the others in their order. */
+static const Type *turned(Ctx *c, const Type *t, int last)
+{
+	Layout l = {0};
+
+	for (int d = 0; d < t->rank; d++)
+		if (d != last)
+			l.ax[l.n++] = (LayoutAxis){.dim = d};
+	l.ax[l.n++] = (LayoutAxis){.dim = last};
+	return type_with_layout(c, t, &l);
+}
+
+static void lay_out(Choice *c, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+		int d = innermost_dim(c, c->of[n->id][i], b);
+		const Type *t;
+
+		if (d < 0)
+			continue;
+		t = turned(c->m->ctx, type_tensor(c->m->ctx, b->dtype, b->rank, b->dims), d);
+		b->layout = t->layout;
+		if (b->kind == BUF_OUT)
+			n->out[b->param]->type = type_with_layout(c->m->ctx, n->out[b->param]->type, t->layout);
+	}
+}
+
+/* ---- Constants that a statement reads along its innermost axis ---- */
+
+typedef struct Turn {
+	Module *m;
+	Node *n;
+	Kernel *k;
+	const Iter *it; /* along which the statement writes */
+} Turn;
+
+static Value *turned_constant(Module *m, Node *n, Value *v, int last)
+{
+	Kernel *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
+	const Type *t = turned(m->ctx, v->type, last);
+	Buf *in = kernel_buf(k, BUF_IN, "x", v->type), *out = kernel_buf(k, BUF_OUT, "turned", t);
+	Iter *it[MAX_RANK];
 	Node *kn;
 
-	if (c->ng + c->nn + c->nk > MAX_RANK)
-		return NULL;
-	for (int i = 0; i < c->ng; i++)
-		from[rank++] = c->g[i];
-	for (int i = 0; i < c->nk; i++)
-		from[rank++] = c->k[i];
-	for (int i = 0; i < c->nn; i++)
-		from[rank++] = c->n[i];
-	for (int i = 0; i < rank; i++) {
-		if (!dim_is_const(from[i]->extent, &v))
-			return NULL;
-		dims[i] = from[i]->extent;
-		it[i] = kernel_iter(k, from[i]->name, dims[i]);
-		with[i] = ex_iter(k->pool, it[i]);
-	}
-	/* g, outer n, n / panel, k, n % panel */
-	for (int i = 0; i < c->ng; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = i};
-	for (int i = 0; i + 1 < c->nn; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + c->nk + i};
-	l.ax[l.n++] = (LayoutAxis){.dim = rank - 1, .block = gemm_panel(c->ct)};
-	for (int i = 0; i < c->nk; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i};
-	l.ax[l.n++] = (LayoutAxis){.dim = rank - 1, .block = gemm_panel(c->ct), .inner = true};
-	t = type_with_layout(m->ctx, type_tensor(m->ctx, ctype_dtype(c->ct), rank, dims), &l);
-	out = kernel_buf(k, BUF_OUT, "packed", t);
-	kernel_map_id(k, it, out, kernel_import_expr(k, ck, c->b, from, with, rank, n, in, &nin));
-	kn = node_new(m->graph, OP_Kernel, in, nin, 1, n);
+	in->param = out->param = 0;
+	kernel_iters_of(k, out, it);
+	kernel_map_id(k, it, out, kernel_load_iters(k, in, it));
+	kn = node_new(m->graph, OP_Kernel, &v, 1, 1, n);
 	node_locs_from(kn, n);
 	kn->out[0]->type = t;
 	kernel_node_set(kn, k);
 	return kn->out[0];
 }
 
-typedef struct Import {
-	Kernel *k;
-	Buf **map;
-} Import;
-
-static Expr *import_load(void *arg, Expr *e)
+static void turn_load(void *arg, Stmt *s, Expr *load)
 {
-	Import *im = arg;
+	Turn *t = arg;
+	Buf *b = load->load.buf;
+	Value *v = b->kind == BUF_IN ? node_in(t->n, b->param) : NULL;
+	int along = -1;
+	bool moves = false;
 
-	return e->kind == EX_LOAD ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx) : NULL;
+	(void)s;
+	if (!v || b->rank < 2 || b->layout || dtype_info[b->dtype].bits < 8 || !value_is_weights(t->m, v))
+		return;
+	for (int d = 0; d < b->rank; d++)
+		if (load->load.idx[d]->kind == EX_ITER && load->load.idx[d]->iter == t->it)
+			along = d;
+	for (int d = along + 1; along >= 0 && d < b->rank; d++)
+		moves = moves || !dim_equals(b->dims[d], 1);
+	if (!moves)
+		return;
+	v = turned_constant(t->m, t->n, v, along);
+	node_set_input(t->n, b->param, v);
+	b->layout = v->type->layout;
 }
 
-typedef struct Mark {
-	bool *used;
-} Mark;
-
-static void mark_buf(void *arg, Expr *e)
+static void turn_constants(Module *m, Node *n)
 {
-	if (e->kind == EX_LOAD)
-		((Mark *)arg)->used[e->load.buf->id] = true;
-}
+	Kernel *k = node_kernel(n);
 
-Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with, int n, const Node *node,
-			 Value **in, int *nin)
-{
-	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
-	Import im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		const Layout *l = s->out[0]->layout;
+		int last = l ? l->ax[l->n - 1].dim : s->out[0]->rank - 1;
+		Turn t = {m, n, k, NULL};
 
-	ex_walk(e, mark_buf, &m);
-	for (int i = 0; i < from->bufs.n; i++) {
-		Buf *b = NEW(k->arena, Buf);
-
-		if (!m.used[i])
+		if (last < 0 || s->nwidx != s->out[0]->rank || s->widx[last]->kind != EX_ITER)
 			continue;
-		*b = *from->bufs.at[i];
-		b->id = k->bufs.n;
-		if (b->kind == BUF_IN) {
-			in[*nin] = node_in(node, b->param);
-			b->param = (*nin)++;
-		}
-		vec_push(k->arena, &k->bufs, b);
-		im.map[i] = b;
+		t.it = s->widx[last]->iter;
+		stmt_loads(s, turn_load, &t);
 	}
-	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
-}
-
-static bool unit_panels(Expr *b)
-{
-	return b->kind == EX_LOAD && b->load.buf->layout;
-}
-
-static void pack_operand(Module *m, Node *n)
-{
-	Kernel *k = node_kernel(n);
-	Contraction c;
-	Value *packed;
-	Buf *buf;
-	Expr *idx[MAX_RANK], *val;
-	int r = 0;
-
-	for (int i = 0; i < k->bufs.n; i++)
-		k->bufs.at[i]->id = i;
-	if (!gemm_takes(k, &c, true) || c.guard_b || unit_panels(c.b) || !is_weights(m, n, c.b))
-		return;
-	packed = pack(m, n, &c);
-	if (!packed)
-		return;
-	buf = kernel_buf(k, BUF_IN, "packed", packed->type);
-	buf->param = n->nin;
-	node_set_input(n, n->nin, packed);
-	for (int i = 0; i < c.ng; i++)
-		idx[r++] = ex_iter(k->pool, c.g[i]);
-	for (int i = 0; i < c.nk; i++)
-		idx[r++] = ex_iter(k->pool, c.k[i]);
-	for (int i = 0; i < c.nn; i++)
-		idx[r++] = ex_iter(k->pool, c.n[i]);
-	val = ex_op2(k->pool, IN_mul, c.a, ex_load(k->pool, buf, idx, r));
-	c.s->val[0] = val;
-	node_drop_unused_inputs(n);
-}
-
-/* Operands that no statement of the kernel reads any more leave the node. */
-void node_drop_unused_inputs(Node *n)
-{
-	Kernel *k = node_kernel(n);
-	Value *in[MAX_PARAMS];
-	int nin = 0;
-
-	kernel_mark_used(k);
-	for (int i = 0; i < k->bufs.n; i++)
-		if (k->bufs.at[i]->kind == BUF_IN) {
-			in[nin] = node_in(n, k->bufs.at[i]->param);
-			k->bufs.at[i]->param = nin++;
-		}
-	for (int i = 0; i < nin; i++)
-		node_set_input(n, i, in[i]);
-	node_truncate_inputs(n, nin);
 }
 
 bool pass_layout(Module *m)
 {
+	Graph *g = m->graph;
+	int most = g->nvalues + temps(g);
+	Choice c = {.m = m, .n = g->nvalues};
+
 	if (m->opt.level == 0)
 		return true;
-	for (Node *n = m->graph->first; n; n = n->next)
-		if (node_kernel(n) && kernel_class(node_kernel(n)) == KC_CONTRACTION)
-			pack_operand(m, n);
+	c.parent = NEW_ARRAY(m->arena, most + 1, int);
+	c.fixed = NEW_ARRAY(m->arena, most + 1, bool);
+	c.votes = NEW_ARRAY(m->arena, most + 1, Votes);
+	c.of = NEW_ARRAY(m->arena, g->nnodes + 1, int *);
+	for (int i = 0; i < most; i++)
+		c.parent[i] = i;
+	for (int i = 0; i < g->nvalues; i++)
+		c.fixed[i] = true;
+	for (Node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				c.fixed[n->out[i]->id] = !value_moves(m, n->out[i]);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			enter_kernel(&c, n);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			cast_votes(&c, n);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			join_tensors(&c, n);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			lay_out(&c, n);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n) && !pack_operand(m, n) && !value_is_weights(m, n->out[0]))
+			turn_constants(m, n);
 	return true;
 }

@@ -288,7 +288,7 @@ static bool in_place_ok(Node *n, int k)
 	for (int i = 0; i < kn->bufs.n; i++)
 		if (kn->bufs.at[i]->kind == BUF_IN && kn->bufs.at[i]->param == k)
 			p.b = kn->bufs.at[i];
-	if (!p.b || p.b->layout || s->out[0]->layout || dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
+	if (!p.b || p.b->layout != s->out[0]->layout || dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
 	    dtype_info[p.b->dtype].bits < 8 || p.b->rank != s->out[0]->rank)
 		return false;
 	for (int i = 0; i < p.b->rank; i++)

@@ -83,6 +83,12 @@ static int band_dim(const Row *r, const Stmt *s, int d)
 	return -1;
 }
 
+/* The dim that is axis I of T in memory. A temporary's layout has no blocks. */
+static int memory_dim(const Buf *t, int i)
+{
+	return t->layout ? t->layout->ax[i].dim : i;
+}
+
 static bool used_outside(const Row *r, const Buf *t)
 {
 	for (int i = 0; i < r->k->stmts.n; i++)
@@ -100,13 +106,12 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 		writers += stmt_writes(r->k->stmts.at[i], t);
 	if (t->kind != BUF_TEMP || t->data || r->local[t->id] || writers != 1 || used_outside(r, t) || s->update || s->ordered)
 		return;
-	for (int d = 0; d < t->rank; d++) {
-		int b = band_dim(r, s, d);
+	for (int i = 0; i < t->rank; i++) {
+		int d = memory_dim(t, i), b = band_dim(r, s, d);
 
-		r->keep[t->id][d] = b < 0 ? 1 : b == r->vec ? 2 : 0;
-		if (b >= 0 && b != r->vec)
-			continue;
-		dims[n++] = b == r->vec && b >= 0 ? dim_const(r->k->ctx, BLOCK) : t->dims[d];
+		r->keep[t->id][d] = b < 0 ? KEEP_ALL : b == r->vec ? KEEP_BLOCK : b == r->tile ? KEEP_TILE : KEEP_NOT;
+		if (r->keep[t->id][d] != KEEP_NOT)
+			dims[n++] = b < 0 ? t->dims[d] : dim_const(r->k->ctx, b == r->tile ? TILE_WINDOW : r->tile >= 0 ? BLOCK_WINDOW : BLOCK);
 	}
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 	l_local(r->b, r->local[t->id]);
@@ -116,11 +121,14 @@ static int local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 {
 	int n = 0;
 
-	for (int d = 0; d < t->rank; d++)
-		if (r->keep[t->id][d] == 1)
+	for (int i = 0; i < t->rank; i++) {
+		int d = memory_dim(t, i);
+
+		if (r->keep[t->id][d] == KEEP_ALL)
 			out[n++] = idx[d];
-		else if (r->keep[t->id][d] == 2)
-			out[n++] = ex_sub(r->k->pool, idx[d], r->v0);
+		else if (r->keep[t->id][d] != KEEP_NOT)
+			out[n++] = ex_sub(r->k->pool, idx[d], r->keep[t->id][d] == KEEP_TILE ? r->tlo : r->v0);
+	}
 	return n;
 }
 
@@ -133,7 +141,7 @@ static Expr *place(void *arg, Expr *e)
 	if (e->kind == EX_ITER) {
 		for (int b = 0; b < r->band->n; b++)
 			if (r->band->of[r->si][b] == e->iter)
-				return ex_iter(r->k->pool, r->rep[b]);
+				return r->as[b];
 	} else if (e->kind == EX_LOAD && e->load.buf->id < r->nlocal && r->local[e->load.buf->id]) {
 		Expr *idx[MAX_RANK], *at;
 		int n = local_index(r, e->load.buf, e->load.idx, idx);
@@ -176,8 +184,12 @@ void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const 
 {
 	Expr *at[MAX_ITERS];
 
-	for (int i = 0; i < nat; i++)
-		at[i] = red && i >= s->nband ? red[i - s->nband] : row_placed(r, ex_iter(r->k->pool, s->iter[i]));
+	for (int i = 0; i < nat; i++) {
+		at[i] = red && i >= s->nband ? red[i - s->nband] : ex_iter(r->k->pool, s->iter[i]);
+		for (int b = 0; b < r->band->n; b++)
+			if (r->band->of[s->id][b] == s->iter[i])
+				at[i] = r->pos[b];
+	}
 	l_does(r->b, n, part, at, nat);
 }
 
@@ -218,29 +230,170 @@ static int64_t points(const Row *r)
 	return most;
 }
 
+/* ---- Band iterators that run through memory as one ---- */
+
+typedef struct Joint {
+	Row *r;
+	const Iter *out, *in; /* of the statement in hand */
+	Dim *extent;          /* of what IN stands for */
+	bool ok;
+} Joint;
+
+static void joint_index(Joint *j, const Buf *buf, Expr *const *idx, int nidx)
+{
+	Ctx *c = j->r->k->ctx;
+	bool either = false;
+	Affine a;
+
+	for (int d = 0; d < nidx; d++)
+		either = either || expr_has_iter(idx[d], j->out) || expr_has_iter(idx[d], j->in);
+	if (either)
+		j->ok = j->ok && ex_affine(c, flat_index(j->r->k, buf, idx), &a) &&
+			affine_coef(c, &a, j->out) == dim_mul(c, affine_coef(c, &a, j->in), j->extent);
+}
+
+static void joint_load(void *arg, Stmt *s, Expr *load)
+{
+	(void)s;
+	joint_index(arg, load->load.buf, load->load.idx, load->load.nidx);
+}
+
+/* Whether band iterators OUT and IN, which stands for EXTENT points, step as one in every access. */
+static bool band_joins(Row *r, int out, int in, Dim *extent)
+{
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+		Joint j = {r, r->band->of[i][out], r->band->of[i][in], extent, true};
+
+		if (s->guard && (expr_has_iter(s->guard, j.out) || expr_has_iter(s->guard, j.in)))
+			return false;
+		for (int o = 0; o < monoid_info[s->red].n || !o; o++)
+			if (expr_has_iter_outside_loads(s->val[o], j.out) || expr_has_iter_outside_loads(s->val[o], j.in))
+				return false;
+		stmt_loads(s, joint_load, &j);
+		joint_index(&j, s->out[0], s->widx, s->nwidx);
+		if (!j.ok)
+			return false;
+	}
+	return true;
+}
+
+/* A merged iterator: the band iterators that it stands for, in order. */
+typedef struct Merged {
+	int of[MAX_ITERS], n;
+	Dim *extent;
+} Merged;
+
+static int merge_band(Row *r, Merged *g)
+{
+	Ctx *c = r->k->ctx;
+	int n = r->band->n;
+	bool again = r->tile < 0 && !row_packed(r->k->stmts.at[r->last]);
+
+	for (int b = 0; b < n; b++)
+		g[b] = (Merged){{b}, 1, r->band->iter[b]->extent};
+	while (again) {
+		again = false;
+		for (int i = 0; i < n && !again; i++)
+			for (int j = 0; j < n && !again; j++) {
+				if (i == j || g[i].of[g[i].n - 1] == r->vec || !band_joins(r, g[i].of[g[i].n - 1], g[j].of[g[j].n - 1], g[j].extent))
+					continue;
+				for (int x = 0; x < g[j].n; x++)
+					g[i].of[g[i].n++] = g[j].of[x];
+				g[i].extent = dim_mul(c, g[i].extent, g[j].extent);
+				g[j] = g[i];
+				for (int x = i; x + 1 < n; x++)
+					g[x] = g[x + 1];
+				n--;
+				again = true;
+			}
+	}
+	return n;
+}
+
+/* The stage's iterators for the band: REP, AS and POS. */
+static void stage_iters(Row *r, const Merged *g, int n)
+{
+	ExprPool *p = r->k->pool;
+
+	for (int i = 0; i < n; i++) {
+		int last = g[i].of[g[i].n - 1];
+		Iter *it = l_iter(r->b, r->band->iter[last]->name, g[i].extent);
+		Expr *at = ex_iter(p, it);
+
+		for (int x = g[i].n - 1; x >= 0; x--) {
+			int b = g[i].of[x];
+			Expr *extent = ex_dim(p, r->band->iter[b]->extent);
+
+			r->rep[b] = it;
+			r->as[b] = b == last ? ex_iter(p, it) : l_int(r->b, 0);
+			r->pos[b] = x ? ex_op2(p, IN_mod, at, extent) : at;
+			r->fixed[b] = b != r->vec && b != r->tile;
+			at = x ? ex_op2(p, IN_floordiv, at, extent) : at;
+		}
+	}
+}
+
+/* [lo, hi) of block P of SIZE points of IT. */
+static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name, Expr **hi)
+{
+	LBuild *b = r->b;
+	Expr *lo = l_int(b, 0);
+	int64_t all;
+
+	if (!dim_is_const(it->extent, &all) || all > size) {
+		Iter *v0 = l_iter(b, name, it->extent);
+
+		l_let(b, v0, ex_mul(b->p, p, l_int(b, size)));
+		lo = ex_iter(b->p, v0);
+	}
+	*hi = l_min(b, ex_add(b->p, lo, l_int(b, size)), row_extent(r, it));
+	return lo;
+}
+
+/* Windows' tiles of the sliding iterator: as even as can be. */
+static int64_t tile_size(const Iter *it)
+{
+	int64_t n, tiles;
+
+	if (!dim_is_const(it->extent, &n))
+		return TILE_WINDOW;
+	tiles = (n + TILE_WINDOW - 1) / TILE_WINDOW;
+	return tiles ? (n + tiles - 1) / tiles : 1;
+}
+
 void row_stage(LBuild *b, const char *strategy, int first, int last, const Band *band)
 {
-	Row r = {.b = b, .k = b->k, .band = band, .first = first, .last = last, .si = first};
-	Dim *rows = dim_const(b->k->ctx, 1), *blocks = rows;
-	Iter *fixed[MAX_ITERS];
-	int nfixed = 0;
+	Row r = {.b = b, .k = b->k, .band = band, .first = first, .last = last, .si = first, .tile = -1};
+	Ctx *c = b->k->ctx;
+	Dim *rows = dim_const(c, 1);
+	Iter *split[MAX_ITERS + 2], *tiles = NULL, *blocks = NULL;
+	int nsplit = 0, ngroups;
 	int64_t block = first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP : BLOCK;
-	Expr *p;
+	Merged g[MAX_ITERS];
 
 	choose_vector(&r);
 	r.nlocal = b->k->bufs.n;
 	r.local = NEW_ARRAY(b->arena, r.nlocal + 1, Buf *);
 	r.keep = arena_array(b->arena, (size_t)r.nlocal + 1, sizeof *r.keep);
-	for (int i = 0; i < band->n; i++) {
-		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
-		if (r.fixed[i]) {
-			fixed[nfixed++] = r.rep[i];
-			rows = dim_mul(b->k->ctx, rows, band->iter[i]->extent);
-		}
+	r.tile = row_window_along(&r);
+	ngroups = merge_band(&r, g);
+	stage_iters(&r, g, ngroups);
+	for (int i = 0; i < ngroups; i++) {
+		int at = g[i].of[g[i].n - 1];
+
+		if (at != r.vec && at != r.tile)
+			split[nsplit++] = r.rep[at];
+	}
+	if (r.tile >= 0) {
+		block = BLOCK_WINDOW;
+		split[nsplit++] = tiles = l_iter(b, "tile", dim_ceildiv(c, r.rep[r.tile]->extent, dim_const(c, tile_size(r.rep[r.tile]))));
 	}
 	if (r.vec >= 0)
-		blocks = dim_ceildiv(b->k->ctx, r.rep[r.vec]->extent, dim_const(b->k->ctx, block));
-	l_stage(b, strategy, dim_mul(b->k->ctx, rows, blocks), 1);
+		split[nsplit++] = blocks = l_iter(b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, block)));
+	for (int i = 0; i < nsplit; i++)
+		rows = dim_mul(c, rows, split[i]->extent);
+	l_stage(b, strategy, rows, 1);
 	r.si = first;
 	b->stage->grain = GRAIN_POINTS / points(&r);
 	if (r.vec >= 0 && b->stage->grain > GRAIN_POINTS / block)
@@ -248,22 +401,11 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	for (int i = first; i <= last; i++)
 		if (row_packed(b->k->stmts.at[i]))
 			b->stage->grain = INT32_MAX; /* rows may share a byte: one thread */
-	p = ex_iter(b->p, b->stage->var);
-	if (r.vec >= 0) {
-		Expr *nb = ex_dim(b->p, blocks);
-
-		r.v0 = l_int(b, 0);
-		if (!dim_equals(blocks, 1)) {
-			Iter *v0 = l_iter(b, "v0", r.rep[r.vec]->extent);
-
-			l_let(b, v0, ex_mul(b->p, ex_op2(b->p, IN_mod, p, nb), l_int(b, block)));
-			r.v0 = ex_iter(b->p, v0);
-		}
-		r.vlo = r.v0;
-		r.vhi = l_min(b, ex_add(b->p, r.vlo, l_int(b, block)), row_extent(&r, r.rep[r.vec]));
-		p = ex_op2(b->p, IN_floordiv, p, nb);
-	}
-	l_split(b, fixed, nfixed, p);
+	l_split(b, split, nsplit, ex_iter(b->p, b->stage->var));
+	if (r.tile >= 0)
+		r.tlo = block_of(&r, ex_iter(b->p, tiles), r.rep[r.tile], tile_size(r.rep[r.tile]), "tile0", &r.thi);
+	if (r.vec >= 0)
+		r.vlo = r.v0 = block_of(&r, ex_iter(b->p, blocks), r.rep[r.vec], block, "v0", &r.vhi);
 	for (int i = first; i <= last; i++)
 		emit_stmt(&r, i);
 }

@@ -43,7 +43,10 @@ Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
 
 		if (row_is_fixed(r, it) || is_vec(r, it) || (leave_last && r->vec < 0 && it == last))
 			continue;
-		row_open(r, n, LOOP_SERIAL, it, l_int(r->b, 0), row_extent(r, it));
+		if (r->tile >= 0 && r->band->of[r->si][r->tile] == it)
+			row_open(r, n, LOOP_SERIAL, r->rep[r->tile], r->tlo, r->thi);
+		else
+			row_open(r, n, LOOP_SERIAL, it, l_int(r->b, 0), row_extent(r, it));
 	}
 	return leave_last && r->vec < 0 ? last : NULL;
 }

@@ -6,7 +6,9 @@
 #include "passes/band.h"
 #include "passes/loops.h"
 
-enum { BLOCK = 512, BLOCK_MAP = 4096, GRAIN_POINTS = 16384, WINDOW = 16 };
+enum { BLOCK = 512, BLOCK_MAP = 4096, BLOCK_WINDOW = 64, TILE_WINDOW = 32, GRAIN_POINTS = 16384, WINDOW = 16 };
+
+typedef enum Keep { KEEP_NOT, KEEP_ALL, KEEP_BLOCK, KEEP_TILE } Keep;
 
 typedef struct Row {
 	LBuild *b;
@@ -17,11 +19,15 @@ typedef struct Row {
 	int si;
 	bool fixed[MAX_ITERS]; /* by band index */
 	int vec;        /* band index of the vector iterator, or -1 */
-	Iter *rep[MAX_ITERS];  /* the stage's iterator for each band iterator */
+	int tile;       /* band index of the iterator that windows slide along, looped over in tiles, or -1 */
+	Iter *rep[MAX_ITERS];  /* the stage's iterator for each band iterator; merged ones: of the last of them */
+	Expr *as[MAX_ITERS];   /* what stands for a band iterator in flat accesses: merged ones are 0 but for the last */
+	Expr *pos[MAX_ITERS];  /* its value */
 	Expr *v0;       /* first of this block of v */
 	Expr *vlo, *vhi;
+	Expr *tlo, *thi; /* of the tile */
 	Buf **local;    /* by Buf.id: the local that stands for a temporary, or null */
-	int (*keep)[MAX_RANK]; /* by Buf.id, per dim: 0 dropped, 1 kept, 2 the block of v */
+	Keep (*keep)[MAX_RANK]; /* by Buf.id, per dim: how it is kept */
 	int nlocal;
 } Row;
 
@@ -63,6 +69,12 @@ void row_emit_scan(Row *r, Stmt *s);
 void row_emit_scatter(Row *r, Stmt *s);
 /* With v innermost: a block of states, updated a row of terms at a time. */
 void row_emit_reduce_vector(Row *r, Stmt *s);
+/* Windows along a band iterator that is not v: false where S is none (row_window.c). */
+bool row_emit_window(Row *r, Stmt *s);
+/* The band iterator that windows of the stage slide along, or -1. */
+int row_window_along(const Row *r);
+/* The taps of a window: points of what S reduces, 0 where that is not known or too many to unroll. */
+int64_t row_taps(const Stmt *s);
 /* With scalar states: lanes over the reduced iterator along which memory runs. */
 void row_emit_reduce_lanes(Row *r, Stmt *s);
 

@@ -186,6 +186,8 @@ void row_emit_reduce_vector(Row *r, Stmt *s)
 	Expr *lo = r->vlo, *hi = r->vhi, *val[2] = {NULL, NULL}, *guard;
 	Buf *acc[2];
 
+	if (r->tile >= 0 && row_emit_window(r, s))
+		return;
 	row_open_band(r, s, &n, false);
 	row_declare_state(r, s, acc, dim_const(r->k->ctx, BLOCK));
 	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);

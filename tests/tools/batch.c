@@ -37,7 +37,7 @@ static const char usage[] =
 	"  --sanitize     with ASan and UBSan\n"
 	"  --size=N       cases in one C file (default 40)\n"
 	"  --jobs=N       batches at a time (default: the processors)\n"
-	"  --seconds=N    processor time for a step of a case (default 10)\n"
+	"  --seconds=N    processor time for a step of a case (default 30)\n"
 	"  --roundtrip    also print, read and compile the graph: the same C\n"
 	"  --integers     small integers as inputs: sums and products bit-equal to eval\n"
 	"  --keep         leave the C files in OUTDIR\n";
@@ -431,7 +431,7 @@ int main(int argc, char **argv)
 	Arena *a = arena_new();
 	RunOptions o = {.level = 1,
 			.size = 40,
-			.seconds = 10,
+			.seconds = 30,
 			.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN),
 			.target = target_by_name("native")};
 	const char *self = own_folder(a);

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that
+ * copies the operand expression (transposes, conversions and all) into a packed constant. That kernel reads
+ * constants alone, so `weights` runs it at build time. All CPU targets share the layout.
+ */
+#include "passes/gemm.h"
+#include "passes/module.h"
+
+#include <assert.h>
+
+typedef struct Deps {
+	Module *m;
+	const Node *n;
+	bool ok;
+} Deps;
+
+static void constant_load(void *arg, Expr *e)
+{
+	Deps *d = arg;
+
+	if (e->kind == EX_LOAD)
+		d->ok = d->ok && (e->load.buf->data || (e->load.buf->kind == BUF_IN && value_is_weights(d->m, node_in(d->n, e->load.buf->param))));
+	if (e->kind == EX_DIM)
+		d->ok = false;
+}
+
+bool expr_is_weights(Module *m, const Node *n, Expr *e)
+{
+	Deps d = {m, n, true};
+
+	ex_walk(e, constant_load, &d);
+	return d.ok;
+}
+
+/* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
+static Value *pack(Module *m, Node *n, Contraction *c)
+{
+	Kernel *ck = node_kernel(n), *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_pack", ck->name));
+	Iter *from[MAX_ITERS], *it[MAX_ITERS];
+	Expr *with[MAX_ITERS];
+	Value *in[MAX_PARAMS];
+	Dim *dims[MAX_RANK];
+	Layout l = {0};
+	int rank = 0, nin = 0;
+	int64_t v;
+	const Type *t;
+	Buf *out;
+	Node *kn;
+
+	if (c->ng + c->nn + c->nk > MAX_RANK)
+		return NULL;
+	for (int i = 0; i < c->ng; i++)
+		from[rank++] = c->g[i];
+	for (int i = 0; i < c->nk; i++)
+		from[rank++] = c->k[i];
+	for (int i = 0; i < c->nn; i++)
+		from[rank++] = c->n[i];
+	for (int i = 0; i < rank; i++) {
+		if (!dim_is_const(from[i]->extent, &v))
+			return NULL;
+		dims[i] = from[i]->extent;
+		it[i] = kernel_iter(k, from[i]->name, dims[i]);
+		with[i] = ex_iter(k->pool, it[i]);
+	}
+	/* g, outer n, n / panel, k, n % panel */
+	for (int i = 0; i < c->ng; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = i};
+	for (int i = 0; i + 1 < c->nn; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + c->nk + i};
+	l.ax[l.n++] = (LayoutAxis){.dim = rank - 1, .block = gemm_panel(c->ct)};
+	for (int i = 0; i < c->nk; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i};
+	l.ax[l.n++] = (LayoutAxis){.dim = rank - 1, .block = gemm_panel(c->ct), .inner = true};
+	t = type_with_layout(m->ctx, type_tensor(m->ctx, ctype_dtype(c->ct), rank, dims), &l);
+	out = kernel_buf(k, BUF_OUT, "packed", t);
+	kernel_map_id(k, it, out, kernel_import_expr(k, ck, c->b, from, with, rank, n, in, &nin));
+	kn = node_new(m->graph, OP_Kernel, in, nin, 1, n);
+	node_locs_from(kn, n);
+	kn->out[0]->type = t;
+	kernel_node_set(kn, k);
+	return kn->out[0];
+}
+
+typedef struct Import {
+	Kernel *k;
+	Buf **map;
+} Import;
+
+static Expr *import_load(void *arg, Expr *e)
+{
+	Import *im = arg;
+
+	return e->kind == EX_LOAD ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx) : NULL;
+}
+
+typedef struct Mark {
+	bool *used;
+} Mark;
+
+static void mark_buf(void *arg, Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		((Mark *)arg)->used[e->load.buf->id] = true;
+}
+
+Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with, int n, const Node *node,
+			 Value **in, int *nin)
+{
+	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
+	Import im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
+
+	ex_walk(e, mark_buf, &m);
+	for (int i = 0; i < from->bufs.n; i++) {
+		Buf *b = NEW(k->arena, Buf);
+
+		if (!m.used[i])
+			continue;
+		*b = *from->bufs.at[i];
+		b->id = k->bufs.n;
+		if (b->kind == BUF_IN) {
+			in[*nin] = node_in(node, b->param);
+			b->param = (*nin)++;
+		}
+		vec_push(k->arena, &k->bufs, b);
+		im.map[i] = b;
+	}
+	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
+}
+
+static bool unit_panels(Expr *b)
+{
+	return b->kind == EX_LOAD && b->load.buf->layout;
+}
+
+bool pack_operand(Module *m, Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Contraction c;
+	Value *packed;
+	Buf *buf;
+	Expr *idx[MAX_RANK], *val;
+	int r = 0;
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	if (!gemm_takes(k, &c, true) || c.guard_b || unit_panels(c.b) || !expr_is_weights(m, n, c.b))
+		return false;
+	packed = pack(m, n, &c);
+	if (!packed)
+		return false;
+	buf = kernel_buf(k, BUF_IN, "packed", packed->type);
+	buf->param = n->nin;
+	node_set_input(n, n->nin, packed);
+	for (int i = 0; i < c.ng; i++)
+		idx[r++] = ex_iter(k->pool, c.g[i]);
+	for (int i = 0; i < c.nk; i++)
+		idx[r++] = ex_iter(k->pool, c.k[i]);
+	for (int i = 0; i < c.nn; i++)
+		idx[r++] = ex_iter(k->pool, c.n[i]);
+	val = ex_op2(k->pool, IN_mul, c.a, ex_load(k->pool, buf, idx, r));
+	c.s->val[0] = val;
+	node_drop_unused_inputs(n);
+	return true;
+}
+
+/* Operands that no statement of the kernel reads any more leave the node. */
+void node_drop_unused_inputs(Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Value *in[MAX_PARAMS];
+	int nin = 0;
+
+	kernel_mark_used(k);
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_IN) {
+			in[nin] = node_in(n, k->bufs.at[i]->param);
+			k->bufs.at[i]->param = nin++;
+		}
+	for (int i = 0; i < nin; i++)
+		node_set_input(n, i, in[i]);
+	node_truncate_inputs(n, nin);
+}

@@ -37,6 +37,13 @@ CFLAGS := -std=gnu11 $(OPT) -g $(WARN) $(FP) -fPIC -fvisibility=hidden -I. -I$(B
 	-DDLCC_VERSION=\"$(VERSION)\" $(SAN_FLAGS)
 LDLIBS := -lprotobuf-c -lisl -lm -lpthread -ldl
 
+# LLVM makes code for GPUs; without it dlcc has CPU targets alone. LLVM= builds without.
+LLVM ?= $(firstword $(foreach v,22 21 20 19,$(shell command -v llvm-config-$v)))
+ifneq ($(LLVM),)
+LLVM_FLAGS := -DDLCC_LLVM -isystem $(shell $(LLVM) --includedir)
+LDLIBS += $(shell $(LLVM) --ldflags --libs)
+endif
+
 # A library of each layer's files; a tool is tools/NAME.c and, where there is one, the folder tools/NAME.
 LIB_SRC := $(wildcard $(addsuffix /*.c,base ir ops frontend passes codegen))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/onnx.pb-c.o
@@ -77,8 +84,10 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
+$(BUILD)/obj/codegen/gen_nvptx_llvm.o: private CFLAGS += $(LLVM_FLAGS)
+
 # It carries these texts.
-$(BUILD)/obj/codegen/embed.o: runtime/dlrt.h ir/scalar.h
+$(BUILD)/obj/codegen/embed.o: runtime/dlrt.h ir/scalar.h ir/scalar.ll
 
 $(BUILD)/lib/libdlcc.a: $(LIB_OBJ)
 	@mkdir -p $(@D)

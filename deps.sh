@@ -24,6 +24,15 @@ find_clang() {
 	have clang && [ "$(major clang)" -ge 15 ]
 }
 
+# LLVM's library, for GPUs alone: dlcc is built without it where there is none.
+find_llvm() {
+	local v
+	for v in 22 21 20 19; do
+		have llvm-config-$v && return 0
+	done
+	return 1
+}
+
 # The packages of what is missing, in $packages.
 look() {
 	packages=()
@@ -57,6 +66,16 @@ clang_package() {
 	done
 }
 
+llvm_package() {
+	local v
+	for v in 22 21 20 19; do
+		if apt-cache show llvm-$v-dev >/dev/null 2>&1; then
+			echo llvm-$v-dev
+			return
+		fi
+	done
+}
+
 apt_install() {
 	echo "deps: apt-get install $*"
 	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends "$@" >build/deps.log 2>&1 ||
@@ -75,6 +94,9 @@ system_packages() {
 		apt_install "${packages[@]}"
 		look
 		[ ${#packages[@]} -eq 0 ] || { echo "still missing: ${packages[*]}" >&2; exit 1; }
+	fi
+	if ! find_llvm && may_install && [ -n "$(llvm_package)" ]; then
+		apt_install "$(llvm_package)"
 	fi
 	find_clang && return
 	if may_install && [ -n "$(clang_package)" ]; then

@@ -7,3 +7,4 @@
 
 EMBED(embed_scalar_h, "ir/scalar.h");
 EMBED(embed_dlrt_h, "runtime/dlrt.h");
+EMBED(embed_scalar_ll, "ir/scalar.ll");

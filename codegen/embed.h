@@ -5,5 +5,6 @@
 
 extern const char embed_scalar_h[]; /* ir/scalar.h */
 extern const char embed_dlrt_h[];   /* runtime/dlrt.h */
+extern const char embed_scalar_ll[]; /* ir/scalar.ll */
 
 #endif

@@ -95,9 +95,14 @@ static void print_reads(Host *h, Value *v)
 
 		if (s->src != v || h->known[s->id])
 			continue;
-		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n\tsym[%d] = (int64_t)((const %s *)%s)[%lld];\n", i,
-			      int_type(v->type->dtype), arena_printf(h->m->arena, "(const void *)(%s)", place_c(h, value_place(h, v))),
-			      (long long)s->at);
+		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n");
+		if (h->gpu)
+			strbuf_printf(h->b, "\tsym[%d] = (int64_t)*(const %s *)dl_gpu_read(x, (const %s *)(const void *)(%s) + %lld, sizeof(%s));\n"
+				      "\tif (x->status)\n\t\treturn x->status;\n", i, int_type(v->type->dtype), int_type(v->type->dtype),
+				      place_c(h, value_place(h, v)), (long long)s->at, int_type(v->type->dtype));
+		else
+			strbuf_printf(h->b, "\tsym[%d] = (int64_t)((const %s *)%s)[%lld];\n", i, int_type(v->type->dtype),
+				      arena_printf(h->m->arena, "(const void *)(%s)", place_c(h, value_place(h, v))), (long long)s->at);
 		if (dtype_info[v->type->dtype].bits == 64)
 			strbuf_printf(h->b, "\tsym[%d] = dl_max(-INT64_C(%lld), dl_min(INT64_C(%lld), sym[%d]));\n", i,
 				      (long long)DIM_FAR, (long long)DIM_FAR, i);
@@ -169,7 +174,7 @@ static const char *join_locs(Host *h, const Node *n)
 	return s;
 }
 
-static const char *buf_place(Host *h, int t, Node *n, Buf *b)
+const char *host_buf(Host *h, int t, Node *n, Buf *b)
 {
 	Schedule *s = h->m->sched[t][n->id];
 
@@ -184,7 +189,7 @@ static const char *buf_place(Host *h, int t, Node *n, Buf *b)
 }
 
 /* The site of the statements that may fault: fuse leaves a kernel those of one node. */
-static int fault_site(Host *h, const Schedule *s)
+int host_fault_site(Host *h, const Schedule *s)
 {
 	Loc l = s->kernel->locs.n ? s->kernel->locs.at[0] : (Loc){"?", "?"};
 
@@ -219,17 +224,24 @@ static void print_assign(Host *h, char array, const char *const *text, int n)
 
 static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
 {
-	CStage c = gen_c_stage(h->gc[t], s, st);
-	const char **buf = NEW_ARRAY(h->m->arena, c.nbuf + 1, const char *);
-	const char **dim = NEW_ARRAY(h->m->arena, c.nsym + 1, const char *);
-	int nd = c.nsym;
+	CStage c;
+	const char **buf, **dim;
+	int nd;
 
+	if (h->gpu) {
+		host_gpu_launch(h, t, n, st, s);
+		return;
+	}
+	c = gen_c_stage(h->gc[t], s, st);
+	buf = NEW_ARRAY(h->m->arena, c.nbuf + 1, const char *);
+	dim = NEW_ARRAY(h->m->arena, c.nsym + 1, const char *);
+	nd = c.nsym;
 	for (int i = 0; i < c.nbuf; i++)
-		buf[i] = buf_place(h, t, n, c.buf[i]);
+		buf[i] = host_buf(h, t, n, c.buf[i]);
 	for (int i = 0; i < c.nsym; i++)
 		dim[i] = host_sym(h, c.sym[i]);
 	if (c.fn->faults)
-		dim[nd++] = arena_printf(h->m->arena, "%d", fault_site(h, s));
+		dim[nd++] = arena_printf(h->m->arena, "%d", host_fault_site(h, s));
 	print_assign(h, 'b', buf, c.nbuf);
 	print_assign(h, 'd', dim, nd);
 	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %lld);\n", h->kernel_id[n->id], c.fn->name,
@@ -279,8 +291,9 @@ static void print_copies(Host *h)
 		bytes = type_bytes(h->m->ctx, v->type);
 		some = dim_is_const(bytes, &n) ? "" : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
 		if (!dim_equals(bytes, 0))
-			strbuf_printf(h->b, "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n", some, i,
-				      place_c(h, p), host_dim(h, bytes));
+			strbuf_printf(h->b, h->gpu ? "\tif (!x->status%s)\n\t\tdl_gpu_copy(x, x->out[%d], %s, %s);\n"
+						   : "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n",
+				      some, i, place_c(h, p), host_dim(h, bytes));
 	}
 }
 
@@ -338,12 +351,18 @@ static void print_strings(Host *h, const char *name, const char *const *s, int n
 	strbuf_puts(h->b, "};\n\n");
 }
 
+static const char *weights_name(Host *h)
+{
+	return arena_printf(h->m->arena, "weights%s", h->o->suffix ? h->o->suffix : "");
+}
+
 static void print_embedded(Host *h)
 {
-	if (h->o->weights != WEIGHTS_EMBEDDED)
+	/* One array for both programs, before the first. */
+	if (h->o->weights != WEIGHTS_EMBEDDED || h->m->gpu)
 		return;
-	strbuf_printf(h->b, "static const _Alignas(64) unsigned char %s[] = {", host_own(h, "weights"));
-	for (int64_t i = 0; i < h->m->mem->weights; i++)
+	strbuf_printf(h->b, "static const _Alignas(64) unsigned char %s[] = {", weights_name(h));
+	for (int64_t i = 0; i < h->o->weights_size; i++)
 		strbuf_printf(h->b, "%s%d,", i % 24 ? "" : "\n\t", h->o->weights_data[i]);
 	strbuf_puts(h->b, "\n};\n\n");
 }
@@ -362,6 +381,8 @@ static void print_program(Host *h)
 	}
 	print_strings(h, "kernels", h->kernels.at, h->kernels.n);
 	print_strings(h, "faults", h->faults.at, h->faults.n);
+	if (h->gpu)
+		host_gpu_tables(h);
 	strbuf_printf(h->b, "static const uint64_t %s[] = {", host_own(h, "variants"));
 	for (int t = 0; t < h->m->ntargets; t++)
 		strbuf_printf(h->b, "%s%lluu", t ? ", " : "", (unsigned long long)h->m->target[t]->features);
@@ -375,14 +396,20 @@ static void print_program(Host *h)
 		strbuf_printf(h->b, "\t.faults = %s,\n\t.n_faults = %d,\n", host_own(h, "faults"), h->faults.n);
 	strbuf_printf(h->b, "\t.variants = %s,\n\t.n_variants = %d,\n\t.weights_kind = %s,\n", host_own(h, "variants"), h->m->ntargets, kinds[h->o->weights]);
 	if (h->o->weights == WEIGHTS_EMBEDDED)
-		strbuf_printf(h->b, "\t.weights = %s,\n", host_own(h, "weights"));
+		strbuf_printf(h->b, "\t.weights = %s,\n", weights_name(h));
 	if (h->o->weights == WEIGHTS_FILE) {
 		strbuf_puts(h->b, "\t.weights_file = ");
 		host_quote(h, h->o->weights_file);
 		strbuf_puts(h->b, ",\n");
 	}
-	strbuf_printf(h->b, "\t.weights_hash = UINT64_C(0x%016llx),\n\t.bind = %s,\n\t.plan = %s,\n\t.exec = %s,\n};\n\nDL_DEFINE_API(%s, %s);\n",
-		      (unsigned long long)h->o->weights_hash, host_own(h, "bind"), host_own(h, "plan"), host_own(h, "exec"), h->o->name, host_own(h, "prog"));
+	strbuf_printf(h->b, "\t.weights_hash = UINT64_C(0x%016llx),\n\t.bind = %s,\n\t.plan = %s,\n\t.exec = %s,\n",
+		      (unsigned long long)h->o->weights_hash, host_own(h, "bind"), host_own(h, "plan"), host_own(h, "exec"));
+	if (h->gpu)
+		strbuf_printf(h->b, "\t.gpu = &%s,\n};\n\n", host_own(h, "gpu"));
+	else if (h->m->gpu)
+		strbuf_printf(h->b, "\t.on_gpu = &%s,\n};\n\nDL_DEFINE_API(%s, %s);\n", host_own(h, "prog_gpu"), h->o->name, host_own(h, "prog"));
+	else
+		strbuf_printf(h->b, "};\n\nDL_DEFINE_API(%s, %s);\n", h->o->name, host_own(h, "prog"));
 }
 
 static void print_prototypes(Host *h)
@@ -393,29 +420,38 @@ static void print_prototypes(Host *h)
 	strbuf_puts(h->b, "\n");
 }
 
+/* The program of one module, H's, to BODY. */
+static bool print_all(Host *h, StrBuf *body)
+{
+	Module *m = h->m;
+
+	h->b = body;
+	h->kernel_id = NEW_ARRAY(m->arena, m->graph->nnodes + 1, int);
+	for (int i = 0; i < m->graph->nnodes; i++)
+		h->kernel_id[i] = -1;
+	h->fact_done = NEW_ARRAY(m->arena, m->graph->facts.n + 1, bool);
+	host_find_syms(h);
+	host_desc(h);
+	if (!host_bind(h))
+		return false;
+	print_plan(h);
+	for (int t = 0; t < m->ntargets; t++)
+		print_exec(h, t);
+	print_program(h);
+	return true;
+}
+
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b)
 {
 	StrBuf body = {0};
-	Host h = {.m = m, .gc = g, .o = o, .b = &body};
+	Host h = {.m = m, .gc = g, .o = o}, gpu = {.m = m->gpu, .o = o, .gpu = true};
+	bool ok = (!m->gpu || print_all(&gpu, &body)) && print_all(&h, &body);
 
-	h.kernel_id = NEW_ARRAY(m->arena, m->graph->nnodes + 1, int);
-	for (int i = 0; i < m->graph->nnodes; i++)
-		h.kernel_id[i] = -1;
-	h.fact_done = NEW_ARRAY(m->arena, m->graph->facts.n + 1, bool);
-	host_find_syms(&h);
-	host_desc(&h);
-	if (!host_bind(&h)) {
-		strbuf_free(&body);
-		return false;
-	}
-	print_plan(&h);
-	for (int t = 0; t < m->ntargets; t++)
-		print_exec(&h, t);
-	print_program(&h);
 	h.b = b;
-	if (!o->one_file)
+	if (ok && !o->one_file)
 		print_prototypes(&h);
-	strbuf_puts(b, strbuf_str(&body));
+	if (ok)
+		strbuf_puts(b, strbuf_str(&body));
 	strbuf_free(&body);
-	return true;
+	return ok;
 }

@@ -5,6 +5,7 @@
 #define CODEGEN_GEN_HOST_H
 
 #include "codegen/gen_c.h"
+#include "codegen/gen_nvptx.h"
 
 typedef enum WeightsKind { WEIGHTS_NONE, WEIGHTS_EMBEDDED, WEIGHTS_SECTION, WEIGHTS_FILE } WeightsKind;
 
@@ -15,13 +16,16 @@ typedef struct HostOpts {
 	WeightsKind weights;
 	const char *weights_file;
 	uint64_t weights_hash;
+	int64_t weights_size;  /* of all: weights_size */
 	const unsigned char *weights_data; /* WEIGHTS_EMBEDDED: the bytes to print */
 	const char *suffix;    /* of static objects, where several models stand in one file; null: none */
 	bool one_file;         /* kernels stand in this file: no prototypes */
+	GenPtx *const *ptx;    /* of M->gpu: by target; null: no GPUs */
 } HostOpts;
 
 /* M after memplan; G[t] has target T's functions (gen_c_stage is called here for every stage, so kernels are
- * printed after this). False after a diagnostic. */
+ * printed after this; the same holds for gen_nvptx_stage, whose PTX is printed here where it is there already). M->gpu
+ * becomes a program of its own before M's. False after a diagnostic. */
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
 /* The header that an application includes: the two functions, and names of inputs and outputs. */
 void gen_header(Module *m, const HostOpts *o, StrBuf *b);

@@ -6,7 +6,7 @@
 
 const char *host_own(Host *h, const char *name)
 {
-	return h->o->suffix ? arena_printf(h->m->arena, "%s%s", name, h->o->suffix) : name;
+	return arena_printf(h->m->arena, "%s%s%s", name, h->gpu ? "_gpu" : "", h->o->suffix ? h->o->suffix : "");
 }
 
 void host_quote(Host *h, const char *s)
@@ -119,6 +119,8 @@ void host_desc(Host *h)
 		      (unsigned long long)h->o->hash);
 	for (int t = 0; t < h->m->ntargets; t++)
 		strbuf_printf(h->b, "%s%s", t ? " " : "", h->m->target[t]->name);
+	for (int t = 0; h->m->gpu && t < h->m->gpu->ntargets; t++)
+		strbuf_printf(h->b, " %s", h->m->gpu->target[t]->name);
 	strbuf_puts(h->b, "\",\n");
 	if (g->inputs.n)
 		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", host_own(h, "inputs"), g->inputs.n);
@@ -126,7 +128,7 @@ void host_desc(Host *h)
 		strbuf_printf(h->b, "\t.out = %s,\n\t.n_out = %d,\n", host_own(h, "outputs"), g->results.n);
 	if (h->syms.n)
 		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", host_own(h, "syms"), h->syms.n);
-	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->m->mem->weights);
+	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
 void gen_header(Module *m, const HostOpts *o, StrBuf *b)

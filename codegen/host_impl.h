@@ -18,6 +18,7 @@ typedef struct Host {
 	VEC(const char *) kernels, faults;
 	int *kernel_id;      /* by Node.id */
 	int nb, nd;          /* the most buffers and dims of a launch */
+	bool gpu;            /* the program for GPUs: m is the GPUs' module */
 } Host;
 
 /* ---- codegen/host_desc.c ---- */
@@ -43,5 +44,15 @@ void host_named(Host *h);
 void host_facts(Host *h);
 /* Prints the function that computes symbols and output shapes from input shapes; false after a diagnostic. */
 bool host_bind(Host *h);
+
+/* ---- codegen/gen_host.c, host_gpu.c ---- */
+
+/* Where buffer B of node N is, for target T. */
+const char *host_buf(Host *h, int t, Node *n, Buf *b);
+/* The number of the fault that the kernel of S reports. */
+int host_fault_site(Host *h, const Schedule *s);
+/* Prints a launch on the GPU, and the tables of a program for GPUs. */
+void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s);
+void host_gpu_tables(Host *h);
 
 #endif

@@ -64,7 +64,7 @@ static bool add_file(Pack *p, const char *base, const StrBuf *b, const Target *t
 static HostOpts host_opts(const Pack *p)
 {
 	return (HostOpts){.name = p->o->name, .version = p->o->version, .hash = p->model_hash, .weights = p->kind,
-			  .weights_hash = p->whash, .weights_data = p->wmap,
+			  .weights_hash = p->whash, .weights_data = p->wmap, .weights_size = weights_size(p->m), .ptx = p->ptx,
 			  .weights_file = p->o->weights_file && strrchr(p->o->weights_file, '/') ? strrchr(p->o->weights_file, '/') + 1
 												 : p->o->weights_file};
 }
@@ -119,6 +119,9 @@ static bool collect_kernels(Pack *p)
 	for (int t = 0; t < p->m->ntargets; t++)
 		for (int i = 0; i < p->gc[t]->funcs.n; i++)
 			dl_hash_update(&p->hash, p->gc[t]->funcs.at[i]->text, strlen(p->gc[t]->funcs.at[i]->text));
+	for (int t = 0; p->m->gpu && t < p->m->gpu->ntargets; t++)
+		for (int i = 0; i < p->ptx[t]->funcs.n; i++)
+			dl_hash_update(&p->hash, p->ptx[t]->funcs.at[i]->ir, strlen(p->ptx[t]->funcs.at[i]->ir));
 	strbuf_free(&b);
 	return ok;
 }
@@ -134,7 +137,7 @@ static void finish_hash(Pack *p)
 
 static bool find_kind(Pack *p, const char *suffix)
 {
-	int64_t size = p->m->mem->weights;
+	int64_t size = weights_size(p->m);
 
 	p->kind = !size ? WEIGHTS_NONE : p->o->weights_file ? WEIGHTS_FILE : !strcmp(suffix, ".so") ? WEIGHTS_SECTION : WEIGHTS_EMBEDDED;
 	if (p->kind == WEIGHTS_EMBEDDED && size > EMBED_LIMIT)
@@ -147,7 +150,7 @@ static bool find_kind(Pack *p, const char *suffix)
 static bool fill_weights(Pack *p, int fd, const char *path, int64_t at)
 {
 	/* Space on the disk is taken now: a write to a mapping could not say that there is none. */
-	if ((errno = posix_fallocate(fd, at, p->m->mem->weights)))
+	if ((errno = posix_fallocate(fd, at, weights_size(p->m))))
 		return pack_fail(p, "cannot write the weights to", path);
 	return weights_write(p->m, fd, at, p->o->jobs, &p->whash);
 }
@@ -165,7 +168,7 @@ static bool make_weights(Pack *p)
 	if (!fill_weights(p, p->wfd, path, 0))
 		return false;
 	if (p->kind == WEIGHTS_EMBEDDED) {
-		p->wmap = mmap(NULL, (size_t)p->m->mem->weights, PROT_READ, MAP_SHARED, p->wfd, 0);
+		p->wmap = mmap(NULL, (size_t)weights_size(p->m), PROT_READ, MAP_SHARED, p->wfd, 0);
 		if (p->wmap == MAP_FAILED)
 			return pack_fail(p, "cannot map", path);
 	}
@@ -216,7 +219,7 @@ static bool append_weights(Pack *p, const char *so)
 		return false;
 	}
 	finish_hash(p);
-	ok = ok && correct_hashes(p, fd, at, whash, model_hash) && elf_add_section(fd, ".dlcc.weights", at, p->m->mem->weights);
+	ok = ok && correct_hashes(p, fd, at, whash, model_hash) && elf_add_section(fd, ".dlcc.weights", at, weights_size(p->m));
 	if (fd >= 0 && close(fd))
 		ok = false;
 	return ok || pack_fail(p, "cannot add the weights to", p->o->output);
@@ -288,6 +291,41 @@ static bool make_c(Pack *p)
 	return ok;
 }
 
+/* ---- GPUs ---- */
+
+/* The PTX of all GPU targets, and with --save-temps a file of each, and of the LLVM IR. */
+static bool make_ptx(Pack *p)
+{
+	bool ok = true;
+
+	for (int t = 0; p->m->gpu && t < p->m->gpu->ntargets && ok; t++) {
+		const char *name = p->m->gpu->target[t]->name;
+		StrBuf ptx = {0}, ir = {0};
+
+		ok = gen_nvptx_compile(p->ptx[t], p->o->jobs, p->diag);
+		if (ok && p->o->save_temps) {
+			gen_nvptx_ptx(p->ptx[t], &ptx);
+			gen_nvptx_ir(p->ptx[t], &ir);
+			ok = write_source(p, arena_printf(p->a, "%s.ptx", name), &ptx) && write_source(p, arena_printf(p->a, "%s.ll", name), &ir);
+		}
+		strbuf_free(&ptx);
+		strbuf_free(&ir);
+	}
+	return ok;
+}
+
+/* The PTX of the first GPU target alone. */
+static bool make_ptx_file(Pack *p)
+{
+	StrBuf b = {0};
+	bool ok;
+
+	gen_nvptx_ptx(p->ptx[0], &b);
+	ok = write_source(p, "out.ptx", &b) && pack_will_be(p, pack_temp(p, "out.ptx"), p->o->output);
+	strbuf_free(&b);
+	return ok;
+}
+
 /* The files beside the output. */
 static bool make_beside(Pack *p)
 {
@@ -330,7 +368,13 @@ static bool build(Pack *p, const char *suffix)
 
 	for (int t = 0; t < p->m->ntargets; t++)
 		p->gc[t] = gen_c_new(p->m->ctx, p->a, p->m->target[t], arena_printf(p->a, "%s_k%d", p->o->name, t));
-	if (!collect_kernels(p) || !find_kind(p, suffix))
+	for (int t = 0; p->m->gpu && t < p->m->gpu->ntargets; t++)
+		p->ptx[t] = gen_nvptx_new(p->m->gpu->ctx, p->a, p->m->gpu->target[t], p->o->name);
+	if (!collect_kernels(p) || !make_ptx(p))
+		return false;
+	if (!strcmp(suffix, ".ptx"))
+		return make_ptx_file(p);
+	if (!find_kind(p, suffix))
 		return false;
 	/* A mark, which append_weights replaces. */
 	if (p->kind == WEIGHTS_SECTION)
@@ -370,7 +414,7 @@ bool package(Module *m, const PackageOpts *o)
 		return false;
 	ok = build(&p, suffix) && pack_commit(&p);
 	if (p.wmap)
-		munmap(p.wmap, (size_t)m->mem->weights);
+		munmap(p.wmap, (size_t)weights_size(m));
 	if (p.wfd >= 0)
 		close(p.wfd);
 	pack_clean_up(&p);

@@ -25,6 +25,7 @@ typedef struct Pack {
 	Made made[3];
 	int nmade;
 	GenC *gc[MAX_TARGETS];
+	GenPtx *ptx[MAX_TARGETS]; /* of m->gpu */
 	const char *src[MAX_FILES], *obj[MAX_FILES];
 	const Target *target[MAX_FILES];
 	pid_t pid[MAX_FILES];

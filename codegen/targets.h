@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPUs that code can be made for: a target is one row of targets.c. */
+/* What code can be made for: a target is one row of targets.c. */
 #ifndef CODEGEN_TARGETS_H
 #define CODEGEN_TARGETS_H
 
 #include "passes/module.h"
 
-/* The row of this name; null where there is none. "native": the best row that this machine can run. */
+/* The row of this name; null where there is none. "native": the best CPU row that this machine can run. */
 const Target *target_by_name(const char *name);
-/* All rows, best first; ends with a null name. */
+/* All rows, CPUs before GPUs, best first; ends with a null name. */
 extern const Target target_table[];
 
 #endif

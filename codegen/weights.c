@@ -424,7 +424,7 @@ static void hash_all(Weights *w, uint64_t *hash)
 	*hash = dl_hash_value(&h);
 }
 
-bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
+static bool write_module(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 {
 	Weights w = {.m = m, .fd = fd, .file = base, .threads = threads};
 	size_t total = (size_t)m->mem->weights;
@@ -455,4 +455,42 @@ bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 			munmap(w.data[i], w.mine[i]);
 	munmap(w.base, total);
 	return ok;
+}
+
+int64_t weights_gpu_at(const Module *m)
+{
+	enum { PAGE = 65536 };
+
+	return (m->mem->weights + PAGE - 1) / PAGE * PAGE;
+}
+
+int64_t weights_size(const Module *m)
+{
+	return m->gpu && m->gpu->mem->weights ? weights_gpu_at(m) + m->gpu->mem->weights : m->mem->weights;
+}
+
+/* The hash of N bytes of FD from AT on. */
+static bool hash_file(int fd, int64_t at, int64_t n, uint64_t *hash)
+{
+	Weights all = {.base = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, fd, at)};
+	MemPlan plan = {.weights = n};
+	Module m = {.mem = &plan};
+
+	if (all.base == MAP_FAILED)
+		return false;
+	all.m = &m;
+	hash_all(&all, hash);
+	munmap(all.base, (size_t)n);
+	return true;
+}
+
+bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
+{
+	if (!write_module(m, fd, base, threads, hash))
+		return false;
+	if (!m->gpu || !m->gpu->mem->weights)
+		return true;
+	return write_module(m->gpu, fd, base + weights_gpu_at(m), threads, hash) &&
+	       (hash_file(fd, base, weights_size(m), hash) ||
+		diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file}, "cannot map the weights: %s", strerror(errno)));
 }

@@ -8,7 +8,10 @@
 
 #include "passes/module.h"
 
-/* Fills FD from offset BASE (a multiple of a page) on with the weights of M, by THREADS threads at most, and gives their
+/* Bytes of all weights of M: its own, and from weights_gpu_at on those of M->gpu. */
+int64_t weights_size(const Module *m);
+int64_t weights_gpu_at(const Module *m);
+/* Fills FD from offset BASE (a multiple of a page) on with all weights of M, by THREADS threads at most, and gives their
  * hash (runtime/hash.h). What they are does not depend on the number. False after a
  * diagnostic. */
 bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash);

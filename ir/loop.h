@@ -4,6 +4,11 @@
  * parallel loop whose body is a tree of few nodes. All loads and stores index flat memory (one i64
  * expression); local buffers live for one parallel iteration. Code generation prints this tree and
  * decides nothing.
+ *
+ * On a GPU a stage is one launch, and a team of its threads has each iteration: one thread, a warp, or a block. All
+ * threads of a team run through its body together. Scalar locals are registers, of the same value in every thread;
+ * other locals are the thread's own where it is alone, and else shared. A store outside of LOOP_TEAM is made once,
+ * and the team meets after it; LN_REDUCE goes over the team's lanes and leaves its state in every thread.
  */
 #ifndef IR_LOOP_H
 #define IR_LOOP_H
@@ -14,7 +19,8 @@ typedef enum LoopKind {
 	LOOP_SERIAL,
 	LOOP_VECTOR, /* independent points, unit stride inside: the C compiler is told to vectorise */
 	LOOP_SHORT,  /* as LOOP_VECTOR, of few iterations: the rest of a vector is masked, not peeled */
-	LOOP_UNROLL
+	LOOP_UNROLL,
+	LOOP_TEAM    /* independent points, shared out between the threads of a team, which meet at its end */
 } LoopKind;
 
 typedef enum LNodeKind {
@@ -59,6 +65,7 @@ struct LNode {
 	Iter *var;
 	Expr *lo, *hi;
 	int64_t step;
+	int pack;          /* LOOP_VECTOR on a GPU: elements of one access; lo is a multiple of it, hi at most lo + pack */
 	Monoid red;
 	int nout;
 	Buf *buf[2];
@@ -80,6 +87,7 @@ typedef struct Stage {
 	int64_t grain;     /* iterations worth a thread's waking */
 	LNode *body;
 	Dim *scratch;      /* bytes of per-thread scratch that its locals take; constant 0 where none */
+	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 32 or threads; else 0 */
 } Stage;
 
 typedef struct Schedule {

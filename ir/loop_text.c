@@ -50,7 +50,7 @@ static void put_tile(StrBuf *b, const Tile *t)
 
 static void put_nodes(StrBuf *b, const LNode *n, int depth)
 {
-	static const char *const kinds[] = {[LOOP_SERIAL] = "for", [LOOP_VECTOR] = "vector for", [LOOP_SHORT] = "short vector for", [LOOP_UNROLL] = "unroll for"};
+	static const char *const kinds[] = {[LOOP_SERIAL] = "for", [LOOP_VECTOR] = "vector for", [LOOP_SHORT] = "short vector for", [LOOP_UNROLL] = "unroll for", [LOOP_TEAM] = "team for"};
 
 	for (; n; n = n->next) {
 		indent(b, depth);
@@ -63,6 +63,8 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			strbuf_puts(b, ")");
 			if (n->step != 1)
 				strbuf_printf(b, " by %lld", (long long)n->step);
+			if (n->pack)
+				strbuf_printf(b, " pack %d", n->pack);
 			strbuf_puts(b, "\n");
 			put_nodes(b, n->body, depth + 1);
 			break;
@@ -117,8 +119,12 @@ void schedule_print(StrBuf *b, const Schedule *s)
 
 		strbuf_printf(b, "  stage %s: %s, parallel %s < ", st->name, st->strategy, st->var->name);
 		dim_print(b, st->extent);
-		strbuf_printf(b, " grain %lld, scratch ", (long long)st->grain);
-		dim_print(b, st->scratch);
+		if (st->threads) {
+			strbuf_printf(b, " team %d of %d", st->team, st->threads);
+		} else {
+			strbuf_printf(b, " grain %lld, scratch ", (long long)st->grain);
+			dim_print(b, st->scratch);
+		}
 		strbuf_puts(b, "\n");
 		put_nodes(b, st->body, 2);
 	}

@@ -48,7 +48,7 @@ static double points(const Stmt *s)
 	int64_t v;
 
 	for (int i = 0; i < s->niters; i++)
-		p *= dim_is_const(s->iter[i]->extent, &v) ? (double)v : UNKNOWN_EXTENT;
+		p *= dim_is_const(s->iter[i]->extent, &v) ? (double)v : (double)UNKNOWN_EXTENT;
 	return p;
 }
 
@@ -383,7 +383,7 @@ bool pass_layout(Module *m)
 	int most = g->nvalues + temps(g);
 	Choice c = {.m = m, .n = g->nvalues};
 
-	if (m->opt.level == 0)
+	if (m->opt.level == 0 || module_on_gpu(m))
 		return true;
 	c.parent = NEW_ARRAY(m->arena, most + 1, int);
 	c.fixed = NEW_ARRAY(m->arena, most + 1, bool);

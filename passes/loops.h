@@ -55,6 +55,8 @@ void l_tidy(Schedule *s);
 bool sched_contraction(const Module *m, const Target *t, Node *n, Kernel *k, Schedule *s);
 bool sched_row(const Target *t, Kernel *k, Schedule *s);
 void sched_order(const Target *t, Kernel *k, Schedule *s);
+/* All kernels, on GPUs (passes/sched_gpu.c). */
+void sched_gpu(const Target *t, Kernel *k, Schedule *s);
 
 /* Statements first..last of K under one band in one stage (passes/row.c). */
 struct Band;

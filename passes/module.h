@@ -9,15 +9,30 @@
 #include "ir/loop.h"
 #include "ops/op.h"
 
-/* A CPU that code is made for: one row of codegen/targets.c. */
+/* What a GPU has, for schedules and their costs. Rates are of one chip at its boost clock. */
+typedef struct Gpu {
+	int sm;          /* compute capability times ten: 80 */
+	bool only;       /* its code runs on no later GPU (sm_90a) */
+	int ptx;         /* the lowest PTX version, times ten */
+	int sms;
+	int shared;      /* bytes of shared memory that a block may have */
+	int registers;   /* of an SM */
+	int threads;     /* of an SM at once */
+	int l2;          /* MiB */
+	int memory;      /* GB/s */
+	int f32, f16;    /* TFLOP/s: fma, and the dense matrix unit with f32 sums */
+} Gpu;
+
+/* What code is made for: one row of codegen/targets.c. */
 typedef struct Target {
-	const char *name;   /* "x86-64-v4" */
+	const char *name;   /* "x86-64-v4", "sm_80" */
 	const char *march;  /* of the C compiler; null: its default */
 	uint64_t features;  /* DL_CPU_ bits that a machine must have; 0: any */
 	int vector_bytes;   /* 16, 32, 64 */
 	int registers;      /* vector registers */
 	bool fma;           /* mad is fused */
 	int64_t l1, l2;     /* bytes of data cache that blocking may count on */
+	const Gpu *gpu;     /* null: a CPU */
 } Target;
 
 typedef struct Options {
@@ -30,6 +45,7 @@ typedef struct Options {
 
 enum { MAX_TARGETS = 8 };
 
+/* The graph for one kind of device. For a GPU the whole way is gone again over a graph of its own. */
 typedef struct Module {
 	Ctx *ctx;
 	Arena *arena;
@@ -37,13 +53,14 @@ typedef struct Module {
 	Infer *infer;
 	Options opt;
 	const Target *target[MAX_TARGETS]; /* best first */
-	int ntargets;
+	int ntargets; /* all CPUs, or all GPUs */
 	/* After `sched`: by target, then by Node.id; null where the node is no kernel. */
 	Schedule **sched[MAX_TARGETS];
 	int nsched; /* entries of each */
 	struct MemPlan *mem; /* after `memplan` */
 	bool *weights;       /* value_is_weights, by Value.id */
 	int nweights;
+	struct Module *gpu;  /* of the CPUs' module: the same model on GPUs, or null */
 } Module;
 
 typedef struct Pass {
@@ -57,9 +74,16 @@ extern const Pass pass_table[]; /* in order; ends with a null name */
 /* Before the passes: symbols bound to one value (--dim N=8) leave the inputs' types (passes/bind.c). */
 void graph_bind_dims(Graph *g);
 
+/* Whether M's kernels run on a GPU. */
+static inline bool module_on_gpu(const Module *m)
+{
+	return m->ntargets && m->target[0]->gpu;
+}
+
 bool pass_infer(Module *m);
 bool pass_canon(Module *m);
 bool pass_layout(Module *m);
+bool pass_place(Module *m);
 bool pass_lower(Module *m);
 bool pass_fuse(Module *m);
 bool pass_sched(Module *m);

@@ -5,6 +5,7 @@
 const Pass pass_table[] = {
 	{"infer", pass_infer, "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
 	{"canon", pass_canon, "folds, cancels, merges: while nodes are still ops with laws to know them by"},
+	{"place", pass_place, "what a model for GPUs cannot do there: while nodes still have their ops' names"},
 	{"lower", pass_lower, "every node becomes statements: from here on no op is named"},
 	{"fuse", pass_fuse, "kernel boundaries: on statements, before layouts fix who shares which buffer"},
 	{"layout", pass_layout, "panels for constant operands of the contractions that fusion left"},

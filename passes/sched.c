@@ -125,11 +125,13 @@ static Schedule *schedule(Module *m, const Target *t, Node *n)
 	Schedule *s = NEW(m->arena, Schedule);
 
 	s->kernel = k;
-	if (!sched_contraction(m, t, n, k, s) && !sched_row(t, k, s))
+	if (t->gpu)
+		sched_gpu(t, k, s);
+	else if (!sched_contraction(m, t, n, k, s) && !sched_row(t, k, s))
 		sched_order(t, k, s);
 	l_tidy(s);
 	find_temps(s);
-	for (int i = 0; i < s->stages.n; i++)
+	for (int i = 0; i < s->stages.n && !t->gpu; i++)
 		if (keep_order(s->stages.at[i]->body))
 			s->stages.at[i]->grain = INT64_MAX;
 	return s;

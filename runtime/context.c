@@ -77,10 +77,11 @@ static int take_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *
 {
 	const dl_desc *d = m->prog->desc;
 
-	if (n_dims != d->n_sym || (n_dims && !dims))
+	if (n_dims != m->desc->n_sym || (n_dims && !dims))
 		return rt_error(m, DL_INVALID, "%s: dims of %d symbols are asked for, %d given",
-				d->name, (int)d->n_sym, (int)n_dims);
-	for (int32_t i = 0; i < n_dims; i++) {
+				d->name, (int)m->desc->n_sym, (int)n_dims);
+	/* Programs for other devices differ in symbols of data alone, which come last. */
+	for (int32_t i = 0; i < d->n_sym; i++) {
 		const dl_sym *s = RT_AT(const dl_sym, d->sym, i);
 
 		sym[i] = -1;
@@ -125,8 +126,8 @@ int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_wor
 	if (need == INT64_MAX)
 		return too_large(m);
 	w->align = RT_ALIGN;
-	w->host_bytes = (uint64_t)need;
-	w->device_bytes = 0;
+	w->host_bytes = m->gpu ? 0 : (uint64_t)need;
+	w->device_bytes = m->gpu ? (uint64_t)need : 0;
 	return DL_OK;
 }
 
@@ -162,7 +163,7 @@ int rt_plan(dl_context *c)
 	if (need == INT64_MAX)
 		return dl_fail(&c->x, DL_NOMEM,
 			       "these dims need more memory than can be addressed");
-	if (grow_arena(c, (uint64_t)need))
+	if (c->gpu ? rt_gpu_arena(c, need) : grow_arena(c, (uint64_t)need))
 		return c->x.status;
 	for (int32_t b = 0; b < p->n_buf; b++)
 		c->x.buf[b] = c->offset[b] < 0 ? NULL : c->arena + c->offset[b];
@@ -214,6 +215,8 @@ static int first_workspace(dl_context *c, const dl_context_options *o)
 	bool dynamic = false;
 	int rc;
 
+	if ((o->workspace || o->workspace_bytes) && c->gpu)
+		return dl_fail(&c->x, DL_UNSUPPORTED, "a GPU's workspace from the caller");
 	if (o->workspace || o->workspace_bytes) {
 		if ((uintptr_t)o->workspace % RT_ALIGN)
 			return dl_fail(&c->x, DL_INVALID, "the workspace is not aligned to 64");
@@ -231,6 +234,19 @@ static int first_workspace(dl_context *c, const dl_context_options *o)
 	for (int32_t i = 0; i < d->n_sym; i++)
 		c->x.sym[i] = -1;
 	return dynamic ? DL_OK : rt_plan(c);
+}
+
+static int first_on_gpu(dl_context *c, const dl_context_options *o)
+{
+	int rc = rt_gpu_push(c->model);
+
+	if (rc)
+		return rc;
+	rc = rt_gpu_context(c);
+	if (!rc)
+		rc = first_workspace(c, o);
+	rt_gpu_pop(c->model);
+	return rc;
 }
 
 int dl_rt_context(dl_model *m, const dl_context_options *options, dl_context **context)
@@ -260,7 +276,7 @@ int dl_rt_context(dl_model *m, const dl_context_options *options, dl_context **c
 	c->x.weights = m->weights.base;
 	c->x.variant = m->variant;
 	c->id = atomic_fetch_add(&m->contexts, 1);
-	rc = first_workspace(c, &o);
+	rc = m->gpu ? first_on_gpu(c, &o) : first_workspace(c, &o);
 	if (rc)
 		return give_up(c, context, rc);
 	*context = c;
@@ -274,6 +290,10 @@ void dl_rt_context_free(dl_context *c)
 	if (!c || c->head.magic != RT_MAGIC_CONTEXT)
 		return;
 	m = c->model;
+	if (c->gpu) {
+		c->arena = NULL; /* the GPU's */
+		rt_gpu_context_free(c);
+	}
 	for (uint64_t i = 0; i < n_regions(m->prog); i++)
 		rt_free(m, c->region[i].p, c->region[i].bytes);
 	if (!c->arena_borrowed)
@@ -290,7 +310,14 @@ int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
 	if (!rt_enter(c))
 		return c ? DL_BUSY : DL_INVALID;
 	rc = take_dims(c->model, dims, n_dims, c->x.sym);
-	rc = rc ? dl_fail(&c->x, rc, "%s", c->model->head.error) : rt_plan(c);
+	if (rc)
+		dl_fail(&c->x, rc, "%s", c->model->head.error);
+	else if (c->gpu && !(rc = rt_gpu_enter(c, NULL))) {
+		rc = rt_plan(c);
+		rt_gpu_leave(c);
+	} else if (!c->gpu) {
+		rc = rt_plan(c);
+	}
 	atomic_store(&c->running, 0);
 	return rc;
 }

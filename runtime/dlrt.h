@@ -58,6 +58,8 @@ typedef enum dl_status {
 	DL_IO = 13,          /* a file could not be written */
 	DL_UNBOUNDED = 14,   /* an exact size was asked for, and a dim has no upper bound */
 	DL_RUNTIME = 15,     /* the model itself failed: If without a branch, negative size, ... */
+	DL_DEVICE = 16,      /* the GPU's driver refused something */
+	DL_DEVICE_LOST = 17, /* the GPU failed such that this process cannot use it any more */
 } dl_status;
 
 /* Element types: the numbers of ONNX's TensorProto.DataType. Types under 8 bits are packed, first
@@ -187,6 +189,9 @@ typedef struct dl_load_options {
 	uint64_t cpu_mask;        /* nonzero: use only these DL_CPU_ features (or DLCC_CPU=none|v2|v3|v4) */
 	uint32_t flags;
 	uint32_t reserved;
+	/* Where it runs: "cpu"; "cuda" or "cuda:1", a GPU, or the load fails; null or "auto": the first GPU that the
+	 * model has code for, else the CPU. dl_api.device says what it became. */
+	const char *device;
 } dl_load_options;
 
 #define DL_LOAD_CHECK_WEIGHTS 1u /* hash weights of the model's own file too, not only others */
@@ -210,7 +215,7 @@ typedef struct dl_workspace {
 	uint32_t size;
 	uint32_t align;
 	uint64_t host_bytes;
-	uint64_t device_bytes;
+	uint64_t device_bytes; /* on a GPU, beside what inputs and outputs in host memory need there */
 } dl_workspace;
 
 /* Time of one kernel over all runs of a model. name: the ONNX nodes in it. */
@@ -242,7 +247,9 @@ typedef struct dl_api {
 	 * dim that is found by computing is -1, and bytes is then 0. */
 	int (*infer_shapes)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 			    int32_t n_out);
-	/* Inputs and outputs in the order of describe. stream: null for the host. */
+	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory, which is copied, or the
+	 * GPU's, and stream is a CUstream (null: the context's own): where no output is host memory and no size depends on
+	 * data, run returns when the work is in the stream. */
 	int (*run)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 		   int32_t n_out, void *stream);
 	/* From any thread: the run in flight, or else the next one, stops before its next kernel. */
@@ -252,6 +259,8 @@ typedef struct dl_api {
 	/* Entry i of the profile, or DL_INVALID beyond the last. */
 	int (*profile)(dl_model *model, int32_t i, dl_profile_entry *entry);
 	const char *(*status_text)(int status);
+	/* What the model runs on: "cpu", or "cuda:0" and the GPU's name. */
+	const char *(*device)(const dl_model *model);
 } dl_api;
 
 /* The one symbol that dlopen needs, as NAME_get_api; null for a version it does not know. */
@@ -364,6 +373,30 @@ static inline int64_t dl_align(int64_t n)
 typedef struct dl_program dl_program;
 typedef struct dl_region dl_region;
 
+/* A kernel for GPUs: an entry of a PTX module. Its parameters are 8 bytes each; of one that may report an index out
+ * of range the last two are the status word and the site, which dl_gpu_launch adds. */
+typedef struct dl_gpu_fn {
+	const char *name;
+	int32_t threads; /* of a block */
+	int32_t faults;
+} dl_gpu_fn;
+
+/* All kernels for one target; dl_exec.variant is its index. */
+typedef struct dl_gpu_image {
+	int32_t sm;   /* compute capability times ten */
+	int32_t only; /* it runs on no later one */
+	const char *ptx;
+	const dl_gpu_fn *fn;
+	int32_t n_fn, reserved;
+} dl_gpu_image;
+
+typedef struct dl_gpu {
+	uint32_t size;
+	int32_t n_images;
+	const dl_gpu_image *image; /* best first */
+	uint64_t weights_at, weights_bytes; /* the part of the weights that goes to the GPU */
+} dl_gpu;
+
 /*
  * One run. All arrays are made by the runtime and live as long as the context.
  *   sym     values of dl_desc.sym. The runtime sets those that are a dim of an input by themselves,
@@ -424,6 +457,8 @@ struct dl_program {
 	void (*plan)(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch);
 	/* The model: a straight line of dl_launch under C control flow. */
 	int (*exec)(dl_exec *x);
+	const dl_program *on_gpu; /* the same model for GPUs, or null */
+	const dl_gpu *gpu;        /* of a program for GPUs: its kernels; variants[i] is then unused */
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags: bind reads this input's data */
@@ -443,6 +478,17 @@ int dl_fail(dl_exec *x, int status, const char *fmt, ...) __attribute__((format(
 /* The data-dependent shape of output o is known: checks the capacity, tells the caller, sets
  * x->out[o]. Before the first write to that output. */
 int dl_output(dl_exec *x, int32_t o, const int64_t *shape);
+
+/*
+ * As dl_launch, on the GPU: function fn of the variant's image over blocks blocks, in the run's stream. site: what
+ * an index out of range is reported as. In a program for GPUs buffers are the GPU's memory.
+ */
+int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
+		  int64_t blocks, int32_t site);
+/* A copy in the stream, both sides on the GPU. */
+int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes);
+/* The bytes (8 at most) at an address of the GPU, once all before it is done. */
+const void *dl_gpu_read(dl_exec *x, const void *at, int64_t bytes);
 
 /* Memory of slot s of the second region, at least bytes bytes, aligned to 64: reused between runs
  * when large enough, else made by the allocator. Contents are lost, except for the first keep bytes
@@ -464,6 +510,7 @@ void dl_rt_cancel(dl_context *context);
 const char *dl_rt_error(const void *object);
 int dl_rt_profile(dl_model *model, int32_t i, dl_profile_entry *entry);
 const char *dl_rt_status_text(int status);
+const char *dl_rt_device(const dl_model *model);
 
 /* Defines the two exported functions of model NAME over the dl_program PROG. */
 #define DL_DEFINE_API(NAME, PROG)                                                                 \
@@ -483,7 +530,7 @@ const char *dl_rt_status_text(int status);
 			sizeof(dl_api), DL_ABI_VERSION, NAME##_describe, NAME##_load_,            \
 			dl_rt_unload, dl_rt_workspace, dl_rt_context, dl_rt_context_free,         \
 			dl_rt_prepare, dl_rt_infer_shapes, dl_rt_run, dl_rt_cancel, dl_rt_error,  \
-			dl_rt_profile, dl_rt_status_text,                                         \
+			dl_rt_profile, dl_rt_status_text, dl_rt_device,                           \
 		};                                                                                \
 		return abi_version == DL_ABI_VERSION ? &api : NULL;                               \
 	}                                                                                         \

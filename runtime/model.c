@@ -40,13 +40,15 @@ static const char *const status_texts[] = {
 	[DL_WORKSPACE] = "workspace too small",
 	[DL_CAPACITY] = "output memory too small",
 	[DL_WEIGHTS] = "weights missing or not those of the model",
-	[DL_TARGET] = "this CPU lacks what the model was compiled for",
+	[DL_TARGET] = "this machine lacks what the model was compiled for",
 	[DL_CANCELLED] = "cancelled",
 	[DL_UNSUPPORTED] = "not supported",
 	[DL_BUSY] = "in use",
 	[DL_IO] = "file could not be written",
 	[DL_UNBOUNDED] = "size has no upper bound",
 	[DL_RUNTIME] = "the model failed",
+	[DL_DEVICE] = "the GPU's driver failed",
+	[DL_DEVICE_LOST] = "the GPU is lost to this process",
 };
 
 const char *dl_rt_status_text(int status)
@@ -214,6 +216,7 @@ static void destroy(dl_model *m)
 {
 	rt_pool_free(m, m->pool);
 	rt_profile_close(m);
+	rt_gpu_close(m);
 	rt_weights_close(m);
 	pthread_mutex_destroy(&m->lock);
 	rt_budget_leave();
@@ -223,10 +226,14 @@ static void destroy(dl_model *m)
 
 static int open_parts(dl_model *m)
 {
-	int rc = choose_variant(m);
+	int rc = rt_gpu_open(m);
 
+	if (!rc && !m->gpu)
+		rc = choose_variant(m);
 	if (!rc)
 		rc = rt_weights_open(m);
+	if (!rc)
+		rc = rt_gpu_weights(m);
 	if (!rc)
 		rc = rt_profile_open(m);
 	if (!rc && m->threads > 1 && !m->opt.executor) {
@@ -263,6 +270,7 @@ int dl_rt_load(const dl_program *p, const dl_load_options *options, dl_model **m
 	memset(m, 0, sizeof(*m));
 	m->head.magic = RT_MAGIC_MODEL;
 	m->prog = p;
+	m->desc = p->desc;
 	pthread_mutex_init(&m->lock, NULL);
 	rt_budget_join();
 	take_options(m, &o);
@@ -273,8 +281,8 @@ int dl_rt_load(const dl_program *p, const dl_load_options *options, dl_model **m
 		destroy(m);
 		return rc;
 	}
-	rt_log(m, DL_LOG_INFO, "%s: loaded, variant %d of %d, %d threads", p->desc->name,
-	       (int)m->variant, (int)p->n_variants, (int)m->threads);
+	rt_log(m, DL_LOG_INFO, "%s: loaded on %s, variant %d of %d, %d threads", p->desc->name,
+	       dl_rt_device(m), (int)m->variant, (int)m->prog->n_variants, (int)m->threads);
 	*model = m;
 	return DL_OK;
 }

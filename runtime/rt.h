@@ -9,6 +9,7 @@
  *	exec.c     what generated code calls
  *	pool.c     threads                  budget.c   how many threads, process-wide
  *	profile.c  time per kernel          cpu.c      features and the floating point environment
+ *	cuda*.c    GPUs: see cuda.h
  */
 #ifndef RUNTIME_RT_H
 #define RUNTIME_RT_H
@@ -26,6 +27,8 @@
 
 typedef struct Pool Pool;
 typedef struct Profile Profile;
+typedef struct Gpu Gpu;
+typedef struct GpuContext GpuContext;
 
 /* How a model and a context begin, so that error() can tell them apart from anything else. */
 typedef struct Head {
@@ -45,7 +48,9 @@ typedef struct Weights {
 
 struct dl_model {
 	Head head; /* written under lock */
-	const dl_program *prog;
+	const dl_program *prog; /* on a GPU: the one for GPUs */
+	const dl_desc *desc;    /* what describe gives: of the CPU's program */
+	Gpu *gpu;               /* null: the CPU */
 	dl_load_options opt;
 	pthread_mutex_t lock;
 	Weights weights;
@@ -82,6 +87,7 @@ struct dl_context {
 	int64_t scratch_bytes; /* of one thread */
 	/* regions: the program's, then one per input (copied in), then one per output (served) */
 	dl_region *region;
+	GpuContext *gpu;
 	/* during a run */
 	int32_t threads;
 	dl_tensor *out;
@@ -159,6 +165,24 @@ int rt_profile_open(dl_model *m);
 int rt_profile_close(dl_model *m);
 uint64_t rt_now(void); /* nanoseconds */
 void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end);
+
+/* cuda_model.c: on the CPU all of these do nothing */
+/* Chooses the device; on a GPU, the program and variant. Then its weights, once they are there. */
+int rt_gpu_open(dl_model *m);
+int rt_gpu_weights(dl_model *m);
+void rt_gpu_close(dl_model *m);
+/* Its context is this thread's until popped. */
+int rt_gpu_push(dl_model *m);
+void rt_gpu_pop(dl_model *m);
+/* cuda_context.c, cuda_run.c: of a context whose model is on a GPU, between enter and leave */
+int rt_gpu_context(dl_context *c);
+void rt_gpu_context_free(dl_context *c); /* by itself */
+int rt_gpu_arena(dl_context *c, int64_t bytes);
+void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes);
+int rt_gpu_enter(dl_context *c, void *stream);
+void rt_gpu_leave(dl_context *c);
+int rt_gpu_output(dl_context *c, int32_t o, void *data, int64_t bytes);
+int rt_gpu_execute(dl_context *c);
 
 /* cpu.c */
 uint64_t rt_cpu_features(void);

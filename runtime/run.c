@@ -299,7 +299,7 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 		return c->x.status;
 	c->x.out[o] = t->data;
 	c->out_set[o] = 1;
-	return DL_OK;
+	return c->gpu ? rt_gpu_output(c, o, t->data, bytes) : DL_OK;
 }
 
 static bool overlap(const void *a, int64_t na, const void *b, int64_t nb)
@@ -366,10 +366,14 @@ static int execute(dl_context *c)
 	const dl_model *m = c->model;
 	int rc;
 
-	c->threads = m->opt.executor ? m->threads : rt_pool_acquire(m->pool, m->threads);
-	rc = m->prog->exec(&c->x);
-	if (!m->opt.executor)
-		rt_pool_release(m->pool, c->threads);
+	if (c->gpu) {
+		rc = rt_gpu_execute(c);
+	} else {
+		c->threads = m->opt.executor ? m->threads : rt_pool_acquire(m->pool, m->threads);
+		rc = m->prog->exec(&c->x);
+		if (!m->opt.executor)
+			rt_pool_release(m->pool, c->threads);
+	}
 	if (rc)
 		return dl_fail(&c->x, rc, "%s", dl_rt_status_text(rc));
 	for (int32_t o = 0; !c->x.status && o < m->prog->desc->n_out; o++)
@@ -389,23 +393,32 @@ bool rt_enter(dl_context *c)
 	return true;
 }
 
+static int run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
+{
+	int rc = bind(c, in, n_in, n_out, true);
+
+	if (!rc)
+		rc = rt_plan(c);
+	if (!rc)
+		rc = outputs(c, out);
+	return rc ? rc : execute(c);
+}
+
 int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out,
 	      void *stream)
 {
 	uint64_t fp;
 	int rc;
 
-	(void)stream;
 	if (!rt_enter(c))
 		return c ? DL_BUSY : DL_INVALID;
 	fp = rt_fp_enter();
-	rc = bind(c, in, n_in, n_out, true);
-	if (!rc)
-		rc = rt_plan(c);
-	if (!rc)
-		rc = outputs(c, out);
-	if (!rc)
-		rc = execute(c);
+	rc = c->gpu ? rt_gpu_enter(c, stream) : DL_OK;
+	if (!rc) {
+		rc = run(c, in, n_in, out, n_out);
+		if (c->gpu)
+			rt_gpu_leave(c);
+	}
 	rt_fp_leave(fp);
 	atomic_store(&c->cancel, 0);
 	atomic_store(&c->running, 0);

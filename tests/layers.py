@@ -21,6 +21,7 @@ MAY = {
 }
 EXTRA = {"codegen": {"runtime/hash.h"}, "frontend": {"runtime/hash.h"}}
 OPS_PUBLIC = {"ops/op.h"}         # all that other folders may see of ops/
+LLVM = {"codegen/gen_nvptx_llvm.c"}  # sees LLVM
 ISL = {"passes/poly_impl.h", "passes/poly.c"}  # see isl
 EQUATIONS = r"passes/(.*_)?(rules|equations|raise)\w*\.(c|def|h)"  # tables of equations: speak of ops by name
 CONTRACTIONS = r"\bOP_(MatMul\w*|Gemm|Einsum|Conv\w*|QLinear\w+|Attention|GroupQueryAttention)\b"
@@ -34,6 +35,8 @@ def faults_of(path, text):
         if match.group(1) == "<":
             if name.startswith("isl/") and path not in ISL:
                 yield line, f"includes <{name}>; only {', '.join(ISL)} sees isl"
+            if name.startswith("llvm") and path not in LLVM:
+                yield line, f"includes <{name}>; only {', '.join(LLVM)} sees LLVM"
             if name.startswith("protobuf-c/") and folder != "frontend":
                 yield line, f"includes <{name}>; only frontend/ sees protobuf-c"
             continue

@@ -21,7 +21,7 @@ Test = namedtuple("Test", "suite name run")
 Verdict = namedtuple("Verdict", "suite name status message", defaults=("",))
 
 MODEL_SUITES = ("onnx", "small", "models")
-PATHS = ("eval", "c", "ir", "int")
+PATHS = ("eval", "c", "ir", "int", "ptx")
 PASS = ("pass", "")
 
 
@@ -161,13 +161,21 @@ def supported_ops(runner):
 
 
 BATCH = 40
-LINE = re.compile(r"(PASS|FAIL|SKIP) (/\S+) (eval|c|ir|int|edge)(?:: (.*))?")
+LINE = re.compile(r"(PASS|FAIL|SKIP) (/\S+) (eval|c|ir|int|edge|ptx)(?:: (.*))?")
 
 
-def batch(runner, lines, names, paths, options):
+def simulator(runner):
+    """The folder of what poses as libcuda.so.1, where there is one and dlcc makes code for GPUs; else None."""
+    folder = os.path.join(runner.build, "ptxsim")
+    if not os.path.exists(os.path.join(folder, "libcuda.so.1")):
+        return None
+    return folder if "cuda:" in runner.run([runner.tool("dlcc"), "--list-targets"], seconds=20)[1] else None
+
+
+def batch(runner, lines, names, paths, options, under=()):
     """{(name, path): (status, message)} for NAMES, {folder or file: name}, and each of PATHS."""
     folder = runner.folder()
-    command = [os.path.join(runner.build, "tests", "tools", "batch"), "--jobs=1", f"--size={BATCH}", *options,
+    command = [*under, os.path.join(runner.build, "tests", "tools", "batch"), "--jobs=1", f"--size={BATCH}", *options,
                *(["--sanitize", "--seconds=60"] if os.path.basename(runner.build) == "san" else []), folder]
     status, output = runner.run(command, seconds=900, stdin="".join(lines))
     shutil.rmtree(folder)
@@ -182,23 +190,29 @@ def batch(runner, lines, names, paths, options):
     return found
 
 
-def run_batch(runner, suite, found, paths, options):
+def run_batch(runner, suite, found, paths, options, under=()):
     """A verdict for each case of FOUND and each of PATHS; none for `int` where a model has no exact sums."""
     names = {case.dir: case.name for case in found}
     noise = {name: text.split()[0] for name, text in rows_of("noise.txt")}
     lines = [f"{dir}\t{noise.get(f'{suite}/{name}', 0)}\n" for dir, name in names.items()]
-    results = batch(runner, lines, names, paths, options)
+    results = batch(runner, lines, names, paths, options, under)
     return [Verdict(f"{suite}.{path}", name, *result) for (name, path), result in results.items()
             if (path, result[0]) != ("int", "skip")]
 
 
-def batch_test(suite, found):
-    """The cases FOUND through build/tests/tools/batch."""
+def batch_test(suite, found, gpu):
+    """The cases FOUND through build/tests/tools/batch; GPU: those on the simulated GPU, too, where there is one."""
+    def run_ptx(runner):
+        folder = simulator(runner)
+        return [] if not folder else run_batch(runner, suite, found, ("ptx",), ["--gpu=sm_80", "-O0"],
+                                               ["env", f"LD_LIBRARY_PATH={folder}"])
+
     def run(runner):
         roundtrip = runner.options.all or suite != "onnx"
         paths, options = (("eval", "c", "ir"), ["--roundtrip"]) if roundtrip else (("eval", "c"), [])
         return (run_batch(runner, suite, found, paths, options) +
-                run_batch(runner, suite, found, ("int",), ["--integers"]))
+                run_batch(runner, suite, found, ("int",), ["--integers"]) +
+                (run_ptx(runner) if gpu else []))
     return Test(suite, f"{found[0].name} ... {found[-1].name}", run)
 
 
@@ -264,7 +278,9 @@ def model_tests(runner):
                 ready.append(case)
         step = BATCH if suite != "models" else 4
         for i in range(0, len(ready), step):
-            yield batch_test(suite, ready[i:i + step])
+            # The GPU is simulated: all of it where it is asked for, else a share.
+            gpu = runner.options.all or suite != "models" and (bool(patterns) or i // step % 4 == 0)
+            yield batch_test(suite, ready[i:i + step], gpu)
 
 
 def files(*patterns):

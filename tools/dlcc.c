@@ -35,11 +35,12 @@ static const char usage[] =
 	"usage: dlcc [options] MODEL.onnx -o FILE\n"
 	"       dlcc --check MODEL.onnx\n"
 	"\n"
-	"FILE's suffix says what is made: .so .a .o .c (with a header beside it), .dl (the graph as text)\n"
+	"FILE's suffix says what is made: .so .a .o .c (with a header beside it), .ptx, .dl (the graph as text)\n"
 	"\n"
 	"  -o FILE               the output\n"
 	"  --name=NAME           prefix of the exported symbols (default: from FILE)\n"
-	"  --target=cpu:LIST     native, x86-64-v4, -v3, -v2, generic; several: variants in one artifact\n"
+	"  --target=LIST         cpu: with native, x86-64-v4, -v3, -v2, generic; cuda: with sm_75, sm_80, sm_86, sm_89,\n"
+	"                        sm_90a, sm_100, sm_120; several, with commas: all in one artifact\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  -O0 -O1 -O2 -O3       effort (default -O2)\n"
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
@@ -55,7 +56,7 @@ static const char usage[] =
 	"  --time-passes         print the time of each pass\n"
 	"  --save-temps[=DIR]    keep the generated C\n"
 	"  --list-ops --list-passes --list-targets\n"
-	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: shape, duplicate, unbounded (off unless named)\n"
+	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: shape, duplicate, fallback, unbounded (off unless named)\n"
 	"  -v                    print the commands that are run; -###: print them and run none\n"
 	"  --version --help\n";
 
@@ -85,14 +86,16 @@ static void add_name(const char **list, const char *name)
 typedef struct Warning {
 	const char *name;
 	bool off; /* unless it is named */
+	bool gpu; /* about the GPU's code */
 } Warning;
 
 static const Warning warnings[] = {
-	{"all", false},
-	{"shape", false},     /* a declared shape is not the one found */
-	{"duplicate", false}, /* two nodes of one name */
-	{"unbounded", true},  /* memory that only the run knows */
-	{"unproved", false},  /* a schedule that isl cannot prove (--verify) */
+	{"all", false, true},
+	{"shape", false, false},     /* a declared shape is not the one found */
+	{"duplicate", false, false}, /* two nodes of one name */
+	{"unbounded", true, false},  /* memory that only the run knows */
+	{"unproved", false, true},   /* a schedule that isl cannot prove (--verify) */
+	{"fallback", false, true},   /* a size that the GPU's run waits for */
 };
 
 static bool usage_error(Cli *c, const char *fmt, const char *arg)
@@ -125,7 +128,7 @@ static bool warning_option(Cli *c, const char *a)
 			c->unbounded = !no;
 		return true;
 	}
-	diag_warning(&c->diag, (DiagLoc){.file = "dlcc"}, "unknown", "no warning is called \"%s\"; there are shape, duplicate, unbounded", name);
+	diag_warning(&c->diag, (DiagLoc){.file = "dlcc"}, "unknown", "no warning is called \"%s\"; there are shape, duplicate, fallback, unbounded", name);
 	return true;
 }
 
@@ -320,6 +323,22 @@ static void dump(const Cli *c, const Module *m, const char *pass)
 	strbuf_free(&b);
 }
 
+/* --dump-ir=nvptx: the LLVM IR of the kernels for GPUs. */
+static void dump_nvptx(const Cli *c, const Module *m)
+{
+	for (int t = 0; t < m->ntargets && (c->dump_all || (c->dump && !strcmp(c->dump, "nvptx"))); t++) {
+		GenPtx *g = gen_nvptx_new(m->ctx, m->arena, m->target[t], "k");
+		StrBuf b = {0};
+
+		for (int i = 0; i < m->nsched; i++)
+			for (int j = 0; m->sched[t][i] && serves(m->sched[t][i], c->dump_node) && j < m->sched[t][i]->stages.n; j++)
+				gen_nvptx_stage(g, m->sched[t][i], m->sched[t][i]->stages.at[j]);
+		gen_nvptx_ir(g, &b);
+		printf("; for %s\n%s", m->target[t]->name, strbuf_str(&b));
+		strbuf_free(&b);
+	}
+}
+
 static bool run_passes(const Cli *c, Module *m, const char *until)
 {
 	bool tty = isatty(2);
@@ -347,43 +366,60 @@ static bool run_passes(const Cli *c, Module *m, const char *until)
 	return true;
 }
 
-static bool choose_targets(Cli *c, Module *m)
+static void add_target(const Target **list, int *n, const Target *t)
+{
+	int at = *n;
+
+	for (int i = 0; i < *n; i++)
+		if (list[i] == t)
+			return;
+	/* Best first, as they are tried at load. */
+	for (; at > 0 && list[at - 1] > t; at--)
+		list[at] = list[at - 1];
+	list[at] = t;
+	(*n)++;
+}
+
+/* --target=cpu:v4,cuda:sm_80,sm_90a: what cpu: and cuda: begin lasts until the other. */
+static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 {
 	const char *list = c->targets ? c->targets : "cpu:native";
-	Arena *a = m->arena;
+	bool cuda = false;
 
-	if (str_starts(list, "cpu:"))
-		list += 4;
-	else if (!strcmp(list, "cpu"))
-		list = "native";
 	while (*list) {
 		size_t n = strcspn(list, ",");
 		char *name = arena_strndup(a, list, n);
 		const Target *t;
-		bool again = false;
 
-		if (str_starts(name, "cpu:"))
-			name += 4;
-		t = target_by_name(str_starts(name, "v") && strlen(name) == 2 ? arena_printf(a, "x86-64-%s", name) : name);
-		if (!t)
-			return diag_error(&c->diag, no_where(c), "--target: \"%s\" is not known; it is cpu: with native, x86-64-v4, x86-64-v3, x86-64-v2 "
-					  "or generic, or several of them with commas; --cc= says what generic is for", name);
-		for (int i = 0; i < m->ntargets; i++)
-			again = again || m->target[i] == t;
-		if (!again)
-			m->target[m->ntargets++] = t;
 		list += n + (list[n] == ',');
+		if (str_starts(name, "cuda:") || str_starts(name, "cpu:")) {
+			cuda = name[1] == 'u';
+			name = strchr(name, ':') + 1;
+			if (!*name)
+				continue;
+		} else if (!strcmp(name, "cpu")) {
+			cuda = false;
+			name = arena_strdup(a, "native");
+		}
+		t = target_by_name(str_starts(name, "v") && strlen(name) == 2 ? arena_printf(a, "x86-64-%s", name) : name);
+		if (!t || !t->gpu != !cuda)
+			return diag_error(&c->diag, no_where(c), "--target: \"%s\" is not known; it is cpu: with native, x86-64-v4, x86-64-v3, x86-64-v2 "
+					  "or generic, cuda: with sm_75, sm_80, sm_86, sm_89, sm_90a, sm_100 or sm_120, or several of them with "
+					  "commas; --cc= says what generic is for", name);
+		if (t->gpu)
+			add_target(gpu->target, &gpu->ntargets, t);
+		else
+			add_target(m->target, &m->ntargets, t);
 	}
+	if (gpu->ntargets && !gen_nvptx_available())
+		return diag_error(&c->diag, no_where(c), "--target=cuda: this dlcc was built without LLVM, which code for GPUs needs");
+	if (gpu->ntargets && !m->ntargets)
+		add_target(m->target, &m->ntargets, target_by_name("native"));
 	if (!m->ntargets)
 		return diag_error(&c->diag, no_where(c), "--target= names none");
-	/* Best first, as they are tried at load. */
-	for (int i = 1; i < m->ntargets; i++)
-		for (int j = i; j > 0 && m->target[j - 1] > m->target[j]; j--) {
-			const Target *t = m->target[j];
-
-			m->target[j] = m->target[j - 1];
-			m->target[j - 1] = t;
-		}
+	if (c->output && str_ends(c->output, ".ptx") && !gpu->ntargets)
+		return diag_error(&c->diag, no_where(c), "PTX needs a target: --target=cuda:sm_80");
+	m->gpu = gpu->ntargets ? gpu : NULL;
 	return true;
 }
 
@@ -415,13 +451,13 @@ static bool pass_exists(const char *name)
 	for (const Pass *p = pass_table; p->name; p++)
 		if (!strcmp(p->name, name))
 			return true;
-	return false;
+	return !strcmp(name, "nvptx");
 }
 
 static bool check_output(Cli *c)
 {
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
-	static const char *const known[] = {".so", ".a", ".o", ".c", ".dl"};
+	static const char *const known[] = {".so", ".a", ".o", ".c", ".ptx", ".dl"};
 
 	if (!c->output && (c->check || c->dump || c->dump_all || c->dump_node || c->time_passes))
 		return true;
@@ -429,7 +465,7 @@ static bool check_output(Cli *c)
 	for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
 		if (!strcmp(dot, known[i]))
 			return true;
-	return diag_error(&c->diag, (DiagLoc){.file = "dlcc"}, "%s%s; the suffix says what is made: .so .a .o .c .dl",
+	return diag_error(&c->diag, (DiagLoc){.file = "dlcc"}, "%s%s; the suffix says what is made: .so .a .o .c .ptx .dl",
 			  c->output ? "cannot make " : "no output: give -o FILE", c->output ? c->output : "");
 }
 
@@ -531,32 +567,58 @@ static bool check_node(Cli *c, const Graph *g)
 
 static bool make(Cli *c, Module *m, const OnnxFile *file)
 {
-	bool ok = m->graph && check_node(c, m->graph) && bind_dims(c, m->ctx, m->graph) && choose_targets(c, m);
+	bool ok = m->graph && check_node(c, m->graph) && bind_dims(c, m->ctx, m->graph);
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
 	ok = ok && run_passes(c, m, NULL) && warn_unbounded(c, m);
 	if (c->check)
 		return check_report(file, m, ok, c->diag.sink_arg);
-	return ok && (!c->output || emit(c, m));
+	return ok;
+}
+
+/* The model once more, for GPUs: what a pass does there is another thing from `place` on. Warnings about the model
+ * have been given. */
+static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file)
+{
+	static Diag quiet;
+
+	quiet = c->diag;
+	for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++)
+		if (!warnings[i].gpu)
+			add_name(quiet.wno, warnings[i].name);
+	gpu->ctx = ctx_new(&quiet);
+	gpu->graph = read_input(c, gpu->ctx, gpu->arena, file, NULL);
+	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, NULL) && !quiet.errors;
 }
 
 static bool compile(Cli *c)
 {
-	Ctx *ctx = ctx_new(&c->diag);
 	Arena *a = arena_new();
-	Module m = {.ctx = ctx, .arena = a, .opt = {.level = c->level, .rewrite_limit = c->rewrite_limit, .shuffle = c->shuffle, .verify = c->verify}};
-	OnnxFile *file = NULL;
+	Module m = {.arena = a, .opt = {.level = c->level, .rewrite_limit = c->rewrite_limit, .shuffle = c->shuffle, .verify = c->verify}}, gpu = m;
+	OnnxFile *file = NULL, *again = NULL;
 	Refusals refusals = {.arena = a};
-	bool ok = false;
+	bool ok = choose_targets(c, a, &m, &gpu);
 
-	m.graph = read_input(c, ctx, a, &file, &refusals);
-	if (m.graph || (c->check && file))
-		ok = make(c, &m, file);
+	m.ctx = ctx_new(&c->diag);
+	if (ok)
+		m.graph = read_input(c, m.ctx, a, &file, &refusals);
+	ok = ok && (m.graph || (c->check && file)) && make(c, &m, file);
+	if (c->check || (c->output && str_ends(c->output, ".dl")))
+		m.gpu = NULL;
+	ok = ok && (!m.gpu || make_for_gpus(c, &gpu, &again));
+	if (ok && m.gpu)
+		dump_nvptx(c, m.gpu);
+	if (ok && !c->check && c->output && !str_ends(c->output, ".dl"))
+		ok = emit(c, &m);
 	if (file)
 		onnx_close(file);
+	if (again)
+		onnx_close(again);
+	ctx_free(m.ctx);
+	if (gpu.ctx)
+		ctx_free(gpu.ctx);
 	arena_free(a);
-	ctx_free(ctx);
 	return ok && !c->diag.errors;
 }
 
@@ -576,7 +638,8 @@ static int information(int argc, char **argv)
 		}
 		if (!strcmp(argv[i], "--list-targets")) {
 			for (const Target *t = target_table; t->name; t++)
-				printf("cpu:%s\n", t->name);
+				if (!t->gpu || gen_nvptx_available())
+					printf("%s:%s\n", t->gpu ? "cuda" : "cpu", t->name);
 			return 0;
 		}
 	}

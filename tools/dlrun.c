@@ -19,6 +19,7 @@ static const char help[] =
 	"  --dim NAME=VALUE   a symbolic dim of the random inputs (default: its lower bound, from 1)\n"
 	"  --seconds S        how long (default 2)\n"
 	"  --threads T        threads (default: all CPUs)\n"
+	"  --device D         cpu, cuda, cuda:N, or auto: a GPU where the model has code for one (default)\n"
 	"  --profile[=FILE]   print the kernels by time, those of --data or -i, else of random inputs;\n"
 	"                     write a Chrome trace to FILE\n"
 	"  --json             the profile as a line of JSON, with all kernels\n"
@@ -82,6 +83,8 @@ static bool option_with_value(Options *o, int argc, char **argv, int *i)
 		return (o->seconds = atof(v)) > 0;
 	if ((v = value(argc, argv, i, "--threads")))
 		return (o->load.threads = atoi(v)) > 0;
+	if ((v = value(argc, argv, i, "--device")))
+		return (o->load.device = v) != NULL;
 	if ((v = value(argc, argv, i, "--weights")))
 		return (o->load.weights_path = v) != NULL;
 	return false;

@@ -5,7 +5,7 @@
  *   batch [options] OUTDIR        folders with model.onnx and test_data_set_K on stdin, one a line;
  *                                 after a tab the noise of the references, where it is known
  *
- * A line a case and path (eval, c, with --roundtrip ir, with --integers int alone):
+ * A line a case and path (eval, c, with --roundtrip ir, with --integers int alone, with --gpu ptx alone):
  *
  *   PASS|FAIL|SKIP FOLDER PATH: message
  *
@@ -40,6 +40,7 @@ static const char usage[] =
 	"  --seconds=N    processor time for a step of a case (default 30)\n"
 	"  --roundtrip    also print, read and compile the graph: the same C\n"
 	"  --integers     small integers as inputs: sums and products bit-equal to eval\n"
+	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found\n"
 	"  --keep         leave the C files in OUTDIR\n";
 
 typedef struct Child {
@@ -403,6 +404,8 @@ static bool option(RunOptions *o, const char *a)
 		o->cc = v;
 	else if ((v = value_of(a, "--target")))
 		return (o->target = target_by_name(v)) != NULL;
+	else if ((v = value_of(a, "--gpu")))
+		return (o->gpu = target_by_name(v)) != NULL && o->gpu->gpu;
 	else if ((v = value_of(a, "--size")))
 		o->size = atoi(v);
 	else if ((v = value_of(a, "--jobs")))

@@ -262,10 +262,38 @@ static bool make_weights(Module *m, Made *out)
 	bool ok = fd >= 0 && weights_write(m, fd, 0, 1, &out->hash);
 
 	if (ok)
-		out->weights = mmap(NULL, (size_t)m->mem->weights, PROT_READ, MAP_PRIVATE, fd, 0);
+		out->weights = mmap(NULL, (size_t)weights_size(m), PROT_READ, MAP_PRIVATE, fd, 0);
 	if (fd >= 0)
 		close(fd);
 	return ok && out->weights != MAP_FAILED;
+}
+
+/* The model once more, for the GPU. */
+static bool passes_for_gpu(Case *c, Module *m, Module *gpu)
+{
+	Ctx *ctx = ctx_new(&c->diag);
+	Graph *g = onnx_import(ctx, c->arena, c->file);
+
+	*gpu = *m;
+	gpu->ctx = ctx;
+	gpu->graph = g;
+	gpu->ntargets = 0;
+	gpu->target[gpu->ntargets++] = c->o->gpu;
+	m->gpu = gpu;
+	return g && passes(c, gpu);
+}
+
+/* Prints the host stub once so that the GPU's kernels are known, and compiles them. */
+static bool make_ptx(Case *c, Module *m, GenC *const *gc, HostOpts *h, GenPtx **ptx)
+{
+	StrBuf host = {0};
+	bool ok;
+
+	ptx[0] = gen_nvptx_new(m->gpu->ctx, c->arena, c->o->gpu, c->name);
+	h->ptx = ptx;
+	ok = gen_host(m, gc, h, &host) && gen_nvptx_compile(ptx[0], 1, &c->diag);
+	strbuf_free(&host);
+	return ok;
 }
 
 static bool make(Case *c, Ctx *ctx, Graph *g, Module *m, Made *out)
@@ -275,6 +303,7 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Module *m, Made *out)
 		      .suffix = arena_printf(c->arena, "_%s", c->name),
 		      .one_file = true};
 	GenC *gc[MAX_TARGETS] = {NULL};
+	GenPtx *ptx[MAX_TARGETS] = {NULL};
 	StrBuf all = {0};
 
 	*m = (Module){.ctx = ctx,
@@ -282,14 +311,18 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Module *m, Made *out)
 		      .graph = g,
 		      .opt = {.level = 2, .rewrite_limit = -1, .verify = true}};
 	m->target[m->ntargets++] = c->o->target;
-	if (!passes(c, m) || (m->mem->weights && !make_weights(m, out)))
+	if (!passes(c, m) || (c->o->gpu && !passes_for_gpu(c, m, NEW(c->arena, Module))) ||
+	    (weights_size(m) && !make_weights(m, out)))
 		return false;
-	if (m->mem->weights) {
+	if (weights_size(m)) {
 		h.weights = WEIGHTS_FILE;
 		h.weights_file = "weights";
 		h.weights_hash = out->hash;
+		h.weights_size = weights_size(m);
 	}
 	gc[0] = gen_c_new(ctx, c->arena, c->o->target, arena_printf(c->arena, "%s_k", c->name));
+	if (m->gpu && !make_ptx(c, m, gc, &h, ptx))
+		return false;
 	if (!gen_host(m, gc, &h, &out->host))
 		return false;
 	gen_c_split(gc[0], 1);
@@ -321,7 +354,7 @@ static const char *generate(Case *c)
 
 	if (!make(c, c->graph->ctx, c->graph, &m, &c->made))
 		return said(c);
-	c->bits = module_is_elementwise(&m);
+	c->bits = module_is_elementwise(m.gpu ? m.gpu : &m);
 	c->exact = c->edge || (c->o->integers && module_is_exact_on_integers(&m));
 	bad = write_part(c, "pre", &c->made.shared, &none);
 	return bad ? bad : write_part(c, "c", &c->made.kernels, &c->made.host);
@@ -375,6 +408,7 @@ static const char *open_library(Case *c, const char *path, Session *s)
 	s->desc = s->api->describe();
 	return session_load(s, &(dl_load_options){.size = sizeof(dl_load_options),
 						  .threads = THREADS,
+						  .device = c->o->gpu ? "cuda" : "cpu",
 						  .weights_data = c->made.weights})
 		       ? NULL
 		       : said(c);
@@ -394,7 +428,7 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	if (!bad && !s->kernels) {
 		s->kernels = NEW_ARRAY(c->arena, c->graph->results.n + 1, Tensor *);
 		if (!eval_graph_as(c->graph, s->feed, s->kernels, c->arena, &c->diag,
-				   c->o->target->fma))
+				   c->o->gpu ? c->o->gpu->fma : c->o->target->fma))
 			return said(c);
 	}
 	if (bad)
@@ -459,11 +493,11 @@ static bool has_data(const Case *c)
 
 static void run_case(Case *c, bool eval, FILE *from)
 {
-	const char *first = c->o->integers ? "int" : edge_is(c->dir) ? "edge" : "c", *bad;
+	const char *first = c->o->gpu ? "ptx" : c->o->integers ? "int" : edge_is(c->dir) ? "edge" : "c", *bad;
 	StrBuf text = {0};
 	Made again = {0};
 	char library[4096];
-	bool tell = eval && !c->o->integers && !edge_is(c->dir); /* of eval too */
+	bool tell = eval && !c->o->gpu && !c->o->integers && !edge_is(c->dir); /* of eval too */
 
 	begin(c, tell ? "eval" : first);
 	bad = open_case(c);

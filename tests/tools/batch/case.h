@@ -21,6 +21,7 @@ typedef struct RunOptions {
 	const char *out; /* folder for what is made */
 	const char *cc;
 	const Target *target;
+	const Target *gpu; /* not null: path ptx alone, code for it, run on the GPU that there is */
 	int level; /* -O of the C compiler */
 	int size;  /* cases in one C file */
 	int jobs;

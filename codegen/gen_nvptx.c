@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stage as one LLVM function: the entry, and the nodes of its loop tree. Loop counters, states and other scalars
+ * are stack slots, which LLVM makes registers.
+ */
+#include "codegen/gen_nvptx_kernel.h"
+
+#include "passes/kernels.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- Nodes ---- */
+
+static bool alone(const LlKernel *k)
+{
+	return k->stage->team == 1 || k->in_team;
+}
+
+void ll_barrier(LlKernel *k)
+{
+	if (k->stage->team == 32)
+		ll_put(&k->f, "call void @llvm.nvvm.bar.warp.sync(i32 -1)");
+	else if (k->stage->team > 1)
+		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
+}
+
+const char *ll_open_if(LlKernel *k, const char *cond)
+{
+	const char *yes = ll_label(&k->f, "if"), *after = ll_label(&k->f, "end");
+
+	ll_put(&k->f, "br i1 %s, label %%%s, label %%%s", cond, yes, after);
+	ll_begin(&k->f, yes);
+	return after;
+}
+
+void ll_close_if(LlKernel *k, const char *after)
+{
+	if (!after)
+		return;
+	ll_put(&k->f, "br label %%%s", after);
+	ll_begin(&k->f, after);
+}
+
+static const char *open_guard(LlKernel *k, Expr *guard)
+{
+	return guard ? ll_open_if(k, ll_expr(&k->f, guard)) : NULL;
+}
+
+/* What only one of a team's threads does. */
+static const char *open_once(LlKernel *k, const Buf *b)
+{
+	const char *first;
+
+	if (alone(k) || ll_in_register(k, b))
+		return NULL;
+	first = ll_new(&k->f);
+	ll_put(&k->f, "%s = icmp eq i64 %%lane, 0", first);
+	return ll_open_if(k, first);
+}
+
+static void store_node(LlKernel *k, const LNode *n)
+{
+	const char *guard, *once, *idx, *val;
+
+	ll_forget(&k->f);
+	guard = open_guard(k, n->guard);
+	once = open_once(k, n->buf[0]);
+	val = ll_expr(&k->f, n->val[0]);
+	idx = ll_expr(&k->f, n->idx);
+	ll_store(k, n->buf[0], idx, val);
+	ll_forget(&k->f);
+	ll_close_if(k, once);
+	ll_close_if(k, guard);
+	if (once)
+		ll_barrier(k);
+}
+
+/* STATE[at] = combine(STATE[at], VAL), all components at once; VAL is read before. */
+static void combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val, const CType *ct, int n, bool step)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Expr *a[2] = {NULL, NULL}, *b[2] = {NULL, NULL};
+	const char *made[2];
+
+	for (int i = 0; i < n; i++) {
+		a[i] = ex_param(p, ct[i], i);
+		b[i] = ex_param(p, ct[i], 2 + i);
+		k->f.param[i] = ll_load(k, state[i], idx);
+		k->f.param[2 + i] = val[i];
+	}
+	ll_forget(&k->f);
+	for (int i = 0; i < n; i++)
+		made[i] = ll_expr(&k->f, step ? monoid_step(p, red, i, a, b) : monoid_combine(p, red, i, a, b));
+	for (int i = 0; i < n; i++)
+		ll_store(k, state[i], idx, made[i]);
+	ll_forget(&k->f);
+}
+
+/* A term of a sum of products is a multiply-add with the state, as in the C code. */
+static void fused_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Expr *a[2] = {NULL, NULL};
+	const char *idx, *made[2];
+
+	for (int i = 0; i < n->nout; i++)
+		a[i] = ex_load(p, state[i], &at, 1);
+	idx = ll_expr(&k->f, at);
+	for (int i = 0; i < n->nout; i++)
+		made[i] = ll_expr(&k->f, monoid_step(p, n->red, i, a, n->val));
+	for (int i = 0; i < n->nout; i++)
+		ll_store(k, state[i], idx, made[i]);
+}
+
+static void update_node(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
+{
+	const char *guard, *once;
+
+	ll_forget(&k->f);
+	guard = open_guard(k, n->guard);
+	once = open_once(k, state[0]);
+	fused_update(k, n, state, at);
+	ll_forget(&k->f);
+	ll_close_if(k, once);
+	ll_close_if(k, guard);
+	if (once)
+		ll_barrier(k);
+}
+
+/* ---- Loops ---- */
+
+typedef struct LoopText {
+	const char *slot, *var, *step, *head, *end;
+} LoopText;
+
+/* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
+static LoopText open_loop(LlKernel *k, const Iter *var, const char *from, const char *to, const char *step)
+{
+	LlFn *f = &k->f;
+	LoopText l = {ll_slot(k, "i64", 0), ll_new(f), step, ll_label(f, "loop"), ll_label(f, "done")};
+	const char *body = ll_label(f, "body"), *more = ll_new(f);
+
+	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
+	ll_put(f, "br label %%%s", l.head);
+	ll_begin(f, l.head);
+	ll_put(f, "%s = load i64, ptr %s", l.var, l.slot);
+	ll_put(f, "%s = icmp slt i64 %s, %s", more, l.var, to);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", more, body, l.end);
+	ll_begin(f, body);
+	ll_bind(k, var, l.var);
+	return l;
+}
+
+static void close_loop(LlKernel *k, const LoopText *l)
+{
+	const char *next = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = add nsw i64 %s, %s", next, l->var, l->step);
+	ll_put(&k->f, "store i64 %s, ptr %s", next, l->slot);
+	ll_put(&k->f, "br label %%%s", l->head);
+	ll_begin(&k->f, l->end);
+	ll_forget(&k->f);
+}
+
+static void ends(LlKernel *k, const LNode *n, const char **lo, const char **hi)
+{
+	ll_forget(&k->f);
+	*lo = ll_expr(&k->f, n->lo);
+	*hi = ll_expr(&k->f, n->hi);
+	ll_forget(&k->f);
+}
+
+static const char *from_lane(LlKernel *k, const char *lo)
+{
+	const char *t = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = add nsw i64 %s, %%lane", t, lo);
+	return t;
+}
+
+static void loop_node(LlKernel *k, const LNode *n)
+{
+	const bool share = n->loop == LOOP_TEAM && !alone(k);
+	const char *lo, *hi;
+	LoopText l;
+
+	if (n->pack > 1 && alone(k) && ll_pack(k, n))
+		return;
+	ends(k, n, &lo, &hi);
+	l = open_loop(k, n->var, share ? from_lane(k, lo) : lo, hi,
+		      arena_printf(k->f.arena, "%lld", share ? (long long)k->stage->team : (long long)n->step));
+	k->in_team += share;
+	ll_nodes(k, n->body);
+	k->in_team -= share;
+	close_loop(k, &l);
+	if (share)
+		ll_barrier(k);
+}
+
+/* ---- Reductions over a team ---- */
+
+/* VALUE of the lane that is OFF away. */
+static const char *shuffled(LlKernel *k, const char *value, CType t, int off)
+{
+	LlFn *f = &k->f;
+	const char *in = value, *half[2], *r, *s;
+
+	if (t == CT_BOOL || t == CT_F32) {
+		in = ll_new(f);
+		ll_put(f, t == CT_BOOL ? "%s = zext i1 %s to i32" : "%s = bitcast float %s to i32", in, value);
+	}
+	if (t == CT_F64) {
+		in = ll_new(f);
+		ll_put(f, "%s = bitcast double %s to i64", in, value);
+	}
+	if (t == CT_I64 || t == CT_U64 || t == CT_F64) {
+		for (int i = 0; i < 2; i++) {
+			const char *part = ll_new(f), *low = ll_new(f), *got = ll_new(f);
+
+			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
+			ll_put(f, "%s = trunc i64 %s to i32", low, part);
+			ll_put(f, "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)", got, low, off);
+			half[i] = ll_new(f);
+			ll_put(f, "%s = zext i32 %s to i64", half[i], got);
+		}
+		s = ll_new(f);
+		r = ll_new(f);
+		ll_put(f, "%s = shl i64 %s, 32", s, half[1]);
+		ll_put(f, "%s = or i64 %s, %s", r, half[0], s);
+	} else {
+		r = ll_new(f);
+		ll_put(f, "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)", r, in, off);
+	}
+	if (t == CT_BOOL || t == CT_F32 || t == CT_F64) {
+		s = ll_new(f);
+		ll_put(f, t == CT_BOOL ? "%s = trunc i32 %s to i1" : t == CT_F32 ? "%s = bitcast i32 %s to float" : "%s = bitcast i64 %s to double",
+		       s, r);
+		r = s;
+	}
+	return r;
+}
+
+static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct, int lanes)
+{
+	for (int off = lanes / 2; off; off /= 2) {
+		const char *other[2];
+
+		for (int i = 0; i < n->nout; i++)
+			other[i] = shuffled(k, ll_load(k, part[i], "0"), ct[i], off);
+		combine(k, n->red, part, "0", other, ct, n->nout, false);
+	}
+}
+
+/* Each warp's first lane leaves what the warp has; then every warp combines those. */
+static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct)
+{
+	LlFn *f = &k->f;
+	const int warps = k->stage->threads / 32;
+	const char *warp = ll_new(f), *lane = ll_new(f), *is = ll_new(f), *after, *in = ll_new(f), *value[2];
+
+	ll_put(f, "%s = lshr i64 %%lane, 5", warp);
+	ll_put(f, "%s = and i64 %%lane, 31", lane);
+	ll_put(f, "%s = icmp eq i64 %s, 0", is, lane);
+	after = ll_open_if(k, is);
+	for (int i = 0; i < n->nout; i++)
+		ll_partial(k, i, ct[i], warp, ll_load(k, part[i], "0"));
+	ll_close_if(k, after);
+	ll_barrier(k);
+	ll_put(f, "%s = and i64 %s, %d", in, lane, warps - 1);
+	for (int i = 0; i < n->nout; i++)
+		value[i] = ll_partial(k, i, ct[i], in, NULL);
+	for (int i = 0; i < n->nout; i++)
+		ll_store(k, part[i], "0", value[i]);
+	over_lanes(k, n, part, ct, warps);
+	ll_barrier(k);
+}
+
+static void reduce_node(LlKernel *k, const LNode *n)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Buf *part[2] = {NULL, NULL};
+	CType ct[2] = {CT_NONE, CT_NONE};
+	const char *lo, *hi, *value[2], *at;
+	LoopText l;
+
+	ends(k, n, &lo, &hi);
+	if (alone(k)) {
+		l = open_loop(k, n->var, lo, hi, "1");
+		update_node(k, n, n->buf, n->idx);
+		close_loop(k, &l);
+		return;
+	}
+	for (int i = 0; i < n->nout; i++) {
+		ct[i] = n->val[i]->ct;
+		part[i] = NEW(k->f.arena, Buf);
+		*part[i] = (Buf){.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
+		ll_declare(k, part[i]);
+		ll_store(k, part[i], "0", ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
+	}
+	l = open_loop(k, n->var, from_lane(k, lo), hi, arena_printf(k->f.arena, "%d", k->stage->team));
+	k->in_team++;
+	update_node(k, n, part, ex_int(p, CT_I64, 0));
+	k->in_team--;
+	close_loop(k, &l);
+	over_lanes(k, n, part, ct, 32);
+	if (k->stage->team > 32)
+		over_warps(k, n, part, ct);
+	else
+		ll_barrier(k);
+	for (int i = 0; i < n->nout; i++)
+		value[i] = ll_load(k, part[i], "0");
+	at = ll_expr(&k->f, n->idx);
+	combine(k, n->red, n->buf, at, value, ct, n->nout, false);
+}
+
+void ll_nodes(LlKernel *k, const LNode *n)
+{
+	for (; n; n = n->next) {
+		switch (n->kind) {
+		case LN_LOOP: loop_node(k, n); break;
+		case LN_LET:
+			ll_forget(&k->f);
+			ll_bind(k, n->var, ll_expr(&k->f, n->lo));
+			break;
+		case LN_STORE: store_node(k, n); break;
+		case LN_UPDATE: update_node(k, n, n->buf, n->idx); break;
+		case LN_REDUCE: reduce_node(k, n); break;
+		case LN_LOCAL: ll_declare(k, n->buf[0]); break;
+		case LN_TILE: assert(n->kind != LN_TILE); break;
+		}
+	}
+}
+
+/* ---- The entry ---- */
+
+/* Which point this thread has, and which lane of its team it is. */
+static void begin(LlKernel *k)
+{
+	LlFn *f = &k->f;
+	const Stage *st = k->stage;
+
+	ll_put(f, "%%tid32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()");
+	ll_put(f, "%%block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()");
+	ll_put(f, "%%tid = zext i32 %%tid32 to i64");
+	ll_put(f, "%%block = zext i32 %%block32 to i64");
+	if (st->team == st->threads) {
+		ll_put(f, "%%lane = add i64 %%tid, 0");
+		ll_put(f, "%%team = add i64 0, 0");
+		ll_put(f, "%%p = add i64 %%block, 0");
+	} else {
+		ll_put(f, "%%team = lshr i64 %%tid, %d", st->team == 32 ? 5 : 0);
+		ll_put(f, "%%lane = and i64 %%tid, %d", st->team - 1);
+		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d", st->threads / st->team);
+		ll_put(f, "%%p = add nuw nsw i64 %%first, %%team");
+	}
+	ll_bind(k, st->var, "%p");
+}
+
+static const char *body(LlKernel *k)
+{
+	LlFn *f = &k->f;
+	const char *inside = ll_new(f), *after, *text;
+
+	f->block = "entry";
+	begin(k);
+	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, k->stage->extent));
+	after = ll_open_if(k, inside);
+	ll_nodes(k, k->stage->body);
+	if (ll_calls(f, "index")) {
+		const char *bad = ll_new(f), *is = ll_new(f), *end, *was = ll_new(f);
+
+		k->faults = true;
+		ll_put(f, "%s = load i32, ptr %%fault", bad);
+		ll_put(f, "%s = icmp ne i32 %s, 0", is, bad);
+		end = ll_open_if(k, is);
+		ll_put(f, "%s = atomicrmw xchg ptr addrspace(1) %%status, i64 %%site monotonic, align 8", was);
+		ll_close_if(k, end);
+	}
+	ll_close_if(k, after);
+	ll_put(f, "ret void");
+	text = arena_strdup(f->arena, strbuf_str(&f->b));
+	return text;
+}
+
+static void put_params(LlKernel *k, StrBuf *b)
+{
+	const char *comma = "";
+
+	for (int i = 0; i < k->bufs.n; i++, comma = ", ")
+		strbuf_printf(b, "%sptr addrspace(1) %s", comma, ll_buf_name(k, k->bufs.at[i]));
+	for (int i = 0; i < k->dims.n; i++, comma = ", ")
+		strbuf_printf(b, "%si64 %%dim%d", comma, i);
+	if (k->faults)
+		strbuf_printf(b, "%sptr addrspace(1) %%status, i64 %%site", comma);
+}
+
+static const char *make_func(void *arg, const char *name)
+{
+	const char *at = strrchr(name, '_');
+	Inst i = at ? inst_by_name(name, (size_t)(at - name)) : INST_COUNT;
+
+	if (i == INST_COUNT || !inst_is_func(i))
+		return NULL; /* the kernel's own globals */
+	return ll_func(arg, i, !strcmp(at, "_f64") ? CT_F64 : CT_F32);
+}
+
+/* The module, in which KERNEL_NAME stands for the name. */
+static const char *module_text(LlKernel *k)
+{
+	StrBuf b = {0};
+	const char *code = body(k), *text;
+
+	strbuf_put(&b, strbuf_str(&k->globals), k->globals.n);
+	strbuf_printf(&b, "define ptx_kernel void @" KERNEL_NAME "(");
+	put_params(k, &b);
+	strbuf_puts(&b, ") {\nentry:\n");
+	if (k->faults)
+		strbuf_puts(&b, "  %fault = alloca i32\n");
+	strbuf_put(&b, strbuf_str(&k->f.allocas), k->f.allocas.n);
+	if (k->faults)
+		strbuf_puts(&b, "  store i32 0, ptr %fault\n");
+	strbuf_printf(&b, "%s}\n", code);
+	ll_lib_define(k->f.g->lib, k->f.arena, &b, code, make_func, k->f.g);
+	strbuf_printf(&b, "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME ", !\"maxntidx\", i32 %d}\n", k->stage->threads);
+	text = arena_strdup(k->f.arena, strbuf_str(&b));
+	strbuf_free(&b);
+	strbuf_free(&k->f.b);
+	strbuf_free(&k->f.allocas);
+	strbuf_free(&k->globals);
+	return text;
+}
+
+static const char *named(Arena *a, const char *text, const char *name)
+{
+	StrBuf b = {0};
+	const char *at, *s;
+
+	for (; (at = strstr(text, KERNEL_NAME)); text = at + strlen(KERNEL_NAME)) {
+		strbuf_put(&b, text, (size_t)(at - text));
+		strbuf_puts(&b, name);
+	}
+	strbuf_puts(&b, text);
+	s = arena_strdup(a, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
+static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
+{
+	uint64_t h = hash_bytes(HASH_SEED, text, strlen(text));
+	PtxFunc *fn;
+	const char *name;
+	int same = 0;
+
+	for (int i = 0; i < g->funcs.n; i++)
+		if (g->funcs.at[i]->hash == h && !strcmp(g->funcs.at[i]->text, text))
+			return g->funcs.at[i];
+	fn = NEW(g->arena, PtxFunc);
+	name = arena_printf(g->arena, "%s_%s", g->prefix, k->stage->name);
+	for (int i = 0; i < g->funcs.n; i++)
+		same += str_starts(g->funcs.at[i]->name, name);
+	*fn = (PtxFunc){.name = same ? arena_printf(g->arena, "%s_%d", name, same + 1) : name,
+			.text = text,
+			.hash = h,
+			.faults = k->faults,
+			.threads = k->stage->threads,
+			.team = k->stage->team};
+	fn->ir = named(g->arena, text, fn->name);
+	vec_push(g->arena, &g->funcs, fn);
+	return fn;
+}
+
+PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st)
+{
+	LlKernel *k = ll_kernel_new(g, s, st);
+	PtxStage r;
+	const char *text;
+
+	for (int i = 0; i < g->done.n; i++)
+		if (g->done.at[i].stage == st)
+			return g->done.at[i].s;
+	text = module_text(k);
+	r = (PtxStage){intern_func(g, k, text), k->bufs.at, k->bufs.n, k->dims.at, k->dims.n};
+	for (int i = 0; i < s->kernel->locs.n; i++)
+		vec_push(g->arena, &r.fn->locs, s->kernel->locs.at[i]);
+	vec_push(g->arena, &g->done, ((PtxDone){st, r}));
+	return r;
+}
+
+GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix)
+{
+	GenPtx *g = NEW(a, GenPtx);
+
+	*g = (GenPtx){.arena = a, .ctx = c, .target = t, .prefix = prefix, .pool = expr_pool_new(c, a), .lib = ll_lib_new(a)};
+	return g;
+}
+
+/* ---- Modules ---- */
+
+static void put_locs(StrBuf *b, const PtxFunc *fn, const char *comment)
+{
+	enum { MOST = 8 };
+
+	strbuf_puts(b, comment);
+	for (int i = 0; i < fn->locs.n && i < MOST; i++) {
+		strbuf_puts(b, i ? ", " : " ");
+		for (const char *s = fn->locs.at[i].node ? fn->locs.at[i].node : "?"; *s; s++)
+			strbuf_put(b, (unsigned char)*s < 32 ? " " : s, 1);
+		if (fn->locs.at[i].op)
+			strbuf_printf(b, " (%s)", fn->locs.at[i].op);
+	}
+	if (fn->locs.n > MOST)
+		strbuf_printf(b, ", and %d more", fn->locs.n - MOST);
+	strbuf_puts(b, "\n");
+}
+
+void gen_nvptx_ir(GenPtx *g, StrBuf *b)
+{
+	for (int i = 0; i < g->funcs.n; i++) {
+		put_locs(b, g->funcs.at[i], ";");
+		strbuf_printf(b, "%s\n", g->funcs.at[i]->ir);
+	}
+}
+
+void gen_nvptx_ptx(GenPtx *g, StrBuf *b)
+{
+	const Gpu *gpu = g->target->gpu;
+
+	strbuf_printf(b, "// Kernels for %s, by dlcc.\n.version %d.%d\n.target %s\n.address_size 64\n", g->target->name, gpu->ptx / 10, gpu->ptx % 10,
+		      g->target->name);
+	for (int i = 0; i < g->funcs.n; i++) {
+		strbuf_puts(b, "\n");
+		put_locs(b, g->funcs.at[i], "//");
+		strbuf_puts(b, g->funcs.at[i]->ptx);
+	}
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of a kernel: which buffers and sizes are its parameters, where locals lie, single elements, and accesses
+ * of 16 bytes. An element is kept in its stored form and computed with as its scalar type, here as everywhere.
+ */
+#include "codegen/gen_nvptx_kernel.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <string.h>
+
+/* ---- Names ---- */
+
+void ll_bind(LlKernel *k, const Iter *it, const char *value)
+{
+	for (int i = 0; i < k->iters.n; i++)
+		if (k->iters.at[i].it == it) {
+			k->iters.at[i].value = value;
+			return;
+		}
+	vec_push(k->f.arena, &k->iters, ((LlIter){it, value}));
+}
+
+static const char *iter_value(void *arg, const Iter *it)
+{
+	LlKernel *k = arg;
+
+	for (int i = 0; i < k->iters.n; i++)
+		if (k->iters.at[i].it == it)
+			return k->iters.at[i].value;
+	assert(it == NULL); /* a loop or a let binds each */
+	return "0";
+}
+
+const char *ll_dim(void *arg, Dim *d)
+{
+	LlKernel *k = arg;
+	int64_t v;
+	int i;
+
+	if (dim_is_const(d, &v))
+		return arena_printf(k->f.arena, "%lld", (long long)v);
+	for (i = 0; i < k->dims.n && k->dims.at[i] != d; i++)
+		;
+	if (i == k->dims.n)
+		vec_push(k->f.arena, &k->dims, d);
+	return arena_printf(k->f.arena, "%%dim%d", i);
+}
+
+/* NAME as a part of LLVM's and PTX's names. */
+static const char *plain(Arena *a, const char *name)
+{
+	char *s = arena_strdup(a, name ? name : "v");
+
+	for (char *p = s; *p; p++)
+		if (!isalnum((unsigned char)*p))
+			*p = '_';
+	return s;
+}
+
+static bool name_taken(const LlKernel *k, const char *name)
+{
+	for (int i = 0; i < k->places.n; i++)
+		if (!strcmp(k->places.at[i].name, name))
+			return true;
+	return false;
+}
+
+static const char *new_name(LlKernel *k, const char *prefix, const Buf *b)
+{
+	const char *base = arena_printf(k->f.arena, "%s.%s", prefix, plain(k->f.arena, b->name)), *name = base;
+
+	for (int i = 2; name_taken(k, name); i++)
+		name = arena_printf(k->f.arena, "%s.%d", base, i);
+	return name;
+}
+
+/* ---- Places ---- */
+
+static int64_t elements(const Buf *b)
+{
+	int64_t n = 1, v = 1;
+
+	for (int i = 0; i < b->rank; i++)
+		n *= dim_is_const(b->dims[i], &v) ? v : 0;
+	return n;
+}
+
+static LlBuf *add_place(LlKernel *k, LlBuf p)
+{
+	vec_push(k->f.arena, &k->places, p);
+	return &vec_last(&k->places);
+}
+
+/* The stored bits of element I of a constant. */
+static void put_code(StrBuf *b, const Buf *t, int64_t i)
+{
+	const int bits = dtype_info[t->dtype].bits;
+	const unsigned char *p = t->data;
+	uint64_t code = 0;
+	double d;
+
+	if (bits < 8) {
+		unsigned both = p[i * bits / 8] | (i * bits % 8 + bits > 8 ? (unsigned)p[i * bits / 8 + 1] << 8 : 0u);
+
+		code = both >> (i * bits % 8) & ((1u << bits) - 1);
+	} else {
+		memcpy(&code, p + i * (bits / 8), (size_t)(bits / 8));
+	}
+	if (t->dtype == DT_F32 || t->dtype == DT_F64) {
+		d = dtype_load_f64(t->dtype, t->data, i);
+		memcpy(&code, &d, sizeof code);
+		strbuf_printf(b, "0x%016llX", (unsigned long long)(d == d ? code : UINT64_C(0x7ff8000000000000)));
+	} else {
+		strbuf_printf(b, "%llu", (unsigned long long)code);
+	}
+}
+
+static LlBuf *add_table(LlKernel *k, const Buf *b)
+{
+	LlBuf p = {.buf = b, .name = new_name(k, "@" KERNEL_NAME, b), .space = 1};
+	int64_t n = elements(b);
+
+	strbuf_printf(&k->globals, "%s = internal addrspace(1) constant [%lld x %s] [", p.name, (long long)(n ? n : 1), ll_stored(b->dtype));
+	for (int64_t i = 0; i < n; i++) {
+		strbuf_printf(&k->globals, "%s%s ", i ? ", " : "", ll_stored(b->dtype));
+		put_code(&k->globals, b, i);
+	}
+	strbuf_printf(&k->globals, "%s], align 16\n", n ? "" : "i8 0");
+	return add_place(k, p);
+}
+
+static LlBuf *place_of(LlKernel *k, const Buf *b)
+{
+	for (int i = 0; i < k->places.n; i++)
+		if (k->places.at[i].buf == b)
+			return &k->places.at[i];
+	if (b->data)
+		return add_table(k, b);
+	vec_push(k->f.arena, &k->bufs, (Buf *)(uintptr_t)b);
+	return add_place(k, (LlBuf){.buf = b,
+				    .name = new_name(k, b->kind == BUF_IN ? "%in" : b->kind == BUF_OUT ? "%out" : "%temp", b),
+				    .space = 1,
+				    .packed = dtype_info[b->dtype].bits < 8});
+}
+
+const char *ll_buf_name(LlKernel *k, const Buf *b)
+{
+	return place_of(k, b)->name;
+}
+
+const char *ll_slot(LlKernel *k, const char *type, int64_t n)
+{
+	const char *name = arena_printf(k->f.arena, "%%slot%d", k->nslots++);
+
+	if (n)
+		strbuf_printf(&k->f.allocas, "  %s = alloca [%lld x %s], align 16\n", name, (long long)n, type);
+	else
+		strbuf_printf(&k->f.allocas, "  %s = alloca %s\n", name, type);
+	return name;
+}
+
+void ll_declare(LlKernel *k, Buf *b)
+{
+	const int teams = k->stage->threads / k->stage->team;
+	LlBuf p = {.buf = b};
+
+	if (b->rank && k->stage->team > 1) {
+		p.space = 3;
+		p.team = elements(b);
+		p.name = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
+		strbuf_printf(&k->globals, "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n", p.name,
+			      (long long)(p.team ? p.team * teams : 1), ll_stored(b->dtype));
+	} else {
+		p.name = ll_slot(k, ll_stored(b->dtype), b->rank ? elements(b) : 0);
+	}
+	add_place(k, p);
+}
+
+bool ll_in_register(LlKernel *k, const Buf *b)
+{
+	return place_of(k, b)->space == 0;
+}
+
+/* ---- Elements ---- */
+
+/* A pointer to element IDX of P; its type in *TYPE. */
+static const char *pointer(LlKernel *k, const LlBuf *p, const char *idx, const char **type)
+{
+	LlFn *f = &k->f;
+	const char *r = ll_new(f);
+
+	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
+	if (p->space == 3 && k->stage->team < k->stage->threads) {
+		const char *mine = ll_new(f), *at = ll_new(f);
+
+		ll_put(f, "%s = mul i64 %%team, %lld", mine, (long long)p->team);
+		ll_put(f, "%s = add i64 %s, %s", at, mine, idx);
+		idx = at;
+	}
+	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type, p->name, idx);
+	return r;
+}
+
+static const char *decoded(LlKernel *k, DType t, const char *code)
+{
+	return ll_call(&k->f, arena_printf(k->f.arena, "decode_%s", dtype_info[t].name), &code, 1);
+}
+
+static const char *encoded(LlKernel *k, DType t, const char *val)
+{
+	return ll_call(&k->f, arena_printf(k->f.arena, "encode_%s", dtype_info[t].name), &val, 1);
+}
+
+const char *ll_load(LlKernel *k, const Buf *b, const char *idx)
+{
+	const LlBuf p = *place_of(k, b);
+	const char *type, *code, *at;
+
+	if (p.packed) {
+		const char *arg[] = {p.name, idx, arena_printf(k->f.arena, "%d", dtype_info[b->dtype].bits)};
+
+		return decoded(k, b->dtype, ll_call(&k->f, "load_packed", arg, 3));
+	}
+	at = pointer(k, &p, idx, &type);
+	code = ll_new(&k->f);
+	ll_put(&k->f, "%s = load %s, %s %s", code, ll_stored(b->dtype), type, at);
+	return decoded(k, b->dtype, code);
+}
+
+void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val)
+{
+	const LlBuf p = *place_of(k, b);
+	const char *code = encoded(k, b->dtype, val), *type, *at;
+
+	if (p.packed) {
+		ll_put(&k->f, "call void @store_packed(ptr addrspace(1) %s, i64 %s, i64 %d, i8 %s)", p.name, idx, dtype_info[b->dtype].bits, code);
+		return;
+	}
+	at = pointer(k, &p, idx, &type);
+	ll_put(&k->f, "store %s %s, %s %s", ll_stored(b->dtype), code, type, at);
+}
+
+static const char *load_expr(void *arg, const Expr *e, const char *const *idx)
+{
+	return ll_load(arg, e->load.buf, e->load.nidx ? idx[0] : "0");
+}
+
+const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val)
+{
+	const char *name = arena_printf(k->f.arena, "@" KERNEL_NAME ".warps_%s%d", ctype_name[t], c), *p = ll_new(&k->f), *r;
+	const DType d = ctype_dtype(t);
+
+	if (!k->partial[c][t])
+		strbuf_printf(&k->globals, "%s = internal addrspace(3) global [32 x %s] undef, align 16\n", name, ll_stored(d));
+	k->partial[c][t] = true;
+	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", p, ll_stored(d), name, at);
+	if (val) {
+		ll_put(&k->f, "store %s %s, ptr addrspace(3) %s", ll_stored(d), encoded(k, d, val), p);
+		return NULL;
+	}
+	r = ll_new(&k->f);
+	ll_put(&k->f, "%s = load %s, ptr addrspace(3) %s", r, ll_stored(d), p);
+	return decoded(k, d, r);
+}
+
+/* ---- Accesses of several elements ---- */
+
+typedef struct Wide {
+	Expr *load;
+	const char *vector; /* its codes */
+} Wide;
+
+typedef struct Pack {
+	LlKernel *k;
+	const LNode *n;
+	VEC(Wide) wide;
+} Pack;
+
+static bool divides(Ctx *c, Dim *d, int n)
+{
+	Dim *q;
+
+	return dim_divides(c, d, dim_const(c, n), &q);
+}
+
+/* Whether the elements of B at IDX, VAR from a multiple of PACK on, are one aligned access. */
+static bool one_access(const Pack *p, const Buf *b, Expr *idx)
+{
+	Ctx *c = p->k->f.g->ctx;
+	Affine a;
+
+	if (b->data || dtype_info[b->dtype].bits < 8 || place_of(p->k, b)->space != 1 || !ex_affine(c, idx, &a) ||
+	    !dim_equals(affine_coef(c, &a, p->n->var), 1) || !divides(c, a.base, p->n->pack))
+		return false;
+	for (int i = 0; i < a.n; i++)
+		if (a.iter[i] != p->n->var && !divides(c, a.coef[i], p->n->pack))
+			return false;
+	return true;
+}
+
+/* Loads that every element makes: not those behind a select. */
+static void find_wide(Pack *p, Expr *e)
+{
+	Expr *const *arg = e->kind == EX_LOAD ? e->load.idx : e->op.arg;
+	int n = e->kind == EX_LOAD ? e->load.nidx : e->kind == EX_INST ? e->op.n : 0;
+
+	for (int i = 0; i < p->wide.n; i++)
+		if (p->wide.at[i].load == e)
+			return;
+	if (e->kind == EX_LOAD && one_access(p, e->load.buf, e->load.idx[0]))
+		vec_push(p->k->f.arena, &p->wide, ((Wide){e, NULL}));
+	else if (e->kind == EX_INST && e->op.inst == IN_select)
+		find_wide(p, e->op.arg[0]);
+	else
+		for (int i = 0; i < n; i++)
+			find_wide(p, arg[i]);
+}
+
+static const char *wide_type(const Pack *p, const Buf *b)
+{
+	return arena_printf(p->k->f.arena, "<%d x %s>", p->n->pack, ll_stored(b->dtype));
+}
+
+static int wide_bytes(const Pack *p, const Buf *b)
+{
+	return p->n->pack * dtype_info[b->dtype].bits / 8;
+}
+
+static void whole_pack(Pack *p, const char *lo)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+	const LNode *st = p->n->body;
+	const bool wide = one_access(p, st->buf[0], st->idx);
+	const char *type, *all = "undef", *at;
+
+	ll_bind(k, p->n->var, lo);
+	for (int i = 0; i < p->wide.n; i++) {
+		Wide *w = &p->wide.at[i];
+		const Buf *b = w->load->load.buf;
+
+		at = pointer(k, place_of(k, b), ll_expr(f, w->load->load.idx[0]), &type);
+		w->vector = ll_new(f);
+		ll_put(f, "%s = load %s, %s %s, align %d", w->vector, wide_type(p, b), type, at, wide_bytes(p, b));
+	}
+	for (int v = 0; v < p->n->pack; v++) {
+		const char *i = lo, *val, *code;
+
+		ll_forget(f);
+		if (v) {
+			i = ll_new(f);
+			ll_put(f, "%s = add nsw i64 %s, %d", i, lo, v);
+		}
+		ll_bind(k, p->n->var, i);
+		for (int j = 0; j < p->wide.n; j++) {
+			const Buf *b = p->wide.at[j].load->load.buf;
+
+			code = ll_new(f);
+			ll_put(f, "%s = extractelement %s %s, i32 %d", code, wide_type(p, b), p->wide.at[j].vector, v);
+			ll_name(f, p->wide.at[j].load, decoded(k, b->dtype, code));
+		}
+		val = ll_expr(f, st->val[0]);
+		if (!wide) {
+			ll_store(k, st->buf[0], ll_expr(f, st->idx), val);
+			continue;
+		}
+		code = encoded(k, st->buf[0]->dtype, val);
+		at = ll_new(f);
+		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", at, wide_type(p, st->buf[0]), all, ll_stored(st->buf[0]->dtype), code, v);
+		all = at;
+	}
+	ll_forget(f);
+	ll_bind(k, p->n->var, lo);
+	if (wide) {
+		at = pointer(k, place_of(k, st->buf[0]), ll_expr(f, st->idx), &type);
+		ll_put(f, "store %s %s, %s %s, align %d", wide_type(p, st->buf[0]), all, type, at, wide_bytes(p, st->buf[0]));
+	}
+	ll_forget(f);
+}
+
+/* Elements of less than a byte, a whole number of bytes: gathered in a word, byte after byte stored as far as there are
+ * elements. What is past the last one is 0. */
+static void packed_bytes(Pack *p, const char *lo, const char *hi)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+	const LNode *st = p->n->body;
+	const int bits = dtype_info[st->buf[0]->dtype].bits;
+	const char *word = ll_slot(k, "i64", 0), *first, *i, *is, *after, *code, *old, *all;
+
+	ll_put(f, "store i64 0, ptr %s", word);
+	ll_bind(k, p->n->var, lo);
+	first = ll_new(f);
+	i = ll_expr(f, st->idx);
+	ll_put(f, "%s = mul i64 %s, %d", first, i, bits);
+	for (int v = 0; v < p->n->pack; v++) {
+		ll_forget(f);
+		i = ll_new(f);
+		is = ll_new(f);
+		ll_put(f, "%s = add nsw i64 %s, %d", i, lo, v);
+		ll_put(f, "%s = icmp slt i64 %s, %s", is, i, hi);
+		after = ll_open_if(k, is);
+		ll_bind(k, p->n->var, i);
+		code = encoded(k, st->buf[0]->dtype, ll_expr(f, st->val[0]));
+		old = ll_new(f);
+		all = ll_new(f);
+		ll_put(f, "%s = zext i8 %s to i64", old, code);
+		ll_put(f, "%s = and i64 %s, %d", all, old, (1 << bits) - 1);
+		old = all;
+		all = ll_new(f);
+		ll_put(f, "%s = shl i64 %s, %d", all, old, v * bits);
+		old = ll_new(f);
+		code = ll_new(f);
+		ll_put(f, "%s = load i64, ptr %s", old, word);
+		ll_put(f, "%s = or i64 %s, %s", code, old, all);
+		ll_put(f, "store i64 %s, ptr %s", code, word);
+		ll_close_if(k, after);
+	}
+	ll_forget(f);
+	for (int byte = 0; byte < p->n->pack * bits / 8; byte++) {
+		const char *at = ll_new(f), *to = ll_new(f);
+
+		i = ll_new(f);
+		is = ll_new(f);
+		ll_put(f, "%s = add nsw i64 %s, %d", i, lo, byte * 8 / bits);
+		ll_put(f, "%s = icmp slt i64 %s, %s", is, i, hi);
+		after = ll_open_if(k, is);
+		old = ll_new(f);
+		all = ll_new(f);
+		code = ll_new(f);
+		ll_put(f, "%s = load i64, ptr %s", old, word);
+		ll_put(f, "%s = lshr i64 %s, %d", all, old, byte * 8);
+		ll_put(f, "%s = trunc i64 %s to i8", code, all);
+		i = ll_new(f);
+		ll_put(f, "%s = lshr i64 %s, 3", at, first);
+		ll_put(f, "%s = add i64 %s, %d", i, at, byte);
+		ll_put(f, "%s = getelementptr i8, ptr addrspace(1) %s, i64 %s", to, place_of(k, st->buf[0])->name, i);
+		ll_put(f, "store i8 %s, ptr addrspace(1) %s", code, to);
+		ll_close_if(k, after);
+	}
+}
+
+bool ll_pack(LlKernel *k, const LNode *n)
+{
+	Pack p = {.k = k, .n = n};
+	LlFn *f = &k->f;
+	LNode rest = *n;
+	const char *lo, *hi, *end, *full, *label[3];
+
+	if (!n->body || n->body->next || n->body->kind != LN_STORE || n->body->guard)
+		return false;
+	find_wide(&p, n->body->val[0]);
+	ll_forget(f);
+	lo = ll_expr(f, n->lo);
+	hi = ll_expr(f, n->hi);
+	ll_forget(f);
+	if (place_of(k, n->body->buf[0])->packed) {
+		packed_bytes(&p, lo, hi);
+		return true;
+	}
+	if (n->hi->kind == EX_INST && n->hi->op.inst == IN_add) { /* lo + pack */
+		whole_pack(&p, lo);
+		return true;
+	}
+	end = ll_new(f);
+	full = ll_new(f);
+	label[0] = ll_label(f, "whole");
+	label[1] = ll_label(f, "rest");
+	label[2] = ll_label(f, "stored");
+	ll_put(f, "%s = add nsw i64 %s, %d", end, lo, n->pack);
+	ll_put(f, "%s = icmp sle i64 %s, %s", full, end, hi);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", full, label[0], label[1]);
+	ll_begin(f, label[0]);
+	whole_pack(&p, lo);
+	ll_put(f, "br label %%%s", label[2]);
+	ll_begin(f, label[1]);
+	rest.pack = 0;
+	rest.next = NULL;
+	ll_nodes(k, &rest);
+	ll_put(f, "br label %%%s", label[2]);
+	ll_begin(f, label[2]);
+	return true;
+}
+
+/* ---- The kernel ---- */
+
+bool ll_calls(const LlFn *f, const char *name)
+{
+	const char *call = arena_printf(f->arena, "@%s(", name);
+
+	return strstr(strbuf_str(&f->b), call) != NULL;
+}
+
+LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
+{
+	LlKernel *k = NEW(g->arena, LlKernel);
+
+	k->f = (LlFn){.g = g, .arena = g->arena, .arg = k, .iter = iter_value, .dim = ll_dim, .load = load_expr};
+	k->sched = s;
+	k->stage = st;
+	return k;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host stub's part for GPUs: launches, and the PTX that the artifact carries. */
+#include "codegen/host_impl.h"
+
+#include <string.h>
+
+void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
+{
+	GenPtx *g = h->o->ptx[t];
+	PtxStage c = gen_nvptx_stage(g, s, st);
+	const int teams = c.fn->threads / c.fn->team, nargs = c.nbuf + c.ndim;
+	Ctx *ctx = h->m->ctx;
+	int fn = 0;
+
+	while (g->funcs.at[fn] != c.fn)
+		fn++;
+	strbuf_printf(h->b, "\tdl_gpu_launch(x, %d, %d, ", h->kernel_id[n->id], fn);
+	strbuf_puts(h->b, nargs ? "(uint64_t[]){" : "NULL");
+	for (int i = 0; i < c.nbuf; i++)
+		strbuf_printf(h->b, "%s(uint64_t)(uintptr_t)(%s)", i ? ", " : "", host_buf(h, t, n, c.buf[i]));
+	for (int i = 0; i < c.ndim; i++)
+		strbuf_printf(h->b, "%s(uint64_t)(%s)", i || c.nbuf ? ", " : "", host_dim(h, c.dim[i]));
+	strbuf_printf(h->b, "%s, %d, %s, %d);\n", nargs ? "}" : "", nargs, host_dim(h, dim_ceildiv(ctx, st->extent, dim_const(ctx, teams))),
+		      c.fn->faults ? host_fault_site(h, s) : -1);
+}
+
+/* TEXT as C strings, a line each. */
+static void print_text(Host *h, const char *name, const char *text)
+{
+	strbuf_printf(h->b, "static const char %s[] =\n", name);
+	while (*text) {
+		const size_t n = strcspn(text, "\n") + 1;
+
+		strbuf_puts(h->b, "\t");
+		host_quote(h, arena_strndup(h->m->arena, text, n));
+		strbuf_puts(h->b, "\n");
+		text += n;
+	}
+	strbuf_puts(h->b, "\t;\n\n");
+}
+
+static const char *of_target(Host *h, const char *what, int t)
+{
+	return host_own(h, arena_printf(h->m->arena, "%s_%d", what, t));
+}
+
+static void print_image(Host *h, int t)
+{
+	const GenPtx *g = h->o->ptx[t];
+	StrBuf ptx = {0};
+
+	/* While the kernels are only collected there is no PTX yet. */
+	if (g->funcs.n && g->funcs.at[0]->ptx)
+		gen_nvptx_ptx(h->o->ptx[t], &ptx);
+	print_text(h, of_target(h, "ptx", t), ptx.n ? strbuf_str(&ptx) : "\n");
+	strbuf_free(&ptx);
+	if (!g->funcs.n)
+		return;
+	strbuf_printf(h->b, "static const dl_gpu_fn %s[] = {\n", of_target(h, "fn", t));
+	for (int i = 0; i < g->funcs.n; i++)
+		strbuf_printf(h->b, "\t{\"%s\", %d, %d},\n", g->funcs.at[i]->name, g->funcs.at[i]->threads, g->funcs.at[i]->faults);
+	strbuf_puts(h->b, "};\n\n");
+}
+
+void host_gpu_tables(Host *h)
+{
+	const Module *m = h->m;
+
+	for (int t = 0; t < m->ntargets; t++)
+		print_image(h, t);
+	strbuf_printf(h->b, "static const dl_gpu_image %s[] = {\n", host_own(h, "images"));
+	for (int t = 0; t < m->ntargets; t++) {
+		const Gpu *gpu = m->target[t]->gpu;
+		const int n = h->o->ptx[t]->funcs.n;
+
+		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 0},\n", gpu->sm, gpu->only, of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n);
+	}
+	strbuf_printf(h->b, "};\n\nstatic const dl_gpu %s = {sizeof(dl_gpu), %d, %s, %lld, %lld};\n\n", host_own(h, "gpu"), m->ntargets,
+		      host_own(h, "images"), (long long)(h->o->weights_size - m->mem->weights), (long long)m->mem->weights);
+}

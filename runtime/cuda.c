@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CUDA driver: opened once a process and never closed, since it cannot be. */
+#include "runtime/cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static Cuda driver;
+static bool opened;
+static char reason[160];
+
+static void open_driver(void)
+{
+	static const char *const names[] = {
+#define CUDA(name, params) #name,
+#include "runtime/cuda.def"
+#undef CUDA
+	};
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	int rc;
+
+	if (!lib) {
+		snprintf(reason, sizeof(reason), "libcuda.so.1, the driver of NVIDIA GPUs, cannot be opened");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		void *fn = dlsym(lib, names[i]);
+
+		if (!fn) {
+			snprintf(reason, sizeof(reason), "the CUDA driver is too old: it lacks %s", names[i]);
+			return;
+		}
+		/* Every member is a pointer to a function, in this order. */
+		memcpy((char *)&driver + i * sizeof(fn), &fn, sizeof(fn));
+	}
+	rc = driver.cuInit(0);
+	opened = rc == 0;
+	if (rc)
+		cuda_error(&driver, rc, reason, sizeof(reason));
+}
+
+const Cuda *cuda_open(const char **why)
+{
+	pthread_once(&once, open_driver);
+	*why = reason;
+	return opened ? &driver : NULL;
+}
+
+const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room)
+{
+	const char *name = NULL, *said = NULL;
+
+	cuda->cuGetErrorName(status, &name);
+	cuda->cuGetErrorString(status, &said);
+	snprintf(text, room, "%s: %s", name ? name : "CUDA error", said ? said : "unknown");
+	return text;
+}
+
+/* Errors after which the context is of no more use. */
+static bool is_sticky(int status)
+{
+	static const short sticky[] = {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721};
+
+	for (size_t i = 0; i < sizeof(sticky) / sizeof(*sticky); i++)
+		if (sticky[i] == status)
+			return true;
+	return false;
+}
+
+int gpu_status(Gpu *g, int status)
+{
+	if (!status)
+		return DL_OK;
+	if (is_sticky(status))
+		atomic_store(&g->lost, 1);
+	if (atomic_load(&g->lost))
+		return DL_DEVICE_LOST;
+	return status == CUDA_NO_MEMORY ? DL_NOMEM : DL_DEVICE;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading a model on a GPU: the device, its context, the module for it, functions and weights. */
+#include "runtime/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failed(dl_model *m, int status, const char *what)
+{
+	char text[160];
+
+	return rt_error(m, gpu_status(m->gpu, status), "%s: %s: %s", m->gpu->name, what,
+			cuda_error(m->gpu->cuda, status, text, sizeof(text)));
+}
+
+/* The best image for a GPU of this capability; null: none. */
+static const dl_gpu_image *choose_image(const dl_gpu *p, int sm)
+{
+	const dl_gpu_image *best = NULL;
+
+	for (int32_t i = 0; i < p->n_images; i++) {
+		const dl_gpu_image *image = &p->image[i];
+
+		if (image->sm > sm || (image->only && image->sm != sm))
+			continue;
+		if (!best || image->sm > best->sm)
+			best = image;
+	}
+	return best;
+}
+
+static int open_device(dl_model *m, int ordinal)
+{
+	Gpu *g = m->gpu;
+	const dl_gpu *p = m->prog->on_gpu->gpu;
+	int count = 0, major = 0, minor = 0, rc;
+	char name[64] = "";
+
+	snprintf(g->name, sizeof(g->name), "cuda:%d", ordinal);
+	rc = g->cuda->cuDeviceGetCount(&count);
+	if (!rc && ordinal >= count)
+		return rt_error(m, DL_TARGET, "%s: there are %d GPUs", g->name, count);
+	rc = rc ? rc : g->cuda->cuDeviceGet(&g->device, ordinal);
+	rc = rc ? rc : g->cuda->cuDeviceGetName(name, sizeof(name), g->device);
+	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&major, CUDA_CAPABILITY_MAJOR, g->device);
+	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&minor, CUDA_CAPABILITY_MINOR, g->device);
+	if (rc)
+		return failed(m, rc, "the device");
+	snprintf(g->name, sizeof(g->name), "cuda:%d %s", ordinal, name);
+	g->image = choose_image(p, major * 10 + minor);
+	if (!g->image)
+		return rt_error(m, DL_TARGET, "%s: compiled for %s, and this GPU is sm_%d%d", g->name,
+				m->prog->desc->targets, major, minor);
+	rc = g->cuda->cuDevicePrimaryCtxRetain(&g->context, g->device);
+	if (rc)
+		return failed(m, rc, "its context");
+	g->retained = true;
+	return DL_OK;
+}
+
+/* The driver compiles the PTX, and says in its log what it cannot. */
+static int load_module(dl_model *m)
+{
+	enum { JIT_LOG = 5, JIT_LOG_BYTES = 6 };
+	Gpu *g = m->gpu;
+	char log[256] = "", text[160];
+	int option[] = {JIT_LOG, JIT_LOG_BYTES};
+	void *value[] = {log, (void *)(uintptr_t)(sizeof(log) - 1)};
+	int rc = 0;
+
+	if (g->image->n_fn)
+		rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->ptx, 2, option, value);
+	if (rc) {
+		log[strcspn(log, "\n")] = '\0';
+		return rt_error(m, gpu_status(g, rc), "%s: its driver does not take the kernels: %s%s%s", g->name,
+				cuda_error(g->cuda, rc, text, sizeof(text)), *log ? ": " : "", log);
+	}
+	g->fn = rt_alloc(m, sizeof(*g->fn) * (uint64_t)g->image->n_fn);
+	if (!g->fn)
+		return rt_error(m, DL_NOMEM, "no memory for %d kernels", (int)g->image->n_fn);
+	for (int32_t i = 0; i < g->image->n_fn && !rc; i++) {
+		rc = g->cuda->cuModuleGetFunction(&g->fn[i], g->module, g->image->fn[i].name);
+		if (rc)
+			return failed(m, rc, g->image->fn[i].name);
+	}
+	return DL_OK;
+}
+
+static int load_weights(dl_model *m, const dl_gpu *p)
+{
+	Gpu *g = m->gpu;
+	int rc;
+
+	if (!p->weights_bytes)
+		return DL_OK;
+	rc = g->cuda->cuMemAlloc_v2(&g->weights.at, p->weights_bytes);
+	if (rc)
+		return failed(m, rc, "memory for the weights");
+	g->weights.bytes = p->weights_bytes;
+	rc = g->cuda->cuMemcpyHtoDAsync_v2(g->weights.at, m->weights.base + p->weights_at, p->weights_bytes, NULL);
+	rc = rc ? rc : g->cuda->cuStreamSynchronize(NULL);
+	return rc ? failed(m, rc, "the weights") : DL_OK;
+}
+
+bool gpu_push(Gpu *g)
+{
+	return g->cuda->cuCtxPushCurrent_v2(g->context) == 0;
+}
+
+void gpu_pop(Gpu *g)
+{
+	CUcontext was;
+
+	g->cuda->cuCtxPopCurrent_v2(&was);
+}
+
+int rt_gpu_push(dl_model *m)
+{
+	if (gpu_push(m->gpu))
+		return DL_OK;
+	return rt_error(m, DL_DEVICE, "%s: its context cannot be used", m->gpu->name);
+}
+
+void rt_gpu_pop(dl_model *m)
+{
+	gpu_pop(m->gpu);
+}
+
+/* "auto", "cpu", "cuda", "cuda:N": the ordinal, -1 for the CPU, -2 for what this is not. */
+static int ordinal_of(const char *device, bool *asked)
+{
+	char *end;
+	long n;
+
+	*asked = device && !strncmp(device, "cuda", 4);
+	if (!device || !strcmp(device, "auto") || !strcmp(device, "cuda"))
+		return 0;
+	if (!strcmp(device, "cpu"))
+		return -1;
+	if (!*asked || device[4] != ':')
+		return -2;
+	n = strtol(device + 5, &end, 10);
+	return *end || end == device + 5 || n < 0 || n > 1023 ? -2 : (int)n;
+}
+
+static int open_gpu(dl_model *m, int ordinal)
+{
+	const char *why;
+	int rc;
+
+	m->gpu->cuda = cuda_open(&why);
+	if (!m->gpu->cuda)
+		return rt_error(m, DL_TARGET, "no GPU: %s", why);
+	rc = open_device(m, ordinal);
+	if (rc)
+		return rc;
+	rc = rt_gpu_push(m);
+	if (rc)
+		return rc;
+	rc = load_module(m);
+	rt_gpu_pop(m);
+	return rc;
+}
+
+int rt_gpu_open(dl_model *m)
+{
+	bool asked;
+	int ordinal = ordinal_of(m->opt.device, &asked), rc;
+
+	if (ordinal == -2)
+		return rt_error(m, DL_INVALID, "device \"%s\": it is auto, cpu, cuda or cuda:N", m->opt.device);
+	if (ordinal < 0 || (!asked && !m->prog->on_gpu))
+		return DL_OK;
+	if (!m->prog->on_gpu)
+		return rt_error(m, DL_TARGET, "%s: compiled without code for GPUs (%s)", m->prog->desc->name, m->prog->desc->targets);
+	m->gpu = rt_alloc(m, sizeof(*m->gpu));
+	if (!m->gpu)
+		return rt_error(m, DL_NOMEM, "no memory for a GPU");
+	memset(m->gpu, 0, sizeof(*m->gpu));
+	rc = open_gpu(m, ordinal);
+	if (!rc) {
+		m->prog = m->prog->on_gpu;
+		m->variant = (int32_t)(m->gpu->image - m->prog->gpu->image);
+		m->threads = 1;
+		return DL_OK;
+	}
+	rt_gpu_close(m);
+	if (asked)
+		return rc;
+	rt_log(m, DL_LOG_INFO, "%s: on the CPU: %s", m->prog->desc->name, m->head.error);
+	return DL_OK;
+}
+
+int rt_gpu_weights(dl_model *m)
+{
+	int rc;
+
+	if (!m->gpu)
+		return DL_OK;
+	rc = rt_gpu_push(m);
+	if (rc)
+		return rc;
+	rc = load_weights(m, m->prog->gpu);
+	rt_gpu_pop(m);
+	return rc;
+}
+
+void rt_gpu_close(dl_model *m)
+{
+	Gpu *g = m->gpu;
+
+	if (!g)
+		return;
+	if (g->retained && gpu_push(g)) {
+		if (g->weights.at)
+			g->cuda->cuMemFree_v2(g->weights.at);
+		if (g->module)
+			g->cuda->cuModuleUnload(g->module);
+		gpu_pop(g);
+	}
+	if (g->retained)
+		g->cuda->cuDevicePrimaryCtxRelease_v2(g->device);
+	rt_free(m, g->fn, sizeof(*g->fn) * (uint64_t)(g->image ? g->image->n_fn : 0));
+	rt_free(m, g, sizeof(*g));
+	m->gpu = NULL;
+}
+
+const char *dl_rt_device(const dl_model *m)
+{
+	if (!m || m->head.magic != RT_MAGIC_MODEL)
+		return "";
+	return m->gpu ? m->gpu->name : "cpu";
+}

@@ -112,6 +112,11 @@ static void print_sum(Printer *pr, const Expr *e)
 
 static void print_product(Printer *pr, const Expr *e)
 {
+	if (e->op.arg[1]->kind == EX_CONST && e->op.arg[1]->i == -1) {
+		strbuf_puts(pr->b, "-");
+		print_term(pr, e->op.arg[0], true);
+		return;
+	}
 	print_term(pr, e->op.arg[0], true);
 	strbuf_puts(pr->b, "*");
 	print_term(pr, e->op.arg[1], true);

@@ -112,11 +112,13 @@ void host_desc(Host *h)
 			print_io_row(h, "out", g->results.at[i]->value->type, host_result_name(g, i), i);
 		strbuf_puts(h->b, "};\n");
 	}
+	/* In a struct: the linker lets one string literal be the end of another, and the hash may change after it. */
+	strbuf_printf(h->b, "\nstatic const struct {\n\tchar text[17];\n} %s = {\"%016llx\"};\n", host_own(h, "hash"), (unsigned long long)h->o->hash);
 	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n", host_own(h, "desc"));
 	if (h->m->mem->nregions)
 		strbuf_puts(h->b, "\t.flags = DL_DESC_UNBOUNDED,\n");
-	strbuf_printf(h->b, "\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = \"%016llx\",\n\t.targets = \"", h->o->name, h->o->version,
-		      (unsigned long long)h->o->hash);
+	strbuf_printf(h->b, "\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = %s.text,\n\t.targets = \"", h->o->name, h->o->version,
+		      host_own(h, "hash"));
 	for (int t = 0; t < h->m->ntargets; t++)
 		strbuf_printf(h->b, "%s%s", t ? " " : "", h->m->target[t]->name);
 	for (int t = 0; h->m->gpu && t < h->m->gpu->ntargets; t++)

@@ -265,15 +265,21 @@ const Op op_Swish = {
 	.types = "f",
 };
 
+/* Attribute NAME (USUALLY where it is not given) is one of A and B. */
+static bool infer_either(Infer *in, Node *n, const char *name, const char *usually, const char *a, const char *b)
+{
+	const char *is = node_str(n, name, usually);
+
+	if (strcmp(is, a) && strcmp(is, b))
+		return infer_error(in, n, "%s is \"%s\", not \"%s\" or \"%s\"", name, is, a, b);
+	return infer_elementwise(in, n);
+}
+
 /* ---- Gelu ---- */
 
 static bool infer_gelu(Infer *in, Node *n)
 {
-	const char *how = node_str(n, "approximate", "none");
-
-	if (strcmp(how, "none") && strcmp(how, "tanh"))
-		return infer_error(in, n, "approximate is \"%s\", not \"none\" or \"tanh\"", how);
-	return infer_elementwise(in, n);
+	return infer_either(in, n, "approximate", "none", "none", "tanh");
 }
 
 /* (1 + tanh(u)) / 2 is the sigmoid of 2u, which keeps the small values of negative x. */
@@ -306,11 +312,7 @@ const Op op_Mod = {.types = "fiu", .infer = infer_elementwise, .lower = lower_mo
 
 static bool infer_bitshift(Infer *in, Node *n)
 {
-	const char *dir = node_str(n, "direction", "");
-
-	if (strcmp(dir, "LEFT") && strcmp(dir, "RIGHT"))
-		return infer_error(in, n, "direction is \"%s\", not \"LEFT\" or \"RIGHT\"", dir);
-	return infer_elementwise(in, n);
+	return infer_either(in, n, "direction", "", "LEFT", "RIGHT");
 }
 
 static void lower_bitshift(Infer *in, Node *n, Kernel *k)

@@ -20,6 +20,13 @@ static bool check_indices(Infer *in, Node *n, int k)
 	return true;
 }
 
+/* What ops with indices along an axis ask of their operands. */
+static bool check_axis(Infer *in, Node *n, int *axis)
+{
+	return infer_movable(in, n, 0) && check_indices(in, n, 1) &&
+	       infer_axis(in, n, node_int(n, "axis", 0), infer_type(n, 0)->rank, axis);
+}
+
 /* ---- Gather ---- */
 
 static bool infer_gather(Infer *in, Node *n)
@@ -28,8 +35,7 @@ static bool infer_gather(Infer *in, Node *n)
 	Dim *out[2 * MAX_RANK];
 	int axis, r = 0;
 
-	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1) ||
-	    !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
+	if (!check_axis(in, n, &axis))
 		return false;
 	for (int a = 0; a < axis; a++)
 		out[r++] = x->dims[a];
@@ -65,8 +71,7 @@ static bool check_elements(Infer *in, Node *n, int *axis)
 {
 	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
 
-	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1) ||
-	    !infer_axis(in, n, node_int(n, "axis", 0), x->rank, axis))
+	if (!check_axis(in, n, axis))
 		return false;
 	if (i->rank != x->rank)
 		return infer_error(in, n, "the indices have rank %d, the operand %d", i->rank, x->rank);

@@ -256,23 +256,11 @@ typedef struct Pointwise {
 static void pointwise_load(void *arg, Stmt *s, Expr *e)
 {
 	Pointwise *p = arg;
-	int used = 0;
 
 	if (e->load.buf != p->buf)
 		return;
-	p->ok = p->ok && (!p->first || p->first == e);
+	p->ok = p->ok && (!p->first || p->first == e) && load_once(s, e) && load_plain(e);
 	p->first = e;
-	for (int i = 0; i < s->niters; i++) {
-		int hits = 0;
-
-		for (int j = 0; j < e->load.nidx; j++)
-			hits += e->load.idx[j]->kind == EX_ITER && e->load.idx[j]->iter == s->iter[i];
-		used += hits == 1;
-	}
-	for (int j = 0; j < e->load.nidx; j++)
-		if (e->load.idx[j]->kind != EX_ITER && e->load.idx[j]->kind != EX_CONST)
-			p->ok = false;
-	p->ok = p->ok && used == s->niters;
 }
 
 static bool all_pointwise(Kernel *ck, const Buf *b)

@@ -47,31 +47,15 @@ typedef struct Sites {
 	bool windowed;    /* read at an index that is no plain iterator */
 } Sites;
 
-/* A statement reads each point once where the load's indices are distinct iterators covering all of the
- * statement's. */
 static void count_site(void *arg, Stmt *s, Expr *load)
 {
 	Sites *c = arg;
-	int used = 0;
 
 	if (load->load.buf != c->buf)
 		return;
 	c->n++;
-	for (int i = 0; i < s->niters; i++) {
-		int hits = 0;
-
-		for (int j = 0; j < load->load.nidx; j++)
-			hits += load->load.idx[j]->kind == EX_ITER && load->load.idx[j]->iter == s->iter[i];
-		used += hits == 1;
-	}
-	if (used < s->niters)
-		c->repeated = true;
-	for (int j = 0; j < load->load.nidx; j++) {
-		Expr *e = load->load.idx[j];
-
-		if (e->kind != EX_ITER && e->kind != EX_CONST)
-			c->windowed = true;
-	}
+	c->repeated = c->repeated || !load_once(s, load);
+	c->windowed = c->windowed || !load_plain(load);
 }
 
 bool inline_is_free(const Stmt *s)

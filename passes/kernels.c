@@ -77,6 +77,27 @@ static void each_load(void *arg, Expr *e)
 		w->fn(w->arg, w->s, e);
 }
 
+bool load_once(const Stmt *s, const Expr *load)
+{
+	for (int i = 0; i < s->niters; i++) {
+		int hits = 0;
+
+		for (int j = 0; j < load->load.nidx; j++)
+			hits += load->load.idx[j]->kind == EX_ITER && load->load.idx[j]->iter == s->iter[i];
+		if (hits != 1)
+			return false;
+	}
+	return true;
+}
+
+bool load_plain(const Expr *load)
+{
+	for (int j = 0; j < load->load.nidx; j++)
+		if (load->load.idx[j]->kind != EX_ITER && load->load.idx[j]->kind != EX_CONST)
+			return false;
+	return true;
+}
+
 void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
 {
 	LoadWalk w = {fn, arg, s};

@@ -25,6 +25,10 @@ void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 void kernel_physical(Kernel *k);
 /* Calls FN on every load in S's values and guard (not the write). */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
+/* LOAD, of S, reads an element at one point of S at the most: each iterator of S is one of its indices. */
+bool load_once(const Stmt *s, const Expr *load);
+/* Its indices are iterators and constants. */
+bool load_plain(const Expr *load);
 /* Sets READ[Buf.id] for every buffer that S loads. */
 void stmt_mark_loads(Stmt *s, bool *read);
 bool stmt_reads(Stmt *s, const Buf *b);

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# For scripts that make cases (folders with model.onnx and test_data_set_0) and run them: sourced, from the root. Sets
+# BUILD, PYTHON, TMP and cases, the folder for them (KEEP: one that stays). NEEDS: the Python packages.
+BUILD=${BUILD:-$PWD/build}
+PYTHON=${PYTHON:-python3}
+TMP=$(mktemp -d) || exit 2
+trap 'rm -rf "$TMP"' EXIT INT TERM
+
+"$PYTHON" -c "import $NEEDS" 2>/dev/null || { echo "no $NEEDS"; exit 77; }
+${CC:-cc} -std=gnu11 -g -O1 -I. -I"$BUILD/gen" -I"$BUILD/gen/frontend" -D_GNU_SOURCE -o "$TMP/evalcase" \
+	tests/tools/evalcase.c "$BUILD/lib/libdlcc.a" -lprotobuf-c -lisl -lm -lpthread -ldl || exit 1
+cases=${KEEP:-$TMP/cases}
+mkdir -p "$cases"
+
+# Evaluates all cases, and compiles and runs every $1th of those that pass; prints what failed, and the counts.
+run_cases() {
+	local i=0 total passed c
+	ls -d "$cases"/* | "$TMP/evalcase" >"$TMP/out" 2>&1
+	total=$(ls "$cases" | wc -l)
+	for c in "$cases"/*; do
+		i=$((i + 1))
+		[ $((i % $1)) = 0 ] && grep -q "^PASS $c\$" "$TMP/out" || continue
+		total=$((total + 1))
+		if "$BUILD/bin/dlcc" -O1 "$c/model.onnx" -o "$TMP/x.so" >"$TMP/said" 2>&1 &&
+			"$BUILD/bin/dlrun" "$TMP/x.so" --rtol 1e-3 --atol 1e-5 --data "$c" >"$TMP/said" 2>&1; then
+			echo "PASS compiled $c"
+		else
+			echo "FAIL compiled $c: $(tail -1 "$TMP/said")"
+		fi >>"$TMP/compiled"
+	done
+	cat "$TMP/compiled" >>"$TMP/out"
+	passed=$(grep -c ^PASS "$TMP/out")
+	grep -v ^PASS "$TMP/out" | sed "s#$cases/##g"
+	echo "$passed passed, $((total - passed)) failed"
+	[ "$passed" = "$total" ]
+}

@@ -227,9 +227,9 @@ COMPARISON(Less, "lt(x, y)", "fiu");
 COMPARISON(LessOrEqual, "le(x, y)", "fiu");
 COMPARISON(Greater, "gt(x, y)", "fiu");
 COMPARISON(GreaterOrEqual, "ge(x, y)", "fiu");
-const Op op_Max = {.scalar = "max(x, y)", .types = "fiu", .variadic = true};
-const Op op_Min = {.scalar = "min(x, y)", .types = "fiu", .variadic = true};
-const Op op_Sum = {.scalar = "add(x, y)", .types = "f", .variadic = true};
+const Op op_Max = {.scalar = "max(x, y)", .types = "fiu", .variadic = true, .grouped = true};
+const Op op_Min = {.scalar = "min(x, y)", .types = "fiu", .variadic = true, .grouped = true};
+const Op op_Sum = {.scalar = "add(x, y)", .types = "f", .variadic = true, .grouped = true};
 
 ELEMENTWISE(Relu, "max(x, 0)", "fi");
 const Op op_LeakyRelu = {.scalar = "select(lt(x, 0), mul(alpha, x), x)", .attrs = "alpha=0.01", .types = "f"};

@@ -298,7 +298,7 @@ static void lower_concat(Infer *in, Node *n, Kernel *k)
 	}
 }
 
-const Op op_Concat = {.infer = infer_concat, .lower = lower_concat, .doc = "strings are not supported"};
+const Op op_Concat = {.infer = infer_concat, .lower = lower_concat, .grouped = true, .doc = "strings are not supported"};
 
 /* ---- Pad ---- */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lower: every node that is neither a constant nor a view becomes a Kernel node, whose kernel is what the
- * op's `lower` wrote. Operands that no statement reads (shapes that became dims) are dropped, dims of
- * extent 1 lose their iterators. After this pass no op is named again.
+ * op's `lower` wrote; one of more operands than a kernel takes becomes several. Operands that no statement
+ * reads (shapes that became dims) are dropped, dims of extent 1 lose their iterators. After this pass no op
+ * is named again.
  */
 #include "passes/kernels.h"
 #include "passes/module.h"
@@ -28,6 +29,41 @@ Kernel *node_kernel(const Node *n)
 	const Attr *a = n->op == OP_Kernel ? node_attr(n, "kernel") : NULL;
 
 	return a ? a->kernel : NULL;
+}
+
+/* A kernel takes MAX_PARAMS operands and results. */
+enum { WIDE = MAX_PARAMS - 1 };
+
+/* Operands FROM on, at most WIDE of them, as one value. */
+static Value *group(Module *m, Node *n, int from, int count)
+{
+	Value *in[WIDE];
+	Node *x;
+
+	for (int i = 0; i < count; i++)
+		in[i] = node_in(n, from + i);
+	if (count == 1)
+		return in[0];
+	x = node_new(n->graph, n->op, in, count, 1, n);
+	node_locs_from(x, n);
+	for (int i = 0; i < n->attrs.n; i++)
+		node_set_attr(x, n->attrs.at[i]);
+	infer_node(m->infer, x);
+	return x->out[0];
+}
+
+/* Many operands become groups, until they are few. Arithmetic keeps its order: its first operands are the group. */
+static void narrow(Module *m, Node *n)
+{
+	while (op_table[n->op]->grouped && n->nin > WIDE) {
+		int count = 0;
+
+		for (int i = 0, take; i < n->nin; i += take) {
+			take = i && op_table[n->op]->variadic ? 1 : n->nin - i < WIDE ? n->nin - i : WIDE;
+			node_set_input(n, count++, group(m, n, i, take));
+		}
+		node_truncate_inputs(n, count);
+	}
 }
 
 static bool lower_one(Module *m, Node *n)
@@ -81,6 +117,8 @@ bool pass_lower(Module *m)
 {
 	bool ok = true;
 
+	for (Node *n = m->graph->first; n; n = n->next)
+		narrow(m, n);
 	for (Node *n = m->graph->first, *next; n; n = next) {
 		next = n->next;
 		if (n->op == OP_Const || n->op == OP_Kernel || is_view(n))

@@ -201,13 +201,11 @@ static bool simplify_castlike(Canon *c, Node *n)
 /* Operands without elements go. */
 static bool simplify_concat(Canon *c, Node *n)
 {
-	Value *in[MAX_PARAMS];
+	Value **in = NEW_ARRAY(c->m->arena, n->nin, Value *);
 	int count = 0, axis = (int)node_int(n, "axis", 0), rank = n->out[0]->type->rank;
 	Node *x;
 
 	axis += axis < 0 ? rank : 0;
-	if (n->nin > MAX_PARAMS)
-		return false;
 	for (int i = 0; i < n->nin; i++)
 		if (!dim_equals(infer_type(n, i)->dims[axis], 0))
 			in[count++] = node_in(n, i);
@@ -256,12 +254,10 @@ static bool simplify_gather(Canon *c, Node *n)
 static bool simplify_split(Canon *c, Node *n)
 {
 	int axis = (int)node_int(n, "axis", 0), rank = infer_type(n, 0)->rank;
-	Value *part[MAX_PARAMS];
+	Value **part = NEW_ARRAY(c->m->arena, n->nout, Value *);
 	int64_t at = 0, d;
 
 	axis += axis < 0 ? rank : 0;
-	if (n->nout > MAX_PARAMS)
-		return false;
 	for (int i = 0; i < n->nout; i++)
 		if (!n->out[i] || !dim_is_const(n->out[i]->type->dims[axis], &d))
 			return false;

@@ -216,23 +216,67 @@ static void exec_ld(Warp *w, const Inst *in, uint32_t mask)
 
 /* ---- st ---- */
 
+/* Lanes of MASK whose address an earlier lane has too; *FIRST: those that came first. */
+static uint32_t repeated(const uint64_t addr[32], uint32_t mask, uint32_t *first)
+{
+	uint32_t again = 0;
+	uint64_t last = 0;
+	bool rising = true;
+
+	*first = 0;
+	EACH_LANE(i, mask) {
+		rising &= addr[i] > last || i == __builtin_ctz(mask);
+		last = addr[i];
+	}
+	for (int i = 0; i < 32 && !rising; i++)
+		for (int k = 0; k < i; k++)
+			if (mask >> i & mask >> k & 1 && addr[i] == addr[k]) {
+				again |= 1u << i;
+				*first |= 1u << k;
+				break;
+			}
+	return again;
+}
+
+/* Lanes may store to one address in one instruction where they store the same: else which value stays is open. */
+static void check_same(Warp *w, const Inst *in, const uint64_t addr[32], uint32_t mask, uint32_t again)
+{
+	const Operand *s = &in->op[1];
+
+	EACH_LANE(i, again)
+		EACH_LANE(k, mask & ((1u << i) - 1))
+			for (int e = 0; e < in->vec && addr[i] == addr[k]; e++) {
+				Slot from = s->kind == O_VEC ? s->item[e].slot : s->slot;
+				if (lane_at(w, from, i) != lane_at(w, from, k))
+					fault(w, i, CUDA_ERROR_LAUNCH_FAILED,
+					      "race: lanes %d and %d store different values to one address", k, i);
+			}
+}
+
 static void exec_st(Warp *w, const Inst *in, uint32_t mask)
 {
-	uint64_t addr[32];
+	uint64_t addr[32], within;
 	uint8_t *p[32];
 	const Operand *s = &in->op[1];
 	unsigned len = (unsigned)in->imm;
 	size_t size = (size_t)type_size((Type)in->type);
 	int how = in->flag ? WRITE | STRONG : WRITE;
+	bool may_share = in->space == SP_SHARED || in->space == SP_GENERIC;
+	uint32_t first = 0, again;
 
 	addresses(w, &in->op[0], addr);
-	EACH_LANE(i, mask)
-	p[i] = access_at(w, i, (Space)in->space, addr[i], len, how);
+	again = may_share ? repeated(addr, mask, &first) : 0;
+	if (again && !in->flag && (in->space == SP_SHARED || space_of(addr[__builtin_ctz(again)], &within) == SP_SHARED))
+		check_same(w, in, addr, mask, again);
+	EACH_LANE(i, mask) {
+		p[i] = access_at(w, i, (Space)in->space, addr[i], len, again >> i & 1 ? how | SILENT : how);
+		if (first >> i & 1 && (in->space == SP_SHARED || space_of(addr[i], &within) == SP_SHARED))
+			shadow_use(w, WHOLE_WARP, (uint32_t)addr[i], len, how | SAME);
+	}
 	count_access(w, (Space)in->space, addr, mask, len, true);
 	for (int k = 0; k < in->vec; k++) {
 		Slot from = s->kind == O_VEC ? s->item[k].slot : s->slot;
-		EACH_LANE(i, mask)
-		{
+		EACH_LANE(i, mask) {
 			uint64_t v = lane_at(w, from, i);
 			memcpy(p[i] + (size_t)k * size, &v, size);
 		}

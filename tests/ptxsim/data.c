@@ -171,6 +171,20 @@ void decode_mov(Parser *p)
 	}
 }
 
+/* Cache policies are numbers that mean nothing here. */
+static void exec_policy(Warp *w, const Inst *in, uint32_t mask)
+{
+	EACH_LANE(i, mask)
+		set_lane(w, in->d, i, 0);
+}
+
+void decode_policy(Parser *p)
+{
+	p->in->exec = exec_policy;
+	p->in->cls = C_move;
+	p->in->d = dest_of(p, &p->in->op[0], T_b64, false);
+}
+
 /* ---- Predicates ---- */
 
 enum { LOGIC_AND, LOGIC_OR, LOGIC_XOR, LOGIC_NOT };

@@ -21,6 +21,10 @@ static const struct {
 	{"prefetch", decode_fence}, {"prefetchu", decode_fence}, {"griddepcontrol", decode_fence},
 	{"shfl", decode_shfl},	    {"vote", decode_vote},	 {"activemask", decode_activemask},
 	{"elect", decode_elect},    {"match", decode_match},	 {"redux", decode_redux},
+	{"ldmatrix", decode_ldmatrix}, {"stmatrix", decode_ldmatrix},
+	{"movmatrix", decode_movmatrix}, {"mma", decode_mma},
+	{"cp", decode_cp}, {"mbarrier", decode_mbarrier},
+	{"createpolicy", decode_policy},
 	{"atom", decode_atom},	    {"red", decode_atom},
 };
 

@@ -24,7 +24,7 @@ void no_mods(Parser *p);
 void need_operands(Parser *p, int least, int most);
 
 /* data.c */
-DecodeFn decode_mov, decode_selp, decode_slct, decode_setp, decode_testp, decode_cvta,
+DecodeFn decode_policy, decode_mov, decode_selp, decode_slct, decode_setp, decode_testp, decode_cvta,
 	decode_isspacep;
 /* and, or, xor, not of predicates; false: of something else. */
 bool decode_logic(Parser *p);
@@ -38,6 +38,10 @@ DecodeFn decode_bar, decode_warp_sync, decode_fence;
 DecodeFn decode_shfl, decode_vote, decode_activemask, decode_elect, decode_match, decode_redux;
 /* atomic.c */
 DecodeFn decode_atom;
+/* matrix.c */
+DecodeFn decode_ldmatrix, decode_movmatrix, decode_mma;
+/* async.c, mbarrier.c */
+DecodeFn decode_cp, decode_mbarrier;
 /* access.c */
 DecodeFn decode_ld, decode_st;
 /* The state space of ADDR; without a modifier: generic. */

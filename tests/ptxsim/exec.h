@@ -72,7 +72,14 @@ ExecFn exec_map, exec_map_float;
 uint64_t var_address(const Warp *w, const Var *v);
 
 /* access.c: the LEN bytes at ADDR of a space for one lane, checked in every way; the host's address. */
-typedef enum Access { READ = 1, WRITE = 2, ATOMIC = 4, STRONG = 8, SILENT = 16 } Access;
+typedef enum Access {
+	READ = 1,
+	WRITE = 2,
+	ATOMIC = 4,
+	STRONG = 8,  /* volatile or with an order: no race with others of the kind */
+	SILENT = 16, /* bounds and alignment only */
+	SAME = 32    /* goes on with what the instruction just noted */
+} Access;
 uint8_t *access_at(Warp *w, int lane, Space space, uint64_t addr, unsigned len, int how);
 /* The space that a generic ADDR is in, and its address there. */
 Space space_of(uint64_t addr, uint64_t *within);

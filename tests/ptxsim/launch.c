@@ -29,7 +29,7 @@ static void begin_block(Worker *k, Launch *l, uint64_t index)
 	uint32_t threads = l->block[0] * l->block[1] * l->block[2];
 	uint32_t fixed = (l->f->static_shared + 127) & ~127u;
 
-	memset(b, 0, sizeof *b);
+	memset(b, 0, offsetof(Block, mbar));
 	b->launch = l;
 	b->worker = k;
 	b->index = index;

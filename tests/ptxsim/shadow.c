@@ -138,6 +138,10 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 	for (uint32_t g = at >> s->granule_bits; g <= (at + len - 1) >> s->granule_bits; g++) {
 		Cell *c = &s->cell[g];
 		uint32_t where = g << s->granule_bits;
+		if (how & SAME) {
+			c->write = tag;
+			continue;
+		}
 		if (conflict(c->write, w, lane, strong))
 			race(w, lane, where, writes ? "writes" : "reads", "wrote", c->write);
 		if (writes) {

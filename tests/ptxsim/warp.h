@@ -21,7 +21,7 @@ enum Special {
 #undef SPECIAL
 	N_SPECIALS
 };
-enum { SPECIAL_BYTES = 256, MAX_WARPS = 32, MAX_DEPTH = 64, N_BARRIERS = 16 };
+enum { SPECIAL_BYTES = 256, MAX_WARPS = 32, MAX_DEPTH = 64, N_BARRIERS = 16, N_MBARS = 64 };
 
 /* Windows of the generic address space. */
 static const uint64_t SHARED_WINDOW = 0x0100000000000000, LOCAL_WINDOW = 0x0200000000000000,
@@ -96,6 +96,15 @@ typedef struct Barrier {
 	uint32_t ones, threads; /* of bar.red */
 } Barrier;
 
+/* An mbarrier, by its address in shared memory. */
+typedef struct Mbar {
+	uint32_t at;
+	bool valid;
+	uint32_t expected, pending, phase;
+	int64_t bytes; /* that are still to come */
+	uint32_t clock[MAX_WARPS], done[MAX_WARPS]; /* of those that arrived, of the phase before */
+} Mbar;
+
 struct Block {
 	Launch *launch;
 	Worker *worker;
@@ -108,6 +117,8 @@ struct Block {
 	Barrier barrier[N_BARRIERS];
 	uint64_t random, time;
 	uint64_t steps; /* warp instructions so far */
+	int n_mbars;
+	Mbar mbar[N_MBARS]; /* the last member */
 };
 
 typedef struct Fault {

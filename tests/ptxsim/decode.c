@@ -158,7 +158,7 @@ static bool decode_map(Parser *p)
 void decode(Parser *p)
 {
 	p->in->d.none = true;
-	if (decode_logic(p) || decode_map(p))
+	if (decode_logic(p) || decode_carry(p) || decode_map(p))
 		return;
 	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
 		if (!strcmp(families[i].opcode, p->mods[0])) {

@@ -28,6 +28,8 @@ DecodeFn decode_policy, decode_mov, decode_selp, decode_slct, decode_setp, decod
 	decode_isspacep;
 /* and, or, xor, not of predicates; false: of something else. */
 bool decode_logic(Parser *p);
+/* carry.c; false: no instruction with a carry. */
+bool decode_carry(Parser *p);
 /* convert.c */
 DecodeFn decode_cvt;
 /* control.c */

@@ -87,20 +87,14 @@ static inline double odd_fma(double a, double b, double c)
 	return f64_from(u);
 }
 
-/* A float32 nearest to the exact value that D was rounded to odd from; then to bf16 rounded once more is exact,
- * since odd rounding keeps what decides. */
+/* D as a float, rounded to odd: rounding that once more, to fewer bits, is as rounding D once. */
 static inline float odd_f32(double d)
 {
 	float f = (float)d;
 	uint32_t u = f32_bits(f);
-	double err = d - (double)f;
 
-	if (err != 0 && isfinite(f)) {
-		/* Truncate, then make odd. */
-		if ((err > 0) != (f > 0))
-			u--;
-		u |= 1;
-	}
+	if ((double)f != d && isfinite(f))
+		u = (fabs((double)f) > fabs(d) ? u - 1 : u) | 1;
 	return f32_from(u);
 }
 

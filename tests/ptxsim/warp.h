@@ -77,6 +77,7 @@ struct Warp {
 	WarpState state;
 	Block *block;
 	const Inst *in; /* that runs */
+	uint32_t carry; /* the flag of each lane */
 	int barrier;	/* where it waits */
 	int depth;
 	Frame frame[MAX_DEPTH];

@@ -93,6 +93,6 @@ typedef struct Case {
 	void (*run)(void);
 } Case;
 
-extern const Case cuda_cases[], fault_cases[], count_cases[], driver_cases[], triton_cases[];
+extern const Case cuda_cases[], number_cases[], fault_cases[], count_cases[], driver_cases[], triton_cases[];
 
 #endif

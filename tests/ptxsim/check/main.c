@@ -26,7 +26,7 @@ static int run(const Case *c)
 
 int main(int argc, char **argv)
 {
-	const Case *const all[] = {cuda_cases};
+	const Case *const all[] = {cuda_cases, number_cases};
 	int passed = 0, failed = 0;
 
 	setenv("PTXSIM_QUIET", argc > 2 ? "0" : "1", 1);
@@ -39,6 +39,7 @@ int main(int argc, char **argv)
 			ssize_t n, length = 0;
 			if (pipe(out))
 				return 2;
+			fflush(stdout);
 			pid_t pid = fork();
 			if (pid == 0) {
 				dup2(out[1], 1);

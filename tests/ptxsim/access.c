@@ -146,8 +146,7 @@ void count_access(Warp *w, Space space, const uint64_t addr[32], uint32_t mask, 
 	if (space == SP_GENERIC) {
 		uint64_t within[32];
 		uint32_t shared = 0, global = 0;
-		EACH_LANE(i, mask)
-		{
+		EACH_LANE (i, mask) {
 			Space s = space_of(addr[i], &within[i]);
 			shared |= (uint32_t)(s == SP_SHARED) << i;
 			global |= (uint32_t)(s == SP_GLOBAL) << i;
@@ -184,12 +183,11 @@ static void load_element(const Warp *w, const Inst *in, Slot d, int k, uint8_t *
 		return;
 	if (size == 4 && d.size == 4) {
 		uint32_t *to = slot_at(w, d);
-		EACH_LANE(i, mask)
-		memcpy(&to[i], p[i] + (size_t)k * 4, 4);
+		EACH_LANE (i, mask)
+			memcpy(&to[i], p[i] + (size_t)k * 4, 4);
 		return;
 	}
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t v = 0;
 		memcpy(&v, p[i] + (size_t)k * size, size);
 		set_lane(w, d, i, extend(v, (Type)in->type));
@@ -205,8 +203,8 @@ static void exec_ld(Warp *w, const Inst *in, uint32_t mask)
 	int how = in->flag ? READ | STRONG : READ;
 
 	addresses(w, &in->op[1], addr);
-	EACH_LANE(i, mask)
-	p[i] = access_at(w, i, (Space)in->space, addr[i], len, how);
+	EACH_LANE (i, mask)
+		p[i] = access_at(w, i, (Space)in->space, addr[i], len, how);
 	count_access(w, (Space)in->space, addr, mask, len, false);
 	if (d->kind != O_VEC)
 		load_element(w, in, d->slot, 0, p, mask);
@@ -224,7 +222,7 @@ static uint32_t repeated(const uint64_t addr[32], uint32_t mask, uint32_t *first
 	bool rising = true;
 
 	*first = 0;
-	EACH_LANE(i, mask) {
+	EACH_LANE (i, mask) {
 		rising &= addr[i] > last || i == __builtin_ctz(mask);
 		last = addr[i];
 	}
@@ -239,17 +237,20 @@ static uint32_t repeated(const uint64_t addr[32], uint32_t mask, uint32_t *first
 }
 
 /* Lanes may store to one address in one instruction where they store the same: else which value stays is open. */
-static void check_same(Warp *w, const Inst *in, const uint64_t addr[32], uint32_t mask, uint32_t again)
+static void check_same(Warp *w, const Inst *in, const uint64_t addr[32], uint32_t mask,
+		       uint32_t again)
 {
 	const Operand *s = &in->op[1];
 
-	EACH_LANE(i, again)
-		EACH_LANE(k, mask & ((1u << i) - 1))
+	EACH_LANE (i, again)
+		EACH_LANE (k, mask & ((1u << i) - 1))
 			for (int e = 0; e < in->vec && addr[i] == addr[k]; e++) {
 				Slot from = s->kind == O_VEC ? s->item[e].slot : s->slot;
 				if (lane_at(w, from, i) != lane_at(w, from, k))
 					fault(w, i, CUDA_ERROR_LAUNCH_FAILED,
-					      "race: lanes %d and %d store different values to one address", k, i);
+					      "race: lanes %d and %d store different values to one "
+					      "address",
+					      k, i);
 			}
 }
 
@@ -266,17 +267,20 @@ static void exec_st(Warp *w, const Inst *in, uint32_t mask)
 
 	addresses(w, &in->op[0], addr);
 	again = may_share ? repeated(addr, mask, &first) : 0;
-	if (again && !in->flag && (in->space == SP_SHARED || space_of(addr[__builtin_ctz(again)], &within) == SP_SHARED))
+	if (again && !in->flag &&
+	    (in->space == SP_SHARED || space_of(addr[__builtin_ctz(again)], &within) == SP_SHARED))
 		check_same(w, in, addr, mask, again);
-	EACH_LANE(i, mask) {
-		p[i] = access_at(w, i, (Space)in->space, addr[i], len, again >> i & 1 ? how | SILENT : how);
-		if (first >> i & 1 && (in->space == SP_SHARED || space_of(addr[i], &within) == SP_SHARED))
+	EACH_LANE (i, mask) {
+		p[i] = access_at(w, i, (Space)in->space, addr[i], len,
+				 again >> i & 1 ? how | SILENT : how);
+		if (first >> i & 1 &&
+		    (in->space == SP_SHARED || space_of(addr[i], &within) == SP_SHARED))
 			shadow_use(w, WHOLE_WARP, (uint32_t)addr[i], len, how | SAME);
 	}
 	count_access(w, (Space)in->space, addr, mask, len, true);
 	for (int k = 0; k < in->vec; k++) {
 		Slot from = s->kind == O_VEC ? s->item[k].slot : s->slot;
-		EACH_LANE(i, mask) {
+		EACH_LANE (i, mask) {
 			uint64_t v = lane_at(w, from, i);
 			memcpy(p[i] + (size_t)k * size, &v, size);
 		}

@@ -59,20 +59,27 @@ static void exec_copy(Warp *w, const Inst *in, uint32_t mask)
 
 	addresses(w, &in->op[0], to);
 	addresses(w, &in->op[1], from);
-	EACH_LANE(i, mask) {
-		Copy c = {.from = from[i], .to = (uint32_t)to[i], .size = size, .filled = size, .group = w->group[i], .lane = i,
+	EACH_LANE (i, mask) {
+		Copy c = {.from = from[i],
+			  .to = (uint32_t)to[i],
+			  .size = size,
+			  .filled = size,
+			  .group = w->group[i],
+			  .lane = i,
 			  .in = in};
 		if (!in->s[0].none)
 			c.filled = (uint32_t)lane_at(w, in->s[0], i);
 		if (skip >> i & 1)
 			c.filled = 0;
 		if (c.filled > size)
-			fault(w, i, CUDA_ERROR_LAUNCH_FAILED, "copies %u bytes of %u", c.filled, size);
+			fault(w, i, CUDA_ERROR_LAUNCH_FAILED, "copies %u bytes of %u", c.filled,
+			      size);
 		access_at(w, i, SP_SHARED, to[i], size, WRITE | SILENT);
 		if (c.filled) {
 			read |= 1u << i;
 			if (from[i] % size)
-				fault(w, i, CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned: copies %u bytes from 0x%llx", size,
+				fault(w, i, CUDA_ERROR_MISALIGNED_ADDRESS,
+				      "misaligned: copies %u bytes from 0x%llx", size,
 				      (unsigned long long)from[i]);
 			access_at(w, i, SP_GLOBAL, from[i], 1, READ | SILENT);
 			access_at(w, i, SP_GLOBAL, from[i] + c.filled - 1, 1, READ | SILENT);
@@ -88,7 +95,7 @@ static void exec_copy(Warp *w, const Inst *in, uint32_t mask)
 static void exec_commit(Warp *w, const Inst *in, uint32_t mask)
 {
 	(void)in;
-	EACH_LANE(i, mask)
+	EACH_LANE (i, mask)
 		w->group[i]++;
 }
 
@@ -108,7 +115,8 @@ static void decode_copy(Parser *p)
 		take_mod(p, "shared::cta");
 	take_mod(p, "global");
 	no_mods(p);
-	if (cg == ca || in->op[0].kind != O_ADDR || in->op[1].kind != O_ADDR || in->op[2].kind != O_IMM)
+	if (cg == ca || in->op[0].kind != O_ADDR || in->op[1].kind != O_ADDR ||
+	    in->op[2].kind != O_IMM)
 		parse_fail(p, "%s is not supported", in->text);
 	in->imm = (int64_t)in->op[2].bits;
 	if (in->imm != 16 && (cg || (in->imm != 4 && in->imm != 8)))

@@ -100,8 +100,8 @@ static void exec_atom(Warp *w, const Inst *in, uint32_t mask)
 		     (unsigned)(type_size((Type)in->type) * in->vec), true);
 	uint32_t turn = draw(w->block, 32),
 		 rotated = turn ? mask >> turn | mask << (32 - turn) : mask;
-	EACH_LANE(i, rotated)
-	one_lane(w, in, (i + (int)turn) & 31, addr[(i + (int)turn) & 31]);
+	EACH_LANE (i, rotated)
+		one_lane(w, in, (i + (int)turn) & 31, addr[(i + (int)turn) & 31]);
 }
 
 void decode_atom(Parser *p)

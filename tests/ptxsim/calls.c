@@ -9,6 +9,7 @@
  *	const char *ptxsim_message(void)          the last error in words
  *	int ptxsim_stats(const char *path)        counters so far as JSON; 0: written
  *	void ptxsim_stats_clear(void)
+ *	void ptxsim_seed(uint64_t seed)           instead of PTXSIM_SEED
  *	uint64_t ptxsim_counter(const char *kernel, const char *name)  one of the counters, "inst.CLASS" for instructions
  */
 #include "tests/ptxsim/driver.h"
@@ -84,6 +85,11 @@ API const char *ptxsim_message(void)
 API void ptxsim_stats_clear(void)
 {
 	stats_clear();
+}
+
+API void ptxsim_seed(uint64_t seed)
+{
+	driver.seed = seed;
 }
 
 API uint64_t ptxsim_counter(const char *kernel, const char *name)

@@ -13,7 +13,7 @@ static void exec_carry(Warp *w, const Inst *in, uint32_t mask)
 	int bits = 8 * type_size(t);
 	bool is_signed = type_kind(t) == 's';
 
-	EACH_LANE(i, mask) {
+	EACH_LANE (i, mask) {
 		uint64_t a = lane_at(w, in->s[0], i), b = lane_at(w, in->s[1], i), r;
 		unsigned carry = in->flag ? w->carry >> i & 1 : 0;
 		bool out;

@@ -13,10 +13,10 @@ static void exec_shfl(Warp *w, const Inst *in, uint32_t mask)
 {
 	uint32_t a[32], out[32], valid = 0;
 
-	check_members(w, (uint32_t)lane_at(w, in->s[3], __builtin_ctz(mask)), mask);
+	if (!members_here(w, in->s[3], mask))
+		return;
 	memcpy(a, slot_at(w, in->s[0]), sizeof a);
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		int b = (int)lane_at(w, in->s[1], i) & 31, c = (int)lane_at(w, in->s[2], i),
 		    segment = c >> 8 & 31;
 		int clamp = c & 31, most = (i & segment) | (clamp & ~segment), least = i & segment,
@@ -79,16 +79,21 @@ enum { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
 
 static void exec_vote(Warp *w, const Inst *in, uint32_t mask)
 {
-	uint32_t p = pred_at(w, in->s[0]) & mask;
+	uint32_t left = mask, group, all = pred_at(w, in->s[0]);
 
-	check_members(w, (uint32_t)lane_at(w, in->s[1], __builtin_ctz(mask)), mask);
-	if (in->sub == VOTE_BALLOT) {
-		EACH_LANE(i, mask)
-		set_lane(w, in->d, i, p);
+	if (!members_here(w, in->s[1], mask))
 		return;
+	while ((group = next_group(w, in->s[1], &left))) {
+		uint32_t p = all & group;
+		bool hit = in->sub == VOTE_ALL	 ? p == group
+			   : in->sub == VOTE_ANY ? p != 0
+						 : p == group || !p;
+		if (in->sub == VOTE_BALLOT)
+			EACH_LANE (i, group)
+				set_lane(w, in->d, i, p);
+		else
+			put_pred(w, in->d, hit ? ~0u : 0, group);
 	}
-	bool hit = in->sub == VOTE_ALL ? p == mask : in->sub == VOTE_ANY ? p != 0 : p == mask || !p;
-	put_pred(w, in->d, hit ? ~0u : 0, mask);
 }
 
 void decode_vote(Parser *p)
@@ -115,8 +120,8 @@ void decode_vote(Parser *p)
 
 static void exec_activemask(Warp *w, const Inst *in, uint32_t mask)
 {
-	EACH_LANE(i, mask)
-	set_lane(w, in->d, i, mask);
+	EACH_LANE (i, mask)
+		set_lane(w, in->d, i, mask);
 }
 
 void decode_activemask(Parser *p)
@@ -134,14 +139,18 @@ void decode_activemask(Parser *p)
 /* One lane, any: which one is drawn. */
 static void exec_elect(Warp *w, const Inst *in, uint32_t mask)
 {
-	uint32_t skip = draw(w->block, (uint32_t)__builtin_popcount(mask)), left = mask;
+	uint32_t left = mask, group;
 
-	check_members(w, (uint32_t)lane_at(w, in->s[0], __builtin_ctz(mask)), mask);
-	while (skip--)
-		left &= left - 1;
-	EACH_LANE(i, mask)
-	set_lane(w, in->d, i, (uint64_t)__builtin_ctz(left));
-	put_pred(w, in->op[0].second, left & -left, mask);
+	if (!members_here(w, in->s[0], mask))
+		return;
+	while ((group = next_group(w, in->s[0], &left))) {
+		uint32_t skip = draw(w->block, (uint32_t)__builtin_popcount(group)), rest = group;
+		while (skip--)
+			rest &= rest - 1;
+		EACH_LANE (i, group)
+			set_lane(w, in->d, i, (uint64_t)__builtin_ctz(rest));
+		put_pred(w, in->op[0].second, rest & -rest, group);
+	}
 }
 
 void decode_elect(Parser *p)
@@ -166,16 +175,17 @@ static void exec_match(Warp *w, const Inst *in, uint32_t mask)
 	uint64_t v[32];
 	uint32_t out[32], whole = 0;
 
-	check_members(w, (uint32_t)lane_at(w, in->s[1], __builtin_ctz(mask)), mask);
-	EACH_LANE(i, mask)
-	v[i] = lane_at(w, in->s[0], i);
-	EACH_LANE(i, mask)
-	{
+	if (!members_here(w, in->s[1], mask))
+		return;
+	EACH_LANE (i, mask)
+		v[i] = lane_at(w, in->s[0], i);
+	EACH_LANE (i, mask) {
+		uint32_t group = (uint32_t)lane_at(w, in->s[1], i) & mask;
 		out[i] = 0;
-		EACH_LANE(k, mask)
-		out[i] |= (uint32_t)(v[i] == v[k]) << k;
-		whole |= (uint32_t)(out[i] == mask) << i;
-		if (in->flag && out[i] != mask)
+		EACH_LANE (k, group)
+			out[i] |= (uint32_t)(v[i] == v[k]) << k;
+		whole |= (uint32_t)(out[i] == group) << i;
+		if (in->flag && out[i] != group)
 			out[i] = 0;
 	}
 	put_lanes(w, in->d, out, mask);
@@ -224,14 +234,17 @@ static uint32_t join(int how, bool is_signed, uint32_t a, uint32_t b)
 
 static void exec_redux(Warp *w, const Inst *in, uint32_t mask)
 {
-	int first = __builtin_ctz(mask);
-	uint32_t r = (uint32_t)lane_at(w, in->s[0], first);
+	uint32_t left = mask, group;
 
-	check_members(w, (uint32_t)lane_at(w, in->s[1], first), mask);
-	EACH_LANE(i, mask & (mask - 1))
-	r = join(in->sub, in->flag, r, (uint32_t)lane_at(w, in->s[0], i));
-	EACH_LANE(i, mask)
-	set_lane(w, in->d, i, r);
+	if (!members_here(w, in->s[1], mask))
+		return;
+	while ((group = next_group(w, in->s[1], &left))) {
+		uint32_t r = (uint32_t)lane_at(w, in->s[0], __builtin_ctz(group));
+		EACH_LANE (i, group & (group - 1))
+			r = join(in->sub, in->flag, r, (uint32_t)lane_at(w, in->s[0], i));
+		EACH_LANE (i, group)
+			set_lane(w, in->d, i, r);
+	}
 }
 
 void decode_redux(Parser *p)

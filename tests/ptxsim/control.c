@@ -88,8 +88,7 @@ void frame_push(Warp *w, const Func *f, const Inst *call, uint32_t mask)
 
 static void copy_param(Warp *w, uint32_t lanes, uint32_t to, uint32_t from, uint64_t n)
 {
-	EACH_LANE(i, lanes)
-	{
+	EACH_LANE (i, lanes) {
 		size_t at = (size_t)i * w->params.size;
 		memcpy(w->params.bytes + at + to, w->params.bytes + at + from, n);
 		memcpy(w->params.init + at + to, w->params.init + at + from, n);
@@ -177,8 +176,8 @@ void exec_brx(Warp *w, const Inst *in, uint32_t mask)
 			fault(w, __builtin_ctz(left), CUDA_ERROR_LAUNCH_FAILED,
 			      "index %llu of %d branch targets", (unsigned long long)index,
 			      in->op[1].n_items);
-		EACH_LANE(i, left)
-		same |= (uint32_t)(lane_at(w, in->s[0], i) == index) << i;
+		EACH_LANE (i, left)
+			same |= (uint32_t)(lane_at(w, in->s[0], i) == index) << i;
 		if (in->op[1].item[index].label != in->meet)
 			push(w, in->op[1].item[index].label, in->meet, same);
 		left &= ~same;

@@ -174,8 +174,9 @@ static void exec_cvt(Warp *w, const Inst *in, uint32_t mask)
 
 	if (hardware)
 		fesetround(modes[in->round]);
-	EACH_LANE(i, mask)
-	set_lane(w, in->d, i, extended(convert(lane_at(w, in->s[0], i), in), (Type)in->type));
+	EACH_LANE (i, mask)
+		set_lane(w, in->d, i,
+			 extended(convert(lane_at(w, in->s[0], i), in), (Type)in->type));
 	if (hardware)
 		fesetround(FE_TONEAREST);
 }
@@ -186,8 +187,7 @@ static void exec_cvt_pair(Warp *w, const Inst *in, uint32_t mask)
 	Inst one = *in;
 	int bits = type_size((Type)in->type) * 4;
 
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t v[2];
 		for (int k = 0; k < 2; k++) {
 			double d = flushed((double)f32_from((uint32_t)lane_at(w, in->s[k], i)), in);
@@ -204,8 +204,7 @@ static void exec_cvt_small(Warp *w, const Inst *in, uint32_t mask)
 	Type from = (Type)in->type2, to = (Type)in->type;
 	int from_bits = type_size(from) * 4, to_bits = type_size(to) * 4;
 
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t s = lane_at(w, in->s[0], i), v = 0;
 		for (int k = 0; k < 2; k++) {
 			uint32_t part = (uint32_t)(s >> (k * from_bits)) & ((1u << from_bits) - 1);

@@ -67,8 +67,8 @@ static void exec_mov_clock(Warp *w, const Inst *in, uint32_t mask)
 
 	if (which == S_clock_hi || which == S_globaltimer_hi)
 		now >>= 32;
-	EACH_LANE(i, mask)
-	set_lane(w, in->d, i, now);
+	EACH_LANE (i, mask)
+		set_lane(w, in->d, i, now);
 }
 
 uint64_t var_address(const Warp *w, const Var *v)
@@ -88,8 +88,8 @@ static void exec_mov_var(Warp *w, const Inst *in, uint32_t mask)
 {
 	uint64_t at = var_address(w, in->var) + (uint64_t)in->imm;
 
-	EACH_LANE(i, mask)
-	set_lane(w, in->d, i, at);
+	EACH_LANE (i, mask)
+		set_lane(w, in->d, i, at);
 }
 
 /* d = {items}: the first is lowest. */
@@ -97,8 +97,7 @@ static void exec_pack(Warp *w, const Inst *in, uint32_t mask)
 {
 	const Operand *items = &in->op[1];
 
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t v = 0;
 		for (int k = items->n_items - 1; k >= 0; k--)
 			v = v << (in->vec * 8) | lane_at(w, items->item[k].slot, i);
@@ -111,8 +110,7 @@ static void exec_unpack(Warp *w, const Inst *in, uint32_t mask)
 {
 	const Operand *items = &in->op[0];
 
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t v = lane_at(w, in->s[0], i);
 		for (int k = 0; k < items->n_items; k++, v >>= in->vec * 8)
 			set_lane(w, items->item[k].slot, i, v & ((1ull << (in->vec * 8)) - 1));
@@ -174,7 +172,7 @@ void decode_mov(Parser *p)
 /* Cache policies are numbers that mean nothing here. */
 static void exec_policy(Warp *w, const Inst *in, uint32_t mask)
 {
-	EACH_LANE(i, mask)
+	EACH_LANE (i, mask)
 		set_lane(w, in->d, i, 0);
 }
 
@@ -357,8 +355,7 @@ static void exec_set(Warp *w, const Inst *in, uint32_t mask)
 		if (in->flag)
 			hit[k] = combine(in->sub, hit[k], c);
 	}
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t one = t == T_f32			? 0x3f800000
 			       : t == T_f16 || t == T_f16x2	? 0x3c00
 			       : t == T_bf16 || t == T_bf16x2	? 0x3f80
@@ -414,8 +411,7 @@ static void exec_testp(Warp *w, const Inst *in, uint32_t mask)
 	uint32_t hit = 0;
 	bool wide = in->type == T_f64;
 
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t bits = lane_at(w, in->s[0], i);
 		int kind = wide ? fpclassify(f64_from(bits)) : fpclassify(f32_from((uint32_t)bits));
 		bool is[] = {kind != FP_NAN && kind != FP_INFINITE,
@@ -461,8 +457,7 @@ static uint64_t window(int k)
 
 static void exec_cvta(Warp *w, const Inst *in, uint32_t mask)
 {
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t base = in->var ? var_address(w, in->var) + (uint64_t)in->imm
 					: lane_at(w, in->s[0], i);
 		set_lane(w, in->d, i, in->flag ? base - window(in->sub) : base + window(in->sub));
@@ -496,8 +491,7 @@ static void exec_isspacep(Warp *w, const Inst *in, uint32_t mask)
 {
 	uint32_t hit = 0;
 
-	EACH_LANE(i, mask)
-	{
+	EACH_LANE (i, mask) {
 		uint64_t within;
 		Space s = space_of(lane_at(w, in->s[0], i), &within);
 		static const Space asked[] = {SP_GLOBAL, SP_SHARED, SP_LOCAL,

@@ -24,8 +24,8 @@ void no_mods(Parser *p);
 void need_operands(Parser *p, int least, int most);
 
 /* data.c */
-DecodeFn decode_policy, decode_mov, decode_selp, decode_slct, decode_setp, decode_testp, decode_cvta,
-	decode_isspacep;
+DecodeFn decode_policy, decode_mov, decode_selp, decode_slct, decode_setp, decode_testp,
+	decode_cvta, decode_isspacep;
 /* and, or, xor, not of predicates; false: of something else. */
 bool decode_logic(Parser *p);
 /* carry.c; false: no instruction with a carry. */

@@ -91,7 +91,12 @@ void count_access(Warp *w, Space space, const uint64_t addr[32], uint32_t mask, 
 
 /* sync.c: no warp can run: faults. */
 _Noreturn void barrier_stuck(Block *b);
-/* Faults unless just the MEMBERS that live are in MASK. */
-void check_members(Warp *w, uint32_t members, uint32_t mask);
+/* The lanes in MASK are at an instruction where the lanes WANTED must be. True: they are. False: others run first, and the instruction
+ * comes again; WHAT is how the fault begins where there are no others. */
+bool all_here(Warp *w, uint32_t wanted, uint32_t mask, const char *what);
+/* Splits MASK by what slot S, a mask of members, says: the next group, 0: none is left. */
+uint32_t next_group(const Warp *w, Slot s, uint32_t *left);
+/* All members that a lane in MASK names are there; as all_here. */
+bool members_here(Warp *w, Slot s, uint32_t mask);
 
 #endif

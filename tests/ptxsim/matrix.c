@@ -12,11 +12,14 @@
 
 #include <string.h>
 
-static void need_warp(Warp *w, uint32_t mask)
+static bool warp_here(Warp *w, uint32_t mask)
 {
+	if (!all_here(w, ~0u, mask, "divergent"))
+		return false;
 	if (mask != ~0u)
-		fault(w, __builtin_ctz(~mask), CUDA_ERROR_LAUNCH_FAILED, "divergent: all 32 threads are to meet here, %08x are here",
+		fault(w, -1, CUDA_ERROR_LAUNCH_FAILED, "32 threads are to meet here, %08x live",
 		      mask);
+	return true;
 }
 
 /* ---- Matrices of 8x8 elements of 16 bits in shared memory ---- */
@@ -56,7 +59,8 @@ static void exec_ldmatrix(Warp *w, const Inst *in, uint32_t mask)
 {
 	uint8_t *row[32];
 
-	need_warp(w, mask);
+	if (!warp_here(w, mask))
+		return;
 	rows(w, in, &in->op[1], READ, row);
 	for (int k = 0; k < in->vec; k++) {
 		uint32_t out[32];
@@ -77,12 +81,15 @@ static void exec_stmatrix(Warp *w, const Inst *in, uint32_t mask)
 {
 	uint8_t *row[32];
 
-	need_warp(w, mask);
+	if (!warp_here(w, mask))
+		return;
 	rows(w, in, &in->op[0], WRITE, row);
 	for (int k = 0; k < in->vec; k++)
 		for (int lane = 0; lane < 32; lane++)
 			for (int e = 0; e < 2; e++) {
-				uint16_t v = (uint16_t)(lane_at(w, item_slot(&in->op[1], k), lane) >> (16 * e));
+				uint16_t v =
+					(uint16_t)(lane_at(w, item_slot(&in->op[1], k), lane) >>
+						   (16 * e));
 				int i, j;
 				place(lane, e, in->flag, &i, &j);
 				memcpy(row[8 * k + i] + 2 * j, &v, 2);
@@ -94,12 +101,15 @@ static void exec_movmatrix(Warp *w, const Inst *in, uint32_t mask)
 	uint16_t m[8][8];
 	uint32_t out[32];
 
-	need_warp(w, mask);
+	if (!warp_here(w, mask))
+		return;
 	for (int lane = 0; lane < 32; lane++)
 		for (int e = 0; e < 2; e++)
-			m[lane / 4][2 * (lane % 4) + e] = (uint16_t)(lane_at(w, in->s[0], lane) >> (16 * e));
+			m[lane / 4][2 * (lane % 4) + e] =
+				(uint16_t)(lane_at(w, in->s[0], lane) >> (16 * e));
 	for (int lane = 0; lane < 32; lane++)
-		out[lane] = m[2 * (lane % 4)][lane / 4] | (uint32_t)m[2 * (lane % 4) + 1][lane / 4] << 16;
+		out[lane] = m[2 * (lane % 4)][lane / 4] | (uint32_t)m[2 * (lane % 4) + 1][lane / 4]
+								  << 16;
 	put_lanes(w, in->d, out, mask);
 }
 
@@ -149,15 +159,29 @@ void decode_movmatrix(Parser *p)
 
 /* ---- mma ---- */
 
-typedef enum Elem { E_F16, E_BF16, E_TF32, E_F64, E_E4M3, E_E5M2, E_S8, E_U8, E_S4, E_U4, E_F32, E_S32 } Elem;
+typedef enum Elem {
+	E_F16,
+	E_BF16,
+	E_TF32,
+	E_F64,
+	E_E4M3,
+	E_E5M2,
+	E_S8,
+	E_U8,
+	E_S4,
+	E_U4,
+	E_F32,
+	E_S32
+} Elem;
 
 static const struct {
 	const char *name;
 	int bits; /* in a register; tf32 takes one whole */
 } elems[] = {
-	[E_F16] = {"f16", 16}, [E_BF16] = {"bf16", 16}, [E_TF32] = {"tf32", 32}, [E_F64] = {"f64", 64},
-	[E_E4M3] = {"e4m3", 8}, [E_E5M2] = {"e5m2", 8}, [E_S8] = {"s8", 8}, [E_U8] = {"u8", 8},
-	[E_S4] = {"s4", 4}, [E_U4] = {"u4", 4}, [E_F32] = {"f32", 32}, [E_S32] = {"s32", 32},
+	[E_F16] = {"f16", 16}, [E_BF16] = {"bf16", 16}, [E_TF32] = {"tf32", 32},
+	[E_F64] = {"f64", 64}, [E_E4M3] = {"e4m3", 8},	[E_E5M2] = {"e5m2", 8},
+	[E_S8] = {"s8", 8},    [E_U8] = {"u8", 8},	[E_S4] = {"s4", 4},
+	[E_U4] = {"u4", 4},    [E_F32] = {"f32", 32},	[E_S32] = {"s32", 32},
 };
 enum { N_ELEMS = sizeof elems / sizeof *elems };
 
@@ -196,8 +220,9 @@ static void load_a(const Warp *w, const Mma *m, const Operand *op, double out[16
 		for (int lane = 0; lane < 32; lane++) {
 			uint64_t v = lane_at(w, op->item[r].slot, lane);
 			for (int e = 0; e < n; e++)
-				out[lane / 4 + 8 * (r % groups)][n * (lane % 4) + 4 * n * (r / groups) + e] =
-					elem_value(m->a, v >> (e * (bits & 31)));
+				out[lane / 4 + 8 * (r % groups)]
+				   [n * (lane % 4) + 4 * n * (r / groups) + e] =
+					   elem_value(m->a, v >> (e * (bits & 31)));
 		}
 }
 
@@ -209,7 +234,8 @@ static void load_b(const Warp *w, const Mma *m, const Operand *op, double out[MA
 		for (int lane = 0; lane < 32; lane++) {
 			uint64_t v = lane_at(w, op->item[r].slot, lane);
 			for (int e = 0; e < n; e++)
-				out[n * (lane % 4) + 4 * n * r + e][lane / 4] = elem_value(m->b, v >> (e * (bits & 31)));
+				out[n * (lane % 4) + 4 * n * r + e][lane / 4] =
+					elem_value(m->b, v >> (e * (bits & 31)));
 		}
 }
 
@@ -237,11 +263,14 @@ static void store_d(const Warp *w, const Mma *m, const Operand *op, double d[16]
 			else if (m->d == E_F32)
 				set_lane(w, s, lane, v == v ? f32_bits((float)v) : 0x7fffffff);
 			else if (m->d == E_S32 && m->saturate)
-				set_lane(w, s, lane, (uint32_t)(int32_t)fmin(fmax(v, INT32_MIN), INT32_MAX));
+				set_lane(w, s, lane,
+					 (uint32_t)(int32_t)fmin(fmax(v, INT32_MIN), INT32_MAX));
 			else if (m->d == E_S32)
 				set_lane(w, s, lane, (uint32_t)(int64_t)v);
 			else if (i & 1)
-				set_lane(w, s, lane, (lane_at(w, s, lane) & 0xffff) | (uint32_t)f16_of_f64(v) << 16);
+				set_lane(w, s, lane,
+					 (lane_at(w, s, lane) & 0xffff) | (uint32_t)f16_of_f64(v)
+										  << 16);
 			else
 				set_lane(w, s, lane, f16_of_f64(v));
 		}
@@ -273,7 +302,8 @@ static void exec_mma(Warp *w, const Inst *in, uint32_t mask)
 	const Mma *m = in->more;
 	double a[16][MAX_K], b[MAX_K][8], d[16][8];
 
-	need_warp(w, mask);
+	if (!warp_here(w, mask))
+		return;
 	w->block->worker->count.mma++;
 	load_a(w, m, &in->op[1], a);
 	load_b(w, m, &in->op[2], b);
@@ -304,7 +334,8 @@ static void fragment(Parser *p, Operand *op, int n, Type t, bool dest)
 	if (op->kind != O_VEC || op->n_items != n)
 		parse_fail(p, "a vector of %d expected", n);
 	for (int i = 0; i < n; i++)
-		op->item[i].slot = dest ? dest_of(p, &op->item[i], t, false) : slot_of(p, &op->item[i], t, false);
+		op->item[i].slot = dest ? dest_of(p, &op->item[i], t, false)
+					: slot_of(p, &op->item[i], t, false);
 }
 
 static Type register_of(Elem e)
@@ -317,23 +348,27 @@ static bool is_mma(const Mma *m)
 	static const struct {
 		Elem a;
 		int k[4]; /* for m = 16 */
-		int k8;   /* for m = 8; 0: none */
+		int k8;	  /* for m = 8; 0: none */
 	} shapes[] = {
-		{E_F16, {8, 16}, 0}, {E_BF16, {8, 16}, 0}, {E_TF32, {4, 8}, 0}, {E_F64, {4, 8, 16}, 4},
-		{E_E4M3, {16, 32}, 0}, {E_E5M2, {16, 32}, 0}, {E_S8, {16, 32}, 16}, {E_U8, {16, 32}, 16},
-		{E_S4, {32, 64}, 32}, {E_U4, {32, 64}, 32},
+		{E_F16, {8, 16}, 0},	{E_BF16, {8, 16}, 0},  {E_TF32, {4, 8}, 0},
+		{E_F64, {4, 8, 16}, 4}, {E_E4M3, {16, 32}, 0}, {E_E5M2, {16, 32}, 0},
+		{E_S8, {16, 32}, 16},	{E_U8, {16, 32}, 16},  {E_S4, {32, 64}, 32},
+		{E_U4, {32, 64}, 32},
 	};
 	bool small = m->a >= E_S8 && m->a <= E_U4, eight = m->a == E_E4M3 || m->a == E_E5M2;
-	bool types = small ? m->d == E_S32 && m->c == E_S32 && elems[m->a].bits == elems[m->b].bits
-		     : m->a == E_F64 ? m->d == E_F64 && m->c == E_F64 && m->b == E_F64
-				     : (m->d == E_F32 || (m->d == E_F16 && (m->a == E_F16 || eight))) &&
-					       (m->c == E_F32 || m->c == E_F16) &&
-					       (m->b == m->a || (eight && (m->b == E_E4M3 || m->b == E_E5M2)));
+	bool types =
+		small ? m->d == E_S32 && m->c == E_S32 && elems[m->a].bits == elems[m->b].bits
+		: m->a == E_F64
+			? m->d == E_F64 && m->c == E_F64 && m->b == E_F64
+			: (m->d == E_F32 || (m->d == E_F16 && (m->a == E_F16 || eight))) &&
+				  (m->c == E_F32 || m->c == E_F16) &&
+				  (m->b == m->a || (eight && (m->b == E_E4M3 || m->b == E_E5M2)));
 
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
 		for (int k = 0; k < 4; k++)
 			if (shapes[i].a == m->a && m->n == 8 &&
-			    ((m->m == 16 && m->k == shapes[i].k[k]) || (m->m == 8 && m->k == shapes[i].k8)))
+			    ((m->m == 16 && m->k == shapes[i].k[k]) ||
+			     (m->m == 8 && m->k == shapes[i].k8)))
 				return types;
 	return false;
 }
@@ -350,9 +385,11 @@ void decode_mma(Parser *p)
 	m->a = take_elem(p);
 	m->d = take_elem(p);
 	for (int i = 1; i < p->n_mods; i++)
-		if (sscanf(p->mods[i], "m%dn%dk%d%n", &m->m, &m->n, &m->k, &used) == 3 && !p->mods[i][used])
+		if (sscanf(p->mods[i], "m%dn%dk%d%n", &m->m, &m->n, &m->k, &used) == 3 &&
+		    !p->mods[i][used])
 			shape = i;
-	bool known = shape && take_mod(p, p->mods[shape]) && take_mod(p, "row") && take_mod(p, "col");
+	bool known =
+		shape && take_mod(p, p->mods[shape]) && take_mod(p, "row") && take_mod(p, "col");
 	take_mod(p, "sync");
 	take_mod(p, "aligned");
 	take_mod(p, "kind::f8f6f4");

@@ -9,7 +9,18 @@
 
 #include <string.h>
 
-enum { MB_INIT, MB_INVAL, MB_ARRIVE, MB_ARRIVE_DROP, MB_TEST, MB_TRY, MB_EXPECT, MB_COMPLETE, MB_PENDING, MB_ASYNC };
+enum {
+	MB_INIT,
+	MB_INVAL,
+	MB_ARRIVE,
+	MB_ARRIVE_DROP,
+	MB_TEST,
+	MB_TRY,
+	MB_EXPECT,
+	MB_COMPLETE,
+	MB_PENDING,
+	MB_ASYNC
+};
 
 static Mbar *find(Warp *w, int lane, uint64_t addr, bool make)
 {
@@ -23,7 +34,8 @@ static Mbar *find(Warp *w, int lane, uint64_t addr, bool make)
 		if (b->mbar[i].at == within && (b->mbar[i].valid || make))
 			return &b->mbar[i];
 	if (!make)
-		fault(w, lane, CUDA_ERROR_LAUNCH_FAILED, "there is no mbarrier at %llu of shared memory", (unsigned long long)within);
+		fault(w, lane, CUDA_ERROR_LAUNCH_FAILED,
+		      "there is no mbarrier at %llu of shared memory", (unsigned long long)within);
 	if (b->n_mbars == N_MBARS)
 		fault(w, lane, CUDA_ERROR_LAUNCH_FAILED, "more than %d mbarriers", N_MBARS);
 	b->mbar[b->n_mbars] = (Mbar){.at = (uint32_t)within};
@@ -42,7 +54,8 @@ static void settle(Mbar *m)
 static void arrive(Warp *w, int lane, Mbar *m, uint32_t n)
 {
 	if (n > m->pending)
-		fault(w, lane, CUDA_ERROR_LAUNCH_FAILED, "%u arrive at an mbarrier, which waits for %u", n, m->pending);
+		fault(w, lane, CUDA_ERROR_LAUNCH_FAILED,
+		      "%u arrive at an mbarrier, which waits for %u", n, m->pending);
 	shadow_join(m->clock, w->clock);
 	m->pending -= n;
 	settle(m);
@@ -70,12 +83,15 @@ static void exec_mbarrier(Warp *w, const Inst *in, uint32_t mask)
 		async_land(w, mask, ASYNC_ALL);
 	if (addr)
 		addresses(w, addr, at);
-	EACH_LANE(i, mask) {
+	EACH_LANE (i, mask) {
 		uint64_t v = in->s[0].none ? 1 : lane_at(w, in->s[0], i);
 		Mbar *m = addr ? find(w, i, at[i], in->sub == MB_INIT) : NULL;
 		switch (in->sub) {
 		case MB_INIT:
-			*m = (Mbar){.at = m->at, .valid = true, .expected = (uint32_t)v, .pending = (uint32_t)v};
+			*m = (Mbar){.at = m->at,
+				    .valid = true,
+				    .expected = (uint32_t)v,
+				    .pending = (uint32_t)v};
 			shadow_use(w, i, m->at, 8, WRITE | STRONG);
 			break;
 		case MB_INVAL: m->valid = false; break;
@@ -108,16 +124,19 @@ static void exec_mbarrier(Warp *w, const Inst *in, uint32_t mask)
 		put_pred(w, in->d, done, mask);
 }
 
-static const char *const hints[] = {"shared", "shared::cta", "b64", "release", "acquire", "relaxed", "cta", "cluster", NULL};
+static const char *const hints[] = {"shared",  "shared::cta", "b64",	 "release", "acquire",
+				    "relaxed", "cta",	      "cluster", NULL};
 
 void decode_mbarrier(Parser *p)
 {
-	static const char *const kinds[] = {"init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "expect_tx",
-					    "complete_tx", NULL};
+	static const char *const kinds[] = {"init",	   "inval",	  "arrive",
+					    "arrive_drop", "test_wait",	  "try_wait",
+					    "expect_tx",   "complete_tx", NULL};
 	Inst *in = p->in;
 
 	in->flag2 = take_mod(p, "arrive") && take_mod(p, "expect_tx");
-	bool plain = in->flag2 || !strcmp(in->text, "mbarrier.arrive") || str_starts(in->text, "mbarrier.arrive.");
+	bool plain = in->flag2 || !strcmp(in->text, "mbarrier.arrive") ||
+		     str_starts(in->text, "mbarrier.arrive.");
 	int kind = plain ? MB_ARRIVE : take_choice(p, kinds), at = 0;
 
 	in->flag = take_mod(p, "parity");
@@ -131,12 +150,14 @@ void decode_mbarrier(Parser *p)
 	in->s[0].none = true;
 	need_operands(p, 1, 4);
 	if (in->op[0].kind != O_ADDR)
-		in->d = dest_of(p, &in->op[at++], kind == MB_TEST || kind == MB_TRY ? T_pred : T_b64, false);
+		in->d = dest_of(p, &in->op[at++],
+				kind == MB_TEST || kind == MB_TRY ? T_pred : T_b64, false);
 	if (in->n_op <= at || in->op[at++].kind != O_ADDR)
 		parse_fail(p, "expected an address");
 	if (in->n_op > at)
 		in->s[0] = slot_of(p, &in->op[at],
-				   (kind == MB_TEST || kind == MB_TRY) && !in->flag ? T_b64 : T_b32, false);
+				   (kind == MB_TEST || kind == MB_TRY) && !in->flag ? T_b64 : T_b32,
+				   false);
 	note_granule(p, SP_SHARED, 8);
 }
 

@@ -17,8 +17,8 @@ static void release(Block *b, Barrier *bar)
 		shadow_tick(w);
 		w->state = WARP_READY;
 		if (w->in->sub == BAR_RED_POPC) {
-			EACH_LANE(k, w->mask)
-			set_lane(w, w->in->d, k, bar->ones);
+			EACH_LANE (k, w->mask)
+				set_lane(w, w->in->d, k, bar->ones);
 		} else if (w->in->sub >= BAR_RED_AND) {
 			bool hit = w->in->sub == BAR_RED_AND ? bar->ones == bar->threads
 							     : bar->ones != 0;
@@ -36,11 +36,8 @@ static void exec_bar(Warp *w, const Inst *in, uint32_t mask)
 	uint64_t which = lane_at(w, in->s[0], first);
 	int threads = in->s[1].none ? b->n_threads : (int)lane_at(w, in->s[1], first);
 
-	if (mask != w->live && in->flag)
-		fault(w, __builtin_ctz(w->live & ~mask), CUDA_ERROR_LAUNCH_FAILED,
-		      "divergent barrier: this thread is not there, threads of its warp are (%08x "
-		      "of %08x)",
-		      mask, w->live);
+	if (in->flag && !all_here(w, w->live, mask, "divergent barrier"))
+		return;
 	if (which >= N_BARRIERS)
 		fault(w, first, CUDA_ERROR_LAUNCH_FAILED, "there is no barrier %llu",
 		      (unsigned long long)which);
@@ -127,10 +124,8 @@ void decode_bar(Parser *p)
 /* bar.warp.sync */
 static void exec_warp_sync(Warp *w, const Inst *in, uint32_t mask)
 {
-	uint32_t members = (uint32_t)lane_at(w, in->s[0], __builtin_ctz(mask));
-
-	check_members(w, members, mask);
-	shadow_tick(w);
+	if (members_here(w, in->s[0], mask))
+		shadow_tick(w);
 }
 
 void decode_warp_sync(Parser *p)
@@ -145,11 +140,65 @@ void decode_warp_sync(Parser *p)
 	in->s[0] = slot_of(p, &in->op[0], T_b32, false);
 }
 
-void check_members(Warp *w, uint32_t members, uint32_t mask)
+/* ---- Who must be here ---- */
+
+/* Another side of the branch that parted these lanes runs first; false: each of them is held already. */
+static bool run_others(Warp *w, uint32_t mask)
 {
-	if ((members & w->live) != mask)
-		fault(w, __builtin_ctz((members & w->live) ^ mask), CUDA_ERROR_LAUNCH_FAILED,
-		      "divergent: members %08x are to meet here, %08x are here", members, mask);
+	Counters *c = &w->block->worker->count;
+	Entry *top = &w->stack[w->n_stack - 1];
+
+	top->held = true;
+	for (int i = w->n_stack - 2;
+	     i >= w->frame[w->depth - 1].stack && w->stack[i].meet == top->meet; i--)
+		if (!w->stack[i].held && w->stack[i].pc != w->stack[i].meet && w->stack[i].mask) {
+			Entry other = w->stack[i];
+			top->pc--;
+			w->stack[i] = *top;
+			*top = other;
+			/* It did not run. */
+			c->warp_instructions--;
+			c->inst[w->in->cls] -= (unsigned)__builtin_popcount(mask);
+			return true;
+		}
+	return false;
+}
+
+bool all_here(Warp *w, uint32_t wanted, uint32_t mask, const char *what)
+{
+	wanted &= w->live;
+	if (!(wanted & ~mask)) {
+		w->stack[w->n_stack - 1].held = false;
+		return true;
+	}
+	if (!run_others(w, mask))
+		fault(w, __builtin_ctz(wanted & ~mask), CUDA_ERROR_LAUNCH_FAILED,
+		      "%s: this thread is not there, threads of its warp are (%08x wanted, %08x "
+		      "there)",
+		      what, wanted, mask);
+	return false;
+}
+
+uint32_t next_group(const Warp *w, Slot s, uint32_t *left)
+{
+	uint32_t group = *left ? (uint32_t)lane_at(w, s, __builtin_ctz(*left)) & *left : 0;
+
+	*left &= ~group;
+	return group;
+}
+
+bool members_here(Warp *w, Slot s, uint32_t mask)
+{
+	uint32_t wanted = 0;
+
+	EACH_LANE (i, mask) {
+		uint32_t members = (uint32_t)lane_at(w, s, i);
+		if (!(members >> i & 1))
+			fault(w, i, CUDA_ERROR_LAUNCH_FAILED,
+			      "the members %08x are without this thread", members);
+		wanted |= members;
+	}
+	return all_here(w, wanted, mask, "divergent");
 }
 
 /* Fences: memory is in order here. */

@@ -35,6 +35,7 @@ typedef struct Shadow Shadow;
 typedef struct Entry {
 	int pc, meet;
 	uint32_t mask;
+	bool held; /* it came to where all must be, and others were not there */
 } Entry;
 
 /* Memory of which every thread has its own: a thread's bytes stand together, with a byte each that tells
@@ -102,7 +103,7 @@ typedef struct Mbar {
 	uint32_t at;
 	bool valid;
 	uint32_t expected, pending, phase;
-	int64_t bytes; /* that are still to come */
+	int64_t bytes;				    /* that are still to come */
 	uint32_t clock[MAX_WARPS], done[MAX_WARPS]; /* of those that arrived, of the phase before */
 } Mbar;
 

@@ -62,6 +62,7 @@ int ptxsim_live(void);
 const char *ptxsim_message(void);
 uint64_t ptxsim_counter(const char *kernel, const char *name);
 void ptxsim_stats_clear(void);
+void ptxsim_seed(uint64_t seed);
 
 /* Whether something holds; the test that runs fails where it does not. */
 #define CHECK(what) check((what), __FILE__, __LINE__, #what)
@@ -93,6 +94,7 @@ typedef struct Case {
 	void (*run)(void);
 } Case;
 
-extern const Case cuda_cases[], number_cases[], fault_cases[], count_cases[], driver_cases[], triton_cases[];
+extern const Case cuda_cases[], number_cases[], warp_cases[], fault_cases[], count_cases[],
+	driver_cases[], triton_cases[];
 
 #endif

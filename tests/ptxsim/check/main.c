@@ -26,7 +26,7 @@ static int run(const Case *c)
 
 int main(int argc, char **argv)
 {
-	const Case *const all[] = {cuda_cases, number_cases};
+	const Case *const all[] = {cuda_cases, number_cases, warp_cases};
 	int passed = 0, failed = 0;
 
 	setenv("PTXSIM_QUIET", argc > 2 ? "0" : "1", 1);

@@ -16,8 +16,8 @@ typedef int64_t s64;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
-static void run(const char *module_name, const char *kernel, int n_in, const void *const *in, const size_t *in_size, void *out,
-		size_t out_size)
+static void run(const char *module_name, const char *kernel, int n_in, const void *const *in,
+		const size_t *in_size, void *out, size_t out_size)
 {
 	CUdeviceptr p[4], q = put(NULL, out_size);
 	int n = N;
@@ -25,7 +25,7 @@ static void run(const char *module_name, const char *kernel, int n_in, const voi
 	for (int i = 0; i < n_in; i++)
 		p[i] = put(in[i], in_size[i]);
 	CUfunction f = function(module_name, kernel);
-	CUresult r = n_in == 2   ? launch(f, 5, 128, 0, &p[0], &p[1], &q, &n, NULL)
+	CUresult r = n_in == 2	 ? launch(f, 5, 128, 0, &p[0], &p[1], &q, &n, NULL)
 		     : n_in == 3 ? launch(f, 5, 128, 0, &p[0], &p[1], &p[2], &q, &n, NULL)
 				 : 1;
 	OK(r);
@@ -64,8 +64,10 @@ static u32 field(s64 a, u32 pos, u32 len, bool is_signed)
 	if (!len)
 		return 0;
 	v >>= pos;
-	return len >= 32 ? (u32)v : is_signed && pos + len <= 32 ? (u32)((s32)((u32)v << (32 - len)) >> (32 - len))
-				  : is_signed ? (u32)v : (u32)v & ((1u << len) - 1);
+	return len >= 32		      ? (u32)v
+	       : is_signed && pos + len <= 32 ? (u32)((s32)((u32)v << (32 - len)) >> (32 - len))
+	       : is_signed		      ? (u32)v
+					      : (u32)v & ((1u << len) - 1);
 }
 
 static u32 insert(u32 a, u32 b, u32 pos, u32 len)
@@ -78,7 +80,8 @@ static u32 insert(u32 a, u32 b, u32 pos, u32 len)
 static u32 dot(s32 a, s32 b, s32 c, bool is_signed)
 {
 	for (int i = 0; i < 4; i++)
-		c += is_signed ? (int8_t)(a >> (8 * i)) * (int8_t)(b >> (8 * i)) : (uint8_t)(a >> (8 * i)) * (uint8_t)(b >> (8 * i));
+		c += is_signed ? (int8_t)(a >> (8 * i)) * (int8_t)(b >> (8 * i))
+			       : (uint8_t)(a >> (8 * i)) * (uint8_t)(b >> (8 * i));
 	return (u32)c;
 }
 
@@ -105,21 +108,60 @@ static u32 vmax4(u32 a, u32 b)
 
 static int want32(s32 a, s32 b, s32 c, u32 *w)
 {
-	u32 ua = (u32)a, ub = (u32)b, uc = (u32)c, s = uc & 31, t = uc & 63, clamped = t > 32 ? 32 : t;
+	u32 ua = (u32)a, ub = (u32)b, uc = (u32)c, s = uc & 31, t = uc & 63,
+	    clamped = t > 32 ? 32 : t;
 	u64 both = (u64)ub << 32 | ua;
 	bool edge = a == INT32_MIN && b == -1;
 	u32 v[] = {
-		ua + ub, ua - ub, ua * ub, ua * ub + uc, (u32)((s64)a * b >> 32), (u32)((u64)ua * ub >> 32),
-		(u32)((s64)low24(a) * low24(b)), (ua & 0xffffff) * (ub & 0xffffff), b ? edge ? ua : (u32)(a / b) : 0,
-		b ? edge ? 0 : (u32)(a % b) : 0, b ? ua / ub : 0, b ? ua % ub : 0, (u32)(a / 7), ua % 1000003,
-		a < 0 ? -ua : ua, (u32)(a < b ? a : b), (u32)(a > b ? a : b), ua < ub ? ua : ub, ua > ub ? ua : ub,
-		ua ? (u32)__builtin_clz(ua) : 32, (u32)__builtin_ffs(a), (u32)__builtin_popcount(ua), rev32(ua), bytes(ua, ub, uc, false),
-		(u32)(both << s >> 32), (u32)(both >> s), (u32)(both << clamped >> 32), (u32)(both >> clamped),
-		(a < b ? ub - ua : ua - ub) + uc, (ua < ub ? ub - ua : ua - ub) + uc, dot(a, b, c, true), dot(a, b, c, false),
-		dot2(a, b, c), dot2(a, b >> 16, c), (ua & ub) ^ (~uc | ub), ua << s, (u32)(a >> s), ua >> s,
-		(u32)((int16_t)a * (int16_t)b), (uint16_t)(ua + ub), (u32)(int8_t)a, (u32)(((s64)a + b) >> 1),
-		(u32)(((s64)a + b + 1) >> 1), a < b ? uc : -uc, ((ua + ub) & 0xffff) | ((ua & 0xffff0000) + (ub & 0xffff0000)),
-		vmax4(ua, ub), field(a, ub & 63, uc & 63, true), field(a, ub & 63, uc & 63, false), insert(ua, ub, uc & 63, uc >> 8 & 63),
+		ua + ub,
+		ua - ub,
+		ua * ub,
+		ua * ub + uc,
+		(u32)((s64)a * b >> 32),
+		(u32)((u64)ua * ub >> 32),
+		(u32)((s64)low24(a) * low24(b)),
+		(ua & 0xffffff) * (ub & 0xffffff),
+		b ? edge ? ua : (u32)(a / b) : 0,
+		b ? edge ? 0 : (u32)(a % b) : 0,
+		b ? ua / ub : 0,
+		b ? ua % ub : 0,
+		(u32)(a / 7),
+		ua % 1000003,
+		a < 0 ? -ua : ua,
+		(u32)(a < b ? a : b),
+		(u32)(a > b ? a : b),
+		ua < ub ? ua : ub,
+		ua > ub ? ua : ub,
+		ua ? (u32)__builtin_clz(ua) : 32,
+		(u32)__builtin_ffs(a),
+		(u32)__builtin_popcount(ua),
+		rev32(ua),
+		bytes(ua, ub, uc, false),
+		(u32)(both << s >> 32),
+		(u32)(both >> s),
+		(u32)(both << clamped >> 32),
+		(u32)(both >> clamped),
+		(a < b ? ub - ua : ua - ub) + uc,
+		(ua < ub ? ub - ua : ua - ub) + uc,
+		dot(a, b, c, true),
+		dot(a, b, c, false),
+		dot2(a, b, c),
+		dot2(a, b >> 16, c),
+		(ua & ub) ^ (~uc | ub),
+		ua << s,
+		(u32)(a >> s),
+		ua >> s,
+		(u32)((int16_t)a * (int16_t)b),
+		(uint16_t)(ua + ub),
+		(u32)(int8_t)a,
+		(u32)(((s64)a + b) >> 1),
+		(u32)(((s64)a + b + 1) >> 1),
+		a < b ? uc : -uc,
+		((ua + ub) & 0xffff) | ((ua & 0xffff0000) + (ub & 0xffff0000)),
+		vmax4(ua, ub),
+		field(a, ub & 63, uc & 63, true),
+		field(a, ub & 63, uc & 63, false),
+		insert(ua, ub, uc & 63, uc >> 8 & 63),
 		bytes(ua, ub, uc, true),
 	};
 
@@ -129,7 +171,8 @@ static int want32(s32 a, s32 b, s32 c, u32 *w)
 
 static u32 odd_bits(void)
 {
-	static const u32 special[] = {0, 1, 0xffffffff, 0x80000000, 0x7fffffff, 31, 32, 0x8000, 0xffff};
+	static const u32 special[] = {0,  1,  0xffffffff, 0x80000000, 0x7fffffff,
+				      31, 32, 0x8000,	  0xffff};
 	u32 k = below(12);
 
 	return k < 9 ? special[k] : below(0xffffffff) >> below(28);
@@ -150,8 +193,8 @@ static void ints32(void)
 		want32((s32)in[0][i], (s32)in[1][i], (s32)in[2][i], want);
 		for (int k = 0; k < n; k++)
 			if (got[k * N + i] != want[k])
-				wrong("output %d of 0x%x, 0x%x, 0x%x is 0x%x, not 0x%x", k, in[0][i], in[1][i], in[2][i],
-				      got[k * N + i], want[k]);
+				wrong("output %d of 0x%x, 0x%x, 0x%x is 0x%x, not 0x%x", k,
+				      in[0][i], in[1][i], in[2][i], got[k * N + i], want[k]);
 	}
 }
 
@@ -163,11 +206,27 @@ static int want64(s64 a, s64 b, u64 *w)
 	for (int i = 0; i < 64; i++)
 		r |= (ua >> i & 1) << (63 - i);
 	u64 v[] = {
-		ua + ub, ua * ub, (u64)((__int128)a * b >> 64), (u64)((unsigned __int128)ua * ub >> 64),
-		b ? edge ? ua : (u64)(a / b) : 0, b ? edge ? 0 : (u64)(a % b) : 0, b ? ua / ub : 0, b ? ua % ub : 0,
-		(u64)(a < b ? a : b), ua > ub ? ua : ub, ua << (b & 63), (u64)(a >> (b & 63)), ua >> (b & 63),
-		ua ? (u64)__builtin_clzll(ua) : 64, (u64)__builtin_popcountll(ua), r, (u64)((s64)(s32)a * (s32)b),
-		(u64)(u32)a * (u32)b + ub, ua < ub, a < b, a < 0 ? -ua : ua,
+		ua + ub,
+		ua * ub,
+		(u64)((__int128)a * b >> 64),
+		(u64)((unsigned __int128)ua * ub >> 64),
+		b ? edge ? ua : (u64)(a / b) : 0,
+		b ? edge ? 0 : (u64)(a % b) : 0,
+		b ? ua / ub : 0,
+		b ? ua % ub : 0,
+		(u64)(a < b ? a : b),
+		ua > ub ? ua : ub,
+		ua << (b & 63),
+		(u64)(a >> (b & 63)),
+		ua >> (b & 63),
+		ua ? (u64)__builtin_clzll(ua) : 64,
+		(u64)__builtin_popcountll(ua),
+		r,
+		(u64)((s64)(s32)a * (s32)b),
+		(u64)(u32)a * (u32)b + ub,
+		ua < ub,
+		a < b,
+		a < 0 ? -ua : ua,
 	};
 	memcpy(w, v, sizeof v);
 	return sizeof v / sizeof *v;
@@ -188,8 +247,9 @@ static void ints64(void)
 		want64((s64)in[0][i], (s64)in[1][i], want);
 		for (int k = 0; k < n; k++)
 			if (got[k * N + i] != want[k])
-				wrong("output %d of 0x%llx, 0x%llx is 0x%llx, not 0x%llx", k, (unsigned long long)in[0][i],
-				      (unsigned long long)in[1][i], (unsigned long long)got[k * N + i],
+				wrong("output %d of 0x%llx, 0x%llx is 0x%llx, not 0x%llx", k,
+				      (unsigned long long)in[0][i], (unsigned long long)in[1][i],
+				      (unsigned long long)got[k * N + i],
 				      (unsigned long long)want[k]);
 	}
 }
@@ -198,8 +258,9 @@ static void ints64(void)
 
 static float odd_float(void)
 {
-	static const float special[] = {0, -0.0f, 1, -1, INFINITY, -INFINITY, NAN, 1e-40f, -3e-45f, 3.4e38f, 0.5f, 2.5f, -1.5f,
-					16777216, 65504, 65520, 1e-8f};
+	static const float special[] = {0,     -0.0f,	 1,	  -1,	   INFINITY, -INFINITY,
+					NAN,   1e-40f,	 -3e-45f, 3.4e38f, 0.5f,     2.5f,
+					-1.5f, 16777216, 65504,	  65520,   1e-8f};
 	u32 k = below(40);
 
 	if (k < sizeof special / sizeof *special)
@@ -240,12 +301,39 @@ static int want_exact(float a, float b, float c, float *w)
 {
 	const int rn = FE_TONEAREST, rz = FE_TOWARDZERO, ru = FE_UPWARD, rd = FE_DOWNWARD;
 	float v[] = {
-		rounded(ADD, a, b, c, rn), rounded(ADD, a, b, c, rz), rounded(ADD, a, b, c, ru), rounded(ADD, a, b, c, rd),
-		rounded(MUL, a, b, c, rn), rounded(MUL, a, b, c, rz), rounded(FMA, a, b, c, rn), rounded(FMA, a, b, c, rz),
-		rounded(FMA, a, b, c, ru), rounded(FMA, a, b, c, rd), rounded(DIV, a, b, c, rn), rounded(DIV, a, b, c, rd),
-		rounded(SQRT, fabsf(a), 0, 0, rn), rounded(SQRT, fabsf(a), 0, 0, ru), 1 / a, least(a, b), most(a, b), fabsf(a),
-		-a, copysignf(a, b), floorf(a), ceilf(a), truncf(a), rintf(a), roundf(a), a > 0 ? a < 1 ? a : 1 : 0, fmodf(a, b),
-		a < b ? a : c, a != a ? 1 : isinf(a) ? 2 : 3, a <= b || c > b ? 1 : 0, (float)fma((double)a, (double)b, (double)c),
+		rounded(ADD, a, b, c, rn),
+		rounded(ADD, a, b, c, rz),
+		rounded(ADD, a, b, c, ru),
+		rounded(ADD, a, b, c, rd),
+		rounded(MUL, a, b, c, rn),
+		rounded(MUL, a, b, c, rz),
+		rounded(FMA, a, b, c, rn),
+		rounded(FMA, a, b, c, rz),
+		rounded(FMA, a, b, c, ru),
+		rounded(FMA, a, b, c, rd),
+		rounded(DIV, a, b, c, rn),
+		rounded(DIV, a, b, c, rd),
+		rounded(SQRT, fabsf(a), 0, 0, rn),
+		rounded(SQRT, fabsf(a), 0, 0, ru),
+		1 / a,
+		least(a, b),
+		most(a, b),
+		fabsf(a),
+		-a,
+		copysignf(a, b),
+		floorf(a),
+		ceilf(a),
+		truncf(a),
+		rintf(a),
+		roundf(a),
+		a > 0 ? a < 1 ? a : 1 : 0,
+		fmodf(a, b),
+		a < b ? a : c,
+		a != a	   ? 1
+		: isinf(a) ? 2
+			   : 3,
+		a <= b || c > b ? 1 : 0,
+		(float)fma((double)a, (double)b, (double)c),
 	};
 	memcpy(w, v, sizeof v);
 	return sizeof v / sizeof *v;
@@ -271,8 +359,9 @@ static void exact(void)
 		want_exact(in[0][i], in[1][i], in[2][i], want);
 		for (int k = 0; k < n; k++)
 			if (!same_float(got[k * N + i], want[k]))
-				wrong("output %d of %a, %a, %a is %a, not %a", k, (double)in[0][i], (double)in[1][i],
-				      (double)in[2][i], (double)got[k * N + i], (double)want[k]);
+				wrong("output %d of %a, %a, %a is %a, not %a", k, (double)in[0][i],
+				      (double)in[1][i], (double)in[2][i], (double)got[k * N + i],
+				      (double)want[k]);
 	}
 }
 
@@ -288,14 +377,29 @@ __attribute__((noinline)) static double rounded64(int op, double a, double b, do
 
 static double to_s64(double a)
 {
-	return a != a ? (double)INT64_MIN : a >= 0x1p63 ? 0x1p63 : a < -0x1p63 ? -0x1p63 : trunc(a) + 0.0;
+	return a != a	     ? (double)INT64_MIN
+	       : a >= 0x1p63 ? 0x1p63
+	       : a < -0x1p63 ? -0x1p63
+			     : trunc(a) + 0.0;
 }
 
 static int want_exact64(double a, double b, double c, double *w)
 {
 	double v[] = {
-		a + b, rounded64(ADD, a, b, c, FE_TOWARDZERO), a * b, fma(a, b, c), rounded64(FMA, a, b, c, FE_UPWARD), a / b,
-		sqrt(fabs(a)), fmin(a, b), fmax(a, b), floor(a), rint(a), (double)(float)a, to_s64(a), copysign(a, b),
+		a + b,
+		rounded64(ADD, a, b, c, FE_TOWARDZERO),
+		a * b,
+		fma(a, b, c),
+		rounded64(FMA, a, b, c, FE_UPWARD),
+		a / b,
+		sqrt(fabs(a)),
+		fmin(a, b),
+		fmax(a, b),
+		floor(a),
+		rint(a),
+		(double)(float)a,
+		to_s64(a),
+		copysign(a, b),
 	};
 
 	if (a == b) {
@@ -322,7 +426,8 @@ static void exact64(void)
 		for (int k = 0; k < n; k++) {
 			double a = got[k * N + i], b = want[k];
 			if (memcmp(&a, &b, sizeof a) && !(a != a && b != b))
-				wrong("output %d of %a, %a, %a is %a, not %a", k, in[0][i], in[1][i], in[2][i], a, b);
+				wrong("output %d of %a, %a, %a is %a, not %a", k, in[0][i],
+				      in[1][i], in[2][i], a, b);
 		}
 	}
 }
@@ -331,9 +436,32 @@ static int want_math(float x, float y, float *w)
 {
 	double a = (double)x, b = fabs((double)y);
 	double v[] = {
-		exp(a), exp2(a), log(b), log2(b), log1p(b), expm1(a), sin((double)(x * 1000)), cos((double)(x * 1e6f)), tan(a), tanh(a),
-		erf(a), erfc(a), pow(b, a), 1 / sqrt(b), cbrt(a), atan2(a, b), asinh(a), lgamma((double)((float)b + 0.5f)), exp(a),
-		log(b), sin(a), a / b, exp(a), log(b), sin(a * 1000), pow(b, a),
+		exp(a),
+		exp2(a),
+		log(b),
+		log2(b),
+		log1p(b),
+		expm1(a),
+		sin((double)(x * 1000)),
+		cos((double)(x * 1e6f)),
+		tan(a),
+		tanh(a),
+		erf(a),
+		erfc(a),
+		pow(b, a),
+		1 / sqrt(b),
+		cbrt(a),
+		atan2(a, b),
+		asinh(a),
+		lgamma((double)((float)b + 0.5f)),
+		exp(a),
+		log(b),
+		sin(a),
+		a / b,
+		exp(a),
+		log(b),
+		sin(a * 1000),
+		pow(b, a),
 	};
 
 	for (size_t i = 0; i < sizeof v / sizeof *v; i++)
@@ -359,8 +487,8 @@ static void math(void)
 			float g = got[k * N + i];
 			/* CUDA's functions are right to a few units in the last place; the __ ones less so. */
 			if (!(fabsf(g - want[k]) <= 2e-6f * (fabsf(want[k]) + 0.3f)))
-				wrong("output %d of %g, %g is %g, not %g", k, (double)in[0][i], (double)in[1][i], (double)g,
-				      (double)want[k]);
+				wrong("output %d of %g, %g is %g, not %g", k, (double)in[0][i],
+				      (double)in[1][i], (double)g, (double)want[k]);
 		}
 	}
 }
@@ -383,14 +511,26 @@ static int want_to_int(float f, double d, s64 *w)
 {
 	const int rn = FE_TONEAREST, rz = FE_TOWARDZERO, ru = FE_UPWARD, rd = FE_DOWNWARD;
 	const double lo = INT32_MIN, hi = INT32_MAX;
-	double a = (double)f, h = (double)f32_of_f16(f16_of(f)), byte = (double)most(f, 0), word = (double)most(f, -32768);
+	double a = (double)f, h = (double)f32_of_f16(f16_of(f)), byte = (double)most(f, 0),
+	       word = (double)most(f, -32768);
 	s64 ll = f >= 0x1p63f ? INT64_MAX : to_int(a, rn, -0x1p63, 0x1p63, INT64_MIN);
 	s64 dl = d >= 0x1p63 ? INT64_MAX : to_int(d, ru, -0x1p63, 0x1p63, INT64_MIN);
 	s64 v[] = {
-		to_int(a, rn, lo, hi, 0), to_int(a, rz, lo, hi, 0), to_int(a, ru, lo, hi, 0), to_int(a, rd, lo, hi, 0),
-		to_int(a, rn, 0, UINT32_MAX, 0), to_int(a, rz, 0, UINT32_MAX, 0), ll, to_int(a, rz, 0, 0x1p64, INT64_MIN),
-		to_int(d, rn, lo, hi, INT32_MIN), to_int(d, rd, lo, hi, INT32_MIN), to_int(d, rz, 0, UINT32_MAX, 0x80000000), dl,
-		(s64)(byte > 255 ? 255 : byte), (s64)(word > 32767 ? 32767 : word), to_int(h, rn, lo, hi, 0),
+		to_int(a, rn, lo, hi, 0),
+		to_int(a, rz, lo, hi, 0),
+		to_int(a, ru, lo, hi, 0),
+		to_int(a, rd, lo, hi, 0),
+		to_int(a, rn, 0, UINT32_MAX, 0),
+		to_int(a, rz, 0, UINT32_MAX, 0),
+		ll,
+		to_int(a, rz, 0, 0x1p64, INT64_MIN),
+		to_int(d, rn, lo, hi, INT32_MIN),
+		to_int(d, rd, lo, hi, INT32_MIN),
+		to_int(d, rz, 0, UINT32_MAX, 0x80000000),
+		dl,
+		(s64)(byte > 255 ? 255 : byte),
+		(s64)(word > 32767 ? 32767 : word),
+		to_int(h, rn, lo, hi, 0),
 		to_int(h, rz, -32768, 32767, 0),
 	};
 
@@ -398,11 +538,12 @@ static int want_to_int(float f, double d, s64 *w)
 	return sizeof v / sizeof *v;
 }
 
-static void compare64(const char *name, const s64 *got, int k, int i, s64 want, double f, double d, s64 v)
+static void compare64(const char *name, const s64 *got, int k, int i, s64 want, double f, double d,
+		      s64 v)
 {
 	if (got[k * N + i] != want)
-		wrong("%s: output %d of %a, %a, %lld is 0x%llx, not 0x%llx", name, k, f, d, (long long)v,
-		      (unsigned long long)got[k * N + i], (unsigned long long)want);
+		wrong("%s: output %d of %a, %a, %lld is 0x%llx, not 0x%llx", name, k, f, d,
+		      (long long)v, (unsigned long long)got[k * N + i], (unsigned long long)want);
 }
 
 static void to_ints(void)
@@ -438,7 +579,10 @@ __attribute__((noinline)) static s64 int_float(s64 v, int from, int mode, bool w
 	if (wide)
 		d = from == FROM_S64 ? (double)x : (double)(u64)x;
 	else
-		f = from == FROM_S32 ? (float)(s32)x : from == FROM_U32 ? (float)(u32)x : from == FROM_S64 ? (float)x : (float)(u64)x;
+		f = from == FROM_S32   ? (float)(s32)x
+		    : from == FROM_U32 ? (float)(u32)x
+		    : from == FROM_S64 ? (float)x
+				       : (float)(u64)x;
 	fesetround(FE_TONEAREST);
 	return wide ? (s64)f64_bits(d) : (s64)f32_bits(f);
 }
@@ -481,12 +625,28 @@ static int want_to_float(float f, double d, s64 v, s64 *w)
 	const int rn = FE_TONEAREST, rz = FE_TOWARDZERO, ru = FE_UPWARD, rd = FE_DOWNWARD;
 	float low = f32_of_f16((uint16_t)v), lowb = f32_of_bf16((uint16_t)v);
 	s64 x[] = {
-		int_float(v, FROM_S32, rn, false), int_float(v, FROM_S32, rz, false), int_float(v, FROM_U32, ru, false),
-		int_float(v, FROM_S64, rn, false), int_float(v, FROM_S64, rd, false), int_float(v, FROM_U64, rn, false),
-		int_float(v, FROM_S64, rn, true), int_float(v, FROM_U64, rz, true), double_float(d, rn), double_float(d, rz),
-		double_float(d, ru), f16_of(f), f16_toward_zero(f), f16_of_f64(d), f16_of_f64((double)(s32)v),
-		low != low ? 0 : f32_bits(low), bf16_of(f), bf16_toward_zero(f), lowb != lowb ? 0 : f32_bits(lowb), tf32_away(f),
-		f16_of(f) | (s64)f16_of((float)d) << 16, bf16_of(f) | (s64)bf16_of((float)d) << 16,
+		int_float(v, FROM_S32, rn, false),
+		int_float(v, FROM_S32, rz, false),
+		int_float(v, FROM_U32, ru, false),
+		int_float(v, FROM_S64, rn, false),
+		int_float(v, FROM_S64, rd, false),
+		int_float(v, FROM_U64, rn, false),
+		int_float(v, FROM_S64, rn, true),
+		int_float(v, FROM_U64, rz, true),
+		double_float(d, rn),
+		double_float(d, rz),
+		double_float(d, ru),
+		f16_of(f),
+		f16_toward_zero(f),
+		f16_of_f64(d),
+		f16_of_f64((double)(s32)v),
+		low != low ? 0 : f32_bits(low),
+		bf16_of(f),
+		bf16_toward_zero(f),
+		lowb != lowb ? 0 : f32_bits(lowb),
+		tf32_away(f),
+		f16_of(f) | (s64)f16_of((float)d) << 16,
+		bf16_of(f) | (s64)bf16_of((float)d) << 16,
 	};
 
 	memcpy(w, x, sizeof x);
@@ -513,7 +673,8 @@ static void to_floats(void)
 		want_to_float(f[i], d[i], v[i], want);
 		for (int k = 0; k < n; k++) {
 			/* NaNs of these have bits that nothing promises. */
-			bool nan = (k == HALF_VALUE || k == BF16_VALUE) && !want[k] && v[i] & 0x7fff;
+			bool nan =
+				(k == HALF_VALUE || k == BF16_VALUE) && !want[k] && v[i] & 0x7fff;
 			if (!nan && !(k == TF32 && f[i] != f[i]))
 				compare64("to_float", got, k, i, want[k], (double)f[i], d[i], v[i]);
 		}
@@ -615,13 +776,14 @@ static uint16_t h_geu(float a, float b, float c)
 }
 
 /* Outputs 0 to 13 of the kernel; the others are not by halves. */
-static Half *const halves[] = {h_add, h_sub, h_mul, h_fma, h_fma_sat, h_fma_relu, h_add_sat, h_min, h_max, h_max_nan, h_neg, h_abs,
-			       h_lt, h_geu};
+static Half *const halves[] = {h_add, h_sub, h_mul,	h_fma, h_fma_sat, h_fma_relu, h_add_sat,
+			       h_min, h_max, h_max_nan, h_neg, h_abs,	  h_lt,	      h_geu};
 enum { N_HALVES = 14, N_F16 = 16 };
 
 static uint16_t half_bits(void)
 {
-	static const uint16_t special[] = {0, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00, 1, 0x8001, 0x7bff, 0x0400};
+	static const uint16_t special[] = {0,	   0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00,
+					   0x7e00, 1,	   0x8001, 0x7bff, 0x0400};
 	u32 k = below(30);
 
 	return k < 11 ? special[k] : (uint16_t)below(0x10000);
@@ -648,13 +810,16 @@ static void f16(void)
 			float v[3];
 			for (int j = 0; j < 3; j++)
 				v[j] = f32_of_f16((uint16_t)(in[j][i] >> s));
-			uint16_t want = halves[k / 2](v[0], v[1], v[2]), g = (uint16_t)(got[k / 2 * N + i] >> s);
+			uint16_t want = halves[k / 2](v[0], v[1], v[2]),
+				 g = (uint16_t)(got[k / 2 * N + i] >> s);
 			if (!same_half(g, want, 0x7c00))
-				wrong("output %d of %g, %g, %g is 0x%x, not 0x%x", k / 2, (double)v[0], (double)v[1],
-				      (double)v[2], g, want);
+				wrong("output %d of %g, %g, %g is 0x%x, not 0x%x", k / 2,
+				      (double)v[0], (double)v[1], (double)v[2], g, want);
 		}
-		float a0 = f32_of_f16((uint16_t)in[0][i]), a1 = f32_of_f16((uint16_t)(in[0][i] >> 16));
-		float b0 = f32_of_f16((uint16_t)in[1][i]), b1 = f32_of_f16((uint16_t)(in[1][i] >> 16));
+		float a0 = f32_of_f16((uint16_t)in[0][i]),
+		      a1 = f32_of_f16((uint16_t)(in[0][i] >> 16));
+		float b0 = f32_of_f16((uint16_t)in[1][i]),
+		      b1 = f32_of_f16((uint16_t)(in[1][i] >> 16));
 		CHECK(got[N_HALVES * N + i] == ((a0 == b0 && a1 == b1) | (u32)(a0 < b1) << 1));
 	}
 }
@@ -688,19 +853,30 @@ static void bf16(void)
 	for (int i = 0; i < N; i++)
 		for (int k = 0; k < 2 * N_BF16; k++) {
 			int s = 16 * (k & 1);
-			float a = f32_of_bf16((uint16_t)(in[0][i] >> s)), b = f32_of_bf16((uint16_t)(in[1][i] >> s));
-			float c = f32_of_bf16((uint16_t)(in[2][i] >> s)), f = f32_of_bf16(bf16_fma(a, b, c));
-			float v[] = {a + b, a * b, f, f != f ? f : f > 0 ? f : 0, least(a, b), a != a || b != b ? NAN : most(a, b),
-				     -a, a < b ? 1 : 0};
+			float a = f32_of_bf16((uint16_t)(in[0][i] >> s)),
+			      b = f32_of_bf16((uint16_t)(in[1][i] >> s));
+			float c = f32_of_bf16((uint16_t)(in[2][i] >> s)),
+			      f = f32_of_bf16(bf16_fma(a, b, c));
+			float v[] = {a + b,	  a * b,
+				     f,		  f != f ? f : f > 0 ? f : 0,
+				     least(a, b), a != a || b != b ? NAN : most(a, b),
+				     -a,	  a < b ? 1 : 0};
 			uint16_t want = bf16_of(v[k / 2]), g = (uint16_t)(got[k / 2 * N + i] >> s);
 			if (!same_half(g, want, 0x7f80))
-				wrong("output %d of %g, %g, %g is 0x%x, not 0x%x", k / 2, (double)a, (double)b, (double)c, g, want);
+				wrong("output %d of %g, %g, %g is 0x%x, not 0x%x", k / 2, (double)a,
+				      (double)b, (double)c, g, want);
 		}
 }
 
 const Case number_cases[] = {
-	{"numbers: 32-bit integers", ints32}, {"numbers: 64-bit integers", ints64}, {"numbers: f32", exact},
-	{"numbers: f64", exact64},	      {"numbers: functions", math},	    {"numbers: to integers", to_ints},
-	{"numbers: to floats", to_floats},    {"numbers: f16", f16},		    {"numbers: bf16", bf16},
+	{"numbers: 32-bit integers", ints32},
+	{"numbers: 64-bit integers", ints64},
+	{"numbers: f32", exact},
+	{"numbers: f64", exact64},
+	{"numbers: functions", math},
+	{"numbers: to integers", to_ints},
+	{"numbers: to floats", to_floats},
+	{"numbers: f16", f16},
+	{"numbers: bf16", bf16},
 	{NULL, NULL},
 };

@@ -9,6 +9,8 @@
  *	const char *ptxsim_message(void)          the last error in words
  *	int ptxsim_stats(const char *path)        counters so far as JSON; 0: written
  *	void ptxsim_stats_clear(void)
+ *	void ptxsim_quiet(int quiet)              instead of PTXSIM_QUIET
+ *	void ptxsim_limit(uint64_t n)             instead of PTXSIM_LIMIT
  *	void ptxsim_seed(uint64_t seed)           instead of PTXSIM_SEED
  *	uint64_t ptxsim_counter(const char *kernel, const char *name)  one of the counters, "inst.CLASS" for instructions
  */
@@ -85,6 +87,16 @@ API const char *ptxsim_message(void)
 API void ptxsim_stats_clear(void)
 {
 	stats_clear();
+}
+
+API void ptxsim_quiet(int quiet)
+{
+	driver.quiet = quiet;
+}
+
+API void ptxsim_limit(uint64_t n)
+{
+	driver.limit = n;
 }
 
 API void ptxsim_seed(uint64_t seed)

@@ -181,6 +181,21 @@ static bool decode_map(Parser *p)
 	return false;
 }
 
+void check_opcode(Parser *p)
+{
+	const char *name = p->mods[0];
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+		if (!strcmp(families[i].opcode, name))
+			return;
+	for (int k = 0; k < n_map_rows; k++)
+		if (!strncmp(map_rows[k].pattern, name, n) && map_rows[k].pattern[n] == '.')
+			return;
+	if (strcmp(name, "addc") && strcmp(name, "subc") && strcmp(name, "madc"))
+		parse_fail(p, "the instruction %s is not supported", p->in->text);
+}
+
 void decode(Parser *p)
 {
 	p->in->d.none = true;

@@ -400,6 +400,8 @@ static void read_instruction(Parser *p, bool guarded, Slot guard)
 	in.line = p->tok.line;
 	in.text = p->tok.s;
 	split_opcode(p, p->tok.s);
+	p->in = &in;
+	check_opcode(p);
 	next(p);
 	memset(p->op, 0, sizeof p->op);
 	p->n_op = 0;
@@ -409,7 +411,6 @@ static void read_instruction(Parser *p, bool guarded, Slot guard)
 	p->line = in.line;
 	in.n_op = p->n_op;
 	in.op = arena_copy(p->arena, p->op, (size_t)p->n_op * sizeof *p->op);
-	p->in = &in;
 	decode(p);
 	p->line = after;
 	vec_push(p->arena, &p->code, in);

@@ -88,4 +88,6 @@ uint64_t imm_bits(Parser *p, const Operand *op, Type t);
 
 /* decode.c: p->mods and p->in->op become the rest of p->in. */
 void decode(Parser *p);
+/* Fails where no instruction begins with p->mods[0]. */
+void check_opcode(Parser *p);
 #endif

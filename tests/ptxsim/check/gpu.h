@@ -63,6 +63,8 @@ const char *ptxsim_message(void);
 uint64_t ptxsim_counter(const char *kernel, const char *name);
 void ptxsim_stats_clear(void);
 void ptxsim_seed(uint64_t seed);
+void ptxsim_quiet(int quiet);
+void ptxsim_limit(uint64_t n);
 
 /* Whether something holds; the test that runs fails where it does not. */
 #define CHECK(what) check((what), __FILE__, __LINE__, #what)

@@ -26,10 +26,10 @@ static int run(const Case *c)
 
 int main(int argc, char **argv)
 {
-	const Case *const all[] = {cuda_cases, number_cases, warp_cases};
+	const Case *const all[] = {cuda_cases, number_cases, warp_cases, fault_cases, count_cases};
 	int passed = 0, failed = 0;
 
-	setenv("PTXSIM_QUIET", argc > 2 ? "0" : "1", 1);
+	ptxsim_quiet(argc < 3);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		for (const Case *c = all[i]; c->name; c++) {
 			if (argc > 1 && !strstr(c->name, argv[1]))

@@ -9,6 +9,7 @@
  *	const char *ptxsim_message(void)          the last error in words
  *	int ptxsim_stats(const char *path)        counters so far as JSON; 0: written
  *	void ptxsim_stats_clear(void)
+ *	int ptxsim_device(int sm)                 instead of PTXSIM_SM; 0: there is one
  *	void ptxsim_quiet(int quiet)              instead of PTXSIM_QUIET
  *	void ptxsim_limit(uint64_t n)             instead of PTXSIM_LIMIT
  *	void ptxsim_seed(uint64_t seed)           instead of PTXSIM_SEED
@@ -87,6 +88,11 @@ API const char *ptxsim_message(void)
 API void ptxsim_stats_clear(void)
 {
 	stats_clear();
+}
+
+API int ptxsim_device(int sm)
+{
+	return !choose_device(sm);
 }
 
 API void ptxsim_quiet(int quiet)

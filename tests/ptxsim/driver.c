@@ -32,6 +32,14 @@ static uint64_t number(const char *name, uint64_t otherwise)
 	return s && *s ? strtoull(s, NULL, 0) : otherwise;
 }
 
+bool choose_device(int sm)
+{
+	for (int i = 0; i < N_DEVICES; i++)
+		if (devices[i].sm == sm)
+			driver.device = &devices[i];
+	return driver.device && driver.device->sm == sm;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	const char *fail = getenv("PTXSIM_FAIL");
@@ -45,10 +53,7 @@ __attribute__((constructor)) static void begin(void)
 	memory_limit(number("PTXSIM_MEMORY", 80ull << 30));
 	driver.null_stream.head.kind = K_STREAM;
 	driver.null_stream.blocking = true;
-	for (int i = 0; i < N_DEVICES; i++)
-		if ((uint64_t)devices[i].sm == sm)
-			driver.device = &devices[i];
-	if (!driver.device)
+	if (!choose_device((int)sm))
 		say("PTXSIM_SM=%llu is not known: there is no device", (unsigned long long)sm);
 	if (fail) {
 		char *end;

@@ -115,6 +115,8 @@ extern struct Driver {
 CUresult enter(const char *name, bool needs_context);
 CUresult leave(CUresult r);
 CUcontext current_context(void);
+/* The device of that SM from now on; false: there is none. */
+bool choose_device(int sm);
 /* Memory for a handle of KIND; null without memory. free_head releases it. */
 void *new_head(Kind kind, size_t size);
 void free_head(void *p);

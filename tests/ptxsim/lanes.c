@@ -316,8 +316,8 @@ const int n_map_rows = sizeof map_rows / sizeof *map_rows;
 	COMPARE(nan, T, (a != a) | (b != b))
 ORDERED(u16)
 ORDERED(u32)
-ORDERED(u64) ORDERED(s16) ORDERED(s32) ORDERED(s64) ORDERED(f32) ORDERED(f64) UNORDERED(f32)
-	UNORDERED(f64)
+ORDERED(u64)
+ORDERED(s16) ORDERED(s32) ORDERED(s64) ORDERED(f32) ORDERED(f64) UNORDERED(f32) UNORDERED(f64)
 
 #define ROW_ORDERED(T)                                                                   \
 	{"eq", T_##T, cmp_eq_##T}, {"ne", T_##T, cmp_ne_##T}, {"lt", T_##T, cmp_lt_##T}, \
@@ -332,7 +332,7 @@ ORDERED(u64) ORDERED(s16) ORDERED(s32) ORDERED(s64) ORDERED(f32) ORDERED(f64) UN
 	{"lo", T_##T, cmp_lt_##T}, {"ls", T_##T, cmp_le_##T}, {"hi", T_##T, cmp_gt_##T}, \
 		{"hs", T_##T, cmp_ge_##T},
 
-		static const struct {
+	static const struct {
 	const char *op;
 	Type t;
 	CompareFn *fn;

@@ -10,11 +10,13 @@ static void expect(const char *kernel, const char *name, uint64_t want)
 	uint64_t got = ptxsim_counter(kernel, name);
 
 	if (got != want)
-		wrong("%s of %s is %llu, not %llu", name, kernel, (unsigned long long)got, (unsigned long long)want);
+		wrong("%s of %s is %llu, not %llu", name, kernel, (unsigned long long)got,
+		      (unsigned long long)want);
 }
 
 /* A copy of THREADS elements of WIDTH bytes: sectors of each warp's load, and the fewest. */
-static void copy(const char *kernel, int width, int stride, int offset, uint64_t sectors, uint64_t fewest)
+static void copy(const char *kernel, int width, int stride, int offset, uint64_t sectors,
+		 uint64_t fewest)
 {
 	enum { B = 4, THREADS = B * 64, WARPS = THREADS / 32 };
 	static float in[THREADS * 4 * 34];
@@ -94,28 +96,28 @@ static void wide_conflicts(void)
 
 /* ---- Instructions ---- */
 
-static const char *const counted =
-	".version 7.0\n.target sm_80\n.address_size 64\n"
-	".entry counted(.param .u64 out)\n{\n"
-	"	.reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %d<4>; .reg .f32 %f<4>; .reg .b16 %h<4>;\n"
-	"	.shared .align 4 .b8 s[128];\n"
-	"	ld.param.u64 %d1, [out];\n"          /* load */
-	"	mov.u32 %r1, %tid.x;\n"              /* move */
-	"	setp.lt.u32 %p1, %r1, 8;\n"          /* integer */
-	"	@!%p1 bra SKIP;\n"                   /* control: 24 lanes take it */
-	"	cvt.rn.f32.u32 %f1, %r1;\n"          /* convert, 8 lanes */
-	"	fma.rn.f32 %f2, %f1, %f1, %f1;\n"    /* float, 8 */
-	"SKIP:\n"
-	"	bar.sync 0;\n"                       /* sync */
-	"	@%p1 mov.b32 %r2, 7;\n"              /* move, 8 */
-	"	mov.b16 %h1, 0x3c00;\n"              /* move */
-	"	add.f16 %h2, %h1, %h1;\n"            /* half */
-	"	mul.wide.u32 %d2, %r1, 4;\n"         /* integer */
-	"	add.s64 %d3, %d1, %d2;\n"            /* integer */
-	"	st.global.u32 [%d3], %r1;\n"         /* store */
-	"	shfl.sync.idx.b32 %r3, %r1, 0, 31, -1;\n" /* warp */
-	"	red.global.add.u32 [%d3], %r3;\n"    /* atomic */
-	"	ret;\n}\n";                          /* control */
+static const char *const counted = ".version 7.0\n.target sm_80\n.address_size 64\n"
+				   ".entry counted(.param .u64 out)\n{\n"
+				   "	.reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %d<4>; .reg "
+				   ".f32 %f<4>; .reg .b16 %h<4>;\n"
+				   "	.shared .align 4 .b8 s[128];\n"
+				   "	ld.param.u64 %d1, [out];\n" /* load */
+				   "	mov.u32 %r1, %tid.x;\n"	    /* move */
+				   "	setp.lt.u32 %p1, %r1, 8;\n" /* integer */
+				   "	@!%p1 bra SKIP;\n"	    /* control: 24 lanes take it */
+				   "	cvt.rn.f32.u32 %f1, %r1;\n" /* convert, 8 lanes */
+				   "	fma.rn.f32 %f2, %f1, %f1, %f1;\n" /* float, 8 */
+				   "SKIP:\n"
+				   "	bar.sync 0;\n"				  /* sync */
+				   "	@%p1 mov.b32 %r2, 7;\n"			  /* move, 8 */
+				   "	mov.b16 %h1, 0x3c00;\n"			  /* move */
+				   "	add.f16 %h2, %h1, %h1;\n"		  /* half */
+				   "	mul.wide.u32 %d2, %r1, 4;\n"		  /* integer */
+				   "	add.s64 %d3, %d1, %d2;\n"		  /* integer */
+				   "	st.global.u32 [%d3], %r1;\n"		  /* store */
+				   "	shfl.sync.idx.b32 %r3, %r1, 0, 31, -1;\n" /* warp */
+				   "	red.global.add.u32 [%d3], %r3;\n"	  /* atomic */
+				   "	ret;\n}\n";				  /* control */
 
 static void instructions(void)
 {
@@ -127,10 +129,12 @@ static void instructions(void)
 		const char *name;
 		uint64_t want;
 	} rows[] = {
-		{"inst.load", 32},   {"inst.move", 72},   {"inst.integer", 96}, {"inst.control", 56}, {"inst.convert", 8},
-		{"inst.float", 8},   {"inst.sync", 32},	  {"inst.half", 32},	{"inst.store", 32},   {"inst.warp", 32},
-		{"inst.atomic", 32}, {"inst.matrix", 0},  {"inst.async", 0},	{"warp_instructions", 16},
-		{"barriers", 1},     {"global_load_requests", 0},
+		{"inst.load", 32},	     {"inst.move", 72},		{"inst.integer", 96},
+		{"inst.control", 56},	     {"inst.convert", 8},	{"inst.float", 8},
+		{"inst.sync", 32},	     {"inst.half", 32},		{"inst.store", 32},
+		{"inst.warp", 32},	     {"inst.atomic", 32},	{"inst.matrix", 0},
+		{"inst.async", 0},	     {"warp_instructions", 16}, {"barriers", 1},
+		{"global_load_requests", 0},
 	};
 
 	OK(cuModuleLoadDataEx(&m, counted, 0, NULL, NULL));
@@ -146,8 +150,11 @@ static void instructions(void)
 }
 
 const Case count_cases[] = {
-	{"count: coalesced copies", coalesced},	  {"count: strides", strided},
-	{"count: shifts", shifted},		  {"count: bank conflicts", conflicts},
-	{"count: wide bank conflicts", wide_conflicts}, {"count: instructions", instructions},
+	{"count: coalesced copies", coalesced},
+	{"count: strides", strided},
+	{"count: shifts", shifted},
+	{"count: bank conflicts", conflicts},
+	{"count: wide bank conflicts", wide_conflicts},
+	{"count: instructions", instructions},
 	{NULL, NULL},
 };

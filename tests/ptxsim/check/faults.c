@@ -25,7 +25,8 @@ static void run_one(const char *kernel, int bad, CUresult result, const char *te
 	}
 	if (r != result)
 		wrong("gives %d, not %d", (int)r, (int)result);
-	if (!strstr(ptxsim_message(), text) || !strstr(ptxsim_message(), kernel) || !strstr(ptxsim_message(), "line "))
+	if (!strstr(ptxsim_message(), text) || !strstr(ptxsim_message(), kernel) ||
+	    !strstr(ptxsim_message(), "line "))
 		wrong("says '%s', without '%s'", ptxsim_message(), text);
 	/* The error stays. */
 	CHECK(cuMemAlloc_v2(&p, 4) == result);
@@ -54,35 +55,35 @@ static void plant(const char *kernel, CUresult result, const char *text)
 	}
 }
 
-#define FAULTS(X)                                                                                  \
-	X(missing_barrier, CUDA_ERROR_LAUNCH_FAILED, "")                                           \
-	X(missing_second_barrier, CUDA_ERROR_LAUNCH_FAILED, "race")                                \
-	X(missing_warp_sync, CUDA_ERROR_LAUNCH_FAILED, "race")                                     \
-	X(missing_wait, CUDA_ERROR_LAUNCH_FAILED, "cp.async may not have landed")                  \
-	X(weak_wait, CUDA_ERROR_LAUNCH_FAILED, "cp.async may not have landed")                     \
-	X(missing_commit, CUDA_ERROR_LAUNCH_FAILED, "cp.async may not have landed")                \
-	X(read_past_end, CUDA_ERROR_ILLEGAL_ADDRESS, "reads 4 bytes")                              \
-	X(write_past_end, CUDA_ERROR_ILLEGAL_ADDRESS, "writes 4 bytes")                            \
-	X(read_before_begin, CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds")                          \
-	X(shared_past_end, CUDA_ERROR_ILLEGAL_ADDRESS, "of shared memory, which has 512")          \
-	X(shared_never_written, CUDA_ERROR_LAUNCH_FAILED, "never written")                         \
-	X(local_never_written, CUDA_ERROR_LAUNCH_FAILED, "of local memory, which were never")      \
-	X(global_never_written, CUDA_ERROR_LAUNCH_FAILED, "never written")                         \
-	X(barrier_in_half_a_warp, CUDA_ERROR_LAUNCH_FAILED, "divergent barrier")                   \
-	X(barrier_in_one_warp, CUDA_ERROR_LAUNCH_FAILED, "divergent barrier")                      \
-	X(barrier_after_return, CUDA_ERROR_LAUNCH_FAILED, "divergent barrier")                     \
-	X(misaligned, CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned: writes 16 bytes")                \
-	X(misaligned_shared, CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned: reads 8 bytes")           \
-	X(shuffle_from_absent, CUDA_ERROR_LAUNCH_FAILED, "divergent")                              \
-	X(two_values, CUDA_ERROR_LAUNCH_FAILED, "different values")                                \
-	X(null_pointer, CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds")                               \
-	X(endless, CUDA_ERROR_LAUNCH_TIMEOUT, "no end after")                                      \
+#define FAULTS(X)                                                                             \
+	X(missing_barrier, CUDA_ERROR_LAUNCH_FAILED, "")                                      \
+	X(missing_second_barrier, CUDA_ERROR_LAUNCH_FAILED, "race")                           \
+	X(missing_warp_sync, CUDA_ERROR_LAUNCH_FAILED, "race")                                \
+	X(missing_wait, CUDA_ERROR_LAUNCH_FAILED, "cp.async may not have landed")             \
+	X(weak_wait, CUDA_ERROR_LAUNCH_FAILED, "cp.async may not have landed")                \
+	X(missing_commit, CUDA_ERROR_LAUNCH_FAILED, "cp.async may not have landed")           \
+	X(read_past_end, CUDA_ERROR_ILLEGAL_ADDRESS, "reads 4 bytes")                         \
+	X(write_past_end, CUDA_ERROR_ILLEGAL_ADDRESS, "writes 4 bytes")                       \
+	X(read_before_begin, CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds")                     \
+	X(shared_past_end, CUDA_ERROR_ILLEGAL_ADDRESS, "of shared memory, which has 512")     \
+	X(shared_never_written, CUDA_ERROR_LAUNCH_FAILED, "never written")                    \
+	X(local_never_written, CUDA_ERROR_LAUNCH_FAILED, "of local memory, which were never") \
+	X(global_never_written, CUDA_ERROR_LAUNCH_FAILED, "never written")                    \
+	X(barrier_in_half_a_warp, CUDA_ERROR_LAUNCH_FAILED, "divergent barrier")              \
+	X(barrier_in_one_warp, CUDA_ERROR_LAUNCH_FAILED, "divergent barrier")                 \
+	X(barrier_after_return, CUDA_ERROR_LAUNCH_FAILED, "divergent barrier")                \
+	X(misaligned, CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned: writes 16 bytes")           \
+	X(misaligned_shared, CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned: reads 8 bytes")      \
+	X(shuffle_from_absent, CUDA_ERROR_LAUNCH_FAILED, "divergent")                         \
+	X(two_values, CUDA_ERROR_LAUNCH_FAILED, "different values")                           \
+	X(null_pointer, CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds")                          \
+	X(endless, CUDA_ERROR_LAUNCH_TIMEOUT, "no end after")                                 \
 	X(trapped, CUDA_ERROR_ILLEGAL_INSTRUCTION, "thread (77,0,0)")
 
-#define X(kernel, result, text)                                                                    \
-	static void kernel(void)                                                                   \
-	{                                                                                          \
-		plant(#kernel, result, text);                                                      \
+#define X(kernel, result, text)               \
+	static void kernel(void)              \
+	{                                     \
+		plant(#kernel, result, text); \
 	}
 FAULTS(X)
 #undef X
@@ -104,22 +105,28 @@ static void bad_texts(void)
 {
 	CUmodule m;
 
-	refuse(".entry k() {\n\tfrobnicate.b32 %r1;\n}", "line 5: the instruction frobnicate.b32 is not supported: frobnicate.b32 %r1;");
-	refuse(".entry k() {\n\t.reg .b32 %r<3>;\n\tadd.s32 %r1, %r2, %r9;\n}", "line 6: the register %r9 is not declared");
-	refuse(".entry k() {\n\t.reg .b32 %r<3>;\n\tadd.s64 %r1, %r2, %r2;\n}", "line 6: %r1 has 32 bits, the instruction takes 64");
+	refuse(".entry k() {\n\tfrobnicate.b32 %r1;\n}",
+	       "line 5: the instruction frobnicate.b32 is not supported: frobnicate.b32 %r1;");
+	refuse(".entry k() {\n\t.reg .b32 %r<3>;\n\tadd.s32 %r1, %r2, %r9;\n}",
+	       "line 6: the register %r9 is not declared");
+	refuse(".entry k() {\n\t.reg .b32 %r<3>;\n\tadd.s64 %r1, %r2, %r2;\n}",
+	       "line 6: %r1 has 32 bits, the instruction takes 64");
 	refuse(".entry k() {\n\tbra nowhere;\n}", "'nowhere' is not defined");
-	refuse(".entry k() {\n\t.reg .b32 %r<3>;\n\tadd.rn.s32 %r1, %r2, %r2;\n}", "is not supported");
-	refuse(".entry k() {\n\t.reg .f32 %f<3>;\n\tld.global.sideways.f32 %f1, [0];\n}", "ld with .sideways");
+	refuse(".entry k() {\n\t.reg .b32 %r<3>;\n\tadd.rn.s32 %r1, %r2, %r2;\n}",
+	       "is not supported");
+	refuse(".entry k() {\n\t.reg .f32 %f<3>;\n\tld.global.sideways.f32 %f1, [0];\n}",
+	       "ld with .sideways");
 	refuse(".extern .func f;\n.entry k() {\n\tcall f;\n}", "f has no body");
 	refuse(".entry k() {\n\tret\n}", "line 6: expected an operand");
 	CHECK(cuModuleLoadDataEx(&m, "\177ELF", 0, NULL, NULL) == CUDA_ERROR_NO_BINARY_FOR_GPU);
-	CHECK(cuModuleLoadDataEx(&m, ".version 8.7\n.target sm_120\n.address_size 64\n", 0, NULL, NULL) == CUDA_ERROR_INVALID_PTX);
+	CHECK(cuModuleLoadDataEx(&m, ".version 8.7\n.target sm_120\n.address_size 64\n", 0, NULL,
+				 NULL) == CUDA_ERROR_INVALID_PTX);
 }
 
 const Case fault_cases[] = {
 #define X(kernel, result, text) {"fault: " #kernel, kernel},
 	FAULTS(X)
 #undef X
-	{"fault: texts that are no modules", bad_texts},
+		{"fault: texts that are no modules", bad_texts},
 	{NULL, NULL},
 };

@@ -56,6 +56,14 @@ static char *read_all(const char *path)
 	return text;
 }
 
+char *module_text(const char *name)
+{
+	char path[200];
+
+	snprintf(path, sizeof path, "tests/ptxsim/%s.ptx", name);
+	return read_all(path);
+}
+
 CUmodule module(const char *name)
 {
 	static struct {
@@ -63,18 +71,15 @@ CUmodule module(const char *name)
 		CUmodule m;
 	} loaded[32];
 	static int n;
-	char path[200];
-
 	for (int i = 0; i < n; i++)
 		if (!strcmp(loaded[i].name, name))
 			return loaded[i].m;
-	snprintf(path, sizeof path, "tests/ptxsim/%s.ptx", name);
-	char *text = read_all(path);
+	char *text = module_text(name);
 	CUmodule m = NULL;
 	CUresult r = cuModuleLoadDataEx(&m, text, 0, NULL, NULL);
 	free(text);
 	if (r) {
-		printf("%s: %s\n", path, ptxsim_message());
+		printf("%s: %s\n", name, ptxsim_message());
 		exit(2);
 	}
 	snprintf(loaded[n].name, sizeof loaded[n].name, "%s", name);
@@ -119,7 +124,14 @@ CUresult launch(CUfunction f, unsigned grid, unsigned block, unsigned shared, ..
 		params[n] = va_arg(ap, void *);
 	while (params[n++]);
 	va_end(ap);
-	CUresult r = cuLaunchKernel(f, grid, 1, 1, block, 1, 1, shared, NULL, params, NULL);
+	return launch2(f, grid, 1, block, shared, params);
+}
+
+CUresult launch2(CUfunction f, unsigned gx, unsigned gy, unsigned block, unsigned shared,
+		 void **params)
+{
+	CUresult r = cuLaunchKernel(f, gx, gy, 1, block, 1, 1, shared, NULL, params, NULL);
+
 	return r ? r : cuCtxSynchronize();
 }
 

@@ -64,6 +64,7 @@ uint64_t ptxsim_counter(const char *kernel, const char *name);
 void ptxsim_stats_clear(void);
 void ptxsim_seed(uint64_t seed);
 void ptxsim_quiet(int quiet);
+int ptxsim_device(int sm);
 void ptxsim_limit(uint64_t n);
 
 /* Whether something holds; the test that runs fails where it does not. */
@@ -77,11 +78,16 @@ void wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The module tests/ptxsim/NAME.ptx, loaded once; exits where it does not load. */
 CUmodule module(const char *name);
 CUfunction function(const char *module_name, const char *name);
+/* The text of that module, which the caller frees. */
+char *module_text(const char *name);
 /* N bytes on the device with what SRC has; null: nothing. Freed when the test ends. */
 CUdeviceptr put(const void *src, size_t n);
 void get(void *dst, CUdeviceptr src, size_t n);
 /* Launches and waits. Parameters are pointers to their values, null at the end. */
 CUresult launch(CUfunction f, unsigned grid, unsigned block, unsigned shared, ...);
+/* As launch, with a grid of two dimensions. */
+CUresult launch2(CUfunction f, unsigned gx, unsigned gy, unsigned block, unsigned shared,
+		 void **params);
 
 /* Numbers from 0 to 1, or integers below N, the same in every run. */
 float uniform(void);

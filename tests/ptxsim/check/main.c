@@ -26,7 +26,8 @@ static int run(const Case *c)
 
 int main(int argc, char **argv)
 {
-	const Case *const all[] = {cuda_cases, number_cases, warp_cases, fault_cases, count_cases};
+	const Case *const all[] = {cuda_cases,	number_cases, warp_cases,
+				   fault_cases, count_cases,  triton_cases};
 	int passed = 0, failed = 0;
 
 	ptxsim_quiet(argc < 3);

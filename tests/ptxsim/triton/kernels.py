@@ -11,18 +11,19 @@ from triton.compiler import ASTSource
 
 
 @triton.jit
-def gemm(a, b, c, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def gemm(a, b, c, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+         ACC: tl.constexpr):
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rn = tl.program_id(1) * BN + tl.arange(0, BN)
     rk = tl.arange(0, BK)
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    acc = tl.zeros((BM, BN), dtype=ACC)
     for k in range(0, tl.cdiv(K, BK)):
         left = K - k * BK
         x = tl.load(a + rm[:, None] * sa + (k * BK + rk)[None, :], mask=(rm[:, None] < M) & (rk[None, :] < left), other=0.0)
         y = tl.load(b + (k * BK + rk)[:, None] * sb + rn[None, :], mask=(rk[:, None] < left) & (rn[None, :] < N), other=0.0)
-        acc = tl.dot(x, y, acc)
+        acc = tl.dot(x, y, acc, out_dtype=ACC)
     out = c + rm[:, None] * sc + rn[None, :]
-    tl.store(out, acc.to(tl.float16), mask=(rm[:, None] < M) & (rn[None, :] < N))
+    tl.store(out, acc.to(c.dtype.element_ty), mask=(rm[:, None] < M) & (rn[None, :] < N))
 
 
 @triton.jit
@@ -71,10 +72,19 @@ def make(folder, name, fn, signature, constants, warps, stages, aligned, sm=80):
 
 
 def main(folder):
-    gemm_args = {"a": "*fp16", "b": "*fp16", "c": "*fp16", "M": "i32", "N": "i32", "K": "i32", "sa": "i32", "sb": "i32", "sc": "i32"}
-    # With 16-byte rows the loads are cp.async; without, they are not.
-    make(folder, "gemm", gemm, gemm_args, {"BM": 64, "BN": 64, "BK": 32}, 4, 3, [0, 1, 2, 5, 6, 7, 8])
-    make(folder, "gemm_odd", gemm, gemm_args, {"BM": 32, "BN": 64, "BK": 32}, 2, 2, [0, 1, 2])
+    for name, a, c, acc, tile, warps, stages, aligned, sm in (
+            # With 16-byte rows the loads are cp.async; without, they are not.
+            ("gemm", "fp16", "fp16", tl.float32, (64, 64, 32), 4, 3, True, 80),
+            ("gemm_odd", "fp16", "fp16", tl.float32, (32, 64, 32), 2, 2, False, 80),
+            ("gemm_acc16", "fp16", "fp16", tl.float16, (32, 32, 32), 2, 2, True, 80),
+            ("gemm_bf16", "bf16", "fp32", tl.float32, (32, 64, 32), 4, 3, True, 80),
+            ("gemm_tf32", "fp32", "fp32", tl.float32, (32, 32, 32), 2, 2, True, 80),
+            ("gemm_s8", "i8", "i32", tl.int32, (32, 32, 64), 2, 2, True, 80),
+            ("gemm_fp8", "fp8e4nv", "fp32", tl.float32, (32, 32, 64), 2, 2, True, 89),
+            ("gemm_f64", "fp64", "fp64", tl.float64, (16, 16, 16), 1, 2, True, 80)):
+        args = {"a": "*" + a, "b": "*" + a, "c": "*" + c, "M": "i32", "N": "i32", "K": "i32", "sa": "i32", "sb": "i32", "sc": "i32"}
+        constants = dict(zip(("BM", "BN", "BK"), tile), ACC=acc)
+        make(folder, name, gemm, args, constants, warps, stages, [0, 1, 2] + ([5, 6, 7, 8] if aligned else []), sm)
     make(folder, "softmax", softmax, {"x": "*fp32", "y": "*fp32", "n": "i32", "stride": "i32"}, {"B": 1024}, 4, 1, [0, 1])
     make(folder, "attention", attention,
          {"q": "*fp16", "k": "*fp16", "v": "*fp16", "o": "*fp16", "length": "i32", "scale": "fp32"},

@@ -290,17 +290,25 @@ static void print_let(Fn *f, const LNode *n)
 	strbuf_free(&t);
 }
 
+static void print_address(Fn *f, Buf *b, const char *at)
+{
+	if (strcmp(at, "0") == 0)
+		strbuf_puts(&f->body, fn_buf(f, b));
+	else
+		strbuf_printf(&f->body, c_is_operation(at) ? "%s + (%s)" : "%s + %s", fn_buf(f, b), at);
+}
+
 static void print_tile(Fn *f, const LNode *n)
 {
 	const Tile *tl = n->tile;
 	const char *row, *fn = c_tile_use(f->g, tl);
-	Expr *e[] = {tl->m_valid, tl->a_step, tl->b_at, tl->b_step, tl->k};
-	StrBuf t[5] = {{0}}, at = {0};
+	Expr *e[] = {tl->m_valid, tl->k, tl->a_step, tl->b_at, tl->b_step, tl->acc_at};
+	StrBuf t[6] = {{0}}, at = {0};
 
 	tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	texts(f, e, 5, t);
+	texts(f, e, 6, t);
 	row = fn_name(f, tl->row, tl->row->name);
 	tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
@@ -316,11 +324,13 @@ static void print_tile(Fn *f, const LNode *n)
 	strbuf_printf(&f->body, "row[i_] = %s;\n", strbuf_str(&at));
 	close_block(f);
 	tabs(f);
-	strbuf_printf(&f->body, c_is_operation(strbuf_str(&t[2])) ? "%s(valid, %s, %s, row, %s, %s + (%s), %s, %s);\n"
-								 : "%s(valid, %s, %s, row, %s, %s + %s, %s, %s);\n", fn, strbuf_str(&t[4]), fn_buf(f, tl->a),
-		      strbuf_str(&t[1]), fn_buf(f, tl->b), strbuf_str(&t[2]), strbuf_str(&t[3]), fn_buf(f, tl->acc));
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, row, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a), strbuf_str(&t[2]));
+	print_address(f, tl->b, strbuf_str(&t[3]));
+	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[4]));
+	print_address(f, tl->acc, strbuf_str(&t[5]));
+	strbuf_puts(&f->body, ");\n");
 	close_block(f);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		strbuf_free(&t[i]);
 	strbuf_free(&at);
 }

@@ -32,12 +32,12 @@ static void rows_function(GenC *g, StrBuf *b, const Tile *t, const char *key, in
 	if (lanes > t->nr)
 		lanes = t->nr;
 	nv = t->nr / lanes;
-	strbuf_printf(b, "DL_CONTRACT static void %s_%d(int64_t n, const %s *a, const int64_t *row, int64_t a_step,\n"
+	strbuf_printf(b, "DL_CONTRACT static void %s_%d(int64_t n, int first, const %s *a, const int64_t *row, int64_t a_step,\n"
 		      "\t\tconst %s *b, int64_t b_step, %s *acc)\n{\n\tDL_CONTRACT_ON\n", key, rows, type, type, type);
 	strbuf_printf(b, "\ttypedef %s vec __attribute__((vector_size(%d), aligned(%d), may_alias));\n", type, lanes * esize, esize);
 	for (int i = 0; i < rows; i++)
 		strbuf_printf(b, "\tconst %s *a%d = a + row[%d];\n", type, i, i);
-	strbuf_printf(b, "\n\tfor (int64_t k = 0, first = 1; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n", TILE_DEPTH, TILE_DEPTH);
+	strbuf_printf(b, "\n\tfor (int64_t k = 0; first || k < n; first = 0) {\n\t\tconst int64_t end = n - k > %d ? k + %d : n;\n", TILE_DEPTH, TILE_DEPTH);
 	for (int i = 0; i < rows; i++) {
 		strbuf_puts(b, "\t\tvec ");
 		for (int j = 0; j < nv; j++)
@@ -73,7 +73,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 		sizes[n++] = r;
 		rows_function(g, b, t, key, r);
 	}
-	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, const %s *a, const int64_t *row, int64_t a_step,\n"
+	strbuf_printf(b, "static inline void %s(int64_t valid, int64_t n, int first, const %s *a, const int64_t *row, int64_t a_step,\n"
 		      "\t\tconst %s *b, int64_t b_step, %s *acc)\n{\n", key, type, type, type);
 	for (int i = 0; i < n; i++) {
 		strbuf_puts(b, i ? "\telse" : "\t");
@@ -81,7 +81,7 @@ static void tile_function(GenC *g, StrBuf *b, const Tile *t, const char *key)
 			strbuf_printf(b, "%sif (valid > %d)", i ? " " : "", sizes[i + 1]);
 		if (n == 1)
 			strbuf_puts(b, "(void)valid;\n\t\t");
-		strbuf_printf(b, "%s%s_%d(n, a, row, a_step, b, b_step, acc);\n", n == 1 ? "" : "\n\t\t", key, sizes[i]);
+		strbuf_printf(b, "%s%s_%d(n, first, a, row, a_step, b, b_step, acc);\n", n == 1 ? "" : "\n\t\t", key, sizes[i]);
 	}
 	strbuf_puts(b, "}\n\n");
 }

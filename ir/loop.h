@@ -39,7 +39,8 @@ typedef enum LNodeKind {
 typedef struct Tile {
 	CType ct;
 	int mr, nr;
-	Buf *acc;       /* local, mr*nr elements, row-major */
+	Buf *acc;       /* local; element (i, j) at acc_at + i*nr + j */
+	Expr *acc_at;
 	Iter *col;      /* the column's number in the tile: LNode.at mentions it, as it does ROW */
 	Buf *a, *b;
 	Iter *row;      /* a_at is an expression over this iterator: the row's number in the tile */
@@ -49,7 +50,9 @@ typedef struct Tile {
 	Expr *k;        /* trip count */
 	Expr *m_valid;  /* rows that exist: 1..mr */
 	Expr *n_valid;  /* columns that exist: 1..nr */
-	bool accumulate;
+	bool accumulate; /* ACC holds the sum of the terms before */
+	bool partial;    /* more terms follow */
+	Iter *depth;     /* where it is only a part of the sum: the term's number in it, which LNode.at mentions */
 } Tile;
 
 /* What of its statement a node carries out: the state's first value, a term, the write. A map has the write

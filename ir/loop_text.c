@@ -33,7 +33,12 @@ static void put_vals(StrBuf *b, const LNode *n)
 
 static void put_tile(StrBuf *b, const Tile *t)
 {
-	strbuf_printf(b, "tile %s[%dx%d] %s %s[", t->acc->name, t->mr, t->nr, t->accumulate ? "+=" : "=", t->a->name);
+	strbuf_printf(b, "tile %s[%dx%d", t->acc->name, t->mr, t->nr);
+	if (t->acc_at->kind != EX_CONST || t->acc_at->i) {
+		strbuf_puts(b, " at ");
+		ex_print(b, t->acc_at);
+	}
+	strbuf_printf(b, "] %s %s[", t->accumulate ? "+=" : "=", t->a->name);
 	ex_print(b, t->a_at);
 	strbuf_puts(b, " + k*");
 	ex_print(b, t->a_step);

@@ -187,6 +187,7 @@ static void choose_blocks(Gemm *g)
 	int64_t esize = dtype_info[ctype_dtype(g->c.ct)].bits / 8, v, kk;
 
 	gemm_tile(g->t, g->c.ct, &g->mr, &g->nr);
+	g->kc = g->t->l1 * 3 / 4 / (esize * (g->mr + g->nr)) / 8 * 8;
 	if (dim_is_const(g->m, &v) && v < g->mr)
 		g->mr = v > 0 ? v : 1;
 	g->mc = round_up(ROWS, g->mr);
@@ -256,7 +257,7 @@ Expr *gemm_place(void *arg, Expr *e)
 		if (p->acc && b == p->acc)
 			return ex_load(g->b.p, p->tile, &p->tile_at, 1);
 		if (p->local && b->id < p->nlocal && p->local[b->id])
-			return ex_load(g->b.p, p->local[b->id], &p->tile_at, 1);
+			return ex_load(g->b.p, p->local[b->id], &p->local_at, 1);
 		at = flat_index(g->k, b, e->load.idx);
 		return ex_load(g->b.p, b, &at, 1);
 	}

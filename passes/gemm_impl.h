@@ -22,7 +22,7 @@ typedef struct Gemm {
 	bool m_merges;          /* rows are one stride in every access */
 	bool a_direct, b_panels;
 	Expr *a_step;
-	int64_t pw, nr, mr, nc, mc;
+	int64_t pw, nr, mr, nc, mc, kc;
 	Buf *abuf, *bbuf;
 	Iter *m0, *n0;          /* the block's first row and column */
 } Gemm;
@@ -42,7 +42,7 @@ typedef struct Placing {
 	const Stmt *s;
 	const Buf *acc;   /* read from the tile instead */
 	Buf *tile;
-	Expr *tile_at;
+	Expr *tile_at, *local_at;
 	Buf **local;      /* by Buf.id: later temporaries of the epilogue */
 	int nlocal;
 	bool flat;        /* in the epilogue: merged iterators stand for their last */
@@ -63,8 +63,8 @@ Expr *gemm_panels(Gemm *g);
 void gemm_pack_b(Gemm *g);
 /* Ap[row][k] of the block's rows. */
 void gemm_pack_a(Gemm *g);
-/* The tiles of a block: panels outside where B's panel is to stay in L1 or L2 (packed weights), tiles of rows
- * outside where A is the larger. */
+/* The tiles of a block: panels outside where B's panel is to stay in L1 or L2 (packed weights; long sums in parts
+ * of kc terms), tiles of rows outside where A is the larger. */
 void gemm_emit_tiles(Gemm *g);
 
 #endif

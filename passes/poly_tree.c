@@ -177,7 +177,9 @@ static void tile_part(Walk *w, const LNode *n, LPart part, int order)
 
 	push_loop(w, t->row, AXIS_ANY, zero, resolve(w, t->m_valid), 1, t->row->extent);
 	push_loop(w, t->col, AXIS_ANY, zero, resolve(w, t->n_valid), 1, t->col->extent);
-	for (int i = s->nband; i < s->niters && part == PART_TERM; i++)
+	if (t->depth && part == PART_TERM)
+		push_loop(w, t->depth, AXIS_ANY, zero, resolve(w, t->k), 1, t->depth->extent);
+	for (int i = s->nband; i < s->niters && part == PART_TERM && !t->depth; i++)
 		if (n->at[i]->kind == EX_ITER)
 			push_loop(w, n->at[i]->iter, AXIS_ANY, zero,
 				  ex_dim(p->pool, n->at[i]->iter->extent), 1,
@@ -195,6 +197,7 @@ static void tile_part(Walk *w, const LNode *n, LPart part, int order)
 			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops].it),
 			       ex_int(p->pool, CT_I64, t->nr)),
 			ex_iter(p->pool, w->loops.at[loops + 1].it));
+	e->idx = ex_add(p->pool, resolve(w, t->acc_at), e->idx);
 	pop_to(w, loops, env);
 }
 
@@ -208,7 +211,7 @@ static void tile(Walk *w, const LNode *n)
 	if (!n->tile->accumulate)
 		tile_part(w, n, PART_INIT, w->order);
 	tile_part(w, n, PART_TERM, w->order + 1);
-	if (!stored)
+	if (!stored && !n->tile->partial)
 		tile_part(w, n, PART_WRITE, w->order + 2);
 	w->order += 2;
 }

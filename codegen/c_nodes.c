@@ -302,13 +302,13 @@ static void print_tile(Fn *f, const LNode *n)
 {
 	const Tile *tl = n->tile;
 	const char *row, *fn = c_tile_use(f->g, tl);
-	Expr *e[] = {tl->m_valid, tl->k, tl->a_step, tl->b_at, tl->b_step, tl->acc_at};
-	StrBuf t[6] = {{0}}, at = {0};
+	Expr *e[] = {tl->m_valid, tl->k, tl->a_step, tl->b_at, tl->b_step, tl->acc_at, tl->ahead ? tl->ahead : tl->b_at};
+	StrBuf t[7] = {{0}}, at = {0};
 
 	tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	texts(f, e, 6, t);
+	texts(f, e, 7, t);
 	row = fn_name(f, tl->row, tl->row->name);
 	tabs(f);
 	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
@@ -327,10 +327,12 @@ static void print_tile(Fn *f, const LNode *n)
 	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, row, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a), strbuf_str(&t[2]));
 	print_address(f, tl->b, strbuf_str(&t[3]));
 	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[4]));
+	print_address(f, tl->b, strbuf_str(&t[6]));
+	strbuf_printf(&f->body, ", %d, ", tl->ahead_step);
 	print_address(f, tl->acc, strbuf_str(&t[5]));
 	strbuf_puts(&f->body, ");\n");
 	close_block(f);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		strbuf_free(&t[i]);
 	strbuf_free(&at);
 }

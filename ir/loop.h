@@ -47,6 +47,8 @@ typedef struct Tile {
 	Expr *a_at;     /* flat index of A's first element of row ROW */
 	Expr *a_step;
 	Expr *b_at, *b_step;
+	Expr *ahead;    /* flat index into B of what later tiles will read, fetched by AHEAD_STEP elements a term; or null */
+	int ahead_step;
 	Expr *k;        /* trip count */
 	Expr *m_valid;  /* rows that exist: 1..mr */
 	Expr *n_valid;  /* columns that exist: 1..nr */

@@ -120,6 +120,14 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
+	if (g->b_panels) {
+		/* The panel is read from memory for the first tile of rows alone: all of them fetch what follows it. */
+		int64_t tiles = g->mc / g->mr, step = tiles < g->pw ? g->pw / tiles : 1;
+
+		tl->ahead_step = (int)step;
+		tl->ahead = ex_add(p, tl->b_at, ex_mul(p, t->k, ex_add(p, tl->b_step, ex_mul(p, l_int(b, step), ex_op2(p, IN_floordiv,
+				   ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)), l_int(b, g->mr))))));
+	}
 	if (t->accumulate || t->partial)
 		tl->depth = l_iter(b, "d", g->kk);
 	tl->m_valid = t->m_valid;

@@ -51,7 +51,7 @@ static void put_all(Tidy *t, LNode *n)
 		put(t, &n->at[i]);
 	if (n->tile) {
 		Expr **x[] = {&n->tile->acc_at, &n->tile->a_at, &n->tile->a_step, &n->tile->b_at, &n->tile->b_step,
-			      &n->tile->k, &n->tile->m_valid, &n->tile->n_valid};
+			      &n->tile->ahead, &n->tile->k, &n->tile->m_valid, &n->tile->n_valid};
 
 		for (size_t i = 0; i < sizeof x / sizeof *x; i++)
 			put(t, x[i]);

@@ -181,7 +181,7 @@ def profile():
 def usage():
     dlrun(status=2)
     dlrun(RELU, "--nonsense", status=2)
-    assert "cannot be opened" in dlrun(DIR + "/none.so", status=1)
+    assert "No such file" in dlrun(DIR + "/none.so", status=1)
     assert "no compiled model" in dlrun(DIR + "/x.npy", status=1)
     assert "usage" in dlrun("--help")
 

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,7 @@ bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 
 	*s = (Session){.arena = a, .diag = d, .path = path};
 	if (!f)
-		return bad(s, "cannot be opened");
+		return bad(s, strerror(errno));
 	fclose(f);
 	if (!symbol)
 		return bad(s, "no compiled model: no symbol NAME" SUFFIX);

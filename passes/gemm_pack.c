@@ -153,6 +153,7 @@ void gemm_pack_a(Gemm *g)
 	Expr *rows = l_min(b, l_int(b, g->mc), ex_sub(p, ex_dim(p, g->m), ex_iter(p, g->m0)));
 	Expr *lo = l_int(b, 0), *hi = ex_dim(p, last->extent), *guard, *at;
 	LNode *loops[MAX_ITERS], *il, *wl;
+	LoopKind kind = l_short(last->extent) ? LOOP_SHORT : LOOP_VECTOR;
 	int nl = 0;
 
 	g->abuf = l_temp(b, "ap", ctype_dtype(g->c.ct), dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), g->kk));
@@ -162,13 +163,13 @@ void gemm_pack_a(Gemm *g)
 	for (; nl + 1 < g->c.nk; nl++)
 		loops[nl] = l_loop(b, LOOP_SERIAL, g->c.k[nl], l_int(b, 0), ex_dim(p, g->c.k[nl]->extent), 1);
 	if (g->c.guard_a) {
-		wl = l_loop(b, LOOP_VECTOR, last, lo, hi, 1);
+		wl = l_loop(b, kind, last, lo, hi, 1);
 		l_store(b, g->abuf, at, zero_of(g), NULL);
 		l_close(b, wl);
 	}
 	guard = g->c.guard_a ? ex_rewrite(p, g->c.guard_a, gemm_place, &pl) : NULL;
 	guard = guard_to_range(g->k, guard, last, &lo, &hi);
-	wl = l_loop(b, LOOP_VECTOR, last, lo, hi, 1);
+	wl = l_loop(b, kind, last, lo, hi, 1);
 	l_store(b, g->abuf, at, ex_rewrite(p, g->c.a, gemm_place, &pl), guard);
 	l_close(b, wl);
 	close_loops(g, loops, nl);

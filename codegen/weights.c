@@ -201,11 +201,29 @@ static bool run_jobs(Weights *w)
 			  strerror(w->fault));
 }
 
+/* As cut. One cut will do where what lies outermost in the output does so in the source: both are read and written
+ * from end to end then. */
+static int cut_move(const Move *m, int at[2], int64_t step[2])
+{
+	int64_t want = BLOCK / m->size, rest = 1;
+	bool outermost = true;
+
+	for (int i = 1; i < m->n; i++) {
+		rest *= m->extent[i];
+		outermost = outermost && llabs(m->from[i]) <= llabs(m->from[0]);
+	}
+	if (!outermost || rest > want)
+		return cut(m->extent, m->n, want, at, step);
+	at[0] = 0;
+	step[0] = want / rest;
+	return 1;
+}
+
 static void add_jobs(Weights *w, const Move *m, const void *src, bool mapped, int64_t at)
 {
 	int axis[2];
 	int64_t step[2], x[2] = {0, 0};
-	int cuts = cut(m->extent, m->n, BLOCK / m->size, axis, step);
+	int cuts = cut_move(m, axis, step);
 
 	do {
 		Job *j = NEW(w->m->arena, Job);

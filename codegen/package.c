@@ -175,32 +175,31 @@ static bool make_weights(Pack *p)
 	return true;
 }
 
-/* The one place in the N bytes at TEXT where MARK stands, of SIZE bytes; null where there is not exactly one. */
-static unsigned char *find_mark(unsigned char *text, size_t n, const void *mark, size_t size)
+/* Where MARK, of SIZE bytes, stands in the N bytes at TEXT, WITH takes its place. False where that is nowhere, or in more
+ * places than programs name it. */
+static bool replace_mark(const Pack *p, unsigned char *text, size_t n, const void *mark, size_t size, const void *with)
 {
-	unsigned char *at = memmem(text, n, mark, size);
+	int found = 0;
 
-	return at && !memmem(at + 1, (size_t)(text + n - at) - 1, mark, size) ? at : NULL;
+	for (unsigned char *at = text; (at = memmem(at, (size_t)(text + n - at), mark, size)); at += size, found++)
+		memcpy(at, with, size);
+	return found >= 1 && found <= (p->m->gpu ? 2 : 1);
 }
 
 /* The linked code, of N bytes in FD, was compiled with the hashes of other weights: it gets those of these. */
 static bool correct_hashes(Pack *p, int fd, int64_t n, uint64_t whash, uint64_t model_hash)
 {
-	unsigned char *text = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), *w, *m;
-	char hex[17];
+	unsigned char *text = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	char was[17], is[17];
+	bool ok;
 
 	if (text == MAP_FAILED)
 		return false;
-	snprintf(hex, sizeof hex, "%016llx", (unsigned long long)model_hash);
-	w = find_mark(text, (size_t)n, &whash, sizeof whash);
-	m = find_mark(text, (size_t)n, hex, 16);
-	if (w && m) {
-		memcpy(w, &p->whash, sizeof p->whash);
-		snprintf(hex, sizeof hex, "%016llx", (unsigned long long)p->model_hash);
-		memcpy(m, hex, 16);
-	}
+	snprintf(was, sizeof was, "%016llx", (unsigned long long)model_hash);
+	snprintf(is, sizeof is, "%016llx", (unsigned long long)p->model_hash);
+	ok = replace_mark(p, text, (size_t)n, &whash, sizeof whash, &p->whash) && replace_mark(p, text, (size_t)n, was, 16, is);
 	munmap(text, (size_t)n);
-	return w && m;
+	return ok;
 }
 
 /*

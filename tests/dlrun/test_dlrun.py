@@ -158,7 +158,7 @@ def dlrun_npy(array):
 def bench():
     text = dlrun(RELU, "--bench", "--dim", "N=100", "--threads", "2", "--seconds", "0.1")
     r = json.loads(text)
-    assert text.count("\n") == 1 and r.pop("threads") == 2 and r.pop("dims") == {"N": 100}, text
+    assert text.count("\n") == 1 and r.pop("threads") == 2 and r.pop("dims") == {"N": 100} and r.pop("device") == "cpu", text
     assert list(r) == ["median_ms", "p95_ms", "min_ms", "runs", "peak_rss_kib"], text
     assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
     json.loads(dlrun(NONZERO, "--json", "--dim=N=7", "--seconds=0.1"))

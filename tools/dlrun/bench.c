@@ -83,5 +83,7 @@ void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *s
 		fprintf(f, ":%" PRId64, sym_values[i]);
 		first = false;
 	}
-	fputs("}}\n", f);
+	fputs("},\"device\":", f);
+	put_json(f, session_device(s));
+	fputs("}\n", f);
 }

@@ -137,6 +137,12 @@ void session_close(Session *s)
 		dlclose(s->library);
 }
 
+const char *session_device(const Session *s)
+{
+	/* An artifact of an older dlcc knows of no other. */
+	return s->api->size > offsetof(dl_api, device) ? s->api->device(s->model) : "cpu";
+}
+
 int session_run(Session *s, const Array *in)
 {
 	for (int32_t i = 0; i < s->desc->n_in; i++)

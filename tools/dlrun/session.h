@@ -29,6 +29,8 @@ void session_close(Session *s);
 
 const dl_io *session_in(const Session *s, int32_t i);
 const dl_io *session_out(const Session *s, int32_t o);
+/* What the loaded model runs on: "cpu", "cuda:0 NVIDIA H200". */
+const char *session_device(const Session *s);
 /* Runs on in[n_in], in the order of the model. The API's status; text says more. */
 int session_run(Session *s, const Array *in);
 /* Output o of the last run. */

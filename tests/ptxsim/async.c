@@ -26,7 +26,7 @@ static void land(Warp *w, const Copy *c)
 	const Inst *now = w->in;
 
 	w->in = c->in;
-	uint8_t *to = access_at(w, c->lane, SP_SHARED, c->to, c->size, WRITE);
+	uint8_t *to = access_at(w, c->lane, SP_SHARED, c->to, c->size, WRITE | LANDS);
 	memset(to, 0, c->size);
 	if (c->filled == c->size)
 		memcpy(to, access_at(w, c->lane, SP_GLOBAL, c->from, c->size, READ), c->size);

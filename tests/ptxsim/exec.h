@@ -78,6 +78,7 @@ typedef enum Access {
 	ATOMIC = 4,
 	STRONG = 8,  /* volatile or with an order: no race with others of the kind */
 	SILENT = 16, /* bounds and alignment only */
+	LANDS = 64,  /* it is what cp.async copied */
 	SAME = 32    /* goes on with what the instruction just noted */
 } Access;
 uint8_t *access_at(Warp *w, int lane, Space space, uint64_t addr, unsigned len, int how);

@@ -157,13 +157,12 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 	for (uint32_t i = at; i < at + len; i++) {
 		if (s->state[i] == BYTE_WRITTEN)
 			continue;
+		if (s->state[i] == BYTE_PENDING && !(how & LANDS))
+			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_LAUNCH_FAILED,
+			      "%s shared memory at %u, where a cp.async may not have landed", writes ? "writes" : "reads", i);
 		if (how & (READ | ATOMIC))
 			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_LAUNCH_FAILED,
-			      s->state[i] == BYTE_PENDING
-				      ? "reads shared memory at %u, where a cp.async may not have "
-					"landed"
-				      : "reads shared memory at %u, which was never written",
-			      i);
+			      "reads shared memory at %u, which was never written", i);
 		s->state[i] = BYTE_WRITTEN;
 	}
 }

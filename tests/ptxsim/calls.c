@@ -9,6 +9,7 @@
  *	const char *ptxsim_message(void)          the last error in words
  *	int ptxsim_stats(const char *path)        counters so far as JSON; 0: written
  *	void ptxsim_stats_clear(void)
+ *	void ptxsim_fail(uint64_t n, CUresult r)  the Nth call from now on fails with R; 0: none
  *	int ptxsim_device(int sm)                 instead of PTXSIM_SM; 0: there is one
  *	void ptxsim_quiet(int quiet)              instead of PTXSIM_QUIET
  *	void ptxsim_limit(uint64_t n)             instead of PTXSIM_LIMIT
@@ -88,6 +89,12 @@ API const char *ptxsim_message(void)
 API void ptxsim_stats_clear(void)
 {
 	stats_clear();
+}
+
+API void ptxsim_fail(uint64_t n, CUresult with)
+{
+	driver.fail_at = n ? driver.calls + n : 0;
+	driver.fail_with = with;
 }
 
 API int ptxsim_device(int sm)

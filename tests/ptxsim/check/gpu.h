@@ -11,6 +11,7 @@ CUresult cuInit(unsigned flags);
 CUresult cuDeviceGet(CUdevice *device, int ordinal);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuCtxSetCurrent(CUcontext context);
+CUresult cuCtxGetCurrent(CUcontext *context);
 CUresult cuCtxSynchronize(void);
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n, int *option,
 			    void **value);
@@ -19,6 +20,8 @@ CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
 CUresult cuFuncSetAttribute(CUfunction f, int which, int value);
 CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n);
 CUresult cuMemFree_v2(CUdeviceptr p);
+CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream);
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr p);
 CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags);
 CUresult cuMemFreeHost(void *p);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t n);
@@ -64,6 +67,7 @@ uint64_t ptxsim_counter(const char *kernel, const char *name);
 void ptxsim_stats_clear(void);
 void ptxsim_seed(uint64_t seed);
 void ptxsim_quiet(int quiet);
+void ptxsim_fail(uint64_t n, CUresult with);
 int ptxsim_device(int sm);
 void ptxsim_limit(uint64_t n);
 

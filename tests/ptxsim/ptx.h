@@ -61,12 +61,11 @@ typedef void MapFn(void *restrict d, const void *const s[4]);
 typedef void ExecFn(Warp *w, const Inst *in, uint32_t mask);
 
 /* Classes that counters tell apart. */
-#define INST_CLASSES(X)                                                                  \
-	X(integer)                                                                       \
-	X(float)                                                                         \
-	X(half)                                                                          \
-	X(convert) X(move) X(load) X(store) X(atomic) X(async) X(matrix) X(warp) X(sync) \
-		X(control)
+#define INST_CLASSES(X) \
+	X(integer)      \
+	X(float)        \
+	X(half)         \
+	X(convert) X(move) X(load) X(store) X(atomic) X(async) X(matrix) X(warp) X(sync) X(control)
 typedef enum Class {
 #define X(name) C_##name,
 	INST_CLASSES(X)

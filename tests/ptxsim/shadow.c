@@ -159,7 +159,8 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 			continue;
 		if (s->state[i] == BYTE_PENDING && !(how & LANDS))
 			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_LAUNCH_FAILED,
-			      "%s shared memory at %u, where a cp.async may not have landed", writes ? "writes" : "reads", i);
+			      "%s shared memory at %u, where a cp.async may not have landed",
+			      writes ? "writes" : "reads", i);
 		if (how & (READ | ATOMIC))
 			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_LAUNCH_FAILED,
 			      "reads shared memory at %u, which was never written", i);

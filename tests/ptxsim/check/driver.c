@@ -22,7 +22,8 @@ static CUresult add(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream s)
 	int n = N;
 	void *params[] = {&a, &b, &c, &n};
 
-	return cuLaunchKernel(function("cuda/basic", "vadd"), 2, 1, 1, 128, 1, 1, 0, s, params, NULL);
+	return cuLaunchKernel(function("cuda/basic", "vadd"), 2, 1, 1, 128, 1, 1, 0, s, params,
+			      NULL);
 }
 
 /* ---- Time ---- */
@@ -174,18 +175,29 @@ typedef struct Diamond {
 
 static CUDA_KERNEL_NODE_PARAMS node_of(void **params)
 {
-	return (CUDA_KERNEL_NODE_PARAMS){.func = function("cuda/basic", "vadd"), .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1,
-					 .blockDimX = 128, .blockDimY = 1, .blockDimZ = 1, .kernelParams = params};
+	return (CUDA_KERNEL_NODE_PARAMS){.func = function("cuda/basic", "vadd"),
+					 .gridDimX = 2,
+					 .gridDimY = 1,
+					 .gridDimZ = 1,
+					 .blockDimX = 128,
+					 .blockDimY = 1,
+					 .blockDimZ = 1,
+					 .kernelParams = params};
 }
 
 static CUDA_MEMCPY3D copy_of(CUdeviceptr dst, const void *src)
 {
-	return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = src, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-			       .dstDevice = dst, .WidthInBytes = BYTES, .Height = 1, .Depth = 1};
+	return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_HOST,
+			       .srcHost = src,
+			       .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			       .dstDevice = dst,
+			       .WidthInBytes = BYTES,
+			       .Height = 1,
+			       .Depth = 1};
 }
 
-static CUresult kernel_node(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, CUdeviceptr a, CUdeviceptr b,
-			    CUdeviceptr c)
+static CUresult kernel_node(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
+			    CUdeviceptr a, CUdeviceptr b, CUdeviceptr c)
 {
 	int count = N;
 	void *params[] = {&a, &b, &c, &count};
@@ -207,11 +219,14 @@ static CUresult diamond(Diamond *d, const float *host)
 	if (!r)
 		r = cuGraphAddMemcpyNode(&d->copy, d->g, NULL, 0, &copy, NULL);
 	if (!r)
-		r = kernel_node(&d->left, d->g, &d->copy, 1, d->buffer[0], d->buffer[0], d->buffer[1]);
+		r = kernel_node(&d->left, d->g, &d->copy, 1, d->buffer[0], d->buffer[0],
+				d->buffer[1]);
 	if (!r)
-		r = kernel_node(&d->right, d->g, &d->copy, 1, d->buffer[0], d->buffer[0], d->buffer[2]);
+		r = kernel_node(&d->right, d->g, &d->copy, 1, d->buffer[0], d->buffer[0],
+				d->buffer[2]);
 	if (!r)
-		r = kernel_node(&d->join, d->g, (CUgraphNode[]){d->left, d->right}, 2, d->buffer[1], d->buffer[2], d->buffer[3]);
+		r = kernel_node(&d->join, d->g, (CUgraphNode[]){d->left, d->right}, 2, d->buffer[1],
+				d->buffer[2], d->buffer[3]);
 	return r ? r : cuGraphInstantiateWithFlags(&d->exec, d->g, 0);
 }
 
@@ -256,7 +271,8 @@ static void graphs(void)
 		CHECK(out[9] == 40);
 		CHECK(ptxsim_allocations() == 0);
 		CHECK(ptxsim_calls("cuGraphLaunch") == 4);
-		CHECK(cuGraphExecKernelNodeSetParams_v2(d.exec, d.copy, &p) == CUDA_ERROR_INVALID_VALUE);
+		CHECK(cuGraphExecKernelNodeSetParams_v2(d.exec, d.copy, &p) ==
+		      CUDA_ERROR_INVALID_VALUE);
 		diamond_free(&d);
 	}
 }
@@ -268,7 +284,8 @@ static float program_out[N];
 /* Everything a program does, from a module to its end. The first error, after everything was given back. */
 static CUresult program(void)
 {
-	static const char *const ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 p)\n{\n.reg .b64 %d<2>;\n"
+	static const char *const ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.entry "
+				       "k(.param .u64 p)\n{\n.reg .b64 %d<2>;\n"
 				       "ld.param.u64 %d1, [p];\nst.global.b32 [%d1], 5;\nret;\n}\n";
 	CUmodule m = NULL;
 	CUfunction f = NULL;
@@ -362,7 +379,8 @@ static void memory(void)
 	OK(cuGetProcAddress_v2("cuMemAlloc", &fn, 12000, 0, NULL));
 	CHECK(fn == (void *)(uintptr_t)cuMemAlloc_v2);
 	CHECK(cuGetProcAddress_v2("cuFrobnicate", &fn, 12000, 0, NULL) == CUDA_ERROR_NOT_FOUND);
-	CHECK(!cuGetErrorName(CUDA_ERROR_ILLEGAL_ADDRESS, &name) && !strcmp(name, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+	CHECK(!cuGetErrorName(CUDA_ERROR_ILLEGAL_ADDRESS, &name) &&
+	      !strcmp(name, "CUDA_ERROR_ILLEGAL_ADDRESS"));
 }
 
 static void launches(void)
@@ -422,11 +440,18 @@ static void threads(void)
 }
 
 const Case driver_cases[] = {
-	{"driver: work waits", late},		       {"driver: pageable memory", pageable},
-	{"driver: streams that wait", streams_wait},   {"driver: streams that do not", streams_do_not_wait},
-	{"driver: the null stream", null_stream},      {"driver: events", events},
-	{"driver: freed memory", freed},	       {"driver: graphs", graphs},
-	{"driver: each call fails", each_call_fails},  {"driver: an error that stays", sticky},
-	{"driver: memory", memory},		       {"driver: launches", launches},
-	{"driver: threads", threads},		       {NULL, NULL},
+	{"driver: work waits", late},
+	{"driver: pageable memory", pageable},
+	{"driver: streams that wait", streams_wait},
+	{"driver: streams that do not", streams_do_not_wait},
+	{"driver: the null stream", null_stream},
+	{"driver: events", events},
+	{"driver: freed memory", freed},
+	{"driver: graphs", graphs},
+	{"driver: each call fails", each_call_fails},
+	{"driver: an error that stays", sticky},
+	{"driver: memory", memory},
+	{"driver: launches", launches},
+	{"driver: threads", threads},
+	{NULL, NULL},
 };

@@ -120,9 +120,12 @@ Sym *sym_get(Ctx *c, const char *name)
 Sym *sym_fresh(Ctx *c, const char *base)
 {
 	const char *name = ctx_name(c, base);
+	Sym *first = sym_find(c, name);
 
-	for (int k = 2; sym_find(c, name); k++)
+	for (int k = first && first->taken ? first->taken + 1 : 2; sym_find(c, name); k++) {
 		name = ctx_name(c, arena_printf(c->arena, "%s_%d", base, k));
+		first->taken = k;
+	}
 	return sym_get(c, name);
 }
 

@@ -25,8 +25,10 @@ typedef struct Sym {
 	const char *name; /* interned, unique in the context */
 	int id;           /* dense in the context */
 	int64_t lo, hi;   /* inclusive bounds; hi DIM_INF: none */
-	struct Value *src;
+	struct Value *src;  /* set by sym_read_from */
 	int64_t at;
+	struct Sym *sibling; /* the next that is read from SRC */
+	int taken;           /* the names NAME_2 .. NAME_taken are taken */
 	Dim *dim; /* the symbol as a dim */
 	Dim *def; /* what it stands for, where it names a dim that grew long (dim_named) */
 	int nested; /* symbols that stand for dims with such symbols ...: how deep */

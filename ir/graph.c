@@ -74,6 +74,21 @@ void value_replace(Value *a, Value *b)
 	a->uses = NULL;
 }
 
+void sym_read_from(Sym *s, Value *v)
+{
+	if (s->src) {
+		Sym **at = &s->src->syms;
+
+		while (*at != s)
+			at = &(*at)->sibling;
+		*at = s->sibling;
+	}
+	s->src = v;
+	s->sibling = v ? v->syms : NULL;
+	if (v)
+		v->syms = s;
+}
+
 bool value_used_once(const Value *v)
 {
 	return v->uses && !v->uses->next;

@@ -91,6 +91,7 @@ struct Value {
 	const Type *type; /* null until inferred */
 	const char *name; /* the ONNX name, for messages; may be null */
 	Use *uses;
+	Sym *syms;   /* symbols that are read from its elements: a list through Sym.sibling */
 };
 
 struct Node {
@@ -143,6 +144,8 @@ static inline Value *node_out(const Node *n, int k) { return k < n->nout ? n->ou
 void node_remove(Node *n);
 /* Every use of A becomes a use of B. */
 void value_replace(Value *a, Value *b);
+/* S is read from V's elements now; from none where V is null. */
+void sym_read_from(Sym *s, Value *v);
 bool value_used_once(const Value *v);
 /* Moves N before BEFORE (null: to the end). */
 void node_move(Node *n, Node *before);

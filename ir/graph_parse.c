@@ -504,7 +504,7 @@ static bool resolve_symbols(Text *r)
 				arena_printf(r->tmp,
 					     "a symbol comes from %%%s, which is not defined",
 					     s->label));
-		s->sym->src = at->v;
+		sym_read_from(s->sym, at->v);
 		s->sym->at = s->at;
 	}
 	return true;

@@ -80,7 +80,7 @@ static void forget_syms(Infer *in, int first)
 			*c = (Contents){.opaque = c->opaque};
 	}
 	for (int i = first; i < sym_count(in->ctx); i++)
-		sym_at(in->ctx, i)->src = NULL;
+		sym_read_from(sym_at(in->ctx, i), NULL);
 }
 
 /* The contents of V where they can be had without reading V itself at run time: without any symbol read
@@ -270,18 +270,20 @@ static void set_bounds(Sym *s, DType t)
 	s->lo = !sign ? 0 : bits < 60 ? -s->hi - 1 : -DIM_FAR;
 }
 
-static Dim *find_sym(Infer *in, const Value *v, int at)
+static Dim *find_sym(const Value *v, int at)
 {
-	for (int i = 0; i < sym_count(in->ctx); i++)
-		if (sym_at(in->ctx, i)->src == v && sym_at(in->ctx, i)->at == at)
-			return sym_at(in->ctx, i)->dim;
-	return NULL;
+	const Sym *first = NULL;
+
+	for (const Sym *s = v->syms; s; s = s->sibling)
+		if (s->at == at && (!first || s->id < first->id))
+			first = s;
+	return first ? first->dim : NULL;
 }
 
 /* The symbol for element AT of V: the one that is there, or a new one. */
 static Dim *element_sym(Infer *in, Value *v, int at, int n)
 {
-	Dim *d = find_sym(in, v, at);
+	Dim *d = find_sym(v, at);
 	Sym *s;
 	char *name;
 
@@ -289,7 +291,7 @@ static Dim *element_sym(Infer *in, Value *v, int at, int n)
 		return d;
 	name = arena_printf(in->arena, n > 1 ? "%s_%d" : "%s", v->name && *v->name ? v->name : "data", at);
 	s = sym_fresh(in->ctx, name);
-	s->src = v;
+	sym_read_from(s, v);
 	s->at = at;
 	set_bounds(s, v->type->dtype);
 	return s->dim;
@@ -345,12 +347,12 @@ static void find_contents(Infer *in, Value *v, int n)
 	if (c->at && c->done)
 		return;
 	for (int i = 0; i < n; i++)
-		there += find_sym(in, v, i) != NULL;
+		there += find_sym(v, i) != NULL;
 	if ((n && there == n) || !known(in, v, n, true))
 		infer_read_at_run_time(in, v);
 	else
 		for (int i = 0; i < n; i++)
-			c->at[i] = find_sym(in, v, i) ? find_sym(in, v, i) : simple_or_sym(in, v, c->at[i], i, n);
+			c->at[i] = find_sym(v, i) ? find_sym(v, i) : simple_or_sym(in, v, c->at[i], i, n);
 	c->done = true;
 }
 

@@ -151,7 +151,7 @@ void dce_graph(Module *m)
 		Sym *s = sym_at(m->ctx, i);
 
 		if (!l.sym[i] && s->src && in_graph(m->graph, s->src))
-			s->src = NULL;
+			sym_read_from(s, NULL);
 	}
 	arena_free(l.tmp);
 }

@@ -5,12 +5,7 @@
 
 bool value_feeds_sym(const Value *v)
 {
-	Ctx *c = v->def ? v->def->graph->ctx : NULL;
-
-	for (int i = 0; c && i < sym_count(c); i++)
-		if (sym_at(c, i)->src == v)
-			return true;
-	return false;
+	return v->def && v->syms;
 }
 
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg)

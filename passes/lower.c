@@ -105,12 +105,9 @@ static bool lower_one(Module *m, Node *n)
 /* The node's results keep their uses and what symbols are read from them. */
 void value_move(Value *from, Value *to)
 {
-	Ctx *c = (from->def ? from->def->graph : to->def->graph)->ctx;
-
 	value_replace(from, to);
-	for (int i = 0; i < sym_count(c); i++)
-		if (sym_at(c, i)->src == from)
-			sym_at(c, i)->src = to;
+	while (from->syms)
+		sym_read_from(from->syms, to);
 }
 
 bool pass_lower(Module *m)

@@ -32,6 +32,13 @@ static void put_load(void *arg, StrBuf *b, const Expr *e, const char *const *idx
 	n->load(n->arg, b, e->load.buf, e->load.nidx ? idx[0] : "0");
 }
 
+static bool is_natural(void *arg, const Expr *e)
+{
+	const CExprNames *n = arg;
+
+	return n->natural && n->natural(n->arg, e);
+}
+
 bool c_is_operation(const char *s)
 {
 	int depth = 0;
@@ -50,7 +57,7 @@ void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *
 	FuncUses funcs = {0};
 	CExprNames of = *names;
 	ExprC c = {
-		.arena = tmp, .arg = &of, .iter = put_iter, .dim = put_dim, .load = put_load, .fault = "fault",
+		.arena = tmp, .arg = &of, .iter = put_iter, .dim = put_dim, .load = put_load, .natural = is_natural, .fault = "fault",
 		.temp = "t", .indent = indent, .funcs = &funcs, .ntemps = *ntemp
 	};
 

@@ -15,6 +15,7 @@ typedef struct CExprNames {
 	/* The element of BUF at the index text AT, converted to its scalar type. */
 	void (*load)(void *arg, StrBuf *b, const Buf *buf, const char *at);
 	void (*func)(void *arg, Inst fn, CType t); /* a function is used; may be null */
+	bool (*natural)(void *arg, const Expr *e); /* the i64 E is 0 or more; may be null */
 	void *arg;
 } CExprNames;
 

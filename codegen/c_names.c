@@ -163,7 +163,41 @@ static void use_func(void *arg, Inst fn, CType t)
 	((Fn *)arg)->g->used_funcs.used[fn][t == CT_F64] = true;
 }
 
+static bool natural_inst(void *fn, const Expr *e)
+{
+	const Expr *a = e->op.arg[0], *b = e->op.arg[1];
+
+	switch (e->op.inst) {
+	case IN_add:
+	case IN_mul:
+	case IN_floordiv:
+	case IN_mod:
+	case IN_min: return fn_natural(fn, a) && fn_natural(fn, b);
+	case IN_max: return fn_natural(fn, a) || fn_natural(fn, b);
+	default: return false;
+	}
+}
+
+bool fn_natural(void *fn, const Expr *e)
+{
+	const Fn *f = fn;
+	int64_t lo, hi;
+
+	if (e->kind == EX_CONST)
+		return e->i >= 0;
+	if (e->kind == EX_INST && e->ct == CT_I64 && e->op.n == 2)
+		return natural_inst(fn, e);
+	if (e->kind == EX_DIM) {
+		dim_bounds(f->g->ctx, e->dim, &lo, &hi);
+		return lo >= 0;
+	}
+	for (int i = 0; i < f->naturals.n && e->kind == EX_ITER; i++)
+		if (f->naturals.at[i] == e->iter)
+			return true;
+	return false;
+}
+
 CExprNames fn_leaves(Fn *f)
 {
-	return (CExprNames){print_iter, print_dim, print_load, use_func, f};
+	return (CExprNames){print_iter, print_dim, print_load, use_func, fn_natural, f};
 }

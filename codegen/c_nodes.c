@@ -151,6 +151,18 @@ static void declare(Fn *f, Buf *b, Expr *offset)
 	}
 }
 
+/* N's variable, from its first value on, is 0 or more, or is not known to be. */
+static void note_natural(Fn *f, const LNode *n)
+{
+	bool natural = fn_natural(f, n->lo);
+
+	for (int i = 0; i < f->naturals.n; i++)
+		if (f->naturals.at[i] == n->var)
+			f->naturals.at[i] = NULL;
+	if (natural)
+		vec_push(f->g->arena, &f->naturals, n->var);
+}
+
 static bool const_range(const LNode *n, int64_t *trips)
 {
 	if (n->lo->kind != EX_CONST || n->hi->kind != EX_CONST)
@@ -175,6 +187,7 @@ static void print_reduce(Fn *f, const LNode *n)
 	bool small = const_range(n, &trips) && trips < 2 * lanes;
 
 	texts(f, ends, 2, t);
+	note_natural(f, n);
 	lo = t[0];
 	hi = t[1];
 	if (small) {
@@ -276,6 +289,7 @@ static void print_loop(Fn *f, const LNode *n)
 	strbuf_free(&t[0]);
 	strbuf_free(&t[1]);
 	f->indent++;
+	note_natural(f, n);
 	fn_nodes(f, n->body);
 	close_block(f);
 }
@@ -285,6 +299,7 @@ static void print_let(Fn *f, const LNode *n)
 	StrBuf t = {0};
 
 	texts(f, &n->lo, 1, &t);
+	note_natural(f, n);
 	tabs(f);
 	strbuf_printf(&f->body, "const int64_t %s = %s;\n", fn_name(f, n->var, n->var->name), strbuf_str(&t));
 	strbuf_free(&t);

@@ -91,6 +91,7 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 		if (g->done.at[i].stage == st)
 			return g->done.at[i].c;
 	f.cb = fn_leaves(&f);
+	vec_push(g->arena, &f.naturals, st->var);
 	fn_nodes(&f, st->body);
 	print_header(&f, &all);
 	strbuf_printf(&all, "%s\tfor (int64_t %s = begin; %s < end; %s++) {\n%s\t}\n", all.n ? "\n" : "",

@@ -22,6 +22,7 @@ typedef struct Fn {
 	VEC(Buf *) tables; /* constants */
 	VEC(Buf *) locals;
 	VEC(bool) scalar;  /* by local: a plain variable */
+	VEC(const Iter *) naturals; /* variables that are 0 or more */
 	StrBuf body;
 	int indent, ntemp;
 	bool faults, scratch; /* whether it has an index that may be out of range; uses its scratch */
@@ -36,6 +37,9 @@ const char *c_identifier(Arena *a, const char *s);
 const char *fn_name(Fn *f, const void *key, const char *base);
 /* The name of B, which becomes a parameter or a table where it is no local. */
 const char *fn_buf(Fn *f, Buf *b);
+/* Whether the i64 E is 0 or more in FN, a Fn, as far as a glance tells. Overflow is none: an index is a place in
+ * memory. */
+bool fn_natural(void *fn, const Expr *e);
 /* How the leaves of F's expressions print. */
 CExprNames fn_leaves(Fn *f);
 /* Types whose memory C reads and writes as they are; null: through dl_load_*, dl_store_*, as C_CONVERTS. */

@@ -385,6 +385,13 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	return true;
 }
 
+/* Quotients and remainders of naturals by a number are those of C. */
+static bool is_plain_quotient(const ExprC *c, const Expr *e)
+{
+	return (e->op.inst == IN_floordiv || e->op.inst == IN_mod) && e->ct == CT_I64 && c->natural &&
+	       e->op.arg[1]->kind == EX_CONST && e->op.arg[1]->i > 0 && c->natural(c->arg, e->op.arg[0]);
+}
+
 static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	const char *arg[3];
@@ -393,6 +400,10 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 		return;
 	for (int i = 0; i < e->op.n; i++)
 		arg[i] = put_value(c, b, e->op.arg[i]);
+	if (is_plain_quotient(c, e)) {
+		strbuf_printf(out, "(%s %c %s)", arg[0], e->op.inst == IN_mod ? '%' : '/', arg[1]);
+		return;
+	}
 	if (e->op.inst == IN_add && put_difference(c, b, e, arg, out))
 		return;
 	/* A call under & of bools is a warning of clang's. */

@@ -24,6 +24,7 @@ typedef struct ExprC {
 	void (*iter)(void *arg, StrBuf *out, const Iter *it);
 	void (*dim)(void *arg, StrBuf *out, Dim *d);   /* of type int64_t */
 	void (*load)(void *arg, StrBuf *out, const Expr *e, const char *const *idx); /* IDX: a text an index */
+	bool (*natural)(void *arg, const Expr *e); /* the i64 E is known to be 0 or more; may be null */
 	const char *fault; /* an int that `index` sets: "fault" */
 	const char *temp;  /* prefix of the names it makes: "t" */
 	int indent;        /* tabs before each statement; the caller changes it as it opens blocks */

@@ -41,4 +41,10 @@ EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, Stmt **fault
  * IN[k]: the contents of operand k (Buf.param) or null. False where something is not expressible as a dim. */
 bool eval_symbolic(Kernel *k, Dim *const *const *in, Dim **out, int n);
 
+/* Elements in memory with the layout's padding, -1 on overflow. */
+int64_t layout_elements(const Buf *b, const int64_t *dims);
+/* Between row-major PLAIN and B's physical order; packing writes the padding as zero. */
+void layout_unpack(const Buf *b, const int64_t *dims, const void *physical, void *plain);
+void layout_pack(const Buf *b, const int64_t *dims, const void *plain, void *physical);
+
 #endif

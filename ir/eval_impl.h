@@ -223,12 +223,4 @@ double ulp_of(DType t, double v);
 /* Machine epsilon of the type that accumulates; 0 for integers. */
 double ctype_eps(CType t);
 
-/* ---- Layouts ---- */
-
-/* Elements in memory with the layout's padding, -1 on overflow. */
-int64_t layout_elements(const Buf *b, const int64_t *dims);
-/* Between row-major PLAIN and B's physical order; packing writes the padding as zero. */
-void layout_unpack(const Buf *b, const int64_t *dims, const void *physical, void *plain);
-void layout_pack(const Buf *b, const int64_t *dims, const void *plain, void *physical);
-
 #endif

@@ -6,8 +6,6 @@
  */
 #include "ops/infer.h"
 
-#include "ir/eval.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
@@ -23,7 +21,7 @@ typedef struct Run {
 	int *uses;    /* uses still to come */
 	bool *fact_done;
 	Arena *tmp;
-	bool mad_fused;
+	const EvalGraphOpts *o;
 } Run;
 
 static DiagLoc graph_loc(const Run *r)
@@ -208,6 +206,15 @@ static void drop_use(Run *r, const Value *v)
 	}
 }
 
+static double *bound_of(const Run *r, const Buf *b, Arena *a)
+{
+	int64_t n = 1, v = 0;
+
+	for (int d = 0; d < b->rank; d++)
+		n *= dim_eval(b->dims[d], r->sym, &v) ? v : 0;
+	return NEW_ARRAY(a, n + 1, double);
+}
+
 static bool run_kernel(Run *r, Node *n, Kernel *k, Arena *tmp)
 {
 	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
@@ -220,9 +227,11 @@ static bool run_kernel(Run *r, Node *n, Kernel *k, Arena *tmp)
 			bufs[i].data = r->data[node_in(n, b->param)->id];
 		else if (b->kind == BUF_OUT)
 			bufs[i].data = r->data[node_out(n, b->param)->id];
+		if (b->kind == BUF_OUT && r->o->watch)
+			bufs[i].bound = bound_of(r, b, tmp);
 	}
-	switch (eval_kernel(k, &(EvalOpts){.sym = r->sym, .mad_fused = r->mad_fused}, bufs, &fault)) {
-	case EVAL_OK: return true;
+	switch (eval_kernel(k, &(EvalOpts){r->sym, r->o->watch != NULL, r->o->mad_fused}, bufs, &fault)) {
+	case EVAL_OK: return !r->o->watch || r->o->watch(r->o->arg, n, k, bufs, r->sym);
 	case EVAL_INDEX: return diag_error(r->diag, node_diag(n), "an index is out of range");
 	case EVAL_BAD: break;
 	}
@@ -370,12 +379,12 @@ static bool take_results(Run *r, Tensor **outputs, Arena *arena)
 
 bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag)
 {
-	return eval_graph_as(g, inputs, outputs, arena, diag, true);
+	return eval_graph_with(g, inputs, outputs, arena, diag, &(EvalGraphOpts){.mad_fused = true});
 }
 
-bool eval_graph_as(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, bool mad_fused)
+bool eval_graph_with(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, const EvalGraphOpts *o)
 {
-	Run r = {.g = g, .diag = diag, .tmp = arena_new(), .mad_fused = mad_fused};
+	Run r = {.g = g, .diag = diag, .tmp = arena_new(), .o = o};
 	bool ok;
 
 	r.in = infer_new(g);

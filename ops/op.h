@@ -11,6 +11,7 @@
 #ifndef OPS_OP_H
 #define OPS_OP_H
 
+#include "ir/eval.h"
 #include "ir/graph.h"
 
 /* What inference knows of a graph: types, and the contents of small integer tensors as dims. */
@@ -104,7 +105,15 @@ Kernel *lower_node(Infer *in, Node *n, Arena *arena);
 /* Evaluates the whole graph: INPUTS and OUTPUTS are tensors by position; symbols are bound from the inputs'
  * shapes. Bounds: per output, or null. False after a diagnostic (a fact that fails, an index out of range). */
 bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag);
-/* The same with `mad` as a target has it; eval_graph fuses. */
-bool eval_graph_as(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, bool mad_fused);
+/* The same, otherwise; eval_graph fuses and watches nothing. */
+typedef struct EvalGraphOpts {
+	bool mad_fused; /* how the target's mad rounds */
+	/* May be null. Called with ARG after each kernel: BUFS, by Buf.id, are its operands and results, these with the
+	 * error bounds of class *reassoc* for operands that are exact. False ends the run. */
+	bool (*watch)(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int64_t *sym);
+	void *arg;
+} EvalGraphOpts;
+
+bool eval_graph_with(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, const EvalGraphOpts *o);
 
 #endif

@@ -209,7 +209,7 @@ def batch_test(suite, found, gpu):
 
     def run(runner):
         roundtrip = runner.options.all or suite != "onnx"
-        paths, options = (("eval", "c", "ir"), ["--roundtrip"]) if roundtrip else (("eval", "c"), [])
+        paths, options = (("eval", "c", "ir"), ["--kernels", "--roundtrip"]) if roundtrip else (("eval", "c"), ["--kernels"])
         return (run_batch(runner, suite, found, paths, options) +
                 run_batch(runner, suite, found, ("int",), ["--integers"]) +
                 (run_ptx(runner) if gpu else []))

@@ -58,12 +58,12 @@ static const double edges[] = {
 	0x1.fffffffffffffp1023, 0x1.fffffep127, -0x1.fffffep127, 1.5707963267948966, 3.141592653589793, 16777215, 16777216,
 	-16777217, 0x1p52, 0x1.fffffffffffffp52, -0x1.fffffffffffffp52, 0x1p53, 1e300, -1e300, 1e-300, 1e30, 1e-30
 };
-/* Second operands: exponents that models use, roots, whole and not, tiny and huge, and what is special. */
+/* Second operands: exponents that models use and roots first, whole and not, tiny and huge, and what is special. */
 static const double seconds[] = {
-	0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 2, -2, 3, -3, 4, -4, 5, 7, 8, -8, 10, 16, 31, 32, -33, 63, 64, 100, 127,
-	128, -149, 255, 1000, 0.5, -0.5, 0.25, -0.25, 0.125, 0.75, -0.75, 1.5, -1.5, 2.5, 3.5, 1 / 3.0, 2 / 3.0, -1 / 3.0, 0.1,
-	0.2, 0.45, 1 / 2.2, 2.2, 2.4, 0.9, 1.1, 3.14159265, 0.01, 1e-3, -1e-3, 1e-6, 1e5, 16777215, -16777217, 1e30, 1e-30,
-	0x1p-149, -0x1.fffffep127
+	0.5, 2, 3, -1, 2.2, -0.5, 1.5, 10, 1 / 3.0, 0.1, 4, -2, 0.75, 1.1, 5, 0.45, 1 / 2.2, 0.9, 2.5, 100, 0.25, -0.25, 7, 2.4,
+	3.14159265, 0.01, -3, 8, 16, 64, -0.75, 0.2, 2 / 3.0, -1 / 3.0, 0.125, -4, -8, -1.5, 3.5, 31, 32, -33, 63, 127, 128, -149,
+	255, 1000, 1e-3, -1e-3, 1e-6, 1e5, 16777215, -16777217, 1e30, 1e-30, 0x1p-149, -0x1.fffffep127,
+	1, 0.0, -0.0, INFINITY, -INFINITY, NAN
 };
 enum { EDGES = sizeof edges / sizeof *edges, SECONDS = sizeof seconds / sizeof *seconds };
 
@@ -355,31 +355,38 @@ static bool chosen(char **names, const char *name)
 	return !any;
 }
 
-/* All tasks in order, or those whose turn *NEXT says it is. */
+/* The K-th task of a function: the short ones first. Null past the last. */
+static const char *inputs_of(int operands, int k, char *row, size_t size)
+{
+	static const char *const unary[] = {"f32", "f64", "f16", "bf16"}, *const binary[] = {"f32.pairs", "f64", "f16", "bf16"};
+
+	if (k < 4)
+		return operands == 2 ? binary[k] : unary[k];
+	if (operands == 1 || k >= 4 + SECONDS)
+		return NULL;
+	snprintf(row, size, "f32.y%d", k - 4);
+	return row;
+}
+
+/* Those tasks whose turn *NEXT says it is. */
 static void work(const char *folder, char **names, uint64_t share, int *next)
 {
-	static const char *const unary[] = {"f32", "f64", "f16", "bf16", NULL}, *const binary[] = {"f32.pairs", "f64", "f16", "bf16", NULL};
 	int turn = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED), at = 0;
 
-	for (int i = 0; strips_fused[i].name; i++) {
-		Task t = {.name = strips_fused[i].name, .strips = {&strips_fused[i], &strips_rounded[i]}, .share = share};
-		bool two = t.strips[0]->operands == 2;
-		char inputs[16];
+	for (int k = 0; k < 4 + SECONDS; k++)
+		for (int i = 0; strips_fused[i].name; i++) {
+			Task t = {.name = strips_fused[i].name, .strips = {&strips_fused[i], &strips_rounded[i]}, .share = share};
+			char row[16];
 
-		if (!chosen(names, t.name))
-			continue;
-		t.f = function_find(t.name);
-		if (!t.f)
-			abort(); /* a new function needs a row */
-		for (int k = 0; k < 4 + (two ? SECONDS : 0); k++) {
-			if (at++ != turn)
+			t.inputs = inputs_of(t.strips[0]->operands, k, row, sizeof row);
+			if (!t.inputs || !chosen(names, t.name) || at++ != turn)
 				continue;
-			snprintf(inputs, sizeof inputs, "f32.y%d", k - 4);
-			t.inputs = k >= 4 ? inputs : two ? binary[k] : unary[k];
+			t.f = function_find(t.name);
+			if (!t.f)
+				abort(); /* a new function needs a row */
 			attempt(t, folder);
 			turn = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED);
 		}
-	}
 }
 
 int main(int argc, char **argv)

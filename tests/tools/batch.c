@@ -41,6 +41,7 @@ static const char usage[] =
 	"  --roundtrip    also print, read and compile the graph: the same C\n"
 	"  --integers     small integers as inputs: sums and products bit-equal to eval\n"
 	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found\n"
+	"  --kernels      also each kernel by itself on eval's values, within eval's error bounds\n"
 	"  --keep         leave the C files in OUTDIR\n";
 
 typedef struct Child {
@@ -420,6 +421,8 @@ static bool option(RunOptions *o, const char *a)
 		o->roundtrip = true;
 	else if (!strcmp(a, "--integers"))
 		o->integers = true;
+	else if (!strcmp(a, "--kernels"))
+		o->kernels = true;
 	else if (!strcmp(a, "--keep"))
 		o->keep = true;
 	else if (*a == '-' || o->out)

@@ -7,6 +7,7 @@
 #include "frontend/import.h"
 #include "tests/tools/batch/edge.h"
 #include "tests/tools/batch/judge.h"
+#include "tests/tools/batch/kernels.h"
 #include "tools/dlrun/datasets.h"
 #include "tools/dlrun/session.h"
 
@@ -32,6 +33,8 @@ typedef struct Made {
 	StrBuf shared, kernels, host;
 	uint64_t hash;
 	void *weights;
+	Module module;
+	GenC *gen;
 } Made;
 
 typedef struct Case {
@@ -234,7 +237,7 @@ static const char *evaluate(Case *c)
 	for (int k = 0; k < c->nsets && !bad; k++) {
 		Tensor **got = NEW_ARRAY(c->arena, g->results.n + 1, Tensor *);
 
-		if (!eval_graph_as(g, c->sets[k].feed, got, c->arena, &c->diag, fused))
+		if (!eval_graph_with(g, c->sets[k].feed, got, c->arena, &c->diag, &(EvalGraphOpts){.mad_fused = fused}))
 			return said(c);
 		c->sets[k].got = got;
 		for (int o = 0; o < g->results.n && !bad; o++) {
@@ -296,8 +299,9 @@ static bool make_ptx(Case *c, Module *m, GenC *const *gc, HostOpts *h, GenPtx **
 	return ok;
 }
 
-static bool make(Case *c, Ctx *ctx, Graph *g, Module *m, Made *out)
+static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 {
+	Module *m = &out->module;
 	HostOpts h = {.name = c->name,
 		      .version = "test",
 		      .suffix = arena_printf(c->arena, "_%s", c->name),
@@ -320,11 +324,13 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Module *m, Made *out)
 		h.weights_hash = out->hash;
 		h.weights_size = weights_size(m);
 	}
-	gc[0] = gen_c_new(ctx, c->arena, c->o->target, arena_printf(c->arena, "%s_k", c->name));
+	gc[0] = out->gen = gen_c_new(ctx, c->arena, c->o->target, arena_printf(c->arena, "%s_k", c->name));
 	if (m->gpu && !make_ptx(c, m, gc, &h, ptx))
 		return false;
 	if (!gen_host(m, gc, &h, &out->host))
 		return false;
+	if (c->o->kernels)
+		kernels_table(&out->host, m, gc[0], arena_printf(c->arena, "%s_stages", c->name));
 	gen_c_split(gc[0], 1);
 	gen_c_prelude(gc[0], &out->shared);
 	gen_c_file(gc[0], &all, 0, true);
@@ -348,14 +354,14 @@ static const char *write_part(Case *c, const char *suffix, const StrBuf *a, cons
 
 static const char *generate(Case *c)
 {
-	Module m;
+	Module *m = &c->made.module;
 	StrBuf none = {0};
 	const char *bad;
 
-	if (!make(c, c->graph->ctx, c->graph, &m, &c->made))
+	if (!make(c, c->graph->ctx, c->graph, &c->made))
 		return said(c);
-	c->bits = module_is_elementwise(m.gpu ? m.gpu : &m);
-	c->exact = c->edge || (c->o->integers && module_is_exact_on_integers(&m));
+	c->bits = module_is_elementwise(m->gpu ? m->gpu : m);
+	c->exact = (c->edge && !edge_is_close(c->edge)) || (c->o->integers && module_is_exact_on_integers(m));
 	bad = write_part(c, "pre", &c->made.shared, &none);
 	return bad ? bad : write_part(c, "c", &c->made.kernels, &c->made.host);
 }
@@ -366,7 +372,6 @@ static const char *reread(Case *c, const StrBuf *text, Made *again)
 	Ctx *ctx = ctx_new(&c->diag);
 	Graph *g = graph_parse(ctx, c->arena, strbuf_str(text), "printed.dl");
 	StrBuf second = {0};
-	Module m;
 
 	if (!g)
 		return said(c);
@@ -374,7 +379,7 @@ static const char *reread(Case *c, const StrBuf *text, Made *again)
 	if (strcmp(strbuf_str(text), strbuf_str(&second)))
 		return "printed again, the graph is another text";
 	strbuf_free(&second);
-	return make(c, ctx, g, &m, again) ? NULL : said(c);
+	return make(c, ctx, g, again) ? NULL : said(c);
 }
 
 static const char *same_made(const Made *a, const Made *b)
@@ -427,8 +432,8 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	bad = difference(c->arena, got, &want, false, s->noise);
 	if (!bad && !s->kernels) {
 		s->kernels = NEW_ARRAY(c->arena, c->graph->results.n + 1, Tensor *);
-		if (!eval_graph_as(c->graph, s->feed, s->kernels, c->arena, &c->diag,
-				   c->o->gpu ? c->o->gpu->fma : c->o->target->fma))
+		if (!eval_graph_with(c->graph, s->feed, s->kernels, c->arena, &c->diag,
+				     &(EvalGraphOpts){.mad_fused = c->o->gpu ? c->o->gpu->fma : c->o->target->fma}))
 			return said(c);
 	}
 	if (bad)
@@ -457,11 +462,22 @@ static const char *run_set(Case *c, Session *s, int k)
 	return bad;
 }
 
+/* Each kernel of the first set, on eval's values. */
+static const char *run_kernels(Case *c, Session *s)
+{
+	Made *m = &c->made;
+	void *stages = dlsym(s->library, arena_printf(c->arena, "%s_stages", c->name));
+
+	return stages ? kernels_differ(c->arena, &m->module, m->gen, stages, c->sets[0].feed, &c->diag) : "no table of stages";
+}
+
 static const char *run(Case *c, const char *library)
 {
 	Session s;
 	const char *bad = open_library(c, library, &s);
 
+	if (!bad && c->o->kernels) /* first: it says where a fault is */
+		bad = run_kernels(c, &s);
 	for (int k = 0; k < c->nsets && !bad; k++)
 		bad = run_set(c, &s, k);
 	if (!bad)

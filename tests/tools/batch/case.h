@@ -29,6 +29,7 @@ typedef struct RunOptions {
 	bool sanitize;	/* generated C under ASan and UBSan */
 	bool roundtrip; /* also path ir: printed, read and compiled again, the same C */
 	bool integers;	/* small integers as inputs; sums and products bit-equal to eval */
+	bool kernels;	/* also each kernel by itself, within eval's bounds */
 	bool keep;	/* the files in OUT stay */
 } RunOptions;
 

@@ -26,6 +26,15 @@ static const char *line_of(Arena *a, const char *text, const char *word, int k)
 	return NULL;
 }
 
+bool edge_is_close(const char *text)
+{
+	Arena *a = arena_new();
+	bool close = line_of(a, text, "close", 0) != NULL;
+
+	arena_free(a);
+	return close;
+}
+
 int edge_count(const char *text)
 {
 	Arena *a = arena_new();
@@ -71,6 +80,8 @@ static double one_of(uint64_t r, const char *kind, bool is_signed)
 {
 	if (!strcmp(kind, "hot"))
 		return r % 3 ? 0 : -INFINITY;
+	if (!strcmp(kind, "floats"))
+		return (double)(int64_t)r * 0x1p-63;
 	if (!strcmp(kind, "signs"))
 		return r % 16 == 0 ? 2 : is_signed && r % 2 ? -1 : 1;
 	return (double)(r % 5) - (is_signed ? 2 : 0);

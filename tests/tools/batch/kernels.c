@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define DLRT_GENERATED 1 /* for the type of a stage */
+#include "tests/tools/batch/kernels.h"
+
+#include "ir/eval.h"
+#include "ops/op.h"
+#include "passes/kernels.h"
+#include "runtime/dlrt.h"
+
+#include <math.h>
+
+enum { ALIGN = 64 };
+
+typedef struct Judge {
+	Arena *arena; /* of the answer */
+	Module *m;
+	GenC *g;
+	dl_kernel_fn const *stages;
+	int next; /* stage in the table */
+	const char *bad;
+} Judge;
+
+/* Of a kernel that runs when the model does; null for others. */
+static Schedule *schedule_of(Module *m, const Node *n)
+{
+	Schedule *s = n->id < m->nsched ? m->sched[0][n->id] : NULL;
+
+	return s && !(n->nout && value_is_weights(m, n->out[0])) ? s : NULL;
+}
+
+void kernels_table(StrBuf *b, Module *m, GenC *g, const char *name)
+{
+	strbuf_printf(b, "\nDL_EXPORT extern const dl_kernel_fn %s[];\nconst dl_kernel_fn %s[] = {\n", name, name);
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Schedule *s = schedule_of(m, n);
+
+		for (int i = 0; s && i < s->stages.n; i++)
+			strbuf_printf(b, "\t%s,\n", gen_c_stage(g, s, s->stages.at[i]).fn->name);
+	}
+	strbuf_puts(b, "\t0\n};\n");
+}
+
+/* ---- Running ---- */
+
+static void dims_of(const Buf *b, const int64_t *sym, int64_t *dims)
+{
+	for (int d = 0; d < b->rank; d++)
+		if (!dim_eval(b->dims[d], sym, &dims[d]))
+			dims[d] = 0;
+}
+
+/* Full of what is no answer. */
+static void *fresh(Arena *a, int64_t bytes)
+{
+	char *p = arena_alloc(a, (size_t)bytes + 2 * ALIGN);
+
+	p += ALIGN - (uintptr_t)p % ALIGN;
+	memset(p, 0x7f, (size_t)bytes);
+	return p;
+}
+
+static void *fresh_buf(Arena *a, const Buf *b, const int64_t *sym)
+{
+	int64_t dims[MAX_RANK];
+
+	dims_of(b, sym, dims);
+	return fresh(a, dtype_size(b->dtype, layout_elements(b, dims)));
+}
+
+/* The buffer of kernel K that is parameter PARAM of this kind. */
+static int param_of(const Kernel *k, BufKind kind, int param)
+{
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == kind && k->bufs.at[i]->param == param)
+			return i;
+	return -1;
+}
+
+typedef struct Memory {
+	const Kernel *k; /* as eval ran it */
+	const Schedule *s;
+	const EvalBuf *bufs;
+	void **out;  /* by Buf.id of K */
+	void **temp; /* by place in S->temps */
+} Memory;
+
+static void *memory_of(const Memory *m, const Buf *b)
+{
+	int i = b->kind == BUF_IN || b->kind == BUF_OUT ? param_of(m->k, b->kind, b->param) : -1;
+
+	if (i >= 0)
+		return b->kind == BUF_IN ? m->bufs[i].data : m->out[i];
+	for (i = 0; i < m->s->temps.n; i++)
+		if (m->s->temps.at[i] == b)
+			return m->temp[i];
+	return NULL;
+}
+
+/* In two parts, as two threads do. */
+static void run_stage(dl_kernel_fn fn, const dl_kctx *x, int64_t extent, int64_t grain, void *scratch)
+{
+	int64_t half = extent / 2 / grain * grain;
+
+	if (half > 0)
+		fn(x, 0, half, scratch);
+	if (extent > half)
+		fn(x, half, extent, scratch);
+}
+
+static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const int64_t *sym)
+{
+	CStage c = gen_c_stage(j->g, m->s, st);
+	void **buf = NEW_ARRAY(a, c.nbuf + 1, void *);
+	int64_t *dim = NEW_ARRAY(a, c.nsym + 1, int64_t), extent = 0, scratch = 0;
+	int32_t fault = 0;
+
+	for (int i = 0; i < c.nbuf; i++)
+		buf[i] = memory_of(m, c.buf[i]);
+	for (int i = 0; i < c.nsym; i++)
+		dim[i] = sym[c.sym[i]->id];
+	if (dim_eval(st->extent, sym, &extent) && dim_eval(st->scratch, sym, &scratch))
+		run_stage(j->stages[j->next], &(dl_kctx){buf, dim, &fault}, extent, st->grain < 1 ? 1 : st->grain, fresh(a, scratch));
+	j->next++;
+}
+
+/* ---- Judging ---- */
+
+/* X is what the C gave, Y what eval did, B by how much they may differ. */
+static bool agree(double x, double y, double b)
+{
+	if (isnan(x) || isnan(y) || isinf(b))
+		return (isnan(x) && isnan(y)) || isinf(b);
+	return b > 0 ? x == y || fabs(x - y) <= b : x == y && !signbit(x) == !signbit(y);
+}
+
+static const char *name_of(const Node *n)
+{
+	return n->locs.n && n->locs.at[0].node ? n->locs.at[0].node : op_row[n->op].name;
+}
+
+static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const void *got, const EvalBuf *want, const int64_t *sym)
+{
+	int64_t dims[MAX_RANK], total = 1;
+	void *x, *y;
+
+	dims_of(b, sym, dims);
+	for (int d = 0; d < b->rank; d++)
+		total *= dims[d];
+	x = (void *)(uintptr_t)got;
+	y = want->data;
+	if (b->layout) {
+		x = fresh(a, dtype_size(b->dtype, total));
+		y = fresh(a, dtype_size(b->dtype, total));
+		layout_unpack(b, dims, got, x);
+		layout_unpack(b, dims, want->data, y);
+	}
+	for (int64_t i = 0; i < total && !j->bad; i++) {
+		double bound = want->bound ? want->bound[i] : 0, u, v;
+
+		if (b->dtype == DT_STR)
+			return;
+		if (!dtype_is_float(b->dtype) && dtype_load_i64(b->dtype, x, i) == dtype_load_i64(b->dtype, y, i))
+			continue;
+		u = dtype_is_float(b->dtype) ? dtype_load_f64(b->dtype, x, i) : (double)dtype_load_i64(b->dtype, x, i);
+		v = dtype_is_float(b->dtype) ? dtype_load_f64(b->dtype, y, i) : (double)dtype_load_i64(b->dtype, y, i);
+		if (!agree(u, v, bound) || (!dtype_is_float(b->dtype) && bound <= 0))
+			j->bad = arena_printf(j->arena, "kernel \"%s\": [%lld] of result %d is %.9g, not %.9g within %.3g", name_of(n),
+					      (long long)i, b->param, u, v, bound);
+	}
+}
+
+static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int64_t *sym)
+{
+	Judge *j = arg;
+	Arena *a = arena_new();
+	Memory m = {k, schedule_of(j->m, n), bufs, NEW_ARRAY(a, k->bufs.n + 1, void *), NULL};
+
+	if (m.s) {
+		m.temp = NEW_ARRAY(a, m.s->temps.n + 1, void *);
+		for (int i = 0; i < m.s->temps.n; i++)
+			m.temp[i] = fresh_buf(a, m.s->temps.at[i], sym);
+		for (int i = 0; i < k->bufs.n; i++)
+			if (k->bufs.at[i]->kind == BUF_OUT)
+				m.out[i] = fresh_buf(a, k->bufs.at[i], sym);
+		for (int i = 0; i < m.s->stages.n; i++)
+			launch(j, a, &m, m.s->stages.at[i], sym);
+		for (int i = 0; i < k->bufs.n; i++)
+			if (k->bufs.at[i]->kind == BUF_OUT)
+				compare_buf(j, a, n, k->bufs.at[i], m.out[i], &bufs[i], sym);
+	}
+	arena_free(a);
+	return !j->bad;
+}
+
+const char *kernels_differ(Arena *a, Module *m, GenC *g, const void *stages, const Tensor *const *inputs, Diag *diag)
+{
+	Judge j = {.arena = a, .m = m, .g = g, .stages = stages};
+	Tensor **out = NEW_ARRAY(a, m->graph->results.n + 1, Tensor *);
+	EvalGraphOpts o = {g->target->fma, judge, &j};
+
+	if (!eval_graph_with(m->graph, inputs, out, a, diag, &o) && !j.bad)
+		j.bad = "the kernels cannot be evaluated";
+	return j.bad;
+}

@@ -4,7 +4,9 @@
  * lie from eval's. Bounds begin at sums (reassociation) and pass through what follows: an expression moves
  * by at most the sum over its loads of the larger of |f(x+e) - f(x)| and |f(x-e) - f(x)|, each load alone.
  * That is exact for sums and products to first order and for monotone functions of one load; a jump (a
- * comparison, a rounding) inside the interval shows where it separates the ends from the middle.
+ * comparison, a rounding) inside the interval shows where it separates the ends from the middle. What the
+ * operations on the way round otherwise for another x is added, measured: with each of them a step up or down, by chance.
+ * Near an extremum, and where terms cancel, that is all there is.
  */
 #include "ir/eval_impl.h"
 
@@ -14,6 +16,11 @@
 double ctype_eps(CType t)
 {
 	return t == CT_F32 ? 0x1p-23 : t == CT_F64 ? 0x1p-52 : 0;
+}
+
+double ctype_tiny(CType t)
+{
+	return t == CT_F32 ? 0x1p-149 : t == CT_F64 ? 0x1p-1074 : 0;
 }
 
 double ulp_of(DType t, double v)
@@ -41,27 +48,57 @@ static double moved(double from, double to)
 	return isnan(d) ? INFINITY : d;
 }
 
+/* By how much the roots are away from NOMINAL, at least what MOST says. */
+static void see_roots(Prog *p, double *const *out, double (*nominal)[STRIP], double (*most)[STRIP])
+{
+	double now[STRIP];
+
+	for (int r = 0; r < p->nroots; r++) {
+		if (!out[r])
+			continue;
+		strip_to_f64(p->nodes.at[p->root[r]].ct, prog_val(p, r), now, p->at->n);
+		for (int l = 0; l < p->at->n; l++)
+			most[r][l] = fmax(most[r][l], p->lost[l] ? (double)INFINITY : moved(nominal[r][l], now[l]));
+	}
+}
+
+/* What operations on the way from LOAD round otherwise for another value of it. */
+static void add_roundings(Prog *p, int load, double *const *out, double (*nominal)[STRIP], const double *low, const double *high)
+{
+	enum { TRIALS = 3, SAFETY = 3 };
+	double most[4][STRIP];
+	int n = p->at->n, any = 0;
+
+	for (int l = 0; l < n; l++)
+		any |= low[l] != high[l];
+	if (!any)
+		return;
+	memset(most, 0, sizeof most);
+	for (p->jitter = TRIALS; p->jitter; p->jitter--) {
+		prog_shift(p, load, 0);
+		see_roots(p, out, nominal, most);
+	}
+	for (int r = 0; r < p->nroots; r++)
+		for (int l = 0; out[r] && l < n; l++)
+			out[r][l] += low[l] != high[l] ? SAFETY * most[r][l] : 0;
+}
+
 static void add_moves(Prog *p, int load, double *const *out, double (*nominal)[STRIP])
 {
-	double now[STRIP], most[4][STRIP];
+	double x[2][STRIP], most[4][STRIP];
 	int n = p->at->n;
 
 	memset(most, 0, sizeof most);
-	for (int sign = -1; sign <= 1; sign += 2) {
-		prog_shift(p, load, sign);
-		for (int r = 0; r < p->nroots; r++) {
-			if (!out[r])
-				continue;
-			strip_to_f64(p->nodes.at[p->root[r]].ct, prog_val(p, r), now, n);
-			for (int l = 0; l < n; l++)
-				most[r][l] = fmax(most[r][l], p->lost[l] ? (double)INFINITY
-								: moved(nominal[r][l], now[l]));
-		}
+	for (int side = 0; side < 2; side++) {
+		prog_shift(p, load, side ? 1 : -1);
+		strip_to_f64(p->nodes.at[load].ct, p->nodes.at[load].val, x[side], n);
+		see_roots(p, out, nominal, most);
 	}
-	prog_shift(p, load, 0);
 	for (int r = 0; r < p->nroots; r++)
 		for (int l = 0; out[r] && l < n; l++)
 			out[r][l] += most[r][l];
+	add_roundings(p, load, out, nominal, x[0], x[1]);
+	prog_shift(p, load, 0);
 }
 
 void prog_bounds(Prog *p, double *const *out)

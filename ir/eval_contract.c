@@ -446,7 +446,7 @@ static void store_strip(Contraction *c, const Place *where, int64_t at, int64_t 
 		double near = ((double *)c->c[PACK_ABS])[at + l * stride];
 		double far = ((double *)c->c[c->moving ? PACK_WIDE : PACK_ABS])[at + l * stride];
 
-		b[l] = before[l] + far - near + (double)c->k.total * ctype_eps(c->ct) * far;
+		b[l] = before[l] + far - near + (double)c->k.total * (ctype_eps(c->ct) * far + ctype_tiny(c->ct));
 		b[l] += b[l] > 0 ? ulp_of(a.buf->dtype, sum[l]) : 0;
 	}
 	strip_store_bounds(&a, where, b, NULL, n);

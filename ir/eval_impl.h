@@ -143,6 +143,7 @@ typedef struct Prog {
 	const uint8_t *mask; /* lanes where the guard holds, after prog_run; null: all */
 	const Points *at;
 	int shifted, sign;  /* the load whose values are shifted by SIGN times their bounds; -1: none */
+	int jitter;         /* not 0: sums, products and quotients under that load are a step off, which way is a matter of it */
 	uint8_t *lost;      /* lanes whose shifted evaluation left a buffer */
 	uint8_t *all;       /* the mask of every lane */
 	struct Scope *scope;
@@ -222,5 +223,7 @@ bool eval_contraction(Run *r);
 double ulp_of(DType t, double v);
 /* Machine epsilon of the type that accumulates; 0 for integers. */
 double ctype_eps(CType t);
+/* Its least number: what each of its roundings may be off by below the normal ones. */
+double ctype_tiny(CType t);
 
 #endif

@@ -143,7 +143,7 @@ static bool scan_strip(Reduce *d, const Points *at, void *const *out, double *bo
 		}
 		bound[l] = d->err[0];
 		if (d->s->red == MONOID_sum)
-			bound[l] += d->count[0] * ctype_eps(d->ct[0]) * d->sum[0];
+			bound[l] += d->count[0] * (ctype_eps(d->ct[0]) * d->sum[0] + ctype_tiny(d->ct[0]));
 		if (d->s->red == MONOID_prod)
 			bound[l] = d->sum[0] - fabs(held) + d->count[0] * ctype_eps(d->ct[0]) * d->sum[0];
 		bound[l] += bound[l] > 0 ? ulp_of(d->s->out[0]->dtype, held) : 0;

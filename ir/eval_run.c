@@ -282,6 +282,42 @@ static void demand_arms(Prog *p, const PNode *n, const uint8_t *mask)
 	}
 }
 
+static bool rounds(const PNode *n)
+{
+	switch (n->inst) {
+	case IN_add:
+	case IN_sub:
+	case IN_mul:
+	case IN_div:
+	case IN_sqrt:
+	case IN_fma:
+	case IN_mad: return n->ct == CT_F32 || n->ct == CT_F64;
+	default: return false;
+	}
+}
+
+/* Node I up or down by a step of its type. Zeros and what is not finite stay. */
+static void jitter(const Prog *p, int i)
+{
+	const PNode *n = &p->nodes.at[i];
+	uint32_t seed = ((uint32_t)i * 2654435761u + (uint32_t)p->jitter * 40503u) | 1;
+	double v[STRIP];
+
+	strip_to_f64(n->ct, n->own, v, p->at->n);
+	for (int l = 0; l < p->at->n; l++) {
+		int64_t step, bits = 0;
+		size_t size = n->ct == CT_F32 ? 4 : 8;
+
+		seed = seed * 1664525u + 1013904223u;
+		step = seed >> 31 ? 1 : -1;
+		if (v[l] == 0 || v[l] - v[l] != 0)
+			continue;
+		memcpy(&bits, (char *)n->own + (size_t)l * size, size); /* little-endian */
+		bits += step;
+		memcpy((char *)n->own + (size_t)l * size, &bits, size);
+	}
+}
+
 static void exec(Prog *p, int i, const uint8_t *mask)
 {
 	PNode *n = &p->nodes.at[i];
@@ -307,6 +343,8 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		n->fn(n->own, arg[0], arg[1], arg[2], p->at->n);
 	else
 		vec_round(n->inst, n->dtype, n->ct, n->own, arg[0], p->at->n);
+	if (p->jitter && n->touched && rounds(n))
+		jitter(p, i);
 }
 
 /* Evaluates lazy node I at least in the lanes of MASK. Lanes it has from before are made again with it, so

@@ -293,7 +293,7 @@ void reduce_fold(Reduce *d, int n)
 static void store_bounds(Reduce *d, int comp, const Place *where, const double *value, int n)
 {
 	Access a = run_write(d->r, d->write->write, comp);
-	double b[STRIP], eps = ctype_eps(d->ct[0]);
+	double b[STRIP], eps = ctype_eps(d->ct[0]), tiny = ctype_tiny(d->ct[0]);
 
 	if (!a.bound)
 		return;
@@ -303,7 +303,7 @@ static void store_bounds(Reduce *d, int comp, const Place *where, const double *
 		else if (d->s->red == MONOID_prod)
 			b[l] = d->sum[l] - fabs(value[l]) + d->count[l] * eps * d->sum[l];
 		else
-			b[l] = d->err[l] + (d->s->red == MONOID_sum ? d->count[l] * eps * d->sum[l] : 0);
+			b[l] = d->err[l] + (d->s->red == MONOID_sum ? d->count[l] * (eps * d->sum[l] + tiny) : 0);
 		if (b[l] > 0 && comp == 0)
 			b[l] += ulp_of(a.buf->dtype, value[l]);
 	}

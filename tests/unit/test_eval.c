@@ -650,6 +650,32 @@ static void check_bounds_chain(void)
 	ctx_free(c);
 }
 
+/* Bounds where shifting an operand moves nothing: at an extremum, where terms cancel, below the normal numbers. */
+static void check_bounds_flat(void)
+{
+	Diag diag = {.out = stdout};
+	Ctx *c = ctx_new(&diag);
+	Arena *a = arena_new();
+	Kernel *k = read_kernel(c, a, "kernel @f(%x: f32[2]) -> (%y: f32[2], %z: f32[2], %s: f32[]) {\n"
+				      "  y[i] = mul(x[i], add(mul(x[i], 0.16666667), 0.5)) for i < 2\n"
+				      "  z[i] = sub(add(x[i], 1), 1) for i < 2\n"
+				      "  s[] = sum mul(x[i], 2e-38) over i < 2\n}");
+	float x[2] = {-1.5f, 1e-4f}, y[2], z[2], s;
+	double bx[2] = {1e-6, 1e-10}, by[2], bz[2], bs;
+	EvalBuf bufs[] = {{x, bx}, {y, by}, {z, bz}, {&s, &bs}};
+	EvalOpts o = {.bounds = true};
+
+	CHECK(eval_kernel(k, &o, bufs, NULL) == EVAL_OK);
+	CHECK(by[0] >= 0x1p-25 && by[0] < 1e-6);
+	CHECK(bz[1] >= 0x1p-24 && bz[1] < 1e-6);
+	x[0] = -1e-4f;
+	bx[0] = bx[1] = 0;
+	CHECK(eval_kernel(k, &o, bufs, NULL) == EVAL_OK);
+	CHECK(bs > 0x1p-148 && bs < 1e-43);
+	arena_free(a);
+	ctx_free(c);
+}
+
 static void check_symbolic(const char *text, const char *const *in, int nin, const char *want)
 {
 	Diag diag = {.out = stdout};
@@ -786,6 +812,7 @@ int main(int argc, char **argv)
 	check_fault();
 	check_bounds();
 	check_bounds_chain();
+	check_bounds_flat();
 	check_symbolics();
 	printf("%s\n", failed ? "FAILED" : "ok");
 	return failed != 0;

@@ -6,6 +6,7 @@
 #include "frontend/import.h"
 #include "passes/kernels.h"
 #include "tools/dlcc/check.h"
+#include "tools/dlcc/options.h"
 
 #include <ctype.h>
 #include <signal.h>
@@ -17,219 +18,6 @@
 #ifndef DLCC_VERSION
 #define DLCC_VERSION "0"
 #endif
-
-enum { MAX_DIMS = 64, EXIT_USAGE = 2 };
-
-typedef struct Cli {
-	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
-	const char *dump, *dump_node;
-	const char *dims[MAX_DIMS];
-	int ndims;
-	const char *targets;
-	int level, threads, rewrite_limit;
-	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, unbounded;
-	Diag diag;
-} Cli;
-
-static const char usage[] =
-	"usage: dlcc [options] MODEL.onnx -o FILE\n"
-	"       dlcc --check MODEL.onnx\n"
-	"\n"
-	"FILE's suffix says what is made: .so .a .o .c (with a header beside it), .ptx, .dl (the graph as text)\n"
-	"\n"
-	"  -o FILE               the output\n"
-	"  --name=NAME           prefix of the exported symbols (default: from FILE)\n"
-	"  --target=LIST         cpu: with native, x86-64-v4, -v3, -v2, generic; cuda: with sm_75, sm_80, sm_86, sm_89,\n"
-	"                        sm_90a, sm_100, sm_120; several, with commas: all in one artifact\n"
-	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
-	"  -O0 -O1 -O2 -O3       effort (default -O2)\n"
-	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
-	"  --runtime=FILE        libdlrt.a for the target\n"
-	"  --weights=FILE        weights in a file beside the artifact\n"
-	"  --threads=N           C compilers at once (default: the processors)\n"
-	"  --check               say for each node whether and how it is supported\n"
-	"  --dump-ir[=PASS]      print the IR after every pass, or after PASS; --dump-node=NAME: only there\n"
-	"  --verify              check the graph after every pass, and prove the schedules\n"
-	"  --rewrite-limit=N     rewrites done at most, to bisect a wrong one\n"
-	"  --shuffle             take what is independent in another order; the output stays the same\n"
-	"  --sanitize            compile the generated C with ASan and UBSan\n"
-	"  --time-passes         print the time of each pass\n"
-	"  --save-temps[=DIR]    keep the generated C\n"
-	"  --list-ops --list-passes --list-targets\n"
-	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: shape, duplicate, fallback, unbounded (off unless named)\n"
-	"  -v                    print the commands that are run; -###: print them and run none\n"
-	"  --version --help\n";
-
-static const char *value_of(const char *arg, const char *option)
-{
-	size_t n = strlen(option);
-
-	return !strncmp(arg, option, n) && arg[n] == '=' ? arg + n + 1 : NULL;
-}
-
-static void list_ops(void)
-{
-	for (int i = 1; i < OP_COUNT; i++)
-		if (!(op_row[i].flags & OPF_INTERNAL) && (op_table[i]->scalar || op_table[i]->lower || op_table[i]->expand))
-			puts(op_row[i].name);
-}
-
-static void add_name(const char **list, const char *name)
-{
-	for (int i = 0; i < 15; i++)
-		if (!list[i]) {
-			list[i] = name;
-			return;
-		}
-}
-
-typedef struct Warning {
-	const char *name;
-	bool off; /* unless it is named */
-	bool gpu; /* about the GPU's code */
-} Warning;
-
-static const Warning warnings[] = {
-	{"all", false, true},
-	{"shape", false, false},     /* a declared shape is not the one found */
-	{"duplicate", false, false}, /* two nodes of one name */
-	{"unbounded", true, false},  /* memory that only the run knows */
-	{"unproved", false, true},   /* a schedule that isl cannot prove (--verify) */
-	{"fallback", false, true},   /* a size that the GPU's run waits for */
-};
-
-static bool usage_error(Cli *c, const char *fmt, const char *arg)
-{
-	diag_error(&c->diag, (DiagLoc){.file = "dlcc"}, fmt, arg);
-	diag_note(&c->diag, "dlcc --help lists the options");
-	return false;
-}
-
-static bool warning_option(Cli *c, const char *a)
-{
-	const char *name = a + 2;
-	bool no = str_starts(name, "no-"), error = false;
-
-	if (!strcmp(name, "error"))
-		return add_name(c->diag.werror, "all"), true;
-	name += no ? 3 : 0;
-	if (str_starts(name, "error=")) {
-		name += 6;
-		error = true;
-	}
-	for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++) {
-		if (strcmp(warnings[i].name, name) != 0)
-			continue;
-		if (no)
-			add_name(c->diag.wno, warnings[i].name);
-		else if (error)
-			add_name(c->diag.werror, warnings[i].name);
-		if (warnings[i].off)
-			c->unbounded = !no;
-		return true;
-	}
-	diag_warning(&c->diag, (DiagLoc){.file = "dlcc"}, "unknown", "no warning is called \"%s\"; there are shape, duplicate, fallback, unbounded", name);
-	return true;
-}
-
-typedef struct Text {
-	const char *option;
-	size_t at; /* offset in Cli of a const char * */
-} Text;
-
-static const Text texts[] = {
-	{"--name", offsetof(Cli, name)}, {"--cc", offsetof(Cli, cc)}, {"--sysroot", offsetof(Cli, sysroot)},
-	{"--runtime", offsetof(Cli, runtime)}, {"--weights", offsetof(Cli, weights)}, {"--target", offsetof(Cli, targets)},
-	{"--dump-ir", offsetof(Cli, dump)}, {"--dump-node", offsetof(Cli, dump_node)}, {"--save-temps", offsetof(Cli, save_temps)},
-	{"-o", offsetof(Cli, output)},
-};
-
-typedef struct Number {
-	const char *option;
-	size_t at; /* of an int */
-} Number;
-
-static const Number numbers[] = {{"--threads", offsetof(Cli, threads)}, {"--rewrite-limit", offsetof(Cli, rewrite_limit)}};
-
-
-typedef struct Flag {
-	const char *option;
-	size_t at; /* of a bool */
-} Flag;
-
-static const Flag flags[] = {
-	{"-v", offsetof(Cli, verbose)}, {"--verbose", offsetof(Cli, verbose)}, {"--check", offsetof(Cli, check)},
-	{"--time-passes", offsetof(Cli, time_passes)}, {"--dump-ir", offsetof(Cli, dump_all)}, {"--sanitize", offsetof(Cli, sanitize)},
-	{"--shuffle", offsetof(Cli, shuffle)}, {"--verify", offsetof(Cli, verify)}, {"-###", offsetof(Cli, dry)},
-};
-
-/* The value of OPTION, where ARGV[*i] is OPTION=VALUE, or OPTION with the value as the next argument. Null where
- * it is neither; *LACKS where the value is missing. */
-static const char *take_value(char **argv, int *i, const char *opt, bool *lacks)
-{
-	const char *v = value_of(argv[*i], opt);
-
-	if (v || strcmp(argv[*i], opt) != 0)
-		return v;
-	if (!argv[*i + 1])
-		*lacks = true;
-	return argv[*i + 1] ? argv[++*i] : NULL;
-}
-
-static bool number(Cli *c, const char *opt, const char *v, int *out)
-{
-	char *end;
-	long n = strtol(v, &end, 10);
-
-	if (!*v || *end || n < 0 || n > 1 << 20)
-		return usage_error(c, "%s wants a number", opt);
-	*out = (int)n;
-	return true;
-}
-
-/* Understands ARGV[*i]; advances over a value that is an argument of its own. False after a diagnostic. */
-static bool option(Cli *c, char **argv, int *i)
-{
-	const char *a = argv[*i], *v;
-	bool lacks = false;
-
-	if (a[0] != '-') {
-		if (c->input)
-			return usage_error(c, "%s: one model at a time", a);
-		c->input = a;
-		return true;
-	}
-	if (a[1] == 'W' && a[2])
-		return warning_option(c, a);
-	if (a[1] == 'O' && a[2] >= '0' && a[2] <= '3' && !a[3]) {
-		c->level = a[2] - '0';
-		return true;
-	}
-	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
-		if (!strcmp(a, flags[j].option)) {
-			*(bool *)((char *)c + flags[j].at) = true;
-			return true;
-		}
-	if (!strcmp(a, "--save-temps")) {
-		c->save_temps = ".";
-		return true;
-	}
-	for (size_t j = 0; j < sizeof texts / sizeof *texts; j++)
-		if ((v = take_value(argv, i, texts[j].option, &lacks))) {
-			*(const char **)((char *)c + texts[j].at) = v;
-			return true;
-		}
-	for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
-		if ((v = take_value(argv, i, numbers[j].option, &lacks)))
-			return number(c, numbers[j].option, v, (int *)((char *)c + numbers[j].at));
-	if ((v = take_value(argv, i, "--dim", &lacks))) {
-		if (c->ndims == MAX_DIMS)
-			return usage_error(c, "%s: too many", "--dim");
-		c->dims[c->ndims++] = v;
-		return true;
-	}
-	return usage_error(c, lacks ? "%s wants a value" : "unknown option %s", a);
-}
 
 static DiagLoc no_where(const Cli *c)
 {
@@ -446,29 +234,6 @@ static bool is_identifier(const char *s)
 	return true;
 }
 
-static bool pass_exists(const char *name)
-{
-	for (const Pass *p = pass_table; p->name; p++)
-		if (!strcmp(p->name, name))
-			return true;
-	return !strcmp(name, "nvptx");
-}
-
-static bool check_output(Cli *c)
-{
-	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
-	static const char *const known[] = {".so", ".a", ".o", ".c", ".ptx", ".dl"};
-
-	if (!c->output && (c->check || c->dump || c->dump_all || c->dump_node || c->time_passes))
-		return true;
-
-	for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
-		if (!strcmp(dot, known[i]))
-			return true;
-	return diag_error(&c->diag, (DiagLoc){.file = "dlcc"}, "%s%s; the suffix says what is made: .so .a .o .c .ptx .dl",
-			  c->output ? "cannot make " : "no output: give -o FILE", c->output ? c->output : "");
-}
-
 static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
 {
 	size_t n = 0;
@@ -584,9 +349,7 @@ static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file)
 	static Diag quiet;
 
 	quiet = c->diag;
-	for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++)
-		if (!warnings[i].gpu)
-			add_name(quiet.wno, warnings[i].name);
+	options_gpu_only(&quiet);
 	gpu->ctx = ctx_new(&quiet);
 	gpu->graph = read_input(c, gpu->ctx, gpu->arena, file, NULL);
 	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, NULL) && !quiet.errors;
@@ -622,50 +385,17 @@ static bool compile(Cli *c)
 	return ok && !c->diag.errors;
 }
 
-static int information(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			return fputs(usage, stdout), 0;
-		if (!strcmp(argv[i], "--version"))
-			return puts("dlcc " DLCC_VERSION), 0;
-		if (!strcmp(argv[i], "--list-ops"))
-			return list_ops(), 0;
-		if (!strcmp(argv[i], "--list-passes")) {
-			for (const Pass *p = pass_table; p->name; p++)
-				printf("%-10s %s\n", p->name, p->what);
-			return 0;
-		}
-		if (!strcmp(argv[i], "--list-targets")) {
-			for (const Target *t = target_table; t->name; t++)
-				if (!t->gpu || gen_nvptx_available())
-					printf("%s:%s\n", t->gpu ? "cuda" : "cpu", t->name);
-			return 0;
-		}
-	}
-	return -1;
-}
-
 int main(int argc, char **argv)
 {
 	Cli c = {.level = 2, .rewrite_limit = -1, .diag = {.out = stderr}};
-	int done = information(argc, argv);
+	int done = options_information(argc, argv);
 
 	if (done >= 0)
 		return done;
 	c.diag.colour = isatty(2) && !getenv("NO_COLOR");
-	for (int i = 1; i < argc; i++)
-		if (!option(&c, argv, &i))
-			return EXIT_USAGE;
-	if (!c.input)
-		return usage_error(&c, "%s", "no model"), EXIT_USAGE;
-	if (c.check && str_ends(c.input, ".dl"))
-		return usage_error(&c, "%s wants an ONNX model", "--check"), EXIT_USAGE;
-	if (c.dump && !pass_exists(c.dump))
-		return usage_error(&c, "--dump-ir=%s: there is no such pass; dlcc --list-passes names them", c.dump), EXIT_USAGE;
-	c.diag.file = c.input;
-	if (!check_output(&c))
+	if (!options_read(&c, argc, argv))
 		return EXIT_USAGE;
+	c.diag.file = c.input;
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);

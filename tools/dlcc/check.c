@@ -54,9 +54,7 @@ static void put_node(StrBuf *b, Module *m, Node *n)
 {
 	Schedule *s = n->id < m->nsched ? m->sched[0][n->id] : NULL;
 
-	if (n->nout && n->out[0] && value_is_weights(m, n->out[0]))
-		put_once(b, "computed when compiled");
-	else if (node_kernel(n) && !s)
+	if (node_kernel(n) && !s)
 		put_once(b, "kernel");
 	else if (s)
 		for (int i = 0; i < s->stages.n; i++)
@@ -67,14 +65,22 @@ static void put_node(StrBuf *b, Module *m, Node *n)
 		put_once(b, op_row[n->op].name);
 }
 
-/* What became of node NAME. */
+/* What became of node NAME: what a run does for it, or else that compiling did it. */
 static void put_how(StrBuf *b, Module *m, const char *name)
 {
-	for (Node *n = m->graph->first; n; n = n->next)
-		if (stands_for(n, name))
+	bool compiled = false;
+
+	for (Node *n = m->graph->first; n; n = n->next) {
+		bool weights = n->nout && n->out[0] && value_is_weights(m, n->out[0]);
+
+		if (!stands_for(n, name))
+			continue;
+		compiled = compiled || weights;
+		if (!weights)
 			put_node(b, m, n);
+	}
 	if (!b->n)
-		strbuf_puts(b, "no code: folded, or nothing needs it");
+		strbuf_puts(b, compiled ? "computed when compiled" : "no code: folded, or nothing needs it");
 }
 
 /* Why a node is not supported; null: nothing is against it. Import does not look into the bodies of a node that it

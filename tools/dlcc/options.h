@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the command line of dlcc says. */
+#ifndef TOOLS_DLCC_OPTIONS_H
+#define TOOLS_DLCC_OPTIONS_H
+
+#include "base/diag.h"
+
+enum { MAX_DIMS = 64, EXIT_USAGE = 2 };
+
+typedef struct Cli {
+	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
+	const char *dump, *dump_node;
+	const char *dims[MAX_DIMS];
+	int ndims;
+	const char *targets;
+	int level, threads, rewrite_limit;
+	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, unbounded;
+	Diag diag;
+} Cli;
+
+/* Fills C, which has its defaults, from ARGV. False after a diagnostic: wrong usage. */
+bool options_read(Cli *c, int argc, char **argv);
+/* Silences the warnings that are not about the GPU's code: they were given for the CPU's. */
+void options_gpu_only(Diag *d);
+/* Prints what was asked for about dlcc itself: the exit status; -1: nothing was. */
+int options_information(int argc, char **argv);
+
+#endif

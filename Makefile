@@ -37,11 +37,10 @@ CFLAGS := -std=gnu11 $(OPT) -g $(WARN) $(FP) -fPIC -fvisibility=hidden -I. -I$(B
 	-DDLCC_VERSION=\"$(VERSION)\" $(SAN_FLAGS)
 LDLIBS := -lprotobuf-c -lisl -lm -lpthread -ldl
 
-# LLVM makes code for GPUs; without it dlcc has CPU targets alone. LLVM= builds without.
+# LLVM makes code for GPUs; without it dlcc has CPU targets alone. LLVM= builds without. The library is opened at run time.
 LLVM ?= $(firstword $(foreach v,22 21 20 19,$(shell command -v llvm-config-$v)))
 ifneq ($(LLVM),)
-LLVM_FLAGS := -DDLCC_LLVM -isystem $(shell $(LLVM) --includedir)
-LDLIBS += $(shell $(LLVM) --ldflags --libs)
+LLVM_FLAGS := -DDLCC_LLVM=\"$(shell readlink -f $$($(LLVM) --libfiles --link-shared))\" -isystem $(shell $(LLVM) --includedir)
 endif
 
 # A library of each layer's files; a tool is tools/NAME.c and, where there is one, the folder tools/NAME.
@@ -187,9 +186,9 @@ ulp: deps all
 
 # The sources under both compilers' warnings.
 warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
-	$(Q)gcc $(CFLAGS) -fsyntax-only $(SRC)
+	$(Q)gcc $(CFLAGS) $(LLVM_FLAGS) -fsyntax-only $(SRC)
 	$(Q)$(firstword $(shell command -v clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15) clang) \
-		$(CFLAGS) -fsyntax-only $(SRC)
+		$(CFLAGS) $(LLVM_FLAGS) -fsyntax-only $(SRC)
 
 format:
 	clang-format -i $(wildcard $(addsuffix /*.[ch],base ir ops frontend passes codegen runtime tools tools/* tests/* \

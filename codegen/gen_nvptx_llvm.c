@@ -26,6 +26,7 @@ bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 
 #include "base/sys.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
@@ -50,6 +51,35 @@ bool gen_nvptx_available(void)
 
 /* ---- In a child ---- */
 
+static struct {
+#define LLVM(name) __typeof__(LLVM##name) *name;
+#include "codegen/llvm.def"
+#undef LLVM
+} llvm;
+
+/* The library of the build, where it was or wherever the loader finds it by its name. */
+static void open_llvm(void)
+{
+	static const char *const names[] = {
+#define LLVM(name) "LLVM" #name,
+#include "codegen/llvm.def"
+#undef LLVM
+	};
+	void *lib = dlopen(DLCC_LLVM, RTLD_NOW | RTLD_LOCAL);
+
+	if (!lib)
+		lib = dlopen(strrchr(DLCC_LLVM, '/') + 1, RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		void *fn = lib ? dlsym(lib, names[i]) : NULL;
+
+		if (!fn) {
+			fprintf(stderr, "error: %s\n", dlerror());
+			_exit(1);
+		}
+		memcpy((char *)&llvm + i * sizeof fn, &fn, sizeof fn);
+	}
+}
+
 static LLVMTargetMachineRef machine(const Target *t)
 {
 	const Gpu *gpu = t->gpu;
@@ -59,16 +89,17 @@ static LLVMTargetMachineRef machine(const Target *t)
 	LLVMTargetRef target;
 	char *error = NULL;
 
-	LLVMInitializeNVPTXTargetInfo();
-	LLVMInitializeNVPTXTarget();
-	LLVMInitializeNVPTXTargetMC();
-	LLVMInitializeNVPTXAsmPrinter();
-	if (LLVMGetTargetFromTriple(TRIPLE, &target, &error)) {
+	open_llvm();
+	llvm.InitializeNVPTXTargetInfo();
+	llvm.InitializeNVPTXTarget();
+	llvm.InitializeNVPTXTargetMC();
+	llvm.InitializeNVPTXAsmPrinter();
+	if (llvm.GetTargetFromTriple(TRIPLE, &target, &error)) {
 		fprintf(stderr, "error: %s\n", error);
 		_exit(1);
 	}
 	snprintf(features, sizeof features, "+ptx%d", known ? gpu->ptx : 80);
-	return LLVMCreateTargetMachine(target, TRIPLE, known ? t->name : "sm_90", features, LLVMCodeGenLevelDefault, LLVMRelocDefault,
+	return llvm.CreateTargetMachine(target, TRIPLE, known ? t->name : "sm_90", features, LLVMCodeGenLevelDefault, LLVMRelocDefault,
 				       LLVMCodeModelDefault);
 }
 
@@ -82,29 +113,29 @@ static char *failed(const char *what, char *message)
 /* The PTX of FN without the module's head: what stands after .address_size. */
 static char *translate(LLVMTargetMachineRef tm, const PtxFunc *fn)
 {
-	LLVMContextRef ctx = LLVMContextCreate();
-	LLVMMemoryBufferRef in = LLVMCreateMemoryBufferWithMemoryRangeCopy(fn->ir, strlen(fn->ir), "kernel"), out;
-	LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+	LLVMContextRef ctx = llvm.ContextCreate();
+	LLVMMemoryBufferRef in = llvm.CreateMemoryBufferWithMemoryRangeCopy(fn->ir, strlen(fn->ir), "kernel"), out;
+	LLVMPassBuilderOptionsRef o = llvm.CreatePassBuilderOptions();
 	LLVMModuleRef m = NULL;
 	LLVMErrorRef e;
 	char *message = NULL, *text, *at;
 
-	if (LLVMParseIRInContext(ctx, in, &m, &message))
+	if (llvm.ParseIRInContext(ctx, in, &m, &message))
 		return failed("the IR", message);
-	LLVMSetTarget(m, TRIPLE);
-	LLVMSetModuleDataLayout(m, LLVMCreateTargetDataLayout(tm));
-	if (LLVMVerifyModule(m, LLVMReturnStatusAction, &message))
+	llvm.SetTarget(m, TRIPLE);
+	llvm.SetModuleDataLayout(m, llvm.CreateTargetDataLayout(tm));
+	if (llvm.VerifyModule(m, LLVMReturnStatusAction, &message))
 		return failed("the verifier", message);
-	if ((e = LLVMRunPasses(m, passes, tm, o)))
-		return failed("the passes", LLVMGetErrorMessage(e));
-	if (LLVMTargetMachineEmitToMemoryBuffer(tm, m, LLVMAssemblyFile, &message, &out))
+	if ((e = llvm.RunPasses(m, passes, tm, o)))
+		return failed("the passes", llvm.GetErrorMessage(e));
+	if (llvm.TargetMachineEmitToMemoryBuffer(tm, m, LLVMAssemblyFile, &message, &out))
 		return failed("the emitter", message);
-	text = strndup(LLVMGetBufferStart(out), LLVMGetBufferSize(out));
+	text = strndup(llvm.GetBufferStart(out), llvm.GetBufferSize(out));
 	at = text ? strstr(text, ".address_size") : NULL;
-	LLVMDisposeMemoryBuffer(out);
-	LLVMDisposePassBuilderOptions(o);
-	LLVMDisposeModule(m);
-	LLVMContextDispose(ctx);
+	llvm.DisposeMemoryBuffer(out);
+	llvm.DisposePassBuilderOptions(o);
+	llvm.DisposeModule(m);
+	llvm.ContextDispose(ctx);
 	return at ? strchr(at, '\n') + 1 : failed("the emitter", NULL);
 }
 

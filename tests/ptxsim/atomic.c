@@ -137,6 +137,8 @@ void decode_atom(Parser *p)
 	note_granule(p, (Space)in->space, (unsigned)(in->vec * type_size(t)));
 	p->m->atomics |= in->space != SP_SHARED;
 	if (in->vec > 1) {
+		if (in->op[at + 1].n_items != in->vec || (atom && in->op[0].n_items != in->vec))
+			parse_fail(p, "a vector of %d expected", in->vec);
 		for (int k = 0; k < in->vec; k++) {
 			if (atom)
 				in->op[0].item[k].slot = dest_of(p, &in->op[0].item[k], t, false);

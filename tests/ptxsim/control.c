@@ -266,10 +266,11 @@ void decode_end(Parser *p)
 						 : exec_trap;
 }
 
-static void check_params(Parser *p, Operand *list, int n, Var *const *formal, const char *what)
+static void check_params(Parser *p, const Func *f, const Operand *list, int n, Var *const *formal,
+			 const char *what)
 {
 	if ((list ? list->n_items : 0) != n)
-		parse_fail(p, "%s takes %d %s", p->in->callee->name, n, what);
+		parse_fail(p, "%s takes %d %s", f->name, n, what);
 	for (int i = 0; i < n; i++)
 		if (list->item[i].kind != O_VAR || list->item[i].var->space != SP_FRAME ||
 		    list->item[i].var->size != formal[i]->size)
@@ -292,8 +293,16 @@ void decode_call(Parser *p)
 	in->callee = module_func(p->m, in->op[k].name);
 	if (!in->callee)
 		parse_fail(p, "the function %s is not declared", in->op[k].name);
-	check_params(p, k ? &in->op[0] : NULL, in->callee->results.n, in->callee->results.at,
-		     "results");
-	check_params(p, in->n_op > k + 1 ? &in->op[k + 1] : NULL, in->callee->params.n,
-		     in->callee->params.at, "arguments");
+}
+
+void check_call(Parser *p, const Inst *in)
+{
+	const Func *f = in->callee;
+	int k = in->op[0].kind == O_LIST;
+
+	if (!f->defined)
+		parse_fail(p, "%s has no body", f->name);
+	check_params(p, f, k ? &in->op[0] : NULL, f->results.n, f->results.at, "results");
+	check_params(p, f, in->n_op > k + 1 ? &in->op[k + 1] : NULL, f->params.n, f->params.at,
+		     "arguments");
 }

@@ -178,6 +178,7 @@ static void exec_policy(Warp *w, const Inst *in, uint32_t mask)
 
 void decode_policy(Parser *p)
 {
+	need_operands(p, 1, 6);
 	p->in->exec = exec_policy;
 	p->in->cls = C_move;
 	p->in->d = dest_of(p, &p->in->op[0], T_b64, false);

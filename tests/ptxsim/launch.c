@@ -3,6 +3,7 @@
 #include "tests/ptxsim/exec.h"
 #include "tests/ptxsim/shadow.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,16 +64,13 @@ typedef struct Job {
 	Launch *l;
 } Job;
 
-static void *work(void *arg)
+/* Takes blocks until there are no more. */
+static void take_blocks(Worker *k, Launch *l)
 {
-	Job *job = arg;
-	Worker *k = job->k;
-	Launch *l = job->l;
-
 	for (;;) {
 		uint64_t i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED);
 		if (i >= l->n_blocks || __atomic_load_n(&l->fault_at, __ATOMIC_RELAXED) < i)
-			return NULL;
+			return;
 		k->fault.code = 0;
 		if (!setjmp(k->stop)) {
 			begin_block(
@@ -92,6 +90,19 @@ static void *work(void *arg)
 			pthread_mutex_unlock(&lock);
 		}
 	}
+}
+
+/* The caller's rounding and flushing of floats is none of a kernel's business. */
+static void *work(void *arg)
+{
+	Job *job = arg;
+	fenv_t env;
+
+	fegetenv(&env);
+	fesetenv(FE_DFL_ENV);
+	take_blocks(job->k, job->l);
+	fesetenv(&env);
+	return NULL;
 }
 
 static uint64_t gcd(uint64_t a, uint64_t b)

@@ -119,7 +119,9 @@ void next(Parser *p)
 	} else if (isdigit((unsigned char)*p->p)) {
 		number(p);
 	} else if (*p->p == '"') {
-		size_t n = strcspn(p->p + 1, "\"");
+		size_t n = strcspn(p->p + 1, "\"\n");
+		if (p->p[n + 1] != '"')
+			parse_fail(p, "a string without its end");
 		p->tok.kind = TK_STRING;
 		p->tok.s = intern_n(p->names, p->p + 1, n);
 		p->p += n + 2;

@@ -192,64 +192,78 @@ typedef struct Mma {
 	bool saturate;
 } Mma;
 
-static double elem_value(Elem e, uint64_t bits)
+/* Element PART of register S in each lane. */
+#define EACH(type, expr)                         \
+	for (int i = 0; i < 32; i++) {           \
+		type v = ((const type *)reg)[i]; \
+		out[i] = (expr);                 \
+	}                                        \
+	break
+static void widen(const Warp *w, Elem e, Slot s, int part, double out[32])
 {
+	const void *reg = slot_at(w, s);
+	int at = part * elems[e].bits;
+
 	switch (e) {
-	case E_F16: return (double)f32_of_f16((uint16_t)bits);
-	case E_BF16: return (double)f32_of_bf16((uint16_t)bits);
-	case E_TF32: return (double)f32_from((uint32_t)bits & 0xffffe000);
-	case E_F32: return (double)f32_from((uint32_t)bits);
-	case E_F64: return f64_from(bits);
-	case E_E4M3: return float_value((uint32_t)bits & 0xff, (FloatForm){3, 4, true});
-	case E_E5M2: return float_value((uint32_t)bits & 0xff, (FloatForm){2, 5, false});
-	case E_S8: return (int8_t)bits;
-	case E_U8: return (uint8_t)bits;
-	case E_S4: return (int8_t)(bits << 4) >> 4;
-	case E_U4: return (double)(bits & 15);
-	default: return (int32_t)bits;
+	case E_F16: EACH(uint32_t, (double)f32_of_f16((uint16_t)(v >> at)));
+	case E_BF16: EACH(uint32_t, (double)f32_of_bf16((uint16_t)(v >> at)));
+	case E_TF32: EACH(uint32_t, (double)f32_from(v & 0xffffe000));
+	case E_F32: EACH(uint32_t, (double)f32_from(v));
+	case E_F64: EACH(uint64_t, f64_from(v));
+	case E_E4M3: EACH(uint32_t, float_value(v >> at & 0xff, (FloatForm){3, 4, true}));
+	case E_E5M2: EACH(uint32_t, float_value(v >> at & 0xff, (FloatForm){2, 5, false}));
+	case E_S8: EACH(uint32_t, (int8_t)(v >> at));
+	case E_U8: EACH(uint32_t, (uint8_t)(v >> at));
+	case E_S4: EACH(uint32_t, (int8_t)(v >> at << 4) >> 4);
+	case E_U4: EACH(uint32_t, (double)(v >> at & 15));
+	default: EACH(uint32_t, (int32_t)v);
 	}
 }
 
 enum { MAX_K = 64 };
 
+static int per_register(Elem e)
+{
+	return elems[e].bits >= 32 ? 1 : 32 / elems[e].bits;
+}
+
 static void load_a(const Warp *w, const Mma *m, const Operand *op, double out[16][MAX_K])
 {
-	int bits = elems[m->a].bits, n = bits >= 32 ? 1 : 32 / bits, groups = m->m / 8;
+	int n = per_register(m->a), groups = m->m / 8;
+	double v[32];
 
 	for (int r = 0; r < op->n_items; r++)
-		for (int lane = 0; lane < 32; lane++) {
-			uint64_t v = lane_at(w, op->item[r].slot, lane);
-			for (int e = 0; e < n; e++)
+		for (int e = 0; e < n; e++) {
+			widen(w, m->a, op->item[r].slot, e, v);
+			for (int lane = 0; lane < 32; lane++)
 				out[lane / 4 + 8 * (r % groups)]
-				   [n * (lane % 4) + 4 * n * (r / groups) + e] =
-					   elem_value(m->a, v >> (e * (bits & 31)));
+				   [n * (lane % 4) + 4 * n * (r / groups) + e] = v[lane];
 		}
 }
 
 static void load_b(const Warp *w, const Mma *m, const Operand *op, double out[MAX_K][8])
 {
-	int bits = elems[m->b].bits, n = bits >= 32 ? 1 : 32 / bits;
+	int n = per_register(m->b);
+	double v[32];
 
 	for (int r = 0; r < op->n_items; r++)
-		for (int lane = 0; lane < 32; lane++) {
-			uint64_t v = lane_at(w, op->item[r].slot, lane);
-			for (int e = 0; e < n; e++)
-				out[n * (lane % 4) + 4 * n * r + e][lane / 4] =
-					elem_value(m->b, v >> (e * (bits & 31)));
+		for (int e = 0; e < n; e++) {
+			widen(w, m->b, op->item[r].slot, e, v);
+			for (int lane = 0; lane < 32; lane++)
+				out[n * (lane % 4) + 4 * n * r + e][lane / 4] = v[lane];
 		}
 }
 
-/* Element I of C or D in LANE: register and half of it. */
 static void load_c(const Warp *w, const Mma *m, const Operand *op, double out[16][8])
 {
-	for (int i = 0; i < m->m / 4; i++)
-		for (int lane = 0; lane < 32; lane++) {
-			Slot s = op->item[m->c == E_F16 ? i / 2 : i].slot;
-			uint64_t v = lane_at(w, s, lane);
-			if (m->c == E_F16)
-				v >>= 16 * (i & 1);
-			out[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + (i & 1)] = elem_value(m->c, v);
-		}
+	int n = per_register(m->c);
+	double v[32];
+
+	for (int i = 0; i < m->m / 4; i++) {
+		widen(w, m->c, op->item[i / n].slot, i % n, v);
+		for (int lane = 0; lane < 32; lane++)
+			out[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + (i & 1)] = v[lane];
+	}
 }
 
 static void store_d(const Warp *w, const Mma *m, const Operand *op, double d[16][8])
@@ -279,13 +293,15 @@ static void store_d(const Warp *w, const Mma *m, const Operand *op, double d[16]
 /* Sums of products, exact or nearly so in double; f64 rounds at each step. */
 static void multiply(const Mma *m, double a[16][MAX_K], double b[MAX_K][8], double d[16][8])
 {
+	typedef double Row __attribute__((vector_size(64)));
+	Row row[MAX_K], sum;
+
+	memcpy(row, b, (size_t)m->k * sizeof *row);
 	for (int i = 0; i < m->m; i++) {
-		double sum[8];
-		memcpy(sum, d[i], sizeof sum);
+		memcpy(&sum, d[i], sizeof sum);
 		for (int k = 0; k < m->k; k++)
-			for (int j = 0; j < 8; j++)
-				sum[j] += a[i][k] * b[k][j];
-		memcpy(d[i], sum, sizeof sum);
+			sum += a[i][k] * row[k];
+		memcpy(d[i], &sum, sizeof sum);
 	}
 }
 
@@ -397,7 +413,7 @@ void decode_mma(Parser *p)
 	no_mods(p);
 	if (!known || !is_mma(m))
 		parse_fail(p, "%s is not supported", in->text);
-	int bits = elems[m->a].bits, n = bits >= 32 ? 1 : 32 / bits;
+	int n = per_register(m->a);
 	fragment(p, &in->op[0], m->m / (m->d == E_F16 ? 8 : 4), register_of(m->d), true);
 	fragment(p, &in->op[1], m->m / 8 * m->k / (4 * n), register_of(m->a), false);
 	fragment(p, &in->op[2], m->k / (4 * n), register_of(m->b), false);

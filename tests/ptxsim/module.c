@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a text may ask for before it must be a mistake. */
+enum { MOST_REGS = 1 << 20, MOST_REG_BYTES = 1 << 28, MOST_INIT = 1 << 28, MOST_NESTING = 100 };
+static const uint64_t MOST_BYTES = 1ull << 38, MOST_SMALL = 1 << 24;
+
 static const struct {
 	const char *name;
 	int size;
@@ -135,6 +139,8 @@ Slot new_slot(Parser *p, Type t, int count)
 {
 	uint32_t stride = reg_stride(t), at = (p->f->reg_bytes + 63) & ~63u;
 
+	if ((uint64_t)at + (uint64_t)stride * (uint64_t)count > MOST_REG_BYTES)
+		parse_fail(p, "too many registers");
 	p->f->reg_bytes = at + stride * (uint32_t)count;
 	p->f->regs += count;
 	return (Slot){.at = at, .bank = BANK_REG, .size = t == T_pred ? 0 : (uint8_t)type_size(t)};
@@ -154,6 +160,8 @@ static void declare_regs(Parser *p)
 {
 	Type t = expect_type(p);
 
+	if (type_size(t) > 8)
+		parse_fail(p, "registers of 128 bits are not supported");
 	do {
 		Name n = {.name = expect_word(p, "a register"),
 			  .type = t,
@@ -161,6 +169,8 @@ static void declare_regs(Parser *p)
 			  .stride = reg_stride(t)};
 		if (take_punct(p, '<')) {
 			n.count = (int)expect_int(p);
+			if (n.count < 0 || n.count > MOST_REGS)
+				parse_fail(p, "%d registers", n.count);
 			expect(p, '>');
 		}
 		n.slot = new_slot(p, t, n.count < 0 ? 1 : n.count);
@@ -176,13 +186,22 @@ static uint64_t align_up(uint64_t at, uint64_t align)
 	return (at + align - 1) & ~(align - 1);
 }
 
+static void nest(Parser *p, int by)
+{
+	p->nesting += by;
+	if (p->nesting > MOST_NESTING)
+		parse_fail(p, "too deep a nesting");
+}
+
 static void put_init(Parser *p, Var *v, uint64_t *at)
 {
 	if (take_punct(p, '{')) {
+		nest(p, 1);
 		do
 			put_init(p, v, at);
 		while (take_punct(p, ','));
 		expect(p, '}');
+		nest(p, -1);
 		return;
 	}
 	uint64_t size = (uint64_t)type_size(v->type);
@@ -251,15 +270,20 @@ static Var *read_var(Parser *p, Space space)
 	v->align = pointed ? pointed : natural;
 	v->name = expect_word(p, "a name");
 	while (take_punct(p, '[')) {
-		if (at_punct(p, ']'))
-			v->dynamic = true;
-		else
-			count *= (uint64_t)expect_int(p);
+		uint64_t n = at_punct(p, ']') ? 0 : (uint64_t)expect_int(p);
+		v->dynamic |= at_punct(p, ']') && !n;
+		count = n > MOST_BYTES ? MOST_BYTES : count * n;
 		expect(p, ']');
 	}
+	if (v->align & (v->align - 1) || v->align > 4096 ||
+	    count * (uint64_t)type_size(v->type) > MOST_BYTES ||
+	    (space != SP_GLOBAL && count * (uint64_t)type_size(v->type) > MOST_SMALL))
+		parse_fail(p, "%s: its size or alignment cannot be", v->name);
 	v->size = v->dynamic ? 0 : count * (uint64_t)type_size(v->type);
 	if (take_punct(p, '=')) {
 		uint64_t at = 0;
+		if (v->size > MOST_INIT || type_size(v->type) > 8)
+			parse_fail(p, "%s: initial values that are not supported", v->name);
 		v->init = arena_alloc(p->arena, v->size);
 		put_init(p, v, &at);
 	}
@@ -293,7 +317,9 @@ static bool read_var_statement(Parser *p, bool is_extern)
 	do {
 		Var *v = read_var(p, spaces[i].space);
 		v->is_extern = is_extern;
-		if (v->space == SP_LOCAL && p->f) {
+		if (!p->f && (v->space == SP_LOCAL || v->space == SP_FRAME))
+			parse_fail(p, "%s: outside a function", v->name);
+		if (v->space == SP_LOCAL) {
 			/* Functions stand one after another in a thread's local memory. */
 			place(v, &p->f->local_bytes);
 		} else if (v->space == SP_FRAME) {
@@ -334,6 +360,9 @@ static void read_dims(Parser *p, int dim[3])
 	dim[1] = dim[2] = 1;
 	for (int i = 1; i < 3 && take_punct(p, ','); i++)
 		dim[i] = (int)expect_int(p);
+	for (int i = 0; i < 3; i++)
+		if (dim[i] < 1 || dim[i] > 1024)
+			parse_fail(p, "%d threads", dim[i]);
 }
 
 static void read_tuning(Parser *p, Func *f)
@@ -436,7 +465,7 @@ static void read_statement(Parser *p)
 		parse_fail(p, "expected an instruction");
 	const char *after = p->p + strspn(p->p, " \t");
 	if (!guarded && p->tok.s[0] != '.' && *after == ':') {
-		Label label = {.name = p->tok.s, .at = p->code.n, .scope = p->depth};
+		Label label = {.name = p->tok.s, .at = p->code.n};
 		next(p);
 		expect(p, ':');
 		if (take_word(p, ".branchtargets"))
@@ -463,14 +492,14 @@ static void read_block(Parser *p)
 	int names = p->scope.n, labels = p->labels.n, begin = p->code.n;
 
 	expect(p, '{');
-	p->depth++;
+	nest(p, 1);
 	while (!take_punct(p, '}')) {
 		if (at_punct(p, '{'))
 			read_block(p);
 		else
 			read_statement(p);
 	}
-	p->depth--;
+	nest(p, -1);
 	p->scope.n = names;
 	/* Branches to labels of this block are bound here; the labels are then forgotten. */
 	for (int i = begin; i < p->code.n; i++) {
@@ -564,9 +593,7 @@ static void read_func(Parser *p, bool kernel)
 
 static void skip_section(Parser *p)
 {
-	while (!at_punct(p, '{'))
-		next(p);
-	while (!at_punct(p, '}'))
+	while (!at_punct(p, '}') && p->tok.kind != TK_END)
 		next(p);
 	next(p);
 }
@@ -639,11 +666,17 @@ static void link_module(Parser *p)
 		Func *f = m->funcs.at[i];
 		for (int k = 0; k < f->n_inst; k++) {
 			p->line = f->inst[k].line;
-			if (f->inst[k].callee && !f->inst[k].callee->defined)
-				parse_fail(p, "%s has no body", f->inst[k].callee->name);
+			if (f->inst[k].callee)
+				check_call(p, &f->inst[k]);
 		}
 	}
 	place_shared(m);
+	for (int i = 0; i < m->funcs.n; i++)
+		if (m->funcs.at[i]->kernel && m->funcs.at[i]->static_shared > 48 << 10) {
+			p->line = m->funcs.at[i]->line;
+			parse_fail(p, "%u bytes of shared memory in variables; at most 49152",
+				   m->funcs.at[i]->static_shared);
+		}
 }
 
 bool module_parse(Module *m, const char *text)

@@ -34,18 +34,23 @@ static void read_items(Parser *p, Operand *op, int end)
 {
 	VEC(Operand) items = {0};
 
+	if (p->nesting++ > 100)
+		parse_fail(p, "too deep a nesting");
 	while (!take_punct(p, end)) {
 		Operand item;
 		read_operand(p, &item);
 		vec_push(p->arena, &items, item);
 		take_punct(p, ',');
 	}
+	p->nesting--;
 	op->item = items.at;
 	op->n_items = items.n;
 }
 
 static void read_number(Parser *p, Operand *op)
 {
+	if (p->tok.kind != TK_NUMBER)
+		parse_fail(p, "expected a number");
 	op->kind = O_IMM;
 	op->bits = p->tok.bits;
 	op->is_float = p->tok.is_float;
@@ -194,6 +199,8 @@ static void check_size(Parser *p, const Operand *op, Slot s, Type t, bool wider)
 {
 	int want = t == T_pred ? 0 : type_size(t);
 
+	if (s.negated && want)
+		parse_fail(p, "%s is negated", op->name ? op->name : "operand");
 	if (s.none || s.size == want || (wider && s.size > want && want))
 		return;
 	if (!s.size || !want)

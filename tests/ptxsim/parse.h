@@ -32,7 +32,7 @@ typedef struct Name {
 
 typedef struct Label {
 	const char *name;
-	int at, scope;
+	int at;
 	const char **targets; /* of .branchtargets */
 	int n_targets;
 } Label;
@@ -50,7 +50,7 @@ typedef struct Parser {
 	Func *f;
 	VEC(Inst) code;
 	VEC(uint8_t) consts;
-	int depth;
+	int nesting;
 	/* The instruction that is being read. */
 	const char *mods[24]; /* mods[0]: the opcode's name */
 	int n_mods;
@@ -88,6 +88,8 @@ uint64_t imm_bits(Parser *p, const Operand *op, Type t);
 
 /* decode.c: p->mods and p->in->op become the rest of p->in. */
 void decode(Parser *p);
+/* control.c: a call fits what it calls. */
+void check_call(Parser *p, const Inst *in);
 /* Fails where no instruction begins with p->mods[0]. */
 void check_opcode(Parser *p);
 #endif

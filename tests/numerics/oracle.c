@@ -38,10 +38,10 @@ static long double rough_sigmoid(long double x)
 static const Function functions[] = {
 #define ROW_1(f) {#f, mpfr_##f, NULL, f##l, NULL},
 #define ROW_2(f) {#f, NULL, mpfr_##f, NULL, f##l},
-	ROW_1(exp) ROW_1(exp2) ROW_1(expm1) ROW_1(log) ROW_1(log1p) ROW_1(tanh) ROW_1(erf) ROW_1(sin) ROW_1(cos)
-	ROW_1(tan) ROW_1(asin) ROW_1(acos) ROW_1(atan) ROW_1(sinh) ROW_1(cosh) ROW_1(asinh) ROW_1(acosh) ROW_1(atanh)
-	ROW_2(atan2) ROW_2(pow)
-	{"sigmoid", exact_sigmoid, NULL, rough_sigmoid, NULL},
+	ROW_1(exp) ROW_1(exp2) ROW_1(expm1) ROW_1(log) ROW_1(log1p) ROW_1(tanh) ROW_1(erf)
+		ROW_1(sin) ROW_1(cos) ROW_1(tan) ROW_1(asin) ROW_1(acos) ROW_1(atan) ROW_1(sinh)
+			ROW_1(cosh) ROW_1(asinh) ROW_1(acosh) ROW_1(atanh) ROW_2(atan2)
+				ROW_2(pow){"sigmoid", exact_sigmoid, NULL, rough_sigmoid, NULL},
 };
 
 const Function *function_find(const char *name)
@@ -55,10 +55,10 @@ const Function *function_find(const char *name)
 /* Whether GOT is right, or wrong, by what kind of number it is; else the error is to be measured. */
 static bool special(double got, bool nan, bool inf, bool zero, bool negative, double *error)
 {
-	bool right = nan ? isnan(got)
-			 : inf ? isinf(got) && !signbit(got) == !negative
-			 : zero ? got == 0 && !signbit(got) == !negative
-				: !isnan(got) && !signbit(got) == !negative;
+	bool right = nan    ? isnan(got)
+		     : inf  ? isinf(got) && !signbit(got) == !negative
+		     : zero ? got == 0 && !signbit(got) == !negative
+			    : !isnan(got) && !signbit(got) == !negative;
 
 	*error = right ? 0 : INFINITY;
 	return !right || nan || inf || zero;

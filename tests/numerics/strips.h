@@ -19,7 +19,8 @@ typedef struct Strips {
 } Strips;
 
 extern const Strips strips_fused[], strips_rounded[];
-extern const bool fused_fused, fused_rounded; /* whether its mad fuses: both say no where the machine cannot */
+extern const bool fused_fused,
+	fused_rounded; /* whether its mad fuses: both say no where the machine cannot */
 
 /* f32 inputs in f64, within some units of f64's last place: far below what f32 shows. Special values may be off. */
 void ref_strip(const char *name, const float *x, const float *y, double *out);

@@ -33,14 +33,14 @@
 
 enum { MAX_BAD = 100 };
 
-static const Format f32 = {"f32", 24, -125, 128}, f64 = {"f64", 53, -1021, 1024}, f16 = {"f16", 11, -13, 16},
-		    bf16 = {"bf16", 8, -125, 128};
+static const Format f32 = {"f32", 24, -125, 128}, f64 = {"f64", 53, -1021, 1024},
+		    f16 = {"f16", 11, -13, 16}, bf16 = {"bf16", 8, -125, 128};
 /* How far off the quick reference may be. */
 static const double slack_f32 = 0x1p-22, slack_f64 = 0x1p-6;
 
 typedef struct Worst {
 	double ulp, x, y;
-	int bad;	    /* special values that are wrong: so many, up to MAX_BAD */
+	int bad;	     /* special values that are wrong: so many, up to MAX_BAD */
 	double bad_x, bad_y; /* the first */
 } Worst;
 
@@ -52,6 +52,7 @@ typedef struct Task {
 	uint64_t share;
 } Task;
 
+/* clang-format off */
 static const double edges[] = {
 	0.0, -0.0, 1, -1, 0.5, -0.5, 2, 3, 10, -2, -3, 0.25, 0.999999999999999, INFINITY, -INFINITY, NAN, 709.78, -745.1,
 	88.7, -103.9, 1024, 1023, -1074, 128, -149, 0x1p-1022, 0x1p-1074, -0x1p-1074, 0x1p-126, 0x1p-149, -0x1p-149,
@@ -65,6 +66,7 @@ static const double seconds[] = {
 	255, 1000, 1e-3, -1e-3, 1e-6, 1e5, 16777215, -16777217, 1e30, 1e-30, 0x1p-149, -0x1.fffffep127,
 	1, 0.0, -0.0, INFINITY, -INFINITY, NAN
 };
+/* clang-format on */
 enum { EDGES = sizeof edges / sizeof *edges, SECONDS = sizeof seconds / sizeof *seconds };
 
 static uint64_t next_random(uint64_t *s)
@@ -83,15 +85,13 @@ static double random_f64(uint64_t *s)
 	double whole = (double)(int64_t)m * 0x1p-63;
 
 	switch (r >> 8 & 7) {
-	case 0:
-		return dl_bits_u64_f64(m);
+	case 0: return dl_bits_u64_f64(m);
 	case 1:
-		return edges[m % EDGES] * (1 + ((double)(r >> 40) - 0x1p23) * 0x1p-52 * (double)(r & 3));
+		return edges[m % EDGES] *
+		       (1 + ((double)(r >> 40) - 0x1p23) * 0x1p-52 * (double)(r & 3));
 	case 2:
-	case 3:
-		return whole * dl_bits_u64_f64((1023 + r % 12) << 52);
-	default:
-		return whole * dl_bits_u64_f64((1035 - r % 24) << 52);
+	case 3: return whole * dl_bits_u64_f64((1023 + r % 12) << 52);
+	default: return whole * dl_bits_u64_f64((1035 - r % 24) << 52);
 	}
 }
 
@@ -127,7 +127,9 @@ static int64_t quick_errors(const float *got, const double *ref, int64_t *error)
 		double g = got[i], a = fabs(ref[i]);
 		double r = a >= 0x1.ffffffp127 ? copysign(INFINITY, ref[i]) : ref[i];
 		int64_t e = dl_bits_f64_i64(a) & 0x7ffll << 52, least = dl_bits_f64_i64(0x1p-126);
-		double scale = dl_bits_i64_f64(dl_bits_f64_i64(0x1p46) - ((e > least ? e : least) - dl_bits_f64_i64(0x1p-23)));
+		double scale =
+			dl_bits_i64_f64(dl_bits_f64_i64(0x1p46) -
+					((e > least ? e : least) - dl_bits_f64_i64(0x1p-23)));
 		double d = fabs(g - r) * scale;
 		bool same = g == r || (g != g && r != r);
 		bool sign = g == 0 && (dl_bits_f64_i64(g) ^ dl_bits_f64_i64(r)) < 0;
@@ -138,7 +140,8 @@ static int64_t quick_errors(const float *got, const double *ref, int64_t *error)
 	return most;
 }
 
-static void judge(Task *t, int v, const float *x, const float *y, const float *got, const double *ref)
+static void judge(Task *t, int v, const float *x, const float *y, const float *got,
+		  const double *ref)
 {
 	Worst *w = &t->worst[v];
 	static int64_t error[STRIP];
@@ -286,7 +289,8 @@ static void all_half(Task *t, const Format *h)
 			for (int v = 0; v < VARIANTS; v++) {
 				t->strips[v]->f32(x32, y32, out32[v]);
 				for (int i = 0; i < STRIP; i++) {
-					float g = wide ? dl_round_bf16(out32[v][i]) : dl_round_f16(out32[v][i]);
+					float g = wide ? dl_round_bf16(out32[v][i])
+						       : dl_round_f16(out32[v][i]);
 
 					if (!(rough_error(t->f, h, x32[i], y, g) <=
 					      floor_of(&t->worst[v], slack_f32)))
@@ -327,8 +331,9 @@ static void record(const Task *t, const char *path)
 	for (int v = 0; v < VARIANTS; v++) {
 		const Worst *w = &t->worst[v];
 
-		fprintf(f, "%s %s %s share %llu ulp %.6f at %a %a wrong %d at %a %a\n", t->name, t->inputs, variant[v],
-			(unsigned long long)t->share, w->ulp, w->x, w->y, w->bad, w->bad_x, w->bad_y);
+		fprintf(f, "%s %s %s share %llu ulp %.6f at %a %a wrong %d at %a %a\n", t->name,
+			t->inputs, variant[v], (unsigned long long)t->share, w->ulp, w->x, w->y,
+			w->bad, w->bad_x, w->bad_y);
 	}
 	fclose(f);
 	rename(temp, path);
@@ -358,7 +363,10 @@ static bool chosen(char **names, const char *name)
 /* The K-th task of a function: the short ones first. Null past the last. */
 static const char *inputs_of(int operands, int k, char *row, size_t size)
 {
-	static const char *const unary[] = {"f32", "f64", "f16", "bf16"}, *const binary[] = {"f32.pairs", "f64", "f16", "bf16"};
+	static const char *const unary[] = {"f32", "f64", "f16", "bf16"}, *const binary[] = {
+										  "f32.pairs",
+										  "f64", "f16",
+										  "bf16"};
 
 	if (k < 4)
 		return operands == 2 ? binary[k] : unary[k];
@@ -375,7 +383,9 @@ static void work(const char *folder, char **names, uint64_t share, int *next)
 
 	for (int k = 0; k < 4 + SECONDS; k++)
 		for (int i = 0; strips_fused[i].name; i++) {
-			Task t = {.name = strips_fused[i].name, .strips = {&strips_fused[i], &strips_rounded[i]}, .share = share};
+			Task t = {.name = strips_fused[i].name,
+				  .strips = {&strips_fused[i], &strips_rounded[i]},
+				  .share = share};
 			char row[16];
 
 			t.inputs = inputs_of(t.strips[0]->operands, k, row, sizeof row);

@@ -43,13 +43,15 @@ int main(int argc, char **argv)
 		int64_t mr, nr, bytes = dtype_info[ctype_dtype(types[i].ct)].bits / 8;
 
 		gemm_tile(t, types[i].ct, &mr, &nr);
-		printf("block %s %lld %lld %lld %lld\n", types[i].name, (long long)mr, (long long)nr, (long long)gemm_panel(types[i].ct),
+		printf("block %s %lld %lld %lld %lld\n", types[i].name, (long long)mr,
+		       (long long)nr, (long long)gemm_panel(types[i].ct),
 		       (long long)(t->vector_bytes / bytes));
 	}
 	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, BLOCK, WINDOW);
 	for (int i = 0; i < OP_COUNT; i++)
 		if (op_table[i] && op_table[i]->types && !(op_row[i].flags & OPF_INTERNAL))
-			printf("op %s %s %d %d %s\n", op_row[i].name, op_table[i]->scalar ? "elementwise" : "other",
-			       op_row[i].nin_min, op_row[i].nin_max, op_table[i]->types);
+			printf("op %s %s %d %d %s\n", op_row[i].name,
+			       op_table[i]->scalar ? "elementwise" : "other", op_row[i].nin_min,
+			       op_row[i].nin_max, op_table[i]->types);
 	return 0;
 }

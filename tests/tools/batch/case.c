@@ -205,7 +205,8 @@ static bool read_sets(Case *c)
 static const char *against_reference(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
-	const Array *want = c->o->integers || c->edge ? NULL : data_pick(s->want, s->nwant, got->name, o);
+	const Array *want =
+		c->o->integers || c->edge ? NULL : data_pick(s->want, s->nwant, got->name, o);
 	const char *bad = want ? difference(c->arena, got, want, false, s->noise) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
@@ -237,7 +238,8 @@ static const char *evaluate(Case *c)
 	for (int k = 0; k < c->nsets && !bad; k++) {
 		Tensor **got = NEW_ARRAY(c->arena, g->results.n + 1, Tensor *);
 
-		if (!eval_graph_with(g, c->sets[k].feed, got, c->arena, &c->diag, &(EvalGraphOpts){.mad_fused = fused}))
+		if (!eval_graph_with(g, c->sets[k].feed, got, c->arena, &c->diag,
+				     &(EvalGraphOpts){.mad_fused = fused}))
 			return said(c);
 		c->sets[k].got = got;
 		for (int o = 0; o < g->results.n && !bad; o++) {
@@ -324,7 +326,8 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 		h.weights_hash = out->hash;
 		h.weights_size = weights_size(m);
 	}
-	gc[0] = out->gen = gen_c_new(ctx, c->arena, c->o->target, arena_printf(c->arena, "%s_k", c->name));
+	gc[0] = out->gen =
+		gen_c_new(ctx, c->arena, c->o->target, arena_printf(c->arena, "%s_k", c->name));
 	if (m->gpu && !make_ptx(c, m, gc, &h, ptx))
 		return false;
 	if (!gen_host(m, gc, &h, &out->host))
@@ -361,7 +364,8 @@ static const char *generate(Case *c)
 	if (!make(c, c->graph->ctx, c->graph, &c->made))
 		return said(c);
 	c->bits = module_is_elementwise(m->gpu ? m->gpu : m);
-	c->exact = (c->edge && !edge_is_close(c->edge)) || (c->o->integers && module_is_exact_on_integers(m));
+	c->exact = (c->edge && !edge_is_close(c->edge)) ||
+		   (c->o->integers && module_is_exact_on_integers(m));
 	bad = write_part(c, "pre", &c->made.shared, &none);
 	return bad ? bad : write_part(c, "c", &c->made.kernels, &c->made.host);
 }
@@ -433,7 +437,8 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	if (!bad && !s->kernels) {
 		s->kernels = NEW_ARRAY(c->arena, c->graph->results.n + 1, Tensor *);
 		if (!eval_graph_with(c->graph, s->feed, s->kernels, c->arena, &c->diag,
-				     &(EvalGraphOpts){.mad_fused = c->o->gpu ? c->o->gpu->fma : c->o->target->fma}))
+				     &(EvalGraphOpts){.mad_fused = c->o->gpu ? c->o->gpu->fma
+									     : c->o->target->fma}))
 			return said(c);
 	}
 	if (bad)
@@ -468,7 +473,9 @@ static const char *run_kernels(Case *c, Session *s)
 	Made *m = &c->made;
 	void *stages = dlsym(s->library, arena_printf(c->arena, "%s_stages", c->name));
 
-	return stages ? kernels_differ(c->arena, &m->module, m->gen, stages, c->sets[0].feed, &c->diag) : "no table of stages";
+	return stages ? kernels_differ(c->arena, &m->module, m->gen, stages, c->sets[0].feed,
+				       &c->diag)
+		      : "no table of stages";
 }
 
 static const char *run(Case *c, const char *library)
@@ -509,7 +516,11 @@ static bool has_data(const Case *c)
 
 static void run_case(Case *c, bool eval, FILE *from)
 {
-	const char *first = c->o->gpu ? "ptx" : c->o->integers ? "int" : edge_is(c->dir) ? "edge" : "c", *bad;
+	const char *first = c->o->gpu	      ? "ptx"
+			    : c->o->integers  ? "int"
+			    : edge_is(c->dir) ? "edge"
+					      : "c",
+		   *bad;
 	StrBuf text = {0};
 	Made again = {0};
 	char library[4096];

@@ -22,7 +22,8 @@ static const char *line_of(Arena *a, const char *text, const char *word, int k)
 {
 	for (; text && *text == ';'; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL)
 		if (!strncmp(text + 2, word, strlen(word)) && k-- == 0)
-			return arena_strndup(a, text + 2 + strlen(word), strcspn(text + 2 + strlen(word), "\n"));
+			return arena_strndup(a, text + 2 + strlen(word),
+					     strcspn(text + 2 + strlen(word), "\n"));
 	return NULL;
 }
 
@@ -94,7 +95,8 @@ static void small(Array *v, const char *kind, uint64_t *seed)
 	double last = 0;
 
 	for (int64_t i = 0; i < array_count(v); i++) {
-		double d = v->dtype == DT_BOOL ? (double)(next_random(seed) & 1) : one_of(next_random(seed), kind, is_signed);
+		double d = v->dtype == DT_BOOL ? (double)(next_random(seed) & 1)
+					       : one_of(next_random(seed), kind, is_signed);
 
 		if (!strcmp(kind, "pairs"))
 			d = i % row % 2 ? -last : i % row + 1 == row ? 0 : d;
@@ -103,6 +105,7 @@ static void small(Array *v, const char *kind, uint64_t *seed)
 	}
 }
 
+/* clang-format off */
 static const double special_floats[] = {
 	0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, -1.5, 2, -2, 2.5, -2.5, 3, -3, INFINITY, -INFINITY, NAN, 1e-3, 10, -10,
 	0x1p-1074, -0x1p-1074, 0x1p-1022, 0x1p-149, -0x1p-149, 0x1p-126, 0x1.fffffcp-127, 0x1p-24, 0x1p-14, 0x1p-133,
@@ -115,7 +118,11 @@ static const int64_t special_ints[] = {
 	256, 257, 32767, 32768, -32768, -32769, 65535, 65536, 16777216, 16777217, INT32_MAX, INT32_MIN, INT32_MIN + 1,
 	INT64_C(2147483648), INT64_C(4294967295), INT64_C(4294967296), INT64_C(9007199254740993), INT64_MAX, INT64_MIN, INT64_MIN + 1
 };
-enum { FLOATS = sizeof special_floats / sizeof *special_floats, INTS = sizeof special_ints / sizeof *special_ints };
+/* clang-format on */
+enum {
+	FLOATS = sizeof special_floats / sizeof *special_floats,
+	INTS = sizeof special_ints / sizeof *special_ints
+};
 
 static void special(Array *v, uint64_t *seed)
 {
@@ -130,7 +137,8 @@ static void special(Array *v, uint64_t *seed)
 		else if (f && i < FLOATS)
 			put(v, i, special_floats[i]);
 		else if (!f)
-			dtype_store_i64(v->dtype, v->data, i, i < INTS ? special_ints[i] : (int64_t)r);
+			dtype_store_i64(v->dtype, v->data, i,
+					i < INTS ? special_ints[i] : (int64_t)r);
 		else if (dtype_info[v->dtype].bits == 64)
 			((uint64_t *)v->data)[i] = r;
 		else if (dtype_info[v->dtype].bits == 32)
@@ -169,14 +177,17 @@ bool edge_inputs(Arena *a, Diag *d, const char *text, const Graph *g, int k, Arr
 		const char *kind = value_in(data, x->name ? x->name : "");
 		Array *v = &in[i];
 
-		*v = (Array){x->name ? x->name : "", x->type->dtype, x->type->rank, NEW_ARRAY(a, x->type->rank + 1, int64_t), NULL};
+		*v = (Array){x->name ? x->name : "", x->type->dtype, x->type->rank,
+			     NEW_ARRAY(a, x->type->rank + 1, int64_t), NULL};
 		for (int j = 0; j < v->rank; j++)
 			if (!dim_eval(x->type->dims[j], sym, &v->dims[j]) || v->dims[j] < 0) {
-				diag_error(d, (DiagLoc){.file = "edge"}, "no size for dim %d of input %s", j, v->name);
+				diag_error(d, (DiagLoc){.file = "edge"},
+					   "no size for dim %d of input %s", j, v->name);
 				return false;
 			}
 		v->data = arena_alloc(a, (size_t)dtype_size(v->dtype, array_count(v)) + 16);
-		fill(v, kind ? arena_strndup(a, kind, strcspn(kind, " ")) : "ints", (uint64_t)k * 100 + (uint64_t)i);
+		fill(v, kind ? arena_strndup(a, kind, strcspn(kind, " ")) : "ints",
+		     (uint64_t)k * 100 + (uint64_t)i);
 	}
 	return true;
 }

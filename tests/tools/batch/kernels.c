@@ -30,7 +30,9 @@ static Schedule *schedule_of(Module *m, const Node *n)
 
 void kernels_table(StrBuf *b, Module *m, GenC *g, const char *name)
 {
-	strbuf_printf(b, "\nDL_EXPORT extern const dl_kernel_fn %s[];\nconst dl_kernel_fn %s[] = {\n", name, name);
+	strbuf_printf(b,
+		      "\nDL_EXPORT extern const dl_kernel_fn %s[];\nconst dl_kernel_fn %s[] = {\n",
+		      name, name);
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Schedule *s = schedule_of(m, n);
 
@@ -97,7 +99,8 @@ static void *memory_of(const Memory *m, const Buf *b)
 }
 
 /* In two parts, as two threads do. */
-static void run_stage(dl_kernel_fn fn, const dl_kctx *x, int64_t extent, int64_t grain, void *scratch)
+static void run_stage(dl_kernel_fn fn, const dl_kctx *x, int64_t extent, int64_t grain,
+		      void *scratch)
 {
 	int64_t half = extent / 2 / grain * grain;
 
@@ -119,7 +122,8 @@ static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const i
 	for (int i = 0; i < c.nsym; i++)
 		dim[i] = sym[c.sym[i]->id];
 	if (dim_eval(st->extent, sym, &extent) && dim_eval(st->scratch, sym, &scratch))
-		run_stage(j->stages[j->next], &(dl_kctx){buf, dim, &fault}, extent, st->grain < 1 ? 1 : st->grain, fresh(a, scratch));
+		run_stage(j->stages[j->next], &(dl_kctx){buf, dim, &fault}, extent,
+			  st->grain < 1 ? 1 : st->grain, fresh(a, scratch));
 	j->next++;
 }
 
@@ -138,7 +142,8 @@ static const char *name_of(const Node *n)
 	return n->locs.n && n->locs.at[0].node ? n->locs.at[0].node : op_row[n->op].name;
 }
 
-static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const void *got, const EvalBuf *want, const int64_t *sym)
+static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const void *got,
+			const EvalBuf *want, const int64_t *sym)
 {
 	int64_t dims[MAX_RANK], total = 1;
 	void *x, *y;
@@ -159,13 +164,18 @@ static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const v
 
 		if (b->dtype == DT_STR)
 			return;
-		if (!dtype_is_float(b->dtype) && dtype_load_i64(b->dtype, x, i) == dtype_load_i64(b->dtype, y, i))
+		if (!dtype_is_float(b->dtype) &&
+		    dtype_load_i64(b->dtype, x, i) == dtype_load_i64(b->dtype, y, i))
 			continue;
-		u = dtype_is_float(b->dtype) ? dtype_load_f64(b->dtype, x, i) : (double)dtype_load_i64(b->dtype, x, i);
-		v = dtype_is_float(b->dtype) ? dtype_load_f64(b->dtype, y, i) : (double)dtype_load_i64(b->dtype, y, i);
+		u = dtype_is_float(b->dtype) ? dtype_load_f64(b->dtype, x, i)
+					     : (double)dtype_load_i64(b->dtype, x, i);
+		v = dtype_is_float(b->dtype) ? dtype_load_f64(b->dtype, y, i)
+					     : (double)dtype_load_i64(b->dtype, y, i);
 		if (!agree(u, v, bound) || (!dtype_is_float(b->dtype) && bound <= 0))
-			j->bad = arena_printf(j->arena, "kernel \"%s\": [%lld] of result %d is %.9g, not %.9g within %.3g", name_of(n),
-					      (long long)i, b->param, u, v, bound);
+			j->bad = arena_printf(
+				j->arena,
+				"kernel \"%s\": [%lld] of result %d is %.9g, not %.9g within %.3g",
+				name_of(n), (long long)i, b->param, u, v, bound);
 	}
 }
 
@@ -192,7 +202,8 @@ static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int6
 	return !j->bad;
 }
 
-const char *kernels_differ(Arena *a, Module *m, GenC *g, const void *stages, const Tensor *const *inputs, Diag *diag)
+const char *kernels_differ(Arena *a, Module *m, GenC *g, const void *stages,
+			   const Tensor *const *inputs, Diag *diag)
 {
 	Judge j = {.arena = a, .m = m, .g = g, .stages = stages};
 	Tensor **out = NEW_ARRAY(a, m->graph->results.n + 1, Tensor *);

@@ -12,6 +12,7 @@
 /* Prints a table of M's stages, NAME, for kernels_differ to find; after gen_host. */
 void kernels_table(StrBuf *b, Module *m, GenC *g, const char *name);
 /* Null, or how a kernel differs. STAGES: that table, compiled. */
-const char *kernels_differ(Arena *a, Module *m, GenC *g, const void *stages, const Tensor *const *inputs, Diag *diag);
+const char *kernels_differ(Arena *a, Module *m, GenC *g, const void *stages,
+			   const Tensor *const *inputs, Diag *diag);
 
 #endif

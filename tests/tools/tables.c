@@ -2,7 +2,7 @@
 /*
  * Prints what tests/edges.py makes its cases from.
  *
- *   tables            the targets that this machine can run, a line each
+ *   tables            the CPUs whose code this machine can run, a line each
  *   tables TARGET
  *
  *   block TYPE ROWS COLUMNS PANEL LANES   where the loops of a contraction end
@@ -27,7 +27,7 @@ static void list_targets(void)
 	const Target *own = target_by_name("native");
 
 	for (const Target *t = target_table; t->name; t++)
-		if ((t->features & own->features) == t->features)
+		if (!t->gpu && (t->features & own->features) == t->features)
 			printf("%s\n", t->name);
 }
 

@@ -6,7 +6,7 @@
 #include "passes/band.h"
 #include "passes/loops.h"
 
-enum { BLOCK = 512, BLOCK_MAP = 4096, BLOCK_WINDOW = 64, TILE_WINDOW = 32, GRAIN_POINTS = 16384, WINDOW = 16 };
+enum { BLOCK = 512, BLOCK_MAP = 4096, BLOCK_WINDOW = 64, TILE_WINDOW = 32, SIDE_BY_SIDE = 4, GRAIN_POINTS = 16384, WINDOW = 16 };
 
 typedef enum Keep { KEEP_NOT, KEEP_ALL, KEEP_BLOCK, KEEP_TILE } Keep;
 

@@ -12,7 +12,7 @@
  */
 #include "passes/row_impl.h"
 
-enum { SIDE_BY_SIDE = 4, MAX_TAPS = 64 };
+enum { MAX_TAPS = 64 };
 
 int64_t row_taps(const Stmt *s)
 {

@@ -353,6 +353,59 @@ def convolutions(t):
             yield g
 
 
+def weighted(g, name, x, dtype, outer, inner, group=1, kernel=(1, 1), **attributes):
+    """A convolution by weights."""
+    return g.node(name, "Conv", x, g.weights(f"{name}_w", dtype, [group * outer, inner, *kernel]), group=group, **attributes)
+
+
+def middles(t):
+    """Between convolutions by weights tensors lie as suits them: windows, products, sums and moves there."""
+    channels, slide, side = (t.number[n] for n in ("channels", "slide", "side"))
+    kinds = ("depthwise", "depthwise", "dense", "grouped", "MaxPool", "AveragePool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
+    for dtype, kind in itertools.product(FLOATS, kinds):
+        for i in range(6 if dtype == "f32" else 1):
+            g = Graph(f"Middle.{kind}.{dtype}.{i}")
+            c = g.random.choice([n for n in t.around(dtype) if n >= 8] + [channels - 1, channels, channels + 1, 2 * channels + 1])
+            c += c % 2 if kind == "grouped" else 0
+            kernel, strides, dilations, pads, least = window(g, 2)
+            wide = [n for n in (1, 3, side - 1, side, side + 1, 2 * side + 3, slide - 1, slide, slide + 1) if n >= least[1]] or [least[1]]
+            shape = [g.random.choice((1, 2, "N")), 3, least[0] + g.random.randrange(4), g.random.choice(wide)]
+            if g.random.random() < 0.4:
+                shape[3] = "W"
+            if "N" in shape or "W" in shape:
+                g.sizes = [{k: v for k, v in (("N", n % 3), ("W", w)) if k in shape} for n, w in enumerate(wide, 1)]
+            a = weighted(g, "a", g.input("x", dtype, shape), dtype, c, 3)
+            a = g.node("relu", "Relu", a) if g.random.random() < 0.5 else a
+            slides = {"strides": strides, "dilations": dilations, "pads": pads}
+            if kind == "depthwise":
+                m = weighted(g, "m", a, dtype, 1, 1, c, kernel, **slides)
+            elif kind in ("dense", "grouped"):
+                group = 2 if kind == "grouped" else 1
+                m = weighted(g, "m", a, dtype, c // group, c // group, group, kernel, **slides)
+            elif kind.endswith("Pool"):
+                slides["pads"] = [min(p, k - 1) for p, k in zip(pads, kernel * 2)]
+                g.sizes = [s for s in g.sizes if s.get("W", slide) > max(kernel) * 2] or [dict.fromkeys(shape[0:1] + shape[3:], slide)] if g.sizes else []
+                shape_ok = all(not isinstance(d, int) or d >= 14 for d in shape[2:])
+                slides = slides if shape_ok else {"pads": [(k - 1) // 2 for k in kernel] * 2}
+                m = g.node("m", kind, a, kernel_shape=kernel, **slides)
+            elif kind == "residual":
+                m = g.node("m", "Add", a, weighted(g, "r", a, dtype, c, c))
+            elif kind == "squeeze":
+                m = g.node("m", "Mul", a, weighted(g, "r", g.node("p", "GlobalMaxPool", a), dtype, c, c))
+            elif kind == "concat":
+                m = g.node("m", "Concat", a, weighted(g, "r", a, dtype, c, c), a, axis=1)
+            elif kind == "slice":
+                starts, ends, axes = (g.const(n, "i64", [1], [v]) for n, v in (("starts", 1), ("ends", c - 1), ("axes", 1)))
+                m = g.node("m", "Slice", a, starts, ends, axes)
+            elif kind == "transpose":
+                m = g.node("m", "Transpose", g.node("n", "Neg", g.node("t", "Transpose", a, perm=[0, 3, 2, 1])), perm=[0, 3, 2, 1])
+            else:
+                m = g.node("m", "Pad", a, g.const("pads", "i64", [8], [0, 0, 1, 2, 0, 0, 0, 1]))
+            inner = {"concat": 3 * c, "slice": c - 2}.get(kind, c)
+            g.results = [g.node("y", "Neg", weighted(g, "last", g.node("s", "Relu", m), dtype, g.random.choice((1, 5, 9)), inner))]
+            yield g
+
+
 def pools(t):
     for dtype, rank in itertools.product(FLOATS + BYTES, (1, 2, 3)):
         for op, i in itertools.product(("MaxPool", "AveragePool", "LpPool"), range(8 if dtype == "f32" else 3)):
@@ -426,7 +479,7 @@ def casts(t):
         yield g
 
 
-FAMILIES = (reductions, places, norms, products, convolutions, pools, elementwise, casts)
+FAMILIES = (reductions, places, norms, products, convolutions, middles, pools, elementwise, casts)
 
 
 def write(program, target, folder, chosen=lambda name: True):

@@ -7,6 +7,7 @@
  *
  *   block TYPE ROWS COLUMNS PANEL LANES   where the loops of a contraction end
  *   depth N, row N, window N              those of a tile over k, of a row, of a small window
+ *   channels N, slide N, side N           those of windows beside channels: channels, windows, windows at once
  *   op NAME KIND LEAST MOST TYPES         operands, and the types of the first as ops/op.h has them
  */
 #include "codegen/c_tile.h"
@@ -48,6 +49,7 @@ int main(int argc, char **argv)
 		       (long long)(t->vector_bytes / bytes));
 	}
 	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, BLOCK, WINDOW);
+	printf("channels %d\nslide %d\nside %d\n", BLOCK_WINDOW, TILE_WINDOW, SIDE_BY_SIDE);
 	for (int i = 0; i < OP_COUNT; i++)
 		if (op_table[i] && op_table[i]->types && !(op_row[i].flags & OPF_INTERNAL))
 			printf("op %s %s %d %d %s\n", op_row[i].name,

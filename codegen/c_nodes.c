@@ -183,7 +183,6 @@ static void print_reduce(Fn *f, const LNode *n)
 	StrBuf lo = {0}, hi = {0};
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
-	int mark;
 	bool small = const_range(n, &trips) && trips < 2 * lanes;
 
 	texts(f, ends, 2, t);
@@ -203,7 +202,6 @@ static void print_reduce(Fn *f, const LNode *n)
 	tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	mark = f->names.n;
 	*lane = (Iter){.name = "lane", .extent = dim_const(f->g->ctx, lanes)};
 	for (int i = 0; i < n->nout; i++) {
 		Dim *d = lane->extent;
@@ -259,7 +257,6 @@ static void print_reduce(Fn *f, const LNode *n)
 	}
 	close_block(f);
 	close_block(f);
-	(void)mark;
 	strbuf_free(&lo);
 	strbuf_free(&hi);
 }

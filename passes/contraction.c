@@ -5,11 +5,32 @@
  * implicit GEMM), Einsum and a ReduceSum over a broadcast product are all this.
  *
  * The guard's conjuncts go to the operand whose iterators they mention (a convolution's padding belongs to
- * the image), so that packing evaluates them and the micro-kernel never sees one.
+ * the image) or that leaves its buffers where they fail, so that packing evaluates them and the micro-kernel never sees one.
  */
 #include "passes/kernels.h"
 
 enum { IN_A = 1, IN_B = 2 };
+
+static void leaves(void *arg, Expr *e)
+{
+	if (e->kind != EX_LOAD)
+		return;
+	for (int d = 0; d < e->load.nidx; d++) {
+		const Expr *i = e->load.idx[d];
+		bool inside = i->kind == EX_ITER ? i->iter->extent == e->load.buf->dims[d] : i->kind == EX_CONST && i->i == 0;
+
+		*(bool *)arg = *(bool *)arg || !inside;
+	}
+}
+
+/* An operand may be read where the guard fails only if it stays inside its buffers there. */
+static bool needs_guard(Expr *e)
+{
+	bool yes = false;
+
+	ex_walk(e, leaves, &yes);
+	return yes;
+}
 
 static bool split_guard(Kernel *k, Contraction *c, Expr *g)
 {
@@ -23,9 +44,14 @@ static bool split_guard(Kernel *k, Contraction *c, Expr *g)
 		b = b || expr_has_iter(g, c->n[i]);
 	if (a && b)
 		return false;
+	/* What is said of k alone is said of both operands. */
+	if (!a && !b) {
+		b = needs_guard(c->b);
+		a = !b || needs_guard(c->a);
+	}
 	if (a)
 		c->guard_a = ex_and(k->pool, c->guard_a, g);
-	else
+	if (b)
 		c->guard_b = ex_and(k->pool, c->guard_b, g);
 	return true;
 }

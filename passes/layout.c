@@ -5,7 +5,7 @@
  *
  *   a contraction with constant weights   what it sums over, in the other operand; the weights' side, in its result
  *   any other contraction                 the last dim: both its operands are as the model made them
- *   a reduction over a small window       the last dim that it neither sums over nor slides along: channels
+ *   a reduction over a window             the last dim that it neither sums over nor slides along: channels
  *   any other reduction                   the last dim that it sums over
  *
  * Tensors that one statement walks side by side vote together and lie alike. The winner becomes the innermost
@@ -20,7 +20,7 @@
 #include "passes/gemm.h"
 #include "passes/module.h"
 
-enum { FEW_CHANNELS = 8, WINDOW = 16, UNKNOWN_EXTENT = 64 };
+enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64 };
 
 typedef struct Votes {
 	double dim[MAX_RANK];
@@ -192,7 +192,7 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 /* ---- Who lies alike ---- */
 
 /* Dim D of both is walked by the same iterator, or has nothing to walk. */
-static bool alike(Kernel *k, const Stmt *s, const Buf *b, Expr *const *idx)
+static bool alike(const Stmt *s, const Buf *b, Expr *const *idx)
 {
 	const Buf *o = s->out[0];
 
@@ -206,7 +206,6 @@ static bool alike(Kernel *k, const Stmt *s, const Buf *b, Expr *const *idx)
 		if (!shared)
 			return false;
 	}
-	(void)k;
 	return true;
 }
 
@@ -215,7 +214,7 @@ static void join_load(void *arg, Stmt *s, Expr *load)
 	Ballot *b = arg;
 	int x = b->of[load->load.buf->id], y = b->of[s->out[0]->id];
 
-	if (b->c->fixed[x] || b->c->fixed[y] || !alike(b->k, s, load->load.buf, load->load.idx))
+	if (b->c->fixed[x] || b->c->fixed[y] || !alike(s, load->load.buf, load->load.idx))
 		return;
 	x = find(b->c, x);
 	y = find(b->c, y);

@@ -128,7 +128,7 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
 }
 
-static bool unit_panels(Expr *b)
+static bool has_layout(Expr *b)
 {
 	return b->kind == EX_LOAD && b->load.buf->layout;
 }
@@ -144,7 +144,7 @@ bool pack_operand(Module *m, Node *n)
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	if (!gemm_takes(k, &c, true) || c.guard_b || unit_panels(c.b) || !expr_is_weights(m, n, c.b))
+	if (!gemm_takes(k, &c, true) || c.guard_b || has_layout(c.b) || !expr_is_weights(m, n, c.b))
 		return false;
 	packed = pack(m, n, &c);
 	if (!packed)

@@ -8,7 +8,7 @@ const Pass pass_table[] = {
 	{"place", pass_place, "what a model for GPUs cannot do there: while nodes still have their ops' names"},
 	{"lower", pass_lower, "every node becomes statements: from here on no op is named"},
 	{"fuse", pass_fuse, "kernel boundaries: on statements, before layouts fix who shares which buffer"},
-	{"layout", pass_layout, "panels for constant operands of the contractions that fusion left"},
+	{"layout", pass_layout, "which axis of each tensor is innermost, by its readers and writers; panels for the constants of contractions"},
 	{"sched", pass_sched, "a loop tree for every kernel and target: needs layouts, gives the temporaries' sizes"},
 	{"memplan", pass_memplan, "slots for values and temporaries: last, when nothing moves any more"},
 	{0},

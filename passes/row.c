@@ -117,7 +117,7 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 	l_local(r->b, r->local[t->id]);
 }
 
-static int local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
+static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 {
 	int n = 0;
 
@@ -129,7 +129,6 @@ static int local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 		else if (r->keep[t->id][d] != KEEP_NOT)
 			out[n++] = ex_sub(r->k->pool, idx[d], r->keep[t->id][d] == KEEP_TILE ? r->tlo : r->v0);
 	}
-	return n;
 }
 
 /* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */
@@ -144,9 +143,8 @@ static Expr *place(void *arg, Expr *e)
 				return r->as[b];
 	} else if (e->kind == EX_LOAD && e->load.buf->id < r->nlocal && r->local[e->load.buf->id]) {
 		Expr *idx[MAX_RANK], *at;
-		int n = local_index(r, e->load.buf, e->load.idx, idx);
 
-		(void)n;
+		local_index(r, e->load.buf, e->load.idx, idx);
 		at = flat_index(r->k, r->local[e->load.buf->id], idx);
 		return ex_load(r->k->pool, r->local[e->load.buf->id], &at, 1);
 	} else if (e->kind == EX_LOAD) {
@@ -288,7 +286,7 @@ static int merge_band(Row *r, Merged *g)
 {
 	Ctx *c = r->k->ctx;
 	int n = r->band->n;
-	bool again = r->tile < 0 && !row_packed(r->k->stmts.at[r->last]);
+	bool again = r->tile < 0;
 
 	for (int b = 0; b < n; b++)
 		g[b] = (Merged){{b}, 1, r->band->iter[b]->extent};

@@ -159,13 +159,13 @@ bool row_emit_window(Row *r, Stmt *s)
 	for (int i = 0; i < s->nband && ok; i++)
 		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->si][r->vec] || s->iter[i] == r->band->of[r->si][r->tile];
 	all = for_all_taps(r, s, row_placed(r, s->guard), &ok);
-	if (!ok || guard_to_range(r->k, all, r->rep[r->tile], &lo, &hi))
+	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])) || guard_to_range(r->k, all, r->rep[r->tile], &lo, &hi))
 		return false;
 	if (lo != r->tlo) {
 		lo = let(r, "inside", l_min(b, lo, r->thi));
 		emit_windows(r, s, r->tlo, lo, 1);
 	}
-	hi = l_max(b, hi, lo);
+	hi = l_max(b, l_min(b, hi, r->thi), lo);
 	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, SIDE_BY_SIDE), ex_op2(p, IN_floordiv, ex_sub(p, hi, lo), l_int(b, SIDE_BY_SIDE)))));
 	emit_windows(r, s, lo, hi, SIDE_BY_SIDE);
 	emit_windows(r, s, hi, r->thi, 1);

@@ -361,13 +361,18 @@ def weighted(g, name, x, dtype, outer, inner, group=1, kernel=(1, 1), **attribut
 def middles(t):
     """Between convolutions by weights tensors lie as suits them: windows, products, sums and moves there."""
     channels, slide, side = (t.number[n] for n in ("channels", "slide", "side"))
-    kinds = ("depthwise", "depthwise", "dense", "grouped", "MaxPool", "AveragePool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
+    kinds = ("depthwise", "depthwise", "dense", "grouped", "MaxPool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
     for dtype, kind in itertools.product(FLOATS, kinds):
         for i in range(6 if dtype == "f32" else 1):
             g = Graph(f"Middle.{kind}.{dtype}.{i}")
             c = g.random.choice([n for n in t.around(dtype) if n >= 8] + [channels - 1, channels, channels + 1, 2 * channels + 1])
             c += c % 2 if kind == "grouped" else 0
             kernel, strides, dilations, pads, least = window(g, 2)
+            least = [max(n, k) for n, k in zip(least, kernel)] if kind == "MaxPool" else least
+            if kind == "depthwise" and i % 2:
+                far = g.random.randrange(2)   # taps further apart than windows that go together
+                kernel[far], dilations[far], pads[far], pads[far + 2] = 3, slide + 8, slide + 8, slide + 8
+                least[far] = 1
             wide = [n for n in (1, 3, side - 1, side, side + 1, 2 * side + 3, slide - 1, slide, slide + 1) if n >= least[1]] or [least[1]]
             shape = [g.random.choice((1, 2, "N")), 3, least[0] + g.random.randrange(4), g.random.choice(wide)]
             if g.random.random() < 0.4:
@@ -382,12 +387,8 @@ def middles(t):
             elif kind in ("dense", "grouped"):
                 group = 2 if kind == "grouped" else 1
                 m = weighted(g, "m", a, dtype, c // group, c // group, group, kernel, **slides)
-            elif kind.endswith("Pool"):
-                slides["pads"] = [min(p, k - 1) for p, k in zip(pads, kernel * 2)]
-                g.sizes = [s for s in g.sizes if s.get("W", slide) > max(kernel) * 2] or [dict.fromkeys(shape[0:1] + shape[3:], slide)] if g.sizes else []
-                shape_ok = all(not isinstance(d, int) or d >= 14 for d in shape[2:])
-                slides = slides if shape_ok else {"pads": [(k - 1) // 2 for k in kernel] * 2}
-                m = g.node("m", kind, a, kernel_shape=kernel, **slides)
+            elif kind == "MaxPool":
+                m = g.node("m", kind, a, kernel_shape=kernel, pads=[(k - 1) // 2 for k in kernel] * 2, strides=strides)
             elif kind == "residual":
                 m = g.node("m", "Add", a, weighted(g, "r", a, dtype, c, c))
             elif kind == "squeeze":

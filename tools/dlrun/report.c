@@ -17,8 +17,12 @@ enum { FIRST_VALUES = 6, TOP_KERNELS = 20, WIDTH = 120 };
 
 static double element(const Array *v, int64_t i)
 {
-	return dtype_is_float(v->dtype) ? dtype_load_f64(v->dtype, v->data, i)
-					: (double)dtype_load_i64(v->dtype, v->data, i);
+	int64_t n;
+
+	if (dtype_is_float(v->dtype))
+		return dtype_load_f64(v->dtype, v->data, i);
+	n = dtype_load_i64(v->dtype, v->data, i);
+	return v->dtype == DT_U64 ? (double)(uint64_t)n : (double)n;
 }
 
 static void put_element(FILE *f, const Array *v, int64_t i)
@@ -29,6 +33,8 @@ static void put_element(FILE *f, const Array *v, int64_t i)
 		fprintf(f, "\"%.*s\"", (int)s->n, s->p);
 	} else if (dtype_is_float(v->dtype)) {
 		fprintf(f, "%.6g", dtype_load_f64(v->dtype, v->data, i));
+	} else if (v->dtype == DT_U64) {
+		fprintf(f, "%" PRIu64, (uint64_t)dtype_load_i64(v->dtype, v->data, i));
 	} else {
 		fprintf(f, "%" PRId64, dtype_load_i64(v->dtype, v->data, i));
 	}

@@ -48,7 +48,7 @@ __attribute__((constructor)) static void begin(void)
 	driver.seed = number("PTXSIM_SEED", 0);
 	driver.trace = number("PTXSIM_TRACE", 0);
 	driver.quiet = number("PTXSIM_QUIET", 0);
-	driver.limit = number("PTXSIM_LIMIT", 4000000000);
+	driver.limit = number("PTXSIM_LIMIT", 1000000000);
 	driver.n_devices = (int)number("PTXSIM_DEVICES", 1);
 	memory_limit(number("PTXSIM_MEMORY", 80ull << 30));
 	driver.null_stream.head.kind = K_STREAM;

@@ -180,7 +180,7 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *n
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	k->f = f;
 	k->module = module;
-	k->dynamic_shared = (48 << 10) - (int)f->static_shared;
+	k->dynamic_shared = (48 << 10) - (int)f->declared_shared;
 	k->next = module->functions;
 	module->functions = k;
 	*out = k;
@@ -223,7 +223,7 @@ API CUresult cuFuncGetAttribute(int *value, int which, CUfunction f)
 		return leave(r);
 	switch (which) {
 	case 0: *value = f->f->max_threads ? f->f->max_threads : 1024; break;
-	case 1: *value = (int)f->f->static_shared; break;
+	case 1: *value = (int)f->f->declared_shared; break;
 	case 2: *value = 0; break;
 	case 3: *value = (int)f->f->local_bytes; break;
 	case 4: *value = registers(f->f); break;
@@ -247,7 +247,8 @@ API CUresult cuFuncSetAttribute(CUfunction f, int which, int value)
 	if (!r && which != 8 && which != 9 && which != 14)
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (!r && which == 8) {
-		if (value < 0 || value + (int)f->f->static_shared > driver.device->smem_block << 10)
+		if (value < 0 || value + (int)f->f->declared_shared > driver.device->smem_block
+									      << 10)
 			r = CUDA_ERROR_INVALID_VALUE;
 		else
 			f->dynamic_shared = value;
@@ -279,7 +280,7 @@ API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, C
 	const Device *d = driver.device;
 	int warps = (size + 31) / 32, by_shared, by_regs = 65536 / (registers(f->f) * warps * 32),
 	    n = d->warps / warps;
-	size_t bytes = shared + f->f->static_shared + (d->sm >= 80 ? 1024 : 0);
+	size_t bytes = shared + f->f->declared_shared + (d->sm >= 80 ? 1024 : 0);
 	by_shared = bytes ? (int)(((size_t)d->smem_multi << 10) / bytes) : n;
 	n = n < d->blocks ? n : d->blocks;
 	n = n < by_shared ? n : by_shared;

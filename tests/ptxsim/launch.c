@@ -57,6 +57,8 @@ static void begin_block(Worker *k, Launch *l, uint64_t index)
 	}
 	b->shadow = k->shadow;
 	shadow_begin(k->shadow, b->shared_bytes, l->f->module->granule, k->warp, b->n_warps);
+	for (int i = 0; i < l->f->zones.n; i++)
+		shadow_close(k->shadow, l->f->zones.at[i], ZONE);
 }
 
 typedef struct Job {

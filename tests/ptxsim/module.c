@@ -181,11 +181,6 @@ static void declare_regs(Parser *p)
 
 /* ---- Variables ---- */
 
-static uint64_t align_up(uint64_t at, uint64_t align)
-{
-	return (at + align - 1) & ~(align - 1);
-}
-
 static void nest(Parser *p, int by)
 {
 	p->nesting += by;
@@ -290,12 +285,6 @@ static Var *read_var(Parser *p, Space space)
 	return v;
 }
 
-static void place(Var *v, uint32_t *bytes)
-{
-	v->at = align_up(*bytes, v->align);
-	*bytes = (uint32_t)(v->at + v->size);
-}
-
 /* A variable's declaration from its state space on, in a function or outside. */
 static bool read_var_statement(Parser *p, bool is_extern)
 {
@@ -321,11 +310,11 @@ static bool read_var_statement(Parser *p, bool is_extern)
 			parse_fail(p, "%s: outside a function", v->name);
 		if (v->space == SP_LOCAL) {
 			/* Functions stand one after another in a thread's local memory. */
-			place(v, &p->f->local_bytes);
+			place_var(v, &p->f->local_bytes);
 		} else if (v->space == SP_FRAME) {
-			place(v, &p->f->frame_bytes);
+			place_var(v, &p->f->frame_bytes);
 		} else if (v->space == SP_SHARED && !v->dynamic) {
-			place(v, p->f ? &p->f->static_shared : &p->m->shared_bytes);
+			/* Its place is found when all functions are known. */
 			v->dynamic = false;
 		}
 		declare_var(p, v);
@@ -344,7 +333,7 @@ static void read_params(Parser *p, Func *f, bool results)
 		if (!take_word(p, ".param"))
 			parse_fail(p, "expected .param");
 		Var *v = read_var(p, f->kernel ? SP_PARAM : SP_FRAME);
-		place(v, f->kernel ? &f->param_bytes : &f->frame_bytes);
+		place_var(v, f->kernel ? &f->param_bytes : &f->frame_bytes);
 		declare_var(p, v);
 		if (results)
 			vec_push(p->arena, &f->results, v);
@@ -636,47 +625,6 @@ static void read_module(Parser *p)
 			parse_fail(p, "expected a directive");
 		}
 	}
-}
-
-/* Shared variables: those of the module and of device functions first, where all kernels find them, then a kernel's. */
-static void place_shared(Module *m)
-{
-	for (int kernels = 0; kernels < 2; kernels++)
-		for (int i = 0; i < m->funcs.n; i++) {
-			Func *f = m->funcs.at[i];
-			if (f->kernel != (bool)kernels)
-				continue;
-			uint32_t base = (m->shared_bytes + 127) & ~127u;
-			for (int k = 0; k < m->vars.n; k++)
-				if (m->vars.at[k]->owner == f && m->vars.at[k]->space == SP_SHARED)
-					m->vars.at[k]->at += base;
-			if (f->static_shared && !f->kernel)
-				m->shared_bytes = base + f->static_shared;
-			f->static_shared =
-				f->static_shared ? base + f->static_shared : m->shared_bytes;
-		}
-}
-
-/* Calls go to functions with bodies. */
-static void link_module(Parser *p)
-{
-	Module *m = p->m;
-
-	for (int i = 0; i < m->funcs.n; i++) {
-		Func *f = m->funcs.at[i];
-		for (int k = 0; k < f->n_inst; k++) {
-			p->line = f->inst[k].line;
-			if (f->inst[k].callee)
-				check_call(p, &f->inst[k]);
-		}
-	}
-	place_shared(m);
-	for (int i = 0; i < m->funcs.n; i++)
-		if (m->funcs.at[i]->kernel && m->funcs.at[i]->static_shared > 48 << 10) {
-			p->line = m->funcs.at[i]->line;
-			parse_fail(p, "%u bytes of shared memory in variables; at most 49152",
-				   m->funcs.at[i]->static_shared);
-		}
 }
 
 bool module_parse(Module *m, const char *text)

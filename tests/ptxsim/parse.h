@@ -73,6 +73,10 @@ Name *find_name(Parser *p, const char *name);
 /* A new register of the function. */
 Slot new_slot(Parser *p, Type t, int count);
 
+/* link.c */
+void place_var(Var *v, uint32_t *bytes);
+void link_module(Parser *p);
+
 /* operand.c */
 void read_operands(Parser *p);
 /* OP as a slot of SIZE bytes a lane (KIND as type_kind); a number becomes a constant. Fails where a register of another size

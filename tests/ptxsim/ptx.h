@@ -36,6 +36,8 @@ const char *type_name(Type t);
 /* The type of that NAME, T_none for another word. */
 Type type_named(const char *name);
 
+enum { ZONE = 16 }; /* bytes */
+
 typedef enum Space {
 	SP_GENERIC,
 	SP_GLOBAL,
@@ -146,9 +148,11 @@ struct Func {
 	uint32_t const_bytes;
 	uint32_t local_bytes, frame_bytes;
 	VEC(Var *) params, results;
-	uint32_t param_bytes; /* of a kernel */
-	uint32_t static_shared;
-	int max_threads, reqntid[3], line, regs;
+	uint32_t param_bytes;	  /* of a kernel */
+	uint32_t static_shared;	  /* with a zone behind each variable that nobody may touch */
+	uint32_t declared_shared; /* without */
+	VEC(uint32_t) zones;
+	int max_threads, reqntid[3], line, regs, mark;
 };
 
 struct Module {
@@ -162,6 +166,7 @@ struct Module {
 	uint32_t shared_bytes; /* of variables outside functions */
 	bool atomics;	       /* of global memory: blocks run one after another */
 	uint8_t granule;       /* the smallest access of shared memory */
+	int mark;
 	char error[1024];
 };
 

@@ -57,6 +57,11 @@ void shadow_begin(Shadow *s, uint32_t size, uint32_t granule, Warp *const *warps
 	}
 }
 
+void shadow_close(Shadow *s, uint32_t at, uint32_t len)
+{
+	memset(s->state + at, BYTE_NOBODYS, len);
+}
+
 void shadow_join(uint32_t to[MAX_WARPS], const uint32_t from[MAX_WARPS])
 {
 	for (int i = 0; i < MAX_WARPS; i++)
@@ -157,6 +162,10 @@ void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how)
 	for (uint32_t i = at; i < at + len; i++) {
 		if (s->state[i] == BYTE_WRITTEN)
 			continue;
+		if (s->state[i] == BYTE_NOBODYS)
+			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_ILLEGAL_ADDRESS,
+			      "out of bounds: %s shared memory at %u, behind a variable",
+			      writes ? "writes" : "reads", i);
 		if (s->state[i] == BYTE_PENDING && !(how & LANDS))
 			fault(w, lane == WHOLE_WARP ? -1 : lane, CUDA_ERROR_LAUNCH_FAILED,
 			      "%s shared memory at %u, where a cp.async may not have landed",

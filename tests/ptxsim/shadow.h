@@ -13,12 +13,14 @@
 
 #include "tests/ptxsim/exec.h"
 
-enum { BYTE_POISON, BYTE_WRITTEN, BYTE_PENDING };
+enum { BYTE_POISON, BYTE_WRITTEN, BYTE_PENDING, BYTE_NOBODYS };
 enum { WHOLE_WARP = 63 }; /* a lane: several of the warp */
 
 Shadow *shadow_new(void);
 /* A block begins: SIZE bytes that nobody has touched; no access is smaller than GRANULE. The warps' clocks start. */
 void shadow_begin(Shadow *s, uint32_t size, uint32_t granule, Warp *const *warps, int n_warps);
+/* LEN bytes at AT belong to no variable. */
+void shadow_close(Shadow *s, uint32_t at, uint32_t len);
 /* Lane (or WHOLE_WARP) uses LEN bytes at AT; faults where that conflicts, or where bytes are read that were never written. */
 void shadow_use(Warp *w, int lane, uint32_t at, uint32_t len, int how);
 /* A byte range waits for cp.async: whoever reads it faults. */

@@ -149,6 +149,35 @@ static void instructions(void)
 	}
 }
 
+/* Counters are the same under every seed, in whatever order things ran. */
+static void repeatable(void)
+{
+	static const char *const names[] = {
+		"inst.integer",		 "inst.control",      "inst.load",
+		"warp_instructions",	 "barriers",	      "global_load_sectors",
+		"shared_load_conflicts", "shared_store_bytes"};
+	enum { N_NAMES = sizeof names / sizeof *names };
+	uint64_t first[2][N_NAMES];
+	int n = 3000;
+	CUdeviceptr p = put(NULL, (size_t)n * 4), q = put(NULL, 64);
+
+	OK(cuMemsetD32_v2(p, 0, (size_t)n));
+	for (uint64_t seed = 0; seed < 8; seed++) {
+		ptxsim_seed(seed);
+		ptxsim_stats_clear();
+		OK(launch(function("cuda/basic", "collatz"), 24, 128, 0, &p, &n, NULL));
+		OK(launch(function("cuda/basic", "tree_sum"), 4, 128, 512, &p, &q, &n, NULL));
+		for (int i = 0; i < N_NAMES; i++) {
+			uint64_t a = ptxsim_counter("collatz", names[i]),
+				 b = ptxsim_counter("tree_sum", names[i]);
+			if (seed && (a != first[0][i] || b != first[1][i]))
+				wrong("%s differs under seed %d", names[i], (int)seed);
+			first[0][i] = a;
+			first[1][i] = b;
+		}
+	}
+}
+
 const Case count_cases[] = {
 	{"count: coalesced copies", coalesced},
 	{"count: strides", strided},
@@ -156,5 +185,6 @@ const Case count_cases[] = {
 	{"count: bank conflicts", conflicts},
 	{"count: wide bank conflicts", wide_conflicts},
 	{"count: instructions", instructions},
+	{"count: the same every run", repeatable},
 	{NULL, NULL},
 };

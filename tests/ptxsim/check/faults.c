@@ -66,6 +66,7 @@ static void plant(const char *kernel, CUresult result, const char *text)
 	X(write_past_end, CUDA_ERROR_ILLEGAL_ADDRESS, "writes 4 bytes")                       \
 	X(read_before_begin, CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds")                     \
 	X(shared_past_end, CUDA_ERROR_ILLEGAL_ADDRESS, "of shared memory, which has 512")     \
+	X(behind_a_variable, CUDA_ERROR_ILLEGAL_ADDRESS, "behind a variable")                 \
 	X(shared_never_written, CUDA_ERROR_LAUNCH_FAILED, "never written")                    \
 	X(local_never_written, CUDA_ERROR_LAUNCH_FAILED, "of local memory, which were never") \
 	X(global_never_written, CUDA_ERROR_LAUNCH_FAILED, "never written")                    \

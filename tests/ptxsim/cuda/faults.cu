@@ -119,6 +119,17 @@ extern "C" __global__ void shared_past_end(In in, Out out, int bad)
 	out[t] = dynamic[t + bad];
 }
 
+extern "C" __global__ void behind_a_variable(In in, Out out, int bad)
+{
+	__shared__ float s[128], after[128];
+	int t = threadIdx.x;
+
+	s[t + bad] = in[t];
+	after[t] = in[t];
+	__syncthreads();
+	out[t] = s[t ^ 1] + after[t ^ 2];
+}
+
 extern "C" __global__ void shared_never_written(In in, Out out, int bad)
 {
 	__shared__ float s[256];

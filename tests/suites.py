@@ -220,6 +220,7 @@ def batch_test(suite, found, gpu):
 
 EDGE_PARTS = 8    # of all cases for a target
 EDGE_SHARE = 20   # one case in so many, without --all
+GPU_SHARE = 40    # on the simulated GPU
 
 
 def edge_test(target, part, parts):
@@ -234,11 +235,28 @@ def edge_test(target, part, parts):
     return Test("edges", f"{target}/{part}", run)
 
 
+def edge_test_on_gpu(target, parts):
+    """Sizes as TARGET, a CPU, has them."""
+    def run(runner):
+        sim, folder = simulator(runner), runner.folder()
+        if not sim:
+            return [Verdict("edges", "gpu", "skip", "no code for GPUs, or no simulator")]
+        chosen = lambda name: zlib.crc32(f"gpu {name}".encode()) % parts == 0
+        names = edges.write(os.path.join(runner.build, "tests", "tools", "tables"), target, folder, chosen)
+        results = batch(runner, [path + "\n" for path in names], names, ("ptx",), ["--gpu=sm_80", "-O0"],
+                        ["env", f"LD_LIBRARY_PATH={sim}"])
+        shutil.rmtree(folder)
+        return [Verdict("edges", f"gpu/{name}", *result) for (name, _), result in results.items()]
+    return Test("edges", "gpu", run)
+
+
 def edge_tests(runner):
     status, targets = runner.run([os.path.join(runner.build, "tests", "tools", "tables")], seconds=20)
     for target in targets.split() if status == 0 else ():
         for part in range(EDGE_PARTS) if runner.options.all else (0,):
             yield edge_test(target, part, EDGE_PARTS if runner.options.all else EDGE_SHARE)
+    if status == 0 and targets:
+        yield edge_test_on_gpu(targets.split()[0], EDGE_PARTS if runner.options.all else GPU_SHARE)
 
 
 def wanted(suite, case, patterns):
@@ -279,7 +297,8 @@ def model_tests(runner):
         step = BATCH if suite != "models" else 4
         for i in range(0, len(ready), step):
             # The GPU is simulated: all of it where it is asked for, else a share.
-            gpu = runner.options.all or suite != "models" and (bool(patterns) or i // step % 4 == 0)
+            named = any(p.split("/")[0] in (suite, suite + ".ptx") for p in patterns)
+            gpu = runner.options.all or suite != "models" and (named or not patterns and i // step % 4 == 0)
             yield batch_test(suite, ready[i:i + step], gpu)
 
 

@@ -230,7 +230,7 @@ static Graph *import(Case *c)
 static const char *evaluate(Case *c)
 {
 	Graph *g = import(c);
-	bool fused = !c->edge || c->o->target->fma;
+	bool fused = !c->edge || (c->o->gpu ? c->o->gpu : c->o->target)->fma;
 	const char *bad = NULL;
 
 	if (!g)
@@ -276,13 +276,9 @@ static bool make_weights(Module *m, Made *out)
 /* The model once more, for the GPU. */
 static bool passes_for_gpu(Case *c, Module *m, Module *gpu)
 {
-	Ctx *ctx = ctx_new(&c->diag);
-	Graph *g = onnx_import(ctx, c->arena, c->file);
+	Graph *g = import(c);
 
-	*gpu = *m;
-	gpu->ctx = ctx;
-	gpu->graph = g;
-	gpu->ntargets = 0;
+	*gpu = (Module){.ctx = g ? g->ctx : NULL, .arena = c->arena, .graph = g, .opt = m->opt};
 	gpu->target[gpu->ntargets++] = c->o->gpu;
 	m->gpu = gpu;
 	return g && passes(c, gpu);

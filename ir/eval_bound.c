@@ -80,7 +80,7 @@ static void add_roundings(Prog *p, int load, double *const *out, double (*nomina
 	}
 	for (int r = 0; r < p->nroots; r++)
 		for (int l = 0; out[r] && l < n; l++)
-			out[r][l] += low[l] != high[l] ? SAFETY * most[r][l] : 0;
+			out[r][l] += low[l] != high[l] ? (double)SAFETY * most[r][l] : 0;
 }
 
 static void add_moves(Prog *p, int load, double *const *out, double (*nominal)[STRIP])

@@ -361,6 +361,13 @@ static void print_embedded(Host *h)
 	/* One array for both programs, before the first. */
 	if (h->o->weights != WEIGHTS_EMBEDDED || h->m->gpu)
 		return;
+	if (h->o->weights_path) {
+		/* The assembler copies them: as text they would cost the compiler a hundred times as long. */
+		strbuf_printf(h->b, "extern const unsigned char %s[] __attribute__((visibility(\"hidden\")));\n", weights_name(h));
+		strbuf_printf(h->b, "__asm__(\".section .rodata\\n.balign 64\\n%s:\\n.incbin \\\"%s\\\"\\n.previous\");\n\n", weights_name(h),
+			      h->o->weights_path);
+		return;
+	}
 	strbuf_printf(h->b, "static const _Alignas(64) unsigned char %s[] = {", weights_name(h));
 	for (int64_t i = 0; i < h->o->weights_size; i++)
 		strbuf_printf(h->b, "%s%d,", i % 24 ? "" : "\n\t", h->o->weights_data[i]);

@@ -62,6 +62,15 @@ static bool add_file(Pack *p, const char *base, const StrBuf *b, const Target *t
 	return write_source(p, arena_printf(p->a, "%s.c", base), b);
 }
 
+/* A path that stands in a string of the assembler in a string of C as it is. */
+static bool is_plain_path(const char *s)
+{
+	for (; *s; s++)
+		if (*s == '"' || *s == '\\' || (unsigned char)*s < ' ')
+			return false;
+	return true;
+}
+
 static HostOpts host_opts(const Pack *p)
 {
 	return (HostOpts){.name = p->o->name, .version = p->o->version, .hash = p->model_hash, .weights = p->kind,
@@ -233,6 +242,9 @@ static bool write_host(Pack *p)
 	HostOpts h = host_opts(p);
 	bool ok;
 
+	/* What is saved for reading must not name what is gone by then. */
+	if (p->kind == WEIGHTS_EMBEDDED && !p->o->save_temps && is_plain_path(p->dir))
+		h.weights_path = pack_temp(p, "weights");
 	file_head(&b, arena_printf(p->a, "Host stub of %s.", p->o->name));
 	strbuf_puts(&b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
 	ok = gen_host(p->m, p->gc, &h, &b) && add_file(p, "host", &b, NULL);

@@ -106,7 +106,7 @@ typedef struct Case {
 	void (*run)(void);
 } Case;
 
-extern const Case cuda_cases[], number_cases[], warp_cases[], matrix_cases[], fault_cases[],
-	count_cases[], driver_cases[], triton_cases[];
+extern const Case cuda_cases[], number_cases[], conversion_cases[], warp_cases[], matrix_cases[],
+	fault_cases[], count_cases[], driver_cases[], triton_cases[];
 
 #endif

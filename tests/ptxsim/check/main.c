@@ -26,8 +26,9 @@ static int run(const Case *c)
 
 int main(int argc, char **argv)
 {
-	const Case *const all[] = {cuda_cases,	number_cases, warp_cases,   fault_cases,
-				   count_cases, driver_cases, triton_cases, matrix_cases};
+	const Case *const all[] = {cuda_cases,	 number_cases, conversion_cases,
+				   warp_cases,	 fault_cases,  count_cases,
+				   driver_cases, triton_cases, matrix_cases};
 	int passed = 0, failed = 0;
 
 	ptxsim_quiet(argc < 3);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ enum { CHUNK_MIN = 1 << 16 };
 
 static _Noreturn void out_of_memory(size_t size)
 {
-	fprintf(stderr, "dlcc: error: out of memory (%zu bytes wanted)\n", size);
+	fprintf(stderr, "%s: error: out of memory (%zu bytes wanted)\n", program_invocation_short_name, size);
 	exit(1);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static void strbuf_room(StrBuf *b, size_t more)
 		cap *= 2;
 	b->at = realloc(b->at, cap);
 	if (!b->at) {
-		fprintf(stderr, "dlcc: error: out of memory (%zu bytes wanted)\n", cap);
+		fprintf(stderr, "%s: error: out of memory (%zu bytes wanted)\n", program_invocation_short_name, cap);
 		exit(1);
 	}
 	b->cap = cap;

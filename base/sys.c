@@ -22,8 +22,8 @@ char *read_file(Arena *a, const char *path, size_t *n)
 	if (fd < 0)
 		return NULL;
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		errno = errno ? errno : EINVAL;
 		close(fd);
+		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
 		return NULL;
 	}
 	s = arena_alloc(a, (size_t)st.st_size + 1);

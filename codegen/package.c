@@ -46,8 +46,11 @@ static bool write_source(Pack *p, const char *base, const StrBuf *b)
 	if (!write_file(path, strbuf_str(b), b->n))
 		return pack_fail(p, "cannot write", path);
 	if (p->o->save_temps) {
+		const char *dir = arena_printf(p->a, "%s/%s", p->o->save_temps, p->o->name);
+
 		mkdir(p->o->save_temps, 0777);
-		path = arena_printf(p->a, "%s/%s_%s", p->o->save_temps, p->o->name, base);
+		mkdir(dir, 0777);
+		path = arena_printf(p->a, "%s/%s", dir, base);
 		if (!write_file(path, strbuf_str(b), b->n))
 			return pack_fail(p, "cannot write", path);
 	}

@@ -19,7 +19,7 @@ typedef struct PackageOpts {
 	const char *version;
 	int level;                 /* -O of the C compiler */
 	int jobs;                  /* C compilers at once */
-	const char *save_temps;    /* folder for the C files; null: none */
+	const char *save_temps;    /* folder for a folder NAME with the C files; null: none */
 	bool verbose;              /* print commands */
 	bool dry;                  /* print commands, and run none */
 	bool sanitize;             /* compile the generated C with ASan and UBSan */

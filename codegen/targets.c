@@ -18,6 +18,7 @@ static const Gpu sm_120 = {120, false, 87, 170, 99 << 10, 65536, 1536, 96, 1792,
 /* A GPU multiplies and adds fused; a register is a lane's. */
 #define GPU(g) {#g, NULL, 0, 16, 255, true, 0, 0, &g}
 
+/* The order is rank: CPUs before GPUs, and of each kind the best first. An artifact tries its targets in this order. */
 const Target target_table[] = {
 	/* name, -march, features, vector bytes, vector registers, fma, L1, L2, GPU */
 	{"x86-64-v4", "x86-64-v4", V2 | V3 | V4, 64, 32, true, 32 << 10, 1 << 20, NULL},
@@ -48,6 +49,17 @@ static const char *native(void)
 		return "x86-64-v2";
 #endif
 	return "generic";
+}
+
+void target_names(StrBuf *b, bool gpu)
+{
+	const char *comma = "";
+
+	for (const Target *t = target_table; t->name; t++)
+		if (!t->gpu == !gpu) {
+			strbuf_printf(b, "%s%s", comma, t->name);
+			comma = ", ";
+		}
 }
 
 const Target *target_by_name(const char *name)

@@ -9,5 +9,7 @@
 const Target *target_by_name(const char *name);
 /* All rows, CPUs before GPUs, best first; ends with a null name. */
 extern const Target target_table[];
+/* Appends the names of all CPUs, or of all GPUs, with commas between them. */
+void target_names(StrBuf *b, bool gpu);
 
 #endif

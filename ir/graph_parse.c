@@ -200,7 +200,7 @@ static bool read_operands(Text *r, Graph *g, Value ***in, int *nin)
 		const char *label;
 		Value *x = NULL;
 
-		if (v.n && !text_want(r, ","))
+		if (v.n && !text_want_next(r))
 			return false;
 		if (v.n == MAX_OPERANDS)
 			return text_fault(r, r->line, "the node has too many operands");
@@ -247,9 +247,11 @@ static bool read_node(Text *r, Graph *g)
 	after = r->p;
 	word = text_word(r);
 	op = word ? op_by_name(word) : OP_NONE;
+	if (op == OP_NONE && word)
+		return text_fault(r, r->line, arena_printf(r->tmp, "there is no operator \"%s\"", word));
 	if (op == OP_NONE) {
 		r->p = after;
-		return text_fail(r, word ? "the name of an operator" : "a node or '}'");
+		return text_fail(r, "a node or '}'");
 	}
 	if (!read_operands(r, g, &in, &nin))
 		return false;
@@ -382,7 +384,7 @@ static bool read_inputs(Text *r, Graph *g)
 	while (!text_take(r, ")")) {
 		Value *v;
 
-		if (g->inputs.n && !text_want(r, ","))
+		if (g->inputs.n && !text_want_next(r))
 			return false;
 		if (!read_definition(r, input_of, g, &v) || !text_want(r, ":") ||
 		    !text_type(r, &v->type))
@@ -400,7 +402,7 @@ static bool read_graph_results(Text *r, Graph *g)
 		const char *label, *name = NULL;
 		Value *v;
 
-		if (k && !text_want(r, ","))
+		if (k && !text_want_next(r))
 			return false;
 		if (!(label = read_label(r)) || !(v = find_value(r, g, label, r->line)))
 			return false;

@@ -78,6 +78,8 @@ char text_peek(Text *r);
 bool text_take(Text *r, const char *s);
 bool text_take_word(Text *r, const char *s);
 bool text_want(Text *r, const char *s);
+/* The comma in a list in parentheses that has not ended. */
+bool text_want_next(Text *r);
 /* Interned. A word: letters, digits and _, or null without a fault. A name: a word or a string. */
 const char *text_word(Text *r);
 const char *text_string(Text *r);

@@ -86,6 +86,11 @@ bool text_want(Text *r, const char *s)
 	return text_fail(r, text);
 }
 
+bool text_want_next(Text *r)
+{
+	return text_take(r, ",") || text_fail(r, "',' or ')'");
+}
+
 const char *text_word(Text *r)
 {
 	const char *from;

@@ -38,7 +38,6 @@ typedef struct Target {
 typedef struct Options {
 	int level;               /* -O0..3: 0 keeps one kernel a node */
 	int rewrite_limit;       /* rewrites done at most; -1: no limit */
-	bool werror_unbounded;
 	bool verify;             /* the verifier runs after every pass, and isl proves schedules */
 	bool shuffle;            /* visit what is independent in another order: output must not change */
 } Options;

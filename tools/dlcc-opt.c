@@ -8,8 +8,9 @@
 #include "base/sys.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
-#include "passes/module.h"
+#include "passes/kernels.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,10 +27,11 @@ static const char usage[] =
 	"  --no-graph          print nothing\n"
 	"  --list-passes       the passes there are\n";
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, MAX_PASSES = 64 };
 
 typedef struct Cli {
-	const char *input, *output, *passes[16], *target;
+	const char *input, *output, *target;
+	const Pass *passes[MAX_PASSES];
 	int npasses;
 	Options opt;
 	bool schedules, quiet;
@@ -44,13 +46,38 @@ static bool fault(Cli *c, const char *fmt, const char *arg)
 	return diag_error(&c->diag, (DiagLoc){.file = "dlcc-opt"}, "%s", text);
 }
 
+static const Pass *pass_by_name(const char *name, size_t n)
+{
+	for (const Pass *p = pass_table; p->name; p++)
+		if (strlen(p->name) == n && !strncmp(p->name, name, n))
+			return p;
+	return NULL;
+}
+
+/* Adds the passes of LIST. */
+static bool add_passes(Cli *c, const char *list)
+{
+	for (size_t n; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (!n)
+			continue;
+		if (c->npasses == MAX_PASSES)
+			return fault(c, "%s: too many passes", "-p");
+		if (!(c->passes[c->npasses++] = pass_by_name(list, n)))
+			return fault(c, "-p %s: there is no such pass; see dlcc-opt --list-passes", list);
+	}
+	return true;
+}
+
 static bool option(Cli *c, char **argv, int *i)
 {
 	const char *a = argv[*i];
 
-	if (!strcmp(a, "-p") && argv[*i + 1] && c->npasses < 16)
-		c->passes[c->npasses++] = argv[++*i];
-	else if (!strcmp(a, "-o") && argv[*i + 1])
+	if ((!strcmp(a, "-p") || !strcmp(a, "-o")) && !argv[*i + 1])
+		return fault(c, "%s wants a value", a);
+	if (!strcmp(a, "-p"))
+		return add_passes(c, argv[++*i]);
+	if (!strcmp(a, "-o"))
 		c->output = argv[++*i];
 	else if (!strncmp(a, "-O", 2) && a[2] >= '0' && a[2] <= '3' && !a[3])
 		c->opt.level = a[2] - '0';
@@ -82,33 +109,37 @@ static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 	}
 	text = read_file(a, c->input, &n);
 	if (!text) {
-		diag_error(&c->diag, (DiagLoc){.file = c->input}, "cannot be read");
+		diag_error(&c->diag, (DiagLoc){.file = c->input}, "cannot be read: %s", strerror(errno));
 		return NULL;
 	}
 	return graph_parse(ctx, a, text, c->input);
 }
 
-static bool run_pass(Cli *c, Module *m, const char *name)
+/* A node that `lower` makes a kernel of, and has not yet; or null. */
+static const Node *not_lowered(const Graph *g)
 {
-	for (const Pass *p = pass_table; p->name; p++) {
-		if (strcmp(p->name, name))
-			continue;
-		if (!m->infer && strcmp(name, "infer") && !run_pass(c, m, "infer"))
-			return false;
-		return p->run(m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, name));
-	}
-	return fault(c, "there is no pass \"%s\"; see dlcc-opt --list-passes", name);
+	for (const Node *n = g->first; n; n = n->next)
+		if ((op_table[n->op]->scalar || op_table[n->op]->lower) && !(op_row[n->op].flags & OPF_VIEW))
+			return n;
+	return NULL;
+}
+
+static bool run_pass(Cli *c, Module *m, const Pass *p)
+{
+	const Pass *infer = pass_by_name("infer", 5), *lower = pass_by_name("lower", 5);
+
+	if (!m->infer && p != infer && !run_pass(c, m, infer))
+		return false;
+	if (p > lower && not_lowered(m->graph))
+		return diag_error(&c->diag, node_diag(not_lowered(m->graph)), "%s works on kernels; run lower first", p->name);
+	return p->run(m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, p->name));
 }
 
 static bool run_passes(Cli *c, Module *m)
 {
-	for (int i = 0; i < c->npasses; i++) {
-		char *list = arena_strdup(m->arena, c->passes[i]), *rest = list, *name;
-
-		while ((name = strsep(&rest, ",")))
-			if (*name && !run_pass(c, m, name))
-				return false;
-	}
+	for (int i = 0; i < c->npasses; i++)
+		if (!run_pass(c, m, c->passes[i]))
+			return false;
 	return true;
 }
 
@@ -124,7 +155,7 @@ static bool print(Cli *c, const Module *m)
 			schedule_print(&b, m->sched[0][i]);
 	if (c->output)
 		ok = write_file(c->output, strbuf_str(&b), b.n) ||
-		     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written");
+		     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s", strerror(errno));
 	else if (!c->quiet)
 		fwrite(strbuf_str(&b), 1, b.n, stdout);
 	strbuf_free(&b);

@@ -9,6 +9,7 @@
 #include "tools/dlcc/options.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,26 +29,18 @@ static DiagLoc no_where(const Cli *c)
 static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 {
 	for (int i = 0; i < c->ndims; i++) {
-		const char *eq = strrchr(c->dims[i], '=');
-		char *name = eq ? arena_strndup(ctx->arena, c->dims[i], (size_t)(eq - c->dims[i])) : NULL, *end;
-		long long lo, hi;
+		const DimOption *d = &c->dims[i];
+		const char *name = arena_strndup(ctx->arena, d->text, d->name);
 		bool found = false;
 
-		if (!eq)
-			return diag_error(&c->diag, no_where(c), "--dim %s: write NAME=N or NAME=A..B", c->dims[i]);
-		lo = hi = strtoll(eq + 1, &end, 10);
-		if (end[0] == '.' && end[1] == '.')
-			hi = strtoll(end + 2, &end, 10);
-		if (end == eq + 1 || *end || lo < 0 || hi < lo)
-			return diag_error(&c->diag, no_where(c), "--dim %s: write NAME=N or NAME=A..B, with 0 <= A <= B", c->dims[i]);
 		for (int s = 0; s < sym_count(ctx); s++)
 			if (!strcmp(sym_at(ctx, s)->name, name)) {
-				sym_at(ctx, s)->lo = lo;
-				sym_at(ctx, s)->hi = hi;
+				sym_at(ctx, s)->lo = d->lo;
+				sym_at(ctx, s)->hi = d->hi;
 				found = true;
 			}
 		if (!found)
-			return diag_error(&c->diag, no_where(c), "--dim %s: the model has no dim \"%s\"", c->dims[i], name);
+			return diag_error(&c->diag, no_where(c), "--dim %s: the model has no dim \"%s\"", d->text, name);
 	}
 	graph_bind_dims(g);
 	return true;
@@ -168,6 +161,20 @@ static void add_target(const Target **list, int *n, const Target *t)
 	(*n)++;
 }
 
+static bool unknown_target(Cli *c, const char *name)
+{
+	StrBuf b = {0};
+
+	strbuf_printf(&b, "--target: \"%s\" is not known; it is cpu: with native, ", name);
+	target_names(&b, false);
+	strbuf_puts(&b, ", cuda: with ");
+	target_names(&b, true);
+	strbuf_puts(&b, ", or several of them with commas; --cc= says what generic is for");
+	options_fault(c, strbuf_str(&b));
+	strbuf_free(&b);
+	return false;
+}
+
 /* --target=cpu:v4,cuda:sm_80,sm_90a: what cpu: and cuda: begin lasts until the other. */
 static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 {
@@ -191,22 +198,20 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		}
 		t = target_by_name(str_starts(name, "v") && strlen(name) == 2 ? arena_printf(a, "x86-64-%s", name) : name);
 		if (!t || !t->gpu != !cuda)
-			return diag_error(&c->diag, no_where(c), "--target: \"%s\" is not known; it is cpu: with native, x86-64-v4, x86-64-v3, x86-64-v2 "
-					  "or generic, cuda: with sm_75, sm_80, sm_86, sm_89, sm_90a, sm_100 or sm_120, or several of them with "
-					  "commas; --cc= says what generic is for", name);
+			return unknown_target(c, name);
 		if (t->gpu)
 			add_target(gpu->target, &gpu->ntargets, t);
 		else
 			add_target(m->target, &m->ntargets, t);
 	}
 	if (gpu->ntargets && !gen_nvptx_available())
-		return diag_error(&c->diag, no_where(c), "--target=cuda: this dlcc was built without LLVM, which code for GPUs needs");
+		return options_fault(c, "--target=cuda: this dlcc was built without LLVM, which code for GPUs needs");
 	if (gpu->ntargets && !m->ntargets)
 		add_target(m->target, &m->ntargets, target_by_name("native"));
 	if (!m->ntargets)
-		return diag_error(&c->diag, no_where(c), "--target= names none");
+		return options_fault(c, "--target= names none");
 	if (c->output && str_ends(c->output, ".ptx") && !gpu->ntargets)
-		return diag_error(&c->diag, no_where(c), "PTX needs a target: --target=cuda:sm_80");
+		return options_fault(c, "PTX needs a target: --target=cuda:sm_80");
 	m->gpu = gpu->ntargets ? gpu : NULL;
 	return true;
 }
@@ -222,16 +227,6 @@ static const char *default_name(Arena *a, const char *output)
 		if (!isalnum((unsigned char)*p))
 			*p = '_';
 	return isdigit((unsigned char)*s) || !*s ? arena_printf(a, "m%s", s) : s;
-}
-
-static bool is_identifier(const char *s)
-{
-	if (!isalpha((unsigned char)*s) && *s != '_')
-		return false;
-	for (; *s; s++)
-		if (!isalnum((unsigned char)*s) && *s != '_')
-			return false;
-	return true;
 }
 
 static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
@@ -250,7 +245,7 @@ static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *
 	}
 	text = read_file(a, c->input, &n);
 	if (!text) {
-		diag_error(&c->diag, no_where(c), "cannot be read");
+		diag_error(&c->diag, no_where(c), "cannot be read: %s", strerror(errno));
 		return NULL;
 	}
 	return graph_parse(ctx, a, text, c->input);
@@ -271,8 +266,6 @@ static bool emit(Cli *c, Module *m)
 	double t = now();
 	bool ok;
 
-	if (!is_identifier(o.name))
-		return diag_error(&c->diag, no_where(c), "--name=%s is no C identifier", o.name);
 	o.jobs = c->threads > 0 ? c->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
 	ok = package(m, &o);
 	if (c->time_passes)
@@ -286,7 +279,8 @@ static bool write_text(Cli *c, Module *m)
 	bool ok;
 
 	graph_print(&b, m->graph);
-	ok = write_file(c->output, strbuf_str(&b), b.n) || diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written");
+	ok = write_file(c->output, strbuf_str(&b), b.n) || diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s",
+								      strerror(errno));
 	strbuf_free(&b);
 	return ok;
 }
@@ -355,18 +349,22 @@ static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file)
 	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, NULL) && !quiet.errors;
 }
 
-static bool compile(Cli *c)
+/* The exit status. */
+static int compile(Cli *c)
 {
 	Arena *a = arena_new();
 	Module m = {.arena = a, .opt = {.level = c->level, .rewrite_limit = c->rewrite_limit, .shuffle = c->shuffle, .verify = c->verify}}, gpu = m;
 	OnnxFile *file = NULL, *again = NULL;
 	Refusals refusals = {.arena = a};
-	bool ok = choose_targets(c, a, &m, &gpu);
+	bool ok;
 
+	if (!choose_targets(c, a, &m, &gpu)) {
+		arena_free(a);
+		return EXIT_USAGE;
+	}
 	m.ctx = ctx_new(&c->diag);
-	if (ok)
-		m.graph = read_input(c, m.ctx, a, &file, &refusals);
-	ok = ok && (m.graph || (c->check && file)) && make(c, &m, file);
+	m.graph = read_input(c, m.ctx, a, &file, &refusals);
+	ok = (m.graph || (c->check && file)) && make(c, &m, file);
 	if (c->check || (c->output && str_ends(c->output, ".dl")))
 		m.gpu = NULL;
 	ok = ok && (!m.gpu || make_for_gpus(c, &gpu, &again));
@@ -382,7 +380,7 @@ static bool compile(Cli *c)
 	if (gpu.ctx)
 		ctx_free(gpu.ctx);
 	arena_free(a);
-	return ok && !c->diag.errors;
+	return ok && !c->diag.errors ? 0 : 1;
 }
 
 int main(int argc, char **argv)
@@ -400,5 +398,5 @@ int main(int argc, char **argv)
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write */
-	return compile(&c) ? 0 : 1;
+	return compile(&c);
 }

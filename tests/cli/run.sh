@@ -32,6 +32,7 @@ graph @main(%x: f32[a,3]) -> (%y "y")
 ; ----
 what a test expects
 DL
+mkdir folder.dl
 
 # what, exit status, a pattern that output must have (grep -E) or "" for none at all, arguments
 try() {
@@ -66,8 +67,8 @@ try "no number" 2 "--threads wants a number" cnn.onnx --threads=many -o m.so
 try "negative number" 2 "--threads wants a number" cnn.onnx --threads=-1 -o m.so
 try "no model file" 1 "cannot open .?none.onnx" none.onnx -o m.so
 try "no folder" 1 "nowhere/m.so" cnn.onnx -o nowhere/m.so
-try "unknown target" 1 "\"z80\" is not known; it is cpu: with native" cnn.onnx --target=cpu:z80 -o m.so
-try "no target" 1 "names none" cnn.onnx --target=cpu: -o m.so
+try "unknown target" 2 "\"z80\" is not known; it is cpu: with native, x86-64-v4, .*, cuda: with sm_120, " cnn.onnx --target=cpu:z80 -o m.so
+try "no target" 2 "names none" cnn.onnx --target=cpu: -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
 try "a compiler that fails" 1 "the C compiler failed" cnn.onnx --cc=false -o m.so
 clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)
@@ -76,9 +77,13 @@ if [ -n "$clang" ] && echo "#include <string.h>" | "$clang" --target=aarch64-lin
 		"--cc=$clang --target=aarch64-linux-gnu" -o m.so
 fi
 try "no runtime" 1 "none.a: No such file" cnn.onnx --runtime=none.a -o m.so
-try "no identifier" 1 "no C identifier" cnn.onnx --name=a-b -o m.so
-try "dim without value" 1 "write NAME=N or" cnn.onnx --dim batch= -o m.so
-try "dim the wrong way" 1 "write NAME=N or" cnn.onnx --dim batch=9..3 -o m.so
+try "no identifier" 2 "no C identifier" cnn.onnx --name=a-b -o m.so
+try "dim without value" 2 "write NAME=N or" cnn.onnx --dim batch= -o m.so
+try "dim the wrong way" 2 "write NAME=N or" cnn.onnx --dim batch=9..3 -o m.so
+try "dim without a number" 2 "write NAME=N or" cnn.onnx --dim batch=abc -o m.so
+try "dims that differ" 2 "--dim batch=3: an earlier --dim says otherwise" cnn.onnx --dim batch=2 --dim batch=3 -o m.so
+try "no text to read" 1 "cannot be read: No such file" none.dl -o m.so
+try "no folder for text" 1 "cannot be written: No such file" cnn.onnx -o nowhere/m.dl
 try "no such dim" 1 'has no dim "N"' cnn.onnx --dim N=3 -o m.so
 absent "nothing was made" m.so
 
@@ -98,7 +103,8 @@ try "no such node" 1 "--dump-node=frob: the model has no such node" cnn.onnx --d
 try "verified" 0 "" cnn.onnx --verify -o m.so
 try "times" 0 "ms  sched" cnn.onnx --time-passes
 try "generated C" 0 "" cnn.onnx -o m.so --save-temps=kept
-[ -s kept/m_host.c ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAIL: --save-temps"; }
+if ${CC:-cc} -std=gnu11 -fsyntax-only -w kept/m/k0_0.c kept/m/host.c; then passed=$((passed + 1)); else
+	failed=$((failed + 1)); echo "FAIL: what --save-temps keeps does not compile"; fi
 
 try "check" 0 'node "conv" \(Conv\): supported: contraction' --check cnn.onnx
 try "check: a view" 0 'node "flatten" \(Flatten\): supported: view' --check cnn.onnx
@@ -121,11 +127,18 @@ try "shape: silent" 0 "" declared.dl -o d.so -Wno-shape
 try "shape: an error" 1 "error: .*declared" declared.dl -o d.so -Werror=shape
 try "shape: all errors" 1 "error: .*declared" declared.dl -o d.so -Werror
 try "shape: all errors but" 0 "" declared.dl -o d.so -Werror -Wno-shape
-try "no such warning" 0 'no warning is called "frob"' cnn.onnx -o m.so -Wfrob
+try "no such warning" 2 'no warning is called "frob"; there are all, .*, unproved' cnn.onnx -o m.so -Wfrob
+try "no such error" 2 'no warning is called "unbouned"' cnn.onnx -o m.so -Werror=unbouned
+try "help: warnings" 0 "warnings: all, .*, unproved" --help
+try "help: targets" 0 "cuda: with sm_120, " --help
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer
 try "dlcc-opt: unknown option" 2 "unknown argument --frob" declared.dl --frob
 try "dlcc-opt: no input" 2 "no input" -p infer
-try "dlcc-opt: no such pass" 1 'there is no pass "frob"' declared.dl -p frob
+try "dlcc-opt: no such pass" 2 "-p frob: there is no such pass" declared.dl -p frob
+try "dlcc-opt: no value" 2 "-p wants a value" declared.dl -p
+try "dlcc-opt: no file" 1 "cannot be read: No such file" none.dl
+try "dlcc-opt: a folder" 1 "cannot be read: Is a directory" folder.dl
+try "dlcc-opt: too early" 1 'node "one" \(Relu\): sched works on kernels; run lower first' declared.dl -p sched
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "passes/module.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +18,9 @@ static const char usage[] =
 	"\n"
 	"  -o FILE               the output\n"
 	"  --name=NAME           prefix of the exported symbols (default: from FILE)\n"
-	"  --target=LIST         cpu: with native, x86-64-v4, -v3, -v2, generic; cuda: with sm_75, sm_80, sm_86, sm_89,\n"
-	"                        sm_90a, sm_100, sm_120; several, with commas: all in one artifact\n"
+	"  --target=LIST         several, with commas: all in one artifact\n"
+	"                        cpu: with native, %s\n"
+	"                        cuda: with %s\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  -O0 -O1 -O2 -O3       effort (default -O2)\n"
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
@@ -32,9 +34,10 @@ static const char usage[] =
 	"  --shuffle             take what is independent in another order; the output stays the same\n"
 	"  --sanitize            compile the generated C with ASan and UBSan\n"
 	"  --time-passes         print the time of each pass\n"
-	"  --save-temps[=DIR]    keep the generated C\n"
+	"  --save-temps[=DIR]    keep the generated C, in DIR/NAME (default: ./NAME)\n"
 	"  --list-ops --list-passes --list-targets\n"
-	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: shape, duplicate, fallback, unbounded (off unless named)\n"
+	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: %s\n"
+	"                        (unbounded: off unless named)\n"
 	"  -v                    print the commands that are run; -###: print them and run none\n"
 	"  --version --help\n";
 
@@ -90,6 +93,28 @@ static bool usage_error(Cli *c, const char *fmt, const char *arg)
 	return false;
 }
 
+bool options_fault(Cli *c, const char *text)
+{
+	return usage_error(c, "%s", text);
+}
+
+static void warning_names(StrBuf *b)
+{
+	for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++)
+		strbuf_printf(b, "%s%s", i ? ", " : "", warnings[i].name);
+}
+
+static bool no_such_warning(Cli *c, const char *name)
+{
+	StrBuf b = {0};
+
+	strbuf_printf(&b, "no warning is called \"%s\"; there are ", name);
+	warning_names(&b);
+	options_fault(c, strbuf_str(&b));
+	strbuf_free(&b);
+	return false;
+}
+
 static bool warning_option(Cli *c, const char *a)
 {
 	const char *name = a + 2;
@@ -113,8 +138,7 @@ static bool warning_option(Cli *c, const char *a)
 			c->unbounded = !no;
 		return true;
 	}
-	diag_warning(&c->diag, (DiagLoc){.file = "dlcc"}, "unknown", "no warning is called \"%s\"; there are shape, duplicate, fallback, unbounded", name);
-	return true;
+	return no_such_warning(c, name);
 }
 
 typedef struct Text {
@@ -135,7 +159,6 @@ typedef struct Number {
 } Number;
 
 static const Number numbers[] = {{"--threads", offsetof(Cli, threads)}, {"--rewrite-limit", offsetof(Cli, rewrite_limit)}};
-
 
 typedef struct Flag {
 	const char *option;
@@ -169,6 +192,40 @@ static bool number(Cli *c, const char *opt, const char *v, int *out)
 	if (!*v || *end || n < 0 || n > 1 << 20)
 		return usage_error(c, "%s wants a number", opt);
 	*out = (int)n;
+	return true;
+}
+
+static bool dim(Cli *c, const char *text)
+{
+	const char *eq = strrchr(text, '=');
+	DimOption d = {.text = text};
+	char *end = NULL;
+
+	if (c->ndims == MAX_DIMS)
+		return usage_error(c, "%s: too many", "--dim");
+	if (eq) {
+		d.name = (size_t)(eq - text);
+		d.lo = d.hi = strtoll(eq + 1, &end, 10);
+		if (end[0] == '.' && end[1] == '.')
+			d.hi = strtoll(end + 2, &end, 10);
+	}
+	if (!eq || end == eq + 1 || *end || d.lo < 0 || d.hi < d.lo)
+		return usage_error(c, "--dim %s: write NAME=N or NAME=A..B, with 0 <= A <= B", text);
+	for (int i = 0; i < c->ndims; i++)
+		if (c->dims[i].name == d.name && !strncmp(c->dims[i].text, text, d.name) &&
+		    (c->dims[i].lo != d.lo || c->dims[i].hi != d.hi))
+			return usage_error(c, "--dim %s: an earlier --dim says otherwise", text);
+	c->dims[c->ndims++] = d;
+	return true;
+}
+
+static bool is_identifier(const char *s)
+{
+	if (!isalpha((unsigned char)*s) && *s != '_')
+		return false;
+	for (; *s; s++)
+		if (!isalnum((unsigned char)*s) && *s != '_')
+			return false;
 	return true;
 }
 
@@ -207,12 +264,8 @@ static bool option(Cli *c, char **argv, int *i)
 	for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
 		if ((v = take_value(argv, i, numbers[j].option, &lacks)))
 			return number(c, numbers[j].option, v, (int *)((char *)c + numbers[j].at));
-	if ((v = take_value(argv, i, "--dim", &lacks))) {
-		if (c->ndims == MAX_DIMS)
-			return usage_error(c, "%s: too many", "--dim");
-		c->dims[c->ndims++] = v;
-		return true;
-	}
+	if ((v = take_value(argv, i, "--dim", &lacks)))
+		return dim(c, v);
 	return usage_error(c, lacks ? "%s wants a value" : "unknown option %s", a);
 }
 
@@ -245,7 +298,9 @@ bool options_read(Cli *c, int argc, char **argv)
 		if (!option(c, argv, &i))
 			return false;
 	if (!c->input)
-		return usage_error(c, "%s", "no model");
+		return options_fault(c, "no model");
+	if (c->name && !is_identifier(c->name))
+		return usage_error(c, "--name=%s is no C identifier", c->name);
 	if (c->check && str_ends(c->input, ".dl"))
 		return usage_error(c, "%s wants an ONNX model", "--check");
 	if (c->dump && !pass_exists(c->dump))
@@ -253,11 +308,24 @@ bool options_read(Cli *c, int argc, char **argv)
 	return check_output(c);
 }
 
+static void help(void)
+{
+	StrBuf cpus = {0}, gpus = {0}, names = {0};
+
+	target_names(&cpus, false);
+	target_names(&gpus, true);
+	warning_names(&names);
+	printf(usage, strbuf_str(&cpus), strbuf_str(&gpus), strbuf_str(&names));
+	strbuf_free(&cpus);
+	strbuf_free(&gpus);
+	strbuf_free(&names);
+}
+
 int options_information(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			return fputs(usage, stdout), 0;
+			return help(), 0;
 		if (!strcmp(argv[i], "--version"))
 			return puts("dlcc " DLCC_VERSION), 0;
 		if (!strcmp(argv[i], "--list-ops"))

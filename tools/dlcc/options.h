@@ -5,12 +5,21 @@
 
 #include "base/diag.h"
 
+#include <stdint.h>
+
 enum { MAX_DIMS = 64, EXIT_USAGE = 2 };
+
+/* --dim NAME=LO..HI */
+typedef struct DimOption {
+	const char *text; /* as it was given; the name is its beginning */
+	size_t name;      /* bytes of it */
+	int64_t lo, hi;
+} DimOption;
 
 typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
 	const char *dump, *dump_node;
-	const char *dims[MAX_DIMS];
+	DimOption dims[MAX_DIMS];
 	int ndims;
 	const char *targets;
 	int level, threads, rewrite_limit;
@@ -20,6 +29,8 @@ typedef struct Cli {
 
 /* Fills C, which has its defaults, from ARGV. False after a diagnostic: wrong usage. */
 bool options_read(Cli *c, int argc, char **argv);
+/* A diagnostic of wrong usage; false. */
+bool options_fault(Cli *c, const char *text);
 /* Silences the warnings that are not about the GPU's code: they were given for the CPU's. */
 void options_gpu_only(Diag *d);
 /* Prints what was asked for about dlcc itself: the exit status; -1: nothing was. */

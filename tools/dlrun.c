@@ -22,72 +22,113 @@ static const char help[] =
 	"  --device D         cpu, cuda, cuda:N, or auto: a GPU where the model has code for one (default)\n"
 	"  --profile[=FILE]   print the kernels by time, those of --data or -i, else of random inputs;\n"
 	"                     write a Chrome trace to FILE\n"
-	"  --json             the profile as a line of JSON, with all kernels\n"
+	"  --json             with --profile: the kernels as a line of JSON, all of them\n"
 	"  --weights FILE     the weights, where they are not with the model\n"
 	"exit status: 0, or 1 when something failed or an output differs, or 2 for wrong usage\n";
 
 enum { MAX_ARGS = 512 };
 
+typedef struct List {
+	const char *at[MAX_ARGS];
+	int n;
+} List;
+
 typedef struct Options {
 	const char *model, *out_dir;
-	const char *data[MAX_ARGS], *input[MAX_ARGS], *dim[MAX_ARGS];
-	int n_data, n_input, n_dim;
+	List data, input, dim;
 	bool describe, bench, json;
 	double seconds;
 	DataOptions compare;
 	dl_load_options load;
 } Options;
 
-static int usage(const char *what, const char *arg)
+static bool usage(const char *what, const char *arg)
 {
-	fprintf(stderr, "dlrun: %s%s\n%s", what, arg, help);
-	return 2;
+	fprintf(stderr, "dlrun: error: %s%s\n  note: dlrun --help lists the options\n", what, arg);
+	return false;
 }
 
-/* The value of option --NAME or --NAME=VALUE at argv[*i]; null when it is another one. */
-static const char *value(int argc, char **argv, int *i, const char *name)
-{
-	const size_t n = strlen(name);
+typedef enum Kind { TEXT, LIST, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
 
-	if (strncmp(argv[*i], name, n))
-		return NULL;
-	if (argv[*i][n] == '=')
-		return argv[*i] + n + 1;
-	return argv[*i][n] || *i + 1 >= argc ? NULL : argv[++*i];
-}
+typedef struct Valued {
+	const char *option;
+	Kind kind;
+	size_t at; /* offset in Options of a const char *, a List, a double or an int */
+	const char *wants;
+} Valued;
 
-static bool add(const char **list, int *n, const char *s)
+static const Valued valued[] = {
+	{"--data", LIST, offsetof(Options, data), "a folder"},
+	{"-i", PAIRS, offsetof(Options, input), "NAME=FILE"},
+	{"--dim", PAIRS, offsetof(Options, dim), "NAME=VALUE"},
+	{"-o", TEXT, offsetof(Options, out_dir), "a folder"},
+	{"--rtol", NUMBER, offsetof(Options, compare.rtol), "a number from 0"},
+	{"--atol", NUMBER, offsetof(Options, compare.atol), "a number from 0"},
+	{"--seconds", POSITIVE, offsetof(Options, seconds), "a number above 0"},
+	{"--threads", WHOLE, offsetof(Options, load.threads), "a whole number from 1"},
+	{"--device", TEXT, offsetof(Options, load.device), "cpu, cuda, cuda:N or auto"},
+	{"--weights", TEXT, offsetof(Options, load.weights_path), "a file"},
+};
+
+static bool add(List *l, const char *v)
 {
-	if (*n < MAX_ARGS)
-		list[(*n)++] = s;
+	if (l->n < MAX_ARGS)
+		l->at[l->n++] = v;
 	return true;
 }
 
-static bool option_with_value(Options *o, int argc, char **argv, int *i)
+/* V into its member of O; false where it is not what the option wants. */
+static bool set(Options *o, const Valued *x, const char *v)
 {
-	const char *v;
+	void *to = (char *)o + x->at;
+	char *end;
 
-	if ((v = value(argc, argv, i, "--data")))
-		return add(o->data, &o->n_data, v);
-	if ((v = value(argc, argv, i, "-i")))
-		return strchr(v, '=') && add(o->input, &o->n_input, v);
-	if ((v = value(argc, argv, i, "--dim")))
-		return strchr(v, '=') && add(o->dim, &o->n_dim, v);
-	if ((v = value(argc, argv, i, "-o")))
-		return (o->out_dir = v) != NULL;
-	if ((v = value(argc, argv, i, "--rtol")))
-		return (o->compare.rtol = atof(v)) >= 0;
-	if ((v = value(argc, argv, i, "--atol")))
-		return (o->compare.atol = atof(v)) >= 0;
-	if ((v = value(argc, argv, i, "--seconds")))
-		return (o->seconds = atof(v)) > 0;
-	if ((v = value(argc, argv, i, "--threads")))
-		return (o->load.threads = atoi(v)) > 0;
-	if ((v = value(argc, argv, i, "--device")))
-		return (o->load.device = v) != NULL;
-	if ((v = value(argc, argv, i, "--weights")))
-		return (o->load.weights_path = v) != NULL;
-	return false;
+	switch (x->kind) {
+	case TEXT:
+		*(const char **)to = v;
+		return true;
+	case PAIRS:
+		return strchr(v, '=') && add(to, v);
+	case LIST:
+		return add(to, v);
+	case WHOLE: {
+		const long n = strtol(v, &end, 10);
+
+		*(int32_t *)to = (int32_t)n;
+		return *v && !*end && n > 0 && n <= INT32_MAX;
+	}
+	default:
+		*(double *)to = strtod(v, &end);
+		return *v && !*end && (x->kind == NUMBER ? *(double *)to >= 0 : *(double *)to > 0);
+	}
+}
+
+/* Whether ARGV[*i] is option X, as --NAME VALUE or --NAME=VALUE; *V is the value then, null where it lacks. */
+static bool is_option(const Valued *x, char **argv, int *i, const char **v)
+{
+	const size_t n = strlen(x->option);
+
+	if (strncmp(argv[*i], x->option, n) || (argv[*i][n] && argv[*i][n] != '='))
+		return false;
+	*v = argv[*i][n] ? argv[*i] + n + 1 : argv[*i + 1] ? argv[++*i] : NULL;
+	return true;
+}
+
+static bool option_with_value(Options *o, char **argv, int *i)
+{
+	for (size_t k = 0; k < sizeof(valued) / sizeof(*valued); k++) {
+		const Valued *x = &valued[k];
+		char text[512];
+		const char *v;
+
+		if (!is_option(x, argv, i, &v))
+			continue;
+		if (v && set(o, x, v))
+			return true;
+		snprintf(text, sizeof(text), "%s%s%.200s: ", x->option, v ? " " : "", v ? v : "");
+		return usage(text, x->wants);
+	}
+	return usage("unknown option ", argv[*i]);
 }
 
 static bool parse(Options *o, int argc, char **argv)
@@ -105,15 +146,16 @@ static bool parse(Options *o, int argc, char **argv)
 		else if (!strncmp(argv[i], "--profile=", 10))
 			o->load.profile = 1, o->load.profile_path = argv[i] + 10;
 		else if (argv[i][0] == '-') {
-			if (!option_with_value(o, argc, argv, &i))
-				return usage("wrong option: ", argv[i]), false;
+			if (!option_with_value(o, argv, &i))
+				return false;
 		} else if (o->model)
-			return usage("more than one model: ", argv[i]), false;
+			return usage("more than one model: ", argv[i]);
 		else
 			o->model = argv[i];
 	}
-	o->bench |= o->json && !o->load.profile;
-	return o->model || (usage("no model", ""), false);
+	if (o->json && !o->bench && !o->load.profile)
+		return usage("--json goes with --bench or --profile", "");
+	return o->model || usage("no model", "");
 }
 
 /* Values for all symbols of the model; null after a diagnostic. */
@@ -126,25 +168,25 @@ static int64_t *dims(const Options *o, const Session *s)
 		const dl_sym *y = &s->desc->sym[i];
 
 		v[i] = y->lower > 1 ? y->lower : y->upper < 1 ? y->upper : 1;
-		for (int k = 0; k < o->n_dim; k++) {
-			const size_t n = (size_t)(strchr(o->dim[k], '=') - o->dim[k]);
+		for (int k = 0; k < o->dim.n; k++) {
+			const size_t n = (size_t)(strchr(o->dim.at[k], '=') - o->dim.at[k]);
 
-			if (strlen(y->name) == n && !strncmp(o->dim[k], y->name, n)) {
+			if (strlen(y->name) == n && !strncmp(o->dim.at[k], y->name, n)) {
 				char *end;
 
-				v[i] = strtoll(o->dim[k] + n + 1, &end, 10);
+				v[i] = strtoll(o->dim.at[k] + n + 1, &end, 10);
 				used[k] = true;
-				if (*end || end == o->dim[k] + n + 1 || v[i] < 0) {
+				if (*end || end == o->dim.at[k] + n + 1 || v[i] < 0) {
 					diag_error(s->diag, (DiagLoc){.file = s->path},
-						   "--dim %s: write NAME=VALUE, a whole number", o->dim[k]);
+						   "--dim %s: write NAME=VALUE, a whole number", o->dim.at[k]);
 					return NULL;
 				}
 			}
 		}
 	}
-	for (int k = 0; k < o->n_dim; k++)
+	for (int k = 0; k < o->dim.n; k++)
 		if (!used[k]) {
-			diag_error(s->diag, (DiagLoc){.file = s->path}, "--dim %s: no such dim", o->dim[k]);
+			diag_error(s->diag, (DiagLoc){.file = s->path}, "--dim %s: no such dim", o->dim.at[k]);
 			return NULL;
 		}
 	return v;
@@ -153,15 +195,15 @@ static int64_t *dims(const Options *o, const Session *s)
 /* Every -i names an input. */
 static bool inputs_exist(const Options *o, const Session *s)
 {
-	for (int k = 0; k < o->n_input; k++) {
-		const size_t n = (size_t)(strchr(o->input[k], '=') - o->input[k]);
+	for (int k = 0; k < o->input.n; k++) {
+		const size_t n = (size_t)(strchr(o->input.at[k], '=') - o->input.at[k]);
 		bool found = false;
 
 		for (int32_t i = 0; i < s->desc->n_in && !found; i++)
-			found = strlen(session_in(s, i)->name) == n && !strncmp(session_in(s, i)->name, o->input[k], n);
+			found = strlen(session_in(s, i)->name) == n && !strncmp(session_in(s, i)->name, o->input.at[k], n);
 		if (!found)
 			return diag_error(s->diag, (DiagLoc){.file = s->path},
-					  "-i %s: the model has no such input; --describe names all", o->input[k]);
+					  "-i %s: the model has no such input; --describe names all", o->input.at[k]);
 	}
 	return true;
 }
@@ -176,9 +218,9 @@ static bool inputs(const Options *o, Session *s, Array *in)
 		const size_t n = strlen(io->name);
 		const char *path = NULL;
 
-		for (int k = 0; k < o->n_input; k++)
-			if (!strncmp(o->input[k], io->name, n) && o->input[k][n] == '=')
-				path = o->input[k] + n + 1;
+		for (int k = 0; k < o->input.n; k++)
+			if (!strncmp(o->input.at[k], io->name, n) && o->input.at[k][n] == '=')
+				path = o->input.at[k] + n + 1;
 		if (!path)
 			return diag_error(s->diag, (DiagLoc){.file = s->path},
 					  "no value for input \"%s\": -i %s=FILE", io->name, io->name);
@@ -235,22 +277,33 @@ static bool bench(const Options *o, Session *s)
 	return true;
 }
 
+/* The runtime writes the trace at the end; that it cannot is found before all is measured. */
+static bool profile_opens(const Options *o, const Session *s)
+{
+	FILE *f = o->load.profile_path ? fopen(o->load.profile_path, "a") : NULL;
+
+	if (f)
+		fclose(f);
+	return !o->load.profile_path || f ||
+	       diag_error(s->diag, (DiagLoc){.file = o->load.profile_path}, "%s", strerror(errno));
+}
+
 static bool work(const Options *o, Session *s)
 {
-	const bool once = o->n_input || o->out_dir;
+	const bool once = o->input.n || o->out_dir;
 	bool ok = true;
 
-	if (o->describe || (!o->n_data && !once && !o->bench && !o->load.profile))
+	if (o->describe || (!o->data.n && !once && !o->bench && !o->load.profile))
 		session_describe(s, stdout);
-	if (!o->n_data && !once && !o->bench && !o->load.profile)
+	if (!o->data.n && !once && !o->bench && !o->load.profile)
 		return true;
-	if (!session_load(s, &o->load))
+	if (!profile_opens(o, s) || !session_load(s, &o->load))
 		return false;
-	for (int i = 0; i < o->n_data; i++)
-		ok &= session_data(s, o->data[i], o->compare);
+	for (int i = 0; i < o->data.n; i++)
+		ok &= session_data(s, o->data.at[i], o->compare);
 	if (once)
 		ok &= run_once(o, s);
-	if (o->bench || (o->load.profile && !once && !o->n_data))
+	if (o->bench || (o->load.profile && !once && !o->data.n))
 		ok &= bench(o, s);
 	if (o->load.profile && ok)
 		(o->json ? session_profile_json : session_profile)(s, stdout);

@@ -146,6 +146,7 @@ def files():
     assert (np.load(DIR + "/out/e.npy") == [1, 2, 1, 2]).all()
     assert "no value for input" in dlrun(NONZERO, "-i", f"x={DIR}/n.npy", status=1)
     assert "elements are f64, expected f32" in dlrun_npy(x.astype(np.float64))
+    assert "elements of type <c8 are not read" in dlrun_npy(x.astype(np.complex64))
     assert "row-major" in dlrun_npy(np.asfortranarray(x))
 
 
@@ -161,8 +162,9 @@ def bench():
     assert text.count("\n") == 1 and r.pop("threads") == 2 and r.pop("dims") == {"N": 100} and r.pop("device") == "cpu", text
     assert list(r) == ["median_ms", "p95_ms", "min_ms", "runs", "peak_rss_kib"], text
     assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
-    json.loads(dlrun(NONZERO, "--json", "--dim=N=7", "--seconds=0.1"))
+    json.loads(dlrun(NONZERO, "--bench", "--json", "--dim=N=7", "--seconds=0.1"))
     assert "no such dim" in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
+    assert '"x" [N = 17592186044416, 4] takes 262144.0 GiB, for' in dlrun(RELU, "--bench", "--dim", f"N={1 << 44}", status=1)
     assert "must be in 1..4096" in dlrun(NONZERO, "--bench", "--dim", "N=5000", status=1)
 
 
@@ -179,10 +181,21 @@ def profile():
 
 @test
 def usage():
-    dlrun(status=2)
-    dlrun(RELU, "--nonsense", status=2)
+    for arguments, says in (((), "no model"), ((RELU, "--nonsense"), "unknown option --nonsense"),
+                            ((RELU, "--threads", "0"), "--threads 0: a whole number from 1"),
+                            ((RELU, "--threads=abc"), "--threads abc: a whole number from 1"),
+                            ((RELU, "--threads"), "--threads: a whole number from 1"),
+                            ((RELU, "--seconds", "0"), "--seconds 0: a number above 0"),
+                            ((RELU, "--atol=x"), "--atol x: a number from 0"),
+                            ((RELU, "--dim", "x"), "--dim x: NAME=VALUE"),
+                            ((RELU, "-i", "x.npy"), "-i x.npy: NAME=FILE"),
+                            ((RELU, "--json"), "--json goes with --bench or --profile")):
+        text = dlrun(*arguments, status=2)
+        assert text.startswith(f"dlrun: error: {says}\n") and text.count("\n") == 2, text
     assert "No such file" in dlrun(DIR + "/none.so", status=1)
-    assert "no compiled model" in dlrun(DIR + "/x.npy", status=1)
+    assert "not a compiled .so; make one: dlcc model.onnx -o model.so" in dlrun(DIR + "/x.npy", status=1)
+    assert "neither .npy nor .pb" in dlrun(RELU, "-i", "x=app.c", status=1)
+    assert "/nodir/x.json: error: No such file" in dlrun(RELU, "--profile=/nodir/x.json", status=1)
     assert "usage" in dlrun("--help")
 
 

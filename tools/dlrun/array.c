@@ -73,10 +73,11 @@ static bool read_pb(Arena *a, Diag *d, const char *path, Array *v)
 
 bool array_read(Arena *a, Diag *d, const char *path, Array *v)
 {
-	const size_t n = strlen(path);
-
-	return n > 4 && !strcmp(path + n - 4, ".npy") ? npy_read(a, d, path, v) :
-							read_pb(a, d, path, v);
+	if (str_ends(path, ".npy"))
+		return npy_read(a, d, path, v);
+	if (str_ends(path, ".pb"))
+		return read_pb(a, d, path, v);
+	return diag_error(d, (DiagLoc){.file = path}, "neither .npy nor .pb");
 }
 
 static uint64_t next(uint64_t *seed)

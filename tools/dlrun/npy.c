@@ -60,7 +60,8 @@ static bool parse_header(Arena *a, Diag *d, const char *path, const char *header
 		if (!strncmp(descr + 2, types[i].descr, 2) && descr[4] == '\'')
 			v->dtype = types[i].dtype;
 	if (v->dtype == DT_NONE)
-		return bad(d, path, "an element type that is not read");
+		return diag_error(d, (DiagLoc){.file = path}, "elements of type %.*s are not read",
+				  (int)strcspn(descr + 1, "'"), descr + 1);
 	v->dims = NEW_ARRAY(a, MAX_RANK, int64_t);
 	for (const char *p = shape + 1; *p && *p != ')';) {
 		char *end;

@@ -92,7 +92,7 @@ bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 		return bad(s, strerror(errno));
 	fclose(f);
 	if (!symbol)
-		return bad(s, "no compiled model: no symbol NAME" SUFFIX);
+		return bad(s, "not a compiled .so; make one: dlcc model.onnx -o model.so");
 	s->library = dlopen(strchr(path, '/') ? path : arena_printf(a, "./%s", path),
 			    RTLD_NOW | RTLD_LOCAL);
 	if (!s->library)
@@ -220,6 +220,28 @@ static int64_t dim_value(const Session *s, Ctx *ctx, const dl_dim *d, const int6
 	return dim && !*p && dim_eval(dim, values, &r) ? r : -1;
 }
 
+/* Whether there is memory for V, asked before it is taken. */
+static bool room_for(const Session *s, const dl_io *io, const Array *v)
+{
+	double bytes = dtype_info[v->dtype].bits / 8.0;
+	StrBuf dims = {0};
+	void *p;
+
+	for (int32_t d = 0; d < v->rank; d++) {
+		const dl_dim *dim = AT(dl_dim, io->dim, d);
+
+		bytes *= (double)v->dims[d];
+		strbuf_printf(&dims, "%s%s%s%" PRId64, d ? ", " : "", dim->value < 0 ? dim->text : "", dim->value < 0 ? " = " : "", v->dims[d]);
+	}
+	p = bytes < 0x1p62 ? malloc((size_t)bytes + 1) : NULL;
+	if (!p)
+		diag_error(s->diag, (DiagLoc){.file = s->path}, "input \"%s\" [%s] takes %.1f GiB, for which there is no memory",
+			   io->name, strbuf_str(&dims), bytes / 0x1p30);
+	strbuf_free(&dims);
+	free(p);
+	return p != NULL;
+}
+
 Array *session_random(Session *s, const int64_t *sym_values)
 {
 	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
@@ -239,6 +261,7 @@ Array *session_random(Session *s, const int64_t *sym_values)
 						"input \"%s\": dim %s cannot be told; use --dim", io->name,
 						AT(dl_dim, io->dim, d)->text);
 		}
+		ok = ok && room_for(s, io, &in[i]);
 		if (ok)
 			array_random(s->arena, &in[i], &seed);
 	}

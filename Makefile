@@ -2,6 +2,7 @@
 # make            build/bin/{dlcc,dlcc-opt,dlrun} and build/lib/libdlrt.a
 # make SAN=1      the same under ASan + UBSan in build/san; SAN=thread: under TSan in build/tsan
 # make check      every test that fits in ten minutes; check-all: the rest too, and docs/results.md
+# make tests      all that tests/run.py needs: the programs, those of the tests, ptxsim
 # make demo       the tour: compile, link and run a classifier of handwritten digits
 # make deps       install what is missing
 # make install    PREFIX=/usr/local, DESTDIR=
@@ -139,7 +140,7 @@ $(BUILD)/ptxsim/check: $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/p
 
 ptxsim: $(BUILD)/ptxsim/libcuda.so.1 $(BUILD)/ptxsim/check
 
-tests: $(TESTS:%=$(BUILD)/tests/%) ptxsim
+tests: all $(TESTS:%=$(BUILD)/tests/%) ptxsim
 
 deps:
 	./deps.sh

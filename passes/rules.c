@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 const Rule rule_table[] = {
@@ -44,8 +45,19 @@ struct RuleSet {
 
 typedef struct Text {
 	Arena *arena;
+	const Rule *rule;
 	const char *p;
 } Text;
+
+/* A slip in the table: says where, since every run stops at it. */
+static void must(const Text *t, bool ok, const char *wants)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "passes/rules.def: rule \"%s\": expected %s at \"%s\" of %s = %s where %s\n", t->rule->name, wants, t->p,
+		t->rule->lhs, t->rule->rhs, t->rule->where);
+	abort();
+}
 
 static char peek(Text *t)
 {
@@ -68,7 +80,7 @@ static const char *read_name(Text *t)
 
 	while (isalnum((unsigned char)*t->p) || *t->p == '_')
 		t->p++;
-	assert(t->p > from);
+	must(t, t->p > from, "a name");
 	return arena_strndup(t->arena, from, (size_t)(t->p - from));
 }
 
@@ -91,18 +103,26 @@ static Pat *read_pat(Text *t)
 		return p;
 	p->kind = isupper((unsigned char)*p->name) ? PAT_OP : PAT_CALL;
 	p->op = op_by_name(p->name);
-	assert(p->kind == PAT_CALL || p->op);
+	must(t, p->kind == PAT_CALL || p->op, "an operator that there is");
 	do {
-		assert(p->nargs < MAX_ARGS);
+		must(t, p->nargs < MAX_ARGS, "fewer arguments");
 		p->arg[p->nargs++] = read_pat(t);
 	} while (take(t, ','));
-	assert(peek(t) == ')');
-	take(t, ')');
+	must(t, take(t, ')'), "')'");
 	if (take(t, '{')) {
 		p->attr = read_pat(t);
-		assert(peek(t) == '}');
-		take(t, '}');
+		must(t, take(t, '}'), "'}'");
 	}
+	return p;
+}
+
+static Pat *read_side(Text *t, const char *text)
+{
+	Pat *p;
+
+	t->p = text;
+	p = read_pat(t);
+	must(t, !peek(t), "the end");
 	return p;
 }
 
@@ -113,15 +133,14 @@ RuleSet *rules_read(Arena *a)
 	set->arena = a;
 	for (const Rule *r = rule_table; r->name; r++) {
 		Equation e = {.rule = r};
-		Text t = {a, r->lhs};
+		Text t = {a, r, r->lhs};
 
-		e.lhs = read_pat(&t);
-		t.p = r->rhs;
-		e.rhs = read_pat(&t);
+		e.lhs = read_side(&t, r->lhs);
+		must(&t, e.lhs->kind == PAT_OP, "an operator as the left side");
+		e.rhs = read_side(&t, r->rhs);
 		t.p = r->where;
 		while (peek(&t))
 			vec_push(a, &e.where, read_pat(&t));
-		assert(e.lhs->kind == PAT_OP);
 		vec_push(a, &set->at, e);
 	}
 	return set;

@@ -100,6 +100,20 @@ def selected(test, patterns):
         p == test.suite or fnmatch.fnmatch(full, p) or full.startswith(p + "/") for p in patterns)
 
 
+def answered(pattern, tests):
+    """Whether TESTS, those selected, have one of PATTERN. Cases of model suites were selected as they were collected."""
+    family = pattern.split("/")[0].split(".")[0]
+    if family in suites.MODEL_SUITES:
+        return any(t.suite.split(".")[0] == family for t in tests)
+    return any(selected(t, [pattern]) for t in tests if t.suite.split(".")[0] not in suites.MODEL_SUITES)
+
+
+def missing(runner):
+    """A program that the suites run and that is not built, or None."""
+    paths = [runner.tool("dlcc")] + [os.path.join(runner.build, "tests", "tools", t) for t in ("tables", "batch", "opsdoc")]
+    return next((path for path in paths if not os.path.exists(path)), None)
+
+
 def perform(runner, test):
     start = time.monotonic()
     try:
@@ -191,7 +205,14 @@ def main():
     scratch = tempfile.mkdtemp(prefix="dlcc-tests-")
     try:
         runner = Runner(options, scratch)
+        if missing(runner):
+            print(f"{os.path.relpath(missing(runner), ROOT)} is not there; build them: make tests")
+            return 1
         tests = [t for t in suites.collect(runner) if selected(t, options.tests)]
+        for pattern in options.tests:
+            if not answered(pattern, tests):
+                print(f'no suite or case "{pattern}"')
+                return 1
         listed = {s: read_lines(os.path.join(PASSING, s + ".txt")) for s in suites.listed_suites()}
         results = run_all(runner, tests, listed)
     finally:

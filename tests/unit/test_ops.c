@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text of every elementwise operator is an expression, for every element type that it has; a slip aborts. */
+#include "ops/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char letter(DType t)
+{
+	return dtype_is_float(t) ? 'f' : t == DT_BOOL ? 'b' : t == DT_STR ? 's' : dtype_is_signed(t) ? 'i' : 'u';
+}
+
+/* The expression on parameters, of an operator with as many operands as its text may name; null: T is not its. */
+static const Expr *lowered(Graph *g, Kernel *k, OpKind kind, DType t)
+{
+	const Op *op = op_table[kind];
+	const int n = op_row[kind].nin_max > 0 ? op_row[kind].nin_max : 2;
+	Expr *args[3];
+
+	if (t == DT_NONE || t == DT_STR || !op->scalar || n > 3 || !strchr(op->types ? op->types : "fiu", letter(t)))
+		return NULL;
+	for (int i = 0; i < n; i++)
+		args[i] = ex_param(k->pool, dtype_ctype(t), i);
+	return lower_scalar(k, node_new(g, kind, NULL, 0, 1, NULL), op, dtype_ctype(t), args, n);
+}
+
+int main(void)
+{
+	Diag d = {.out = stderr};
+	Ctx *c = ctx_new(&d);
+	Arena *a = arena_new();
+	Graph *g = graph_new(c, a, "main");
+	Kernel k = {.arena = a, .pool = expr_pool_new(c, a)};
+	int texts = 0;
+
+	for (int i = 1; i < OP_COUNT; i++)
+		for (int t = 0; t < DT_COUNT; t++)
+			texts += lowered(g, &k, (OpKind)i, (DType)t) != NULL;
+	arena_free(a);
+	ctx_free(c);
+	printf("%d texts\n", texts);
+	return texts < 100;
+}

@@ -81,7 +81,7 @@ static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 		if (!o || !n)
 			return false;
 		if (i > 0) {
-			if (expr_has_iter_outside_loads(s->val[0], o) || expr_has_iter_outside_loads(s->val[0], n))
+			if (expr_has_iter_outside_loads(g->k->pool, s->val[0], o) || expr_has_iter_outside_loads(g->k->pool, s->val[0], n))
 				return false;
 			stmt_loads(s, gemm_merge_load, &m);
 		}

@@ -54,7 +54,7 @@ static bool b_merges(Gemm *g)
 	if (g->c.guard_b)
 		return false;
 	for (int i = 0; i < g->nnin; i++)
-		if (expr_has_iter_outside_loads(g->c.b, g->nin[i]) && g->nnin > 1)
+		if (expr_has_iter_outside_loads(g->k->pool, g->c.b, g->nin[i]) && g->nnin > 1)
 			return false;
 	for (int i = 0; i + 1 < g->nnin; i++) {
 		Merge m = {g->k, g->nin[i], g->nin[i + 1], NULL, true};

@@ -194,15 +194,14 @@ bool expr_has_iter(Expr *e, const Iter *it)
 	return h.yes;
 }
 
-bool expr_has_iter_outside_loads(Expr *e, const Iter *it)
+static Expr *without_load(void *arg, Expr *e)
 {
-	if (e->kind == EX_ITER)
-		return e->iter == it;
-	if (e->kind == EX_INST)
-		for (int i = 0; i < e->op.n; i++)
-			if (expr_has_iter_outside_loads(e->op.arg[i], it))
-				return true;
-	return false;
+	return e->kind == EX_LOAD ? ex_param(arg, e->ct, 0) : NULL;
+}
+
+bool expr_has_iter_outside_loads(ExprPool *p, Expr *e, const Iter *it)
+{
+	return expr_has_iter(e, it) && expr_has_iter(ex_rewrite(p, e, without_load, p), it);
 }
 
 static void can_fault(void *arg, Expr *e)

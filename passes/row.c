@@ -266,7 +266,7 @@ static bool band_joins(Row *r, int out, int in, Dim *extent)
 		if (s->guard && (expr_has_iter(s->guard, j.out) || expr_has_iter(s->guard, j.in)))
 			return false;
 		for (int o = 0; o < monoid_info[s->red].n || !o; o++)
-			if (expr_has_iter_outside_loads(s->val[o], j.out) || expr_has_iter_outside_loads(s->val[o], j.in))
+			if (expr_has_iter_outside_loads(r->k->pool, s->val[o], j.out) || expr_has_iter_outside_loads(r->k->pool, s->val[o], j.in))
 				return false;
 		stmt_loads(s, joint_load, &j);
 		joint_index(&j, s->out[0], s->widx, s->nwidx);

@@ -242,7 +242,7 @@ static bool joins(Terms *t, const Iter *out, const Iter *in)
 	t->in = in;
 	t->ok = !t->guard || (!expr_has_iter(t->guard, out) && !expr_has_iter(t->guard, in));
 	for (int i = 0; i < t->nval; i++) {
-		t->ok = t->ok && !expr_has_iter_outside_loads(t->val[i], out) && !expr_has_iter_outside_loads(t->val[i], in);
+		t->ok = t->ok && !expr_has_iter_outside_loads(t->r->k->pool, t->val[i], out) && !expr_has_iter_outside_loads(t->r->k->pool, t->val[i], in);
 		ex_walk(t->val[i], steps_as_one, t);
 	}
 	return t->ok;

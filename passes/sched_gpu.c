@@ -57,7 +57,7 @@ static bool joins(Points *p, int n)
 		p->ok = ex_affine(c, p->write, &a) &&
 			affine_coef(c, &a, p->out) == dim_mul(c, affine_coef(c, &a, p->in), p->in->extent);
 	for (int i = 0; i < p->ne && p->ok; i++) {
-		p->ok = !expr_has_iter_outside_loads(p->e[i], p->out) && !expr_has_iter_outside_loads(p->e[i], p->in);
+		p->ok = !expr_has_iter_outside_loads(p->k->pool, p->e[i], p->out) && !expr_has_iter_outside_loads(p->k->pool, p->e[i], p->in);
 		ex_walk(p->e[i], steps_as_one, p);
 	}
 	return p->ok;

@@ -37,7 +37,7 @@ static const char usage[] =
 	"  --save-temps[=DIR]    keep the generated C, in DIR/NAME (default: ./NAME)\n"
 	"  --list-ops --list-passes --list-targets\n"
 	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: %s\n"
-	"                        (unbounded: off unless named)\n"
+	"                        (unbounded, off unless named: memory whose size depends on data; dims of inputs do not count)\n"
 	"  -v                    print the commands that are run; -###: print them and run none\n"
 	"  --version --help\n";
 
@@ -72,9 +72,9 @@ typedef struct Warning {
 
 static const Warning warnings[] = {
 	{"all", false, true},
-	{"shape", false, false},     /* a declared shape is not the one found */
+	{"shape", false, false},     /* a type that a .dl declares is not the one found */
 	{"duplicate", false, false}, /* two nodes of one name */
-	{"unbounded", true, false},  /* memory that only the run knows */
+	{"unbounded", true, false},  /* memory whose size depends on data */
 	{"unproved", false, true},   /* a schedule that isl cannot prove (--verify) */
 	{"fallback", false, true},   /* a size that the GPU's run waits for */
 };

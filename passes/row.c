@@ -97,14 +97,21 @@ static bool used_outside(const Row *r, const Buf *t)
 	return false;
 }
 
-static void make_local(Row *r, Stmt *s, Buf *t)
+bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t)
 {
-	Dim *dims[MAX_RANK];
-	int n = 0, writers = 0;
+	int writers = 0;
 
 	for (int i = r->first; i <= r->last; i++)
 		writers += stmt_writes(r->k->stmts.at[i], t);
-	if (t->kind != BUF_TEMP || t->data || r->local[t->id] || writers != 1 || used_outside(r, t) || s->update || s->ordered)
+	return t->kind == BUF_TEMP && !t->data && !r->local[t->id] && writers == 1 && !used_outside(r, t) && !s->update && !s->ordered;
+}
+
+static void make_local(Row *r, Stmt *s, Buf *t)
+{
+	Dim *dims[MAX_RANK];
+	int n = 0;
+
+	if (!row_may_be_local(r, s, t))
 		return;
 	for (int i = 0; i < t->rank; i++) {
 		int d = memory_dim(t, i), b = band_dim(r, s, d);

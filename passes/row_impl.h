@@ -57,6 +57,8 @@ LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *id
 void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size);
 void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
+/* Temporary T, which S writes, lives in this stage alone and need not be stored. */
+bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t);
 /* The stage loops over IT, a band iterator of the statement in hand. */
 bool row_is_fixed(const Row *r, const Iter *it);
 /* S stores elements that share a byte: one after the other, in one thread. */

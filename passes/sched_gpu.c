@@ -346,14 +346,6 @@ static int choose_team(Row *r)
 	return n <= WARPS_ROW ? WARP : BLOCK_THREADS;
 }
 
-static bool used_outside(const Row *r, const Buf *t)
-{
-	for (int i = 0; i < r->k->stmts.n; i++)
-		if ((i < r->first || i > r->last) && (stmt_reads(r->k->stmts.at[i], t) || stmt_writes(r->k->stmts.at[i], t)))
-			return true;
-	return false;
-}
-
 /* Dim D of what S writes runs with an iterator of the band. */
 static bool banded_dim(const Row *r, const Stmt *s, int d)
 {
@@ -370,11 +362,9 @@ static void make_local(Row *r, const Stmt *s, Buf *t, int64_t *shared)
 	Stage *st = r->b->stage;
 	int64_t bytes = (dtype_info[t->dtype].bits + 7) / 8, v;
 	Dim *dims[MAX_RANK];
-	int n = 0, writers = 0;
+	int n = 0;
 
-	for (int i = r->first; i <= r->last; i++)
-		writers += stmt_writes(r->k->stmts.at[i], t);
-	if (t->kind != BUF_TEMP || t->data || r->local[t->id] || writers != 1 || used_outside(r, t) || s->update || s->ordered)
+	if (!row_may_be_local(r, s, t))
 		return;
 	for (int d = 0; d < t->rank; d++) {
 		r->keep[t->id][d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT : KEEP_ALL;

@@ -22,7 +22,8 @@ enum { CHUNK_MIN = 1 << 16 };
 
 static _Noreturn void out_of_memory(size_t size)
 {
-	fprintf(stderr, "%s: error: out of memory (%zu bytes wanted)\n", program_invocation_short_name, size);
+	fprintf(stderr, "%s: error: out of memory (%zu bytes wanted)\n",
+		program_invocation_short_name, size);
 	exit(1);
 }
 

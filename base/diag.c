@@ -10,7 +10,8 @@ static bool printing(const Diag *d)
 	return d->out && d->errors <= (d->limit ? d->limit : DEFAULT_LIMIT);
 }
 
-static void print(Diag *d, DiagLoc loc, const char *level, const char *colour, const char *fmt, va_list ap)
+static void print(Diag *d, DiagLoc loc, const char *level, const char *colour, const char *fmt,
+		  va_list ap)
 {
 	const char *file = loc.file ? loc.file : d->file ? d->file : "dlcc";
 
@@ -65,7 +66,8 @@ static bool listed(const char *const *names, const char *name)
 bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
 {
 	va_list ap;
-	bool named = listed(d->werror, name), silent = listed(d->wno, name) || listed(d->wno, "all");
+	bool named = listed(d->werror, name),
+	     silent = listed(d->wno, name) || listed(d->wno, "all");
 	bool error = named || (listed(d->werror, "all") && !listed(d->wno, name));
 
 	if (silent && !error)
@@ -78,7 +80,8 @@ bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
 	if (error && d->sink)
 		give(d, loc, fmt, ap);
 	else if (printing(d))
-		print(d, loc, error ? "error" : "warning", error ? "\033[31m" : "\033[35m", fmt, ap);
+		print(d, loc, error ? "error" : "warning", error ? "\033[31m" : "\033[35m", fmt,
+		      ap);
 	va_end(ap);
 	return !error;
 }

@@ -16,7 +16,8 @@ static void strbuf_room(StrBuf *b, size_t more)
 		cap *= 2;
 	b->at = realloc(b->at, cap);
 	if (!b->at) {
-		fprintf(stderr, "%s: error: out of memory (%zu bytes wanted)\n", program_invocation_short_name, cap);
+		fprintf(stderr, "%s: error: out of memory (%zu bytes wanted)\n",
+			program_invocation_short_name, cap);
 		exit(1);
 	}
 	b->cap = cap;

@@ -96,7 +96,8 @@ static void end_watched(int sig)
 
 static void exec_command(char *const *argv, const char *log, const char *tmp)
 {
-	int in = open("/dev/null", O_RDONLY), out = log ? open(log, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
+	int in = open("/dev/null", O_RDONLY),
+	    out = log ? open(log, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
 
 	if (in >= 0)
 		dup2(in, 0);
@@ -112,7 +113,8 @@ static void exec_command(char *const *argv, const char *log, const char *tmp)
 }
 
 /* In the child, with all signals blocked; OLD is the mask that the command starts with. */
-static void watch(char *const *argv, const char *log, const char *tmp, pid_t parent, const sigset_t *old)
+static void watch(char *const *argv, const char *log, const char *tmp, pid_t parent,
+		  const sigset_t *old)
 {
 	struct sigaction act = {.sa_handler = end_watched};
 	sigset_t mask = *old;

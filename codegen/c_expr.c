@@ -51,15 +51,23 @@ bool c_is_operation(const char *s)
 	return false;
 }
 
-void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *names, int indent, int *ntemp)
+void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *names, int indent,
+	     int *ntemp)
 {
 	Arena *tmp = arena_new();
 	FuncUses funcs = {0};
 	CExprNames of = *names;
-	ExprC c = {
-		.arena = tmp, .arg = &of, .iter = put_iter, .dim = put_dim, .load = put_load, .natural = is_natural, .fault = "fault",
-		.temp = "t", .indent = indent, .funcs = &funcs, .ntemps = *ntemp
-	};
+	ExprC c = {.arena = tmp,
+		   .arg = &of,
+		   .iter = put_iter,
+		   .dim = put_dim,
+		   .load = put_load,
+		   .natural = is_natural,
+		   .fault = "fault",
+		   .temp = "t",
+		   .indent = indent,
+		   .funcs = &funcs,
+		   .ntemps = *ntemp};
 
 	for (int i = 0; i < n; i++)
 		ex_c_count(&c, e[i]);

@@ -6,10 +6,12 @@
 
 static bool name_taken(Fn *f, const char *s)
 {
-	static const char *const reserved[] = {"k", "begin", "end", "scratch", "fault", "row", "x", "y", "int", "float",
-					       "double", "if", "for", "do", "while", "const", "return", "static", "char",
-					       "long", "short", "void", "break", "case", "auto", "register", "signed",
-					       "unsigned", "goto", "else", "switch", "union", "struct", "enum", "inline"};
+	static const char *const reserved[] = {
+		"k",     "begin", "end",    "scratch", "fault",    "row",    "x",
+		"y",     "int",   "float",  "double",  "if",       "for",    "do",
+		"while", "const", "return", "static",  "char",     "long",   "short",
+		"void",  "break", "case",   "auto",    "register", "signed", "unsigned",
+		"goto",  "else",  "switch", "union",   "struct",   "enum",   "inline"};
 
 	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
 		if (i != 6 && i != 7 && !strcmp(reserved[i], s))
@@ -25,7 +27,8 @@ const char *c_identifier(Arena *a, const char *s)
 	char *c = arena_printf(a, "%s%s", (*s >= '0' && *s <= '9') || !*s ? "_" : "", s);
 
 	for (char *p = c; *p; p++)
-		if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_'))
+		if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+		      (*p >= '0' && *p <= '9') || *p == '_'))
 			*p = '_';
 	/* t0, t1 ... are temporaries */
 	if (c[0] == 't' && c[1] >= '0' && c[1] <= '9')
@@ -102,14 +105,16 @@ const char *c_memory_type(DType t)
 	case DT_F32: return "float";
 	case DT_F64: return "double";
 	case DT_I8: return "int8_t";
-	case DT_U8: case DT_BOOL: return "uint8_t";
+	case DT_U8:
+	case DT_BOOL: return "uint8_t";
 	case DT_I16: return "int16_t";
 	case DT_U16: return "uint16_t";
 	case DT_I32: return "int32_t";
 	case DT_U32: return "uint32_t";
 	case DT_I64: return "int64_t";
 	case DT_U64: return "uint64_t";
-	case DT_F16: case DT_BF16: return "uint16_t";
+	case DT_F16:
+	case DT_BF16: return "uint16_t";
 	default: return NULL; /* through dl_load_*, dl_store_* */
 	}
 }
@@ -150,10 +155,12 @@ void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val)
 	if (is_scalar(f, buf))
 		strbuf_printf(b, "%s = %s;\n", name, val);
 	else if (c_converts(buf->dtype))
-		strbuf_printf(b, "dl_store_%s(%s, %s, %s);\n", dtype_info[buf->dtype].name, name, at, val);
+		strbuf_printf(b, "dl_store_%s(%s, %s, %s);\n", dtype_info[buf->dtype].name, name,
+			      at, val);
 	else if (dtype_info[buf->dtype].bits < 32)
-		strbuf_printf(b, c_is_operation(val) ? "%s[%s] = (%s)(%s);\n" : "%s[%s] = (%s)%s;\n", name, at,
-			      c_memory_type(buf->dtype), val);
+		strbuf_printf(b,
+			      c_is_operation(val) ? "%s[%s] = (%s)(%s);\n" : "%s[%s] = (%s)%s;\n",
+			      name, at, c_memory_type(buf->dtype), val);
 	else
 		strbuf_printf(b, "%s[%s] = %s;\n", name, at, val);
 }

@@ -93,7 +93,8 @@ static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 	texts(f, e, n->nout + 1, t);
 	if (n->nout == 2) {
 		tabs(f);
-		strbuf_printf(&f->body, "const %s u%d = %s;\n", c_type(e[2]->ct), f->ntemp, strbuf_str(&t[2]));
+		strbuf_printf(&f->body, "const %s u%d = %s;\n", c_type(e[2]->ct), f->ntemp,
+			      strbuf_str(&t[2]));
 		strbuf_free(&t[2]);
 		strbuf_printf(&t[2], "u%d", f->ntemp++);
 	}
@@ -111,7 +112,8 @@ static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 static bool in_tile(const LNode *n, const Buf *b)
 {
 	for (; n; n = n->next)
-		if ((n->tile && (n->tile->acc == b || n->tile->a == b || n->tile->b == b)) || in_tile(n->body, b))
+		if ((n->tile && (n->tile->acc == b || n->tile->a == b || n->tile->b == b)) ||
+		    in_tile(n->body, b))
 			return true;
 	return false;
 }
@@ -125,19 +127,25 @@ static void declare(Fn *f, Buf *b, Expr *offset)
 	for (int i = 0; i < b->rank; i++)
 		n = dim_mul(f->g->ctx, n, b->dims[i]);
 	vec_push(f->g->arena, &f->locals, b);
-	vec_push(f->g->arena, &f->scalar, dim_equals(n, 1) && !offset && !c_converts(b->dtype) && !in_tile(f->stage->body, b));
+	vec_push(f->g->arena, &f->scalar,
+		 dim_equals(n, 1) && !offset && !c_converts(b->dtype) &&
+			 !in_tile(f->stage->body, b));
 	name = fn_name(f, b, b->name);
 	tabs(f);
 	if (vec_last(&f->scalar)) {
 		/* A variable holds the scalar type; a bool or a small integer keeps its range by its stores. */
 		strbuf_printf(&f->body, "%s %s;\n",
-			      dtype_info[b->dtype].bits < 32 ? c_memory_type(b->dtype) : c_type(dtype_ctype(b->dtype)), name);
+			      dtype_info[b->dtype].bits < 32 ? c_memory_type(b->dtype)
+							     : c_type(dtype_ctype(b->dtype)),
+			      name);
 	} else if (offset) {
 		StrBuf at = {0};
 
 		texts(f, &offset, 1, &at);
 		strbuf_printf(&f->body, "%s *const %s = ", type ? type : "uint8_t", name);
-		strbuf_printf(&f->body, strcmp(strbuf_str(&at), "0") ? "(void *)((char *)scratch + (%s));\n" : "scratch;\n",
+		strbuf_printf(&f->body,
+			      strcmp(strbuf_str(&at), "0") ? "(void *)((char *)scratch + (%s));\n"
+							   : "scratch;\n",
 			      strbuf_str(&at));
 		f->scratch = true;
 		strbuf_free(&at);
@@ -146,8 +154,8 @@ static void declare(Fn *f, Buf *b, Expr *offset)
 			abort(); /* l_local puts these in scratch */
 		if (!type)
 			count = dtype_size(b->dtype, count);
-		strbuf_printf(&f->body, "%s %s[%lld] __attribute__((aligned(64)));\n", type ? type : "uint8_t", name,
-			      (long long)(count ? count : 1));
+		strbuf_printf(&f->body, "%s %s[%lld] __attribute__((aligned(64)));\n",
+			      type ? type : "uint8_t", name, (long long)(count ? count : 1));
 	}
 }
 
@@ -176,7 +184,9 @@ static bool const_range(const LNode *n, int64_t *trips)
 static void print_reduce(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
-	int64_t lanes = 2 * f->g->target->vector_bytes / (dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8), trips;
+	int64_t lanes = 2 * f->g->target->vector_bytes /
+			(dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8),
+		trips;
 	const char *var = fn_name(f, n->var, n->var->name);
 	Iter *lane = NEW(f->g->arena, Iter);
 	Buf *part[2] = {NULL, NULL};
@@ -191,7 +201,8 @@ static void print_reduce(Fn *f, const LNode *n)
 	hi = t[1];
 	if (small) {
 		tabs(f);
-		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var, strbuf_str(&lo), var, strbuf_str(&hi), var);
+		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var,
+			      strbuf_str(&lo), var, strbuf_str(&hi), var);
 		f->indent++;
 		print_update(f, n, n->buf, ex_int(p, CT_I64, 0));
 		close_block(f);
@@ -209,14 +220,18 @@ static void print_reduce(Fn *f, const LNode *n)
 		Expr *identity = monoid_identity(p, n->red, i, n->val[i]->ct);
 
 		part[i] = NEW(f->g->arena, Buf);
-		*part[i] = (Buf){.name = "part", .dtype = ctype_dtype(n->val[i]->ct), .rank = 1, .dims = NEW(f->g->arena, Dim *)};
+		*part[i] = (Buf){.name = "part",
+				 .dtype = ctype_dtype(n->val[i]->ct),
+				 .rank = 1,
+				 .dims = NEW(f->g->arena, Dim *)};
 		part[i]->dims[0] = d;
 		declare(f, part[i], NULL);
 		texts(f, &identity, 1, &id);
 		tabs(f);
 		strbuf_printf(&f->body, "for (int l = 0; l < %d; l++)\n", (int)lanes);
 		tabs(f);
-		strbuf_printf(&f->body, "\t%s[l] = %s;\n", fn_name(f, part[i], "part"), strbuf_str(&id));
+		strbuf_printf(&f->body, "\t%s[l] = %s;\n", fn_name(f, part[i], "part"),
+			      strbuf_str(&id));
 		strbuf_free(&id);
 	}
 	tabs(f);
@@ -224,27 +239,30 @@ static void print_reduce(Fn *f, const LNode *n)
 	tabs(f);
 	strbuf_printf(&f->body, "int64_t at_%s = %s;\n", var, strbuf_str(&lo));
 	tabs(f);
-	strbuf_printf(&f->body, "for (; at_%s + %d <= hi_%s; at_%s += %d) {\n", var, (int)lanes, var, var, (int)lanes);
+	strbuf_printf(&f->body, "for (; at_%s + %d <= hi_%s; at_%s += %d) {\n", var, (int)lanes,
+		      var, var, (int)lanes);
 	f->indent++;
 	tabs(f);
 	strbuf_puts(&f->body, "DL_IVDEP\n");
 	tabs(f);
-	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %d; %s++) {\n", fn_name(f, lane, "lane"), fn_name(f, lane, "lane"),
-		      (int)lanes, fn_name(f, lane, "lane"));
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %d; %s++) {\n", fn_name(f, lane, "lane"),
+		      fn_name(f, lane, "lane"), (int)lanes, fn_name(f, lane, "lane"));
 	f->indent++;
 	tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = at_%s + %s;\n", var, var, fn_name(f, lane, "lane"));
+	strbuf_printf(&f->body, "const int64_t %s = at_%s + %s;\n", var, var,
+		      fn_name(f, lane, "lane"));
 	print_update(f, n, part, ex_iter(p, lane));
 	close_block(f);
 	close_block(f);
 	tabs(f);
-	strbuf_printf(&f->body, "for (int64_t %s = at_%s; %s < hi_%s; %s++) {\n", var, var, var, var, var);
+	strbuf_printf(&f->body, "for (int64_t %s = at_%s; %s < hi_%s; %s++) {\n", var, var, var,
+		      var, var);
 	f->indent++;
 	print_update(f, n, part, ex_int(p, CT_I64, 0));
 	close_block(f);
 	tabs(f);
-	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %d; %s++) {\n", fn_name(f, lane, "lane"), fn_name(f, lane, "lane"),
-		      (int)lanes, fn_name(f, lane, "lane"));
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %d; %s++) {\n", fn_name(f, lane, "lane"),
+		      fn_name(f, lane, "lane"), (int)lanes, fn_name(f, lane, "lane"));
 	f->indent++;
 	{
 		LNode fold = *n;
@@ -263,7 +281,9 @@ static void print_reduce(Fn *f, const LNode *n)
 
 static void print_loop(Fn *f, const LNode *n)
 {
-	static const char *const asks[] = {[LOOP_VECTOR] = "DL_IVDEP\n", [LOOP_SHORT] = "DL_SHORT\n", [LOOP_UNROLL] = "DL_UNROLL\n"};
+	static const char *const asks[] = {[LOOP_VECTOR] = "DL_IVDEP\n",
+					   [LOOP_SHORT] = "DL_SHORT\n",
+					   [LOOP_UNROLL] = "DL_UNROLL\n"};
 	const char *var = fn_name(f, n->var, n->var->name);
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
@@ -275,10 +295,11 @@ static void print_loop(Fn *f, const LNode *n)
 	}
 	tabs(f);
 	if (!strpbrk(strbuf_str(&t[1]), " *(["))
-		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; ", var, strbuf_str(&t[0]), var, strbuf_str(&t[1]));
+		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; ", var, strbuf_str(&t[0]),
+			      var, strbuf_str(&t[1]));
 	else
-		strbuf_printf(&f->body, "for (int64_t %s = %s, end_%s = %s; %s < end_%s; ", var, strbuf_str(&t[0]), var,
-			      strbuf_str(&t[1]), var, var);
+		strbuf_printf(&f->body, "for (int64_t %s = %s, end_%s = %s; %s < end_%s; ", var,
+			      strbuf_str(&t[0]), var, strbuf_str(&t[1]), var, var);
 	if (n->step == 1)
 		strbuf_printf(&f->body, "%s++) {\n", var);
 	else
@@ -298,7 +319,8 @@ static void print_let(Fn *f, const LNode *n)
 	texts(f, &n->lo, 1, &t);
 	note_natural(f, n);
 	tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = %s;\n", fn_name(f, n->var, n->var->name), strbuf_str(&t));
+	strbuf_printf(&f->body, "const int64_t %s = %s;\n", fn_name(f, n->var, n->var->name),
+		      strbuf_str(&t));
 	strbuf_free(&t);
 }
 
@@ -307,14 +329,21 @@ static void print_address(Fn *f, Buf *b, const char *at)
 	if (strcmp(at, "0") == 0)
 		strbuf_puts(&f->body, fn_buf(f, b));
 	else
-		strbuf_printf(&f->body, c_is_operation(at) ? "%s + (%s)" : "%s + %s", fn_buf(f, b), at);
+		strbuf_printf(&f->body, c_is_operation(at) ? "%s + (%s)" : "%s + %s", fn_buf(f, b),
+			      at);
 }
 
 static void print_tile(Fn *f, const LNode *n)
 {
 	const Tile *tl = n->tile;
 	const char *row, *fn = c_tile_use(f->g, tl);
-	Expr *e[] = {tl->m_valid, tl->k, tl->a_step, tl->b_at, tl->b_step, tl->acc_at, tl->ahead ? tl->ahead : tl->b_at};
+	Expr *e[] = {tl->m_valid,
+		     tl->k,
+		     tl->a_step,
+		     tl->b_at,
+		     tl->b_step,
+		     tl->acc_at,
+		     tl->ahead ? tl->ahead : tl->b_at};
 	StrBuf t[7] = {{0}}, at = {0};
 
 	tabs(f);
@@ -336,7 +365,8 @@ static void print_tile(Fn *f, const LNode *n)
 	strbuf_printf(&f->body, "row[i_] = %s;\n", strbuf_str(&at));
 	close_block(f);
 	tabs(f);
-	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, row, %s, ", fn, strbuf_str(&t[1]), !tl->accumulate, fn_buf(f, tl->a), strbuf_str(&t[2]));
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, row, %s, ", fn, strbuf_str(&t[1]),
+		      !tl->accumulate, fn_buf(f, tl->a), strbuf_str(&t[2]));
 	print_address(f, tl->b, strbuf_str(&t[3]));
 	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[4]));
 	print_address(f, tl->b, strbuf_str(&t[6]));

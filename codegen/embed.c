@@ -2,8 +2,9 @@
 #include "codegen/embed.h"
 
 /* Paths are relative to the folder in which the compiler runs, the repository's root. */
-#define EMBED(name, path)                                                                                              \
-	__asm__(".section .rodata\n.hidden " #name "\n.global " #name "\n" #name ":\n.incbin \"" path "\"\n.byte 0\n.previous\n")
+#define EMBED(name, path)                                                        \
+	__asm__(".section .rodata\n.hidden " #name "\n.global " #name "\n" #name \
+		":\n.incbin \"" path "\"\n.byte 0\n.previous\n")
 
 EMBED(embed_scalar_h, "ir/scalar.h");
 EMBED(embed_dlrt_h, "runtime/dlrt.h");

@@ -23,7 +23,9 @@ static void print_table(StrBuf *b, const Buf *t, const char *name)
 			if (isfinite(d))
 				strbuf_printf(b, "%a%s", d, t->dtype == DT_F32 ? "f" : "");
 			else
-				strbuf_printf(b, isnan(d) ? "__builtin_nan(\"\")" : d < 0 ? "-__builtin_inf()" : "__builtin_inf()");
+				strbuf_printf(b, isnan(d) ? "__builtin_nan(\"\")"
+						 : d < 0  ? "-__builtin_inf()"
+							  : "__builtin_inf()");
 		} else if (c_converts(t->dtype)) {
 			strbuf_printf(b, "%u", ((const uint16_t *)t->data)[i]);
 		} else {
@@ -36,7 +38,8 @@ static void print_table(StrBuf *b, const Buf *t, const char *name)
 static bool written(const LNode *n, const Buf *b)
 {
 	for (; n; n = n->next)
-		if (((n->kind == LN_STORE || n->kind == LN_UPDATE || n->kind == LN_REDUCE) && (n->buf[0] == b || n->buf[1] == b)) ||
+		if (((n->kind == LN_STORE || n->kind == LN_UPDATE || n->kind == LN_REDUCE) &&
+		     (n->buf[0] == b || n->buf[1] == b)) ||
 		    written(n->body, b))
 			return true;
 	return false;
@@ -50,11 +53,13 @@ static void print_header(Fn *f, StrBuf *b)
 		Buf *buf = f->bufs.at[i];
 		const char *type = c_memory_type(buf->dtype);
 
-		strbuf_printf(b, "\t%s%s *const %s = k->buf[%d];\n", written(f->stage->body, buf) ? "" : "const ",
-			      type ? type : "uint8_t", fn_name(f, buf, NULL), i);
+		strbuf_printf(b, "\t%s%s *const %s = k->buf[%d];\n",
+			      written(f->stage->body, buf) ? "" : "const ", type ? type : "uint8_t",
+			      fn_name(f, buf, NULL), i);
 	}
 	for (int i = 0; i < f->syms.n; i++)
-		strbuf_printf(b, "\tconst int64_t %s = k->dim[%d];\n", fn_name(f, f->syms.at[i], NULL), i);
+		strbuf_printf(b, "\tconst int64_t %s = k->dim[%d];\n",
+			      fn_name(f, f->syms.at[i], NULL), i);
 	if (f->faults)
 		strbuf_puts(b, "\tint fault = 0;\n");
 }
@@ -94,10 +99,12 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	vec_push(g->arena, &f.naturals, st->var);
 	fn_nodes(&f, st->body);
 	print_header(&f, &all);
-	strbuf_printf(&all, "%s\tfor (int64_t %s = begin; %s < end; %s++) {\n%s\t}\n", all.n ? "\n" : "",
-		      fn_name(&f, st->var, "p"), fn_name(&f, st->var, "p"), fn_name(&f, st->var, "p"), strbuf_str(&f.body));
+	strbuf_printf(&all, "%s\tfor (int64_t %s = begin; %s < end; %s++) {\n%s\t}\n",
+		      all.n ? "\n" : "", fn_name(&f, st->var, "p"), fn_name(&f, st->var, "p"),
+		      fn_name(&f, st->var, "p"), strbuf_str(&f.body));
 	if (f.faults)
-		strbuf_printf(&all, "\tif (fault)\n\t\tdl_fault(k, (int32_t)k->dim[%d]);\n", f.syms.n);
+		strbuf_printf(&all, "\tif (fault)\n\t\tdl_fault(k, (int32_t)k->dim[%d]);\n",
+			      f.syms.n);
 	if (!f.bufs.n && !f.syms.n && !f.faults)
 		strbuf_puts(&all, "\t(void)k;\n");
 	if (!f.scratch)
@@ -155,7 +162,8 @@ static void put_loc(StrBuf *b, Loc l)
 
 static bool same_loc(Loc a, Loc b)
 {
-	return !strcmp(a.node ? a.node : "?", b.node ? b.node : "?") && !strcmp(a.op ? a.op : "", b.op ? b.op : "");
+	return !strcmp(a.node ? a.node : "?", b.node ? b.node : "?") &&
+	       !strcmp(a.op ? a.op : "", b.op ? b.op : "");
 }
 
 /* The nodes that FN serves, each once, in lines of a comment. */
@@ -201,7 +209,9 @@ void gen_c_file(GenC *g, StrBuf *b, int file, bool statics)
 		if (fn->file != file)
 			continue;
 		print_locs(b, fn);
-		strbuf_printf(b, "%svoid %s(const dl_kctx *k, int64_t begin, int64_t end, void *scratch)%s{\n%s}\n\n",
-			      statics ? "static " : "", fn->name, "\n", fn->text);
+		strbuf_printf(
+			b,
+			"%svoid %s(const dl_kctx *k, int64_t begin, int64_t end, void *scratch)%s{\n%s}\n\n",
+			statics ? "static " : "", fn->name, "\n", fn->text);
 	}
 }

@@ -40,13 +40,19 @@ static void print_plan(Host *h)
 	for (int t = 0; t < h->m->ntargets; t++)
 		for (int i = 0; i < h->m->nsched; i++)
 			find_scratch(h, h->m->sched[t][i], &all);
-	strbuf_printf(h->b, "static void %s(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"
-			    "\tint64_t at = 0;\n\n\t(void)sym;\n\t(void)offset;\n", host_own(h, "plan"));
+	strbuf_printf(
+		h->b,
+		"static void %s(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"
+		"\tint64_t at = 0;\n\n\t(void)sym;\n\t(void)offset;\n",
+		host_own(h, "plan"));
 	for (int i = 0; i < p->slots.n; i++)
-		strbuf_printf(h->b, "\toffset[%d] = at;\n\tat = dl_add(at, dl_align(dl_size(%s)));\n", i, host_dim(h, p->slots.at[i]));
+		strbuf_printf(h->b,
+			      "\toffset[%d] = at;\n\tat = dl_add(at, dl_align(dl_size(%s)));\n", i,
+			      host_dim(h, p->slots.at[i]));
 	strbuf_printf(h->b, "\t*total = at;\n\t*scratch = %lld;\n", (long long)all.constant);
 	for (int i = 0; i < all.dims.n; i++)
-		strbuf_printf(h->b, "\t*scratch = dl_max(*scratch, %s);\n", host_dim(h, all.dims.at[i]));
+		strbuf_printf(h->b, "\t*scratch = dl_max(*scratch, %s);\n",
+			      host_dim(h, all.dims.at[i]));
 	strbuf_puts(h->b, "}\n\n");
 }
 
@@ -61,7 +67,9 @@ static const char *place_c(Host *h, const Place *p)
 	case PLACE_OUTPUT: return arena_printf(a, "x->out[%d]", p->at);
 	case PLACE_SLOT: return arena_printf(a, "x->buf[%d]", p->at);
 	case PLACE_REGION: return arena_printf(a, "region[%d]", p->at);
-	case PLACE_WEIGHTS: return p->offset ? arena_printf(a, "x->weights + %lld", (long long)p->offset) : "x->weights";
+	case PLACE_WEIGHTS:
+		return p->offset ? arena_printf(a, "x->weights + %lld", (long long)p->offset)
+				 : "x->weights";
 	case PLACE_NONE: break;
 	}
 	return "NULL";
@@ -82,7 +90,8 @@ static const char *int_type(DType t)
 	case DT_I16: return "int16_t";
 	case DT_U16: return "uint16_t";
 	case DT_I8: return "int8_t";
-	case DT_U8: case DT_BOOL: return "uint8_t";
+	case DT_U8:
+	case DT_BOOL: return "uint8_t";
 	default: return NULL;
 	}
 }
@@ -97,21 +106,40 @@ static void print_reads(Host *h, Value *v)
 			continue;
 		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n");
 		if (h->gpu)
-			strbuf_printf(h->b, "\tsym[%d] = (int64_t)*(const %s *)dl_gpu_read(x, (const %s *)(const void *)(%s) + %lld, sizeof(%s));\n"
-				      "\tif (x->status)\n\t\treturn x->status;\n", i, int_type(v->type->dtype), int_type(v->type->dtype),
-				      place_c(h, value_place(h, v)), (long long)s->at, int_type(v->type->dtype));
+			strbuf_printf(
+				h->b,
+				"\tsym[%d] = (int64_t)*(const %s *)dl_gpu_read(x, (const %s *)(const void *)(%s) + %lld, sizeof(%s));\n"
+				"\tif (x->status)\n\t\treturn x->status;\n",
+				i, int_type(v->type->dtype), int_type(v->type->dtype),
+				place_c(h, value_place(h, v)), (long long)s->at,
+				int_type(v->type->dtype));
 		else
-			strbuf_printf(h->b, "\tsym[%d] = (int64_t)((const %s *)%s)[%lld];\n", i, int_type(v->type->dtype),
-				      arena_printf(h->m->arena, "(const void *)(%s)", place_c(h, value_place(h, v))), (long long)s->at);
+			strbuf_printf(h->b, "\tsym[%d] = (int64_t)((const %s *)%s)[%lld];\n", i,
+				      int_type(v->type->dtype),
+				      arena_printf(h->m->arena, "(const void *)(%s)",
+						   place_c(h, value_place(h, v))),
+				      (long long)s->at);
 		if (dtype_info[v->type->dtype].bits == 64)
-			strbuf_printf(h->b, "\tsym[%d] = dl_max(-INT64_C(%lld), dl_min(INT64_C(%lld), sym[%d]));\n", i,
-				      (long long)DIM_FAR, (long long)DIM_FAR, i);
+			strbuf_printf(
+				h->b,
+				"\tsym[%d] = dl_max(-INT64_C(%lld), dl_min(INT64_C(%lld), sym[%d]));\n",
+				i, (long long)DIM_FAR, (long long)DIM_FAR, i);
 		if (s->lo > INT64_MIN || s->hi < DIM_INF) {
-			strbuf_printf(h->b, "\tif (sym[%d] < %s%lld || sym[%d] > INT64_C(%lld))\n\t\treturn dl_fail(x, DL_SHAPE, ", i,
-				      s->lo == INT64_MIN ? "-INT64_MAX - 1 + 0 * " : "", s->lo == INT64_MIN ? 0 : (long long)s->lo, i, (long long)s->hi);
-			host_quote(h, arena_printf(h->m->arena, "node \"%s\" (%s): value %s is %%lld, out of its bounds",
-					      v->def && v->def->locs.n ? v->def->locs.at[0].node : v->name ? v->name : "",
-					      v->def && v->def->locs.n ? v->def->locs.at[0].op : "input", s->name));
+			strbuf_printf(
+				h->b,
+				"\tif (sym[%d] < %s%lld || sym[%d] > INT64_C(%lld))\n\t\treturn dl_fail(x, DL_SHAPE, ",
+				i, s->lo == INT64_MIN ? "-INT64_MAX - 1 + 0 * " : "",
+				s->lo == INT64_MIN ? 0 : (long long)s->lo, i, (long long)s->hi);
+			host_quote(
+				h,
+				arena_printf(
+					h->m->arena,
+					"node \"%s\" (%s): value %s is %%lld, out of its bounds",
+					v->def && v->def->locs.n ? v->def->locs.at[0].node
+					: v->name                ? v->name
+								 : "",
+					v->def && v->def->locs.n ? v->def->locs.at[0].op : "input",
+					s->name));
 			strbuf_printf(h->b, ", (long long)sym[%d]);\n", i);
 		}
 		h->known[s->id] = true;
@@ -150,14 +178,17 @@ static void print_output(Host *h, int o)
 	strbuf_printf(h->b, "\tif (dl_output(x, %d, (int64_t[]){", o);
 	for (int d = 0; d < t->rank; d++)
 		strbuf_printf(h->b, "%s%s", d ? ", " : "", host_dim(h, t->dims[d]));
-	strbuf_puts(h->b, t->rank ? "}))\n\t\treturn x->status;\n" : "0}))\n\t\treturn x->status;\n");
+	strbuf_puts(h->b,
+		    t->rank ? "}))\n\t\treturn x->status;\n" : "0}))\n\t\treturn x->status;\n");
 }
 
 static void print_region(Host *h, const Place *p)
 {
 	if (p->kind == PLACE_REGION)
-		strbuf_printf(h->b, "\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(%s), 0)))\n\t\treturn x->status;\n", p->at, p->at,
-			      host_dim(h, p->size));
+		strbuf_printf(
+			h->b,
+			"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(%s), 0)))\n\t\treturn x->status;\n",
+			p->at, p->at, host_dim(h, p->size));
 }
 
 static const char *join_locs(Host *h, const Node *n)
@@ -166,7 +197,8 @@ static const char *join_locs(Host *h, const Node *n)
 	const char *s;
 
 	for (int i = 0; i < n->locs.n && i < 6; i++)
-		strbuf_printf(&b, "%s%s", i ? ", " : "", n->locs.at[i].node ? n->locs.at[i].node : "?");
+		strbuf_printf(&b, "%s%s", i ? ", " : "",
+			      n->locs.at[i].node ? n->locs.at[i].node : "?");
 	if (n->locs.n > 6)
 		strbuf_printf(&b, ", and %d more", n->locs.n - 6);
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
@@ -202,7 +234,8 @@ int host_fault_site(Host *h, const Schedule *s)
 		if (f && st->loc.node)
 			l = st->loc;
 	}
-	vec_push(h->m->arena, &h->faults, arena_printf(h->m->arena, "node \"%s\" (%s): index out of range", l.node, l.op));
+	vec_push(h->m->arena, &h->faults,
+		 arena_printf(h->m->arena, "node \"%s\" (%s): index out of range", l.node, l.op));
 	return h->faults.n - 1;
 }
 
@@ -244,8 +277,9 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 		dim[nd++] = arena_printf(h->m->arena, "%d", host_fault_site(h, s));
 	print_assign(h, 'b', buf, c.nbuf);
 	print_assign(h, 'd', dim, nd);
-	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %lld);\n", h->kernel_id[n->id], c.fn->name,
-		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent), (long long)st->grain);
+	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %lld);\n", h->kernel_id[n->id],
+		      c.fn->name, c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent),
+		      (long long)st->grain);
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
 	h->nd = nd > h->nd ? nd : h->nd;
 }
@@ -289,11 +323,15 @@ static void print_copies(Host *h)
 			continue;
 		print_output(h, i);
 		bytes = type_bytes(h->m->ctx, v->type);
-		some = dim_is_const(bytes, &n) ? "" : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
+		some = dim_is_const(bytes, &n)
+			       ? ""
+			       : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
 		if (!dim_equals(bytes, 0))
-			strbuf_printf(h->b, h->gpu ? "\tif (!x->status%s)\n\t\tdl_gpu_copy(x, x->out[%d], %s, %s);\n"
-						   : "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n",
-				      some, i, place_c(h, p), host_dim(h, bytes));
+			strbuf_printf(
+				h->b,
+				h->gpu ? "\tif (!x->status%s)\n\t\tdl_gpu_copy(x, x->out[%d], %s, %s);\n"
+				       : "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n",
+				some, i, place_c(h, p), host_dim(h, bytes));
 	}
 }
 
@@ -307,7 +345,8 @@ static void print_exec(Host *h, int t)
 {
 	Graph *g = h->m->graph;
 	int n = sym_count(h->m->ctx);
-	bool *known = NEW_ARRAY(h->m->arena, n + 1, bool), *done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);
+	bool *known = NEW_ARRAY(h->m->arena, n + 1, bool),
+	     *done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);
 	StrBuf body = {0}, *b = h->b;
 
 	memcpy(known, h->known, (size_t)n);
@@ -325,7 +364,8 @@ static void print_exec(Host *h, int t)
 	}
 	print_copies(h);
 	h->b = b;
-	strbuf_printf(b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n", exec_name(h, t));
+	strbuf_printf(b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n",
+		      exec_name(h, t));
 	if (h->m->mem->nregions)
 		strbuf_printf(b, "\tvoid *region[%d] = {NULL};\n", h->m->mem->nregions);
 	if (h->nb)
@@ -363,9 +403,14 @@ static void print_embedded(Host *h)
 		return;
 	if (h->o->weights_path) {
 		/* The assembler copies them: as text they would cost the compiler a hundred times as long. */
-		strbuf_printf(h->b, "extern const unsigned char %s[] __attribute__((visibility(\"hidden\")));\n", weights_name(h));
-		strbuf_printf(h->b, "__asm__(\".section .rodata\\n.balign 64\\n%s:\\n.incbin \\\"%s\\\"\\n.previous\");\n\n", weights_name(h),
-			      h->o->weights_path);
+		strbuf_printf(
+			h->b,
+			"extern const unsigned char %s[] __attribute__((visibility(\"hidden\")));\n",
+			weights_name(h));
+		strbuf_printf(
+			h->b,
+			"__asm__(\".section .rodata\\n.balign 64\\n%s:\\n.incbin \\\"%s\\\"\\n.previous\");\n\n",
+			weights_name(h), h->o->weights_path);
 		return;
 	}
 	strbuf_printf(h->b, "static const _Alignas(64) unsigned char %s[] = {", weights_name(h));
@@ -376,7 +421,8 @@ static void print_embedded(Host *h)
 
 static void print_program(Host *h)
 {
-	static const char *const kinds[] = {"DL_WEIGHTS_NONE", "DL_WEIGHTS_EMBEDDED", "DL_WEIGHTS_SECTION", "DL_WEIGHTS_FILE"};
+	static const char *const kinds[] = {"DL_WEIGHTS_NONE", "DL_WEIGHTS_EMBEDDED",
+					    "DL_WEIGHTS_SECTION", "DL_WEIGHTS_FILE"};
 	MemPlan *p = h->m->mem;
 
 	if (h->m->ntargets > 1) {
@@ -384,7 +430,8 @@ static void print_program(Host *h)
 		strbuf_puts(h->b, "\tswitch (x->variant) {\n");
 		for (int t = 0; t + 1 < h->m->ntargets; t++)
 			strbuf_printf(h->b, "\tcase %d: return %s(x);\n", t, exec_name(h, t));
-		strbuf_printf(h->b, "\tdefault: return %s(x);\n\t}\n}\n\n", exec_name(h, h->m->ntargets - 1));
+		strbuf_printf(h->b, "\tdefault: return %s(x);\n\t}\n}\n\n",
+			      exec_name(h, h->m->ntargets - 1));
 	}
 	print_strings(h, "kernels", h->kernels.at, h->kernels.n);
 	print_strings(h, "faults", h->faults.at, h->faults.n);
@@ -392,16 +439,23 @@ static void print_program(Host *h)
 		host_gpu_tables(h);
 	strbuf_printf(h->b, "static const uint64_t %s[] = {", host_own(h, "variants"));
 	for (int t = 0; t < h->m->ntargets; t++)
-		strbuf_printf(h->b, "%s%lluu", t ? ", " : "", (unsigned long long)h->m->target[t]->features);
+		strbuf_printf(h->b, "%s%lluu", t ? ", " : "",
+			      (unsigned long long)h->m->target[t]->features);
 	strbuf_puts(h->b, "};\n\n");
 	print_embedded(h);
-	strbuf_printf(h->b, "static const dl_program %s = {\n\t.size = sizeof(dl_program),\n\t.abi = DL_ABI_VERSION,\n\t.desc = &%s,\n"
-		      "\t.n_buf = %d,\n\t.n_region = %d,\n", host_own(h, "prog"), host_own(h, "desc"), p->slots.n, p->nregions);
+	strbuf_printf(
+		h->b,
+		"static const dl_program %s = {\n\t.size = sizeof(dl_program),\n\t.abi = DL_ABI_VERSION,\n\t.desc = &%s,\n"
+		"\t.n_buf = %d,\n\t.n_region = %d,\n",
+		host_own(h, "prog"), host_own(h, "desc"), p->slots.n, p->nregions);
 	if (h->kernels.n)
-		strbuf_printf(h->b, "\t.kernels = %s,\n\t.n_kernels = %d,\n", host_own(h, "kernels"), h->kernels.n);
+		strbuf_printf(h->b, "\t.kernels = %s,\n\t.n_kernels = %d,\n",
+			      host_own(h, "kernels"), h->kernels.n);
 	if (h->faults.n)
-		strbuf_printf(h->b, "\t.faults = %s,\n\t.n_faults = %d,\n", host_own(h, "faults"), h->faults.n);
-	strbuf_printf(h->b, "\t.variants = %s,\n\t.n_variants = %d,\n\t.weights_kind = %s,\n", host_own(h, "variants"), h->m->ntargets, kinds[h->o->weights]);
+		strbuf_printf(h->b, "\t.faults = %s,\n\t.n_faults = %d,\n", host_own(h, "faults"),
+			      h->faults.n);
+	strbuf_printf(h->b, "\t.variants = %s,\n\t.n_variants = %d,\n\t.weights_kind = %s,\n",
+		      host_own(h, "variants"), h->m->ntargets, kinds[h->o->weights]);
 	if (h->o->weights == WEIGHTS_EMBEDDED)
 		strbuf_printf(h->b, "\t.weights = %s,\n", weights_name(h));
 	if (h->o->weights == WEIGHTS_FILE) {
@@ -409,21 +463,29 @@ static void print_program(Host *h)
 		host_quote(h, h->o->weights_file);
 		strbuf_puts(h->b, ",\n");
 	}
-	strbuf_printf(h->b, "\t.weights_hash = UINT64_C(0x%016llx),\n\t.bind = %s,\n\t.plan = %s,\n\t.exec = %s,\n",
-		      (unsigned long long)h->o->weights_hash, host_own(h, "bind"), host_own(h, "plan"), host_own(h, "exec"));
+	strbuf_printf(
+		h->b,
+		"\t.weights_hash = UINT64_C(0x%016llx),\n\t.bind = %s,\n\t.plan = %s,\n\t.exec = %s,\n",
+		(unsigned long long)h->o->weights_hash, host_own(h, "bind"), host_own(h, "plan"),
+		host_own(h, "exec"));
 	if (h->gpu)
 		strbuf_printf(h->b, "\t.gpu = &%s,\n};\n\n", host_own(h, "gpu"));
 	else if (h->m->gpu)
-		strbuf_printf(h->b, "\t.on_gpu = &%s,\n};\n\nDL_DEFINE_API(%s, %s);\n", host_own(h, "prog_gpu"), h->o->name, host_own(h, "prog"));
+		strbuf_printf(h->b, "\t.on_gpu = &%s,\n};\n\nDL_DEFINE_API(%s, %s);\n",
+			      host_own(h, "prog_gpu"), h->o->name, host_own(h, "prog"));
 	else
-		strbuf_printf(h->b, "};\n\nDL_DEFINE_API(%s, %s);\n", h->o->name, host_own(h, "prog"));
+		strbuf_printf(h->b, "};\n\nDL_DEFINE_API(%s, %s);\n", h->o->name,
+			      host_own(h, "prog"));
 }
 
 static void print_prototypes(Host *h)
 {
 	for (int t = 0; t < h->m->ntargets; t++)
 		for (int i = 0; i < h->gc[t]->funcs.n; i++)
-			strbuf_printf(h->b, "void %s(const dl_kctx *k, int64_t begin, int64_t end, void *scratch);\n", h->gc[t]->funcs.at[i]->name);
+			strbuf_printf(
+				h->b,
+				"void %s(const dl_kctx *k, int64_t begin, int64_t end, void *scratch);\n",
+				h->gc[t]->funcs.at[i]->name);
 	strbuf_puts(h->b, "\n");
 }
 

@@ -77,7 +77,8 @@ static void store_node(LlKernel *k, const LNode *n)
 }
 
 /* STATE[at] = combine(STATE[at], VAL), all components at once; VAL is read before. */
-static void combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val, const CType *ct, int n, bool step)
+static void combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx,
+		    const char *const *val, const CType *ct, int n, bool step)
 {
 	ExprPool *p = k->sched->kernel->pool;
 	Expr *a[2] = {NULL, NULL}, *b[2] = {NULL, NULL};
@@ -91,7 +92,8 @@ static void combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx,
 	}
 	ll_forget(&k->f);
 	for (int i = 0; i < n; i++)
-		made[i] = ll_expr(&k->f, step ? monoid_step(p, red, i, a, b) : monoid_combine(p, red, i, a, b));
+		made[i] = ll_expr(&k->f, step ? monoid_step(p, red, i, a, b)
+					      : monoid_combine(p, red, i, a, b));
 	for (int i = 0; i < n; i++)
 		ll_store(k, state[i], idx, made[i]);
 	ll_forget(&k->f);
@@ -135,10 +137,12 @@ typedef struct LoopText {
 } LoopText;
 
 /* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
-static LoopText open_loop(LlKernel *k, const Iter *var, const char *from, const char *to, const char *step)
+static LoopText open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
+			  const char *step)
 {
 	LlFn *f = &k->f;
-	LoopText l = {ll_slot(k, "i64", 0), ll_new(f), step, ll_label(f, "loop"), ll_label(f, "done")};
+	LoopText l = {ll_slot(k, "i64", 0), ll_new(f), step, ll_label(f, "loop"),
+		      ll_label(f, "done")};
 	const char *body = ll_label(f, "body"), *more = ll_new(f);
 
 	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
@@ -189,7 +193,8 @@ static void loop_node(LlKernel *k, const LNode *n)
 		return;
 	ends(k, n, &lo, &hi);
 	l = open_loop(k, n->var, share ? from_lane(k, lo) : lo, hi,
-		      arena_printf(k->f.arena, "%lld", share ? (long long)k->stage->team : (long long)n->step));
+		      arena_printf(k->f.arena, "%lld",
+				   share ? (long long)k->stage->team : (long long)n->step));
 	k->in_team += share;
 	ll_nodes(k, n->body);
 	k->in_team -= share;
@@ -208,7 +213,8 @@ static const char *shuffled(LlKernel *k, const char *value, CType t, int off)
 
 	if (t == CT_BOOL || t == CT_F32) {
 		in = ll_new(f);
-		ll_put(f, t == CT_BOOL ? "%s = zext i1 %s to i32" : "%s = bitcast float %s to i32", in, value);
+		ll_put(f, t == CT_BOOL ? "%s = zext i1 %s to i32" : "%s = bitcast float %s to i32",
+		       in, value);
 	}
 	if (t == CT_F64) {
 		in = ll_new(f);
@@ -220,7 +226,9 @@ static const char *shuffled(LlKernel *k, const char *value, CType t, int off)
 
 			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
 			ll_put(f, "%s = trunc i64 %s to i32", low, part);
-			ll_put(f, "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)", got, low, off);
+			ll_put(f,
+			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)",
+			       got, low, off);
 			half[i] = ll_new(f);
 			ll_put(f, "%s = zext i32 %s to i64", half[i], got);
 		}
@@ -230,11 +238,16 @@ static const char *shuffled(LlKernel *k, const char *value, CType t, int off)
 		ll_put(f, "%s = or i64 %s, %s", r, half[0], s);
 	} else {
 		r = ll_new(f);
-		ll_put(f, "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)", r, in, off);
+		ll_put(f,
+		       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)",
+		       r, in, off);
 	}
 	if (t == CT_BOOL || t == CT_F32 || t == CT_F64) {
 		s = ll_new(f);
-		ll_put(f, t == CT_BOOL ? "%s = trunc i32 %s to i1" : t == CT_F32 ? "%s = bitcast i32 %s to float" : "%s = bitcast i64 %s to double",
+		ll_put(f,
+		       t == CT_BOOL  ? "%s = trunc i32 %s to i1"
+		       : t == CT_F32 ? "%s = bitcast i32 %s to float"
+				     : "%s = bitcast i64 %s to double",
 		       s, r);
 		r = s;
 	}
@@ -257,7 +270,8 @@ static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 {
 	LlFn *f = &k->f;
 	const int warps = k->stage->threads / 32;
-	const char *warp = ll_new(f), *lane = ll_new(f), *is = ll_new(f), *after, *in = ll_new(f), *value[2];
+	const char *warp = ll_new(f), *lane = ll_new(f), *is = ll_new(f), *after, *in = ll_new(f),
+		   *value[2];
 
 	ll_put(f, "%s = lshr i64 %%lane, 5", warp);
 	ll_put(f, "%s = and i64 %%lane, 31", lane);
@@ -294,11 +308,14 @@ static void reduce_node(LlKernel *k, const LNode *n)
 	for (int i = 0; i < n->nout; i++) {
 		ct[i] = n->val[i]->ct;
 		part[i] = NEW(k->f.arena, Buf);
-		*part[i] = (Buf){.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
+		*part[i] = (Buf){
+			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
 		ll_declare(k, part[i]);
-		ll_store(k, part[i], "0", ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
+		ll_store(k, part[i], "0",
+			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
 	}
-	l = open_loop(k, n->var, from_lane(k, lo), hi, arena_printf(k->f.arena, "%d", k->stage->team));
+	l = open_loop(k, n->var, from_lane(k, lo), hi,
+		      arena_printf(k->f.arena, "%d", k->stage->team));
 	k->in_team++;
 	update_node(k, n, part, ex_int(p, CT_I64, 0));
 	k->in_team--;
@@ -374,7 +391,9 @@ static const char *body(LlKernel *k)
 		ll_put(f, "%s = load i32, ptr %%fault", bad);
 		ll_put(f, "%s = icmp ne i32 %s, 0", is, bad);
 		end = ll_open_if(k, is);
-		ll_put(f, "%s = atomicrmw xchg ptr addrspace(1) %%status, i64 %%site monotonic, align 8", was);
+		ll_put(f,
+		       "%s = atomicrmw xchg ptr addrspace(1) %%status, i64 %%site monotonic, align 8",
+		       was);
 		ll_close_if(k, end);
 	}
 	ll_close_if(k, after);
@@ -422,7 +441,10 @@ static const char *module_text(LlKernel *k)
 		strbuf_puts(&b, "  store i32 0, ptr %fault\n");
 	strbuf_printf(&b, "%s}\n", code);
 	ll_lib_define(k->f.g->lib, k->f.arena, &b, code, make_func, k->f.g);
-	strbuf_printf(&b, "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME ", !\"maxntidx\", i32 %d}\n", k->stage->threads);
+	strbuf_printf(&b,
+		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
+		      ", !\"maxntidx\", i32 %d}\n",
+		      k->stage->threads);
 	text = arena_strdup(k->f.arena, strbuf_str(&b));
 	strbuf_free(&b);
 	strbuf_free(&k->f.b);
@@ -492,7 +514,12 @@ GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix)
 {
 	GenPtx *g = NEW(a, GenPtx);
 
-	*g = (GenPtx){.arena = a, .ctx = c, .target = t, .prefix = prefix, .pool = expr_pool_new(c, a), .lib = ll_lib_new(a)};
+	*g = (GenPtx){.arena = a,
+		      .ctx = c,
+		      .target = t,
+		      .prefix = prefix,
+		      .pool = expr_pool_new(c, a),
+		      .lib = ll_lib_new(a)};
 	return g;
 }
 
@@ -527,8 +554,9 @@ void gen_nvptx_ptx(GenPtx *g, StrBuf *b)
 {
 	const Gpu *gpu = g->target->gpu;
 
-	strbuf_printf(b, "// Kernels for %s, by dlcc.\n.version %d.%d\n.target %s\n.address_size 64\n", g->target->name, gpu->ptx / 10, gpu->ptx % 10,
-		      g->target->name);
+	strbuf_printf(b,
+		      "// Kernels for %s, by dlcc.\n.version %d.%d\n.target %s\n.address_size 64\n",
+		      g->target->name, gpu->ptx / 10, gpu->ptx % 10, g->target->name);
 	for (int i = 0; i < g->funcs.n; i++) {
 		strbuf_puts(b, "\n");
 		put_locs(b, g->funcs.at[i], "//");

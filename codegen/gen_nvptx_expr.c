@@ -161,7 +161,8 @@ static const char *lazy_select(LlFn *f, Expr *e)
 {
 	Arena *tmp = arena_new();
 	unsigned char *must = NEW_ARRAY(tmp, e->id + 1, unsigned char);
-	const char *arm[2] = {ll_label(f, "then"), ll_label(f, "else")}, *join = ll_label(f, "join");
+	const char *arm[2] = {ll_label(f, "then"), ll_label(f, "else")},
+		   *join = ll_label(f, "join");
 	const char *value[2], *from[2], *r;
 
 	mark_must(e->op.arg[1], must, 1);
@@ -181,7 +182,8 @@ static const char *lazy_select(LlFn *f, Expr *e)
 	}
 	ll_begin(f, join);
 	r = ll_new(f);
-	ll_put(f, "%s = phi %s [ %s, %%%s ], [ %s, %%%s ]", r, ll_ctype(e->ct), value[0], from[0], value[1], from[1]);
+	ll_put(f, "%s = phi %s [ %s, %%%s ], [ %s, %%%s ]", r, ll_ctype(e->ct), value[0], from[0],
+	       value[1], from[1]);
 	return r;
 }
 
@@ -194,7 +196,9 @@ const char *ll_const(Arena *a, const Expr *e)
 	if (e->ct == CT_BOOL)
 		return e->i ? "true" : "false";
 	if (!ctype_is_float(e->ct))
-		return arena_printf(a, "%lld", e->ct == CT_I32 || e->ct == CT_U32 ? (long long)(int32_t)e->i : (long long)e->i);
+		return arena_printf(a, "%lld",
+				    e->ct == CT_I32 || e->ct == CT_U32 ? (long long)(int32_t)e->i
+								       : (long long)e->i);
 	memcpy(&bits, &e->f, sizeof bits);
 	if (isnan(e->f))
 		bits = UINT64_C(0x7ff8000000000000);
@@ -226,7 +230,8 @@ static const char *inst(LlFn *f, Expr *e)
 	if (!is_op(e, IN_select))
 		return ll_call(f, inst_name(f->arena, e), arg, is_op(e, IN_index) ? 3 : e->op.n);
 	r = ll_new(f);
-	ll_put(f, "%s = select i1 %s, %s %s, %s %s", r, arg[0], ll_ctype(e->ct), arg[1], ll_ctype(e->ct), arg[2]);
+	ll_put(f, "%s = select i1 %s, %s %s, %s %s", r, arg[0], ll_ctype(e->ct), arg[1],
+	       ll_ctype(e->ct), arg[2]);
 	return r;
 }
 
@@ -264,8 +269,10 @@ const char *ll_func(GenPtx *g, Inst fn, CType t)
 	Expr *body = ex_func_body(g->pool, fn, t);
 	const char *r = ll_expr(&f, body), *type = ll_ctype(t), *text;
 
-	text = arena_printf(g->arena, "define %s @%s_%s(%s %%x%s%s) {\nentry:\n%s  ret %s %s\n}", type, inst_info[fn].name, ctype_name[t], type,
-			    inst_info[fn].nargs > 1 ? arena_printf(g->arena, ", %s %%y", type) : "", "", strbuf_str(&f.b), type, r);
+	text = arena_printf(g->arena, "define %s @%s_%s(%s %%x%s%s) {\nentry:\n%s  ret %s %s\n}",
+			    type, inst_info[fn].name, ctype_name[t], type,
+			    inst_info[fn].nargs > 1 ? arena_printf(g->arena, ", %s %%y", type) : "",
+			    "", strbuf_str(&f.b), type, r);
 	strbuf_free(&f.b);
 	return text;
 }

@@ -11,12 +11,13 @@
 
 typedef struct LlDef {
 	const char *name;
-	const char *text;       /* "define ... }" */
-	const char *param[10];  /* "%a", "%b" ... */
+	const char *text;      /* "define ... }" */
+	const char *param[10]; /* "%a", "%b" ... */
 	const char *type[10];
 	int nparams;
-	const char *result;     /* its type */
-	const char *one;        /* the right side, where it is one instruction; "": its result is the parameter GIVES */
+	const char *result; /* its type */
+	const char *
+		one; /* the right side, where it is one instruction; "": its result is the parameter GIVES */
 	const char *gives;
 } LlDef;
 
@@ -28,7 +29,8 @@ struct LlLib {
 
 const char *ll_ctype(CType t)
 {
-	static const char *const name[CT_COUNT] = {"void", "i1", "i32", "i64", "i32", "i64", "float", "double"};
+	static const char *const name[CT_COUNT] = {"void", "i1",  "i32",   "i64",
+						   "i32",  "i64", "float", "double"};
 
 	return name[t];
 }
@@ -107,7 +109,8 @@ static int *find(const LlLib *l, const char *name, size_t n)
 {
 	size_t i = hash_name(name, n) % (size_t)l->nslots;
 
-	while (l->slot[i] && (strlen(l->defs.at[l->slot[i] - 1].name) != n || memcmp(l->defs.at[l->slot[i] - 1].name, name, n)))
+	while (l->slot[i] && (strlen(l->defs.at[l->slot[i] - 1].name) != n ||
+			      memcmp(l->defs.at[l->slot[i] - 1].name, name, n)))
 		i = (i + 1) % (size_t)l->nslots;
 	return &l->slot[i];
 }
@@ -141,7 +144,8 @@ static void add_def(LlLib *l, Arena *a, const char *text)
 
 	d.result = arena_strndup(a, type, strcspn(type, " "));
 	d.name = arena_strndup(a, at + 1, word(at + 1));
-	for (const char *s = strchr(at, '(') + 1, *end = strchr(at, '\n'), *from = s; s < end; s++) {
+	for (const char *s = strchr(at, '(') + 1, *end = strchr(at, '\n'), *from = s; s < end;
+	     s++) {
 		if (*s == ',')
 			from = s + 2;
 		if (*s != '%')
@@ -155,7 +159,8 @@ static void add_def(LlLib *l, Arena *a, const char *text)
 }
 
 /* Writes the functions TEXT[0..n) of a group out for one choice of values. */
-static void write_out(LlLib *l, Arena *a, const char *text, size_t n, const Var *var, const int *at, int nvars)
+static void write_out(LlLib *l, Arena *a, const char *text, size_t n, const Var *var, const int *at,
+		      int nvars)
 {
 	const char *end = text + n;
 	StrBuf b = {0};
@@ -201,9 +206,11 @@ LlLib *ll_lib_new(Arena *a)
 	l->nslots = 4096;
 	l->slot = NEW_ARRAY(a, l->nslots, int);
 	while (s) {
-		const char *head = s + 3, *text = strchr(head, '\n') + 1, *next = strstr(text, "\n;;");
+		const char *head = s + 3, *text = strchr(head, '\n') + 1,
+			   *next = strstr(text, "\n;;");
 
-		read_group(l, a, arena_strndup(a, head, (size_t)(text - head) - 1), text, next ? (size_t)(next - text) : strlen(text));
+		read_group(l, a, arena_strndup(a, head, (size_t)(text - head) - 1), text,
+			   next ? (size_t)(next - text) : strlen(text));
 		s = next;
 	}
 	return l;
@@ -238,11 +245,13 @@ static const char *filled(Arena *a, const LlDef *d, const char *const *arg)
 }
 
 /* The call of a function that the library does not have has the types of its own kind: functions of funcs.def. */
-const char *ll_lib_call(LlLib *l, Arena *a, StrBuf *b, const char *name, const char *const *arg, int n, int *temp)
+const char *ll_lib_call(LlLib *l, Arena *a, StrBuf *b, const char *name, const char *const *arg,
+			int n, int *temp)
 {
 	const int at = *find(l, name, strlen(name));
 	const LlDef *d = at ? &l->defs.at[at - 1] : NULL;
-	const char *value = arena_printf(a, "%%t%d", *temp), *type = str_ends(name, "_f64") ? "double" : "float";
+	const char *value = arena_printf(a, "%%t%d", *temp),
+		   *type = str_ends(name, "_f64") ? "double" : "float";
 
 	if (d && d->one && !*d->one)
 		return arg[0];
@@ -266,7 +275,8 @@ static bool seen_before(const char *const *seen, int n, const char *name)
 	return false;
 }
 
-void ll_lib_define(LlLib *l, Arena *a, StrBuf *b, const char *text, const char *(*make)(void *arg, const char *name), void *arg)
+void ll_lib_define(LlLib *l, Arena *a, StrBuf *b, const char *text,
+		   const char *(*make)(void *arg, const char *name), void *arg)
 {
 	VEC(const char *) todo = {0}, seen = {0};
 
@@ -287,7 +297,8 @@ void ll_lib_define(LlLib *l, Arena *a, StrBuf *b, const char *text, const char *
 			if (!def)
 				continue;
 			strbuf_puts(b, "\ndefine internal ");
-			strbuf_put(b, def + strlen("define "), strcspn(def, "\n") - strlen("define ") - 1);
+			strbuf_put(b, def + strlen("define "),
+				   strcspn(def, "\n") - strlen("define ") - 1);
 			strbuf_printf(b, "alwaysinline {%s\n", strchr(def, '\n'));
 			vec_push(a, &todo, def);
 		}

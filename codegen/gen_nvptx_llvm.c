@@ -19,7 +19,8 @@ bool gen_nvptx_available(void)
 bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 {
 	(void)jobs;
-	return diag_error(d, (DiagLoc){.file = g->target->name}, "this dlcc was built without LLVM, which code for GPUs needs");
+	return diag_error(d, (DiagLoc){.file = g->target->name},
+			  "this dlcc was built without LLVM, which code for GPUs needs");
 }
 
 #else
@@ -41,8 +42,9 @@ bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 
 #define TRIPLE "nvptx64-nvidia-cuda"
 
-static const char passes[] = "always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
-			     "loop-simplify,lcssa,loop-mssa(licm),early-cse<memssa>,gvn,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
+static const char passes[] =
+	"always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
+	"loop-simplify,lcssa,loop-mssa(licm),early-cse<memssa>,gvn,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 bool gen_nvptx_available(void)
 {
@@ -99,8 +101,9 @@ static LLVMTargetMachineRef machine(const Target *t)
 		_exit(1);
 	}
 	snprintf(features, sizeof features, "+ptx%d", known ? gpu->ptx : 80);
-	return llvm.CreateTargetMachine(target, TRIPLE, known ? t->name : "sm_90", features, LLVMCodeGenLevelDefault, LLVMRelocDefault,
-				       LLVMCodeModelDefault);
+	return llvm.CreateTargetMachine(target, TRIPLE, known ? t->name : "sm_90", features,
+					LLVMCodeGenLevelDefault, LLVMRelocDefault,
+					LLVMCodeModelDefault);
 }
 
 /* What went wrong is said on stderr; then null. */
@@ -114,7 +117,9 @@ static char *failed(const char *what, char *message)
 static char *translate(LLVMTargetMachineRef tm, const PtxFunc *fn)
 {
 	LLVMContextRef ctx = llvm.ContextCreate();
-	LLVMMemoryBufferRef in = llvm.CreateMemoryBufferWithMemoryRangeCopy(fn->ir, strlen(fn->ir), "kernel"), out;
+	LLVMMemoryBufferRef in = llvm.CreateMemoryBufferWithMemoryRangeCopy(fn->ir, strlen(fn->ir),
+									    "kernel"),
+			    out;
 	LLVMPassBuilderOptionsRef o = llvm.CreatePassBuilderOptions();
 	LLVMModuleRef m = NULL;
 	LLVMErrorRef e;
@@ -150,7 +155,8 @@ static void child(const GenPtx *g, int first, int step, int out, int log)
 		char *ptx = translate(tm, g->funcs.at[i]);
 		int64_t head[2] = {i, ptx ? (int64_t)strlen(ptx) : 0};
 
-		if (!ptx || !write_all(out, head, sizeof head) || !write_all(out, ptx, (size_t)head[1]))
+		if (!ptx || !write_all(out, head, sizeof head) ||
+		    !write_all(out, ptx, (size_t)head[1]))
 			_exit(1);
 	}
 	_exit(0);
@@ -180,7 +186,8 @@ static bool refused(GenPtx *g, const Worker *w, int at, Diag *d)
 	const PtxFunc *fn = g->funcs.at[at];
 	Loc l = fn->locs.n ? fn->locs.at[0] : (Loc){"?", "?"};
 
-	diag_error(d, (DiagLoc){.node = l.node, .op = l.op}, "LLVM cannot make %s code of kernel %s", g->target->name, fn->name);
+	diag_error(d, (DiagLoc){.node = l.node, .op = l.op},
+		   "LLVM cannot make %s code of kernel %s", g->target->name, fn->name);
 	for (int lines = 0; *log && lines < 4; lines++) {
 		int len = (int)strcspn(log, "\n");
 
@@ -204,7 +211,8 @@ static bool collect(GenPtx *g, Worker *w, int k, int jobs, Diag *d)
 		memcpy(head, text + at, sizeof head);
 		if (at + 16 + (size_t)head[1] > n)
 			break;
-		g->funcs.at[head[0]]->ptx = arena_strndup(g->arena, text + at + 16, (size_t)head[1]);
+		g->funcs.at[head[0]]->ptx = arena_strndup(g->arena, text + at + 16,
+							  (size_t)head[1]);
 		at += 16 + (size_t)head[1];
 		next = (int)head[0] + jobs;
 	}
@@ -228,7 +236,8 @@ bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 		if (w[k].pid == 0)
 			child(g, k, jobs, w[k].out, w[k].log);
 		if (w[k].pid < 0)
-			return diag_error(d, (DiagLoc){.file = g->target->name}, "cannot start a process for LLVM");
+			return diag_error(d, (DiagLoc){.file = g->target->name},
+					  "cannot start a process for LLVM");
 	}
 	for (int k = 0; k < jobs; k++) {
 		ok = collect(g, &w[k], k, jobs, d) && ok;

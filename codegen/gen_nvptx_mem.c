@@ -68,7 +68,8 @@ static bool name_taken(const LlKernel *k, const char *name)
 
 static const char *new_name(LlKernel *k, const char *prefix, const Buf *b)
 {
-	const char *base = arena_printf(k->f.arena, "%s.%s", prefix, plain(k->f.arena, b->name)), *name = base;
+	const char *base = arena_printf(k->f.arena, "%s.%s", prefix, plain(k->f.arena, b->name)),
+		   *name = base;
 
 	for (int i = 2; name_taken(k, name); i++)
 		name = arena_printf(k->f.arena, "%s.%d", base, i);
@@ -101,7 +102,8 @@ static void put_code(StrBuf *b, const Buf *t, int64_t i)
 	double d;
 
 	if (bits < 8) {
-		unsigned both = p[i * bits / 8] | (i * bits % 8 + bits > 8 ? (unsigned)p[i * bits / 8 + 1] << 8 : 0u);
+		unsigned both = p[i * bits / 8] |
+				(i * bits % 8 + bits > 8 ? (unsigned)p[i * bits / 8 + 1] << 8 : 0u);
 
 		code = both >> (i * bits % 8) & ((1u << bits) - 1);
 	} else {
@@ -110,7 +112,8 @@ static void put_code(StrBuf *b, const Buf *t, int64_t i)
 	if (t->dtype == DT_F32 || t->dtype == DT_F64) {
 		d = dtype_load_f64(t->dtype, t->data, i);
 		memcpy(&code, &d, sizeof code);
-		strbuf_printf(b, "0x%016llX", (unsigned long long)(d == d ? code : UINT64_C(0x7ff8000000000000)));
+		strbuf_printf(b, "0x%016llX",
+			      (unsigned long long)(d == d ? code : UINT64_C(0x7ff8000000000000)));
 	} else {
 		strbuf_printf(b, "%llu", (unsigned long long)code);
 	}
@@ -121,7 +124,8 @@ static LlBuf *add_table(LlKernel *k, const Buf *b)
 	LlBuf p = {.buf = b, .name = new_name(k, "@" KERNEL_NAME, b), .space = 1};
 	int64_t n = elements(b);
 
-	strbuf_printf(&k->globals, "%s = internal addrspace(1) constant [%lld x %s] [", p.name, (long long)(n ? n : 1), ll_stored(b->dtype));
+	strbuf_printf(&k->globals, "%s = internal addrspace(1) constant [%lld x %s] [", p.name,
+		      (long long)(n ? n : 1), ll_stored(b->dtype));
 	for (int64_t i = 0; i < n; i++) {
 		strbuf_printf(&k->globals, "%s%s ", i ? ", " : "", ll_stored(b->dtype));
 		put_code(&k->globals, b, i);
@@ -139,7 +143,11 @@ static LlBuf *place_of(LlKernel *k, const Buf *b)
 		return add_table(k, b);
 	vec_push(k->f.arena, &k->bufs, (Buf *)(uintptr_t)b);
 	return add_place(k, (LlBuf){.buf = b,
-				    .name = new_name(k, b->kind == BUF_IN ? "%in" : b->kind == BUF_OUT ? "%out" : "%temp", b),
+				    .name = new_name(k,
+						     b->kind == BUF_IN    ? "%in"
+						     : b->kind == BUF_OUT ? "%out"
+									  : "%temp",
+						     b),
 				    .space = 1,
 				    .packed = dtype_info[b->dtype].bits < 8});
 }
@@ -154,7 +162,8 @@ const char *ll_slot(LlKernel *k, const char *type, int64_t n)
 	const char *name = arena_printf(k->f.arena, "%%slot%d", k->nslots++);
 
 	if (n)
-		strbuf_printf(&k->f.allocas, "  %s = alloca [%lld x %s], align 16\n", name, (long long)n, type);
+		strbuf_printf(&k->f.allocas, "  %s = alloca [%lld x %s], align 16\n", name,
+			      (long long)n, type);
 	else
 		strbuf_printf(&k->f.allocas, "  %s = alloca %s\n", name, type);
 	return name;
@@ -169,8 +178,10 @@ void ll_declare(LlKernel *k, Buf *b)
 		p.space = 3;
 		p.team = elements(b);
 		p.name = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
-		strbuf_printf(&k->globals, "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n", p.name,
-			      (long long)(p.team ? p.team * teams : 1), ll_stored(b->dtype));
+		strbuf_printf(&k->globals,
+			      "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n",
+			      p.name, (long long)(p.team ? p.team * teams : 1),
+			      ll_stored(b->dtype));
 	} else {
 		p.name = ll_slot(k, ll_stored(b->dtype), b->rank ? elements(b) : 0);
 	}
@@ -198,7 +209,8 @@ static const char *pointer(LlKernel *k, const LlBuf *p, const char *idx, const c
 		ll_put(f, "%s = add i64 %s, %s", at, mine, idx);
 		idx = at;
 	}
-	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type, p->name, idx);
+	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
+	       p->name, idx);
 	return r;
 }
 
@@ -218,7 +230,8 @@ const char *ll_load(LlKernel *k, const Buf *b, const char *idx)
 	const char *type, *code, *at;
 
 	if (p.packed) {
-		const char *arg[] = {p.name, idx, arena_printf(k->f.arena, "%d", dtype_info[b->dtype].bits)};
+		const char *arg[] = {p.name, idx,
+				     arena_printf(k->f.arena, "%d", dtype_info[b->dtype].bits)};
 
 		return decoded(k, b->dtype, ll_call(&k->f, "load_packed", arg, 3));
 	}
@@ -234,7 +247,8 @@ void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val)
 	const char *code = encoded(k, b->dtype, val), *type, *at;
 
 	if (p.packed) {
-		ll_put(&k->f, "call void @store_packed(ptr addrspace(1) %s, i64 %s, i64 %d, i8 %s)", p.name, idx, dtype_info[b->dtype].bits, code);
+		ll_put(&k->f, "call void @store_packed(ptr addrspace(1) %s, i64 %s, i64 %d, i8 %s)",
+		       p.name, idx, dtype_info[b->dtype].bits, code);
 		return;
 	}
 	at = pointer(k, &p, idx, &type);
@@ -248,15 +262,21 @@ static const char *load_expr(void *arg, const Expr *e, const char *const *idx)
 
 const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val)
 {
-	const char *name = arena_printf(k->f.arena, "@" KERNEL_NAME ".warps_%s%d", ctype_name[t], c), *p = ll_new(&k->f), *r;
+	const char *name = arena_printf(k->f.arena, "@" KERNEL_NAME ".warps_%s%d", ctype_name[t],
+					c),
+		   *p = ll_new(&k->f), *r;
 	const DType d = ctype_dtype(t);
 
 	if (!k->partial[c][t])
-		strbuf_printf(&k->globals, "%s = internal addrspace(3) global [32 x %s] undef, align 16\n", name, ll_stored(d));
+		strbuf_printf(&k->globals,
+			      "%s = internal addrspace(3) global [32 x %s] undef, align 16\n", name,
+			      ll_stored(d));
 	k->partial[c][t] = true;
-	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", p, ll_stored(d), name, at);
+	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", p, ll_stored(d), name,
+	       at);
 	if (val) {
-		ll_put(&k->f, "store %s %s, ptr addrspace(3) %s", ll_stored(d), encoded(k, d, val), p);
+		ll_put(&k->f, "store %s %s, ptr addrspace(3) %s", ll_stored(d), encoded(k, d, val),
+		       p);
 		return NULL;
 	}
 	r = ll_new(&k->f);
@@ -290,8 +310,9 @@ static bool one_access(const Pack *p, const Buf *b, Expr *idx)
 	Ctx *c = p->k->f.g->ctx;
 	Affine a;
 
-	if (b->data || dtype_info[b->dtype].bits < 8 || place_of(p->k, b)->space != 1 || !ex_affine(c, idx, &a) ||
-	    !dim_equals(affine_coef(c, &a, p->n->var), 1) || !divides(c, a.base, p->n->pack))
+	if (b->data || dtype_info[b->dtype].bits < 8 || place_of(p->k, b)->space != 1 ||
+	    !ex_affine(c, idx, &a) || !dim_equals(affine_coef(c, &a, p->n->var), 1) ||
+	    !divides(c, a.base, p->n->pack))
 		return false;
 	for (int i = 0; i < a.n; i++)
 		if (a.iter[i] != p->n->var && !divides(c, a.coef[i], p->n->pack))
@@ -342,7 +363,8 @@ static void whole_pack(Pack *p, const char *lo)
 
 		at = pointer(k, place_of(k, b), ll_expr(f, w->load->load.idx[0]), &type);
 		w->vector = ll_new(f);
-		ll_put(f, "%s = load %s, %s %s, align %d", w->vector, wide_type(p, b), type, at, wide_bytes(p, b));
+		ll_put(f, "%s = load %s, %s %s, align %d", w->vector, wide_type(p, b), type, at,
+		       wide_bytes(p, b));
 	}
 	for (int v = 0; v < p->n->pack; v++) {
 		const char *i = lo, *val, *code;
@@ -357,7 +379,8 @@ static void whole_pack(Pack *p, const char *lo)
 			const Buf *b = p->wide.at[j].load->load.buf;
 
 			code = ll_new(f);
-			ll_put(f, "%s = extractelement %s %s, i32 %d", code, wide_type(p, b), p->wide.at[j].vector, v);
+			ll_put(f, "%s = extractelement %s %s, i32 %d", code, wide_type(p, b),
+			       p->wide.at[j].vector, v);
 			ll_name(f, p->wide.at[j].load, decoded(k, b->dtype, code));
 		}
 		val = ll_expr(f, st->val[0]);
@@ -367,14 +390,16 @@ static void whole_pack(Pack *p, const char *lo)
 		}
 		code = encoded(k, st->buf[0]->dtype, val);
 		at = ll_new(f);
-		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", at, wide_type(p, st->buf[0]), all, ll_stored(st->buf[0]->dtype), code, v);
+		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", at, wide_type(p, st->buf[0]),
+		       all, ll_stored(st->buf[0]->dtype), code, v);
 		all = at;
 	}
 	ll_forget(f);
 	ll_bind(k, p->n->var, lo);
 	if (wide) {
 		at = pointer(k, place_of(k, st->buf[0]), ll_expr(f, st->idx), &type);
-		ll_put(f, "store %s %s, %s %s, align %d", wide_type(p, st->buf[0]), all, type, at, wide_bytes(p, st->buf[0]));
+		ll_put(f, "store %s %s, %s %s, align %d", wide_type(p, st->buf[0]), all, type, at,
+		       wide_bytes(p, st->buf[0]));
 	}
 	ll_forget(f);
 }
@@ -435,7 +460,8 @@ static void packed_bytes(Pack *p, const char *lo, const char *hi)
 		i = ll_new(f);
 		ll_put(f, "%s = lshr i64 %s, 3", at, first);
 		ll_put(f, "%s = add i64 %s, %d", i, at, byte);
-		ll_put(f, "%s = getelementptr i8, ptr addrspace(1) %s, i64 %s", to, place_of(k, st->buf[0])->name, i);
+		ll_put(f, "%s = getelementptr i8, ptr addrspace(1) %s, i64 %s", to,
+		       place_of(k, st->buf[0])->name, i);
 		ll_put(f, "store i8 %s, ptr addrspace(1) %s", code, to);
 		ll_close_if(k, after);
 	}
@@ -496,7 +522,12 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 {
 	LlKernel *k = NEW(g->arena, LlKernel);
 
-	k->f = (LlFn){.g = g, .arena = g->arena, .arg = k, .iter = iter_value, .dim = ll_dim, .load = load_expr};
+	k->f = (LlFn){.g = g,
+		      .arena = g->arena,
+		      .arg = k,
+		      .iter = iter_value,
+		      .dim = ll_dim,
+		      .load = load_expr};
 	k->sched = s;
 	k->stage = st;
 	return k;

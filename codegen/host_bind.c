@@ -32,7 +32,8 @@ static void add_sym(void *arg, Sym *s)
 
 static bool alive(const Host *h, const Value *v)
 {
-	return v->id < h->m->graph->nvalues && (v->def || v->index < h->m->graph->inputs.n) && h->m->mem->value[v->id].kind != PLACE_NONE;
+	return v->id < h->m->graph->nvalues && (v->def || v->index < h->m->graph->inputs.n) &&
+	       h->m->mem->value[v->id].kind != PLACE_NONE;
 }
 
 typedef struct Indexed {
@@ -69,7 +70,8 @@ void host_find_syms(Host *h)
 		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
 			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
 	for (int i = 0; i < n; i++)
-		if (sym_at(h->m->ctx, i)->def && !sym_from_data(sym_at(h->m->ctx, i)) && all_indexed(h, sym_at(h->m->ctx, i)->def))
+		if (sym_at(h->m->ctx, i)->def && !sym_from_data(sym_at(h->m->ctx, i)) &&
+		    all_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
 	h->nshape_syms = h->syms.n;
 	for (int i = 0; i < n; i++)
@@ -108,11 +110,14 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 
 	dim_print(&a, f->a);
 	dim_print(&c, f->b);
-	strbuf_printf(h->b, "\tif (!%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s: %%lld and %%lld\", ", f->le ? "dl_at_most" : "dl_equal",
-		      host_dim(h, f->a), host_dim(h, f->b), fail);
-	host_quote(h, arena_printf(h->m->arena, "node \"%s\" (%s): %s: %s and %s", f->loc.node ? f->loc.node : "", f->loc.op ? f->loc.op : "",
-			      f->what, strbuf_str(&a), strbuf_str(&c)));
-	strbuf_printf(h->b, ",\n\t\t\t(long long)(%s), (long long)(%s));\n", host_dim(h, f->a), host_dim(h, f->b));
+	strbuf_printf(
+		h->b, "\tif (!%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s: %%lld and %%lld\", ",
+		f->le ? "dl_at_most" : "dl_equal", host_dim(h, f->a), host_dim(h, f->b), fail);
+	host_quote(h, arena_printf(h->m->arena, "node \"%s\" (%s): %s: %s and %s",
+				   f->loc.node ? f->loc.node : "", f->loc.op ? f->loc.op : "",
+				   f->what, strbuf_str(&a), strbuf_str(&c)));
+	strbuf_printf(h->b, ",\n\t\t\t(long long)(%s), (long long)(%s));\n", host_dim(h, f->a),
+		      host_dim(h, f->b));
 	strbuf_free(&a);
 	strbuf_free(&c);
 }
@@ -137,7 +142,8 @@ void host_facts(Host *h)
 	Graph *g = h->m->graph;
 
 	for (int i = 0; i < g->facts.n; i++)
-		if (!h->fact_done[i] && host_dim_known(h, g->facts.at[i].a) && host_dim_known(h, g->facts.at[i].b)) {
+		if (!h->fact_done[i] && host_dim_known(h, g->facts.at[i].a) &&
+		    host_dim_known(h, g->facts.at[i].b)) {
 			h->fact_done[i] = true;
 			print_fact(h, &g->facts.at[i], "return");
 		}
@@ -163,10 +169,15 @@ static void solve_syms(Host *h)
 					int64_t k;
 
 					if (h->known[h->syms.at[s]->id] ||
-					    !dim_linear_in(h->m->ctx, g->inputs.at[i]->type->dims[d], h->syms.at[s], &k, &rest) || k == 0 ||
-					    !host_dim_known(h, rest))
+					    !dim_linear_in(h->m->ctx,
+							   g->inputs.at[i]->type->dims[d],
+							   h->syms.at[s], &k, &rest) ||
+					    k == 0 || !host_dim_known(h, rest))
 						continue;
-					strbuf_printf(h->b, "\tsym[%d] = (x->in_shape[%d][%d] - (%s)) / %lld;\n", s, i, d, host_dim(h, rest), (long long)k);
+					strbuf_printf(
+						h->b,
+						"\tsym[%d] = (x->in_shape[%d][%d] - (%s)) / %lld;\n",
+						s, i, d, host_dim(h, rest), (long long)k);
 					h->known[h->syms.at[s]->id] = again = true;
 				}
 	}
@@ -177,12 +188,16 @@ bool host_bind(Host *h)
 	Graph *g = h->m->graph;
 	bool ok = true;
 
-	strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n\t(void)sym;\n", host_own(h, "bind"));
+	strbuf_printf(
+		h->b,
+		"static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n\t(void)sym;\n",
+		host_own(h, "bind"));
 	solve_syms(h);
 	host_named(h);
 	for (int s = 0; s < h->nshape_syms; s++)
 		if (!h->known[h->syms.at[s]->id])
-			ok = diag_error(h->m->ctx->diag, (DiagLoc){.file = g->file}, "no input's shape gives \"%s\"; bind it with --dim %s=N",
+			ok = diag_error(h->m->ctx->diag, (DiagLoc){.file = g->file},
+					"no input's shape gives \"%s\"; bind it with --dim %s=N",
 					h->syms.at[s]->name, h->syms.at[s]->name);
 	if (!ok)
 		return false;
@@ -192,10 +207,15 @@ bool host_bind(Host *h)
 
 			if (dim_as_sym(e) || dim_is_const(e, NULL))
 				continue;
-			strbuf_printf(h->b, "\tif (!dl_equal(x->in_shape[%d][%d], %s))\n\t\treturn dl_fail(x, DL_SHAPE, \"input %%s: dim %d is %%lld, expected %%lld\", ",
-				      i, d, host_dim(h, e), d);
+			strbuf_printf(
+				h->b,
+				"\tif (!dl_equal(x->in_shape[%d][%d], %s))\n\t\treturn dl_fail(x, DL_SHAPE, \"input %%s: dim %d is %%lld, expected %%lld\", ",
+				i, d, host_dim(h, e), d);
 			host_quote(h, host_input_name(g, i));
-			strbuf_printf(h->b, ",\n\t\t\t(long long)x->in_shape[%d][%d], (long long)(%s));\n", i, d, host_dim(h, e));
+			strbuf_printf(
+				h->b,
+				",\n\t\t\t(long long)x->in_shape[%d][%d], (long long)(%s));\n", i,
+				d, host_dim(h, e));
 		}
 	host_facts(h);
 	for (int i = 0; i < g->results.n; i++)
@@ -203,7 +223,8 @@ bool host_bind(Host *h)
 			Dim *e = g->results.at[i]->value->type->dims[d];
 
 			if (!dim_as_sym(e) && !dim_is_const(e, NULL) && host_dim_known(h, e))
-				strbuf_printf(h->b, "\tx->out_shape[%d][%d] = %s;\n", i, d, host_dim(h, e));
+				strbuf_printf(h->b, "\tx->out_shape[%d][%d] = %s;\n", i, d,
+					      host_dim(h, e));
 		}
 	strbuf_puts(h->b, "\treturn DL_OK;\n}\n\n");
 	return true;

@@ -6,7 +6,8 @@
 
 const char *host_own(Host *h, const char *name)
 {
-	return arena_printf(h->m->arena, "%s%s%s", name, h->gpu ? "_gpu" : "", h->o->suffix ? h->o->suffix : "");
+	return arena_printf(h->m->arena, "%s%s%s", name, h->gpu ? "_gpu" : "",
+			    h->o->suffix ? h->o->suffix : "");
 }
 
 void host_quote(Host *h, const char *s)
@@ -42,7 +43,8 @@ static void print_io(Host *h, const char *table, const Type *t, int i)
 
 	if (!t->rank)
 		return;
-	strbuf_printf(h->b, "static const dl_dim %s[] = {\n", host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
+	strbuf_printf(h->b, "static const dl_dim %s[] = {\n",
+		      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
 	for (int d = 0; d < t->rank; d++) {
 		StrBuf text = {0};
 		Sym *s = dim_as_sym(t->dims[d]);
@@ -72,7 +74,8 @@ static void print_io_row(Host *h, const char *table, const Type *t, const char *
 	strbuf_printf(h->b, "\t{sizeof(dl_io), %s, DL_TENSOR, %d, ", dtype_c(h, t->dtype), t->rank);
 	host_quote(h, name);
 	if (t->rank)
-		strbuf_printf(h->b, ", %s, -1, 0},\n", host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
+		strbuf_printf(h->b, ", %s, -1, 0},\n",
+			      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
 	else
 		strbuf_puts(h->b, ", NULL, -1, 0},\n");
 }
@@ -86,7 +89,8 @@ void host_desc(Host *h)
 		for (int i = 0; i < h->syms.n; i++) {
 			Sym *s = h->syms.at[i];
 
-			strbuf_printf(h->b, "\t{sizeof(dl_sym), %s, ", i < h->nshape_syms ? "DL_SYM_INPUT" : "DL_SYM_DATA");
+			strbuf_printf(h->b, "\t{sizeof(dl_sym), %s, ",
+				      i < h->nshape_syms ? "DL_SYM_INPUT" : "DL_SYM_DATA");
 			host_quote(h, s->name);
 			strbuf_printf(h->b, ", %lld, ", (long long)s->lo);
 			if (s->hi == DIM_INF)
@@ -109,27 +113,35 @@ void host_desc(Host *h)
 	if (g->results.n) {
 		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "outputs"));
 		for (int i = 0; i < g->results.n; i++)
-			print_io_row(h, "out", g->results.at[i]->value->type, host_result_name(g, i), i);
+			print_io_row(h, "out", g->results.at[i]->value->type,
+				     host_result_name(g, i), i);
 		strbuf_puts(h->b, "};\n");
 	}
 	/* In a struct: the linker lets one string literal be the end of another, and the hash may change after it. */
-	strbuf_printf(h->b, "\nstatic const struct {\n\tchar text[17];\n} %s = {\"%016llx\"};\n", host_own(h, "hash"), (unsigned long long)h->o->hash);
-	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n", host_own(h, "desc"));
+	strbuf_printf(h->b, "\nstatic const struct {\n\tchar text[17];\n} %s = {\"%016llx\"};\n",
+		      host_own(h, "hash"), (unsigned long long)h->o->hash);
+	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n",
+		      host_own(h, "desc"));
 	if (h->m->mem->nregions)
 		strbuf_puts(h->b, "\t.flags = DL_DESC_UNBOUNDED,\n");
-	strbuf_printf(h->b, "\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = %s.text,\n\t.targets = \"", h->o->name, h->o->version,
-		      host_own(h, "hash"));
+	strbuf_printf(
+		h->b,
+		"\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = %s.text,\n\t.targets = \"",
+		h->o->name, h->o->version, host_own(h, "hash"));
 	for (int t = 0; t < h->m->ntargets; t++)
 		strbuf_printf(h->b, "%s%s", t ? " " : "", h->m->target[t]->name);
 	for (int t = 0; h->m->gpu && t < h->m->gpu->ntargets; t++)
 		strbuf_printf(h->b, " %s", h->m->gpu->target[t]->name);
 	strbuf_puts(h->b, "\",\n");
 	if (g->inputs.n)
-		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", host_own(h, "inputs"), g->inputs.n);
+		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", host_own(h, "inputs"),
+			      g->inputs.n);
 	if (g->results.n)
-		strbuf_printf(h->b, "\t.out = %s,\n\t.n_out = %d,\n", host_own(h, "outputs"), g->results.n);
+		strbuf_printf(h->b, "\t.out = %s,\n\t.n_out = %d,\n", host_own(h, "outputs"),
+			      g->results.n);
 	if (h->syms.n)
-		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", host_own(h, "syms"), h->syms.n);
+		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", host_own(h, "syms"),
+			      h->syms.n);
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
@@ -137,22 +149,29 @@ void gen_header(Module *m, const HostOpts *o, StrBuf *b)
 {
 	Graph *g = m->graph;
 
-	strbuf_printf(b, "/* The model %s, as compiled by dlcc. Generated: belongs to whoever compiled it. */\n#ifndef DLCC_%s_H\n#define DLCC_%s_H\n\n"
-		      "#include \"dlrt.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", o->name, o->name, o->name);
+	strbuf_printf(
+		b,
+		"/* The model %s, as compiled by dlcc. Generated: belongs to whoever compiled it. */\n#ifndef DLCC_%s_H\n#define DLCC_%s_H\n\n"
+		"#include \"dlrt.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+		o->name, o->name, o->name);
 	for (int i = 0; i < g->inputs.n; i++) {
 		StrBuf t = {0};
 
 		type_print(&t, g->inputs.at[i]->type);
-		strbuf_printf(b, "/* input %d: \"%s\" %s */\n", i, host_input_name(g, i), strbuf_str(&t));
+		strbuf_printf(b, "/* input %d: \"%s\" %s */\n", i, host_input_name(g, i),
+			      strbuf_str(&t));
 		strbuf_free(&t);
 	}
 	for (int i = 0; i < g->results.n; i++) {
 		StrBuf t = {0};
 
 		type_print(&t, g->results.at[i]->value->type);
-		strbuf_printf(b, "/* output %d: \"%s\" %s */\n", i, host_result_name(g, i), strbuf_str(&t));
+		strbuf_printf(b, "/* output %d: \"%s\" %s */\n", i, host_result_name(g, i),
+			      strbuf_str(&t));
 		strbuf_free(&t);
 	}
-	strbuf_printf(b, "\nconst dl_api *%s_get_api(uint32_t abi_version);\nconst dl_desc *%s_describe(void);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n",
-		      o->name, o->name);
+	strbuf_printf(
+		b,
+		"\nconst dl_api *%s_get_api(uint32_t abi_version);\nconst dl_desc *%s_describe(void);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n",
+		o->name, o->name);
 }

@@ -17,10 +17,13 @@ void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s
 	strbuf_printf(h->b, "\tdl_gpu_launch(x, %d, %d, ", h->kernel_id[n->id], fn);
 	strbuf_puts(h->b, nargs ? "(uint64_t[]){" : "NULL");
 	for (int i = 0; i < c.nbuf; i++)
-		strbuf_printf(h->b, "%s(uint64_t)(uintptr_t)(%s)", i ? ", " : "", host_buf(h, t, n, c.buf[i]));
+		strbuf_printf(h->b, "%s(uint64_t)(uintptr_t)(%s)", i ? ", " : "",
+			      host_buf(h, t, n, c.buf[i]));
 	for (int i = 0; i < c.ndim; i++)
-		strbuf_printf(h->b, "%s(uint64_t)(%s)", i || c.nbuf ? ", " : "", host_dim(h, c.dim[i]));
-	strbuf_printf(h->b, "%s, %d, %s, %d);\n", nargs ? "}" : "", nargs, host_dim(h, dim_ceildiv(ctx, st->extent, dim_const(ctx, teams))),
+		strbuf_printf(h->b, "%s(uint64_t)(%s)", i || c.nbuf ? ", " : "",
+			      host_dim(h, c.dim[i]));
+	strbuf_printf(h->b, "%s, %d, %s, %d);\n", nargs ? "}" : "", nargs,
+		      host_dim(h, dim_ceildiv(ctx, st->extent, dim_const(ctx, teams))),
 		      c.fn->faults ? host_fault_site(h, s) : -1);
 }
 
@@ -58,7 +61,8 @@ static void print_image(Host *h, int t)
 		return;
 	strbuf_printf(h->b, "static const dl_gpu_fn %s[] = {\n", of_target(h, "fn", t));
 	for (int i = 0; i < g->funcs.n; i++)
-		strbuf_printf(h->b, "\t{\"%s\", %d, %d},\n", g->funcs.at[i]->name, g->funcs.at[i]->threads, g->funcs.at[i]->faults);
+		strbuf_printf(h->b, "\t{\"%s\", %d, %d},\n", g->funcs.at[i]->name,
+			      g->funcs.at[i]->threads, g->funcs.at[i]->faults);
 	strbuf_puts(h->b, "};\n\n");
 }
 
@@ -73,8 +77,11 @@ void host_gpu_tables(Host *h)
 		const Gpu *gpu = m->target[t]->gpu;
 		const int n = h->o->ptx[t]->funcs.n;
 
-		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 0},\n", gpu->sm, gpu->only, of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n);
+		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 0},\n", gpu->sm, gpu->only,
+			      of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n);
 	}
-	strbuf_printf(h->b, "};\n\nstatic const dl_gpu %s = {sizeof(dl_gpu), %d, %s, %lld, %lld};\n\n", host_own(h, "gpu"), m->ntargets,
-		      host_own(h, "images"), (long long)(h->o->weights_size - m->mem->weights), (long long)m->mem->weights);
+	strbuf_printf(
+		h->b, "};\n\nstatic const dl_gpu %s = {sizeof(dl_gpu), %d, %s, %lld, %lld};\n\n",
+		host_own(h, "gpu"), m->ntargets, host_own(h, "images"),
+		(long long)(h->o->weights_size - m->mem->weights), (long long)m->mem->weights);
 }

@@ -209,7 +209,7 @@ typedef struct Box {
 	const Move *m;
 	const char *src;
 	char *dst;
-	const int64_t *origin;	 /* where DST begins */
+	const int64_t *origin;   /* where DST begins */
 	int64_t step[MAX_ITERS]; /* of DST */
 } Box;
 

@@ -62,9 +62,12 @@ bool pack_find_cc(Pack *p)
 	if (p->cc)
 		return true;
 	if (wanted)
-		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--cc=%s: there is no such program; give the name or path of a "
-				  "C compiler (gcc, or clang from 15 on)", wanted);
-	return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "no C compiler on PATH; install clang or gcc, or name one by --cc=");
+		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
+				  "--cc=%s: there is no such program; give the name or path of a "
+				  "C compiler (gcc, or clang from 15 on)",
+				  wanted);
+	return diag_error(p->diag, (DiagLoc){.file = p->o->output},
+			  "no C compiler on PATH; install clang or gcc, or name one by --cc=");
 }
 
 /* A tool that goes with the C compiler: aarch64-linux-gnu-ar with aarch64-linux-gnu-gcc. */
@@ -79,13 +82,15 @@ static const char *find_tool(Pack *p, const char *name)
 		found = find_program(p->a, arena_printf(p->a, "%.*s%s", (int)n, base, name));
 	for (int i = 0; p->cc_args[i] && !found; i++)
 		if (str_starts(p->cc_args[i], "--target="))
-			found = find_program(p->a, arena_printf(p->a, "%s-%s", p->cc_args[i] + 9, name));
+			found = find_program(p->a,
+					     arena_printf(p->a, "%s-%s", p->cc_args[i] + 9, name));
 	if (!found)
 		found = find_program(p->a, name);
 	if (!found)
 		found = find_program(p->a, arena_printf(p->a, "llvm-%s", name));
 	if (!found)
-		diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%s is not on PATH; install binutils", name);
+		diag_error(p->diag, (DiagLoc){.file = p->o->output},
+			   "%s is not on PATH; install binutils", name);
 	return found;
 }
 
@@ -94,7 +99,10 @@ static void echo(const Pack *p, char *const *argv)
 	if (!p->o->verbose && !p->o->dry)
 		return;
 	for (int i = 0; argv[i]; i++) {
-		bool plain = strspn(argv[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%") == strlen(argv[i]);
+		bool plain =
+			strspn(argv[i],
+			       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%") ==
+			strlen(argv[i]);
 
 		fprintf(stderr, plain ? "%s%s" : "%s'%s'", i ? " " : "", argv[i]);
 	}
@@ -111,15 +119,27 @@ static int common_args(Pack *p, char **argv)
 	if (p->o->sysroot)
 		argv[n++] = arena_printf(p->a, "--sysroot=%s", p->o->sysroot);
 	if (p->o->sanitize) {
-		argv[n++] = (char *)(uintptr_t)"-fsanitize=address,undefined";
-		argv[n++] = (char *)(uintptr_t)"-fno-sanitize-recover=undefined";
+		argv[n++] = (char *)(uintptr_t) "-fsanitize=address,undefined";
+		argv[n++] = (char *)(uintptr_t) "-fno-sanitize-recover=undefined";
 	}
 	return n;
 }
 
 const char *const package_cflags[] = {
-	"-std=gnu11", "-c", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
-	"-fno-strict-aliasing", "-fno-semantic-interposition", "-w", "-ffunction-sections", "-Wno-psabi", NULL,
+	"-std=gnu11",
+	"-c",
+	"-fPIC",
+	"-fvisibility=hidden",
+	"-ffp-contract=off",
+	"-fwrapv",
+	"-fno-math-errno",
+	"-fno-trapping-math",
+	"-fno-strict-aliasing",
+	"-fno-semantic-interposition",
+	"-w",
+	"-ffunction-sections",
+	"-Wno-psabi",
+	NULL,
 };
 
 /* The host stub, which is for no target, is one call after the other: nothing to optimise, and much of it. */
@@ -142,10 +162,10 @@ static pid_t start_compile(Pack *p, int i)
 	if (t && t->march)
 		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
 	if (t && t->vector_bytes == 64)
-		argv[n++] = (char *)(uintptr_t)"-mprefer-vector-width=512";
+		argv[n++] = (char *)(uintptr_t) "-mprefer-vector-width=512";
 	argv[n++] = arena_printf(p->a, "-I%s", p->dir);
 	argv[n++] = arena_printf(p->a, "-ffile-prefix-map=%s=.", p->dir);
-	argv[n++] = (char *)(uintptr_t)"-o";
+	argv[n++] = (char *)(uintptr_t) "-o";
 	argv[n++] = (char *)(uintptr_t)p->obj[i];
 	argv[n++] = (char *)(uintptr_t)p->src[i];
 	argv[n] = NULL;
@@ -158,7 +178,8 @@ static bool cc_failed(Pack *p, const char *what)
 	size_t n = 0;
 	const char *text = read_file(p->a, p->log, &n);
 
-	diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%s failed (%s); run with --save-temps to see the C", what, p->cc);
+	diag_error(p->diag, (DiagLoc){.file = p->o->output},
+		   "%s failed (%s); run with --save-temps to see the C", what, p->cc);
 	for (int lines = 0; text && *text && lines < 12; lines++) {
 		int len = (int)strcspn(text, "\n");
 
@@ -205,19 +226,24 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 {
 	char *argv[MAX_ARGS + MAX_FILES];
 	int n = common_args(p, argv);
-	static const char *const flags[] = {"-shared", "-fPIC", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,noexecstack",
+	static const char *const flags[] = {"-shared",
+					    "-fPIC",
+					    "-Wl,--gc-sections",
+					    "-Wl,--build-id=none",
+					    "-Wl,-z,defs",
+					    "-Wl,-z,noexecstack",
 					    "-Wl,--exclude-libs,ALL"};
 
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
 			argv[n++] = (char *)(uintptr_t)flags[j];
-	argv[n++] = (char *)(uintptr_t)"-o";
+	argv[n++] = (char *)(uintptr_t) "-o";
 	argv[n++] = (char *)(uintptr_t)out;
 	for (int i = 0; i < p->nfiles; i++)
 		argv[n++] = (char *)(uintptr_t)p->obj[i];
 	argv[n++] = (char *)(uintptr_t)lib;
-	argv[n++] = (char *)(uintptr_t)"-lpthread";
-	argv[n++] = (char *)(uintptr_t)"-ldl";
+	argv[n++] = (char *)(uintptr_t) "-lpthread";
+	argv[n++] = (char *)(uintptr_t) "-ldl";
 	argv[n] = NULL;
 	return run(p, argv, "the linker");
 }
@@ -229,9 +255,9 @@ bool pack_link_object(Pack *p, const char *lib, const char *out)
 	const char *all = pack_temp(p, "all.o");
 	const char *objcopy = find_tool(p, "objcopy");
 
-	argv[n++] = (char *)(uintptr_t)"-r";
-	argv[n++] = (char *)(uintptr_t)"-nostdlib";
-	argv[n++] = (char *)(uintptr_t)"-o";
+	argv[n++] = (char *)(uintptr_t) "-r";
+	argv[n++] = (char *)(uintptr_t) "-nostdlib";
+	argv[n++] = (char *)(uintptr_t) "-o";
 	argv[n++] = (char *)(uintptr_t)all;
 	for (int i = 0; i < p->nfiles; i++)
 		argv[n++] = (char *)(uintptr_t)p->obj[i];
@@ -239,15 +265,20 @@ bool pack_link_object(Pack *p, const char *lib, const char *out)
 	argv[n] = NULL;
 	if (!objcopy || !run(p, argv, "the linker"))
 		return false;
-	char *copy[] = {(char *)(uintptr_t)objcopy, arena_printf(p->a, "--keep-global-symbol=%s_get_api", p->o->name),
-			arena_printf(p->a, "--keep-global-symbol=%s_describe", p->o->name), (char *)(uintptr_t)all, (char *)(uintptr_t)out, NULL};
+	char *copy[] = {(char *)(uintptr_t)objcopy,
+			arena_printf(p->a, "--keep-global-symbol=%s_get_api", p->o->name),
+			arena_printf(p->a, "--keep-global-symbol=%s_describe", p->o->name),
+			(char *)(uintptr_t)all,
+			(char *)(uintptr_t)out,
+			NULL};
 	return run(p, copy, "objcopy");
 }
 
 bool pack_archive(Pack *p, const char *obj, const char *out)
 {
 	const char *ar = find_tool(p, "ar");
-	char *argv[] = {(char *)(uintptr_t)ar, (char *)(uintptr_t)"rcsD", (char *)(uintptr_t)out, (char *)(uintptr_t)obj, NULL};
+	char *argv[] = {(char *)(uintptr_t)ar, (char *)(uintptr_t) "rcsD", (char *)(uintptr_t)out,
+			(char *)(uintptr_t)obj, NULL};
 
 	return ar && run(p, argv, "ar");
 }

@@ -25,7 +25,8 @@ static volatile sig_atomic_t live_pid[MAX_FILES];
 
 bool pack_fail(Pack *p, const char *what, const char *path)
 {
-	return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%s %s: %s", what, path, strerror(errno));
+	return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%s %s: %s", what, path,
+			  strerror(errno));
 }
 
 /* Removes DIR with the files in it. No function but system calls: it runs in signal handlers too. */
@@ -95,7 +96,8 @@ const char *pack_temp(Pack *p, const char *base)
 bool pack_make_dir(Pack *p)
 {
 	const char *out = p->o->output, *slash = strrchr(out, '/');
-	char *dir = slash ? arena_printf(p->a, "%.*s/.dlcc.XXXXXX", (int)(slash - out), out) : arena_strdup(p->a, ".dlcc.XXXXXX");
+	char *dir = slash ? arena_printf(p->a, "%.*s/.dlcc.XXXXXX", (int)(slash - out), out)
+			  : arena_strdup(p->a, ".dlcc.XXXXXX");
 	char *real;
 	sigset_t all, old;
 
@@ -191,7 +193,8 @@ bool pack_commit(Pack *p)
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
-		ok = !rename(p->made[i].from, p->made[i].to) || pack_fail(p, "cannot write", p->made[i].to);
+		ok = !rename(p->made[i].from, p->made[i].to) ||
+		     pack_fail(p, "cannot write", p->made[i].to);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return ok;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off: tables */
 #include "codegen/targets.h"
 
 #include <string.h>
@@ -7,16 +8,24 @@
 enum { V2 = 1, V3 = 2, V4 = 4 };
 
 /* capability, only, PTX, SMs, shared, registers, threads, L2 MiB, GB/s, f32 and f16 TFLOP/s of the usual card */
-static const Gpu sm_75 = {75, false, 63, 40, 64 << 10, 65536, 1024, 4, 320, 8, 65};         /* T4 */
-static const Gpu sm_80 = {80, false, 70, 108, 163 << 10, 65536, 2048, 40, 1555, 19, 312};   /* A100 */
-static const Gpu sm_86 = {86, false, 71, 84, 99 << 10, 65536, 1536, 6, 936, 36, 142};       /* RTX 3090, A40 */
-static const Gpu sm_89 = {89, false, 78, 128, 99 << 10, 65536, 1536, 72, 1008, 83, 165};    /* RTX 4090, L40 */
-static const Gpu sm_90a = {90, true, 80, 132, 227 << 10, 65536, 2048, 50, 3350, 67, 989};   /* H100, H200 */
-static const Gpu sm_100 = {100, false, 86, 148, 227 << 10, 65536, 2048, 126, 8000, 75, 2250}; /* B200 */
-static const Gpu sm_120 = {120, false, 87, 170, 99 << 10, 65536, 1536, 96, 1792, 105, 210}; /* RTX 5090 */
+static const Gpu sm_75 = {75, false, 63, 40, 64 << 10, 65536, 1024, 4, 320, 8, 65};       /* T4 */
+static const Gpu sm_80 = {80, false, 70, 108, 163 << 10, 65536, 2048, 40, 1555, 19, 312}; /* A100 */
+static const Gpu sm_86 = {86,   false, 71,  84, 99 << 10, 65536,
+			  1536, 6,     936, 36, 142}; /* RTX 3090, A40 */
+static const Gpu sm_89 = {89,   false, 78,   128, 99 << 10, 65536,
+			  1536, 72,    1008, 83,  165}; /* RTX 4090, L40 */
+static const Gpu sm_90a = {90,   true, 80,   132, 227 << 10, 65536,
+			   2048, 50,   3350, 67,  989}; /* H100, H200 */
+static const Gpu sm_100 = {100,  false, 86,   148, 227 << 10, 65536,
+			   2048, 126,   8000, 75,  2250}; /* B200 */
+static const Gpu sm_120 = {120,  false, 87,   170, 99 << 10, 65536,
+			   1536, 96,    1792, 105, 210}; /* RTX 5090 */
 
 /* A GPU multiplies and adds fused; a register is a lane's. */
-#define GPU(g) {#g, NULL, 0, 16, 255, true, 0, 0, &g}
+#define GPU(g)                                       \
+	{                                            \
+#g, NULL, 0, 16, 255, true, 0, 0, &g \
+	}
 
 /* The order is rank: CPUs before GPUs, and of each kind the best first. An artifact tries its targets in this order. */
 const Target target_table[] = {
@@ -40,10 +49,12 @@ static const char *native(void)
 {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd"))
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+	    __builtin_cpu_supports("avx512cd"))
 		return "x86-64-v4";
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	    __builtin_cpu_supports("bmi2"))
 		return "x86-64-v3";
 	if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
 		return "x86-64-v2";

@@ -30,12 +30,12 @@ typedef struct Job {
 typedef struct Weights {
 	Module *m;
 	int fd, threads;
-	int64_t file;	 /* where in FD the weights begin */
-	char *base;	 /* they, mapped */
-	void **data;	 /* by Value.id of bases: where the elements are */
-	size_t *mine;	 /* by Value.id: bytes of an anonymous mapping made here, 0 where none */
+	int64_t file;    /* where in FD the weights begin */
+	char *base;      /* they, mapped */
+	void **data;     /* by Value.id of bases: where the elements are */
+	size_t *mine;    /* by Value.id: bytes of an anonymous mapping made here, 0 where none */
 	VEC(Job *) jobs; /* boxes that wait; nothing reads what they write before they ran */
-	size_t room;	 /* for the largest */
+	size_t room;     /* for the largest */
 	atomic_int next, fault; /* the job to take; an errno */
 } Weights;
 
@@ -432,8 +432,8 @@ static void hash_all(Weights *w, uint64_t *hash)
 
 	dl_hash_init(&h);
 	for (int64_t at = 0; at < w->m->mem->weights; at += CHUNK) {
-		size_t n =
-			(size_t)(w->m->mem->weights - at < CHUNK ? w->m->mem->weights - at : CHUNK);
+		size_t n = (size_t)(w->m->mem->weights - at < CHUNK ? w->m->mem->weights - at
+								    : CHUNK);
 
 		dl_hash_update(&h, w->base + at, n);
 		if (w->m->mem->weights > BLOCK)
@@ -484,7 +484,8 @@ int64_t weights_gpu_at(const Module *m)
 
 int64_t weights_size(const Module *m)
 {
-	return m->gpu && m->gpu->mem->weights ? weights_gpu_at(m) + m->gpu->mem->weights : m->mem->weights;
+	return m->gpu && m->gpu->mem->weights ? weights_gpu_at(m) + m->gpu->mem->weights
+					      : m->mem->weights;
 }
 
 /* The hash of N bytes of FD from AT on. */
@@ -510,5 +511,6 @@ bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 		return true;
 	return write_module(m->gpu, fd, base + weights_gpu_at(m), threads, hash) &&
 	       (hash_file(fd, base, weights_size(m), hash) ||
-		diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file}, "cannot map the weights: %s", strerror(errno)));
+		diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file},
+			   "cannot map the weights: %s", strerror(errno)));
 }

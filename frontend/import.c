@@ -228,7 +228,7 @@ static bool import_graph(Import *im, const Frame *fr, Scope *s, const Onnx__Grap
 }
 
 bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
-			  const Onnx__GraphProto *g, DiagLoc loc)
+		   const Onnx__GraphProto *g, DiagLoc loc)
 {
 	Frame inner = *fr;
 	Graph *region = graph_new(im->ctx, im->arena, name);

@@ -34,9 +34,9 @@ void import_functions(Import *im)
 	im->functions = scope_new(im->scratch, NULL, NULL);
 	for (size_t i = 0; i < im->model->n_functions; i++) {
 		const Onnx__FunctionProto *fn = im->model->functions[i];
-		Binding *b =
-			scope_add(im->functions,
-				  function_key(im, fn->domain, fn->name, fn->overload), BIND_NODE);
+		Binding *b = scope_add(im->functions,
+				       function_key(im, fn->domain, fn->name, fn->overload),
+				       BIND_NODE);
 
 		if (b)
 			b->node = (int)i;
@@ -156,8 +156,7 @@ static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const char *pr
 }
 
 bool import_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
-			const Onnx__FunctionProto *fn, DiagLoc loc, Value *const *in,
-			const bool *known)
+		 const Onnx__FunctionProto *fn, DiagLoc loc, Value *const *in, const bool *known)
 {
 	Frame callee = {.caller = fr, .fn = fn, .around = "", .depth = fr->depth + 1};
 	Scope *body;

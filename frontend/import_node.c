@@ -194,7 +194,8 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 		note_missing(im, p, loc);
 		return false;
 	}
-	return sound && make_node(im, fr, s, p, index, op_by_name(upgrade_name(p->op_type)), loc, in);
+	return sound &&
+	       make_node(im, fr, s, p, index, op_by_name(upgrade_name(p->op_type)), loc, in);
 }
 
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index)
@@ -214,8 +215,8 @@ void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p
 		return;
 	}
 	for (size_t i = 0; i < p->n_input; i++) {
-		known[i] =
-			!*p->input[i] || import_lookup(im, s, ctx_name(im->ctx, p->input[i]), loc, &in[i]);
+		known[i] = !*p->input[i] ||
+			   import_lookup(im, s, ctx_name(im->ctx, p->input[i]), loc, &in[i]);
 		sound &= known[i];
 	}
 	if (fn ? import_call(im, fr, s, p, index, fn, loc, in, known)

@@ -56,7 +56,8 @@ static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char 
 		}
 		vec_push(l->arena, &l->out.nodes, one);
 		if (fn)
-			list(l, fn->node, fn->n_node, arena_printf(l->arena, "%s/", name), "", depth + 1);
+			list(l, fn->node, fn->n_node, arena_printf(l->arena, "%s/", name), "",
+			     depth + 1);
 		for (size_t k = 0; k < p->n_attribute && !fn; k++) {
 			const Onnx__GraphProto *g = p->attribute[k]->g;
 

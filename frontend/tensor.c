@@ -138,7 +138,9 @@ static const char *path_beside(OnnxFile *f, const char *location)
 	for (int i = 0; i < 2 && of[i]; i++) {
 		const char *slash = strrchr(of[i], '/');
 
-		path = slash ? arena_printf(f->arena, "%.*s/%s", (int)(slash - of[i]), of[i], location) : location;
+		path = slash ? arena_printf(f->arena, "%.*s/%s", (int)(slash - of[i]), of[i],
+					    location)
+			     : location;
 		if (!access(path, R_OK))
 			break;
 	}

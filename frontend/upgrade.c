@@ -128,8 +128,8 @@ static bool ints_to_input(Upgrade *u, const char *attr, int k)
 /* B stood at axis AXIS of A, not at its end: it gets the trailing dims of 1 that it lacks there. */
 static Value *align_at(Upgrade *u, Value *a, Value *b, int64_t axis)
 {
-	Value *rest =
-		emit(u, OP_Sub, emit(u, OP_Sub, rank_of(u, a), one_int(u, axis)), rank_of(u, b));
+	Value *rest = emit(u, OP_Sub, emit(u, OP_Sub, rank_of(u, a), one_int(u, axis)),
+			   rank_of(u, b));
 
 	return emit_attr(u, OP_Reshape, b, concat(u, shape_of(u, b), ones(u, rest)), "allowzero",
 			 1);
@@ -343,8 +343,8 @@ static bool cast(Upgrade *u)
 		const char *name;
 		int code;
 	} types[] = {
-		{"FLOAT", 1},	{"UINT8", 2},	{"INT8", 3},	{"UINT16", 4}, {"INT16", 5},
-		{"INT32", 6},	{"INT64", 7},	{"STRING", 8},	{"BOOL", 9},   {"FLOAT16", 10},
+		{"FLOAT", 1},   {"UINT8", 2},   {"INT8", 3},    {"UINT16", 4}, {"INT16", 5},
+		{"INT32", 6},   {"INT64", 7},   {"STRING", 8},  {"BOOL", 9},   {"FLOAT16", 10},
 		{"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13},
 	};
 	const char *to = node_str(u->n, "to", NULL);

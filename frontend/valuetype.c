@@ -180,10 +180,9 @@ static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
 			 *d->dim_param && strcmp(d->dim_param, "?") != 0)
 			dims[i] = named_dim(c, names, d->dim_param);
 		else
-			dims[i] =
-				sym_fresh(c,
-					  ctx_name(c, arena_printf(f->arena, "%s_dim%zu", name, i)))
-					->dim;
+			dims[i] = sym_fresh(c, ctx_name(c, arena_printf(f->arena, "%s_dim%zu", name,
+									i)))
+					  ->dim;
 	}
 	return type_tensor(c, t, (int)p->shape->n_dim, dims);
 }

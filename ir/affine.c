@@ -58,8 +58,10 @@ static bool add_term(ExprPool *p, Linear *out, Expr *atom, Dim *k)
 			return false;
 		if (is_const_zero(out->coef[at])) {
 			out->n--;
-			memmove(out->atom + at, out->atom + at + 1, (size_t)(out->n - at) * sizeof *out->atom);
-			memmove(out->coef + at, out->coef + at + 1, (size_t)(out->n - at) * sizeof *out->coef);
+			memmove(out->atom + at, out->atom + at + 1,
+				(size_t)(out->n - at) * sizeof *out->atom);
+			memmove(out->coef + at, out->coef + at + 1,
+				(size_t)(out->n - at) * sizeof *out->coef);
 		}
 		return true;
 	}
@@ -131,7 +133,8 @@ Expr *linear_expr(ExprPool *p, const Linear *l)
 		Expr *t = l->atom[i];
 
 		if (!dim_equals(l->coef[i], 1))
-			t = ex_raw(p, IN_mul, CT_I64, DT_NONE, (Expr *[]){t, ex_dim(p, l->coef[i])}, 2);
+			t = ex_raw(p, IN_mul, CT_I64, DT_NONE, (Expr *[]){t, ex_dim(p, l->coef[i])},
+				   2);
 		sum = sum ? ex_raw(p, IN_add, CT_I64, DT_NONE, (Expr *[]){sum, t}, 2) : t;
 	}
 	if (!sum)
@@ -156,16 +159,12 @@ int expr_nest(const Expr *e)
 	switch (e->op.inst) {
 	case IN_add:
 	case IN_sub:
-	case IN_mul:
-		break;
+	case IN_mul: break;
 	case IN_min:
 	case IN_max:
 	case IN_select:
-	case IN_floordiv:
-		own = 1;
-		break;
-	default:
-		return 0;
+	case IN_floordiv: own = 1; break;
+	default: return 0;
 	}
 	for (int i = 0; i < e->op.n; i++)
 		deepest = e->op.arg[i]->nest > deepest ? e->op.arg[i]->nest : deepest;
@@ -210,7 +209,9 @@ static Range find_range(ExprPool *p, Expr *e)
 		return d ? (Range){.lo = zero, .hi = minus_one(p, d)} : none;
 	case IN_mod:
 		d = as_dim(p, e->op.arg[1]);
-		return d && dim_prove_lt(p->ctx, zero, d) ? (Range){.lo = zero, .hi = minus_one(p, d)} : none;
+		return d && dim_prove_lt(p->ctx, zero, d)
+			       ? (Range){.lo = zero, .hi = minus_one(p, d)}
+			       : none;
 	case IN_floordiv:
 		d = as_dim(p, e->op.arg[1]);
 		if (!d || !dim_prove_lt(p->ctx, zero, d))
@@ -218,18 +219,21 @@ static Range find_range(ExprPool *p, Expr *e)
 		a = expr_range(p, e->op.arg[0]);
 		if (!a.lo || !a.hi)
 			return none;
-		return (Range){.lo = dim_floordiv(p->ctx, a.lo, d), .hi = dim_floordiv(p->ctx, a.hi, d)};
+		return (Range){.lo = dim_floordiv(p->ctx, a.lo, d),
+			       .hi = dim_floordiv(p->ctx, a.hi, d)};
 	case IN_min:
 	case IN_max:
 	case IN_select:
 		a = expr_range(p, e->op.arg[e->op.n - 2]);
 		b = expr_range(p, e->op.arg[e->op.n - 1]);
-		return (Range){.lo = either_bound(p, a.lo, b.lo, e->op.inst != IN_max, e->op.inst == IN_max),
-			       .hi = either_bound(p, a.hi, b.hi, e->op.inst == IN_min, e->op.inst == IN_min)};
+		return (Range){.lo = either_bound(p, a.lo, b.lo, e->op.inst != IN_max,
+						  e->op.inst == IN_max),
+			       .hi = either_bound(p, a.hi, b.hi, e->op.inst == IN_min,
+						  e->op.inst == IN_min)};
 	case IN_cvt:
-		return e->op.arg[0]->ct == CT_BOOL ? (Range){.lo = zero, .hi = dim_const(p->ctx, 1)} : none;
-	default:
-		return none;
+		return e->op.arg[0]->ct == CT_BOOL ? (Range){.lo = zero, .hi = dim_const(p->ctx, 1)}
+						   : none;
+	default: return none;
 	}
 }
 
@@ -267,8 +271,12 @@ bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
 			r = (Range){.lo = r.hi, .hi = r.lo};
 		else if (!dim_prove_le(p->ctx, zero, c))
 			r = (Range){0};
-		*lo = *lo && r.lo && dim_product(p->ctx, c, r.lo, &t) && dim_sum(p->ctx, *lo, t, &t) ? t : NULL;
-		*hi = *hi && r.hi && dim_product(p->ctx, c, r.hi, &t) && dim_sum(p->ctx, *hi, t, &t) ? t : NULL;
+		*lo = *lo && r.lo && dim_product(p->ctx, c, r.lo, &t) && dim_sum(p->ctx, *lo, t, &t)
+			      ? t
+			      : NULL;
+		*hi = *hi && r.hi && dim_product(p->ctx, c, r.hi, &t) && dim_sum(p->ctx, *hi, t, &t)
+			      ? t
+			      : NULL;
 	}
 	return *lo && *hi;
 }
@@ -340,9 +348,7 @@ static bool affine_add(Ctx *c, Expr *e, Dim *k, Affine *out)
 	case EX_CONST:
 		out->base = dim_add(c, out->base, dim_mul(c, k, dim_const(c, e->i)));
 		return true;
-	case EX_DIM:
-		out->base = dim_add(c, out->base, dim_mul(c, k, e->dim));
-		return true;
+	case EX_DIM: out->base = dim_add(c, out->base, dim_mul(c, k, e->dim)); return true;
 	case EX_ITER:
 		for (int i = 0; i < out->n; i++) {
 			if (out->iter[i] == e->iter) {
@@ -355,11 +361,9 @@ static bool affine_add(Ctx *c, Expr *e, Dim *k, Affine *out)
 		out->iter[out->n] = e->iter;
 		out->coef[out->n++] = k;
 		return true;
-	case EX_INST:
-		break;
+	case EX_INST: break;
 	case EX_LOAD:
-	case EX_PARAM:
-		return false;
+	case EX_PARAM: return false;
 	}
 	if (e->op.inst == IN_add)
 		return affine_add(c, e->op.arg[0], k, out) && affine_add(c, e->op.arg[1], k, out);

@@ -19,7 +19,7 @@ struct DimTable {
 	VEC(Sym *) syms;
 	Table dims, atoms, names;
 	Dim *few[SMALL_CONSTS]; /* 0, 1 ..., made when first asked for */
-	bool too_complex; /* said once */
+	bool too_complex;       /* said once */
 };
 
 struct DimTable *dim_table_new(Ctx *c)

@@ -12,7 +12,7 @@ typedef const char *(*SymName)(void *arg, const Sym *s);
 
 static const char *const atom_fn[] = {
 	[ATOM_FLOOR] = "floor", [ATOM_MIN] = "min", [ATOM_MAX] = "max",
-	[ATOM_ADD] = "add",	[ATOM_MUL] = "mul",
+	[ATOM_ADD] = "add",     [ATOM_MUL] = "mul",
 };
 
 static bool is_word(char ch)
@@ -64,7 +64,7 @@ static void put_atom(const Printer *p, const Atom *a)
 {
 	static const char *const c_fn[] = {
 		[ATOM_FLOOR] = "dl_floordiv", [ATOM_MIN] = "dl_min", [ATOM_MAX] = "dl_max",
-		[ATOM_ADD] = "dl_add",	      [ATOM_MUL] = "dl_mul",
+		[ATOM_ADD] = "dl_add",        [ATOM_MUL] = "dl_mul",
 	};
 
 	if (a->kind != ATOM_SYM) {
@@ -113,7 +113,8 @@ static void put_number(const Printer *p, int64_t v)
 	if (v == INT64_MIN)
 		strbuf_puts(p->b, "INT64_MIN");
 	else
-		strbuf_printf(p->b, int_mag(v) > INT32_MAX ? "INT64_C(%" PRId64 ")" : "%" PRId64, v);
+		strbuf_printf(p->b, int_mag(v) > INT32_MAX ? "INT64_C(%" PRId64 ")" : "%" PRId64,
+			      v);
 }
 
 static void put_checked_term(const Printer *p, const Term *t)

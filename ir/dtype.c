@@ -16,9 +16,7 @@ const DTypeInfo dtype_info[DT_COUNT] = {
 #undef DTYPE
 };
 
-const char *const ctype_name[CT_COUNT] = {
-	"none", "bool", "i32", "i64", "u32", "u64", "f32", "f64"
-};
+const char *const ctype_name[CT_COUNT] = {"none", "bool", "i32", "i64", "u32", "u64", "f32", "f64"};
 
 typedef enum FloatKind {
 	FK_NONE,
@@ -36,16 +34,11 @@ typedef struct FloatFormat {
 } FloatFormat;
 
 static const FloatFormat formats[DT_COUNT] = {
-	[DT_F16] = {FK_IEEE, 10, 15, 65504},
-	[DT_BF16] = {FK_IEEE, 7, 127, 0x1.fep127},
-	[DT_F8E4M3FN] = {FK_FN, 3, 7, 448},
-	[DT_F8E4M3FNUZ] = {FK_FNUZ, 3, 8, 240},
-	[DT_F8E5M2] = {FK_IEEE, 2, 15, 57344},
-	[DT_F8E5M2FNUZ] = {FK_FNUZ, 2, 16, 57344},
-	[DT_F4E2M1] = {FK_FINITE, 1, 1, 6},
-	[DT_F6E2M3] = {FK_FINITE, 3, 1, 7.5},
-	[DT_F6E3M2] = {FK_FINITE, 2, 3, 28},
-	[DT_F8E8M0] = {FK_POW2, 0, 127, 0x1p127},
+	[DT_F16] = {FK_IEEE, 10, 15, 65504},   [DT_BF16] = {FK_IEEE, 7, 127, 0x1.fep127},
+	[DT_F8E4M3FN] = {FK_FN, 3, 7, 448},    [DT_F8E4M3FNUZ] = {FK_FNUZ, 3, 8, 240},
+	[DT_F8E5M2] = {FK_IEEE, 2, 15, 57344}, [DT_F8E5M2FNUZ] = {FK_FNUZ, 2, 16, 57344},
+	[DT_F4E2M1] = {FK_FINITE, 1, 1, 6},    [DT_F6E2M3] = {FK_FINITE, 3, 1, 7.5},
+	[DT_F6E3M2] = {FK_FINITE, 2, 3, 28},   [DT_F8E8M0] = {FK_POW2, 0, 127, 0x1p127},
 };
 
 /* ---- The table ---- */
@@ -105,9 +98,8 @@ int64_t dtype_size(DType t, int64_t n)
 
 DType ctype_dtype(CType t)
 {
-	static const DType of[CT_COUNT] = {
-		DT_NONE, DT_BOOL, DT_I32, DT_I64, DT_U32, DT_U64, DT_F32, DT_F64
-	};
+	static const DType of[CT_COUNT] = {DT_NONE, DT_BOOL, DT_I32, DT_I64,
+					   DT_U32,  DT_U64,  DT_F32, DT_F64};
 
 	return of[t];
 }
@@ -326,8 +318,9 @@ void dtype_store_f64(DType t, void *p, int64_t i, double v)
 	if (t == DT_BOOL) {
 		store_bits(t, p, i, v != 0);
 	} else if (t == DT_U64) {
-		store_bits(t, p, i, v >= 0x1p63 ? (v >= 0x1p64 ? UINT64_MAX : (uint64_t)v)
-						: (uint64_t)saturate_i64(v));
+		store_bits(t, p, i,
+			   v >= 0x1p63 ? (v >= 0x1p64 ? UINT64_MAX : (uint64_t)v)
+				       : (uint64_t)saturate_i64(v));
 	} else if (!dtype_is_float(t)) {
 		store_bits(t, p, i, (uint64_t)saturate_i64(v));
 	} else if (t == DT_F64) {

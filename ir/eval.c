@@ -39,8 +39,8 @@ static void report_stray(const Run *r, const Buf *b)
 	StrBuf text = {0};
 
 	kernel_print(&text, r->k);
-	fprintf(stderr, "eval: statement %d of this kernel leaves buffer %s:\n%s\n", r->s->id, b->name,
-		strbuf_str(&text));
+	fprintf(stderr, "eval: statement %d of this kernel leaves buffer %s:\n%s\n", r->s->id,
+		b->name, strbuf_str(&text));
 	strbuf_free(&text);
 }
 
@@ -137,7 +137,7 @@ static bool eval_map(Run *r)
 /* ---- Kernels ---- */
 
 typedef struct Mem {
-	EvalBuf own;      /* what eval works on: plain */
+	EvalBuf own; /* what eval works on: plain */
 	bool mine, mine_bound;
 	int64_t dims[MAX_RANK], numel;
 } Mem;

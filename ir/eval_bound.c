@@ -25,11 +25,13 @@ double ctype_tiny(CType t)
 
 double ulp_of(DType t, double v)
 {
-	static const struct { int man, emin; } format[DT_COUNT] = {
-		[DT_F64] = {52, -1022}, [DT_F32] = {23, -126}, [DT_F16] = {10, -14},
-		[DT_BF16] = {7, -126}, [DT_F8E4M3FN] = {3, -6}, [DT_F8E4M3FNUZ] = {3, -7},
+	static const struct {
+		int man, emin;
+	} format[DT_COUNT] = {
+		[DT_F64] = {52, -1022}, [DT_F32] = {23, -126},      [DT_F16] = {10, -14},
+		[DT_BF16] = {7, -126},  [DT_F8E4M3FN] = {3, -6},    [DT_F8E4M3FNUZ] = {3, -7},
 		[DT_F8E5M2] = {2, -14}, [DT_F8E5M2FNUZ] = {2, -15}, [DT_F4E2M1] = {1, 0},
-		[DT_F6E2M3] = {3, 0}, [DT_F6E3M2] = {2, -2}, [DT_F8E8M0] = {0, -127},
+		[DT_F6E2M3] = {3, 0},   [DT_F6E3M2] = {2, -2},      [DT_F8E8M0] = {0, -127},
 	};
 	int e;
 
@@ -58,12 +60,14 @@ static void see_roots(Prog *p, double *const *out, double (*nominal)[STRIP], dou
 			continue;
 		strip_to_f64(p->nodes.at[p->root[r]].ct, prog_val(p, r), now, p->at->n);
 		for (int l = 0; l < p->at->n; l++)
-			most[r][l] = fmax(most[r][l], p->lost[l] ? (double)INFINITY : moved(nominal[r][l], now[l]));
+			most[r][l] = fmax(most[r][l], p->lost[l] ? (double)INFINITY
+								 : moved(nominal[r][l], now[l]));
 	}
 }
 
 /* What operations on the way from LOAD round otherwise for another value of it. */
-static void add_roundings(Prog *p, int load, double *const *out, double (*nominal)[STRIP], const double *low, const double *high)
+static void add_roundings(Prog *p, int load, double *const *out, double (*nominal)[STRIP],
+			  const double *low, const double *high)
 {
 	enum { TRIALS = 3, SAFETY = 3 };
 	double most[4][STRIP];

@@ -12,9 +12,12 @@
 #include <string.h>
 
 enum {
-	MR = 6, NR = 8,          /* a register tile */
-	KC = 256, MC = 96,       /* a packed block of A */
-	MS = 4092, NS = 1024,    /* sums that stay in memory over all of k */
+	MR = 6,
+	NR = 8, /* a register tile */
+	KC = 256,
+	MC = 96, /* a packed block of A */
+	MS = 4092,
+	NS = 1024, /* sums that stay in memory over all of k */
 	CONJUNCTS = 16
 };
 
@@ -30,10 +33,10 @@ typedef struct Axis {
 typedef struct Operand {
 	Prog *p;
 	const Axis *row, *k;
-	int width;        /* MR or NR */
-	bool along_rows;  /* lanes go along the rows, else along k */
+	int width;       /* MR or NR */
+	bool along_rows; /* lanes go along the rows, else along k */
 	void *panel;
-	int64_t *table;   /* MAX_ITERS tables of STRIP */
+	int64_t *table; /* MAX_ITERS tables of STRIP */
 	Points at;
 } Operand;
 
@@ -51,7 +54,10 @@ typedef struct Contraction {
 
 /* ---- Recognition ---- */
 
-typedef struct SlotSet { const Stmt *s; uint32_t set; } SlotSet;
+typedef struct SlotSet {
+	const Stmt *s;
+	uint32_t set;
+} SlotSet;
 
 static void add_slot(void *arg, Expr *e)
 {
@@ -128,7 +134,8 @@ static bool recognise(Contraction *c, Run *r)
 	const Expr *v = s->val[0];
 	uint32_t in_a, in_b;
 
-	*c = (Contraction){.r = r, .ct = v->ct, .g.total = 1, .m.total = 1, .n.total = 1, .k.total = 1};
+	*c = (Contraction){
+		.r = r, .ct = v->ct, .g.total = 1, .m.total = 1, .n.total = 1, .k.total = 1};
 	if (s->red != MONOID_sum || s->nout != 1 || s->scan)
 		return false;
 	if (v->kind != EX_INST || v->op.inst != IN_mul || v->ct == CT_BOOL)
@@ -143,7 +150,8 @@ static bool recognise(Contraction *c, Run *r)
 		axis_add(i >= s->nband ? &c->k : a == b ? &c->g : a ? &c->m : &c->n, r, i);
 	}
 	return c->m.total >= 4 && c->n.total >= 4 && c->k.total >= 4 && c->g.total > 0 &&
-	       (double)c->m.total * (double)c->n.total * (double)c->k.total >= 4096 && split_guard(c);
+	       (double)c->m.total * (double)c->n.total * (double)c->k.total >= 4096 &&
+	       split_guard(c);
 }
 
 /* ---- Points of an axis ---- */
@@ -192,7 +200,8 @@ static bool steps_by_one(const Axis *a, const Run *r, const Access *access)
 
 /* ---- Packing ---- */
 
-static bool operand_init(Contraction *c, Operand *o, Expr *e, Expr *guard, const Axis *row, int width)
+static bool operand_init(Contraction *c, Operand *o, Expr *e, Expr *guard, const Axis *row,
+			 int width)
 {
 	int rows = 0, ks = 0;
 
@@ -257,17 +266,17 @@ static bool pack_strip(Contraction *c, Operand *o, PackMode mode, void *bits)
 }
 
 /* Lane l to element l * STRIDE, or, in panels of WIDTH lanes that are PANEL elements apart, to its row. */
-#define SPREAD(T)                                                                  \
-	static void spread_##T(T *dst, const T *src, int n, int64_t stride)        \
-	{                                                                          \
-		for (int l = 0; l < n; l++)                                        \
-			dst[l * stride] = src[l];                                  \
-	}                                                                          \
+#define SPREAD(T)                                                                          \
+	static void spread_##T(T *dst, const T *src, int n, int64_t stride)                \
+	{                                                                                  \
+		for (int l = 0; l < n; l++)                                                \
+			dst[l * stride] = src[l];                                          \
+	}                                                                                  \
 	static void spread_rows_##T(T *dst, const T *src, int n, int width, int64_t panel) \
-	{                                                                          \
-		for (int l = 0; l < n; l += width)                                 \
-			for (int i = 0; i < width && l + i < n; i++)               \
-				dst[l / width * panel + i] = src[l + i];           \
+	{                                                                                  \
+		for (int l = 0; l < n; l += width)                                         \
+			for (int i = 0; i < width && l + i < n; i++)                       \
+				dst[l / width * panel + i] = src[l + i];                   \
 	}
 SPREAD(uint32_t)
 SPREAD(uint64_t)
@@ -312,7 +321,8 @@ static bool pack(Contraction *c, Operand *o, PackMode mode, int64_t r0, int nr, 
 			if (!pack_strip(c, o, mode, bits))
 				return false;
 			if (narrow)
-				spread_rows_uint32_t(p4 + to, (uint32_t *)(void *)bits, n, o->width, panel);
+				spread_rows_uint32_t(p4 + to, (uint32_t *)(void *)bits, n, o->width,
+						     panel);
 			else
 				spread_rows_uint64_t(p8 + to, bits, n, o->width, panel);
 		}
@@ -327,30 +337,33 @@ typedef uint32_t V_u32 __attribute__((vector_size(16), aligned(4)));
 typedef uint64_t V_u64 __attribute__((vector_size(32), aligned(8)));
 
 #define TILE_ROW(V, i) V c##i##0 = {0}, c##i##1 = {0};
-#define TILE_STEP(i)              \
-	c##i##0 += a[i] * b0;     \
+#define TILE_STEP(i)          \
+	c##i##0 += a[i] * b0; \
 	c##i##1 += a[i] * b1;
-#define TILE_PUT(V, i)                            \
-	*(V *)(c + i * ldc) += c##i##0;           \
+#define TILE_PUT(V, i)                  \
+	*(V *)(c + i * ldc) += c##i##0; \
 	*(V *)(c + i * ldc + NR / 2) += c##i##1;
 
 /* C[MR][NR] += A panel * B panel, over K. */
-#define TILE(name, T, V)                                                                           \
-	EVAL_CLONES static void tile_##name(int k, const void *pa, const void *pb, void *pc, int64_t ldc) \
-	{                                                                                          \
-		const T *a = pa, *b = pb;                                                          \
-		T *c = pc;                                                                         \
-		TILE_ROW(V, 0) TILE_ROW(V, 1) TILE_ROW(V, 2)                                       \
-		TILE_ROW(V, 3) TILE_ROW(V, 4) TILE_ROW(V, 5)                                       \
-                                                                                                   \
-		for (; k > 0; k--, a += MR, b += NR) {                                             \
-			V b0 = *(const V *)b, b1 = *(const V *)(b + NR / 2);                       \
-                                                                                                   \
-			TILE_STEP(0) TILE_STEP(1) TILE_STEP(2)                                     \
-			TILE_STEP(3) TILE_STEP(4) TILE_STEP(5)                                     \
-		}                                                                                  \
-		TILE_PUT(V, 0) TILE_PUT(V, 1) TILE_PUT(V, 2)                                       \
-		TILE_PUT(V, 3) TILE_PUT(V, 4) TILE_PUT(V, 5)                                       \
+#define TILE(name, T, V)                                                                     \
+	EVAL_CLONES static void tile_##name(int k, const void *pa, const void *pb, void *pc, \
+					    int64_t ldc)                                     \
+	{                                                                                    \
+		const T *a = pa, *b = pb;                                                    \
+		T *c = pc;                                                                   \
+		TILE_ROW(V, 0)                                                               \
+		TILE_ROW(V, 1)                                                               \
+		TILE_ROW(V, 2) TILE_ROW(V, 3) TILE_ROW(V, 4) TILE_ROW(V, 5)                  \
+                                                                                             \
+			for (; k > 0; k--, a += MR, b += NR)                                 \
+		{                                                                            \
+			V b0 = *(const V *)b, b1 = *(const V *)(b + NR / 2);                 \
+                                                                                             \
+			TILE_STEP(0)                                                         \
+			TILE_STEP(1) TILE_STEP(2) TILE_STEP(3) TILE_STEP(4) TILE_STEP(5)     \
+		}                                                                            \
+		TILE_PUT(V, 0)                                                               \
+		TILE_PUT(V, 1) TILE_PUT(V, 2) TILE_PUT(V, 3) TILE_PUT(V, 4) TILE_PUT(V, 5)   \
 	}
 TILE(f64, double, V_f64)
 TILE(u32, uint32_t, V_u32)
@@ -446,13 +459,15 @@ static void store_strip(Contraction *c, const Place *where, int64_t at, int64_t 
 		double near = ((double *)c->c[PACK_ABS])[at + l * stride];
 		double far = ((double *)c->c[c->moving ? PACK_WIDE : PACK_ABS])[at + l * stride];
 
-		b[l] = before[l] + far - near + (double)c->k.total * (ctype_eps(c->ct) * far + ctype_tiny(c->ct));
+		b[l] = before[l] + far - near +
+		       (double)c->k.total * (ctype_eps(c->ct) * far + ctype_tiny(c->ct));
 		b[l] += b[l] > 0 ? ulp_of(a.buf->dtype, sum[l]) : 0;
 	}
 	strip_store_bounds(&a, where, b, NULL, n);
 }
 
-static bool store_block(Contraction *c, Points *at, int64_t *table, int64_t m0, int nm, int64_t n0, int nn)
+static bool store_block(Contraction *c, Points *at, int64_t *table, int64_t m0, int nm, int64_t n0,
+			int nn)
 {
 	bool along_m = steps_by_one(&c->m, c->r, c->write->write);
 	const Axis *lane = along_m ? &c->m : &c->n, *other = along_m ? &c->n : &c->m;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off: tables */
 /* Every instruction over a strip: one loop for each instruction and type, made from ir/scalar.h. */
 #include "ir/eval_impl.h"
 #include "ir/scalar.h"
@@ -14,18 +15,18 @@
 #define T_f32 float
 #define T_f64 double
 
-#define LOOP(attr, name, R, A, B, C, expr)                                                         \
-	attr static void name(void *restrict dst, const void *pa, const void *pb, const void *pc,  \
-			      int n)                                                               \
-	{                                                                                          \
-		R *d = dst;                                                                        \
-		const A *a = pa;                                                                   \
-		const B *b = pb;                                                                   \
-		const C *c = pc;                                                                   \
-		(void)b;                                                                           \
-		(void)c;                                                                           \
-		for (int i = 0; i < n; i++)                                                        \
-			d[i] = (R)(expr);                                                          \
+#define LOOP(attr, name, R, A, B, C, expr)                                                        \
+	attr static void name(void *restrict dst, const void *pa, const void *pb, const void *pc, \
+			      int n)                                                              \
+	{                                                                                         \
+		R *d = dst;                                                                       \
+		const A *a = pa;                                                                  \
+		const B *b = pb;                                                                  \
+		const C *c = pc;                                                                  \
+		(void)b;                                                                          \
+		(void)c;                                                                          \
+		for (int i = 0; i < n; i++)                                                       \
+			d[i] = (R)(expr);                                                         \
 	}
 
 #define OP1(op, t, expr) LOOP(, op##_##t, T_##t, T_##t, T_##t, T_##t, expr)
@@ -45,36 +46,36 @@
 #define U_f32 float
 #define U_f64 double
 
-#define ARITH(t)                                                  \
-	OP1(neg, t, -(U_##t)a[i])                                 \
-	OP1(abs, t, dl_abs_##t(a[i]))                             \
-	OP2(add, t, (U_##t)a[i] + (U_##t)b[i])                    \
-	OP2(sub, t, (U_##t)a[i] - (U_##t)b[i])                    \
-	OP2(mul, t, (U_##t)a[i] * (U_##t)b[i])                    \
-	OP2(div, t, dl_div_##t(a[i], b[i]))                       \
-	OP2(mod, t, dl_mod_##t(a[i], b[i]))                       \
-	OP2(rem, t, dl_rem_##t(a[i], b[i]))                       \
-	OP2(min, t, dl_min_##t(a[i], b[i]))                       \
+#define ARITH(t)                               \
+	OP1(neg, t, -(U_##t)a[i])              \
+	OP1(abs, t, dl_abs_##t(a[i]))          \
+	OP2(add, t, (U_##t)a[i] + (U_##t)b[i]) \
+	OP2(sub, t, (U_##t)a[i] - (U_##t)b[i]) \
+	OP2(mul, t, (U_##t)a[i] * (U_##t)b[i]) \
+	OP2(div, t, dl_div_##t(a[i], b[i]))    \
+	OP2(mod, t, dl_mod_##t(a[i], b[i]))    \
+	OP2(rem, t, dl_rem_##t(a[i], b[i]))    \
+	OP2(min, t, dl_min_##t(a[i], b[i]))    \
 	OP2(max, t, dl_max_##t(a[i], b[i]))
 NUMBERS(ARITH)
 OP2(min, bool, a[i] & b[i])
 OP2(max, bool, a[i] | b[i])
 
-#define INT(t)                                            \
-	OP2(floordiv, t, dl_floordiv_##t(a[i], b[i]))     \
-	OP2(ipow, t, dl_ipow_##t(a[i], b[i]))             \
-	OP2(mulhi, t, dl_mulhi_##t(a[i], b[i]))           \
-	OP2(shl, t, dl_shl_##t(a[i], b[i]))               \
+#define INT(t)                                        \
+	OP2(floordiv, t, dl_floordiv_##t(a[i], b[i])) \
+	OP2(ipow, t, dl_ipow_##t(a[i], b[i]))         \
+	OP2(mulhi, t, dl_mulhi_##t(a[i], b[i]))       \
+	OP2(shl, t, dl_shl_##t(a[i], b[i]))           \
 	OP2(shr, t, dl_shr_##t(a[i], b[i]))
 INTS(INT)
 
-#define FLOAT(t)                                                                                   \
-	OP1(sqrt, t, dl_sqrt_##t(a[i]))                                                            \
-	OP1(floor, t, dl_floor_##t(a[i]))                                                          \
-	OP1(ceil, t, dl_ceil_##t(a[i]))                                                            \
-	OP1(trunc, t, dl_trunc_##t(a[i]))                                                          \
-	OP1(rint, t, dl_rint_##t(a[i]))                                                            \
-	OP2(copysign, t, dl_copysign_##t(a[i], b[i]))                                              \
+#define FLOAT(t)                                      \
+	OP1(sqrt, t, dl_sqrt_##t(a[i]))               \
+	OP1(floor, t, dl_floor_##t(a[i]))             \
+	OP1(ceil, t, dl_ceil_##t(a[i]))               \
+	OP1(trunc, t, dl_trunc_##t(a[i]))             \
+	OP1(rint, t, dl_rint_##t(a[i]))               \
+	OP2(copysign, t, dl_copysign_##t(a[i], b[i])) \
 	LOOP(EVAL_CLONES, fma_##t, T_##t, T_##t, T_##t, T_##t, dl_fma_##t(a[i], b[i], c[i]))
 FLOATS(FLOAT)
 
@@ -89,9 +90,9 @@ FLOATS(FLOAT)
 	LOOP(, select_##t, T_##t, uint8_t, T_##t, T_##t, a[i] ? b[i] : c[i])
 ALL(CMP)
 
-#define BITS(t)                      \
-	OP2(and, t, a[i] & b[i])     \
-	OP2(or, t, a[i] | b[i])      \
+#define BITS(t)                  \
+	OP2(and, t, a[i] & b[i]) \
+	OP2(or, t, a[i] | b[i])  \
 	OP2(xor, t, a[i] ^ b[i])
 INTS(BITS)
 BITS(bool)
@@ -100,20 +101,21 @@ INTS(NOT)
 OP1(not, bool, !a[i])
 
 /* Two roundings, with the product in memory so that no compiler can fuse it. */
-#define MAD(t)                                                                                     \
-	static void mad_##t(void *restrict dst, const void *pa, const void *pb, const void *pc,    \
-			    int n)                                                                 \
-	{                                                                                          \
-		T_##t product[STRIP], *d = dst;                                                    \
-		const T_##t *c = pc;                                                               \
-                                                                                                   \
-		mul_##t(product, pa, pb, NULL, n);                                                 \
-		add_##t(d, product, c, NULL, n);                                                   \
+#define MAD(t)                                                                                  \
+	static void mad_##t(void *restrict dst, const void *pa, const void *pb, const void *pc, \
+			    int n)                                                              \
+	{                                                                                       \
+		T_##t product[STRIP], *d = dst;                                                 \
+		const T_##t *c = pc;                                                            \
+                                                                                                \
+		mul_##t(product, pa, pb, NULL, n);                                              \
+		add_##t(d, product, c, NULL, n);                                                \
 	}
 FLOATS(MAD)
 
 /* The types that each rule allows; an instruction of ir/insts.def without its loops does not compile. */
-#define ROW_INTS(op) [CT_I32] = op##_i32, [CT_I64] = op##_i64, [CT_U32] = op##_u32, [CT_U64] = op##_u64
+#define ROW_INTS(op) \
+	[CT_I32] = op##_i32, [CT_I64] = op##_i64, [CT_U32] = op##_u32, [CT_U64] = op##_u64
 #define ROW_FLOATS(op) [CT_F32] = op##_f32, [CT_F64] = op##_f64
 #define ROW_ARITH(op) [IN_##op] = {ROW_INTS(op), ROW_FLOATS(op)},
 #define ROW_FLOAT(op) [IN_##op] = {ROW_FLOATS(op)},
@@ -122,10 +124,10 @@ FLOATS(MAD)
 #define ROW_CMP(op) [IN_##op] = {[CT_BOOL] = op##_bool, ROW_INTS(op), ROW_FLOATS(op)},
 #define ROW_TEST(op) ROW_CMP(op)
 #define ROW_SELECT(op) ROW_CMP(op)
-#define ROW_CVT(op)	/* two types: vec_cvt, */
+#define ROW_CVT(op)     /* two types: vec_cvt, */
 #define ROW_BITCAST(op) /* vec_bits, */
-#define ROW_ROUND(op)	/* vec_round; */
-#define ROW_INDEX(op)	/* it may fault: ir/eval_prog.c */
+#define ROW_ROUND(op)   /* vec_round; */
+#define ROW_INDEX(op)   /* it may fault: ir/eval_prog.c */
 #define INST(name, n, rule, c) ROW_##rule(name)
 
 static const VecFn inst_fn[INST_COUNT][CT_COUNT] = {
@@ -145,7 +147,7 @@ VecFn vec_inst(Inst i, CType t)
 /* ---- Conversions ---- */
 
 #define CVT(s, t) LOOP(, cvt_##s##_##t, T_##t, T_##s, T_##s, T_##s, dl_cvt_##s##_##t(a[i]))
-#define CVT_FROM(s)                                                                                \
+#define CVT_FROM(s) \
 	CVT(s, bool) CVT(s, i32) CVT(s, i64) CVT(s, u32) CVT(s, u64) CVT(s, f32) CVT(s, f64)
 CVT_FROM(bool)
 CVT_FROM(i32)
@@ -155,16 +157,14 @@ CVT_FROM(u64)
 CVT_FROM(f32)
 CVT_FROM(f64)
 
-#define CVT_ROW(S, s)                                                                              \
-	[CT_##S] = {NULL, cvt_##s##_bool, cvt_##s##_i32, cvt_##s##_i64, cvt_##s##_u32,             \
-		    cvt_##s##_u64, cvt_##s##_f32, cvt_##s##_f64},
+#define CVT_ROW(S, s)                                                            \
+	[CT_##S] = {NULL,          cvt_##s##_bool, cvt_##s##_i32, cvt_##s##_i64, \
+		    cvt_##s##_u32, cvt_##s##_u64,  cvt_##s##_f32, cvt_##s##_f64},
 
 VecFn vec_cvt(CType from, CType to)
 {
-	static const VecFn fn[CT_COUNT][CT_COUNT] = {
-		CVT_ROW(BOOL, bool) CVT_ROW(I32, i32) CVT_ROW(I64, i64) CVT_ROW(U32, u32)
-		CVT_ROW(U64, u64) CVT_ROW(F32, f32) CVT_ROW(F64, f64)
-	};
+	static const VecFn fn[CT_COUNT][CT_COUNT] = {CVT_ROW(BOOL, bool) CVT_ROW(I32, i32) CVT_ROW(
+		I64, i64) CVT_ROW(U32, u32) CVT_ROW(U64, u64) CVT_ROW(F32, f32) CVT_ROW(F64, f64)};
 
 	return fn[from][to];
 }
@@ -261,25 +261,22 @@ void vec_round(Inst i, DType to, CType t, void *dst, const void *a, int n)
 		case CT_F64:
 			((double *)dst)[l] = round_f64(to, ((const double *)a)[l], saturate);
 			break;
-		case CT_BOOL:
-			((uint8_t *)dst)[l] = ((const uint8_t *)a)[l];
-			break;
+		case CT_BOOL: ((uint8_t *)dst)[l] = ((const uint8_t *)a)[l]; break;
 		case CT_I32:
 			((int32_t *)dst)[l] = (int32_t)wrap_to(to, ((const int32_t *)a)[l]);
 			break;
 		case CT_U32:
 			((uint32_t *)dst)[l] = (uint32_t)wrap_to(to, ((const uint32_t *)a)[l]);
 			break;
-		default:
-			((int64_t *)dst)[l] = wrap_to(to, ((const int64_t *)a)[l]);
+		default: ((int64_t *)dst)[l] = wrap_to(to, ((const int64_t *)a)[l]);
 		}
 }
 
 /* ---- Strips as f64 ---- */
 
-#define TO_F64(T)                                                \
-	for (int i = 0; i < n; i++)                              \
-		dst[i] = (double)((const T *)src)[i];            \
+#define TO_F64(T)                                     \
+	for (int i = 0; i < n; i++)                   \
+		dst[i] = (double)((const T *)src)[i]; \
 	break
 
 void strip_to_f64(CType t, const void *src, double *dst, int n)

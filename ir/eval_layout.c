@@ -48,7 +48,8 @@ static void copy_element(DType t, void *dst, int64_t to, const void *src, int64_
 	if (bits % 8 == 0) {
 		size_t size = (size_t)bits / 8;
 
-		memcpy((char *)dst + (size_t)to * size, (const char *)src + (size_t)from * size, size);
+		memcpy((char *)dst + (size_t)to * size, (const char *)src + (size_t)from * size,
+		       size);
 	} else if (dtype_is_float(t)) {
 		dtype_store_f64(t, dst, to, dtype_load_f64(t, src, from));
 	} else {

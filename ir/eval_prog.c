@@ -40,7 +40,8 @@ static bool lin_add(Lin *to, const Lin *l, int64_t k)
 {
 	int64_t v;
 
-	if (__builtin_mul_overflow(l->base, k, &v) || __builtin_add_overflow(to->base, v, &to->base))
+	if (__builtin_mul_overflow(l->base, k, &v) ||
+	    __builtin_add_overflow(to->base, v, &to->base))
 		return false;
 	for (int i = 0; i < l->n; i++) {
 		int at = 0;
@@ -73,9 +74,7 @@ static bool lin_of(Prog *p, const Expr *e, Lin *out)
 
 	*out = (Lin){0};
 	switch (e->kind) {
-	case EX_CONST:
-		out->base = e->i;
-		return true;
+	case EX_CONST: out->base = e->i; return true;
 	case EX_DIM:
 		if (!dim_eval(e->dim, p->o->sym, &out->base))
 			p->bad = true;
@@ -84,10 +83,8 @@ static bool lin_of(Prog *p, const Expr *e, Lin *out)
 		out->n = 1;
 		out->term[0] = (Term){slot_of(p, e->iter), 1};
 		return true;
-	case EX_INST:
-		break;
-	default:
-		return false;
+	case EX_INST: break;
+	default: return false;
 	}
 	if (e->op.inst == IN_neg)
 		return lin_of(p, e->op.arg[0], &a) && lin_add(out, &a, -1);
@@ -170,7 +167,8 @@ static Access *access_new(Prog *p, Scope *sc, Buf *b, Expr *const *idx, int n)
 	}
 	a->affine = true;
 	for (int i = 0; i < n && a->affine; i++)
-		a->affine = lin_of(p, idx[i], &a->lin[i]) && lin_add(&a->flat, &a->lin[i], a->stride[i]);
+		a->affine = lin_of(p, idx[i], &a->lin[i]) &&
+			    lin_add(&a->flat, &a->lin[i], a->stride[i]);
 	for (int i = 0; i < n && !a->affine; i++)
 		a->idx[i] = node_of(p, sc, idx[i]);
 	return a;
@@ -196,7 +194,11 @@ static int func_node(Prog *p, Expr *e, const int *arg)
 
 static int inst_node(Prog *p, Scope *sc, Expr *e)
 {
-	PNode n = {.kind = EX_INST, .ct = e->ct, .inst = e->op.inst, .dtype = e->op.dtype, .n = e->op.n};
+	PNode n = {.kind = EX_INST,
+		   .ct = e->ct,
+		   .inst = e->op.inst,
+		   .dtype = e->op.dtype,
+		   .n = e->op.n};
 	CType operand = e->op.arg[n.inst == IN_select ? 1 : 0]->ct;
 
 	for (int i = 0; i < e->op.n; i++)
@@ -326,7 +328,8 @@ static void share_storage(Prog *p)
 
 		if (e->kind == EX_CONST || e->kind == EX_PARAM)
 			continue;
-		e->own = unused.n && !p->keep ? unused.at[--unused.n] : arena_alloc(p->a, STRIP * 8);
+		e->own = unused.n && !p->keep ? unused.at[--unused.n]
+					      : arena_alloc(p->a, STRIP * 8);
 		e->val = e->own;
 		for (int j = 0; j < count; j++) {
 			void *own = p->nodes.at[arg[j]].own;

@@ -33,7 +33,8 @@ static int contiguous_loads(const Reduce *d, const int *slot, int n)
 		if (e->kind != EX_LOAD || !e->access->affine)
 			continue;
 		for (int t = 0; t < e->access->flat.n; t++)
-			count += e->access->flat.term[t].slot == slot[n - 1] && e->access->flat.term[t].coef == 1;
+			count += e->access->flat.term[t].slot == slot[n - 1] &&
+				 e->access->flat.term[t].coef == 1;
 	}
 	return count;
 }
@@ -122,7 +123,8 @@ static bool scan_strip(Reduce *d, const Points *at, void *const *out, double *bo
 			d->acc[0] = d->s->red == MONOID_prod ? d->acc[0] * v[l] : d->acc[0] + v[l];
 		} else if (holds) {
 			for (int c = 0; c < d->ncomp; c++)
-				term[c] = (const char *)prog_val(d->term, c) + l * ctype_bytes(d->ct[c]);
+				term[c] = (const char *)prog_val(d->term, c) +
+					  l * ctype_bytes(d->ct[c]);
 			reduce_combine(d, term, NULL, 1);
 		}
 		if (d->carry)
@@ -139,13 +141,16 @@ static bool scan_strip(Reduce *d, const Points *at, void *const *out, double *bo
 			d->count[0]++;
 			d->sum[0] = d->s->red == MONOID_prod ? d->sum[0] * (fabs(v[l]) + e[l])
 							     : d->sum[0] + fabs(v[l]) + e[l];
-			d->err[0] = d->s->red == MONOID_sum ? d->err[0] + e[l] : fmax(d->err[0], e[l]);
+			d->err[0] = d->s->red == MONOID_sum ? d->err[0] + e[l]
+							    : fmax(d->err[0], e[l]);
 		}
 		bound[l] = d->err[0];
 		if (d->s->red == MONOID_sum)
-			bound[l] += d->count[0] * (ctype_eps(d->ct[0]) * d->sum[0] + ctype_tiny(d->ct[0]));
+			bound[l] += d->count[0] *
+				    (ctype_eps(d->ct[0]) * d->sum[0] + ctype_tiny(d->ct[0]));
 		if (d->s->red == MONOID_prod)
-			bound[l] = d->sum[0] - fabs(held) + d->count[0] * ctype_eps(d->ct[0]) * d->sum[0];
+			bound[l] = d->sum[0] - fabs(held) +
+				   d->count[0] * ctype_eps(d->ct[0]) * d->sum[0];
 		bound[l] += bound[l] > 0 ? ulp_of(d->s->out[0]->dtype, held) : 0;
 	}
 	return true;
@@ -216,7 +221,8 @@ static bool update_lane(Reduce *d, Prog *p, const Place *strip, int l)
 }
 
 /* Bounds of an update grow with each term: its own, and a rounding of what is there by then. */
-static void update_bounds(Reduce *d, Prog *p, const Place *strip, const double *v, const double *e, int l)
+static void update_bounds(Reduce *d, Prog *p, const Place *strip, const double *v, const double *e,
+			  int l)
 {
 	Access a = run_write(d->r, p->write, 0);
 	Place one = {OFF_UNIFORM, strip->at, NULL};
@@ -230,7 +236,8 @@ static void update_bounds(Reduce *d, Prog *p, const Place *strip, const double *
 	if (d->s->red == MONOID_sum)
 		b += e[l] + 2 * ulp_of(a.buf->dtype, fabs(held) + fabs(v[l]) + b);
 	else if (d->s->red == MONOID_prod)
-		b = b * (fabs(v[l]) + e[l]) + fabs(held) * e[l] + 2 * ulp_of(a.buf->dtype, fabs(held) + b);
+		b = b * (fabs(v[l]) + e[l]) + fabs(held) * e[l] +
+		    2 * ulp_of(a.buf->dtype, fabs(held) + b);
 	else
 		b = fmax(b, e[l]);
 	strip_store_bounds(&a, &one, &b, NULL, 1);

@@ -44,7 +44,9 @@ static void pattern_fill(Arena *a, const Lin *l, LinPattern *p, const Points *at
 		p->min = p->rel[j] < p->min ? p->rel[j] : p->min;
 		p->max = p->rel[j] > p->max ? p->rel[j] : p->max;
 	}
-	p->kind = contiguous ? OFF_CONTIGUOUS : p->min == 0 && p->max == 0 ? OFF_UNIFORM : OFF_TABLE;
+	p->kind = contiguous                   ? OFF_CONTIGUOUS
+		  : p->min == 0 && p->max == 0 ? OFF_UNIFORM
+					       : OFF_TABLE;
 }
 
 static const LinPattern *pattern_of(Arena *a, const Lin *l, LinPattern pat[2], const Points *at)
@@ -252,7 +254,8 @@ static bool exec_range_test(Prog *p, PNode *n)
 	const LinPattern *pat = pattern_of(p->a, &a->lin, a->pat, p->at);
 	int64_t c = *(const int64_t *)p->nodes.at[n->arg[1]].val, base = lin_base(&a->lin, p->at);
 	int64_t lo = base + pat->min, hi = base + pat->max;
-	bool strict = n->inst == IN_lt || n->inst == IN_ge; /* of the sides: below c, or c and above */
+	bool strict = n->inst == IN_lt ||
+		      n->inst == IN_ge; /* of the sides: below c, or c and above */
 	bool below = strict ? hi < c : hi <= c, above = strict ? lo >= c : lo > c;
 	bool want_below = n->inst == IN_lt || n->inst == IN_le;
 
@@ -277,7 +280,8 @@ static void demand_arms(Prog *p, const PNode *n, const uint8_t *mask)
 		if (p->nodes.at[n->arg[arm]].eager)
 			continue;
 		for (int l = 0; l < p->at->n; l++)
-			taken[l] = (uint8_t)((mask ? mask[l] : 1) & (arm == 1 ? cond[l] : !cond[l]));
+			taken[l] = (uint8_t)((mask ? mask[l] : 1) &
+					     (arm == 1 ? cond[l] : !cond[l]));
 		demand(p, n->arg[arm], taken);
 	}
 }
@@ -390,7 +394,8 @@ bool prog_run(Prog *p, const Points *at)
 		else
 			memset(p->nodes.at[i].done, 0, (size_t)at->n);
 		if (i == p->guard)
-			p->mask = memchr(p->nodes.at[i].val, 0, (size_t)at->n) ? p->nodes.at[i].val : NULL;
+			p->mask = memchr(p->nodes.at[i].val, 0, (size_t)at->n) ? p->nodes.at[i].val
+									       : NULL;
 	}
 	if (!(p->mask && none_set(p->mask, at->n)))
 		run_roots(p);

@@ -13,10 +13,11 @@ static bool is_float_sum(const Stmt *s)
 
 static VecFn native(Monoid m, CType t)
 {
-	static const struct { Monoid m; Inst inst; } table[] = {
-		{MONOID_sum, IN_add}, {MONOID_prod, IN_mul}, {MONOID_max, IN_max},
-		{MONOID_min, IN_min}, {MONOID_or, IN_or}, {MONOID_and, IN_and}
-	};
+	static const struct {
+		Monoid m;
+		Inst inst;
+	} table[] = {{MONOID_sum, IN_add}, {MONOID_prod, IN_mul}, {MONOID_max, IN_max},
+		     {MONOID_min, IN_min}, {MONOID_or, IN_or},    {MONOID_and, IN_and}};
 
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		if (table[i].m == m)
@@ -271,7 +272,8 @@ void reduce_fold(Reduce *d, int n)
 	}
 	for (int l = 1; d->bounds && l < n; l++) {
 		d->sum[0] = prod ? d->sum[0] * d->sum[l] : d->sum[0] + d->sum[l];
-		d->err[0] = d->s->red == MONOID_sum ? d->err[0] + d->err[l] : fmax(d->err[0], d->err[l]);
+		d->err[0] = d->s->red == MONOID_sum ? d->err[0] + d->err[l]
+						    : fmax(d->err[0], d->err[l]);
 		d->count[0] += d->count[l];
 	}
 	while (!d->carry && n > 1) {
@@ -282,7 +284,8 @@ void reduce_fold(Reduce *d, int n)
 		for (int c = 0; c < d->ncomp; c++) {
 			size_t size = (size_t)ctype_bytes(d->ct[c]);
 
-			memcpy(keep[c], (char *)d->state[c] + (size_t)half * size, (size_t)(n - half) * size);
+			memcpy(keep[c], (char *)d->state[c] + (size_t)half * size,
+			       (size_t)(n - half) * size);
 			upper[c] = keep[c];
 		}
 		reduce_combine(d, upper, NULL, n - half);
@@ -303,7 +306,9 @@ static void store_bounds(Reduce *d, int comp, const Place *where, const double *
 		else if (d->s->red == MONOID_prod)
 			b[l] = d->sum[l] - fabs(value[l]) + d->count[l] * eps * d->sum[l];
 		else
-			b[l] = d->err[l] + (d->s->red == MONOID_sum ? d->count[l] * (eps * d->sum[l] + tiny) : 0);
+			b[l] = d->err[l] + (d->s->red == MONOID_sum
+						    ? d->count[l] * (eps * d->sum[l] + tiny)
+						    : 0);
 		if (b[l] > 0 && comp == 0)
 			b[l] += ulp_of(a.buf->dtype, value[l]);
 	}

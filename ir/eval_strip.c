@@ -7,7 +7,8 @@
 
 /* ---- Walks ---- */
 
-void walk_init(Walk *w, Arena *a, const int *slot, int n, const int64_t *extents, int limit, int64_t *pattern)
+void walk_init(Walk *w, Arena *a, const int *slot, int n, const int64_t *extents, int limit,
+	       int64_t *pattern)
 {
 	int64_t inner = 1;
 	int at;

@@ -12,10 +12,10 @@ typedef struct SymEval {
 	Ctx *c;
 	Arena *a;
 	Dim *const *const *in;
-	SymVal **bufs;      /* by Buf.id: row-major elements; null for inputs and tables */
-	int64_t *it;        /* by Iter.id: the current point */
-	SymVal *memo;       /* by Expr.id */
-	int *stamp, now;    /* memo is of the current point where stamp == now */
+	SymVal **bufs;   /* by Buf.id: row-major elements; null for inputs and tables */
+	int64_t *it;     /* by Iter.id: the current point */
+	SymVal *memo;    /* by Expr.id */
+	int *stamp, now; /* memo is of the current point where stamp == now */
 	int work;
 } SymEval;
 
@@ -94,7 +94,9 @@ static SymVal eval(SymEval *s, const Expr *e)
 	if (s->stamp[e->id] == s->now)
 		return s->memo[e->id];
 	switch (e->kind) {
-	case EX_CONST: r = ctype_is_float(e->ct) ? symval_float(e->f) : symval_int(s->c, e->i); break;
+	case EX_CONST:
+		r = ctype_is_float(e->ct) ? symval_float(e->f) : symval_int(s->c, e->i);
+		break;
 	case EX_ITER: r = symval_int(s->c, s->it[e->iter->id]); break;
 	case EX_DIM: r = symval_dim(e->dim); break;
 	case EX_LOAD: r = load(s, e); break;
@@ -114,8 +116,7 @@ static SymVal combine(SymEval *s, const Stmt *st, SymVal a, SymVal b)
 {
 	static const Inst by_monoid[MONOID_COUNT] = {
 		[MONOID_sum] = IN_add, [MONOID_prod] = IN_mul, [MONOID_max] = IN_max,
-		[MONOID_min] = IN_min, [MONOID_or] = IN_or, [MONOID_and] = IN_and
-	};
+		[MONOID_min] = IN_min, [MONOID_or] = IN_or,    [MONOID_and] = IN_and};
 	static const Inst none; /* IN_neg: combines nothing */
 	Expr e = {.kind = EX_INST, .ct = st->val[0]->ct};
 

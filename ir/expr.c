@@ -59,15 +59,10 @@ static uint64_t hash_expr(const Expr *e)
 	uint64_t h = mix((uint64_t)e->kind << 8 | (uint64_t)e->ct, HASH_SEED), bits;
 
 	switch (e->kind) {
-	case EX_CONST:
-		memcpy(&bits, &e->i, sizeof bits);
-		return mix(h, bits);
-	case EX_ITER:
-		return mix(h, (uintptr_t)e->iter);
-	case EX_DIM:
-		return mix(h, (uintptr_t)e->dim);
-	case EX_PARAM:
-		return mix(h, (uint64_t)e->param);
+	case EX_CONST: memcpy(&bits, &e->i, sizeof bits); return mix(h, bits);
+	case EX_ITER: return mix(h, (uintptr_t)e->iter);
+	case EX_DIM: return mix(h, (uintptr_t)e->dim);
+	case EX_PARAM: return mix(h, (uint64_t)e->param);
 	case EX_LOAD:
 		h = mix(h, (uintptr_t)e->load.buf);
 		for (int i = 0; i < e->load.nidx; i++)
@@ -87,19 +82,17 @@ static bool same_expr(const Expr *a, const Expr *b)
 	if (a->kind != b->kind || a->ct != b->ct)
 		return false;
 	switch (a->kind) {
-	case EX_CONST:
-		return !memcmp(&a->i, &b->i, sizeof a->i);
-	case EX_ITER:
-		return a->iter == b->iter;
-	case EX_DIM:
-		return a->dim == b->dim;
-	case EX_PARAM:
-		return a->param == b->param;
+	case EX_CONST: return !memcmp(&a->i, &b->i, sizeof a->i);
+	case EX_ITER: return a->iter == b->iter;
+	case EX_DIM: return a->dim == b->dim;
+	case EX_PARAM: return a->param == b->param;
 	case EX_LOAD:
 		return a->load.buf == b->load.buf && a->load.nidx == b->load.nidx &&
-		       !memcmp(a->load.idx, b->load.idx, (size_t)a->load.nidx * sizeof *a->load.idx);
+		       !memcmp(a->load.idx, b->load.idx,
+			       (size_t)a->load.nidx * sizeof *a->load.idx);
 	case EX_INST:
-		return a->op.inst == b->op.inst && a->op.dtype == b->op.dtype && a->op.n == b->op.n &&
+		return a->op.inst == b->op.inst && a->op.dtype == b->op.dtype &&
+		       a->op.n == b->op.n &&
 		       !memcmp(a->op.arg, b->op.arg, (size_t)a->op.n * sizeof *a->op.arg);
 	}
 	return false;

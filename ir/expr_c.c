@@ -14,9 +14,8 @@ enum { MAX_TEXT = 88 }; /* longer expressions get a name */
 
 const char *ctype_c(CType t)
 {
-	static const char *const name[CT_COUNT] = {
-		"void", "bool", "int32_t", "int64_t", "uint32_t", "uint64_t", "float", "double"
-	};
+	static const char *const name[CT_COUNT] = {"void",     "bool",     "int32_t", "int64_t",
+						   "uint32_t", "uint64_t", "float",   "double"};
 
 	return name[t];
 }
@@ -225,7 +224,8 @@ static bool still_reads(const ExprC *c, Expr *e)
 /* A select of which only the arm taken may be evaluated. */
 static bool is_lazy(const ExprC *c, const Expr *e)
 {
-	return is_op(e, IN_select) && (still_reads(c, e->op.arg[1]) || still_reads(c, e->op.arg[2]));
+	return is_op(e, IN_select) &&
+	       (still_reads(c, e->op.arg[1]) || still_reads(c, e->op.arg[2]));
 }
 
 /* MUST gains BIT on the nodes that evaluating E always evaluates. */
@@ -246,7 +246,7 @@ static void put_shared(ExprC *c, StrBuf *b, Expr *e)
 {
 	Arena *tmp = arena_new();
 	unsigned char *must = NEW_ARRAY(tmp, e->id + 1, unsigned char);
-	Expr **todo = NEW_ARRAY(tmp, e->id + 1, Expr *), *const *arg;
+	Expr **todo = NEW_ARRAY(tmp, e->id + 1, Expr *), *const * arg;
 	int n = 0;
 
 	mark_must(e->op.arg[1], must, 1);
@@ -293,7 +293,8 @@ static const char *put_lazy_select(ExprC *c, StrBuf *b, Expr *e)
 		ex_c_leave(c, mark);
 	}
 	c->indent--;
-	if (!arm[0].n && !arm[1].n && strlen(cond) + strlen(value[0]) + strlen(value[1]) < 2 * MAX_TEXT) {
+	if (!arm[0].n && !arm[1].n &&
+	    strlen(cond) + strlen(value[0]) + strlen(value[1]) < 2 * MAX_TEXT) {
 		strbuf_free(&arm[0]);
 		strbuf_free(&arm[1]);
 		return arena_printf(c->arena, "(%s ? %s : %s)", cond, value[0], value[1]);
@@ -317,7 +318,8 @@ static const char *put_lazy_select(ExprC *c, StrBuf *b, Expr *e)
 
 static bool is_negative_int(const Expr *e)
 {
-	return e->kind == EX_CONST && (e->ct == CT_I32 || e->ct == CT_I64) && e->i < 0 && e->i > INT32_MIN;
+	return e->kind == EX_CONST && (e->ct == CT_I32 || e->ct == CT_I64) && e->i < 0 &&
+	       e->i > INT32_MIN;
 }
 
 /* Whether E is printed in place as a product by a negative constant. */
@@ -330,7 +332,8 @@ static bool is_negative_product(const ExprC *c, const Expr *e)
 static bool put_difference(ExprC *c, StrBuf *b, Expr *e, const char *const *arg, StrBuf *out)
 {
 	if (is_negative_int(e->op.arg[1])) {
-		strbuf_printf(out, "(%s - %lld)", needs_no_parens(c, e, 0) ? unwrap(c->arena, arg[0]) : arg[0],
+		strbuf_printf(out, "(%s - %lld)",
+			      needs_no_parens(c, e, 0) ? unwrap(c->arena, arg[0]) : arg[0],
 			      (long long)-e->op.arg[1]->i);
 		return true;
 	}
@@ -340,7 +343,8 @@ static bool put_difference(ExprC *c, StrBuf *b, Expr *e, const char *const *arg,
 
 		if (!is_negative_product(c, product))
 			continue;
-		strbuf_printf(out, "(%s - %s", needs_no_parens(c, e, 1 - i) ? unwrap(c->arena, left) : left,
+		strbuf_printf(out, "(%s - %s",
+			      needs_no_parens(c, e, 1 - i) ? unwrap(c->arena, left) : left,
 			      put_value(c, b, product->op.arg[0]));
 		if (product->op.arg[1]->i != -1)
 			strbuf_printf(out, " * %lld", (long long)-product->op.arg[1]->i);
@@ -356,7 +360,8 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	Expr *term[8], *at = e;
 	int n = 0, front = -1;
 
-	while (is_op(at, IN_add) && n < 7 && (at == e || (!c->name[at->id] && c->uses[at->id] < 2))) {
+	while (is_op(at, IN_add) && n < 7 &&
+	       (at == e || (!c->name[at->id] && c->uses[at->id] < 2))) {
 		term[n++] = at->op.arg[1];
 		at = at->op.arg[0];
 	}
@@ -377,7 +382,8 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 		else if (is_negative_product(c, t) && t->op.arg[1]->i == -1)
 			strbuf_printf(out, " - %s", put_value(c, b, t->op.arg[0]));
 		else if (is_negative_product(c, t))
-			strbuf_printf(out, " - %s * %lld", put_value(c, b, t->op.arg[0]), (long long)-t->op.arg[1]->i);
+			strbuf_printf(out, " - %s * %lld", put_value(c, b, t->op.arg[0]),
+				      (long long)-t->op.arg[1]->i);
 		else
 			strbuf_printf(out, " + %s", unwrap_term(c, t, put_value(c, b, t)));
 	}
@@ -388,8 +394,9 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 /* Quotients and remainders of naturals by a number are those of C. */
 static bool is_plain_quotient(const ExprC *c, const Expr *e)
 {
-	return (e->op.inst == IN_floordiv || e->op.inst == IN_mod) && e->ct == CT_I64 && c->natural &&
-	       e->op.arg[1]->kind == EX_CONST && e->op.arg[1]->i > 0 && c->natural(c->arg, e->op.arg[0]);
+	return (e->op.inst == IN_floordiv || e->op.inst == IN_mod) && e->ct == CT_I64 &&
+	       c->natural && e->op.arg[1]->kind == EX_CONST && e->op.arg[1]->i > 0 &&
+	       c->natural(c->arg, e->op.arg[0]);
 }
 
 static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
@@ -407,9 +414,10 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	if (e->op.inst == IN_add && put_difference(c, b, e, arg, out))
 		return;
 	/* A call under & of bools is a warning of clang's. */
-	if (e->ct == CT_BOOL && inst_info[e->op.inst].rule == RULE_BITS && e->op.n == 2 && strstr(arg[1], "dl_")) {
-		strbuf_printf(out, "dl_%s_bool(%s, %s)", inst_info[e->op.inst].name, unwrap(c->arena, arg[0]),
-			      unwrap(c->arena, arg[1]));
+	if (e->ct == CT_BOOL && inst_info[e->op.inst].rule == RULE_BITS && e->op.n == 2 &&
+	    strstr(arg[1], "dl_")) {
+		strbuf_printf(out, "dl_%s_bool(%s, %s)", inst_info[e->op.inst].name,
+			      unwrap(c->arena, arg[0]), unwrap(c->arena, arg[1]));
 		return;
 	}
 	if (!inst_is_func(e->op.inst)) {
@@ -469,8 +477,9 @@ static bool is_simple(const Expr *e)
 /* Such as `i - lo`: no name says more. */
 static bool is_short_index(const Expr *e, const char *text)
 {
-	return e->kind == EX_INST && e->ct == CT_I64 && e->op.n == 2 && inst_info[e->op.inst].rule == RULE_ARITH &&
-	       is_simple(e->op.arg[0]) && is_simple(e->op.arg[1]) && strlen(text) < MAX_TEXT / 4 && text[0] == '(';
+	return e->kind == EX_INST && e->ct == CT_I64 && e->op.n == 2 &&
+	       inst_info[e->op.inst].rule == RULE_ARITH && is_simple(e->op.arg[0]) &&
+	       is_simple(e->op.arg[1]) && strlen(text) < MAX_TEXT / 4 && text[0] == '(';
 }
 
 /* E's text, safe as an operand; statements go to B. */
@@ -550,7 +559,8 @@ static void put_func(FuncPrinter *f, Inst i, CType t)
 	}
 	f->done.used[i][t == CT_F64] = true;
 	ex_walk(body, put_called, f);
-	strbuf_printf(f->b, "DL_FN %s dl_%s_%s(%s x", ctype_c(t), inst_info[i].name, ctype_name[t], ctype_c(t));
+	strbuf_printf(f->b, "DL_FN %s dl_%s_%s(%s x", ctype_c(t), inst_info[i].name, ctype_name[t],
+		      ctype_c(t));
 	strbuf_printf(f->b, inst_info[i].nargs > 1 ? ", %s y)\n{\n" : ")\n{\n", ctype_c(t));
 	ex_c(&c, f->b, body, &value);
 	strbuf_printf(f->b, "\treturn %s;\n}\n\n", strbuf_str(&value));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off: tables */
 /*
  * What ex_inst simplifies: constants, through the very functions of ir/scalar.h, and identities that are
  * exact for every value (so no x + 0 and no x * 0 on floats, where -0 and NaN would change).
@@ -59,20 +60,27 @@ static Expr *from_scalar(ExprPool *p, CType t, Scalar s)
 #define ARGS_1(t) a[0].v_##t
 #define ARGS_2(t) a[0].v_##t, a[1].v_##t
 #define ARGS_3(t) a[0].v_##t, a[1].v_##t, a[2].v_##t
-#define ON(CT, t, r, name, n) case CT_##CT: out->v_##r = dl_##name##_##t(ARGS_##n(t)); return true;
-#define ON_INTS(name, n)                                                                           \
-	ON(I32, i32, i32, name, n) ON(I64, i64, i64, name, n) ON(U32, u32, u32, name, n)          \
-	ON(U64, u64, u64, name, n)
+#define ON(CT, t, r, name, n)                              \
+	case CT_##CT:                                      \
+		out->v_##r = dl_##name##_##t(ARGS_##n(t)); \
+		return true;
+#define ON_INTS(name, n)           \
+	ON(I32, i32, i32, name, n) \
+	ON(I64, i64, i64, name, n) ON(U32, u32, u32, name, n) ON(U64, u64, u64, name, n)
 #define ON_FLOATS(name, n) ON(F32, f32, f32, name, n) ON(F64, f64, f64, name, n)
-#define SWITCH(cases) switch (src) { cases default: return false; }
+#define SWITCH(cases)                         \
+	switch (src) {                        \
+		cases default : return false; \
+	}
 #define FOLD_ARITH(name, n) SWITCH(ON_INTS(name, n) ON_FLOATS(name, n))
 #define FOLD_FLOAT(name, n) SWITCH(ON_FLOATS(name, n))
 #define FOLD_INT(name, n) SWITCH(ON_INTS(name, n))
 #define FOLD_BITS(name, n) SWITCH(ON(BOOL, bool, bool, name, n) ON_INTS(name, n))
-#define FOLD_CMP(name, n)                                                                          \
-	SWITCH(ON(BOOL, bool, bool, name, n) ON(I32, i32, bool, name, n) ON(I64, i64, bool, name, n) \
-	       ON(U32, u32, bool, name, n) ON(U64, u64, bool, name, n) ON(F32, f32, bool, name, n)  \
-	       ON(F64, f64, bool, name, n))
+#define FOLD_CMP(name, n)                                                              \
+	SWITCH(ON(BOOL, bool, bool, name, n) ON(I32, i32, bool, name, n)               \
+		       ON(I64, i64, bool, name, n) ON(U32, u32, bool, name, n)         \
+			       ON(U64, u64, bool, name, n) ON(F32, f32, bool, name, n) \
+				       ON(F64, f64, bool, name, n))
 #define FOLD_TEST FOLD_CMP
 #define FOLD_SELECT(name, n) return false;
 #define FOLD_INDEX(name, n) return false;
@@ -80,25 +88,29 @@ static Expr *from_scalar(ExprPool *p, CType t, Scalar s)
 #define FOLD_BITCAST(name, n) return fold_bits(src, ct, a, out);
 #define FOLD_ROUND(name, n) return fold_##name(dtype, a, out);
 
-#define TO(CT, s, t) case CT_##CT: out->v_##t = dl_cvt_##s##_##t(a[0].v_##s); return true;
-#define FROM(CT, s)                                                                                \
-	case CT_##CT:                                                                              \
-		switch (ct) {                                                                      \
-		TO(BOOL, s, bool) TO(I32, s, i32) TO(I64, s, i64) TO(U32, s, u32) TO(U64, s, u64)  \
-		TO(F32, s, f32) TO(F64, s, f64)                                                    \
-		default: return false;                                                             \
+#define TO(CT, s, t)                                       \
+	case CT_##CT:                                      \
+		out->v_##t = dl_cvt_##s##_##t(a[0].v_##s); \
+		return true;
+#define FROM(CT, s)                                                                     \
+	case CT_##CT:                                                                   \
+		switch (ct) {                                                           \
+			TO(BOOL, s, bool)                                               \
+			TO(I32, s, i32)                                                 \
+			TO(I64, s, i64) TO(U32, s, u32) TO(U64, s, u64) TO(F32, s, f32) \
+				TO(F64, s, f64) default : return false;                 \
 		}
 
 static bool fold_cvt(CType src, CType ct, const Scalar *a, Scalar *out)
 {
 	switch (src) {
-	FROM(BOOL, bool)
-	FROM(I32, i32)
-	FROM(I64, i64)
-	FROM(U32, u32)
-	FROM(U64, u64)
-	FROM(F32, f32)
-	FROM(F64, f64)
+		FROM(BOOL, bool)
+		FROM(I32, i32)
+		FROM(I64, i64)
+		FROM(U32, u32)
+		FROM(U64, u64)
+		FROM(F32, f32)
+		FROM(F64, f64)
 	default: return false;
 	}
 }
@@ -115,9 +127,10 @@ static bool fold_bits(CType src, CType ct, const Scalar *a, Scalar *out)
 
 static bool fold_round(DType t, const Scalar *a, Scalar *out)
 {
-#define X(CT, d, v) case DT_##CT: out->v_##v = dl_round_##d(a->v_##v); return true;
+#define X(CT, d, v) \
+	case DT_##CT: out->v_##v = dl_round_##d(a->v_##v); return true;
 	switch (t) {
-	DL_ROUNDS(X)
+		DL_ROUNDS(X)
 	default: return false;
 	}
 #undef X
@@ -125,9 +138,10 @@ static bool fold_round(DType t, const Scalar *a, Scalar *out)
 
 static bool fold_roundsat(DType t, const Scalar *a, Scalar *out)
 {
-#define X(CT, d, v) case DT_##CT: out->v_##v = dl_roundsat_##d(a->v_##v); return true;
+#define X(CT, d, v) \
+	case DT_##CT: out->v_##v = dl_roundsat_##d(a->v_##v); return true;
 	switch (t) {
-	DL_ROUNDS(X)
+		DL_ROUNDS(X)
 	default: return false;
 	}
 #undef X
@@ -136,7 +150,9 @@ static bool fold_roundsat(DType t, const Scalar *a, Scalar *out)
 static bool eval_inst(Inst i, CType src, CType ct, DType dtype, const Scalar *a, Scalar *out)
 {
 	switch (i) {
-#define INST(name, n, rule, c) case IN_##name: FOLD_##rule(name, n)
+#define INST(name, n, rule, c) \
+	case IN_##name:        \
+		FOLD_##rule(name, n)
 #include "ir/insts.def"
 #undef INST
 	default: return false;
@@ -175,7 +191,9 @@ static Expr *fold_constants(ExprPool *p, Inst i, CType ct, DType dtype, Expr *co
 		eval_inst(IN_mul, ct, ct, dtype, a, &out);
 		eval_inst(IN_add, ct, ct, dtype, (Scalar[]){out, a[2]}, &unfused);
 		eval_inst(IN_fma, ct, ct, dtype, a, &out);
-		return from_scalar(p, ct, out) == from_scalar(p, ct, unfused) ? from_scalar(p, ct, out) : NULL;
+		return from_scalar(p, ct, out) == from_scalar(p, ct, unfused)
+			       ? from_scalar(p, ct, out)
+			       : NULL;
 	}
 	if (i == IN_index) {
 		int64_t at = arg[0]->i, len = arg[1]->i;
@@ -225,14 +243,11 @@ static Expr *fold_binary(ExprPool *p, Inst i, CType ct, Expr *a, Expr *b)
 			return a;
 		return is_num(a, 1) || (is_int && is_num(b, 0)) ? b : NULL;
 	case IN_div:
-	case IN_floordiv:
-		return is_num(b, 1) ? a : NULL;
+	case IN_floordiv: return is_num(b, 1) ? a : NULL;
 	case IN_mod:
-	case IN_rem:
-		return is_int && is_num(b, 1) ? zero_of(p, ct) : NULL;
+	case IN_rem: return is_int && is_num(b, 1) ? zero_of(p, ct) : NULL;
 	case IN_min:
-	case IN_max:
-		return a == b ? a : NULL;
+	case IN_max: return a == b ? a : NULL;
 	case IN_and:
 		if (a == b || is_all_ones(b) || is_num(a, 0))
 			return a;
@@ -246,18 +261,14 @@ static Expr *fold_binary(ExprPool *p, Inst i, CType ct, Expr *a, Expr *b)
 			return zero_of(p, ct);
 		return is_num(b, 0) ? a : is_num(a, 0) ? b : NULL;
 	case IN_shl:
-	case IN_shr:
-		return is_num(b, 0) ? a : NULL;
+	case IN_shr: return is_num(b, 0) ? a : NULL;
 	case IN_eq:
 	case IN_le:
-	case IN_ge:
-		return is_int && a == b ? ex_int(p, CT_BOOL, 1) : NULL;
+	case IN_ge: return is_int && a == b ? ex_int(p, CT_BOOL, 1) : NULL;
 	case IN_ne:
 	case IN_lt:
-	case IN_gt:
-		return is_int && a == b ? ex_int(p, CT_BOOL, 0) : NULL;
-	default:
-		return NULL;
+	case IN_gt: return is_int && a == b ? ex_int(p, CT_BOOL, 0) : NULL;
+	default: return NULL;
 	}
 }
 
@@ -298,27 +309,22 @@ static Expr *fold_unary(ExprPool *p, Inst i, CType ct, DType dtype, Expr *a)
 
 	switch (i) {
 	case IN_cvt:
-		if (a->kind == EX_INST && a->op.inst == IN_cvt && ctype_holds(a->ct, a->op.arg[0]->ct))
+		if (a->kind == EX_INST && a->op.inst == IN_cvt &&
+		    ctype_holds(a->ct, a->op.arg[0]->ct))
 			return ex_cvt(p, ct, a->op.arg[0]);
 		return NULL;
-	case IN_bits:
-		return same ? ex_bits(p, ct, a->op.arg[0]) : NULL;
+	case IN_bits: return same ? ex_bits(p, ct, a->op.arg[0]) : NULL;
 	case IN_neg:
-	case IN_not:
-		return same ? a->op.arg[0] : NULL;
+	case IN_not: return same ? a->op.arg[0] : NULL;
 	case IN_abs:
 	case IN_floor:
 	case IN_ceil:
 	case IN_trunc:
-	case IN_rint:
-		return same ? a : NULL;
+	case IN_rint: return same ? a : NULL;
 	case IN_round:
-	case IN_roundsat:
-		return same && a->op.dtype == dtype ? a : NULL;
-	case IN_isnan:
-		return ctype_is_float(a->ct) ? NULL : ex_int(p, CT_BOOL, 0);
-	default:
-		return NULL;
+	case IN_roundsat: return same && a->op.dtype == dtype ? a : NULL;
+	case IN_isnan: return ctype_is_float(a->ct) ? NULL : ex_int(p, CT_BOOL, 0);
+	default: return NULL;
 	}
 }
 
@@ -358,7 +364,8 @@ static Expr *fold_sum(ExprPool *p, Inst i, Expr *const *arg, int n)
 	if (i == IN_mul) {
 		if (a.n && b.n)
 			return NULL;
-		return linear_add(p, &l, a.n ? &a : &b, a.n ? b.base : a.base) ? linear_expr(p, &l) : NULL;
+		return linear_add(p, &l, a.n ? &a : &b, a.n ? b.base : a.base) ? linear_expr(p, &l)
+									       : NULL;
 	}
 	if (!linear_add(p, &l, &a, dim_const(c, i == IN_neg ? -1 : 1)))
 		return NULL;
@@ -404,8 +411,7 @@ static Expr *fold_i64(ExprPool *p, Inst i, Expr *const *arg, int n)
 	case IN_add:
 	case IN_sub:
 	case IN_neg:
-	case IN_mul:
-		return fold_sum(p, i, arg, n);
+	case IN_mul: return fold_sum(p, i, arg, n);
 	case IN_floordiv:
 	case IN_mod:
 		e = fold_dims(p, i, arg[0], arg[1]);
@@ -419,16 +425,14 @@ static Expr *fold_i64(ExprPool *p, Inst i, Expr *const *arg, int n)
 	case IN_gt:
 	case IN_ge:
 	case IN_eq:
-	case IN_ne:
-		return fold_compare(p, i, arg[0], arg[1]);
+	case IN_ne: return fold_compare(p, i, arg[0], arg[1]);
 	case IN_index:
 		len = dim_of(p, arg[1]);
 		if (len && linear_of(p, arg[0], &l) && linear_range(p, &l, &lo, &hi) &&
 		    dim_prove_le(p->ctx, dim_const(p->ctx, 0), lo) && dim_prove_lt(p->ctx, hi, len))
 			return arg[0];
 		return NULL;
-	default:
-		return NULL;
+	default: return NULL;
 	}
 }
 

@@ -25,7 +25,11 @@ typedef struct Reader {
 	const ExprScope *scope;
 	CType t; /* of literals that stand beside nothing */
 	const char *err;
-	struct { const char *name; size_t n; Value v; } let[MAX_LETS];
+	struct {
+		const char *name;
+		size_t n;
+		Value v;
+	} let[MAX_LETS];
 	int nlets, depth;
 } Reader;
 
@@ -35,7 +39,8 @@ static bool read_and(Reader *r, CType hint, Value *out);
 static bool fail(Reader *r, const char *what, const char *at, size_t n)
 {
 	if (!r->err)
-		r->err = arena_printf(r->p->arena, "%s%s%.*s%s", what, n ? " '" : "", (int)n, at, n ? "'" : "");
+		r->err = arena_printf(r->p->arena, "%s%s%.*s%s", what, n ? " '" : "", (int)n, at,
+				      n ? "'" : "");
 	return false;
 }
 
@@ -134,7 +139,8 @@ static CType common_type(const Value *v, int n, CType hint)
 	return hint;
 }
 
-static bool make_inst(Reader *r, Inst i, Value *v, int n, CType hint, const char *at, size_t len, Value *out)
+static bool make_inst(Reader *r, Inst i, Value *v, int n, CType hint, const char *at, size_t len,
+		      Value *out)
 {
 	int first = inst_info[i].rule == RULE_SELECT;
 	CType t = common_type(v + first, n - first, hint);
@@ -176,7 +182,8 @@ static bool read_inst(Reader *r, Inst i, const char *at, size_t len, CType hint,
 		if ((k && !expect(r, ',')) || !read_and(r, h, &v[k]))
 			return false;
 	}
-	return expect(r, ')') && make_inst(r, i, v, n, operand_hint(r, rule, n, hint), at, len, out);
+	return expect(r, ')') &&
+	       make_inst(r, i, v, n, operand_hint(r, rule, n, hint), at, len, out);
 }
 
 static CType ctype_by_name(const char *at, size_t n)
@@ -209,8 +216,9 @@ static bool read_typed_call(Reader *r, const char *at, size_t len, Value *out, b
 	Value v;
 	Expr *e;
 
-	*found = (i == IN_round || i == IN_roundsat) ? d != DT_NONE && dtype_ctype(d) != CT_NONE
-						     : (i == IN_cvt || i == IN_bits) && t != CT_NONE;
+	*found = (i == IN_round || i == IN_roundsat)
+			 ? d != DT_NONE && dtype_ctype(d) != CT_NONE
+			 : (i == IN_cvt || i == IN_bits) && t != CT_NONE;
 	if (!*found)
 		return false;
 	if (i == IN_round || i == IN_roundsat)
@@ -220,7 +228,8 @@ static bool read_typed_call(Reader *r, const char *at, size_t len, Value *out, b
 	e = typed(r, &v, i == IN_bits ? r->t : t);
 	if (i == IN_cvt)
 		e = ex_cvt(r->p, t, e);
-	else if (i == IN_bits && dtype_info[ctype_dtype(e->ct)].bits == dtype_info[ctype_dtype(t)].bits)
+	else if (i == IN_bits &&
+		 dtype_info[ctype_dtype(e->ct)].bits == dtype_info[ctype_dtype(t)].bits)
 		e = ex_bits(r->p, t, e);
 	else if (i != IN_bits && e->ct == t)
 		e = i == IN_round ? ex_round(r->p, d, e) : ex_roundsat(r->p, d, e);
@@ -240,7 +249,8 @@ static bool read_call(Reader *r, const char *at, size_t len, CType hint, Value *
 	if (same_name("inside", at, len)) {
 		Value a, n;
 
-		if (!read_and(r, CT_I64, &a) || !expect(r, ',') || !read_and(r, CT_I64, &n) || !expect(r, ')'))
+		if (!read_and(r, CT_I64, &a) || !expect(r, ',') || !read_and(r, CT_I64, &n) ||
+		    !expect(r, ')'))
 			return false;
 		a.e = typed(r, &a, CT_I64);
 		n.e = typed(r, &n, CT_I64);
@@ -257,7 +267,8 @@ static bool read_call(Reader *r, const char *at, size_t len, CType hint, Value *
 		*out = (Value){ex_dim(r->p, d), NULL, false};
 		return expect(r, ')');
 	}
-	return read_typed_call(r, at, len, out, &found) || (found ? false : fail(r, "no instruction", at, len));
+	return read_typed_call(r, at, len, out, &found) ||
+	       (found ? false : fail(r, "no instruction", at, len));
 }
 
 static bool read_load(Reader *r, Buf *b, Value *out)
@@ -422,7 +433,8 @@ static bool read_and(Reader *r, CType hint, Value *out)
 	if (!read_sum(r, hint, &v[0]))
 		return false;
 	while (take(r, '&'))
-		if (!read_sum(r, CT_BOOL, &v[1]) || !make_inst(r, IN_and, v, 2, CT_BOOL, "&", 1, &v[0]))
+		if (!read_sum(r, CT_BOOL, &v[1]) ||
+		    !make_inst(r, IN_and, v, 2, CT_BOOL, "&", 1, &v[0]))
 			return false;
 	r->depth--;
 	*out = v[0];
@@ -449,7 +461,8 @@ Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, c
 	return e;
 }
 
-Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, int n, const char **err)
+Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, int n,
+	       const char **err)
 {
 	ExprScope s = {.names = names, .nnames = n};
 	Expr *e = ex_parse_at(p, &text, t, &s, err);

@@ -63,7 +63,8 @@ static void print_const(StrBuf *b, const Expr *e)
 	} else {
 		for (int digits = 1; digits <= 17; digits++) {
 			snprintf(text, sizeof text, "%.*g", digits, e->f);
-			if (e->ct == CT_F32 ? (double)strtof(text, NULL) == e->f : strtod(text, NULL) == e->f)
+			if (e->ct == CT_F32 ? (double)strtof(text, NULL) == e->f
+					    : strtod(text, NULL) == e->f)
 				break;
 		}
 		strbuf_puts(b, text);
@@ -153,7 +154,8 @@ static void print_call(Printer *pr, const Expr *e)
 	else if (e->op.inst == IN_bits)
 		strbuf_printf(pr->b, "bits.%s", ctype_name[e->ct]);
 	else if (e->op.dtype != DT_NONE)
-		strbuf_printf(pr->b, "%s.%s", inst_info[e->op.inst].name, dtype_info[e->op.dtype].name);
+		strbuf_printf(pr->b, "%s.%s", inst_info[e->op.inst].name,
+			      dtype_info[e->op.dtype].name);
 	else
 		strbuf_puts(pr->b, inst_info[e->op.inst].name);
 	for (int i = first; i < e->op.n; i++)
@@ -192,12 +194,8 @@ static void print_node(Printer *pr, const Expr *e, bool named)
 		return;
 	}
 	switch (e->kind) {
-	case EX_CONST:
-		print_const(pr->b, e);
-		break;
-	case EX_ITER:
-		strbuf_puts(pr->b, e->iter->name);
-		break;
+	case EX_CONST: print_const(pr->b, e); break;
+	case EX_ITER: strbuf_puts(pr->b, e->iter->name); break;
 	case EX_DIM:
 		strbuf_puts(pr->b, "dim(");
 		dim_print(pr->b, e->dim);
@@ -218,9 +216,7 @@ static void print_node(Printer *pr, const Expr *e, bool named)
 		}
 		strbuf_puts(pr->b, "]");
 		break;
-	case EX_INST:
-		print_inst(pr, e);
-		break;
+	case EX_INST: print_inst(pr, e); break;
 	}
 }
 

@@ -115,7 +115,8 @@ void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
 static Expr *rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 {
 	switch (e->kind) {
-	case EX_CONST: return ctype_is_float(e->ct) ? ex_float(p, e->ct, e->f) : ex_int(p, e->ct, e->i);
+	case EX_CONST:
+		return ctype_is_float(e->ct) ? ex_float(p, e->ct, e->f) : ex_int(p, e->ct, e->i);
 	case EX_ITER: return ex_iter(p, e->iter);
 	case EX_DIM: return ex_dim(p, e->dim);
 	case EX_PARAM: return ex_param(p, e->ct, e->param);
@@ -163,7 +164,9 @@ Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
 		for (int k = operands(old, &ops); k-- > 0;)
 			with[k] = copy[place_of(&d, ops[k])];
 		r = rebuild(p, old, with);
-		m = r->kind == old->kind && (r->kind != EX_INST || r->op.inst == old->op.inst) ? map(arg, r) : NULL;
+		m = r->kind == old->kind && (r->kind != EX_INST || r->op.inst == old->op.inst)
+			    ? map(arg, r)
+			    : NULL;
 	}
 	r = copy[0];
 	dag_free(&d);

@@ -248,7 +248,8 @@ static bool read_node(Text *r, Graph *g)
 	word = text_word(r);
 	op = word ? op_by_name(word) : OP_NONE;
 	if (op == OP_NONE && word)
-		return text_fault(r, r->line, arena_printf(r->tmp, "there is no operator \"%s\"", word));
+		return text_fault(r, r->line,
+				  arena_printf(r->tmp, "there is no operator \"%s\"", word));
 	if (op == OP_NONE) {
 		r->p = after;
 		return text_fail(r, "a node or '}'");

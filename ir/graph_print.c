@@ -26,7 +26,7 @@ typedef struct Printer {
 	Ctx *ctx;
 	Arena *tmp;
 	VEC(const Value *) order; /* every value, in the order of printing */
-	Label *map;		  /* open addressing */
+	Label *map;               /* open addressing */
 	int cap;
 	bool *sym; /* symbols that occur, by id */
 } Printer;

@@ -16,8 +16,8 @@ typedef struct Verifier {
 	Arena *tmp;
 	const struct Verifier *outer;
 	const Value **value; /* by id: the live values */
-	int *order;	     /* by id: after which node, counted from 1; 0: an input */
-	bool untyped;	     /* types may be missing */
+	int *order;          /* by id: after which node, counted from 1; 0: an input */
+	bool untyped;        /* types may be missing */
 	bool ok;
 } Verifier;
 
@@ -226,7 +226,8 @@ static void check_kernel(Verifier *v, const Node *n)
 			continue;
 		if (!x)
 			report(v, n, "buffer %s stands for no operand or result", b->name);
-		else if (x->type && (x->type->kind != TYPE_TENSOR || dtype_info[x->type->dtype].bits != dtype_info[b->dtype].bits ||
+		else if (x->type && (x->type->kind != TYPE_TENSOR ||
+				     dtype_info[x->type->dtype].bits != dtype_info[b->dtype].bits ||
 				     x->type->layout != b->layout))
 			report(v, n, "buffer %s and its value differ in type", b->name);
 	}

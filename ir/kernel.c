@@ -71,9 +71,10 @@ Expr *monoid_identity(ExprPool *p, Monoid m, int k, CType t)
 Expr *monoid_combine(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
 {
 	int n = monoid_info[m].n;
-	ExprName names[] = {
-		{"a0", a[0]}, {"b0", b[0]}, {"a1", n > 1 ? a[1] : NULL}, {"b1", n > 1 ? b[1] : NULL}
-	};
+	ExprName names[] = {{"a0", a[0]},
+			    {"b0", b[0]},
+			    {"a1", n > 1 ? a[1] : NULL},
+			    {"b1", n > 1 ? b[1] : NULL}};
 
 	assert(m != MONOID_NONE && k < n);
 	return parse_row(p, monoid_info[m].combine, k, a[k]->ct, names, 2 * n);
@@ -203,7 +204,8 @@ static void set_val(Kernel *k, Stmt *s, Expr *val, Expr *guard)
 	s->guard = guard;
 }
 
-Stmt *kernel_map(Kernel *k, Iter *const *iters, int n, Buf *out, Expr *const *widx, Expr *val, Expr *guard)
+Stmt *kernel_map(Kernel *k, Iter *const *iters, int n, Buf *out, Expr *const *widx, Expr *val,
+		 Expr *guard)
 {
 	Stmt *s = add_stmt(k, iters, n, n, out);
 
@@ -273,15 +275,9 @@ static void clone_expr_node(void *arg, Expr *e)
 	case EX_CONST:
 		r = ctype_is_float(e->ct) ? ex_float(p, e->ct, e->f) : ex_int(p, e->ct, e->i);
 		break;
-	case EX_ITER:
-		r = ex_iter(p, cl->to->iters.at[e->iter->id]);
-		break;
-	case EX_DIM:
-		r = ex_dim(p, e->dim);
-		break;
-	case EX_PARAM:
-		r = ex_param(p, e->ct, e->param);
-		break;
+	case EX_ITER: r = ex_iter(p, cl->to->iters.at[e->iter->id]); break;
+	case EX_DIM: r = ex_dim(p, e->dim); break;
+	case EX_PARAM: r = ex_param(p, e->ct, e->param); break;
 	case EX_LOAD:
 		for (int i = 0; i < e->load.nidx; i++)
 			idx[i] = cl->done[e->load.idx[i]->id];

@@ -47,8 +47,8 @@ static void skip(Reader *r)
 static bool fail(Reader *r, const char *what, const char *detail)
 {
 	if (!r->failed)
-		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: %s%s%s", what, *detail ? ": " : "",
-			   detail);
+		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: %s%s%s", what,
+			   *detail ? ": " : "", detail);
 	r->failed = true;
 	return false;
 }
@@ -60,7 +60,8 @@ static bool expected(Reader *r, const char *what)
 	snprintf(near, sizeof near, "%.20s", r->p);
 	near[strcspn(near, "\n")] = 0;
 	if (!r->failed)
-		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: expected %s near '%s'", what, near);
+		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: expected %s near '%s'",
+			   what, near);
 	r->failed = true;
 	return false;
 }
@@ -130,7 +131,8 @@ static const char *read_quoted(Reader *r)
 
 		if (c == '\\' && r->p[1]) {
 			c = *++r->p;
-			if (c == 'x' && isxdigit((unsigned char)r->p[1]) && isxdigit((unsigned char)r->p[2])) {
+			if (c == 'x' && isxdigit((unsigned char)r->p[1]) &&
+			    isxdigit((unsigned char)r->p[2])) {
 				c = (char)strtol((char[]){r->p[1], r->p[2], 0}, NULL, 16);
 				r->p += 2;
 			} else {
@@ -406,7 +408,8 @@ static bool read_kind(Reader *r, Stmt *s)
 		else
 			known = false;
 		for (Monoid m = MONOID_NONE + 1; m < MONOID_COUNT && !known; m++)
-			if (strlen(monoid_info[m].name) == n && !strncmp(r->p, monoid_info[m].name, n)) {
+			if (strlen(monoid_info[m].name) == n &&
+			    !strncmp(r->p, monoid_info[m].name, n)) {
 				if (s->red != MONOID_NONE)
 					return fail(r, "two monoids", monoid_info[m].name);
 				s->red = m;

@@ -5,10 +5,9 @@
 #include <ctype.h>
 #include <string.h>
 
-static const char *const reserved[] = {
-	"for", "over", "where", "let", "from", "none", "ordered", "update", "scan", "inf", "nan", "true",
-	"false", "inside", "dim", "kernel"
-};
+static const char *const reserved[] = {"for",     "over",   "where", "let",   "from", "none",
+				       "ordered", "update", "scan",  "inf",   "nan",  "true",
+				       "false",   "inside", "dim",   "kernel"};
 
 static bool is_reserved(const char *s)
 {
@@ -27,7 +26,8 @@ static const char *clean_name(Ctx *c, const char *name, const char *const *taken
 	StrBuf b = {0};
 	size_t stem;
 
-	if (!*name || isdigit((unsigned char)*name) || (*name == '_' && isdigit((unsigned char)name[1])))
+	if (!*name || isdigit((unsigned char)*name) ||
+	    (*name == '_' && isdigit((unsigned char)name[1])))
 		strbuf_puts(&b, "v");
 	for (; *name; name++)
 		strbuf_put(&b, isalnum((unsigned char)*name) ? name : "_", 1);
@@ -54,7 +54,8 @@ static void clean_names(Kernel *k)
 	for (int i = 0; i < k->bufs.n; i++)
 		taken[i] = k->bufs.at[i]->name = clean_name(k->ctx, k->bufs.at[i]->name, taken, i);
 	for (int i = 0; i < k->iters.n; i++)
-		taken[i] = k->iters.at[i]->name = clean_name(k->ctx, k->iters.at[i]->name, taken, i);
+		taken[i] = k->iters.at[i]->name = clean_name(k->ctx, k->iters.at[i]->name, taken,
+							     i);
 }
 
 static void put_type(StrBuf *b, const Kernel *k, const Buf *buf)
@@ -112,7 +113,8 @@ static void put_table(StrBuf *b, const Buf *buf)
 		if (dtype_is_float(buf->dtype))
 			strbuf_printf(b, "%.17g", dtype_load_f64(buf->dtype, buf->data, i));
 		else
-			strbuf_printf(b, "%lld", (long long)dtype_load_i64(buf->dtype, buf->data, i));
+			strbuf_printf(b, "%lld",
+				      (long long)dtype_load_i64(buf->dtype, buf->data, i));
 	}
 	strbuf_puts(b, "}");
 }

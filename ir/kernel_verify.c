@@ -11,11 +11,11 @@ typedef struct Verifier {
 	Kernel *k;
 	Diag *d;
 	const char *pass;
-	const Stmt *s;      /* null: the kernel itself */
-	const char *part;   /* of the statement, for messages */
-	int niters;         /* iterators that the part may use */
-	bool sure;          /* the expression is evaluated at every point */
-	bool *written;      /* by Buf.id */
+	const Stmt *s;    /* null: the kernel itself */
+	const char *part; /* of the statement, for messages */
+	int niters;       /* iterators that the part may use */
+	bool sure;        /* the expression is evaluated at every point */
+	bool *written;    /* by Buf.id */
 	bool ok;
 } Verifier;
 
@@ -29,8 +29,8 @@ static bool fault(Verifier *v, const char *what, const char *name)
 	if (v->s)
 		snprintf(stmt, sizeof stmt, ", statement %d", v->s->id);
 	v->ok = false;
-	return diag_error(v->d, at, "after %s: kernel %s%s%s%s: %s%s%s%s", v->pass, v->k->name, stmt,
-			  v->s && v->part ? ", " : "", v->s && v->part ? v->part : "", what,
+	return diag_error(v->d, at, "after %s: kernel %s%s%s%s: %s%s%s%s", v->pass, v->k->name,
+			  stmt, v->s && v->part ? ", " : "", v->s && v->part ? v->part : "", what,
 			  name ? " '" : "", name ? name : "", name ? "'" : "");
 }
 
@@ -174,18 +174,11 @@ static void check_node(void *arg, Expr *e)
 		if (!found)
 			fault(v, "an iterator that is not of this part", e->iter->name);
 		break;
-	case EX_LOAD:
-		check_load(v, e);
-		break;
-	case EX_INST:
-		check_inst(v, e);
-		break;
-	case EX_PARAM:
-		fault(v, "a parameter outside a function", NULL);
-		break;
+	case EX_LOAD: check_load(v, e); break;
+	case EX_INST: check_inst(v, e); break;
+	case EX_PARAM: fault(v, "a parameter outside a function", NULL); break;
 	case EX_CONST:
-	case EX_DIM:
-		break;
+	case EX_DIM: break;
 	}
 }
 
@@ -244,7 +237,8 @@ static void check_domain(Verifier *v)
 	if (s->red == MONOID_NONE && s->nband != s->niters)
 		fault(v, "a map with reduced iterators", NULL);
 	if (s->scan && (s->red == MONOID_NONE || s->niters != s->nband + 1 || s->update))
-		fault(v, "a prefix needs a monoid, one iterator beside the band, and no update", NULL);
+		fault(v, "a prefix needs a monoid, one iterator beside the band, and no update",
+		      NULL);
 }
 
 static bool mentions(Ctx *c, Expr *const *idx, int n, const Iter *it, bool *affine)
@@ -277,7 +271,8 @@ static void check_injective(Verifier *v)
 
 		if (dim_prove_le(v->k->ctx, two, s->iter[i]->extent) &&
 		    !mentions(v->k->ctx, s->widx, s->nwidx, s->iter[i], &affine) && affine)
-			fault(v, "every value of one iterator writes the same elements", s->iter[i]->name);
+			fault(v, "every value of one iterator writes the same elements",
+			      s->iter[i]->name);
 	}
 }
 
@@ -326,7 +321,9 @@ static void check_stmt(Verifier *v, const Stmt *s)
 	check_write(v);
 	for (int i = 0; i < n && i < 2; i++) {
 		bool kept = i < s->nout && has_buf(v->k, s->out[i]);
-		CType t = kept ? dtype_ctype(s->out[i]->dtype) : s->val[i] ? s->val[i]->ct : CT_NONE;
+		CType t = kept        ? dtype_ctype(s->out[i]->dtype)
+			  : s->val[i] ? s->val[i]->ct
+				      : CT_NONE;
 
 		check_expr(v, "a value", s->val[i], t, s->niters);
 	}

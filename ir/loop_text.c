@@ -55,7 +55,11 @@ static void put_tile(StrBuf *b, const Tile *t)
 
 static void put_nodes(StrBuf *b, const LNode *n, int depth)
 {
-	static const char *const kinds[] = {[LOOP_SERIAL] = "for", [LOOP_VECTOR] = "vector for", [LOOP_SHORT] = "short vector for", [LOOP_UNROLL] = "unroll for", [LOOP_TEAM] = "team for"};
+	static const char *const kinds[] = {[LOOP_SERIAL] = "for",
+					    [LOOP_VECTOR] = "vector for",
+					    [LOOP_SHORT] = "short vector for",
+					    [LOOP_UNROLL] = "unroll for",
+					    [LOOP_TEAM] = "team for"};
 
 	for (; n; n = n->next) {
 		indent(b, depth);
@@ -90,7 +94,8 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			break;
 		case LN_REDUCE:
 			put_bufs(b, n);
-			strbuf_printf(b, " %s= over %s in [", monoid_info[n->red].name, n->var->name);
+			strbuf_printf(b, " %s= over %s in [", monoid_info[n->red].name,
+				      n->var->name);
 			ex_print(b, n->lo);
 			strbuf_puts(b, ", ");
 			ex_print(b, n->hi);
@@ -98,7 +103,8 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			put_vals(b, n);
 			break;
 		case LN_LOCAL:
-			strbuf_printf(b, "local %s: %s", n->buf[0]->name, dtype_info[n->buf[0]->dtype].name);
+			strbuf_printf(b, "local %s: %s", n->buf[0]->name,
+				      dtype_info[n->buf[0]->dtype].name);
 			for (int i = 0; i < n->buf[0]->rank; i++) {
 				strbuf_puts(b, i ? ", " : "[");
 				dim_print(b, n->buf[0]->dims[i]);
@@ -106,9 +112,7 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			strbuf_puts(b, n->buf[0]->rank ? "]" : "");
 			strbuf_puts(b, n->idx ? " in scratch\n" : "\n");
 			break;
-		case LN_TILE:
-			put_tile(b, n->tile);
-			break;
+		case LN_TILE: put_tile(b, n->tile); break;
 		}
 	}
 }
@@ -117,12 +121,14 @@ void schedule_print(StrBuf *b, const Schedule *s)
 {
 	strbuf_printf(b, "schedule @%s\n", s->kernel->name);
 	for (int i = 0; i < s->kernel->locs.n; i++)
-		strbuf_printf(b, "  ; %s (%s)\n", s->kernel->locs.at[i].node ? s->kernel->locs.at[i].node : "?",
+		strbuf_printf(b, "  ; %s (%s)\n",
+			      s->kernel->locs.at[i].node ? s->kernel->locs.at[i].node : "?",
 			      s->kernel->locs.at[i].op ? s->kernel->locs.at[i].op : "?");
 	for (int i = 0; i < s->stages.n; i++) {
 		const Stage *st = s->stages.at[i];
 
-		strbuf_printf(b, "  stage %s: %s, parallel %s < ", st->name, st->strategy, st->var->name);
+		strbuf_printf(b, "  stage %s: %s, parallel %s < ", st->name, st->strategy,
+			      st->var->name);
 		dim_print(b, st->extent);
 		if (st->threads) {
 			strbuf_printf(b, " team %d of %d", st->team, st->threads);

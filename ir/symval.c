@@ -74,7 +74,8 @@ static SymVal div_trunc(Ctx *c, Dim *a, Dim *b, bool want_rem)
 		if (y == 0)
 			return want_rem ? symval_fail : symval_int(c, 0);
 		if (y == -1)
-			return want_rem ? symval_int(c, 0) : symval_dim(dim_sub(c, dim_const(c, 0), a));
+			return want_rem ? symval_int(c, 0)
+					: symval_dim(dim_sub(c, dim_const(c, 0), a));
 		return symval_int(c, want_rem ? x % y : x / y);
 	}
 	/* By a size that is 0 at run time: 0, as a floor term has it. */
@@ -186,8 +187,10 @@ static SymVal whole(Ctx *c, Inst mode, SymVal v)
 	Dim *den;
 
 	if (v.kind == SYM_FLOAT)
-		return symval_float(mode == IN_floor ? floor(v.f) : mode == IN_ceil ? ceil(v.f) :
-				 mode == IN_trunc ? trunc(v.f) : rint(v.f));
+		return symval_float(mode == IN_floor   ? floor(v.f)
+				    : mode == IN_ceil  ? ceil(v.f)
+				    : mode == IN_trunc ? trunc(v.f)
+						       : rint(v.f));
 	if (v.den == 1)
 		return v;
 	den = dim_const(c, v.den);
@@ -246,8 +249,12 @@ static SymVal ratio_inst2(Ctx *c, const Expr *e, SymVal a, SymVal b)
 		return symval_ratio(c, x, v);
 	case IN_min: return symval_ratio(c, dim_min(c, x, y), den);
 	case IN_max: return symval_ratio(c, dim_max(c, x, y), den);
-	case IN_eq: case IN_ne: case IN_lt: case IN_le: case IN_gt: case IN_ge:
-		return int_inst2(c, e, x, y);
+	case IN_eq:
+	case IN_ne:
+	case IN_lt:
+	case IN_le:
+	case IN_gt:
+	case IN_ge: return int_inst2(c, e, x, y);
 	default: return symval_fail;
 	}
 }
@@ -261,7 +268,12 @@ static SymVal float_inst2(Ctx *c, const Expr *e, SymVal a, SymVal b)
 	if (test)
 		return symval_int(c, float_test(e->op.inst, a.f, b.f));
 	switch (e->op.inst) {
-	case IN_add: case IN_sub: case IN_mul: case IN_div: case IN_min: case IN_max: {
+	case IN_add:
+	case IN_sub:
+	case IN_mul:
+	case IN_div:
+	case IN_min:
+	case IN_max: {
 		double r = float_arith(e->op.inst, a.f, b.f);
 
 		return symval_float(e->ct == CT_F32 ? (double)(float)r : r);
@@ -273,13 +285,18 @@ static SymVal float_inst2(Ctx *c, const Expr *e, SymVal a, SymVal b)
 static SymVal float_inst1(Ctx *c, const Expr *e, SymVal a)
 {
 	switch (e->op.inst) {
-	case IN_floor: case IN_ceil: case IN_trunc: case IN_rint:
-		return whole(c, e->op.inst, a);
+	case IN_floor:
+	case IN_ceil:
+	case IN_trunc:
+	case IN_rint: return whole(c, e->op.inst, a);
 	case IN_neg:
 		if (a.kind == SYM_FLOAT)
 			return symval_float(-a.f);
 		return (SymVal){SYM_RATIO, dim_sub(c, dim_const(c, 0), a.d), a.den, 0};
-	case IN_abs: return a.kind == SYM_FLOAT ? symval_float(fabs(a.f)) : provably_ge0(c, a.d) ? a : symval_fail;
+	case IN_abs:
+		return a.kind == SYM_FLOAT    ? symval_float(fabs(a.f))
+		       : provably_ge0(c, a.d) ? a
+					      : symval_fail;
 	case IN_isnan: return a.kind == SYM_FLOAT ? symval_int(c, isnan(a.f)) : symval_int(c, 0);
 	default: return symval_fail;
 	}
@@ -324,7 +341,8 @@ static SymVal convert(Ctx *c, const Expr *e, SymVal a)
 		return symval_fail;
 	if (isnan(a.f))
 		return symval_int(c, 0);
-	return fabs(a.f) < 0x1p62 ? int_to(c, e->ct, dim_const(c, (int64_t)a.f), true) : symval_fail;
+	return fabs(a.f) < 0x1p62 ? int_to(c, e->ct, dim_const(c, (int64_t)a.f), true)
+				  : symval_fail;
 }
 
 /* Rounding to an element type: what is known to fit stays. */
@@ -333,8 +351,10 @@ static SymVal round_to(const Expr *e, SymVal a)
 	int64_t v;
 
 	if (a.kind == SYM_FLOAT)
-		return e->ct == CT_F32 ? symval_float((double)dtype_round_f32(e->op.dtype, (float)a.f,
-								     e->op.inst == IN_roundsat)) : symval_fail;
+		return e->ct == CT_F32
+			       ? symval_float((double)dtype_round_f32(e->op.dtype, (float)a.f,
+								      e->op.inst == IN_roundsat))
+			       : symval_fail;
 	if (a.kind == SYM_INT && dtype_is_int(e->op.dtype)) {
 		int bits = dtype_info[e->op.dtype].bits;
 		bool sign = dtype_is_signed(e->op.dtype);

@@ -23,7 +23,7 @@ bool text_fail(Text *r, const char *expected)
 	found[n] = 0;
 	return diag_error(r->ctx->diag, (DiagLoc){.file = r->file, .line = r->line},
 			  "expected %s, found %s%s%s", expected, n ? "'" : "",
-			  n	  ? found
+			  n       ? found
 			  : *r->p ? "an odd character"
 				  : "the end of the file",
 			  n ? "'" : "");

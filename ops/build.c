@@ -92,11 +92,13 @@ bool contract_types(Infer *in, Node *n)
 	DType t = infer_type(n, 0)->dtype;
 
 	if (!dtype_is_float(t) && !dtype_is_int(t))
-		return infer_error(in, n, "elements of type %s are not supported", dtype_info[t].name);
+		return infer_error(in, n, "elements of type %s are not supported",
+				   dtype_info[t].name);
 	for (int i = 1; i < n->nin; i++)
 		if (infer_type(n, i) && infer_type(n, i)->dtype != t)
-			return infer_error(in, n, "operand %d has elements of type %s, operand 0 of %s", i,
-					   dtype_info[infer_type(n, i)->dtype].name, dtype_info[t].name);
+			return infer_error(
+				in, n, "operand %d has elements of type %s, operand 0 of %s", i,
+				dtype_info[infer_type(n, i)->dtype].name, dtype_info[t].name);
 	return true;
 }
 
@@ -111,7 +113,8 @@ Expr *build_expr(Kernel *k, CType t, const char *text, const ExprName *names, in
 
 /* ---- Windows ---- */
 
-bool window_ints(Infer *in, Node *n, const char *name, int count, int64_t least, int64_t otherwise, int64_t *out)
+bool window_ints(Infer *in, Node *n, const char *name, int count, int64_t least, int64_t otherwise,
+		 int64_t *out)
 {
 	int have;
 	const int64_t *v = node_ints(n, name, &have);
@@ -134,7 +137,8 @@ Dim *window_extent(Ctx *c, const Window *w, int d)
 {
 	Dim *one = dim_const(c, 1);
 
-	return dim_add(c, dim_mul(c, dim_sub(c, w->kernel[d], one), dim_const(c, w->dilation[d])), one);
+	return dim_add(c, dim_mul(c, dim_sub(c, w->kernel[d], one), dim_const(c, w->dilation[d])),
+		       one);
 }
 
 /* The kernel's extents: kernel_shape, WEIGHT's dims, or both, equal. */
@@ -146,7 +150,8 @@ static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window
 	if (!weight && have < 0)
 		return !in || infer_error(in, n, "kernel_shape is missing");
 	if (in && have >= 0 && have != w->n)
-		return infer_error(in, n, "kernel_shape has %d entries for %d spatial dims", have, w->n);
+		return infer_error(in, n, "kernel_shape has %d entries for %d spatial dims", have,
+				   w->n);
 	for (int i = 0; i < w->n; i++) {
 		Dim *given = have > i ? dim_const(c, v[i]) : NULL;
 
@@ -154,7 +159,8 @@ static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window
 			return infer_error(in, n, "kernel_shape has %lld", (long long)v[i]);
 		w->kernel[i] = weight ? weight->dims[i + 2] : given;
 		if (in && weight && given &&
-		    !infer_equal(in, n, weight->dims[i + 2], given, "kernel_shape differs from the weight's"))
+		    !infer_equal(in, n, weight->dims[i + 2], given,
+				 "kernel_shape differs from the weight's"))
 			return false;
 	}
 	return true;
@@ -218,7 +224,8 @@ bool window_init(Infer *in, Ctx *c, Node *n, const Type *x, const Type *weight, 
 		return infer_error(in, n, "operand has rank %d, less than 3", x->rank);
 	w->n = x->rank - 2;
 	if (in && weight && weight->rank != x->rank)
-		return infer_error(in, n, "weight has rank %d, the input %d", weight->rank, x->rank);
+		return infer_error(in, n, "weight has rank %d, the input %d", weight->rank,
+				   x->rank);
 	if (in && !same && strcmp(pad, "NOTSET") && strcmp(pad, "VALID") && *pad)
 		return infer_error(in, n, "auto_pad \"%s\" is unknown", pad);
 	for (int i = 0; i < w->n; i++)

@@ -19,7 +19,8 @@ static bool infer_cast(Infer *in, Node *n)
 {
 	int64_t to = node_int(n, "to", 0);
 
-	return check_cast(in, n, infer_type(n, 0)->dtype, to > 0 && to < 1000 ? dtype_by_onnx((int)to) : DT_NONE);
+	return check_cast(in, n, infer_type(n, 0)->dtype,
+			  to > 0 && to < 1000 ? dtype_by_onnx((int)to) : DT_NONE);
 }
 
 static bool infer_castlike(Infer *in, Node *n)
@@ -48,7 +49,8 @@ static Expr *float_to_int(ExprPool *p, Expr *e, DType to)
  * had been rounded once. */
 static Expr *round_to_odd(ExprPool *p, Expr *x)
 {
-	Expr *near = ex_cvt(p, CT_F32, x), *back = ex_cvt(p, CT_F64, near), *bits = ex_bits(p, CT_I32, near), *beyond;
+	Expr *near = ex_cvt(p, CT_F32, x), *back = ex_cvt(p, CT_F64, near),
+	     *bits = ex_bits(p, CT_I32, near), *beyond;
 
 	beyond = ex_op2(p, IN_gt, ex_op1(p, IN_abs, back), ex_op1(p, IN_abs, x));
 	bits = ex_op2(p, IN_sub, bits, ex_cvt(p, CT_I32, beyond));
@@ -59,15 +61,18 @@ static Expr *round_to_odd(ExprPool *p, Expr *x)
 /* A power of two: of |x|, its own exponent (down) or the next one where there is a fraction (up). */
 static Expr *power_of_two(ExprPool *p, Expr *x, bool up, bool saturate)
 {
-	Expr *b = ex_op2(p, IN_and, ex_bits(p, CT_I32, x), ex_int(p, CT_I32, 0x7fffffff)), *e, *small;
+	Expr *b = ex_op2(p, IN_and, ex_bits(p, CT_I32, x), ex_int(p, CT_I32, 0x7fffffff)), *e,
+	     *small;
 
 	e = up ? ex_op2(p, IN_add, b, ex_int(p, CT_I32, 0x7fffff)) : b;
 	e = ex_op2(p, IN_shr, e, ex_int(p, CT_I32, 23));
 	if (saturate)
 		e = ex_op2(p, IN_min, e, ex_int(p, CT_I32, 0xfe));
 	small = ex_op2(p, IN_eq, e, ex_int(p, CT_I32, 0));
-	e = ex_op3(p, IN_select, small, ex_int(p, CT_I32, 0x400000), ex_op2(p, IN_shl, e, ex_int(p, CT_I32, 23)));
-	e = ex_op3(p, IN_select, ex_op2(p, IN_ge, b, ex_int(p, CT_I32, 0x7f800000)), ex_int(p, CT_I32, 0x7fc00000), e);
+	e = ex_op3(p, IN_select, small, ex_int(p, CT_I32, 0x400000),
+		   ex_op2(p, IN_shl, e, ex_int(p, CT_I32, 23)));
+	e = ex_op3(p, IN_select, ex_op2(p, IN_ge, b, ex_int(p, CT_I32, 0x7f800000)),
+		   ex_int(p, CT_I32, 0x7fc00000), e);
 	return ex_bits(p, CT_F32, e);
 }
 
@@ -108,23 +113,27 @@ static void lower_cast(Infer *in, Node *n, Kernel *k)
 
 	(void)in;
 	kernel_iters_of(k, out, it);
-	kernel_map_id(k, it, out, cast_expr(k, n, kernel_load_iters(k, lower_in(k, 0), it), out->dtype));
+	kernel_map_id(k, it, out,
+		      cast_expr(k, n, kernel_load_iters(k, lower_in(k, 0), it), out->dtype));
 }
 
 const Op op_Cast = {.infer = infer_cast, .lower = lower_cast, .doc = "strings are not supported"};
-const Op op_CastLike = {.infer = infer_castlike, .lower = lower_cast, .doc = "strings are not supported"};
+const Op op_CastLike = {
+	.infer = infer_castlike, .lower = lower_cast, .doc = "strings are not supported"};
 
 /* ---- BitCast ---- */
 
 static bool infer_bitcast(Infer *in, Node *n)
 {
 	int64_t code = node_int(n, "to", 0);
-	DType to = code > 0 && code < 1000 ? dtype_by_onnx((int)code) : DT_NONE, from = infer_type(n, 0)->dtype;
+	DType to = code > 0 && code < 1000 ? dtype_by_onnx((int)code) : DT_NONE,
+	      from = infer_type(n, 0)->dtype;
 
 	if (from == DT_STR || to == DT_STR)
 		return infer_error(in, n, "strings are not supported");
 	if (to == DT_NONE || dtype_info[to].bits != dtype_info[from].bits)
-		return infer_error(in, n, "cannot take the bits of %s as another width", dtype_info[from].name);
+		return infer_error(in, n, "cannot take the bits of %s as another width",
+				   dtype_info[from].name);
 	infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
 	return true;
 }
@@ -154,7 +163,9 @@ static void lower_bitcast(Infer *in, Node *n, Kernel *k)
 	(void)n;
 	kernel_iters_of(k, out, it);
 	if (bits >= 32) {
-		kernel_map_id(k, it, out, ex_bits(k->pool, dtype_ctype(out->dtype), kernel_load_iters(k, x, it)));
+		kernel_map_id(
+			k, it, out,
+			ex_bits(k->pool, dtype_ctype(out->dtype), kernel_load_iters(k, x, it)));
 		return;
 	}
 	if (dtype_is_float(x->dtype) || x->dtype == DT_BOOL)
@@ -164,4 +175,5 @@ static void lower_bitcast(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load_iters(k, x, it));
 }
 
-const Op op_BitCast = {.infer = infer_bitcast, .lower = lower_bitcast, .doc = "strings are not supported"};
+const Op op_BitCast = {
+	.infer = infer_bitcast, .lower = lower_bitcast, .doc = "strings are not supported"};

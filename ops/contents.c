@@ -129,7 +129,8 @@ static void lower_into(Chain *c, Node *n, Buf **in, Buf *out);
 
 static bool can_lower(const Node *n)
 {
-	return n->op == OP_Kernel ? node_attr(n, "kernel") != NULL : op_table[n->op]->lower || op_table[n->op]->scalar;
+	return n->op == OP_Kernel ? node_attr(n, "kernel") != NULL
+				  : op_table[n->op]->lower || op_table[n->op]->scalar;
 }
 
 static Buf *chain_operand(Chain *c, Value *v)
@@ -289,7 +290,8 @@ static Dim *element_sym(Infer *in, Value *v, int at, int n)
 
 	if (d)
 		return d;
-	name = arena_printf(in->arena, n > 1 ? "%s_%d" : "%s", v->name && *v->name ? v->name : "data", at);
+	name = arena_printf(in->arena, n > 1 ? "%s_%d" : "%s",
+			    v->name && *v->name ? v->name : "data", at);
 	s = sym_fresh(in->ctx, name);
 	sym_read_from(s, v);
 	s->at = at;
@@ -352,7 +354,8 @@ static void find_contents(Infer *in, Value *v, int n)
 		infer_read_at_run_time(in, v);
 	else
 		for (int i = 0; i < n; i++)
-			c->at[i] = find_sym(v, i) ? find_sym(v, i) : simple_or_sym(in, v, c->at[i], i, n);
+			c->at[i] = find_sym(v, i) ? find_sym(v, i)
+						  : simple_or_sym(in, v, c->at[i], i, n);
 	c->done = true;
 }
 
@@ -366,10 +369,12 @@ Dim **infer_contents(Infer *in, Node *n, Value *v, int *count)
 	numel = type_const_numel(v->type, MAX_CONTENTS);
 	if (!is_whole(v->type) || numel < 0) {
 		if (n && is_whole(v->type))
-			infer_error(in, n, "operand %s must have a constant size of at most %d elements",
+			infer_error(in, n,
+				    "operand %s must have a constant size of at most %d elements",
 				    v->name ? v->name : "", MAX_CONTENTS);
 		else if (n)
-			infer_error(in, n, "operand %s must be a tensor of integers", v->name ? v->name : "");
+			infer_error(in, n, "operand %s must be a tensor of integers",
+				    v->name ? v->name : "");
 		return NULL;
 	}
 	*count = (int)numel;
@@ -424,8 +429,9 @@ static const Tensor *run_const(Infer *in, Node *n)
 			else if (b->kind == BUF_OUT)
 				bufs[i].data = (void *)(uintptr_t)r->data;
 		}
-		if (eval_kernel(k, &(EvalOpts){.sym = NEW_ARRAY(tmp, sym_count(in->ctx) + 1, int64_t)}, bufs, &fault) !=
-		    EVAL_OK)
+		if (eval_kernel(k,
+				&(EvalOpts){.sym = NEW_ARRAY(tmp, sym_count(in->ctx) + 1, int64_t)},
+				bufs, &fault) != EVAL_OK)
 			r = NULL;
 	}
 	in->depth--;
@@ -439,11 +445,13 @@ const Tensor *infer_const_tensor(Infer *in, Value *v)
 
 	if (t)
 		return t->dtype == DT_STR ? NULL : t;
-	if (!v->def || v->def->nout != 1 || v->def->nin == 0 || v->def->op == OP_Kernel || !v->type ||
-	    in->depth >= MAX_DEPTH || type_const_numel(v->type, MAX_CONTENTS) < 0 || v->type->dtype == DT_STR)
+	if (!v->def || v->def->nout != 1 || v->def->nin == 0 || v->def->op == OP_Kernel ||
+	    !v->type || in->depth >= MAX_DEPTH || type_const_numel(v->type, MAX_CONTENTS) < 0 ||
+	    v->type->dtype == DT_STR)
 		return NULL;
 	for (int i = 0; i < v->def->nin; i++)
-		if (v->def->in[i].value && type_const_numel(v->def->in[i].value->type, MAX_CONTENTS) < 0)
+		if (v->def->in[i].value &&
+		    type_const_numel(v->def->in[i].value->type, MAX_CONTENTS) < 0)
 			return NULL;
 	return run_const(in, v->def);
 }

@@ -49,14 +49,16 @@ static Expr *product_load(Kernel *k, const Product *p, Buf *b, const Labels *l, 
 		int label = l->at[d];
 		bool one = dim_equals(b->dims[d], 1);
 
-		at[d] = label < LETTERS && !one ? idx[label] : broadcast_index(k, b->dims[d], p->extent[label], idx[label]);
+		at[d] = label < LETTERS && !one
+				? idx[label]
+				: broadcast_index(k, b->dims[d], p->extent[label], idx[label]);
 	}
 	return kernel_load(k, b, at);
 }
 
 /* out = sum over the labels it lacks of A * B (B may be null). */
-static void product_stmt(Kernel *k, const Product *p, Buf *a, const Labels *la, Buf *b, const Labels *lb,
-			 Buf *out, const Labels *lo)
+static void product_stmt(Kernel *k, const Product *p, Buf *a, const Labels *la, Buf *b,
+			 const Labels *lb, Buf *out, const Labels *lo)
 {
 	Expr *idx[MAX_LABELS] = {0}, *widx[MAX_RANK], *val;
 	CType ct = dtype_ctype(out->dtype);
@@ -72,7 +74,10 @@ static void product_stmt(Kernel *k, const Product *p, Buf *a, const Labels *la, 
 
 			if (idx[at])
 				continue;
-			snprintf(name, sizeof name, "%c", at < 26 ? 'a' + at : at < LETTERS ? 'A' + at - 26 : 'g');
+			snprintf(name, sizeof name, "%c",
+				 at < 26        ? 'a' + at
+				 : at < LETTERS ? 'A' + at - 26
+						: 'g');
 			sum |= pass > 0 && !dim_equals(p->extent[at], 1);
 			idx[at] = point_add(k, pass ? &red : &band, name, p->extent[at]);
 		}
@@ -81,7 +86,8 @@ static void product_stmt(Kernel *k, const Product *p, Buf *a, const Labels *la, 
 		widx[i] = idx[lo->at[i]];
 	val = ex_cvt(k->pool, ct, product_load(k, p, a, la, idx));
 	if (b)
-		val = ex_op2(k->pool, IN_mul, val, ex_cvt(k->pool, ct, product_load(k, p, b, lb, idx)));
+		val = ex_op2(k->pool, IN_mul, val,
+			     ex_cvt(k->pool, ct, product_load(k, p, b, lb, idx)));
 	if (sum)
 		point_reduce(k, MONOID_sum, &band, &red, out, widx, val, NULL);
 	else
@@ -147,7 +153,8 @@ static void product_lower(Kernel *k, const Product *p, Buf *out)
 		la = lt;
 	}
 	if (p->nops > 1)
-		product_stmt(k, p, a, &la, lower_in(k, p->nops - 1), &p->op[p->nops - 1], acc, &p->out);
+		product_stmt(k, p, a, &la, lower_in(k, p->nops - 1), &p->op[p->nops - 1], acc,
+			     &p->out);
 	else
 		product_stmt(k, p, a, &la, NULL, NULL, acc, &p->out);
 	if (direct)
@@ -195,9 +202,11 @@ static bool infer_matmul(Infer *in, Node *n)
 		return false;
 	if (!a->rank || !b->rank)
 		return infer_error(in, n, "an operand is a scalar");
-	if (!infer_equal(in, n, a->dims[a->rank - 1], b->dims[b->rank > 1 ? b->rank - 2 : 0], "inner dimensions differ"))
+	if (!infer_equal(in, n, a->dims[a->rank - 1], b->dims[b->rank > 1 ? b->rank - 2 : 0],
+			 "inner dimensions differ"))
 		return false;
-	rank = infer_broadcast(in, n, a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims, b->rank > 2 ? b->rank - 2 : 0, dims);
+	rank = infer_broadcast(in, n, a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims,
+			       b->rank > 2 ? b->rank - 2 : 0, dims);
 	if (rank < 0)
 		return false;
 	if (a->rank > 1)
@@ -280,7 +289,8 @@ static Expr *scaled(ExprPool *p, Expr *v, float factor)
 		return v;
 	if (ctype_is_float(v->ct) || factor == (float)(int32_t)factor)
 		return ex_op2(p, IN_mul, v, ex_num(p, v->ct, (double)factor));
-	return ex_cvt(p, v->ct, ex_op2(p, IN_mul, ex_cvt(p, CT_F64, v), ex_num(p, CT_F64, (double)factor)));
+	return ex_cvt(p, v->ct,
+		      ex_op2(p, IN_mul, ex_cvt(p, CT_F64, v), ex_num(p, CT_F64, (double)factor)));
 }
 
 static Expr *load_at(Kernel *k, Buf *b, const Buf *out, Expr *const *idx)
@@ -295,7 +305,8 @@ static Expr *load_at(Kernel *k, Buf *b, const Buf *out, Expr *const *idx)
 
 static void lower_gemm(Infer *in, Node *n, Kernel *k)
 {
-	Buf *a = lower_in(k, 0), *b = lower_in(k, 1), *c = lower_in(k, 2), *out = lower_out(k, 0), *acc;
+	Buf *a = lower_in(k, 0), *b = lower_in(k, 1), *c = lower_in(k, 2), *out = lower_out(k, 0),
+	    *acc;
 	float alpha = node_float(n, "alpha", 1.0F), beta = node_float(n, "beta", 1.0F);
 	Dim *ea[LETTERS], *eb[LETTERS];
 	Expr *idx[2], *val;
@@ -343,7 +354,8 @@ static const char *einsum_term(const char **s, int rank, int width, Labels *out)
 		if (*p == ' ')
 			continue;
 		if (*p == '.') {
-			if (p[1] != '.' || p[2] != '.' || e < 0 || out->n + e > MAX_RANK || e > width)
+			if (p[1] != '.' || p[2] != '.' || e < 0 || out->n + e > MAX_RANK ||
+			    e > width)
 				return "an ellipsis is misplaced";
 			for (int i = 0; i < e; i++)
 				labels_add(out, LETTERS + width - e + i);
@@ -358,7 +370,8 @@ static const char *einsum_term(const char **s, int rank, int width, Labels *out)
 		}
 	}
 	*s = p;
-	return rank >= 0 && out->n != rank ? "a term's letters and its operand's rank differ" : NULL;
+	return rank >= 0 && out->n != rank ? "a term's letters and its operand's rank differ"
+					   : NULL;
 }
 
 /* Without "->": an ellipsis, then the letters that occur once, in the order of their characters. */
@@ -446,7 +459,9 @@ static bool einsum_extents(Infer *in, Ctx *c, Node *n, Product *p)
 				if (infer_broadcast(in, n, e, 1, &x, 1, e) < 0)
 					return false;
 			} else if (*e != x) {
-				*e = dim_is_const(*e, NULL) || dim_is_const(x, NULL) ? known_dim(*e, x) : dim_max(c, *e, x);
+				*e = dim_is_const(*e, NULL) || dim_is_const(x, NULL)
+					     ? known_dim(*e, x)
+					     : dim_max(c, *e, x);
 			}
 		}
 	}
@@ -469,11 +484,13 @@ static bool infer_einsum(Infer *in, Node *n)
 	for (int i = 0; i < p.out.n; i++) {
 		dims[i] = p.extent[p.out.at[i]];
 		if (!dims[i])
-			return infer_error(in, n, "equation \"%s\": a letter of the result is in no term",
+			return infer_error(in, n,
+					   "equation \"%s\": a letter of the result is in no term",
 					   node_str(n, "equation", ""));
 	}
 	if (!product_fits(&p))
-		return infer_error(in, n, "a product of some operands has more than %d dims", MAX_RANK);
+		return infer_error(in, n, "a product of some operands has more than %d dims",
+				   MAX_RANK);
 	infer_result(in, n, 0, infer_type(n, 0)->dtype, p.out.n, dims);
 	return true;
 }

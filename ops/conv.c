@@ -42,7 +42,8 @@ static bool infer_conv(Infer *in, Node *n)
 		return false;
 	if (node_int(n, "group", 1) < 1)
 		return infer_error(in, n, "group is %lld", (long long)node_int(n, "group", 1));
-	if (!infer_equal(in, n, x->dims[1], dim_mul(c, w->dims[1], group), "input channels differ from the weight's") ||
+	if (!infer_equal(in, n, x->dims[1], dim_mul(c, w->dims[1], group),
+			 "input channels differ from the weight's") ||
 	    !infer_equal(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0),
 			 "group does not divide the output channels") ||
 	    !conv_bias(in, n, w->dims[0]))
@@ -67,8 +68,10 @@ static void lower_conv(Infer *in, Node *n, Kernel *k)
 {
 	Ctx *c = k->ctx;
 	ExprPool *p = k->pool;
-	Buf *x = lower_in(k, 0), *w = lower_in(k, 1), *bias = lower_in(k, 2), *out = lower_out(k, 0), *acc;
-	Dim *groups = dim_const(c, node_int(n, "group", 1)), *per = dim_floordiv(c, w->dims[0], groups);
+	Buf *x = lower_in(k, 0), *w = lower_in(k, 1), *bias = lower_in(k, 2),
+	    *out = lower_out(k, 0), *acc;
+	Dim *groups = dim_const(c, node_int(n, "group", 1)),
+	    *per = dim_floordiv(c, w->dims[0], groups);
 	Expr *xi[MAX_RANK], *wi[MAX_RANK], *oi[MAX_RANK], *g, *o, *ch, *guard = NULL;
 	Point band = {0}, red = {0};
 	char name[24];
@@ -119,7 +122,8 @@ static bool transposed_init(Infer *in, Ctx *c, Node *n, Window *w)
 
 	memset(w, 0, sizeof *w);
 	if (in && (x->rank < 3 || wt->rank != x->rank))
-		return infer_error(in, n, "operands have rank %d and %d, not one rank of 3 or more", x->rank, wt->rank);
+		return infer_error(in, n, "operands have rank %d and %d, not one rank of 3 or more",
+				   x->rank, wt->rank);
 	w->n = x->rank - 2;
 	if (in && 4 + 3 * w->n > MAX_ITERS)
 		return infer_error(in, n, "%d spatial dims are too many", w->n);
@@ -136,14 +140,17 @@ static bool transposed_init(Infer *in, Ctx *c, Node *n, Window *w)
 
 		w->in[d] = x->dims[d + 2];
 		w->kernel[d] = wt->dims[d + 2];
-		natural = dim_add(c, dim_mul(c, s, dim_sub(c, w->in[d], one)), dim_const(c, extra[d]));
+		natural = dim_add(c, dim_mul(c, s, dim_sub(c, w->in[d], one)),
+				  dim_const(c, extra[d]));
 		natural = dim_add(c, natural, window_extent(c, w, d));
 		if (nshape > 0) {
-			transposed_pads(c, w, d, natural, dim_const(c, shape[nshape - w->n + d]), upper);
+			transposed_pads(c, w, d, natural, dim_const(c, shape[nshape - w->n + d]),
+					upper);
 			continue;
 		}
 		if (same) {
-			transposed_pads(c, w, d, natural, dim_min(c, natural, dim_mul(c, w->in[d], s)), upper);
+			transposed_pads(c, w, d, natural,
+					dim_min(c, natural, dim_mul(c, w->in[d], s)), upper);
 			continue;
 		}
 		w->begin[d] = dim_const(c, valid ? 0 : pads[d]);
@@ -169,7 +176,8 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 		return infer_error(in, n, "group is %lld", (long long)group);
 	dims[0] = x->dims[0];
 	dims[1] = dim_mul(c, w->dims[1], dim_const(c, group));
-	if (!infer_equal(in, n, x->dims[1], w->dims[0], "input channels differ from the weight's") ||
+	if (!infer_equal(in, n, x->dims[1], w->dims[0],
+			 "input channels differ from the weight's") ||
 	    !infer_equal(in, n, dim_mod(c, w->dims[0], dim_const(c, group)), dim_const(c, 0),
 			 "group does not divide the input channels") ||
 	    !conv_bias(in, n, dims[1]))
@@ -211,12 +219,14 @@ static Expr *phased_point(Kernel *k, Point *band, const Window *w, int d, Expr *
 }
 
 /* Adds the taps of dim D: where the input (returned) and the weight (*R) are read. */
-static Expr *phased_taps(Kernel *k, Point *red, const Window *w, int d, Expr *u, Expr *phase, Expr **r, Expr **guard)
+static Expr *phased_taps(Kernel *k, Point *red, const Window *w, int d, Expr *u, Expr *phase,
+			 Expr **r, Expr **guard)
 {
 	Ctx *c = k->ctx;
 	ExprPool *p = k->pool;
 	Dim *s = dim_const(c, w->stride[d]), *whole;
-	Expr *se = ex_dim(p, s), *e = ex_add(p, phase, ex_dim(p, w->begin[d])), *quot, *rest, *j, *t;
+	Expr *se = ex_dim(p, s), *e = ex_add(p, phase, ex_dim(p, w->begin[d])), *quot, *rest, *j,
+	     *t;
 	char name[24];
 
 	snprintf(name, sizeof name, "r%d", d);
@@ -236,7 +246,8 @@ static Expr *phased_taps(Kernel *k, Point *red, const Window *w, int d, Expr *u,
 	return t;
 }
 
-static Expr *plain_taps(Kernel *k, Point *red, const Window *w, int d, Expr *q, Expr **r, Expr **guard)
+static Expr *plain_taps(Kernel *k, Point *red, const Window *w, int d, Expr *q, Expr **r,
+			Expr **guard)
 {
 	ExprPool *p = k->pool;
 	Expr *s = ex_int(p, CT_I64, w->stride[d]), *e;
@@ -244,9 +255,11 @@ static Expr *plain_taps(Kernel *k, Point *red, const Window *w, int d, Expr *q, 
 
 	snprintf(name, sizeof name, "r%d", d);
 	*r = point_add(k, red, name, w->kernel[d]);
-	e = ex_sub(p, ex_add(p, q, ex_dim(p, w->begin[d])), ex_mul(p, *r, ex_int(p, CT_I64, w->dilation[d])));
+	e = ex_sub(p, ex_add(p, q, ex_dim(p, w->begin[d])),
+		   ex_mul(p, *r, ex_int(p, CT_I64, w->dilation[d])));
 	if (w->stride[d] > 1) {
-		*guard = ex_and(p, *guard, ex_op2(p, IN_eq, ex_op2(p, IN_mod, e, s), ex_int(p, CT_I64, 0)));
+		*guard = ex_and(p, *guard,
+				ex_op2(p, IN_eq, ex_op2(p, IN_mod, e, s), ex_int(p, CT_I64, 0)));
 		e = ex_op2(p, IN_floordiv, e, s);
 	}
 	*guard = ex_and(p, *guard, ex_inside(p, e, ex_dim(p, w->in[d])));
@@ -267,7 +280,8 @@ static void transposed_bias(Kernel *k, const Window *w, Buf *acc, Buf *bias, Buf
 
 		idx[d + 2] = phased_point(k, &all, w, d, &u, &phase);
 		if (phased_extent(k->ctx, w, d) != w->out[d])
-			guard = ex_and(p, guard, ex_op2(p, IN_lt, idx[d + 2], ex_dim(p, w->out[d])));
+			guard = ex_and(p, guard,
+				       ex_op2(p, IN_lt, idx[d + 2], ex_dim(p, w->out[d])));
 	}
 	val = kernel_load(k, acc, idx);
 	if (bias)
@@ -279,8 +293,10 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 {
 	Ctx *c = k->ctx;
 	ExprPool *p = k->pool;
-	Buf *x = lower_in(k, 0), *w = lower_in(k, 1), *bias = lower_in(k, 2), *out = lower_out(k, 0), *acc = out;
-	Dim *groups = dim_const(c, node_int(n, "group", 1)), *per = dim_floordiv(c, w->dims[0], groups), *dims[MAX_RANK];
+	Buf *x = lower_in(k, 0), *w = lower_in(k, 1), *bias = lower_in(k, 2),
+	    *out = lower_out(k, 0), *acc = out;
+	Dim *groups = dim_const(c, node_int(n, "group", 1)),
+	    *per = dim_floordiv(c, w->dims[0], groups), *dims[MAX_RANK];
 	Expr *xi[MAX_RANK], *wi[MAX_RANK], *oi[MAX_RANK], *g, *o, *guard = NULL;
 	bool direct = !bias && acc_dtype(out->dtype) == out->dtype;
 	Point band = {0}, red = {0};
@@ -302,8 +318,9 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 		oi[d + 2] = phased_point(k, &band, &win, d, &u, &phase);
 		dims[d + 2] = phased_extent(c, &win, d);
 		direct &= dims[d + 2] == out->dims[d + 2];
-		xi[d + 2] = phased(&win, d) ? phased_taps(k, &red, &win, d, u, phase, &wi[d + 2], &guard)
-					    : plain_taps(k, &red, &win, d, oi[d + 2], &wi[d + 2], &guard);
+		xi[d + 2] = phased(&win, d)
+				    ? phased_taps(k, &red, &win, d, u, phase, &wi[d + 2], &guard)
+				    : plain_taps(k, &red, &win, d, oi[d + 2], &wi[d + 2], &guard);
 	}
 	if (!direct)
 		acc = kernel_temp(k, "acc", acc_dtype(out->dtype), out->rank, dims);

@@ -50,8 +50,10 @@ static bool same_types(Infer *in, Node *n, int from)
 		const Type *t = infer_type(n, i);
 
 		if (t && t->dtype != infer_type(n, from)->dtype)
-			return infer_error(in, n, "operands have different element types: %s and %s",
-					   dtype_info[infer_type(n, from)->dtype].name, dtype_info[t->dtype].name);
+			return infer_error(in, n,
+					   "operands have different element types: %s and %s",
+					   dtype_info[infer_type(n, from)->dtype].name,
+					   dtype_info[t->dtype].name);
 	}
 	return true;
 }
@@ -78,7 +80,9 @@ static double attr_value(Node *n, const char *name, double otherwise)
 
 	if (!a)
 		return otherwise;
-	return a->kind == ATTR_INT ? (double)a->i : a->kind == ATTR_FLOAT ? (double)a->f : otherwise;
+	return a->kind == ATTR_INT     ? (double)a->i
+	       : a->kind == ATTR_FLOAT ? (double)a->f
+				       : otherwise;
 }
 
 /* Reads "alpha=0.01, beta=0.5" and binds each name to the node's value or the default. */
@@ -99,7 +103,8 @@ static int bind_attrs(Kernel *k, Node *n, const char *attrs, CType t, ExprName *
 	return count;
 }
 
-static Expr *parse_text(Kernel *k, Node *n, const Op *op, const char *text, CType t, Expr *const *args, int nargs)
+static Expr *parse_text(Kernel *k, Node *n, const Op *op, const char *text, CType t,
+			Expr *const *args, int nargs)
 {
 	static const char *const letters[] = {"x", "y", "z"};
 	ExprName names[8];
@@ -112,7 +117,8 @@ static Expr *parse_text(Kernel *k, Node *n, const Op *op, const char *text, CTyp
 	count = bind_attrs(k, n, op->attrs, t, names, count);
 	e = ex_parse(k->pool, text, t, names, count, &err);
 	if (!e) { /* a slip in the table: says where, since no run gets past it */
-		fprintf(stderr, "operator %s, for %s: %s in \"%s\"\n", op_row[n->op].name, ctype_name[t], err, text);
+		fprintf(stderr, "operator %s, for %s: %s in \"%s\"\n", op_row[n->op].name,
+			ctype_name[t], err, text);
 		abort();
 	}
 	return e;
@@ -165,7 +171,8 @@ static void lower_text(Node *n, Kernel *k, const char *text)
 	Expr **args = load_all(k, n, it);
 	CType t = dtype_ctype(infer_type(n, 0)->dtype);
 
-	kernel_map_id(k, it, lower_out(k, 0), parse_text(k, n, op_table[n->op], text, t, args, n->nin));
+	kernel_map_id(k, it, lower_out(k, 0),
+		      parse_text(k, n, op_table[n->op], text, t, args, n->nin));
 }
 
 /* ---- The ops that are a line ---- */
@@ -204,7 +211,8 @@ ELEMENTWISE(Not, "not(x)", "b");
 ELEMENTWISE(BitwiseNot, "not(x)", "iu");
 COMPARISON(IsNaN, "isnan(x)", "f");
 const Op op_IsInf = {
-	.scalar = "or(and(eq(x, inf), ne(detect_positive, 0)), and(eq(x, neg(inf)), ne(detect_negative, 0)))",
+	.scalar =
+		"or(and(eq(x, inf), ne(detect_positive, 0)), and(eq(x, neg(inf)), ne(detect_negative, 0)))",
 	.attrs = "detect_positive=1, detect_negative=1",
 	.types = "f",
 	.result = DT_BOOL,
@@ -236,9 +244,12 @@ const Op op_Min = {.scalar = "min(x, y)", .types = "fiu", .variadic = true, .gro
 const Op op_Sum = {.scalar = "add(x, y)", .types = "f", .variadic = true, .grouped = true};
 
 ELEMENTWISE(Relu, "max(x, 0)", "fi");
-const Op op_LeakyRelu = {.scalar = "select(lt(x, 0), mul(alpha, x), x)", .attrs = "alpha=0.01", .types = "f"};
-const Op op_ThresholdedRelu = {.scalar = "select(gt(x, alpha), x, 0)", .attrs = "alpha=1", .types = "f"};
-const Op op_Elu = {.scalar = "select(lt(x, 0), mul(alpha, expm1(x)), x)", .attrs = "alpha=1", .types = "f"};
+const Op op_LeakyRelu = {
+	.scalar = "select(lt(x, 0), mul(alpha, x), x)", .attrs = "alpha=0.01", .types = "f"};
+const Op op_ThresholdedRelu = {
+	.scalar = "select(gt(x, alpha), x, 0)", .attrs = "alpha=1", .types = "f"};
+const Op op_Elu = {
+	.scalar = "select(lt(x, 0), mul(alpha, expm1(x)), x)", .attrs = "alpha=1", .types = "f"};
 const Op op_Selu = {
 	.scalar = "mul(gamma, select(gt(x, 0), x, mul(alpha, expm1(x))))",
 	.attrs = "alpha=1.67326319217681884765625, gamma=1.05070102214813232421875",
@@ -270,7 +281,8 @@ const Op op_Swish = {
 };
 
 /* Attribute NAME (USUALLY where it is not given) is one of A and B. */
-static bool infer_either(Infer *in, Node *n, const char *name, const char *usually, const char *a, const char *b)
+static bool infer_either(Infer *in, Node *n, const char *name, const char *usually, const char *a,
+			 const char *b)
 {
 	const char *is = node_str(n, name, usually);
 
@@ -292,9 +304,11 @@ static void lower_gelu(Infer *in, Node *n, Kernel *k)
 	if (!strcmp(node_str(n, "approximate", "none"), "none"))
 		lower_elementwise(in, n, k);
 	else
-		lower_text(n, k, "let u = mul(1.5957691216057308, add(x, mul(0.044715, mul(x, mul(x, x)))));"
-				 "let e = exp(neg(abs(u)));"
-				 "mul(x, div(select(lt(u, 0), e, 1), add(1, e)))");
+		lower_text(
+			n, k,
+			"let u = mul(1.5957691216057308, add(x, mul(0.044715, mul(x, mul(x, x)))));"
+			"let e = exp(neg(abs(u)));"
+			"mul(x, div(select(lt(u, 0), e, 1), add(1, e)))");
 }
 
 const Op op_Gelu = {
@@ -372,8 +386,12 @@ static void lower_pow(Infer *in, Node *n, Kernel *k)
 		a[0] = ex_cvt(k->pool, u, a[0]);
 		a[1] = ex_cvt(k->pool, u, a[1]);
 		/* To an integer towards zero, but what is an integer but for rounding is that one. */
-		e = lower_scalar(k, n, &(Op){.scalar = ctype_is_float(t) ? "pow(x, y)" :
-			"let r = pow(x, y); let i = rint(r); select(le(abs(sub(r, i)), mul(0x1p-50, abs(r))), i, r)"},
+		e = lower_scalar(
+			k, n,
+			&(Op){.scalar =
+				      ctype_is_float(t)
+					      ? "pow(x, y)"
+					      : "let r = pow(x, y); let i = rint(r); select(le(abs(sub(r, i)), mul(0x1p-50, abs(r))), i, r)"},
 			u, a, 2);
 		e = ex_cvt(k->pool, t, e);
 	} else {
@@ -406,8 +424,10 @@ static void lower_shrink(Infer *in, Node *n, Kernel *k)
 	Iter *it[MAX_RANK];
 	Expr *x = load_all(k, n, it)[0];
 	CType t = ctype_is_float(x->ct) ? x->ct : CT_F64;
-	Op op = {.scalar = "select(lt(x, neg(lambd)), add(x, bias), select(gt(x, lambd), sub(x, bias), 0))",
-		 .attrs = "lambd=0.5, bias=0"};
+	Op op = {
+		.scalar =
+			"select(lt(x, neg(lambd)), add(x, bias), select(gt(x, lambd), sub(x, bias), 0))",
+		.attrs = "lambd=0.5, bias=0"};
 
 	(void)in;
 	x = ex_cvt(k->pool, t, x);
@@ -424,7 +444,8 @@ static bool infer_where(Infer *in, Node *n)
 	int rank;
 
 	if (infer_type(n, 0)->dtype != DT_BOOL)
-		return infer_error(in, n, "the condition is %s, not bool", dtype_info[infer_type(n, 0)->dtype].name);
+		return infer_error(in, n, "the condition is %s, not bool",
+				   dtype_info[infer_type(n, 0)->dtype].name);
 	if (!check_type(in, n, "fiub", infer_type(n, 1)->dtype) || !same_types(in, n, 1))
 		return false;
 	rank = broadcast_all(in, n, 0, dims);
@@ -443,7 +464,8 @@ static void lower_where(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, lower_out(k, 0), ex_op3(k->pool, IN_select, a[0], a[1], a[2]));
 }
 
-const Op op_Where = {.infer = infer_where, .lower = lower_where, .doc = "strings are not supported"};
+const Op op_Where = {
+	.infer = infer_where, .lower = lower_where, .doc = "strings are not supported"};
 
 /* The result has the shape of X alone; the others must fit it. */
 static bool infer_like_first(Infer *in, Node *n)
@@ -459,9 +481,11 @@ static bool infer_like_first(Infer *in, Node *n)
 	if (rank < 0)
 		return false;
 	if (rank != x->rank)
-		return infer_error(in, n, "an operand of rank %d does not broadcast to rank %d", rank, x->rank);
+		return infer_error(in, n, "an operand of rank %d does not broadcast to rank %d",
+				   rank, x->rank);
 	for (int i = 0; i < rank; i++)
-		if (!infer_equal(in, n, dims[i], x->dims[i], "an operand does not broadcast to the first"))
+		if (!infer_equal(in, n, dims[i], x->dims[i],
+				 "an operand does not broadcast to the first"))
 			return false;
 	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 	return true;
@@ -481,7 +505,8 @@ static void lower_clip(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_Clip = {.types = "fiu", .infer = infer_like_first, .lower = lower_clip};
-const Op op_PRelu = {.scalar = "select(lt(x, 0), mul(y, x), x)", .types = "fiu", .infer = infer_like_first};
+const Op op_PRelu = {
+	.scalar = "select(lt(x, 0), mul(y, x), x)", .types = "fiu", .infer = infer_like_first};
 
 /* ---- Identity, Dropout ---- */
 
@@ -529,11 +554,13 @@ static bool training_is_idle(Infer *in, Node *n)
 	if (node_int(n, "ratio_checked", 0))
 		return true;
 	used = EXPAND(in, n, Abs, expand_cast(in, n, ratio, DT_F32));
-	used = expand_cast(in, n, EXPAND(in, n, Greater, used, expand_scalar(in, n, DT_F32, 0)), DT_I64);
+	used = expand_cast(in, n, EXPAND(in, n, Greater, used, expand_scalar(in, n, DT_F32, 0)),
+			   DT_I64);
 	node_set_int(n, "ratio_checked", 1);
 	infer_read_at_run_time(in, used);
-	return infer_equal(in, n, dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]), zero,
-			   "training mode is not supported");
+	return infer_equal(in, n,
+			   dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]),
+			   zero, "training mode is not supported");
 }
 
 static bool infer_dropout(Infer *in, Node *n)

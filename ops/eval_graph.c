@@ -16,9 +16,9 @@ typedef struct Run {
 	int64_t *sym; /* by Sym.id */
 	bool *bound;
 	int nsym;
-	void **data;  /* by Value.id */
-	bool *owned;  /* malloc'ed here */
-	int *uses;    /* uses still to come */
+	void **data; /* by Value.id */
+	bool *owned; /* malloc'ed here */
+	int *uses;   /* uses still to come */
 	bool *fact_done;
 	Arena *tmp;
 	const EvalGraphOpts *o;
@@ -31,7 +31,11 @@ static DiagLoc graph_loc(const Run *r)
 
 /* ---- Symbols ---- */
 
-typedef struct Unbound { const Run *r; Sym *s; int n; } Unbound;
+typedef struct Unbound {
+	const Run *r;
+	Sym *s;
+	int n;
+} Unbound;
 
 static void see_sym(void *arg, Sym *s)
 {
@@ -72,7 +76,8 @@ static bool bind_named(Run *r, DiagLoc loc)
 static bool bind(Run *r, DiagLoc loc, Sym *s, int64_t v)
 {
 	if (v < s->lo || v > s->hi)
-		return diag_error(r->diag, loc, "%s is %lld, out of its bounds", s->name, (long long)v);
+		return diag_error(r->diag, loc, "%s is %lld, out of its bounds", s->name,
+				  (long long)v);
 	r->sym[s->id] = v;
 	r->bound[s->id] = true;
 	return bind_named(r, loc);
@@ -89,7 +94,8 @@ static bool solve(Run *r, Dim *d, int64_t v, bool *progress)
 	    !dim_eval(rest, r->sym, &at))
 		return true;
 	if (k == 0 || (v - at) % k)
-		return diag_error(r->diag, graph_loc(r), "no %s makes a dim of an input %lld", u.s->name, (long long)v);
+		return diag_error(r->diag, graph_loc(r), "no %s makes a dim of an input %lld",
+				  u.s->name, (long long)v);
 	*progress = true;
 	return bind(r, graph_loc(r), u.s, (v - at) / k);
 }
@@ -103,25 +109,31 @@ static bool bind_inputs(Run *r, const Tensor *const *inputs)
 		const Tensor *t = inputs[i];
 
 		if (!v->type || v->type->kind != TYPE_TENSOR)
-			return diag_error(r->diag, graph_loc(r), "input %s is no tensor", v->name ? v->name : "");
+			return diag_error(r->diag, graph_loc(r), "input %s is no tensor",
+					  v->name ? v->name : "");
 		if (!t || t->dtype != v->type->dtype || t->rank != v->type->rank)
-			return diag_error(r->diag, graph_loc(r), "input %s: element type or rank differs",
+			return diag_error(r->diag, graph_loc(r),
+					  "input %s: element type or rank differs",
 					  v->name ? v->name : "");
 	}
 	while (progress) {
 		progress = false;
 		for (int i = 0; i < r->g->inputs.n; i++)
 			for (int d = 0; d < inputs[i]->rank; d++)
-				if (!solve(r, r->g->inputs.at[i]->type->dims[d], inputs[i]->dims[d], &progress))
+				if (!solve(r, r->g->inputs.at[i]->type->dims[d], inputs[i]->dims[d],
+					   &progress))
 					return false;
 	}
 	for (int i = 0; i < r->g->inputs.n; i++)
 		for (int d = 0; d < inputs[i]->rank; d++) {
 			int64_t v;
 
-			if (!dim_eval(r->g->inputs.at[i]->type->dims[d], r->sym, &v) || v != inputs[i]->dims[d])
-				return diag_error(r->diag, graph_loc(r), "input %s: dim %d is %lld, which does not fit",
-						  r->g->inputs.at[i]->name, d, (long long)inputs[i]->dims[d]);
+			if (!dim_eval(r->g->inputs.at[i]->type->dims[d], r->sym, &v) ||
+			    v != inputs[i]->dims[d])
+				return diag_error(r->diag, graph_loc(r),
+						  "input %s: dim %d is %lld, which does not fit",
+						  r->g->inputs.at[i]->name, d,
+						  (long long)inputs[i]->dims[d]);
 		}
 	return true;
 }
@@ -158,7 +170,8 @@ static bool check_facts(Run *r)
 		if (!dim_eval(f->a, r->sym, &a) || !dim_eval(f->b, r->sym, &b))
 			return diag_error(r->diag, loc, "a size overflows");
 		if (f->le ? a > b : a != b)
-			return diag_error(r->diag, loc, "%s: %lld and %lld", f->what, (long long)a, (long long)b);
+			return diag_error(r->diag, loc, "%s: %lld and %lld", f->what, (long long)a,
+					  (long long)b);
 	}
 	return true;
 }
@@ -171,9 +184,11 @@ static bool value_dims(Run *r, const Value *v, DiagLoc loc, int64_t *dims, int64
 
 	for (int i = 0; i < v->type->rank; i++) {
 		if (unbound(r, v->type->dims[i]).n || !dim_eval(v->type->dims[i], r->sym, &dims[i]))
-			return diag_error(r->diag, loc, "the size of dim %d of a result is not known", i);
+			return diag_error(r->diag, loc,
+					  "the size of dim %d of a result is not known", i);
 		if (dims[i] < 0)
-			return diag_error(r->diag, loc, "dim %d of a result is %lld", i, (long long)dims[i]);
+			return diag_error(r->diag, loc, "dim %d of a result is %lld", i,
+					  (long long)dims[i]);
 		if (__builtin_mul_overflow(n, dims[i], &n))
 			return diag_error(r->diag, loc, "a result is too large");
 	}
@@ -190,11 +205,14 @@ static bool make_data(Run *r, const Value *v, DiagLoc loc)
 
 	if (!value_dims(r, v, loc, dims, &bytes))
 		return false;
-	if (v->type->layout && (!dim_eval(type_bytes(r->g->ctx, v->type), r->sym, &bytes) || bytes > (int64_t)1 << 34))
+	if (v->type->layout &&
+	    (!dim_eval(type_bytes(r->g->ctx, v->type), r->sym, &bytes) || bytes > (int64_t)1 << 34))
 		return diag_error(r->diag, loc, "a result is too large");
 	r->data[v->id] = calloc((size_t)bytes + 8, 1);
 	r->owned[v->id] = true;
-	return r->data[v->id] || diag_error(r->diag, loc, "out of memory for a result of %lld bytes", (long long)bytes);
+	return r->data[v->id] ||
+	       diag_error(r->diag, loc, "out of memory for a result of %lld bytes",
+			  (long long)bytes);
 }
 
 static void drop_use(Run *r, const Value *v)
@@ -230,7 +248,8 @@ static bool run_kernel(Run *r, Node *n, Kernel *k, Arena *tmp)
 		if (b->kind == BUF_OUT && r->o->watch)
 			bufs[i].bound = bound_of(r, b, tmp);
 	}
-	switch (eval_kernel(k, &(EvalOpts){r->sym, r->o->watch != NULL, r->o->mad_fused}, bufs, &fault)) {
+	switch (eval_kernel(k, &(EvalOpts){r->sym, r->o->watch != NULL, r->o->mad_fused}, bufs,
+			    &fault)) {
 	case EVAL_OK: return !r->o->watch || r->o->watch(r->o->arg, n, k, bufs, r->sym);
 	case EVAL_INDEX: return diag_error(r->diag, node_diag(n), "an index is out of range");
 	case EVAL_BAD: break;
@@ -333,7 +352,8 @@ static bool run_nodes(Run *r)
 static bool graph_typed(const Graph *g)
 {
 	for (const Node *n = g->first; n; n = n->next) {
-		if (n->op != OP_Const && n->op != OP_Kernel && op_table[n->op]->expand && !op_table[n->op]->lower)
+		if (n->op != OP_Const && n->op != OP_Kernel && op_table[n->op]->expand &&
+		    !op_table[n->op]->lower)
 			return false;
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i] && !n->out[i]->type)
@@ -368,7 +388,8 @@ static bool take_results(Run *r, Tensor **outputs, Arena *arena)
 		const Value *v = r->g->results.at[i]->value;
 		int64_t dims[MAX_RANK], bytes;
 
-		if (!v->type || v->type->kind != TYPE_TENSOR || !value_dims(r, v, graph_loc(r), dims, &bytes))
+		if (!v->type || v->type->kind != TYPE_TENSOR ||
+		    !value_dims(r, v, graph_loc(r), dims, &bytes))
 			return false;
 		outputs[i] = tensor_new(arena, v->type->dtype, v->type->rank, dims);
 		if (bytes)
@@ -379,10 +400,12 @@ static bool take_results(Run *r, Tensor **outputs, Arena *arena)
 
 bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag)
 {
-	return eval_graph_with(g, inputs, outputs, arena, diag, &(EvalGraphOpts){.mad_fused = true});
+	return eval_graph_with(g, inputs, outputs, arena, diag,
+			       &(EvalGraphOpts){.mad_fused = true});
 }
 
-bool eval_graph_with(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, const EvalGraphOpts *o)
+bool eval_graph_with(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena,
+		     Diag *diag, const EvalGraphOpts *o)
 {
 	Run r = {.g = g, .diag = diag, .tmp = arena_new(), .o = o};
 	bool ok;

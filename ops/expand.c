@@ -26,7 +26,8 @@ Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
 	return finish(in, start(in, n, op, args, nargs));
 }
 
-Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v)
+Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs,
+			const char *attr, int64_t v)
 {
 	Node *m = start(in, n, op, args, nargs);
 

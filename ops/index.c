@@ -16,7 +16,8 @@ static Expr *checked(Kernel *k, Expr *i, Dim *extent)
 static bool check_indices(Infer *in, Node *n, int k)
 {
 	if (!dtype_is_int(infer_type(n, k)->dtype))
-		return infer_error(in, n, "the indices are %s, not integers", dtype_info[infer_type(n, k)->dtype].name);
+		return infer_error(in, n, "the indices are %s, not integers",
+				   dtype_info[infer_type(n, k)->dtype].name);
 	return true;
 }
 
@@ -64,7 +65,8 @@ static void lower_gather(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, x, idx));
 }
 
-const Op op_Gather = {.infer = infer_gather, .lower = lower_gather, .doc = "strings are not supported"};
+const Op op_Gather = {
+	.infer = infer_gather, .lower = lower_gather, .doc = "strings are not supported"};
 
 /* Indices of X's rank, whose other dims lie within X's. */
 static bool check_elements(Infer *in, Node *n, int *axis)
@@ -74,9 +76,11 @@ static bool check_elements(Infer *in, Node *n, int *axis)
 	if (!check_axis(in, n, axis))
 		return false;
 	if (i->rank != x->rank)
-		return infer_error(in, n, "the indices have rank %d, the operand %d", i->rank, x->rank);
+		return infer_error(in, n, "the indices have rank %d, the operand %d", i->rank,
+				   x->rank);
 	for (int a = 0; a < x->rank; a++)
-		if (a != *axis && !infer_le(in, n, i->dims[a], x->dims[a], "a dim of the indices is too large"))
+		if (a != *axis &&
+		    !infer_le(in, n, i->dims[a], x->dims[a], "a dim of the indices is too large"))
 			return false;
 	return true;
 }
@@ -128,14 +132,18 @@ static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 		return infer_error(in, n, "the indices are a scalar");
 	if (!dim_is_const(i->dims[i->rank - 1], &v)) {
 		if (!u)
-			return infer_error(in, n, "the last dim of the indices must be a constant, for it makes the rank");
+			return infer_error(
+				in, n,
+				"the last dim of the indices must be a constant, for it makes the rank");
 		v = i->rank - 1 + x->rank - u->rank;
-		if (v >= 0 && !infer_equal(in, n, i->dims[i->rank - 1], dim_const(infer_ctx(in), v),
-					   "the last dim of the indices does not fit the updates' rank"))
+		if (v >= 0 &&
+		    !infer_equal(in, n, i->dims[i->rank - 1], dim_const(infer_ctx(in), v),
+				 "the last dim of the indices does not fit the updates' rank"))
 			return false;
 	}
 	if (batch < 0 || batch >= i->rank || v < 0 || v > x->rank - batch)
-		return infer_error(in, n, "index tuples of %lld do not fit an operand of rank %d", (long long)v, x->rank);
+		return infer_error(in, n, "index tuples of %lld do not fit an operand of rank %d",
+				   (long long)v, x->rank);
 	*m = (int)v;
 	return true;
 }
@@ -195,12 +203,17 @@ static void lower_gathernd(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, x, idx));
 }
 
-const Op op_GatherND = {.infer = infer_gathernd, .lower = lower_gathernd, .doc = "strings are not supported"};
+const Op op_GatherND = {
+	.infer = infer_gathernd, .lower = lower_gathernd, .doc = "strings are not supported"};
 
 static bool check_reduction(Infer *in, Node *n, Monoid *m)
 {
-	static const struct { const char *name; Monoid m; } row[] = {
-		{"none", MONOID_NONE}, {"add", MONOID_sum}, {"mul", MONOID_prod}, {"max", MONOID_max}, {"min", MONOID_min},
+	static const struct {
+		const char *name;
+		Monoid m;
+	} row[] = {
+		{"none", MONOID_NONE}, {"add", MONOID_sum}, {"mul", MONOID_prod},
+		{"max", MONOID_max},   {"min", MONOID_min},
 	};
 	const char *name = node_str(n, "reduction", "none");
 
@@ -208,7 +221,8 @@ static bool check_reduction(Infer *in, Node *n, Monoid *m)
 		if (!strcmp(name, row[i].name)) {
 			*m = row[i].m;
 			if (*m && infer_type(n, 0)->dtype == DT_BOOL)
-				return infer_error(in, n, "reduction \"%s\" is not defined on bool", name);
+				return infer_error(in, n, "reduction \"%s\" is not defined on bool",
+						   name);
 			return true;
 		}
 	return infer_error(in, n, "reduction is \"%s\"", name);
@@ -287,7 +301,8 @@ static void lower_scatternd(Infer *in, Node *n, Kernel *k)
 	scatter(in, n, k, it, idx);
 }
 
-const Op op_ScatterND = {.infer = infer_scatternd, .lower = lower_scatternd, .doc = "strings are not supported"};
+const Op op_ScatterND = {
+	.infer = infer_scatternd, .lower = lower_scatternd, .doc = "strings are not supported"};
 
 static bool infer_scatterelements(Infer *in, Node *n)
 {
@@ -357,12 +372,15 @@ static bool infer_onehot(Infer *in, Node *n)
 
 	if (!is_number(i->dtype) || !is_number(d->dtype))
 		return infer_error(in, n, "indices and depth must be numbers");
-	if (!infer_movable(in, n, 2) || !infer_axis(in, n, node_int(n, "axis", -1), i->rank + 1, &axis))
+	if (!infer_movable(in, n, 2) ||
+	    !infer_axis(in, n, node_int(n, "axis", -1), i->rank + 1, &axis))
 		return false;
 	if (i->rank + 1 > MAX_RANK)
 		return infer_error(in, n, "the indices have rank %d", i->rank);
-	if (v->rank != 1 || !infer_equal(in, n, v->dims[0], dim_const(c, 2), "the values are not two"))
-		return v->rank != 1 ? infer_error(in, n, "the values have rank %d, not 1", v->rank) : false;
+	if (v->rank != 1 ||
+	    !infer_equal(in, n, v->dims[0], dim_const(c, 2), "the values are not two"))
+		return v->rank != 1 ? infer_error(in, n, "the values have rank %d, not 1", v->rank)
+				    : false;
 	depth = onehot_depth(in, n, axis);
 	if (!depth)
 		return infer_error(in, n, "the depth is not a scalar");
@@ -389,9 +407,12 @@ static void lower_onehot(Infer *in, Node *n, Kernel *k)
 		if (a != axis)
 			rest[r++] = it[a];
 	at = ex_cvt(p, CT_I64, kernel_load_iters(k, i, rest));
-	at = ex_op3(p, IN_select, ex_op2(p, IN_lt, at, zero), ex_add(p, at, at_dim(k, out->dims[axis])), at);
-	kernel_map_id(k, it, out, ex_op3(p, IN_select, ex_op2(p, IN_eq, at, at_iter(k, it[axis])),
-					 kernel_load(k, v, &one), kernel_load(k, v, &zero)));
+	at = ex_op3(p, IN_select, ex_op2(p, IN_lt, at, zero),
+		    ex_add(p, at, at_dim(k, out->dims[axis])), at);
+	kernel_map_id(k, it, out,
+		      ex_op3(p, IN_select, ex_op2(p, IN_eq, at, at_iter(k, it[axis])),
+			     kernel_load(k, v, &one), kernel_load(k, v, &zero)));
 }
 
-const Op op_OneHot = {.infer = infer_onehot, .lower = lower_onehot, .doc = "strings are not supported"};
+const Op op_OneHot = {
+	.infer = infer_onehot, .lower = lower_onehot, .doc = "strings are not supported"};

@@ -10,9 +10,18 @@
 
 #include <assert.h>
 
-Ctx *infer_ctx(Infer *in) { return in->ctx; }
-Graph *infer_graph(Infer *in) { return in->graph; }
-Arena *infer_arena(Infer *in) { return in->arena; }
+Ctx *infer_ctx(Infer *in)
+{
+	return in->ctx;
+}
+Graph *infer_graph(Infer *in)
+{
+	return in->graph;
+}
+Arena *infer_arena(Infer *in)
+{
+	return in->arena;
+}
 
 Infer *infer_new(Graph *g)
 {
@@ -58,7 +67,8 @@ static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 	for (int i = 0; !wrong && i < made->rank; i++) {
 		int64_t a, b;
 
-		wrong = dim_is_const(said->dims[i], &a) && dim_is_const(made->dims[i], &b) && a != b;
+		wrong = dim_is_const(said->dims[i], &a) && dim_is_const(made->dims[i], &b) &&
+			a != b;
 	}
 	if (wrong) {
 		StrBuf b = {0};
@@ -81,7 +91,8 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 	if (!v)
 		return;
 	if (rank > MAX_RANK) {
-		infer_error(in, n, "the result has rank %d; at most %d is supported", rank, MAX_RANK);
+		infer_error(in, n, "the result has rank %d; at most %d is supported", rank,
+			    MAX_RANK);
 		return;
 	}
 	for (int i = 0; i < rank; i++)
@@ -90,7 +101,8 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 	if (v->type && v->type != made) {
 		if (v->type->kind != TYPE_TENSOR || v->type->dtype != t) {
 			infer_error(in, n, "the result is declared as %s, but it is %s",
-				    v->type->kind == TYPE_TENSOR ? dtype_info[v->type->dtype].name : "no tensor",
+				    v->type->kind == TYPE_TENSOR ? dtype_info[v->type->dtype].name
+								 : "no tensor",
 				    dtype_info[t].name);
 			return;
 		}
@@ -181,7 +193,8 @@ bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 {
 	if (axis < -rank || axis >= rank)
-		return infer_error(in, n, "axis %lld is out of range for rank %d", (long long)axis, rank);
+		return infer_error(in, n, "axis %lld is out of range for rank %d", (long long)axis,
+				   rank);
 	*out = (int)(axis < 0 ? axis + rank : axis);
 	return true;
 }
@@ -203,8 +216,9 @@ static void bound_above(Infer *in, Dim *a, int64_t hi)
 	int64_t k, r;
 
 	dim_syms(a, find_sym_of, s);
-	if (!s[0] || s[1] || !dim_linear_in(in->ctx, a, s[0], &k, &rest) || k <= 0 || !dim_is_const(rest, &r) ||
-	    __builtin_sub_overflow(hi, r, &hi) || hi / k < s[0]->lo || hi < 0)
+	if (!s[0] || s[1] || !dim_linear_in(in->ctx, a, s[0], &k, &rest) || k <= 0 ||
+	    !dim_is_const(rest, &r) || __builtin_sub_overflow(hi, r, &hi) || hi / k < s[0]->lo ||
+	    hi < 0)
 		return;
 	if (hi / k < s[0]->hi) {
 		s[0]->hi = hi / k;
@@ -239,10 +253,12 @@ static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
 		return true;
 	dim_text(&s, a);
 	dim_text(&t, other);
-	what = arena_printf(in->arena, "dimensions %s and %s do not broadcast", strbuf_str(&s), strbuf_str(&t));
+	what = arena_printf(in->arena, "dimensions %s and %s do not broadcast", strbuf_str(&s),
+			    strbuf_str(&t));
 	strbuf_free(&s);
 	strbuf_free(&t);
-	return infer_equal(in, n, dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1))), dim_const(c, 0), what);
+	return infer_equal(in, n, dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1))),
+			   dim_const(c, 0), what);
 }
 
 /*
@@ -311,10 +327,13 @@ static bool check_tensors(Infer *in, Node *n)
 		Value *v = n->in[i].value;
 
 		if (v && v->type->kind != TYPE_TENSOR)
-			return infer_error(in, n, "operand %d is a sequence or an optional, which is not supported", i);
+			return infer_error(
+				in, n,
+				"operand %d is a sequence or an optional, which is not supported",
+				i);
 		if (v && v->type->rank > MAX_RANK)
-			return infer_error(in, n, "operand %d has rank %d; at most %d is supported", i, v->type->rank,
-					   MAX_RANK);
+			return infer_error(in, n, "operand %d has rank %d; at most %d is supported",
+					   i, v->type->rank, MAX_RANK);
 	}
 	return true;
 }
@@ -341,7 +360,8 @@ static bool infer_tensor_const(Infer *in, Node *n)
 	if (!t)
 		return infer_error(in, n, "has no value");
 	if (t->rank > MAX_RANK)
-		return infer_error(in, n, "has rank %d; at most %d is supported", t->rank, MAX_RANK);
+		return infer_error(in, n, "has rank %d; at most %d is supported", t->rank,
+				   MAX_RANK);
 	for (int i = 0; i < t->rank; i++)
 		dims[i] = dim_const(in->ctx, t->dims[i]);
 	infer_result(in, n, 0, t->dtype, t->rank, dims);

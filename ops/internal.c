@@ -17,8 +17,10 @@ static bool infer_view(Infer *in, Node *n)
 	if (!t || t->kind != TYPE_TENSOR || t->rank < 0 || t->layout)
 		return infer_error(in, n, "the result has no plain type");
 	if (t->dtype != x->dtype)
-		return infer_error(in, n, "the result's element type is another than the operand's");
-	return infer_equal(in, n, dims_product(c, x->dims, x->rank), dims_product(c, t->dims, t->rank),
+		return infer_error(in, n,
+				   "the result's element type is another than the operand's");
+	return infer_equal(in, n, dims_product(c, x->dims, x->rank),
+			   dims_product(c, t->dims, t->rank),
 			   "the operand's elements do not fill the result");
 }
 
@@ -37,7 +39,8 @@ static bool infer_dims(Infer *in, Node *n)
 	bool scalar = node_int(n, "scalar", 0) != 0;
 	Dim *d;
 
-	if (!t || t->kind != TYPE_TENSOR || t->rank < 0 || (!dtype_is_int(t->dtype) && t->dtype != DT_BOOL))
+	if (!t || t->kind != TYPE_TENSOR || t->rank < 0 ||
+	    (!dtype_is_int(t->dtype) && t->dtype != DT_BOOL))
 		return infer_error(in, n, "has no value");
 	if (scalar && t->rank != 1)
 		return infer_error(in, n, "a scalar of %d elements", t->rank);
@@ -57,7 +60,8 @@ static void lower_dims(Infer *in, Node *n, Kernel *k)
 	kernel_iters_of(k, out, it);
 	for (int i = t->rank - 1; i >= 0; i--)
 		e = !e ? at_dim(k, t->dims[i])
-		       : ex_op3(k->pool, IN_select, ex_op2(k->pool, IN_eq, at_iter(k, it[0]), at_int(k, i)),
+		       : ex_op3(k->pool, IN_select,
+				ex_op2(k->pool, IN_eq, at_iter(k, it[0]), at_int(k, i)),
 				at_dim(k, t->dims[i]), e);
 	kernel_map_id(k, it, out, ex_cvt(k->pool, dtype_ctype(out->dtype), e ? e : at_int(k, 0)));
 }

@@ -77,8 +77,14 @@ static Buf *find_buf(Kernel *k, BufKind kind, int i)
 	return NULL;
 }
 
-Buf *lower_in(Kernel *k, int i) { return find_buf(k, BUF_IN, i); }
-Buf *lower_out(Kernel *k, int i) { return find_buf(k, BUF_OUT, i); }
+Buf *lower_in(Kernel *k, int i)
+{
+	return find_buf(k, BUF_IN, i);
+}
+Buf *lower_out(Kernel *k, int i)
+{
+	return find_buf(k, BUF_OUT, i);
+}
 
 /* Where B may have 1 at run time, the stride is min(1, dim - 1): 0 then, else 1. */
 static Expr *broadcast_index(Kernel *k, Dim *dim, Iter *it)
@@ -93,8 +99,10 @@ static Expr *broadcast_index(Kernel *k, Dim *dim, Iter *it)
 	dim_bounds(c, dim, &lo, &hi);
 	if (lo > 1 || dim_is_const(dim, NULL))
 		return ex_iter(k->pool, it);
-	return ex_mul(k->pool, ex_dim(k->pool, dim_min(c, dim_const(c, 1), dim_sub(c, dim, dim_const(c, 1)))),
-		      ex_iter(k->pool, it));
+	return ex_mul(
+		k->pool,
+		ex_dim(k->pool, dim_min(c, dim_const(c, 1), dim_sub(c, dim, dim_const(c, 1)))),
+		ex_iter(k->pool, it));
 }
 
 Expr *lower_load_broadcast(Kernel *k, Buf *b, Iter *const *it, int n)

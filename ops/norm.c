@@ -6,7 +6,6 @@
  */
 #include "ops/build.h"
 
-
 /* What N computes in, and the same for its operands. */
 static DType real_dtype(const Node *n)
 {
@@ -35,8 +34,10 @@ static bool norm_types(Infer *in, Node *n, int least_rank)
 	const Type *x = infer_type(n, 0);
 
 	if (!dtype_is_float(x->dtype))
-		return infer_error(in, n, "elements of type %s are not supported", dtype_info[x->dtype].name);
-	return x->rank >= least_rank || infer_error(in, n, "operand has rank %d, less than %d", x->rank, least_rank);
+		return infer_error(in, n, "elements of type %s are not supported",
+				   dtype_info[x->dtype].name);
+	return x->rank >= least_rank ||
+	       infer_error(in, n, "operand has rank %d, less than %d", x->rank, least_rank);
 }
 
 /* The axes [from, to) as a constant operand. */
@@ -109,7 +110,8 @@ static bool check_channels(Infer *in, Node *n, int from, int to)
 
 		if (t->rank != 1)
 			return infer_error(in, n, "operand %d has rank %d, not 1", k, t->rank);
-		if (!infer_equal(in, n, t->dims[0], channels, "an operand has not one element a channel"))
+		if (!infer_equal(in, n, t->dims[0], channels,
+				 "an operand has not one element a channel"))
 			return false;
 	}
 	return true;
@@ -122,7 +124,8 @@ static Value *batch_affine(Infer *in, Node *n, Value *mean, Value *var)
 {
 	int rank = infer_type(n, 0)->rank;
 	Value *eps = expand_scalar(in, n, real_dtype(n), (double)node_float(n, "epsilon", 1e-5F));
-	Value *a = EXPAND(in, n, Div, real_in(in, n, 1), EXPAND(in, n, Sqrt, EXPAND(in, n, Add, var, eps)));
+	Value *a = EXPAND(in, n, Div, real_in(in, n, 1),
+			  EXPAND(in, n, Sqrt, EXPAND(in, n, Add, var, eps)));
 	Value *b = EXPAND(in, n, Sub, real_in(in, n, 2), EXPAND(in, n, Mul, mean, a));
 	Value *x = EXPAND(in, n, Mul, real_in(in, n, 0), by_channel(in, n, a, rank));
 
@@ -133,7 +136,8 @@ static Value *batch_affine(Infer *in, Node *n, Value *mean, Value *var)
 static Value *running(Infer *in, Node *n, int k, Value *batch)
 {
 	double momentum = (double)node_float(n, "momentum", 0.9F);
-	Value *old = EXPAND(in, n, Mul, real_in(in, n, k), expand_scalar(in, n, real_dtype(n), momentum));
+	Value *old = EXPAND(in, n, Mul, real_in(in, n, k),
+			    expand_scalar(in, n, real_dtype(n), momentum));
 
 	batch = EXPAND(in, n, Mul, batch, expand_scalar(in, n, real_dtype(n), 1 - momentum));
 	return expand_cast(in, n, EXPAND(in, n, Add, old, batch), infer_type(n, k)->dtype);
@@ -168,7 +172,8 @@ static bool expand_batch(Infer *in, Node *n, Value **out)
 	if (node_int(n, "training_mode", 0))
 		return batch_training(in, n, out);
 	if (node_out(n, 1) || node_out(n, 2))
-		return infer_error(in, n, "has running statistics as results, but training_mode is 0");
+		return infer_error(in, n,
+				   "has running statistics as results, but training_mode is 0");
 	return finish(in, n, batch_affine(in, n, real_in(in, n, 3), real_in(in, n, 4)), &out[0]);
 }
 
@@ -257,7 +262,8 @@ static bool expand_lp(Infer *in, Node *n, Value **out)
 	axes = axes_range(in, n, axis, axis + 1);
 	norm = p == 1 ? EXPAND(in, n, ReduceL1, x, axes) : EXPAND(in, n, ReduceL2, x, axes);
 	zero = expand_scalar(in, n, real_dtype(n), 0);
-	x = EXPAND(in, n, Where, EXPAND(in, n, Equal, norm, zero), zero, EXPAND(in, n, Div, x, norm));
+	x = EXPAND(in, n, Where, EXPAND(in, n, Equal, norm, zero), zero,
+		   EXPAND(in, n, Div, x, norm));
 	return finish(in, n, x, &out[0]);
 }
 
@@ -286,7 +292,8 @@ static bool softmax_parts(Infer *in, Node *n, Value **shifted, Value **exps, Val
 	int axis;
 	Value *x, *axes;
 
-	if (!norm_types(in, n, 1) || !infer_axis(in, n, node_int(n, "axis", -1), infer_type(n, 0)->rank, &axis))
+	if (!norm_types(in, n, 1) ||
+	    !infer_axis(in, n, node_int(n, "axis", -1), infer_type(n, 0)->rank, &axis))
 		return false;
 	x = real_in(in, n, 0);
 	axes = axes_range(in, n, axis, axis + 1);
@@ -300,7 +307,8 @@ static bool expand_softmax(Infer *in, Node *n, Value **out)
 {
 	Value *x, *e, *sum;
 
-	return softmax_parts(in, n, &x, &e, &sum) && finish(in, n, EXPAND(in, n, Div, e, sum), &out[0]);
+	return softmax_parts(in, n, &x, &e, &sum) &&
+	       finish(in, n, EXPAND(in, n, Div, e, sum), &out[0]);
 }
 
 static bool expand_log_softmax(Infer *in, Node *n, Value **out)
@@ -381,10 +389,12 @@ static void lower_lrn(Infer *in, Node *n, Kernel *k)
 	guard = ex_inside(p, xi[1], ex_dim(p, x->dims[1]));
 	v = kernel_load(k, x, xi);
 	point_reduce(k, MONOID_sum, &band, &red, acc, oi, ex_op2(p, IN_mul, v, v), guard);
-	v = BUILD_EXPR(k, ct, "div(x, pow(add(bias, mul(alpha, s)), beta))", {"x", kernel_load(k, x, oi)},
-		       {"s", kernel_load(k, acc, oi)}, {"bias", ex_num(p, ct, (double)node_float(n, "bias", 1.0F))},
-		       {"alpha", ex_num(p, ct, (double)(node_float(n, "alpha", 1e-4F) / (float)size))},
-		       {"beta", ex_num(p, ct, (double)node_float(n, "beta", 0.75F))});
+	v = BUILD_EXPR(
+		k, ct, "div(x, pow(add(bias, mul(alpha, s)), beta))", {"x", kernel_load(k, x, oi)},
+		{"s", kernel_load(k, acc, oi)},
+		{"bias", ex_num(p, ct, (double)node_float(n, "bias", 1.0F))},
+		{"alpha", ex_num(p, ct, (double)(node_float(n, "alpha", 1e-4F) / (float)size))},
+		{"beta", ex_num(p, ct, (double)node_float(n, "beta", 0.75F))});
 	point_map(k, &band, out, oi, v, NULL);
 }
 

@@ -28,7 +28,8 @@ static bool infer_float_pool(Infer *in, Node *n)
 	DType t = infer_type(n, 0)->dtype;
 
 	if (!dtype_is_float(t))
-		return infer_error(in, n, "elements of type %s are not supported", dtype_info[t].name);
+		return infer_error(in, n, "elements of type %s are not supported",
+				   dtype_info[t].name);
 	return infer_pool(in, n);
 }
 
@@ -113,9 +114,11 @@ static void lower_max_pool(Infer *in, Node *n, Kernel *k)
 	if (columns && p.w.n > 1)
 		rows = kernel_temp(k, "rows", DT_I64, index->rank, index->dims);
 	val[1] = flat_index(k, &p);
-	point_reduce2(k, MONOID_argmax_first, &p.band, &p.red, (Buf *[]){p.out, rows}, p.oi, val, p.guard);
+	point_reduce2(k, MONOID_argmax_first, &p.band, &p.red, (Buf *[]){p.out, rows}, p.oi, val,
+		      p.guard);
 	if (rows != index)
-		point_map(k, &p.band, index, p.oi, column_major(k, &p, kernel_load(k, rows, p.oi)), NULL);
+		point_map(k, &p.band, index, p.oi, column_major(k, &p, kernel_load(k, rows, p.oi)),
+			  NULL);
 }
 
 /* ---- AveragePool ---- */
@@ -126,14 +129,17 @@ static Expr *pool_count(Kernel *k, const Pool *p, int d, bool pads)
 	const Window *w = &p->w;
 	Ctx *c = k->ctx;
 	ExprPool *e = k->pool;
-	Expr *taps = ex_dim(e, w->kernel[d]), *zero = ex_int(e, CT_I64, 0), *dil = ex_int(e, CT_I64, w->dilation[d]);
+	Expr *taps = ex_dim(e, w->kernel[d]), *zero = ex_int(e, CT_I64, 0),
+	     *dil = ex_int(e, CT_I64, w->dilation[d]);
 	Expr *first, *lo, *hi, *last;
 	Dim *ext = window_extent(c, w, d);
 
 	if (!w->padded[d] || (pads && !w->ceil[d]))
 		return taps;
-	first = ex_sub(e, ex_mul(e, p->oi[d + 2], ex_int(e, CT_I64, w->stride[d])), ex_dim(e, w->begin[d]));
-	last = ex_dim(e, dim_sub(c, pads ? dim_add(c, w->in[d], w->end[d]) : w->in[d], dim_const(c, 1)));
+	first = ex_sub(e, ex_mul(e, p->oi[d + 2], ex_int(e, CT_I64, w->stride[d])),
+		       ex_dim(e, w->begin[d]));
+	last = ex_dim(
+		e, dim_sub(c, pads ? dim_add(c, w->in[d], w->end[d]) : w->in[d], dim_const(c, 1)));
 	hi = ex_op2(e, IN_floordiv, ex_sub(e, last, first), dil);
 	hi = ex_op2(e, IN_min, ex_add(e, hi, ex_int(e, CT_I64, 1)), taps);
 	if (pads)
@@ -182,7 +188,8 @@ static void lower_lp_pool(Infer *in, Node *n, Kernel *k)
 	ct = dtype_ctype(acc->dtype);
 	names[0].e = kernel_load(k, p.x, p.xi);
 	names[1].e = ex_num(k->pool, ct, (double)norm);
-	point_reduce(k, MONOID_sum, &p.band, &p.red, acc, p.oi, build_expr(k, ct, term, names, 2), p.guard);
+	point_reduce(k, MONOID_sum, &p.band, &p.red, acc, p.oi, build_expr(k, ct, term, names, 2),
+		     p.guard);
 	if (acc == p.out)
 		return;
 	names[0].e = kernel_load(k, acc, p.oi);
@@ -236,9 +243,11 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 	if (!axes)
 		return false;
 	if (norm < 1 || !dtype_is_float(t))
-		return infer_error(in, n, "p is %lld, elements are %s", (long long)norm, dtype_info[t].name);
+		return infer_error(in, n, "p is %lld, elements are %s", (long long)norm,
+				   dtype_info[t].name);
 	if (norm <= 2) {
-		out[0] = norm == 1 ? EXPAND(in, n, ReduceL1, x, axes) : EXPAND(in, n, ReduceL2, x, axes);
+		out[0] = norm == 1 ? EXPAND(in, n, ReduceL1, x, axes)
+				   : EXPAND(in, n, ReduceL2, x, axes);
 		return true;
 	}
 	x = expand_cast(in, n, x, real);

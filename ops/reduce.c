@@ -9,9 +9,9 @@
 #include <assert.h>
 
 typedef struct Axes {
-	int rank, count;       /* of the operand; how many axes are reduced */
+	int rank, count; /* of the operand; how many axes are reduced */
 	bool keep;
-	Dim *flag[MAX_RANK];   /* 1: reduced */
+	Dim *flag[MAX_RANK]; /* 1: reduced */
 } Axes;
 
 /* FLAG from COUNT axes given as dims, which may be negative. */
@@ -26,7 +26,8 @@ static bool flags_of_dims(Infer *in, Ctx *c, Node *n, Dim *const *v, int count, 
 			   !infer_le(in, n, v[i], dim_const(c, a->rank - 1), "axis is too large")))
 			return false;
 		for (int d = 0; d < a->rank; d++)
-			a->flag[d] = dim_max(c, a->flag[d], dim_eq(c, dim_mod(c, v[i], rank), dim_const(c, d)));
+			a->flag[d] = dim_max(c, a->flag[d],
+					     dim_eq(c, dim_mod(c, v[i], rank), dim_const(c, d)));
 	}
 	for (int d = 0; d < a->rank; d++)
 		sum = dim_add(c, sum, a->flag[d]);
@@ -89,10 +90,11 @@ static int reduced_dims(Ctx *c, const Axes *a, Dim *const *x, Dim **out)
 static bool reduce_types(Infer *in, Node *n, const char *types)
 {
 	DType t = infer_type(n, 0)->dtype;
-	bool ok = (dtype_is_float(t) && strchr(types, 'f')) || (dtype_is_int(t) && strchr(types, 'i')) ||
-		  (t == DT_BOOL && strchr(types, 'b'));
+	bool ok = (dtype_is_float(t) && strchr(types, 'f')) ||
+		  (dtype_is_int(t) && strchr(types, 'i')) || (t == DT_BOOL && strchr(types, 'b'));
 
-	return ok || infer_error(in, n, "elements of type %s are not supported", dtype_info[t].name);
+	return ok ||
+	       infer_error(in, n, "elements of type %s are not supported", dtype_info[t].name);
 }
 
 static bool infer_reduce_types(Infer *in, Node *n, const char *types)
@@ -177,12 +179,9 @@ typedef struct ReduceForm {
 } ReduceForm;
 
 static const ReduceForm reduce_form[] = {
-	{MONOID_sum, "x", "s", false},
-	{MONOID_sum, "x", "div(s, n)", false},
-	{MONOID_prod, "x", "s", false},
-	{MONOID_sum, "abs(x)", "s", false},
-	{MONOID_sum, "mul(x, x)", "s", false},
-	{MONOID_sum, "mul(x, x)", "sqrt(s)", true},
+	{MONOID_sum, "x", "s", false},         {MONOID_sum, "x", "div(s, n)", false},
+	{MONOID_prod, "x", "s", false},        {MONOID_sum, "abs(x)", "s", false},
+	{MONOID_sum, "mul(x, x)", "s", false}, {MONOID_sum, "mul(x, x)", "sqrt(s)", true},
 	{MONOID_sum, "x", "log(s)", true},
 };
 enum { FORM_SUM, FORM_MEAN, FORM_PROD, FORM_L1, FORM_SUMSQUARE, FORM_L2, FORM_LOGSUM };
@@ -204,8 +203,9 @@ static void lower_form(Infer *in, Node *n, Kernel *k, const ReduceForm *f)
 	reduction_init(in, n, k, &r);
 	x = reduction_load(&r, ct);
 	x = BUILD_EXPR(k, ct, f->term, {"x", x});
-	acc = !strcmp(f->finish, "s") && ctype_dtype(ct) == t ? r.out
-		: kernel_temp(k, "acc", ctype_dtype(ct), r.out->rank, r.out->dims);
+	acc = !strcmp(f->finish, "s") && ctype_dtype(ct) == t
+		      ? r.out
+		      : kernel_temp(k, "acc", ctype_dtype(ct), r.out->rank, r.out->dims);
 	point_reduce(k, f->monoid, &r.band, &r.red, acc, r.oi, x, NULL);
 	if (acc == r.out)
 		return;
@@ -214,10 +214,10 @@ static void lower_form(Infer *in, Node *n, Kernel *k, const ReduceForm *f)
 	point_map(k, &r.band, r.out, r.oi, s, NULL);
 }
 
-#define LOWER_FORM(name, form)                                                                     \
-	static void lower_##name(Infer *in, Node *n, Kernel *k)                                    \
-	{                                                                                          \
-		lower_form(in, n, k, &reduce_form[form]);                                          \
+#define LOWER_FORM(name, form)                                  \
+	static void lower_##name(Infer *in, Node *n, Kernel *k) \
+	{                                                       \
+		lower_form(in, n, k, &reduce_form[form]);       \
 	}
 
 LOWER_FORM(sum, FORM_SUM)
@@ -281,7 +281,8 @@ static void lower_extremum(Infer *in, Node *n, Kernel *k, bool max)
 	point_reduce(k, m, &r.band, &r.red, acc, r.oi, reduction_load(&r, ct), NULL);
 	if (acc == r.out)
 		return;
-	e = ex_op2(k->pool, max ? IN_max : IN_min, kernel_load(k, acc, r.oi), ex_int(k->pool, ct, max ? lo : hi));
+	e = ex_op2(k->pool, max ? IN_max : IN_min, kernel_load(k, acc, r.oi),
+		   ex_int(k->pool, ct, max ? lo : hi));
 	point_map(k, &r.band, r.out, r.oi, e, NULL);
 }
 
@@ -338,7 +339,8 @@ static void lower_arg(Infer *in, Node *n, Kernel *k, Monoid m)
 		axis++;
 	point_add_dims(k, &band, out, oi);
 	for (int d = 0; d < x->rank; d++)
-		xi[d] = d == axis ? point_add(k, &red, "r", x->dims[d]) : oi[a.keep || d < axis ? d : d - 1];
+		xi[d] = d == axis ? point_add(k, &red, "r", x->dims[d])
+				  : oi[a.keep || d < axis ? d : d - 1];
 	val[0] = kernel_load(k, x, xi);
 	val[1] = xi[axis];
 	best = kernel_temp(k, "best", x->dtype, out->rank, out->dims);
@@ -347,12 +349,14 @@ static void lower_arg(Infer *in, Node *n, Kernel *k, Monoid m)
 
 static void lower_argmax(Infer *in, Node *n, Kernel *k)
 {
-	lower_arg(in, n, k, node_int(n, "select_last_index", 0) ? MONOID_argmax_last : MONOID_argmax_first);
+	lower_arg(in, n, k,
+		  node_int(n, "select_last_index", 0) ? MONOID_argmax_last : MONOID_argmax_first);
 }
 
 static void lower_argmin(Infer *in, Node *n, Kernel *k)
 {
-	lower_arg(in, n, k, node_int(n, "select_last_index", 0) ? MONOID_argmin_last : MONOID_argmin_first);
+	lower_arg(in, n, k,
+		  node_int(n, "select_last_index", 0) ? MONOID_argmin_last : MONOID_argmin_first);
 }
 
 /* ---- CumSum, CumProd ---- */
@@ -409,7 +413,9 @@ static void lower_scan(Infer *in, Node *n, Kernel *k, Monoid m, double unit)
 	all.it[all.n++] = kernel_iter(k, "j", length);
 	j = ex_iter(p, all.it[nband]);
 	at = reverse ? ex_sub(p, ex_dim(p, dim_sub(c, length, one)), j) : j;
-	from = !exclusive ? at : reverse ? ex_add(p, at, ex_int(p, CT_I64, 1)) : ex_sub(p, at, ex_int(p, CT_I64, 1));
+	from = !exclusive ? at
+	       : reverse  ? ex_add(p, at, ex_int(p, CT_I64, 1))
+			  : ex_sub(p, at, ex_int(p, CT_I64, 1));
 	for (int d = 0; d < x->rank; d++) {
 		Expr *flag = ex_dim(p, a.flag[d]);
 
@@ -418,7 +424,8 @@ static void lower_scan(Infer *in, Node *n, Kernel *k, Monoid m, double unit)
 	}
 	val = kernel_load(k, x, xi);
 	if (exclusive)
-		val = ex_op3(p, IN_select, ex_op2(p, IN_eq, j, ex_int(p, CT_I64, 0)), ex_num(p, ct, unit), val);
+		val = ex_op3(p, IN_select, ex_op2(p, IN_eq, j, ex_int(p, CT_I64, 0)),
+			     ex_num(p, ct, unit), val);
 	s = point_map(k, &all, out, oi, val, NULL);
 	s->nband = nband;
 	s->red = m;

@@ -9,17 +9,19 @@
 
 #include <math.h>
 
-static const char *const transform_name[] = {
-	"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"
-};
-static const char *const nearest_name[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+static const char *const transform_name[] = {"half_pixel",         "half_pixel_symmetric",
+					     "pytorch_half_pixel", "align_corners",
+					     "asymmetric",         "tf_crop_and_resize"};
+static const char *const nearest_name[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+					   "ceil"};
 static const char *const mode_name[] = {"nearest", "linear", "cubic"};
 
 enum { X, ROI, SCALES, SIZES, MAX_SCALE_BITS = 40 };
 
 /* ---- Attributes and sizes ---- */
 
-static bool choice(Infer *in, Node *n, const char *attr, const char *const *names, int count, int *out)
+static bool choice(Infer *in, Node *n, const char *attr, const char *const *names, int count,
+		   int *out)
 {
 	const char *s = node_str(n, attr, names[0]);
 
@@ -46,7 +48,8 @@ static bool sampling_attrs(Infer *in, Node *n, Sampling *s)
 
 	*s = (Sampling){.rank = infer_type(n, X)->rank};
 	if (!choice(in, n, "mode", mode_name, MODE_COUNT, &mode) ||
-	    !choice(in, n, "coordinate_transformation_mode", transform_name, TRANSFORM_COUNT, &transform) ||
+	    !choice(in, n, "coordinate_transformation_mode", transform_name, TRANSFORM_COUNT,
+		    &transform) ||
 	    !choice(in, n, "nearest_mode", nearest_name, NEAREST_COUNT, &nearest))
 		return false;
 	s->mode = (Mode)mode;
@@ -102,7 +105,8 @@ static Dim *scaled_dim(Ctx *c, Dim *d, float scale, int64_t num, int64_t den)
 	int64_t v;
 
 	if (dim_is_const(d, &v))
-		return dim_const(c, (float)v * scale < 0x1p62F ? (int64_t)floorf((float)v * scale) : INT64_MAX);
+		return dim_const(c, (float)v * scale < 0x1p62F ? (int64_t)floorf((float)v * scale)
+							       : INT64_MAX);
 	for (int q = 1; q <= 1000 && den > 1024; q++) {
 		double p = rint((double)scale * q);
 
@@ -188,7 +192,8 @@ static bool by_sizes(Infer *in, Node *n, bool check, Sampling *s)
 	if (!strcmp(policy, "not_larger") || !strcmp(policy, "not_smaller"))
 		keep_aspect(c, s, !strcmp(policy, "not_smaller"));
 	else if (check && strcmp(policy, "stretch"))
-		return infer_error(in, n, "keep_aspect_ratio_policy \"%s\" is not supported", policy);
+		return infer_error(in, n, "keep_aspect_ratio_policy \"%s\" is not supported",
+				   policy);
 	return true;
 }
 
@@ -245,10 +250,12 @@ static bool sized_operand(Infer *in, Node *n, int k, const Sampling *s)
 		return true;
 	if (t->rank != 1)
 		return infer_error(in, n, "operand %d has rank %d, not 1", k, t->rank);
-	if (!infer_equal(in, n, t->dims[0], dim_const(infer_ctx(in), count), "scales or sizes differ from the axes"))
+	if (!infer_equal(in, n, t->dims[0], dim_const(infer_ctx(in), count),
+			 "scales or sizes differ from the axes"))
 		return false;
 	if (!dim_is_const(t->dims[0], NULL))
-		node_set_input(n, k, EXPAND(in, n, Reshape, node_in(n, k), expand_ints(in, n, &count, 1)));
+		node_set_input(
+			n, k, EXPAND(in, n, Reshape, node_in(n, k), expand_ints(in, n, &count, 1)));
 	return true;
 }
 
@@ -285,8 +292,8 @@ static bool sampling_init(Infer *in, Node *n, bool check, Sampling *s)
 		return infer_error(in, n, "neither scales nor sizes are given");
 	if (check && (!sized_operand(in, n, SCALES, s) || !sized_operand(in, n, SIZES, s)))
 		return false;
-	if (given(n, SCALES) && !given(n, SIZES) && !infer_const_floats(in, node_in(n, SCALES), &count) &&
-	    !add_sizes(in, n))
+	if (given(n, SCALES) && !given(n, SIZES) &&
+	    !infer_const_floats(in, node_in(n, SCALES), &count) && !add_sizes(in, n))
 		return false;
 	runtime = node_int(n, "runtime_scales", 0) != 0;
 	if (check && !runtime && given(n, SCALES) && given(n, SIZES))
@@ -313,7 +320,8 @@ static bool infer_resize(Infer *in, Node *n)
 	if (!sampling_init(in, n, true, &s))
 		return false;
 	if (x->dtype == DT_STR || (x->dtype == DT_BOOL && s.mode != NEAREST))
-		return infer_error(in, n, "elements of type %s are not supported", dtype_info[x->dtype].name);
+		return infer_error(in, n, "elements of type %s are not supported",
+				   dtype_info[x->dtype].name);
 	for (int d = 0; d < s.rank; d++)
 		dims[d] = s.axis[d].out;
 	infer_result(in, n, 0, x->dtype, s.rank, dims);
@@ -339,7 +347,8 @@ static void lower_resize(Infer *in, Node *n, Kernel *k)
 /* Upsample: a Resize whose pixels are their upper left corners. */
 static bool expand_upsample(Infer *in, Node *n, Value **out)
 {
-	Value *v = expand_node(in, n, OP_Resize, (Value *[]){node_in(n, 0), NULL, node_in(n, 1)}, 3);
+	Value *v = expand_node(in, n, OP_Resize, (Value *[]){node_in(n, 0), NULL, node_in(n, 1)},
+			       3);
 
 	node_set_str(v->def, "mode", node_str(n, "mode", "nearest"));
 	node_set_str(v->def, "coordinate_transformation_mode", "asymmetric");
@@ -349,7 +358,7 @@ static bool expand_upsample(Infer *in, Node *n, Value **out)
 }
 
 const Op op_Resize = {
-	.infer = infer_resize, .lower = lower_resize,
-	.doc = "No strings. A length of 1 under pytorch_half_pixel is sampled at 0, as the standard says."
-};
+	.infer = infer_resize,
+	.lower = lower_resize,
+	.doc = "No strings. A length of 1 under pytorch_half_pixel is sampled at 0, as the standard says."};
 const Op op_Upsample = {.expand = expand_upsample};

@@ -13,7 +13,9 @@
 
 #include <math.h>
 
-enum { MAP_AXES = 3 }; /* linear in more dims goes dim by dim: a map would read 2^dims elements a point */
+enum {
+	MAP_AXES = 3
+}; /* linear in more dims goes dim by dim: a map would read 2^dims elements a point */
 
 /* ---- Coordinates ---- */
 
@@ -23,7 +25,8 @@ typedef struct Coord {
 } Coord;
 
 /* x = (a * y + b) / c for a dim whose scale is a quotient of dims. */
-static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **pa, Dim **pb, Dim **pc)
+static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **pa, Dim **pb,
+			       Dim **pc)
 {
 	Dim *one = dim_const(c, 1), *two = dim_const(c, 2), *zero = dim_const(c, 0);
 
@@ -31,8 +34,10 @@ static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **p
 	*pb = dim_sub(c, a->den, a->num);
 	*pc = dim_mul(c, two, a->num);
 	if (s->transform == SYMMETRIC)
-		*pb = dim_add(c, *pb, dim_sub(c, dim_mul(c, a->in, a->num), dim_mul(c, a->out, a->den)));
-	if (s->transform == PYTORCH && !dim_prove_le(c, a->den, a->num)) /* else one element is all there is */
+		*pb = dim_add(c, *pb,
+			      dim_sub(c, dim_mul(c, a->in, a->num), dim_mul(c, a->out, a->den)));
+	if (s->transform == PYTORCH &&
+	    !dim_prove_le(c, a->den, a->num)) /* else one element is all there is */
 		*pb = dim_select(c, dim_eq(c, a->out, one), zero, *pb);
 	if (s->transform == ASYMMETRIC || s->transform == ALIGN_CORNERS)
 		*pb = zero;
@@ -54,7 +59,8 @@ static const char *const transform_text[] = {
 	[PYTORCH] = "select(eq(m, 1), 0, sub(div(add(y, 0.5), s), 0.5))",
 	[ALIGN_CORNERS] = "select(eq(w, 1), 0, div(mul(y, sub(n, 1)), sub(w, 1)))",
 	[ASYMMETRIC] = "div(y, s)",
-	[CROP] = "add(p, select(eq(w, 1), div(mul(q, sub(n, 1)), 2), div(mul(mul(y, q), sub(n, 1)), sub(w, 1))))",
+	[CROP] =
+		"add(p, select(eq(w, 1), div(mul(q, sub(n, 1)), 2), div(mul(mul(y, q), sub(n, 1)), sub(w, 1))))",
 };
 
 static Expr *load_at(Kernel *k, Buf *b, int at)
@@ -95,12 +101,13 @@ static void crop_region(Kernel *k, const Sampling *s, const Axis *a, Expr **star
 static Expr *float_coord(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 {
 	ExprPool *p = k->pool;
-	Expr *scale = scale_float(k, s, CT_F64, a), *n = dim_float(k, CT_F64, a->in), *start, *width;
+	Expr *scale = scale_float(k, s, CT_F64, a), *n = dim_float(k, CT_F64, a->in), *start,
+	     *width;
 
 	crop_region(k, s, a, &start, &width);
-	return BUILD_EXPR(k, CT_F64, transform_text[s->transform], {"y", ex_cvt(p, CT_F64, y)}, {"n", n},
-			  {"m", dim_float(k, CT_F64, a->out)}, {"s", scale}, {"w", ex_op2(p, IN_mul, scale, n)},
-			  {"p", start}, {"q", width});
+	return BUILD_EXPR(k, CT_F64, transform_text[s->transform], {"y", ex_cvt(p, CT_F64, y)},
+			  {"n", n}, {"m", dim_float(k, CT_F64, a->out)}, {"s", scale},
+			  {"w", ex_op2(p, IN_mul, scale, n)}, {"p", start}, {"q", width});
 }
 
 static Coord coord(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
@@ -111,7 +118,8 @@ static Coord coord(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 	if (!a->num || s->transform == CROP)
 		return (Coord){.x = float_coord(k, s, a, y)};
 	exact_coefficients(k->ctx, s, a, &da, &db, &dc);
-	return (Coord){.num = ex_add(p, ex_mul(p, y, ex_dim(p, da)), ex_dim(p, db)), .den = ex_dim(p, dc)};
+	return (Coord){.num = ex_add(p, ex_mul(p, y, ex_dim(p, da)), ex_dim(p, db)),
+		       .den = ex_dim(p, dc)};
 }
 
 static Expr *coord_floor(Kernel *k, const Coord *c)
@@ -128,7 +136,8 @@ static Expr *coord_fraction(Kernel *k, CType t, const Coord *c)
 
 	if (c->x)
 		return ex_cvt(p, t, ex_op2(p, IN_sub, c->x, ex_op1(p, IN_floor, c->x)));
-	return ex_op2(p, IN_div, ex_cvt(p, t, ex_op2(p, IN_mod, c->num, c->den)), ex_cvt(p, t, c->den));
+	return ex_op2(p, IN_div, ex_cvt(p, t, ex_op2(p, IN_mod, c->num, c->den)),
+		      ex_cvt(p, t, c->den));
 }
 
 static Expr *clamped(Kernel *k, Expr *i, Dim *extent)
@@ -182,7 +191,9 @@ static int64_t exact_pick(Nearest m, int64_t num, int64_t den)
 static int64_t float_pick(Nearest m, double x)
 {
 	double f = floor(x), rest = x - f;
-	bool up = m == PREFER_FLOOR ? rest > 0.5 : m == PREFER_CEIL ? rest >= 0.5 : m == CEIL && rest > 0;
+	bool up = m == PREFER_FLOOR  ? rest > 0.5
+		  : m == PREFER_CEIL ? rest >= 0.5
+				     : m == CEIL && rest > 0;
 
 	return (int64_t)f + up;
 }
@@ -213,17 +224,20 @@ static bool exact_nearest(Ctx *c, const Sampling *s, const Axis *a)
 	if (!a->num || s->transform == CROP)
 		return false;
 	if (!dim_is_const(a->in, &n) || !dim_is_const(a->out, &m))
-		return (dim_is_const(a->num, NULL) && dim_is_const(a->den, NULL)) || dim_equals(a->den, 1) ||
-		       dim_equals(a->num, 1);
+		return (dim_is_const(a->num, NULL) && dim_is_const(a->den, NULL)) ||
+		       dim_equals(a->den, 1) || dim_equals(a->num, 1);
 	exact_coefficients(c, s, a, &dim[0], &dim[1], &dim[2]);
 	for (int i = 0; i < 3; i++)
-		if (!dim_is_const(dim[i], &k[i]) || k[i] > INT64_C(1) << 40 || k[i] < -(INT64_C(1) << 40))
+		if (!dim_is_const(dim[i], &k[i]) || k[i] > INT64_C(1) << 40 ||
+		    k[i] < -(INT64_C(1) << 40))
 			return false;
-	if (!dim_is_const(a->num, &num) || !dim_is_const(a->den, &den) || m > 1 << 20 || n > 1 << 20 || !den)
+	if (!dim_is_const(a->num, &num) || !dim_is_const(a->den, &den) || m > 1 << 20 ||
+	    n > 1 << 20 || !den)
 		return false;
 	for (int64_t y = 0; y < m; y++)
 		if (exact_pick(s->nearest, k[0] * y + k[1], k[2]) !=
-		    float_pick(s->nearest, reference_coord(s, (double)y, (double)n, (double)m, (double)num / (double)den)))
+		    float_pick(s->nearest, reference_coord(s, (double)y, (double)n, (double)m,
+							   (double)num / (double)den)))
 			return false;
 	return true;
 }
@@ -234,7 +248,8 @@ static Expr *whole_factor(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 	Ctx *c = k->ctx;
 	ExprPool *p = k->pool;
 	bool corner = s->transform == ASYMMETRIC && s->nearest == FLOOR;
-	bool centre = s->transform <= PYTORCH && (s->nearest == PREFER_FLOOR || s->nearest == PREFER_CEIL);
+	bool centre = s->transform <= PYTORCH &&
+		      (s->nearest == PREFER_FLOOR || s->nearest == PREFER_CEIL);
 
 	if (!a->num || s->transform == CROP)
 		return NULL;
@@ -247,14 +262,13 @@ static Expr *whole_factor(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 
 static Expr *nearest_index(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 {
-	static const char *const exact[] = {
-		"neg(floordiv(sub(d, mul(2, n)), mul(2, d)))", "floordiv(add(mul(2, n), d), mul(2, d))", "floordiv(n, d)",
-		"neg(floordiv(neg(n), d))"
-	};
+	static const char *const exact[] = {"neg(floordiv(sub(d, mul(2, n)), mul(2, d)))",
+					    "floordiv(add(mul(2, n), d), mul(2, d))",
+					    "floordiv(n, d)", "neg(floordiv(neg(n), d))"};
 	static const char *const real[] = {
 		"let f = floor(x); select(gt(sub(x, f), 0.5), add(f, 1), f)",
-		"let f = floor(x); select(ge(sub(x, f), 0.5), add(f, 1), f)", "floor(x)", "ceil(x)"
-	};
+		"let f = floor(x); select(ge(sub(x, f), 0.5), add(f, 1), f)", "floor(x)",
+		"ceil(x)"};
 	Expr *e = whole_factor(k, s, a, y);
 	Coord c;
 
@@ -282,7 +296,8 @@ static void lower_nearest(Kernel *k, const Sampling *s)
 	val = kernel_load(k, x, xi);
 	crop = outside(k, s, oi);
 	if (crop)
-		val = ex_op3(k->pool, IN_select, crop, ex_num(k->pool, val->ct, (double)s->extrapolation), val);
+		val = ex_op3(k->pool, IN_select, crop,
+			     ex_num(k->pool, val->ct, (double)s->extrapolation), val);
 	point_map(k, &all, out, oi, val, NULL);
 }
 
@@ -309,7 +324,8 @@ static Expr *to_element(Kernel *k, DType t, Expr *v)
 	lo = dtype_is_signed(t) ? -ldexp(1, bits - 1) : 0;
 	hi = ldexp(1, dtype_is_signed(t) ? bits - 1 : bits) - 1;
 	if (bits < 32)
-		v = ex_op2(p, IN_max, ex_op2(p, IN_min, v, ex_num(p, v->ct, hi)), ex_num(p, v->ct, lo));
+		v = ex_op2(p, IN_max, ex_op2(p, IN_min, v, ex_num(p, v->ct, hi)),
+			   ex_num(p, v->ct, lo));
 	return ex_cvt(p, dtype_ctype(t), v);
 }
 
@@ -317,11 +333,14 @@ static Expr *extrapolated(Kernel *k, const Sampling *s, Expr *const *y, Expr *v)
 {
 	Expr *crop = outside(k, s, y);
 
-	return crop ? ex_op3(k->pool, IN_select, crop, ex_num(k->pool, v->ct, (double)s->extrapolation), v) : v;
+	return crop ? ex_op3(k->pool, IN_select, crop,
+			     ex_num(k->pool, v->ct, (double)s->extrapolation), v)
+		    : v;
 }
 
 /* The sample at XI, whose dims below D are set: between two elements in each dim that is used. */
-static Expr *linear_sample(Kernel *k, const Sampling *s, CType t, Buf *x, int d, Expr *const *y, Expr **xi)
+static Expr *linear_sample(Kernel *k, const Sampling *s, CType t, Buf *x, int d, Expr *const *y,
+			   Expr **xi)
 {
 	ExprPool *p = k->pool;
 	const Axis *a = &s->axis[d];
@@ -378,15 +397,17 @@ static Dim *half_taps(Ctx *c, const Sampling *s, const Axis *a)
 	if (a->num)
 		wide = dim_ceildiv(c, dim_mul(c, radius, a->den), a->num);
 	else
-		wide = dim_ceildiv(c, dim_mul(c, radius, a->in), dim_max(c, a->out, dim_const(c, 1)));
+		wide = dim_ceildiv(c, dim_mul(c, radius, a->in),
+				   dim_max(c, a->out, dim_const(c, 1)));
 	return dim_max(c, radius, wide);
 }
 
 static const char *const filter_text[] = {
 	[LINEAR] = "max(sub(1, abs(x)), 0)",
-	[CUBIC] = "let v = abs(x); select(le(v, 1),"
-		  " add(mul(mul(sub(mul(add(a, 2), v), add(a, 3)), v), v), 1),"
-		  " select(lt(v, 2), sub(mul(add(mul(sub(mul(a, v), mul(5, a)), v), mul(8, a)), v), mul(4, a)), 0))",
+	[CUBIC] =
+		"let v = abs(x); select(le(v, 1),"
+		" add(mul(mul(sub(mul(add(a, 2), v), add(a, 3)), v), v), 1),"
+		" select(lt(v, 2), sub(mul(add(mul(sub(mul(a, v), mul(5, a)), v), mul(8, a)), v), mul(4, a)), 0))",
 };
 
 /* A table of weights over (point, tap) for dim D. */
@@ -406,11 +427,13 @@ static Buf *weight_table(Kernel *k, const Sampling *s, const Axis *a, DType type
 	tap = ex_sub(p, ex_add(p, idx[1], ex_int(p, CT_I64, 1)), ex_dim(p, half));
 	w = ex_op2(p, IN_sub, ex_cvt(p, t, tap), coord_fraction(k, t, &at));
 	if (s->antialias && !(a->num && dim_prove_le(c, a->den, a->num)))
-		w = ex_op2(p, IN_mul, w, ex_op2(p, IN_min, scale_float(k, s, t, a), ex_num(p, t, 1)));
+		w = ex_op2(p, IN_mul, w,
+			   ex_op2(p, IN_min, scale_float(k, s, t, a), ex_num(p, t, 1)));
 	w = BUILD_EXPR(k, t, filter_text[s->mode], {"x", w},
 		       {"a", ex_num(p, t, (double)s->cubic_a)});
 	if (s->exclude)
-		w = ex_op3(p, IN_select, ex_inside(p, ex_add(p, coord_floor(k, &at), tap), ex_dim(p, a->in)), w,
+		w = ex_op3(p, IN_select,
+			   ex_inside(p, ex_add(p, coord_floor(k, &at), tap), ex_dim(p, a->in)), w,
 			   ex_num(p, t, 0));
 	point_map(k, &all, raw, idx, w, NULL);
 	if (!s->antialias && !s->exclude)
@@ -447,8 +470,10 @@ static void taps_pass(Kernel *k, const Sampling *s, int d, Buf *src, Buf *dst, D
 	at = coord(k, s, a, oi[d]);
 	tap = ex_sub(p, ex_add(p, wi[1], ex_int(p, CT_I64, 1)), ex_dim(p, half_taps(k->ctx, s, a)));
 	xi[d] = clamped(k, ex_add(p, coord_floor(k, &at), tap), a->in);
-	point_reduce(k, MONOID_sum, &band, &red, dst, oi,
-		     ex_op2(p, IN_mul, ex_cvt(p, t, kernel_load(k, src, xi)), kernel_load(k, table, wi)), NULL);
+	point_reduce(
+		k, MONOID_sum, &band, &red, dst, oi,
+		ex_op2(p, IN_mul, ex_cvt(p, t, kernel_load(k, src, xi)), kernel_load(k, table, wi)),
+		NULL);
 }
 
 static void lower_taps(Kernel *k, const Sampling *s)

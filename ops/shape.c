@@ -80,7 +80,9 @@ bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, i
 
 /* ---- Reshaped loads ---- */
 
-typedef struct Group { int a0, a1, b0, b1; } Group; /* dims [a0, a1) of the buffer, [b0, b1) of the shape */
+typedef struct Group {
+	int a0, a1, b0, b1;
+} Group; /* dims [a0, a1) of the buffer, [b0, b1) of the shape */
 
 /* The next group after G: as few dims as have equal products, or all that is left. */
 static Group next_group(Ctx *c, const Group *g, Dim *const *a, int na, Dim *const *b, int nb)
@@ -88,7 +90,8 @@ static Group next_group(Ctx *c, const Group *g, Dim *const *a, int na, Dim *cons
 	for (int i = g->a1; i <= na; i++)
 		for (int j = g->b1; j <= nb; j++)
 			if ((i > g->a1 || j > g->b1) &&
-			    dims_product(c, a + g->a1, i - g->a1) == dims_product(c, b + g->b1, j - g->b1))
+			    dims_product(c, a + g->a1, i - g->a1) ==
+				    dims_product(c, b + g->b1, j - g->b1))
 				return (Group){g->a1, i, g->b1, j};
 	return (Group){g->a1, na, g->b1, nb};
 }
@@ -113,7 +116,8 @@ static void split_group(Kernel *k, const Group *g, Dim *const *a, Expr *flat, Ex
 			continue;
 		}
 		if (i != last)
-			e = ex_op2(k->pool, IN_floordiv, e, at_dim(k, dims_product(c, a + i + 1, g->a1 - i - 1)));
+			e = ex_op2(k->pool, IN_floordiv, e,
+				   at_dim(k, dims_product(c, a + i + 1, g->a1 - i - 1)));
 		if (i != first)
 			e = ex_op2(k->pool, IN_mod, e, at_dim(k, a[i]));
 		idx[i] = e;
@@ -191,10 +195,11 @@ static void lower_shape(Infer *in, Node *n, Kernel *k)
 	shape_range(n, &from, &to);
 	kernel_iters_of(k, lower_out(k, 0), &it);
 	for (int i = to - 1; i >= from; i--)
-		e = i == to - 1 ? at_dim(k, x->dims[i])
-				: ex_op3(k->pool, IN_select,
-					 ex_op2(k->pool, IN_eq, at_iter(k, it), at_int(k, i - from)),
-					 at_dim(k, x->dims[i]), e);
+		e = i == to - 1
+			    ? at_dim(k, x->dims[i])
+			    : ex_op3(k->pool, IN_select,
+				     ex_op2(k->pool, IN_eq, at_iter(k, it), at_int(k, i - from)),
+				     at_dim(k, x->dims[i]), e);
 	kernel_map_id(k, &it, lower_out(k, 0), e);
 }
 
@@ -268,4 +273,5 @@ static void lower_transpose(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
 }
 
-const Op op_Transpose = {.infer = infer_transpose, .lower = lower_transpose, .doc = "strings are not supported"};
+const Op op_Transpose = {
+	.infer = infer_transpose, .lower = lower_transpose, .doc = "strings are not supported"};

@@ -10,7 +10,9 @@
 
 /* ---- Slice ---- */
 
-typedef struct Range { Dim *start, *step, *len; } Range;
+typedef struct Range {
+	Dim *start, *step, *len;
+} Range;
 
 /* The bound V of a dim of D wrapped once, at least LO, and then at most D + HI, which may be below LO. */
 static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
@@ -67,7 +69,8 @@ static Value *spread_by_axis(Infer *in, Node *n, Value *v, Value *axes, int rank
 
 	for (int i = 0; i < MAX_RANK; i++)
 		all[i] = fill;
-	return EXPAND(in, n, ScatterElements, expand_ints(in, n, all, rank), axes, expand_cast(in, n, v, DT_I64));
+	return EXPAND(in, n, ScatterElements, expand_ints(in, n, all, rank), axes,
+		      expand_cast(in, n, v, DT_I64));
 }
 
 static bool is_known(Infer *in, Value *v)
@@ -97,7 +100,8 @@ static bool slice_all_axes(Infer *in, Node *n)
 	for (int i = 1; i < 5; i++)
 		if (node_in(n, i)) {
 			if (!node_in(n, i)->type)
-				return infer_error(in, n, "what it says of its axes cannot be computed");
+				return infer_error(in, n,
+						   "what it says of its axes cannot be computed");
 			infer_read_at_run_time(in, node_in(n, i));
 		}
 	return true;
@@ -118,7 +122,8 @@ static bool slice_ranges(Infer *in, Node *n, Range *r)
 		if (!(v[i] = infer_vector(in, n, i, &m)))
 			return false;
 		if (count >= 0 && m != count)
-			return infer_error(in, n, "starts, ends, axes and steps have different lengths");
+			return infer_error(in, n,
+					   "starts, ends, axes and steps have different lengths");
 		count = m;
 	}
 	for (int a = 0; a < x->rank; a++)
@@ -127,7 +132,8 @@ static bool slice_ranges(Infer *in, Node *n, Range *r)
 		Dim *step = v[4] ? v[4][i] : one;
 		int a = i;
 
-		if (v[3] ? !infer_axes(in, n, v[3] + i, 1, x->rank, &a) : !infer_axis(in, n, i, x->rank, &a))
+		if (v[3] ? !infer_axes(in, n, v[3] + i, 1, x->rank, &a)
+			 : !infer_axis(in, n, i, x->rank, &a))
 			return false;
 		if (!infer_equal(in, n, dim_eq(c, step, zero), zero, "a step is 0"))
 			return false;
@@ -165,7 +171,8 @@ static void lower_slice(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
 }
 
-const Op op_Slice = {.infer = infer_slice, .lower = lower_slice, .doc = "strings are not supported"};
+const Op op_Slice = {
+	.infer = infer_slice, .lower = lower_slice, .doc = "strings are not supported"};
 
 /* ---- Split ---- */
 
@@ -191,11 +198,15 @@ static bool split_sizes(Infer *in, Node *n, Dim *d, Dim **size)
 		return infer_equal(in, n, sum, d, "the sizes do not sum up to the dim");
 	}
 	if (parts != n->nout)
-		return infer_error(in, n, "num_outputs is %lld, but there are %d results", (long long)parts, n->nout);
+		return infer_error(in, n, "num_outputs is %lld, but there are %d results",
+				   (long long)parts, n->nout);
 	chunk = dim_ceildiv(c, d, dim_const(c, parts));
 	for (int i = 0; i < n->nout; i++)
-		size[i] = i < n->nout - 1 ? chunk : dim_sub(c, d, dim_mul(c, chunk, dim_const(c, parts - 1)));
-	return infer_le(in, n, dim_const(c, 0), size[n->nout - 1], "the dim is too small for that many pieces");
+		size[i] = i < n->nout - 1
+				  ? chunk
+				  : dim_sub(c, d, dim_mul(c, chunk, dim_const(c, parts - 1)));
+	return infer_le(in, n, dim_const(c, 0), size[n->nout - 1],
+			"the dim is too small for that many pieces");
 }
 
 static bool infer_split(Infer *in, Node *n)
@@ -204,7 +215,8 @@ static bool infer_split(Infer *in, Node *n)
 	Dim *out[MAX_RANK], **size = NEW_ARRAY(infer_arena(in), n->nout, Dim *);
 	int axis;
 
-	if (!infer_movable(in, n, 0) || !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis) ||
+	if (!infer_movable(in, n, 0) ||
+	    !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis) ||
 	    !split_sizes(in, n, x->dims[axis], size))
 		return false;
 	for (int i = 0; i < x->rank; i++)
@@ -240,7 +252,8 @@ static void lower_split(Infer *in, Node *n, Kernel *k)
 	}
 }
 
-const Op op_Split = {.infer = infer_split, .lower = lower_split, .doc = "strings are not supported"};
+const Op op_Split = {
+	.infer = infer_split, .lower = lower_split, .doc = "strings are not supported"};
 
 /* ---- Concat ---- */
 
@@ -262,11 +275,14 @@ static bool infer_concat(Infer *in, Node *n)
 		const Type *y = infer_type(n, i);
 
 		if (!y || y->dtype != x->dtype || y->rank != x->rank)
-			return infer_error(in, n, "operand %d has another element type or rank than the first", i);
+			return infer_error(
+				in, n, "operand %d has another element type or rank than the first",
+				i);
 		for (int a = 0; a < x->rank; a++) {
 			if (a == axis)
 				out[a] = dim_add(infer_ctx(in), out[a], y->dims[a]);
-			else if (!infer_equal(in, n, y->dims[a], x->dims[a], "dims of operands differ"))
+			else if (!infer_equal(in, n, y->dims[a], x->dims[a],
+					      "dims of operands differ"))
 				return false;
 		}
 	}
@@ -298,7 +314,10 @@ static void lower_concat(Infer *in, Node *n, Kernel *k)
 	}
 }
 
-const Op op_Concat = {.infer = infer_concat, .lower = lower_concat, .grouped = true, .doc = "strings are not supported"};
+const Op op_Concat = {.infer = infer_concat,
+		      .lower = lower_concat,
+		      .grouped = true,
+		      .doc = "strings are not supported"};
 
 /* ---- Pad ---- */
 
@@ -355,7 +374,8 @@ static bool pad_all_axes(Infer *in, Node *n)
 		Value *from = expand_ints(in, n, (int64_t[]){i ? count : 0}, 1);
 		Value *to = expand_ints(in, n, (int64_t[]){i ? npads : count}, 1);
 
-		half[i] = spread_by_axis(in, n, EXPAND(in, n, Slice, pads, from, to), axes, rank, 0);
+		half[i] = spread_by_axis(in, n, EXPAND(in, n, Slice, pads, from, to), axes, rank,
+					 0);
 	}
 	pads = expand_node_ints(in, n, OP_Concat, half, 2, "axis", 0);
 	if (!pads->type)
@@ -375,8 +395,10 @@ static bool infer_pad(Infer *in, Node *n)
 
 	if (mode == PAD_UNKNOWN)
 		return infer_error(in, n, "mode is \"%s\"", node_str(n, "mode", ""));
-	if (node_in(n, 2) && (infer_type(n, 2)->dtype != x->dtype || type_static(infer_type(n, 2), NULL) == false))
-		return infer_error(in, n, "the value to pad with is not a scalar of the operand's type");
+	if (node_in(n, 2) &&
+	    (infer_type(n, 2)->dtype != x->dtype || type_static(infer_type(n, 2), NULL) == false))
+		return infer_error(in, n,
+				   "the value to pad with is not a scalar of the operand's type");
 	if (!infer_movable(in, n, 0) || !pad_all_axes(in, n) || !pad_amounts(in, n, before, after))
 		return false;
 	for (int a = 0; a < x->rank; a++) {
@@ -384,7 +406,8 @@ static bool infer_pad(Infer *in, Node *n)
 		if (!infer_le(in, n, dim_const(c, 0), out[a], "more is cut off than there is"))
 			return false;
 		if (mode != PAD_CONSTANT && out[a] != x->dims[a] &&
-		    !infer_le(in, n, dim_const(c, 1), x->dims[a], "an empty dim cannot be padded from itself"))
+		    !infer_le(in, n, dim_const(c, 1), x->dims[a],
+			      "an empty dim cannot be padded from itself"))
 			return false;
 	}
 	infer_result(in, n, 0, x->dtype, x->rank, out);
@@ -402,14 +425,12 @@ static Expr *pad_place(Kernel *k, PadMode mode, Expr *e, Dim *len)
 	switch (mode) {
 	case PAD_EDGE:
 		return ex_op2(p, IN_min, ex_op2(p, IN_max, e, at_int(k, 0)), at_dim(k, last));
-	case PAD_WRAP:
-		return ex_op2(p, IN_mod, e, at_dim(k, len));
+	case PAD_WRAP: return ex_op2(p, IN_mod, e, at_dim(k, len));
 	case PAD_REFLECT:
 		m = ex_op2(p, IN_mod, e, at_dim(k, dim_max(c, period, dim_const(c, 1))));
 		return ex_op2(p, IN_min, m, ex_sub(p, at_dim(k, period), m));
 	case PAD_CONSTANT:
-	case PAD_UNKNOWN:
-		break;
+	case PAD_UNKNOWN: break;
 	}
 	return e;
 }
@@ -439,13 +460,16 @@ static void lower_pad(Infer *in, Node *n, Kernel *k)
 	kernel_iters_of(k, out, it);
 	for (int a = 0; a < out->rank; a++) {
 		/* What is cut off goes first; the rest is padded. */
-		Dim *cut = dim_max(c, zero, dim_sub(c, zero, before[a])), *add = dim_max(c, zero, before[a]);
-		Dim *len = dim_sub(c, dim_sub(c, x->dims[a], cut), dim_max(c, zero, dim_sub(c, zero, after[a])));
+		Dim *cut = dim_max(c, zero, dim_sub(c, zero, before[a])),
+		    *add = dim_max(c, zero, before[a]);
+		Dim *len = dim_sub(c, dim_sub(c, x->dims[a], cut),
+				   dim_max(c, zero, dim_sub(c, zero, after[a])));
 
 		e = ex_sub(k->pool, at_iter(k, it[a]), at_dim(k, add));
 		if (!dim_equals(before[a], 0) || !dim_equals(after[a], 0)) {
 			if (mode == PAD_CONSTANT)
-				inside = ex_and(k->pool, inside, ex_inside(k->pool, e, at_dim(k, len)));
+				inside = ex_and(k->pool, inside,
+						ex_inside(k->pool, e, at_dim(k, len)));
 			else
 				e = pad_place(k, mode, e, len);
 		}

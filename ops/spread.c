@@ -18,7 +18,8 @@ static bool check_sizes(Infer *in, Node *n, Dim *const *d, int count, const char
 static bool check_rank(Infer *in, Node *n, int rank)
 {
 	return rank <= MAX_RANK ||
-	       infer_error(in, n, "the result has rank %d; at most %d is supported", rank, MAX_RANK);
+	       infer_error(in, n, "the result has rank %d; at most %d is supported", rank,
+			   MAX_RANK);
 }
 
 /* ---- Expand, Tile ---- */
@@ -29,7 +30,8 @@ static bool infer_expand(Infer *in, Node *n)
 	Dim **s, *out[MAX_RANK];
 	int count, rank;
 
-	if (!infer_movable(in, n, 0) || !(s = infer_vector(in, n, 1, &count)) || !check_rank(in, n, count) ||
+	if (!infer_movable(in, n, 0) || !(s = infer_vector(in, n, 1, &count)) ||
+	    !check_rank(in, n, count) ||
 	    !check_sizes(in, n, s, count, "a dim of the target shape is negative"))
 		return false;
 	rank = infer_broadcast(in, n, x->dims, x->rank, s, count, out);
@@ -50,7 +52,8 @@ static void lower_expand(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, lower_load_broadcast(k, lower_in(k, 0), it, out->rank));
 }
 
-const Op op_Expand = {.infer = infer_expand, .lower = lower_expand, .doc = "strings are not supported"};
+const Op op_Expand = {
+	.infer = infer_expand, .lower = lower_expand, .doc = "strings are not supported"};
 
 static bool infer_tile(Infer *in, Node *n)
 {
@@ -172,7 +175,8 @@ static Dim *range_float(Infer *in, Node *n)
 	if (s && s->src)
 		return s->dim;
 	diff = EXPAND(in, n, Sub, node_in(n, 1), node_in(n, 0));
-	diff = EXPAND(in, n, Div, expand_cast(in, n, diff, DT_F64), expand_cast(in, n, node_in(n, 2), DT_F64));
+	diff = EXPAND(in, n, Div, expand_cast(in, n, diff, DT_F64),
+		      expand_cast(in, n, node_in(n, 2), DT_F64));
 	diff = expand_cast(in, n, EXPAND(in, n, Ceil, diff), DT_I64);
 	zero = expand_scalar(in, n, DT_I64, 0);
 	diff = EXPAND(in, n, Max, diff, zero);
@@ -188,11 +192,13 @@ static Dim *range_float(Infer *in, Node *n)
 static Dim *range_int(Infer *in, Node *n)
 {
 	Ctx *c = infer_ctx(in);
-	Dim *start = infer_single(in, n, 0), *limit = infer_single(in, n, 1), *delta = infer_single(in, n, 2);
+	Dim *start = infer_single(in, n, 0), *limit = infer_single(in, n, 1),
+	    *delta = infer_single(in, n, 2);
 
 	if (!start || !limit || !delta)
 		return NULL;
-	if (!infer_equal(in, n, dim_eq(c, delta, dim_const(c, 0)), dim_const(c, 0), "the step is 0"))
+	if (!infer_equal(in, n, dim_eq(c, delta, dim_const(c, 0)), dim_const(c, 0),
+			 "the step is 0"))
 		return NULL;
 	return dim_max(c, dim_const(c, 0), dim_ceildiv(c, dim_sub(c, limit, start), delta));
 }
@@ -209,7 +215,8 @@ static bool infer_range(Infer *in, Node *n)
 		if (o->dtype != t || !(dtype_is_int(t) || dtype_is_float(t)))
 			return infer_error(in, n, "operands must be numbers of one type");
 		for (int j = 0; j < o->rank; j++)
-			if (!infer_equal(in, n, o->dims[j], dim_const(infer_ctx(in), 1), "an operand is not a scalar"))
+			if (!infer_equal(in, n, o->dims[j], dim_const(infer_ctx(in), 1),
+					 "an operand is not a scalar"))
 				return false;
 	}
 	if (!dtype_is_float(t))
@@ -241,7 +248,8 @@ static void lower_range(Infer *in, Node *n, Kernel *k)
 	(void)in;
 	(void)n;
 	kernel_iters_of(k, out, &it);
-	e = ex_op2(k->pool, IN_mul, ex_cvt(k->pool, t, at_iter(k, it)), load_single(k, lower_in(k, 2)));
+	e = ex_op2(k->pool, IN_mul, ex_cvt(k->pool, t, at_iter(k, it)),
+		   load_single(k, lower_in(k, 2)));
 	kernel_map_id(k, &it, out, ex_op2(k->pool, IN_add, load_single(k, lower_in(k, 0)), e));
 }
 
@@ -273,8 +281,10 @@ static void lower_eyelike(Infer *in, Node *n, Kernel *k)
 
 	(void)in;
 	kernel_iters_of(k, out, it);
-	e = ex_op2(k->pool, IN_eq, ex_sub(k->pool, at_iter(k, it[1]), at_iter(k, it[0])), at_int(k, diagonal));
-	kernel_map_id(k, it, out, ex_op3(k->pool, IN_select, e, ex_num(k->pool, t, 1), ex_num(k->pool, t, 0)));
+	e = ex_op2(k->pool, IN_eq, ex_sub(k->pool, at_iter(k, it[1]), at_iter(k, it[0])),
+		   at_int(k, diagonal));
+	kernel_map_id(k, it, out,
+		      ex_op3(k->pool, IN_select, e, ex_num(k->pool, t, 1), ex_num(k->pool, t, 0)));
 }
 
 const Op op_EyeLike = {.infer = infer_eyelike, .lower = lower_eyelike};
@@ -304,8 +314,9 @@ static void lower_trilu(Infer *in, Node *n, Kernel *k)
 	kernel_iters_of(k, out, it);
 	e = ex_sub(k->pool, at_iter(k, it[out->rank - 1]), at_iter(k, it[out->rank - 2]));
 	e = ex_op2(k->pool, upper ? IN_ge : IN_le, e, at_dim(k, diagonal));
-	kernel_map_id(k, it, out, ex_op3(k->pool, IN_select, e, kernel_load_iters(k, lower_in(k, 0), it),
-					 ex_num(k->pool, dtype_ctype(out->dtype), 0)));
+	kernel_map_id(k, it, out,
+		      ex_op3(k->pool, IN_select, e, kernel_load_iters(k, lower_in(k, 0), it),
+			     ex_num(k->pool, dtype_ctype(out->dtype), 0)));
 }
 
 const Op op_Trilu = {.infer = infer_trilu, .lower = lower_trilu};
@@ -332,7 +343,8 @@ static bool exact_div(Infer *in, Node *n, Dim *d, int64_t b, Dim **q)
 	Ctx *c = infer_ctx(in);
 
 	*q = dim_floordiv(c, d, dim_const(c, b));
-	return infer_equal(in, n, dim_mul(c, *q, dim_const(c, b)), d, "a dim is not a multiple of the block");
+	return infer_equal(in, n, dim_mul(c, *q, dim_const(c, b)), d,
+			   "a dim is not a multiple of the block");
 }
 
 static bool infer_depthtospace(Infer *in, Node *n)

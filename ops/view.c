@@ -12,8 +12,9 @@
 /* ---- Reshape ---- */
 
 typedef struct Target {
-	int rank, wild, open; /* wild: the place of a constant -1, or -1; open: how many may be -1 at run time */
-	Dim *dim[MAX_RANK];   /* 0 replaced by the operand's dim */
+	int rank, wild,
+		open; /* wild: the place of a constant -1, or -1; open: how many may be -1 at run time */
+	Dim *dim[MAX_RANK]; /* 0 replaced by the operand's dim */
 	bool is_open[MAX_RANK];
 	Dim **raw;
 } Target;
@@ -29,10 +30,13 @@ static bool target_dim(Infer *in, Node *n, Target *t, int j, bool zero)
 	t->dim[j] = s;
 	if (dim_is_const(s, &v)) {
 		if (v < -1)
-			return infer_error(in, n, "dim %d of the target shape is %lld", j, (long long)v);
+			return infer_error(in, n, "dim %d of the target shape is %lld", j,
+					   (long long)v);
 		if (v == 0 && !zero && j >= x->rank)
-			return infer_error(in, n, "dim %d of the target shape is 0, but the operand has rank %d", j,
-					   x->rank);
+			return infer_error(
+				in, n,
+				"dim %d of the target shape is 0, but the operand has rank %d", j,
+				x->rank);
 		if (v == -1 && t->wild >= 0)
 			return infer_error(in, n, "two dims of the target shape are -1");
 		if (v == 0 && !zero)
@@ -60,7 +64,8 @@ static bool read_target(Infer *in, Node *n, Target *t)
 	if (!t->raw)
 		return false;
 	if (t->rank > MAX_RANK)
-		return infer_error(in, n, "the result has rank %d; at most %d is supported", t->rank, MAX_RANK);
+		return infer_error(in, n, "the result has rank %d; at most %d is supported",
+				   t->rank, MAX_RANK);
 	for (int j = 0; j < t->rank; j++)
 		if (!target_dim(in, n, t, j, zero))
 			return false;
@@ -78,7 +83,8 @@ static bool set_target(Infer *in, Node *n, Value *shape)
 	infer_read_at_run_time(in, shape);
 	d = infer_contents(in, n, shape, &count);
 	for (int i = 0; i < count; i++)
-		if (!infer_le(in, n, dim_const(infer_ctx(in), 0), d[i], "a dim of the result is negative"))
+		if (!infer_le(in, n, dim_const(infer_ctx(in), 0), d[i],
+			      "a dim of the result is negative"))
 			return false;
 	node_set_input(n, 1, shape);
 	node_set_int(n, "allowzero", 1);
@@ -93,11 +99,15 @@ static bool resolve_target(Infer *in, Node *n, int rank)
 	Value *s = expand_cast(in, n, node_in(n, 1), DT_I64), *base, *wild, *given, *q;
 
 	if (!node_int(n, "allowzero", 0)) {
-		base = expand_node_ints(in, n, OP_Shape, (Value *[]){node_in(n, 0)}, 1, "end", rank);
+		base = expand_node_ints(in, n, OP_Shape, (Value *[]){node_in(n, 0)}, 1, "end",
+					rank);
 		if (rank > x->rank)
-			base = expand_node_ints(in, n, OP_Concat,
-						(Value *[]){base, expand_ints(in, n, none, rank - x->rank)}, 2, "axis", 0);
-		s = EXPAND(in, n, Where, EXPAND(in, n, Equal, s, expand_scalar(in, n, DT_I64, 0)), base, s);
+			base = expand_node_ints(
+				in, n, OP_Concat,
+				(Value *[]){base, expand_ints(in, n, none, rank - x->rank)}, 2,
+				"axis", 0);
+		s = EXPAND(in, n, Where, EXPAND(in, n, Equal, s, expand_scalar(in, n, DT_I64, 0)),
+			   base, s);
 	}
 	wild = EXPAND(in, n, Equal, s, expand_scalar(in, n, DT_I64, -1));
 	given = EXPAND(in, n, Where, wild, expand_scalar(in, n, DT_I64, 1), s);
@@ -114,10 +124,13 @@ static bool fill_open(Infer *in, Node *n, Target *t, int j, Dim *q)
 	Dim *s = t->raw[j], *off = dim_mul(c, dim_sub(c, s, q), dim_add(c, s, dim_const(c, 1)));
 
 	if (t->dim[j] != s)
-		off = dim_mul(c, off, dim_select(c, dim_eq(c, s, dim_const(c, 0)),
-						 dim_sub(c, infer_type(n, 0)->dims[j], q), dim_const(c, 1)));
+		off = dim_mul(c, off,
+			      dim_select(c, dim_eq(c, s, dim_const(c, 0)),
+					 dim_sub(c, infer_type(n, 0)->dims[j], q),
+					 dim_const(c, 1)));
 	t->dim[j] = q;
-	return infer_equal(in, n, off, dim_const(c, 0), "the operand's elements do not fill the target shape");
+	return infer_equal(in, n, off, dim_const(c, 0),
+			   "the operand's elements do not fill the target shape");
 }
 
 static bool infer_reshape(Infer *in, Node *n)
@@ -136,7 +149,8 @@ static bool infer_reshape(Infer *in, Node *n)
 			continue;
 		/* Beside a -1 that is known nothing else can be negative. */
 		if (t.is_open[j] && t.wild >= 0) {
-			if (!infer_le(in, n, dim_const(c, 0), t.raw[j], "a dim of the target shape is negative"))
+			if (!infer_le(in, n, dim_const(c, 0), t.raw[j],
+				      "a dim of the target shape is negative"))
 				return false;
 		} else if (t.is_open[j]) {
 			last = j;
@@ -158,13 +172,15 @@ static bool infer_reshape(Infer *in, Node *n)
 	} else {
 		total = given;
 	}
-	if (!infer_equal(in, n, numel, total, "the operand's elements do not fill the target shape"))
+	if (!infer_equal(in, n, numel, total,
+			 "the operand's elements do not fill the target shape"))
 		return false;
 	infer_result(in, n, 0, x->dtype, t.rank, t.dim);
 	return true;
 }
 
-const Op op_Reshape = {.infer = infer_reshape, .lower = lower_view, .doc = "strings are not supported"};
+const Op op_Reshape = {
+	.infer = infer_reshape, .lower = lower_view, .doc = "strings are not supported"};
 
 static bool infer_flatten(Infer *in, Node *n)
 {
@@ -177,7 +193,8 @@ static bool infer_flatten(Infer *in, Node *n)
 	if (!infer_movable(in, n, 0))
 		return false;
 	if (axis < -x->rank || axis > x->rank)
-		return infer_error(in, n, "axis %lld is out of range for rank %d", (long long)axis, x->rank);
+		return infer_error(in, n, "axis %lld is out of range for rank %d", (long long)axis,
+				   x->rank);
 	a = (int)(axis < 0 ? axis + x->rank : axis);
 	out[0] = dims_product(c, x->dims, a);
 	out[1] = dims_product(c, x->dims + a, x->rank - a);
@@ -185,7 +202,8 @@ static bool infer_flatten(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_Flatten = {.infer = infer_flatten, .lower = lower_view, .doc = "strings are not supported"};
+const Op op_Flatten = {
+	.infer = infer_flatten, .lower = lower_view, .doc = "strings are not supported"};
 
 /* ---- Squeeze, Unsqueeze ---- */
 
@@ -209,12 +227,15 @@ static bool squeeze_ones(Infer *in, Node *n, bool *gone)
  * Axes that only run time knows: nodes compute the result's shape, and the node becomes a Reshape to it.
  * FLAGS is 1 at each axis; places before an axis count up to where each other dim goes or comes from.
  */
-typedef struct AxisPlaces { Value *flags, *before; } AxisPlaces;
+typedef struct AxisPlaces {
+	Value *flags, *before;
+} AxisPlaces;
 
 static AxisPlaces axis_places(Infer *in, Node *n, int count, int rank)
 {
 	int64_t fill[MAX_RANK];
-	Value *axes = expand_cast(in, n, node_in(n, 1), DT_I64), *zero = expand_scalar(in, n, DT_I64, 0), *none, *ones;
+	Value *axes = expand_cast(in, n, node_in(n, 1), DT_I64),
+	      *zero = expand_scalar(in, n, DT_I64, 0), *none, *ones;
 	AxisPlaces p;
 	Node *sum;
 
@@ -226,7 +247,8 @@ static AxisPlaces axis_places(Infer *in, Node *n, int count, int rank)
 	ones = expand_ints(in, n, fill, count);
 	p.flags = EXPAND(in, n, ScatterElements, none, axes, ones);
 	ones = expand_scalar(in, n, DT_I64, 1);
-	sum = node_new(infer_graph(in), OP_CumSum, (Value *[]){EXPAND(in, n, Sub, ones, p.flags), zero}, 2, 1, n);
+	sum = node_new(infer_graph(in), OP_CumSum,
+		       (Value *[]){EXPAND(in, n, Sub, ones, p.flags), zero}, 2, 1, n);
 	node_locs_from(sum, n);
 	node_set_int(sum, "exclusive", 1);
 	infer_node(in, sum);
@@ -247,11 +269,13 @@ static bool squeeze_at_run_time(Infer *in, Node *n, int count)
 	Value *left = expand_scalar(in, n, DT_I64, rank - count), *to, *shape;
 	AxisPlaces p = axis_places(in, n, count, rank);
 
-	to = EXPAND(in, n, Where, EXPAND(in, n, Equal, p.flags, expand_scalar(in, n, DT_I64, 1)), left, p.before);
+	to = EXPAND(in, n, Where, EXPAND(in, n, Equal, p.flags, expand_scalar(in, n, DT_I64, 1)),
+		    left, p.before);
 	shape = EXPAND(in, n, ScatterElements, expand_ints(in, n, fill, rank - count + 1), to,
 		       EXPAND(in, n, Shape, node_in(n, 0)));
 	fill[1] = rank - count;
-	shape = EXPAND(in, n, Slice, shape, expand_ints(in, n, fill, 1), expand_ints(in, n, fill + 1, 1));
+	shape = EXPAND(in, n, Slice, shape, expand_ints(in, n, fill, 1),
+		       expand_ints(in, n, fill + 1, 1));
 	return become_reshape(in, n, shape);
 }
 
@@ -261,8 +285,10 @@ static bool unsqueeze_at_run_time(Infer *in, Node *n, int count)
 	Value *one = expand_scalar(in, n, DT_I64, 1), *shape;
 	AxisPlaces p = axis_places(in, n, count, rank + count);
 
-	shape = expand_node_ints(in, n, OP_Concat, (Value *[]){EXPAND(in, n, Shape, node_in(n, 0)),
-				 expand_ints(in, n, (int64_t[]){1}, 1)}, 2, "axis", 0);
+	shape = expand_node_ints(in, n, OP_Concat,
+				 (Value *[]){EXPAND(in, n, Shape, node_in(n, 0)),
+					     expand_ints(in, n, (int64_t[]){1}, 1)},
+				 2, "axis", 0);
 	shape = EXPAND(in, n, Gather, shape, p.before);
 	shape = EXPAND(in, n, Where, EXPAND(in, n, Equal, p.flags, one), one, shape);
 	return become_reshape(in, n, shape);
@@ -310,7 +336,8 @@ static bool infer_squeeze(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_Squeeze = {.infer = infer_squeeze, .lower = lower_view, .doc = "strings are not supported"};
+const Op op_Squeeze = {
+	.infer = infer_squeeze, .lower = lower_view, .doc = "strings are not supported"};
 
 static bool infer_unsqueeze(Infer *in, Node *n)
 {
@@ -323,7 +350,8 @@ static bool infer_unsqueeze(Infer *in, Node *n)
 		return false;
 	rank = x->rank + count;
 	if (rank > MAX_RANK)
-		return infer_error(in, n, "the result has rank %d; at most %d is supported", rank, MAX_RANK);
+		return infer_error(in, n, "the result has rank %d; at most %d is supported", rank,
+				   MAX_RANK);
 	if (!all_const(axes, count))
 		return unsqueeze_at_run_time(in, n, count);
 	for (int i = 0; i < count; i++) {
@@ -339,4 +367,5 @@ static bool infer_unsqueeze(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_Unsqueeze = {.infer = infer_unsqueeze, .lower = lower_view, .doc = "strings are not supported"};
+const Op op_Unsqueeze = {
+	.infer = infer_unsqueeze, .lower = lower_view, .doc = "strings are not supported"};

@@ -65,8 +65,8 @@ static void read_pair(Classes *c, const Stmt *writer, Stmt *r, Expr *load)
 
 		if (w->kind == EX_CONST && e->kind == EX_CONST)
 			continue;
-		if (w->kind == EX_ITER && e->kind == EX_ITER && in_band(writer, w->iter) && in_band(r, e->iter) &&
-		    w->iter->extent == e->iter->extent) {
+		if (w->kind == EX_ITER && e->kind == EX_ITER && in_band(writer, w->iter) &&
+		    in_band(r, e->iter) && w->iter->extent == e->iter->extent) {
 			join(c, node_of(c, writer, w->iter), node_of(c, r, e->iter));
 			continue;
 		}

@@ -59,7 +59,8 @@ Value *canon_view(Canon *c, Node *n, Value *v, const Type *t)
 
 bool canon_is_weights(Canon *c, const Value *v)
 {
-	bool yes = v->def && type_static(v->type, NULL) && (v->def->op == OP_Const || v->def->nin > 0);
+	bool yes = v->def && type_static(v->type, NULL) &&
+		   (v->def->op == OP_Const || v->def->nin > 0);
 
 	while (c->weights.n <= v->id)
 		vec_push(c->tmp, &c->weights, 0);
@@ -78,7 +79,8 @@ bool canon_splat(const Value *v, double *out)
 	bool is_float = t && dtype_is_float(t->dtype);
 
 	for (int64_t i = 0; i < n; i++) {
-		double x = is_float ? dtype_load_f64(t->dtype, t->data, i) : (double)dtype_load_i64(t->dtype, t->data, i);
+		double x = is_float ? dtype_load_f64(t->dtype, t->data, i)
+				    : (double)dtype_load_i64(t->dtype, t->data, i);
 
 		if (i && !(x == *out))
 			return false;
@@ -109,7 +111,11 @@ static void walk(Canon *c)
 
 bool pass_canon(Module *m)
 {
-	Canon c = {.m = m, .g = m->graph, .in = m->infer, .tmp = arena_new(), .budget = m->opt.rewrite_limit};
+	Canon c = {.m = m,
+		   .g = m->graph,
+		   .in = m->infer,
+		   .tmp = arena_new(),
+		   .budget = m->opt.rewrite_limit};
 
 	c.rules = rules_read(c.tmp);
 	dce_graph(m);

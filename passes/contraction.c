@@ -17,7 +17,8 @@ static void leaves(void *arg, Expr *e)
 		return;
 	for (int d = 0; d < e->load.nidx; d++) {
 		const Expr *i = e->load.idx[d];
-		bool inside = i->kind == EX_ITER ? i->iter->extent == e->load.buf->dims[d] : i->kind == EX_CONST && i->i == 0;
+		bool inside = i->kind == EX_ITER ? i->iter->extent == e->load.buf->dims[d]
+						 : i->kind == EX_CONST && i->i == 0;
 
 		*(bool *)arg = *(bool *)arg || !inside;
 	}
@@ -79,7 +80,8 @@ static int innermost(const Stmt *s, Iter *const *it, int n)
 
 	for (int i = 0; i < s->nwidx; i++)
 		for (int j = 0; j < n; j++)
-			if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it[j] && buf_axis(s->out[0], i) > best)
+			if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it[j] &&
+			    buf_axis(s->out[0], i) > best)
 				best = buf_axis(s->out[0], i);
 	return best;
 }
@@ -135,7 +137,8 @@ bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
 	c->ct = t->ct;
 	for (int i = 0; i < s->niters; i++) {
 		Iter *it = s->iter[i];
-		int side = (expr_has_iter(c->a, it) ? IN_A : 0) | (expr_has_iter(c->b, it) ? IN_B : 0);
+		int side = (expr_has_iter(c->a, it) ? IN_A : 0) |
+			   (expr_has_iter(c->b, it) ? IN_B : 0);
 
 		if (i >= s->nband)
 			c->k[c->nk++] = it;

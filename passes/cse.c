@@ -22,7 +22,9 @@ static uint64_t hash_attr(const Attr *a)
 	case ATTR_INTS: return hash_bytes(h, a->is, (size_t)a->n * sizeof *a->is);
 	case ATTR_FLOATS: return hash_bytes(h, a->fs, (size_t)a->n * sizeof *a->fs);
 	case ATTR_TYPE: return hash_bytes(h, &a->type, sizeof(a->type));
-	case ATTR_TENSOR: return hash_bytes(h, a->t->data, (size_t)(a->t->bytes <= FOLD_BYTES ? a->t->bytes : 0));
+	case ATTR_TENSOR:
+		return hash_bytes(h, a->t->data,
+				  (size_t)(a->t->bytes <= FOLD_BYTES ? a->t->bytes : 0));
 	default: return h;
 	}
 }
@@ -31,12 +33,13 @@ static bool same_tensor(const Tensor *a, const Tensor *b)
 {
 	if (a == b)
 		return true;
-	if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes || a->dtype == DT_STR)
+	if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes ||
+	    a->dtype == DT_STR)
 		return false;
 	if (a->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims))
 		return false;
-	return a->data == b->data ||
-	       (a->bytes <= FOLD_BYTES && (!a->bytes || !memcmp(a->data, b->data, (size_t)a->bytes)));
+	return a->data == b->data || (a->bytes <= FOLD_BYTES &&
+				      (!a->bytes || !memcmp(a->data, b->data, (size_t)a->bytes)));
 }
 
 static bool same_attr(const Attr *a, const Attr *b)

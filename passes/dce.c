@@ -10,7 +10,7 @@
 typedef struct Live {
 	Module *m;
 	Arena *tmp;
-	bool *value, *sym;   /* by id */
+	bool *value, *sym; /* by id */
 	VEC(Value *) todo;
 	Graph *g;
 } Live;
@@ -79,7 +79,9 @@ static void live_node(Live *l, Node *n)
 	for (int i = 0; i < n->nin; i++) {
 		Value *v = node_in(n, i);
 		int count = 0;
-		Dim **d = v && n->op != OP_Kernel && l->m->infer ? infer_asked(l->m->infer, v, &count) : NULL;
+		Dim **d = v && n->op != OP_Kernel && l->m->infer
+				  ? infer_asked(l->m->infer, v, &count)
+				  : NULL;
 
 		live_value(l, v);
 		for (int j = 0; j < count; j++)

@@ -48,7 +48,8 @@ static bool small_result(const Value *v, int64_t *dims)
 {
 	int64_t n = 1, bytes;
 
-	if (v->type->kind != TYPE_TENSOR || v->type->dtype == DT_STR || v->type->layout || !type_static(v->type, dims))
+	if (v->type->kind != TYPE_TENSOR || v->type->dtype == DT_STR || v->type->layout ||
+	    !type_static(v->type, dims))
 		return false;
 	for (int i = 0; i < v->type->rank; i++)
 		if (dims[i] < 0 || __builtin_mul_overflow(n, dims[i], &n))
@@ -66,7 +67,8 @@ static bool little_work(const Kernel *k)
 		int64_t points = 1, d;
 
 		for (int j = 0; j < s->niters; j++)
-			if (!dim_is_const(s->iter[j]->extent, &d) || d < 0 || __builtin_mul_overflow(points, d, &points))
+			if (!dim_is_const(s->iter[j]->extent, &d) || d < 0 ||
+			    __builtin_mul_overflow(points, d, &points))
 				return false;
 		if (points > MAX_WORK || (all += points) > MAX_WORK)
 			return false;
@@ -104,7 +106,8 @@ static bool fold_constants(Canon *c, Node *n)
 	for (int i = 0; i < n->nout && ok; i++) {
 		ok = !n->out[i] || small_result(n->out[i], dims);
 		if (ok && n->out[i])
-			out[i] = tensor_new(c->g->arena, n->out[i]->type->dtype, n->out[i]->type->rank, dims);
+			out[i] = tensor_new(c->g->arena, n->out[i]->type->dtype,
+					    n->out[i]->type->rank, dims);
 	}
 	if (ok)
 		k = lower_node(c->in, n, tmp);
@@ -176,7 +179,8 @@ static void see_source(void *arg, Sym *s)
 {
 	From *f = arg;
 
-	f->yes = f->yes || s->src == f->v || (s->src && s->hi == DIM_INF && s->lo < 0) || (s->def && sym_from_data(s));
+	f->yes = f->yes || s->src == f->v || (s->src && s->hi == DIM_INF && s->lo < 0) ||
+		 (s->def && sym_from_data(s));
 }
 
 static bool all_const(Dim *const *d, int n)
@@ -232,7 +236,9 @@ static bool known_dims(Canon *c, Node *n, Dim *const *d, int count)
 			return false;
 	x = node_new(c->g, OP_Dims, NULL, 0, 1, n);
 	node_locs_from(x, n);
-	node_set_attr(x, (Attr){.name = "value", .kind = ATTR_TYPE, .type = type_tensor(c->m->ctx, type->dtype, count, d)});
+	node_set_attr(x, (Attr){.name = "value",
+				.kind = ATTR_TYPE,
+				.type = type_tensor(c->m->ctx, type->dtype, count, d)});
 	if (type->rank == 0)
 		node_set_int(x, "scalar", 1);
 	x->out[0]->type = type;

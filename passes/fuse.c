@@ -93,7 +93,8 @@ static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 			used[from->stmts.at[i]->iter[j]->id] = true;
 	for (int i = 0; i < from->iters.n; i++)
 		if (used[i])
-			r.iter[i] = kernel_iter(k, from->iters.at[i]->name, from->iters.at[i]->extent);
+			r.iter[i] = kernel_iter(k, from->iters.at[i]->name,
+						from->iters.at[i]->extent);
 	for (int i = 0; i < from->stmts.n; i++) {
 		const Stmt *s = from->stmts.at[i];
 		Stmt *t = NEW(k->arena, Stmt);
@@ -108,7 +109,8 @@ static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 		for (int j = 0; j < s->nwidx; j++)
 			t->widx[j] = ex_rewrite(k->pool, s->widx[j], remap_expr, &r);
 		for (int j = 0; j < 2; j++)
-			t->val[j] = s->val[j] ? ex_rewrite(k->pool, s->val[j], remap_expr, &r) : NULL;
+			t->val[j] = s->val[j] ? ex_rewrite(k->pool, s->val[j], remap_expr, &r)
+					      : NULL;
 		t->guard = s->guard ? ex_rewrite(k->pool, s->guard, remap_expr, &r) : NULL;
 		vec_push(k->arena, &k->stmts, t);
 	}
@@ -154,7 +156,8 @@ static bool build(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 	Buf **map = NEW_ARRAY(f->tmp, pk->bufs.n + ck->bufs.n + 2, Buf *);
 	Buf *shared[MAX_PARAMS] = {NULL};
 
-	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS || p->locs.n + c->locs.n > MAX_NODES)
+	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS ||
+	    p->locs.n + c->locs.n > MAX_NODES)
 		return false;
 	*g = (Merged){.k = kernel_new(f->m->ctx, f->tmp, ck->name)};
 	for (int i = 0; i < pk->bufs.n; i++) {
@@ -173,7 +176,8 @@ static bool build(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 				outside = outside || u->user != c;
 			if (outside)
 				g->out[g->nout] = v;
-			map[i] = copy_buf(g->k, b, outside ? BUF_OUT : BUF_TEMP, outside ? g->nout++ : 0);
+			map[i] = copy_buf(g->k, b, outside ? BUF_OUT : BUF_TEMP,
+					  outside ? g->nout++ : 0);
 			shared[b->param] = map[i];
 		}
 	}
@@ -341,7 +345,8 @@ static bool try_merge(Fuse *f, Node *p, Node *c, Merged *g)
 	KernelClass kp = kernel_class(pk), kc = kernel_class(ck);
 	int before;
 
-	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) || (can_fault(pk) && can_fault(ck)))
+	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) ||
+	    (can_fault(pk) && can_fault(ck)))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))
@@ -358,9 +363,11 @@ static bool try_merge(Fuse *f, Node *p, Node *c, Merged *g)
 	if (too_dear(g))
 		return false;
 	if (kc == KC_CONTRACTION) /* all of P must have vanished into the operands */
-		return kp == KC_MAP && g->k->stmts.n == ck->stmts.n && kernel_class(g->k) == KC_CONTRACTION;
+		return kp == KC_MAP && g->k->stmts.n == ck->stmts.n &&
+		       kernel_class(g->k) == KC_CONTRACTION;
 	if (kp == KC_MAP && kc == KC_MAP)
-		return g->k->stmts.n < before ? g->k->stmts.n <= ck->stmts.n || band_good(g->k) : band_good(g->k);
+		return g->k->stmts.n < before ? g->k->stmts.n <= ck->stmts.n || band_good(g->k)
+					      : band_good(g->k);
 	return band_good(g->k);
 }
 
@@ -378,7 +385,8 @@ static bool try_copy(Fuse *f, Node *p, Node *c, Merged *g)
 	int n = node_kernel(c)->stmts.n;
 
 	/* Where C alone reads P, the copy would be what was just found too dear. */
-	if ((g->dear && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER || !build(f, p, c, true, g))
+	if ((g->dear && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER ||
+	    !build(f, p, c, true, g))
 		return false;
 	kernel_inline(g->k);
 	return g->k->stmts.n == n && kernel_class(g->k) == kc && !too_dear(g);
@@ -391,7 +399,9 @@ static bool moves_bits(const Node *n)
 
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *b = k->bufs.at[i];
-		const Value *v = b->kind == BUF_IN ? node_in(n, b->param) : b->kind == BUF_OUT ? node_out(n, b->param) : NULL;
+		const Value *v = b->kind == BUF_IN    ? node_in(n, b->param)
+				 : b->kind == BUF_OUT ? node_out(n, b->param)
+						      : NULL;
 
 		if (v && v->type->dtype != b->dtype)
 			return true;

@@ -32,7 +32,8 @@ int64_t gemm_panel(CType t)
 
 void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr)
 {
-	int64_t lanes = t->vector_bytes / (dtype_info[ctype_dtype(ct)].bits / 8), pw = gemm_panel(ct);
+	int64_t lanes = t->vector_bytes / (dtype_info[ctype_dtype(ct)].bits / 8),
+		pw = gemm_panel(ct);
 
 	*mr = t->registers >= 32 ? 8 : 6;
 	*nr = lanes * 2 < pw ? lanes * 2 : pw;
@@ -81,7 +82,8 @@ static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 		if (!o || !n)
 			return false;
 		if (i > 0) {
-			if (expr_has_iter_outside_loads(g->k->pool, s->val[0], o) || expr_has_iter_outside_loads(g->k->pool, s->val[0], n))
+			if (expr_has_iter_outside_loads(g->k->pool, s->val[0], o) ||
+			    expr_has_iter_outside_loads(g->k->pool, s->val[0], n))
 				return false;
 			stmt_loads(s, gemm_merge_load, &m);
 		}
@@ -125,7 +127,8 @@ static void look_at_a(Gemm *g)
 	Affine a;
 	Expr *e = g->c.a;
 
-	g->a_direct = plain(e, g->c.ct) && !g->c.guard_a && ex_affine(g->k->ctx, flat_index(g->k, e->load.buf, e->load.idx), &a);
+	g->a_direct = plain(e, g->c.ct) && !g->c.guard_a &&
+		      ex_affine(g->k->ctx, flat_index(g->k, e->load.buf, e->load.idx), &a);
 	for (int i = 0; i + 1 < g->c.nk && g->a_direct; i++)
 		g->a_direct = merges_in(g, e, g->c.k[i], g->c.k[i + 1]);
 	if (g->a_direct)
@@ -138,9 +141,10 @@ static void look_at_b(Gemm *g)
 	Expr *e = g->c.b;
 	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
 
-	g->b_panels = l && l->n > 1 && l->ax[l->n - 1].inner && l->ax[l->n - 1].block == g->pw && plain(e, g->c.ct) &&
-		      e->load.idx[l->ax[l->n - 1].dim]->kind == EX_ITER &&
-		      e->load.idx[l->ax[l->n - 1].dim]->iter == g->c.n[g->c.nn - 1] && !g->c.guard_b;
+	g->b_panels = l && l->n > 1 && l->ax[l->n - 1].inner && l->ax[l->n - 1].block == g->pw &&
+		      plain(e, g->c.ct) && e->load.idx[l->ax[l->n - 1].dim]->kind == EX_ITER &&
+		      e->load.idx[l->ax[l->n - 1].dim]->iter == g->c.n[g->c.nn - 1] &&
+		      !g->c.guard_b;
 }
 
 static int by_write(const Stmt *s, const Iter *it)
@@ -209,7 +213,8 @@ static void choose_blocks(Gemm *g)
 		int64_t m, n, blocks = 4;
 
 		g->mc = 512;
-		if (dim_is_const(gemm_product(g, g->outer, g->nouter), &v) && dim_is_const(g->n, &n)) {
+		if (dim_is_const(gemm_product(g, g->outer, g->nouter), &v) &&
+		    dim_is_const(g->n, &n)) {
 			blocks = v * ((n + g->nc - 1) / g->nc);
 			if (blocks >= 4 && dim_is_const(g->m, &m))
 				g->mc = m;
@@ -231,7 +236,8 @@ static Expr *flat_iter(Gemm *g, const Iter *it)
 	if (g->m_merges)
 		for (int i = 0; i < g->c.nm; i++)
 			if (g->c.m[i] == it)
-				return i + 1 < g->c.nm ? l_int(&g->b, 0) : ex_iter(g->b.p, g->mflat);
+				return i + 1 < g->c.nm ? l_int(&g->b, 0)
+						       : ex_iter(g->b.p, g->mflat);
 	return NULL;
 }
 
@@ -275,7 +281,8 @@ static bool all_in_band(Gemm *g)
 	if (g->band.n != n || g->c.s->id != 0)
 		return false;
 	for (int i = 0; i < g->k->stmts.n; i++)
-		if (g->k->stmts.at[i]->niters != n + (i ? 0 : g->c.nk) || (i && g->k->stmts.at[i]->guard))
+		if (g->k->stmts.at[i]->niters != n + (i ? 0 : g->c.nk) ||
+		    (i && g->k->stmts.at[i]->guard))
 			return false;
 	return true;
 }
@@ -295,7 +302,9 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 
 bool sched_contraction(const Module *m, const Target *t, Node *node, Kernel *k, Schedule *s)
 {
-	Gemm g = {.k = k, .t = t, .b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1}};
+	Gemm g = {.k = k,
+		  .t = t,
+		  .b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1}};
 	Dim *nb, *mb;
 	Iter *inb, *imb, *split[MAX_ITERS];
 	ExprPool *p = k->pool;
@@ -324,7 +333,8 @@ bool sched_contraction(const Module *m, const Target *t, Node *node, Kernel *k, 
 	mb = dim_ceildiv(k->ctx, g.m, dim_const(k->ctx, g.mc));
 	g.b.loc = g.c.s->loc;
 	g.b.stmt = g.c.s->id;
-	l_stage(&g.b, "contraction", dim_mul(k->ctx, gemm_product(&g, g.outer, g.nouter), dim_mul(k->ctx, nb, mb)), 1);
+	l_stage(&g.b, "contraction",
+		dim_mul(k->ctx, gemm_product(&g, g.outer, g.nouter), dim_mul(k->ctx, nb, mb)), 1);
 	for (; n < g.nouter; n++)
 		split[n] = g.outer[n];
 	split[n++] = inb = l_iter(&g.b, "nb", nb);

@@ -8,14 +8,16 @@ static Expr *flat_k(Gemm *g)
 	Expr *e = l_int(&g->b, 0);
 
 	for (int i = 0; i < g->c.nk; i++)
-		e = ex_add(g->b.p, ex_mul(g->b.p, e, ex_dim(g->b.p, g->c.k[i]->extent)), ex_iter(g->b.p, g->c.k[i]));
+		e = ex_add(g->b.p, ex_mul(g->b.p, e, ex_dim(g->b.p, g->c.k[i]->extent)),
+			   ex_iter(g->b.p, g->c.k[i]));
 	return e;
 }
 
 static int open_k(Gemm *g, LNode **loops)
 {
 	for (int i = 0; i < g->c.nk; i++)
-		loops[i] = l_loop(&g->b, LOOP_SERIAL, g->c.k[i], l_int(&g->b, 0), ex_dim(g->b.p, g->c.k[i]->extent), 1);
+		loops[i] = l_loop(&g->b, LOOP_SERIAL, g->c.k[i], l_int(&g->b, 0),
+				  ex_dim(g->b.p, g->c.k[i]->extent), 1);
 	return g->c.nk;
 }
 
@@ -32,14 +34,18 @@ static Expr *zero_of(Gemm *g)
 
 Expr *gemm_block_end(Gemm *g)
 {
-	return l_min(&g->b, ex_add(g->b.p, ex_iter(g->b.p, g->n0), l_int(&g->b, g->nc)), ex_dim(g->b.p, g->n));
+	return l_min(&g->b, ex_add(g->b.p, ex_iter(g->b.p, g->n0), l_int(&g->b, g->nc)),
+		     ex_dim(g->b.p, g->n));
 }
 
 Expr *gemm_panels(Gemm *g)
 {
 	ExprPool *p = g->b.p;
 
-	return ex_op2(p, IN_floordiv, ex_add(p, ex_sub(p, gemm_block_end(g), ex_iter(p, g->n0)), l_int(&g->b, g->pw - 1)), l_int(&g->b, g->pw));
+	return ex_op2(
+		p, IN_floordiv,
+		ex_add(p, ex_sub(p, gemm_block_end(g), ex_iter(p, g->n0)), l_int(&g->b, g->pw - 1)),
+		l_int(&g->b, g->pw));
 }
 
 static void merge_any_load(void *arg, Expr *e)
@@ -84,7 +90,8 @@ static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	Placing pl = {.g = g, .s = g->c.s, .flat = true};
 	LNode *l = l_loop(b, LOOP_VECTOR, g->nflat, c0, cend, 1);
 
-	l_store(b, g->bbuf, ex_add(b->p, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)), ex_rewrite(b->p, g->c.b, gemm_place, &pl), NULL);
+	l_store(b, g->bbuf, ex_add(b->p, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
+		ex_rewrite(b->p, g->c.b, gemm_place, &pl), NULL);
 	l_close(b, l);
 	zero_columns(g, base, ex_sub(b->p, cend, c0));
 }
@@ -105,7 +112,9 @@ static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 		Expr *ww = ex_dim(p, w->extent);
 
 		hl = l_loop(b, LOOP_SERIAL, h, ex_op2(p, IN_floordiv, c0, ww),
-			    ex_add(p, ex_op2(p, IN_floordiv, ex_sub(p, cend, l_int(b, 1)), ww), l_int(b, 1)), 1);
+			    ex_add(p, ex_op2(p, IN_floordiv, ex_sub(p, cend, l_int(b, 1)), ww),
+				   l_int(b, 1)),
+			    1);
 		l_split(b, g->nin, g->nnin - 1, ex_iter(p, h));
 		row0 = ex_mul(p, ex_iter(p, h), ww);
 		lo = l_max(b, l_int(b, 0), ex_sub(p, c0, row0));
@@ -115,7 +124,8 @@ static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	guard = g->c.guard_b ? ex_rewrite(p, g->c.guard_b, gemm_place, &pl) : NULL;
 	guard = guard_to_range(g->k, guard, w, &lo, &hi);
 	wl = l_loop(b, l_short(w->extent) ? LOOP_SHORT : LOOP_VECTOR, w, lo, hi, 1);
-	l_store(b, g->bbuf, ex_add(p, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val, guard);
+	l_store(b, g->bbuf, ex_add(p, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val,
+		guard);
 	l_close(b, wl);
 	if (hl)
 		l_close(b, hl);
@@ -125,17 +135,20 @@ void gemm_pack_b(Gemm *g)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)), *c0 = l_iter(b, "c0", g->n);
+	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)),
+	     *c0 = l_iter(b, "c0", g->n);
 	Expr *cend, *base;
 	LNode *loops[MAX_ITERS], *jbl;
 	int nl;
 
-	g->bbuf = l_temp(b, "bp", ctype_dtype(g->c.ct), dim_mul(g->k->ctx, dim_const(g->k->ctx, g->nc), g->kk));
+	g->bbuf = l_temp(b, "bp", ctype_dtype(g->c.ct),
+			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->nc), g->kk));
 	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
 	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw))));
 	cend = l_min(b, ex_add(p, ex_iter(p, c0), l_int(b, g->pw)), ex_dim(p, g->n));
 	nl = open_k(g, loops);
-	base = ex_mul(p, ex_add(p, ex_mul(p, ex_iter(p, jb), ex_dim(p, g->kk)), flat_k(g)), l_int(b, g->pw));
+	base = ex_mul(p, ex_add(p, ex_mul(p, ex_iter(p, jb), ex_dim(p, g->kk)), flat_k(g)),
+		      l_int(b, g->pw));
 	if (b_merges(g))
 		pack_run(g, base, ex_iter(p, c0), cend);
 	else
@@ -156,12 +169,14 @@ void gemm_pack_a(Gemm *g)
 	LoopKind kind = l_short(last->extent) ? LOOP_SHORT : LOOP_VECTOR;
 	int nl = 0;
 
-	g->abuf = l_temp(b, "ap", ctype_dtype(g->c.ct), dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), g->kk));
+	g->abuf = l_temp(b, "ap", ctype_dtype(g->c.ct),
+			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), g->kk));
 	il = l_loop(b, LOOP_SERIAL, i, l_int(b, 0), rows, 1);
 	l_split(b, g->c.m, g->c.nm, ex_add(p, ex_iter(p, g->m0), ex_iter(p, i)));
 	at = ex_add(p, ex_mul(p, ex_iter(p, i), ex_dim(p, g->kk)), flat_k(g));
 	for (; nl + 1 < g->c.nk; nl++)
-		loops[nl] = l_loop(b, LOOP_SERIAL, g->c.k[nl], l_int(b, 0), ex_dim(p, g->c.k[nl]->extent), 1);
+		loops[nl] = l_loop(b, LOOP_SERIAL, g->c.k[nl], l_int(b, 0),
+				   ex_dim(p, g->c.k[nl]->extent), 1);
 	if (g->c.guard_a) {
 		wl = l_loop(b, kind, last, lo, hi, 1);
 		l_store(b, g->abuf, at, zero_of(g), NULL);

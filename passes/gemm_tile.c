@@ -45,7 +45,7 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 /* Iterator IT of statement S, of a column, a row and a term (as flat expressions N, M and K; null: as it is). */
 static Expr *at_of(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k)
 {
-	Iter *o = gemm_original(g, s, it), *const *list[] = {g->nin, g->c.m, g->c.k};
+	Iter *o = gemm_original(g, s, it), *const * list[] = {g->nin, g->c.m, g->c.k};
 	Expr *flat[] = {n, m, k};
 	int count[] = {g->nnin, g->c.nm, k ? g->c.nk : 0};
 
@@ -108,13 +108,17 @@ static void emit_tile(Gemm *g, const TileAt *t)
 			}
 			from[c] = g->c.n[g->c.nn - 1];
 			to[c++] = ex_iter(p, t->nt);
-			idx[i] = ex_subst_iters(p, ex_rewrite(p, g->c.b->load.idx[i], gemm_place, &pl), from, to, c);
+			idx[i] = ex_subst_iters(p,
+						ex_rewrite(p, g->c.b->load.idx[i], gemm_place, &pl),
+						from, to, c);
 		}
 		tl->b = g->c.b->load.buf;
 		tl->b_at = flat_index(g->k, tl->b, idx);
 	} else {
 		tl->b = g->bbuf;
-		tl->b_at = ex_add(p, ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->kk)), l_int(b, g->pw)), t->js);
+		tl->b_at = ex_add(p,
+				  ex_mul(p, ex_mul(p, t->panel, ex_dim(p, g->kk)), l_int(b, g->pw)),
+				  t->js);
 	}
 	tl->b_step = l_int(b, g->pw);
 	tl->a_at = ex_add(p, tl->a_at, ex_mul(p, t->k0, tl->a_step));
@@ -125,8 +129,14 @@ static void emit_tile(Gemm *g, const TileAt *t)
 		int64_t tiles = g->mc / g->mr, step = tiles < g->pw ? g->pw / tiles : 1;
 
 		tl->ahead_step = (int)step;
-		tl->ahead = ex_add(p, tl->b_at, ex_mul(p, t->k, ex_add(p, tl->b_step, ex_mul(p, l_int(b, step), ex_op2(p, IN_floordiv,
-				   ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)), l_int(b, g->mr))))));
+		tl->ahead = ex_add(
+			p, tl->b_at,
+			ex_mul(p, t->k,
+			       ex_add(p, tl->b_step,
+				      ex_mul(p, l_int(b, step),
+					     ex_op2(p, IN_floordiv,
+						    ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)),
+						    l_int(b, g->mr))))));
 	}
 	if (t->accumulate || t->partial)
 		tl->depth = l_iter(b, "d", g->kk);
@@ -136,17 +146,25 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	n = l_node(b, LN_TILE);
 	n->tile = tl;
 	does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
-	     ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col)), tl->depth ? ex_add(p, t->k0, ex_iter(p, tl->depth)) : NULL);
+	     ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col)),
+	     tl->depth ? ex_add(p, t->k0, ex_iter(p, tl->depth)) : NULL);
 }
 
 static void emit_epilogue(Gemm *g, const TileAt *t)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, g->mr)), *j = l_iter(b, "j", dim_const(g->k->ctx, g->nr));
-	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j)), *idx[MAX_RANK];
+	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, g->mr)),
+	     *j = l_iter(b, "j", dim_const(g->k->ctx, g->nr));
+	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j)),
+	     *idx[MAX_RANK];
 	Expr *acc_at = ex_add(p, t->tile_at, at);
-	Placing pl = {.g = g, .acc = g->c.s->out[0], .tile = t->tile, .tile_at = acc_at, .local_at = at, .flat = true};
+	Placing pl = {.g = g,
+		      .acc = g->c.s->out[0],
+		      .tile = t->tile,
+		      .tile_at = acc_at,
+		      .local_at = at,
+		      .flat = true};
 	LNode *il, *jl;
 
 	pl.nlocal = g->k->bufs.n;
@@ -155,7 +173,8 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		Buf *o = g->k->stmts.at[s]->out[0];
 
 		if (o->kind == BUF_TEMP)
-			pl.local[o->id] = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, g->mr * g->nr));
+			pl.local[o->id] = l_temp(b, o->name, o->dtype,
+						 dim_const(g->k->ctx, g->mr * g->nr));
 	}
 	il = l_loop(b, LOOP_SERIAL, i, l_int(b, 0), t->m_valid, 1);
 	l_let(b, g->mflat, ex_add(p, ex_iter(p, t->mt), ex_iter(p, i)));
@@ -170,17 +189,18 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		b->stmt = st->id;
 		b->loc = st->loc;
 		pl.s = st;
-		val = s ? ex_rewrite(p, st->val[0], gemm_place, &pl) : ex_load(p, t->tile, &acc_at, 1);
+		val = s ? ex_rewrite(p, st->val[0], gemm_place, &pl)
+			: ex_load(p, t->tile, &acc_at, 1);
 		if (st->out[0]->kind == BUF_TEMP) {
 			if (s)
-				does(g, l_store(b, pl.local[st->out[0]->id], at, val, NULL), st, PART_WRITE,
-				     ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
+				does(g, l_store(b, pl.local[st->out[0]->id], at, val, NULL), st,
+				     PART_WRITE, ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
 			continue;
 		}
 		for (int d = 0; d < st->nwidx; d++)
 			idx[d] = ex_rewrite(p, st->widx[d], gemm_place, &pl);
-		does(g, l_store(b, st->out[0], flat_index(g->k, st->out[0], idx), val, NULL), st, PART_WRITE,
-		     ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
+		does(g, l_store(b, st->out[0], flat_index(g->k, st->out[0], idx), val, NULL), st,
+		     PART_WRITE, ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
 	}
 	l_close(b, jl);
 	l_close(b, il);
@@ -211,7 +231,8 @@ static void emit_parts(Gemm *g, TileAt *t, Expr *mhi)
 
 	dim_is_const(g->kk, &kk);
 	last = (kk - 1) / g->kc * g->kc;
-	t->tile = kernel_temp(g->k, "tiles", ctype_dtype(g->c.ct), 1, (Dim *[]){dim_const(g->k->ctx, g->mc * g->nr)});
+	t->tile = kernel_temp(g->k, "tiles", ctype_dtype(g->c.ct), 1,
+			      (Dim *[]){dim_const(g->k->ctx, g->mc * g->nr)});
 	t->tile_at = ex_mul(p, ex_sub(p, ex_iter(p, t->mt), ex_iter(p, g->m0)), l_int(b, g->nr));
 	l_local(b, t->tile);
 	emit_part(g, *t, mhi, l_int(b, 0), l_int(b, g->kc), false);
@@ -228,7 +249,8 @@ void gemm_emit_tiles(Gemm *g)
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	TileAt t = {.k0 = l_int(b, 0), .k = ex_dim(p, g->kk), .tile_at = l_int(b, 0)};
-	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)), *js = l_iter(b, "js", dim_const(g->k->ctx, g->pw));
+	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)),
+	     *js = l_iter(b, "js", dim_const(g->k->ctx, g->pw));
 	Expr *mhi = l_min(b, ex_add(p, ex_iter(p, g->m0), l_int(b, g->mc)), ex_dim(p, g->m));
 	Expr *nend = gemm_block_end(g), *c0;
 	LNode *ml = NULL, *nl, *sl;
@@ -243,7 +265,8 @@ void gemm_emit_tiles(Gemm *g)
 		ml = l_loop(b, LOOP_SERIAL, t.mt, ex_iter(p, g->m0), mhi, g->mr);
 	nl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
 	c0 = ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw)));
-	sl = l_loop(b, LOOP_SERIAL, js, l_int(b, 0), l_min(b, l_int(b, g->pw), ex_sub(p, nend, c0)), g->nr);
+	sl = l_loop(b, LOOP_SERIAL, js, l_int(b, 0), l_min(b, l_int(b, g->pw), ex_sub(p, nend, c0)),
+		    g->nr);
 	l_let(b, t.nt, ex_add(p, c0, ex_iter(p, js)));
 	t.n_valid = l_min(b, l_int(b, g->nr), ex_sub(p, nend, ex_iter(p, t.nt)));
 	if (g->b_panels && dim_is_const(g->kk, &kk) && kk > g->kc)
@@ -251,7 +274,8 @@ void gemm_emit_tiles(Gemm *g)
 	if (g->b_panels)
 		ml = l_loop(b, LOOP_SERIAL, t.mt, ex_iter(p, g->m0), mhi, g->mr);
 	if (!t.tile) {
-		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1, (Dim *[]){dim_const(g->k->ctx, g->mr * g->nr)});
+		t.tile = kernel_temp(g->k, "tile", ctype_dtype(g->c.ct), 1,
+				     (Dim *[]){dim_const(g->k->ctx, g->mr * g->nr)});
 		l_local(b, t.tile);
 	}
 	emit_tile(g, &t);

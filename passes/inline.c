@@ -28,7 +28,8 @@ Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
 			it[n] = def->widx[i]->iter;
 			with[n++] = idx[i];
 		}
-	return ex_round(k->pool, def->out[0]->dtype, ex_subst_iters(k->pool, def->val[0], it, with, n));
+	return ex_round(k->pool, def->out[0]->dtype,
+			ex_subst_iters(k->pool, def->val[0], it, with, n));
 }
 
 static Expr *inline_load(void *arg, Expr *e)
@@ -42,9 +43,9 @@ static Expr *inline_load(void *arg, Expr *e)
 
 typedef struct Sites {
 	const Buf *buf;
-	int n;            /* distinct loads */
-	bool repeated;    /* one point of the temporary is read at more than one point of a statement */
-	bool windowed;    /* read at an index that is no plain iterator */
+	int n;         /* distinct loads */
+	bool repeated; /* one point of the temporary is read at more than one point of a statement */
+	bool windowed; /* read at an index that is no plain iterator */
 } Sites;
 
 static void count_site(void *arg, Stmt *s, Expr *load)
@@ -85,7 +86,8 @@ static void remove_stmt(Reads *r, int at)
 	Kernel *k = r->k;
 
 	k->stmts.n--;
-	memmove(k->stmts.at + at, k->stmts.at + at + 1, (size_t)(k->stmts.n - at) * sizeof *k->stmts.at);
+	memmove(k->stmts.at + at, k->stmts.at + at + 1,
+		(size_t)(k->stmts.n - at) * sizeof *k->stmts.at);
 	memmove(r->of + at, r->of + at + 1, (size_t)(k->stmts.n - at) * sizeof *r->of);
 }
 
@@ -109,7 +111,8 @@ static bool worth(const Reads *r, Stmt *def, Buf *t)
 	}
 	if (contraction)
 		return all.n == 1 && !all.windowed && cost <= CHEAP;
-	return !all.repeated && !all.windowed ? all.n == 1 || cost <= CHEAP : cost <= CHEAP && all.n <= 2;
+	return !all.repeated && !all.windowed ? all.n == 1 || cost <= CHEAP
+					      : cost <= CHEAP && all.n <= 2;
 }
 
 /* Nothing between the map and its readers may change what the map reads. */
@@ -146,8 +149,8 @@ bool kernel_inline(Kernel *k)
 		Buf *t = s->out[0];
 		Inline in = {k, s, t};
 
-		if (t->kind != BUF_TEMP || !written_once(k, t) || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
-		    reads_written_later(&r, i) || !worth(&r, s, t))
+		if (t->kind != BUF_TEMP || !written_once(k, t) || !stmt_is_simple_map(s) ||
+		    expr_can_fault(s->val[0]) || reads_written_later(&r, i) || !worth(&r, s, t))
 			continue;
 		for (int j = 0; j < k->stmts.n; j++) {
 			if (j == i || !r.of[j][t->id])

@@ -78,7 +78,8 @@ bool load_once(const Stmt *s, const Expr *load)
 		int hits = 0;
 
 		for (int j = 0; j < load->load.nidx; j++)
-			hits += load->load.idx[j]->kind == EX_ITER && load->load.idx[j]->iter == s->iter[i];
+			hits += load->load.idx[j]->kind == EX_ITER &&
+				load->load.idx[j]->iter == s->iter[i];
 		if (hits != 1)
 			return false;
 	}
@@ -228,7 +229,8 @@ static int cost(Expr *e, int depth)
 		return depth > 12 ? 50 : 0;
 	if (inst_is_func(e->op.inst))
 		c = 20;
-	else if (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_mod || e->op.inst == IN_rem)
+	else if (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_mod ||
+		 e->op.inst == IN_rem)
 		c = 5;
 	else if (e->ct != CT_I64)
 		c = 1;
@@ -254,7 +256,8 @@ bool stmt_is_simple_map(const Stmt *s)
 		int64_t v;
 		bool found = false;
 
-		if (e->kind == EX_CONST && e->i == 0 && dim_is_const(s->out[0]->dims[i], &v) && v == 1)
+		if (e->kind == EX_CONST && e->i == 0 && dim_is_const(s->out[0]->dims[i], &v) &&
+		    v == 1)
 			continue;
 		if (e->kind != EX_ITER || e->iter->extent != s->out[0]->dims[i])
 			return false;
@@ -371,7 +374,9 @@ void kernel_physical(Kernel *k)
 		Dim *blk = dim_const(k->ctx, ax.block ? ax.block : 1);
 		Expr *e;
 
-		dims[i] = !ax.block ? b->dims[ax.dim] : ax.inner ? blk : dim_ceildiv(k->ctx, b->dims[ax.dim], blk);
+		dims[i] = !ax.block  ? b->dims[ax.dim]
+			  : ax.inner ? blk
+				     : dim_ceildiv(k->ctx, b->dims[ax.dim], blk);
 		it[i] = kernel_iter(k, ax.inner ? "in" : "at", dims[i]);
 		e = ex_iter(k->pool, it[i]);
 		if (ax.block && !ax.inner)
@@ -379,7 +384,8 @@ void kernel_physical(Kernel *k)
 		logical[ax.dim] = logical[ax.dim] ? ex_add(k->pool, logical[ax.dim], e) : e;
 	}
 	for (int d = 0; d < b->rank; d++) {
-		guard = ex_and(k->pool, guard, ex_inside(k->pool, logical[d], ex_dim(k->pool, b->dims[d])));
+		guard = ex_and(k->pool, guard,
+			       ex_inside(k->pool, logical[d], ex_dim(k->pool, b->dims[d])));
 		if (s->widx[d]->kind == EX_ITER) {
 			from[n] = s->widx[d]->iter;
 			with[n++] = logical[d];
@@ -387,7 +393,8 @@ void kernel_physical(Kernel *k)
 	}
 	s->val[0] = ex_subst_iters(k->pool, s->val[0], from, with, n);
 	if (guard)
-		s->val[0] = ex_op3(k->pool, IN_select, guard, s->val[0], ex_num(k->pool, s->val[0]->ct, 0));
+		s->val[0] = ex_op3(k->pool, IN_select, guard, s->val[0],
+				   ex_num(k->pool, s->val[0]->ct, 0));
 	s->niters = s->nband = s->nwidx = l->n;
 	s->widx = NEW_ARRAY(k->arena, l->n, Expr *);
 	for (int i = 0; i < l->n; i++) {
@@ -401,7 +408,8 @@ void kernel_physical(Kernel *k)
 
 Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
 {
-	if (m == MONOID_sum && ctype_is_float(b[0]->ct) && b[0]->kind == EX_INST && b[0]->op.inst == IN_mul)
+	if (m == MONOID_sum && ctype_is_float(b[0]->ct) && b[0]->kind == EX_INST &&
+	    b[0]->op.inst == IN_mul)
 		return ex_op3(p, IN_mad, b[0]->op.arg[0], b[0]->op.arg[1], a[0]);
 	return monoid_combine(p, m, k, a, b);
 }

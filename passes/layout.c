@@ -66,8 +66,9 @@ static bool value_moves(Module *m, const Value *v)
 {
 	const Graph *g = m->graph;
 
-	if (!v->def || !node_kernel(v->def) || v->type->rank < 3 || v->type->layout || dtype_info[v->type->dtype].bits < 8 ||
-	    value_feeds_sym(v) || !only_kernels(v) || value_is_weights(m, v))
+	if (!v->def || !node_kernel(v->def) || v->type->rank < 3 || v->type->layout ||
+	    dtype_info[v->type->dtype].bits < 8 || value_feeds_sym(v) || !only_kernels(v) ||
+	    value_is_weights(m, v))
 		return false;
 	for (int i = 0; i < g->results.n; i++)
 		if (g->results.at[i]->value == v)
@@ -91,12 +92,15 @@ static void enter_kernel(Choice *c, Node *n)
 	c->of[n->id] = NEW_ARRAY(c->m->arena, k->bufs.n + 1, int);
 	for (int i = 0; i < k->bufs.n; i++) {
 		Buf *b = k->bufs.at[i];
-		const Value *v = b->kind == BUF_IN ? node_in(n, b->param) : b->kind == BUF_OUT ? n->out[b->param] : NULL;
+		const Value *v = b->kind == BUF_IN    ? node_in(n, b->param)
+				 : b->kind == BUF_OUT ? n->out[b->param]
+						      : NULL;
 
 		b->id = i;
 		c->of[n->id][i] = v ? v->id : c->n++;
 		if (!v)
-			c->fixed[c->n - 1] = b->data || b->rank < 3 || dtype_info[b->dtype].bits < 8;
+			c->fixed[c->n - 1] = b->data || b->rank < 3 ||
+					     dtype_info[b->dtype].bits < 8;
 	}
 }
 
@@ -123,7 +127,8 @@ static bool has_any(Expr *e, Iter *const *it, int n)
 }
 
 /* The last of the dims indexed by one of the iterators WITH, of stride 1, and none of WITHOUT; -1: none. */
-static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith, Iter *const *without, int nwithout)
+static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith,
+		     Iter *const *without, int nwithout)
 {
 	int best = -1;
 
@@ -155,7 +160,10 @@ static void contraction_load(void *arg, Expr *e)
 
 	if (e->kind != EX_LOAD)
 		return;
-	vote(b, e->load.buf, b->weights ? dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk, ct->m, ct->nm) : e->load.buf->rank - 1);
+	vote(b, e->load.buf,
+	     b->weights
+		     ? dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk, ct->m, ct->nm)
+		     : e->load.buf->rank - 1);
 }
 
 static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
@@ -167,13 +175,16 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 	ex_walk(ct->a, contraction_load, b);
 	if (!b->weights)
 		ex_walk(ct->b, contraction_load, b);
-	vote(b, ct->s->out[0], b->weights ? dim_along(b->k->ctx, ct->s->widx, ct->s->nwidx, ct->n, ct->nn, NULL, 0) : ct->s->nwidx - 1);
+	vote(b, ct->s->out[0],
+	     b->weights ? dim_along(b->k->ctx, ct->s->widx, ct->s->nwidx, ct->n, ct->nn, NULL, 0)
+			: ct->s->nwidx - 1);
 }
 
 /* A band and a reduced iterator of S in one index: a window. */
 static bool slides(const Stmt *s, Expr *e)
 {
-	return has_any(e, s->iter, s->nband) && has_any(e, s->iter + s->nband, s->niters - s->nband);
+	return has_any(e, s->iter, s->nband) &&
+	       has_any(e, s->iter + s->nband, s->niters - s->nband);
 }
 
 static void reduction_load(void *arg, Stmt *s, Expr *load)
@@ -185,8 +196,10 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 	for (int d = 0; d < load->load.nidx; d++)
 		window = window || slides(s, load->load.idx[d]);
 	vote(b, load->load.buf,
-	     window ? dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter, s->nband, s->iter + s->nband, nred)
-		    : dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter + s->nband, nred, NULL, 0));
+	     window ? dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter, s->nband,
+				s->iter + s->nband, nred)
+		    : dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter + s->nband,
+				nred, NULL, 0));
 }
 
 /* ---- Who lies alike ---- */
@@ -202,7 +215,8 @@ static bool alike(const Stmt *s, const Buf *b, Expr *const *idx)
 		bool shared = dim_equals(b->dims[d], 1) || dim_equals(o->dims[d], 1);
 
 		for (int i = 0; i < s->nband; i++)
-			shared = shared || (expr_has_iter(idx[d], s->iter[i]) && expr_has_iter(s->widx[d], s->iter[i]));
+			shared = shared || (expr_has_iter(idx[d], s->iter[i]) &&
+					    expr_has_iter(s->widx[d], s->iter[i]));
 		if (!shared)
 			return false;
 	}
@@ -250,7 +264,8 @@ static void join_tensors(Choice *c, Node *n)
 		Ballot b = {c, c->of[n->id], k, NULL, 0, false};
 		Contraction ct;
 
-		if (!s->ordered && !s->update && !s->scan && !(s->red && stmt_contraction(k, s, &ct)))
+		if (!s->ordered && !s->update && !s->scan &&
+		    !(s->red && stmt_contraction(k, s, &ct)))
 			stmt_loads(s, join_load, &b);
 		for (int o = 1; o < s->nout; o++)
 			c->fixed[b.of[s->out[o]->id]] = c->fixed[b.of[s->out[0]->id]] = true;
@@ -305,7 +320,8 @@ static void lay_out(Choice *c, Node *n)
 		t = turned(c->m->ctx, type_tensor(c->m->ctx, b->dtype, b->rank, b->dims), d);
 		b->layout = t->layout;
 		if (b->kind == BUF_OUT)
-			n->out[b->param]->type = type_with_layout(c->m->ctx, n->out[b->param]->type, t->layout);
+			n->out[b->param]->type = type_with_layout(c->m->ctx, n->out[b->param]->type,
+								  t->layout);
 	}
 }
 
@@ -320,7 +336,8 @@ typedef struct Turn {
 
 static Value *turned_constant(Module *m, Node *n, Value *v, int last)
 {
-	Kernel *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
+	Kernel *k = kernel_new(m->ctx, m->arena,
+			       arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
 	const Type *t = turned(m->ctx, v->type, last);
 	Buf *in = kernel_buf(k, BUF_IN, "x", v->type), *out = kernel_buf(k, BUF_OUT, "turned", t);
 	Iter *it[MAX_RANK];
@@ -345,7 +362,8 @@ static void turn_load(void *arg, Stmt *s, Expr *load)
 	bool moves = false;
 
 	(void)s;
-	if (!v || b->rank < 2 || b->layout || dtype_info[b->dtype].bits < 8 || !value_is_weights(t->m, v))
+	if (!v || b->rank < 2 || b->layout || dtype_info[b->dtype].bits < 8 ||
+	    !value_is_weights(t->m, v))
 		return;
 	for (int d = 0; d < b->rank; d++)
 		if (load->load.idx[d]->kind == EX_ITER && load->load.idx[d]->iter == t->it)

@@ -104,7 +104,8 @@ void l_local(LBuild *b, Buf *buf)
 		return;
 	/* In scratch: n->idx is its offset in bytes. */
 	n->idx = ex_dim(b->p, b->stage->scratch);
-	bytes = dim_mul(b->k->ctx, dim_ceildiv(b->k->ctx, bytes, dim_const(b->k->ctx, 64)), dim_const(b->k->ctx, 64));
+	bytes = dim_mul(b->k->ctx, dim_ceildiv(b->k->ctx, bytes, dim_const(b->k->ctx, 64)),
+			dim_const(b->k->ctx, 64));
 	b->stage->scratch = dim_add(b->k->ctx, b->stage->scratch, bytes);
 }
 
@@ -121,7 +122,9 @@ Stage *l_stage(LBuild *b, const char *strategy, Dim *extent, int64_t grain)
 	Stage *s = NEW(b->arena, Stage);
 
 	s->strategy = strategy;
-	s->name = b->sched->stages.n ? arena_printf(b->arena, "%s_%d", b->k->name, b->sched->stages.n) : b->k->name;
+	s->name = b->sched->stages.n
+			  ? arena_printf(b->arena, "%s_%d", b->k->name, b->sched->stages.n)
+			  : b->k->name;
 	s->extent = extent;
 	s->grain = grain;
 	s->var = l_iter(b, "p", extent);
@@ -166,8 +169,16 @@ bool guard_affine(Kernel *k, Expr *g, Affine *d)
 	switch (g->op.inst) {
 	case IN_le: strict = false; break;
 	case IN_lt: strict = true; break;
-	case IN_ge: strict = false; l = g->op.arg[1]; r = g->op.arg[0]; break;
-	case IN_gt: strict = true; l = g->op.arg[1]; r = g->op.arg[0]; break;
+	case IN_ge:
+		strict = false;
+		l = g->op.arg[1];
+		r = g->op.arg[0];
+		break;
+	case IN_gt:
+		strict = true;
+		l = g->op.arg[1];
+		r = g->op.arg[0];
+		break;
 	default: return false;
 	}
 	r = ex_sub(k->pool, r, l);

@@ -59,7 +59,9 @@ static void narrow(Module *m, Node *n)
 		int count = 0;
 
 		for (int i = 0, take; i < n->nin; i += take) {
-			take = i && op_table[n->op]->variadic ? 1 : n->nin - i < WIDE ? n->nin - i : WIDE;
+			take = i && op_table[n->op]->variadic ? 1
+			       : n->nin - i < WIDE            ? n->nin - i
+							      : WIDE;
 			node_set_input(n, count++, group(m, n, i, take));
 		}
 		node_truncate_inputs(n, count);
@@ -81,7 +83,9 @@ static bool lower_one(Module *m, Node *n)
 		Buf *b = k->bufs.at[i];
 
 		if (nin == MAX_PARAMS || nout == MAX_PARAMS)
-			return infer_error(m->infer, n, "has more than %d operands that are not constants", MAX_PARAMS);
+			return infer_error(m->infer, n,
+					   "has more than %d operands that are not constants",
+					   MAX_PARAMS);
 		if (b->kind == BUF_IN) {
 			in[nin] = node_in(n, b->param);
 			b->param = nin++;

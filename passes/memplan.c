@@ -15,13 +15,13 @@
 typedef struct Plan {
 	Module *m;
 	MemPlan *p;
-	int *last;        /* by Value.id of bases: position of the last use */
-	bool *free;       /* by slot */
+	int *last;  /* by Value.id of bases: position of the last use */
+	bool *free; /* by slot */
 	int cap;
-	int *order;       /* by Node.id */
-	int *output;      /* by Value.id: the output whose memory it is, or -1 */
-	Value **dying;    /* by position: a base whose last use is there; */
-	Value **next;     /* by Value.id: the next such base */
+	int *order;    /* by Node.id */
+	int *output;   /* by Value.id: the output whose memory it is, or -1 */
+	Value **dying; /* by position: a base whose last use is there; */
+	Value **next;  /* by Value.id: the next such base */
 } Plan;
 
 Value *value_base(Value *v)
@@ -83,7 +83,8 @@ static int64_t static_points(const Kernel *k)
 		int64_t n = 1, extent;
 
 		for (int j = 0; j < s->niters; j++)
-			if (dim_is_const(s->iter[j]->extent, &extent) && extent > 0 && __builtin_mul_overflow(n, extent, &n))
+			if (dim_is_const(s->iter[j]->extent, &extent) && extent > 0 &&
+			    __builtin_mul_overflow(n, extent, &n))
 				return INT64_MAX;
 		if (__builtin_add_overflow(sum, n, &sum))
 			return INT64_MAX;
@@ -106,7 +107,8 @@ static bool worth_storing(const Node *n)
 	}
 	most = from * GROWTH > most ? from * GROWTH : most;
 	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] && type_static(n->out[i]->type, NULL) && static_numel(n->out[i]->type) > most)
+		if (n->out[i] && type_static(n->out[i]->type, NULL) &&
+		    static_numel(n->out[i]->type) > most)
 			return false;
 	return static_points(node_kernel(n)) <= INT64_C(1) << 31;
 }
@@ -140,7 +142,8 @@ bool value_is_weights(Module *m, const Value *v)
 		for (Node *n = g->first; n; n = n->next)
 			for (int i = 0; i < n->nout; i++)
 				if (n->out[i])
-					m->weights[n->out[i]->id] = may_be_weights(n->out[i]) && inputs_are_weights(m, n);
+					m->weights[n->out[i]->id] = may_be_weights(n->out[i]) &&
+								    inputs_are_weights(m, n);
 	}
 	return m->weights[v->id];
 }
@@ -288,7 +291,8 @@ static bool in_place_ok(Node *n, int k)
 	for (int i = 0; i < kn->bufs.n; i++)
 		if (kn->bufs.at[i]->kind == BUF_IN && kn->bufs.at[i]->param == k)
 			p.b = kn->bufs.at[i];
-	if (!p.b || p.b->layout != s->out[0]->layout || dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
+	if (!p.b || p.b->layout != s->out[0]->layout ||
+	    dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
 	    dtype_info[p.b->dtype].bits < 8 || p.b->rank != s->out[0]->rank)
 		return false;
 	for (int i = 0; i < p.b->rank; i++)
@@ -307,7 +311,8 @@ static bool try_in_place(Plan *p, Node *n, Value *out)
 
 		for (int j = 0; j < n->nin; j++)
 			readers += node_in(n, j) && value_base(node_in(n, j)) == b;
-		if (!pl || readers != 1 || pl->kind != PLACE_SLOT || p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
+		if (!pl || readers != 1 || pl->kind != PLACE_SLOT ||
+		    p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
 			continue;
 		p->p->value[out->id] = *pl;
 		pl->kind = PLACE_NONE; /* the slot has a new owner */
@@ -400,7 +405,8 @@ static void place_results(Plan *p, Node *n)
 		if (!v)
 			continue;
 		if (out >= 0)
-			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0, type_bytes(p->m->ctx, v->type)};
+			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0,
+						     type_bytes(p->m->ctx, v->type)};
 		else if (!try_in_place(p, n, v))
 			p->p->value[v->id] = place_bytes(p, type_bytes(p->m->ctx, v->type));
 	}

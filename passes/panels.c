@@ -20,7 +20,9 @@ static void constant_load(void *arg, Expr *e)
 	Deps *d = arg;
 
 	if (e->kind == EX_LOAD)
-		d->ok = d->ok && (e->load.buf->data || (e->load.buf->kind == BUF_IN && value_is_weights(d->m, node_in(d->n, e->load.buf->param))));
+		d->ok = d->ok && (e->load.buf->data ||
+				  (e->load.buf->kind == BUF_IN &&
+				   value_is_weights(d->m, node_in(d->n, e->load.buf->param))));
 	if (e->kind == EX_DIM)
 		d->ok = false;
 }
@@ -36,7 +38,8 @@ bool expr_is_weights(Module *m, const Node *n, Expr *e)
 /* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
 static Value *pack(Module *m, Node *n, Contraction *c)
 {
-	Kernel *ck = node_kernel(n), *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_pack", ck->name));
+	Kernel *ck = node_kernel(n),
+	       *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_pack", ck->name));
 	Iter *from[MAX_ITERS], *it[MAX_ITERS];
 	Expr *with[MAX_ITERS];
 	Value *in[MAX_PARAMS];
@@ -91,7 +94,9 @@ static Expr *import_load(void *arg, Expr *e)
 {
 	Import *im = arg;
 
-	return e->kind == EX_LOAD ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx) : NULL;
+	return e->kind == EX_LOAD
+		       ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx)
+		       : NULL;
 }
 
 typedef struct Mark {
@@ -104,8 +109,8 @@ static void mark_buf(void *arg, Expr *e)
 		((Mark *)arg)->used[e->load.buf->id] = true;
 }
 
-Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with, int n, const Node *node,
-			 Value **in, int *nin)
+Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
+			 int n, const Node *node, Value **in, int *nin)
 {
 	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
 	Import im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};

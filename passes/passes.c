@@ -3,13 +3,20 @@
 #include "passes/module.h"
 
 const Pass pass_table[] = {
-	{"infer", pass_infer, "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
-	{"canon", pass_canon, "folds, cancels, merges: while nodes are still ops with laws to know them by"},
-	{"place", pass_place, "what a model for GPUs cannot do there: while nodes still have their ops' names"},
+	{"infer", pass_infer,
+	 "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
+	{"canon", pass_canon,
+	 "folds, cancels, merges: while nodes are still ops with laws to know them by"},
+	{"place", pass_place,
+	 "what a model for GPUs cannot do there: while nodes still have their ops' names"},
 	{"lower", pass_lower, "every node becomes statements: from here on no op is named"},
-	{"fuse", pass_fuse, "kernel boundaries: on statements, before layouts fix who shares which buffer"},
-	{"layout", pass_layout, "which axis of each tensor is innermost, by its readers and writers; panels for the constants of contractions"},
-	{"sched", pass_sched, "a loop tree for every kernel and target: needs layouts, gives the temporaries' sizes"},
-	{"memplan", pass_memplan, "slots for values and temporaries: last, when nothing moves any more"},
+	{"fuse", pass_fuse,
+	 "kernel boundaries: on statements, before layouts fix who shares which buffer"},
+	{"layout", pass_layout,
+	 "which axis of each tensor is innermost, by its readers and writers; panels for the constants of contractions"},
+	{"sched", pass_sched,
+	 "a loop tree for every kernel and target: needs layouts, gives the temporaries' sizes"},
+	{"memplan", pass_memplan,
+	 "slots for values and temporaries: last, when nothing moves any more"},
 	{0},
 };

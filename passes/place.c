@@ -16,9 +16,14 @@ bool pass_place(Module *m)
 		bool read = false;
 
 		for (int i = 0; i < sym_count(m->ctx); i++)
-			read = read || (sym_at(m->ctx, i)->src && sym_at(m->ctx, i)->src->def == n && sym_at(m->ctx, i)->src->uses);
+			read = read ||
+			       (sym_at(m->ctx, i)->src && sym_at(m->ctx, i)->src->def == n &&
+				sym_at(m->ctx, i)->src->uses);
 		if (read)
-			ok = diag_warning(m->ctx->diag, node_diag(n), "fallback", "the GPU's run waits for this result, since sizes depend on it") && ok;
+			ok = diag_warning(
+				     m->ctx->diag, node_diag(n), "fallback",
+				     "the GPU's run waits for this result, since sizes depend on it") &&
+			     ok;
 	}
 	return ok;
 }

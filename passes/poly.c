@@ -107,8 +107,8 @@ static void point(Poly *p, const Whole *w, isl_set *bad, const char *how)
 /* Points that E does twice. */
 static isl_set *twice(const Exec *e)
 {
-	isl_map *again =
-		isl_map_apply_range(isl_map_copy(e->map), isl_map_reverse(isl_map_copy(e->map)));
+	isl_map *again = isl_map_apply_range(isl_map_copy(e->map),
+					     isl_map_reverse(isl_map_copy(e->map)));
 	isl_map *other;
 
 	again = isl_map_subtract(again, isl_map_identity(isl_map_get_space(again)));

@@ -211,8 +211,8 @@ static void check_times(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl
 		else if (k == AXIS_ANY && d->need == STRICT && poly_differs(p, v, i))
 			how = "is carried by a loop in any order";
 		else if (k == AXIS_SERIAL && d->need == STRICT &&
-			 !poly_no_pair(p, isl_map_order_gt(isl_map_copy(v), isl_dim_in, i, isl_dim_out,
-						       i)))
+			 !poly_no_pair(p, isl_map_order_gt(isl_map_copy(v), isl_dim_in, i,
+							   isl_dim_out, i)))
 			how = "runs backwards";
 		if (!how)
 			v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
@@ -226,8 +226,8 @@ static void check_times(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl
 
 isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel)
 {
-	isl_map *m =
-		isl_map_apply_range(isl_map_copy(a->map), isl_map_copy((isl_map *)(uintptr_t)rel));
+	isl_map *m = isl_map_apply_range(isl_map_copy(a->map),
+					 isl_map_copy((isl_map *)(uintptr_t)rel));
 
 	return isl_map_apply_range(m, isl_map_reverse(isl_map_copy(b->map)));
 }

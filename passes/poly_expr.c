@@ -80,10 +80,10 @@ static void param_facts(Poly *p, Dim *mono)
 		p->context = isl_set_intersect(p->context, le(size(p, isl_space_copy(sp), mono),
 							      number(p, isl_space_copy(sp), hi)));
 	if (dim_as_floor(mono, &a, &b) && dim_is_const(b, &by) && by > 0) {
-		isl_pw_aff *rest =
-			isl_pw_aff_sub(size(p, isl_space_copy(sp), a),
-				       isl_pw_aff_scale_val(size(p, isl_space_copy(sp), mono),
-							    isl_val_int_from_si(p->isl, by)));
+		isl_pw_aff *rest = isl_pw_aff_sub(
+			size(p, isl_space_copy(sp), a),
+			isl_pw_aff_scale_val(size(p, isl_space_copy(sp), mono),
+					     isl_val_int_from_si(p->isl, by)));
 
 		p->context = isl_set_intersect(
 			p->context, le(number(p, isl_space_copy(sp), 0), isl_pw_aff_copy(rest)));

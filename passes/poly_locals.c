@@ -79,8 +79,8 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 		return;
 	v = isl_map_copy(v);
 	for (int i = 0; i < around(a, l) || i < around(b, l); i++) {
-		bool shared =
-			i < a->axis.n && i < b->axis.n && a->axis.at[i].it == b->axis.at[i].it;
+		bool shared = i < a->axis.n && i < b->axis.n &&
+			      a->axis.at[i].it == b->axis.at[i].it;
 
 		if (!poly_no_pair(p, isl_map_copy(v)) && (!shared || poly_differs(p, v, i))) {
 			poly_say(p, d, a, b, v, "outlives the local that holds the value");
@@ -163,8 +163,8 @@ static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, i
 	points = isl_map_apply_range(isl_map_apply_domain(isl_map_copy(v), isl_map_copy(a->map)),
 				     isl_map_copy(b->map));
 	for (int i = 0; i < nband && i < a->nat && i < b->nat; i++) {
-		isl_map *bad =
-			isl_map_order_lt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i);
+		isl_map *bad = isl_map_order_lt(isl_map_copy(points), isl_dim_in, i, isl_dim_out,
+						i);
 
 		bad = isl_map_union(
 			bad, isl_map_order_gt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i));
@@ -187,8 +187,9 @@ void poly_check_locals(Poly *p)
 	for (int i = 0; i < p->execs.n; i++)
 		for (int j = i; j < p->execs.n; j++) {
 			const Exec *a = p->execs.at[i], *b = p->execs.at[j];
-			const Local *l =
-				a->buf[0] && a->buf[0] == b->buf[0] ? local_of(p, a->buf[0]) : NULL;
+			const Local *l = a->buf[0] && a->buf[0] == b->buf[0]
+						 ? local_of(p, a->buf[0])
+						 : NULL;
 
 			if (!l)
 				continue;

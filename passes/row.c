@@ -58,7 +58,8 @@ static void choose_vector(Row *r)
 
 	for (int i = r->first; i <= r->last; i++) {
 		stmt_loads(r->k->stmts.at[i], score_load, &st);
-		score_index(&st, r->k->stmts.at[i], r->k->stmts.at[i]->out[0], r->k->stmts.at[i]->widx);
+		score_index(&st, r->k->stmts.at[i], r->k->stmts.at[i]->out[0],
+			    r->k->stmts.at[i]->widx);
 	}
 	for (int b = 0; b < r->band->n; b++)
 		if (best < 0 || st.band_hits[b] >= st.band_hits[best])
@@ -92,7 +93,8 @@ static int memory_dim(const Buf *t, int i)
 static bool used_outside(const Row *r, const Buf *t)
 {
 	for (int i = 0; i < r->k->stmts.n; i++)
-		if ((i < r->first || i > r->last) && (stmt_reads(r->k->stmts.at[i], t) || stmt_writes(r->k->stmts.at[i], t)))
+		if ((i < r->first || i > r->last) &&
+		    (stmt_reads(r->k->stmts.at[i], t) || stmt_writes(r->k->stmts.at[i], t)))
 			return true;
 	return false;
 }
@@ -103,7 +105,8 @@ bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t)
 
 	for (int i = r->first; i <= r->last; i++)
 		writers += stmt_writes(r->k->stmts.at[i], t);
-	return t->kind == BUF_TEMP && !t->data && !r->local[t->id] && writers == 1 && !used_outside(r, t) && !s->update && !s->ordered;
+	return t->kind == BUF_TEMP && !t->data && !r->local[t->id] && writers == 1 &&
+	       !used_outside(r, t) && !s->update && !s->ordered;
 }
 
 static void make_local(Row *r, Stmt *s, Buf *t)
@@ -116,9 +119,15 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 	for (int i = 0; i < t->rank; i++) {
 		int d = memory_dim(t, i), b = band_dim(r, s, d);
 
-		r->keep[t->id][d] = b < 0 ? KEEP_ALL : b == r->vec ? KEEP_BLOCK : b == r->tile ? KEEP_TILE : KEEP_NOT;
+		r->keep[t->id][d] = b < 0          ? KEEP_ALL
+				    : b == r->vec  ? KEEP_BLOCK
+				    : b == r->tile ? KEEP_TILE
+						   : KEEP_NOT;
 		if (r->keep[t->id][d] != KEEP_NOT)
-			dims[n++] = b < 0 ? t->dims[d] : dim_const(r->k->ctx, b == r->tile ? TILE_WINDOW : r->tile >= 0 ? BLOCK_WINDOW : BLOCK);
+			dims[n++] = b < 0 ? t->dims[d]
+					  : dim_const(r->k->ctx, b == r->tile   ? TILE_WINDOW
+								 : r->tile >= 0 ? BLOCK_WINDOW
+										: BLOCK);
 	}
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 	l_local(r->b, r->local[t->id]);
@@ -134,7 +143,8 @@ static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 		if (r->keep[t->id][d] == KEEP_ALL)
 			out[n++] = idx[d];
 		else if (r->keep[t->id][d] != KEEP_NOT)
-			out[n++] = ex_sub(r->k->pool, idx[d], r->keep[t->id][d] == KEEP_TILE ? r->tlo : r->v0);
+			out[n++] = ex_sub(r->k->pool, idx[d],
+					  r->keep[t->id][d] == KEEP_TILE ? r->tlo : r->v0);
 	}
 }
 
@@ -228,7 +238,8 @@ static int64_t points(const Row *r)
 		int64_t n = 1, v;
 
 		for (int j = 0; j < r->k->stmts.at[i]->niters; j++)
-			if (!row_is_fixed(r, r->k->stmts.at[i]->iter[j]) && dim_is_const(r->k->stmts.at[i]->iter[j]->extent, &v))
+			if (!row_is_fixed(r, r->k->stmts.at[i]->iter[j]) &&
+			    dim_is_const(r->k->stmts.at[i]->iter[j]->extent, &v))
 				n = n * v < GRAIN_POINTS ? n * v : GRAIN_POINTS;
 		most = n > most ? n : most;
 	}
@@ -254,7 +265,8 @@ static void joint_index(Joint *j, const Buf *buf, Expr *const *idx, int nidx)
 		either = either || expr_has_iter(idx[d], j->out) || expr_has_iter(idx[d], j->in);
 	if (either)
 		j->ok = j->ok && ex_affine(c, flat_index(j->r->k, buf, idx), &a) &&
-			affine_coef(c, &a, j->out) == dim_mul(c, affine_coef(c, &a, j->in), j->extent);
+			affine_coef(c, &a, j->out) ==
+				dim_mul(c, affine_coef(c, &a, j->in), j->extent);
 }
 
 static void joint_load(void *arg, Stmt *s, Expr *load)
@@ -273,7 +285,8 @@ static bool band_joins(Row *r, int out, int in, Dim *extent)
 		if (s->guard && (expr_has_iter(s->guard, j.out) || expr_has_iter(s->guard, j.in)))
 			return false;
 		for (int o = 0; o < monoid_info[s->red].n || !o; o++)
-			if (expr_has_iter_outside_loads(r->k->pool, s->val[o], j.out) || expr_has_iter_outside_loads(r->k->pool, s->val[o], j.in))
+			if (expr_has_iter_outside_loads(r->k->pool, s->val[o], j.out) ||
+			    expr_has_iter_outside_loads(r->k->pool, s->val[o], j.in))
 				return false;
 		stmt_loads(s, joint_load, &j);
 		joint_index(&j, s->out[0], s->widx, s->nwidx);
@@ -301,7 +314,9 @@ static int merge_band(Row *r, Merged *g)
 		again = false;
 		for (int i = 0; i < n && !again; i++)
 			for (int j = 0; j < n && !again; j++) {
-				if (i == j || g[i].of[g[i].n - 1] == r->vec || !band_joins(r, g[i].of[g[i].n - 1], g[j].of[g[j].n - 1], g[j].extent))
+				if (i == j || g[i].of[g[i].n - 1] == r->vec ||
+				    !band_joins(r, g[i].of[g[i].n - 1], g[j].of[g[j].n - 1],
+						g[j].extent))
 					continue;
 				for (int x = 0; x < g[j].n; x++)
 					g[i].of[g[i].n++] = g[j].of[x];
@@ -369,7 +384,13 @@ static int64_t tile_size(const Iter *it)
 
 void row_stage(LBuild *b, const char *strategy, int first, int last, const Band *band)
 {
-	Row r = {.b = b, .k = b->k, .band = band, .first = first, .last = last, .si = first, .tile = -1};
+	Row r = {.b = b,
+		 .k = b->k,
+		 .band = band,
+		 .first = first,
+		 .last = last,
+		 .si = first,
+		 .tile = -1};
 	Ctx *c = b->k->ctx;
 	Dim *rows = dim_const(c, 1);
 	Iter *split[MAX_ITERS + 2], *tiles = NULL, *blocks = NULL;
@@ -392,10 +413,14 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	}
 	if (r.tile >= 0) {
 		block = BLOCK_WINDOW;
-		split[nsplit++] = tiles = l_iter(b, "tile", dim_ceildiv(c, r.rep[r.tile]->extent, dim_const(c, tile_size(r.rep[r.tile]))));
+		split[nsplit++] = tiles = l_iter(
+			b, "tile",
+			dim_ceildiv(c, r.rep[r.tile]->extent,
+				    dim_const(c, tile_size(r.rep[r.tile]))));
 	}
 	if (r.vec >= 0)
-		split[nsplit++] = blocks = l_iter(b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, block)));
+		split[nsplit++] = blocks = l_iter(
+			b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, block)));
 	for (int i = 0; i < nsplit; i++)
 		rows = dim_mul(c, rows, split[i]->extent);
 	l_stage(b, strategy, rows, 1);
@@ -408,9 +433,11 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 			b->stage->grain = INT32_MAX; /* rows may share a byte: one thread */
 	l_split(b, split, nsplit, ex_iter(b->p, b->stage->var));
 	if (r.tile >= 0)
-		r.tlo = block_of(&r, ex_iter(b->p, tiles), r.rep[r.tile], tile_size(r.rep[r.tile]), "tile0", &r.thi);
+		r.tlo = block_of(&r, ex_iter(b->p, tiles), r.rep[r.tile], tile_size(r.rep[r.tile]),
+				 "tile0", &r.thi);
 	if (r.vec >= 0)
-		r.vlo = r.v0 = block_of(&r, ex_iter(b->p, blocks), r.rep[r.vec], block, "v0", &r.vhi);
+		r.vlo = r.v0 = block_of(&r, ex_iter(b->p, blocks), r.rep[r.vec], block, "v0",
+					&r.vhi);
 	for (int i = first; i <= last; i++)
 		emit_stmt(&r, i);
 }

@@ -41,7 +41,8 @@ Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
 	for (int i = 0; i < s->nband; i++) {
 		Iter *it = s->iter[i];
 
-		if (row_is_fixed(r, it) || is_vec(r, it) || (leave_last && r->vec < 0 && it == last))
+		if (row_is_fixed(r, it) || is_vec(r, it) ||
+		    (leave_last && r->vec < 0 && it == last))
 			continue;
 		if (r->tile >= 0 && r->band->of[r->si][r->tile] == it)
 			row_open(r, n, LOOP_SERIAL, r->rep[r->tile], r->tlo, r->thi);
@@ -63,7 +64,9 @@ void row_emit_map(Row *r, Stmt *s)
 	Iter *last = row_open_band(r, s, &n, true);
 	Expr *val = row_placed(r, s->val[0]), *guard = row_placed(r, s->guard), *at, *lo, *hi;
 	Buf *out;
-	LoopKind kind = s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL : r->vec >= 0 && l_short(r->rep[r->vec]->extent) ? LOOP_SHORT : LOOP_VECTOR;
+	LoopKind kind = s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
+			: r->vec >= 0 && l_short(r->rep[r->vec]->extent)   ? LOOP_SHORT
+									   : LOOP_VECTOR;
 
 	at = row_write_index(r, s, 0, &out);
 	if (r->vec >= 0) {
@@ -81,7 +84,8 @@ void row_emit_map(Row *r, Stmt *s)
 	row_close(r, &n);
 }
 
-LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val, Expr *guard)
+LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val,
+		      Expr *guard)
 {
 	LNode *n = l_node(r->b, kind);
 
@@ -151,7 +155,8 @@ void row_emit_scan(Row *r, Stmt *s)
 	row_init_state(r, s, acc, zero);
 	for (int i = s->nband; i < s->niters; i++)
 		row_open(r, &in, LOOP_SERIAL, s->iter[i], zero, row_extent(r, s->iter[i]));
-	row_does(r, row_state_node(r, LN_UPDATE, s, acc, zero, val, row_placed(r, s->guard)), s, PART_TERM, s->niters, NULL);
+	row_does(r, row_state_node(r, LN_UPDATE, s, acc, zero, val, row_placed(r, s->guard)), s,
+		 PART_TERM, s->niters, NULL);
 	row_store_state(r, s, acc, zero);
 	row_close(r, &in);
 	row_close(r, &n);
@@ -171,6 +176,7 @@ void row_emit_scatter(Row *r, Stmt *s)
 		at = row_write_index(r, s, i, &out[i]);
 		val[i] = row_placed(r, s->val[i]);
 	}
-	row_does(r, row_state_node(r, LN_UPDATE, s, out, at, val, row_placed(r, s->guard)), s, PART_TERM, s->niters, NULL);
+	row_does(r, row_state_node(r, LN_UPDATE, s, out, at, val, row_placed(r, s->guard)), s,
+		 PART_TERM, s->niters, NULL);
 	row_close(r, &n);
 }

@@ -11,8 +11,8 @@ static bool unrolled(const Stmt *s)
 	enum { TAPS = 8 };
 	int64_t n;
 
-	return s->niters > s->nband && monoid_info[s->red].n == 1 && dim_is_const(s->iter[s->niters - 1]->extent, &n) && n > 0 &&
-	       n <= TAPS;
+	return s->niters > s->nband && monoid_info[s->red].n == 1 &&
+	       dim_is_const(s->iter[s->niters - 1]->extent, &n) && n > 0 && n <= TAPS;
 }
 
 /* The conjuncts of G that mention V or U go to *INNER, the rest to *OUTER. */
@@ -37,8 +37,8 @@ static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **in
 typedef struct Window {
 	Expr *load;
 	int64_t cv, cu, length;
-	Iter *t;      /* cv*v + cu*u */
-	Expr *base;   /* the load's index without that */
+	Iter *t;       /* cv*v + cu*u */
+	Expr *base;    /* the load's index without that */
 	Expr *lo, *hi; /* of t, where the guard holds */
 	Buf *row;
 } Window;
@@ -70,12 +70,15 @@ static bool window_guard(Row *r, Window *w, Expr *g, const Iter *v, const Iter *
 	if (!g)
 		return true;
 	if (g->kind == EX_INST && g->op.inst == IN_and)
-		return window_guard(r, w, g->op.arg[0], v, u) && window_guard(r, w, g->op.arg[1], v, u);
+		return window_guard(r, w, g->op.arg[0], v, u) &&
+		       window_guard(r, w, g->op.arg[1], v, u);
 	if (!guard_affine(r->k, g, &d) || !dim_is_const(affine_coef(r->k->ctx, &d, v), &gv) ||
-	    !dim_is_const(affine_coef(r->k->ctx, &d, u), &gu) || (gv != w->cv && gv != -w->cv) || gu != (gv > 0 ? w->cu : -w->cu))
+	    !dim_is_const(affine_coef(r->k->ctx, &d, u), &gu) || (gv != w->cv && gv != -w->cv) ||
+	    gu != (gv > 0 ? w->cu : -w->cu))
 		return false;
-	rest = ex_sub(p, ex_from_affine(p, &d), ex_add(p, ex_mul(p, l_int(r->b, gv), ex_iter(p, (Iter *)(uintptr_t)v)),
-						       ex_mul(p, l_int(r->b, gu), ex_iter(p, (Iter *)(uintptr_t)u))));
+	rest = ex_sub(p, ex_from_affine(p, &d),
+		      ex_add(p, ex_mul(p, l_int(r->b, gv), ex_iter(p, (Iter *)(uintptr_t)v)),
+			     ex_mul(p, l_int(r->b, gu), ex_iter(p, (Iter *)(uintptr_t)u))));
 	if (gv > 0)
 		w->lo = ex_op2(p, IN_max, w->lo, ex_sub(p, l_int(r->b, 0), rest));
 	else
@@ -101,17 +104,20 @@ static bool find_window(Row *r, Stmt *s, Expr *val, Expr *inner, Window *w)
 	Affine a;
 
 	ex_walk(val, find_load, &f);
-	if (f.n != 1 || !pads_neutral(s, val, f.load) || !ex_affine(r->k->ctx, f.load->load.idx[0], &a) ||
-	    !dim_is_const(affine_coef(r->k->ctx, &a, v), &w->cv) || !dim_is_const(affine_coef(r->k->ctx, &a, u), &w->cu) ||
-	    w->cv < 1 || w->cu < 0 || !dim_is_const(v->extent, &nv) || !dim_is_const(u->extent, &nu) || nv > BLOCK)
+	if (f.n != 1 || !pads_neutral(s, val, f.load) ||
+	    !ex_affine(r->k->ctx, f.load->load.idx[0], &a) ||
+	    !dim_is_const(affine_coef(r->k->ctx, &a, v), &w->cv) ||
+	    !dim_is_const(affine_coef(r->k->ctx, &a, u), &w->cu) || w->cv < 1 || w->cu < 0 ||
+	    !dim_is_const(v->extent, &nv) || !dim_is_const(u->extent, &nu) || nv > BLOCK)
 		return false;
 	w->length = w->cv * (nv - 1) + w->cu * (nu - 1) + 1;
 	if (w->length > 4 * BLOCK)
 		return false;
 	w->load = f.load;
 	w->t = l_iter(r->b, "t", dim_const(r->k->ctx, w->length));
-	w->base = ex_sub(p, f.load->load.idx[0], ex_add(p, ex_mul(p, l_int(r->b, w->cv), ex_iter(p, v)),
-							ex_mul(p, l_int(r->b, w->cu), ex_iter(p, u))));
+	w->base = ex_sub(p, f.load->load.idx[0],
+			 ex_add(p, ex_mul(p, l_int(r->b, w->cv), ex_iter(p, v)),
+				ex_mul(p, l_int(r->b, w->cu), ex_iter(p, u))));
 	w->lo = l_int(r->b, 0);
 	w->hi = l_int(r->b, w->length);
 	return window_guard(r, w, inner, v, u);
@@ -160,7 +166,8 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Nes
 	for (int i = s->nband; i < s->niters - 1; i++)
 		row_open(r, in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), row_extent(r, s->iter[i]));
 	if (inner) {
-		Expr *idx = ex_add(p, ex_mul(p, l_int(r->b, w.cv), ex_iter(p, v)), ex_mul(p, l_int(r->b, w.cu), ex_iter(p, u)));
+		Expr *idx = ex_add(p, ex_mul(p, l_int(r->b, w.cv), ex_iter(p, v)),
+				   ex_mul(p, l_int(r->b, w.cu), ex_iter(p, u)));
 
 		copy_window(r, s, &w, outer, in);
 		w.base = ex_load(p, w.row, &idx, 1);
@@ -169,11 +176,13 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Nes
 	guard_to_range(r->k, outer, v, &lo, &hi);
 	row_open(r, in, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, lo, hi);
 	for (int64_t j = 0; j < taps; j++) {
-		Expr *tap = l_int(r->b, j), *term[2] = {ex_subst_iters(p, val, &u, &tap, 1), NULL}, *place_of[MAX_ITERS];
+		Expr *tap = l_int(r->b, j), *term[2] = {ex_subst_iters(p, val, &u, &tap, 1), NULL},
+		     *place_of[MAX_ITERS];
 
 		for (int i = s->nband; i < s->niters; i++)
 			place_of[i - s->nband] = i + 1 < s->niters ? ex_iter(p, s->iter[i]) : tap;
-		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, term, NULL), s, PART_TERM, s->niters, place_of);
+		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, term, NULL), s, PART_TERM,
+			 s->niters, place_of);
 	}
 	return true;
 }
@@ -197,10 +206,13 @@ void row_emit_reduce_vector(Row *r, Stmt *s)
 	row_close(r, &in);
 	if (!unrolled(s) || !emit_taps(r, s, acc, at, val[0], &in)) {
 		for (int i = s->nband; i < s->niters; i++)
-			row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), row_extent(r, s->iter[i]));
+			row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
+				 row_extent(r, s->iter[i]));
 		guard = guard_to_range(r->k, row_placed(r, s->guard), r->rep[r->vec], &lo, &hi);
-		row_open(r, &in, l_short(r->rep[r->vec]->extent) ? LOOP_SHORT : LOOP_VECTOR, r->rep[r->vec], lo, hi);
-		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM, s->niters, NULL);
+		row_open(r, &in, l_short(r->rep[r->vec]->extent) ? LOOP_SHORT : LOOP_VECTOR,
+			 r->rep[r->vec], lo, hi);
+		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM,
+			 s->niters, NULL);
 	}
 	row_close(r, &in);
 	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
@@ -242,7 +254,8 @@ static bool joins(Terms *t, const Iter *out, const Iter *in)
 	t->in = in;
 	t->ok = !t->guard || (!expr_has_iter(t->guard, out) && !expr_has_iter(t->guard, in));
 	for (int i = 0; i < t->nval; i++) {
-		t->ok = t->ok && !expr_has_iter_outside_loads(t->r->k->pool, t->val[i], out) && !expr_has_iter_outside_loads(t->r->k->pool, t->val[i], in);
+		t->ok = t->ok && !expr_has_iter_outside_loads(t->r->k->pool, t->val[i], out) &&
+			!expr_has_iter_outside_loads(t->r->k->pool, t->val[i], in);
 		ex_walk(t->val[i], steps_as_one, t);
 	}
 	return t->ok;
@@ -252,9 +265,11 @@ static void join_last(Terms *t)
 {
 	Row *r = t->r;
 	Iter *from[2] = {t->it[t->n - 2], t->it[t->n - 1]};
-	Iter *one = l_iter(r->b, from[1]->name, dim_mul(r->k->ctx, from[0]->extent, from[1]->extent));
+	Iter *one = l_iter(r->b, from[1]->name,
+			   dim_mul(r->k->ctx, from[0]->extent, from[1]->extent));
 	Expr *with[2] = {l_int(r->b, 0), ex_iter(r->k->pool, one)}, *inner = row_extent(r, from[1]);
-	Expr *both[2] = {ex_op2(r->k->pool, IN_floordiv, with[1], inner), ex_op2(r->k->pool, IN_mod, with[1], inner)};
+	Expr *both[2] = {ex_op2(r->k->pool, IN_floordiv, with[1], inner),
+			 ex_op2(r->k->pool, IN_mod, with[1], inner)};
 
 	for (int i = 0; i < t->nat; i++)
 		t->at[i] = ex_subst_iters(r->k->pool, t->at[i], from, both, 2);
@@ -285,7 +300,8 @@ static void hit(void *arg, Expr *e)
 	Ctx *c = t->r->k->ctx;
 	Affine a;
 
-	t->hits += e->kind == EX_LOAD && e->load.nidx == 1 && ex_affine(c, e->load.idx[0], &a) && dim_equals(affine_coef(c, &a, t->in), 1);
+	t->hits += e->kind == EX_LOAD && e->load.nidx == 1 && ex_affine(c, e->load.idx[0], &a) &&
+		   dim_equals(affine_coef(c, &a, t->in), 1);
 }
 
 /* The iterator along which memory runs: it goes in lanes. */

@@ -83,7 +83,8 @@ static Expr *for_all_taps(Row *r, const Stmt *s, Expr *g, bool *ok)
 	if (!g || !*ok)
 		return NULL;
 	if (g->kind == EX_INST && g->op.inst == IN_and) {
-		Expr *x = for_all_taps(r, s, g->op.arg[0], ok), *y = for_all_taps(r, s, g->op.arg[1], ok);
+		Expr *x = for_all_taps(r, s, g->op.arg[0], ok),
+		     *y = for_all_taps(r, s, g->op.arg[1], ok);
 
 		return *ok ? ex_and(p, x, y) : NULL;
 	}
@@ -93,7 +94,8 @@ static Expr *for_all_taps(Row *r, const Stmt *s, Expr *g, bool *ok)
 		int64_t step, n;
 		Expr *worst;
 
-		*ok = dim_is_const(affine_coef(r->k->ctx, &d, s->iter[i]), &step) && dim_is_const(s->iter[i]->extent, &n);
+		*ok = dim_is_const(affine_coef(r->k->ctx, &d, s->iter[i]), &step) &&
+		      dim_is_const(s->iter[i]->extent, &n);
 		worst = *ok ? l_int(r->b, step < 0 ? n - 1 : 0) : NULL;
 		e = *ok ? ex_subst_iters(p, e, &s->iter[i], &worst, 1) : NULL;
 	}
@@ -109,7 +111,8 @@ static void set_w(Row *r, Expr *w)
 static void emit_windows(Row *r, Stmt *s, Expr *lo, Expr *hi, int side)
 {
 	ExprPool *p = r->k->pool;
-	Iter *w = r->rep[r->tile], *v = r->rep[r->vec], *u = l_iter(r->b, "u", dim_const(r->k->ctx, side));
+	Iter *w = r->rep[r->tile], *v = r->rep[r->vec],
+	     *u = l_iter(r->b, "u", dim_const(r->k->ctx, side));
 	Expr *at = side > 1 ? ex_iter(p, u) : l_int(r->b, 0), *val[2] = {NULL, NULL};
 	Nest n = {.n = 0}, in = {.n = 0};
 	Buf *acc[2];
@@ -121,15 +124,18 @@ static void emit_windows(Row *r, Stmt *s, Expr *lo, Expr *hi, int side)
 	row_declare_state(r, s, acc, side > 1 ? u->extent : NULL);
 	for (int part = 0; part < 3; part++) {
 		for (int i = s->nband; i < s->niters && part == 1; i++)
-			row_open(r, &in, LOOP_UNROLL, s->iter[i], l_int(r->b, 0), row_extent(r, s->iter[i]));
+			row_open(r, &in, LOOP_UNROLL, s->iter[i], l_int(r->b, 0),
+				 row_extent(r, s->iter[i]));
 		if (side > 1)
 			row_open(r, &in, LOOP_UNROLL, u, l_int(r->b, 0), l_int(r->b, side));
 		val[0] = row_placed(r, s->val[0]);
 		if (part == 0)
 			row_init_state(r, s, acc, at);
 		else if (part == 1)
-			row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, side == 1 ? row_placed(r, s->guard) : NULL), s,
-				 PART_TERM, s->niters, NULL);
+			row_does(r,
+				 row_state_node(r, LN_UPDATE, s, acc, at, val,
+						side == 1 ? row_placed(r, s->guard) : NULL),
+				 s, PART_TERM, s->niters, NULL);
 		else
 			row_store_state(r, s, acc, at);
 		row_close(r, &in);
@@ -157,16 +163,21 @@ bool row_emit_window(Row *r, Stmt *s)
 	bool ok = row_taps(s) > 0;
 
 	for (int i = 0; i < s->nband && ok; i++)
-		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->si][r->vec] || s->iter[i] == r->band->of[r->si][r->tile];
+		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->si][r->vec] ||
+		     s->iter[i] == r->band->of[r->si][r->tile];
 	all = for_all_taps(r, s, row_placed(r, s->guard), &ok);
-	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])) || guard_to_range(r->k, all, r->rep[r->tile], &lo, &hi))
+	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])) ||
+	    guard_to_range(r->k, all, r->rep[r->tile], &lo, &hi))
 		return false;
 	if (lo != r->tlo) {
 		lo = let(r, "inside", l_min(b, lo, r->thi));
 		emit_windows(r, s, r->tlo, lo, 1);
 	}
 	hi = l_max(b, l_min(b, hi, r->thi), lo);
-	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, SIDE_BY_SIDE), ex_op2(p, IN_floordiv, ex_sub(p, hi, lo), l_int(b, SIDE_BY_SIDE)))));
+	hi = let(r, "outside",
+		 ex_add(p, lo,
+			ex_mul(p, l_int(b, SIDE_BY_SIDE),
+			       ex_op2(p, IN_floordiv, ex_sub(p, hi, lo), l_int(b, SIDE_BY_SIDE)))));
 	emit_windows(r, s, lo, hi, SIDE_BY_SIDE);
 	emit_windows(r, s, hi, r->thi, 1);
 	return true;

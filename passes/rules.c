@@ -27,7 +27,8 @@ typedef struct Pat {
 	double number;
 	struct Pat *arg[MAX_ARGS];
 	int nargs;
-	struct Pat *attr;  /* a call that changes the attributes of the node that is built, or null */
+	struct Pat
+		*attr; /* a call that changes the attributes of the node that is built, or null */
 } Pat;
 
 typedef struct Equation {
@@ -54,8 +55,9 @@ static void must(const Text *t, bool ok, const char *wants)
 {
 	if (ok)
 		return;
-	fprintf(stderr, "passes/rules.def: rule \"%s\": expected %s at \"%s\" of %s = %s where %s\n", t->rule->name, wants, t->p,
-		t->rule->lhs, t->rule->rhs, t->rule->where);
+	fprintf(stderr,
+		"passes/rules.def: rule \"%s\": expected %s at \"%s\" of %s = %s where %s\n",
+		t->rule->name, wants, t->p, t->rule->lhs, t->rule->rhs, t->rule->where);
 	abort();
 }
 
@@ -181,8 +183,9 @@ static bool bind(Match *m, const char *name, Value *v)
 
 static bool is_commutative(OpKind op)
 {
-	static const OpKind list[] = {OP_Add, OP_Mul, OP_And, OP_Or, OP_Xor, OP_Max, OP_Min, OP_Sum, OP_Equal,
-				      OP_BitwiseAnd, OP_BitwiseOr, OP_BitwiseXor};
+	static const OpKind list[] = {OP_Add,   OP_Mul,        OP_And,       OP_Or,
+				      OP_Xor,   OP_Max,        OP_Min,       OP_Sum,
+				      OP_Equal, OP_BitwiseAnd, OP_BitwiseOr, OP_BitwiseXor};
 
 	for (size_t i = 0; i < sizeof list / sizeof *list; i++)
 		if (list[i] == op)
@@ -232,7 +235,8 @@ static bool match(Match *m, const Pat *p, Value *v)
 		return false;
 	switch (p->kind) {
 	case PAT_VALUE: return bind(m, p->name, v);
-	case PAT_NUMBER: return canon_splat(v, &x) && x == p->number && !signbit(x) == !signbit(p->number);
+	case PAT_NUMBER:
+		return canon_splat(v, &x) && x == p->number && !signbit(x) == !signbit(p->number);
 	case PAT_OP: return match_op(m, p, v);
 	case PAT_CALL: break;
 	}
@@ -276,8 +280,8 @@ static bool is_power2(Canon *c, const Node *root, Value *v)
 
 	(void)c;
 	(void)root;
-	return dtype_is_float(v->type->dtype) && canon_splat(v, &x) && isfinite(x) && fabs(frexp(x, &e)) == 0.5 &&
-	       e > -8 && e < 8;
+	return dtype_is_float(v->type->dtype) && canon_splat(v, &x) && isfinite(x) &&
+	       fabs(frexp(x, &e)) == 0.5 && e > -8 && e < 8;
 }
 
 /* Of constants, with one element, or one for each channel (dim 1) of the root's result. */
@@ -308,7 +312,8 @@ static bool zero_pads(Canon *c, const Node *p, int64_t *before, int64_t *after)
 	for (int d = 0; d < rank; d++) {
 		before[d] = pads[d];
 		after[d] = pads[rank + d];
-		if (before[d] < 0 || after[d] < 0 || before[d] + after[d] > INT16_MAX || (d < 2 && before[d] + after[d]))
+		if (before[d] < 0 || after[d] < 0 || before[d] + after[d] > INT16_MAX ||
+		    (d < 2 && before[d] + after[d]))
 			return false;
 	}
 	return true;
@@ -326,8 +331,12 @@ static const struct Condition {
 	const char *name;
 	bool (*holds)(Canon *c, const Node *root, Value *v);
 } conditions[] = {
-	{"once", is_once},   {"weights", is_weights}, {"ints", is_ints},
-	{"plain", is_plain}, {"power2", is_power2},   {"channels", is_channels},
+	{"once", is_once},
+	{"weights", is_weights},
+	{"ints", is_ints},
+	{"plain", is_plain},
+	{"power2", is_power2},
+	{"channels", is_channels},
 	{"zeros_around", is_zeros_around},
 };
 

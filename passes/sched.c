@@ -72,11 +72,18 @@ static void mention(void *arg, Expr *e)
 static void mentions(LNode *n, Mentions *m)
 {
 	for (; n; n = n->next) {
-		Expr *e[] = {n->lo, n->hi, n->idx, n->val[0], n->val[1], n->guard, n->tile ? n->tile->a_at : NULL};
+		Expr *e[] = {n->lo,
+			     n->hi,
+			     n->idx,
+			     n->val[0],
+			     n->val[1],
+			     n->guard,
+			     n->tile ? n->tile->a_at : NULL};
 
 		for (int i = 0; i < 2; i++)
 			if (n->buf[i])
-				(n->kind == LN_LOCAL && i == 0 ? m->local : m->used)[n->buf[i]->id] = true;
+				(n->kind == LN_LOCAL && i == 0 ? m->local
+							       : m->used)[n->buf[i]->id] = true;
 		if (n->tile)
 			m->used[n->tile->a->id] = m->used[n->tile->b->id] = true;
 		for (size_t i = 0; i < sizeof e / sizeof *e; i++)
@@ -110,7 +117,8 @@ static bool keep_order(LNode *n)
 	bool any = false;
 
 	for (; n; n = n->next) {
-		bool packed = keep_order(n->body) || (n->buf[0] && n->kind != LN_LOCAL && dtype_info[n->buf[0]->dtype].bits < 8);
+		bool packed = keep_order(n->body) || (n->buf[0] && n->kind != LN_LOCAL &&
+						      dtype_info[n->buf[0]->dtype].bits < 8);
 
 		if (packed && n->kind == LN_LOOP)
 			n->loop = LOOP_SERIAL;

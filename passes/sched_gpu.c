@@ -14,7 +14,15 @@
 
 #include <assert.h>
 
-enum { MAP_THREADS = 256, ROW_THREADS = 128, BLOCK_THREADS = 256, WARP = 32, PACK_BYTES = 16, MOST_PACK = 8, SHARED = 40 << 10 };
+enum {
+	MAP_THREADS = 256,
+	ROW_THREADS = 128,
+	BLOCK_THREADS = 256,
+	WARP = 32,
+	PACK_BYTES = 16,
+	MOST_PACK = 8,
+	SHARED = 40 << 10
+};
 
 /* ---- Points: a statement's expressions over iterators that run as few and as long as they may ---- */
 
@@ -25,9 +33,9 @@ typedef struct Points {
 	Iter *it[MAX_ITERS];
 	Expr *at[MAX_ITERS]; /* each iterator of the statement over these */
 	int n, nat;
-	Expr *e[MAX_TERMS];  /* values */
+	Expr *e[MAX_TERMS]; /* values */
 	int ne;
-	Expr *guard, *write; /* null: none; the flat index that is written */
+	Expr *guard, *write;  /* null: none; the flat index that is written */
 	const Iter *out, *in; /* asked about */
 	bool ok;
 } Points;
@@ -55,9 +63,11 @@ static bool joins(Points *p, int n)
 	p->ok = !p->guard || (!expr_has_iter(p->guard, p->out) && !expr_has_iter(p->guard, p->in));
 	if (p->ok && p->write)
 		p->ok = ex_affine(c, p->write, &a) &&
-			affine_coef(c, &a, p->out) == dim_mul(c, affine_coef(c, &a, p->in), p->in->extent);
+			affine_coef(c, &a, p->out) ==
+				dim_mul(c, affine_coef(c, &a, p->in), p->in->extent);
 	for (int i = 0; i < p->ne && p->ok; i++) {
-		p->ok = !expr_has_iter_outside_loads(p->k->pool, p->e[i], p->out) && !expr_has_iter_outside_loads(p->k->pool, p->e[i], p->in);
+		p->ok = !expr_has_iter_outside_loads(p->k->pool, p->e[i], p->out) &&
+			!expr_has_iter_outside_loads(p->k->pool, p->e[i], p->in);
 		ex_walk(p->e[i], steps_as_one, p);
 	}
 	return p->ok;
@@ -83,7 +93,8 @@ static void join(Points *p, int n)
 {
 	ExprPool *pool = p->k->pool;
 	Iter *from[2] = {p->it[n - 2], p->it[n - 1]};
-	Iter *one = kernel_iter(p->k, from[1]->name, dim_mul(p->k->ctx, from[0]->extent, from[1]->extent));
+	Iter *one = kernel_iter(p->k, from[1]->name,
+				dim_mul(p->k->ctx, from[0]->extent, from[1]->extent));
 	Expr *inner = ex_dim(pool, from[1]->extent), *it = ex_iter(pool, one);
 	Expr *with[2] = {ex_int(pool, CT_I64, 0), it};
 	Expr *both[2] = {ex_op2(pool, IN_floordiv, it, inner), ex_op2(pool, IN_mod, it, inner)};
@@ -153,7 +164,8 @@ static void read_along(void *arg, Expr *e)
 	Affine a;
 	int bytes;
 
-	if (e->kind != EX_LOAD || !ex_affine(x->ctx, e->load.idx[0], &a) || !dim_equals(affine_coef(x->ctx, &a, x->it), 1))
+	if (e->kind != EX_LOAD || !ex_affine(x->ctx, e->load.idx[0], &a) ||
+	    !dim_equals(affine_coef(x->ctx, &a, x->it), 1))
 		return;
 	bytes = (dtype_info[e->load.buf->dtype].bits + 7) / 8;
 	x->bytes = bytes > x->bytes ? bytes : x->bytes;
@@ -176,7 +188,8 @@ static int pack_of(Points *p, const Buf *out, bool *whole)
 	Affine a;
 
 	*whole = false;
-	if (!in || p->guard || !ex_affine(x.ctx, p->write, &a) || !dim_equals(affine_coef(x.ctx, &a, in), 1))
+	if (!in || p->guard || !ex_affine(x.ctx, p->write, &a) ||
+	    !dim_equals(affine_coef(x.ctx, &a, in), 1))
 		return 1;
 	ex_walk(p->e[0], read_along, &x);
 	if (dtype_info[out->dtype].bits < 8)
@@ -185,7 +198,8 @@ static int pack_of(Points *p, const Buf *out, bool *whole)
 	*whole = divides(x.ctx, in->extent, pack);
 	if (p->n > 1 && !*whole)
 		return 1;
-	return dim_is_const(in->extent, &n) && n < pack && dtype_info[out->dtype].bits >= 8 ? 1 : pack;
+	return dim_is_const(in->extent, &n) && n < pack && dtype_info[out->dtype].bits >= 8 ? 1
+											    : pack;
 }
 
 /* A thread's store of sub-byte elements fills whole bytes: other threads have none of them. */
@@ -193,7 +207,8 @@ static bool fills_bytes(Points *p, int pack)
 {
 	Affine a;
 
-	if (pack != MOST_PACK || !ex_affine(p->k->ctx, p->write, &a) || !divides(p->k->ctx, a.base, pack))
+	if (pack != MOST_PACK || !ex_affine(p->k->ctx, p->write, &a) ||
+	    !divides(p->k->ctx, a.base, pack))
 		return false;
 	for (int i = 0; i < a.n; i++)
 		if (a.iter[i] != p->it[p->n - 1] && !divides(p->k->ctx, a.coef[i], pack))
@@ -230,7 +245,8 @@ static bool map_stage(LBuild *b, Stmt *s)
 		return false;
 	if (p.n) {
 		in = p.it[--p.n];
-		inner = whole || pack > 1 ? dim_ceildiv(k->ctx, in->extent, dim_const(k->ctx, pack)) : in->extent;
+		inner = whole || pack > 1 ? dim_ceildiv(k->ctx, in->extent, dim_const(k->ctx, pack))
+					  : in->extent;
 	}
 	for (int i = 0; i < p.n; i++) {
 		outer[i] = p.it[i];
@@ -254,7 +270,8 @@ static bool map_stage(LBuild *b, Stmt *s)
 		l_let(b, vector, q);
 		lo = ex_mul(b->p, ex_iter(b->p, vector), l_int(b, pack));
 		hi = ex_add(b->p, lo, l_int(b, pack));
-		loop = l_loop(b, LOOP_VECTOR, in, lo, whole ? hi : l_min(b, hi, ex_dim(b->p, in->extent)), 1);
+		loop = l_loop(b, LOOP_VECTOR, in, lo,
+			      whole ? hi : l_min(b, hi, ex_dim(b->p, in->extent)), 1);
 		loop->pack = pack;
 	} else if (in) {
 		l_let(b, in, q);
@@ -319,7 +336,8 @@ static int64_t row_length(const Row *r)
 			for (int b = 0; b < r->band->n; b++)
 				banded = banded || r->band->of[s->id][b] == s->iter[j];
 			if (!banded)
-				n = dim_is_const(s->iter[j]->extent, &v) && n * v < MANY ? n * v : MANY;
+				n = dim_is_const(s->iter[j]->extent, &v) && n * v < MANY ? n * v
+											 : MANY;
 		}
 		most = n > most ? n : most;
 	}
@@ -367,7 +385,8 @@ static void make_local(Row *r, const Stmt *s, Buf *t, int64_t *shared)
 	if (!row_may_be_local(r, s, t))
 		return;
 	for (int d = 0; d < t->rank; d++) {
-		r->keep[t->id][d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT : KEEP_ALL;
+		r->keep[t->id][d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT
+										     : KEEP_ALL;
 		if (r->keep[t->id][d] == KEEP_NOT)
 			continue;
 		dims[n++] = t->dims[d];
@@ -384,7 +403,10 @@ static void make_local(Row *r, const Stmt *s, Buf *t, int64_t *shared)
 
 static void team_map(Row *r, Stmt *s)
 {
-	Points p = {.k = r->k, .e = {row_placed(r, s->val[0])}, .ne = 1, .guard = row_placed(r, s->guard)};
+	Points p = {.k = r->k,
+		    .e = {row_placed(r, s->val[0])},
+		    .ne = 1,
+		    .guard = row_placed(r, s->guard)};
 	LNode *loop = NULL;
 	Buf *out;
 	Expr *at[MAX_ITERS];
@@ -398,7 +420,8 @@ static void team_map(Row *r, Stmt *s)
 	if (p.n)
 		loop = l_loop(r->b, LOOP_TEAM, p.it[0], l_int(r->b, 0), row_extent(r, p.it[0]), 1);
 	for (int i = 0, free = 0; i < s->niters; i++)
-		at[i] = row_is_fixed(r, s->iter[i]) ? row_placed(r, ex_iter(r->k->pool, s->iter[i])) : p.at[free++];
+		at[i] = row_is_fixed(r, s->iter[i]) ? row_placed(r, ex_iter(r->k->pool, s->iter[i]))
+						    : p.at[free++];
 	l_does(r->b, l_store(r->b, out, p.write, p.e[0], p.guard), PART_WRITE, at, s->niters);
 	if (loop)
 		l_close(r->b, loop);
@@ -456,7 +479,14 @@ static void row_stmt(Row *r, int i, int64_t *shared)
 
 static void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *band)
 {
-	Row r = {.b = b, .k = b->k, .band = band, .first = first, .last = last, .si = first, .vec = -1, .tile = -1};
+	Row r = {.b = b,
+		 .k = b->k,
+		 .band = band,
+		 .first = first,
+		 .last = last,
+		 .si = first,
+		 .vec = -1,
+		 .tile = -1};
 	Dim *rows = dim_const(b->k->ctx, 1);
 	int64_t shared = SHARED;
 

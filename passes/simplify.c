@@ -15,8 +15,9 @@ static Expr *only_load(Kernel *k)
 {
 	Stmt *s = k->stmts.n == 1 ? k->stmts.at[0] : NULL;
 
-	if (!s || s->out[0]->kind != BUF_OUT || !stmt_is_simple_map(s) || s->val[0]->kind != EX_LOAD ||
-	    s->val[0]->load.buf->kind != BUF_IN || s->val[0]->load.nidx != s->val[0]->load.buf->rank)
+	if (!s || s->out[0]->kind != BUF_OUT || !stmt_is_simple_map(s) ||
+	    s->val[0]->kind != EX_LOAD || s->val[0]->load.buf->kind != BUF_IN ||
+	    s->val[0]->load.nidx != s->val[0]->load.buf->rank)
 		return NULL;
 	return s->val[0];
 }
@@ -28,7 +29,8 @@ static bool next_iter(Expr *const *idx, const Buf *b, int *at, const Iter **it)
 		++*at;
 	if (*at == b->rank)
 		return false;
-	*it = idx[*at]->kind == EX_ITER && idx[*at]->iter->extent == b->dims[*at] ? idx[*at]->iter : NULL;
+	*it = idx[*at]->kind == EX_ITER && idx[*at]->iter->extent == b->dims[*at] ? idx[*at]->iter
+										  : NULL;
 	++*at;
 	return true;
 }
@@ -80,7 +82,8 @@ static bool may_copy(const Node *n)
 	for (int i = 0; i < n->nin; i++) {
 		const Type *x = infer_type(n, i);
 
-		if (x && x->kind == TYPE_TENSOR && x->dtype == t->dtype && !x->layout && same_dims(x, t))
+		if (x && x->kind == TYPE_TENSOR && x->dtype == t->dtype && !x->layout &&
+		    same_dims(x, t))
 			return true;
 	}
 	return false;
@@ -165,7 +168,9 @@ static bool is_wider(DType from, DType to)
 	if (from == DT_BOOL)
 		return dtype_is_int(to) || dtype_is_float(to);
 	if (dtype_is_int(from) && dtype_is_int(to))
-		return dtype_is_signed(from) == dtype_is_signed(to) ? a < b : !dtype_is_signed(from) && a < b;
+		return dtype_is_signed(from) == dtype_is_signed(to)
+			       ? a < b
+			       : !dtype_is_signed(from) && a < b;
 	if (from == DT_F16 || from == DT_BF16)
 		return to == DT_F32 || to == DT_F64;
 	return from == DT_F32 && to == DT_F64;
@@ -225,7 +230,8 @@ static bool simplify_concat(Canon *c, Node *n)
 static Value *slice(Canon *c, Node *n, Value *x, int64_t axis, int64_t from, int64_t to)
 {
 	return canon_node(c, n, OP_Slice,
-			  (Value *[]){x, graph_const_ints(c->g, &from, 1, n), graph_const_ints(c->g, &to, 1, n),
+			  (Value *[]){x, graph_const_ints(c->g, &from, 1, n),
+				      graph_const_ints(c->g, &to, 1, n),
 				      graph_const_ints(c->g, &axis, 1, n)},
 			  4);
 }
@@ -246,7 +252,9 @@ static bool simplify_gather(Canon *c, Node *n)
 		start += d;
 	if (start < 0 || !dim_prove_lt(c->m->ctx, dim_const(c->m->ctx, start), x->dims[axis]))
 		return false;
-	canon_replace(c, n, canon_view(c, n, slice(c, n, node_in(n, 0), axis, start, start + 1), n->out[0]->type));
+	canon_replace(c, n,
+		      canon_view(c, n, slice(c, n, node_in(n, 0), axis, start, start + 1),
+				 n->out[0]->type));
 	return true;
 }
 
@@ -281,12 +289,9 @@ static bool simplify_split(Canon *c, Node *n)
 typedef bool Simplify(Canon *c, Node *n);
 
 static Simplify *const by_op[OP_COUNT] = {
-	[OP_Cast] = simplify_cast,
-	[OP_CastLike] = simplify_castlike,
-	[OP_Concat] = simplify_concat,
-	[OP_Gather] = simplify_gather,
-	[OP_Split] = simplify_split,
-	[OP_Transpose] = simplify_transpose,
+	[OP_Cast] = simplify_cast,     [OP_CastLike] = simplify_castlike,
+	[OP_Concat] = simplify_concat, [OP_Gather] = simplify_gather,
+	[OP_Split] = simplify_split,   [OP_Transpose] = simplify_transpose,
 };
 
 bool simplify_node(Canon *c, Node *n)

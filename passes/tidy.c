@@ -50,8 +50,9 @@ static void put_all(Tidy *t, LNode *n)
 	for (int i = 0; i < n->nat; i++)
 		put(t, &n->at[i]);
 	if (n->tile) {
-		Expr **x[] = {&n->tile->acc_at, &n->tile->a_at, &n->tile->a_step, &n->tile->b_at, &n->tile->b_step,
-			      &n->tile->ahead, &n->tile->k, &n->tile->m_valid, &n->tile->n_valid};
+		Expr **x[] = {&n->tile->acc_at, &n->tile->a_at,    &n->tile->a_step,
+			      &n->tile->b_at,   &n->tile->b_step,  &n->tile->ahead,
+			      &n->tile->k,      &n->tile->m_valid, &n->tile->n_valid};
 
 		for (size_t i = 0; i < sizeof x / sizeof *x; i++)
 			put(t, x[i]);

@@ -92,8 +92,9 @@ static int take_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *
 			return rt_error(m, DL_UNBOUNDED, "%s: dim %s has no upper bound; give one",
 					d->name, s->name);
 		if (sym[i] < s->lower || sym[i] > s->upper)
-			return rt_error(m, DL_SHAPE, "%s: dim %s is %lld, and must be in %lld..%lld",
-					d->name, s->name, (long long)sym[i], (long long)s->lower,
+			return rt_error(m, DL_SHAPE,
+					"%s: dim %s is %lld, and must be in %lld..%lld", d->name,
+					s->name, (long long)sym[i], (long long)s->lower,
 					(long long)s->upper);
 	}
 	return DL_OK;
@@ -137,9 +138,10 @@ static int grow_arena(dl_context *c, uint64_t bytes)
 	if (bytes <= c->arena_bytes)
 		return DL_OK;
 	if (c->arena_borrowed)
-		return dl_fail(&c->x, DL_WORKSPACE, "these dims need a workspace of %llu bytes, and "
-			       "it has %llu", (unsigned long long)bytes,
-			       (unsigned long long)c->arena_bytes);
+		return dl_fail(&c->x, DL_WORKSPACE,
+			       "these dims need a workspace of %llu bytes, and "
+			       "it has %llu",
+			       (unsigned long long)bytes, (unsigned long long)c->arena_bytes);
 	rt_free(c->model, c->arena, c->arena_bytes);
 	c->arena_bytes = 0;
 	c->arena = rt_alloc(c->model, bytes);

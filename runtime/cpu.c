@@ -38,7 +38,8 @@ static bool all(unsigned word, unsigned mask)
 /* Bits are named in the processor manuals; the levels are those of the x86-64 psABI. */
 uint64_t rt_cpu_features(void)
 {
-	const Cpuid f1 = cpuid(1, 0), f7 = cpuid(7, 0), f71 = cpuid(7, 1), e1 = cpuid(0x80000001u, 0);
+	const Cpuid f1 = cpuid(1, 0), f7 = cpuid(7, 0), f71 = cpuid(7, 1),
+		    e1 = cpuid(0x80000001u, 0);
 	/* cx16, lahf, popcnt, sse3, ssse3, sse4.1, sse4.2 */
 	const bool v2 = all(f1.c, 1u << 13 | 1u << 23 | 1u << 0 | 1u << 9 | 1u << 19 | 1u << 20) &&
 			all(e1.c, 1u << 0);

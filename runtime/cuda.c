@@ -22,14 +22,16 @@ static void open_driver(void)
 	int rc;
 
 	if (!lib) {
-		snprintf(reason, sizeof(reason), "libcuda.so.1, the driver of NVIDIA GPUs, cannot be opened");
+		snprintf(reason, sizeof(reason),
+			 "libcuda.so.1, the driver of NVIDIA GPUs, cannot be opened");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		void *fn = dlsym(lib, names[i]);
 
 		if (!fn) {
-			snprintf(reason, sizeof(reason), "the CUDA driver is too old: it lacks %s", names[i]);
+			snprintf(reason, sizeof(reason), "the CUDA driver is too old: it lacks %s",
+				 names[i]);
 			return;
 		}
 		/* Every member is a pointer to a function, in this order. */
@@ -61,7 +63,8 @@ const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room)
 /* Errors after which the context is of no more use. */
 static bool is_sticky(int status)
 {
-	static const short sticky[] = {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721};
+	static const short sticky[] = {214, 220, 226, 700, 702, 710, 714,
+				       715, 716, 717, 718, 719, 721};
 
 	for (size_t i = 0; i < sizeof(sticky) / sizeof(*sticky); i++)
 		if (sticky[i] == status)

@@ -9,7 +9,8 @@ int gpu_fail(dl_context *c, int status, const char *what)
 	Gpu *g = c->model->gpu;
 	char text[160];
 
-	return dl_fail(&c->x, gpu_status(g, status), "%s: %s: %s", g->name, what, cuda_error(g->cuda, status, text, sizeof(text)));
+	return dl_fail(&c->x, gpu_status(g, status), "%s: %s: %s", g->name, what,
+		       cuda_error(g->cuda, status, text, sizeof(text)));
 }
 
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)
@@ -54,7 +55,8 @@ int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes)
 
 static uint64_t block_bytes(const dl_program *p)
 {
-	return sizeof(GpuContext) + sizeof(GpuMem) * (uint64_t)p->n_region + sizeof(GpuIo) * (uint64_t)(p->desc->n_in + p->desc->n_out);
+	return sizeof(GpuContext) + sizeof(GpuMem) * (uint64_t)p->n_region +
+	       sizeof(GpuIo) * (uint64_t)(p->desc->n_in + p->desc->n_out);
 }
 
 int rt_gpu_context(dl_context *c)
@@ -136,5 +138,6 @@ int rt_gpu_arena(dl_context *c, int64_t bytes)
 
 void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes)
 {
-	return gpu_grow(c, &c->gpu->region[s], bytes) ? NULL : (void *)(uintptr_t)c->gpu->region[s].at;
+	return gpu_grow(c, &c->gpu->region[s], bytes) ? NULL
+						      : (void *)(uintptr_t)c->gpu->region[s].at;
 }

@@ -50,8 +50,8 @@ static int open_device(dl_model *m, int ordinal)
 	snprintf(g->name, sizeof(g->name), "cuda:%d %s", ordinal, name);
 	g->image = choose_image(p, major * 10 + minor);
 	if (!g->image)
-		return rt_error(m, DL_TARGET, "%s: compiled for %s, and this GPU is sm_%d%d", g->name,
-				m->prog->desc->targets, major, minor);
+		return rt_error(m, DL_TARGET, "%s: compiled for %s, and this GPU is sm_%d%d",
+				g->name, m->prog->desc->targets, major, minor);
 	rc = g->cuda->cuDevicePrimaryCtxRetain(&g->context, g->device);
 	if (rc)
 		return failed(m, rc, "its context");
@@ -73,7 +73,8 @@ static int load_module(dl_model *m)
 		rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->ptx, 2, option, value);
 	if (rc) {
 		log[strcspn(log, "\n")] = '\0';
-		return rt_error(m, gpu_status(g, rc), "%s: its driver does not take the kernels: %s%s%s", g->name,
+		return rt_error(m, gpu_status(g, rc),
+				"%s: its driver does not take the kernels: %s%s%s", g->name,
 				cuda_error(g->cuda, rc, text, sizeof(text)), *log ? ": " : "", log);
 	}
 	g->fn = rt_alloc(m, sizeof(*g->fn) * (uint64_t)g->image->n_fn);
@@ -98,7 +99,8 @@ static int load_weights(dl_model *m, const dl_gpu *p)
 	if (rc)
 		return failed(m, rc, "memory for the weights");
 	g->weights.bytes = p->weights_bytes;
-	rc = g->cuda->cuMemcpyHtoDAsync_v2(g->weights.at, m->weights.base + p->weights_at, p->weights_bytes, NULL);
+	rc = g->cuda->cuMemcpyHtoDAsync_v2(g->weights.at, m->weights.base + p->weights_at,
+					   p->weights_bytes, NULL);
 	rc = rc ? rc : g->cuda->cuStreamSynchronize(NULL);
 	return rc ? failed(m, rc, "the weights") : DL_OK;
 }
@@ -169,11 +171,13 @@ int rt_gpu_open(dl_model *m)
 	int ordinal = ordinal_of(m->opt.device, &asked), rc;
 
 	if (ordinal == -2)
-		return rt_error(m, DL_INVALID, "device \"%s\": it is auto, cpu, cuda or cuda:N", m->opt.device);
+		return rt_error(m, DL_INVALID, "device \"%s\": it is auto, cpu, cuda or cuda:N",
+				m->opt.device);
 	if (ordinal < 0 || (!asked && !m->prog->on_gpu))
 		return DL_OK;
 	if (!m->prog->on_gpu)
-		return rt_error(m, DL_TARGET, "%s: compiled without code for GPUs (%s)", m->prog->desc->name, m->prog->desc->targets);
+		return rt_error(m, DL_TARGET, "%s: compiled without code for GPUs (%s)",
+				m->prog->desc->name, m->prog->desc->targets);
 	m->gpu = rt_alloc(m, sizeof(*m->gpu));
 	if (!m->gpu)
 		return rt_error(m, DL_NOMEM, "no memory for a GPU");

@@ -45,7 +45,10 @@ static bool on_gpu(const dl_context *c, const void *p)
 {
 	unsigned type = 0;
 
-	return p && !c->model->gpu->cuda->cuPointerGetAttribute(&type, CUDA_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)p) && type == CUDA_MEMORY_DEVICE;
+	return p &&
+	       !c->model->gpu->cuda->cuPointerGetAttribute(&type, CUDA_MEMORY_TYPE,
+							   (CUdeviceptr)(uintptr_t)p) &&
+	       type == CUDA_MEMORY_DEVICE;
 }
 
 /* Where the GPU has an input or output whose memory is P. */
@@ -98,14 +101,18 @@ static int copy_inputs(dl_context *c)
 
 		if (io->host && io->bytes) {
 			memcpy(g->in_pinned.at + at, io->host, io->bytes);
-			rc = cuda->cuMemcpyHtoDAsync_v2(io->mem.at, g->in_pinned.at + at, io->bytes, g->stream);
+			rc = cuda->cuMemcpyHtoDAsync_v2(io->mem.at, g->in_pinned.at + at, io->bytes,
+							g->stream);
 			at += (uint64_t)dl_align((int64_t)io->bytes);
 			g->waits = true; /* pinned memory is free again when the run is over */
 		} else if (io->device && io->bytes) {
-			rc = cuda->cuMemcpyDtoDAsync_v2(io->mem.at, (CUdeviceptr)(uintptr_t)io->device, io->bytes, g->stream);
+			rc = cuda->cuMemcpyDtoDAsync_v2(io->mem.at,
+							(CUdeviceptr)(uintptr_t)io->device,
+							io->bytes, g->stream);
 		}
 		if (rc)
-			return gpu_fail(c, rc, RT_AT(const dl_io, c->model->prog->desc->in, i)->name);
+			return gpu_fail(c, rc,
+					RT_AT(const dl_io, c->model->prog->desc->in, i)->name);
 	}
 	return DL_OK;
 }
@@ -128,11 +135,13 @@ static int begin_copies_out(dl_context *c)
 		if (!io->bytes)
 			continue;
 		if (io->host) {
-			rc = cuda->cuMemcpyDtoHAsync_v2(g->out_pinned.at + at, io->mem.at, io->bytes, g->stream);
+			rc = cuda->cuMemcpyDtoHAsync_v2(g->out_pinned.at + at, io->mem.at,
+							io->bytes, g->stream);
 			at += (uint64_t)dl_align((int64_t)io->bytes);
 			g->waits = true;
 		} else if (io->device) {
-			rc = cuda->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)io->device, io->mem.at, io->bytes, g->stream);
+			rc = cuda->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)io->device,
+							io->mem.at, io->bytes, g->stream);
 		}
 	}
 	return rc ? failed_by_now(c, rc) : DL_OK;
@@ -170,7 +179,9 @@ static int finish(dl_context *c)
 	if (p->n_faults)
 		memcpy(&site, g->word.at, sizeof(site));
 	if (site)
-		return dl_fail(&c->x, DL_INDEX, "%s", site <= (uint64_t)p->n_faults ? p->faults[site - 1] : "index out of range");
+		return dl_fail(&c->x, DL_INDEX, "%s",
+			       site <= (uint64_t)p->n_faults ? p->faults[site - 1]
+							     : "index out of range");
 	return DL_OK;
 }
 
@@ -206,10 +217,12 @@ static int launch(dl_exec *x, const dl_gpu_fn *fn, CUfunction f, void **arg, int
 {
 	GpuContext *g = x->ctx->gpu;
 
-	return x->ctx->model->gpu->cuda->cuLaunchKernel(f, (unsigned)blocks, 1, 1, (unsigned)fn->threads, 1, 1, 0, g->stream, arg, NULL);
+	return x->ctx->model->gpu->cuda->cuLaunchKernel(
+		f, (unsigned)blocks, 1, 1, (unsigned)fn->threads, 1, 1, 0, g->stream, arg, NULL);
 }
 
-static int profiled(dl_exec *x, int32_t kernel, const dl_gpu_fn *fn, CUfunction f, void **arg, int64_t blocks)
+static int profiled(dl_exec *x, int32_t kernel, const dl_gpu_fn *fn, CUfunction f, void **arg,
+		    int64_t blocks)
 {
 	GpuContext *g = x->ctx->gpu;
 	const Cuda *cuda = x->ctx->model->gpu->cuda;
@@ -222,11 +235,13 @@ static int profiled(dl_exec *x, int32_t kernel, const dl_gpu_fn *fn, CUfunction 
 	rc = rc ? rc : cuda->cuEventSynchronize(g->end);
 	rc = rc ? rc : cuda->cuEventElapsedTime(&ms, g->begin, g->end);
 	now = rt_now();
-	rt_profile_add(x->ctx->model->profile, kernel, x->ctx->id, now - (uint64_t)((double)ms * 1e6), now);
+	rt_profile_add(x->ctx->model->profile, kernel, x->ctx->id,
+		       now - (uint64_t)((double)ms * 1e6), now);
 	return rc;
 }
 
-int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args, int64_t blocks, int32_t site)
+int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
+		  int64_t blocks, int32_t site)
 {
 	enum { MOST = 512 };
 	const Gpu *gpu = x->ctx->model->gpu;
@@ -242,7 +257,8 @@ int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 	if (blocks <= 0)
 		return DL_OK;
 	if (blocks > INT32_MAX || n_args > MOST)
-		return dl_fail(x, DL_UNSUPPORTED, "%s: too large for a launch", x->prog->kernels[kernel]);
+		return dl_fail(x, DL_UNSUPPORTED, "%s: too large for a launch",
+			       x->prog->kernels[kernel]);
 	for (int32_t i = 0; i < n_args; i++)
 		p[i] = (void *)(uintptr_t)&arg[i];
 	if (f->faults) {
@@ -250,7 +266,8 @@ int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 		p[n_args + 1] = &at;
 	}
 	x->ctx->gpu->last = kernel;
-	rc = x->ctx->model->profile ? profiled(x, kernel, f, gpu->fn[fn], p, blocks) : launch(x, f, gpu->fn[fn], p, blocks);
+	rc = x->ctx->model->profile ? profiled(x, kernel, f, gpu->fn[fn], p, blocks)
+				    : launch(x, f, gpu->fn[fn], p, blocks);
 	return rc ? gpu_fail(x->ctx, rc, x->prog->kernels[kernel]) : DL_OK;
 }
 
@@ -261,7 +278,9 @@ int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes)
 
 	if (x->status)
 		return x->status;
-	rc = gpu->cuda->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, x->ctx->gpu->stream);
+	rc = gpu->cuda->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)to,
+					     (CUdeviceptr)(uintptr_t)from, (size_t)bytes,
+					     x->ctx->gpu->stream);
 	return rc ? gpu_fail(x->ctx, rc, "a copy") : DL_OK;
 }
 

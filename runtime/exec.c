@@ -64,7 +64,8 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 	if (atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		return dl_fail(x, DL_CANCELLED, "cancelled before %s", x->prog->kernels[kernel]);
 	if (n == INT64_MAX)
-		return dl_fail(x, DL_NOMEM, "%s: more points than can be counted", x->prog->kernels[kernel]);
+		return dl_fail(x, DL_NOMEM, "%s: more points than can be counted",
+			       x->prog->kernels[kernel]);
 	if (n <= 0)
 		return DL_OK;
 	begin = profile ? rt_now() : 0;

@@ -15,19 +15,32 @@ static const struct Type {
 	uint8_t bits, align;
 	const char *name;
 } types[] = {
-	[DL_F32] = {32, 4, "f32"},         [DL_U8] = {8, 1, "u8"},
-	[DL_I8] = {8, 1, "i8"},            [DL_U16] = {16, 2, "u16"},
-	[DL_I16] = {16, 2, "i16"},         [DL_I32] = {32, 4, "i32"},
-	[DL_I64] = {64, 8, "i64"},         [DL_STR] = {128, 8, "str"},
-	[DL_BOOL] = {8, 1, "bool"},        [DL_F16] = {16, 2, "f16"},
-	[DL_F64] = {64, 8, "f64"},         [DL_U32] = {32, 4, "u32"},
-	[DL_U64] = {64, 8, "u64"},         [DL_BF16] = {16, 2, "bf16"},
-	[DL_F8E4M3FN] = {8, 1, "f8e4m3fn"}, [DL_F8E4M3FNUZ] = {8, 1, "f8e4m3fnuz"},
-	[DL_F8E5M2] = {8, 1, "f8e5m2"},    [DL_F8E5M2FNUZ] = {8, 1, "f8e5m2fnuz"},
-	[DL_U4] = {4, 1, "u4"},            [DL_I4] = {4, 1, "i4"},
-	[DL_F4E2M1] = {4, 1, "f4e2m1"},    [DL_F8E8M0] = {8, 1, "f8e8m0"},
-	[DL_U2] = {2, 1, "u2"},            [DL_I2] = {2, 1, "i2"},
-	[DL_F6E2M3] = {6, 1, "f6e2m3"},    [DL_F6E3M2] = {6, 1, "f6e3m2"},
+	[DL_F32] = {32, 4, "f32"},
+	[DL_U8] = {8, 1, "u8"},
+	[DL_I8] = {8, 1, "i8"},
+	[DL_U16] = {16, 2, "u16"},
+	[DL_I16] = {16, 2, "i16"},
+	[DL_I32] = {32, 4, "i32"},
+	[DL_I64] = {64, 8, "i64"},
+	[DL_STR] = {128, 8, "str"},
+	[DL_BOOL] = {8, 1, "bool"},
+	[DL_F16] = {16, 2, "f16"},
+	[DL_F64] = {64, 8, "f64"},
+	[DL_U32] = {32, 4, "u32"},
+	[DL_U64] = {64, 8, "u64"},
+	[DL_BF16] = {16, 2, "bf16"},
+	[DL_F8E4M3FN] = {8, 1, "f8e4m3fn"},
+	[DL_F8E4M3FNUZ] = {8, 1, "f8e4m3fnuz"},
+	[DL_F8E5M2] = {8, 1, "f8e5m2"},
+	[DL_F8E5M2FNUZ] = {8, 1, "f8e5m2fnuz"},
+	[DL_U4] = {4, 1, "u4"},
+	[DL_I4] = {4, 1, "i4"},
+	[DL_F4E2M1] = {4, 1, "f4e2m1"},
+	[DL_F8E8M0] = {8, 1, "f8e8m0"},
+	[DL_U2] = {2, 1, "u2"},
+	[DL_I2] = {2, 1, "i2"},
+	[DL_F6E2M3] = {6, 1, "f6e2m3"},
+	[DL_F6E3M2] = {6, 1, "f6e3m2"},
 };
 
 static const char *const status_texts[] = {
@@ -104,8 +117,8 @@ int64_t rt_bytes(int32_t dtype, int64_t n)
 static void *default_alloc(void *user, uint64_t bytes, uint64_t align)
 {
 	(void)user;
-	return bytes > SIZE_MAX - align ? NULL :
-		aligned_alloc(align, (bytes + align - 1) / align * align);
+	return bytes > SIZE_MAX - align ? NULL
+					: aligned_alloc(align, (bytes + align - 1) / align * align);
 }
 
 static void default_free(void *user, void *p, uint64_t bytes)
@@ -158,9 +171,16 @@ int rt_error(dl_model *m, int status, const char *fmt, ...)
 /* DLCC_CPU as a mask of features, all when it is not set; false where it is not known. */
 static bool cpu_env(uint64_t *mask)
 {
-	static const struct { const char *name; uint64_t mask; } known[] = {
-		{"", UINT64_MAX}, {"native", UINT64_MAX}, {"none", 0}, {"v2", DL_CPU_X86_V2},
-		{"v3", DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_AVX_VNNI}, {"v4", UINT64_MAX},
+	static const struct {
+		const char *name;
+		uint64_t mask;
+	} known[] = {
+		{"", UINT64_MAX},
+		{"native", UINT64_MAX},
+		{"none", 0},
+		{"v2", DL_CPU_X86_V2},
+		{"v3", DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_AVX_VNNI},
+		{"v4", UINT64_MAX},
 	};
 	const char *s = getenv("DLCC_CPU");
 

@@ -31,7 +31,7 @@
 typedef struct Worker {
 	Pool *pool;
 	pthread_t thread;
-	uint64_t seen; /* the word when it was made */
+	uint64_t seen;  /* the word when it was made */
 	uint32_t index; /* from 1: its part */
 } Worker;
 

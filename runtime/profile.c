@@ -123,9 +123,11 @@ static int write_trace(dl_model *m)
 	for (uint32_t i = 0; i < n; i++) {
 		const Event *e = &p->event[i];
 
-		fprintf(f, "%s\n{\"ph\":\"X\",\"cat\":\"kernel\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,"
-			"\"dur\":%.3f,\"name\":", i ? "," : "", (int)getpid(), (int)e->context,
-			(double)e->begin / 1e3, (double)e->ns / 1e3);
+		fprintf(f,
+			"%s\n{\"ph\":\"X\",\"cat\":\"kernel\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,"
+			"\"dur\":%.3f,\"name\":",
+			i ? "," : "", (int)getpid(), (int)e->context, (double)e->begin / 1e3,
+			(double)e->ns / 1e3);
 		put_json(f, m->prog->kernels[e->kernel]);
 		putc('}', f);
 	}

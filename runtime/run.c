@@ -48,13 +48,17 @@ static int bind_sym(dl_context *c, const dl_io *io, int32_t d, int32_t s, int64_
 	const dl_sym *sym = RT_AT(const dl_sym, c->model->prog->desc->sym, s);
 
 	if (c->x.sym[s] >= 0 && c->x.sym[s] != v)
-		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": dim %d (%s) is %lld, but %s is %lld in "
-			       "another place", io->name, (int)d, sym->name, (long long)v, sym->name,
+		return dl_fail(&c->x, DL_SHAPE,
+			       "input \"%s\": dim %d (%s) is %lld, but %s is %lld in "
+			       "another place",
+			       io->name, (int)d, sym->name, (long long)v, sym->name,
 			       (long long)c->x.sym[s]);
 	if (v < sym->lower || v > sym->upper)
-		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": dim %d (%s) is %lld, and must be in "
-			       "%lld..%lld", io->name, (int)d, sym->name, (long long)v,
-			       (long long)sym->lower, (long long)sym->upper);
+		return dl_fail(&c->x, DL_SHAPE,
+			       "input \"%s\": dim %d (%s) is %lld, and must be in "
+			       "%lld..%lld",
+			       io->name, (int)d, sym->name, (long long)v, (long long)sym->lower,
+			       (long long)sym->upper);
 	c->x.sym[s] = v;
 	return DL_OK;
 }
@@ -80,16 +84,19 @@ static int check_align(dl_context *c, const char *what, const dl_io *io, const v
 	const unsigned align = rt_dtype_align(io->dtype);
 
 	if ((uintptr_t)data % align)
-		return dl_fail(&c->x, DL_INVALID, "%s \"%s\": data is not aligned to its elements, %u bytes",
-			       what, io->name, align);
+		return dl_fail(&c->x, DL_INVALID,
+			       "%s \"%s\": data is not aligned to its elements, %u bytes", what,
+			       io->name, align);
 	return DL_OK;
 }
 
 static int check_form(dl_context *c, const char *what, const dl_io *io, const dl_tensor *t)
 {
 	if (t->form != io->form || io->form != DL_TENSOR)
-		return dl_fail(&c->x, DL_UNSUPPORTED, "%s \"%s\": sequences and optionals are not "
-			       "supported yet", what, io->name);
+		return dl_fail(&c->x, DL_UNSUPPORTED,
+			       "%s \"%s\": sequences and optionals are not "
+			       "supported yet",
+			       what, io->name);
 	if (io->rank && !t->shape)
 		return dl_fail(&c->x, DL_INVALID, "%s \"%s\": shape is null", what, io->name);
 	return DL_OK;
@@ -142,8 +149,10 @@ static int copy_in(dl_context *c, int32_t i, const dl_tensor *t)
 	const unsigned bits = rt_dtype_bits(t->dtype);
 
 	if (bits % 8)
-		return dl_fail(&c->x, DL_UNSUPPORTED, "input \"%s\": strides of a type that is packed "
-			       "below a byte", io->name);
+		return dl_fail(&c->x, DL_UNSUPPORTED,
+			       "input \"%s\": strides of a type that is packed "
+			       "below a byte",
+			       io->name);
 	if (!rt_region_grow(c, r, bytes, 0))
 		return dl_fail(&c->x, DL_NOMEM, "input \"%s\": no memory for a contiguous copy",
 			       io->name);
@@ -163,8 +172,9 @@ static void bind_outputs(dl_context *c)
 		for (int32_t d = 0; d < io->rank; d++) {
 			const dl_dim *dim = RT_AT(const dl_dim, io->dim, d);
 
-			c->x.out_shape[o][d] = dim->value >= 0 ? dim->value :
-				dim->sym >= 0 ? c->x.sym[dim->sym] : -1;
+			c->x.out_shape[o][d] = dim->value >= 0 ? dim->value
+					       : dim->sym >= 0 ? c->x.sym[dim->sym]
+							       : -1;
 		}
 	}
 }
@@ -199,8 +209,9 @@ static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out,
 	const dl_desc *d = p->desc;
 
 	if (n_in != d->n_in || n_out != d->n_out)
-		return dl_fail(&c->x, DL_INVALID, "%d inputs and %d outputs given, expected %d and %d",
-			       (int)n_in, (int)n_out, (int)d->n_in, (int)d->n_out);
+		return dl_fail(&c->x, DL_INVALID,
+			       "%d inputs and %d outputs given, expected %d and %d", (int)n_in,
+			       (int)n_out, (int)d->n_in, (int)d->n_out);
 	if (n_in && (!in || in->size < sizeof(*in)))
 		return dl_fail(&c->x, DL_ABI, "inputs: set size of each to sizeof(dl_tensor)");
 	for (int32_t s = 0; s < d->n_sym; s++)
@@ -267,7 +278,8 @@ static int output_bytes(dl_context *c, int32_t o, const int64_t *shape, int64_t 
 	large = *bytes > INT64_MAX / 2;
 	for (int32_t d = 0; d < io->rank; d++)
 		large |= shape[d] == INT64_MAX;
-	return large ? dl_fail(&c->x, DL_NOMEM, "output \"%s\": its shape is too large", io->name) : DL_OK;
+	return large ? dl_fail(&c->x, DL_NOMEM, "output \"%s\": its shape is too large", io->name)
+		     : DL_OK;
 }
 
 int rt_output(dl_context *c, int32_t o, const int64_t *shape)
@@ -293,8 +305,10 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 		t->bytes = r->bytes;
 	}
 	if ((uint64_t)bytes > t->bytes)
-		return dl_fail(&c->x, DL_CAPACITY, "output \"%s\": needs %lld bytes, has room for "
-			       "%llu", io->name, (long long)bytes, (unsigned long long)t->bytes);
+		return dl_fail(&c->x, DL_CAPACITY,
+			       "output \"%s\": needs %lld bytes, has room for "
+			       "%llu",
+			       io->name, (long long)bytes, (unsigned long long)t->bytes);
 	if (check_align(c, "output", io, t->data))
 		return c->x.status;
 	c->x.out[o] = t->data;
@@ -337,13 +351,16 @@ static int check_overlap(dl_context *c)
 			const int64_t m = rt_bytes(ii->dtype, count(c->x.in_shape[i], ii->rank));
 
 			if (overlap(p, n, c->x.in[i], m) && (io->alias != i || p != c->x.in[i]))
-				return dl_fail(&c->x, DL_INVALID, "output \"%s\" overlaps input \"%s\"",
-					       io->name, ii->name);
+				return dl_fail(&c->x, DL_INVALID,
+					       "output \"%s\" overlaps input \"%s\"", io->name,
+					       ii->name);
 		}
 		for (int32_t q = 0; n && q < o; q++)
 			if (overlap(p, n, RT_AT(dl_tensor, c->out, q)->data, extent(c, q)))
-				return dl_fail(&c->x, DL_INVALID, "output \"%s\" overlaps output "
-					       "\"%s\"", io->name, out_io(c, q)->name);
+				return dl_fail(&c->x, DL_INVALID,
+					       "output \"%s\" overlaps output "
+					       "\"%s\"",
+					       io->name, out_io(c, q)->name);
 	}
 	return DL_OK;
 }

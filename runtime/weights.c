@@ -56,8 +56,10 @@ static int own_path(dl_model *m, char *path, size_t room)
 		strcpy(path, info.dli_fname);
 		return DL_OK;
 	}
-	return rt_error(m, DL_WEIGHTS, "%s: the file that holds the model cannot be found; give its "
-			"weights in the load options", m->prog->desc->name);
+	return rt_error(m, DL_WEIGHTS,
+			"%s: the file that holds the model cannot be found; give its "
+			"weights in the load options",
+			m->prog->desc->name);
 }
 
 static int open_file(dl_model *m, const char *path, int *fd, uint64_t *bytes)
@@ -88,8 +90,8 @@ static int map(dl_model *m, int fd, const char *path, uint64_t offset)
 	m->weights.map_bytes = bytes;
 	m->weights.base = (char *)p + skip;
 	if (skip % RT_ALIGN)
-		return rt_error(m, DL_WEIGHTS, "%s: weights lie at %llu, which is not aligned", path,
-				(unsigned long long)offset);
+		return rt_error(m, DL_WEIGHTS, "%s: weights lie at %llu, which is not aligned",
+				path, (unsigned long long)offset);
 	return DL_OK;
 }
 
@@ -135,13 +137,15 @@ static int open_section(dl_model *m)
 	if (rc)
 		return rc;
 	if (!find_section(fd, &offset, &bytes))
-		rc = rt_error(m, DL_WEIGHTS, "%s: no section " SECTION " for the weights of %s; was the "
-			      "file stripped by llvm-strip --strip-all, or replaced?", path,
-			      m->prog->desc->name);
+		rc = rt_error(m, DL_WEIGHTS,
+			      "%s: no section " SECTION " for the weights of %s; was the "
+			      "file stripped by llvm-strip --strip-all, or replaced?",
+			      path, m->prog->desc->name);
 	else if (bytes != want || offset > file_bytes || bytes > file_bytes - offset)
-		rc = rt_error(m, DL_WEIGHTS, "%s: section " SECTION " has %llu bytes and not %llu: the "
-			      "file was cut or replaced", path, (unsigned long long)bytes,
-			      (unsigned long long)want);
+		rc = rt_error(m, DL_WEIGHTS,
+			      "%s: section " SECTION " has %llu bytes and not %llu: the "
+			      "file was cut or replaced",
+			      path, (unsigned long long)bytes, (unsigned long long)want);
 	else
 		rc = map(m, fd, path, offset);
 	close(fd);
@@ -157,8 +161,8 @@ static int open_path(dl_model *m, const char *path)
 	if (rc)
 		return rc;
 	if (bytes != want)
-		rc = rt_error(m, DL_WEIGHTS, "%s: has %llu bytes, and the weights of %s have %llu", path,
-			      (unsigned long long)bytes, m->prog->desc->name,
+		rc = rt_error(m, DL_WEIGHTS, "%s: has %llu bytes, and the weights of %s have %llu",
+			      path, (unsigned long long)bytes, m->prog->desc->name,
 			      (unsigned long long)want);
 	else
 		rc = map(m, fd, path, 0);

@@ -64,7 +64,8 @@ static bool add_passes(Cli *c, const char *list)
 		if (c->npasses == MAX_PASSES)
 			return fault(c, "%s: too many passes", "-p");
 		if (!(c->passes[c->npasses++] = pass_by_name(list, n)))
-			return fault(c, "-p %s: there is no such pass; see dlcc-opt --list-passes", list);
+			return fault(c, "-p %s: there is no such pass; see dlcc-opt --list-passes",
+				     list);
 	}
 	return true;
 }
@@ -109,7 +110,8 @@ static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 	}
 	text = read_file(a, c->input, &n);
 	if (!text) {
-		diag_error(&c->diag, (DiagLoc){.file = c->input}, "cannot be read: %s", strerror(errno));
+		diag_error(&c->diag, (DiagLoc){.file = c->input}, "cannot be read: %s",
+			   strerror(errno));
 		return NULL;
 	}
 	return graph_parse(ctx, a, text, c->input);
@@ -119,7 +121,8 @@ static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 static const Node *not_lowered(const Graph *g)
 {
 	for (const Node *n = g->first; n; n = n->next)
-		if ((op_table[n->op]->scalar || op_table[n->op]->lower) && !(op_row[n->op].flags & OPF_VIEW))
+		if ((op_table[n->op]->scalar || op_table[n->op]->lower) &&
+		    !(op_row[n->op].flags & OPF_VIEW))
 			return n;
 	return NULL;
 }
@@ -131,7 +134,8 @@ static bool run_pass(Cli *c, Module *m, const Pass *p)
 	if (!m->infer && p != infer && !run_pass(c, m, infer))
 		return false;
 	if (p > lower && not_lowered(m->graph))
-		return diag_error(&c->diag, node_diag(not_lowered(m->graph)), "%s works on kernels; run lower first", p->name);
+		return diag_error(&c->diag, node_diag(not_lowered(m->graph)),
+				  "%s works on kernels; run lower first", p->name);
 	return p->run(m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, p->name));
 }
 
@@ -155,7 +159,8 @@ static bool print(Cli *c, const Module *m)
 			schedule_print(&b, m->sched[0][i]);
 	if (c->output)
 		ok = write_file(c->output, strbuf_str(&b), b.n) ||
-		     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s", strerror(errno));
+		     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s",
+				strerror(errno));
 	else if (!c->quiet)
 		fwrite(strbuf_str(&b), 1, b.n, stdout);
 	strbuf_free(&b);
@@ -184,7 +189,9 @@ static bool work(Cli *c)
 
 int main(int argc, char **argv)
 {
-	Cli c = {.target = "x86-64-v3", .opt = {.level = 2, .rewrite_limit = -1}, .diag = {.out = stderr}};
+	Cli c = {.target = "x86-64-v3",
+		 .opt = {.level = 2, .rewrite_limit = -1},
+		 .diag = {.out = stderr}};
 
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))

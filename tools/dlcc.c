@@ -40,7 +40,8 @@ static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 				found = true;
 			}
 		if (!found)
-			return diag_error(&c->diag, no_where(c), "--dim %s: the model has no dim \"%s\"", d->text, name);
+			return diag_error(&c->diag, no_where(c),
+					  "--dim %s: the model has no dim \"%s\"", d->text, name);
 	}
 	graph_bind_dims(g);
 	return true;
@@ -68,7 +69,8 @@ static void print_only(const char *text, const char *name)
 		while (end && end[1] == ' ' && end[2] == ' ' && (end[3] == ' ' || end[3] == '}'))
 			end = strchr(end + 1, '\n');
 		n = end ? (size_t)(end - text) + 1 : strlen(text);
-		if (text[0] == ' ' && text[2] != ' ' && memmem(text, n, strbuf_str(&quoted), quoted.n))
+		if (text[0] == ' ' && text[2] != ' ' &&
+		    memmem(text, n, strbuf_str(&quoted), quoted.n))
 			fwrite(text, 1, n, stdout);
 		text += n;
 	}
@@ -107,12 +109,15 @@ static void dump(const Cli *c, const Module *m, const char *pass)
 /* --dump-ir=nvptx: the LLVM IR of the kernels for GPUs. */
 static void dump_nvptx(const Cli *c, const Module *m)
 {
-	for (int t = 0; t < m->ntargets && (c->dump_all || (c->dump && !strcmp(c->dump, "nvptx"))); t++) {
+	for (int t = 0; t < m->ntargets && (c->dump_all || (c->dump && !strcmp(c->dump, "nvptx")));
+	     t++) {
 		GenPtx *g = gen_nvptx_new(m->ctx, m->arena, m->target[t], "k");
 		StrBuf b = {0};
 
 		for (int i = 0; i < m->nsched; i++)
-			for (int j = 0; m->sched[t][i] && serves(m->sched[t][i], c->dump_node) && j < m->sched[t][i]->stages.n; j++)
+			for (int j = 0; m->sched[t][i] && serves(m->sched[t][i], c->dump_node) &&
+					j < m->sched[t][i]->stages.n;
+			     j++)
 				gen_nvptx_stage(g, m->sched[t][i], m->sched[t][i]->stages.at[j]);
 		gen_nvptx_ir(g, &b);
 		printf("; for %s\n%s", m->target[t]->name, strbuf_str(&b));
@@ -196,7 +201,9 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 			cuda = false;
 			name = arena_strdup(a, "native");
 		}
-		t = target_by_name(str_starts(name, "v") && strlen(name) == 2 ? arena_printf(a, "x86-64-%s", name) : name);
+		t = target_by_name(str_starts(name, "v") && strlen(name) == 2
+					   ? arena_printf(a, "x86-64-%s", name)
+					   : name);
 		if (!t || !t->gpu != !cuda)
 			return unknown_target(c, name);
 		if (t->gpu)
@@ -205,7 +212,9 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 			add_target(m->target, &m->ntargets, t);
 	}
 	if (gpu->ntargets && !gen_nvptx_available())
-		return options_fault(c, "--target=cuda: this dlcc was built without LLVM, which code for GPUs needs");
+		return options_fault(
+			c,
+			"--target=cuda: this dlcc was built without LLVM, which code for GPUs needs");
 	if (gpu->ntargets && !m->ntargets)
 		add_target(m->target, &m->ntargets, target_by_name("native"));
 	if (!m->ntargets)
@@ -260,9 +269,18 @@ static void on_signal(int sig)
 
 static bool emit(Cli *c, Module *m)
 {
-	PackageOpts o = {.output = c->output, .name = c->name ? c->name : default_name(m->arena, c->output), .cc = c->cc,
-			 .sysroot = c->sysroot, .runtime = c->runtime, .weights_file = c->weights, .version = DLCC_VERSION,
-			 .level = c->level, .save_temps = c->save_temps, .verbose = c->verbose, .dry = c->dry, .sanitize = c->sanitize};
+	PackageOpts o = {.output = c->output,
+			 .name = c->name ? c->name : default_name(m->arena, c->output),
+			 .cc = c->cc,
+			 .sysroot = c->sysroot,
+			 .runtime = c->runtime,
+			 .weights_file = c->weights,
+			 .version = DLCC_VERSION,
+			 .level = c->level,
+			 .save_temps = c->save_temps,
+			 .verbose = c->verbose,
+			 .dry = c->dry,
+			 .sanitize = c->sanitize};
 	double t = now();
 	bool ok;
 
@@ -279,8 +297,9 @@ static bool write_text(Cli *c, Module *m)
 	bool ok;
 
 	graph_print(&b, m->graph);
-	ok = write_file(c->output, strbuf_str(&b), b.n) || diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s",
-								      strerror(errno));
+	ok = write_file(c->output, strbuf_str(&b), b.n) ||
+	     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s",
+			strerror(errno));
 	strbuf_free(&b);
 	return ok;
 }
@@ -288,14 +307,16 @@ static bool write_text(Cli *c, Module *m)
 /* -Wunbounded: values and temporaries whose memory has no bound. */
 static bool warn_unbounded(Cli *c, const Module *m)
 {
-	static const char text[] = "the size of its result has no upper bound, so memory is asked for at run time; bound dims by --dim NAME=A..B";
+	static const char text[] =
+		"the size of its result has no upper bound, so memory is asked for at run time; bound dims by --dim NAME=A..B";
 	bool ok = true;
 
 	for (Node *n = m->graph->first; n && c->unbounded; n = n->next) {
 		bool found = false;
 
 		for (int i = 0; i < n->nout; i++)
-			found = found || (n->out[i] && m->mem->value[n->out[i]->id].kind == PLACE_REGION);
+			found = found ||
+				(n->out[i] && m->mem->value[n->out[i]->id].kind == PLACE_REGION);
 		for (int t = 0; t < m->ntargets && n->id < m->nsched; t++)
 			for (int i = 0; m->sched[t][n->id] && i < m->sched[t][n->id]->temps.n; i++)
 				found = found || m->mem->temp[t][n->id][i].kind == PLACE_REGION;
@@ -321,7 +342,8 @@ static bool graph_has_loc(const Graph *g, const char *name)
 static bool check_node(Cli *c, const Graph *g)
 {
 	return !c->dump_node || graph_has_loc(g, c->dump_node) ||
-	       diag_error(&c->diag, no_where(c), "--dump-node=%s: the model has no such node", c->dump_node);
+	       diag_error(&c->diag, no_where(c), "--dump-node=%s: the model has no such node",
+			  c->dump_node);
 }
 
 static bool make(Cli *c, Module *m, const OnnxFile *file)
@@ -346,14 +368,20 @@ static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file)
 	options_gpu_only(&quiet);
 	gpu->ctx = ctx_new(&quiet);
 	gpu->graph = read_input(c, gpu->ctx, gpu->arena, file, NULL);
-	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, NULL) && !quiet.errors;
+	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, NULL) &&
+	       !quiet.errors;
 }
 
 /* The exit status. */
 static int compile(Cli *c)
 {
 	Arena *a = arena_new();
-	Module m = {.arena = a, .opt = {.level = c->level, .rewrite_limit = c->rewrite_limit, .shuffle = c->shuffle, .verify = c->verify}}, gpu = m;
+	Module m = {.arena = a,
+		    .opt = {.level = c->level,
+			    .rewrite_limit = c->rewrite_limit,
+			    .shuffle = c->shuffle,
+			    .verify = c->verify}},
+	       gpu = m;
 	OnnxFile *file = NULL, *again = NULL;
 	Refusals refusals = {.arena = a};
 	bool ok;

@@ -84,13 +84,9 @@ static bool set(Options *o, const Valued *x, const char *v)
 	char *end;
 
 	switch (x->kind) {
-	case TEXT:
-		*(const char **)to = v;
-		return true;
-	case PAIRS:
-		return strchr(v, '=') && add(to, v);
-	case LIST:
-		return add(to, v);
+	case TEXT: *(const char **)to = v; return true;
+	case PAIRS: return strchr(v, '=') && add(to, v);
+	case LIST: return add(to, v);
 	case WHOLE: {
 		const long n = strtol(v, &end, 10);
 
@@ -178,7 +174,8 @@ static int64_t *dims(const Options *o, const Session *s)
 				used[k] = true;
 				if (*end || end == o->dim.at[k] + n + 1 || v[i] < 0) {
 					diag_error(s->diag, (DiagLoc){.file = s->path},
-						   "--dim %s: write NAME=VALUE, a whole number", o->dim.at[k]);
+						   "--dim %s: write NAME=VALUE, a whole number",
+						   o->dim.at[k]);
 					return NULL;
 				}
 			}
@@ -186,7 +183,8 @@ static int64_t *dims(const Options *o, const Session *s)
 	}
 	for (int k = 0; k < o->dim.n; k++)
 		if (!used[k]) {
-			diag_error(s->diag, (DiagLoc){.file = s->path}, "--dim %s: no such dim", o->dim.at[k]);
+			diag_error(s->diag, (DiagLoc){.file = s->path}, "--dim %s: no such dim",
+				   o->dim.at[k]);
 			return NULL;
 		}
 	return v;
@@ -200,10 +198,13 @@ static bool inputs_exist(const Options *o, const Session *s)
 		bool found = false;
 
 		for (int32_t i = 0; i < s->desc->n_in && !found; i++)
-			found = strlen(session_in(s, i)->name) == n && !strncmp(session_in(s, i)->name, o->input.at[k], n);
+			found = strlen(session_in(s, i)->name) == n &&
+				!strncmp(session_in(s, i)->name, o->input.at[k], n);
 		if (!found)
-			return diag_error(s->diag, (DiagLoc){.file = s->path},
-					  "-i %s: the model has no such input; --describe names all", o->input.at[k]);
+			return diag_error(
+				s->diag, (DiagLoc){.file = s->path},
+				"-i %s: the model has no such input; --describe names all",
+				o->input.at[k]);
 	}
 	return true;
 }
@@ -223,7 +224,8 @@ static bool inputs(const Options *o, Session *s, Array *in)
 				path = o->input.at[k] + n + 1;
 		if (!path)
 			return diag_error(s->diag, (DiagLoc){.file = s->path},
-					  "no value for input \"%s\": -i %s=FILE", io->name, io->name);
+					  "no value for input \"%s\": -i %s=FILE", io->name,
+					  io->name);
 		if (!array_read(s->arena, s->diag, path, &in[i]))
 			return false;
 		npy_retype(s->arena, &in[i], dtype_by_onnx(io->dtype));

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const int bits[] = {[DL_F32] = 32, [DL_I32] = 32, [DL_I64] = 64, [DL_F64] = 64, [DL_BOOL] = 8};
+static const int bits[] = {
+	[DL_F32] = 32, [DL_I32] = 32, [DL_I64] = 64, [DL_F64] = 64, [DL_BOOL] = 8};
 
 static void describe(const char *what, const dl_io *io)
 {
@@ -45,7 +46,9 @@ int main(int argc, char **argv)
 	void *so = argc == 3 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
 
 	if (!so)
-		return fprintf(stderr, "usage: dlopen MODEL.so NAME\n%s\n", argc == 3 ? dlerror() : ""), 2;
+		return fprintf(stderr, "usage: dlopen MODEL.so NAME\n%s\n",
+			       argc == 3 ? dlerror() : ""),
+		       2;
 	snprintf(symbol, sizeof(symbol), "%s_get_api", argv[2]);
 
 	dl_get_api_fn get_api;
@@ -55,7 +58,9 @@ int main(int argc, char **argv)
 	const dl_api *api = get_api ? get_api(DL_ABI_VERSION) : NULL;
 
 	if (!api)
-		return fprintf(stderr, "%s: no %s for version %u\n", argv[1], symbol, DL_ABI_VERSION), 1;
+		return fprintf(stderr, "%s: no %s for version %u\n", argv[1], symbol,
+			       DL_ABI_VERSION),
+		       1;
 
 	const dl_desc *desc = api->describe();
 	dl_tensor *in = calloc((size_t)desc->n_in, sizeof(*in));
@@ -71,8 +76,11 @@ int main(int argc, char **argv)
 	for (int o = 0; o < desc->n_out; o++) {
 		describe("output", &desc->out[o]);
 		/* data stays null: the context serves the memory */
-		out[o] = (dl_tensor){.size = sizeof(*out), .dtype = desc->out[o].dtype, .rank = desc->out[o].rank,
-				     .shape = calloc((size_t)desc->out[o].rank + 1, sizeof(int64_t))};
+		out[o] = (dl_tensor){
+			.size = sizeof(*out),
+			.dtype = desc->out[o].dtype,
+			.rank = desc->out[o].rank,
+			.shape = calloc((size_t)desc->out[o].rank + 1, sizeof(int64_t))};
 	}
 	if (api->load(NULL, &model) || api->context(model, NULL, &context))
 		return fprintf(stderr, "%s\n", api->error(NULL)), 1;
@@ -80,8 +88,8 @@ int main(int argc, char **argv)
 		return fprintf(stderr, "%s\n", api->error(context)), 1;
 	for (int o = 0; o < desc->n_out; o++)
 		if (out[o].dtype == DL_F32)
-			printf("%s[0] = %g, %" PRIu64 " bytes\n", desc->out[o].name, (double)*(float *)out[o].data,
-			       out[o].bytes);
+			printf("%s[0] = %g, %" PRIu64 " bytes\n", desc->out[o].name,
+			       (double)*(float *)out[o].data, out[o].bytes);
 	for (int o = 0; o < desc->n_out; o++)
 		free(out[o].shape);
 	for (int i = 0; i < desc->n_in; i++)

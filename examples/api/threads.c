@@ -20,8 +20,13 @@ static void *worker(void *arg)
 	float *const y = arg;
 	float x[PIXELS];
 	int64_t x_shape[] = {1, 1, 8, 8}, y_shape[] = {1, CLASSES};
-	dl_tensor in = {.size = sizeof(in), .dtype = DL_F32, .rank = 4, .shape = x_shape, .data = x};
-	dl_tensor out = {.size = sizeof(out), .dtype = DL_F32, .rank = 2, .shape = y_shape, .data = y,
+	dl_tensor in = {
+		.size = sizeof(in), .dtype = DL_F32, .rank = 4, .shape = x_shape, .data = x};
+	dl_tensor out = {.size = sizeof(out),
+			 .dtype = DL_F32,
+			 .rank = 2,
+			 .shape = y_shape,
+			 .data = y,
 			 .bytes = CLASSES * sizeof(*y)};
 	dl_context *context;
 
@@ -39,7 +44,8 @@ static void *worker(void *arg)
 int main(void)
 {
 	pthread_t thread[THREADS];
-	const dl_load_options options = {.size = sizeof(options), .threads = 1}; /* no pool: we have threads */
+	const dl_load_options options = {.size = sizeof(options),
+					 .threads = 1}; /* no pool: we have threads */
 	int failed = 0;
 
 	api = digits_get_api(DL_ABI_VERSION);
@@ -57,6 +63,7 @@ int main(void)
 		failed |= why || memcmp(logits[t], logits[0], sizeof(logits[0]));
 	}
 	api->unload(model);
-	printf("%d threads, %d runs each: %s\n", THREADS, ROUNDS, failed ? "they differ" : "the same logits");
+	printf("%d threads, %d runs each: %s\n", THREADS, ROUNDS,
+	       failed ? "they differ" : "the same logits");
 	return failed;
 }

@@ -56,7 +56,8 @@ int main(int argc, char **argv)
 	int64_t shape[] = {n, 1, 8, 8}, blurred_shape[4], logits_shape[2];
 	dl_tensor in = {.size = sizeof(in), .dtype = DL_F32, .rank = 4, .shape = shape, .data = x};
 	/* data stays null: the context serves the memory, which lasts until its next run */
-	dl_tensor blurred = {.size = sizeof(in), .dtype = DL_F32, .rank = 4, .shape = blurred_shape};
+	dl_tensor blurred = {
+		.size = sizeof(in), .dtype = DL_F32, .rank = 4, .shape = blurred_shape};
 	dl_tensor logits = {.size = sizeof(in), .dtype = DL_F32, .rank = 2, .shape = logits_shape};
 	int right = 0;
 

@@ -45,14 +45,16 @@ static void show(const unsigned char *scan, const unsigned char *label, const fl
 	for (int y = 0; y < SIDE; y++, puts(""))
 		for (int i = 0; i < SHOWN; i++, printf("   "))
 			for (int x = 0; x < SIDE; x++) {
-				const char c = " .:-=+*%@"[scan[pick[i] * PIXELS + y * SIDE + x] / 2];
+				const char c =
+					" .:-=+*%@"[scan[pick[i] * PIXELS + y * SIDE + x] / 2];
 
 				printf("%c%c", c, c);
 			}
 	for (int i = 0; i < SHOWN; i++) {
 		const int read = best(logits + pick[i] * CLASSES);
 
-		printf("is %d, read %d%s     ", label[pick[i]], read, read == label[pick[i]] ? "  " : " !");
+		printf("is %d, read %d%s     ", label[pick[i]], read,
+		       read == label[pick[i]] ? "  " : " !");
 	}
 	puts("\n");
 }
@@ -79,8 +81,13 @@ int main(int argc, char **argv)
 	dl_model *model;
 	dl_context *context;
 	int64_t x_shape[] = {n, 1, SIDE, SIDE}, y_shape[] = {n, CLASSES};
-	dl_tensor in = {.size = sizeof(in), .dtype = DL_F32, .rank = 4, .shape = x_shape, .data = x};
-	dl_tensor out = {.size = sizeof(out), .dtype = DL_F32, .rank = 2, .shape = y_shape, .data = y,
+	dl_tensor in = {
+		.size = sizeof(in), .dtype = DL_F32, .rank = 4, .shape = x_shape, .data = x};
+	dl_tensor out = {.size = sizeof(out),
+			 .dtype = DL_F32,
+			 .rank = 2,
+			 .shape = y_shape,
+			 .data = y,
 			 .bytes = count * CLASSES * sizeof(*y)};
 
 	if (api->load(NULL, &model) || api->context(model, NULL, &context))
@@ -115,9 +122,10 @@ int main(int argc, char **argv)
 			return fprintf(stderr, "digits: %s\n", api->error(context)), 1;
 		same &= best(one) == best(y + i * CLASSES);
 	}
-	printf("accuracy     %.4f: %d of %d scans that training never saw\n", right / (double)n, right, n);
-	printf("speed        %.2f us an image in a batch of %d, %.2f us one at a time\n", batch * 1e6 / n, n,
-	       (now() - single) * 1e6 / n);
+	printf("accuracy     %.4f: %d of %d scans that training never saw\n", right / (double)n,
+	       right, n);
+	printf("speed        %.2f us an image in a batch of %d, %.2f us one at a time\n",
+	       batch * 1e6 / n, n, (now() - single) * 1e6 / n);
 	api->context_free(context);
 	api->unload(model);
 	free(scan), free(label), free(x), free(y), fclose(f);

@@ -27,7 +27,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_JOBS = 64, RUN = 25, SECONDS = 10, LIMIT = 1 << 30, MAX_SEED = 20000, SANITIZER_EXIT = 99 };
+enum {
+	MAX_JOBS = 64,
+	RUN = 25,
+	SECONDS = 10,
+	LIMIT = 1 << 30,
+	MAX_SEED = 20000,
+	SANITIZER_EXIT = 99
+};
 
 static const char usage[] =
 	"usage: fuzz [options] SEED...\n"
@@ -59,7 +66,7 @@ typedef struct Slot {
 } Slot;
 
 typedef struct Worker {
-	pid_t pid; /* 0: none */
+	pid_t pid;  /* 0: none */
 	bool large; /* ended for its memory */
 	Slot *slot;
 	int err;
@@ -155,7 +162,9 @@ static void work(const Fuzz *f, Slot *s)
 		if (lseek(2, 0, SEEK_SET) == 0 && ftruncate(2, 0))
 			_exit(2);
 		limit(SECONDS);
-		try_file(&s->tried, b, &r, sample ? arena_printf(a, "%s/%ld-%ld", f->o.samples, f->o.seed, s->at) : NULL);
+		try_file(&s->tried, b, &r,
+			 sample ? arena_printf(a, "%s/%ld-%ld", f->o.samples, f->o.seed, s->at)
+				: NULL);
 		limit(0);
 		arena_free(a);
 		if (s->tried.outcome == BROKEN)
@@ -203,7 +212,8 @@ static long resident(pid_t pid)
 /* The line of what a worker wrote that says most. */
 static const char *telling(const Fuzz *f, const Worker *w)
 {
-	static const char *const words[] = {"runtime error", "ERROR: AddressSanitizer", "Assertion", "error"};
+	static const char *const words[] = {"runtime error", "ERROR: AddressSanitizer", "Assertion",
+					    "error"};
 	char *text = arena_alloc(f->a, 65536);
 	ssize_t n = pread(w->err, text, 65535, 0);
 
@@ -232,7 +242,8 @@ static void keep(const Fuzz *f, const Worker *w, long k)
 		return;
 	mkdir(f->o.keep, 0777);
 	write_file(arena_printf(f->a, "%s/%ld-%ld.onnx", f->o.keep, f->o.seed, k), b.p, b.n);
-	write_file(arena_printf(f->a, "%s/%ld-%ld.txt", f->o.keep, f->o.seed, k), text, n > 0 ? (size_t)n : 0);
+	write_file(arena_printf(f->a, "%s/%ld-%ld.txt", f->o.keep, f->o.seed, k), text,
+		   n > 0 ? (size_t)n : 0);
 }
 
 static void judge(Fuzz *f, Worker *w, int status)
@@ -248,12 +259,15 @@ static void judge(Fuzz *f, Worker *w, int status)
 	}
 	if (w->large)
 		kind = "more than 1 GiB";
-	else if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGALRM))
+	else if (WIFSIGNALED(status) &&
+		 (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGALRM))
 		kind = "more than 10 s";
 	else if (WIFSIGNALED(status))
 		kind = arena_printf(f->a, "signal %d", WTERMSIG(status));
 	else
-		kind = WEXITSTATUS(status) == 3 ? s->tried.why : arena_printf(f->a, "status %d", WEXITSTATUS(status));
+		kind = WEXITSTATUS(status) == 3
+			       ? s->tried.why
+			       : arena_printf(f->a, "status %d", WEXITSTATUS(status));
 	/* What a model asks of a run is its own business: it was accepted. */
 	if (evaluating && (w->large || (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF))) {
 		s->tally.outcome[ACCEPTED]++;
@@ -262,7 +276,8 @@ static void judge(Fuzz *f, Worker *w, int status)
 	}
 	s->tally.outcome[BROKEN]++;
 	f->failed++;
-	printf("FAIL %ld-%ld: %s: %s%s%s\n", f->o.seed, s->at, s->tried.phase, kind, *why ? ": " : "", why);
+	printf("FAIL %ld-%ld: %s: %s%s%s\n", f->o.seed, s->at, s->tried.phase, kind,
+	       *why ? ": " : "", why);
 	fflush(stdout);
 	keep(f, w, s->at);
 }
@@ -309,7 +324,8 @@ static void run(Fuzz *f)
 	bool busy = true;
 
 	for (int i = 0; i < f->o.jobs; i++) {
-		f->worker[i].slot = mmap(NULL, sizeof(Slot), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		f->worker[i].slot = mmap(NULL, sizeof(Slot), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		f->worker[i].err = memfd_create("err", MFD_CLOEXEC);
 		if (f->worker[i].slot == MAP_FAILED || f->worker[i].err < 0)
 			abort();
@@ -337,8 +353,9 @@ static void report(const Fuzz *f)
 			all.outcome[k] += t->outcome[k];
 	}
 	accepted = all.outcome[ACCEPTED] + all.outcome[RAN] + all.outcome[FAULTED];
-	printf("%ld files of %d models: %ld accepted (%ld ran, %ld ended in a fault, %ld too large to run), %ld refused, %ld failed\n", all.files,
-	       f->seeds.n, accepted, all.outcome[RAN], all.outcome[FAULTED], all.outcome[ACCEPTED], all.outcome[REFUSED], all.outcome[BROKEN]);
+	printf("%ld files of %d models: %ld accepted (%ld ran, %ld ended in a fault, %ld too large to run), %ld refused, %ld failed\n",
+	       all.files, f->seeds.n, accepted, all.outcome[RAN], all.outcome[FAULTED],
+	       all.outcome[ACCEPTED], all.outcome[REFUSED], all.outcome[BROKEN]);
 }
 
 static bool number(const char *a, const char *option, long *out)
@@ -360,14 +377,20 @@ static bool option(Options *o, const char *a)
 	else if (!strcmp(a, "--plain"))
 		o->plain = true;
 	else
-		return number(a, "--count", &o->count) || number(a, "--seed", &o->seed) || number(a, "--from", &o->from) ||
-		       number(a, "--models", &o->models) || number(a, "--jobs", &o->jobs) || number(a, "--every", &o->every);
+		return number(a, "--count", &o->count) || number(a, "--seed", &o->seed) ||
+		       number(a, "--from", &o->from) || number(a, "--models", &o->models) ||
+		       number(a, "--jobs", &o->jobs) || number(a, "--every", &o->every);
 	return true;
 }
 
 int main(int argc, char **argv)
 {
-	Fuzz f = {.o = {.count = 10000, .seed = 1, .models = 400, .jobs = sysconf(_SC_NPROCESSORS_ONLN), .every = 20}, .a = arena_new()};
+	Fuzz f = {.o = {.count = 10000,
+			.seed = 1,
+			.models = 400,
+			.jobs = sysconf(_SC_NPROCESSORS_ONLN),
+			.every = 20},
+		  .a = arena_new()};
 
 	for (int i = 1; i < argc; i++) {
 		if (*argv[i] != '-')

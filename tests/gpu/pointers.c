@@ -25,16 +25,18 @@ static struct {
 	unsigned long long (*ptxsim_allocations)(void);
 } cu;
 
-static const char *const names[] = {"cuInit", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuMemAlloc_v2",
-				    "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuStreamCreate", "cuStreamSynchronize",
-				    "ptxsim_calls", "ptxsim_mark", "ptxsim_allocations"};
+static const char *const names[] = {
+	"cuInit",         "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",
+	"cuMemAlloc_v2",  "cuMemcpyHtoD_v2",          "cuMemcpyDtoH_v2",
+	"cuStreamCreate", "cuStreamSynchronize",      "ptxsim_calls",
+	"ptxsim_mark",    "ptxsim_allocations"};
 
-#define MUST(x)                                                                                    \
-	do {                                                                                       \
-		if (!(x)) {                                                                        \
-			printf("line %d: %s\n", __LINE__, #x);                                     \
-			return 1;                                                                  \
-		}                                                                                  \
+#define MUST(x)                                                \
+	do {                                                   \
+		if (!(x)) {                                    \
+			printf("line %d: %s\n", __LINE__, #x); \
+			return 1;                              \
+		}                                              \
 	} while (0)
 
 enum { ROWS = 9, COLS = 17 };
@@ -54,7 +56,12 @@ static int expected(void)
 
 static dl_tensor tensor(CUdeviceptr at, int64_t *shape, int rank, size_t bytes)
 {
-	return (dl_tensor){.size = sizeof(dl_tensor), .dtype = DL_F32, .rank = rank, .shape = shape, .data = (void *)(uintptr_t)at, .bytes = bytes};
+	return (dl_tensor){.size = sizeof(dl_tensor),
+			   .dtype = DL_F32,
+			   .rank = rank,
+			   .shape = shape,
+			   .data = (void *)(uintptr_t)at,
+			   .bytes = bytes};
 }
 
 /* Runs with tensors that begin OFF bytes into their memory. */
@@ -64,8 +71,10 @@ static int run(const dl_api *api, dl_context *c, void *stream, size_t off)
 	CUdeviceptr dx, db, dy;
 	dl_tensor in[2], out[1];
 
-	MUST(!cu.cuMemAlloc_v2(&dx, sizeof x + 16) && !cu.cuMemAlloc_v2(&db, sizeof b + 16) && !cu.cuMemAlloc_v2(&dy, sizeof y + 16));
-	MUST(!cu.cuMemcpyHtoD_v2(dx + off, x, sizeof x) && !cu.cuMemcpyHtoD_v2(db + off, b, sizeof b));
+	MUST(!cu.cuMemAlloc_v2(&dx, sizeof x + 16) && !cu.cuMemAlloc_v2(&db, sizeof b + 16) &&
+	     !cu.cuMemAlloc_v2(&dy, sizeof y + 16));
+	MUST(!cu.cuMemcpyHtoD_v2(dx + off, x, sizeof x) &&
+	     !cu.cuMemcpyHtoD_v2(db + off, b, sizeof b));
 	in[0] = tensor(dx + off, xs, 2, sizeof x);
 	in[1] = tensor(db + off, bs, 1, sizeof b);
 	for (int k = 0; k < 3; k++) {
@@ -86,7 +95,8 @@ static int run(const dl_api *api, dl_context *c, void *stream, size_t off)
 
 int main(int argc, char **argv)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *model = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
+	     *model = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
 	void *gpu, *stream, *fn;
 	dl_get_api_fn get;
 	dl_load_options o = {.size = sizeof o, .device = "cuda"};
@@ -104,7 +114,8 @@ int main(int argc, char **argv)
 		x[i] = (float)(i % 23) - 11;
 	for (int i = 0; i < COLS; i++)
 		b[i] = (float)i / 4 - 2;
-	MUST(!cu.cuInit(0) && !cu.cuDevicePrimaryCtxRetain(&gpu, 0) && !cu.cuCtxPushCurrent_v2(gpu) && !cu.cuStreamCreate(&stream, 1));
+	MUST(!cu.cuInit(0) && !cu.cuDevicePrimaryCtxRetain(&gpu, 0) &&
+	     !cu.cuCtxPushCurrent_v2(gpu) && !cu.cuStreamCreate(&stream, 1));
 	fn = dlsym(model, "add_get_api");
 	memcpy(&get, &fn, sizeof get);
 	api = get(DL_ABI_VERSION);

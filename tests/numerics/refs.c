@@ -12,9 +12,11 @@
 #define LANES
 #endif
 
-#define LIST_1(X)                                                                                  \
-	X(exp) X(exp2) X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) \
-	X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh)
+#define LIST_1(X)                                                                            \
+	X(exp)                                                                               \
+	X(exp2)                                                                              \
+	X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) \
+		X(sinh) X(cosh) X(asinh) X(acosh) X(atanh)
 #define LIST_2(X) X(atan2) X(pow)
 
 #define DECLARE_1(f) LANES double f(double);
@@ -29,18 +31,18 @@ static inline double sigmoid(double x)
 	return (x < 0 ? z : 1) / (1 + z);
 }
 
-#define REF_1(f)                                                                                   \
-	static void ref_##f(const float *x, const float *y, double *out)                           \
-	{                                                                                          \
-		(void)y;                                                                           \
-		for (int i = 0; i < STRIP; i++)                                                    \
-			out[i] = f((double)x[i]);                                                  \
+#define REF_1(f)                                                         \
+	static void ref_##f(const float *x, const float *y, double *out) \
+	{                                                                \
+		(void)y;                                                 \
+		for (int i = 0; i < STRIP; i++)                          \
+			out[i] = f((double)x[i]);                        \
 	}
-#define REF_2(f)                                                                                   \
-	static void ref_##f(const float *x, const float *y, double *out)                           \
-	{                                                                                          \
-		for (int i = 0; i < STRIP; i++)                                                    \
-			out[i] = f((double)x[i], (double)y[i]);                                    \
+#define REF_2(f)                                                         \
+	static void ref_##f(const float *x, const float *y, double *out) \
+	{                                                                \
+		for (int i = 0; i < STRIP; i++)                          \
+			out[i] = f((double)x[i], (double)y[i]);          \
 	}
 LIST_1(REF_1)
 LIST_2(REF_2)

@@ -40,7 +40,7 @@ static const double slack_f32 = 0x1p-22, slack_f64 = 0x1p-6;
 
 typedef struct Worst {
 	double ulp, x, y;
-	int bad;	     /* special values that are wrong: so many, up to MAX_BAD */
+	int bad;             /* special values that are wrong: so many, up to MAX_BAD */
 	double bad_x, bad_y; /* the first */
 } Worst;
 
@@ -127,9 +127,9 @@ static int64_t quick_errors(const float *got, const double *ref, int64_t *error)
 		double g = got[i], a = fabs(ref[i]);
 		double r = a >= 0x1.ffffffp127 ? copysign(INFINITY, ref[i]) : ref[i];
 		int64_t e = dl_bits_f64_i64(a) & 0x7ffll << 52, least = dl_bits_f64_i64(0x1p-126);
-		double scale =
-			dl_bits_i64_f64(dl_bits_f64_i64(0x1p46) -
-					((e > least ? e : least) - dl_bits_f64_i64(0x1p-23)));
+		double scale = dl_bits_i64_f64(
+			dl_bits_f64_i64(0x1p46) -
+			((e > least ? e : least) - dl_bits_f64_i64(0x1p-23)));
 		double d = fabs(g - r) * scale;
 		bool same = g == r || (g != g && r != r);
 		bool sign = g == 0 && (dl_bits_f64_i64(g) ^ dl_bits_f64_i64(r)) < 0;

@@ -37,10 +37,22 @@ static void *counted(void *p)
 	return p;
 }
 
-void *malloc(size_t n) { return counted(__libc_malloc(n)); }
-void *calloc(size_t n, size_t size) { return counted(__libc_calloc(n, size)); }
-void *realloc(void *p, size_t n) { return counted(__libc_realloc(p, n)); }
-void *aligned_alloc(size_t align, size_t n) { return counted(__libc_memalign(align, n)); }
+void *malloc(size_t n)
+{
+	return counted(__libc_malloc(n));
+}
+void *calloc(size_t n, size_t size)
+{
+	return counted(__libc_calloc(n, size));
+}
+void *realloc(void *p, size_t n)
+{
+	return counted(__libc_realloc(p, n));
+}
+void *aligned_alloc(size_t align, size_t n)
+{
+	return counted(__libc_memalign(align, n));
+}
 int posix_memalign(void **p, size_t align, size_t n)
 {
 	*p = counted(__libc_memalign(align, n));
@@ -92,7 +104,11 @@ static double run(const Case *c, dl_context *ctx)
 
 	for (int i = 0; i < desc->n_in; i++) {
 		n = shape_of(c, &desc->in[i], in_shape[i]);
-		in[i] = (dl_tensor){.size = sizeof(*in), .dtype = DL_F32, .rank = desc->in[i].rank, .shape = in_shape[i], .data = at};
+		in[i] = (dl_tensor){.size = sizeof(*in),
+				    .dtype = DL_F32,
+				    .rank = desc->in[i].rank,
+				    .shape = in_shape[i],
+				    .data = at};
 		at += n;
 	}
 	n = shape_of(c, &desc->out[0], out_shape);
@@ -122,7 +138,8 @@ static void guarded(const Case *c)
 		die("workspace", c->api->error(c->model));
 	pages = (w.host_bytes + PAGE - 1) / PAGE * PAGE;
 	p = mmap(NULL, pages + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	need(p != MAP_FAILED && !mprotect(p + PAGE, pages + !pages, PROT_READ | PROT_WRITE), "mmap");
+	need(p != MAP_FAILED && !mprotect(p + PAGE, pages + !pages, PROT_READ | PROT_WRITE),
+	     "mmap");
 	for (int at_end = 0; at_end < 2; at_end++) {
 		o.workspace = p + PAGE + (at_end ? (pages - w.host_bytes) / 64 * 64 : 0);
 		o.workspace_bytes = w.host_bytes;

@@ -325,9 +325,9 @@ Space take_space(Parser *p, const Operand *addr)
 	static const struct {
 		const char *name;
 		Space space;
-	} names[] = {{"global", SP_GLOBAL},	 {"shared", SP_SHARED},
+	} names[] = {{"global", SP_GLOBAL},      {"shared", SP_SHARED},
 		     {"shared::cta", SP_SHARED}, {"local", SP_LOCAL},
-		     {"const", SP_CONST},	 {"param", SP_PARAM},
+		     {"const", SP_CONST},        {"param", SP_PARAM},
 		     {"param::entry", SP_PARAM}, {"param::func", SP_FRAME}};
 
 	for (int i = 0; i < 8; i++)

@@ -106,7 +106,7 @@ static void exec_atom(Warp *w, const Inst *in, uint32_t mask)
 
 void decode_atom(Parser *p)
 {
-	static const char *const ops[] = {"add", "min", "max",	"and", "or", "xor",
+	static const char *const ops[] = {"add", "min", "max",  "and", "or", "xor",
 					  "inc", "dec", "exch", "cas", NULL};
 	static const char *const vectors[] = {"v2", "v4", "v8", NULL};
 	static const char *const orders[] = {"acq_rel", "noftz",   "release",

@@ -64,11 +64,11 @@ API uint64_t ptxsim_calls(const char *prefix)
 
 API uint64_t ptxsim_allocations(void)
 {
-	static const char *const makers[] = {"cuMemAlloc",	  "cuMemHostAlloc",
+	static const char *const makers[] = {"cuMemAlloc",        "cuMemHostAlloc",
 					     "cuMemHostRegister", "cuModuleLoad",
-					     "cuStreamCreate",	  "cuEventCreate",
-					     "cuGraphCreate",	  "cuGraphInstantiate",
-					     "cuGraphAdd",	  "cuDevicePrimaryCtxRetain"};
+					     "cuStreamCreate",    "cuEventCreate",
+					     "cuGraphCreate",     "cuGraphInstantiate",
+					     "cuGraphAdd",        "cuDevicePrimaryCtxRetain"};
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)

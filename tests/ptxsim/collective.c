@@ -85,7 +85,7 @@ static void exec_vote(Warp *w, const Inst *in, uint32_t mask)
 		return;
 	while ((group = next_group(w, in->s[1], &left))) {
 		uint32_t p = all & group;
-		bool hit = in->sub == VOTE_ALL	 ? p == group
+		bool hit = in->sub == VOTE_ALL   ? p == group
 			   : in->sub == VOTE_ANY ? p != 0
 						 : p == group || !p;
 		if (in->sub == VOTE_BALLOT)

@@ -103,8 +103,9 @@ void frame_pop(Warp *w)
 		end_lanes(w, w->live);
 		return;
 	}
-	const Operand *results =
-		fr->call->n_op > 1 && fr->call->op[0].kind == O_LIST ? &fr->call->op[0] : NULL;
+	const Operand *results = fr->call->n_op > 1 && fr->call->op[0].kind == O_LIST
+					 ? &fr->call->op[0]
+					 : NULL;
 	for (int i = 0; results && i < results->n_items; i++) {
 		const Var *to = results->item[i].var, *from = fr->f->results.at[i];
 		copy_param(w, fr->mask & w->live,
@@ -117,8 +118,9 @@ void frame_pop(Warp *w)
 /* (results), function, (arguments) */
 void exec_call(Warp *w, const Inst *in, uint32_t mask)
 {
-	const Operand *arguments =
-		in->n_op && in->op[in->n_op - 1].kind == O_LIST ? &in->op[in->n_op - 1] : NULL;
+	const Operand *arguments = in->n_op && in->op[in->n_op - 1].kind == O_LIST
+					   ? &in->op[in->n_op - 1]
+					   : NULL;
 	uint32_t caller = w->frame[w->depth - 1].frame_at;
 
 	if (in->n_op < 3 && in->op[0].kind == O_LIST)
@@ -261,7 +263,7 @@ void decode_end(Parser *p)
 	no_mods(p);
 	need_operands(p, 0, 0);
 	in->cls = C_control;
-	in->exec = !strcmp(p->mods[0], "ret")	 ? exec_ret
+	in->exec = !strcmp(p->mods[0], "ret")    ? exec_ret
 		   : !strcmp(p->mods[0], "exit") ? exec_exit
 						 : exec_trap;
 }

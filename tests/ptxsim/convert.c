@@ -280,7 +280,7 @@ static void decode_pair(Parser *p, Type from, Type to)
 
 void decode_cvt(Parser *p)
 {
-	static const char *const rounds[] = {"rn",  "rz",  "rm",  "rp",	 "rna",
+	static const char *const rounds[] = {"rn",  "rz",  "rm",  "rp",  "rna",
 					     "rni", "rzi", "rmi", "rpi", NULL};
 	Inst *in = p->in;
 	Type from = take_type(p), to = take_type(p);

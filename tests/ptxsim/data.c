@@ -297,8 +297,8 @@ static void widen(const void *src, Type t, int half, float out[32])
 	bool packed = type_size(t) == 4, bf = t == T_bf16 || t == T_bf16x2;
 
 	for (int i = 0; i < 32; i++) {
-		uint16_t h =
-			packed ? ((const uint16_t *)src)[2 * i + half] : ((const uint16_t *)src)[i];
+		uint16_t h = packed ? ((const uint16_t *)src)[2 * i + half]
+				    : ((const uint16_t *)src)[i];
 		out[i] = bf ? f32_of_bf16(h) : f32_of_f16(h);
 	}
 }
@@ -357,9 +357,9 @@ static void exec_set(Warp *w, const Inst *in, uint32_t mask)
 			hit[k] = combine(in->sub, hit[k], c);
 	}
 	EACH_LANE (i, mask) {
-		uint64_t one = t == T_f32			? 0x3f800000
-			       : t == T_f16 || t == T_f16x2	? 0x3c00
-			       : t == T_bf16 || t == T_bf16x2	? 0x3f80
+		uint64_t one = t == T_f32                       ? 0x3f800000
+			       : t == T_f16 || t == T_f16x2     ? 0x3c00
+			       : t == T_bf16 || t == T_bf16x2   ? 0x3f80
 			       : type_size(t) == 2 || in->flag2 ? 0xffff
 								: 0xffffffff;
 		uint64_t v = (hit[0] >> i & 1) * one;
@@ -371,8 +371,8 @@ static void exec_set(Warp *w, const Inst *in, uint32_t mask)
 
 void decode_setp(Parser *p)
 {
-	static const char *const ops[] = {"eq",	 "ne",	"lt",  "le",  "gt",  "ge",  "lo",
-					  "ls",	 "hi",	"hs",  "equ", "neu", "ltu", "leu",
+	static const char *const ops[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "lo",
+					  "ls",  "hi",  "hs",  "equ", "neu", "ltu", "leu",
 					  "gtu", "geu", "num", "nan", NULL};
 	static const char *const joins[] = {"and", "or", "xor", NULL};
 	Inst *in = p->in;
@@ -448,7 +448,7 @@ void decode_testp(Parser *p)
 
 /* ---- Addresses ---- */
 
-static const char *const space_names[] = {"global", "shared",	   "local", "const",
+static const char *const space_names[] = {"global", "shared",      "local", "const",
 					  "param",  "shared::cta", NULL};
 
 static uint64_t window(int k)
@@ -496,7 +496,7 @@ static void exec_isspacep(Warp *w, const Inst *in, uint32_t mask)
 		uint64_t within;
 		Space s = space_of(lane_at(w, in->s[0], i), &within);
 		static const Space asked[] = {SP_GLOBAL, SP_SHARED, SP_LOCAL,
-					      SP_CONST,	 SP_PARAM,  SP_SHARED};
+					      SP_CONST,  SP_PARAM,  SP_SHARED};
 		hit |= (uint32_t)(s == asked[in->sub]) << i;
 	}
 	put_pred(w, in->d, hit, mask);

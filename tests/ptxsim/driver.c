@@ -58,8 +58,8 @@ __attribute__((constructor)) static void begin(void)
 	if (fail) {
 		char *end;
 		driver.fail_at = strtoull(fail, &end, 0);
-		driver.fail_with =
-			*end == ':' ? (CUresult)strtol(end + 1, NULL, 0) : CUDA_ERROR_UNKNOWN;
+		driver.fail_with = *end == ':' ? (CUresult)strtol(end + 1, NULL, 0)
+					       : CUDA_ERROR_UNKNOWN;
 	}
 }
 

@@ -39,8 +39,8 @@ static CUresult place_vars(CUmodule mod)
 		Var *v = m->vars.at[i];
 		if (v->space != SP_GLOBAL && v->space != SP_CONST)
 			continue;
-		mod->vars[i] =
-			memory_new(v->size + !v->size, v->space == SP_CONST ? A_CONST : A_MODULE);
+		mod->vars[i] = memory_new(v->size + !v->size,
+					  v->space == SP_CONST ? A_CONST : A_MODULE);
 		if (!mod->vars[i])
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		v->at = mod->vars[i]->addr;

@@ -11,7 +11,7 @@
 typedef struct Flow {
 	const Func *f;
 	Arena *arena;
-	int n;	       /* blocks, the virtual one last */
+	int n;         /* blocks, the virtual one last */
 	int *block_of; /* of an instruction that begins a block, else -1 */
 	int *begin;
 	int *rank; /* position in the post-order of the reversed graph */

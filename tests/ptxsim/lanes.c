@@ -321,7 +321,9 @@ ORDERED(s16)
 ORDERED(s32)
 ORDERED(s64)
 ORDERED(f32)
-ORDERED(f64) UNORDERED(f32) UNORDERED(f64)
+ORDERED(f64)
+UNORDERED(f32)
+UNORDERED(f64)
 
 #define ROW_ORDERED(T)                                                                   \
 	{"eq", T_##T, cmp_eq_##T}, {"ne", T_##T, cmp_ne_##T}, {"lt", T_##T, cmp_lt_##T}, \

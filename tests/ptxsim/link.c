@@ -93,9 +93,9 @@ static void find_zones(Module *m, Func *f)
 			continue;
 		vec_push(m->arena, &f->zones, (uint32_t)(v->at + v->size));
 		if (kernel_uses(m, f, v))
-			f->declared_shared =
-				(uint32_t)(((f->declared_shared + v->align - 1) & ~(v->align - 1)) +
-					   v->size);
+			f->declared_shared = (uint32_t)(((f->declared_shared + v->align - 1) &
+							 ~(v->align - 1)) +
+							v->size);
 	}
 }
 

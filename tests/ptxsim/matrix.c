@@ -87,9 +87,9 @@ static void exec_stmatrix(Warp *w, const Inst *in, uint32_t mask)
 	for (int k = 0; k < in->vec; k++)
 		for (int lane = 0; lane < 32; lane++)
 			for (int e = 0; e < 2; e++) {
-				uint16_t v =
-					(uint16_t)(lane_at(w, item_slot(&in->op[1], k), lane) >>
-						   (16 * e));
+				uint16_t v = (uint16_t)(lane_at(w, item_slot(&in->op[1], k),
+								lane) >>
+							(16 * e));
 				int i, j;
 				place(lane, e, in->flag, &i, &j);
 				memcpy(row[8 * k + i] + 2 * j, &v, 2);
@@ -105,8 +105,8 @@ static void exec_movmatrix(Warp *w, const Inst *in, uint32_t mask)
 		return;
 	for (int lane = 0; lane < 32; lane++)
 		for (int e = 0; e < 2; e++)
-			m[lane / 4][2 * (lane % 4) + e] =
-				(uint16_t)(lane_at(w, in->s[0], lane) >> (16 * e));
+			m[lane / 4][2 * (lane % 4) + e] = (uint16_t)(lane_at(w, in->s[0], lane) >>
+								     (16 * e));
 	for (int lane = 0; lane < 32; lane++)
 		out[lane] = m[2 * (lane % 4)][lane / 4] | (uint32_t)m[2 * (lane % 4) + 1][lane / 4]
 								  << 16;
@@ -179,9 +179,9 @@ static const struct {
 	int bits; /* in a register; tf32 takes one whole */
 } elems[] = {
 	[E_F16] = {"f16", 16}, [E_BF16] = {"bf16", 16}, [E_TF32] = {"tf32", 32},
-	[E_F64] = {"f64", 64}, [E_E4M3] = {"e4m3", 8},	[E_E5M2] = {"e5m2", 8},
-	[E_S8] = {"s8", 8},    [E_U8] = {"u8", 8},	[E_S4] = {"s4", 4},
-	[E_U4] = {"u4", 4},    [E_F32] = {"f32", 32},	[E_S32] = {"s32", 32},
+	[E_F64] = {"f64", 64}, [E_E4M3] = {"e4m3", 8},  [E_E5M2] = {"e5m2", 8},
+	[E_S8] = {"s8", 8},    [E_U8] = {"u8", 8},      [E_S4] = {"s4", 4},
+	[E_U4] = {"u4", 4},    [E_F32] = {"f32", 32},   [E_S32] = {"s32", 32},
 };
 enum { N_ELEMS = sizeof elems / sizeof *elems };
 
@@ -364,21 +364,21 @@ static bool is_mma(const Mma *m)
 	static const struct {
 		Elem a;
 		int k[4]; /* for m = 16 */
-		int k8;	  /* for m = 8; 0: none */
+		int k8;   /* for m = 8; 0: none */
 	} shapes[] = {
-		{E_F16, {8, 16}, 0},	{E_BF16, {8, 16}, 0},  {E_TF32, {4, 8}, 0},
+		{E_F16, {8, 16}, 0},    {E_BF16, {8, 16}, 0},  {E_TF32, {4, 8}, 0},
 		{E_F64, {4, 8, 16}, 4}, {E_E4M3, {16, 32}, 0}, {E_E5M2, {16, 32}, 0},
-		{E_S8, {16, 32}, 16},	{E_U8, {16, 32}, 16},  {E_S4, {32, 64}, 32},
+		{E_S8, {16, 32}, 16},   {E_U8, {16, 32}, 16},  {E_S4, {32, 64}, 32},
 		{E_U4, {32, 64}, 32},
 	};
 	bool small = m->a >= E_S8 && m->a <= E_U4, eight = m->a == E_E4M3 || m->a == E_E5M2;
-	bool types =
-		small ? m->d == E_S32 && m->c == E_S32 && elems[m->a].bits == elems[m->b].bits
-		: m->a == E_F64
-			? m->d == E_F64 && m->c == E_F64 && m->b == E_F64
-			: (m->d == E_F32 || (m->d == E_F16 && (m->a == E_F16 || eight))) &&
-				  (m->c == E_F32 || m->c == E_F16) &&
-				  (m->b == m->a || (eight && (m->b == E_E4M3 || m->b == E_E5M2)));
+	bool types = small ? m->d == E_S32 && m->c == E_S32 && elems[m->a].bits == elems[m->b].bits
+		     : m->a == E_F64
+			     ? m->d == E_F64 && m->c == E_F64 && m->b == E_F64
+			     : (m->d == E_F32 || (m->d == E_F16 && (m->a == E_F16 || eight))) &&
+				       (m->c == E_F32 || m->c == E_F16) &&
+				       (m->b == m->a ||
+					(eight && (m->b == E_E4M3 || m->b == E_E5M2)));
 
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
 		for (int k = 0; k < 4; k++)
@@ -404,8 +404,8 @@ void decode_mma(Parser *p)
 		if (sscanf(p->mods[i], "m%dn%dk%d%n", &m->m, &m->n, &m->k, &used) == 3 &&
 		    !p->mods[i][used])
 			shape = i;
-	bool known =
-		shape && take_mod(p, p->mods[shape]) && take_mod(p, "row") && take_mod(p, "col");
+	bool known = shape && take_mod(p, p->mods[shape]) && take_mod(p, "row") &&
+		     take_mod(p, "col");
 	take_mod(p, "sync");
 	take_mod(p, "aligned");
 	take_mod(p, "kind::f8f6f4");

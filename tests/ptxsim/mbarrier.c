@@ -124,13 +124,13 @@ static void exec_mbarrier(Warp *w, const Inst *in, uint32_t mask)
 		put_pred(w, in->d, done, mask);
 }
 
-static const char *const hints[] = {"shared",  "shared::cta", "b64",	 "release", "acquire",
-				    "relaxed", "cta",	      "cluster", NULL};
+static const char *const hints[] = {"shared",  "shared::cta", "b64",     "release", "acquire",
+				    "relaxed", "cta",         "cluster", NULL};
 
 void decode_mbarrier(Parser *p)
 {
-	static const char *const kinds[] = {"init",	   "inval",	  "arrive",
-					    "arrive_drop", "test_wait",	  "try_wait",
+	static const char *const kinds[] = {"init",        "inval",       "arrive",
+					    "arrive_drop", "test_wait",   "try_wait",
 					    "expect_tx",   "complete_tx", NULL};
 	Inst *in = p->in;
 

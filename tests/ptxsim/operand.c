@@ -130,8 +130,8 @@ static void read_operand(Parser *p, Operand *op)
 		op->slot.negated = true;
 	} else if (take_punct(p, '-')) {
 		read_number(p, op);
-		op->bits =
-			op->is_float ? op->bits ^ (1ull << (op->is_single ? 31 : 63)) : -op->bits;
+		op->bits = op->is_float ? op->bits ^ (1ull << (op->is_single ? 31 : 63))
+					: -op->bits;
 	} else if (p->tok.kind == TK_NUMBER) {
 		read_number(p, op);
 	} else {

@@ -34,9 +34,9 @@ static uint8_t *resolve(CUdeviceptr addr, uint64_t n, Alloc **a)
 		return (*a)->host + (addr - (*a)->addr);
 	const Alloc *near = memory_below(addr);
 	/* An address of the device that no allocation holds. */
-	bool device =
-		(near && near->kind != A_PINNED && addr - near->addr < near->size + (1 << 16)) ||
-		addr >> 40 == 0x0a;
+	bool device = (near && near->kind != A_PINNED &&
+		       addr - near->addr < near->size + (1 << 16)) ||
+		      addr >> 40 == 0x0a;
 	return device ? NULL : (uint8_t *)(uintptr_t)addr;
 }
 
@@ -46,8 +46,8 @@ static CUresult run_copy(Work *w)
 		Alloc *to, *from = NULL;
 		CUdeviceptr src = w->src + row * w->src_pitch;
 		uint8_t *d = resolve(w->dst + row * w->dst_pitch, w->bytes, &to);
-		uint8_t *s =
-			w->staged ? w->staged + row * w->src_pitch : resolve(src, w->bytes, &from);
+		uint8_t *s = w->staged ? w->staged + row * w->src_pitch
+				       : resolve(src, w->bytes, &from);
 		if (!d || !s) {
 			say("error: a copy of %llu bytes from 0x%llx to 0x%llx leaves its "
 			    "allocation",

@@ -66,7 +66,7 @@ static int bind(dl_exec *x)
 
 static void plan(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)
 {
-	offset[0] = 0; /* %found: i64[N + 1] */
+	offset[0] = 0;                                      /* %found: i64[N + 1] */
 	offset[1] = dl_align(dl_mul(dl_add(sym[0], 1), 8)); /* %n: i64[] */
 	*total = dl_add(offset[1], 64);
 	*scratch = 0;
@@ -85,8 +85,7 @@ static int exec(dl_exec *x)
 		return x->status;
 	dl_launch(x, 0, copy, (void *[]){x->buf[0], x->out[0]}, NULL, x->sym[1], 64);
 
-	dl_launch(x, 1, gather, (void *[]){x->in[0], x->weights, x->out[1]},
-		  NULL, N, 64);
+	dl_launch(x, 1, gather, (void *[]){x->in[0], x->weights, x->out[1]}, NULL, N, 64);
 
 	t = dl_region_alloc(x, 0, dl_mul(N, 16), 0);
 	if (!t)

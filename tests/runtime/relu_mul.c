@@ -66,8 +66,7 @@ static int exec(dl_exec *x)
 {
 	const int64_t N = x->sym[0];
 
-	dl_launch(x, 0, mul_relu, (void *[]){x->in[0], x->weights, x->buf[0]},
-		  NULL, N, 64);
+	dl_launch(x, 0, mul_relu, (void *[]){x->in[0], x->weights, x->buf[0]}, NULL, N, 64);
 	dl_launch(x, 1, copy, (void *[]){x->buf[0], x->out[0]}, NULL, N, 64);
 	dl_launch(x, 2, add, (void *[]){x->buf[0], x->out[1]}, NULL, N * 4, 256);
 	return x->status;

@@ -56,23 +56,23 @@ void *aligned_alloc(size_t align, size_t n)
 static const char *dir;
 static atomic_int failures; /* of the test at hand */
 
-#define CHECK(cond)                                                                               \
-	do {                                                                                      \
-		if (!(cond)) {                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                \
-			atomic_fetch_add(&failures, 1);                                           \
-		}                                                                                 \
+#define CHECK(cond)                                                                \
+	do {                                                                       \
+		if (!(cond)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
+			atomic_fetch_add(&failures, 1);                            \
+		}                                                                  \
 	} while (0)
 
 /* Checks that a call gives the status, and else shows the error of object. */
-#define EXPECT(status, call, object)                                                              \
-	do {                                                                                      \
-		const int rc_ = (call);                                                           \
-		if (rc_ != (status)) {                                                            \
-			fprintf(stderr, "%s:%d: %s: status %d, expected %d: %s\n", __FILE__,      \
-				__LINE__, #call, rc_, (status), api->error(object));              \
-			atomic_fetch_add(&failures, 1);                                           \
-		}                                                                                 \
+#define EXPECT(status, call, object)                                                         \
+	do {                                                                                 \
+		const int rc_ = (call);                                                      \
+		if (rc_ != (status)) {                                                       \
+			fprintf(stderr, "%s:%d: %s: status %d, expected %d: %s\n", __FILE__, \
+				__LINE__, #call, rc_, (status), api->error(object));         \
+			atomic_fetch_add(&failures, 1);                                      \
+		}                                                                            \
 	} while (0)
 
 static const dl_api *open_api(const char *name, void **handle)
@@ -98,8 +98,12 @@ static const dl_api *open_api(const char *name, void **handle)
 
 static dl_tensor tensor(int32_t dtype, int32_t rank, int64_t *shape, void *data, uint64_t bytes)
 {
-	return (dl_tensor){.size = sizeof(dl_tensor), .dtype = dtype, .rank = rank,
-			   .shape = shape, .data = data, .bytes = bytes};
+	return (dl_tensor){.size = sizeof(dl_tensor),
+			   .dtype = dtype,
+			   .rank = rank,
+			   .shape = shape,
+			   .data = data,
+			   .bytes = bytes};
 }
 
 static float relu_mul(int64_t i)
@@ -259,8 +263,12 @@ static void plain_free(void *user, void *p, uint64_t bytes)
 static void test_callbacks(void)
 {
 	const dl_api *api = open_api("relu_mul", NULL);
-	dl_load_options o = {.size = sizeof(o), .threads = 2, .user = (void *)(uintptr_t)dir,
-			     .log = log_line, .alloc = count_alloc, .free = count_free};
+	dl_load_options o = {.size = sizeof(o),
+			     .threads = 2,
+			     .user = (void *)(uintptr_t)dir,
+			     .log = log_line,
+			     .alloc = count_alloc,
+			     .free = count_free};
 	dl_model *m;
 	dl_context *c;
 
@@ -319,7 +327,7 @@ static void test_tensors(void)
 	EXPECT(DL_OK, api->context(m, NULL, &c), m);
 	for (int i = 0; i < 12; i++)
 		x[i] = t[i % 4 * 3 + i / 4] = (float)(i % 17 - 8);
-#define OUTPUTS(Y, n)                                                                             \
+#define OUTPUTS(Y, n) \
 	(out[0] = tensor(DL_F32, 2, sy, Y, n), out[1] = tensor(DL_F32, 2, sz, z, sizeof(z)))
 	in.strides = strides; /* a transposed input */
 	OUTPUTS(y, sizeof(y));
@@ -334,7 +342,7 @@ static void test_tensors(void)
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
 	CHECK(out[0].data && out[0].bytes >= 48 && ((float *)out[0].data)[11] == relu_mul(11));
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c); /* and again, as it is */
-	OUTPUTS(x, sizeof(x)); /* in place */
+	OUTPUTS(x, sizeof(x));                               /* in place */
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
 	for (int i = 0; i < 12; i++)
 		CHECK(x[i] == relu_mul(i));
@@ -389,7 +397,8 @@ static int run_nonzero(const dl_api *api, dl_context *c, int64_t n, int64_t firs
 	char mask[65] = {0};
 	float g[64];
 	dl_tensor in[2] = {tensor(DL_I64, 1, sx, x, 0), tensor(DL_BOOL, 1, sm, mask, 0)};
-	dl_tensor out[3] = {tensor(DL_I64, 2, si, i, sizeof(i)), tensor(DL_F32, 1, sg, g, sizeof(g)),
+	dl_tensor out[3] = {tensor(DL_I64, 2, si, i, sizeof(i)),
+			    tensor(DL_F32, 1, sg, g, sizeof(g)),
 			    tensor(DL_I64, 1, se, e, sizeof(e))};
 	int rc;
 
@@ -574,13 +583,14 @@ static void reverse(void *user, int32_t n, void (*task)(void *arg, int32_t i), v
 static void test_executor_and_cancel(void)
 {
 	const dl_api *api = open_api("relu_mul", NULL);
-	dl_load_options o = {.size = sizeof(o), .user = &canceller, .executor = reverse,
-			     .executor_threads = 5};
+	dl_load_options o = {
+		.size = sizeof(o), .user = &canceller, .executor = reverse, .executor_threads = 5};
 	const int tasks = count_dir("/proc/self/task");
 	int64_t shape[2] = {1000, 4}, sy[2], sz[2];
 	static float x[4000], y[4000], z[4000];
 	dl_tensor in = tensor(DL_F32, 2, shape, x, 0);
-	dl_tensor out[2] = {tensor(DL_F32, 2, sy, y, sizeof(y)), tensor(DL_F32, 2, sz, z, sizeof(z))};
+	dl_tensor out[2] = {tensor(DL_F32, 2, sy, y, sizeof(y)),
+			    tensor(DL_F32, 2, sz, z, sizeof(z))};
 	dl_model *m;
 	dl_context *c;
 
@@ -699,10 +709,12 @@ static void test_fp_state(void)
 #if defined(__x86_64__)
 	const dl_api *api = open_api("relu_mul", NULL);
 	dl_model *m = load(api, 2);
-	float x[4] = {0x1p-130f, -0x1p-130f, 0x1p-130f, 0x1p-130f}, y[4], z[4]; /* subnormals are kept */
+	float x[4] = {0x1p-130f, -0x1p-130f, 0x1p-130f, 0x1p-130f}, y[4],
+	      z[4]; /* subnormals are kept */
 	int64_t shape[2] = {1, 4}, sy[2], sz[2];
 	dl_tensor in = tensor(DL_F32, 2, shape, x, 0);
-	dl_tensor out[2] = {tensor(DL_F32, 2, sy, y, sizeof(y)), tensor(DL_F32, 2, sz, z, sizeof(z))};
+	dl_tensor out[2] = {tensor(DL_F32, 2, sy, y, sizeof(y)),
+			    tensor(DL_F32, 2, sz, z, sizeof(z))};
 	const unsigned strange = 0x1f80 | 0x8040 | 0x6000; /* flush to zero, round to zero */
 	unsigned now = strange;
 	dl_context *c;

@@ -44,7 +44,8 @@ static const Tensor *read_tensor(Case *c, const char *path, const char **name)
 static int read_set(Case *c, int set, const char *kind, const Tensor **out, const char **names)
 {
 	for (int n = 0;; n++) {
-		const char *path = arena_printf(c->arena, "%s/test_data_set_%d/%s_%d.pb", c->dir, set, kind, n);
+		const char *path = arena_printf(c->arena, "%s/test_data_set_%d/%s_%d.pb", c->dir,
+						set, kind, n);
 
 		if (n == MAX_TENSORS || access(path, R_OK))
 			return n;
@@ -55,7 +56,8 @@ static int read_set(Case *c, int set, const char *kind, const Tensor **out, cons
 }
 
 /* The tensor for what is called NAME and stands at place I. */
-static const Tensor *pick(const char *name, int i, const Tensor *const *t, const char *const *names, int n)
+static const Tensor *pick(const char *name, int i, const Tensor *const *t, const char *const *names,
+			  int n)
 {
 	for (int j = 0; j < n; j++)
 		if (name && *names[j] && !strcmp(names[j], name))
@@ -82,27 +84,29 @@ static bool close_to(double a, double b, double rtol)
 static const char *compare(Arena *a, const Tensor *got, const Tensor *want)
 {
 	if (got->dtype != want->dtype)
-		return arena_printf(a, "is %s, not %s", dtype_info[got->dtype].name, dtype_info[want->dtype].name);
+		return arena_printf(a, "is %s, not %s", dtype_info[got->dtype].name,
+				    dtype_info[want->dtype].name);
 	if (got->rank != want->rank)
 		return arena_printf(a, "has rank %d, not %d", got->rank, want->rank);
 	for (int i = 0; i < got->rank; i++)
 		if (got->dims[i] != want->dims[i])
-			return arena_printf(a, "dim %d is %lld, not %lld", i, (long long)got->dims[i],
-					    (long long)want->dims[i]);
+			return arena_printf(a, "dim %d is %lld, not %lld", i,
+					    (long long)got->dims[i], (long long)want->dims[i]);
 	for (int64_t i = 0; i < tensor_numel(got); i++) {
 		if (dtype_is_float(got->dtype)) {
 			double x = dtype_load_f64(got->dtype, got->data, i);
 			double y = dtype_load_f64(want->dtype, want->data, i);
 
 			if (!close_to(x, y, tolerance(got->dtype)))
-				return arena_printf(a, "[%lld] is %.9g, not %.9g", (long long)i, x, y);
+				return arena_printf(a, "[%lld] is %.9g, not %.9g", (long long)i, x,
+						    y);
 		} else {
 			int64_t x = dtype_load_i64(got->dtype, got->data, i);
 			int64_t y = dtype_load_i64(want->dtype, want->data, i);
 
 			if (x != y)
-				return arena_printf(a, "[%lld] is %lld, not %lld", (long long)i, (long long)x,
-						    (long long)y);
+				return arena_printf(a, "[%lld] is %lld, not %lld", (long long)i,
+						    (long long)x, (long long)y);
 		}
 	}
 	return NULL;
@@ -123,7 +127,8 @@ static const char *run_set(Case *c, int set, int *outputs)
 	const Tensor *in[MAX_TENSORS], *want[MAX_TENSORS], *feed[MAX_TENSORS];
 	const char *in_name[MAX_TENSORS], *want_name[MAX_TENSORS], *bad;
 	Tensor *got[MAX_TENSORS] = {NULL};
-	int nin = read_set(c, set, "input", in, in_name), nout = read_set(c, set, "output", want, want_name);
+	int nin = read_set(c, set, "input", in, in_name),
+	    nout = read_set(c, set, "output", want, want_name);
 	Graph *g = c->graph;
 
 	*outputs = nout;
@@ -133,7 +138,8 @@ static const char *run_set(Case *c, int set, int *outputs)
 		return "too many inputs or outputs";
 	for (int i = 0; i < g->inputs.n; i++)
 		if (!(feed[i] = pick(g->inputs.at[i]->name, i, in, in_name, nin)))
-			return arena_printf(c->arena, "no data for input %s", g->inputs.at[i]->name);
+			return arena_printf(c->arena, "no data for input %s",
+					    g->inputs.at[i]->name);
 	if (nout && !eval_graph(g, feed, got, c->arena, &c->diag))
 		return said(c);
 	for (int i = 0; i < g->results.n && nout; i++) {

@@ -56,7 +56,8 @@ int main(void)
 
 		range(in, sizeof in, op_row[order[i]].nin_min, op_row[order[i]].nin_max);
 		range(out, sizeof out, op_row[order[i]].nout_min, op_row[order[i]].nout_max);
-		printf("| %s | %s | %s | %s | ", op_row[order[i]].name, kind(op, op_row[order[i]].flags), in, out);
+		printf("| %s | %s | %s | %s | ", op_row[order[i]].name,
+		       kind(op, op_row[order[i]].flags), in, out);
 		if (op->scalar) {
 			printf("`");
 			cell(op->scalar);

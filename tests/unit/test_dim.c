@@ -250,8 +250,8 @@ static void test_random(Ctx *c, int rounds)
 			bound(c, row[s].name, row[s].lo, row[s].hi);
 			x[n].d = sym_get(c, row[s].name)->dim;
 			for (int i = 0; i < SAMPLES; i++)
-				sym[s][i] = x[n].v[i] =
-					rnd(row[s].lo, row[s].hi == DIM_INF ? 30 : row[s].hi);
+				sym[s][i] = x[n].v[i] = rnd(row[s].lo,
+							    row[s].hi == DIM_INF ? 30 : row[s].hi);
 		}
 		for (int s = 0; s < 4; s++, n++) {
 			int64_t v = rnd(-4, 12);

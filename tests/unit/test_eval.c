@@ -125,8 +125,9 @@ static Expr *fold_inst(Plain *p, Expr *e)
 	switch (inst_info[e->op.inst].rule) {
 	case RULE_CVT: return ex_cvt(p->k->pool, e->ct, a[0]);
 	case RULE_BITCAST: return ex_bits(p->k->pool, e->ct, a[0]);
-	case RULE_ROUND: return e->op.inst == IN_round ? ex_round(p->k->pool, e->op.dtype, a[0])
-						       : ex_roundsat(p->k->pool, e->op.dtype, a[0]);
+	case RULE_ROUND:
+		return e->op.inst == IN_round ? ex_round(p->k->pool, e->op.dtype, a[0])
+					      : ex_roundsat(p->k->pool, e->op.dtype, a[0]);
 	case RULE_INDEX:
 		if (a[0]->i < -a[1]->i || a[0]->i >= a[1]->i) {
 			p->fault = true;
@@ -145,7 +146,8 @@ static Expr *fold(Plain *p, Expr *e)
 	case EX_ITER: return ex_int(p->k->pool, CT_I64, p->it[e->iter->id]);
 	case EX_DIM: dim_eval(e->dim, p->sym, &v); return ex_int(p->k->pool, CT_I64, v);
 	case EX_LOAD:
-		return element_value(p, e->load.buf, element(p, e->load.buf, e->load.idx, e->load.nidx));
+		return element_value(p, e->load.buf,
+				     element(p, e->load.buf, e->load.idx, e->load.nidx));
 	case EX_INST: return fold_inst(p, e);
 	case EX_PARAM: return p->param[e->param];
 	default: return e;
@@ -191,7 +193,8 @@ static void plain_point(Plain *p, const Stmt *s)
 	if (s->red == MONOID_NONE) {
 		if (!s->guard || fold(p, s->guard)->i)
 			for (int i = 0; i < n; i++)
-				put(p, s->out[i], element(p, s->out[i], s->widx, s->nwidx), fold(p, s->val[i]));
+				put(p, s->out[i], element(p, s->out[i], s->widx, s->nwidx),
+				    fold(p, s->val[i]));
 		return;
 	}
 	for (int i = 0; i < n; i++) {
@@ -201,9 +204,11 @@ static void plain_point(Plain *p, const Stmt *s)
 	for (int i = 0; i < n; i++)
 		combine[i] = monoid_combine(p->k->pool, s->red, i, a, b);
 	for (int i = 0; i < n; i++)
-		state[i] = s->update ? element_value(p, s->out[i], element(p, s->out[i], s->widx, s->nwidx))
+		state[i] = s->update ? element_value(p, s->out[i],
+						     element(p, s->out[i], s->widx, s->nwidx))
 				     : monoid_identity(p->k->pool, s->red, i, s->val[i]->ct);
-	for (bool more = any(p, s, s->nband, s->niters); more; more = next(p, s, s->nband, s->niters)) {
+	for (bool more = any(p, s, s->nband, s->niters); more;
+	     more = next(p, s, s->nband, s->niters)) {
 		if (!s->guard || fold(p, s->guard)->i) {
 			for (int i = 0; i < n; i++) {
 				p->param[i] = state[i];
@@ -290,7 +295,8 @@ static void check_kernel(const char *text)
 		const Buf *b = k->bufs.at[i];
 		int64_t n = numel(b, sym);
 
-		want[i].data = b->kind == BUF_IN ? filled(b, n) : calloc(1, (size_t)dtype_size(b->dtype, n) + 16);
+		want[i].data = b->kind == BUF_IN ? filled(b, n)
+						 : calloc(1, (size_t)dtype_size(b->dtype, n) + 16);
 		got[i] = want[i];
 		if (b->kind == BUF_OUT)
 			got[i].data = calloc(1, (size_t)dtype_size(b->dtype, n) + 16);
@@ -307,10 +313,11 @@ static void check_kernel(const char *text)
 		if (b->kind != BUF_OUT || !memcmp(got[i].data, want[i].data, (size_t)bytes))
 			continue;
 		for (int64_t e = 0; e < n; e++)
-			if (dtype_is_float(b->dtype) ? dtype_load_f64(b->dtype, got[i].data, e) !=
-							       dtype_load_f64(b->dtype, want[i].data, e)
-						     : dtype_load_i64(b->dtype, got[i].data, e) !=
-							       dtype_load_i64(b->dtype, want[i].data, e)) {
+			if (dtype_is_float(b->dtype)
+				    ? dtype_load_f64(b->dtype, got[i].data, e) !=
+					      dtype_load_f64(b->dtype, want[i].data, e)
+				    : dtype_load_i64(b->dtype, got[i].data, e) !=
+					      dtype_load_i64(b->dtype, want[i].data, e)) {
 				report(k, b, e, got[i], want[i]);
 				break;
 			}
@@ -354,7 +361,8 @@ static void check_bounds_run(Kernel *k, const int64_t *sym, const EvalBuf *got)
 		}
 		for (int64_t e = 0; e < n; e++)
 			if (!(bufs[i].bound[e] >= 0)) {
-				printf("%s: bound of %s[%" PRId64 "] is %g\n", k->name, b->name, e, bufs[i].bound[e]);
+				printf("%s: bound of %s[%" PRId64 "] is %g\n", k->name, b->name, e,
+				       bufs[i].bound[e]);
 				failed++;
 				break;
 			}
@@ -478,10 +486,12 @@ static void check_layout(void)
 	Diag diag = {.out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	Kernel *pack = read_kernel(c, a, "kernel @p(%x: f32[5,37]) -> (%y: f32[5,37]{1/16,0,1%16}) {\n"
-					 "  y[i,j] = x[i,j] for i < 5, j < 37\n}");
-	Kernel *unpack = read_kernel(c, a, "kernel @u(%x: f32[5,37]{1/16,0,1%16}) -> (%y: f32[5,37]) {\n"
-					   "  y[i,j] = x[i,j] for i < 5, j < 37\n}");
+	Kernel *pack = read_kernel(c, a,
+				   "kernel @p(%x: f32[5,37]) -> (%y: f32[5,37]{1/16,0,1%16}) {\n"
+				   "  y[i,j] = x[i,j] for i < 5, j < 37\n}");
+	Kernel *unpack = read_kernel(c, a,
+				     "kernel @u(%x: f32[5,37]{1/16,0,1%16}) -> (%y: f32[5,37]) {\n"
+				     "  y[i,j] = x[i,j] for i < 5, j < 37\n}");
 	float plain[5 * 37], packed[3 * 5 * 16], back[5 * 37];
 	EvalOpts o = {0};
 
@@ -505,10 +515,13 @@ static void check_blocks(int M, int N, int K)
 	Diag diag = {.out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	Kernel *k = read_kernel(c, a, arena_printf(a, "kernel @big(%%a: f32[%d,%d], %%b: f32[%d,%d]) -> "
-						   "(%%y: f32[%d,%d]) {\n  y[m,n] = sum mul(a[m,k], b[n,k])"
-						   " for m < %d, n < %d over k < %d\n}",
-						   M, K, N, K, M, N, M, N, K));
+	Kernel *k = read_kernel(
+		c, a,
+		arena_printf(a,
+			     "kernel @big(%%a: f32[%d,%d], %%b: f32[%d,%d]) -> "
+			     "(%%y: f32[%d,%d]) {\n  y[m,n] = sum mul(a[m,k], b[n,k])"
+			     " for m < %d, n < %d over k < %d\n}",
+			     M, K, N, K, M, N, M, N, K));
 	float *x = filled(k->bufs.at[0], M * K), *w = filled(k->bufs.at[1], N * K);
 	float *y = filled(k->bufs.at[2], M * N);
 	EvalBuf bufs[] = {{x, NULL}, {w, NULL}, {y, NULL}};
@@ -537,8 +550,9 @@ static void check_fault(void)
 	Diag diag = {.out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	Kernel *k = read_kernel(c, a, "kernel @g(%x: f32[9], %i: i64[4]) -> (%y: f32[4]) {\n"
-				      "  y[j] = select(lt(j, 2), x[index(i[j], 9)], 0) for j < 4\n}");
+	Kernel *k = read_kernel(c, a,
+				"kernel @g(%x: f32[9], %i: i64[4]) -> (%y: f32[4]) {\n"
+				"  y[j] = select(lt(j, 2), x[index(i[j], 9)], 0) for j < 4\n}");
 	float x[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8}, y[4];
 	int64_t i[4] = {-1, 3, 99, -99};
 	EvalBuf bufs[] = {{x, NULL}, {i, NULL}, {y, NULL}};
@@ -559,11 +573,13 @@ static void check_bounds(void)
 	Diag diag = {.out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	Kernel *k = read_kernel(c, a, "kernel @b(%a: f32[8,500], %b: f32[500,9]) -> (%y: f32[8,9], %m: f32[8]) {\n"
-				      "  t: f32[8,9]\n"
-				      "  t[i,j] = sum mul(a[i,k], b[k,j]) for i < 8, j < 9 over k < 500\n"
-				      "  y[i,j] = mul(max(t[i,j], 0), 0.25) for i < 8, j < 9\n"
-				      "  m[i] = sum t[i,j] for i < 8 over j < 9\n}");
+	Kernel *k = read_kernel(
+		c, a,
+		"kernel @b(%a: f32[8,500], %b: f32[500,9]) -> (%y: f32[8,9], %m: f32[8]) {\n"
+		"  t: f32[8,9]\n"
+		"  t[i,j] = sum mul(a[i,k], b[k,j]) for i < 8, j < 9 over k < 500\n"
+		"  y[i,j] = mul(max(t[i,j], 0), 0.25) for i < 8, j < 9\n"
+		"  m[i] = sum t[i,j] for i < 8 over j < 9\n}");
 	static float x[8 * 500], w[500 * 9];
 	float y[72], m[8], sum[72];
 	double by[72], bm[8];
@@ -604,13 +620,15 @@ static void check_bounds_chain(void)
 	Diag diag = {.out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	Kernel *k = read_kernel(c, a, "kernel @c(%a: f32[16,300], %b: f32[300,16]) -> "
-				      "(%y: f32[16,16], %p: f32[16], %s: f16[16,16]) {\n"
-				      "  t: f32[16,16]\n"
-				      "  t[i,j] = sum mul(a[i,k], b[k,j]) for i < 16, j < 16 over k < 300\n"
-				      "  y[i,j] = sum mul(t[i,l], max(t[l,j], 0)) for i < 16, j < 16 over l < 16\n"
-				      "  p[i] = prod t[i,l] for i < 16 over l < 16\n"
-				      "  s[i,l] = scan sum t[i,l] for i < 16 over l < 16\n}");
+	Kernel *k = read_kernel(
+		c, a,
+		"kernel @c(%a: f32[16,300], %b: f32[300,16]) -> "
+		"(%y: f32[16,16], %p: f32[16], %s: f16[16,16]) {\n"
+		"  t: f32[16,16]\n"
+		"  t[i,j] = sum mul(a[i,k], b[k,j]) for i < 16, j < 16 over k < 300\n"
+		"  y[i,j] = sum mul(t[i,l], max(t[l,j], 0)) for i < 16, j < 16 over l < 16\n"
+		"  p[i] = prod t[i,l] for i < 16 over l < 16\n"
+		"  s[i,l] = scan sum t[i,l] for i < 16 over l < 16\n}");
 	static float x[N * K], w[K * N], t[N * N], y[N * N], p[N];
 	uint16_t s[N * N];
 	double by[N * N], bp[N], bs[N * N];
@@ -640,7 +658,8 @@ static void check_bounds_chain(void)
 			CHECK(by[i * N + j] < 2);
 			product *= t[i * N + N - 1 - j];
 			prefix += t[i * N + j];
-			CHECK(fabs((double)prefix - dtype_load_f64(DT_F16, s, i * N + j)) <= bs[i * N + j]);
+			CHECK(fabs((double)prefix - dtype_load_f64(DT_F16, s, i * N + j)) <=
+			      bs[i * N + j]);
 			CHECK(bs[i * N + j] < 0.2);
 		}
 		CHECK(fabs((double)product - (double)p[i]) <= bp[i]);
@@ -656,10 +675,11 @@ static void check_bounds_flat(void)
 	Diag diag = {.out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	Kernel *k = read_kernel(c, a, "kernel @f(%x: f32[2]) -> (%y: f32[2], %z: f32[2], %s: f32[]) {\n"
-				      "  y[i] = mul(x[i], add(mul(x[i], 0.16666667), 0.5)) for i < 2\n"
-				      "  z[i] = sub(add(x[i], 1), 1) for i < 2\n"
-				      "  s[] = sum mul(x[i], 2e-38) over i < 2\n}");
+	Kernel *k = read_kernel(c, a,
+				"kernel @f(%x: f32[2]) -> (%y: f32[2], %z: f32[2], %s: f32[]) {\n"
+				"  y[i] = mul(x[i], add(mul(x[i], 0.16666667), 0.5)) for i < 2\n"
+				"  z[i] = sub(add(x[i], 1), 1) for i < 2\n"
+				"  s[] = sum mul(x[i], 2e-38) over i < 2\n}");
 	float x[2] = {-1.5f, 1e-4f}, y[2], z[2], s;
 	double bx[2] = {1e-6, 1e-10}, by[2], bz[2], bs;
 	EvalBuf bufs[] = {{x, bx}, {y, by}, {z, bz}, {&s, &bs}};
@@ -717,16 +737,20 @@ static void check_symbolics(void)
 	static const char *const shape[] = {"B", "S", "768"};
 	static const char *const scaled[] = {"H", "2*W"};
 
-	check_symbolic("kernel @prod(%x: i64[3]) -> (%y: i64[]) {\n  y[] = prod x[i] over i < 3\n}", shape, 3, "768*B*S");
+	check_symbolic("kernel @prod(%x: i64[3]) -> (%y: i64[]) {\n  y[] = prod x[i] over i < 3\n}",
+		       shape, 3, "768*B*S");
 	check_symbolic("kernel @cat(%x: i64[3]) -> (%y: i64[4]) {\n  y[i] = x[i] for i < 2\n"
-		       "  y[3 - i] = ordered div(x[2], 12) for i < 2\n}", shape, 3, "B; S; 64; 64");
+		       "  y[3 - i] = ordered div(x[2], 12) for i < 2\n}",
+		       shape, 3, "B; S; 64; 64");
 	check_symbolic("kernel @pick(%x: i64[3]) -> (%y: i64[2]) {\n"
 		       "  y[i] = select(eq(i, 0), 12, add(x[index(i - 1, 3)], 1)) for i < 2\n}",
 		       shape, 3, "12; B + 1");
 	check_symbolic("kernel @scale(%x: i64[2]) -> (%y: i64[2]) {\n"
-		       "  y[i] = i64(floor(mul(f32(x[i]), 0.5))) for i < 2\n}", scaled, 2, "floor(H, 2); W");
+		       "  y[i] = i64(floor(mul(f32(x[i]), 0.5))) for i < 2\n}",
+		       scaled, 2, "floor(H, 2); W");
 	check_symbolic("kernel @unknown(%x: i64[2]) -> (%y: i64[2]) {\n"
-		       "  y[i] = i64(sqrt(f32(x[i]))) for i < 2\n}", scaled, 2, "none");
+		       "  y[i] = i64(sqrt(f32(x[i]))) for i < 2\n}",
+		       scaled, 2, "none");
 }
 
 /* ---- Speed: test_eval speed ---- */
@@ -765,35 +789,45 @@ static void time_kernel(const char *text, double work, const char *unit)
 static void time_kernels(void)
 {
 	time_kernel("kernel @relu(%x: f32[1000,1000]) -> (%y: f32[1000,1000]) {\n"
-		    "  y[i,j] = max(x[i,j], 0) for i < 1000, j < 1000\n}", 1e6, "points");
-	time_kernel("kernel @affine(%x: f32[64,56,56], %s: f32[64], %b: f32[64]) -> (%y: f32[64,56,56]) {\n"
-		    "  y[c,i,j] = max(add(mul(x[c,i,j], s[c]), b[c]), 0) for c < 64, i < 56, j < 56\n}",
-		    64 * 56 * 56, "points");
-	time_kernel("kernel @gelu(%x: f32[128,3072]) -> (%y: f32[128,3072]) {\n"
-		    "  y[i,j] = mul(mul(x[i,j], 0.5), add(erf(mul(x[i,j], 0.70710677)), 1)) for i < 128, j < 3072\n}",
-		    128 * 3072, "points");
+		    "  y[i,j] = max(x[i,j], 0) for i < 1000, j < 1000\n}",
+		    1e6, "points");
+	time_kernel(
+		"kernel @affine(%x: f32[64,56,56], %s: f32[64], %b: f32[64]) -> (%y: f32[64,56,56]) {\n"
+		"  y[c,i,j] = max(add(mul(x[c,i,j], s[c]), b[c]), 0) for c < 64, i < 56, j < 56\n}",
+		64 * 56 * 56, "points");
+	time_kernel(
+		"kernel @gelu(%x: f32[128,3072]) -> (%y: f32[128,3072]) {\n"
+		"  y[i,j] = mul(mul(x[i,j], 0.5), add(erf(mul(x[i,j], 0.70710677)), 1)) for i < 128, j < 3072\n}",
+		128 * 3072, "points");
 	time_kernel("kernel @cast(%x: f32[1000,1000]) -> (%y: f16[1000,1000]) {\n"
-		    "  y[i,j] = x[i,j] for i < 1000, j < 1000\n}", 1e6, "points");
+		    "  y[i,j] = x[i,j] for i < 1000, j < 1000\n}",
+		    1e6, "points");
 	time_kernel("kernel @softsum(%x: f32[1536,128]) -> (%y: f32[1536]) {\n"
-		    "  y[i] = sum exp(x[i,j]) for i < 1536 over j < 128\n}", 1536 * 128, "points");
+		    "  y[i] = sum exp(x[i,j]) for i < 1536 over j < 128\n}",
+		    1536 * 128, "points");
 	time_kernel("kernel @argmax(%x: f32[100,1000]) -> (%v: f32[100], %y: i64[100]) {\n"
-		    "  v[i], y[i] = argmax_first x[i,j] | j for i < 100 over j < 1000\n}", 1e5, "points");
+		    "  v[i], y[i] = argmax_first x[i,j] | j for i < 100 over j < 1000\n}",
+		    1e5, "points");
 	time_kernel("kernel @matmul(%a: f32[512,768], %b: f32[768,768]) -> (%y: f32[512,768]) {\n"
 		    "  y[m,n] = sum mul(a[m,k], b[k,n]) for m < 512, n < 768 over k < 768\n}",
 		    512.0 * 768 * 768, "MAC");
-	time_kernel("kernel @conv(%x: f32[1,64,56,56], %w: f32[64,64,3,3]) -> (%y: f32[1,64,56,56]) {\n"
-		    "  y[n,o,h,v] = sum mul(x[n,c,h + r - 1,v + s - 1], w[o,c,r,s]) for n < 1, o < 64, h < 56, v < 56"
-		    " over c < 64, r < 3, s < 3 where inside(h + r - 1, 56) & inside(v + s - 1, 56)\n}",
-		    64.0 * 56 * 56 * 64 * 9, "MAC");
-	time_kernel("kernel @depthwise(%x: f32[1,64,56,56], %w: f32[64,3,3]) -> (%y: f32[1,64,56,56]) {\n"
-		    "  y[n,o,h,v] = sum mul(x[n,o,h + r - 1,v + s - 1], w[o,r,s]) for n < 1, o < 64, h < 56, v < 56"
-		    " over r < 3, s < 3 where inside(h + r - 1, 56) & inside(v + s - 1, 56)\n}",
-		    64.0 * 56 * 56 * 9, "MAC");
-	time_kernel("kernel @int8(%a: u8[256,512], %b: i8[512,256]) -> (%y: i32[256,256]) {\n"
-		    "  y[m,n] = sum mul(sub(a[m,k], 3), b[k,n]) for m < 256, n < 256 over k < 512\n}",
-		    256.0 * 256 * 512, "MAC");
+	time_kernel(
+		"kernel @conv(%x: f32[1,64,56,56], %w: f32[64,64,3,3]) -> (%y: f32[1,64,56,56]) {\n"
+		"  y[n,o,h,v] = sum mul(x[n,c,h + r - 1,v + s - 1], w[o,c,r,s]) for n < 1, o < 64, h < 56, v < 56"
+		" over c < 64, r < 3, s < 3 where inside(h + r - 1, 56) & inside(v + s - 1, 56)\n}",
+		64.0 * 56 * 56 * 64 * 9, "MAC");
+	time_kernel(
+		"kernel @depthwise(%x: f32[1,64,56,56], %w: f32[64,3,3]) -> (%y: f32[1,64,56,56]) {\n"
+		"  y[n,o,h,v] = sum mul(x[n,o,h + r - 1,v + s - 1], w[o,r,s]) for n < 1, o < 64, h < 56, v < 56"
+		" over r < 3, s < 3 where inside(h + r - 1, 56) & inside(v + s - 1, 56)\n}",
+		64.0 * 56 * 56 * 9, "MAC");
+	time_kernel(
+		"kernel @int8(%a: u8[256,512], %b: i8[512,256]) -> (%y: i32[256,256]) {\n"
+		"  y[m,n] = sum mul(sub(a[m,k], 3), b[k,n]) for m < 256, n < 256 over k < 512\n}",
+		256.0 * 256 * 512, "MAC");
 	time_kernel("kernel @vector(%a: f32[2048], %b: f32[2048,1000]) -> (%y: f32[1000]) {\n"
-		    "  y[n] = sum mul(a[k], b[k,n]) for n < 1000 over k < 2048\n}", 2048e3, "MAC");
+		    "  y[n] = sum mul(a[k], b[k,n]) for n < 1000 over k < 2048\n}",
+		    2048e3, "MAC");
 }
 
 int main(int argc, char **argv)

@@ -180,7 +180,8 @@ static void test_folding(Test *t)
 static void test_text(Test *t)
 {
 	F32("select(lt(x[i], 0), mul(0.01, x[i]), x[i])", NULL);
-	F32("let s = exp(x[i + 1]); div(s, add(s, 1))", "div(exp(x[i + 1]), add(exp(x[i + 1]), 1))");
+	F32("let s = exp(x[i + 1]); div(s, add(s, 1))",
+	    "div(exp(x[i + 1]), add(exp(x[i + 1]), 1))");
 	F32("let s = exp(mul(x[i], x[i])); div(s, add(s, 1))",
 	    "let _1 = exp(mul(x[i], x[i])); div(_1, add(_1, 1))");
 	F32("add(f32(select(lt(i, 3), i32(1), 2)), x[0])", NULL);
@@ -217,7 +218,8 @@ typedef struct Sample {
 	int64_t v[4];
 } Sample;
 
-static const int64_t points[4][3] = {{0, 0, 0}, {7, 4, 2}, {3, 1, 1}, {5, 2, 0}}; /* of i, j, k, with N = 5 */
+static const int64_t points[4][3] = {
+	{0, 0, 0}, {7, 4, 2}, {3, 1, 1}, {5, 2, 0}}; /* of i, j, k, with N = 5 */
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -239,9 +241,8 @@ static int64_t apply(Inst op, int64_t a, int64_t b)
 
 static Sample random_index(Test *t, uint64_t *s, int depth)
 {
-	static const Inst ops[] = {
-		IN_add, IN_sub, IN_mul, IN_add, IN_floordiv, IN_mod, IN_min, IN_max, IN_floordiv, IN_mod
-	};
+	static const Inst ops[] = {IN_add, IN_sub, IN_mul, IN_add,      IN_floordiv,
+				   IN_mod, IN_min, IN_max, IN_floordiv, IN_mod};
 	uint64_t r = next_random(s);
 	Sample a, b, out;
 	Inst op;
@@ -250,8 +251,9 @@ static Sample random_index(Test *t, uint64_t *s, int depth)
 		int64_t c = (int64_t)(r >> 8 & 15) - 3;
 		int which = (int)((r >> 16) % 5);
 
-		out.e = which < 3 ? t->names[which].e
-			: which == 3 ? ex_int(t->p, CT_I64, c) : ex_dim(t->p, sym_get(t->c, "N")->dim);
+		out.e = which < 3    ? t->names[which].e
+			: which == 3 ? ex_int(t->p, CT_I64, c)
+				     : ex_dim(t->p, sym_get(t->c, "N")->dim);
 		for (int k = 0; k < 4; k++)
 			out.v[k] = which < 3 ? points[k][which] : which == 3 ? c : 5;
 		return out;
@@ -302,7 +304,8 @@ static void test_random_indices(Test *t)
 			Expr *l = ex_rewrite(t->p, less, at_point, arg);
 			StrBuf text = {0};
 
-			if (e->kind != EX_CONST || e->i != a.v[k] || l->kind != EX_CONST || l->i != (a.v[k] < b.v[k])) {
+			if (e->kind != EX_CONST || e->i != a.v[k] || l->kind != EX_CONST ||
+			    l->i != (a.v[k] < b.v[k])) {
 				ex_print(&text, a.e);
 				fail(__LINE__, strbuf_str(&text), "another value", "its own");
 				strbuf_free(&text);
@@ -323,7 +326,8 @@ static void test_affine(Test *t)
 	Affine a;
 	Expr *e = read_expr(t, "N*(i + 2*j) - k + 3*N", CT_I64, &err);
 
-	if (!e || !ex_affine(t->c, e, &a) || a.n != 3 || !dim_equals(affine_coef(t->c, &a, &t->k), -1))
+	if (!e || !ex_affine(t->c, e, &a) || a.n != 3 ||
+	    !dim_equals(affine_coef(t->c, &a, &t->k), -1))
 		fail(__LINE__, "affine", "no", "N*i + 2*N*j - k + 3*N");
 	else if (ex_from_affine(t->p, &a) != e)
 		fail(__LINE__, "affine", "another", "the same expression");
@@ -418,7 +422,8 @@ static void test_functions(Test *t)
 		if (!inst_is_func((Inst)i))
 			continue;
 		for (CType ct = CT_F32; ct <= CT_F64; ct++)
-			if (!ex_func_body(t->p, (Inst)i, ct) || ex_func_body(t->p, (Inst)i, ct)->ct != ct)
+			if (!ex_func_body(t->p, (Inst)i, ct) ||
+			    ex_func_body(t->p, (Inst)i, ct)->ct != ct)
 				fail(__LINE__, inst_info[i].name, "no body", "one of its type");
 	}
 }

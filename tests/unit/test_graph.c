@@ -269,21 +269,21 @@ static size_t rnd(size_t n)
 
 static void mutate(char *s, size_t cap)
 {
-	static const char *const piece[] = {"(",	  ")",
-					    "{",	  "}",
-					    "[",	  "]",
-					    "%",	  "@",
-					    "\"",	  "_",
-					    ",",	  "-1",
-					    "0",	  "9223372036854775807",
-					    "floor(",	  "min(N, ",
-					    " = ",	  " : ",
-					    "f32[",	  "graph @g() -> () {",
-					    "inf",	  "$\"",
-					    "^9",	  "99999999999",
-					    "*",	  "hex(\"",
+	static const char *const piece[] = {"(",          ")",
+					    "{",          "}",
+					    "[",          "]",
+					    "%",          "@",
+					    "\"",         "_",
+					    ",",          "-1",
+					    "0",          "9223372036854775807",
+					    "floor(",     "min(N, ",
+					    " = ",        " : ",
+					    "f32[",       "graph @g() -> () {",
+					    "inf",        "$\"",
+					    "^9",         "99999999999",
+					    "*",          "hex(\"",
 					    "kernel @k(", "?",
-					    "\n",	  "#"};
+					    "\n",         "#"};
 
 	for (size_t k = rnd(4) + 1; k; k--) {
 		size_t n = strlen(s), at = rnd(n + 1), len;

@@ -18,7 +18,9 @@ static void fail(int line, const char *what)
 	failed++;
 }
 
-typedef struct Bad { const char *text, *message; } Bad;
+typedef struct Bad {
+	const char *text, *message;
+} Bad;
 
 #define K "kernel @k(%x: f32[8,9], %i: i64[8]) -> (%y: f32[8,9]) {\n"
 #define ITERS " for i < 8, j < 9\n}"
@@ -100,16 +102,21 @@ static void check_names(void)
 	Dim *n = sym_get(c, "batch.size")->dim, *m = dim_const(c, 4);
 	const Type *t = type_tensor(c, DT_F32, 2, (Dim *[]){n, m});
 	Kernel *k = kernel_new(c, a, "names"), *again;
-	Buf *x = kernel_buf(k, BUF_IN, "/conv/Out:0", t), *y = kernel_buf(k, BUF_OUT, "/conv/Out_0", t);
+	Buf *x = kernel_buf(k, BUF_IN, "/conv/Out:0", t),
+	    *y = kernel_buf(k, BUF_OUT, "/conv/Out_0", t);
 	Buf *sum = kernel_temp(k, "sum", DT_F32, 1, &n);
-	Iter *it[2], *other[3] = {kernel_iter(k, "for", n), kernel_iter(k, "i0", m), kernel_iter(k, "_1", m)};
+	Iter *it[2], *other[3] = {kernel_iter(k, "for", n), kernel_iter(k, "i0", m),
+				  kernel_iter(k, "_1", m)};
 	StrBuf one = {0}, two = {0};
 	const char *p;
 	int line = 1;
 
-	kernel_reduce(k, MONOID_sum, other, 1, other + 1, 1, sum, kernel_load_iters(k, x, other), NULL);
+	kernel_reduce(k, MONOID_sum, other, 1, other + 1, 1, sum, kernel_load_iters(k, x, other),
+		      NULL);
 	kernel_iters_of(k, y, it);
-	kernel_map_id(k, it, y, ex_op2(k->pool, IN_add, kernel_load_iters(k, x, it), kernel_load_iters(k, sum, it)));
+	kernel_map_id(k, it, y,
+		      ex_op2(k->pool, IN_add, kernel_load_iters(k, x, it),
+			     kernel_load_iters(k, sum, it)));
 	CHECK(kernel_verify(k, &diag, "test"));
 	kernel_print(&one, k);
 	p = strbuf_str(&one);

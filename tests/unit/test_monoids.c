@@ -41,8 +41,11 @@ static Expr *random_value(ExprPool *p, Monoid m, int comp, CType t)
 	if (ctype_is_float(t)) {
 		uint64_t special = exact ? 9 : random_bits() % 12;
 
-		return ex_float(p, t, special == 0 ? (double)NAN : special == 1 ? (double)INFINITY :
-				special == 2 ? -(double)INFINITY : (double)v);
+		return ex_float(p, t,
+				special == 0   ? (double)NAN
+				: special == 1 ? (double)INFINITY
+				: special == 2 ? -(double)INFINITY
+					       : (double)v);
 	}
 	if (!exact && random_bits() % 8 == 0)
 		v = v < 0 ? INT32_MIN : INT32_MAX;

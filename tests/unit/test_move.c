@@ -110,8 +110,8 @@ static void try_move(Ctx *c, Arena *a, const char *text)
 	for (int i = 0; i < m.n; i++)
 		n *= m.extent[i];
 	for (int i = 0; i < 2; i++)
-		bufs[k->bufs.at[i]->id].data =
-			malloc((size_t)((k->bufs.at[i]->kind == BUF_IN ? m.total : n) * m.size));
+		bufs[k->bufs.at[i]->id].data = malloc(
+			(size_t)((k->bufs.at[i]->kind == BUF_IN ? m.total : n) * m.size));
 	for (int64_t i = 0; i < m.total * m.size; i++)
 		((char *)bufs[0].data)[i] = (char)below(60); /* no NaN of any type */
 	if (eval_kernel(k, &o, bufs, NULL) != EVAL_OK)

@@ -7,7 +7,11 @@
 
 static char letter(DType t)
 {
-	return dtype_is_float(t) ? 'f' : t == DT_BOOL ? 'b' : t == DT_STR ? 's' : dtype_is_signed(t) ? 'i' : 'u';
+	return dtype_is_float(t)    ? 'f'
+	       : t == DT_BOOL       ? 'b'
+	       : t == DT_STR        ? 's'
+	       : dtype_is_signed(t) ? 'i'
+				    : 'u';
 }
 
 /* The expression on parameters, of an operator with as many operands as its text may name; null: T is not its. */
@@ -17,7 +21,8 @@ static const Expr *lowered(Graph *g, Kernel *k, OpKind kind, DType t)
 	const int n = op_row[kind].nin_max > 0 ? op_row[kind].nin_max : 2;
 	Expr *args[3];
 
-	if (t == DT_NONE || t == DT_STR || !op->scalar || n > 3 || !strchr(op->types ? op->types : "fiu", letter(t)))
+	if (t == DT_NONE || t == DT_STR || !op->scalar || n > 3 ||
+	    !strchr(op->types ? op->types : "fiu", letter(t)))
 		return NULL;
 	for (int i = 0; i < n; i++)
 		args[i] = ex_param(k->pool, dtype_ctype(t), i);

@@ -210,12 +210,12 @@ static void right(void)
 		const char *name, *text;
 		void (*sched)(Case *t);
 	} cases[] = {
-		{"softmax", SOFTMAX, row},	 {"softmax in order", SOFTMAX, order},
+		{"softmax", SOFTMAX, row},       {"softmax in order", SOFTMAX, order},
 		{"matmul", MATMUL, contraction}, {"matmul in order", MATMUL, order},
-		{"conv", CONV, contraction},	 {"conv in order", CONV, order},
-		{"columns", COLUMNS, row},	 {"whole", WHOLE, row},
-		{"shifted", SHIFTED, order},	 {"scan", SCAN, order},
-		{"scatter", SCATTER, order},	 {"window", WINDOW, row},
+		{"conv", CONV, contraction},     {"conv in order", CONV, order},
+		{"columns", COLUMNS, row},       {"whole", WHOLE, row},
+		{"shifted", SHIFTED, order},     {"scan", SCAN, order},
+		{"scatter", SCATTER, order},     {"window", WINDOW, row},
 		{"concat", CONCAT, order},
 	};
 

@@ -64,7 +64,9 @@ static Tensor *random_tensor(Arena *a, const Type *t, Rng *r, bool special, cons
 		if (dtype_is_float(t->dtype))
 			dtype_store_f64(t->dtype, at, i, splat ? *splat : number(r, special));
 		else
-			dtype_store_i64(t->dtype, at, i, t->dtype == DT_BOOL ? (int64_t)(next(r) % 2) : (int64_t)next(r) - (1 << 30));
+			dtype_store_i64(t->dtype, at, i,
+					t->dtype == DT_BOOL ? (int64_t)(next(r) % 2)
+							    : (int64_t)next(r) - (1 << 30));
 	}
 	return x;
 }
@@ -113,7 +115,8 @@ static bool read_example(Graph *g, const char *p, Rng *r, bool special, Example 
 		if (*p == '(') {
 			e->value[e->n] = graph_const(g, listed_tensor(g->arena, t, &p), NULL);
 		} else if (is_const) {
-			e->value[e->n] = graph_const(g, random_tensor(g->arena, t, r, false, splat ? &v : NULL), NULL);
+			e->value[e->n] = graph_const(
+				g, random_tensor(g->arena, t, r, false, splat ? &v : NULL), NULL);
 		} else {
 			e->value[e->n] = graph_input(g, e->name[e->n], t);
 			e->data[e->ninputs++] = random_tensor(g->arena, t, r, special, NULL);
@@ -143,7 +146,8 @@ static bool same(const Tensor *a, const Tensor *b, bool exact)
 	if (!dtype_is_float(a->dtype))
 		return !memcmp(a->data, b->data, (size_t)a->bytes);
 	for (int64_t i = 0; i < tensor_numel(a); i++) {
-		double x = dtype_load_f64(a->dtype, a->data, i), y = dtype_load_f64(b->dtype, b->data, i);
+		double x = dtype_load_f64(a->dtype, a->data, i),
+		       y = dtype_load_f64(b->dtype, b->data, i);
 
 		if (exact && !(isnan(x) && isnan(y)) && (!(x == y) || signbit(x) != signbit(y)))
 			return false;
@@ -168,7 +172,8 @@ static void try_rule(int at, const Rule *rule, uint64_t seed)
 
 	m.infer = c.in = infer_new(m.graph);
 	c.rules = rules_read(a);
-	if (check(read_example(m.graph, rule->example, &(Rng){seed}, exact, &e), "the example cannot be read")) {
+	if (check(read_example(m.graph, rule->example, &(Rng){seed}, exact, &e),
+		  "the example cannot be read")) {
 		v = rule_example(&c, at, find, &e);
 		graph_result(m.graph, v, "y");
 		type = v->type;
@@ -178,7 +183,8 @@ static void try_rule(int at, const Rule *rule, uint64_t seed)
 			v = m.graph->results.at[0]->value;
 			check(v->type == type, "another type");
 			check(graph_verify(m.graph, &diag, rule->name), "the graph is broken");
-			check(eval_graph(m.graph, e.data, after, a, &diag) && same(after[0], before[0], exact),
+			check(eval_graph(m.graph, e.data, after, a, &diag) &&
+				      same(after[0], before[0], exact),
 			      "the sides differ");
 		}
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off: tables */
 /* ir/scalar.h against the reference conversions of ir/dtype.c, wide arithmetic and libm. */
 #include "ir/dtype.h"
 #include "ir/scalar.h"
@@ -54,7 +55,8 @@ static void put_code(unsigned char *p, int bits, int i, unsigned code)
 	for (int k = 0; k < bits; k++) {
 		int at = i * bits + k;
 
-		p[at / 8] = (unsigned char)((p[at / 8] & ~(1 << at % 8)) | (int)(code >> k & 1) << at % 8);
+		p[at / 8] = (unsigned char)((p[at / 8] & ~(1 << at % 8)) | (int)(code >> k & 1)
+										   << at % 8);
 	}
 }
 
@@ -138,8 +140,10 @@ static void test_small_int(const SmallInt *s)
 		dtype_store_i64(s->t, want, i, v);
 		if (memcmp(got, want, sizeof got))
 			fault(dtype_info[s->t].name, v, i, s->load(got, i), 0);
-		check(dtype_info[s->t].name, v, 0, s->load(got, i), (double)dtype_load_i64(s->t, want, i));
-		check(dtype_info[s->t].name, v, 1, s->round(v), (double)dtype_load_i64(s->t, want, i));
+		check(dtype_info[s->t].name, v, 0, s->load(got, i),
+		      (double)dtype_load_i64(s->t, want, i));
+		check(dtype_info[s->t].name, v, 1, s->round(v),
+		      (double)dtype_load_i64(s->t, want, i));
 	}
 }
 
@@ -163,35 +167,37 @@ static Wide wide_pow(Wide a, Wide b)
 	return r;
 }
 
-#define SAME(t, T, op, want)                                                                       \
-	if (dl_##op##_##t((T)a, (T)b) != (T)(want))                                                \
-		fault(#op "_" #t, (double)a, (double)b, (double)dl_##op##_##t((T)a, (T)b), (double)(T)(want));
-#define INTEGER(t, T, bits, is_signed)                                                             \
-	static void test_##t(Wide a, Wide b)                                                       \
-	{                                                                                          \
-		Wide n = b < 0 || b >= bits ? bits : b;                                            \
-		a = (T)a;                                                                          \
-		b = (T)b;                                                                          \
-		SAME(t, T, add, a + b)                                                             \
-		SAME(t, T, sub, a - b)                                                             \
-		SAME(t, T, mul, (unsigned __int128)a * (unsigned __int128)b)                       \
-		SAME(t, T, div, b == 0 ? 0 : a / b)                                                \
-		SAME(t, T, rem, b == 0 ? a : a % b)                                                \
-		SAME(t, T, floordiv, floor_div(a, b))                                              \
-		SAME(t, T, mod, b == 0 ? a : a - b * floor_div(a, b))                              \
-		SAME(t, T, min, a < b ? a : b)                                                     \
-		SAME(t, T, max, a > b ? a : b)                                                     \
-		SAME(t, T, mulhi, ((is_signed) ? a * b >> bits                                     \
-					       : (Wide)((unsigned __int128)a * (unsigned __int128)b >> bits))) \
-		n = (Wide)(T)b < 0 || b >= bits ? bits : b;                                        \
-		SAME(t, T, shl, n == bits ? 0 : (unsigned __int128)a << n)                         \
-		SAME(t, T, shr, a >> n)                                                            \
-		if (b < 4096)                                                                      \
-			SAME(t, T, ipow, wide_pow(a, b))                                           \
-		if (dl_abs_##t((T)a) != (T)(a < 0 ? -a : a))                                       \
-			fault("abs_" #t, (double)a, 0, (double)dl_abs_##t((T)a), 0);               \
-		if (dl_neg_##t((T)a) != (T)-a)                                                     \
-			fault("neg_" #t, (double)a, 0, (double)dl_neg_##t((T)a), 0);               \
+#define SAME(t, T, op, want)                                                               \
+	if (dl_##op##_##t((T)a, (T)b) != (T)(want))                                        \
+		fault(#op "_" #t, (double)a, (double)b, (double)dl_##op##_##t((T)a, (T)b), \
+		      (double)(T)(want));
+#define INTEGER(t, T, bits, is_signed)                                                            \
+	static void test_##t(Wide a, Wide b)                                                      \
+	{                                                                                         \
+		Wide n = b < 0 || b >= bits ? bits : b;                                           \
+		a = (T)a;                                                                         \
+		b = (T)b;                                                                         \
+		SAME(t, T, add, a + b)                                                            \
+		SAME(t, T, sub, a - b)                                                            \
+		SAME(t, T, mul, (unsigned __int128)a *(unsigned __int128)b)                       \
+		SAME(t, T, div, b == 0 ? 0 : a / b)                                               \
+		SAME(t, T, rem, b == 0 ? a : a % b)                                               \
+		SAME(t, T, floordiv, floor_div(a, b))                                             \
+		SAME(t, T, mod, b == 0 ? a : a - b * floor_div(a, b))                             \
+		SAME(t, T, min, a < b ? a : b)                                                    \
+		SAME(t, T, max, a > b ? a : b)                                                    \
+		SAME(t, T, mulhi,                                                                 \
+		     ((is_signed) ? a * b >> bits                                                 \
+				  : (Wide)((unsigned __int128)a * (unsigned __int128)b >> bits))) \
+		n = (Wide)(T)b < 0 || b >= bits ? bits : b;                                       \
+		SAME(t, T, shl, n == bits ? 0 : (unsigned __int128)a << n)                        \
+		SAME(t, T, shr, a >> n)                                                           \
+		if (b < 4096)                                                                     \
+			SAME(t, T, ipow, wide_pow(a, b))                                          \
+		if (dl_abs_##t((T)a) != (T)(a < 0 ? -a : a))                                      \
+			fault("abs_" #t, (double)a, 0, (double)dl_abs_##t((T)a), 0);              \
+		if (dl_neg_##t((T)a) != (T)-a)                                                    \
+			fault("neg_" #t, (double)a, 0, (double)dl_neg_##t((T)a), 0);              \
 	}
 INTEGER(i32, int32_t, 32, true)
 INTEGER(u32, uint32_t, 32, false)
@@ -201,15 +207,17 @@ INTEGER(u64, uint64_t, 64, false)
 static void test_integers(void)
 {
 	static const Wide edges[] = {
-		0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, 63, 64, 65, INT32_MAX, INT32_MIN, UINT32_MAX, INT64_MAX,
-		INT64_MIN, UINT64_MAX, 1000, -1000, 65536
-	};
+		0,          1,         -1,        2,          -2,   3,     7,         -7,
+		31,         32,        33,        63,         64,   65,    INT32_MAX, INT32_MIN,
+		UINT32_MAX, INT64_MAX, INT64_MIN, UINT64_MAX, 1000, -1000, 65536};
 	enum { N = sizeof edges / sizeof *edges };
 	uint64_t seed = 3;
 
 	for (int i = 0; i < 20000 + N * N; i++) {
-		Wide a = i < N * N ? edges[i / N] : (Wide)(int64_t)(next_random(&seed) >> next_random(&seed) % 64);
-		Wide b = i < N * N ? edges[i % N] : (Wide)(int64_t)(next_random(&seed) >> next_random(&seed) % 64);
+		Wide a = i < N * N ? edges[i / N]
+				   : (Wide)(int64_t)(next_random(&seed) >> next_random(&seed) % 64);
+		Wide b = i < N * N ? edges[i % N]
+				   : (Wide)(int64_t)(next_random(&seed) >> next_random(&seed) % 64);
 
 		test_i32(a, b);
 		test_u32(a, b);
@@ -223,9 +231,11 @@ static void test_integers(void)
 static double some_f64(uint64_t *s, int emax)
 {
 	static const double edges[] = {
-		0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 0x1p23, 0x1p52, 0x1.fffffffffffffp51, 0x1p31, -0x1p31,
-		0x1p32, 0x1p63, -0x1p63, 0x1p64, 1e30, -1e30, NAN, INFINITY, -INFINITY, 0x1p-149, 0x1p-1074, 0.1
-	};
+		0.0,       -0.0,    1,      -1,       0.5,       -0.5,
+		1.5,       2.5,     -2.5,   0x1p23,   0x1p52,    0x1.fffffffffffffp51,
+		0x1p31,    -0x1p31, 0x1p32, 0x1p63,   -0x1p63,   0x1p64,
+		1e30,      -1e30,   NAN,    INFINITY, -INFINITY, 0x1p-149,
+		0x1p-1074, 0.1};
 	uint64_t r = next_random(s), m = next_random(s);
 
 	if (r % 4 == 0)
@@ -269,7 +279,11 @@ static void test_rounding(double v)
 	check("sqrt_f32", f, 0, dl_sqrt_f32(f), sqrtf(f));
 }
 
-#define SATURATED(v, lo, hi, T) (isnan(v) ? 0 : (v) < (lo) ? (T)(lo) : (v) >= (hi) ? (T)((T)(hi / 2) - 1 + (T)(hi / 2)) : (T)(v))
+#define SATURATED(v, lo, hi, T)                             \
+	(isnan(v)      ? 0                                  \
+	 : (v) < (lo)  ? (T)(lo)                            \
+	 : (v) >= (hi) ? (T)((T)(hi / 2) - 1 + (T)(hi / 2)) \
+		       : (T)(v))
 
 static void test_cvt(double v)
 {
@@ -303,8 +317,10 @@ static void test_floats(void)
 		check("rem_f32", fa, fb, dl_rem_f32(fa, fb), fmodf(fa, fb));
 		check("mod_f32", fa, fb, dl_mod_f32(fa, fb), (float)python_mod(fa, fb));
 		if (a != 0 || b != 0) {
-			check("min_f64", a, b, dl_min_f64(a, b), isnan(a) || isnan(b) ? NAN : fmin(a, b));
-			check("max_f64", a, b, dl_max_f64(a, b), isnan(a) || isnan(b) ? NAN : fmax(a, b));
+			check("min_f64", a, b, dl_min_f64(a, b),
+			      isnan(a) || isnan(b) ? NAN : fmin(a, b));
+			check("max_f64", a, b, dl_max_f64(a, b),
+			      isnan(a) || isnan(b) ? NAN : fmax(a, b));
 		}
 	}
 	test_fma(&s);

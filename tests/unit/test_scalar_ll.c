@@ -43,11 +43,13 @@ int main(void)
 	for (int i = 0; i < INST_COUNT; i++)
 		for (CType t = CT_BOOL; t < CT_COUNT; t++)
 			if (takes(inst_info[i].rule, t) && !orders_bools((Inst)i, t))
-				wants(l, arena_printf(a, "%s_%s", inst_info[i].name, ctype_name[t]));
+				wants(l,
+				      arena_printf(a, "%s_%s", inst_info[i].name, ctype_name[t]));
 	for (CType s = CT_BOOL; s < CT_COUNT; s++)
 		for (CType t = CT_BOOL; t < CT_COUNT; t++)
 			if (s != t)
-				wants(l, arena_printf(a, "cvt_%s_%s", ctype_name[s], ctype_name[t]));
+				wants(l,
+				      arena_printf(a, "cvt_%s_%s", ctype_name[s], ctype_name[t]));
 	for (DType d = DT_F32; d < DT_COUNT; d++) {
 		static const char *const what[] = {"decode", "encode", "round", "roundsat"};
 

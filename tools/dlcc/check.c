@@ -10,7 +10,8 @@
 void check_sink(void *arg, DiagLoc loc, const char *text)
 {
 	Refusals *r = arg;
-	Refusal one = {loc.node ? arena_strdup(r->arena, loc.node) : NULL, loc.op ? arena_strdup(r->arena, loc.op) : NULL,
+	Refusal one = {loc.node ? arena_strdup(r->arena, loc.node) : NULL,
+		       loc.op ? arena_strdup(r->arena, loc.op) : NULL,
 		       arena_strdup(r->arena, text)};
 
 	vec_push(r->arena, &r->all, one);
@@ -80,7 +81,8 @@ static void put_how(StrBuf *b, Module *m, const char *name)
 			put_node(b, m, n);
 	}
 	if (!b->n)
-		strbuf_puts(b, compiled ? "computed when compiled" : "no code: folded, or nothing needs it");
+		strbuf_puts(b, compiled ? "computed when compiled"
+					: "no code: folded, or nothing needs it");
 }
 
 /* Why a node is not supported; null: nothing is against it. Import does not look into the bodies of a node that it
@@ -116,8 +118,8 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 			strbuf_puts(&how, "nothing found against it");
 		else
 			put_how(&how, m, n->name);
-		printf("%s: node \"%s\" (%s): %s%s\n", f->path, n->name, n->op, why ? "not supported: " : "supported: ",
-		       why ? why : strbuf_str(&how));
+		printf("%s: node \"%s\" (%s): %s%s\n", f->path, n->name, n->op,
+		       why ? "not supported: " : "supported: ", why ? why : strbuf_str(&how));
 		bad += why != NULL;
 		strbuf_free(&how);
 	}
@@ -127,8 +129,10 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 		if (!node)
 			printf("%s: not supported: %s\n", f->path, r->all.at[i].text);
 		else if (!listed(&l, node))
-			printf("%s: not supported: node \"%s\": %s\n", f->path, node, r->all.at[i].text);
+			printf("%s: not supported: node \"%s\": %s\n", f->path, node,
+			       r->all.at[i].text);
 	}
-	printf("%s: %d nodes, %d supported%s\n", f->path, l.nodes.n, l.nodes.n - bad, l.cut ? "; the first ones of too many" : "");
+	printf("%s: %d nodes, %d supported%s\n", f->path, l.nodes.n, l.nodes.n - bad,
+	       l.cut ? "; the first ones of too many" : "");
 	return !r->all.n && planned;
 }

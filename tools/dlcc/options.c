@@ -51,7 +51,8 @@ static const char *value_of(const char *arg, const char *option)
 static void list_ops(void)
 {
 	for (int i = 1; i < OP_COUNT; i++)
-		if (!(op_row[i].flags & OPF_INTERNAL) && (op_table[i]->scalar || op_table[i]->lower || op_table[i]->expand))
+		if (!(op_row[i].flags & OPF_INTERNAL) &&
+		    (op_table[i]->scalar || op_table[i]->lower || op_table[i]->expand))
 			puts(op_row[i].name);
 }
 
@@ -147,9 +148,15 @@ typedef struct Text {
 } Text;
 
 static const Text texts[] = {
-	{"--name", offsetof(Cli, name)}, {"--cc", offsetof(Cli, cc)}, {"--sysroot", offsetof(Cli, sysroot)},
-	{"--runtime", offsetof(Cli, runtime)}, {"--weights", offsetof(Cli, weights)}, {"--target", offsetof(Cli, targets)},
-	{"--dump-ir", offsetof(Cli, dump)}, {"--dump-node", offsetof(Cli, dump_node)}, {"--save-temps", offsetof(Cli, save_temps)},
+	{"--name", offsetof(Cli, name)},
+	{"--cc", offsetof(Cli, cc)},
+	{"--sysroot", offsetof(Cli, sysroot)},
+	{"--runtime", offsetof(Cli, runtime)},
+	{"--weights", offsetof(Cli, weights)},
+	{"--target", offsetof(Cli, targets)},
+	{"--dump-ir", offsetof(Cli, dump)},
+	{"--dump-node", offsetof(Cli, dump_node)},
+	{"--save-temps", offsetof(Cli, save_temps)},
 	{"-o", offsetof(Cli, output)},
 };
 
@@ -158,7 +165,8 @@ typedef struct Number {
 	size_t at; /* of an int */
 } Number;
 
-static const Number numbers[] = {{"--threads", offsetof(Cli, threads)}, {"--rewrite-limit", offsetof(Cli, rewrite_limit)}};
+static const Number numbers[] = {{"--threads", offsetof(Cli, threads)},
+				 {"--rewrite-limit", offsetof(Cli, rewrite_limit)}};
 
 typedef struct Flag {
 	const char *option;
@@ -166,9 +174,11 @@ typedef struct Flag {
 } Flag;
 
 static const Flag flags[] = {
-	{"-v", offsetof(Cli, verbose)}, {"--verbose", offsetof(Cli, verbose)}, {"--check", offsetof(Cli, check)},
-	{"--time-passes", offsetof(Cli, time_passes)}, {"--dump-ir", offsetof(Cli, dump_all)}, {"--sanitize", offsetof(Cli, sanitize)},
-	{"--shuffle", offsetof(Cli, shuffle)}, {"--verify", offsetof(Cli, verify)}, {"-###", offsetof(Cli, dry)},
+	{"-v", offsetof(Cli, verbose)},         {"--verbose", offsetof(Cli, verbose)},
+	{"--check", offsetof(Cli, check)},      {"--time-passes", offsetof(Cli, time_passes)},
+	{"--dump-ir", offsetof(Cli, dump_all)}, {"--sanitize", offsetof(Cli, sanitize)},
+	{"--shuffle", offsetof(Cli, shuffle)},  {"--verify", offsetof(Cli, verify)},
+	{"-###", offsetof(Cli, dry)},
 };
 
 /* The value of OPTION, where ARGV[*i] is OPTION=VALUE, or OPTION with the value as the next argument. Null where
@@ -210,7 +220,8 @@ static bool dim(Cli *c, const char *text)
 			d.hi = strtoll(end + 2, &end, 10);
 	}
 	if (!eq || end == eq + 1 || *end || d.lo < 0 || d.hi < d.lo)
-		return usage_error(c, "--dim %s: write NAME=N or NAME=A..B, with 0 <= A <= B", text);
+		return usage_error(c, "--dim %s: write NAME=N or NAME=A..B, with 0 <= A <= B",
+				   text);
 	for (int i = 0; i < c->ndims; i++)
 		if (c->dims[i].name == d.name && !strncmp(c->dims[i].text, text, d.name) &&
 		    (c->dims[i].lo != d.lo || c->dims[i].hi != d.hi))
@@ -288,8 +299,10 @@ static bool check_output(Cli *c)
 	for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
 		if (!strcmp(dot, known[i]))
 			return true;
-	return diag_error(&c->diag, (DiagLoc){.file = "dlcc"}, "%s%s; the suffix says what is made: .so .a .o .c .ptx .dl",
-			  c->output ? "cannot make " : "no output: give -o FILE", c->output ? c->output : "");
+	return diag_error(&c->diag, (DiagLoc){.file = "dlcc"},
+			  "%s%s; the suffix says what is made: .so .a .o .c .ptx .dl",
+			  c->output ? "cannot make " : "no output: give -o FILE",
+			  c->output ? c->output : "");
 }
 
 bool options_read(Cli *c, int argc, char **argv)
@@ -304,7 +317,9 @@ bool options_read(Cli *c, int argc, char **argv)
 	if (c->check && str_ends(c->input, ".dl"))
 		return usage_error(c, "%s wants an ONNX model", "--check");
 	if (c->dump && !pass_exists(c->dump))
-		return usage_error(c, "--dump-ir=%s: there is no such pass; dlcc --list-passes names them", c->dump);
+		return usage_error(
+			c, "--dump-ir=%s: there is no such pass; dlcc --list-passes names them",
+			c->dump);
 	return check_output(c);
 }
 

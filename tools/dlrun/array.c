@@ -20,8 +20,11 @@ int64_t array_count(const Array *v)
 
 dl_tensor array_tensor(const Array *v)
 {
-	return (dl_tensor){.size = sizeof(dl_tensor), .dtype = dtype_info[v->dtype].onnx,
-			   .rank = v->rank, .shape = v->dims, .data = v->data};
+	return (dl_tensor){.size = sizeof(dl_tensor),
+			   .dtype = dtype_info[v->dtype].onnx,
+			   .rank = v->rank,
+			   .shape = v->dims,
+			   .data = v->data};
 }
 
 Array array_of(const dl_tensor *t, const char *name)
@@ -102,11 +105,12 @@ void array_random(Arena *a, Array *v, uint64_t *seed)
 	const int64_t n = array_count(v), bytes = dtype_size(v->dtype, n);
 	const bool ones = v->dtype == DT_BOOL || strcasestr(v->name, "mask");
 
-	v->data = arena_alloc(a, (size_t)(v->dtype == DT_STR ? n * (int64_t)sizeof(dl_str) : bytes));
+	v->data = arena_alloc(a,
+			      (size_t)(v->dtype == DT_STR ? n * (int64_t)sizeof(dl_str) : bytes));
 	for (int64_t i = 0; v->dtype != DT_STR && i < n; i++) {
 		if (ones)
-			dtype_is_float(v->dtype) ? dtype_store_f64(v->dtype, v->data, i, 1.0) :
-						   dtype_store_i64(v->dtype, v->data, i, 1);
+			dtype_is_float(v->dtype) ? dtype_store_f64(v->dtype, v->data, i, 1.0)
+						 : dtype_store_i64(v->dtype, v->data, i, 1);
 		else if (dtype_is_float(v->dtype))
 			dtype_store_f64(v->dtype, v->data, i, normal(seed));
 		else

@@ -57,7 +57,8 @@ bool session_bench(Session *s, const Array *in, double seconds, Timing *t)
 		return false;
 	qsort(ms, (size_t)n, sizeof(*ms), by_value);
 	getrusage(RUSAGE_SELF, &use);
-	*t = (Timing){n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2, ms[(n * 95 - 1) / 100], ms[0], n, use.ru_maxrss};
+	*t = (Timing){n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2, ms[(n * 95 - 1) / 100],
+		      ms[0], n, use.ru_maxrss};
 	return true;
 }
 
@@ -69,12 +70,15 @@ static int usual_threads(void)
 	return sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
 }
 
-void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *sym_values, int threads)
+void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *sym_values,
+		    int threads)
 {
 	bool first = true;
 
-	fprintf(f, "{\"median_ms\":%.6g,\"p95_ms\":%.6g,\"min_ms\":%.6g,\"runs\":%d,\"peak_rss_kib\":%ld,\"threads\":%d,\"dims\":{",
-		t->median_ms, t->p95_ms, t->min_ms, t->runs, t->peak_rss_kib, threads ? threads : usual_threads());
+	fprintf(f,
+		"{\"median_ms\":%.6g,\"p95_ms\":%.6g,\"min_ms\":%.6g,\"runs\":%d,\"peak_rss_kib\":%ld,\"threads\":%d,\"dims\":{",
+		t->median_ms, t->p95_ms, t->min_ms, t->runs, t->peak_rss_kib,
+		threads ? threads : usual_threads());
 	for (int32_t i = 0; i < s->desc->n_sym; i++) {
 		if (s->desc->sym[i].kind != DL_SYM_INPUT)
 			continue;

@@ -20,8 +20,8 @@ static bool same_kind(const Array *got, const Array *want, Comparison *c)
 	}
 	for (int32_t i = 0; i < got->rank; i++)
 		if (got->dims[i] != want->dims[i]) {
-			snprintf(c->why, sizeof(c->why), "dim %d is %" PRId64 ", expected %" PRId64, i,
-				 got->dims[i], want->dims[i]);
+			snprintf(c->why, sizeof(c->why), "dim %d is %" PRId64 ", expected %" PRId64,
+				 i, got->dims[i], want->dims[i]);
 			return false;
 		}
 	return true;
@@ -32,7 +32,9 @@ static void compare_floats(const Array *got, const Array *want, Tolerance t, Com
 	const bool each = t.rtol >= 0 || t.atol >= 0;
 	const double rtol = t.rtol >= 0 ? t.rtol : 0, atol = t.atol >= 0 ? t.atol : 0;
 	/* Two units in the last place of f16's and bf16's 11 and 8 bits. */
-	const double base = got->dtype == DT_BF16 ? 1.6e-2 : dtype_info[got->dtype].bits <= 16 ? 2e-3 : 2e-5;
+	const double base = got->dtype == DT_BF16               ? 1.6e-2
+			    : dtype_info[got->dtype].bits <= 16 ? 2e-3
+								: 2e-5;
 	const double limit = 8 * t.noise > base ? 8 * t.noise : base;
 	double largest = 0;
 
@@ -47,7 +49,8 @@ static void compare_floats(const Array *got, const Array *want, Tolerance t, Com
 			continue;
 		if (isfinite(e) && e > c->max_abs)
 			c->max_abs = e;
-		c->unequal += !isfinite(a) || !isfinite(b) || (each && !(e <= atol + rtol * fabs(b)));
+		c->unequal += !isfinite(a) || !isfinite(b) ||
+			      (each && !(e <= atol + rtol * fabs(b)));
 	}
 	c->max_rel = largest > 0 ? c->max_abs / largest : c->max_abs;
 	if (c->unequal)
@@ -86,7 +89,8 @@ static void compare_exact(const Array *got, const Array *want, Tolerance t, Comp
 		if (e > c->max_abs)
 			c->max_abs = e;
 		c->unequal += !(t.rtol >= 0 || t.atol >= 0) || got->dtype == DT_STR ||
-			      !(e <= (t.atol > 0 ? t.atol : 0) + (t.rtol > 0 ? t.rtol : 0) * fabs(b));
+			      !(e <=
+				(t.atol > 0 ? t.atol : 0) + (t.rtol > 0 ? t.rtol : 0) * fabs(b));
 	}
 	c->max_rel = largest > 0 ? c->max_abs / largest : c->max_abs;
 	if (c->unequal)

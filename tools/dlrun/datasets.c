@@ -83,8 +83,10 @@ bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, i
 	for (int i = 0; n >= 0 && i < n_in; i++) {
 		const Array *v = data_pick(arrays, n, names[i], i);
 
-		if (!v || (by_names(names, n_in, arrays, n) && v->name[0] && strcmp(v->name, names[i])))
-			return diag_error(d, (DiagLoc){.file = dir}, "no data for input \"%s\"", names[i]);
+		if (!v ||
+		    (by_names(names, n_in, arrays, n) && v->name[0] && strcmp(v->name, names[i])))
+			return diag_error(d, (DiagLoc){.file = dir}, "no data for input \"%s\"",
+					  names[i]);
 		in[i] = *v;
 	}
 	return n >= 0;
@@ -103,8 +105,8 @@ static bool same(const char *set, const Array *got, const Array *want, Tolerance
 {
 	const Comparison c = compare(got, want, t);
 
-	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s%s\n", set, got->name,
-	       c.max_abs, c.max_rel, c.ok ? "ok" : "FAIL", c.ok ? "" : ": ", c.why);
+	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s%s\n", set, got->name, c.max_abs, c.max_rel,
+	       c.ok ? "ok" : "FAIL", c.ok ? "" : ": ", c.why);
 	return c.ok;
 }
 

@@ -2,7 +2,6 @@
 /* NumPy files; the format is a magic, a version, and a Python dict as text before the data. */
 #include "tools/dlrun/npy.h"
 
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,8 +16,9 @@ static const struct {
 	DType dtype;
 	const char *descr; /* without the byte order */
 } types[] = {
-	{DT_F32, "f4"}, {DT_F64, "f8"}, {DT_F16, "f2"}, {DT_U8, "u1"}, {DT_I8, "i1"}, {DT_U16, "u2"},
-	{DT_I16, "i2"}, {DT_I32, "i4"}, {DT_I64, "i8"}, {DT_U32, "u4"}, {DT_U64, "u8"}, {DT_BOOL, "b1"},
+	{DT_F32, "f4"}, {DT_F64, "f8"}, {DT_F16, "f2"}, {DT_U8, "u1"},
+	{DT_I8, "i1"},  {DT_U16, "u2"}, {DT_I16, "i2"}, {DT_I32, "i4"},
+	{DT_I64, "i8"}, {DT_U32, "u4"}, {DT_U64, "u8"}, {DT_BOOL, "b1"},
 };
 
 static const char *descr_of(DType t)

@@ -57,7 +57,8 @@ static void put_range(FILE *f, const Array *v, int64_t n)
 		sum += x;
 	}
 	if (n > nans)
-		fprintf(f, "; min %.6g, max %.6g, mean %.6g", least, most, sum / (double)(n - nans));
+		fprintf(f, "; min %.6g, max %.6g, mean %.6g", least, most,
+			sum / (double)(n - nans));
 	if (nans)
 		fprintf(f, "; %" PRId64 " NaN", nans);
 }
@@ -136,7 +137,8 @@ static void put_names(FILE *f, const char *names, int width)
 	if ((int)b.n - skip > width - (skip ? 3 : 0) && !skip)
 		fprintf(f, "%.*s...\n", width - 3, strbuf_str(&b));
 	else
-		fprintf(f, "%s%.*s\n", skip ? "..." : "", skip ? (int)first - skip : (int)b.n, strbuf_str(&b) + skip);
+		fprintf(f, "%s%.*s\n", skip ? "..." : "", skip ? (int)first - skip : (int)b.n,
+			strbuf_str(&b) + skip);
 	strbuf_free(&b);
 }
 
@@ -144,13 +146,15 @@ static int columns(FILE *f)
 {
 	struct winsize w;
 
-	return isatty(fileno(f)) && !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col >= 60 ? w.ws_col : WIDTH;
+	return isatty(fileno(f)) && !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col >= 60 ? w.ws_col
+											: WIDTH;
 }
 
 static void put_row(FILE *f, const dl_profile_entry *e, double total)
 {
-	fprintf(f, "%6.2f%% %10.3f %9" PRIu64 " %11.2f  ", total > 0 ? 100 * (double)e->nanoseconds / total : 0,
-		(double)e->nanoseconds / 1e6, e->calls, (double)e->nanoseconds / 1e3 / (double)e->calls);
+	fprintf(f, "%6.2f%% %10.3f %9" PRIu64 " %11.2f  ",
+		total > 0 ? 100 * (double)e->nanoseconds / total : 0, (double)e->nanoseconds / 1e6,
+		e->calls, (double)e->nanoseconds / 1e3 / (double)e->calls);
 }
 
 void session_profile(const Session *s, FILE *f)

@@ -148,7 +148,8 @@ int session_run(Session *s, const Array *in)
 	for (int32_t i = 0; i < s->desc->n_in; i++)
 		s->in[i] = array_tensor(&in[i]);
 	for (int32_t o = 0; o < s->desc->n_out; o++)
-		s->out[o] = (dl_tensor){.size = sizeof(dl_tensor), .rank = session_out(s, o)->rank,
+		s->out[o] = (dl_tensor){.size = sizeof(dl_tensor),
+					.rank = session_out(s, o)->rank,
 					.shape = s->out_shape[o]};
 	return s->api->run(s->context, s->in, s->desc->n_in, s->out, s->desc->n_out, NULL);
 }
@@ -172,8 +173,8 @@ void session_describe(const Session *s, FILE *f)
 {
 	const dl_desc *d = s->desc;
 
-	fprintf(f, "model %s\ncompiler %s\nhash %s\ntargets %s\nweights %" PRIu64 " bytes\n", d->name,
-		d->version, d->hash, d->targets, d->weights_size);
+	fprintf(f, "model %s\ncompiler %s\nhash %s\ntargets %s\nweights %" PRIu64 " bytes\n",
+		d->name, d->version, d->hash, d->targets, d->weights_size);
 	for (int32_t i = 0; i < d->n_in; i++) {
 		describe_io(f, "input", session_in(s, i));
 		fprintf(f, "\n");
@@ -231,11 +232,14 @@ static bool room_for(const Session *s, const dl_io *io, const Array *v)
 		const dl_dim *dim = AT(dl_dim, io->dim, d);
 
 		bytes *= (double)v->dims[d];
-		strbuf_printf(&dims, "%s%s%s%" PRId64, d ? ", " : "", dim->value < 0 ? dim->text : "", dim->value < 0 ? " = " : "", v->dims[d]);
+		strbuf_printf(&dims, "%s%s%s%" PRId64, d ? ", " : "",
+			      dim->value < 0 ? dim->text : "", dim->value < 0 ? " = " : "",
+			      v->dims[d]);
 	}
 	p = bytes < 0x1p62 ? malloc((size_t)bytes + 1) : NULL;
 	if (!p)
-		diag_error(s->diag, (DiagLoc){.file = s->path}, "input \"%s\" [%s] takes %.1f GiB, for which there is no memory",
+		diag_error(s->diag, (DiagLoc){.file = s->path},
+			   "input \"%s\" [%s] takes %.1f GiB, for which there is no memory",
 			   io->name, strbuf_str(&dims), bytes / 0x1p30);
 	strbuf_free(&dims);
 	free(p);
@@ -258,8 +262,8 @@ Array *session_random(Session *s, const int64_t *sym_values)
 			in[i].dims[d] = dim_value(s, ctx, AT(dl_dim, io->dim, d), sym_values);
 			if (in[i].dims[d] < 0)
 				ok = diag_error(s->diag, (DiagLoc){.file = s->path},
-						"input \"%s\": dim %s cannot be told; use --dim", io->name,
-						AT(dl_dim, io->dim, d)->text);
+						"input \"%s\": dim %s cannot be told; use --dim",
+						io->name, AT(dl_dim, io->dim, d)->text);
 		}
 		ok = ok && room_for(s, io, &in[i]);
 		if (ok)

@@ -158,7 +158,7 @@ check-all: deps
 
 demo:
 	@./deps.sh build
-	@$(MAKE) -s $(JOBS) all
+	@$(MAKE) -s $(JOBS) all $(BUILD)/ptxsim/libcuda.so.1
 	@examples/digits/run.sh $(BUILD)
 
 layers:

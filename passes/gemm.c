@@ -41,28 +41,6 @@ void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr)
 
 /* ---- Which iterators merge ---- */
 
-static void merge_index(Merge *g, const Buf *buf, Expr *const *idx)
-{
-	Affine a;
-	Dim *so, *si;
-
-	if (buf == g->skip || !g->ok)
-		return;
-	if (!ex_affine(g->k->ctx, flat_index(g->k, buf, idx), &a)) {
-		g->ok = false;
-		return;
-	}
-	so = affine_coef(g->k->ctx, &a, g->out);
-	si = affine_coef(g->k->ctx, &a, g->in);
-	g->ok = so == dim_mul(g->k->ctx, si, g->in->extent);
-}
-
-void gemm_merge_load(void *arg, Stmt *s, Expr *load)
-{
-	(void)s;
-	merge_index(arg, load->load.buf, load->load.idx);
-}
-
 /* The iterator of statement S that runs with iterator IT of the contraction. */
 static Iter *partner(const Gemm *g, const Stmt *s, const Iter *it)
 {
@@ -77,19 +55,12 @@ static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 	for (int i = 0; i < g->k->stmts.n; i++) {
 		Stmt *s = g->k->stmts.at[i];
 		const Iter *o = partner(g, s, out), *n = partner(g, s, in);
-		Merge m = {g->k, o, n, i > 0 ? g->c.s->out[0] : NULL, true};
+		Pair p = {g->k, o, n, in->extent, g->c.s->out[0]};
 
-		if (!o || !n)
+		if (!o || !n || (i && !pair_joins(&p, s->val[0])))
 			return false;
-		if (i > 0) {
-			if (expr_has_iter_outside_loads(g->k->pool, s->val[0], o) ||
-			    expr_has_iter_outside_loads(g->k->pool, s->val[0], n))
-				return false;
-			stmt_loads(s, gemm_merge_load, &m);
-		}
-		m.skip = s->out[0]->kind == BUF_TEMP ? s->out[0] : NULL;
-		merge_index(&m, s->out[0], s->widx);
-		if (!m.ok)
+		if (s->out[0]->kind != BUF_TEMP &&
+		    !pair_steps(&p, flat_index(g->k, s->out[0], s->widx)))
 			return false;
 	}
 	return true;
@@ -97,12 +68,7 @@ static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 
 static bool merges_in(Gemm *g, Expr *e, const Iter *out, const Iter *in)
 {
-	Merge m = {g->k, out, in, NULL, true};
-
-	if (e->kind != EX_LOAD)
-		return false;
-	gemm_merge_load(&m, NULL, e);
-	return m.ok;
+	return e->kind == EX_LOAD && pair_joins(&(Pair){g->k, out, in, in->extent, NULL}, e);
 }
 
 /* ---- Set-up ---- */

@@ -6,6 +6,7 @@
 #include "passes/band.h"
 #include "passes/gemm.h"
 #include "passes/loops.h"
+#include "passes/points.h"
 
 typedef struct Gemm {
 	LBuild b;
@@ -27,15 +28,6 @@ typedef struct Gemm {
 	Iter *m0, *n0;          /* the block's first row and column */
 } Gemm;
 
-/* Whether in E's flat loads (and the flat index AT) OUT*extent(IN) steps as IN does, so that the pair can be
- * one iterator. */
-typedef struct Merge {
-	Kernel *k;
-	const Iter *out, *in;
-	const Buf *skip; /* accumulators live in the tile */
-	bool ok;
-} Merge;
-
 /* How a statement's expressions are rewritten: its iterators by the contraction's, loads flat. */
 typedef struct Placing {
 	Gemm *g;
@@ -48,8 +40,6 @@ typedef struct Placing {
 	bool flat;        /* in the epilogue: merged iterators stand for their last */
 } Placing;
 
-/* Clears M->ok where LOAD steps otherwise (a callback of stmt_loads; M is ARG). */
-void gemm_merge_load(void *arg, Stmt *s, Expr *load);
 /* The iterator of the contraction that runs with IT of statement S; IT itself where none does. */
 Iter *gemm_original(const Gemm *g, const Stmt *s, const Iter *it);
 Dim *gemm_product(Gemm *g, Iter *const *it, int n);

@@ -48,25 +48,15 @@ Expr *gemm_panels(Gemm *g)
 		l_int(&g->b, g->pw));
 }
 
-static void merge_any_load(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		gemm_merge_load(arg, NULL, e);
-}
-
 /* B's loads step through the merged columns as through one iterator: no run ends inside a panel. */
 static bool b_merges(Gemm *g)
 {
 	if (g->c.guard_b)
 		return false;
-	for (int i = 0; i < g->nnin; i++)
-		if (expr_has_iter_outside_loads(g->k->pool, g->c.b, g->nin[i]) && g->nnin > 1)
-			return false;
 	for (int i = 0; i + 1 < g->nnin; i++) {
-		Merge m = {g->k, g->nin[i], g->nin[i + 1], NULL, true};
+		Pair p = {g->k, g->nin[i], g->nin[i + 1], g->nin[i + 1]->extent, NULL};
 
-		ex_walk(g->c.b, merge_any_load, &m);
-		if (!m.ok)
+		if (!pair_joins(&p, g->c.b))
 			return false;
 	}
 	return true;

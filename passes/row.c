@@ -11,6 +11,7 @@
  * The vector iterator is the band's contiguous one where memory runs along the band (maps, reductions over
  * an outer axis); where memory runs along what is reduced, there is none and reductions go in lanes.
  */
+#include "passes/points.h"
 #include "passes/row_impl.h"
 
 #include <assert.h>
@@ -248,50 +249,19 @@ static int64_t points(const Row *r)
 
 /* ---- Band iterators that run through memory as one ---- */
 
-typedef struct Joint {
-	Row *r;
-	const Iter *out, *in; /* of the statement in hand */
-	Dim *extent;          /* of what IN stands for */
-	bool ok;
-} Joint;
-
-static void joint_index(Joint *j, const Buf *buf, Expr *const *idx, int nidx)
-{
-	Ctx *c = j->r->k->ctx;
-	bool either = false;
-	Affine a;
-
-	for (int d = 0; d < nidx; d++)
-		either = either || expr_has_iter(idx[d], j->out) || expr_has_iter(idx[d], j->in);
-	if (either)
-		j->ok = j->ok && ex_affine(c, flat_index(j->r->k, buf, idx), &a) &&
-			affine_coef(c, &a, j->out) ==
-				dim_mul(c, affine_coef(c, &a, j->in), j->extent);
-}
-
-static void joint_load(void *arg, Stmt *s, Expr *load)
-{
-	(void)s;
-	joint_index(arg, load->load.buf, load->load.idx, load->load.nidx);
-}
-
 /* Whether band iterators OUT and IN, which stands for EXTENT points, step as one in every access. */
 static bool band_joins(Row *r, int out, int in, Dim *extent)
 {
 	for (int i = r->first; i <= r->last; i++) {
 		Stmt *s = r->k->stmts.at[i];
-		Joint j = {r, r->band->of[i][out], r->band->of[i][in], extent, true};
+		Pair p = {r->k, r->band->of[i][out], r->band->of[i][in], extent, NULL};
 
-		if (s->guard && (expr_has_iter(s->guard, j.out) || expr_has_iter(s->guard, j.in)))
+		if (!pair_absent(&p, s->guard) ||
+		    !pair_steps(&p, flat_index(r->k, s->out[0], s->widx)))
 			return false;
 		for (int o = 0; o < monoid_info[s->red].n || !o; o++)
-			if (expr_has_iter_outside_loads(r->k->pool, s->val[o], j.out) ||
-			    expr_has_iter_outside_loads(r->k->pool, s->val[o], j.in))
+			if (!pair_joins(&p, s->val[o]))
 				return false;
-		stmt_loads(s, joint_load, &j);
-		joint_index(&j, s->out[0], s->widx, s->nwidx);
-		if (!j.ok)
-			return false;
 	}
 	return true;
 }

@@ -3,6 +3,7 @@
  * The row strategy's reductions: with the vector iterator innermost (a block of states at a time; small windows
  * read a padded copy of their row and take all taps in one loop), or in lanes along what is reduced.
  */
+#include "passes/points.h"
 #include "passes/row_impl.h"
 
 /* The innermost reduced iterator of a small window is unrolled inside the vector loop. */
@@ -223,102 +224,47 @@ void row_emit_reduce_vector(Row *r, Stmt *s)
 
 /* ---- Reduced iterators ---- */
 
-/* What is reduced, in terms of the stage and flat memory. */
-typedef struct Terms {
-	Row *r;
-	Iter *it[MAX_ITERS];
-	Expr *at[MAX_ITERS]; /* each reduced iterator of the statement over these */
-	int n, nat, nval;
-	Expr *val[2], *guard;
-	const Iter *out, *in; /* asked about */
-	bool ok;
-	int hits;
-} Terms;
-
-static void steps_as_one(void *arg, Expr *e)
+/* The terms of S in terms of the stage: joined where that can be, its lanes are many short sums rather than a long one. */
+static void terms_of(Row *r, Stmt *s, Points *t)
 {
-	Terms *t = arg;
-	Ctx *c = t->r->k->ctx;
-	Affine a;
-
-	if (e->kind != EX_LOAD || !t->ok || (!expr_has_iter(e, t->out) && !expr_has_iter(e, t->in)))
-		return;
-	t->ok = e->load.nidx == 1 && ex_affine(c, e->load.idx[0], &a) &&
-		affine_coef(c, &a, t->out) == dim_mul(c, affine_coef(c, &a, t->in), t->in->extent);
+	*t = (Points){.k = r->k, .ne = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
+	for (int i = 0; i < t->ne; i++)
+		t->e[i] = row_placed(r, s->val[i]);
+	for (int i = s->nband; i < s->niters; i++)
+		points_add(t, s->iter[i]);
+	points_join(t);
 }
 
-/* Whether iterators OUT and IN run through memory as one would. */
-static bool joins(Terms *t, const Iter *out, const Iter *in)
-{
-	t->out = out;
-	t->in = in;
-	t->ok = !t->guard || (!expr_has_iter(t->guard, out) && !expr_has_iter(t->guard, in));
-	for (int i = 0; i < t->nval; i++) {
-		t->ok = t->ok && !expr_has_iter_outside_loads(t->r->k->pool, t->val[i], out) &&
-			!expr_has_iter_outside_loads(t->r->k->pool, t->val[i], in);
-		ex_walk(t->val[i], steps_as_one, t);
-	}
-	return t->ok;
-}
-
-static void join_last(Terms *t)
-{
-	Row *r = t->r;
-	Iter *from[2] = {t->it[t->n - 2], t->it[t->n - 1]};
-	Iter *one = l_iter(r->b, from[1]->name,
-			   dim_mul(r->k->ctx, from[0]->extent, from[1]->extent));
-	Expr *with[2] = {l_int(r->b, 0), ex_iter(r->k->pool, one)}, *inner = row_extent(r, from[1]);
-	Expr *both[2] = {ex_op2(r->k->pool, IN_floordiv, with[1], inner),
-			 ex_op2(r->k->pool, IN_mod, with[1], inner)};
-
-	for (int i = 0; i < t->nat; i++)
-		t->at[i] = ex_subst_iters(r->k->pool, t->at[i], from, both, 2);
-	for (int i = 0; i < t->nval; i++)
-		t->val[i] = ex_subst_iters(r->k->pool, t->val[i], from, with, 2);
-	t->n--;
-	t->it[t->n - 1] = one;
-}
-
-/* The terms of S, iterators joined where they may be: one long loop is faster than a nest of short ones, and
- * its lanes are many short sums rather than a long one. */
-static void terms_of(Row *r, Stmt *s, Terms *t)
-{
-	*t = (Terms){.r = r, .nval = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
-	for (int i = 0; i < t->nval; i++)
-		t->val[i] = row_placed(r, s->val[i]);
-	for (int i = s->nband; i < s->niters; i++) {
-		t->it[t->n++] = s->iter[i];
-		t->at[t->nat++] = ex_iter(r->k->pool, s->iter[i]);
-		while (t->n > 1 && joins(t, t->it[t->n - 2], t->it[t->n - 1]))
-			join_last(t);
-	}
-}
+typedef struct Hits {
+	Ctx *ctx;
+	const Iter *it;
+	int n;
+} Hits;
 
 static void hit(void *arg, Expr *e)
 {
-	Terms *t = arg;
-	Ctx *c = t->r->k->ctx;
+	Hits *h = arg;
 	Affine a;
 
-	t->hits += e->kind == EX_LOAD && e->load.nidx == 1 && ex_affine(c, e->load.idx[0], &a) &&
-		   dim_equals(affine_coef(c, &a, t->in), 1);
+	h->n += e->kind == EX_LOAD && e->load.nidx == 1 && ex_affine(h->ctx, e->load.idx[0], &a) &&
+		dim_equals(affine_coef(h->ctx, &a, h->it), 1);
 }
 
 /* The iterator along which memory runs: it goes in lanes. */
-static int lane_of(Terms *t)
+static int lane_of(const Points *t)
 {
 	int best = t->n - 1, most = -1;
 	int64_t few;
 
 	for (int i = 0; i < t->n; i++) {
-		t->in = t->it[i];
-		t->hits = 0;
-		for (int v = 0; v < t->nval; v++)
-			ex_walk(t->val[v], hit, t);
-		if (dim_is_const(t->in->extent, &few) && few < WINDOW)
-			t->hits = 0;
-		if (t->hits >= most) {
-			most = t->hits;
+		Hits h = {t->k->ctx, t->it[i], 0};
+
+		for (int v = 0; v < t->ne; v++)
+			ex_walk(t->e[v], hit, &h);
+		if (dim_is_const(h.it->extent, &few) && few < WINDOW)
+			h.n = 0;
+		if (h.n >= most) {
+			most = h.n;
 			best = i;
 		}
 	}
@@ -332,7 +278,7 @@ void row_emit_reduce_lanes(Row *r, Stmt *s)
 	Expr *zero = l_int(r->b, 0), *guard, *lo = zero, *hi;
 	Buf *acc[2];
 	LNode *node;
-	Terms t;
+	Points t;
 	int lane;
 
 	row_open_band(r, s, &n, false);
@@ -344,11 +290,11 @@ void row_emit_reduce_lanes(Row *r, Stmt *s)
 		if (i != lane)
 			row_open(r, &in, LOOP_SERIAL, t.it[i], zero, row_extent(r, t.it[i]));
 	if (!t.n) {
-		node = row_state_node(r, LN_UPDATE, s, acc, zero, t.val, t.guard);
+		node = row_state_node(r, LN_UPDATE, s, acc, zero, t.e, t.guard);
 	} else {
 		hi = row_extent(r, t.it[lane]);
 		guard = guard_to_range(r->k, t.guard, t.it[lane], &lo, &hi);
-		node = row_state_node(r, LN_REDUCE, s, acc, zero, t.val, guard);
+		node = row_state_node(r, LN_REDUCE, s, acc, zero, t.e, guard);
 		node->var = t.it[lane];
 		node->lo = lo;
 		node->hi = hi;

@@ -10,6 +10,7 @@
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
  *           order (scatters) that is one thread
  */
+#include "passes/points.h"
 #include "passes/row_impl.h"
 
 #include <assert.h>
@@ -23,132 +24,6 @@ enum {
 	MOST_PACK = 8,
 	SHARED = 40 << 10
 };
-
-/* ---- Points: a statement's expressions over iterators that run as few and as long as they may ---- */
-
-enum { MAX_TERMS = 4 };
-
-typedef struct Points {
-	Kernel *k;
-	Iter *it[MAX_ITERS];
-	Expr *at[MAX_ITERS]; /* each iterator of the statement over these */
-	int n, nat;
-	Expr *e[MAX_TERMS]; /* values */
-	int ne;
-	Expr *guard, *write;  /* null: none; the flat index that is written */
-	const Iter *out, *in; /* asked about */
-	bool ok;
-} Points;
-
-static void steps_as_one(void *arg, Expr *e)
-{
-	Points *p = arg;
-	Ctx *c = p->k->ctx;
-	Affine a;
-
-	if (e->kind != EX_LOAD || !p->ok || (!expr_has_iter(e, p->out) && !expr_has_iter(e, p->in)))
-		return;
-	p->ok = e->load.nidx == 1 && ex_affine(c, e->load.idx[0], &a) &&
-		affine_coef(c, &a, p->out) == dim_mul(c, affine_coef(c, &a, p->in), p->in->extent);
-}
-
-/* Whether the last two of the first N iterators run through memory as one would. */
-static bool joins(Points *p, int n)
-{
-	Ctx *c = p->k->ctx;
-	Affine a;
-
-	p->out = p->it[n - 2];
-	p->in = p->it[n - 1];
-	p->ok = !p->guard || (!expr_has_iter(p->guard, p->out) && !expr_has_iter(p->guard, p->in));
-	if (p->ok && p->write)
-		p->ok = ex_affine(c, p->write, &a) &&
-			affine_coef(c, &a, p->out) ==
-				dim_mul(c, affine_coef(c, &a, p->in), p->in->extent);
-	for (int i = 0; i < p->ne && p->ok; i++) {
-		p->ok = !expr_has_iter_outside_loads(p->k->pool, p->e[i], p->out) &&
-			!expr_has_iter_outside_loads(p->k->pool, p->e[i], p->in);
-		ex_walk(p->e[i], steps_as_one, p);
-	}
-	return p->ok;
-}
-
-static void substitute(Points *p, Iter *const *from, Expr *const *with, int n)
-{
-	for (int i = 0; i < p->ne; i++)
-		p->e[i] = ex_subst_iters(p->k->pool, p->e[i], from, with, n);
-	if (p->guard)
-		p->guard = ex_subst_iters(p->k->pool, p->guard, from, with, n);
-	if (p->write)
-		p->write = ex_subst_iters(p->k->pool, p->write, from, with, n);
-}
-
-static void substitute_at(Points *p, Iter *const *from, Expr *const *with, int n)
-{
-	for (int i = 0; i < p->nat; i++)
-		p->at[i] = ex_subst_iters(p->k->pool, p->at[i], from, with, n);
-}
-
-static void join(Points *p, int n)
-{
-	ExprPool *pool = p->k->pool;
-	Iter *from[2] = {p->it[n - 2], p->it[n - 1]};
-	Iter *one = kernel_iter(p->k, from[1]->name,
-				dim_mul(p->k->ctx, from[0]->extent, from[1]->extent));
-	Expr *inner = ex_dim(pool, from[1]->extent), *it = ex_iter(pool, one);
-	Expr *with[2] = {ex_int(pool, CT_I64, 0), it};
-	Expr *both[2] = {ex_op2(pool, IN_floordiv, it, inner), ex_op2(pool, IN_mod, it, inner)};
-
-	substitute(p, from, with, 2);
-	substitute_at(p, from, both, 2);
-	p->it[n - 2] = one;
-}
-
-static void add_iter(Points *p, Iter *it)
-{
-	p->it[p->n++] = it;
-	p->at[p->nat++] = ex_iter(p->k->pool, it);
-}
-
-static void join_all(Points *p)
-{
-	int n = 0;
-
-	for (int i = 0; i < p->n; i++) {
-		p->it[n++] = p->it[i];
-		while (n > 1 && joins(p, n)) {
-			join(p, n);
-			n--;
-		}
-	}
-	p->n = n;
-}
-
-/* All iterators as one, by division. */
-static void flatten(LBuild *b, Points *p)
-{
-	ExprPool *pool = p->k->pool;
-	Dim *all = dim_const(p->k->ctx, 1);
-	Expr *with[MAX_ITERS], *rest;
-	Iter *t;
-
-	if (p->n < 2)
-		return;
-	for (int i = 0; i < p->n; i++)
-		all = dim_mul(p->k->ctx, all, p->it[i]->extent);
-	t = l_iter(b, "t", all);
-	rest = ex_iter(pool, t);
-	for (int i = p->n - 1; i >= 0; i--) {
-		Expr *extent = ex_dim(pool, p->it[i]->extent);
-
-		with[i] = i ? ex_op2(pool, IN_mod, rest, extent) : rest;
-		rest = ex_op2(pool, IN_floordiv, rest, extent);
-	}
-	substitute(p, p->it, with, p->n);
-	substitute_at(p, p->it, with, p->n);
-	p->it[0] = t;
-	p->n = 1;
-}
 
 /* ---- map ---- */
 
@@ -234,12 +109,12 @@ static bool map_stage(LBuild *b, Stmt *s)
 	int pack;
 
 	for (int i = 0; i < s->niters; i++)
-		add_iter(&p, s->iter[i]);
+		points_add(&p, s->iter[i]);
 	p.e[0] = expr_flatten(k, s->val[0]);
 	p.guard = s->guard ? expr_flatten(k, s->guard) : NULL;
 	p.write = flat_index(k, s->out[0], s->widx);
 	p.write = expr_flatten(k, p.write);
-	join_all(&p);
+	points_join(&p);
 	pack = pack_of(&p, s->out[0], &whole);
 	if (row_packed(s) && !fills_bytes(&p, pack))
 		return false;
@@ -414,9 +289,9 @@ static void team_map(Row *r, Stmt *s)
 	p.write = row_write_index(r, s, 0, &out);
 	for (int i = 0; i < s->niters; i++)
 		if (!row_is_fixed(r, s->iter[i]))
-			add_iter(&p, s->iter[i]);
-	join_all(&p);
-	flatten(r->b, &p);
+			points_add(&p, s->iter[i]);
+	points_join(&p);
+	points_flatten(&p);
 	if (p.n)
 		loop = l_loop(r->b, LOOP_TEAM, p.it[0], l_int(r->b, 0), row_extent(r, p.it[0]), 1);
 	for (int i = 0, free = 0; i < s->niters; i++)
@@ -440,9 +315,9 @@ static void team_reduce(Row *r, Stmt *s)
 	for (int i = 0; i < p.ne; i++)
 		p.e[i] = row_placed(r, s->val[i]);
 	for (int i = s->nband; i < s->niters; i++)
-		add_iter(&p, s->iter[i]);
-	join_all(&p);
-	flatten(r->b, &p);
+		points_add(&p, s->iter[i]);
+	points_join(&p);
+	points_flatten(&p);
 	row_init_state(r, s, acc, zero);
 	node = row_state_node(r, p.n ? LN_REDUCE : LN_UPDATE, s, acc, zero, p.e, p.guard);
 	if (p.n) {

@@ -353,8 +353,7 @@ typedef uint64_t V_u64 __attribute__((vector_size(32), aligned(8)));
 		T *c = pc;                                                                   \
 		TILE_ROW(V, 0)                                                               \
 		TILE_ROW(V, 1)                                                               \
-		TILE_ROW(V, 2)                                                               \
-		TILE_ROW(V, 3) TILE_ROW(V, 4) TILE_ROW(V, 5)                                 \
+		TILE_ROW(V, 2) TILE_ROW(V, 3) TILE_ROW(V, 4) TILE_ROW(V, 5)                  \
                                                                                              \
 			for (; k > 0; k--, a += MR, b += NR)                                 \
 		{                                                                            \

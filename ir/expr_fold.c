@@ -92,14 +92,13 @@ static Expr *from_scalar(ExprPool *p, CType t, Scalar s)
 	case CT_##CT:                                      \
 		out->v_##t = dl_cvt_##s##_##t(a[0].v_##s); \
 		return true;
-#define FROM(CT, s)                                                                             \
-	case CT_##CT:                                                                           \
-		switch (ct) {                                                                   \
-			TO(BOOL, s, bool)                                                       \
-			TO(I32, s, i32)                                                         \
-			TO(I64, s, i64)                                                         \
-			TO(U32, s, u32) TO(U64, s, u64) TO(F32, s, f32) TO(F64, s, f64) default \
-			    : return false;                                                     \
+#define FROM(CT, s)                                                                     \
+	case CT_##CT:                                                                   \
+		switch (ct) {                                                           \
+			TO(BOOL, s, bool)                                               \
+			TO(I32, s, i32)                                                 \
+			TO(I64, s, i64) TO(U32, s, u32) TO(U64, s, u64) TO(F32, s, f32) \
+				TO(F64, s, f64) default : return false;                 \
 		}
 
 static bool fold_cvt(CType src, CType ct, const Scalar *a, Scalar *out)

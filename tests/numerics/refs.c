@@ -12,12 +12,11 @@
 #define LANES
 #endif
 
-#define LIST_1(X)                                                                           \
-	X(exp)                                                                              \
-	X(exp2)                                                                             \
-	X(expm1)                                                                            \
-	X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) \
-		X(cosh) X(asinh) X(acosh) X(atanh)
+#define LIST_1(X)                                                                            \
+	X(exp)                                                                               \
+	X(exp2)                                                                              \
+	X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) \
+		X(sinh) X(cosh) X(asinh) X(acosh) X(atanh)
 #define LIST_2(X) X(atan2) X(pow)
 
 #define DECLARE_1(f) LANES double f(double);

@@ -338,7 +338,7 @@ UNORDERED(f64)
 	{"lo", T_##T, cmp_lt_##T}, {"ls", T_##T, cmp_le_##T}, {"hi", T_##T, cmp_gt_##T}, \
 		{"hs", T_##T, cmp_ge_##T},
 
-static const struct {
+	static const struct {
 	const char *op;
 	Type t;
 	CompareFn *fn;

@@ -25,6 +25,7 @@ typedef struct CUevent_st *CUevent;
 typedef unsigned long long CUdeviceptr;
 
 enum { CUDA_NO_MEMORY = 2, CUDA_NO_IMAGE = 209 };
+enum { CUDA_DYNAMIC_SHARED = 8 }; /* of a function */
 enum { CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76, CUDA_MEMORY_TYPE = 2, CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
 
 /* The driver's functions. */

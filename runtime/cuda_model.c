@@ -81,9 +81,14 @@ static int load_module(dl_model *m)
 	if (!g->fn)
 		return rt_error(m, DL_NOMEM, "no memory for %d kernels", (int)g->image->n_fn);
 	for (int32_t i = 0; i < g->image->n_fn && !rc; i++) {
-		rc = g->cuda->cuModuleGetFunction(&g->fn[i], g->module, g->image->fn[i].name);
+		const dl_gpu_fn *f = &g->image->fn[i];
+
+		rc = g->cuda->cuModuleGetFunction(&g->fn[i], g->module, f->name);
+		/* More than 48 KiB a block has only who asks. */
+		if (!rc && f->shared)
+			rc = g->cuda->cuFuncSetAttribute(g->fn[i], CUDA_DYNAMIC_SHARED, f->shared);
 		if (rc)
-			return failed(m, rc, g->image->fn[i].name);
+			return failed(m, rc, f->name);
 	}
 	return DL_OK;
 }

@@ -217,8 +217,9 @@ static int launch(dl_exec *x, const dl_gpu_fn *fn, CUfunction f, void **arg, int
 {
 	GpuContext *g = x->ctx->gpu;
 
-	return x->ctx->model->gpu->cuda->cuLaunchKernel(
-		f, (unsigned)blocks, 1, 1, (unsigned)fn->threads, 1, 1, 0, g->stream, arg, NULL);
+	return x->ctx->model->gpu->cuda->cuLaunchKernel(f, (unsigned)blocks, 1, 1,
+							(unsigned)fn->threads, 1, 1,
+							(unsigned)fn->shared, g->stream, arg, NULL);
 }
 
 static int profiled(dl_exec *x, int32_t kernel, const dl_gpu_fn *fn, CUfunction f, void **arg,

@@ -379,6 +379,8 @@ typedef struct dl_gpu_fn {
 	const char *name;
 	int32_t threads; /* of a block */
 	int32_t faults;
+	int32_t shared;  /* bytes of dynamic shared memory of a block */
+	int32_t reserved;
 } dl_gpu_fn;
 
 /* All kernels for one target; dl_exec.variant is its index. */

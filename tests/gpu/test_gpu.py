@@ -13,7 +13,9 @@ from onnx import numpy_helper
 
 BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:3])
 SIM = BUILD + "/ptxsim"
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FLAGS = os.environ.get("DLCC_FLAGS", "").split()
+CFLAGS = os.environ.get("CFLAGS", "").split()
 tests = []
 
 
@@ -160,6 +162,12 @@ def calls(*args, **env):
     return json.load(open(f"{DIR}/stats.json"))
 
 
+def calls_until(name, so):
+    """The number of the first call of NAME when SO is loaded."""
+    trace = dlrun(so, "--device=cuda", "--bench", "--seconds=0.01", PTXSIM_TRACE=1)
+    return next(n for n, called in re.findall(r"^ptxsim: call (\d+): (\w+)$", trace, re.M) if called == name)
+
+
 def allocations(counts):
     return sum(n for name, n in counts.items() if "Alloc" in name)
 
@@ -195,9 +203,20 @@ def a_driver_that_fails():
 
 @test
 def tensors_and_a_stream_of_the_caller():
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    run("cc", "-std=gnu11", "-O1", *os.environ.get("CFLAGS", "").split(), f"-I{root}", f"{root}/tests/gpu/pointers.c", "-ldl", "-o", f"{DIR}/pointers", sim=False)
+    run("cc", "-std=gnu11", "-O1", *CFLAGS, f"-I{ROOT}", f"{ROOT}/tests/gpu/pointers.c", "-ldl", "-o", f"{DIR}/pointers", sim=False)
     assert run(f"{DIR}/pointers", compiled("add")) == "ok\n"
+
+
+@test
+def dynamic_shared_memory():
+    x = rng(1).standard_normal(256).astype(np.float32)
+    case("reverse", 0, {"x": x}, {"y": x[::-1]})
+    run("cc", "-std=gnu11", "-O1", "-fPIC", "-shared", *CFLAGS, f"-I{ROOT}", f"{ROOT}/tests/gpu/reverse.c", f"{BUILD}/lib/libdlrt.a", "-lpthread",
+        "-ldl", "-o", f"{DIR}/reverse.so", sim=False)
+    for device in "cpu", "cuda":
+        dlrun(f"{DIR}/reverse.so", f"--device={device}", "--data", f"{DIR}/reverse")
+    text = dlrun(f"{DIR}/reverse.so", "--device=cuda", "--data", f"{DIR}/reverse", status=1, PTXSIM_FAIL=calls_until("cuFuncSetAttribute", f"{DIR}/reverse.so"))
+    assert "reverse: CUDA_ERROR_UNKNOWN" in text, text
 
 
 @test

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the schedules for GPUs share (passes/sched_gpu.c says what they are). */
+#ifndef PASSES_GPU_IMPL_H
+#define PASSES_GPU_IMPL_H
+
+#include "passes/points.h"
+#include "passes/row_impl.h"
+
+enum { WARP = 32, PACK_BYTES = 16, MOST_PACK = 8 };
+
+/* D is a multiple of N. */
+bool gpu_divides(Ctx *c, Dim *d, int n);
+/* S stores each element once, in any order. */
+bool gpu_is_map(const Stmt *s);
+/* A stage of map S alone. False where elements of less than a byte would be shared between threads. */
+bool gpu_map(LBuild *b, Stmt *s);
+/* A stage of statements FIRST..LAST under BAND. */
+void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *band);
+
+#endif

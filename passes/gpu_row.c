@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows on GPUs: statements under their common band. Where memory runs along the rows, a warp or a block has a row:
+ * its lanes share the loops, and reductions go over the lanes. Else a thread has a row, and neighbouring threads
+ * have neighbouring rows.
+ */
+#include "passes/gpu_impl.h"
+
+enum { ROW_THREADS = 128, BLOCK_THREADS = 256, SHARED = 40 << 10 };
+
+static bool keeps_order(const Stmt *s)
+{
+	return s->scan || s->ordered || (s->update && s->nband == s->niters);
+}
+
+/* Points of S in one row; many where that is not known. */
+static int64_t row_points(const Row *r, const Stmt *s)
+{
+	enum { MANY = 1 << 20 };
+	int64_t n = 1, v;
+
+	for (int j = 0; j < s->niters; j++) {
+		bool banded = false;
+
+		for (int b = 0; b < r->band->n; b++)
+			banded = banded || r->band->of[s->id][b] == s->iter[j];
+		if (!banded)
+			n = dim_is_const(s->iter[j]->extent, &v) && n * v < MANY ? n * v : MANY;
+	}
+	return n;
+}
+
+/* Accesses of memory along the iterators of the band, and along others. */
+typedef struct Runs {
+	Row *r;
+	double band[MAX_ITERS], inner;
+} Runs;
+
+static void count_runs(Runs *x, const Stmt *s, const Buf *buf, Expr *const *idx)
+{
+	Kernel *k = x->r->k;
+	const double points = (double)row_points(x->r, s);
+	Affine a;
+
+	if (buf->rank == 0 || buf->data || buf->kind == BUF_TEMP ||
+	    !ex_affine(k->ctx, flat_index(k, buf, idx), &a))
+		return;
+	for (int i = 0; i < s->niters; i++) {
+		bool banded = false;
+
+		if (!dim_equals(affine_coef(k->ctx, &a, s->iter[i]), 1))
+			continue;
+		for (int b = 0; b < x->r->band->n; b++)
+			if (x->r->band->of[s->id][b] == s->iter[i]) {
+				x->band[b] += points;
+				banded = true;
+			}
+		x->inner += banded ? 0 : points;
+	}
+}
+
+static void count_load(void *arg, Stmt *s, Expr *load)
+{
+	count_runs(arg, s, load->load.buf, load->load.idx);
+}
+
+/* The iterator of the band that most of memory runs along, or -1. */
+static int most_run(const Runs *x)
+{
+	int best = -1;
+
+	for (int b = 0; b < x->r->band->n; b++)
+		if (best < 0 || x->band[b] >= x->band[best])
+			best = b;
+	return best;
+}
+
+/* The threads that share a row, and in *ALONG the iterator of the band that neighbouring rows run along. */
+static int choose_team(Row *r, int *along)
+{
+	enum { SHORT = 16, WARPS_ROW = 1024 };
+	Runs x = {.r = r};
+	int64_t n = 1;
+	bool alone = false;
+
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+
+		alone = alone || keeps_order(s) || row_packed(s);
+		n = row_points(r, s) > n ? row_points(r, s) : n;
+		stmt_loads(s, count_load, &x);
+		if (!s->red)
+			count_runs(&x, s, s->out[0], s->widx);
+	}
+	*along = most_run(&x);
+	if (alone || n < SHORT || (*along >= 0 && x.inner <= x.band[*along]))
+		return 1;
+	return n <= WARPS_ROW ? WARP : BLOCK_THREADS;
+}
+
+/* Dim D of what S writes runs with an iterator of the band. */
+static bool banded_dim(const Row *r, const Stmt *s, int d)
+{
+	for (int b = 0; s->widx[d]->kind == EX_ITER && b < r->band->n; b++)
+		if (r->band->of[s->id][b] == s->widx[d]->iter)
+			return true;
+	return false;
+}
+
+/* A temporary of a row lives in registers, or, where it is small, in the thread's own or the block's memory. */
+static void make_local(Row *r, const Stmt *s, Buf *t, int64_t *shared)
+{
+	enum { OWN = 256 };
+	Stage *st = r->b->stage;
+	int64_t bytes = (dtype_info[t->dtype].bits + 7) / 8, v;
+	Dim *dims[MAX_RANK];
+	int n = 0;
+
+	if (!row_may_be_local(r, s, t))
+		return;
+	for (int d = 0; d < t->rank; d++) {
+		r->keep[t->id][d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT
+										     : KEEP_ALL;
+		if (r->keep[t->id][d] == KEEP_NOT)
+			continue;
+		dims[n++] = t->dims[d];
+		if (!dim_is_const(t->dims[d], &v) || bytes * v > SHARED)
+			return;
+		bytes *= v;
+	}
+	if (n && (dtype_info[t->dtype].bits < 8 || bytes > (st->team == 1 ? OWN : *shared)))
+		return;
+	*shared -= n && st->team > 1 ? bytes : 0;
+	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
+}
+
+static void team_map(Row *r, Stmt *s)
+{
+	Points p = {.k = r->k,
+		    .e = {row_placed(r, s->val[0])},
+		    .ne = 1,
+		    .guard = row_placed(r, s->guard)};
+	LNode *loop = NULL;
+	Buf *out;
+	Expr *at[MAX_ITERS];
+
+	p.write = row_write_index(r, s, 0, &out);
+	for (int i = 0; i < s->niters; i++)
+		if (!row_is_fixed(r, s->iter[i]))
+			points_add(&p, s->iter[i]);
+	points_join(&p);
+	points_flatten(&p);
+	if (p.n)
+		loop = l_loop(r->b, LOOP_TEAM, p.it[0], l_int(r->b, 0), row_extent(r, p.it[0]), 1);
+	for (int i = 0, free = 0; i < s->niters; i++)
+		at[i] = row_is_fixed(r, s->iter[i]) ? row_placed(r, ex_iter(r->k->pool, s->iter[i]))
+						    : p.at[free++];
+	l_does(r->b, l_store(r->b, out, p.write, p.e[0], p.guard), PART_WRITE, at, s->niters);
+	if (loop)
+		l_close(r->b, loop);
+}
+
+static void team_reduce(Row *r, Stmt *s)
+{
+	Points p = {.k = r->k, .ne = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
+	Nest n = {.n = 0};
+	Expr *zero = l_int(r->b, 0);
+	Buf *acc[2];
+	LNode *node;
+
+	row_open_band(r, s, &n, false);
+	row_declare_state(r, s, acc, NULL);
+	for (int i = 0; i < p.ne; i++)
+		p.e[i] = row_placed(r, s->val[i]);
+	for (int i = s->nband; i < s->niters; i++)
+		points_add(&p, s->iter[i]);
+	points_join(&p);
+	points_flatten(&p);
+	row_init_state(r, s, acc, zero);
+	node = row_state_node(r, p.n ? LN_REDUCE : LN_UPDATE, s, acc, zero, p.e, p.guard);
+	if (p.n) {
+		node->var = p.it[0];
+		node->lo = zero;
+		node->hi = row_extent(r, p.it[0]);
+	}
+	row_does(r, node, s, PART_TERM, s->niters, p.at);
+	row_store_state(r, s, acc, zero);
+	row_close(r, &n);
+}
+
+static void row_stmt(Row *r, int i, int64_t *shared)
+{
+	Stmt *s = r->k->stmts.at[i];
+
+	r->s = s;
+	r->si = i;
+	r->b->stmt = s->id;
+	r->b->loc = s->loc;
+	for (int o = 0; o < s->nout; o++)
+		make_local(r, s, s->out[o], shared);
+	if (r->b->stage->team > 1)
+		(s->red ? team_reduce : team_map)(r, s);
+	else if (!s->red)
+		row_emit_map(r, s);
+	else if (s->update && s->nband == s->niters)
+		row_emit_scatter(r, s);
+	else if (s->scan)
+		row_emit_scan(r, s);
+	else
+		row_emit_reduce_lanes(r, s);
+}
+
+void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *band)
+{
+	Row r = {.b = b,
+		 .k = b->k,
+		 .band = band,
+		 .first = first,
+		 .last = last,
+		 .si = first,
+		 .vec = -1,
+		 .tile = -1};
+	Dim *rows = dim_const(b->k->ctx, 1);
+	int64_t shared = SHARED;
+	Iter *split[MAX_ITERS];
+	int along, n = 0;
+
+	r.nlocal = b->k->bufs.n;
+	r.local = NEW_ARRAY(b->arena, r.nlocal + 1, Buf *);
+	r.keep = arena_array(b->arena, (size_t)r.nlocal + 1, sizeof *r.keep);
+	for (int i = 0; i < band->n; i++) {
+		r.fixed[i] = true;
+		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
+		r.as[i] = r.pos[i] = ex_iter(b->p, r.rep[i]);
+		rows = dim_mul(b->k->ctx, rows, band->iter[i]->extent);
+	}
+	l_stage(b, strategy, rows, 1);
+	b->stage->team = choose_team(&r, &along);
+	b->stage->threads = b->stage->team == BLOCK_THREADS ? BLOCK_THREADS : ROW_THREADS;
+	if (b->stage->team > 1)
+		shared /= b->stage->threads / b->stage->team;
+	for (int i = 0; i < band->n; i++)
+		if (i != along)
+			split[n++] = r.rep[i];
+	if (along >= 0)
+		split[n++] = r.rep[along];
+	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+	for (int i = first; i <= last; i++)
+		row_stmt(&r, i, &shared);
+}

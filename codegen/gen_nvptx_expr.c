@@ -42,43 +42,19 @@ const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n)
 	return ll_lib_call(f->g->lib, f->arena, &f->b, name, arg, n, &f->temp);
 }
 
-static void reserve(LlFn *f, int ids)
-{
-	int n = f->ids ? f->ids : 64;
-	const char **name;
-	signed char *memory;
-
-	if (ids <= f->ids)
-		return;
-	while (n < ids)
-		n *= 2;
-	name = NEW_ARRAY(f->arena, n, const char *);
-	memory = NEW_ARRAY(f->arena, n, signed char);
-	if (f->ids) {
-		memcpy(name, f->name, (size_t)f->ids * sizeof *name);
-		memcpy(memory, f->memory, (size_t)f->ids);
-	}
-	f->name = name;
-	f->memory = memory;
-	f->ids = n;
-}
-
 void ll_name(LlFn *f, Expr *e, const char *name)
 {
-	reserve(f, e->id + 1);
-	f->name[e->id] = name;
-	vec_push(f->arena, &f->named, e->id);
+	ex_set_name(&f->names, f->arena, e, name);
 }
 
 int ll_enter(LlFn *f)
 {
-	return f->named.n;
+	return ex_enter(&f->names);
 }
 
 void ll_leave(LlFn *f, int mark)
 {
-	while (f->named.n > mark)
-		f->name[f->named.at[--f->named.n]] = NULL;
+	ex_leave(&f->names, mark);
 }
 
 void ll_forget(LlFn *f)
@@ -86,89 +62,20 @@ void ll_forget(LlFn *f)
 	ll_leave(f, 0);
 }
 
-static int operands(const Expr *e, Expr *const **out)
-{
-	*out = e->kind == EX_LOAD ? e->load.idx : e->op.arg;
-	return e->kind == EX_LOAD ? e->load.nidx : e->kind == EX_INST ? e->op.n : 0;
-}
-
-static bool is_op(const Expr *e, Inst i)
-{
-	return e->kind == EX_INST && e->op.inst == i;
-}
-
-static bool reads_memory(LlFn *f, const Expr *e)
-{
-	Expr *const *arg;
-	signed char yes = e->kind == EX_LOAD || is_op(e, IN_index) ? 2 : 1;
-
-	if (f->memory[e->id])
-		return f->memory[e->id] == 2;
-	for (int i = operands(e, &arg); i-- > 0;)
-		if (reads_memory(f, arg[i]))
-			yes = 2;
-	f->memory[e->id] = yes;
-	return yes == 2;
-}
-
-/* Evaluating E reads memory or indexes, beyond what has a name by now. */
-static bool still_reads(LlFn *f, const Expr *e)
-{
-	Expr *const *arg;
-
-	if (!reads_memory(f, e) || f->name[e->id])
-		return false;
-	if (e->kind == EX_LOAD || is_op(e, IN_index))
-		return true;
-	for (int i = operands(e, &arg); i-- > 0;)
-		if (still_reads(f, arg[i]))
-			return true;
-	return false;
-}
-
 /* ---- Lazy selects ---- */
 
-/* MUST gains BIT on the nodes that evaluating E always evaluates. */
-static void mark_must(const Expr *e, unsigned char *must, unsigned char bit)
+static void shared_first(void *arg, Expr *e)
 {
-	Expr *const *arg;
-	int n = operands(e, &arg);
-
-	if (must[e->id] & bit)
-		return;
-	must[e->id] |= bit;
-	for (int i = 0; i < (is_op(e, IN_select) ? 1 : n); i++)
-		mark_must(arg[i], must, bit);
-}
-
-static void shared_first(LlFn *f, Expr *e, unsigned char *must)
-{
-	Expr *const *arg;
-
-	if (must[e->id] & 4)
-		return;
-	must[e->id] |= 4;
-	if ((must[e->id] & 3) == 3) {
-		ll_expr(f, e);
-		return;
-	}
-	for (int i = operands(e, &arg); i-- > 0;)
-		if (must[arg[i]->id] & 1)
-			shared_first(f, arg[i], must);
+	ll_expr(arg, e);
 }
 
 static const char *lazy_select(LlFn *f, Expr *e)
 {
-	Arena *tmp = arena_new();
-	unsigned char *must = NEW_ARRAY(tmp, e->id + 1, unsigned char);
 	const char *arm[2] = {ll_label(f, "then"), ll_label(f, "else")},
 		   *join = ll_label(f, "join");
 	const char *value[2], *from[2], *r;
 
-	mark_must(e->op.arg[1], must, 1);
-	mark_must(e->op.arg[2], must, 2);
-	shared_first(f, e->op.arg[1], must);
-	arena_free(tmp);
+	ex_of_both_arms(e, shared_first, f);
 	r = ll_expr(f, e->op.arg[0]);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", r, arm[0], arm[1]);
 	for (int i = 0; i < 2; i++) {
@@ -223,12 +130,12 @@ static const char *inst(LlFn *f, Expr *e)
 {
 	const char *arg[3] = {NULL, NULL, "%fault"}, *r;
 
-	if (is_op(e, IN_select) && (still_reads(f, e->op.arg[1]) || still_reads(f, e->op.arg[2])))
+	if (ex_is_lazy(&f->names, f->arena, e))
 		return lazy_select(f, e);
 	for (int i = 0; i < e->op.n; i++)
 		arg[i] = ll_expr(f, e->op.arg[i]);
-	if (!is_op(e, IN_select))
-		return ll_call(f, inst_name(f->arena, e), arg, is_op(e, IN_index) ? 3 : e->op.n);
+	if (!ex_is_op(e, IN_select))
+		return ll_call(f, inst_name(f->arena, e), arg, ex_is_op(e, IN_index) ? 3 : e->op.n);
 	r = ll_new(f);
 	ll_put(f, "%s = select i1 %s, %s %s, %s %s", r, arg[0], ll_ctype(e->ct), arg[1],
 	       ll_ctype(e->ct), arg[2]);
@@ -246,11 +153,10 @@ static const char *load(LlFn *f, Expr *e)
 
 const char *ll_expr(LlFn *f, Expr *e)
 {
-	const char *s = NULL;
+	const char *s = ex_note(&f->names, f->arena, e)->name;
 
-	reserve(f, e->id + 1);
-	if (f->name[e->id])
-		return f->name[e->id];
+	if (s)
+		return s;
 	switch (e->kind) {
 	case EX_CONST: return ll_const(f->arena, e);
 	case EX_ITER: return f->iter(f->arg, e->iter);

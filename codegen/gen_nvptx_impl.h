@@ -4,6 +4,7 @@
 #define CODEGEN_GEN_NVPTX_IMPL_H
 
 #include "codegen/gen_nvptx.h"
+#include "ir/expr_names.h"
 
 /* ---- gen_nvptx_lib.c: ir/scalar.ll ---- */
 
@@ -42,10 +43,7 @@ typedef struct LlFn {
 	const char *(*load)(void *arg, const Expr *e, const char *const *idx);
 	const char *param[4];   /* of EX_PARAM */
 
-	const char **name;      /* by Expr.id */
-	signed char *memory;    /* by Expr.id: 0 not known, 1 reads no memory, 2 does */
-	int ids;
-	VEC(int) named;
+	ExprNames names;
 } LlFn;
 
 const char *ll_new(LlFn *f);                            /* "%t12" */

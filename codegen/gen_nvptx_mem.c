@@ -323,15 +323,15 @@ static bool one_access(const Pack *p, const Buf *b, Expr *idx)
 /* Loads that every element makes: not those behind a select. */
 static void find_wide(Pack *p, Expr *e)
 {
-	Expr *const *arg = e->kind == EX_LOAD ? e->load.idx : e->op.arg;
-	int n = e->kind == EX_LOAD ? e->load.nidx : e->kind == EX_INST ? e->op.n : 0;
+	Expr *const *arg;
+	int n = ex_operands(e, &arg);
 
 	for (int i = 0; i < p->wide.n; i++)
 		if (p->wide.at[i].load == e)
 			return;
 	if (e->kind == EX_LOAD && one_access(p, e->load.buf, e->load.idx[0]))
 		vec_push(p->k->f.arena, &p->wide, ((Wide){e, NULL}));
-	else if (e->kind == EX_INST && e->op.inst == IN_select)
+	else if (ex_is_op(e, IN_select))
 		find_wide(p, e->op.arg[0]);
 	else
 		for (int i = 0; i < n; i++)

@@ -91,6 +91,18 @@ ExprPool *expr_pool_new(Ctx *c, Arena *a);
 Ctx *expr_ctx(ExprPool *p);
 int expr_count(const ExprPool *p);
 
+static inline bool ex_is_op(const Expr *e, Inst i)
+{
+	return e->kind == EX_INST && e->op.inst == i;
+}
+
+/* How many expressions E is made of, *OUT: indices of a load, operands. */
+static inline int ex_operands(const Expr *e, Expr *const **out)
+{
+	*out = e->kind == EX_LOAD ? e->load.idx : e->op.arg;
+	return e->kind == EX_LOAD ? e->load.nidx : e->kind == EX_INST ? e->op.n : 0;
+}
+
 Expr *ex_int(ExprPool *p, CType t, int64_t v); /* integer or bool constant */
 Expr *ex_float(ExprPool *p, CType t, double v);
 /* The number V as a constant of type T, whatever T is. */

@@ -22,73 +22,39 @@ const char *ctype_c(CType t)
 
 /* ---- Names and uses ---- */
 
-static int operands(const Expr *e, Expr *const **out)
+static ExprNote *note(ExprC *c, const Expr *e)
 {
-	*out = e->kind == EX_LOAD ? e->load.idx : e->op.arg;
-	return e->kind == EX_LOAD ? e->load.nidx : e->kind == EX_INST ? e->op.n : 0;
+	return ex_note(&c->names, c->arena, e);
 }
 
-static bool is_op(const Expr *e, Inst i)
+static bool has_name(const ExprC *c, const Expr *e)
 {
-	return e->kind == EX_INST && e->op.inst == i;
-}
-
-static void reserve(ExprC *c, int ids)
-{
-	int n = c->ids ? c->ids : 64;
-	const char **name;
-	int *uses;
-	bool *memory;
-
-	if (ids <= c->ids)
-		return;
-	while (n < ids)
-		n *= 2;
-	name = NEW_ARRAY(c->arena, n, const char *);
-	uses = NEW_ARRAY(c->arena, n, int);
-	memory = NEW_ARRAY(c->arena, n, bool);
-	if (c->ids) {
-		memcpy(name, c->name, (size_t)c->ids * sizeof *name);
-		memcpy(uses, c->uses, (size_t)c->ids * sizeof *uses);
-		memcpy(memory, c->memory, (size_t)c->ids * sizeof *memory);
-	}
-	c->name = name;
-	c->uses = uses;
-	c->memory = memory;
-	c->ids = n;
+	return c->names.at[e->id].name;
 }
 
 void ex_c_count(ExprC *c, Expr *e)
 {
 	Expr *const *arg;
 
-	reserve(c, e->id + 1);
-	if (c->uses[e->id]++)
+	if (note(c, e)->uses++)
 		return;
-	c->memory[e->id] = e->kind == EX_LOAD || is_op(e, IN_index);
-	for (int i = operands(e, &arg); i-- > 0;) {
+	for (int i = ex_operands(e, &arg); i-- > 0;)
 		ex_c_count(c, arg[i]);
-		c->memory[e->id] |= c->memory[arg[i]->id];
-	}
 }
 
 int ex_c_enter(ExprC *c)
 {
-	return c->named.n;
+	return ex_enter(&c->names);
 }
 
 void ex_c_leave(ExprC *c, int mark)
 {
-	while (c->named.n > mark)
-		c->name[c->named.at[--c->named.n]] = NULL;
+	ex_leave(&c->names, mark);
 }
 
 void ex_c_name(ExprC *c, Expr *e, const char *name)
 {
-	reserve(c, e->id + 1);
-	if (!c->name[e->id])
-		vec_push(c->arena, &c->named, e->id);
-	c->name[e->id] = name;
+	ex_set_name(&c->names, c->arena, e, name);
 }
 
 static const char *new_name(ExprC *c)
@@ -167,17 +133,18 @@ static bool needs_no_parens(const ExprC *c, const Expr *e, int k)
 
 	if (inst_info[i].c[0] != '(')
 		return true;
-	if (c->name[a->id])
+	if (has_name(c, a))
 		return false;
 	if (i == IN_add || i == IN_sub)
-		return is_op(a, IN_mul) || (k == 0 && (is_op(a, IN_add) || is_op(a, IN_sub)));
-	return i == IN_mul && k == 0 && is_op(a, IN_mul);
+		return ex_is_op(a, IN_mul) ||
+		       (k == 0 && (ex_is_op(a, IN_add) || ex_is_op(a, IN_sub)));
+	return i == IN_mul && k == 0 && ex_is_op(a, IN_mul);
 }
 
 /* TEXT of E without its parentheses, where it is a product: as a term of a sum. */
 static const char *unwrap_term(const ExprC *c, const Expr *e, const char *text)
 {
-	return is_op(e, IN_mul) && !c->name[e->id] ? unwrap(c->arena, text) : text;
+	return ex_is_op(e, IN_mul) && !has_name(c, e) ? unwrap(c->arena, text) : text;
 }
 
 /* A pattern's $ parts: operands, types, the element type, the fault. */
@@ -206,69 +173,17 @@ static void put_pattern(const ExprC *c, StrBuf *b, const Expr *e, const char *co
 
 static const char *put_value(ExprC *c, StrBuf *b, Expr *e);
 
-/* Evaluating E reads memory or indexes, beyond what has a name by now. */
-static bool still_reads(const ExprC *c, Expr *e)
+typedef struct Shared {
+	ExprC *c;
+	StrBuf *b;
+} Shared;
+
+static void name_shared(void *arg, Expr *e)
 {
-	Expr *const *arg;
+	Shared *s = arg;
 
-	if (!c->memory[e->id] || c->name[e->id])
-		return false;
-	if (e->kind == EX_LOAD || is_op(e, IN_index))
-		return true;
-	for (int i = operands(e, &arg); i-- > 0;)
-		if (still_reads(c, arg[i]))
-			return true;
-	return false;
-}
-
-/* A select of which only the arm taken may be evaluated. */
-static bool is_lazy(const ExprC *c, const Expr *e)
-{
-	return is_op(e, IN_select) &&
-	       (still_reads(c, e->op.arg[1]) || still_reads(c, e->op.arg[2]));
-}
-
-/* MUST gains BIT on the nodes that evaluating E always evaluates. */
-static void mark_must(Expr *e, unsigned char *must, unsigned char bit)
-{
-	Expr *const *arg;
-	int n = operands(e, &arg);
-
-	if (must[e->id] & bit)
-		return;
-	must[e->id] |= bit;
-	for (int i = 0; i < (is_op(e, IN_select) ? 1 : n); i++)
-		mark_must(arg[i], must, bit);
-}
-
-/* What both arms of a lazy select need is printed before it, so that nothing is printed twice over. */
-static void put_shared(ExprC *c, StrBuf *b, Expr *e)
-{
-	Arena *tmp = arena_new();
-	unsigned char *must = NEW_ARRAY(tmp, e->id + 1, unsigned char);
-	Expr **todo = NEW_ARRAY(tmp, e->id + 1, Expr *), *const * arg;
-	int n = 0;
-
-	mark_must(e->op.arg[1], must, 1);
-	mark_must(e->op.arg[2], must, 2);
-	todo[n++] = e->op.arg[1];
-	must[todo[0]->id] |= 4;
-	while (n) {
-		Expr *at = todo[--n];
-
-		if ((must[at->id] & 3) == 3) {
-			if (at->kind == EX_INST || at->kind == EX_LOAD)
-				ex_c_named(c, b, at);
-			continue;
-		}
-		for (int i = operands(at, &arg); i-- > 0;) {
-			if (must[arg[i]->id] & 4 || !(must[arg[i]->id] & 1))
-				continue;
-			must[arg[i]->id] |= 4;
-			todo[n++] = arg[i];
-		}
-	}
-	arena_free(tmp);
+	if (e->kind == EX_INST || e->kind == EX_LOAD)
+		ex_c_named(s->c, s->b, e);
 }
 
 static void put_arm(ExprC *c, StrBuf *b, const char *name, StrBuf *stmts, const char *value)
@@ -283,7 +198,8 @@ static const char *put_lazy_select(ExprC *c, StrBuf *b, Expr *e)
 	StrBuf arm[2] = {{0}, {0}};
 	const char *cond, *value[2], *name;
 
-	put_shared(c, b, e);
+	/* What both arms need is printed before them, so that nothing is printed twice over. */
+	ex_of_both_arms(e, name_shared, &(Shared){c, b});
 	cond = put_value(c, b, e->op.arg[0]);
 	c->indent++;
 	for (int i = 0; i < 2; i++) {
@@ -325,7 +241,7 @@ static bool is_negative_int(const Expr *e)
 /* Whether E is printed in place as a product by a negative constant. */
 static bool is_negative_product(const ExprC *c, const Expr *e)
 {
-	return is_op(e, IN_mul) && !c->name[e->id] && is_negative_int(e->op.arg[1]);
+	return ex_is_op(e, IN_mul) && !has_name(c, e) && is_negative_int(e->op.arg[1]);
 }
 
 /* Sums with a negative constant or a product by one, as differences: a - 3, a - b * 3. */
@@ -360,8 +276,8 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	Expr *term[8], *at = e;
 	int n = 0, front = -1;
 
-	while (is_op(at, IN_add) && n < 7 &&
-	       (at == e || (!c->name[at->id] && c->uses[at->id] < 2))) {
+	while (ex_is_op(at, IN_add) && n < 7 &&
+	       (at == e || (!has_name(c, at) && note(c, at)->uses < 2))) {
 		term[n++] = at->op.arg[1];
 		at = at->op.arg[0];
 	}
@@ -469,7 +385,7 @@ static void put_dim(ExprC *c, StrBuf *out, Dim *d)
 /* A number, an index, or an index a number of times. */
 static bool is_simple(const Expr *e)
 {
-	if (is_op(e, IN_mul))
+	if (ex_is_op(e, IN_mul))
 		return e->op.arg[0]->kind == EX_ITER && e->op.arg[1]->kind == EX_CONST;
 	return e->kind == EX_CONST || e->kind == EX_ITER;
 }
@@ -488,11 +404,11 @@ static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
 	StrBuf out = {0};
 	const char *text;
 
-	if (c->name[e->id])
-		return c->name[e->id];
-	if (is_lazy(c, e)) {
+	if (has_name(c, e))
+		return note(c, e)->name;
+	if (ex_is_lazy(&c->names, c->arena, e)) {
 		text = put_lazy_select(c, b, e);
-		if (c->name[e->id])
+		if (has_name(c, e))
 			return text;
 	} else {
 		switch (e->kind) {
@@ -508,13 +424,12 @@ static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
 	}
 	if ((e->kind != EX_INST && e->kind != EX_LOAD) || is_short_index(e, text))
 		return text;
-	return c->uses[e->id] > 1 || strlen(text) > MAX_TEXT ? put_variable(c, b, e, text) : text;
+	return note(c, e)->uses > 1 || strlen(text) > MAX_TEXT ? put_variable(c, b, e, text) : text;
 }
 
 void ex_c(ExprC *c, StrBuf *b, Expr *e, StrBuf *value)
 {
-	reserve(c, e->id + 1);
-	if (!c->uses[e->id])
+	if (!note(c, e)->uses)
 		ex_c_count(c, e);
 	strbuf_puts(value, unwrap(c->arena, put_value(c, b, e)));
 }
@@ -523,11 +438,10 @@ const char *ex_c_named(ExprC *c, StrBuf *b, Expr *e)
 {
 	const char *text;
 
-	reserve(c, e->id + 1);
-	if (!c->uses[e->id])
+	if (!note(c, e)->uses)
 		ex_c_count(c, e);
 	text = put_value(c, b, e);
-	return c->name[e->id] ? c->name[e->id] : put_variable(c, b, e, text);
+	return has_name(c, e) ? note(c, e)->name : put_variable(c, b, e, text);
 }
 
 /* ---- Functions ---- */

@@ -10,7 +10,7 @@
 #ifndef IR_EXPR_C_H
 #define IR_EXPR_C_H
 
-#include "ir/expr.h"
+#include "ir/expr_names.h"
 
 /* Functions of ir/funcs.def that printed text calls, for f32 and f64. Zero-initialise. */
 typedef struct FuncUses {
@@ -31,11 +31,7 @@ typedef struct ExprC {
 	FuncUses *funcs;   /* gains what is called; may be null */
 
 	int ntemps;        /* names made so far */
-	int ids;           /* entries of the three */
-	const char **name; /* by Expr.id: the name that holds it here, or null */
-	int *uses;         /* by Expr.id */
-	bool *memory;      /* by Expr.id: whether it loads or indexes */
-	struct { int *at; int n, cap; } named; /* ids with a name, in order */
+	ExprNames names;
 } ExprC;
 
 /* The C type of a scalar type: "float", "int64_t" ... */

@@ -71,11 +71,6 @@ static void print_const(StrBuf *b, const Expr *e)
 	}
 }
 
-static bool is_op(const Expr *e, Inst i)
-{
-	return e->kind == EX_INST && e->op.inst == i;
-}
-
 static bool is_negative(const Expr *e)
 {
 	return e->kind == EX_CONST && e->i < 0 && e->i != INT64_MIN;
@@ -84,7 +79,7 @@ static bool is_negative(const Expr *e)
 /* i64 sums and products as infix; what stands after a minus or a star is in parentheses where it must. */
 static void print_term(Printer *pr, const Expr *e, bool in_product)
 {
-	bool paren = in_product && is_op(e, IN_add) && !pr->note[e->id].name;
+	bool paren = in_product && ex_is_op(e, IN_add) && !pr->note[e->id].name;
 
 	if (paren)
 		strbuf_puts(pr->b, "(");
@@ -100,7 +95,7 @@ static void print_sum(Printer *pr, const Expr *e)
 	print_term(pr, a, false);
 	if (is_negative(b)) {
 		strbuf_printf(pr->b, " - %lld", (long long)-b->i);
-	} else if (is_op(b, IN_mul) && is_negative(b->op.arg[1]) && !pr->note[b->id].name) {
+	} else if (ex_is_op(b, IN_mul) && is_negative(b->op.arg[1]) && !pr->note[b->id].name) {
 		strbuf_puts(pr->b, " - ");
 		print_term(pr, b->op.arg[0], true);
 		if (b->op.arg[1]->i != -1)
@@ -128,7 +123,7 @@ static bool is_inside(const Expr *e)
 {
 	const Expr *a = e->op.arg[0], *b = e->op.arg[1];
 
-	return is_op(a, IN_ge) && is_op(b, IN_lt) && a->op.arg[0] == b->op.arg[0] &&
+	return ex_is_op(a, IN_ge) && ex_is_op(b, IN_lt) && a->op.arg[0] == b->op.arg[0] &&
 	       a->op.arg[0]->ct == CT_I64 && a->op.arg[1]->kind == EX_CONST && a->op.arg[1]->i == 0;
 }
 

@@ -24,16 +24,6 @@ typedef struct Dag {
 	Arena *tmp; /* null while they are few */
 } Dag;
 
-static int operands(const Expr *e, Expr *const **out)
-{
-	if (e->kind == EX_LOAD) {
-		*out = e->load.idx;
-		return e->load.nidx;
-	}
-	*out = e->op.arg;
-	return e->kind == EX_INST ? e->op.n : 0;
-}
-
 static void append(Dag *d, List *l, Expr *e)
 {
 	if (l->n == l->cap) {
@@ -90,7 +80,7 @@ static void dag_of(Dag *d, Expr *e)
 			continue;
 		append(d, &d->node, e);
 		last = e;
-		for (int i = operands(e, &arg); i-- > 0;)
+		for (int i = ex_operands(e, &arg); i-- > 0;)
 			heap_push(d, arg[i]);
 	}
 }
@@ -161,7 +151,7 @@ Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
 	for (int i = d.node.n; i-- > 0; copy[i] = m ? m : r) {
 		Expr *old = d.node.at[i];
 
-		for (int k = operands(old, &ops); k-- > 0;)
+		for (int k = ex_operands(old, &ops); k-- > 0;)
 			with[k] = copy[place_of(&d, ops[k])];
 		r = rebuild(p, old, with);
 		m = r->kind == old->kind && (r->kind != EX_INST || r->op.inst == old->op.inst)

@@ -20,11 +20,20 @@ struct DimTable {
 	Table dims, atoms, names;
 	Dim *few[SMALL_CONSTS]; /* 0, 1 ..., made when first asked for */
 	bool too_complex;       /* said once */
+	int bounds_changed;
 };
 
 struct DimTable *dim_table_new(Ctx *c)
 {
-	return NEW(c->arena, struct DimTable);
+	struct DimTable *t = NEW(c->arena, struct DimTable);
+
+	t->bounds_changed = 1;
+	return t;
+}
+
+int dim_bounds_changed(const Ctx *c)
+{
+	return c->dims->bounds_changed;
 }
 
 /* ---- Hash tables ---- */
@@ -129,6 +138,13 @@ Sym *sym_fresh(Ctx *c, const char *base)
 	return sym_get(c, name);
 }
 
+void sym_bound(Ctx *c, Sym *s, int64_t lo, int64_t hi)
+{
+	c->dims->bounds_changed += s->lo != lo || s->hi != hi;
+	s->lo = lo;
+	s->hi = hi;
+}
+
 /* ---- Order ---- */
 
 int atom_cmp(const Atom *a, const Atom *b)
@@ -226,6 +242,15 @@ Dim *dim_too_complex(Ctx *c)
 	return sym_get(c, "too_complex")->dim;
 }
 
+/* The factors of a term that is kept; those of a lone atom are the atom's own. */
+static Factor *keep_factors(Ctx *c, const Term *t)
+{
+	const Atom *a = term_atom(t);
+
+	return a && a->dim ? a->dim->t[0].f
+			   : arena_copy(c->arena, t->f, (size_t)t->n * sizeof(Factor));
+}
+
 Dim *dim_make(Ctx *c, const Term *t, int n)
 {
 	uint64_t h = terms_hash(t, n);
@@ -252,7 +277,7 @@ Dim *dim_make(Ctx *c, const Term *t, int n)
 	d = arena_copy(c->arena, &like, sizeof like);
 	d->t = arena_copy(c->arena, t, (size_t)n * sizeof *t);
 	for (int i = 0; i < n; i++)
-		d->t[i].f = arena_copy(c->arena, t[i].f, (size_t)t[i].n * sizeof(Factor));
+		d->t[i].f = keep_factors(c, &t[i]);
 	table_insert(c->arena, tab, dim_hash, d);
 	return d;
 }

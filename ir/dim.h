@@ -38,6 +38,8 @@ typedef struct Sym {
 Sym *sym_get(Ctx *c, const char *name);
 /* A new symbol, named BASE or BASE_2, BASE_3 ... */
 Sym *sym_fresh(Ctx *c, const char *base);
+/* Sets the bounds of S, which no one else writes: proofs that stood on the old ones are forgotten. */
+void sym_bound(Ctx *c, Sym *s, int64_t lo, int64_t hi);
 /* D itself, or, where it is long, a symbol that stands for it: sizes that run time gives stay short however
  * they are multiplied. BASE names the symbol. */
 Dim *dim_named(Ctx *c, Dim *d, const char *base);

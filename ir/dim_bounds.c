@@ -322,11 +322,15 @@ static bool nonneg(Ctx *c, const Dim *d, int *steps)
 	return nonneg_shifted(c, d, steps) || nonneg_opaque(c, d, steps);
 }
 
-bool dim_nonneg(Ctx *c, const Dim *d)
+bool dim_nonneg(Ctx *c, Dim *d)
 {
 	int steps = PROOF_STEPS;
 
-	return nonneg(c, d, &steps);
+	if (d->proved != dim_bounds_changed(c)) {
+		d->nonneg = nonneg(c, d, &steps);
+		d->proved = dim_bounds_changed(c);
+	}
+	return d->nonneg;
 }
 
 bool dim_prove_le(Ctx *c, Dim *a, Dim *b)

@@ -53,10 +53,15 @@ typedef struct Term {
 struct Dim {
 	uint64_t hash;
 	int n, depth, size;
+	int proved; /* what dim_nonneg found, or could not, when this was the count of changed bounds; 0: not asked */
+	bool nonneg;
+	Sym *named; /* the symbol that stands for it (dim_named), or null */
 	Term *t;
 };
 
 struct DimTable *dim_table_new(Ctx *c);
+/* 1 and, for every sym_bound, one more. */
+int dim_bounds_changed(const Ctx *c);
 /* What is past the limits: an error, and a symbol that stands for it. */
 Dim *dim_too_complex(Ctx *c);
 
@@ -93,7 +98,7 @@ Dim *dim_extreme(Ctx *c, AtomKind kind, Dim *const *arg, int n);
 void dim_interval(const Dim *d, int64_t *lo, int64_t *hi);
 void atom_interval(const Atom *a, int64_t *lo, int64_t *hi);
 /* D >= 0 for all values of the symbols within their bounds, proved. */
-bool dim_nonneg(Ctx *c, const Dim *d);
+bool dim_nonneg(Ctx *c, Dim *d);
 
 int64_t int_floordiv(int64_t a, int64_t b); /* B not 0, not INT64_MIN / -1 */
 uint64_t int_gcd(uint64_t a, uint64_t b);

@@ -12,20 +12,22 @@ static void nesting(void *arg, Sym *s)
 Dim *dim_named(Ctx *c, Dim *d, const char *base)
 {
 	int nested = 0;
+	int64_t lo, hi;
 	Sym *s;
 
 	if (d->size <= LONG)
 		return d;
-	for (int i = 0; i < sym_count(c); i++)
-		if (sym_at(c, i)->def == d)
-			return sym_at(c, i)->dim;
+	if (d->named)
+		return d->named->dim;
 	dim_syms(d, nesting, &nested);
 	if (nested >= DIM_MAX_DEPTH)
 		return dim_too_complex(c);
 	s = sym_fresh(c, base);
 	s->nested = nested + 1;
-	dim_bounds(c, d, &s->lo, &s->hi);
+	dim_bounds(c, d, &lo, &hi);
+	sym_bound(c, s, lo, hi);
 	s->def = d;
+	d->named = s;
 	return s->dim;
 }
 

@@ -336,8 +336,7 @@ static bool read_symbol(Text *r)
 		return false;
 	if (s.lo > s.hi)
 		return text_fault(r, r->line, "the bounds leave no value");
-	s.sym->lo = -DIM_INF;
-	s.sym->hi = DIM_INF;
+	sym_bound(r->ctx, s.sym, -DIM_INF, DIM_INF);
 	if (text_take(r, "=") &&
 	    !(text_peek(r) == '%' ? read_source(r, &s) : read_meaning(r, s.sym)))
 		return false;
@@ -497,8 +496,7 @@ static bool resolve_symbols(Text *r)
 		const Pending *s = &r->pending.at[i];
 		const Named *at = s->label && r->cap ? named_slot(r, s->label) : NULL;
 
-		s->sym->lo = s->lo;
-		s->sym->hi = s->hi;
+		sym_bound(r->ctx, s->sym, s->lo, s->hi);
 		if (!s->label)
 			continue;
 		if (!at || !at->label)

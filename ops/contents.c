@@ -262,13 +262,13 @@ static Dim **trace(Infer *in, Value *v, int n, bool syms)
 
 /* ---- What only run time knows ---- */
 
-static void set_bounds(Sym *s, DType t)
+static void set_bounds(Ctx *c, Sym *s, DType t)
 {
 	int bits = t == DT_BOOL ? 1 : dtype_info[t].bits;
 	bool sign = dtype_is_signed(t);
+	int64_t hi = bits < 60 ? ((int64_t)1 << (sign ? bits - 1 : bits)) - 1 : DIM_FAR;
 
-	s->hi = bits < 60 ? ((int64_t)1 << (sign ? bits - 1 : bits)) - 1 : DIM_FAR;
-	s->lo = !sign ? 0 : bits < 60 ? -s->hi - 1 : -DIM_FAR;
+	sym_bound(c, s, !sign ? 0 : bits < 60 ? -hi - 1 : -DIM_FAR, hi);
 }
 
 static Dim *find_sym(const Value *v, int at)
@@ -295,7 +295,7 @@ static Dim *element_sym(Infer *in, Value *v, int at, int n)
 	s = sym_fresh(in->ctx, name);
 	sym_read_from(s, v);
 	s->at = at;
-	set_bounds(s, v->type->dtype);
+	set_bounds(in->ctx, s, v->type->dtype);
 	return s->dim;
 }
 

@@ -168,12 +168,11 @@ static void tighten(Infer *in, Dim *a, Dim *b)
 	Sym *s = dim_as_sym(b);
 	int64_t v;
 
-	(void)in;
 	if (s && s->src && dim_is_const(a, &v) && v > s->lo)
-		s->lo = v;
+		sym_bound(in->ctx, s, v, s->hi);
 	s = dim_as_sym(a);
 	if (s && s->src && dim_is_const(b, &v) && v < s->hi)
-		s->hi = v;
+		sym_bound(in->ctx, s, s->lo, v);
 }
 
 bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
@@ -221,7 +220,7 @@ static void bound_above(Infer *in, Dim *a, int64_t hi)
 	    hi < 0)
 		return;
 	if (hi / k < s[0]->hi) {
-		s[0]->hi = hi / k;
+		sym_bound(in->ctx, s[0], s[0]->lo, hi / k);
 		in->bounded = true;
 	}
 }

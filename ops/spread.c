@@ -185,7 +185,7 @@ static Dim *range_float(Infer *in, Node *n)
 		return NULL;
 	s = dim_as_sym(d[0]);
 	if (s && s->src && s->lo < 0)
-		s->lo = 0;
+		sym_bound(infer_ctx(in), s, 0, s->hi);
 	return d[0];
 }
 

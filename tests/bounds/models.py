@@ -138,6 +138,33 @@ def wrap_pads(m, n):
 
 
 @kind
+def run_time_pads(m, n):
+    p = m.input("p", [4], INT64)
+    chain(m, n, m.input("x", ["A", "B"]), [lambda x: m.node("Pad", x, p, mode="edge")])
+
+
+@kind
+def run_time_reflect_pads(m, n):
+    p = m.input("p", [4], INT64)
+    chain(m, n, m.input("x", ["A", "B"]), [lambda x: m.node("Pad", x, p, mode="reflect")])
+
+
+@kind
+def run_time_wrap_pads(m, n):
+    p = m.input("p", [4], INT64)
+    chain(m, n, m.input("x", ["A", "B"]), [lambda x: m.node("Pad", x, p, mode="wrap")])
+
+
+@kind
+def pads_of_their_own(m, n):
+    """Each Pad has an input of its own for its sizes."""
+    x = m.input("x", ["A", "B"])
+    for i in range(n):
+        x = m.node("Pad", x, m.input(f"p{i}", [4], INT64), mode="edge")
+    m.output(x)
+
+
+@kind
 def resizes(m, n):
     s, t = m.const(np.array([1, 1, 2, 2], np.float32)), m.const(np.array([1, 1, 0.5, 0.5], np.float32))
     chain(m, n, m.input("x", [1, 2, 8, 8]), [lambda x: m.node("Resize", x, "", s, mode="linear"), lambda x: m.node("Resize", x, "", t, mode="linear")])

@@ -50,10 +50,7 @@ static void same(Ctx *c, int line, const char *text, const char *want)
 
 static void bound(Ctx *c, const char *name, int64_t lo, int64_t hi)
 {
-	Sym *s = sym_get(c, name);
-
-	s->lo = lo;
-	s->hi = hi;
+	sym_bound(c, sym_get(c, name), lo, hi);
 }
 
 static void test_forms(Ctx *c)

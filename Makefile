@@ -188,7 +188,7 @@ ulp: deps all
 # The sources under both compilers' warnings.
 warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
 	$(Q)gcc $(CFLAGS) $(LLVM_FLAGS) -fsyntax-only $(SRC)
-	$(Q)$(firstword $(shell command -v clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15) clang) \
+	$(Q)$(firstword $(foreach v,22 21 20 19 18 17 16 15,$(shell command -v clang-$v)) clang) \
 		$(CFLAGS) $(LLVM_FLAGS) -fsyntax-only $(SRC)
 
 # Headers are tables that people read, and are set by hand.

@@ -53,6 +53,8 @@ typedef struct GenPtx {
 	ExprPool *pool;      /* bodies of functions */
 	struct LlLib *lib;
 	VEC(PtxFunc *) funcs;
+	const void *cubin;   /* all of it, compiled further by who packs it; or null */
+	size_t cubin_bytes;
 	VEC(PtxDone) done;
 } GenPtx;
 

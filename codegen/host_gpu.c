@@ -42,6 +42,19 @@ static void print_text(Host *h, const char *name, const char *text)
 	strbuf_puts(h->b, "\t;\n\n");
 }
 
+/* BYTES as words of 8; an ELF file, so it may end in zeros. */
+static void print_bytes(Host *h, const char *name, const char *bytes, size_t n)
+{
+	strbuf_printf(h->b, "static const uint64_t %s[] = {", name);
+	for (size_t i = 0; i < n; i += 8) {
+		uint64_t word = 0;
+
+		memcpy(&word, bytes + i, n - i < 8 ? n - i : 8);
+		strbuf_printf(h->b, "%s0x%llx,", i % 64 ? " " : "\n\t", (unsigned long long)word);
+	}
+	strbuf_puts(h->b, "\n};\n\n");
+}
+
 static const char *of_target(Host *h, const char *what, int t)
 {
 	return host_own(h, arena_printf(h->m->arena, "%s_%d", what, t));
@@ -57,6 +70,8 @@ static void print_image(Host *h, int t)
 		gen_nvptx_ptx(h->o->ptx[t], &ptx);
 	print_text(h, of_target(h, "ptx", t), ptx.n ? strbuf_str(&ptx) : "\n");
 	strbuf_free(&ptx);
+	if (g->cubin)
+		print_bytes(h, of_target(h, "cubin", t), g->cubin, g->cubin_bytes);
 	if (!g->funcs.n)
 		return;
 	strbuf_printf(h->b, "static const dl_gpu_fn %s[] = {\n", of_target(h, "fn", t));
@@ -78,8 +93,9 @@ void host_gpu_tables(Host *h)
 		const Gpu *gpu = m->target[t]->gpu;
 		const int n = h->o->ptx[t]->funcs.n;
 
-		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 0},\n", gpu->sm, gpu->only,
-			      of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n);
+		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 0, %s},\n", gpu->sm, gpu->only,
+			      of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n,
+			      h->o->ptx[t]->cubin ? of_target(h, "cubin", t) : "NULL");
 	}
 	strbuf_printf(
 		h->b, "};\n\nstatic const dl_gpu %s = {sizeof(dl_gpu), %d, %s, %lld, %lld};\n\n",

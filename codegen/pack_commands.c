@@ -173,13 +173,13 @@ static pid_t start_compile(Pack *p, int i)
 	return p->o->dry ? 0 : pack_start(p, argv, i);
 }
 
-static bool cc_failed(Pack *p, const char *what)
+static bool command_failed(Pack *p, const char *what, const char *program, const char *kind)
 {
 	size_t n = 0;
 	const char *text = read_file(p->a, p->log, &n);
 
 	diag_error(p->diag, (DiagLoc){.file = p->o->output},
-		   "%s failed (%s); run with --save-temps to see the C", what, p->cc);
+		   "%s failed (%s); run with --save-temps to see the %s", what, program, kind);
 	for (int lines = 0; text && *text && lines < 12; lines++) {
 		int len = (int)strcspn(text, "\n");
 
@@ -187,6 +187,11 @@ static bool cc_failed(Pack *p, const char *what)
 		text += len + (text[len] == '\n');
 	}
 	return false;
+}
+
+static bool cc_failed(Pack *p, const char *what)
+{
+	return command_failed(p, what, p->cc, "C");
 }
 
 bool pack_compile(Pack *p, int from)
@@ -211,7 +216,7 @@ bool pack_compile(Pack *p, int from)
 	return ok || cc_failed(p, "the C compiler");
 }
 
-static bool run(Pack *p, char *const *argv, const char *what)
+static bool succeeds(Pack *p, char *const *argv)
 {
 	pid_t pid;
 
@@ -219,7 +224,12 @@ static bool run(Pack *p, char *const *argv, const char *what)
 	if (p->o->dry)
 		return true;
 	pid = pack_start(p, argv, 0);
-	return (pid > 0 && pack_finish(pid, 0) == 0) || cc_failed(p, what);
+	return pid > 0 && pack_finish(pid, 0) == 0;
+}
+
+static bool run(Pack *p, char *const *argv, const char *what)
+{
+	return succeeds(p, argv) || cc_failed(p, what);
 }
 
 bool pack_link_shared(Pack *p, const char *lib, const char *out)
@@ -281,4 +291,35 @@ bool pack_archive(Pack *p, const char *obj, const char *out)
 			(char *)(uintptr_t)obj, NULL};
 
 	return ar && run(p, argv, "ar");
+}
+
+/* ---- ptxas ---- */
+
+bool pack_find_ptxas(Pack *p)
+{
+	const char *home = getenv("CUDA_HOME");
+
+	if (!p->o->cubin)
+		return true;
+	p->ptxas = find_program(p->a, p->o->ptxas ? p->o->ptxas : "ptxas");
+	if (!p->ptxas && p->o->ptxas)
+		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
+				  "--ptxas=%s: there is no such program", p->o->ptxas);
+	if (!p->ptxas && home)
+		p->ptxas = find_program(p->a, arena_printf(p->a, "%s/bin/ptxas", home));
+	if (!p->ptxas)
+		p->ptxas = find_program(p->a, "/usr/local/cuda/bin/ptxas");
+	return p->ptxas ||
+	       diag_error(p->diag, (DiagLoc){.file = p->o->output},
+			  "--cubin=yes needs ptxas, which is not on PATH, in $CUDA_HOME/bin or in "
+			  "/usr/local/cuda/bin; name it by --ptxas=FILE");
+}
+
+bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin)
+{
+	char *argv[] = {(char *)(uintptr_t)p->ptxas, arena_printf(p->a, "-arch=%s", target),
+			(char *)(uintptr_t) "-o",    (char *)(uintptr_t)cubin,
+			(char *)(uintptr_t)ptx,      NULL};
+
+	return succeeds(p, argv) || command_failed(p, "ptxas", p->ptxas, "PTX");
 }

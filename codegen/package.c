@@ -333,24 +333,47 @@ static bool make_c(Pack *p)
 
 /* ---- GPUs ---- */
 
-/* The PTX of all GPU targets, and with --save-temps a file of each, and of the LLVM IR. */
+static bool write_ptx(Pack *p, GenPtx *g)
+{
+	StrBuf ptx = {0}, ir = {0};
+	bool ok;
+
+	gen_nvptx_ptx(g, &ptx);
+	gen_nvptx_ir(g, &ir);
+	ok = write_source(p, arena_printf(p->a, "%s.ptx", g->target->name), &ptx) &&
+	     (!p->o->save_temps ||
+	      write_source(p, arena_printf(p->a, "%s.ll", g->target->name), &ir));
+	strbuf_free(&ptx);
+	strbuf_free(&ir);
+	return ok;
+}
+
+/* What ptxas makes of the PTX of G, a file by now. */
+static bool make_cubin(Pack *p, GenPtx *g)
+{
+	const char *name = g->target->name;
+	const char *cubin = pack_temp(p, arena_printf(p->a, "%s.cubin", name));
+
+	if (!pack_assemble(p, name, pack_temp(p, arena_printf(p->a, "%s.ptx", name)), cubin))
+		return false;
+	if (!p->o->dry)
+		g->cubin = read_file(p->a, cubin, &g->cubin_bytes);
+	return p->o->dry || g->cubin || pack_fail(p, "cannot read", cubin);
+}
+
+/* The code of all GPU targets, and with --save-temps files of each. */
 static bool make_ptx(Pack *p)
 {
 	bool ok = true;
 
 	for (int t = 0; p->m->gpu && t < p->m->gpu->ntargets && ok; t++) {
-		const char *name = p->m->gpu->target[t]->name;
-		StrBuf ptx = {0}, ir = {0};
+		GenPtx *g = p->ptx[t];
 
-		ok = gen_nvptx_compile(p->ptx[t], p->o->jobs, p->diag);
-		if (ok && p->o->save_temps) {
-			gen_nvptx_ptx(p->ptx[t], &ptx);
-			gen_nvptx_ir(p->ptx[t], &ir);
-			ok = write_source(p, arena_printf(p->a, "%s.ptx", name), &ptx) &&
-			     write_source(p, arena_printf(p->a, "%s.ll", name), &ir);
-		}
-		strbuf_free(&ptx);
-		strbuf_free(&ir);
+		ok = gen_nvptx_compile(g, p->o->jobs, p->diag);
+		if (ok && (p->o->save_temps || p->o->cubin))
+			ok = write_ptx(p, g);
+		if (ok && p->o->cubin && g->funcs.n)
+			ok = make_cubin(p, g);
 	}
 	return ok;
 }
@@ -463,7 +486,7 @@ bool package(Module *m, const PackageOpts *o)
 	const char *suffix = strrchr(o->output, '.');
 	bool ok;
 
-	if (!pack_find_cc(&p) || !pack_make_dir(&p))
+	if (!pack_find_cc(&p) || !pack_find_ptxas(&p) || !pack_make_dir(&p))
 		return false;
 	ok = build(&p, suffix) && pack_commit(&p);
 	if (p.wmap)

@@ -16,6 +16,8 @@ typedef struct PackageOpts {
 	const char *sysroot;       /* null: none */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
 	const char *weights_file;  /* null: embedded or in a section */
+	bool cubin;                /* the GPU's code also as ptxas compiles it */
+	const char *ptxas;         /* null: on PATH, or where CUDA usually is */
 	const char *version;
 	int level;                 /* -O of the C compiler */
 	int jobs;                  /* C compilers at once */

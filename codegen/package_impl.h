@@ -20,7 +20,7 @@ typedef struct Pack {
 	const PackageOpts *o;
 	Arena *a;
 	Diag *diag;
-	const char *cc, *dir, *log;
+	const char *cc, *ptxas, *dir, *log;
 	char *cc_args[8]; /* further words of --cc=, up to a null */
 	Made made[3];
 	int nmade;
@@ -61,6 +61,10 @@ int pack_finish(pid_t pid, int slot);
 /* ---- codegen/pack_commands.c ---- */
 
 bool pack_find_cc(Pack *p);
+/* Where it is needed, ptxas. */
+bool pack_find_ptxas(Pack *p);
+/* Compiles the file PTX for TARGET as the file CUBIN. */
+bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin);
 /* Compiles files FROM.. of the list, at most o->jobs at once. */
 bool pack_compile(Pack *p, int from);
 /* The objects of the list and LIB as OUT: a shared library; one object, in which all but the two functions of the

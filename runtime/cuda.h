@@ -54,6 +54,7 @@ struct Gpu {
 	CUcontext context;
 	CUmodule module;
 	CUfunction *fn;
+	int sm; /* compute capability times ten */
 	const dl_gpu_image *image;
 	GpuMem weights;
 	atomic_int lost;

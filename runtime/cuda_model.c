@@ -48,7 +48,8 @@ static int open_device(dl_model *m, int ordinal)
 	if (rc)
 		return failed(m, rc, "the device");
 	snprintf(g->name, sizeof(g->name), "cuda:%d %s", ordinal, name);
-	g->image = choose_image(p, major * 10 + minor);
+	g->sm = major * 10 + minor;
+	g->image = choose_image(p, g->sm);
 	if (!g->image)
 		return rt_error(m, DL_TARGET, "%s: compiled for %s, and this GPU is sm_%d%d",
 				g->name, m->prog->desc->targets, major, minor);
@@ -57,6 +58,22 @@ static int open_device(dl_model *m, int ordinal)
 		return failed(m, rc, "its context");
 	g->retained = true;
 	return DL_OK;
+}
+
+/* What is compiled for just this GPU, where the artifact has it and the driver takes it. */
+static bool load_cubin(dl_model *m)
+{
+	Gpu *g = m->gpu;
+	char text[160];
+	int rc;
+
+	if (!g->image->cubin || g->image->sm != g->sm)
+		return false;
+	rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->cubin, 0, NULL, NULL);
+	if (rc)
+		rt_log(m, DL_LOG_INFO, "%s: its driver does not take the cubin, so the PTX: %s",
+		       g->name, cuda_error(g->cuda, rc, text, sizeof(text)));
+	return !rc;
 }
 
 /* The driver compiles the PTX, and says in its log what it cannot. */
@@ -69,7 +86,7 @@ static int load_module(dl_model *m)
 	void *value[] = {log, (void *)(uintptr_t)(sizeof(log) - 1)};
 	int rc = 0;
 
-	if (g->image->n_fn)
+	if (g->image->n_fn && !load_cubin(m))
 		rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->ptx, 2, option, value);
 	if (rc) {
 		log[strcspn(log, "\n")] = '\0';

@@ -390,6 +390,7 @@ typedef struct dl_gpu_image {
 	const char *ptx;
 	const dl_gpu_fn *fn;
 	int32_t n_fn, reserved;
+	const void *cubin; /* the PTX, compiled for this capability alone; or null */
 } dl_gpu_image;
 
 typedef struct dl_gpu {

@@ -180,6 +180,11 @@ static bool unknown_target(Cli *c, const char *name)
 	return false;
 }
 
+static bool wants_cubin(const Cli *c)
+{
+	return c->cubin && !strcmp(c->cubin, "yes");
+}
+
 /* --target=cpu:v4,cuda:sm_80,sm_90a: what cpu: and cuda: begin lasts until the other. */
 static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 {
@@ -221,6 +226,10 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--target= names none");
 	if (c->output && str_ends(c->output, ".ptx") && !gpu->ntargets)
 		return options_fault(c, "PTX needs a target: --target=cuda:sm_80");
+	if (wants_cubin(c) && !gpu->ntargets)
+		return options_fault(c, "--cubin=yes needs a target: --target=cuda:sm_80");
+	if (wants_cubin(c) && c->output && str_ends(c->output, ".ptx"))
+		return options_fault(c, "--cubin=yes is for what carries code, and a .ptx is text");
 	m->gpu = gpu->ntargets ? gpu : NULL;
 	return true;
 }
@@ -275,6 +284,8 @@ static bool emit(Cli *c, Module *m)
 			 .sysroot = c->sysroot,
 			 .runtime = c->runtime,
 			 .weights_file = c->weights,
+			 .cubin = wants_cubin(c),
+			 .ptxas = c->ptxas,
 			 .version = DLCC_VERSION,
 			 .level = c->level,
 			 .save_temps = c->save_temps,

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -137,6 +138,48 @@ def without_a_driver():
     dlrun(so, "--data", f"{DIR}/add", sim=False)
     text = dlrun(so, "--device=cuda", "--data", f"{DIR}/add", sim=False, status=1)
     assert "no GPU: libcuda.so.1" in text, text
+
+
+def program(name, text):
+    with open(f"{DIR}/{name}", "w") as f:
+        f.write("#!/bin/sh\n" + text + "\n")
+    os.chmod(f"{DIR}/{name}", 0o755)
+    return f"{DIR}/{name}"
+
+
+def modules_loaded(so, sm):
+    text = dlrun(so, "--device=cuda", "--data", f"{DIR}/rows", PTXSIM_TRACE=1, PTXSIM_SM=sm)
+    return text.count(": cuModuleLoadDataEx\n")
+
+
+@test
+def cubins_travel_with_the_ptx():
+    """Only a GPU of just that capability gets the cubin; the simulator takes none, and then gets the PTX."""
+    write = program("ptxas", "while [ $# -gt 1 ]; do [ $1 = -o ] && out=$2; shift; done; grep -q '^.visible .entry' $1 && printf '\\177ELF is no code' >$out")
+    so = compiled("rows", "--cubin=yes", f"--ptxas={write}", targets="cuda:sm_80,sm_86")
+    assert open(so, "rb").read().count(b"\177ELF is no code") == 2
+    assert [modules_loaded(so, sm) for sm in (80, 86, 89)] == [2, 2, 1]
+    assert modules_loaded(compiled("rows"), 80) == 1
+
+
+@test
+def without_ptxas():
+    """No cubins unless they are asked for; then it is an error that there is no ptxas, or that it fails."""
+    rest = {"sim": False, "CUDA_HOME": DIR + "/none"}
+    compile = [BUILD + "/bin/dlcc", f"{DIR}/rows.onnx", "-o", f"{DIR}/cubin.so", "--target=cuda:sm_80"]
+    assert "--ptxas=/none/ptxas: there is no such program" in run(*compile, "--cubin=yes", "--ptxas=/none/ptxas", status=1, **rest)
+    broken = program("broken", "echo ptxas does not know sm_80; exit 1")
+    text = run(*compile, "--cubin=yes", f"--ptxas={broken}", status=1, **rest)
+    assert "ptxas failed" in text and "ptxas does not know sm_80" in text, text
+    if not os.path.exists("/usr/local/cuda/bin/ptxas") and not shutil.which("ptxas"):
+        assert "needs ptxas, which is not on PATH" in run(*compile, "--cubin=yes", status=1, **rest)
+    assert not os.path.exists(f"{DIR}/cubin.so")
+    assert "it is yes or no" in run(*compile, "--cubin=maybe", status=2, **rest)
+    os.rename(broken, DIR + "/ptxas")
+    if "--sanitize" not in FLAGS:
+        plain = open(compiled("rows", "--name=cubin"), "rb").read()
+        run(*compile, *FLAGS, PATH=DIR + ":" + os.environ["PATH"], **rest)
+        assert open(f"{DIR}/cubin.so", "rb").read() == plain
 
 
 @test

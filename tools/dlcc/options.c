@@ -21,6 +21,7 @@ static const char usage[] =
 	"  --target=LIST         several, with commas: all in one artifact\n"
 	"                        cpu: with native, %s\n"
 	"                        cuda: with %s\n"
+	"  --cubin=yes           carry the GPU's code compiled, too, by ptxas; --ptxas=FILE says where that is\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  -O0 -O1 -O2 -O3       effort (default -O2)\n"
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
@@ -153,6 +154,8 @@ static const Text texts[] = {
 	{"--sysroot", offsetof(Cli, sysroot)},
 	{"--runtime", offsetof(Cli, runtime)},
 	{"--weights", offsetof(Cli, weights)},
+	{"--cubin", offsetof(Cli, cubin)},
+	{"--ptxas", offsetof(Cli, ptxas)},
 	{"--target", offsetof(Cli, targets)},
 	{"--dump-ir", offsetof(Cli, dump)},
 	{"--dump-node", offsetof(Cli, dump_node)},
@@ -314,6 +317,8 @@ bool options_read(Cli *c, int argc, char **argv)
 		return options_fault(c, "no model");
 	if (c->name && !is_identifier(c->name))
 		return usage_error(c, "--name=%s is no C identifier", c->name);
+	if (c->cubin && strcmp(c->cubin, "yes") && strcmp(c->cubin, "no"))
+		return usage_error(c, "--cubin=%s: it is yes or no", c->cubin);
 	if (c->check && str_ends(c->input, ".dl"))
 		return usage_error(c, "%s wants an ONNX model", "--check");
 	if (c->dump && !pass_exists(c->dump))

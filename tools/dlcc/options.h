@@ -18,6 +18,7 @@ typedef struct DimOption {
 
 typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
+	const char *cubin, *ptxas;
 	const char *dump, *dump_node;
 	DimOption dims[MAX_DIMS];
 	int ndims;

@@ -6,7 +6,7 @@
 #include "passes/points.h"
 #include "passes/row_impl.h"
 
-enum { WARP = 32, PACK_BYTES = 16, MOST_PACK = 8 };
+enum { WARP = 32, PACK_BYTES = 16, MOST_PACK = 8, SHARED = 40 << 10 };
 
 /* D is a multiple of N. */
 bool gpu_divides(Ctx *c, Dim *d, int n);
@@ -14,6 +14,8 @@ bool gpu_divides(Ctx *c, Dim *d, int n);
 bool gpu_is_map(const Stmt *s);
 /* A stage of map S alone. False where elements of less than a byte would be shared between threads. */
 bool gpu_map(LBuild *b, Stmt *s);
+/* A stage of map S, given as P, where it turns what it reads (passes/gpu_turn.c); false where it does not. */
+bool gpu_turn(LBuild *b, Stmt *s, Points *p);
 /* A stage of statements FIRST..LAST under BAND. */
 void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *band);
 

@@ -94,6 +94,8 @@ bool gpu_map(LBuild *b, Stmt *s)
 	p.write = flat_index(k, s->out[0], s->widx);
 	p.write = expr_flatten(k, p.write);
 	points_join(&p);
+	if (gpu_turn(b, s, &p))
+		return true;
 	pack = pack_of(&p, s->out[0], &whole);
 	if (row_packed(s) && !fills_bytes(&p, pack))
 		return false;

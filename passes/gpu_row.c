@@ -6,7 +6,7 @@
  */
 #include "passes/gpu_impl.h"
 
-enum { ROW_THREADS = 128, BLOCK_THREADS = 256, SHARED = 40 << 10 };
+enum { ROW_THREADS = 128, BLOCK_THREADS = 256 };
 
 static bool keeps_order(const Stmt *s)
 {

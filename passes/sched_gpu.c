@@ -2,7 +2,8 @@
 /*
  * Schedules for GPUs. A stage is a launch, and a team of threads has each of its iterations (ir/loop.h):
  *
- *   map     statements that store each element once (passes/gpu_map.c)
+ *   map     statements that store each element once (passes/gpu_map.c); turn: that read along other iterators than
+ *           they write (passes/gpu_turn.c)
  *   row     statements under their common band (passes/gpu_row.c)
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
  *           order (scatters) that is one thread

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels for GPUs ask of memory: test_memory.py BUILD DIR. A model's kernels run under the simulator; the results must
+be right, and the counters within what the table says:
+
+    sectors    touched, over the fewest that the requests' bytes would fit in
+    traffic    32 bytes a sector, over the bytes of all operands and results
+    conflicts  of shared memory's banks, over its requests
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx.parser
+import onnx.reference
+from onnx import numpy_helper
+
+BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:3])
+TYPES = {"float": np.float32, "float16": np.float16}
+cases = []
+
+
+def case(name, text, *shapes, types=("float", "float16"), **limits):
+    """TEXT with T for the element type; an input whose name is in capitals is a constant."""
+    cases.extend((f"{name} {t}", text.replace("T[", t + "["), shapes, limits, t) for t in types)
+
+
+def transpose(perm, shape, **limits):
+    dims, turned = (",".join(map(str, s)) for s in (shape, [shape[p] for p in perm]))
+    case(f"transpose {perm} of {shape}", f"(T[{dims}] x) => (T[{turned}] y) {{ y = Transpose<perm = {list(perm)}>(x) }}", shape, **limits)
+
+
+transpose((1, 0), (512, 384), sectors=1, traffic=1, conflicts=0)
+transpose((0, 2, 3, 1), (2, 64, 28, 28), sectors=1, traffic=1, conflicts=0)
+transpose((0, 3, 1, 2), (2, 28, 28, 64), sectors=1, traffic=1, conflicts=0)
+transpose((0, 2, 1, 3), (2, 77, 12, 64), sectors=1, traffic=1)
+transpose((0, 3, 1, 2), (1, 64, 60, 3), sectors=1, traffic=1)
+transpose((0, 2, 3, 1), (1, 3, 64, 60), sectors=1, traffic=1)
+transpose((1, 0), (77, 1000), sectors=1.15, traffic=1.15)
+transpose((2, 1, 0), (40, 9, 56), sectors=1.25, traffic=1.25)
+case("turned with an epilogue", "(T[2,28,28,64] x, T[64] b) => (T[2,64,28,28] y) { a = Add(x, b) c = Relu(a) y = Transpose<perm = [0,3,1,2]>(c) }",
+     (2, 28, 28, 64), (64,), sectors=1, traffic=1.1, conflicts=0)
+case("one operand turned", "(T[256,192] x, T[192,256] z) => (T[256,192] y) { a = Transpose<perm = [1,0]>(z) y = Add(x, a) }",
+     (256, 192), (192, 256), sectors=1, traffic=1, conflicts=0)
+
+
+def write(folder, role, i, name, array):
+    with open(f"{folder}/{role}_{i}.pb", "wb") as f:
+        f.write(numpy_helper.from_array(array, name).SerializeToString())
+
+
+def run(command, **env):
+    r = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **env})
+    assert r.returncode == 0, f"status {r.returncode}: {r.stdout}{r.stderr}"
+
+
+def counted(folder, text, shapes, t):
+    """Runs the model, and gives its counters' sums and the bytes of what it reads and writes."""
+    os.makedirs(f"{folder}/data/test_data_set_0")
+    model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 22]>\nmodel ' + text)
+    rng = np.random.default_rng(1)
+    arrays = {x.name: rng.standard_normal(shape).astype(TYPES[t]) for x, shape in zip(model.graph.input, shapes)}
+    inputs = [x for x in model.graph.input if not x.name.isupper()]
+    model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in arrays.items() if name.isupper())
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    onnx.save(model, f"{folder}/model.onnx")
+    for i, x in enumerate(inputs):
+        write(f"{folder}/data/test_data_set_0", "input", i, x.name, arrays[x.name])
+    results = onnx.reference.ReferenceEvaluator(model).run(None, {x.name: arrays[x.name] for x in inputs})
+    for i, a in enumerate(results):
+        write(f"{folder}/data/test_data_set_0", "output", i, model.graph.output[i].name, a)
+    run([BUILD + "/bin/dlcc", f"{folder}/model.onnx", "--target=cuda:sm_80", "-o", f"{folder}/model.so"])
+    run([BUILD + "/bin/dlrun", f"{folder}/model.so", "--device=cuda", "--data", f"{folder}/data"],
+        LD_LIBRARY_PATH=BUILD + "/ptxsim", PTXSIM_STATS=f"{folder}/stats.json")
+    sums = {}
+    for kernel in json.load(open(f"{folder}/stats.json"))["kernels"]:
+        for key, value in kernel.items():
+            sums[key] = sums.get(key, 0) + value if isinstance(value, int) else 0
+    return sums, sum(a.nbytes for a in [*arrays.values(), *results])
+
+
+def ratios(c, size):
+    sectors = c["global_load_sectors"] + c["global_store_sectors"]
+    requests = c["shared_load_requests"] + c["shared_store_requests"]
+    return {
+        "sectors": sectors / (c["global_load_sectors_fewest"] + c["global_store_sectors_fewest"]),
+        "traffic": 32 * sectors / size,
+        "conflicts": (c["shared_load_conflicts"] + c["shared_store_conflicts"]) / max(requests, 1),
+        "local": c["local_bytes"],
+    }
+
+
+def main():
+    failed = 0
+    for i, (name, text, shapes, limits, t) in enumerate(cases):
+        try:
+            found = ratios(*counted(f"{DIR}/{i}", text, shapes, t))
+            over = {k: found[k] for k, most in {"local": 0, **limits}.items() if found[k] > most + 0.01}
+            why = f"{over} is more than {limits}" if over else None
+        except Exception as e:  # of any kind: the test's failure
+            why = f"{type(e).__name__}: {str(e)[:600]}"
+        if os.environ.get("V"):
+            print(name, found)
+        if why:
+            failed += 1
+            print(f"FAIL: {name}: {why}")
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -127,6 +127,35 @@ static CUresult load(CUmodule *out, const char *text, unsigned n, const int *opt
 	return r;
 }
 
+/* The text of the file that PTXSIM_REPLACE names, which the caller frees; null: none is named, or it is not there. */
+static char *replacement(void)
+{
+	const char *path = getenv("PTXSIM_REPLACE");
+	FILE *in = path && *path ? fopen(path, "rb") : NULL;
+	char *text = NULL;
+	size_t size = 0;
+
+	if (in && getdelim(&text, &size, 0, in) < 0) {
+		free(text);
+		text = NULL;
+	}
+	if (in)
+		fclose(in);
+	else if (path && *path)
+		say("error: cannot read %s", path);
+	return text;
+}
+
+static CUresult load_image(CUmodule *out, const void *image, unsigned n, const int *option,
+			   void **value)
+{
+	char *other = replacement();
+	CUresult r = load(out, other ? other : image, n, option, value);
+
+	free(other);
+	return r;
+}
+
 API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n, int *option,
 				void **value)
 {
@@ -134,7 +163,7 @@ API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
 
 	if (!r && (!module || !image))
 		r = CUDA_ERROR_INVALID_VALUE;
-	return leave(r ? r : load(module, image, n, option, value));
+	return leave(r ? r : load_image(module, image, n, option, value));
 }
 
 API CUresult cuModuleLoadData(CUmodule *module, const void *image)
@@ -143,7 +172,7 @@ API CUresult cuModuleLoadData(CUmodule *module, const void *image)
 
 	if (!r && (!module || !image))
 		r = CUDA_ERROR_INVALID_VALUE;
-	return leave(r ? r : load(module, image, 0, NULL, NULL));
+	return leave(r ? r : load_image(module, image, 0, NULL, NULL));
 }
 
 API CUresult cuModuleUnload(CUmodule module)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models whose PTX is mutated: MODELS is name, ONNX's textual syntax, and inputs by data set.
+
+An input is the shape of reals, or a kind and more: "peaks", reals whose largest is somewhere else in each row; "nans", reals, and
+more and more NaNs from row to row; "ints" from low to high; "list", values. Sizes are odd where a kernel has edges, and fill whole lines of memory in the
+data sets "whole", where what is beyond the last element is no memory. A data set whose name begins with "astray" must end
+with a fault. Sums that atomics order are of small integers."""
+
+import numpy as np
+
+MODELS = {
+    "map": ("(float[N,17] x, float[17] b) => (float[N,17] y) { s = Add(x, b)  y = Relu(s) }",
+            {"few": {"x": (3, 17), "b": (17,)}, "whole": {"x": (64, 17), "b": (17,)}}),
+    "vector": ("(float16[N,32] x, float16[32] b) => (float16[N,32] y) { s = Mul(x, b)  y = Add(s, b) }",
+               {"some": {"x": (9, 32), "b": (32,)}}),
+    "softmax-warp": ("(float[N,40] x) => (float[N,40] y) { y = Softmax<axis=1>(x) }",
+                     {"one": {"x": (1, 40)}, "some": {"x": ("peaks", (33, 40))}, "nans": {"x": ("nans", (33, 40))}}),
+    "softmax-block": ("(float[N,2000] x) => (float[N,2000] y) { y = Softmax<axis=1>(x) }",
+                      {"some": {"x": ("peaks", (24, 2000))}, "nans": {"x": ("nans", (4, 2000))}}),
+    "sum": ("(float[N,300] x) => (float[N] y) <int64[1] one = {1}> { y = ReduceSum<keepdims=0>(x, one) }",
+            {"some": {"x": (5, 300)}, "whole": {"x": (16, 300)}}),
+    "argmax": ("(float[N,100] x) => (int64[N] y) { y = ArgMax<axis=1, keepdims=0>(x) }",
+               {"some": {"x": ("peaks", (33, 100))}, "ties": {"x": ("ints", (16, 100), -3, 4)}, "nans": {"x": ("nans", (33, 100))}}),
+    "total": ("(float[N,100] x) => (float y) { y = ReduceSum<keepdims=0>(x) }", {"some": {"x": ("ints", (9, 100), -9, 9)}}),
+    "norm": ("(float[N,300] x, float[300] g, float[300] b) => (float[N,300] y) { y = LayerNormalization<axis=1>(x, g, b) }",
+             {"some": {"x": (5, 300), "g": (300,), "b": (300,)}}),
+    "transpose": ("(float[N,70] x) => (float[70,N] y) { y = Transpose<perm=[1,0]>(x) }",
+                  {"narrow": {"x": (3, 70)}, "some": {"x": (41, 70)}, "whole": {"x": (16, 70)}}),
+    "gather": ("(float[50,9] t, int64[N] i) => (float[N,9] y) { y = Gather(t, i) }",
+               {"some": {"t": (50, 9), "i": ("list", [3, -1, 0, 49, -50])},
+                "astray-above": {"t": (50, 9), "i": ("list", [3, 50])},
+                "astray-below": {"t": (50, 9), "i": ("list", [3, -51])}}),
+    "scatter": ('(float[50,9] t, int64[N,1] i, float[N,9] u) => (float[50,9] y) { y = ScatterND<reduction="add">(t, i, u) }',
+                {"some": {"t": ("ints", (50, 9), -9, 9), "i": ("list", [[3], [-1], [3], [0]]), "u": ("ints", (4, 9), -9, 9)},
+                 "astray-above": {"t": (50, 9), "i": ("list", [[3], [50]]), "u": (2, 9)},
+                 "astray-below": {"t": (50, 9), "i": ("list", [[3], [-51]]), "u": (2, 9)}}),
+    "columns": ("(float[N,100] x) => (float[100] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims=0>(x, zero) }",
+                {"some": {"x": (37, 100)}}),
+    "depthwise": ("(float[N,8,18,18] x, float[8,1,3,3] w) => (float[N,8,18,18] y) { y = Conv<group=8, pads=[1,1,1,1]>(x, w) }",
+                  {"one": {"x": (1, 8, 18, 18), "w": (8, 1, 3, 3)}, "two": {"x": (2, 8, 18, 18), "w": (8, 1, 3, 3)}}),
+    "matmul": ("(float[N,64] x, float[64,40] w) => (float[N,40] y) { y = MatMul(x, w) }",
+               {"one": {"x": (1, 64), "w": (64, 40)}, "some": {"x": (35, 64), "w": (64, 40)}}),
+    "matmul-half": ("(float16[N,200] x, float16[200,72] w) => (float16[N,72] y) { y = MatMul(x, w) }",
+                    {"some": {"x": (70, 200), "w": (200, 72)}}),
+    "conv": ("(float[N,5,13,13] x, float[9,5,3,3] w, float[9] b) => (float[N,9,7,7] y) {"
+             " y = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b) }", {"some": {"x": (2, 5, 13, 13), "w": (9, 5, 3, 3), "b": (9,)}}),
+}
+
+
+def value(rng, spec, dtype):
+    if spec[0] == "list":
+        return np.array(spec[1], dtype)
+    if spec[0] == "ints":
+        return rng.integers(spec[2], spec[3], spec[1]).astype(dtype)
+    x = rng.standard_normal(spec[1] if isinstance(spec[0], str) else spec)
+    rows = np.arange(len(x))
+    if spec[0] == "peaks":
+        x[rows, (rows * 0.618034 * x.shape[1]).astype(int) % x.shape[1]] += 9
+        x[-1, -1] += 20
+    if spec[0] == "nans":
+        x[rng.random(x.shape) < (rows[:, None] / len(x)) ** 3] = np.nan
+    return x.astype(dtype)

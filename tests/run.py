@@ -2,9 +2,9 @@
 """Runs the tests: run.py [options] [SUITE | SUITE/PATTERN ...], default all suites.
 
 Suites: layers, docs, warnings, unit (build/tests/unit), scripts (tests/*/run.sh), text (tests/**/*.dl, *.onnxtxt), examples
-(examples/*/run.sh), edges (edges.py: sizes and values at the edges, on every target), and the model suites onnx, small, models, each by path: eval, the interpreter against the
+(examples/*/run.sh), edges (edges.py: sizes and values at the edges, on every target), orders (a model on the simulated GPU, in many orders), and the model suites onnx, small, models, each by path: eval, the interpreter against the
 reference; c, the generated code; ir, printed, read and compiled again, the same C; int, on small integers bit-equal
-to eval. tests/passing/SUITE.PATH.txt lists the cases that passed once: one of these failing is a failure, another
+to eval; ptx, on the simulated GPU. tests/passing/SUITE.PATH.txt lists the cases that passed once: one of these failing is a failure, another
 one is skipped as "not yet". The last line counts.
 """
 
@@ -66,7 +66,7 @@ class Runner:
         self.scratch = scratch
         env = {k: v for k, v in os.environ.items() if not k.startswith(("DLCC_", "MAKE", "MFLAGS"))}
         env.update(PATH=os.path.join(self.build, "bin") + os.pathsep + env["PATH"], LC_ALL="C",
-                   BUILD=self.build, PYTHON=sys.executable, TMPDIR=scratch)
+                   BUILD=self.build, PYTHON=sys.executable, TMPDIR=scratch, TESTS="all" if options.all else "share")
         env.update(self.sanitizers())
         self.env = env
 
@@ -152,15 +152,31 @@ def count(results):
     return table
 
 
+TABLE_HEAD = """# Test results
+
+Written by `make check-all`. *Not yet*: the ops are supported, the case fails and is not on the list of
+passing cases. *Skipped*: an op is not supported, or the case is excluded by name (`tests/excluded.txt`).
+
+| suite | passed | failed | not yet | skipped |
+|---|---:|---:|---:|---:|
+"""
+MODELS_HEAD = """
+Models by path, those that passed: `eval` is the interpreter, `c` the compiled artifact, `ir` the model printed, read and
+compiled again, `int` on small integers bit-equal to `eval`, `ptx` code for GPUs on the simulated one; models of more than
+2 G instructions of threads (`tests/heavy.txt`) are left to a real GPU.
+
+"""
+
+
 def write_table(path, table):
     with open(path, "w") as f:
-        f.write("# Test results\n\nWritten by `make check-all`. *Not yet*: the ops are supported, the case fails and is "
-                "not on the list of\npassing cases. *Skipped*: an op is not supported, or the case is excluded by name "
-                "(`tests/excluded.txt`).\nModel suites by path: `eval` is the interpreter, `c` the compiled artifact, "
-                "`ir` the model printed, read and\ncompiled again.\n\n"
-                "| suite | passed | failed | not yet | skipped |\n|---|---:|---:|---:|---:|\n")
+        f.write(TABLE_HEAD)
         for suite, row in table.items():
             f.write(f"| {suite} | {row['pass']} | {row['fail']} | {row['todo']} | {row['skip']} |\n")
+        f.write(MODELS_HEAD + f"| models | {' | '.join(suites.PATHS)} |\n|---|{'---:|' * len(suites.PATHS)}\n")
+        for suite in suites.MODEL_SUITES:
+            passed = [str(table.get(f"{suite}.{p}", {}).get("pass", "")) for p in suites.PATHS]
+            f.write(f"| {suite} | {' | '.join(passed)} |\n")
 
 
 def arguments():

@@ -200,20 +200,49 @@ def run_batch(runner, suite, found, paths, options, under=()):
             if (path, result[0]) != ("int", "skip")]
 
 
-def batch_test(suite, found, gpu):
-    """The cases FOUND through build/tests/tools/batch; GPU: those on the simulated GPU, too, where there is one."""
-    def run_ptx(runner):
-        folder = simulator(runner)
-        return [] if not folder else run_batch(runner, suite, found, ("ptx",), ["--gpu=sm_80", "-O0"],
-                                               ["env", f"LD_LIBRARY_PATH={folder}"])
+def ptx_verdicts(runner, suite, found):
+    """The cases FOUND on the simulated GPU, where there is one; heavy.txt names those that are left to a real one."""
+    folder = simulator(runner)
+    if not folder:
+        return []
+    heavy = dict(rows_of("heavy.txt"))
+    left = [Verdict(suite + ".ptx", case.name, "skip", heavy[f"{suite}/{case.name}"]) for case in found
+            if f"{suite}/{case.name}" in heavy]
+    light = [case for case in found if f"{suite}/{case.name}" not in heavy]
+    options = ["--gpu=sm_80", "-O0"] + (["--seconds=300"] if suite == "models" else [])
+    return left + (run_batch(runner, suite, light, ("ptx",), options, ["env", f"LD_LIBRARY_PATH={folder}"]) if light else [])
 
+
+def batch_test(suite, found, gpu):
+    """The cases FOUND through build/tests/tools/batch; GPU: on the simulated GPU, too."""
     def run(runner):
         roundtrip = runner.options.all or suite != "onnx"
         paths, options = (("eval", "c", "ir"), ["--kernels", "--roundtrip"]) if roundtrip else (("eval", "c"), ["--kernels"])
         return (run_batch(runner, suite, found, paths, options) +
                 run_batch(runner, suite, found, ("int",), ["--integers"]) +
-                (run_ptx(runner) if gpu else []))
+                (ptx_verdicts(runner, suite, found) if gpu else []))
     return Test(suite, f"{found[0].name} ... {found[-1].name}", run)
+
+
+# ---- One model on the simulated GPU, in many orders of warps ----
+
+ORDERS, ORDERED_MODEL = 16, "nlp/bert_toy_ort"
+
+
+def orders_test():
+    def run(runner):
+        sim, data = simulator(runner), os.path.join(runner.corpus, "models", ORDERED_MODEL)
+        if not sim or not os.path.exists(data):
+            return [Verdict("orders", ORDERED_MODEL, "skip", "no code for GPUs, no simulator, or no corpus")]
+        so = os.path.join(runner.folder(), "model.so")
+        status, output = runner.run([runner.tool("dlcc"), data + "/model.onnx", "-o", so, "--target=cuda:sm_80"], seconds=120)
+        if status:
+            return [Verdict("orders", ORDERED_MODEL, *fail(brief(status, output)))]
+        command = [runner.tool("dlrun"), so, "--device=cuda", "--data", data]
+        return [Verdict("orders", f"{ORDERED_MODEL} {seed}",
+                        *command_test(["env", f"LD_LIBRARY_PATH={sim}", f"PTXSIM_SEED={seed}", *command], 120, runner))
+                for seed in range(ORDERS)]
+    return Test("orders", ORDERED_MODEL, run)
 
 
 # ---- Sizes and values at the edges (edges.py) ----
@@ -298,7 +327,7 @@ def model_tests(runner):
         for i in range(0, len(ready), step):
             # The GPU is simulated: all of it where it is asked for, else a share.
             named = any(p.split("/")[0] in (suite, suite + ".ptx") for p in patterns)
-            gpu = runner.options.all or suite != "models" and (named or not patterns and i // step % 4 == 0)
+            gpu = runner.options.all or named or not patterns and i // step % 4 == 0
             yield batch_test(suite, ready[i:i + step], gpu)
 
 
@@ -320,4 +349,4 @@ def collect(runner):
     for path in files("examples/*/run.sh"):
         name = os.path.basename(os.path.dirname(path))
         tests.append(single("examples", name, command_test, ["bash", path, runner.build], 120))
-    return tests + list(edge_tests(runner)) + list(model_tests(runner))
+    return tests + [orders_test()] + list(edge_tests(runner)) + list(model_tests(runner))

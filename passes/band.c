@@ -1,29 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/band.h"
 
-#include <assert.h>
+#include "base/sets.h"
 
-/* Classes of (statement, iterator) pairs that must run together, by union-find. */
+/* Classes of (statement, iterator) pairs that must run together. */
 typedef struct Classes {
 	Kernel *k;
-	int (*id)[MAX_ITERS]; /* [s][i] -> node */
-	int *parent;
+	int (*id)[MAX_ITERS]; /* [s][i] -> member of the sets */
+	Sets sets;
 	bool *blocked;
-	int n;
 } Classes;
-
-static int find(Classes *c, int x)
-{
-	while (c->parent[x] != x)
-		x = c->parent[x] = c->parent[c->parent[x]];
-	return x;
-}
 
 static void join(Classes *c, int a, int b)
 {
-	a = find(c, a);
-	b = find(c, b);
-	c->parent[b] = a;
+	a = sets_find(c->sets, a);
+	b = sets_find(c->sets, b);
+	sets_join(c->sets, a, b);
 	c->blocked[a] = c->blocked[a] || c->blocked[b];
 }
 
@@ -48,14 +40,14 @@ static void block(Classes *c, const Stmt *s, const Expr *e)
 	int x = e->kind == EX_ITER ? node_of(c, s, e->iter) : -1;
 
 	if (x >= 0)
-		c->blocked[find(c, x)] = true;
+		c->blocked[sets_find(c->sets, x)] = true;
 }
 
 static void block_inside(Classes *c, const Stmt *s, Expr *e)
 {
 	for (int i = 0; i < s->niters; i++)
 		if (expr_has_iter(e, s->iter[i]))
-			c->blocked[find(c, c->id[s->id][i])] = true;
+			c->blocked[sets_find(c->sets, c->id[s->id][i])] = true;
 }
 
 static void read_pair(Classes *c, const Stmt *writer, Stmt *r, Expr *load)
@@ -90,7 +82,7 @@ static int members(Classes *c, const Stmt *s, int cls, Iter **one)
 	int n = 0;
 
 	for (int i = 0; i < s->nband; i++)
-		if (find(c, c->id[s->id][i]) == cls) {
+		if (sets_find(c->sets, c->id[s->id][i]) == cls) {
 			n++;
 			*one = s->iter[i];
 		}
@@ -104,18 +96,18 @@ void band_of(Kernel *k, Arena *a, Band *out)
 	int at = 0;
 
 	c.id = arena_array(a, (size_t)k->stmts.n, sizeof *c.id);
-	c.parent = NEW_ARRAY(a, k->stmts.n * MAX_ITERS, int);
+	c.sets = sets_new(a, k->stmts.n * MAX_ITERS);
 	c.blocked = NEW_ARRAY(a, k->stmts.n * MAX_ITERS, bool);
 	*out = (Band){.of = arena_array(a, (size_t)k->stmts.n, sizeof *out->of)};
 	for (int s = 0; s < k->stmts.n; s++) {
 		k->stmts.at[s]->id = s;
 		for (int i = 0; i < k->stmts.at[s]->niters; i++, at++)
-			c.id[s][i] = c.parent[at] = at;
+			c.id[s][i] = at;
 	}
 	for (int r = 0; r < k->stmts.n; r++)
 		stmt_loads(k->stmts.at[r], read_pairs, &c);
 	for (int i = 0; i < last->nband; i++) {
-		int cls = find(&c, c.id[last->id][i]);
+		int cls = sets_find(c.sets, c.id[last->id][i]);
 		bool ok = !c.blocked[cls];
 
 		for (int s = 0; s < k->stmts.n && ok; s++)

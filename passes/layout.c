@@ -17,6 +17,7 @@
  *
  * Constants then follow their readers: to panels (passes/panels.c), or turned as the statement runs.
  */
+#include "base/sets.h"
 #include "passes/gemm.h"
 #include "passes/module.h"
 
@@ -29,18 +30,12 @@ typedef struct Votes {
 /* Tensors: values by id, then the temporaries of kernels. */
 typedef struct Choice {
 	Module *m;
-	int *parent, n;
+	Sets sets;
+	int n;
 	bool *fixed;
 	Votes *votes;
 	int **of; /* by Node.id, then Buf.id */
 } Choice;
-
-static int find(Choice *c, int x)
-{
-	while (c->parent[x] != x)
-		x = c->parent[x] = c->parent[c->parent[x]];
-	return x;
-}
 
 static double points(const Stmt *s)
 {
@@ -230,11 +225,11 @@ static void join_load(void *arg, Stmt *s, Expr *load)
 
 	if (b->c->fixed[x] || b->c->fixed[y] || !alike(s, load->load.buf, load->load.idx))
 		return;
-	x = find(b->c, x);
-	y = find(b->c, y);
+	x = sets_find(b->c->sets, x);
+	y = sets_find(b->c->sets, y);
 	if (x == y)
 		return;
-	b->c->parent[x] = y;
+	sets_join(b->c->sets, y, x);
 	for (int d = 0; d < MAX_RANK; d++)
 		b->c->votes[y].dim[d] += b->c->votes[x].dim[d];
 }
@@ -277,7 +272,7 @@ static void join_tensors(Choice *c, Node *n)
 /* Which dim of B should be innermost; -1: as it is. */
 static int innermost_dim(Choice *c, int tensor, const Buf *b)
 {
-	const Votes *v = &c->votes[find(c, tensor)];
+	const Votes *v = &c->votes[sets_find(c->sets, tensor)];
 	int best = b->rank - 1;
 	int64_t few;
 	bool moves = false;
@@ -402,12 +397,10 @@ bool pass_layout(Module *m)
 
 	if (m->opt.level == 0 || module_on_gpu(m))
 		return true;
-	c.parent = NEW_ARRAY(m->arena, most + 1, int);
+	c.sets = sets_new(m->arena, most);
 	c.fixed = NEW_ARRAY(m->arena, most + 1, bool);
 	c.votes = NEW_ARRAY(m->arena, most + 1, Votes);
 	c.of = NEW_ARRAY(m->arena, g->nnodes + 1, int *);
-	for (int i = 0; i < most; i++)
-		c.parent[i] = i;
 	for (int i = 0; i < g->nvalues; i++)
 		c.fixed[i] = true;
 	for (Node *n = g->first; n; n = n->next)

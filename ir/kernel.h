@@ -129,6 +129,8 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it);
 
 /* ---- Text ---- */
 void kernel_print(StrBuf *b, const Kernel *k);
+/* As kernel_print, under names of its own and without where it came from: kernels of one text do the same. */
+void kernel_print_bare(StrBuf *b, const Kernel *k);
 /* Reads one kernel at *P, advancing it (and *LINE); null after a diagnostic. */
 Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line);
 

@@ -171,13 +171,9 @@ static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
 	strbuf_puts(b, "\n");
 }
 
-void kernel_print(StrBuf *b, const Kernel *orig)
+/* K, whose names are words by now. */
+static void put_kernel(StrBuf *b, const Kernel *k)
 {
-	Arena *tmp = arena_new();
-	/* Cloning reads only. */
-	Kernel *k = kernel_clone((Kernel *)(uintptr_t)orig, tmp);
-
-	clean_names(k);
 	strbuf_printf(b, "kernel @%s", k->name);
 	put_params(b, k, BUF_IN);
 	strbuf_puts(b, " -> ");
@@ -201,5 +197,37 @@ void kernel_print(StrBuf *b, const Kernel *orig)
 	for (int i = 0; i < k->stmts.n; i++)
 		put_stmt(b, k, k->stmts.at[i]);
 	strbuf_puts(b, "}\n");
+}
+
+/* Cloning reads only. */
+static Kernel *copy(const Kernel *k, Arena *tmp)
+{
+	return kernel_clone((Kernel *)(uintptr_t)k, tmp);
+}
+
+void kernel_print(StrBuf *b, const Kernel *orig)
+{
+	Arena *tmp = arena_new();
+	Kernel *k = copy(orig, tmp);
+
+	clean_names(k);
+	put_kernel(b, k);
+	arena_free(tmp);
+}
+
+void kernel_print_bare(StrBuf *b, const Kernel *orig)
+{
+	Arena *tmp = arena_new();
+	Kernel *k = copy(orig, tmp);
+
+	k->name = "k";
+	k->locs.n = 0;
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->name = arena_printf(tmp, "b%d", i);
+	for (int i = 0; i < k->iters.n; i++)
+		k->iters.at[i]->name = arena_printf(tmp, "i%d", i);
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->loc = (Loc){NULL, NULL};
+	put_kernel(b, k);
 	arena_free(tmp);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Common subexpressions: nodes of one op, with the same operands, attributes and result types; small
- * constants with the same elements. The earlier one stays. */
+ * constants with the same elements; constants that `layout` packs or turns once a reader. The earlier one stays. */
 #include "passes/canon.h"
 #include "passes/kernels.h"
 
@@ -10,6 +10,30 @@ typedef struct Table {
 	Node **slot;
 	size_t n; /* a power of two */
 } Table;
+
+static uint64_t hash_kernel(const Kernel *k)
+{
+	StrBuf b = {0};
+	uint64_t h;
+
+	kernel_print_bare(&b, k);
+	h = hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
+	strbuf_free(&b);
+	return h;
+}
+
+static bool same_kernel(const Kernel *a, const Kernel *b)
+{
+	StrBuf x = {0}, y = {0};
+	bool same;
+
+	kernel_print_bare(&x, a);
+	kernel_print_bare(&y, b);
+	same = !strcmp(strbuf_str(&x), strbuf_str(&y));
+	strbuf_free(&x);
+	strbuf_free(&y);
+	return same;
+}
 
 static uint64_t hash_attr(const Attr *a)
 {
@@ -25,6 +49,7 @@ static uint64_t hash_attr(const Attr *a)
 	case ATTR_TENSOR:
 		return hash_bytes(h, a->t->data,
 				  (size_t)(a->t->bytes <= FOLD_BYTES ? a->t->bytes : 0));
+	case ATTR_KERNEL: return hash_kernel(a->kernel);
 	default: return h;
 	}
 }
@@ -54,8 +79,8 @@ static bool same_attr(const Attr *a, const Attr *b)
 	case ATTR_FLOATS: return !a->n || !memcmp(a->fs, b->fs, (size_t)a->n * sizeof *a->fs);
 	case ATTR_TYPE: return a->type == b->type;
 	case ATTR_TENSOR: return same_tensor(a->t, b->t);
-	case ATTR_STRS:
-	case ATTR_KERNEL: break;
+	case ATTR_KERNEL: return same_kernel(a->kernel, b->kernel);
+	case ATTR_STRS: break;
 	}
 	return false;
 }
@@ -90,7 +115,8 @@ static bool same_node(const Node *a, const Node *b)
 	return true;
 }
 
-static void merge(Canon *c, Node *keep, Node *n)
+/* KEEP does what N does, which goes. */
+static void merge(Node *keep, Node *n)
 {
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i]) {
@@ -100,31 +126,61 @@ static void merge(Canon *c, Node *keep, Node *n)
 		}
 	node_locs_from(keep, n);
 	node_remove(n);
-	canon_count(c);
+}
+
+static Table table_of(const Graph *g, Arena *tmp)
+{
+	Table t = {.n = 64};
+	size_t count = 0;
+
+	for (const Node *n = g->first; n; n = n->next)
+		count++;
+	while (t.n < count * 2)
+		t.n *= 2;
+	t.slot = NEW_ARRAY(tmp, t.n, Node *);
+	return t;
+}
+
+/* The node that does what N does, which is N where there was none. */
+static Node *first_of(Table *t, Node *n)
+{
+	size_t at = hash_node(n) & (t->n - 1);
+
+	while (t->slot[at] && !same_node(t->slot[at], n))
+		at = (at + 1) & (t->n - 1);
+	if (!t->slot[at])
+		t->slot[at] = n;
+	return t->slot[at];
 }
 
 void cse_graph(Canon *c)
 {
-	Table t = {.n = 64};
-	Node *next;
-	size_t count = 0;
+	Table t = table_of(c->g, c->tmp);
 
-	for (Node *n = c->g->first; n; n = n->next)
-		count++;
-	while (t.n < count * 2)
-		t.n *= 2;
-	t.slot = NEW_ARRAY(c->tmp, t.n, Node *);
-	for (Node *n = c->g->first; n && canon_may(c); n = next) {
-		size_t at = hash_node(n) & (t.n - 1);
-
+	for (Node *n = c->g->first, *next, *same; n && canon_may(c); n = next) {
 		next = n->next;
 		if (n->op == OP_Kernel || n->regions.n)
 			continue;
-		while (t.slot[at] && !same_node(t.slot[at], n))
-			at = (at + 1) & (t.n - 1);
-		if (t.slot[at])
-			merge(c, t.slot[at], n);
-		else
-			t.slot[at] = n;
+		same = first_of(&t, n);
+		if (same == n)
+			continue;
+		merge(same, n);
+		canon_count(c);
 	}
+}
+
+void cse_weights(Module *m)
+{
+	Arena *tmp = arena_new();
+	Table t = table_of(m->graph, tmp);
+
+	for (Node *n = m->graph->first, *next, *same; n; n = next) {
+		next = n->next;
+		if (!node_kernel(n) || !value_is_weights(m, n->out[0]))
+			continue;
+		same = first_of(&t, n);
+		if (same != n)
+			merge(same, n);
+	}
+	arena_free(tmp);
 }

@@ -8,7 +8,8 @@
  *   anchor -> map    epilogue: the map reads the anchor's result pointwise, up to a permutation
  *   row -> row, map  one pass over common parallel rows (passes/band.c): softmax, norms
  *
- * A map that only moves elements is copied into every reader instead of being stored.
+ * A map that only moves elements is copied into every reader instead of being stored. What is computed from
+ * constants alone and has other readers stays by itself: it is computed when the model is built.
  */
 #include "passes/band.h"
 #include "passes/inline.h"
@@ -19,7 +20,8 @@
 
 typedef struct Fuse {
 	Module *m;
-	int *order; /* by Node.id: position in the list */
+	int *order;     /* by Node.id: position in the list */
+	bool *constant; /* by Node.id: of nodes up to the one in hand, computed from constants alone */
 	int norder;
 	int budget; /* --rewrite-limit */
 	/* What a merge makes, and the kernel of the node that grows: it goes to the module's arena when the node is
@@ -37,6 +39,7 @@ static void number(Fuse *f)
 
 	f->norder = f->m->graph->nnodes;
 	f->order = NEW_ARRAY(f->m->arena, f->norder + 1, int);
+	f->constant = NEW_ARRAY(f->m->arena, f->norder + 1, bool);
 	for (Node *n = f->m->graph->first; n; n = n->next)
 		f->order[n->id] = at++;
 }
@@ -238,9 +241,12 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 	kernel_node_set(n, g->k);
 	if (n->id >= f->norder) {
 		int *order = NEW_ARRAY(f->m->arena, 2 * n->id + 2, int);
+		bool *constant = NEW_ARRAY(f->m->arena, 2 * n->id + 2, bool);
 
 		memcpy(order, f->order, (size_t)f->norder * sizeof *order);
+		memcpy(constant, f->constant, (size_t)f->norder * sizeof *constant);
 		f->order = order;
+		f->constant = constant;
 		f->norder = 2 * n->id + 2;
 	}
 	f->order[n->id] = f->order[c->id];
@@ -346,7 +352,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, Merged *g)
 	int before;
 
 	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) ||
-	    (can_fault(pk) && can_fault(ck)))
+	    (can_fault(pk) && can_fault(ck)) || (f->constant[p->id] && !only_used_by(p, c)))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))
@@ -458,6 +464,17 @@ static Node *grow(Fuse *f, Node *c)
 	return NULL;
 }
 
+static bool reads_constants(const Fuse *f, const Node *n)
+{
+	for (int i = 0; i < n->nin; i++) {
+		const Value *v = node_in(n, i);
+
+		if (v && (!v->def || !f->constant[v->def->id]))
+			return false;
+	}
+	return true;
+}
+
 bool pass_fuse(Module *m)
 {
 	Fuse f = {.m = m, .budget = m->opt.rewrite_limit};
@@ -466,14 +483,13 @@ bool pass_fuse(Module *m)
 		return true;
 	number(&f);
 	for (Node *n = m->graph->first; n; n = n->next) {
-		if (!node_kernel(n))
-			continue;
-		for (Node *g = n; g; g = grow(&f, g))
+		for (Node *g = node_kernel(n) ? n : NULL; g; g = grow(&f, g))
 			n = g;
 		if (f.grown)
 			kernel_node_set(n, kernel_clone(node_kernel(n), m->arena));
 		arena_free(f.grown);
 		f.grown = NULL;
+		f.constant[n->id] = reads_constants(&f, n);
 	}
 	return true;
 }

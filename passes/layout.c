@@ -422,5 +422,6 @@ bool pass_layout(Module *m)
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n) && !pack_operand(m, n) && !value_is_weights(m, n->out[0]))
 			turn_constants(m, n);
+	cse_weights(m);
 	return true;
 }

@@ -92,6 +92,9 @@ bool pass_memplan(Module *m);
  * their source. */
 void dce_graph(Module *m);
 
+/* Kernels over constants alone that do the same become one (passes/cse.c). */
+void cse_weights(Module *m);
+
 /*
  * The memory plan. A value lives in a slot of the arena, in an output's memory, in the weights, in an input,
  * or where its base lives (a view). Slots are shared by values whose lifetimes do not meet; a slot's size is

@@ -5,6 +5,7 @@
 #include "codegen/c_tile.h"
 #include "passes/kernels.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -390,6 +391,10 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_REDUCE: print_reduce(f, n); break;
 		case LN_LOCAL: declare(f, n->buf[0], n->idx); break;
 		case LN_TILE: print_tile(f, n); break;
+		case LN_FILL:
+		case LN_RING:
+		case LN_MMA:
+		case LN_DRAIN: assert(!"a node of GPUs"); break;
 		}
 	}
 }

@@ -310,7 +310,7 @@ static void reduce_node(LlKernel *k, const LNode *n)
 		part[i] = NEW(k->f.arena, Buf);
 		*part[i] = (Buf){
 			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
-		ll_declare(k, part[i]);
+		ll_declare(k, part[i], NULL);
 		ll_store(k, part[i], "0",
 			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
 	}
@@ -343,8 +343,12 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_STORE: store_node(k, n); break;
 		case LN_UPDATE: update_node(k, n, n->buf, n->idx); break;
 		case LN_REDUCE: reduce_node(k, n); break;
-		case LN_LOCAL: ll_declare(k, n->buf[0]); break;
+		case LN_LOCAL: ll_declare(k, n->buf[0], n->idx); break;
 		case LN_TILE: assert(n->kind != LN_TILE); break;
+		case LN_FILL: ll_fill(k, n); break;
+		case LN_RING: ll_ring(k, n); break;
+		case LN_MMA: ll_mma(k, n); break;
+		case LN_DRAIN: ll_drain(k, n); break;
 		}
 	}
 }

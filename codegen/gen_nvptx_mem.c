@@ -5,6 +5,8 @@
  */
 #include "codegen/gen_nvptx_kernel.h"
 
+#include "passes/kernels.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <string.h>
@@ -77,6 +79,33 @@ static const char *new_name(LlKernel *k, const char *prefix, const Buf *b)
 }
 
 /* ---- Places ---- */
+
+static int log2_of(int64_t n)
+{
+	int i = 0;
+
+	while (n > 1) {
+		assert(n % 2 == 0);
+		n /= 2;
+		i++;
+	}
+	return i;
+}
+
+LlMove ll_move(const Buf *b)
+{
+	const int piece = 16 / (dtype_info[b->dtype].bits / 8);
+	int64_t cols = 0, pieces;
+	LlMove m = {0};
+
+	dim_is_const(b->dims[2], &cols);
+	pieces = cols / piece;
+	m.row = log2_of(cols);
+	m.piece = log2_of(piece);
+	m.shift = pieces >= 8 ? 0 : pieces == 4 ? 1 : 2;
+	m.mask = pieces >= 8 ? 7 : (int)pieces - 1;
+	return m;
+}
 
 static int64_t elements(const Buf *b)
 {
@@ -169,12 +198,57 @@ const char *ll_slot(LlKernel *k, const char *type, int64_t n)
 	return name;
 }
 
-void ll_declare(LlKernel *k, Buf *b)
+enum { STATIC_SHARED = 48 << 10 };
+
+/* Bytes of the block's scratch, one piece of shared memory, that LN_LOCAL places locals in. */
+static int64_t scratch(const LlKernel *k)
+{
+	int64_t v = 0;
+
+	return k->stage->scratch && dim_is_const(k->stage->scratch, &v) ? v : 0;
+}
+
+static const char *in_scratch(LlKernel *k, int64_t at)
+{
+	const char *name = "@" KERNEL_NAME ".scratch";
+
+	if (!k->scratch && scratch(k) <= STATIC_SHARED)
+		strbuf_printf(&k->globals,
+			      "%s = internal addrspace(3) global [%lld x i8] undef, align 128\n",
+			      name, (long long)scratch(k));
+	else if (!k->scratch)
+		strbuf_printf(&k->globals,
+			      "%s = external addrspace(3) global [0 x i8], align 128\n", name);
+	k->scratch = true;
+	return at ? arena_printf(k->f.arena,
+				 "getelementptr (i8, ptr addrspace(3) %s, i64 %lld)", name,
+				 (long long)at)
+		  : name;
+}
+
+int ll_dynamic_shared(const LlKernel *k)
+{
+	return k->scratch && scratch(k) > STATIC_SHARED ? (int)scratch(k) : 0;
+}
+
+void ll_declare(LlKernel *k, Buf *b, const Expr *at)
 {
 	const int teams = k->stage->threads / k->stage->team;
 	LlBuf p = {.buf = b};
 
-	if (b->rank && k->stage->team > 1) {
+	if (at) {
+		p.space = 3;
+		p.team = elements(b);
+		p.name = in_scratch(k, at->i);
+	} else if (b->spread == SPREAD_FRAG) {
+		const int64_t n = elements(b) / k->stage->threads;
+
+		p.name = ll_slot(k, ll_stored(b->dtype), n);
+		for (int64_t i = 0; i < n; i++)
+			ll_put(&k->f, "store %s %s, ptr %s", ll_stored(b->dtype),
+			       dtype_is_float(b->dtype) ? "0.0" : "0",
+			       ll_element(k, p.name, b->dtype, i));
+	} else if (b->rank && k->stage->team > 1) {
 		p.space = 3;
 		p.team = elements(b);
 		p.name = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
@@ -195,12 +269,46 @@ bool ll_in_register(LlKernel *k, const Buf *b)
 
 /* ---- Elements ---- */
 
+const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i)
+{
+	const char *r = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = getelementptr %s, ptr %s, i64 %lld", r, ll_stored(t), array,
+	       (long long)i);
+	return r;
+}
+
+/* Element IDX of a buffer whose pieces moved (kernel.h, Spread). */
+static const char *moved(LlKernel *k, const Buf *b, const char *idx)
+{
+	LlFn *f = &k->f;
+	const int piece = 16 / (dtype_info[b->dtype].bits / 8);
+	const char *with = ll_new(f), *r = ll_new(f), *t;
+
+	if (b->spread != SPREAD_ROWS) {
+		ll_put(f, "%s = lshr i64 %s, 3", with, idx);
+		ll_put(f, "%s = and i64 %s, %d", r, with, piece);
+	} else {
+		const LlMove m = ll_move(b);
+
+		t = ll_new(f);
+		ll_put(f, "%s = lshr i64 %s, %d", t, idx, m.row + m.shift);
+		ll_put(f, "%s = and i64 %s, %d", with, t, m.mask);
+		ll_put(f, "%s = mul i64 %s, %d", r, with, piece);
+	}
+	t = ll_new(f);
+	ll_put(f, "%s = xor i64 %s, %s", t, idx, r);
+	return t;
+}
+
 /* A pointer to element IDX of P; its type in *TYPE. */
 static const char *pointer(LlKernel *k, const LlBuf *p, const char *idx, const char **type)
 {
 	LlFn *f = &k->f;
 	const char *r = ll_new(f);
 
+	if (p->buf->spread)
+		idx = moved(k, p->buf, idx);
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
 	if (p->space == 3 && k->stage->team < k->stage->threads) {
 		const char *mine = ll_new(f), *at = ll_new(f);
@@ -255,6 +363,26 @@ void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val)
 	ll_put(&k->f, "store %s %s, %s %s", ll_stored(b->dtype), code, type, at);
 }
 
+void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n)
+{
+	LlFn *f = &k->f;
+	const char *type, *t = ll_stored(b->dtype), *at = pointer(k, place_of(k, b), idx, &type),
+			  *all = "undef";
+
+	if (n == 1) {
+		ll_put(f, "store %s %s, %s %s", t, val[0], type, at);
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		const char *next = ll_new(f);
+
+		ll_put(f, "%s = insertelement <%d x %s> %s, %s %s, i32 %d", next, n, t, all, t, val[i], i);
+		all = next;
+	}
+	ll_put(f, "store <%d x %s> %s, %s %s, align %d", n, t, all, type, at,
+	       n * dtype_info[b->dtype].bits / 8);
+}
+
 static const char *load_expr(void *arg, const Expr *e, const char *const *idx)
 {
 	return ll_load(arg, e->load.buf, e->load.nidx ? idx[0] : "0");
@@ -286,9 +414,12 @@ const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *
 
 /* ---- Accesses of several elements ---- */
 
+enum { PIECES = 8 };
+
 typedef struct Wide {
 	Expr *load;
-	const char *vector; /* its codes */
+	int n;                       /* elements of a piece */
+	const char *vector[PIECES];  /* their codes */
 } Wide;
 
 typedef struct Pack {
@@ -310,8 +441,8 @@ static bool one_access(const Pack *p, const Buf *b, Expr *idx)
 	Ctx *c = p->k->f.g->ctx;
 	Affine a;
 
-	if (b->data || dtype_info[b->dtype].bits < 8 || place_of(p->k, b)->space != 1 ||
-	    !ex_affine(c, idx, &a) || !dim_equals(affine_coef(c, &a, p->n->var), 1) ||
+	if (b->data || dtype_info[b->dtype].bits < 8 || place_of(p->k, b)->space == 0 ||
+	    (place_of(p->k, b)->space == 3 && b->spread == SPREAD_NOT) || !ex_affine(c, idx, &a) || !dim_equals(affine_coef(c, &a, p->n->var), 1) ||
 	    !divides(c, a.base, p->n->pack))
 		return false;
 	for (int i = 0; i < a.n; i++)
@@ -330,7 +461,7 @@ static void find_wide(Pack *p, Expr *e)
 		if (p->wide.at[i].load == e)
 			return;
 	if (e->kind == EX_LOAD && one_access(p, e->load.buf, e->load.idx[0]))
-		vec_push(p->k->f.arena, &p->wide, ((Wide){e, NULL}));
+		vec_push(p->k->f.arena, &p->wide, ((Wide){e, 0, {NULL}}));
 	else if (ex_is_op(e, IN_select))
 		find_wide(p, e->op.arg[0]);
 	else
@@ -338,70 +469,121 @@ static void find_wide(Pack *p, Expr *e)
 			find_wide(p, arg[i]);
 }
 
-static const char *wide_type(const Pack *p, const Buf *b)
+static const char *vector_type(Arena *a, const Buf *b, int n)
 {
-	return arena_printf(p->k->f.arena, "<%d x %s>", p->n->pack, ll_stored(b->dtype));
+	return arena_printf(a, "<%d x %s>", n, ll_stored(b->dtype));
 }
 
-static int wide_bytes(const Pack *p, const Buf *b)
+static int bytes_of(const Buf *b, int n)
 {
-	return p->n->pack * dtype_info[b->dtype].bits / 8;
+	return n * dtype_info[b->dtype].bits / 8;
+}
+
+static const char *further(LlKernel *k, const char *lo, int v)
+{
+	const char *i;
+
+	if (!v)
+		return lo;
+	i = ll_new(&k->f);
+	ll_put(&k->f, "%s = add nsw i64 %s, %d", i, lo, v);
+	return i;
+}
+
+/* Pieces that moved are no longer neighbours. */
+static void load_wide(Pack *p, Wide *w, const char *lo)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+	const Buf *b = w->load->load.buf;
+	const char *type, *at;
+
+	w->n = p->n->pack;
+	if (b->spread && bytes_of(b, w->n) > 16)
+		w->n = 16 / bytes_of(b, 1);
+	for (int v = 0; v < p->n->pack; v += w->n) {
+		ll_forget(f);
+		ll_bind(k, p->n->var, further(k, lo, v));
+		at = pointer(k, place_of(k, b), ll_expr(f, w->load->load.idx[0]), &type);
+		w->vector[v / w->n] = ll_new(f);
+		ll_put(f, "%s = load %s, %s %s, align %d", w->vector[v / w->n],
+		       vector_type(f->arena, b, w->n), type, at, bytes_of(b, w->n));
+	}
+}
+
+/* What the store has for element V. */
+static const char *element_value(Pack *p, const char *lo, int v)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+
+	ll_forget(f);
+	ll_bind(k, p->n->var, further(k, lo, v));
+	for (int j = 0; j < p->wide.n; j++) {
+		const Wide *w = &p->wide.at[j];
+		const Buf *b = w->load->load.buf;
+		const char *code = ll_new(f);
+
+		ll_put(f, "%s = extractelement %s %s, i32 %d", code, vector_type(f->arena, b, w->n),
+		       w->vector[v / w->n], v % w->n);
+		ll_name(f, w->load, decoded(k, b->dtype, code));
+	}
+	return ll_expr(f, p->n->body->val[0]);
+}
+
+static const char *pack_values(Pack *p, const char *lo)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+	const Buf *to = p->n->body->buf[0];
+	const char *all = "undef", *type = vector_type(f->arena, to, p->n->pack);
+
+	for (int v = 0; v < p->n->pack; v++) {
+		const char *code = encoded(k, to->dtype, element_value(p, lo, v)), *next = ll_new(f);
+
+		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", next, type, all,
+		       ll_stored(to->dtype), code, v);
+		all = next;
+	}
+	ll_forget(f);
+	ll_bind(k, p->n->var, lo);
+	return all;
+}
+
+static void load_all_wide(Pack *p, const char *lo)
+{
+	for (int i = 0; i < p->wide.n; i++)
+		load_wide(p, &p->wide.at[i], lo);
+}
+
+static void store_pack(LlKernel *k, const LNode *st, int pack, const char *all)
+{
+	LlFn *f = &k->f;
+	const char *type, *at = pointer(k, place_of(k, st->buf[0]), ll_expr(f, st->idx), &type);
+
+	ll_put(f, "store %s %s, %s %s, align %d", vector_type(f->arena, st->buf[0], pack), all, type,
+	       at, bytes_of(st->buf[0], pack));
+	ll_forget(f);
 }
 
 static void whole_pack(Pack *p, const char *lo)
 {
 	LlKernel *k = p->k;
-	LlFn *f = &k->f;
 	const LNode *st = p->n->body;
-	const bool wide = one_access(p, st->buf[0], st->idx);
-	const char *type, *all = "undef", *at;
 
 	ll_bind(k, p->n->var, lo);
-	for (int i = 0; i < p->wide.n; i++) {
-		Wide *w = &p->wide.at[i];
-		const Buf *b = w->load->load.buf;
-
-		at = pointer(k, place_of(k, b), ll_expr(f, w->load->load.idx[0]), &type);
-		w->vector = ll_new(f);
-		ll_put(f, "%s = load %s, %s %s, align %d", w->vector, wide_type(p, b), type, at,
-		       wide_bytes(p, b));
+	load_all_wide(p, lo);
+	if (one_access(p, st->buf[0], st->idx)) {
+		store_pack(k, st, p->n->pack, pack_values(p, lo));
+		return;
 	}
 	for (int v = 0; v < p->n->pack; v++) {
-		const char *i = lo, *val, *code;
+		const char *val = element_value(p, lo, v);
 
-		ll_forget(f);
-		if (v) {
-			i = ll_new(f);
-			ll_put(f, "%s = add nsw i64 %s, %d", i, lo, v);
-		}
-		ll_bind(k, p->n->var, i);
-		for (int j = 0; j < p->wide.n; j++) {
-			const Buf *b = p->wide.at[j].load->load.buf;
-
-			code = ll_new(f);
-			ll_put(f, "%s = extractelement %s %s, i32 %d", code, wide_type(p, b),
-			       p->wide.at[j].vector, v);
-			ll_name(f, p->wide.at[j].load, decoded(k, b->dtype, code));
-		}
-		val = ll_expr(f, st->val[0]);
-		if (!wide) {
-			ll_store(k, st->buf[0], ll_expr(f, st->idx), val);
-			continue;
-		}
-		code = encoded(k, st->buf[0]->dtype, val);
-		at = ll_new(f);
-		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", at, wide_type(p, st->buf[0]),
-		       all, ll_stored(st->buf[0]->dtype), code, v);
-		all = at;
+		ll_store(k, st->buf[0], ll_expr(&k->f, st->idx), val);
 	}
-	ll_forget(f);
+	ll_forget(&k->f);
 	ll_bind(k, p->n->var, lo);
-	if (wide) {
-		at = pointer(k, place_of(k, st->buf[0]), ll_expr(f, st->idx), &type);
-		ll_put(f, "store %s %s, %s %s, align %d", wide_type(p, st->buf[0]), all, type, at,
-		       wide_bytes(p, st->buf[0]));
-	}
-	ll_forget(f);
 }
 
 /* Elements of less than a byte, a whole number of bytes: gathered in a word, byte after byte stored as far as there are
@@ -472,10 +654,26 @@ bool ll_pack(LlKernel *k, const LNode *n)
 	Pack p = {.k = k, .n = n};
 	LlFn *f = &k->f;
 	LNode rest = *n;
+	Expr *span;
 	const char *lo, *hi, *end, *full, *label[3];
 
-	if (!n->body || n->body->next || n->body->kind != LN_STORE || n->body->guard)
+	if (!n->body || n->body->next || n->body->kind != LN_STORE ||
+	    (n->body->guard && expr_has_iter(n->body->guard, n->var)))
 		return false;
+	if (n->body->guard) {
+		LNode all = *n, store = *n->body;
+		const char *after;
+
+		ll_forget(f);
+		after = ll_open_if(k, ll_expr(f, store.guard));
+		store.guard = NULL;
+		all.body = &store;
+		all.next = NULL;
+		ll_nodes(k, &all);
+		ll_forget(f);
+		ll_close_if(k, after);
+		return true;
+	}
 	find_wide(&p, n->body->val[0]);
 	ll_forget(f);
 	lo = ll_expr(f, n->lo);
@@ -485,7 +683,8 @@ bool ll_pack(LlKernel *k, const LNode *n)
 		packed_bytes(&p, lo, hi);
 		return true;
 	}
-	if (n->hi->kind == EX_INST && n->hi->op.inst == IN_add) { /* lo + pack */
+	span = ex_sub(k->sched->kernel->pool, n->hi, n->lo);
+	if (span->kind == EX_CONST && span->i == n->pack) {
 		whole_pack(&p, lo);
 		return true;
 	}
@@ -507,6 +706,75 @@ bool ll_pack(LlKernel *k, const LNode *n)
 	ll_put(f, "br label %%%s", label[2]);
 	ll_begin(f, label[2]);
 	return true;
+}
+
+/* ---- Chunks of a fill ---- */
+
+static const LNode *last_of(const LNode *n)
+{
+	while (n->next)
+		n = n->next;
+	return n;
+}
+
+static Pack chunk(LlKernel *k, LNode *loop, LNode *store, const LNode *fill)
+{
+	Pack p = {.k = k, .n = loop};
+
+	*store = *last_of(fill->body);
+	store->guard = NULL;
+	*loop = (LNode){.kind = LN_LOOP, .var = fill->fill->elem, .pack = fill->fill->pack, .body = store};
+	return p;
+}
+
+const char *ll_chunk_load(LlKernel *k, const LNode *fill)
+{
+	LNode loop, store;
+	Pack p = chunk(k, &loop, &store, fill);
+
+	if (loop.pack > 1)
+		find_wide(&p, store.val[0]);
+	ll_bind(k, loop.var, "0");
+	load_all_wide(&p, "0");
+	return pack_values(&p, "0");
+}
+
+void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all)
+{
+	LNode loop, store;
+
+	chunk(k, &loop, &store, fill);
+	ll_forget(&k->f);
+	ll_bind(k, loop.var, "0");
+	store_pack(k, &store, loop.pack, all);
+}
+
+const char *ll_chunk_type(LlKernel *k, const LNode *fill)
+{
+	return vector_type(k->f.arena, last_of(fill->body)->buf[0], fill->fill->pack);
+}
+
+void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)
+{
+	LNode loop, store;
+	const int bytes = (chunk(k, &loop, &store, fill), bytes_of(store.buf[0], loop.pack));
+	LlFn *f = &k->f;
+	const Expr *load = store.val[0];
+	const char *to, *from, *size = ll_new(f), *type;
+
+	assert(load->kind == EX_LOAD);
+	ll_forget(f);
+	ll_bind(k, loop.var, "0");
+	to = pointer(k, place_of(k, store.buf[0]), ll_expr(f, store.idx), &type);
+	from = pointer(k, place_of(k, load->load.buf), ll_expr(f, load->load.idx[0]), &type);
+	if (!cond) {
+		ll_put(f, "call void @llvm.nvvm.cp.async.c%c.shared.global.%d(ptr addrspace(3) %s, ptr addrspace(1) %s)",
+		       bytes == 16 ? 'g' : 'a', bytes, to, from);
+		return;
+	}
+	ll_put(f, "%s = select i1 %s, i32 %d, i32 0", size, cond, bytes);
+	ll_put(f, "call void @llvm.nvvm.cp.async.c%c.shared.global.%d.s(ptr addrspace(3) %s, ptr addrspace(1) %s, i32 %s)",
+	       bytes == 16 ? 'g' : 'a', bytes, to, from, size);
 }
 
 /* ---- The kernel ---- */

@@ -9,6 +9,11 @@
  * threads of a team run through its body together. Scalar locals are registers, of the same value in every thread;
  * other locals are the thread's own where it is alone, and else shared. A store outside of LOOP_TEAM is made once,
  * and the team meets after it; LN_REDUCE goes over the team's lanes and leaves its state in every thread.
+ *
+ * A contraction's block is a team of its own. Its tiles of the operands are shared (Buf.spread: SPREAD_ROWS), a slot for
+ * each stage of the ring that fills them ahead; the sums are spread over the threads' registers (SPREAD_FRAG), and leave
+ * them strip by strip (LN_DRAIN). A local with LNode.idx lies at that byte of the block's shared scratch, whose
+ * size Stage.scratch is; locals that do not live together may overlap there.
  */
 #ifndef IR_LOOP_H
 #define IR_LOOP_H
@@ -30,7 +35,11 @@ typedef enum LNodeKind {
 	LN_UPDATE, /* state of a monoid: bufs[idx] = combine(bufs[idx], vals) where guard */
 	LN_REDUCE, /* state bufs[idx] = monoid over var in [lo, hi) of vals where guard, in lanes */
 	LN_LOCAL,  /* declares buf for the rest of this body */
-	LN_TILE    /* tile += A panel * B panel: the contraction micro-kernel */
+	LN_TILE,   /* tile += A panel * B panel: the contraction micro-kernel */
+	LN_FILL,   /* a team fills a shared tile: the body, which is LETs and one store, for all its chunks */
+	LN_RING,   /* for var in [lo, hi): fills, then what reads them; the fills run STAGES - 1 rounds ahead, each round in its slot */
+	LN_MMA,    /* sums in registers += A tile * B tile */
+	LN_DRAIN   /* buf[0], flat, rows of STEP elements = strip IDX of the sums of MMA */
 } LNodeKind;
 
 /* A contraction's register tile: acc[i][j] (+)= sum over k < K of a(i, k) * b(k, j), for i < mr, j < nr.
@@ -57,6 +66,55 @@ typedef struct Tile {
 	Iter *depth;     /* where it is only a part of the sum: the term's number in it, which LNode.at mentions */
 } Tile;
 
+/* A tile of ROWS by CHUNKS * PACK elements. The store's value at element ELEM of a chunk is that of its first and ELEM
+ * further; its guard does not depend on ELEM, and where it fails the chunk is zero. */
+typedef struct Fill {
+	Iter *row, *chunk, *elem;
+	int rows, chunks, pack;
+	bool async; /* the value is one aligned load of 4, 8 or 16 bytes: cp.async */
+} Fill;
+
+/* How a product of tiles is computed: a row of ir/mma.def, or multiply-adds of single elements. */
+typedef enum MmaKind {
+	MMA_FMA,
+#define MMA(name, ...) MMA_##name,
+#include "ir/mma.def"
+#undef MMA
+	MMA_COUNT
+} MmaKind;
+
+typedef struct MmaInfo {
+	const char *name;
+	DType type;        /* of A and B */
+	CType sum;
+	int m, n, k;       /* shape */
+	int sm;            /* the first compute capability that has it, times ten */
+	int a, b;          /* registers of a lane */
+	const char *reg;   /* LLVM's type of one */
+	const char *call;  /* LLVM's intrinsic */
+} MmaInfo;
+
+extern const MmaInfo mma_info[MMA_COUNT];
+
+/*
+ * acc[bm][bn] += A[bm][bk] * B[bk][bn] by WM * WN warps, each with bm/WM by bn/WN of it. MMA_FMA: a lane of a warp,
+ * which are 4 by 8, has TM * TN elements. A tile lies by rows of k (A_ALONG: A[i][k], B[j][k]) or of the free side
+ * (A[k][i], B[k][j]).
+ */
+typedef struct Mma {
+	MmaKind kind;
+	CType ct;
+	int bm, bn, bk, wm, wn, tm, tn;
+	Buf *acc, *a, *b;
+	bool a_along, b_along;
+	Iter *slot;      /* of the ring */
+	Iter *row, *col, *depth; /* LNode.at mentions them: an element of the tile, a term of the part */
+} Mma;
+
+/* The sums leave in strips: of each row of warps, STRIP consecutive rows. Row r of strip s is row
+ * r / STRIP * (bm / wm) + s * STRIP + r % STRIP of the tile. */
+int mma_strip(const Mma *m);
+
 /* What of its statement a node carries out: the state's first value, a term, the write. A map has the write
  * alone, an update of single points the terms alone. */
 typedef enum LPart { PART_NONE, PART_INIT, PART_TERM, PART_WRITE } LPart;
@@ -76,6 +134,10 @@ struct LNode {
 	Buf *buf[2];
 	Expr *idx, *val[2], *guard; /* guard null: true */
 	Tile *tile;
+	Fill *fill;
+	Mma *mma;          /* LN_MMA, LN_DRAIN */
+	int stages;        /* LN_RING */
+	Iter *slot;        /* LN_RING: which slot a fill fills, or what follows reads */
 	Loc loc;           /* the ONNX node, for comments */
 	int stmt;          /* Stmt.id this carries out, or -1 */
 	LPart part;

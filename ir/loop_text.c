@@ -53,6 +53,16 @@ static void put_tile(StrBuf *b, const Tile *t)
 	strbuf_puts(b, "\n");
 }
 
+static void put_mma(StrBuf *b, const Mma *m)
+{
+	strbuf_printf(b, "%s[%dx%d] += %s[%s] * %s[%s] for k < %d by %s, warps %dx%d", m->acc->name,
+		      m->bm, m->bn, m->a->name, m->a_along ? "i,k" : "k,i", m->b->name,
+		      m->b_along ? "j,k" : "k,j", m->bk, mma_info[m->kind].name, m->wm, m->wn);
+	if (m->kind == MMA_FMA)
+		strbuf_printf(b, " of %dx%d a lane", m->tm, m->tn);
+	strbuf_puts(b, "\n");
+}
+
 static void put_nodes(StrBuf *b, const LNode *n, int depth)
 {
 	static const char *const kinds[] = {[LOOP_SERIAL] = "for",
@@ -60,6 +70,7 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 					    [LOOP_SHORT] = "short vector for",
 					    [LOOP_UNROLL] = "unroll for",
 					    [LOOP_TEAM] = "team for"};
+	static const char *const spreads[] = {"", "by rows", "by pairs", "in registers"};
 
 	for (; n; n = n->next) {
 		indent(b, depth);
@@ -110,9 +121,33 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 				dim_print(b, n->buf[0]->dims[i]);
 			}
 			strbuf_puts(b, n->buf[0]->rank ? "]" : "");
+			if (n->buf[0]->spread)
+				strbuf_printf(b, " %s", spreads[n->buf[0]->spread]);
 			strbuf_puts(b, n->idx ? " in scratch\n" : "\n");
 			break;
 		case LN_TILE: put_tile(b, n->tile); break;
+		case LN_FILL:
+			strbuf_printf(b, "fill %s < %d, %s < %d, %s < %d%s\n", n->fill->row->name,
+				      n->fill->rows, n->fill->chunk->name, n->fill->chunks,
+				      n->fill->elem->name, n->fill->pack,
+				      n->fill->async ? " async" : "");
+			put_nodes(b, n->body, depth + 1);
+			break;
+		case LN_RING:
+			strbuf_printf(b, "ring %s in [", n->var->name);
+			ex_print(b, n->lo);
+			strbuf_puts(b, ", ");
+			ex_print(b, n->hi);
+			strbuf_printf(b, ") slot %s < %d\n", n->slot->name, n->stages);
+			put_nodes(b, n->body, depth + 1);
+			break;
+		case LN_MMA: put_mma(b, n->mma); break;
+		case LN_DRAIN:
+			strbuf_printf(b, "drain %s = strip ", n->buf[0]->name);
+			ex_print(b, n->idx);
+			strbuf_printf(b, " of %s, rows of %lld\n", n->mma->acc->name,
+				      (long long)n->step);
+			break;
 		}
 	}
 }

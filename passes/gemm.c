@@ -266,6 +266,17 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 	return !dim_is_const(c->n[c->nn - 1]->extent, &v) || v >= MIN_N || c->nn > 1;
 }
 
+bool gemm_open(Gemm *g)
+{
+	if (kernel_class(g->k) != KC_CONTRACTION ||
+	    !stmt_contraction(g->k, g->k->stmts.at[0], &g->c))
+		return false;
+	sort_by_write(g->c.s, g->c.m, g->c.nm);
+	sort_by_write(g->c.s, g->c.n, g->c.nn);
+	band_of(g->k, g->k->arena, &g->band);
+	return all_in_band(g);
+}
+
 bool sched_contraction(const Module *m, const Target *t, Node *node, Kernel *k, Schedule *s)
 {
 	Gemm g = {.k = k,
@@ -278,16 +289,11 @@ bool sched_contraction(const Module *m, const Target *t, Node *node, Kernel *k, 
 
 	(void)m;
 	(void)node;
-	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], &g.c))
+	if (!gemm_open(&g))
 		return false;
 	g.pw = gemm_panel(g.c.ct);
-	sort_by_write(g.c.s, g.c.m, g.c.nm);
-	sort_by_write(g.c.s, g.c.n, g.c.nn);
 	look_at_b(&g);
 	if (!gemm_takes(k, &g.c, g.b_panels))
-		return false;
-	band_of(k, k->arena, &g.band);
-	if (!all_in_band(&g))
 		return false;
 	look_at_a(&g);
 	split_n(&g);

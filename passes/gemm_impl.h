@@ -40,11 +40,52 @@ typedef struct Placing {
 	bool flat;        /* in the epilogue: merged iterators stand for their last */
 } Placing;
 
+/* ---- GPUs: a block's tile ---- */
+
+enum { STRIP_PAD = 8 }; /* elements behind a row of a strip: rows begin at other banks */
+
+/* One operand of the product as its tiles in shared memory are filled. */
+typedef struct Operand {
+	Expr *val, *guard;     /* flat loads */
+	Iter *const *side;     /* its free iterators, m or n */
+	int nside;
+	bool along;            /* a row of the tile runs along k */
+	bool k_joins, side_joins; /* the iterators run through every load as one would */
+	int pack;              /* elements of a chunk */
+	bool async;
+	DType type;            /* as it lies there */
+} Operand;
+
+/* What a block does, and in which steps. */
+typedef struct BlockShape {
+	MmaKind kind;
+	int bm, bn, bk, wm, wn, tm, tn, stages;
+} BlockShape;
+
+typedef struct GpuGemm {
+	Gemm g;
+	Operand a, b;
+	BlockShape s;
+	Iter *mb, *nb;         /* the block's numbers */
+} GpuGemm;
+
+/* The shape for G's sizes on its target (passes/gemm_shape.c); false where a thread a result serves better. */
+bool gemm_gpu_shape(GpuGemm *g);
+/* Threads of a block, and bytes of shared memory. */
+int gemm_gpu_threads(const BlockShape *s);
+int gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
+/* The body of the stage (passes/gemm_block.c). */
+void gemm_gpu_emit(GpuGemm *g);
+
+/* Kernel K is a product that the strategy takes, with all of its statements in the band; G is then set up so far. */
+bool gemm_open(Gemm *g);
 /* The iterator of the contraction that runs with IT of statement S; IT itself where none does. */
 Iter *gemm_original(const Gemm *g, const Stmt *s, const Iter *it);
 Dim *gemm_product(Gemm *g, Iter *const *it, int n);
 /* The rewriting of a Placing (a callback of ex_rewrite). */
 Expr *gemm_place(void *arg, Expr *e);
+/* Iterator IT of statement S, of a column, a row and a term (as flat expressions N, M and K; null: as it is). */
+Expr *gemm_at(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k);
 /* One past the last column of the block. */
 Expr *gemm_block_end(Gemm *g);
 /* Panels of the block that hold a column. */

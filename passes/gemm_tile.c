@@ -42,8 +42,7 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 	return ex_subst_iters(p, at, from, to, n);
 }
 
-/* Iterator IT of statement S, of a column, a row and a term (as flat expressions N, M and K; null: as it is). */
-static Expr *at_of(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k)
+Expr *gemm_at(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k)
 {
 	Iter *o = gemm_original(g, s, it), *const * list[] = {g->nin, g->c.m, g->c.k};
 	Expr *flat[] = {n, m, k};
@@ -69,7 +68,7 @@ static void does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr 
 	int nat = part == PART_TERM ? s->niters : s->nband;
 
 	for (int i = 0; i < nat; i++)
-		at[i] = at_of(g, s, s->iter[i], m, n, k);
+		at[i] = gemm_at(g, s, s->iter[i], m, n, k);
 	l_does(&g->b, node, part, at, nat);
 }
 

@@ -53,6 +53,8 @@ void l_tidy(Schedule *s);
 
 /* The strategies: false where the kernel is not theirs. */
 bool sched_contraction(const Module *m, const Target *t, Node *n, Kernel *k, Schedule *s);
+/* A contraction on a GPU, in tiles (passes/gemm_gpu.c). */
+bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s);
 bool sched_row(const Target *t, Kernel *k, Schedule *s);
 void sched_order(const Target *t, Kernel *k, Schedule *s);
 /* All kernels, on GPUs (passes/sched_gpu.c). */

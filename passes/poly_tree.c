@@ -216,6 +216,26 @@ static void tile(Walk *w, const LNode *n)
 	w->order += 2;
 }
 
+/* PART for each element of a block's tile, and each term that the ring's round adds to it. */
+static void product(Walk *w, const LNode *n, const Mma *m, LPart part)
+{
+	Poly *p = w->p;
+	int loops = w->loops.n, env = w->env.n;
+	Iter *const it[] = {m->row, m->col, m->depth};
+	Exec *e;
+
+	for (int i = 0; i < (part == PART_TERM ? 3 : 2); i++)
+		push_loop(w, it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0), ex_dim(p->pool, it[i]->extent), 1,
+			  it[i]->extent);
+	e = exec(w, n, part, w->order);
+	e->buf[0] = m->acc;
+	e->idx = ex_add(p->pool,
+			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops].it),
+			       ex_int(p->pool, CT_I64, m->bn)),
+			ex_iter(p->pool, w->loops.at[loops + 1].it));
+	pop_to(w, loops, env);
+}
+
 static bool is_local(const Poly *p, const Buf *b)
 {
 	for (int i = 0; i < p->locals.n; i++)
@@ -257,7 +277,20 @@ static void walk(Walk *w, const LNode *n)
 			pop_to(w, loops, inner);
 			break;
 		case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
-		case LN_LOCAL: local(w, n->buf[0]); break;
+		case LN_LOCAL:
+			local(w, n->buf[0]);
+			if (n->part == PART_INIT)
+				product(w, n, n->mma, PART_INIT);
+			break;
+		case LN_RING:
+			push_loop(w, n->var, AXIS_SERIAL, resolve(w, n->lo), resolve(w, n->hi), 1,
+				  n->var->extent);
+			walk(w, n->body);
+			pop_to(w, loops, inner);
+			break;
+		case LN_MMA: product(w, n, n->mma, PART_TERM); break;
+		case LN_FILL:
+		case LN_DRAIN: break; /* copies between locals and what they read */
 		case LN_TILE:
 		case LN_REDUCE:
 			if (n->part != PART_TERM)

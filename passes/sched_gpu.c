@@ -44,7 +44,8 @@ void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 	KernelClass c = kernel_class(k);
 	Band band;
 
-	(void)t;
+	if (c == KC_CONTRACTION && sched_gpu_contraction(t, k, s))
+		return;
 	if (c != KC_OTHER && !all_maps(k) && !any_packed(k)) {
 		band_of(k, k->arena, &band);
 		if (band.n || k->stmts.n == 1) {

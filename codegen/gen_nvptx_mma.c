@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products of shared tiles by the warps of a block, and the way of their sums to shared memory.
+ *
+ * A warp has the part (w / wn, w % wn) of the block's tile. With multiply-adds its lanes are 4 by 8 and lane (y, x)
+ * has TM rows and TN columns; reads of shared memory are 16 bytes, of V elements. Where an operand's rows run along k the
+ * lane has rows y, y + 4 ... and reads V terms at once; else it has V neighbours of every 4 * V (8 * V columns) and
+ * reads those. Eight neighbouring lanes then read 128 bytes of all banks, or the same.
+ *
+ * With a matrix instruction the warp's part is fragments of 16 by 8; ldmatrix brings four 8 by 8 matrices at once, the
+ * transposing form where rows of the tile do not run along k.
+ */
+#include "codegen/gen_nvptx_kernel.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct Part {
+	LlKernel *k;
+	LlFn *f;
+	const Mma *m;
+	const MmaInfo *info;
+	DType type;
+	int piece;        /* elements of 16 bytes, as they lie */
+	int wtm, wtn;     /* the warp's part */
+	const char *lane, *row0, *col0; /* i32: the warp's first row and column */
+	const char **acc; /* the thread's sums */
+	int n;
+	const char *array, *sum; /* where they are kept, their LLVM type */
+} Part;
+
+static const char *op2(Part *p, const char *op, const char *a, const char *b)
+{
+	const char *r = ll_new(p->f);
+
+	ll_put(p->f, "%s = %s i32 %s, %s", r, op, a, b);
+	return r;
+}
+
+static const char *num(Part *p, int v)
+{
+	return arena_printf(p->f->arena, "%d", v);
+}
+
+static const char *opn(Part *p, const char *op, const char *a, int v)
+{
+	if (!v && (op[0] == 's' || op[0] == 'l' || !strcmp(op, "add")))
+		return a; /* a shift or sum */
+	return op2(p, op, a, num(p, v));
+}
+
+static const char *add(Part *p, const char *a, const char *b)
+{
+	return op2(p, "add nsw", a, b);
+}
+
+static Part part(LlKernel *k, const Mma *m)
+{
+	Part p = {.k = k, .f = &k->f, .m = m, .info = &mma_info[m->kind], .type = m->a->dtype};
+	const char *warp;
+
+	p.piece = 16 / (dtype_info[p.type].bits / 8);
+	p.wtm = m->bm / m->wm;
+	p.wtn = m->bn / m->wn;
+	p.n = m->bm * m->bn / k->stage->threads;
+	p.acc = NEW_ARRAY(k->f.arena, p.n, const char *);
+	p.array = ll_buf_name(k, m->acc);
+	p.sum = ll_stored(m->acc->dtype);
+	p.lane = opn(&p, "and", "%tid32", 31);
+	warp = opn(&p, "lshr", "%tid32", 5);
+	p.row0 = opn(&p, "mul", opn(&p, "udiv", warp, m->wn), p.wtm);
+	p.col0 = opn(&p, "mul", opn(&p, "urem", warp, m->wn), p.wtn);
+	for (int i = 0; i < p.n; i++) {
+		p.acc[i] = ll_new(p.f);
+		ll_put(p.f, "%s = load %s, ptr %s", p.acc[i], p.sum,
+		       ll_element(k, p.array, m->acc->dtype, i));
+	}
+	return p;
+}
+
+static void keep(Part *p)
+{
+	for (int i = 0; i < p->n; i++)
+		ll_put(p->f, "store %s %s, ptr %s", p->sum, p->acc[i],
+		       ll_element(p->k, p->array, p->m->acc->dtype, i));
+}
+
+/* ---- Tiles in shared memory ---- */
+
+/* The slot of tile B that is read. */
+static const char *slot_of(Part *p, const Buf *b)
+{
+	int64_t rows = 0, cols = 0;
+	const char *at = ll_new(p->f), *r = ll_new(p->f);
+	ExprPool *pool = p->k->sched->kernel->pool;
+
+	dim_is_const(b->dims[1], &rows);
+	dim_is_const(b->dims[2], &cols);
+	ll_put(p->f, "%s = mul i64 %s, %lld", at, ll_expr(p->f, ex_iter(pool, p->m->slot)),
+	       (long long)(rows * cols * (dtype_info[b->dtype].bits / 8)));
+	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, ll_buf_name(p->k, b), at);
+	return r;
+}
+
+/* Byte offset, in its slot, of piece PIECE of row ROW (i32). */
+static const char *piece_at(Part *p, const Buf *b, const char *row, const char *piece)
+{
+	const LlMove m = ll_move(b);
+	const char *x = opn(p, "and", opn(p, "lshr", row, m.shift), m.mask),
+		   *line = opn(p, "shl", row, m.row - m.piece + 4);
+
+	return add(p, line, opn(p, "shl", op2(p, "xor", piece, x), 4));
+}
+
+/* SLOT + AT + further ROWS rows, whose number is a multiple of 8. */
+static const char *shared_at(Part *p, const Buf *b, const char *slot, const char *at, int rows)
+{
+	const LlMove m = ll_move(b);
+	const char *r = ll_new(p->f), *s = ll_new(p->f);
+
+	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i32 %s", r, slot, at);
+	if (!rows)
+		return r;
+	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i32 %d", s, r,
+	       rows << (m.row - m.piece + 4));
+	return s;
+}
+
+/* ---- Multiply-adds ---- */
+
+/* Lanes of a warp along a side, and this lane's number there. */
+typedef struct Side {
+	const Buf *buf;
+	bool along;
+	int lanes, n;
+	const char *first; /* the warp's first row or column */
+	const char *lane;
+	const char *slot;
+} Side;
+
+/* V elements at PIECE of ROW, apart. */
+static void read_piece(Part *p, const Side *s, const char *row, const char *piece, const char **out)
+{
+	const char *at = shared_at(p, s->buf, s->slot, piece_at(p, s->buf, row, piece), 0), *v = ll_new(p->f),
+		   *type = ll_stored(p->type);
+
+	ll_put(p->f, "%s = load <%d x %s>, ptr addrspace(3) %s, align 16", v, p->piece, type, at);
+	for (int i = 0; i < p->piece; i++) {
+		out[i] = ll_new(p->f);
+		ll_put(p->f, "%s = extractelement <%d x %s> %s, i32 %d", out[i], p->piece, type, v, i);
+	}
+}
+
+/* OUT[term * n + element] for the V terms from K on. */
+static void read_side(Part *p, const Side *s, int k, const char **out)
+{
+	const int v = p->piece;
+	const char *got[16];
+
+	if (s->along) {
+		for (int e = 0; e < s->n; e++) {
+			const char *row = opn(p, "add", add(p, s->first, s->lane), e * s->lanes);
+
+			read_piece(p, s, row, num(p, k / v), got);
+			for (int t = 0; t < v; t++)
+				out[t * s->n + e] = got[t];
+		}
+		return;
+	}
+	for (int t = 0; t < v; t++)
+		for (int e = 0; e < s->n; e += v) {
+			const char *piece = add(p, opn(p, "lshr", s->first, ll_move(s->buf).piece), s->lane);
+
+			read_piece(p, s, num(p, k + t), opn(p, "add", piece, e / v * s->lanes), got);
+			for (int i = 0; i < v; i++)
+				out[t * s->n + e + i] = got[i];
+		}
+}
+
+static void multiply_add(Part *p)
+{
+	const Mma *m = p->m;
+	const char *type = ctype_name[m->ct];
+	Side a = {m->a, m->a_along, 4, m->tm, p->row0, opn(p, "lshr", p->lane, 3), slot_of(p, m->a)},
+	     b = {m->b, m->b_along, 8, m->tn, p->col0, opn(p, "and", p->lane, 7), slot_of(p, m->b)};
+	const char *x[64], *y[64];
+
+	for (int k = 0; k < m->bk; k += p->piece) {
+		read_side(p, &a, k, x);
+		read_side(p, &b, k, y);
+		for (int t = 0; t < p->piece; t++)
+			for (int i = 0; i < m->tm; i++)
+				for (int j = 0; j < m->tn; j++) {
+					const char **c = &p->acc[i * m->tn + j];
+					const char *arg[] = {x[t * m->tm + i], y[t * m->tn + j], *c};
+
+					if (ctype_is_float(m->ct)) {
+						*c = ll_call(p->f, arena_printf(p->f->arena, "mad_%s", type), arg, 3);
+						continue;
+					}
+					arg[0] = ll_call(p->f, arena_printf(p->f->arena, "mul_%s", type), arg, 2);
+					arg[1] = *c;
+					*c = ll_call(p->f, arena_printf(p->f->arena, "add_%s", type), arg, 2);
+				}
+	}
+}
+
+/* ---- Matrix instructions ---- */
+
+static void matrices(Part *p)
+{
+	(void)p;
+	assert(!"no matrix instructions yet");
+}
+
+void ll_mma(LlKernel *k, const LNode *n)
+{
+	Part p;
+
+	ll_forget(&k->f);
+	p = part(k, n->mma);
+	if (n->mma->kind == MMA_FMA)
+		multiply_add(&p);
+	else
+		matrices(&p);
+	keep(&p);
+	ll_forget(&k->f);
+}
+
+/* ---- To shared memory ---- */
+
+/* The sums at ROW (i32, of the strip) and COL (of the block's tile) and its N - 1 neighbours. */
+static void put_sums(Part *p, const LNode *n, const char *row, const char *col, int first, int count)
+{
+	const char *at = ll_new(p->f), *idx;
+
+	idx = add(p, opn(p, "mul", row, (int)n->step), col);
+	ll_put(p->f, "%s = zext i32 %s to i64", at, idx);
+	ll_store_run(p->k, n->buf[0], at, &p->acc[first], count);
+}
+
+/* The lane's rows and columns in the strip: rows of strip S are those of its elements E with E / UNIT = S. */
+static void drain_lanes(Part *p, const LNode *n, int s)
+{
+	const Mma *m = p->m;
+	const int unit = m->a_along ? 1 : p->piece, strip = mma_strip(m);
+	const char *y = opn(p, "lshr", p->lane, 3), *x = opn(p, "and", p->lane, 7),
+		   *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), m->wn), strip);
+
+	for (int i = 0; i < unit; i++) {
+		const char *row = add(p, warp_row, opn(p, "add", opn(p, "mul", y, unit), i));
+		const int e = (s * unit + i) * m->tn;
+
+		for (int j = 0; j < m->tn; j += m->b_along ? 1 : p->piece) {
+			if (m->b_along)
+				put_sums(p, n, row, add(p, p->col0, opn(p, "add", x, j * 8)), e + j, 1);
+			else
+				put_sums(p, n, row,
+					 add(p, p->col0, opn(p, "add", opn(p, "mul", x, p->piece), j * 8)),
+					 e + j, p->piece);
+		}
+	}
+}
+
+void ll_drain(LlKernel *k, const LNode *n)
+{
+	Part p;
+	const char *strip;
+	int strips;
+
+	ll_forget(&k->f);
+	p = part(k, n->mma);
+	strips = p.wtm / mma_strip(n->mma);
+	strip = ll_expr(&k->f, n->idx);
+	for (int s = 0; s < strips; s++) {
+		const char *is = ll_new(&k->f), *after;
+
+		ll_put(&k->f, "%s = icmp eq i64 %s, %d", is, strip, s);
+		after = ll_open_if(k, is);
+		drain_lanes(&p, n, s);
+		ll_close_if(k, after);
+	}
+	ll_forget(&k->f);
+	ll_barrier(k);
+}

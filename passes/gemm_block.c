@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop tree of a contraction's block on a GPU: fills, the ring, and the statements that follow. */
+#include "passes/gemm_impl.h"
+
+/* Iterators that a fill or a result names by where it is: what each stands for there. */
+typedef struct Naming {
+	GpuGemm *gg;
+	Iter *from[2 * MAX_ITERS];
+	Expr *to[2 * MAX_ITERS];
+	int n;
+} Naming;
+
+static void name(Naming *x, Iter *it, Expr *e)
+{
+	x->from[x->n] = it;
+	x->to[x->n++] = e;
+}
+
+static Iter *let(Naming *x, const char *what, Dim *extent, Expr *e)
+{
+	LBuild *b = &x->gg->g.b;
+	Iter *it = l_iter(b, what, extent);
+
+	l_let(b, it, e);
+	return it;
+}
+
+static bool const_multiple(Dim *d, int n)
+{
+	int64_t v;
+
+	return dim_is_const(d, &v) && v % n == 0;
+}
+
+static Dim *split_of(Naming *x, Dim *d, int n)
+{
+	Ctx *c = x->gg->g.k->ctx;
+
+	return dim_floordiv(c, d, dim_const(c, n));
+}
+
+/* The iterators IT[0..n) but the last, of which REST counts the points. */
+static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
+{
+	ExprPool *p = x->gg->g.b.p;
+
+	for (int i = n - 2; i >= 0; i--) {
+		Expr *extent = ex_dim(p, it[i]->extent);
+		Iter *v = let(x, it[i]->name, it[i]->extent, i ? ex_op2(p, IN_mod, rest, extent) : rest);
+
+		name(x, it[i], ex_iter(p, v));
+		if (i)
+			rest = ex_iter(p, let(x, "q", gemm_product(&x->gg->g, it, i),
+					      ex_op2(p, IN_floordiv, rest, extent)));
+	}
+}
+
+/*
+ * IT[0..n) at element ELEM (null: 0) of chunk CHUNK, of PACK elements each, in block BLOCK of SIZE elements, as one
+ * flat index (JOINED: the loads know no other) or each. Chunks do not reach over the last iterator's end; nor do
+ * blocks where their size divides it.
+ */
+static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block, int size, Expr *chunk,
+		    int pack, Expr *elem)
+{
+	Gemm *g = &x->gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Iter *last = it[n - 1];
+	Expr *in = ex_mul(p, chunk, l_int(b, pack)), *at;
+
+	if (elem)
+		in = ex_add(p, in, elem);
+	if (joined || n == 1) {
+		name(x, last, ex_add(p, ex_mul(p, block, l_int(b, size)), in));
+		for (int i = 0; i + 1 < n; i++)
+			name(x, it[i], l_int(b, 0));
+		return;
+	}
+	if (const_multiple(last->extent, size)) {
+		Expr *many = ex_dim(p, split_of(x, last->extent, size));
+		Iter *q = let(x, last->name, split_of(x, last->extent, size),
+			      ex_op2(p, IN_mod, block, many));
+
+		name(x, last, ex_add(p, ex_mul(p, ex_iter(p, q), l_int(b, size)), in));
+		at = ex_op2(p, IN_floordiv, block, many);
+	} else {
+		Expr *many = ex_dim(p, split_of(x, last->extent, pack));
+		Dim *all = split_of(x, gemm_product(g, it, n), pack);
+		Iter *c = let(x, "c", all, ex_add(p, ex_mul(p, block, l_int(b, size / pack)), chunk)),
+		     *q = let(x, last->name, split_of(x, last->extent, pack),
+			      ex_op2(p, IN_mod, ex_iter(p, c), many));
+
+		in = ex_mul(p, ex_iter(p, q), l_int(b, pack));
+		name(x, last, elem ? ex_add(p, in, elem) : in);
+		at = ex_op2(p, IN_floordiv, ex_iter(p, c), many);
+	}
+	name_outer(x, it, n, ex_iter(p, let(x, "q", gemm_product(g, it, n - 1), at)));
+}
+
+/* BLOCK * SIZE + CHUNK * PACK < ALL, where that says anything. */
+static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int pack, Dim *all)
+{
+	ExprPool *p = g->b.p;
+
+	if (const_multiple(all, size))
+		return NULL;
+	return ex_op2(p, IN_lt,
+		      ex_add(p, ex_mul(p, block, l_int(&g->b, size)),
+			     ex_mul(p, chunk, l_int(&g->b, pack))),
+		      ex_dim(p, all));
+}
+
+/* ---- Fills ---- */
+
+static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side, Dim *side_all,
+		      Expr *kb, Expr *slot)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Ctx *ctx = g->k->ctx;
+	const int cols = o->along ? gg->s.bk : side, rows = o->along ? side : gg->s.bk;
+	Fill *f = NEW(b->arena, Fill);
+	LNode *n = l_node(b, LN_FILL);
+	Naming x = {.gg = gg};
+	Expr *row, *chunk, *elem, *at, *guard = NULL;
+
+	f->rows = rows;
+	f->pack = o->pack;
+	f->chunks = cols / o->pack;
+	f->async = o->async;
+	f->row = l_iter(b, "r", dim_const(ctx, rows));
+	f->chunk = l_iter(b, "c", dim_const(ctx, f->chunks));
+	f->elem = l_iter(b, "e", dim_const(ctx, f->pack));
+	n->fill = f;
+	b->tail = &n->body;
+	row = ex_iter(p, f->row);
+	chunk = ex_iter(p, f->chunk);
+	elem = f->pack > 1 ? ex_iter(p, f->elem) : NULL;
+	name_at(&x, g->c.k, g->c.nk, o->k_joins, kb, gg->s.bk, o->along ? chunk : row,
+		o->along ? o->pack : 1, o->along ? elem : NULL);
+	name_at(&x, o->side, o->nside, o->side_joins, side_block, side, o->along ? row : chunk,
+		o->along ? 1 : o->pack, o->along ? NULL : elem);
+	guard = ex_and(p, guard, before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->pack : 1, g->kk));
+	guard = ex_and(p, guard,
+		       before_end(g, side_block, side, o->along ? row : chunk, o->along ? 1 : o->pack, side_all));
+	if (o->guard)
+		guard = ex_and(p, guard, ex_subst_iters(p, o->guard, x.from, x.to, x.n));
+	at = ex_add(p, ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
+		    ex_mul(p, chunk, l_int(b, o->pack)));
+	l_store(b, buf, elem ? ex_add(p, at, elem) : at, ex_subst_iters(p, o->val, x.from, x.to, x.n), guard);
+	l_close(b, n);
+}
+
+/* ---- What follows ---- */
+
+typedef struct Follow {
+	Placing pl;
+	Expr **value; /* by Buf.id: what a statement before left there */
+} Follow;
+
+static Expr *follow(void *arg, Expr *e)
+{
+	Follow *f = arg;
+
+	if (e->kind == EX_LOAD && e->load.buf->id < f->pl.nlocal && f->value[e->load.buf->id])
+		return f->value[e->load.buf->id];
+	return gemm_place(&f->pl, e);
+}
+
+/* Elements of a chunk of all results, along the last iterator of n. */
+static int result_chunk(Gemm *g, const Iter *last)
+{
+	int pack = 8;
+
+	for (int i = 0; i < g->k->stmts.n; i++) {
+		const Stmt *s = g->k->stmts.at[i];
+		const Buf *o = s->out[0];
+		Affine a;
+		bool ok = false;
+
+		if (o->kind == BUF_TEMP)
+			continue;
+		while (pack > 1 && !ok) {
+			ok = dtype_info[o->dtype].bits >= 8 && pack * dtype_info[o->dtype].bits <= 128 &&
+			     const_multiple(last->extent, pack) &&
+			     ex_affine(g->k->ctx, flat_index(g->k, o, s->widx), &a) &&
+			     const_multiple(a.base, pack);
+			for (int j = 0; ok && j < a.n; j++)
+				ok = gemm_original(g, s, a.iter[j]) == last ? dim_equals(a.coef[j], 1)
+									    : const_multiple(a.coef[j], pack);
+			pack = ok ? pack : pack / 2;
+		}
+	}
+	return pack;
+}
+
+static Expr *in_block(Gemm *g, const Iter *block, int size, const Iter *in)
+{
+	ExprPool *p = g->b.p;
+
+	return ex_add(p, ex_mul(p, ex_iter(p, (Iter *)(uintptr_t)block), l_int(&g->b, size)),
+		      ex_iter(p, (Iter *)(uintptr_t)in));
+}
+
+/* PART of statement S at row M, column N and term K (null: none) of the whole matrix. */
+static void does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr *n, Expr *k)
+{
+	Expr *at[MAX_ITERS];
+	int nat = part == PART_TERM ? s->niters : s->nband;
+
+	for (int i = 0; i < nat; i++)
+		at[i] = gemm_at(g, s, s->iter[i], m, n, k);
+	l_does(&g->b, node, part, at, nat);
+}
+
+/* The results of a strip's points: every statement's value is an expression of the sum and of what it reads. */
+static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Expr *guard, Iter *elem, int pack,
+			 Expr *m, Expr *col)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Follow f = {.pl = {.g = g}};
+
+	f.pl.nlocal = g->k->bufs.n;
+	f.value = NEW_ARRAY(b->arena, f.pl.nlocal + 1, Expr *);
+	for (int i = 0; i < g->k->stmts.n; i++) {
+		Stmt *s = g->k->stmts.at[i];
+		Buf *o = s->out[0];
+		Expr *val, *idx[MAX_RANK];
+		LNode *loop = NULL;
+
+		b->stmt = s->id;
+		b->loc = s->loc;
+		f.pl.s = s;
+		val = i ? ex_rewrite(p, s->val[0], follow, &f) : ex_load(p, strip, &sum_at, 1);
+		f.value[o->id] = ex_round(p, o->dtype, val);
+		if (o->kind == BUF_TEMP)
+			continue;
+		for (int d = 0; d < s->nwidx; d++)
+			idx[d] = ex_rewrite(p, s->widx[d], follow, &f);
+		if (pack > 1) {
+			loop = l_loop(b, LOOP_VECTOR, elem, l_int(b, 0), l_int(b, pack), 1);
+			loop->pack = pack;
+		}
+		does(g,
+		     l_store(b, o, ex_subst_iters(p, flat_index(g->k, o, idx), x->from, x->to, x->n),
+			     ex_subst_iters(p, val, x->from, x->to, x->n), guard),
+		     s, PART_WRITE, m, col, NULL);
+		if (loop)
+			l_close(b, loop);
+	}
+}
+
+static void emit_strips(GpuGemm *gg, Mma *m, Buf *strip, int ld)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Ctx *ctx = g->k->ctx;
+	const int unit = mma_strip(m), rows = unit * m->wm, each = m->bm / m->wm;
+	Iter *last = g->c.n[g->c.nn - 1];
+	const int pack = result_chunk(g, last), chunks = m->bn / pack;
+	Iter *s = l_iter(b, "s", dim_const(ctx, each / unit)),
+	     *t = l_iter(b, "t", dim_const(ctx, rows * chunks)),
+	     *r = l_iter(b, "r", dim_const(ctx, rows)), *c = l_iter(b, "c", dim_const(ctx, chunks)),
+	     *i = l_iter(b, "i", dim_const(ctx, m->bm)), *e = l_iter(b, "e", dim_const(ctx, pack));
+	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, each / unit), 1), *n, *tl;
+	Naming x = {.gg = gg};
+	Expr *guard = NULL, *at, *in;
+
+	n = l_node(b, LN_DRAIN);
+	n->buf[0] = strip;
+	n->nout = 1;
+	n->idx = ex_iter(p, s);
+	n->step = ld;
+	n->mma = m;
+	tl = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, rows * chunks), 1);
+	l_let(b, r, ex_op2(p, IN_floordiv, ex_iter(p, t), l_int(b, chunks)));
+	l_let(b, c, ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, chunks)));
+	in = ex_op2(p, IN_mod, ex_iter(p, r), l_int(b, unit));
+	in = ex_add(p, in, ex_mul(p, ex_iter(p, s), l_int(b, unit)));
+	in = ex_add(p, in, ex_mul(p, ex_op2(p, IN_floordiv, ex_iter(p, r), l_int(b, unit)), l_int(b, each)));
+	l_let(b, i, in);
+	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, g->m),
+		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), pack, g->n));
+	name_at(&x, g->c.m, g->c.nm, false, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, NULL);
+	name_at(&x, g->c.n, g->c.nn, false, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), pack,
+		pack > 1 ? ex_iter(p, e) : NULL);
+	at = ex_add(p, ex_mul(p, ex_iter(p, r), l_int(b, ld)), ex_mul(p, ex_iter(p, c), l_int(b, pack)));
+	if (pack > 1)
+		at = ex_add(p, at, ex_iter(p, e));
+	in = ex_add(p, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)), ex_mul(p, ex_iter(p, c), l_int(b, pack)));
+	emit_results(g, &x, strip, at, guard, e, pack, in_block(g, gg->mb, m->bm, i),
+		     pack > 1 ? ex_add(p, in, ex_iter(p, e)) : in);
+	l_close(b, tl);
+	l_close(b, sl);
+}
+
+/* ---- The block ---- */
+
+static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2, Spread spread, int64_t at)
+{
+	LBuild *b = &gg->g.b;
+	Ctx *c = gg->g.k->ctx;
+	Dim *dims[3] = {dim_const(c, d0), dim_const(c, d1), dim_const(c, d2)};
+	Buf *buf = kernel_temp(b->k, what, t, d2 ? 3 : d1 ? 2 : 1, dims);
+	LNode *n = l_node(b, LN_LOCAL);
+
+	buf->spread = spread;
+	n->buf[0] = buf;
+	n->idx = at >= 0 ? l_int(b, at) : NULL;
+	return n;
+}
+
+static Mma *new_mma(GpuGemm *gg)
+{
+	const BlockShape *s = &gg->s;
+	LBuild *b = &gg->g.b;
+	Ctx *c = gg->g.k->ctx;
+	Mma *m = NEW(b->arena, Mma);
+
+	*m = (Mma){.kind = s->kind, .ct = gg->g.c.ct, .bm = s->bm, .bn = s->bn, .bk = s->bk, .wm = s->wm,
+		   .wn = s->wn, .tm = s->tm, .tn = s->tn, .a_along = gg->a.along, .b_along = gg->b.along};
+	m->slot = l_iter(b, "slot", dim_const(c, s->stages));
+	m->row = l_iter(b, "i", dim_const(c, s->bm));
+	m->col = l_iter(b, "j", dim_const(c, s->bn));
+	m->depth = l_iter(b, "k", dim_const(c, s->bk));
+	return m;
+}
+
+static Buf *declare_tile(GpuGemm *gg, const char *what, const Operand *o, int side, int64_t at)
+{
+	return declare(gg, what, o->type, gg->s.stages, o->along ? side : gg->s.bk, o->along ? gg->s.bk : side,
+		       SPREAD_ROWS, at)
+		->buf[0];
+}
+
+void gemm_gpu_emit(GpuGemm *gg)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Ctx *ctx = g->k->ctx;
+	const BlockShape *s = &gg->s;
+	Dim *nb = dim_ceildiv(ctx, g->n, dim_const(ctx, s->bn)),
+	    *mb = dim_ceildiv(ctx, g->m, dim_const(ctx, s->bm)),
+	    *kb = dim_ceildiv(ctx, g->kk, dim_const(ctx, s->bk));
+	Iter *split[MAX_ITERS], *it = l_iter(b, "kb", kb);
+	const int ld = s->bn + STRIP_PAD;
+	int n = 0;
+	LNode *ring, *node;
+	Expr *row, *col, *term, *guard;
+	Buf *strip;
+	Mma *m;
+
+	b->loc = g->c.s->loc;
+	b->stmt = g->c.s->id;
+	l_stage(b, "contraction", dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)), 1);
+	b->stage->threads = b->stage->team = gemm_gpu_threads(s);
+	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
+	for (; n < g->c.ng; n++)
+		split[n] = g->c.g[n];
+	split[n++] = gg->nb = l_iter(b, "nb", nb);
+	split[n++] = gg->mb = l_iter(b, "mb", mb);
+	l_split(b, split, n, ex_iter(p, b->stage->var));
+	m = new_mma(gg);
+	row = in_block(g, gg->mb, s->bm, m->row);
+	col = in_block(g, gg->nb, s->bn, m->col);
+	term = in_block(g, it, s->bk, m->depth);
+	guard = ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)), ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
+	node = declare(gg, "sums", ctype_dtype(g->c.ct), s->bm, s->bn, 0, SPREAD_FRAG, -1);
+	m->acc = node->buf[0];
+	node->mma = m;
+	node->guard = guard;
+	does(g, node, g->c.s, PART_INIT, row, col, NULL);
+	guard = ex_and(p, guard, ex_op2(p, IN_lt, term, ex_dim(p, g->kk)));
+	m->a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
+	m->b = declare_tile(gg, "b_tile", &gg->b, s->bn,
+			    (int64_t)s->stages * s->bm * s->bk * (dtype_info[gg->a.type].bits / 8));
+	ring = l_node(b, LN_RING);
+	ring->var = it;
+	ring->lo = l_int(b, 0);
+	ring->hi = ex_dim(p, kb);
+	ring->stages = s->stages;
+	ring->slot = m->slot;
+	b->tail = &ring->body;
+	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), s->bm, g->m, ex_iter(p, it), ex_iter(p, m->slot));
+	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), s->bn, g->n, ex_iter(p, it), ex_iter(p, m->slot));
+	node = l_node(b, LN_MMA);
+	node->mma = m;
+	node->guard = guard;
+	does(g, node, g->c.s, PART_TERM, row, col, term);
+	l_close(b, ring);
+	strip = declare(gg, "strip", ctype_dtype(g->c.ct), mma_strip(m) * s->wm * ld, 0, 0, SPREAD_PAIRS, 0)->buf[0];
+	emit_strips(gg, m, strip, ld);
+}

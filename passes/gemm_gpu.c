@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The strategy *contraction* on a GPU. A block has a tile of the result, BM rows of m by BN columns of n:
+ *
+ *   p over (g, block of n, block of m)        a block each
+ *     ring over blocks of k, BK terms           fills run ahead of what reads them
+ *       fill A's tile, fill B's tile              operand expressions, in chunks of 16 bytes where they lie so
+ *       sums += A tile * B tile                   registers
+ *     for strips of the sums
+ *       drain the strip to shared memory
+ *       the statements that follow, point by point, in chunks along memory
+ *
+ * An operand is whatever its expression says: im2col, padding and prologues happen where a tile is filled. A tile keeps
+ * the direction in which its operand is contiguous. What lies past an edge, or where a guard fails, is zero.
+ *
+ * Here: what the operands are like. gemm_shape.c chooses the tile, gemm_block.c writes the tree.
+ */
+#include "passes/gemm_impl.h"
+
+enum { PIECE = 16, MOST_PACK = 8 };
+
+/* ---- Operands ---- */
+
+typedef struct Look {
+	Kernel *k;
+	const Iter *it;
+	int pack;
+	int wide; /* loads that are one aligned access of PACK elements along IT */
+} Look;
+
+static bool multiple(Ctx *c, Dim *d, int n)
+{
+	Dim *q;
+
+	return dim_divides(c, d, dim_const(c, n), &q);
+}
+
+static void look_at_load(void *arg, Expr *e)
+{
+	Look *l = arg;
+	Ctx *c = l->k->ctx;
+	Affine a;
+
+	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
+	    !ex_affine(c, e->load.idx[0], &a) || !dim_equals(affine_coef(c, &a, l->it), 1) ||
+	    !multiple(c, a.base, l->pack))
+		return;
+	for (int i = 0; i < a.n; i++)
+		if (a.iter[i] != l->it && !multiple(c, a.coef[i], l->pack))
+			return;
+	l->wide++;
+}
+
+static int wide_loads(Kernel *k, Expr *e, const Iter *it, int pack)
+{
+	Look l = {k, it, pack, 0};
+
+	ex_walk(e, look_at_load, &l);
+	return l.wide;
+}
+
+/* The iterators run as one through all that O reads. */
+static bool joins_all(Gemm *g, const Operand *o, Iter *const *it, int n)
+{
+	for (int i = 0; i + 1 < n; i++) {
+		Pair p = {g->k, it[i], it[i + 1], it[i + 1]->extent, NULL};
+
+		if (!pair_joins(&p, o->val))
+			return false;
+		if (o->guard && (expr_has_iter(o->guard, it[i]) || expr_has_iter(o->guard, it[i + 1])))
+			return false;
+	}
+	return true;
+}
+
+/* Elements of a chunk along the last of the N iterators IT, of which BYTES each are stored. */
+static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool joined, int bytes)
+{
+	Iter *last = it[n - 1];
+	Dim *run = joined ? gemm_product(g, it, n) : last->extent;
+	int pack = PIECE / bytes < MOST_PACK ? PIECE / bytes : MOST_PACK;
+
+	if (o->guard && expr_has_iter(o->guard, last))
+		return 1;
+	while (pack > 1 && !(multiple(g->k->ctx, run, pack) && wide_loads(g->k, o->val, last, pack)))
+		pack /= 2;
+	return pack;
+}
+
+static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Iter *const *side, int nside)
+{
+	Gemm *g = &gg->g;
+	Placing pl = {.g = g, .s = g->c.s};
+	const Contraction *c = &g->c;
+	int bytes, packs[2];
+
+	o->val = ex_rewrite(g->b.p, val, gemm_place, &pl);
+	o->guard = guard ? ex_rewrite(g->b.p, guard, gemm_place, &pl) : NULL;
+	o->side = side;
+	o->nside = nside;
+	o->type = ctype_dtype(c->ct);
+	bytes = dtype_info[o->type].bits / 8;
+	o->k_joins = joins_all(g, o, c->k, c->nk);
+	o->side_joins = joins_all(g, o, side, nside);
+	packs[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
+	packs[1] = nside ? chunk_of(g, o, side, nside, o->side_joins, bytes) : 1;
+	o->along = packs[0] > packs[1] ||
+		   (packs[0] == packs[1] &&
+		    wide_loads(g->k, o->val, c->k[c->nk - 1], 1) >=
+			    (nside ? wide_loads(g->k, o->val, side[nside - 1], 1) : 0));
+	o->pack = packs[!o->along];
+	o->async = g->t->gpu->sm >= 80 && o->val->kind == EX_LOAD && !o->val->load.buf->data &&
+		   o->val->load.buf->dtype == o->type && o->pack * bytes >= 4 &&
+		   wide_loads(g->k, o->val, (o->along ? c->k[c->nk - 1] : side[nside - 1]), o->pack);
+}
+
+bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s)
+{
+	GpuGemm gg = {.g = {.k = k,
+			    .t = t,
+			    .b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1}}};
+	Gemm *g = &gg.g;
+	Contraction *c = &g->c;
+
+	if (!gemm_open(g) || !c->nm || c->ct == CT_BOOL)
+		return false;
+	for (int i = 0; i < c->nn; i++)
+		g->nin[g->nnin++] = c->n[i];
+	g->m = gemm_product(g, c->m, c->nm);
+	g->n = gemm_product(g, c->n, c->nn);
+	g->kk = gemm_product(g, c->k, c->nk);
+	look_at_operand(&gg, &gg.a, c->a, c->guard_a, c->m, c->nm);
+	look_at_operand(&gg, &gg.b, c->b, c->guard_b, c->n, c->nn);
+	if (!gemm_gpu_shape(&gg))
+		return false;
+	gemm_gpu_emit(&gg);
+	return true;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tile of a contraction on a GPU, by an analytic model of the target: what a block's arithmetic, its traffic from L2 and
+ * its reads of shared memory take, the slowest of them counting; how many blocks an SM has to do one after the other; and
+ * how well those that it has at once cover each other's latencies. Of equal cost the first candidate stays, so the choice
+ * depends on nothing but the sizes and the target's row.
+ */
+#include "passes/gemm_impl.h"
+
+enum {
+	MIN_SIDE = 9,     /* fewer rows or columns are not worth a tile */
+	MIN_K = 8,
+	UNKNOWN = 512,    /* what a size without bounds counts as */
+	STATIC = 48 << 10, /* bytes of shared memory without asking */
+	ROW_BYTES = 64,   /* of k */
+	COVER = 8         /* warps that cover an SM's latencies */
+};
+
+static double size_of(Ctx *c, Dim *d)
+{
+	int64_t lo, hi;
+
+	dim_bounds(c, d, &lo, &hi);
+	if (hi == DIM_INF)
+		hi = lo > UNKNOWN ? lo : UNKNOWN;
+	return hi < 1 ? 1 : (double)hi;
+}
+
+int gemm_gpu_threads(const BlockShape *s)
+{
+	return 32 * s->wm * s->wn;
+}
+
+static int bytes_of(DType t)
+{
+	return dtype_info[t].bits / 8;
+}
+
+int gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
+{
+	const Mma m = {.kind = s->kind, .ct = g->g.c.ct, .a_along = g->a.along};
+	const int ring = s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
+		  strip = mma_strip(&m) * s->wm * (s->bn + STRIP_PAD) *
+			  bytes_of(ctype_dtype(g->g.c.ct));
+
+	return ring > strip ? ring : strip;
+}
+
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static double blocks_along(double n, int block)
+{
+	return (double)(((int64_t)n + block - 1) / block);
+}
+
+/* Seconds, but for what all candidates have in common. */
+static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
+{
+	const Gpu *gpu = g->g.t->gpu;
+	const double sms = gpu->sms, k = blocks_along(size[2], s->bk) * s->bk,
+		     clock = 1.5e9, /* of every row, roughly */
+		rate = (s->kind ? gpu->f16 : gpu->f32) * 1e12 / sms,
+		     bytes = bytes_of(g->a.type), warps = s->wm * s->wn;
+	const double wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1;
+	const double math = 2.0 * s->bm * s->bn * k / rate * wide,
+		     l2 = (s->bm + s->bn) * k * bytes / (3.0 * gpu->memory * 1e9 / sms),
+		     shared = warps * (s->bm / s->wm + s->bn / s->wn) * k * bytes *
+			      (s->kind ? 1 : 2) / (128 * clock),
+		     out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / sms);
+	const double registers = (s->bm * s->bn / (warps * 32)) * wide + 56;
+	const double blocks = size[3] * blocks_along(size[0], s->bm) * blocks_along(size[1], s->bn),
+		     each = blocks_along(blocks, gpu->sms);
+	double at_once = gpu->registers / (registers * warps * 32);
+
+	if (at_once > gpu->shared / gemm_gpu_shared(g, s))
+		at_once = gpu->shared / gemm_gpu_shared(g, s);
+	if (at_once > each)
+		at_once = each;
+	if (at_once < 1)
+		at_once = 1;
+	return each * (larger(larger(math, l2), shared) + out) *
+		       larger(1, COVER / ((double)(int64_t)at_once * warps)) +
+	       1e-6;
+}
+
+/* Candidates in an order of their own: larger tiles first. */
+static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
+{
+	static const struct { signed char wm, wn; } warps[] = {
+		{4, 2}, {2, 4}, {2, 2}, {4, 1}, {1, 4}, {2, 1}, {1, 2}, {1, 1}};
+	static const struct { unsigned char m, n; } lane[] = {{8, 8}, {4, 8}, {4, 4}},
+		warp[] = {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 32}, {32, 16}, {16, 16}};
+	enum { WARPS = sizeof warps / sizeof *warps, LANE = sizeof lane / sizeof *lane, WARP = sizeof warp / sizeof *warp };
+	const int each = *at / WARPS, w = *at % WARPS;
+
+	if (each >= (s->kind ? (int)WARP : (int)LANE))
+		return false;
+	++*at;
+	s->wm = warps[w].wm;
+	s->wn = warps[w].wn;
+	s->tm = s->kind ? 0 : lane[each].m;
+	s->tn = s->kind ? 0 : lane[each].n;
+	s->bm = s->wm * (s->kind ? warp[each].m : 4 * s->tm);
+	s->bn = s->wn * (s->kind ? warp[each].n : 8 * s->tn);
+	s->bk = ROW_BYTES / bytes_of(g->a.type);
+	return true;
+}
+
+bool gemm_gpu_shape(GpuGemm *g)
+{
+	Ctx *c = g->g.k->ctx;
+	const double size[4] = {size_of(c, g->g.m), size_of(c, g->g.n), size_of(c, g->g.kk),
+				size_of(c, gemm_product(&g->g, g->g.c.g, g->g.c.ng))};
+	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
+	BlockShape s = {.kind = g->s.kind, .stages = g->a.async && g->b.async ? 3 : 2};
+	double best = 0;
+	int at = 0;
+
+	if (size[0] < MIN_SIDE || size[1] < MIN_SIDE || size[2] < MIN_K)
+		return false;
+	while (next_shape(g, &s, &at)) {
+		double x;
+
+		if (gemm_gpu_shared(g, &s) > STATIC || (wide && s.tm * s.tn > 32))
+			continue;
+		x = cost(g, &s, size);
+		if (best > 0 && x >= best)
+			continue;
+		best = x;
+		g->s = s;
+	}
+	return best > 0;
+}

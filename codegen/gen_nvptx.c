@@ -491,7 +491,8 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.hash = h,
 			.faults = k->faults,
 			.threads = k->stage->threads,
-			.team = k->stage->team};
+			.team = k->stage->team,
+			.shared = ll_dynamic_shared(k)};
 	fn->ir = named(g->arena, text, fn->name);
 	vec_push(g->arena, &g->funcs, fn);
 	return fn;

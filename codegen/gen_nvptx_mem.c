@@ -220,9 +220,8 @@ static const char *in_scratch(LlKernel *k, int64_t at)
 		strbuf_printf(&k->globals,
 			      "%s = external addrspace(3) global [0 x i8], align 128\n", name);
 	k->scratch = true;
-	return at ? arena_printf(k->f.arena,
-				 "getelementptr (i8, ptr addrspace(3) %s, i64 %lld)", name,
-				 (long long)at)
+	return at ? arena_printf(k->f.arena, "getelementptr (i8, ptr addrspace(3) %s, i64 %lld)",
+				 name, (long long)at)
 		  : name;
 }
 
@@ -376,7 +375,8 @@ void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const 
 	for (int i = 0; i < n; i++) {
 		const char *next = ll_new(f);
 
-		ll_put(f, "%s = insertelement <%d x %s> %s, %s %s, i32 %d", next, n, t, all, t, val[i], i);
+		ll_put(f, "%s = insertelement <%d x %s> %s, %s %s, i32 %d", next, n, t, all, t,
+		       val[i], i);
 		all = next;
 	}
 	ll_put(f, "store <%d x %s> %s, %s %s, align %d", n, t, all, type, at,
@@ -418,8 +418,8 @@ enum { PIECES = 8 };
 
 typedef struct Wide {
 	Expr *load;
-	int n;                       /* elements of a piece */
-	const char *vector[PIECES];  /* their codes */
+	int n;                      /* elements of a piece */
+	const char *vector[PIECES]; /* their codes */
 } Wide;
 
 typedef struct Pack {
@@ -442,8 +442,8 @@ static bool one_access(const Pack *p, const Buf *b, Expr *idx)
 	Affine a;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || place_of(p->k, b)->space == 0 ||
-	    (place_of(p->k, b)->space == 3 && b->spread == SPREAD_NOT) || !ex_affine(c, idx, &a) || !dim_equals(affine_coef(c, &a, p->n->var), 1) ||
-	    !divides(c, a.base, p->n->pack))
+	    (place_of(p->k, b)->space == 3 && b->spread == SPREAD_NOT) || !ex_affine(c, idx, &a) ||
+	    !dim_equals(affine_coef(c, &a, p->n->var), 1) || !divides(c, a.base, p->n->pack))
 		return false;
 	for (int i = 0; i < a.n; i++)
 		if (a.iter[i] != p->n->var && !divides(c, a.coef[i], p->n->pack))
@@ -539,7 +539,8 @@ static const char *pack_values(Pack *p, const char *lo)
 	const char *all = "undef", *type = vector_type(f->arena, to, p->n->pack);
 
 	for (int v = 0; v < p->n->pack; v++) {
-		const char *code = encoded(k, to->dtype, element_value(p, lo, v)), *next = ll_new(f);
+		const char *code = encoded(k, to->dtype, element_value(p, lo, v)),
+			   *next = ll_new(f);
 
 		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", next, type, all,
 		       ll_stored(to->dtype), code, v);
@@ -561,8 +562,8 @@ static void store_pack(LlKernel *k, const LNode *st, int pack, const char *all)
 	LlFn *f = &k->f;
 	const char *type, *at = pointer(k, place_of(k, st->buf[0]), ll_expr(f, st->idx), &type);
 
-	ll_put(f, "store %s %s, %s %s, align %d", vector_type(f->arena, st->buf[0], pack), all, type,
-	       at, bytes_of(st->buf[0], pack));
+	ll_put(f, "store %s %s, %s %s, align %d", vector_type(f->arena, st->buf[0], pack), all,
+	       type, at, bytes_of(st->buf[0], pack));
 	ll_forget(f);
 }
 
@@ -723,7 +724,8 @@ static Pack chunk(LlKernel *k, LNode *loop, LNode *store, const LNode *fill)
 
 	*store = *last_of(fill->body);
 	store->guard = NULL;
-	*loop = (LNode){.kind = LN_LOOP, .var = fill->fill->elem, .pack = fill->fill->pack, .body = store};
+	*loop = (LNode){
+		.kind = LN_LOOP, .var = fill->fill->elem, .pack = fill->fill->pack, .body = store};
 	return p;
 }
 
@@ -768,12 +770,14 @@ void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)
 	to = pointer(k, place_of(k, store.buf[0]), ll_expr(f, store.idx), &type);
 	from = pointer(k, place_of(k, load->load.buf), ll_expr(f, load->load.idx[0]), &type);
 	if (!cond) {
-		ll_put(f, "call void @llvm.nvvm.cp.async.c%c.shared.global.%d(ptr addrspace(3) %s, ptr addrspace(1) %s)",
+		ll_put(f,
+		       "call void @llvm.nvvm.cp.async.c%c.shared.global.%d(ptr addrspace(3) %s, ptr addrspace(1) %s)",
 		       bytes == 16 ? 'g' : 'a', bytes, to, from);
 		return;
 	}
 	ll_put(f, "%s = select i1 %s, i32 %d, i32 0", size, cond, bytes);
-	ll_put(f, "call void @llvm.nvvm.cp.async.c%c.shared.global.%d.s(ptr addrspace(3) %s, ptr addrspace(1) %s, i32 %s)",
+	ll_put(f,
+	       "call void @llvm.nvvm.cp.async.c%c.shared.global.%d.s(ptr addrspace(3) %s, ptr addrspace(1) %s, i32 %s)",
 	       bytes == 16 ? 'g' : 'a', bytes, to, from, size);
 }
 

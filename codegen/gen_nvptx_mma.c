@@ -21,10 +21,10 @@ typedef struct Part {
 	const Mma *m;
 	const MmaInfo *info;
 	DType type;
-	int piece;        /* elements of 16 bytes, as they lie */
-	int wtm, wtn;     /* the warp's part */
+	int piece;                      /* elements of 16 bytes, as they lie */
+	int wtm, wtn;                   /* the warp's part */
 	const char *lane, *row0, *col0; /* i32: the warp's first row and column */
-	const char **acc; /* the thread's sums */
+	const char **acc;               /* the thread's sums */
 	int n;
 	const char *array, *sum; /* where they are kept, their LLVM type */
 } Part;
@@ -98,7 +98,8 @@ static const char *slot_of(Part *p, const Buf *b)
 	dim_is_const(b->dims[2], &cols);
 	ll_put(p->f, "%s = mul i64 %s, %lld", at, ll_expr(p->f, ex_iter(pool, p->m->slot)),
 	       (long long)(rows * cols * (dtype_info[b->dtype].bits / 8)));
-	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, ll_buf_name(p->k, b), at);
+	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, ll_buf_name(p->k, b),
+	       at);
 	return r;
 }
 
@@ -141,13 +142,14 @@ typedef struct Side {
 /* V elements at PIECE of ROW, apart. */
 static void read_piece(Part *p, const Side *s, const char *row, const char *piece, const char **out)
 {
-	const char *at = shared_at(p, s->buf, s->slot, piece_at(p, s->buf, row, piece), 0), *v = ll_new(p->f),
-		   *type = ll_stored(p->type);
+	const char *at = shared_at(p, s->buf, s->slot, piece_at(p, s->buf, row, piece), 0),
+		   *v = ll_new(p->f), *type = ll_stored(p->type);
 
 	ll_put(p->f, "%s = load <%d x %s>, ptr addrspace(3) %s, align 16", v, p->piece, type, at);
 	for (int i = 0; i < p->piece; i++) {
 		out[i] = ll_new(p->f);
-		ll_put(p->f, "%s = extractelement <%d x %s> %s, i32 %d", out[i], p->piece, type, v, i);
+		ll_put(p->f, "%s = extractelement <%d x %s> %s, i32 %d", out[i], p->piece, type, v,
+		       i);
 	}
 }
 
@@ -169,9 +171,11 @@ static void read_side(Part *p, const Side *s, int k, const char **out)
 	}
 	for (int t = 0; t < v; t++)
 		for (int e = 0; e < s->n; e += v) {
-			const char *piece = add(p, opn(p, "lshr", s->first, ll_move(s->buf).piece), s->lane);
+			const char *piece = add(p, opn(p, "lshr", s->first, ll_move(s->buf).piece),
+						s->lane);
 
-			read_piece(p, s, num(p, k + t), opn(p, "add", piece, e / v * s->lanes), got);
+			read_piece(p, s, num(p, k + t), opn(p, "add", piece, e / v * s->lanes),
+				   got);
 			for (int i = 0; i < v; i++)
 				out[t * s->n + e + i] = got[i];
 		}
@@ -181,7 +185,13 @@ static void multiply_add(Part *p)
 {
 	const Mma *m = p->m;
 	const char *type = ctype_name[m->ct];
-	Side a = {m->a, m->a_along, 4, m->tm, p->row0, opn(p, "lshr", p->lane, 3), slot_of(p, m->a)},
+	Side a = {m->a,
+		  m->a_along,
+		  4,
+		  m->tm,
+		  p->row0,
+		  opn(p, "lshr", p->lane, 3),
+		  slot_of(p, m->a)},
 	     b = {m->b, m->b_along, 8, m->tn, p->col0, opn(p, "and", p->lane, 7), slot_of(p, m->b)};
 	const char *x[64], *y[64];
 
@@ -192,15 +202,23 @@ static void multiply_add(Part *p)
 			for (int i = 0; i < m->tm; i++)
 				for (int j = 0; j < m->tn; j++) {
 					const char **c = &p->acc[i * m->tn + j];
-					const char *arg[] = {x[t * m->tm + i], y[t * m->tn + j], *c};
+					const char *arg[] = {x[t * m->tm + i], y[t * m->tn + j],
+							     *c};
 
 					if (ctype_is_float(m->ct)) {
-						*c = ll_call(p->f, arena_printf(p->f->arena, "mad_%s", type), arg, 3);
+						*c = ll_call(
+							p->f,
+							arena_printf(p->f->arena, "mad_%s", type),
+							arg, 3);
 						continue;
 					}
-					arg[0] = ll_call(p->f, arena_printf(p->f->arena, "mul_%s", type), arg, 2);
+					arg[0] = ll_call(p->f,
+							 arena_printf(p->f->arena, "mul_%s", type),
+							 arg, 2);
 					arg[1] = *c;
-					*c = ll_call(p->f, arena_printf(p->f->arena, "add_%s", type), arg, 2);
+					*c = ll_call(p->f,
+						     arena_printf(p->f->arena, "add_%s", type), arg,
+						     2);
 				}
 	}
 }
@@ -230,7 +248,8 @@ void ll_mma(LlKernel *k, const LNode *n)
 /* ---- To shared memory ---- */
 
 /* The sums at ROW (i32, of the strip) and COL (of the block's tile) and its N - 1 neighbours. */
-static void put_sums(Part *p, const LNode *n, const char *row, const char *col, int first, int count)
+static void put_sums(Part *p, const LNode *n, const char *row, const char *col, int first,
+		     int count)
 {
 	const char *at = ll_new(p->f), *idx;
 
@@ -245,7 +264,8 @@ static void drain_lanes(Part *p, const LNode *n, int s)
 	const Mma *m = p->m;
 	const int unit = m->a_along ? 1 : p->piece, strip = mma_strip(m);
 	const char *y = opn(p, "lshr", p->lane, 3), *x = opn(p, "and", p->lane, 7),
-		   *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), m->wn), strip);
+		   *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), m->wn),
+				   strip);
 
 	for (int i = 0; i < unit; i++) {
 		const char *row = add(p, warp_row, opn(p, "add", opn(p, "mul", y, unit), i));
@@ -253,10 +273,12 @@ static void drain_lanes(Part *p, const LNode *n, int s)
 
 		for (int j = 0; j < m->tn; j += m->b_along ? 1 : p->piece) {
 			if (m->b_along)
-				put_sums(p, n, row, add(p, p->col0, opn(p, "add", x, j * 8)), e + j, 1);
+				put_sums(p, n, row, add(p, p->col0, opn(p, "add", x, j * 8)), e + j,
+					 1);
 			else
 				put_sums(p, n, row,
-					 add(p, p->col0, opn(p, "add", opn(p, "mul", x, p->piece), j * 8)),
+					 add(p, p->col0,
+					     opn(p, "add", opn(p, "mul", x, p->piece), j * 8)),
 					 e + j, p->piece);
 		}
 	}

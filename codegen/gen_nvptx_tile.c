@@ -143,8 +143,8 @@ static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *o
 		c.all = loaded;
 		if (cond) {
 			c.all = ll_new(f);
-			ll_put(f, "%s = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]", c.all, type,
-			       from, loaded, end);
+			ll_put(f, "%s = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]", c.all,
+			       type, from, loaded, end);
 		}
 		vec_push(f->arena, out, c);
 	}
@@ -236,8 +236,10 @@ static const char *plus(LlKernel *k, const char *a, int n)
 void ll_ring(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const char *at = ll_slot(k, "i64", 0), *read = ll_slot(k, "i64", 0), *write = ll_slot(k, "i64", 0);
-	const char *head = ll_label(f, "ring"), *round = ll_label(f, "round"), *end = ll_label(f, "done");
+	const char *at = ll_slot(k, "i64", 0), *read = ll_slot(k, "i64", 0),
+		   *write = ll_slot(k, "i64", 0);
+	const char *head = ll_label(f, "ring"), *round = ll_label(f, "round"),
+		   *end = ll_label(f, "done");
 	const char *lo, *hi, *i, *ahead, *from, *to, *more;
 	bool async = false;
 	Chunks kept = {0};

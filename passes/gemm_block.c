@@ -46,7 +46,8 @@ static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
 
 	for (int i = n - 2; i >= 0; i--) {
 		Expr *extent = ex_dim(p, it[i]->extent);
-		Iter *v = let(x, it[i]->name, it[i]->extent, i ? ex_op2(p, IN_mod, rest, extent) : rest);
+		Iter *v = let(x, it[i]->name, it[i]->extent,
+			      i ? ex_op2(p, IN_mod, rest, extent) : rest);
 
 		name(x, it[i], ex_iter(p, v));
 		if (i)
@@ -60,8 +61,8 @@ static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
  * flat index (JOINED: the loads know no other) or each. Chunks do not reach over the last iterator's end; nor do
  * blocks where their size divides it.
  */
-static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block, int size, Expr *chunk,
-		    int pack, Expr *elem)
+static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block, int size,
+		    Expr *chunk, int pack, Expr *elem)
 {
 	Gemm *g = &x->gg->g;
 	LBuild *b = &g->b;
@@ -87,7 +88,8 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 	} else {
 		Expr *many = ex_dim(p, split_of(x, last->extent, pack));
 		Dim *all = split_of(x, gemm_product(g, it, n), pack);
-		Iter *c = let(x, "c", all, ex_add(p, ex_mul(p, block, l_int(b, size / pack)), chunk)),
+		Iter *c = let(x, "c", all,
+			      ex_add(p, ex_mul(p, block, l_int(b, size / pack)), chunk)),
 		     *q = let(x, last->name, split_of(x, last->extent, pack),
 			      ex_op2(p, IN_mod, ex_iter(p, c), many));
 
@@ -113,8 +115,8 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int pack, D
 
 /* ---- Fills ---- */
 
-static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side, Dim *side_all,
-		      Expr *kb, Expr *slot)
+static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side,
+		      Dim *side_all, Expr *kb, Expr *slot)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
@@ -142,14 +144,18 @@ static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block,
 		o->along ? o->pack : 1, o->along ? elem : NULL);
 	name_at(&x, o->side, o->nside, o->side_joins, side_block, side, o->along ? row : chunk,
 		o->along ? 1 : o->pack, o->along ? NULL : elem);
-	guard = ex_and(p, guard, before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->pack : 1, g->kk));
+	guard = ex_and(
+		p, guard,
+		before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->pack : 1, g->kk));
 	guard = ex_and(p, guard,
-		       before_end(g, side_block, side, o->along ? row : chunk, o->along ? 1 : o->pack, side_all));
+		       before_end(g, side_block, side, o->along ? row : chunk,
+				  o->along ? 1 : o->pack, side_all));
 	if (o->guard)
 		guard = ex_and(p, guard, ex_subst_iters(p, o->guard, x.from, x.to, x.n));
 	at = ex_add(p, ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
 		    ex_mul(p, chunk, l_int(b, o->pack)));
-	l_store(b, buf, elem ? ex_add(p, at, elem) : at, ex_subst_iters(p, o->val, x.from, x.to, x.n), guard);
+	l_store(b, buf, elem ? ex_add(p, at, elem) : at,
+		ex_subst_iters(p, o->val, x.from, x.to, x.n), guard);
 	l_close(b, n);
 }
 
@@ -183,13 +189,15 @@ static int result_chunk(Gemm *g, const Iter *last)
 		if (o->kind == BUF_TEMP)
 			continue;
 		while (pack > 1 && !ok) {
-			ok = dtype_info[o->dtype].bits >= 8 && pack * dtype_info[o->dtype].bits <= 128 &&
+			ok = dtype_info[o->dtype].bits >= 8 &&
+			     pack * dtype_info[o->dtype].bits <= 128 &&
 			     const_multiple(last->extent, pack) &&
 			     ex_affine(g->k->ctx, flat_index(g->k, o, s->widx), &a) &&
 			     const_multiple(a.base, pack);
 			for (int j = 0; ok && j < a.n; j++)
-				ok = gemm_original(g, s, a.iter[j]) == last ? dim_equals(a.coef[j], 1)
-									    : const_multiple(a.coef[j], pack);
+				ok = gemm_original(g, s, a.iter[j]) == last
+					     ? dim_equals(a.coef[j], 1)
+					     : const_multiple(a.coef[j], pack);
 			pack = ok ? pack : pack / 2;
 		}
 	}
@@ -216,8 +224,8 @@ static void does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr 
 }
 
 /* The results of a strip's points: every statement's value is an expression of the sum and of what it reads. */
-static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Expr *guard, Iter *elem, int pack,
-			 Expr *m, Expr *col)
+static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Expr *guard,
+			 Iter *elem, int pack, Expr *m, Expr *col)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
@@ -245,7 +253,8 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 			loop->pack = pack;
 		}
 		does(g,
-		     l_store(b, o, ex_subst_iters(p, flat_index(g->k, o, idx), x->from, x->to, x->n),
+		     l_store(b, o,
+			     ex_subst_iters(p, flat_index(g->k, o, idx), x->from, x->to, x->n),
 			     ex_subst_iters(p, val, x->from, x->to, x->n), guard),
 		     s, PART_WRITE, m, col, NULL);
 		if (loop)
@@ -281,17 +290,21 @@ static void emit_strips(GpuGemm *gg, Mma *m, Buf *strip, int ld)
 	l_let(b, c, ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, chunks)));
 	in = ex_op2(p, IN_mod, ex_iter(p, r), l_int(b, unit));
 	in = ex_add(p, in, ex_mul(p, ex_iter(p, s), l_int(b, unit)));
-	in = ex_add(p, in, ex_mul(p, ex_op2(p, IN_floordiv, ex_iter(p, r), l_int(b, unit)), l_int(b, each)));
+	in = ex_add(
+		p, in,
+		ex_mul(p, ex_op2(p, IN_floordiv, ex_iter(p, r), l_int(b, unit)), l_int(b, each)));
 	l_let(b, i, in);
 	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, g->m),
 		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), pack, g->n));
 	name_at(&x, g->c.m, g->c.nm, false, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, NULL);
 	name_at(&x, g->c.n, g->c.nn, false, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), pack,
 		pack > 1 ? ex_iter(p, e) : NULL);
-	at = ex_add(p, ex_mul(p, ex_iter(p, r), l_int(b, ld)), ex_mul(p, ex_iter(p, c), l_int(b, pack)));
+	at = ex_add(p, ex_mul(p, ex_iter(p, r), l_int(b, ld)),
+		    ex_mul(p, ex_iter(p, c), l_int(b, pack)));
 	if (pack > 1)
 		at = ex_add(p, at, ex_iter(p, e));
-	in = ex_add(p, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)), ex_mul(p, ex_iter(p, c), l_int(b, pack)));
+	in = ex_add(p, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)),
+		    ex_mul(p, ex_iter(p, c), l_int(b, pack)));
 	emit_results(g, &x, strip, at, guard, e, pack, in_block(g, gg->mb, m->bm, i),
 		     pack > 1 ? ex_add(p, in, ex_iter(p, e)) : in);
 	l_close(b, tl);
@@ -300,7 +313,8 @@ static void emit_strips(GpuGemm *gg, Mma *m, Buf *strip, int ld)
 
 /* ---- The block ---- */
 
-static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2, Spread spread, int64_t at)
+static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2, Spread spread,
+		      int64_t at)
 {
 	LBuild *b = &gg->g.b;
 	Ctx *c = gg->g.k->ctx;
@@ -321,8 +335,17 @@ static Mma *new_mma(GpuGemm *gg)
 	Ctx *c = gg->g.k->ctx;
 	Mma *m = NEW(b->arena, Mma);
 
-	*m = (Mma){.kind = s->kind, .ct = gg->g.c.ct, .bm = s->bm, .bn = s->bn, .bk = s->bk, .wm = s->wm,
-		   .wn = s->wn, .tm = s->tm, .tn = s->tn, .a_along = gg->a.along, .b_along = gg->b.along};
+	*m = (Mma){.kind = s->kind,
+		   .ct = gg->g.c.ct,
+		   .bm = s->bm,
+		   .bn = s->bn,
+		   .bk = s->bk,
+		   .wm = s->wm,
+		   .wn = s->wn,
+		   .tm = s->tm,
+		   .tn = s->tn,
+		   .a_along = gg->a.along,
+		   .b_along = gg->b.along};
 	m->slot = l_iter(b, "slot", dim_const(c, s->stages));
 	m->row = l_iter(b, "i", dim_const(c, s->bm));
 	m->col = l_iter(b, "j", dim_const(c, s->bn));
@@ -332,8 +355,8 @@ static Mma *new_mma(GpuGemm *gg)
 
 static Buf *declare_tile(GpuGemm *gg, const char *what, const Operand *o, int side, int64_t at)
 {
-	return declare(gg, what, o->type, gg->s.stages, o->along ? side : gg->s.bk, o->along ? gg->s.bk : side,
-		       SPREAD_ROWS, at)
+	return declare(gg, what, o->type, gg->s.stages, o->along ? side : gg->s.bk,
+		       o->along ? gg->s.bk : side, SPREAD_ROWS, at)
 		->buf[0];
 }
 
@@ -357,7 +380,8 @@ void gemm_gpu_emit(GpuGemm *gg)
 
 	b->loc = g->c.s->loc;
 	b->stmt = g->c.s->id;
-	l_stage(b, "contraction", dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)), 1);
+	l_stage(b, "contraction",
+		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)), 1);
 	b->stage->threads = b->stage->team = gemm_gpu_threads(s);
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
 	for (; n < g->c.ng; n++)
@@ -369,7 +393,8 @@ void gemm_gpu_emit(GpuGemm *gg)
 	row = in_block(g, gg->mb, s->bm, m->row);
 	col = in_block(g, gg->nb, s->bn, m->col);
 	term = in_block(g, it, s->bk, m->depth);
-	guard = ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)), ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
+	guard = ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)),
+		       ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
 	node = declare(gg, "sums", ctype_dtype(g->c.ct), s->bm, s->bn, 0, SPREAD_FRAG, -1);
 	m->acc = node->buf[0];
 	node->mma = m;
@@ -386,13 +411,17 @@ void gemm_gpu_emit(GpuGemm *gg)
 	ring->stages = s->stages;
 	ring->slot = m->slot;
 	b->tail = &ring->body;
-	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), s->bm, g->m, ex_iter(p, it), ex_iter(p, m->slot));
-	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), s->bn, g->n, ex_iter(p, it), ex_iter(p, m->slot));
+	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), s->bm, g->m, ex_iter(p, it),
+		  ex_iter(p, m->slot));
+	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), s->bn, g->n, ex_iter(p, it),
+		  ex_iter(p, m->slot));
 	node = l_node(b, LN_MMA);
 	node->mma = m;
 	node->guard = guard;
 	does(g, node, g->c.s, PART_TERM, row, col, term);
 	l_close(b, ring);
-	strip = declare(gg, "strip", ctype_dtype(g->c.ct), mma_strip(m) * s->wm * ld, 0, 0, SPREAD_PAIRS, 0)->buf[0];
+	strip = declare(gg, "strip", ctype_dtype(g->c.ct), mma_strip(m) * s->wm * ld, 0, 0,
+			SPREAD_PAIRS, 0)
+			->buf[0];
 	emit_strips(gg, m, strip, ld);
 }

@@ -23,9 +23,11 @@ enum { PIECE = 16, MOST_PACK = 8 };
 
 typedef struct Look {
 	Kernel *k;
-	const Iter *it;
+	Iter *const *it; /* of N iterators the last; JOINED: they are one */
+	int n;
+	bool joined;
 	int pack;
-	int wide; /* loads that are one aligned access of PACK elements along IT */
+	int wide; /* loads that are one aligned access of PACK elements along it */
 } Look;
 
 static bool multiple(Ctx *c, Dim *d, int n)
@@ -35,6 +37,15 @@ static bool multiple(Ctx *c, Dim *d, int n)
 	return dim_divides(c, d, dim_const(c, n), &q);
 }
 
+/* IT runs along with the last iterator, in its steps. */
+static bool runs(const Look *l, const Iter *it)
+{
+	for (int i = l->joined ? 0 : l->n - 1; i < l->n; i++)
+		if (l->it[i] == it)
+			return true;
+	return false;
+}
+
 static void look_at_load(void *arg, Expr *e)
 {
 	Look *l = arg;
@@ -42,18 +53,18 @@ static void look_at_load(void *arg, Expr *e)
 	Affine a;
 
 	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
-	    !ex_affine(c, e->load.idx[0], &a) || !dim_equals(affine_coef(c, &a, l->it), 1) ||
-	    !multiple(c, a.base, l->pack))
+	    !ex_affine(c, e->load.idx[0], &a) ||
+	    !dim_equals(affine_coef(c, &a, l->it[l->n - 1]), 1) || !multiple(c, a.base, l->pack))
 		return;
 	for (int i = 0; i < a.n; i++)
-		if (a.iter[i] != l->it && !multiple(c, a.coef[i], l->pack))
+		if (!multiple(c, a.coef[i], l->pack) && !runs(l, a.iter[i]))
 			return;
 	l->wide++;
 }
 
-static int wide_loads(Kernel *k, Expr *e, const Iter *it, int pack)
+static int wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int pack)
 {
-	Look l = {k, it, pack, 0};
+	Look l = {k, it, n, joined, pack, 0};
 
 	ex_walk(e, look_at_load, &l);
 	return l.wide;
@@ -67,7 +78,8 @@ static bool joins_all(Gemm *g, const Operand *o, Iter *const *it, int n)
 
 		if (!pair_joins(&p, o->val))
 			return false;
-		if (o->guard && (expr_has_iter(o->guard, it[i]) || expr_has_iter(o->guard, it[i + 1])))
+		if (o->guard &&
+		    (expr_has_iter(o->guard, it[i]) || expr_has_iter(o->guard, it[i + 1])))
 			return false;
 	}
 	return true;
@@ -82,17 +94,19 @@ static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool join
 
 	if (o->guard && expr_has_iter(o->guard, last))
 		return 1;
-	while (pack > 1 && !(multiple(g->k->ctx, run, pack) && wide_loads(g->k, o->val, last, pack)))
+	while (pack > 1 &&
+	       !(multiple(g->k->ctx, run, pack) && wide_loads(g->k, o->val, it, n, joined, pack)))
 		pack /= 2;
 	return pack;
 }
 
-static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Iter *const *side, int nside)
+static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Iter *const *side,
+			    int nside)
 {
 	Gemm *g = &gg->g;
 	Placing pl = {.g = g, .s = g->c.s};
 	const Contraction *c = &g->c;
-	int bytes, packs[2];
+	int bytes, packs[2], units[2]; /* along k, along the side */
 
 	o->val = ex_rewrite(g->b.p, val, gemm_place, &pl);
 	o->guard = guard ? ex_rewrite(g->b.p, guard, gemm_place, &pl) : NULL;
@@ -103,22 +117,23 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 	o->k_joins = joins_all(g, o, c->k, c->nk);
 	o->side_joins = joins_all(g, o, side, nside);
 	packs[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
-	packs[1] = nside ? chunk_of(g, o, side, nside, o->side_joins, bytes) : 1;
-	o->along = packs[0] > packs[1] ||
-		   (packs[0] == packs[1] &&
-		    wide_loads(g->k, o->val, c->k[c->nk - 1], 1) >=
-			    (nside ? wide_loads(g->k, o->val, side[nside - 1], 1) : 0));
+	packs[1] = chunk_of(g, o, side, nside, o->side_joins, bytes);
+	units[0] = wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, 1);
+	units[1] = wide_loads(g->k, o->val, side, nside, o->side_joins, 1);
+	o->along = packs[0] > packs[1] || (packs[0] == packs[1] && units[0] >= units[1]);
 	o->pack = packs[!o->along];
 	o->async = g->t->gpu->sm >= 80 && o->val->kind == EX_LOAD && !o->val->load.buf->data &&
-		   o->val->load.buf->dtype == o->type && o->pack * bytes >= 4 &&
-		   wide_loads(g->k, o->val, (o->along ? c->k[c->nk - 1] : side[nside - 1]), o->pack);
+		   o->val->load.buf->dtype == o->type && o->pack * bytes >= 4 && units[!o->along] &&
+		   (o->along ? wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, o->pack)
+			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->pack));
 }
 
 bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s)
 {
-	GpuGemm gg = {.g = {.k = k,
-			    .t = t,
-			    .b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1}}};
+	GpuGemm gg = {
+		.g = {.k = k,
+		      .t = t,
+		      .b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1}}};
 	Gemm *g = &gg.g;
 	Contraction *c = &g->c;
 

@@ -8,12 +8,12 @@
 #include "passes/gemm_impl.h"
 
 enum {
-	MIN_SIDE = 9,     /* fewer rows or columns are not worth a tile */
+	MIN_SIDE = 9, /* fewer rows or columns are not worth a tile */
 	MIN_K = 8,
-	UNKNOWN = 512,    /* what a size without bounds counts as */
+	UNKNOWN = 512,     /* what a size without bounds counts as */
 	STATIC = 48 << 10, /* bytes of shared memory without asking */
-	ROW_BYTES = 64,   /* of k */
-	COVER = 8         /* warps that cover an SM's latencies */
+	ROW_BYTES = 64,    /* of k */
+	COVER = 8          /* warps that cover an SM's latencies */
 };
 
 static double size_of(Ctx *c, Dim *d)
@@ -62,8 +62,8 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 	const Gpu *gpu = g->g.t->gpu;
 	const double sms = gpu->sms, k = blocks_along(size[2], s->bk) * s->bk,
 		     clock = 1.5e9, /* of every row, roughly */
-		rate = (s->kind ? gpu->f16 : gpu->f32) * 1e12 / sms,
-		     bytes = bytes_of(g->a.type), warps = s->wm * s->wn;
+		rate = (s->kind ? gpu->f16 : gpu->f32) * 1e12 / sms, bytes = bytes_of(g->a.type),
+		     warps = s->wm * s->wn;
 	const double wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1;
 	const double math = 2.0 * s->bm * s->bn * k / rate * wide,
 		     l2 = (s->bm + s->bn) * k * bytes / (3.0 * gpu->memory * 1e9 / sms),
@@ -82,18 +82,25 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 	if (at_once < 1)
 		at_once = 1;
 	return each * (larger(larger(math, l2), shared) + out) *
-		       larger(1, COVER / ((double)(int64_t)at_once * warps)) +
+		       larger(1, (double)COVER / ((double)(int64_t)at_once * warps)) +
 	       1e-6;
 }
 
 /* Candidates in an order of their own: larger tiles first. */
 static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 {
-	static const struct { signed char wm, wn; } warps[] = {
-		{4, 2}, {2, 4}, {2, 2}, {4, 1}, {1, 4}, {2, 1}, {1, 2}, {1, 1}};
-	static const struct { unsigned char m, n; } lane[] = {{8, 8}, {4, 8}, {4, 4}},
-		warp[] = {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 32}, {32, 16}, {16, 16}};
-	enum { WARPS = sizeof warps / sizeof *warps, LANE = sizeof lane / sizeof *lane, WARP = sizeof warp / sizeof *warp };
+	static const struct {
+		signed char wm, wn;
+	} warps[] = {{4, 2}, {2, 4}, {2, 2}, {4, 1}, {1, 4}, {2, 1}, {1, 2}, {1, 1}};
+	static const struct {
+		unsigned char m, n;
+	} lane[] = {{8, 8}, {4, 8}, {4, 4}},
+	  warp[] = {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 32}, {32, 16}, {16, 16}};
+	enum {
+		WARPS = sizeof warps / sizeof *warps,
+		LANE = sizeof lane / sizeof *lane,
+		WARP = sizeof warp / sizeof *warp
+	};
 	const int each = *at / WARPS, w = *at % WARPS;
 
 	if (each >= (s->kind ? (int)WARP : (int)LANE))

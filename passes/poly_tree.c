@@ -225,8 +225,8 @@ static void product(Walk *w, const LNode *n, const Mma *m, LPart part)
 	Exec *e;
 
 	for (int i = 0; i < (part == PART_TERM ? 3 : 2); i++)
-		push_loop(w, it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0), ex_dim(p->pool, it[i]->extent), 1,
-			  it[i]->extent);
+		push_loop(w, it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0),
+			  ex_dim(p->pool, it[i]->extent), 1, it[i]->extent);
 	e = exec(w, n, part, w->order);
 	e->buf[0] = m->acc;
 	e->idx = ex_add(p->pool,

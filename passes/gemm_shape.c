@@ -121,12 +121,13 @@ bool gemm_gpu_shape(GpuGemm *g)
 	Ctx *c = g->g.k->ctx;
 	const double size[4] = {size_of(c, g->g.m), size_of(c, g->g.n), size_of(c, g->g.kk),
 				size_of(c, gemm_product(&g->g, g->g.c.g, g->g.c.ng))};
+	const double min_side = MIN_SIDE, min_k = MIN_K;
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
 	BlockShape s = {.kind = g->s.kind, .stages = g->a.async && g->b.async ? 3 : 2};
 	double best = 0;
 	int at = 0;
 
-	if (size[0] < MIN_SIDE || size[1] < MIN_SIDE || size[2] < MIN_K)
+	if (size[0] < min_side || size[1] < min_side || size[2] < min_k)
 		return false;
 	while (next_shape(g, &s, &at)) {
 		double x;

@@ -468,6 +468,8 @@ static void print_program(Host *h)
 		"\t.weights_hash = UINT64_C(0x%016llx),\n\t.bind = %s,\n\t.plan = %s,\n\t.exec = %s,\n",
 		(unsigned long long)h->o->weights_hash, host_own(h, "bind"), host_own(h, "plan"),
 		host_own(h, "exec"));
+	if (h->dims)
+		strbuf_printf(h->b, "\t.dims = %s,\n", host_own(h, "dims"));
 	if (h->gpu)
 		strbuf_printf(h->b, "\t.gpu = &%s,\n};\n\n", host_own(h, "gpu"));
 	else if (h->m->gpu)

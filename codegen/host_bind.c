@@ -2,6 +2,8 @@
 /* Symbols: where their values come from, at bind from the shapes of inputs, and the facts over them. */
 #include "codegen/host_impl.h"
 
+#include <string.h>
+
 const char *host_sym(void *arg, const Sym *s)
 {
 	Host *h = arg;
@@ -183,11 +185,44 @@ static void solve_syms(Host *h)
 	}
 }
 
+/* Prints the function that gives dims of inputs which are expressions, where there are any. */
+static void print_dims(Host *h)
+{
+	Graph *g = h->m->graph;
+	StrBuf body = {0}, *b = h->b;
+	bool *known = NEW_ARRAY(h->m->arena, sym_count(h->m->ctx) + 1, bool);
+
+	memcpy(known, h->known, (size_t)sym_count(h->m->ctx));
+	for (int s = 0; s < h->nshape_syms; s++)
+		h->known[h->syms.at[s]->id] = !h->syms.at[s]->def;
+	h->b = &body;
+	host_named(h);
+	h->dims = false;
+	for (int i = 0; i < g->inputs.n; i++)
+		for (int d = 0; d < g->inputs.at[i]->type->rank; d++) {
+			Dim *e = g->inputs.at[i]->type->dims[d];
+
+			if (dim_as_sym(e) || dim_is_const(e, NULL))
+				continue;
+			strbuf_printf(&body, "\tx->in_shape[%d][%d] = %s;\n", i, d, host_dim(h, e));
+			h->dims = true;
+		}
+	h->b = b;
+	if (h->dims)
+		strbuf_printf(
+			b,
+			"static void %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n%s}\n\n",
+			host_own(h, "dims"), strbuf_str(&body));
+	strbuf_free(&body);
+	memcpy(h->known, known, (size_t)sym_count(h->m->ctx));
+}
+
 bool host_bind(Host *h)
 {
 	Graph *g = h->m->graph;
 	bool ok = true;
 
+	print_dims(h);
 	strbuf_printf(
 		h->b,
 		"static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n\t(void)sym;\n",

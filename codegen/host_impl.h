@@ -18,6 +18,7 @@ typedef struct Host {
 	VEC(const char *) kernels, faults;
 	int *kernel_id;      /* by Node.id */
 	int nb, nd;          /* the most buffers and dims of a launch */
+	bool dims;           /* there is a function for dims of inputs that are expressions */
 	bool gpu;            /* the program for GPUs: m is the GPUs' module */
 } Host;
 

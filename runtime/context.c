@@ -135,6 +135,8 @@ int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_wor
 /* Makes the workspace bytes large. */
 static int grow_arena(dl_context *c, uint64_t bytes)
 {
+	if (c->gpu && !c->arena_borrowed)
+		return rt_gpu_arena(c, (int64_t)bytes);
 	if (bytes <= c->arena_bytes)
 		return DL_OK;
 	if (c->arena_borrowed)
@@ -165,7 +167,7 @@ int rt_plan(dl_context *c)
 	if (need == INT64_MAX)
 		return dl_fail(&c->x, DL_NOMEM,
 			       "these dims need more memory than can be addressed");
-	if (c->gpu ? rt_gpu_arena(c, need) : grow_arena(c, (uint64_t)need))
+	if (grow_arena(c, (uint64_t)need))
 		return c->x.status;
 	for (int32_t b = 0; b < p->n_buf; b++)
 		c->x.buf[b] = c->offset[b] < 0 ? NULL : c->arena + c->offset[b];
@@ -211,17 +213,25 @@ static int give_up(dl_context *c, dl_context **context, int rc)
 	return rc;
 }
 
+/* All that a first run of the dims in x.sym would set up. */
+static int prepare(dl_context *c)
+{
+	if (rt_bind_dims(c) || rt_plan(c))
+		return c->x.status;
+	return c->gpu ? rt_gpu_prepare(c) : DL_OK;
+}
+
 static int first_workspace(dl_context *c, const dl_context_options *o)
 {
 	const dl_desc *d = c->model->prog->desc;
 	bool dynamic = false;
 	int rc;
 
-	if ((o->workspace || o->workspace_bytes) && c->gpu)
-		return dl_fail(&c->x, DL_UNSUPPORTED, "a GPU's workspace from the caller");
 	if (o->workspace || o->workspace_bytes) {
 		if ((uintptr_t)o->workspace % RT_ALIGN)
 			return dl_fail(&c->x, DL_INVALID, "the workspace is not aligned to 64");
+		if (c->gpu && rt_gpu_workspace(c, o->workspace, o->workspace_bytes))
+			return c->x.status;
 		c->arena = o->workspace;
 		c->arena_bytes = o->workspace ? o->workspace_bytes : 0;
 		c->arena_borrowed = true;
@@ -231,11 +241,12 @@ static int first_workspace(dl_context *c, const dl_context_options *o)
 			dynamic = true;
 	if (o->max_dims) {
 		rc = take_dims(c->model, o->max_dims, o->n_dims, c->x.sym);
-		return rc ? rc : rt_plan(c);
+		if (rc || dynamic)
+			return rc ? rc : rt_plan(c);
 	}
 	for (int32_t i = 0; i < d->n_sym; i++)
 		c->x.sym[i] = -1;
-	return dynamic ? DL_OK : rt_plan(c);
+	return dynamic ? DL_OK : prepare(c);
 }
 
 static int first_on_gpu(dl_context *c, const dl_context_options *o)
@@ -315,10 +326,10 @@ int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
 	if (rc)
 		dl_fail(&c->x, rc, "%s", c->model->head.error);
 	else if (c->gpu && !(rc = rt_gpu_enter(c, NULL))) {
-		rc = rt_plan(c);
+		rc = prepare(c);
 		rt_gpu_leave(c);
 	} else if (!c->gpu) {
-		rc = rt_plan(c);
+		rc = prepare(c);
 	}
 	atomic_store(&c->running, 0);
 	return rc;

@@ -8,10 +8,10 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static Cuda driver;
-static bool opened;
+static bool found;
 static char reason[160];
 
-static void open_driver(void)
+static void find_driver(void)
 {
 	static const char *const names[] = {
 #define CUDA(name, params) #name,
@@ -19,7 +19,6 @@ static void open_driver(void)
 #undef CUDA
 	};
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	int rc;
 
 	if (!lib) {
 		snprintf(reason, sizeof(reason),
@@ -37,17 +36,24 @@ static void open_driver(void)
 		/* Every member is a pointer to a function, in this order. */
 		memcpy((char *)&driver + i * sizeof(fn), &fn, sizeof(fn));
 	}
-	rc = driver.cuInit(0);
-	opened = rc == 0;
-	if (rc)
-		cuda_error(&driver, rc, reason, sizeof(reason));
+	found = true;
 }
 
 const Cuda *cuda_open(const char **why)
 {
-	pthread_once(&once, open_driver);
+	static _Thread_local char text[160];
+	int rc;
+
+	pthread_once(&once, find_driver);
 	*why = reason;
-	return opened ? &driver : NULL;
+	if (!found)
+		return NULL;
+	/* Again each time: what it lacked once may be there now. */
+	rc = driver.cuInit(0);
+	*why = text;
+	if (rc)
+		cuda_error(&driver, rc, text, sizeof(text));
+	return rc ? NULL : &driver;
 }
 
 const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room)

@@ -2,14 +2,17 @@
 /*
  * GPUs, through the CUDA driver. A model on a GPU retains the device's primary context, which it shares with whatever
  * else the process runs there, and never resets it; it has one module with its kernels, and one copy of the weights.
- * A context has a stream, its arena, and memory for what the caller keeps on the host.
+ * A context has a stream, its arena, memory for what the caller keeps on the host, and a graph for each set of dims
+ * that was prepared.
  *
  * Whoever calls the driver pushes the context first and pops it after. After an error that the driver cannot recover
  * from (an access outside of memory) the device is lost to the process: `lost` is set, calls fail with DL_DEVICE_LOST,
  * and models on the CPU still run.
  *
- *	cuda.c        the driver, its errors        cuda_model.c  load and unload
- *	cuda_context.c  memory of a context         cuda_run.c    a run: copies, launches, the status word
+ *	cuda.c          the driver, its errors    cuda_model.c  load and unload
+ *	cuda_context.c  memory of a context       cuda_run.c    a run: copies, waiting, the status word
+ *	cuda_exec.c     what generated code calls; events for the profile
+ *	cuda_graph.c    graphs of what generated code calls
  */
 #ifndef RUNTIME_CUDA_H
 #define RUNTIME_CUDA_H
@@ -22,11 +25,39 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUdeviceptr;
 
-enum { CUDA_NO_MEMORY = 2, CUDA_NO_IMAGE = 209 };
-enum { CUDA_DYNAMIC_SHARED = 8 }; /* of a function */
-enum { CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76, CUDA_MEMORY_TYPE = 2, CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
+enum { CUDA_NO_MEMORY = 2 };
+enum { CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76 };
+enum { CUDA_DYNAMIC_SHARED = 8 };                         /* of a function */
+enum { CUDA_MEMORY_TYPE = 2, CUDA_DEVICE_ORDINAL = 9 };   /* of a pointer */
+enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
+enum { CUDA_NON_BLOCKING = 1, CUDA_NO_TIMING = 2 };       /* a stream, an event */
+
+/* CUDA_KERNEL_NODE_PARAMS of the driver, version 1. */
+typedef struct GpuKernelNode {
+	CUfunction function;
+	unsigned grid[3], block[3], shared;
+	void **parameter, **extra;
+} GpuKernelNode;
+
+/* One side of a copy in CUDA_MEMCPY3D. */
+typedef struct GpuCopySide {
+	size_t x, y, z, level;
+	int type; /* CUDA_MEMORY_ */
+	void *host;
+	CUdeviceptr device;
+	void *array, *reserved;
+	size_t pitch, height;
+} GpuCopySide;
+
+typedef struct GpuCopyNode {
+	GpuCopySide from, to;
+	size_t width, height, depth;
+} GpuCopyNode;
 
 /* The driver's functions. */
 typedef struct Cuda {
@@ -41,7 +72,7 @@ typedef struct GpuMem {
 	uint64_t bytes;
 } GpuMem;
 
-/* Host memory that the GPU reaches by itself. */
+/* Host memory that the GPU reaches by itself, at the same address. */
 typedef struct Pinned {
 	char *at;
 	uint64_t bytes;
@@ -63,38 +94,94 @@ struct Gpu {
 
 /* An input or output of a run. */
 typedef struct GpuIo {
-	GpuMem mem;   /* where the GPU has it, unless the caller's memory serves */
-	void *host;   /* the caller's memory, on the host; null: on the GPU */
-	void *device; /* the caller's memory, on the GPU, where it does not serve; null: it does */
+	GpuMem mem;    /* where the GPU has it, unless the caller's memory serves */
+	Pinned pinned; /* what of the caller's is on the host, on its way */
+	void *host;    /* the caller's memory, on the host; null: on the GPU */
+	void *device;  /* the caller's memory, on the GPU, where it does not serve; null: it does */
 	uint64_t bytes;
 } GpuIo;
 
+typedef struct GpuGraph GpuGraph;
+typedef struct GpuMarks GpuMarks;
+
+enum { GPU_GRAPHS = 8 }; /* a context keeps so many, those that were used last */
+
 struct GpuContext {
-	CUstream own, stream; /* stream: of the run in flight */
-	CUevent begin, end;   /* profiling */
-	GpuMem status, arena;
-	GpuMem *region;       /* the program's */
-	GpuIo *in, *out;
-	Pinned word, in_pinned, out_pinned; /* word: the status, then what dl_gpu_read reads */
-	int32_t last;         /* the kernel that was launched last, for messages */
+	CUstream own, stream; /* stream: of the run in flight, or else of the last */
+	bool busy;            /* what was begun in it may not be done */
 	bool waits;           /* this run has something to bring back to the host */
+	CUevent order;        /* where one stream stands when a run goes on in another */
+	GpuMem arena, *region; /* region: the program's */
+	GpuIo *in, *out;
+	Pinned word;          /* of 64 bits: 0 the status, which kernels write; 2 what dl_gpu_read reads */
+	int32_t last;         /* the kernel that was launched last, for messages; -1 */
+	uint64_t moves;       /* how often memory of this context has moved */
+	GpuMarks *marks;      /* where there is a profile */
+	GpuGraph *graph[GPU_GRAPHS];
+	GpuGraph *making;     /* what generated code calls goes into it; null: into the stream */
+	uint64_t used;        /* counts uses of graphs */
 };
 
-/* cuda.c */
-/* The driver, once a process; null where there is none, with the reason in *WHY. */
+/* ---- cuda.c ---- */
+
+/* The driver, opened once a process; null where there is none, with the reason in *WHY. */
 const Cuda *cuda_open(const char **why);
 /* "CUDA_ERROR_X: text" */
 const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room);
 /* A driver's failure as ours; the device may be lost from now on. */
 int gpu_status(Gpu *g, int status);
 
-/* cuda_context.c */
+/* ---- cuda_model.c ---- */
+
 bool gpu_push(Gpu *g);
 void gpu_pop(Gpu *g);
+
+/* ---- cuda_context.c ---- */
+
 /* Records the failure of WHAT in the context; the status that is returned. */
 int gpu_fail(dl_context *c, int status, const char *what);
 /* At least BYTES; what was there is lost. */
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes);
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes);
+/* Waits until nothing of the context is in flight; the driver's status. */
+int gpu_idle(dl_context *c);
+
+/* ---- cuda_run.c ---- */
+
+/* As gpu_fail, naming the last kernel: one runs when the driver likes, and what went wrong is known by the time of
+ * another. */
+int gpu_fail_by_now(dl_context *c, int status);
+
+/* ---- cuda_exec.c ---- */
+
+/* The events of a context, which tell when its kernels begin and end. Made where the model has a profile. */
+int gpu_marks_new(dl_context *c);
+void gpu_marks_free(dl_context *c);
+/* Waits for the kernels since the last such call and adds their times to the profile. */
+int gpu_marks_flush(dl_context *c);
+/* The parameters of a kernel: those that generated code gives, then the status word's. Into P, with room for them. */
+enum { GPU_MOST_ARGS = 512 };
+typedef struct GpuArgs {
+	void *p[GPU_MOST_ARGS + 2];
+	uint64_t status, site;
+} GpuArgs;
+void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *arg, int32_t n, int32_t site);
+
+/* ---- cuda_graph.c ---- */
+
+/* A graph of a run with the dims that are bound, whose memory is there; inputs and outputs are taken to be on the host.
+ * None, without a failure, where the model reads values while it runs. */
+int gpu_graph_make(dl_context *c);
+/* The graph of the dims that are bound, or null. */
+GpuGraph *gpu_graph_find(dl_context *c);
+/* Launches it over x.in and x.out; copies between host and pinned memory are the caller's part. */
+int gpu_graph_launch(dl_context *c, GpuGraph *g);
+void gpu_graphs_free(dl_context *c);
+/* What goes into the graph that is being made or brought up to date. */
+int gpu_graph_kernel(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args, int64_t blocks,
+		     int32_t site);
+int gpu_graph_copy(dl_exec *x, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
+/* This cannot be in a graph: the one at hand is given up, and so is the call of generated code. */
+void gpu_graph_refuse(dl_exec *x);
 
 #endif

@@ -13,43 +13,56 @@ int gpu_fail(dl_context *c, int status, const char *what)
 		       cuda_error(g->cuda, status, text, sizeof(text)));
 }
 
+int gpu_idle(dl_context *c)
+{
+	GpuContext *g = c->gpu;
+	int rc = g->busy ? c->model->gpu->cuda->cuStreamSynchronize(g->stream) : 0;
+
+	g->busy = g->busy && rc;
+	return rc;
+}
+
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)
 {
 	const Cuda *cuda = c->model->gpu->cuda;
+	const uint64_t want = (uint64_t)dl_align(bytes ? bytes : 1);
+	GpuMem more = {0, want};
 	int rc;
 
-	if ((uint64_t)bytes <= m->bytes && m->at)
+	if (want <= m->bytes && m->at)
 		return DL_OK;
 	/* Work in flight may still use it. */
-	rc = m->at ? cuda->cuStreamSynchronize(c->gpu->stream) : 0;
-	if (m->at)
-		cuda->cuMemFree_v2(m->at);
+	rc = m->at ? gpu_idle(c) : 0;
+	rc = rc || !m->at ? rc : cuda->cuMemFree_v2(m->at);
+	if (rc)
+		return gpu_fail(c, rc, "memory that grows");
 	*m = (GpuMem){0, 0};
-	rc = rc ? rc : cuda->cuMemAlloc_v2(&m->at, (size_t)dl_align(bytes ? bytes : 1));
-	if (rc) {
-		m->at = 0;
+	rc = cuda->cuMemAlloc_v2(&more.at, want);
+	if (rc)
 		return gpu_fail(c, rc, "memory");
-	}
-	m->bytes = (uint64_t)dl_align(bytes ? bytes : 1);
+	*m = more;
+	c->gpu->moves++;
 	return DL_OK;
 }
 
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes)
 {
 	const Cuda *cuda = c->model->gpu->cuda;
+	Pinned more = {NULL, bytes};
 	int rc;
 
 	if (bytes <= p->bytes)
 		return DL_OK;
-	if (p->at)
-		cuda->cuMemFreeHost(p->at);
+	rc = p->at ? gpu_idle(c) : 0;
+	rc = rc || !p->at ? rc : cuda->cuMemFreeHost(p->at);
+	if (rc)
+		return gpu_fail(c, rc, "host memory that grows");
 	*p = (Pinned){NULL, 0};
-	rc = cuda->cuMemHostAlloc((void **)&p->at, bytes, 0);
-	if (rc) {
-		p->at = NULL;
+	rc = cuda->cuMemHostAlloc((void **)&more.at, bytes, 0);
+	if (rc)
 		return gpu_fail(c, rc, "host memory");
-	}
-	p->bytes = bytes;
+	*p = more;
+	c->gpu->moves++;
 	return DL_OK;
 }
 
@@ -63,29 +76,40 @@ int rt_gpu_context(dl_context *c)
 {
 	const dl_program *p = c->model->prog;
 	Gpu *g = c->model->gpu;
+	GpuContext *x;
 	int rc;
 
 	if (atomic_load(&g->lost))
 		return dl_fail(&c->x, DL_DEVICE_LOST, "%s failed before", g->name);
-	c->gpu = rt_alloc(c->model, block_bytes(p));
-	if (!c->gpu)
+	x = c->gpu = rt_alloc(c->model, block_bytes(p));
+	if (!x)
 		return dl_fail(&c->x, DL_NOMEM, "no memory for a context");
-	memset(c->gpu, 0, block_bytes(p));
-	c->gpu->region = (GpuMem *)(void *)(c->gpu + 1);
-	c->gpu->in = (GpuIo *)(void *)(c->gpu->region + p->n_region);
-	c->gpu->out = c->gpu->in + p->desc->n_in;
+	memset(x, 0, block_bytes(p));
+	x->region = (GpuMem *)(void *)(x + 1);
+	x->in = (GpuIo *)(void *)(x->region + p->n_region);
+	x->out = x->in + p->desc->n_in;
 	c->x.weights = (char *)(uintptr_t)g->weights.at;
-	rc = g->cuda->cuStreamCreate(&c->gpu->own, 1); /* not waiting for the default stream */
-	if (rc) {
-		c->gpu->own = NULL;
+	rc = g->cuda->cuStreamCreate(&x->own, CUDA_NON_BLOCKING);
+	x->own = rc ? NULL : x->own;
+	x->stream = x->own;
+	if (rc)
 		return gpu_fail(c, rc, "a stream");
-	}
-	c->gpu->stream = c->gpu->own;
-	if (gpu_grow(c, &c->gpu->status, 16) || gpu_pin(c, &c->gpu->word, 64))
+	rc = g->cuda->cuEventCreate(&x->order, CUDA_NO_TIMING);
+	x->order = rc ? NULL : x->order;
+	if (rc)
+		return gpu_fail(c, rc, "an event");
+	if (gpu_pin(c, &x->word, 64))
 		return c->x.status;
-	rc = c->model->profile ? g->cuda->cuEventCreate(&c->gpu->begin, 0) : 0;
-	rc = rc || !c->model->profile ? rc : g->cuda->cuEventCreate(&c->gpu->end, 0);
-	return rc ? gpu_fail(c, rc, "an event") : DL_OK;
+	memset(x->word.at, 0, 64);
+	return c->model->profile ? gpu_marks_new(c) : DL_OK;
+}
+
+static void free_io(const Cuda *cuda, GpuIo *io)
+{
+	if (io->mem.at)
+		cuda->cuMemFree_v2(io->mem.at);
+	if (io->pinned.at)
+		cuda->cuMemFreeHost(io->pinned.at);
 }
 
 void rt_gpu_context_free(dl_context *c)
@@ -99,33 +123,45 @@ void rt_gpu_context_free(dl_context *c)
 		return;
 	cuda = g->cuda;
 	if (gpu_push(g)) {
-		GpuMem *fixed[] = {&x->status, &x->arena};
-		Pinned *pinned[] = {&x->word, &x->in_pinned, &x->out_pinned};
-
-		if (x->own)
-			cuda->cuStreamSynchronize(x->own);
-		for (int i = 0; i < 2; i++)
-			if (fixed[i]->at)
-				cuda->cuMemFree_v2(fixed[i]->at);
-		for (int i = 0; i < 3; i++)
-			if (pinned[i]->at)
-				cuda->cuMemFreeHost(pinned[i]->at);
+		gpu_idle(c);
+		gpu_graphs_free(c);
+		gpu_marks_free(c);
+		if (x->arena.at)
+			cuda->cuMemFree_v2(x->arena.at);
+		if (x->word.at)
+			cuda->cuMemFreeHost(x->word.at);
 		for (int32_t i = 0; i < p->n_region; i++)
 			if (x->region[i].at)
 				cuda->cuMemFree_v2(x->region[i].at);
 		for (int32_t i = 0; i < p->desc->n_in + p->desc->n_out; i++)
-			if (x->in[i].mem.at)
-				cuda->cuMemFree_v2(x->in[i].mem.at);
-		if (x->begin)
-			cuda->cuEventDestroy_v2(x->begin);
-		if (x->end)
-			cuda->cuEventDestroy_v2(x->end);
+			free_io(cuda, &x->in[i]);
+		if (x->order)
+			cuda->cuEventDestroy_v2(x->order);
 		if (x->own)
 			cuda->cuStreamDestroy_v2(x->own);
 		gpu_pop(g);
+	} else {
+		/* Nothing of the GPU's can be given back, but what the host's allocator gave can. */
+		gpu_graphs_free(c);
+		gpu_marks_free(c);
 	}
 	rt_free(c->model, x, block_bytes(p));
 	c->gpu = NULL;
+}
+
+int rt_gpu_workspace(dl_context *c, void *p, uint64_t bytes)
+{
+	int rc;
+
+	if (!p || !bytes)
+		return DL_OK;
+	rc = rt_gpu_owns(c, p);
+	if (rc < 0)
+		return c->x.status;
+	return rc ? DL_OK
+		  : dl_fail(&c->x, DL_INVALID,
+			    "%s: a workspace that the caller gives is memory of this GPU",
+			    c->model->gpu->name);
 }
 
 int rt_gpu_arena(dl_context *c, int64_t bytes)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A run on a GPU. What the caller keeps in host memory is copied through pinned memory, in the stream; what the
- * caller has on the GPU is used where it is. An index out of range leaves its site in the status word, which comes
- * back with the outputs.
+ * caller has on the GPU is used where it is. Where these dims were prepared the run is one launch of a graph, else
+ * generated code launches kernel by kernel.
+ *
+ * An index out of range leaves its site in the status word. That is pinned memory, which kernels reach and which needs
+ * no copy; it is looked at when the stream is waited for: at the end of a run with something on the host, by
+ * rt_gpu_wait, and at the beginning of the next run.
  */
 #include "runtime/cuda.h"
 
@@ -11,8 +15,7 @@
 
 enum { VECTOR = 16 }; /* kernels read so many bytes at once */
 
-/* A kernel runs when the driver likes: what went wrong is known by the time of the last one. */
-static int failed_by_now(dl_context *c, int status)
+int gpu_fail_by_now(dl_context *c, int status)
 {
 	const int32_t k = c->gpu->last;
 	char what[128] = "the run";
@@ -22,18 +25,62 @@ static int failed_by_now(dl_context *c, int status)
 	return gpu_fail(c, status, what);
 }
 
+/* Nothing is in flight: what the status word says, and it is zero again. EARLIER: of runs before this one. */
+static int look_at_word(dl_context *c, const char *earlier)
+{
+	const dl_program *p = c->model->prog;
+	uint64_t site;
+
+	memcpy(&site, c->gpu->word.at, sizeof(site));
+	if (!site)
+		return DL_OK;
+	memset(c->gpu->word.at, 0, sizeof(site));
+	return dl_fail(&c->x, DL_INDEX, "%s%s", earlier,
+		       site <= (uint64_t)p->n_faults ? p->faults[site - 1] : "index out of range");
+}
+
+static int wait_for_it(dl_context *c, const char *earlier)
+{
+	const int rc = gpu_idle(c);
+
+	return rc ? gpu_fail_by_now(c, rc) : look_at_word(c, earlier);
+}
+
+/* Work of this run comes after that of the last, whose stream may be another. */
+static int choose_stream(dl_context *c, CUstream stream)
+{
+	GpuContext *g = c->gpu;
+	const Cuda *cuda = c->model->gpu->cuda;
+	int rc = 0;
+
+	if (g->busy && stream != g->stream) {
+		rc = cuda->cuEventRecord(g->order, g->stream);
+		rc = rc ? rc : cuda->cuStreamWaitEvent(stream, g->order, 0);
+	}
+	if (rc)
+		return gpu_fail(c, rc, "the stream");
+	g->stream = stream;
+	return DL_OK;
+}
+
 int rt_gpu_enter(dl_context *c, void *stream)
 {
 	Gpu *g = c->model->gpu;
+	uint64_t site;
+	int rc;
 
 	if (atomic_load(&g->lost))
 		return dl_fail(&c->x, DL_DEVICE_LOST, "%s failed before", g->name);
 	if (!gpu_push(g))
 		return dl_fail(&c->x, DL_DEVICE, "%s: its context cannot be used", g->name);
-	c->gpu->stream = stream ? stream : c->gpu->own;
+	__atomic_load((const uint64_t *)(const void *)c->gpu->word.at, &site, __ATOMIC_RELAXED);
+	rc = site ? wait_for_it(c, "an earlier run: ") : DL_OK;
+	rc = rc ? rc : choose_stream(c, stream ? stream : c->gpu->own);
+	if (rc)
+		gpu_pop(g);
 	c->gpu->last = -1;
-	c->gpu->waits = false;
-	return DL_OK;
+	c->gpu->waits = c->model->profile != NULL;
+	return rc;
 }
 
 void rt_gpu_leave(dl_context *c)
@@ -41,27 +88,56 @@ void rt_gpu_leave(dl_context *c)
 	gpu_pop(c->model->gpu);
 }
 
-static bool on_gpu(const dl_context *c, const void *p)
+int rt_gpu_wait(dl_context *c)
 {
-	unsigned type = 0;
+	Gpu *g = c->model->gpu;
+	int rc;
 
-	return p &&
-	       !c->model->gpu->cuda->cuPointerGetAttribute(&type, CUDA_MEMORY_TYPE,
-							   (CUdeviceptr)(uintptr_t)p) &&
-	       type == CUDA_MEMORY_DEVICE;
+	if (atomic_load(&g->lost))
+		return dl_fail(&c->x, DL_DEVICE_LOST, "%s failed before", g->name);
+	if (!gpu_push(g))
+		return dl_fail(&c->x, DL_DEVICE, "%s: its context cannot be used", g->name);
+	rc = wait_for_it(c, "");
+	gpu_pop(g);
+	return rc;
 }
 
-/* Where the GPU has an input or output whose memory is P. */
+/* ---- Where inputs and outputs are ---- */
+
+int rt_gpu_owns(dl_context *c, const void *p)
+{
+	Gpu *g = c->model->gpu;
+	int what[] = {CUDA_MEMORY_TYPE, CUDA_DEVICE_ORDINAL}, type = 0, device = g->device, rc;
+	void *value[] = {&type, &device};
+
+	if (!p)
+		return 0;
+	rc = g->cuda->cuPointerGetAttributes(2, what, value, (CUdeviceptr)(uintptr_t)p);
+	if (rc)
+		return gpu_fail(c, rc, "a pointer of the caller"), -1;
+	if (type != CUDA_MEMORY_DEVICE)
+		return 0;
+	if (device == g->device)
+		return 1;
+	dl_fail(&c->x, DL_INVALID, "%s: a tensor is on another GPU, cuda:%d", g->name, device);
+	return -1;
+}
+
+/* Where the GPU has an input or output whose memory is P; null after a failure. */
 static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 {
-	const bool device = on_gpu(c, p);
+	const int device = rt_gpu_owns(c, p);
 
+	if (device < 0)
+		return NULL;
 	io->bytes = bytes;
 	io->host = device ? NULL : p;
 	io->device = device && (uintptr_t)p % VECTOR ? p : NULL;
 	if (device && !io->device)
 		return p;
-	return gpu_grow(c, &io->mem, (int64_t)bytes) ? NULL : (void *)(uintptr_t)io->mem.at;
+	if (gpu_grow(c, &io->mem, (int64_t)bytes) || (!device && gpu_pin(c, &io->pinned, bytes)))
+		return NULL;
+	return (void *)(uintptr_t)io->mem.at;
 }
 
 int rt_gpu_output(dl_context *c, int32_t o, void *data, int64_t bytes)
@@ -70,249 +146,153 @@ int rt_gpu_output(dl_context *c, int32_t o, void *data, int64_t bytes)
 	return c->x.status;
 }
 
-static uint64_t in_bytes(const dl_context *c, int32_t i)
+static uint64_t io_bytes(const dl_io *io, const int64_t *shape)
 {
-	const dl_io *io = RT_AT(const dl_io, c->model->prog->desc->in, i);
 	int64_t n = 1;
 
 	for (int32_t d = 0; d < io->rank; d++)
-		n *= c->x.in_shape[i][d];
+		n = shape[d] < 0 ? 0 : dl_mul(n, shape[d]);
 	return (uint64_t)rt_bytes(io->dtype, n);
 }
 
-static int copy_inputs(dl_context *c)
+static const dl_io *in_io(const dl_context *c, int32_t i)
 {
-	GpuContext *g = c->gpu;
-	const Cuda *cuda = c->model->gpu->cuda;
-	const int32_t n = c->model->prog->desc->n_in;
-	uint64_t total = 0, at = 0;
-
-	for (int32_t i = 0; i < n; i++) {
-		c->x.in[i] = settle(c, &g->in[i], c->x.in[i], in_bytes(c, i));
-		if (c->x.status)
-			return c->x.status;
-		total += g->in[i].host ? (uint64_t)dl_align((int64_t)g->in[i].bytes) : 0;
-	}
-	if (gpu_pin(c, &g->in_pinned, total))
-		return c->x.status;
-	for (int32_t i = 0; i < n; i++) {
-		GpuIo *io = &g->in[i];
-		int rc = 0;
-
-		if (io->host && io->bytes) {
-			memcpy(g->in_pinned.at + at, io->host, io->bytes);
-			rc = cuda->cuMemcpyHtoDAsync_v2(io->mem.at, g->in_pinned.at + at, io->bytes,
-							g->stream);
-			at += (uint64_t)dl_align((int64_t)io->bytes);
-			g->waits = true; /* pinned memory is free again when the run is over */
-		} else if (io->device && io->bytes) {
-			rc = cuda->cuMemcpyDtoDAsync_v2(io->mem.at,
-							(CUdeviceptr)(uintptr_t)io->device,
-							io->bytes, g->stream);
-		}
-		if (rc)
-			return gpu_fail(c, rc,
-					RT_AT(const dl_io, c->model->prog->desc->in, i)->name);
-	}
-	return DL_OK;
+	return RT_AT(const dl_io, c->model->prog->desc->in, i);
 }
 
-static int begin_copies_out(dl_context *c)
+static const dl_io *out_io(const dl_context *c, int32_t o)
+{
+	return RT_AT(const dl_io, c->model->prog->desc->out, o);
+}
+
+static int settle_inputs(dl_context *c)
+{
+	for (int32_t i = 0; i < c->model->prog->desc->n_in && !c->x.status; i++)
+		c->x.in[i] = settle(c, &c->gpu->in[i], c->x.in[i],
+				    io_bytes(in_io(c, i), c->x.in_shape[i]));
+	return c->x.status;
+}
+
+/* ---- Copies ---- */
+
+/* An input on its way: to pinned memory, and where IN_STREAM from there on. */
+static int copy_input(dl_context *c, int32_t i, bool in_stream)
 {
 	GpuContext *g = c->gpu;
 	const Cuda *cuda = c->model->gpu->cuda;
-	const int32_t n = c->model->prog->desc->n_out;
-	uint64_t total = 0, at = 0;
+	GpuIo *io = &g->in[i];
 	int rc = 0;
 
-	for (int32_t o = 0; o < n; o++)
-		total += g->out[o].host ? (uint64_t)dl_align((int64_t)g->out[o].bytes) : 0;
-	if (gpu_pin(c, &g->out_pinned, total))
-		return c->x.status;
-	for (int32_t o = 0; o < n && !rc; o++) {
-		GpuIo *io = &g->out[o];
-
-		if (!io->bytes)
-			continue;
-		if (io->host) {
-			rc = cuda->cuMemcpyDtoHAsync_v2(g->out_pinned.at + at, io->mem.at,
-							io->bytes, g->stream);
-			at += (uint64_t)dl_align((int64_t)io->bytes);
-			g->waits = true;
-		} else if (io->device) {
-			rc = cuda->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)io->device,
-							io->mem.at, io->bytes, g->stream);
-		}
+	if (!io->bytes)
+		return DL_OK;
+	if (io->host) {
+		memcpy(io->pinned.at, io->host, io->bytes);
+		g->waits = true; /* pinned memory is free again when the run is over */
 	}
-	return rc ? failed_by_now(c, rc) : DL_OK;
+	if (io->host && in_stream)
+		rc = cuda->cuMemcpyHtoDAsync_v2(io->mem.at, io->pinned.at, io->bytes, g->stream);
+	else if (io->device)
+		rc = cuda->cuMemcpyDtoDAsync_v2(io->mem.at, (CUdeviceptr)(uintptr_t)io->device,
+						io->bytes, g->stream);
+	return rc ? gpu_fail(c, rc, in_io(c, i)->name) : DL_OK;
 }
 
-static void end_copies_out(dl_context *c)
-{
-	GpuContext *g = c->gpu;
-	uint64_t at = 0;
-
-	for (int32_t o = 0; o < c->model->prog->desc->n_out; o++)
-		if (g->out[o].host && g->out[o].bytes) {
-			memcpy(g->out[o].host, g->out_pinned.at + at, g->out[o].bytes);
-			at += (uint64_t)dl_align((int64_t)g->out[o].bytes);
-		}
-}
-
-/* Waits for all that was begun, and looks at the status word. */
-static int finish(dl_context *c)
+static int copy_output(dl_context *c, int32_t o, bool in_stream)
 {
 	GpuContext *g = c->gpu;
 	const Cuda *cuda = c->model->gpu->cuda;
-	const dl_program *p = c->model->prog;
-	uint64_t site = 0;
+	GpuIo *io = &g->out[o];
 	int rc = 0;
 
-	if (p->n_faults) {
-		rc = cuda->cuMemcpyDtoHAsync_v2(g->word.at, g->status.at, 8, g->stream);
-		g->waits = true;
+	if (!io->bytes)
+		return DL_OK;
+	g->waits |= io->host != NULL;
+	if (io->host && in_stream)
+		rc = cuda->cuMemcpyDtoHAsync_v2(io->pinned.at, io->mem.at, io->bytes, g->stream);
+	else if (io->device)
+		rc = cuda->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)io->device, io->mem.at,
+						io->bytes, g->stream);
+	return rc ? gpu_fail_by_now(c, rc) : DL_OK;
+}
+
+static void hand_over(dl_context *c)
+{
+	for (int32_t o = 0; o < c->model->prog->desc->n_out; o++) {
+		const GpuIo *io = &c->gpu->out[o];
+
+		if (io->host && io->bytes)
+			memcpy(io->host, io->pinned.at, io->bytes);
 	}
-	if (!rc && g->waits)
-		rc = cuda->cuStreamSynchronize(g->stream);
-	if (rc)
-		return failed_by_now(c, rc);
-	if (p->n_faults)
-		memcpy(&site, g->word.at, sizeof(site));
-	if (site)
-		return dl_fail(&c->x, DL_INDEX, "%s",
-			       site <= (uint64_t)p->n_faults ? p->faults[site - 1]
-							     : "index out of range");
-	return DL_OK;
+}
+
+/* ---- A run ---- */
+
+/* Puts the run into the stream. */
+static int begin(dl_context *c, GpuGraph *graph)
+{
+	const dl_desc *d = c->model->prog->desc;
+	int rc = DL_OK;
+
+	c->gpu->busy = true; /* and again at the end: memory that grows in between is waited for */
+	for (int32_t i = 0; i < d->n_in && !rc; i++)
+		rc = copy_input(c, i, !graph);
+	if (!rc)
+		rc = graph ? gpu_graph_launch(c, graph) : c->model->prog->exec(&c->x);
+	for (int32_t o = 0; o < d->n_out && !rc; o++)
+		rc = copy_output(c, o, !graph);
+	c->gpu->busy = true;
+	return rc;
 }
 
 int rt_gpu_execute(dl_context *c)
 {
-	const Cuda *cuda = c->model->gpu->cuda;
-	const dl_program *p = c->model->prog;
-	int rc = 0;
+	GpuGraph *graph;
+	int rc = settle_inputs(c);
 
-	if (p->n_faults)
-		rc = cuda->cuMemsetD8Async(c->gpu->status.at, 0, 8, c->gpu->stream);
 	if (rc)
-		return gpu_fail(c, rc, "the status word");
-	if (copy_inputs(c))
-		return c->x.status;
-	rc = p->exec(&c->x);
-	if (!rc)
-		rc = begin_copies_out(c);
+		return rc;
+	graph = c->model->profile ? NULL : gpu_graph_find(c);
+	if (graph && atomic_load_explicit(&c->cancel, memory_order_relaxed))
+		return dl_fail(&c->x, DL_CANCELLED, "cancelled before the run");
+	rc = begin(c, graph);
+	if (!rc && c->model->profile)
+		rc = gpu_marks_flush(c);
 	if (rc) {
 		/* What was begun uses memory of this context. */
-		cuda->cuStreamSynchronize(c->gpu->stream);
+		gpu_idle(c);
 		return rc;
 	}
-	rc = finish(c);
-	if (!rc)
-		end_copies_out(c);
-	return rc;
-}
-
-/* ---- What generated code calls ---- */
-
-static int launch(dl_exec *x, const dl_gpu_fn *fn, CUfunction f, void **arg, int64_t blocks)
-{
-	GpuContext *g = x->ctx->gpu;
-
-	return x->ctx->model->gpu->cuda->cuLaunchKernel(f, (unsigned)blocks, 1, 1,
-							(unsigned)fn->threads, 1, 1,
-							(unsigned)fn->shared, g->stream, arg, NULL);
-}
-
-static int profiled(dl_exec *x, int32_t kernel, const dl_gpu_fn *fn, CUfunction f, void **arg,
-		    int64_t blocks)
-{
-	GpuContext *g = x->ctx->gpu;
-	const Cuda *cuda = x->ctx->model->gpu->cuda;
-	float ms = 0;
-	int rc = cuda->cuEventRecord(g->begin, g->stream);
-	uint64_t now;
-
-	rc = rc ? rc : launch(x, fn, f, arg, blocks);
-	rc = rc ? rc : cuda->cuEventRecord(g->end, g->stream);
-	rc = rc ? rc : cuda->cuEventSynchronize(g->end);
-	rc = rc ? rc : cuda->cuEventElapsedTime(&ms, g->begin, g->end);
-	now = rt_now();
-	rt_profile_add(x->ctx->model->profile, kernel, x->ctx->id,
-		       now - (uint64_t)((double)ms * 1e6), now);
-	return rc;
-}
-
-int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
-		  int64_t blocks, int32_t site)
-{
-	enum { MOST = 512 };
-	const Gpu *gpu = x->ctx->model->gpu;
-	const dl_gpu_fn *f = &gpu->image->fn[fn];
-	uint64_t status = x->ctx->gpu->status.at, at = (uint64_t)site + 1;
-	void *p[MOST + 2];
-	int rc;
-
-	if (x->status)
-		return x->status;
-	if (atomic_load_explicit(&x->ctx->cancel, memory_order_relaxed))
-		return dl_fail(x, DL_CANCELLED, "cancelled before %s", x->prog->kernels[kernel]);
-	if (blocks <= 0)
+	if (!c->gpu->waits)
 		return DL_OK;
-	if (blocks > INT32_MAX || n_args > MOST)
-		return dl_fail(x, DL_UNSUPPORTED, "%s: too large for a launch",
-			       x->prog->kernels[kernel]);
-	for (int32_t i = 0; i < n_args; i++)
-		p[i] = (void *)(uintptr_t)&arg[i];
-	if (f->faults) {
-		p[n_args] = &status;
-		p[n_args + 1] = &at;
-	}
-	x->ctx->gpu->last = kernel;
-	rc = x->ctx->model->profile ? profiled(x, kernel, f, gpu->fn[fn], p, blocks)
-				    : launch(x, f, gpu->fn[fn], p, blocks);
-	return rc ? gpu_fail(x->ctx, rc, x->prog->kernels[kernel]) : DL_OK;
+	rc = wait_for_it(c, "");
+	if (!rc)
+		hand_over(c);
+	return rc;
 }
 
-int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes)
-{
-	const Gpu *gpu = x->ctx->model->gpu;
-	int rc;
+/* ---- Before a run ---- */
 
-	if (x->status)
-		return x->status;
-	rc = gpu->cuda->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)to,
-					     (CUdeviceptr)(uintptr_t)from, (size_t)bytes,
-					     x->ctx->gpu->stream);
-	return rc ? gpu_fail(x->ctx, rc, "a copy") : DL_OK;
+/* Memory for inputs and outputs on the host, whose shapes are bound. */
+static int stage(dl_context *c, GpuIo *io, void **data, uint64_t bytes)
+{
+	io->bytes = bytes;
+	io->host = io->device = NULL;
+	if (gpu_grow(c, &io->mem, (int64_t)bytes) || gpu_pin(c, &io->pinned, bytes))
+		return c->x.status;
+	*data = (void *)(uintptr_t)io->mem.at;
+	return DL_OK;
 }
 
-/* What an input in host memory has needs no copy. */
-static const char *in_host_memory(const dl_context *c, uintptr_t at, int64_t bytes)
+int rt_gpu_prepare(dl_context *c)
 {
-	for (int32_t i = 0; i < c->model->prog->desc->n_in; i++) {
-		const GpuIo *io = &c->gpu->in[i];
+	const dl_desc *d = c->model->prog->desc;
 
-		if (io->host && at >= io->mem.at && at - io->mem.at + (uint64_t)bytes <= io->bytes)
-			return (const char *)io->host + (at - io->mem.at);
-	}
-	return NULL;
-}
-
-const void *dl_gpu_read(dl_exec *x, const void *at, int64_t bytes)
-{
-	GpuContext *g = x->ctx->gpu;
-	const Cuda *cuda = x->ctx->model->gpu->cuda;
-	const char *near = in_host_memory(x->ctx, (uintptr_t)at, bytes);
-	char *to = g->word.at + 16;
-	int rc;
-
-	memset(to, 0, 8);
-	if (near)
-		memcpy(to, near, (size_t)bytes);
-	if (x->status || near)
-		return to;
-	rc = cuda->cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)at, (size_t)bytes, g->stream);
-	rc = rc ? rc : cuda->cuStreamSynchronize(g->stream);
-	if (rc)
-		failed_by_now(x->ctx, rc);
-	return to;
+	for (int32_t i = 0; i < d->n_in; i++)
+		if (stage(c, &c->gpu->in[i], &c->x.in[i], io_bytes(in_io(c, i), c->x.in_shape[i])))
+			return c->x.status;
+	for (int32_t o = 0; o < d->n_out; o++)
+		if (stage(c, &c->gpu->out[o], &c->x.out[o],
+			  io_bytes(out_io(c, o), c->x.out_shape[o])))
+			return c->x.status;
+	return c->model->profile ? DL_OK : gpu_graph_make(c);
 }

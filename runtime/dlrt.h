@@ -201,7 +201,8 @@ typedef struct dl_load_options {
  * (the value of a DL_SYM_DATA symbol is not looked at). With max_dims, or when there is no
  * DL_SYM_INPUT symbol, the workspace is there from the start; else it is made by prepare or by the
  * first run that needs more, and grows.
- * workspace: the caller's memory, aligned to 64, for as long as the context lives; never grown.
+ * workspace: the caller's memory, aligned to 64, for as long as the context lives; never grown. On a GPU it is the
+ * GPU's.
  */
 typedef struct dl_context_options {
 	uint32_t size;
@@ -215,7 +216,7 @@ typedef struct dl_workspace {
 	uint32_t size;
 	uint32_t align;
 	uint64_t host_bytes;
-	uint64_t device_bytes; /* on a GPU, beside what inputs and outputs in host memory need there */
+	uint64_t device_bytes; /* on a GPU, where host_bytes is 0; inputs and outputs in host memory need more, of their own */
 } dl_workspace;
 
 /* Time of one kernel over all runs of a model. name: the ONNX nodes in it. */
@@ -241,15 +242,17 @@ typedef struct dl_api {
 			 dl_workspace *bytes);
 	int (*context)(dl_model *model, const dl_context_options *options, dl_context **context);
 	void (*context_free)(dl_context *context);
-	/* Sets up all that a first run of these dims would; n_dims must be desc.n_sym. */
+	/* Sets up all that a first run of these dims would; n_dims must be desc.n_sym. On a GPU that is a graph too, and
+	 * memory for inputs and outputs on the host; the last 8 sets of dims have one. Without symbols context does this. */
 	int (*prepare)(dl_context *context, const int64_t *dims, int32_t n_dims);
 	/* Fills rank, shape and bytes of the outputs; in needs data only where sizes depend on it. A
 	 * dim that is found by computing is -1, and bytes is then 0. */
 	int (*infer_shapes)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 			    int32_t n_out);
 	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory, which is copied, or the
-	 * GPU's, and stream is a CUstream (null: the context's own): where no output is host memory and no size depends on
-	 * data, run returns when the work is in the stream. */
+	 * GPU's, and stream is a CUstream (null: the context's own). Where all of it is the GPU's and no size depends on
+	 * data, run returns when the work is in the stream; an index out of range is then the status of wait, or of a later
+	 * run, which does nothing else. */
 	int (*run)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 		   int32_t n_out, void *stream);
 	/* From any thread: the run in flight, or else the next one, stops before its next kernel. */
@@ -261,6 +264,9 @@ typedef struct dl_api {
 	const char *(*status_text)(int status);
 	/* What the model runs on: "cpu", or "cuda:0" and the GPU's name. */
 	const char *(*device)(const dl_model *model);
+	/* Waits for runs that returned before they were done; the status is that of the first that failed. A stream is not
+	 * looked at any more once its runs were waited for, or once a run in another has returned. */
+	int (*wait)(dl_context *context);
 } dl_api;
 
 /* The one symbol that dlopen needs, as NAME_get_api; null for a version it does not know. */
@@ -462,6 +468,8 @@ struct dl_program {
 	int (*exec)(dl_exec *x);
 	const dl_program *on_gpu; /* the same model for GPUs, or null */
 	const dl_gpu *gpu;        /* of a program for GPUs: its kernels; variants[i] is then unused */
+	/* May be null. Sets entries of in_shape that are expressions, from symbols. */
+	void (*dims)(dl_exec *x);
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags: bind reads this input's data */
@@ -514,6 +522,7 @@ const char *dl_rt_error(const void *object);
 int dl_rt_profile(dl_model *model, int32_t i, dl_profile_entry *entry);
 const char *dl_rt_status_text(int status);
 const char *dl_rt_device(const dl_model *model);
+int dl_rt_wait(dl_context *context);
 
 /* Defines the two exported functions of model NAME over the dl_program PROG. */
 #define DL_DEFINE_API(NAME, PROG)                                                                 \
@@ -533,7 +542,7 @@ const char *dl_rt_device(const dl_model *model);
 			sizeof(dl_api), DL_ABI_VERSION, NAME##_describe, NAME##_load_,            \
 			dl_rt_unload, dl_rt_workspace, dl_rt_context, dl_rt_context_free,         \
 			dl_rt_prepare, dl_rt_infer_shapes, dl_rt_run, dl_rt_cancel, dl_rt_error,  \
-			dl_rt_profile, dl_rt_status_text, dl_rt_device,                           \
+			dl_rt_profile, dl_rt_status_text, dl_rt_device, dl_rt_wait,               \
 		};                                                                                \
 		return abi_version == DL_ABI_VERSION ? &api : NULL;                               \
 	}                                                                                         \

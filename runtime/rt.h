@@ -125,6 +125,8 @@ bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 bool rt_enter(dl_context *c);
 /* Checks and sets output o of the run in flight: shape known. */
 int rt_output(dl_context *c, int32_t o, const int64_t *shape);
+/* Binds all that follows from the values of symbols: shapes of inputs and outputs, symbols again, facts. */
+int rt_bind_dims(dl_context *c);
 
 /* pool.c */
 typedef struct Job {
@@ -178,6 +180,14 @@ void rt_gpu_pop(dl_model *m);
 int rt_gpu_context(dl_context *c);
 void rt_gpu_context_free(dl_context *c); /* by itself */
 int rt_gpu_arena(dl_context *c, int64_t bytes);
+/* Checks that the caller's workspace is the GPU's memory. */
+int rt_gpu_workspace(dl_context *c, void *p, uint64_t bytes);
+/* 1: P is memory of the context's GPU; 0: it is the host's; -1: neither, or a failure, which is recorded. */
+int rt_gpu_owns(dl_context *c, const void *p);
+/* What a first run of the dims that are bound would set up. */
+int rt_gpu_prepare(dl_context *c);
+/* Waits for the runs so far: the first index that was out of range in them. Outside of enter and leave. */
+int rt_gpu_wait(dl_context *c);
 void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes);
 int rt_gpu_enter(dl_context *c, void *stream);
 void rt_gpu_leave(dl_context *c);

@@ -148,6 +148,9 @@ static int copy_in(dl_context *c, int32_t i, const dl_tensor *t)
 	const int64_t bytes = rt_bytes(t->dtype, count(t->shape, t->rank));
 	const unsigned bits = rt_dtype_bits(t->dtype);
 
+	if (c->gpu && rt_gpu_owns(c, t->data))
+		return dl_fail(&c->x, DL_UNSUPPORTED, "input \"%s\": strides of memory of the GPU",
+			       io->name);
 	if (bits % 8)
 		return dl_fail(&c->x, DL_UNSUPPORTED,
 			       "input \"%s\": strides of a type that is packed "
@@ -203,10 +206,58 @@ static int check_syms(dl_context *c)
 	return DL_OK;
 }
 
-static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out, bool need_data)
+/* The shapes of all inputs are there: the other symbols, the facts, the shapes of outputs. */
+static int bind_rest(dl_context *c)
+{
+	const dl_program *p = c->model->prog;
+
+	bind_outputs(c);
+	if (p->bind) {
+		const int rc = p->bind(&c->x);
+
+		if (rc)
+			return dl_fail(&c->x, rc, "%s", dl_rt_status_text(rc));
+	}
+	if (check_syms(c))
+		return c->x.status;
+	for (int32_t o = 0; o < p->desc->n_out; o++)
+		for (int32_t k = 0; k < out_io(c, o)->rank; k++) {
+			const dl_dim *dim = RT_AT(const dl_dim, out_io(c, o)->dim, k);
+
+			if (dim->sym >= 0)
+				c->x.out_shape[o][k] = c->x.sym[dim->sym];
+		}
+	return DL_OK;
+}
+
+int rt_bind_dims(dl_context *c)
 {
 	const dl_program *p = c->model->prog;
 	const dl_desc *d = p->desc;
+
+	for (int32_t i = 0; i < d->n_in; i++)
+		for (int32_t k = 0; k < in_io(c, i)->rank; k++) {
+			const dl_dim *dim = RT_AT(const dl_dim, in_io(c, i)->dim, k);
+
+			c->x.in_shape[i][k] = dim->sym >= 0 ? c->x.sym[dim->sym] : dim->value;
+		}
+	if (p->dims)
+		p->dims(&c->x);
+	for (int32_t s = 0; s < d->n_sym; s++)
+		c->x.sym[s] = -1;
+	for (int32_t i = 0; i < d->n_in; i++)
+		for (int32_t k = 0; k < in_io(c, i)->rank; k++) {
+			const int32_t s = RT_AT(const dl_dim, in_io(c, i)->dim, k)->sym;
+
+			if (s >= 0 && bind_sym(c, in_io(c, i), k, s, c->x.in_shape[i][k]))
+				return c->x.status;
+		}
+	return bind_rest(c);
+}
+
+static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out, bool need_data)
+{
+	const dl_desc *d = c->model->prog->desc;
 
 	if (n_in != d->n_in || n_out != d->n_out)
 		return dl_fail(&c->x, DL_INVALID,
@@ -221,26 +272,11 @@ static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out,
 
 		if (bind_input(c, i, t, need_data))
 			return c->x.status;
-		if (t->data && !contiguous(t) && copy_in(c, i, t))
+		if (t->data && !contiguous(t) &&
+		    (need_data || in_io(c, i)->flags & DL_IO_SHAPE_DATA) && copy_in(c, i, t))
 			return c->x.status;
 	}
-	bind_outputs(c);
-	if (p->bind) {
-		const int rc = p->bind(&c->x);
-
-		if (rc)
-			return dl_fail(&c->x, rc, "%s", dl_rt_status_text(rc));
-	}
-	if (check_syms(c))
-		return c->x.status;
-	for (int32_t o = 0; o < n_out; o++)
-		for (int32_t k = 0; k < out_io(c, o)->rank; k++) {
-			const dl_dim *dim = RT_AT(const dl_dim, out_io(c, o)->dim, k);
-
-			if (dim->sym >= 0)
-				c->x.out_shape[o][k] = c->x.sym[dim->sym];
-		}
-	return DL_OK;
+	return bind_rest(c);
 }
 
 static bool known(const dl_context *c, int32_t o)
@@ -462,6 +498,18 @@ int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tens
 		if (!rc)
 			t->bytes = known(c, o) ? (uint64_t)bytes : 0;
 	}
+	atomic_store(&c->running, 0);
+	return rc;
+}
+
+int dl_rt_wait(dl_context *c)
+{
+	int rc = DL_OK;
+
+	if (!rt_enter(c))
+		return c ? DL_BUSY : DL_INVALID;
+	if (c->gpu)
+		rc = rt_gpu_wait(c);
 	atomic_store(&c->running, 0);
 	return rc;
 }

@@ -246,8 +246,65 @@ def a_driver_that_fails():
 
 @test
 def tensors_and_a_stream_of_the_caller():
-    run("cc", "-std=gnu11", "-O1", *CFLAGS, f"-I{ROOT}", f"{ROOT}/tests/gpu/pointers.c", "-ldl", "-o", f"{DIR}/pointers", sim=False)
-    assert run(f"{DIR}/pointers", compiled("add")) == "ok\n"
+    compiled("add")
+    assert run(c_program("pointers"), DIR) == "ok\n"
+
+
+def c_program(name):
+    """The C program NAME of this folder, built."""
+    run("cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", *CFLAGS, f"-I{ROOT}", f"{ROOT}/tests/gpu/{name}.c", "-ldl", "-lm", "-o", f"{DIR}/{name}", sim=False)
+    return f"{DIR}/{name}"
+
+
+model("few", "few (float[1] x, int64[1] n) => (float[K] y) { y = Expand(x, n) }")
+
+model("chain", "chain (float[N,8] x, float[8,8] w) => (float[N,8] y) { t = MatMul(x, w)  y = MatMul(t, w) }")
+
+
+@test
+def graphs():
+    for name in "add", "pick", "few", "chain":
+        compiled(name)
+    for seed in range(3):
+        assert run(c_program("graphs"), DIR, PTXSIM_SEED=seed) == "ok\n"
+
+
+def with_weights(name, text, **weights):
+    """A model whose inputs beyond those of TEXT are constants."""
+    model(name, text)
+    m = onnx.load(f"{DIR}/{name}.onnx")
+    m.graph.initializer.extend(numpy_helper.from_array(w, k) for k, w in weights.items())
+    onnx.save(m, f"{DIR}/{name}.onnx")
+
+
+def normal(*shape):
+    return (rng(len(shape)).standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+
+
+with_weights("bert", """bert (int64[B,S] ids, float[B,S] mask) => (float[B,S,16] y)
+  <int64[4] heads = {0, 0, 2, 8}, int64[3] flat = {0, 0, 16}, int64[2] ax = {1, 2}, float scale = {0.35355339}, float one = {1}, float low = {-10000}> {
+  e = Gather(table, ids)  x = LayerNormalization(e, g, b)
+  q0 = MatMul(x, wq)  q1 = Reshape(q0, heads)  q = Transpose<perm=[0,2,1,3]>(q1)
+  k0 = MatMul(x, wk)  k1 = Reshape(k0, heads)  k = Transpose<perm=[0,2,3,1]>(k1)
+  v0 = MatMul(x, wv)  v1 = Reshape(v0, heads)  v = Transpose<perm=[0,2,1,3]>(v1)
+  s0 = MatMul(q, k)  s1 = Mul(s0, scale)  m0 = Sub(one, mask)  m1 = Mul(m0, low)  m2 = Unsqueeze(m1, ax)
+  s2 = Add(s1, m2)  p = Softmax<axis=-1>(s2)  c0 = MatMul(p, v)  c1 = Transpose<perm=[0,2,1,3]>(c0)  c = Reshape(c1, flat)
+  o = MatMul(c, wo)  r = Add(o, x)  n = LayerNormalization(r, g, b)  f0 = MatMul(n, w1)  f1 = Gelu(f0)  f = MatMul(f1, w2)
+  t = Add(f, n)  y = LayerNormalization(t, g, b) }""", table=normal(32, 16), g=normal(16), b=normal(16), wq=normal(16, 16), wk=normal(16, 16),
+             wv=normal(16, 16), wo=normal(16, 16), w1=normal(16, 64), w2=normal(64, 16))
+with_weights("cnn", """cnn (float[1,3,20,20] x) => (float[1,10] y) {
+  c = Conv<pads=[3,3,3,3], strides=[2,2]>(x, k0, b0)  r = Relu(c)  p = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(r)
+  c1 = Conv<pads=[1,1,1,1]>(p, k1)  r1 = Relu(c1)  c2 = Conv<pads=[1,1,1,1]>(r1, k2)  a = Add(c2, p)  r2 = Relu(a)
+  g = GlobalAveragePool(r2)  f = Flatten(g)  y = Gemm(f, w, bias) }""", k0=normal(8, 3, 7, 7), b0=normal(8), k1=normal(8, 8, 3, 3),
+             k2=normal(8, 8, 3, 3), w=normal(8, 10), bias=normal(10))
+
+
+@test
+def whole_models_on_the_gpu():
+    whole = c_program("whole")
+    for name, *dims in ("bert", "B=2", "S=7"), ("cnn",):
+        compiled(name)
+        assert run(whole, DIR, name, *dims) == "ok\n"
 
 
 @test
@@ -273,6 +330,8 @@ def the_same_bytes():
 def main():
     failed = 0
     for t in tests:
+        if sys.argv[3:] and t.__name__ not in sys.argv[3:]:
+            continue
         try:
             t()
         except Exception as e:  # of any kind: the test's failure

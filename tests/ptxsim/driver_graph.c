@@ -23,6 +23,7 @@ typedef struct Step {
 	CUgraphNode node; /* as a name only: the graph may be gone */
 	Work work;
 	Seq after;
+	bool off;
 } Step;
 
 struct CUgraphExec_st {
@@ -332,7 +333,10 @@ API CUresult cuGraphLaunch(CUgraphExec e, CUstream stream)
 		seq_push(&after, begin);
 		for (int k = 0; k < e->step[i].after.n; k++)
 			seq_push(&after, ids.at[e->step[i].after.at[k]]);
-		seq_push(&ids, queue_add(NULL, work_copy(&e->step[i].work), after.at, after.n));
+		Work w = {.type = OP_NOTHING};
+		if (!e->step[i].off)
+			w = work_copy(&e->step[i].work);
+		seq_push(&ids, queue_add(NULL, w, after.at, after.n));
 		free(after.at);
 	}
 	e->last = queue_add(s, (Work){.type = OP_NOTHING}, ids.at, ids.n);
@@ -391,4 +395,18 @@ API CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec e, CUgraphNode node,
 	if (!r)
 		r = set_work(&w, p);
 	return leave(r ? r : change(e, node, w));
+}
+
+API CUresult cuGraphNodeSetEnabled(CUgraphExec e, CUgraphNode node, unsigned enabled)
+{
+	CUresult r = enter_exec("cuGraphNodeSetEnabled", e);
+	bool found = false;
+
+	for (int i = 0; !r && i < e->n; i++)
+		if (e->step[i].node == node) {
+			e->step[i].off = !enabled;
+			found = e->step[i].work.type == OP_KERNEL ||
+				e->step[i].work.type == OP_COPY || e->step[i].work.type == OP_SET;
+		}
+	return leave(r ? r : found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }

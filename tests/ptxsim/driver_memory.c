@@ -9,8 +9,10 @@ static CUresult alloc(CUdeviceptr *p, size_t n, AllocKind kind)
 {
 	Alloc *a = p && n ? memory_new(n, kind) : NULL;
 
-	if (a)
+	if (a) {
 		*p = a->addr;
+		a->flags = (unsigned)current_context()->device;
+	}
 	return a ? CUDA_SUCCESS : p && n ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -165,7 +167,7 @@ static CUresult pointer_attribute(void *out, int which, CUdeviceptr p)
 		*(void **)out = (void *)(uintptr_t)p;
 		return a->kind == A_PINNED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case 8: *(int *)out = 0; return CUDA_SUCCESS;
-	case 9: *(int *)out = 0; return CUDA_SUCCESS;
+	case 9: *(int *)out = a->kind == A_DEVICE ? (int)a->flags : 0; return CUDA_SUCCESS;
 	case 11: *(CUdeviceptr *)out = a->addr; return CUDA_SUCCESS;
 	case 12: *(size_t *)out = a->size; return CUDA_SUCCESS;
 	case 13: *(int *)out = 1; return CUDA_SUCCESS;

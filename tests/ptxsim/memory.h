@@ -18,7 +18,7 @@ typedef struct Alloc {
 	uint8_t *host;
 	uint8_t *init; /* bits; null: all written */
 	AllocKind kind;
-	unsigned flags; /* cuMemHostAlloc's */
+	unsigned flags; /* cuMemHostAlloc's; of A_DEVICE: the device */
 } Alloc;
 
 /* Null: no memory, or more than the device has. The contents are poison. */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What generated code calls on a GPU: launches, copies, values that are read back. They go into the stream, or into the
+ * graph that is being made. With a profile an event stands before the first kernel and after each, and the times are
+ * asked for at the end of a run, or when the events run out.
+ */
+#include "runtime/cuda.h"
+
+#include <string.h>
+
+/* ---- Events ---- */
+
+enum { MARKS = 256 };
+
+struct GpuMarks {
+	CUevent event[MARKS];
+	int32_t kernel[MARKS]; /* that ends there; -1: none */
+	int32_t n;
+};
+
+int gpu_marks_new(dl_context *c)
+{
+	const Cuda *cuda = c->model->gpu->cuda;
+	GpuMarks *m = rt_alloc(c->model, sizeof(*m));
+
+	if (!m)
+		return dl_fail(&c->x, DL_NOMEM, "no memory for the profile");
+	memset(m, 0, sizeof(*m));
+	c->gpu->marks = m;
+	for (int i = 0; i < MARKS; i++) {
+		const int rc = cuda->cuEventCreate(&m->event[i], 0);
+
+		if (rc) {
+			m->event[i] = NULL;
+			return gpu_fail(c, rc, "an event");
+		}
+	}
+	return DL_OK;
+}
+
+void gpu_marks_free(dl_context *c)
+{
+	GpuMarks *m = c->gpu->marks;
+
+	for (int i = 0; m && i < MARKS && m->event[i]; i++)
+		c->model->gpu->cuda->cuEventDestroy_v2(m->event[i]);
+	rt_free(c->model, m, sizeof(*m));
+	c->gpu->marks = NULL;
+}
+
+static int mark(dl_context *c, int32_t kernel)
+{
+	GpuMarks *m = c->gpu->marks;
+	int rc;
+
+	if (!m)
+		return DL_OK;
+	if (m->n == MARKS && gpu_marks_flush(c))
+		return c->x.status;
+	rc = c->model->gpu->cuda->cuEventRecord(m->event[m->n], c->gpu->stream);
+	if (rc)
+		return gpu_fail(c, rc, "an event");
+	m->kernel[m->n++] = kernel;
+	return DL_OK;
+}
+
+int gpu_marks_flush(dl_context *c)
+{
+	const Cuda *cuda = c->model->gpu->cuda;
+	GpuMarks *m = c->gpu->marks;
+	const int32_t n = m->n;
+	double end = 0;
+	float ms = 0;
+	int rc = n ? cuda->cuEventSynchronize(m->event[n - 1]) : 0;
+	const uint64_t now = rt_now();
+
+	m->n = 0;
+	/* From the last to the first: the host's clock is known at the end. */
+	for (int32_t i = n; --i > 0 && !rc; end += (double)ms * 1e6) {
+		rc = cuda->cuEventElapsedTime(&ms, m->event[i - 1], m->event[i]);
+		if (!rc && m->kernel[i] >= 0)
+			rt_profile_add(c->model->profile, m->kernel[i], c->id,
+				       now - (uint64_t)(end + (double)ms * 1e6),
+				       now - (uint64_t)end);
+	}
+	return rc ? gpu_fail_by_now(c, rc) : DL_OK;
+}
+
+/* ---- Launches ---- */
+
+void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *arg, int32_t n,
+	      int32_t site)
+{
+	a->status = (uint64_t)(uintptr_t)x->ctx->gpu->word.at;
+	a->site = (uint64_t)site + 1;
+	for (int32_t i = 0; i < n; i++)
+		a->p[i] = (void *)(uintptr_t)&arg[i];
+	if (f->faults) {
+		a->p[n] = &a->status;
+		a->p[n + 1] = &a->site;
+	}
+}
+
+static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
+		  int64_t blocks, int32_t site)
+{
+	const Gpu *gpu = x->ctx->model->gpu;
+	const dl_gpu_fn *f = &gpu->image->fn[fn];
+	GpuMarks *m = x->ctx->gpu->marks;
+	GpuArgs a;
+	int rc;
+
+	if (m && ((m->n == MARKS && gpu_marks_flush(x->ctx)) || (!m->n && mark(x->ctx, -1))))
+		return x->status;
+	gpu_args(x, &a, f, arg, n_args, site);
+	x->ctx->gpu->last = kernel;
+	rc = gpu->cuda->cuLaunchKernel(gpu->fn[fn], (unsigned)blocks, 1, 1, (unsigned)f->threads, 1,
+				       1, (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
+	return rc ? gpu_fail(x->ctx, rc, x->prog->kernels[kernel]) : mark(x->ctx, kernel);
+}
+
+int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
+		  int64_t blocks, int32_t site)
+{
+	if (x->status)
+		return x->status;
+	if (blocks > INT32_MAX || n_args > GPU_MOST_ARGS)
+		return dl_fail(x, DL_UNSUPPORTED, "%s: too large for a launch",
+			       x->prog->kernels[kernel]);
+	if (x->ctx->gpu->making)
+		return blocks <= 0 ? DL_OK
+				   : gpu_graph_kernel(x, kernel, fn, arg, n_args, blocks, site);
+	if (atomic_load_explicit(&x->ctx->cancel, memory_order_relaxed))
+		return dl_fail(x, DL_CANCELLED, "cancelled before %s", x->prog->kernels[kernel]);
+	return blocks <= 0 ? DL_OK : launch(x, kernel, fn, arg, n_args, blocks, site);
+}
+
+int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes)
+{
+	const CUdeviceptr dst = (CUdeviceptr)(uintptr_t)to, src = (CUdeviceptr)(uintptr_t)from;
+	int rc;
+
+	if (x->status)
+		return x->status;
+	if (x->ctx->gpu->making)
+		return gpu_graph_copy(x, dst, src, (uint64_t)bytes);
+	rc = x->ctx->model->gpu->cuda->cuMemcpyDtoDAsync_v2(dst, src, (size_t)bytes,
+							    x->ctx->gpu->stream);
+	return rc ? gpu_fail(x->ctx, rc, "a copy") : mark(x->ctx, -1);
+}
+
+/* ---- Values that are read back ---- */
+
+/* What an input in host memory has needs no copy. */
+static const char *in_host_memory(const dl_context *c, uintptr_t at, int64_t bytes)
+{
+	for (int32_t i = 0; i < c->model->prog->desc->n_in; i++) {
+		const GpuIo *io = &c->gpu->in[i];
+
+		if (io->host && at >= io->mem.at && at - io->mem.at + (uint64_t)bytes <= io->bytes)
+			return (const char *)io->host + (at - io->mem.at);
+	}
+	return NULL;
+}
+
+const void *dl_gpu_read(dl_exec *x, const void *at, int64_t bytes)
+{
+	GpuContext *g = x->ctx->gpu;
+	const Cuda *cuda = x->ctx->model->gpu->cuda;
+	const char *near;
+	char *to = g->word.at + 16;
+	int rc;
+
+	memset(to, 0, 8);
+	if (g->making)
+		gpu_graph_refuse(x);
+	if (x->status)
+		return to;
+	near = in_host_memory(x->ctx, (uintptr_t)at, bytes);
+	if (near)
+		return memcpy(to, near, (size_t)bytes);
+	rc = cuda->cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)at, (size_t)bytes, g->stream);
+	rc = rc ? rc : cuda->cuStreamSynchronize(g->stream);
+	if (rc)
+		gpu_fail_by_now(x->ctx, rc);
+	return to;
+}

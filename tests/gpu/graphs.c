@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs, streams, waiting and the caller's workspace: graphs DIR, over the models
+ *	add	y[N,17] = relu(x[N,17] + b[17])
+ *	pick	y[N,3] = t[i[N]], t[4,3]
+ *	chain	y[N,8] = (x[N,8] w[8,8]) w
+ *	few	y[n] = x[1], n an input
+ */
+#include "tests/gpu/sim.h"
+
+enum { COLS = 17, MOST = 300 };
+
+static float x[MOST * COLS], b[COLS], y[MOST * COLS];
+static const char *dir;
+static char log_text[4096];
+
+static void take_log(void *user, int32_t level, const char *text)
+{
+	(void)user;
+	(void)level;
+	snprintf(log_text + strlen(log_text), sizeof(log_text) - strlen(log_text), "%s\n", text);
+}
+
+/* Calls of the model's code to the allocator of libc. */
+static _Atomic(long) mallocs;
+static char *model_begin, *model_end;
+
+static void count(const char *from)
+{
+	if (from >= model_begin && from < model_end)
+		mallocs++;
+}
+
+void *__libc_malloc(size_t n);
+void *__libc_memalign(size_t align, size_t n);
+
+void *malloc(size_t n)
+{
+	count(__builtin_return_address(0));
+	return __libc_malloc(n);
+}
+
+void *aligned_alloc(size_t align, size_t n)
+{
+	count(__builtin_return_address(0));
+	return __libc_memalign(align, n);
+}
+
+/* Where the code of FN's file is. */
+static bool find_code(void *fn)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[4096], mine[4096] = "", *name;
+	unsigned long lo, hi;
+
+	for (int pass = 0; f && pass < 2; pass++) {
+		rewind(f);
+		while (fgets(line, sizeof(line), f)) {
+			name = strchr(line, '/');
+			if (!name || sscanf(line, "%lx-%lx", &lo, &hi) != 2)
+				continue;
+			if (!pass && (char *)fn >= (char *)lo && (char *)fn < (char *)hi)
+				strcpy(mine, name);
+			if (!pass || strcmp(mine, name))
+				continue;
+			model_begin = model_begin ? model_begin : (char *)lo;
+			model_end = (char *)hi;
+		}
+	}
+	if (f)
+		fclose(f);
+	return model_begin;
+}
+
+static bool expected(int rows)
+{
+	for (int i = 0; i < rows * COLS; i++) {
+		const float want = x[i] + b[i % COLS];
+
+		MUST(y[i] == (want > 0 ? want : 0));
+	}
+	memset(y, 0, sizeof(y));
+	return true;
+}
+
+static void fill(int seed)
+{
+	for (int i = 0; i < MOST * COLS; i++)
+		x[i] = (float)((i * 7 + seed) % 23) - 11;
+	for (int i = 0; i < COLS; i++)
+		b[i] = (float)((i + seed) % 5) / 4 - 2;
+}
+
+static int run_add(const dl_api *api, dl_context *c, int rows, void *px, void *pb, void *py,
+		   void *stream)
+{
+	int64_t xs[] = {rows, COLS}, bs[] = {COLS}, ys[2];
+	const size_t bytes = sizeof(float) * (size_t)rows * COLS;
+	dl_tensor in[] = {tensor(DL_F32, px, xs, 2, bytes), tensor(DL_F32, pb, bs, 1, sizeof(b))};
+	dl_tensor out[] = {tensor(DL_F32, py, ys, 2, bytes)};
+
+	cu.ptxsim_mark();
+	mallocs = 0;
+	return api->run(c, in, 2, out, 1, stream);
+}
+
+static bool counts(unsigned graphs, unsigned launches, unsigned waits)
+{
+	MUST(cu.ptxsim_calls("cuGraphLaunch") == graphs);
+	MUST(cu.ptxsim_calls("cuLaunchKernel") == launches);
+	MUST(cu.ptxsim_calls("cuStreamSynchronize") == waits);
+	return true;
+}
+
+/* After prepare, one launch and nothing allocated; a wait only where something is on the host. */
+static bool one_launch(const dl_api *api, dl_context *c, CUdeviceptr d[2][3], void *stream)
+{
+	int64_t dims[] = {9};
+
+	MUST(api->prepare(c, dims, 1) == DL_OK);
+	for (int k = 0; k < 3; k++) {
+		fill(k);
+		MUST(run_add(api, c, 9, x, b, y, NULL) == DL_OK);
+		MUST(counts(1, 0, 1) && !cu.ptxsim_calls("cuMemcpy"));
+		MUST(!cu.ptxsim_allocations() && !mallocs);
+		MUST(!cu.ptxsim_calls("cuGraphExec"));
+		MUST(expected(9));
+	}
+	for (int k = 0; k < 6; k++) {
+		CUdeviceptr *p = d[k / 3];
+
+		fill(k);
+		MUST(!cu.cuMemcpyHtoD_v2(p[0], x, sizeof(x)) &&
+		     !cu.cuMemcpyHtoD_v2(p[1], b, sizeof(b)));
+		MUST(run_add(api, c, 9, on_device(p[0]), on_device(p[1]), on_device(p[2]),
+			     stream) == DL_OK);
+		MUST(counts(1, 0, 0) && !cu.ptxsim_calls("cuMemcpy"));
+		MUST(!cu.ptxsim_allocations() && !mallocs);
+		/* Only nodes whose pointers changed. */
+		MUST((cu.ptxsim_calls("cuGraphExecKernelNodeSetParams") > 0) == (k % 3 == 0));
+		MUST((cu.ptxsim_calls("cuGraphNodeSetEnabled") > 0) == (k == 0));
+		MUST(!cu.cuStreamSynchronize(stream) &&
+		     !cu.cuMemcpyDtoH_v2(y, p[2], sizeof(float) * 9 * COLS));
+		MUST(expected(9));
+	}
+	/* Some here, some there. */
+	fill(3);
+	MUST(run_add(api, c, 9, x, on_device(d[1][1]), y, stream) == DL_OK);
+	MUST(!cu.cuMemcpyDtoH_v2(b, d[1][1], sizeof(b)));
+	MUST(expected(9));
+	return true;
+}
+
+/* Dims that were not prepared, more sets of dims than a context keeps, memory that grows under a graph. */
+static bool many_dims(const dl_api *api, dl_context *c)
+{
+	fill(1);
+	MUST(run_add(api, c, 5, x, b, y, NULL) == DL_OK && expected(5));
+	MUST(counts(0, 1, 1));
+	for (int64_t n = 10; n < 19; n++)
+		MUST(api->prepare(c, &n, 1) == DL_OK);
+	MUST(run_add(api, c, 18, x, b, y, NULL) == DL_OK && expected(18) && counts(1, 0, 1));
+	MUST(run_add(api, c, 11, x, b, y, NULL) == DL_OK && expected(11) && counts(1, 0, 1));
+	MUST(run_add(api, c, 10, x, b, y, NULL) == DL_OK && expected(10) && counts(0, 1, 1));
+	MUST(run_add(api, c, MOST, x, b, y, NULL) == DL_OK && expected(MOST) && counts(0, 1, 1));
+	MUST(run_add(api, c, 18, x, b, y, NULL) == DL_OK && expected(18) && counts(1, 0, 1));
+	MUST(cu.ptxsim_calls("cuGraphExec") > 0 && !cu.ptxsim_allocations());
+	MUST(run_add(api, c, 18, x, b, y, NULL) == DL_OK && expected(18) && counts(1, 0, 1));
+	MUST(!cu.ptxsim_calls("cuGraphExec"));
+	api->cancel(c);
+	MUST(run_add(api, c, 18, x, b, y, NULL) == DL_CANCELLED);
+	MUST(run_add(api, c, 18, x, b, y, NULL) == DL_OK && expected(18));
+	return true;
+}
+
+/* Runs of one context in streams of its own and of the caller, none of them waited for. */
+static bool several_streams(const dl_api *api, dl_context *c, CUdeviceptr d[2][3])
+{
+	void *stream[3] = {NULL};
+
+	MUST(!cu.cuStreamCreate(&stream[0], 1) && !cu.cuStreamCreate(&stream[1], 1));
+	fill(2);
+	MUST(!cu.cuMemcpyHtoD_v2(d[0][0], x, sizeof(x)) &&
+	     !cu.cuMemcpyHtoD_v2(d[0][1], b, sizeof(b)));
+	for (int k = 0; k < 12; k++) /* each writes over what the last wrote */
+		MUST(run_add(api, c, 18 + k % 2 * 7, on_device(d[0][0]), on_device(d[0][1]),
+			     on_device(d[0][2]), stream[k % 3]) == DL_OK);
+	MUST(api->wait(c) == DL_OK);
+	MUST(!cu.cuMemcpyDtoH_v2(y, d[0][2], sizeof(float) * 25 * COLS));
+	MUST(expected(25));
+	MUST(!cu.cuStreamDestroy_v2(stream[0]) && !cu.cuStreamDestroy_v2(stream[1]));
+	MUST(run_add(api, c, 18, x, b, y, NULL) == DL_OK && expected(18));
+	return true;
+}
+
+static int run_chain(const dl_api *api, dl_context *c, int rows)
+{
+	int64_t xs[] = {rows, 8}, ws[] = {8, 8}, ys[2];
+	float w[64] = {0};
+	dl_tensor in[] = {tensor(DL_F32, x, xs, 2, sizeof(x)), tensor(DL_F32, w, ws, 2, sizeof(w))};
+	dl_tensor out[] = {tensor(DL_F32, y, ys, 2, sizeof(y))};
+	int rc;
+
+	for (int i = 0; i < 8; i++)
+		w[i * 9] = 2;
+	memset(y, 0, sizeof(y));
+	cu.ptxsim_mark();
+	rc = api->run(c, in, 2, out, 1, NULL);
+	for (int i = 0; !rc && i < rows * 8; i++)
+		rc = y[i] != 4 * x[i];
+	return rc;
+}
+
+/* The exact bytes that workspace gives, on the GPU; one less is refused, and so is the host's memory. */
+static bool workspace(void)
+{
+	const dl_api *api = open_model(dir, "chain");
+	int64_t dims[] = {40};
+	dl_workspace w = {.size = sizeof(w)};
+	dl_load_options load = {.size = sizeof(load), .device = "cuda"};
+	dl_context_options o = {.size = sizeof(o), .max_dims = dims, .n_dims = 1};
+	static _Alignas(64) char host[4096];
+	CUdeviceptr at;
+	dl_context *c;
+	dl_model *m;
+
+	MUST(api && api->load(&load, &m) == DL_OK);
+	MUST(api->workspace(m, dims, 1, &w) == DL_OK && !w.host_bytes && w.device_bytes >= 40 * 32);
+	MUST(!cu.cuMemAlloc_v2(&at, w.device_bytes));
+	o.workspace = on_device(at);
+	o.workspace_bytes = w.device_bytes - 1;
+	MUST(api->context(m, &o, &c) == DL_WORKSPACE);
+	o.workspace_bytes = w.device_bytes;
+	MUST(api->context(m, &o, &c) == DL_OK);
+	MUST(run_chain(api, c, 40) == DL_OK && run_chain(api, c, 41) == DL_WORKSPACE);
+	MUST(api->prepare(c, dims, 1) == DL_OK && run_chain(api, c, 40) == DL_OK &&
+	     counts(1, 0, 1));
+	api->context_free(c);
+	o.workspace = host;
+	MUST(api->context(m, &o, &c) == DL_INVALID && strstr(api->error(m), "of this GPU"));
+	MUST(!cu.cuMemFree_v2(at));
+	MUST(api->unload(m) == DL_OK);
+	MUST(cu.ptxsim_live() == 0);
+	return true;
+}
+
+static bool add(void)
+{
+	const dl_api *api = open_model(dir, "add");
+	dl_load_options o = {.size = sizeof(o), .device = "cuda"};
+	CUdeviceptr d[2][3];
+	dl_context *c;
+	dl_model *m;
+	void *stream;
+
+	MUST(api && find_code((void *)(uintptr_t)api->load));
+	MUST(api->load(&o, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
+	for (int i = 0; i < 6; i++)
+		MUST(!cu.cuMemAlloc_v2(&d[i / 3][i % 3], sizeof(x)));
+	MUST(!cu.cuStreamCreate(&stream, 1));
+	MUST(one_launch(api, c, d, stream) && many_dims(api, c) && several_streams(api, c, d));
+	MUST(!cu.cuStreamDestroy_v2(stream));
+	for (int i = 0; i < 6; i++)
+		MUST(!cu.cuMemFree_v2(d[i / 3][i % 3]));
+	api->context_free(c);
+	MUST(api->unload(m) == DL_OK);
+	MUST(cu.ptxsim_live() == 0);
+	return true;
+}
+
+/* An index out of range in a run that returned before it was done. */
+static bool pick(void)
+{
+	const dl_api *api = open_model(dir, "pick");
+	dl_load_options o = {.size = sizeof(o), .device = "cuda"};
+	int64_t index[] = {1, 9, 2}, n = 3, ts[] = {4, 3}, is[] = {3}, ys[2];
+	float t[12];
+	CUdeviceptr d[3];
+	dl_context *c;
+	dl_model *m;
+
+	for (int i = 0; i < 12; i++)
+		t[i] = (float)i;
+	MUST(api && api->load(&o, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
+	for (int i = 0; i < 3; i++)
+		MUST(!cu.cuMemAlloc_v2(&d[i], 256));
+	dl_tensor in[] = {tensor(DL_F32, on_device(d[0]), ts, 2, sizeof(t)),
+			  tensor(DL_I64, on_device(d[1]), is, 1, sizeof(index))};
+	dl_tensor out[] = {tensor(DL_F32, on_device(d[2]), ys, 2, 36)};
+	MUST(!cu.cuMemcpyHtoD_v2(d[0], t, sizeof(t)));
+	for (int k = 0; k < 4; k++) { /* launched one by one, then as a graph */
+		if (k == 2)
+			MUST(api->prepare(c, &n, 1) == DL_OK);
+		index[1] = 9;
+		MUST(!cu.cuMemcpyHtoD_v2(d[1], index, sizeof(index)));
+		cu.ptxsim_mark();
+		MUST(api->run(c, in, 2, out, 1, NULL) == DL_OK);
+		MUST(counts(k >= 2, k < 2, 0));
+		if (k % 2 == 0)
+			MUST(api->wait(c) == DL_INDEX && strstr(api->error(c), "(Gather)"));
+		index[1] = 3;
+		MUST(!cu.cuMemcpyHtoD_v2(d[1], index, sizeof(index)));
+		if (k % 2)
+			MUST(api->run(c, in, 2, out, 1, NULL) == DL_INDEX &&
+			     strstr(api->error(c), "an earlier run: node"));
+		MUST(api->run(c, in, 2, out, 1, NULL) == DL_OK && api->wait(c) == DL_OK);
+		MUST(!cu.cuMemcpyDtoH_v2(y, d[2], 36) && y[3] == 9 && y[8] == 8);
+	}
+	for (int i = 0; i < 3; i++)
+		MUST(!cu.cuMemFree_v2(d[i]));
+	api->context_free(c);
+	MUST(api->unload(m) == DL_OK);
+	MUST(cu.ptxsim_live() == 0);
+	return true;
+}
+
+/* Sizes that depend on values: no graph, and the log says so. */
+static bool few(void)
+{
+	const dl_api *api = open_model(dir, "few");
+	dl_load_options o = {.size = sizeof(o), .device = "cuda", .log = take_log};
+	int64_t dims[8] = {-1, -1, -1, -1, -1, -1, -1, -1}, one[] = {1}, ys[1], n = 5;
+	dl_tensor in[] = {tensor(DL_F32, x, one, 1, 4), tensor(DL_I64, &n, one, 1, 8)};
+	dl_tensor out = tensor(DL_F32, y, ys, 1, sizeof(y));
+	dl_context *c;
+	dl_model *m;
+
+	MUST(api && api->load(&o, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
+	MUST(api->prepare(c, dims, api->describe()->n_sym) == DL_OK);
+	MUST(strstr(log_text, "few: no graph: sizes depend on values"));
+	x[0] = 3;
+	cu.ptxsim_mark();
+	MUST(api->run(c, in, 2, &out, 1, NULL) == DL_OK);
+	MUST(!cu.ptxsim_calls("cuGraphLaunch") && ys[0] == 5 && y[0] == 3 && y[4] == 3);
+	api->context_free(c);
+	MUST(api->unload(m) == DL_OK);
+	MUST(cu.ptxsim_live() == 0);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	void *gpu;
+
+	dir = argc > 1 ? argv[1] : ".";
+	if (!open_sim() || cu.cuDevicePrimaryCtxRetain(&gpu, 0) || cu.cuCtxPushCurrent_v2(gpu))
+		return 1;
+	if (!add() || !workspace() || !pick() || !few())
+		return 1;
+	puts("ok");
+	return 0;
+}

@@ -178,6 +178,8 @@ DiagLoc node_diag(const Node *n); /* for diag_error */
 /* Text, version 1 (docs/ir.md). What graph_parse reads prints as the same bytes. Constants up to 64 elements
  * are printed whole; larger ones as file("name", offset, bytes) where mapped, else as hex. */
 void graph_print(StrBuf *b, const Graph *g);
+/* By Value.id: what that text calls each value of G, without the %. */
+const char **graph_labels(const Graph *g, Arena *a);
 /* FILE is for messages: "FILE:LINE: error: expected ...". Null after one. The graph is not verified. */
 Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file);
 /* Order, uses, arities, constants and kernels against their types, the sources of symbols. Values without

@@ -495,3 +495,21 @@ void graph_print(StrBuf *b, const Graph *g)
 	print_graph(&p, g, 0);
 	arena_free(p.tmp);
 }
+
+const char **graph_labels(const Graph *g, Arena *a)
+{
+	Printer p = {.tmp = arena_new()};
+	const char **labels = NEW_ARRAY(a, g->nvalues + 1, const char *);
+
+	label_values(&p, g);
+	for (int i = 0; i < g->inputs.n; i++)
+		labels[g->inputs.at[i]->id] = arena_strdup(a,
+							   label_slot(&p, g->inputs.at[i])->text);
+	for (const Node *n = g->first; n; n = n->next)
+		for (int k = 0; k < n->nout; k++)
+			if (n->out[k])
+				labels[n->out[k]->id] = arena_strdup(
+					a, label_slot(&p, n->out[k])->text);
+	arena_free(p.tmp);
+	return labels;
+}

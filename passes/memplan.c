@@ -15,13 +15,12 @@
 typedef struct Plan {
 	Module *m;
 	MemPlan *p;
-	int *last;  /* by Value.id of bases: position of the last use */
-	bool *free; /* by slot */
-	int cap;
-	int *order;    /* by Node.id */
-	int *output;   /* by Value.id: the output whose memory it is, or -1 */
-	Value **dying; /* by position: a base whose last use is there; */
-	Value **next;  /* by Value.id: the next such base */
+	VEC(bool) free; /* by slot */
+	int *order;     /* by Node.id: position */
+	int *output;    /* by Value.id: the output whose memory it is, or -1 */
+	Value **dying;  /* by position: a base whose last use is there; */
+	Value **next;   /* by Value.id: the next such base */
+	bool *left;     /* by Value.id: its slot went to the value that was written over it */
 } Plan;
 
 Value *value_base(Value *v)
@@ -29,123 +28,6 @@ Value *value_base(Value *v)
 	while (v->def && (op_row[v->def->op].flags & OPF_VIEW))
 		v = node_in(v->def, 0);
 	return v;
-}
-
-static void has_dim(void *arg, Expr *e)
-{
-	if (e->kind == EX_DIM)
-		*(bool *)arg = true;
-}
-
-/* A kernel that means the same for all values of the symbols. */
-static bool kernel_static(Kernel *k)
-{
-	bool dims = false;
-
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		for (int j = 0; j < s->niters; j++)
-			dims = dims || !dim_is_const(s->iter[j]->extent, NULL);
-		for (int j = 0; j < s->nwidx; j++)
-			ex_walk(s->widx[j], has_dim, &dims);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				ex_walk(s->val[j], has_dim, &dims);
-		if (s->guard)
-			ex_walk(s->guard, has_dim, &dims);
-	}
-	return !dims;
-}
-
-/* Elements of a static type; INT64_MAX where there are more than that. */
-static int64_t static_numel(const Type *t)
-{
-	int64_t dims[MAX_RANK], n = 1;
-
-	type_static(t, dims);
-	for (int i = 0; i < t->rank; i++)
-		if (dims[i] == 0)
-			return 0;
-	for (int i = 0; i < t->rank; i++)
-		if (__builtin_mul_overflow(n, dims[i], &n))
-			return INT64_MAX;
-	return n;
-}
-
-/* Points of the statements of K, whose extents are constants. */
-static int64_t static_points(const Kernel *k)
-{
-	int64_t sum = 0;
-
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
-		int64_t n = 1, extent;
-
-		for (int j = 0; j < s->niters; j++)
-			if (dim_is_const(s->iter[j]->extent, &extent) && extent > 0 &&
-			    __builtin_mul_overflow(n, extent, &n))
-				return INT64_MAX;
-		if (__builtin_add_overflow(sum, n, &sum))
-			return INT64_MAX;
-	}
-	return sum;
-}
-
-/* Much made out of little (an Expand, an EyeLike) is made when the model runs, rather than stored; and so is
- * what takes too long to make. */
-static bool worth_storing(const Node *n)
-{
-	enum { LARGE = 1 << 22, GROWTH = 16 };
-	int64_t from = 0, most = LARGE;
-
-	for (int i = 0; i < n->nin; i++) {
-		const Value *x = node_in(n, i);
-		int64_t count = x && type_static(x->type, NULL) ? static_numel(x->type) : 0;
-
-		from = count > INT64_MAX / GROWTH - from ? INT64_MAX / GROWTH : from + count;
-	}
-	most = from * GROWTH > most ? from * GROWTH : most;
-	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] && type_static(n->out[i]->type, NULL) &&
-		    static_numel(n->out[i]->type) > most)
-			return false;
-	return static_points(node_kernel(n)) <= INT64_C(1) << 31;
-}
-
-/* Whether V's own node may run when the model is built, leaving its operands aside. */
-static bool may_be_weights(const Value *v)
-{
-	if (!v->def || !type_static(v->type, NULL))
-		return false;
-	if (node_kernel(v->def))
-		return kernel_static(node_kernel(v->def)) && worth_storing(v->def);
-	return v->def->op == OP_Const || v->def->nin > 0;
-}
-
-static bool inputs_are_weights(const Module *m, const Node *n)
-{
-	for (int i = 0; i < n->nin; i++)
-		if (node_in(n, i) && !m->weights[node_in(n, i)->id])
-			return false;
-	return true;
-}
-
-bool value_is_weights(Module *m, const Value *v)
-{
-	Graph *g = m->graph;
-
-	/* Operands come before what is made of them: one walk knows all. */
-	if (v->id >= m->nweights) {
-		m->nweights = g->nvalues;
-		m->weights = NEW_ARRAY(m->arena, m->nweights, bool);
-		for (Node *n = g->first; n; n = n->next)
-			for (int i = 0; i < n->nout; i++)
-				if (n->out[i])
-					m->weights[n->out[i]->id] = may_be_weights(n->out[i]) &&
-								    inputs_are_weights(m, n);
-	}
-	return m->weights[v->id];
 }
 
 /* SIZE over symbols that inputs' shapes give, data-dependent ones at their bound; null where there is none. */
@@ -186,8 +68,8 @@ static Dim *planned_size(Module *m, Dim *size)
 static void use(Plan *p, Value *v, int at)
 {
 	v = value_base(v);
-	if (p->last[v->id] < at)
-		p->last[v->id] = at;
+	if (p->p->last[v->id] < at)
+		p->p->last[v->id] = at;
 }
 
 static void lifetimes(Plan *p)
@@ -209,22 +91,15 @@ static void lifetimes(Plan *p)
 	for (Node *n = g->first; n; n = n->next)
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i]) {
-				p->next[n->out[i]->id] = p->dying[p->last[n->out[i]->id]];
-				p->dying[p->last[n->out[i]->id]] = n->out[i];
+				p->next[n->out[i]->id] = p->dying[p->p->last[n->out[i]->id]];
+				p->dying[p->p->last[n->out[i]->id]] = n->out[i];
 			}
 }
 
 static int new_slot(Plan *p, Dim *size)
 {
 	vec_push(p->m->arena, &p->p->slots, size);
-	if (p->p->slots.n > p->cap) {
-		bool *f = NEW_ARRAY(p->m->arena, p->cap * 2 + 16, bool);
-
-		if (p->cap)
-			memcpy(f, p->free, (size_t)p->cap);
-		p->free = f;
-		p->cap = p->cap * 2 + 16;
-	}
+	vec_push(p->m->arena, &p->free, false);
 	return p->p->slots.n - 1;
 }
 
@@ -234,7 +109,7 @@ static int take_slot(Plan *p, Dim *size)
 	int best = -1, grow = -1;
 
 	for (int i = 0; i < p->p->slots.n; i++) {
-		if (!p->free[i])
+		if (!p->free.at[i])
 			continue;
 		if (dim_prove_le(c, size, p->p->slots.at[i])) {
 			if (best < 0 || dim_prove_le(c, p->p->slots.at[i], p->p->slots.at[best]))
@@ -250,7 +125,7 @@ static int take_slot(Plan *p, Dim *size)
 	}
 	if (best < 0)
 		best = new_slot(p, size);
-	p->free[best] = false;
+	p->free.at[best] = false;
 	return best;
 }
 
@@ -312,14 +187,12 @@ static bool try_in_place(Plan *p, Node *n, Value *out)
 		for (int j = 0; j < n->nin; j++)
 			readers += node_in(n, j) && value_base(node_in(n, j)) == b;
 		if (!pl || readers != 1 || pl->kind != PLACE_SLOT ||
-		    p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
+		    p->p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
 			continue;
 		p->p->value[out->id] = *pl;
-		pl->kind = PLACE_NONE; /* the slot has a new owner */
-		p->p->value[out->id].size = p->p->slots.at[p->p->value[out->id].at];
-		/* Readers of the old value at this node still need its place. */
-		p->p->value[b->id] = p->p->value[out->id];
-		p->last[b->id] = -2;
+		p->p->value[out->id].size = p->p->slots.at[pl->at];
+		p->p->over[out->id] = b;
+		p->left[b->id] = true;
 		return true;
 	}
 	return false;
@@ -392,8 +265,8 @@ static void place_temps(Plan *p, Node *n, Place *taken, int *ntaken)
 static void release_dead(Plan *p, int at)
 {
 	for (Value *v = p->dying[at]; v; v = p->next[v->id])
-		if (p->last[v->id] == at && p->p->value[v->id].kind == PLACE_SLOT)
-			p->free[p->p->value[v->id].at] = true;
+		if (!p->left[v->id] && p->p->value[v->id].kind == PLACE_SLOT)
+			p->free.at[p->p->value[v->id].at] = true;
 }
 
 static void place_results(Plan *p, Node *n)
@@ -420,7 +293,9 @@ bool pass_memplan(Module *m)
 
 	m->mem = p.p;
 	p.p->value = NEW_ARRAY(m->arena, g->nvalues + 1, Place);
-	p.last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
+	p.p->last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
+	p.p->over = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	p.left = NEW_ARRAY(m->arena, g->nvalues + 1, bool);
 	p.order = NEW_ARRAY(m->arena, g->nnodes + 1, int);
 	p.output = NEW_ARRAY(m->arena, g->nvalues + 1, int);
 	p.dying = NEW_ARRAY(m->arena, g->nnodes + 1, Value *);
@@ -442,7 +317,7 @@ bool pass_memplan(Module *m)
 		place_temps(&p, n, taken, &ntaken);
 		for (int i = 0; i < ntaken; i++)
 			if (taken[i].kind == PLACE_SLOT)
-				p.free[taken[i].at] = true;
+				p.free.at[taken[i].at] = true;
 		release_dead(&p, at);
 	}
 	for (Node *n = g->first; n; n = n->next)

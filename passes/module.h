@@ -118,6 +118,8 @@ typedef struct Place {
 
 typedef struct MemPlan {
 	Place *value;        /* by Value.id; views resolved */
+	int *last;           /* by Value.id of bases: the position in the graph of the node that reads it last */
+	Value **over;        /* by Value.id: the operand whose slot it is written over, or null */
 	VEC(Dim *) slots;    /* bytes of each arena slot */
 	int nregions;
 	int64_t weights;     /* bytes of the weights */
@@ -126,7 +128,9 @@ typedef struct MemPlan {
 	Place **temp[MAX_TARGETS];
 } MemPlan;
 
-/* Whether V is known when the model is built: a constant, or computed from constants alone. Asked when fusion is
+void memplan_print(StrBuf *b, const Module *m);
+
+/* Whether V is known when the model is built: a constant, or computed from constants alone (passes/known.c). Asked when fusion is
  * done; what was answered of a value stays so. */
 bool value_is_weights(Module *m, const Value *v);
 

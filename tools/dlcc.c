@@ -85,21 +85,30 @@ static bool serves(const Schedule *s, const char *name)
 	return !name;
 }
 
+/* What PASS made, for the ONNX node ONLY, or, where that is null, all. */
+static void dump_text(StrBuf *b, const Module *m, const char *pass, const char *only)
+{
+	if (!strcmp(pass, "memplan"))
+		memplan_print(b, m);
+	else if (strcmp(pass, "sched"))
+		graph_print(b, m->graph);
+	else
+		for (int t = 0; t < m->ntargets; t++)
+			for (const Node *n = m->graph->first; n; n = n->next)
+				if (m->sched[t][n->id] && serves(m->sched[t][n->id], only))
+					schedule_print(b, m->sched[t][n->id]);
+}
+
 static void dump(const Cli *c, const Module *m, const char *pass)
 {
-	bool scheds = !strcmp(pass, "sched");
+	bool by_node = c->dump_node && strcmp(pass, "sched");
 	StrBuf b = {0};
 
 	if (!c->dump_all && !(c->dump ? !strcmp(c->dump, pass) : c->dump_node != NULL))
 		return;
 	printf("; after %s\n", pass);
-	for (int t = 0; t < m->ntargets && scheds; t++)
-		for (int i = 0; i < m->nsched; i++)
-			if (m->sched[t][i] && serves(m->sched[t][i], c->dump_node))
-				schedule_print(&b, m->sched[t][i]);
-	if (!scheds)
-		graph_print(&b, m->graph);
-	if (c->dump_node && !scheds)
+	dump_text(&b, m, pass, c->dump_node);
+	if (by_node)
 		print_only(strbuf_str(&b), c->dump_node);
 	else
 		fwrite(strbuf_str(&b), 1, b.n, stdout);

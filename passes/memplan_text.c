@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory plan as text, for --dump-ir=memplan: slots, and where each value is, from its node to its last reader. */
+#include "passes/module.h"
+
+typedef struct Printer {
+	StrBuf *b;
+	const Module *m;
+	const char **label; /* by Value.id */
+	const char **node;  /* by position: the label of its first result */
+} Printer;
+
+static void put_place(Printer *p, const Place *at)
+{
+	switch (at->kind) {
+	case PLACE_NONE: strbuf_puts(p->b, "not stored"); return;
+	case PLACE_INPUT: strbuf_printf(p->b, "input %d", at->at); return;
+	case PLACE_OUTPUT: strbuf_printf(p->b, "output %d", at->at); break;
+	case PLACE_SLOT: strbuf_printf(p->b, "slot %d", at->at); break;
+	case PLACE_REGION: strbuf_printf(p->b, "region %d", at->at); break;
+	case PLACE_WEIGHTS: strbuf_printf(p->b, "weights at %lld", (long long)at->offset); break;
+	}
+	strbuf_puts(p->b, ", ");
+	dim_print(p->b, at->size);
+	strbuf_puts(p->b, " bytes");
+}
+
+static void put_value(Printer *p, const Value *v)
+{
+	const MemPlan *mem = p->m->mem;
+	const Value *base = value_base((Value *)(uintptr_t)v);
+	const char *last = p->node[mem->last[v->id]];
+
+	strbuf_printf(p->b, "  %%%s: ", p->label[v->id]);
+	if (base != v) {
+		strbuf_printf(p->b, "where %%%s is\n", p->label[base->id]);
+		return;
+	}
+	put_place(p, &mem->value[v->id]);
+	if (mem->over[v->id])
+		strbuf_printf(p->b, ", over %%%s", p->label[mem->over[v->id]->id]);
+	if (mem->value[v->id].kind == PLACE_SLOT)
+		strbuf_printf(p->b, ", until %s%s", last ? "%" : "the end", last ? last : "");
+	strbuf_puts(p->b, "\n");
+}
+
+static void put_temps(Printer *p, const Node *n)
+{
+	for (int t = 0; t < p->m->ntargets; t++) {
+		const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
+
+		for (int i = 0; s && p->m->mem->temp[t][n->id] && i < s->temps.n; i++) {
+			strbuf_printf(p->b, "  %s of %%%s on %s: ", s->temps.at[i]->name,
+				      p->label[n->out[0]->id], p->m->target[t]->name);
+			put_place(p, &p->m->mem->temp[t][n->id][i]);
+			strbuf_puts(p->b, "\n");
+		}
+	}
+}
+
+void memplan_print(StrBuf *b, const Module *m)
+{
+	Arena *tmp = arena_new();
+	const Graph *g = m->graph;
+	Printer p = {b, m, graph_labels(g, tmp), NEW_ARRAY(tmp, g->nnodes + 1, const char *)};
+	int at = 0;
+
+	for (const Node *n = g->first; n; n = n->next)
+		p.node[at++] = n->nout && n->out[0] ? p.label[n->out[0]->id] : "?";
+	strbuf_printf(b, "memory: %lld bytes of weights, %d slots, %d regions\n",
+		      (long long)m->mem->weights, m->mem->slots.n, m->mem->nregions);
+	for (int i = 0; i < m->mem->slots.n; i++) {
+		strbuf_printf(b, "  slot %d: ", i);
+		dim_print(b, m->mem->slots.at[i]);
+		strbuf_puts(b, " bytes\n");
+	}
+	for (int i = 0; i < g->inputs.n; i++)
+		put_value(&p, g->inputs.at[i]);
+	for (const Node *n = g->first; n; n = n->next) {
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				put_value(&p, n->out[i]);
+		put_temps(&p, n);
+	}
+	arena_free(tmp);
+}

@@ -7,14 +7,14 @@
 static bool name_taken(Fn *f, const char *s)
 {
 	static const char *const reserved[] = {
-		"k",     "begin", "end",    "scratch", "fault",    "row",    "x",
-		"y",     "int",   "float",  "double",  "if",       "for",    "do",
-		"while", "const", "return", "static",  "char",     "long",   "short",
-		"void",  "break", "case",   "auto",    "register", "signed", "unsigned",
-		"goto",  "else",  "switch", "union",   "struct",   "enum",   "inline"};
+		"k",      "begin",  "end",      "scratch", "fault",    "row",   "int",
+		"float",  "double", "if",       "for",     "do",       "while", "const",
+		"return", "static", "char",     "long",    "short",    "void",  "break",
+		"case",   "auto",   "register", "signed",  "unsigned", "goto",  "else",
+		"switch", "union",  "struct",   "enum",    "inline"};
 
 	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-		if (i != 6 && i != 7 && !strcmp(reserved[i], s))
+		if (!strcmp(reserved[i], s))
 			return true;
 	for (int i = 0; i < f->names.n; i++)
 		if (!strcmp(f->names.at[i].text, s))

@@ -93,6 +93,20 @@ static void mentions(LNode *n, Mentions *m)
 	}
 }
 
+/* Names are for the reader: no two buffers of a schedule share one. */
+static void name_apart(Kernel *k, const bool *used)
+{
+	for (int i = 0; i < k->bufs.n; i++) {
+		const char *name = k->bufs.at[i]->name;
+
+		for (int j = 0, n = 2; used[i] && j < i; j++)
+			if (used[j] && !strcmp(k->bufs.at[j]->name, k->bufs.at[i]->name)) {
+				k->bufs.at[i]->name = arena_printf(k->arena, "%s_%d", name, n++);
+				j = -1;
+			}
+	}
+}
+
 /* Temporaries that are still read or written from memory. */
 static void find_temps(Schedule *s)
 {
@@ -107,7 +121,9 @@ static void find_temps(Schedule *s)
 
 		if (b->kind == BUF_TEMP && !b->data && m.used[b->id] && !m.local[b->id])
 			vec_push(k->arena, &s->temps, b);
+		m.used[b->id] = m.used[b->id] || m.local[b->id];
 	}
+	name_apart(k, m.used);
 	arena_free(tmp);
 }
 

@@ -154,9 +154,9 @@ static bool print(Cli *c, const Module *m)
 
 	if (!c->schedules)
 		graph_print(&b, m->graph);
-	for (int i = 0; c->schedules && i < m->nsched; i++)
-		if (m->sched[0][i])
-			schedule_print(&b, m->sched[0][i]);
+	for (const Node *n = m->graph->first; n && c->schedules && m->nsched; n = n->next)
+		if (m->sched[0][n->id])
+			schedule_print(&b, m->sched[0][n->id]);
 	if (c->output)
 		ok = write_file(c->output, strbuf_str(&b), b.n) ||
 		     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s",

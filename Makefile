@@ -10,6 +10,7 @@
 # make docs       docs/ops.md, from the table of ops
 # make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md
 # make ptxsim     build/ptxsim/libcuda.so.1: a PTX interpreter in place of the CUDA driver
+# make gpu-pack   build/gpu-pack: what checks and times code for GPUs on a machine that has only a driver
 # make fuzz       mutated model files against dlcc under sanitizers
 # Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
 
@@ -53,7 +54,7 @@ TOOLS := $(sort $(foreach t,$(TOOL_SRC:tools/%=%),$(firstword $(subst /, ,$(t:.c
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/unit/*.c tests/tools/*.c tests/fuzz/*.c))
 # Runners of many models at once: tests/tools/NAME.c, with tests/tools/NAME/, and dlrun's reading and comparing.
 TEST_SRC := $(TESTS:%=tests/%.c) $(wildcard $(TESTS:%=tests/%/*.c))
-SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC) $(wildcard tests/ptxsim/*.c tests/ptxsim/check/*.c)
+SRC := $(LIB_SRC) $(wildcard runtime/*.c) $(TOOL_SRC) $(TEST_SRC) $(wildcard tests/ptxsim/*.c tests/ptxsim/check/*.c bench/gpu_pack/*.c)
 program_obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $1.c $1/*.c))
 
 all: $(TOOLS:%=$(BUILD)/bin/%) $(BUILD)/lib/libdlrt.a $(BUILD)/include/dlrt.h
@@ -140,7 +141,7 @@ $(BUILD)/ptxsim/check: $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/p
 
 ptxsim: $(BUILD)/ptxsim/libcuda.so.1 $(BUILD)/ptxsim/check
 
-tests: all $(TESTS:%=$(BUILD)/tests/%) ptxsim
+tests: all $(TESTS:%=$(BUILD)/tests/%) ptxsim gpu-pack-bin
 
 deps:
 	./deps.sh
@@ -160,6 +161,26 @@ demo:
 	@./deps.sh build
 	@$(MAKE) -s $(JOBS) all $(BUILD)/ptxsim/libcuda.so.1
 	@examples/digits/run.sh $(BUILD)
+
+# For other machines of this kind: no code of this processor alone, no library but libc's. What poses as the driver is
+# there when they are linked, the driver when they run.
+PACK := $(BUILD)/gpu-pack-bin
+PACK_CC = $(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -o $@ $(filter %.c %.o %.a %.so.1,$^)
+
+$(PACK)/dlrun: $(call program_obj,tools/dlrun) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
+	$(PACK_CC) $(LDLIBS:-lprotobuf-c=-l:libprotobuf-c.a) -s
+
+$(PACK)/tool: bench/gpu_pack/tool.c $(BUILD)/ptxsim/libcuda.so.1
+	$(PACK_CC) -ldl -s
+
+$(PACK)/vectors: $(wildcard tests/ptxsim/check/*.c) bench/gpu_pack/stubs.c tests/ptxsim/half.c $(BUILD)/ptxsim/libcuda.so.1
+	$(PACK_CC) -lm -s
+
+gpu-pack-bin: $(PACK)/dlrun $(PACK)/tool $(PACK)/vectors
+
+gpu-pack: deps
+	$(MAKE) $(JOBS) all gpu-pack-bin
+	CORPUS="$(CORPUS)" $(PYTHON) bench/gpu_pack/make.py --build $(BUILD) $(T) $(BUILD)/gpu-pack
 
 layers:
 	python3 tests/layers.py
@@ -193,7 +214,7 @@ warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
 
 # Headers are tables that people read, and are set by hand.
 format:
-	clang-format -i $(wildcard $(addsuffix /*.c,base ir ops frontend passes codegen runtime tools tools/* tests/* examples/*))
+	clang-format -i $(wildcard $(addsuffix /*.c,base ir ops frontend passes codegen runtime tools tools/* tests/* examples/* bench/*))
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
@@ -209,6 +230,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz warnings format install clean force bench ulp
+.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz warnings format install clean force bench ulp gpu-pack gpu-pack-bin
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

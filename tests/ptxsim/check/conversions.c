@@ -188,8 +188,8 @@ static void to_floats(void)
 		want_to_float(f[i], d[i], v[i], want);
 		for (int k = 0; k < n; k++) {
 			/* NaNs of these have bits that nothing promises. */
-			bool nan =
-				(k == HALF_VALUE || k == BF16_VALUE) && !want[k] && v[i] & 0x7fff;
+			bool nan = (k == HALF_VALUE || k == BF16_VALUE) && !want[k] &&
+				   v[i] & 0x7fff;
 			if (!nan && !(k == TF32 && f[i] != f[i]))
 				compare64("to_float", got, k, i, want[k], (double)f[i], d[i], v[i]);
 		}
@@ -291,14 +291,14 @@ static uint16_t h_geu(float a, float b, float c)
 }
 
 /* Outputs 0 to 13 of the kernel; the others are not by halves. */
-static Half *const halves[] = {h_add, h_sub, h_mul,	h_fma, h_fma_sat, h_fma_relu, h_add_sat,
-			       h_min, h_max, h_max_nan, h_neg, h_abs,	  h_lt,	      h_geu};
+static Half *const halves[] = {h_add, h_sub, h_mul,     h_fma, h_fma_sat, h_fma_relu, h_add_sat,
+			       h_min, h_max, h_max_nan, h_neg, h_abs,     h_lt,       h_geu};
 enum { N_HALVES = 14, N_F16 = 16 };
 
 static uint16_t half_bits(void)
 {
-	static const uint16_t special[] = {0,	   0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00,
-					   0x7e00, 1,	   0x8001, 0x7bff, 0x0400};
+	static const uint16_t special[] = {0,      0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00,
+					   0x7e00, 1,      0x8001, 0x7bff, 0x0400};
 	u32 k = below(30);
 
 	return k < 11 ? special[k] : (uint16_t)below(0x10000);
@@ -372,10 +372,10 @@ static void bf16(void)
 			      b = f32_of_bf16((uint16_t)(in[1][i] >> s));
 			float c = f32_of_bf16((uint16_t)(in[2][i] >> s)),
 			      f = f32_of_bf16(bf16_fma(a, b, c));
-			float v[] = {a + b,	  a * b,
-				     f,		  f != f ? f : f > 0 ? f : 0,
+			float v[] = {a + b,       a * b,
+				     f,           f != f ? f : f > 0 ? f : 0,
 				     least(a, b), a != a || b != b ? NAN : most(a, b),
-				     -a,	  a < b ? 1 : 0};
+				     -a,          a < b ? 1 : 0};
 			uint16_t want = bf16_of(v[k / 2]), g = (uint16_t)(got[k / 2 * N + i] >> s);
 			if (!same_half(g, want, 0x7f80))
 				wrong("output %d of %g, %g, %g is 0x%x, not 0x%x", k / 2, (double)a,

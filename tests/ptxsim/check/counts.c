@@ -102,22 +102,22 @@ static const char *const counted = ".version 7.0\n.target sm_80\n.address_size 6
 				   ".f32 %f<4>; .reg .b16 %h<4>;\n"
 				   "	.shared .align 4 .b8 s[128];\n"
 				   "	ld.param.u64 %d1, [out];\n" /* load */
-				   "	mov.u32 %r1, %tid.x;\n"	    /* move */
+				   "	mov.u32 %r1, %tid.x;\n"     /* move */
 				   "	setp.lt.u32 %p1, %r1, 8;\n" /* integer */
-				   "	@!%p1 bra SKIP;\n"	    /* control: 24 lanes take it */
+				   "	@!%p1 bra SKIP;\n"          /* control: 24 lanes take it */
 				   "	cvt.rn.f32.u32 %f1, %r1;\n" /* convert, 8 lanes */
 				   "	fma.rn.f32 %f2, %f1, %f1, %f1;\n" /* float, 8 */
 				   "SKIP:\n"
-				   "	bar.sync 0;\n"				  /* sync */
-				   "	@%p1 mov.b32 %r2, 7;\n"			  /* move, 8 */
-				   "	mov.b16 %h1, 0x3c00;\n"			  /* move */
-				   "	add.f16 %h2, %h1, %h1;\n"		  /* half */
-				   "	mul.wide.u32 %d2, %r1, 4;\n"		  /* integer */
-				   "	add.s64 %d3, %d1, %d2;\n"		  /* integer */
-				   "	st.global.u32 [%d3], %r1;\n"		  /* store */
+				   "	bar.sync 0;\n"                            /* sync */
+				   "	@%p1 mov.b32 %r2, 7;\n"                   /* move, 8 */
+				   "	mov.b16 %h1, 0x3c00;\n"                   /* move */
+				   "	add.f16 %h2, %h1, %h1;\n"                 /* half */
+				   "	mul.wide.u32 %d2, %r1, 4;\n"              /* integer */
+				   "	add.s64 %d3, %d1, %d2;\n"                 /* integer */
+				   "	st.global.u32 [%d3], %r1;\n"              /* store */
 				   "	shfl.sync.idx.b32 %r3, %r1, 0, 31, -1;\n" /* warp */
-				   "	red.global.add.u32 [%d3], %r3;\n"	  /* atomic */
-				   "	ret;\n}\n";				  /* control */
+				   "	red.global.add.u32 [%d3], %r3;\n"         /* atomic */
+				   "	ret;\n}\n";                               /* control */
 
 static void instructions(void)
 {
@@ -129,11 +129,11 @@ static void instructions(void)
 		const char *name;
 		uint64_t want;
 	} rows[] = {
-		{"inst.load", 32},	     {"inst.move", 72},		{"inst.integer", 96},
-		{"inst.control", 56},	     {"inst.convert", 8},	{"inst.float", 8},
-		{"inst.sync", 32},	     {"inst.half", 32},		{"inst.store", 32},
-		{"inst.warp", 32},	     {"inst.atomic", 32},	{"inst.matrix", 0},
-		{"inst.async", 0},	     {"warp_instructions", 16}, {"barriers", 1},
+		{"inst.load", 32},           {"inst.move", 72},         {"inst.integer", 96},
+		{"inst.control", 56},        {"inst.convert", 8},       {"inst.float", 8},
+		{"inst.sync", 32},           {"inst.half", 32},         {"inst.store", 32},
+		{"inst.warp", 32},           {"inst.atomic", 32},       {"inst.matrix", 0},
+		{"inst.async", 0},           {"warp_instructions", 16}, {"barriers", 1},
 		{"global_load_requests", 0},
 	};
 
@@ -153,8 +153,8 @@ static void instructions(void)
 static void repeatable(void)
 {
 	static const char *const names[] = {
-		"inst.integer",		 "inst.control",      "inst.load",
-		"warp_instructions",	 "barriers",	      "global_load_sectors",
+		"inst.integer",          "inst.control",      "inst.load",
+		"warp_instructions",     "barriers",          "global_load_sectors",
 		"shared_load_conflicts", "shared_store_bytes"};
 	enum { N_NAMES = sizeof names / sizeof *names };
 	uint64_t first[2][N_NAMES];

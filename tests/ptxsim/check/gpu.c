@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/ptxsim/check/gpu.h"
 
+#include "tests/ptxsim/check/vectors.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -110,7 +112,8 @@ CUdeviceptr put(const void *src, size_t n)
 
 void get(void *dst, CUdeviceptr src, size_t n)
 {
-	OK(cuMemcpyDtoH_v2(dst, src, n));
+	if (OK(cuMemcpyDtoH_v2(dst, src, n)))
+		vectors_take(dst, n);
 }
 
 CUresult launch(CUfunction f, unsigned grid, unsigned block, unsigned shared, ...)

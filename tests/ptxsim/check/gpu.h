@@ -101,6 +101,9 @@ uint32_t below(uint32_t n);
 void same_u32(const uint32_t *got, const uint32_t *want, int n, const char *what);
 void close_f32(const float *got, const float *want, int n, float tolerance, const char *what);
 
+/* The status with which a case ends that this GPU, or this recording, does not have. */
+enum { SKIPPED = 77 };
+
 typedef struct Case {
 	const char *name;
 	void (*run)(void);

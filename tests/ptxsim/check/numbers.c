@@ -41,9 +41,9 @@ static u32 field(s64 a, u32 pos, u32 len, bool is_signed)
 	if (!len)
 		return 0;
 	v >>= pos;
-	return len >= 32		      ? (u32)v
+	return len >= 32                      ? (u32)v
 	       : is_signed && pos + len <= 32 ? (u32)((s32)((u32)v << (32 - len)) >> (32 - len))
-	       : is_signed		      ? (u32)v
+	       : is_signed                    ? (u32)v
 					      : (u32)v & ((1u << len) - 1);
 }
 
@@ -275,7 +275,7 @@ static int want_exact(float a, float b, float c, float *w)
 		a > 0 ? a < 1 ? a : 1 : 0,
 		fmodf(a, b),
 		a < b ? a : c,
-		a != a	   ? 1
+		a != a     ? 1
 		: isinf(a) ? 2
 			   : 3,
 		a <= b || c > b ? 1 : 0,
@@ -323,7 +323,7 @@ __attribute__((noinline)) static double rounded64(int op, double a, double b, do
 
 static double to_s64(double a)
 {
-	return a != a	     ? (double)INT64_MIN
+	return a != a        ? (double)INT64_MIN
 	       : a >= 0x1p63 ? 0x1p63
 	       : a < -0x1p63 ? -0x1p63
 			     : trunc(a) + 0.0;

@@ -265,10 +265,10 @@ static void mutants(void)
 }
 
 const Case triton_cases[] = {
-	{"triton: f16", gemm_f16},	  {"triton: odd sizes", gemm_odd_sizes},
+	{"triton: f16", gemm_f16},        {"triton: odd sizes", gemm_odd_sizes},
 	{"triton: f16 sums", gemm_acc16}, {"triton: bf16", gemm_bf16},
-	{"triton: tf32", gemm_tf32},	  {"triton: s8", gemm_s8},
-	{"triton: fp8", gemm_fp8},	  {"triton: f64", gemm_f64},
-	{"triton: softmax", softmax},	  {"triton: attention", attention},
-	{"triton: mutants", mutants},	  {NULL, NULL},
+	{"triton: tf32", gemm_tf32},      {"triton: s8", gemm_s8},
+	{"triton: fp8", gemm_fp8},        {"triton: f64", gemm_f64},
+	{"triton: softmax", softmax},     {"triton: attention", attention},
+	{"triton: mutants", mutants},     {NULL, NULL},
 };

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the GPU pack, what a machine with only a driver needs to check and time dlcc's code: make.py OUT.
+
+    OUT/run.sh           runs all of it; results.json beside it
+    OUT/bin/             dlrun; tool (tool.c); vectors (tests/ptxsim/check, linked for any driver)
+    OUT/cases/NAME/      model.so and its reference data: models of tests/mutate, of ONNX's cases and of CORPUS
+    OUT/bench/NAME.so    what is timed; NAME.fill, from which `tool fill` makes it where weights are large
+    OUT/bench.txt        NAME|FLOP|bytes|dims, a line a measurement; the dims of a simulated run after another bar
+    OUT/tests/ptxsim/    the PTX of `vectors`
+
+Artifacts have code for sm_80, sm_90a and CPUs. Large weights are drawn where they are used, in the image of a constant: here they are one
+number each, which stays one through packing, so the artifact is code and runs of a repeated word.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "mutate")]
+import cases  # noqa: E402
+import models  # noqa: E402
+
+TARGETS = "cuda:sm_80,sm_90a,cpu:x86-64-v3"
+LIMIT = 60 << 20
+RUN = 1024  # words: shorter runs are copied
+
+GEMM = "({0}[{1}] a, {0}[{2}] b) => ({0}[{3}] y) {{ y = MatMul(a, b) }}"
+F, H, B = "float", "float16", "bfloat16"
+
+# name, text, FLOP and bytes of a run, dims, dims of a simulated run (none: it is too long)
+KERNELS = [
+    *((f"gemm_{t}_{n}", GEMM.format(t, f"{n},{n}", f"{n},{n}", f"{n},{n}"), 2 * n ** 3, 0, "", None)
+      for t in (F, H, B) for n in (4096, 8192)),
+    *((f"gemm_{t}_any", GEMM.format(t, "M,K", "K,N", "M,N"), 2 * 8192 ** 3, 0, "M=8192 N=8192 K=8192", "M=33 N=40 K=64")
+      for t in (F, H, B)),
+    ("softmax", f"({F}[N,S] x) => ({F}[N,S] y) {{ y = Softmax<axis=1>(x) }}", 0, 8 * 65536 * 1024, "N=65536 S=1024", "N=7 S=300"),
+    ("layer_norm", f"({F}[N,768] x, {F}[768] g, {F}[768] b) => ({F}[N,768] y) {{ y = LayerNormalization<axis=1>(x, g, b) }}",
+     0, 8 * 65536 * 768, "N=65536", "N=5"),
+    ("transpose", f"({F}[M,N] x) => ({F}[N,M] y) {{ y = Transpose<perm=[1,0]>(x) }}", 0, 8 * 8192 * 8192, "M=8192 N=8192", "M=70 N=33"),
+    ("add", f"({F}[N] x, {F}[N] z) => ({F}[N] y) {{ y = Add(x, z) }}", 0, 12 << 28, "N=268435456", "N=1000"),
+]
+FULL = [  # models of BENCH/graphs: name, GFLOP of one of the batch, dims of measurements
+    ("resnet50", 8.2, ["batch=1", "batch=32"]),
+    ("bert_base", 22.3, ["batch=1 seq=128", "batch=16 seq=128"]),
+    ("mobilenet_v2", 0.60, ["batch=1", "batch=32"]),
+]
+
+
+def compiled(build, source, out):
+    subprocess.run([build + "/bin/dlcc", source, "-o", out, "--name=model", "--target=" + TARGETS], check=True,
+                   stdout=subprocess.DEVNULL)
+    header = out[:-3] + ".h"
+    if os.path.exists(header):
+        os.remove(header)
+
+
+def parsed(text):
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\nm {text}')
+
+
+# ---- Cases ----
+
+def own_cases(build, out, names):
+    from onnx.reference import ReferenceEvaluator
+
+    for name in names:
+        text, sets = models.MODELS[name]
+        model, rng = parsed(text), np.random.default_rng(2026)
+        folder = f"{out}/own-{name}"
+        os.makedirs(folder)
+        onnx.save(model, folder + "/model.onnx")
+        compiled(build, folder + "/model.onnx", folder + "/model.so")
+        os.remove(folder + "/model.onnx")
+        types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
+        for label, inputs in sets.items():
+            if label.startswith("astray"):
+                continue
+            values = {k: models.value(rng, spec, types[k]) for k, spec in inputs.items()}
+            results = dict(zip([o.name for o in model.graph.output], ReferenceEvaluator(model).run(None, values)))
+            data = f"{folder}/test_data_set_{len(os.listdir(folder)) - 1}"
+            os.makedirs(data)
+            for role, arrays in ("input", values), ("output", results):
+                for i, (k, v) in enumerate(arrays.items()):
+                    with open(f"{data}/{role}_{i}.pb", "wb") as f:
+                        f.write(numpy_helper.from_array(v, k).SerializeToString())
+
+
+def size_of(folder):
+    return sum(os.path.getsize(os.path.join(where, name)) for where, _, names in os.walk(folder) for name in names)
+
+
+def listed_cases(build, out, corpus, share):
+    """One in SHARE of the cases that pass on the simulated GPU, and the models of CORPUS that are small."""
+    for suite, found in cases.index(corpus, ["onnx", "small", "models"]).items():
+        with open(os.path.join(ROOT, "tests", "passing", suite + ".ptx.txt")) as f:
+            passing = [line.strip() for line in f]
+        by_name = {case.name: case for case in found}
+        chosen = [by_name[n] for n in (passing if suite == "models" else passing[::share]) if n in by_name]
+        for case in chosen:
+            if suite == "models" and size_of(case.dir) > 3 << 20 or share > 1000:
+                continue
+            folder = f"{out}/{suite}-{case.name.replace('/', '-')}"
+            os.makedirs(folder)
+            compiled(build, case.dir + "/model.onnx", folder + "/model.so")
+            for data in sorted(os.listdir(case.dir)):
+                if data.startswith("test_data_set_"):
+                    shutil.copytree(os.path.join(case.dir, data), os.path.join(folder, data))
+
+
+# ---- Weights that are drawn where they are used ----
+
+def constant(t, number):
+    """T, whose weights are a recipe, as one number: of a magnitude like theirs; its first few are its own."""
+    kind, x, y = next(e.value for e in t.external_data if e.key == "recipe").split()
+    value = max(abs(float(x)), abs(float(y))) / 2 or 0.01
+    array = np.full(list(t.dims), value, onnx.helper.tensor_dtype_to_np_dtype(t.data_type))
+    array.flat[:4] += np.array([number % 61, number // 61 % 61, 1, 2]) * value / 64
+    t.CopyFrom(numpy_helper.from_array(array, t.name))
+
+
+def constants(graph, folder):
+    model = onnx.load(graph, load_external_data=False)
+    for number, t in enumerate(model.graph.initializer):
+        if any(e.key == "recipe" for e in t.external_data):
+            constant(t, number)
+    onnx.save(model, folder + "/model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=1024)
+
+
+def recipe(path, out):
+    """The file PATH as what `tool fill` reads: bytes as they are, and runs of one word."""
+    data = np.memmap(path, np.uint8)
+    words = data[:len(data) // 4 * 4].view(np.uint32)
+    edges = np.flatnonzero(words[1:] != words[:-1]) + 1
+    starts = np.concatenate(([0], edges))
+    lengths = np.diff(np.concatenate((starts, [len(words)])))
+    at = 0
+    with open(out, "wb") as f:
+        def raw(end):
+            if end > at:
+                f.write(b"raw %d 0\n" % (end - at) + data[at:end].tobytes())
+        for k in np.flatnonzero(lengths >= RUN):
+            start, word = int(starts[k]) * 4, int(words[starts[k]])
+            raw(start)
+            at = start + int(lengths[k]) * 4
+            kind = b"zero" if not word else b"f16" if word >> 16 == word & 0xffff else b"f32"
+            f.write(b"%s %d %08x\n" % (kind, at - start, word))
+        raw(len(data))
+
+
+# ---- All of it ----
+
+def bench(build, out, folder, tiny):
+    rows = []
+    os.makedirs(out + "/bench")
+    for name, text, flop, moved, dims, simulated in KERNELS:
+        if tiny and simulated is None:
+            continue
+        onnx.save(parsed(text), f"{folder}/m.onnx")
+        compiled(build, f"{folder}/m.onnx", f"{out}/bench/{name}.so")
+        rows.append(f"{name}|{flop}|{moved}|{dims}|{'no' if simulated is None else simulated}")
+    graphs = os.path.join(os.environ.get("BENCH", os.path.join(ROOT, "..", "shared", "bench")), "graphs")
+    for name, gflop, measured in [] if tiny else FULL:
+        if not os.path.exists(f"{graphs}/{name}.onnx"):
+            print(f"{name}: not in {graphs}")
+            continue
+        constants(f"{graphs}/{name}.onnx", folder)
+        compiled(build, folder + "/model.onnx", folder + "/full.so")
+        recipe(folder + "/full.so", f"{out}/bench/{name}.fill")
+        rows += [f"{name}|{gflop * 1e9 * int(d.split()[0].split('=')[1])}|0|{d}|no" for d in measured]
+    if tiny:
+        rng = np.random.default_rng(0)
+        w = np.full((256, 64), 0.05, np.float32)
+        w[0, :9] = rng.standard_normal(9)
+        model = parsed(f"({F}[N,256] x) => ({F}[N,64] y) <{F}[256,64] w> {{ y = MatMul(x, w) }}")
+        model.graph.ClearField("initializer")
+        model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+        onnx.save(model, folder + "/m.onnx")
+        compiled(build, folder + "/m.onnx", folder + "/full.so")
+        recipe(folder + "/full.so", out + "/bench/filled.fill")
+        rows.append("filled|32768|0|N=1|N=3")
+    with open(out + "/bench.txt", "w") as f:
+        f.writelines(row + "\n" for row in rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", metavar="OUT")
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--corpus", default=os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus"))
+    parser.add_argument("--share", type=int, default=24, help="one case in so many")
+    parser.add_argument("--tiny", action="store_true", help="only what a test of the pack needs")
+    options = parser.parse_args()
+    build, out = os.path.abspath(options.build), os.path.abspath(options.out)
+    work = out + ".work"
+    for folder in out, work:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+    shutil.copytree(build + "/gpu-pack-bin", out + "/bin")
+    shutil.copy(os.path.join(ROOT, "bench", "gpu_pack", "run.sh"), out)
+    for path in [p for folder in ("cuda",) for p in sorted(os.listdir(f"{ROOT}/tests/ptxsim/{folder}")) if p.endswith(".ptx")]:
+        os.makedirs(out + "/tests/ptxsim/cuda", exist_ok=True)
+        shutil.copy(f"{ROOT}/tests/ptxsim/cuda/{path}", f"{out}/tests/ptxsim/cuda/{path}")
+    own_cases(build, out + "/cases", ["map", "softmax-warp", "matmul"] if options.tiny else models.MODELS)
+    if not options.tiny:
+        listed_cases(build, out + "/cases", options.corpus, options.share)
+    bench(build, out, work, options.tiny)
+    shutil.rmtree(work)
+    size = size_of(out)
+    print(f"{out}: {len(os.listdir(out + '/cases'))} cases, {size / 2 ** 20:.1f} MiB")
+    return size > LIMIT and f"that is more than {LIMIT >> 20} MiB"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Checks and times this pack on the GPU of this machine; results go to results.json beside it.
+#	run.sh [--seconds S] [--sim FOLDER]     S for each measurement (2); FOLDER: a simulated driver, at small sizes
+# It needs a driver, libc and a shell. cuBLAS is measured too where its library is found.
+cd "$(dirname "$0")" || exit 2
+seconds=2
+sim=
+while [ $# -gt 0 ]; do
+	case $1 in
+	--seconds) seconds=$2 ;;
+	--sim)
+		sim=1 seconds=0.01
+		LD_LIBRARY_PATH=$2
+		export LD_LIBRARY_PATH
+		;;
+	*)
+		sed -n '3,5s/^# *//p' "$0"
+		exit 2
+		;;
+	esac
+	shift 2
+done
+out=results.json
+log=results.log
+: >"$log"
+comma=
+item() { # LINE: one more of a JSON list
+	printf '%s\n  %s' "$comma" "$1" >>"$out"
+	comma=,
+}
+quoted() { # TEXT as a JSON string
+	printf '"%s"' "$(printf %s "$1" | tr '\n\t"\\' "  ''")"
+}
+
+bin/tool info >info.json || exit 1
+printf '{"date":"%s","host":%s,"device":%s' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(quoted "$(uname -srm)")" "$(cat info.json)" >"$out"
+if [ -z "$sim" ] && command -v nvidia-smi >/dev/null; then
+	printf ',\n"clocks":%s' "$(quoted "$(nvidia-smi --query-gpu=driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit --format=csv,noheader)")" >>"$out"
+fi
+
+# Correctness
+passed=0 failed=0
+printf ',\n"failures":[' >>"$out"
+for dir in cases/*; do
+	if said=$(bin/dlrun "$dir/model.so" --device cuda --data "$dir" 2>&1); then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		item "{\"case\":\"${dir#cases/}\",\"said\":$(quoted "$said")}"
+		echo "FAIL: ${dir#cases/}"
+	fi
+	printf '%s: %s\n' "$dir" "$said" >>"$log"
+done
+printf '],\n"cases":{"passed":%d,"failed":%d}' $passed $failed >>"$out"
+echo "cases: $passed passed, $failed failed"
+
+# Instructions: what each computes, for tests/ptxsim/vectors
+said=$(bin/vectors --record vectors.bin 2>&1)
+printf 'vectors: %s\n' "$said" | tee -a "$log"
+printf ',\n"vectors":%s' "$(quoted "$said")" >>"$out"
+
+# Time
+printf ',\n"times":[' >>"$out"
+comma=
+while IFS='|' read -r name flop bytes dims small; do
+	if [ -n "$sim" ]; then
+		[ "$small" = no ] && continue
+		dims=$small
+	fi
+	so=bench/$name.so
+	[ -e "$so" ] || bin/tool fill "bench/$name.fill" "$so" || continue
+	set -- --device cuda
+	for dim in $dims; do
+		set -- "$@" --dim "$dim"
+	done
+	head="\"name\":\"$name\",\"dims\":\"$dims\",\"flop\":$flop,\"bytes\":$bytes"
+	if said=$(bin/dlrun "$so" --bench --seconds "$seconds" "$@" 2>>"$log"); then
+		kernels=$(bin/dlrun "$so" --profile --json "$@" 2>>"$log" | sed -n '/^{/p')
+		item "{$head,\"run\":$said,\"kernels\":${kernels:-null}}"
+		echo "$name $dims: $said"
+	else
+		failed=$((failed + 1))
+		item "{$head,\"failed\":$(quoted "$(tail -n 1 "$log")")}"
+		echo "FAIL: $name $dims"
+	fi
+done <bench.txt
+for type in f32 tf32 f16 bf16; do
+	for n in 4096 8192; do
+		[ -n "$sim" ] && n=64
+		said=$(bin/tool gemm $type $n $n $n "$seconds" 2>>"$log") && item "$said" && echo "cublas: $said"
+	done
+done
+printf '],\n"failed":%d}\n' $failed >>"$out"
+echo "$out is written"
+[ $failed = 0 ]

@@ -92,13 +92,14 @@ static Expr *from_scalar(ExprPool *p, CType t, Scalar s)
 	case CT_##CT:                                      \
 		out->v_##t = dl_cvt_##s##_##t(a[0].v_##s); \
 		return true;
-#define FROM(CT, s)                                                                     \
-	case CT_##CT:                                                                   \
-		switch (ct) {                                                           \
-			TO(BOOL, s, bool)                                               \
-			TO(I32, s, i32)                                                 \
-			TO(I64, s, i64) TO(U32, s, u32) TO(U64, s, u64) TO(F32, s, f32) \
-				TO(F64, s, f64) default : return false;                 \
+#define FROM(CT, s)                                                                             \
+	case CT_##CT:                                                                           \
+		switch (ct) {                                                                   \
+			TO(BOOL, s, bool)                                                       \
+			TO(I32, s, i32)                                                         \
+			TO(I64, s, i64)                                                         \
+			TO(U32, s, u32) TO(U64, s, u64) TO(F32, s, f32) TO(F64, s, f64) default \
+			    : return false;                                                     \
 		}
 
 static bool fold_cvt(CType src, CType ct, const Scalar *a, Scalar *out)
@@ -401,6 +402,27 @@ static Expr *fold_compare(ExprPool *p, Inst i, Expr *a, Expr *b)
 	}
 }
 
+/* min(min(a, b), c) where c beside a or b is decided. */
+static Expr *fold_nested(ExprPool *p, Inst i, Expr *a, Expr *c)
+{
+	for (int k = 0; k < 2 && a->kind == EX_INST && a->op.inst == i; k++) {
+		Expr *one = fold_compare(p, i, a->op.arg[k], c);
+
+		if (one)
+			return one == c ? ex_op2(p, i, a->op.arg[1 - k], c) : a;
+	}
+	return NULL;
+}
+
+static Expr *fold_extreme(ExprPool *p, Inst i, Expr *a, Expr *b)
+{
+	Expr *e = fold_dims(p, i, a, b);
+
+	e = e ? e : fold_compare(p, i, a, b);
+	e = e ? e : fold_nested(p, i, a, b);
+	return e ? e : fold_nested(p, i, b, a);
+}
+
 static Expr *fold_i64(ExprPool *p, Inst i, Expr *const *arg, int n)
 {
 	Expr *e;
@@ -417,9 +439,7 @@ static Expr *fold_i64(ExprPool *p, Inst i, Expr *const *arg, int n)
 		e = fold_dims(p, i, arg[0], arg[1]);
 		return e ? e : fold_divmod(p, i, arg[0], arg[1]);
 	case IN_min:
-	case IN_max:
-		e = fold_dims(p, i, arg[0], arg[1]);
-		return e ? e : fold_compare(p, i, arg[0], arg[1]);
+	case IN_max: return fold_extreme(p, i, arg[0], arg[1]);
 	case IN_lt:
 	case IN_le:
 	case IN_gt:

@@ -330,7 +330,7 @@ static bool cut(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *bound, In
 		isl_pw_aff_free(a);
 		return false;
 	}
-	*set = isl_set_intersect(*set, compared(rel, a, b));
+	*set = isl_set_intersect(*set, compared(rel, a, isl_pw_aff_coalesce(b)));
 	return true;
 }
 

@@ -102,6 +102,22 @@ static Expr *for_all_taps(Row *r, const Stmt *s, Expr *g, bool *ok)
 	return *ok ? ex_op2(p, IN_ge, e, l_int(r->b, 0)) : NULL;
 }
 
+/* The conjuncts of G that W is not in; the others in *OF. */
+static Expr *apart(ExprPool *p, Expr *g, const Iter *w, Expr **of)
+{
+	if (!g)
+		return NULL;
+	if (g->kind == EX_INST && g->op.inst == IN_and) {
+		Expr *a = apart(p, g->op.arg[0], w, of), *b = apart(p, g->op.arg[1], w, of);
+
+		return a && b ? ex_and(p, a, b) : a ? a : b;
+	}
+	if (!expr_has_iter(g, w))
+		return g;
+	*of = *of ? ex_and(p, *of, g) : g;
+	return NULL;
+}
+
 static void set_w(Row *r, Expr *w)
 {
 	r->as[r->tile] = r->pos[r->tile] = w;
@@ -159,25 +175,26 @@ bool row_emit_window(Row *r, Stmt *s)
 {
 	LBuild *b = r->b;
 	ExprPool *p = r->k->pool;
-	Expr *lo = r->tlo, *hi = r->thi, *all;
+	Expr *lo = r->tlo, *hi = r->thi, *none = l_int(b, 0), *along = NULL, *all, *rest, *many;
 	bool ok = row_taps(s) > 0;
 
 	for (int i = 0; i < s->nband && ok; i++)
 		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->si][r->vec] ||
 		     s->iter[i] == r->band->of[r->si][r->tile];
 	all = for_all_taps(r, s, row_placed(r, s->guard), &ok);
-	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])) ||
-	    guard_to_range(r->k, all, r->rep[r->tile], &lo, &hi))
+	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])))
+		return false;
+	rest = apart(p, all, r->rep[r->tile], &along);
+	if (guard_to_range(r->k, along, r->rep[r->tile], &lo, &hi))
 		return false;
 	if (lo != r->tlo) {
 		lo = let(r, "inside", l_min(b, lo, r->thi));
 		emit_windows(r, s, r->tlo, lo, 1);
 	}
-	hi = l_max(b, l_min(b, hi, r->thi), lo);
-	hi = let(r, "outside",
-		 ex_add(p, lo,
-			ex_mul(p, l_int(b, SIDE_BY_SIDE),
-			       ex_op2(p, IN_floordiv, ex_sub(p, hi, lo), l_int(b, SIDE_BY_SIDE)))));
+	many = l_max(b, ex_sub(p, hi, lo), none);
+	many = rest ? ex_op3(p, IN_select, rest, many, none) : many;
+	many = ex_op2(p, IN_floordiv, many, l_int(b, SIDE_BY_SIDE));
+	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, SIDE_BY_SIDE), many)));
 	emit_windows(r, s, lo, hi, SIDE_BY_SIDE);
 	emit_windows(r, s, hi, r->thi, 1);
 	return true;

@@ -281,23 +281,14 @@ const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i)
 static const char *moved(LlKernel *k, const Buf *b, const char *idx)
 {
 	LlFn *f = &k->f;
-	const int piece = 16 / (dtype_info[b->dtype].bits / 8);
-	const char *with = ll_new(f), *r = ll_new(f), *t;
+	const LlMove m = ll_move(b);
+	const char *row = ll_new(f), *with = ll_new(f), *by = ll_new(f), *r = ll_new(f);
 
-	if (b->spread != SPREAD_ROWS) {
-		ll_put(f, "%s = lshr i64 %s, 3", with, idx);
-		ll_put(f, "%s = and i64 %s, %d", r, with, piece);
-	} else {
-		const LlMove m = ll_move(b);
-
-		t = ll_new(f);
-		ll_put(f, "%s = lshr i64 %s, %d", t, idx, m.row + m.shift);
-		ll_put(f, "%s = and i64 %s, %d", with, t, m.mask);
-		ll_put(f, "%s = mul i64 %s, %d", r, with, piece);
-	}
-	t = ll_new(f);
-	ll_put(f, "%s = xor i64 %s, %s", t, idx, r);
-	return t;
+	ll_put(f, "%s = lshr i64 %s, %d", row, idx, m.row + m.shift);
+	ll_put(f, "%s = and i64 %s, %d", with, row, m.mask);
+	ll_put(f, "%s = shl i64 %s, %d", by, with, m.piece);
+	ll_put(f, "%s = xor i64 %s, %s", r, idx, by);
+	return r;
 }
 
 /* A pointer to element IDX of P; its type in *TYPE. */
@@ -306,7 +297,7 @@ static const char *pointer(LlKernel *k, const LlBuf *p, const char *idx, const c
 	LlFn *f = &k->f;
 	const char *r = ll_new(f);
 
-	if (p->buf->spread)
+	if (p->buf->spread == SPREAD_ROWS)
 		idx = moved(k, p->buf, idx);
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
 	if (p->space == 3 && k->stage->team < k->stage->threads) {
@@ -414,12 +405,9 @@ const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *
 
 /* ---- Accesses of several elements ---- */
 
-enum { PIECES = 8 };
-
 typedef struct Wide {
 	Expr *load;
-	int n;                      /* elements of a piece */
-	const char *vector[PIECES]; /* their codes */
+	const char *vector; /* its codes */
 } Wide;
 
 typedef struct Pack {
@@ -442,7 +430,7 @@ static bool one_access(const Pack *p, const Buf *b, Expr *idx)
 	Affine a;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || place_of(p->k, b)->space == 0 ||
-	    (place_of(p->k, b)->space == 3 && b->spread == SPREAD_NOT) || !ex_affine(c, idx, &a) ||
+	    (place_of(p->k, b)->space == 3 && p->n->pack * dtype_info[b->dtype].bits > 128) || !ex_affine(c, idx, &a) ||
 	    !dim_equals(affine_coef(c, &a, p->n->var), 1) || !divides(c, a.base, p->n->pack))
 		return false;
 	for (int i = 0; i < a.n; i++)
@@ -461,7 +449,7 @@ static void find_wide(Pack *p, Expr *e)
 		if (p->wide.at[i].load == e)
 			return;
 	if (e->kind == EX_LOAD && one_access(p, e->load.buf, e->load.idx[0]))
-		vec_push(p->k->f.arena, &p->wide, ((Wide){e, 0, {NULL}}));
+		vec_push(p->k->f.arena, &p->wide, ((Wide){e, NULL}));
 	else if (ex_is_op(e, IN_select))
 		find_wide(p, e->op.arg[0]);
 	else
@@ -490,25 +478,16 @@ static const char *further(LlKernel *k, const char *lo, int v)
 	return i;
 }
 
-/* Pieces that moved are no longer neighbours. */
-static void load_wide(Pack *p, Wide *w, const char *lo)
+static void load_wide(Pack *p, Wide *w)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
 	const Buf *b = w->load->load.buf;
-	const char *type, *at;
+	const char *type, *at = pointer(k, place_of(k, b), ll_expr(f, w->load->load.idx[0]), &type);
 
-	w->n = p->n->pack;
-	if (b->spread && bytes_of(b, w->n) > 16)
-		w->n = 16 / bytes_of(b, 1);
-	for (int v = 0; v < p->n->pack; v += w->n) {
-		ll_forget(f);
-		ll_bind(k, p->n->var, further(k, lo, v));
-		at = pointer(k, place_of(k, b), ll_expr(f, w->load->load.idx[0]), &type);
-		w->vector[v / w->n] = ll_new(f);
-		ll_put(f, "%s = load %s, %s %s, align %d", w->vector[v / w->n],
-		       vector_type(f->arena, b, w->n), type, at, bytes_of(b, w->n));
-	}
+	w->vector = ll_new(f);
+	ll_put(f, "%s = load %s, %s %s, align %d", w->vector,
+	       vector_type(f->arena, b, p->n->pack), type, at, bytes_of(b, p->n->pack));
 }
 
 /* What the store has for element V. */
@@ -524,8 +503,8 @@ static const char *element_value(Pack *p, const char *lo, int v)
 		const Buf *b = w->load->load.buf;
 		const char *code = ll_new(f);
 
-		ll_put(f, "%s = extractelement %s %s, i32 %d", code, vector_type(f->arena, b, w->n),
-		       w->vector[v / w->n], v % w->n);
+		ll_put(f, "%s = extractelement %s %s, i32 %d", code,
+		       vector_type(f->arena, b, p->n->pack), w->vector, v);
 		ll_name(f, w->load, decoded(k, b->dtype, code));
 	}
 	return ll_expr(f, p->n->body->val[0]);
@@ -553,8 +532,9 @@ static const char *pack_values(Pack *p, const char *lo)
 
 static void load_all_wide(Pack *p, const char *lo)
 {
+	ll_bind(p->k, p->n->var, lo);
 	for (int i = 0; i < p->wide.n; i++)
-		load_wide(p, &p->wide.at[i], lo);
+		load_wide(p, &p->wide.at[i]);
 }
 
 static void store_pack(LlKernel *k, const LNode *st, int pack, const char *all)
@@ -572,7 +552,6 @@ static void whole_pack(Pack *p, const char *lo)
 	LlKernel *k = p->k;
 	const LNode *st = p->n->body;
 
-	ll_bind(k, p->n->var, lo);
 	load_all_wide(p, lo);
 	if (one_access(p, st->buf[0], st->idx)) {
 		store_pack(k, st, p->n->pack, pack_values(p, lo));
@@ -736,7 +715,6 @@ const char *ll_chunk_load(LlKernel *k, const LNode *fill)
 
 	if (loop.pack > 1)
 		find_wide(&p, store.val[0]);
-	ll_bind(k, loop.var, "0");
 	load_all_wide(&p, "0");
 	return pack_values(&p, "0");
 }

@@ -12,7 +12,6 @@
  */
 #include "codegen/gen_nvptx_kernel.h"
 
-#include <assert.h>
 #include <string.h>
 
 typedef struct Part {
@@ -225,10 +224,97 @@ static void multiply_add(Part *p)
 
 /* ---- Matrix instructions ---- */
 
+/*
+ * ldmatrix reads 8 rows of 16 bytes for each of four matrices; lane l gives the address of row l % 8 of matrix l / 8, and
+ * gets a register of each. 32 bytes of k are a step: A's registers are (rows 0-7, first 16 bytes), (rows 8-15, first), (rows
+ * 0-7, second), (rows 8-15, second), B's of two neighbouring fragments (columns 0-7, first), (0-7, second), (8-15, first), (8-15,
+ * second). Where a tile's rows run along the free side, terms are rows, and the transposing form gives the same.
+ */
+typedef struct Source {
+	const Buf *buf;
+	bool along, is_a;
+	const char *slot;
+	const char *first; /* the warp's first row or column */
+} Source;
+
+/* The four registers of the 16 rows (columns) from AT on, of step STEP. */
+static void read_matrices(Part *p, const Source *s, int at, int step, const char **out)
+{
+	LlFn *f = p->f;
+	const bool low_rows = s->is_a == s->along; /* matrix 1 is the one 8 rows further, else matrix 2 */
+	const char *row = low_rows ? opn(p, "and", p->lane, 15)
+				   : add(p, opn(p, "and", p->lane, 7),
+					 opn(p, "shl", opn(p, "lshr", p->lane, 4), 3)),
+		   *half = low_rows ? opn(p, "lshr", p->lane, 4)
+				    : opn(p, "and", opn(p, "lshr", p->lane, 3), 1);
+	const char *base = s->along ? s->first : opn(p, "lshr", s->first, 3), *where, *got = ll_new(f);
+
+	if (s->along)
+		where = shared_at(p, s->buf, s->slot,
+				  piece_at(p, s->buf, add(p, base, row), opn(p, "add", half, 2 * step)), at);
+	else
+		where = shared_at(p, s->buf, s->slot,
+				  piece_at(p, s->buf, row, opn(p, "add", add(p, base, half), at / 8)),
+				  16 * step);
+	ll_put(f, "%s = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
+	       got, s->along ? "" : ".trans", where);
+	for (int i = 0; i < 4; i++) {
+		out[i] = ll_new(f);
+		ll_put(f, "%s = extractvalue { i32, i32, i32, i32 } %s, %d", out[i], got, i);
+		if (strcmp(p->info->reg, "i32")) {
+			const char *r = ll_new(f);
+
+			ll_put(f, "%s = bitcast i32 %s to %s", r, out[i], p->info->reg);
+			out[i] = r;
+		}
+	}
+}
+
+/* SUM[0..4) += A * B. */
+static void multiply(Part *p, const char *const *a, const char *const *b, const char **sum)
+{
+	LlFn *f = p->f;
+	const MmaInfo *in = p->info;
+	const char *t = p->sum, *got = ll_new(f),
+		   *type = arena_printf(f->arena, "{ %s, %s, %s, %s }", t, t, t, t);
+	StrBuf arg = {0};
+
+	for (int i = 0; i < in->a; i++)
+		strbuf_printf(&arg, "%s %s, ", in->reg, a[i]);
+	for (int i = 0; i < in->b; i++)
+		strbuf_printf(&arg, "%s %s, ", in->reg, b[i]);
+	for (int i = 0; i < 4; i++)
+		strbuf_printf(&arg, "%s%s %s", i ? ", " : "", t, sum[i]);
+	ll_put(f, "%s = call %s @%s(%s) convergent", got, type, in->call, strbuf_str(&arg));
+	strbuf_free(&arg);
+	for (int i = 0; i < 4; i++) {
+		sum[i] = ll_new(f);
+		ll_put(f, "%s = extractvalue %s %s, %d", sum[i], type, got, i);
+	}
+}
+
+enum { MOST_FRAGMENTS = 16 };
+
 static void matrices(Part *p)
 {
-	(void)p;
-	assert(!"no matrix instructions yet");
+	const Mma *m = p->m;
+	const Source a = {m->a, m->a_along, true, slot_of(p, m->a), p->row0},
+		     b = {m->b, m->b_along, false, slot_of(p, m->b), p->col0};
+	const int rows = p->wtm / 16, cols = p->wtn / 8, steps = m->bk / (2 * p->piece);
+	const char *x[MOST_FRAGMENTS][4], *y[MOST_FRAGMENTS][4];
+
+	for (int step = 0; step < steps; step++) {
+		for (int i = 0; i < rows; i++)
+			read_matrices(p, &a, 16 * i, step, x[i]);
+		for (int j = 0; j < cols; j += 2)
+			read_matrices(p, &b, 8 * j, step, y[j / 2]);
+		for (int part = 0; part * p->info->a < 4; part++)
+			for (int i = 0; i < rows; i++)
+				for (int j = 0; j < cols; j++)
+					multiply(p, x[i] + part * p->info->a,
+						 y[j / 2] + j % 2 * 2 + part * p->info->b,
+						 p->acc + (i * cols + j) * 4);
+	}
 }
 
 void ll_mma(LlKernel *k, const LNode *n)
@@ -284,6 +370,20 @@ static void drain_lanes(Part *p, const LNode *n, int s)
 	}
 }
 
+/* Fragment row S of the warp: a lane has two neighbours of rows g and g + 8 of each fragment. */
+static void drain_fragments(Part *p, const LNode *n, int s)
+{
+	const char *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), p->m->wn), 16),
+		   *row = add(p, warp_row, opn(p, "lshr", p->lane, 2)),
+		   *col = add(p, p->col0, opn(p, "shl", opn(p, "and", p->lane, 3), 1));
+	const int cols = p->wtn / 8;
+
+	for (int j = 0; j < cols; j++)
+		for (int half = 0; half < 2; half++)
+			put_sums(p, n, opn(p, "add", row, 8 * half), opn(p, "add", col, 8 * j),
+				 (s * cols + j) * 4 + 2 * half, 2);
+}
+
 void ll_drain(LlKernel *k, const LNode *n)
 {
 	Part p;
@@ -299,7 +399,10 @@ void ll_drain(LlKernel *k, const LNode *n)
 
 		ll_put(&k->f, "%s = icmp eq i64 %s, %d", is, strip, s);
 		after = ll_open_if(k, is);
-		drain_lanes(&p, n, s);
+		if (n->mma->kind == MMA_FMA)
+			drain_lanes(&p, n, s);
+		else
+			drain_fragments(&p, n, s);
 		ll_close_if(k, after);
 	}
 	ll_forget(&k->f);

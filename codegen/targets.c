@@ -8,7 +8,7 @@
 enum { V2 = 1, V3 = 2, V4 = 4 };
 
 /* capability, only, PTX, SMs, shared, registers, threads, L2 MiB, GB/s, f32 and f16 TFLOP/s of the usual card */
-static const Gpu sm_75 = {75, false, 63, 40, 64 << 10, 65536, 1024, 4, 320, 8, 65};       /* T4 */
+static const Gpu sm_75 = {75, false, 65, 40, 64 << 10, 65536, 1024, 4, 320, 8, 65};       /* T4 */
 static const Gpu sm_80 = {80, false, 70, 108, 163 << 10, 65536, 2048, 40, 1555, 19, 312}; /* A100 */
 static const Gpu sm_86 = {86,   false, 71,  84, 99 << 10, 65536,
 			  1536, 6,     936, 36, 142}; /* RTX 3090, A40 */

@@ -44,12 +44,11 @@ Expr *monoid_identity(ExprPool *p, Monoid m, int k, CType t);
 /* Component K of combining state A with term B. */
 Expr *monoid_combine(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 
-/* How a local of a team lies on a GPU. Pieces of 16 bytes move such that lanes that walk down a column, or over every
- * other piece, meet different banks; registers have no order at all. */
+/* How a local of a team lies on a GPU. Pieces of 16 bytes move such that lanes that walk down a column meet different
+ * banks; registers have no order at all. */
 typedef enum Spread {
 	SPREAD_NOT,
 	SPREAD_ROWS,  /* piece c of row r at c ^ r; narrow rows: at c ^ r / 2 or c ^ r / 4. Dims: slots, rows, columns */
-	SPREAD_PAIRS, /* piece c at c ^ (c / 8 & 1) */
 	SPREAD_FRAG   /* in registers: ir/loop.h, Mma */
 } Spread;
 

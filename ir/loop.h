@@ -39,7 +39,7 @@ typedef enum LNodeKind {
 	LN_FILL,   /* a team fills a shared tile: the body, which is LETs and one store, for all its chunks */
 	LN_RING,   /* for var in [lo, hi): fills, then what reads them; the fills run STAGES - 1 rounds ahead, each round in its slot */
 	LN_MMA,    /* sums in registers += A tile * B tile */
-	LN_DRAIN   /* buf[0], flat, rows of STEP elements = strip IDX of the sums of MMA */
+	LN_DRAIN   /* buf[0], flat, rows VAR of STEP elements = strip IDX of the sums of MMA */
 } LNodeKind;
 
 /* A contraction's register tile: acc[i][j] (+)= sum over k < K of a(i, k) * b(k, j), for i < mr, j < nr.
@@ -108,7 +108,7 @@ typedef struct Mma {
 	Buf *acc, *a, *b;
 	bool a_along, b_along;
 	Iter *slot;      /* of the ring */
-	Iter *row, *col, *depth; /* LNode.at mentions them: an element of the tile, a term of the part */
+	Iter *row, *col, *depth; /* LNode.at and guard mention them: an element of the tile, a term of the part */
 } Mma;
 
 /* The sums leave in strips: of each row of warps, STRIP consecutive rows. Row r of strip s is row

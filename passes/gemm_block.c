@@ -175,10 +175,10 @@ static Expr *follow(void *arg, Expr *e)
 	return gemm_place(&f->pl, e);
 }
 
-/* Elements of a chunk of all results, along the last iterator of n. */
+/* Elements of a chunk of all results, along the last iterator of n: one access of each and of the strip. */
 static int result_chunk(Gemm *g, const Iter *last)
 {
-	int pack = 8;
+	int pack = 16 / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
 
 	for (int i = 0; i < g->k->stmts.n; i++) {
 		const Stmt *s = g->k->stmts.at[i];
@@ -262,38 +262,88 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 	}
 }
 
-static void emit_strips(GpuGemm *gg, Mma *m, Buf *strip, int ld)
+static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2, Spread spread,
+		      int64_t at)
+{
+	LBuild *b = &gg->g.b;
+	Ctx *c = gg->g.k->ctx;
+	Dim *dims[3] = {dim_const(c, d0), dim_const(c, d1), dim_const(c, d2)};
+	Buf *buf = kernel_temp(b->k, what, t, d2 ? 3 : d1 ? 2 : 1, dims);
+	LNode *n = l_node(b, LN_LOCAL);
+
+	buf->spread = spread;
+	n->buf[0] = buf;
+	n->idx = at >= 0 ? l_int(b, at) : NULL;
+	return n;
+}
+
+/* The row of the tile that row R of strip S is. */
+static Expr *strip_row(Gemm *g, const Mma *m, Iter *r, Iter *s)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Expr *unit = l_int(b, mma_strip(m)), *row = ex_iter(p, r);
+
+	return ex_add(p,
+		      ex_add(p, ex_op2(p, IN_mod, row, unit), ex_mul(p, ex_iter(p, s), unit)),
+		      ex_mul(p, ex_op2(p, IN_floordiv, row, unit), l_int(b, m->bm / m->wm)));
+}
+
+/* Row ROW and column COL of the whole matrix exist. */
+static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
+{
+	ExprPool *p = g->b.p;
+
+	return ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)), ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
+}
+
+static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	LNode *n = l_node(b, LN_DRAIN);
+	Expr *row, *col;
+
+	n->buf[0] = strip;
+	n->nout = 1;
+	n->idx = ex_iter(p, s);
+	n->step = ld;
+	n->mma = m;
+	n->var = l_iter(b, "r", dim_const(g->k->ctx, mma_strip(m) * m->wm));
+	if (g->c.s->out[0]->kind != BUF_TEMP)
+		return;
+	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), strip_row(g, m, n->var, s));
+	col = in_block(g, gg->nb, m->bn, m->col);
+	n->guard = in_matrix(g, row, col);
+	does(g, n, g->c.s, PART_WRITE, row, col, NULL);
+}
+
+static void emit_strips(GpuGemm *gg, Mma *m)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Ctx *ctx = g->k->ctx;
-	const int unit = mma_strip(m), rows = unit * m->wm, each = m->bm / m->wm;
+	const int unit = mma_strip(m), rows = unit * m->wm, each = m->bm / m->wm,
+		  ld = m->bn + STRIP_PAD;
 	Iter *last = g->c.n[g->c.nn - 1];
 	const int pack = result_chunk(g, last), chunks = m->bn / pack;
 	Iter *s = l_iter(b, "s", dim_const(ctx, each / unit)),
 	     *t = l_iter(b, "t", dim_const(ctx, rows * chunks)),
 	     *r = l_iter(b, "r", dim_const(ctx, rows)), *c = l_iter(b, "c", dim_const(ctx, chunks)),
 	     *i = l_iter(b, "i", dim_const(ctx, m->bm)), *e = l_iter(b, "e", dim_const(ctx, pack));
-	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, each / unit), 1), *n, *tl;
+	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, each / unit), 1), *tl;
 	Naming x = {.gg = gg};
 	Expr *guard = NULL, *at, *in;
+	Buf *strip;
 
-	n = l_node(b, LN_DRAIN);
-	n->buf[0] = strip;
-	n->nout = 1;
-	n->idx = ex_iter(p, s);
-	n->step = ld;
-	n->mma = m;
+	strip = declare(gg, "strip", ctype_dtype(g->c.ct), rows * ld, 0, 0, SPREAD_NOT, 0)->buf[0];
+	emit_drain(gg, m, strip, ld, s);
 	tl = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, rows * chunks), 1);
 	l_let(b, r, ex_op2(p, IN_floordiv, ex_iter(p, t), l_int(b, chunks)));
 	l_let(b, c, ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, chunks)));
-	in = ex_op2(p, IN_mod, ex_iter(p, r), l_int(b, unit));
-	in = ex_add(p, in, ex_mul(p, ex_iter(p, s), l_int(b, unit)));
-	in = ex_add(
-		p, in,
-		ex_mul(p, ex_op2(p, IN_floordiv, ex_iter(p, r), l_int(b, unit)), l_int(b, each)));
-	l_let(b, i, in);
+	l_let(b, i, strip_row(g, m, r, s));
 	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, g->m),
 		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), pack, g->n));
 	name_at(&x, g->c.m, g->c.nm, false, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, NULL);
@@ -312,21 +362,6 @@ static void emit_strips(GpuGemm *gg, Mma *m, Buf *strip, int ld)
 }
 
 /* ---- The block ---- */
-
-static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2, Spread spread,
-		      int64_t at)
-{
-	LBuild *b = &gg->g.b;
-	Ctx *c = gg->g.k->ctx;
-	Dim *dims[3] = {dim_const(c, d0), dim_const(c, d1), dim_const(c, d2)};
-	Buf *buf = kernel_temp(b->k, what, t, d2 ? 3 : d1 ? 2 : 1, dims);
-	LNode *n = l_node(b, LN_LOCAL);
-
-	buf->spread = spread;
-	n->buf[0] = buf;
-	n->idx = at >= 0 ? l_int(b, at) : NULL;
-	return n;
-}
 
 static Mma *new_mma(GpuGemm *gg)
 {
@@ -371,11 +406,9 @@ void gemm_gpu_emit(GpuGemm *gg)
 	    *mb = dim_ceildiv(ctx, g->m, dim_const(ctx, s->bm)),
 	    *kb = dim_ceildiv(ctx, g->kk, dim_const(ctx, s->bk));
 	Iter *split[MAX_ITERS], *it = l_iter(b, "kb", kb);
-	const int ld = s->bn + STRIP_PAD;
 	int n = 0;
 	LNode *ring, *node;
 	Expr *row, *col, *term, *guard;
-	Buf *strip;
 	Mma *m;
 
 	b->loc = g->c.s->loc;
@@ -393,8 +426,7 @@ void gemm_gpu_emit(GpuGemm *gg)
 	row = in_block(g, gg->mb, s->bm, m->row);
 	col = in_block(g, gg->nb, s->bn, m->col);
 	term = in_block(g, it, s->bk, m->depth);
-	guard = ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)),
-		       ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
+	guard = in_matrix(g, row, col);
 	node = declare(gg, "sums", ctype_dtype(g->c.ct), s->bm, s->bn, 0, SPREAD_FRAG, -1);
 	m->acc = node->buf[0];
 	node->mma = m;
@@ -420,8 +452,5 @@ void gemm_gpu_emit(GpuGemm *gg)
 	node->guard = guard;
 	does(g, node, g->c.s, PART_TERM, row, col, term);
 	l_close(b, ring);
-	strip = declare(gg, "strip", ctype_dtype(g->c.ct), mma_strip(m) * s->wm * ld, 0, 0,
-			SPREAD_PAIRS, 0)
-			->buf[0];
-	emit_strips(gg, m, strip, ld);
+	emit_strips(gg, m);
 }

@@ -16,6 +16,7 @@
  * Here: what the operands are like. gemm_shape.c chooses the tile, gemm_block.c writes the tree.
  */
 #include "passes/gemm_impl.h"
+#include "passes/inline.h"
 
 enum { PIECE = 16, MOST_PACK = 8 };
 
@@ -112,7 +113,7 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 	o->guard = guard ? ex_rewrite(g->b.p, guard, gemm_place, &pl) : NULL;
 	o->side = side;
 	o->nside = nside;
-	o->type = ctype_dtype(c->ct);
+	o->type = gg->s.kind ? mma_info[gg->s.kind].type : ctype_dtype(c->ct);
 	bytes = dtype_info[o->type].bits / 8;
 	o->k_joins = joins_all(g, o, c->k, c->nk);
 	o->side_joins = joins_all(g, o, side, nside);
@@ -126,6 +127,63 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 		   o->val->load.buf->dtype == o->type && o->pack * bytes >= 4 && units[!o->along] &&
 		   (o->along ? wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, o->pack)
 			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->pack));
+}
+
+/* The element type that has every value of E; DT_NONE where that is E's own scalar type. */
+static DType stored_type(const Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		return e->load.buf->dtype;
+	return ex_is_op(e, IN_round) ? e->op.dtype : DT_NONE;
+}
+
+/* The matrix instruction for both operands as they are, the one with most terms. */
+static MmaKind instruction(const Gemm *g)
+{
+	const DType t = stored_type(g->c.a);
+	int best = MMA_FMA;
+
+	for (int i = MMA_FMA + 1; i < MMA_COUNT && t == stored_type(g->c.b); i++)
+		if (mma_info[i].type == t && mma_info[i].sum == g->c.ct &&
+		    mma_info[i].sm <= g->t->gpu->sm && mma_info[i].k > mma_info[best].k)
+			best = i;
+	return (MmaKind)best;
+}
+
+typedef struct Followed {
+	Kernel *k;
+	const Stmt *s;
+} Followed;
+
+static Expr *value_of(void *arg, Expr *e)
+{
+	Followed *f = arg;
+
+	return e->kind == EX_LOAD && e->load.buf == f->s->out[0]
+		       ? inline_value(f->k, f->s, e->load.idx)
+		       : NULL;
+}
+
+/* What later statements read of temporaries other than the sum becomes part of them: a result's chunk is one expression. */
+static void inline_temps(Gemm *g)
+{
+	Kernel *k = g->k;
+	int n = 1;
+
+	for (int i = 1; i < k->stmts.n; i++) {
+		Followed f = {k, k->stmts.at[i]};
+
+		if (f.s->out[0]->kind != BUF_TEMP || !stmt_is_simple_map(f.s)) {
+			k->stmts.at[n++] = k->stmts.at[i];
+			continue;
+		}
+		for (int j = i + 1; j < k->stmts.n; j++)
+			stmt_rewrite(k, k->stmts.at[j], value_of, &f);
+	}
+	k->stmts.n = n;
+	for (int i = 0; i < n; i++)
+		k->stmts.at[i]->id = i;
+	band_of(k, k->arena, &g->band);
 }
 
 bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s)
@@ -144,10 +202,12 @@ bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s)
 	g->m = gemm_product(g, c->m, c->nm);
 	g->n = gemm_product(g, c->n, c->nn);
 	g->kk = gemm_product(g, c->k, c->nk);
+	gg.s.kind = instruction(g);
 	look_at_operand(&gg, &gg.a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(&gg, &gg.b, c->b, c->guard_b, c->n, c->nn);
 	if (!gemm_gpu_shape(&gg))
 		return false;
+	inline_temps(g);
 	gemm_gpu_emit(&gg);
 	return true;
 }

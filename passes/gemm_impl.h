@@ -42,7 +42,8 @@ typedef struct Placing {
 
 /* ---- GPUs: a block's tile ---- */
 
-enum { STRIP_PAD = 8 }; /* elements behind a row of a strip: rows begin at other banks */
+/* Elements behind a row of a strip, such that rows begin at other banks; and the fewest of a row. */
+enum { STRIP_PAD = 8, STRIP_COLUMNS = 32 };
 
 /* One operand of the product as its tiles in shared memory are filled. */
 typedef struct Operand {

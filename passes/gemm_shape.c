@@ -11,9 +11,8 @@ enum {
 	MIN_SIDE = 9, /* fewer rows or columns are not worth a tile */
 	MIN_K = 8,
 	UNKNOWN = 512,     /* what a size without bounds counts as */
-	STATIC = 48 << 10, /* bytes of shared memory without asking */
-	ROW_BYTES = 64,    /* of k */
-	COVER = 8          /* warps that cover an SM's latencies */
+	RESERVED = 1 << 10, /* bytes of an SM's shared memory that a block takes besides */
+	ROW_BYTES = 64     /* of k */
 };
 
 static double size_of(Ctx *c, Dim *d)
@@ -75,14 +74,16 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 		     each = blocks_along(blocks, gpu->sms);
 	double at_once = gpu->registers / (registers * warps * 32);
 
-	if (at_once > gpu->shared / gemm_gpu_shared(g, s))
-		at_once = gpu->shared / gemm_gpu_shared(g, s);
+	const int shared_each = gemm_gpu_shared(g, s) + RESERVED;
+
+	if (at_once > gpu->shared / shared_each)
+		at_once = gpu->shared / shared_each;
 	if (at_once > each)
 		at_once = each;
 	if (at_once < 1)
 		at_once = 1;
 	return each * (larger(larger(math, l2), shared) + out) *
-		       larger(1, (double)COVER / ((double)(int64_t)at_once * warps)) +
+		       larger(1, (s->kind ? 4.0 : 8.0) / ((double)(int64_t)at_once * warps)) +
 	       1e-6;
 }
 
@@ -116,6 +117,15 @@ static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 	return true;
 }
 
+/* Slots of the ring: as many as cover a load's latency, and no more than there are rounds. */
+static int stages(const GpuGemm *g, const BlockShape *s, double k)
+{
+	const int most = !g->a.async || !g->b.async ? 2 : s->kind ? 4 : 3;
+	const double rounds = blocks_along(k, s->bk) + 1;
+
+	return rounds < 2 ? 2 : rounds < most ? (int)rounds : most;
+}
+
 bool gemm_gpu_shape(GpuGemm *g)
 {
 	Ctx *c = g->g.k->ctx;
@@ -123,7 +133,7 @@ bool gemm_gpu_shape(GpuGemm *g)
 				size_of(c, gemm_product(&g->g, g->g.c.g, g->g.c.ng))};
 	const double min_side = MIN_SIDE, min_k = MIN_K;
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
-	BlockShape s = {.kind = g->s.kind, .stages = g->a.async && g->b.async ? 3 : 2};
+	BlockShape s = {.kind = g->s.kind};
 	double best = 0;
 	int at = 0;
 
@@ -132,7 +142,10 @@ bool gemm_gpu_shape(GpuGemm *g)
 	while (next_shape(g, &s, &at)) {
 		double x;
 
-		if (gemm_gpu_shared(g, &s) > STATIC || (wide && s.tm * s.tn > 32))
+		if (s.bn < STRIP_COLUMNS)
+			continue;
+		s.stages = stages(g, &s, size[2]);
+		if (gemm_gpu_shared(g, &s) + RESERVED > g->g.t->gpu->shared || (wide && s.tm * s.tn > 32))
 			continue;
 		x = cost(g, &s, size);
 		if (best > 0 && x >= best)

@@ -216,22 +216,22 @@ static void tile(Walk *w, const LNode *n)
 	w->order += 2;
 }
 
-/* PART for each element of a block's tile, and each term that the ring's round adds to it. */
+/* PART for each element of a block's tile, and each term that the ring's round adds to it; or of a strip of it. */
 static void product(Walk *w, const LNode *n, const Mma *m, LPart part)
 {
 	Poly *p = w->p;
 	int loops = w->loops.n, env = w->env.n;
-	Iter *const it[] = {m->row, m->col, m->depth};
+	Iter *const it[] = {n->kind == LN_DRAIN ? n->var : m->row, m->col, m->depth};
 	Exec *e;
 
 	for (int i = 0; i < (part == PART_TERM ? 3 : 2); i++)
 		push_loop(w, it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0),
 			  ex_dim(p->pool, it[i]->extent), 1, it[i]->extent);
 	e = exec(w, n, part, w->order);
-	e->buf[0] = m->acc;
+	e->buf[0] = n->kind == LN_DRAIN ? n->buf[0] : m->acc;
 	e->idx = ex_add(p->pool,
 			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops].it),
-			       ex_int(p->pool, CT_I64, m->bn)),
+			       ex_int(p->pool, CT_I64, n->kind == LN_DRAIN ? n->step : m->bn)),
 			ex_iter(p->pool, w->loops.at[loops + 1].it));
 	pop_to(w, loops, env);
 }
@@ -289,8 +289,11 @@ static void walk(Walk *w, const LNode *n)
 			pop_to(w, loops, inner);
 			break;
 		case LN_MMA: product(w, n, n->mma, PART_TERM); break;
-		case LN_FILL:
-		case LN_DRAIN: break; /* copies between locals and what they read */
+		case LN_DRAIN:
+			if (n->part == PART_WRITE)
+				product(w, n, n->mma, PART_WRITE);
+			break;
+		case LN_FILL: break; /* as packing: a copy of what the product reads */
 		case LN_TILE:
 		case LN_REDUCE:
 			if (n->part != PART_TERM)

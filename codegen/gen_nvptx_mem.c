@@ -430,8 +430,9 @@ static bool one_access(const Pack *p, const Buf *b, Expr *idx)
 	Affine a;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || place_of(p->k, b)->space == 0 ||
-	    (place_of(p->k, b)->space == 3 && p->n->pack * dtype_info[b->dtype].bits > 128) || !ex_affine(c, idx, &a) ||
-	    !dim_equals(affine_coef(c, &a, p->n->var), 1) || !divides(c, a.base, p->n->pack))
+	    (place_of(p->k, b)->space == 3 && p->n->pack * dtype_info[b->dtype].bits > 128) ||
+	    !ex_affine(c, idx, &a) || !dim_equals(affine_coef(c, &a, p->n->var), 1) ||
+	    !divides(c, a.base, p->n->pack))
 		return false;
 	for (int i = 0; i < a.n; i++)
 		if (a.iter[i] != p->n->var && !divides(c, a.coef[i], p->n->pack))
@@ -486,8 +487,8 @@ static void load_wide(Pack *p, Wide *w)
 	const char *type, *at = pointer(k, place_of(k, b), ll_expr(f, w->load->load.idx[0]), &type);
 
 	w->vector = ll_new(f);
-	ll_put(f, "%s = load %s, %s %s, align %d", w->vector,
-	       vector_type(f->arena, b, p->n->pack), type, at, bytes_of(b, p->n->pack));
+	ll_put(f, "%s = load %s, %s %s, align %d", w->vector, vector_type(f->arena, b, p->n->pack),
+	       type, at, bytes_of(b, p->n->pack));
 }
 
 /* What the store has for element V. */

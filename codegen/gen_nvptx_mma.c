@@ -241,22 +241,27 @@ typedef struct Source {
 static void read_matrices(Part *p, const Source *s, int at, int step, const char **out)
 {
 	LlFn *f = p->f;
-	const bool low_rows = s->is_a == s->along; /* matrix 1 is the one 8 rows further, else matrix 2 */
+	const bool low_rows = s->is_a ==
+			      s->along; /* matrix 1 is the one 8 rows further, else matrix 2 */
 	const char *row = low_rows ? opn(p, "and", p->lane, 15)
 				   : add(p, opn(p, "and", p->lane, 7),
 					 opn(p, "shl", opn(p, "lshr", p->lane, 4), 3)),
 		   *half = low_rows ? opn(p, "lshr", p->lane, 4)
 				    : opn(p, "and", opn(p, "lshr", p->lane, 3), 1);
-	const char *base = s->along ? s->first : opn(p, "lshr", s->first, 3), *where, *got = ll_new(f);
+	const char *base = s->along ? s->first : opn(p, "lshr", s->first, 3), *where,
+		   *got = ll_new(f);
 
 	if (s->along)
-		where = shared_at(p, s->buf, s->slot,
-				  piece_at(p, s->buf, add(p, base, row), opn(p, "add", half, 2 * step)), at);
+		where = shared_at(
+			p, s->buf, s->slot,
+			piece_at(p, s->buf, add(p, base, row), opn(p, "add", half, 2 * step)), at);
 	else
-		where = shared_at(p, s->buf, s->slot,
-				  piece_at(p, s->buf, row, opn(p, "add", add(p, base, half), at / 8)),
-				  16 * step);
-	ll_put(f, "%s = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
+		where = shared_at(
+			p, s->buf, s->slot,
+			piece_at(p, s->buf, row, opn(p, "add", add(p, base, half), at / 8)),
+			16 * step);
+	ll_put(f,
+	       "%s = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
 	       got, s->along ? "" : ".trans", where);
 	for (int i = 0; i < 4; i++) {
 		out[i] = ll_new(f);
@@ -373,7 +378,8 @@ static void drain_lanes(Part *p, const LNode *n, int s)
 /* Fragment row S of the warp: a lane has two neighbours of rows g and g + 8 of each fragment. */
 static void drain_fragments(Part *p, const LNode *n, int s)
 {
-	const char *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), p->m->wn), 16),
+	const char *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), p->m->wn),
+				   16),
 		   *row = add(p, warp_row, opn(p, "lshr", p->lane, 2)),
 		   *col = add(p, p->col0, opn(p, "shl", opn(p, "and", p->lane, 3), 1));
 	const int cols = p->wtn / 8;

@@ -284,8 +284,7 @@ static Expr *strip_row(Gemm *g, const Mma *m, Iter *r, Iter *s)
 	ExprPool *p = b->p;
 	Expr *unit = l_int(b, mma_strip(m)), *row = ex_iter(p, r);
 
-	return ex_add(p,
-		      ex_add(p, ex_op2(p, IN_mod, row, unit), ex_mul(p, ex_iter(p, s), unit)),
+	return ex_add(p, ex_add(p, ex_op2(p, IN_mod, row, unit), ex_mul(p, ex_iter(p, s), unit)),
 		      ex_mul(p, ex_op2(p, IN_floordiv, row, unit), l_int(b, m->bm / m->wm)));
 }
 
@@ -294,7 +293,8 @@ static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
 {
 	ExprPool *p = g->b.p;
 
-	return ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)), ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
+	return ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)),
+		      ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
 }
 
 static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)

@@ -10,9 +10,9 @@
 enum {
 	MIN_SIDE = 9, /* fewer rows or columns are not worth a tile */
 	MIN_K = 8,
-	UNKNOWN = 512,     /* what a size without bounds counts as */
+	UNKNOWN = 512,      /* what a size without bounds counts as */
 	RESERVED = 1 << 10, /* bytes of an SM's shared memory that a block takes besides */
-	ROW_BYTES = 64     /* of k */
+	ROW_BYTES = 64      /* of k */
 };
 
 static double size_of(Ctx *c, Dim *d)
@@ -145,7 +145,8 @@ bool gemm_gpu_shape(GpuGemm *g)
 		if (s.bn < STRIP_COLUMNS)
 			continue;
 		s.stages = stages(g, &s, size[2]);
-		if (gemm_gpu_shared(g, &s) + RESERVED > g->g.t->gpu->shared || (wide && s.tm * s.tn > 32))
+		if (gemm_gpu_shared(g, &s) + RESERVED > g->g.t->gpu->shared ||
+		    (wide && s.tm * s.tn > 32))
 			continue;
 		x = cost(g, &s, size);
 		if (best > 0 && x >= best)

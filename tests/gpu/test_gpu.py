@@ -319,6 +319,52 @@ def dynamic_shared_memory():
     assert "reverse: CUDA_ERROR_UNKNOWN" in text, text
 
 
+def product(name, kind, m, n, k, shape_a=None, **attrs):
+    """Gemm and what follows it, with reference values; SHAPE_A: the first dims as the model knows them."""
+    onnx_type = {"f4": "float", "f2": "float16", "f8": "double"}[kind]
+    a, b = (k, m) if attrs.get("transA") else (m, k), (n, k) if attrs.get("transB") else (k, n)
+    known = shape_a or ",".join(map(str, a))
+    out = f"{known.split(',')[attrs.get('transA', 0)]},{n}"
+    text = ", ".join(f"{x}={v}" for x, v in {"beta": 1.0, **attrs}.items())
+    model(name, f"g ({onnx_type}[{known}] a, {onnx_type}[{b[0]},{b[1]}] b, {onnx_type}[{n}] c) => ({onnx_type}[{out}] y) {{"
+                f" p = Gemm<{text}>(a, b, c)  y = Relu(p) }}")
+    x, w, c = (rng(i).standard_normal(s).astype(kind) for i, s in enumerate((a, b, (n,))))
+    left, right = x.astype("f8"), w.astype("f8")
+    y = (left.T if attrs.get("transA") else left) @ (right.T if attrs.get("transB") else right) + c
+    case(name, 0, {"a": x, "b": w, "c": c}, {"y": np.maximum(y, 0).astype(kind)})
+
+
+@test
+def a_half_product_is_what_the_hardware_does():
+    product("half", "f2", 512, 512, 512)
+    counts = calls(compiled("half"), "--device", "cuda", "--data", f"{DIR}/half")["kernels"][0]
+    assert counts["mma"] == 512 // 16 * (512 // 8) * (512 // 16), counts["mma"]
+    assert counts["shared_load_conflicts"] == counts["shared_store_conflicts"] == 0, counts
+    for way in "load", "store":
+        assert counts[f"global_{way}_sectors"] <= 1.05 * counts[f"global_{way}_sectors_fewest"], counts
+
+
+@test
+def products_of_odd_sizes_and_any_order_of_warps():
+    product("odd", "f2", 511, 129, 77)
+    so = compiled("odd")
+    for seed in range(4):
+        dlrun(so, "--device", "cuda", "--data", f"{DIR}/odd", PTXSIM_SEED=seed)
+    for sm in 75, 90:
+        dlrun(compiled("odd", targets=f"cuda:sm_{sm}{'a' if sm == 90 else ''}"), "--device", "cuda", "--data", f"{DIR}/odd", PTXSIM_SM=sm)
+
+
+@test
+def products_in_every_position():
+    for kind in "f2", "f4", "f8":
+        for a in 0, 1:
+            for b in 0, 1:
+                product("any", kind, 77, 96, 40, transA=a, transB=b)
+                dlrun(compiled("any"), "--device", "cuda", "--data", f"{DIR}/any")
+    product("rows_known_later", "f4", 130, 48, 64, "M,64")
+    dlrun(compiled("rows_known_later"), "--device", "cuda", "--data", f"{DIR}/rows_known_later")
+
+
 @test
 def the_same_bytes():
     if "--sanitize" in FLAGS:

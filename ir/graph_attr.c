@@ -10,16 +10,14 @@
 
 /* ---- Tensors ---- */
 
-/* PATH as it is, or from the folder that the text lies in. */
+/* A relative PATH starts in the folder that the text lies in. */
 static int open_beside(Text *r, const char *path)
 {
 	const char *slash = r->file ? strrchr(r->file, '/') : NULL;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 && slash && *path != '/')
-		fd = open(arena_printf(r->tmp, "%.*s/%s", (int)(slash - r->file), r->file, path),
-			  O_RDONLY | O_CLOEXEC);
-	return fd;
+	if (slash && *path != '/')
+		path = arena_printf(r->tmp, "%.*s/%s", (int)(slash - r->file), r->file, path);
+	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 static const Mapped *map_file(Text *r, const char *path)

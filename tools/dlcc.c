@@ -311,11 +311,47 @@ static bool emit(Cli *c, Module *m)
 	return ok;
 }
 
+/* PATH as a text in FOLDER names it: what lies in there by its name alone, so that both may move together. */
+static const char *seen_from(Arena *a, const char *folder, const char *path)
+{
+	char *real = realpath(path, NULL);
+	const char *name = real ? arena_strdup(a, real) : path;
+	const size_t n = strlen(folder);
+
+	free(real);
+	return !strncmp(name, folder, n) && name[n] == '/' ? name + n + 1 : name;
+}
+
+static void name_files(const Graph *g, const char *folder)
+{
+	for (const Node *n = g->first; n; n = n->next) {
+		for (int i = 0; i < n->attrs.n; i++) {
+			Attr *at = &n->attrs.at[i];
+			Tensor *t;
+
+			if (at->kind != ATTR_TENSOR || !at->t->file)
+				continue;
+			t = arena_copy(g->arena, at->t, sizeof *at->t);
+			t->file = seen_from(g->arena, folder, t->file);
+			at->t = t;
+		}
+		for (int i = 0; i < n->regions.n; i++)
+			name_files(n->regions.at[i], folder);
+	}
+}
+
 static bool write_text(Cli *c, Module *m)
 {
+	const char *slash = strrchr(c->output, '/');
+	char *folder = realpath(
+		slash ? arena_strndup(m->arena, c->output, (size_t)(slash - c->output) + 1) : ".",
+		NULL);
 	StrBuf b = {0};
 	bool ok;
 
+	if (folder)
+		name_files(m->graph, folder);
+	free(folder);
 	graph_print(&b, m->graph);
 	ok = write_file(c->output, strbuf_str(&b), b.n) ||
 	     diag_error(&c->diag, (DiagLoc){.file = c->output}, "cannot be written: %s",

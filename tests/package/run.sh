@@ -55,6 +55,11 @@ source_c() { # compiler, target, flags
 	$1 -std=gnu11 -O1 -Wall -Wextra -Werror -ffp-contract=off -fwrapv -fno-strict-aliasing $3 -I"$root/runtime" -c c.c -o c.o &&
 		$cc -DNAME=c "$here/app.c" c.o "$build/lib/libdlrt.a" -o c1 $libs && run_cnn c1
 }
+moved_text() {
+	rm -rf there && mkdir -p there/in && cp cnn.onnx there/in/model.onnx && $dlcc there/in/model.onnx -o there/in/m.dl && $dlcc there/in/model.onnx -o there/m.dl &&
+		mv there/in elsewhere && grep -q 'file("model.onnx"' elsewhere/m.dl && $dlcc elsewhere/m.dl -o moved.so &&
+		! $dlcc there/m.dl -o lost.so 2>log && grep -q 'cannot map the file "in/model.onnx"' log && rm -rf elsewhere there
+}
 text() { $dlcc cnn.onnx -o cnn.dl && $dlcc cnn.dl -o fromtext.so && $dlcc cnn.onnx -o direct.so --name=fromtext && cmp fromtext.so direct.so; }
 
 check "archive" archive
@@ -71,6 +76,7 @@ for compiler in gcc $clang; do
 	check "C by $compiler, any CPU" source_c $compiler generic ""
 done
 check "text and back" text
+check "text that moves with its model" moved_text
 
 tsan() { # model, dims
 	local model=$1

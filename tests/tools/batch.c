@@ -5,7 +5,7 @@
  *   batch [options] OUTDIR        folders with model.onnx and test_data_set_K on stdin, one a line;
  *                                 after a tab the noise of the references, where it is known
  *
- * A line a case and path (eval, c, with --roundtrip ir, with --integers int alone, with --gpu ptx alone):
+ * A line a case and path (eval, c, with --roundtrip ir, with --integers int alone, with --gpu or --ptx ptx alone):
  *
  *   PASS|FAIL|SKIP FOLDER PATH: message
  *
@@ -41,6 +41,7 @@ static const char usage[] =
 	"  --roundtrip    also print, read and compile the graph: the same C\n"
 	"  --integers     small integers as inputs: sums and products bit-equal to eval\n"
 	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found\n"
+	"  --ptx=DIR      path ptx alone: each kernel for each GPU as DIR/TARGET/HASH.ptx, equal ones once; not run\n"
 	"  --kernels      also each kernel by itself on eval's values, within eval's error bounds\n"
 	"  --keep         leave the C files in OUTDIR\n";
 
@@ -407,6 +408,8 @@ static bool option(RunOptions *o, const char *a)
 		return (o->target = target_by_name(v)) != NULL;
 	else if ((v = value_of(a, "--gpu")))
 		return (o->gpu = target_by_name(v)) != NULL && o->gpu->gpu;
+	else if ((v = value_of(a, "--ptx")))
+		o->ptx = v;
 	else if ((v = value_of(a, "--size")))
 		o->size = atoi(v);
 	else if ((v = value_of(a, "--jobs")))
@@ -432,6 +435,16 @@ static bool option(RunOptions *o, const char *a)
 	return true;
 }
 
+static void make_folders(Arena *a, const RunOptions *o)
+{
+	if (!o->ptx)
+		return;
+	mkdir(o->ptx, 0777);
+	for (const Target *t = target_table; t->name; t++)
+		if (t->gpu)
+			mkdir(arena_printf(a, "%s/%s", o->ptx, t->name), 0777);
+}
+
 int main(int argc, char **argv)
 {
 	Arena *a = arena_new();
@@ -452,6 +465,7 @@ int main(int argc, char **argv)
 		return fputs(usage, stderr), 1;
 	signal(SIGPIPE, SIG_IGN);
 	mkdir(o.out, 0777);
+	make_folders(a, &o);
 	write_file(arena_printf(a, "%s/dlrt.h", o.out), embed_dlrt_h, strlen(embed_dlrt_h));
 	read_lines(a, &lines);
 	for (int j = 0; j < o.jobs; j++)

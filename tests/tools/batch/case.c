@@ -3,6 +3,7 @@
 
 #include "base/sys.h"
 #include "codegen/gen_host.h"
+#include "codegen/targets.h"
 #include "codegen/weights.h"
 #include "frontend/import.h"
 #include "tests/tools/batch/edge.h"
@@ -24,7 +25,7 @@ typedef struct Set {
 	int nwant;
 	double noise;
 	const Tensor **feed; /* the inputs, for eval */
-	Tensor **got;	     /* what eval gave; null: it was not run, or failed */
+	Tensor **got;        /* what eval gave; null: it was not run, or failed */
 	Tensor **kernels;    /* what eval gave for the compiled graph, once asked for */
 } Set;
 
@@ -48,7 +49,7 @@ typedef struct Case {
 	Arena *arena;
 	OnnxFile *file;
 	const char *edge; /* in place of it: the text of a case of tests/edges.py */
-	Graph *graph;	  /* to be compiled */
+	Graph *graph;     /* to be compiled */
 	Set *sets;
 	int nsets;
 	Made made;
@@ -205,8 +206,8 @@ static bool read_sets(Case *c)
 static const char *against_reference(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
-	const Array *want =
-		c->o->integers || c->edge ? NULL : data_pick(s->want, s->nwant, got->name, o);
+	const Array *want = c->o->integers || c->edge ? NULL
+						      : data_pick(s->want, s->nwant, got->name, o);
 	const char *bad = want ? difference(c->arena, got, want, false, s->noise) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
@@ -253,6 +254,13 @@ static const char *evaluate(Case *c)
 
 /* ---- C ---- */
 
+/* Equal kernels have one place, whatever their names are. */
+static const char *kernel_path(const Case *c, const GenPtx *g, const PtxFunc *fn)
+{
+	return arena_printf(c->arena, "%s/%s/%016llx.ptx", c->o->ptx, g->target->name,
+			    (unsigned long long)fn->hash);
+}
+
 static bool passes(Case *c, Module *m)
 {
 	for (const Pass *p = pass_table; p->name; p++)
@@ -279,9 +287,33 @@ static bool passes_for_gpu(Case *c, Module *m, Module *gpu)
 	Graph *g = import(c);
 
 	*gpu = (Module){.ctx = g ? g->ctx : NULL, .arena = c->arena, .graph = g, .opt = m->opt};
-	gpu->target[gpu->ntargets++] = c->o->gpu;
+	for (const Target *t = target_table; t->name; t++)
+		if (c->o->ptx ? t->gpu != NULL : t == c->o->gpu)
+			gpu->target[gpu->ntargets++] = t;
 	m->gpu = gpu;
 	return g && passes(c, gpu);
+}
+
+/* The kernels of G that no case has kept yet: a file each. */
+static bool keep_kernels(Case *c, const GenPtx *g)
+{
+	GenPtx fresh = *g, one = *g;
+	StrBuf b = {0};
+	bool ok;
+
+	memset(&fresh.funcs, 0, sizeof fresh.funcs);
+	for (int i = 0; i < g->funcs.n; i++)
+		if (access(kernel_path(c, g, g->funcs.at[i]), R_OK))
+			vec_push(c->arena, &fresh.funcs, g->funcs.at[i]);
+	ok = gen_nvptx_compile(&fresh, 1, &c->diag);
+	for (int i = 0; i < fresh.funcs.n && ok; i++) {
+		one.funcs.at = &fresh.funcs.at[i];
+		one.funcs.n = 1;
+		gen_nvptx_ptx(&one, &b);
+		ok = write_file(kernel_path(c, g, fresh.funcs.at[i]), strbuf_str(&b), b.n);
+		strbuf_free(&b);
+	}
+	return ok;
 }
 
 /* Prints the host stub once so that the GPU's kernels are known, and compiles them. */
@@ -290,9 +322,12 @@ static bool make_ptx(Case *c, Module *m, GenC *const *gc, HostOpts *h, GenPtx **
 	StrBuf host = {0};
 	bool ok;
 
-	ptx[0] = gen_nvptx_new(m->gpu->ctx, c->arena, c->o->gpu, c->name);
+	for (int t = 0; t < m->gpu->ntargets; t++)
+		ptx[t] = gen_nvptx_new(m->gpu->ctx, c->arena, m->gpu->target[t], c->name);
 	h->ptx = ptx;
-	ok = gen_host(m, gc, h, &host) && gen_nvptx_compile(ptx[0], 1, &c->diag);
+	ok = gen_host(m, gc, h, &host);
+	for (int t = 0; t < m->gpu->ntargets && ok; t++)
+		ok = c->o->ptx ? keep_kernels(c, ptx[t]) : gen_nvptx_compile(ptx[t], 1, &c->diag);
 	strbuf_free(&host);
 	return ok;
 }
@@ -313,8 +348,9 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 		      .graph = g,
 		      .opt = {.level = 2, .rewrite_limit = -1, .verify = true}};
 	m->target[m->ntargets++] = c->o->target;
-	if (!passes(c, m) || (c->o->gpu && !passes_for_gpu(c, m, NEW(c->arena, Module))) ||
-	    (weights_size(m) && !make_weights(m, out)))
+	if (!passes(c, m) ||
+	    ((c->o->gpu || c->o->ptx) && !passes_for_gpu(c, m, NEW(c->arena, Module))) ||
+	    (weights_size(m) && !c->o->ptx && !make_weights(m, out)))
 		return false;
 	if (weights_size(m)) {
 		h.weights = WEIGHTS_FILE;
@@ -322,10 +358,12 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 		h.weights_hash = out->hash;
 		h.weights_size = weights_size(m);
 	}
-	gc[0] = out->gen =
-		gen_c_new(ctx, c->arena, c->o->target, arena_printf(c->arena, "%s_k", c->name));
+	gc[0] = out->gen = gen_c_new(ctx, c->arena, c->o->target,
+				     arena_printf(c->arena, "%s_k", c->name));
 	if (m->gpu && !make_ptx(c, m, gc, &h, ptx))
 		return false;
+	if (c->o->ptx)
+		return true;
 	if (!gen_host(m, gc, &h, &out->host))
 		return false;
 	if (c->o->kernels)
@@ -502,7 +540,7 @@ static const char *open_case(Case *c)
 	for (int i = 0; c->graph && i < c->graph->inputs.n; i++)
 		if (c->graph->inputs.at[i]->type->kind != TYPE_TENSOR)
 			return "sequences and optionals are not supported";
-	return c->graph && read_sets(c) ? NULL : said(c);
+	return c->graph && (c->o->ptx || read_sets(c)) ? NULL : said(c);
 }
 
 static bool has_data(const Case *c)
@@ -510,20 +548,30 @@ static bool has_data(const Case *c)
 	return c->edge || (c->nsets && c->sets[0].nwant > 0);
 }
 
+static const char *only_ptx(Case *c)
+{
+	return make(c, c->graph->ctx, c->graph, &c->made) ? NULL : said(c);
+}
+
 static void run_case(Case *c, bool eval, FILE *from)
 {
-	const char *first = c->o->gpu	      ? "ptx"
-			    : c->o->integers  ? "int"
-			    : edge_is(c->dir) ? "edge"
-					      : "c",
+	const char *first = c->o->gpu || c->o->ptx ? "ptx"
+			    : c->o->integers       ? "int"
+			    : edge_is(c->dir)      ? "edge"
+						   : "c",
 		   *bad;
 	StrBuf text = {0};
 	Made again = {0};
 	char library[4096];
-	bool tell = eval && !c->o->gpu && !c->o->integers && !edge_is(c->dir); /* of eval too */
+	bool tell = eval && !c->o->gpu && !c->o->ptx && !c->o->integers &&
+		    !edge_is(c->dir); /* of eval too */
 
 	begin(c, tell ? "eval" : first);
 	bad = open_case(c);
+	if (c->o->ptx) {
+		judge(c, first, bad ? bad : only_ptx(c));
+		return;
+	}
 	if (!bad && !has_data(c))
 		bad = "data that is no tensor is not supported";
 	if (bad) {

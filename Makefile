@@ -11,6 +11,8 @@
 # make ulp        errors of the functions over all inputs, for hours: the table in docs/numerics.md
 # make ptxsim     build/ptxsim/libcuda.so.1: a PTX interpreter in place of the CUDA driver
 # make gpu-pack   build/gpu-pack: what checks and times code for GPUs on a machine that has only a driver
+# make gpu-ptxas  all PTX of the model suites through ptxas, where there is one
+# make gpu-static registers, occupancy and inner loops of GPU kernels, beside Triton's; needs ptxas
 # make fuzz       mutated model files against dlcc under sanitizers
 # Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
 
@@ -156,6 +158,7 @@ check-all: deps
 	$(PYTHON) tests/run.py --build build/san --patience 4 --json build/results-san.json unit text examples edges \
 		$(addsuffix .c,onnx small models)
 	$(PYTHON) tests/run.py --build $(BUILD) --all --table docs/results.md $(T)
+	$(MAKE) gpu-ptxas
 
 demo:
 	@./deps.sh build
@@ -189,6 +192,21 @@ layers:
 bench: deps
 	$(MAKE) $(JOBS) all
 	$(PYTHON) bench/run.py --build $(BUILD) $(T)
+
+gpu-ptxas: deps
+	$(MAKE) $(JOBS) all tests
+	BUILD=$(BUILD) CORPUS="$(CORPUS)" tests/ptxas/run.sh all || [ $$? -eq 77 ]
+
+# Triton and nvdisasm are large: in a venv of their own, made when they are first wanted.
+build/gpu-venv/requirements.txt: bench/gpu_requirements.txt
+	rm -rf build/gpu-venv
+	python3 -m venv build/gpu-venv
+	build/gpu-venv/bin/python3 -m pip install -q --disable-pip-version-check -r $<
+	cp $< $@
+
+gpu-static: deps build/gpu-venv/requirements.txt
+	$(MAKE) $(JOBS) all tests
+	$(PYTHON) bench/gpu_static.py --build $(BUILD) $(T)
 
 docs: tests
 	$(BUILD)/tests/tools/opsdoc >docs/ops.md
@@ -230,6 +248,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz warnings format install clean force bench ulp gpu-pack gpu-pack-bin
+.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz warnings format install clean force bench ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

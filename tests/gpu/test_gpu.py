@@ -371,6 +371,14 @@ def the_same_bytes():
         return  # sanitizers put the names of temporary files in
     one = open(compiled("rows"), "rb").read()
     assert one == open(compiled("rows", "--threads=1"), "rb").read()
+    os.mkdir(f"{DIR}/elsewhere")
+    shutil.copy(f"{DIR}/dense.onnx", f"{DIR}/elsewhere")
+    for suffix in ".ptx", ".so", ".o":
+        made = []
+        for home in DIR, f"{DIR}/elsewhere":
+            run("bash", "-c", f"cd {home} && {BUILD}/bin/dlcc dense.onnx -o dense{suffix} --target=cuda:sm_80,sm_90a", HOME=home, TMPDIR=home)
+            made.append(open(f"{home}/dense{suffix}", "rb").read())
+        assert made[0] == made[1], suffix
 
 
 def main():

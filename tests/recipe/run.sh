@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # HACKING.md's recipe for an elementwise operator still works: its lines go into a copy of the source, which then
-# compiles a model with the operator.
+# compiles a model with the operator, for the CPU and for the GPU that is simulated.
 set -eu
 cd "$(dirname "$0")/../.."
-build=${BUILD:-build}
+build=$(cd "${BUILD:-build}" && pwd)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir "$copy/build"
@@ -39,7 +39,18 @@ onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], 
 np.save(sys.argv[1] + "/x.npy", np.arange(15, dtype=np.float32).reshape(3, 5))
 PY
 cd "$copy"
-mkdir out
+right() {
+	mkdir "$1"
+	build/bin/dlrun cube.so --device "$1" -i x=x.npy -o "$1"
+	"$python" -c "import numpy as np; assert (np.load('$1/y.npy') == np.arange(15.0).reshape(3, 5) ** 3).all()"
+}
+
 build/bin/dlcc cube.onnx -o cube.so
-build/bin/dlrun cube.so -i x=x.npy -o out
-"$python" -c 'import numpy as np; assert (np.load("out/y.npy") == np.arange(15.0).reshape(3, 5) ** 3).all()'
+right cpu
+if [ ! -e "$build/ptxsim/libcuda.so.1" ] || ! build/bin/dlcc --list-targets | grep -q cuda:; then
+	echo "1 passed, 0 failed, 1 skipped"
+	exit
+fi
+build/bin/dlcc cube.onnx -o cube.so --target=cuda:sm_80
+LD_LIBRARY_PATH="$build/ptxsim" right cuda
+echo "2 passed, 0 failed"

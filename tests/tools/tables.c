@@ -3,6 +3,7 @@
  * Prints what tests/edges.py makes its cases from.
  *
  *   tables            the CPUs whose code this machine can run, a line each
+ *   tables GPU        gpu capability N sms N shared N registers N threads N: those of an SM
  *   tables TARGET
  *
  *   block TYPE ROWS COLUMNS PANEL LANES   where the loops of a contraction end
@@ -40,6 +41,10 @@ int main(int argc, char **argv)
 		return list_targets(), 0;
 	if (!t)
 		return fputs("usage: tables [TARGET]\n", stderr), 1;
+	if (t->gpu)
+		return printf("gpu capability %d sms %d shared %d registers %d threads %d\n",
+			      t->gpu->sm, t->gpu->sms, t->gpu->shared, t->gpu->registers,
+			      t->gpu->threads) < 0;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
 		int64_t mr, nr, bytes = dtype_info[ctype_dtype(types[i].ct)].bits / 8;
 

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What code for GPUs is, without a GPU: registers, shared memory, occupancy, and the SASS of each kernel's inner loop.
+
+    bench/gpu_static.py [--sm NAME] [--ptxas FILE] [--no-peer] [--opcodes] [MODEL.onnx ...]
+
+A table of the kernels of each model, as ptxas compiles them; without models, those of bench/run.py that are there, else
+small ones that are made here. Then GEMMs of fp16 beside Triton's for the same tile, by the same ptxas. The inner loop is
+the one without a loop inside that multiplies most, or loads most where nothing is multiplied. Triton and nvdisasm come from
+bench/gpu_requirements.txt, in build/gpu-venv (make gpu-static).
+"""
+import argparse, glob, os, re, shutil, subprocess, sys, tempfile
+from collections import Counter, namedtuple
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.path.insert(0, HERE)
+
+Kernel = namedtuple("Kernel", "name nodes threads registers static dynamic spills occupancy code loop")
+
+# tile of M, N, K, warps, stages: the peer's options
+TILES = [(128, 128, 32, 4, 4), (128, 256, 32, 8, 3)]
+# dlcc chooses its tile by the sizes: of these GEMMs, the first that gets the peer's is compared.
+SIZES = [(4096, 4096, 4096), (2048, 2048, 2048), (8192, 8192, 4096), (1024, 1024, 1024), (1536, 2304, 1024)]
+MULTIPLIES = "HMMA", "IMMA", "DMMA", "FFMA", "HFMA2", "DFMA"
+LOADS = "LDG", "LDS", "LDSM", "LDGSTS"
+
+
+def run(*command, log=False):
+    """What the command prints; LOG: on stderr, too."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: {done.stderr or done.stdout}")
+    return done.stdout + done.stderr if log else done.stdout
+
+
+# ---- SASS ----
+
+def functions(sass):
+    """{kernel: [(address, opcode)], ...} and labels in place: [(label, None)]."""
+    found, lines = {}, None
+    for line in sass.splitlines():
+        if m := re.match(r"\.text\.(\S+):", line):
+            lines = found.setdefault(m[1], [])
+        elif m := re.match(r"(\.L_x?_?\d+):", line):
+            if lines is not None:
+                lines.append((m[1], None, None))
+        elif m := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
+            if lines is not None:
+                lines.append((None, m[1], m[2]))
+    return found
+
+
+def opcode(name):
+    return name.split(".")[0]
+
+
+def inner_loop(lines):
+    """The opcodes from a label to a branch back to it, of the loop that counts; [] where there is none."""
+    labels = {label: i for i, (label, _, _) in enumerate(lines) if label}
+    loops = set()
+    for i, (_, op, rest) in enumerate(lines):
+        target = op and opcode(op) == "BRA" and re.search(r"`\((\.L_x?_?\d+)\)", rest)
+        # A branch to itself ends a kernel.
+        if target and labels.get(target[1], i) < i - 1:
+            loops.add((labels[target[1]], i + 1))
+    inner = [a for a in loops if not any(b != a and a[0] <= b[0] and b[1] <= a[1] for b in loops)]
+
+    def weight(span):
+        ops = Counter(opcode(op) for _, op, _ in lines[slice(*span)] if op)
+        return tuple(ops[m] for m in MULTIPLIES) + (sum(ops[m] for m in LOADS),)
+    return [op for _, op, _ in lines[slice(*max(inner, key=weight))] if op and op != "NOP"] if inner else []
+
+
+def multiplies(loop):
+    """What the loop multiplies by, and how often."""
+    ops = Counter(map(opcode, loop))
+    return next(((m, ops[m]) for m in MULTIPLIES if ops[m]), ("", 0))
+
+
+# ---- PTX ----
+
+class Tools:
+    def __init__(self, options):
+        self.build, self.ptxas, self.target = options.build, options.ptxas, options.sm
+        found = glob.glob(os.path.join(ROOT, "build", "gpu-venv", "lib", "python*", "site-packages", "nvidia", "cu13", "bin", "nvdisasm"))
+        if not found:
+            sys.exit("no nvdisasm in build/gpu-venv: make gpu-static installs it")
+        self.nvdisasm = found[0]
+        self.folder = tempfile.TemporaryDirectory()
+        words = run(os.path.join(self.build, "tests", "tools", "tables"), self.target).split()
+        self.gpu = dict(zip(words[1::2], map(int, words[2::2])))
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def occupancy(self, threads, registers, shared):
+        """Threads that an SM holds at once, of those it could hold; registers are given out to a warp, by 256."""
+        warps = -(-threads // 32)
+        blocks = min(self.gpu["threads"] // (warps * 32), self.gpu["registers"] // (-(-registers * 32 // 256) * 256 * warps),
+                     self.gpu["shared"] // shared if shared else 1 << 20)
+        return blocks * warps * 32 / self.gpu["threads"]
+
+    def kernels(self, ptx, dynamic=None, threads=None):
+        """Those of a PTX module."""
+        with open(self.path("k.ptx"), "w") as f:
+            f.write(ptx)
+        log = run(self.ptxas, "-v", f"-arch={self.target}", "-o", self.path("k.cubin"), self.path("k.ptx"), log=True)
+        code = functions(run(self.nvdisasm, "-c", self.path("k.cubin")))
+        found = []
+        for name, text in re.findall(r"Function properties for (\w+)\n(.*?)(?=ptxas info\s+: (?:Function|Compiling)|\Z)", log, re.S):
+            entry = re.search(rf"((?://[^\n]*\n|\s|\.extern[^\n]*\n)*)\.visible \.entry {name}\(.*?\{{", ptx, re.S)
+            spills = sum(map(int, re.findall(r"(\d+) bytes spill", text)))
+            registers = int(re.search(r"Used (\d+) registers", text)[1])
+            static = int((re.search(r"(\d+) bytes smem", text) or [0, 0])[1])
+            nodes = re.findall(r"// (.*\(.*\).*)", entry[1])
+            of_threads = threads or int((re.search(r"\.(?:req|max)ntid (\d+)", entry[0]))[1])
+            more = dynamic if dynamic is not None else int((re.search(r"// (\d+) bytes of dynamic", entry[1]) or [0, 0])[1])
+            found.append(Kernel(name, nodes[-1] if nodes else "", of_threads, registers, static, more, spills,
+                                self.occupancy(of_threads, registers, static + more), code[name], inner_loop(code[name])))
+        return found
+
+    def compiled(self, model, *options):
+        out = self.path("model.ptx")
+        run(os.path.join(self.build, "bin", "dlcc"), model, "-o", out, f"--target=cuda:{self.target}", *options)
+        return self.kernels(open(out).read())
+
+
+# ---- Tables ----
+
+def row(kernel, name):
+    ops = Counter(map(opcode, kernel.loop))
+    by, times = multiplies(kernel.loop)
+    each = f"{len(kernel.loop) / times:.2f} a {by}" if times else ""
+    return (f"| {name} | {kernel.threads} | {kernel.registers} | {kernel.static} + {kernel.dynamic} | {kernel.spills} | {100 * kernel.occupancy:.0f} | "
+            f"{len(kernel.loop)} | {times or ''} | {each} | {ops['LDSM']} + {ops['LDS']} | {ops['LDGSTS']} + {ops['LDG']} | {ops['BAR']} |")
+
+
+HEAD = """| kernel | threads | registers | shared | spills | occupancy % | loop | multiply | instructions | LDSM + LDS | LDGSTS + LDG | BAR |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"""
+
+
+def model_table(tools, label, model):
+    print(f"\n## {label}\n\n{HEAD}")
+    seen = Counter()
+    for kernel in tools.compiled(model):
+        shape = row(kernel, ""), kernel.nodes.split("(")[-1]
+        seen[shape] += 1
+        if seen[shape] == 1:
+            first = kernel.nodes.split(", ")[0].replace("|", "/")
+            print(row(kernel, first[:60] or kernel.name), flush=True)
+    again = sum(seen.values()) - len(seen)
+    print(f"\n{sum(seen.values())} kernels" + (f", {again} of which have the figures of one above." if again else "."))
+
+
+def gemm_model(path, m, n, k, dtype="FLOAT16"):
+    from onnx import TensorProto, helper, save
+
+    info = lambda name, *shape: helper.make_tensor_value_info(name, getattr(TensorProto, dtype), shape)
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["c"])], "gemm", [info("a", m, k), info("b", k, n)], [info("c", m, n)])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def opcodes(name, kernel):
+    parts = Counter(map(opcode, kernel.loop))
+    print(f"\n{name}: " + ", ".join(f"{n} {op}" for op, n in parts.most_common()))
+
+
+def of_tile(tools, threads, mmas):
+    """A kernel of dlcc's with so many threads and so many mma in each turn of the ring, and whether there is one."""
+    first = None
+    for m, n, k in SIZES:
+        kernel = max(tools.compiled(gemm_model(tools.path("gemm.onnx"), m, n, k)), key=lambda k: multiplies(k.loop)[1])
+        by, times = multiplies(kernel.loop)
+        if kernel.threads == threads and by == "HMMA" and times and times % mmas == 0:
+            return kernel, True
+        first = first or kernel
+    return first, False
+
+
+def peers(tools, with_opcodes):
+    print(f"\n## GEMM of fp16, beside Triton's\n\n{HEAD}")
+    loops = []
+    for bm, bn, bk, warps, stages in TILES:
+        made = run(os.path.join(ROOT, "build", "gpu-venv", "bin", "python3"), os.path.join(HERE, "triton_gemm.py"),
+                   str(tools.gpu["capability"]), *map(str, (bm, bn, bk, warps, stages)))
+        shared, _, ptx = made.partition("\n")
+        theirs = tools.kernels(ptx, int(shared), warps * 32)[0]
+        ours, same = of_tile(tools, 32 * warps, bm * bn * bk // (16 * 8 * 16) // warps)
+        loops += [(f"Triton {bm}x{bn}x{bk}", theirs), ("dlcc" + (f" {bm}x{bn}x{bk}" if same else ", its own tile"), ours)]
+        for name, kernel in loops[-2:]:
+            print(row(kernel, name), flush=True)
+    for name, kernel in loops if with_opcodes else ():
+        opcodes(name, kernel)
+
+
+def default_models(tools):
+    import run as bench
+
+    for name in "bert_base", "resnet50":
+        folder = bench.materialise(name, tools.build)
+        if folder:
+            yield name, os.path.join(folder, "model.onnx")
+        else:
+            print(f"\n{name}: not under {bench.BENCH}")
+    yield "GEMM of fp32, 1024 x 1024 x 1024", gemm_model(tools.path("f32.onnx"), 1024, 1024, 1024, "FLOAT")
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("models", nargs="*")
+    ap.add_argument("--sm", default="sm_80")
+    ap.add_argument("--ptxas", default=shutil.which("ptxas") or os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "ptxas"))
+    ap.add_argument("--build", default=os.path.join(ROOT, "build"))
+    ap.add_argument("--no-peer", action="store_true", help="models alone")
+    ap.add_argument("--opcodes", action="store_true", help="what the loops beside Triton's are made of")
+    a = ap.parse_args()
+    tools = Tools(a)
+    print(f"# Kernels for {a.sm}, as {run(a.ptxas, '--version').split('release ')[1].split(',')[0]} of ptxas compiles them")
+    for label, model in [(m, m) for m in a.models] or default_models(tools):
+        model_table(tools, label, model)
+    if not a.no_peer:
+        peers(tools, a.opcodes)
+
+
+if __name__ == "__main__":
+    main()

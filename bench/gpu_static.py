@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What code for GPUs is, without a GPU: registers, shared memory, occupancy, and the SASS of each kernel's inner loop.
 
-    bench/gpu_static.py [--sm NAME] [--ptxas FILE] [--no-peer] [--opcodes] [MODEL.onnx ...]
+    bench/gpu_static.py [--sm NAME] [--ptxas FILE] [--opcodes] [MODEL.onnx ...]
 
 A table of the kernels of each model, as ptxas compiles them; without models, those of bench/run.py that are there, else
 small ones that are made here. Then GEMMs of fp16 beside Triton's for the same tile, by the same ptxas. The inner loop is
@@ -213,14 +213,13 @@ def main():
     ap.add_argument("--sm", default="sm_80")
     ap.add_argument("--ptxas", default=shutil.which("ptxas") or os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "ptxas"))
     ap.add_argument("--build", default=os.path.join(ROOT, "build"))
-    ap.add_argument("--no-peer", action="store_true", help="models alone")
     ap.add_argument("--opcodes", action="store_true", help="what the loops beside Triton's are made of")
     a = ap.parse_args()
     tools = Tools(a)
     print(f"# Kernels for {a.sm}, as {run(a.ptxas, '--version').split('release ')[1].split(',')[0]} of ptxas compiles them")
     for label, model in [(m, m) for m in a.models] or default_models(tools):
         model_table(tools, label, model)
-    if not a.no_peer:
+    if not a.models:
         peers(tools, a.opcodes)
 
 

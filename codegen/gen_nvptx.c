@@ -427,7 +427,8 @@ static const char *make_func(void *arg, const char *name)
 	return ll_func(arg, i, !strcmp(at, "_f64") ? CT_F64 : CT_F32);
 }
 
-/* The module, in which KERNEL_NAME stands for the name. */
+/* The module, in which KERNEL_NAME stands for the name. Values of f64 take two registers, and ptxas would rather spill
+ * than have fewer than its usual number of threads at once, unless it is told that one block is enough. */
 static const char *module_text(LlKernel *k)
 {
 	StrBuf b = {0};
@@ -446,8 +447,8 @@ static const char *module_text(LlKernel *k)
 	ll_lib_define(k->f.g->lib, k->f.arena, &b, code, make_func, k->f.g);
 	strbuf_printf(&b,
 		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
-		      ", !\"maxntidx\", i32 %d}\n",
-		      k->stage->threads);
+		      ", !\"maxntidx\", i32 %d%s}\n",
+		      k->stage->threads, strstr(code, "double") ? ", !\"minctasm\", i32 1" : "");
 	text = arena_strdup(k->f.arena, strbuf_str(&b));
 	strbuf_free(&b);
 	strbuf_free(&k->f.b);

@@ -50,7 +50,7 @@ typedef struct Whole {
 /* E's terms come from copies of operands, which hold what leaves the state as it is where the guard fails. */
 static bool is_padded(const Poly *p, const Exec *e)
 {
-	if (e->node->kind == LN_TILE)
+	if (e->node->kind == LN_TILE || e->node->kind == LN_MMA)
 		return true;
 	for (int i = 0; i < p->locals.n && e->part == PART_TERM; i++) {
 		const Buf *b = p->locals.at[i].buf;

@@ -6,6 +6,7 @@ for many, and its report is read kernel by kernel. A kernel fails where it is re
 registers are spilled.
 """
 
+import fnmatch
 import glob
 import os
 import re
@@ -16,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import cases  # noqa: E402
+import suites  # noqa: E402
 
 SHARE = 40  # one case in so many
 TOGETHER = 400_000  # bytes of PTX for one ptxas
@@ -28,7 +30,9 @@ PROPERTIES = re.compile(r"Function properties for (\w+)\n\s+(\d+) bytes stack fr
 def chosen_cases(everything):
     corpus = os.environ.get("CORPUS") or os.path.join(cases.ROOT, "..", "shared", "corpus")
     index = cases.index(corpus, ("onnx", "small", "models") if everything else ("onnx", "small"))
-    found = [(suite, case) for suite, of in index.items() for case in of]
+    excluded = [pattern for pattern, _ in suites.rows_of("excluded.txt")]
+    found = [(suite, case) for suite, of in index.items() for case in of
+             if not any(fnmatch.fnmatch(f"{suite}/{case.name}", pattern) for pattern in excluded)]
     return found if everything else found[::SHARE]
 
 

@@ -133,7 +133,10 @@ int gpu_status(Gpu *g, int status);
 
 /* ---- cuda_model.c ---- */
 
-bool gpu_push(Gpu *g);
+/* The GPU's context is this thread's until popped; the driver's status. */
+int gpu_push(Gpu *g);
+/* The same, to give back what is held: that hangs on it, so it is tried twice. Whether it is. */
+bool gpu_push_to_free(Gpu *g);
 void gpu_pop(Gpu *g);
 
 /* ---- cuda_context.c ---- */

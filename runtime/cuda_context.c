@@ -122,7 +122,7 @@ void rt_gpu_context_free(dl_context *c)
 	if (!x)
 		return;
 	cuda = g->cuda;
-	if (gpu_push(g)) {
+	if (gpu_push_to_free(g)) {
 		gpu_idle(c);
 		gpu_graphs_free(c);
 		gpu_marks_free(c);

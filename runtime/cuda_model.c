@@ -127,23 +127,30 @@ static int load_weights(dl_model *m, const dl_gpu *p)
 	return rc ? failed(m, rc, "the weights") : DL_OK;
 }
 
-bool gpu_push(Gpu *g)
+int gpu_push(Gpu *g)
 {
-	return g->cuda->cuCtxPushCurrent_v2(g->context) == 0;
+	return g->cuda->cuCtxPushCurrent_v2(g->context);
+}
+
+bool gpu_push_to_free(Gpu *g)
+{
+	return !gpu_push(g) || !gpu_push(g);
 }
 
 void gpu_pop(Gpu *g)
 {
 	CUcontext was;
 
-	g->cuda->cuCtxPopCurrent_v2(&was);
+	/* The caller's own context is below. */
+	if (g->cuda->cuCtxPopCurrent_v2(&was))
+		g->cuda->cuCtxPopCurrent_v2(&was);
 }
 
 int rt_gpu_push(dl_model *m)
 {
-	if (gpu_push(m->gpu))
-		return DL_OK;
-	return rt_error(m, DL_DEVICE, "%s: its context cannot be used", m->gpu->name);
+	const int rc = gpu_push(m->gpu);
+
+	return rc ? failed(m, rc, "its context") : DL_OK;
 }
 
 void rt_gpu_pop(dl_model *m)
@@ -238,7 +245,7 @@ void rt_gpu_close(dl_model *m)
 
 	if (!g)
 		return;
-	if (g->retained && gpu_push(g)) {
+	if (g->retained && gpu_push_to_free(g)) {
 		if (g->weights.at)
 			g->cuda->cuMemFree_v2(g->weights.at);
 		if (g->module)

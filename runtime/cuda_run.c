@@ -63,21 +63,30 @@ static int choose_stream(dl_context *c, CUstream stream)
 	return DL_OK;
 }
 
-int rt_gpu_enter(dl_context *c, void *stream)
+/* The context is this thread's, unless the device is lost. */
+static int push(dl_context *c)
 {
 	Gpu *g = c->model->gpu;
-	uint64_t site;
 	int rc;
 
 	if (atomic_load(&g->lost))
 		return dl_fail(&c->x, DL_DEVICE_LOST, "%s failed before", g->name);
-	if (!gpu_push(g))
-		return dl_fail(&c->x, DL_DEVICE, "%s: its context cannot be used", g->name);
+	rc = gpu_push(g);
+	return rc ? gpu_fail(c, rc, "its context") : DL_OK;
+}
+
+int rt_gpu_enter(dl_context *c, void *stream)
+{
+	uint64_t site;
+	int rc = push(c);
+
+	if (rc)
+		return rc;
 	__atomic_load((const uint64_t *)(const void *)c->gpu->word.at, &site, __ATOMIC_RELAXED);
 	rc = site ? wait_for_it(c, "an earlier run: ") : DL_OK;
 	rc = rc ? rc : choose_stream(c, stream ? stream : c->gpu->own);
 	if (rc)
-		gpu_pop(g);
+		gpu_pop(c->model->gpu);
 	c->gpu->last = -1;
 	c->gpu->waits = c->model->profile != NULL;
 	return rc;
@@ -90,15 +99,12 @@ void rt_gpu_leave(dl_context *c)
 
 int rt_gpu_wait(dl_context *c)
 {
-	Gpu *g = c->model->gpu;
-	int rc;
+	int rc = push(c);
 
-	if (atomic_load(&g->lost))
-		return dl_fail(&c->x, DL_DEVICE_LOST, "%s failed before", g->name);
-	if (!gpu_push(g))
-		return dl_fail(&c->x, DL_DEVICE, "%s: its context cannot be used", g->name);
+	if (rc)
+		return rc;
 	rc = wait_for_it(c, "");
-	gpu_pop(g);
+	gpu_pop(c->model->gpu);
 	return rc;
 }
 

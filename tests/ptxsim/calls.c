@@ -10,6 +10,7 @@
  *	int ptxsim_stats(const char *path)        counters so far as JSON; 0: written
  *	void ptxsim_stats_clear(void)
  *	void ptxsim_fail(uint64_t n, CUresult r)  the Nth call from now on fails with R; 0: none
+ *	const char *ptxsim_failed(void)           the call that failed by that, null: none yet
  *	int ptxsim_device(int sm)                 instead of PTXSIM_SM; 0: there is one
  *	void ptxsim_quiet(int quiet)              instead of PTXSIM_QUIET
  *	void ptxsim_limit(uint64_t n)             instead of PTXSIM_LIMIT
@@ -95,6 +96,12 @@ API void ptxsim_fail(uint64_t n, CUresult with)
 {
 	driver.fail_at = n ? driver.calls + n : 0;
 	driver.fail_with = with;
+	driver.failed = NULL;
+}
+
+API const char *ptxsim_failed(void)
+{
+	return driver.failed;
 }
 
 API int ptxsim_device(int sm)

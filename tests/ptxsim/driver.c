@@ -137,6 +137,7 @@ CUresult enter(const char *name, bool needs_context)
 	calls_count(name);
 	driver.calls++;
 	if (driver.calls == driver.fail_at) {
+		driver.failed = name;
 		if (driver.fail_with >= CUDA_ERROR_ILLEGAL_ADDRESS &&
 		    driver.fail_with < CUDA_ERROR_NOT_PERMITTED)
 			driver.sticky = driver.fail_with;

@@ -102,6 +102,7 @@ extern struct Driver {
 	char message[2048];
 	uint64_t calls, fail_at; /* FAIL_AT: the number of a call, 0: none */
 	CUresult fail_with;
+	const char *failed; /* the name of that call, once it was made */
 	const Device *device;
 	int n_devices;
 	struct CUstream_st null_stream;

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every call of the driver fails once: faults DIR, over dense: y[N,10] = x[N,64] w + b. Whatever fails is a status with a
+ * text, nothing stays allocated, and the next session works; after an error that stays the GPU is lost and the CPU is
+ * not.
+ */
+#include "tests/gpu/sim.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROWS = 6, IN = 64, OUT = 10 };
+enum { UNKNOWN = 999, NO_MEMORY = 2, LAUNCH_FAILED = 719 };
+
+static float x[ROWS * IN], y[ROWS * OUT], want[ROWS * OUT];
+static char said[1024];
+
+/* What api says of a failure. */
+static int note(const dl_api *api, const void *object, int status)
+{
+	if (status && !said[0])
+		snprintf(said, sizeof(said), "%s", api->error(object));
+	return status;
+}
+
+static int run(const dl_api *api, dl_context *c, int rows, void *px, void *py)
+{
+	int64_t xs[] = {rows, IN}, ys[2];
+	dl_tensor in = tensor(DL_F32, px, xs, 2, sizeof(x));
+	dl_tensor out = tensor(DL_F32, py, ys, 2, sizeof(y));
+	const int rc = note(api, c, api->run(c, &in, 1, &out, 1, NULL));
+
+	return rc ? rc : note(api, c, api->wait(c));
+}
+
+static int host_run(const dl_api *api, dl_context *c, int rows)
+{
+	int rc;
+
+	memset(y, 0, sizeof(y));
+	rc = run(api, c, rows, x, y);
+	for (int i = 0; !rc && i < rows * OUT; i++)
+		if (fabsf(y[i] - want[i]) > 1e-4f)
+			rc = -1;
+	return rc;
+}
+
+/* Runs in every way; the first status that is a failure, -1 for a wrong result. All is freed after. */
+static int session(const dl_api *api, const char *device, const CUdeviceptr *d)
+{
+	dl_load_options o = {.size = sizeof(o), .device = device, .threads = 1};
+	int64_t dims[] = {ROWS};
+	dl_context *c = NULL;
+	dl_model *m;
+	int rc;
+
+	said[0] = '\0';
+	rc = note(api, NULL, api->load(&o, &m));
+	if (rc)
+		return rc;
+	rc = note(api, m, api->context(m, NULL, &c));
+	rc = rc ? rc : host_run(api, c, ROWS - 1);
+	rc = rc ? rc : note(api, c, api->prepare(c, dims, 1));
+	rc = rc ? rc : host_run(api, c, ROWS);
+	rc = rc || !d ? rc : run(api, c, ROWS, on_device(d[0]), on_device(d[1]));
+	rc = rc || !d ? rc : run(api, c, ROWS - 1, on_device(d[0] + 4), on_device(d[1] + 4));
+	/* What a failure leaves is a context that works or says that it does not. */
+	if (c && rc > 0 && rc != DL_DEVICE_LOST) {
+		char first[sizeof(said)];
+
+		memcpy(first, said, sizeof(said));
+		if (host_run(api, c, ROWS) || host_run(api, c, 2))
+			rc = -2;
+		memcpy(said, first, sizeof(said));
+	}
+	api->context_free(c);
+	if (api->unload(m) != DL_OK)
+		rc = rc ? rc : -3;
+	return rc;
+}
+
+static bool frees(const char *name)
+{
+	static const char *const names[] = {"Free", "Destroy", "Unload", "Release", "Pop"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strstr(name, names[i]))
+			return true;
+	return false;
+}
+
+/* Call N fails with CODE. False: a fault of the runtime's, which was printed. *DONE: there are no N calls. */
+static bool one(const dl_api *api, const CUdeviceptr *d, unsigned n, int code, const char *device,
+		bool *done)
+{
+	const int before = cu.ptxsim_live();
+	const int expected = code == LAUNCH_FAILED ? DL_DEVICE_LOST
+			     : code == NO_MEMORY   ? DL_NOMEM
+						   : DL_DEVICE;
+	const char *name;
+	int rc, left;
+
+	cu.ptxsim_fail(n, code);
+	rc = session(api, device, d);
+	name = cu.ptxsim_failed();
+	*done = !name;
+	cu.ptxsim_fail(0, 0);
+	name = name ? name : "none";
+	left = cu.ptxsim_live() - before;
+	if (rc < 0 || (*done && rc) || (rc && !strstr(said, "cuda:0") && !strstr(said, "no GPU")) ||
+	    (rc && rc != expected && strcmp(name, "cuInit")) ||
+	    (device && !rc && !*done && !frees(name) && strcmp(name, "cuCtxPushCurrent_v2")) ||
+	    (left && !frees(name))) {
+		printf("call %u, %s, fails with %d: status %d, %d left: %s\n", n, name, code, rc,
+		       left, said);
+		return false;
+	}
+	return true;
+}
+
+/* Failures that pass, in one process. */
+static bool passing(const dl_api *api, const CUdeviceptr *d, int code, const char *device)
+{
+	bool done = false;
+
+	for (unsigned n = 1; !done; n++) {
+		MUST(one(api, d, n, code, device, &done));
+		if (session(api, "cuda", d)) {
+			printf("after call %u: %s\n", n, said);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool after_the_end(const dl_api *api, unsigned n, bool *done)
+{
+	MUST(one(api, NULL, n, LAUNCH_FAILED, "cuda", done));
+	if (*done)
+		return true;
+	const int rc = session(api, "cuda", NULL);
+
+	MUST(rc == DL_DEVICE_LOST && strstr(said, "cuda:0"));
+	MUST(session(api, "cpu", NULL) == DL_OK && session(api, NULL, NULL) == DL_OK);
+	return true;
+}
+
+/* Failures that stay, each in a process of its own. */
+static bool lasting(const dl_api *api)
+{
+	for (unsigned n = 1;; n++) {
+		int status = -1;
+		const pid_t child = fork();
+
+		MUST(child >= 0);
+		if (!child) {
+			bool done;
+			const bool ok = after_the_end(api, n, &done);
+
+			fflush(stdout);
+			_exit(!ok ? 1 : done ? 2 : 0);
+		}
+		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
+		if (WEXITSTATUS(status) == 2)
+			return n > 40;
+		MUST(WEXITSTATUS(status) == 0);
+	}
+}
+
+/* More than there is: a status, and then less works. */
+static bool too_much(const dl_api *api)
+{
+	dl_load_options o = {.size = sizeof(o), .device = "cuda"};
+	int64_t dims[] = {INT64_C(1) << 30};
+	dl_context *c;
+	dl_model *m;
+
+	MUST(api->load(&o, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
+	for (int k = 0; k < 3; k++) {
+		MUST(api->prepare(c, dims, 1) == DL_NOMEM &&
+		     strstr(api->error(c), "OUT_OF_MEMORY"));
+		MUST(host_run(api, c, ROWS) == DL_OK);
+	}
+	api->context_free(c);
+	MUST(api->unload(m) == DL_OK);
+	return true;
+}
+
+static bool all(const char *dir)
+{
+	const dl_api *api = open_model(dir, "dense");
+	CUdeviceptr d[2];
+	void *gpu;
+
+	MUST(api);
+	for (int i = 0; i < ROWS * IN; i++)
+		x[i] = (float)(i % 11) - 5;
+	memset(want, 0, sizeof(want));
+	/* The CPU says what is right. */
+	{
+		dl_load_options o = {.size = sizeof(o), .device = "cpu", .threads = 1};
+		dl_context *c;
+		dl_model *m;
+
+		MUST(api->load(&o, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
+		MUST(run(api, c, ROWS, x, want) == DL_OK);
+		api->context_free(c);
+		MUST(api->unload(m) == DL_OK);
+	}
+	cu.ptxsim_quiet(1);
+	MUST(!cu.cuDevicePrimaryCtxRetain(&gpu, 0));
+	MUST(lasting(api));
+	MUST(!cu.cuCtxPushCurrent_v2(gpu));
+	for (int i = 0; i < 2; i++)
+		MUST(!cu.cuMemAlloc_v2(&d[i], sizeof(x) + 16));
+	MUST(!cu.cuMemcpyHtoD_v2(d[0], x, sizeof(x)) &&
+	     !cu.cuMemcpyHtoD_v2(d[0] + sizeof(x), x, 16));
+	MUST(passing(api, d, NO_MEMORY, "cuda") && passing(api, d, UNKNOWN, "cuda"));
+	MUST(too_much(api));
+	for (int i = 0; i < 2; i++)
+		MUST(!cu.cuMemFree_v2(d[i]));
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	if (!open_sim() || !all(argc > 1 ? argv[1] : "."))
+		return 1;
+	puts("ok");
+	return 0;
+}

@@ -89,6 +89,7 @@ struct Gpu {
 	const dl_gpu_image *image;
 	GpuMem weights;
 	atomic_int lost;
+	bool listened; /* by a tool: ranges around kernels, which are then launched one by one */
 	char name[96]; /* "cuda:0 NVIDIA H200" */
 };
 

@@ -114,8 +114,12 @@ static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 		return x->status;
 	gpu_args(x, &a, f, arg, n_args, site);
 	x->ctx->gpu->last = kernel;
+	if (gpu->listened)
+		rt_nvtx_push(x->prog->kernels[kernel]);
 	rc = gpu->cuda->cuLaunchKernel(gpu->fn[fn], (unsigned)blocks, 1, 1, (unsigned)f->threads, 1,
 				       1, (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
+	if (gpu->listened)
+		rt_nvtx_pop();
 	return rc ? gpu_fail(x->ctx, rc, x->prog->kernels[kernel]) : mark(x->ctx, kernel);
 }
 

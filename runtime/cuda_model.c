@@ -181,6 +181,7 @@ static int open_gpu(dl_model *m, int ordinal)
 	int rc;
 
 	m->gpu->cuda = cuda_open(&why);
+	m->gpu->listened = rt_nvtx_open();
 	if (!m->gpu->cuda)
 		return rt_error(m, DL_TARGET, "no GPU: %s", why);
 	rc = open_device(m, ordinal);

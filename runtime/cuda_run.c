@@ -250,14 +250,20 @@ static int begin(dl_context *c, GpuGraph *graph)
 	return rc;
 }
 
-int rt_gpu_execute(dl_context *c)
+/* Whoever looks at kernels sees them one by one. */
+static bool is_watched(const dl_context *c)
+{
+	return c->model->profile || c->model->gpu->listened;
+}
+
+static int execute(dl_context *c)
 {
 	GpuGraph *graph;
 	int rc = settle_inputs(c);
 
 	if (rc)
 		return rc;
-	graph = c->model->profile ? NULL : gpu_graph_find(c);
+	graph = is_watched(c) ? NULL : gpu_graph_find(c);
 	if (graph && atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		return dl_fail(&c->x, DL_CANCELLED, "cancelled before the run");
 	rc = begin(c, graph);
@@ -273,6 +279,18 @@ int rt_gpu_execute(dl_context *c)
 	rc = wait_for_it(c, "");
 	if (!rc)
 		hand_over(c);
+	return rc;
+}
+
+int rt_gpu_execute(dl_context *c)
+{
+	int rc;
+
+	if (!c->model->gpu->listened)
+		return execute(c);
+	rt_nvtx_push(c->model->desc->name);
+	rc = execute(c);
+	rt_nvtx_pop();
 	return rc;
 }
 
@@ -300,5 +318,5 @@ int rt_gpu_prepare(dl_context *c)
 		if (stage(c, &c->gpu->out[o], &c->x.out[o],
 			  io_bytes(out_io(c, o), c->x.out_shape[o])))
 			return c->x.status;
-	return c->model->profile ? DL_OK : gpu_graph_make(c);
+	return is_watched(c) ? DL_OK : gpu_graph_make(c);
 }

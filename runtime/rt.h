@@ -9,6 +9,7 @@
  *	exec.c     what generated code calls
  *	pool.c     threads                  budget.c   how many threads, process-wide
  *	profile.c  time per kernel          cpu.c      features and the floating point environment
+ *	nvtx.c     ranges for NVIDIA's tools
  *	cuda*.c    GPUs: see cuda.h
  */
 #ifndef RUNTIME_RT_H
@@ -167,6 +168,12 @@ int rt_profile_open(dl_model *m);
 int rt_profile_close(dl_model *m);
 uint64_t rt_now(void); /* nanoseconds */
 void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end);
+
+/* nvtx.c */
+/* Whether a tool listens; only then may the others be called. */
+bool rt_nvtx_open(void);
+void rt_nvtx_push(const char *text);
+void rt_nvtx_pop(void);
 
 /* cuda_model.c: on the CPU all of these do nothing */
 /* Chooses the device; on a GPU, the program and variant. Then its weights, once they are there. */

@@ -301,6 +301,30 @@ def every_call_of_the_driver_fails():
 
 
 @test
+def ranges_for_tools():
+    run("cc", "-std=gnu11", "-w", "-fPIC", "-shared", f"{ROOT}/tests/gpu/ranges.c", "-o", f"{DIR}/ranges.so", sim=False)
+    for name, kernels in ("cnn", ["Conv_0", "MaxPool"]), ("dense", ["Add_1, MatMul_0"]):
+        dims = ["--dim", "N=3"] if name == "dense" else []
+        dlrun(compiled(name), "--device=cuda", "--bench", "--seconds=0.01", *dims, NVTX_INJECTION64_PATH=f"{DIR}/ranges.so", RANGES=f"{DIR}/ranges.txt")
+        lines = open(f"{DIR}/ranges.txt").read().split("\n")
+        assert lines[0] == name and all(any(k in line for line in lines if line.startswith("  ")) for k in kernels), lines[:20]
+    # What is no tool is no matter.
+    dlrun(f"{DIR}/dense.so", "--device=cuda", "--data", f"{DIR}/dense", NVTX_INJECTION64_PATH="/nowhere.so")
+
+
+@test
+def times_of_kernels():
+    """Events around kernels become a trace; each run has every kernel once."""
+    so = compiled("cnn")
+    text = dlrun(so, "--device=cuda", "--bench", "--seconds=0.01", DLCC_PROFILE=f"{DIR}/trace.json")
+    events = json.load(open(f"{DIR}/trace.json"))["traceEvents"]
+    names = [e["name"] for e in events]
+    assert len(set(names)) > 4 and len({names.count(n) for n in set(names)}) <= 2, (text, names[:40])
+    assert all(e["dur"] > 0 for e in events)
+    assert all(a["ts"] + a["dur"] <= b["ts"] + 0.01 for a, b in zip(sorted(events, key=lambda e: e["ts"]), sorted(events, key=lambda e: e["ts"])[1:]))
+
+
+@test
 def threads_and_devices():
     sanitized("dense", "tsan", "threads", PTXSIM_DEVICES=2)
 

@@ -12,7 +12,7 @@
 
 /* ---- Nodes ---- */
 
-static bool alone(const LlKernel *k)
+bool ll_alone(const LlKernel *k)
 {
 	return k->stage->team == 1 || k->in_team;
 }
@@ -52,7 +52,7 @@ static const char *open_once(LlKernel *k, const Buf *b)
 {
 	const char *first;
 
-	if (alone(k) || ll_in_register(k, b))
+	if (ll_alone(k) || ll_in_register(k, b))
 		return NULL;
 	first = ll_new(&k->f);
 	ll_put(&k->f, "%s = icmp eq i64 %%lane, 0", first);
@@ -76,9 +76,8 @@ static void store_node(LlKernel *k, const LNode *n)
 		ll_barrier(k);
 }
 
-/* STATE[at] = combine(STATE[at], VAL), all components at once; VAL is read before. */
-static void combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx,
-		    const char *const *val, const CType *ct, int n, bool step)
+void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val,
+		const CType *ct, int n, bool step)
 {
 	ExprPool *p = k->sched->kernel->pool;
 	Expr *a[2] = {NULL, NULL}, *b[2] = {NULL, NULL};
@@ -99,8 +98,7 @@ static void combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx,
 	ll_forget(&k->f);
 }
 
-/* A term of a sum of products is a multiply-add with the state, as in the C code. */
-static void fused_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
+void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
 {
 	ExprPool *p = k->sched->kernel->pool;
 	Expr *a[2] = {NULL, NULL};
@@ -115,14 +113,14 @@ static void fused_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *a
 		ll_store(k, state[i], idx, made[i]);
 }
 
-static void update_node(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
+void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
 {
 	const char *guard, *once;
 
 	ll_forget(&k->f);
 	guard = open_guard(k, n->guard);
 	once = open_once(k, state[0]);
-	fused_update(k, n, state, at);
+	ll_step(k, n, state, at);
 	ll_forget(&k->f);
 	ll_close_if(k, once);
 	ll_close_if(k, guard);
@@ -132,17 +130,12 @@ static void update_node(LlKernel *k, const LNode *n, Buf *const *state, Expr *at
 
 /* ---- Loops ---- */
 
-typedef struct LoopText {
-	const char *slot, *var, *step, *head, *end;
-} LoopText;
-
-/* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
-static LoopText open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
-			  const char *step)
+LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
+		    const char *step)
 {
 	LlFn *f = &k->f;
-	LoopText l = {ll_slot(k, "i64", 0), ll_new(f), step, ll_label(f, "loop"),
-		      ll_label(f, "done")};
+	LlLoop l = {ll_slot(k, "i64", 0), ll_new(f), step, ll_label(f, "loop"),
+		    ll_label(f, "done")};
 	const char *body = ll_label(f, "body"), *more = ll_new(f);
 
 	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
@@ -156,7 +149,7 @@ static LoopText open_loop(LlKernel *k, const Iter *var, const char *from, const 
 	return l;
 }
 
-static void close_loop(LlKernel *k, const LoopText *l)
+void ll_close_loop(LlKernel *k, const LlLoop *l)
 {
 	const char *next = ll_new(&k->f);
 
@@ -167,7 +160,7 @@ static void close_loop(LlKernel *k, const LoopText *l)
 	ll_forget(&k->f);
 }
 
-static void ends(LlKernel *k, const LNode *n, const char **lo, const char **hi)
+void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi)
 {
 	ll_forget(&k->f);
 	*lo = ll_expr(&k->f, n->lo);
@@ -185,150 +178,26 @@ static const char *from_lane(LlKernel *k, const char *lo)
 
 static void loop_node(LlKernel *k, const LNode *n)
 {
-	const bool share = n->loop == LOOP_TEAM && !alone(k);
+	const bool share = n->loop == LOOP_TEAM && !ll_alone(k);
 	const char *lo, *hi;
-	LoopText l;
+	LlLoop l;
 
-	if (n->pack > 1 && alone(k) && ll_pack(k, n))
+	if (n->pack > 1 && ll_alone(k) && ll_pack(k, n))
 		return;
-	ends(k, n, &lo, &hi);
-	l = open_loop(k, n->var, share ? from_lane(k, lo) : lo, hi,
-		      arena_printf(k->f.arena, "%lld",
-				   share ? (long long)k->stage->team : (long long)n->step));
+	if (share && (n->pack || n->keep)) {
+		ll_share(k, n);
+		return;
+	}
+	ll_ends(k, n, &lo, &hi);
+	l = ll_open_loop(k, n->var, share ? from_lane(k, lo) : lo, hi,
+			 arena_printf(k->f.arena, "%lld",
+				      share ? (long long)k->stage->team : (long long)n->step));
 	k->in_team += share;
 	ll_nodes(k, n->body);
 	k->in_team -= share;
-	close_loop(k, &l);
+	ll_close_loop(k, &l);
 	if (share)
 		ll_barrier(k);
-}
-
-/* ---- Reductions over a team ---- */
-
-/* VALUE of the lane that is OFF away. */
-static const char *shuffled(LlKernel *k, const char *value, CType t, int off)
-{
-	LlFn *f = &k->f;
-	const char *in = value, *half[2], *r, *s;
-
-	if (t == CT_BOOL || t == CT_F32) {
-		in = ll_new(f);
-		ll_put(f, t == CT_BOOL ? "%s = zext i1 %s to i32" : "%s = bitcast float %s to i32",
-		       in, value);
-	}
-	if (t == CT_F64) {
-		in = ll_new(f);
-		ll_put(f, "%s = bitcast double %s to i64", in, value);
-	}
-	if (t == CT_I64 || t == CT_U64 || t == CT_F64) {
-		for (int i = 0; i < 2; i++) {
-			const char *part = ll_new(f), *low = ll_new(f), *got = ll_new(f);
-
-			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
-			ll_put(f, "%s = trunc i64 %s to i32", low, part);
-			ll_put(f,
-			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)",
-			       got, low, off);
-			half[i] = ll_new(f);
-			ll_put(f, "%s = zext i32 %s to i64", half[i], got);
-		}
-		s = ll_new(f);
-		r = ll_new(f);
-		ll_put(f, "%s = shl i64 %s, 32", s, half[1]);
-		ll_put(f, "%s = or i64 %s, %s", r, half[0], s);
-	} else {
-		r = ll_new(f);
-		ll_put(f,
-		       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)",
-		       r, in, off);
-	}
-	if (t == CT_BOOL || t == CT_F32 || t == CT_F64) {
-		s = ll_new(f);
-		ll_put(f,
-		       t == CT_BOOL  ? "%s = trunc i32 %s to i1"
-		       : t == CT_F32 ? "%s = bitcast i32 %s to float"
-				     : "%s = bitcast i64 %s to double",
-		       s, r);
-		r = s;
-	}
-	return r;
-}
-
-static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct, int lanes)
-{
-	for (int off = lanes / 2; off; off /= 2) {
-		const char *other[2];
-
-		for (int i = 0; i < n->nout; i++)
-			other[i] = shuffled(k, ll_load(k, part[i], "0"), ct[i], off);
-		combine(k, n->red, part, "0", other, ct, n->nout, false);
-	}
-}
-
-/* Each warp's first lane leaves what the warp has; then every warp combines those. */
-static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct)
-{
-	LlFn *f = &k->f;
-	const int warps = k->stage->threads / 32;
-	const char *warp = ll_new(f), *lane = ll_new(f), *is = ll_new(f), *after, *in = ll_new(f),
-		   *value[2];
-
-	ll_put(f, "%s = lshr i64 %%lane, 5", warp);
-	ll_put(f, "%s = and i64 %%lane, 31", lane);
-	ll_put(f, "%s = icmp eq i64 %s, 0", is, lane);
-	after = ll_open_if(k, is);
-	for (int i = 0; i < n->nout; i++)
-		ll_partial(k, i, ct[i], warp, ll_load(k, part[i], "0"));
-	ll_close_if(k, after);
-	ll_barrier(k);
-	ll_put(f, "%s = and i64 %s, %d", in, lane, warps - 1);
-	for (int i = 0; i < n->nout; i++)
-		value[i] = ll_partial(k, i, ct[i], in, NULL);
-	for (int i = 0; i < n->nout; i++)
-		ll_store(k, part[i], "0", value[i]);
-	over_lanes(k, n, part, ct, warps);
-	ll_barrier(k);
-}
-
-static void reduce_node(LlKernel *k, const LNode *n)
-{
-	ExprPool *p = k->sched->kernel->pool;
-	Buf *part[2] = {NULL, NULL};
-	CType ct[2] = {CT_NONE, CT_NONE};
-	const char *lo, *hi, *value[2], *at;
-	LoopText l;
-
-	ends(k, n, &lo, &hi);
-	if (alone(k)) {
-		l = open_loop(k, n->var, lo, hi, "1");
-		update_node(k, n, n->buf, n->idx);
-		close_loop(k, &l);
-		return;
-	}
-	for (int i = 0; i < n->nout; i++) {
-		ct[i] = n->val[i]->ct;
-		part[i] = NEW(k->f.arena, Buf);
-		*part[i] = (Buf){
-			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
-		ll_declare(k, part[i], NULL);
-		ll_store(k, part[i], "0",
-			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
-	}
-	l = open_loop(k, n->var, from_lane(k, lo), hi,
-		      arena_printf(k->f.arena, "%d", k->stage->team));
-	k->in_team++;
-	update_node(k, n, part, ex_int(p, CT_I64, 0));
-	k->in_team--;
-	close_loop(k, &l);
-	over_lanes(k, n, part, ct, 32);
-	if (k->stage->team > 32)
-		over_warps(k, n, part, ct);
-	else
-		ll_barrier(k);
-	for (int i = 0; i < n->nout; i++)
-		value[i] = ll_load(k, part[i], "0");
-	at = ll_expr(&k->f, n->idx);
-	combine(k, n->red, n->buf, at, value, ct, n->nout, false);
 }
 
 void ll_nodes(LlKernel *k, const LNode *n)
@@ -341,9 +210,9 @@ void ll_nodes(LlKernel *k, const LNode *n)
 			ll_bind(k, n->var, ll_expr(&k->f, n->lo));
 			break;
 		case LN_STORE: store_node(k, n); break;
-		case LN_UPDATE: update_node(k, n, n->buf, n->idx); break;
-		case LN_REDUCE: reduce_node(k, n); break;
-		case LN_LOCAL: ll_declare(k, n->buf[0], n->idx); break;
+		case LN_UPDATE: ll_update(k, n, n->buf, n->idx); break;
+		case LN_REDUCE: ll_reduce(k, n); break;
+		case LN_LOCAL: ll_declare(k, n->buf[0], n); break;
 		case LN_TILE: assert(n->kind != LN_TILE); break;
 		case LN_FILL: ll_fill(k, n); break;
 		case LN_RING: ll_ring(k, n); break;

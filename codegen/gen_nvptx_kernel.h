@@ -14,6 +14,7 @@ typedef struct LlBuf {
 	int space;         /* LLVM's address space: 0 the thread's own, 1 global, 3 shared */
 	int64_t team;      /* shared: elements that each team has */
 	bool packed;       /* elements of less than a byte share bytes, as in memory outside */
+	const LNode *local; /* that says which elements a thread keeps, or null */
 } LlBuf;
 
 typedef struct LlIter {
@@ -33,6 +34,7 @@ typedef struct LlKernel {
 	int nshared, nslots;
 	bool scratch;    /* the block's scratch is declared */
 	int in_team; /* inside LOOP_TEAM: each thread has points of its own */
+	int kept; /* of what threads keep, the element in hand; -1: none */
 	bool partial[2][CT_COUNT]; /* declared: see ll_partial */
 	bool faults;
 } LlKernel;
@@ -53,9 +55,16 @@ const char *ll_buf_name(LlKernel *k, const Buf *b);
 
 /* A stack slot of TYPE (N elements; 0: one). */
 const char *ll_slot(LlKernel *k, const char *type, int64_t n);
-/* Makes room for a local buffer: registers, the thread's memory, or the team's; AT that byte of the scratch, where not
- * null. Sums begin as 0. */
-void ll_declare(LlKernel *k, Buf *b, const Expr *at);
+/* Makes room for a local buffer: registers, the thread's memory, or the team's, as LOCAL says, where not null. Sums begin
+ * as 0. */
+void ll_declare(LlKernel *k, Buf *b, const LNode *local);
+int ll_space(LlKernel *k, const Buf *b);
+/* The LN_LOCAL of a buffer whose elements threads keep; else null. */
+const LNode *ll_local(LlKernel *k, const Buf *b);
+/* A pointer to element IDX of B; its type in *TYPE. */
+const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type);
+const char *ll_decoded(LlKernel *k, DType t, const char *code);
+const char *ll_encoded(LlKernel *k, DType t, const char *val);
 /* Bytes of shared memory that the launch has to give. */
 int ll_dynamic_shared(const LlKernel *k);
 /* A pointer to element I of the thread's own ARRAY. */
@@ -67,8 +76,60 @@ void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val);
 void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n);
 /* Shared words, one a warp, for component C of a state of type T: stores VAL at AT, or (null) loads from there. */
 const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val);
+
+/* ---- gen_nvptx_pack.c ---- */
+
+typedef struct LlWide {
+	Expr *load;
+	const char *vector; /* its codes */
+} LlWide;
+
+/* PACK points of VAR, and the loads of theirs that are one access. */
+typedef struct LlPack {
+	LlKernel *k;
+	const Iter *var;
+	int pack, kept; /* KEPT: the first one's LlKernel.kept */
+	VEC(LlWide) wide;
+} LlPack;
+
+/* Loads of E that every point makes, not those behind a select, are fetched at once. */
+void ll_pack_find(LlPack *p, Expr *e);
+/* Fetches them, for VAR from LO on; then: VAR is LO + V, until names are dropped. */
+void ll_pack_fetch(LlPack *p, const char *lo);
+void ll_pack_element(LlPack *p, const char *lo, int v);
+/* All of store ST, whose loads were found. */
+void ll_pack_store(LlPack *p, const LNode *st, const char *lo);
 /* A loop over the elements of one access (LNode.pack). False where it is a loop as any other. */
 bool ll_pack(LlKernel *k, const LNode *n);
+
+/* ---- gen_nvptx_lanes.c ---- */
+
+/* A loop of LOOP_TEAM whose points are shared out in runs, or of which threads keep elements. */
+void ll_share(LlKernel *k, const LNode *n);
+void ll_reduce(LlKernel *k, const LNode *n);
+
+/* ---- gen_nvptx.c ---- */
+
+/* Each thread has points of its own here. */
+bool ll_alone(const LlKernel *k);
+/* STATE[at] = combine(STATE[at], VAL), all components at once; VAL is read before. */
+void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val, const CType *ct, int n,
+		bool step);
+/* A term of N into STATE: of a sum of products it is a multiply-add, as in the C code. ll_update: where its guard holds. */
+void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);
+void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);
+
+typedef struct LlLoop {
+	const char *slot, *var, *step, *head, *end;
+} LlLoop;
+
+/* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
+LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to, const char *step);
+void ll_close_loop(LlKernel *k, const LlLoop *l);
+/* The bounds of N. */
+void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi);
+
+/* ---- Shared tiles ---- */
 
 /* How the pieces of 16 bytes of a tile (SPREAD_ROWS) move: 2^ROW elements are a row, 2^PIECE a piece, and piece c of row r
  * is at c ^ (r >> SHIFT & MASK). */

@@ -128,7 +128,11 @@ struct LNode {
 	Iter *var;
 	Expr *lo, *hi;
 	int64_t step;
-	int pack;          /* LOOP_VECTOR on a GPU: elements of one access; lo is a multiple of it, hi at most lo + pack */
+	int pack;          /* LOOP_VECTOR on a GPU: elements of one access; lo is a multiple of it, hi at most lo + pack.
+	                      LOOP_TEAM, LN_REDUCE: a thread has runs of so many points; hi - lo is a multiple */
+	int keep;          /* LOOP_TEAM, LN_REDUCE: how many points of a thread are unrolled. LN_LOCAL: elements that each
+	                      thread keeps, those of its first points; val[0] is what any of them is, at var */
+	Expr *skew;        /* LOOP_TEAM, LN_REDUCE: the first run begins so many points before lo; null: none */
 	Monoid red;
 	int nout;
 	Buf *buf[2];

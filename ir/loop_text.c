@@ -63,6 +63,19 @@ static void put_mma(StrBuf *b, const Mma *m)
 	strbuf_puts(b, "\n");
 }
 
+/* How a team shares a loop's points. */
+static void put_shares(StrBuf *b, const LNode *n)
+{
+	if (n->pack)
+		strbuf_printf(b, " pack %d", n->pack);
+	if (n->keep)
+		strbuf_printf(b, " keep %d", n->keep);
+	if (n->skew) {
+		strbuf_puts(b, " skew ");
+		ex_print(b, n->skew);
+	}
+}
+
 static void put_nodes(StrBuf *b, const LNode *n, int depth)
 {
 	static const char *const kinds[] = {[LOOP_SERIAL] = "for",
@@ -83,8 +96,7 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			strbuf_puts(b, ")");
 			if (n->step != 1)
 				strbuf_printf(b, " by %lld", (long long)n->step);
-			if (n->pack)
-				strbuf_printf(b, " pack %d", n->pack);
+			put_shares(b, n);
 			strbuf_puts(b, "\n");
 			put_nodes(b, n->body, depth + 1);
 			break;
@@ -110,7 +122,9 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			ex_print(b, n->lo);
 			strbuf_puts(b, ", ");
 			ex_print(b, n->hi);
-			strbuf_puts(b, ") ");
+			strbuf_puts(b, ")");
+			put_shares(b, n);
+			strbuf_puts(b, " ");
 			put_vals(b, n);
 			break;
 		case LN_LOCAL:
@@ -123,6 +137,10 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			strbuf_puts(b, n->buf[0]->rank ? "]" : "");
 			if (n->buf[0]->spread)
 				strbuf_printf(b, " %s", spreads[n->buf[0]->spread]);
+			if (n->keep) {
+				strbuf_printf(b, " keep %d of %s: ", n->keep, n->var->name);
+				ex_print(b, n->val[0]);
+			}
 			strbuf_puts(b, n->idx ? " in scratch\n" : "\n");
 			break;
 		case LN_TILE: put_tile(b, n->tile); break;

@@ -18,5 +18,9 @@ bool gpu_map(LBuild *b, Stmt *s);
 bool gpu_turn(LBuild *b, Stmt *s, Points *p);
 /* A stage of statements FIRST..LAST under BAND. */
 void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *band);
+/* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */
+void gpu_make_local(Row *r, const Stmt *s, Buf *t);
+/* The statements of a stage whose rows have a team each (passes/gpu_team.c). */
+void gpu_team(Row *r);
 
 #endif

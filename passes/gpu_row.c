@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows on GPUs: statements under their common band. Where memory runs along the rows, a warp or a block has a row:
- * its lanes share the loops, and reductions go over the lanes. Else a thread has a row, and neighbouring threads
- * have neighbouring rows.
+ * Rows on GPUs: statements under their common band. Where memory runs along the rows, a warp or a block has a row
+ * (passes/gpu_team.c). Else a thread has a row, and neighbouring threads have neighbouring rows.
  */
 #include "passes/gpu_impl.h"
 
-enum { ROW_THREADS = 128, BLOCK_THREADS = 256 };
+enum { ROW_THREADS = 128 };
 
 static bool keeps_order(const Stmt *s)
 {
@@ -95,7 +94,7 @@ static int choose_team(Row *r, int *along)
 	*along = most_run(&x);
 	if (alone || n < SHORT || (*along >= 0 && x.inner <= x.band[*along]))
 		return 1;
-	return n <= WARPS_ROW ? WARP : BLOCK_THREADS;
+	return n <= WARPS_ROW ? WARP : ROW_THREADS;
 }
 
 /* Dim D of what S writes runs with an iterator of the band. */
@@ -107,12 +106,8 @@ static bool banded_dim(const Row *r, const Stmt *s, int d)
 	return false;
 }
 
-/* A temporary of a row lives in registers, or, where it is small, in the thread's own or the block's memory. */
-static void make_local(Row *r, const Stmt *s, Buf *t, int64_t *shared)
+void gpu_make_local(Row *r, const Stmt *s, Buf *t)
 {
-	enum { OWN = 256 };
-	Stage *st = r->b->stage;
-	int64_t bytes = (dtype_info[t->dtype].bits + 7) / 8, v;
 	Dim *dims[MAX_RANK];
 	int n = 0;
 
@@ -121,75 +116,33 @@ static void make_local(Row *r, const Stmt *s, Buf *t, int64_t *shared)
 	for (int d = 0; d < t->rank; d++) {
 		r->keep[t->id][d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT
 										     : KEEP_ALL;
-		if (r->keep[t->id][d] == KEEP_NOT)
-			continue;
-		dims[n++] = t->dims[d];
-		if (!dim_is_const(t->dims[d], &v) || bytes * v > SHARED)
-			return;
-		bytes *= v;
+		if (r->keep[t->id][d] == KEEP_ALL)
+			dims[n++] = t->dims[d];
 	}
-	if (n && (dtype_info[t->dtype].bits < 8 || bytes > (st->team == 1 ? OWN : *shared)))
-		return;
-	*shared -= n && st->team > 1 ? bytes : 0;
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
-	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-static void team_map(Row *r, Stmt *s)
+/* A temporary of one thread's row lives in registers, or, where it is small, in the thread's own memory. */
+static void own_local(Row *r, const Stmt *s, Buf *t)
 {
-	Points p = {.k = r->k,
-		    .e = {row_placed(r, s->val[0])},
-		    .ne = 1,
-		    .guard = row_placed(r, s->guard)};
-	LNode *loop = NULL;
-	Buf *out;
-	Expr *at[MAX_ITERS];
+	enum { OWN = 256 };
+	int64_t bytes = (dtype_info[t->dtype].bits + 7) / 8, v;
+	const Buf *b;
 
-	p.write = row_write_index(r, s, 0, &out);
-	for (int i = 0; i < s->niters; i++)
-		if (!row_is_fixed(r, s->iter[i]))
-			points_add(&p, s->iter[i]);
-	points_join(&p);
-	points_flatten(&p);
-	if (p.n)
-		loop = l_loop(r->b, LOOP_TEAM, p.it[0], l_int(r->b, 0), row_extent(r, p.it[0]), 1);
-	for (int i = 0, free = 0; i < s->niters; i++)
-		at[i] = row_is_fixed(r, s->iter[i]) ? row_placed(r, ex_iter(r->k->pool, s->iter[i]))
-						    : p.at[free++];
-	l_does(r->b, l_store(r->b, out, p.write, p.e[0], p.guard), PART_WRITE, at, s->niters);
-	if (loop)
-		l_close(r->b, loop);
+	gpu_make_local(r, s, t);
+	b = r->local[t->id];
+	if (!b)
+		return;
+	for (int d = 0; d < b->rank; d++)
+		bytes = dim_is_const(b->dims[d], &v) && v <= OWN && bytes <= OWN ? bytes * v
+										 : OWN + 1;
+	if (b->rank && (dtype_info[b->dtype].bits < 8 || bytes > OWN))
+		r->local[t->id] = NULL;
+	else
+		l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-static void team_reduce(Row *r, Stmt *s)
-{
-	Points p = {.k = r->k, .ne = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
-	Nest n = {.n = 0};
-	Expr *zero = l_int(r->b, 0);
-	Buf *acc[2];
-	LNode *node;
-
-	row_open_band(r, s, &n, false);
-	row_declare_state(r, s, acc, NULL);
-	for (int i = 0; i < p.ne; i++)
-		p.e[i] = row_placed(r, s->val[i]);
-	for (int i = s->nband; i < s->niters; i++)
-		points_add(&p, s->iter[i]);
-	points_join(&p);
-	points_flatten(&p);
-	row_init_state(r, s, acc, zero);
-	node = row_state_node(r, p.n ? LN_REDUCE : LN_UPDATE, s, acc, zero, p.e, p.guard);
-	if (p.n) {
-		node->var = p.it[0];
-		node->lo = zero;
-		node->hi = row_extent(r, p.it[0]);
-	}
-	row_does(r, node, s, PART_TERM, s->niters, p.at);
-	row_store_state(r, s, acc, zero);
-	row_close(r, &n);
-}
-
-static void row_stmt(Row *r, int i, int64_t *shared)
+static void row_stmt(Row *r, int i)
 {
 	Stmt *s = r->k->stmts.at[i];
 
@@ -198,10 +151,8 @@ static void row_stmt(Row *r, int i, int64_t *shared)
 	r->b->stmt = s->id;
 	r->b->loc = s->loc;
 	for (int o = 0; o < s->nout; o++)
-		make_local(r, s, s->out[o], shared);
-	if (r->b->stage->team > 1)
-		(s->red ? team_reduce : team_map)(r, s);
-	else if (!s->red)
+		own_local(r, s, s->out[o]);
+	if (!s->red)
 		row_emit_map(r, s);
 	else if (s->update && s->nband == s->niters)
 		row_emit_scatter(r, s);
@@ -222,7 +173,6 @@ void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *b
 		 .vec = -1,
 		 .tile = -1};
 	Dim *rows = dim_const(b->k->ctx, 1);
-	int64_t shared = SHARED;
 	Iter *split[MAX_ITERS];
 	int along, n = 0;
 
@@ -237,15 +187,15 @@ void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *b
 	}
 	l_stage(b, strategy, rows, 1);
 	b->stage->team = choose_team(&r, &along);
-	b->stage->threads = b->stage->team == BLOCK_THREADS ? BLOCK_THREADS : ROW_THREADS;
-	if (b->stage->team > 1)
-		shared /= b->stage->threads / b->stage->team;
+	b->stage->threads = ROW_THREADS;
 	for (int i = 0; i < band->n; i++)
 		if (i != along)
 			split[n++] = r.rep[i];
 	if (along >= 0)
 		split[n++] = r.rep[along];
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
-	for (int i = first; i <= last; i++)
-		row_stmt(&r, i, &shared);
+	if (b->stage->team > 1)
+		gpu_team(&r);
+	for (int i = first; i <= last && b->stage->team == 1; i++)
+		row_stmt(&r, i);
 }

@@ -44,6 +44,7 @@ static void put_all(Tidy *t, LNode *n)
 	if (n->var)
 		forget(t, n->var);
 	put(t, &n->idx);
+	put(t, &n->skew);
 	put(t, &n->guard);
 	for (int i = 0; i < n->nout; i++)
 		put(t, &n->val[i]);

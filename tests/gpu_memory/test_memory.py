@@ -45,6 +45,13 @@ case("turned with an epilogue", "(T[2,28,28,64] x, T[64] b) => (T[2,64,28,28] y)
 case("one operand turned", "(T[256,192] x, T[192,256] z) => (T[256,192] y) { a = Transpose<perm = [1,0]>(z) y = Add(x, a) }",
      (256, 192), (192, 256), sectors=1, traffic=1, conflicts=0)
 
+for n, sectors, traffic in (768, 1, 1), (4096, 1, 1), (1000, 1.03, 1.04), (77, 1.01, 1.2):
+    case(f"softmax of {n}", f"(T[64,{n}] x) => (T[64,{n}] y) {{ y = Softmax(x) }}", (64, n), sectors=sectors, traffic=traffic)
+    case(f"layer norm of {n}", f"(T[64,{n}] x, T[{n}] s, T[{n}] b) => (T[64,{n}] y) {{ y = LayerNormalization(x, s, b) }}",
+         (64, n), (n,), (n,), sectors=max(sectors, 1.1 if n == 77 else 1))
+    case(f"sums of {n}", f"(T[128,{n}] x) => (T[128] y) <int64[1] one = {{1}}> {{ y = ReduceSum<keepdims = 0>(x, one) }}",
+         (128, n), sectors=1.03, traffic=1.4 if n == 77 else 1.1)
+
 
 def write(folder, role, i, name, array):
     with open(f"{folder}/{role}_{i}.pb", "wb") as f:

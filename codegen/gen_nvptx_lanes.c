@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a team shares: points, in runs of one access each, and reductions. A thread has every team-th run. Of its
+ * first `keep` points, which are unrolled, it may keep values in registers; for those after them the values are made
+ * again.
+ */
+#include "codegen/gen_nvptx_kernel.h"
+
+#include <string.h>
+
+/* ---- States of a team ---- */
+
+/* VALUE of the lane that is OFF away. */
+static const char *shuffled(LlKernel *k, const char *value, CType t, int off)
+{
+	LlFn *f = &k->f;
+	const char *in = value, *half[2], *r, *s;
+
+	if (t == CT_BOOL || t == CT_F32) {
+		in = ll_new(f);
+		ll_put(f, t == CT_BOOL ? "%s = zext i1 %s to i32" : "%s = bitcast float %s to i32",
+		       in, value);
+	}
+	if (t == CT_F64) {
+		in = ll_new(f);
+		ll_put(f, "%s = bitcast double %s to i64", in, value);
+	}
+	if (t == CT_I64 || t == CT_U64 || t == CT_F64) {
+		for (int i = 0; i < 2; i++) {
+			const char *part = ll_new(f), *low = ll_new(f), *got = ll_new(f);
+
+			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
+			ll_put(f, "%s = trunc i64 %s to i32", low, part);
+			ll_put(f,
+			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)",
+			       got, low, off);
+			half[i] = ll_new(f);
+			ll_put(f, "%s = zext i32 %s to i64", half[i], got);
+		}
+		s = ll_new(f);
+		r = ll_new(f);
+		ll_put(f, "%s = shl i64 %s, 32", s, half[1]);
+		ll_put(f, "%s = or i64 %s, %s", r, half[0], s);
+	} else {
+		r = ll_new(f);
+		ll_put(f,
+		       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)",
+		       r, in, off);
+	}
+	if (t == CT_BOOL || t == CT_F32 || t == CT_F64) {
+		s = ll_new(f);
+		ll_put(f,
+		       t == CT_BOOL  ? "%s = trunc i32 %s to i1"
+		       : t == CT_F32 ? "%s = bitcast i32 %s to float"
+				     : "%s = bitcast i64 %s to double",
+		       s, r);
+		r = s;
+	}
+	return r;
+}
+
+static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct, int lanes)
+{
+	for (int off = lanes / 2; off; off /= 2) {
+		const char *other[2];
+
+		for (int i = 0; i < n->nout; i++)
+			other[i] = shuffled(k, ll_load(k, part[i], "0"), ct[i], off);
+		ll_combine(k, n->red, part, "0", other, ct, n->nout, false);
+	}
+}
+
+/* Each warp's first lane leaves what the warp has; then every warp combines those. */
+static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct)
+{
+	LlFn *f = &k->f;
+	const int warps = k->stage->threads / 32;
+	const char *warp = ll_new(f), *lane = ll_new(f), *is = ll_new(f), *after, *in = ll_new(f),
+		   *value[2];
+
+	ll_put(f, "%s = lshr i64 %%lane, 5", warp);
+	ll_put(f, "%s = and i64 %%lane, 31", lane);
+	ll_put(f, "%s = icmp eq i64 %s, 0", is, lane);
+	after = ll_open_if(k, is);
+	for (int i = 0; i < n->nout; i++)
+		ll_partial(k, i, ct[i], warp, ll_load(k, part[i], "0"));
+	ll_close_if(k, after);
+	ll_barrier(k);
+	ll_put(f, "%s = and i64 %s, %d", in, lane, warps - 1);
+	for (int i = 0; i < n->nout; i++)
+		value[i] = ll_partial(k, i, ct[i], in, NULL);
+	for (int i = 0; i < n->nout; i++)
+		ll_store(k, part[i], "0", value[i]);
+	over_lanes(k, n, part, ct, warps);
+	ll_barrier(k);
+}
+
+/* ---- Points of a team ---- */
+
+typedef struct Share {
+	LlKernel *k;
+	const LNode *n;    /* LN_REDUCE, or a loop around one store */
+	Buf *const *state; /* of the thread, to reduce to */
+	int pack;
+} Share;
+
+/* PACK points from LO on, all of which exist. */
+static void run_points(const Share *s, const LNode *n, const char *lo, int kept)
+{
+	LlKernel *k = s->k;
+	LlPack p = {.k = k, .var = n->var, .pack = s->pack, .kept = kept};
+	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
+
+	ll_forget(&k->f);
+	k->kept = kept;
+	if (s->pack == 1) {
+		ll_bind(k, n->var, lo);
+		if (s->state)
+			ll_update(k, n, s->state, zero);
+		else
+			ll_nodes(k, n->body);
+	} else if (!s->state) {
+		ll_pack_find(&p, n->body->val[0]);
+		ll_pack_store(&p, n->body, lo);
+	} else {
+		for (int i = 0; i < n->nout; i++)
+			ll_pack_find(&p, n->val[i]);
+		ll_pack_fetch(&p, lo);
+		for (int v = 0; v < s->pack; v++) {
+			ll_pack_element(&p, lo, v);
+			ll_step(k, n, s->state, zero);
+		}
+		ll_forget(&k->f);
+	}
+	k->kept = -1;
+}
+
+/* What stands for what is kept, where it is not. */
+static Expr *made_again(void *arg, Expr *e)
+{
+	LlKernel *k = arg;
+	const LNode *l = e->kind == EX_LOAD && !e->load.buf->data ? ll_local(k, e->load.buf) : NULL;
+
+	return l ? ex_rewrite(k->sched->kernel->pool, l->val[0], made_again, k) : NULL;
+}
+
+static LNode *without_kept(LlKernel *k, const LNode *n)
+{
+	LNode *r = arena_copy(k->f.arena, n, sizeof *n);
+	ExprPool *p = k->sched->kernel->pool;
+
+	for (int i = 0; i < n->nout; i++)
+		r->val[i] = ex_rewrite(p, n->val[i], made_again, k);
+	if (n->guard)
+		r->guard = ex_rewrite(p, n->guard, made_again, k);
+	if (n->body)
+		r->body = without_kept(k, n->body);
+	return r;
+}
+
+static bool keeps(LlKernel *k, const LNode *n)
+{
+	return n->kind == LN_LOOP && ll_local(k, n->body->buf[0]);
+}
+
+static const char *plus(LlKernel *k, const char *x, long long y)
+{
+	const char *t = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = add nsw i64 %s, %lld", t, x, y);
+	return t;
+}
+
+/* Points before the first one that its thread passes over. */
+static const char *skewed(LlKernel *k, const LNode *n, const char *first)
+{
+	const char *t;
+
+	if (!n->skew)
+		return first;
+	t = ll_new(&k->f);
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", t, first, ll_expr(&k->f, n->skew));
+	ll_forget(&k->f);
+	return t;
+}
+
+static const char *open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi)
+{
+	const char *in = ll_new(&k->f), *above, *both;
+
+	ll_put(&k->f, "%s = icmp slt i64 %s, %s", in, at, hi);
+	if (lo) {
+		above = ll_new(&k->f);
+		both = ll_new(&k->f);
+		ll_put(&k->f, "%s = icmp sge i64 %s, %s", above, at, lo);
+		ll_put(&k->f, "%s = and i1 %s, %s", both, in, above);
+		in = both;
+	}
+	return ll_open_if(k, in);
+}
+
+/* Runs from the text AT on, as long as there are whole ones of all threads: UNROLL at a time, then one by one. */
+static void other_runs(const Share *s, const char *at, const char *hi)
+{
+	enum { UNROLL = 4 };
+	LlKernel *k = s->k;
+	const LNode *n = without_kept(k, s->n);
+	const long long stride = (long long)k->stage->team * s->pack;
+	const int unroll = s->n->keep ? 1 : UNROLL;
+	const char *last = plus(k, hi, -(unroll - 1) * stride), *slot = NULL;
+	LlLoop l;
+
+	if (unroll > 1) {
+		l = ll_open_loop(k, n->var, at, last,
+				 arena_printf(k->f.arena, "%lld", unroll * stride));
+		slot = l.slot;
+		for (int u = 0; u < unroll; u++)
+			run_points(s, n, u ? plus(k, l.var, u * stride) : l.var, -1);
+		ll_close_loop(k, &l);
+		at = ll_new(&k->f);
+		ll_put(&k->f, "%s = load i64, ptr %s", at, slot);
+	}
+	l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%lld", stride));
+	run_points(s, n, l.var, -1);
+	ll_close_loop(k, &l);
+}
+
+/* Of what is a remainder, or a number. */
+static int64_t most_skew(const LNode *n)
+{
+	const Expr *e = n->skew;
+
+	return !e ? 0 : e->kind == EX_CONST ? e->i : e->op.arg[1]->i - 1;
+}
+
+static void share(const Share *s)
+{
+	LlKernel *k = s->k;
+	const LNode *n = s->n;
+	const int64_t stride = (int64_t)k->stage->team * s->pack, before = most_skew(n);
+	const int runs = n->keep ? n->keep / s->pack : before > 0;
+	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
+	const int64_t many = known ? n->hi->i - n->lo->i : 0;
+	const char *lo, *hi, *first, *after;
+
+	ll_ends(k, n, &lo, &hi);
+	first = ll_new(&k->f);
+	ll_put(&k->f, "%s = mul nuw nsw i64 %%lane, %d", first, s->pack);
+	if (strcmp(lo, "0") != 0) {
+		const char *t = ll_new(&k->f);
+
+		ll_put(&k->f, "%s = add nsw i64 %s, %s", t, first, lo);
+		first = t;
+	}
+	first = skewed(k, n, first);
+	k->in_team++;
+	for (int j = 0; j < runs; j++) {
+		const bool all = known && !before && (j + 1) * stride <= many;
+		const char *at = j ? plus(k, first, j * stride) : first;
+
+		after = all ? NULL : open_if_in(k, at, before && j == 0 ? lo : NULL, hi);
+		run_points(s, n, at, j * s->pack);
+		ll_close_if(k, after);
+	}
+	ll_forget(&k->f);
+	if (!keeps(k, n) && !(known && runs * stride >= many + before))
+		other_runs(s, runs ? plus(k, first, runs * stride) : first, hi);
+	k->in_team--;
+}
+
+void ll_share(LlKernel *k, const LNode *n)
+{
+	const Share s = {k, n, NULL, n->pack ? n->pack : 1};
+
+	share(&s);
+	if (!keeps(k, n))
+		ll_barrier(k);
+}
+
+void ll_reduce(LlKernel *k, const LNode *n)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Buf *part[2] = {NULL, NULL};
+	CType ct[2] = {CT_NONE, CT_NONE};
+	const char *lo, *hi, *value[2], *at;
+	LlLoop l;
+
+	if (ll_alone(k)) {
+		ll_ends(k, n, &lo, &hi);
+		l = ll_open_loop(k, n->var, lo, hi, "1");
+		ll_update(k, n, n->buf, n->idx);
+		ll_close_loop(k, &l);
+		return;
+	}
+	for (int i = 0; i < n->nout; i++) {
+		ct[i] = n->val[i]->ct;
+		part[i] = NEW(k->f.arena, Buf);
+		*part[i] = (Buf){
+			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
+		ll_declare(k, part[i], NULL);
+		ll_store(k, part[i], "0",
+			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
+	}
+	share(&(Share){k, n, part, n->pack ? n->pack : 1});
+	over_lanes(k, n, part, ct, 32);
+	if (k->stage->team > 32)
+		over_warps(k, n, part, ct);
+	else
+		ll_barrier(k);
+	for (int i = 0; i < n->nout; i++)
+		value[i] = ll_load(k, part[i], "0");
+	at = ll_expr(&k->f, n->idx);
+	ll_combine(k, n->red, n->buf, at, value, ct, n->nout, false);
+}

@@ -60,7 +60,7 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 	const Buf *held = NULL;
 	const Local *l;
 
-	if (b->node->kind == LN_TILE)
+	if (b->node->kind == LN_TILE || b->node->kind == LN_MMA)
 		return; /* its operands may be packed */
 	for (int i = 0; i < p->execs.n && !held; i++) {
 		const Exec *e = p->execs.at[i];

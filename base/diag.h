@@ -16,8 +16,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-typedef enum DiagLevel { DIAG_ERROR, DIAG_WARNING, DIAG_NOTE } DiagLevel;
-
 /* Where a fault is: the file, and the node's name and op where there is one (each may be null). */
 typedef struct DiagLoc {
 	const char *file, *node, *op;
@@ -27,6 +25,7 @@ typedef struct DiagLoc {
 typedef struct Diag {
 	FILE *out;        /* null: nothing is printed, only counted (fuzzing, tests) */
 	const char *file; /* the input; used where a DiagLoc names none */
+	DiagLoc where;    /* what is worked on: for faults of what knows no nodes, as sizes; kept by infer, lower, sched */
 	bool colour;
 	int errors, warnings;
 	int limit; /* errors printed at most, 0: 20 */

@@ -237,7 +237,7 @@ static uint64_t terms_hash(const Term *t, int n)
 Dim *dim_too_complex(Ctx *c)
 {
 	if (!c->dims->too_complex && c->diag)
-		diag_error(c->diag, (DiagLoc){0}, "a size grows too complex to be followed");
+		diag_error(c->diag, c->diag->where, "a size grows too complex to be followed");
 	c->dims->too_complex = true;
 	return sym_get(c, "too_complex")->dim;
 }

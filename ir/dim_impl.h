@@ -62,7 +62,7 @@ struct Dim {
 struct DimTable *dim_table_new(Ctx *c);
 /* 1 and, for every sym_bound, one more. */
 int dim_bounds_changed(const Ctx *c);
-/* What is past the limits: an error, and a symbol that stands for it. */
+/* What is past the limits: an error at Diag.where, and a symbol that stands for it. */
 Dim *dim_too_complex(Ctx *c);
 
 int atom_cmp(const Atom *a, const Atom *b);

@@ -410,6 +410,17 @@ Loc node_loc(const Node *n)
 	return n->locs.n ? n->locs.at[0] : (Loc){NULL, op_row[n->op].name};
 }
 
+DiagLoc diag_at(Ctx *c, DiagLoc where)
+{
+	DiagLoc before = {0};
+
+	if (c->diag) {
+		before = c->diag->where;
+		c->diag->where = where;
+	}
+	return before;
+}
+
 DiagLoc node_diag(const Node *n)
 {
 	Loc l = node_loc(n);

@@ -174,6 +174,8 @@ int64_t tensor_numel(const Tensor *t);
 
 Loc node_loc(const Node *n);
 DiagLoc node_diag(const Node *n); /* for diag_error */
+/* WHERE is worked on until the next call (Diag.where); what was before. */
+DiagLoc diag_at(Ctx *c, DiagLoc where);
 
 /* Text, version 1 (docs/ir.md). What graph_parse reads prints as the same bytes. Constants up to 64 elements
  * are printed whole; larger ones as file("name", offset, bytes) where mapped, else as hex. */

@@ -417,8 +417,10 @@ bool infer_or_expand(Infer *in, Node *n, Value **out)
 bool infer_node(Infer *in, Node *n)
 {
 	Arena *tmp = arena_new();
+	DiagLoc before = diag_at(in->ctx, node_diag(n));
 	bool ok = infer_or_expand(in, n, NEW_ARRAY(tmp, n->nout, Value *));
 
+	diag_at(in->ctx, before);
 	arena_free(tmp);
 	return ok;
 }

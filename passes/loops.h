@@ -19,25 +19,30 @@ typedef struct LBuild {
 	int stmt;
 } LBuild;
 
+/* Appends a node of KIND, whose members are the caller's to set. */
 LNode *l_node(LBuild *b, LNodeKind kind);
 /* Opens a loop; what follows goes into it until l_close. */
 LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t step);
 void l_close(LBuild *b, LNode *loop);
+/* VAR is VALUE for the rest of this body. */
 void l_let(LBuild *b, Iter *var, Expr *value);
+/* BUF[IDX] = VAL where GUARD (null: always); IDX is flat. */
 LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
 /* N carries out PART of the statement in hand at the point AT[0..nat) (copied). */
 void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
 /* A buffer for the rest of this body, on the stack or in scratch. */
 void l_local(LBuild *b, Buf *buf);
 Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent); /* declared at once; null extent: a scalar */
+/* A new iterator, for a loop or a LET. */
 Iter *l_iter(LBuild *b, const char *name, Dim *extent);
 /* A row of this extent is shorter than what a peeled vector loop pays for. */
 bool l_short(Dim *extent);
-Expr *l_int(LBuild *b, int64_t v);
+Expr *l_int(LBuild *b, int64_t v); /* of an index */
 Expr *l_min(LBuild *b, Expr *x, Expr *y);
 Expr *l_max(LBuild *b, Expr *x, Expr *y);
 
-/* Opens a stage named after the kernel. */
+/* Opens a stage of EXTENT parallel iterations, named after the kernel; what follows goes into its body. GRAIN: how many
+ * are worth a thread's waking. */
 Stage *l_stage(LBuild *b, const char *strategy, Dim *extent, int64_t grain);
 /* var[0..n) from the flat index P over their extents: LETs. */
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
@@ -51,12 +56,14 @@ Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **
 /* Takes what says nothing out of S: names of numbers and of other names, loops over one point (passes/tidy.c). */
 void l_tidy(Schedule *s);
 
-/* The strategies: false where the kernel is not theirs. */
+/* The strategies append K's stages to S: false, and nothing done, where the kernel is not theirs. All statements as a
+ * blocked matrix product (passes/gemm.c); under one band (passes/sched.c); and, which any kernel is, one after
+ * another. */
 bool sched_contraction(const Module *m, const Target *t, Node *n, Kernel *k, Schedule *s);
+bool sched_row(Kernel *k, Schedule *s);
+void sched_order(Kernel *k, Schedule *s);
 /* A contraction on a GPU, in tiles (passes/gemm_gpu.c). */
 bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s);
-bool sched_row(const Target *t, Kernel *k, Schedule *s);
-void sched_order(const Target *t, Kernel *k, Schedule *s);
 /* All kernels, on GPUs (passes/sched_gpu.c). */
 void sched_gpu(const Target *t, Kernel *k, Schedule *s);
 

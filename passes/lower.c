@@ -124,8 +124,10 @@ bool pass_lower(Module *m)
 		next = n->next;
 		if (n->op == OP_Const || n->op == OP_Kernel || is_view(n))
 			continue;
+		diag_at(m->ctx, node_diag(n));
 		ok = lower_one(m, n) && ok;
 	}
+	diag_at(m->ctx, (DiagLoc){0});
 	if (ok)
 		dce_graph(m);
 	return ok;

@@ -16,13 +16,12 @@ static LBuild builder(Kernel *k, Schedule *s)
 }
 
 /* All statements under one band. */
-bool sched_row(const Target *t, Kernel *k, Schedule *s)
+bool sched_row(Kernel *k, Schedule *s)
 {
 	LBuild b = builder(k, s);
 	KernelClass c = kernel_class(k);
 	Band band;
 
-	(void)t;
 	if (c == KC_OTHER)
 		return false;
 	band_of(k, k->arena, &band);
@@ -44,11 +43,10 @@ static void own_band(Kernel *k, Stmt *s, Band *band)
 	}
 }
 
-void sched_order(const Target *t, Kernel *k, Schedule *s)
+void sched_order(Kernel *k, Schedule *s)
 {
 	LBuild b = builder(k, s);
 
-	(void)t;
 	for (int i = 0; i < k->stmts.n; i++) {
 		Band band;
 
@@ -151,8 +149,8 @@ static Schedule *schedule(Module *m, const Target *t, Node *n)
 	s->kernel = k;
 	if (t->gpu)
 		sched_gpu(t, k, s);
-	else if (!sched_contraction(m, t, n, k, s) && !sched_row(t, k, s))
-		sched_order(t, k, s);
+	else if (!sched_contraction(m, t, n, k, s) && !sched_row(k, s))
+		sched_order(k, s);
 	l_tidy(s);
 	find_temps(s);
 	for (int i = 0; i < s->stages.n && !t->gpu; i++)
@@ -167,8 +165,11 @@ bool pass_sched(Module *m)
 	for (int t = 0; t < m->ntargets; t++) {
 		m->sched[t] = NEW_ARRAY(m->arena, m->nsched + 1, Schedule *);
 		for (Node *n = m->graph->first; n; n = n->next)
-			if (node_kernel(n))
+			if (node_kernel(n)) {
+				diag_at(m->ctx, node_diag(n));
 				m->sched[t][n->id] = schedule(m, m->target[t], n);
+			}
 	}
+	diag_at(m->ctx, (DiagLoc){0});
 	return !m->opt.verify || poly_check_module(m, m->ctx->diag);
 }

@@ -3,6 +3,10 @@
  * A loop tree as one would write it: strategies speak of blocks, tiles and rests whatever the sizes are, and where a
  * size is known much of that says nothing. An index that is a number or another index has no name of its own; a loop
  * over one point is that point, a loop over none is nothing.
+ *
+ * Nothing is captured. A strategy makes an iterator for each LET and loop, so that what a name is said to be mentions
+ * only iterators of bodies around it, which mean the same wherever it is mentioned. One that is used again in a later
+ * body (a kernel's own, looped over once a statement) is forgotten where it gets its new meaning.
  */
 #include "passes/loops.h"
 

@@ -74,7 +74,7 @@ static void contraction(Case *t)
 
 static void row(Case *t)
 {
-	if (!sched_row(&target, t->clone, &t->s)) {
+	if (!sched_row(t->clone, &t->s)) {
 		printf("test_poly.c: no row\n");
 		failed++;
 	}
@@ -82,7 +82,7 @@ static void row(Case *t)
 
 static void order(Case *t)
 {
-	sched_order(&target, t->clone, &t->s);
+	sched_order(t->clone, &t->s);
 }
 
 /* All statements in one stage whose parallel loop runs over the first iterator of each, whatever they read. */

@@ -46,7 +46,7 @@ def functions(sass):
             if lines is not None:
                 lines.append((m[1], None, None))
         elif m := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
-            if lines is not None:
+            if lines is not None and "@!PT" not in line and m[1] != "NOP":
                 lines.append((None, m[1], m[2]))
     return found
 
@@ -69,7 +69,7 @@ def inner_loop(lines):
     def weight(span):
         ops = Counter(opcode(op) for _, op, _ in lines[slice(*span)] if op)
         return tuple(ops[m] for m in MULTIPLIES) + (sum(ops[m] for m in LOADS),)
-    return [op for _, op, _ in lines[slice(*max(inner, key=weight))] if op and op != "NOP"] if inner else []
+    return [op for _, op, _ in lines[slice(*max(inner, key=weight))] if op] if inner else []
 
 
 def multiplies(loop):

@@ -434,6 +434,9 @@ void gen_nvptx_ptx(GenPtx *g, StrBuf *b)
 	for (int i = 0; i < g->funcs.n; i++) {
 		strbuf_puts(b, "\n");
 		put_locs(b, g->funcs.at[i], "//");
+		if (g->funcs.at[i]->shared)
+			strbuf_printf(b, "// %d bytes of dynamic shared memory\n",
+				      g->funcs.at[i]->shared);
 		strbuf_puts(b, g->funcs.at[i]->ptx);
 	}
 }

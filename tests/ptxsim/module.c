@@ -190,6 +190,8 @@ static Var *read_var(Parser *p, Space space)
 		}
 	v->align = pointed ? pointed : natural;
 	v->name = expect_word(p, "a name");
+	if (strchr(v->name, '.'))
+		parse_fail(p, "%s: a name has no dot", v->name);
 	while (take_punct(p, '[')) {
 		uint64_t n = at_punct(p, ']') ? 0 : (uint64_t)expect_int(p);
 		v->dynamic |= at_punct(p, ']') && !n;

@@ -119,6 +119,8 @@ static void bad_texts(void)
 	       "ld with .sideways");
 	refuse(".extern .func f;\n.entry k() {\n\tcall f;\n}", "f has no body");
 	refuse(".entry k() {\n\tret\n}", "line 6: expected an operand");
+	refuse(".extern .shared .b8 k.all[];\n.entry k() {\n\tret;\n}",
+	       "k.all: a name has no dot");
 	CHECK(cuModuleLoadDataEx(&m, "\177ELF", 0, NULL, NULL) == CUDA_ERROR_NO_BINARY_FOR_GPU);
 	CHECK(cuModuleLoadDataEx(&m, ".version 8.7\n.target sm_120\n.address_size 64\n", 0, NULL,
 				 NULL) == CUDA_ERROR_INVALID_PTX);

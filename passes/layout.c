@@ -372,21 +372,78 @@ static void turn_load(void *arg, Stmt *s, Expr *load)
 	b->layout = v->type->layout;
 }
 
+/* The iterator along which S writes memory. */
+static const Iter *written_along(const Stmt *s)
+{
+	const Layout *l = s->out[0]->layout;
+	int last = l ? l->ax[l->n - 1].dim : s->out[0]->rank - 1;
+
+	if (last < 0 || s->nwidx != s->out[0]->rank || s->widx[last]->kind != EX_ITER)
+		return NULL;
+	return s->widx[last]->iter;
+}
+
+typedef struct Runs {
+	Turn *t;
+	int hits[MAX_ITERS];
+} Runs;
+
+static void count_run(void *arg, Stmt *s, Expr *load)
+{
+	Runs *r = arg;
+	const Buf *b = load->load.buf;
+	const Value *v = b->kind == BUF_IN ? node_in(r->t->n, b->param) : NULL;
+	Affine a;
+
+	if (!v || value_is_weights(r->t->m, v) ||
+	    !ex_affine(r->t->k->ctx, flat_index(r->t->k, b, load->load.idx), &a))
+		return;
+	for (int i = 0; i < s->nband; i++)
+		r->hits[i] += dim_equals(affine_coef(r->t->k->ctx, &a, s->iter[i]), 1);
+}
+
+/* On a GPU a thread has a point, and neighbouring threads those along which S reads its operands, if there is such. */
+static const Iter *read_along(Turn *t, Stmt *s)
+{
+	Runs r = {.t = t};
+	int best = 0;
+
+	stmt_loads(s, count_run, &r);
+	for (int i = 1; i < s->nband; i++)
+		best = r.hits[i] > r.hits[best] ? i : best;
+	return s->nband && r.hits[best] ? s->iter[best] : NULL;
+}
+
 static void turn_constants(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
-		const Layout *l = s->out[0]->layout;
-		int last = l ? l->ax[l->n - 1].dim : s->out[0]->rank - 1;
 		Turn t = {m, n, k, NULL};
 
-		if (last < 0 || s->nwidx != s->out[0]->rank || s->widx[last]->kind != EX_ITER)
-			continue;
-		t.it = s->widx[last]->iter;
-		stmt_loads(s, turn_load, &t);
+		t.it = module_on_gpu(m) ? read_along(&t, s) : written_along(s);
+		if (t.it)
+			stmt_loads(s, turn_load, &t);
 	}
+}
+
+/* A product of matrices, whose blocks read constants in any order. */
+static bool is_product(Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Contraction c;
+
+	return stmt_contraction(k, k->stmts.at[0], &c) && c.nm && c.nn;
+}
+
+/* On GPUs tensors lie as the model has them. */
+static void turn_for_gpu(Module *m)
+{
+	for (Node *n = m->graph->first; n; n = n->next)
+		if (node_kernel(n) && !is_product(n) && !value_is_weights(m, n->out[0]))
+			turn_constants(m, n);
+	cse_weights(m);
 }
 
 bool pass_layout(Module *m)
@@ -395,8 +452,12 @@ bool pass_layout(Module *m)
 	int most = g->nvalues + temps(g);
 	Choice c = {.m = m, .n = g->nvalues};
 
-	if (m->opt.level == 0 || module_on_gpu(m))
+	if (m->opt.level == 0)
 		return true;
+	if (module_on_gpu(m)) {
+		turn_for_gpu(m);
+		return true;
+	}
 	c.sets = sets_new(m->arena, most);
 	c.fixed = NEW_ARRAY(m->arena, most + 1, bool);
 	c.votes = NEW_ARRAY(m->arena, most + 1, Votes);

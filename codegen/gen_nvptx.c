@@ -19,9 +19,9 @@ bool ll_alone(const LlKernel *k)
 
 void ll_barrier(LlKernel *k)
 {
-	if (k->stage->team == 32)
+	if (k->team == 32)
 		ll_put(&k->f, "call void @llvm.nvvm.bar.warp.sync(i32 -1)");
-	else if (k->stage->team > 1)
+	else if (k->team > 1)
 		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
 }
 
@@ -254,6 +254,11 @@ static const char *body(LlKernel *k)
 
 	f->block = "entry";
 	begin(k);
+	k->team = k->stage->threads;
+	k->lane = "%tid";
+	ll_nodes(k, k->stage->head);
+	k->team = k->stage->team;
+	k->lane = "%lane";
 	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, k->stage->extent));
 	after = ll_open_if(k, inside);
 	ll_nodes(k, k->stage->body);

@@ -33,6 +33,8 @@ typedef struct LlKernel {
 	StrBuf globals;
 	int nshared, nslots;
 	bool scratch;    /* the block's scratch is declared */
+	int team;         /* threads that run through the nodes in hand together, and which of them this one is */
+	const char *lane;
 	int in_team; /* inside LOOP_TEAM: each thread has points of its own */
 	int kept; /* of what threads keep, the element in hand; -1: none */
 	bool partial[2][CT_COUNT]; /* declared: see ll_partial */

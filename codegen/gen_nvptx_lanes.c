@@ -205,7 +205,7 @@ static void other_runs(const Share *s, const char *at, const char *hi)
 	enum { UNROLL = 4 };
 	LlKernel *k = s->k;
 	const LNode *n = without_kept(k, s->n);
-	const long long stride = (long long)k->stage->team * s->pack;
+	const long long stride = (long long)k->team * s->pack;
 	const int unroll = s->n->keep ? 1 : UNROLL;
 	const char *last = plus(k, hi, -(unroll - 1) * stride), *slot = NULL;
 	LlLoop l;
@@ -237,7 +237,7 @@ static void share(const Share *s)
 {
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
-	const int64_t stride = (int64_t)k->stage->team * s->pack, before = most_skew(n);
+	const int64_t stride = (int64_t)k->team * s->pack, before = most_skew(n);
 	const int runs = n->keep ? n->keep / s->pack : before > 0;
 	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
 	const int64_t many = known ? n->hi->i - n->lo->i : 0;
@@ -245,7 +245,7 @@ static void share(const Share *s)
 
 	ll_ends(k, n, &lo, &hi);
 	first = ll_new(&k->f);
-	ll_put(&k->f, "%s = mul nuw nsw i64 %%lane, %d", first, s->pack);
+	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", first, k->lane, s->pack);
 	if (strcmp(lo, "0") != 0) {
 		const char *t = ll_new(&k->f);
 

@@ -251,12 +251,15 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 			       dtype_is_float(b->dtype) ? "0.0" : "0",
 			       ll_element(k, p.name, b->dtype, i));
 	} else if (b->rank && k->stage->team > 1) {
+		const bool block = k->team == k->stage->threads;
+
 		p.space = 3;
-		p.team = elements(b);
+		p.team = block ? 0 : elements(b);
 		p.name = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
 		strbuf_printf(&k->globals,
 			      "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n",
-			      p.name, (long long)(p.team ? p.team * teams : 1),
+			      p.name,
+			      (long long)(elements(b) ? elements(b) * (block ? 1 : teams) : 1),
 			      ll_stored(b->dtype));
 	} else {
 		p.name = ll_slot(k, ll_stored(b->dtype), b->rank ? elements(b) : 0);
@@ -442,5 +445,7 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 	k->sched = s;
 	k->stage = st;
 	k->kept = -1;
+	k->team = st->team;
+	k->lane = "%lane";
 	return k;
 }

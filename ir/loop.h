@@ -156,6 +156,7 @@ typedef struct Stage {
 	Iter *var;         /* the parallel loop */
 	Dim *extent;
 	int64_t grain;     /* iterations worth a thread's waking */
+	LNode *head;       /* GPUs: what the threads of a block do together before its teams begin: shared locals of all of them */
 	LNode *body;
 	Dim *scratch;      /* bytes of per-thread scratch that its locals take; constant 0 where none */
 	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 32 or threads; else 0 */

@@ -190,6 +190,10 @@ void schedule_print(StrBuf *b, const Schedule *s)
 			dim_print(b, st->scratch);
 		}
 		strbuf_puts(b, "\n");
+		if (st->head) {
+			strbuf_puts(b, "    block\n");
+			put_nodes(b, st->head, 3);
+		}
 		put_nodes(b, st->body, 2);
 	}
 }

@@ -6,7 +6,8 @@
  *   - what several statements read at the same point, which so is read from memory once
  *   - temporaries that are written and read at the same point
  *
- * as far as registers go; a row that is longer is read again beyond them, and temporaries are made again. Runs of
+ * as far as registers go; a row that is longer is read again beyond them, and temporaries are made again. What is of
+ * all rows (scales) the warps of a block read from shared memory, where the block put it once. Runs of
  * neighbouring points are one access of 16 bytes where rows begin at multiples; else the first run begins so far before
  * the row that the requests of a warp begin where sectors do.
  *
@@ -16,7 +17,14 @@
 
 #include <assert.h>
 
-enum { MOST_KEPT = 8, REGISTERS = 64, SECTOR = 32, UNKNOWN = 16, MOST_THREADS = 1024 };
+enum {
+	MOST_KEPT = 8,
+	REGISTERS = 64,
+	SECTOR = 32,
+	UNKNOWN = 16,
+	BLOCK_ROWS = 8,
+	MOST_THREADS = 1024
+};
 
 /* A statement of a row. */
 typedef struct Part {
@@ -30,6 +38,7 @@ typedef struct Kept {
 	Buf *buf;
 	Expr *is; /* what it holds at Team.it */
 	bool temp;
+	bool block; /* of all rows: in memory that the block shares */
 } Kept;
 
 typedef struct Team {
@@ -179,7 +188,7 @@ static int64_t bytes_of(const Buf *b)
 
 static void add_kept(Team *t, Buf *b, Expr *is, bool temp)
 {
-	t->kept[t->nkept++] = (Kept){b, is, temp};
+	t->kept[t->nkept++] = (Kept){b, is, temp, false};
 }
 
 /* Locals that threads keep; others that would be too large are none. True: some are none, all is to be placed again. */
@@ -254,19 +263,37 @@ static void find_loads(Found *f, Expr *e)
 	f->last[at] = f->part;
 }
 
+/* E has no other iterator than IT: it is of all rows. */
+static bool of_all_rows(const Team *t, Expr *at)
+{
+	Affine a;
+
+	return ex_affine(t->r->k->ctx, at, &a) && a.n == 1;
+}
+
 static void keep_reads(Team *t)
 {
+	const bool warps = t->r->b->stage->team == WARP;
+	int64_t left = SHARED;
 	Found f = {.t = t};
 
 	for (f.part = 0; f.part < t->n; f.part++)
 		for (int j = 0; j < t->part[f.part].p.ne && t->part[f.part].along; j++)
 			find_loads(&f, t->part[f.part].p.e[j]);
-	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++)
-		if (f.in[i] > 1)
-			add_kept(t,
-				 kernel_temp(t->r->k, f.load[i]->load.buf->name,
-					     f.load[i]->load.buf->dtype, 1, &t->it->extent),
-				 f.load[i], false);
+	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
+		const Buf *from = f.load[i]->load.buf;
+		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &t->it->extent);
+		const bool block = warps && of_all_rows(t, f.load[i]->load.idx[0]) &&
+				   bytes_of(b) <= left;
+
+		if (!block && f.in[i] == 1)
+			continue;
+		add_kept(t, b, f.load[i], false);
+		t->kept[t->nkept - 1].block = block;
+		left -= block ? bytes_of(b) : 0;
+		if (block)
+			t->r->b->stage->threads = BLOCK_ROWS * WARP;
+	}
 }
 
 static Expr *from_kept(void *arg, Expr *e)
@@ -334,6 +361,15 @@ static void load_along(void *arg, Expr *e)
 	access_along(x, e->load.buf, e->load.idx[0]);
 }
 
+static int in_registers(const Team *t)
+{
+	int n = 0;
+
+	for (int i = 0; i < t->nkept; i++)
+		n += !t->kept[i].block;
+	return n;
+}
+
 /* Threads, runs and registers of a row. */
 static void share_out(Team *t)
 {
@@ -341,7 +377,7 @@ static void share_out(Team *t)
 	Ctx *c = t->r->k->ctx;
 	Along x = {.t = t, .pack = MOST_PACK};
 	const int64_t n = length(t->it->extent);
-	const int each = REGISTERS / (t->nkept ? t->nkept : 1);
+	const int registers = in_registers(t), each = REGISTERS / (registers ? registers : 1);
 	int need = each < UNKNOWN ? each : UNKNOWN, sector;
 
 	for (int i = 0; i < t->n; i++) {
@@ -354,7 +390,7 @@ static void share_out(Team *t)
 		x.pack = y->along && y->p.guard ? 1 : x.pack;
 	}
 	for (int i = 0; i < t->nkept; i++)
-		if (!t->kept[i].temp)
+		if (!t->kept[i].temp && !t->kept[i].block)
 			access_along(&x, t->kept[i].is->load.buf, t->kept[i].is->load.idx[0]);
 	while (x.pack > 1 && (!gpu_divides(c, t->it->extent, x.pack) || n / x.pack < WARP))
 		x.pack /= 2;
@@ -374,7 +410,7 @@ static void share_out(Team *t)
 
 		need = runs * t->pack < each ? (int)runs * t->pack : each;
 	}
-	t->keep = t->nkept ? need / t->pack * t->pack : 0;
+	t->keep = registers ? need / t->pack * t->pack : 0;
 }
 
 /* ---- Nodes ---- */
@@ -399,21 +435,40 @@ static void declare_kept(Team *t, const Kept *x)
 	n->nout = 1;
 }
 
-/* Reads once what several statements read. */
-static void fetch(Team *t)
+/* Reads once what several statements, or, BLOCK, several rows read. */
+static void fetch(Team *t, bool block)
 {
 	LBuild *b = t->r->b;
 
-	for (int i = 0; i < t->nkept; i++)
-		if (!t->kept[i].temp) {
-			LNode *loop;
+	for (int i = 0; i < t->nkept; i++) {
+		const Kept *x = &t->kept[i];
+		LNode *loop;
 
-			declare_kept(t, &t->kept[i]);
-			loop = l_loop(b, LOOP_TEAM, t->it, l_int(b, 0), row_extent(t->r, t->it), 1);
+		if (x->temp || x->block != block)
+			continue;
+		if (block)
+			l_node(b, LN_LOCAL)->buf[0] = x->buf;
+		else
+			declare_kept(t, x);
+		loop = l_loop(b, LOOP_TEAM, t->it, l_int(b, 0), row_extent(t->r, t->it), 1);
+		if (!block)
 			shared_by(t, loop);
-			l_store(b, t->kept[i].buf, ex_iter(b->p, t->it), t->kept[i].is, NULL);
-			l_close(b, loop);
-		}
+		else
+			loop->pack = t->pack;
+		l_store(b, x->buf, ex_iter(b->p, t->it), x->is, NULL);
+		l_close(b, loop);
+	}
+}
+
+/* What the block's threads fetch for all of its rows. */
+static void fetch_for_block(Team *t)
+{
+	LBuild *b = t->r->b;
+	LNode **body = b->tail;
+
+	b->tail = &b->stage->head;
+	fetch(t, true);
+	b->tail = body;
 }
 
 static void declare(Team *t, const Part *x)
@@ -527,7 +582,8 @@ void gpu_team(Row *r)
 		share_out(&t);
 	}
 	r->b->stmt = -1;
-	fetch(&t);
+	fetch_for_block(&t);
+	fetch(&t, false);
 	for (int i = 0; i < t.n; i++) {
 		const Part *x = &t.part[i];
 

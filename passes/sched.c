@@ -112,8 +112,10 @@ static void find_temps(Schedule *s)
 	Arena *tmp = arena_new();
 	Mentions m = {NEW_ARRAY(tmp, k->bufs.n + 1, bool), NEW_ARRAY(tmp, k->bufs.n + 1, bool)};
 
-	for (int i = 0; i < s->stages.n; i++)
+	for (int i = 0; i < s->stages.n; i++) {
+		mentions(s->stages.at[i]->head, &m);
 		mentions(s->stages.at[i]->body, &m);
+	}
 	for (int i = 0; i < k->bufs.n; i++) {
 		Buf *b = k->bufs.at[i];
 

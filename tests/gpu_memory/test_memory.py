@@ -40,6 +40,11 @@ transpose((0, 3, 1, 2), (1, 64, 60, 3), sectors=1, traffic=1)
 transpose((0, 2, 3, 1), (1, 3, 64, 60), sectors=1, traffic=1)
 transpose((1, 0), (77, 1000), sectors=1.15, traffic=1.15)
 transpose((2, 1, 0), (40, 9, 56), sectors=1.25, traffic=1.25)
+for stride, side in (1, 28), (2, 56):
+    image = f"T[2,{side},{side},64]"
+    case(f"depthwise, channels last, stride {stride}", f"({image} x, T[64,1,3,3] W, T[64] B) => (T[2,28,28,64] y) {{ xt = Transpose<perm = [0,3,1,2]>(x)"
+         f" a = Conv<group = 64, strides = [{stride},{stride}], pads = [1,1,1,1]>(xt, W, B) r = Relu(a) y = Transpose<perm = [0,2,3,1]>(r) }}",
+         (2, side, side, 64), (64, 1, 3, 3), (64,), sectors=1)
 case("turned with an epilogue", "(T[2,28,28,64] x, T[64] b) => (T[2,64,28,28] y) { a = Add(x, b) c = Relu(a) y = Transpose<perm = [0,3,1,2]>(c) }",
      (2, 28, 28, 64), (64,), sectors=1, traffic=1.1, conflicts=0)
 case("one operand turned", "(T[256,192] x, T[192,256] z) => (T[256,192] y) { a = Transpose<perm = [1,0]>(z) y = Add(x, a) }",
@@ -48,7 +53,7 @@ case("one operand turned", "(T[256,192] x, T[192,256] z) => (T[256,192] y) { a =
 for n, sectors, traffic in (768, 1, 1), (4096, 1, 1), (1000, 1.03, 1.04), (77, 1.01, 1.2):
     case(f"softmax of {n}", f"(T[64,{n}] x) => (T[64,{n}] y) {{ y = Softmax(x) }}", (64, n), sectors=sectors, traffic=traffic)
     case(f"layer norm of {n}", f"(T[64,{n}] x, T[{n}] s, T[{n}] b) => (T[64,{n}] y) {{ y = LayerNormalization(x, s, b) }}",
-         (64, n), (n,), (n,), sectors=max(sectors, 1.1 if n == 77 else 1))
+         (64, n), (n,), (n,), sectors=sectors, traffic={768: 1.12, 4096: 2, 1000: 1.15, 77: 1.41}[n])
     case(f"sums of {n}", f"(T[128,{n}] x) => (T[128] y) <int64[1] one = {{1}}> {{ y = ReduceSum<keepdims = 0>(x, one) }}",
          (128, n), sectors=1.03, traffic=1.4 if n == 77 else 1.1)
 

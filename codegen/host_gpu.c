@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host stub's part for GPUs: launches, and the PTX that the artifact carries. */
 #include "codegen/host_impl.h"
+#include "codegen/weights.h"
 
 #include <string.h>
 
@@ -82,6 +83,20 @@ static void print_image(Host *h, int t)
 	strbuf_puts(h->b, "};\n\n");
 }
 
+/* Where the GPU's weights are among all. */
+static void print_pieces(Host *h)
+{
+	const WeightsFile *f = h->m->mem->file;
+
+	if (!f->piece.n)
+		return;
+	strbuf_printf(h->b, "static const dl_gpu_piece %s[] = {\n", host_own(h, "pieces"));
+	for (int i = 0; i < f->piece.n; i++)
+		strbuf_printf(h->b, "\t{%lld, %lld, %lld},\n", (long long)f->piece.at[i].to,
+			      (long long)f->piece.at[i].from, (long long)f->piece.at[i].bytes);
+	strbuf_puts(h->b, "};\n\n");
+}
+
 void host_gpu_tables(Host *h)
 {
 	const Module *m = h->m;
@@ -97,8 +112,10 @@ void host_gpu_tables(Host *h)
 			      of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n,
 			      h->o->ptx[t]->cubin ? of_target(h, "cubin", t) : "NULL");
 	}
+	strbuf_puts(h->b, "};\n\n");
+	print_pieces(h);
 	strbuf_printf(
-		h->b, "};\n\nstatic const dl_gpu %s = {sizeof(dl_gpu), %d, %s, %lld, %lld};\n\n",
-		host_own(h, "gpu"), m->ntargets, host_own(h, "images"),
-		(long long)(h->o->weights_size - m->mem->weights), (long long)m->mem->weights);
+		h->b, "static const dl_gpu %s = {sizeof(dl_gpu), %d, %s, %lld, %s, %d, 0};\n\n",
+		host_own(h, "gpu"), m->ntargets, host_own(h, "images"), (long long)m->mem->weights,
+		m->mem->file->piece.n ? host_own(h, "pieces") : "NULL", m->mem->file->piece.n);
 }

@@ -30,9 +30,10 @@ typedef struct Job {
 typedef struct Weights {
 	Module *m;
 	int fd, threads;
-	int64_t file;    /* where in FD the weights begin */
-	char *base;      /* they, mapped */
-	void **data;     /* by Value.id of bases: where the elements are */
+	int64_t file;              /* where in FD the weights begin */
+	char *base;                /* they, mapped */
+	const WeightsFile *layout; /* of GPUs; null: all stands where the plan says */
+	void **data;               /* by Value.id of bases: where the elements are */
 	size_t *mine;    /* by Value.id: bytes of an anonymous mapping made here, 0 where none */
 	VEC(Job *) jobs; /* boxes that wait; nothing reads what they write before they ran */
 	size_t room;     /* for the largest */
@@ -68,6 +69,19 @@ static void *source(Weights *w, Value *v)
 	if (value_const(v))
 		return (void *)(uintptr_t)value_const(v)->data;
 	return w->data[v->id];
+}
+
+/* Where V is in the file. */
+static int64_t file_at(const Weights *w, const Value *v)
+{
+	return w->layout ? w->layout->at[v->id] : w->m->mem->value[v->id].offset;
+}
+
+/* V is stored, and stands there by now: it is the CPUs' too. */
+static bool is_there(const Weights *w, const Value *v)
+{
+	return w->layout && w->m->mem->value[v->id].kind == PLACE_WEIGHTS &&
+	       w->layout->at[v->id] < w->layout->own;
 }
 
 /* ---- Blocks ---- */
@@ -253,8 +267,8 @@ static void copy_const(Weights *w, Value *v)
 	Move *m = NEW(w->m->arena, Move);
 
 	*m = move_plain(t->bytes, 1);
-	if (t->bytes)
-		add_jobs(w, m, t->data, t->file != NULL, w->m->mem->value[v->id].offset);
+	if (t->bytes && !is_there(w, v))
+		add_jobs(w, m, t->data, t->file != NULL, file_at(w, v));
 }
 
 /* ---- The interpreter ---- */
@@ -379,7 +393,7 @@ static bool place(Weights *w, Value *v, const Node *n)
 	const Place *p = &w->m->mem->value[v->id];
 
 	if (p->kind == PLACE_WEIGHTS) {
-		w->data[v->id] = w->base + p->offset;
+		w->data[v->id] = w->base + file_at(w, v);
 		return true;
 	}
 	w->mine[v->id] = value_bytes(w->m, v) + 64;
@@ -408,7 +422,14 @@ static bool compute(Weights *w, Node *n)
 	Move *m = NEW(w->m->arena, Move);
 	const Value *from;
 	const void *src;
+	bool there = true;
 
+	for (int i = 0; i < n->nout; i++)
+		there = there && is_there(w, n->out[i]);
+	for (int i = 0; i < n->nout && there; i++)
+		w->data[n->out[i]->id] = w->base + file_at(w, n->out[i]);
+	if (there)
+		return true;
 	if (!reads_constants(n) && !run_jobs(w))
 		return false;
 	for (int i = 0; i < n->nout; i++)
@@ -420,7 +441,8 @@ static bool compute(Weights *w, Node *n)
 	from = value_base(node_in(n, m->param));
 	src = source(w, node_in(n, m->param));
 	if (p->kind == PLACE_WEIGHTS)
-		add_jobs(w, m, src, value_const(from) && value_const(from)->file, p->offset);
+		add_jobs(w, m, src, value_const(from) && value_const(from)->file,
+			 file_at(w, n->out[0]));
 	else
 		move_box(m, src, (int64_t[MAX_ITERS]){0}, m->extent, w->data[n->out[0]->id]);
 	return true;
@@ -442,10 +464,12 @@ static void hash_all(Weights *w, uint64_t *hash)
 	*hash = dl_hash_value(&h);
 }
 
-static bool write_module(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
+/* The weights of M, as LAYOUT has them; *HASH only without. */
+static bool write_module(Module *m, const WeightsFile *layout, int fd, int64_t base, int threads,
+			 uint64_t *hash)
 {
-	Weights w = {.m = m, .fd = fd, .file = base, .threads = threads};
-	size_t total = (size_t)m->mem->weights;
+	Weights w = {.m = m, .layout = layout, .fd = fd, .file = base, .threads = threads};
+	size_t total = (size_t)(layout ? layout->bytes : m->mem->weights);
 	bool ok = true;
 
 	if (!total)
@@ -466,7 +490,7 @@ static bool write_module(Module *m, int fd, int64_t base, int threads, uint64_t 
 		if (node_kernel(n) && n->nout && value_is_weights(m, n->out[0]))
 			ok = compute(&w, n);
 	ok = ok && run_jobs(&w);
-	if (ok)
+	if (ok && !layout)
 		hash_all(&w, hash);
 	for (int i = 0; i < m->graph->nvalues; i++)
 		if (w.mine[i])
@@ -475,17 +499,9 @@ static bool write_module(Module *m, int fd, int64_t base, int threads, uint64_t 
 	return ok;
 }
 
-int64_t weights_gpu_at(const Module *m)
+int64_t weights_size(Module *m)
 {
-	enum { PAGE = 65536 };
-
-	return (m->mem->weights + PAGE - 1) / PAGE * PAGE;
-}
-
-int64_t weights_size(const Module *m)
-{
-	return m->gpu && m->gpu->mem->weights ? weights_gpu_at(m) + m->gpu->mem->weights
-					      : m->mem->weights;
+	return m->gpu ? weights_file(m)->bytes : m->mem->weights;
 }
 
 /* The hash of N bytes of FD from AT on. */
@@ -505,12 +521,14 @@ static bool hash_file(int fd, int64_t at, int64_t n, uint64_t *hash)
 
 bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 {
-	if (!write_module(m, fd, base, threads, hash))
+	const WeightsFile *all = weights_file(m);
+
+	if (!write_module(m, NULL, fd, base, threads, hash))
 		return false;
-	if (!m->gpu || !m->gpu->mem->weights)
+	if (!all || all->bytes <= all->own)
 		return true;
-	return write_module(m->gpu, fd, base + weights_gpu_at(m), threads, hash) &&
-	       (hash_file(fd, base, weights_size(m), hash) ||
+	return write_module(m->gpu, all, fd, base, threads, hash) &&
+	       (hash_file(fd, base, all->bytes, hash) ||
 		diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file},
 			   "cannot map the weights: %s", strerror(errno)));
 }

@@ -113,7 +113,7 @@ static int load_module(dl_model *m)
 static int load_weights(dl_model *m, const dl_gpu *p)
 {
 	Gpu *g = m->gpu;
-	int rc;
+	int rc, done;
 
 	if (!p->weights_bytes)
 		return DL_OK;
@@ -121,9 +121,12 @@ static int load_weights(dl_model *m, const dl_gpu *p)
 	if (rc)
 		return failed(m, rc, "memory for the weights");
 	g->weights.bytes = p->weights_bytes;
-	rc = g->cuda->cuMemcpyHtoDAsync_v2(g->weights.at, m->weights.base + p->weights_at,
-					   p->weights_bytes, NULL);
-	rc = rc ? rc : g->cuda->cuStreamSynchronize(NULL);
+	for (int32_t i = 0; i < p->n_pieces && !rc; i++)
+		rc = g->cuda->cuMemcpyHtoDAsync_v2(g->weights.at + p->piece[i].to,
+						   m->weights.base + p->piece[i].from,
+						   p->piece[i].bytes, NULL);
+	done = g->cuda->cuStreamSynchronize(NULL);
+	rc = rc ? rc : done;
 	return rc ? failed(m, rc, "the weights") : DL_OK;
 }
 

@@ -399,11 +399,18 @@ typedef struct dl_gpu_image {
 	const void *cubin; /* the PTX, compiled for this capability alone; or null */
 } dl_gpu_image;
 
+/* Bytes of the weights that the GPU has too: at `to` of its own, `from` of all. */
+typedef struct dl_gpu_piece {
+	uint64_t to, from, bytes;
+} dl_gpu_piece;
+
 typedef struct dl_gpu {
 	uint32_t size;
 	int32_t n_images;
 	const dl_gpu_image *image; /* best first */
-	uint64_t weights_at, weights_bytes; /* the part of the weights that goes to the GPU */
+	uint64_t weights_bytes;    /* on the GPU */
+	const dl_gpu_piece *piece;
+	int32_t n_pieces, reserved;
 } dl_gpu;
 
 /*

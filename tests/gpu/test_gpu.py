@@ -300,6 +300,23 @@ def every_call_of_the_driver_fails():
     sanitized("dense", "asan", "faults")
 
 
+with_weights("table", "table (int64[N] i) => (float[N,64] y) { e = Gather(table, i)  y = Mul(e, scale) }", table=normal(4096, 64), scale=normal(64))
+
+
+@test
+def weights_that_all_share():
+    """A table that CPUs and GPUs read as it is stands in the artifact once."""
+    w = {t.name: numpy_helper.to_array(t) for t in onnx.load(f"{DIR}/table.onnx").graph.initializer}
+    i = np.array([3, 4095, 0, 77])
+    case("table", 0, {"i": i}, {"y": w["table"][i] * w["scale"]})
+    so = compiled("table", targets="cpu:v3,cuda:sm_80")
+    sections = run("readelf", "-SW", so, sim=False)
+    size = int(re.search(r"\.dlcc\.weights\s+PROGBITS\s+\w+\s+\w+\s+(\w+)", sections).group(1), 16)
+    assert 4096 * 256 <= size <= 4096 * 256 + 1024, size
+    for device in "cpu", "cuda":
+        dlrun(so, f"--device={device}", "--data", f"{DIR}/table")
+
+
 @test
 def ranges_for_tools():
     run("cc", "-std=gnu11", "-w", "-fPIC", "-shared", f"{ROOT}/tests/gpu/ranges.c", "-o", f"{DIR}/ranges.so", sim=False)

@@ -57,6 +57,13 @@ static bool split_guard(Kernel *k, Contraction *c, Expr *g)
 	return true;
 }
 
+DType contraction_type(const Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		return e->load.buf->dtype;
+	return ex_is_op(e, IN_round) ? e->op.dtype : ctype_dtype(e->ct);
+}
+
 void contraction_swap(Contraction *c)
 {
 	for (int i = 0; i < MAX_ITERS; i++) {

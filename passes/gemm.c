@@ -71,6 +71,14 @@ static bool merges_in(Gemm *g, Expr *e, const Iter *out, const Iter *in)
 	return e->kind == EX_LOAD && pair_joins(&(Pair){g->k, out, in, in->extent, NULL}, e);
 }
 
+bool gemm_joins_after(Gemm *g, Iter *const *it, int n)
+{
+	for (int i = 0; i + 1 < n; i++)
+		if (!merges_in_epilogue(g, it[i], it[i + 1]))
+			return false;
+	return true;
+}
+
 /* ---- Set-up ---- */
 
 Dim *gemm_product(Gemm *g, Iter *const *it, int n)

@@ -32,6 +32,13 @@ static bool const_multiple(Dim *d, int n)
 	return dim_is_const(d, &v) && v % n == 0;
 }
 
+static bool multiple(Ctx *c, Dim *d, int n)
+{
+	Dim *q;
+
+	return dim_divides(c, d, dim_const(c, n), &q);
+}
+
 static Dim *split_of(Naming *x, Dim *d, int n)
 {
 	Ctx *c = x->gg->g.k->ctx;
@@ -105,12 +112,15 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int pack, D
 {
 	ExprPool *p = g->b.p;
 
+	Expr *before;
+
 	if (const_multiple(all, size))
 		return NULL;
-	return ex_op2(p, IN_lt,
-		      ex_add(p, ex_mul(p, block, l_int(&g->b, size)),
-			     ex_mul(p, chunk, l_int(&g->b, pack))),
-		      ex_dim(p, all));
+	before = ex_op2(p, IN_lt,
+			ex_add(p, ex_mul(p, block, l_int(&g->b, size)),
+			       ex_mul(p, chunk, l_int(&g->b, pack))),
+			ex_dim(p, all));
+	return before->kind == EX_CONST && before->i ? NULL : before;
 }
 
 /* ---- Fills ---- */
@@ -191,13 +201,13 @@ static int result_chunk(Gemm *g, const Iter *last)
 		while (pack > 1 && !ok) {
 			ok = dtype_info[o->dtype].bits >= 8 &&
 			     pack * dtype_info[o->dtype].bits <= 128 &&
-			     const_multiple(last->extent, pack) &&
+			     multiple(g->k->ctx, last->extent, pack) &&
 			     ex_affine(g->k->ctx, flat_index(g->k, o, s->widx), &a) &&
-			     const_multiple(a.base, pack);
+			     multiple(g->k->ctx, a.base, pack);
 			for (int j = 0; ok && j < a.n; j++)
 				ok = gemm_original(g, s, a.iter[j]) == last
 					     ? dim_equals(a.coef[j], 1)
-					     : const_multiple(a.coef[j], pack);
+					     : multiple(g->k->ctx, a.coef[j], pack);
 			pack = ok ? pack : pack / 2;
 		}
 	}
@@ -346,9 +356,10 @@ static void emit_strips(GpuGemm *gg, Mma *m)
 	l_let(b, i, strip_row(g, m, r, s));
 	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, g->m),
 		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), pack, g->n));
-	name_at(&x, g->c.m, g->c.nm, false, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, NULL);
-	name_at(&x, g->c.n, g->c.nn, false, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), pack,
-		pack > 1 ? ex_iter(p, e) : NULL);
+	name_at(&x, g->c.m, g->c.nm, gemm_joins_after(g, g->c.m, g->c.nm), ex_iter(p, gg->mb),
+		m->bm, ex_iter(p, i), 1, NULL);
+	name_at(&x, g->c.n, g->c.nn, gemm_joins_after(g, g->c.n, g->c.nn), ex_iter(p, gg->nb),
+		m->bn, ex_iter(p, c), pack, pack > 1 ? ex_iter(p, e) : NULL);
 	at = ex_add(p, ex_mul(p, ex_iter(p, r), l_int(b, ld)),
 		    ex_mul(p, ex_iter(p, c), l_int(b, pack)));
 	if (pack > 1)

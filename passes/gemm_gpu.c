@@ -129,21 +129,13 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->pack));
 }
 
-/* The element type that has every value of E; DT_NONE where that is E's own scalar type. */
-static DType stored_type(const Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		return e->load.buf->dtype;
-	return ex_is_op(e, IN_round) ? e->op.dtype : DT_NONE;
-}
-
 /* The matrix instruction for both operands as they are, the one with most terms. */
 static MmaKind instruction(const Gemm *g)
 {
-	const DType t = stored_type(g->c.a);
+	const DType t = contraction_type(g->c.a);
 	int best = MMA_FMA;
 
-	for (int i = MMA_FMA + 1; i < MMA_COUNT && t == stored_type(g->c.b); i++)
+	for (int i = MMA_FMA + 1; i < MMA_COUNT && t == contraction_type(g->c.b); i++)
 		if (mma_info[i].type == t && mma_info[i].sum == g->c.ct &&
 		    mma_info[i].sm <= g->t->gpu->sm && mma_info[i].k > mma_info[best].k)
 			best = i;

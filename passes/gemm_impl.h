@@ -80,6 +80,8 @@ void gemm_gpu_emit(GpuGemm *g);
 
 /* Kernel K is a product that the strategy takes, with all of its statements in the band; G is then set up so far. */
 bool gemm_open(Gemm *g);
+/* The N iterators IT run through all results and what follows reads as one would. */
+bool gemm_joins_after(Gemm *g, Iter *const *it, int n);
 /* The iterator of the contraction that runs with IT of statement S; IT itself where none does. */
 Iter *gemm_original(const Gemm *g, const Stmt *s, const Iter *it);
 Dim *gemm_product(Gemm *g, Iter *const *it, int n);

@@ -64,27 +64,26 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 		rate = (s->kind ? gpu->f16 : gpu->f32) * 1e12 / sms, bytes = bytes_of(g->a.type),
 		     warps = s->wm * s->wn;
 	const double wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1;
-	const double math = 2.0 * s->bm * s->bn * k / rate * wide,
-		     l2 = (s->bm + s->bn) * k * bytes / (3.0 * gpu->memory * 1e9 / sms),
-		     shared = warps * (s->bm / s->wm + s->bn / s->wn) * k * bytes *
-			      (s->kind ? 1 : 2) / (128 * clock),
-		     out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / sms);
+	const double
+		math = 2.0 * s->bm * s->bn * k / rate * wide,
+		l2 = (s->bm + s->bn) * k * bytes / (3.0 * gpu->memory * 1e9 / sms),
+		/* ldmatrix reads each byte once, a lane's own reads repeat those of its neighbours. */
+		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
+			       : warps * 32 * (s->tm + s->tn),
+		shared = read * k * bytes / (128 * clock),
+		out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / sms);
 	const double registers = (s->bm * s->bn / (warps * 32)) * wide + 56;
 	const double blocks = size[3] * blocks_along(size[0], s->bm) * blocks_along(size[1], s->bn),
-		     each = blocks_along(blocks, gpu->sms);
-	double at_once = gpu->registers / (registers * warps * 32);
+		     each = blocks_along(blocks, gpu->sms),
+		     start = 2e-6; /* the first loads, the last stores */
+	const int room = gpu->shared / (gemm_gpu_shared(g, s) + RESERVED);
+	int at_once = (int)(gpu->registers / (registers * warps * 32));
 
-	const int shared_each = gemm_gpu_shared(g, s) + RESERVED;
-
-	if (at_once > gpu->shared / shared_each)
-		at_once = gpu->shared / shared_each;
-	if (at_once > each)
-		at_once = each;
-	if (at_once < 1)
-		at_once = 1;
-	return each * (larger(larger(math, l2), shared) + out) *
-		       larger(1, (s->kind ? 4.0 : 8.0) / ((double)(int64_t)at_once * warps)) +
-	       1e-6;
+	at_once = at_once < room ? at_once : room;
+	at_once = at_once < each ? at_once : (int)each;
+	at_once = at_once < 1 ? 1 : at_once;
+	return each * (larger(larger(math, l2), shared) + out + start / at_once) *
+	       larger(1, (s->kind ? 4 : 8) / (at_once * warps));
 }
 
 /* Candidates in an order of their own: larger tiles first. */

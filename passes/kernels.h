@@ -72,6 +72,8 @@ typedef struct Contraction {
 	CType ct;
 } Contraction;
 bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
+/* The element type that has every value of operand E. */
+DType contraction_type(const Expr *e);
 void contraction_swap(Contraction *c); /* A and m for B and n */
 
 /* A copy of E with every load at one flat index: the sum of index times stride, in C's memory order. */

@@ -2,10 +2,11 @@
 /*
  * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that
  * copies the operand expression (transposes, conversions and all) into a packed constant. That kernel reads
- * constants alone, so `weights` runs it at build time. All CPU targets share the layout.
+ * constants alone, so `weights` runs it at build time. All CPU targets share the layout. On GPUs it is rows that run along n.
  */
 #include "passes/gemm.h"
 #include "passes/module.h"
+#include "passes/points.h"
 
 #include <assert.h>
 
@@ -35,6 +36,42 @@ bool expr_is_weights(Module *m, const Node *n, Expr *e)
 	return d.ok;
 }
 
+/* Panels: g, outer n, n / panel, k, n % panel. */
+static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
+{
+	Layout l = {0};
+	const int last = plain->rank - 1;
+
+	for (int i = 0; i < c->ng; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = i};
+	for (int i = 0; i + 1 < c->nn; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + c->nk + i};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .block = gemm_panel(c->ct)};
+	for (int i = 0; i < c->nk; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .block = gemm_panel(c->ct), .inner = true};
+	return type_with_layout(m->ctx, plain, &l);
+}
+
+/* A GPU's tiles take an operand by rows that run along n, or along all of k. */
+static bool lies_in_rows(Kernel *k, const Contraction *c)
+{
+	const Expr *b = c->b;
+	Affine a;
+
+	if (b->kind != EX_LOAD || !ex_affine(k->ctx, flat_index(k, b->load.buf, b->load.idx), &a))
+		return false;
+	if (dim_equals(affine_coef(k->ctx, &a, c->n[c->nn - 1]), 1))
+		return true;
+	for (int i = 0; i + 1 < c->nk; i++) {
+		Pair p = {k, c->k[i], c->k[i + 1], c->k[i + 1]->extent, NULL};
+
+		if (!pair_joins(&p, c->b))
+			return false;
+	}
+	return dim_equals(affine_coef(k->ctx, &a, c->k[c->nk - 1]), 1);
+}
+
 /* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
 static Value *pack(Module *m, Node *n, Contraction *c)
 {
@@ -44,7 +81,6 @@ static Value *pack(Module *m, Node *n, Contraction *c)
 	Expr *with[MAX_ITERS];
 	Value *in[MAX_PARAMS];
 	Dim *dims[MAX_RANK];
-	Layout l = {0};
 	int rank = 0, nin = 0;
 	int64_t v;
 	const Type *t;
@@ -66,16 +102,10 @@ static Value *pack(Module *m, Node *n, Contraction *c)
 		it[i] = kernel_iter(k, from[i]->name, dims[i]);
 		with[i] = ex_iter(k->pool, it[i]);
 	}
-	/* g, outer n, n / panel, k, n % panel */
-	for (int i = 0; i < c->ng; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = i};
-	for (int i = 0; i + 1 < c->nn; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + c->nk + i};
-	l.ax[l.n++] = (LayoutAxis){.dim = rank - 1, .block = gemm_panel(c->ct)};
-	for (int i = 0; i < c->nk; i++)
-		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i};
-	l.ax[l.n++] = (LayoutAxis){.dim = rank - 1, .block = gemm_panel(c->ct), .inner = true};
-	t = type_with_layout(m->ctx, type_tensor(m->ctx, ctype_dtype(c->ct), rank, dims), &l);
+	t = type_tensor(m->ctx, module_on_gpu(m) ? contraction_type(c->b) : ctype_dtype(c->ct),
+			rank, dims);
+	if (!module_on_gpu(m))
+		t = in_panels(m, c, t);
 	out = kernel_buf(k, BUF_OUT, "packed", t);
 	kernel_map_id(k, it, out, kernel_import_expr(k, ck, c->b, from, with, rank, n, in, &nin));
 	kn = node_new(m->graph, OP_Kernel, in, nin, 1, n);
@@ -149,7 +179,8 @@ bool pack_operand(Module *m, Node *n)
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	if (!gemm_takes(k, &c, true) || c.guard_b || has_layout(c.b) || !expr_is_weights(m, n, c.b))
+	if (!gemm_takes(k, &c, true) || c.guard_b || has_layout(c.b) ||
+	    !expr_is_weights(m, n, c.b) || (module_on_gpu(m) && lies_in_rows(k, &c)))
 		return false;
 	packed = pack(m, n, &c);
 	if (!packed)

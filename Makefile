@@ -195,7 +195,7 @@ bench: deps
 
 gpu-ptxas: deps
 	$(MAKE) $(JOBS) all tests
-	BUILD=$(BUILD) CORPUS="$(CORPUS)" tests/ptxas/run.sh all || [ $$? -eq 77 ]
+	BUILD=$(BUILD) CORPUS="$(CORPUS)" tests/ptxas/run.sh '*' || [ $$? -eq 77 ]
 
 # Triton and nvdisasm are large: in a venv of their own, made when they are first wanted.
 build/gpu-venv/requirements.txt: bench/gpu_requirements.txt

@@ -3,7 +3,7 @@
 # PTX of the model suites through NVIDIA's assembler, for every GPU that dlcc knows: no spills, no warnings. Prints a line for
 # each GPU, and "N passed, N failed" kernels.
 #	run.sh              a share of the cases
-#	run.sh all          all of them, with CORPUS (make gpu-ptxas)
+#	run.sh '*'          all of them, with CORPUS (make gpu-ptxas); or 'onnx/test_soft*'
 cd "$(dirname "$0")/../.." || exit 2
 BUILD=${BUILD:-build}
 for PTXAS in "$PTXAS" "$(command -v ptxas)" "${CUDA_HOME:-/usr/local/cuda}/bin/ptxas"; do

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kernel of the model suites through ptxas, for each row of the target table: sweep.py BUILD PTXAS FOLDER [all].
+"""Every kernel of the model suites through ptxas, for each row of the target table: sweep.py BUILD PTXAS FOLDER [PATTERN ...].
 
 batch leaves a file for each kernel and GPU, equal kernels once. They are put together again, so that ptxas starts once
 for many, and its report is read kernel by kernel. A kernel fails where it is refused, where ptxas warns, or where
@@ -27,13 +27,16 @@ PROPERTIES = re.compile(r"Function properties for (\w+)\n\s+(\d+) bytes stack fr
                         r"(\d+) bytes spill loads")
 
 
-def chosen_cases(everything):
+def chosen_cases(patterns):
+    """Those whose SUITE/NAME is like one of PATTERNS; without any, a share of the small ones."""
     corpus = os.environ.get("CORPUS") or os.path.join(cases.ROOT, "..", "shared", "corpus")
-    index = cases.index(corpus, ("onnx", "small", "models") if everything else ("onnx", "small"))
+    index = cases.index(corpus, ("onnx", "small", "models") if patterns else ("onnx", "small"))
     excluded = [pattern for pattern, _ in suites.rows_of("excluded.txt")]
     found = [(suite, case) for suite, of in index.items() for case in of
              if not any(fnmatch.fnmatch(f"{suite}/{case.name}", pattern) for pattern in excluded)]
-    return found if everything else found[::SHARE]
+    if not patterns:
+        return found[::SHARE]
+    return [(suite, case) for suite, case in found if any(fnmatch.fnmatch(f"{suite}/{case.name}", p) for p in patterns)]
 
 
 def must_pass():
@@ -100,7 +103,7 @@ def assemble(ptxas, target, number, files, folder):
 
 def main():
     build, ptxas, folder = (os.path.abspath(a) for a in sys.argv[1:4])
-    chosen = chosen_cases(sys.argv[4:] == ["all"])
+    chosen = chosen_cases(sys.argv[4:])
     failed, verdicts = compile_cases(build, folder, chosen)
     print(f"{len(chosen)} cases: {verdicts['PASS']} compiled, {verdicts['SKIP']} with operators that are not supported")
     passed = 0

@@ -167,13 +167,13 @@ def opcodes(name, kernel):
     print(f"\n{name}: " + ", ".join(f"{n} {op}" for op, n in parts.most_common()))
 
 
-def of_tile(tools, threads, mmas):
-    """A kernel of dlcc's with so many threads and so many mma in each turn of the ring, and whether there is one."""
+def of_tile(tools, threads, mmas, turn):
+    """A kernel of dlcc's with so many threads, so many mma and bytes of operands in a turn of its ring, and whether there is one."""
     first = None
     for m, n, k in SIZES:
         kernel = max(tools.compiled(gemm_model(tools.path("gemm.onnx"), m, n, k)), key=lambda k: multiplies(k.loop)[1])
         by, times = multiplies(kernel.loop)
-        if kernel.threads == threads and by == "HMMA" and times and times % mmas == 0:
+        if kernel.threads == threads and by == "HMMA" and times == mmas and (kernel.static + kernel.dynamic) % turn == 0:
             return kernel, True
         first = first or kernel
     return first, False
@@ -187,7 +187,7 @@ def peers(tools, with_opcodes):
                    str(tools.gpu["capability"]), *map(str, (bm, bn, bk, warps, stages)))
         shared, _, ptx = made.partition("\n")
         theirs = tools.kernels(ptx, int(shared), warps * 32)[0]
-        ours, same = of_tile(tools, 32 * warps, bm * bn * bk // (16 * 8 * 16) // warps)
+        ours, same = of_tile(tools, 32 * warps, bm * bn * bk // (16 * 8 * 16) // warps, (bm + bn) * bk * 2)
         loops += [(f"Triton {bm}x{bn}x{bk}", theirs), ("dlcc" + (f" {bm}x{bn}x{bk}" if same else ", its own tile"), ours)]
         for name, kernel in loops[-2:]:
             print(row(kernel, name), flush=True)

@@ -210,7 +210,7 @@ static int64_t scratch(const LlKernel *k)
 
 static const char *in_scratch(LlKernel *k, int64_t at)
 {
-	const char *name = "@" KERNEL_NAME ".scratch";
+	const char *name = "@" KERNEL_NAME "_scratch";
 
 	if (!k->scratch && scratch(k) <= STATIC_SHARED)
 		strbuf_printf(&k->globals,

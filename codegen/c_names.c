@@ -195,7 +195,7 @@ bool fn_natural(void *fn, const Expr *e)
 	if (e->kind == EX_INST && e->ct == CT_I64 && e->op.n == 2)
 		return natural_inst(fn, e);
 	if (e->kind == EX_DIM) {
-		dim_bounds(f->g->ctx, e->dim, &lo, &hi);
+		dim_bounds(f->sched->kernel->ctx, e->dim, &lo, &hi);
 		return lo >= 0;
 	}
 	for (int i = 0; i < f->naturals.n && e->kind == EX_ITER; i++)

@@ -121,12 +121,12 @@ static bool in_tile(const LNode *n, const Buf *b)
 
 static void declare(Fn *f, Buf *b, Expr *offset)
 {
-	Dim *n = dim_const(f->g->ctx, 1);
+	Dim *n = dim_const(f->sched->kernel->ctx, 1);
 	const char *type = c_memory_type(b->dtype), *name;
 	int64_t count = 0;
 
 	for (int i = 0; i < b->rank; i++)
-		n = dim_mul(f->g->ctx, n, b->dims[i]);
+		n = dim_mul(f->sched->kernel->ctx, n, b->dims[i]);
 	vec_push(f->g->arena, &f->locals, b);
 	vec_push(f->g->arena, &f->scalar,
 		 dim_equals(n, 1) && !offset && !c_converts(b->dtype) &&
@@ -214,7 +214,7 @@ static void print_reduce(Fn *f, const LNode *n)
 	tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
-	*lane = (Iter){.name = "lane", .extent = dim_const(f->g->ctx, lanes)};
+	*lane = (Iter){.name = "lane", .extent = dim_const(f->sched->kernel->ctx, lanes)};
 	for (int i = 0; i < n->nout; i++) {
 		Dim *d = lane->extent;
 		StrBuf id = {0};

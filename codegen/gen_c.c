@@ -127,7 +127,6 @@ GenC *gen_c_new(Ctx *c, Arena *a, const Target *t, const char *prefix)
 	GenC *g = NEW(a, GenC);
 
 	g->arena = a;
-	g->ctx = c;
 	g->target = t;
 	g->prefix = prefix;
 	g->pool = expr_pool_new(c, a);

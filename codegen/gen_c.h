@@ -38,7 +38,6 @@ typedef struct CDone {
 
 typedef struct GenC {
 	Arena *arena;
-	Ctx *ctx;
 	const Target *target;
 	const char *prefix; /* of function names: model and target */
 	VEC(CFunc *) funcs;

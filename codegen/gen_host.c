@@ -4,6 +4,7 @@
 #include "codegen/host_impl.h"
 #include "passes/kernels.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- plan ---- */
@@ -38,8 +39,9 @@ static void print_plan(Host *h)
 	Scratch all = {0};
 
 	for (int t = 0; t < h->m->ntargets; t++)
-		for (int i = 0; i < h->m->nsched; i++)
-			find_scratch(h, h->m->sched[t][i], &all);
+		for (const Node *n = h->m->graph->first; n; n = n->next)
+			if (n->id < h->m->nsched && (!h->gpu || node_on_host(n)))
+				find_scratch(h, h->m->sched[t][n->id], &all);
 	strbuf_printf(
 		h->b,
 		"static void %s(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"
@@ -53,6 +55,11 @@ static void print_plan(Host *h)
 	for (int i = 0; i < all.dims.n; i++)
 		strbuf_printf(h->b, "\t*scratch = dl_max(*scratch, %s);\n",
 			      host_dim(h, all.dims.at[i]));
+	for (int i = 0; i < p->host.n; i++)
+		strbuf_printf(
+			h->b,
+			"\toffset[%d] = dl_align(*scratch);\n\t*scratch = dl_add(offset[%d], dl_size(%s));\n",
+			p->slots.n + i, p->slots.n + i, host_dim(h, p->host.at[i]));
 	strbuf_puts(h->b, "}\n\n");
 }
 
@@ -66,6 +73,7 @@ static const char *place_c(Host *h, const Place *p)
 	case PLACE_INPUT: return arena_printf(a, "x->in[%d]", p->at);
 	case PLACE_OUTPUT: return arena_printf(a, "x->out[%d]", p->at);
 	case PLACE_SLOT: return arena_printf(a, "x->buf[%d]", p->at);
+	case PLACE_HOST: return arena_printf(a, "x->buf[%d]", h->m->mem->slots.n + p->at);
 	case PLACE_REGION: return arena_printf(a, "region[%d]", p->at);
 	case PLACE_WEIGHTS:
 		return p->offset ? arena_printf(a, "x->weights + %lld", (long long)p->offset)
@@ -78,6 +86,46 @@ static const char *place_c(Host *h, const Place *p)
 static const Place *value_place(Host *h, Value *v)
 {
 	return &h->m->mem->value[value_base(v)->id];
+}
+
+/* A constant that a kernel on the host of a GPU reads: the weights are the GPU's. */
+static const char *const_c(Host *h, const Value *v)
+{
+	int i = 0;
+
+	while (i < h->consts.n && h->consts.at[i] != v)
+		i++;
+	if (i == h->consts.n)
+		vec_push(h->m->arena, &h->consts, v);
+	return arena_printf(h->m->arena, "(void *)(uintptr_t)%s_%d", host_own(h, "const"), i);
+}
+
+/* What const_c named from number FROM on. */
+static void print_consts(Host *h, int from)
+{
+	for (int i = from; i < h->consts.n; i++) {
+		const Tensor *t = value_const(h->consts.at[i]);
+		const unsigned char *byte = t->data;
+
+		strbuf_printf(h->b, "static const _Alignas(64) unsigned char %s_%d[] = {%d",
+			      host_own(h, "const"), i, t->bytes ? byte[0] : 0);
+		for (int64_t k = 1; k < t->bytes; k++)
+			strbuf_printf(h->b, ",%d", byte[k]);
+		strbuf_puts(h->b, "};\n");
+	}
+	strbuf_puts(h->b, from < h->consts.n ? "\n" : "");
+}
+
+/* Where V is for the host; in a program for CPUs, where it is. */
+static const char *value_c(Host *h, Value *v)
+{
+	v = value_base(v);
+	if (h->gpu && value_const(v))
+		return const_c(h, v);
+	if (h->gpu && !v->def)
+		return arena_printf(h->m->arena, "x->host_in[%d]", v->index);
+	assert(!h->gpu || v->place == ON_HOST);
+	return place_c(h, value_place(h, v));
 }
 
 static const char *int_type(DType t)
@@ -104,21 +152,11 @@ static void print_reads(Host *h, Value *v)
 
 		if (s->src != v || h->known[s->id])
 			continue;
+		h->reads = true;
 		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n");
-		if (h->gpu)
-			strbuf_printf(
-				h->b,
-				"\tsym[%d] = (int64_t)*(const %s *)dl_gpu_read(x, (const %s *)(const void *)(%s) + %lld, sizeof(%s));\n"
-				"\tif (x->status)\n\t\treturn x->status;\n",
-				i, int_type(v->type->dtype), int_type(v->type->dtype),
-				place_c(h, value_place(h, v)), (long long)s->at,
-				int_type(v->type->dtype));
-		else
-			strbuf_printf(h->b, "\tsym[%d] = (int64_t)((const %s *)%s)[%lld];\n", i,
-				      int_type(v->type->dtype),
-				      arena_printf(h->m->arena, "(const void *)(%s)",
-						   place_c(h, value_place(h, v))),
-				      (long long)s->at);
+		strbuf_printf(h->b,
+			      "\tsym[%d] = (int64_t)((const %s *)(const void *)(%s))[%lld];\n", i,
+			      int_type(v->type->dtype), value_c(h, v), (long long)s->at);
 		if (dtype_info[v->type->dtype].bits == 64)
 			strbuf_printf(
 				h->b,
@@ -210,6 +248,8 @@ const char *host_buf(Host *h, int t, Node *n, Buf *b)
 {
 	Schedule *s = h->m->sched[t][n->id];
 
+	if (b->kind == BUF_IN && node_on_host(n))
+		return value_c(h, node_in(n, b->param));
 	if (b->kind == BUF_IN)
 		return place_c(h, value_place(h, node_in(n, b->param)));
 	if (b->kind == BUF_OUT)
@@ -261,11 +301,11 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 	const char **buf, **dim;
 	int nd;
 
-	if (h->gpu) {
+	if (h->gpu && !node_on_host(n)) {
 		host_gpu_launch(h, t, n, st, s);
 		return;
 	}
-	c = gen_c_stage(h->gc[t], s, st);
+	c = gen_c_stage(h->gpu ? h->o->beside : h->gc[t], s, st);
 	buf = NEW_ARRAY(h->m->arena, c.nbuf + 1, const char *);
 	dim = NEW_ARRAY(h->m->arena, c.nsym + 1, const char *);
 	nd = c.nsym;
@@ -307,6 +347,14 @@ static void print_node(Host *h, int t, Node *n)
 		print_launch(h, t, n, s->stages.at[i], s);
 }
 
+/* A value that sizes depend on comes to the host: all before it must be done. */
+static void print_to_host(Host *h, Node *n)
+{
+	strbuf_printf(h->b, "\tif (dl_gpu_to_host(x, %s, %s, %s))\n\t\treturn x->status;\n",
+		      value_c(h, n->out[0]), place_c(h, value_place(h, node_in(n, 0))),
+		      host_dim(h, type_bytes(h->m->ctx, n->out[0]->type)));
+}
+
 /* Results that no kernel wrote where the caller wants them. */
 static void print_copies(Host *h)
 {
@@ -344,7 +392,7 @@ static const char *exec_name(Host *h, int t)
 static void print_exec(Host *h, int t)
 {
 	Graph *g = h->m->graph;
-	int n = sym_count(h->m->ctx);
+	int n = sym_count(h->m->ctx), nconsts = h->consts.n;
 	bool *known = NEW_ARRAY(h->m->arena, n + 1, bool),
 	     *done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);
 	StrBuf body = {0}, *b = h->b;
@@ -353,17 +401,21 @@ static void print_exec(Host *h, int t)
 	memcpy(done, h->fact_done, (size_t)g->facts.n);
 	h->b = &body;
 	h->nb = h->nd = 0;
+	h->reads = false;
 	for (int i = 0; i < g->inputs.n; i++)
 		print_reads(h, g->inputs.at[i]);
 	for (Node *nd = g->first; nd; nd = nd->next) {
 		if (node_kernel(nd))
 			print_node(h, t, nd);
+		else if (nd->op == OP_Copy)
+			print_to_host(h, nd);
 		for (int i = 0; i < nd->nout; i++)
 			if (nd->out[i])
 				print_reads(h, nd->out[i]);
 	}
 	print_copies(h);
 	h->b = b;
+	print_consts(h, nconsts);
 	strbuf_printf(b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n",
 		      exec_name(h, t));
 	if (h->m->mem->nregions)
@@ -372,7 +424,10 @@ static void print_exec(Host *h, int t)
 		strbuf_printf(b, "\tvoid *b[%d];\n", h->nb);
 	if (h->nd)
 		strbuf_printf(b, "\tint64_t d[%d];\n", h->nd);
-	strbuf_printf(b, "\n\t(void)sym;\n%s\treturn x->status;\n}\n\n", strbuf_str(&body));
+	strbuf_puts(b, "\n\t(void)sym;\n");
+	if (h->gpu && h->reads)
+		strbuf_puts(b, "\tif (dl_gpu_reads(x))\n\t\treturn x->status;\n");
+	strbuf_printf(b, "%s\treturn x->status;\n}\n\n", strbuf_str(&body));
 	strbuf_free(&body);
 	memcpy(h->known, known, (size_t)n);
 	memcpy(h->fact_done, done, (size_t)g->facts.n);
@@ -447,7 +502,9 @@ static void print_program(Host *h)
 		h->b,
 		"static const dl_program %s = {\n\t.size = sizeof(dl_program),\n\t.abi = DL_ABI_VERSION,\n\t.desc = &%s,\n"
 		"\t.n_buf = %d,\n\t.n_region = %d,\n",
-		host_own(h, "prog"), host_own(h, "desc"), p->slots.n, p->nregions);
+		host_own(h, "prog"), host_own(h, "desc"), p->slots.n + p->host.n, p->nregions);
+	if (p->host.n)
+		strbuf_printf(h->b, "\t.n_host_buf = %d,\n", p->host.n);
 	if (h->kernels.n)
 		strbuf_printf(h->b, "\t.kernels = %s,\n\t.n_kernels = %d,\n",
 			      host_own(h, "kernels"), h->kernels.n);
@@ -480,15 +537,13 @@ static void print_program(Host *h)
 			      host_own(h, "prog"));
 }
 
-static void print_prototypes(Host *h)
+static void print_prototypes(Host *h, const GenC *g)
 {
-	for (int t = 0; t < h->m->ntargets; t++)
-		for (int i = 0; i < h->gc[t]->funcs.n; i++)
-			strbuf_printf(
-				h->b,
-				"void %s(const dl_kctx *k, int64_t begin, int64_t end, void *scratch);\n",
-				h->gc[t]->funcs.at[i]->name);
-	strbuf_puts(h->b, "\n");
+	for (int i = 0; i < g->funcs.n; i++)
+		strbuf_printf(
+			h->b,
+			"void %s(const dl_kctx *k, int64_t begin, int64_t end, void *scratch);\n",
+			g->funcs.at[i]->name);
 }
 
 /* The program of one module, H's, to BODY. */
@@ -519,10 +574,12 @@ bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b)
 	bool ok = (!m->gpu || print_all(&gpu, &body)) && print_all(&h, &body);
 
 	h.b = b;
-	if (ok && !o->one_file)
-		print_prototypes(&h);
-	if (ok)
-		strbuf_puts(b, strbuf_str(&body));
+	for (int t = 0; t < m->ntargets && !o->one_file; t++)
+		print_prototypes(&h, g[t]);
+	if (o->beside && !o->one_file)
+		print_prototypes(&h, o->beside);
+	strbuf_puts(b, "\n");
+	strbuf_puts(b, strbuf_str(&body));
 	strbuf_free(&body);
 	return ok;
 }

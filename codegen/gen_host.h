@@ -22,11 +22,12 @@ typedef struct HostOpts {
 	const char *suffix;    /* of static objects, where several models stand in one file; null: none */
 	bool one_file;         /* kernels stand in this file: no prototypes */
 	GenPtx *const *ptx;    /* of M->gpu: by target; null: no GPUs */
+	GenC *beside;          /* of M->gpu: its kernels on the host */
 } HostOpts;
 
 /* M after memplan; G[t] has target T's functions (gen_c_stage is called here for every stage, so kernels are
- * printed after this; the same holds for gen_nvptx_stage, whose PTX is printed here where it is there already). M->gpu
- * becomes a program of its own before M's. False after a diagnostic. */
+ * printed after this; the same holds for gen_nvptx_stage, whose PTX is printed here where it is there already, and for
+ * O->beside). M->gpu becomes a program of its own before M's. False after a diagnostic. */
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
 /* The header that an application includes: the two functions, and names of inputs and outputs. */
 void gen_header(Module *m, const HostOpts *o, StrBuf *b);

@@ -69,20 +69,31 @@ static const char *dtype_c(Host *h, DType t)
 	return s;
 }
 
-static void print_io_row(Host *h, const char *table, const Type *t, const char *name, int i)
+static const char *io_flags(const Value *input)
+{
+	return input->place == ON_HOST   ? "DL_IO_HOST | DL_IO_HOST_ONLY"
+	       : input->place == ON_BOTH ? "DL_IO_HOST"
+					 : "0";
+}
+
+static void print_io_row(Host *h, const char *table, const Type *t, const char *name, int i,
+			 const char *flags)
 {
 	strbuf_printf(h->b, "\t{sizeof(dl_io), %s, DL_TENSOR, %d, ", dtype_c(h, t->dtype), t->rank);
 	host_quote(h, name);
 	if (t->rank)
-		strbuf_printf(h->b, ", %s, -1, 0},\n",
-			      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
+		strbuf_printf(h->b, ", %s, -1, %s},\n",
+			      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)),
+			      flags);
 	else
-		strbuf_puts(h->b, ", NULL, -1, 0},\n");
+		strbuf_printf(h->b, ", NULL, -1, %s},\n", flags);
 }
 
 void host_desc(Host *h)
 {
 	Graph *g = h->m->graph;
+	/* Where inputs are read is known of GPUs, and told by what describe gives, which is of the CPUs. */
+	const Graph *placed = h->m->gpu ? h->m->gpu->graph : g;
 
 	if (h->syms.n) {
 		strbuf_printf(h->b, "static const dl_sym %s[] = {\n", host_own(h, "syms"));
@@ -107,14 +118,15 @@ void host_desc(Host *h)
 	if (g->inputs.n) {
 		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "inputs"));
 		for (int i = 0; i < g->inputs.n; i++)
-			print_io_row(h, "in", g->inputs.at[i]->type, host_input_name(g, i), i);
+			print_io_row(h, "in", g->inputs.at[i]->type, host_input_name(g, i), i,
+				     io_flags(placed->inputs.at[i]));
 		strbuf_puts(h->b, "};\n");
 	}
 	if (g->results.n) {
 		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "outputs"));
 		for (int i = 0; i < g->results.n; i++)
 			print_io_row(h, "out", g->results.at[i]->value->type,
-				     host_result_name(g, i), i);
+				     host_result_name(g, i), i, "0");
 		strbuf_puts(h->b, "};\n");
 	}
 	/* In a struct: the linker lets one string literal be the end of another, and the hash may change after it. */

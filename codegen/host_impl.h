@@ -20,6 +20,8 @@ typedef struct Host {
 	int nb, nd;          /* the most buffers and dims of a launch */
 	bool dims;           /* there is a function for dims of inputs that are expressions */
 	bool gpu;            /* the program for GPUs: m is the GPUs' module */
+	bool reads;          /* the code that is printed reads values that sizes depend on */
+	VEC(const Value *) consts; /* those that kernels on its host read */
 } Host;
 
 /* ---- codegen/host_desc.c ---- */

@@ -85,6 +85,7 @@ static HostOpts host_opts(const Pack *p)
 			  .weights_data = p->wmap,
 			  .weights_size = weights_size(p->m),
 			  .ptx = p->ptx,
+			  .beside = p->beside,
 			  .weights_file = p->o->weights_file && strrchr(p->o->weights_file, '/')
 						  ? strrchr(p->o->weights_file, '/') + 1
 						  : p->o->weights_file};
@@ -104,24 +105,38 @@ void package_c_head(StrBuf *b)
 	strbuf_puts(b, kernel_macros);
 }
 
-static bool write_kernels(Pack *p, int t)
+/* The functions of G, for target T, in at most MOST files. */
+static bool write_kernels(Pack *p, GenC *g, const Target *t, const char *base, int most)
 {
-	int n = p->gc[t]->funcs.n / KERNELS_PER_FILE + 1, most = p->m->ntargets > 1 ? 2 : 4;
+	int n = g->funcs.n / KERNELS_PER_FILE + 1;
 	bool ok = true;
 
+	if (!g->funcs.n)
+		return true;
 	n = n < most ? n : most;
-	gen_c_split(p->gc[t], n);
+	gen_c_split(g, n);
 	for (int i = 0; i < n && ok; i++) {
 		StrBuf b = {0};
 
-		file_head(&b, arena_printf(p->a, "Kernels of %s for %s.", p->o->name,
-					   p->m->target[t]->name));
+		file_head(&b, arena_printf(p->a, "Kernels of %s for %s.", p->o->name, t->name));
 		kernel_head(&b);
-		gen_c_file(p->gc[t], &b, i, false);
-		ok = add_file(p, arena_printf(p->a, "k%d_%d", t, i), &b, p->m->target[t]);
+		gen_c_file(g, &b, i, false);
+		ok = add_file(p, arena_printf(p->a, "%s_%d", base, i), &b, t);
 		strbuf_free(&b);
 	}
 	return ok;
+}
+
+/* Those of all CPUs, and those beside a GPU's. */
+static bool write_all_kernels(Pack *p)
+{
+	const int most = p->m->ntargets > 1 ? 2 : 4;
+
+	for (int t = 0; t < p->m->ntargets; t++)
+		if (!write_kernels(p, p->gc[t], p->m->target[t], arena_printf(p->a, "k%d", t),
+				   most))
+			return false;
+	return !p->m->gpu || write_kernels(p, p->beside, p->m->gpu->host, "kh", 1);
 }
 
 /* ---- Weights ---- */
@@ -142,6 +157,9 @@ static bool collect_kernels(Pack *p)
 		for (int i = 0; i < p->gc[t]->funcs.n; i++)
 			dl_hash_update(&p->hash, p->gc[t]->funcs.at[i]->text,
 				       strlen(p->gc[t]->funcs.at[i]->text));
+	for (int i = 0; p->beside && i < p->beside->funcs.n; i++)
+		dl_hash_update(&p->hash, p->beside->funcs.at[i]->text,
+			       strlen(p->beside->funcs.at[i]->text));
 	for (int t = 0; p->m->gpu && t < p->m->gpu->ntargets; t++)
 		for (int i = 0; i < p->ptx[t]->funcs.n; i++)
 			dl_hash_update(&p->hash, p->ptx[t]->funcs.at[i]->ir,
@@ -439,6 +457,12 @@ static bool build(Pack *p, const char *suffix)
 	for (int t = 0; t < p->m->ntargets; t++)
 		p->gc[t] = gen_c_new(p->m->ctx, p->a, p->m->target[t],
 				     arena_printf(p->a, "%s_k%d", p->o->name, t));
+	/* One file of C is for one target, whose code may then be that of any host. */
+	if (p->m->gpu)
+		p->beside = !strcmp(suffix, ".c")
+				    ? p->gc[0]
+				    : gen_c_new(p->m->gpu->ctx, p->a, p->m->gpu->host,
+						arena_printf(p->a, "%s_host", p->o->name));
 	for (int t = 0; p->m->gpu && t < p->m->gpu->ntargets; t++)
 		p->ptx[t] = gen_nvptx_new(p->m->gpu->ctx, p->a, p->m->gpu->target[t], p->o->name);
 	if (!collect_kernels(p) || !make_ptx(p))
@@ -465,10 +489,7 @@ static bool build(Pack *p, const char *suffix)
 				  strerror(errno));
 	if (!write_texts(p))
 		return false;
-	for (int t = 0; t < p->m->ntargets; t++)
-		if (p->gc[t]->funcs.n && !write_kernels(p, t))
-			return false;
-	if (!write_host(p) || !pack_compile(p, 0) || !runtime_fits(p))
+	if (!write_all_kernels(p) || !write_host(p) || !pack_compile(p, 0) || !runtime_fits(p))
 		return false;
 	if (!strcmp(suffix, ".so"))
 		return pack_link_shared(p, lib, out) &&

@@ -26,6 +26,7 @@ typedef struct Pack {
 	int nmade;
 	GenC *gc[MAX_TARGETS];
 	GenPtx *ptx[MAX_TARGETS]; /* of m->gpu */
+	GenC *beside;             /* kernels of m->gpu on the host */
 	const char *src[MAX_FILES], *obj[MAX_FILES];
 	const Target *target[MAX_FILES];
 	pid_t pid[MAX_FILES];

@@ -72,6 +72,9 @@ typedef struct Attr {
 	};
 } Attr;
 
+/* In a program for GPUs: whose memory has a value, and which side computes it. Constants and inputs may be on both. */
+typedef enum ValuePlace { ON_DEVICE, ON_HOST, ON_BOTH } ValuePlace;
+
 typedef struct Value Value;
 typedef struct Node Node;
 typedef struct Graph Graph;
@@ -89,6 +92,7 @@ struct Value {
 	int index;   /* which result of def, or which input */
 	int id;      /* dense in the graph */
 	const Type *type; /* null until inferred */
+	ValuePlace place; /* ON_DEVICE until pass `place` */
 	const char *name; /* the ONNX name, for messages; may be null */
 	Use *uses;
 	Sym *syms;   /* symbols that are read from its elements: a list through Sym.sibling */
@@ -140,6 +144,8 @@ void node_set_input(Node *n, int k, Value *v); /* k may be nin: appends */
 void node_truncate_inputs(Node *n, int nin); /* operands from NIN on are dropped */
 static inline Value *node_in(const Node *n, int k) { return k < n->nin ? n->in[k].value : NULL; }
 static inline Value *node_out(const Node *n, int k) { return k < n->nout ? n->out[k] : NULL; }
+/* Where N runs: with its results. */
+static inline bool node_on_host(const Node *n) { return n->nout && n->out[0] && n->out[0]->place == ON_HOST; }
 /* Removes a node whose results have no use. */
 void node_remove(Node *n);
 /* Every use of A becomes a use of B. */

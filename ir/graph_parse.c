@@ -166,6 +166,17 @@ static bool read_results(Text *r, Node *n)
 	return true;
 }
 
+/* A value's type, and its place where that is not the device. */
+static bool read_type(Text *r, Value *v)
+{
+	if (!text_type(r, &v->type))
+		return false;
+	v->place = text_take_word(r, "host")   ? ON_HOST
+		   : text_take_word(r, "both") ? ON_BOTH
+					       : ON_DEVICE;
+	return true;
+}
+
 static bool read_types(Text *r, Node *n)
 {
 	if (!n->nout)
@@ -173,8 +184,6 @@ static bool read_types(Text *r, Node *n)
 	if (!text_want(r, ":"))
 		return false;
 	for (int k = 0; k < n->nout; k++) {
-		const Type *t;
-
 		if (k && !text_want(r, ","))
 			return false;
 		if (!n->out[k]) {
@@ -182,9 +191,8 @@ static bool read_types(Text *r, Node *n)
 				return text_fail(r, "'_' for the omitted result");
 			continue;
 		}
-		if (!text_type(r, &t))
+		if (!read_type(r, n->out[k]))
 			return false;
-		n->out[k]->type = t;
 	}
 	return true;
 }
@@ -386,8 +394,7 @@ static bool read_inputs(Text *r, Graph *g)
 
 		if (g->inputs.n && !text_want_next(r))
 			return false;
-		if (!read_definition(r, input_of, g, &v) || !text_want(r, ":") ||
-		    !text_type(r, &v->type))
+		if (!read_definition(r, input_of, g, &v) || !text_want(r, ":") || !read_type(r, v))
 			return false;
 	}
 	return true;

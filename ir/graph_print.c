@@ -353,12 +353,16 @@ static void put_attr(StrBuf *b, const Attr *a, int indent)
 
 /* ---- Nodes and graphs ---- */
 
-static void put_type(StrBuf *b, const Type *t)
+static void put_type(StrBuf *b, const Value *v)
 {
-	if (t)
-		type_print(b, t);
+	static const char *const places[] = {
+		[ON_DEVICE] = "", [ON_HOST] = " host", [ON_BOTH] = " both"};
+
+	if (v->type)
+		type_print(b, v->type);
 	else
 		strbuf_puts(b, "?");
+	strbuf_puts(b, places[v->place]);
 }
 
 /* @"name", with (op) where that is not OP. */
@@ -417,7 +421,7 @@ static void print_node(Printer *p, const Node *n, int indent)
 	for (int k = 0; k < n->nout; k++) {
 		strbuf_puts(p->b, k ? ", " : " : ");
 		if (n->out[k])
-			put_type(p->b, n->out[k]->type);
+			put_type(p->b, n->out[k]);
 		else
 			strbuf_puts(p->b, "_");
 	}
@@ -463,7 +467,7 @@ static void print_graph(Printer *p, const Graph *g, int indent)
 		strbuf_puts(p->b, i ? ", " : "");
 		put_definition(p, g->inputs.at[i]);
 		strbuf_puts(p->b, ": ");
-		put_type(p->b, g->inputs.at[i]->type);
+		put_type(p->b, g->inputs.at[i]);
 	}
 	strbuf_puts(p->b, ") -> (");
 	for (int i = 0; i < g->results.n; i++) {

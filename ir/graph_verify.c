@@ -2,8 +2,8 @@
 /*
  * What every pass must leave true of a graph: definitions come before uses, use lists and operands say
  * the same, arities are those of ir/ops.def, every value has a type (only import and parse may leave
- * that to infer), constants and kernels agree with the types around them, and the values that symbols
- * are read from exist.
+ * that to infer), constants and kernels agree with the types around them, operands are where their nodes
+ * run, and the values that symbols are read from exist.
  */
 #include "ir/graph.h"
 
@@ -181,6 +181,24 @@ static void check_arity(Verifier *v, const Node *n)
 		       row->nout_max);
 }
 
+/* A node's results are in one place, and its operands are there too; a Copy's operand is in the other. */
+static void check_place(Verifier *v, const Node *n)
+{
+	const bool crosses = n->op == OP_Copy, host = node_on_host(n);
+	const ValuePlace from = host != crosses ? ON_HOST : ON_DEVICE;
+
+	for (int k = 0; k < n->nout; k++)
+		if (n->out[k] && n->out[k]->place != n->out[0]->place)
+			report(v, n, "its results are in several places");
+	if (n->nout && n->out[0] && n->out[0]->place == ON_BOTH && n->op != OP_Const)
+		report(v, n, "only constants and inputs are in both places");
+	for (int k = 0; k < n->nin; k++)
+		if (n->in[k].value && n->in[k].value->place != from &&
+		    n->in[k].value->place != ON_BOTH)
+			report(v, n, "operand %d is %s the host", k,
+			       from == ON_HOST ? "not on" : "on");
+}
+
 static bool type_is(const Type *t, DType dt, int rank, const int64_t *dims)
 {
 	if (t->kind != TYPE_TENSOR || t->dtype != dt || t->rank != rank)
@@ -298,6 +316,7 @@ static void check_nodes(Verifier *v)
 {
 	for (const Node *n = v->g->first; n; n = n->next) {
 		check_arity(v, n);
+		check_place(v, n);
 		if (n->op == OP_Const)
 			check_const(v, n);
 		if (n->op == OP_Kernel)

@@ -257,6 +257,7 @@ static bool run_kernel(Run *r, Node *n, Kernel *k, Arena *tmp)
 	return diag_error(r->diag, node_diag(n), "the kernel cannot be evaluated");
 }
 
+/* The operand's elements as they are. */
 static bool copy_view(Run *r, const Node *n, DiagLoc loc)
 {
 	const Value *to = n->out[0], *from = n->in[0].value;
@@ -312,7 +313,7 @@ static bool run_node(Run *r, Node *n)
 
 	for (int i = 0; i < n->nout && ok; i++)
 		ok = !n->out[i] || make_data(r, n->out[i], loc);
-	if (ok && (op_row[n->op].flags & OPF_VIEW)) {
+	if (ok && (op_row[n->op].flags & OPF_VIEW || n->op == OP_Copy)) {
 		ok = copy_view(r, n, loc);
 	} else if (ok) {
 		a = n->op == OP_Kernel ? node_attr(n, "kernel") : NULL;

@@ -4,6 +4,7 @@
  *
  *   View   the operand's elements in the same order under the result's type. It stands for Reshape and its
  *          kind once their shape operand has become dims, and its type is all that it says.
+ *   Copy   the operand in the other place: from the GPU's memory to the host's, or back (passes/place.c).
  *   Dims   a vector (or with `scalar` a scalar) of integers that are dims: attribute `value` is a type whose
  *          element type is the result's, and whose dims are the result's elements.
  */
@@ -25,6 +26,16 @@ static bool infer_view(Infer *in, Node *n)
 }
 
 const Op op_View = {.infer = infer_view, .lower = lower_view};
+
+static bool infer_copy(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+
+	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
+	return true;
+}
+
+const Op op_Copy = {.infer = infer_copy};
 
 static const Type *dims_value(const Node *n)
 {

@@ -236,6 +236,7 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 	for (int i = 0; i < g->nout; i++) {
 		n->out[i]->type = g->out[i]->type;
 		n->out[i]->name = g->out[i]->name;
+		n->out[i]->place = g->out[i]->place;
 		value_move(g->out[i], n->out[i]);
 	}
 	kernel_node_set(n, g->k);
@@ -453,7 +454,8 @@ static Node *grow(Fuse *f, Node *c)
 		Value *v = node_in(c, i);
 		Node *p = v ? v->def : NULL, *n;
 
-		if (!p || !node_kernel(p) || f->budget == 0 || moves_bits(p))
+		if (!p || !node_kernel(p) || f->budget == 0 || moves_bits(p) ||
+		    node_on_host(p) != node_on_host(c))
 			continue;
 		n = merge(f, p, c);
 		if (n) {

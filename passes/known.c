@@ -88,7 +88,8 @@ static bool worth_storing(const Node *n)
 /* Whether V's own node may run when the model is built, leaving its operands aside. */
 static bool may_be_weights(const Value *v)
 {
-	if (!v->def || !type_static(v->type, NULL))
+	if (!v->def || !type_static(v->type, NULL) ||
+	    (v->place == ON_HOST && v->def->op != OP_Const))
 		return false;
 	if (node_kernel(v->def))
 		return kernel_static(node_kernel(v->def)) && worth_storing(v->def);

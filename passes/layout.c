@@ -61,9 +61,9 @@ static bool value_moves(Module *m, const Value *v)
 {
 	const Graph *g = m->graph;
 
-	if (!v->def || !node_kernel(v->def) || v->type->rank < 3 || v->type->layout ||
-	    dtype_info[v->type->dtype].bits < 8 || value_feeds_sym(v) || !only_kernels(v) ||
-	    value_is_weights(m, v))
+	if (!v->def || !node_kernel(v->def) || v->place == ON_HOST || v->type->rank < 3 ||
+	    v->type->layout || dtype_info[v->type->dtype].bits < 8 || value_feeds_sym(v) ||
+	    !only_kernels(v) || value_is_weights(m, v))
 		return false;
 	for (int i = 0; i < g->results.n; i++)
 		if (g->results.at[i]->value == v)
@@ -481,7 +481,8 @@ bool pass_layout(Module *m)
 		if (node_kernel(n))
 			lay_out(&c, n);
 	for (Node *n = g->first; n; n = n->next)
-		if (node_kernel(n) && !pack_operand(m, n) && !value_is_weights(m, n->out[0]))
+		if (node_kernel(n) && !node_on_host(n) && !pack_operand(m, n) &&
+		    !value_is_weights(m, n->out[0]))
 			turn_constants(m, n);
 	cse_weights(m);
 	return true;

@@ -106,6 +106,22 @@ static bool lower_one(Module *m, Node *n)
 	return true;
 }
 
+/* What a view's other operands say, its type says. */
+static void lower_view(Node *n)
+{
+	Value *x = node_in(n, 0);
+	Node *v;
+
+	if (n->op == OP_View)
+		return;
+	v = node_new(n->graph, OP_View, &x, 1, 1, n);
+	node_locs_from(v, n);
+	v->out[0]->type = n->out[0]->type;
+	v->out[0]->name = n->out[0]->name;
+	value_move(n->out[0], v->out[0]);
+	node_remove(n);
+}
+
 /* The node's results keep their uses and what symbols are read from them. */
 void value_move(Value *from, Value *to)
 {
@@ -122,10 +138,11 @@ bool pass_lower(Module *m)
 		narrow(m, n);
 	for (Node *n = m->graph->first, *next; n; n = next) {
 		next = n->next;
-		if (n->op == OP_Const || n->op == OP_Kernel || is_view(n))
-			continue;
 		diag_at(m->ctx, node_diag(n));
-		ok = lower_one(m, n) && ok;
+		if (is_view(n))
+			lower_view(n);
+		else if (n->op != OP_Const && n->op != OP_Kernel)
+			ok = lower_one(m, n) && ok;
 	}
 	diag_at(m->ctx, (DiagLoc){0});
 	if (ok)

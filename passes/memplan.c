@@ -12,15 +12,22 @@
 
 #include <assert.h>
 
+/* The slots of an arena. */
+typedef struct Slots {
+	PlaceKind kind;
+	SlotSizes *sizes;
+	VEC(bool) free;
+} Slots;
+
 typedef struct Plan {
 	Module *m;
 	MemPlan *p;
-	VEC(bool) free; /* by slot */
-	int *order;     /* by Node.id: position */
-	int *output;    /* by Value.id: the output whose memory it is, or -1 */
-	Value **dying;  /* by position: a base whose last use is there; */
-	Value **next;   /* by Value.id: the next such base */
-	bool *left;     /* by Value.id: its slot went to the value that was written over it */
+	Slots device, host;
+	int *order;    /* by Node.id: position */
+	int *output;   /* by Value.id: the output whose memory it is, or -1 */
+	Value **dying; /* by position: a base whose last use is there; */
+	Value **next;  /* by Value.id: the next such base */
+	bool *left;    /* by Value.id: its slot went to the value that was written over it */
 } Plan;
 
 Value *value_base(Value *v)
@@ -96,46 +103,58 @@ static void lifetimes(Plan *p)
 			}
 }
 
-static int new_slot(Plan *p, Dim *size)
+static int new_slot(Plan *p, Slots *s, Dim *size)
 {
-	vec_push(p->m->arena, &p->p->slots, size);
-	vec_push(p->m->arena, &p->free, false);
-	return p->p->slots.n - 1;
+	vec_push(p->m->arena, s->sizes, size);
+	vec_push(p->m->arena, &s->free, false);
+	return s->sizes->n - 1;
 }
 
-static int take_slot(Plan *p, Dim *size)
+static int take_slot(Plan *p, Slots *s, Dim *size)
 {
 	Ctx *c = p->m->ctx;
 	int best = -1, grow = -1;
 
-	for (int i = 0; i < p->p->slots.n; i++) {
-		if (!p->free.at[i])
+	for (int i = 0; i < s->sizes->n; i++) {
+		Dim *is = s->sizes->at[i];
+
+		if (!s->free.at[i])
 			continue;
-		if (dim_prove_le(c, size, p->p->slots.at[i])) {
-			if (best < 0 || dim_prove_le(c, p->p->slots.at[i], p->p->slots.at[best]))
+		if (dim_prove_le(c, size, is)) {
+			if (best < 0 || dim_prove_le(c, is, s->sizes->at[best]))
 				best = i;
-		} else if (dim_prove_le(c, p->p->slots.at[i], size)) {
-			if (grow < 0 || dim_prove_le(c, p->p->slots.at[grow], p->p->slots.at[i]))
+		} else if (dim_prove_le(c, is, size)) {
+			if (grow < 0 || dim_prove_le(c, s->sizes->at[grow], is))
 				grow = i;
 		}
 	}
 	if (best < 0 && grow >= 0) {
-		p->p->slots.at[grow] = size;
+		s->sizes->at[grow] = size;
 		best = grow;
 	}
 	if (best < 0)
-		best = new_slot(p, size);
-	p->free.at[best] = false;
+		best = new_slot(p, s, size);
+	s->free.at[best] = false;
 	return best;
 }
 
-static Place place_bytes(Plan *p, Dim *bytes)
+/* Room for BYTES that node N writes. */
+static Place place_bytes(Plan *p, const Node *n, Dim *bytes)
 {
 	Dim *size = planned_size(p->m, bytes);
+	Slots *s = node_on_host(n) ? &p->host : &p->device;
 
 	if (!size)
 		return (Place){PLACE_REGION, p->p->nregions++, 0, bytes};
-	return (Place){PLACE_SLOT, take_slot(p, size), 0, size};
+	return (Place){s->kind, take_slot(p, s, size), 0, size};
+}
+
+static void give_back(Plan *p, const Place *pl)
+{
+	if (pl->kind == PLACE_SLOT)
+		p->device.free.at[pl->at] = true;
+	if (pl->kind == PLACE_HOST)
+		p->host.free.at[pl->at] = true;
 }
 
 /* Operand B of a kernel that is one map is read only where the map writes. */
@@ -231,7 +250,8 @@ static void place_weights(Plan *p)
 	Graph *g = p->m->graph;
 
 	for (Node *n = g->first; n; n = n->next)
-		if (node_kernel(n) && n->nout && !value_is_weights(p->m, n->out[0]))
+		if (node_kernel(n) && n->nout && !node_on_host(n) &&
+		    !value_is_weights(p->m, n->out[0]))
 			for (int i = 0; i < n->nin; i++)
 				if (node_in(n, i) && value_is_weights(p->m, node_in(n, i)))
 					weights_place(p, value_base(node_in(n, i)));
@@ -254,7 +274,7 @@ static void place_temps(Plan *p, Node *n, Place *taken, int *ntaken)
 
 			for (int d = 0; d < b->rank; d++)
 				bytes = dim_mul(p->m->ctx, bytes, b->dims[d]);
-			p->p->temp[t][n->id][i] = place_bytes(p, bytes);
+			p->p->temp[t][n->id][i] = place_bytes(p, n, bytes);
 			if (*ntaken < MAX_PARAMS)
 				taken[(*ntaken)++] = p->p->temp[t][n->id][i];
 		}
@@ -265,8 +285,8 @@ static void place_temps(Plan *p, Node *n, Place *taken, int *ntaken)
 static void release_dead(Plan *p, int at)
 {
 	for (Value *v = p->dying[at]; v; v = p->next[v->id])
-		if (!p->left[v->id] && p->p->value[v->id].kind == PLACE_SLOT)
-			p->free.at[p->p->value[v->id].at] = true;
+		if (!p->left[v->id])
+			give_back(p, &p->p->value[v->id]);
 }
 
 static void place_results(Plan *p, Node *n)
@@ -280,8 +300,8 @@ static void place_results(Plan *p, Node *n)
 		if (out >= 0)
 			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0,
 						     type_bytes(p->m->ctx, v->type)};
-		else if (!try_in_place(p, n, v))
-			p->p->value[v->id] = place_bytes(p, type_bytes(p->m->ctx, v->type));
+		else if (!node_kernel(n) || !try_in_place(p, n, v))
+			p->p->value[v->id] = place_bytes(p, n, type_bytes(p->m->ctx, v->type));
 	}
 }
 
@@ -292,6 +312,8 @@ bool pass_memplan(Module *m)
 	int at = 0;
 
 	m->mem = p.p;
+	p.device = (Slots){.kind = PLACE_SLOT, .sizes = &p.p->slots};
+	p.host = (Slots){.kind = PLACE_HOST, .sizes = &p.p->host};
 	p.p->value = NEW_ARRAY(m->arena, g->nvalues + 1, Place);
 	p.p->last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
 	p.p->over = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
@@ -311,13 +333,13 @@ bool pass_memplan(Module *m)
 		Place taken[MAX_PARAMS];
 		int ntaken = 0;
 
-		if (!node_kernel(n) || (n->nout && value_is_weights(m, n->out[0])))
+		if ((!node_kernel(n) && n->op != OP_Copy) ||
+		    (n->nout && value_is_weights(m, n->out[0])))
 			continue;
 		place_results(&p, n);
 		place_temps(&p, n, taken, &ntaken);
 		for (int i = 0; i < ntaken; i++)
-			if (taken[i].kind == PLACE_SLOT)
-				p.free.at[taken[i].at] = true;
+			give_back(&p, &taken[i]);
 		release_dead(&p, at);
 	}
 	for (Node *n = g->first; n; n = n->next)

@@ -16,6 +16,7 @@ static void put_place(Printer *p, const Place *at)
 	case PLACE_INPUT: strbuf_printf(p->b, "input %d", at->at); return;
 	case PLACE_OUTPUT: strbuf_printf(p->b, "output %d", at->at); break;
 	case PLACE_SLOT: strbuf_printf(p->b, "slot %d", at->at); break;
+	case PLACE_HOST: strbuf_printf(p->b, "host slot %d", at->at); break;
 	case PLACE_REGION: strbuf_printf(p->b, "region %d", at->at); break;
 	case PLACE_WEIGHTS: strbuf_printf(p->b, "weights at %lld", (long long)at->offset); break;
 	}
@@ -38,7 +39,7 @@ static void put_value(Printer *p, const Value *v)
 	put_place(p, &mem->value[v->id]);
 	if (mem->over[v->id])
 		strbuf_printf(p->b, ", over %%%s", p->label[mem->over[v->id]->id]);
-	if (mem->value[v->id].kind == PLACE_SLOT)
+	if (mem->value[v->id].kind == PLACE_SLOT || mem->value[v->id].kind == PLACE_HOST)
 		strbuf_printf(p->b, ", until %s%s", last ? "%" : "the end", last ? last : "");
 	strbuf_puts(p->b, "\n");
 }
@@ -57,6 +58,15 @@ static void put_temps(Printer *p, const Node *n)
 	}
 }
 
+static void put_slots(StrBuf *b, const char *what, const SlotSizes *slots)
+{
+	for (int i = 0; i < slots->n; i++) {
+		strbuf_printf(b, "  %s %d: ", what, i);
+		dim_print(b, slots->at[i]);
+		strbuf_puts(b, " bytes\n");
+	}
+}
+
 void memplan_print(StrBuf *b, const Module *m)
 {
 	Arena *tmp = arena_new();
@@ -68,11 +78,8 @@ void memplan_print(StrBuf *b, const Module *m)
 		p.node[at++] = n->nout && n->out[0] ? p.label[n->out[0]->id] : "?";
 	strbuf_printf(b, "memory: %lld bytes of weights, %d slots, %d regions\n",
 		      (long long)m->mem->weights, m->mem->slots.n, m->mem->nregions);
-	for (int i = 0; i < m->mem->slots.n; i++) {
-		strbuf_printf(b, "  slot %d: ", i);
-		dim_print(b, m->mem->slots.at[i]);
-		strbuf_puts(b, " bytes\n");
-	}
+	put_slots(b, "slot", &m->mem->slots);
+	put_slots(b, "host slot", &m->mem->host);
 	for (int i = 0; i < g->inputs.n; i++)
 		put_value(&p, g->inputs.at[i]);
 	for (const Node *n = g->first; n; n = n->next) {

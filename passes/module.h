@@ -53,6 +53,7 @@ typedef struct Module {
 	Options opt;
 	const Target *target[MAX_TARGETS]; /* best first */
 	int ntargets; /* all CPUs, or all GPUs */
+	const Target *host; /* with GPUs: the CPU whose code any host runs */
 	/* After `sched`: by target, then by Node.id; null where the node is no kernel. */
 	Schedule **sched[MAX_TARGETS];
 	int nsched; /* entries of each */
@@ -82,8 +83,8 @@ static inline bool module_on_gpu(const Module *m)
 bool pass_infer(Module *m);
 bool pass_canon(Module *m);
 bool pass_layout(Module *m);
-bool pass_place(Module *m);
 bool pass_lower(Module *m);
+bool pass_place(Module *m);
 bool pass_fuse(Module *m);
 bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
@@ -98,13 +99,16 @@ void cse_weights(Module *m);
 /*
  * The memory plan. A value lives in a slot of the arena, in an output's memory, in the weights, in an input,
  * or where its base lives (a view). Slots are shared by values whose lifetimes do not meet; a slot's size is
- * a dim over symbols that the inputs' shapes give. What has no such bound lives in the second region.
+ * a dim over symbols that the inputs' shapes give. What has no such bound lives in the second region. In a program for
+ * GPUs all that is the GPU's memory, but for what the host computes: that is in slots of an arena of the host, and its
+ * constants stand in the code.
  */
 typedef enum PlaceKind {
 	PLACE_NONE,    /* not stored: dead, or a constant that no kernel reads */
 	PLACE_INPUT,   /* at: which */
 	PLACE_OUTPUT,  /* at: which; the kernel writes the caller's memory */
 	PLACE_SLOT,    /* at: arena slot */
+	PLACE_HOST,    /* at: slot of the host's arena, in a program for GPUs */
 	PLACE_REGION,  /* at: slot of the second region; size: bytes */
 	PLACE_WEIGHTS  /* offset: bytes from the base */
 } PlaceKind;
@@ -116,11 +120,14 @@ typedef struct Place {
 	Dim *size; /* bytes */
 } Place;
 
+typedef VEC(Dim *) SlotSizes; /* bytes */
+
 typedef struct MemPlan {
 	Place *value;        /* by Value.id; views resolved */
 	int *last;           /* by Value.id of bases: the position in the graph of the node that reads it last */
 	Value **over;        /* by Value.id: the operand whose slot it is written over, or null */
-	VEC(Dim *) slots;    /* bytes of each arena slot */
+	SlotSizes slots;     /* of the arena */
+	SlotSizes host;      /* of the host's arena */
 	int nregions;
 	int64_t weights;     /* bytes of the weights */
 	VEC(Value *) stored; /* what the weights hold, in order of offset */

@@ -143,15 +143,17 @@ static bool keep_order(LNode *n)
 	return any;
 }
 
+/* On a host beside a GPU kernels are of a few elements, for whatever CPU it has. */
 static Schedule *schedule(Module *m, const Target *t, Node *n)
 {
 	Kernel *k = kernel_clone(node_kernel(n), m->arena);
 	Schedule *s = NEW(m->arena, Schedule);
 
 	s->kernel = k;
+	t = node_on_host(n) ? m->host : t;
 	if (t->gpu)
 		sched_gpu(t, k, s);
-	else if (!sched_contraction(m, t, n, k, s) && !sched_row(k, s))
+	else if ((node_on_host(n) || !sched_contraction(m, t, n, k, s)) && !sched_row(k, s))
 		sched_order(k, s);
 	l_tidy(s);
 	find_temps(s);

@@ -52,6 +52,7 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	x->planned_sym = cut(&c, (uint64_t)d->n_sym, sizeof(int64_t));
 	x->offset = cut(&c, (uint64_t)p->n_buf, sizeof(int64_t));
 	x->x.in = cut(&c, (uint64_t)d->n_in, sizeof(void *));
+	x->x.host_in = cut(&c, p->gpu ? (uint64_t)d->n_in : 0, sizeof(void *));
 	x->x.out = cut(&c, (uint64_t)d->n_out, sizeof(void *));
 	x->x.buf = cut(&c, (uint64_t)p->n_buf, sizeof(void *));
 	x->region = cut(&c, n_regions(p), sizeof(dl_region));
@@ -61,7 +62,8 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	return c.used;
 }
 
-/* What plan asks for, in bytes: the arena, one scratch area, and all of it for this many threads. */
+/* What plan asks for, in bytes: the arena, one scratch area, and all of it for this many threads; on a GPU, the arena,
+ * which is there, and one thread's scratch, which is here. */
 static int64_t measure(const dl_model *m, const int64_t *sym, int64_t *offset, int64_t *arena,
 		       int64_t *scratch)
 {
@@ -69,7 +71,7 @@ static int64_t measure(const dl_model *m, const int64_t *sym, int64_t *offset, i
 	m->prog->plan(sym, offset, arena, scratch);
 	*arena = dl_align(*arena);
 	*scratch = dl_align(*scratch);
-	return dl_add(*arena, dl_mul(*scratch, m->threads));
+	return dl_add(*arena, dl_mul(*scratch, m->gpu ? 1 : m->threads));
 }
 
 /* Values of all symbols from the caller's. */
@@ -110,7 +112,7 @@ int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_wor
 {
 	const dl_program *p = m->prog;
 	const uint64_t bytes = sizeof(int64_t) * ((uint64_t)p->desc->n_sym + (uint64_t)p->n_buf);
-	int64_t *sym, arena, scratch, need = 0;
+	int64_t *sym, arena = 0, scratch = 0, need = 0;
 	int rc;
 
 	if (!w || w->size < sizeof(*w))
@@ -127,8 +129,8 @@ int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_wor
 	if (need == INT64_MAX)
 		return too_large(m);
 	w->align = RT_ALIGN;
-	w->host_bytes = m->gpu ? 0 : (uint64_t)need;
-	w->device_bytes = m->gpu ? (uint64_t)need : 0;
+	w->host_bytes = (uint64_t)(m->gpu ? scratch : need);
+	w->device_bytes = (uint64_t)(m->gpu ? arena : 0);
 	return DL_OK;
 }
 
@@ -154,9 +156,25 @@ static int grow_arena(dl_context *c, uint64_t bytes)
 	return DL_OK;
 }
 
+/* The arena, and scratch in it; on a GPU, beside it, for that is the host's. */
+static int grow(dl_context *c, int64_t arena, int64_t need)
+{
+	if (grow_arena(c, (uint64_t)(c->gpu ? arena : need)))
+		return c->x.status;
+	c->scratch = c->arena + arena;
+	if (!c->gpu)
+		return DL_OK;
+	if (!rt_region_grow(c, &c->beside, c->scratch_bytes, 0))
+		return dl_fail(&c->x, DL_NOMEM, "no memory for a workspace of %lld bytes",
+			       (long long)c->scratch_bytes);
+	c->scratch = c->beside.p;
+	return DL_OK;
+}
+
 int rt_plan(dl_context *c)
 {
 	const dl_program *p = c->model->prog;
+	const int32_t n_arena = p->n_buf - p->n_host_buf;
 	const size_t sym_bytes = sizeof(int64_t) * (size_t)p->desc->n_sym;
 	int64_t arena, need;
 
@@ -167,11 +185,12 @@ int rt_plan(dl_context *c)
 	if (need == INT64_MAX)
 		return dl_fail(&c->x, DL_NOMEM,
 			       "these dims need more memory than can be addressed");
-	if (grow_arena(c, (uint64_t)need))
+	if (grow(c, arena, need))
 		return c->x.status;
 	for (int32_t b = 0; b < p->n_buf; b++)
-		c->x.buf[b] = c->offset[b] < 0 ? NULL : c->arena + c->offset[b];
-	c->scratch = c->arena + arena;
+		c->x.buf[b] = c->offset[b] < 0
+				      ? NULL
+				      : (b < n_arena ? c->arena : c->scratch) + c->offset[b];
 	memcpy(c->planned_sym, c->x.sym, sym_bytes);
 	c->planned = true;
 	return DL_OK;
@@ -307,6 +326,7 @@ void dl_rt_context_free(dl_context *c)
 		c->arena = NULL; /* the GPU's */
 		rt_gpu_context_free(c);
 	}
+	rt_free(m, c->beside.p, c->beside.bytes);
 	for (uint64_t i = 0; i < n_regions(m->prog); i++)
 		rt_free(m, c->region[i].p, c->region[i].bytes);
 	if (!c->arena_borrowed)

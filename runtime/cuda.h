@@ -114,7 +114,7 @@ struct GpuContext {
 	CUevent order;        /* where one stream stands when a run goes on in another */
 	GpuMem arena, *region; /* region: the program's */
 	GpuIo *in, *out;
-	Pinned word;          /* of 64 bits: 0 the status, which kernels write; 2 what dl_gpu_read reads */
+	Pinned word;          /* the status, which kernels write */
 	int32_t last;         /* the kernel that was launched last, for messages; -1 */
 	uint64_t moves;       /* how often memory of this context has moved */
 	GpuMarks *marks;      /* where there is a profile */

@@ -92,6 +92,7 @@ int rt_gpu_context(dl_context *c)
 	rc = g->cuda->cuStreamCreate(&x->own, CUDA_NON_BLOCKING);
 	x->own = rc ? NULL : x->own;
 	x->stream = x->own;
+	c->threads = 1; /* what runs on the host is small */
 	if (rc)
 		return gpu_fail(c, rc, "a stream");
 	rc = g->cuda->cuEventCreate(&x->order, CUDA_NO_TIMING);

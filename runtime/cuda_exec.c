@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What generated code calls on a GPU: launches, copies, values that are read back. They go into the stream, or into the
+ * What generated code calls on a GPU: launches, copies, values that come to the host. They go into the stream, or into the
  * graph that is being made. With a profile an event stands before the first kernel and after each, and the times are
  * asked for at the end of a run, or when the events run out.
  */
@@ -153,39 +153,24 @@ int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes)
 	return rc ? gpu_fail(x->ctx, rc, "a copy") : mark(x->ctx, -1);
 }
 
-/* ---- Values that are read back ---- */
+/* ---- Sizes that depend on values ---- */
 
-/* What an input in host memory has needs no copy. */
-static const char *in_host_memory(const dl_context *c, uintptr_t at, int64_t bytes)
+int dl_gpu_reads(dl_exec *x)
 {
-	for (int32_t i = 0; i < c->model->prog->desc->n_in; i++) {
-		const GpuIo *io = &c->gpu->in[i];
-
-		if (io->host && at >= io->mem.at && at - io->mem.at + (uint64_t)bytes <= io->bytes)
-			return (const char *)io->host + (at - io->mem.at);
-	}
-	return NULL;
+	if (x->ctx->gpu->making)
+		gpu_graph_refuse(x);
+	return x->status;
 }
 
-const void *dl_gpu_read(dl_exec *x, const void *at, int64_t bytes)
+int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes)
 {
-	GpuContext *g = x->ctx->gpu;
 	const Cuda *cuda = x->ctx->model->gpu->cuda;
-	const char *near;
-	char *to = g->word.at + 16;
+	const CUstream stream = x->ctx->gpu->stream;
 	int rc;
 
-	memset(to, 0, 8);
-	if (g->making)
-		gpu_graph_refuse(x);
-	if (x->status)
-		return to;
-	near = in_host_memory(x->ctx, (uintptr_t)at, bytes);
-	if (near)
-		return memcpy(to, near, (size_t)bytes);
-	rc = cuda->cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)at, (size_t)bytes, g->stream);
-	rc = rc ? rc : cuda->cuStreamSynchronize(g->stream);
-	if (rc)
-		gpu_fail_by_now(x->ctx, rc);
-	return to;
+	if (x->status || bytes <= 0)
+		return x->status;
+	rc = cuda->cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, stream);
+	rc = rc ? rc : cuda->cuStreamSynchronize(stream);
+	return rc ? gpu_fail_by_now(x->ctx, rc) : DL_OK;
 }

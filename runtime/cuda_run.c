@@ -171,11 +171,48 @@ static const dl_io *out_io(const dl_context *c, int32_t o)
 	return RT_AT(const dl_io, c->model->prog->desc->out, o);
 }
 
+/* What the host reads of the inputs: the caller's memory, or a copy of what is the GPU's. */
+static int read_inputs(dl_context *c)
+{
+	const dl_program *p = c->model->prog;
+	bool begun = false;
+	int rc = 0;
+
+	for (int32_t i = 0; i < p->desc->n_in && !rc; i++) {
+		dl_region *r = &c->region[p->n_region + i];
+		const uint64_t bytes = io_bytes(in_io(c, i), c->x.in_shape[i]);
+		const int device = in_io(c, i)->flags & DL_IO_HOST && bytes
+					   ? rt_gpu_owns(c, c->x.in[i])
+					   : 0;
+
+		c->x.host_in[i] = c->x.in[i];
+		if (device < 0)
+			return c->x.status;
+		if (!device)
+			continue;
+		if (!rt_region_grow(c, r, (int64_t)bytes, 0))
+			return dl_fail(&c->x, DL_NOMEM, "no memory for what sizes depend on");
+		rc = c->model->gpu->cuda->cuMemcpyDtoHAsync_v2(
+			r->p, (CUdeviceptr)(uintptr_t)c->x.in[i], bytes, c->gpu->stream);
+		c->x.host_in[i] = r->p;
+		c->gpu->busy = begun = true;
+	}
+	rc = rc || !begun ? rc : gpu_idle(c);
+	return rc ? gpu_fail_by_now(c, rc) : DL_OK;
+}
+
+/* Whether the GPU has nothing to do with input I. */
+static bool stays_here(const dl_context *c, int32_t i)
+{
+	return in_io(c, i)->flags & DL_IO_HOST_ONLY;
+}
+
 static int settle_inputs(dl_context *c)
 {
 	for (int32_t i = 0; i < c->model->prog->desc->n_in && !c->x.status; i++)
-		c->x.in[i] = settle(c, &c->gpu->in[i], c->x.in[i],
-				    io_bytes(in_io(c, i), c->x.in_shape[i]));
+		if (!stays_here(c, i))
+			c->x.in[i] = settle(c, &c->gpu->in[i], c->x.in[i],
+					    io_bytes(in_io(c, i), c->x.in_shape[i]));
 	return c->x.status;
 }
 
@@ -259,10 +296,10 @@ static bool is_watched(const dl_context *c)
 static int execute(dl_context *c)
 {
 	GpuGraph *graph;
-	int rc = settle_inputs(c);
+	int rc;
 
-	if (rc)
-		return rc;
+	if (read_inputs(c) || settle_inputs(c))
+		return c->x.status;
 	graph = is_watched(c) ? NULL : gpu_graph_find(c);
 	if (graph && atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		return dl_fail(&c->x, DL_CANCELLED, "cancelled before the run");
@@ -312,7 +349,8 @@ int rt_gpu_prepare(dl_context *c)
 	const dl_desc *d = c->model->prog->desc;
 
 	for (int32_t i = 0; i < d->n_in; i++)
-		if (stage(c, &c->gpu->in[i], &c->x.in[i], io_bytes(in_io(c, i), c->x.in_shape[i])))
+		if (!stays_here(c, i) &&
+		    stage(c, &c->gpu->in[i], &c->x.in[i], io_bytes(in_io(c, i), c->x.in_shape[i])))
 			return c->x.status;
 	for (int32_t o = 0; o < d->n_out; o++)
 		if (stage(c, &c->gpu->out[o], &c->x.out[o],

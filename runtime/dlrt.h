@@ -130,7 +130,7 @@ typedef struct dl_dim {
 	const char *text;
 } dl_dim;
 
-/* One input or output. alias: outputs: the input it may share memory with, or -1. */
+/* One input or output. alias: outputs: the input it may share memory with, or -1. flags: DL_IO_. */
 typedef struct dl_io {
 	uint32_t size;
 	int32_t dtype;
@@ -141,6 +141,11 @@ typedef struct dl_io {
 	int32_t alias;
 	uint32_t flags;
 } dl_io;
+
+/* Of an input, on a GPU: sizes depend on its elements, so the host reads them: from host memory as they are; where they are
+ * in the GPU's, a run begins by waiting for their copy. */
+#define DL_IO_HOST 2u
+#define DL_IO_HOST_ONLY 4u /* and the GPU does not: in host memory it stays there */
 
 #define DL_DESC_UNBOUNDED 1u /* some memory has no bound and is served by the allocator at run time */
 
@@ -215,8 +220,8 @@ typedef struct dl_context_options {
 typedef struct dl_workspace {
 	uint32_t size;
 	uint32_t align;
-	uint64_t host_bytes;
-	uint64_t device_bytes; /* on a GPU, where host_bytes is 0; inputs and outputs in host memory need more, of their own */
+	uint64_t host_bytes;   /* on a GPU: of what sizes are computed with; the context's own */
+	uint64_t device_bytes; /* on a GPU; inputs and outputs in host memory need more, of their own */
 } dl_workspace;
 
 /* Time of one kernel over all runs of a model. name: the ONNX nodes in it. */
@@ -419,6 +424,8 @@ typedef struct dl_gpu {
  *           and -1 elsewhere; bind sets the other DL_SYM_INPUT ones; exec sets the DL_SYM_DATA ones.
  *   in,out  data, in the order of dl_desc. out[o] is valid from the moment the shape is known: from
  *           the start, or from dl_output on.
+ *   host_in in a program for GPUs: data of inputs with DL_IO_HOST, in host memory; in[i] is then the GPU's, or null
+ *           with DL_IO_HOST_ONLY.
  *   buf     the arena's buffers at plan's offsets; null where the offset is -1.
  *   weights base of the weights, aligned to 64.
  *   variant index in dl_program.variants.
@@ -428,6 +435,7 @@ typedef struct dl_exec {
 	dl_context *ctx;
 	int64_t *sym;
 	void **in;
+	void **host_in;
 	void **out;
 	void **buf;
 	char *weights; /* not to be written */
@@ -451,7 +459,7 @@ typedef enum dl_weights_kind {
 struct dl_program {
 	uint32_t size, abi;
 	const dl_desc *desc;
-	int32_t n_buf;     /* buffers in the arena */
+	int32_t n_buf;     /* buffers in the arena; on a GPU, the last n_host_buf of them are the host's */
 	int32_t n_region;  /* slots of the second region */
 	int32_t n_kernels; /* names, for the profile: the ONNX nodes in each */
 	int32_t n_faults;  /* texts: "node \"/emb/Gather\" (Gather): index out of range" */
@@ -469,7 +477,8 @@ struct dl_program {
 	 * dims of inputs that are expressions. Reads input data only where dl_io.flags says so. */
 	int (*bind)(dl_exec *x);
 	/* Of DL_SYM_INPUT symbols alone: offset[n_buf] in the arena (multiples of 64, or -1: not in
-	 * the arena), total bytes, scratch bytes per thread. Never null. Must not overflow: dl_mul. */
+	 * the arena), total bytes, scratch bytes per thread. Never null. Must not overflow: dl_mul. In a program for
+	 * GPUs the arena is the GPU's and scratch the host's, with its n_host_buf buffers at offsets in it. */
 	void (*plan)(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch);
 	/* The model: a straight line of dl_launch under C control flow. */
 	int (*exec)(dl_exec *x);
@@ -477,6 +486,7 @@ struct dl_program {
 	const dl_gpu *gpu;        /* of a program for GPUs: its kernels; variants[i] is then unused */
 	/* May be null. Sets entries of in_shape that are expressions, from symbols. */
 	void (*dims)(dl_exec *x);
+	int32_t n_host_buf;
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags: bind reads this input's data */
@@ -505,8 +515,10 @@ int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 		  int64_t blocks, int32_t site);
 /* A copy in the stream, both sides on the GPU. */
 int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes);
-/* The bytes (8 at most) at an address of the GPU, once all before it is done. */
-const void *dl_gpu_read(dl_exec *x, const void *at, int64_t bytes);
+/* Before exec reads values that sizes depend on. Fails while a graph of the run is made, which there cannot be. */
+int dl_gpu_reads(dl_exec *x);
+/* A copy from the GPU to the host's memory, once all before it is done: waits. */
+int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes);
 
 /* Memory of slot s of the second region, at least bytes bytes, aligned to 64: reused between runs
  * when large enough, else made by the allocator. Contents are lost, except for the first keep bytes

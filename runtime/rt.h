@@ -86,6 +86,7 @@ struct dl_context {
 	int64_t *offset;
 	char *scratch;
 	int64_t scratch_bytes; /* of one thread */
+	dl_region beside;      /* on a GPU: the host's memory, which is scratch */
 	/* regions: the program's, then one per input (copied in), then one per output (served) */
 	dl_region *region;
 	GpuContext *gpu;

@@ -176,6 +176,7 @@ static bool work(Cli *c)
 	bool ok = false;
 
 	m.target[0] = target_by_name(c->target);
+	m.host = target_by_name("generic");
 	if (!m.target[0])
 		fault(c, "there is no target \"%s\"", c->target);
 	else if ((m.graph = read_input(c, ctx, a, &file)))

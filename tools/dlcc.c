@@ -240,6 +240,7 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 	if (wants_cubin(c) && c->output && str_ends(c->output, ".ptx"))
 		return options_fault(c, "--cubin=yes is for what carries code, and a .ptx is text");
 	m->gpu = gpu->ntargets ? gpu : NULL;
+	gpu->host = target_by_name("generic");
 	return true;
 }
 

@@ -286,7 +286,11 @@ static bool passes_for_gpu(Case *c, Module *m, Module *gpu)
 {
 	Graph *g = import(c);
 
-	*gpu = (Module){.ctx = g ? g->ctx : NULL, .arena = c->arena, .graph = g, .opt = m->opt};
+	*gpu = (Module){.ctx = g ? g->ctx : NULL,
+			.arena = c->arena,
+			.graph = g,
+			.opt = m->opt,
+			.host = c->o->target};
 	for (const Target *t = target_table; t->name; t++)
 		if (c->o->ptx ? t->gpu != NULL : t == c->o->gpu)
 			gpu->target[gpu->ntargets++] = t;
@@ -360,6 +364,7 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 	}
 	gc[0] = out->gen = gen_c_new(ctx, c->arena, c->o->target,
 				     arena_printf(c->arena, "%s_k", c->name));
+	h.beside = m->gpu ? gc[0] : NULL;
 	if (m->gpu && !make_ptx(c, m, gc, &h, ptx))
 		return false;
 	if (c->o->ptx)

@@ -437,15 +437,6 @@ static bool is_product(Node *n)
 	return stmt_contraction(k, k->stmts.at[0], &c) && c.nm && c.nn;
 }
 
-/* On GPUs tensors lie as the model has them. */
-static void turn_for_gpu(Module *m)
-{
-	for (Node *n = m->graph->first; n; n = n->next)
-		if (node_kernel(n) && !is_product(n) && !value_is_weights(m, n->out[0]))
-			turn_constants(m, n);
-	cse_weights(m);
-}
-
 bool pass_layout(Module *m)
 {
 	Graph *g = m->graph;
@@ -454,10 +445,6 @@ bool pass_layout(Module *m)
 
 	if (m->opt.level == 0)
 		return true;
-	if (module_on_gpu(m)) {
-		turn_for_gpu(m);
-		return true;
-	}
 	c.sets = sets_new(m->arena, most);
 	c.fixed = NEW_ARRAY(m->arena, most + 1, bool);
 	c.votes = NEW_ARRAY(m->arena, most + 1, Votes);
@@ -482,7 +469,7 @@ bool pass_layout(Module *m)
 			lay_out(&c, n);
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n) && !node_on_host(n) && !pack_operand(m, n) &&
-		    !value_is_weights(m, n->out[0]))
+		    !value_is_weights(m, n->out[0]) && !(module_on_gpu(m) && is_product(n)))
 			turn_constants(m, n);
 	cse_weights(m);
 	return true;

@@ -271,8 +271,14 @@ static bool bench(const Options *o, Session *s)
 	const int64_t *v = dims(o, s);
 	const Array *in = v ? session_random(s, v) : NULL;
 	Timing t;
+	int rc;
 
-	if (!in || !session_bench(s, in, o->seconds, &t))
+	if (!in)
+		return false;
+	rc = s->api->prepare(s->context, v, s->desc->n_sym);
+	if (rc)
+		return session_fail(s, "prepare", rc);
+	if (!session_bench(s, in, o->seconds, &t))
 		return false;
 	if (o->bench)
 		session_timing(s, stdout, &t, v, o->load.threads);
@@ -301,6 +307,8 @@ static bool work(const Options *o, Session *s)
 		return true;
 	if (!profile_opens(o, s) || !session_load(s, &o->load))
 		return false;
+	if ((o->data.n || once) && strstr(s->desc->targets, "sm_"))
+		printf("device: %s\n", session_device(s));
 	for (int i = 0; i < o->data.n; i++)
 		ok &= session_data(s, o->data.at[i], o->compare);
 	if (once)

@@ -4,6 +4,7 @@
  *	add	y[N,17] = relu(x[N,17] + b[17])
  *	pick	y[N,3] = t[i[N]], t[4,3]
  *	chain	y[N,8] = (x[N,8] w[8,8]) w
+ *	twice	y[3*N] = x[N] then z[2*N]
  *	few	y[n] = x[1], n an input
  */
 #include "tests/gpu/sim.h"
@@ -314,6 +315,29 @@ static bool pick(void)
 	return true;
 }
 
+/* A dim of an input that is an expression: prepare knows it. */
+static bool twice(void)
+{
+	const dl_api *api = open_model(dir, "twice");
+	dl_load_options o = {.size = sizeof(o), .device = "cuda"};
+	int64_t n = 5, xs[] = {5}, zs[] = {10}, ys[1];
+	dl_tensor in[] = {tensor(DL_F32, x, xs, 1, 20), tensor(DL_F32, x + 5, zs, 1, 40)};
+	dl_tensor out = tensor(DL_F32, y, ys, 1, sizeof(y));
+	dl_context *c;
+	dl_model *m;
+
+	MUST(api && api->load(&o, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
+	MUST(api->prepare(c, &n, 1) == DL_OK);
+	fill(4);
+	cu.ptxsim_mark();
+	MUST(api->run(c, in, 2, &out, 1, NULL) == DL_OK && counts(1, 0, 1));
+	MUST(!cu.ptxsim_allocations() && ys[0] == 15 && !memcmp(x, y, 60));
+	api->context_free(c);
+	MUST(api->unload(m) == DL_OK);
+	MUST(cu.ptxsim_live() == 0);
+	return true;
+}
+
 /* Sizes that depend on values: no graph, and the log says so. */
 static bool few(void)
 {
@@ -345,7 +369,7 @@ int main(int argc, char **argv)
 	dir = argc > 1 ? argv[1] : ".";
 	if (!open_sim() || cu.cuDevicePrimaryCtxRetain(&gpu, 0) || cu.cuCtxPushCurrent_v2(gpu))
 		return 1;
-	if (!add() || !workspace() || !pick() || !few())
+	if (!add() || !workspace() || !pick() || !twice() || !few())
 		return 1;
 	puts("ok");
 	return 0;

@@ -136,7 +136,8 @@ def several_targets():
 def without_a_driver():
     so = compiled("add")
     assert json.loads(dlrun(so, "--bench", "--seconds=0.05", sim=False))["device"] == "cpu"
-    dlrun(so, "--data", f"{DIR}/add", sim=False)
+    assert dlrun(so, "--data", f"{DIR}/add", sim=False).startswith("device: cpu\n")
+    assert dlrun(so, "--data", f"{DIR}/add").startswith("device: cuda:0 ptxsim sm_80\n")
     text = dlrun(so, "--device=cuda", "--data", f"{DIR}/add", sim=False, status=1)
     assert "no GPU: libcuda.so.1" in text, text
 
@@ -261,6 +262,9 @@ model("chain", "chain (float[N,8] x, float[8,8] w) => (float[N,8] y) { t = MatMu
 def graphs():
     for name in "add", "pick", "few", "chain":
         compiled(name)
+    open(f"{DIR}/twice.dl", "w").write(
+        "dlir 1\ngraph @main(%x: f32[N], %z: f32[2*N]) -> (%y) {\n  %y = Concat(%x, %z) {axis = 0} : f32[3*N]\n}\n")
+    run(BUILD + "/bin/dlcc", f"{DIR}/twice.dl", "-o", f"{DIR}/twice.so", "--target=cuda:sm_80", *FLAGS)
     for seed in range(3):
         assert run(c_program("graphs"), DIR, PTXSIM_SEED=seed) == "ok\n"
 

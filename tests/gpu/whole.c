@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model with all its tensors on the GPU: whole DIR NAME [SYMBOL=VALUE...]. After prepare a run is one launch of a
- * graph: no copy, no waiting, nothing allocated. Its outputs are those that the same artifact computes on the CPU.
+ * A model with all its tensors on the GPU: whole DIR NAME [count] [SYMBOL=VALUE...]. After prepare a run is one launch of a
+ * graph: no copy, no waiting, nothing allocated. Its outputs are those that the same artifact computes on the CPU; with count, for large models, nothing is computed, calls are counted alone.
  */
 #include "tests/gpu/sim.h"
+
+#include <unistd.h>
 
 enum { MOST = 8, RANK = 8 };
 
@@ -14,6 +16,7 @@ typedef struct Io {
 } Io;
 
 static int64_t dims[64];
+static bool counts_alone;
 
 static const dl_io *io_at(const dl_io *io, int i)
 {
@@ -109,7 +112,8 @@ static bool all(const dl_api *api, int seed)
 	     outputs(api, cpu, &in, &on_cpu));
 	for (int i = 0; i < on_cpu.n; i++)
 		on_cpu.t[i].data = malloc(on_cpu.t[i].bytes);
-	MUST(api->run(cpu, in.t, in.n, on_cpu.t, on_cpu.n, NULL) == DL_OK);
+	if (!counts_alone)
+		MUST(api->run(cpu, in.t, in.n, on_cpu.t, on_cpu.n, NULL) == DL_OK);
 	MUST(upload(&in, true) && upload(&out, false) && !cu.cuStreamCreate(&stream, 1));
 	MUST(api->prepare(c, dims, api->describe()->n_sym) == DL_OK);
 	for (int k = 0; k < 2; k++) {
@@ -119,6 +123,9 @@ static bool all(const dl_api *api, int seed)
 		MUST(!cu.ptxsim_calls("cuMemcpy") && !cu.ptxsim_calls("cuStream") &&
 		     !cu.ptxsim_calls("cuEvent") && !cu.ptxsim_allocations());
 	}
+	/* What the stream has been given runs when it is waited for, and that is not needed. */
+	if (counts_alone)
+		return true;
 	MUST(api->wait(c) == DL_OK);
 	for (int i = 0; i < out.n; i++) {
 		float *got = malloc(out.t[i].bytes);
@@ -143,6 +150,7 @@ int main(int argc, char **argv)
 		return 1;
 	for (int s = 0; s < 64; s++)
 		dims[s] = -1;
+	counts_alone = argc > 3 && !strcmp(argv[3], "count");
 	for (int a = 3; a < argc; a++)
 		for (int s = 0; s < d->n_sym; s++) {
 			const size_t n = strlen(d->sym[s].name);
@@ -153,5 +161,6 @@ int main(int argc, char **argv)
 	if (!all(api, 1))
 		return 1;
 	puts("ok");
-	return 0;
+	fflush(stdout);
+	_exit(0); /* and nothing that waits */
 }

@@ -51,6 +51,11 @@ static void gather(const dl_kctx *k, int64_t begin, int64_t end, void *scratch)
 	}
 }
 
+static void dims(dl_exec *x)
+{
+	x->in_shape[1][0] = x->sym[0] + 1;
+}
+
 static int bind(dl_exec *x)
 {
 	const int64_t N = x->sym[0];
@@ -160,6 +165,7 @@ static const dl_program prog = {
 #endif
 	.weights_hash = WEIGHTS_HASH,
 	.bind = bind,
+	.dims = dims,
 	.plan = plan,
 	.exec = exec,
 };

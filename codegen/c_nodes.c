@@ -394,6 +394,7 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_FILL:
 		case LN_RING:
 		case LN_MMA:
+		case LN_FOLD:
 		case LN_DRAIN: assert(n->kind == LN_LOOP); /* GPUs alone */ break;
 		}
 	}

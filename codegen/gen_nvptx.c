@@ -217,6 +217,7 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_FILL: ll_fill(k, n); break;
 		case LN_RING: ll_ring(k, n); break;
 		case LN_MMA: ll_mma(k, n); break;
+		case LN_FOLD: ll_fold(k, n); break;
 		case LN_DRAIN: ll_drain(k, n); break;
 		}
 	}

@@ -109,6 +109,10 @@ bool ll_pack(LlKernel *k, const LNode *n);
 /* A loop of LOOP_TEAM whose points are shared out in runs, or of which threads keep elements. */
 void ll_share(LlKernel *k, const LNode *n);
 void ll_reduce(LlKernel *k, const LNode *n);
+/* VALUE of the lane that is OFF away. */
+const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
+/* gen_nvptx_fold.c */
+void ll_fold(LlKernel *k, const LNode *n);
 
 /* ---- gen_nvptx.c ---- */
 

@@ -10,8 +10,7 @@
 
 /* ---- States of a team ---- */
 
-/* VALUE of the lane that is OFF away. */
-static const char *shuffled(LlKernel *k, const char *value, CType t, int off)
+const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
 {
 	LlFn *f = &k->f;
 	const char *in = value, *half[2], *r, *s;
@@ -65,7 +64,7 @@ static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 		const char *other[2];
 
 		for (int i = 0; i < n->nout; i++)
-			other[i] = shuffled(k, ll_load(k, part[i], "0"), ct[i], off);
+			other[i] = ll_shuffled(k, ll_load(k, part[i], "0"), ct[i], off);
 		ll_combine(k, n->red, part, "0", other, ct, n->nout, false);
 	}
 }

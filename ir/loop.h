@@ -39,6 +39,7 @@ typedef enum LNodeKind {
 	LN_FILL,   /* a team fills a shared tile: the body, which is LETs and one store, for all its chunks */
 	LN_RING,   /* for var in [lo, hi): fills, then what reads them; the fills run STAGES - 1 rounds ahead, each round in its slot */
 	LN_MMA,    /* sums in registers += A tile * B tile */
+	LN_FOLD,   /* state bufs[idx] = monoid over var in [lo, hi) of vals, for all columns and rows; guard: of the column */
 	LN_DRAIN   /* buf[0], flat, rows VAR of STEP elements = strip IDX of the sums of MMA */
 } LNodeKind;
 
@@ -73,6 +74,13 @@ typedef struct Fill {
 	int rows, chunks, pack;
 	bool async; /* the value is one aligned load of 4, 8 or 16 bytes: cp.async */
 } Fill;
+
+/* States of COLS neighbours, through which memory runs, by ROWS, which only the other operands have: idx, vals and LNode.at
+ * mention both. A thread has LNode.pack neighbours in every row. */
+typedef struct Fold {
+	Iter *col, *row;
+	int cols, rows;
+} Fold;
 
 /* How a product of tiles is computed: a row of ir/mma.def, or multiply-adds of single elements. */
 typedef enum MmaKind {
@@ -129,7 +137,7 @@ struct LNode {
 	Expr *lo, *hi;
 	int64_t step;
 	int pack;          /* LOOP_VECTOR on a GPU: elements of one access; lo is a multiple of it, hi at most lo + pack.
-	                      LOOP_TEAM, LN_REDUCE: a thread has runs of so many points; hi - lo is a multiple */
+	                      LOOP_TEAM, LN_REDUCE, LN_FOLD: a thread has runs of so many points; hi - lo is a multiple */
 	int keep;          /* LOOP_TEAM, LN_REDUCE: how many points of a thread are unrolled. LN_LOCAL: elements that each
 	                      thread keeps, those of its first points; val[0] is what any of them is, at var */
 	Expr *skew;        /* LOOP_TEAM, LN_REDUCE: the first run begins so many points before lo; null: none */
@@ -139,6 +147,7 @@ struct LNode {
 	Expr *idx, *val[2], *guard; /* guard null: true */
 	Tile *tile;
 	Fill *fill;
+	Fold *fold;
 	Mma *mma;          /* LN_MMA, LN_DRAIN */
 	int stages;        /* LN_RING */
 	Iter *slot;        /* LN_RING: which slot a fill fills, or what follows reads */

@@ -160,6 +160,17 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			put_nodes(b, n->body, depth + 1);
 			break;
 		case LN_MMA: put_mma(b, n->mma); break;
+		case LN_FOLD:
+			put_bufs(b, n);
+			strbuf_printf(b, " %s= over %s in [", monoid_info[n->red].name,
+				      n->var->name);
+			ex_print(b, n->lo);
+			strbuf_puts(b, ", ");
+			ex_print(b, n->hi);
+			strbuf_printf(b, ") for %s < %d, %s < %d pack %d ", n->fold->row->name,
+				      n->fold->rows, n->fold->col->name, n->fold->cols, n->pack);
+			put_vals(b, n);
+			break;
 		case LN_DRAIN:
 			strbuf_printf(b, "drain %s = strip ", n->buf[0]->name);
 			ex_print(b, n->idx);

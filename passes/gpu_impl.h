@@ -16,8 +16,11 @@ bool gpu_is_map(const Stmt *s);
 bool gpu_map(LBuild *b, Stmt *s);
 /* A stage of map S, given as P, where it turns what it reads (passes/gpu_turn.c); false where it does not. */
 bool gpu_turn(LBuild *b, Stmt *s, Points *p);
+/* A stage of the statements of R, where they reduce across memory, which runs along iterator ALONG of the band
+ * (passes/gpu_fold.c); false where they do not. */
+bool gpu_fold(Row *r, const Gpu *gpu, int along);
 /* A stage of statements FIRST..LAST under BAND. */
-void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *band);
+void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band);
 /* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
 /* The statements of a stage whose rows have a team each (passes/gpu_team.c). */

@@ -162,7 +162,7 @@ static void row_stmt(Row *r, int i)
 		row_emit_reduce_lanes(r, s);
 }
 
-void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *band)
+void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band)
 {
 	Row r = {.b = b,
 		 .k = b->k,
@@ -174,7 +174,7 @@ void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *b
 		 .tile = -1};
 	Dim *rows = dim_const(b->k->ctx, 1);
 	Iter *split[MAX_ITERS];
-	int along, n = 0;
+	int along, n = 0, team;
 
 	r.nlocal = b->k->bufs.n;
 	r.local = NEW_ARRAY(b->arena, r.nlocal + 1, Buf *);
@@ -185,8 +185,11 @@ void gpu_row(LBuild *b, const char *strategy, int first, int last, const Band *b
 		r.as[i] = r.pos[i] = ex_iter(b->p, r.rep[i]);
 		rows = dim_mul(b->k->ctx, rows, band->iter[i]->extent);
 	}
+	team = choose_team(&r, &along);
+	if (team == 1 && gpu_fold(&r, gpu, along))
+		return;
 	l_stage(b, strategy, rows, 1);
-	b->stage->team = choose_team(&r, &along);
+	b->stage->team = team;
 	b->stage->threads = ROW_THREADS;
 	for (int i = 0; i < band->n; i++)
 		if (i != along)

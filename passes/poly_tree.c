@@ -158,6 +158,19 @@ static void reduce(Walk *w, const LNode *n)
 	pop_to(w, loops, env);
 }
 
+static void folds(Walk *w, const LNode *n)
+{
+	Iter *const it[] = {n->fold->row, n->fold->col};
+	const int many[] = {n->fold->rows, n->fold->cols};
+	int loops = w->loops.n, env = w->env.n;
+
+	for (int i = 0; i < 2; i++)
+		push_loop(w, it[i], AXIS_PARALLEL, ex_int(w->p->pool, CT_I64, 0),
+			  ex_int(w->p->pool, CT_I64, many[i]), 1, it[i]->extent);
+	reduce(w, n);
+	pop_to(w, loops, env);
+}
+
 static bool written_elsewhere(const LNode *l, int stmt)
 {
 	for (; l; l = l->next)
@@ -289,6 +302,7 @@ static void walk(Walk *w, const LNode *n)
 			pop_to(w, loops, inner);
 			break;
 		case LN_MMA: product(w, n, n->mma, PART_TERM); break;
+		case LN_FOLD: folds(w, n); break;
 		case LN_DRAIN:
 			if (n->part == PART_WRITE)
 				product(w, n, n->mma, PART_WRITE);

@@ -4,6 +4,7 @@
  *
  *   map     statements that store each element once (passes/gpu_map.c); turn: that read along other iterators than
  *           they write (passes/gpu_turn.c)
+ *   fold    a reduction across memory, and what follows it point by point (passes/gpu_fold.c)
  *   row     statements under their common band (passes/gpu_row.c)
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
  *           order (scatters) that is one thread
@@ -49,7 +50,7 @@ void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 	if (c != KC_OTHER && !all_maps(k) && !any_packed(k)) {
 		band_of(k, k->arena, &band);
 		if (band.n || k->stmts.n == 1) {
-			gpu_row(&b, "row", 0, k->stmts.n - 1, &band);
+			gpu_row(&b, t->gpu, "row", 0, k->stmts.n - 1, &band);
 			return;
 		}
 	}
@@ -60,6 +61,6 @@ void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 		if (gpu_is_map(st) && gpu_map(&b, st))
 			continue;
 		own_band(k, st, &band);
-		gpu_row(&b, "order", i, i, &band);
+		gpu_row(&b, t->gpu, "order", i, i, &band);
 	}
 }

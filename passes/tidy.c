@@ -47,6 +47,10 @@ static void put_all(Tidy *t, LNode *n)
 	put(t, &n->hi);
 	if (n->var)
 		forget(t, n->var);
+	if (n->fold) {
+		forget(t, n->fold->col);
+		forget(t, n->fold->row);
+	}
 	put(t, &n->idx);
 	put(t, &n->skew);
 	put(t, &n->guard);

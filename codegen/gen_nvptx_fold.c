@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LN_FOLD: a block's threads go along its columns, and then along what is reduced. A thread has a state for each of its
+ * columns in each row. They meet over the lanes of a warp that have the same columns, by shuffles, and over the warps
+ * in shared memory.
+ */
+#include "codegen/gen_nvptx_kernel.h"
+
+#include <string.h>
+
+enum { UNROLL = 4 };
+
+typedef struct Folding {
+	LlKernel *k;
+	const LNode *n;
+	const Fold *f;
+	int pack, lanes; /* lanes: threads along the columns */
+	Buf **state;     /* by row, then column of the thread */
+	CType ct;
+	const char *j0; /* the thread's first column */
+} Folding;
+
+static const char *op(LlKernel *k, const char *inst, const char *x, long long y)
+{
+	const char *t = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = %s i64 %s, %lld", t, inst, x, y);
+	return t;
+}
+
+/* A term of each state, at what the node's variable is bound to. */
+static void terms(Folding *g)
+{
+	LlKernel *k = g->k;
+	LlPack p = {.k = k, .var = g->f->col, .pack = g->pack, .kept = -1};
+	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
+
+	ll_forget(&k->f);
+	ll_bind(k, g->f->row, "0");
+	if (g->pack > 1)
+		ll_pack_find(&p, g->n->val[0]);
+	ll_pack_fetch(&p, g->j0);
+	for (int m = 0; m < g->f->rows; m++)
+		for (int v = 0; v < g->pack; v++) {
+			ll_pack_element(&p, g->j0, v);
+			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
+			ll_step(k, g->n, &g->state[m * g->pack + v], zero);
+		}
+	ll_forget(&k->f);
+}
+
+/* The terms of this thread: several in flight at once. */
+static void all_terms(Folding *g)
+{
+	LlKernel *k = g->k;
+	const LNode *n = g->n;
+	const int stride = k->stage->threads / g->lanes;
+	const char *lo, *hi, *at, *slot;
+	LlLoop l;
+
+	ll_ends(k, n, &lo, &hi);
+	at = op(k, "udiv", "%lane", g->lanes);
+	l = ll_open_loop(k, n->var, at, op(k, "sub", hi, (UNROLL - 1) * stride),
+			 arena_printf(k->f.arena, "%d", UNROLL * stride));
+	slot = l.slot;
+	for (int u = 0; u < UNROLL; u++) {
+		if (u)
+			ll_bind(k, n->var, op(k, "add", l.var, u * stride));
+		terms(g);
+	}
+	ll_close_loop(k, &l);
+	at = ll_new(&k->f);
+	ll_put(&k->f, "%s = load i64, ptr %s", at, slot);
+	l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", stride));
+	terms(g);
+	ll_close_loop(k, &l);
+}
+
+/* Lanes with the same columns become one; each warp leaves what it has. */
+static const char *meet(Folding *g)
+{
+	LlKernel *k = g->k;
+	LlFn *f = &k->f;
+	const int all = g->f->rows * g->f->cols;
+	const DType t = ctype_dtype(g->ct);
+	const char *warps = arena_printf(f->arena, "@" KERNEL_NAME ".fold%d", k->nshared++);
+	const char *lane = op(k, "and", "%lane", 31), *warp = op(k, "lshr", "%lane", 5),
+		   *at = op(k, "mul", warp, all), *first = ll_new(f), *after, *p;
+
+	strbuf_printf(&k->globals, "%s = internal addrspace(3) global [%d x %s] undef, align 16\n",
+		      warps, all * k->stage->threads / 32, ll_stored(t));
+	for (int i = 0; i < g->f->rows * g->pack; i++)
+		for (int off = g->lanes; off < 32; off *= 2) {
+			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
+							off);
+
+			ll_combine(k, g->n->red, &g->state[i], "0", &other, &g->ct, 1, false);
+		}
+	ll_put(f, "%s = icmp slt i64 %s, %d", first, lane, g->lanes);
+	after = ll_open_if(k, first);
+	for (int m = 0; m < g->f->rows; m++)
+		for (int v = 0; v < g->pack; v++) {
+			const char *to = ll_new(f), *i = ll_new(f), *x;
+
+			ll_put(f, "%s = add i64 %s, %s", i, at, g->j0);
+			i = op(k, "add", i, m * g->f->cols + v);
+			ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", to,
+			       ll_stored(t), warps, i);
+			p = ll_load(k, g->state[m * g->pack + v], "0");
+			x = ll_encoded(k, t, p);
+			ll_put(f, "store %s %s, ptr addrspace(3) %s", ll_stored(t), x, to);
+		}
+	ll_close_if(k, after);
+	ll_barrier(k);
+	return warps;
+}
+
+/* A thread for each state: what the warps left, and what the state was. */
+static void over_warps(Folding *g, const char *warps)
+{
+	LlKernel *k = g->k;
+	LlFn *f = &k->f;
+	const int all = g->f->rows * g->f->cols, nwarps = k->stage->threads / 32;
+	const DType t = ctype_dtype(g->ct);
+	const Iter point = {.name = "t"};
+	const char *after = NULL;
+	LlLoop l = ll_open_loop(k, &point, "%lane", arena_printf(f->arena, "%d", all),
+				arena_printf(f->arena, "%d", k->stage->threads));
+
+	ll_forget(f);
+	ll_bind(k, g->f->col, op(k, "urem", l.var, g->f->cols));
+	if (g->n->guard)
+		after = ll_open_if(k, ll_expr(f, g->n->guard));
+	k->in_team++;
+	for (int w = 0; w < nwarps; w++) {
+		const char *from = ll_new(f), *code = ll_new(f), *value,
+			   *i = op(k, "add", l.var, (long long)w * all);
+
+		ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", from, ll_stored(t),
+		       warps, i);
+		ll_put(f, "%s = load %s, ptr addrspace(3) %s", code, ll_stored(t), from);
+		value = ll_decoded(k, t, code);
+		ll_combine(k, g->n->red, g->n->buf, l.var, &value, &g->ct, 1, false);
+	}
+	k->in_team--;
+	ll_close_if(k, after);
+	ll_close_loop(k, &l);
+	ll_barrier(k);
+}
+
+void ll_fold(LlKernel *k, const LNode *n)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Folding g = {.k = k, .n = n, .f = n->fold, .pack = n->pack, .ct = n->val[0]->ct};
+	const int nstate = n->fold->rows * n->pack;
+	const char *after = NULL;
+
+	g.lanes = n->fold->cols / n->pack;
+	g.state = NEW_ARRAY(k->f.arena, nstate, Buf *);
+	for (int i = 0; i < nstate; i++) {
+		g.state[i] = NEW(k->f.arena, Buf);
+		*g.state[i] = (Buf){
+			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(g.ct)};
+		ll_declare(k, g.state[i], NULL);
+		ll_store(k, g.state[i], "0",
+			 ll_const(k->f.arena, monoid_identity(p, n->red, 0, g.ct)));
+	}
+	g.j0 = op(k, "mul", op(k, "urem", "%lane", g.lanes), g.pack);
+	ll_forget(&k->f);
+	ll_bind(k, n->fold->col, g.j0);
+	if (n->guard)
+		after = ll_open_if(k, ll_expr(&k->f, n->guard));
+	k->in_team++;
+	all_terms(&g);
+	k->in_team--;
+	ll_close_if(k, after);
+	ll_forget(&k->f);
+	over_warps(&g, meet(&g));
+}

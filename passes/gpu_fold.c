@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions across memory on GPUs: sums of columns, and products of a few rows with a matrix whose columns lie
+ * side by side. What is reduced does not run through memory, a band iterator N does. A block has a few neighbouring
+ * columns; its threads go along them, by 16 bytes each, and then down what is reduced, which they share out, so that the
+ * matrix is read once, in whole sectors, by many threads at once. A thread has a state for each of its columns and for
+ * each of the few points of an iterator M that the matrix does not have: the rows of a vector or of a small batch.
+ * States meet over the lanes, then over the warps. The statements that follow are done at the block's points.
+ */
+#include "passes/gpu_impl.h"
+
+#include <assert.h>
+
+enum { FOLD_THREADS = 256, MOST_ROWS = 8, SHORTEST = 64, LINE = 128, SECTOR = 32 };
+
+typedef struct Across {
+	Row *r;
+	int n, m;        /* of the band; M: -1 where there is none */
+	int pack, bytes; /* of what runs along N */
+	int64_t cols, rows;
+	Iter *col, *row, *block;
+	Expr *guard; /* the column is there; null: all are */
+	Buf *acc;
+} Across;
+
+static bool takes(const Row *r)
+{
+	const Stmt *s = r->k->stmts.at[r->first];
+	int64_t terms = 1, v;
+
+	if (!s->red || monoid_info[s->red].n != 1 || s->nout != 1 || s->update || s->scan ||
+	    s->ordered || s->guard || s->nband != r->band->n || expr_can_fault(s->val[0]))
+		return false;
+	for (int i = s->nband; i < s->niters; i++)
+		terms = dim_is_const(s->iter[i]->extent, &v) && terms < SHORTEST ? terms * v
+										 : SHORTEST;
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *x = r->k->stmts.at[i];
+
+		if (x->nwidx != x->out[0]->rank || row_packed(x) ||
+		    (i > r->first && (!gpu_is_map(x) || x->guard || x->niters != r->band->n)))
+			return false;
+	}
+	return terms >= SHORTEST;
+}
+
+/* ---- The matrix ---- */
+
+static void look(void *arg, Stmt *s, Expr *load)
+{
+	Across *x = arg;
+	Ctx *c = x->r->k->ctx;
+	const Buf *b = load->load.buf;
+	const int bits = dtype_info[b->dtype].bits;
+	const Iter *m = x->m < 0 ? NULL : x->r->band->of[s->id][x->m];
+	Affine a;
+
+	if (b->data || bits < 8 || !ex_affine(c, flat_index(x->r->k, b, load->load.idx), &a) ||
+	    !dim_equals(affine_coef(c, &a, x->r->band->of[s->id][x->n]), 1))
+		return;
+	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
+	if (m && !dim_equals(affine_coef(c, &a, m), 0))
+		x->m = -1;
+	while (x->pack > 1 && (x->pack * bits / 8 > PACK_BYTES || !gpu_divides(c, a.base, x->pack)))
+		x->pack /= 2;
+	for (int i = 0; i < a.n; i++)
+		while (x->pack > 1 && a.iter[i] != x->r->band->of[s->id][x->n] &&
+		       !gpu_divides(c, a.coef[i], x->pack))
+			x->pack /= 2;
+}
+
+/* The longest iterator of the band that may be M. */
+static void find_rows(Across *x)
+{
+	Stmt *s = x->r->k->stmts.at[x->r->first];
+	int best = -1;
+
+	x->rows = 1;
+	for (int b = 0; b < x->r->band->n; b++) {
+		Across trial = {.r = x->r, .n = x->n, .m = b, .pack = MOST_PACK};
+		int64_t v;
+
+		if (b == x->n || !dim_is_const(x->r->band->iter[b]->extent, &v) || v > MOST_ROWS ||
+		    v <= x->rows)
+			continue;
+		stmt_loads(s, look, &trial);
+		if (trial.m == b) {
+			best = b;
+			x->rows = v;
+		}
+	}
+	x->m = best;
+}
+
+static void shape(Across *x, const Gpu *gpu)
+{
+	Ctx *c = x->r->k->ctx;
+	Dim *n = x->r->band->iter[x->n]->extent, *blocks;
+	int64_t many;
+
+	while (x->pack > 1 && !gpu_divides(c, n, x->pack))
+		x->pack /= 2;
+	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
+	for (; x->pack > 1 && x->cols > SECTOR / x->bytes && x->cols > x->pack; x->cols /= 2) {
+		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
+		for (int b = 0; b < x->r->band->n; b++)
+			if (b != x->n && b != x->m)
+				blocks = dim_mul(c, blocks, x->r->band->iter[b]->extent);
+		if (!dim_is_const(blocks, &many) || many >= gpu->sms)
+			break;
+	}
+}
+
+/* ---- The stage ---- */
+
+static void place_band(Across *x)
+{
+	Row *r = x->r;
+	LBuild *b = r->b;
+	Ctx *c = r->k->ctx;
+	Dim *total = dim_const(c, 1);
+	Iter *split[MAX_ITERS];
+	int n = 0;
+
+	x->col = l_iter(b, "j", dim_const(c, x->cols));
+	x->row = l_iter(b, "m", dim_const(c, x->rows));
+	x->block = l_iter(b, "block",
+			  dim_ceildiv(c, r->band->iter[x->n]->extent, dim_const(c, x->cols)));
+	for (int i = 0; i < r->band->n; i++)
+		if (i != x->n && i != x->m)
+			split[n++] = r->rep[i];
+	split[n++] = x->block;
+	for (int i = 0; i < n; i++)
+		total = dim_mul(c, total, split[i]->extent);
+	l_stage(b, "fold", total, 1);
+	b->stage->team = b->stage->threads = FOLD_THREADS;
+	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));
+	r->as[x->n] = r->pos[x->n] = ex_add(b->p, r->v0, ex_iter(b->p, x->col));
+	if (x->m >= 0)
+		r->as[x->m] = r->pos[x->m] = ex_iter(b->p, x->row);
+	if (!gpu_divides(c, r->band->iter[x->n]->extent, (int)x->cols))
+		x->guard = ex_op2(b->p, IN_lt, r->as[x->n],
+				  ex_dim(b->p, r->band->iter[x->n]->extent));
+}
+
+/* A temporary between the statements has the block's points alone. */
+static void block_local(const Across *x, const Stmt *s)
+{
+	Row *r = x->r;
+	Buf *t = s->out[0];
+	Dim *dims[MAX_RANK];
+	int n = 0;
+
+	if (!row_may_be_local(r, s, t))
+		return;
+	for (int d = 0; d < t->rank; d++) {
+		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
+		const bool along = it == r->band->of[s->id][x->n],
+			   rows = x->m >= 0 && it == r->band->of[s->id][x->m];
+
+		r->keep[t->id][d] = along ? KEEP_BLOCK : rows ? KEEP_ALL : KEEP_NOT;
+		if (along || rows)
+			dims[n++] = dim_const(r->k->ctx, along ? x->cols : x->rows);
+	}
+	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
+}
+
+static LNode *open_points(const Across *x)
+{
+	LBuild *b = x->r->b;
+	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, x->rows * x->cols));
+	LNode *loop = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, x->rows * x->cols), 1);
+
+	l_let(b, x->col, ex_op2(b->p, IN_mod, ex_iter(b->p, t), l_int(b, x->cols)));
+	l_let(b, x->row, ex_op2(b->p, IN_floordiv, ex_iter(b->p, t), l_int(b, x->cols)));
+	return loop;
+}
+
+static void one_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
+{
+	LNode *loop = open_points(x);
+
+	row_does(x->r, l_store(x->r->b, out, at, val, x->guard), s, part, s->nband, NULL);
+	l_close(x->r->b, loop);
+}
+
+static Expr *state_at(const Across *x)
+{
+	ExprPool *p = x->r->b->p;
+
+	return ex_add(p, ex_mul(p, ex_iter(p, x->row), ex_int(p, CT_I64, x->cols)),
+		      ex_iter(p, x->col));
+}
+
+static void fold(Across *x, Stmt *s)
+{
+	Row *r = x->r;
+	LBuild *b = r->b;
+	Points p = {.k = r->k, .e = {row_placed(r, s->val[0])}, .ne = 1};
+	Dim *states = dim_const(r->k->ctx, x->rows * x->cols);
+	Expr *at = state_at(x), *out_at;
+	Buf *out;
+	LNode *n;
+
+	x->acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 1, &states);
+	l_node(b, LN_LOCAL)->buf[0] = x->acc;
+	one_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
+		  PART_INIT);
+	for (int i = s->nband; i < s->niters; i++)
+		points_add(&p, s->iter[i]);
+	points_join(&p);
+	points_flatten(&p);
+	n = row_state_node(r, LN_FOLD, s, &x->acc, at, p.e, x->guard);
+	n->fold = NEW(b->arena, Fold);
+	*n->fold = (Fold){x->col, x->row, (int)x->cols, (int)x->rows};
+	n->pack = x->pack;
+	n->var = p.it[0];
+	n->lo = l_int(b, 0);
+	n->hi = row_extent(r, p.it[0]);
+	row_does(r, n, s, PART_TERM, s->niters, p.at);
+	out_at = row_write_index(r, s, 0, &out);
+	one_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);
+}
+
+bool gpu_fold(Row *r, const Gpu *gpu, int along)
+{
+	Across x = {.r = r, .n = along, .m = -1, .pack = MOST_PACK};
+
+	if (along < 0 || !takes(r))
+		return false;
+	find_rows(&x);
+	stmt_loads(r->k->stmts.at[r->first], look, &x);
+	if (!x.bytes)
+		return false;
+	shape(&x, gpu);
+	place_band(&x);
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+		Buf *out;
+		Expr *at;
+
+		r->s = s;
+		r->si = s->id;
+		r->b->stmt = s->id;
+		r->b->loc = s->loc;
+		block_local(&x, s);
+		if (s->red) {
+			fold(&x, s);
+			continue;
+		}
+		at = row_write_index(r, s, 0, &out);
+		one_store(&x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
+	}
+	return true;
+}

@@ -101,6 +101,8 @@ static void shape(Across *x, const Gpu *gpu)
 	while (x->pack > 1 && !gpu_divides(c, n, x->pack))
 		x->pack /= 2;
 	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
+	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->pack)
+		x->cols /= 2;
 	for (; x->pack > 1 && x->cols > SECTOR / x->bytes && x->cols > x->pack; x->cols /= 2) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
 		for (int b = 0; b < x->r->band->n; b++)

@@ -40,7 +40,7 @@ class Subject:
         for out in "m.so", "m.ptx":
             subprocess.run([build + "/bin/dlcc", onnx_file, "-o", f"{folder}/{out}", "--target=cuda:sm_80", "--name=m"], check=True)
         with open(f"{folder}/m.ptx") as f:
-            self.ptx = f.read()
+            self.ptx = operators.joined(f.read())
         self.sets = []
         rng = np.random.default_rng(SEED)
         types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}

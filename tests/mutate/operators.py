@@ -55,6 +55,11 @@ OPERATORS = [
 ONLY = {"wrong-lane": "shfl.sync"}
 
 
+def joined(text):
+    """A text with each instruction in one line: products of matrices stand in several."""
+    return re.sub(r"mma\.sync[^;]*;", lambda m: re.sub(r"\s+", " ", m.group()), text)
+
+
 def sites(text):
     """[(operator, number of the line, the line instead)] of a text, in the order of OPERATORS, then of lines."""
     lines = text.split("\n")

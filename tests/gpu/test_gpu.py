@@ -226,6 +226,44 @@ def runs_allocate_nothing():
     assert runs > 10 and allocations(many) <= allocations(few) + 2, (few, many)
 
 
+model("sizes", "sizes (float[1] x, float[1] e) => (float[K] y) <float[1] two = {2}> {"
+      " p = Pow(two, e)  n = Cast<to=7>(p)  y = Expand(x, n) }")
+model("largest", "largest (float[1] x, float[100] v) => (float[K] y) <int64[1] zero = {0}> {"
+      " m = ReduceMax<keepdims=1>(v, zero)  n = Cast<to=7>(m)  y = Expand(x, n) }")
+case("largest", 0, {"x": np.ones(1, np.float32), "v": np.arange(100, dtype=np.float32) / 9}, {"y": np.ones(11, np.float32)})
+model("mask", """mask (int64[B,S] ids, float[B,S] keep) => (float[B,S,16] y)
+      <int64[4] heads = {0, 0, 4, 4}, int64[1] d = {16}, int64[1] one = {1}, int64 i0 = {0}, int64 i1 = {1},
+       int64[1] a0 = {0}, int64[1] a12 = {2}> {
+      c = Cast<to=1>(ids)  c3 = Unsqueeze(c, a12)  w = Constant<value = float[1,16] {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}>()  h = Mul(c3, w)  s = Shape(ids)  b = Gather(s, i0)  n = Gather(s, i1)
+      q4 = Reshape(h, heads)  q = Transpose<perm=[0,2,1,3]>(q4)  kt = Transpose<perm=[0,2,3,1]>(q4)
+      scores = MatMul(q, kt)  m1 = Unsqueeze(keep, one)  m2 = Unsqueeze(m1, a12)  masked = Add(scores, m2)
+      p = Softmax<axis=3>(masked)  mixed = MatMul(p, q)  back = Transpose<perm=[0,2,1,3]>(mixed)
+      b1 = Unsqueeze(b, a0)  n1 = Unsqueeze(n, a0)  shape = Concat<axis=0>(b1, n1, d)  y = Reshape(back, shape) }""")
+
+
+@test
+def sizes_that_depend_on_inputs():
+    compiled("sizes", "-Werror=fallback")
+    assert run(c_program("sizes"), DIR) == "ok\n"
+    assert "input e: f32[1] (sizes depend on it)" in dlrun(f"{DIR}/sizes.so", "--describe")
+
+
+@test
+def sizes_that_depend_on_the_gpu():
+    so = compiled("largest")
+    said = dlrun(so, "--device", "cuda", "--data", f"{DIR}/largest")
+    assert "ok" in said, said
+    refused = run(BUILD + "/bin/dlcc", f"{DIR}/largest.onnx", "-o", f"{DIR}/x.so", "--target=cuda:sm_80", "-Werror=fallback", *FLAGS, status=1)
+    assert '(ReduceMax): the GPU\'s run waits for a copy' in refused, refused
+
+
+@test
+def attention_of_any_batch_and_length_needs_none():
+    text = run(BUILD + "/bin/dlcc", f"{DIR}/mask.onnx", "--target=cuda:sm_80", "--dump-ir=place", "-Werror=fallback")
+    gpu = text.split("; after place")[-1]
+    assert "Kernel(" in gpu and "Copy" not in gpu and not re.search(r"\] (host|both)\b", gpu), gpu
+
+
 @test
 def tensors_and_a_stream_of_the_caller():
     compiled("add")

@@ -78,7 +78,7 @@ static const Warning warnings[] = {
 	{"duplicate", false, false}, /* two nodes of one name */
 	{"unbounded", true, false},  /* memory whose size depends on data */
 	{"unproved", false, true},   /* a schedule that isl cannot prove (--verify) */
-	{"fallback", false, true},   /* a size that the GPU's run waits for */
+	{"fallback", false, true},   /* a copy that the GPU's run waits for */
 };
 
 void options_gpu_only(Diag *d)

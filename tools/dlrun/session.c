@@ -177,7 +177,8 @@ void session_describe(const Session *s, FILE *f)
 		d->name, d->version, d->hash, d->targets, d->weights_size);
 	for (int32_t i = 0; i < d->n_in; i++) {
 		describe_io(f, "input", session_in(s, i));
-		fprintf(f, "\n");
+		fprintf(f, "%s\n",
+			session_in(s, i)->flags & DL_IO_HOST ? " (sizes depend on it)" : "");
 	}
 	for (int32_t o = 0; o < d->n_out; o++) {
 		const int32_t alias = session_out(s, o)->alias;

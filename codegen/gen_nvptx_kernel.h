@@ -33,6 +33,8 @@ typedef struct LlKernel {
 	StrBuf globals;
 	int nshared, nslots;
 	bool scratch;    /* the block's scratch is declared */
+	const char *slot; /* i64: which slot of the ring's tiles is meant; its iterator is 0, so that the rest of an
+			   * address stays the same in all rounds */
 	int team;         /* threads that run through the nodes in hand together, and which of them this one is */
 	const char *lane;
 	int in_team; /* inside LOOP_TEAM: each thread has points of its own */
@@ -143,6 +145,8 @@ typedef struct LlMove {
 	int row, piece, shift, mask;
 } LlMove;
 LlMove ll_move(const Buf *b);
+/* AT, a pointer into the first slot of tile B, in the slot that is meant. */
+const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at);
 /* A chunk of a fill, at what its iterators are bound to: its codes as one vector of ll_chunk_type, their store, and, where
  * it is asynchronous, its copy; zeros where COND, not null, is false. */
 const char *ll_chunk_type(LlKernel *k, const LNode *fill);

@@ -307,6 +307,19 @@ static const char *moved(LlKernel *k, const Buf *b, const char *idx)
 	return r;
 }
 
+const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
+{
+	const char *bytes = ll_new(&k->f), *r = ll_new(&k->f);
+	int64_t rows = 0, cols = 0;
+
+	dim_is_const(b->dims[1], &rows);
+	dim_is_const(b->dims[2], &cols);
+	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %lld", bytes, k->slot,
+	       (long long)(rows * cols * dtype_info[b->dtype].bits / 8));
+	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, at, bytes);
+	return r;
+}
+
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type)
 {
 	LlFn *f = &k->f;
@@ -329,7 +342,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 	}
 	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
 	       p->name, idx);
-	return r;
+	return b->spread == SPREAD_ROWS ? ll_in_slot(k, b, r) : r;
 }
 
 const char *ll_decoded(LlKernel *k, DType t, const char *code)

@@ -89,17 +89,7 @@ static void keep(Part *p)
 /* The slot of tile B that is read. */
 static const char *slot_of(Part *p, const Buf *b)
 {
-	int64_t rows = 0, cols = 0;
-	const char *at = ll_new(p->f), *r = ll_new(p->f);
-	ExprPool *pool = p->k->sched->kernel->pool;
-
-	dim_is_const(b->dims[1], &rows);
-	dim_is_const(b->dims[2], &cols);
-	ll_put(p->f, "%s = mul i64 %s, %lld", at, ll_expr(p->f, ex_iter(pool, p->m->slot)),
-	       (long long)(rows * cols * (dtype_info[b->dtype].bits / 8)));
-	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, ll_buf_name(p->k, b),
-	       at);
-	return r;
+	return ll_in_slot(p->k, b, ll_buf_name(p->k, b));
 }
 
 /* Byte offset, in its slot, of piece PIECE of row ROW (i32). */

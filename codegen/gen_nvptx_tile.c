@@ -247,12 +247,13 @@ void ll_ring(LlKernel *k, const LNode *n)
 	ll_forget(f);
 	lo = ll_expr(f, n->lo);
 	hi = ll_expr(f, n->hi);
+	ll_bind(k, n->slot, "0");
 	for (int s = 0; s + 1 < n->stages; s++) {
 		Chunks now = {0};
 
 		ahead = plus(k, lo, s);
 		ll_bind(k, n->var, ahead);
-		ll_bind(k, n->slot, arena_printf(f->arena, "%d", s));
+		k->slot = arena_printf(f->arena, "%d", s);
 		async = start_fills(k, n, less(k, ahead, hi), &now);
 		store_chunks(k, &now);
 	}
@@ -272,10 +273,10 @@ void ll_ring(LlKernel *k, const LNode *n)
 	ll_barrier(k);
 	ahead = plus(k, i, n->stages - 1);
 	ll_bind(k, n->var, ahead);
-	ll_bind(k, n->slot, to);
+	k->slot = to;
 	start_fills(k, n, less(k, ahead, hi), &kept);
 	ll_bind(k, n->var, i);
-	ll_bind(k, n->slot, from);
+	k->slot = from;
 	ll_forget(f);
 	for (const LNode *x = n->body; x; x = x->next)
 		if (x->kind != LN_FILL) {
@@ -285,7 +286,7 @@ void ll_ring(LlKernel *k, const LNode *n)
 			ll_nodes(k, &alone);
 		}
 	ll_bind(k, n->var, ahead);
-	ll_bind(k, n->slot, to);
+	k->slot = to;
 	store_chunks(k, &kept);
 	ll_put(f, "store i64 %s, ptr %s", plus(k, i, 1), at);
 	ll_put(f, "store i64 %s, ptr %s", next_slot(k, from, n->stages), read);

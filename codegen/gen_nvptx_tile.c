@@ -198,11 +198,28 @@ static bool start_fills(LlKernel *k, const LNode *ring, const char *more, Chunks
 	return any;
 }
 
-static const char *load_slot(LlKernel *k, const char *slot)
+/* Rounds and slots are counted in 32 bits, as PTX's registers are; what is named is 64 wide. */
+static const char *load_count(LlKernel *k, const char *slot)
 {
 	const char *r = ll_new(&k->f);
 
-	ll_put(&k->f, "%s = load i64, ptr %s", r, slot);
+	ll_put(&k->f, "%s = load i32, ptr %s", r, slot);
+	return r;
+}
+
+static const char *wide(LlKernel *k, const char *count)
+{
+	const char *r = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = zext i32 %s to i64", r, count);
+	return r;
+}
+
+static const char *narrow(LlKernel *k, const char *value)
+{
+	const char *r = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = trunc i64 %s to i32", r, value);
 	return r;
 }
 
@@ -211,9 +228,9 @@ static const char *next_slot(LlKernel *k, const char *at, int n)
 {
 	const char *up = ll_new(&k->f), *last = ll_new(&k->f), *r = ll_new(&k->f);
 
-	ll_put(&k->f, "%s = add nuw nsw i64 %s, 1", up, at);
-	ll_put(&k->f, "%s = icmp eq i64 %s, %d", last, up, n);
-	ll_put(&k->f, "%s = select i1 %s, i64 0, i64 %s", r, last, up);
+	ll_put(&k->f, "%s = add nuw nsw i32 %s, 1", up, at);
+	ll_put(&k->f, "%s = icmp eq i32 %s, %d", last, up, n);
+	ll_put(&k->f, "%s = select i1 %s, i32 0, i32 %s", r, last, up);
 	return r;
 }
 
@@ -221,7 +238,7 @@ static const char *less(LlKernel *k, const char *a, const char *b)
 {
 	const char *r = ll_new(&k->f);
 
-	ll_put(&k->f, "%s = icmp slt i64 %s, %s", r, a, b);
+	ll_put(&k->f, "%s = icmp slt i32 %s, %s", r, a, b);
 	return r;
 }
 
@@ -229,15 +246,15 @@ static const char *plus(LlKernel *k, const char *a, int n)
 {
 	const char *r = ll_new(&k->f);
 
-	ll_put(&k->f, "%s = add nsw i64 %s, %d", r, a, n);
+	ll_put(&k->f, "%s = add nuw nsw i32 %s, %d", r, a, n);
 	return r;
 }
 
 void ll_ring(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const char *at = ll_slot(k, "i64", 0), *read = ll_slot(k, "i64", 0),
-		   *write = ll_slot(k, "i64", 0);
+	const char *at = ll_slot(k, "i32", 0), *read = ll_slot(k, "i32", 0),
+		   *write = ll_slot(k, "i32", 0);
 	const char *head = ll_label(f, "ring"), *round = ll_label(f, "round"),
 		   *end = ll_label(f, "done");
 	const char *lo, *hi, *i, *ahead, *from, *to, *more;
@@ -245,38 +262,38 @@ void ll_ring(LlKernel *k, const LNode *n)
 	Chunks kept = {0};
 
 	ll_forget(f);
-	lo = ll_expr(f, n->lo);
-	hi = ll_expr(f, n->hi);
+	lo = narrow(k, ll_expr(f, n->lo));
+	hi = narrow(k, ll_expr(f, n->hi));
 	ll_bind(k, n->slot, "0");
 	for (int s = 0; s + 1 < n->stages; s++) {
 		Chunks now = {0};
 
 		ahead = plus(k, lo, s);
-		ll_bind(k, n->var, ahead);
+		ll_bind(k, n->var, wide(k, ahead));
 		k->slot = arena_printf(f->arena, "%d", s);
 		async = start_fills(k, n, less(k, ahead, hi), &now);
 		store_chunks(k, &now);
 	}
-	ll_put(f, "store i64 %s, ptr %s", lo, at);
-	ll_put(f, "store i64 0, ptr %s", read);
-	ll_put(f, "store i64 %d, ptr %s", n->stages - 1, write);
+	ll_put(f, "store i32 %s, ptr %s", lo, at);
+	ll_put(f, "store i32 0, ptr %s", read);
+	ll_put(f, "store i32 %d, ptr %s", n->stages - 1, write);
 	ll_put(f, "br label %%%s", head);
 	ll_begin(f, head);
-	i = load_slot(k, at);
+	i = load_count(k, at);
 	more = less(k, i, hi);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", more, round, end);
 	ll_begin(f, round);
-	from = load_slot(k, read);
-	to = load_slot(k, write);
+	from = load_count(k, read);
+	to = load_count(k, write);
 	if (async)
 		ll_put(f, "call void @llvm.nvvm.cp.async.wait.group(i32 %d)", n->stages - 2);
 	ll_barrier(k);
 	ahead = plus(k, i, n->stages - 1);
-	ll_bind(k, n->var, ahead);
-	k->slot = to;
+	ll_bind(k, n->var, wide(k, ahead));
+	k->slot = wide(k, to);
 	start_fills(k, n, less(k, ahead, hi), &kept);
-	ll_bind(k, n->var, i);
-	k->slot = from;
+	ll_bind(k, n->var, wide(k, i));
+	k->slot = wide(k, from);
 	ll_forget(f);
 	for (const LNode *x = n->body; x; x = x->next)
 		if (x->kind != LN_FILL) {
@@ -285,12 +302,12 @@ void ll_ring(LlKernel *k, const LNode *n)
 			alone.next = NULL;
 			ll_nodes(k, &alone);
 		}
-	ll_bind(k, n->var, ahead);
-	k->slot = to;
+	ll_bind(k, n->var, wide(k, ahead));
+	k->slot = wide(k, to);
 	store_chunks(k, &kept);
-	ll_put(f, "store i64 %s, ptr %s", plus(k, i, 1), at);
-	ll_put(f, "store i64 %s, ptr %s", next_slot(k, from, n->stages), read);
-	ll_put(f, "store i64 %s, ptr %s", next_slot(k, to, n->stages), write);
+	ll_put(f, "store i32 %s, ptr %s", plus(k, i, 1), at);
+	ll_put(f, "store i32 %s, ptr %s", next_slot(k, from, n->stages), read);
+	ll_put(f, "store i32 %s, ptr %s", next_slot(k, to, n->stages), write);
 	ll_put(f, "br label %%%s", head);
 	ll_begin(f, end);
 	ll_forget(f);

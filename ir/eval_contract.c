@@ -147,6 +147,8 @@ static bool recognise(Contraction *c, Run *r)
 	for (int i = 0; i < s->niters; i++) {
 		bool a = in_a >> i & 1, b = in_b >> i & 1;
 
+		a = a || stmt_is_phase(r->k->ctx, s, s->iter[i]);
+		b = b || stmt_is_phase(r->k->ctx, s, s->iter[i]);
 		axis_add(i >= s->nband ? &c->k : a == b ? &c->g : a ? &c->m : &c->n, r, i);
 	}
 	return c->m.total >= 4 && c->n.total >= 4 && c->k.total >= 4 && c->g.total > 0 &&
@@ -353,7 +355,8 @@ typedef uint64_t V_u64 __attribute__((vector_size(32), aligned(8)));
 		T *c = pc;                                                                   \
 		TILE_ROW(V, 0)                                                               \
 		TILE_ROW(V, 1)                                                               \
-		TILE_ROW(V, 2) TILE_ROW(V, 3) TILE_ROW(V, 4) TILE_ROW(V, 5)                  \
+		TILE_ROW(V, 2)                                                               \
+		TILE_ROW(V, 3) TILE_ROW(V, 4) TILE_ROW(V, 5)                                 \
                                                                                              \
 			for (; k > 0; k--, a += MR, b += NR)                                 \
 		{                                                                            \

@@ -131,6 +131,9 @@ Stmt *kernel_map_id(Kernel *k, Iter *const *iters, Buf *out, Expr *val);
 /* out[band...] = reduction of VAL over RED where GUARD: the write is the identity over BAND. */
 Stmt *kernel_reduce(Kernel *k, Monoid m, Iter *const *band, int nband, Iter *const *red, int nred,
 		    Buf *out, Expr *val, Expr *guard);
+/* Whether IT is a phase of S: the lower digit, x*N + IT, of where S writes, of which S's guard speaks. Phases have terms
+ * of their own (a ConvTranspose's taps): what one leaves out is no zero times another's. */
+bool stmt_is_phase(Ctx *c, const Stmt *s, const Iter *it);
 /* b[idx...] as an expression. */
 Expr *kernel_load(Kernel *k, Buf *b, Expr *const *idx);
 /* b[it...] with iterators. */

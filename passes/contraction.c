@@ -24,7 +24,7 @@ static void leaves(void *arg, Expr *e)
 	}
 }
 
-/* An operand may be read where the guard fails only if it stays inside its buffers there. */
+/* Where a guard of k alone fails, an operand may be read only if it stays inside its buffers there. */
 static bool needs_guard(Expr *e)
 {
 	bool yes = false;
@@ -35,7 +35,7 @@ static bool needs_guard(Expr *e)
 
 static bool split_guard(Kernel *k, Contraction *c, Expr *g)
 {
-	bool a = false, b = false;
+	bool a = false, b = false, phase = false;
 
 	if (g->kind == EX_INST && g->op.inst == IN_and)
 		return split_guard(k, c, g->op.arg[0]) && split_guard(k, c, g->op.arg[1]);
@@ -45,10 +45,11 @@ static bool split_guard(Kernel *k, Contraction *c, Expr *g)
 		b = b || expr_has_iter(g, c->n[i]);
 	if (a && b)
 		return false;
-	/* What is said of k alone is said of both operands. */
+	for (int i = 0; i < c->ng; i++)
+		phase = phase || expr_has_iter(g, c->g[i]);
 	if (!a && !b) {
-		b = needs_guard(c->b);
-		a = !b || needs_guard(c->a);
+		b = phase || needs_guard(c->b);
+		a = phase || !b || needs_guard(c->a);
 	}
 	if (a)
 		c->guard_a = ex_and(k->pool, c->guard_a, g);
@@ -149,6 +150,8 @@ bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
 
 		if (i >= s->nband)
 			c->k[c->nk++] = it;
+		else if (stmt_is_phase(k->ctx, s, it))
+			c->g[c->ng++] = it;
 		else if (side == IN_A)
 			c->m[c->nm++] = it;
 		else if (side == IN_B)

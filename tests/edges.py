@@ -480,7 +480,17 @@ def casts(t):
         yield g
 
 
-FAMILIES = (reductions, places, norms, products, convolutions, middles, pools, elementwise, casts)
+def spots(t):
+    """Infinities and NaN reach the results that read them, and no other: not by padding, and not from images, rows and
+    points beside."""
+    for g in itertools.chain.from_iterable(family(t) for family in (products, convolutions, middles, pools)):
+        first = next(iter(g.data), None)
+        if ".f32." in g.name and g.data.get(first) == "ints":
+            g.name, g.data[first] = f"spots.{g.name}", "spots"
+            yield g
+
+
+FAMILIES = (reductions, places, norms, products, convolutions, middles, pools, spots, elementwise, casts)
 
 
 def write(program, target, folder, chosen=lambda name: True):

@@ -152,10 +152,25 @@ static void special(Array *v, uint64_t *seed)
 	}
 }
 
+static void spots(Array *v, uint64_t *seed)
+{
+	int64_t n = array_count(v), one = n / (v->rank && v->dims[0] ? v->dims[0] : 1);
+
+	small(v, "ints", seed);
+	for (int64_t i = 0; i < n; i++) {
+		uint64_t r = next_random(seed) % 128;
+
+		if (i / one % 2 == 0 && r < 3)
+			put(v, i, r == 0 ? NAN : r == 1 ? INFINITY : -INFINITY);
+	}
+}
+
 static void fill(Array *v, const char *kind, uint64_t seed)
 {
 	if (!strcmp(kind, "special"))
 		special(v, &seed);
+	else if (!strcmp(kind, "spots"))
+		spots(v, &seed);
 	else
 		small(v, kind, &seed);
 }

@@ -12,6 +12,7 @@
  *   hot      0 and -inf: exp of them is exact
  *   pairs    v, -v, w, -w ... along the last dim, a 0 where it is odd: means are exact
  *   floats   evenly between -1 and 1
+ *   spots    as `ints`, and at every other index of the first dim, here and there, an infinity or NaN
  *   special  zeros, infinities, NaN, subnormals, ends of ranges, halves; then any bits
  */
 #ifndef TESTS_TOOLS_BATCH_EDGE_H

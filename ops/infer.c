@@ -345,7 +345,7 @@ static bool check_arity(Infer *in, Node *n)
 		return infer_error(in, n, "has %d operands", n->nin);
 	if (n->nout < r->nout_min || (r->nout_max >= 0 && n->nout > r->nout_max))
 		return infer_error(in, n, "has %d results", n->nout);
-	for (int i = 0; i < r->nin_min; i++)
+	for (int i = 0; i < (r->nin_max < 0 ? n->nin : r->nin_min); i++)
 		if (!node_in(n, i))
 			return infer_error(in, n, "operand %d is missing", i);
 	return true;

@@ -19,6 +19,8 @@ static bool flags_of_dims(Infer *in, Ctx *c, Node *n, Dim *const *v, int count, 
 {
 	Dim *rank = dim_const(c, a->rank), *sum = dim_const(c, 0);
 
+	if (count > a->rank)
+		return infer_error(in, n, "there are %d axes, of %d dims", count, a->rank);
 	for (int d = 0; d < a->rank; d++)
 		a->flag[d] = dim_const(c, 0);
 	for (int i = 0; i < count; i++) {

@@ -212,6 +212,52 @@ static int run_chain(const dl_api *api, dl_context *c, int rows)
 	return rc;
 }
 
+/* Runs in two streams that use one arena: in the order they were asked for, or one writes over what another reads. */
+static bool one_arena(void)
+{
+	const dl_api *api = open_model(dir, "chain");
+	dl_load_options load = {.size = sizeof(load), .device = "cuda"};
+	int64_t xs[] = {40, 8}, ws[] = {8, 8}, ys[2];
+	CUdeviceptr dx[2], dw, dy[2];
+	float w[64] = {0};
+	dl_context *c;
+	dl_model *m;
+	void *stream[2];
+
+	MUST(api && api->load(&load, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
+	for (int i = 0; i < 8; i++)
+		w[i * 9] = 2;
+	MUST(!cu.cuMemAlloc_v2(&dw, sizeof(w)) && !cu.cuMemcpyHtoD_v2(dw, w, sizeof(w)));
+	for (int s = 0; s < 2; s++) {
+		fill(s);
+		MUST(!cu.cuMemAlloc_v2(&dx[s], 1280) && !cu.cuMemAlloc_v2(&dy[s], 1280));
+		MUST(!cu.cuMemcpyHtoD_v2(dx[s], x, 1280) && !cu.cuStreamCreate(&stream[s], 1));
+	}
+	for (int k = 0; k < 40; k++) {
+		for (int s = 0; s < 2; s++) {
+			dl_tensor in[] = {tensor(DL_F32, on_device(dx[s]), xs, 2, 1280),
+					  tensor(DL_F32, on_device(dw), ws, 2, sizeof(w))};
+			dl_tensor out[] = {tensor(DL_F32, on_device(dy[s]), ys, 2, 1280)};
+
+			MUST(api->run(c, in, 2, out, 1, stream[s]) == DL_OK);
+		}
+		MUST(api->wait(c) == DL_OK);
+		for (int s = 0; s < 2; s++) {
+			fill(s);
+			MUST(!cu.cuMemcpyDtoH_v2(y, dy[s], 1280));
+			for (int i = 0; i < 320; i++)
+				MUST(y[i] == 4 * x[i]);
+		}
+	}
+	for (int s = 0; s < 2; s++)
+		MUST(!cu.cuMemFree_v2(dx[s]) && !cu.cuMemFree_v2(dy[s]) &&
+		     !cu.cuStreamDestroy_v2(stream[s]));
+	api->context_free(c);
+	MUST(!cu.cuMemFree_v2(dw) && api->unload(m) == DL_OK);
+	MUST(cu.ptxsim_live() == 0);
+	return true;
+}
+
 /* The exact bytes that workspace gives, on the GPU; one less is refused, and so is the host's memory. */
 static bool workspace(void)
 {
@@ -369,7 +415,7 @@ int main(int argc, char **argv)
 	dir = argc > 1 ? argv[1] : ".";
 	if (!open_sim() || cu.cuDevicePrimaryCtxRetain(&gpu, 0) || cu.cuCtxPushCurrent_v2(gpu))
 		return 1;
-	if (!add() || !workspace() || !pick() || !twice() || !few())
+	if (!add() || !one_arena() || !workspace() || !pick() || !twice() || !few())
 		return 1;
 	puts("ok");
 	return 0;

@@ -103,6 +103,8 @@ static void shape(Across *x, const Gpu *gpu)
 	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
 	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->pack)
 		x->cols /= 2;
+	while (x->cols > x->pack && x->rows * x->cols * FOLD_THREADS / WARP * 8 > SHARED)
+		x->cols /= 2;
 	for (; x->pack > 1 && x->cols > SECTOR / x->bytes && x->cols > x->pack; x->cols /= 2) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
 		for (int b = 0; b < x->r->band->n; b++)

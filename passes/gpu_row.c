@@ -18,7 +18,7 @@ static int64_t row_points(const Row *r, const Stmt *s)
 	enum { MANY = 1 << 20 };
 	int64_t n = 1, v;
 
-	for (int j = 0; j < s->niters; j++) {
+	for (int j = s->red ? s->nband : 0; j < s->niters; j++) {
 		bool banded = false;
 
 		for (int b = 0; b < r->band->n; b++)

@@ -61,6 +61,7 @@ static void place_part(Team *t, Part *x)
 
 	r->s = s;
 	r->si = s->id;
+	r->b->stmt = s->id;
 	x->p = (Points){.k = r->k,
 			.ne = s->red ? monoid_info[s->red].n : 1,
 			.guard = row_placed(r, s->guard)};
@@ -73,8 +74,6 @@ static void place_part(Team *t, Part *x)
 			points_add(&x->p, s->iter[i]);
 	points_join(&x->p);
 	x->along = x->p.n == 1;
-	for (int i = 0; i < s->nband && s->red; i++)
-		x->along = x->along && row_is_fixed(r, s->iter[i]);
 }
 
 static int64_t length(const Dim *d)
@@ -239,6 +238,19 @@ static bool runs_along(const Team *t, Expr *at)
 	return ex_affine(c, at, &a) && dim_equals(affine_coef(c, &a, t->it), 1);
 }
 
+/* S does its row several times, and reads AT each time. */
+static bool reads_again(const Team *t, const Stmt *s, Expr *at)
+{
+	bool again = false;
+
+	for (int i = 0; i < s->nband && s->red; i++) {
+		again = again || !row_is_fixed(t->r, s->iter[i]);
+		if (!row_is_fixed(t->r, s->iter[i]) && expr_has_iter(at, s->iter[i]))
+			return false;
+	}
+	return again;
+}
+
 /* Loads that each point makes. */
 static void find_loads(Found *f, Expr *e)
 {
@@ -260,6 +272,7 @@ static void find_loads(Found *f, Expr *e)
 		f->last[at] = -1;
 	}
 	f->in[at] += f->last[at] != f->part;
+	f->in[at] += reads_again(f->t, f->t->part[f->part].s, e->load.idx[0]);
 	f->last[at] = f->part;
 }
 

@@ -39,6 +39,57 @@ static bool any_packed(const Kernel *k)
 	return false;
 }
 
+typedef struct AlongSum {
+	Kernel *k;
+	const Contraction *c;
+	bool yes;
+} AlongSum;
+
+static void along_sum(void *arg, Expr *e)
+{
+	AlongSum *x = arg;
+	Affine a;
+
+	if (e->kind != EX_LOAD ||
+	    !ex_affine(x->k->ctx, flat_index(x->k, e->load.buf, e->load.idx), &a))
+		return;
+	for (int i = 0; i < x->c->nk; i++)
+		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
+}
+
+/* Of a product with a small batch whose matrix runs along what is summed, a row has all points of the batch: it reads
+ * its row of the matrix once. */
+static void leave_batch(Kernel *k, Band *band)
+{
+	enum { MOST = 8 };
+	Contraction c;
+	int64_t v;
+
+	AlongSum x = {k, &c, false};
+
+	if (!stmt_contraction(k, k->stmts.at[0], &c))
+		return;
+	ex_walk(c.b, along_sum, &x);
+	if (!x.yes)
+		return;
+	for (int b = 0; b < band->n; b++) {
+		bool of_a = false;
+
+		for (int i = 0; i < c.nm; i++)
+			of_a = of_a || band->of[0][b] == c.m[i];
+		if (c.nm != 1 || !c.nn || !of_a || !dim_is_const(band->iter[b]->extent, &v) ||
+		    v > MOST)
+			continue;
+		band->n--;
+		for (int i = b; i < band->n; i++)
+			band->iter[i] = band->iter[i + 1];
+		for (int s = 0; s < k->stmts.n; s++)
+			for (int i = b; i < band->n; i++)
+				band->of[s][i] = band->of[s][i + 1];
+		return;
+	}
+}
+
 void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 {
 	LBuild b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
@@ -49,6 +100,7 @@ void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 		return;
 	if (c != KC_OTHER && !all_maps(k) && !any_packed(k)) {
 		band_of(k, k->arena, &band);
+		leave_batch(k, &band);
 		if (band.n || k->stmts.n == 1) {
 			gpu_row(&b, t->gpu, "row", 0, k->stmts.n - 1, &band);
 			return;

@@ -60,6 +60,8 @@ for n, sectors, traffic in (768, 1, 1), (4096, 1, 1), (1000, 1.03, 1.04), (77, 1
 for m, traffic in (1, 1.13), (3, 1.38):
     case(f"{m} rows by columns", f"(T[{m},1024] x, T[1024,768] W, T[768] B) => (T[{m},768] y) {{ p = MatMul(x, W) a = Add(p, B) y = Relu(a) }}",
          (m, 1024), (1024, 768), (768,), sectors=1, traffic=traffic)
+    case(f"{m} rows by rows", f"(T[{m},1024] x, T[768,1024] w) => (T[{m},768] y) {{ y = Gemm<transB = 1>(x, w) }}", (m, 1024), (768, 1024),
+         sectors=1.1, traffic=1.2 if m == 1 else 4.1)
 case("sums of columns", "(T[1000,768] x) => (T[768] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims = 0>(x, zero) }", (1000, 768), types=("float",), sectors=1, traffic=1.01)
 case("means of columns", "(T[8,100,77] x) => (T[8,77] y) <int64[1] one = {1}> { y = ReduceMean<keepdims = 0>(x, one) }", (8, 100, 77), types=("float",),
      sectors=1.3, traffic=1.4)

@@ -104,6 +104,7 @@ typedef struct Poly {
 	Coords *coords; /* by statement */
 	VEC(Exec *) execs;
 	VEC(Local) locals;
+	VEC(const LNode *) copies; /* stores that carry out nothing: a local has what memory has */
 	StrBuf *why;
 	bool wrong, unproved;
 } Poly;

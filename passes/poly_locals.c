@@ -55,6 +55,16 @@ bool poly_node_loads(const LNode *n, const Buf *b)
 	return a.yes;
 }
 
+/* N reads B, or a copy of it. */
+static bool reads(const Poly *p, const LNode *n, const Buf *b)
+{
+	for (int i = 0; i < p->copies.n; i++)
+		if (poly_node_loads(p->copies.at[i], b) &&
+		    poly_node_loads(n, p->copies.at[i]->buf[0]))
+			return true;
+	return poly_node_loads(n, b);
+}
+
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
 {
 	const Buf *held = NULL;
@@ -66,7 +76,7 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 		const Exec *e = p->execs.at[i];
 
 		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !held; k++)
-			if (e->buf[k] && poly_node_loads(b->node, e->buf[k]))
+			if (e->buf[k] && reads(p, b->node, e->buf[k]))
 				held = e->buf[k];
 	}
 	if (!held) {

@@ -324,6 +324,8 @@ static void walk(Walk *w, const LNode *n)
 			else if (!is_local(p, n->buf[0]))
 				poly_wrong(p, "a node stores to %s and carries out no statement",
 					   n->buf[0]->name);
+			else
+				vec_push(p->arena, &p->copies, n);
 			break;
 		}
 	}

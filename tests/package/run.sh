@@ -217,6 +217,20 @@ same_bytes() { # suffix
 }
 for suffix in so a o c; do check "the same bytes: .$suffix" same_bytes $suffix; done
 
+# Folders whose names a shell would take apart, or a string in C.
+odd_names() { # suffix
+	local odd="$tmp/o'd \$x; y"
+	rm -rf "$odd" && mkdir -p "$odd/t" && cp cnn.onnx "$odd/m.onnx" || return
+	TMPDIR=$odd/t $dlcc "$odd/m.onnx" -o "$odd/m.$1" && $dlcc cnn.onnx -o "m.$1" && cmp "m.$1" "$odd/m.$1" && cmp m.h "$odd/m.h" &&
+		[ -z "$(ls -A "$odd/t")" ]
+}
+for suffix in so a o c; do check "odd names: .$suffix" odd_names $suffix; done
+quoted() {
+	local odd="$tmp/q\"q\\q"
+	mkdir -p "$odd/t" && TMPDIR=$odd/t $dlcc cnn.onnx -o "$odd/q.a" --name=q && $cc -DNAME=q "$here/app.c" "$odd/q.a" -o q1 $libs && run_cnn q1
+}
+check "odd names: quotes" quoted
+
 # ---- All or nothing ----
 
 # A folder with an old output; what is there afterwards.
@@ -245,6 +259,32 @@ for s in 0.02 0.07 0.15 0.3 0.5 0.8; do
 	check "INT after $s s" interrupt INT $s 0
 	check "KILL after $s s" interrupt KILL $s 1
 done
+# Killed before output N takes its place: each of the outputs is whole, the old one or the new.
+gcc -shared -fPIC -o die.so -xc - -ldl <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+
+int rename(const char *from, const char *to)
+{
+	static int n;
+
+	if (++n == atoi(getenv("DIE_AT")))
+		raise(SIGKILL);
+	return ((int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename"))(from, to);
+}
+C
+between() { # N
+	old
+	mkdir -p new && $dlcc cnn.onnx -o new/cnn.so --name=cnn -O1 && cp cnn.onnx new/cnn.onnx || return
+	printf 'old\n' >k/cnn.h
+	LD_PRELOAD=$tmp/die.so DIE_AT=$1 TMPDIR=$tmp/tmpdir $dlcc new/cnn.onnx -o "$tmp/k/cnn.so" --name=cnn -O1 >log 2>&1
+	[ $? = 137 ] || { echo "it was not killed"; return 1; }
+	gone && [ "$(entries)" -le 1 ] || { ls -A k; return 1; }
+	{ [ "$(cat k/cnn.h)" = old ] || cmp k/cnn.h new/cnn.h; } && { (cd k && md5sum -c --status ../old.sum) || cmp k/cnn.so new/cnn.so; }
+}
+for n in 1 2; do check "KILL before output $n" between $n; done
 too_large() { # KiB, options
 	old
 	(ulimit -f "$1" && shift && exec $dlcc cnn.onnx -o "$tmp/k/cnn.so" "$@") 2>&1 | cat >log

@@ -134,7 +134,7 @@ void import_missing(Import *im)
 				   "this operator is not supported; `dlcc --list-ops` "
 				   "names those that are");
 		if (m->nodes > 1)
-			diag_note(im->diag, "so are %d more nodes of this operator", m->nodes - 1);
+			diag_note(im->diag, "nodes of this operator: %d", m->nodes);
 	}
 }
 

@@ -181,8 +181,8 @@ static bool read_types(Text *r, Node *n)
 {
 	if (!n->nout)
 		return true;
-	if (!text_want(r, ":"))
-		return false;
+	if (!text_take(r, ":"))
+		return text_fail(r, "':' and the results' types, which may be ?");
 	for (int k = 0; k < n->nout; k++) {
 		if (k && !text_want(r, ","))
 			return false;

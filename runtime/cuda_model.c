@@ -40,7 +40,9 @@ static int open_device(dl_model *m, int ordinal)
 	snprintf(g->name, sizeof(g->name), "cuda:%d", ordinal);
 	rc = g->cuda->cuDeviceGetCount(&count);
 	if (!rc && ordinal >= count)
-		return rt_error(m, DL_TARGET, "%s: there are %d GPUs", g->name, count);
+		return count ? rt_error(m, DL_TARGET, "%s: no such GPU; the last is cuda:%d",
+					g->name, count - 1)
+			     : rt_error(m, DL_TARGET, "%s: the driver finds no GPU", g->name);
 	rc = rc ? rc : g->cuda->cuDeviceGet(&g->device, ordinal);
 	rc = rc ? rc : g->cuda->cuDeviceGetName(name, sizeof(name), g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&major, CUDA_CAPABILITY_MAJOR, g->device);
@@ -209,8 +211,10 @@ int rt_gpu_open(dl_model *m)
 	if (ordinal < 0 || (!asked && !m->prog->on_gpu))
 		return DL_OK;
 	if (!m->prog->on_gpu)
-		return rt_error(m, DL_TARGET, "%s: compiled without code for GPUs (%s)",
-				m->prog->desc->name, m->prog->desc->targets);
+		return rt_error(
+			m, DL_TARGET,
+			"%s: compiled without code for GPUs (%s); dlcc --target=cuda:... adds it",
+			m->prog->desc->name, m->prog->desc->targets);
 	m->gpu = rt_alloc(m, sizeof(*m->gpu));
 	if (!m->gpu)
 		return rt_error(m, DL_NOMEM, "no memory for a GPU");

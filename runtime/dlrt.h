@@ -51,7 +51,7 @@ typedef enum dl_status {
 	DL_WORKSPACE = 6,    /* the caller's workspace is too small for these dims */
 	DL_CAPACITY = 7,     /* an output's memory is too small; its shape says what it needs */
 	DL_WEIGHTS = 8,      /* weights missing, unreadable, or not those of this model */
-	DL_TARGET = 9,       /* this machine lacks what the model was compiled for */
+	DL_TARGET = 9,       /* this machine and what the model was compiled for do not fit */
 	DL_CANCELLED = 10,   /* cancel was called */
 	DL_UNSUPPORTED = 11, /* a form this version does not take */
 	DL_BUSY = 12,        /* unload while contexts live, or a context used twice at once */

@@ -53,7 +53,7 @@ static const char *const status_texts[] = {
 	[DL_WORKSPACE] = "workspace too small",
 	[DL_CAPACITY] = "output memory too small",
 	[DL_WEIGHTS] = "weights missing or not those of the model",
-	[DL_TARGET] = "this machine lacks what the model was compiled for",
+	[DL_TARGET] = "this machine and what the model was compiled for do not fit",
 	[DL_CANCELLED] = "cancelled",
 	[DL_UNSUPPORTED] = "not supported",
 	[DL_BUSY] = "in use",
@@ -209,8 +209,9 @@ static int choose_variant(dl_model *m)
 	m->variant = 0;
 	if (!p->n_variants)
 		return DL_OK;
-	return rt_error(m, DL_TARGET, "%s: compiled for %s, and this CPU is none of these",
-			p->desc->name, p->desc->targets);
+	return rt_error(m, DL_TARGET, "%s: compiled for %s, and this CPU%s is none of these",
+			p->desc->name, p->desc->targets,
+			mask != ~UINT64_C(0) || m->opt.cpu_mask ? ", restricted as asked," : "");
 }
 
 static int take_options(dl_model *m, const dl_load_options *o)

@@ -20,7 +20,7 @@ static const char usage[] =
 	"  -p PASS,PASS        the passes to run, in this order (default: none); `-p` may be repeated\n"
 	"  -o FILE             where the graph is printed (default: standard output)\n"
 	"  -O0 -O1 -O2 -O3     effort (default -O2)\n"
-	"  --target=NAME       the CPU (default: x86-64-v3)\n"
+	"  --target=NAME       the CPU or GPU, as dlcc --list-targets names it (default: x86-64-v3)\n"
 	"  --rewrite-limit=N   rewrites done at most\n"
 	"  --verify            check the graph after every pass\n"
 	"  --schedules         print loop trees instead of the graph\n"
@@ -70,6 +70,13 @@ static bool add_passes(Cli *c, const char *list)
 	return true;
 }
 
+/* cpu:NAME or cuda:NAME without what a list of dlcc needs to tell them apart. */
+static const char *without_kind(const char *target)
+{
+	return str_starts(target, "cpu:") || str_starts(target, "cuda:") ? strchr(target, ':') + 1
+									 : target;
+}
+
 static bool option(Cli *c, char **argv, int *i)
 {
 	const char *a = argv[*i];
@@ -83,7 +90,7 @@ static bool option(Cli *c, char **argv, int *i)
 	else if (!strncmp(a, "-O", 2) && a[2] >= '0' && a[2] <= '3' && !a[3])
 		c->opt.level = a[2] - '0';
 	else if (str_starts(a, "--target="))
-		c->target = a + strlen("--target=");
+		c->target = without_kind(a + strlen("--target="));
 	else if (str_starts(a, "--rewrite-limit="))
 		c->opt.rewrite_limit = atoi(a + strlen("--rewrite-limit="));
 	else if (!strcmp(a, "--verify"))
@@ -178,7 +185,7 @@ static bool work(Cli *c)
 	m.target[0] = target_by_name(c->target);
 	m.host = target_by_name("generic");
 	if (!m.target[0])
-		fault(c, "there is no target \"%s\"", c->target);
+		fault(c, "there is no target \"%s\"; see dlcc --list-targets", c->target);
 	else if ((m.graph = read_input(c, ctx, a, &file)))
 		ok = run_passes(c, &m) && print(c, &m);
 	if (file)

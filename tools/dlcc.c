@@ -25,6 +25,19 @@ static DiagLoc no_where(const Cli *c)
 	return (DiagLoc){.file = c->input ? c->input : "dlcc"};
 }
 
+/* Refuses --dim D, naming the dims that there are. */
+static bool unknown_dim(Cli *c, Ctx *ctx, const DimOption *d, const char *name)
+{
+	StrBuf b = {0};
+
+	for (int s = 0; s < sym_count(ctx); s++)
+		strbuf_printf(&b, "%s \"%s\"", b.n ? "," : "; it has", sym_at(ctx, s)->name);
+	diag_error(&c->diag, no_where(c), "--dim %s: the model has no dim \"%s\"%s", d->text, name,
+		   b.n ? strbuf_str(&b) : "; all of its sizes are fixed");
+	strbuf_free(&b);
+	return false;
+}
+
 /* --dim NAME=N or NAME=A..B */
 static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 {
@@ -40,8 +53,7 @@ static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 				found = true;
 			}
 		if (!found)
-			return diag_error(&c->diag, no_where(c),
-					  "--dim %s: the model has no dim \"%s\"", d->text, name);
+			return unknown_dim(c, ctx, d, name);
 	}
 	graph_bind_dims(g);
 	return true;
@@ -177,8 +189,19 @@ static void add_target(const Target **list, int *n, const Target *t)
 
 static bool unknown_target(Cli *c, const char *name)
 {
+	const Target *t = target_by_name(name);
 	StrBuf b = {0};
 
+	if (t) /* of the other kind */
+		strbuf_printf(&b, "--target: write %s:%s; ", t->gpu ? "cuda" : "cpu", name);
+	else if (!strcmp(name, "cuda"))
+		strbuf_puts(&b, "--target: write cuda: with a GPU, as cuda:sm_80; ");
+	if (b.n) {
+		strbuf_puts(&b, "dlcc --list-targets names all");
+		options_fault(c, strbuf_str(&b));
+		strbuf_free(&b);
+		return false;
+	}
 	strbuf_printf(&b, "--target: \"%s\" is not known; it is cpu: with native, ", name);
 	target_names(&b, false);
 	strbuf_puts(&b, ", cuda: with ");
@@ -233,6 +256,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		add_target(m->target, &m->ntargets, target_by_name("native"));
 	if (!m->ntargets)
 		return options_fault(c, "--target= names none");
+	if (c->dump && !strcmp(c->dump, "nvptx") && !gpu->ntargets)
+		return options_fault(c, "--dump-ir=nvptx needs a target: --target=cuda:sm_80");
 	if (c->output && str_ends(c->output, ".ptx") && !gpu->ntargets)
 		return options_fault(c, "PTX needs a target: --target=cuda:sm_80");
 	if (wants_cubin(c) && !gpu->ntargets)

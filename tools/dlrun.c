@@ -59,8 +59,8 @@ typedef struct Valued {
 
 static const Valued valued[] = {
 	{"--data", LIST, offsetof(Options, data), "a folder"},
-	{"-i", PAIRS, offsetof(Options, input), "NAME=FILE"},
-	{"--dim", PAIRS, offsetof(Options, dim), "NAME=VALUE"},
+	{"-i", PAIRS, offsetof(Options, input), "write NAME=FILE"},
+	{"--dim", PAIRS, offsetof(Options, dim), "write NAME=VALUE"},
 	{"-o", TEXT, offsetof(Options, out_dir), "a folder"},
 	{"--rtol", NUMBER, offsetof(Options, compare.rtol), "a number from 0"},
 	{"--atol", NUMBER, offsetof(Options, compare.atol), "a number from 0"},
@@ -183,8 +183,8 @@ static int64_t *dims(const Options *o, const Session *s)
 	}
 	for (int k = 0; k < o->dim.n; k++)
 		if (!used[k]) {
-			diag_error(s->diag, (DiagLoc){.file = s->path}, "--dim %s: no such dim",
-				   o->dim.at[k]);
+			diag_error(s->diag, (DiagLoc){.file = s->path},
+				   "--dim %s: no such dim; --describe names all", o->dim.at[k]);
 			return NULL;
 		}
 	return v;
@@ -239,7 +239,8 @@ static bool write_outputs(const Options *o, const Session *s)
 		return diag_error(s->diag, (DiagLoc){.file = o->out_dir}, "%s", strerror(errno));
 	for (int32_t k = 0; k < s->desc->n_out; k++) {
 		const Array v = session_output(s, k);
-		char *path = arena_printf(s->arena, "%s/%s.npy", o->out_dir, v.name);
+		const char *name = *v.name ? v.name : arena_printf(s->arena, "output_%d", k);
+		char *path = arena_printf(s->arena, "%s/%s.npy", o->out_dir, name);
 
 		for (char *p = path + strlen(o->out_dir) + 1; *p; p++)
 			*p = *p == '/' ? '_' : *p;

@@ -22,7 +22,7 @@ link digits .
 printf 'compiled in  %d ms: digits.onnx to digits.a, %d KiB\n' $(((end - start) / 1000000)) \
 	$(($(stat -c %s digits.a) / 1024))
 
-# For a GPU: the innermost lines of the first kernel that multiplies, and what the whole computes.
+# For a GPU: lines around the first product of the first kernel that multiplies, and what the whole computes.
 gpu=
 if "$build/bin/dlcc" --list-targets | grep -q cuda:; then
 	mkdir -p gpu
@@ -31,9 +31,9 @@ if "$build/bin/dlcc" --list-targets | grep -q cuda:; then
 	awk '/^\/\/ .*\(/ { name = substr($0, 4) }
 		/^\$L/ { if (product) exit; n = 0 }
 		{ line[n++] = $0 }
-		/fma|mma/ { product = n }
+		/fma|mma/ { product = product ? product : n }
 		END {
-			printf "\nfor a GPU, the inner loop of %s:\n", name
+			printf "\nfor a GPU, from the inner loop of %s:\n", name
 			from = product > 6 ? product - 6 : 0
 			for (i = from; i < n && i < from + 10; i++)
 				print "    " line[i]

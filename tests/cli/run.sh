@@ -68,6 +68,9 @@ try "negative number" 2 "--threads wants a number" cnn.onnx --threads=-1 -o m.so
 try "no model file" 1 "cannot open .?none.onnx" none.onnx -o m.so
 try "no folder" 1 "nowhere/m.so" cnn.onnx -o nowhere/m.so
 try "unknown target" 2 "\"z80\" is not known; it is cpu: with native, x86-64-v4, .*, cuda: with sm_120, " cnn.onnx --target=cpu:z80 -o m.so
+try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets names all" cnn.onnx --target=sm_80 -o m.so
+try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so
+try "code for GPUs without one" 2 "needs a target: --target=cuda:sm_80" cnn.onnx --dump-ir=nvptx
 try "no target" 2 "names none" cnn.onnx --target=cpu: -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
 try "a compiler that fails" 1 "the C compiler failed" cnn.onnx --cc=false -o m.so
@@ -84,7 +87,7 @@ try "dim without a number" 2 "write NAME=N or" cnn.onnx --dim batch=abc -o m.so
 try "dims that differ" 2 "--dim batch=3: an earlier --dim says otherwise" cnn.onnx --dim batch=2 --dim batch=3 -o m.so
 try "no text to read" 1 "cannot be read: No such file" none.dl -o m.so
 try "no folder for text" 1 "cannot be written: No such file" cnn.onnx -o nowhere/m.dl
-try "no such dim" 1 'has no dim "N"' cnn.onnx --dim N=3 -o m.so
+try "no such dim" 1 'has no dim "N"; it has "batch"' cnn.onnx --dim N=3 -o m.so
 absent "nothing was made" m.so
 
 try "quiet" 0 "" cnn.onnx -o m.so --threads 2

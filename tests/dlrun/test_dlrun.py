@@ -163,7 +163,7 @@ def bench():
     assert list(r) == ["median_ms", "p95_ms", "min_ms", "runs", "peak_rss_kib"], text
     assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
     json.loads(dlrun(NONZERO, "--bench", "--json", "--dim=N=7", "--seconds=0.1"))
-    assert "no such dim" in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
+    assert "no such dim; --describe names all" in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
     os.environ["ASAN_OPTIONS"] = "allocator_may_return_null=1"  # as malloc does
     assert '"x" [N = 17592186044416, 4] takes 262144.0 GiB, for' in dlrun(RELU, "--bench", "--dim", f"N={1 << 44}", status=1)
     assert "must be in 1..4096" in dlrun(NONZERO, "--bench", "--dim", "N=5000", status=1)
@@ -188,8 +188,8 @@ def usage():
                             ((RELU, "--threads"), "--threads: a whole number from 1"),
                             ((RELU, "--seconds", "0"), "--seconds 0: a number above 0"),
                             ((RELU, "--atol=x"), "--atol x: a number from 0"),
-                            ((RELU, "--dim", "x"), "--dim x: NAME=VALUE"),
-                            ((RELU, "-i", "x.npy"), "-i x.npy: NAME=FILE"),
+                            ((RELU, "--dim", "x"), "--dim x: write NAME=VALUE"),
+                            ((RELU, "-i", "x.npy"), "-i x.npy: write NAME=FILE"),
                             ((RELU, "--json"), "--json goes with --bench or --profile")):
         text = dlrun(*arguments, status=2)
         assert text.startswith(f"dlrun: error: {says}\n") and text.count("\n") == 2, text

@@ -187,7 +187,7 @@ def without_ptxas():
 @test
 def devices_that_are_not():
     so = f"{DIR}/add.so"
-    assert "there are 1 GPUs" in dlrun(so, "--device=cuda:3", "--bench", status=1)
+    assert "no such GPU; the last is cuda:0" in dlrun(so, "--device=cuda:3", "--bench", status=1)
     assert "it is auto, cpu, cuda or cuda:N" in dlrun(so, "--device=tpu", "--bench", status=1)
     plain = compiled("add", targets="cpu")
     assert "compiled without code for GPUs" in dlrun(plain, "--device=cuda", "--bench", status=1)

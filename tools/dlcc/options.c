@@ -75,7 +75,7 @@ typedef struct Warning {
 static const Warning warnings[] = {
 	{"all", false, true},
 	{"shape", false, false},     /* a type that a .dl declares is not the one found */
-	{"duplicate", false, false}, /* two nodes of one name */
+	{"duplicate", false, false}, /* two constants of one name */
 	{"unbounded", true, false},  /* memory whose size depends on data */
 	{"unproved", false, true},   /* a schedule that isl cannot prove (--verify) */
 	{"fallback", false, true},   /* a copy that the GPU's run waits for */

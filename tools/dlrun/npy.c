@@ -55,7 +55,9 @@ static bool parse_header(Arena *a, Diag *d, const char *path, const char *header
 	if (!descr || !order || !shape || *shape != '(' || strlen(descr) < 4)
 		return bad(d, path, "no .npy header");
 	if (strncmp(order, "False", 5) || descr[1] == '>')
-		return bad(d, path, "only row-major little-endian arrays are read");
+		return bad(d, path,
+			   "only row-major little-endian arrays are read; "
+			   "numpy.ascontiguousarray makes them row-major");
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (!strncmp(descr + 2, types[i].descr, 2) && descr[4] == '\'')
 			v->dtype = types[i].dtype;

@@ -302,12 +302,33 @@ static const char *make_func(void *arg, const char *name)
 	return ll_func(arg, i, !strcmp(at, "_f64") ? CT_F64 : CT_F32);
 }
 
-/* The module, in which KERNEL_NAME stands for the name. Values of f64 take two registers, and ptxas would rather spill
- * than have fewer than its usual number of threads at once, unless it is told that one block is enough. */
+static void find_division(void *found, Expr *e)
+{
+	if (ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_mod))
+		*(bool *)found = true;
+}
+
+/* Whether a reduction goes over many iterators as one, as those of windows do: all their indices are alive at once. */
+static bool has_windows(const LNode *n)
+{
+	bool found = false;
+
+	for (; n && !found; n = n->next) {
+		if (n->kind == LN_REDUCE && n->val[0])
+			ex_walk(n->val[0], find_division, &found);
+		found = found || has_windows(n->body);
+	}
+	return found;
+}
+
+/* The module, in which KERNEL_NAME stands for the name. Where registers run short, as with values of f64, which take two,
+ * ptxas would rather spill than have fewer than its usual number of threads at once, unless it is told that one block is
+ * enough. */
 static const char *module_text(LlKernel *k)
 {
 	StrBuf b = {0};
 	const char *code = body(k), *text;
+	const bool spacious = strstr(code, "double") || has_windows(k->stage->body);
 
 	strbuf_put(&b, strbuf_str(&k->globals), k->globals.n);
 	strbuf_printf(&b, "define ptx_kernel void @" KERNEL_NAME "(");
@@ -323,7 +344,7 @@ static const char *module_text(LlKernel *k)
 	strbuf_printf(&b,
 		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
 		      ", !\"maxntidx\", i32 %d%s}\n",
-		      k->stage->threads, strstr(code, "double") ? ", !\"minctasm\", i32 1" : "");
+		      k->stage->threads, spacious ? ", !\"minctasm\", i32 1" : "");
 	text = arena_strdup(k->f.arena, strbuf_str(&b));
 	strbuf_free(&b);
 	strbuf_free(&k->f.b);

@@ -41,6 +41,7 @@ typedef struct LlKernel {
 	int kept; /* of what threads keep, the element in hand; -1: none */
 	bool partial[2][CT_COUNT]; /* declared: see ll_partial */
 	bool faults;
+	bool spacious; /* a thread keeps so much that it may have registers in plenty */
 } LlKernel;
 
 LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);

@@ -198,7 +198,7 @@ const char *ll_slot(LlKernel *k, const char *type, int64_t n)
 	return name;
 }
 
-enum { STATIC_SHARED = 48 << 10 };
+enum { STATIC_SHARED = 48 << 10, MANY_KEPT = 32 };
 
 /* Bytes of the block's scratch, one piece of shared memory, that LN_LOCAL places locals in. */
 static int64_t scratch(const LlKernel *k)
@@ -241,6 +241,7 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 		p.name = in_scratch(k, local->idx->i);
 	} else if (local && local->keep) {
 		p.local = local;
+		k->spacious = k->spacious || local->keep >= MANY_KEPT;
 		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
 	} else if (b->spread == SPREAD_FRAG) {
 		const int64_t n = elements(b) / k->stage->threads;

@@ -35,7 +35,7 @@ MODELS = {
                  "astray-above": {"t": (50, 9), "i": ("list", [[3], [50]]), "u": (2, 9)},
                  "astray-below": {"t": (50, 9), "i": ("list", [[3], [-51]]), "u": (2, 9)}}),
     "columns": ("(float[N,100] x) => (float[100] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims=0>(x, zero) }",
-                {"some": {"x": (37, 100)}}),
+                {"some": {"x": (37, 100)}, "many": {"x": (1101, 100)}}),
     "depthwise": ("(float[N,8,18,18] x, float[8,1,3,3] w) => (float[N,8,18,18] y) { y = Conv<group=8, pads=[1,1,1,1]>(x, w) }",
                   {"one": {"x": (1, 8, 18, 18), "w": (8, 1, 3, 3)}, "two": {"x": (2, 8, 18, 18), "w": (8, 1, 3, 3)}}),
     "matmul": ("(float[N,152] x, float[152,40] w) => (float[N,40] y) { y = MatMul(x, w) }",

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of rows that a warp or a block has share: gpu_team.c the stage, gpu_team_kept.c what threads keep of the
+ * row, gpu_team_share.c how its points are shared out.
+ */
+#ifndef PASSES_GPU_TEAM_IMPL_H
+#define PASSES_GPU_TEAM_IMPL_H
+
+#include "passes/gpu_impl.h"
+
+enum { MOST_KEPT = 8 }; /* buffers of one row at most */
+
+/* A statement of a row. */
+typedef struct Part {
+	Stmt *s;
+	Points p;
+	Buf *out;
+	bool along; /* it runs along the row, over Team.it */
+} Part;
+
+/* What is read or made once for each point, and then at hand. */
+typedef struct Kept {
+	Buf *buf;
+	Expr *is;   /* what it holds at Team.it */
+	bool temp;  /* a temporary of the row, else something that is read */
+	bool block; /* of all rows: in memory that the block shares */
+} Kept;
+
+typedef struct Team {
+	Row *r;
+	Part *part;
+	int n;
+	Iter *it; /* along the row; null: no statement runs along it */
+	Kept kept[MOST_KEPT];
+	int nkept;
+	int pack, keep; /* elements of one access; points of the row that a thread keeps */
+	Expr *skew;     /* how far before the row the first run begins; null: not at all */
+} Team;
+
+/* What D is, or INT64_MAX. */
+int64_t team_length(const Dim *d);
+/* AT is Team.it: the point itself. */
+bool team_at_point(const Team *t, const Expr *at);
+/* AT goes by one from point to point. */
+bool team_runs_along(const Team *t, Expr *at);
+/* Bytes of B; INT64_MAX where they are not known or more than a block shares. */
+int64_t team_bytes_of(const Buf *b);
+
+/* Locals that threads keep; others that would be too large are none. True: some are none, all is to be placed again. */
+bool team_choose_kept(Team *t);
+/* Keeps what several statements or, in warps, all rows read; statements read it there. */
+void team_keep_reads(Team *t);
+/* Threads, runs and registers of a row. */
+void team_share_out(Team *t);
+
+#endif

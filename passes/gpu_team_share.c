@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a team shares out the points of a row: how many threads it has, how many neighbouring points are one access, and
+ * for how many a thread has registers. Runs of neighbouring points are one access of 16 bytes where rows begin at
+ * multiples; else the first run begins so far before the row that the requests of a warp begin where sectors do.
+ */
+#include "passes/gpu_team_impl.h"
+
+enum {
+	REGISTERS = 64, /* of the 255 that a thread may have, for what it keeps */
+	SECTOR = 32,    /* bytes: memory answers requests in such */
+	UNKNOWN = 16,   /* points that a thread keeps where the length of the row is not known */
+	MOST_THREADS = 1024 /* of a block, on all GPUs */
+};
+
+/* Accesses along the row: PACK elements are one; the largest element; one of the flat indices. */
+typedef struct Along {
+	const Team *t;
+	int pack, bytes;
+	Expr *at;
+} Along;
+
+static void access_along(Along *x, const Buf *b, Expr *at)
+{
+	Ctx *c = x->t->r->k->ctx;
+	const int bits = dtype_info[b->dtype].bits;
+	Affine a;
+
+	if (b->data || bits < 8 || !team_runs_along(x->t, at) || !ex_affine(c, at, &a))
+		return;
+	x->at = at;
+	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
+	while (x->pack > 1 && x->pack * bits / 8 > PACK_BYTES)
+		x->pack /= 2;
+	while (x->pack > 1 && !gpu_divides(c, a.base, x->pack))
+		x->pack /= 2;
+	for (int i = 0; i < a.n; i++)
+		while (x->pack > 1 && a.iter[i] != x->t->it && !gpu_divides(c, a.coef[i], x->pack))
+			x->pack /= 2;
+}
+
+static void load_along(void *arg, Expr *e)
+{
+	Along *x = arg;
+
+	if (e->kind != EX_LOAD)
+		return;
+	for (int i = 0; i < x->t->nkept; i++)
+		if (x->t->kept[i].buf == e->load.buf)
+			return;
+	access_along(x, e->load.buf, e->load.idx[0]);
+}
+
+static int in_registers(const Team *t)
+{
+	int n = 0;
+
+	for (int i = 0; i < t->nkept; i++)
+		n += !t->kept[i].block;
+	return n;
+}
+
+void team_share_out(Team *t)
+{
+	Stage *st = t->r->b->stage;
+	Ctx *c = t->r->k->ctx;
+	Along x = {.t = t, .pack = MOST_PACK};
+	const int64_t n = team_length(t->it->extent);
+	const int registers = in_registers(t), each = REGISTERS / (registers ? registers : 1);
+	int need = each < UNKNOWN ? each : UNKNOWN, sector;
+
+	for (int i = 0; i < t->n; i++) {
+		const Part *y = &t->part[i];
+
+		for (int j = 0; j < y->p.ne && y->along; j++)
+			ex_walk(y->p.e[j], load_along, &x);
+		if (y->along && y->p.write && !team_at_point(t, y->p.write))
+			access_along(&x, y->out, y->p.write);
+		x.pack = y->along && y->p.guard ? 1 : x.pack;
+	}
+	for (int i = 0; i < t->nkept; i++)
+		if (!t->kept[i].temp && !t->kept[i].block)
+			access_along(&x, t->kept[i].is->load.buf, t->kept[i].is->load.idx[0]);
+	while (x.pack > 1 && (!gpu_divides(c, t->it->extent, x.pack) || n / x.pack < WARP))
+		x.pack /= 2;
+	t->pack = x.pack;
+	sector = x.bytes ? SECTOR / x.bytes : 1;
+	if (x.pack == 1 && x.at && sector > 1 && !gpu_divides(c, t->it->extent, sector))
+		t->skew = ex_op2(t->r->k->pool, IN_mod,
+				 ex_subst_iters(t->r->k->pool, x.at, &t->it,
+						&(Expr *){l_int(t->r->b, 0)}, 1),
+				 l_int(t->r->b, sector));
+	while (st->team != WARP && n < INT64_MAX && st->threads < MOST_THREADS &&
+	       st->threads * (int64_t)(each / 2) < n)
+		st->team = st->threads *= 2;
+	if (n < INT64_MAX) {
+		const int64_t runs = (n + (t->skew ? sector : 0) + st->team * t->pack - 1) /
+				     (st->team * t->pack);
+
+		need = runs * t->pack < each ? (int)runs * t->pack : each;
+	}
+	t->keep = registers ? need / t->pack * t->pack : 0;
+}

@@ -15,6 +15,18 @@ enum {
 	ROW_BYTES = 64      /* of k */
 };
 
+/* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
+enum {
+	SHARED_BYTES = 128, /* that shared memory gives per SM and clock: 32 banks of 4 bytes */
+	BESIDE_SUMS = 56,   /* registers of a thread for fragments and addresses: an estimate */
+	WARPS_MATRIX = 4,   /* that keep an SM busy: one for each of its 4 schedulers; */
+	WARPS_SCALAR = 8    /* two where lanes multiply, to cover latencies: an estimate */
+};
+
+static const double CLOCK = 1.5e9; /* of an SM, in Hz: of every row, roughly */
+static const double L2_RATE = 3.0; /* bandwidth of L2 over that of memory: an estimate */
+static const double EDGES = 2e-6;  /* seconds for first loads and last stores: an estimate */
+
 static double size_of(Ctx *c, Dim *d)
 {
 	int64_t lo, hi;
@@ -60,30 +72,28 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 {
 	const Gpu *gpu = g->g.t->gpu;
 	const double sms = gpu->sms, k = blocks_along(size[2], s->bk) * s->bk,
-		     clock = 1.5e9, /* of every row, roughly */
-		rate = (s->kind ? gpu->f16 : gpu->f32) * 1e12 / sms, bytes = bytes_of(g->a.type),
-		     warps = s->wm * s->wn;
+		     rate = (s->kind ? gpu->f16 : gpu->f32) * 1e12 / sms,
+		     bytes = bytes_of(g->a.type), warps = s->wm * s->wn;
 	const double wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1;
 	const double
 		math = 2.0 * s->bm * s->bn * k / rate * wide,
-		l2 = (s->bm + s->bn) * k * bytes / (3.0 * gpu->memory * 1e9 / sms),
+		l2 = (s->bm + s->bn) * k * bytes / (L2_RATE * gpu->memory * 1e9 / sms),
 		/* ldmatrix reads each byte once, a lane's own reads repeat those of its neighbours. */
 		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
 			       : warps * 32 * (s->tm + s->tn),
-		shared = read * k * bytes / (128 * clock),
+		shared = read * k * bytes / (SHARED_BYTES * CLOCK),
 		out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / sms);
-	const double registers = (s->bm * s->bn / (warps * 32)) * wide + 56;
+	const double registers = (s->bm * s->bn / (warps * 32)) * wide + BESIDE_SUMS;
 	const double blocks = size[3] * blocks_along(size[0], s->bm) * blocks_along(size[1], s->bn),
-		     each = blocks_along(blocks, gpu->sms),
-		     start = 2e-6; /* the first loads, the last stores */
+		     each = blocks_along(blocks, gpu->sms);
 	const int room = gpu->shared / (gemm_gpu_shared(g, s) + RESERVED);
 	int at_once = (int)(gpu->registers / (registers * warps * 32));
 
 	at_once = at_once < room ? at_once : room;
 	at_once = at_once < each ? at_once : (int)each;
 	at_once = at_once < 1 ? 1 : at_once;
-	return each * (larger(larger(math, l2), shared) + out + start / at_once) *
-	       larger(1, (s->kind ? 4 : 8) / (at_once * warps));
+	return each * (larger(larger(math, l2), shared) + out + EDGES / at_once) *
+	       larger(1, (s->kind ? WARPS_MATRIX : WARPS_SCALAR) / (at_once * warps));
 }
 
 /* Candidates in an order of their own: larger tiles first. */

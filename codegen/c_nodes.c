@@ -395,7 +395,9 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_RING:
 		case LN_MMA:
 		case LN_FOLD:
-		case LN_DRAIN: assert(n->kind == LN_LOOP); /* GPUs alone */ break;
+		case LN_DRAIN:
+			assert(n->kind == LN_LOOP); /* GPUs alone */
+			break;
 		}
 	}
 }

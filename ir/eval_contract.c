@@ -338,39 +338,32 @@ typedef double V_f64 __attribute__((vector_size(32), aligned(8)));
 typedef uint32_t V_u32 __attribute__((vector_size(16), aligned(4)));
 typedef uint64_t V_u64 __attribute__((vector_size(32), aligned(8)));
 
+/* clang-format off */
 #define TILE_ROW(V, i) V c##i##0 = {0}, c##i##1 = {0};
-#define TILE_STEP(i)          \
+#define TILE_STEP(i) \
 	c##i##0 += a[i] * b0; \
 	c##i##1 += a[i] * b1;
-#define TILE_PUT(V, i)                  \
+#define TILE_PUT(V, i) \
 	*(V *)(c + i * ldc) += c##i##0; \
 	*(V *)(c + i * ldc + NR / 2) += c##i##1;
 
 /* C[MR][NR] += A panel * B panel, over K. */
-#define TILE(name, T, V)                                                                     \
-	EVAL_CLONES static void tile_##name(int k, const void *pa, const void *pb, void *pc, \
-					    int64_t ldc)                                     \
-	{                                                                                    \
-		const T *a = pa, *b = pb;                                                    \
-		T *c = pc;                                                                   \
-		TILE_ROW(V, 0)                                                               \
-		TILE_ROW(V, 1)                                                               \
-		TILE_ROW(V, 2)                                                               \
-		TILE_ROW(V, 3) TILE_ROW(V, 4) TILE_ROW(V, 5)                                 \
-                                                                                             \
-			for (; k > 0; k--, a += MR, b += NR)                                 \
-		{                                                                            \
-			V b0 = *(const V *)b, b1 = *(const V *)(b + NR / 2);                 \
-                                                                                             \
-			TILE_STEP(0)                                                         \
-			TILE_STEP(1) TILE_STEP(2) TILE_STEP(3) TILE_STEP(4) TILE_STEP(5)     \
-		}                                                                            \
-		TILE_PUT(V, 0)                                                               \
-		TILE_PUT(V, 1) TILE_PUT(V, 2) TILE_PUT(V, 3) TILE_PUT(V, 4) TILE_PUT(V, 5)   \
+#define TILE(name, T, V) \
+	EVAL_CLONES static void tile_##name(int k, const void *pa, const void *pb, void *pc, int64_t ldc) \
+	{ \
+		const T *a = pa, *b = pb; \
+		T *c = pc; \
+		TILE_ROW(V, 0) TILE_ROW(V, 1) TILE_ROW(V, 2) TILE_ROW(V, 3) TILE_ROW(V, 4) TILE_ROW(V, 5) \
+		for (; k > 0; k--, a += MR, b += NR) { \
+			V b0 = *(const V *)b, b1 = *(const V *)(b + NR / 2); \
+			TILE_STEP(0) TILE_STEP(1) TILE_STEP(2) TILE_STEP(3) TILE_STEP(4) TILE_STEP(5) \
+		} \
+		TILE_PUT(V, 0) TILE_PUT(V, 1) TILE_PUT(V, 2) TILE_PUT(V, 3) TILE_PUT(V, 4) TILE_PUT(V, 5) \
 	}
 TILE(f64, double, V_f64)
 TILE(u32, uint32_t, V_u32)
 TILE(u64, uint64_t, V_u64)
+/* clang-format on */
 
 typedef void (*TileFn)(int k, const void *a, const void *b, void *c, int64_t ldc);
 

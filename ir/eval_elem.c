@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clang-format off: tables */
+/* clang-format off */
 /* Elements between buffers and strips: a gather and a scatter for each element type. Buffers may lie at
  * any address (a weight in a mapped file), so elements of whole bytes are copied, not dereferenced. */
 #include "ir/eval_impl.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clang-format off: tables */
+/* clang-format off */
 /* Every instruction over a strip: one loop for each instruction and type, made from ir/scalar.h. */
 #include "ir/eval_impl.h"
 #include "ir/scalar.h"

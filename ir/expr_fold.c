@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clang-format off: tables */
+/* clang-format off */
 /*
  * What ex_inst simplifies: constants, through the very functions of ir/scalar.h, and identities that are
  * exact for every value (so no x + 0 and no x * 0 on floats, where -0 and NaN would change).

@@ -325,28 +325,31 @@ ORDERED(f64)
 UNORDERED(f32)
 UNORDERED(f64)
 
-#define ROW_ORDERED(T)                                                                   \
+/* clang-format off */
+#define ROW_ORDERED(T) \
 	{"eq", T_##T, cmp_eq_##T}, {"ne", T_##T, cmp_ne_##T}, {"lt", T_##T, cmp_lt_##T}, \
-		{"le", T_##T, cmp_le_##T}, {"gt", T_##T, cmp_gt_##T}, {"ge", T_##T, cmp_ge_##T},
-#define ROW_UNORDERED(T)                                                                       \
+	{"le", T_##T, cmp_le_##T}, {"gt", T_##T, cmp_gt_##T}, {"ge", T_##T, cmp_ge_##T},
+#define ROW_UNORDERED(T) \
 	{"equ", T_##T, cmp_equ_##T}, {"neu", T_##T, cmp_neu_##T}, {"ltu", T_##T, cmp_ltu_##T}, \
-		{"leu", T_##T, cmp_leu_##T}, {"gtu", T_##T, cmp_gtu_##T},                      \
-		{"geu", T_##T, cmp_geu_##T}, {"num", T_##T, cmp_num_##T},                      \
-		{"nan", T_##T, cmp_nan_##T},
+	{"leu", T_##T, cmp_leu_##T}, {"gtu", T_##T, cmp_gtu_##T}, {"geu", T_##T, cmp_geu_##T}, \
+	{"num", T_##T, cmp_num_##T}, {"nan", T_##T, cmp_nan_##T},
 #define ROW_BITS(B, T) {"eq", T_##B, cmp_eq_##T}, {"ne", T_##B, cmp_ne_##T},
-#define ROW_NAMES(T)                                                                     \
+#define ROW_NAMES(T) \
 	{"lo", T_##T, cmp_lt_##T}, {"ls", T_##T, cmp_le_##T}, {"hi", T_##T, cmp_gt_##T}, \
-		{"hs", T_##T, cmp_ge_##T},
+	{"hs", T_##T, cmp_ge_##T},
 
-	static const struct {
+static const struct {
 	const char *op;
 	Type t;
 	CompareFn *fn;
-} compares[] = {ROW_ORDERED(u16) ROW_ORDERED(u32) ROW_ORDERED(u64) ROW_ORDERED(s16) ROW_ORDERED(s32)
-			ROW_ORDERED(s64) ROW_ORDERED(f32) ROW_ORDERED(f64) ROW_UNORDERED(f32)
-				ROW_UNORDERED(f64) ROW_BITS(b16, u16) ROW_BITS(b32, u32)
-					ROW_BITS(b64, u64) ROW_NAMES(u16) ROW_NAMES(u32)
-						ROW_NAMES(u64)};
+} compares[] = {
+	ROW_ORDERED(u16) ROW_ORDERED(u32) ROW_ORDERED(u64)
+	ROW_ORDERED(s16) ROW_ORDERED(s32) ROW_ORDERED(s64)
+	ROW_ORDERED(f32) ROW_ORDERED(f64) ROW_UNORDERED(f32) ROW_UNORDERED(f64)
+	ROW_BITS(b16, u16) ROW_BITS(b32, u32) ROW_BITS(b64, u64)
+	ROW_NAMES(u16) ROW_NAMES(u32) ROW_NAMES(u64)
+};
+/* clang-format on */
 
 CompareFn *compare_fn(const char *op, Type t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clang-format off: tables */
+/* clang-format off */
 /* ir/scalar.h against the reference conversions of ir/dtype.c, wide arithmetic and libm. */
 #include "ir/dtype.h"
 #include "ir/scalar.h"

@@ -16,13 +16,10 @@ enum {
 };
 
 /* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
-enum {
-	SHARED_BYTES = 128, /* that shared memory gives per SM and clock: 32 banks of 4 bytes */
-	BESIDE_SUMS = 56,   /* registers of a thread for fragments and addresses: an estimate */
-	WARPS_MATRIX = 4,   /* that keep an SM busy: one for each of its 4 schedulers; */
-	WARPS_SCALAR = 8    /* two where lanes multiply, to cover latencies: an estimate */
-};
-
+static const double SHARED_BYTES = 128; /* of shared memory per SM and clock: 32 banks of 4 bytes */
+static const double BESIDE_SUMS = 56;   /* registers for fragments, addresses: an estimate */
+/* Warps that keep an SM busy: one for each of its 4 schedulers, two where lanes multiply: an estimate. */
+static const double WARPS_MATRIX = 4, WARPS_SCALAR = 8;
 static const double CLOCK = 1.5e9; /* of an SM, in Hz: of every row, roughly */
 static const double L2_RATE = 3.0; /* bandwidth of L2 over that of memory: an estimate */
 static const double EDGES = 2e-6;  /* seconds for first loads and last stores: an estimate */

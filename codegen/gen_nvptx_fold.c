@@ -6,6 +6,7 @@
  */
 #include "codegen/gen_nvptx_kernel.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { UNROLL = 4 };
@@ -122,10 +123,13 @@ static void over_warps(Folding *g, const char *warps)
 	LlFn *f = &k->f;
 	const int all = g->f->rows * g->f->cols, nwarps = k->stage->threads / 32;
 	const DType t = ctype_dtype(g->ct);
-	const Iter point = {.name = "t"};
+	Iter *point = NEW(f->arena, Iter); /* a binding keeps it */
 	const char *after = NULL;
-	LlLoop l = ll_open_loop(k, &point, "%lane", arena_printf(f->arena, "%d", all),
-				arena_printf(f->arena, "%d", k->stage->threads));
+	LlLoop l;
+
+	*point = (Iter){.name = "t"};
+	l = ll_open_loop(k, point, "%lane", arena_printf(f->arena, "%d", all),
+			 arena_printf(f->arena, "%d", k->stage->threads));
 
 	ll_forget(f);
 	ll_bind(k, g->f->col, op(k, "urem", l.var, g->f->cols));
@@ -156,6 +160,7 @@ void ll_fold(LlKernel *k, const LNode *n)
 	const char *after = NULL;
 
 	g.lanes = n->fold->cols / n->pack;
+	assert(g.lanes > 0 && g.lanes <= 32);
 	g.state = NEW_ARRAY(k->f.arena, nstate, Buf *);
 	for (int i = 0; i < nstate; i++) {
 		g.state[i] = NEW(k->f.arena, Buf);

@@ -101,6 +101,8 @@ static void shape(Across *x, const Gpu *gpu)
 	while (x->pack > 1 && !gpu_divides(c, n, x->pack))
 		x->pack /= 2;
 	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
+	if (x->cols > WARP * x->pack) /* no more threads along the columns than a warp has */
+		x->cols = WARP * x->pack;
 	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->pack)
 		x->cols /= 2;
 	while (x->cols > x->pack && x->rows * x->cols * FOLD_THREADS / WARP * 8 > SHARED)

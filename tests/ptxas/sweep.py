@@ -93,7 +93,7 @@ def assemble(ptxas, target, number, files, folder):
         if stores != "0" or loads != "0":
             bad[name] = f"{stores} bytes spilled, {loads} read back"
     for line in log.splitlines():
-        if re.search(r"warning|error|fatal", line, re.I):
+        if re.match(r"ptxas\b[^:]*\b(warning|error|fatal)\s*:", line):
             name = next((e for e in entries if re.search(rf"\b{e}\b", line)), entries[0])
             bad.setdefault(name, line.strip())
     if done.returncode and not bad:

@@ -2,8 +2,9 @@
 /*
  * The tile of a contraction on a GPU, by an analytic model of the target: what a block's arithmetic, its traffic from L2 and
  * its reads of shared memory take, the slowest of them counting; how many blocks an SM has to do one after the other; and
- * how well those that it has at once cover each other's latencies. Of equal cost the first candidate stays, so the choice
- * depends on nothing but the sizes and the target's row.
+ * how well those that it has at once cover each other's latencies. A thread's registers hold its sums, what it multiplies,
+ * and of every chunk that it fills the place and perhaps the value; a shape that needs more than there are is left out. Of
+ * equal cost the first candidate stays, so the choice depends on nothing but the sizes and the target's row.
  */
 #include "passes/gemm_impl.h"
 
@@ -12,7 +13,12 @@ enum {
 	MIN_K = 8,
 	UNKNOWN = 512,      /* what a size without bounds counts as */
 	RESERVED = 1 << 10, /* bytes of an SM's shared memory that a block takes besides */
-	ROW_BYTES = 64      /* of k */
+	ROW_BYTES = 64,     /* of k */
+	REGISTERS = 255,    /* of a thread, at most */
+	COMMON = 24,        /* registers: loops, edges, the lane's places */
+	COPIED = 4,         /* and of a chunk that is copied: from where and to where */
+	MOVED = 2,          /* of one that goes through registers, without its value */
+	SPLIT = 6           /* the same, where its row of the tile is split into several indices */
 };
 
 /* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
@@ -52,6 +58,29 @@ int gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 			  bytes_of(ctype_dtype(g->g.c.ct));
 
 	return ring > strip ? ring : strip;
+}
+
+/* What a thread has for its chunks of O's tile, SIDE of the block, all the time that the ring runs. */
+static int fill_registers(const BlockShape *s, const Operand *o, int side)
+{
+	const int elems = side * s->bk, chunks = elems / o->pack, threads = gemm_gpu_threads(s),
+		  each = (chunks + threads - 1) / threads,
+		  words = (o->pack * bytes_of(o->type) + 3) / 4,
+		  place = o->along && !o->side_joins ? SPLIT : MOVED;
+
+	return each * (o->async ? COPIED : place + words);
+}
+
+/* Registers of a thread in the ring: the sums, what one step of the product reads, and the chunks. */
+static int registers_of(const GpuGemm *g, const BlockShape *s)
+{
+	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
+	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
+		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4
+				 : (s->tm + s->tn) * piece * word;
+
+	return sums + read + fill_registers(s, &g->a, s->bm) + fill_registers(s, &g->b, s->bn) +
+	       COMMON;
 }
 
 static double larger(double a, double b)
@@ -152,7 +181,7 @@ bool gemm_gpu_shape(GpuGemm *g)
 			continue;
 		s.stages = stages(g, &s, size[2]);
 		if (gemm_gpu_shared(g, &s) + RESERVED > g->g.t->gpu->shared ||
-		    (wide && s.tm * s.tn > 32))
+		    (wide && s.tm * s.tn > 32) || registers_of(g, &s) > REGISTERS)
 			continue;
 		x = cost(g, &s, size);
 		if (best > 0 && x >= best)

@@ -144,10 +144,12 @@ static const char *int_type(DType t)
 	}
 }
 
-/* Symbols that are elements of V. */
+/* Symbols that are elements of V, and what is known with them. */
 static void print_reads(Host *h, Value *v)
 {
-	for (int i = h->nshape_syms; i < h->syms.n; i++) {
+	bool any = false;
+
+	for (int i = h->nshape_syms; v->syms && i < h->syms.n; i++) {
 		Sym *s = h->syms.at[i];
 
 		if (s->src != v || h->known[s->id])
@@ -180,8 +182,10 @@ static void print_reads(Host *h, Value *v)
 					s->name));
 			strbuf_printf(h->b, ", (long long)sym[%d]);\n", i);
 		}
-		h->known[s->id] = true;
+		h->known[s->id] = any = true;
 	}
+	if (!any)
+		return;
 	host_named(h);
 	host_facts(h);
 }

@@ -127,14 +127,16 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 /* Symbols that stand for dims whose own symbols are known by now. */
 void host_named(Host *h)
 {
-	for (int i = 0; i < h->syms.n; i++) {
-		Sym *s = h->syms.at[i];
+	for (bool again = true; again;) {
+		again = false;
+		for (int i = 0; i < h->syms.n; i++) {
+			Sym *s = h->syms.at[i];
 
-		if (!s->def || h->known[s->id] || !host_dim_known(h, s->def))
-			continue;
-		strbuf_printf(h->b, "\tsym[%d] = %s;\n", i, host_dim(h, s->def));
-		h->known[s->id] = true;
-		i = -1;
+			if (!s->def || h->known[s->id] || !host_dim_known(h, s->def))
+				continue;
+			strbuf_printf(h->b, "\tsym[%d] = %s;\n", i, host_dim(h, s->def));
+			h->known[s->id] = again = true;
+		}
 	}
 }
 

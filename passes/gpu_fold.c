@@ -21,6 +21,7 @@ typedef struct Across {
 	Iter *col, *row, *block;
 	Expr *guard; /* the column is there; null: all are */
 	Buf *acc;
+	int64_t left; /* bytes that the block may share beside the states */
 } Across;
 
 static bool takes(const Row *r)
@@ -115,6 +116,7 @@ static void shape(Across *x, const Gpu *gpu)
 		if (!dim_is_const(blocks, &many) || many >= gpu->sms)
 			break;
 	}
+	x->left = SHARED - x->rows * x->cols * FOLD_THREADS / WARP * 8;
 }
 
 /* ---- The stage ---- */
@@ -150,16 +152,18 @@ static void place_band(Across *x)
 				  ex_dim(b->p, r->band->iter[x->n]->extent));
 }
 
-/* A temporary between the statements has the block's points alone. */
-static void block_local(const Across *x, const Stmt *s)
+/* A temporary between the statements has the block's points alone, as far as there is room for them. */
+static void block_local(Across *x, const Stmt *s)
 {
 	Row *r = x->r;
 	Buf *t = s->out[0];
+	const int64_t bytes = x->rows * x->cols * 8;
 	Dim *dims[MAX_RANK];
 	int n = 0;
 
-	if (!row_may_be_local(r, s, t))
+	if (bytes > x->left || !row_may_be_local(r, s, t))
 		return;
+	x->left -= bytes;
 	for (int d = 0; d < t->rank; d++) {
 		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
 		const bool along = it == r->band->of[s->id][x->n],

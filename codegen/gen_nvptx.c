@@ -328,7 +328,7 @@ static const char *module_text(LlKernel *k)
 {
 	StrBuf b = {0};
 	const char *code = body(k), *text;
-	const bool spacious = strstr(code, "double") || k->spacious || has_windows(k->stage->body);
+	const bool spacious = k->f.wide || k->spacious || has_windows(k->stage->body);
 
 	strbuf_put(&b, strbuf_str(&k->globals), k->globals.n);
 	strbuf_printf(&b, "define ptx_kernel void @" KERNEL_NAME "(");

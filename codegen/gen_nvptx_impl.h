@@ -36,6 +36,7 @@ typedef struct LlFn {
 	StrBuf b, allocas;
 	const char *block;      /* the label of the block being written */
 	int temp, labels;
+	bool wide;              /* there are values of f64 */
 	/* Leaves: what they append goes to B. */
 	void *arg;
 	const char *(*iter)(void *arg, const Iter *it);

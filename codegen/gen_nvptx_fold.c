@@ -88,8 +88,7 @@ static const char *meet(Folding *g)
 	const char *lane = op(k, "and", "%lane", 31), *warp = op(k, "lshr", "%lane", 5),
 		   *at = op(k, "mul", warp, all), *first = ll_new(f), *after, *p;
 
-	strbuf_printf(&k->globals, "%s = internal addrspace(3) global [%d x %s] undef, align 16\n",
-		      warps, all * k->stage->threads / 32, ll_stored(t));
+	ll_shared(k, warps, (int64_t)all * k->stage->threads / 32, t);
 	for (int i = 0; i < g->f->rows * g->pack; i++)
 		for (int off = g->lanes; off < 32; off *= 2) {
 			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,

@@ -31,6 +31,7 @@ typedef struct LlKernel {
 	VEC(LlBuf) places;
 	VEC(LlIter) iters;
 	StrBuf globals;
+	int64_t shared; /* bytes of the globals that are shared memory */
 	int nshared, nslots;
 	bool scratch;    /* the block's scratch is declared */
 	const char *slot; /* i64: which slot of the ring's tiles is meant; its iterator is 0, so that the rest of an
@@ -70,6 +71,8 @@ const LNode *ll_local(LlKernel *k, const Buf *b);
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type);
 const char *ll_decoded(LlKernel *k, DType t, const char *code);
 const char *ll_encoded(LlKernel *k, DType t, const char *val);
+/* Declares NAME, N elements of T in shared memory. Schedules see to it that there is room. */
+void ll_shared(LlKernel *k, const char *name, int64_t n, DType t);
 /* Bytes of shared memory that the launch has to give. */
 int ll_dynamic_shared(const LlKernel *k);
 /* A pointer to element I of the thread's own ARRAY. */

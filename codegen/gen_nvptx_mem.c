@@ -225,6 +225,15 @@ static const char *in_scratch(LlKernel *k, int64_t at)
 		  : name;
 }
 
+void ll_shared(LlKernel *k, const char *name, int64_t n, DType t)
+{
+	strbuf_printf(&k->globals,
+		      "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n", name,
+		      (long long)n, ll_stored(t));
+	k->shared += (n * ((dtype_info[t].bits + 7) / 8) + 15) / 16 * 16;
+	assert(k->shared <= STATIC_SHARED);
+}
+
 int ll_dynamic_shared(const LlKernel *k)
 {
 	return k->scratch && scratch(k) > STATIC_SHARED ? (int)scratch(k) : 0;
@@ -257,11 +266,7 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 		p.space = 3;
 		p.team = block ? 0 : elements(b);
 		p.name = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
-		strbuf_printf(&k->globals,
-			      "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n",
-			      p.name,
-			      (long long)(elements(b) ? elements(b) * (block ? 1 : teams) : 1),
-			      ll_stored(b->dtype));
+		ll_shared(k, p.name, elements(b) ? elements(b) * (block ? 1 : teams) : 1, b->dtype);
 	} else {
 		p.name = ll_slot(k, ll_stored(b->dtype), b->rank ? elements(b) : 0);
 	}
@@ -421,9 +426,7 @@ const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *
 	const DType d = ctype_dtype(t);
 
 	if (!k->partial[c][t])
-		strbuf_printf(&k->globals,
-			      "%s = internal addrspace(3) global [32 x %s] undef, align 16\n", name,
-			      ll_stored(d));
+		ll_shared(k, name, 32, d);
 	k->partial[c][t] = true;
 	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", p, ll_stored(d), name,
 	       at);

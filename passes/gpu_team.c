@@ -207,9 +207,10 @@ static void make_locals(Team *t)
 static bool drop_large(Team *t)
 {
 	const Stage *st = t->r->b->stage;
-	int64_t left = SHARED / (st->threads / st->team);
+	const int64_t most = SHARED / (st->threads / st->team);
 	bool any = false;
 
+	t->shared = 0;
 	for (int i = 0; i < t->r->nlocal; i++) {
 		Buf *b = t->r->local[i];
 		bool kept = false;
@@ -218,11 +219,11 @@ static bool drop_large(Team *t)
 			kept = kept || t->kept[k].buf == b;
 		if (!b || !b->rank || kept)
 			continue;
-		if (team_bytes_of(b) > left) {
+		if (team_bytes_of(b) > most - t->shared) {
 			t->r->local[i] = NULL;
 			any = true;
 		} else {
-			left -= team_bytes_of(b);
+			t->shared += team_bytes_of(b);
 		}
 	}
 	return any;

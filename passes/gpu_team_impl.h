@@ -33,6 +33,7 @@ typedef struct Team {
 	Iter *it; /* along the row; null: no statement runs along it */
 	Kept kept[MOST_KEPT];
 	int nkept;
+	int64_t shared; /* bytes of shared memory that a team has for its locals */
 	int pack, keep; /* elements of one access; points of the row that a thread keeps */
 	Expr *skew;     /* how far before the row the first run begins; null: not at all */
 } Team;

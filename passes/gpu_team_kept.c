@@ -180,7 +180,7 @@ static bool of_all_rows(const Team *t, Expr *at)
 static void find_reads(Team *t)
 {
 	const bool warps = t->r->b->stage->team == WARP;
-	int64_t left = SHARED;
+	int64_t left = SHARED - BLOCK_ROWS * t->shared; /* each row has its own locals */
 	Found f = {.t = t};
 
 	for (f.part = 0; f.part < t->n; f.part++)

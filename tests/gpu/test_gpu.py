@@ -81,6 +81,15 @@ model("bytes", "bytes (bool[N,64,66] x, int8[N,64,130] z) => (float[N,66] n, int
 x, z = rng(10).random((2, 64, 66)) < 0.5, rng(11).integers(-128, 128, (2, 64, 130), np.int8)
 case("bytes", 0, {"x": x, "z": z}, {"n": x.sum(1).astype(np.float32), "m": z.max(1)})
 
+# Rows of 4 KiB in shared memory, and scales that the rows of a block share.
+model("twice", "twice (float[N,16,64] x, float[16,64] s, float[16,64] t) => (float[N,16,64] y) <int64[2] both = {1, 2}> {"
+      " a = Softmax<axis=1>(x)  b = Softmax<axis=2>(a)  m = ReduceMax(b, both)  c = Sub(b, m)  d = Mul(c, s)  y = Add(d, t) }")
+x, s, t = (rng(12 + i).standard_normal(shape).astype(np.float32) for i, shape in enumerate(((3, 16, 64), (16, 64), (16, 64))))
+e = np.exp(x.astype(np.float64))
+e = np.exp(e / e.sum(1, keepdims=True))
+e /= e.sum(2, keepdims=True)
+case("twice", 0, {"x": x, "s": s, "t": t}, {"y": ((e - e.max((1, 2), keepdims=True)) * s + t).astype(np.float32)})
+
 model("pick", "pick (float[4,3] t, int64[N] i) => (float[N,3] y) { y = Gather(t, i) }")
 t = np.arange(12, dtype=np.float32).reshape(4, 3)
 case("pick", 0, {"t": t, "i": np.array([3, -1, 0])}, {"y": t[[3, 3, 0]]})
@@ -120,6 +129,16 @@ def any_order_of_warps():
 def columns_of_bytes():
     """A warp along columns of one byte, of which two are one access."""
     dlrun(compiled("bytes"), "--device", "cuda", "--data", f"{DIR}/bytes")
+
+
+@test
+def rows_with_much_to_share():
+    """What a block shares is counted for all of its rows: ptxas and GPUs take no more than 48 KiB."""
+    dlrun(compiled("twice"), "--device", "cuda", "--data", f"{DIR}/twice")
+    text = open(compiled("twice", suffix=".ptx")).read()
+    for kernel in text.split(".version")[1:]:
+        sizes = re.findall(r"\.shared \.align \d+ \.b(\d+) [\w$]+\[(\d+)\]", kernel)
+        assert 0 < sum(int(bits) // 8 * int(n) for bits, n in sizes) <= 48 << 10, sizes
 
 
 @test

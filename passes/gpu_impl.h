@@ -5,8 +5,9 @@
 
 #include "passes/points.h"
 #include "passes/row_impl.h"
+#include "runtime/vector.h"
 
-enum { WARP = 32, PACK_BYTES = 16, MOST_PACK = 8, SHARED = 40 << 10 };
+enum { WARP = 32, PACK_BYTES = GPU_VECTOR, MOST_PACK = 8, SHARED = 40 << 10 };
 
 /* D is a multiple of N. */
 bool gpu_divides(Ctx *c, Dim *d, int n);

@@ -9,11 +9,10 @@
  * rt_gpu_wait, and at the beginning of the next run.
  */
 #include "runtime/cuda.h"
+#include "runtime/vector.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { VECTOR = 16 }; /* kernels read so many bytes at once */
 
 int gpu_fail_by_now(dl_context *c, int status)
 {
@@ -138,7 +137,7 @@ static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 		return NULL;
 	io->bytes = bytes;
 	io->host = device ? NULL : p;
-	io->device = device && (uintptr_t)p % VECTOR ? p : NULL;
+	io->device = device && (uintptr_t)p % GPU_VECTOR ? p : NULL;
 	if (device && !io->device)
 		return p;
 	if (gpu_grow(c, &io->mem, (int64_t)bytes) || (!device && gpu_pin(c, &io->pinned, bytes)))

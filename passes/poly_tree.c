@@ -425,21 +425,24 @@ static int digits_of(Poly *p, const Exec *e, const Stmt *s, int last, int *digit
 {
 	Expr *y = e->at[last];
 	int n = 0, lo = last < s->nband ? 0 : s->nband;
+	bool taken[MAX_ITERS] = {false};
 
 	if (y->kind != EX_INST || y->op.inst != IN_mod ||
 	    as_dim(p, y->op.arg[1]) != s->iter[last]->extent)
 		return 0;
 	*flat = y = y->op.arg[0];
 	digit[n++] = last;
+	taken[last] = true;
 	for (;;) {
 		int how = 0, a;
 
 		y = ex_op2(p->pool, IN_floordiv, y, ex_dim(p->pool, s->iter[digit[n - 1]]->extent));
 		for (a = lo; a < (last < s->nband ? s->nband : e->nat) && !how; a++)
-			how = a == last ? 0 : before(p, e, s, a, y);
+			how = taken[a] ? 0 : before(p, e, s, a, y);
 		if (!how)
 			return 0;
 		digit[n++] = a - 1;
+		taken[a - 1] = true;
 		if (how == 1)
 			return n;
 	}

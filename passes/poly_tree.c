@@ -401,7 +401,6 @@ static void relate(Poly *p, Exec *e)
 	for (int i = 0; i < e->guard.n; i++)
 		e->odd += poly_guard(p, &sc, &set, e->guard.at[i]);
 	e->map = poly_map(p, &sc, set, e->at, e->nat, &odd);
-	e->map = isl_map_coalesce(isl_map_intersect_params(e->map, poly_context(p)));
 	e->weak = (e->weak || odd) && isl_map_is_empty(e->map) != isl_bool_true;
 }
 

@@ -3,7 +3,7 @@
 # The functions of ir/funcs.def against MPFR, with fused multiply-adds and in two roundings.
 #	run.sh          a share of the inputs; prints "N passed, N failed"
 #	run.sh all      all of them, for hours, at low priority; writes the table in docs/numerics.md. What an earlier
-#	                run finished, with the same functions, is not run again. JOBS=N: so many at a time (2).
+#	                run finished, with the same functions, is not run again. ULP_JOBS=N: so many at a time (2).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 CC=${CC:-cc}
@@ -52,4 +52,4 @@ cat "$TMP/funcs.h" ir/scalar.h >"$TMP/functions"
 cmp -s "$TMP/functions" build/ulp/functions || rm -rf build/ulp
 mkdir -p build/ulp/records
 cp "$TMP/functions" build/ulp/functions
-nice -n 19 "$TMP/ulp" --jobs="${JOBS:-2}" build/ulp/records && $PYTHON tests/numerics/table.py build/ulp/records --write docs/numerics.md
+nice -n 19 "$TMP/ulp" --jobs="${ULP_JOBS:-2}" build/ulp/records && $PYTHON tests/numerics/table.py build/ulp/records --write docs/numerics.md

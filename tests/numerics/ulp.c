@@ -410,7 +410,7 @@ int main(int argc, char **argv)
 			share = strtoull(argv[1] + 8, NULL, 10);
 		else if (!strncmp(argv[1], "--jobs=", 7))
 			jobs = atoi(argv[1] + 7);
-	if (argc < 2 || next == MAP_FAILED || !share)
+	if (argc < 2 || next == MAP_FAILED || !share || jobs < 1)
 		return fputs("usage: ulp [--share=N] [--jobs=N] FOLDER [NAME...]\n", stderr), 2;
 	for (int j = 0; j < jobs; j++)
 		if (fork() == 0) {

@@ -9,13 +9,6 @@
 
 #include <assert.h>
 
-static bool divides(Ctx *c, Dim *d, int n)
-{
-	Dim *q;
-
-	return dim_divides(c, d, dim_const(c, n), &q);
-}
-
 /* Whether the elements of B at IDX, VAR from a multiple of PACK on, are one aligned access. */
 static bool one_access(const LlPack *p, const Buf *b, Expr *idx)
 {
@@ -23,14 +16,10 @@ static bool one_access(const LlPack *p, const Buf *b, Expr *idx)
 	Affine a;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || ll_space(p->k, b) == 0 ||
-	    (ll_space(p->k, b) == 3 && p->pack * dtype_info[b->dtype].bits > 128) ||
-	    !ex_affine(c, idx, &a) || !dim_equals(affine_coef(c, &a, p->var), 1) ||
-	    !divides(c, a.base, p->pack))
+	    (ll_space(p->k, b) == 3 && p->pack * dtype_info[b->dtype].bits > 128))
 		return false;
-	for (int i = 0; i < a.n; i++)
-		if (a.iter[i] != p->var && !divides(c, a.coef[i], p->pack))
-			return false;
-	return true;
+	return ex_affine(c, idx, &a) && dim_equals(affine_coef(c, &a, p->var), 1) &&
+	       affine_aligned(c, &a, p->var, p->pack);
 }
 
 void ll_pack_find(LlPack *p, Expr *e)

@@ -415,3 +415,18 @@ Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it)
 			return a->coef[i];
 	return dim_const(c, 0);
 }
+
+bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n)
+{
+	for (int i = 0; i < a->n; i++)
+		if (a->iter[i] != but && !dim_multiple(c, a->coef[i], n))
+			return false;
+	return dim_multiple(c, a->base, n);
+}
+
+bool ex_runs_along(Ctx *c, Expr *e, const Iter *it)
+{
+	Affine a;
+
+	return ex_affine(c, e, &a) && dim_equals(affine_coef(c, &a, it), 1);
+}

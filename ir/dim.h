@@ -72,6 +72,7 @@ bool dim_prove_le(Ctx *c, Dim *a, Dim *b);
 bool dim_prove_lt(Ctx *c, Dim *a, Dim *b);
 /* Whether B divides A for all values of the symbols; the quotient in *Q where it does. */
 bool dim_divides(Ctx *c, Dim *a, Dim *b, Dim **q);
+bool dim_multiple(Ctx *c, Dim *d, int64_t n); /* D is a multiple of the constant N, whatever the symbols are */
 
 /* The value for SYM (indexed by Sym.id); false on overflow. */
 bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);

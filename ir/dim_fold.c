@@ -92,6 +92,13 @@ bool dim_divides(Ctx *c, Dim *a, Dim *b, Dim **q)
 	return true;
 }
 
+bool dim_multiple(Ctx *c, Dim *d, int64_t n)
+{
+	Dim *q;
+
+	return dim_divides(c, d, dim_const(c, n), &q);
+}
+
 /* ---- Floor ---- */
 
 /* The greatest monomial that divides every term of D, into COMMON, which holds one already. */

@@ -155,6 +155,10 @@ typedef struct Affine {
 bool ex_affine(Ctx *c, Expr *e, Affine *out);
 Expr *ex_from_affine(ExprPool *p, const Affine *a);
 Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it); /* 0 where it does not occur */
+/* A is a multiple of N at every point, but for its steps along BUT: its base is, and so is each other coefficient. */
+bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n);
+/* E is affine and goes by one from point to point along IT. */
+bool ex_runs_along(Ctx *c, Expr *e, const Iter *it);
 
 /*
  * Text: "select(lt(x, 0), mul(alpha, x), x)", with let: "let y = exp(x); div(y, add(y, 1))". Literals

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop tree of a contraction's block on a GPU: fills, the ring, and the statements that follow. */
 #include "passes/gemm_impl.h"
+#include "passes/gpu_impl.h"
 
 /* Iterators that a fill or a result names by where it is: what each stands for there. */
 typedef struct Naming {
@@ -30,13 +31,6 @@ static bool const_multiple(Dim *d, int n)
 	int64_t v;
 
 	return dim_is_const(d, &v) && v % n == 0;
-}
-
-static bool multiple(Ctx *c, Dim *d, int n)
-{
-	Dim *q;
-
-	return dim_divides(c, d, dim_const(c, n), &q);
 }
 
 static Dim *split_of(Naming *x, Dim *d, int n)
@@ -188,7 +182,7 @@ static Expr *follow(void *arg, Expr *e)
 /* Elements of a chunk of all results, along the last iterator of n: one access of each and of the strip. */
 static int result_chunk(Gemm *g, const Iter *last)
 {
-	int pack = 16 / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
+	int pack = PACK_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
 
 	for (int i = 0; i < g->k->stmts.n; i++) {
 		const Stmt *s = g->k->stmts.at[i];
@@ -200,14 +194,14 @@ static int result_chunk(Gemm *g, const Iter *last)
 			continue;
 		while (pack > 1 && !ok) {
 			ok = dtype_info[o->dtype].bits >= 8 &&
-			     pack * dtype_info[o->dtype].bits <= 128 &&
-			     multiple(g->k->ctx, last->extent, pack) &&
+			     pack * dtype_info[o->dtype].bits <= PACK_BYTES * 8 &&
+			     dim_multiple(g->k->ctx, last->extent, pack) &&
 			     ex_affine(g->k->ctx, flat_index(g->k, o, s->widx), &a) &&
-			     multiple(g->k->ctx, a.base, pack);
+			     dim_multiple(g->k->ctx, a.base, pack);
 			for (int j = 0; ok && j < a.n; j++)
 				ok = gemm_original(g, s, a.iter[j]) == last
 					     ? dim_equals(a.coef[j], 1)
-					     : multiple(g->k->ctx, a.coef[j], pack);
+					     : dim_multiple(g->k->ctx, a.coef[j], pack);
 			pack = ok ? pack : pack / 2;
 		}
 	}

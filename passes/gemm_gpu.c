@@ -16,9 +16,8 @@
  * Here: what the operands are like. gemm_shape.c chooses the tile, gemm_block.c writes the tree.
  */
 #include "passes/gemm_impl.h"
+#include "passes/gpu_impl.h"
 #include "passes/inline.h"
-
-enum { PIECE = 16, MOST_PACK = 8 };
 
 /* ---- Operands ---- */
 
@@ -30,13 +29,6 @@ typedef struct Look {
 	int pack;
 	int wide; /* loads that are one aligned access of PACK elements along it */
 } Look;
-
-static bool multiple(Ctx *c, Dim *d, int n)
-{
-	Dim *q;
-
-	return dim_divides(c, d, dim_const(c, n), &q);
-}
 
 /* IT runs along with the last iterator, in its steps. */
 static bool runs(const Look *l, const Iter *it)
@@ -55,10 +47,11 @@ static void look_at_load(void *arg, Expr *e)
 
 	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
 	    !ex_affine(c, e->load.idx[0], &a) ||
-	    !dim_equals(affine_coef(c, &a, l->it[l->n - 1]), 1) || !multiple(c, a.base, l->pack))
+	    !dim_equals(affine_coef(c, &a, l->it[l->n - 1]), 1) ||
+	    !dim_multiple(c, a.base, l->pack))
 		return;
 	for (int i = 0; i < a.n; i++)
-		if (!multiple(c, a.coef[i], l->pack) && !runs(l, a.iter[i]))
+		if (!dim_multiple(c, a.coef[i], l->pack) && !runs(l, a.iter[i]))
 			return;
 	l->wide++;
 }
@@ -91,12 +84,12 @@ static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool join
 {
 	Iter *last = it[n - 1];
 	Dim *run = joined ? gemm_product(g, it, n) : last->extent;
-	int pack = PIECE / bytes < MOST_PACK ? PIECE / bytes : MOST_PACK;
+	int pack = PACK_BYTES / bytes < MOST_PACK ? PACK_BYTES / bytes : MOST_PACK;
 
 	if (o->guard && expr_has_iter(o->guard, last))
 		return 1;
-	while (pack > 1 &&
-	       !(multiple(g->k->ctx, run, pack) && wide_loads(g->k, o->val, it, n, joined, pack)))
+	while (pack > 1 && !(dim_multiple(g->k->ctx, run, pack) &&
+			     wide_loads(g->k, o->val, it, n, joined, pack)))
 		pack /= 2;
 	return pack;
 }

@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-enum { FOLD_THREADS = 256, MOST_ROWS = 8, SHORTEST = 64, LINE = 128, SECTOR = 32 };
+enum { FOLD_THREADS = 256, MOST_ROWS = 8, SHORTEST = 64, LINE = 128 };
 
 typedef struct Across {
 	Row *r;
@@ -53,21 +53,19 @@ static void look(void *arg, Stmt *s, Expr *load)
 	Ctx *c = x->r->k->ctx;
 	const Buf *b = load->load.buf;
 	const int bits = dtype_info[b->dtype].bits;
-	const Iter *m = x->m < 0 ? NULL : x->r->band->of[s->id][x->m];
+	const Iter *n = x->r->band->of[s->id][x->n],
+		   *m = x->m < 0 ? NULL : x->r->band->of[s->id][x->m];
 	Affine a;
 
 	if (b->data || bits < 8 || !ex_affine(c, flat_index(x->r->k, b, load->load.idx), &a) ||
-	    !dim_equals(affine_coef(c, &a, x->r->band->of[s->id][x->n]), 1))
+	    !dim_equals(affine_coef(c, &a, n), 1))
 		return;
 	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
 	if (m && !dim_equals(affine_coef(c, &a, m), 0))
 		x->m = -1;
-	while (x->pack > 1 && (x->pack * bits / 8 > PACK_BYTES || !gpu_divides(c, a.base, x->pack)))
+	while (x->pack > 1 &&
+	       (x->pack * bits / 8 > PACK_BYTES || !affine_aligned(c, &a, n, x->pack)))
 		x->pack /= 2;
-	for (int i = 0; i < a.n; i++)
-		while (x->pack > 1 && a.iter[i] != x->r->band->of[s->id][x->n] &&
-		       !gpu_divides(c, a.coef[i], x->pack))
-			x->pack /= 2;
 }
 
 /* The longest iterator of the band that may be M. */
@@ -99,7 +97,7 @@ static void shape(Across *x, const Gpu *gpu)
 	Dim *n = x->r->band->iter[x->n]->extent, *blocks;
 	int64_t many;
 
-	while (x->pack > 1 && !gpu_divides(c, n, x->pack))
+	while (x->pack > 1 && !dim_multiple(c, n, x->pack))
 		x->pack /= 2;
 	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
 	if (x->cols > WARP * x->pack) /* no more threads along the columns than a warp has */
@@ -147,7 +145,7 @@ static void place_band(Across *x)
 	r->as[x->n] = r->pos[x->n] = ex_add(b->p, r->v0, ex_iter(b->p, x->col));
 	if (x->m >= 0)
 		r->as[x->m] = r->pos[x->m] = ex_iter(b->p, x->row);
-	if (!gpu_divides(c, r->band->iter[x->n]->extent, (int)x->cols))
+	if (!dim_multiple(c, r->band->iter[x->n]->extent, x->cols))
 		x->guard = ex_op2(b->p, IN_lt, r->as[x->n],
 				  ex_dim(b->p, r->band->iter[x->n]->extent));
 }

@@ -7,10 +7,14 @@
 #include "passes/row_impl.h"
 #include "runtime/vector.h"
 
-enum { WARP = 32, PACK_BYTES = GPU_VECTOR, MOST_PACK = 8, SHARED = 40 << 10 };
+enum {
+	WARP = 32,
+	PACK_BYTES = GPU_VECTOR, /* of one access, at most */
+	MOST_PACK = 8,           /* elements of one access */
+	SECTOR = 32,             /* bytes: memory answers requests in such */
+	SHARED = 40 << 10        /* bytes that a block may share */
+};
 
-/* D is a multiple of N. */
-bool gpu_divides(Ctx *c, Dim *d, int n);
 /* S stores each element once, in any order. */
 bool gpu_is_map(const Stmt *s);
 /* A stage of map S alone. False where elements of less than a byte would be shared between threads. */

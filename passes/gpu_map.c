@@ -16,21 +16,12 @@ typedef struct Along {
 static void read_along(void *arg, Expr *e)
 {
 	Along *x = arg;
-	Affine a;
 	int bytes;
 
-	if (e->kind != EX_LOAD || !ex_affine(x->ctx, e->load.idx[0], &a) ||
-	    !dim_equals(affine_coef(x->ctx, &a, x->it), 1))
+	if (e->kind != EX_LOAD || !ex_runs_along(x->ctx, e->load.idx[0], x->it))
 		return;
 	bytes = (dtype_info[e->load.buf->dtype].bits + 7) / 8;
 	x->bytes = bytes > x->bytes ? bytes : x->bytes;
-}
-
-bool gpu_divides(Ctx *c, Dim *d, int n)
-{
-	Dim *q;
-
-	return dim_divides(c, d, dim_const(c, n), &q);
 }
 
 /* Elements that a thread has of the innermost iterator. *WHOLE: they are always so many. */
@@ -40,17 +31,15 @@ static int pack_of(Points *p, const Buf *out, bool *whole)
 	Along x = {p->k->ctx, in, (dtype_info[out->dtype].bits + 7) / 8};
 	int64_t n;
 	int pack;
-	Affine a;
 
 	*whole = false;
-	if (!in || p->guard || !ex_affine(x.ctx, p->write, &a) ||
-	    !dim_equals(affine_coef(x.ctx, &a, in), 1))
+	if (!in || p->guard || !ex_runs_along(x.ctx, p->write, in))
 		return 1;
 	ex_walk(p->e[0], read_along, &x);
 	if (dtype_info[out->dtype].bits < 8)
 		x.bytes = 1;
 	pack = PACK_BYTES / x.bytes < MOST_PACK ? PACK_BYTES / x.bytes : MOST_PACK;
-	*whole = gpu_divides(x.ctx, in->extent, pack);
+	*whole = dim_multiple(x.ctx, in->extent, pack);
 	if (p->n > 1 && !*whole)
 		return 1;
 	return dim_is_const(in->extent, &n) && n < pack && dtype_info[out->dtype].bits >= 8 ? 1
@@ -62,13 +51,8 @@ static bool fills_bytes(Points *p, int pack)
 {
 	Affine a;
 
-	if (pack != MOST_PACK || !ex_affine(p->k->ctx, p->write, &a) ||
-	    !gpu_divides(p->k->ctx, a.base, pack))
-		return false;
-	for (int i = 0; i < a.n; i++)
-		if (a.iter[i] != p->it[p->n - 1] && !gpu_divides(p->k->ctx, a.coef[i], pack))
-			return false;
-	return true;
+	return pack == MOST_PACK && ex_affine(p->k->ctx, p->write, &a) &&
+	       affine_aligned(p->k->ctx, &a, p->it[p->n - 1], pack);
 }
 
 bool gpu_is_map(const Stmt *s)

@@ -42,8 +42,6 @@ typedef struct Team {
 int64_t team_length(const Dim *d);
 /* AT is Team.it: the point itself. */
 bool team_at_point(const Team *t, const Expr *at);
-/* AT goes by one from point to point. */
-bool team_runs_along(const Team *t, Expr *at);
 /* Bytes of B; INT64_MAX where they are not known or more than a block shares. */
 int64_t team_bytes_of(const Buf *b);
 

@@ -123,14 +123,6 @@ static bool written_here(const Team *t, const Buf *b)
 	return false;
 }
 
-bool team_runs_along(const Team *t, Expr *at)
-{
-	Ctx *c = t->r->k->ctx;
-	Affine a;
-
-	return ex_affine(c, at, &a) && dim_equals(affine_coef(c, &a, t->it), 1);
-}
-
 /* S does its row several times, and reads AT each time. */
 static bool reads_again(const Team *t, const Stmt *s, Expr *at)
 {
@@ -152,7 +144,8 @@ static void find_loads(Found *f, Expr *e)
 	for (int i = 0; i < n; i++)
 		find_loads(f, e->op.arg[i]);
 	if (e->kind != EX_LOAD || e->load.buf->data || e->load.buf->kind == BUF_TEMP ||
-	    dtype_info[e->load.buf->dtype].bits < 8 || !team_runs_along(f->t, e->load.idx[0]) ||
+	    dtype_info[e->load.buf->dtype].bits < 8 ||
+	    !ex_runs_along(f->t->r->k->ctx, e->load.idx[0], f->t->it) ||
 	    written_here(f->t, e->load.buf))
 		return;
 	while (at < f->n && f->load[at] != e)

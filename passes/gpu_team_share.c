@@ -8,7 +8,6 @@
 
 enum {
 	REGISTERS = 64, /* of the 255 that a thread may have, for what it keeps */
-	SECTOR = 32,    /* bytes: memory answers requests in such */
 	UNKNOWN = 16,   /* points that a thread keeps where the length of the row is not known */
 	MOST_THREADS = 1024 /* of a block, on all GPUs */
 };
@@ -26,17 +25,13 @@ static void access_along(Along *x, const Buf *b, Expr *at)
 	const int bits = dtype_info[b->dtype].bits;
 	Affine a;
 
-	if (b->data || bits < 8 || !team_runs_along(x->t, at) || !ex_affine(c, at, &a))
+	if (b->data || bits < 8 || !ex_runs_along(c, at, x->t->it) || !ex_affine(c, at, &a))
 		return;
 	x->at = at;
 	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
-	while (x->pack > 1 && x->pack * bits / 8 > PACK_BYTES)
+	while (x->pack > 1 &&
+	       (x->pack * bits / 8 > PACK_BYTES || !affine_aligned(c, &a, x->t->it, x->pack)))
 		x->pack /= 2;
-	while (x->pack > 1 && !gpu_divides(c, a.base, x->pack))
-		x->pack /= 2;
-	for (int i = 0; i < a.n; i++)
-		while (x->pack > 1 && a.iter[i] != x->t->it && !gpu_divides(c, a.coef[i], x->pack))
-			x->pack /= 2;
 }
 
 static void load_along(void *arg, Expr *e)
@@ -81,11 +76,11 @@ void team_share_out(Team *t)
 	for (int i = 0; i < t->nkept; i++)
 		if (!t->kept[i].temp && !t->kept[i].block)
 			access_along(&x, t->kept[i].is->load.buf, t->kept[i].is->load.idx[0]);
-	while (x.pack > 1 && (!gpu_divides(c, t->it->extent, x.pack) || n / x.pack < WARP))
+	while (x.pack > 1 && (!dim_multiple(c, t->it->extent, x.pack) || n / x.pack < WARP))
 		x.pack /= 2;
 	t->pack = x.pack;
 	sector = x.bytes ? SECTOR / x.bytes : 1;
-	if (x.pack == 1 && x.at && sector > 1 && !gpu_divides(c, t->it->extent, sector))
+	if (x.pack == 1 && x.at && sector > 1 && !dim_multiple(c, t->it->extent, sector))
 		t->skew = ex_op2(t->r->k->pool, IN_mod,
 				 ex_subst_iters(t->r->k->pool, x.at, &t->it,
 						&(Expr *){l_int(t->r->b, 0)}, 1),

@@ -36,13 +36,6 @@ static Dim *step(Ctx *c, Expr *at, const Iter *it)
 	return ex_affine(c, at, &a) ? affine_coef(c, &a, it) : NULL;
 }
 
-static bool runs_along(Ctx *c, Expr *at, const Iter *it)
-{
-	Dim *d = step(c, at, it);
-
-	return d && dim_equals(d, 1);
-}
-
 static int bytes_of(const Buf *b)
 {
 	return dtype_info[b->dtype].bits / 8;
@@ -68,7 +61,7 @@ static void find_turned(Turn *t, Expr *e)
 	if (!d || dim_equals(d, 0) || dim_equals(d, 1))
 		return;
 	for (int i = 0; i < t->p->n; i++)
-		if (t->p->it[i] != t->w && runs_along(c, e->load.idx[0], t->p->it[i]) &&
+		if (t->p->it[i] != t->w && ex_runs_along(c, e->load.idx[0], t->p->it[i]) &&
 		    (!t->r || t->r == t->p->it[i])) {
 			t->r = t->p->it[i];
 			t->load[t->n++] = e;
@@ -105,13 +98,10 @@ static int pack_along(const Turn *t, const Buf *buf, Expr *at, const Iter *it, i
 	int pack = PACK_BYTES / bytes_of(buf) < MOST ? PACK_BYTES / bytes_of(buf) : MOST;
 	Affine a;
 
-	if (!ex_affine(c, at, &a) || size % pack || !gpu_divides(c, it->extent, pack) ||
-	    !gpu_divides(c, a.base, pack))
-		return 1;
-	for (int i = 0; i < a.n; i++)
-		if (a.iter[i] != it && !gpu_divides(c, a.coef[i], pack))
-			return 1;
-	return pack;
+	return size % pack == 0 && dim_multiple(c, it->extent, pack) && ex_affine(c, at, &a) &&
+			       affine_aligned(c, &a, it, pack)
+		       ? pack
+		       : 1;
 }
 
 /*
@@ -143,15 +133,15 @@ static LNode *open_tile(Turn *t, Iter *inner, int64_t size, Expr *lo, Iter *oute
 	lo = ex_add(b->p, lo, ex_mul(b->p, ex_iter(b->p, v), l_int(b, pack)));
 	*vector = NULL;
 	/* Of the places, not of the iterators, which are known to be inside. */
-	*guard = gpu_divides(c, outer->extent, (int)osize) ? NULL : ex_op2(b->p, IN_lt, olo, oend);
+	*guard = dim_multiple(c, outer->extent, osize) ? NULL : ex_op2(b->p, IN_lt, olo, oend);
 	if (pack == 1) {
 		l_let(b, inner, lo);
-		if (!gpu_divides(c, inner->extent, (int)size))
+		if (!dim_multiple(c, inner->extent, size))
 			*guard = ex_and(b->p, *guard, ex_op2(b->p, IN_lt, lo, end));
 		return loop;
 	}
 	hi = ex_add(b->p, lo, l_int(b, pack));
-	if (!gpu_divides(c, inner->extent, (int)size))
+	if (!dim_multiple(c, inner->extent, size))
 		hi = l_min(b, hi, end);
 	if (*guard)
 		hi = ex_op3(b->p, IN_select, *guard, hi, lo);
@@ -255,7 +245,7 @@ bool gpu_turn(LBuild *b, Stmt *s, Points *p)
 	Ctx *c = b->k->ctx;
 
 	for (int i = 0; i < p->n; i++)
-		if (runs_along(c, p->write, p->it[i]))
+		if (ex_runs_along(c, p->write, p->it[i]))
 			t.w = p->it[i];
 	if (!t.w || p->guard || dtype_info[s->out[0]->dtype].bits < 8)
 		return false;

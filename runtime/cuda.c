@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static Cuda driver;
@@ -87,4 +88,11 @@ int gpu_status(Gpu *g, int status)
 	if (atomic_load(&g->lost))
 		return DL_DEVICE_LOST;
 	return status == CUDA_NO_MEMORY ? DL_NOMEM : DL_DEVICE;
+}
+
+const char *gpu_lost(const Gpu *g)
+{
+	if (g->process != getpid())
+		return "was opened before fork, and a child cannot use it";
+	return atomic_load(&g->lost) ? "failed before" : NULL;
 }

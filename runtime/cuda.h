@@ -7,9 +7,9 @@
  *
  * Whoever calls the driver pushes the context first and pops it after. After an error that the driver cannot recover
  * from (an access outside of memory) the device is lost to the process: `lost` is set, calls fail with DL_DEVICE_LOST,
- * and models on the CPU still run.
+ * and models on the CPU still run. To a child of fork it is lost from the start, and the driver is not called there.
  *
- *	cuda.c          the driver, its errors    cuda_model.c  load and unload
+ *	cuda.c          the driver, its errors    cuda_model.c  load and unload; the module, by the first context
  *	cuda_context.c  memory of a context       cuda_run.c    a run: copies, waiting, the status word
  *	cuda_exec.c     what generated code calls; events for the profile
  *	cuda_graph.c    graphs of what generated code calls
@@ -30,7 +30,7 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUdeviceptr;
 
-enum { CUDA_NO_MEMORY = 2 };
+enum { CUDA_NO_MEMORY = 2, CUDA_NOT_INITIALIZED = 3 };
 enum { CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76 };
 enum { CUDA_DYNAMIC_SHARED = 8 };                         /* of a function */
 enum { CUDA_MEMORY_TYPE = 2, CUDA_DEVICE_ORDINAL = 9 };   /* of a pointer */
@@ -83,12 +83,14 @@ struct Gpu {
 	CUdevice device;
 	bool retained;
 	CUcontext context;
+	pthread_mutex_t fetching; /* module and fn, by the first context */
 	CUmodule module;
-	CUfunction *fn;
+	CUfunction *fn; /* null: not fetched yet */
 	int sm; /* compute capability times ten */
 	const dl_gpu_image *image;
 	GpuMem weights;
 	atomic_int lost;
+	int process;   /* that opened it; a child of fork has no use of it */
 	bool listened; /* by a tool: ranges around kernels, which are then launched one by one */
 	char name[96]; /* "cuda:0 NVIDIA H200" */
 };
@@ -115,7 +117,8 @@ struct GpuContext {
 	GpuMem arena, *region; /* region: the program's */
 	GpuIo *in, *out;
 	Pinned word;          /* the status, which kernels write */
-	int32_t last;         /* the kernel that was launched last, for messages; -1 */
+	int32_t last;         /* for messages, the kernel that was launched last, or -1, or the graph, or null */
+	const GpuGraph *flown;
 	uint64_t moves;       /* how often memory of this context has moved */
 	GpuMarks *marks;      /* where there is a profile */
 	GpuGraph *graph[GPU_GRAPHS];
@@ -131,6 +134,8 @@ const Cuda *cuda_open(const char **why);
 const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room);
 /* A driver's failure as ours; the device may be lost from now on. */
 int gpu_status(Gpu *g, int status);
+/* Why this process can use the GPU no more; null: it can. */
+const char *gpu_lost(const Gpu *g);
 
 /* ---- cuda_model.c ---- */
 
@@ -139,6 +144,8 @@ int gpu_push(Gpu *g);
 /* The same, to give back what is held: that hangs on it, so it is tried twice. Whether it is. */
 bool gpu_push_to_free(Gpu *g);
 void gpu_pop(Gpu *g);
+/* Module and functions, by whoever is first; under the GPU's context. The status; the model has the text. */
+int gpu_fetch(dl_model *m);
 
 /* ---- cuda_context.c ---- */
 
@@ -152,15 +159,16 @@ int gpu_idle(dl_context *c);
 
 /* ---- cuda_run.c ---- */
 
-/* As gpu_fail, naming the last kernel: one runs when the driver likes, and what went wrong is known by the time of
- * another. */
+/* As gpu_fail, naming the last kernel, or those of the last graph: one runs when the driver likes, and what went wrong is
+ * known by the time of another. */
 int gpu_fail_by_now(dl_context *c, int status);
 
 /* ---- cuda_exec.c ---- */
 
 /* The events of a context, which tell when its kernels begin and end. Made where the model has a profile. */
 int gpu_marks_new(dl_context *c);
-void gpu_marks_free(dl_context *c);
+/* The driver is called where the GPU's context is at hand; HELD. */
+void gpu_marks_free(dl_context *c, bool held);
 /* Waits for the kernels since the last such call and adds their times to the profile. */
 int gpu_marks_flush(dl_context *c);
 /* The parameters of a kernel: those that generated code gives, then the status word's. Into P, with room for them. */
@@ -180,7 +188,9 @@ int gpu_graph_make(dl_context *c);
 GpuGraph *gpu_graph_find(dl_context *c);
 /* Launches it over x.in and x.out; copies between host and pinned memory are the caller's part. */
 int gpu_graph_launch(dl_context *c, GpuGraph *g);
-void gpu_graphs_free(dl_context *c);
+void gpu_graphs_free(dl_context *c, bool held);
+/* "a graph of 12 kernels: A; B; C; ..." into TEXT. */
+const char *gpu_graph_text(const dl_context *c, const GpuGraph *g, char *text, size_t room);
 /* What goes into the graph that is being made or brought up to date. */
 int gpu_graph_kernel(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args, int64_t blocks,
 		     int32_t site);

@@ -35,7 +35,7 @@ int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)
 	rc = m->at ? gpu_idle(c) : 0;
 	rc = rc || !m->at ? rc : cuda->cuMemFree_v2(m->at);
 	if (rc)
-		return gpu_fail(c, rc, "memory that grows");
+		return gpu_fail_by_now(c, rc);
 	*m = (GpuMem){0, 0};
 	rc = cuda->cuMemAlloc_v2(&more.at, want);
 	if (rc)
@@ -56,7 +56,7 @@ int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes)
 	rc = p->at ? gpu_idle(c) : 0;
 	rc = rc || !p->at ? rc : cuda->cuMemFreeHost(p->at);
 	if (rc)
-		return gpu_fail(c, rc, "host memory that grows");
+		return gpu_fail_by_now(c, rc);
 	*p = (Pinned){NULL, 0};
 	rc = cuda->cuMemHostAlloc((void **)&more.at, bytes, 0);
 	if (rc)
@@ -79,8 +79,9 @@ int rt_gpu_context(dl_context *c)
 	GpuContext *x;
 	int rc;
 
-	if (atomic_load(&g->lost))
-		return dl_fail(&c->x, DL_DEVICE_LOST, "%s failed before", g->name);
+	rc = gpu_fetch(c->model);
+	if (rc)
+		return rc;
 	x = c->gpu = rt_alloc(c->model, block_bytes(p));
 	if (!x)
 		return dl_fail(&c->x, DL_NOMEM, "no memory for a context");
@@ -125,8 +126,8 @@ void rt_gpu_context_free(dl_context *c)
 	cuda = g->cuda;
 	if (gpu_push_to_free(g)) {
 		gpu_idle(c);
-		gpu_graphs_free(c);
-		gpu_marks_free(c);
+		gpu_graphs_free(c, true);
+		gpu_marks_free(c, true);
 		if (x->arena.at)
 			cuda->cuMemFree_v2(x->arena.at);
 		if (x->word.at)
@@ -143,8 +144,8 @@ void rt_gpu_context_free(dl_context *c)
 		gpu_pop(g);
 	} else {
 		/* Nothing of the GPU's can be given back, but what the host's allocator gave can. */
-		gpu_graphs_free(c);
-		gpu_marks_free(c);
+		gpu_graphs_free(c, false);
+		gpu_marks_free(c, false);
 	}
 	rt_free(c->model, x, block_bytes(p));
 	c->gpu = NULL;

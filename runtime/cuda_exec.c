@@ -38,11 +38,11 @@ int gpu_marks_new(dl_context *c)
 	return DL_OK;
 }
 
-void gpu_marks_free(dl_context *c)
+void gpu_marks_free(dl_context *c, bool held)
 {
 	GpuMarks *m = c->gpu->marks;
 
-	for (int i = 0; m && i < MARKS && m->event[i]; i++)
+	for (int i = 0; m && held && i < MARKS && m->event[i]; i++)
 		c->model->gpu->cuda->cuEventDestroy_v2(m->event[i]);
 	rt_free(c->model, m, sizeof(*m));
 	c->gpu->marks = NULL;

@@ -11,6 +11,7 @@
  */
 #include "runtime/cuda.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct GpuNode {
@@ -237,6 +238,41 @@ static int walk(dl_context *c, GpuGraph *g)
 	return rc;
 }
 
+/* ---- What went wrong ---- */
+
+const char *gpu_graph_text(const dl_context *c, const GpuGraph *g, char *text, size_t room)
+{
+	enum { DOTS = 6 }; /* "; ..." */
+	const char *const *names = c->model->prog->kernels;
+	int32_t n = 0, last = -1;
+	size_t at;
+
+	for (int32_t i = 0; i < g->n_nodes; i++)
+		n += g->node[i].node && g->node[i].kernel >= 0;
+	at = (size_t)snprintf(text, room, "a graph of %d kernels:", (int)n);
+	for (int32_t i = 0; i < g->n_nodes; i++) {
+		const int32_t k = g->node[i].kernel;
+
+		if (!g->node[i].node || k < 0 || k == last)
+			continue;
+		if (at + strlen(names[k]) + 2 + DOTS > room) {
+			snprintf(text + at, room - at, "%s ...", last < 0 ? "" : ";");
+			break;
+		}
+		at += (size_t)snprintf(text + at, room - at, "%s %s", last < 0 ? "" : ";",
+				       names[k]);
+		last = k;
+	}
+	return text;
+}
+
+static int failed(dl_context *c, const GpuGraph *g, int status)
+{
+	char text[256];
+
+	return gpu_fail(c, status, gpu_graph_text(c, g, text, sizeof(text)));
+}
+
 /* ---- Making one ---- */
 
 static uint64_t n_syms(const dl_context *c)
@@ -244,13 +280,13 @@ static uint64_t n_syms(const dl_context *c)
 	return (uint64_t)c->model->prog->desc->n_sym;
 }
 
-static void free_graph(dl_context *c, GpuGraph *g)
+static void free_graph(dl_context *c, GpuGraph *g, bool held)
 {
 	const Cuda *cuda = c->model->gpu->cuda;
 
-	if (g && g->exec)
+	if (g && held && g->exec)
 		cuda->cuGraphExecDestroy(g->exec);
-	if (g && g->graph)
+	if (g && held && g->graph)
 		cuda->cuGraphDestroy(g->graph);
 	if (g)
 		rt_free(c->model, g, g->bytes);
@@ -312,12 +348,12 @@ static int fill(dl_context *c, GpuGraph *g)
 		return c->x.status;
 	rc = cuda->cuGraphInstantiateWithFlags(&g->exec, g->graph, 0);
 	if (rc)
-		return g->exec = NULL, gpu_fail(c, rc, "a graph");
+		return g->exec = NULL, failed(c, g, rc);
 	rc = cuda->cuGraphUpload(g->exec, c->gpu->stream);
 	c->gpu->busy = true;
 	rc = rc ? rc : gpu_idle(c);
 	if (rc)
-		return gpu_fail(c, rc, "a graph");
+		return failed(c, g, rc);
 	g->step = UPDATE;
 	memcpy(g->sym, c->x.sym, sizeof(*g->sym) * n_syms(c));
 	has_now(c, g);
@@ -352,16 +388,16 @@ int gpu_graph_make(dl_context *c)
 	if (!g)
 		return dl_fail(&c->x, DL_NOMEM, "no memory for a graph");
 	if (fill(c, g)) {
-		free_graph(c, g);
+		free_graph(c, g, true);
 		return c->x.status;
 	}
 	at = place(c);
 	rc = *at ? gpu_idle(c) : 0;
 	if (rc) {
-		free_graph(c, g);
+		free_graph(c, g, true);
 		return gpu_fail_by_now(c, rc);
 	}
-	free_graph(c, *at);
+	free_graph(c, *at, true);
 	*at = g;
 	g->used = ++c->gpu->used;
 	rt_log(c->model, DL_LOG_INFO, "%s: a graph of %d nodes", c->model->desc->name,
@@ -406,14 +442,15 @@ int gpu_graph_launch(dl_context *c, GpuGraph *g)
 			return c->x.status;
 		has_now(c, g);
 	}
+	c->gpu->flown = g;
 	rc = c->model->gpu->cuda->cuGraphLaunch(g->exec, c->gpu->stream);
-	return rc ? gpu_fail(c, rc, "the run") : DL_OK;
+	return rc ? failed(c, g, rc) : DL_OK;
 }
 
-void gpu_graphs_free(dl_context *c)
+void gpu_graphs_free(dl_context *c, bool held)
 {
 	for (int i = 0; i < GPU_GRAPHS; i++) {
-		free_graph(c, c->gpu->graph[i]);
+		free_graph(c, c->gpu->graph[i], held);
 		c->gpu->graph[i] = NULL;
 	}
 }

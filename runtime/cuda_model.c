@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading a model on a GPU: the device, its context, the module for it, functions and weights. */
+/*
+ * Loading a model on a GPU: the device, its context, the weights. The module, which the driver may have to compile, and
+ * its functions are fetched by the first context; by load only where it may still choose the CPU instead.
+ */
 #include "runtime/cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int failed(dl_model *m, int status, const char *what)
 {
@@ -86,20 +90,29 @@ static int load_module(dl_model *m)
 	char log[256] = "", text[160];
 	int option[] = {JIT_LOG, JIT_LOG_BYTES};
 	void *value[] = {log, (void *)(uintptr_t)(sizeof(log) - 1)};
+	int rc;
+
+	if (!g->image->n_fn || load_cubin(m))
+		return DL_OK;
+	rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->ptx, 2, option, value);
+	if (!rc)
+		return DL_OK;
+	g->module = NULL;
+	log[strcspn(log, "\n")] = '\0';
+	return rt_error(m, gpu_status(g, rc), "%s: its driver does not take the kernels: %s%s%s",
+			g->name, cuda_error(g->cuda, rc, text, sizeof(text)), *log ? ": " : "",
+			log);
+}
+
+static int fetch_functions(dl_model *m)
+{
+	Gpu *g = m->gpu;
 	int rc = 0;
 
-	if (g->image->n_fn && !load_cubin(m))
-		rc = g->cuda->cuModuleLoadDataEx(&g->module, g->image->ptx, 2, option, value);
-	if (rc) {
-		log[strcspn(log, "\n")] = '\0';
-		return rt_error(m, gpu_status(g, rc),
-				"%s: its driver does not take the kernels: %s%s%s", g->name,
-				cuda_error(g->cuda, rc, text, sizeof(text)), *log ? ": " : "", log);
-	}
 	g->fn = rt_alloc(m, sizeof(*g->fn) * (uint64_t)g->image->n_fn);
 	if (!g->fn)
 		return rt_error(m, DL_NOMEM, "no memory for %d kernels", (int)g->image->n_fn);
-	for (int32_t i = 0; i < g->image->n_fn && !rc; i++) {
+	for (int32_t i = 0; i < g->image->n_fn; i++) {
 		const dl_gpu_fn *f = &g->image->fn[i];
 
 		rc = g->cuda->cuModuleGetFunction(&g->fn[i], g->module, f->name);
@@ -110,6 +123,32 @@ static int load_module(dl_model *m)
 			return failed(m, rc, f->name);
 	}
 	return DL_OK;
+}
+
+static void drop_module(dl_model *m)
+{
+	Gpu *g = m->gpu;
+
+	rt_free(m, g->fn, sizeof(*g->fn) * (uint64_t)(g->image ? g->image->n_fn : 0));
+	g->fn = NULL;
+	if (g->module)
+		g->cuda->cuModuleUnload(g->module);
+	g->module = NULL;
+}
+
+int gpu_fetch(dl_model *m)
+{
+	int rc = DL_OK;
+
+	pthread_mutex_lock(&m->gpu->fetching);
+	if (!m->gpu->fn) {
+		rc = load_module(m);
+		rc = rc ? rc : fetch_functions(m);
+		if (rc)
+			drop_module(m);
+	}
+	pthread_mutex_unlock(&m->gpu->fetching);
+	return rc;
 }
 
 static int load_weights(dl_model *m, const dl_gpu *p)
@@ -134,7 +173,8 @@ static int load_weights(dl_model *m, const dl_gpu *p)
 
 int gpu_push(Gpu *g)
 {
-	return g->cuda->cuCtxPushCurrent_v2(g->context);
+	return g->process == getpid() ? g->cuda->cuCtxPushCurrent_v2(g->context)
+				      : CUDA_NOT_INITIALIZED;
 }
 
 bool gpu_push_to_free(Gpu *g)
@@ -153,8 +193,12 @@ void gpu_pop(Gpu *g)
 
 int rt_gpu_push(dl_model *m)
 {
-	const int rc = gpu_push(m->gpu);
+	const char *lost = gpu_lost(m->gpu);
+	int rc;
 
+	if (lost)
+		return rt_error(m, DL_DEVICE_LOST, "%s %s", m->gpu->name, lost);
+	rc = gpu_push(m->gpu);
 	return rc ? failed(m, rc, "its context") : DL_OK;
 }
 
@@ -180,7 +224,8 @@ static int ordinal_of(const char *device, bool *asked)
 	return *end || end == device + 5 || n < 0 || n > 1023 ? -2 : (int)n;
 }
 
-static int open_gpu(dl_model *m, int ordinal)
+/* Where nobody ASKED for a GPU it must take the kernels, too, or the CPU does. */
+static int open_gpu(dl_model *m, int ordinal, bool asked)
 {
 	const char *why;
 	int rc;
@@ -190,12 +235,12 @@ static int open_gpu(dl_model *m, int ordinal)
 	if (!m->gpu->cuda)
 		return rt_error(m, DL_TARGET, "no GPU: %s", why);
 	rc = open_device(m, ordinal);
-	if (rc)
+	if (rc || asked)
 		return rc;
 	rc = rt_gpu_push(m);
 	if (rc)
 		return rc;
-	rc = load_module(m);
+	rc = gpu_fetch(m);
 	rt_gpu_pop(m);
 	return rc;
 }
@@ -219,7 +264,9 @@ int rt_gpu_open(dl_model *m)
 	if (!m->gpu)
 		return rt_error(m, DL_NOMEM, "no memory for a GPU");
 	memset(m->gpu, 0, sizeof(*m->gpu));
-	rc = open_gpu(m, ordinal);
+	pthread_mutex_init(&m->gpu->fetching, NULL);
+	m->gpu->process = getpid();
+	rc = open_gpu(m, ordinal, asked);
 	if (!rc) {
 		m->prog = m->prog->on_gpu;
 		m->variant = (int32_t)(m->gpu->image - m->prog->gpu->image);
@@ -256,13 +303,16 @@ void rt_gpu_close(dl_model *m)
 	if (g->retained && gpu_push_to_free(g)) {
 		if (g->weights.at)
 			g->cuda->cuMemFree_v2(g->weights.at);
-		if (g->module)
-			g->cuda->cuModuleUnload(g->module);
+		drop_module(m);
 		gpu_pop(g);
+	} else {
+		/* The driver keeps the module, but what the host's allocator gave can be given back. */
+		g->module = NULL;
+		drop_module(m);
 	}
-	if (g->retained)
+	if (g->retained && g->process == getpid())
 		g->cuda->cuDevicePrimaryCtxRelease_v2(g->device);
-	rt_free(m, g->fn, sizeof(*g->fn) * (uint64_t)(g->image ? g->image->n_fn : 0));
+	pthread_mutex_destroy(&g->fetching);
 	rt_free(m, g, sizeof(*g));
 	m->gpu = NULL;
 }

@@ -17,10 +17,12 @@
 int gpu_fail_by_now(dl_context *c, int status)
 {
 	const int32_t k = c->gpu->last;
-	char what[128] = "the run";
+	char graph[256], what[288] = "the run";
 
-	if (k >= 0)
-		snprintf(what, sizeof(what), "by the time of %s", c->model->prog->kernels[k]);
+	if (k >= 0 || c->gpu->flown)
+		snprintf(what, sizeof(what), "by the time of %s",
+			 k >= 0 ? c->model->prog->kernels[k]
+				: gpu_graph_text(c, c->gpu->flown, graph, sizeof(graph)));
 	return gpu_fail(c, status, what);
 }
 
@@ -66,10 +68,11 @@ static int choose_stream(dl_context *c, CUstream stream)
 static int push(dl_context *c)
 {
 	Gpu *g = c->model->gpu;
+	const char *lost = gpu_lost(g);
 	int rc;
 
-	if (atomic_load(&g->lost))
-		return dl_fail(&c->x, DL_DEVICE_LOST, "%s failed before", g->name);
+	if (lost)
+		return dl_fail(&c->x, DL_DEVICE_LOST, "%s %s", g->name, lost);
 	rc = gpu_push(g);
 	return rc ? gpu_fail(c, rc, "its context") : DL_OK;
 }
@@ -87,6 +90,7 @@ int rt_gpu_enter(dl_context *c, void *stream)
 	if (rc)
 		gpu_pop(c->model->gpu);
 	c->gpu->last = -1;
+	c->gpu->flown = NULL;
 	c->gpu->waits = c->model->profile != NULL;
 	return rc;
 }

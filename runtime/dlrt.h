@@ -245,6 +245,7 @@ typedef struct dl_api {
 	/* Exact bytes of a context's workspace at these largest dims; n_dims must be desc.n_sym. */
 	int (*workspace)(dl_model *model, const int64_t *max_dims, int32_t n_dims,
 			 dl_workspace *bytes);
+	/* On a GPU the first one has the driver take the kernels, for all. */
 	int (*context)(dl_model *model, const dl_context_options *options, dl_context **context);
 	void (*context_free)(dl_context *context);
 	/* Sets up all that a first run of these dims would; n_dims must be desc.n_sym. On a GPU that is a graph too, and

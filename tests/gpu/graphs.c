@@ -258,6 +258,47 @@ static bool one_arena(void)
 	return true;
 }
 
+/* Two contexts have a stream each: waiting for one does not wait for the other, which began before it. */
+static bool contexts_overlap(void)
+{
+	const dl_api *api = open_model(dir, "add");
+	dl_load_options load = {.size = sizeof(load), .device = "cuda"};
+	CUdeviceptr d[3];
+	dl_context *c[2];
+	dl_model *m;
+	uint64_t before;
+
+	MUST(api && api->load(&load, &m) == DL_OK);
+	for (int i = 0; i < 2; i++)
+		MUST(api->context(m, NULL, &c[i]) == DL_OK);
+	for (int i = 0; i < 3; i++)
+		MUST(!cu.cuMemAlloc_v2(&d[i], 4096) && !cu.cuMemcpyHtoD_v2(d[i], x, 4096));
+	cu.ptxsim_seed(0); /* everything as late as it can be */
+	for (int k = 0; k < 2; k++) {
+		void *stream[2] = {NULL}; /* the contexts' own, then the caller's */
+
+		for (int i = 0; i < 2 && k; i++)
+			MUST(!cu.cuStreamCreate(&stream[i], 1));
+		before = cu.ptxsim_counter("add_Relu_1", "launches");
+		for (int i = 0; i < 2; i++)
+			MUST(run_add(api, c[i], 3, on_device(d[0]), on_device(d[1]),
+				     on_device(d[2]), stream[i]) == DL_OK);
+		MUST(cu.ptxsim_counter("add_Relu_1", "launches") == before);
+		MUST(api->wait(c[1]) == DL_OK);
+		MUST(cu.ptxsim_counter("add_Relu_1", "launches") == before + 1);
+		MUST(api->wait(c[0]) == DL_OK);
+		MUST(cu.ptxsim_counter("add_Relu_1", "launches") == before + 2);
+		for (int i = 0; i < 2 && k; i++)
+			MUST(!cu.cuStreamDestroy_v2(stream[i]));
+	}
+	for (int i = 0; i < 3; i++)
+		MUST(!cu.cuMemFree_v2(d[i]));
+	for (int i = 0; i < 2; i++)
+		api->context_free(c[i]);
+	MUST(api->unload(m) == DL_OK && cu.ptxsim_live() == 0);
+	return true;
+}
+
 /* The exact bytes that workspace gives, on the GPU; one less is refused, and so is the host's memory. */
 static bool workspace(void)
 {
@@ -415,7 +456,8 @@ int main(int argc, char **argv)
 	dir = argc > 1 ? argv[1] : ".";
 	if (!open_sim() || cu.cuDevicePrimaryCtxRetain(&gpu, 0) || cu.cuCtxPushCurrent_v2(gpu))
 		return 1;
-	if (!add() || !one_arena() || !workspace() || !pick() || !twice() || !few())
+	if (!add() || !one_arena() || !workspace() || !pick() || !twice() || !few() ||
+	    !contexts_overlap())
 		return 1;
 	puts("ok");
 	return 0;

@@ -36,6 +36,8 @@ typedef unsigned long long CUdeviceptr;
 	F(unsigned long long, ptxsim_allocations, (void)) \
 	F(int, ptxsim_live, (void)) \
 	F(void, ptxsim_fail, (uint64_t, int)) \
+	F(void, ptxsim_seed, (uint64_t)) \
+	F(uint64_t, ptxsim_counter, (const char *, const char *)) \
 	F(const char *, ptxsim_failed, (void)) \
 	F(void, ptxsim_quiet, (int))
 /* clang-format on */

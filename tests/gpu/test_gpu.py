@@ -420,6 +420,12 @@ def threads_and_devices():
 
 
 @test
+def a_child_of_fork():
+    compiled("dense")
+    assert run(c_program("forked"), DIR) == "ok\n"
+
+
+@test
 def whole_models_on_the_gpu():
     whole = c_program("whole")
     for name, *dims in ("bert", "B=2", "S=7"), ("cnn",):

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts of one model in several threads, and models on two devices: threads DIR, over dense: y[N,10] = x[N,64] w + b.
+ * Contexts of one model in eight threads, and another model on a second device: threads DIR, over dense:
+ * y[N,10] = x[N,64] w + b.
  */
 #include "tests/gpu/sim.h"
 
 #include <pthread.h>
 
-enum { ROWS = 9, IN = 64, OUT = 10, THREADS = 4 };
+enum { ROWS = 9, IN = 64, OUT = 10, THREADS = 9 };
 
 static const dl_api *api;
 static float x[ROWS * IN], want[ROWS * OUT];
@@ -69,11 +70,14 @@ static bool all(void)
 	MUST(load("cpu", &cpu) && api->context(cpu, NULL, &c) == DL_OK);
 	MUST(run(c, ROWS, x, want) == DL_OK);
 	api->context_free(c);
-	MUST(load("cuda:0", &m[0]) && load("cuda:1", &m[1]));
+	cu.ptxsim_mark();
+	MUST(load("cuda:0", &m[0]) && load("cuda:1", &m[1]) && !cu.ptxsim_calls("cuModule"));
 	for (int i = 0; i < THREADS; i++)
-		MUST(!pthread_create(&id[i], NULL, thread, m[i % 2]));
+		MUST(!pthread_create(&id[i], NULL, thread, m[i == THREADS - 1]));
 	for (int i = 0; i < THREADS; i++)
 		MUST(!pthread_join(id[i], &result) && result);
+	/* The first context of each model fetched its module. */
+	MUST(cu.ptxsim_calls("cuModuleLoad") == 2 && cu.ptxsim_calls("cuModuleGetFunction") == 2);
 	/* The weights stand on each device once. */
 	MUST(api->context(m[1], NULL, &c) == DL_OK);
 	cu.ptxsim_mark();

@@ -34,6 +34,21 @@ const char *ll_open_if(LlKernel *k, const char *cond)
 	return after;
 }
 
+const char *ll_open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi)
+{
+	const char *in = ll_new(&k->f), *above, *both;
+
+	ll_put(&k->f, "%s = icmp slt i64 %s, %s", in, at, hi);
+	if (lo) {
+		above = ll_new(&k->f);
+		both = ll_new(&k->f);
+		ll_put(&k->f, "%s = icmp sge i64 %s, %s", above, at, lo);
+		ll_put(&k->f, "%s = and i1 %s, %s", both, in, above);
+		in = both;
+	}
+	return ll_open_if(k, in);
+}
+
 void ll_close_if(LlKernel *k, const char *after)
 {
 	if (!after)
@@ -158,6 +173,30 @@ void ll_close_loop(LlKernel *k, const LlLoop *l)
 	ll_put(&k->f, "br label %%%s", l->head);
 	ll_begin(&k->f, l->end);
 	ll_forget(&k->f);
+}
+
+void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride,
+		bool unrolled, void (*body)(void *arg, const char *at), void *arg)
+{
+	enum { UNROLL = 4 };
+	LlFn *f = &k->f;
+	const char *last, *at;
+	LlLoop l;
+
+	if (unrolled) {
+		last = ll_plus(f, to, -(UNROLL - 1) * stride);
+		l = ll_open_loop(k, var, from, last,
+				 arena_printf(f->arena, "%lld", UNROLL * stride));
+		for (int u = 0; u < UNROLL; u++)
+			body(arg, ll_plus(f, l.var, u * stride));
+		ll_close_loop(k, &l);
+		at = ll_new(f);
+		ll_put(f, "%s = load i64, ptr %s", at, l.slot);
+		from = at;
+	}
+	l = ll_open_loop(k, var, from, to, arena_printf(f->arena, "%lld", stride));
+	body(arg, l.var);
+	ll_close_loop(k, &l);
 }
 
 void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi)

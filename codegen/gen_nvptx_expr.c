@@ -37,6 +37,19 @@ void ll_put(LlFn *f, const char *fmt, ...)
 	va_end(ap);
 }
 
+const char *ll_op(LlFn *f, const char *inst, const char *x, long long y)
+{
+	const char *r = ll_new(f);
+
+	ll_put(f, "%s = %s %s, %lld", r, inst, x, y);
+	return r;
+}
+
+const char *ll_plus(LlFn *f, const char *x, long long y)
+{
+	return y ? ll_op(f, "add nsw i64", x, y) : x;
+}
+
 const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n)
 {
 	return ll_lib_call(f->g->lib, f->arena, &f->b, name, arg, n, &f->temp);

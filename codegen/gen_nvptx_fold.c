@@ -9,8 +9,6 @@
 #include <assert.h>
 #include <string.h>
 
-enum { UNROLL = 4 };
-
 typedef struct Folding {
 	LlKernel *k;
 	const LNode *n;
@@ -21,22 +19,16 @@ typedef struct Folding {
 	const char *j0; /* the thread's first column */
 } Folding;
 
-static const char *op(LlKernel *k, const char *inst, const char *x, long long y)
+/* A term of each state, at AT of what is reduced. */
+static void terms(void *arg, const char *at)
 {
-	const char *t = ll_new(&k->f);
-
-	ll_put(&k->f, "%s = %s i64 %s, %lld", t, inst, x, y);
-	return t;
-}
-
-/* A term of each state, at what the node's variable is bound to. */
-static void terms(Folding *g)
-{
+	Folding *g = arg;
 	LlKernel *k = g->k;
 	LlPack p = {.k = k, .var = g->f->col, .pack = g->pack, .kept = -1};
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
 	ll_forget(&k->f);
+	ll_bind(k, g->n->var, at);
 	ll_bind(k, g->f->row, "0");
 	if (g->pack > 1)
 		ll_pack_find(&p, g->n->val[0]);
@@ -54,27 +46,11 @@ static void terms(Folding *g)
 static void all_terms(Folding *g)
 {
 	LlKernel *k = g->k;
-	const LNode *n = g->n;
-	const int stride = k->stage->threads / g->lanes;
-	const char *lo, *hi, *at, *slot;
-	LlLoop l;
+	const char *lo, *hi;
 
-	ll_ends(k, n, &lo, &hi);
-	at = op(k, "udiv", "%lane", g->lanes);
-	l = ll_open_loop(k, n->var, at, op(k, "sub", hi, (UNROLL - 1) * stride),
-			 arena_printf(k->f.arena, "%d", UNROLL * stride));
-	slot = l.slot;
-	for (int u = 0; u < UNROLL; u++) {
-		if (u)
-			ll_bind(k, n->var, op(k, "add", l.var, u * stride));
-		terms(g);
-	}
-	ll_close_loop(k, &l);
-	at = ll_new(&k->f);
-	ll_put(&k->f, "%s = load i64, ptr %s", at, slot);
-	l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", stride));
-	terms(g);
-	ll_close_loop(k, &l);
+	ll_ends(k, g->n, &lo, &hi);
+	ll_strided(k, g->n->var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
+		   k->stage->threads / g->lanes, true, terms, g);
 }
 
 /* Lanes with the same columns become one; each warp leaves what it has. */
@@ -85,8 +61,9 @@ static const char *meet(Folding *g)
 	const int all = g->f->rows * g->f->cols;
 	const DType t = ctype_dtype(g->ct);
 	const char *warps = arena_printf(f->arena, "@" KERNEL_NAME ".fold%d", k->nshared++);
-	const char *lane = op(k, "and", "%lane", 31), *warp = op(k, "lshr", "%lane", 5),
-		   *at = op(k, "mul", warp, all), *first = ll_new(f), *after, *p;
+	const char *lane = ll_op(f, "and i64", "%lane", 31),
+		   *warp = ll_op(f, "lshr i64", "%lane", 5), *at = ll_op(f, "mul i64", warp, all),
+		   *first = ll_new(f), *after, *p;
 
 	ll_shared(k, warps, (int64_t)all * k->stage->threads / 32, t);
 	for (int i = 0; i < g->f->rows * g->pack; i++)
@@ -103,7 +80,7 @@ static const char *meet(Folding *g)
 			const char *to = ll_new(f), *i = ll_new(f), *x;
 
 			ll_put(f, "%s = add i64 %s, %s", i, at, g->j0);
-			i = op(k, "add", i, m * g->f->cols + v);
+			i = ll_plus(f, i, m * g->f->cols + v);
 			ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", to,
 			       ll_stored(t), warps, i);
 			p = ll_load(k, g->state[m * g->pack + v], "0");
@@ -131,13 +108,13 @@ static void over_warps(Folding *g, const char *warps)
 			 arena_printf(f->arena, "%d", k->stage->threads));
 
 	ll_forget(f);
-	ll_bind(k, g->f->col, op(k, "urem", l.var, g->f->cols));
+	ll_bind(k, g->f->col, ll_op(f, "urem i64", l.var, g->f->cols));
 	if (g->n->guard)
 		after = ll_open_if(k, ll_expr(f, g->n->guard));
 	k->in_team++;
 	for (int w = 0; w < nwarps; w++) {
 		const char *from = ll_new(f), *code = ll_new(f), *value,
-			   *i = op(k, "add", l.var, (long long)w * all);
+			   *i = ll_plus(f, l.var, (long long)w * all);
 
 		ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", from, ll_stored(t),
 		       warps, i);
@@ -169,7 +146,7 @@ void ll_fold(LlKernel *k, const LNode *n)
 		ll_store(k, g.state[i], "0",
 			 ll_const(k->f.arena, monoid_identity(p, n->red, 0, g.ct)));
 	}
-	g.j0 = op(k, "mul", op(k, "urem", "%lane", g.lanes), g.pack);
+	g.j0 = ll_op(&k->f, "mul i64", ll_op(&k->f, "urem i64", "%lane", g.lanes), g.pack);
 	ll_forget(&k->f);
 	ll_bind(k, n->fold->col, g.j0);
 	if (n->guard)

@@ -51,7 +51,12 @@ const char *ll_new(LlFn *f);                            /* "%t12" */
 const char *ll_label(LlFn *f, const char *what);        /* "then3" */
 void ll_begin(LlFn *f, const char *label);              /* the block LABEL begins here */
 void ll_put(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3); /* a line of the block */
+/* X INST Y, where INST is "add nsw i64" or the like; of i64 and "add nsw" ll_plus, which is X where Y is 0. */
+const char *ll_op(LlFn *f, const char *inst, const char *x, long long y);
+const char *ll_plus(LlFn *f, const char *x, long long y);
+/* Function NAME of the N arguments ARG: of ir/scalar.ll, or of ir/funcs.def ("exp_f32"). */
 const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n);
+/* The value of E, which is printed where it has none yet. */
 const char *ll_expr(LlFn *f, Expr *e);
 /* NAME is E's value from here on. */
 void ll_name(LlFn *f, Expr *e, const char *name);

@@ -45,18 +45,26 @@ typedef struct LlKernel {
 	bool spacious; /* a thread keeps so much that it may have registers in plenty */
 } LlKernel;
 
+/* For stage ST of S, with nothing printed yet. */
 LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
+/* Prints N and what follows it. */
 void ll_nodes(LlKernel *k, const LNode *n);
+/* The threads that run through the nodes in hand together meet here, and see what each of them stored; nothing where each
+ * runs alone. All of them get here, or none. */
 void ll_barrier(LlKernel *k);
 /* Opens a block for where COND holds; what it gives, ll_close_if wants (null: nothing was opened). */
 const char *ll_open_if(LlKernel *k, const char *cond);
+/* The same for where LO <= AT < HI; LO null: AT < HI. */
+const char *ll_open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi);
 void ll_close_if(LlKernel *k, const char *after);
 /* Whether the text so far calls library function NAME. */
 bool ll_calls(const LlFn *f, const char *name);
 
 /* VALUE is what IT is from here on. */
 void ll_bind(LlKernel *k, const Iter *it, const char *value);
+/* The value of D in kernel K: a number, or a parameter that it becomes here. */
 const char *ll_dim(void *k, Dim *d);
+/* The name of what holds B: where no one declared it, a parameter or a table that it becomes here. */
 const char *ll_buf_name(LlKernel *k, const Buf *b);
 
 /* A stack slot of TYPE (N elements; 0: one). */
@@ -64,11 +72,13 @@ const char *ll_slot(LlKernel *k, const char *type, int64_t n);
 /* Makes room for a local buffer: registers, the thread's memory, or the team's, as LOCAL says, where not null. Sums begin
  * as 0. */
 void ll_declare(LlKernel *k, Buf *b, const LNode *local);
+/* LLVM's address space of what holds B (LlBuf). */
 int ll_space(LlKernel *k, const Buf *b);
 /* The LN_LOCAL of a buffer whose elements threads keep; else null. */
 const LNode *ll_local(LlKernel *k, const Buf *b);
 /* A pointer to element IDX of B; its type in *TYPE. */
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type);
+/* CODE, an element of T as it is stored, as the scalar that is computed with; and back. */
 const char *ll_decoded(LlKernel *k, DType t, const char *code);
 const char *ll_encoded(LlKernel *k, DType t, const char *val);
 /* Declares NAME, N elements of T in shared memory. Schedules see to it that there is room. */
@@ -77,7 +87,9 @@ void ll_shared(LlKernel *k, const char *name, int64_t n, DType t);
 int ll_dynamic_shared(const LlKernel *k);
 /* A pointer to element I of the thread's own ARRAY. */
 const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i);
+/* Each thread has a B of its own. */
 bool ll_in_register(LlKernel *k, const Buf *b);
+/* The scalar that element IDX of B has; ll_store gives it VAL. Names of loads stay (ll_forget). */
 const char *ll_load(LlKernel *k, const Buf *b, const char *idx);
 void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val);
 /* As ll_store, for N codes VAL of neighbours, aligned as one. */
@@ -114,10 +126,11 @@ bool ll_pack(LlKernel *k, const LNode *n);
 
 /* A loop of LOOP_TEAM whose points are shared out in runs, or of which threads keep elements. */
 void ll_share(LlKernel *k, const LNode *n);
+/* LN_REDUCE: by the thread where it runs alone, else by its team, each thread of which then has the state. */
 void ll_reduce(LlKernel *k, const LNode *n);
 /* VALUE of the lane that is OFF away. */
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
-/* gen_nvptx_fold.c */
+/* LN_FOLD (gen_nvptx_fold.c). */
 void ll_fold(LlKernel *k, const LNode *n);
 
 /* ---- gen_nvptx.c ---- */
@@ -138,6 +151,10 @@ typedef struct LlLoop {
 /* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
 LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to, const char *step);
 void ll_close_loop(LlKernel *k, const LlLoop *l);
+/* BODY(ARG, AT) at each AT of FROM, FROM + STRIDE ... before TO. UNROLLED: a few in one round, as long as there are so many,
+ * such that loads of all are under way at once. VAR is the loop's; BODY binds it to AT. */
+void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride, bool unrolled,
+		void (*body)(void *arg, const char *at), void *arg);
 /* The bounds of N. */
 void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi);
 
@@ -149,8 +166,12 @@ typedef struct LlMove {
 	int row, piece, shift, mask;
 } LlMove;
 LlMove ll_move(const Buf *b);
+/* Of N, a power of two. */
+int ll_log2(int64_t n);
 /* AT, a pointer into the first slot of tile B, in the slot that is meant. */
 const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at);
+/* The store that ends FILL's body. */
+const LNode *ll_fill_store(const LNode *fill);
 /* A chunk of a fill, at what its iterators are bound to: its codes as one vector of ll_chunk_type, their store, and, where
  * it is asynchronous, its copy; zeros where COND, not null, is false. */
 const char *ll_chunk_type(LlKernel *k, const LNode *fill);

@@ -104,9 +104,10 @@ typedef struct Share {
 } Share;
 
 /* PACK points from LO on, all of which exist. */
-static void run_points(const Share *s, const LNode *n, const char *lo, int kept)
+static void run_points(const Share *s, const char *lo, int kept)
 {
 	LlKernel *k = s->k;
+	const LNode *n = s->n;
 	LlPack p = {.k = k, .var = n->var, .pack = s->pack, .kept = kept};
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
@@ -162,14 +163,6 @@ static bool keeps(LlKernel *k, const LNode *n)
 	return n->kind == LN_LOOP && ll_local(k, n->body->buf[0]);
 }
 
-static const char *plus(LlKernel *k, const char *x, long long y)
-{
-	const char *t = ll_new(&k->f);
-
-	ll_put(&k->f, "%s = add nsw i64 %s, %lld", t, x, y);
-	return t;
-}
-
 /* Points before the first one that its thread passes over. */
 static const char *skewed(LlKernel *k, const LNode *n, const char *first)
 {
@@ -183,45 +176,19 @@ static const char *skewed(LlKernel *k, const LNode *n, const char *first)
 	return t;
 }
 
-static const char *open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi)
+static void other_run(void *arg, const char *at)
 {
-	const char *in = ll_new(&k->f), *above, *both;
-
-	ll_put(&k->f, "%s = icmp slt i64 %s, %s", in, at, hi);
-	if (lo) {
-		above = ll_new(&k->f);
-		both = ll_new(&k->f);
-		ll_put(&k->f, "%s = icmp sge i64 %s, %s", above, at, lo);
-		ll_put(&k->f, "%s = and i1 %s, %s", both, in, above);
-		in = both;
-	}
-	return ll_open_if(k, in);
+	run_points(arg, at, -1);
 }
 
-/* Runs from the text AT on, as long as there are whole ones of all threads: UNROLL at a time, then one by one. */
+/* Runs from the text AT on, as long as there are whole ones of all threads. */
 static void other_runs(const Share *s, const char *at, const char *hi)
 {
-	enum { UNROLL = 4 };
-	LlKernel *k = s->k;
-	const LNode *n = without_kept(k, s->n);
-	const long long stride = (long long)k->team * s->pack;
-	const int unroll = s->n->keep ? 1 : UNROLL;
-	const char *last = plus(k, hi, -(unroll - 1) * stride), *slot = NULL;
-	LlLoop l;
+	Share other = *s;
 
-	if (unroll > 1) {
-		l = ll_open_loop(k, n->var, at, last,
-				 arena_printf(k->f.arena, "%lld", unroll * stride));
-		slot = l.slot;
-		for (int u = 0; u < unroll; u++)
-			run_points(s, n, u ? plus(k, l.var, u * stride) : l.var, -1);
-		ll_close_loop(k, &l);
-		at = ll_new(&k->f);
-		ll_put(&k->f, "%s = load i64, ptr %s", at, slot);
-	}
-	l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%lld", stride));
-	run_points(s, n, l.var, -1);
-	ll_close_loop(k, &l);
+	other.n = without_kept(s->k, s->n);
+	ll_strided(s->k, s->n->var, at, hi, (long long)s->k->team * s->pack, !s->n->keep, other_run,
+		   &other);
 }
 
 /* Of what is a remainder, or a number. */
@@ -255,15 +222,15 @@ static void share(const Share *s)
 	k->in_team++;
 	for (int j = 0; j < runs; j++) {
 		const bool all = known && !before && (j + 1) * stride <= many;
-		const char *at = j ? plus(k, first, j * stride) : first;
+		const char *at = ll_plus(&k->f, first, j * stride);
 
-		after = all ? NULL : open_if_in(k, at, before && j == 0 ? lo : NULL, hi);
-		run_points(s, n, at, j * s->pack);
+		after = all ? NULL : ll_open_if_in(k, at, before && j == 0 ? lo : NULL, hi);
+		run_points(s, at, j * s->pack);
 		ll_close_if(k, after);
 	}
 	ll_forget(&k->f);
 	if (!keeps(k, n) && !(known && runs * stride >= many + before))
-		other_runs(s, runs ? plus(k, first, runs * stride) : first, hi);
+		other_runs(s, ll_plus(&k->f, first, runs * stride), hi);
 	k->in_team--;
 }
 

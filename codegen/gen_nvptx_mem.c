@@ -80,7 +80,7 @@ static const char *new_name(LlKernel *k, const char *prefix, const Buf *b)
 
 /* ---- Places ---- */
 
-static int log2_of(int64_t n)
+int ll_log2(int64_t n)
 {
 	int i = 0;
 
@@ -100,8 +100,8 @@ LlMove ll_move(const Buf *b)
 
 	dim_is_const(b->dims[2], &cols);
 	pieces = cols / piece;
-	m.row = log2_of(cols);
-	m.piece = log2_of(piece);
+	m.row = ll_log2(cols);
+	m.piece = ll_log2(piece);
 	m.shift = pieces >= 8 ? 0 : pieces == 4 ? 1 : 2;
 	m.mask = pieces >= 8 ? 7 : (int)pieces - 1;
 	return m;
@@ -304,11 +304,9 @@ static const char *moved(LlKernel *k, const Buf *b, const char *idx)
 {
 	LlFn *f = &k->f;
 	const LlMove m = ll_move(b);
-	const char *row = ll_new(f), *with = ll_new(f), *by = ll_new(f), *r = ll_new(f);
+	const char *with = ll_op(f, "and i64", ll_op(f, "lshr i64", idx, m.row + m.shift), m.mask),
+		   *by = ll_op(f, "shl i64", with, m.piece), *r = ll_new(f);
 
-	ll_put(f, "%s = lshr i64 %s, %d", row, idx, m.row + m.shift);
-	ll_put(f, "%s = and i64 %s, %d", with, row, m.mask);
-	ll_put(f, "%s = shl i64 %s, %d", by, with, m.piece);
 	ll_put(f, "%s = xor i64 %s, %s", r, idx, by);
 	return r;
 }

@@ -49,17 +49,6 @@ static int bytes_of(const Buf *b, int n)
 	return n * dtype_info[b->dtype].bits / 8;
 }
 
-static const char *further(LlKernel *k, const char *lo, int v)
-{
-	const char *i;
-
-	if (!v)
-		return lo;
-	i = ll_new(&k->f);
-	ll_put(&k->f, "%s = add nsw i64 %s, %d", i, lo, v);
-	return i;
-}
-
 void ll_pack_fetch(LlPack *p, const char *lo)
 {
 	LlKernel *k = p->k;
@@ -83,7 +72,7 @@ void ll_pack_element(LlPack *p, const char *lo, int v)
 	LlFn *f = &k->f;
 
 	ll_forget(f);
-	ll_bind(k, p->var, further(k, lo, v));
+	ll_bind(k, p->var, ll_plus(f, lo, v));
 	k->kept = p->kept < 0 ? -1 : p->kept + v;
 	for (int j = 0; j < p->wide.n; j++) {
 		const LlWide *w = &p->wide.at[j];
@@ -161,29 +150,20 @@ static void packed_bytes(LlPack *p, const LNode *st, const char *lo, const char 
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
 	const int bits = dtype_info[st->buf[0]->dtype].bits;
-	const char *word = ll_slot(k, "i64", 0), *first, *i, *is, *after, *code, *old, *all;
+	const char *word = ll_slot(k, "i64", 0), *first, *i, *after, *code, *old, *all;
 
 	ll_put(f, "store i64 0, ptr %s", word);
 	ll_bind(k, p->var, lo);
-	first = ll_new(f);
-	i = ll_expr(f, st->idx);
-	ll_put(f, "%s = mul i64 %s, %d", first, i, bits);
+	first = ll_op(f, "mul i64", ll_expr(f, st->idx), bits);
 	for (int v = 0; v < p->pack; v++) {
 		ll_forget(f);
-		i = ll_new(f);
-		is = ll_new(f);
-		ll_put(f, "%s = add nsw i64 %s, %d", i, lo, v);
-		ll_put(f, "%s = icmp slt i64 %s, %s", is, i, hi);
-		after = ll_open_if(k, is);
+		i = ll_plus(f, lo, v);
+		after = ll_open_if_in(k, i, NULL, hi);
 		ll_bind(k, p->var, i);
 		code = ll_encoded(k, st->buf[0]->dtype, ll_expr(f, st->val[0]));
 		old = ll_new(f);
-		all = ll_new(f);
 		ll_put(f, "%s = zext i8 %s to i64", old, code);
-		ll_put(f, "%s = and i64 %s, %d", all, old, (1 << bits) - 1);
-		old = all;
-		all = ll_new(f);
-		ll_put(f, "%s = shl i64 %s, %d", all, old, v * bits);
+		all = ll_op(f, "shl i64", ll_op(f, "and i64", old, (1 << bits) - 1), v * bits);
 		old = ll_new(f);
 		code = ll_new(f);
 		ll_put(f, "%s = load i64, ptr %s", old, word);
@@ -193,22 +173,16 @@ static void packed_bytes(LlPack *p, const LNode *st, const char *lo, const char 
 	}
 	ll_forget(f);
 	for (int byte = 0; byte < p->pack * bits / 8; byte++) {
-		const char *at = ll_new(f), *to = ll_new(f);
+		const char *to;
 
-		i = ll_new(f);
-		is = ll_new(f);
-		ll_put(f, "%s = add nsw i64 %s, %d", i, lo, byte * 8 / bits);
-		ll_put(f, "%s = icmp slt i64 %s, %s", is, i, hi);
-		after = ll_open_if(k, is);
+		after = ll_open_if_in(k, ll_plus(f, lo, byte * 8 / bits), NULL, hi);
 		old = ll_new(f);
-		all = ll_new(f);
 		code = ll_new(f);
 		ll_put(f, "%s = load i64, ptr %s", old, word);
-		ll_put(f, "%s = lshr i64 %s, %d", all, old, byte * 8);
+		all = ll_op(f, "lshr i64", old, byte * 8);
 		ll_put(f, "%s = trunc i64 %s to i8", code, all);
-		i = ll_new(f);
-		ll_put(f, "%s = lshr i64 %s, 3", at, first);
-		ll_put(f, "%s = add i64 %s, %d", i, at, byte);
+		i = ll_plus(f, ll_op(f, "lshr i64", first, 3), byte);
+		to = ll_new(f);
 		ll_put(f, "%s = getelementptr i8, ptr addrspace(1) %s, i64 %s", to,
 		       ll_buf_name(k, st->buf[0]), i);
 		ll_put(f, "store i8 %s, ptr addrspace(1) %s", code, to);
@@ -255,12 +229,11 @@ bool ll_pack(LlKernel *k, const LNode *n)
 		ll_pack_store(&p, n->body, lo);
 		return true;
 	}
-	end = ll_new(f);
 	full = ll_new(f);
 	label[0] = ll_label(f, "whole");
 	label[1] = ll_label(f, "rest");
 	label[2] = ll_label(f, "stored");
-	ll_put(f, "%s = add nsw i64 %s, %d", end, lo, n->pack);
+	end = ll_plus(f, lo, n->pack);
 	ll_put(f, "%s = icmp sle i64 %s, %s", full, end, hi);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", full, label[0], label[1]);
 	ll_begin(f, label[0]);
@@ -277,8 +250,10 @@ bool ll_pack(LlKernel *k, const LNode *n)
 
 /* ---- Chunks of a fill ---- */
 
-static const LNode *last_of(const LNode *n)
+const LNode *ll_fill_store(const LNode *fill)
 {
+	const LNode *n = fill->body;
+
 	while (n->next)
 		n = n->next;
 	return n;
@@ -287,7 +262,7 @@ static const LNode *last_of(const LNode *n)
 /* The elements of a chunk, and in *STORE what is stored of each. */
 static LlPack chunk(LlKernel *k, LNode *store, const LNode *fill)
 {
-	*store = *last_of(fill->body);
+	*store = *ll_fill_store(fill);
 	store->guard = NULL;
 	return (LlPack){.k = k, .var = fill->fill->elem, .pack = fill->fill->pack, .kept = -1};
 }
@@ -315,7 +290,7 @@ void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all)
 
 const char *ll_chunk_type(LlKernel *k, const LNode *fill)
 {
-	return vector_type(k->f.arena, last_of(fill->body)->buf[0], fill->fill->pack);
+	return vector_type(k->f.arena, ll_fill_store(fill)->buf[0], fill->fill->pack);
 }
 
 void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)

@@ -25,16 +25,6 @@ typedef struct Chunk {
 
 typedef VEC(Chunk) Chunks;
 
-static int log2_of(int n)
-{
-	int i = 0;
-
-	while (n >> (i + 1))
-		i++;
-	assert(n == 1 << i);
-	return i;
-}
-
 static int chunks_each(const LlKernel *k, const Fill *f)
 {
 	return (f->rows * f->chunks + k->stage->threads - 1) / k->stage->threads;
@@ -45,21 +35,16 @@ static void bind_chunk(LlKernel *k, const LNode *n, int at)
 {
 	LlFn *f = &k->f;
 	const Fill *fill = n->fill;
-	const int threads = k->stage->threads, log = log2_of(fill->chunks);
-	const char *t = "%tid", *row = ll_new(f), *chunk = ll_new(f), *r;
+	const int threads = k->stage->threads;
+	const char *t = "%tid", *row, *chunk;
 
 	ll_forget(f);
-	if (at && threads % fill->chunks) {
-		t = ll_new(f);
-		ll_put(f, "%s = add nuw nsw i64 %%tid, %d", t, at * threads);
-	}
-	ll_put(f, "%s = lshr i64 %s, %d", row, t, log);
-	ll_put(f, "%s = and i64 %s, %d", chunk, t, fill->chunks - 1);
-	if (at && threads % fill->chunks == 0) {
-		r = row;
-		row = ll_new(f);
-		ll_put(f, "%s = add nuw nsw i64 %s, %d", row, r, at * threads / fill->chunks);
-	}
+	if (at && threads % fill->chunks)
+		t = ll_op(f, "add nuw nsw i64", t, at * threads);
+	row = ll_op(f, "lshr i64", t, ll_log2(fill->chunks));
+	chunk = ll_op(f, "and i64", t, fill->chunks - 1);
+	if (at && threads % fill->chunks == 0)
+		row = ll_op(f, "add nuw nsw i64", row, at * threads / fill->chunks);
 	ll_bind(k, fill->row, row);
 	ll_bind(k, fill->chunk, chunk);
 	ll_bind(k, fill->elem, "0");
@@ -74,13 +59,8 @@ static void bind_chunk(LlKernel *k, const LNode *n, int at)
 static const char *has_chunk(LlKernel *k, const Fill *f, int at)
 {
 	const int left = f->rows * f->chunks - at * k->stage->threads;
-	const char *c;
 
-	if (left >= k->stage->threads)
-		return NULL;
-	c = ll_new(&k->f);
-	ll_put(&k->f, "%s = icmp ult i64 %%tid, %d", c, left);
-	return c;
+	return left >= k->stage->threads ? NULL : ll_op(&k->f, "icmp ult i64", "%tid", left);
 }
 
 static const char *and_also(LlKernel *k, const char *a, const char *b)
@@ -94,20 +74,11 @@ static const char *and_also(LlKernel *k, const char *a, const char *b)
 	return c;
 }
 
-static Expr *guard_of(const LNode *fill)
-{
-	const LNode *x = fill->body;
-
-	while (x->next)
-		x = x->next;
-	return x->guard;
-}
-
 static void copy_chunks(LlKernel *k, const LNode *n)
 {
 	for (int i = 0; i < chunks_each(k, n->fill); i++) {
 		const char *after = NULL, *has = has_chunk(k, n->fill, i);
-		Expr *guard = guard_of(n);
+		Expr *guard = ll_fill_store(n)->guard;
 
 		if (has)
 			after = ll_open_if(k, has);
@@ -126,7 +97,7 @@ static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *o
 
 	for (int i = 0; i < chunks_each(k, n->fill); i++) {
 		Chunk c = {n, i, NULL};
-		Expr *guard = guard_of(n);
+		Expr *guard = ll_fill_store(n)->guard;
 		const char *cond, *from, *loaded, *after = NULL, *end;
 
 		bind_chunk(k, n, i);
@@ -226,10 +197,9 @@ static const char *narrow(LlKernel *k, const char *value)
 /* The slot after AT, of N. */
 static const char *next_slot(LlKernel *k, const char *at, int n)
 {
-	const char *up = ll_new(&k->f), *last = ll_new(&k->f), *r = ll_new(&k->f);
+	const char *up = ll_op(&k->f, "add nuw nsw i32", at, 1),
+		   *last = ll_op(&k->f, "icmp eq i32", up, n), *r = ll_new(&k->f);
 
-	ll_put(&k->f, "%s = add nuw nsw i32 %s, 1", up, at);
-	ll_put(&k->f, "%s = icmp eq i32 %s, %d", last, up, n);
 	ll_put(&k->f, "%s = select i1 %s, i32 0, i32 %s", r, last, up);
 	return r;
 }
@@ -242,12 +212,10 @@ static const char *less(LlKernel *k, const char *a, const char *b)
 	return r;
 }
 
+/* Count A and N more. */
 static const char *plus(LlKernel *k, const char *a, int n)
 {
-	const char *r = ll_new(&k->f);
-
-	ll_put(&k->f, "%s = add nuw nsw i32 %s, %d", r, a, n);
-	return r;
+	return ll_op(&k->f, "add nuw nsw i32", a, n);
 }
 
 void ll_ring(LlKernel *k, const LNode *n)

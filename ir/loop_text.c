@@ -63,6 +63,15 @@ static void put_mma(StrBuf *b, const Mma *m)
 	strbuf_puts(b, "\n");
 }
 
+static void put_range(StrBuf *b, const LNode *n)
+{
+	strbuf_printf(b, "%s in [", n->var->name);
+	ex_print(b, n->lo);
+	strbuf_puts(b, ", ");
+	ex_print(b, n->hi);
+	strbuf_puts(b, ")");
+}
+
 /* How a team shares a loop's points. */
 static void put_shares(StrBuf *b, const LNode *n)
 {
@@ -89,11 +98,8 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 		indent(b, depth);
 		switch (n->kind) {
 		case LN_LOOP:
-			strbuf_printf(b, "%s %s in [", kinds[n->loop], n->var->name);
-			ex_print(b, n->lo);
-			strbuf_puts(b, ", ");
-			ex_print(b, n->hi);
-			strbuf_puts(b, ")");
+			strbuf_printf(b, "%s ", kinds[n->loop]);
+			put_range(b, n);
 			if (n->step != 1)
 				strbuf_printf(b, " by %lld", (long long)n->step);
 			put_shares(b, n);
@@ -117,12 +123,8 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			break;
 		case LN_REDUCE:
 			put_bufs(b, n);
-			strbuf_printf(b, " %s= over %s in [", monoid_info[n->red].name,
-				      n->var->name);
-			ex_print(b, n->lo);
-			strbuf_puts(b, ", ");
-			ex_print(b, n->hi);
-			strbuf_puts(b, ")");
+			strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
+			put_range(b, n);
 			put_shares(b, n);
 			strbuf_puts(b, " ");
 			put_vals(b, n);
@@ -152,22 +154,17 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			put_nodes(b, n->body, depth + 1);
 			break;
 		case LN_RING:
-			strbuf_printf(b, "ring %s in [", n->var->name);
-			ex_print(b, n->lo);
-			strbuf_puts(b, ", ");
-			ex_print(b, n->hi);
-			strbuf_printf(b, ") slot %s < %d\n", n->slot->name, n->stages);
+			strbuf_puts(b, "ring ");
+			put_range(b, n);
+			strbuf_printf(b, " slot %s < %d\n", n->slot->name, n->stages);
 			put_nodes(b, n->body, depth + 1);
 			break;
 		case LN_MMA: put_mma(b, n->mma); break;
 		case LN_FOLD:
 			put_bufs(b, n);
-			strbuf_printf(b, " %s= over %s in [", monoid_info[n->red].name,
-				      n->var->name);
-			ex_print(b, n->lo);
-			strbuf_puts(b, ", ");
-			ex_print(b, n->hi);
-			strbuf_printf(b, ") for %s < %d, %s < %d pack %d ", n->fold->row->name,
+			strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
+			put_range(b, n);
+			strbuf_printf(b, " for %s < %d, %s < %d pack %d ", n->fold->row->name,
 				      n->fold->rows, n->fold->col->name, n->fold->cols, n->pack);
 			put_vals(b, n);
 			break;

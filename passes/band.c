@@ -117,6 +117,17 @@ void band_of(Kernel *k, Arena *a, Band *out)
 	}
 }
 
+void band_of_one(Kernel *k, Stmt *s, Band *out)
+{
+	*out = (Band){.of = arena_array(k->arena, (size_t)k->stmts.n, sizeof *out->of)};
+	if (s->ordered || (s->update && s->nband == s->niters))
+		return;
+	for (int i = 0; i < s->nband; i++) {
+		out->iter[out->n] = s->iter[i];
+		out->of[s->id][out->n++] = s->iter[i];
+	}
+}
+
 static bool reduced_extent(Kernel *k, const Dim *extent)
 {
 	for (int s = 0; s < k->stmts.n; s++)

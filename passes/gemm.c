@@ -285,18 +285,14 @@ bool gemm_open(Gemm *g)
 	return all_in_band(g);
 }
 
-bool sched_contraction(const Module *m, const Target *t, Node *node, Kernel *k, Schedule *s)
+bool sched_contraction(const Target *t, Kernel *k, Schedule *s)
 {
-	Gemm g = {.k = k,
-		  .t = t,
-		  .b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1}};
+	Gemm g = {.k = k, .t = t, .b = l_build(k, s)};
 	Dim *nb, *mb;
 	Iter *inb, *imb, *split[MAX_ITERS];
 	ExprPool *p = k->pool;
 	int n = 0;
 
-	(void)m;
-	(void)node;
 	if (!gemm_open(&g))
 		return false;
 	g.pw = gemm_panel(g.c.ct);
@@ -311,8 +307,7 @@ bool sched_contraction(const Module *m, const Target *t, Node *node, Kernel *k, 
 	choose_blocks(&g);
 	nb = dim_ceildiv(k->ctx, g.n, dim_const(k->ctx, g.nc));
 	mb = dim_ceildiv(k->ctx, g.m, dim_const(k->ctx, g.mc));
-	g.b.loc = g.c.s->loc;
-	g.b.stmt = g.c.s->id;
+	l_of(&g.b, g.c.s);
 	l_stage(&g.b, "contraction",
 		dim_mul(k->ctx, gemm_product(&g, g.outer, g.nouter), dim_mul(k->ctx, nb, mb)), 1);
 	for (; n < g.nouter; n++)

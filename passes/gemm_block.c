@@ -243,8 +243,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 		Expr *val, *idx[MAX_RANK];
 		LNode *loop = NULL;
 
-		b->stmt = s->id;
-		b->loc = s->loc;
+		l_of(b, s);
 		f.pl.s = s;
 		val = i ? ex_rewrite(p, s->val[0], follow, &f) : ex_load(p, strip, &sum_at, 1);
 		f.value[o->id] = ex_round(p, o->dtype, val);
@@ -416,8 +415,7 @@ void gemm_gpu_emit(GpuGemm *gg)
 	Expr *row, *col, *term, *guard;
 	Mma *m;
 
-	b->loc = g->c.s->loc;
-	b->stmt = g->c.s->id;
+	l_of(b, g->c.s);
 	l_stage(b, "contraction",
 		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)), 1);
 	b->stage->threads = b->stage->team = gemm_gpu_threads(s);

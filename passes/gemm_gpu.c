@@ -173,10 +173,7 @@ static void inline_temps(Gemm *g)
 
 bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s)
 {
-	GpuGemm gg = {
-		.g = {.k = k,
-		      .t = t,
-		      .b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1}}};
+	GpuGemm gg = {.g = {.k = k, .t = t, .b = l_build(k, s)}};
 	Gemm *g = &gg.g;
 	Contraction *c = &g->c;
 

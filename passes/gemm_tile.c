@@ -185,8 +185,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 		Stmt *st = g->k->stmts.at[s];
 		Expr *val;
 
-		b->stmt = st->id;
-		b->loc = st->loc;
+		l_of(b, st);
 		pl.s = st;
 		val = s ? ex_rewrite(p, st->val[0], gemm_place, &pl)
 			: ex_load(p, t->tile, &acc_at, 1);

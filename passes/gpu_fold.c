@@ -249,10 +249,7 @@ bool gpu_fold(Row *r, const Gpu *gpu, int along)
 		Buf *out;
 		Expr *at;
 
-		r->s = s;
-		r->si = s->id;
-		r->b->stmt = s->id;
-		r->b->loc = s->loc;
+		row_begin(r, s);
 		block_local(&x, s);
 		if (s->red) {
 			fold(&x, s);

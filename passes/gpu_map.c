@@ -92,8 +92,7 @@ bool gpu_map(LBuild *b, Stmt *s)
 		outer[i] = p.it[i];
 		total = dim_mul(k->ctx, total, p.it[i]->extent);
 	}
-	b->stmt = s->id;
-	b->loc = s->loc;
+	l_of(b, s);
 	l_stage(b, "map", dim_mul(k->ctx, total, inner), 1);
 	b->stage->team = 1;
 	b->stage->threads = MAP_THREADS;

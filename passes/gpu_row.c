@@ -142,43 +142,21 @@ static void own_local(Row *r, const Stmt *s, Buf *t)
 		l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-static void row_stmt(Row *r, int i)
+static void row_stmt(Row *r, Stmt *s)
 {
-	Stmt *s = r->k->stmts.at[i];
-
-	r->s = s;
-	r->si = i;
-	r->b->stmt = s->id;
-	r->b->loc = s->loc;
+	row_begin(r, s);
 	for (int o = 0; o < s->nout; o++)
 		own_local(r, s, s->out[o]);
-	if (!s->red)
-		row_emit_map(r, s);
-	else if (s->update && s->nband == s->niters)
-		row_emit_scatter(r, s);
-	else if (s->scan)
-		row_emit_scan(r, s);
-	else
-		row_emit_reduce_lanes(r, s);
+	row_emit(r);
 }
 
 void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band)
 {
-	Row r = {.b = b,
-		 .k = b->k,
-		 .band = band,
-		 .first = first,
-		 .last = last,
-		 .si = first,
-		 .vec = -1,
-		 .tile = -1};
+	Row r = row_new(b, first, last, band);
 	Dim *rows = dim_const(b->k->ctx, 1);
 	Iter *split[MAX_ITERS];
 	int along, n = 0, team;
 
-	r.nlocal = b->k->bufs.n;
-	r.local = NEW_ARRAY(b->arena, r.nlocal + 1, Buf *);
-	r.keep = arena_array(b->arena, (size_t)r.nlocal + 1, sizeof *r.keep);
 	for (int i = 0; i < band->n; i++) {
 		r.fixed[i] = true;
 		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
@@ -200,5 +178,5 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	if (b->stage->team > 1)
 		gpu_team(&r);
 	for (int i = first; i <= last && b->stage->team == 1; i++)
-		row_stmt(&r, i);
+		row_stmt(&r, b->k->stmts.at[i]);
 }

@@ -15,9 +15,7 @@ static void place_part(Team *t, Part *x)
 	Row *r = t->r;
 	Stmt *s = x->s;
 
-	r->s = s;
-	r->si = s->id;
-	r->b->stmt = s->id;
+	row_begin(r, s);
 	x->p = (Points){.k = r->k,
 			.ne = s->red ? monoid_info[s->red].n : 1,
 			.guard = row_placed(r, s->guard)};
@@ -250,10 +248,7 @@ void gpu_team(Row *r)
 	for (int i = 0; i < t.n; i++) {
 		const Part *x = &t.part[i];
 
-		r->s = x->s;
-		r->si = x->s->id;
-		r->b->stmt = x->s->id;
-		r->b->loc = x->s->loc;
+		row_begin(r, x->s);
 		declare(&t, x);
 		(x->s->red ? reduce_part : map_part)(&t, x);
 	}

@@ -210,8 +210,7 @@ static void emit(Turn *t, Stmt *s)
 	outer[n++] = l_iter(b, "across", dim_ceildiv(c, t->r->extent, dim_const(c, t->wide)));
 	for (int i = 0; i < n; i++)
 		total = dim_mul(c, total, outer[i]->extent);
-	b->stmt = s->id;
-	b->loc = s->loc;
+	l_of(b, s);
 	l_stage(b, "turn", total, 1);
 	b->stage->team = b->stage->threads = TURN_THREADS;
 	l_split(b, outer, n, ex_iter(b->p, b->stage->var));

@@ -3,6 +3,17 @@
 
 #include <assert.h>
 
+LBuild l_build(Kernel *k, Schedule *s)
+{
+	return (LBuild){.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
+}
+
+void l_of(LBuild *b, const Stmt *s)
+{
+	b->stmt = s->id;
+	b->loc = s->loc;
+}
+
 LNode *l_node(LBuild *b, LNodeKind kind)
 {
 	LNode *n = NEW(b->arena, LNode);

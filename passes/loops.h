@@ -19,6 +19,10 @@ typedef struct LBuild {
 	int stmt;
 } LBuild;
 
+/* Stages of K, which go to S. */
+LBuild l_build(Kernel *k, Schedule *s);
+/* What follows is of statement S. */
+void l_of(LBuild *b, const Stmt *s);
 /* Appends a node of KIND, whose members are the caller's to set. */
 LNode *l_node(LBuild *b, LNodeKind kind);
 /* Opens a loop; what follows goes into it until l_close. */
@@ -59,7 +63,7 @@ void l_tidy(Schedule *s);
 /* The strategies append K's stages to S: false, and nothing done, where the kernel is not theirs. All statements as a
  * blocked matrix product (passes/gemm.c); under one band (passes/sched.c); and, which any kernel is, one after
  * another. */
-bool sched_contraction(const Module *m, const Target *t, Node *n, Kernel *k, Schedule *s);
+bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
 bool sched_row(Kernel *k, Schedule *s);
 void sched_order(Kernel *k, Schedule *s);
 /* A contraction on a GPU, in tiles (passes/gemm_gpu.c). */

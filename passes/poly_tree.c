@@ -412,7 +412,6 @@ static int before(Poly *p, const Exec *e, const Stmt *s, int a, const Expr *y)
 {
 	Expr *mod;
 
-	(void)s;
 	if (e->at[a] == y)
 		return 1;
 	mod = ex_op2(p->pool, IN_mod, (Expr *)(uintptr_t)y, ex_dim(p->pool, s->iter[a]->extent));

@@ -16,6 +16,29 @@
 
 #include <assert.h>
 
+Row row_new(LBuild *b, int first, int last, const Band *band)
+{
+	const int n = b->k->bufs.n;
+
+	return (Row){.b = b,
+		     .k = b->k,
+		     .band = band,
+		     .first = first,
+		     .last = last,
+		     .s = b->k->stmts.at[first],
+		     .vec = -1,
+		     .tile = -1,
+		     .local = NEW_ARRAY(b->arena, n + 1, Buf *),
+		     .keep = arena_array(b->arena, (size_t)n + 1, sizeof(Keep[MAX_RANK])),
+		     .nlocal = n};
+}
+
+void row_begin(Row *r, Stmt *s)
+{
+	r->s = s;
+	l_of(r->b, s);
+}
+
 /* ---- Choosing the vector iterator ---- */
 
 typedef struct Strides {
@@ -157,7 +180,7 @@ static Expr *place(void *arg, Expr *e)
 
 	if (e->kind == EX_ITER) {
 		for (int b = 0; b < r->band->n; b++)
-			if (r->band->of[r->si][b] == e->iter)
+			if (r->band->of[r->s->id][b] == e->iter)
 				return r->as[b];
 	} else if (e->kind == EX_LOAD && e->load.buf->id < r->nlocal && r->local[e->load.buf->id]) {
 		Expr *idx[MAX_RANK], *at;
@@ -209,26 +232,12 @@ void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const 
 	l_does(r->b, n, part, at, nat);
 }
 
-static void emit_stmt(Row *r, int si)
+static void emit_stmt(Row *r, Stmt *s)
 {
-	Stmt *s = r->k->stmts.at[si];
-
-	r->s = s;
-	r->si = si;
-	r->b->stmt = s->id;
-	r->b->loc = s->loc;
+	row_begin(r, s);
 	for (int o = 0; o < s->nout; o++)
 		make_local(r, s, s->out[o]);
-	if (!s->red)
-		row_emit_map(r, s);
-	else if (s->update && s->nband == s->niters)
-		row_emit_scatter(r, s);
-	else if (s->scan)
-		row_emit_scan(r, s);
-	else if (r->vec >= 0)
-		row_emit_reduce_vector(r, s);
-	else
-		row_emit_reduce_lanes(r, s);
+	row_emit(r);
 }
 
 static int64_t points(const Row *r)
@@ -354,13 +363,7 @@ static int64_t tile_size(const Iter *it)
 
 void row_stage(LBuild *b, const char *strategy, int first, int last, const Band *band)
 {
-	Row r = {.b = b,
-		 .k = b->k,
-		 .band = band,
-		 .first = first,
-		 .last = last,
-		 .si = first,
-		 .tile = -1};
+	Row r = row_new(b, first, last, band);
 	Ctx *c = b->k->ctx;
 	Dim *rows = dim_const(c, 1);
 	Iter *split[MAX_ITERS + 2], *tiles = NULL, *blocks = NULL;
@@ -369,9 +372,6 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	Merged g[MAX_ITERS];
 
 	choose_vector(&r);
-	r.nlocal = b->k->bufs.n;
-	r.local = NEW_ARRAY(b->arena, r.nlocal + 1, Buf *);
-	r.keep = arena_array(b->arena, (size_t)r.nlocal + 1, sizeof *r.keep);
 	r.tile = row_window_along(&r);
 	ngroups = merge_band(&r, g);
 	stage_iters(&r, g, ngroups);
@@ -394,7 +394,6 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	for (int i = 0; i < nsplit; i++)
 		rows = dim_mul(c, rows, split[i]->extent);
 	l_stage(b, strategy, rows, 1);
-	r.si = first;
 	b->stage->grain = GRAIN_POINTS / points(&r);
 	if (r.vec >= 0 && b->stage->grain > GRAIN_POINTS / block)
 		b->stage->grain = GRAIN_POINTS / block;
@@ -409,5 +408,5 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 		r.vlo = r.v0 = block_of(&r, ex_iter(b->p, blocks), r.rep[r.vec], block, "v0",
 					&r.vhi);
 	for (int i = first; i <= last; i++)
-		emit_stmt(&r, i);
+		emit_stmt(&r, b->k->stmts.at[i]);
 }

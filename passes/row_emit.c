@@ -15,13 +15,13 @@ void row_close(Row *r, Nest *n)
 
 static bool is_vec(const Row *r, const Iter *it)
 {
-	return r->vec >= 0 && r->band->of[r->si][r->vec] == it;
+	return r->vec >= 0 && r->band->of[r->s->id][r->vec] == it;
 }
 
 bool row_is_fixed(const Row *r, const Iter *it)
 {
 	for (int b = 0; b < r->band->n; b++)
-		if (r->band->of[r->si][b] == it)
+		if (r->band->of[r->s->id][b] == it)
 			return r->fixed[b];
 	return false;
 }
@@ -44,7 +44,7 @@ Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
 		if (row_is_fixed(r, it) || is_vec(r, it) ||
 		    (leave_last && r->vec < 0 && it == last))
 			continue;
-		if (r->tile >= 0 && r->band->of[r->si][r->tile] == it)
+		if (r->tile >= 0 && r->band->of[r->s->id][r->tile] == it)
 			row_open(r, n, LOOP_SERIAL, r->rep[r->tile], r->tlo, r->thi);
 		else
 			row_open(r, n, LOOP_SERIAL, it, l_int(r->b, 0), row_extent(r, it));
@@ -58,7 +58,7 @@ bool row_packed(const Stmt *s)
 	return dtype_info[s->out[0]->dtype].bits < 8;
 }
 
-void row_emit_map(Row *r, Stmt *s)
+static void emit_map(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
 	Iter *last = row_open_band(r, s, &n, true);
@@ -140,7 +140,7 @@ void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
 }
 
 /* A prefix: one state, stored at every step. */
-void row_emit_scan(Row *r, Stmt *s)
+static void emit_scan(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};
 	Expr *zero = l_int(r->b, 0), *val[2] = {NULL, NULL};
@@ -163,7 +163,7 @@ void row_emit_scan(Row *r, Stmt *s)
 }
 
 /* A scatter with a monoid: read, combine, write, point after point. */
-void row_emit_scatter(Row *r, Stmt *s)
+static void emit_scatter(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
 	Expr *val[2] = {NULL, NULL}, *at = NULL;
@@ -179,4 +179,20 @@ void row_emit_scatter(Row *r, Stmt *s)
 	row_does(r, row_state_node(r, LN_UPDATE, s, out, at, val, row_placed(r, s->guard)), s,
 		 PART_TERM, s->niters, NULL);
 	row_close(r, &n);
+}
+
+void row_emit(Row *r)
+{
+	Stmt *s = r->s;
+
+	if (!s->red)
+		emit_map(r, s);
+	else if (s->update && s->nband == s->niters)
+		emit_scatter(r, s);
+	else if (s->scan)
+		emit_scan(r, s);
+	else if (r->vec >= 0)
+		row_emit_reduce_vector(r, s);
+	else
+		row_emit_reduce_lanes(r, s);
 }

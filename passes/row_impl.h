@@ -16,7 +16,6 @@ typedef struct Row {
 	const Band *band;
 	int first, last;
 	Stmt *s;        /* the statement in hand */
-	int si;
 	bool fixed[MAX_ITERS]; /* by band index */
 	int vec;        /* band index of the vector iterator, or -1 */
 	int tile;       /* band index of the iterator that windows slide along, looped over in tiles, or -1 */
@@ -38,6 +37,13 @@ typedef struct Nest {
 	int n;
 } Nest;
 
+/* Of statements FIRST..LAST under BAND, of which the first is in hand: nothing is local yet, and no iterator is the vector's
+ * or looped over in tiles. */
+Row row_new(LBuild *b, int first, int last, const Band *band);
+/* S is in hand from here on: what is placed is of it, and so are the nodes that are made. */
+void row_begin(Row *r, Stmt *s);
+/* The nodes of the statement in hand, whose locals are declared (row_emit.c, row_reduce.c). */
+void row_emit(Row *r);
 /* E of the statement in hand in terms of the stage's iterators, with flat indices; null stays null. */
 Expr *row_placed(Row *r, Expr *e);
 /* Where statement S writes, flat; the buffer in *OUT for component K. */
@@ -65,10 +71,6 @@ bool row_is_fixed(const Row *r, const Iter *it);
 bool row_packed(const Stmt *s);
 Expr *row_extent(Row *r, const Iter *it);
 
-/* One statement each, by kind (row_emit.c, row_reduce.c). */
-void row_emit_map(Row *r, Stmt *s);
-void row_emit_scan(Row *r, Stmt *s);
-void row_emit_scatter(Row *r, Stmt *s);
 /* With v innermost: a block of states, updated a row of terms at a time. */
 void row_emit_reduce_vector(Row *r, Stmt *s);
 /* Windows along a band iterator that is not v: false where S is none (row_window.c). */

@@ -179,8 +179,8 @@ bool row_emit_window(Row *r, Stmt *s)
 	bool ok = row_taps(s) > 0;
 
 	for (int i = 0; i < s->nband && ok; i++)
-		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->si][r->vec] ||
-		     s->iter[i] == r->band->of[r->si][r->tile];
+		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->s->id][r->vec] ||
+		     s->iter[i] == r->band->of[r->s->id][r->tile];
 	all = for_all_taps(r, s, row_placed(r, s->guard), &ok);
 	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])))
 		return false;

@@ -10,15 +10,10 @@
 
 #include <assert.h>
 
-static LBuild builder(Kernel *k, Schedule *s)
-{
-	return (LBuild){.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
-}
-
 /* All statements under one band. */
 bool sched_row(Kernel *k, Schedule *s)
 {
-	LBuild b = builder(k, s);
+	LBuild b = l_build(k, s);
 	KernelClass c = kernel_class(k);
 	Band band;
 
@@ -31,27 +26,15 @@ bool sched_row(Kernel *k, Schedule *s)
 	return true;
 }
 
-/* The band of one statement alone: all its band iterators, or none where points must keep their order. */
-static void own_band(Kernel *k, Stmt *s, Band *band)
-{
-	*band = (Band){.of = arena_array(k->arena, (size_t)k->stmts.n, sizeof *band->of)};
-	if (s->ordered || (s->update && s->nband == s->niters))
-		return;
-	for (int i = 0; i < s->nband; i++) {
-		band->iter[band->n] = s->iter[i];
-		band->of[s->id][band->n++] = s->iter[i];
-	}
-}
-
 void sched_order(Kernel *k, Schedule *s)
 {
-	LBuild b = builder(k, s);
+	LBuild b = l_build(k, s);
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		Band band;
 
 		k->stmts.at[i]->id = i;
-		own_band(k, k->stmts.at[i], &band);
+		band_of_one(k, k->stmts.at[i], &band);
 		row_stage(&b, "order", i, i, &band);
 	}
 }
@@ -153,7 +136,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n)
 	t = node_on_host(n) ? m->host : t;
 	if (t->gpu)
 		sched_gpu(t, k, s);
-	else if ((node_on_host(n) || !sched_contraction(m, t, n, k, s)) && !sched_row(k, s))
+	else if ((node_on_host(n) || !sched_contraction(t, k, s)) && !sched_row(k, s))
 		sched_order(k, s);
 	l_tidy(s);
 	find_temps(s);

@@ -11,18 +11,6 @@
  */
 #include "passes/gpu_impl.h"
 
-/* All band iterators of S, or none where points must keep their order or share bytes. */
-static void own_band(Kernel *k, Stmt *s, Band *band)
-{
-	*band = (Band){.of = arena_array(k->arena, (size_t)k->stmts.n, sizeof *band->of)};
-	if (s->ordered || (s->update && s->nband == s->niters) || row_packed(s))
-		return;
-	for (int i = 0; i < s->nband; i++) {
-		band->iter[band->n] = s->iter[i];
-		band->of[s->id][band->n++] = s->iter[i];
-	}
-}
-
 static bool all_maps(const Kernel *k)
 {
 	for (int i = 0; i < k->stmts.n; i++)
@@ -92,7 +80,7 @@ static void leave_batch(Kernel *k, Band *band)
 
 void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 {
-	LBuild b = {.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
+	LBuild b = l_build(k, s);
 	KernelClass c = kernel_class(k);
 	Band band;
 
@@ -112,7 +100,9 @@ void sched_gpu(const Target *t, Kernel *k, Schedule *s)
 		st->id = i;
 		if (gpu_is_map(st) && gpu_map(&b, st))
 			continue;
-		own_band(k, st, &band);
+		band_of_one(k, st, &band);
+		if (row_packed(st))
+			band.n = 0; /* points share bytes */
 		gpu_row(&b, t->gpu, "order", i, i, &band);
 	}
 }

@@ -66,7 +66,7 @@ static const Target target = {
 
 static void contraction(Case *t)
 {
-	if (!sched_contraction(NULL, &target, NULL, t->clone, &t->s)) {
+	if (!sched_contraction(&target, t->clone, &t->s)) {
 		printf("test_poly.c: no contraction\n");
 		failed++;
 	}

@@ -12,19 +12,20 @@ static bool keeps_order(const Stmt *s)
 	return s->scan || s->ordered || (s->update && s->nband == s->niters);
 }
 
-/* Points of S in one row; many where that is not known. */
+/* Points of S in one row at most; many where that is not known. */
 static int64_t row_points(const Row *r, const Stmt *s)
 {
 	enum { MANY = 1 << 20 };
-	int64_t n = 1, v;
+	int64_t n = 1, least, most;
 
 	for (int j = s->red ? s->nband : 0; j < s->niters; j++) {
 		bool banded = false;
 
 		for (int b = 0; b < r->band->n; b++)
 			banded = banded || r->band->of[s->id][b] == s->iter[j];
+		dim_bounds(r->k->ctx, s->iter[j]->extent, &least, &most);
 		if (!banded)
-			n = dim_is_const(s->iter[j]->extent, &v) && n * v < MANY ? n * v : MANY;
+			n = most < MANY && n * most < MANY ? n * most : MANY;
 	}
 	return n;
 }

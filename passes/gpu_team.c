@@ -30,11 +30,12 @@ static void place_part(Team *t, Part *x)
 	x->along = x->p.n == 1;
 }
 
-int64_t team_length(const Dim *d)
+int64_t team_length(const Team *t, Dim *d)
 {
-	int64_t n;
+	int64_t least, most;
 
-	return dim_is_const(d, &n) ? n : INT64_MAX;
+	dim_bounds(t->r->k->ctx, d, &least, &most);
+	return most < DIM_INF ? most : INT64_MAX;
 }
 
 static void use_row(Team *t, Part *x)
@@ -61,7 +62,7 @@ static void find_row(Team *t)
 	for (int i = 0; i < t->n; i++) {
 		place_part(t, &t->part[i]);
 		if (t->part[i].along &&
-		    (!most || team_length(t->part[i].p.it[0]->extent) > team_length(most)))
+		    (!most || team_length(t, t->part[i].p.it[0]->extent) > team_length(t, most)))
 			most = t->part[i].p.it[0]->extent;
 	}
 	t->it = most ? l_iter(t->r->b, "i", most) : NULL;

@@ -38,8 +38,8 @@ typedef struct Team {
 	Expr *skew;     /* how far before the row the first run begins; null: not at all */
 } Team;
 
-/* What D is, or INT64_MAX. */
-int64_t team_length(const Dim *d);
+/* What D is at most, or INT64_MAX. */
+int64_t team_length(const Team *t, Dim *d);
 /* AT is Team.it: the point itself. */
 bool team_at_point(const Team *t, const Expr *at);
 /* Bytes of B; INT64_MAX where they are not known or more than a block shares. */
@@ -49,6 +49,8 @@ int64_t team_bytes_of(const Buf *b);
 bool team_choose_kept(Team *t);
 /* Keeps what several statements or, in warps, all rows read; statements read it there. */
 void team_keep_reads(Team *t);
+/* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
+int team_most_kept(int team, int registers);
 /* Threads, runs and registers of a row. */
 void team_share_out(Team *t);
 

@@ -162,6 +162,12 @@ static void find_loads(Found *f, Expr *e)
 	f->last[at] = f->part;
 }
 
+/* Bytes of what B has of one row; INT64_MAX as team_bytes_of. */
+static int64_t row_bytes(const Team *t, const Buf *b)
+{
+	return team_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &t->it->extent});
+}
+
 /* E has no other iterator than IT: it is of all rows. */
 static bool of_all_rows(const Team *t, Expr *at)
 {
@@ -170,19 +176,46 @@ static bool of_all_rows(const Team *t, Expr *at)
 	return ex_affine(t->r->k->ctx, at, &a) && a.n == 1;
 }
 
+/* Rows that are longer than a warp has usually, but may be a warp's: what is of all rows is so read once a block and not
+ * once a row, and what is of the row has registers. */
+static bool may_be_warps(const Team *t, const Found *f)
+{
+	const Band *band = t->r->band;
+	Ctx *c = t->r->k->ctx;
+	Dim *rows = dim_const(c, 1);
+	int64_t left = SHARED - BLOCK_ROWS * t->shared, n;
+	int registers = t->nkept;
+
+	for (int i = 0; i < f->n; i++) {
+		const int64_t bytes = row_bytes(t, f->load[i]->load.buf);
+
+		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes <= left)
+			left -= bytes;
+		else
+			registers += f->in[i] > 1;
+	}
+	for (int b = 0; b < band->n; b++)
+		rows = dim_mul(c, rows, band->iter[b]->extent);
+	return left >= 0 && left < SHARED - BLOCK_ROWS * t->shared &&
+	       team_length(t, t->it->extent) <= (int64_t)team_most_kept(WARP, registers) * WARP &&
+	       (!dim_is_const(rows, &n) || n >= BLOCK_ROWS);
+}
+
 static void find_reads(Team *t)
 {
-	const bool warps = t->r->b->stage->team == WARP;
+	Stage *st = t->r->b->stage;
 	int64_t left = SHARED - BLOCK_ROWS * t->shared; /* each row has its own locals */
 	Found f = {.t = t};
 
 	for (f.part = 0; f.part < t->n; f.part++)
 		for (int j = 0; j < t->part[f.part].p.ne && t->part[f.part].along; j++)
 			find_loads(&f, t->part[f.part].p.e[j]);
+	if (may_be_warps(t, &f))
+		st->team = WARP;
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
 		const Buf *from = f.load[i]->load.buf;
 		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &t->it->extent);
-		const bool block = warps && of_all_rows(t, f.load[i]->load.idx[0]) &&
+		const bool block = st->team == WARP && of_all_rows(t, f.load[i]->load.idx[0]) &&
 				   team_bytes_of(b) <= left;
 
 		if (!block && f.in[i] == 1)
@@ -191,7 +224,7 @@ static void find_reads(Team *t)
 		t->kept[t->nkept - 1].block = block;
 		left -= block ? team_bytes_of(b) : 0;
 		if (block)
-			t->r->b->stage->threads = BLOCK_ROWS * WARP;
+			st->threads = BLOCK_ROWS * WARP;
 	}
 }
 

@@ -7,8 +7,10 @@
 #include "passes/gpu_team_impl.h"
 
 enum {
-	REGISTERS = 64, /* of the 255 that a thread may have, for what it keeps */
-	UNKNOWN = 16,   /* points that a thread keeps where the length of the row is not known */
+	/* For what it keeps a thread has, of the 255 that it may have, */
+	REGISTERS = 64,       /* in blocks, which may have 1024 threads, */
+	WARP_REGISTERS = 128, /* in warps, whose blocks have 256 at most */
+	UNKNOWN = 16, /* points that a thread keeps where the length of the row is not known */
 	MOST_THREADS = 1024 /* of a block, on all GPUs */
 };
 
@@ -55,13 +57,18 @@ static int in_registers(const Team *t)
 	return n;
 }
 
+int team_most_kept(int team, int registers)
+{
+	return (team == WARP ? WARP_REGISTERS : REGISTERS) / (registers ? registers : 1);
+}
+
 void team_share_out(Team *t)
 {
 	Stage *st = t->r->b->stage;
 	Ctx *c = t->r->k->ctx;
 	Along x = {.t = t, .pack = MOST_PACK};
-	const int64_t n = team_length(t->it->extent);
-	const int registers = in_registers(t), each = REGISTERS / (registers ? registers : 1);
+	const int64_t n = team_length(t, t->it->extent);
+	const int registers = in_registers(t), each = team_most_kept(st->team, registers);
 	int need = each < UNKNOWN ? each : UNKNOWN, sector;
 
 	for (int i = 0; i < t->n; i++) {

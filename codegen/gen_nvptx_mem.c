@@ -208,11 +208,25 @@ static int64_t scratch(const LlKernel *k)
 	return k->stage->scratch && dim_is_const(k->stage->scratch, &v) ? v : 0;
 }
 
+static bool reduces(const LNode *n)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_REDUCE || reduces(n->body))
+			return true;
+	return false;
+}
+
+/* The launch gives the scratch: it is larger than what code may declare, or partial states may be declared, too. */
+static bool launch_gives(const LlKernel *k)
+{
+	return scratch(k) > STATIC_SHARED || (scratch(k) && reduces(k->stage->body));
+}
+
 static const char *in_scratch(LlKernel *k, int64_t at)
 {
 	const char *name = "@" KERNEL_NAME "_scratch";
 
-	if (!k->scratch && scratch(k) <= STATIC_SHARED)
+	if (!k->scratch && !launch_gives(k))
 		strbuf_printf(&k->globals,
 			      "%s = internal addrspace(3) global [%lld x i8] undef, align 128\n",
 			      name, (long long)scratch(k));
@@ -236,7 +250,7 @@ void ll_shared(LlKernel *k, const char *name, int64_t n, DType t)
 
 int ll_dynamic_shared(const LlKernel *k)
 {
-	return k->scratch && scratch(k) > STATIC_SHARED ? (int)scratch(k) : 0;
+	return k->scratch && launch_gives(k) ? (int)scratch(k) : 0;
 }
 
 void ll_declare(LlKernel *k, Buf *b, const LNode *local)

@@ -88,6 +88,8 @@ Sym *dim_as_sym(const Dim *d);
 bool dim_term(Ctx *c, const Dim *d, int i, int64_t *coef, Dim **mono);
 /* D is exactly floor(a/b). */
 bool dim_as_floor(const Dim *d, Dim **a, Dim **b);
+/* How many sizes D is exactly the least of; 0: it is no such dim. */
+int dim_as_min(const Dim *d, Dim *const **arg);
 /* If D is k*s + rest with s not in rest and constant k: for solving a symbol from an input's shape. */
 bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest);
 

@@ -198,6 +198,16 @@ bool dim_as_floor(const Dim *d, Dim **a, Dim **b)
 	return true;
 }
 
+int dim_as_min(const Dim *d, Dim *const **arg)
+{
+	Atom *min = d->n == 1 && d->t[0].coef == 1 ? term_atom(&d->t[0]) : NULL;
+
+	if (!min || min->kind != ATOM_MIN)
+		return 0;
+	*arg = min->arg;
+	return min->n;
+}
+
 bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest)
 {
 	int at = -1;

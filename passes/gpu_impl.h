@@ -29,6 +29,6 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 /* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
 /* The statements of a stage whose rows have a team each (passes/gpu_team.c). */
-void gpu_team(Row *r);
+void gpu_team(Row *r, const Gpu *gpu);
 
 #endif

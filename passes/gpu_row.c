@@ -177,7 +177,7 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 		split[n++] = r.rep[along];
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	if (b->stage->team > 1)
-		gpu_team(&r);
+		gpu_team(&r, gpu);
 	for (int i = first; i <= last && b->stage->team == 1; i++)
 		row_stmt(&r, b->k->stmts.at[i]);
 }

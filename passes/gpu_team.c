@@ -97,6 +97,22 @@ static void declare_kept(Team *t, const Kept *x)
 	n->nout = 1;
 }
 
+/* Local BUF of the whole block; of blocks that have one row alone, as far as their shared memory goes. */
+static void declare_shared(Team *t, Buf *buf)
+{
+	enum { LINE = 128 };
+	Stage *st = t->r->b->stage;
+	Ctx *c = t->r->k->ctx;
+	LNode *n = l_node(t->r->b, LN_LOCAL);
+
+	n->buf[0] = buf;
+	if (!t->again)
+		return;
+	n->idx = ex_dim(t->r->b->p, st->scratch);
+	st->scratch = dim_add(c, st->scratch,
+			      dim_const(c, (team_bytes_of(buf) + LINE - 1) / LINE * LINE));
+}
+
 /* Reads once what several statements, or, BLOCK, several rows read. */
 static void fetch(Team *t, bool block)
 {
@@ -109,7 +125,7 @@ static void fetch(Team *t, bool block)
 		if (x->temp || x->block != block)
 			continue;
 		if (block)
-			l_node(b, LN_LOCAL)->buf[0] = x->buf;
+			declare_shared(t, x->buf);
 		else
 			declare_kept(t, x);
 		loop = l_loop(b, LOOP_TEAM, t->it, l_int(b, 0), row_extent(t->r, t->it), 1);
@@ -228,7 +244,47 @@ static bool drop_large(Team *t)
 	return any;
 }
 
-void gpu_team(Row *r)
+/* Blocks that have one row after another, as many as the GPU has at once. */
+static void loop_rows(Team *t, const Gpu *gpu)
+{
+	enum {
+		OTHER = 48,    /* registers beside what is kept */
+		DRIVER = 1024, /* bytes of a block's shared memory that are the driver's */
+	};
+	LBuild *b = t->r->b;
+	Stage *st = b->stage;
+	Ctx *c = b->k->ctx;
+	int64_t bytes = 0, room = gpu->threads / st->threads, many;
+	Dim *rows = st->extent;
+	LNode *loop = NEW(b->arena, LNode);
+
+	dim_is_const(st->scratch, &bytes);
+	bytes += t->shared + DRIVER;
+	if (room > gpu->shared / bytes)
+		room = gpu->shared / bytes;
+	if (room > gpu->registers / (st->threads * (t->keep + OTHER)))
+		room = gpu->registers / (st->threads * (t->keep + OTHER));
+	room = (room ? room : 1) * gpu->sms;
+	if (dim_is_const(rows, &many)) { /* no more blocks than end as early */
+		const int64_t rounds = (many + room - 1) / room;
+
+		room = (many + rounds - 1) / rounds;
+	}
+	*loop = (LNode){.kind = LN_LOOP,
+			.loop = LOOP_SERIAL,
+			.var = st->var,
+			.hi = ex_dim(b->p, rows),
+			.step = room,
+			.body = st->body,
+			.stmt = -1};
+	st->extent = dim_min(c, rows, dim_const(c, room));
+	st->var = l_iter(b, "first", st->extent);
+	loop->lo = ex_iter(b->p, st->var);
+	st->body = loop;
+	b->tail = &loop->next;
+}
+
+void gpu_team(Row *r, const Gpu *gpu)
 {
 	Team t = {.r = r, .n = r->last - r->first + 1, .pack = 1};
 
@@ -240,7 +296,7 @@ void gpu_team(Row *r)
 		find_row(&t);
 	while (team_choose_kept(&t) || drop_large(&t));
 	if (t.it) {
-		team_keep_reads(&t);
+		team_keep_reads(&t, gpu);
 		team_share_out(&t);
 	}
 	r->b->stmt = -1;
@@ -253,4 +309,6 @@ void gpu_team(Row *r)
 		declare(&t, x);
 		(x->s->red ? reduce_part : map_part)(&t, x);
 	}
+	if (t.again)
+		loop_rows(&t, gpu);
 }

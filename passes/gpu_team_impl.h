@@ -23,7 +23,7 @@ typedef struct Kept {
 	Buf *buf;
 	Expr *is;   /* what it holds at Team.it */
 	bool temp;  /* a temporary of the row, else something that is read */
-	bool block; /* of all rows: in memory that the block shares */
+	bool block; /* of all rows: in memory that the block shares, where it is put once */
 } Kept;
 
 typedef struct Team {
@@ -35,6 +35,7 @@ typedef struct Team {
 	int nkept;
 	int64_t shared; /* bytes of shared memory that a team has for its locals */
 	int pack, keep; /* elements of one access; points of the row that a thread keeps */
+	bool again;     /* a block has one row after another */
 	Expr *skew;     /* how far before the row the first run begins; null: not at all */
 } Team;
 
@@ -42,13 +43,13 @@ typedef struct Team {
 int64_t team_length(const Team *t, Dim *d);
 /* AT is Team.it: the point itself. */
 bool team_at_point(const Team *t, const Expr *at);
-/* Bytes of B; INT64_MAX where they are not known or more than a block shares. */
+/* Bytes of B; INT64_MAX where they are not known or more than any block shares. */
 int64_t team_bytes_of(const Buf *b);
 
 /* Locals that threads keep; others that would be too large are none. True: some are none, all is to be placed again. */
 bool team_choose_kept(Team *t);
-/* Keeps what several statements or, in warps, all rows read; statements read it there. */
-void team_keep_reads(Team *t);
+/* Keeps what several statements or all rows read; statements read it there. Chooses between warps and blocks. */
+void team_keep_reads(Team *t, const Gpu *gpu);
 /* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
 int team_most_kept(int team, int registers);
 /* Threads, runs and registers of a row. */

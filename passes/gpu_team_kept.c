@@ -6,12 +6,14 @@
  *   - temporaries that are written and read at the same point
  *
  * as far as registers go; a row that is longer is read again beyond them, and temporaries are made again. What is of
- * all rows (scales) the warps of a block read from shared memory, where the block put it once.
+ * all rows (scales) is put in shared memory once: by a block of warps that have a row each, or, where rows are longer
+ * than a warp has registers for, by a block that has one row after another.
  */
 #include "passes/gpu_team_impl.h"
 
 enum {
-	BLOCK_ROWS = 8 /* warps, so rows, of a block that shares what it read: 256 threads */
+	BLOCK_ROWS = 8, /* warps, so rows, of a block that shares what it read: 256 threads */
+	RESERVED = 2048 /* bytes of shared memory for the driver, and for partial states */
 };
 
 /* ---- Temporaries ---- */
@@ -69,10 +71,11 @@ static bool only_at_points(Team *t, const Buf *b, const Part **by)
 
 int64_t team_bytes_of(const Buf *b)
 {
+	enum { MOST = 1 << 20 };
 	int64_t bytes = (dtype_info[b->dtype].bits + 7) / 8, v;
 
 	for (int d = 0; d < b->rank; d++) {
-		if (!dim_is_const(b->dims[d], &v) || v > SHARED || bytes * v > SHARED)
+		if (!dim_is_const(b->dims[d], &v) || v > MOST || bytes * v > MOST)
 			return INT64_MAX;
 		bytes *= v;
 	}
@@ -98,7 +101,7 @@ bool team_choose_kept(Team *t)
 			continue;
 		if (t->nkept < MOST_KEPT && only_at_points(t, b, &by)) {
 			add_kept(t, b, by->p.e[0], true);
-		} else if (dtype_info[b->dtype].bits < 8 || team_bytes_of(b) == INT64_MAX) {
+		} else if (dtype_info[b->dtype].bits < 8 || team_bytes_of(b) > SHARED) {
 			r->local[i] = NULL;
 			again = true;
 		}
@@ -176,46 +179,63 @@ static bool of_all_rows(const Team *t, Expr *at)
 	return ex_affine(t->r->k->ctx, at, &a) && a.n == 1;
 }
 
-/* Rows that are longer than a warp has usually, but may be a warp's: what is of all rows is so read once a block and not
- * once a row, and what is of the row has registers. */
-static bool may_be_warps(const Team *t, const Found *f)
+/* What is read once for each point and what is of all rows, as far as there are LEFT bytes of shared memory for that. */
+static void count_reads(const Team *t, const Found *f, int64_t left, int *registers, int *shared)
 {
-	const Band *band = t->r->band;
-	Ctx *c = t->r->k->ctx;
-	Dim *rows = dim_const(c, 1);
-	int64_t left = SHARED - BLOCK_ROWS * t->shared, n;
-	int registers = t->nkept;
-
+	*registers = t->nkept;
+	*shared = 0;
 	for (int i = 0; i < f->n; i++) {
 		const int64_t bytes = row_bytes(t, f->load[i]->load.buf);
 
-		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes <= left)
+		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes <= left) {
 			left -= bytes;
-		else
-			registers += f->in[i] > 1;
+			(*shared)++;
+		} else {
+			*registers += f->in[i] > 1;
+		}
 	}
-	for (int b = 0; b < band->n; b++)
-		rows = dim_mul(c, rows, band->iter[b]->extent);
-	return left >= 0 && left < SHARED - BLOCK_ROWS * t->shared &&
-	       team_length(t, t->it->extent) <= (int64_t)team_most_kept(WARP, registers) * WARP &&
-	       (!dim_is_const(rows, &n) || n >= BLOCK_ROWS);
 }
 
-static void find_reads(Team *t)
+/* Who has the rows where some reads are of all of them, so that a block makes those once for many rows: warps, where
+ * they have registers for rows so long; else blocks that have one row after another, where there are more rows than
+ * blocks. Gives the bytes of shared memory that a block has for such reads. */
+static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
-	int64_t left = SHARED - BLOCK_ROWS * t->shared; /* each row has its own locals */
+	const int64_t each = SHARED - BLOCK_ROWS * t->shared, /* rows have their own locals */
+		all = gpu->shared - t->shared - RESERVED;
+	int64_t rows;
+	int registers, shared;
+
+	if (!dim_is_const(st->extent, &rows))
+		rows = INT64_MAX;
+	count_reads(t, f, each, &registers, &shared);
+	if (st->team == WARP ||
+	    (shared && rows >= BLOCK_ROWS &&
+	     (!registers ||
+	      team_length(t, t->it->extent) <= (int64_t)team_most_kept(WARP, registers) * WARP))) {
+		st->team = WARP;
+		st->threads = shared ? BLOCK_ROWS * WARP : st->threads;
+		return each;
+	}
+	count_reads(t, f, all, &registers, &shared);
+	t->again = shared && rows > gpu->sms;
+	return t->again ? all : 0;
+}
+
+static void find_reads(Team *t, const Gpu *gpu)
+{
 	Found f = {.t = t};
+	int64_t left;
 
 	for (f.part = 0; f.part < t->n; f.part++)
 		for (int j = 0; j < t->part[f.part].p.ne && t->part[f.part].along; j++)
 			find_loads(&f, t->part[f.part].p.e[j]);
-	if (may_be_warps(t, &f))
-		st->team = WARP;
+	left = share_reads(t, &f, gpu);
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
 		const Buf *from = f.load[i]->load.buf;
 		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &t->it->extent);
-		const bool block = st->team == WARP && of_all_rows(t, f.load[i]->load.idx[0]) &&
+		const bool block = of_all_rows(t, f.load[i]->load.idx[0]) &&
 				   team_bytes_of(b) <= left;
 
 		if (!block && f.in[i] == 1)
@@ -223,8 +243,6 @@ static void find_reads(Team *t)
 		add_kept(t, b, f.load[i], false);
 		t->kept[t->nkept - 1].block = block;
 		left -= block ? team_bytes_of(b) : 0;
-		if (block)
-			st->threads = BLOCK_ROWS * WARP;
 	}
 }
 
@@ -253,8 +271,8 @@ static void use_kept(Team *t)
 			t->kept[i].is = ex_rewrite(p, t->kept[i].is, from_kept, t);
 }
 
-void team_keep_reads(Team *t)
+void team_keep_reads(Team *t, const Gpu *gpu)
 {
-	find_reads(t);
+	find_reads(t, gpu);
 	use_kept(t);
 }

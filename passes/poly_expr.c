@@ -64,12 +64,29 @@ static isl_set *le(isl_pw_aff *a, isl_pw_aff *b)
 	return isl_pw_aff_le_set(a, b);
 }
 
-/* One parameter: its bounds, and what a floor is. */
+/* The least of N sizes is one of them, and no more than any. */
+static void min_facts(Poly *p, Dim *mono, Dim *const *arg, int n)
+{
+	isl_space *sp = isl_space_set_from_params(isl_space_params_alloc(p->isl, 0));
+	isl_set *any = isl_set_empty(isl_space_copy(sp));
+
+	for (int i = 0; i < n; i++) {
+		p->context = isl_set_intersect(p->context, le(size(p, isl_space_copy(sp), mono),
+							      size(p, isl_space_copy(sp), arg[i])));
+		any = isl_set_union(any, le(size(p, isl_space_copy(sp), arg[i]),
+					    size(p, isl_space_copy(sp), mono)));
+	}
+	p->context = isl_set_intersect(p->context, any);
+	isl_space_free(sp);
+}
+
+/* One parameter: its bounds, and what a floor or a least size is. */
 static void param_facts(Poly *p, Dim *mono)
 {
 	isl_space *sp = isl_space_params_alloc(p->isl, 0);
 	int64_t lo, hi, by;
-	Dim *a, *b;
+	Dim *a, *b, *const *arg;
+	const int n = dim_as_min(mono, &arg);
 
 	dim_bounds(p->ctx, mono, &lo, &hi);
 	sp = isl_space_set_from_params(sp);
@@ -91,6 +108,8 @@ static void param_facts(Poly *p, Dim *mono)
 					       le(rest, number(p, isl_space_copy(sp), by - 1)));
 	}
 	isl_space_free(sp);
+	if (n)
+		min_facts(p, mono, arg, n);
 }
 
 isl_set *poly_context(Poly *p)

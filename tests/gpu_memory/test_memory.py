@@ -22,9 +22,9 @@ TYPES = {"float": np.float32, "float16": np.float16}
 cases = []
 
 
-def case(name, text, *shapes, types=("float", "float16"), **limits):
+def case(name, text, *shapes, types=("float", "float16"), options=("--target=cuda:sm_80",), **limits):
     """TEXT with T for the element type; an input whose name is in capitals is a constant."""
-    cases.extend((f"{name} {t}", text.replace("T[", t + "["), shapes, limits, t) for t in types)
+    cases.extend((f"{name} {t}", text.replace("T[", t + "["), shapes, options, limits, t) for t in types)
 
 
 def transpose(perm, shape, **limits):
@@ -50,12 +50,29 @@ case("turned with an epilogue", "(T[2,28,28,64] x, T[64] b) => (T[2,64,28,28] y)
 case("one operand turned", "(T[256,192] x, T[192,256] z) => (T[256,192] y) { a = Transpose<perm = [1,0]>(z) y = Add(x, a) }",
      (256, 192), (192, 256), sectors=1, traffic=1, conflicts=0)
 
+def norm(name, m, n, rows=None, **limits):
+    rows = rows or m
+    case(f"layer norm of {name}", f"(T[{rows},{n}] x, T[{n}] s, T[{n}] b) => (T[{rows},{n}] y) {{ y = LayerNormalization(x, s, b) }}",
+         (m, n), (n,), (n,), **limits)
+
+
+def softmax(name, m, n, width=None, **limits):
+    case(f"softmax of {name}", f"(T[{m},{width or n}] x) => (T[{m},{width or n}] y) {{ y = Softmax(x) }}", (m, n), **limits)
+
+
 for n, sectors, traffic in (768, 1, 1), (4096, 1, 1), (1000, 1.03, 1.04), (77, 1.01, 1.2):
-    case(f"softmax of {n}", f"(T[64,{n}] x) => (T[64,{n}] y) {{ y = Softmax(x) }}", (64, n), sectors=sectors, traffic=traffic)
-    case(f"layer norm of {n}", f"(T[64,{n}] x, T[{n}] s, T[{n}] b) => (T[64,{n}] y) {{ y = LayerNormalization(x, s, b) }}",
-         (64, n), (n,), (n,), sectors=sectors, traffic={768: 1.12, 4096: 2, 1000: 1.15, 77: 1.41}[n])
+    softmax(n, 64, n, sectors=sectors, traffic=traffic)
+    norm(n, 64, n, sectors=sectors, traffic=1.41 if n == 77 else 1.15)
     case(f"sums of {n}", f"(T[128,{n}] x) => (T[128] y) <int64[1] one = {{1}}> {{ y = ReduceSum<keepdims = 0>(x, one) }}",
          (128, n), sectors=1.03, traffic=1.4 if n == 77 else 1.1)
+softmax(16384, 16, 16384, sectors=1, traffic=1)
+norm(3001, 64, 3001, sectors=1, traffic=1.12)
+# Where rows have a block each, what is of all of them is read once a block, so often as the GPU has room for one.
+norm("8192", 240, 8192, types=("float16",), options=("--target=cuda:sm_75",), sectors=1, traffic=1.17)
+norm("6001, any number of them", 240, 6001, "N", types=("float",), options=("--target=cuda:sm_75",), sectors=1.01, traffic=1.2)
+for most, width in ("512", 500), ("2000", 2000):
+    softmax(f"up to {most}", 64, width, "K", options=("--target=cuda:sm_80", "--dim", f"K=1..{most}"), sectors=1.03, traffic=1.03)
+softmax("any number", 64, 1500, "K", sectors=1.02, traffic=1.03)
 
 for m, traffic in (1, 1.13), (3, 1.38):
     case(f"{m} rows by columns", f"(T[{m},1024] x, T[1024,768] W, T[768] B) => (T[{m},768] y) {{ p = MatMul(x, W) a = Add(p, B) y = Relu(a) }}",
@@ -77,7 +94,7 @@ def run(command, **env):
     assert r.returncode == 0, f"status {r.returncode}: {r.stdout}{r.stderr}"
 
 
-def counted(folder, text, shapes, t):
+def counted(folder, text, shapes, options, t):
     """Runs the model, and gives its counters' sums and the bytes of what it reads and writes."""
     os.makedirs(f"{folder}/data/test_data_set_0")
     model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 22]>\nmodel ' + text)
@@ -93,7 +110,7 @@ def counted(folder, text, shapes, t):
     results = onnx.reference.ReferenceEvaluator(model).run(None, {x.name: arrays[x.name] for x in inputs})
     for i, a in enumerate(results):
         write(f"{folder}/data/test_data_set_0", "output", i, model.graph.output[i].name, a)
-    run([BUILD + "/bin/dlcc", f"{folder}/model.onnx", "--target=cuda:sm_80", "-o", f"{folder}/model.so"])
+    run([BUILD + "/bin/dlcc", f"{folder}/model.onnx", *options, "-o", f"{folder}/model.so"])
     run([BUILD + "/bin/dlrun", f"{folder}/model.so", "--device=cuda", "--data", f"{folder}/data"],
         LD_LIBRARY_PATH=BUILD + "/ptxsim", PTXSIM_STATS=f"{folder}/stats.json")
     sums = {}
@@ -116,9 +133,9 @@ def ratios(c, size):
 
 def main():
     failed = 0
-    for i, (name, text, shapes, limits, t) in enumerate(cases):
+    for i, (name, text, shapes, options, limits, t) in enumerate(cases):
         try:
-            found = ratios(*counted(f"{DIR}/{i}", text, shapes, t))
+            found = ratios(*counted(f"{DIR}/{i}", text, shapes, options, t))
             over = {k: found[k] for k, most in {"local": 0, **limits}.items() if found[k] > most + 0.01}
             why = f"{over} is more than {limits}" if over else None
         except Exception as e:  # of any kind: the test's failure

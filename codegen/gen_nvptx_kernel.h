@@ -160,10 +160,11 @@ void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi);
 
 /* ---- Shared tiles ---- */
 
-/* How the pieces of 16 bytes of a tile (SPREAD_ROWS) move: 2^ROW elements are a row, 2^PIECE a piece, and piece c of row r
- * is at c ^ (r >> SHIFT & MASK). */
+/* Whether B is a shared tile, whose pieces of 16 bytes move. */
+bool ll_is_tile(const Buf *b);
+/* How: 2^ROW elements are a row, 2^PIECE a piece, and piece c of row r is at c ^ (r >> SHIFT & MASK) << UP. */
 typedef struct LlMove {
-	int row, piece, shift, mask;
+	int row, piece, shift, mask, up;
 } LlMove;
 LlMove ll_move(const Buf *b);
 /* Of N, a power of two. */
@@ -172,7 +173,7 @@ int ll_log2(int64_t n);
 const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at);
 /* The store that ends FILL's body. */
 const LNode *ll_fill_store(const LNode *fill);
-/* A chunk of a fill, at what its iterators are bound to: its codes as one vector of ll_chunk_type, their store, and, where
+/* A chunk of a fill, at what its iterators are bound to: its codes as one value of ll_chunk_type, their store, and, where
  * it is asynchronous, its copy; zeros where COND, not null, is false. */
 const char *ll_chunk_type(LlKernel *k, const LNode *fill);
 const char *ll_chunk_load(LlKernel *k, const LNode *fill);

@@ -92,6 +92,11 @@ int ll_log2(int64_t n)
 	return i;
 }
 
+bool ll_is_tile(const Buf *b)
+{
+	return b->spread == SPREAD_ROWS || b->spread == SPREAD_WORDS;
+}
+
 LlMove ll_move(const Buf *b)
 {
 	const int piece = 16 / (dtype_info[b->dtype].bits / 8);
@@ -104,6 +109,8 @@ LlMove ll_move(const Buf *b)
 	m.piece = ll_log2(piece);
 	m.shift = pieces >= 8 ? 0 : pieces == 4 ? 1 : 2;
 	m.mask = pieces >= 8 ? 7 : (int)pieces - 1;
+	m.up = b->spread == SPREAD_WORDS;
+	m.mask >>= m.up;
 	return m;
 }
 
@@ -319,7 +326,7 @@ static const char *moved(LlKernel *k, const Buf *b, const char *idx)
 	LlFn *f = &k->f;
 	const LlMove m = ll_move(b);
 	const char *with = ll_op(f, "and i64", ll_op(f, "lshr i64", idx, m.row + m.shift), m.mask),
-		   *by = ll_op(f, "shl i64", with, m.piece), *r = ll_new(f);
+		   *by = ll_op(f, "shl i64", with, m.piece + m.up), *r = ll_new(f);
 
 	ll_put(f, "%s = xor i64 %s, %s", r, idx, by);
 	return r;
@@ -348,7 +355,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 		assert(k->kept >= 0 && k->kept < p->local->keep);
 		idx = arena_printf(f->arena, "%d", k->kept);
 	}
-	if (b->spread == SPREAD_ROWS)
+	if (ll_is_tile(b))
 		idx = moved(k, b, idx);
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
 	if (p->space == 3 && k->stage->team < k->stage->threads) {
@@ -360,7 +367,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 	}
 	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
 	       p->name, idx);
-	return b->spread == SPREAD_ROWS ? ll_in_slot(k, b, r) : r;
+	return ll_is_tile(b) ? ll_in_slot(k, b, r) : r;
 }
 
 const char *ll_decoded(LlKernel *k, DType t, const char *code)

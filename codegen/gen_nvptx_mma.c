@@ -7,8 +7,9 @@
  * lane has rows y, y + 4 ... and reads V terms at once; else it has V neighbours of every 4 * V (8 * V columns) and
  * reads those. Eight neighbouring lanes then read 128 bytes of all banks, or the same.
  *
- * With a matrix instruction the warp's part is fragments of 16 by 8; ldmatrix brings four 8 by 8 matrices at once, the
- * transposing form where rows of the tile do not run along k.
+ * With a matrix instruction the warp's part is fragments of 16 by 8; ldmatrix brings four matrices of 8 by 16 bytes at once.
+ * Where rows of the tile do not run along k, its transposing form turns elements of 16 bits; bytes come in pairs then, which
+ * permutes take apart; words are read one by one.
  */
 #include "codegen/gen_nvptx_kernel.h"
 
@@ -96,7 +97,7 @@ static const char *slot_of(Part *p, const Buf *b)
 static const char *piece_at(Part *p, const Buf *b, const char *row, const char *piece)
 {
 	const LlMove m = ll_move(b);
-	const char *x = opn(p, "and", opn(p, "lshr", row, m.shift), m.mask),
+	const char *x = opn(p, "shl", opn(p, "and", opn(p, "lshr", row, m.shift), m.mask), m.up),
 		   *line = opn(p, "shl", row, m.row - m.piece + 4);
 
 	return add(p, line, opn(p, "shl", op2(p, "xor", piece, x), 4));
@@ -215,10 +216,9 @@ static void multiply_add(Part *p)
 /* ---- Matrix instructions ---- */
 
 /*
- * ldmatrix reads 8 rows of 16 bytes for each of four matrices; lane l gives the address of row l % 8 of matrix l / 8, and
- * gets a register of each. 32 bytes of k are a step: A's registers are (rows 0-7, first 16 bytes), (rows 8-15, first), (rows
- * 0-7, second), (rows 8-15, second), B's of two neighbouring fragments (columns 0-7, first), (0-7, second), (8-15, first), (8-15,
- * second). Where a tile's rows run along the free side, terms are rows, and the transposing form gives the same.
+ * A step is 32 bytes of k, of which a lane has four registers for each 16 rows of A or columns of B, as ldmatrix gives
+ * them: A's are (rows 0-7, first 16 bytes), (rows 8-15, first), (rows 0-7, second), (rows 8-15, second), B's of two
+ * neighbouring fragments (columns 0-7, first), (0-7, second), (8-15, first), (8-15, second).
  */
 typedef struct Source {
 	const Buf *buf;
@@ -227,10 +227,30 @@ typedef struct Source {
 	const char *first; /* the warp's first row or column */
 } Source;
 
-/* The four registers of the 16 rows (columns) from AT on, of step STEP. */
-static void read_matrices(Part *p, const Source *s, int at, int step, const char **out)
+/* Which of the four registers has half HALF of k of the (8 FURTHER)th row or column and on. */
+static int register_of(const Source *s, int further, int half)
+{
+	return s->is_a ? 2 * half + further : 2 * further + half;
+}
+
+/* Four matrices of 8 rows of 16 bytes; lane l gives the address, and so the row l % 8 of matrix l / 8. */
+static void ldmatrix(Part *p, bool turned, const char *where, const char **out)
 {
 	LlFn *f = p->f;
+	const char *got = ll_new(f);
+
+	ll_put(f,
+	       "%s = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
+	       got, turned ? ".trans" : "", where);
+	for (int i = 0; i < 4; i++) {
+		out[i] = ll_new(f);
+		ll_put(f, "%s = extractvalue { i32, i32, i32, i32 } %s, %d", out[i], got, i);
+	}
+}
+
+/* Rows of the tile run along k, or, with terms of 16 bits as rows, the transposing form turns them. */
+static void read_matrices(Part *p, const Source *s, int at, int step, const char **out)
+{
 	const bool low_rows = s->is_a ==
 			      s->along; /* matrix 1 is the one 8 rows further, else matrix 2 */
 	const char *row = low_rows ? opn(p, "and", p->lane, 15)
@@ -238,8 +258,7 @@ static void read_matrices(Part *p, const Source *s, int at, int step, const char
 					 opn(p, "shl", opn(p, "lshr", p->lane, 4), 3)),
 		   *half = low_rows ? opn(p, "lshr", p->lane, 4)
 				    : opn(p, "and", opn(p, "lshr", p->lane, 3), 1);
-	const char *base = s->along ? s->first : opn(p, "lshr", s->first, 3), *where,
-		   *got = ll_new(f);
+	const char *base = s->along ? s->first : opn(p, "lshr", s->first, 3), *where;
 
 	if (s->along)
 		where = shared_at(
@@ -250,42 +269,133 @@ static void read_matrices(Part *p, const Source *s, int at, int step, const char
 			p, s->buf, s->slot,
 			piece_at(p, s->buf, row, opn(p, "add", add(p, base, half), at / 8)),
 			16 * step);
-	ll_put(f,
-	       "%s = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
-	       got, s->along ? "" : ".trans", where);
-	for (int i = 0; i < 4; i++) {
-		out[i] = ll_new(f);
-		ll_put(f, "%s = extractvalue { i32, i32, i32, i32 } %s, %d", out[i], got, i);
-		if (strcmp(p->info->reg, "i32")) {
-			const char *r = ll_new(f);
+	ldmatrix(p, !s->along, where, out);
+}
 
-			ll_put(f, "%s = bitcast i32 %s to %s", r, out[i], p->info->reg);
-			out[i] = r;
+static const char *permute(Part *p, const char *a, const char *b, const char *which)
+{
+	const char *r = ll_new(p->f);
+
+	ll_put(p->f, "%s = call i32 @llvm.nvvm.prmt(i32 %s, i32 %s, i32 %s)", r, a, b, which);
+	return r;
+}
+
+/*
+ * Bytes, terms as rows. Transposed by pairs of bytes, a register has two terms of rows (columns) 2g and 2g + 1; two make
+ * four terms of either, which are then fragments of every other row (column). Lane t wants terms 4t .. 4t + 3, so the matrices
+ * are of terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13: all of either in different banks.
+ */
+static void read_bytes(Part *p, const Source *s, int at, int step, const char **out)
+{
+	const char *lane = p->lane, *got[4], *is = ll_new(p->f), *even = ll_new(p->f), *odd,
+		   *low = add(p, opn(p, "and", lane, 1), opn(p, "shl", opn(p, "and", lane, 6), 1)),
+		   *swap = op2(p, "xor", opn(p, "lshr", lane, 3), opn(p, "lshr", lane, 2)),
+		   *row = add(p, add(p, low, opn(p, "shl", opn(p, "and", swap, 1), 1)),
+			      opn(p, "shl", opn(p, "lshr", lane, 4), 4)),
+		   *piece = opn(p, "add", opn(p, "lshr", s->first, 4), at / 16);
+
+	ldmatrix(p, true, shared_at(p, s->buf, s->slot, piece_at(p, s->buf, row, piece), 32 * step),
+		 got);
+	ll_put(p->f, "%s = icmp eq i32 %s, 0", is, opn(p, "and", lane, 2));
+	ll_put(p->f, "%s = select i1 %s, i32 %d, i32 %d", even, is, 0x6420, 0x2064);
+	odd = opn(p, "add", even, 0x1111);
+	for (int half = 0; half < 2; half++)
+		for (int i = 0; i < 2; i++)
+			out[register_of(s, i, half)] = permute(p, got[2 * half], got[2 * half + 1],
+							       i ? odd : even);
+}
+
+/* Elements of 32 bits, terms as rows: one by one. */
+static void read_words(Part *p, const Source *s, int at, int step, const char **out)
+{
+	const char *side = add(p, s->first, opn(p, "lshr", p->lane, 2)),
+		   *row = opn(p, "and", p->lane, 3), *in = opn(p, "shl", opn(p, "and", side, 3), 2);
+
+	for (int i = 0; i < 2; i++) {
+		const char *piece = opn(p, "add", opn(p, "lshr", side, 2), (at + 8 * i) / 4),
+			   *where = add(p, piece_at(p, s->buf, row, piece), in);
+
+		for (int half = 0; half < 2; half++) {
+			const char **o = &out[register_of(s, i, half)];
+
+			*o = ll_new(p->f);
+			ll_put(p->f, "%s = load i32, ptr addrspace(3) %s, align 4", *o,
+			       shared_at(p, s->buf, s->slot, where, 8 * step + 4 * half));
 		}
 	}
 }
 
-/* SUM[0..4) += A * B. */
+/* REG, i32, as the instruction wants it. */
+static const char *operand(Part *p, const char *reg)
+{
+	const MmaInfo *in = p->info;
+	const char *r = ll_new(p->f);
+
+	if (in->round) {
+		const char *v = r;
+
+		r = ll_new(p->f);
+		ll_put(p->f, "%s = bitcast i32 %s to %s", v, reg, ll_stored(p->type));
+		ll_put(p->f, "%s = call %s @%s(%s %s)", r, in->reg, in->round, ll_stored(p->type),
+		       v);
+		return r;
+	}
+	if (!strcmp(in->reg, "i32"))
+		return reg;
+	ll_put(p->f, "%s = bitcast i32 %s to %s", r, reg, in->reg);
+	return r;
+}
+
+/* The four registers of the 16 rows (columns) from AT on, of step STEP. */
+static void read_fragments(Part *p, const Source *s, int at, int step, const char **out)
+{
+	if (mma_turns(p->m, s->along))
+		read_bytes(p, s, at, step, out);
+	else if (s->buf->spread == SPREAD_WORDS)
+		read_words(p, s, at, step, out);
+	else
+		read_matrices(p, s, at, step, out);
+	for (int i = 0; i < 4; i++)
+		out[i] = operand(p, out[i]);
+}
+
+/* SUM += A * B, of the instruction's own rows. */
 static void multiply(Part *p, const char *const *a, const char *const *b, const char **sum)
 {
 	LlFn *f = p->f;
 	const MmaInfo *in = p->info;
-	const char *t = p->sum, *got = ll_new(f),
-		   *type = arena_printf(f->arena, "{ %s, %s, %s, %s }", t, t, t, t);
-	StrBuf arg = {0};
+	const int n = in->m / 4;
+	const char *got = ll_new(f), *type;
+	StrBuf arg = {0}, list = {0};
 
 	for (int i = 0; i < in->a; i++)
 		strbuf_printf(&arg, "%s %s, ", in->reg, a[i]);
 	for (int i = 0; i < in->b; i++)
 		strbuf_printf(&arg, "%s %s, ", in->reg, b[i]);
-	for (int i = 0; i < 4; i++)
-		strbuf_printf(&arg, "%s%s %s", i ? ", " : "", t, sum[i]);
+	for (int i = 0; i < n; i++) {
+		strbuf_printf(&arg, "%s%s %s", i ? ", " : "", p->sum, sum[i]);
+		strbuf_printf(&list, "%s%s", i ? ", " : "", p->sum);
+	}
+	type = arena_printf(f->arena, "{ %s }", strbuf_str(&list));
 	ll_put(f, "%s = call %s @%s(%s) convergent", got, type, in->call, strbuf_str(&arg));
 	strbuf_free(&arg);
-	for (int i = 0; i < 4; i++) {
+	strbuf_free(&list);
+	for (int i = 0; i < n; i++) {
 		sum[i] = ll_new(f);
 		ll_put(f, "%s = extractvalue %s %s, %d", sum[i], type, got, i);
 	}
+}
+
+/* SUM[0..4) += A * B: of a step's terms those of an instruction. */
+static void multiply_part(Part *p, int part, const char *const *a, const char *const *b,
+			  const char **sum)
+{
+	const MmaInfo *in = p->info;
+	const int times = MMA_ROWS / in->m;
+
+	for (int i = 0; i < times; i++)
+		multiply(p, a + (part * times + i) * in->a, b + part * in->b,
+			 sum + i * (in->m / 4));
 }
 
 enum { MOST_FRAGMENTS = 16 };
@@ -295,20 +405,19 @@ static void matrices(Part *p)
 	const Mma *m = p->m;
 	const Source a = {m->a, m->a_along, true, slot_of(p, m->a), p->row0},
 		     b = {m->b, m->b_along, false, slot_of(p, m->b), p->col0};
-	const int rows = p->wtm / 16, cols = p->wtn / 8, steps = m->bk / (2 * p->piece);
+	const int rows = p->wtm / MMA_ROWS, cols = p->wtn / 8, steps = m->bk / (2 * p->piece);
 	const char *x[MOST_FRAGMENTS][4], *y[MOST_FRAGMENTS][4];
 
 	for (int step = 0; step < steps; step++) {
 		for (int i = 0; i < rows; i++)
-			read_matrices(p, &a, 16 * i, step, x[i]);
+			read_fragments(p, &a, MMA_ROWS * i, step, x[i]);
 		for (int j = 0; j < cols; j += 2)
-			read_matrices(p, &b, 8 * j, step, y[j / 2]);
-		for (int part = 0; part * p->info->a < 4; part++)
+			read_fragments(p, &b, 8 * j, step, y[j / 2]);
+		for (int part = 0; part * p->info->b < 2; part++)
 			for (int i = 0; i < rows; i++)
 				for (int j = 0; j < cols; j++)
-					multiply(p, x[i] + part * p->info->a,
-						 y[j / 2] + j % 2 * 2 + part * p->info->b,
-						 p->acc + (i * cols + j) * 4);
+					multiply_part(p, part, x[i], y[j / 2] + j % 2 * 2,
+						      p->acc + (i * cols + j) * 4);
 	}
 }
 
@@ -329,14 +438,14 @@ void ll_mma(LlKernel *k, const LNode *n)
 /* ---- To shared memory ---- */
 
 /* The sums at ROW (i32, of the strip) and COL (of the block's tile) and its N - 1 neighbours. */
-static void put_sums(Part *p, const LNode *n, const char *row, const char *col, int first,
-		     int count)
+static void put_sums(Part *p, const LNode *n, const char *row, const char *col,
+		     const char *const *val, int count)
 {
 	const char *at = ll_new(p->f), *idx;
 
 	idx = add(p, opn(p, "mul", row, (int)n->step), col);
 	ll_put(p->f, "%s = zext i32 %s to i64", at, idx);
-	ll_store_run(p->k, n->buf[0], at, &p->acc[first], count);
+	ll_store_run(p->k, n->buf[0], at, val, count);
 }
 
 /* The lane's rows and columns in the strip: rows of strip S are those of its elements E with E / UNIT = S. */
@@ -354,30 +463,43 @@ static void drain_lanes(Part *p, const LNode *n, int s)
 
 		for (int j = 0; j < m->tn; j += m->b_along ? 1 : p->piece) {
 			if (m->b_along)
-				put_sums(p, n, row, add(p, p->col0, opn(p, "add", x, j * 8)), e + j,
-					 1);
+				put_sums(p, n, row, add(p, p->col0, opn(p, "add", x, j * 8)),
+					 &p->acc[e + j], 1);
 			else
 				put_sums(p, n, row,
 					 add(p, p->col0,
 					     opn(p, "add", opn(p, "mul", x, p->piece), j * 8)),
-					 e + j, p->piece);
+					 &p->acc[e + j], p->piece);
 		}
 	}
 }
 
-/* Fragment row S of the warp: a lane has two neighbours of rows g and g + 8 of each fragment. */
+/*
+ * Fragment row S of the warp: a lane has two neighbours of rows g and g + 8 of each fragment. Where an operand was turned a
+ * fragment has every other row (column), and the lane two neighbouring rows, or four neighbours of two fragments.
+ */
 static void drain_fragments(Part *p, const LNode *n, int s)
 {
+	const bool a_turned = mma_turns(p->m, p->m->a_along),
+		   b_turned = mma_turns(p->m, p->m->b_along);
 	const char *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), p->m->wn),
-				   16),
-		   *row = add(p, warp_row, opn(p, "lshr", p->lane, 2)),
-		   *col = add(p, p->col0, opn(p, "shl", opn(p, "and", p->lane, 3), 1));
-	const int cols = p->wtn / 8;
+				   MMA_ROWS),
+		   *row = add(p, warp_row,
+			      opn(p, "shl", opn(p, "lshr", p->lane, 2), a_turned ? 1 : 0)),
+		   *col = add(p, p->col0,
+			      opn(p, "shl", opn(p, "and", p->lane, 3), b_turned ? 2 : 1));
+	const int cols = p->wtn / 8, fragments = b_turned ? 2 : 1;
 
-	for (int j = 0; j < cols; j++)
-		for (int half = 0; half < 2; half++)
-			put_sums(p, n, opn(p, "add", row, 8 * half), opn(p, "add", col, 8 * j),
-				 (s * cols + j) * 4 + 2 * half, 2);
+	for (int j = 0; j < cols; j += fragments)
+		for (int half = 0; half < 2; half++) {
+			const char *val[4];
+
+			for (int i = 0; i < 2 * fragments; i++)
+				val[i] = p->acc[(s * cols + j + i % fragments) * 4 + 2 * half +
+						i / fragments];
+			put_sums(p, n, opn(p, "add", row, (a_turned ? 1 : 8) * half),
+				 opn(p, "add", col, 8 * j), val, 2 * fragments);
+		}
 }
 
 void ll_drain(LlKernel *k, const LNode *n)

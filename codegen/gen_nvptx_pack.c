@@ -114,13 +114,14 @@ static const char *pack_values(LlPack *p, const LNode *st, const char *lo)
 	return all;
 }
 
-static void store_pack(LlKernel *k, const LNode *st, int pack, const char *all)
+/* ALL, of type VECTOR, is PACK elements. */
+static void store_pack(LlKernel *k, const LNode *st, int pack, const char *vector, const char *all)
 {
 	LlFn *f = &k->f;
 	const char *type, *at = ll_pointer(k, st->buf[0], ll_expr(f, st->idx), &type);
 
-	ll_put(f, "store %s %s, %s %s, align %d", vector_type(f->arena, st->buf[0], pack), all,
-	       type, at, bytes_of(st->buf[0], pack));
+	ll_put(f, "store %s %s, %s %s, align %d", vector, all, type, at,
+	       bytes_of(st->buf[0], pack));
 	ll_forget(f);
 }
 
@@ -130,7 +131,8 @@ void ll_pack_store(LlPack *p, const LNode *st, const char *lo)
 
 	ll_pack_fetch(p, lo);
 	if (one_access(p, st->buf[0], st->idx)) {
-		store_pack(k, st, p->pack, pack_values(p, st, lo));
+		store_pack(k, st, p->pack, vector_type(k->f.arena, st->buf[0], p->pack),
+			   pack_values(p, st, lo));
 		return;
 	}
 	for (int v = 0; v < p->pack; v++) {
@@ -267,15 +269,28 @@ static LlPack chunk(LlKernel *k, LNode *store, const LNode *fill)
 	return (LlPack){.k = k, .var = fill->fill->elem, .pack = fill->fill->pack, .kept = -1};
 }
 
+/* Bytes go from block to block as words: LLVM takes vectors of more than four apart. */
+static bool in_words(const Buf *b, int pack)
+{
+	return dtype_info[b->dtype].bits == 8 && pack % 4 == 0;
+}
+
 const char *ll_chunk_load(LlKernel *k, const LNode *fill)
 {
 	LNode store;
 	LlPack p = chunk(k, &store, fill);
+	const char *all, *r;
 
 	if (p.pack > 1)
 		ll_pack_find(&p, store.val[0]);
 	ll_pack_fetch(&p, "0");
-	return pack_values(&p, &store, "0");
+	all = pack_values(&p, &store, "0");
+	if (!in_words(store.buf[0], p.pack))
+		return all;
+	r = ll_new(&k->f);
+	ll_put(&k->f, "%s = bitcast %s %s to %s", r, vector_type(k->f.arena, store.buf[0], p.pack),
+	       all, ll_chunk_type(k, fill));
+	return r;
 }
 
 void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all)
@@ -285,12 +300,16 @@ void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all)
 
 	ll_forget(&k->f);
 	ll_bind(k, p.var, "0");
-	store_pack(k, &store, p.pack, all);
+	store_pack(k, &store, p.pack, ll_chunk_type(k, fill), all);
 }
 
 const char *ll_chunk_type(LlKernel *k, const LNode *fill)
 {
-	return vector_type(k->f.arena, ll_fill_store(fill)->buf[0], fill->fill->pack);
+	const Buf *b = ll_fill_store(fill)->buf[0];
+	const int pack = fill->fill->pack;
+
+	return in_words(b, pack) ? arena_printf(k->f.arena, "<%d x i32>", pack / 4)
+				 : vector_type(k->f.arena, b, pack);
 }
 
 void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)

@@ -143,7 +143,8 @@ void host_desc(Host *h)
 	for (int t = 0; t < h->m->ntargets; t++)
 		strbuf_printf(h->b, "%s%s", t ? " " : "", h->m->target[t]->name);
 	for (int t = 0; h->m->gpu && t < h->m->gpu->ntargets; t++)
-		strbuf_printf(h->b, " %s", h->m->gpu->target[t]->name);
+		strbuf_printf(h->b, " %s%s", h->m->gpu->target[t]->name,
+			      h->m->opt.tf32 ? "+tf32" : "");
 	strbuf_puts(h->b, "\",\n");
 	if (g->inputs.n)
 		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", host_own(h, "inputs"),

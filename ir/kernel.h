@@ -49,6 +49,7 @@ Expr *monoid_combine(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *
 typedef enum Spread {
 	SPREAD_NOT,
 	SPREAD_ROWS,  /* piece c of row r at c ^ r; narrow rows: at c ^ r / 2 or c ^ r / 4. Dims: slots, rows, columns */
+	SPREAD_WORDS, /* the same, at c ^ 2 r (c ^ r / 2 * 2): lanes walk down four rows of two pieces, word by word */
 	SPREAD_FRAG   /* in registers: ir/loop.h, Mma */
 } Spread;
 

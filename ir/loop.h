@@ -10,7 +10,7 @@
  * other locals are the thread's own where it is alone, and else shared. A store outside of LOOP_TEAM is made once,
  * and the team meets after it; LN_REDUCE goes over the team's lanes and leaves its state in every thread.
  *
- * A contraction's block is a team of its own. Its tiles of the operands are shared (Buf.spread: SPREAD_ROWS), a slot for
+ * A contraction's block is a team of its own. Its tiles of the operands are shared (Buf.spread: SPREAD_ROWS or _WORDS), a slot for
  * each stage of the ring that fills them ahead; the sums are spread over the threads' registers (SPREAD_FRAG), and leave
  * them strip by strip (LN_DRAIN). A local with LNode.idx lies at that byte of the block's shared scratch, whose
  * size Stage.scratch is; locals that do not live together may overlap there.
@@ -93,14 +93,18 @@ typedef enum MmaKind {
 
 typedef struct MmaInfo {
 	const char *name;
-	DType type;        /* of A and B */
+	DType type[2];     /* of A and B, of the same width */
 	CType sum;
 	int m, n, k;       /* shape */
 	int sm;            /* the first compute capability that has it, times ten */
 	int a, b;          /* registers of a lane */
 	const char *reg;   /* LLVM's type of one */
 	const char *call;  /* LLVM's intrinsic */
+	const char *round; /* the one that an element goes through before, or null */
 } MmaInfo;
+
+/* Rows of a fragment of sums: one instruction's, or those of two. */
+enum { MMA_ROWS = 16 };
 
 extern const MmaInfo mma_info[MMA_COUNT];
 
@@ -119,9 +123,16 @@ typedef struct Mma {
 	Iter *row, *col, *depth; /* LNode.at and guard mention them: an element of the tile, a term of the part */
 } Mma;
 
+/* Whether GPUs of compute capability SM (times ten) have an instruction that rounds its operands. */
+bool mma_rounds(int sm);
 /* The sums leave in strips: of each row of warps, STRIP consecutive rows. Row r of strip s is row
  * r / STRIP * (bm / wm) + s * STRIP + r % STRIP of the tile. */
 int mma_strip(const Mma *m);
+/* An operand of bytes whose rows do not run along k (not ALONG) is turned on its way to registers: of its 16 rows
+ * (columns) a fragment of 8 has every other one. */
+bool mma_turns(const Mma *m, bool along);
+/* Elements behind a row of a strip, such that what lanes store at once lies in different banks. */
+int mma_pad(const Mma *m);
 
 /* What of its statement a node carries out: the state's first value, a term, the write. A map has the write
  * alone, an update of single points the terms alone. */

@@ -92,7 +92,7 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 					    [LOOP_SHORT] = "short vector for",
 					    [LOOP_UNROLL] = "unroll for",
 					    [LOOP_TEAM] = "team for"};
-	static const char *const spreads[] = {"", "by rows", "in registers"};
+	static const char *const spreads[] = {"", "by rows", "by words", "in registers"};
 
 	for (; n; n = n->next) {
 		indent(b, depth);

@@ -3,24 +3,48 @@
 #include "ir/loop.h"
 
 /* Tiles, fragments and ldmatrix are written for these alone. */
-#define MMA(name, type, ...) \
-	_Static_assert((type) == DT_F16 || (type) == DT_BF16, #name ": elements of 16 bits");
+#define IS_BYTE(t) ((t) == DT_I8 || (t) == DT_U8)
+#define MMA(name, a, b, ...)                                                                       \
+	_Static_assert((IS_BYTE(a) && IS_BYTE(b)) ||                                               \
+			       ((a) == (b) && ((a) == DT_F16 || (a) == DT_BF16 || (a) == DT_F32)), \
+		       #name ": elements of 8, 16 or 32 bits, of A and B alike");
 #include "ir/mma.def"
 #undef MMA
 
 const MmaInfo mma_info[MMA_COUNT] = {
 	[MMA_FMA] = {.name = "fma", .m = 1, .n = 1, .k = 1},
-#define MMA(name, type, sum, m, n, k, sm, a, b, reg, call) \
-	[MMA_##name] = {#name, type, sum, m, n, k, sm, a, b, reg, call},
+#define MMA(name, a, b, sum, m, n, k, sm, na, nb, reg, call, round) \
+	[MMA_##name] = {#name, {a, b}, sum, m, n, k, sm, na, nb, reg, call, round},
 #include "ir/mma.def"
 #undef MMA
 };
+
+bool mma_rounds(int sm)
+{
+	for (int i = MMA_FMA + 1; i < MMA_COUNT; i++)
+		if (mma_info[i].round && mma_info[i].sm <= sm)
+			return true;
+	return false;
+}
 
 int mma_strip(const Mma *m)
 {
 	const int lanes = 4, piece = 16 / (dtype_info[ctype_dtype(m->ct)].bits / 8);
 
 	if (m->kind != MMA_FMA)
-		return mma_info[m->kind].m;
+		return MMA_ROWS;
 	return m->a_along ? lanes : lanes * piece;
+}
+
+bool mma_turns(const Mma *m, bool along)
+{
+	return !along && m->kind != MMA_FMA && dtype_info[mma_info[m->kind].type[0]].bits == 8;
+}
+
+int mma_pad(const Mma *m)
+{
+	const int neighbours = mma_turns(m, m->b_along) ? 4 : 2,
+		  rows = mma_turns(m, m->a_along) ? 2 : 1;
+
+	return 4 * neighbours / rows;
 }

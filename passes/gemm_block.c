@@ -329,7 +329,7 @@ static void emit_strips(GpuGemm *gg, Mma *m)
 	ExprPool *p = b->p;
 	Ctx *ctx = g->k->ctx;
 	const int unit = mma_strip(m), rows = unit * m->wm, each = m->bm / m->wm,
-		  ld = m->bn + STRIP_PAD;
+		  ld = m->bn + mma_pad(m);
 	Iter *last = g->c.n[g->c.nn - 1];
 	const int pack = result_chunk(g, last), chunks = m->bn / pack;
 	Iter *s = l_iter(b, "s", dim_const(ctx, each / unit)),
@@ -394,8 +394,10 @@ static Mma *new_mma(GpuGemm *gg)
 
 static Buf *declare_tile(GpuGemm *gg, const char *what, const Operand *o, int side, int64_t at)
 {
+	const bool words = gg->s.kind && !o->along && dtype_info[o->type].bits == 32;
+
 	return declare(gg, what, o->type, gg->s.stages, o->along ? side : gg->s.bk,
-		       o->along ? gg->s.bk : side, SPREAD_ROWS, at)
+		       o->along ? gg->s.bk : side, words ? SPREAD_WORDS : SPREAD_ROWS, at)
 		->buf[0];
 }
 

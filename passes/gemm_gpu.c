@@ -84,7 +84,7 @@ static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool join
 {
 	Iter *last = it[n - 1];
 	Dim *run = joined ? gemm_product(g, it, n) : last->extent;
-	int pack = PACK_BYTES / bytes < MOST_PACK ? PACK_BYTES / bytes : MOST_PACK;
+	int pack = PACK_BYTES / bytes;
 
 	if (o->guard && expr_has_iter(o->guard, last))
 		return 1;
@@ -106,7 +106,7 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 	o->guard = guard ? ex_rewrite(g->b.p, guard, gemm_place, &pl) : NULL;
 	o->side = side;
 	o->nside = nside;
-	o->type = gg->s.kind ? mma_info[gg->s.kind].type : ctype_dtype(c->ct);
+	o->type = gg->s.kind ? mma_info[gg->s.kind].type[o == &gg->b] : ctype_dtype(c->ct);
 	bytes = dtype_info[o->type].bits / 8;
 	o->k_joins = joins_all(g, o, c->k, c->nk);
 	o->side_joins = joins_all(g, o, side, nside);
@@ -123,15 +123,19 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 }
 
 /* The matrix instruction for both operands as they are, the one with most terms. */
-static MmaKind instruction(const Gemm *g)
+static MmaKind instruction(const Gemm *g, bool may_round)
 {
-	const DType t = contraction_type(g->c.a);
+	const DType a = contraction_type(g->c.a), b = contraction_type(g->c.b);
 	int best = MMA_FMA;
 
-	for (int i = MMA_FMA + 1; i < MMA_COUNT && t == contraction_type(g->c.b); i++)
-		if (mma_info[i].type == t && mma_info[i].sum == g->c.ct &&
-		    mma_info[i].sm <= g->t->gpu->sm && mma_info[i].k > mma_info[best].k)
+	for (int i = MMA_FMA + 1; i < MMA_COUNT; i++) {
+		const MmaInfo *in = &mma_info[i];
+
+		if (in->type[0] == a && in->type[1] == b && in->sum == g->c.ct &&
+		    in->sm <= g->t->gpu->sm && in->k > mma_info[best].k &&
+		    (may_round || !in->round))
 			best = i;
+	}
 	return (MmaKind)best;
 }
 
@@ -171,7 +175,7 @@ static void inline_temps(Gemm *g)
 	band_of(k, k->arena, &g->band);
 }
 
-bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s)
+bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, Schedule *s)
 {
 	GpuGemm gg = {.g = {.k = k, .t = t, .b = l_build(k, s)}};
 	Gemm *g = &gg.g;
@@ -184,7 +188,7 @@ bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s)
 	g->m = gemm_product(g, c->m, c->nm);
 	g->n = gemm_product(g, c->n, c->nn);
 	g->kk = gemm_product(g, c->k, c->nk);
-	gg.s.kind = instruction(g);
+	gg.s.kind = instruction(g, m->opt.tf32);
 	look_at_operand(&gg, &gg.a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(&gg, &gg.b, c->b, c->guard_b, c->n, c->nn);
 	if (!gemm_gpu_shape(&gg))

@@ -42,8 +42,7 @@ typedef struct Placing {
 
 /* ---- GPUs: a block's tile ---- */
 
-/* Elements behind a row of a strip, such that rows begin at other banks; and the fewest of a row. */
-enum { STRIP_PAD = 8, STRIP_COLUMNS = 32 };
+enum { STRIP_COLUMNS = 32 }; /* of a strip's row, the fewest */
 
 /* One operand of the product as its tiles in shared memory are filled. */
 typedef struct Operand {

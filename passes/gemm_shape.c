@@ -18,7 +18,9 @@ enum {
 	COMMON = 24,        /* registers: loops, edges, the lane's places */
 	COPIED = 4,         /* and of a chunk that is copied: from where and to where */
 	MOVED = 2,          /* of one that goes through registers, without its value */
-	SPLIT = 6           /* the same, where its row of the tile is split into several indices */
+	SPLIT = 6,          /* the same, where its row of the tile is split into several indices */
+	PAIRED =
+		30 /* where two instructions have a fragment's sums: what ptxas then takes besides, measured */
 };
 
 /* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
@@ -52,9 +54,10 @@ static int bytes_of(DType t)
 
 int gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 {
-	const Mma m = {.kind = s->kind, .ct = g->g.c.ct, .a_along = g->a.along};
+	const Mma m = {
+		.kind = s->kind, .ct = g->g.c.ct, .a_along = g->a.along, .b_along = g->b.along};
 	const int ring = s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
-		  strip = mma_strip(&m) * s->wm * (s->bn + STRIP_PAD) *
+		  strip = mma_strip(&m) * s->wm * (s->bn + mma_pad(&m)) *
 			  bytes_of(ctype_dtype(g->g.c.ct));
 
 	return ring > strip ? ring : strip;
@@ -80,7 +83,7 @@ static int registers_of(const GpuGemm *g, const BlockShape *s)
 				 : (s->tm + s->tn) * piece * word;
 
 	return sums + read + fill_registers(s, &g->a, s->bm) + fill_registers(s, &g->b, s->bn) +
-	       COMMON;
+	       COMMON + (s->kind && mma_info[s->kind].m < MMA_ROWS ? PAIRED : 0);
 }
 
 static double larger(double a, double b)
@@ -98,8 +101,9 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 {
 	const Gpu *gpu = g->g.t->gpu;
 	const double sms = gpu->sms, k = blocks_along(size[2], s->bk) * s->bk,
-		     rate = (s->kind ? gpu->f16 : gpu->f32) * 1e12 / sms,
-		     bytes = bytes_of(g->a.type), warps = s->wm * s->wn;
+		     bytes = bytes_of(g->a.type), warps = s->wm * s->wn,
+		     /* The matrix unit takes so many bytes, of whatever type. */
+		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / sms;
 	const double wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1;
 	const double
 		math = 2.0 * s->bm * s->bn * k / rate * wide,

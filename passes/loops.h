@@ -67,9 +67,9 @@ bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
 bool sched_row(Kernel *k, Schedule *s);
 void sched_order(Kernel *k, Schedule *s);
 /* A contraction on a GPU, in tiles (passes/gemm_gpu.c). */
-bool sched_gpu_contraction(const Target *t, Kernel *k, Schedule *s);
+bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, Schedule *s);
 /* All kernels, on GPUs (passes/sched_gpu.c). */
-void sched_gpu(const Target *t, Kernel *k, Schedule *s);
+void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
 
 /* Statements first..last of K under one band in one stage (passes/row.c). */
 struct Band;

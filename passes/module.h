@@ -39,6 +39,7 @@ typedef struct Options {
 	int level;               /* -O0..3: 0 keeps one kernel a node */
 	int rewrite_limit;       /* rewrites done at most; -1: no limit */
 	bool verify;             /* the verifier runs after every pass, and isl proves schedules */
+	bool tf32;               /* GPUs may round the factors of f32 products to tf32 */
 	bool shuffle;            /* visit what is independent in another order: output must not change */
 } Options;
 

@@ -135,7 +135,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n)
 	s->kernel = k;
 	t = node_on_host(n) ? m->host : t;
 	if (t->gpu)
-		sched_gpu(t, k, s);
+		sched_gpu(m, t, k, s);
 	else if ((node_on_host(n) || !sched_contraction(t, k, s)) && !sched_row(k, s))
 		sched_order(k, s);
 	l_tidy(s);

@@ -78,13 +78,13 @@ static void leave_batch(Kernel *k, Band *band)
 	}
 }
 
-void sched_gpu(const Target *t, Kernel *k, Schedule *s)
+void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 {
 	LBuild b = l_build(k, s);
 	KernelClass c = kernel_class(k);
 	Band band;
 
-	if (c == KC_CONTRACTION && sched_gpu_contraction(t, k, s))
+	if (c == KC_CONTRACTION && sched_gpu_contraction(m, t, k, s))
 		return;
 	if (c != KC_OTHER && !all_maps(k) && !any_packed(k)) {
 		band_of(k, k->arena, &band);

@@ -86,14 +86,14 @@ class Graph:
         return name
 
     def weights(self, name, dtype, shape):
-        """-2 .. 2."""
-        count = 1
+        """-2 .. 2, or 0 .. 4."""
+        count, least = 1, 0 if dtype == "u8" else -2
         for d in shape:
             count *= d
-        values = [self.random.randrange(-2, 3) for _ in range(count)]
+        values = [least + self.random.randrange(5) for _ in range(count)]
         if count <= 64:
-            return self.const(name, dtype, shape, [v if dtype in INTS else f"{v}.0" for v in values])
-        pack = {"f32": "<f", "f64": "<d", "f16": "<e", "i32": "<i", "i64": "<q"}
+            return self.const(name, dtype, shape, [f"{v}.0" if dtype in FLOATS else v for v in values])
+        pack = {"f32": "<f", "f64": "<d", "f16": "<e", "i8": "b", "u8": "B", "i32": "<i", "i64": "<q"}
         raw = b"".join(struct.pack("<f", v)[2:] if dtype == "bf16" else struct.pack(pack[dtype], v) for v in values)
         self.lines.append(f'%{name} = Const {{value = {dtype}{dims(shape)} hex("{raw.hex()}")}} : {dtype}{dims(shape)}')
         return name
@@ -266,6 +266,16 @@ def products(t):
             a, b = g.operand("a", dtype, letters(shapes[0], of)), g.operand("b", dtype, letters(shapes[1], of))
             epilogue(g, g.node("y", "MatMul", a, b), dtype, of.get("N", "N") if "N" in shapes[1] else 1)
             yield g
+    for dtypes, turned, i in itertools.product(itertools.product(("i8", "u8"), repeat=2), range(4), range(2)):
+        g = Graph(f"Widened.{'.'.join(dtypes)}.{turned}.{i or 'dynamic'}")
+        of = contraction_sizes(g, t, "i32", i == 0)
+        sides = []
+        for j, (dtype, shape) in enumerate(zip(dtypes, ("MK", "KN"))):
+            turn = turned >> j & 1
+            x = g.node(f"wide{j}", "Cast", g.operand(f"x{j}", dtype, letters(shape[::-1] if turn else shape, of)), to=CODES["i32"])
+            sides.append(g.node(f"turned{j}", "Transpose", x, perm=[1, 0]) if turn else x)
+        epilogue(g, g.node("y", "MatMul", *sides), "i32", of.get("N", "N"))
+        yield g
     for dtype, ta, tb, i in itertools.product(FLOATS + INTS, range(2), range(2), range(3)):
         g = Graph(f"Gemm.{dtype}.{ta}{tb}.{i or 'dynamic'}")
         of = contraction_sizes(g, t, dtype, i == 0)

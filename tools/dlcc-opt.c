@@ -21,6 +21,7 @@ static const char usage[] =
 	"  -o FILE             where the graph is printed (default: standard output)\n"
 	"  -O0 -O1 -O2 -O3     effort (default -O2)\n"
 	"  --target=NAME       the CPU or GPU, as dlcc --list-targets names it (default: x86-64-v3)\n"
+	"  --tf32              GPUs may round the factors of f32 products to tf32\n"
 	"  --rewrite-limit=N   rewrites done at most\n"
 	"  --verify            check the graph after every pass\n"
 	"  --schedules         print loop trees instead of the graph\n"
@@ -93,6 +94,8 @@ static bool option(Cli *c, char **argv, int *i)
 		c->target = without_kind(a + strlen("--target="));
 	else if (str_starts(a, "--rewrite-limit="))
 		c->opt.rewrite_limit = atoi(a + strlen("--rewrite-limit="));
+	else if (!strcmp(a, "--tf32"))
+		c->opt.tf32 = true;
 	else if (!strcmp(a, "--verify"))
 		c->opt.verify = true;
 	else if (!strcmp(a, "--schedules"))

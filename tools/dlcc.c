@@ -264,6 +264,14 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--cubin=yes needs a target: --target=cuda:sm_80");
 	if (wants_cubin(c) && c->output && str_ends(c->output, ".ptx"))
 		return options_fault(c, "--cubin=yes is for what carries code, and a .ptx is text");
+	if (c->tf32 && !gpu->ntargets)
+		return options_fault(c, "--tf32 needs a target: --target=cuda:sm_80");
+	for (int t = 0; c->tf32 && t < gpu->ntargets; t++)
+		if (!mma_rounds(gpu->target[t]->gpu->sm))
+			return options_fault(
+				c,
+				arena_printf(a, "--tf32: %s multiplies no tf32; sm_80 and later do",
+					     gpu->target[t]->name));
 	m->gpu = gpu->ntargets ? gpu : NULL;
 	gpu->host = target_by_name("generic");
 	return true;
@@ -462,6 +470,7 @@ static int compile(Cli *c)
 		    .opt = {.level = c->level,
 			    .rewrite_limit = c->rewrite_limit,
 			    .shuffle = c->shuffle,
+			    .tf32 = c->tf32,
 			    .verify = c->verify}},
 	       gpu = m;
 	OnnxFile *file = NULL, *again = NULL;

@@ -71,6 +71,8 @@ try "unknown target" 2 "\"z80\" is not known; it is cpu: with native, x86-64-v4,
 try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets names all" cnn.onnx --target=sm_80 -o m.so
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so
 try "code for GPUs without one" 2 "needs a target: --target=cuda:sm_80" cnn.onnx --dump-ir=nvptx
+try "tf32 on a CPU" 2 "--tf32 needs a target: --target=cuda:sm_80" cnn.onnx --tf32 -o m.so
+try "tf32 on an early GPU" 2 "--tf32: sm_75 multiplies no tf32; sm_80 and later do" cnn.onnx --tf32 --target=cuda:sm_80,sm_75 -o m.so
 try "no target" 2 "names none" cnn.onnx --target=cpu: -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
 try "a compiler that fails" 1 "the C compiler failed" cnn.onnx --cc=false -o m.so

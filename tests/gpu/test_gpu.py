@@ -445,8 +445,8 @@ def dynamic_shared_memory():
     assert "reverse: CUDA_ERROR_UNKNOWN" in text, text
 
 
-def product(name, kind, m, n, k, shape_a=None, **attrs):
-    """Gemm and what follows it, with reference values; SHAPE_A: the first dims as the model knows them."""
+def product(name, kind, m, n, k, shape_a=None, factor=lambda x: x, **attrs):
+    """Gemm and what follows it, with reference values; SHAPE_A: the first dims as the model knows them; FACTOR: what is multiplied of a value."""
     onnx_type = {"f4": "float", "f2": "float16", "f8": "double"}[kind]
     a, b = (k, m) if attrs.get("transA") else (m, k), (n, k) if attrs.get("transB") else (k, n)
     known = shape_a or ",".join(map(str, a))
@@ -455,19 +455,66 @@ def product(name, kind, m, n, k, shape_a=None, **attrs):
     model(name, f"g ({onnx_type}[{known}] a, {onnx_type}[{b[0]},{b[1]}] b, {onnx_type}[{n}] c) => ({onnx_type}[{out}] y) {{"
                 f" p = Gemm<{text}>(a, b, c)  y = Relu(p) }}")
     x, w, c = (rng(i).standard_normal(s).astype(kind) for i, s in enumerate((a, b, (n,))))
-    left, right = x.astype("f8"), w.astype("f8")
+    left, right = factor(x).astype("f8"), factor(w).astype("f8")
     y = (left.T if attrs.get("transA") else left) @ (right.T if attrs.get("transB") else right) + c
     case(name, 0, {"a": x, "b": w, "c": c}, {"y": np.maximum(y, 0).astype(kind)})
+
+
+def tf32(x):
+    """Nearest of 11 significant bits, ties away from zero."""
+    return ((x.view(np.uint32).astype(np.uint64) + 0x1000) & 0xffffe000).astype(np.uint32).view(np.float32)
+
+
+def byte_product(name, types, m, n, k, turned=(False, False)):
+    """The product of matrices of bytes, TURNED or as they are, widened to i32, and a sum."""
+    names, shapes = {np.int8: "int8", np.uint8: "uint8"}, ((m, k), (k, n))
+    a, b = (rng(i).integers(np.iinfo(t).min, np.iinfo(t).max + 1, s, t) for i, (t, s) in enumerate(zip(types, shapes)))
+    inputs = {v: x.T if t else x for v, x, t in zip("ab", (a, b), turned)}
+    c = rng(2).integers(-9, 9, n, np.int32)
+    text = ", ".join(f"{names[t]}[{x.shape[0]},{x.shape[1]}] {v}" for t, (v, x) in zip(types, inputs.items()))
+    wide = " ".join(f"{v}w = Cast<to = 6>({v}) {v}t = {'Transpose' if t else 'Identity'}({v}w)" for v, t in zip("ab", turned))
+    model(name, f"g ({text}, int32[{n}] c) => (int32[{m},{n}] y) {{ {wide} p = MatMul(at, bt) y = Add(p, c) }}")
+    case(name, 0, {**inputs, "c": c}, {"y": a.astype(np.int32) @ b.astype(np.int32) + c})
+
+
+def exact_product(name, mma, *options, targets="cuda:sm_80", **env):
+    """Runs product NAME, of MMA matrix instructions and no conflict of banks."""
+    counts = calls(compiled(name, *options, targets=targets), "--device", "cuda", "--data", f"{DIR}/{name}", **env)["kernels"][0]
+    assert counts["mma"] == mma, (counts["mma"], mma)
+    assert counts["shared_load_conflicts"] == counts["shared_store_conflicts"] == 0, counts
+    for way in "load", "store":
+        assert counts[f"global_{way}_sectors"] <= 1.05 * counts[f"global_{way}_sectors_fewest"], counts
 
 
 @test
 def a_half_product_is_what_the_hardware_does():
     product("half", "f2", 512, 512, 512)
-    counts = calls(compiled("half"), "--device", "cuda", "--data", f"{DIR}/half")["kernels"][0]
-    assert counts["mma"] == 512 // 16 * (512 // 8) * (512 // 16), counts["mma"]
-    assert counts["shared_load_conflicts"] == counts["shared_store_conflicts"] == 0, counts
-    for way in "load", "store":
-        assert counts[f"global_{way}_sectors"] <= 1.05 * counts[f"global_{way}_sectors_fewest"], counts
+    exact_product("half", 512 // 16 * (512 // 8) * (512 // 16))
+
+
+@test
+def a_product_of_tf32_where_it_is_asked_for():
+    for a in 0, 1:
+        for b in 0, 1:
+            product("tf32", "f4", 128, 256, 128, factor=tf32, transA=a, transB=b)
+            exact_product("tf32", 128 // 16 * (256 // 8) * (128 // 8), "--tf32")
+            product("tf32_odd", "f4", 77, 95, 41, factor=tf32, transA=a, transB=b)
+            dlrun(compiled("tf32_odd", "--tf32"), "--device", "cuda", "--data", f"{DIR}/tf32_odd")
+    assert "sm_80+tf32" in dlrun(f"{DIR}/tf32.so")
+    product("tf32", "f4", 128, 256, 128)
+    exact_product("tf32", 0)
+
+
+@test
+def products_of_bytes():
+    for i in range(4):
+        types, turned = ((np.int8, np.uint8)[i // 2], (np.int8, np.uint8)[i % 2]), (i in (1, 2), i > 1)
+        byte_product("bytes_even", types, 128, 64, 96, turned)
+        exact_product("bytes_even", 128 // 16 * (64 // 8) * (96 // 32 + 1))  # a round has 64 terms
+        byte_product("bytes_odd", types, 77, 130, 67, turned[::-1])
+        dlrun(compiled("bytes_odd"), "--device", "cuda", "--data", f"{DIR}/bytes_odd", PTXSIM_SEED=3)
+    byte_product("bytes_even", (np.int8, np.uint8), 128, 64, 128)
+    exact_product("bytes_even", 128 // 8 * (64 // 8) * (128 // 16), targets="cuda:sm_75", PTXSIM_SM=75)
 
 
 @test

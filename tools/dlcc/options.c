@@ -22,6 +22,7 @@ static const char usage[] =
 	"                        cpu: with native, %s\n"
 	"                        cuda: with %s\n"
 	"  --cubin=yes           carry the GPU's code compiled, too, by ptxas; --ptxas=FILE says where that is\n"
+	"  --tf32                GPUs may round the factors of f32 products to tf32; sm_80 and later\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  -O0 -O1 -O2 -O3       effort (default -O2)\n"
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
@@ -181,7 +182,7 @@ static const Flag flags[] = {
 	{"--check", offsetof(Cli, check)},      {"--time-passes", offsetof(Cli, time_passes)},
 	{"--dump-ir", offsetof(Cli, dump_all)}, {"--sanitize", offsetof(Cli, sanitize)},
 	{"--shuffle", offsetof(Cli, shuffle)},  {"--verify", offsetof(Cli, verify)},
-	{"-###", offsetof(Cli, dry)},
+	{"--tf32", offsetof(Cli, tf32)},        {"-###", offsetof(Cli, dry)},
 };
 
 /* The value of OPTION, where ARGV[*i] is OPTION=VALUE, or OPTION with the value as the next argument. Null where

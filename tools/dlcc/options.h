@@ -24,7 +24,7 @@ typedef struct Cli {
 	int ndims;
 	const char *targets;
 	int level, threads, rewrite_limit;
-	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, unbounded;
+	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded;
 	Diag diag;
 } Cli;
 

@@ -140,17 +140,25 @@ static int64_t quick_errors(const float *got, const double *ref, int64_t *error)
 	return most;
 }
 
+/* What gives the last asked one's result for its reference is not asked after: the errors are the same but for the
+ * reference's own. Else a function that is the same for all x would be asked after everywhere. */
 static void judge(Task *t, int v, const float *x, const float *y, const float *got,
 		  const double *ref)
 {
 	Worst *w = &t->worst[v];
 	static int64_t error[STRIP];
+	int asked = -1;
 
 	if (quick_errors(got, ref, error) <= dl_bits_f64_i64(floor_of(w, slack_f32)))
 		return;
-	for (int i = 0; i < STRIP; i++)
-		if (error[i] > dl_bits_f64_i64(floor_of(w, slack_f32)))
-			note(t, w, &f32, x[i], y[i], got[i]);
+	for (int i = 0; i < STRIP; i++) {
+		bool again = asked >= 0 && got[i] == got[asked] && ref[i] == ref[asked];
+
+		if (again || error[i] <= dl_bits_f64_i64(floor_of(w, slack_f32)))
+			continue;
+		note(t, w, &f32, x[i], y[i], got[i]);
+		asked = i;
+	}
 }
 
 static bool same_bits(float a, float b)

@@ -291,10 +291,11 @@ int dl_rt_context(dl_model *m, const dl_context_options *options, dl_context **c
 	if (!context)
 		return rt_error(m, DL_INVALID, "context: the place for it is null");
 	*context = NULL;
-	if (options && options->size < sizeof(o))
+	/* An earlier version ended before the flags. */
+	if (options && options->size < offsetof(dl_context_options, flags))
 		return rt_error(m, DL_ABI, "context: size of the options");
 	if (options)
-		o = *options;
+		memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
 	c = rt_alloc(m, bytes);
 	if (!c)
 		return rt_error(m, DL_NOMEM, "no memory for a context");
@@ -307,6 +308,7 @@ int dl_rt_context(dl_model *m, const dl_context_options *options, dl_context **c
 	c->x.ctx = c;
 	c->x.weights = m->weights.base;
 	c->x.variant = m->variant;
+	c->flags = o.flags;
 	c->id = atomic_fetch_add(&m->contexts, 1);
 	rc = m->gpu ? first_on_gpu(c, &o) : first_workspace(c, &o);
 	if (rc)

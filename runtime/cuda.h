@@ -12,7 +12,7 @@
  *	cuda.c          the driver, its errors    cuda_model.c  load and unload; the module, by the first context
  *	cuda_context.c  memory of a context       cuda_run.c    a run: copies, waiting, the status word
  *	cuda_exec.c     what generated code calls; events for the profile
- *	cuda_graph.c    graphs of what generated code calls
+ *	cuda_part.c     a list of such calls as a CUDA graph    cuda_graph.c  runs that are graphs
  */
 #ifndef RUNTIME_CUDA_H
 #define RUNTIME_CUDA_H
@@ -101,8 +101,36 @@ typedef struct GpuIo {
 	Pinned pinned; /* what of the caller's is on the host, on its way */
 	void *host;    /* the caller's memory, on the host; null: on the GPU */
 	void *device;  /* the caller's memory, on the GPU, where it does not serve; null: it does */
+	bool staged;   /* by prepare: what the caller will give is taken to be on the host */
 	uint64_t bytes;
 } GpuIo;
+
+/* What generated code asks for, and copies of inputs and outputs. */
+typedef enum GpuCallKind { GPU_KERNEL, GPU_COPY, GPU_IN, GPU_OUT } GpuCallKind;
+
+typedef struct GpuCall {
+	GpuCallKind kind;
+	int32_t which;    /* kernel; or which input or output, of both */
+	int32_t fn, site; /* of a kernel */
+	int32_t first, n; /* of words: a kernel's arguments; to, from, bytes */
+	int64_t blocks;   /* of a kernel */
+	bool off;         /* a copy that is not needed, since the caller's memory is the GPU's */
+} GpuCall;
+
+typedef struct GpuCalls {
+	GpuCall *call;
+	uint64_t *word;
+	int32_t n, room, n_words, room_words;
+} GpuCalls;
+
+typedef struct GpuPart {
+	struct GpuPart *next;
+	CUgraph graph;
+	CUgraphExec exec; /* null: not made yet */
+	CUgraphNode *node;
+	uint64_t node_bytes;
+	GpuCalls has; /* what the nodes do, one for one */
+} GpuPart;
 
 typedef struct GpuGraph GpuGraph;
 typedef struct GpuMarks GpuMarks;
@@ -117,12 +145,13 @@ struct GpuContext {
 	GpuMem arena, *region; /* region: the program's */
 	GpuIo *in, *out;
 	Pinned word;          /* the status, which kernels write */
-	int32_t last;         /* for messages, the kernel that was launched last, or -1, or the graph, or null */
-	const GpuGraph *flown;
+	int32_t last;         /* for messages: the kernel that was launched last, or -1; or the graph, or null */
+	const GpuPart *flown;
 	uint64_t moves;       /* how often memory of this context has moved */
 	GpuMarks *marks;      /* where there is a profile */
 	GpuGraph *graph[GPU_GRAPHS];
 	GpuGraph *making;     /* what generated code calls goes into it; null: into the stream */
+	GpuCalls said;        /* such calls, of the part that is being collected */
 	uint64_t used;        /* counts uses of graphs */
 };
 
@@ -179,23 +208,40 @@ typedef struct GpuArgs {
 } GpuArgs;
 void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *arg, int32_t n, int32_t site);
 
+/* ---- cuda_part.c ---- */
+
+/* A call more in the part that is collected. */
+int gpu_call(dl_context *c, const GpuCall *call, const uint64_t *word);
+void gpu_calls_free(dl_context *c, GpuCalls *s);
+/* P does what was collected: its nodes are told, or made anew where other calls stand there. After a failure it is none or
+ * does part of it. */
+int gpu_part_set(dl_context *c, GpuPart *p);
+int gpu_part_launch(dl_context *c, const GpuPart *p);
+/* P and all that follow it. The driver is called where the GPU's context is at hand; HELD. */
+void gpu_parts_free(dl_context *c, GpuPart *p, bool held);
+/* "a graph of 12 kernels: A; B; C; ..." into TEXT. */
+const char *gpu_part_text(const dl_context *c, const GpuPart *p, char *text, size_t room);
+/* As gpu_fail, naming the kernels of P. */
+int gpu_part_fail(dl_context *c, const GpuPart *p, int status);
+
 /* ---- cuda_graph.c ---- */
 
-/* A graph of a run with the dims that are bound, whose memory is there; inputs and outputs are taken to be on the host.
- * None, without a failure, where the model reads values while it runs. */
+/* A graph of a run with the dims that are bound, whose memory is there. Of a model that reads values while it runs it has no
+ * parts until the first run. */
 int gpu_graph_make(dl_context *c);
 /* The graph of the dims that are bound, or null. */
 GpuGraph *gpu_graph_find(dl_context *c);
 /* Launches it over x.in and x.out; copies between host and pinned memory are the caller's part. */
 int gpu_graph_launch(dl_context *c, GpuGraph *g);
 void gpu_graphs_free(dl_context *c, bool held);
-/* "a graph of 12 kernels: A; B; C; ..." into TEXT. */
-const char *gpu_graph_text(const dl_context *c, const GpuGraph *g, char *text, size_t room);
 /* What goes into the graph that is being made or brought up to date. */
 int gpu_graph_kernel(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args, int64_t blocks,
 		     int32_t site);
 int gpu_graph_copy(dl_exec *x, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
-/* This cannot be in a graph: the one at hand is given up, and so is the call of generated code. */
-void gpu_graph_refuse(dl_exec *x);
+/* What comes needs what only a run has: while prepare makes a graph that is given up, and so is the call of generated
+ * code. */
+int gpu_graph_reads(dl_exec *x);
+/* Where a graph is collected: what was called so far goes into the stream, before it is waited for. */
+int gpu_graph_cut(dl_context *c);
 
 #endif

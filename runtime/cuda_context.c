@@ -32,6 +32,8 @@ int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)
 	if (want <= m->bytes && m->at)
 		return DL_OK;
 	/* Work in flight may still use it. */
+	if (m->at && gpu_graph_cut(c))
+		return c->x.status;
 	rc = m->at ? gpu_idle(c) : 0;
 	rc = rc || !m->at ? rc : cuda->cuMemFree_v2(m->at);
 	if (rc)

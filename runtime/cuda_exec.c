@@ -157,9 +157,7 @@ int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes)
 
 int dl_gpu_reads(dl_exec *x)
 {
-	if (x->ctx->gpu->making)
-		gpu_graph_refuse(x);
-	return x->status;
+	return gpu_graph_reads(x);
 }
 
 int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes)
@@ -169,6 +167,8 @@ int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes)
 	int rc;
 
 	if (x->status || bytes <= 0)
+		return x->status;
+	if (gpu_graph_reads(x) || gpu_graph_cut(x->ctx))
 		return x->status;
 	rc = cuda->cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, stream);
 	rc = rc ? rc : cuda->cuStreamSynchronize(stream);

@@ -22,7 +22,7 @@ int gpu_fail_by_now(dl_context *c, int status)
 	if (k >= 0 || c->gpu->flown)
 		snprintf(what, sizeof(what), "by the time of %s",
 			 k >= 0 ? c->model->prog->kernels[k]
-				: gpu_graph_text(c, c->gpu->flown, graph, sizeof(graph)));
+				: gpu_part_text(c, c->gpu->flown, graph, sizeof(graph)));
 	return gpu_fail(c, status, what);
 }
 
@@ -140,6 +140,7 @@ static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 	if (device < 0)
 		return NULL;
 	io->bytes = bytes;
+	io->staged = false;
 	io->host = device ? NULL : p;
 	io->device = device && (uintptr_t)p % GPU_VECTOR ? p : NULL;
 	if (device && !io->device)
@@ -336,11 +337,14 @@ int rt_gpu_execute(dl_context *c)
 
 /* ---- Before a run ---- */
 
-/* Memory for inputs and outputs on the host, whose shapes are bound. */
+/* Memory for an input or output on the host, whose shape is bound, unless the caller has it on the GPU. */
 static int stage(dl_context *c, GpuIo *io, void **data, uint64_t bytes)
 {
-	io->bytes = bytes;
-	io->host = io->device = NULL;
+	io->staged = !(c->flags & DL_CONTEXT_ON_GPU);
+	io->bytes = io->staged ? bytes : 0;
+	io->host = io->device = *data = NULL;
+	if (!io->staged)
+		return DL_OK;
 	if (gpu_grow(c, &io->mem, (int64_t)bytes) || gpu_pin(c, &io->pinned, bytes))
 		return c->x.status;
 	*data = (void *)(uintptr_t)io->mem.at;

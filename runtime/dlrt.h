@@ -215,7 +215,12 @@ typedef struct dl_context_options {
 	const int64_t *max_dims;
 	void *workspace;
 	uint64_t workspace_bytes;
+	uint32_t flags; /* DL_CONTEXT_ */
+	uint32_t reserved;
 } dl_context_options;
+
+/* On a GPU: inputs and outputs will be in its memory, so prepare takes none for others; a run that has others takes it. */
+#define DL_CONTEXT_ON_GPU 1u
 
 typedef struct dl_workspace {
 	uint32_t size;
@@ -249,7 +254,8 @@ typedef struct dl_api {
 	int (*context)(dl_model *model, const dl_context_options *options, dl_context **context);
 	void (*context_free)(dl_context *context);
 	/* Sets up all that a first run of these dims would; n_dims must be desc.n_sym. On a GPU that is a graph too, and
-	 * memory for inputs and outputs on the host; the last 8 sets of dims have one. Without symbols context does this. */
+	 * memory for inputs and outputs on the host unless DL_CONTEXT_ON_GPU says that there are none; the last 8 sets of
+	 * dims have one. Where sizes depend on values the first run makes the graphs. Without symbols context does this. */
 	int (*prepare)(dl_context *context, const int64_t *dims, int32_t n_dims);
 	/* Fills rank, shape and bytes of the outputs; in needs data only where sizes depend on it. A
 	 * dim that is found by computing is -1, and bytes is then 0. */

@@ -76,6 +76,7 @@ struct dl_context {
 	atomic_int running;
 	int32_t fault;
 	int32_t id; /* in the profile */
+	uint32_t flags; /* DL_CONTEXT_ */
 	uint64_t own_bytes; /* of this struct and its arrays */
 	/* workspace: the arena, then one scratch area per thread */
 	char *arena;

@@ -323,12 +323,13 @@ def c_program(name):
 
 model("few", "few (float[1] x, int64[1] n) => (float[K] y) { y = Expand(x, n) }")
 
+model("same", "same (float[N] x) => (float[N] y, float[N] z) { y = Identity(x)  z = Relu(x) }")
 model("chain", "chain (float[N,8] x, float[8,8] w) => (float[N,8] y) { t = MatMul(x, w)  y = MatMul(t, w) }")
 
 
 @test
 def graphs():
-    for name in "add", "pick", "few", "chain":
+    for name in "add", "pick", "few", "largest", "same", "chain":
         compiled(name)
     open(f"{DIR}/twice.dl", "w").write(
         "dlir 1\ngraph @main(%x: f32[N], %z: f32[2*N]) -> (%y) {\n  %y = Concat(%x, %z) {axis = 0} : f32[3*N]\n}\n")

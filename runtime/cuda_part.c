@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A part of a run as a CUDA graph. What generated code asks for is collected as a list of calls; a graph is built from it, a
+ * node for each call, or told of the arguments and sizes that differ from those that its nodes have.
+ *
+ * Kernels and copies on the GPU are a chain, as in a stream. Copies from and to pinned memory stand beside it: a kernel that
+ * uses an input comes after its copy, and an output is copied after the last that uses it. They are switched off for
+ * what is on the GPU already.
+ */
+#include "runtime/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Lists of calls ---- */
+
+/* Room for MORE items of SIZE behind N; false without memory. */
+static bool make_room(const dl_model *m, void **p, int32_t n, int32_t more, int32_t *room,
+		      size_t size)
+{
+	const int32_t want = n + more < 32 ? 32 : 2 * (n + more);
+	void *grown;
+
+	if (n + more <= *room)
+		return true;
+	grown = rt_alloc(m, (uint64_t)want * size);
+	if (!grown)
+		return false;
+	if (n)
+		memcpy(grown, *p, (size_t)n * size);
+	rt_free(m, *p, (uint64_t)*room * size);
+	*p = grown;
+	*room = want;
+	return true;
+}
+
+static bool calls_add(const dl_model *m, GpuCalls *s, const GpuCall *call, const uint64_t *word)
+{
+	void *calls = s->call, *words = s->word;
+	const bool ok = make_room(m, &calls, s->n, 1, &s->room, sizeof(*s->call)) &&
+			make_room(m, &words, s->n_words, call->n, &s->room_words, sizeof(*s->word));
+
+	s->call = calls;
+	s->word = words;
+	if (!ok)
+		return false;
+	s->call[s->n] = *call;
+	s->call[s->n++].first = s->n_words;
+	if (call->n)
+		memcpy(s->word + s->n_words, word, sizeof(*word) * (size_t)call->n);
+	s->n_words += call->n;
+	return true;
+}
+
+int gpu_call(dl_context *c, const GpuCall *call, const uint64_t *word)
+{
+	return calls_add(c->model, &c->gpu->said, call, word)
+		       ? DL_OK
+		       : dl_fail(&c->x, DL_NOMEM, "no memory for a graph");
+}
+
+void gpu_calls_free(dl_context *c, GpuCalls *s)
+{
+	rt_free(c->model, s->call, sizeof(*s->call) * (uint64_t)s->room);
+	rt_free(c->model, s->word, sizeof(*s->word) * (uint64_t)s->room_words);
+	*s = (GpuCalls){0};
+}
+
+/* The same calls in the same order, whatever their arguments and sizes. */
+static bool alike(const GpuCalls *a, const GpuCalls *b)
+{
+	bool same = a->n == b->n;
+
+	for (int32_t i = 0; i < a->n && same; i++) {
+		const GpuCall *x = &a->call[i], *y = &b->call[i];
+
+		same = x->kind == y->kind && x->which == y->which && x->fn == y->fn &&
+		       x->site == y->site && x->n == y->n;
+	}
+	return same;
+}
+
+/* ---- Nodes ---- */
+
+static GpuCopyNode copy_node(const GpuCall *call, const uint64_t *word)
+{
+	GpuCopyNode n = {.width = word[2], .height = 1, .depth = 1};
+
+	n.to.type = call->kind == GPU_OUT ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
+	n.from.type = call->kind == GPU_IN ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
+	n.to.host = call->kind == GPU_OUT ? (void *)(uintptr_t)word[0] : NULL;
+	n.to.device = call->kind == GPU_OUT ? 0 : word[0];
+	n.from.host = call->kind == GPU_IN ? (void *)(uintptr_t)word[1] : NULL;
+	n.from.device = call->kind == GPU_IN ? 0 : word[1];
+	return n;
+}
+
+static GpuKernelNode kernel_node(dl_context *c, const GpuCall *call, const uint64_t *word,
+				 GpuArgs *a)
+{
+	const Gpu *gpu = c->model->gpu;
+	const dl_gpu_fn *f = &gpu->image->fn[call->fn];
+
+	gpu_args(&c->x, a, f, word, call->n, call->site);
+	return (GpuKernelNode){.function = gpu->fn[call->fn],
+			       .grid = {(unsigned)call->blocks, 1, 1},
+			       .block = {(unsigned)f->threads, 1, 1},
+			       .shared = (unsigned)f->shared,
+			       .parameter = a->p};
+}
+
+static int failed_call(dl_context *c, const GpuCall *call, int status)
+{
+	return gpu_fail(c, status,
+			call->kind == GPU_KERNEL ? c->model->prog->kernels[call->which] : "a copy");
+}
+
+/* How nodes follow one another, while a graph is built; by input, then output. */
+typedef struct Order {
+	CUgraphNode *before;
+	int32_t *copy; /* the call that copies this input to the GPU, until it is used; -1 */
+	int32_t *user; /* the last of the chain that uses this output; -1 */
+	int32_t last;  /* of the chain */
+} Order;
+
+static int32_t n_io(const dl_context *c)
+{
+	return c->model->prog->desc->n_in + c->model->prog->desc->n_out;
+}
+
+static uint64_t io_address(const dl_context *c, int32_t i)
+{
+	const int32_t n_in = c->model->prog->desc->n_in;
+
+	return (uint64_t)(uintptr_t)(i < n_in ? c->x.in[i] : c->x.out[i - n_in]);
+}
+
+/* What call I of P comes after, in O->before: how many. */
+static size_t after(const dl_context *c, const GpuPart *p, int32_t i, Order *o)
+{
+	const GpuCall *call = &p->has.call[i];
+	const uint64_t *word = p->has.word + call->first;
+	size_t count = 0;
+
+	if (call->kind == GPU_IN) {
+		o->copy[call->which] = i;
+		return 0;
+	}
+	if (call->kind == GPU_OUT) {
+		if (o->user[call->which] >= 0)
+			o->before[count++] = p->node[o->user[call->which]];
+		return count;
+	}
+	if (o->last >= 0)
+		o->before[count++] = p->node[o->last];
+	for (int32_t k = 0; k < n_io(c); k++) {
+		bool uses = false;
+
+		for (int32_t w = 0; w < call->n; w++)
+			uses = uses || word[w] - io_address(c, k) < c->gpu->in[k].bytes;
+		if (uses && o->copy[k] >= 0)
+			o->before[count++] = p->node[o->copy[k]];
+		o->copy[k] = uses ? -1 : o->copy[k];
+		o->user[k] = uses ? i : o->user[k];
+	}
+	o->last = i;
+	return count;
+}
+
+static int add_node(dl_context *c, GpuPart *p, int32_t i, Order *o)
+{
+	const Gpu *gpu = c->model->gpu;
+	const GpuCall *call = &p->has.call[i];
+	const uint64_t *word = p->has.word + call->first;
+	const size_t n = after(c, p, i, o);
+	GpuArgs a;
+	int rc;
+
+	if (call->kind == GPU_KERNEL) {
+		const GpuKernelNode k = kernel_node(c, call, word, &a);
+
+		rc = gpu->cuda->cuGraphAddKernelNode(&p->node[i], p->graph, o->before, n, &k);
+	} else {
+		const GpuCopyNode k = copy_node(call, word);
+
+		rc = gpu->cuda->cuGraphAddMemcpyNode(&p->node[i], p->graph, o->before, n, &k,
+						     gpu->context);
+	}
+	return rc ? failed_call(c, call, rc) : DL_OK;
+}
+
+static int change_node(dl_context *c, GpuPart *p, int32_t i, const GpuCall *call,
+		       const uint64_t *word)
+{
+	const Gpu *gpu = c->model->gpu;
+	GpuArgs a;
+
+	if (call->kind == GPU_KERNEL) {
+		const GpuKernelNode k = kernel_node(c, call, word, &a);
+
+		return gpu->cuda->cuGraphExecKernelNodeSetParams(p->exec, p->node[i], &k);
+	}
+	const GpuCopyNode k = copy_node(call, word);
+
+	return gpu->cuda->cuGraphExecMemcpyNodeSetParams(p->exec, p->node[i], &k, gpu->context);
+}
+
+/* ---- A graph ---- */
+
+/* What there is of it besides its struct. */
+static void clear(dl_context *c, GpuPart *p, bool held)
+{
+	const Cuda *cuda = c->model->gpu->cuda;
+
+	if (held && p->exec)
+		cuda->cuGraphExecDestroy(p->exec);
+	if (held && p->graph)
+		cuda->cuGraphDestroy(p->graph);
+	rt_free(c->model, p->node, p->node_bytes);
+	gpu_calls_free(c, &p->has);
+	*p = (GpuPart){.next = p->next};
+}
+
+static int add_nodes(dl_context *c, GpuPart *p)
+{
+	const uint64_t io = (uint64_t)n_io(c);
+	const uint64_t bytes = (io + 1) * sizeof(CUgraphNode) + 2 * io * sizeof(int32_t);
+	Order o = {.before = rt_alloc(c->model, bytes), .last = -1};
+	int rc = DL_OK;
+
+	if (!o.before)
+		return dl_fail(&c->x, DL_NOMEM, "no memory for a graph");
+	o.copy = (int32_t *)(void *)(o.before + io + 1);
+	o.user = o.copy + io;
+	memset(o.copy, -1, 2 * io * sizeof(int32_t));
+	for (int32_t i = 0; i < p->has.n && !rc; i++)
+		rc = add_node(c, p, i, &o);
+	rt_free(c->model, o.before, bytes);
+	return rc;
+}
+
+static int build(dl_context *c, GpuPart *p)
+{
+	const Cuda *cuda = c->model->gpu->cuda;
+	const GpuCalls *s = &c->gpu->said;
+	bool ok = true;
+	int rc;
+
+	for (int32_t i = 0; i < s->n && ok; i++)
+		ok = calls_add(c->model, &p->has, &s->call[i], s->word + s->call[i].first);
+	p->node_bytes = sizeof(*p->node) * (uint64_t)s->n;
+	p->node = ok ? rt_alloc(c->model, p->node_bytes) : NULL;
+	if (!p->node)
+		return dl_fail(&c->x, DL_NOMEM, "no memory for a graph");
+	rc = cuda->cuGraphCreate(&p->graph, 0);
+	if (rc)
+		return p->graph = NULL, gpu_fail(c, rc, "a graph");
+	if (add_nodes(c, p))
+		return c->x.status;
+	rc = cuda->cuGraphInstantiateWithFlags(&p->exec, p->graph, 0);
+	if (rc)
+		return p->exec = NULL, gpu_part_fail(c, p, rc);
+	for (int32_t i = 0; i < s->n && !rc; i++)
+		if (s->call[i].off)
+			rc = cuda->cuGraphNodeSetEnabled(p->exec, p->node[i], 0);
+	return rc ? gpu_part_fail(c, p, rc) : DL_OK;
+}
+
+static int update(dl_context *c, GpuPart *p)
+{
+	const GpuCalls *s = &c->gpu->said;
+	int rc = 0;
+
+	for (int32_t i = 0; i < s->n && !rc; i++) {
+		const GpuCall *now = &s->call[i];
+		const uint64_t *word = s->word + now->first;
+		const size_t bytes = sizeof(*word) * (size_t)now->n;
+		GpuCall *was = &p->has.call[i];
+		uint64_t *had = p->has.word + was->first;
+
+		if (!now->off && (now->blocks != was->blocks || memcmp(had, word, bytes) != 0)) {
+			rc = change_node(c, p, i, now, word);
+			if (rc)
+				return failed_call(c, now, rc);
+			memcpy(had, word, bytes);
+			was->blocks = now->blocks;
+		}
+		if (now->off != was->off)
+			rc = c->model->gpu->cuda->cuGraphNodeSetEnabled(p->exec, p->node[i],
+									!now->off);
+		was->off = rc ? was->off : now->off;
+	}
+	return rc ? gpu_part_fail(c, p, rc) : DL_OK;
+}
+
+int gpu_part_set(dl_context *c, GpuPart *p)
+{
+	int rc;
+
+	if (p->exec && alike(&p->has, &c->gpu->said))
+		return update(c, p);
+	rc = p->exec ? gpu_idle(c) : 0; /* it may be in flight */
+	if (rc)
+		return gpu_fail_by_now(c, rc);
+	clear(c, p, true);
+	if (build(c, p))
+		clear(c, p, true);
+	return c->x.status;
+}
+
+int gpu_part_launch(dl_context *c, const GpuPart *p)
+{
+	int rc;
+
+	c->gpu->flown = p;
+	c->gpu->busy = true;
+	rc = c->model->gpu->cuda->cuGraphLaunch(p->exec, c->gpu->stream);
+	return rc ? gpu_part_fail(c, p, rc) : DL_OK;
+}
+
+void gpu_parts_free(dl_context *c, GpuPart *p, bool held)
+{
+	while (p) {
+		GpuPart *next = p->next;
+
+		clear(c, p, held);
+		rt_free(c->model, p, sizeof(*p));
+		p = next;
+	}
+}
+
+/* ---- What went wrong ---- */
+
+const char *gpu_part_text(const dl_context *c, const GpuPart *p, char *text, size_t room)
+{
+	enum { DOTS = 6 }; /* "; ..." */
+	const char *const *names = c->model->prog->kernels;
+	int32_t n = 0, last = -1;
+	size_t at;
+
+	for (int32_t i = 0; i < p->has.n; i++)
+		n += p->has.call[i].kind == GPU_KERNEL;
+	at = (size_t)snprintf(text, room, "a graph of %d kernels:", (int)n);
+	for (int32_t i = 0; i < p->has.n; i++) {
+		const int32_t k = p->has.call[i].which;
+
+		if (p->has.call[i].kind != GPU_KERNEL || k == last)
+			continue;
+		if (at + strlen(names[k]) + 2 + DOTS > room) {
+			snprintf(text + at, room - at, "%s ...", last < 0 ? "" : ";");
+			break;
+		}
+		at += (size_t)snprintf(text + at, room - at, "%s %s", last < 0 ? "" : ";",
+				       names[k]);
+		last = k;
+	}
+	return text;
+}
+
+int gpu_part_fail(dl_context *c, const GpuPart *p, int status)
+{
+	char text[256];
+
+	return gpu_fail(c, status, gpu_part_text(c, p, text, sizeof(text)));
+}

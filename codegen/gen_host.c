@@ -559,7 +559,6 @@ static bool print_all(Host *h, StrBuf *body)
 	h->kernel_id = NEW_ARRAY(m->arena, m->graph->nnodes + 1, int);
 	for (int i = 0; i < m->graph->nnodes; i++)
 		h->kernel_id[i] = -1;
-	h->fact_done = NEW_ARRAY(m->arena, m->graph->facts.n + 1, bool);
 	host_find_syms(h);
 	host_desc(h);
 	if (!host_bind(h))

@@ -82,26 +82,47 @@ void host_find_syms(Host *h)
 	for (int i = 0; i < n; i++)
 		if (sym_at(h->m->ctx, i)->def && all_indexed(h, sym_at(h->m->ctx, i)->def))
 			add_sym(h, sym_at(h->m->ctx, i));
+	h->sym_waits = NEW_ARRAY(h->m->arena, h->syms.n + 1, Sym *);
+	h->fact_done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);
+	h->fact_waits = NEW_ARRAY(h->m->arena, g->facts.n + 1, Sym *);
 }
 
 typedef struct KnownCheck {
-	Host *h;
-	bool ok;
+	const Host *h;
+	Sym *unknown;
 } KnownCheck;
 
 static void check_known(void *arg, Sym *s)
 {
 	KnownCheck *k = arg;
 
-	k->ok = k->ok && k->h->known[s->id];
+	if (!k->h->known[s->id])
+		k->unknown = s;
 }
 
-static bool host_dim_known(Host *h, Dim *d)
+/* A symbol of D that is not known yet, or null. */
+static Sym *unknown_in(const Host *h, const Dim *d)
 {
-	KnownCheck k = {h, true};
+	KnownCheck k = {h, NULL};
 
 	dim_syms(d, check_known, &k);
-	return k.ok;
+	return k.unknown;
+}
+
+static bool host_dim_known(const Host *h, const Dim *d)
+{
+	return !unknown_in(h, d);
+}
+
+/* Whether A and B are known. *WAITS is what they waited for when last asked: while it is unknown, so are they. */
+static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
+{
+	if (*waits && !h->known[(*waits)->id])
+		return false;
+	*waits = unknown_in(h, a);
+	if (!*waits)
+		*waits = unknown_in(h, b);
+	return !*waits;
 }
 
 /* ---- bind ---- */
@@ -132,7 +153,8 @@ void host_named(Host *h)
 		for (int i = 0; i < h->syms.n; i++) {
 			Sym *s = h->syms.at[i];
 
-			if (!s->def || h->known[s->id] || !host_dim_known(h, s->def))
+			if (!s->def || h->known[s->id] ||
+			    !both_known(h, s->def, s->def, &h->sym_waits[i]))
 				continue;
 			strbuf_printf(h->b, "\tsym[%d] = %s;\n", i, host_dim(h, s->def));
 			h->known[s->id] = again = true;
@@ -146,8 +168,8 @@ void host_facts(Host *h)
 	Graph *g = h->m->graph;
 
 	for (int i = 0; i < g->facts.n; i++)
-		if (!h->fact_done[i] && host_dim_known(h, g->facts.at[i].a) &&
-		    host_dim_known(h, g->facts.at[i].b)) {
+		if (!h->fact_done[i] &&
+		    both_known(h, g->facts.at[i].a, g->facts.at[i].b, &h->fact_waits[i])) {
 			h->fact_done[i] = true;
 			print_fact(h, &g->facts.at[i], "return");
 		}

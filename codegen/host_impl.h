@@ -15,6 +15,7 @@ typedef struct Host {
 	int nshape_syms;
 	bool *known;         /* by Sym.id, while exec is printed */
 	bool *fact_done;
+	Sym **sym_waits, **fact_waits; /* by index in syms and in facts: an unknown symbol when last looked at */
 	VEC(const char *) kernels, faults;
 	int *kernel_id;      /* by Node.id */
 	int nb, nd;          /* the most buffers and dims of a launch */

@@ -260,11 +260,12 @@ static bool rewrite(Placing *p)
 bool pass_place(Module *m)
 {
 	Graph *g = m->graph;
-	Placing p = {.m = m, .tmp = arena_new()};
+	Placing p = {.m = m};
 	bool ok;
 
 	if (!module_on_gpu(m))
 		return true;
+	p.tmp = arena_new();
 	p.have = NEW_ARRAY(p.tmp, g->nvalues + 1, bool);
 	p.copied = NEW_ARRAY(p.tmp, g->nvalues + 1, bool);
 	p.host = NEW_ARRAY(p.tmp, g->nvalues + 1, Value *);

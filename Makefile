@@ -216,8 +216,8 @@ fuzz: deps
 	$(PYTHON) tests/cases.py "$(CORPUS)"
 	rm -rf build/fuzz
 	mkdir -p build/fuzz/run/out
-	build/san/tests/fuzz/fuzz --keep=build/fuzz --samples=build/fuzz/run $(T) $(wildcard build/cases/onnx build/cases/small)
-	find $(CURDIR)/build/fuzz/run -name output_0.pb -printf '%h\n' | sed 's,/[^/]*$$,,' | ASAN_OPTIONS=detect_leaks=0 \
+	build/san/tests/fuzz/fuzz --keep=build/fuzz --samples=$(CURDIR)/build/fuzz/run $(T) $(wildcard build/cases/onnx build/cases/small)
+	find build/fuzz/run -name case -exec cat {} + | ASAN_OPTIONS=detect_leaks=0 \
 		build/san/tests/tools/batch --cc=$(CC) --sanitize build/fuzz/run/out >build/fuzz/run.txt
 	! grep '^FAIL' build/fuzz/run.txt
 

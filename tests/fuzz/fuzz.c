@@ -4,9 +4,10 @@
  *
  *   fuzz [options] SEED...        model files, or folders of them
  *
- * A file must be refused with a diagnostic, or accepted, within 10 s of processor time and 1 GiB: no crash, no
- * report of a sanitizer, no broken promise (fuzz/try.h). A fault is one line FAIL; the last line counts. File
- * K of seed S is the same file in every run over the same models.
+ * A file must be refused with a diagnostic, or accepted, within 10 s of processor time (three times that under
+ * sanitizers, which cost as much) and 1 GiB: no crash, no report of a sanitizer, no broken promise
+ * (fuzz/try.h). A fault is one line FAIL; the last line counts. File K of seed S is the same file in every run
+ * over the same models.
  *
  * Workers take files in runs; one that dies is replaced, and what it worked on is the fault.
  */
@@ -30,7 +31,11 @@
 enum {
 	MAX_JOBS = 64,
 	RUN = 25,
+#if defined(__SANITIZE_ADDRESS__)
+	SECONDS = 30,
+#else
 	SECONDS = 10,
+#endif
 	LIMIT = 1 << 30,
 	MAX_SEED = 20000,
 	SANITIZER_EXIT = 99
@@ -251,6 +256,8 @@ static void judge(Fuzz *f, Worker *w, int status)
 	Slot *s = w->slot;
 	const char *why = telling(f, w), *kind;
 	bool evaluating = str_starts(s->tried.phase, "eval");
+	bool late = WIFSIGNALED(status) &&
+		    (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGALRM);
 
 	s->tally.files++;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(why, "out of memory")) {
@@ -259,9 +266,8 @@ static void judge(Fuzz *f, Worker *w, int status)
 	}
 	if (w->large)
 		kind = "more than 1 GiB";
-	else if (WIFSIGNALED(status) &&
-		 (WTERMSIG(status) == SIGPROF || WTERMSIG(status) == SIGALRM))
-		kind = "more than 10 s";
+	else if (late)
+		kind = "out of time";
 	else if (WIFSIGNALED(status))
 		kind = arena_printf(f->a, "signal %d", WTERMSIG(status));
 	else
@@ -269,7 +275,7 @@ static void judge(Fuzz *f, Worker *w, int status)
 			       ? s->tried.why
 			       : arena_printf(f->a, "status %d", WEXITSTATUS(status));
 	/* What a model asks of a run is its own business: it was accepted. */
-	if (evaluating && (w->large || (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF))) {
+	if (evaluating && (w->large || late)) {
 		s->tally.outcome[ACCEPTED]++;
 		s->tally.slow++;
 		return;

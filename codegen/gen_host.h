@@ -18,7 +18,7 @@ typedef struct HostOpts {
 	uint64_t weights_hash;
 	int64_t weights_size;  /* of all: weights_size */
 	const unsigned char *weights_data; /* WEIGHTS_EMBEDDED: the bytes to print */
-	const char *weights_path;          /* of the file that holds them while this C is compiled, or null: they are printed */
+	const char *weights_path;          /* of the file that holds them while this C is compiled, for a string of the assembler, or null: they are printed */
 	const char *suffix;    /* of static objects, where several models stand in one file; null: none */
 	bool one_file;         /* kernels stand in this file: no prototypes */
 	GenPtx *const *ptx;    /* of M->gpu: by target; null: no GPUs */

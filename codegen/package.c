@@ -66,13 +66,18 @@ static bool add_file(Pack *p, const char *base, const StrBuf *b, const Target *t
 	return write_source(p, arena_printf(p->a, "%s.c", base), b);
 }
 
-/* A path that stands in a string of the assembler in a string of C as it is. */
-static bool is_plain_path(const char *s)
+/* PATH for a string of the assembler in a string of C. */
+static const char *asm_path(Pack *p, const char *path)
 {
-	for (; *s; s++)
-		if (*s == '"' || *s == '\\' || (unsigned char)*s < ' ')
-			return false;
-	return true;
+	StrBuf b = {0};
+	const char *s;
+
+	for (; *path; path++)
+		strbuf_printf(&b, strchr("\"\\\n", *path) ? "\\\\%03o" : "%c",
+			      (unsigned char)*path);
+	s = arena_strdup(p->a, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
 }
 
 static HostOpts host_opts(const Pack *p)
@@ -283,8 +288,8 @@ static bool write_host(Pack *p)
 	bool ok;
 
 	/* What is saved for reading must not name what is gone by then. */
-	if (p->kind == WEIGHTS_EMBEDDED && !p->o->save_temps && is_plain_path(p->dir))
-		h.weights_path = pack_temp(p, "weights");
+	if (p->kind == WEIGHTS_EMBEDDED && !p->o->save_temps)
+		h.weights_path = asm_path(p, pack_temp(p, "weights"));
 	file_head(&b, arena_printf(p->a, "Host stub of %s.", p->o->name));
 	strbuf_puts(&b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
 	ok = gen_host(p->m, p->gc, &h, &b) && add_file(p, "host", &b, NULL);

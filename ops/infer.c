@@ -396,6 +396,10 @@ bool infer_or_expand(Infer *in, Node *n, Value **out)
 		out[i] = n->out[i];
 	if (!operands_typed(n) || n->op == OP_Kernel)
 		return n->op == OP_Kernel;
+	if (n->regions.n)
+		return infer_error(in, n,
+				   "attribute \"%s\" holds a graph, and the operator takes none",
+				   n->regions.at[0]->name);
 	if (!check_arity(in, n))
 		return false;
 	if (n->op == OP_Const)

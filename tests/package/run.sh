@@ -219,17 +219,12 @@ for suffix in so a o c; do check "the same bytes: .$suffix" same_bytes $suffix; 
 
 # Folders whose names a shell would take apart, or a string in C.
 odd_names() { # suffix
-	local odd="$tmp/o'd \$x; y"
+	local odd="$tmp/o'd \$x; \"y\\z"
 	rm -rf "$odd" && mkdir -p "$odd/t" && cp cnn.onnx "$odd/m.onnx" || return
 	TMPDIR=$odd/t $dlcc "$odd/m.onnx" -o "$odd/m.$1" && $dlcc cnn.onnx -o "m.$1" && cmp "m.$1" "$odd/m.$1" && cmp m.h "$odd/m.h" &&
 		[ -z "$(ls -A "$odd/t")" ]
 }
 for suffix in so a o c; do check "odd names: .$suffix" odd_names $suffix; done
-quoted() {
-	local odd="$tmp/q\"q\\q"
-	mkdir -p "$odd/t" && TMPDIR=$odd/t $dlcc cnn.onnx -o "$odd/q.a" --name=q && $cc -DNAME=q "$here/app.c" "$odd/q.a" -o q1 $libs && run_cnn q1
-}
-check "odd names: quotes" quoted
 
 # ---- All or nothing ----
 

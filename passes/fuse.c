@@ -466,7 +466,8 @@ static Node *grow(Fuse *f, Node *c)
 	return NULL;
 }
 
-static bool reads_constants(const Fuse *f, const Node *n)
+/* Whether N, whole by now, runs when the model is built. */
+static bool is_constant(const Fuse *f, const Node *n)
 {
 	for (int i = 0; i < n->nin; i++) {
 		const Value *v = node_in(n, i);
@@ -474,7 +475,7 @@ static bool reads_constants(const Fuse *f, const Node *n)
 		if (v && (!v->def || !f->constant[v->def->id]))
 			return false;
 	}
-	return true;
+	return node_may_be_weights(n);
 }
 
 bool pass_fuse(Module *m)
@@ -491,7 +492,7 @@ bool pass_fuse(Module *m)
 			kernel_node_set(n, kernel_clone(node_kernel(n), m->arena));
 		arena_free(f.grown);
 		f.grown = NULL;
-		f.constant[n->id] = reads_constants(&f, n);
+		f.constant[n->id] = is_constant(&f, n);
 	}
 	return true;
 }

@@ -85,7 +85,6 @@ static bool worth_storing(const Node *n)
 	return static_points(node_kernel(n)) <= INT64_C(1) << 31;
 }
 
-/* Whether V's own node may run when the model is built, leaving its operands aside. */
 static bool may_be_weights(const Value *v)
 {
 	if (!v->def || !type_static(v->type, NULL) ||
@@ -94,6 +93,14 @@ static bool may_be_weights(const Value *v)
 	if (node_kernel(v->def))
 		return kernel_static(node_kernel(v->def)) && worth_storing(v->def);
 	return v->def->op == OP_Const || v->def->nin > 0;
+}
+
+bool node_may_be_weights(const Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] && !may_be_weights(n->out[i]))
+			return false;
+	return true;
 }
 
 static bool inputs_are_weights(const Module *m, const Node *n)

@@ -142,6 +142,8 @@ void memplan_print(StrBuf *b, const Module *m);
 /* Whether V is known when the model is built: a constant, or computed from constants alone (passes/known.c). Asked when fusion is
  * done; what was answered of a value stays so. */
 bool value_is_weights(Module *m, const Value *v);
+/* Whether N as it stands may run when the model is built, where all of its operands are known then. */
+bool node_may_be_weights(const Node *n);
 
 /* Where a value's bytes are: the value that owns the memory (through views), which may be a constant, a
  * graph input, or a kernel's result. */

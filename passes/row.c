@@ -149,9 +149,8 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 						   : KEEP_NOT;
 		if (r->keep[t->id][d] != KEEP_NOT)
 			dims[n++] = b < 0 ? t->dims[d]
-					  : dim_const(r->k->ctx, b == r->tile   ? TILE_WINDOW
-								 : r->tile >= 0 ? BLOCK_WINDOW
-										: BLOCK);
+					  : dim_const(r->k->ctx,
+						      b == r->tile ? TILE_WINDOW : r->block);
 	}
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 	l_local(r->b, r->local[t->id]);
@@ -368,11 +367,13 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	Dim *rows = dim_const(c, 1);
 	Iter *split[MAX_ITERS + 2], *tiles = NULL, *blocks = NULL;
 	int nsplit = 0, ngroups;
-	int64_t block = first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP : BLOCK;
 	Merged g[MAX_ITERS];
 
 	choose_vector(&r);
 	r.tile = row_window_along(&r);
+	r.block = r.tile >= 0                                    ? BLOCK_WINDOW
+		  : first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP
+								 : BLOCK;
 	ngroups = merge_band(&r, g);
 	stage_iters(&r, g, ngroups);
 	for (int i = 0; i < ngroups; i++) {
@@ -382,7 +383,6 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 			split[nsplit++] = r.rep[at];
 	}
 	if (r.tile >= 0) {
-		block = BLOCK_WINDOW;
 		split[nsplit++] = tiles = l_iter(
 			b, "tile",
 			dim_ceildiv(c, r.rep[r.tile]->extent,
@@ -390,13 +390,13 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	}
 	if (r.vec >= 0)
 		split[nsplit++] = blocks = l_iter(
-			b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, block)));
+			b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, r.block)));
 	for (int i = 0; i < nsplit; i++)
 		rows = dim_mul(c, rows, split[i]->extent);
 	l_stage(b, strategy, rows, 1);
 	b->stage->grain = GRAIN_POINTS / points(&r);
-	if (r.vec >= 0 && b->stage->grain > GRAIN_POINTS / block)
-		b->stage->grain = GRAIN_POINTS / block;
+	if (r.vec >= 0 && b->stage->grain > GRAIN_POINTS / r.block)
+		b->stage->grain = GRAIN_POINTS / r.block;
 	for (int i = first; i <= last; i++)
 		if (row_packed(b->k->stmts.at[i]))
 			b->stage->grain = INT32_MAX; /* rows may share a byte: one thread */
@@ -405,7 +405,7 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 		r.tlo = block_of(&r, ex_iter(b->p, tiles), r.rep[r.tile], tile_size(r.rep[r.tile]),
 				 "tile0", &r.thi);
 	if (r.vec >= 0)
-		r.vlo = r.v0 = block_of(&r, ex_iter(b->p, blocks), r.rep[r.vec], block, "v0",
+		r.vlo = r.v0 = block_of(&r, ex_iter(b->p, blocks), r.rep[r.vec], r.block, "v0",
 					&r.vhi);
 	for (int i = first; i <= last; i++)
 		emit_stmt(&r, b->k->stmts.at[i]);

@@ -22,6 +22,7 @@ typedef struct Row {
 	Iter *rep[MAX_ITERS];  /* the stage's iterator for each band iterator; merged ones: of the last of them */
 	Expr *as[MAX_ITERS];   /* what stands for a band iterator in flat accesses: merged ones are 0 but for the last */
 	Expr *pos[MAX_ITERS];  /* its value */
+	int64_t block;  /* points of v that a block has at most */
 	Expr *v0;       /* first of this block of v */
 	Expr *vlo, *vhi;
 	Expr *tlo, *thi; /* of the tile */

@@ -6,6 +6,8 @@
 #include "passes/points.h"
 #include "passes/row_impl.h"
 
+#include <assert.h>
+
 /* The innermost reduced iterator of a small window is unrolled inside the vector loop. */
 static bool unrolled(const Stmt *s)
 {
@@ -198,6 +200,7 @@ void row_emit_reduce_vector(Row *r, Stmt *s)
 
 	if (r->tile >= 0 && row_emit_window(r, s))
 		return;
+	assert(r->block <= BLOCK);
 	row_open_band(r, s, &n, false);
 	row_declare_state(r, s, acc, dim_const(r->k->ctx, BLOCK));
 	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);

@@ -200,6 +200,24 @@ static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
 		b->value = graph_input(s->graph, name, t);
 }
 
+/* What the file says of the results of nodes: inference checks it. */
+static void import_claims(Import *im, Scope *s, Onnx__ValueInfoProto *const *info, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const Onnx__TypeProto *type = info[i]->type;
+		const Binding *b = scope_find(s, ctx_name(im->ctx, text(info[i]->name)));
+		const Onnx__TypeProto__Tensor *t;
+
+		if (!type || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !b ||
+		    b->kind != BIND_VALUE || !b->value || !b->value->def)
+			continue;
+		t = type->tensor_type;
+		b->value->said = (signed char)dtype_by_onnx(t->elem_type);
+		if (t->shape && t->shape->n_dim <= MAX_RANK)
+			b->value->said_rank = (signed char)(t->shape->n_dim + 1);
+	}
+}
+
 static void import_results(Import *im, Scope *s, const Onnx__GraphProto *g)
 {
 	for (size_t i = 0; i < g->n_output; i++) {
@@ -224,6 +242,8 @@ static bool import_graph(Import *im, const Frame *fr, Scope *s, const Onnx__Grap
 	if (!import_nodes(im, fr, s, (Nodes){g->node, g->n_node}))
 		return false;
 	import_results(im, s, g);
+	import_claims(im, s, g->value_info, g->n_value_info);
+	import_claims(im, s, g->output, g->n_output);
 	return true;
 }
 

@@ -96,6 +96,7 @@ struct Value {
 	const char *name; /* the ONNX name, for messages; may be null */
 	Use *uses;
 	Sym *syms;   /* symbols that are read from its elements: a list through Sym.sibling */
+	signed char said, said_rank; /* what a file claims, until it is inferred: DType, rank + 1; 0: nothing */
 };
 
 struct Node {

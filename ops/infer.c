@@ -82,6 +82,19 @@ static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 	}
 }
 
+/* What an ONNX file claims of V, which is of type MADE: the element type must hold; a shape is only a word. */
+static void check_said(Infer *in, Node *n, Value *v, const Type *made)
+{
+	if (v->said && v->said != (int)made->dtype)
+		infer_error(in, n, "the result is declared as %s, but it is %s",
+			    dtype_info[(DType)v->said].name, dtype_info[made->dtype].name);
+	else if (v->said_rank && v->said_rank - 1 != made->rank)
+		diag_warning(in->ctx->diag, node_diag(n), "shape",
+			     "result %s is declared with %d dims, but it has %d",
+			     v->name ? v->name : "", v->said_rank - 1, made->rank);
+	v->said = v->said_rank = 0;
+}
+
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims)
 {
 	Value *v = node_out(n, k);
@@ -110,6 +123,7 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 			made = type_with_layout(in->ctx, made, v->type->layout);
 		warn_declared(in, n, v, made);
 	}
+	check_said(in, n, v, made);
 	v->type = made;
 }
 
@@ -380,6 +394,7 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 			return false;
 		if (!out[i]->name && out[i]->def)
 			out[i]->name = n->out[i]->name;
+		check_said(in, n, n->out[i], out[i]->type);
 		value_replace(n->out[i], out[i]);
 	}
 	node_remove(n);

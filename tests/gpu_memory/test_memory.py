@@ -38,8 +38,13 @@ transpose((0, 3, 1, 2), (2, 28, 28, 64), sectors=1, traffic=1, conflicts=0)
 transpose((0, 2, 1, 3), (2, 77, 12, 64), sectors=1, traffic=1)
 transpose((0, 3, 1, 2), (1, 64, 60, 3), sectors=1, traffic=1)
 transpose((0, 2, 3, 1), (1, 3, 64, 60), sectors=1, traffic=1)
-transpose((1, 0), (77, 1000), sectors=1.15, traffic=1.15)
-transpose((2, 1, 0), (40, 9, 56), sectors=1.25, traffic=1.25)
+transpose((0, 3, 1, 2), (2, 7, 7, 120), sectors=1.03, traffic=1.19)
+transpose((0, 2, 3, 1), (2, 120, 7, 7), sectors=1.03, traffic=1.19)
+# Where rows begin anywhere in a sector, accesses begin with sectors, and two blocks may have a part of one.
+transpose((1, 0), (77, 1000), sectors=1.06, traffic=1.06)
+transpose((1, 0), (301, 403), sectors=1.04, traffic=1.2, conflicts=0)
+transpose((0, 1, 3, 2), (1, 4, 197, 64), sectors=1.04, traffic=1.15, conflicts=0)
+transpose((2, 1, 0), (40, 9, 56), sectors=1.17, traffic=1.17)
 for stride, side in (1, 28), (2, 56):
     image = f"T[2,{side},{side},64]"
     case(f"depthwise, channels last, stride {stride}", f"({image} x, T[64,1,3,3] W, T[64] B) => (T[2,28,28,64] y) {{ xt = Transpose<perm = [0,3,1,2]>(x)"

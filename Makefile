@@ -25,7 +25,6 @@ SAN ?=
 BUILD := build$(if $(filter 1,$(SAN)),/san)$(if $(filter thread,$(SAN)),/tsan)
 OPT ?= -O2
 PREFIX ?= /usr/local
-CORPUS ?= ../shared/corpus
 PYTHON := build/venv/bin/python3
 JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
@@ -183,7 +182,7 @@ gpu-pack-bin: $(PACK)/dlrun $(PACK)/tool $(PACK)/vectors
 
 gpu-pack: deps
 	$(MAKE) $(JOBS) all gpu-pack-bin
-	CORPUS="$(CORPUS)" $(PYTHON) bench/gpu_pack/make.py --build $(BUILD) $(T) $(BUILD)/gpu-pack
+	$(PYTHON) bench/gpu_pack/make.py --build $(BUILD) $(T) $(BUILD)/gpu-pack
 
 layers:
 	python3 tests/layers.py
@@ -195,7 +194,7 @@ bench: deps
 
 gpu-ptxas: deps
 	$(MAKE) $(JOBS) all tests
-	BUILD=$(BUILD) CORPUS="$(CORPUS)" tests/ptxas/run.sh '*' || [ $$? -eq 77 ]
+	BUILD=$(BUILD) tests/ptxas/run.sh '*' || [ $$? -eq 77 ]
 
 # Triton and nvdisasm are large: in a venv of their own, made when they are first wanted.
 build/gpu-venv/requirements.txt: bench/gpu_requirements.txt
@@ -213,7 +212,7 @@ docs: tests
 
 fuzz: deps
 	$(MAKE) SAN=1 $(JOBS) all tests
-	$(PYTHON) tests/cases.py "$(CORPUS)"
+	$(PYTHON) tests/cases.py
 	rm -rf build/fuzz
 	mkdir -p build/fuzz/run/out
 	build/san/tests/fuzz/fuzz --keep=build/fuzz --samples=$(CURDIR)/build/fuzz/run $(T) $(wildcard build/cases/onnx build/cases/small)

@@ -16,6 +16,7 @@ from collections import namedtuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CASES = os.path.join(ROOT, "build", "cases")
+CORPUS = os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")
 VERSION = "3"  # of what is written here; another one writes it anew
 
 # name; folder; ops: names with their domain where it is not ONNX's, those in model-local functions included
@@ -150,5 +151,5 @@ def index(corpus, suites):
 
 
 if __name__ == "__main__":
-    for suite, cases in index(sys.argv[1], ["onnx", "small", "models"]).items():
+    for suite, cases in index(CORPUS, ["onnx", "small", "models"]).items():
         print(suite, len(cases), "cases,", len({op for case in cases for op in case.ops}), "ops")

@@ -22,6 +22,7 @@ from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cases  # noqa: E402
 import suites  # noqa: E402
 
 ROOT = suites.ROOT
@@ -188,7 +189,7 @@ def arguments():
     parser.add_argument("--update", action="store_true", help="add newly passing cases to tests/passing")
     parser.add_argument("--table", metavar="FILE", help="write the counts by suite")
     parser.add_argument("--json", metavar="FILE", default="build/results.json", help="write every result")
-    parser.add_argument("--corpus", default=os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus"))
+    parser.add_argument("--corpus", default=cases.CORPUS)
     parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time")
     parser.add_argument("--patience", type=float, default=1, help="factor on time limits")
     parser.add_argument("-v", action="store_true", help="print skipped cases, and those not passing yet")

@@ -26,6 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "mutate")]
 import cases  # noqa: E402
 import models  # noqa: E402
+import samples  # noqa: E402
 
 TARGETS = "cuda:sm_80,sm_90a,cpu:x86-64-v3"
 LIMIT = 60 << 20
@@ -62,10 +63,6 @@ def compiled(build, source, out):
         os.remove(header)
 
 
-def parsed(text):
-    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\nm {text}')
-
-
 # ---- Cases ----
 
 def own_cases(build, out, names):
@@ -73,7 +70,7 @@ def own_cases(build, out, names):
 
     for name in names:
         text, sets = models.MODELS[name]
-        model, rng = parsed(text), np.random.default_rng(2026)
+        model, rng = samples.model("m " + text), np.random.default_rng(2026)
         folder = f"{out}/own-{name}"
         os.makedirs(folder)
         onnx.save(model, folder + "/model.onnx")
@@ -86,11 +83,8 @@ def own_cases(build, out, names):
             values = {k: models.value(rng, spec, types[k]) for k, spec in inputs.items()}
             results = dict(zip([o.name for o in model.graph.output], ReferenceEvaluator(model).run(None, values)))
             data = f"{folder}/test_data_set_{len(os.listdir(folder)) - 1}"
-            os.makedirs(data)
-            for role, arrays in ("input", values), ("output", results):
-                for i, (k, v) in enumerate(arrays.items()):
-                    with open(f"{data}/{role}_{i}.pb", "wb") as f:
-                        f.write(numpy_helper.from_array(v, k).SerializeToString())
+            samples.tensors(data, "input", values)
+            samples.tensors(data, "output", results)
 
 
 def size_of(folder):
@@ -163,7 +157,7 @@ def bench(build, out, folder, tiny):
     for name, text, flop, moved, dims, simulated in KERNELS:
         if tiny and simulated is None:
             continue
-        onnx.save(parsed(text), f"{folder}/m.onnx")
+        onnx.save(samples.model("m " + text), f"{folder}/m.onnx")
         compiled(build, f"{folder}/m.onnx", f"{out}/bench/{name}.so")
         rows.append(f"{name}|{flop}|{moved}|{dims}|{'no' if simulated is None else simulated}")
     graphs = os.path.join(os.environ.get("BENCH", os.path.join(ROOT, "..", "shared", "bench")), "graphs")
@@ -179,7 +173,7 @@ def bench(build, out, folder, tiny):
         rng = np.random.default_rng(0)
         w = np.full((256, 64), 0.05, np.float32)
         w[0, :9] = rng.standard_normal(9)
-        model = parsed(f"({F}[N,256] x) => ({F}[N,64] y) <{F}[256,64] w> {{ y = MatMul(x, w) }}")
+        model = samples.model(f"m ({F}[N,256] x) => ({F}[N,64] y) <{F}[256,64] w> {{ y = MatMul(x, w) }}")
         model.graph.ClearField("initializer")
         model.graph.initializer.append(numpy_helper.from_array(w, "w"))
         onnx.save(model, folder + "/m.onnx")
@@ -194,7 +188,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", metavar="OUT")
     parser.add_argument("--build", default="build")
-    parser.add_argument("--corpus", default=os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus"))
+    parser.add_argument("--corpus", default=cases.CORPUS)
     parser.add_argument("--share", type=int, default=24, help="one case in so many")
     parser.add_argument("--tiny", action="store_true", help="only what a test of the pack needs")
     options = parser.parse_args()

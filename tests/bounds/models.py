@@ -113,46 +113,26 @@ def pads(m, n):
     chain(m, n, m.input("x", ["N", 6]), [lambda x: m.node("Pad", x, p, mode="edge"), lambda x: m.node("Pad", x, q)])
 
 
-@kind
-def edge_pads(m, n):
-    p = m.const(np.array([1, 1], np.int64))
-    chain(m, n, m.input("x", ["N"]), [lambda x: m.node("Pad", x, p, mode="edge")])
+# Of what a chain of Pads is: dims, sizes (none: known at run time), mode.
+PADS = {
+    "edge_pads": (["N"], [1, 1], "edge"),
+    "reflect_pads": ([3, 4], [0, 1, 0, 1], "reflect"),
+    "constant_pads": ([3, 4], [0, 1, 0, 1], "constant"),
+    "wrap_pads": (["A", "B"], [0, 1, 0, 1], "wrap"),
+    "run_time_pads": (["A", "B"], None, "edge"),
+    "run_time_reflect_pads": (["A", "B"], None, "reflect"),
+    "run_time_wrap_pads": (["A", "B"], None, "wrap"),
+}
 
 
-@kind
-def reflect_pads(m, n):
-    p = m.const(np.array([0, 1, 0, 1], np.int64))
-    chain(m, n, m.input("x", [3, 4]), [lambda x: m.node("Pad", x, p, mode="reflect")])
+def pad_kind(dims, sizes, mode):
+    def f(m, n):
+        p = m.const(np.array(sizes, np.int64)) if sizes else m.input("p", [4], INT64)
+        chain(m, n, m.input("x", dims), [lambda x: m.node("Pad", x, p, mode=mode)])
+    return f
 
 
-@kind
-def constant_pads(m, n):
-    p = m.const(np.array([0, 1, 0, 1], np.int64))
-    chain(m, n, m.input("x", [3, 4]), [lambda x: m.node("Pad", x, p)])
-
-
-@kind
-def wrap_pads(m, n):
-    p = m.const(np.array([0, 1, 0, 1], np.int64))
-    chain(m, n, m.input("x", ["A", "B"]), [lambda x: m.node("Pad", x, p, mode="wrap")])
-
-
-@kind
-def run_time_pads(m, n):
-    p = m.input("p", [4], INT64)
-    chain(m, n, m.input("x", ["A", "B"]), [lambda x: m.node("Pad", x, p, mode="edge")])
-
-
-@kind
-def run_time_reflect_pads(m, n):
-    p = m.input("p", [4], INT64)
-    chain(m, n, m.input("x", ["A", "B"]), [lambda x: m.node("Pad", x, p, mode="reflect")])
-
-
-@kind
-def run_time_wrap_pads(m, n):
-    p = m.input("p", [4], INT64)
-    chain(m, n, m.input("x", ["A", "B"]), [lambda x: m.node("Pad", x, p, mode="wrap")])
+KINDS.update((name, pad_kind(*of_it)) for name, of_it in PADS.items())
 
 
 @kind

@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import numpy as np
-from onnx import numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import samples  # noqa: E402
 
 DLRUN, DIR = sys.argv[1:3]
 RELU, NONZERO = DIR + "/relu_mul.so", DIR + "/nonzero.so"
@@ -26,20 +28,15 @@ def test(fn):
     return fn
 
 
-def save(path, array, name=""):
-    with open(path, "wb") as f:
-        f.write(numpy_helper.from_array(array, name).SerializeToString())
-
-
 def relu_case(name, k=0, names=("x", "y", "z"), change=0.0, dtype=np.float32):
     """A case whose first expected output is off by change of its largest value."""
     folder = f"{DIR}/{name}/test_data_set_{k}"
     os.makedirs(folder, exist_ok=True)
     x = np.random.default_rng(k).standard_normal((5, 4)).astype(np.float32)
     y = np.maximum(x * W, 0)
-    save(f"{folder}/input_0.pb", x, names[0])
-    save(f"{folder}/output_0.pb", (y + change * y.max()).astype(dtype), names[1])
-    save(f"{folder}/output_1.pb", y + y, names[2])
+    samples.tensor(f"{folder}/input_0.pb", x, names[0])
+    samples.tensor(f"{folder}/output_0.pb", (y + change * y.max()).astype(dtype), names[1])
+    samples.tensor(f"{folder}/output_1.pb", y + y, names[2])
     return f"{DIR}/{name}"
 
 
@@ -83,9 +80,9 @@ def data_tolerance():
 def data_faults():
     assert "type is f32, expected f64" in dlrun(RELU, "--data", relu_case("type", dtype=np.float64), status=1)
     folder = relu_case("shape")
-    save(folder + "/test_data_set_0/output_0.pb", np.zeros((5, 3), np.float32), "y")
+    samples.tensor(folder + "/test_data_set_0/output_0.pb", np.zeros((5, 3), np.float32), "y")
     assert "dim 1 is 4, expected 3" in dlrun(RELU, "--data", folder, status=1)
-    save(folder + "/test_data_set_0/input_0.pb", np.zeros((5, 3), np.float32), "x")
+    samples.tensor(folder + "/test_data_set_0/input_0.pb", np.zeros((5, 3), np.float32), "x")
     assert 'input "x": dim 1 is 3, expected 4' in dlrun(RELU, "--data", folder, status=1)
     os.remove(folder + "/test_data_set_0/input_0.pb")
     assert 'no data for input "x"' in dlrun(RELU, "--data", folder, status=1)
@@ -97,11 +94,11 @@ def special_values():
     folder = f"{DIR}/special/test_data_set_0"
     os.makedirs(folder, exist_ok=True)
     x = np.array([[np.inf, -np.inf, 1, 2]], np.float32)
-    save(folder + "/input_0.pb", x, "x")
-    save(folder + "/output_0.pb", np.array([[np.inf, np.inf, 0.5, 4]], np.float32), "y")
-    save(folder + "/output_1.pb", np.array([[np.inf, np.inf, 1, 8]], np.float32), "z")
+    samples.tensor(folder + "/input_0.pb", x, "x")
+    samples.tensor(folder + "/output_0.pb", np.array([[np.inf, np.inf, 0.5, 4]], np.float32), "y")
+    samples.tensor(folder + "/output_1.pb", np.array([[np.inf, np.inf, 1, 8]], np.float32), "z")
     dlrun(RELU, "--data", DIR + "/special")
-    save(folder + "/output_1.pb", np.array([[np.nan, 3, 1, 8]], np.float32), "z")
+    samples.tensor(folder + "/output_1.pb", np.array([[np.nan, 3, 1, 8]], np.float32), "z")
     assert "2 elements differ in NaN or infinity" in dlrun(RELU, "--data", DIR + "/special", status=1)
 
 
@@ -111,15 +108,15 @@ def integers():
     folder = f"{DIR}/ints/test_data_set_0"
     os.makedirs(folder, exist_ok=True)
     x = np.array([3, 0, 5, 0], np.int64)
-    save(folder + "/input_0.pb", np.ones(5, bool), "m")
-    save(folder + "/input_1.pb", x, "x")
-    save(folder + "/output_0.pb", np.array(np.nonzero(x)), "i")
-    save(folder + "/output_1.pb", (x * 0.5).astype(np.float32), "g")
-    save(folder + "/output_2.pb", np.concatenate([x, x]), "e")
+    samples.tensor(folder + "/input_0.pb", np.ones(5, bool), "m")
+    samples.tensor(folder + "/input_1.pb", x, "x")
+    samples.tensor(folder + "/output_0.pb", np.array(np.nonzero(x)), "i")
+    samples.tensor(folder + "/output_1.pb", (x * 0.5).astype(np.float32), "g")
+    samples.tensor(folder + "/output_2.pb", np.concatenate([x, x]), "e")
     assert dlrun(NONZERO, "--data", DIR + "/ints").count(": ok\n") == 3
-    save(folder + "/output_0.pb", np.array([[0, 3]]), "i")
+    samples.tensor(folder + "/output_0.pb", np.array([[0, 3]]), "i")
     assert "i: max abs 1, max rel 0.333: FAIL: 1 elements differ" in dlrun(NONZERO, "--data", DIR + "/ints", status=1)
-    save(folder + "/input_1.pb", np.array([3, 0, 16, 0], np.int64), "x")
+    samples.tensor(folder + "/input_1.pb", np.array([3, 0, 16, 0], np.int64), "x")
     text = dlrun(NONZERO, "--data", DIR + "/ints", status=1)
     assert 'FAIL: node "/Gather" (Gather): index out of range' in text
 
@@ -137,7 +134,7 @@ def files():
     assert text.splitlines()[1] == "z: f32[1, 4]: 2 0 nan 16; min 0, max 16, mean 6; 1 NaN", text
     np.save(DIR + "/one.npy", np.zeros((0, 4), np.float32))
     assert dlrun(RELU, "-i", f"x={DIR}/one.npy").splitlines()[0] == "y: f32[0, 4]"
-    save(DIR + "/x.pb", x[:0])
+    samples.tensor(DIR + "/x.pb", x[:0])
     dlrun(RELU, "-i", f"x={DIR}/x.pb", "-o", DIR + "/out")
     assert np.load(DIR + "/out/y.npy").shape == (0, 4)
     np.save(DIR + "/n.npy", np.array([1, 2], np.int64))

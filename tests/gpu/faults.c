@@ -239,8 +239,5 @@ static bool all(const char *dir)
 
 int main(int argc, char **argv)
 {
-	if (!open_sim() || !all(argc > 1 ? argv[1] : "."))
-		return 1;
-	puts("ok");
-	return 0;
+	return sim_main(argc, argv, all);
 }

@@ -62,13 +62,15 @@ static bool child(dl_model *m, dl_context *c)
 	return true;
 }
 
-static bool all(void)
+static bool all(const char *dir)
 {
 	dl_context *c, *cpu;
 	dl_model *m, *mc;
 	int64_t dims[] = {ROWS};
 	int status = -1;
 
+	api = open_model(dir, "dense");
+	MUST(api);
 	for (int i = 0; i < ROWS * IN; i++)
 		x[i] = (float)(i % 11) - 5;
 	MUST(start("cpu", &mc, &cpu) && run(cpu) == DL_OK);
@@ -93,9 +95,5 @@ static bool all(void)
 
 int main(int argc, char **argv)
 {
-	api = open_sim() ? open_model(argc > 1 ? argv[1] : ".", "dense") : NULL;
-	if (!api || !all())
-		return 1;
-	puts("ok");
-	return 0;
+	return sim_main(argc, argv, all);
 }

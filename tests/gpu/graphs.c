@@ -603,16 +603,17 @@ static bool largest(void)
 	return true;
 }
 
-int main(int argc, char **argv)
+static bool all(const char *models)
 {
 	void *gpu;
 
-	dir = argc > 1 ? argv[1] : ".";
-	if (!open_sim() || cu.cuDevicePrimaryCtxRetain(&gpu, 0) || cu.cuCtxPushCurrent_v2(gpu))
-		return 1;
-	if (!add() || !one_arena() || !workspace() || !pick() || !twice() || !few() || !largest() ||
-	    !a_first_run_fails() || !declared() || !contexts_overlap())
-		return 1;
-	puts("ok");
-	return 0;
+	dir = models;
+	MUST(!cu.cuDevicePrimaryCtxRetain(&gpu, 0) && !cu.cuCtxPushCurrent_v2(gpu));
+	return add() && one_arena() && workspace() && pick() && twice() && few() && largest() &&
+	       a_first_run_fails() && declared() && contexts_overlap();
+}
+
+int main(int argc, char **argv)
+{
+	return sim_main(argc, argv, all);
 }

@@ -69,6 +69,15 @@ static inline bool open_sim(void)
 	return cu.cuInit(0) == 0;
 }
 
+/* A program over the models in the folder that it is given. */
+static inline int sim_main(int argc, char **argv, bool (*all)(const char *dir))
+{
+	if (!open_sim() || !all(argc > 1 ? argv[1] : "."))
+		return 1;
+	puts("ok");
+	return 0;
+}
+
 /* The model NAME in DIR/NAME.so. */
 static inline const dl_api *open_model(const char *dir, const char *name)
 {

@@ -10,11 +10,13 @@ import subprocess
 import sys
 
 import numpy as np
-import onnx.parser
+import onnx
 from onnx import numpy_helper
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import samples  # noqa: E402
+
 BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:3])
-SIM = BUILD + "/ptxsim"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FLAGS = os.environ.get("DLCC_FLAGS", "").split()
 CFLAGS = os.environ.get("CFLAGS", "").split()
@@ -27,10 +29,9 @@ def test(fn):
 
 
 def run(*command, status=0, sim=True, **env):
-    e = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
-    e.update({k: str(v) for k, v in env.items()})
-    if sim:
-        e["LD_LIBRARY_PATH"] = SIM
+    e = samples.simulated(BUILD, **env)
+    if not sim:
+        del e["LD_LIBRARY_PATH"]
     r = subprocess.run(command, capture_output=True, text=True, timeout=120, env=e, cwd=DIR)
     assert r.returncode == status, f"{' '.join(command)}: status {r.returncode}: {r.stdout}{r.stderr}"
     return r.stdout + r.stderr
@@ -47,16 +48,12 @@ def compiled(name, *options, targets="cuda:sm_80", suffix=".so"):
 
 
 def model(name, text):
-    onnx.save(onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 21]>\n' + text), f"{DIR}/{name}.onnx")
+    onnx.save(samples.model(text), f"{DIR}/{name}.onnx")
 
 
 def case(name, k, inputs, outputs):
-    folder = f"{DIR}/{name}/test_data_set_{k}"
-    os.makedirs(folder, exist_ok=True)
     for role, values in ("input", inputs), ("output", outputs):
-        for i, (label, array) in enumerate(values.items()):
-            with open(f"{folder}/{role}_{i}.pb", "wb") as f:
-                f.write(numpy_helper.from_array(np.asarray(array), label).SerializeToString())
+        samples.tensors(f"{DIR}/{name}/test_data_set_{k}", role, values)
 
 
 def rng(k):

@@ -57,7 +57,7 @@ static bool load(const char *device, dl_model **m)
 	return true;
 }
 
-static bool all(void)
+static bool all(const char *dir)
 {
 	pthread_t id[THREADS];
 	dl_model *m[2], *cpu;
@@ -65,6 +65,8 @@ static bool all(void)
 	CUdeviceptr at;
 	void *gpu, *result;
 
+	api = open_model(dir, "dense");
+	MUST(api);
 	for (int i = 0; i < ROWS * IN; i++)
 		x[i] = (float)(i % 11) - 5;
 	MUST(load("cpu", &cpu) && api->context(cpu, NULL, &c) == DL_OK);
@@ -97,9 +99,5 @@ static bool all(void)
 
 int main(int argc, char **argv)
 {
-	api = open_sim() ? open_model(argc > 1 ? argv[1] : ".", "dense") : NULL;
-	if (!api || !all())
-		return 1;
-	puts("ok");
-	return 0;
+	return sim_main(argc, argv, all);
 }

@@ -13,9 +13,11 @@ import subprocess
 import sys
 
 import numpy as np
-import onnx.parser
 import onnx.reference
 from onnx import numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import samples  # noqa: E402
 
 BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:3])
 TYPES = {"float": np.float32, "float16": np.float16}
@@ -89,35 +91,28 @@ case("means of columns", "(T[8,100,77] x) => (T[8,77] y) <int64[1] one = {1}> { 
      sectors=1.3, traffic=1.4)
 
 
-def write(folder, role, i, name, array):
-    with open(f"{folder}/{role}_{i}.pb", "wb") as f:
-        f.write(numpy_helper.from_array(array, name).SerializeToString())
-
-
 def run(command, **env):
-    r = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **env})
+    r = subprocess.run(command, capture_output=True, text=True, timeout=300, env=samples.simulated(BUILD, **env))
     assert r.returncode == 0, f"status {r.returncode}: {r.stdout}{r.stderr}"
 
 
 def counted(folder, text, shapes, options, t):
     """Runs the model, and gives its counters' sums and the bytes of what it reads and writes."""
-    os.makedirs(f"{folder}/data/test_data_set_0")
-    model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 22]>\nmodel ' + text)
+    model = samples.model("model " + text, 22)
     rng = np.random.default_rng(1)
     arrays = {x.name: rng.standard_normal(shape).astype(TYPES[t]) for x, shape in zip(model.graph.input, shapes)}
     inputs = [x for x in model.graph.input if not x.name.isupper()]
     model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in arrays.items() if name.isupper())
     del model.graph.input[:]
     model.graph.input.extend(inputs)
+    feeds = {x.name: arrays[x.name] for x in inputs}
+    results = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+    samples.tensors(f"{folder}/data/test_data_set_0", "input", feeds)
+    samples.tensors(f"{folder}/data/test_data_set_0", "output", dict(zip((o.name for o in model.graph.output), results)))
     onnx.save(model, f"{folder}/model.onnx")
-    for i, x in enumerate(inputs):
-        write(f"{folder}/data/test_data_set_0", "input", i, x.name, arrays[x.name])
-    results = onnx.reference.ReferenceEvaluator(model).run(None, {x.name: arrays[x.name] for x in inputs})
-    for i, a in enumerate(results):
-        write(f"{folder}/data/test_data_set_0", "output", i, model.graph.output[i].name, a)
     run([BUILD + "/bin/dlcc", f"{folder}/model.onnx", *options, "-o", f"{folder}/model.so"])
     run([BUILD + "/bin/dlrun", f"{folder}/model.so", "--device=cuda", "--data", f"{folder}/data"],
-        LD_LIBRARY_PATH=BUILD + "/ptxsim", PTXSIM_STATS=f"{folder}/stats.json")
+        PTXSIM_STATS=f"{folder}/stats.json")
     sums = {}
     for kernel in json.load(open(f"{folder}/stats.json"))["kernels"]:
         for key, value in kernel.items():

@@ -1,15 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The GPU pack, a small one, on the simulated GPU, and the vectors that it records. Prints "N passed, N failed".
-cd "$(dirname "$0")/../.." || exit 2
-BUILD=$(cd "${BUILD:-build}" && pwd)
-if [ ! -e "$BUILD/ptxsim/libcuda.so.1" ] || ! "$BUILD/bin/dlcc" --list-targets | grep -q cuda:; then
-	echo "dlcc makes no code for GPUs, or the simulator was not built"
-	exit 77
-fi
-TMP=$(mktemp -d) || exit 2
-trap 'rm -rf "$TMP"' EXIT INT TERM
-PYTHON=${PYTHON:-build/venv/bin/python3}
+. "$(dirname "$0")/../simulated.sh"
 passed=0 failed=0
 check() { # WHAT COMMAND...
 	what=$1

@@ -14,13 +14,13 @@ import subprocess
 import sys
 
 import numpy as np
-import onnx.parser
-from onnx import numpy_helper
+import onnx
 from onnx.reference import ReferenceEvaluator
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 import models  # noqa: E402
 import operators  # noqa: E402
+import samples  # noqa: E402
 
 SEED = 2026
 ORDERS = 16
@@ -34,7 +34,7 @@ class Subject:
         self.name, self.build, self.folder = name, build, folder
         text, sets = models.MODELS[name]
         onnx_file = f"{folder}/m.onnx"
-        model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\nm {text}')
+        model = samples.model("m " + text)
         os.makedirs(folder)
         onnx.save(model, onnx_file)
         for out in "m.so", "m.ptx":
@@ -54,30 +54,23 @@ class Subject:
 
     def add(self, label, values, wanted, names):
         data = f"{self.folder}/{label}"
-        os.makedirs(data + "/test_data_set_0")
-        for i, (k, v) in enumerate(values.items()):
+        samples.tensors(data + "/test_data_set_0", "input", values)
+        for k, v in values.items():
             np.save(f"{data}/{k}.npy", v)
-            self.write(data, "input", i, k, v)
         self.sets.append((label, data))
         if wanted is None:
             return
         r = self.dlrun(*[a for k in values for a in ("-i", f"{k}={data}/{k}.npy")], "-o", data + "/out")
         assert r.returncode == 0, f"{self.name}/{label}: {r.stdout}{r.stderr}"
-        for i, (k, v) in enumerate(zip(names, wanted)):
-            got = np.load(f"{data}/out/{k}.npy")
+        got = {k: np.load(f"{data}/out/{k}.npy") for k in names}
+        for k, v in zip(names, wanted):
             close = 4e-3 if v.dtype == np.float16 else 2e-5
-            np.testing.assert_allclose(got, v, rtol=close, atol=close * max(1, np.abs(v).max()), err_msg=self.name)
-            self.write(data, "output", i, k, got)
-
-    @staticmethod
-    def write(data, role, i, name, array):
-        with open(f"{data}/test_data_set_0/{role}_{i}.pb", "wb") as f:
-            f.write(numpy_helper.from_array(array, name).SerializeToString())
+            np.testing.assert_allclose(got[k], v, rtol=close, atol=close * max(1, np.abs(v).max()), err_msg=self.name)
+        samples.tensors(data + "/test_data_set_0", "output", got)
 
     def dlrun(self, *arguments, **env):
-        env = {**os.environ, "LD_LIBRARY_PATH": self.build + "/ptxsim", "PTXSIM_LIMIT": "300000", **env}
-        return subprocess.run([self.build + "/bin/dlrun", f"{self.folder}/m.so", "--device=cuda", *arguments], env=env,
-                              capture_output=True, text=True, timeout=300)
+        return subprocess.run([self.build + "/bin/dlrun", f"{self.folder}/m.so", "--device=cuda", *arguments],
+                              env=samples.simulated(self.build, PTXSIM_LIMIT=300000, **env), capture_output=True, text=True, timeout=300)
 
     def noticed(self, ptx, seed):
         """What shows that PTX is not what was emitted; "" where nothing does."""
@@ -85,7 +78,7 @@ class Subject:
         with open(path, "w") as f:
             f.write(ptx)
         for label, data in self.sets:
-            r = self.dlrun("--data", data, "--rtol=0", "--atol=0", PTXSIM_REPLACE=path, PTXSIM_SEED=str(seed))
+            r = self.dlrun("--data", data, "--rtol=0", "--atol=0", PTXSIM_REPLACE=path, PTXSIM_SEED=seed)
             said = r.stdout + r.stderr
             if "ptxsim: error" in said:
                 return next(line for line in said.splitlines() if "ptxsim: error" in line)

@@ -17,6 +17,9 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import samples  # noqa: E402
+
 FOLDER, SEED, COUNT = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 pick = random.Random(SEED)
 rng = np.random.default_rng(SEED)
@@ -62,11 +65,6 @@ def expected(model, feeds, oracle):
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feeds)
 
 
-def save(path, name, a):
-    with open(path, "wb") as f:
-        f.write(numpy_helper.from_array(np.asarray(a), name).SerializeToString())
-
-
 def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime"):
     """A case of OP; inputs numbered in AUX are small integers or floats that may be constants, and keep
     their shape. What the oracle refuses is dropped."""
@@ -91,12 +89,9 @@ def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime"):
     made += 1
     folder = f"{FOLDER}/{made:04}_{op}"
     data = folder + "/test_data_set_0"
-    os.makedirs(data)
+    samples.tensors(data, "input", feeds)
+    samples.tensors(data, "output", dict(zip(outs, want)))
     onnx.save(model([info(o, np.asarray(a), True) for o, a in zip(outs, want)]), folder + "/model.onnx")
-    for k, (name, a) in enumerate(feeds.items()):
-        save(f"{data}/input_{k}.pb", name, a)
-    for k, (name, a) in enumerate(zip(outs, want)):
-        save(f"{data}/output_{k}.pb", name, a)
 
 
 def shape_of_rank(lo, hi):

@@ -29,8 +29,7 @@ PROPERTIES = re.compile(r"Function properties for (\w+)\n\s+(\d+) bytes stack fr
 
 def chosen_cases(patterns):
     """Those whose SUITE/NAME is like one of PATTERNS; without any, a share of the small ones."""
-    corpus = os.environ.get("CORPUS") or os.path.join(cases.ROOT, "..", "shared", "corpus")
-    index = cases.index(corpus, ("onnx", "small", "models") if patterns else ("onnx", "small"))
+    index = cases.index(cases.CORPUS, ("onnx", "small", "models") if patterns else ("onnx", "small"))
     excluded = [pattern for pattern, _ in suites.rows_of("excluded.txt")]
     found = [(suite, case) for suite, of in index.items() for case in of
              if not any(fnmatch.fnmatch(f"{suite}/{case.name}", pattern) for pattern in excluded)]

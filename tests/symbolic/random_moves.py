@@ -15,6 +15,9 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import samples  # noqa: E402
+
 FOLDER, SEED, COUNT = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 pick = random.Random(SEED)
 rng = np.random.default_rng(SEED)
@@ -39,11 +42,6 @@ def real(dims, dtype=np.float32):
 
 def ints(values):
     return np.array(values, dtype=np.int64)
-
-
-def write(folder, name, kind, k, value):
-    with open(os.path.join(folder, f"{kind}_{k}.pb"), "wb") as f:
-        f.write(numpy_helper.from_array(value, name).SerializeToString())
 
 
 def save(kind, node, values, fixed=()):
@@ -71,12 +69,9 @@ def save(kind, node, values, fixed=()):
     folder = os.path.join(FOLDER, f"{kind}_{save.made}")
     save.made += 1
     data = os.path.join(folder, "test_data_set_0")
-    os.makedirs(data)
+    samples.tensors(data, "input", feeds)
+    samples.tensors(data, "output", dict(zip(node.output, results)))
     onnx.save(model, os.path.join(folder, "model.onnx"))
-    for k, i in enumerate(inputs):
-        write(data, i.name, "input", k, values[i.name])
-    for k, (o, r) in enumerate(zip(outputs, results)):
-        write(data, o.name, "output", k, np.asarray(r))
 
 
 save.made = 0

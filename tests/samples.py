@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests in Python make models and their data of, and the environment of the simulated GPU."""
+
+import os
+
+import numpy as np
+import onnx.parser
+from onnx import numpy_helper
+
+
+def model(text, opset=21):
+    """The model of TEXT in ONNX's textual syntax, from its name on."""
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{text}')
+
+
+def tensor(path, array, name=""):
+    with open(path, "wb") as f:
+        f.write(numpy_helper.from_array(np.asarray(array), name).SerializeToString())
+
+
+def tensors(folder, role, arrays):
+    """FOLDER/ROLE_0.pb ... of ARRAYS by their names; the folder is made."""
+    os.makedirs(folder, exist_ok=True)
+    for i, (name, array) in enumerate(arrays.items()):
+        tensor(f"{folder}/{role}_{i}.pb", array, name)
+
+
+def simulated(build, **env):
+    """The environment in which programs find BUILD's simulator where they look for the driver."""
+    return {**os.environ, "LD_LIBRARY_PATH": build + "/ptxsim", **{k: str(v) for k, v in env.items()}}

@@ -172,8 +172,8 @@ PACK_CC = $(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -o $@ $(filter %.c %.o %.a %.so.
 $(PACK)/dlrun: $(call program_obj,tools/dlrun) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	$(PACK_CC) $(LDLIBS:-lprotobuf-c=-l:libprotobuf-c.a) -s
 
-$(PACK)/tool: bench/gpu_pack/tool.c $(BUILD)/ptxsim/libcuda.so.1
-	$(PACK_CC) -ldl -s
+$(PACK)/tool: bench/gpu_pack/tool.c bench/gpu_pack/libraries.c $(wildcard bench/gpu_pack/*.h bench/gpu_pack/*.def) $(BUILD)/ptxsim/libcuda.so.1
+	$(PACK_CC) -ldl -lm -s
 
 $(PACK)/vectors: $(wildcard tests/ptxsim/check/*.c) bench/gpu_pack/stubs.c tests/ptxsim/half.c $(BUILD)/ptxsim/libcuda.so.1
 	$(PACK_CC) -lm -s

@@ -6,6 +6,7 @@
     OUT/cases/NAME/      model.so and its reference data: models of tests/mutate, of ONNX's cases and of CORPUS
     OUT/bench/NAME.so    what is timed; NAME.fill, from which `tool fill` makes it where weights are large
     OUT/bench.txt        NAME|FLOP|bytes|dims, a line a measurement; the dims of a simulated run after another bar
+    OUT/libraries.txt    gemm or conv|type|sizes as `tool` takes them, what cuBLAS and cuDNN are timed at; those of a simulated run
     OUT/tests/ptxsim/    the PTX of `vectors`
 
 Artifacts have code for sm_80, sm_90a and CPUs. Large weights are drawn where they are used, in the image of a constant: here they are one
@@ -47,11 +48,35 @@ KERNELS = [
     ("transpose", f"({F}[M,N] x) => ({F}[N,M] y) {{ y = Transpose<perm=[1,0]>(x) }}", 0, 8 * 8192 * 8192, "M=8192 N=8192", "M=70 N=33"),
     ("add", f"({F}[N] x, {F}[N] z) => ({F}[N] y) {{ y = Add(x, z) }}", 0, 12 << 28, "N=268435456", "N=1000"),
 ]
+CONVS = [  # of ResNet-50: channels, side of the image, filters, side of a filter, stride, pad
+    (64, 56, 64, 3, 1, 1), (256, 56, 64, 1, 1, 0), (128, 56, 128, 3, 2, 1), (256, 14, 256, 3, 1, 1), (512, 7, 2048, 1, 1, 0)]
+BATCH = 32
 FULL = [  # models of BENCH/graphs: name, GFLOP of one of the batch, dims of measurements
     ("resnet50", 8.2, ["batch=1", "batch=32"]),
     ("bert_base", 22.3, ["batch=1 seq=128", "batch=16 seq=128"]),
     ("mobilenet_v2", 0.60, ["batch=1", "batch=32"]),
 ]
+
+
+def conv_rows():
+    """The convolutions as KERNELS has its own."""
+    for c, image, f, side, stride, pad in CONVS:
+        out = (image + 2 * pad - side) // stride + 1
+        for kind in F, H:
+            text = (f"({kind}[N,{c},{image},{image}] x, {kind}[{f},{c},{side},{side}] w) => ({kind}[N,{f},{out},{out}] y) {{"
+                    f" y = Conv<strides=[{stride},{stride}], pads=[{pad},{pad},{pad},{pad}]>(x, w) }}")
+            yield (f"conv_{kind}_{c}x{image}_{f}x{side}", text, 2 * BATCH * out * out * f * c * side * side, 0, f"N={BATCH}", None)
+
+
+def libraries(out):
+    """What NVIDIA's libraries are timed at: products and convolutions of KERNELS and CONVS."""
+    with open(out + "/libraries.txt", "w") as lines:
+        for kind in "f32", "tf32", "f16", "bf16":
+            for n in 4096, 8192:
+                lines.write(f"gemm|{kind}|{n} {n} {n}|{'33 40 24' if n == 4096 else 'no'}\n")
+        for i, (c, image, f, side, stride, pad) in enumerate(CONVS):
+            for kind in "f32", "tf32", "f16", "bf16":
+                lines.write(f"conv|{kind}|{BATCH} {c} {image} {image} {f} {side} {stride} {pad}|{'no' if i else '2 8 9 7 5 3 2 1'}\n")
 
 
 def compiled(build, source, out):
@@ -154,7 +179,7 @@ def recipe(path, out):
 def bench(build, out, folder, tiny):
     rows = []
     os.makedirs(out + "/bench")
-    for name, text, flop, moved, dims, simulated in KERNELS:
+    for name, text, flop, moved, dims, simulated in [*KERNELS, *conv_rows()]:
         if tiny and simulated is None:
             continue
         onnx.save(samples.model("m " + text), f"{folder}/m.onnx")
@@ -206,6 +231,7 @@ def main():
     if not options.tiny:
         listed_cases(build, out + "/cases", options.corpus, options.share)
     bench(build, out, work, options.tiny)
+    libraries(out)
     shutil.rmtree(work)
     size = size_of(out)
     print(f"{out}: {len(os.listdir(out + '/cases'))} cases, {size / 2 ** 20:.1f} MiB")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks and times this pack on the GPU of this machine; results go to results.json beside it.
 #	run.sh [--seconds S] [--sim FOLDER]     S for each measurement (2); FOLDER: a simulated driver, at small sizes
-# It needs a driver, libc and a shell. cuBLAS is measured too where its library is found.
+# It needs a driver, libc and a shell. cuBLAS and cuDNN are measured too where their libraries are found.
 cd "$(dirname "$0")" || exit 2
 seconds=2
 sim=
@@ -10,7 +10,7 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	--seconds) seconds=$2 ;;
 	--sim)
-		sim=1 seconds=0.01
+		sim=$2 seconds=0.01
 		LD_LIBRARY_PATH=$2
 		export LD_LIBRARY_PATH
 		;;
@@ -85,12 +85,27 @@ while IFS='|' read -r name flop bytes dims small; do
 		echo "FAIL: $name $dims"
 	fi
 done <bench.txt
-for type in f32 tf32 f16 bf16; do
-	for n in 4096 8192; do
-		[ -n "$sim" ] && n=64
-		said=$(bin/tool gemm $type $n $n $n "$seconds" 2>>"$log") && item "$said" && echo "cublas: $said"
-	done
-done
+# The same by the libraries of NVIDIA, where they are
+while IFS='|' read -r kind type shape small; do
+	if [ -n "$sim" ]; then
+		[ "$small" = no ] || [ ! -e "$sim/libcublas.so.13" ] && continue
+		shape=$small
+	fi
+	# shellcheck disable=SC2086
+	said=$(bin/tool "$kind" "$type" $shape "$seconds" 2>>"$log")
+	case $? in
+	0)
+		item "$said"
+		echo "$said"
+		;;
+	77) ;; # there is no such library
+	*)
+		failed=$((failed + 1))
+		item "{\"library\":\"$kind\",\"type\":\"$type\",\"shape\":\"$shape\",\"failed\":$(quoted "$(tail -n 1 "$log")")}"
+		echo "FAIL: $kind $type $shape"
+		;;
+	esac
+done <libraries.txt
 printf '],\n"failed":%d}\n' $failed >>"$out"
 echo "$out is written"
 [ $failed = 0 ]

@@ -5,13 +5,13 @@
  *	tool info                    the GPU, its clocks and the driver as JSON
  *	tool fill RECIPE OUT         a file whose weights the recipe only describes (make.py writes recipes)
  *	tool gemm TYPE M N K S       cuBLAS on row-major matrices for S seconds, as a line of JSON; TYPE: f32, tf32, f16, bf16
+ *	tool conv TYPE N C H W K SIDE STRIDE PAD S    cuDNN, all in NHWC, K filters of SIDE by SIDE
  *
- * It is linked with the driver; cuBLAS is opened when it is asked for. Exit status: 0; 1 where something failed; 77 where a library is not there.
+ * It is linked with the driver; libraries.c opens the others when they are asked for. Exit status: 0; 1 where something
+ * failed; 77 where a library is not there.
  */
-#include "tests/ptxsim/check/gpu.h"
+#include "bench/gpu_pack/tool.h"
 
-#include <dlfcn.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,19 +21,17 @@ CUresult cuDeviceGetName(char *name, int room, CUdevice device);
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
 
-#define CU(call) expect((call), #call)
-
-static void expect(CUresult r, const char *call)
+void expect(int r, const char *call)
 {
 	if (r) {
-		fprintf(stderr, "gpu_pack: %s gives %d\n", call, (int)r);
+		fprintf(stderr, "gpu_pack: %s gives %d\n", call, r);
 		exit(1);
 	}
 }
 
 static CUdevice device;
 
-static void open_device(void)
+void open_device(void)
 {
 	CUcontext context;
 
@@ -81,8 +79,7 @@ static uint32_t draw(void)
 	return (uint32_t)(state >> 32);
 }
 
-/* Whatever float format WORD holds, one of 32 bits or two of 16: their exponents stay, signs and mantissas are drawn. */
-static uint32_t near(uint32_t word, int bits)
+uint32_t near(uint32_t word, int bits)
 {
 	const uint32_t drawn = bits == 16 ? 0x807f807f : 0x807fffff;
 
@@ -119,131 +116,23 @@ static int fill(const char *recipe, const char *path)
 	return fclose(out) != 0;
 }
 
-/* ---- cuBLAS ---- */
-
-/* Entry NAME of LIBRARY; exits where it has none. */
-static void *entry(void *library, const char *name)
-{
-	void *p = dlsym(library, name);
-
-	if (!p) {
-		fprintf(stderr, "gpu_pack: %s is not there\n", name);
-		exit(1);
-	}
-	return p;
-}
-
-static const struct Type {
-	const char *name;
-	int bytes, type, compute; /* cudaDataType, cublasComputeType_t */
-	uint32_t one;
-} types[] = {{"f32", 4, 0, 68, 0x3f000000},
-	     {"tf32", 4, 0, 77, 0x3f000000},
-	     {"f16", 2, 2, 68, 0x38003800},
-	     {"bf16", 2, 14, 68, 0x3f003f00}};
-
-/* N elements on the device, of magnitudes from 0.5 to 1. */
-static CUdeviceptr matrix(const struct Type *t, size_t n)
-{
-	enum { CHUNK = 1 << 20 };
-	static uint32_t words[CHUNK];
-	const size_t bytes = (n * (size_t)t->bytes + 3) / 4 * 4;
-	CUdeviceptr p;
-
-	CU(cuMemAlloc_v2(&p, bytes));
-	for (size_t at = 0; at < bytes; at += sizeof words) {
-		const size_t part = bytes - at < sizeof words ? bytes - at : sizeof words;
-		for (size_t i = 0; i < part / 4; i++)
-			words[i] = near(t->one, t->bytes * 8);
-		CU(cuMemcpyHtoD_v2(p + at, words, part));
-	}
-	return p;
-}
-
-static void *open_cublas(void)
-{
-	static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
-					    "libcublas.so"};
-	void *library = NULL;
-
-	for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
-		library = dlopen(names[i], RTLD_NOW);
-	if (!library) {
-		fprintf(stderr, "gpu_pack: no libcublas\n");
-		exit(77);
-	}
-	return library;
-}
-
-typedef int GemmEx(void *handle, int ta, int tb, int m, int n, int k, const void *alpha,
-		   const void *a, int at, int lda, const void *b, int bt, int ldb, const void *beta,
-		   void *c, int ct, int ldc, int compute, int algorithm);
-
-static int by_value(const void *a, const void *b)
-{
-	const float x = *(const float *)a, y = *(const float *)b;
-
-	return (x > y) - (x < y);
-}
-
-static int gemm(const struct Type *t, int m, int n, int k, double seconds)
-{
-	enum { MAX = 1000, WARM = 3 };
-	const float one = 1, zero = 0;
-	float ms[MAX], total = 0;
-	void *handle, *at;
-	CUevent begin, end;
-	int (*create)(void **), rc, runs = 0;
-	GemmEx *run;
-
-	open_device();
-	void *library = open_cublas();
-	at = entry(library, "cublasCreate_v2");
-	memcpy(&create, &at, sizeof create);
-	at = entry(library, "cublasGemmEx");
-	memcpy(&run, &at, sizeof run);
-	rc = create(&handle);
-	if (rc)
-		return fprintf(stderr, "gpu_pack: cublasCreate gives %d\n", rc), 1;
-	const CUdeviceptr a = matrix(t, (size_t)m * (size_t)k),
-			  b = matrix(t, (size_t)k * (size_t)n),
-			  c = matrix(t, (size_t)m * (size_t)n);
-	CU(cuEventCreate(&begin, 0));
-	CU(cuEventCreate(&end, 0));
-	for (int i = -WARM; i < MAX && (i < 3 || total < seconds * 1e3); i++) {
-		float took;
-		CU(cuEventRecord(begin, NULL));
-		/* Row-major C = A B is column-major C' = B' A'. */
-		rc = run(handle, 0, 0, n, m, k, &one, (void *)(uintptr_t)b, t->type, n,
-			 (void *)(uintptr_t)a, t->type, k, &zero, (void *)(uintptr_t)c, t->type, n,
-			 t->compute, -1);
-		if (rc)
-			return fprintf(stderr, "gpu_pack: cublasGemmEx gives %d\n", rc), 1;
-		CU(cuEventRecord(end, NULL));
-		CU(cuEventSynchronize(end));
-		CU(cuEventElapsedTime(&took, begin, end));
-		if (i >= 0) {
-			ms[runs++] = took;
-			total += took;
-		}
-	}
-	qsort(ms, (size_t)runs, sizeof *ms, by_value);
-	printf("{\"library\":\"cublas\",\"type\":\"%s\",\"m\":%d,\"n\":%d,\"k\":%d,\"median_ms\":%.6g,"
-	       "\"min_ms\":%.6g,\"runs\":%d}\n",
-	       t->name, m, n, k, (double)ms[runs / 2], (double)ms[0], runs);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	if (argc == 2 && !strcmp(argv[1], "info"))
+	const char *what = argc > 1 ? argv[1] : "";
+	const struct Type *type = argc > 2 ? type_named(argv[2]) : NULL;
+	int size[9] = {0};
+
+	for (int i = 3; i < argc - 1 && i < 12; i++)
+		size[i - 3] = atoi(argv[i]);
+	if (argc == 2 && !strcmp(what, "info"))
 		return info();
-	if (argc == 4 && !strcmp(argv[1], "fill"))
+	if (argc == 4 && !strcmp(what, "fill"))
 		return fill(argv[2], argv[3]);
-	for (size_t i = 0; argc == 7 && i < sizeof types / sizeof *types; i++)
-		if (!strcmp(argv[1], "gemm") && !strcmp(argv[2], types[i].name))
-			return gemm(&types[i], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]),
-				    atof(argv[6]));
-	fprintf(stderr, "usage: tool info | fill RECIPE OUT | gemm TYPE M N K SECONDS\n");
+	if (argc == 7 && !strcmp(what, "gemm") && type)
+		return gemm(type, size[0], size[1], size[2], atof(argv[6]));
+	if (argc == 12 && !strcmp(what, "conv") && type)
+		return conv(type, size, atof(argv[11]));
+	fprintf(stderr, "usage: tool info | fill RECIPE OUT | gemm TYPE M N K SECONDS |\n"
+			"       conv TYPE N C HEIGHT WIDTH K SIDE STRIDE PAD SECONDS\n");
 	return 2;
 }

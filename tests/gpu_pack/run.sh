@@ -15,7 +15,15 @@ check() { # WHAT COMMAND...
 }
 
 check "make.py" "$PYTHON" bench/gpu_pack/make.py --build "$BUILD" --tiny "$TMP/pack"
-check "run.sh" env PTXSIM_SM=90 "$TMP/pack/run.sh" --sim "$BUILD/ptxsim"
+mkdir "$TMP/sim"
+ln -s "$BUILD/ptxsim/libcuda.so.1" "$TMP/sim"
+check "fake.c" "${CC:-cc}" -std=gnu11 -O1 -Wall -Wextra -Werror -fPIC -shared -I. tests/gpu_pack/fake.c \
+	"$BUILD/ptxsim/libcuda.so.1" -o "$TMP/sim/libcublas.so.13"
+ln -s libcublas.so.13 "$TMP/sim/libcudnn.so.9"
+toolkit=${CUDA_HOME:-/usr/local/cuda}/include
+[ ! -e "$toolkit/cudnn.h" ] || [ ! -e "$toolkit/cublas_v2.h" ] || check "headers.c" "${CC:-cc}" -fsyntax-only -std=gnu11 -Wall -Wextra \
+	-Werror -Wno-deprecated-declarations -I. -isystem "$toolkit" tests/gpu_pack/headers.c
+check "run.sh" env PTXSIM_SM=90 "$TMP/pack/run.sh" --sim "$TMP/sim"
 check "results.json" "$PYTHON" - "$TMP/pack/results.json" <<'TXT'
 import json, sys
 r = json.load(open(sys.argv[1]))
@@ -24,8 +32,13 @@ assert r["cases"] == {"passed": 3, "failed": 0} and r["failed"] == 0, r["cases"]
 times = {t["name"]: t for t in r["times"] if "name" in t}
 assert {"filled", "softmax", "gemm_float16_any"} <= set(times), times.keys()
 assert all(t["run"]["median_ms"] > 0 and "cuda:0" in t["run"]["device"] for t in times.values())
+for library, size in ("cublas", ("m", 33)), ("cudnn", ("x", [2, 8, 9, 7])):
+    by = {t["type"]: t for t in r["times"] if t.get("library") == library}
+    assert list(by) == ["f32", "tf32", "f16", "bf16"] and all(t["median_ms"] > 0 and t[size[0]] == size[1] for t in by.values()), by
 assert r["vectors"].endswith(" 0 failed, 0 skipped"), r["vectors"]
 TXT
+check "a library that gives wrong results" sh -c "
+	cd '$TMP/pack' && FAKE_WRONG=1 LD_LIBRARY_PATH='$TMP/sim' bin/tool conv f16 2 8 9 7 5 3 2 1 0.01 2>&1 | grep 'a result is'"
 check "vectors, replayed in another order of warps" env PTXSIM_SEED=3 "$BUILD/ptxsim/check" --replay "$TMP/pack/vectors.bin"
 check "vectors on an older GPU" env PTXSIM_SM=80 LD_LIBRARY_PATH="$BUILD/ptxsim" sh -c "
 	cd '$TMP/pack' && bin/vectors --record old.bin | grep ' 0 failed, 4 skipped' && cd '$PWD' && '$BUILD/ptxsim/check' --replay '$TMP/pack/old.bin'"

@@ -184,6 +184,7 @@ typedef struct Stage {
 
 typedef struct Schedule {
 	Kernel *kernel;
+	Kernel *split;     /* what it carries out, where that is not the node's kernel but one with reductions split; or null */
 	VEC(Stage *) stages;
 	VEC(Buf *) temps;  /* kernel temporaries that stay in memory between stages */
 } Schedule;

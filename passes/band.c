@@ -6,6 +6,7 @@
 /* Classes of (statement, iterator) pairs that must run together. */
 typedef struct Classes {
 	Kernel *k;
+	int first, last;      /* statements */
 	int (*id)[MAX_ITERS]; /* [s][i] -> member of the sets */
 	Sets sets;
 	bool *blocked;
@@ -72,7 +73,7 @@ static void read_pairs(void *arg, Stmt *r, Expr *load)
 {
 	Classes *c = arg;
 
-	for (int w = 0; w < c->k->stmts.n; w++)
+	for (int w = c->first; w <= c->last; w++)
 		if (c->k->stmts.at[w] != r && stmt_writes(c->k->stmts.at[w], load->load.buf))
 			read_pair(c, c->k->stmts.at[w], r, load);
 }
@@ -89,10 +90,10 @@ static int members(Classes *c, const Stmt *s, int cls, Iter **one)
 	return n;
 }
 
-void band_of(Kernel *k, Arena *a, Band *out)
+void band_of_some(Kernel *k, int first, int to, Arena *a, Band *out)
 {
-	Classes c = {.k = k};
-	Stmt *last = k->stmts.at[k->stmts.n - 1];
+	Classes c = {.k = k, .first = first, .last = to};
+	Stmt *last = k->stmts.at[to];
 	int at = 0;
 
 	c.id = arena_array(a, (size_t)k->stmts.n, sizeof *c.id);
@@ -104,13 +105,13 @@ void band_of(Kernel *k, Arena *a, Band *out)
 		for (int i = 0; i < k->stmts.at[s]->niters; i++, at++)
 			c.id[s][i] = at;
 	}
-	for (int r = 0; r < k->stmts.n; r++)
+	for (int r = first; r <= to; r++)
 		stmt_loads(k->stmts.at[r], read_pairs, &c);
 	for (int i = 0; i < last->nband; i++) {
 		int cls = sets_find(c.sets, c.id[last->id][i]);
 		bool ok = !c.blocked[cls];
 
-		for (int s = 0; s < k->stmts.n && ok; s++)
+		for (int s = first; s <= to && ok; s++)
 			ok = members(&c, k->stmts.at[s], cls, &out->of[s][out->n]) == 1;
 		if (ok)
 			out->iter[out->n++] = last->iter[i];
@@ -126,6 +127,11 @@ void band_of_one(Kernel *k, Stmt *s, Band *out)
 		out->iter[out->n] = s->iter[i];
 		out->of[s->id][out->n++] = s->iter[i];
 	}
+}
+
+void band_of(Kernel *k, Arena *a, Band *out)
+{
+	band_of_some(k, 0, k->stmts.n - 1, a, out);
 }
 
 static bool reduced_extent(Kernel *k, const Dim *extent)

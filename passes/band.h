@@ -17,6 +17,8 @@ typedef struct Band {
 } Band;
 
 void band_of(Kernel *k, Arena *a, Band *out);
+/* Of statements FIRST..LAST alone. */
+void band_of_some(Kernel *k, int first, int last, Arena *a, Band *out);
 /* The band of S alone: all its band iterators, or none where points must keep their order. */
 void band_of_one(Kernel *k, Stmt *s, Band *out);
 /* The band leaves enough to do in parallel for the kernel to be worth fusing. */

@@ -50,17 +50,21 @@ static Iter *partner(const Gemm *g, const Stmt *s, const Iter *it)
 	return NULL;
 }
 
+bool gemm_stores(const Gemm *g, const Stmt *s)
+{
+	return s->out[0]->kind != BUF_TEMP || g->nstmts == 1;
+}
+
 static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 {
-	for (int i = 0; i < g->k->stmts.n; i++) {
+	for (int i = 0; i < g->nstmts; i++) {
 		Stmt *s = g->k->stmts.at[i];
 		const Iter *o = partner(g, s, out), *n = partner(g, s, in);
 		Pair p = {g->k, o, n, in->extent, g->c.s->out[0]};
 
 		if (!o || !n || (i && !pair_joins(&p, s->val[0])))
 			return false;
-		if (s->out[0]->kind != BUF_TEMP &&
-		    !pair_steps(&p, flat_index(g->k, s->out[0], s->widx)))
+		if (gemm_stores(g, s) && !pair_steps(&p, flat_index(g->k, s->out[0], s->widx)))
 			return false;
 	}
 	return true;
@@ -254,7 +258,7 @@ static bool all_in_band(Gemm *g)
 
 	if (g->band.n != n || g->c.s->id != 0)
 		return false;
-	for (int i = 0; i < g->k->stmts.n; i++)
+	for (int i = 0; i < g->nstmts; i++)
 		if (g->k->stmts.at[i]->niters != n + (i ? 0 : g->c.nk) ||
 		    (i && g->k->stmts.at[i]->guard))
 			return false;
@@ -276,18 +280,18 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 
 bool gemm_open(Gemm *g)
 {
-	if (kernel_class(g->k) != KC_CONTRACTION ||
+	if (kernel_class_of(g->k, 0, g->nstmts - 1) != KC_CONTRACTION ||
 	    !stmt_contraction(g->k, g->k->stmts.at[0], &g->c))
 		return false;
 	sort_by_write(g->c.s, g->c.m, g->c.nm);
 	sort_by_write(g->c.s, g->c.n, g->c.nn);
-	band_of(g->k, g->k->arena, &g->band);
+	band_of_some(g->k, 0, g->nstmts - 1, g->k->arena, &g->band);
 	return all_in_band(g);
 }
 
 bool sched_contraction(const Target *t, Kernel *k, Schedule *s)
 {
-	Gemm g = {.k = k, .t = t, .b = l_build(k, s)};
+	Gemm g = {.k = k, .t = t, .nstmts = k->stmts.n, .b = l_build(k, s)};
 	Dim *nb, *mb;
 	Iter *inb, *imb, *split[MAX_ITERS];
 	ExprPool *p = k->pool;

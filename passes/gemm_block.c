@@ -184,13 +184,13 @@ static int result_chunk(Gemm *g, const Iter *last)
 {
 	int pack = PACK_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
 
-	for (int i = 0; i < g->k->stmts.n; i++) {
+	for (int i = 0; i < g->nstmts; i++) {
 		const Stmt *s = g->k->stmts.at[i];
 		const Buf *o = s->out[0];
 		Affine a;
 		bool ok = false;
 
-		if (o->kind == BUF_TEMP)
+		if (!gemm_stores(g, s))
 			continue;
 		while (pack > 1 && !ok) {
 			ok = dtype_info[o->dtype].bits >= 8 &&
@@ -237,7 +237,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 
 	f.pl.nlocal = g->k->bufs.n;
 	f.value = NEW_ARRAY(b->arena, f.pl.nlocal + 1, Expr *);
-	for (int i = 0; i < g->k->stmts.n; i++) {
+	for (int i = 0; i < g->nstmts; i++) {
 		Stmt *s = g->k->stmts.at[i];
 		Buf *o = s->out[0];
 		Expr *val, *idx[MAX_RANK];
@@ -247,7 +247,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 		f.pl.s = s;
 		val = i ? ex_rewrite(p, s->val[0], follow, &f) : ex_load(p, strip, &sum_at, 1);
 		f.value[o->id] = ex_round(p, o->dtype, val);
-		if (o->kind == BUF_TEMP)
+		if (!gemm_stores(g, s))
 			continue;
 		for (int d = 0; d < s->nwidx; d++)
 			idx[d] = ex_rewrite(p, s->widx[d], follow, &f);
@@ -314,7 +314,7 @@ static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
 	n->step = ld;
 	n->mma = m;
 	n->var = l_iter(b, "r", dim_const(g->k->ctx, mma_strip(m) * m->wm));
-	if (g->c.s->out[0]->kind != BUF_TEMP)
+	if (gemm_stores(g, g->c.s))
 		return;
 	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), strip_row(g, m, n->var, s));
 	col = in_block(g, gg->nb, m->bn, m->col);

@@ -159,6 +159,8 @@ static void inline_temps(Gemm *g)
 	Kernel *k = g->k;
 	int n = 1;
 
+	if (g->nstmts == 1)
+		return;
 	for (int i = 1; i < k->stmts.n; i++) {
 		Followed f = {k, k->stmts.at[i]};
 
@@ -169,18 +171,19 @@ static void inline_temps(Gemm *g)
 		for (int j = i + 1; j < k->stmts.n; j++)
 			stmt_rewrite(k, k->stmts.at[j], value_of, &f);
 	}
-	k->stmts.n = n;
+	k->stmts.n = g->nstmts = n;
 	for (int i = 0; i < n; i++)
 		k->stmts.at[i]->id = i;
 	band_of(k, k->arena, &g->band);
 }
 
-bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, Schedule *s)
+/* Statements 0..LAST of K as a product of tiles. */
+static bool open_gpu(GpuGemm *gg, const Module *m, const Target *t, Kernel *k, int last)
 {
-	GpuGemm gg = {.g = {.k = k, .t = t, .b = l_build(k, s)}};
-	Gemm *g = &gg.g;
+	Gemm *g = &gg->g;
 	Contraction *c = &g->c;
 
+	*gg = (GpuGemm){.g = {.k = k, .t = t, .nstmts = last + 1, .b = l_build(k, NULL)}};
 	if (!gemm_open(g) || !c->nm || c->ct == CT_BOOL)
 		return false;
 	for (int i = 0; i < c->nn; i++)
@@ -188,12 +191,27 @@ bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, Schedule
 	g->m = gemm_product(g, c->m, c->nm);
 	g->n = gemm_product(g, c->n, c->nn);
 	g->kk = gemm_product(g, c->k, c->nk);
-	gg.s.kind = instruction(g, m->opt.tf32);
-	look_at_operand(&gg, &gg.a, c->a, c->guard_a, c->m, c->nm);
-	look_at_operand(&gg, &gg.b, c->b, c->guard_b, c->n, c->nn);
-	if (!gemm_gpu_shape(&gg))
+	gg->s.kind = instruction(g, m->opt.tf32);
+	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
+	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
+	return gemm_gpu_shape(gg);
+}
+
+bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s)
+{
+	GpuGemm gg;
+
+	if (!open_gpu(&gg, m, t, k, last))
 		return false;
-	inline_temps(g);
+	gg.g.b.sched = s;
+	inline_temps(&gg.g);
 	gemm_gpu_emit(&gg);
 	return true;
+}
+
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, Iter **along)
+{
+	GpuGemm gg;
+
+	return open_gpu(&gg, m, t, k, k->stmts.n - 1) ? gemm_gpu_parts(&gg, along) : 1;
 }

@@ -13,6 +13,7 @@ typedef struct Gemm {
 	Kernel *k;
 	const Target *t;
 	Contraction c;
+	int nstmts; /* the first of K's statements: all that are in the band */
 	Band band;
 	Iter *outer[MAX_ITERS]; /* g and the n iterators that do not merge: LETs of the task */
 	int nouter;
@@ -71,14 +72,19 @@ typedef struct GpuGemm {
 
 /* The shape for G's sizes on its target (passes/gemm_shape.c); false where a thread a result serves better. */
 bool gemm_gpu_shape(GpuGemm *g);
+/* Into how many parts the sum is better split, blocks for each (passes/gemm_shape.c), along iterator *ALONG; 1: none. */
+int64_t gemm_gpu_parts(const GpuGemm *g, Iter **along);
 /* Threads of a block, and bytes of shared memory. */
 int gemm_gpu_threads(const BlockShape *s);
 int gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
 /* The body of the stage (passes/gemm_block.c). */
 void gemm_gpu_emit(GpuGemm *g);
 
-/* Kernel K is a product that the strategy takes, with all of its statements in the band; G is then set up so far. */
+/* The first nstmts statements of kernel K are a product that the strategy takes, all of them in the band; G is then set up so
+ * far. */
 bool gemm_open(Gemm *g);
+/* What statement S of G makes goes to memory: a result, or a sum that a later stage reads. */
+bool gemm_stores(const Gemm *g, const Stmt *s);
 /* The N iterators IT run through all results and what follows reads as one would. */
 bool gemm_joins_after(Gemm *g, Iter *const *it, int n);
 /* The iterator of the contraction that runs with IT of statement S; IT itself where none does. */

@@ -20,7 +20,8 @@ enum {
 	MOVED = 2,          /* of one that goes through registers, without its value */
 	SPLIT = 6,          /* the same, where its row of the tile is split into several indices */
 	PAIRED =
-		30 /* where two instructions have a fragment's sums: what ptxas then takes besides, measured */
+		30, /* where two instructions have a fragment's sums: what ptxas then takes besides, measured */
+	MOST_PARTS = 64 /* of a sum */
 };
 
 /* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
@@ -31,6 +32,9 @@ static const double WARPS_MATRIX = 4, WARPS_SCALAR = 8;
 static const double CLOCK = 1.5e9; /* of an SM, in Hz: of every row, roughly */
 static const double L2_RATE = 3.0; /* bandwidth of L2 over that of memory: an estimate */
 static const double EDGES = 2e-6;  /* seconds for first loads and last stores: an estimate */
+static const double STAGE = 2e-6;  /* seconds for one more launch: an estimate */
+static const double GAIN =
+	0.9; /* what splitting a sum must save of the time, the model being rough */
 
 static double size_of(Ctx *c, Dim *d)
 {
@@ -165,19 +169,14 @@ static int stages(const GpuGemm *g, const BlockShape *s, double k)
 	return rounds < 2 ? 2 : rounds < most ? (int)rounds : most;
 }
 
-bool gemm_gpu_shape(GpuGemm *g)
+/* The best shape for these sizes in *OUT, and its cost; 0: there is none. */
+static double best_shape(const GpuGemm *g, const double size[4], BlockShape *out)
 {
-	Ctx *c = g->g.k->ctx;
-	const double size[4] = {size_of(c, g->g.m), size_of(c, g->g.n), size_of(c, g->g.kk),
-				size_of(c, gemm_product(&g->g, g->g.c.g, g->g.c.ng))};
-	const double min_side = MIN_SIDE, min_k = MIN_K;
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
 	BlockShape s = {.kind = g->s.kind};
 	double best = 0;
 	int at = 0;
 
-	if (size[0] < min_side || size[1] < min_side || size[2] < min_k)
-		return false;
 	while (next_shape(g, &s, &at)) {
 		double x;
 
@@ -191,7 +190,83 @@ bool gemm_gpu_shape(GpuGemm *g)
 		if (best > 0 && x >= best)
 			continue;
 		best = x;
-		g->s = s;
+		*out = s;
 	}
-	return best > 0;
+	return best;
+}
+
+static void sizes(const GpuGemm *g, double size[4])
+{
+	Gemm *x = (Gemm *)(uintptr_t)&g->g;
+	Ctx *c = x->k->ctx;
+
+	size[0] = size_of(c, x->m);
+	size[1] = size_of(c, x->n);
+	size[2] = size_of(c, x->kk);
+	size[3] = size_of(c, gemm_product(x, x->c.g, x->c.ng));
+}
+
+bool gemm_gpu_shape(GpuGemm *g)
+{
+	const double min_side = MIN_SIDE, min_k = MIN_K;
+	double size[4];
+
+	sizes(g, size);
+	if (size[0] < min_side || size[1] < min_side || size[2] < min_k)
+		return false;
+	return best_shape(g, size, &g->s) > 0;
+}
+
+/* The iterator of the sum with most points, if their number is known. */
+static int64_t longest(const Contraction *c, Iter **along)
+{
+	int64_t most = 0, n;
+
+	for (int i = 0; i < c->nk; i++)
+		if (dim_is_const(c->k[i]->extent, &n) && n > most) {
+			most = n;
+			*along = c->k[i];
+		}
+	return most;
+}
+
+static bool bounded(const GpuGemm *g)
+{
+	Gemm *x = (Gemm *)(uintptr_t)&g->g;
+	Dim *d[] = {x->m, x->n, gemm_product(x, x->c.g, x->c.ng)};
+	int64_t lo, hi;
+
+	for (int i = 0; i < 3; i++) {
+		dim_bounds(x->k->ctx, d[i], &lo, &hi);
+		if (hi == DIM_INF)
+			return false;
+	}
+	return true;
+}
+
+int64_t gemm_gpu_parts(const GpuGemm *g, Iter **along)
+{
+	const int64_t n = longest(&g->g.c, along);
+	double size[4], best, whole, rate = L2_RATE * g->g.t->gpu->memory * 1e9;
+	int64_t parts = 1;
+	BlockShape s;
+
+	if (!bounded(g)) /* parts of many tiles would cost more than parts of few gain */
+		return 1;
+	sizes(g, size);
+	best = whole = best_shape(g, size, &s);
+	for (int64_t p = 2; p <= MOST_PARTS && n / p >= s.bk; p++) {
+		const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
+			     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.c.ct));
+		double x;
+
+		if (n % (p * s.bk))
+			continue;
+		x = best_shape(g, part, &s) + STAGE + sums / rate;
+		if (x < best && x < GAIN * whole) {
+			best = x;
+			parts = p;
+		}
+	}
+	return parts;
 }

@@ -17,6 +17,11 @@ enum {
 
 /* S stores each element once, in any order. */
 bool gpu_is_map(const Stmt *s);
+/* Some reduction of K has so many terms that its sum may be worth splitting (passes/gpu_split.c). */
+bool gpu_may_split(Kernel *k);
+/* Splits reductions of K whose stages, in schedule SCHED of its like, leave SMs idle, over blocks; false where there are
+ * none. Else the statements are now those of *N stages, which begin at *FIRST. */
+bool gpu_split(const Module *m, const Target *t, Kernel *k, const Schedule *sched, int **first, int *n);
 /* A stage of map S alone. False where elements of less than a byte would be shared between threads. */
 bool gpu_map(LBuild *b, Stmt *s);
 /* A stage of map S, given as P, where it turns what it reads (passes/gpu_turn.c); false where it does not. */

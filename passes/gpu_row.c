@@ -36,13 +36,22 @@ typedef struct Runs {
 	double band[MAX_ITERS], inner;
 } Runs;
 
+/* What the stage's own statements write stays with them, mostly. */
+static bool from_here(const Row *r, const Buf *b)
+{
+	for (int i = r->first; i <= r->last && b->kind == BUF_TEMP; i++)
+		if (stmt_writes(r->k->stmts.at[i], b))
+			return true;
+	return false;
+}
+
 static void count_runs(Runs *x, const Stmt *s, const Buf *buf, Expr *const *idx)
 {
 	Kernel *k = x->r->k;
 	const double points = (double)row_points(x->r, s);
 	Affine a;
 
-	if (buf->rank == 0 || buf->data || buf->kind == BUF_TEMP ||
+	if (buf->rank == 0 || buf->data || from_here(x->r, buf) ||
 	    !ex_affine(k->ctx, flat_index(k, buf, idx), &a))
 		return;
 	for (int i = 0; i < s->niters; i++) {

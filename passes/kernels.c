@@ -272,17 +272,17 @@ bool stmt_is_simple_map(const Stmt *s)
 	return n == s->niters;
 }
 
-KernelClass kernel_class(Kernel *k)
+KernelClass kernel_class_of(Kernel *k, int first, int last)
 {
 	KernelClass c = KC_MAP;
 
-	for (int i = 0; i < k->stmts.n; i++) {
+	for (int i = first; i <= last; i++) {
 		Stmt *s = k->stmts.at[i];
 		Contraction ct;
 
 		if (s->ordered || s->scan || s->update || (!s->red && s->nout != 1))
 			return KC_OTHER;
-		if (s->red && i == 0 && stmt_contraction(k, s, &ct))
+		if (s->red && i == first && stmt_contraction(k, s, &ct))
 			c = KC_CONTRACTION;
 		else if (s->red)
 			c = c == KC_CONTRACTION ? KC_OTHER : KC_ROW;
@@ -292,6 +292,11 @@ KernelClass kernel_class(Kernel *k)
 			return c;
 	}
 	return c;
+}
+
+KernelClass kernel_class(Kernel *k)
+{
+	return kernel_class_of(k, 0, k->stmts.n - 1);
 }
 
 /* ---- Flat memory ---- */

@@ -57,6 +57,8 @@ Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 /* Statement classes, by shape alone. */
 typedef enum KernelClass { KC_MAP, KC_ROW, KC_CONTRACTION, KC_OTHER } KernelClass;
 KernelClass kernel_class(Kernel *k);
+/* Of its statements FIRST..LAST. */
+KernelClass kernel_class_of(Kernel *k, int first, int last);
 
 /*
  * A contraction: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), recognised by which iterators the two

@@ -66,8 +66,10 @@ void l_tidy(Schedule *s);
 bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
 bool sched_row(Kernel *k, Schedule *s);
 void sched_order(Kernel *k, Schedule *s);
-/* A contraction on a GPU, in tiles (passes/gemm_gpu.c). */
-bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, Schedule *s);
+/* A contraction on a GPU, in tiles (passes/gemm_gpu.c), with what follows it up to statement LAST. Into how many parts its
+ * sum, along iterator *ALONG, is better split, or 1. */
+bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, Iter **along);
 /* All kernels, on GPUs (passes/sched_gpu.c). */
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
 

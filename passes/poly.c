@@ -315,7 +315,11 @@ bool poly_check_module(Module *m, Diag *d)
 		for (Node *n = m->graph->first; n; n = n->next)
 			if (n->id < m->nsched && m->sched[t][n->id] &&
 			    !seen_before(a, &seen, node_kernel(n), m->sched[t][n->id]))
-				ok = poly_check(node_kernel(n), m->sched[t][n->id], d) && ok;
+				ok = poly_check(m->sched[t][n->id]->split
+							? m->sched[t][n->id]->split
+							: node_kernel(n),
+						m->sched[t][n->id], d) &&
+				     ok;
 	}
 	arena_free(a);
 	return ok;

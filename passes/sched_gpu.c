@@ -11,17 +11,19 @@
  */
 #include "passes/gpu_impl.h"
 
-static bool all_maps(const Kernel *k)
+static bool all_maps(const Kernel *k, int first, int last)
 {
-	for (int i = 0; i < k->stmts.n; i++)
+	if (first == last)
+		return gpu_is_map(k->stmts.at[first]);
+	for (int i = first; i <= last; i++)
 		if (!gpu_is_map(k->stmts.at[i]) || k->stmts.at[i]->out[0]->kind == BUF_TEMP)
 			return false;
 	return true;
 }
 
-static bool any_packed(const Kernel *k)
+static bool any_packed(const Kernel *k, int first, int last)
 {
-	for (int i = 0; i < k->stmts.n; i++)
+	for (int i = first; i <= last; i++)
 		if (row_packed(k->stmts.at[i]))
 			return true;
 	return false;
@@ -47,7 +49,7 @@ static void along_sum(void *arg, Expr *e)
 
 /* Of a product with a small batch whose matrix runs along what is summed, a row has all points of the batch: it reads
  * its row of the matrix once. */
-static void leave_batch(Kernel *k, Band *band)
+static void leave_batch(Kernel *k, int first, int last, Band *band)
 {
 	enum { MOST = 8 };
 	Contraction c;
@@ -55,7 +57,7 @@ static void leave_batch(Kernel *k, Band *band)
 
 	AlongSum x = {k, &c, false};
 
-	if (!stmt_contraction(k, k->stmts.at[0], &c))
+	if (!stmt_contraction(k, k->stmts.at[first], &c))
 		return;
 	ex_walk(c.b, along_sum, &x);
 	if (!x.yes)
@@ -64,37 +66,38 @@ static void leave_batch(Kernel *k, Band *band)
 		bool of_a = false;
 
 		for (int i = 0; i < c.nm; i++)
-			of_a = of_a || band->of[0][b] == c.m[i];
+			of_a = of_a || band->of[first][b] == c.m[i];
 		if (c.nm != 1 || !c.nn || !of_a || !dim_is_const(band->iter[b]->extent, &v) ||
 		    v > MOST)
 			continue;
 		band->n--;
 		for (int i = b; i < band->n; i++)
 			band->iter[i] = band->iter[i + 1];
-		for (int s = 0; s < k->stmts.n; s++)
+		for (int s = first; s <= last; s++)
 			for (int i = b; i < band->n; i++)
 				band->of[s][i] = band->of[s][i + 1];
 		return;
 	}
 }
 
-void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
+/* Statements FIRST..LAST, which what comes before and after them leaves to themselves. */
+static void stages(const Module *m, const Target *t, Kernel *k, int first, int last, Schedule *s)
 {
 	LBuild b = l_build(k, s);
-	KernelClass c = kernel_class(k);
+	KernelClass c = kernel_class_of(k, first, last);
 	Band band;
 
-	if (c == KC_CONTRACTION && sched_gpu_contraction(m, t, k, s))
+	if (c == KC_CONTRACTION && first == 0 && sched_gpu_contraction(m, t, k, last, s))
 		return;
-	if (c != KC_OTHER && !all_maps(k) && !any_packed(k)) {
-		band_of(k, k->arena, &band);
-		leave_batch(k, &band);
-		if (band.n || k->stmts.n == 1) {
-			gpu_row(&b, t->gpu, "row", 0, k->stmts.n - 1, &band);
+	if (c != KC_OTHER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
+		band_of_some(k, first, last, k->arena, &band);
+		leave_batch(k, first, last, &band);
+		if (band.n || first == last) {
+			gpu_row(&b, t->gpu, "row", first, last, &band);
 			return;
 		}
 	}
-	for (int i = 0; i < k->stmts.n; i++) {
+	for (int i = first; i <= last; i++) {
 		Stmt *st = k->stmts.at[i];
 
 		st->id = i;
@@ -105,4 +108,17 @@ void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 			band.n = 0; /* points share bytes */
 		gpu_row(&b, t->gpu, "order", i, i, &band);
 	}
+}
+
+void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
+{
+	Kernel *parts = gpu_may_split(k) ? kernel_clone(k, k->arena) : NULL;
+	int *first, n;
+
+	stages(m, t, k, 0, k->stmts.n - 1, s);
+	if (!parts || !gpu_split(m, t, parts, s, &first, &n))
+		return;
+	*s = (Schedule){.kernel = parts, .split = kernel_clone(parts, k->arena)};
+	for (int i = 0; i < n; i++)
+		stages(m, t, parts, first[i], i + 1 < n ? first[i + 1] - 1 : parts->stmts.n - 1, s);
 }

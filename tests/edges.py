@@ -223,6 +223,30 @@ def norms(t):
             yield g
 
 
+def long_rows(t):
+    """Few rows, of so many terms that a GPU splits them over blocks; the last part may be short."""
+    places = [(op, "ints") for op in ("ArgMax", "ArgMin")]
+    for (op, data), dtype, i in itertools.product(REDUCTIONS + places, ("f32", "f16", "i64"), range(4)):
+        if dtype == "i64" and data == "hot":
+            continue
+        g = Graph(f"long.{op}.{dtype}.{i}")
+        n, rows, axis = g.random.choice((4096, 8192, 10007, 50000)), g.random.choice((1, 3, 8)), g.random.choice((1, 1, 2))
+        shape = [rows, n, 1] if axis == 1 and g.random.random() < 0.5 else [rows, n, 5] if axis == 1 else [1, rows, n]
+        if i == 3:
+            g.sizes = [{"N": size} for size in (*[0] * (op == "ReduceSum"), 1, 4095, n)]
+            shape = ["N" if d == n else d for d in shape]
+        x = g.input("x", dtype, shape, data)
+        more = [] if (op, data) in places else [g.const("a", "i64", [1], [axis])]
+        y = g.node("y", op, x, *more, **({} if more else {"axis": axis, "select_last_index": i % 2}))
+        g.results = [g.node("z", "Neg", y)]
+        yield g
+    for op, dtype, i in itertools.product(("Softmax", "LogSoftmax"), ("f32", "f16"), range(4)):
+        g = Graph(f"long.{op}.{dtype}.{i}")
+        x = g.input("x", dtype, [g.random.choice((1, 2, 7)), g.random.choice((20000, 33333, 50257))], "hot")
+        g.results = [g.node("y", op, x)]
+        yield g
+
+
 # ---- Contractions ----
 
 EINSUMS = ("ij,jk->ik", "ij,kj->ki", "bij,bjk->bik", "bij,jk->bik", "bhij,bhkj->bhik", "bihj,bkhj->bhik", "i,j->ij", "ij,ij->",
@@ -275,6 +299,14 @@ def products(t):
             x = g.node(f"wide{j}", "Cast", g.operand(f"x{j}", dtype, letters(shape[::-1] if turn else shape, of)), to=CODES["i32"])
             sides.append(g.node(f"turned{j}", "Transpose", x, perm=[1, 0]) if turn else x)
         epilogue(g, g.node("y", "MatMul", *sides), "i32", of.get("N", "N"))
+        yield g
+    for dtype, i in itertools.product(FLOATS, range(6)):
+        g = Graph(f"MatMul.deep.{dtype}.{i}")  # few tiles, long sums
+        m, n, k = g.random.choice((9, 16, 33, 77)), g.random.choice((40, 64, 100)), g.random.choice((768, 1024, 1600, 3072))
+        if i == 5:
+            g.sizes = [{"M": m} for m in (1, 9, 40)]
+        a, b = g.operand("a", dtype, ["M" if i == 5 else m, k]), g.operand("b", dtype, [k, n])
+        epilogue(g, g.node("y", "MatMul", a, b), dtype, n)
         yield g
     for dtype, ta, tb, i in itertools.product(FLOATS + INTS, range(2), range(2), range(3)):
         g = Graph(f"Gemm.{dtype}.{ta}{tb}.{i or 'dynamic'}")
@@ -500,7 +532,7 @@ def spots(t):
             yield g
 
 
-FAMILIES = (reductions, places, norms, products, convolutions, middles, pools, spots, elementwise, casts)
+FAMILIES = (reductions, places, norms, long_rows, products, convolutions, middles, pools, spots, elementwise, casts)
 
 
 def write(program, target, folder, chosen=lambda name: True):

@@ -90,6 +90,17 @@ case("sums of columns", "(T[1000,768] x) => (T[768] y) <int64[1] zero = {0}> { y
 case("means of columns", "(T[8,100,77] x) => (T[8,77] y) <int64[1] one = {1}> { y = ReduceMean<keepdims = 0>(x, one) }", (8, 100, 77), types=("float",),
      sectors=1.3, traffic=1.4)
 
+for rows, n in (1, 1000000), (4, 65536):
+    case(f"sums of {rows} long rows", f"(T[{rows},{n}] x) => (T[{rows}] y) <int64[1] one = {{1}}> {{ y = ReduceSum<keepdims = 0>(x, one) }}", (rows, n),
+         types=("float",), sectors=1, traffic=1.01)
+case("places in long rows", "(T[2,50000] x) => (int64[2] y) { y = ArgMax<axis = 1, keepdims = 0>(x) }", (2, 50000), types=("float",), sectors=1.02, traffic=1.03)
+case("a big image's means", "(T[1,3,256,256] x) => (T[1,3,1,1] y) { y = GlobalAveragePool(x) }", (1, 3, 256, 256), sectors=1.02, traffic=1.02)
+case("few long columns", "(T[20000,16] x) => (T[16] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims = 0>(x, zero) }", (20000, 16), types=("float",),
+     sectors=1, traffic=1.01)
+for m in 16, 32:
+    case(f"{m} rows by a deep matrix", f"(T[{m},3072] x, T[3072,768] W, T[768] B) => (T[{m},768] y) {{ p = MatMul(x, W) a = Add(p, B) y = Relu(a) }}",
+         (m, 3072), (3072, 768), (768,), sectors=1, traffic=m / 32 + 1.1)
+
 
 def run(command, **env):
     r = subprocess.run(command, capture_output=True, text=True, timeout=300, env=samples.simulated(BUILD, **env))

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums of few long rows, and products of few tiles, on GPUs. Where a schedule has fewer blocks than there are SMs and a
+ * reduction is long, the reduction becomes two, which is what a monoid allows:
+ *
+ *     acc[i] = sum x[i,r]                for i < 4 over r < 262144
+ *
+ *     part[i,p] = sum x[i,p*2048+q]      for i < 4, p < 128 over q < 2048       blocks for each part
+ *     acc[i] = sum part[i,p]             for i < 4 over p < 128                 and what follows
+ *
+ * Each part of a sum is a point of the band, so whatever strategy takes the reduction takes its parts, and what follows it
+ * is done once. The order in which terms meet is fixed. Parts lie in memory between the stages, with types of the sums. What the
+ * row's points need of a result (a norm's last step) is a stage of its own.
+ *
+ * How many parts: as many as give each SM several blocks, of at least LEAST terms; for products what the model of their tiles
+ * finds fastest (passes/gemm_shape.c). Where the number of terms is not known a part has a fixed number of them, where
+ * that of the rows is not, a large one.
+ */
+#include "passes/gpu_impl.h"
+
+#include <assert.h>
+
+enum {
+	LEAST = 2048,  /* terms of a part */
+	LARGE = 16384, /* which are no matter however many rows there are */
+	BLOCKS = 4,    /* on an SM */
+	FEW = 8, /* so many times fewer teams than SMs leave most of the memory's bandwidth unused */
+	PACK = 32 /* terms: parts begin where wide accesses may */
+};
+
+typedef struct Splitter {
+	const Module *m;
+	const Target *t;
+	Kernel *k;
+	VEC(Stmt *) out;
+	VEC(int) first; /* of each stage: its first statement */
+	Dim *points;    /* of the band of the stage in hand; null: it takes no more */
+} Splitter;
+
+/* The most terms that S can have, or LIMIT; *KNOWN: it always has so many. */
+static int64_t terms_of(Ctx *c, const Stmt *s, int64_t limit, bool *known)
+{
+	int64_t n = 1, lo, hi;
+
+	*known = true;
+	for (int i = s->nband; i < s->niters; i++) {
+		dim_bounds(c, s->iter[i]->extent, &lo, &hi);
+		*known = *known && lo == hi;
+		n = hi && n > limit / hi ? limit : n * hi;
+	}
+	return n;
+}
+
+static bool may_split(Ctx *c, const Stmt *s)
+{
+	bool known;
+
+	if (!s->red || s->update || s->scan || s->ordered || s->nband == s->niters ||
+	    s->niters + 2 > MAX_ITERS || row_packed(s) ||
+	    terms_of(c, s, 2 * LEAST, &known) < (s->red == MONOID_sum ? 256 : 2 * LEAST))
+		return false;
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind != EX_ITER && s->widx[d]->kind != EX_CONST)
+			return false;
+	return s->nwidx == s->out[0]->rank;
+}
+
+bool gpu_may_split(Kernel *k)
+{
+	bool any = false;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		any = any || may_split(k->ctx, k->stmts.at[i]);
+	return any && kernel_class(k) != KC_OTHER;
+}
+
+/* ---- How the kernel stands without ---- */
+
+static bool carries_out(const LNode *n, int stmt)
+{
+	for (; n; n = n->next)
+		if ((n->stmt == stmt && n->part == PART_TERM) || carries_out(n->body, stmt))
+			return true;
+	return false;
+}
+
+static const Stage *stage_of(const Schedule *s, int stmt)
+{
+	for (int i = 0; i < s->stages.n; i++)
+		if (carries_out(s->stages.at[i]->body, stmt))
+			return s->stages.at[i];
+	return NULL;
+}
+
+/* The fewest teams of ST, or blocks where a thread has an iteration; *KNOWN: there are never more. */
+static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
+{
+	Dim *each = dim_const(c, st->team == 1 ? st->threads : 1);
+	int64_t lo, hi;
+
+	dim_bounds(c, dim_ceildiv(c, st->extent, each), &lo, &hi);
+	*known = lo == hi;
+	return lo < 1 ? 1 : lo;
+}
+
+static Dim *points_of(Kernel *k, Iter *const *it, int n)
+{
+	Dim *points = dim_const(k->ctx, 1);
+
+	for (int i = 0; i < n; i++)
+		points = dim_mul(k->ctx, points, it[i]->extent);
+	return points;
+}
+
+/* S is not all that its kernel does along the row: what a team has at hand there is read again if the row is split. */
+static bool shares_row(Kernel *k, const Stmt *s)
+{
+	for (int i = 0; i < k->stmts.n; i++) {
+		const Stmt *o = k->stmts.at[i];
+
+		if (o != s && points_of(k, o->iter, o->niters) != points_of(k, s->iter, s->nband))
+			return true;
+	}
+	return false;
+}
+
+/* Memory runs along one of N iterators in a load of S, as it lies. */
+typedef struct Along {
+	Kernel *k;
+	Iter *const *it;
+	int n, found;
+} Along;
+
+static void along_load(void *arg, Stmt *s, Expr *load)
+{
+	Along *x = arg;
+	Affine a;
+
+	(void)s;
+	if (load->load.buf->rank == 0 || load->load.buf->data ||
+	    !ex_affine(x->k->ctx, flat_index(x->k, load->load.buf, load->load.idx), &a))
+		return;
+	for (int i = 0; i < x->n; i++)
+		x->found += dim_equals(affine_coef(x->k->ctx, &a, x->it[i]), 1);
+}
+
+static bool runs_along(Kernel *k, Stmt *s, Iter *const *it, int n)
+{
+	Along x = {k, it, n, 0};
+
+	stmt_loads(s, along_load, &x);
+	return x.found > 0;
+}
+
+/* ---- The parts ---- */
+
+typedef struct Cut {
+	Iter *along; /* which iterator of the sum is split */
+	Dim *parts;
+	Dim *each;  /* points of it in a part */
+	bool exact; /* all parts have so many */
+	bool inner; /* parts of a row lie side by side */
+} Cut;
+
+/* The largest number of parts up to MOST, and not below half of that, such that they have a whole number of wide accesses. */
+static int64_t even_parts(int64_t n, int64_t most, int64_t pack)
+{
+	for (int64_t p = most; p > 1 && 2 * p > most; p--)
+		if (n % (p * pack) == 0)
+			return p;
+	return 0;
+}
+
+/* PARTS of the terms of S, a part having at least EACH; 0: as many as there are. */
+static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c)
+{
+	Ctx *ctx = x->k->ctx;
+	int64_t n = 0, v, each, beside = 1, even;
+
+	c->along = NULL;
+	for (int i = s->nband; i < s->niters; i++)
+		if (!dim_is_const(s->iter[i]->extent, &v)) {
+			if (c->along)
+				return false;
+			c->along = s->iter[i];
+			n = 0;
+		} else if (!c->along) {
+			c->along = s->iter[i];
+			n = v;
+		} else if (n && n < parts && v > n) {
+			beside *= n;
+			c->along = s->iter[i];
+			n = v;
+		} else {
+			beside *= v;
+		}
+	least = (least + beside - 1) / beside;
+	if (!n) {
+		c->each = dim_const(ctx, least);
+		c->parts = dim_ceildiv(ctx, c->along->extent, c->each);
+		c->exact = false;
+		return true;
+	}
+	if (parts > n / least)
+		parts = n / least;
+	if (parts < 2)
+		return false;
+	even = even_parts(n, parts, beside > 1 ? 1 : PACK);
+	c->exact = even > 0;
+	each = even ? n / even : ((n + parts - 1) / parts + PACK - 1) / PACK * PACK;
+	c->each = dim_const(ctx, each);
+	c->parts = dim_const(ctx, (n + each - 1) / each);
+	return n > each;
+}
+
+/* Whether and how reduction S, of schedule SCHED, is to be split. */
+static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
+{
+	const Stage *st = stage_of(sched, s->id);
+	const int64_t sms = x->t->gpu->sms;
+	bool rows_known, terms_known;
+	int64_t blocks, parts, n;
+
+	if (!st || !may_split(x->k->ctx, s))
+		return false;
+	if (!strcmp(st->strategy, "contraction")) {
+		parts = sched_gpu_parts(x->m, x->t, x->k, &c->along);
+		if (parts < 2 || !dim_is_const(c->along->extent, &n))
+			return false;
+		c->parts = dim_const(x->k->ctx, parts);
+		c->each = dim_const(x->k->ctx, n / parts);
+		c->exact = true;
+		c->inner = false;
+		return true;
+	}
+	blocks = blocks_of(x->k->ctx, st, &rows_known);
+	n = terms_of(x->k->ctx, s, INT64_MAX, &terms_known);
+	if (shares_row(x->k, s) ? FEW * blocks > sms || !rows_known || !terms_known
+				: 2 * blocks > sms || (!rows_known && !terms_known))
+		return false;
+	if (n < 2 * (rows_known ? LEAST : LARGE))
+		return false;
+	parts = (BLOCKS * sms + blocks - 1) / blocks;
+	c->inner = monoid_info[s->red].n > 1 || !runs_along(x->k, s, s->iter, s->nband);
+	return cut(x, s, parts, rows_known ? LEAST : LARGE, c);
+}
+
+/* ---- Statements ---- */
+
+static void emit(Splitter *x, Stmt *s, bool stage)
+{
+	if (stage)
+		vec_push(x->k->arena, &x->first, x->out.n);
+	s->id = x->out.n;
+	vec_push(x->k->arena, &x->out, s);
+}
+
+/* The band's iterators as S's results lie in memory. */
+static int band_in_memory(const Stmt *s, Iter **out)
+{
+	int n = 0;
+
+	for (int a = 0; a < s->nwidx; a++)
+		for (int d = 0; d < s->nwidx; d++)
+			if (buf_axis(s->out[0], d) == a && s->widx[d]->kind == EX_ITER)
+				out[n++] = s->widx[d]->iter;
+	return n;
+}
+
+static void split(Splitter *x, Stmt *s, const Cut *c)
+{
+	Kernel *k = x->k;
+	ExprPool *p = k->pool;
+	const int ne = monoid_info[s->red].n;
+	Stmt *part = NEW(k->arena, Stmt), *whole = NEW(k->arena, Stmt);
+	Iter *at = kernel_iter(k, "slice", c->parts), *q = kernel_iter(k, "q", c->each),
+	     *again = kernel_iter(k, "slice", c->parts), *band[MAX_ITERS], *to[MAX_ITERS];
+	Expr *place = ex_add(p, ex_mul(p, ex_iter(p, at), ex_dim(p, c->each)), ex_iter(p, q));
+	Expr *idx[MAX_ITERS], *with[MAX_ITERS];
+	Dim *dims[MAX_ITERS];
+	const int n = band_in_memory(s, band);
+
+	assert(n == s->nband);
+	*part = *whole = *s;
+	for (int i = 0; i < n; i++) {
+		to[i] = kernel_iter(k, band[i]->name, band[i]->extent);
+		with[i] = ex_iter(p, to[i]);
+		part->iter[i + !c->inner] = band[i];
+		whole->iter[i] = to[i];
+	}
+	part->iter[c->inner ? n : 0] = at;
+	part->nband = n + 1;
+	for (int i = s->nband; i < s->niters; i++)
+		part->iter[i + 1] = s->iter[i] == c->along ? q : s->iter[i];
+	part->niters = s->niters + 1;
+	for (int i = 0; i <= n; i++) {
+		dims[i] = part->iter[i]->extent;
+		idx[i] = ex_iter(p, part->iter[i]);
+	}
+	part->widx = NEW_ARRAY(k->arena, n + 2, Expr *);
+	memcpy(part->widx, idx, (size_t)(n + 1) * sizeof *idx);
+	part->nwidx = n + 1;
+	part->nout = ne;
+	if (s->guard)
+		part->guard = ex_subst_iters(p, s->guard, &c->along, &place, 1);
+	if (!c->exact)
+		part->guard = ex_and(p, part->guard,
+				     ex_op2(p, IN_lt, place, ex_dim(p, c->along->extent)));
+	whole->iter[n] = again;
+	whole->nband = n;
+	whole->niters = n + 1;
+	whole->guard = NULL;
+	whole->widx = NEW_ARRAY(k->arena, s->nwidx + 1, Expr *);
+	for (int d = 0; d < s->nwidx; d++)
+		whole->widx[d] = ex_subst_iters(p, s->widx[d], band, with, n);
+	memmove(with + !c->inner, with, (size_t)n * sizeof *with);
+	with[c->inner ? n : 0] = ex_iter(p, again);
+	for (int i = 0; i < ne; i++) {
+		part->val[i] = ex_subst_iters(p, s->val[i], &c->along, &place, 1);
+		part->out[i] = kernel_temp(k, "part", ctype_dtype(s->val[i]->ct), n + 1, dims);
+		part->out[i]->id = k->bufs.n - 1;
+		whole->val[i] = ex_load(p, part->out[i], with, n + 1);
+	}
+	emit(x, part, true);
+	emit(x, whole, true);
+	x->points = points_of(k, whole->iter, n);
+}
+
+/* What follows a sum point by point is of its stage. */
+static void keep(Splitter *x, Stmt *s)
+{
+	Dim *points = points_of(x->k, s->iter, s->nband);
+
+	emit(x, s, points != x->points);
+	x->points = s->red || gpu_is_map(s) ? points : NULL;
+}
+
+bool gpu_split(const Module *m, const Target *t, Kernel *k, const Schedule *sched, int **first,
+	       int *n)
+{
+	Splitter x = {.m = m, .t = t, .k = k};
+	bool any = false;
+	Cut c = {0};
+
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		if (s->red && choose(&x, sched, s, &c)) {
+			split(&x, s, &c);
+			any = true;
+		} else {
+			keep(&x, s);
+		}
+	}
+	k->stmts.n = 0;
+	for (int i = 0; i < x.out.n; i++)
+		vec_push(k->arena, &k->stmts, x.out.at[i]);
+	*first = x.first.at;
+	*n = x.first.n;
+	return any;
+}

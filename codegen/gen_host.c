@@ -233,11 +233,14 @@ static void print_region(Host *h, const Place *p)
 			p->at, p->at, host_dim(h, p->size));
 }
 
-static const char *join_locs(Host *h, const Node *n)
+/* What profiles call the kernel of N: the model's nodes, or, of a text without any, what it makes. */
+static const char *kernel_label(Host *h, const Node *n)
 {
 	StrBuf b = {0};
 	const char *s;
 
+	if (!n->locs.n)
+		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
 	for (int i = 0; i < n->locs.n && i < 6; i++)
 		strbuf_printf(&b, "%s%s", i ? ", " : "",
 			      n->locs.at[i].node ? n->locs.at[i].node : "?");
@@ -336,7 +339,7 @@ static void print_node(Host *h, int t, Node *n)
 		return;
 	if (h->kernel_id[n->id] < 0) {
 		h->kernel_id[n->id] = h->kernels.n;
-		vec_push(h->m->arena, &h->kernels, join_locs(h, n));
+		vec_push(h->m->arena, &h->kernels, kernel_label(h, n));
 	}
 	for (int i = 0; i < n->nout; i++) {
 		const Place *p = value_place(h, n->out[i]);

@@ -86,6 +86,8 @@ static bool option(Cli *c, char **argv, int *i)
 		return fault(c, "%s wants a value", a);
 	if (!strcmp(a, "-p"))
 		return add_passes(c, argv[++*i]);
+	if (!strcmp(a, "-o") && c->output && strcmp(c->output, argv[*i + 1]))
+		return fault(c, "-o %s: an earlier -o says otherwise", argv[*i + 1]);
 	if (!strcmp(a, "-o"))
 		c->output = argv[++*i];
 	else if (!strncmp(a, "-O", 2) && a[2] >= '0' && a[2] <= '3' && !a[3])

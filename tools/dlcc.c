@@ -513,6 +513,8 @@ int main(int argc, char **argv)
 	if (!options_read(&c, argc, argv))
 		return EXIT_USAGE;
 	c.diag.file = c.input;
+	if (!options_folders(&c))
+		return 1;
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);

@@ -48,7 +48,7 @@ static bool usage(const char *what, const char *arg)
 	return false;
 }
 
-typedef enum Kind { TEXT, LIST, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
+typedef enum Kind { TEXT, ONCE, LIST, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
 
 typedef struct Valued {
 	const char *option;
@@ -61,7 +61,7 @@ static const Valued valued[] = {
 	{"--data", LIST, offsetof(Options, data), "a folder"},
 	{"-i", PAIRS, offsetof(Options, input), "write NAME=FILE"},
 	{"--dim", PAIRS, offsetof(Options, dim), "write NAME=VALUE"},
-	{"-o", TEXT, offsetof(Options, out_dir), "a folder"},
+	{"-o", ONCE, offsetof(Options, out_dir), "a folder"},
 	{"--rtol", NUMBER, offsetof(Options, compare.rtol), "a number from 0"},
 	{"--atol", NUMBER, offsetof(Options, compare.atol), "a number from 0"},
 	{"--seconds", POSITIVE, offsetof(Options, seconds), "a number above 0"},
@@ -84,7 +84,8 @@ static bool set(Options *o, const Valued *x, const char *v)
 	char *end;
 
 	switch (x->kind) {
-	case TEXT: *(const char **)to = v; return true;
+	case TEXT:
+	case ONCE: *(const char **)to = v; return true;
 	case PAIRS: return strchr(v, '=') && add(to, v);
 	case LIST: return add(to, v);
 	case WHOLE: {
@@ -110,19 +111,34 @@ static bool is_option(const Valued *x, char **argv, int *i, const char **v)
 	return true;
 }
 
+/* An earlier X, of which there is one, or one for each name, has another value than V. */
+static bool says_otherwise(const Options *o, const Valued *x, const char *v)
+{
+	const void *at = (const char *)o + x->at;
+	const char *const *one = at, *eq = strchr(v, '=');
+	const List *l = at;
+
+	for (int i = 0; x->kind == PAIRS && eq && i < l->n; i++)
+		if (!strncmp(l->at[i], v, (size_t)(eq - v) + 1) && strcmp(l->at[i], v))
+			return true;
+	return x->kind == ONCE && *one && strcmp(*one, v);
+}
+
 static bool option_with_value(Options *o, char **argv, int *i)
 {
 	for (size_t k = 0; k < sizeof(valued) / sizeof(*valued); k++) {
 		const Valued *x = &valued[k];
 		char text[512];
 		const char *v;
+		bool other;
 
 		if (!is_option(x, argv, i, &v))
 			continue;
-		if (v && set(o, x, v))
+		other = v && says_otherwise(o, x, v);
+		if (v && !other && set(o, x, v))
 			return true;
 		snprintf(text, sizeof(text), "%s%s%.200s: ", x->option, v ? " " : "", v ? v : "");
-		return usage(text, x->wants);
+		return usage(text, other ? "an earlier one says otherwise" : x->wants);
 	}
 	return usage("unknown option ", argv[*i]);
 }
@@ -236,7 +252,8 @@ static bool inputs(const Options *o, Session *s, Array *in)
 static bool write_outputs(const Options *o, const Session *s)
 {
 	if (mkdir(o->out_dir, 0777) && errno != EEXIST)
-		return diag_error(s->diag, (DiagLoc){.file = o->out_dir}, "%s", strerror(errno));
+		return diag_error(s->diag, (DiagLoc){.file = o->out_dir},
+				  "the folder cannot be made: %s", strerror(errno));
 	for (int32_t k = 0; k < s->desc->n_out; k++) {
 		const Array v = session_output(s, k);
 		const char *name = *v.name ? v.name : arena_printf(s->arena, "output_%d", k);

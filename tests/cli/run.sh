@@ -66,7 +66,10 @@ try "two models" 2 "one model at a time" cnn.onnx large.onnx -o m.so
 try "no number" 2 "--threads wants a number" cnn.onnx --threads=many -o m.so
 try "negative number" 2 "--threads wants a number" cnn.onnx --threads=-1 -o m.so
 try "no model file" 1 "cannot open .?none.onnx" none.onnx -o m.so
-try "no folder" 1 "nowhere/m.so" cnn.onnx -o nowhere/m.so
+try "no folder" 1 "nowhere/m.so: error: there is no folder nowhere$" cnn.onnx -o nowhere/m.so
+try "no folder for weights" 1 "there is no folder nowhere/in$" cnn.onnx -o m.so --weights=nowhere/in/w.bin
+try "a file is no folder" 1 "there is no folder cnn.onnx$" cnn.onnx -o cnn.onnx/m.so
+try "two outputs" 2 "-o n.so: an earlier -o says otherwise" cnn.onnx -o m.so -o n.so
 try "unknown target" 2 "\"z80\" is not known; it is cpu: with native, x86-64-v4, .*, cuda: with sm_120, " cnn.onnx --target=cpu:z80 -o m.so
 try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets names all" cnn.onnx --target=sm_80 -o m.so
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so
@@ -88,7 +91,7 @@ try "dim the wrong way" 2 "write NAME=N or" cnn.onnx --dim batch=9..3 -o m.so
 try "dim without a number" 2 "write NAME=N or" cnn.onnx --dim batch=abc -o m.so
 try "dims that differ" 2 "--dim batch=3: an earlier --dim says otherwise" cnn.onnx --dim batch=2 --dim batch=3 -o m.so
 try "no text to read" 1 "cannot be read: No such file" none.dl -o m.so
-try "no folder for text" 1 "cannot be written: No such file" cnn.onnx -o nowhere/m.dl
+try "no folder for text" 1 "there is no folder nowhere$" cnn.onnx -o nowhere/m.dl
 try "no such dim" 1 'has no dim "N"; it has "batch"' cnn.onnx --dim N=3 -o m.so
 absent "nothing was made" m.so
 
@@ -110,6 +113,10 @@ try "times" 0 "ms  sched" cnn.onnx --time-passes
 try "generated C" 0 "" cnn.onnx -o m.so --save-temps=kept
 if ${CC:-cc} -std=gnu11 -fsyntax-only -w kept/m/k0_0.c kept/m/host.c; then passed=$((passed + 1)); else
 	failed=$((failed + 1)); echo "FAIL: what --save-temps keeps does not compile"; fi
+
+printf 'dlir 1\ngraph @main(%%x: f32[N]) -> (%%sums) {\n  %%y = Relu(%%x) : f32[N]\n  %%sums = Softmax(%%y) {axis = 0} : f32[N]\n}\n' >plain.dl
+try "a text without nodes" 0 "" plain.dl -o plain.c
+if grep -q '^	"sums",$' plain.c; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: kernels of a text without nodes"; fi
 
 try "check" 0 'node "conv" \(Conv\): supported: contraction' --check cnn.onnx
 try "check: a view" 0 'node "flatten" \(Flatten\): supported: view' --check cnn.onnx

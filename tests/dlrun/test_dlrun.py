@@ -187,6 +187,9 @@ def usage():
                             ((RELU, "--atol=x"), "--atol x: a number from 0"),
                             ((RELU, "--dim", "x"), "--dim x: write NAME=VALUE"),
                             ((RELU, "-i", "x.npy"), "-i x.npy: write NAME=FILE"),
+                            ((RELU, "-i", "x=a.npy", "-i", "xy=a.npy", "-i", "x=b.npy"), "-i x=b.npy: an earlier one says otherwise"),
+                            ((RELU, "--dim", "N=1", "--dim=N=2"), "--dim N=2: an earlier one says otherwise"),
+                            ((RELU, "-o", "a", "-o", "b"), "-o b: an earlier one says otherwise"),
                             ((RELU, "--json"), "--json goes with --bench or --profile")):
         text = dlrun(*arguments, status=2)
         assert text.startswith(f"dlrun: error: {says}\n") and text.count("\n") == 2, text

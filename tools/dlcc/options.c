@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char usage[] =
 	"usage: dlcc [options] MODEL.onnx -o FILE\n"
@@ -147,21 +148,22 @@ static bool warning_option(Cli *c, const char *a)
 typedef struct Text {
 	const char *option;
 	size_t at; /* offset in Cli of a const char * */
+	bool once; /* -o; else the last one holds */
 } Text;
 
 static const Text texts[] = {
-	{"--name", offsetof(Cli, name)},
-	{"--cc", offsetof(Cli, cc)},
-	{"--sysroot", offsetof(Cli, sysroot)},
-	{"--runtime", offsetof(Cli, runtime)},
-	{"--weights", offsetof(Cli, weights)},
-	{"--cubin", offsetof(Cli, cubin)},
-	{"--ptxas", offsetof(Cli, ptxas)},
-	{"--target", offsetof(Cli, targets)},
-	{"--dump-ir", offsetof(Cli, dump)},
-	{"--dump-node", offsetof(Cli, dump_node)},
-	{"--save-temps", offsetof(Cli, save_temps)},
-	{"-o", offsetof(Cli, output)},
+	{"--name", offsetof(Cli, name), false},
+	{"--cc", offsetof(Cli, cc), false},
+	{"--sysroot", offsetof(Cli, sysroot), false},
+	{"--runtime", offsetof(Cli, runtime), false},
+	{"--weights", offsetof(Cli, weights), false},
+	{"--cubin", offsetof(Cli, cubin), false},
+	{"--ptxas", offsetof(Cli, ptxas), false},
+	{"--target", offsetof(Cli, targets), false},
+	{"--dump-ir", offsetof(Cli, dump), false},
+	{"--dump-node", offsetof(Cli, dump_node), false},
+	{"--save-temps", offsetof(Cli, save_temps), false},
+	{"-o", offsetof(Cli, output), true},
 };
 
 typedef struct Number {
@@ -196,6 +198,16 @@ static const char *take_value(char **argv, int *i, const char *opt, bool *lacks)
 	if (!argv[*i + 1])
 		*lacks = true;
 	return argv[*i + 1] ? argv[++*i] : NULL;
+}
+
+static bool text(Cli *c, const Text *t, const char *v)
+{
+	const char **to = (const char **)((char *)c + t->at);
+
+	if (t->once && *to && strcmp(*to, v))
+		return usage_error(c, "-o %s: an earlier -o says otherwise", v);
+	*to = v;
+	return true;
 }
 
 static bool number(Cli *c, const char *opt, const char *v, int *out)
@@ -272,10 +284,8 @@ static bool option(Cli *c, char **argv, int *i)
 		return true;
 	}
 	for (size_t j = 0; j < sizeof texts / sizeof *texts; j++)
-		if ((v = take_value(argv, i, texts[j].option, &lacks))) {
-			*(const char **)((char *)c + texts[j].at) = v;
-			return true;
-		}
+		if ((v = take_value(argv, i, texts[j].option, &lacks)))
+			return text(c, &texts[j], v);
 	for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
 		if ((v = take_value(argv, i, numbers[j].option, &lacks)))
 			return number(c, numbers[j].option, v, (int *)((char *)c + numbers[j].at));
@@ -327,6 +337,29 @@ bool options_read(Cli *c, int argc, char **argv)
 			c, "--dump-ir=%s: there is no such pass; dlcc --list-passes names them",
 			c->dump);
 	return check_output(c);
+}
+
+/* The folder that file PATH (null: none) is to be in is there. */
+static bool folder_is_there(Cli *c, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	StrBuf folder = {0};
+	struct stat st;
+	bool ok;
+
+	if (!slash)
+		return true;
+	strbuf_put(&folder, path, slash > path ? (size_t)(slash - path) : 1);
+	ok = (!stat(strbuf_str(&folder), &st) && S_ISDIR(st.st_mode)) ||
+	     diag_error(&c->diag, (DiagLoc){.file = path}, "there is no folder %s",
+			strbuf_str(&folder));
+	strbuf_free(&folder);
+	return ok;
+}
+
+bool options_folders(Cli *c)
+{
+	return folder_is_there(c, c->output) && folder_is_there(c, c->weights);
 }
 
 static void help(void)

@@ -30,6 +30,8 @@ typedef struct Cli {
 
 /* Fills C, which has its defaults, from ARGV. False after a diagnostic: wrong usage. */
 bool options_read(Cli *c, int argc, char **argv);
+/* The folders of what is to be written are there; else a diagnostic and false. */
+bool options_folders(Cli *c);
 /* A diagnostic of wrong usage; false. */
 bool options_fault(Cli *c, const char *text);
 /* Silences the warnings that are not about the GPU's code: they were given for the CPU's. */

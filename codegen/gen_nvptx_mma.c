@@ -119,6 +119,8 @@ static const char *shared_at(Part *p, const Buf *b, const char *slot, const char
 
 /* ---- Multiply-adds ---- */
 
+enum { PERIOD = 8 }; /* rows after which pieces move as before: see LlMove */
+
 /* Lanes of a warp along a side, and this lane's number there. */
 typedef struct Side {
 	const Buf *buf;
@@ -126,16 +128,58 @@ typedef struct Side {
 	int lanes, n;
 	const char *first; /* the warp's first row or column */
 	const char *lane;
-	const char *slot;
+	const char *at[2]; /* i64: where this lane's pieces begin, see open_side */
 } Side;
 
-/* V elements at PIECE of ROW, apart. */
-static void read_piece(Part *p, const Side *s, const char *row, const char *piece, const char **out)
+/* Byte offset AT in tile B's slot as an address. */
+static const char *address(Part *p, const Buf *b, const char *at)
 {
-	const char *at = shared_at(p, s->buf, s->slot, piece_at(p, s->buf, row, piece), 0),
-		   *v = ll_new(p->f), *type = ll_stored(p->type);
+	const char *x = shared_at(p, b, slot_of(p, b), at, 0), *r = ll_new(p->f);
 
-	ll_put(p->f, "%s = load <%d x %s>, ptr addrspace(3) %s, align 16", v, p->piece, type, at);
+	ll_put(p->f, "%s = ptrtoint ptr addrspace(3) %s to i64", r, x);
+	return r;
+}
+
+/*
+ * Slots begin at multiples of what pieces move within, so that a piece is found from another by an exclusive or, and few
+ * addresses are alive: where rows run along k, those of the first pieces of the first rows up to PERIOD, else the one of
+ * the first row's first piece.
+ */
+static Side open_side(Part *p, const Buf *b, bool along, int lanes, int n, const char *first,
+		      const char *lane)
+{
+	Side s = {b, along, lanes, n, first, lane, {NULL}};
+	const char *zero = num(p, 0);
+
+	if (!along) {
+		const char *piece = add(p, opn(p, "lshr", first, ll_move(b).piece), lane);
+
+		s.at[0] = address(p, b, piece_at(p, b, zero, piece));
+		return s;
+	}
+	for (int i = 0; i < PERIOD / lanes; i++) {
+		const char *row = opn(p, "add", add(p, first, lane), i * lanes);
+
+		s.at[i] = address(p, b, piece_at(p, b, row, zero));
+	}
+	return s;
+}
+
+/* V elements, apart, of the piece whose number differs by BY from that at AT, OFF bytes further. */
+static void read_piece(Part *p, const char *at, int by, int off, const char **out)
+{
+	const char *x = ll_new(p->f), *from = ll_new(p->f), *v = ll_new(p->f),
+		   *type = ll_stored(p->type);
+
+	ll_put(p->f, "%s = xor i64 %s, %d", x, at, by * 16);
+	ll_put(p->f, "%s = inttoptr i64 %s to ptr addrspace(3)", from, x);
+	if (off) {
+		const char *far = ll_new(p->f);
+
+		ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %d", far, from, off);
+		from = far;
+	}
+	ll_put(p->f, "%s = load <%d x %s>, ptr addrspace(3) %s, align 16", v, p->piece, type, from);
 	for (int i = 0; i < p->piece; i++) {
 		out[i] = ll_new(p->f);
 		ll_put(p->f, "%s = extractelement <%d x %s> %s, i32 %d", out[i], p->piece, type, v,
@@ -146,14 +190,13 @@ static void read_piece(Part *p, const Side *s, const char *row, const char *piec
 /* OUT[term * n + element] for the V terms from K on. */
 static void read_side(Part *p, const Side *s, int k, const char **out)
 {
-	const int v = p->piece;
+	const LlMove m = ll_move(s->buf);
+	const int v = p->piece, line = 16 << (m.row - m.piece), bases = PERIOD / s->lanes;
 	const char *got[16];
 
 	if (s->along) {
 		for (int e = 0; e < s->n; e++) {
-			const char *row = opn(p, "add", add(p, s->first, s->lane), e * s->lanes);
-
-			read_piece(p, s, row, num(p, k / v), got);
+			read_piece(p, s->at[e % bases], k / v, e / bases * PERIOD * line, got);
 			for (int t = 0; t < v; t++)
 				out[t * s->n + e] = got[t];
 		}
@@ -161,11 +204,10 @@ static void read_side(Part *p, const Side *s, int k, const char **out)
 	}
 	for (int t = 0; t < v; t++)
 		for (int e = 0; e < s->n; e += v) {
-			const char *piece = add(p, opn(p, "lshr", s->first, ll_move(s->buf).piece),
-						s->lane);
+			const int piece = e / v * s->lanes, low = piece & m.mask;
 
-			read_piece(p, s, num(p, k + t), opn(p, "add", piece, e / v * s->lanes),
-				   got);
+			read_piece(p, s->at[0], low ^ ((k + t) >> m.shift & m.mask),
+				   (k + t) * line + (piece - low) * 16, got);
 			for (int i = 0; i < v; i++)
 				out[t * s->n + e + i] = got[i];
 		}
@@ -175,14 +217,9 @@ static void multiply_add(Part *p)
 {
 	const Mma *m = p->m;
 	const char *type = ctype_name[m->ct];
-	Side a = {m->a,
-		  m->a_along,
-		  4,
-		  m->tm,
-		  p->row0,
-		  opn(p, "lshr", p->lane, 3),
-		  slot_of(p, m->a)},
-	     b = {m->b, m->b_along, 8, m->tn, p->col0, opn(p, "and", p->lane, 7), slot_of(p, m->b)};
+	const Side a = open_side(p, m->a, m->a_along, 4, m->tm, p->row0,
+				 opn(p, "lshr", p->lane, 3)),
+		   b = open_side(p, m->b, m->b_along, 8, m->tn, p->col0, opn(p, "and", p->lane, 7));
 	const char *x[64], *y[64];
 
 	for (int k = 0; k < m->bk; k += p->piece) {

@@ -427,6 +427,7 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.faults = k->faults,
 			.threads = k->stage->threads,
 			.team = k->stage->team,
+			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
 			.shared = ll_dynamic_shared(k)};
 	fn->ir = named(g->arena, text, fn->name);
 	vec_push(g->arena, &g->funcs, fn);

@@ -27,6 +27,7 @@ typedef struct PtxFunc {
 	uint64_t hash;
 	bool faults;
 	int threads, team;
+	int words;         /* of 8 bytes, of parameters */
 	int shared;        /* bytes of dynamic shared memory of a block */
 	VEC(Loc) locs;     /* every ONNX node it serves */
 } PtxFunc;

@@ -221,10 +221,31 @@ static bool collect(GenPtx *g, Worker *w, int k, int jobs, Diag *d)
 	return refused(g, w, next < g->funcs.n ? next : g->funcs.n - 1, d);
 }
 
+/* Whether a launch can hand over what every kernel wants. */
+static bool parameters_fit(const GenPtx *g, Diag *d)
+{
+	enum { MOST = 512 }; /* words: 4 KiB, what PTX allows before version 8.1 */
+
+	for (int i = 0; i < g->funcs.n; i++) {
+		const PtxFunc *fn = g->funcs.at[i];
+		const Loc l = fn->locs.n ? fn->locs.at[0] : (Loc){"?", "?"};
+
+		if (fn->words > MOST)
+			return diag_error(
+				d, (DiagLoc){.node = l.node, .op = l.op},
+				"kernel %s has %d tensors and sizes; a launch on a GPU takes %d",
+				fn->name, fn->words, MOST);
+	}
+	return true;
+}
+
 bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 {
 	Worker *w;
 	bool ok = true;
+
+	if (!parameters_fit(g, d))
+		return false;
 
 	jobs = jobs < 1 ? 1 : jobs > g->funcs.n ? g->funcs.n : jobs;
 	w = NEW_ARRAY(g->arena, jobs + 1, Worker);

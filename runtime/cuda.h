@@ -200,8 +200,9 @@ int gpu_marks_new(dl_context *c);
 void gpu_marks_free(dl_context *c, bool held);
 /* Waits for the kernels since the last such call and adds their times to the profile. */
 int gpu_marks_flush(dl_context *c);
-/* The parameters of a kernel: those that generated code gives, then the status word's. Into P, with room for them. */
-enum { GPU_MOST_ARGS = 512 };
+/* The parameters of a kernel: those that generated code gives, then the status word's, 4 KiB in all. Into P, with room for
+ * them. */
+enum { GPU_MOST_ARGS = 510 };
 typedef struct GpuArgs {
 	void *p[GPU_MOST_ARGS + 2];
 	uint64_t status, site;

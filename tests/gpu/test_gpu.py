@@ -103,6 +103,15 @@ case("dense", 0, {"x": x}, {"y": x @ W + B})
 
 
 @test
+def parameters_beyond_a_launch():
+    names = range(180)
+    model("many", "g (" + ", ".join(f"float[a{i}, b{i}] x{i}" for i in names) + ") => (float[y0, y1] y) { [Most] y = Max(" +
+          ", ".join(f"x{i}" for i in names) + ") }")
+    said = run(BUILD + "/bin/dlcc", f"{DIR}/many.onnx", "-o", f"{DIR}/many.so", "--target=cuda:sm_80", status=1)
+    assert "Most" in said and "a launch on a GPU takes 512" in said, said
+
+
+@test
 def a_dynamic_batch():
     so = compiled("add")
     text = dlrun(so, "--device", "cuda", "--data", f"{DIR}/add")

@@ -321,7 +321,10 @@ void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)
 	const Expr *load = store.val[0];
 	const char *to, *from, *size = ll_new(f), *type;
 
-	assert(load->kind == EX_LOAD);
+	/* The schedule sees to it (passes/gemm_gpu.c): what is copied is one run, and both ends are multiples of its bytes. */
+	assert(load->kind == EX_LOAD && (bytes == 4 || bytes == 8 || bytes == 16));
+	assert(p.pack == 1 || (one_access(&p, load->load.buf, load->load.idx[0]) &&
+			       one_access(&p, store.buf[0], store.idx)));
 	ll_forget(f);
 	ll_bind(k, p.var, "0");
 	to = ll_pointer(k, store.buf[0], ll_expr(f, store.idx), &type);

@@ -13,6 +13,7 @@ typedef struct LlBuf {
 	const char *name;  /* "%in.x", "@NAME.shared0" ... */
 	int space;         /* LLVM's address space: 0 the thread's own, 1 global, 3 shared */
 	int64_t team;      /* shared: elements that each team has */
+	int64_t at;        /* in the block's scratch: bytes from its begin, which NAME is */
 	bool packed;       /* elements of less than a byte share bytes, as in memory outside */
 	const LNode *local; /* that says which elements a thread keeps, or null */
 } LlBuf;

@@ -229,11 +229,20 @@ static bool launch_gives(const LlKernel *k)
 	return scratch(k) > STATIC_SHARED || (scratch(k) && reduces(k->stage->body));
 }
 
-static const char *in_scratch(LlKernel *k, int64_t at)
+/* Schedules see to it that what a block has in shared memory is there: without asking for more, STATIC_SHARED bytes. */
+static void must_fit(const LlKernel *k)
+{
+	const int64_t all = k->shared + (k->scratch ? scratch(k) : 0);
+
+	assert(all <= (ll_dynamic_shared(k) ? k->f.g->target->gpu->shared : STATIC_SHARED));
+	(void)all;
+}
+
+static const char *scratch_name(LlKernel *k)
 {
 	const char *name = "@" KERNEL_NAME "_scratch";
 
-	if (!k->scratch && !launch_gives(k))
+	if (!k->scratch && scratch(k) <= STATIC_SHARED)
 		strbuf_printf(&k->globals,
 			      "%s = internal addrspace(3) global [%lld x i8] undef, align 128\n",
 			      name, (long long)scratch(k));
@@ -241,9 +250,8 @@ static const char *in_scratch(LlKernel *k, int64_t at)
 		strbuf_printf(&k->globals,
 			      "%s = external addrspace(3) global [0 x i8], align 128\n", name);
 	k->scratch = true;
-	return at ? arena_printf(k->f.arena, "getelementptr (i8, ptr addrspace(3) %s, i64 %lld)",
-				 name, (long long)at)
-		  : name;
+	must_fit(k);
+	return name;
 }
 
 void ll_shared(LlKernel *k, const char *name, int64_t n, DType t)
@@ -252,7 +260,7 @@ void ll_shared(LlKernel *k, const char *name, int64_t n, DType t)
 		      "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n", name,
 		      (long long)n, ll_stored(t));
 	k->shared += (n * ((dtype_info[t].bits + 7) / 8) + 15) / 16 * 16;
-	assert(k->shared <= STATIC_SHARED);
+	must_fit(k);
 }
 
 int ll_dynamic_shared(const LlKernel *k)
@@ -268,7 +276,8 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 	if (local && local->idx) {
 		p.space = 3;
 		p.team = elements(b);
-		p.name = in_scratch(k, local->idx->i);
+		p.name = scratch_name(k);
+		p.at = local->idx->i;
 	} else if (local && local->keep) {
 		p.local = local;
 		k->spacious = k->spacious || local->keep >= MANY_KEPT;
@@ -332,6 +341,19 @@ static const char *moved(LlKernel *k, const Buf *b, const char *idx)
 	return r;
 }
 
+/* AT in scratch, as if B began where scratch does, in B. The constant comes last: what buffers have in common is the same. */
+static const char *beyond(LlKernel *k, const LlBuf *p, const char *at)
+{
+	const char *r;
+
+	if (!p->at)
+		return at;
+	r = ll_new(&k->f);
+	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", r, at,
+	       (long long)p->at);
+	return r;
+}
+
 const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
 {
 	const char *bytes = ll_new(&k->f), *r = ll_new(&k->f);
@@ -342,7 +364,7 @@ const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
 	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %lld", bytes, k->slot,
 	       (long long)(rows * cols * dtype_info[b->dtype].bits / 8));
 	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, at, bytes);
-	return r;
+	return beyond(k, place_of(k, b), r);
 }
 
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type)
@@ -367,7 +389,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 	}
 	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
 	       p->name, idx);
-	return ll_is_tile(b) ? ll_in_slot(k, b, r) : r;
+	return ll_is_tile(b) ? ll_in_slot(k, b, r) : beyond(k, p, r);
 }
 
 const char *ll_decoded(LlKernel *k, DType t, const char *code)

@@ -119,16 +119,12 @@ static const char *shared_at(Part *p, const Buf *b, const char *slot, const char
 
 /* ---- Multiply-adds ---- */
 
-enum { PERIOD = 8 }; /* rows after which pieces move as before: see LlMove */
-
 /* Lanes of a warp along a side, and this lane's number there. */
 typedef struct Side {
 	const Buf *buf;
 	bool along;
 	int lanes, n;
-	const char *first; /* the warp's first row or column */
-	const char *lane;
-	const char *at[2]; /* i64: where this lane's pieces begin, see open_side */
+	const char *at; /* i64: the first piece of this lane's first row or column */
 } Side;
 
 /* Byte offset AT in tile B's slot as an address. */
@@ -141,45 +137,34 @@ static const char *address(Part *p, const Buf *b, const char *at)
 }
 
 /*
- * Slots begin at multiples of what pieces move within, so that a piece is found from another by an exclusive or, and few
- * addresses are alive: where rows run along k, those of the first pieces of the first rows up to PERIOD, else the one of
- * the first row's first piece.
+ * A slot begins at a multiple of what pieces move within, and what the warp has begins at one of what its lanes have: any
+ * piece is found from the first by an exclusive or and a sum with numbers known here, so that one address is alive.
  */
 static Side open_side(Part *p, const Buf *b, bool along, int lanes, int n, const char *first,
 		      const char *lane)
 {
-	Side s = {b, along, lanes, n, first, lane, {NULL}};
 	const char *zero = num(p, 0);
+	const char *at = along ? piece_at(p, b, add(p, first, lane), zero)
+			       : piece_at(p, b, zero,
+					  add(p, opn(p, "lshr", first, ll_move(b).piece), lane));
 
-	if (!along) {
-		const char *piece = add(p, opn(p, "lshr", first, ll_move(b).piece), lane);
-
-		s.at[0] = address(p, b, piece_at(p, b, zero, piece));
-		return s;
-	}
-	for (int i = 0; i < PERIOD / lanes; i++) {
-		const char *row = opn(p, "add", add(p, first, lane), i * lanes);
-
-		s.at[i] = address(p, b, piece_at(p, b, row, zero));
-	}
-	return s;
+	return (Side){b, along, lanes, n, address(p, b, at)};
 }
 
-/* V elements, apart, of the piece whose number differs by BY from that at AT, OFF bytes further. */
-static void read_piece(Part *p, const char *at, int by, int off, const char **out)
+/* V elements, apart, of piece PIECE, counted from the first, of row ROW, counted likewise. */
+static void read_piece(Part *p, const Side *s, int row, int piece, const char **out)
 {
+	const LlMove m = ll_move(s->buf);
+	const int low = piece & m.mask;
 	const char *x = ll_new(p->f), *from = ll_new(p->f), *v = ll_new(p->f),
 		   *type = ll_stored(p->type);
 
-	ll_put(p->f, "%s = xor i64 %s, %d", x, at, by * 16);
+	ll_put(p->f, "%s = xor i64 %s, %d", x, s->at, (low ^ (row >> m.shift & m.mask)) << 4);
 	ll_put(p->f, "%s = inttoptr i64 %s to ptr addrspace(3)", from, x);
-	if (off) {
-		const char *far = ll_new(p->f);
-
-		ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %d", far, from, off);
-		from = far;
-	}
-	ll_put(p->f, "%s = load <%d x %s>, ptr addrspace(3) %s, align 16", v, p->piece, type, from);
+	x = ll_new(p->f);
+	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %d", x, from,
+	       (row << (m.row - m.piece + 4)) + ((piece - low) << 4));
+	ll_put(p->f, "%s = load <%d x %s>, ptr addrspace(3) %s, align 16", v, p->piece, type, x);
 	for (int i = 0; i < p->piece; i++) {
 		out[i] = ll_new(p->f);
 		ll_put(p->f, "%s = extractelement <%d x %s> %s, i32 %d", out[i], p->piece, type, v,
@@ -190,24 +175,17 @@ static void read_piece(Part *p, const char *at, int by, int off, const char **ou
 /* OUT[term * n + element] for the V terms from K on. */
 static void read_side(Part *p, const Side *s, int k, const char **out)
 {
-	const LlMove m = ll_move(s->buf);
-	const int v = p->piece, line = 16 << (m.row - m.piece), bases = PERIOD / s->lanes;
+	const int v = p->piece;
 	const char *got[16];
 
-	if (s->along) {
-		for (int e = 0; e < s->n; e++) {
-			read_piece(p, s->at[e % bases], k / v, e / bases * PERIOD * line, got);
-			for (int t = 0; t < v; t++)
-				out[t * s->n + e] = got[t];
-		}
-		return;
+	for (int e = 0; e < s->n && s->along; e++) {
+		read_piece(p, s, e * s->lanes, k / v, got);
+		for (int t = 0; t < v; t++)
+			out[t * s->n + e] = got[t];
 	}
-	for (int t = 0; t < v; t++)
+	for (int t = 0; t < v && !s->along; t++)
 		for (int e = 0; e < s->n; e += v) {
-			const int piece = e / v * s->lanes, low = piece & m.mask;
-
-			read_piece(p, s->at[0], low ^ ((k + t) >> m.shift & m.mask),
-				   (k + t) * line + (piece - low) * 16, got);
+			read_piece(p, s, k + t, e / v * s->lanes, got);
 			for (int i = 0; i < v; i++)
 				out[t * s->n + e + i] = got[i];
 		}

@@ -194,13 +194,13 @@ static const char *narrow(LlKernel *k, const char *value)
 	return r;
 }
 
-/* The slot after AT, of N. */
-static const char *next_slot(LlKernel *k, const char *at, int n)
+/* AT + STEP, of N slots one behind the other in a circle; it leaves them at EDGE, and is then TO. */
+static const char *other_slot(LlKernel *k, const char *at, int step, int edge, int to)
 {
-	const char *up = ll_op(&k->f, "add nuw nsw i32", at, 1),
-		   *last = ll_op(&k->f, "icmp eq i32", up, n), *r = ll_new(&k->f);
+	const char *next = ll_op(&k->f, "add nsw i32", at, step),
+		   *leaves = ll_op(&k->f, "icmp eq i32", at, edge), *r = ll_new(&k->f);
 
-	ll_put(&k->f, "%s = select i1 %s, i32 0, i32 %s", r, last, up);
+	ll_put(&k->f, "%s = select i1 %s, i32 %d, i32 %s", r, leaves, to, next);
 	return r;
 }
 
@@ -221,8 +221,7 @@ static const char *plus(LlKernel *k, const char *a, int n)
 void ll_ring(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const char *at = ll_slot(k, "i32", 0), *read = ll_slot(k, "i32", 0),
-		   *write = ll_slot(k, "i32", 0);
+	const char *at = ll_slot(k, "i32", 0), *read = ll_slot(k, "i32", 0);
 	const char *head = ll_label(f, "ring"), *round = ll_label(f, "round"),
 		   *end = ll_label(f, "done");
 	const char *lo, *hi, *i, *ahead, *from, *to, *more;
@@ -244,7 +243,6 @@ void ll_ring(LlKernel *k, const LNode *n)
 	}
 	ll_put(f, "store i32 %s, ptr %s", lo, at);
 	ll_put(f, "store i32 0, ptr %s", read);
-	ll_put(f, "store i32 %d, ptr %s", n->stages - 1, write);
 	ll_put(f, "br label %%%s", head);
 	ll_begin(f, head);
 	i = load_count(k, at);
@@ -252,7 +250,7 @@ void ll_ring(LlKernel *k, const LNode *n)
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", more, round, end);
 	ll_begin(f, round);
 	from = load_count(k, read);
-	to = load_count(k, write);
+	to = other_slot(k, from, -1, 0, n->stages - 1);
 	if (async)
 		ll_put(f, "call void @llvm.nvvm.cp.async.wait.group(i32 %d)", n->stages - 2);
 	ll_barrier(k);
@@ -274,8 +272,7 @@ void ll_ring(LlKernel *k, const LNode *n)
 	k->slot = wide(k, to);
 	store_chunks(k, &kept);
 	ll_put(f, "store i32 %s, ptr %s", plus(k, i, 1), at);
-	ll_put(f, "store i32 %s, ptr %s", next_slot(k, from, n->stages), read);
-	ll_put(f, "store i32 %s, ptr %s", next_slot(k, to, n->stages), write);
+	ll_put(f, "store i32 %s, ptr %s", other_slot(k, from, 1, n->stages - 1, 0), read);
 	ll_put(f, "br label %%%s", head);
 	ll_begin(f, end);
 	ll_forget(f);

@@ -44,8 +44,11 @@ static bool in_a_context(dl_model *m)
 	return true;
 }
 
+static pthread_barrier_t all_there;
+
 static void *thread(void *m)
 {
+	pthread_barrier_wait(&all_there);
 	return in_a_context(m) ? m : NULL;
 }
 
@@ -74,6 +77,7 @@ static bool all(const char *dir)
 	api->context_free(c);
 	cu.ptxsim_mark();
 	MUST(load("cuda:0", &m[0]) && load("cuda:1", &m[1]) && !cu.ptxsim_calls("cuModule"));
+	pthread_barrier_init(&all_there, NULL, THREADS);
 	for (int i = 0; i < THREADS; i++)
 		MUST(!pthread_create(&id[i], NULL, thread, m[i == THREADS - 1]));
 	for (int i = 0; i < THREADS; i++)

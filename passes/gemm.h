@@ -15,6 +15,9 @@ void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
  * sorted as the result is stored. */
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);
 
+/* TEXT of FILE can be Options.tiles; else a diagnostic (passes/gemm_tiles.c). */
+bool gemm_tiles_check(const char *text, const char *file, Diag *d);
+
 /* E of node N reads constants alone, and no size. */
 bool expr_is_weights(Module *m, const Node *n, Expr *e);
 /* Packs the constant operand of N's contraction into panels (passes/panels.c); false where there is none. */

@@ -194,7 +194,7 @@ static bool open_gpu(GpuGemm *gg, const Module *m, const Target *t, Kernel *k, i
 	gg->s.kind = instruction(g, m->opt.tf32);
 	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
-	return gemm_gpu_shape(gg);
+	return gemm_gpu_shape(gg, &m->opt);
 }
 
 bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s)
@@ -203,6 +203,8 @@ bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last
 
 	if (!open_gpu(&gg, m, t, k, last))
 		return false;
+	if (m->opt.list_tiles)
+		gemm_gpu_list(&gg, m->opt.list_tiles);
 	gg.g.b.sched = s;
 	inline_temps(&gg.g);
 	gemm_gpu_emit(&gg);

@@ -71,7 +71,13 @@ typedef struct GpuGemm {
 } GpuGemm;
 
 /* The shape for G's sizes on its target (passes/gemm_shape.c); false where a thread a result serves better. */
-bool gemm_gpu_shape(GpuGemm *g);
+bool gemm_gpu_shape(GpuGemm *g, const Options *o);
+/* Prints the N best tiles for it. */
+void gemm_gpu_list(const GpuGemm *g, int n);
+/* Of a product on G's target, with these M, N and K, the line of TEXT, which may be null: the tile and the slots in *S. Prints
+ * such a line (passes/gemm_tiles.c). */
+bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s);
+void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s);
 /* Into how many parts the sum is better split, blocks for each (passes/gemm_shape.c), along iterator *ALONG; 1: none. */
 int64_t gemm_gpu_parts(const GpuGemm *g, Iter **along);
 /* Threads of a block, and bytes of shared memory. */

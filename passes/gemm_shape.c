@@ -169,29 +169,48 @@ static int stages(const GpuGemm *g, const BlockShape *s, double k)
 	return rounds < 2 ? 2 : rounds < most ? (int)rounds : most;
 }
 
-/* The best shape for these sizes in *OUT, and its cost; 0: there is none. */
-static double best_shape(const GpuGemm *g, const double size[4], BlockShape *out)
+/* What a GPU can do. */
+static bool possible(const GpuGemm *g, const BlockShape *s)
 {
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
-	BlockShape s = {.kind = g->s.kind};
-	double best = 0;
+
+	return s->bn >= STRIP_COLUMNS && gemm_gpu_shared(g, s) + RESERVED <= g->g.t->gpu->shared &&
+	       !(wide && s->tm * s->tn > 32) && registers_of(g, s) <= REGISTERS;
+}
+
+static bool same_tile(const BlockShape *a, const BlockShape *b)
+{
+	return a->bm == b->bm && a->bn == b->bn && a->bk == b->bk;
+}
+
+/* The next shape that a GPU can do, of WANT's tile and slots unless that is null, and its cost; 0: there is none more. */
+static double next_cost(const GpuGemm *g, const double size[4], const BlockShape *want,
+			BlockShape *s, int *at)
+{
+	s->kind = g->s.kind;
+	while (next_shape(g, s, at)) {
+		if (want && !same_tile(s, want))
+			continue;
+		s->stages = want ? want->stages : stages(g, s, size[2]);
+		if (possible(g, s))
+			return cost(g, s, size);
+	}
+	return 0;
+}
+
+/* The best shape for these sizes in *OUT, and its cost; 0: there is none. WANT: as above. */
+static double best_shape(const GpuGemm *g, const double size[4], const BlockShape *want,
+			 BlockShape *out)
+{
+	BlockShape s = {0};
+	double best = 0, x;
 	int at = 0;
 
-	while (next_shape(g, &s, &at)) {
-		double x;
-
-		if (s.bn < STRIP_COLUMNS)
-			continue;
-		s.stages = stages(g, &s, size[2]);
-		if (gemm_gpu_shared(g, &s) + RESERVED > g->g.t->gpu->shared ||
-		    (wide && s.tm * s.tn > 32) || registers_of(g, &s) > REGISTERS)
-			continue;
-		x = cost(g, &s, size);
-		if (best > 0 && x >= best)
-			continue;
-		best = x;
-		*out = s;
-	}
+	while ((x = next_cost(g, size, want, &s, &at)) > 0)
+		if (best <= 0 || x < best) {
+			best = x;
+			*out = s;
+		}
 	return best;
 }
 
@@ -206,15 +225,57 @@ static void sizes(const GpuGemm *g, double size[4])
 	size[3] = size_of(c, gemm_product(x, x->c.g, x->c.ng));
 }
 
-bool gemm_gpu_shape(GpuGemm *g)
+bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 {
 	const double min_side = MIN_SIDE, min_k = MIN_K;
+	Diag *d = g->g.k->ctx->diag;
+	BlockShape want;
 	double size[4];
 
 	sizes(g, size);
 	if (size[0] < min_side || size[1] < min_side || size[2] < min_k)
 		return false;
-	return best_shape(g, size, &g->s) > 0;
+	if (!gemm_tiles_find(o->tiles, g, size, &want))
+		return best_shape(g, size, NULL, &g->s) > 0;
+	if (best_shape(g, size, &want, &g->s) > 0)
+		return true;
+	return diag_error(d, d->where,
+			  "--tiles: this product on %s cannot have a tile of %dx%dx%dx%d",
+			  g->g.t->name, want.bm, want.bn, want.bk, want.stages);
+}
+
+void gemm_gpu_list(const GpuGemm *g, int n)
+{
+	enum { MOST = 64 };
+	struct {
+		BlockShape s;
+		double cost;
+	} of[MOST];
+	BlockShape s = {0};
+	double size[4], x;
+	int found = 0, at = 0, k;
+
+	sizes(g, size);
+	while (found < MOST && (x = next_cost(g, size, NULL, &s, &at)) > 0) {
+		for (k = 0; k < found && !same_tile(&of[k].s, &s);)
+			k++;
+		if (k == found)
+			of[found++].cost = x;
+		if (x <= of[k].cost) {
+			of[k].s = s;
+			of[k].cost = x;
+		}
+	}
+	/* Few are asked for, and there are few. */
+	for (int i = 0; i < n && i < found; i++) {
+		int best = -1;
+
+		for (k = 0; k < found; k++)
+			if (of[k].cost > 0 && (best < 0 || of[k].cost < of[best].cost))
+				best = k;
+		gemm_tiles_print(g, size, &of[best].s);
+		of[best].cost = 0;
+	}
 }
 
 /* The iterator of the sum with most points, if their number is known. */
@@ -254,7 +315,7 @@ int64_t gemm_gpu_parts(const GpuGemm *g, Iter **along)
 	if (!bounded(g)) /* parts of many tiles would cost more than parts of few gain */
 		return 1;
 	sizes(g, size);
-	best = whole = best_shape(g, size, &s);
+	best = whole = best_shape(g, size, NULL, &s);
 	for (int64_t p = 2; p <= MOST_PARTS && n / p >= s.bk; p++) {
 		const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
 			     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.c.ct));
@@ -262,7 +323,7 @@ int64_t gemm_gpu_parts(const GpuGemm *g, Iter **along)
 
 		if (n % (p * s.bk))
 			continue;
-		x = best_shape(g, part, &s) + STAGE + sums / rate;
+		x = best_shape(g, part, NULL, &s) + STAGE + sums / rate;
 		if (x < best && x < GAIN * whole) {
 			best = x;
 			parts = p;

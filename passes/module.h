@@ -40,6 +40,8 @@ typedef struct Options {
 	int rewrite_limit;       /* rewrites done at most; -1: no limit */
 	bool verify;             /* the verifier runs after every pass, and isl proves schedules */
 	bool tf32;               /* GPUs may round the factors of f32 products to tf32 */
+	const char *tiles;       /* of products on GPUs, as passes/gemm_tiles.c reads them; null: as the model chooses */
+	int list_tiles;          /* so many of the best for each are printed */
 	bool shuffle;            /* visit what is independent in another order: output must not change */
 } Options;
 

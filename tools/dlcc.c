@@ -4,7 +4,7 @@
 #include "codegen/package.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
-#include "passes/kernels.h"
+#include "passes/gemm.h"
 #include "tools/dlcc/check.h"
 #include "tools/dlcc/options.h"
 
@@ -266,6 +266,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--cubin=yes is for what carries code, and a .ptx is text");
 	if (c->tf32 && !gpu->ntargets)
 		return options_fault(c, "--tf32 needs a target: --target=cuda:sm_80");
+	if ((c->tiles || c->list_tiles) && !gpu->ntargets)
+		return options_fault(c, "tiles need a target: --target=cuda:sm_80");
 	for (int t = 0; c->tf32 && t < gpu->ntargets; t++)
 		if (!mma_rounds(gpu->target[t]->gpu->sm))
 			return options_fault(
@@ -462,6 +464,18 @@ static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file)
 	       !quiet.errors;
 }
 
+/* What --tiles names; false after a diagnostic. */
+static bool read_tiles(Cli *c, Arena *a, Options *o)
+{
+	size_t n;
+	char *text = read_file(a, c->tiles, &n);
+
+	if (!text)
+		return diag_error(&c->diag, (DiagLoc){.file = c->tiles}, "%s", strerror(errno));
+	o->tiles = arena_strndup(a, text, n);
+	return gemm_tiles_check(o->tiles, c->tiles, &c->diag);
+}
+
 /* The exit status. */
 static int compile(Cli *c)
 {
@@ -471,6 +485,7 @@ static int compile(Cli *c)
 			    .rewrite_limit = c->rewrite_limit,
 			    .shuffle = c->shuffle,
 			    .tf32 = c->tf32,
+			    .list_tiles = c->list_tiles,
 			    .verify = c->verify}},
 	       gpu = m;
 	OnnxFile *file = NULL, *again = NULL;
@@ -480,6 +495,10 @@ static int compile(Cli *c)
 	if (!choose_targets(c, a, &m, &gpu)) {
 		arena_free(a);
 		return EXIT_USAGE;
+	}
+	if (c->tiles && !read_tiles(c, a, &gpu.opt)) {
+		arena_free(a);
+		return 1;
 	}
 	m.ctx = ctx_new(&c->diag);
 	m.graph = read_input(c, m.ctx, a, &file, &refusals);

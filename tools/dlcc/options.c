@@ -24,6 +24,7 @@ static const char usage[] =
 	"                        cuda: with %s\n"
 	"  --cubin=yes           carry the GPU's code compiled, too, by ptxas; --ptxas=FILE says where that is\n"
 	"  --tf32                GPUs may round the factors of f32 products to tf32; sm_80 and later\n"
+	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  -O0 -O1 -O2 -O3       effort (default -O2)\n"
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
@@ -159,6 +160,7 @@ static const Text texts[] = {
 	{"--weights", offsetof(Cli, weights), false},
 	{"--cubin", offsetof(Cli, cubin), false},
 	{"--ptxas", offsetof(Cli, ptxas), false},
+	{"--tiles", offsetof(Cli, tiles), false},
 	{"--target", offsetof(Cli, targets), false},
 	{"--dump-ir", offsetof(Cli, dump), false},
 	{"--dump-node", offsetof(Cli, dump_node), false},
@@ -172,6 +174,7 @@ typedef struct Number {
 } Number;
 
 static const Number numbers[] = {{"--threads", offsetof(Cli, threads)},
+				 {"--list-tiles", offsetof(Cli, list_tiles)},
 				 {"--rewrite-limit", offsetof(Cli, rewrite_limit)}};
 
 typedef struct Flag {
@@ -307,7 +310,8 @@ static bool check_output(Cli *c)
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
 	static const char *const known[] = {".so", ".a", ".o", ".c", ".ptx", ".dl"};
 
-	if (!c->output && (c->check || c->dump || c->dump_all || c->dump_node || c->time_passes))
+	if (!c->output &&
+	    (c->check || c->dump || c->dump_all || c->dump_node || c->time_passes || c->list_tiles))
 		return true;
 
 	for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)

@@ -18,12 +18,12 @@ typedef struct DimOption {
 
 typedef struct Cli {
 	const char *input, *output, *name, *cc, *sysroot, *runtime, *weights, *save_temps;
-	const char *cubin, *ptxas;
+	const char *cubin, *ptxas, *tiles;
 	const char *dump, *dump_node;
 	DimOption dims[MAX_DIMS];
 	int ndims;
 	const char *targets;
-	int level, threads, rewrite_limit;
+	int level, threads, rewrite_limit, list_tiles;
 	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded;
 	Diag diag;
 } Cli;

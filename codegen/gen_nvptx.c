@@ -215,6 +215,16 @@ static const char *from_lane(LlKernel *k, const char *lo)
 	return t;
 }
 
+static void unrolled_node(LlKernel *k, const LNode *n)
+{
+	for (int64_t i = n->lo->i; i < n->hi->i; i += n->step) {
+		ll_forget(&k->f);
+		ll_bind(k, n->var, arena_printf(k->f.arena, "%lld", (long long)i));
+		ll_nodes(k, n->body);
+	}
+	ll_forget(&k->f);
+}
+
 static void loop_node(LlKernel *k, const LNode *n)
 {
 	const bool share = n->loop == LOOP_TEAM && !ll_alone(k);
@@ -225,6 +235,10 @@ static void loop_node(LlKernel *k, const LNode *n)
 		return;
 	if (share && (n->pack || n->keep)) {
 		ll_share(k, n);
+		return;
+	}
+	if (n->loop == LOOP_UNROLL && n->lo->kind == EX_CONST && n->hi->kind == EX_CONST) {
+		unrolled_node(k, n);
 		return;
 	}
 	ll_ends(k, n, &lo, &hi);

@@ -29,20 +29,10 @@ static bool takes(const Row *r)
 	const Stmt *s = r->k->stmts.at[r->first];
 	int64_t terms = 1, v;
 
-	if (!s->red || monoid_info[s->red].n != 1 || s->nout != 1 || s->update || s->scan ||
-	    s->ordered || s->guard || s->nband != r->band->n || expr_can_fault(s->val[0]))
-		return false;
 	for (int i = s->nband; i < s->niters; i++)
 		terms = dim_is_const(s->iter[i]->extent, &v) && terms < SHORTEST ? terms * v
 										 : SHORTEST;
-	for (int i = r->first; i <= r->last; i++) {
-		const Stmt *x = r->k->stmts.at[i];
-
-		if (x->nwidx != x->out[0]->rank || row_packed(x) ||
-		    (i > r->first && (!gpu_is_map(x) || x->guard || x->niters != r->band->n)))
-			return false;
-	}
-	return terms >= SHORTEST;
+	return gpu_chain(r) && !s->guard && terms >= SHORTEST;
 }
 
 /* ---- The matrix ---- */

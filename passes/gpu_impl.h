@@ -29,6 +29,13 @@ bool gpu_turn(LBuild *b, Stmt *s, Points *p);
 /* A stage of the statements of R, where they reduce across memory, which runs along iterator ALONG of the band
  * (passes/gpu_fold.c); false where they do not. */
 bool gpu_fold(Row *r, const Gpu *gpu, int along);
+/* The first statement of R reduces to one value, and the others follow it point by point. */
+bool gpu_chain(const Row *r);
+/* A stage of the statements of R, where windows slide and memory runs along iterator ALONG of the band
+ * (passes/gpu_window.c); false where they do not. */
+bool gpu_window(Row *r, const Gpu *gpu, int along);
+/* Statement S of a thread's own row, in the form AS, which reads the same elsewhere. */
+void gpu_row_stmt(Row *r, Stmt *s, Stmt *as);
 /* A stage of statements FIRST..LAST under BAND. */
 void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band);
 /* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */

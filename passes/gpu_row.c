@@ -152,11 +152,29 @@ static void own_local(Row *r, const Stmt *s, Buf *t)
 		l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-static void row_stmt(Row *r, Stmt *s)
+bool gpu_chain(const Row *r)
+{
+	const Stmt *s = r->k->stmts.at[r->first];
+
+	if (!s->red || monoid_info[s->red].n != 1 || s->nout != 1 || s->update || s->scan ||
+	    s->ordered || s->nband != r->band->n || expr_can_fault(s->val[0]))
+		return false;
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *x = r->k->stmts.at[i];
+
+		if (x->nwidx != x->out[0]->rank || row_packed(x) ||
+		    (i > r->first && (!gpu_is_map(x) || x->guard || x->niters != r->band->n)))
+			return false;
+	}
+	return true;
+}
+
+void gpu_row_stmt(Row *r, Stmt *s, Stmt *as)
 {
 	row_begin(r, s);
 	for (int o = 0; o < s->nout; o++)
 		own_local(r, s, s->out[o]);
+	r->s = as;
 	row_emit(r);
 }
 
@@ -174,7 +192,7 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 		rows = dim_mul(b->k->ctx, rows, band->iter[i]->extent);
 	}
 	team = choose_team(&r, &along);
-	if (team == 1 && gpu_fold(&r, gpu, along))
+	if (team == 1 && (gpu_fold(&r, gpu, along) || gpu_window(&r, gpu, along)))
 		return;
 	l_stage(b, strategy, rows, 1);
 	b->stage->team = team;
@@ -188,5 +206,5 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	if (b->stage->team > 1)
 		gpu_team(&r, gpu);
 	for (int i = first; i <= last && b->stage->team == 1; i++)
-		row_stmt(&r, b->k->stmts.at[i]);
+		gpu_row_stmt(&r, b->k->stmts.at[i], b->k->stmts.at[i]);
 }

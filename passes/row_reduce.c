@@ -287,12 +287,13 @@ void row_emit_reduce_lanes(Row *r, Stmt *s)
 	row_open_band(r, s, &n, false);
 	row_declare_state(r, s, acc, NULL);
 	terms_of(r, s, &t);
-	lane = lane_of(&t);
+	lane = r->unrolled ? -1 : lane_of(&t);
 	row_init_state(r, s, acc, zero);
 	for (int i = 0; i < t.n; i++)
 		if (i != lane)
-			row_open(r, &in, LOOP_SERIAL, t.it[i], zero, row_extent(r, t.it[i]));
-	if (!t.n) {
+			row_open(r, &in, r->unrolled ? LOOP_UNROLL : LOOP_SERIAL, t.it[i], zero,
+				 row_extent(r, t.it[i]));
+	if (!t.n || r->unrolled) {
 		node = row_state_node(r, LN_UPDATE, s, acc, zero, t.e, t.guard);
 	} else {
 		hi = row_extent(r, t.it[lane]);

@@ -5,6 +5,7 @@
  *   map     statements that store each element once (passes/gpu_map.c); turn: that read along other iterators than
  *           they write (passes/gpu_turn.c)
  *   fold    a reduction across memory, and what follows it point by point (passes/gpu_fold.c)
+ *   window  short sums whose terms neighbours read again (passes/gpu_window.c)
  *   row     statements under their common band (passes/gpu_row.c)
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
  *           order (scatters) that is one thread

@@ -47,11 +47,24 @@ transpose((1, 0), (77, 1000), sectors=1.06, traffic=1.06)
 transpose((1, 0), (301, 403), sectors=1.04, traffic=1.2, conflicts=0)
 transpose((0, 1, 3, 2), (1, 4, 197, 64), sectors=1.04, traffic=1.15, conflicts=0)
 transpose((2, 1, 0), (40, 9, 56), sectors=1.17, traffic=1.17)
-for stride, side in (1, 28), (2, 56):
-    image = f"T[2,{side},{side},64]"
-    case(f"depthwise, channels last, stride {stride}", f"({image} x, T[64,1,3,3] W, T[64] B) => (T[2,28,28,64] y) {{ xt = Transpose<perm = [0,3,1,2]>(x)"
-         f" a = Conv<group = 64, strides = [{stride},{stride}], pads = [1,1,1,1]>(xt, W, B) r = Relu(a) y = Transpose<perm = [0,2,3,1]>(r) }}",
-         (2, side, side, 64), (64, 1, 3, 3), (64,), sectors=1)
+
+
+def depthwise(name, n, side, channels, kernel, stride, dims=None, **limits):
+    """Channels last, with a bias and a Relu; DIMS: of the image and of the result, where they have other names."""
+    out = (side - 1) // stride + 1
+    image, result = dims or (f"{n},{side},{side},{channels}", f"{n},{out},{out},{channels}")
+    case(f"depthwise, {name}", f"(T[{image}] x, T[{channels},1,{kernel},{kernel}] W, T[{channels}] B) => (T[{result}] y)"
+         f" {{ xt = Transpose<perm = [0,3,1,2]>(x) a = Conv<group = {channels}, strides = [{stride},{stride}], pads = {[kernel // 2] * 4}>(xt, W, B)"
+         f" r = Relu(a) y = Transpose<perm = [0,2,3,1]>(r) }}",
+         (n, side, side, channels), (channels, 1, kernel, kernel), (channels,), **limits)
+
+
+depthwise("stride 1", 2, 28, 64, 3, 1, sectors=1, traffic=1.34, conflicts=0)
+depthwise("stride 2", 2, 56, 64, 3, 2, sectors=1, traffic=1.21, conflicts=0)
+depthwise("sizes that are not known", 2, 30, 64, 3, 1, ("N,H,L,64", "N,H,L,64"), sectors=1, traffic=1.3, conflicts=0)
+depthwise("channels that are no whole sectors", 1, 56, 72, 3, 1, types=("float16",), sectors=1.12, traffic=1.51)
+case("pool, channels last", "(T[2,28,28,64] x) => (T[2,14,14,64] y) { xt = Transpose<perm = [0,3,1,2]>(x)"
+     " a = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(xt) y = Transpose<perm = [0,2,3,1]>(a) }", (2, 28, 28, 64), sectors=1, traffic=1.12, conflicts=0)
 case("turned with an epilogue", "(T[2,28,28,64] x, T[64] b) => (T[2,64,28,28] y) { a = Add(x, b) c = Relu(a) y = Transpose<perm = [0,3,1,2]>(c) }",
      (2, 28, 28, 64), (64,), sectors=1, traffic=1.1, conflicts=0)
 case("one operand turned", "(T[256,192] x, T[192,256] z) => (T[256,192] y) { a = Transpose<perm = [1,0]>(z) y = Add(x, a) }",

@@ -130,6 +130,12 @@ const Type *type_tensor(Ctx *c, DType t, int rank, Dim *const *dims)
 				      .dims = rank > 0 ? at : none});
 }
 
+bool layout_pads(const Layout *l, int i)
+{
+	return i > 0 && l->ax[i].inner && !l->ax[i - 1].inner && l->ax[i - 1].dim == l->ax[i].dim &&
+	       l->ax[i - 1].block == l->ax[i].block;
+}
+
 const Type *type_with_layout(Ctx *c, const Type *t, const Layout *l)
 {
 	Type like = *t;

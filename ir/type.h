@@ -38,6 +38,8 @@ typedef struct Type {
 } Type;
 
 const Type *type_tensor(Ctx *c, DType t, int rank, Dim *const *dims);
+/* Axis I and the one before it are one dim, whole but for padding. */
+bool layout_pads(const Layout *l, int i);
 const Type *type_with_layout(Ctx *c, const Type *t, const Layout *l);
 const Type *type_sequence(Ctx *c, const Type *elem);
 const Type *type_optional(Ctx *c, const Type *elem);

@@ -7,6 +7,8 @@
 #include "passes/kernels.h"
 #include "passes/module.h"
 
+/* Fewer rows or columns are not worth a tile on a GPU. */
+enum { GEMM_ROWS = 9 };
 /* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
 int64_t gemm_panel(CType t);
 /* Rows and columns of a tile, whose accumulators are in registers. */

@@ -79,6 +79,16 @@ static bool joins_all(Gemm *g, const Operand *o, Iter *const *it, int n)
 	return true;
 }
 
+/* The block to a multiple of which rows of O along IT have elements; 1 where there is none. */
+static int64_t padded_along(const Operand *o, const Iter *it)
+{
+	const Layout *l = o->val->kind == EX_LOAD ? o->val->load.buf->layout : NULL;
+
+	return o->nside == 1 && o->side[0] == it && l && layout_pads(l, l->n - 1)
+		       ? l->ax[l->n - 1].block
+		       : 1;
+}
+
 /* Elements of a chunk along the last of the N iterators IT, of which BYTES each are stored. */
 static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool joined, int bytes)
 {
@@ -88,8 +98,9 @@ static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool join
 
 	if (o->guard && expr_has_iter(o->guard, last))
 		return 1;
-	while (pack > 1 && !(dim_multiple(g->k->ctx, run, pack) &&
-			     wide_loads(g->k, o->val, it, n, joined, pack)))
+	while (pack > 1 &&
+	       !((dim_multiple(g->k->ctx, run, pack) || padded_along(o, last) % pack == 0) &&
+		 wide_loads(g->k, o->val, it, n, joined, pack)))
 		pack /= 2;
 	return pack;
 }

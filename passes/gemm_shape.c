@@ -9,7 +9,6 @@
 #include "passes/gemm_impl.h"
 
 enum {
-	MIN_SIDE = 9, /* fewer rows or columns are not worth a tile */
 	MIN_K = 8,
 	UNKNOWN = 512,      /* what a size without bounds counts as */
 	RESERVED = 1 << 10, /* bytes of an SM's shared memory that a block takes besides */
@@ -18,10 +17,10 @@ enum {
 	COMMON = 24,        /* registers: loops, edges, the lane's places */
 	COPIED = 4,         /* and of a chunk that is copied: from where and to where */
 	MOVED = 2,          /* of one that goes through registers, without its value */
+	EDGED = 2,          /* more for single elements that end within tiles: comparisons */
 	SPLIT = 6,          /* the same, where its row of the tile is split into several indices */
-	PAIRED =
-		30, /* where two instructions have a fragment's sums: what ptxas then takes besides, measured */
-	MOST_PARTS = 64 /* of a sum */
+	PAIRED = 30,        /* where two instructions have the sums: what ptxas takes more */
+	MOST_PARTS = 64     /* of a sum */
 };
 
 /* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
@@ -68,12 +67,14 @@ int gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 }
 
 /* What a thread has for its chunks of O's tile, SIDE of the block, all the time that the ring runs. */
-static int fill_registers(const BlockShape *s, const Operand *o, int side)
+static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *o, int side)
 {
+	Dim *all = o == &g->a ? g->g.m : g->g.n;
 	const int elems = side * s->bk, chunks = elems / o->pack, threads = gemm_gpu_threads(s),
 		  each = (chunks + threads - 1) / threads,
 		  words = (o->pack * bytes_of(o->type) + 3) / 4,
-		  place = o->along && !o->side_joins ? SPLIT : MOVED;
+		  edge = o->pack == 1 && !dim_multiple(g->g.k->ctx, all, side) ? EDGED : 0,
+		  place = o->along && !o->side_joins ? SPLIT : MOVED + edge;
 
 	return each * (o->async ? COPIED : place + words);
 }
@@ -86,8 +87,9 @@ static int registers_of(const GpuGemm *g, const BlockShape *s)
 		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4
 				 : (s->tm + s->tn) * piece * word;
 
-	return sums + read + fill_registers(s, &g->a, s->bm) + fill_registers(s, &g->b, s->bn) +
-	       COMMON + (s->kind && mma_info[s->kind].m < MMA_ROWS ? PAIRED : 0);
+	return sums + read + fill_registers(g, s, &g->a, s->bm) +
+	       fill_registers(g, s, &g->b, s->bn) + COMMON +
+	       (s->kind && mma_info[s->kind].m < MMA_ROWS ? PAIRED : 0);
 }
 
 static double larger(double a, double b)
@@ -227,7 +229,7 @@ static void sizes(const GpuGemm *g, double size[4])
 
 bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 {
-	const double min_side = MIN_SIDE, min_k = MIN_K;
+	const double min_side = GEMM_ROWS, min_k = MIN_K;
 	Diag *d = g->g.k->ctx->diag;
 	BlockShape want;
 	double size[4];

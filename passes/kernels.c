@@ -322,7 +322,10 @@ Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 			Dim *blk = dim_const(k->ctx, ax.block);
 			Dim *extent = b->dims[ax.dim];
 
-			if (ax.block && ax.inner) {
+			if (layout_pads(b->layout, i)) {
+				extent = dim_mul(k->ctx, dim_ceildiv(k->ctx, extent, blk), blk);
+				i--;
+			} else if (ax.block && ax.inner) {
 				e = ex_op2(p, IN_mod, e, ex_dim(p, blk));
 				extent = blk;
 			} else if (ax.block) {

@@ -2,7 +2,9 @@
 /*
  * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that
  * copies the operand expression (transposes, conversions and all) into a packed constant. That kernel reads
- * constants alone, so `weights` runs it at build time. All CPU targets share the layout. On GPUs it is rows that run along n.
+ * constants alone, so `weights` runs it at build time. All CPU targets share the layout. On GPUs it is rows that run along n,
+ * each to the next multiple of 16 bytes: so tiles are filled in whole pieces, and products with few rows, which sum down the
+ * columns, read each element of the operand once.
  */
 #include "passes/gemm.h"
 #include "passes/module.h"
@@ -53,23 +55,110 @@ static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 	return type_with_layout(m->ctx, plain, &l);
 }
 
-/* A GPU's tiles take an operand by rows that run along n, or along all of k. */
-static bool lies_in_rows(Kernel *k, const Contraction *c)
+static int piece_of(const Contraction *c)
+{
+	return 128 / dtype_info[contraction_type(c->b)].bits;
+}
+
+/* Rows along n, padded to pieces of 16 bytes where they are those of one iterator. */
+static const Type *in_rows(Module *m, const Contraction *c, const Type *plain)
+{
+	const int last = plain->rank - 1, piece = piece_of(c);
+	Layout l = {0};
+
+	if (c->nn > 1 || dim_multiple(m->ctx, plain->dims[last], piece))
+		return plain;
+	for (int i = 0; i < last; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = i};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .block = piece};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .block = piece, .inner = true};
+	return type_with_layout(m->ctx, plain, &l);
+}
+
+/* The product may have so few rows that it is no matter of tiles, and more than one. */
+static bool may_have_few_rows(Kernel *k, const Contraction *c)
+{
+	int64_t least = 1, most = 1;
+
+	for (int i = 0; i < c->nm; i++) {
+		int64_t lo, hi;
+
+		dim_bounds(k->ctx, c->m[i]->extent, &lo, &hi);
+		least = lo < 1                                      ? least
+			: __builtin_mul_overflow(least, lo, &least) ? INT64_MAX
+								    : least;
+		most = hi <= 1 ? most : INT64_MAX;
+	}
+	return least < GEMM_ROWS && most > 1;
+}
+
+typedef enum Lies { LIES_ELSE, LIES_ALONG_N, LIES_ALONG_K } Lies;
+
+/* How B lies as it is: rows along n, or along all of k. */
+static Lies lies(Kernel *k, const Contraction *c)
 {
 	const Expr *b = c->b;
 	Affine a;
 
 	if (b->kind != EX_LOAD || !ex_affine(k->ctx, flat_index(k, b->load.buf, b->load.idx), &a))
-		return false;
+		return LIES_ELSE;
 	if (dim_equals(affine_coef(k->ctx, &a, c->n[c->nn - 1]), 1))
-		return true;
+		return LIES_ALONG_N;
 	for (int i = 0; i + 1 < c->nk; i++) {
 		Pair p = {k, c->k[i], c->k[i + 1], c->k[i + 1]->extent, NULL};
 
 		if (!pair_joins(&p, c->b))
-			return false;
+			return LIES_ELSE;
 	}
-	return dim_equals(affine_coef(k->ctx, &a, c->k[c->nk - 1]), 1);
+	return dim_equals(affine_coef(k->ctx, &a, c->k[c->nk - 1]), 1) ? LIES_ALONG_K : LIES_ELSE;
+}
+
+/* A tile of B, lying as it does, would be filled by less than pieces, or B be read along k by products of few rows. */
+static bool better_in_rows(Kernel *k, const Contraction *c)
+{
+	Dim *sum = dim_const(k->ctx, 1);
+
+	if (c->nn != 1)
+		return false;
+	if (lies(k, c) == LIES_ALONG_N)
+		return !dim_multiple(k->ctx, c->n[0]->extent, piece_of(c));
+	for (int i = 0; i < c->nk; i++)
+		sum = dim_mul(k->ctx, sum, c->k[i]->extent);
+	return may_have_few_rows(k, c) || !dim_multiple(k->ctx, sum, piece_of(c));
+}
+
+/* The product of N, as *C, has V as B, as V lies. */
+static bool multiplies(Node *n, const Value *v, Contraction *c)
+{
+	Kernel *k = node_kernel(n);
+
+	return k && !node_on_host(n) && gemm_takes(k, c, true) && !c->guard_b &&
+	       lies(k, c) != LIES_ELSE && c->b->load.buf->kind == BUF_IN &&
+	       node_in(n, c->b->load.buf->param) == v;
+}
+
+/* So it is for all that read what the product of N reads as B: in rows it takes the place of what there was. */
+static bool all_better_in_rows(Module *m, const Node *n, const Contraction *c)
+{
+	Contraction other;
+
+	if (c->b->load.buf->kind != BUF_IN)
+		return false;
+	for (const Use *u = node_in(n, c->b->load.buf->param)->uses; u; u = u->next)
+		if (!u->user || (!value_is_weights(m, u->user->out[0]) &&
+				 !(multiplies(u->user, node_in(n, c->b->load.buf->param), &other) &&
+				   better_in_rows(node_kernel(u->user), &other))))
+			return false;
+	return true;
+}
+
+/* A GPU's tiles take an operand by rows that run along n, or along all of k; where nobody holds the constant as it is, it
+ * comes to lie such that a row is whole pieces. */
+static bool lies_well(Module *m, const Node *n, const Contraction *c)
+{
+	Kernel *k = node_kernel(n);
+
+	return lies(k, c) != LIES_ELSE && !(better_in_rows(k, c) && all_better_in_rows(m, n, c));
 }
 
 /* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
@@ -104,8 +193,7 @@ static Value *pack(Module *m, Node *n, Contraction *c)
 	}
 	t = type_tensor(m->ctx, module_on_gpu(m) ? contraction_type(c->b) : ctype_dtype(c->ct),
 			rank, dims);
-	if (!module_on_gpu(m))
-		t = in_panels(m, c, t);
+	t = module_on_gpu(m) ? in_rows(m, c, t) : in_panels(m, c, t);
 	out = kernel_buf(k, BUF_OUT, "packed", t);
 	kernel_map_id(k, it, out, kernel_import_expr(k, ck, c->b, from, with, rank, n, in, &nin));
 	kn = node_new(m->graph, OP_Kernel, in, nin, 1, n);
@@ -180,7 +268,7 @@ bool pack_operand(Module *m, Node *n)
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
 	if (!gemm_takes(k, &c, true) || c.guard_b || has_layout(c.b) ||
-	    !expr_is_weights(m, n, c.b) || (module_on_gpu(m) && lies_in_rows(k, &c)))
+	    !expr_is_weights(m, n, c.b) || (module_on_gpu(m) && lies_well(m, n, &c)))
 		return false;
 	packed = pack(m, n, &c);
 	if (!packed)

@@ -99,6 +99,11 @@ for m, traffic in (1, 1.13), (3, 1.38):
          (m, 1024), (1024, 768), (768,), sectors=1, traffic=traffic)
     case(f"{m} rows by rows", f"(T[{m},1024] x, T[768,1024] w) => (T[{m},768] y) {{ y = Gemm<transB = 1>(x, w) }}", (m, 1024), (768, 1024),
          sectors=1.1, traffic=1.2 if m == 1 else 4.1)
+for m, traffic in (3, 1.37), (8, 1.97):
+    case(f"{m} rows by constant rows", f"(T[{m},1024] x, T[768,1024] W) => (T[{m},768] y) {{ y = Gemm<transB = 1>(x, W) }}", (m, 1024), (768, 1024),
+         sectors=1, traffic=traffic)
+case("constants with odd rows", "(T[1024,256] x, T[256,77] W, T[33,256] V) => (T[1024,77] y, T[1024,33] z) { y = MatMul(x, W) z = Gemm<transB = 1>(x, V) }",
+     (1024, 256), (256, 77), (33, 256), sectors=1.04, conflicts=0)
 case("sums of columns", "(T[1000,768] x) => (T[768] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims = 0>(x, zero) }", (1000, 768), types=("float",), sectors=1, traffic=1.01)
 case("means of columns", "(T[8,100,77] x) => (T[8,77] y) <int64[1] one = {1}> { y = ReduceMean<keepdims = 0>(x, one) }", (8, 100, 77), types=("float",),
      sectors=1.3, traffic=1.4)

@@ -184,3 +184,23 @@ Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with
 {
 	return ex_rewrite(p, e, subst_iter, &(IterSubst){iters, with, n});
 }
+
+typedef struct HasIter {
+	const Iter *it;
+	bool yes;
+} HasIter;
+
+static void has_iter(void *arg, Expr *e)
+{
+	HasIter *h = arg;
+
+	h->yes = h->yes || (e->kind == EX_ITER && e->iter == h->it);
+}
+
+bool expr_has_iter(Expr *e, const Iter *it)
+{
+	HasIter h = {it, false};
+
+	ex_walk(e, has_iter, &h);
+	return h.yes;
+}

@@ -223,26 +223,12 @@ Stmt *kernel_map_id(Kernel *k, Iter *const *iters, Buf *out, Expr *val)
 	return s;
 }
 
-typedef struct Mention {
-	const Iter *it;
-	bool yes;
-} Mention;
-
-static void mention(void *arg, Expr *e)
-{
-	Mention *m = arg;
-
-	m->yes = m->yes || (e->kind == EX_ITER && e->iter == m->it);
-}
-
 bool stmt_is_phase(Ctx *c, const Stmt *s, const Iter *it)
 {
-	Mention m = {it, false};
+	const bool guarded = s->guard && expr_has_iter(s->guard, it);
 	Affine a;
 
-	if (s->guard)
-		ex_walk(s->guard, mention, &m);
-	for (int d = 0; d < s->nwidx && m.yes; d++)
+	for (int d = 0; d < s->nwidx && guarded; d++)
 		if (s->widx[d]->kind != EX_ITER && ex_affine(c, s->widx[d], &a) && a.n > 1 &&
 		    dim_equals(affine_coef(c, &a, it), 1))
 			return true;

@@ -162,22 +162,19 @@ bool band_good(Kernel *k)
 {
 	enum { FEW = 8, TINY = 4096 };
 	Arena *a = arena_new();
-	Dim *points = dim_const(k->ctx, 1), *work;
+	Dim *points, *work;
 	bool tiny = true, rows;
 	int64_t v;
 	Band b;
 
 	band_of(k, a, &b);
-	for (int i = 0; i < b.n; i++)
-		points = dim_mul(k->ctx, points, b.iter[i]->extent);
+	points = iters_points(k->ctx, b.iter, b.n);
 	rows = b.n > 0 && rows_only(k, &b);
 	arena_free(a);
 	if (rows && (!dim_is_const(points, &v) || v >= FEW))
 		return true;
 	for (int s = 0; s < k->stmts.n; s++) {
-		work = dim_const(k->ctx, 1);
-		for (int i = 0; i < k->stmts.at[s]->niters; i++)
-			work = dim_mul(k->ctx, work, k->stmts.at[s]->iter[i]->extent);
+		work = iters_points(k->ctx, k->stmts.at[s]->iter, k->stmts.at[s]->niters);
 		tiny = tiny && dim_is_const(work, &v) && v <= TINY;
 	}
 	return tiny && b.n > 0;

@@ -87,11 +87,7 @@ bool gemm_joins_after(Gemm *g, Iter *const *it, int n)
 
 Dim *gemm_product(Gemm *g, Iter *const *it, int n)
 {
-	Dim *d = dim_const(g->k->ctx, 1);
-
-	for (int i = 0; i < n; i++)
-		d = dim_mul(g->k->ctx, d, it[i]->extent);
-	return d;
+	return iters_points(g->k->ctx, it, n);
 }
 
 static bool plain(const Expr *e, CType t)

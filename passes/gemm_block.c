@@ -216,17 +216,6 @@ static Expr *in_block(Gemm *g, const Iter *block, int size, const Iter *in)
 		      ex_iter(p, (Iter *)(uintptr_t)in));
 }
 
-/* PART of statement S at row M, column N and term K (null: none) of the whole matrix. */
-static void does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr *n, Expr *k)
-{
-	Expr *at[MAX_ITERS];
-	int nat = part == PART_TERM ? s->niters : s->nband;
-
-	for (int i = 0; i < nat; i++)
-		at[i] = gemm_at(g, s, s->iter[i], m, n, k);
-	l_does(&g->b, node, part, at, nat);
-}
-
 /* The results of a strip's points: every statement's value is an expression of the sum and of what it reads. */
 static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Expr *guard,
 			 Iter *elem, int pack, Expr *m, Expr *col)
@@ -255,11 +244,11 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 			loop = l_loop(b, LOOP_VECTOR, elem, l_int(b, 0), l_int(b, pack), 1);
 			loop->pack = pack;
 		}
-		does(g,
-		     l_store(b, o,
-			     ex_subst_iters(p, flat_index(g->k, o, idx), x->from, x->to, x->n),
-			     ex_subst_iters(p, val, x->from, x->to, x->n), guard),
-		     s, PART_WRITE, m, col, NULL);
+		gemm_does(g,
+			  l_store(b, o,
+				  ex_subst_iters(p, flat_index(g->k, o, idx), x->from, x->to, x->n),
+				  ex_subst_iters(p, val, x->from, x->to, x->n), guard),
+			  s, PART_WRITE, m, col, NULL);
 		if (loop)
 			l_close(b, loop);
 	}
@@ -319,7 +308,7 @@ static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
 	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), strip_row(g, m, n->var, s));
 	col = in_block(g, gg->nb, m->bn, m->col);
 	n->guard = in_matrix(g, row, col);
-	does(g, n, g->c.s, PART_WRITE, row, col, NULL);
+	gemm_does(g, n, g->c.s, PART_WRITE, row, col, NULL);
 }
 
 static void emit_strips(GpuGemm *gg, Mma *m)
@@ -436,7 +425,7 @@ void gemm_gpu_emit(GpuGemm *gg)
 	m->acc = node->buf[0];
 	node->mma = m;
 	node->guard = guard;
-	does(g, node, g->c.s, PART_INIT, row, col, NULL);
+	gemm_does(g, node, g->c.s, PART_INIT, row, col, NULL);
 	guard = ex_and(p, guard, ex_op2(p, IN_lt, term, ex_dim(p, g->kk)));
 	m->a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
 	m->b = declare_tile(gg, "b_tile", &gg->b, s->bn,
@@ -455,7 +444,7 @@ void gemm_gpu_emit(GpuGemm *gg)
 	node = l_node(b, LN_MMA);
 	node->mma = m;
 	node->guard = guard;
-	does(g, node, g->c.s, PART_TERM, row, col, term);
+	gemm_does(g, node, g->c.s, PART_TERM, row, col, term);
 	l_close(b, ring);
 	emit_strips(gg, m);
 }

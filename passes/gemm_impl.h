@@ -100,6 +100,8 @@ Dim *gemm_product(Gemm *g, Iter *const *it, int n);
 Expr *gemm_place(void *arg, Expr *e);
 /* Iterator IT of statement S, of a column, a row and a term (as flat expressions N, M and K; null: as it is). */
 Expr *gemm_at(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k);
+/* NODE does PART of statement S at row M, column N and term K (null: none) of the whole matrix. */
+void gemm_does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr *n, Expr *k);
 /* One past the last column of the block. */
 Expr *gemm_block_end(Gemm *g);
 /* Panels of the block that hold a column. */

@@ -62,7 +62,7 @@ Expr *gemm_at(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k)
 	return ex_iter(g->b.p, o);
 }
 
-static void does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr *n, Expr *k)
+void gemm_does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr *n, Expr *k)
 {
 	Expr *at[MAX_ITERS];
 	int nat = part == PART_TERM ? s->niters : s->nband;
@@ -144,9 +144,9 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->n_valid = t->n_valid;
 	n = l_node(b, LN_TILE);
 	n->tile = tl;
-	does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
-	     ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col)),
-	     tl->depth ? ex_add(p, t->k0, ex_iter(p, tl->depth)) : NULL);
+	gemm_does(g, n, g->c.s, PART_TERM, ex_add(p, ex_iter(p, t->mt), ex_iter(p, tl->row)),
+		  ex_add(p, ex_iter(p, t->nt), ex_iter(p, tl->col)),
+		  tl->depth ? ex_add(p, t->k0, ex_iter(p, tl->depth)) : NULL);
 }
 
 static void emit_epilogue(Gemm *g, const TileAt *t)
@@ -191,14 +191,15 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 			: ex_load(p, t->tile, &acc_at, 1);
 		if (st->out[0]->kind == BUF_TEMP) {
 			if (s)
-				does(g, l_store(b, pl.local[st->out[0]->id], at, val, NULL), st,
-				     PART_WRITE, ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
+				gemm_does(g, l_store(b, pl.local[st->out[0]->id], at, val, NULL),
+					  st, PART_WRITE, ex_iter(p, g->mflat),
+					  ex_iter(p, g->nflat), NULL);
 			continue;
 		}
 		for (int d = 0; d < st->nwidx; d++)
 			idx[d] = ex_rewrite(p, st->widx[d], gemm_place, &pl);
-		does(g, l_store(b, st->out[0], flat_index(g->k, st->out[0], idx), val, NULL), st,
-		     PART_WRITE, ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
+		gemm_does(g, l_store(b, st->out[0], flat_index(g->k, st->out[0], idx), val, NULL),
+			  st, PART_WRITE, ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
 	}
 	l_close(b, jl);
 	l_close(b, il);

@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-enum { FOLD_THREADS = 256, MOST_ROWS = 8, SHORTEST = 64, LINE = 128 };
+enum { FOLD_THREADS = 256, MOST_ROWS = 8, SHORTEST = 64 };
 
 typedef struct Across {
 	Row *r;
@@ -114,7 +114,6 @@ static void place_band(Across *x)
 	Row *r = x->r;
 	LBuild *b = r->b;
 	Ctx *c = r->k->ctx;
-	Dim *total = dim_const(c, 1);
 	Iter *split[MAX_ITERS];
 	int n = 0;
 
@@ -126,9 +125,7 @@ static void place_band(Across *x)
 		if (i != x->n && i != x->m)
 			split[n++] = r->rep[i];
 	split[n++] = x->block;
-	for (int i = 0; i < n; i++)
-		total = dim_mul(c, total, split[i]->extent);
-	l_stage(b, "fold", total, 1);
+	l_stage(b, "fold", iters_points(c, split, n), 1);
 	b->stage->team = b->stage->threads = FOLD_THREADS;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));

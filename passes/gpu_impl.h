@@ -12,6 +12,7 @@ enum {
 	PACK_BYTES = GPU_VECTOR, /* of one access, at most */
 	MOST_PACK = 8,           /* elements of one access */
 	SECTOR = 32,             /* bytes: memory answers requests in such */
+	LINE = 128,              /* bytes: of four sectors, and of all banks of shared memory */
 	SHARED = 40 << 10        /* bytes that a block may share */
 };
 

@@ -64,8 +64,8 @@ bool gpu_map(LBuild *b, Stmt *s)
 {
 	Kernel *k = b->k;
 	Points p = {.k = k, .ne = 1};
-	Iter *in = NULL, *outer[MAX_ITERS];
-	Dim *total = dim_const(k->ctx, 1), *inner = total;
+	Iter *in = NULL;
+	Dim *inner = dim_const(k->ctx, 1);
 	Expr *q, *lo, *hi;
 	LNode *n, *loop = NULL;
 	bool whole;
@@ -88,19 +88,15 @@ bool gpu_map(LBuild *b, Stmt *s)
 		inner = whole || pack > 1 ? dim_ceildiv(k->ctx, in->extent, dim_const(k->ctx, pack))
 					  : in->extent;
 	}
-	for (int i = 0; i < p.n; i++) {
-		outer[i] = p.it[i];
-		total = dim_mul(k->ctx, total, p.it[i]->extent);
-	}
 	l_of(b, s);
-	l_stage(b, "map", dim_mul(k->ctx, total, inner), 1);
+	l_stage(b, "map", dim_mul(k->ctx, iters_points(k->ctx, p.it, p.n), inner), 1);
 	b->stage->team = 1;
 	b->stage->threads = MAP_THREADS;
 	q = ex_iter(b->p, b->stage->var);
 	if (p.n) {
 		Expr *many = ex_dim(b->p, inner);
 
-		l_split(b, outer, p.n, ex_op2(b->p, IN_floordiv, q, many));
+		l_split(b, p.it, p.n, ex_op2(b->p, IN_floordiv, q, many));
 		q = ex_op2(b->p, IN_mod, q, many);
 	}
 	if (in && pack > 1) {

@@ -181,7 +181,6 @@ void gpu_row_stmt(Row *r, Stmt *s, Stmt *as)
 void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band)
 {
 	Row r = row_new(b, first, last, band);
-	Dim *rows = dim_const(b->k->ctx, 1);
 	Iter *split[MAX_ITERS];
 	int along, n = 0, team;
 
@@ -189,12 +188,11 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 		r.fixed[i] = true;
 		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
 		r.as[i] = r.pos[i] = ex_iter(b->p, r.rep[i]);
-		rows = dim_mul(b->k->ctx, rows, band->iter[i]->extent);
 	}
 	team = choose_team(&r, &along);
 	if (team == 1 && (gpu_fold(&r, gpu, along) || gpu_window(&r, gpu, along)))
 		return;
-	l_stage(b, strategy, rows, 1);
+	l_stage(b, strategy, iters_points(b->k->ctx, band->iter, band->n), 1);
 	b->stage->team = team;
 	b->stage->threads = ROW_THREADS;
 	for (int i = 0; i < band->n; i++)

@@ -103,22 +103,14 @@ static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 	return lo < 1 ? 1 : lo;
 }
 
-static Dim *points_of(Kernel *k, Iter *const *it, int n)
-{
-	Dim *points = dim_const(k->ctx, 1);
-
-	for (int i = 0; i < n; i++)
-		points = dim_mul(k->ctx, points, it[i]->extent);
-	return points;
-}
-
 /* S is not all that its kernel does along the row: what a team has at hand there is read again if the row is split. */
 static bool shares_row(Kernel *k, const Stmt *s)
 {
 	for (int i = 0; i < k->stmts.n; i++) {
 		const Stmt *o = k->stmts.at[i];
 
-		if (o != s && points_of(k, o->iter, o->niters) != points_of(k, s->iter, s->nband))
+		if (o != s && iters_points(k->ctx, o->iter, o->niters) !=
+				      iters_points(k->ctx, s->iter, s->nband))
 			return true;
 	}
 	return false;
@@ -323,13 +315,13 @@ static void split(Splitter *x, Stmt *s, const Cut *c)
 	}
 	emit(x, part, true);
 	emit(x, whole, true);
-	x->points = points_of(k, whole->iter, n);
+	x->points = iters_points(k->ctx, whole->iter, n);
 }
 
 /* What follows a sum point by point is of its stage. */
 static void keep(Splitter *x, Stmt *s)
 {
-	Dim *points = points_of(x->k, s->iter, s->nband);
+	Dim *points = iters_points(x->k->ctx, s->iter, s->nband);
 
 	emit(x, s, points != x->points);
 	x->points = s->red || gpu_is_map(s) ? points : NULL;

@@ -100,7 +100,6 @@ static void declare_kept(Team *t, const Kept *x)
 /* Local BUF of the whole block; of blocks that have one row alone, as far as their shared memory goes. */
 static void declare_shared(Team *t, Buf *buf)
 {
-	enum { LINE = 128 };
 	Stage *st = t->r->b->stage;
 	Ctx *c = t->r->k->ctx;
 	LNode *n = l_node(t->r->b, LN_LOCAL);

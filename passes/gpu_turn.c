@@ -309,7 +309,7 @@ static void emit(Turn *t, Stmt *s)
 	Ctx *c = b->k->ctx;
 	Iter *outer[MAX_ITERS];
 	Buf *tile[MOST_LOADS];
-	Dim *total = dim_const(c, 1), *cells = dim_const(c, t->row * t->high);
+	Dim *cells = dim_const(c, t->row * t->high);
 	Staged staged = {t, tile};
 	Expr *guard, *val;
 	LNode *loop, *vector;
@@ -321,10 +321,8 @@ static void emit(Turn *t, Stmt *s)
 			outer[n++] = t->p->it[i];
 	outer[n++] = l_iter(b, "down", dim_ceildiv(c, t->w->extent, dim_const(c, t->high)));
 	outer[n++] = l_iter(b, "across", dim_ceildiv(c, t->r->extent, dim_const(c, t->wide)));
-	for (int i = 0; i < n; i++)
-		total = dim_mul(c, total, outer[i]->extent);
 	l_of(b, s);
-	l_stage(b, "turn", total, 1);
+	l_stage(b, "turn", iters_points(c, outer, n), 1);
 	b->stage->team = b->stage->threads = TURN_THREADS;
 	l_split(b, outer, n, ex_iter(b->p, b->stage->var));
 	t->w0 = tile_of(t, outer, n - 2, t->high);

@@ -175,24 +175,13 @@ void kernel_mark_used(Kernel *k)
 	arena_free(tmp);
 }
 
-typedef struct HasIter {
-	const Iter *it;
-	bool yes;
-} HasIter;
-
-static void has_iter(void *arg, Expr *e)
+Dim *iters_points(Ctx *c, Iter *const *it, int n)
 {
-	HasIter *h = arg;
+	Dim *points = dim_const(c, 1);
 
-	h->yes = h->yes || (e->kind == EX_ITER && e->iter == h->it);
-}
-
-bool expr_has_iter(Expr *e, const Iter *it)
-{
-	HasIter h = {it, false};
-
-	ex_walk(e, has_iter, &h);
-	return h.yes;
+	for (int i = 0; i < n; i++)
+		points = dim_mul(c, points, it[i]->extent);
+	return points;
 }
 
 static Expr *without_load(void *arg, Expr *e)

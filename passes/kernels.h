@@ -33,12 +33,13 @@ bool load_plain(const Expr *load);
 void stmt_mark_loads(Stmt *s, bool *read);
 bool stmt_reads(Stmt *s, const Buf *b);
 bool stmt_writes(const Stmt *s, const Buf *b);
-bool expr_has_iter(Expr *e, const Iter *it);
 /* IT occurs in E outside the indices of loads. */
 bool expr_has_iter_outside_loads(ExprPool *p, Expr *e, const Iter *it);
 bool expr_can_fault(Expr *e);
 /* Work of one evaluation: 0 for moves, 1 an instruction, 20 a function. Loads' indices count nothing. */
 int expr_cost(Expr *e);
+/* The points of N iterators: the product of their extents. */
+Dim *iters_points(Ctx *c, Iter *const *it, int n);
 /* If S is a map without guard whose write is a permutation of its iterators (constants 0 in dims of extent
  * 1), true. */
 bool stmt_is_simple_map(const Stmt *s);

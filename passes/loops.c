@@ -152,13 +152,8 @@ void l_split(LBuild *b, Iter *const *var, int n, Expr *p)
 		l_let(b, var[0], p);
 	for (int i = n - 1; i > 0; i--) {
 		Expr *extent = ex_dim(b->p, var[i]->extent);
-		Dim *left = dim_const(b->k->ctx, 1);
-		Iter *rest = var[0];
+		Iter *rest = i > 1 ? l_iter(b, "q", iters_points(b->k->ctx, var, i)) : var[0];
 
-		for (int j = 0; j < i; j++)
-			left = dim_mul(b->k->ctx, left, var[j]->extent);
-		if (i > 1)
-			rest = l_iter(b, "q", left);
 		l_let(b, var[i], ex_op2(b->p, IN_mod, p, extent));
 		l_let(b, rest, ex_op2(b->p, IN_floordiv, p, extent));
 		p = ex_iter(b->p, rest);

@@ -111,15 +111,12 @@ void points_join(Points *p)
 void points_flatten(Points *p)
 {
 	ExprPool *pool = p->k->pool;
-	Dim *all = dim_const(p->k->ctx, 1);
 	Expr *with[MAX_ITERS], *rest;
 	Iter *t;
 
 	if (p->n < 2)
 		return;
-	for (int i = 0; i < p->n; i++)
-		all = dim_mul(p->k->ctx, all, p->it[i]->extent);
-	t = kernel_iter(p->k, "t", all);
+	t = kernel_iter(p->k, "t", iters_points(p->k->ctx, p->it, p->n));
 	rest = ex_iter(pool, t);
 	for (int i = p->n - 1; i >= 0; i--) {
 		Expr *extent = ex_dim(pool, p->it[i]->extent);

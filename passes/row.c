@@ -364,7 +364,6 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 {
 	Row r = row_new(b, first, last, band);
 	Ctx *c = b->k->ctx;
-	Dim *rows = dim_const(c, 1);
 	Iter *split[MAX_ITERS + 2], *tiles = NULL, *blocks = NULL;
 	int nsplit = 0, ngroups;
 	Merged g[MAX_ITERS];
@@ -391,9 +390,7 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	if (r.vec >= 0)
 		split[nsplit++] = blocks = l_iter(
 			b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, r.block)));
-	for (int i = 0; i < nsplit; i++)
-		rows = dim_mul(c, rows, split[i]->extent);
-	l_stage(b, strategy, rows, 1);
+	l_stage(b, strategy, iters_points(c, split, nsplit), 1);
 	b->stage->grain = GRAIN_POINTS / points(&r);
 	if (r.vec >= 0 && b->stage->grain > GRAIN_POINTS / r.block)
 		b->stage->grain = GRAIN_POINTS / r.block;

@@ -247,10 +247,9 @@ typedef struct Hits {
 static void hit(void *arg, Expr *e)
 {
 	Hits *h = arg;
-	Affine a;
 
-	h->n += e->kind == EX_LOAD && e->load.nidx == 1 && ex_affine(h->ctx, e->load.idx[0], &a) &&
-		dim_equals(affine_coef(h->ctx, &a, h->it), 1);
+	h->n += e->kind == EX_LOAD && e->load.nidx == 1 &&
+		ex_runs_along(h->ctx, e->load.idx[0], h->it);
 }
 
 /* The iterator along which memory runs: it goes in lanes. */

@@ -149,7 +149,7 @@ static double box_bytes(const Window *w, const Box *x)
 
 	if (!dim_is_const(buf->dims[last], &all) ||
 	    (all * bytes_of(x) % SECTOR != 0 && all != box_size(w, x, last)))
-		n += SECTOR;
+		n += (double)SECTOR;
 	for (int d = 0; d < buf->rank; d++)
 		n *= d == last ? 1 : (double)box_size(w, x, d);
 	return n;
@@ -166,7 +166,7 @@ static double cost(const Window *w, const Gpu *gpu)
 
 	for (int i = 0; i < w->n; i++)
 		bytes += box_bytes(w, &w->box[i]);
-	if (bytes > MOST_BYTES)
+	if (bytes > (double)MOST_BYTES)
 		return NONE;
 	for (int b = 0; b < w->r->band->n; b++) {
 		n = dim_is_const(w->r->band->iter[b]->extent, &n) ? n : UNKNOWN;
@@ -227,7 +227,6 @@ static void place_band(Window *w)
 	Row *r = w->r;
 	LBuild *b = r->b;
 	Ctx *c = r->k->ctx;
-	Dim *total = dim_const(c, 1);
 	Iter *split[MAX_ITERS];
 
 	for (int i = 0; i < r->band->n; i++) {
@@ -236,9 +235,8 @@ static void place_band(Window *w)
 		split[i] = l_iter(b, it->name,
 				  dim_ceildiv(c, it->extent, dim_const(c, w->size[i])));
 		w->in[i] = l_iter(b, "in", dim_const(c, w->size[i]));
-		total = dim_mul(c, total, split[i]->extent);
 	}
-	l_stage(b, "window", total, 1);
+	l_stage(b, "window", iters_points(c, split, r->band->n), 1);
 	b->stage->team = b->stage->threads = WINDOW_THREADS;
 	l_split(b, split, r->band->n, ex_iter(b->p, b->stage->var));
 	for (int i = 0; i < r->band->n; i++)

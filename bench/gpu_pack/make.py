@@ -7,6 +7,8 @@
     OUT/bench/NAME.so    what is timed; NAME.fill, from which `tool fill` makes it where weights are large
     OUT/bench.txt        NAME|FLOP|bytes|dims, a line a measurement; the dims of a simulated run after another bar
     OUT/libraries.txt    gemm or conv|type|sizes as `tool` takes them, what cuBLAS and cuDNN are timed at; those of a simulated run
+    OUT/sweep/           products with each of the best tiles by the model of gemm_shape.c
+    OUT/sweep.txt        NAME|whether a simulator runs it|its line of a tile file for sm_80|and for sm_90a
     OUT/tests/ptxsim/    the PTX of `vectors`
 
 Artifacts have code for sm_80, sm_90a and CPUs. Large weights are drawn where they are used, in the image of a constant: here they are one
@@ -14,6 +16,7 @@ number each, which stays one through packing, so the artifact is code and runs o
 """
 
 import argparse
+import concurrent.futures
 import os
 import shutil
 import subprocess
@@ -51,6 +54,9 @@ KERNELS = [
 CONVS = [  # of ResNet-50: channels, side of the image, filters, side of a filter, stride, pad
     (64, 56, 64, 3, 1, 1), (256, 56, 64, 1, 1, 0), (128, 56, 128, 3, 2, 1), (256, 14, 256, 3, 1, 1), (512, 7, 2048, 1, 1, 0)]
 BATCH = 32
+PRODUCTS = [  # rows, columns, terms: BERT-base at 16 by 128, Llama at 512 tokens, ResNet-50 at 32 images
+    (2048, 768, 768), (2048, 3072, 768), (512, 4096, 4096), (512, 11008, 4096), (6272, 256, 1024), (1568, 2048, 512)]
+CHOICES = 4  # tiles of each
 FULL = [  # models of BENCH/graphs: name, GFLOP of one of the batch, dims of measurements
     ("resnet50", 8.2, ["batch=1", "batch=32"]),
     ("bert_base", 22.3, ["batch=1 seq=128", "batch=16 seq=128"]),
@@ -79,8 +85,8 @@ def libraries(out):
                 lines.write(f"conv|{kind}|{BATCH} {c} {image} {image} {f} {side} {stride} {pad}|{'no' if i else '2 8 9 7 5 3 2 1'}\n")
 
 
-def compiled(build, source, out):
-    subprocess.run([build + "/bin/dlcc", source, "-o", out, "--name=model", "--target=" + TARGETS], check=True,
+def compiled(build, source, out, *options):
+    subprocess.run([build + "/bin/dlcc", source, "-o", out, "--name=model", "--target=" + TARGETS, *options], check=True,
                    stdout=subprocess.DEVNULL)
     subprocess.run(["strip", "-g", out], check=True)
     header = out[:-3] + ".h"
@@ -209,6 +215,34 @@ def bench(build, out, folder, tiny):
         f.writelines(row + "\n" for row in rows)
 
 
+def candidates(build, source):
+    """By target, the lines that dlcc prints of the best tiles."""
+    said = subprocess.run([build + "/bin/dlcc", source, "--target=" + TARGETS, f"--list-tiles={CHOICES}"], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    return [list(dict.fromkeys(line for line in said if line.startswith(target + " "))) for target in ("sm_80", "sm_90a")]
+
+
+def sweep(build, out, folder, tiny):
+    """Products with each of their best tiles, an artifact each."""
+    jobs, rows = [], []
+    os.makedirs(out + "/sweep")
+    for kind in (H,) if tiny else (F, H, B):
+        for m, n, k in [(64, 96, 64)] if tiny else PRODUCTS:
+            source = f"{folder}/{kind}_{m}_{n}_{k}.onnx"
+            onnx.save(samples.model("m " + GEMM.format(kind, f"{m},{k}", f"{k},{n}", f"{m},{n}")), source)
+            lines = candidates(build, source)
+            for i in range(min(map(len, lines))):
+                name = f"{kind}_{m}_{n}_{k}_{i}"
+                with open(f"{folder}/{name}.txt", "w") as f:
+                    f.write("".join(of[i] + "\n" for of in lines))
+                jobs.append((source, f"{out}/sweep/{name}.so", f"--tiles={folder}/{name}.txt"))
+                rows.append(f"{name}|{'yes' if tiny else 'no'}|{lines[0][i]}|{lines[1][i]}\n")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda job: compiled(build, *job), jobs))
+    with open(out + "/sweep.txt", "w") as f:
+        f.writelines(rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", metavar="OUT")
@@ -231,6 +265,7 @@ def main():
     if not options.tiny:
         listed_cases(build, out + "/cases", options.corpus, options.share)
     bench(build, out, work, options.tiny)
+    sweep(build, out, work, options.tiny)
     libraries(out)
     shutil.rmtree(work)
     size = size_of(out)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks and times this pack on the GPU of this machine; results go to results.json beside it.
+# Checks and times this pack on the GPU of this machine; results go to results.json beside it, the best tiles to tiles.txt.
 #	run.sh [--seconds S] [--sim FOLDER]     S for each measurement (2); FOLDER: a simulated driver, at small sizes
 # It needs a driver, libc and a shell. cuBLAS and cuDNN are measured too where their libraries are found.
 cd "$(dirname "$0")" || exit 2
@@ -106,6 +106,26 @@ while IFS='|' read -r kind type shape small; do
 		;;
 	esac
 done <libraries.txt
+
+# Products with each of their best tiles: the fastest go to tiles.txt, for dlcc --tiles
+printf '],\n"sweep":[' >>"$out"
+comma=
+: >sweep.times
+while IFS='|' read -r name small row row_90; do
+	[ -n "$sim" ] && [ "$small" = no ] && continue
+	grep -q '"capability_major":9,' info.json && row=$row_90
+	said=$(bin/dlrun "sweep/$name.so" --device cuda --profile --json --seconds "$seconds" 2>>"$log" | sed -n '/^{/p')
+	if [ -n "$said" ]; then
+		item "{\"tile\":\"$row\",\"run\":$said}"
+		printf '%s|%s\n' "$row" "$said" >>sweep.times
+	else
+		failed=$((failed + 1))
+		item "{\"tile\":\"$row\",\"failed\":$(quoted "$(tail -n 1 "$log")")}"
+		echo "FAIL: $row"
+	fi
+done <sweep.txt
+bin/tool best <sweep.times >tiles.txt || failed=$((failed + 1))
+cat tiles.txt
 printf '],\n"failed":%d}\n' $failed >>"$out"
 echo "$out is written"
 [ $failed = 0 ]

@@ -4,6 +4,7 @@
  *
  *	tool info                    the GPU, its clocks and the driver as JSON
  *	tool fill RECIPE OUT         a file whose weights the recipe only describes (make.py writes recipes)
+ *	tool best <TIMES             the fastest tile of each product, as dlcc reads it; TIMES: lines TILE|profile, both as run.sh has them
  *	tool gemm TYPE M N K S       cuBLAS on row-major matrices for S seconds, as a line of JSON; TYPE: f32, tf32, f16, bf16
  *	tool conv TYPE N C H W K SIDE STRIDE PAD S    cuDNN, all in NHWC, K filters of SIDE by SIDE
  *
@@ -116,6 +117,56 @@ static int fill(const char *recipe, const char *path)
 	return fclose(out) != 0;
 }
 
+/* ---- Tiles ---- */
+
+/* What all kernels of a profile take together, a call each. */
+static double time_of(const char *json)
+{
+	double ms = 0, total;
+	unsigned long calls;
+
+	for (const char *at = json; (at = strstr(at, "\"total_ms\":")); at++)
+		if (sscanf(at, "\"total_ms\":%lf,\"calls\":%lu", &total, &calls) == 2 && calls)
+			ms += total / (double)calls;
+	return ms;
+}
+
+static int best(void)
+{
+	enum { PRODUCTS = 256 };
+	static struct {
+		char tile[128];
+		size_t product; /* bytes of it: all but the last word */
+		double ms;
+	} of[PRODUCTS];
+	static char line[1 << 16];
+	int n = 0, i;
+
+	while (fgets(line, sizeof line, stdin)) {
+		char *bar = strchr(line, '|'), *last;
+		const double ms = bar ? time_of(bar) : 0;
+
+		if (bar)
+			*bar = '\0';
+		last = strrchr(line, ' ');
+		if (!bar || !last || ms <= 0 || strlen(line) >= sizeof of->tile || n == PRODUCTS)
+			return fprintf(stderr, "gpu_pack: no time of a tile: %s\n", line), 1;
+		const size_t product = (size_t)(last - line);
+		for (i = 0; i < n; i++)
+			if (of[i].product == product && !strncmp(of[i].tile, line, product))
+				break;
+		if (i < n && of[i].ms <= ms)
+			continue;
+		n += i == n;
+		strcpy(of[i].tile, line);
+		of[i].product = product;
+		of[i].ms = ms;
+	}
+	for (i = 0; i < n; i++)
+		printf("%s # %.6g ms\n", of[i].tile, of[i].ms);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -128,11 +179,13 @@ int main(int argc, char **argv)
 		return info();
 	if (argc == 4 && !strcmp(what, "fill"))
 		return fill(argv[2], argv[3]);
+	if (argc == 2 && !strcmp(what, "best"))
+		return best();
 	if (argc == 7 && !strcmp(what, "gemm") && type)
 		return gemm(type, size[0], size[1], size[2], atof(argv[6]));
 	if (argc == 12 && !strcmp(what, "conv") && type)
 		return conv(type, size, atof(argv[11]));
-	fprintf(stderr, "usage: tool info | fill RECIPE OUT | gemm TYPE M N K SECONDS |\n"
+	fprintf(stderr, "usage: tool info | fill RECIPE OUT | best | gemm TYPE M N K SECONDS |\n"
 			"       conv TYPE N C HEIGHT WIDTH K SIDE STRIDE PAD SECONDS\n");
 	return 2;
 }

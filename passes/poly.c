@@ -209,6 +209,8 @@ static void free_all(Poly *p)
 {
 	for (int i = 0; i < p->execs.n; i++)
 		isl_map_free(p->execs.at[i]->map);
+	for (int i = 0; i < p->outers.n; i++)
+		isl_set_free(p->outers.at[i].set);
 	for (int i = 0; i < p->params.n; i++)
 		isl_id_free(p->params.at[i].id);
 	isl_set_free(p->context);

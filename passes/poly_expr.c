@@ -122,8 +122,8 @@ isl_set *poly_context(Poly *p)
 	p->context = poly_universe(p, 0);
 	for (int i = 0; i < p->params.n; i++) /* grows */
 		param_facts(p, p->params.at[i].mono);
-	for (int i = 0; i < p->params.n && p->params.n <= PAIRS; i++)
-		for (int j = 0; j < p->params.n; j++)
+	for (int i = 0; i < p->params.n && i < PAIRS; i++)
+		for (int j = 0; j < p->params.n && j < PAIRS; j++)
 			if (i != j &&
 			    dim_prove_le(p->ctx, p->params.at[i].mono, p->params.at[j].mono)) {
 				isl_space *sp = isl_space_set_from_params(

@@ -82,6 +82,14 @@ typedef struct Exec {
 	isl_map *map; /* axes -> point */
 } Exec;
 
+/* The axes up to a loop as a set; how it is read is as in Exec. */
+typedef struct Outer {
+	const Iter *last;
+	isl_set *set;
+	bool weak;
+	int odd;
+} Outer;
+
 /* A local, and the loops around its declaration: it lives for one turn of the innermost. */
 typedef struct Local {
 	const Buf *buf;
@@ -103,6 +111,7 @@ typedef struct Poly {
 	VEC(Digit) digits;
 	Coords *coords; /* by statement */
 	VEC(Exec *) execs;
+	VEC(Outer) outers;
 	VEC(Local) locals;
 	VEC(const LNode *) copies; /* stores that carry out nothing: a local has what memory has */
 	StrBuf *why;

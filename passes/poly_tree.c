@@ -349,36 +349,66 @@ static void expand(Poly *p, Exec *e, Axis a)
 	vec_push(p->arena, &e->axis, a);
 }
 
-static void bound_axes(Poly *p, const Scope *sc, Exec *e, isl_set **set)
+/* Cuts SET to what axes FROM and after run over, where that is all of their extents. */
+static bool cut_boxes(Poly *p, const Scope *sc, Exec *e, int from, isl_set **set)
 {
-	Expr *zero = ex_int(p->pool, CT_I64, 0);
 	bool ok = true;
 
-	for (int i = 0; i < sc->n; i++)
-		if (sc->it[i]->id == -1) {
-			Expr *x = ex_iter(p->pool, sc->it[i]);
+	for (int i = from; i < sc->n; i++) {
+		Expr *x = ex_iter(p->pool, sc->it[i]);
 
-			ok = poly_at_least(p, sc, set, x, zero) && ok;
-			ok = poly_below(p, sc, set, x, ex_dim(p->pool, sc->it[i]->extent),
-					&e->odd) &&
-			     ok;
-		}
-	for (int i = 0; i < e->bound.n; i++) {
-		const Bound *b = &e->bound.at[i];
-		Expr *x = ex_iter(p->pool, b->it);
-
-		if (b->full)
+		if (sc->it[i]->id != -1)
 			continue;
-		ok = poly_at_least(p, sc, set, x, b->lo) && ok;
-		ok = poly_below(p, sc, set, x, b->hi, &e->odd) && ok;
-		if (b->step != 1) {
-			Expr *off = ex_op2(p->pool, IN_mod, ex_sub(p->pool, x, b->lo),
-					   ex_int(p->pool, CT_I64, b->step));
-
-			ok = !poly_guard(p, sc, set, ex_op2(p->pool, IN_eq, off, zero)) && ok;
-		}
+		ok = poly_at_least(p, sc, set, x, ex_int(p->pool, CT_I64, 0)) && ok;
+		ok = poly_below(p, sc, set, x, ex_dim(p->pool, sc->it[i]->extent), &e->odd) && ok;
 	}
-	e->weak = e->weak || !ok;
+	return ok;
+}
+
+static bool cut_bound(Poly *p, const Scope *sc, Exec *e, const Bound *b, isl_set **set)
+{
+	Expr *x = ex_iter(p->pool, b->it), *off;
+	bool ok = poly_at_least(p, sc, set, x, b->lo);
+
+	ok = poly_below(p, sc, set, x, b->hi, &e->odd) && ok;
+	if (b->step == 1)
+		return ok;
+	off = ex_op2(p->pool, IN_mod, ex_sub(p->pool, x, b->lo), ex_int(p->pool, CT_I64, b->step));
+	return !poly_guard(p, sc, set, ex_op2(p->pool, IN_eq, off, ex_int(p->pool, CT_I64, 0))) &&
+	       ok;
+}
+
+/* The axes up to the last loop of E that does not run over all of its extent: other executions share them. */
+static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
+{
+	int last = e->bound.n - 1, odd = e->odd;
+	Scope sc = {all->it, 0};
+	Outer o = {0};
+
+	while (last >= 0 && e->bound.at[last].full)
+		last--;
+	if (last < 0)
+		return poly_universe(p, *naxes = 0);
+	o.last = e->bound.at[last].it;
+	while (sc.it[sc.n++] != o.last)
+		;
+	*naxes = sc.n;
+	for (int i = 0; i < p->outers.n && !o.set; i++)
+		if (p->outers.at[i].last == o.last)
+			o = p->outers.at[i];
+	if (!o.set) {
+		o.set = poly_universe(p, sc.n);
+		o.weak = !cut_boxes(p, &sc, e, 0, &o.set);
+		for (int i = 0; i <= last; i++)
+			if (!e->bound.at[i].full)
+				o.weak = !cut_bound(p, &sc, e, &e->bound.at[i], &o.set) || o.weak;
+		o.odd = e->odd - odd;
+		o.set = isl_set_coalesce(isl_set_intersect_params(o.set, poly_context(p)));
+		vec_push(p->arena, &p->outers, o);
+	}
+	e->odd = odd + o.odd;
+	e->weak = e->weak || o.weak;
+	return isl_set_copy(o.set);
 }
 
 static void relate(Poly *p, Exec *e)
@@ -387,7 +417,7 @@ static void relate(Poly *p, Exec *e)
 	Iter **it;
 	isl_set *set;
 	Scope sc;
-	int odd = 0;
+	int odd = 0, outer;
 
 	memset(&e->axis, 0, sizeof e->axis);
 	for (int i = 0; i < loops.n; i++)
@@ -396,8 +426,9 @@ static void relate(Poly *p, Exec *e)
 	for (int i = 0; i < e->axis.n; i++)
 		it[i] = e->axis.at[i].it;
 	sc = (Scope){it, e->axis.n};
-	set = poly_universe(p, sc.n);
-	bound_axes(p, &sc, e, &set);
+	set = outer_axes(p, &sc, e, &outer);
+	set = isl_set_add_dims(set, isl_dim_set, (unsigned)(sc.n - outer));
+	e->weak = !cut_boxes(p, &sc, e, outer, &set) || e->weak;
 	for (int i = 0; i < e->guard.n; i++)
 		e->odd += poly_guard(p, &sc, &set, e->guard.at[i]);
 	e->map = poly_map(p, &sc, set, e->at, e->nat, &odd);

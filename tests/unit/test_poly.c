@@ -203,6 +203,22 @@ static LNode *loop_around(LNode *l, LPart p)
 	"kernel @concat(%a: f32[N,4], %b: f32[M,4]) -> (%y: f32[M + N,4]) {\n" \
 	"  y[i,j] = a[i,j] for i < N, j < 4\n"                                 \
 	"  y[k + N,l] = b[k,l] for k < M, l < 4\n}"
+#define WINDOWS(size, pad, step, h, w)                                                             \
+	"kernel @windows(%x: f32[N,H,W,48], %f: f32[48," #size "," #size "]) -> (%y: f32[N," h     \
+	"," w ",48]) {\n"                                                                          \
+	"  y[n,h,w,c] = sum mul(x[n," #step "*h+r-" #pad "," #step "*w+s-" #pad ",c], f[c,r,s])\n" \
+	"    for n < N, h < " h ", w < " w ", c < 48 over r < " #size ", s < " #size "\n"          \
+	"    where inside(" #step "*h+r-" #pad ", dim(H)) & inside(" #step "*w+s-" #pad            \
+	", dim(W))\n}"
+#define WIDE WINDOWS(5, 2, 1, "H", "W")
+#define STRIDED WINDOWS(3, 1, 2, "floor(H + 1, 2)", "floor(W + 1, 2)")
+/* More sizes than those of which each is compared with each. */
+#define SIZES                                                                                      \
+	"kernel @sizes(%x: f32[max(M, N)], %s: f32[A + B,C + D,E + F,G + H,I + J,N,max(M, N)])\n"  \
+	"    -> (%y: f32[N,max(M, N)], %t: f32[A + B,C + D,E + F,G + H,I + J,N,max(M, N)]) {\n"    \
+	"  y[i,j] = neg(x[j]) for i < N, j < max(M, N)\n"                                          \
+	"  t[a,b,c,d,e,k,l] = add(s[a,b,c,d,e,k,l], y[k,l]) for k < N, l < max(M, N), a < A + B, " \
+	"b < C + D, c < E + F, d < G + H, e < I + J\n}"
 
 static void right(void)
 {
@@ -210,13 +226,14 @@ static void right(void)
 		const char *name, *text;
 		void (*sched)(Case *t);
 	} cases[] = {
-		{"softmax", SOFTMAX, row},       {"softmax in order", SOFTMAX, order},
-		{"matmul", MATMUL, contraction}, {"matmul in order", MATMUL, order},
-		{"conv", CONV, contraction},     {"conv in order", CONV, order},
-		{"columns", COLUMNS, row},       {"whole", WHOLE, row},
-		{"shifted", SHIFTED, order},     {"scan", SCAN, order},
-		{"scatter", SCATTER, order},     {"window", WINDOW, row},
-		{"concat", CONCAT, order},
+		{"softmax", SOFTMAX, row},         {"softmax in order", SOFTMAX, order},
+		{"matmul", MATMUL, contraction},   {"matmul in order", MATMUL, order},
+		{"conv", CONV, contraction},       {"conv in order", CONV, order},
+		{"columns", COLUMNS, row},         {"whole", WHOLE, row},
+		{"shifted", SHIFTED, order},       {"scan", SCAN, order},
+		{"scatter", SCATTER, order},       {"window", WINDOW, row},
+		{"concat", CONCAT, order},         {"wide windows", WIDE, row},
+		{"strided windows", STRIDED, row}, {"many sizes", SIZES, row},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -285,6 +302,16 @@ static void wrong_loops(void)
 	expect(&t, "a scatter at once", POLY_WRONG, "the combining of terms through y");
 }
 
+/* The loop that takes several windows at a time. */
+static LNode *windows_side_by_side(Case *t)
+{
+	for (LNode *l = t->s.stages.at[0]->body; l; l = l->next)
+		if (l->kind == LN_LOOP && l->step > 1)
+			return l;
+	printf("test_poly.c: no windows side by side\n");
+	exit(1);
+}
+
 static void wrong_points(void)
 {
 	Case t;
@@ -316,6 +343,22 @@ static void wrong_points(void)
 	l = loop_around(t.s.stages.at[0]->body, PART_TERM);
 	l->hi = ex_sub(t.clone->pool, l->hi, ex_int(t.clone->pool, CT_I64, 1));
 	expect(&t, "a window short of a column", POLY_WRONG, "is not carried out");
+
+	read_case(&t, WIDE);
+	row(&t);
+	windows_side_by_side(&t)->step--;
+	expect(&t, "windows that overlap", POLY_WRONG, "is carried out and is none");
+
+	read_case(&t, STRIDED);
+	row(&t);
+	windows_side_by_side(&t)->step++;
+	expect(&t, "a window between others", POLY_WRONG, "is not carried out");
+
+	read_case(&t, STRIDED);
+	row(&t);
+	l = windows_side_by_side(&t)->next;
+	l->lo = ex_add(t.clone->pool, l->lo, ex_int(t.clone->pool, CT_I64, 1));
+	expect(&t, "a window left out", POLY_WRONG, "is not carried out");
 
 	read_case(&t, CONCAT);
 	order(&t);

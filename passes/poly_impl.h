@@ -153,6 +153,15 @@ const Split *poly_split_of(const Poly *p, const Iter *x);
 
 /* Fills p->execs and p->locals. */
 void poly_read_tree(Poly *p);
+/* An iterator of no loop yet. */
+Iter *poly_fresh(Poly *p, const char *name, Dim *extent);
+/* E where it is a size, else null. */
+Dim *poly_as_dim(Poly *p, const Expr *e);
+
+/* ---- passes/poly_relate.c ---- */
+
+/* Fills p->coords, and the points and maps of p->execs. */
+void poly_relate(Poly *p);
 
 /* ---- passes/poly_deps.c ---- */
 

@@ -24,9 +24,11 @@ typedef struct Fuse {
 	bool *constant; /* by Node.id: of nodes up to the one in hand, computed from constants alone */
 	int norder;
 	int budget; /* --rewrite-limit */
-	/* What a merge makes, and the kernel of the node that grows: it goes to the module's arena when the node is
-	 * whole. */
+	/* What a merge makes, and the kernel of the node that grows. */
 	Arena *tmp, *grown;
+	/* The last one that grew: its kernel goes to the module's arena when the next one has not swallowed it. */
+	Node *last;
+	Arena *last_grown;
 } Fuse;
 
 /* Fused kernels keep compile times and register pressure sane below this: statements, operands and results, what a
@@ -224,6 +226,23 @@ static void unused_params(Merged *g)
 	g->nin = n;
 }
 
+/* Gives the last node that grew its place; or forgets it, where it was swallowed. */
+static void settle(Fuse *f)
+{
+	if (f->last)
+		kernel_node_set(f->last, kernel_clone(node_kernel(f->last), f->m->arena));
+	arena_free(f->last_grown);
+	f->last = NULL;
+	f->last_grown = NULL;
+}
+
+static void swallow(Fuse *f, Node *p)
+{
+	if (p == f->last)
+		f->last = NULL;
+	node_remove(p);
+}
+
 static Node *replace(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 {
 	Graph *graph = f->m->graph;
@@ -253,7 +272,7 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 	f->order[n->id] = f->order[c->id];
 	node_remove(c);
 	if (!keep)
-		node_remove(p);
+		swallow(f, p);
 	return n;
 }
 
@@ -437,7 +456,7 @@ static Node *merge(Fuse *f, Node *p, Node *c)
 	if (!keep || try_copy(f, p, c, g)) {
 		n = replace(f, p, c, keep, g);
 		if (keep && is_dead(p))
-			node_remove(p);
+			swallow(f, p);
 		arena_free(f->grown);
 		f->grown = f->tmp;
 	} else {
@@ -488,11 +507,12 @@ bool pass_fuse(Module *m)
 	for (Node *n = m->graph->first; n; n = n->next) {
 		for (Node *g = node_kernel(n) ? n : NULL; g; g = grow(&f, g))
 			n = g;
-		if (f.grown)
-			kernel_node_set(n, kernel_clone(node_kernel(n), m->arena));
-		arena_free(f.grown);
-		f.grown = NULL;
 		f.constant[n->id] = is_constant(&f, n);
+		settle(&f);
+		f.last = f.grown ? n : NULL;
+		f.last_grown = f.grown;
+		f.grown = NULL;
 	}
+	settle(&f);
 	return true;
 }

@@ -134,31 +134,31 @@ void band_of(Kernel *k, Arena *a, Band *out)
 	band_of_some(k, 0, k->stmts.n - 1, a, out);
 }
 
-static bool reduced_extent(Kernel *k, const Dim *extent)
+static bool reduced_extent(Kernel *k, int first, int last, const Dim *extent)
 {
-	for (int s = 0; s < k->stmts.n; s++)
+	for (int s = first; s <= last; s++)
 		for (int i = k->stmts.at[s]->nband; i < k->stmts.at[s]->niters; i++)
 			if (k->stmts.at[s]->iter[i]->extent == extent)
 				return true;
 	return false;
 }
 
-/* Outside the band a statement runs only along what the kernel reduces: then temporaries are rows. */
-static bool rows_only(Kernel *k, const Band *b)
+bool band_is_rows(Kernel *k, int first, int last, const Band *b)
 {
-	for (int s = 0; s < k->stmts.n; s++)
+	for (int s = first; s <= last; s++)
 		for (int i = 0; i < k->stmts.at[s]->nband; i++) {
 			bool banded = false;
 
 			for (int j = 0; j < b->n; j++)
 				banded = banded || b->of[s][j] == k->stmts.at[s]->iter[i];
-			if (!banded && !reduced_extent(k, k->stmts.at[s]->iter[i]->extent))
+			if (!banded &&
+			    !reduced_extent(k, first, last, k->stmts.at[s]->iter[i]->extent))
 				return false;
 		}
 	return true;
 }
 
-bool band_good(Kernel *k)
+bool band_good(Kernel *k, bool gpu)
 {
 	enum { FEW = 8, TINY = 4096 };
 	Arena *a = arena_new();
@@ -169,9 +169,9 @@ bool band_good(Kernel *k)
 
 	band_of(k, a, &b);
 	points = iters_points(k->ctx, b.iter, b.n);
-	rows = b.n > 0 && rows_only(k, &b);
+	rows = (gpu || b.n > 0) && band_is_rows(k, 0, k->stmts.n - 1, &b);
 	arena_free(a);
-	if (rows && (!dim_is_const(points, &v) || v >= FEW))
+	if (rows && (gpu || !dim_is_const(points, &v) || v >= FEW))
 		return true;
 	for (int s = 0; s < k->stmts.n; s++) {
 		work = iters_points(k->ctx, k->stmts.at[s]->iter, k->stmts.at[s]->niters);

@@ -21,7 +21,10 @@ void band_of(Kernel *k, Arena *a, Band *out);
 void band_of_some(Kernel *k, int first, int last, Arena *a, Band *out);
 /* The band of S alone: all its band iterators, or none where points must keep their order. */
 void band_of_one(Kernel *k, Stmt *s, Band *out);
-/* The band leaves enough to do in parallel for the kernel to be worth fusing. */
-bool band_good(Kernel *k);
+/* Outside of band B statements FIRST..LAST run only along what they reduce: then temporaries are rows. */
+bool band_is_rows(Kernel *k, int first, int last, const Band *b);
+/* The band leaves enough to do in parallel for the kernel to be worth fusing; on a GPU rows do however few they are: a team
+ * has one, or several share it (passes/gpu_split.c). */
+bool band_good(Kernel *k, bool gpu);
 
 #endif

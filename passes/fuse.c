@@ -392,9 +392,10 @@ static bool try_merge(Fuse *f, Node *p, Node *c, Merged *g)
 		return kp == KC_MAP && g->k->stmts.n == ck->stmts.n &&
 		       kernel_class(g->k) == KC_CONTRACTION;
 	if (kp == KC_MAP && kc == KC_MAP)
-		return g->k->stmts.n < before ? g->k->stmts.n <= ck->stmts.n || band_good(g->k)
-					      : band_good(g->k);
-	return band_good(g->k);
+		return g->k->stmts.n < before ? g->k->stmts.n <= ck->stmts.n ||
+							band_good(g->k, module_on_gpu(f->m))
+					      : band_good(g->k, module_on_gpu(f->m));
+	return band_good(g->k, module_on_gpu(f->m));
 }
 
 static bool is_free_map(Node *p)

@@ -36,13 +36,24 @@ typedef struct Runs {
 	double band[MAX_ITERS], inner;
 } Runs;
 
-/* What the stage's own statements write stays with them, mostly. */
-static bool from_here(const Row *r, const Buf *b)
+/* What the stage's own statements write stays with them, mostly; what others wrote of the row alone is read once. */
+static bool from_memory(const Row *r, const Stmt *s, const Buf *b, const Affine *at)
 {
-	for (int i = r->first; i <= r->last && b->kind == BUF_TEMP; i++)
+	bool inner = false;
+
+	if (b->kind != BUF_TEMP)
+		return true;
+	for (int i = r->first; i <= r->last; i++)
 		if (stmt_writes(r->k->stmts.at[i], b))
-			return true;
-	return false;
+			return false;
+	for (int i = 0; i < at->n; i++) {
+		bool banded = false;
+
+		for (int j = 0; j < r->band->n; j++)
+			banded = banded || r->band->of[s->id][j] == at->iter[i];
+		inner = inner || !banded;
+	}
+	return inner;
 }
 
 static void count_runs(Runs *x, const Stmt *s, const Buf *buf, Expr *const *idx)
@@ -51,8 +62,8 @@ static void count_runs(Runs *x, const Stmt *s, const Buf *buf, Expr *const *idx)
 	const double points = (double)row_points(x->r, s);
 	Affine a;
 
-	if (buf->rank == 0 || buf->data || from_here(x->r, buf) ||
-	    !ex_affine(k->ctx, flat_index(k, buf, idx), &a))
+	if (buf->rank == 0 || buf->data || !ex_affine(k->ctx, flat_index(k, buf, idx), &a) ||
+	    !from_memory(x->r, s, buf, &a))
 		return;
 	for (int i = 0; i < s->niters; i++) {
 		bool banded = false;

@@ -17,8 +17,10 @@
  * that of the rows is not, a large one.
  */
 #include "passes/gpu_impl.h"
+#include "passes/inline.h"
 
 #include <assert.h>
+#include <float.h>
 
 enum {
 	LEAST = 2048,  /* terms of a part */
@@ -28,12 +30,22 @@ enum {
 	PACK = 32 /* terms: parts begin where wide accesses may */
 };
 
+typedef struct Cut {
+	Iter *along; /* which iterator of the sum is split */
+	Dim *parts;
+	Dim *each;  /* points of it in a part */
+	bool exact; /* all parts have so many */
+	bool inner; /* parts of a row lie side by side */
+} Cut;
+
 typedef struct Splitter {
 	const Module *m;
 	const Target *t;
 	Kernel *k;
 	VEC(Stmt *) out;
 	VEC(int) first; /* of each stage: its first statement */
+	Cut *cut;       /* by Stmt.id: none where `along` is null */
+	Stmt **later;   /* by Stmt.id: what is left of a sum whose parts are made */
 	Dim *points;    /* of the band of the stage in hand; null: it takes no more */
 } Splitter;
 
@@ -103,6 +115,16 @@ static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 	return lo < 1 ? 1 : lo;
 }
 
+/* Teams of the stage whose nodes are N have all of a row of so many points in registers. */
+static bool holds_row(const Stage *st, const LNode *n, int64_t points)
+{
+	for (; n; n = n->next)
+		if ((n->kind == LN_LOCAL && (int64_t)n->keep * st->team >= points) ||
+		    holds_row(st, n->body, points))
+			return true;
+	return false;
+}
+
 /* S is not all that its kernel does along the row: what a team has at hand there is read again if the row is split. */
 static bool shares_row(Kernel *k, const Stmt *s)
 {
@@ -116,43 +138,39 @@ static bool shares_row(Kernel *k, const Stmt *s)
 	return false;
 }
 
-/* Memory runs along one of N iterators in a load of S, as it lies. */
+/* Memory runs along the band in what S reads of its terms. */
 typedef struct Along {
 	Kernel *k;
-	Iter *const *it;
-	int n, found;
+	bool band;
 } Along;
 
 static void along_load(void *arg, Stmt *s, Expr *load)
 {
 	Along *x = arg;
+	bool along = false, term = false;
 	Affine a;
 
-	(void)s;
 	if (load->load.buf->rank == 0 || load->load.buf->data ||
 	    !ex_affine(x->k->ctx, flat_index(x->k, load->load.buf, load->load.idx), &a))
 		return;
-	for (int i = 0; i < x->n; i++)
-		x->found += dim_equals(affine_coef(x->k->ctx, &a, x->it[i]), 1);
+	for (int i = 0; i < s->niters; i++) {
+		Dim *step = affine_coef(x->k->ctx, &a, s->iter[i]);
+
+		along = along || (i < s->nband && dim_equals(step, 1));
+		term = term || (i >= s->nband && !dim_equals(step, 0));
+	}
+	x->band = x->band || (along && term);
 }
 
-static bool runs_along(Kernel *k, Stmt *s, Iter *const *it, int n)
+static bool runs_along_band(Kernel *k, Stmt *s)
 {
-	Along x = {k, it, n, 0};
+	Along x = {k, false};
 
 	stmt_loads(s, along_load, &x);
-	return x.found > 0;
+	return x.band;
 }
 
 /* ---- The parts ---- */
-
-typedef struct Cut {
-	Iter *along; /* which iterator of the sum is split */
-	Dim *parts;
-	Dim *each;  /* points of it in a part */
-	bool exact; /* all parts have so many */
-	bool inner; /* parts of a row lie side by side */
-} Cut;
 
 /* The largest number of parts up to MOST, and not below half of that, such that they have a whole number of wide accesses. */
 static int64_t even_parts(int64_t n, int64_t most, int64_t pack)
@@ -205,6 +223,19 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 	return n > each;
 }
 
+/* S, a map, runs along rows of which a sum is split. */
+static bool shares_row_with(const Splitter *x, const Stmt *s)
+{
+	for (int i = 0; i < x->k->stmts.n; i++) {
+		const Stmt *o = x->k->stmts.at[i];
+
+		if (x->cut[i].along && iters_points(x->k->ctx, o->iter, o->nband) ==
+					       iters_points(x->k->ctx, s->iter, s->niters))
+			return false;
+	}
+	return true;
+}
+
 /* Whether and how reduction S, of schedule SCHED, is to be split. */
 static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 {
@@ -227,25 +258,18 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	}
 	blocks = blocks_of(x->k->ctx, st, &rows_known);
 	n = terms_of(x->k->ctx, s, INT64_MAX, &terms_known);
-	if (shares_row(x->k, s) ? FEW * blocks > sms || !rows_known || !terms_known
+	if (shares_row(x->k, s) ? FEW * blocks > sms || !rows_known || !terms_known ||
+					  holds_row(st, st->body, n)
 				: 2 * blocks > sms || (!rows_known && !terms_known))
 		return false;
 	if (n < 2 * (rows_known ? LEAST : LARGE))
 		return false;
 	parts = (BLOCKS * sms + blocks - 1) / blocks;
-	c->inner = monoid_info[s->red].n > 1 || !runs_along(x->k, s, s->iter, s->nband);
+	c->inner = monoid_info[s->red].n > 1 || !runs_along_band(x->k, s);
 	return cut(x, s, parts, rows_known ? LEAST : LARGE, c);
 }
 
 /* ---- Statements ---- */
-
-static void emit(Splitter *x, Stmt *s, bool stage)
-{
-	if (stage)
-		vec_push(x->k->arena, &x->first, x->out.n);
-	s->id = x->out.n;
-	vec_push(x->k->arena, &x->out, s);
-}
 
 /* The band's iterators as S's results lie in memory. */
 static int band_in_memory(const Stmt *s, Iter **out)
@@ -259,67 +283,169 @@ static int band_in_memory(const Stmt *s, Iter **out)
 	return n;
 }
 
-static void split(Splitter *x, Stmt *s, const Cut *c)
-{
-	Kernel *k = x->k;
-	ExprPool *p = k->pool;
-	const int ne = monoid_info[s->red].n;
-	Stmt *part = NEW(k->arena, Stmt), *whole = NEW(k->arena, Stmt);
-	Iter *at = kernel_iter(k, "slice", c->parts), *q = kernel_iter(k, "q", c->each),
-	     *again = kernel_iter(k, "slice", c->parts), *band[MAX_ITERS], *to[MAX_ITERS];
-	Expr *place = ex_add(p, ex_mul(p, ex_iter(p, at), ex_dim(p, c->each)), ex_iter(p, q));
-	Expr *idx[MAX_ITERS], *with[MAX_ITERS];
-	Dim *dims[MAX_ITERS];
-	const int n = band_in_memory(s, band);
+/* A reduction as two: its parts, and those together. */
+typedef struct Halves {
+	Stmt *part, *whole;
+	Iter *band[MAX_ITERS], *to[MAX_ITERS]; /* the iterators of the band in each */
+	int n;
+} Halves;
 
-	assert(n == s->nband);
-	*part = *whole = *s;
-	for (int i = 0; i < n; i++) {
-		to[i] = kernel_iter(k, band[i]->name, band[i]->extent);
-		with[i] = ex_iter(p, to[i]);
-		part->iter[i + !c->inner] = band[i];
-		whole->iter[i] = to[i];
-	}
-	part->iter[c->inner ? n : 0] = at;
-	part->nband = n + 1;
+/* The place of the slice among the dims of the parts. */
+static int slice_dim(const Halves *h, const Cut *c)
+{
+	return c->inner ? h->n : 0;
+}
+
+static void parts_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
+{
+	ExprPool *p = k->pool;
+	Stmt *part = NEW(k->arena, Stmt);
+	Iter *slice = kernel_iter(k, "slice", c->parts), *q = kernel_iter(k, "q", c->each);
+	Expr *place = ex_add(p, ex_mul(p, ex_iter(p, slice), ex_dim(p, c->each)), ex_iter(p, q));
+	Dim *dims[MAX_ITERS];
+
+	*part = *s;
+	for (int i = 0; i < h->n; i++)
+		part->iter[i + !c->inner] = h->band[i];
+	part->iter[slice_dim(h, c)] = slice;
+	part->nband = part->nwidx = h->n + 1;
 	for (int i = s->nband; i < s->niters; i++)
 		part->iter[i + 1] = s->iter[i] == c->along ? q : s->iter[i];
 	part->niters = s->niters + 1;
-	for (int i = 0; i <= n; i++) {
+	part->widx = NEW_ARRAY(k->arena, part->nwidx, Expr *);
+	for (int i = 0; i < part->nwidx; i++) {
 		dims[i] = part->iter[i]->extent;
-		idx[i] = ex_iter(p, part->iter[i]);
+		part->widx[i] = ex_iter(p, part->iter[i]);
 	}
-	part->widx = NEW_ARRAY(k->arena, n + 2, Expr *);
-	memcpy(part->widx, idx, (size_t)(n + 1) * sizeof *idx);
-	part->nwidx = n + 1;
-	part->nout = ne;
-	if (s->guard)
-		part->guard = ex_subst_iters(p, s->guard, &c->along, &place, 1);
+	part->guard = s->guard ? ex_subst_iters(p, s->guard, &c->along, &place, 1) : NULL;
 	if (!c->exact)
 		part->guard = ex_and(p, part->guard,
 				     ex_op2(p, IN_lt, place, ex_dim(p, c->along->extent)));
-	whole->iter[n] = again;
-	whole->nband = n;
-	whole->niters = n + 1;
+	part->nout = monoid_info[s->red].n;
+	for (int i = 0; i < part->nout; i++) {
+		part->val[i] = ex_subst_iters(p, s->val[i], &c->along, &place, 1);
+		part->out[i] = kernel_temp(k, "part", ctype_dtype(s->val[i]->ct), part->nwidx,
+					   dims);
+	}
+	h->part = part;
+}
+
+static void whole_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
+{
+	ExprPool *p = k->pool;
+	Stmt *whole = NEW(k->arena, Stmt);
+	Expr *with[MAX_ITERS], *idx[MAX_ITERS];
+	const int at = slice_dim(h, c);
+
+	*whole = *s;
+	for (int i = 0; i < h->n; i++) {
+		whole->iter[i] = h->to[i] = kernel_iter(k, h->band[i]->name, h->band[i]->extent);
+		with[i] = idx[i + (i >= at)] = ex_iter(p, h->to[i]);
+	}
+	whole->iter[h->n] = kernel_iter(k, "slice", c->parts);
+	idx[at] = ex_iter(p, whole->iter[h->n]);
+	whole->nband = h->n;
+	whole->niters = h->n + 1;
 	whole->guard = NULL;
 	whole->widx = NEW_ARRAY(k->arena, s->nwidx + 1, Expr *);
 	for (int d = 0; d < s->nwidx; d++)
-		whole->widx[d] = ex_subst_iters(p, s->widx[d], band, with, n);
-	memmove(with + !c->inner, with, (size_t)n * sizeof *with);
-	with[c->inner ? n : 0] = ex_iter(p, again);
-	for (int i = 0; i < ne; i++) {
-		part->val[i] = ex_subst_iters(p, s->val[i], &c->along, &place, 1);
-		part->out[i] = kernel_temp(k, "part", ctype_dtype(s->val[i]->ct), n + 1, dims);
-		part->out[i]->id = k->bufs.n - 1;
-		whole->val[i] = ex_load(p, part->out[i], with, n + 1);
+		whole->widx[d] = ex_subst_iters(p, s->widx[d], h->band, with, h->n);
+	for (int i = 0; i < h->part->nout; i++)
+		whole->val[i] = ex_load(p, h->part->out[i], idx, h->n + 1);
+	h->whole = whole;
+}
+
+static void halve(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
+{
+	h->n = band_in_memory(s, h->band);
+	assert(h->n == s->nband);
+	parts_of(k, s, c, h);
+	whole_of(k, s, c, h);
+}
+
+/* ---- Sums of exponentials ---- */
+
+/* S sums exp(F - C) where W is the largest F, along the same parts of the same rows, and C is of the row: a softmax. */
+static bool is_softmax(Kernel *k, const Stmt *w, const Cut *cw, const Stmt *s, const Cut *cs)
+{
+	Expr *e = s->val[0], *to[MAX_ITERS];
+
+	if (w->red != MONOID_max || s->red != MONOID_sum || w->guard || s->guard ||
+	    w->niters != s->niters || w->nband != s->nband || !ex_is_op(e, FN_exp) ||
+	    !ex_is_op(e->op.arg[0], IN_sub) || cw->parts != cs->parts || cw->each != cs->each ||
+	    cw->inner != cs->inner)
+		return false;
+	e = e->op.arg[0];
+	for (int i = 0; i < s->niters; i++) {
+		if (w->iter[i]->extent != s->iter[i]->extent ||
+		    (w->iter[i] == cw->along) != (s->iter[i] == cs->along) ||
+		    (i >= s->nband && expr_has_iter(e->op.arg[1], s->iter[i])))
+			return false;
+		to[i] = ex_iter(k->pool, s->iter[i]);
 	}
-	emit(x, part, true);
-	emit(x, whole, true);
-	x->points = iters_points(k->ctx, whole->iter, n);
+	return ex_subst_iters(k->pool, w->val[0], w->iter, to, w->niters) == e->op.arg[0];
+}
+
+/* The largest term of a part, as a number: what the terms of the part are taken relative to. */
+static Expr *number(ExprPool *p, Expr *largest)
+{
+	const double most = largest->ct == CT_F64 ? DBL_MAX : FLT_MAX;
+
+	return ex_op2(p, IN_min, ex_num(p, largest->ct, most),
+		      ex_op2(p, IN_max, ex_num(p, largest->ct, -most), largest));
+}
+
+/* The parts of W's maximum at the point of S's that iterators BAND and SLICE stand for. */
+static Expr *largest_at(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
+			Iter *const *from, Iter *const *to, Iter *slice)
+{
+	Expr *idx[MAX_ITERS];
+	const int at = slice_dim(hw, c);
+
+	for (int d = 0; d <= hw->n; d++) {
+		Iter *it = slice;
+
+		for (int i = 0; d != at && i < w->nband; i++)
+			for (int b = 0; w->iter[i] == hw->part->iter[d] && b < hw->n; b++)
+				if (from[b] == s->iter[i])
+					it = to[b];
+		idx[d] = ex_iter(k->pool, it);
+	}
+	return ex_load(k->pool, hw->part->out[0], idx, hw->n + 1);
+}
+
+/* The parts of the sum are relative to those of the maximum, so that one reading makes both; what they were to be relative
+ * to counts when they meet. */
+static void relative(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
+		     Halves *h)
+{
+	ExprPool *p = k->pool;
+	Expr *f = h->part->val[0]->op.arg[0]->op.arg[0], *from = s->val[0]->op.arg[0]->op.arg[1],
+	     *to[MAX_ITERS];
+	Expr *mine = number(p, largest_at(k, w, hw, c, s, h->band, h->band,
+					  h->part->iter[slice_dim(h, c)])),
+	     *all = number(p, largest_at(k, w, hw, c, s, h->band, h->to, h->whole->iter[h->n]));
+
+	for (int i = 0; i < h->n; i++)
+		to[i] = ex_iter(p, h->to[i]);
+	h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, mine));
+	from = ex_subst_iters(p, from, h->band, to, h->n);
+	h->whole->val[0] = ex_op2(p, IN_mul, h->whole->val[0],
+				  ex_op1(p, FN_exp, ex_op2(p, IN_sub, all, from)));
+}
+
+/* ---- All of them ---- */
+
+static void emit(Splitter *x, Stmt *s, bool stage)
+{
+	if (stage)
+		vec_push(x->k->arena, &x->first, x->out.n);
+	s->id = x->out.n;
+	vec_push(x->k->arena, &x->out, s);
 }
 
 /* What follows a sum point by point is of its stage. */
-static void keep(Splitter *x, Stmt *s)
+static void follow(Splitter *x, Stmt *s)
 {
 	Dim *points = iters_points(x->k->ctx, s->iter, s->nband);
 
@@ -327,29 +453,91 @@ static void keep(Splitter *x, Stmt *s)
 	x->points = s->red || gpu_is_map(s) ? points : NULL;
 }
 
+typedef struct Followed {
+	Kernel *k;
+	const Stmt *s;
+} Followed;
+
+static Expr *value_of(void *arg, Expr *e)
+{
+	const Followed *f = arg;
+
+	return e->kind == EX_LOAD && e->load.buf == f->s->out[0]
+		       ? inline_value(f->k, f->s, e->load.idx)
+		       : NULL;
+}
+
+/* A temporary of all of the row would go through memory: it is made again where it is read. */
+static bool made_again(Splitter *x, const Stmt *s)
+{
+	Kernel *k = x->k;
+	Followed f = {k, s};
+
+	if (s->out[0]->kind != BUF_TEMP || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
+	    !shares_row_with(x, s))
+		return false;
+	for (int i = s->id + 1; i < k->stmts.n; i++)
+		stmt_rewrite(k, k->stmts.at[i], value_of, &f);
+	return true;
+}
+
+static void split(Splitter *x, int i)
+{
+	Kernel *k = x->k;
+	const Stmt *s = k->stmts.at[i];
+	Halves h;
+
+	if (x->later[i]) {
+		follow(x, x->later[i]);
+		return;
+	}
+	halve(k, s, &x->cut[i], &h);
+	emit(x, h.part, true);
+	for (int j = i + 1; j < k->stmts.n; j++) {
+		const Stmt *o = k->stmts.at[j];
+		Halves ho;
+
+		if (!x->cut[j].along || !is_softmax(k, s, &x->cut[i], o, &x->cut[j]))
+			continue;
+		halve(k, o, &x->cut[j], &ho);
+		relative(k, s, &h, &x->cut[i], o, &ho);
+		emit(x, ho.part, false);
+		x->later[j] = ho.whole;
+		break;
+	}
+	emit(x, h.whole, true);
+	x->points = iters_points(k->ctx, h.whole->iter, h.n);
+}
+
 bool gpu_split(const Module *m, const Target *t, Kernel *k, const Schedule *sched, int **first,
 	       int *n)
 {
 	Splitter x = {.m = m, .t = t, .k = k};
-	bool any = false;
-	Cut c = {0};
+	bool any = false, *again;
 
+	x.cut = NEW_ARRAY(k->arena, k->stmts.n, Cut);
+	x.later = NEW_ARRAY(k->arena, k->stmts.n, Stmt *);
 	for (int i = 0; i < k->stmts.n; i++)
 		k->stmts.at[i]->id = i;
 	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		if (s->red && choose(&x, sched, s, &c)) {
-			split(&x, s, &c);
-			any = true;
-		} else {
-			keep(&x, s);
-		}
+		if (!choose(&x, sched, k->stmts.at[i], &x.cut[i]))
+			x.cut[i].along = NULL;
+		any = any || x.cut[i].along;
 	}
+	if (!any)
+		return false;
+	again = NEW_ARRAY(k->arena, k->stmts.n, bool);
+	for (int i = 0; i < k->stmts.n; i++)
+		again[i] = made_again(&x, k->stmts.at[i]);
+	for (int i = 0; i < k->stmts.n; i++)
+		if (x.cut[i].along)
+			split(&x, i);
+		else if (!again[i])
+			follow(&x, k->stmts.at[i]);
 	k->stmts.n = 0;
 	for (int i = 0; i < x.out.n; i++)
 		vec_push(k->arena, &k->stmts, x.out.at[i]);
 	*first = x.first.at;
 	*n = x.first.n;
-	return any;
+	return true;
 }

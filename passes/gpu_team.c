@@ -132,7 +132,7 @@ static void fetch(Team *t, bool block)
 			shared_by(t, loop);
 		else
 			loop->pack = t->pack;
-		l_store(b, x->buf, ex_iter(b->p, t->it), x->is, NULL);
+		l_store(b, x->buf, ex_iter(b->p, t->it), x->is, x->where);
 		l_close(b, loop);
 	}
 }

@@ -21,7 +21,8 @@ typedef struct Part {
 /* What is read or made once for each point, and then at hand. */
 typedef struct Kept {
 	Buf *buf;
-	Expr *is;   /* what it holds at Team.it */
+	Expr *is;   /* what it holds at Team.it, */
+	Expr *where; /* where that is read at all; null: everywhere */
 	bool temp;  /* a temporary of the row, else something that is read */
 	bool block; /* of all rows: in memory that the block shares, where it is put once */
 } Kept;

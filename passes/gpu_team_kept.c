@@ -84,7 +84,7 @@ int64_t team_bytes_of(const Buf *b)
 
 static void add_kept(Team *t, Buf *b, Expr *is, bool temp)
 {
-	t->kept[t->nkept++] = (Kept){b, is, temp, false};
+	t->kept[t->nkept++] = (Kept){.buf = b, .is = is, .temp = temp};
 }
 
 bool team_choose_kept(Team *t)
@@ -113,8 +113,9 @@ bool team_choose_kept(Team *t)
 
 typedef struct Found {
 	const Team *t;
-	Expr *load[MOST_KEPT];
-	int in[MOST_KEPT], last[MOST_KEPT]; /* how many statements read it; the last one */
+	Expr *load[MOST_KEPT], *where[MOST_KEPT]; /* and the guard of all that read it, or null */
+	bool apart[MOST_KEPT];                    /* their guards differ */
+	int in[MOST_KEPT], last[MOST_KEPT];       /* how many statements read it; the last one */
 	int n, part;
 } Found;
 
@@ -143,6 +144,7 @@ static bool reads_again(const Team *t, const Stmt *s, Expr *at)
 static void find_loads(Found *f, Expr *e)
 {
 	int n = e->kind != EX_INST ? 0 : e->op.inst == IN_select ? 1 : e->op.n, at = 0;
+	Expr *where = f->t->part[f->part].p.guard;
 
 	for (int i = 0; i < n; i++)
 		find_loads(f, e->op.arg[i]);
@@ -157,9 +159,13 @@ static void find_loads(Found *f, Expr *e)
 		return;
 	if (at == f->n) {
 		f->load[f->n++] = e;
+		f->where[at] = where;
+		f->apart[at] = false;
 		f->in[at] = 0;
 		f->last[at] = -1;
 	}
+	f->apart[at] = f->where[at] && where && (f->apart[at] || f->where[at] != where);
+	f->where[at] = where ? f->where[at] : NULL;
 	f->in[at] += f->last[at] != f->part;
 	f->in[at] += reads_again(f->t, f->t->part[f->part].s, e->load.idx[0]);
 	f->last[at] = f->part;
@@ -238,9 +244,10 @@ static void find_reads(Team *t, const Gpu *gpu)
 		const bool block = of_all_rows(t, f.load[i]->load.idx[0]) &&
 				   team_bytes_of(b) <= left;
 
-		if (!block && f.in[i] == 1)
+		if (f.apart[i] || (!block && f.in[i] == 1))
 			continue;
 		add_kept(t, b, f.load[i], false);
+		t->kept[t->nkept - 1].where = f.where[i];
 		t->kept[t->nkept - 1].block = block;
 		left -= block ? team_bytes_of(b) : 0;
 	}

@@ -11,7 +11,8 @@ enum {
 	REGISTERS = 64,       /* in blocks, which may have 1024 threads, */
 	WARP_REGISTERS = 128, /* in warps, whose blocks have 256 at most */
 	UNKNOWN = 16, /* points that a thread keeps where the length of the row is not known */
-	MOST_THREADS = 1024 /* of a block, on all GPUs */
+	MOST_THREADS = 1024, /* of a block, on all GPUs */
+	FULL_REGISTERS = 32  /* of the 64 that a thread of so large a block may have */
 };
 
 /* Accesses along the row: PACK elements are one; the largest element; one of the flat indices. */
@@ -48,6 +49,48 @@ static void load_along(void *arg, Expr *e)
 	access_along(x, e->load.buf, e->load.idx[0]);
 }
 
+typedef struct Reads {
+	const Buf *buf;
+	bool yes;
+} Reads;
+
+static void reads_buf(void *arg, Expr *e)
+{
+	Reads *r = arg;
+
+	r->yes = r->yes || (e->kind == EX_LOAD && e->load.buf == r->buf);
+}
+
+/* A statement after AT reads what is kept as B, which one up to AT, or none, writes. */
+static bool alive_after(const Team *t, const Kept *x, int at)
+{
+	Reads r = {x->buf, false};
+
+	for (int i = at + 1; i < t->n; i++) {
+		if (t->part[i].out == x->buf)
+			return false;
+		for (int j = 0; j < t->part[i].p.ne; j++)
+			ex_walk(t->part[i].p.e[j], reads_buf, &r);
+	}
+	return r.yes;
+}
+
+/* The most registers of what a thread keeps of one point that are in use between two statements. */
+static int words_kept(const Team *t)
+{
+	int most = 1;
+
+	for (int at = -1; at < t->n; at++) {
+		int n = 0;
+
+		for (int i = 0; i < t->nkept; i++)
+			if (!t->kept[i].block && alive_after(t, &t->kept[i], at))
+				n += (dtype_info[t->kept[i].buf->dtype].bits + 31) / 32;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 static int in_registers(const Team *t)
 {
 	int n = 0;
@@ -68,8 +111,9 @@ void team_share_out(Team *t)
 	Ctx *c = t->r->k->ctx;
 	Along x = {.t = t, .pack = MOST_PACK};
 	const int64_t n = team_length(t, t->it->extent);
-	const int registers = in_registers(t), each = team_most_kept(st->team, registers);
-	int need = each < UNKNOWN ? each : UNKNOWN, sector;
+	const int registers = in_registers(t);
+	int each = team_most_kept(st->team, registers), need = each < UNKNOWN ? each : UNKNOWN,
+	    sector;
 
 	for (int i = 0; i < t->n; i++) {
 		const Part *y = &t->part[i];
@@ -95,6 +139,8 @@ void team_share_out(Team *t)
 	while (st->team != WARP && n < INT64_MAX && st->threads < MOST_THREADS &&
 	       st->threads * (int64_t)(each / 2) < n)
 		st->team = st->threads *= 2;
+	if (st->threads == MOST_THREADS)
+		each = FULL_REGISTERS / words_kept(t);
 	if (n < INT64_MAX) {
 		const int64_t runs = (n + (t->skew ? sector : 0) + st->team * t->pack - 1) /
 				     (st->team * t->pack);

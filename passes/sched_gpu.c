@@ -93,7 +93,7 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 	if (c != KC_OTHER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
 		band_of_some(k, first, last, k->arena, &band);
 		leave_batch(k, first, last, &band);
-		if (band.n || first == last) {
+		if (band.n || first == last || band_is_rows(k, first, last, &band)) {
 			gpu_row(&b, t->gpu, "row", first, last, &band);
 			return;
 		}

@@ -25,7 +25,7 @@ cases = []
 
 
 def case(name, text, *shapes, types=("float", "float16"), options=("--target=cuda:sm_80",), **limits):
-    """TEXT with T for the element type; an input whose name is in capitals is a constant."""
+    """TEXT with T for the element type; an input whose name is in capitals is a constant, the rows of one named `spots` have infinities and NaN."""
     cases.extend((f"{name} {t}", text.replace("T[", t + "["), shapes, options, limits, t) for t in types)
 
 
@@ -108,6 +108,14 @@ case("sums of columns", "(T[1000,768] x) => (T[768] y) <int64[1] zero = {0}> { y
 case("means of columns", "(T[8,100,77] x) => (T[8,77] y) <int64[1] one = {1}> { y = ReduceMean<keepdims = 0>(x, one) }", (8, 100, 77), types=("float",),
      sectors=1.3, traffic=1.4)
 
+softmax("30000, few rows", 2, 30000, sectors=1, traffic=1)
+softmax("100000, few rows", 2, 100000, types=("float",), sectors=1, traffic=1.58)
+softmax("50257, few rows", 1, 50257, sectors=1, traffic=1.83)
+for op in "Softmax", "LogSoftmax":
+    case(f"{op} with infinities", f"(T[6,50257] spots) => (T[6,50257] y) {{ y = {op}(spots) }}", (6, 50257), types=("float",), sectors=1.1, traffic=2)
+case("logarithm of a sum of exponentials", "(T[2,100000] x) => (T[2] y) <int64[1] one = {1}> { y = ReduceLogSumExp<keepdims = 0>(x, one) }", (2, 100000),
+     types=("float",), sectors=1.01, traffic=1.02)
+norm("60000, few rows", 2, 60000, types=("float",), sectors=1, traffic=2.6)
 for rows, n in (1, 1000000), (4, 65536):
     case(f"sums of {rows} long rows", f"(T[{rows},{n}] x) => (T[{rows}] y) <int64[1] one = {{1}}> {{ y = ReduceSum<keepdims = 0>(x, one) }}", (rows, n),
          types=("float",), sectors=1, traffic=1.01)
@@ -125,17 +133,28 @@ def run(command, **env):
     assert r.returncode == 0, f"status {r.returncode}: {r.stdout}{r.stderr}"
 
 
+def spot(x):
+    x[1, :x.shape[1] // 2] = -np.inf
+    x[2] = -np.inf
+    x[3, 7] = np.inf
+    x[4, -1] = np.nan
+    x[5, :-1] = -np.inf
+
+
 def counted(folder, text, shapes, options, t):
     """Runs the model, and gives its counters' sums and the bytes of what it reads and writes."""
     model = samples.model("model " + text, 22)
     rng = np.random.default_rng(1)
     arrays = {x.name: rng.standard_normal(shape).astype(TYPES[t]) for x, shape in zip(model.graph.input, shapes)}
+    if "spots" in arrays:
+        spot(arrays["spots"])
     inputs = [x for x in model.graph.input if not x.name.isupper()]
     model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in arrays.items() if name.isupper())
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     feeds = {x.name: arrays[x.name] for x in inputs}
-    results = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+    with np.errstate(all="ignore"):
+        results = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
     samples.tensors(f"{folder}/data/test_data_set_0", "input", feeds)
     samples.tensors(f"{folder}/data/test_data_set_0", "output", dict(zip((o.name for o in model.graph.output), results)))
     onnx.save(model, f"{folder}/model.onnx")

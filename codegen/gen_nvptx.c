@@ -374,14 +374,44 @@ static bool has_windows(const LNode *n)
 	return found;
 }
 
-/* The module, in which KERNEL_NAME stands for the name. Where registers run short, as with values of f64, which take two,
- * ptxas would rather spill than have fewer than its usual number of threads at once, unless it is told that one block is
- * enough. */
+/* Registers that a thread of the kernel may want, an estimate; 0: few. Values of f64 take two. */
+static int registers_wanted(const LlKernel *k)
+{
+	enum { ALL = 255, MANY_KEPT = 32, BESIDE = 64, BESIDE_TILES = 16 };
+
+	if (k->f.wide || has_windows(k->stage->body))
+		return ALL;
+	if (k->stage->registers)
+		return k->stage->registers + BESIDE_TILES;
+	return k->kept_words >= MANY_KEPT ? BESIDE + 2 * (int)k->kept_words : 0;
+}
+
+/*
+ * Blocks that an SM shall have at once; 0: as many as ptxas likes. Left to itself it goes for more threads at once by spilling
+ * a few registers. Told a number, it gives a thread registers in certain steps as far as they go, and spills where a step
+ * is just below what is wanted: that has the next step.
+ */
+static int blocks_at_once(const LlKernel *k)
+{
+	static const int steps[] = {96, 128, 168, 255};
+	enum { STEPS = sizeof steps / sizeof *steps, MOST = 16 };
+	const int wanted = registers_wanted(k);
+	int i = 0, n;
+
+	if (!wanted)
+		return 0;
+	while (i + 1 < STEPS && steps[i] < wanted)
+		i++;
+	n = k->f.g->target->gpu->registers / (steps[i] * k->stage->threads);
+	return n < 1 ? 1 : n > MOST ? MOST : n;
+}
+
+/* The module, in which KERNEL_NAME stands for the name. */
 static const char *module_text(LlKernel *k)
 {
 	StrBuf b = {0};
 	const char *code = body(k), *text;
-	const bool spacious = k->f.wide || k->spacious || has_windows(k->stage->body);
+	const int blocks = blocks_at_once(k);
 
 	strbuf_put(&b, strbuf_str(&k->globals), k->globals.n);
 	strbuf_printf(&b, "define ptx_kernel void @" KERNEL_NAME "(");
@@ -397,7 +427,8 @@ static const char *module_text(LlKernel *k)
 	strbuf_printf(&b,
 		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
 		      ", !\"maxntidx\", i32 %d%s}\n",
-		      k->stage->threads, spacious ? ", !\"minctasm\", i32 1" : "");
+		      k->stage->threads,
+		      blocks ? arena_printf(k->f.arena, ", !\"minctasm\", i32 %d", blocks) : "");
 	text = arena_strdup(k->f.arena, strbuf_str(&b));
 	strbuf_free(&b);
 	strbuf_free(&k->f.b);

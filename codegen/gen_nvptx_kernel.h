@@ -43,7 +43,7 @@ typedef struct LlKernel {
 	int kept; /* of what threads keep, the element in hand; -1: none */
 	bool partial[2][CT_COUNT]; /* declared: see ll_partial */
 	bool faults;
-	bool spacious; /* a thread keeps so much that it may have registers in plenty */
+	int64_t kept_words; /* that a thread keeps, of all LN_LOCAL that say so */
 } LlKernel;
 
 /* For stage ST of S, with nothing printed yet. */

@@ -205,7 +205,7 @@ const char *ll_slot(LlKernel *k, const char *type, int64_t n)
 	return name;
 }
 
-enum { STATIC_SHARED = 48 << 10, MANY_KEPT = 32 };
+enum { STATIC_SHARED = 48 << 10 };
 
 /* Bytes of the block's scratch, one piece of shared memory, that LN_LOCAL places locals in. */
 static int64_t scratch(const LlKernel *k)
@@ -280,7 +280,7 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 		p.at = local->idx->i;
 	} else if (local && local->keep) {
 		p.local = local;
-		k->spacious = k->spacious || local->keep >= MANY_KEPT;
+		k->kept_words += local->keep * (dtype_info[b->dtype].bits > 32 ? 2 : 1);
 		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
 	} else if (b->spread == SPREAD_FRAG) {
 		const int64_t n = elements(b) / k->stage->threads;

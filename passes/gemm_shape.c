@@ -79,8 +79,7 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *
 	return each * (o->async ? COPIED : place + words);
 }
 
-/* Registers of a thread in the ring: the sums, what one step of the product reads, and the chunks. */
-static int registers_of(const GpuGemm *g, const BlockShape *s)
+int gemm_gpu_registers(const GpuGemm *g, const BlockShape *s)
 {
 	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
@@ -177,7 +176,7 @@ static bool possible(const GpuGemm *g, const BlockShape *s)
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
 
 	return s->bn >= STRIP_COLUMNS && gemm_gpu_shared(g, s) + RESERVED <= g->g.t->gpu->shared &&
-	       !(wide && s->tm * s->tn > 32) && registers_of(g, s) <= REGISTERS;
+	       !(wide && s->tm * s->tn > 32) && gemm_gpu_registers(g, s) <= REGISTERS;
 }
 
 static bool same_tile(const BlockShape *a, const BlockShape *b)

@@ -13,7 +13,7 @@
 typedef enum Num { F16, BF16, TF32, F64, S8, U8, S4, E5M2, F32, S32 } Num;
 static const int bits_of[] = {16, 16, 32, 64, 8, 8, 4, 8, 32, 32};
 
-/* Small numbers that each type has. */
+/* Small numbers that each type has; bits that tf32 has not are any. */
 static uint64_t encode(Num t, double v)
 {
 	double a = fabs(v);
@@ -21,7 +21,7 @@ static uint64_t encode(Num t, double v)
 	switch (t) {
 	case F16: return f16_of_f64(v);
 	case BF16: return bf16_of((float)v);
-	case TF32:
+	case TF32: return f32_bits((float)v) | below(1 << 13);
 	case F32: return f32_bits((float)v);
 	case F64: return f64_bits(v);
 	/* 1, 2, 3 in e5m2: 1 = 0x3c, 2 = 0x40, 3 = 0x42 */
@@ -144,11 +144,16 @@ static void shapes(void)
 	multiply("tf32_k4", TF32, TF32, F32, 16, 4);
 	multiply("tf32_k8", TF32, TF32, F32, 16, 8);
 	multiply("s8_k16", S8, S8, S32, 16, 16);
+	multiply("s8_k32", S8, S8, S32, 16, 32);
+	multiply("u8s8_k32", U8, S8, S32, 16, 32);
 	multiply("u8_k32", U8, U8, S32, 16, 32);
 	multiply("s8u8_k32", S8, U8, S32, 16, 32);
 	multiply("s4_k64", S4, S4, S32, 16, 64);
 	multiply("e5m2_k32", E5M2, E5M2, F32, 16, 32);
 	multiply("s8_small", S8, S8, S32, 8, 16);
+	multiply("s8u8_small", S8, U8, S32, 8, 16);
+	multiply("u8s8_small", U8, S8, S32, 8, 16);
+	multiply("u8_small", U8, U8, S32, 8, 16);
 	multiply("f64_small", F64, F64, F64, 8, 4);
 }
 

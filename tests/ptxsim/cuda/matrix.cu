@@ -39,22 +39,30 @@ MMA_2_1(bf16_k8, "m16n8k8.row.col.f32.bf16.bf16.f32")
 MMA_2_1(tf32_k4, "m16n8k4.row.col.f32.tf32.tf32.f32")
 MMA_4_2(tf32_k8, "m16n8k8.row.col.f32.tf32.tf32.f32")
 MMA_2_1(s8_k16, "m16n8k16.row.col.s32.s8.s8.s32")
+MMA_4_2(s8_k32, "m16n8k32.row.col.s32.s8.s8.s32")
+MMA_4_2(u8s8_k32, "m16n8k32.row.col.s32.u8.s8.s32")
 MMA_4_2(u8_k32, "m16n8k32.row.col.s32.u8.u8.s32")
 MMA_4_2(s8u8_k32, "m16n8k32.row.col.s32.s8.u8.s32")
 MMA_4_2(s4_k64, "m16n8k64.row.col.s32.s4.s4.s32")
 MMA_4_2(e5m2_k32, "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 
-extern "C" __global__ void s8_small(const u32 *a, const u32 *b, const u32 *c, u32 *d)
-{
-	int i = threadIdx.x;
-	u32 x, y;
+// D, A, B and C of 2, 1, 1 and 2 registers.
+#define MMA_1_1(name, text)                                                                                          \
+	extern "C" __global__ void name(const u32 *a, const u32 *b, const u32 *c, u32 *d)                            \
+	{                                                                                                            \
+		int i = threadIdx.x;                                                                                 \
+		u32 x, y;                                                                                            \
+		asm("mma.sync.aligned." text " {%0, %1}, {%2}, {%3}, {%4, %5};"                                       \
+		    : "=r"(x), "=r"(y)                                                                               \
+		    : "r"(a[i]), "r"(b[i]), "r"(c[i]), "r"(c[32 + i]));                                              \
+		d[i] = x;                                                                                            \
+		d[32 + i] = y;                                                                                       \
+	}
 
-	asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%4, %5};"
-	    : "=r"(x), "=r"(y)
-	    : "r"(a[i]), "r"(b[i]), "r"(c[i]), "r"(c[32 + i]));
-	d[i] = x;
-	d[32 + i] = y;
-}
+MMA_1_1(s8_small, "m8n8k16.row.col.s32.s8.s8.s32")
+MMA_1_1(s8u8_small, "m8n8k16.row.col.s32.s8.u8.s32")
+MMA_1_1(u8s8_small, "m8n8k16.row.col.s32.u8.s8.s32")
+MMA_1_1(u8_small, "m8n8k16.row.col.s32.u8.u8.s32")
 
 extern "C" __global__ void f64_small(const double *a, const double *b, const double *c, double *d)
 {

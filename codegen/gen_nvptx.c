@@ -19,8 +19,8 @@ bool ll_alone(const LlKernel *k)
 
 void ll_barrier(LlKernel *k)
 {
-	if (k->team == 32)
-		ll_put(&k->f, "call void @llvm.nvvm.bar.warp.sync(i32 -1)");
+	if (k->team > 1 && k->team <= 32)
+		ll_put(&k->f, "call void @llvm.nvvm.bar.warp.sync(i32 %s)", k->mask);
 	else if (k->team > 1)
 		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
 }
@@ -278,6 +278,11 @@ void ll_nodes(LlKernel *k, const LNode *n)
 
 /* ---- The entry ---- */
 
+static int log2_of(int n)
+{
+	return n > 1 ? 1 + log2_of(n / 2) : 0;
+}
+
 /* Which point this thread has, and which lane of its team it is. */
 static void begin(LlKernel *k)
 {
@@ -293,7 +298,7 @@ static void begin(LlKernel *k)
 		ll_put(f, "%%team = add i64 0, 0");
 		ll_put(f, "%%p = add i64 %%block, 0");
 	} else {
-		ll_put(f, "%%team = lshr i64 %%tid, %d", st->team == 32 ? 5 : 0);
+		ll_put(f, "%%team = lshr i64 %%tid, %d", log2_of(st->team));
 		ll_put(f, "%%lane = and i64 %%tid, %d", st->team - 1);
 		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d", st->threads / st->team);
 		ll_put(f, "%%p = add nuw nsw i64 %%first, %%team");
@@ -314,6 +319,11 @@ static const char *body(LlKernel *k)
 	k->team = k->stage->team;
 	k->lane = "%lane";
 	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, k->stage->extent));
+	if (k->stage->team > 1 &&
+	    k->stage->team < 32) { /* of a warp, some teams may have no point */
+		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
+		k->mask = "%mask";
+	}
 	after = ll_open_if(k, inside);
 	ll_nodes(k, k->stage->body);
 	if (ll_calls(f, "index")) {

@@ -39,6 +39,7 @@ typedef struct LlKernel {
 			   * address stays the same in all rounds */
 	int team;         /* threads that run through the nodes in hand together, and which of them this one is */
 	const char *lane;
+	const char *mask; /* lanes of the warp that run through the body */
 	int in_team; /* inside LOOP_TEAM: each thread has points of its own */
 	int kept; /* of what threads keep, the element in hand; -1: none */
 	bool partial[2][CT_COUNT]; /* declared: see ll_partial */

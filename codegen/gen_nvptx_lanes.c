@@ -31,8 +31,8 @@ const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
 			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
 			ll_put(f, "%s = trunc i64 %s to i32", low, part);
 			ll_put(f,
-			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)",
-			       got, low, off);
+			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
+			       got, k->mask, low, off);
 			half[i] = ll_new(f);
 			ll_put(f, "%s = zext i32 %s to i64", half[i], got);
 		}
@@ -43,8 +43,8 @@ const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
 	} else {
 		r = ll_new(f);
 		ll_put(f,
-		       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %s, i32 %d, i32 31)",
-		       r, in, off);
+		       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
+		       r, k->mask, in, off);
 	}
 	if (t == CT_BOOL || t == CT_F32 || t == CT_F64) {
 		s = ll_new(f);
@@ -268,7 +268,7 @@ void ll_reduce(LlKernel *k, const LNode *n)
 			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
 	}
 	share(&(Share){k, n, part, n->pack ? n->pack : 1});
-	over_lanes(k, n, part, ct, 32);
+	over_lanes(k, n, part, ct, k->stage->team < 32 ? k->stage->team : 32);
 	if (k->stage->team > 32)
 		over_warps(k, n, part, ct);
 	else

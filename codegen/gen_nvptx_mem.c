@@ -505,5 +505,6 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 	k->kept = -1;
 	k->team = st->team;
 	k->lane = "%lane";
+	k->mask = "-1";
 	return k;
 }

@@ -5,8 +5,8 @@
  * expression); local buffers live for one parallel iteration. Code generation prints this tree and
  * decides nothing.
  *
- * On a GPU a stage is one launch, and a team of its threads has each iteration: one thread, a warp, or a block. All
- * threads of a team run through its body together. Scalar locals are registers, of the same value in every thread;
+ * On a GPU a stage is one launch, and a team of its threads has each iteration: one thread, a part of a warp, a warp, or
+ * a block. All threads of a team run through its body together. Scalar locals are registers, of the same value in every thread;
  * other locals are the thread's own where it is alone, and else shared. A store outside of LOOP_TEAM is made once,
  * and the team meets after it; LN_REDUCE goes over the team's lanes and leaves its state in every thread.
  *
@@ -179,7 +179,7 @@ typedef struct Stage {
 	LNode *head;       /* GPUs: what the threads of a block do together before its teams begin: shared locals of all of them */
 	LNode *body;
 	Dim *scratch;      /* bytes of per-thread scratch that its locals take; constant 0 where none */
-	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 32 or threads; else 0 */
+	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 4, 8, 16, 32 or threads; else 0 */
 	int registers;     /* GPUs: that a thread may want; 0: few */
 } Stage;
 

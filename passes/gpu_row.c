@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows on GPUs: statements under their common band. Where memory runs along the rows, a warp or a block has a row
+ * Rows on GPUs: statements under their common band. Where memory runs along the rows, a warp, a part of it or a block has a row
  * (passes/gpu_team.c). Else a thread has a row, and neighbouring threads have neighbouring rows.
  */
 #include "passes/gpu_impl.h"
@@ -98,7 +98,8 @@ static int most_run(const Runs *x)
 /* The threads that share a row, and in *ALONG the iterator of the band that neighbouring rows run along. */
 static int choose_team(Row *r, int *along)
 {
-	enum { SHORT = 16, WARPS_ROW = 1024 };
+	enum { SHORT = 3, WARPS_ROW = 1024 };
+	int team = 1;
 	Runs x = {.r = r};
 	int64_t n = 1;
 	bool alone = false;
@@ -115,6 +116,10 @@ static int choose_team(Row *r, int *along)
 	*along = most_run(&x);
 	if (alone || n < SHORT || (*along >= 0 && x.inner <= x.band[*along]))
 		return 1;
+	while (team < n && team < WARP)
+		team *= 2;
+	if (team < WARP)
+		return team;
 	return n <= WARPS_ROW ? WARP : ROW_THREADS;
 }
 

@@ -208,7 +208,8 @@ static void count_reads(const Team *t, const Found *f, int64_t left, int *regist
 static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
-	const int64_t each = SHARED - BLOCK_ROWS * t->shared, /* rows have their own locals */
+	const int rows_each = BLOCK_ROWS * WARP / (st->team < WARP ? st->team : WARP);
+	const int64_t each = SHARED - rows_each * t->shared, /* rows have their own locals */
 		all = gpu->shared - t->shared - RESERVED;
 	int64_t rows;
 	int registers, shared;
@@ -216,11 +217,11 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 	if (!dim_is_const(st->extent, &rows))
 		rows = INT64_MAX;
 	count_reads(t, f, each, &registers, &shared);
-	if (st->team == WARP ||
+	if (st->team <= WARP ||
 	    (shared && rows >= BLOCK_ROWS &&
 	     (!registers ||
 	      team_length(t, t->it->extent) <= (int64_t)team_most_kept(WARP, registers) * WARP))) {
-		st->team = WARP;
+		st->team = st->team < WARP ? st->team : WARP;
 		st->threads = shared ? BLOCK_ROWS * WARP : st->threads;
 		return each;
 	}

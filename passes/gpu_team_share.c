@@ -102,7 +102,7 @@ static int in_registers(const Team *t)
 
 int team_most_kept(int team, int registers)
 {
-	return (team == WARP ? WARP_REGISTERS : REGISTERS) / (registers ? registers : 1);
+	return (team <= WARP ? WARP_REGISTERS : REGISTERS) / (registers ? registers : 1);
 }
 
 void team_share_out(Team *t)
@@ -131,12 +131,13 @@ void team_share_out(Team *t)
 		x.pack /= 2;
 	t->pack = x.pack;
 	sector = x.bytes ? SECTOR / x.bytes : 1;
-	if (x.pack == 1 && x.at && sector > 1 && !dim_multiple(c, t->it->extent, sector))
+	if (st->team >= WARP && x.pack == 1 && x.at && sector > 1 &&
+	    !dim_multiple(c, t->it->extent, sector))
 		t->skew = ex_op2(t->r->k->pool, IN_mod,
 				 ex_subst_iters(t->r->k->pool, x.at, &t->it,
 						&(Expr *){l_int(t->r->b, 0)}, 1),
 				 l_int(t->r->b, sector));
-	while (st->team != WARP && n < INT64_MAX && st->threads < MOST_THREADS &&
+	while (st->team > WARP && n < INT64_MAX && st->threads < MOST_THREADS &&
 	       st->threads * (int64_t)(each / 2) < n)
 		st->team = st->threads *= 2;
 	if (st->threads == MOST_THREADS)

@@ -85,6 +85,8 @@ for n, sectors, traffic in (768, 1, 1), (4096, 1, 1), (1000, 1.03, 1.04), (77, 1
     norm(n, 64, n, sectors=sectors, traffic=1.41 if n == 77 else 1.15)
     case(f"sums of {n}", f"(T[128,{n}] x) => (T[128] y) <int64[1] one = {{1}}> {{ y = ReduceSum<keepdims = 0>(x, one) }}",
          (128, n), sectors=1.03, traffic=1.4 if n == 77 else 1.1)
+softmax("10, parts of a warp", 1001, 10, sectors=1, types=("float",), traffic=1.2)
+softmax("4, the last ones without a row", 129, 4, sectors=1, traffic=1.03)
 softmax(16384, 16, 16384, sectors=1, traffic=1)
 norm(3001, 64, 3001, sectors=1, traffic=1.12)
 # Where rows have a block each, what is of all of them is read once a block, so often as the GPU has room for one.

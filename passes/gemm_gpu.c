@@ -150,20 +150,6 @@ static MmaKind instruction(const Gemm *g, bool may_round)
 	return (MmaKind)best;
 }
 
-typedef struct Followed {
-	Kernel *k;
-	const Stmt *s;
-} Followed;
-
-static Expr *value_of(void *arg, Expr *e)
-{
-	Followed *f = arg;
-
-	return e->kind == EX_LOAD && e->load.buf == f->s->out[0]
-		       ? inline_value(f->k, f->s, e->load.idx)
-		       : NULL;
-}
-
 /* What later statements read of temporaries other than the sum becomes part of them: a result's chunk is one expression. */
 static void inline_temps(Gemm *g)
 {
@@ -173,14 +159,12 @@ static void inline_temps(Gemm *g)
 	if (g->nstmts == 1)
 		return;
 	for (int i = 1; i < k->stmts.n; i++) {
-		Followed f = {k, k->stmts.at[i]};
+		Stmt *s = k->stmts.at[i];
 
-		if (f.s->out[0]->kind != BUF_TEMP || !stmt_is_simple_map(f.s)) {
-			k->stmts.at[n++] = k->stmts.at[i];
-			continue;
-		}
-		for (int j = i + 1; j < k->stmts.n; j++)
-			stmt_rewrite(k, k->stmts.at[j], value_of, &f);
+		if (s->out[0]->kind == BUF_TEMP && stmt_is_simple_map(s))
+			inline_after(k, i);
+		else
+			k->stmts.at[n++] = s;
 	}
 	k->stmts.n = g->nstmts = n;
 	for (int i = 0; i < n; i++)

@@ -16,27 +16,19 @@
  * finds fastest (passes/gemm_shape.c). Where the number of terms is not known a part has a fixed number of them, where
  * that of the rows is not, a large one.
  */
-#include "passes/gpu_impl.h"
+#include "passes/gpu_split_impl.h"
 #include "passes/inline.h"
 
 #include <assert.h>
-#include <float.h>
 
 enum {
 	LEAST = 2048,  /* terms of a part */
+	DEEP = 256,    /* terms of a product that may have parts */
 	LARGE = 16384, /* which are no matter however many rows there are */
 	BLOCKS = 4,    /* on an SM */
 	FEW = 8, /* so many times fewer teams than SMs leave most of the memory's bandwidth unused */
 	PACK = 32 /* terms: parts begin where wide accesses may */
 };
-
-typedef struct Cut {
-	Iter *along; /* which iterator of the sum is split */
-	Dim *parts;
-	Dim *each;  /* points of it in a part */
-	bool exact; /* all parts have so many */
-	bool inner; /* parts of a row lie side by side */
-} Cut;
 
 typedef struct Splitter {
 	const Module *m;
@@ -69,7 +61,7 @@ static bool may_split(Ctx *c, const Stmt *s)
 
 	if (!s->red || s->update || s->scan || s->ordered || s->nband == s->niters ||
 	    s->niters + 2 > MAX_ITERS || row_packed(s) ||
-	    terms_of(c, s, 2 * LEAST, &known) < (s->red == MONOID_sum ? 256 : 2 * LEAST))
+	    terms_of(c, s, 2 * LEAST, &known) < (s->red == MONOID_sum ? DEEP : 2 * LEAST))
 		return false;
 	for (int d = 0; d < s->nwidx; d++)
 		if (s->widx[d]->kind != EX_ITER && s->widx[d]->kind != EX_CONST)
@@ -269,171 +261,6 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	return cut(x, s, parts, rows_known ? LEAST : LARGE, c);
 }
 
-/* ---- Statements ---- */
-
-/* The band's iterators as S's results lie in memory. */
-static int band_in_memory(const Stmt *s, Iter **out)
-{
-	int n = 0;
-
-	for (int a = 0; a < s->nwidx; a++)
-		for (int d = 0; d < s->nwidx; d++)
-			if (buf_axis(s->out[0], d) == a && s->widx[d]->kind == EX_ITER)
-				out[n++] = s->widx[d]->iter;
-	return n;
-}
-
-/* A reduction as two: its parts, and those together. */
-typedef struct Halves {
-	Stmt *part, *whole;
-	Iter *band[MAX_ITERS], *to[MAX_ITERS]; /* the iterators of the band in each */
-	int n;
-} Halves;
-
-/* The place of the slice among the dims of the parts. */
-static int slice_dim(const Halves *h, const Cut *c)
-{
-	return c->inner ? h->n : 0;
-}
-
-static void parts_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
-{
-	ExprPool *p = k->pool;
-	Stmt *part = NEW(k->arena, Stmt);
-	Iter *slice = kernel_iter(k, "slice", c->parts), *q = kernel_iter(k, "q", c->each);
-	Expr *place = ex_add(p, ex_mul(p, ex_iter(p, slice), ex_dim(p, c->each)), ex_iter(p, q));
-	Dim *dims[MAX_ITERS];
-
-	*part = *s;
-	for (int i = 0; i < h->n; i++)
-		part->iter[i + !c->inner] = h->band[i];
-	part->iter[slice_dim(h, c)] = slice;
-	part->nband = part->nwidx = h->n + 1;
-	for (int i = s->nband; i < s->niters; i++)
-		part->iter[i + 1] = s->iter[i] == c->along ? q : s->iter[i];
-	part->niters = s->niters + 1;
-	part->widx = NEW_ARRAY(k->arena, part->nwidx, Expr *);
-	for (int i = 0; i < part->nwidx; i++) {
-		dims[i] = part->iter[i]->extent;
-		part->widx[i] = ex_iter(p, part->iter[i]);
-	}
-	part->guard = s->guard ? ex_subst_iters(p, s->guard, &c->along, &place, 1) : NULL;
-	if (!c->exact)
-		part->guard = ex_and(p, part->guard,
-				     ex_op2(p, IN_lt, place, ex_dim(p, c->along->extent)));
-	part->nout = monoid_info[s->red].n;
-	for (int i = 0; i < part->nout; i++) {
-		part->val[i] = ex_subst_iters(p, s->val[i], &c->along, &place, 1);
-		part->out[i] = kernel_temp(k, "part", ctype_dtype(s->val[i]->ct), part->nwidx,
-					   dims);
-	}
-	h->part = part;
-}
-
-static void whole_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
-{
-	ExprPool *p = k->pool;
-	Stmt *whole = NEW(k->arena, Stmt);
-	Expr *with[MAX_ITERS], *idx[MAX_ITERS];
-	const int at = slice_dim(h, c);
-
-	*whole = *s;
-	for (int i = 0; i < h->n; i++) {
-		whole->iter[i] = h->to[i] = kernel_iter(k, h->band[i]->name, h->band[i]->extent);
-		with[i] = idx[i + (i >= at)] = ex_iter(p, h->to[i]);
-	}
-	whole->iter[h->n] = kernel_iter(k, "slice", c->parts);
-	idx[at] = ex_iter(p, whole->iter[h->n]);
-	whole->nband = h->n;
-	whole->niters = h->n + 1;
-	whole->guard = NULL;
-	whole->widx = NEW_ARRAY(k->arena, s->nwidx + 1, Expr *);
-	for (int d = 0; d < s->nwidx; d++)
-		whole->widx[d] = ex_subst_iters(p, s->widx[d], h->band, with, h->n);
-	for (int i = 0; i < h->part->nout; i++)
-		whole->val[i] = ex_load(p, h->part->out[i], idx, h->n + 1);
-	h->whole = whole;
-}
-
-static void halve(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
-{
-	h->n = band_in_memory(s, h->band);
-	assert(h->n == s->nband);
-	parts_of(k, s, c, h);
-	whole_of(k, s, c, h);
-}
-
-/* ---- Sums of exponentials ---- */
-
-/* S sums exp(F - C) where W is the largest F, along the same parts of the same rows, and C is of the row: a softmax. */
-static bool is_softmax(Kernel *k, const Stmt *w, const Cut *cw, const Stmt *s, const Cut *cs)
-{
-	Expr *e = s->val[0], *to[MAX_ITERS];
-
-	if (w->red != MONOID_max || s->red != MONOID_sum || w->guard || s->guard ||
-	    w->niters != s->niters || w->nband != s->nband || !ex_is_op(e, FN_exp) ||
-	    !ex_is_op(e->op.arg[0], IN_sub) || cw->parts != cs->parts || cw->each != cs->each ||
-	    cw->inner != cs->inner)
-		return false;
-	e = e->op.arg[0];
-	for (int i = 0; i < s->niters; i++) {
-		if (w->iter[i]->extent != s->iter[i]->extent ||
-		    (w->iter[i] == cw->along) != (s->iter[i] == cs->along) ||
-		    (i >= s->nband && expr_has_iter(e->op.arg[1], s->iter[i])))
-			return false;
-		to[i] = ex_iter(k->pool, s->iter[i]);
-	}
-	return ex_subst_iters(k->pool, w->val[0], w->iter, to, w->niters) == e->op.arg[0];
-}
-
-/* The largest term of a part, as a number: what the terms of the part are taken relative to. */
-static Expr *number(ExprPool *p, Expr *largest)
-{
-	const double most = largest->ct == CT_F64 ? DBL_MAX : FLT_MAX;
-
-	return ex_op2(p, IN_min, ex_num(p, largest->ct, most),
-		      ex_op2(p, IN_max, ex_num(p, largest->ct, -most), largest));
-}
-
-/* The parts of W's maximum at the point of S's that iterators BAND and SLICE stand for. */
-static Expr *largest_at(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
-			Iter *const *from, Iter *const *to, Iter *slice)
-{
-	Expr *idx[MAX_ITERS];
-	const int at = slice_dim(hw, c);
-
-	for (int d = 0; d <= hw->n; d++) {
-		Iter *it = slice;
-
-		for (int i = 0; d != at && i < w->nband; i++)
-			for (int b = 0; w->iter[i] == hw->part->iter[d] && b < hw->n; b++)
-				if (from[b] == s->iter[i])
-					it = to[b];
-		idx[d] = ex_iter(k->pool, it);
-	}
-	return ex_load(k->pool, hw->part->out[0], idx, hw->n + 1);
-}
-
-/* The parts of the sum are relative to those of the maximum, so that one reading makes both; what they were to be relative
- * to counts when they meet. */
-static void relative(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
-		     Halves *h)
-{
-	ExprPool *p = k->pool;
-	Expr *f = h->part->val[0]->op.arg[0]->op.arg[0], *from = s->val[0]->op.arg[0]->op.arg[1],
-	     *to[MAX_ITERS];
-	Expr *mine = number(p, largest_at(k, w, hw, c, s, h->band, h->band,
-					  h->part->iter[slice_dim(h, c)])),
-	     *all = number(p, largest_at(k, w, hw, c, s, h->band, h->to, h->whole->iter[h->n]));
-
-	for (int i = 0; i < h->n; i++)
-		to[i] = ex_iter(p, h->to[i]);
-	h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, mine));
-	from = ex_subst_iters(p, from, h->band, to, h->n);
-	h->whole->val[0] = ex_op2(p, IN_mul, h->whole->val[0],
-				  ex_op1(p, FN_exp, ex_op2(p, IN_sub, all, from)));
-}
-
 /* ---- All of them ---- */
 
 static void emit(Splitter *x, Stmt *s, bool stage)
@@ -453,31 +280,15 @@ static void follow(Splitter *x, Stmt *s)
 	x->points = s->red || gpu_is_map(s) ? points : NULL;
 }
 
-typedef struct Followed {
-	Kernel *k;
-	const Stmt *s;
-} Followed;
-
-static Expr *value_of(void *arg, Expr *e)
-{
-	const Followed *f = arg;
-
-	return e->kind == EX_LOAD && e->load.buf == f->s->out[0]
-		       ? inline_value(f->k, f->s, e->load.idx)
-		       : NULL;
-}
-
 /* A temporary of all of the row would go through memory: it is made again where it is read. */
 static bool made_again(Splitter *x, const Stmt *s)
 {
 	Kernel *k = x->k;
-	Followed f = {k, s};
 
 	if (s->out[0]->kind != BUF_TEMP || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
 	    !shares_row_with(x, s))
 		return false;
-	for (int i = s->id + 1; i < k->stmts.n; i++)
-		stmt_rewrite(k, k->stmts.at[i], value_of, &f);
+	inline_after(k, s->id);
 	return true;
 }
 
@@ -491,16 +302,16 @@ static void split(Splitter *x, int i)
 		follow(x, x->later[i]);
 		return;
 	}
-	halve(k, s, &x->cut[i], &h);
+	gpu_halve(k, s, &x->cut[i], &h);
 	emit(x, h.part, true);
 	for (int j = i + 1; j < k->stmts.n; j++) {
 		const Stmt *o = k->stmts.at[j];
 		Halves ho;
 
-		if (!x->cut[j].along || !is_softmax(k, s, &x->cut[i], o, &x->cut[j]))
+		if (!x->cut[j].along || !gpu_is_softmax(k, s, &x->cut[i], o, &x->cut[j]))
 			continue;
-		halve(k, o, &x->cut[j], &ho);
-		relative(k, s, &h, &x->cut[i], o, &ho);
+		gpu_halve(k, o, &x->cut[j], &ho);
+		gpu_relative(k, s, &h, &x->cut[i], o, &ho);
 		emit(x, ho.part, false);
 		x->later[j] = ho.whole;
 		break;

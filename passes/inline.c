@@ -17,7 +17,7 @@ typedef struct Inline {
 } Inline;
 
 /* def's value with its iterators replaced by the index expressions of a load. */
-Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
+static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
 {
 	Iter *it[MAX_ITERS];
 	Expr *with[MAX_ITERS];
@@ -39,6 +39,15 @@ static Expr *inline_load(void *arg, Expr *e)
 	if (e->kind != EX_LOAD || e->load.buf != in->buf)
 		return NULL;
 	return inline_value(in->k, in->def, e->load.idx);
+}
+
+void inline_after(Kernel *k, int at)
+{
+	Stmt *def = k->stmts.at[at];
+	Inline in = {.k = k, .buf = def->out[0], .def = def};
+
+	for (int i = at + 1; i < k->stmts.n; i++)
+		stmt_rewrite(k, k->stmts.at[i], inline_load, &in);
 }
 
 typedef struct Sites {

@@ -8,7 +8,7 @@
 bool kernel_inline(Kernel *k);
 /* A map that only moves elements. */
 bool inline_is_free(const Stmt *s);
-/* What DEF, a simple map, stores at IDX. */
-Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx);
+/* What the statements behind number AT, a simple map, read of its result becomes part of them. */
+void inline_after(Kernel *k, int at);
 
 #endif

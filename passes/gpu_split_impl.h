@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions in parts: what passes/gpu_split.c decides and passes/gpu_halves.c writes. */
+#ifndef PASSES_GPU_SPLIT_IMPL_H
+#define PASSES_GPU_SPLIT_IMPL_H
+
+#include "passes/gpu_impl.h"
+
+/* How a reduction is split. */
+typedef struct Cut {
+	Iter *along; /* which iterator of the sum is split */
+	Dim *parts;
+	Dim *each;  /* points of it in a part */
+	bool exact; /* all parts have so many */
+	bool inner; /* parts of a row lie side by side */
+} Cut;
+
+/* A reduction as two: its parts, and those together. */
+typedef struct Halves {
+	Stmt *part, *whole;
+	Iter *band[MAX_ITERS], *to[MAX_ITERS]; /* the iterators of the band in each */
+	int n;
+} Halves;
+
+/* The statements that reduction S becomes, whose place in the kernel is the caller's to choose. */
+void gpu_halve(Kernel *k, const Stmt *s, const Cut *c, Halves *h);
+/* S sums exp(F - C) where W is the largest F, along the same parts of the same rows, and C is of the row: a softmax. */
+bool gpu_is_softmax(Kernel *k, const Stmt *w, const Cut *cw, const Stmt *s, const Cut *cs);
+/* Of such S, halved as H: its parts are relative to those of W, halved as HW; what they were to be relative to counts when
+ * they meet. */
+void gpu_relative(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s, Halves *h);
+
+#endif

@@ -340,8 +340,9 @@ def graphs():
     open(f"{DIR}/twice.dl", "w").write(
         "dlir 1\ngraph @main(%x: f32[N], %z: f32[2*N]) -> (%y) {\n  %y = Concat(%x, %z) {axis = 0} : f32[3*N]\n}\n")
     run(BUILD + "/bin/dlcc", f"{DIR}/twice.dl", "-o", f"{DIR}/twice.so", "--target=cuda:sm_80", *FLAGS)
-    for seed in range(3):
-        assert run(c_program("graphs"), DIR, PTXSIM_SEED=seed) == "ok\n"
+    for program in "graphs", "values":
+        for seed in range(3):
+            assert run(c_program(program), DIR, PTXSIM_SEED=seed) == "ok\n"
 
 
 def with_weights(name, text, **weights):

@@ -185,11 +185,18 @@ static bool of_all_rows(const Team *t, Expr *at)
 	return ex_affine(t->r->k->ctx, at, &a) && a.n == 1;
 }
 
+/* Registers that an element of B takes. */
+static int words(const Buf *b)
+{
+	return (dtype_info[b->dtype].bits + 31) / 32;
+}
+
 /* What is read once for each point and what is of all rows, as far as there are LEFT bytes of shared memory for that. */
 static void count_reads(const Team *t, const Found *f, int64_t left, int *registers, int *shared)
 {
-	*registers = t->nkept;
-	*shared = 0;
+	*registers = *shared = 0;
+	for (int i = 0; i < t->nkept; i++)
+		*registers += words(t->kept[i].buf);
 	for (int i = 0; i < f->n; i++) {
 		const int64_t bytes = row_bytes(t, f->load[i]->load.buf);
 
@@ -197,7 +204,7 @@ static void count_reads(const Team *t, const Found *f, int64_t left, int *regist
 			left -= bytes;
 			(*shared)++;
 		} else {
-			*registers += f->in[i] > 1;
+			*registers += f->in[i] > 1 ? words(f->load[i]->load.buf) : 0;
 		}
 	}
 }

@@ -13,6 +13,5 @@ if [ ! -x "$PTXAS" ] || ! "$BUILD/bin/dlcc" --list-targets | grep -q cuda:; then
 	echo "dlcc makes no code for GPUs, or there is no ptxas"
 	exit 77
 fi
-TMP=$(mktemp -d) || exit 2
-trap 'rm -rf "$TMP"' EXIT INT TERM
-"${PYTHON:-build/venv/bin/python3}" tests/ptxas/sweep.py "$BUILD" "$PTXAS" "$TMP" "$@"
+mkdir -p "$BUILD/ptxas" || exit 2
+"${PYTHON:-build/venv/bin/python3}" tests/ptxas/sweep.py "$BUILD" "$PTXAS" "$BUILD/ptxas" "$@"

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kernel of the model suites through ptxas, for each row of the target table: sweep.py BUILD PTXAS FOLDER [PATTERN ...].
 
-batch leaves a file for each kernel and GPU, equal kernels once. They are put together again, so that ptxas starts once
-for many, and its report is read kernel by kernel. A kernel fails where it is refused, where ptxas warns, or where
-registers are spilled.
+batch leaves a file for each kernel and GPU in FOLDER/ptx, equal kernels once, and leaves alone what is there. They are put
+together again, so that ptxas starts once for many, and its report is read kernel by kernel. A kernel fails where it is
+refused, where ptxas warns, or where registers are spilled. FOLDER/seen.json keeps what ptxas said, by what it read: a sweep
+costs what changed since the last. One of all cases ('*') writes bench/results/DATE-gpu-ptxas.md.
 """
 
+import datetime
 import fnmatch
 import glob
+import hashlib
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,6 +31,7 @@ HEAD = ".address_size 64\n"
 ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 PROPERTIES = re.compile(r"Function properties for (\w+)\n\s+(\d+) bytes stack frame, (\d+) bytes spill stores, "
                         r"(\d+) bytes spill loads")
+COMPILES = "codegen/gen_nvptx_llvm.c", "codegen/targets.c"  # make PTX of a kernel's IR, by which its file is named
 
 
 def chosen_cases(patterns):
@@ -62,67 +69,137 @@ def compile_cases(build, folder, chosen):
     return failed, Counter(status for status, _ in verdict.values())
 
 
-def portions(folder):
-    """[(files, text)]: a module each."""
-    files, size = [], 0
-    for path in sorted(glob.glob(folder + "/*.ptx")):
-        if files and size + os.path.getsize(path) > TOGETHER:
-            yield files
-            files, size = [], 0
-        files.append(path)
-        size += os.path.getsize(path)
-    if files:
-        yield files
+def digest(*texts):
+    h = hashlib.sha256()
+    for text in texts:
+        h.update(text.encode())
+    return h.hexdigest()[:32]
 
 
-def assemble(ptxas, target, number, files, folder):
-    """({entry: why it fails}, entries, entries with a stack frame)."""
-    texts = [open(path).read() for path in files]
-    head = texts[0][:texts[0].index(HEAD) + len(HEAD)]
+def read(*path):
+    with open(os.path.join(*path)) as f:
+        return f.read()
+
+
+def version(ptxas):
+    said = subprocess.run([ptxas, "--version"], text=True, capture_output=True).stdout
+    return re.search(r"V([\d.]+)", said)[1]
+
+
+def kept_folder(folder, build):
+    """FOLDER/ptx, without what another compiler left there."""
+    stamp = digest(*(read(cases.ROOT, name) for name in COMPILES),
+                   subprocess.run([build + "/bin/dlcc", "--version"], text=True, capture_output=True).stdout)
+    path = folder + "/stamp"
+    if not os.path.exists(path) or read(path) != stamp:
+        shutil.rmtree(folder + "/ptx", ignore_errors=True)
+    os.makedirs(folder + "/ptx", exist_ok=True)
+    with open(path, "w") as f:
+        f.write(stamp)
+
+
+class Kernel:
+    """A file of batch's: TEXT is its part of a module, apart from its NAME and remarks; NODES are those of the model."""
+
+    def __init__(self, target, path):
+        text = read(path)
+        at = text.index(HEAD) + len(HEAD)
+        self.head, text = text[:at], text[at:]
+        self.nodes = re.search(r"// (.*)", text)[1]
+        self.name = ENTRY.search(text)[1]
+        self.text = re.sub(r"[ \t]*//.*", "", text).replace(self.name, "kernel")
+        self.key = target + " " + digest(self.text, self.head)
+
+
+def portions(kernels):
+    """Lists of them: a module each."""
+    some, size = [], 0
+    for kernel in kernels:
+        if some and size + len(kernel.text) > TOGETHER:
+            yield some
+            some, size = [], 0
+        some.append(kernel)
+        size += len(kernel.text)
+    if some:
+        yield some
+
+
+def assemble(ptxas, target, number, kernels, folder):
+    """{key: [bytes of stack, what is wrong with it, or ""]}"""
     module = os.path.join(folder, f"{target}_{number}.ptx")
     with open(module, "w") as f:
-        f.write(head + "".join(text[text.index(HEAD) + len(HEAD):] for text in texts))
-    entries = [ENTRY.search(text)[1] for text in texts]
+        f.write(kernels[0].head + "".join(k.text.replace("kernel", f"k{i}_") for i, k in enumerate(kernels)))
     done = subprocess.run([ptxas, "-v", "--warn-on-spills", f"-arch={target}", "-o", os.devnull, module], text=True,
                           capture_output=True)
+    os.unlink(module)
     log = done.stdout + done.stderr
-    bad, frames = {}, 0
-    for name, frame, stores, loads in PROPERTIES.findall(log):
-        frames += frame != "0"
-        if stores != "0" or loads != "0":
-            bad[name] = f"{stores} bytes spilled, {loads} read back"
+    found = {name: [int(frame), f"{stores} bytes spilled, {loads} read back" if stores != "0" or loads != "0" else ""]
+             for name, frame, stores, loads in PROPERTIES.findall(log)}
+    said = {}
     for line in log.splitlines():
         if re.match(r"ptxas\b[^:]*\b(warning|error|fatal)\s*:", line):
-            name = next((e for e in entries if re.search(rf"\b{e}\b", line)), entries[0])
-            bad.setdefault(name, line.strip())
-    if done.returncode and not bad:
-        bad[entries[0]] = "ptxas ends with status %d" % done.returncode
-    return bad, len(PROPERTIES.findall(log)), frames
+            name = re.search(r"\bk\d+_", line)
+            said.setdefault(name[0] if name else "k0_", line.strip())
+    if done.returncode and not said:
+        said["k0_"] = "ptxas ends with status %d" % done.returncode
+    verdicts = {}
+    for i, kernel in enumerate(kernels):
+        frame, wrong = found.get(f"k{i}_", [0, "not assembled"])
+        verdicts[kernel.key] = [frame, wrong if "spilled" in wrong else said.get(f"k{i}_", wrong)]
+    return verdicts
+
+
+def sweep(target, ptxas, folder, since, seen):
+    """The kernels that this run asked for, and how many of them ptxas had not seen; their verdicts go to SEEN."""
+    paths = [path for path in sorted(glob.glob(f"{folder}/ptx/{target}/*.ptx")) if os.stat(path).st_mtime >= since]
+    kernels = [Kernel(target, path) for path in paths]
+    fresh = list({k.key: k for k in kernels if k.key not in seen}.values())
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for verdicts in pool.map(lambda job: assemble(ptxas, target, *job, folder), enumerate(portions(fresh))):
+            seen.update(verdicts)
+    return kernels, len(fresh)
+
+
+def write_results(ptxas, summary, rows, seconds):
+    """What a sweep of everything found, for those who do not run it."""
+    commit = subprocess.run(["git", "-C", cases.ROOT, "describe", "--always", "--dirty"], text=True, capture_output=True).stdout.strip()
+    day = datetime.date.today().isoformat()
+    with open(os.path.join(cases.ROOT, "bench", "results", day + "-gpu-ptxas.md"), "w") as f:
+        f.write(f"# Every kernel of the suites through ptxas {version(ptxas)}\n\n`make gpu-ptxas` at {commit}: {summary}; "
+                f"{seconds:.0f} s. What ptxas had seen before it was not asked again.\n\n"
+                "| GPU | kernels | asked now | with spills | with warnings or errors | with a stack frame |\n|---|---:|---:|---:|---:|---:|\n")
+        f.writelines("| " + " | ".join(map(str, row)) + " |\n" for row in rows)
 
 
 def main():
     build, ptxas, folder = (os.path.abspath(a) for a in sys.argv[1:4])
+    began = time.time()
     chosen = chosen_cases(sys.argv[4:])
+    kept_folder(folder, build)
     failed, verdicts = compile_cases(build, folder, chosen)
-    print(f"{len(chosen)} cases: {verdicts['PASS']} compiled, {verdicts['SKIP']} with operators that are not supported")
-    passed = 0
+    summary = f"{len(chosen)} cases, {verdicts['PASS']} compiled, {verdicts['SKIP']} with operators that are not supported"
+    print(summary)
     for line in failed:
         print("FAIL", line)
+    path, rows, passed = folder + "/seen.json", [], 0
+    seen = json.loads(read(path)) if os.path.exists(path) else {}
+    if seen.get("ptxas") != version(ptxas):
+        seen = {"ptxas": version(ptxas)}
     for target in sorted(os.listdir(folder + "/ptx"), key=lambda t: int(re.search(r"\d+", t)[0])):
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            jobs = [pool.submit(assemble, ptxas, target, i, files, folder)
-                    for i, files in enumerate(portions(f"{folder}/ptx/{target}"))]
-        results = [job.result() for job in jobs]
-        bad = {name: why for result in results for name, why in result[0].items()}
-        count, frames = sum(r[1] for r in results), sum(r[2] for r in results)
-        spills = sum("spilled" in why for why in bad.values())
-        print(f"{target:7} {len(glob.glob(f'{folder}/ptx/{target}/*.ptx'))} kernels, {count} assembled, {spills} with spills, "
-              f"{len(bad) - spills} with warnings or errors, {frames} with a stack frame")
-        for name, why in bad.items():
-            suite, case = chosen[int(re.match(r"c(\d+)_", name)[1])]
-            print(f"FAIL {target} {suite}/{case.name} {name}: {why}")
+        kernels, fresh = sweep(target, ptxas, folder, began - 1, seen)
+        with open(path, "w") as f:
+            json.dump(seen, f)
+        bad = [(k, seen[k.key][1]) for k in kernels if seen[k.key][1]]
+        spills, frames = sum("spilled" in why for _, why in bad), sum(seen[k.key][0] > 0 for k in kernels)
+        rows.append((target, len(kernels), fresh, spills, len(bad) - spills, frames))
+        print(f"{target:7} {len(kernels)} kernels, {fresh} new, {spills} with spills, {len(bad) - spills} with warnings or errors, "
+              f"{frames} with a stack frame", flush=True)
+        for kernel, why in bad:
+            print(f"FAIL {target} {kernel.name}: {why}: {kernel.nodes[:100]}")
         failed += bad
-        passed += count - len(bad)
+        passed += len(kernels) - len(bad)
+    if sys.argv[4:] == ["*"]:
+        write_results(ptxas, summary, rows, time.time() - began)
     print(f"{passed} passed, {len(failed)} failed")
     return 1 if failed or not passed else 0
 

@@ -261,8 +261,8 @@ const char *host_buf(Host *h, int t, Node *n, Buf *b)
 		return place_c(h, value_place(h, node_in(n, b->param)));
 	if (b->kind == BUF_OUT)
 		return place_c(h, value_place(h, n->out[b->param]));
-	for (int i = 0; i < s->temps.n; i++)
-		if (s->temps.at[i] == b)
+	for (int i = 0; schedule_temp(s, i); i++)
+		if (schedule_temp(s, i) == b)
 			return place_c(h, &h->m->mem->temp[t][n->id][i]);
 	return "NULL";
 }
@@ -324,11 +324,82 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 		dim[nd++] = arena_printf(h->m->arena, "%d", host_fault_site(h, s));
 	print_assign(h, 'b', buf, c.nbuf);
 	print_assign(h, 'd', dim, nd);
-	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %lld);\n", h->kernel_id[n->id],
-		      c.fn->name, c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent),
+	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %lld);\n", h->kernel, c.fn->name,
+		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent),
 		      (long long)st->grain);
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
 	h->nd = nd > h->nd ? nd : h->nd;
+}
+
+/* The lines of BODY, one deeper, at the end of B; BODY is empty after that. */
+static void put_deeper(StrBuf *b, StrBuf *body)
+{
+	const char *s = strbuf_str(body);
+
+	while (*s) {
+		const size_t n = strcspn(s, "\n") + 1;
+
+		strbuf_puts(b, "\t");
+		strbuf_put(b, s, n);
+		s += n;
+	}
+	strbuf_free(body);
+	*body = (StrBuf){0};
+}
+
+/* The number under which kernel S of N counts; variants have their guard in the name. */
+static int kernel_number(Host *h, const Node *n, const Schedule *s)
+{
+	StrBuf b = {0};
+
+	if (!s->size && h->kernel_id[n->id] >= 0)
+		return h->kernel_id[n->id];
+	for (int i = 0; i < h->guarded.n && s->size; i++)
+		if (h->guarded.at[i].node == n && h->guarded.at[i].most == s->most)
+			return h->guarded.at[i].kernel;
+	strbuf_printf(&b, "%s%s", kernel_label(h, n), s->size ? " " : "");
+	schedule_print_guard(&b, s);
+	if (s->size)
+		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s->most, h->kernels.n}));
+	else
+		h->kernel_id[n->id] = h->kernels.n;
+	vec_push(h->m->arena, &h->kernels, arena_strdup(h->m->arena, strbuf_str(&b)));
+	strbuf_free(&b);
+	return h->kernels.n - 1;
+}
+
+static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place *temp)
+{
+	h->kernel = kernel_number(h, n, s);
+	for (int i = 0; i < s->temps.n; i++)
+		print_region(h, &temp[i]);
+	for (int i = 0; i < s->stages.n; i++)
+		print_launch(h, t, n, s->stages.at[i], s);
+}
+
+/* The stages of S where its guard holds, those of the variants after it where not. */
+static void print_variants(Host *h, int t, Node *n, const Schedule *s)
+{
+	const Place *temp = h->m->mem->temp[t][n->id];
+	StrBuf *b = h->b, body = {0};
+
+	for (const char *before = "\t"; s->next; temp += s->temps.n, s = s->next) {
+		strbuf_printf(b, "%sif (%s <= %lld) {\n", before, host_dim(h, s->size),
+			      (long long)s->most);
+		h->b = &body;
+		print_stages(h, t, n, s, temp);
+		h->b = b;
+		put_deeper(b, &body);
+		before = "\t} else ";
+		if (s->next->next)
+			continue;
+		strbuf_puts(b, "\t} else {\n");
+	}
+	h->b = &body;
+	print_stages(h, t, n, s, temp);
+	h->b = b;
+	put_deeper(b, &body);
+	strbuf_puts(b, "\t}\n");
 }
 
 static void print_node(Host *h, int t, Node *n)
@@ -337,10 +408,6 @@ static void print_node(Host *h, int t, Node *n)
 
 	if (!s || (n->nout && value_is_weights(h->m, n->out[0])))
 		return;
-	if (h->kernel_id[n->id] < 0) {
-		h->kernel_id[n->id] = h->kernels.n;
-		vec_push(h->m->arena, &h->kernels, kernel_label(h, n));
-	}
 	for (int i = 0; i < n->nout; i++) {
 		const Place *p = value_place(h, n->out[i]);
 
@@ -348,10 +415,10 @@ static void print_node(Host *h, int t, Node *n)
 		if (p->kind == PLACE_OUTPUT)
 			print_output(h, p->at);
 	}
-	for (int i = 0; i < s->temps.n; i++)
-		print_region(h, &h->m->mem->temp[t][n->id][i]);
-	for (int i = 0; i < s->stages.n; i++)
-		print_launch(h, t, n, s->stages.at[i], s);
+	if (s->next)
+		print_variants(h, t, n, s);
+	else
+		print_stages(h, t, n, s, h->m->mem->temp[t][n->id]);
 }
 
 /* A value that sizes depend on comes to the host: all before it must be done. */

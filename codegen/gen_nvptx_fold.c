@@ -100,7 +100,7 @@ static void over_warps(Folding *g, const char *warps)
 	const int all = g->f->rows * g->f->cols, nwarps = k->stage->threads / 32;
 	const DType t = ctype_dtype(g->ct);
 	Iter *point = NEW(f->arena, Iter); /* a binding keeps it */
-	const char *after = NULL;
+	const char *after = NULL, *exists = NULL;
 	LlLoop l;
 
 	*point = (Iter){.name = "t"};
@@ -111,6 +111,13 @@ static void over_warps(Folding *g, const char *warps)
 	ll_bind(k, g->f->col, ll_op(f, "urem i64", l.var, g->f->cols));
 	if (g->n->guard)
 		after = ll_open_if(k, ll_expr(f, g->n->guard));
+	if (g->f->valid) {
+		const char *in = ll_new(f);
+
+		ll_put(f, "%s = icmp slt i64 %s, %s", in, ll_op(f, "udiv i64", l.var, g->f->cols),
+		       ll_expr(f, g->f->valid));
+		exists = ll_open_if(k, in);
+	}
 	k->in_team++;
 	for (int w = 0; w < nwarps; w++) {
 		const char *from = ll_new(f), *code = ll_new(f), *value,
@@ -123,6 +130,7 @@ static void over_warps(Folding *g, const char *warps)
 		ll_combine(k, g->n->red, g->n->buf, l.var, &value, &g->ct, 1, false);
 	}
 	k->in_team--;
+	ll_close_if(k, exists);
 	ll_close_if(k, after);
 	ll_close_loop(k, &l);
 	ll_barrier(k);

@@ -15,7 +15,7 @@ void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s
 
 	while (g->funcs.at[fn] != c.fn)
 		fn++;
-	strbuf_printf(h->b, "\tdl_gpu_launch(x, %d, %d, ", h->kernel_id[n->id], fn);
+	strbuf_printf(h->b, "\tdl_gpu_launch(x, %d, %d, ", h->kernel, fn);
 	strbuf_puts(h->b, nargs ? "(uint64_t[]){" : "NULL");
 	for (int i = 0; i < c.nbuf; i++)
 		strbuf_printf(h->b, "%s(uint64_t)(uintptr_t)(%s)", i ? ", " : "",

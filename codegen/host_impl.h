@@ -5,6 +5,13 @@
 
 #include "codegen/gen_host.h"
 
+/* The number of a variant's kernel. */
+typedef struct Guarded {
+	const Node *node;
+	int64_t most;
+	int kernel;
+} Guarded;
+
 typedef struct Host {
 	Module *m;
 	GenC *const *gc;
@@ -17,7 +24,9 @@ typedef struct Host {
 	bool *fact_done;
 	Sym **sym_waits, **fact_waits; /* by index in syms and in facts: an unknown symbol when last looked at */
 	VEC(const char *) kernels, faults;
-	int *kernel_id;      /* by Node.id */
+	int *kernel_id;      /* by Node.id: of schedules without a guard */
+	VEC(Guarded) guarded;
+	int kernel;          /* whose launches are printed */
 	int nb, nd;          /* the most buffers and dims of a launch */
 	bool dims;           /* there is a function for dims of inputs that are expressions */
 	bool gpu;            /* the program for GPUs: m is the GPUs' module */

@@ -80,6 +80,7 @@ typedef struct Fill {
 typedef struct Fold {
 	Iter *col, *row;
 	int cols, rows;
+	Expr *valid; /* rows that exist, null: all; terms of others are made, and lead nowhere */
 } Fold;
 
 /* How a product of tiles is computed: a row of ir/mma.def, or multiply-adds of single elements. */
@@ -183,13 +184,27 @@ typedef struct Stage {
 	int registers;     /* GPUs: that a thread may want; 0: few */
 } Stage;
 
+/*
+ * A kernel's schedule, or several, its variants: a run takes the first whose SIZE is MOST or less; the last one has no
+ * SIZE. Each has a kernel of its own, and is right for all sizes: the guard says where it is the best one.
+ */
 typedef struct Schedule {
 	Kernel *kernel;
 	Kernel *split;     /* what it carries out, where that is not the node's kernel but one with reductions split; or null */
 	VEC(Stage *) stages;
 	VEC(Buf *) temps;  /* kernel temporaries that stay in memory between stages */
+	Dim *size;
+	int64_t most;
+	struct Schedule *next;
 } Schedule;
 
+/* Temporary I of S and the variants after it; null past the last. */
+Buf *schedule_temp(const Schedule *s, int i);
+/* "where N <= 8", or nothing. */
+void schedule_print_guard(StrBuf *b, const Schedule *s);
+/* S and the variants after it. */
 void schedule_print(StrBuf *b, const Schedule *s);
+/* The stages of S alone, without names and places: those of one text do the same with the same kernel. */
+void schedule_print_bare(StrBuf *b, const Schedule *s);
 
 #endif

@@ -164,8 +164,13 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			put_bufs(b, n);
 			strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
 			put_range(b, n);
-			strbuf_printf(b, " for %s < %d, %s < %d pack %d ", n->fold->row->name,
-				      n->fold->rows, n->fold->col->name, n->fold->cols, n->pack);
+			strbuf_printf(b, " for %s < %d", n->fold->row->name, n->fold->rows);
+			if (n->fold->valid) {
+				strbuf_puts(b, " valid ");
+				ex_print(b, n->fold->valid);
+			}
+			strbuf_printf(b, ", %s < %d pack %d ", n->fold->col->name, n->fold->cols,
+				      n->pack);
 			put_vals(b, n);
 			break;
 		case LN_DRAIN:
@@ -178,30 +183,60 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 	}
 }
 
+Buf *schedule_temp(const Schedule *s, int i)
+{
+	for (; s; i -= s->temps.n, s = s->next)
+		if (i < s->temps.n)
+			return s->temps.at[i];
+	return NULL;
+}
+
+void schedule_print_guard(StrBuf *b, const Schedule *s)
+{
+	if (!s->size)
+		return;
+	strbuf_puts(b, "where ");
+	dim_print(b, s->size);
+	strbuf_printf(b, " <= %lld", (long long)s->most);
+}
+
+static void put_stage(StrBuf *b, const Stage *st, const char *name)
+{
+	strbuf_printf(b, "  stage %s: %s, parallel %s < ", name, st->strategy, st->var->name);
+	dim_print(b, st->extent);
+	if (st->threads) {
+		strbuf_printf(b, " team %d of %d", st->team, st->threads);
+	} else {
+		strbuf_printf(b, " grain %lld, scratch ", (long long)st->grain);
+		dim_print(b, st->scratch);
+	}
+	strbuf_puts(b, "\n");
+	if (st->head) {
+		strbuf_puts(b, "    block\n");
+		put_nodes(b, st->head, 3);
+	}
+	put_nodes(b, st->body, 2);
+}
+
+void schedule_print_bare(StrBuf *b, const Schedule *s)
+{
+	for (int i = 0; i < s->stages.n; i++)
+		put_stage(b, s->stages.at[i], "k");
+}
+
 void schedule_print(StrBuf *b, const Schedule *s)
 {
-	strbuf_printf(b, "schedule @%s\n", s->kernel->name);
-	for (int i = 0; i < s->kernel->locs.n; i++)
-		strbuf_printf(b, "  ; %s (%s)\n",
-			      s->kernel->locs.at[i].node ? s->kernel->locs.at[i].node : "?",
-			      s->kernel->locs.at[i].op ? s->kernel->locs.at[i].op : "?");
-	for (int i = 0; i < s->stages.n; i++) {
-		const Stage *st = s->stages.at[i];
+	for (; s; s = s->next) {
+		const Kernel *k = s->kernel;
 
-		strbuf_printf(b, "  stage %s: %s, parallel %s < ", st->name, st->strategy,
-			      st->var->name);
-		dim_print(b, st->extent);
-		if (st->threads) {
-			strbuf_printf(b, " team %d of %d", st->team, st->threads);
-		} else {
-			strbuf_printf(b, " grain %lld, scratch ", (long long)st->grain);
-			dim_print(b, st->scratch);
-		}
+		strbuf_printf(b, "schedule @%s%s", k->name, s->size ? " " : "");
+		schedule_print_guard(b, s);
 		strbuf_puts(b, "\n");
-		if (st->head) {
-			strbuf_puts(b, "    block\n");
-			put_nodes(b, st->head, 3);
-		}
-		put_nodes(b, st->body, 2);
+		for (int i = 0; i < k->locs.n; i++)
+			strbuf_printf(b, "  ; %s (%s)\n",
+				      k->locs.at[i].node ? k->locs.at[i].node : "?",
+				      k->locs.at[i].op ? k->locs.at[i].op : "?");
+		for (int i = 0; i < s->stages.n; i++)
+			put_stage(b, s->stages.at[i], s->stages.at[i]->name);
 	}
 }

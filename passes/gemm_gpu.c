@@ -172,13 +172,15 @@ static void inline_temps(Gemm *g)
 	band_of(k, k->arena, &g->band);
 }
 
-/* Statements 0..LAST of K as a product of tiles. */
-static bool open_gpu(GpuGemm *gg, const Module *m, const Target *t, Kernel *k, int last)
+/* Statements 0..LAST of K as a product of tiles, of sizes for which S is. */
+static bool open_gpu(GpuGemm *gg, const Module *m, const Target *t, Kernel *k, int last,
+		     const Schedule *s)
 {
 	Gemm *g = &gg->g;
 	Contraction *c = &g->c;
 
-	*gg = (GpuGemm){.g = {.k = k, .t = t, .nstmts = last + 1, .b = l_build(k, NULL)}};
+	*gg = (GpuGemm){.g = {.k = k, .t = t, .nstmts = last + 1, .b = l_build(k, NULL)},
+			.serves = s};
 	if (!gemm_open(g) || !c->nm || c->ct == CT_BOOL)
 		return false;
 	for (int i = 0; i < c->nn; i++)
@@ -196,7 +198,7 @@ bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last
 {
 	GpuGemm gg;
 
-	if (!open_gpu(&gg, m, t, k, last))
+	if (!open_gpu(&gg, m, t, k, last, s))
 		return false;
 	if (m->opt.list_tiles)
 		gemm_gpu_list(&gg, m->opt.list_tiles);
@@ -206,9 +208,10 @@ bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last
 	return true;
 }
 
-int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, Iter **along)
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s,
+			Iter **along)
 {
 	GpuGemm gg;
 
-	return open_gpu(&gg, m, t, k, k->stmts.n - 1) ? gemm_gpu_parts(&gg, along) : 1;
+	return open_gpu(&gg, m, t, k, k->stmts.n - 1, s) ? gemm_gpu_parts(&gg, along) : 1;
 }

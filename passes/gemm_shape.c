@@ -35,11 +35,14 @@ static const double STAGE = 2e-6;  /* seconds for one more launch: an estimate *
 static const double GAIN =
 	0.9; /* what splitting a sum must save of the time, the model being rough */
 
-static double size_of(Ctx *c, Dim *d)
+static double size_of(const GpuGemm *g, Dim *d)
 {
+	const Schedule *s = g->serves;
 	int64_t lo, hi;
 
-	dim_bounds(c, d, &lo, &hi);
+	if (d == s->size)
+		return (double)s->most;
+	dim_bounds(g->g.k->ctx, d, &lo, &hi);
 	if (hi == DIM_INF)
 		hi = lo > UNKNOWN ? lo : UNKNOWN;
 	return hi < 1 ? 1 : (double)hi;
@@ -218,12 +221,11 @@ static double best_shape(const GpuGemm *g, const double size[4], const BlockShap
 static void sizes(const GpuGemm *g, double size[4])
 {
 	Gemm *x = (Gemm *)(uintptr_t)&g->g;
-	Ctx *c = x->k->ctx;
 
-	size[0] = size_of(c, x->m);
-	size[1] = size_of(c, x->n);
-	size[2] = size_of(c, x->kk);
-	size[3] = size_of(c, gemm_product(x, x->c.g, x->c.ng));
+	size[0] = size_of(g, x->m);
+	size[1] = size_of(g, x->n);
+	size[2] = size_of(g, x->kk);
+	size[3] = size_of(g, gemm_product(x, x->c.g, x->c.ng));
 }
 
 bool gemm_gpu_shape(GpuGemm *g, const Options *o)
@@ -300,7 +302,7 @@ static bool bounded(const GpuGemm *g)
 
 	for (int i = 0; i < 3; i++) {
 		dim_bounds(x->k->ctx, d[i], &lo, &hi);
-		if (hi == DIM_INF)
+		if (hi == DIM_INF && d[i] != g->serves->size)
 			return false;
 	}
 	return true;

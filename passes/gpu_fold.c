@@ -15,11 +15,13 @@ enum { FOLD_THREADS = 256, MOST_ROWS = 8, SHORTEST = 64 };
 
 typedef struct Across {
 	Row *r;
-	int n, m;        /* of the band; M: -1 where there is none */
+	int n, m;        /* of the band; M: a trial, -1 where the matrix has it */
+	Few few;         /* none: a block has one row */
 	int pack, bytes; /* of what runs along N */
 	int64_t cols, rows;
 	Iter *col, *row, *block;
-	Expr *guard; /* the column is there; null: all are */
+	Expr *guard;         /* the column is there; null: all are */
+	Expr *there, *valid; /* the row is, and how many are; null: all are */
 	Buf *acc;
 	int64_t left; /* bytes that the block may share beside the states */
 } Across;
@@ -58,12 +60,25 @@ static void look(void *arg, Stmt *s, Expr *load)
 		x->pack /= 2;
 }
 
-/* The longest iterator of the band that may be M. */
-static void find_rows(Across *x)
+static bool is_row(const Across *x, int b)
+{
+	for (int i = 0; i < x->few.n; i++)
+		if (x->few.of[i] == b)
+			return true;
+	return false;
+}
+
+/* The few rows of a product; else the longest iterator of the band that may be such. */
+static void find_rows(Across *x, const Few *few)
 {
 	Stmt *s = x->r->k->stmts.at[x->r->first];
 	int best = -1;
 
+	x->few = *few;
+	x->rows = few->n ? few->most : 1;
+	if (few->n && !is_row(x, x->n))
+		return;
+	x->few.n = 0;
 	x->rows = 1;
 	for (int b = 0; b < x->r->band->n; b++) {
 		Across trial = {.r = x->r, .n = x->n, .m = b, .pack = MOST_PACK};
@@ -78,7 +93,8 @@ static void find_rows(Across *x)
 			x->rows = v;
 		}
 	}
-	x->m = best;
+	if (best >= 0)
+		x->few = (Few){{best}, 1, x->r->band->iter[best]->extent, x->rows, false};
 }
 
 static void shape(Across *x, const Gpu *gpu)
@@ -99,7 +115,7 @@ static void shape(Across *x, const Gpu *gpu)
 	for (; x->pack > 1 && x->cols > SECTOR / x->bytes && x->cols > x->pack; x->cols /= 2) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
 		for (int b = 0; b < x->r->band->n; b++)
-			if (b != x->n && b != x->m)
+			if (b != x->n && !is_row(x, b))
 				blocks = dim_mul(c, blocks, x->r->band->iter[b]->extent);
 		if (!dim_is_const(blocks, &many) || many >= gpu->sms)
 			break;
@@ -109,20 +125,45 @@ static void shape(Across *x, const Gpu *gpu)
 
 /* ---- The stage ---- */
 
+/* The rows of a block: all there are, or, where that is not known, those of block ROWS. */
+static void place_rows(Across *x, const Iter *rows)
+{
+	LBuild *b = x->r->b;
+	ExprPool *p = b->p;
+	Expr *flat = ex_iter(p, x->row), *as = flat, *all = ex_dim(p, x->few.rows);
+
+	x->r->row_at = flat;
+	if (rows && x->rows == 1)
+		flat = as = ex_iter(p, (Iter *)(uintptr_t)rows);
+	if (rows && x->rows > 1) {
+		Expr *first = ex_mul(p, ex_iter(p, (Iter *)(uintptr_t)rows), l_int(b, x->rows));
+
+		flat = ex_add(p, first, flat);
+		as = ex_op2(p, IN_min, flat, ex_sub(p, all, l_int(b, 1)));
+		x->there = ex_op2(p, IN_lt, flat, all);
+		x->valid = ex_op2(p, IN_min, l_int(b, x->rows), ex_sub(p, all, first));
+	}
+	if (x->few.n)
+		gpu_few_place(x->r, &x->few, as, flat);
+}
+
 static void place_band(Across *x)
 {
 	Row *r = x->r;
 	LBuild *b = r->b;
 	Ctx *c = r->k->ctx;
-	Iter *split[MAX_ITERS];
+	Iter *split[MAX_ITERS + 1], *rows = NULL;
 	int n = 0;
 
 	x->col = l_iter(b, "j", dim_const(c, x->cols));
 	x->row = l_iter(b, "m", dim_const(c, x->rows));
 	x->block = l_iter(b, "block",
 			  dim_ceildiv(c, r->band->iter[x->n]->extent, dim_const(c, x->cols)));
+	if (x->few.n && !dim_is_const(x->few.rows, NULL))
+		split[n++] = rows = l_iter(b, "rows",
+					   dim_ceildiv(c, x->few.rows, dim_const(c, x->rows)));
 	for (int i = 0; i < r->band->n; i++)
-		if (i != x->n && i != x->m)
+		if (i != x->n && !is_row(x, i))
 			split[n++] = r->rep[i];
 	split[n++] = x->block;
 	l_stage(b, "fold", iters_points(c, split, n), 1);
@@ -130,8 +171,7 @@ static void place_band(Across *x)
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));
 	r->as[x->n] = r->pos[x->n] = ex_add(b->p, r->v0, ex_iter(b->p, x->col));
-	if (x->m >= 0)
-		r->as[x->m] = r->pos[x->m] = ex_iter(b->p, x->row);
+	place_rows(x, rows);
 	if (!dim_multiple(c, r->band->iter[x->n]->extent, x->cols))
 		x->guard = ex_op2(b->p, IN_lt, r->as[x->n],
 				  ex_dim(b->p, r->band->iter[x->n]->extent));
@@ -152,9 +192,9 @@ static void block_local(Across *x, const Stmt *s)
 	for (int d = 0; d < t->rank; d++) {
 		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
 		const bool along = it == r->band->of[s->id][x->n],
-			   rows = x->m >= 0 && it == r->band->of[s->id][x->m];
+			   rows = x->few.n && it == r->band->of[s->id][x->few.of[0]];
 
-		r->keep[t->id][d] = along ? KEEP_BLOCK : rows ? KEEP_ALL : KEEP_NOT;
+		r->keep[t->id][d] = along ? KEEP_BLOCK : rows ? KEEP_ROWS : KEEP_NOT;
 		if (along || rows)
 			dims[n++] = dim_const(r->k->ctx, along ? x->cols : x->rows);
 	}
@@ -176,8 +216,9 @@ static LNode *open_points(const Across *x)
 static void one_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
 {
 	LNode *loop = open_points(x);
+	Expr *guard = x->there ? ex_and(x->r->b->p, x->guard, x->there) : x->guard;
 
-	row_does(x->r, l_store(x->r->b, out, at, val, x->guard), s, part, s->nband, NULL);
+	row_does(x->r, l_store(x->r->b, out, at, val, guard), s, part, s->nband, NULL);
 	l_close(x->r->b, loop);
 }
 
@@ -209,7 +250,7 @@ static void fold(Across *x, Stmt *s)
 	points_flatten(&p);
 	n = row_state_node(r, LN_FOLD, s, &x->acc, at, p.e, x->guard);
 	n->fold = NEW(b->arena, Fold);
-	*n->fold = (Fold){x->col, x->row, (int)x->cols, (int)x->rows};
+	*n->fold = (Fold){x->col, x->row, (int)x->cols, (int)x->rows, x->valid};
 	n->pack = x->pack;
 	n->var = p.it[0];
 	n->lo = l_int(b, 0);
@@ -219,13 +260,13 @@ static void fold(Across *x, Stmt *s)
 	one_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);
 }
 
-bool gpu_fold(Row *r, const Gpu *gpu, int along)
+bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few)
 {
 	Across x = {.r = r, .n = along, .m = -1, .pack = MOST_PACK};
 
 	if (along < 0 || !takes(r))
 		return false;
-	find_rows(&x);
+	find_rows(&x, few);
 	stmt_loads(r->k->stmts.at[r->first], look, &x);
 	if (!x.bytes)
 		return false;

@@ -16,6 +16,19 @@ enum {
 	SHARED = 40 << 10        /* bytes that a block may share */
 };
 
+/* The few rows of a product: iterators of the band that its matrix does not have, which what has a part of the matrix
+ * does all at once. None: n is 0. */
+typedef struct Few {
+	int of[MAX_ITERS], n; /* of the band, outermost first */
+	Dim *rows;            /* their product */
+	int64_t most;         /* rows are so many at the most, or that many are done at once */
+	bool along;           /* the matrix runs along what is summed */
+} Few;
+
+/* What of K's statements from FIRST on under BAND are few rows where S is to serve (passes/gpu_few.c). */
+void gpu_few_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few);
+/* Row FLAT of all stands for the iterators of F; AS, another or the same, in accesses. */
+void gpu_few_place(Row *r, const Few *f, Expr *as, Expr *flat);
 /* S stores each element once, in any order. */
 bool gpu_is_map(const Stmt *s);
 /* Some reduction of K has so many terms that its sum may be worth splitting (passes/gpu_split.c). */
@@ -29,7 +42,7 @@ bool gpu_map(LBuild *b, Stmt *s);
 bool gpu_turn(LBuild *b, Stmt *s, Points *p);
 /* A stage of the statements of R, where they reduce across memory, which runs along iterator ALONG of the band
  * (passes/gpu_fold.c); false where they do not. */
-bool gpu_fold(Row *r, const Gpu *gpu, int along);
+bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few);
 /* The first statement of R reduces to one value, and the others follow it point by point. */
 bool gpu_chain(const Row *r);
 /* A stage of the statements of R, where windows slide and memory runs along iterator ALONG of the band
@@ -38,10 +51,11 @@ bool gpu_window(Row *r, const Gpu *gpu, int along);
 /* Statement S of a thread's own row, in the form AS, which reads the same elsewhere. */
 void gpu_row_stmt(Row *r, Stmt *s, Stmt *as);
 /* A stage of statements FIRST..LAST under BAND. */
-void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band);
+void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band,
+	     const Few *few);
 /* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
-/* The statements of a stage whose rows have a team each (passes/gpu_team.c). */
-void gpu_team(Row *r, const Gpu *gpu);
+/* The statements of a stage whose rows have a team each (passes/gpu_team.c); null, or what goes over few rows of a team. */
+void gpu_team(Row *r, const Gpu *gpu, Iter *few);
 
 #endif

@@ -194,10 +194,19 @@ void gpu_row_stmt(Row *r, Stmt *s, Stmt *as)
 	row_emit(r);
 }
 
-void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band)
+static bool is_few(const Few *f, int b)
+{
+	for (int i = 0; i < f->n; i++)
+		if (f->of[i] == b)
+			return true;
+	return false;
+}
+
+void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band,
+	     const Few *few)
 {
 	Row r = row_new(b, first, last, band);
-	Iter *split[MAX_ITERS];
+	Iter *split[MAX_ITERS], *each = NULL;
 	int along, n = 0, team;
 
 	for (int i = 0; i < band->n; i++) {
@@ -206,19 +215,23 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 		r.as[i] = r.pos[i] = ex_iter(b->p, r.rep[i]);
 	}
 	team = choose_team(&r, &along);
-	if (team == 1 && (gpu_fold(&r, gpu, along) || gpu_window(&r, gpu, along)))
+	if (team == 1 && (gpu_fold(&r, gpu, along, few) || gpu_window(&r, gpu, along)))
 		return;
-	l_stage(b, strategy, iters_points(b->k->ctx, band->iter, band->n), 1);
+	if (team > 1 && few->n && few->along) {
+		each = l_iter(b, "m", few->rows);
+		gpu_few_place(&r, few, ex_iter(b->p, each), ex_iter(b->p, each));
+	}
+	for (int i = 0; i < band->n; i++)
+		if (i != along && !(each && is_few(few, i)))
+			split[n++] = r.rep[i];
+	if (along >= 0 && !(each && is_few(few, along)))
+		split[n++] = r.rep[along];
+	l_stage(b, strategy, iters_points(b->k->ctx, split, n), 1);
 	b->stage->team = team;
 	b->stage->threads = ROW_THREADS;
-	for (int i = 0; i < band->n; i++)
-		if (i != along)
-			split[n++] = r.rep[i];
-	if (along >= 0)
-		split[n++] = r.rep[along];
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	if (b->stage->team > 1)
-		gpu_team(&r, gpu);
+		gpu_team(&r, gpu, each);
 	for (int i = first; i <= last && b->stage->team == 1; i++)
 		gpu_row_stmt(&r, b->k->stmts.at[i], b->k->stmts.at[i]);
 }

@@ -239,7 +239,7 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	if (!st || !may_split(x->k->ctx, s))
 		return false;
 	if (!strcmp(st->strategy, "contraction")) {
-		parts = sched_gpu_parts(x->m, x->t, x->k, &c->along);
+		parts = sched_gpu_parts(x->m, x->t, x->k, sched, &c->along);
 		if (parts < 2 || !dim_is_const(c->along->extent, &n))
 			return false;
 		c->parts = dim_const(x->k->ctx, parts);

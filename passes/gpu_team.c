@@ -112,8 +112,8 @@ static void declare_shared(Team *t, Buf *buf)
 			      dim_const(c, (team_bytes_of(buf) + LINE - 1) / LINE * LINE));
 }
 
-/* Reads once what several statements, or, BLOCK, several rows read. */
-static void fetch(Team *t, bool block)
+/* Reads once what several statements, or, BLOCK, several teams read; EACH: of one of few rows. */
+static void fetch(Team *t, bool block, bool each)
 {
 	LBuild *b = t->r->b;
 
@@ -121,7 +121,8 @@ static void fetch(Team *t, bool block)
 		const Kept *x = &t->kept[i];
 		LNode *loop;
 
-		if (x->temp || x->block != block)
+		if (x->temp || x->block != block ||
+		    (t->few && expr_has_iter(x->is, t->few)) != each)
 			continue;
 		if (block)
 			declare_shared(t, x->buf);
@@ -144,7 +145,7 @@ static void fetch_for_block(Team *t)
 	LNode **body = b->tail;
 
 	b->tail = &b->stage->head;
-	fetch(t, true);
+	fetch(t, true, false);
 	b->tail = body;
 }
 
@@ -175,9 +176,12 @@ static void map_part(Team *t, const Part *x)
 			      row_extent(r, x->p.it[0]), 1);
 	if (x->along)
 		shared_by(t, loop);
-	for (int i = 0, free = 0; i < s->niters; i++)
-		at[i] = row_is_fixed(r, s->iter[i]) ? row_placed(r, ex_iter(r->k->pool, s->iter[i]))
-						    : x->p.at[free++];
+	for (int i = 0, free = 0; i < s->niters; i++) {
+		at[i] = row_is_fixed(r, s->iter[i]) ? NULL : x->p.at[free++];
+		for (int b = 0; b < r->band->n && !at[i]; b++)
+			if (r->band->of[s->id][b] == s->iter[i])
+				at[i] = r->pos[b];
+	}
 	l_does(r->b, l_store(r->b, x->out, x->p.write, x->p.e[0], x->p.guard), PART_WRITE, at,
 	       s->niters);
 	if (loop)
@@ -283,9 +287,10 @@ static void loop_rows(Team *t, const Gpu *gpu)
 	b->tail = &loop->next;
 }
 
-void gpu_team(Row *r, const Gpu *gpu)
+void gpu_team(Row *r, const Gpu *gpu, Iter *few)
 {
-	Team t = {.r = r, .n = r->last - r->first + 1, .pack = 1};
+	Team t = {.r = r, .n = r->last - r->first + 1, .few = few, .pack = 1};
+	LNode *rows = NULL;
 
 	t.part = NEW_ARRAY(r->b->arena, t.n, Part);
 	for (int i = 0; i < t.n; i++)
@@ -300,7 +305,11 @@ void gpu_team(Row *r, const Gpu *gpu)
 	}
 	r->b->stmt = -1;
 	fetch_for_block(&t);
-	fetch(&t, false);
+	fetch(&t, false, false);
+	if (few) {
+		rows = l_loop(r->b, LOOP_SERIAL, few, l_int(r->b, 0), row_extent(r, few), 1);
+		fetch(&t, false, true);
+	}
 	for (int i = 0; i < t.n; i++) {
 		const Part *x = &t.part[i];
 
@@ -308,6 +317,8 @@ void gpu_team(Row *r, const Gpu *gpu)
 		declare(&t, x);
 		(x->s->red ? reduce_part : map_part)(&t, x);
 	}
+	if (rows)
+		l_close(r->b, rows);
 	if (t.again)
 		loop_rows(&t, gpu);
 }

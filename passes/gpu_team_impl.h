@@ -32,6 +32,7 @@ typedef struct Team {
 	Part *part;
 	int n;
 	Iter *it; /* along the row; null: no statement runs along it */
+	Iter *few; /* over few rows that the team has, one after the other; null: it has one */
 	Kept kept[MOST_KEPT];
 	int nkept;
 	int64_t shared; /* bytes of shared memory that a team has for its locals */

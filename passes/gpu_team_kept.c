@@ -130,7 +130,7 @@ static bool written_here(const Team *t, const Buf *b)
 /* S does its row several times, and reads AT each time. */
 static bool reads_again(const Team *t, const Stmt *s, Expr *at)
 {
-	bool again = false;
+	bool again = t->few && s->red && !expr_has_iter(at, t->few);
 
 	for (int i = 0; i < s->nband && s->red; i++) {
 		again = again || !row_is_fixed(t->r, s->iter[i]);
@@ -242,9 +242,11 @@ static void find_reads(Team *t, const Gpu *gpu)
 	Found f = {.t = t};
 	int64_t left;
 
-	for (f.part = 0; f.part < t->n; f.part++)
+	for (f.part = 0; f.part < t->n; f.part++) {
+		t->r->s = t->part[f.part].s;
 		for (int j = 0; j < t->part[f.part].p.ne && t->part[f.part].along; j++)
 			find_loads(&f, t->part[f.part].p.e[j]);
+	}
 	left = share_reads(t, &f, gpu);
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
 		const Buf *from = f.load[i]->load.buf;

@@ -67,11 +67,16 @@ bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
 bool sched_row(Kernel *k, Schedule *s);
 void sched_order(Kernel *k, Schedule *s);
 /* A contraction on a GPU, in tiles (passes/gemm_gpu.c), with what follows it up to statement LAST. Into how many parts its
- * sum, along iterator *ALONG, is better split, or 1. */
+ * sum, along iterator *ALONG, is better split where S is to serve, or 1. */
 bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
-int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, Iter **along);
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along);
 /* All kernels, on GPUs (passes/sched_gpu.c). */
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
+/* The size that variants of K go by: the rows of a product; null where it is known, or there is none. And up to how many
+ * variants are made. */
+enum { SIZE_STEPS = 3 };
+extern const int64_t sched_gpu_step[SIZE_STEPS];
+Dim *sched_gpu_size(Kernel *k);
 
 /* Statements first..last of K under one band in one stage (passes/row.c). */
 struct Band;

@@ -260,24 +260,40 @@ static void place_weights(Plan *p)
 			weights_place(p, value_base(g->results.at[i]->value));
 }
 
-static void place_temps(Plan *p, Node *n, Place *taken, int *ntaken)
+static Place place_temp(Plan *p, const Node *n, const Buf *b)
 {
-	for (int t = 0; t < p->m->ntargets; t++) {
-		Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
+	Dim *bytes = dim_const(p->m->ctx, (dtype_info[b->dtype].bits + 7) / 8);
 
-		if (!s)
-			continue;
-		p->p->temp[t][n->id] = NEW_ARRAY(p->m->arena, s->temps.n + 1, Place);
-		for (int i = 0; i < s->temps.n; i++) {
-			Buf *b = s->temps.at[i];
-			Dim *bytes = dim_const(p->m->ctx, (dtype_info[b->dtype].bits + 7) / 8);
+	for (int d = 0; d < b->rank; d++)
+		bytes = dim_mul(p->m->ctx, bytes, b->dims[d]);
+	return place_bytes(p, n, bytes);
+}
 
-			for (int d = 0; d < b->rank; d++)
-				bytes = dim_mul(p->m->ctx, bytes, b->dims[d]);
-			p->p->temp[t][n->id][i] = place_bytes(p, n, bytes);
-			if (*ntaken < MAX_PARAMS)
-				taken[(*ntaken)++] = p->p->temp[t][n->id][i];
-		}
+static void give_back_all(Plan *p, const Place *pl, int n)
+{
+	for (int i = 0; i < n; i++)
+		give_back(p, &pl[i]);
+}
+
+/* Temporaries of N on target T. Variants may have the same slots, as one of them runs; the last one has its own until
+ * all targets have theirs. How many those are, and in *LAST the first. */
+static int place_temps(Plan *p, const Node *n, int t, Place **last)
+{
+	const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
+	int all = 0;
+
+	if (!s)
+		return 0;
+	while (schedule_temp(s, all))
+		all++;
+	*last = p->p->temp[t][n->id] = NEW_ARRAY(p->m->arena, all + 1, Place);
+	for (;; s = s->next) {
+		for (int i = 0; i < s->temps.n; i++)
+			(*last)[i] = place_temp(p, n, s->temps.at[i]);
+		if (!s->next)
+			return s->temps.n;
+		give_back_all(p, *last, s->temps.n);
+		*last += s->temps.n;
 	}
 }
 
@@ -330,16 +346,17 @@ bool pass_memplan(Module *m)
 		p.p->value[g->inputs.at[i]->id] = (Place){PLACE_INPUT, i, 0, NULL};
 	place_weights(&p);
 	for (Node *n = g->first; n; n = n->next, at++) {
-		Place taken[MAX_PARAMS];
-		int ntaken = 0;
+		Place *temp[MAX_TARGETS];
+		int ntemp[MAX_TARGETS];
 
 		if ((!node_kernel(n) && n->op != OP_Copy) ||
 		    (n->nout && value_is_weights(m, n->out[0])))
 			continue;
 		place_results(&p, n);
-		place_temps(&p, n, taken, &ntaken);
-		for (int i = 0; i < ntaken; i++)
-			give_back(&p, &taken[i]);
+		for (int t = 0; t < m->ntargets; t++)
+			ntemp[t] = place_temps(&p, n, t, &temp[t]);
+		for (int t = 0; t < m->ntargets; t++)
+			give_back_all(&p, temp[t], ntemp[t]);
 		release_dead(&p, at);
 	}
 	for (Node *n = g->first; n; n = n->next)

@@ -49,8 +49,8 @@ static void put_temps(Printer *p, const Node *n)
 	for (int t = 0; t < p->m->ntargets; t++) {
 		const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
 
-		for (int i = 0; s && p->m->mem->temp[t][n->id] && i < s->temps.n; i++) {
-			strbuf_printf(p->b, "  %s of %%%s on %s: ", s->temps.at[i]->name,
+		for (int i = 0; p->m->mem->temp[t][n->id] && schedule_temp(s, i); i++) {
+			strbuf_printf(p->b, "  %s of %%%s on %s: ", schedule_temp(s, i)->name,
 				      p->label[n->out[0]->id], p->m->target[t]->name);
 			put_place(p, &p->m->mem->temp[t][n->id][i]);
 			strbuf_puts(p->b, "\n");

@@ -135,7 +135,7 @@ typedef struct MemPlan {
 	int64_t weights;     /* bytes of the weights */
 	VEC(Value *) stored; /* what the weights hold, in order of offset */
 	struct WeightsFile *file; /* of GPUs: what of it stands where (codegen/weights.h), once that was asked for */
-	/* By target, then Node.id: the slots (or regions) of the schedule's temps, in their order. */
+	/* By target, then Node.id: the slots (or regions) of the schedule's temps, in the order of schedule_temp. */
 	Place **temp[MAX_TARGETS];
 } MemPlan;
 

@@ -268,20 +268,13 @@ typedef VEC(uint64_t) Seen;
 /* A hash of K and S without names and places. */
 static uint64_t shape_hash(Kernel *k, Schedule *s)
 {
-	Kernel plain = *k, of = *s->kernel;
-	Schedule copy = {.kernel = &of};
-	Stage *stages = NEW_ARRAY(k->arena, s->stages.n + 1, Stage);
+	Kernel plain = *k;
 	Loc *locs = NEW_ARRAY(k->arena, k->stmts.n + 1, Loc);
 	StrBuf b = {0};
 	uint64_t h;
 
-	plain.name = of.name = "k";
-	plain.locs.n = of.locs.n = 0;
-	for (int i = 0; i < s->stages.n; i++) {
-		stages[i] = *s->stages.at[i];
-		stages[i].name = "k";
-		vec_push(k->arena, &copy.stages, &stages[i]);
-	}
+	plain.name = "k";
+	plain.locs.n = 0;
 	for (int i = 0; i < k->stmts.n; i++) {
 		locs[i] = k->stmts.at[i]->loc;
 		k->stmts.at[i]->loc = (Loc){0};
@@ -289,7 +282,7 @@ static uint64_t shape_hash(Kernel *k, Schedule *s)
 	kernel_print(&b, &plain);
 	for (int i = 0; i < k->stmts.n; i++)
 		k->stmts.at[i]->loc = locs[i];
-	schedule_print(&b, &copy);
+	schedule_print_bare(&b, s);
 	h = hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
 	strbuf_free(&b);
 	return h;
@@ -315,13 +308,12 @@ bool poly_check_module(Module *m, Diag *d)
 		Seen seen = {0};
 
 		for (Node *n = m->graph->first; n; n = n->next)
-			if (n->id < m->nsched && m->sched[t][n->id] &&
-			    !seen_before(a, &seen, node_kernel(n), m->sched[t][n->id]))
-				ok = poly_check(m->sched[t][n->id]->split
-							? m->sched[t][n->id]->split
-							: node_kernel(n),
-						m->sched[t][n->id], d) &&
-				     ok;
+			for (Schedule *s = n->id < m->nsched ? m->sched[t][n->id] : NULL; s;
+			     s = s->next)
+				if (!seen_before(a, &seen, node_kernel(n), s))
+					ok = poly_check(s->split ? s->split : node_kernel(n), s,
+							d) &&
+					     ok;
 	}
 	arena_free(a);
 	return ok;

@@ -161,12 +161,14 @@ static void reduce(Walk *w, const LNode *n)
 static void folds(Walk *w, const LNode *n)
 {
 	Iter *const it[] = {n->fold->row, n->fold->col};
-	const int many[] = {n->fold->rows, n->fold->cols};
+	Expr *const rows = n->fold->valid ? resolve(w, n->fold->valid)
+					  : ex_int(w->p->pool, CT_I64, n->fold->rows);
+	Expr *const many[] = {rows, ex_int(w->p->pool, CT_I64, n->fold->cols)};
 	int loops = w->loops.n, env = w->env.n;
 
 	for (int i = 0; i < 2; i++)
-		push_loop(w, it[i], AXIS_PARALLEL, ex_int(w->p->pool, CT_I64, 0),
-			  ex_int(w->p->pool, CT_I64, many[i]), 1, it[i]->extent);
+		push_loop(w, it[i], AXIS_PARALLEL, ex_int(w->p->pool, CT_I64, 0), many[i], 1,
+			  it[i]->extent);
 	reduce(w, n);
 	pop_to(w, loops, env);
 }

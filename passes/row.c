@@ -165,6 +165,8 @@ static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 
 		if (r->keep[t->id][d] == KEEP_ALL)
 			out[n++] = idx[d];
+		else if (r->keep[t->id][d] == KEEP_ROWS)
+			out[n++] = r->row_at;
 		else if (r->keep[t->id][d] != KEEP_NOT)
 			out[n++] = ex_sub(r->k->pool, idx[d],
 					  r->keep[t->id][d] == KEEP_TILE ? r->tlo : r->v0);
@@ -257,8 +259,7 @@ static int64_t points(const Row *r)
 
 /* ---- Band iterators that run through memory as one ---- */
 
-/* Whether band iterators OUT and IN, which stands for EXTENT points, step as one in every access. */
-static bool band_joins(Row *r, int out, int in, Dim *extent)
+bool row_joins(Row *r, int out, int in, Dim *extent)
 {
 	for (int i = r->first; i <= r->last; i++) {
 		Stmt *s = r->k->stmts.at[i];
@@ -293,8 +294,8 @@ static int merge_band(Row *r, Merged *g)
 		for (int i = 0; i < n && !again; i++)
 			for (int j = 0; j < n && !again; j++) {
 				if (i == j || g[i].of[g[i].n - 1] == r->vec ||
-				    !band_joins(r, g[i].of[g[i].n - 1], g[j].of[g[j].n - 1],
-						g[j].extent))
+				    !row_joins(r, g[i].of[g[i].n - 1], g[j].of[g[j].n - 1],
+					       g[j].extent))
 					continue;
 				for (int x = 0; x < g[j].n; x++)
 					g[i].of[g[i].n++] = g[j].of[x];

@@ -8,7 +8,7 @@
 
 enum { BLOCK = 512, BLOCK_MAP = 4096, BLOCK_WINDOW = 64, TILE_WINDOW = 32, SIDE_BY_SIDE = 4, GRAIN_POINTS = 16384, WINDOW = 16 };
 
-typedef enum Keep { KEEP_NOT, KEEP_ALL, KEEP_BLOCK, KEEP_TILE } Keep;
+typedef enum Keep { KEEP_NOT, KEEP_ALL, KEEP_BLOCK, KEEP_TILE, KEEP_ROWS } Keep;
 
 typedef struct Row {
 	LBuild *b;
@@ -27,6 +27,7 @@ typedef struct Row {
 	Expr *vlo, *vhi;
 	Expr *tlo, *thi; /* of the tile */
 	bool unrolled;  /* reductions in lanes are short, of so many terms always, and unrolled instead */
+	Expr *row_at;   /* KEEP_ROWS: which of the rows it is */
 	Buf **local;    /* by Buf.id: the local that stands for a temporary, or null */
 	Keep (*keep)[MAX_RANK]; /* by Buf.id, per dim: how it is kept */
 	int nlocal;
@@ -67,6 +68,8 @@ void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 /* Temporary T, which S writes, lives in this stage alone and need not be stored. */
 bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t);
+/* Whether band iterators OUT and IN, which stands for EXTENT points, step as one in every access. */
+bool row_joins(Row *r, int out, int in, Dim *extent);
 /* The stage loops over IT, a band iterator of the statement in hand. */
 bool row_is_fixed(const Row *r, const Iter *it);
 /* S stores elements that share a byte: one after the other, in one thread. */

@@ -126,14 +126,18 @@ static bool keep_order(LNode *n)
 	return any;
 }
 
-/* On a host beside a GPU kernels are of a few elements, for whatever CPU it has. */
-static Schedule *schedule(Module *m, const Target *t, Node *n)
+/* For where SIZE <= MOST; a null SIZE is any. In a program for GPUs kernels on the host are of a few elements, for
+ * whatever CPU it has. */
+static Schedule *schedule(Module *m, const Target *t, Node *n, Dim *size, int64_t most)
 {
 	Kernel *k = kernel_clone(node_kernel(n), m->arena);
 	Schedule *s = NEW(m->arena, Schedule);
 
 	s->kernel = k;
-	t = node_on_host(n) ? m->host : t;
+	s->size = size;
+	s->most = most;
+	if (size)
+		k->name = arena_printf(m->arena, "%s_upto_%lld", k->name, (long long)most);
 	if (t->gpu)
 		sched_gpu(m, t, k, s);
 	else if ((node_on_host(n) || !sched_contraction(t, k, s)) && !sched_row(k, s))
@@ -146,6 +150,42 @@ static Schedule *schedule(Module *m, const Target *t, Node *n)
 	return s;
 }
 
+static bool does_the_same(const Schedule *a, const Schedule *b)
+{
+	StrBuf x = {0}, y = {0};
+	bool same;
+
+	schedule_print_bare(&x, a);
+	schedule_print_bare(&y, b);
+	same = !strcmp(strbuf_str(&x), strbuf_str(&y));
+	strbuf_free(&x);
+	strbuf_free(&y);
+	return same;
+}
+
+/* N's schedule, with variants where it goes by a size that is not known, from the last to the first. */
+static Schedule *all_variants(Module *m, const Target *t, Node *n)
+{
+	const Target *of = node_on_host(n) ? m->host : t;
+	Dim *size = of->gpu ? sched_gpu_size(node_kernel(n)) : NULL;
+	Schedule *s = schedule(m, of, n, NULL, 0), *v;
+	int64_t lo, hi;
+
+	if (!size)
+		return s;
+	dim_bounds(m->ctx, size, &lo, &hi);
+	for (int i = SIZE_STEPS - 1; i >= 0; i--) {
+		if (sched_gpu_step[i] < lo || sched_gpu_step[i] >= hi)
+			continue;
+		v = schedule(m, of, n, size, sched_gpu_step[i]);
+		if (does_the_same(v, s))
+			continue;
+		v->next = s;
+		s = v;
+	}
+	return s;
+}
+
 bool pass_sched(Module *m)
 {
 	m->nsched = m->graph->nnodes;
@@ -154,7 +194,7 @@ bool pass_sched(Module *m)
 		for (Node *n = m->graph->first; n; n = n->next)
 			if (node_kernel(n)) {
 				diag_at(m->ctx, node_diag(n));
-				m->sched[t][n->id] = schedule(m, m->target[t], n);
+				m->sched[t][n->id] = all_variants(m, m->target[t], n);
 			}
 	}
 	diag_at(m->ctx, (DiagLoc){0});

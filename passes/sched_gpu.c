@@ -9,6 +9,9 @@
  *   row     statements under their common band (passes/gpu_row.c)
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
  *           order (scatters) that is one thread
+ *
+ * Products of rows whose number is not known have variants, a run takes the one for its number: the matrix is read once
+ * for few rows (passes/gpu_few.c), then smaller tiles, then larger ones. What is the same for two of them is one.
  */
 #include "passes/gpu_impl.h"
 
@@ -30,55 +33,18 @@ static bool any_packed(const Kernel *k, int first, int last)
 	return false;
 }
 
-typedef struct AlongSum {
-	Kernel *k;
-	const Contraction *c;
-	bool yes;
-} AlongSum;
+const int64_t sched_gpu_step[SIZE_STEPS] = {1, 8, 128};
 
-static void along_sum(void *arg, Expr *e)
+Dim *sched_gpu_size(Kernel *k)
 {
-	AlongSum *x = arg;
-	Affine a;
-
-	if (e->kind != EX_LOAD ||
-	    !ex_affine(x->k->ctx, flat_index(x->k, e->load.buf, e->load.idx), &a))
-		return;
-	for (int i = 0; i < x->c->nk; i++)
-		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
-}
-
-/* Of a product with a small batch whose matrix runs along what is summed, a row has all points of the batch: it reads
- * its row of the matrix once. */
-static void leave_batch(Kernel *k, int first, int last, Band *band)
-{
-	enum { MOST = 8 };
+	Dim *rows = dim_const(k->ctx, 1);
 	Contraction c;
-	int64_t v;
 
-	AlongSum x = {k, &c, false};
-
-	if (!stmt_contraction(k, k->stmts.at[first], &c))
-		return;
-	ex_walk(c.b, along_sum, &x);
-	if (!x.yes)
-		return;
-	for (int b = 0; b < band->n; b++) {
-		bool of_a = false;
-
-		for (int i = 0; i < c.nm; i++)
-			of_a = of_a || band->of[first][b] == c.m[i];
-		if (c.nm != 1 || !c.nn || !of_a || !dim_is_const(band->iter[b]->extent, &v) ||
-		    v > MOST)
-			continue;
-		band->n--;
-		for (int i = b; i < band->n; i++)
-			band->iter[i] = band->iter[i + 1];
-		for (int s = first; s <= last; s++)
-			for (int i = b; i < band->n; i++)
-				band->of[s][i] = band->of[s][i + 1];
-		return;
-	}
+	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], &c))
+		return NULL;
+	for (int i = 0; i < c.nm; i++)
+		rows = dim_mul(k->ctx, rows, c.m[i]->extent);
+	return dim_is_const(rows, NULL) ? NULL : rows;
 }
 
 /* Statements FIRST..LAST, which what comes before and after them leaves to themselves. */
@@ -86,15 +52,16 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 {
 	LBuild b = l_build(k, s);
 	KernelClass c = kernel_class_of(k, first, last);
+	Few few = {.n = 0};
 	Band band;
 
 	if (c == KC_CONTRACTION && first == 0 && sched_gpu_contraction(m, t, k, last, s))
 		return;
 	if (c != KC_OTHER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
 		band_of_some(k, first, last, k->arena, &band);
-		leave_batch(k, first, last, &band);
+		gpu_few_rows(s, k, first, &band, &few);
 		if (band.n || first == last || band_is_rows(k, first, last, &band)) {
-			gpu_row(&b, t->gpu, "row", first, last, &band);
+			gpu_row(&b, t->gpu, "row", first, last, &band, &few);
 			return;
 		}
 	}
@@ -107,7 +74,8 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 		band_of_one(k, st, &band);
 		if (row_packed(st))
 			band.n = 0; /* points share bytes */
-		gpu_row(&b, t->gpu, "order", i, i, &band);
+		few.n = 0;
+		gpu_row(&b, t->gpu, "order", i, i, &band, &few);
 	}
 }
 
@@ -119,7 +87,10 @@ void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 	stages(m, t, k, 0, k->stmts.n - 1, s);
 	if (!parts || !gpu_split(m, t, parts, s, &first, &n))
 		return;
-	*s = (Schedule){.kernel = parts, .split = kernel_clone(parts, k->arena)};
+	*s = (Schedule){.kernel = parts,
+			.split = kernel_clone(parts, k->arena),
+			.size = s->size,
+			.most = s->most};
 	for (int i = 0; i < n; i++)
 		stages(m, t, parts, first[i], i + 1 < n ? first[i + 1] - 1 : parts->stmts.n - 1, s);
 }

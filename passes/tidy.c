@@ -48,6 +48,7 @@ static void put_all(Tidy *t, LNode *n)
 	if (n->var)
 		forget(t, n->var);
 	if (n->fold) {
+		put(t, &n->fold->valid);
 		forget(t, n->fold->col);
 		forget(t, n->fold->row);
 	}

@@ -136,10 +136,10 @@ static void dump_nvptx(const Cli *c, const Module *m)
 		StrBuf b = {0};
 
 		for (int i = 0; i < m->nsched; i++)
-			for (int j = 0; m->sched[t][i] && serves(m->sched[t][i], c->dump_node) &&
-					j < m->sched[t][i]->stages.n;
-			     j++)
-				gen_nvptx_stage(g, m->sched[t][i], m->sched[t][i]->stages.at[j]);
+			for (const Schedule *s = m->sched[t][i]; s && serves(s, c->dump_node);
+			     s = s->next)
+				for (int j = 0; j < s->stages.n; j++)
+					gen_nvptx_stage(g, s, s->stages.at[j]);
 		gen_nvptx_ir(g, &b);
 		printf("; for %s\n%s", m->target[t]->name, strbuf_str(&b));
 		strbuf_free(&b);
@@ -410,7 +410,7 @@ static bool warn_unbounded(Cli *c, const Module *m)
 			found = found ||
 				(n->out[i] && m->mem->value[n->out[i]->id].kind == PLACE_REGION);
 		for (int t = 0; t < m->ntargets && n->id < m->nsched; t++)
-			for (int i = 0; m->sched[t][n->id] && i < m->sched[t][n->id]->temps.n; i++)
+			for (int i = 0; schedule_temp(m->sched[t][n->id], i); i++)
 				found = found || m->mem->temp[t][n->id][i].kind == PLACE_REGION;
 		if (found)
 			ok = diag_warning(&c->diag, node_diag(n), "unbounded", text) && ok;

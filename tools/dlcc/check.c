@@ -58,8 +58,9 @@ static void put_node(StrBuf *b, Module *m, Node *n)
 	if (node_kernel(n) && !s)
 		put_once(b, "kernel");
 	else if (s)
-		for (int i = 0; i < s->stages.n; i++)
-			put_once(b, s->stages.at[i]->strategy);
+		for (; s; s = s->next)
+			for (int i = 0; i < s->stages.n; i++)
+				put_once(b, s->stages.at[i]->strategy);
 	else if (n->op == OP_View)
 		put_once(b, "view");
 	else

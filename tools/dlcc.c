@@ -7,6 +7,7 @@
 #include "passes/gemm.h"
 #include "tools/dlcc/check.h"
 #include "tools/dlcc/options.h"
+#include "tools/dlcc/outputs.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -490,6 +491,7 @@ static int compile(Cli *c)
 	       gpu = m;
 	OnnxFile *file = NULL, *again = NULL;
 	Refusals refusals = {.arena = a};
+	int status = 1;
 	bool ok;
 
 	if (!choose_targets(c, a, &m, &gpu)) {
@@ -502,6 +504,10 @@ static int compile(Cli *c)
 	}
 	m.ctx = ctx_new(&c->diag);
 	m.graph = read_input(c, m.ctx, a, &file, &refusals);
+	if (m.graph && c->output && !c->check && !outputs_spare(c, a, file, m.graph)) {
+		status = EXIT_USAGE;
+		m.graph = NULL;
+	}
 	ok = (m.graph || (c->check && file)) && make(c, &m, file);
 	if (c->check || (c->output && str_ends(c->output, ".dl")))
 		m.gpu = NULL;
@@ -518,7 +524,7 @@ static int compile(Cli *c)
 	if (gpu.ctx)
 		ctx_free(gpu.ctx);
 	arena_free(a);
-	return ok && !c->diag.errors ? 0 : 1;
+	return ok && !c->diag.errors ? 0 : status;
 }
 
 int main(int argc, char **argv)

@@ -95,6 +95,32 @@ try "no folder for text" 1 "there is no folder nowhere$" cnn.onnx -o nowhere/m.d
 try "no such dim" 1 'has no dim "N"; it has "batch"' cnn.onnx --dim N=3 -o m.so
 absent "nothing was made" m.so
 
+# An output is nothing that is read, and no other output.
+"$python" - <<'PY'
+import onnx
+m = onnx.load("large.onnx")
+onnx.save(m, "beside.onnx", save_as_external_data=True, location="beside.data", size_threshold=0)
+PY
+ln cnn.onnx linked.weights
+"$dlcc" beside.onnx -o beside.dl
+"$dlcc" cnn.onnx -o of_cnn.dl
+mkdir spared && cp cnn.onnx beside.onnx beside.data beside.dl spared/
+try "weights over the model" 2 "cnn.onnx would be overwritten: it is the model" cnn.onnx --weights=cnn.onnx -o s.so
+try "weights over the model's other name" 2 "linked.weights would be overwritten: it is the model" cnn.onnx --weights=./linked.weights -o s.so
+try "weights over the model of a text" 2 "cnn.onnx would be overwritten" of_cnn.dl --weights=cnn.onnx -o s.so
+try "a text over its own" 2 "of_cnn.dl would be overwritten: it is the model" of_cnn.dl -o of_cnn.dl
+try "weights over external data" 2 "beside.data would be overwritten: it is a file that the model's data lies in" beside.onnx -o s.so --weights=beside.data
+try "weights over a text's external data" 2 "beside.data would be overwritten" "$tmp/beside.dl" -o s.so --weights=beside.data
+touch t.h
+try "a header over a tile file" 2 "t.h would be overwritten: it is what --tiles names" cnn.onnx --target=cuda:sm_80 --tiles=t.h -o t.so
+try "weights over the artifact" 2 "s.so would be two outputs at once" large.onnx -o s.so --weights=s.so
+try "weights over the archive" 2 "s.a would be two outputs" large.onnx -o s.a --weights="$tmp/s.a"
+try "weights over the header" 2 "s.h would be two outputs" large.onnx -o s.so --weights=./s.h
+absent "an output over another" s.so
+for f in cnn.onnx beside.onnx beside.data beside.dl; do
+	if cmp -s $f spared/$f; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: $f was overwritten"; fi
+done
+
 try "quiet" 0 "" cnn.onnx -o m.so --threads 2
 try "a name" 0 "" -o libother.so --name other -O1 cnn.onnx --target cpu:v2
 try "a bound dim" 0 "f32\[4,3,8,8\]" cnn.onnx --dim batch=4 -o b.so --dump-ir=infer

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a compile writes, against what it reads: an output that took the place of the model, or of data that the model
+ * names, would destroy what the user has, and two outputs of one name each other.
+ */
+#ifndef TOOLS_DLCC_OUTPUTS_H
+#define TOOLS_DLCC_OUTPUTS_H
+
+#include "frontend/model.h"
+#include "ir/graph.h"
+#include "tools/dlcc/options.h"
+
+/* False after a diagnostic: an output is a file that was read, or another output. G came from FILE or, where that is
+ * null, from a text. */
+bool outputs_spare(Cli *c, Arena *a, const OnnxFile *file, const Graph *g);
+
+#endif

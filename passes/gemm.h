@@ -17,8 +17,8 @@ void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
  * sorted as the result is stored. */
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);
 
-/* TEXT of FILE can be Options.tiles; else a diagnostic (passes/gemm_tiles.c). */
-bool gemm_tiles_check(const char *text, const char *file, Diag *d);
+/* TEXT of FILE can be Options.tiles; else a diagnostic (passes/gemm_tiles.c). IS_GPU: whether that is a target's name. */
+bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const char *), Diag *d);
 
 /* E of node N reads constants alone, and no size. */
 bool expr_is_weights(Module *m, const Node *n, Expr *e);

@@ -253,6 +253,7 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 	struct {
 		BlockShape s;
 		double cost;
+		int at; /* where next_cost() has it: of equal cost the first is the best */
 	} of[MOST];
 	BlockShape s = {0};
 	double size[4], x;
@@ -262,11 +263,11 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 	while (found < MOST && (x = next_cost(g, size, NULL, &s, &at)) > 0) {
 		for (k = 0; k < found && !same_tile(&of[k].s, &s);)
 			k++;
-		if (k == found)
-			of[found++].cost = x;
-		if (x <= of[k].cost) {
+		if (k == found || x < of[k].cost) {
 			of[k].s = s;
 			of[k].cost = x;
+			of[k].at = at;
+			found += k == found;
 		}
 	}
 	/* Few are asked for, and there are few. */
@@ -274,7 +275,9 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 		int best = -1;
 
 		for (k = 0; k < found; k++)
-			if (of[k].cost > 0 && (best < 0 || of[k].cost < of[best].cost))
+			if (of[k].cost > 0 &&
+			    (best < 0 || of[k].cost < of[best].cost ||
+			     (of[k].cost <= of[best].cost && of[k].at < of[best].at)))
 				best = k;
 		gemm_tiles_print(g, size, &of[best].s);
 		of[best].cost = 0;

@@ -8,7 +8,8 @@
  *
  * of a product of M rows, N columns and sums of K on that target: a block's tile, and the slots of its ring. TYPE is of
  * the factors; tf32 are those of f32 that --tf32 rounds. Sizes that are not known are what the model takes them to
- * be. Blank lines and what follows # mean nothing; the last line for a product holds.
+ * be. Blank lines and what follows # mean nothing; the first line for a product holds, so what lists the best first can be read
+ * as it is.
  */
 #include "passes/gemm_impl.h"
 
@@ -48,17 +49,28 @@ static const char *next_line(const char *at)
 	return at + (*at == '\n');
 }
 
-bool gemm_tiles_check(const char *text, const char *file, Diag *d)
+bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const char *), Diag *d)
 {
+	const DiagLoc loc = {.file = file};
 	int number = 1;
-	Row r;
 
-	for (const char *at = text; *at; at = next_line(at), number++)
-		if (read_row(at, strcspn(at, "\n"), &r) < 0)
+	for (const char *at = text; *at; at = next_line(at), number++) {
+		Row r;
+		const int got = read_row(at, strcspn(at, "\n"), &r);
+
+		if (got < 0)
 			return diag_error(
-				d, (DiagLoc){.file = file},
+				d, loc,
 				"line %d is not TARGET TYPE M N K BMxBNxBKxSTAGES, with 2 stages or more",
 				number);
+		if (got && !is_gpu(r.target))
+			return diag_error(
+				d, loc,
+				"line %d: there is no GPU %s; dlcc --list-targets names all",
+				number, r.target);
+		if (got && strcmp(r.type, "tf32") != 0 && dtype_by_name(r.type) == DT_NONE)
+			return diag_error(d, loc, "line %d: there is no type %s", number, r.type);
+	}
 	return true;
 }
 
@@ -69,7 +81,6 @@ static const char *type_of(const GpuGemm *g)
 
 bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s)
 {
-	bool found = false;
 	Row r;
 
 	for (const char *at = text ? text : ""; *at; at = next_line(at)) {
@@ -79,9 +90,9 @@ bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], B
 		    r.k != (long long)size[2])
 			continue;
 		*s = r.s;
-		found = true;
+		return true;
 	}
-	return found;
+	return false;
 }
 
 void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s)

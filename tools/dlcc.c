@@ -106,10 +106,12 @@ static void dump_text(StrBuf *b, const Module *m, const char *pass, const char *
 	else if (strcmp(pass, "sched"))
 		graph_print(b, m->graph);
 	else
-		for (int t = 0; t < m->ntargets; t++)
+		for (int t = 0; t < m->ntargets; t++) {
+			strbuf_printf(b, "; after sched for %s\n", m->target[t]->name);
 			for (const Node *n = m->graph->first; n; n = n->next)
 				if (m->sched[t][n->id] && serves(m->sched[t][n->id], only))
 					schedule_print(b, m->sched[t][n->id]);
+		}
 }
 
 static void dump(const Cli *c, const Module *m, const char *pass)
@@ -119,7 +121,10 @@ static void dump(const Cli *c, const Module *m, const char *pass)
 
 	if (!c->dump_all && !(c->dump ? !strcmp(c->dump, pass) : c->dump_node != NULL))
 		return;
-	printf("; after %s\n", pass);
+	if (c->dump_node && !strcmp(pass, "memplan")) /* it is of the whole graph */
+		return;
+	if (strcmp(pass, "sched"))
+		printf("; after %s\n", pass);
 	dump_text(&b, m, pass, c->dump_node);
 	if (by_node)
 		print_only(strbuf_str(&b), c->dump_node);
@@ -218,10 +223,12 @@ static bool wants_cubin(const Cli *c)
 	return c->cubin && !strcmp(c->cubin, "yes");
 }
 
-/* --target=cpu:v4,cuda:sm_80,sm_90a: what cpu: and cuda: begin lasts until the other. */
+/* --target=cpu:v4,cuda:sm_80,sm_90a: what cpu: and cuda: begin lasts until the other. A .ptx and --check are for the
+ * first GPU that is named. */
 static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 {
 	const char *list = c->targets ? c->targets : "cpu:native";
+	const bool one = c->check || (c->output && str_ends(c->output, ".ptx"));
 	bool cuda = false;
 
 	while (*list) {
@@ -244,9 +251,9 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 					   : name);
 		if (!t || !t->gpu != !cuda)
 			return unknown_target(c, name);
-		if (t->gpu)
+		if (t->gpu && !(one && gpu->ntargets))
 			add_target(gpu->target, &gpu->ntargets, t);
-		else
+		else if (!t->gpu)
 			add_target(m->target, &m->ntargets, t);
 	}
 	if (gpu->ntargets && !gen_nvptx_available())
@@ -293,23 +300,23 @@ static const char *default_name(Arena *a, const char *output)
 	return isdigit((unsigned char)*s) || !*s ? arena_printf(a, "m%s", s) : s;
 }
 
-static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
+static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, Refusals *r)
 {
 	size_t n = 0;
 	const char *text;
 
 	*file = NULL;
 	if (!str_ends(c->input, ".dl")) {
-		*file = onnx_open(&c->diag, c->input);
+		*file = onnx_open(d, c->input);
 		if (c->check) {
-			c->diag.sink = check_sink;
-			c->diag.sink_arg = r;
+			d->sink = check_sink;
+			d->sink_arg = r;
 		}
 		return *file ? onnx_import(ctx, a, *file) : NULL;
 	}
 	text = read_file(a, c->input, &n);
 	if (!text) {
-		diag_error(&c->diag, no_where(c), "cannot be read: %s", strerror(errno));
+		diag_error(d, no_where(c), "cannot be read: %s", strerror(errno));
 		return NULL;
 	}
 	return graph_parse(ctx, a, text, c->input);
@@ -439,30 +446,34 @@ static bool check_node(Cli *c, const Graph *g)
 			  c->dump_node);
 }
 
-static bool make(Cli *c, Module *m, const OnnxFile *file)
+static bool make(Cli *c, Module *m)
 {
 	bool ok = m->graph && check_node(c, m->graph) && bind_dims(c, m->ctx, m->graph);
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
-	ok = ok && run_passes(c, m, NULL) && warn_unbounded(c, m);
-	if (c->check)
-		return check_report(file, m, ok, c->diag.sink_arg);
-	return ok;
+	return ok && run_passes(c, m, NULL) && warn_unbounded(c, m);
 }
 
 /* The model once more, for GPUs: what a pass does there is another thing from `place` on. Warnings about the model
  * have been given. */
-static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file)
+static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file, Refusals *r)
 {
 	static Diag quiet;
 
 	quiet = c->diag;
 	options_gpu_only(&quiet);
 	gpu->ctx = ctx_new(&quiet);
-	gpu->graph = read_input(c, gpu->ctx, gpu->arena, file, NULL);
+	gpu->graph = read_input(c, &quiet, gpu->ctx, gpu->arena, file, r);
 	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, NULL) &&
 	       !quiet.errors;
+}
+
+static bool is_gpu(const char *name)
+{
+	const Target *t = target_by_name(name);
+
+	return t && t->gpu;
 }
 
 /* What --tiles names; false after a diagnostic. */
@@ -472,9 +483,10 @@ static bool read_tiles(Cli *c, Arena *a, Options *o)
 	char *text = read_file(a, c->tiles, &n);
 
 	if (!text)
-		return diag_error(&c->diag, (DiagLoc){.file = c->tiles}, "%s", strerror(errno));
+		return diag_error(&c->diag, no_where(c), "--tiles=%s: %s", c->tiles,
+				  strerror(errno));
 	o->tiles = arena_strndup(a, text, n);
-	return gemm_tiles_check(o->tiles, c->tiles, &c->diag);
+	return gemm_tiles_check(o->tiles, c->tiles, is_gpu, &c->diag);
 }
 
 /* The exit status. */
@@ -503,15 +515,17 @@ static int compile(Cli *c)
 		return 1;
 	}
 	m.ctx = ctx_new(&c->diag);
-	m.graph = read_input(c, m.ctx, a, &file, &refusals);
+	m.graph = read_input(c, &c->diag, m.ctx, a, &file, &refusals);
 	if (m.graph && c->output && !c->check && !outputs_spare(c, a, file, m.graph)) {
 		status = EXIT_USAGE;
 		m.graph = NULL;
 	}
-	ok = (m.graph || (c->check && file)) && make(c, &m, file);
-	if (c->check || (c->output && str_ends(c->output, ".dl")))
+	ok = m.graph && make(c, &m);
+	if (c->output && str_ends(c->output, ".dl"))
 		m.gpu = NULL;
-	ok = ok && (!m.gpu || make_for_gpus(c, &gpu, &again));
+	ok = ok && (!m.gpu || make_for_gpus(c, &gpu, &again, &refusals));
+	if (c->check && file)
+		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals);
 	if (ok && m.gpu)
 		dump_nvptx(c, m.gpu);
 	if (ok && !c->check && c->output && !str_ends(c->output, ".dl"))

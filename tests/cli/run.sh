@@ -75,6 +75,7 @@ try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets nam
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so
 try "code for GPUs without one" 2 "needs a target: --target=cuda:sm_80" cnn.onnx --dump-ir=nvptx
 try "tf32 on a CPU" 2 "--tf32 needs a target: --target=cuda:sm_80" cnn.onnx --tf32 -o m.so
+try "tiles that are not there" 1 "cnn.onnx: error: --tiles=none: No such file" cnn.onnx --target=cuda:sm_80 --tiles=none -o m.so
 try "tf32 on an early GPU" 2 "--tf32: sm_75 multiplies no tf32; sm_80 and later do" cnn.onnx --tf32 --target=cuda:sm_80,sm_75 -o m.so
 try "no target" 2 "names none" cnn.onnx --target=cpu: -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
@@ -100,6 +101,9 @@ absent "nothing was made" m.so
 import onnx
 m = onnx.load("large.onnx")
 onnx.save(m, "beside.onnx", save_as_external_data=True, location="beside.data", size_threshold=0)
+m = onnx.load("large.onnx")
+m.graph.initializer.append(m.graph.initializer[0])
+onnx.save(m, "twice.onnx")
 PY
 ln cnn.onnx linked.weights
 "$dlcc" beside.onnx -o beside.dl
@@ -131,6 +135,9 @@ absent "none run" dry.so
 try "IR after a pass" 0 "^; after fuse" cnn.onnx --dump-ir=fuse
 try "IR after all" 0 "^; after memplan" cnn.onnx --dump-ir
 try "loop trees" 0 "contraction|tile" cnn.onnx --dump-ir=sched
+try "loop trees of targets" 0 "^; after sched for sm_90a$" cnn.onnx --dump-ir=sched --target=cuda:sm_80,sm_90a
+try "PTX of the first GPU" 0 "" cnn.onnx -o first.ptx --target=cuda:sm_80,sm_90a
+if grep -q '^.target sm_80$' first.ptx; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: PTX of another GPU"; fi
 try "IR of a node" 0 'relu' cnn.onnx --dump-ir=canon --dump-node=relu
 try "no such pass" 2 "--dump-ir=frob: there is no such pass" cnn.onnx --dump-ir=frob
 try "no such node" 1 "--dump-node=frob: the model has no such node" cnn.onnx --dump-ir=fuse --dump-node=frob
@@ -153,6 +160,11 @@ try "check: a function" 1 'node "call/dup" \(Add\): supported' --check bodies.on
 try "check: a body" 1 'node "in_else" \(Relu\): supported' --check bodies.onnx
 try "check: an operator in a body" 1 'node "cond/then_branch/Frobnicate_0" \(Frobnicate\): not supported' --check bodies.onnx
 try "check: a fault" 1 'node "product" \(MatMul\): not supported: inner dim' --check faulty.onnx
+try "check: a GPU's strategies" 0 'node "conv" \(Conv\): supported: (row|window)' --check cnn.onnx --target=cuda:sm_80
+mv beside.data gone.data
+try "check: missing data" 1 'beside.onnx: error: [0-9]+ weights? lacks? (its|their) data: external data at "beside.data"' --check beside.onnx
+if grep -q 'not supported' out; then failed=$((failed + 1)); echo "FAIL: missing data is no node"; else passed=$((passed + 1)); fi
+mv gone.data beside.data
 try "the fault" 1 'faulty.onnx: error: node "product" \(MatMul\): inner' faulty.onnx -o f.so
 
 try "unbounded" 0 "" unbounded.onnx -o u.so
@@ -160,6 +172,8 @@ try "unbounded: warned of" 0 'warning: node "range" \(Range\)' unbounded.onnx -o
 try "unbounded: refused" 1 'error: node "range" \(Range\).*no upper bound' unbounded.onnx -o u2.so -Werror=unbounded
 absent "unbounded: refused" u2.so
 try "bounded is taken" 0 "" cnn.onnx -o m.so -Werror=unbounded
+try "duplicate: warned of" 0 "warning: .*" twice.onnx --target=cuda:sm_80 -o twice.ptx
+if [ "$(grep -c warning out)" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: a warning for each kind of target"; fi
 try "shape: warned of" 0 "warning: .*declared" declared.dl -o d.so
 try "shape: silent" 0 "" declared.dl -o d.so -Wno-shape
 try "shape: an error" 1 "error: .*declared" declared.dl -o d.so -Werror=shape

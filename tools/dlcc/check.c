@@ -103,6 +103,30 @@ static bool listed(const Listing *l, const char *name)
 	return false;
 }
 
+/* The weights whose data is missing are one fault, however many they are. */
+static bool of_data(const char *text)
+{
+	return str_starts(text, "external data at");
+}
+
+static void print_missing(const OnnxFile *f, const Listing *l, const Refusals *r)
+{
+	const char *first = NULL;
+	int n = 0;
+
+	for (int i = 0; i < r->all.n; i++) {
+		const Refusal *x = &r->all.at[i];
+
+		if (!of_data(x->text) || (x->node && listed(l, x->node)))
+			continue;
+		first = first ? first : x->text;
+		n++;
+	}
+	if (n)
+		printf("%s: error: %d weight%s data: %s\n", f->path, n,
+		       n > 1 ? "s lack their" : " lacks its", first);
+}
+
 bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 {
 	const Listing l = onnx_nodes(m->arena, f);
@@ -127,12 +151,13 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 	for (int i = 0; i < r->all.n; i++) {
 		const char *node = r->all.at[i].node;
 
-		if (!node)
+		if (!node && !of_data(r->all.at[i].text))
 			printf("%s: not supported: %s\n", f->path, r->all.at[i].text);
-		else if (!listed(&l, node))
+		else if (node && !listed(&l, node) && !of_data(r->all.at[i].text))
 			printf("%s: not supported: node \"%s\": %s\n", f->path, node,
 			       r->all.at[i].text);
 	}
+	print_missing(f, &l, r);
 	printf("%s: %d nodes, %d supported%s\n", f->path, l.nodes.n, l.nodes.n - bad,
 	       l.cut ? "; the first ones of too many" : "");
 	return !r->all.n && planned;

@@ -278,11 +278,6 @@ void ll_nodes(LlKernel *k, const LNode *n)
 
 /* ---- The entry ---- */
 
-static int log2_of(int n)
-{
-	return n > 1 ? 1 + log2_of(n / 2) : 0;
-}
-
 /* Which point this thread has, and which lane of its team it is. */
 static void begin(LlKernel *k)
 {
@@ -298,7 +293,7 @@ static void begin(LlKernel *k)
 		ll_put(f, "%%team = add i64 0, 0");
 		ll_put(f, "%%p = add i64 %%block, 0");
 	} else {
-		ll_put(f, "%%team = lshr i64 %%tid, %d", log2_of(st->team));
+		ll_put(f, "%%team = lshr i64 %%tid, %d", ll_log2(st->team));
 		ll_put(f, "%%lane = and i64 %%tid, %d", st->team - 1);
 		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d", st->threads / st->team);
 		ll_put(f, "%%p = add nuw nsw i64 %%first, %%team");

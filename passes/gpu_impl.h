@@ -13,7 +13,8 @@ enum {
 	MOST_PACK = 8,           /* elements of one access */
 	SECTOR = 32,             /* bytes: memory answers requests in such */
 	LINE = 128,              /* bytes: of four sectors, and of all banks of shared memory */
-	SHARED = 40 << 10        /* bytes that a block may share */
+	SHARED = 40 << 10,       /* bytes that a block may share */
+	GPU_DRIVER = 1 << 10     /* bytes of an SM's shared memory that the driver takes of each block, from sm_80 on */
 };
 
 /* The few rows of a product: iterators of the band that its matrix does not have, which what has a part of the matrix
@@ -43,6 +44,8 @@ bool gpu_turn(LBuild *b, Stmt *s, Points *p);
 /* A stage of the statements of R, where they reduce across memory, which runs along iterator ALONG of the band
  * (passes/gpu_fold.c); false where they do not. */
 bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few);
+/* A statement of R writes B: what it has is not to be read before. */
+bool gpu_writes(const Row *r, const Buf *b);
 /* The first statement of R reduces to one value, and the others follow it point by point. */
 bool gpu_chain(const Row *r);
 /* A stage of the statements of R, where windows slide and memory runs along iterator ALONG of the band

@@ -36,6 +36,14 @@ typedef struct Runs {
 	double band[MAX_ITERS], inner;
 } Runs;
 
+bool gpu_writes(const Row *r, const Buf *b)
+{
+	for (int i = r->first; i <= r->last; i++)
+		if (stmt_writes(r->k->stmts.at[i], b))
+			return true;
+	return false;
+}
+
 /* What the stage's own statements write stays with them, mostly; what others wrote of the row alone is read once. */
 static bool from_memory(const Row *r, const Stmt *s, const Buf *b, const Affine *at)
 {
@@ -43,9 +51,8 @@ static bool from_memory(const Row *r, const Stmt *s, const Buf *b, const Affine 
 
 	if (b->kind != BUF_TEMP)
 		return true;
-	for (int i = r->first; i <= r->last; i++)
-		if (stmt_writes(r->k->stmts.at[i], b))
-			return false;
+	if (gpu_writes(r, b))
+		return false;
 	for (int i = 0; i < at->n; i++) {
 		bool banded = false;
 

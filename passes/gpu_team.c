@@ -108,8 +108,7 @@ static void declare_shared(Team *t, Buf *buf)
 	if (!t->again)
 		return;
 	n->idx = ex_dim(t->r->b->p, st->scratch);
-	st->scratch = dim_add(c, st->scratch,
-			      dim_const(c, (team_bytes_of(buf) + LINE - 1) / LINE * LINE));
+	st->scratch = dim_add(c, st->scratch, dim_const(c, team_shared_bytes(team_bytes_of(buf))));
 }
 
 /* Reads once what several statements, or, BLOCK, several teams read; EACH: of one of few rows. */
@@ -250,10 +249,7 @@ static bool drop_large(Team *t)
 /* Blocks that have one row after another, as many as the GPU has at once. */
 static void loop_rows(Team *t, const Gpu *gpu)
 {
-	enum {
-		OTHER = 48,    /* registers beside what is kept */
-		DRIVER = 1024, /* bytes of a block's shared memory that are the driver's */
-	};
+	enum { OTHER = 48 }; /* registers beside what is kept */
 	LBuild *b = t->r->b;
 	Stage *st = b->stage;
 	Ctx *c = b->k->ctx;
@@ -262,7 +258,7 @@ static void loop_rows(Team *t, const Gpu *gpu)
 	LNode *loop = NEW(b->arena, LNode);
 
 	dim_is_const(st->scratch, &bytes);
-	bytes += t->shared + DRIVER;
+	bytes += t->shared + GPU_DRIVER;
 	if (room > gpu->shared / bytes)
 		room = gpu->shared / bytes;
 	if (room > gpu->registers / (st->threads * (t->keep + OTHER)))

@@ -47,6 +47,8 @@ int64_t team_length(const Team *t, Dim *d);
 bool team_at_point(const Team *t, const Expr *at);
 /* Bytes of B; INT64_MAX where they are not known or more than any block shares. */
 int64_t team_bytes_of(const Buf *b);
+/* What a buffer of so many bytes takes of a block's shared memory, where all begin at a line. */
+int64_t team_shared_bytes(int64_t bytes);
 
 /* Locals that threads keep; others that would be too large are none. True: some are none, all is to be placed again. */
 bool team_choose_kept(Team *t);

@@ -13,7 +13,7 @@
 
 enum {
 	BLOCK_ROWS = 8, /* warps, so rows, of a block that shares what it read: 256 threads */
-	RESERVED = 2048 /* bytes of shared memory for the driver, and for partial states */
+	STATES = 1024   /* bytes of shared memory for partial states */
 };
 
 /* ---- Temporaries ---- */
@@ -82,6 +82,11 @@ int64_t team_bytes_of(const Buf *b)
 	return bytes;
 }
 
+int64_t team_shared_bytes(int64_t bytes)
+{
+	return bytes < INT64_MAX ? (bytes + LINE - 1) / LINE * LINE : bytes;
+}
+
 static void add_kept(Team *t, Buf *b, Expr *is, bool temp)
 {
 	t->kept[t->nkept++] = (Kept){.buf = b, .is = is, .temp = temp};
@@ -119,14 +124,6 @@ typedef struct Found {
 	int n, part;
 } Found;
 
-static bool written_here(const Team *t, const Buf *b)
-{
-	for (int i = 0; i < t->n; i++)
-		if (stmt_writes(t->part[i].s, b))
-			return true;
-	return false;
-}
-
 /* S does its row several times, and reads AT each time. */
 static bool reads_again(const Team *t, const Stmt *s, Expr *at)
 {
@@ -151,7 +148,7 @@ static void find_loads(Found *f, Expr *e)
 	if (e->kind != EX_LOAD || e->load.buf->data || e->load.buf->kind == BUF_TEMP ||
 	    dtype_info[e->load.buf->dtype].bits < 8 ||
 	    !ex_runs_along(f->t->r->k->ctx, e->load.idx[0], f->t->it) ||
-	    written_here(f->t, e->load.buf))
+	    gpu_writes(f->t->r, e->load.buf))
 		return;
 	while (at < f->n && f->load[at] != e)
 		at++;
@@ -198,7 +195,7 @@ static void count_reads(const Team *t, const Found *f, int64_t left, int *regist
 	for (int i = 0; i < t->nkept; i++)
 		*registers += words(t->kept[i].buf);
 	for (int i = 0; i < f->n; i++) {
-		const int64_t bytes = row_bytes(t, f->load[i]->load.buf);
+		const int64_t bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
 
 		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes <= left) {
 			left -= bytes;
@@ -217,7 +214,7 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 	Stage *st = t->r->b->stage;
 	const int rows_each = BLOCK_ROWS * WARP / (st->team < WARP ? st->team : WARP);
 	const int64_t each = SHARED - rows_each * t->shared, /* rows have their own locals */
-		all = gpu->shared - t->shared - RESERVED;
+		all = gpu->shared - t->shared - GPU_DRIVER - STATES;
 	int64_t rows;
 	int registers, shared;
 
@@ -251,15 +248,15 @@ static void find_reads(Team *t, const Gpu *gpu)
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
 		const Buf *from = f.load[i]->load.buf;
 		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &t->it->extent);
-		const bool block = of_all_rows(t, f.load[i]->load.idx[0]) &&
-				   team_bytes_of(b) <= left;
+		const int64_t bytes = team_shared_bytes(team_bytes_of(b));
+		const bool block = of_all_rows(t, f.load[i]->load.idx[0]) && bytes <= left;
 
 		if (f.apart[i] || (!block && f.in[i] == 1))
 			continue;
 		add_kept(t, b, f.load[i], false);
 		t->kept[t->nkept - 1].where = f.where[i];
 		t->kept[t->nkept - 1].block = block;
-		left -= block ? team_bytes_of(b) : 0;
+		left -= block ? bytes : 0;
 	}
 }
 

@@ -213,5 +213,5 @@ int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Sched
 {
 	GpuGemm gg;
 
-	return open_gpu(&gg, m, t, k, k->stmts.n - 1, s) ? gemm_gpu_parts(&gg, along) : 1;
+	return open_gpu(&gg, m, t, k, k->stmts.n - 1, s) ? gemm_gpu_parts(&gg, &m->opt, along) : 1;
 }

@@ -79,11 +79,12 @@ void gemm_gpu_list(const GpuGemm *g, int n);
  * such a line (passes/gemm_tiles.c). */
 bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s);
 void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s);
-/* Into how many parts the sum is better split, blocks for each (passes/gemm_shape.c), along iterator *ALONG; 1: none. */
-int64_t gemm_gpu_parts(const GpuGemm *g, Iter **along);
+/* Into how many parts the sum is better split, blocks for each (passes/gemm_shape.c), along iterator *ALONG; 1: none. One
+ * whose tile O names has no parts but such as O names, too. */
+int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along);
 /* Threads of a block, and bytes of shared memory. */
 int gemm_gpu_threads(const BlockShape *s);
-int gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
+int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
 /* Registers of a thread in the ring, an estimate: the sums, what one step of the product reads, and the chunks that it fills. */
 int gemm_gpu_registers(const GpuGemm *g, const BlockShape *s);
 /* The body of the stage (passes/gemm_block.c). */

@@ -7,20 +7,20 @@
  * equal cost the first candidate stays, so the choice depends on nothing but the sizes and the target's row.
  */
 #include "passes/gemm_impl.h"
+#include "passes/gpu_impl.h"
 
 enum {
 	MIN_K = 8,
-	UNKNOWN = 512,      /* what a size without bounds counts as */
-	RESERVED = 1 << 10, /* bytes of an SM's shared memory that a block takes besides */
-	ROW_BYTES = 64,     /* of k */
-	REGISTERS = 255,    /* of a thread, at most */
-	COMMON = 24,        /* registers: loops, edges, the lane's places */
-	COPIED = 4,         /* and of a chunk that is copied: from where and to where */
-	MOVED = 2,          /* of one that goes through registers, without its value */
-	EDGED = 2,          /* more for single elements that end within tiles: comparisons */
-	SPLIT = 6,          /* the same, where its row of the tile is split into several indices */
-	PAIRED = 30,        /* where two instructions have the sums: what ptxas takes more */
-	MOST_PARTS = 64     /* of a sum */
+	UNKNOWN = 512,   /* what a size without bounds counts as */
+	ROW_BYTES = 64,  /* of k */
+	REGISTERS = 255, /* of a thread, at most */
+	COMMON = 24,     /* registers: loops, edges, the lane's places */
+	COPIED = 4,      /* and of a chunk that is copied: from where and to where */
+	MOVED = 2,       /* of one that goes through registers, without its value */
+	EDGED = 2,       /* more for single elements that end within tiles: comparisons */
+	SPLIT = 6,       /* the same, where its row of the tile is split into several indices */
+	PAIRED = 30,     /* where two instructions have the sums: what ptxas takes more */
+	MOST_PARTS = 64  /* of a sum */
 };
 
 /* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
@@ -58,13 +58,13 @@ static int bytes_of(DType t)
 	return dtype_info[t].bits / 8;
 }
 
-int gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
+int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 {
 	const Mma m = {
 		.kind = s->kind, .ct = g->g.c.ct, .a_along = g->a.along, .b_along = g->b.along};
-	const int ring = s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
-		  strip = mma_strip(&m) * s->wm * (s->bn + mma_pad(&m)) *
-			  bytes_of(ctype_dtype(g->g.c.ct));
+	const int64_t ring = (int64_t)s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
+		      strip = mma_strip(&m) * s->wm * (s->bn + mma_pad(&m)) *
+			      bytes_of(ctype_dtype(g->g.c.ct));
 
 	return ring > strip ? ring : strip;
 }
@@ -124,10 +124,10 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 	const double registers = (s->bm * s->bn / (warps * 32)) * wide + BESIDE_SUMS;
 	const double blocks = size[3] * blocks_along(size[0], s->bm) * blocks_along(size[1], s->bn),
 		     each = blocks_along(blocks, gpu->sms);
-	const int room = gpu->shared / (gemm_gpu_shared(g, s) + RESERVED);
+	const int64_t room = gpu->shared / (gemm_gpu_shared(g, s) + GPU_DRIVER);
 	int at_once = (int)(gpu->registers / (registers * warps * 32));
 
-	at_once = at_once < room ? at_once : room;
+	at_once = at_once < room ? at_once : (int)room;
 	at_once = at_once < each ? at_once : (int)each;
 	at_once = at_once < 1 ? 1 : at_once;
 	return each * (larger(larger(math, l2), shared) + out + EDGES / at_once) *
@@ -146,12 +146,12 @@ static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 	  warp[] = {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 32}, {32, 16}, {16, 16}};
 	enum {
 		WARPS = sizeof warps / sizeof *warps,
-		LANE = sizeof lane / sizeof *lane,
-		WARP = sizeof warp / sizeof *warp
+		LANE_TILES = sizeof lane / sizeof *lane,
+		WARP_TILES = sizeof warp / sizeof *warp
 	};
 	const int each = *at / WARPS, w = *at % WARPS;
 
-	if (each >= (s->kind ? (int)WARP : (int)LANE))
+	if (each >= (s->kind ? (int)WARP_TILES : (int)LANE_TILES))
 		return false;
 	++*at;
 	s->wm = warps[w].wm;
@@ -178,7 +178,8 @@ static bool possible(const GpuGemm *g, const BlockShape *s)
 {
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
 
-	return s->bn >= STRIP_COLUMNS && gemm_gpu_shared(g, s) + RESERVED <= g->g.t->gpu->shared &&
+	return s->bn >= STRIP_COLUMNS &&
+	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->shared &&
 	       !(wide && s->tm * s->tn > 32) && gemm_gpu_registers(g, s) <= REGISTERS;
 }
 
@@ -311,25 +312,29 @@ static bool bounded(const GpuGemm *g)
 	return true;
 }
 
-int64_t gemm_gpu_parts(const GpuGemm *g, Iter **along)
+int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along)
 {
 	const int64_t n = longest(&g->g.c, along);
 	double size[4], best, whole, rate = L2_RATE * g->g.t->gpu->memory * 1e9;
 	int64_t parts = 1;
-	BlockShape s;
+	BlockShape s = {0}, t;
+	bool named;
 
 	if (!bounded(g)) /* parts of many tiles would cost more than parts of few gain */
 		return 1;
 	sizes(g, size);
+	named = gemm_tiles_find(o->tiles, g, size, &s);
 	best = whole = best_shape(g, size, NULL, &s);
+	if (whole <= 0)
+		return 1;
 	for (int64_t p = 2; p <= MOST_PARTS && n / p >= s.bk; p++) {
 		const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
 			     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.c.ct));
-		double x;
+		double x = best_shape(g, part, NULL, &s);
 
-		if (n % (p * s.bk))
+		if (x <= 0 || n % (p * s.bk) || (named && !gemm_tiles_find(o->tiles, g, part, &t)))
 			continue;
-		x = best_shape(g, part, NULL, &s) + STAGE + sums / rate;
+		x += STAGE + sums / rate;
 		if (x < best && x < GAIN * whole) {
 			best = x;
 			parts = p;

@@ -16,13 +16,22 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME = 16 };
+enum {
+	NAME = 16,
+	MOST_SIDE = 1024, /* of a tile, and of its part of k */
+	MOST_STAGES = 8
+};
 
 typedef struct Row {
 	char target[NAME], type[NAME];
 	long long m, n, k;
 	BlockShape s;
 } Row;
+
+static bool in(int n, int least, int most)
+{
+	return n >= least && n <= most;
+}
 
 /* One line: 1 a row, 0 an empty one, -1 neither. */
 static int read_row(const char *line, size_t n, Row *r)
@@ -38,9 +47,12 @@ static int read_row(const char *line, size_t n, Row *r)
 	memcpy(text, line, n);
 	text[n] = '\0';
 	*r = (Row){0};
-	got = sscanf(text, "%15s %15s %lld %lld %lld %dx%dx%dx%d %c", r->target, r->type, &r->m,
-		     &r->n, &r->k, &r->s.bm, &r->s.bn, &r->s.bk, &r->s.stages, &rest);
-	return got == 9 && r->s.stages >= 2 ? 1 : -1;
+	got = sscanf(text, "%15s %15s %18lld %18lld %18lld %9dx%9dx%9dx%9d %c", r->target, r->type,
+		     &r->m, &r->n, &r->k, &r->s.bm, &r->s.bn, &r->s.bk, &r->s.stages, &rest);
+	return got == 9 && in(r->s.bm, 1, MOST_SIDE) && in(r->s.bn, 1, MOST_SIDE) &&
+			       in(r->s.bk, 1, MOST_SIDE) && in(r->s.stages, 2, MOST_STAGES)
+		       ? 1
+		       : -1;
 }
 
 static const char *next_line(const char *at)
@@ -61,8 +73,8 @@ bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const c
 		if (got < 0)
 			return diag_error(
 				d, loc,
-				"line %d is not TARGET TYPE M N K BMxBNxBKxSTAGES, with 2 stages or more",
-				number);
+				"line %d is not TARGET TYPE M N K BMxBNxBKxSTAGES, with sides of 1 to %d and 2 to %d stages",
+				number, MOST_SIDE, MOST_STAGES);
 		if (got && !is_gpu(r.target))
 			return diag_error(
 				d, loc,

@@ -13,8 +13,8 @@
  * row's points need of a result (a norm's last step) is a stage of its own.
  *
  * How many parts: as many as give each SM several blocks, of at least LEAST terms; for products what the model of their tiles
- * finds fastest (passes/gemm_shape.c). Where the number of terms is not known a part has a fixed number of them, where
- * that of the rows is not, a large one.
+ * finds fastest (passes/gemm_shape.c). Where the number of terms is not known a part has at least so many, where
+ * that of the rows is not, a large number.
  */
 #include "passes/gpu_split_impl.h"
 #include "passes/inline.h"
@@ -197,8 +197,12 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 			beside *= v;
 		}
 	least = (least + beside - 1) / beside;
-	if (!n) {
-		c->each = dim_const(ctx, least);
+	if (!n) { /* no more than PARTS, each beginning where wide accesses may */
+		const int64_t pack = beside > 1 ? 1 : PACK;
+		Dim *share = dim_ceildiv(ctx, c->along->extent, dim_const(ctx, parts * pack));
+
+		share = dim_max(ctx, share, dim_const(ctx, (least + pack - 1) / pack));
+		c->each = dim_mul(ctx, share, dim_const(ctx, pack));
 		c->parts = dim_ceildiv(ctx, c->along->extent, c->each);
 		c->exact = false;
 		return true;

@@ -34,7 +34,7 @@ comma := ,
 WARN := -Wall -Wextra -Wshadow -Wconversion -Werror
 SAN_FLAGS := \
 	$(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined) \
-	$(if $(filter thread,$(SAN)),-fsanitize=thread)
+	$(if $(filter thread,$(SAN)),-fsanitize=thread) $(if $(SAN),-DDLCC_CC=\"$(CC)\")
 FP := -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math
 CFLAGS := -std=gnu11 $(OPT) -g $(WARN) $(FP) -fPIC -fvisibility=hidden -I. -I$(BUILD)/gen -D_GNU_SOURCE \
 	-DDLCC_VERSION=\"$(VERSION)\" $(SAN_FLAGS)

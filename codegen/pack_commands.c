@@ -28,6 +28,9 @@ const char *package_cc(Arena *a, const char *wanted)
 {
 	const char *s = NULL;
 
+#ifdef DLCC_CC /* under sanitizers: the runtime links with the compiler that made it */
+	wanted = wanted ? wanted : DLCC_CC;
+#endif
 	if (wanted)
 		return find_program(a, wanted);
 	for (int n = CLANG_NEWEST; n >= CLANG_OLDEST && !s; n--)

@@ -264,6 +264,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		add_target(m->target, &m->ntargets, target_by_name("native"));
 	if (!m->ntargets)
 		return options_fault(c, "--target= names none");
+	if (m->ntargets > 1 && c->output && str_ends(c->output, ".c"))
+		return options_fault(c, "a file of C is for one CPU: name one, as --target=cpu:v3");
 	if (c->dump && !strcmp(c->dump, "nvptx") && !gpu->ntargets)
 		return options_fault(c, "--dump-ir=nvptx needs a target: --target=cuda:sm_80");
 	if (c->output && str_ends(c->output, ".ptx") && !gpu->ntargets)

@@ -75,6 +75,8 @@ for compiler in gcc $clang; do
 	check "C by $compiler, v3" source_c $compiler x86-64-$v -march=x86-64-$v
 	check "C by $compiler, any CPU" source_c $compiler generic ""
 done
+one_cpu() { $dlcc cnn.onnx -o two.c --target=cpu:v2,v3 2>log; [ $? = 2 ] && grep -q "a file of C is for one CPU" log && [ ! -e two.c ]; }
+check "C for two CPUs" one_cpu
 check "text and back" text
 check "text that moves with its model" moved_text
 
@@ -209,10 +211,12 @@ check "a CPU that there is not" no_such_cpu
 # ---- The same bytes from anywhere ----
 
 same_bytes() { # suffix
+	local one=v2,v3 two=v3,v2
+	[ "$1" != c ] || one=v3 two=v3
 	mkdir -p d1 d2/deeper home tmpdir && cp cnn.onnx d1 && cp cnn.onnx d2/deeper/cnn.onnx || return
-	(cd d1 && $dlcc cnn.onnx -o m.$1 --threads=1 --target=cpu:v2,v3) || return
+	(cd d1 && $dlcc cnn.onnx -o m.$1 --threads=1 --target=cpu:$one) || return
 	(cd d2 && HOME=$tmp/home TMPDIR=$tmp/tmpdir LC_ALL=tr_TR.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo setarch -R $dlcc "$tmp/d2/deeper/cnn.onnx" \
-		-o "$tmp/d2/m.$1" --threads 4 --target=cpu:v3,v2 --shuffle) || return
+		-o "$tmp/d2/m.$1" --threads 4 --target=cpu:$two --shuffle) || return
 	cmp d1/m.$1 d2/m.$1 && cmp d1/m.h d2/m.h
 }
 for suffix in so a o c; do check "the same bytes: .$suffix" same_bytes $suffix; done

@@ -78,11 +78,23 @@ static int param_of(const Kernel *k, BufKind kind, int param)
 	return -1;
 }
 
+/* What lies in a mapped file lies anywhere there, but not where a run has it. */
+static void *aligned(Arena *a, const Buf *b, const int64_t *sym, void *data)
+{
+	int64_t dims[MAX_RANK];
+	void *copy;
+
+	if ((uintptr_t)data % sizeof(double) == 0)
+		return data;
+	dims_of(b, sym, dims);
+	copy = fresh_buf(a, b, sym);
+	return memcpy(copy, data, (size_t)dtype_size(b->dtype, layout_elements(b, dims)));
+}
+
 typedef struct Memory {
 	const Kernel *k; /* as eval ran it */
 	const Schedule *s;
-	const EvalBuf *bufs;
-	void **out;  /* by Buf.id of K */
+	void **data; /* by Buf.id of K */
 	void **temp; /* by place in S->temps */
 } Memory;
 
@@ -91,7 +103,7 @@ static void *memory_of(const Memory *m, const Buf *b)
 	int i = b->kind == BUF_IN || b->kind == BUF_OUT ? param_of(m->k, b->kind, b->param) : -1;
 
 	if (i >= 0)
-		return b->kind == BUF_IN ? m->bufs[i].data : m->out[i];
+		return m->data[i];
 	for (i = 0; i < m->s->temps.n; i++)
 		if (m->s->temps.at[i] == b)
 			return m->temp[i];
@@ -183,7 +195,7 @@ static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int6
 {
 	Judge *j = arg;
 	Arena *a = arena_new();
-	Memory m = {k, schedule_of(j->m, n), bufs, NEW_ARRAY(a, k->bufs.n + 1, void *), NULL};
+	Memory m = {k, schedule_of(j->m, n), NEW_ARRAY(a, k->bufs.n + 1, void *), NULL};
 
 	if (m.s) {
 		m.temp = NEW_ARRAY(a, m.s->temps.n + 1, void *);
@@ -191,12 +203,14 @@ static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int6
 			m.temp[i] = fresh_buf(a, m.s->temps.at[i], sym);
 		for (int i = 0; i < k->bufs.n; i++)
 			if (k->bufs.at[i]->kind == BUF_OUT)
-				m.out[i] = fresh_buf(a, k->bufs.at[i], sym);
+				m.data[i] = fresh_buf(a, k->bufs.at[i], sym);
+			else if (k->bufs.at[i]->kind == BUF_IN)
+				m.data[i] = aligned(a, k->bufs.at[i], sym, bufs[i].data);
 		for (int i = 0; i < m.s->stages.n; i++)
 			launch(j, a, &m, m.s->stages.at[i], sym);
 		for (int i = 0; i < k->bufs.n; i++)
 			if (k->bufs.at[i]->kind == BUF_OUT)
-				compare_buf(j, a, n, k->bufs.at[i], m.out[i], &bufs[i], sym);
+				compare_buf(j, a, n, k->bufs.at[i], m.data[i], &bufs[i], sym);
 	}
 	arena_free(a);
 	return !j->bad;

@@ -248,8 +248,8 @@ def orders_test():
 # ---- Sizes and values at the edges (edges.py) ----
 
 EDGE_PARTS = 8    # of all cases for a target
-EDGE_SHARE = 20   # one case in so many, without --all
-GPU_SHARE = 40    # on the simulated GPU
+EDGE_SHARE = 40   # one case in so many, without --all
+GPU_SHARE = 60    # on the simulated GPU
 
 
 def edge_test(target, part, parts):

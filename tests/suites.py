@@ -56,6 +56,12 @@ def command_test(command, seconds, runner):
     return PASS if status == 0 else fail(brief(status, output))
 
 
+def faults_test(command, seconds, runner):
+    """Every line that the command prints is a fault of its own."""
+    status, output = runner.run(command, seconds=seconds)
+    return PASS if status == 0 else fail("\n      ".join(output.strip().splitlines()) or brief(status, output))
+
+
 def script_tests(path):
     """A script that prints lines FAIL: NAME: WHY and a closing line "N passed, N failed", or only has a status."""
     name = os.path.basename(os.path.dirname(path))
@@ -337,8 +343,8 @@ def files(*patterns):
 
 def collect(runner):
     """All tests; the cheap ones first, since they say most."""
-    tests = [single("layers", "include directions", command_test, ["make", "-s", "layers"], 60),
-             single("docs", "exact", command_test, [sys.executable, "tests/docs.py", runner.build], 60)]
+    tests = [single("layers", "include directions", faults_test, [sys.executable, "tests/layers.py"], 60),
+             single("docs", "exact", faults_test, [sys.executable, "tests/docs.py", runner.build], 60)]
     tests.append(single("warnings", "gcc and clang", command_test, ["make", "-s", "warnings"], 120))
     for path in files("tests/unit/*.c"):
         name = os.path.splitext(os.path.basename(path))[0]

@@ -128,26 +128,6 @@ static Pat *read_side(Text *t, const char *text)
 	return p;
 }
 
-RuleSet *rules_read(Arena *a)
-{
-	RuleSet *set = NEW(a, RuleSet);
-
-	set->arena = a;
-	for (const Rule *r = rule_table; r->name; r++) {
-		Equation e = {.rule = r};
-		Text t = {a, r, r->lhs};
-
-		e.lhs = read_side(&t, r->lhs);
-		must(&t, e.lhs->kind == PAT_OP, "an operator as the left side");
-		e.rhs = read_side(&t, r->rhs);
-		t.p = r->where;
-		while (peek(&t))
-			vec_push(a, &e.where, read_pat(&t));
-		vec_push(a, &set->at, e);
-	}
-	return set;
-}
-
 /* ---- Matching ---- */
 
 typedef struct Named {
@@ -340,14 +320,17 @@ static const struct Condition {
 	{"zeros_around", is_zeros_around},
 };
 
+static const struct Condition *condition(const char *name)
+{
+	for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
+		if (!strcmp(conditions[i].name, name))
+			return &conditions[i];
+	return NULL;
+}
+
 static bool holds(Canon *c, const Pat *p, const Match *m)
 {
-	size_t i = 0, n = sizeof conditions / sizeof *conditions;
-
-	while (i < n && strcmp(conditions[i].name, p->name))
-		i++;
-	assert(i < n);
-	return conditions[i].holds(c, m->node[0], lookup(m, p->arg[0]->name));
+	return condition(p->name)->holds(c, m->node[0], lookup(m, p->arg[0]->name));
 }
 
 /* ---- Building ---- */
@@ -398,6 +381,14 @@ static const struct Function {
 	Value *(*build)(Build *b, Value *const *arg);
 } functions[] = {{"column", fn_column}, {"row", fn_row}, {"vector", fn_vector}};
 
+static const struct Function *function(const char *name)
+{
+	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+		if (!strcmp(functions[i].name, name))
+			return &functions[i];
+	return NULL;
+}
+
 /* The pads of X and those of the Pad node that made V. */
 static void attr_padded(Build *b, Node *x, Value *v)
 {
@@ -418,14 +409,12 @@ static const struct AttrFunction {
 	void (*change)(Build *b, Node *x, Value *v);
 } attr_functions[] = {{"padded", attr_padded}};
 
-static void change_attrs(Build *b, const Pat *call, Node *x)
+static const struct AttrFunction *attr_function(const char *name)
 {
-	size_t i = 0, n = sizeof attr_functions / sizeof *attr_functions;
-
-	while (i < n && strcmp(attr_functions[i].name, call->name))
-		i++;
-	assert(i < n);
-	attr_functions[i].change(b, x, b->value(b->arg, call->arg[0]->name));
+	for (size_t i = 0; i < sizeof attr_functions / sizeof *attr_functions; i++)
+		if (!strcmp(attr_functions[i].name, name))
+			return &attr_functions[i];
+	return NULL;
 }
 
 /* A labelled node is first of all the one that it was, then the others of the left side. */
@@ -454,10 +443,8 @@ static Value *build(Build *b, const Pat *p)
 	for (int i = 0; i < p->nargs; i++)
 		if (p->arg[i]->kind == PAT_NUMBER)
 			arg[i] = graph_const_scalar(b->c->g, t, p->arg[i]->number, b->before);
-	for (size_t i = 0; p->kind == PAT_CALL && i < sizeof functions / sizeof *functions; i++)
-		if (!strcmp(functions[i].name, p->name))
-			return functions[i].build(b, arg);
-	assert(p->kind == PAT_OP);
+	if (p->kind == PAT_CALL)
+		return function(p->name)->build(b, arg);
 	x = node_new(b->c->g, p->op, arg, p->nargs, 1, b->before);
 	if (p->label && b->m)
 		like = lookup(b->m, p->label)->def;
@@ -465,7 +452,7 @@ static Value *build(Build *b, const Pat *p)
 	for (int i = 0; like && i < like->attrs.n; i++)
 		node_set_attr(x, like->attrs.at[i]);
 	if (p->attr)
-		change_attrs(b, p->attr, x);
+		attr_function(p->attr->name)->change(b, x, b->value(b->arg, p->attr->arg[0]->name));
 	infer_node(b->c->in, x);
 	return x->out[0];
 }
@@ -473,6 +460,65 @@ static Value *build(Build *b, const Pat *p)
 Value *rule_example(Canon *c, int at, Value *(*value)(void *arg, const char *name), void *arg)
 {
 	return build(&(Build){.c = c, .value = value, .arg = arg}, c->rules->at.at[at].lhs);
+}
+
+/* ---- The table ---- */
+
+/* Side P has NAME: a value, or the label of a node. */
+static bool has_name(const Pat *p, const char *name)
+{
+	if (!strcmp(p->kind == PAT_VALUE ? p->name : p->label ? p->label : "", name))
+		return true;
+	for (int i = 0; i < p->nargs; i++)
+		if (has_name(p->arg[i], name))
+			return true;
+	return false;
+}
+
+/* The functions that right side P calls are there. */
+static void must_know(Text *t, const Pat *p)
+{
+	t->p = p->name ? p->name : "";
+	must(t, p->kind != PAT_CALL || function(p->name), "a function of rules.c");
+	if (p->attr) {
+		t->p = p->attr->name;
+		must(t, p->attr->nargs == 1 && attr_function(p->attr->name),
+		     "a function of rules.c for attributes");
+	}
+	for (int i = 0; i < p->nargs; i++)
+		must_know(t, p->arg[i]);
+}
+
+/* P is a predicate that there is over something of the left side. */
+static void must_hold(Text *t, const Pat *lhs, const Pat *p)
+{
+	t->p = p->name ? p->name : "";
+	must(t, p->kind == PAT_CALL && condition(p->name), "a predicate of rules.c");
+	must(t, p->nargs == 1 && p->arg[0]->kind == PAT_VALUE && has_name(lhs, p->arg[0]->name),
+	     "a predicate over one name of the left side");
+}
+
+RuleSet *rules_read(Arena *a)
+{
+	RuleSet *set = NEW(a, RuleSet);
+
+	set->arena = a;
+	for (const Rule *r = rule_table; r->name; r++) {
+		Equation e = {.rule = r};
+		Text t = {a, r, r->lhs};
+
+		e.lhs = read_side(&t, r->lhs);
+		must(&t, e.lhs->kind == PAT_OP, "an operator as the left side");
+		e.rhs = read_side(&t, r->rhs);
+		t.p = r->where;
+		while (peek(&t))
+			vec_push(a, &e.where, read_pat(&t));
+		must_know(&t, e.rhs);
+		for (int i = 0; i < e.where.n; i++)
+			must_hold(&t, e.lhs, e.where.at[i]);
+		vec_push(a, &set->at, e);
+	}
+	return set;
 }
 
 /* ---- Applying ---- */

@@ -9,8 +9,17 @@
  *     vector(s)        on the right, a function of rules.c
  *     Conv:c(x){f(p)}  on the right, the function f of rules.c changes the new node's attributes by p
  *
- * Conditions "once(c) weights(w)" name predicates of rules.c over values and nodes of the left side. Laws: the
- * right side's type is the left side's, or the rule is not applied; a rule is bit-exact unless it says REASSOC.
+ * Conditions "once(c) weights(w)" are predicates of rules.c over a value, or the result of a labelled node, of the left
+ * side; one of another name stops the reading of the table:
+ *     once          its only use is in the left side
+ *     weights       computed from constants alone
+ *     ints          elements are integers
+ *     plain         made by a node without groups
+ *     power2        a constant whose elements are all one power of two, of floats, with an exact reciprocal
+ *     channels      of constants: one element, or one for each channel (dim 1) of the root's result
+ *     zeros_around  made by a Pad node of constant widths, of zeros around the dims after the first two
+ *
+ * Laws: the right side's type is the left side's, or the rule is not applied; a rule is bit-exact unless it says REASSOC.
  */
 #ifndef PASSES_RULES_H
 #define PASSES_RULES_H
@@ -21,7 +30,9 @@ enum RuleFlags { RULE_EXACT = 0, RULE_REASSOC = 1 };
 
 typedef struct Rule {
 	const char *name, *lhs, *rhs, *where;
-	const char *example; /* types of the left side's values, for the test: "x: f32[2,3], w: const f32[3]" */
+	/* Types of the left side's values, for the test: "x: f32[2,3], w: const f32[3]"; "c: 8 f32[]" a
+	 * constant all of whose elements are 8; "a: i64[2](1,2)" a constant of these elements. */
+	const char *example;
 	int flags;
 } Rule;
 

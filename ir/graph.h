@@ -29,8 +29,7 @@ typedef enum OpKind {
 
 enum OpFlags {
 	OPF_VIEW = 1,      /* the result is the first operand's elements in the same order */
-	OPF_INTERNAL = 2,  /* not an ONNX op: cannot be imported */
-	OPF_COMPOSITE = 4  /* has `expand`: canon replaces it */
+	OPF_INTERNAL = 2   /* not an ONNX op: cannot be imported */
 };
 
 typedef struct OpRow {

@@ -6,7 +6,7 @@
  *   elementwise   `scalar`: its meaning at one point, over x, y, z (operands 0, 1, 2) and attribute
  *                 names. It is its only semantics. Operands broadcast as numpy's.
  *   structured    `infer` gives the result types, `lower` writes statements.
- *   composite     `expand` writes the node as other nodes (flag OPF_COMPOSITE); no infer or lower.
+ *   composite     `expand` writes the node as other nodes, which replace it in infer; no infer or lower.
  */
 #ifndef OPS_OP_H
 #define OPS_OP_H

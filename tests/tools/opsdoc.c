@@ -11,11 +11,9 @@ static int by_name(const void *a, const void *b)
 	return strcmp(op_row[*(const int *)a].name, op_row[*(const int *)b].name);
 }
 
-static const char *kind(const Op *op, int flags)
+static const char *kind(const Op *op)
 {
-	if (op->scalar)
-		return "elementwise";
-	return flags & OPF_COMPOSITE || op->expand ? "composite" : "structured";
+	return op->scalar ? "elementwise" : op->expand ? "composite" : "structured";
 }
 
 static void range(char *s, size_t n, int least, int most)
@@ -56,8 +54,7 @@ int main(void)
 
 		range(in, sizeof in, op_row[order[i]].nin_min, op_row[order[i]].nin_max);
 		range(out, sizeof out, op_row[order[i]].nout_min, op_row[order[i]].nout_max);
-		printf("| %s | %s | %s | %s | ", op_row[order[i]].name,
-		       kind(op, op_row[order[i]].flags), in, out);
+		printf("| %s | %s | %s | %s | ", op_row[order[i]].name, kind(op), in, out);
 		if (op->scalar) {
 			printf("`");
 			cell(op->scalar);

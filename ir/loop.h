@@ -143,7 +143,7 @@ typedef struct LNode LNode;
 struct LNode {
 	LNodeKind kind;
 	LNode *next;       /* the sibling after this */
-	LNode *body;       /* LN_LOOP */
+	LNode *body;       /* LN_LOOP, LN_FILL, LN_RING */
 	LoopKind loop;
 	Iter *var;
 	Expr *lo, *hi;
@@ -173,7 +173,7 @@ struct LNode {
 
 typedef struct Stage {
 	const char *name;  /* C identifier, unique in the kernel */
-	const char *strategy; /* "map", "row", "contraction", "order": for dumps */
+	const char *strategy; /* "map", "row", "contraction", "order"; on GPUs "turn", "fold", "window", too: for dumps */
 	Iter *var;         /* the parallel loop */
 	Dim *extent;
 	int64_t grain;     /* iterations worth a thread's waking */

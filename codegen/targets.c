@@ -7,25 +7,8 @@
 /* Bits of dlrt.h's DL_CPU_X86_*, which this folder does not include. */
 enum { V2 = 1, V3 = 2, V4 = 4 };
 
-/* capability, only, PTX, SMs, shared, registers, threads, L2 MiB, GB/s, f32 and f16 TFLOP/s of the usual card */
-static const Gpu sm_75 = {75, false, 65, 40, 64 << 10, 65536, 1024, 4, 320, 8, 65};       /* T4 */
-static const Gpu sm_80 = {80, false, 70, 108, 163 << 10, 65536, 2048, 40, 1555, 19, 312}; /* A100 */
-static const Gpu sm_86 = {86,   false, 71,  84, 99 << 10, 65536,
-			  1536, 6,     936, 36, 142}; /* RTX 3090, A40 */
-static const Gpu sm_89 = {89,   false, 78,   128, 99 << 10, 65536,
-			  1536, 72,    1008, 83,  165}; /* RTX 4090, L40 */
-static const Gpu sm_90a = {90,   true, 80,   132, 227 << 10, 65536,
-			   2048, 50,   3350, 67,  989}; /* H100, H200 */
-static const Gpu sm_100 = {100,  false, 86,   148, 227 << 10, 65536,
-			   2048, 126,   8000, 75,  2250}; /* B200 */
-static const Gpu sm_120 = {120,  false, 87,   170, 99 << 10, 65536,
-			   1536, 96,    1792, 105, 210}; /* RTX 5090 */
-
 /* A GPU multiplies and adds fused; a register is a lane's. */
-#define GPU(g)                                       \
-	{                                            \
-#g, NULL, 0, 16, 255, true, 0, 0, &g \
-	}
+#define GPU(name, ...) {#name, NULL, 0, 16, 255, true, 0, 0, &(const Gpu){__VA_ARGS__}}
 
 /* The order is rank: CPUs before GPUs, and of each kind the best first. An artifact tries its targets in this order. */
 const Target target_table[] = {
@@ -35,13 +18,14 @@ const Target target_table[] = {
 	{"x86-64-v2", "x86-64-v2", V2, 16, 16, false, 32 << 10, 256 << 10, NULL},
 	/* Plain C for whatever the C compiler makes code for. */
 	{"generic", NULL, 0, 16, 32, false, 32 << 10, 256 << 10, NULL},
-	GPU(sm_120),
-	GPU(sm_100),
-	GPU(sm_90a),
-	GPU(sm_89),
-	GPU(sm_86),
-	GPU(sm_80),
-	GPU(sm_75),
+	/* capability, only, PTX, SMs, shared, registers, threads, L2 MiB, GB/s, f32 and f16 TFLOP/s of the usual card */
+	GPU(sm_120, 120, false, 87, 170, 99 << 10, 65536, 1536, 96, 1792, 105, 210),  /* RTX 5090 */
+	GPU(sm_100, 100, false, 86, 148, 227 << 10, 65536, 2048, 126, 8000, 75, 2250), /* B200 */
+	GPU(sm_90a, 90, true, 80, 132, 227 << 10, 65536, 2048, 50, 3350, 67, 989),    /* H100, H200 */
+	GPU(sm_89, 89, false, 78, 128, 99 << 10, 65536, 1536, 72, 1008, 83, 165),     /* RTX 4090, L40 */
+	GPU(sm_86, 86, false, 71, 84, 99 << 10, 65536, 1536, 6, 936, 36, 142),        /* RTX 3090, A40 */
+	GPU(sm_80, 80, false, 70, 108, 163 << 10, 65536, 2048, 40, 1555, 19, 312),    /* A100 */
+	GPU(sm_75, 75, false, 65, 40, 64 << 10, 65536, 1024, 4, 320, 8, 65),          /* T4 */
 	{0},
 };
 

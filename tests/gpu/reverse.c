@@ -69,7 +69,7 @@ static const dl_desc desc = {.size = sizeof(dl_desc),
 			     .n_out = 1};
 static const char *const kernels[] = {"/Reverse"};
 static const dl_gpu_fn fn[] = {{"reverse", N, 0, SHARED, 0}};
-static const dl_gpu_image image[] = {{75, 0, ptx, fn, 1, 0}};
+static const dl_gpu_image image[] = {{.sm = 75, .ptx = ptx, .fn = fn, .n_fn = 1}};
 static const dl_gpu gpu = {.size = sizeof(dl_gpu), .n_images = 1, .image = image};
 static const dl_program on_gpu = {.size = sizeof(dl_program),
 				  .abi = DL_ABI_VERSION,

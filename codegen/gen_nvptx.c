@@ -379,6 +379,15 @@ static bool has_windows(const LNode *n)
 	return found;
 }
 
+/* Sums besides those along the row that the team shares out: what they go through has places of its own. */
+static bool sums_beside(const LNode *n)
+{
+	for (; n; n = n->next)
+		if ((n->kind == LN_REDUCE && !n->pack && !n->keep) || sums_beside(n->body))
+			return true;
+	return false;
+}
+
 /* Registers that a thread of the kernel may want, an estimate; 0: few. Values of f64 take two. */
 static int registers_wanted(const LlKernel *k)
 {
@@ -388,7 +397,9 @@ static int registers_wanted(const LlKernel *k)
 		return ALL;
 	if (k->stage->registers)
 		return k->stage->registers + BESIDE_TILES;
-	return k->kept_words >= MANY_KEPT ? BESIDE + 2 * (int)k->kept_words : 0;
+	return k->kept_words >= MANY_KEPT || (k->kept_words && sums_beside(k->stage->body))
+		       ? BESIDE + 2 * (int)k->kept_words
+		       : 0;
 }
 
 /*

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that documents are exact: README.md names every source file, files named in documents exist, manual
+"""Checks that documents are exact: README.md names every source file and test folder, files named in documents exist, manual
 pages and --help name the same options, docs/ops.md is what the table of ops says. docs.py [BUILD]"""
 
 import fnmatch
@@ -35,6 +35,16 @@ def tour():
                 faults.append(f"README.md: the tour of {folder}/ names {name}, which is not there")
 
 
+def test_folders():
+    """Each folder of tests with something to run is in the README's section on tests."""
+    section = next(s for s in re.split(r"^### ", text("README.md"), flags=re.M) if s.startswith("Tests"))
+    for path in sorted(glob.glob("tests/*/", root_dir=ROOT)):
+        name = os.path.basename(path[:-1])
+        scripts = any(glob.glob(f"{path}*.{end}", root_dir=ROOT) for end in ("sh", "py", "c", "dl"))
+        if scripts and not re.search(rf"`(?:tests/)?{name}/", section):
+            faults.append(f"README.md: the tour does not name {path}")
+
+
 def paths():
     """A path with a folder, in backquotes, exists."""
     for doc in ["README.md", "HACKING.md"] + sorted(glob.glob("docs/*.md", root_dir=ROOT)):
@@ -65,6 +75,7 @@ def ops(build):
 def main():
     build = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build")
     tour()
+    test_folders()
     paths()
     options(build)
     ops(build)

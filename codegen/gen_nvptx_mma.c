@@ -42,10 +42,11 @@ static const char *num(Part *p, int v)
 	return arena_printf(p->f->arena, "%d", v);
 }
 
+/* A OP V, which is A itself where V is 0 and OP a sum or shift. */
 static const char *opn(Part *p, const char *op, const char *a, int v)
 {
-	if (!v && (op[0] == 's' || op[0] == 'l' || !strcmp(op, "add")))
-		return a; /* a shift or sum */
+	if (!v && (!strcmp(op, "add") || !strcmp(op, "shl") || !strcmp(op, "lshr")))
+		return a;
 	return op2(p, op, a, num(p, v));
 }
 

@@ -12,6 +12,10 @@
  * is done once. The order in which terms meet is fixed. Parts lie in memory between the stages, with types of the sums. What the
  * row's points need of a result (a norm's last step) is a stage of its own.
  *
+ * A softmax of few long rows is its two reductions over the same rows, the largest and the sum of exponentials relative to
+ * it. Their parts are made in one stage, each sum relative to its own part's largest, and rescaled when they meet
+ * (gpu_relative): the rows are read once for both, and once more for what is written.
+ *
  * How many parts: as many as give each SM several blocks, of at least LEAST terms; for products what the model of their tiles
  * finds fastest (passes/gemm_shape.c). Where the number of terms is not known a part has at least so many, where
  * that of the rows is not, a large number.
@@ -22,8 +26,8 @@
 #include <assert.h>
 
 enum {
-	LEAST = 2048,  /* terms of a part */
-	DEEP = 256,    /* terms of a product that may have parts */
+	LEAST = 2048, /* terms of a part */
+	DEEP = 256, /* terms of a sum, of fewer gemm_gpu_parts is not asked: their stage costs more than parts gain */
 	LARGE = 16384, /* which are no matter however many rows there are */
 	BLOCKS = 4,    /* on an SM */
 	FEW = 8, /* so many times fewer teams than SMs leave most of the memory's bandwidth unused */
@@ -173,7 +177,8 @@ static int64_t even_parts(int64_t n, int64_t most, int64_t pack)
 	return 0;
 }
 
-/* PARTS of the terms of S, a part having at least EACH; 0: as many as there are. */
+/* At most PARTS of the terms of S, a part having at least LEAST of them; where their number is not known, as many parts as
+ * have LEAST. False: there would be one. */
 static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c)
 {
 	Ctx *ctx = x->k->ctx;

@@ -7,8 +7,11 @@
  *   fold    a reduction across memory, and what follows it point by point (passes/gpu_fold.c)
  *   window  short sums whose terms neighbours read again (passes/gpu_window.c)
  *   row     statements under their common band (passes/gpu_row.c)
+ *   contraction  products of tiles in shared memory, and the maps that follow them (passes/gemm_gpu.c)
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
  *           order (scatters) that is one thread
+ *
+ * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/gpu_split.c).
  *
  * Products of rows whose number is not known have variants, a run takes the one for its number: the matrix is read once
  * for few rows (passes/gpu_few.c), then smaller tiles, then larger ones. What is the same for two of them is one.

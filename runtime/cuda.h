@@ -172,6 +172,7 @@ const char *gpu_lost(const Gpu *g);
 int gpu_push(Gpu *g);
 /* The same, to give back what is held: that hangs on it, so it is tried twice. Whether it is. */
 bool gpu_push_to_free(Gpu *g);
+/* What was this thread's context before gpu_push is again. */
 void gpu_pop(Gpu *g);
 /* Module and functions, by whoever is first; under the GPU's context. The status; the model has the text. */
 int gpu_fetch(dl_model *m);
@@ -182,6 +183,7 @@ int gpu_fetch(dl_model *m);
 int gpu_fail(dl_context *c, int status, const char *what);
 /* At least BYTES; what was there is lost. */
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes);
+/* The same of host memory that the GPU reaches; waits for the context before it lets go of what was there. */
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes);
 /* Waits until nothing of the context is in flight; the driver's status. */
 int gpu_idle(dl_context *c);
@@ -196,7 +198,7 @@ int gpu_fail_by_now(dl_context *c, int status);
 
 /* The events of a context, which tell when its kernels begin and end. Made where the model has a profile. */
 int gpu_marks_new(dl_context *c);
-/* The driver is called where the GPU's context is at hand; HELD. */
+/* Where there are none, nothing. The driver is called where the GPU's context is at hand; HELD. */
 void gpu_marks_free(dl_context *c, bool held);
 /* Waits for the kernels since the last such call and adds their times to the profile. */
 int gpu_marks_flush(dl_context *c);
@@ -213,10 +215,12 @@ void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *
 
 /* A call more in the part that is collected. */
 int gpu_call(dl_context *c, const GpuCall *call, const uint64_t *word);
+/* S is empty, its memory given back. */
 void gpu_calls_free(dl_context *c, GpuCalls *s);
 /* P does what was collected: its nodes are told, or made anew where other calls stand there. After a failure it is none or
  * does part of it. */
 int gpu_part_set(dl_context *c, GpuPart *p);
+/* Into the stream of the run; the context is busy from now on. The status; the context has the text. */
 int gpu_part_launch(dl_context *c, const GpuPart *p);
 /* P and all that follow it. The driver is called where the GPU's context is at hand; HELD. */
 void gpu_parts_free(dl_context *c, GpuPart *p, bool held);
@@ -234,6 +238,7 @@ int gpu_graph_make(dl_context *c);
 GpuGraph *gpu_graph_find(dl_context *c);
 /* Launches it over x.in and x.out; copies between host and pinned memory are the caller's part. */
 int gpu_graph_launch(dl_context *c, GpuGraph *g);
+/* All graphs of the context, and the calls that are collected; HELD as of gpu_parts_free. */
 void gpu_graphs_free(dl_context *c, bool held);
 /* What goes into the graph that is being made or brought up to date. */
 int gpu_graph_kernel(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args, int64_t blocks,

@@ -15,7 +15,7 @@ static const char help[] =
 	"  --rtol R, --atol A compare each element: |a - b| <= A + R * |b|\n"
 	"  -i NAME=FILE       an input from a .npy or .pb file; run once, and print the outputs in short\n"
 	"  -o DIR             write them as DIR/NAME.npy instead\n"
-	"  --bench            time runs on random inputs; prints one line of JSON\n"
+	"  --bench            time runs, on random inputs, or those of --data or -i; prints one line of JSON\n"
 	"  --dim NAME=VALUE   a symbolic dim of the random inputs (default: its lower bound, from 1)\n"
 	"  --seconds S        how long (default 2)\n"
 	"  --threads T        threads (default: all CPUs)\n"
@@ -167,6 +167,11 @@ static bool parse(Options *o, int argc, char **argv)
 	}
 	if (o->json && !o->bench && !o->load.profile)
 		return usage("--json goes with --bench or --profile", "");
+	if (o->dim.n && (o->data.n || o->input.n || (!o->bench && !o->load.profile)))
+		return usage("--dim is for the random inputs of --bench or --profile", "");
+	if (o->load.device && !o->data.n && !o->input.n && !o->out_dir && !o->bench &&
+	    !o->load.profile)
+		return usage("--device goes with --data, -i, --bench or --profile", "");
 	return o->model || usage("no model", "");
 }
 
@@ -283,21 +288,34 @@ static bool run_once(const Options *o, Session *s)
 	return true;
 }
 
-/* Times runs, or only makes them, for the profile. */
+/* Inputs of sizes V to make runs on, memory for which is there; null after a diagnostic. */
+static const Array *random_inputs(Session *s, const int64_t *v)
+{
+	const Array *in = v ? session_random(s, v) : NULL;
+	const int rc = in ? s->api->prepare(s->context, v, s->desc->n_sym) : DL_OK;
+
+	if (rc)
+		session_fail(s, "prepare", rc);
+	return rc ? NULL : in;
+}
+
+/* Times runs on the inputs of the run before, else on random ones; or only makes them, for the profile. */
 static bool bench(const Options *o, Session *s)
 {
-	const int64_t *v = dims(o, s);
-	const Array *in = v ? session_random(s, v) : NULL;
+	const Array *given = s->given;
+	const int64_t *v = given ? session_dims(s, given) : dims(o, s);
+	const Array *in = given ? given : random_inputs(s, v);
 	Timing t;
-	int rc;
 
 	if (!in)
 		return false;
-	rc = s->api->prepare(s->context, v, s->desc->n_sym);
-	if (rc)
-		return session_fail(s, "prepare", rc);
-	if (!session_bench(s, in, o->seconds, &t))
+	if (!session_bench(s, in, o->seconds, &t)) {
+		if (!given)
+			diag_note(
+				s->diag,
+				"the inputs were random; give others: --data DIR, -i NAME=FILE, or sizes by --dim");
 		return false;
+	}
 	if (o->bench)
 		session_timing(s, stdout, &t, v, o->load.threads);
 	return true;
@@ -331,7 +349,7 @@ static bool work(const Options *o, Session *s)
 		ok &= session_data(s, o->data.at[i], o->compare);
 	if (once)
 		ok &= run_once(o, s);
-	if (o->bench || (o->load.profile && !once && !o->data.n))
+	if ((o->bench && (ok || s->given)) || (o->load.profile && !once && !o->data.n))
 		ok &= bench(o, s);
 	if (o->load.profile && ok)
 		(o->json ? session_profile_json : session_profile)(s, stdout);

@@ -70,6 +70,11 @@ try "no folder" 1 "nowhere/m.so: error: there is no folder nowhere$" cnn.onnx -o
 try "no folder for weights" 1 "there is no folder nowhere/in$" cnn.onnx -o m.so --weights=nowhere/in/w.bin
 try "a file is no folder" 1 "there is no folder cnn.onnx$" cnn.onnx -o cnn.onnx/m.so
 try "two outputs" 2 "-o n.so: an earlier -o says otherwise" cnn.onnx -o m.so -o n.so
+try "two lists of targets" 2 "--target cuda:sm_80: an earlier --target says otherwise" cnn.onnx --target=cpu:v2 --target=cuda:sm_80 -o m.so
+try "weights of a text" 2 "--weights: m.dl holds no weights" cnn.onnx --weights=w.bin -o m.dl
+try "weights of PTX" 2 "--weights: m.ptx holds no weights" cnn.onnx --weights=w.bin --target=cuda:sm_80 -o m.ptx
+try "tf32 in a text" 2 "--tf32: m.dl is the model before any code" cnn.onnx --tf32 --target=cuda:sm_80 -o m.dl
+try "memory of a node" 2 "--dump-node: memplan is of all nodes" cnn.onnx --dump-ir=memplan --dump-node=conv
 try "unknown target" 2 "\"z80\" is not known; it is cpu: with native, x86-64-v4, .*, cuda: with sm_120, " cnn.onnx --target=cpu:z80 -o m.so
 try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets names all" cnn.onnx --target=sm_80 -o m.so
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so
@@ -183,6 +188,10 @@ try "no such warning" 2 'no warning is called "frob"; there are all, .*, unprove
 try "no such error" 2 'no warning is called "unbouned"' cnn.onnx -o m.so -Werror=unbouned
 try "help: warnings" 0 "warnings: all, .*, unproved" --help
 try "help: targets" 0 "cuda: with sm_120, " --help
+printf 'dlir 1\ngraph @main(%%s: i64[2], %%x: f32[4,3]) -> (%%y) {\n  %%y = Reshape(%%x, %%s) : f32[a,b]\n}\n' >shaped.dl
+try "a shape that data gives" 0 "" shaped.dl -o shaped.so
+dlcc=$build/bin/dlrun
+try "dlrun: random inputs that do not do" 1 "note: the inputs were random; give others: --data DIR" shaped.so --bench --seconds 0.01
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer
 try "dlcc-opt: unknown option" 2 "unknown argument --frob" declared.dl --frob

@@ -167,6 +167,16 @@ def bench():
 
 
 @test
+def bench_given():
+    """What is given is timed: its sizes show."""
+    np.save(DIR + "/given.npy", np.ones((7, 4), np.float32))
+    text = dlrun(RELU, "--bench", "-i", f"x={DIR}/given.npy", "--seconds", "0.05")
+    assert json.loads(text.splitlines()[-1])["dims"] == {"N": 7}, text
+    text = dlrun(RELU, "--bench", "--data", relu_case("given"), "--seconds", "0.05")
+    assert json.loads(text.splitlines()[-1])["dims"] == {"N": 5}, text
+
+
+@test
 def profile():
     text = dlrun(RELU, "--profile=" + DIR + "/trace.json", "--bench", "--dim", "N=100", "--seconds", "0.05")
     assert "/Mul, /Relu" in text and "us/call" in text and "total of 3 kernels" in text
@@ -190,6 +200,9 @@ def usage():
                             ((RELU, "-i", "x=a.npy", "-i", "xy=a.npy", "-i", "x=b.npy"), "-i x=b.npy: an earlier one says otherwise"),
                             ((RELU, "--dim", "N=1", "--dim=N=2"), "--dim N=2: an earlier one says otherwise"),
                             ((RELU, "-o", "a", "-o", "b"), "-o b: an earlier one says otherwise"),
+                            ((RELU, "--dim", "N=1", "-i", "x=a.npy"), "--dim is for the random inputs of --bench or --profile"),
+                            ((RELU, "--dim", "N=1"), "--dim is for the random inputs of --bench or --profile"),
+                            ((RELU, "--device", "cuda"), "--device goes with --data, -i, --bench or --profile"),
                             ((RELU, "--json"), "--json goes with --bench or --profile")):
         text = dlrun(*arguments, status=2)
         assert text.startswith(f"dlrun: error: {says}\n") and text.count("\n") == 2, text

@@ -149,7 +149,7 @@ static bool warning_option(Cli *c, const char *a)
 typedef struct Text {
 	const char *option;
 	size_t at; /* offset in Cli of a const char * */
-	bool once; /* -o; else the last one holds */
+	bool once; /* a second one must be the same; else the last one holds */
 } Text;
 
 static const Text texts[] = {
@@ -161,7 +161,7 @@ static const Text texts[] = {
 	{"--cubin", offsetof(Cli, cubin), false},
 	{"--ptxas", offsetof(Cli, ptxas), false},
 	{"--tiles", offsetof(Cli, tiles), false},
-	{"--target", offsetof(Cli, targets), false},
+	{"--target", offsetof(Cli, targets), true},
 	{"--dump-ir", offsetof(Cli, dump), false},
 	{"--dump-node", offsetof(Cli, dump_node), false},
 	{"--save-temps", offsetof(Cli, save_temps), false},
@@ -207,8 +207,14 @@ static bool text(Cli *c, const Text *t, const char *v)
 {
 	const char **to = (const char **)((char *)c + t->at);
 
-	if (t->once && *to && strcmp(*to, v))
-		return usage_error(c, "-o %s: an earlier -o says otherwise", v);
+	if (t->once && *to && strcmp(*to, v)) {
+		StrBuf b = {0};
+
+		strbuf_printf(&b, "%s %s: an earlier %s says otherwise", t->option, v, t->option);
+		options_fault(c, strbuf_str(&b));
+		strbuf_free(&b);
+		return false;
+	}
 	*to = v;
 	return true;
 }
@@ -323,6 +329,21 @@ static bool check_output(Cli *c)
 			  c->output ? c->output : "");
 }
 
+/* What is given does something to the output. */
+static bool check_effect(Cli *c)
+{
+	const bool text = c->output && str_ends(c->output, ".dl"),
+		   ptx = c->output && str_ends(c->output, ".ptx");
+
+	if (c->weights && (text || ptx))
+		return usage_error(c, "--weights: %s holds no weights", c->output);
+	if (c->tf32 && text)
+		return usage_error(c, "--tf32: %s is the model before any code", c->output);
+	if (c->dump_node && c->dump && !strcmp(c->dump, "memplan"))
+		return options_fault(c, "--dump-node: memplan is of all nodes together");
+	return true;
+}
+
 bool options_read(Cli *c, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
@@ -340,7 +361,7 @@ bool options_read(Cli *c, int argc, char **argv)
 		return usage_error(
 			c, "--dump-ir=%s: there is no such pass; dlcc --list-passes names them",
 			c->dump);
-	return check_output(c);
+	return check_output(c) && check_effect(c);
 }
 
 /* The folder that file PATH (null: none) is to be in is there. */

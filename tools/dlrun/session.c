@@ -145,6 +145,8 @@ const char *session_device(const Session *s)
 
 int session_run(Session *s, const Array *in)
 {
+	if (!s->given)
+		s->given = in;
 	for (int32_t i = 0; i < s->desc->n_in; i++)
 		s->in[i] = array_tensor(&in[i]);
 	for (int32_t o = 0; o < s->desc->n_out; o++)
@@ -245,6 +247,22 @@ static bool room_for(const Session *s, const dl_io *io, const Array *v)
 	strbuf_free(&dims);
 	free(p);
 	return p != NULL;
+}
+
+int64_t *session_dims(const Session *s, const Array *in)
+{
+	int64_t *v = NEW_ARRAY(s->arena, s->desc->n_sym + 1, int64_t);
+
+	for (int32_t i = 0; i < s->desc->n_sym; i++)
+		v[i] = -1;
+	for (int32_t i = 0; i < s->desc->n_in; i++)
+		for (int32_t d = 0; d < in[i].rank; d++) {
+			const int32_t sym = AT(dl_dim, session_in(s, i)->dim, d)->sym;
+
+			if (sym >= 0)
+				v[sym] = in[i].dims[d];
+		}
+	return v;
 }
 
 Array *session_random(Session *s, const int64_t *sym_values)

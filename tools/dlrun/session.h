@@ -19,6 +19,7 @@ typedef struct Session {
 	dl_context *context;
 	dl_tensor *in, *out;
 	int64_t **out_shape;
+	const Array *given; /* the inputs of the first run, if there was one */
 } Session;
 
 /* Opens the library, without loading the model; false after a diagnostic. */
@@ -40,6 +41,8 @@ bool session_fail(const Session *s, const char *what, int status);
 
 /* What --describe prints. */
 void session_describe(const Session *s, FILE *f);
+/* The symbols' values that dims of inputs IN are, -1 for others. */
+int64_t *session_dims(const Session *s, const Array *in);
 /* Inputs for a benchmark: shapes from SYM_VALUES (one per symbol), random data. Null after a
  * diagnostic. */
 Array *session_random(Session *s, const int64_t *sym_values);
@@ -65,7 +68,7 @@ typedef struct Timing {
 } Timing;
 
 bool session_bench(Session *s, const Array *in, double seconds, Timing *t);
-/* As one line of JSON; SYM_VALUES: those of the inputs. */
+/* As one line of JSON; SYM_VALUES: those of the inputs, -1 where it is not known. */
 void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *sym_values, int threads);
 /* S as a JSON string. */
 void put_json(FILE *f, const char *s);

@@ -313,7 +313,7 @@ def sanitized(name, way, test, **env):
     """The C program TEST of this folder over the model NAME, both and the runtime under a sanitizer."""
     folder = f"{DIR}/{way}"
     os.makedirs(folder, exist_ok=True)
-    c = compiled(name, "--target=cpu:native,cuda:sm_80", suffix=".c")
+    c = compiled(name, targets="cpu:native,cuda:sm_80", suffix=".c")
     flags = ["-std=gnu11", "-g", "-O1", "-fPIC", "-w", "-D_GNU_SOURCE", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-march=native",
              "-fvisibility=hidden", f"-I{ROOT}", f"-I{BUILD}/include", *SANITIZERS[way]]
     run("cc", *flags, "-shared", c, *glob.glob(f"{ROOT}/runtime/*.c"), "-lpthread", "-ldl", "-o", f"{folder}/{name}.so", sim=False)

@@ -29,9 +29,10 @@ if "$build/bin/dlcc" --list-targets | grep -q cuda:; then
 	"$build/bin/dlcc" ${DLCC_FLAGS:-} "$here/digits.onnx" --target=cuda:sm_80 -o model.ptx
 	"$build/bin/dlcc" ${DLCC_FLAGS:-} "$here/digits.onnx" --target=cuda:sm_80 -o gpu/digits.a --name=digits
 	awk '/^\/\/ .*\(/ { name = substr($0, 4) }
-		/^\$L/ { if (product) exit; n = 0 }
+		/^\$L/ { if (product) exit; n = shared = 0 }
 		{ line[n++] = $0 }
-		/fma|mma/ { product = product ? product : n }
+		/ld\.shared/ { shared = 1 }
+		shared && /fma|mma/ { product = product ? product : n }
 		END {
 			printf "\nfor a GPU, from the inner loop of %s:\n", name
 			from = product > 6 ? product - 6 : 0

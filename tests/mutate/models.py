@@ -8,6 +8,9 @@ with a fault. Sums that atomics order are of small integers."""
 
 import numpy as np
 
+# Rows of products: each takes another of the kernels that there are for unknown numbers of them, 5 and 8 the same.
+VARIANTS = 1, 5, 8, 35, 165
+
 MODELS = {
     "map": ("(float[N,17] x, float[17] b) => (float[N,17] y) { s = Add(x, b)  y = Relu(s) }",
             {"few": {"x": (3, 17), "b": (17,)}, "whole": {"x": (64, 17), "b": (17,)}}),
@@ -39,9 +42,9 @@ MODELS = {
     "depthwise": ("(float[N,8,18,18] x, float[8,1,3,3] w) => (float[N,8,18,18] y) { y = Conv<group=8, pads=[1,1,1,1]>(x, w) }",
                   {"one": {"x": (1, 8, 18, 18), "w": (8, 1, 3, 3)}, "two": {"x": (2, 8, 18, 18), "w": (8, 1, 3, 3)}}),
     "matmul": ("(float[N,152] x, float[152,40] w) => (float[N,40] y) { y = MatMul(x, w) }",
-               {"one": {"x": (1, 152), "w": (152, 40)}, "some": {"x": (35, 152), "w": (152, 40)}}),
+               {str(n): {"x": (n, 152), "w": (152, 40)} for n in VARIANTS}),
     "matmul-half": ("(float16[N,200] x, float16[200,72] w) => (float16[N,72] y) { y = MatMul(x, w) }",
-                    {"some": {"x": (70, 200), "w": (200, 72)}}),
+                    {str(n): {"x": (n, 200), "w": (200, 72)} for n in VARIANTS}),
     "conv": ("(float[N,13,13,13] x, float[50,13,3,3] w, float[50] b) => (float[N,50,7,7] y) {"
              " y = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b) }",
              {"one": {"x": (1, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}, "two": {"x": (2, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}}),

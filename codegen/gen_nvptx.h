@@ -64,6 +64,10 @@ GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
 PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st);
 /* Whether this build of dlcc has LLVM. */
 bool gen_nvptx_available(void);
+/* Its version; null where there is none. */
+const char *gen_nvptx_llvm(void);
+/* Null where LLVM makes code for GPU; where it does not know it yet, the newest that it knows, whose code GPU gets. */
+const char *gen_nvptx_processor(const Gpu *gpu);
 /* Gives every entry its PTX, JOBS processes at once. False after a diagnostic, which names the kernel. */
 bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d);
 /* All entries as one PTX module (after gen_nvptx_compile), and as LLVM IR. */

@@ -16,6 +16,17 @@ bool gen_nvptx_available(void)
 	return false;
 }
 
+const char *gen_nvptx_processor(const Gpu *gpu)
+{
+	(void)gpu;
+	return NULL;
+}
+
+const char *gen_nvptx_llvm(void)
+{
+	return NULL;
+}
+
 bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 {
 	(void)jobs;
@@ -49,6 +60,16 @@ static const char passes[] =
 bool gen_nvptx_available(void)
 {
 	return true;
+}
+
+const char *gen_nvptx_processor(const Gpu *gpu)
+{
+	return gpu->llvm > LLVM_VERSION_MAJOR ? "sm_90" : NULL;
+}
+
+const char *gen_nvptx_llvm(void)
+{
+	return LLVM_VERSION_STRING;
 }
 
 /* ---- In a child ---- */
@@ -85,8 +106,7 @@ static void open_llvm(void)
 static LLVMTargetMachineRef machine(const Target *t)
 {
 	const Gpu *gpu = t->gpu;
-	/* What this LLVM does not know yet takes the code of the newest that it knows. */
-	bool known = gpu->sm < 100 || LLVM_VERSION_MAJOR >= 20;
+	const char *older = gen_nvptx_processor(gpu);
 	char features[16];
 	LLVMTargetRef target;
 	char *error = NULL;
@@ -100,8 +120,8 @@ static LLVMTargetMachineRef machine(const Target *t)
 		fprintf(stderr, "error: %s\n", error);
 		_exit(1);
 	}
-	snprintf(features, sizeof features, "+ptx%d", known ? gpu->ptx : 80);
-	return llvm.CreateTargetMachine(target, TRIPLE, known ? t->name : "sm_90", features,
+	snprintf(features, sizeof features, "+ptx%d", older ? 80 : gpu->ptx);
+	return llvm.CreateTargetMachine(target, TRIPLE, older ? older : t->name, features,
 					LLVMCodeGenLevelDefault, LLVMRelocDefault,
 					LLVMCodeModelDefault);
 }

@@ -14,6 +14,7 @@ typedef struct Gpu {
 	int sm;          /* compute capability times ten: 80 */
 	bool only;       /* its code runs on no later GPU (sm_90a) */
 	int ptx;         /* the lowest PTX version, times ten */
+	int llvm;        /* the first LLVM that makes code for it */
 	int sms;
 	int shared;      /* bytes of shared memory that a block may have */
 	int registers;   /* of an SM */

@@ -400,13 +400,36 @@ static void help(void)
 	strbuf_free(&names);
 }
 
+static void print_version(void)
+{
+	if (gen_nvptx_available())
+		printf("dlcc " DLCC_VERSION ", with LLVM %s\n", gen_nvptx_llvm());
+	else
+		puts("dlcc " DLCC_VERSION ", without LLVM");
+}
+
+static void list_targets(void)
+{
+	for (const Target *t = target_table; t->name; t++) {
+		const char *older = t->gpu ? gen_nvptx_processor(t->gpu) : NULL;
+
+		if (!t->gpu)
+			printf("cpu:%s\n", t->name);
+		else if (older)
+			printf("cuda:%-10s code of %s: LLVM %s does not know it, LLVM %d does\n",
+			       t->name, older, gen_nvptx_llvm(), t->gpu->llvm);
+		else if (gen_nvptx_available())
+			printf("cuda:%s\n", t->name);
+	}
+}
+
 int options_information(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			return help(), 0;
 		if (!strcmp(argv[i], "--version"))
-			return puts("dlcc " DLCC_VERSION), 0;
+			return print_version(), 0;
 		if (!strcmp(argv[i], "--list-ops"))
 			return list_ops(), 0;
 		if (!strcmp(argv[i], "--list-passes")) {
@@ -414,12 +437,8 @@ int options_information(int argc, char **argv)
 				printf("%-10s %s\n", p->name, p->what);
 			return 0;
 		}
-		if (!strcmp(argv[i], "--list-targets")) {
-			for (const Target *t = target_table; t->name; t++)
-				if (!t->gpu || gen_nvptx_available())
-					printf("%s:%s\n", t->gpu ? "cuda" : "cpu", t->name);
-			return 0;
-		}
+		if (!strcmp(argv[i], "--list-targets"))
+			return list_targets(), 0;
 	}
 	return -1;
 }

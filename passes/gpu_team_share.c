@@ -2,7 +2,8 @@
 /*
  * How a team shares out the points of a row: how many threads it has, how many neighbouring points are one access, and
  * for how many a thread has registers. Runs of neighbouring points are one access of 16 bytes where rows begin at
- * multiples; else the first run begins so far before the row that the requests of a warp begin where sectors do.
+ * multiples, else a shorter one; then the first run begins so far before the row that the requests of a warp begin where
+ * sectors do.
  */
 #include "passes/gpu_team_impl.h"
 
@@ -131,7 +132,7 @@ void team_share_out(Team *t)
 		x.pack /= 2;
 	t->pack = x.pack;
 	sector = x.bytes ? SECTOR / x.bytes : 1;
-	if (st->team >= WARP && x.pack == 1 && x.at && sector > 1 &&
+	if (st->team >= WARP && x.at && sector > x.pack &&
 	    !dim_multiple(c, t->it->extent, sector))
 		t->skew = ex_op2(t->r->k->pool, IN_mod,
 				 ex_subst_iters(t->r->k->pool, x.at, &t->it,

@@ -150,6 +150,9 @@ static void fetch_for_block(Team *t)
 
 static void declare(Team *t, const Part *x)
 {
+	for (int i = 0; x->ahead && i < t->nkept; i++)
+		if (t->kept[i].buf == x->out)
+			declare_kept(t, &t->kept[i]);
 	for (int o = 0; o < x->s->nout; o++) {
 		Buf *b = x->s->out[o]->id < t->r->nlocal ? t->r->local[x->s->out[o]->id] : NULL;
 		int k = 0;
@@ -167,7 +170,7 @@ static void map_part(Team *t, const Part *x)
 {
 	Row *r = t->r;
 	const Stmt *s = x->s;
-	LNode *loop = NULL;
+	LNode *loop = NULL, *store;
 	Expr *at[MAX_ITERS];
 
 	if (x->p.n)
@@ -181,8 +184,9 @@ static void map_part(Team *t, const Part *x)
 			if (r->band->of[s->id][b] == s->iter[i])
 				at[i] = r->pos[b];
 	}
-	l_does(r->b, l_store(r->b, x->out, x->p.write, x->p.e[0], x->p.guard), PART_WRITE, at,
-	       s->niters);
+	store = l_store(r->b, x->out, x->p.write, x->p.e[0], x->p.guard);
+	if (!x->ahead)
+		l_does(r->b, store, PART_WRITE, at, s->niters);
 	if (loop)
 		l_close(r->b, loop);
 }
@@ -288,7 +292,7 @@ void gpu_team(Row *r, const Gpu *gpu, Iter *few)
 	Team t = {.r = r, .n = r->last - r->first + 1, .few = few, .pack = 1};
 	LNode *rows = NULL;
 
-	t.part = NEW_ARRAY(r->b->arena, t.n, Part);
+	t.part = NEW_ARRAY(r->b->arena, 2 * t.n, Part);
 	for (int i = 0; i < t.n; i++)
 		t.part[i].s = r->k->stmts.at[r->first + i];
 	make_locals(&t);
@@ -296,6 +300,7 @@ void gpu_team(Row *r, const Gpu *gpu, Iter *few)
 		find_row(&t);
 	while (team_choose_kept(&t) || drop_large(&t));
 	if (t.it) {
+		team_keep_written(&t);
 		team_keep_reads(&t, gpu);
 		team_share_out(&t);
 	}

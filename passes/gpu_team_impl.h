@@ -16,6 +16,7 @@ typedef struct Part {
 	Points p;
 	Buf *out;
 	bool along; /* it runs along the row, over Team.it */
+	bool ahead; /* it makes what the next part stores, which is S's write */
 } Part;
 
 /* What is read or made once for each point, and then at hand. */
@@ -52,6 +53,8 @@ int64_t team_shared_bytes(int64_t bytes);
 
 /* Locals that threads keep; others that would be too large are none. True: some are none, all is to be placed again. */
 bool team_choose_kept(Team *t);
+/* What a statement writes to memory and later ones read at the same point is made by a part of its own, and kept. */
+void team_keep_written(Team *t);
 /* Keeps what several statements or all rows read; statements read it there. Chooses between warps and blocks. */
 void team_keep_reads(Team *t, const Gpu *gpu);
 /* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */

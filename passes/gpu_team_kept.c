@@ -4,12 +4,15 @@
  *
  *   - what several statements read at the same point, which so is read from memory once
  *   - temporaries that are written and read at the same point
+ *   - what is written to memory and read at the same point: a sum that a norm is taken of, and the model goes on with
  *
  * as far as registers go; a row that is longer is read again beyond them, and temporaries are made again. What is of
  * all rows (scales) is put in shared memory once: by a block of warps that have a row each, or, where rows are longer
  * than a warp has registers for, by a block that has one row after another.
  */
 #include "passes/gpu_team_impl.h"
+
+#include <string.h>
 
 enum {
 	BLOCK_ROWS = 8, /* warps, so rows, of a block that shares what it read: 256 threads */
@@ -112,6 +115,60 @@ bool team_choose_kept(Team *t)
 		}
 	}
 	return again;
+}
+
+/* ---- What is written to memory, too ---- */
+
+/* LOAD, of what is written, is read as AS. */
+typedef struct Written {
+	Expr *load, *as;
+	bool any;
+} Written;
+
+static Expr *from_written(void *arg, Expr *e)
+{
+	Written *w = arg;
+
+	if (e != w->load)
+		return NULL;
+	w->any = true;
+	return w->as;
+}
+
+/* What part AT writes, kept where later parts read it; false where none does. */
+static bool keep_written(Team *t, int at)
+{
+	ExprPool *p = t->r->k->pool;
+	Part *x = &t->part[at];
+	Expr *it = ex_iter(p, t->it);
+	Written w;
+	Buf *b;
+
+	if (!x->along || x->s->red || x->p.guard || x->s->nout != 1 || x->out != x->s->out[0] ||
+	    dtype_info[x->out->dtype].bits < 8 || t->nkept == MOST_KEPT)
+		return false;
+	b = kernel_temp(t->r->k, x->out->name, x->out->dtype, 1, &t->it->extent);
+	w = (Written){ex_load(p, x->out, &x->p.write, 1), ex_load(p, b, &it, 1), false};
+	for (int i = at + 1; i < t->n; i++)
+		for (int j = 0; j < t->part[i].p.ne && t->part[i].along; j++)
+			t->part[i].p.e[j] = ex_rewrite(p, t->part[i].p.e[j], from_written, &w);
+	for (int i = 0; i < t->nkept && w.any; i++)
+		t->kept[i].is = ex_rewrite(p, t->kept[i].is, from_written, &w);
+	if (!w.any)
+		return false;
+	memmove(x + 1, x, (size_t)(t->n++ - at) * sizeof *x);
+	x[0].ahead = true;
+	x[0].out = b;
+	x[0].p.write = it;
+	x[1].p.e[0] = w.as;
+	add_kept(t, b, x->p.e[0], true);
+	return true;
+}
+
+void team_keep_written(Team *t)
+{
+	for (int i = 0; i < t->n; i++)
+		i += keep_written(t, i);
 }
 
 /* ---- What several statements read ---- */

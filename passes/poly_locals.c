@@ -65,6 +65,16 @@ static bool reads(const Poly *p, const LNode *n, const Buf *b)
 	return poly_node_loads(n, b);
 }
 
+/* The local that store W takes its value from as it is, where N reads that, too; or null. */
+static const Buf *made_ahead(const Poly *p, const LNode *w, const LNode *n)
+{
+	const Expr *e = w->kind == LN_STORE ? w->val[0] : NULL;
+
+	return e && e->kind == EX_LOAD && local_of(p, e->load.buf) && reads(p, n, e->load.buf)
+		       ? e->load.buf
+		       : NULL;
+}
+
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
 {
 	const Buf *held = NULL;
@@ -78,6 +88,8 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !held; k++)
 			if (e->buf[k] && reads(p, b->node, e->buf[k]))
 				held = e->buf[k];
+			else if (e->buf[k])
+				held = made_ahead(p, e->node, b->node);
 	}
 	if (!held) {
 		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it",

@@ -132,8 +132,7 @@ void team_share_out(Team *t)
 		x.pack /= 2;
 	t->pack = x.pack;
 	sector = x.bytes ? SECTOR / x.bytes : 1;
-	if (st->team >= WARP && x.at && sector > x.pack &&
-	    !dim_multiple(c, t->it->extent, sector))
+	if (st->team >= WARP && x.at && sector > x.pack && !dim_multiple(c, t->it->extent, sector))
 		t->skew = ex_op2(t->r->k->pool, IN_mod,
 				 ex_subst_iters(t->r->k->pool, x.at, &t->it,
 						&(Expr *){l_int(t->r->b, 0)}, 1),

@@ -355,12 +355,13 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 	if (!s->size && h->kernel_id[n->id] >= 0)
 		return h->kernel_id[n->id];
 	for (int i = 0; i < h->guarded.n && s->size; i++)
-		if (h->guarded.at[i].node == n && h->guarded.at[i].most == s->most)
+		if (h->guarded.at[i].node == n && h->guarded.at[i].size == s->size &&
+		    h->guarded.at[i].most == s->most)
 			return h->guarded.at[i].kernel;
 	strbuf_printf(&b, "%s%s", kernel_label(h, n), s->size ? " " : "");
 	schedule_print_guard(&b, s);
 	if (s->size)
-		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s->most, h->kernels.n}));
+		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s->size, s->most, h->kernels.n}));
 	else
 		h->kernel_id[n->id] = h->kernels.n;
 	vec_push(h->m->arena, &h->kernels, arena_strdup(h->m->arena, strbuf_str(&b)));

@@ -72,11 +72,14 @@ bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last
 int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along);
 /* All kernels, on GPUs (passes/sched_gpu.c). */
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
-/* The size that variants of K go by: the rows of a product; null where it is known, or there is none. And up to how many
- * variants are made. */
-enum { SIZE_STEPS = 3 };
-extern const int64_t sched_gpu_step[SIZE_STEPS];
-Dim *sched_gpu_size(Kernel *k);
+/* A variant is for runs where SIZE, which is not known before, is MOST or less. */
+typedef struct SizeStep {
+	Dim *size;
+	int64_t most;
+} SizeStep;
+enum { MOST_STEPS = 8 };
+/* For which sizes K has variants on T, in the order in which a run asks; how many. A strategy names its own. */
+int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
 
 /* Statements first..last of K under one band in one stage (passes/row.c). */
 struct Band;

@@ -163,21 +163,15 @@ static bool does_the_same(const Schedule *a, const Schedule *b)
 	return same;
 }
 
-/* N's schedule, with variants where it goes by a size that is not known, from the last to the first. */
+/* N's schedule, with variants where it goes by sizes that are not known, from the last to the first. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n)
 {
 	const Target *of = node_on_host(n) ? m->host : t;
-	Dim *size = of->gpu ? sched_gpu_size(node_kernel(n)) : NULL;
+	SizeStep step[MOST_STEPS];
 	Schedule *s = schedule(m, of, n, NULL, 0), *v;
-	int64_t lo, hi;
 
-	if (!size)
-		return s;
-	dim_bounds(m->ctx, size, &lo, &hi);
-	for (int i = SIZE_STEPS - 1; i >= 0; i--) {
-		if (sched_gpu_step[i] < lo || sched_gpu_step[i] >= hi)
-			continue;
-		v = schedule(m, of, n, size, sched_gpu_step[i]);
+	for (int i = sched_gpu_steps(of, node_kernel(n), step) - 1; i >= 0; i--) {
+		v = schedule(m, of, n, step[i].size, step[i].most);
 		if (does_the_same(v, s))
 			continue;
 		v->next = s;

@@ -36,18 +36,34 @@ static bool any_packed(const Kernel *k, int first, int last)
 	return false;
 }
 
-const int64_t sched_gpu_step[SIZE_STEPS] = {1, 8, 128};
-
-Dim *sched_gpu_size(Kernel *k)
+/* A step of SIZE up to MOST, where that says anything: some sizes are so small, and some are not. */
+static int add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 {
-	Dim *rows = dim_const(k->ctx, 1);
+	int64_t lo, hi;
+
+	dim_bounds(c, size, &lo, &hi);
+	if (most >= lo && most < hi && n < MOST_STEPS)
+		step[n++] = (SizeStep){size, most};
+	return n;
+}
+
+/* Products: by their rows. */
+static int product_steps(Kernel *k, SizeStep *step)
+{
+	static const int64_t rows[] = {1, 8, 128};
 	Contraction c;
+	int n = 0;
 
 	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], &c))
-		return NULL;
-	for (int i = 0; i < c.nm; i++)
-		rows = dim_mul(k->ctx, rows, c.m[i]->extent);
-	return dim_is_const(rows, NULL) ? NULL : rows;
+		return 0;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		n = add_step(k->ctx, step, n, iters_points(k->ctx, c.m, c.nm), rows[i]);
+	return n;
+}
+
+int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
+{
+	return t->gpu ? product_steps(k, step) : 0;
 }
 
 /* Statements FIRST..LAST, which what comes before and after them leaves to themselves. */

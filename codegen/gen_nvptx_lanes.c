@@ -199,38 +199,76 @@ static int64_t most_skew(const LNode *n)
 	return !e ? 0 : e->kind == EX_CONST ? e->i : e->op.arg[1]->i - 1;
 }
 
-static void share(const Share *s)
+/* The runs of a thread: the first one's place, how far it is from there to the end, and from one to the next. */
+typedef struct Runs {
+	const char *first, *left;
+	const char *lo, *hi;
+	int64_t stride, before;
+	int64_t many; /* points there are; 0: that is not known */
+} Runs;
+
+static Runs runs_of(const Share *s)
 {
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
-	const int64_t stride = (int64_t)k->team * s->pack, before = most_skew(n);
-	const int runs = n->keep ? n->keep / s->pack : before > 0;
 	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
-	const int64_t many = known ? n->hi->i - n->lo->i : 0;
-	const char *lo, *hi, *first, *after;
+	Runs r = {.stride = (int64_t)k->team * s->pack,
+		  .before = most_skew(n),
+		  .many = known ? n->hi->i - n->lo->i : 0};
 
-	ll_ends(k, n, &lo, &hi);
-	first = ll_new(&k->f);
-	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", first, k->lane, s->pack);
-	if (strcmp(lo, "0") != 0) {
+	ll_ends(k, n, &r.lo, &r.hi);
+	r.first = ll_new(&k->f);
+	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", r.first, k->lane, s->pack);
+	if (strcmp(r.lo, "0") != 0) {
 		const char *t = ll_new(&k->f);
 
-		ll_put(&k->f, "%s = add nsw i64 %s, %s", t, first, lo);
-		first = t;
+		ll_put(&k->f, "%s = add nsw i64 %s, %s", t, r.first, r.lo);
+		r.first = t;
 	}
-	first = skewed(k, n, first);
+	r.first = skewed(k, n, r.first);
+	r.left = ll_new(&k->f);
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", r.left, r.hi, r.first);
+	return r;
+}
+
+/* Opens a block for where there is a run J; null: it is always there. */
+static const char *open_run(LlKernel *k, const Runs *r, int j)
+{
+	if (r->before && j == 0)
+		return ll_open_if_in(k, r->first, r->lo, r->hi);
+	if ((j + 1) * r->stride <= r->many)
+		return NULL;
+	return ll_open_if_in(k, arena_printf(k->f.arena, "%lld", (long long)(j * r->stride)), NULL,
+			     r->left);
+}
+
+/* Where it is not known how many runs there are, those past the end are passed over some at a time. */
+static void share(const Share *s)
+{
+	enum { GROUP = 4 };
+	LlKernel *k = s->k;
+	const LNode *n = s->n;
+	const Runs r = runs_of(s);
+	const int runs = n->keep ? n->keep / s->pack : r.before > 0;
+	const bool groups = !r.many && runs > 2 * GROUP;
+	const char *after, *group = NULL;
+
 	k->in_team++;
 	for (int j = 0; j < runs; j++) {
-		const bool all = known && !before && (j + 1) * stride <= many;
-		const char *at = ll_plus(&k->f, first, j * stride);
-
-		after = all ? NULL : ll_open_if_in(k, at, before && j == 0 ? lo : NULL, hi);
-		run_points(s, at, j * s->pack);
+		if (groups && j % GROUP == 0) {
+			ll_close_if(k, group);
+			group = ll_open_if_in(
+				k, arena_printf(k->f.arena, "%lld", (long long)(j * r.stride)),
+				NULL, r.left);
+		}
+		after = open_run(k, &r, j);
+		run_points(s, ll_plus(&k->f, r.first, j * r.stride), j * s->pack);
 		ll_close_if(k, after);
 	}
+	ll_close_if(k, group);
 	ll_forget(&k->f);
-	if (!keeps(k, n) && !(known && runs * stride >= many + before))
-		other_runs(s, ll_plus(&k->f, first, runs * stride), hi);
+	if (!keeps(k, n) && !(r.many && runs * r.stride >= r.many + r.before))
+		other_runs(s, ll_plus(&k->f, r.first, runs * r.stride), r.hi);
 	k->in_team--;
 }
 

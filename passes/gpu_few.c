@@ -26,15 +26,6 @@ static void along_sum(void *arg, Expr *e)
 		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
 }
 
-/* D in runs for which S is. */
-static int64_t most_of(const Schedule *s, Dim *d)
-{
-	int64_t lo, hi;
-
-	dim_bounds(s->kernel->ctx, d, &lo, &hi);
-	return d == s->size && s->most < hi ? s->most : hi;
-}
-
 void gpu_few_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few)
 {
 	Contraction c;
@@ -49,7 +40,7 @@ void gpu_few_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few
 				few->of[few->n++] = b;
 				few->rows = dim_mul(k->ctx, few->rows, c.m[i]->extent);
 			}
-	few->most = most_of(s, few->rows);
+	few->most = gpu_most(s, few->rows);
 	if (few->n != c.nm || few->most > MOST_ROWS)
 		few->n = 0;
 	ex_walk(c.b, along_sum, &x);

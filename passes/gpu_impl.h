@@ -26,6 +26,10 @@ typedef struct Few {
 	bool along;           /* the matrix runs along what is summed */
 } Few;
 
+/* What D is at most in runs for which S is, or DIM_INF. */
+int64_t gpu_most(const Schedule *s, Dim *d);
+/* The length of rows of K, where it is not known when they are scheduled; else null. */
+Dim *gpu_row_length(Kernel *k);
 /* What of K's statements from FIRST on under BAND are few rows where S is to serve (passes/gpu_few.c). */
 void gpu_few_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few);
 /* Row FLAT of all stands for the iterators of F; AS, another or the same, in accesses. */

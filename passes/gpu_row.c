@@ -12,22 +12,52 @@ static bool keeps_order(const Stmt *s)
 	return s->scan || s->ordered || (s->update && s->nband == s->niters);
 }
 
-/* Points of S in one row at most; many where that is not known. */
-static int64_t row_points(const Row *r, const Stmt *s)
+int64_t gpu_most(const Schedule *s, Dim *d)
 {
-	enum { MANY = 1 << 20 };
-	int64_t n = 1, least, most;
+	int64_t lo, hi;
+
+	dim_bounds(s->kernel->ctx, d, &lo, &hi);
+	return d == s->size && s->most < hi ? s->most : hi;
+}
+
+/* Points of S in one row under BAND. */
+static Dim *row_points(Kernel *k, const Band *band, const Stmt *s)
+{
+	Dim *n = dim_const(k->ctx, 1);
 
 	for (int j = s->red ? s->nband : 0; j < s->niters; j++) {
 		bool banded = false;
 
-		for (int b = 0; b < r->band->n; b++)
-			banded = banded || r->band->of[s->id][b] == s->iter[j];
-		dim_bounds(r->k->ctx, s->iter[j]->extent, &least, &most);
-		if (!banded)
-			n = most < MANY && n * most < MANY ? n * most : MANY;
+		for (int b = 0; b < band->n; b++)
+			banded = banded || band->of[s->id][b] == s->iter[j];
+		n = banded ? n : dim_mul(k->ctx, n, s->iter[j]->extent);
 	}
 	return n;
+}
+
+/* At most; many where that is not known. */
+static int64_t most_points(const Row *r, const Stmt *s)
+{
+	enum { MANY = 1 << 20 };
+	const int64_t n = gpu_most(r->b->sched, row_points(r->k, r->band, s));
+
+	return n < MANY ? n : MANY;
+}
+
+Dim *gpu_row_length(Kernel *k)
+{
+	Band band;
+	Dim *n;
+
+	if (kernel_class(k) == KC_OTHER)
+		return NULL;
+	band_of(k, k->arena, &band);
+	for (int i = 0; i < k->stmts.n; i++) {
+		n = row_points(k, &band, k->stmts.at[i]);
+		if (!dim_is_const(n, NULL))
+			return n;
+	}
+	return NULL;
 }
 
 /* Accesses of memory along the iterators of the band, and along others. */
@@ -66,7 +96,7 @@ static bool from_memory(const Row *r, const Stmt *s, const Buf *b, const Affine 
 static void count_runs(Runs *x, const Stmt *s, const Buf *buf, Expr *const *idx)
 {
 	Kernel *k = x->r->k;
-	const double points = (double)row_points(x->r, s);
+	const double points = (double)most_points(x->r, s);
 	Affine a;
 
 	if (buf->rank == 0 || buf->data || !ex_affine(k->ctx, flat_index(k, buf, idx), &a) ||
@@ -115,7 +145,7 @@ static int choose_team(Row *r, int *along)
 		Stmt *s = r->k->stmts.at[i];
 
 		alone = alone || keeps_order(s) || row_packed(s);
-		n = row_points(r, s) > n ? row_points(r, s) : n;
+		n = most_points(r, s) > n ? most_points(r, s) : n;
 		stmt_loads(s, count_load, &x);
 		if (!s->red)
 			count_runs(&x, s, s->out[0], s->widx);

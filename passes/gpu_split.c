@@ -45,10 +45,11 @@ typedef struct Splitter {
 	Dim *points;    /* of the band of the stage in hand; null: it takes no more */
 } Splitter;
 
-/* The most terms that S can have, or LIMIT; *KNOWN: it always has so many. */
-static int64_t terms_of(Ctx *c, const Stmt *s, int64_t limit, bool *known)
+/* The most terms that S can have, where SCHED, not null, is to serve, or LIMIT; *KNOWN: it always has so many. */
+static int64_t terms_of(Ctx *c, const Schedule *sched, const Stmt *s, int64_t limit, bool *known)
 {
 	int64_t n = 1, lo, hi;
+	Dim *all;
 
 	*known = true;
 	for (int i = s->nband; i < s->niters; i++) {
@@ -56,7 +57,8 @@ static int64_t terms_of(Ctx *c, const Stmt *s, int64_t limit, bool *known)
 		*known = *known && lo == hi;
 		n = hi && n > limit / hi ? limit : n * hi;
 	}
-	return n;
+	all = iters_points(c, s->iter + s->nband, s->niters - s->nband);
+	return sched && gpu_most(sched, all) < n ? gpu_most(sched, all) : n;
 }
 
 static bool may_split(Ctx *c, const Stmt *s)
@@ -65,7 +67,7 @@ static bool may_split(Ctx *c, const Stmt *s)
 
 	if (!s->red || s->update || s->scan || s->ordered || s->nband == s->niters ||
 	    s->niters + 2 > MAX_ITERS || row_packed(s) ||
-	    terms_of(c, s, 2 * LEAST, &known) < (s->red == MONOID_sum ? DEEP : 2 * LEAST))
+	    terms_of(c, NULL, s, 2 * LEAST, &known) < (s->red == MONOID_sum ? DEEP : 2 * LEAST))
 		return false;
 	for (int d = 0; d < s->nwidx; d++)
 		if (s->widx[d]->kind != EX_ITER && s->widx[d]->kind != EX_CONST)
@@ -258,7 +260,7 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 		return true;
 	}
 	blocks = blocks_of(x->k->ctx, st, &rows_known);
-	n = terms_of(x->k->ctx, s, INT64_MAX, &terms_known);
+	n = terms_of(x->k->ctx, sched, s, INT64_MAX, &terms_known);
 	if (shares_row(x->k, s) ? FEW * blocks > sms || !rows_known || !terms_known ||
 					  holds_row(st, st->body, n)
 				: 2 * blocks > sms || (!rows_known && !terms_known))

@@ -32,10 +32,7 @@ static void place_part(Team *t, Part *x)
 
 int64_t team_length(const Team *t, Dim *d)
 {
-	int64_t least, most;
-
-	dim_bounds(t->r->k->ctx, d, &least, &most);
-	return most < DIM_INF ? most : INT64_MAX;
+	return gpu_most(t->r->b->sched, d);
 }
 
 static void use_row(Team *t, Part *x)

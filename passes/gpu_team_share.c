@@ -11,7 +11,10 @@ enum {
 	/* For what it keeps a thread has, of the 255 that it may have, */
 	REGISTERS = 64,       /* in blocks, which may have 1024 threads, */
 	WARP_REGISTERS = 128, /* in warps, whose blocks have 256 at most */
-	UNKNOWN = 16, /* points that a thread keeps where the length of the row is not known */
+	/* Where the length of the row is not known: points that a thread keeps, or, where variants go by it, for how long
+	 * a row the last one is. */
+	UNKNOWN = 16,
+	LONGEST = 24 << 10,
 	MOST_THREADS = 1024, /* of a block, on all GPUs */
 	FULL_REGISTERS = 32  /* of the 64 that a thread of so large a block may have */
 };
@@ -106,13 +109,21 @@ int team_most_kept(int team, int registers)
 	return (team <= WARP ? WARP_REGISTERS : REGISTERS) / (registers ? registers : 1);
 }
 
+/* The most points of the row. Where that is not known, and variants go by it, the last one KEEPS very many. */
+static int64_t longest(const Team *t, bool keeps)
+{
+	const int64_t n = team_length(t, t->it->extent);
+
+	return n == INT64_MAX && keeps && t->it->extent == gpu_row_length(t->r->k) ? LONGEST : n;
+}
+
 void team_share_out(Team *t)
 {
 	Stage *st = t->r->b->stage;
 	Ctx *c = t->r->k->ctx;
 	Along x = {.t = t, .pack = MOST_PACK};
-	const int64_t n = team_length(t, t->it->extent);
 	const int registers = in_registers(t);
+	const int64_t n = longest(t, registers > 0);
 	int each = team_most_kept(st->team, registers), need = each < UNKNOWN ? each : UNKNOWN,
 	    sector;
 

@@ -14,7 +14,8 @@
  * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/gpu_split.c).
  *
  * Products of rows whose number is not known have variants, a run takes the one for its number: the matrix is read once
- * for few rows (passes/gpu_few.c), then smaller tiles, then larger ones. What is the same for two of them is one.
+ * for few rows (passes/gpu_few.c), then smaller tiles, then larger ones. So have rows of unknown length: a warp or a block
+ * has them. What is the same for two of them is one.
  */
 #include "passes/gpu_impl.h"
 
@@ -61,9 +62,23 @@ static int product_steps(Kernel *k, SizeStep *step)
 	return n;
 }
 
+/* Rows: by their length. A few elements for each lane of a warp, what a warp keeps, a block, and the largest one. */
+static int row_steps(Kernel *k, SizeStep *step)
+{
+	static const int64_t length[] = {128, 1024, 4096};
+	Dim *size = gpu_row_length(k);
+	int n = 0;
+
+	for (size_t i = 0; size && i < sizeof length / sizeof *length; i++)
+		n = add_step(k->ctx, step, n, size, length[i]);
+	return n;
+}
+
 int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 {
-	return t->gpu ? product_steps(k, step) : 0;
+	return !t->gpu                             ? 0
+	       : kernel_class(k) == KC_CONTRACTION ? product_steps(k, step)
+						   : row_steps(k, step);
 }
 
 /* Statements FIRST..LAST, which what comes before and after them leaves to themselves. */

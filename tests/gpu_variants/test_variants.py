@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products whose rows are not known when they are compiled: test_variants.py BUILD DIR. One artifact each runs under the
-simulator with various numbers of rows. Results must be right, the kernel the one whose guard holds, launched or in a
+"""Products whose rows, and rows whose length is not known when they are compiled: test_variants.py BUILD DIR. One artifact each runs
+under the simulator with various sizes. Results must be right, the kernel the one whose guard holds, launched or in a
 graph, and a product of one row must read its matrix once."""
 
 import json
@@ -35,6 +35,8 @@ CASES = {
     "attention": ("(T[B,2,S,32] q, T[B,2,U,32] k, T[B,2,U,32] v) => (T[B,2,S,32] y) { t = Transpose<perm = [0,1,3,2]>(k)"
                   " p = MatMul(q, t) w = Softmax<axis = -1>(p) y = MatMul(w, v) }",
                   lambda b, s: [(b, 2, s, 32), (b, 2, s + 70, 32), (b, 2, s + 70, 32)], lambda b, s: s, (1, 8), 2),
+    "rows of any length": ("(T[B,L] x) => (T[B,L] y) { y = Softmax(x) }", lambda b, s: [(b + 2, 41 * s + 3)], lambda b, s: 41 * s + 3,
+                           (128, 1024, 4096), 1.35),
 }
 
 

@@ -11,6 +11,9 @@
  *	void ptxsim_stats_clear(void)
  *	void ptxsim_fail(uint64_t n, CUresult r)  the Nth call from now on fails with R; 0: none
  *	const char *ptxsim_failed(void)           the call that failed by that, null: none yet
+ *	void ptxsim_break(uint64_t n, CUresult r) the Nth kernel that runs from now on fails with R, as a fault does, in whatever call
+ *	                                          comes after; 0: none
+ *	int ptxsim_broke(void)                    whether it did
  *	int ptxsim_device(int sm)                 instead of PTXSIM_SM; 0: there is one
  *	void ptxsim_quiet(int quiet)              instead of PTXSIM_QUIET
  *	void ptxsim_limit(uint64_t n)             instead of PTXSIM_LIMIT
@@ -97,6 +100,17 @@ API void ptxsim_fail(uint64_t n, CUresult with)
 	driver.fail_at = n ? driver.calls + n : 0;
 	driver.fail_with = with;
 	driver.failed = NULL;
+}
+
+API void ptxsim_break(uint64_t n, CUresult with)
+{
+	driver.break_at = n ? driver.kernels + n : 0;
+	driver.break_with = with;
+}
+
+API int ptxsim_broke(void)
+{
+	return driver.break_at && driver.kernels >= driver.break_at;
 }
 
 API const char *ptxsim_failed(void)

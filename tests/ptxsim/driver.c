@@ -163,13 +163,21 @@ CUresult leave(CUresult r)
 	return r;
 }
 
+/* CUDA_VISIBLE_DEVICES shows none; a choice among several is not simulated. */
+static bool hidden(void)
+{
+	const char *s = getenv("CUDA_VISIBLE_DEVICES");
+
+	return s && (!*s || *s == '-' || !strcmp(s, "none"));
+}
+
 API CUresult cuInit(unsigned flags)
 {
 	CUresult r = enter("cuInit", false);
 
 	if (!r && flags)
 		r = CUDA_ERROR_INVALID_VALUE;
-	if (!r && (!driver.device || driver.n_devices < 1))
+	if (!r && (!driver.device || driver.n_devices < 1 || hidden()))
 		r = CUDA_ERROR_NO_DEVICE;
 	driver.ready |= !r;
 	return leave(r);

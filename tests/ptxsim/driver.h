@@ -103,6 +103,8 @@ extern struct Driver {
 	uint64_t calls, fail_at; /* FAIL_AT: the number of a call, 0: none */
 	CUresult fail_with;
 	const char *failed; /* the name of that call, once it was made */
+	uint64_t kernels, break_at; /* BREAK_AT: the number of a kernel that fails when it runs, 0: none */
+	CUresult break_with;
 	const Device *device;
 	int n_devices;
 	struct CUstream_st null_stream;

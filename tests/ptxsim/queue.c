@@ -8,7 +8,7 @@
 
 typedef struct Op {
 	uint64_t id;
-	bool done;
+	bool done, blocking; /* the null stream waits for it */
 	Work work;
 	Seq after;
 } Op;
@@ -96,10 +96,11 @@ uint64_t queue_add(CUstream s, Work w, const uint64_t *after, int n)
 		seq_push(&op->after, s->waits.at[i]);
 	s->waits.n = 0;
 	s->last = op->id;
+	op->blocking = s->blocking;
 	if (s == &driver.null_stream) {
 		/* The null stream comes after all that blocking streams were given. */
 		for (int i = 0; i < n_ops - 1; i++)
-			if (!ops[i].done)
+			if (!ops[i].done && ops[i].blocking)
 				seq_push(&op->after, ops[i].id);
 		last_null = op->id;
 	} else if (s->blocking) {

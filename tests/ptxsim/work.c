@@ -18,6 +18,8 @@ static CUresult run_kernel(Work *w)
 		    .n_sm = (uint32_t)driver.device->count,
 		    .grid_id = ++grid_id};
 
+	if (++driver.kernels == driver.break_at)
+		return driver.break_with;
 	memcpy(l.grid, w->grid, sizeof l.grid);
 	memcpy(l.block, w->block, sizeof l.block);
 	launch_run(&l);

@@ -134,6 +134,32 @@ static void null_stream(void)
 	}
 }
 
+/* One that is told otherwise does not: neither waits for the other. */
+static void beside_the_null_stream(void)
+{
+	float *out = pinned();
+	CUdeviceptr a = put(NULL, BYTES), b = put(NULL, BYTES);
+	CUstream s;
+
+	ptxsim_seed(0);
+	OK(cuStreamCreate(&s, 1));
+	OK(cuMemsetD32_v2(a, 0x3f800000, N));
+	OK(cuMemcpyDtoHAsync_v2(out, a, BYTES, NULL));
+	OK(cuMemsetD32Async(b, 0, N, s));
+	out[7] = -1;
+	OK(cuStreamSynchronize(s));
+	CHECK(out[7] == -1);
+	OK(cuStreamSynchronize(NULL));
+	CHECK(out[7] == 1);
+	out[7] = -1;
+	OK(cuMemcpyDtoHAsync_v2(out, a, BYTES, s));
+	OK(cuMemsetD32Async(b, 0, N, NULL));
+	OK(cuStreamSynchronize(NULL));
+	CHECK(out[7] == -1);
+	OK(cuStreamSynchronize(s));
+	CHECK(out[7] == 1);
+}
+
 static void events(void)
 {
 	CUdeviceptr a = put(NULL, BYTES);
@@ -445,6 +471,7 @@ const Case driver_cases[] = {
 	{"driver: streams that wait", streams_wait},
 	{"driver: streams that do not", streams_do_not_wait},
 	{"driver: the null stream", null_stream},
+	{"driver: streams beside it", beside_the_null_stream},
 	{"driver: events", events},
 	{"driver: freed memory", freed},
 	{"driver: graphs", graphs},

@@ -67,11 +67,10 @@ const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room)
 	return text;
 }
 
-/* Errors after which the context is of no more use. */
-static bool is_sticky(int status)
+bool gpu_is_sticky(int status)
 {
-	static const short sticky[] = {214, 220, 226, 700, 702, 710, 714,
-				       715, 716, 717, 718, 719, 721};
+	static const short sticky[] = {214, 220, 226, 700, 702, 709, 710,
+				       714, 715, 716, 717, 718, 719, 721};
 
 	for (size_t i = 0; i < sizeof(sticky) / sizeof(*sticky); i++)
 		if (sticky[i] == status)
@@ -83,7 +82,7 @@ int gpu_status(Gpu *g, int status)
 {
 	if (!status)
 		return DL_OK;
-	if (is_sticky(status))
+	if (gpu_is_sticky(status))
 		atomic_store(&g->lost, 1);
 	if (atomic_load(&g->lost))
 		return DL_DEVICE_LOST;

@@ -90,6 +90,7 @@ struct Gpu {
 	const dl_gpu_image *image;
 	GpuMem weights;
 	atomic_int lost;
+	_Atomic(const char *) ran; /* the kernel that any context launched last, or null */
 	int process;   /* that opened it; a child of fork has no use of it */
 	bool listened; /* by a tool: ranges around kernels, which are then launched one by one */
 	char name[96]; /* "cuda:0 NVIDIA H200" */
@@ -140,12 +141,13 @@ enum { GPU_GRAPHS = 8 }; /* a context keeps so many, those that were used last *
 struct GpuContext {
 	CUstream own, stream; /* stream: of the run in flight, or else of the last */
 	bool busy;            /* what was begun in it may not be done */
+	bool ended;           /* order stands at the end of that: the stream, the caller's, is not needed any more */
 	bool waits;           /* this run has something to bring back to the host */
 	CUevent order;        /* where one stream stands when a run goes on in another */
 	GpuMem arena, *region; /* region: the program's */
 	GpuIo *in, *out;
 	Pinned word;          /* the status, which kernels write */
-	int32_t last;         /* for messages: the kernel that was launched last, or -1; or the graph, or null */
+	int32_t last;         /* for messages, while busy: the kernel that was launched last, or -1; or the graph, or null */
 	const GpuPart *flown;
 	uint64_t moves;       /* how often memory of this context has moved */
 	GpuMarks *marks;      /* where there is a profile */
@@ -161,6 +163,8 @@ struct GpuContext {
 const Cuda *cuda_open(const char **why);
 /* "CUDA_ERROR_X: text" */
 const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room);
+/* Whether the context is of no more use after it; it is then the failure of a kernel, which shows in any later call. */
+bool gpu_is_sticky(int status);
 /* A driver's failure as ours; the device may be lost from now on. */
 int gpu_status(Gpu *g, int status);
 /* Why this process can use the GPU no more; null: it can. */
@@ -179,20 +183,19 @@ int gpu_fetch(dl_model *m);
 
 /* ---- cuda_context.c ---- */
 
-/* Records the failure of WHAT in the context; the status that is returned. */
+/* Records the failure of WHAT in the context; the status that is returned. Where a kernel failed before, and it shows only
+ * now, the text names the last one, or those of the last graph. */
 int gpu_fail(dl_context *c, int status, const char *what);
+/* The same of what was waited for: kernels, whatever the status. */
+int gpu_fail_by_now(dl_context *c, int status);
+/* Kernel, or else the graph, was put into the stream. */
+void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part);
 /* At least BYTES; what was there is lost. */
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes);
 /* The same of host memory that the GPU reaches; waits for the context before it lets go of what was there. */
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes);
 /* Waits until nothing of the context is in flight; the driver's status. */
 int gpu_idle(dl_context *c);
-
-/* ---- cuda_run.c ---- */
-
-/* As gpu_fail, naming the last kernel, or those of the last graph: one runs when the driver likes, and what went wrong is
- * known by the time of another. */
-int gpu_fail_by_now(dl_context *c, int status);
 
 /* ---- cuda_exec.c ---- */
 
@@ -202,6 +205,8 @@ int gpu_marks_new(dl_context *c);
 void gpu_marks_free(dl_context *c, bool held);
 /* Waits for the kernels since the last such call and adds their times to the profile. */
 int gpu_marks_flush(dl_context *c);
+/* They do not count: their run failed. */
+void gpu_marks_drop(dl_context *c);
 /* The parameters of a kernel: those that generated code gives, then the status word's, 4 KiB in all. Into P, with room for
  * them. */
 enum { GPU_MOST_ARGS = 510 };

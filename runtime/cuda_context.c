@@ -4,22 +4,69 @@
 
 #include <string.h>
 
-int gpu_fail(dl_context *c, int status, const char *what)
+/* What ran last, of this context or else of another; null: nothing that is known of. */
+static const char *suspect(const dl_context *c, char *text, size_t room)
+{
+	const GpuContext *g = c->gpu;
+
+	if (g && g->busy && g->last >= 0)
+		return c->model->prog->kernels[g->last];
+	if (g && g->busy && g->flown)
+		return gpu_part_text(c, g->flown, text, room);
+	return atomic_load(&c->model->gpu->ran);
+}
+
+static int fail(dl_context *c, int status, const char *what, bool by_now)
 {
 	Gpu *g = c->model->gpu;
-	char text[160];
+	char text[160], graph[256];
+	const char *after = by_now ? suspect(c, graph, sizeof(graph)) : NULL;
 
-	return dl_fail(&c->x, gpu_status(g, status), "%s: %s: %s", g->name, what,
+	return dl_fail(&c->x, gpu_status(g, status), "%s: %s%s%s: %s", g->name, what,
+		       after ? ", after " : "", after ? after : "",
 		       cuda_error(g->cuda, status, text, sizeof(text)));
+}
+
+int gpu_fail(dl_context *c, int status, const char *what)
+{
+	return fail(c, status, what, gpu_is_sticky(status));
+}
+
+int gpu_fail_by_now(dl_context *c, int status)
+{
+	return fail(c, status, "the run", true);
+}
+
+void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part)
+{
+	GpuContext *g = c->gpu;
+	const char *name = kernel >= 0 ? c->model->prog->kernels[kernel] : NULL;
+
+	for (int32_t i = part ? part->has.n : 0; i-- > 0 && !name;)
+		if (part->has.call[i].kind == GPU_KERNEL)
+			name = c->model->prog->kernels[part->has.call[i].which];
+	g->busy = true;
+	g->last = kernel;
+	g->flown = part;
+	if (name)
+		atomic_store_explicit(&c->model->gpu->ran, name, memory_order_relaxed);
 }
 
 int gpu_idle(dl_context *c)
 {
+	const Cuda *cuda = c->model->gpu->cuda;
 	GpuContext *g = c->gpu;
-	int rc = g->busy ? c->model->gpu->cuda->cuStreamSynchronize(g->stream) : 0;
+	int rc = 0;
 
-	g->busy = g->busy && rc;
-	return rc;
+	if (g->busy)
+		rc = g->ended ? cuda->cuEventSynchronize(g->order)
+			      : cuda->cuStreamSynchronize(g->stream);
+	if (rc)
+		return rc;
+	g->busy = g->ended = false;
+	g->last = -1;
+	g->flown = NULL;
+	return 0;
 }
 
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)
@@ -89,6 +136,7 @@ int rt_gpu_context(dl_context *c)
 		return dl_fail(&c->x, DL_NOMEM, "no memory for a context");
 	memset(x, 0, block_bytes(p));
 	x->region = (GpuMem *)(void *)(x + 1);
+	x->last = -1;
 	x->in = (GpuIo *)(void *)(x->region + p->n_region);
 	x->out = x->in + p->desc->n_in;
 	c->x.weights = (char *)(uintptr_t)g->weights.at;

@@ -86,6 +86,12 @@ int gpu_marks_flush(dl_context *c)
 	return rc ? gpu_fail_by_now(c, rc) : DL_OK;
 }
 
+void gpu_marks_drop(dl_context *c)
+{
+	if (c->gpu->marks)
+		c->gpu->marks->n = 0;
+}
+
 /* ---- Launches ---- */
 
 void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *arg, int32_t n,
@@ -113,14 +119,16 @@ static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 	if (m && ((m->n == MARKS && gpu_marks_flush(x->ctx)) || (!m->n && mark(x->ctx, -1))))
 		return x->status;
 	gpu_args(x, &a, f, arg, n_args, site);
-	x->ctx->gpu->last = kernel;
 	if (gpu->listened)
 		rt_nvtx_push(x->prog->kernels[kernel]);
 	rc = gpu->cuda->cuLaunchKernel(gpu->fn[fn], (unsigned)blocks, 1, 1, (unsigned)f->threads, 1,
 				       1, (unsigned)f->shared, x->ctx->gpu->stream, a.p, NULL);
 	if (gpu->listened)
 		rt_nvtx_pop();
-	return rc ? gpu_fail(x->ctx, rc, x->prog->kernels[kernel]) : mark(x->ctx, kernel);
+	if (rc)
+		return gpu_fail(x->ctx, rc, x->prog->kernels[kernel]);
+	gpu_launched(x->ctx, kernel, NULL);
+	return mark(x->ctx, kernel);
 }
 
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,

@@ -232,14 +232,13 @@ static int fill(dl_context *c, GpuGraph *g)
 	if (rc)
 		return rc;
 	has_now(c, g);
-	for (GpuPart *p = g->part; p && !rc; p = p->next) {
+	for (GpuPart *p = g->part; p; p = p->next) {
 		rc = c->model->gpu->cuda->cuGraphUpload(p->exec, c->gpu->stream);
 		c->gpu->busy = true;
-		c->gpu->flown = p;
 		nodes += p->has.n;
+		if (rc)
+			return gpu_part_fail(c, p, rc);
 	}
-	if (rc)
-		return gpu_part_fail(c, c->gpu->flown, rc);
 	rc = gpu_idle(c);
 	if (rc)
 		return gpu_fail_by_now(c, rc);
@@ -261,7 +260,6 @@ int gpu_graph_make(dl_context *c)
 	at = place(c);
 	if (!rc && *at && (rc = gpu_idle(c)))
 		rc = gpu_fail_by_now(c, rc);
-	c->gpu->flown = NULL;
 	if (rc) {
 		free_graph(c, g, true);
 		return rc;

@@ -151,9 +151,11 @@ int gpu_fetch(dl_model *m)
 	return rc;
 }
 
+/* In a stream of its own: the default one would wait for the application, and hold it up. */
 static int load_weights(dl_model *m, const dl_gpu *p)
 {
 	Gpu *g = m->gpu;
+	CUstream stream;
 	int rc, done;
 
 	if (!p->weights_bytes)
@@ -162,12 +164,16 @@ static int load_weights(dl_model *m, const dl_gpu *p)
 	if (rc)
 		return failed(m, rc, "memory for the weights");
 	g->weights.bytes = p->weights_bytes;
+	rc = g->cuda->cuStreamCreate(&stream, CUDA_NON_BLOCKING);
+	if (rc)
+		return failed(m, rc, "a stream for the weights");
 	for (int32_t i = 0; i < p->n_pieces && !rc; i++)
 		rc = g->cuda->cuMemcpyHtoDAsync_v2(g->weights.at + p->piece[i].to,
 						   m->weights.base + p->piece[i].from,
-						   p->piece[i].bytes, NULL);
-	done = g->cuda->cuStreamSynchronize(NULL);
+						   p->piece[i].bytes, stream);
+	done = g->cuda->cuStreamSynchronize(stream);
 	rc = rc ? rc : done;
+	g->cuda->cuStreamDestroy_v2(stream);
 	return rc ? failed(m, rc, "the weights") : DL_OK;
 }
 

@@ -212,6 +212,8 @@ static void clear(dl_context *c, GpuPart *p, bool held)
 {
 	const Cuda *cuda = c->model->gpu->cuda;
 
+	if (c->gpu->flown == p)
+		c->gpu->flown = NULL;
 	if (held && p->exec)
 		cuda->cuGraphExecDestroy(p->exec);
 	if (held && p->graph)
@@ -312,10 +314,11 @@ int gpu_part_launch(dl_context *c, const GpuPart *p)
 {
 	int rc;
 
-	c->gpu->flown = p;
-	c->gpu->busy = true;
 	rc = c->model->gpu->cuda->cuGraphLaunch(p->exec, c->gpu->stream);
-	return rc ? gpu_part_fail(c, p, rc) : DL_OK;
+	if (rc)
+		return gpu_part_fail(c, p, rc);
+	gpu_launched(c, -1, p);
+	return DL_OK;
 }
 
 void gpu_parts_free(dl_context *c, GpuPart *p, bool held)

@@ -11,20 +11,7 @@
 #include "runtime/cuda.h"
 #include "runtime/vector.h"
 
-#include <stdio.h>
 #include <string.h>
-
-int gpu_fail_by_now(dl_context *c, int status)
-{
-	const int32_t k = c->gpu->last;
-	char graph[256], what[288] = "the run";
-
-	if (k >= 0 || c->gpu->flown)
-		snprintf(what, sizeof(what), "by the time of %s",
-			 k >= 0 ? c->model->prog->kernels[k]
-				: gpu_part_text(c, c->gpu->flown, graph, sizeof(graph)));
-	return gpu_fail(c, status, what);
-}
 
 /* Nothing is in flight: what the status word says, and it is zero again. EARLIER: of runs before this one. */
 static int look_at_word(dl_context *c, const char *earlier)
@@ -47,20 +34,22 @@ static int wait_for_it(dl_context *c, const char *earlier)
 	return rc ? gpu_fail_by_now(c, rc) : look_at_word(c, earlier);
 }
 
-/* Work of this run comes after that of the last, whose stream may be another. */
+/* Work of this run comes after that of the last, whose stream may be another: or one that is gone, whose handle this one
+ * has now. */
 static int choose_stream(dl_context *c, CUstream stream)
 {
 	GpuContext *g = c->gpu;
 	const Cuda *cuda = c->model->gpu->cuda;
 	int rc = 0;
 
-	if (g->busy && stream != g->stream) {
-		rc = cuda->cuEventRecord(g->order, g->stream);
+	if (g->busy && (g->ended || stream != g->stream)) {
+		rc = g->ended ? 0 : cuda->cuEventRecord(g->order, g->stream);
 		rc = rc ? rc : cuda->cuStreamWaitEvent(stream, g->order, 0);
 	}
 	if (rc)
 		return gpu_fail(c, rc, "the stream");
 	g->stream = stream;
+	g->ended = false;
 	return DL_OK;
 }
 
@@ -89,8 +78,6 @@ int rt_gpu_enter(dl_context *c, void *stream)
 	rc = rc ? rc : choose_stream(c, stream ? stream : c->gpu->own);
 	if (rc)
 		gpu_pop(c->model->gpu);
-	c->gpu->last = -1;
-	c->gpu->flown = NULL;
 	c->gpu->waits = c->model->profile != NULL;
 	return rc;
 }
@@ -297,6 +284,23 @@ static bool is_watched(const dl_context *c)
 	return c->model->profile || c->model->gpu->listened;
 }
 
+/* The caller may do with the stream what it likes once the run has returned. */
+static int leave_running(dl_context *c)
+{
+	GpuContext *g = c->gpu;
+	int rc;
+
+	if (g->stream == g->own)
+		return DL_OK;
+	rc = c->model->gpu->cuda->cuEventRecord(g->order, g->stream);
+	g->ended = !rc;
+	if (!rc)
+		return DL_OK;
+	gpu_fail(c, rc, "the stream");
+	gpu_idle(c);
+	return c->x.status;
+}
+
 static int execute(dl_context *c)
 {
 	GpuGraph *graph;
@@ -313,10 +317,11 @@ static int execute(dl_context *c)
 	if (rc) {
 		/* What was begun uses memory of this context. */
 		gpu_idle(c);
+		gpu_marks_drop(c);
 		return rc;
 	}
 	if (!c->gpu->waits)
-		return DL_OK;
+		return leave_running(c);
 	rc = wait_for_it(c, "");
 	if (!rc)
 		hand_over(c);

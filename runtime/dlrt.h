@@ -262,9 +262,9 @@ typedef struct dl_api {
 	int (*infer_shapes)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 			    int32_t n_out);
 	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory, which is copied, or the
-	 * GPU's, and stream is a CUstream (null: the context's own). Where all of it is the GPU's and no size depends on
-	 * data, run returns when the work is in the stream; an index out of range is then the status of wait, or of a later
-	 * run, which does nothing else. */
+	 * GPU's, and stream is a CUstream (null: the context's own), which is not looked at any more once run has returned.
+	 * Where all of it is the GPU's and no size depends on data, run returns when the work is in the stream; an index
+	 * out of range is then the status of wait, or of a later run, which does nothing else. */
 	int (*run)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 		   int32_t n_out, void *stream);
 	/* From any thread: the run in flight, or else the next one, stops before its next kernel. */
@@ -276,8 +276,7 @@ typedef struct dl_api {
 	const char *(*status_text)(int status);
 	/* What the model runs on: "cpu", or "cuda:0" and the GPU's name. */
 	const char *(*device)(const dl_model *model);
-	/* Waits for runs that returned before they were done; the status is that of the first that failed. A stream is not
-	 * looked at any more once its runs were waited for, or once a run in another has returned. */
+	/* Waits for runs that returned before they were done; the status is that of the first that failed. */
 	int (*wait)(dl_context *context);
 } dl_api;
 

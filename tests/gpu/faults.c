@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every call of the driver fails once: faults DIR, over dense: y[N,10] = x[N,64] w + b. Whatever fails is a status with a
- * text, nothing stays allocated, and the next session works; after an error that stays the GPU is lost and the CPU is
- * not.
+ * Every call of the driver fails once, and so does every kernel: faults DIR, over dense: y[N,10] = x[N,64] w + b, plainly,
+ * with a profile, and in the caller's stream; on the host's memory and on the GPU's. Whatever fails is a status with a
+ * text, nothing stays allocated, the caller's context is current again, and the next session works; after an error that
+ * stays the GPU is lost and the CPU is not, and the text names a kernel from the first launch on.
  */
 #include "tests/gpu/sim.h"
 
@@ -11,9 +12,13 @@
 
 enum { ROWS = 6, IN = 64, OUT = 10 };
 enum { UNKNOWN = 999, NO_MEMORY = 2, LAUNCH_FAILED = 719 };
+enum { PLAIN, PROFILED, IN_STREAM, WAYS };
 
 static float x[ROWS * IN], y[ROWS * OUT], want[ROWS * OUT];
 static char said[1024];
+static int way;
+static void *stream;
+static const char *failed; /* the call that did last, or "none" */
 
 /* What api says of a failure. */
 static int note(const dl_api *api, const void *object, int status)
@@ -28,7 +33,7 @@ static int run(const dl_api *api, dl_context *c, int rows, void *px, void *py)
 	int64_t xs[] = {rows, IN}, ys[2];
 	dl_tensor in = tensor(DL_F32, px, xs, 2, sizeof(x));
 	dl_tensor out = tensor(DL_F32, py, ys, 2, sizeof(y));
-	const int rc = note(api, c, api->run(c, &in, 1, &out, 1, NULL));
+	const int rc = note(api, c, api->run(c, &in, 1, &out, 1, way == IN_STREAM ? stream : NULL));
 
 	return rc ? rc : note(api, c, api->wait(c));
 }
@@ -48,13 +53,15 @@ static int host_run(const dl_api *api, dl_context *c, int rows)
 /* Runs in every way; the first status that is a failure, -1 for a wrong result. All is freed after. */
 static int session(const dl_api *api, const char *device, const CUdeviceptr *d)
 {
-	dl_load_options o = {.size = sizeof(o), .device = device, .threads = 1};
+	dl_load_options o = {
+		.size = sizeof(o), .device = device, .threads = 1, .profile = way == PROFILED};
 	int64_t dims[] = {ROWS};
 	dl_context *c = NULL;
 	dl_model *m;
 	int rc;
 
 	said[0] = '\0';
+	cu.ptxsim_mark();
 	rc = note(api, NULL, api->load(&o, &m));
 	if (rc)
 		return rc;
@@ -89,8 +96,9 @@ static bool frees(const char *name)
 	return false;
 }
 
-/* Whether the text of a failure of call NAME says which kernel it was, or which the graph held, where it can know. */
-static bool says_kernel(const char *name)
+/* Whether the text of a failure of call NAME says which kernel it was, or which the graph held, where it can know. One that
+ * LASTS may be that of a kernel which was launched before. */
+static bool says_kernel(const char *name, bool lasts)
 {
 	static const char *const names[] = {
 		"cuLaunchKernel", "cuGraphAddKernelNode",  "cuGraphInstantiate", "cuGraphUpload",
@@ -98,6 +106,8 @@ static bool says_kernel(const char *name)
 
 	if (strstr(said, "MatMul_0") || strstr(said, "the weights"))
 		return true;
+	if (lasts && (cu.ptxsim_calls("cuLaunchKernel") || cu.ptxsim_calls("cuGraphLaunch")))
+		return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (!strncmp(name, names[i], strlen(names[i])))
 			return false;
@@ -113,24 +123,37 @@ static bool one(const dl_api *api, const CUdeviceptr *d, unsigned n, int code, c
 			     : code == NO_MEMORY   ? DL_NOMEM
 						   : DL_DEVICE;
 	const char *name;
+	void *mine, *now;
 	int rc, left;
 
+	cu.cuCtxGetCurrent(&mine);
 	cu.ptxsim_fail(n, code);
 	rc = session(api, device, d);
 	name = cu.ptxsim_failed();
 	*done = !name;
 	cu.ptxsim_fail(0, 0);
-	name = name ? name : "none";
+	cu.cuCtxGetCurrent(&now);
+	failed = name = name ? name : "none";
 	left = cu.ptxsim_live() - before;
 	if (rc < 0 || (*done && rc) || (rc && !strstr(said, "cuda:0") && !strstr(said, "no GPU")) ||
-	    (rc && rc != expected && strcmp(name, "cuInit")) || (rc && !says_kernel(name)) ||
+	    (rc && rc != expected && strcmp(name, "cuInit")) ||
+	    (rc && !says_kernel(name, code == LAUNCH_FAILED)) || now != mine ||
 	    (device && !rc && !*done && !frees(name) && strcmp(name, "cuCtxPushCurrent_v2")) ||
 	    (left && !frees(name))) {
-		printf("call %u, %s, fails with %d: status %d, %d left: %s\n", n, name, code, rc,
-		       left, said);
+		printf("way %d, call %u, %s, fails with %d: status %d, %d left: %s\n", way, n, name,
+		       code, rc, left, said);
 		return false;
 	}
 	return true;
+}
+
+/* The call after N to fail: of the events of a profile, which are alike, the first and the last few. */
+static unsigned after(unsigned n)
+{
+	static int events;
+
+	events = strcmp(failed, "cuEventCreate") ? 0 : events + 1;
+	return n + (events == 4 ? 248 : 1);
 }
 
 /* Failures that pass, in one process. */
@@ -138,7 +161,7 @@ static bool passing(const dl_api *api, const CUdeviceptr *d, int code, const cha
 {
 	bool done = false;
 
-	for (unsigned n = 1; !done; n++) {
+	for (unsigned n = 1; !done; n = after(n)) {
 		MUST(one(api, d, n, code, device, &done));
 		if (session(api, "cuda", d)) {
 			printf("after call %u: %s\n", n, said);
@@ -148,11 +171,9 @@ static bool passing(const dl_api *api, const CUdeviceptr *d, int code, const cha
 	return true;
 }
 
-static bool after_the_end(const dl_api *api, unsigned n, bool *done)
+/* The GPU is lost, and the CPU is not. */
+static bool is_lost(const dl_api *api)
 {
-	MUST(one(api, NULL, n, LAUNCH_FAILED, "cuda", done));
-	if (*done)
-		return true;
 	const int rc = session(api, "cuda", NULL);
 
 	MUST(rc == DL_DEVICE_LOST && strstr(said, "cuda:0"));
@@ -160,8 +181,35 @@ static bool after_the_end(const dl_api *api, unsigned n, bool *done)
 	return true;
 }
 
-/* Failures that stay, each in a process of its own. */
-static bool lasting(const dl_api *api)
+/* Call N fails for good. */
+static bool call_fails(const dl_api *api, const CUdeviceptr *d, unsigned n, bool *done)
+{
+	MUST(one(api, d, n, LAUNCH_FAILED, "cuda", done));
+	return *done || way != PLAIN || is_lost(api);
+}
+
+/* Kernel N fails when the GPU gets to it, and it shows in whatever call comes then: later with some seeds. */
+static bool kernel_fails(const dl_api *api, const CUdeviceptr *d, unsigned n, bool *done)
+{
+	const unsigned seeds = 4;
+	int rc;
+
+	cu.ptxsim_seed(n % seeds);
+	cu.ptxsim_break(1 + n / seeds, LAUNCH_FAILED);
+	rc = session(api, "cuda", d);
+	*done = !cu.ptxsim_broke();
+	if (*done ? rc : rc != DL_DEVICE_LOST || !strstr(said, "MatMul_0")) {
+		printf("way %d, kernel %u, seed %u: status %d: %s\n", way, 1 + n / seeds, n % seeds,
+		       rc, said);
+		return false;
+	}
+	return *done || way != PLAIN || is_lost(api);
+}
+
+/* Failures that stay, each in a process of its own, until there are no more: how many at LEAST. */
+static bool lasting(const dl_api *api, const CUdeviceptr *d,
+		    bool (*fails)(const dl_api *api, const CUdeviceptr *d, unsigned n, bool *done),
+		    unsigned least)
 {
 	for (unsigned n = 1;; n++) {
 		int status = -1;
@@ -170,14 +218,14 @@ static bool lasting(const dl_api *api)
 		MUST(child >= 0);
 		if (!child) {
 			bool done;
-			const bool ok = after_the_end(api, n, &done);
+			const bool ok = fails(api, d, n, &done);
 
 			fflush(stdout);
 			_exit(!ok ? 1 : done ? 2 : 0);
 		}
 		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
 		if (WEXITSTATUS(status) == 2)
-			return n > 40;
+			return n > least;
 		MUST(WEXITSTATUS(status) == 0);
 	}
 }
@@ -224,16 +272,21 @@ static bool all(const char *dir)
 	}
 	cu.ptxsim_quiet(1);
 	MUST(!cu.cuDevicePrimaryCtxRetain(&gpu, 0));
-	MUST(lasting(api));
-	MUST(!cu.cuCtxPushCurrent_v2(gpu));
+	MUST(!cu.cuCtxPushCurrent_v2(gpu) && !cu.cuStreamCreate(&stream, 1));
 	for (int i = 0; i < 2; i++)
 		MUST(!cu.cuMemAlloc_v2(&d[i], sizeof(x) + 16));
 	MUST(!cu.cuMemcpyHtoD_v2(d[0], x, sizeof(x)) &&
 	     !cu.cuMemcpyHtoD_v2(d[0] + sizeof(x), x, 16));
-	MUST(passing(api, d, NO_MEMORY, "cuda") && passing(api, d, UNKNOWN, "cuda"));
+	for (way = 0; way < WAYS; way++) {
+		MUST(lasting(api, d, kernel_fails, 12));
+		MUST(way == PROFILED || lasting(api, d, call_fails, 80));
+		MUST(passing(api, d, way == PLAIN ? NO_MEMORY : UNKNOWN, "cuda"));
+	}
+	way = PLAIN;
 	MUST(too_much(api));
 	for (int i = 0; i < 2; i++)
 		MUST(!cu.cuMemFree_v2(d[i]));
+	MUST(!cu.cuStreamDestroy_v2(stream));
 	return true;
 }
 

@@ -306,12 +306,14 @@ static bool pick(void)
 	CUdeviceptr d[3];
 	dl_context *c;
 	dl_model *m;
+	void *stream;
 
 	for (int i = 0; i < 12; i++)
 		t[i] = (float)i;
 	MUST(api && api->load(&o, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
 	for (int i = 0; i < 3; i++)
 		MUST(!cu.cuMemAlloc_v2(&d[i], 256));
+	MUST(!cu.cuStreamCreate(&stream, 1));
 	dl_tensor in[] = {tensor(DL_F32, on_device(d[0]), ts, 2, sizeof(t)),
 			  tensor(DL_I64, on_device(d[1]), is, 1, sizeof(index))};
 	dl_tensor out[] = {tensor(DL_F32, on_device(d[2]), ys, 2, 36)};
@@ -322,10 +324,11 @@ static bool pick(void)
 		index[1] = 9;
 		MUST(!cu.cuMemcpyHtoD_v2(d[1], index, sizeof(index)));
 		cu.ptxsim_mark();
-		MUST(api->run(c, in, 2, out, 1, NULL) == DL_OK);
+		MUST(api->run(c, in, 2, out, 1, stream) == DL_OK);
 		MUST(counts(k >= 2, k < 2, 0));
 		if (k % 2 == 0)
 			MUST(api->wait(c) == DL_INDEX && strstr(api->error(c), "(Gather)"));
+		MUST(!cu.cuStreamSynchronize(stream));
 		index[1] = 3;
 		MUST(!cu.cuMemcpyHtoD_v2(d[1], index, sizeof(index)));
 		if (k % 2)
@@ -334,6 +337,7 @@ static bool pick(void)
 		MUST(api->run(c, in, 2, out, 1, NULL) == DL_OK && api->wait(c) == DL_OK);
 		MUST(!cu.cuMemcpyDtoH_v2(y, d[2], 36) && y[3] == 9 && y[8] == 8);
 	}
+	MUST(!cu.cuStreamDestroy_v2(stream));
 	for (int i = 0; i < 3; i++)
 		MUST(!cu.cuMemFree_v2(d[i]));
 	api->context_free(c);

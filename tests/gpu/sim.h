@@ -24,6 +24,7 @@ typedef unsigned long long CUdeviceptr;
 	F(int, cuDevicePrimaryCtxRelease_v2, (int)) \
 	F(int, cuCtxPushCurrent_v2, (void *)) \
 	F(int, cuCtxPopCurrent_v2, (void **)) \
+	F(int, cuCtxGetCurrent, (void **)) \
 	F(int, cuMemAlloc_v2, (CUdeviceptr *, size_t)) \
 	F(int, cuMemFree_v2, (CUdeviceptr)) \
 	F(int, cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t)) \
@@ -31,6 +32,7 @@ typedef unsigned long long CUdeviceptr;
 	F(int, cuStreamCreate, (void **, unsigned)) \
 	F(int, cuStreamDestroy_v2, (void *)) \
 	F(int, cuStreamSynchronize, (void *)) \
+	F(int, cuLaunchHostFunc, (void *, void (*)(void *), void *)) \
 	F(unsigned long long, ptxsim_calls, (const char *)) \
 	F(void, ptxsim_mark, (void)) \
 	F(unsigned long long, ptxsim_allocations, (void)) \
@@ -39,6 +41,8 @@ typedef unsigned long long CUdeviceptr;
 	F(void, ptxsim_seed, (uint64_t)) \
 	F(uint64_t, ptxsim_counter, (const char *, const char *)) \
 	F(const char *, ptxsim_failed, (void)) \
+	F(void, ptxsim_break, (uint64_t, int)) \
+	F(int, ptxsim_broke, (void)) \
 	F(void, ptxsim_quiet, (int))
 /* clang-format on */
 

@@ -428,6 +428,13 @@ def threads_and_devices():
 
 
 @test
+def a_guest_of_the_application():
+    for name in "dense", "chain":
+        compiled(name)
+    assert run(c_program("guest"), DIR, PTXSIM_DEVICES=2) == "ok\n"
+
+
+@test
 def a_child_of_fork():
     compiled("dense")
     assert run(c_program("forked"), DIR) == "ok\n"

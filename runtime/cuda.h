@@ -12,6 +12,7 @@
  *	cuda.c          the driver, its errors    cuda_model.c  load and unload; the module, by the first context
  *	cuda_context.c  memory of a context       cuda_run.c    a run: copies, waiting, the status word
  *	cuda_exec.c     what generated code calls; events for the profile
+ *	cuda_stage.c    tensors on the host
  *	cuda_part.c     a list of such calls as a CUDA graph    cuda_graph.c  runs that are graphs
  */
 #ifndef RUNTIME_CUDA_H
@@ -96,6 +97,9 @@ struct Gpu {
 	char name[96]; /* "cuda:0 NVIDIA H200" */
 };
 
+/* A tensor on the host that is larger than two pieces goes in pieces, of so many bytes at least, so many at most. */
+enum { GPU_PIECE = 1 << 20, GPU_PIECES = 16 };
+
 /* An input or output of a run. */
 typedef struct GpuIo {
 	GpuMem mem;    /* where the GPU has it, unless the caller's memory serves */
@@ -104,6 +108,7 @@ typedef struct GpuIo {
 	void *device;  /* the caller's memory, on the GPU, where it does not serve; null: it does */
 	bool staged;   /* by prepare: what the caller will give is taken to be on the host */
 	uint64_t bytes;
+	CUevent there[GPU_PIECES]; /* of an output: when each piece is in pinned memory; null: not needed so far */
 } GpuIo;
 
 /* What generated code asks for, and copies of inputs and outputs. */
@@ -196,6 +201,24 @@ int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes);
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes);
 /* Waits until nothing of the context is in flight; the driver's status. */
 int gpu_idle(dl_context *c);
+
+/* ---- cuda_stage.c ---- */
+
+/* Whether IO, of io->bytes, goes in pieces where it is on the host. */
+bool gpu_in_pieces(const GpuIo *io);
+/* Pinned memory for io->bytes, and events where they are needed. */
+int gpu_stage(dl_context *c, GpuIo *io);
+/* All memory of IO; under the GPU's context. */
+void gpu_io_free(const Cuda *cuda, GpuIo *io);
+/* Input NAME on its way to where the GPU has it, before what is launched next. IN_GRAPH: but for what a node of the graph
+ * copies. */
+int gpu_send(dl_context *c, GpuIo *io, const char *name, bool in_graph);
+/* The same of an output, behind what was launched. */
+int gpu_bring(dl_context *c, GpuIo *io, bool in_graph);
+/* An output in pieces, to the caller's memory as they come. */
+int gpu_take_pieces(dl_context *c, const GpuIo *io);
+/* Any other, once nothing is in flight. */
+void gpu_take(const GpuIo *io);
 
 /* ---- cuda_exec.c ---- */
 

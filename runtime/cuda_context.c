@@ -156,14 +156,6 @@ int rt_gpu_context(dl_context *c)
 	return c->model->profile ? gpu_marks_new(c) : DL_OK;
 }
 
-static void free_io(const Cuda *cuda, GpuIo *io)
-{
-	if (io->mem.at)
-		cuda->cuMemFree_v2(io->mem.at);
-	if (io->pinned.at)
-		cuda->cuMemFreeHost(io->pinned.at);
-}
-
 void rt_gpu_context_free(dl_context *c)
 {
 	GpuContext *x = c->gpu;
@@ -186,7 +178,7 @@ void rt_gpu_context_free(dl_context *c)
 			if (x->region[i].at)
 				cuda->cuMemFree_v2(x->region[i].at);
 		for (int32_t i = 0; i < p->desc->n_in + p->desc->n_out; i++)
-			free_io(cuda, &x->in[i]);
+			gpu_io_free(cuda, &x->in[i]);
 		if (x->order)
 			cuda->cuEventDestroy_v2(x->order);
 		if (x->own)

@@ -59,11 +59,13 @@ static bool on_gpu(const GpuIo *io)
 	return !io->host && !io->staged;
 }
 
-/* The copy of input or output I, of both, over pinned memory; none where there is no such memory. */
+/* The copy of input or output I, of both, over pinned memory; none where there is no such memory. What goes in pieces goes
+ * beside the graph. */
 static int collect_io(dl_context *c, GpuCallKind kind, int32_t i)
 {
 	const GpuIo *io = &c->gpu->in[i];
-	const GpuCall call = {.kind = kind, .which = i, .n = 3, .off = on_gpu(io)};
+	const GpuCall call = {
+		.kind = kind, .which = i, .n = 3, .off = on_gpu(io) || gpu_in_pieces(io)};
 	const uint64_t pinned = (uint64_t)(uintptr_t)io->pinned.at;
 	const uint64_t word[] = {kind == GPU_IN ? io->mem.at : pinned,
 				 kind == GPU_IN ? pinned : io->mem.at, io->bytes};

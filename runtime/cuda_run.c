@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run on a GPU. What the caller keeps in host memory is copied through pinned memory, in the stream; what the
+ * A run on a GPU. What the caller keeps in host memory is copied through pinned memory (cuda_stage.c); what the
  * caller has on the GPU is used where it is. Where these dims were prepared the run is one launch of a graph, else
  * generated code launches kernel by kernel.
  *
@@ -132,7 +132,7 @@ static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 	io->device = device && (uintptr_t)p % GPU_VECTOR ? p : NULL;
 	if (device && !io->device)
 		return p;
-	if (gpu_grow(c, &io->mem, (int64_t)bytes) || (!device && gpu_pin(c, &io->pinned, bytes)))
+	if (gpu_grow(c, &io->mem, (int64_t)bytes) || (!device && gpu_stage(c, io)))
 		return NULL;
 	return (void *)(uintptr_t)io->mem.at;
 }
@@ -207,58 +207,6 @@ static int settle_inputs(dl_context *c)
 	return c->x.status;
 }
 
-/* ---- Copies ---- */
-
-/* An input on its way: to pinned memory, and where IN_STREAM from there on. */
-static int copy_input(dl_context *c, int32_t i, bool in_stream)
-{
-	GpuContext *g = c->gpu;
-	const Cuda *cuda = c->model->gpu->cuda;
-	GpuIo *io = &g->in[i];
-	int rc = 0;
-
-	if (!io->bytes)
-		return DL_OK;
-	if (io->host) {
-		memcpy(io->pinned.at, io->host, io->bytes);
-		g->waits = true; /* pinned memory is free again when the run is over */
-	}
-	if (io->host && in_stream)
-		rc = cuda->cuMemcpyHtoDAsync_v2(io->mem.at, io->pinned.at, io->bytes, g->stream);
-	else if (io->device)
-		rc = cuda->cuMemcpyDtoDAsync_v2(io->mem.at, (CUdeviceptr)(uintptr_t)io->device,
-						io->bytes, g->stream);
-	return rc ? gpu_fail(c, rc, in_io(c, i)->name) : DL_OK;
-}
-
-static int copy_output(dl_context *c, int32_t o, bool in_stream)
-{
-	GpuContext *g = c->gpu;
-	const Cuda *cuda = c->model->gpu->cuda;
-	GpuIo *io = &g->out[o];
-	int rc = 0;
-
-	if (!io->bytes)
-		return DL_OK;
-	g->waits |= io->host != NULL;
-	if (io->host && in_stream)
-		rc = cuda->cuMemcpyDtoHAsync_v2(io->pinned.at, io->mem.at, io->bytes, g->stream);
-	else if (io->device)
-		rc = cuda->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)io->device, io->mem.at,
-						io->bytes, g->stream);
-	return rc ? gpu_fail_by_now(c, rc) : DL_OK;
-}
-
-static void hand_over(dl_context *c)
-{
-	for (int32_t o = 0; o < c->model->prog->desc->n_out; o++) {
-		const GpuIo *io = &c->gpu->out[o];
-
-		if (io->host && io->bytes)
-			memcpy(io->host, io->pinned.at, io->bytes);
-	}
-}
-
 /* ---- A run ---- */
 
 /* Puts the run into the stream. */
@@ -269,11 +217,11 @@ static int begin(dl_context *c, GpuGraph *graph)
 
 	c->gpu->busy = true; /* and again at the end: memory that grows in between is waited for */
 	for (int32_t i = 0; i < d->n_in && !rc; i++)
-		rc = copy_input(c, i, !graph);
+		rc = gpu_send(c, &c->gpu->in[i], in_io(c, i)->name, graph != NULL);
 	if (!rc)
 		rc = graph ? gpu_graph_launch(c, graph) : c->model->prog->exec(&c->x);
 	for (int32_t o = 0; o < d->n_out && !rc; o++)
-		rc = copy_output(c, o, !graph);
+		rc = gpu_bring(c, &c->gpu->out[o], graph != NULL);
 	c->gpu->busy = true;
 	return rc;
 }
@@ -301,6 +249,20 @@ static int leave_running(dl_context *c)
 	return c->x.status;
 }
 
+/* The run is over, and the outputs that are on the host are there. */
+static int end(dl_context *c)
+{
+	const int32_t n_out = c->model->prog->desc->n_out;
+	int rc = DL_OK;
+
+	for (int32_t o = 0; o < n_out && !rc; o++)
+		rc = gpu_take_pieces(c, &c->gpu->out[o]);
+	rc = rc ? rc : wait_for_it(c, "");
+	for (int32_t o = 0; o < n_out && !rc; o++)
+		gpu_take(&c->gpu->out[o]);
+	return rc;
+}
+
 static int execute(dl_context *c)
 {
 	GpuGraph *graph;
@@ -320,12 +282,7 @@ static int execute(dl_context *c)
 		gpu_marks_drop(c);
 		return rc;
 	}
-	if (!c->gpu->waits)
-		return leave_running(c);
-	rc = wait_for_it(c, "");
-	if (!rc)
-		hand_over(c);
-	return rc;
+	return c->gpu->waits ? end(c) : leave_running(c);
 }
 
 int rt_gpu_execute(dl_context *c)
@@ -350,7 +307,7 @@ static int stage(dl_context *c, GpuIo *io, void **data, uint64_t bytes)
 	io->host = io->device = *data = NULL;
 	if (!io->staged)
 		return DL_OK;
-	if (gpu_grow(c, &io->mem, (int64_t)bytes) || gpu_pin(c, &io->pinned, bytes))
+	if (gpu_grow(c, &io->mem, (int64_t)bytes) || gpu_stage(c, io))
 		return c->x.status;
 	*data = (void *)(uintptr_t)io->mem.at;
 	return DL_OK;

@@ -5,6 +5,7 @@
  *	pick	y[N,3] = t[i[N]], t[4,3]
  *	chain	y[N,8] = (x[N,8] w[8,8]) w
  *	twice	y[3*N] = x[N] then z[2*N]
+ *	same	y[N] = x[N], z[N] = relu(x)
  */
 #include "tests/gpu/mallocs.h"
 #include "tests/gpu/sim.h"
@@ -369,13 +370,99 @@ static bool twice(void)
 	return true;
 }
 
+/* Tensors of N elements on the host, in so many pieces: they are copied while others are on their way. */
+static bool in_pieces(const dl_api *api, dl_context *c, int64_t n, unsigned pieces, bool prepared)
+{
+	int64_t xs[] = {n}, ys[1], zs[1];
+	float *v = malloc((size_t)n * 4), *r = malloc((size_t)n * 8);
+	dl_tensor in = tensor(DL_F32, v, xs, 1, (size_t)n * 4);
+	dl_tensor out[] = {tensor(DL_F32, r, ys, 1, (size_t)n * 4),
+			   tensor(DL_F32, r + n, zs, 1, (size_t)n * 4)};
+
+	MUST(v && r && (!prepared || api->prepare(c, xs, 1) == DL_OK));
+	for (int k = 0; k < 2; k++) {
+		for (int64_t i = 0; i < n; i++)
+			v[i] = (float)((i * 7 + k) % 1013) - 500;
+		memset(r, 0, (size_t)n * 8);
+		cu.ptxsim_mark();
+		mallocs = 0;
+		MUST(api->run(c, &in, 1, out, 2, NULL) == DL_OK);
+		MUST(cu.ptxsim_calls("cuMemcpyHtoDAsync") == pieces);
+		MUST(cu.ptxsim_calls("cuMemcpyDtoHAsync") == 2 * pieces);
+		MUST(cu.ptxsim_calls("cuEventSynchronize") == 2 * pieces);
+		MUST(cu.ptxsim_calls("cuGraphLaunch") == prepared);
+		MUST((!prepared && !k) || (!cu.ptxsim_allocations() && !mallocs));
+		for (int64_t i = 0; i < n; i++)
+			MUST(r[i] == v[i] && r[n + i] == (v[i] > 0 ? v[i] : 0));
+	}
+	free(v);
+	free(r);
+	return true;
+}
+
+/* Each call of a run in pieces fails once, first of one that makes what it needs: a status, and the next run is right. */
+static bool pieces_fail(const dl_api *api, dl_model *m, int64_t n)
+{
+	int64_t xs[] = {n}, ys[1], zs[1];
+	float *v = calloc((size_t)n, 4), *r = malloc((size_t)n * 8);
+	bool done = false;
+	int calls = 0;
+
+	MUST(v && r);
+	for (; !done; calls++) {
+		dl_tensor in = tensor(DL_F32, v, xs, 1, (size_t)n * 4);
+		dl_tensor out[] = {tensor(DL_F32, r, ys, 1, (size_t)n * 4),
+				   tensor(DL_F32, r + n, zs, 1, (size_t)n * 4)};
+		dl_context *c;
+		int rc;
+
+		MUST(api->context(m, NULL, &c) == DL_OK);
+		cu.ptxsim_fail((uint64_t)calls + 1, 999);
+		rc = api->run(c, &in, 1, out, 2, NULL);
+		done = !cu.ptxsim_failed();
+		MUST(done || rc == DL_DEVICE || !strncmp(cu.ptxsim_failed(), "cuCtxP", 6));
+		cu.ptxsim_fail(0, 0);
+		if (calls % 8 == 0) {
+			v[n - 1] = (float)calls;
+			MUST(api->run(c, &in, 1, out, 2, NULL) == DL_OK && r[n - 1] == v[n - 1]);
+		}
+		api->context_free(c);
+	}
+	free(v);
+	free(r);
+	return calls > 30;
+}
+
+static bool large(void)
+{
+	const dl_api *api = open_model(dir, "same");
+	dl_load_options o = {.size = sizeof(o), .device = "cuda"};
+	const int64_t mib = 1 << 18; /* in elements */
+	dl_context *c;
+	dl_model *m;
+
+	MUST(api && count_mallocs((void *)(uintptr_t)api->load) && api->load(&o, &m) == DL_OK);
+	for (int prepared = 0; prepared < 2; prepared++) {
+		MUST(api->context(m, NULL, &c) == DL_OK);
+		MUST(in_pieces(api, c, 2 * mib, 2, prepared));
+		MUST(in_pieces(api, c, 2 * mib + 1, 3, prepared));
+		MUST(!prepared || in_pieces(api, c, 17 * mib + 3, 16, prepared));
+		api->context_free(c);
+	}
+	cu.ptxsim_seed(0);
+	MUST(pieces_fail(api, m, 2 * mib + 1));
+	MUST(api->unload(m) == DL_OK && cu.ptxsim_live() == 0);
+	return true;
+}
+
 static bool all(const char *models)
 {
 	void *gpu;
 
 	dir = models;
 	MUST(!cu.cuDevicePrimaryCtxRetain(&gpu, 0) && !cu.cuCtxPushCurrent_v2(gpu));
-	return add() && one_arena() && workspace() && pick() && twice() && contexts_overlap();
+	return add() && one_arena() && workspace() && pick() && twice() && contexts_overlap() &&
+	       large();
 }
 
 int main(int argc, char **argv)

@@ -152,6 +152,36 @@ static bool all_goes_early(void)
 	return true;
 }
 
+/* No rows at all, where there is memory and where there is none; and an output over its input, which is refused. */
+static bool nothing_to_compute(void)
+{
+	const dl_api *api = open_model(dir, "dense");
+	CUdeviceptr d;
+	dl_context *c;
+	dl_model *m;
+
+	MUST(api && load(api, "cuda", &m, &c) && !cu.cuMemAlloc_v2(&d, sizeof(x)));
+	MUST(!cu.cuMemcpyHtoD_v2(d, x, sizeof(x)));
+	for (int prepared = 0; prepared < 2; prepared++) {
+		int64_t none[] = {0}, dims[] = {ROWS};
+
+		MUST(!prepared ||
+		     (api->prepare(c, none, 1) == DL_OK && api->prepare(c, dims, 1) == DL_OK));
+		memset(y, 1, sizeof(y));
+		MUST(run(api, c, 0, NULL, NULL, NULL) == DL_OK);
+		MUST(run(api, c, 0, x, y, NULL) == DL_OK);
+		MUST(run(api, c, 0, on_device(d), on_device(d), NULL) == DL_OK);
+		MUST(api->wait(c) == DL_OK && y[0] == y[OUT]);
+		MUST(run(api, c, ROWS, on_device(d), on_device(d), NULL) == DL_INVALID);
+		MUST(strstr(api->error(c), "overlaps input"));
+		MUST(run(api, c, ROWS, on_device(d), on_device(d + IN * 4), NULL) == DL_INVALID);
+		MUST(run(api, c, ROWS, on_device(d), y, NULL) == DL_OK && right(y, ROWS));
+	}
+	api->context_free(c);
+	MUST(api->unload(m) == DL_OK && !cu.cuMemFree_v2(d));
+	return true;
+}
+
 /* Two models of two libraries in one context of the device: calls in turn, and one goes while the other works. */
 static bool two_models(void)
 {
@@ -201,7 +231,7 @@ static bool all(const char *models)
 	MUST(api->unload(m) == DL_OK);
 	before = cu.ptxsim_live();
 	cu.ptxsim_seed(0); /* everything as late as it can be */
-	MUST(others_work_waits() && current_stays() && two_models());
+	MUST(others_work_waits() && current_stays() && nothing_to_compute() && two_models());
 	for (unsigned seed = 0; seed < 4; seed++) {
 		cu.ptxsim_seed(seed);
 		MUST(all_goes_early());

@@ -238,6 +238,29 @@ def an_index_out_of_range():
     assert "(Gather): index out of range" in text, text
 
 
+@test
+def no_gpu_is_to_be_seen():
+    so = compiled("add")
+    for env in {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "-1"}, {"PTXSIM_DEVICES": 0}:
+        assert dlrun(so, "--data", f"{DIR}/add", **env).startswith("device: cpu\n")
+        assert "no GPU: CUDA_ERROR_NO_DEVICE" in dlrun(so, "--device=cuda", "--data", f"{DIR}/add", status=1, **env)
+
+
+@test
+def a_gpu_or_a_driver_older_than_the_code():
+    """The CPU computes where nobody asked for a GPU; who did reads why not, with what the driver's compiler says."""
+    so = compiled("add")
+    assert dlrun(so, "--data", f"{DIR}/add", PTXSIM_SM=75).startswith("device: cpu\n")
+    ptx = open(compiled("add", suffix=".ptx")).read()
+    for changed, said in (re.sub(r"\.version \S+", ".version 99.1", ptx), "UNSUPPORTED_PTX_VERSION.*Unsupported .version 99.1"), (ptx.replace("ld.global", "ld.glibal"), "INVALID_PTX.*line"):
+        assert changed != ptx
+        open(f"{DIR}/changed.ptx", "w").write(changed)
+        env = {"PTXSIM_QUIET": 1, "PTXSIM_REPLACE": f"{DIR}/changed.ptx"}
+        assert dlrun(so, "--data", f"{DIR}/add", **env).startswith("device: cpu\n")
+        text = dlrun(so, "--device=cuda", "--data", f"{DIR}/add", status=1, **env)
+        assert re.search("its driver does not take the kernels: CUDA_ERROR_" + said, text), text
+
+
 def calls(*args, **env):
     dlrun(*args, PTXSIM_STATS=f"{DIR}/stats.json", **env)
     return json.load(open(f"{DIR}/stats.json"))

@@ -9,15 +9,41 @@
 
 /* ---- Modules ---- */
 
-static bool is_ptx(const char *s)
+/* What follows .version in the PTX text S; null: it is none. */
+static const char *version(const char *s)
 {
 	for (;;) {
 		s += strspn(s, " \t\r\n");
 		if (s[0] == '/' && s[1] == '/')
 			s += strcspn(s, "\n");
 		else
-			return !strncmp(s, ".version", 8);
+			return strncmp(s, ".version", 8) ? NULL : s + 8;
 	}
+}
+
+/* Of PTX, as the driver that cuDriverGetVersion names knows it, times ten. */
+enum { PTX_VERSION = 90 };
+
+/* TEXT as a module, or why not, with M->error then. */
+static CUresult parse(Module *m, const char *text)
+{
+	char *minor;
+	const long major = strtol(version(text), &minor, 10);
+
+	if (major * 10 + (*minor == '.' ? strtol(minor + 1, NULL, 10) : 0) > PTX_VERSION) {
+		snprintf(m->error, sizeof m->error,
+			 "Unsupported .version %.*s; current version is '%d.%d'",
+			 (int)strcspn(version(text) + 1, " \n"), version(text) + 1,
+			 PTX_VERSION / 10, PTX_VERSION % 10);
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	}
+	if (!module_parse(m, text))
+		return CUDA_ERROR_INVALID_PTX;
+	if (m->sm <= driver.device->sm)
+		return CUDA_SUCCESS;
+	snprintf(m->error, sizeof m->error, "the module is for sm_%d, the device is sm_%d", m->sm,
+		 driver.device->sm);
+	return CUDA_ERROR_INVALID_PTX;
 }
 
 static uint64_t symbol_address(const Module *m, const struct Patch *p)
@@ -97,7 +123,7 @@ static void log_error(unsigned n, const int *option, void **value, const char *t
 
 static CUresult load(CUmodule *out, const char *text, unsigned n, const int *option, void **value)
 {
-	if (!is_ptx(text)) {
+	if (!version(text)) {
 		say("error: the module is no PTX text");
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
@@ -105,18 +131,10 @@ static CUresult load(CUmodule *out, const char *text, unsigned n, const int *opt
 	if (!mod)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	mod->m = module_new();
-	CUresult r = CUDA_SUCCESS;
-	if (!module_parse(mod->m, text)) {
-		r = CUDA_ERROR_INVALID_PTX;
-	} else if (mod->m->sm > driver.device->sm) {
-		snprintf(mod->m->error, sizeof mod->m->error,
-			 "the module is for sm_%d, the device is sm_%d", mod->m->sm,
-			 driver.device->sm);
-		r = CUDA_ERROR_INVALID_PTX;
-	} else {
+	CUresult r = parse(mod->m, text);
+	if (!r) {
 		r = place_vars(mod);
-	}
-	if (r == CUDA_ERROR_INVALID_PTX) {
+	} else {
 		say("error: PTX %s", mod->m->error);
 		log_error(n, option, value, mod->m->error);
 	}

@@ -22,3 +22,13 @@ link two_models digits.a smooth.a
 ./dlopen ./digits.so digits
 ./threads
 ./two_models "$digits/heldout.bin"
+
+# On the simulated GPU, where there is one.
+if [ -e "$build/ptxsim/libcuda.so.1" ] && "$build/bin/dlcc" --list-targets | grep -q cuda:; then
+	mkdir -p gpu && cd gpu
+	for model in "$digits/digits" "$here/smooth"; do
+		"$build/bin/dlcc" ${DLCC_FLAGS:-} "$model.onnx" -o "$(basename "$model").a" --target=cpu:v2,cuda:sm_80
+	done
+	link cuda_stream digits.a smooth.a
+	LD_LIBRARY_PATH=$build/ptxsim ./cuda_stream "$digits/heldout.bin"
+fi

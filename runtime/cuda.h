@@ -32,7 +32,7 @@ typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUdeviceptr;
 
 enum { CUDA_NO_MEMORY = 2, CUDA_NOT_INITIALIZED = 3 };
-enum { CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76 };
+enum { CUDA_MEMORY_CLOCK = 36, CUDA_MEMORY_BUS = 37, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76 };
 enum { CUDA_DYNAMIC_SHARED = 8 };                         /* of a function */
 enum { CUDA_MEMORY_TYPE = 2, CUDA_DEVICE_ORDINAL = 9 };   /* of a pointer */
 enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
@@ -88,6 +88,7 @@ struct Gpu {
 	CUmodule module;
 	CUfunction *fn; /* null: not fetched yet */
 	int sm; /* compute capability times ten */
+	uint64_t bytes_per_second; /* of the memory; 0: not known */
 	const dl_gpu_image *image;
 	GpuMem weights;
 	atomic_int lost;

@@ -86,11 +86,11 @@ int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)
 	if (rc)
 		return gpu_fail_by_now(c, rc);
 	*m = (GpuMem){0, 0};
+	c->gpu->moves++;
 	rc = cuda->cuMemAlloc_v2(&more.at, want);
 	if (rc)
 		return gpu_fail(c, rc, "memory");
 	*m = more;
-	c->gpu->moves++;
 	return DL_OK;
 }
 
@@ -107,11 +107,11 @@ int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes)
 	if (rc)
 		return gpu_fail_by_now(c, rc);
 	*p = (Pinned){NULL, 0};
+	c->gpu->moves++;
 	rc = cuda->cuMemHostAlloc((void **)&more.at, bytes, 0);
 	if (rc)
 		return gpu_fail(c, rc, "host memory");
 	*p = more;
-	c->gpu->moves++;
 	return DL_OK;
 }
 

@@ -34,6 +34,18 @@ static const dl_gpu_image *choose_image(const dl_gpu *p, int sm)
 	return best;
 }
 
+/* Of memory: two words of the bus a cycle. */
+static int ask_speed(Gpu *g)
+{
+	int khz = 0, bits = 0;
+	int rc = g->cuda->cuDeviceGetAttribute(&khz, CUDA_MEMORY_CLOCK, g->device);
+
+	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&bits, CUDA_MEMORY_BUS, g->device);
+	if (!rc && khz > 0 && bits > 0)
+		g->bytes_per_second = 2000 * (uint64_t)khz * ((uint64_t)bits / 8);
+	return rc;
+}
+
 static int open_device(dl_model *m, int ordinal)
 {
 	Gpu *g = m->gpu;
@@ -51,6 +63,7 @@ static int open_device(dl_model *m, int ordinal)
 	rc = rc ? rc : g->cuda->cuDeviceGetName(name, sizeof(name), g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&major, CUDA_CAPABILITY_MAJOR, g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&minor, CUDA_CAPABILITY_MINOR, g->device);
+	rc = rc ? rc : ask_speed(g);
 	if (rc)
 		return failed(m, rc, "the device");
 	snprintf(g->name, sizeof(g->name), "cuda:%d %s", ordinal, name);
@@ -328,4 +341,16 @@ const char *dl_rt_device(const dl_model *m)
 	if (!m || m->head.magic != RT_MAGIC_MODEL)
 		return "";
 	return m->gpu ? m->gpu->name : "cpu";
+}
+
+int dl_rt_device_info(const dl_model *m, dl_device_info *info)
+{
+	if (!m || m->head.magic != RT_MAGIC_MODEL || !info || info->size < sizeof(*info))
+		return DL_INVALID;
+	if (!m->gpu)
+		return DL_TARGET;
+	info->sm = m->gpu->sm;
+	info->bytes_per_second = m->gpu->bytes_per_second;
+	info->weights_bytes = m->gpu->weights.bytes;
+	return DL_OK;
 }

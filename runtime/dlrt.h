@@ -238,6 +238,14 @@ typedef struct dl_profile_entry {
 	uint64_t nanoseconds;
 } dl_profile_entry;
 
+/* What is known of the GPU that a model runs on. */
+typedef struct dl_device_info {
+	uint32_t size;
+	int32_t sm;                /* compute capability times ten */
+	uint64_t bytes_per_second; /* of its memory, at most, by clock and bus; 0: the driver does not say */
+	uint64_t weights_bytes;    /* of the model, in its memory */
+} dl_device_info;
+
 typedef struct dl_api {
 	uint32_t size;
 	uint32_t abi;
@@ -278,6 +286,8 @@ typedef struct dl_api {
 	const char *(*device)(const dl_model *model);
 	/* Waits for runs that returned before they were done; the status is that of the first that failed. */
 	int (*wait)(dl_context *context);
+	/* DL_TARGET where the model runs on the CPU. */
+	int (*device_info)(const dl_model *model, dl_device_info *info);
 } dl_api;
 
 /* The one symbol that dlopen needs, as NAME_get_api; null for a version it does not know. */
@@ -548,6 +558,7 @@ int dl_rt_profile(dl_model *model, int32_t i, dl_profile_entry *entry);
 const char *dl_rt_status_text(int status);
 const char *dl_rt_device(const dl_model *model);
 int dl_rt_wait(dl_context *context);
+int dl_rt_device_info(const dl_model *model, dl_device_info *info);
 
 /* Defines the two exported functions of model NAME over the dl_program PROG. */
 #define DL_DEFINE_API(NAME, PROG)                                                                 \
@@ -568,6 +579,7 @@ int dl_rt_wait(dl_context *context);
 			dl_rt_unload, dl_rt_workspace, dl_rt_context, dl_rt_context_free,         \
 			dl_rt_prepare, dl_rt_infer_shapes, dl_rt_run, dl_rt_cancel, dl_rt_error,  \
 			dl_rt_profile, dl_rt_status_text, dl_rt_device, dl_rt_wait,               \
+			dl_rt_device_info,                                                        \
 		};                                                                                \
 		return abi_version == DL_ABI_VERSION ? &api : NULL;                               \
 	}                                                                                         \

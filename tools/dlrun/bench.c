@@ -70,6 +70,19 @@ static int usual_threads(void)
 	return sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
 }
 
+/* On a GPU: what a run reads and writes at least (weights, inputs, outputs), by its time, beside what the GPU's memory can. */
+static void put_speed(const Session *s, FILE *f, const Timing *t)
+{
+	const dl_device_info gpu = session_gpu(s);
+	const double bytes = s->bytes + (double)gpu.weights_bytes;
+
+	if (!gpu.sm)
+		return;
+	fprintf(f, ",\"bytes\":%.0f,\"gb_per_s\":%.4g", bytes, bytes / t->median_ms / 1e6);
+	if (gpu.bytes_per_second)
+		fprintf(f, ",\"peak_gb_per_s\":%.4g", (double)gpu.bytes_per_second / 1e9);
+}
+
 void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *sym_values,
 		    int threads)
 {
@@ -89,5 +102,6 @@ void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *s
 	}
 	fputs("},\"device\":", f);
 	put_json(f, session_device(s));
+	put_speed(s, f, t);
 	fputs("}\n", f);
 }

@@ -157,6 +157,25 @@ static void put_row(FILE *f, const dl_profile_entry *e, double total)
 		e->calls, (double)e->nanoseconds / 1e3 / (double)e->calls);
 }
 
+/* On a GPU: its name, and how what the runs must read and write at least compares with what its memory can. */
+static void put_speed(const Session *s, FILE *f, uint64_t ns)
+{
+	const dl_device_info gpu = session_gpu(s);
+	const double speed = ns ? s->all_bytes / (double)ns : 0;
+
+	if (!gpu.sm || !s->runs)
+		return;
+	fprintf(f, "%s: %.3f ms of kernels a run; weights, inputs and outputs are %.3f MB",
+		session_device(s), (double)ns / 1e6 / (double)s->runs,
+		s->all_bytes / (double)s->runs / 1e6);
+	if (ns)
+		fprintf(f, ", %.1f GB/s", speed);
+	if (ns && gpu.bytes_per_second)
+		fprintf(f, " of the memory's %.0f (%.1f%%)", (double)gpu.bytes_per_second / 1e9,
+			100e9 * speed / (double)gpu.bytes_per_second);
+	fputc('\n', f);
+}
+
 void session_profile(const Session *s, FILE *f)
 {
 	dl_profile_entry rest = {0}, sum = {0}, *all;
@@ -186,6 +205,7 @@ void session_profile(const Session *s, FILE *f)
 		put_row(f, &sum, (double)sum.nanoseconds);
 		fprintf(f, "total of %d kernels\n", n);
 	}
+	put_speed(s, f, sum.nanoseconds);
 }
 
 void put_json(FILE *f, const char *s)

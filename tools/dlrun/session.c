@@ -143,8 +143,33 @@ const char *session_device(const Session *s)
 	return s->api->size > offsetof(dl_api, device) ? s->api->device(s->model) : "cpu";
 }
 
+dl_device_info session_gpu(const Session *s)
+{
+	dl_device_info info = {.size = sizeof(info)};
+
+	if (s->api->size > offsetof(dl_api, device_info))
+		s->api->device_info(s->model, &info);
+	return info;
+}
+
+/* What any run with these tensors reads or writes at least, weights aside. */
+static double tensor_bytes(const Session *s)
+{
+	double bytes = 0;
+
+	for (int32_t i = 0; i < s->desc->n_in + s->desc->n_out; i++) {
+		const bool in = i < s->desc->n_in;
+		const Array v = in ? array_of(&s->in[i], "") : session_output(s, i - s->desc->n_in);
+
+		bytes += (double)array_count(&v) * dtype_info[v.dtype].bits / 8;
+	}
+	return bytes;
+}
+
 int session_run(Session *s, const Array *in)
 {
+	int rc;
+
 	if (!s->given)
 		s->given = in;
 	for (int32_t i = 0; i < s->desc->n_in; i++)
@@ -153,7 +178,13 @@ int session_run(Session *s, const Array *in)
 		s->out[o] = (dl_tensor){.size = sizeof(dl_tensor),
 					.rank = session_out(s, o)->rank,
 					.shape = s->out_shape[o]};
-	return s->api->run(s->context, s->in, s->desc->n_in, s->out, s->desc->n_out, NULL);
+	rc = s->api->run(s->context, s->in, s->desc->n_in, s->out, s->desc->n_out, NULL);
+	if (!rc) {
+		s->bytes = tensor_bytes(s);
+		s->all_bytes += s->bytes + (double)session_gpu(s).weights_bytes;
+		s->runs++;
+	}
+	return rc;
 }
 
 Array session_output(const Session *s, int32_t o)

@@ -20,6 +20,8 @@ typedef struct Session {
 	dl_tensor *in, *out;
 	int64_t **out_shape;
 	const Array *given; /* the inputs of the first run, if there was one */
+	double bytes, all_bytes; /* of inputs and outputs of the last run; of those and the GPU's weights, of all runs */
+	uint64_t runs;
 } Session;
 
 /* Opens the library, without loading the model; false after a diagnostic. */
@@ -32,6 +34,8 @@ const dl_io *session_in(const Session *s, int32_t i);
 const dl_io *session_out(const Session *s, int32_t o);
 /* What the loaded model runs on: "cpu", "cuda:0 NVIDIA H200". */
 const char *session_device(const Session *s);
+/* What is known of the GPU; zeros on the CPU. */
+dl_device_info session_gpu(const Session *s);
 /* Runs on in[n_in], in the order of the model. The API's status; text says more. */
 int session_run(Session *s, const Array *in);
 /* Output o of the last run. */

@@ -19,9 +19,9 @@ typedef struct Across {
 	Few few;         /* none: a block has one row */
 	int pack, bytes; /* of what runs along N */
 	int64_t cols, rows;
-	Iter *col, *row, *block;
-	Expr *guard;         /* the column is there; null: all are */
-	Expr *there, *valid; /* the row is, and how many are; null: all are */
+	Iter *col, *row, *block, *some; /* SOME: which block of rows, null: one has all */
+	Expr *guard;                    /* the column is there; null: all are */
+	Expr *there, *valid;            /* the row is, and how many are; null: all are */
 	Buf *acc;
 	int64_t left; /* bytes that the block may share beside the states */
 } Across;
@@ -125,21 +125,23 @@ static void shape(Across *x, const Gpu *gpu)
 
 /* ---- The stage ---- */
 
-/* The rows of a block: all there are, or, where that is not known, those of block ROWS. */
-static void place_rows(Across *x, const Iter *rows)
+/* The rows of a block: all there are, or, where that is not known, those of a block of them. Terms are made of all ROWS:
+ * where there are fewer they READ the last one once more. */
+static void place_rows(Across *x, bool read)
 {
 	LBuild *b = x->r->b;
 	ExprPool *p = b->p;
 	Expr *flat = ex_iter(p, x->row), *as = flat, *all = ex_dim(p, x->few.rows);
 
 	x->r->row_at = flat;
-	if (rows && x->rows == 1)
-		flat = as = ex_iter(p, (Iter *)(uintptr_t)rows);
-	if (rows && x->rows > 1) {
-		Expr *first = ex_mul(p, ex_iter(p, (Iter *)(uintptr_t)rows), l_int(b, x->rows));
+	if (x->some && x->rows == 1)
+		flat = as = ex_iter(p, x->some);
+	if (x->some && x->rows > 1) {
+		Expr *first = ex_mul(p, ex_iter(p, x->some), l_int(b, x->rows));
 
-		flat = ex_add(p, first, flat);
-		as = ex_op2(p, IN_min, flat, ex_sub(p, all, l_int(b, 1)));
+		flat = as = ex_add(p, first, flat);
+		if (read)
+			as = ex_op2(p, IN_min, flat, ex_sub(p, all, l_int(b, 1)));
 		x->there = ex_op2(p, IN_lt, flat, all);
 		x->valid = ex_op2(p, IN_min, l_int(b, x->rows), ex_sub(p, all, first));
 	}
@@ -152,7 +154,7 @@ static void place_band(Across *x)
 	Row *r = x->r;
 	LBuild *b = r->b;
 	Ctx *c = r->k->ctx;
-	Iter *split[MAX_ITERS + 1], *rows = NULL;
+	Iter *split[MAX_ITERS + 1];
 	int n = 0;
 
 	x->col = l_iter(b, "j", dim_const(c, x->cols));
@@ -160,8 +162,8 @@ static void place_band(Across *x)
 	x->block = l_iter(b, "block",
 			  dim_ceildiv(c, r->band->iter[x->n]->extent, dim_const(c, x->cols)));
 	if (x->few.n && !dim_is_const(x->few.rows, NULL))
-		split[n++] = rows = l_iter(b, "rows",
-					   dim_ceildiv(c, x->few.rows, dim_const(c, x->rows)));
+		split[n++] = x->some = l_iter(b, "rows",
+					      dim_ceildiv(c, x->few.rows, dim_const(c, x->rows)));
 	for (int i = 0; i < r->band->n; i++)
 		if (i != x->n && !is_row(x, i))
 			split[n++] = r->rep[i];
@@ -171,7 +173,7 @@ static void place_band(Across *x)
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));
 	r->as[x->n] = r->pos[x->n] = ex_add(b->p, r->v0, ex_iter(b->p, x->col));
-	place_rows(x, rows);
+	place_rows(x, false);
 	if (!dim_multiple(c, r->band->iter[x->n]->extent, x->cols))
 		x->guard = ex_op2(b->p, IN_lt, r->as[x->n],
 				  ex_dim(b->p, r->band->iter[x->n]->extent));
@@ -189,7 +191,8 @@ static void block_local(Across *x, const Stmt *s)
 	if (bytes > x->left || !row_may_be_local(r, s, t))
 		return;
 	x->left -= bytes;
-	for (int d = 0; d < t->rank; d++) {
+	for (int i = 0; i < t->rank; i++) {
+		const int d = row_memory_dim(t, i);
 		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
 		const bool along = it == r->band->of[s->id][x->n],
 			   rows = x->few.n && it == r->band->of[s->id][x->few.of[0]];
@@ -234,7 +237,7 @@ static void fold(Across *x, Stmt *s)
 {
 	Row *r = x->r;
 	LBuild *b = r->b;
-	Points p = {.k = r->k, .e = {row_placed(r, s->val[0])}, .ne = 1};
+	Points p = {.k = r->k, .ne = 1};
 	Dim *states = dim_const(r->k->ctx, x->rows * x->cols);
 	Expr *at = state_at(x), *out_at;
 	Buf *out;
@@ -244,6 +247,9 @@ static void fold(Across *x, Stmt *s)
 	l_node(b, LN_LOCAL)->buf[0] = x->acc;
 	one_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
 		  PART_INIT);
+	place_rows(x, true);
+	p.e[0] = row_placed(r, s->val[0]);
+	place_rows(x, false);
 	for (int i = s->nband; i < s->niters; i++)
 		points_add(&p, s->iter[i]);
 	points_join(&p);

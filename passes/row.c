@@ -108,8 +108,7 @@ static int band_dim(const Row *r, const Stmt *s, int d)
 	return -1;
 }
 
-/* The dim that is axis I of T in memory. A temporary's layout has no blocks. */
-static int memory_dim(const Buf *t, int i)
+int row_memory_dim(const Buf *t, int i)
 {
 	return t->layout ? t->layout->ax[i].dim : i;
 }
@@ -141,7 +140,7 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 	if (!row_may_be_local(r, s, t))
 		return;
 	for (int i = 0; i < t->rank; i++) {
-		int d = memory_dim(t, i), b = band_dim(r, s, d);
+		int d = row_memory_dim(t, i), b = band_dim(r, s, d);
 
 		r->keep[t->id][d] = b < 0          ? KEEP_ALL
 				    : b == r->vec  ? KEEP_BLOCK
@@ -161,7 +160,7 @@ static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 	int n = 0;
 
 	for (int i = 0; i < t->rank; i++) {
-		int d = memory_dim(t, i);
+		int d = row_memory_dim(t, i);
 
 		if (r->keep[t->id][d] == KEEP_ALL)
 			out[n++] = idx[d];

@@ -66,6 +66,8 @@ LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *id
 void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size);
 void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
+/* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout has no blocks. */
+int row_memory_dim(const Buf *t, int i);
 /* Temporary T, which S writes, lives in this stage alone and need not be stored. */
 bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t);
 /* Whether band iterators OUT and IN, which stands for EXTENT points, step as one in every access. */

@@ -83,6 +83,7 @@ static void store_node(LlKernel *k, const LNode *n)
 	once = open_once(k, n->buf[0]);
 	val = ll_expr(&k->f, n->val[0]);
 	idx = ll_expr(&k->f, n->idx);
+	ll_note_own(k, n->idx, idx);
 	ll_store(k, n->buf[0], idx, val);
 	ll_forget(&k->f);
 	ll_close_if(k, once);
@@ -245,6 +246,8 @@ static void loop_node(LlKernel *k, const LNode *n)
 	l = ll_open_loop(k, n->var, share ? from_lane(k, lo) : lo, hi,
 			 arena_printf(k->f.arena, "%lld",
 				      share ? (long long)k->stage->team : (long long)n->step));
+	if (share && !strcmp(lo, "0"))
+		vec_push(k->f.arena, &k->own, l.var);
 	k->in_team += share;
 	ll_nodes(k, n->body);
 	k->in_team -= share;
@@ -260,7 +263,7 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_LOOP: loop_node(k, n); break;
 		case LN_LET:
 			ll_forget(&k->f);
-			ll_bind(k, n->var, ll_expr(&k->f, n->lo));
+			ll_let(k, n->var, n->lo);
 			break;
 		case LN_STORE: store_node(k, n); break;
 		case LN_UPDATE: ll_update(k, n, n->buf, n->idx); break;
@@ -284,8 +287,10 @@ static void begin(LlKernel *k)
 	LlFn *f = &k->f;
 	const Stage *st = k->stage;
 
-	ll_put(f, "%%tid32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()");
-	ll_put(f, "%%block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()");
+	ll_put(f, "%%tid32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !range !{i32 0, i32 %d}",
+	       st->threads);
+	ll_put(f, "%%block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x(), !range !{i32 0, i32 %d}",
+	       INT32_MAX);
 	ll_put(f, "%%tid = zext i32 %%tid32 to i64");
 	ll_put(f, "%%block = zext i32 %%block32 to i64");
 	if (st->team == st->threads) {
@@ -301,10 +306,30 @@ static void begin(LlKernel *k)
 	ll_bind(k, st->var, "%p");
 }
 
+/* Opens a block for the teams that have a point; null: all have. */
+static const char *open_points(LlKernel *k)
+{
+	LlFn *f = &k->f;
+	const Stage *st = k->stage;
+	Ctx *c = f->g->ctx;
+	Dim *teams = dim_const(c, st->threads / st->team);
+	const char *inside;
+
+	if (dim_mul(c, dim_ceildiv(c, st->extent, teams), teams) == st->extent)
+		return NULL;
+	inside = ll_new(f);
+	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, st->extent));
+	if (st->team > 1 && st->team < 32) { /* of a warp, some teams may have no point */
+		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
+		k->mask = "%mask";
+	}
+	return ll_open_if(k, inside);
+}
+
 static const char *body(LlKernel *k)
 {
 	LlFn *f = &k->f;
-	const char *inside = ll_new(f), *after, *text;
+	const char *after;
 
 	f->block = "entry";
 	begin(k);
@@ -313,13 +338,7 @@ static const char *body(LlKernel *k)
 	ll_nodes(k, k->stage->head);
 	k->team = k->stage->team;
 	k->lane = "%lane";
-	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, k->stage->extent));
-	if (k->stage->team > 1 &&
-	    k->stage->team < 32) { /* of a warp, some teams may have no point */
-		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
-		k->mask = "%mask";
-	}
-	after = ll_open_if(k, inside);
+	after = open_points(k);
 	ll_nodes(k, k->stage->body);
 	if (ll_calls(f, "index")) {
 		const char *bad = ll_new(f), *is = ll_new(f), *end;
@@ -334,8 +353,7 @@ static const char *body(LlKernel *k)
 	}
 	ll_close_if(k, after);
 	ll_put(f, "ret void");
-	text = arena_strdup(f->arena, strbuf_str(&f->b));
-	return text;
+	return ll_needed_barriers(k, strbuf_str(&f->b));
 }
 
 static void put_params(LlKernel *k, StrBuf *b)

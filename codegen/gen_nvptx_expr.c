@@ -139,6 +139,23 @@ static const char *inst_name(Arena *a, const Expr *e)
 	}
 }
 
+static const char *narrow(LlFn *f, const char *value)
+{
+	const char *r = ll_new(f);
+
+	ll_put(f, "%s = trunc i64 %s to i32", r, value);
+	return r;
+}
+
+static const char *short_division(LlFn *f, const Expr *e, const char *const *arg)
+{
+	const char *a = narrow(f, arg[0]), *b = narrow(f, arg[1]), *q = ll_new(f), *r = ll_new(f);
+
+	ll_put(f, "%s = %s i32 %s, %s", q, ex_is_op(e, IN_mod) ? "urem" : "udiv", a, b);
+	ll_put(f, "%s = zext i32 %s to i64", r, q);
+	return r;
+}
+
 static const char *inst(LlFn *f, Expr *e)
 {
 	const char *arg[3] = {NULL, NULL, "%fault"}, *r;
@@ -147,6 +164,8 @@ static const char *inst(LlFn *f, Expr *e)
 		return lazy_select(f, e);
 	for (int i = 0; i < e->op.n; i++)
 		arg[i] = ll_expr(f, e->op.arg[i]);
+	if (f->is_short && f->is_short(f->arg, e))
+		return short_division(f, e, arg);
 	if (!ex_is_op(e, IN_select))
 		return ll_call(f, inst_name(f->arena, e), arg, ex_is_op(e, IN_index) ? 3 : e->op.n);
 	r = ll_new(f);

@@ -106,7 +106,7 @@ static void over_warps(Folding *g, const char *warps)
 	*point = (Iter){.name = "t"};
 	l = ll_open_loop(k, point, "%lane", arena_printf(f->arena, "%d", all),
 			 arena_printf(f->arena, "%d", k->stage->threads));
-
+	vec_push(f->arena, &k->own, l.var);
 	ll_forget(f);
 	ll_bind(k, g->f->col, ll_op(f, "urem i64", l.var, g->f->cols));
 	if (g->n->guard)

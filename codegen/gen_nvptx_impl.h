@@ -42,6 +42,8 @@ typedef struct LlFn {
 	const char *(*iter)(void *arg, const Iter *it);
 	const char *(*dim)(void *arg, Dim *d);
 	const char *(*load)(void *arg, const Expr *e, const char *const *idx);
+	/* Division E is one of 32 bits, of what is 0 or more by what is 1 or more; null: none is. */
+	bool (*is_short)(void *arg, const Expr *e);
 	const char *param[4];   /* of EX_PARAM */
 
 	ExprNames names;

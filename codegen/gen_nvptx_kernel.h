@@ -21,6 +21,7 @@ typedef struct LlBuf {
 typedef struct LlIter {
 	const Iter *it;
 	const char *value;
+	const Expr *is; /* of a LET: what it names; else null */
 } LlIter;
 
 typedef struct LlKernel {
@@ -42,9 +43,11 @@ typedef struct LlKernel {
 	const char *mask; /* lanes of the warp that run through the body */
 	int in_team; /* inside LOOP_TEAM: each thread has points of its own */
 	int kept; /* of what threads keep, the element in hand; -1: none */
-	bool partial[2][CT_COUNT]; /* declared: see ll_partial */
+	bool partial[2][2][CT_COUNT]; /* declared: see ll_partial */
+	int partials;                 /* reductions that have used them */
 	bool faults;
 	int64_t kept_words; /* that a thread keeps, of all LN_LOCAL that say so */
+	VEC(const char *) own; /* values that no two threads of a team have: numbers of points from 0 on, shared out one by one */
 } LlKernel;
 
 /* For stage ST of S, with nothing printed yet. */
@@ -62,8 +65,11 @@ void ll_close_if(LlKernel *k, const char *after);
 /* Whether the text so far calls library function NAME. */
 bool ll_calls(const LlFn *f, const char *name);
 
-/* VALUE is what IT is from here on. */
+/* VALUE is what IT is from here on; ll_let: of an expression. */
 void ll_bind(LlKernel *k, const Iter *it, const char *value);
+void ll_let(LlKernel *k, const Iter *it, Expr *is);
+/* Where element IDX, whose value VALUE is, is one that no other thread of the team has, VALUE is one of LlKernel.own, too. */
+void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* The value of D in kernel K: a number, or a parameter that it becomes here. */
 const char *ll_dim(void *k, Dim *d);
 /* The name of what holds B: where no one declared it, a parameter or a table that it becomes here. */
@@ -96,7 +102,8 @@ const char *ll_load(LlKernel *k, const Buf *b, const char *idx);
 void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val);
 /* As ll_store, for N codes VAL of neighbours, aligned as one. */
 void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n);
-/* Shared words, one a warp, for component C of a state of type T: stores VAL at AT, or (null) loads from there. */
+/* Shared words, one a warp, for component C of a state of type T: stores VAL at AT, or (null) loads from there. Reductions
+ * have those of two sets in turn, such that a barrier between the two accesses of one also parts the next one but one from it. */
 const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val);
 
 /* ---- gen_nvptx_pack.c ---- */
@@ -134,6 +141,11 @@ void ll_reduce(LlKernel *k, const LNode *n);
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
 /* LN_FOLD (gen_nvptx_fold.c). */
 void ll_fold(LlKernel *k, const LNode *n);
+
+/* ---- gen_nvptx_sync.c ---- */
+
+/* CODE, the body of K's function, without the barriers that nothing needs. */
+const char *ll_needed_barriers(const LlKernel *k, const char *code);
 
 /* ---- gen_nvptx.c ---- */
 

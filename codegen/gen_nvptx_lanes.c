@@ -92,6 +92,7 @@ static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 		ll_store(k, part[i], "0", value[i]);
 	over_lanes(k, n, part, ct, warps);
 	ll_barrier(k);
+	k->partials++;
 }
 
 /* ---- Points of a team ---- */

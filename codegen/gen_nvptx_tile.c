@@ -8,7 +8,8 @@
  *   what reads this round's slot
  *   stores of what was loaded into registers
  *
- * so that loads of either kind are under way during the work. Before the first round the first slots are filled.
+ * so that loads of either kind are under way during the work. Before the first round the first slots are filled. The last
+ * rounds start groups without copies, so behind the ring none is under way.
  */
 #include "codegen/gen_nvptx_kernel.h"
 
@@ -276,7 +277,5 @@ void ll_ring(LlKernel *k, const LNode *n)
 	ll_put(f, "br label %%%s", head);
 	ll_begin(f, end);
 	ll_forget(f);
-	if (async)
-		ll_put(f, "call void @llvm.nvvm.cp.async.wait.group(i32 0)");
 	ll_barrier(k);
 }

@@ -16,7 +16,7 @@
 
 enum {
 	BLOCK_ROWS = 8, /* warps, so rows, of a block that shares what it read: 256 threads */
-	STATES = 1024   /* bytes of shared memory for partial states */
+	STATES = 2048   /* bytes of shared memory for partial states */
 };
 
 /* ---- Temporaries ---- */

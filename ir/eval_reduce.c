@@ -220,9 +220,32 @@ static bool update_lane(Reduce *d, Prog *p, const Place *strip, int l)
 	return true;
 }
 
+/* What an element's bound is of, where sums meet there: N terms, in any order, of which each may meet all others' sum. */
+typedef struct Met {
+	double all; /* sum of |terms|, and of what was there */
+	double own; /* bounds of terms */
+	int64_t n;
+} Met;
+
+static Met *met_new(const Reduce *d, const Access *write)
+{
+	return d->bounds && d->s->red == MONOID_sum
+		       ? NEW_ARRAY(d->r->a, write->n ? write->extent[0] * write->stride[0] : 1, Met)
+		       : NULL;
+}
+
+static double sum_bound(Met *m, DType t, double held, double was, double v, double e)
+{
+	if (!m->n++)
+		*m = (Met){fabs(held - v), was, 1};
+	m->all += fabs(v);
+	m->own += e;
+	return m->own + 2 * (double)m->n * ulp_of(t, m->all + m->own);
+}
+
 /* Bounds of an update grow with each term: its own, and a rounding of what is there by then. */
-static void update_bounds(Reduce *d, Prog *p, const Place *strip, const double *v, const double *e,
-			  int l)
+static void update_bounds(Reduce *d, Prog *p, const Place *strip, Met *met, const double *v,
+			  const double *e, int l)
 {
 	Access a = run_write(d->r, p->write, 0);
 	Place one = {OFF_UNIFORM, strip->at, NULL};
@@ -234,7 +257,7 @@ static void update_bounds(Reduce *d, Prog *p, const Place *strip, const double *
 	strip_load_bounds(&a, &one, &b, 1);
 	strip_to_f64(d->ct[0], d->state[0], &held, 1);
 	if (d->s->red == MONOID_sum)
-		b += e[l] + 2 * ulp_of(a.buf->dtype, fabs(held) + fabs(v[l]) + b);
+		b = sum_bound(&met[one.at], a.buf->dtype, held, b, v[l], e[l]);
 	else if (d->s->red == MONOID_prod)
 		b = b * (fabs(v[l]) + e[l]) + fabs(held) * e[l] +
 		    2 * ulp_of(a.buf->dtype, fabs(held) + b);
@@ -252,6 +275,7 @@ bool eval_scatter_update(Run *r)
 	Place where;
 	Reduce d;
 	Walk w;
+	Met *met;
 
 	if (!reduce_init(&d, r))
 		return false;
@@ -261,6 +285,7 @@ bool eval_scatter_update(Run *r)
 	prog_write(p, r->s->out[0], r->s->widx, r->s->nwidx);
 	if (!prog_end(p))
 		return run_failed(r, p);
+	met = met_new(&d, p->write);
 	walk_init(&w, r->a, d.band, d.nband, r->extent, STRIP, &r->pattern);
 	for (bool more = walk_first(&w, &at); more; more = walk_next(&w, &at)) {
 		if (!prog_run(p, &at))
@@ -279,7 +304,7 @@ bool eval_scatter_update(Run *r)
 				continue;
 			update_lane(&d, p, &where, l);
 			if (d.bounds)
-				update_bounds(&d, p, &where, v, e, l);
+				update_bounds(&d, p, &where, met, v, e, l);
 		}
 	}
 	return true;

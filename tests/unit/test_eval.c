@@ -613,6 +613,38 @@ static void check_bounds(void)
 	ctx_free(c);
 }
 
+/* Updates that meet are a sum: its bound holds in any order of theirs, also where large ones cancel at first. */
+static void check_bounds_updates(void)
+{
+	enum { N = 400 };
+	Diag diag = {.out = stdout};
+	Ctx *c = ctx_new(&diag);
+	Arena *a = arena_new();
+	Kernel *k = read_kernel(c, a,
+				"kernel @u(%v: f32[400], %i: i64[400]) -> (%y: f32[3]) {\n"
+				"  y[k] = 0 for k < 3\n"
+				"  y[i[j]] = update sum v[j] for j < 400\n}");
+	float v[N], y[3], sum = 0;
+	int64_t at[N];
+	double by[3];
+	EvalBuf bufs[] = {{v, NULL}, {at, NULL}, {y, by}, {0}};
+	EvalOpts o = {.bounds = true};
+
+	for (int i = 0; i < N; i++) {
+		v[i] = i == 0 ? 0x1p27f : i == 1 ? -0x1p27f : 1;
+		at[i] = 1;
+	}
+	CHECK(eval_kernel(k, &o, bufs, NULL) == EVAL_OK);
+	sum += v[0];
+	for (int i = N - 1; i > 0; i--)
+		sum += v[i];
+	CHECK(y[1] == N - 2 && sum == 0);
+	CHECK(fabs((double)(y[1] - sum)) <= by[1] && by[1] <= 64.0 * (double)N);
+	CHECK(by[0] == 0 && by[2] == 0);
+	arena_free(a);
+	ctx_free(c);
+}
+
 /* A bound that goes through a second contraction, a product and a prefix. */
 static void check_bounds_chain(void)
 {
@@ -845,6 +877,7 @@ int main(int argc, char **argv)
 	check_blocks(5, 2100, 5);
 	check_fault();
 	check_bounds();
+	check_bounds_updates();
 	check_bounds_chain();
 	check_bounds_flat();
 	check_symbolics();

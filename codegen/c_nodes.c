@@ -391,6 +391,7 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_REDUCE: print_reduce(f, n); break;
 		case LN_LOCAL: declare(f, n->buf[0], n->idx); break;
 		case LN_TILE: print_tile(f, n); break;
+		case LN_ATOMIC:
 		case LN_FILL:
 		case LN_RING:
 		case LN_MMA:

@@ -267,6 +267,7 @@ void ll_nodes(LlKernel *k, const LNode *n)
 			break;
 		case LN_STORE: store_node(k, n); break;
 		case LN_UPDATE: ll_update(k, n, n->buf, n->idx); break;
+		case LN_ATOMIC: ll_atomic(k, n); break;
 		case LN_REDUCE: ll_reduce(k, n); break;
 		case LN_LOCAL: ll_declare(k, n->buf[0], n); break;
 		case LN_TILE: assert(n->kind != LN_TILE); break;

@@ -147,6 +147,11 @@ void ll_fold(LlKernel *k, const LNode *n);
 /* CODE, the body of K's function, without the barriers that nothing needs. */
 const char *ll_needed_barriers(const LlKernel *k, const char *code);
 
+/* ---- gen_nvptx_atomic.c ---- */
+
+/* LN_ATOMIC. */
+void ll_atomic(LlKernel *k, const LNode *n);
+
 /* ---- gen_nvptx.c ---- */
 
 /* Each thread has points of its own here. */

@@ -6,8 +6,9 @@
 #include <math.h>
 
 const MonoidInfo monoid_info[MONOID_COUNT] = {
-	[MONOID_NONE] = {"none", 0, "", ""},
-#define MONOID(name, n, identity, combine) [MONOID_##name] = {#name, n, identity, combine},
+	[MONOID_NONE] = {"none", 0, "", "", ""},
+#define MONOID(name, n, identity, combine, atomic) \
+	[MONOID_##name] = {#name, n, identity, combine, atomic},
 #include "ir/monoids.def"
 #undef MONOID
 };

@@ -26,7 +26,7 @@
 
 typedef enum Monoid {
 	MONOID_NONE,
-#define MONOID(name, n, identity, combine) MONOID_##name,
+#define MONOID(name, n, identity, combine, atomic) MONOID_##name,
 #include "ir/monoids.def"
 #undef MONOID
 	MONOID_COUNT
@@ -36,6 +36,7 @@ typedef struct MonoidInfo {
 	const char *name;
 	int n; /* components of the state */
 	const char *identity, *combine;
+	const char *atomic; /* updates of one element in any order: memory's own operation, "cas", or "": not so */
 } MonoidInfo;
 
 extern const MonoidInfo monoid_info[MONOID_COUNT];

@@ -33,6 +33,7 @@ typedef enum LNodeKind {
 	LN_LET,    /* var = lo: names an index for what follows in this body */
 	LN_STORE,  /* buf[idx] = val where guard */
 	LN_UPDATE, /* state of a monoid: bufs[idx] = combine(bufs[idx], vals) where guard */
+	LN_ATOMIC, /* the same, of an element in memory that other threads update meanwhile: in one step, in any order */
 	LN_REDUCE, /* state bufs[idx] = monoid over var in [lo, hi) of vals where guard, in lanes */
 	LN_LOCAL,  /* declares buf for the rest of this body */
 	LN_TILE,   /* tile += A panel * B panel: the contraction micro-kernel */
@@ -173,7 +174,7 @@ struct LNode {
 
 typedef struct Stage {
 	const char *name;  /* C identifier, unique in the kernel */
-	const char *strategy; /* "map", "row", "contraction", "order"; on GPUs "turn", "fold", "window", too: for dumps */
+	const char *strategy; /* "map", "row", "contraction", "order"; on GPUs "turn", "fold", "window", "scatter", too: for dumps */
 	Iter *var;         /* the parallel loop */
 	Dim *extent;
 	int64_t grain;     /* iterations worth a thread's waking */
@@ -190,7 +191,7 @@ typedef struct Stage {
  */
 typedef struct Schedule {
 	Kernel *kernel;
-	Kernel *split;     /* what it carries out, where that is not the node's kernel but one with reductions split; or null */
+	Kernel *split;     /* what it carries out, where that is not the node's kernel but one with reductions split, or scatters; or null */
 	VEC(Stage *) stages;
 	VEC(Buf *) temps;  /* kernel temporaries that stay in memory between stages */
 	Dim *size;

@@ -117,6 +117,8 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			put_vals(b, n);
 			break;
 		case LN_UPDATE:
+		case LN_ATOMIC:
+			strbuf_puts(b, n->kind == LN_ATOMIC ? "atomic " : "");
 			put_bufs(b, n);
 			strbuf_printf(b, " %s= ", monoid_info[n->red].name);
 			put_vals(b, n);

@@ -41,6 +41,10 @@ bool gpu_may_split(Kernel *k);
 /* Splits reductions of K whose stages, in schedule SCHED of its like, leave SMs idle, over blocks; false where there are
  * none. Else the statements are now those of *N stages, which begin at *FIRST. */
 bool gpu_split(const Module *m, const Target *t, Kernel *k, const Schedule *sched, int **first, int *n);
+/* A stage of S, where its points are updates in any order (passes/gpu_scatter.c); false where they are not. */
+bool gpu_scatter(LBuild *b, Stmt *s);
+/* Makes of what must keep its order in K, where only data say which points meet, what need not; false where there is none. */
+bool gpu_scatters(Kernel *k);
 /* A stage of map S alone. False where elements of less than a byte would be shared between threads. */
 bool gpu_map(LBuild *b, Stmt *s);
 /* A stage of map S, given as P, where it turns what it reads (passes/gpu_turn.c); false where it does not. */

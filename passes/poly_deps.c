@@ -234,6 +234,12 @@ isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel)
 
 /* ---- Dependences ---- */
 
+/* Updates of one monoid may be at once where memory does each in one step. */
+static bool may_meet(const Dep *d, const Exec *a, const Exec *b)
+{
+	return d->need == ALONE && a->node->kind == LN_ATOMIC && b->node->kind == LN_ATOMIC;
+}
+
 static void check_dep(Poly *p, Dep d, bool flow)
 {
 	for (int i = 0; i < p->execs.n; i++)
@@ -242,7 +248,7 @@ static void check_dep(Poly *p, Dep d, bool flow)
 			isl_map *v;
 
 			if (a->stmt != d.from || a->part != d.fpart || b->stmt != d.to ||
-			    b->part != d.tpart)
+			    b->part != d.tpart || may_meet(&d, a, b))
 				continue;
 			v = poly_times(a, b, d.rel);
 			if (poly_no_pair(p, isl_map_copy(v))) {

@@ -321,6 +321,7 @@ static void walk(Walk *w, const LNode *n)
 			break;
 		case LN_STORE:
 		case LN_UPDATE:
+		case LN_ATOMIC:
 			if (n->part != PART_NONE)
 				exec(w, n, n->part, w->order);
 			else if (!is_local(p, n->buf[0]))

@@ -8,8 +8,9 @@
  *   window  short sums whose terms neighbours read again (passes/gpu_window.c)
  *   row     statements under their common band (passes/gpu_row.c)
  *   contraction  products of tiles in shared memory, and the maps that follow them (passes/gemm_gpu.c)
+ *   scatter updates of places that data say (passes/gpu_scatter.c)
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
- *           order (scatters) that is one thread
+ *           order that is one thread
  *
  * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/gpu_split.c).
  *
@@ -103,7 +104,7 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 		Stmt *st = k->stmts.at[i];
 
 		st->id = i;
-		if (gpu_is_map(st) && gpu_map(&b, st))
+		if ((gpu_is_map(st) && gpu_map(&b, st)) || gpu_scatter(&b, st))
 			continue;
 		band_of_one(k, st, &band);
 		if (row_packed(st))
@@ -115,9 +116,12 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 {
+	const bool scatters = gpu_scatters(k);
 	Kernel *parts = gpu_may_split(k) ? kernel_clone(k, k->arena) : NULL;
 	int *first, n;
 
+	if (scatters)
+		s->split = kernel_clone(k, k->arena);
 	stages(m, t, k, 0, k->stmts.n - 1, s);
 	if (!parts || !gpu_split(m, t, parts, s, &first, &n))
 		return;

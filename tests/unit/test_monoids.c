@@ -2,7 +2,8 @@
 /*
  * Every row of monoids.def is a monoid: its identity changes nothing on either side, and combining is
  * associative, for random values of every type it is used with, NaN and infinities among them. Values of
- * sums and products are small integers, so that rounding has no part in it.
+ * sums and products are small integers, so that rounding has no part in it. Those that atomics update are of one component, and
+ * commutative.
  */
 #include "ir/kernel.h"
 
@@ -85,7 +86,8 @@ static void print_state(Monoid m, const char *what, Expr *const *v)
 
 static bool check_once(ExprPool *p, Monoid m, const CType *t)
 {
-	Expr *v[3][2], *e[2], *left[2], *right[2], *one[2], *two[2];
+	Expr *v[3][2], *e[2], *left[2], *right[2], *one[2], *two[2], *turned[2];
+	const bool atomic = *monoid_info[m].atomic;
 
 	for (int k = 0; k < monoid_info[m].n; k++) {
 		e[k] = monoid_identity(p, m, k, t[k]);
@@ -95,6 +97,11 @@ static bool check_once(ExprPool *p, Monoid m, const CType *t)
 	combine(p, m, e, v[0], left);
 	combine(p, m, v[0], e, right);
 	combine(p, m, v[0], v[1], one);
+	combine(p, m, v[1], v[0], turned);
+	if (atomic && (monoid_info[m].n > 1 || !same(m, one, turned))) {
+		printf("%s of %s is not for atomics\n", monoid_info[m].name, ctype_name[t[0]]);
+		return false;
+	}
 	combine(p, m, one, v[2], one);
 	combine(p, m, v[1], v[2], two);
 	combine(p, m, v[0], two, two);

@@ -194,6 +194,10 @@ static LNode *loop_around(LNode *l, LPart p)
 	"kernel @scatter(%v: f32[600], %i: i64[600]) -> (%y: f32[9]) {\n" \
 	"  y[k] = 0 for k < 9\n"                                          \
 	"  y[i[j]] = update sum v[j] for j < 600\n}"
+#define LAST                                                           \
+	"kernel @last(%v: f32[600], %i: i64[600]) -> (%y: f32[9]) {\n" \
+	"  y[k] = 0 for k < 9\n"                                       \
+	"  y[i[j]] = ordered update v[j] for j < 600\n}"
 #define WINDOW                                                                                    \
 	"kernel @window(%x: f32[N,C,30,30]) -> (%y: f32[N,C,30,30]) {\n"                          \
 	"  y[n,c,h,w] = max x[n,c,h+r-1,w+s-1] for n < N, c < C, h < 30, w < 30 over r < 3, s < " \
@@ -243,6 +247,31 @@ static void right(void)
 		cases[i].sched(&t);
 		expect(&t, cases[i].name, POLY_PROVED, NULL);
 	}
+}
+
+/* Updates of one monoid may be at once where each is one step; what else there is, not. */
+static void atomics(void)
+{
+	Case t;
+	LNode *l;
+	Stage *st;
+
+	for (int wrong = 0; wrong < 2; wrong++) {
+		read_case(&t, wrong ? LAST : SCATTER);
+		order(&t);
+		l = part(t.s.stages.at[1]->body, wrong ? PART_WRITE : PART_TERM);
+		l->kind = LN_ATOMIC;
+		loop_around(t.s.stages.at[1]->body, l->part)->loop = LOOP_VECTOR;
+		expect(&t, "updates in one step", wrong ? POLY_WRONG : POLY_PROVED,
+		       wrong ? "the order of writes through y" : NULL);
+	}
+	read_case(&t, SCATTER);
+	order(&t);
+	part(t.s.stages.at[1]->body, PART_TERM)->kind = LN_ATOMIC;
+	st = t.s.stages.at[0];
+	t.s.stages.at[0] = t.s.stages.at[1];
+	t.s.stages.at[1] = st;
+	expect(&t, "a step before what it updates", POLY_WRONG, "output dependence through y");
 }
 
 static void wrong_order(void)
@@ -415,6 +444,7 @@ int main(void)
 {
 	diag.out = stdout;
 	right();
+	atomics();
 	wrong_order();
 	wrong_loops();
 	wrong_points();

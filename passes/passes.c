@@ -10,6 +10,8 @@ const Pass pass_table[] = {
 	{"lower", pass_lower, "every node becomes statements: from here on no op is named"},
 	{"place", pass_place,
 	 "sizes to the host, for GPUs: once it is known who reads what, before kernels of both sides could fuse"},
+	{"algebra", pass_algebra,
+	 "products of bytes less zero points become those of bytes, for GPUs: while zero points stand apart from what follows"},
 	{"fuse", pass_fuse,
 	 "kernel boundaries: on statements, before layouts fix who shares which buffer"},
 	{"layout", pass_layout,

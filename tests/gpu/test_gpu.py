@@ -517,16 +517,47 @@ def tf32(x):
     return ((x.view(np.uint32).astype(np.uint64) + 0x1000) & 0xffffe000).astype(np.uint32).view(np.float32)
 
 
+BYTES = {np.int8: "int8", np.uint8: "uint8"}
+
+
 def byte_product(name, types, m, n, k, turned=(False, False)):
     """The product of matrices of bytes, TURNED or as they are, widened to i32, and a sum."""
-    names, shapes = {np.int8: "int8", np.uint8: "uint8"}, ((m, k), (k, n))
+    shapes = (m, k), (k, n)
     a, b = (rng(i).integers(np.iinfo(t).min, np.iinfo(t).max + 1, s, t) for i, (t, s) in enumerate(zip(types, shapes)))
     inputs = {v: x.T if t else x for v, x, t in zip("ab", (a, b), turned)}
     c = rng(2).integers(-9, 9, n, np.int32)
-    text = ", ".join(f"{names[t]}[{x.shape[0]},{x.shape[1]}] {v}" for t, (v, x) in zip(types, inputs.items()))
+    text = ", ".join(f"{BYTES[t]}[{x.shape[0]},{x.shape[1]}] {v}" for t, (v, x) in zip(types, inputs.items()))
     wide = " ".join(f"{v}w = Cast<to = 6>({v}) {v}t = {'Transpose' if t else 'Identity'}({v}w)" for v, t in zip("ab", turned))
     model(name, f"g ({text}, int32[{n}] c) => (int32[{m},{n}] y) {{ {wide} p = MatMul(at, bt) y = Add(p, c) }}")
     case(name, 0, {**inputs, "c": c}, {"y": a.astype(np.int32) @ b.astype(np.int32) + c})
+
+
+def less_zero_points(name, op, arrays, zeros, turned=(False, False)):
+    """OP of ARRAYS less the ZEROS that are there, all of them inputs of bytes; what is computed, by values in i64. Returns its matrix instructions."""
+    inputs, values, text = {}, [], ""
+    for v, x, z, t in zip("ab", arrays, zeros, turned):
+        inputs[v] = x.T if t else x
+        text += f" {v}w = Cast<to = 6>({v}) {v}t = {'Transpose' if t else 'Identity'}({v}w)"
+        if z is None:
+            text += f" {v}s = Identity({v}t)"
+        else:
+            inputs[v + "z"] = z
+            text += f" {v}y = Cast<to = 6>({v}z) {v}s = Sub({v}t, {v}y)"
+        values.append(x.astype(np.int64) - (0 if z is None else z.astype(np.int64)))
+    y = (convolution(*values) if op == "Conv" else values[0] @ values[1]).astype(np.int32)
+    types = ", ".join(f"{BYTES[x.dtype.type]}{str(list(x.shape)) * bool(x.ndim)} {v}" for v, x in inputs.items())
+    model(name, f"g ({types}) => (int32{list(y.shape)} y) {{{text} y = {op}{'<pads = [1,0,2,1], strides = [2,1]>' * (op == 'Conv')}(as, bs) }}")
+    case(name, 0, inputs, {"y": y})
+    ran = calls(compiled(name), "--device", "cuda", "--data", f"{DIR}/{name}", PTXSIM_SEED=len(text) % 4)["kernels"]
+    return sum(k["mma"] for k in ran)
+
+
+def convolution(x, w):
+    """Of images padded by 1 and 2 rows and 0 and 1 columns; every other row."""
+    x = np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)))
+    rows, columns = (x.shape[2] - w.shape[2]) // 2 + 1, x.shape[3] - w.shape[3] + 1
+    return sum(np.einsum("nchw,oc->nohw", x[:, :, r:r + 2 * rows - 1:2, s:s + columns], w[:, :, r, s])
+               for r in range(w.shape[2]) for s in range(w.shape[3]))
 
 
 def exact_product(name, mma, *options, targets="cuda:sm_80", **env):
@@ -567,6 +598,23 @@ def products_of_bytes():
         dlrun(compiled("bytes_odd"), "--device", "cuda", "--data", f"{DIR}/bytes_odd", PTXSIM_SEED=3)
     byte_product("bytes_even", (np.int8, np.uint8), 128, 64, 128)
     exact_product("bytes_even", 128 // 8 * (64 // 8) * (128 // 16), targets="cuda:sm_75", PTXSIM_SM=75)
+
+
+@test
+def products_of_bytes_less_zero_points():
+    for i in range(4):
+        a, b = (np.int8, np.uint8)[i // 2], (np.int8, np.uint8)[i % 2]
+
+        def some(t, *shape):
+            return rng(i).integers(np.iinfo(t).min, np.iinfo(t).max + 1, shape, t)
+        rows, columns, turned = (some(a, 41, 1), some(a))[i % 2], (some(b, 35), None)[i // 2], (i in (1, 2), i > 1)
+        without, zeros = (less_zero_points("less", "MatMul", (some(a, 41, 67), some(b, 67, 35)), z, turned)
+                          for z in ((None, None), (rows, columns)))
+        assert 0 < zeros == without, (zeros, without)
+    assert less_zero_points("less", "MatMul", (some(a, 3, 20, 33), some(b, 3, 33, 40)), (some(a), some(b, 3, 1, 40))) > 0
+    image, taps = some(np.uint8, 2, 19, 8, 7), some(np.int8, 21, 19, 3, 3)
+    without, zeros = (less_zero_points("less", "Conv", (image, taps), z) for z in ((None, None), (some(np.uint8), some(np.int8, 21, 1, 1, 1))))
+    assert 0 < zeros == without, (zeros, without)
 
 
 @test

@@ -10,7 +10,8 @@
  * where the window is.
  *
  * The sums of a factor are kernels of their own: what is known when the model is built is summed then. A window's
- * are made in two steps, first over what all windows sum alike (channels), then over the window.
+ * are made in two steps, first over what all windows sum alike (channels), then over the window; where only the guard knows
+ * where the window is, they are made once for all places that are alike.
  */
 #include "passes/algebra.h"
 
@@ -108,7 +109,9 @@ static bool has_any(Expr *e, const Iters *l)
 /* How one factor is summed. */
 typedef struct Plan {
 	Factor f;
-	Iters band;   /* those that its sums depend on */
+	Iters band;               /* those that its sums depend on, point by point */
+	Places places[MAX_ITERS]; /* along others, on which the guard alone depends */
+	int nplaces;
 	Iters window; /* terms that differ from window to window: the guard's, and those beside a free iterator in an index */
 	Iters alike;  /* all other terms */
 } Plan;
@@ -125,17 +128,22 @@ static bool beside(const Expr *load, const Iter *k, Iter *const *free, int n)
 static Plan plan(const Product *p, const Factor *f, Iter *const *free, int nfree)
 {
 	const Contraction *c = &p->c;
+	Expr *guard = c->s->guard;
 	Plan l = {.f = *f};
 
 	for (int i = 0; i < c->s->nband; i++) {
 		Iter *it = c->s->iter[i];
 
-		if (expr_has_iter(f->byte, it) || (f->zero && expr_has_iter(f->zero, it)) ||
-		    (c->s->guard && expr_has_iter(c->s->guard, it)))
+		if (expr_has_iter(f->byte, it) || (f->zero && expr_has_iter(f->zero, it)))
 			add_iter(&l.band, it);
+		else if (guard && expr_has_iter(guard, it) &&
+			 !guard_places(p->m->ctx, c->s, it, &l.places[l.nplaces++])) {
+			l.nplaces--;
+			add_iter(&l.band, it);
+		}
 	}
 	for (int i = 0; i < c->nk; i++)
-		add_iter((c->s->guard && expr_has_iter(c->s->guard, c->k[i])) ||
+		add_iter((guard && expr_has_iter(guard, c->k[i])) ||
 					 (f->byte->kind == EX_LOAD &&
 					  beside(f->byte, c->k[i], free, nfree))
 				 ? &l.window
@@ -221,76 +229,97 @@ static Expr *times(ExprPool *p, Ctx *c, const Iters *l)
 	return ex_cvt(p, CT_I32, ex_dim(p, iters_points(c, l->at, l->n)));
 }
 
-/* The dims of sums over L's band, and where they are: as the product's result has them, where all of an index of it is known. */
-static int sum_dims(const Product *p, const Plan *l, Dim **dims, Expr **at)
-{
-	const Stmt *s = p->c.s;
-	Iters done = {.n = 0};
-	int rank = 0;
+/* The dims of the sums of a factor. */
+typedef struct Table {
+	Dim *dims[MAX_RANK];
+	Expr *at[MAX_RANK];   /* where the product reads them */
+	Expr *widx[MAX_RANK]; /* where they are written */
+	int rank;
+} Table;
 
-	for (int d = 0; d < s->nwidx; d++) {
+static void add_dim(Table *t, Dim *d, Expr *at, Expr *widx)
+{
+	t->dims[t->rank] = d;
+	t->at[t->rank] = at;
+	t->widx[t->rank++] = widx;
+}
+
+/* Iterators of the band as the product's result has them, where all of an index of it is known. */
+static void add_band(const Plan *l, Sum *s, Table *t)
+{
+	const Stmt *of = s->p->c.s;
+	Iters done = {.n = 0};
+
+	for (int d = 0; d < of->nwidx; d++) {
 		int in = 0, all = 0;
 
-		for (int i = 0; i < s->nband; i++)
-			all += expr_has_iter(s->widx[d], s->iter[i]);
+		for (int i = 0; i < of->nband; i++)
+			all += expr_has_iter(of->widx[d], of->iter[i]);
 		for (int i = 0; i < l->band.n; i++)
-			in += expr_has_iter(s->widx[d], l->band.at[i]);
+			in += expr_has_iter(of->widx[d], l->band.at[i]);
 		if (!in || in < all)
 			continue;
-		dims[rank] = s->out[0]->dims[d];
-		at[rank++] = s->widx[d];
+		add_dim(t, of->out[0]->dims[d], of->widx[d], sum_import(s, of->widx[d]));
 		for (int i = 0; i < l->band.n; i++)
-			if (expr_has_iter(s->widx[d], l->band.at[i]))
+			if (expr_has_iter(of->widx[d], l->band.at[i]))
 				add_iter(&done, l->band.at[i]);
 	}
 	for (int i = 0; i < l->band.n; i++) {
+		Expr *at = ex_iter(s->p->k->pool, l->band.at[i]);
 		const int before = done.n;
 
 		add_iter(&done, l->band.at[i]);
-		if (done.n == before)
-			continue;
-		dims[rank] = l->band.at[i]->extent;
-		at[rank++] = ex_iter(p->k->pool, l->band.at[i]);
+		if (done.n > before)
+			add_dim(t, l->band.at[i]->extent, at, sum_import(s, at));
 	}
-	return rank;
+}
+
+static Iter *sum_place(Sum *s, const Places *l)
+{
+	Iter *it = kernel_iter(s->k, l->it->name, l->n);
+
+	s->from[s->n] = l->it;
+	s->with[s->n++] = place_at(s->k->pool, l, ex_iter(s->k->pool, it));
+	return it;
 }
 
 /* The sums of L's factor, as an expression over the iterators of P's statement. */
 static Expr *sums(const Product *p, const Plan *l, const char *name)
 {
-	const Iters all = {.n = 0}, *terms = &l->window;
 	ExprPool *pool = p->k->pool;
-	Iters band = {.n = 0}, red = {.n = 0}, each = all;
-	Expr *at[MAX_RANK], *widx[MAX_RANK], *val, *guard = p->c.s->guard;
-	Dim *dims[MAX_RANK];
+	Iters band = {.n = 0}, red = {.n = 0};
+	Expr *val = l->f.byte, *zero = l->f.zero, *guard = p->c.s->guard;
+	Table t = {.rank = 0};
 	Strip strip;
 	Value *v;
 	Sum s;
-	int rank;
+	const bool strips = sum_strips(p, l, &strip);
 
-	if (sum_strips(p, l, &strip)) {
+	if (strips)
 		val = ex_load(pool, add_operand(p->n, "strips", strip.sums), strip.idx, strip.rank);
-		each = l->alike;
-	} else {
-		val = l->f.byte;
-	}
-	if (l->f.zero)
-		val = ex_op2(pool, IN_sub, val,
-			     each.n ? ex_op2(pool, IN_mul, times(pool, p->m->ctx, &each), l->f.zero)
-				    : l->f.zero);
-	rank = sum_dims(p, l, dims, at);
+	if (strips && zero)
+		zero = ex_op2(pool, IN_mul, times(pool, p->m->ctx, &l->alike), zero);
+	if (zero)
+		val = ex_op2(pool, IN_sub, val, zero);
 	sum_open(&s, p, name);
+	for (int i = 0; i < l->nplaces; i++) {
+		Iter *it = sum_place(&s, &l->places[i]);
+
+		add_iter(&band, it);
+		add_dim(&t, l->places[i].n,
+			place_of(pool, &l->places[i], ex_iter(pool, l->places[i].it)),
+			ex_iter(s.k->pool, it));
+	}
 	for (int i = 0; i < l->band.n; i++)
 		add_iter(&band, sum_iter(&s, l->band.at[i]));
-	for (int i = 0; i < terms->n; i++)
-		add_iter(&red, sum_iter(&s, terms->at[i]));
-	for (int i = 0; i < l->alike.n && !each.n; i++)
+	add_band(l, &s, &t);
+	for (int i = 0; i < l->window.n; i++)
+		add_iter(&red, sum_iter(&s, l->window.at[i]));
+	for (int i = 0; i < l->alike.n && !strips; i++)
 		add_iter(&red, sum_iter(&s, l->alike.at[i]));
-	for (int d = 0; d < rank; d++)
-		widx[d] = sum_import(&s, at[d]);
-	v = sum_close(&s, &band, &red, rank, dims, widx, sum_import(&s, val),
+	v = sum_close(&s, &band, &red, t.rank, t.dims, t.widx, sum_import(&s, val),
 		      guard ? sum_import(&s, guard) : NULL);
-	return ex_load(pool, add_operand(p->n, name, v), at, rank);
+	return ex_load(pool, add_operand(p->n, name, v), t.at, t.rank);
 }
 
 /* ---- The product ---- */
@@ -321,8 +350,6 @@ static Buf *products_buf(const Product *p, Expr **idx)
 	}
 	if (like)
 		return kernel_temp(p->k, "products", DT_I32, s->nwidx, s->out[0]->dims);
-	if (s->nband > MAX_RANK)
-		return NULL;
 	for (int i = 0; i < s->nband; i++) {
 		dims[i] = s->iter[i]->extent;
 		idx[i] = ex_iter(p->k->pool, s->iter[i]);
@@ -364,13 +391,13 @@ static bool without_zero_points(Product *p)
 	Expr *idx[MAX_ITERS], *val;
 	Buf *out;
 
+	if (c->s->nband > MAX_RANK)
+		return false;
 	if (!p->a.zero && !p->b.zero) {
 		c->s->val[0] = ex_op2(pool, IN_mul, p->a.byte, p->b.byte);
 		return true;
 	}
 	out = products_buf(p, idx);
-	if (!out)
-		return false;
 	val = ex_load(pool, out, idx, out->rank);
 	if (p->a.zero) {
 		const Plan l = plan(p, &p->b, c->n, c->nn);

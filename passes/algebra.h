@@ -14,4 +14,18 @@ typedef struct Factor {
  * it is none, or cannot be told; then operands may be left that nothing reads. */
 bool narrow_factor(Node *n, const Contraction *c, Expr *e, Factor *out);
 
+/* Points along IT by what a guard leaves out of the sum of each: so many first ones, so many last ones, and those between, from
+ * which it leaves nothing out; of few points some places have none. */
+typedef struct Places {
+	Iter *it;
+	Dim *first, *last;
+	Dim *n; /* places: first + 1 + last */
+} Places;
+
+/* Those of S's guard along IT, of its band (passes/places.c); false where they are not known, or as many as points. */
+bool guard_places(Ctx *c, const Stmt *s, Iter *it, Places *out);
+/* The place of point AT; a point of PLACE. */
+Expr *place_of(ExprPool *p, const Places *l, Expr *at);
+Expr *place_at(ExprPool *p, const Places *l, Expr *place);
+
 #endif

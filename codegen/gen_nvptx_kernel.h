@@ -16,6 +16,7 @@ typedef struct LlBuf {
 	int64_t at;        /* in the block's scratch: bytes from its begin, which NAME is */
 	bool packed;       /* elements of less than a byte share bytes, as in memory outside */
 	const LNode *local; /* that says which elements a thread keeps, or null */
+	const char *rest;  /* what is the block's scratch, where it keeps elements in that, too; else null */
 } LlBuf;
 
 typedef struct LlIter {
@@ -43,6 +44,8 @@ typedef struct LlKernel {
 	const char *mask; /* lanes of the warp that run through the body */
 	int in_team; /* inside LOOP_TEAM: each thread has points of its own */
 	int kept; /* of what threads keep, the element in hand; -1: none */
+	const char *more; /* i64: where in scratch elements of the run in hand are, KEPT of which is in hand; null: they are
+			   * in registers */
 	bool partial[2][2][CT_COUNT]; /* declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
 	bool faults;

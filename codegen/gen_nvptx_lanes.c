@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a team shares: points, in runs of one access each, and reductions. A thread has every team-th run. Of its
- * first `keep` points, which are unrolled, it may keep values in registers; for those after them the values are made
- * again.
+ * first `keep` points, which are unrolled, it may keep values in registers, of the next `more` in the block's scratch; for
+ * those after them the values are made again.
  */
 #include "codegen/gen_nvptx_kernel.h"
 
@@ -142,7 +142,9 @@ static Expr *made_again(void *arg, Expr *e)
 	LlKernel *k = arg;
 	const LNode *l = e->kind == EX_LOAD && !e->load.buf->data ? ll_local(k, e->load.buf) : NULL;
 
-	return l ? ex_rewrite(k->sched->kernel->pool, l->val[0], made_again, k) : NULL;
+	return l && !(k->more && l->more)
+		       ? ex_rewrite(k->sched->kernel->pool, l->val[0], made_again, k)
+		       : NULL;
 }
 
 static LNode *without_kept(LlKernel *k, const LNode *n)
@@ -159,9 +161,15 @@ static LNode *without_kept(LlKernel *k, const LNode *n)
 	return r;
 }
 
+/* The local that N fills with what threads keep, or null. */
+static const LNode *fills(LlKernel *k, const LNode *n)
+{
+	return n->kind == LN_LOOP ? ll_local(k, n->body->buf[0]) : NULL;
+}
+
 static bool keeps(LlKernel *k, const LNode *n)
 {
-	return n->kind == LN_LOOP && ll_local(k, n->body->buf[0]);
+	return fills(k, n) != NULL;
 }
 
 /* Points before the first one that its thread passes over. */
@@ -243,6 +251,35 @@ static const char *open_run(LlKernel *k, const Runs *r, int j)
 			     r->left);
 }
 
+static void run_in_scratch(void *arg, const char *at)
+{
+	const Share *s = arg;
+	LlKernel *k = s->k;
+	const char *first = k->more, *from = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", from, at, first);
+	k->more = ll_new(&k->f);
+	ll_put(&k->f, "%s = add nsw i64 %s, %s", k->more, from, k->lane);
+	run_points(s, at, 0);
+	k->more = first;
+}
+
+/* The runs whose elements are in scratch, from the text FIRST on. */
+static void runs_in_scratch(const Share *s, const char *first, const Runs *r)
+{
+	LlKernel *k = s->k;
+	Share some = *s;
+	const char *end = ll_plus(&k->f, first, s->n->more / s->pack * r->stride),
+		   *less = ll_new(&k->f), *hi = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = icmp slt i64 %s, %s", less, end, r->hi);
+	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", hi, less, end, r->hi);
+	k->more = first;
+	some.n = without_kept(k, s->n);
+	ll_strided(k, s->n->var, first, hi, r->stride, false, run_in_scratch, &some);
+	k->more = NULL;
+}
+
 /* Where it is not known how many runs there are, those past the end are passed over some at a time. */
 static void share(const Share *s)
 {
@@ -252,6 +289,8 @@ static void share(const Share *s)
 	const Runs r = runs_of(s);
 	const int runs = n->keep ? n->keep / s->pack : r.before > 0;
 	const bool groups = !r.many && runs > 2 * GROUP;
+	const LNode *filled = fills(k, n);
+	const int kept = runs + n->more / s->pack;
 	const char *after, *group = NULL;
 
 	k->in_team++;
@@ -268,8 +307,11 @@ static void share(const Share *s)
 	}
 	ll_close_if(k, group);
 	ll_forget(&k->f);
-	if (!keeps(k, n) && !(r.many && runs * r.stride >= r.many + r.before))
-		other_runs(s, ll_plus(&k->f, r.first, runs * r.stride), r.hi);
+	if (n->more && (!filled || filled->more))
+		runs_in_scratch(s, ll_plus(&k->f, r.first, runs * r.stride), &r);
+	ll_forget(&k->f);
+	if (!filled && !(r.many && kept * r.stride >= r.many + r.before))
+		other_runs(s, ll_plus(&k->f, r.first, kept * r.stride), r.hi);
 	k->in_team--;
 }
 

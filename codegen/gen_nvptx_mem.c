@@ -349,15 +349,17 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 	const int teams = k->stage->threads / k->stage->team;
 	LlBuf p = {.buf = b};
 
-	if (local && local->idx) {
+	if (local && local->keep) {
+		p.local = local;
+		p.rest = local->more ? scratch_name(k) : NULL;
+		p.at = local->more ? local->idx->i : 0;
+		k->kept_words += local->keep * (dtype_info[b->dtype].bits > 32 ? 2 : 1);
+		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
+	} else if (local && local->idx) {
 		p.space = 3;
 		p.team = elements(b);
 		p.name = scratch_name(k);
 		p.at = local->idx->i;
-	} else if (local && local->keep) {
-		p.local = local;
-		k->kept_words += local->keep * (dtype_info[b->dtype].bits > 32 ? 2 : 1);
-		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
 	} else if (b->spread == SPREAD_FRAG) {
 		const int64_t n = elements(b) / k->stage->threads;
 
@@ -443,12 +445,31 @@ const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
 	return beyond(k, place_of(k, b), r);
 }
 
+/* Element KEPT of the run in hand of what threads keep as P, in scratch: lanes are neighbours there. */
+static const char *in_rest(LlKernel *k, const LlBuf *p)
+{
+	LlFn *f = &k->f;
+	const char *at = ll_plus(f, k->more, (long long)k->kept * k->stage->team),
+		   *first = ll_new(f), *r = ll_new(f);
+
+	ll_put(f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", first, p->rest,
+	       (long long)p->at);
+	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", r, ll_stored(p->buf->dtype),
+	       first, at);
+	return r;
+}
+
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type)
 {
 	LlFn *f = &k->f;
 	const LlBuf copy = *place_of(k, b), *p = &copy;
-	const char *r = ll_new(f);
+	const char *r;
 
+	if (p->rest && k->more) {
+		*type = "ptr addrspace(3)";
+		return in_rest(k, p);
+	}
+	r = ll_new(f);
 	if (p->local) {
 		assert(k->kept >= 0 && k->kept < p->local->keep);
 		idx = arena_printf(f->arena, "%d", k->kept);

@@ -153,6 +153,8 @@ struct LNode {
 	                      LOOP_TEAM, LN_REDUCE, LN_FOLD: a thread has runs of so many points; hi - lo is a multiple */
 	int keep;          /* LOOP_TEAM, LN_REDUCE: how many points of a thread are unrolled. LN_LOCAL: elements that each
 	                      thread keeps, those of its first points; val[0] is what any of them is, at var */
+	int more;          /* the same: of a thread's points after those, so many have elements in the block's scratch, and are
+	                      looped over. LN_LOCAL: they begin at byte IDX */
 	Expr *skew;        /* LOOP_TEAM, LN_REDUCE: the first run begins so many points before lo; null: none */
 	Monoid red;
 	int nout;

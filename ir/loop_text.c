@@ -79,6 +79,8 @@ static void put_shares(StrBuf *b, const LNode *n)
 		strbuf_printf(b, " pack %d", n->pack);
 	if (n->keep)
 		strbuf_printf(b, " keep %d", n->keep);
+	if (n->more)
+		strbuf_printf(b, " more %d", n->more);
 	if (n->skew) {
 		strbuf_puts(b, " skew ");
 		ex_print(b, n->skew);
@@ -142,7 +144,12 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 			if (n->buf[0]->spread)
 				strbuf_printf(b, " %s", spreads[n->buf[0]->spread]);
 			if (n->keep) {
-				strbuf_printf(b, " keep %d of %s: ", n->keep, n->var->name);
+				strbuf_printf(b, " keep %d", n->keep);
+				if (n->more) {
+					strbuf_printf(b, " more %d at ", n->more);
+					ex_print(b, n->idx);
+				}
+				strbuf_printf(b, " of %s: ", n->var->name);
 				ex_print(b, n->val[0]);
 			}
 			strbuf_puts(b, n->idx ? " in scratch\n" : "\n");

@@ -113,12 +113,24 @@ static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 	return lo < 1 ? 1 : lo;
 }
 
-/* Teams of the stage whose nodes are N have all of a row of so many points in registers. */
-static bool holds_row(const Stage *st, const LNode *n, int64_t points)
+/* Teams of the stage whose nodes are N have all of a row of so many points in registers, or, MORE, in scratch, too. */
+static bool holds_row(const Stage *st, const LNode *n, int64_t points, bool more)
 {
 	for (; n; n = n->next)
-		if ((n->kind == LN_LOCAL && (int64_t)n->keep * st->team >= points) ||
-		    holds_row(st, n->body, points))
+		if ((n->kind == LN_LOCAL &&
+		     (int64_t)(n->keep + (more ? n->more : 0)) * st->team >= points) ||
+		    holds_row(st, n->body, points, more))
+			return true;
+	return false;
+}
+
+/* A map runs along the rows of S: split, they are read once more for it. */
+static bool read_on(Kernel *k, const Stmt *s)
+{
+	for (int i = 0; i < k->stmts.n; i++)
+		if (!k->stmts.at[i]->red &&
+		    iters_points(k->ctx, k->stmts.at[i]->iter, k->stmts.at[i]->niters) ==
+			    iters_points(k->ctx, s->iter, s->niters))
 			return true;
 	return false;
 }
@@ -262,7 +274,7 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	blocks = blocks_of(x->k->ctx, st, &rows_known);
 	n = terms_of(x->k->ctx, sched, s, INT64_MAX, &terms_known);
 	if (shares_row(x->k, s) ? FEW * blocks > sms || !rows_known || !terms_known ||
-					  holds_row(st, st->body, n)
+					  holds_row(st, st->body, n, read_on(x->k, s))
 				: 2 * blocks > sms || (!rows_known && !terms_known))
 		return false;
 	if (n < 2 * (rows_known ? LEAST : LARGE))

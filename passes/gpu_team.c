@@ -78,6 +78,7 @@ static void shared_by(const Team *t, LNode *n)
 {
 	n->pack = t->pack > 1 ? t->pack : 0;
 	n->keep = t->keep;
+	n->more = t->more;
 	n->skew = t->skew;
 	if (!n->pack && !n->keep)
 		n->pack = 1;
@@ -89,6 +90,10 @@ static void declare_kept(Team *t, const Kept *x)
 
 	n->buf[0] = x->buf;
 	n->keep = t->keep;
+	if (x->more) {
+		n->more = t->more;
+		n->idx = l_int(t->r->b, x->at);
+	}
 	n->var = t->it;
 	n->val[0] = x->is;
 	n->nout = 1;
@@ -299,7 +304,7 @@ void gpu_team(Row *r, const Gpu *gpu, Iter *few)
 	if (t.it) {
 		team_keep_written(&t);
 		team_keep_reads(&t, gpu);
-		team_share_out(&t);
+		team_share_out(&t, gpu);
 	}
 	r->b->stmt = -1;
 	fetch_for_block(&t);

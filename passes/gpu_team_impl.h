@@ -8,7 +8,10 @@
 
 #include "passes/gpu_impl.h"
 
-enum { MOST_KEPT = 8 }; /* buffers of one row at most */
+enum {
+	MOST_KEPT = 8, /* buffers of one row at most */
+	STATES = 2048  /* bytes of shared memory for partial states */
+};
 
 /* A statement of a row. */
 typedef struct Part {
@@ -26,6 +29,8 @@ typedef struct Kept {
 	Expr *where; /* where that is read at all; null: everywhere */
 	bool temp;  /* a temporary of the row, else something that is read */
 	bool block; /* of all rows: in memory that the block shares, where it is put once */
+	bool more;  /* threads have elements of it in the block's scratch, too, */
+	int64_t at; /* from that byte on */
 } Kept;
 
 typedef struct Team {
@@ -38,6 +43,7 @@ typedef struct Team {
 	int nkept;
 	int64_t shared; /* bytes of shared memory that a team has for its locals */
 	int pack, keep; /* elements of one access; points of the row that a thread keeps */
+	int more; /* and of how many after those it has elements in the block's scratch */
 	bool again;     /* a block has one row after another */
 	Expr *skew;     /* how far before the row the first run begins; null: not at all */
 } Team;
@@ -59,7 +65,9 @@ void team_keep_written(Team *t);
 void team_keep_reads(Team *t, const Gpu *gpu);
 /* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
 int team_most_kept(int team, int registers);
-/* Threads, runs and registers of a row. */
-void team_share_out(Team *t);
+/* How much scratch a block that has one row after another wants for POINTS of so many bytes each. */
+int64_t team_scratch(int64_t points, int bytes);
+/* Threads, runs and registers of a row, and scratch, where registers do not hold it. */
+void team_share_out(Team *t, const Gpu *gpu);
 
 #endif

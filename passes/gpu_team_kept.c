@@ -6,7 +6,7 @@
  *   - temporaries that are written and read at the same point
  *   - what is written to memory and read at the same point: a sum that a norm is taken of, and the model goes on with
  *
- * as far as registers go; a row that is longer is read again beyond them, and temporaries are made again. What is of
+ * as far as registers and shared memory go; a row that is longer is read again beyond them, and temporaries are made again. What is of
  * all rows (scales) is put in shared memory once: by a block of warps that have a row each, or, where rows are longer
  * than a warp has registers for, by a block that has one row after another.
  */
@@ -15,8 +15,7 @@
 #include <string.h>
 
 enum {
-	BLOCK_ROWS = 8, /* warps, so rows, of a block that shares what it read: 256 threads */
-	STATES = 2048   /* bytes of shared memory for partial states */
+	BLOCK_ROWS = 8 /* warps, so rows, of a block that shares what it read: 256 threads */
 };
 
 /* ---- Temporaries ---- */
@@ -263,6 +262,21 @@ static void count_reads(const Team *t, const Found *f, int64_t left, int *regist
 	}
 }
 
+/* The bytes of one point that threads keep. */
+static int bytes_kept(const Team *t, const Found *f)
+{
+	int most = 0;
+
+	for (int i = 0; i < t->nkept + f->n; i++) {
+		const Buf *b = i < t->nkept ? t->kept[i].buf : f->load[i - t->nkept]->load.buf;
+		const int bytes = dtype_info[b->dtype].bits / 8;
+
+		if ((i < t->nkept || f->in[i - t->nkept] > 1) && bytes > most)
+			most = bytes;
+	}
+	return most;
+}
+
 /* Who has the rows where some reads are of all of them, so that a block makes those once for many rows: warps, where
  * they have registers for rows so long; else blocks that have one row after another, where there are more rows than
  * blocks. Gives the bytes of shared memory that a block has for such reads. */
@@ -271,7 +285,8 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 	Stage *st = t->r->b->stage;
 	const int rows_each = BLOCK_ROWS * WARP / (st->team < WARP ? st->team : WARP);
 	const int64_t each = SHARED - rows_each * t->shared, /* rows have their own locals */
-		all = gpu->shared - t->shared - GPU_DRIVER - STATES;
+		all = gpu->shared - t->shared - GPU_DRIVER - STATES -
+		      team_scratch(team_length(t, t->it->extent), bytes_kept(t, f));
 	int64_t rows;
 	int registers, shared;
 

@@ -4,6 +4,9 @@
  * for how many a thread has registers. Runs of neighbouring points are one access of 16 bytes where rows begin at
  * multiples, else a shorter one; then the first run begins so far before the row that the requests of a warp begin where
  * sectors do.
+ *
+ * Where a row of known length has more points than the largest block has registers for, those after them have elements in
+ * the block's scratch, each thread its own: what is read from memory, and in the place of that what is made of it.
  */
 #include "passes/gpu_team_impl.h"
 
@@ -16,7 +19,9 @@ enum {
 	UNKNOWN = 16,
 	LONGEST = 24 << 10,
 	MOST_THREADS = 1024, /* of a block, on all GPUs */
-	FULL_REGISTERS = 32  /* of the 64 that a thread of so large a block may have */
+	/* of the 64 that a thread of so large a block may have, and where the row goes on in scratch */
+	FULL_REGISTERS = 32,
+	SCRATCH_REGISTERS = 20
 };
 
 /* Accesses along the row: PACK elements are one; the largest element; one of the flat indices. */
@@ -117,7 +122,109 @@ static int64_t longest(const Team *t, bool keeps)
 	return n == INT64_MAX && keeps && t->it->extent == gpu_row_length(t->r->k) ? LONGEST : n;
 }
 
-void team_share_out(Team *t)
+/* ---- What registers do not hold ---- */
+
+typedef struct Made {
+	const Team *t;
+	bool from_memory;
+} Made;
+
+static void made_from(void *arg, Expr *e)
+{
+	Made *m = arg;
+	bool kept = e->kind != EX_LOAD || !e->load.buf->rank || e->load.buf->data;
+
+	for (int i = 0; i < m->t->nkept && !kept; i++)
+		kept = m->t->kept[i].buf == e->load.buf;
+	m->from_memory = m->from_memory || !kept;
+}
+
+/* To make X again memory is read. */
+static bool from_memory(const Team *t, const Kept *x)
+{
+	Made m = {t, false};
+
+	ex_walk(x->is, made_from, &m);
+	return m.from_memory;
+}
+
+static int bits_of(const Kept *x)
+{
+	return dtype_info[x->buf->dtype].bits;
+}
+
+/* X and Y, whose elements are alike, are never needed at once. */
+static bool takes_turns(const Team *t, const Kept *x, const Kept *y)
+{
+	for (int at = -1; at < t->n; at++)
+		if (alive_after(t, x, at) && alive_after(t, y, at))
+			return false;
+	return bits_of(x) == bits_of(y) && !t->few;
+}
+
+/* What of the row needs a place in scratch: all that is read from memory, and what may take the place of that. Gives the
+ * bytes of one point; places are in elements of a thread until MORE is known. */
+static int64_t choose_more(Team *t)
+{
+	int64_t bytes = 0;
+
+	for (int i = 0; i < t->nkept; i++) {
+		Kept *x = &t->kept[i];
+
+		x->more = !x->block && (!x->temp || from_memory(t, x));
+		x->at = bytes;
+		bytes += x->more ? bits_of(x) / 8 : 0;
+	}
+	for (int i = 0; i < t->nkept; i++) {
+		Kept *x = &t->kept[i];
+		bool held = x->more || x->block;
+
+		for (int j = 0; j < t->nkept && !held; j++) {
+			held = t->kept[j].more && takes_turns(t, x, &t->kept[j]);
+			x->at = held ? t->kept[j].at : x->at;
+		}
+		x->more = x->more || (held && !x->block);
+	}
+	return bytes;
+}
+
+/* The points after those for which there are registers have elements in scratch, as far as a block's shared memory goes. */
+static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
+{
+	const Stage *st = t->r->b->stage;
+	int64_t room = gpu->shared - t->shared - GPU_DRIVER - STATES, bytes, most;
+
+	if (points <= t->keep || !t->keep)
+		return;
+	for (int i = 0; i < t->nkept; i++)
+		room -= t->kept[i].block ? team_shared_bytes(team_bytes_of(t->kept[i].buf)) : 0;
+	bytes = choose_more(t);
+	most = room / (st->threads * bytes);
+	t->more = (int)(most < points - t->keep ? most : points - t->keep) / t->pack * t->pack;
+	for (int i = 0; i < t->nkept; i++) {
+		t->kept[i].more = t->kept[i].more && t->more;
+		t->kept[i].at *= (int64_t)st->threads * t->more;
+	}
+	t->r->b->stage->scratch = dim_const(t->r->k->ctx, (int64_t)st->threads * t->more * bytes);
+}
+
+/* Points that a thread of the largest block keeps in registers. Blocks that have one row after another have fewer left. */
+static int registers_of(const Team *t, bool scratch)
+{
+	const int all = scratch ? SCRATCH_REGISTERS : FULL_REGISTERS;
+
+	return (t->again ? all - all / 4 : all) / words_kept(t);
+}
+
+int64_t team_scratch(int64_t points, int bytes)
+{
+	const int64_t full = (int64_t)MOST_THREADS * FULL_REGISTERS * 3 / 4,
+		      kept = (int64_t)MOST_THREADS * SCRATCH_REGISTERS * 3 / 4;
+
+	return points < INT64_MAX && points > full ? (points - kept) * bytes + LINE : 0;
+}
+
+void team_share_out(Team *t, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
 	Ctx *c = t->r->k->ctx;
@@ -126,6 +233,8 @@ void team_share_out(Team *t)
 	const int64_t n = longest(t, registers > 0);
 	int each = team_most_kept(st->team, registers), need = each < UNKNOWN ? each : UNKNOWN,
 	    sector;
+	int64_t runs;
+	bool scratch;
 
 	for (int i = 0; i < t->n; i++) {
 		const Part *y = &t->part[i];
@@ -151,13 +260,17 @@ void team_share_out(Team *t)
 	while (st->team > WARP && n < INT64_MAX && st->threads < MOST_THREADS &&
 	       st->threads * (int64_t)(each / 2) < n)
 		st->team = st->threads *= 2;
+	runs = n == INT64_MAX ? 0
+			      : (n + (t->skew ? sector : 0) + st->team * t->pack - 1) /
+					(st->team * t->pack);
+	scratch = st->threads == MOST_THREADS && dim_is_const(t->it->extent, NULL);
 	if (st->threads == MOST_THREADS)
-		each = FULL_REGISTERS / words_kept(t);
-	if (n < INT64_MAX) {
-		const int64_t runs = (n + (t->skew ? sector : 0) + st->team * t->pack - 1) /
-				     (st->team * t->pack);
-
+		each = registers_of(t, false);
+	if (scratch && runs * t->pack > each)
+		each = registers_of(t, true);
+	if (n < INT64_MAX)
 		need = runs * t->pack < each ? (int)runs * t->pack : each;
-	}
 	t->keep = registers ? need / t->pack * t->pack : 0;
+	if (scratch)
+		share_scratch(t, gpu, runs * t->pack);
 }

@@ -16,13 +16,14 @@ static const char *suspect(const dl_context *c, char *text, size_t room)
 	return atomic_load(&c->model->gpu->ran);
 }
 
+/* Names are cut: what the driver says comes behind them. */
 static int fail(dl_context *c, int status, const char *what, bool by_now)
 {
 	Gpu *g = c->model->gpu;
-	char text[160], graph[256];
+	char text[120], graph[120];
 	const char *after = by_now ? suspect(c, graph, sizeof(graph)) : NULL;
 
-	return dl_fail(&c->x, gpu_status(g, status), "%s: %s%s%s: %s", g->name, what,
+	return dl_fail(&c->x, gpu_status(g, status), "%s: %.150s%s%.120s: %s", g->name, what,
 		       after ? ", after " : "", after ? after : "",
 		       cuda_error(g->cuda, status, text, sizeof(text)));
 }

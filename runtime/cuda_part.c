@@ -362,7 +362,7 @@ const char *gpu_part_text(const dl_context *c, const GpuPart *p, char *text, siz
 
 int gpu_part_fail(dl_context *c, const GpuPart *p, int status)
 {
-	char text[256];
+	char text[150];
 
 	return gpu_fail(c, status, gpu_part_text(c, p, text, sizeof(text)));
 }

@@ -460,6 +460,22 @@ def times_of_kernels():
 
 
 @test
+def what_the_driver_says_of_a_kernel_with_a_long_name():
+    """Whatever ran before, the text ends with the driver's words."""
+    long = [letter * 300 for letter in "abc"]
+    model("long", f"long (float[N,8] x, float[8,8] w) => (float[N,8] y) {{ [{long[0]}] s = Sin(x)  [{long[1]}] t = MatMul(s, w)  [{long[2]}] y = Softmax(t) }}")
+    case("long", 0, {"x": np.zeros((3, 8), np.float32), "w": np.zeros((8, 8), np.float32)}, {"y": np.full((3, 8), 1 / 8, np.float32)})
+    options = compiled("long"), "--device=cuda", "--data", f"{DIR}/long"
+    trace = re.findall(r"^ptxsim: call (\d+): (\w+)$", dlrun(*options, PTXSIM_TRACE=1), re.M)
+    for call, code, said in ("cuLaunchKernel", 999, "UNKNOWN: unknown error"), ("cuLaunchKernel", 719, "LAUNCH_FAILED: unspecified launch failure"), \
+                            ("cuStreamSynchronize", 719, "LAUNCH_FAILED: unspecified launch failure"):
+        n = [n for n, called in trace if called == call][-1]
+        text = dlrun(*options, status=1, PTXSIM_FAIL=f"{n}:{code}")
+        assert long[0][:50] in text or long[2][:50] in text, text
+        assert re.search(f": CUDA_ERROR_{said}$", text, re.M), text
+
+
+@test
 def threads_and_devices():
     sanitized("dense", "tsan", "threads", PTXSIM_DEVICES=2)
 

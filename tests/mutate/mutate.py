@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes one line of emitted PTX at a time; the simulator must notice: mutate.py [--count N] [--list] DIR.
+"""Changes one line of emitted PTX at a time; the simulator must notice: mutate.py [--count N] [--seed N] [--list] DIR.
 
-A sample, the same in every run (SEED), of the mutations of operators.py in the kernels of models.py. Each runs with up to 16
+A sample, the same in every run, of the mutations of operators.py in the kernels of models.py. Each runs with up to 16
 orders of warps. It is caught where an error is reported, or where one bit of one result differs from what the kernel as
 emitted gives, which is compared with ONNX's reference implementation first. survivors.txt names those that nothing
 can catch, and why; another survivor is a failure."""
@@ -22,7 +22,6 @@ import models  # noqa: E402
 import operators  # noqa: E402
 import samples  # noqa: E402
 
-SEED = 2026
 ORDERS = 16
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -42,7 +41,7 @@ class Subject:
         with open(f"{folder}/m.ptx") as f:
             self.ptx = operators.joined(f.read())
         self.sets = []
-        rng = np.random.default_rng(SEED)
+        rng = np.random.default_rng(2026)
         types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
         for label, inputs in sets.items():
             values = {k: models.value(rng, spec, types[k]) for k, spec in inputs.items()}
@@ -90,7 +89,7 @@ class Subject:
         return ""
 
 
-def sample(subjects, count):
+def sample(subjects, count, seed):
     """COUNT mutations, each (subject, operator, line, the line instead, context): pairs of model and operator in turn, so
     that the rare ones are among them. A hash of its context places each, so that other code leaves it where it is."""
     groups, seen = {}, {}
@@ -98,7 +97,7 @@ def sample(subjects, count):
         lines = s.ptx.split("\n")
         for operator, at, new in operators.sites(s.ptx):
             context = operators.context(lines, at)
-            key = f"{SEED} {s.name} {operator} {context}"
+            key = f"{seed} {s.name} {operator} {context}"
             seen[key] = seen.get(key, 0) + 1
             place = hashlib.sha256(f"{key} {seen[key]}".encode()).digest()
             groups.setdefault((operator, s.name), []).append((place, s, operator, at, new, context))
@@ -124,6 +123,7 @@ def main():
     parser.add_argument("dir", metavar="DIR", help="an empty folder")
     parser.add_argument("--build", default="build")
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=2026, help="another sample")
     parser.add_argument("--list", action="store_true", help="also say what caught each")
     parser.add_argument("--only", default="*", help="a pattern of MODEL/OPERATOR")
     options = parser.parse_args()
@@ -133,7 +133,7 @@ def main():
     reasons = argued(os.path.join(HERE, "survivors.txt"))
     caught = survived = failed = 0
     needed = set()
-    for subject, operator, at, new, context in sample(subjects, options.count):
+    for subject, operator, at, new, context in sample(subjects, options.count, options.seed):
         where = f"{subject.name}/{operator}"
         if not fnmatch.fnmatch(where, options.only) and options.only != subject.name:
             continue

@@ -79,17 +79,23 @@ def sites(text):
 
 
 def plain(line):
-    """A line without the numbers of its registers and labels."""
-    return re.sub(r"\s+", " ", re.sub(r"(%[a-z]+|L__BB)\d+(_\d+)?", r"\1", line.strip()))
+    """A line without what one version of LLVM spells differently from another: registers are %, predicates %p, labels L; what moves
+    bits or compares them for being equal is of type b."""
+    line = re.sub(r"\s+", " ", line.strip())
+    line = re.sub(r"\$L__BB\d+_\d+", "L", re.sub(r"%(?!tid|ctaid)(p?)[a-z]*\d+", r"%\1", line))
+    line = re.sub(r"^(@!?%p )?((?:ld|st|mov|selp)\b[.\w]*\.)[usf](?=\d+ )", r"\1\2b", line)
+    return re.sub(r"\b(setp\.(?:eq|ne)\.)[us](?=\d+ )", r"\1b", line)
 
 
 def context(lines, at):
-    """The line AT as text that other code in the kernel leaves as it is: after the two instructions before it, before the next."""
+    """The line AT as text that other code in the kernel leaves as it is: after the two instructions before it, before the next.
+    Moves between registers do not count, of which one version of LLVM has more than another."""
     def near(step, count):
         found, i = [], at + step
         while 0 <= i < len(lines) and len(found) < count:
-            if not re.match(r"\s*($|//|\$L)", lines[i]):
-                found.append(plain(lines[i]))
+            line = plain(lines[i])
+            if not re.match(r"$|//|\$?L(__BB\w+)?:|mov\.b\d+ %, %;", line):
+                found.append(line)
             i += step
         return found
     return " | ".join(near(-1, 2)[::-1] + [plain(lines[at])] + near(1, 1))

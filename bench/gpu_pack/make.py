@@ -31,6 +31,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "mutate
 import cases  # noqa: E402
 import models  # noqa: E402
 import samples  # noqa: E402
+import suites  # noqa: E402
 
 TARGETS = "cuda:sm_80,sm_90a,cpu:x86-64-v3"
 LIMIT = 60 << 20
@@ -122,22 +123,27 @@ def size_of(folder):
     return sum(os.path.getsize(os.path.join(where, name)) for where, _, names in os.walk(folder) for name in names)
 
 
-def listed_cases(build, out, corpus, share):
-    """One in SHARE of the cases that pass on the simulated GPU, and the models of CORPUS that are small."""
+def listed_cases(corpus, share):
+    """(suite, case): one in SHARE of those that pass on the simulated GPU, of CORPUS's models the small ones, and all that are
+    too long for it."""
+    heavy = dict(suites.rows_of("heavy.txt"))
     for suite, found in cases.index(corpus, ["onnx", "small", "models"]).items():
         with open(os.path.join(ROOT, "tests", "passing", suite + ".ptx.txt")) as f:
             passing = [line.strip() for line in f]
-        by_name = {case.name: case for case in found}
-        chosen = [by_name[n] for n in (passing if suite == "models" else passing[::share]) if n in by_name]
-        for case in chosen:
-            if suite == "models" and size_of(case.dir) > 1 << 20:
-                continue
-            folder = f"{out}/{suite}-{case.name.replace('/', '-')}"
-            os.makedirs(folder)
-            compiled(build, case.dir + "/model.onnx", folder + "/model.so")
-            for data in sorted(os.listdir(case.dir)):
-                if data.startswith("test_data_set_"):
-                    shutil.copytree(os.path.join(case.dir, data), os.path.join(folder, data))
+        chosen = set(passing[::1 if suite == "models" else share])
+        for case in found:
+            small = suite != "models" or size_of(case.dir) <= 1 << 20
+            if f"{suite}/{case.name}" in heavy or (case.name in chosen and small):
+                yield suite, case
+
+
+def compiled_case(build, out, suite, case):
+    folder = f"{out}/{suite}-{case.name.replace('/', '-')}"
+    os.makedirs(folder)
+    compiled(build, case.dir + "/model.onnx", folder + "/model.so")
+    for data in sorted(os.listdir(case.dir)):
+        if data.startswith("test_data_set_"):
+            shutil.copytree(os.path.join(case.dir, data), os.path.join(folder, data))
 
 
 # ---- Weights that are drawn where they are used ----
@@ -245,12 +251,17 @@ def sweep(build, out, folder, tiny):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", metavar="OUT")
+    parser.add_argument("out", metavar="OUT", nargs="?", default="build/gpu-pack")
     parser.add_argument("--build", default="build")
     parser.add_argument("--corpus", default=cases.CORPUS)
     parser.add_argument("--share", type=int, default=24, help="one case in so many")
+    parser.add_argument("--list", action="store_true", help="only say which cases of others would be in it: SUITE/NAME, and the folder")
     parser.add_argument("--tiny", action="store_true", help="only what a test of the pack needs")
     options = parser.parse_args()
+    if options.list:
+        for suite, case in listed_cases(options.corpus, options.share):
+            print(f"{suite}/{case.name} {case.dir}")
+        return 0
     build, out = os.path.abspath(options.build), os.path.abspath(options.out)
     work = out + ".work"
     for folder in out, work:
@@ -263,7 +274,8 @@ def main():
         shutil.copy(f"{ROOT}/tests/ptxsim/cuda/{path}", f"{out}/tests/ptxsim/cuda/{path}")
     own_cases(build, out + "/cases", ["map", "softmax-warp", "matmul"] if options.tiny else models.MODELS)
     if not options.tiny:
-        listed_cases(build, out + "/cases", options.corpus, options.share)
+        for suite, case in listed_cases(options.corpus, options.share):
+            compiled_case(build, out + "/cases", suite, case)
     bench(build, out, work, options.tiny)
     sweep(build, out, work, options.tiny)
     libraries(out)

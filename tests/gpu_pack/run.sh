@@ -14,6 +14,12 @@ check() { # WHAT COMMAND...
 	fi
 }
 
+# What no simulator runs is left to a real GPU: it is in the pack.
+"$PYTHON" bench/gpu_pack/make.py --list >"$TMP/cases"
+sed -n 's/^\([^#].*\): .*/\1/p' tests/heavy.txt >"$TMP/heavy"
+while read -r heavy; do
+	[ ! -d "${CORPUS:-../shared/corpus}/$heavy" ] || check "$heavy in the pack" grep -q "^$heavy " "$TMP/cases"
+done <"$TMP/heavy"
 check "make.py" "$PYTHON" bench/gpu_pack/make.py --build "$BUILD" --tiny "$TMP/pack"
 mkdir "$TMP/sim"
 ln -s "$BUILD/ptxsim/libcuda.so.1" "$TMP/sim"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models whose PTX is mutated: MODELS is name, ONNX's textual syntax, and inputs by data set.
 
-An input is the shape of reals, or a kind and more: "peaks", reals whose largest is somewhere else in each row; "nans", reals
+An input is the shape of reals, or a kind and more: "peaks", reals whose largest is somewhere else in each row; "below", reals far below 0; "nans", reals
 whose first NaN is later from row to row; "ints" from low to high; "list", values. Sizes are odd where a kernel has edges, and fill whole lines of memory in the
 data sets "whole", where what is beyond the last element is no memory. A data set whose name begins with "astray" must end
 with a fault. Sums that atomics order are of small integers."""
@@ -17,14 +17,14 @@ MODELS = {
     "vector": ("(float16[N,32] x, float16[32] b) => (float16[N,32] y) { s = Mul(x, b)  y = Add(s, b) }",
                {"some": {"x": (9, 32), "b": (32,)}}),
     "softmax-warp": ("(float[N,40] x) => (float[N,40] y) { y = Softmax<axis=1>(x) }",
-                     {"one": {"x": (1, 40)}, "some": {"x": ("peaks", (33, 40))}, "nans": {"x": ("nans", (40, 40))}}),
+                     {"one": {"x": (1, 40)}, "some": {"x": ("peaks", (33, 40))}, "below": {"x": ("below", (5, 40))}, "nans": {"x": ("nans", (40, 40))}}),
     "softmax-block": ("(float[N,2000] x) => (float[N,2000] y) { y = Softmax<axis=1>(x) }",
-                      {"some": {"x": ("peaks", (60, 2000))}, "nans": {"x": ("nans", (30, 2000))}}),
+                      {"some": {"x": ("peaks", (60, 2000))}, "below": {"x": ("below", (3, 2000))}, "nans": {"x": ("nans", (30, 2000))}}),
     "sum": ("(float[N,300] x) => (float[N] y) <int64[1] one = {1}> { y = ReduceSum<keepdims=0>(x, one) }",
             {"some": {"x": (5, 300)}, "whole": {"x": (16, 300)}}),
     "argmax": ("(float[N,100] x) => (int64[N] y) { y = ArgMax<axis=1, keepdims=0>(x) }",
                {"some": {"x": ("peaks", (33, 100))}, "ties": {"x": ("ints", (16, 100), -3, 4)}, "nans": {"x": ("nans", (100, 100))}}),
-    "total": ("(float[N,100] x) => (float y) { y = ReduceSum<keepdims=0>(x) }", {"some": {"x": (90, 100)}, "long": {"x": (8896, 100)}}),
+    "total": ("(float[N,100] x) => (float y) { y = ReduceSum<keepdims=0>(x) }", {"some": {"x": (90, 100)}, "whole": {"x": (88, 100)}, "long": {"x": (8896, 100)}}),
     "norm": ("(float[N,300] x, float[300] g, float[300] b) => (float[N,300] y) { y = LayerNormalization<axis=1>(x, g, b) }",
              {"some": {"x": (5, 300), "g": (300,), "b": (300,)}}),
     "transpose": ("(float[N,70] x) => (float[70,N] y) { y = Transpose<perm=[1,0]>(x) }",
@@ -47,7 +47,8 @@ MODELS = {
                     {str(n): {"x": (n, 200), "w": (200, 72)} for n in VARIANTS}),
     "conv": ("(float[N,13,13,13] x, float[50,13,3,3] w, float[50] b) => (float[N,50,7,7] y) {"
              " y = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b) }",
-             {"one": {"x": (1, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}, "two": {"x": (2, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}}),
+             {"one": {"x": (1, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}, "two": {"x": (2, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)},
+              "five": {"x": (5, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}}),
 }
 
 
@@ -61,6 +62,8 @@ def value(rng, spec, dtype):
     if spec[0] == "peaks":
         x[rows, (rows * 0.618034 * x.shape[1]).astype(int) % x.shape[1]] += 9
         x[-1, -1] += 20
+    if spec[0] == "below":
+        x -= 200
     if spec[0] == "nans":
         column, first = np.arange(x.shape[1]), (rows * x.shape[1] // len(x))[:, None]
         x[(column == first) | (column > first) & (rng.random(x.shape) < 0.1)] = np.nan

@@ -453,39 +453,55 @@ void ll_mma(LlKernel *k, const LNode *n)
 
 /* ---- To shared memory ---- */
 
-/* The sums at ROW (i32, of the strip) and COL (of the block's tile) and its N - 1 neighbours. */
-static void put_sums(Part *p, const LNode *n, const char *row, const char *col,
-		     const char *const *val, int count)
+/* Sums, neighbours on one of the strip's lines from place IN on. */
+static void put_run(Part *p, const LNode *n, const char *line, const char *in,
+		    const char *const *val, int count)
 {
 	const char *at = ll_new(p->f), *idx;
 
-	idx = add(p, opn(p, "mul", row, (int)n->step), col);
+	idx = add(p, opn(p, "mul", line, (int)n->step), in);
 	ll_put(p->f, "%s = zext i32 %s to i64", at, idx);
 	ll_store_run(p->k, n->buf[0], at, val, count);
 }
 
-/* The lane's rows and columns in the strip: rows of strip S are those of its elements E with E / UNIT = S. */
+/* The sums at ROW (i32, of the strip) and COL (of the block's tile) and its COUNT - 1 neighbours. */
+static void put_sums(Part *p, const LNode *n, const char *row, const char *col,
+		     const char *const *val, int count)
+{
+	if (!p->m->by_columns)
+		put_run(p, n, row, col, val, count);
+	for (int i = 0; p->m->by_columns && i < count; i++)
+		put_run(p, n, i ? opn(p, "add", col, i) : col, row, val + i, 1);
+}
+
+/* The lane's rows and columns in the strip: rows of strip S are those of its elements E with E / ROWS = S. */
 static void drain_lanes(Part *p, const LNode *n, int s)
 {
+	enum { LANES = 4, MOST = 4 };
 	const Mma *m = p->m;
-	const int unit = m->a_along ? 1 : p->piece, strip = mma_strip(m);
+	const int strip = mma_strip(m), rows = strip / LANES, run = m->b_along ? 1 : p->piece;
+	const bool down = m->by_columns && !m->a_along; /* the lane's rows are neighbours */
 	const char *y = opn(p, "lshr", p->lane, 3), *x = opn(p, "and", p->lane, 7),
 		   *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), m->wn),
-				   strip);
+				   strip),
+		   *row[MOST];
 
-	for (int i = 0; i < unit; i++) {
-		const char *row = add(p, warp_row, opn(p, "add", opn(p, "mul", y, unit), i));
-		const int e = (s * unit + i) * m->tn;
+	for (int i = 0; i < rows; i++)
+		row[i] = add(p, warp_row,
+			     m->a_along ? opn(p, "add", y, LANES * i)
+					: opn(p, "add", opn(p, "mul", y, rows), i));
+	for (int j = 0; j < m->tn; j += run) {
+		const char *col = add(p, p->col0, opn(p, "add", opn(p, "mul", x, run), j * 8));
+		const char *const *acc = &p->acc[s * rows * m->tn + j];
 
-		for (int j = 0; j < m->tn; j += m->b_along ? 1 : p->piece) {
-			if (m->b_along)
-				put_sums(p, n, row, add(p, p->col0, opn(p, "add", x, j * 8)),
-					 &p->acc[e + j], 1);
-			else
-				put_sums(p, n, row,
-					 add(p, p->col0,
-					     opn(p, "add", opn(p, "mul", x, p->piece), j * 8)),
-					 &p->acc[e + j], p->piece);
+		for (int i = 0; i < rows && !down; i++)
+			put_sums(p, n, row[i], col, acc + i * m->tn, run);
+		for (int c = 0; c < run && down; c++) {
+			const char *val[MOST];
+
+			for (int i = 0; i < rows; i++)
+				val[i] = acc[i * m->tn + c];
+			put_run(p, n, opn(p, "add", col, c), row[0], val, rows);
 		}
 	}
 }

@@ -41,7 +41,7 @@ typedef enum LNodeKind {
 	LN_RING,   /* for var in [lo, hi): fills, then what reads them; the fills run STAGES - 1 rounds ahead, each round in its slot */
 	LN_MMA,    /* sums in registers += A tile * B tile */
 	LN_FOLD,   /* state bufs[idx] = monoid over var in [lo, hi) of vals, for all columns and rows; guard: of the column */
-	LN_DRAIN   /* buf[0], flat, rows VAR of STEP elements = strip IDX of the sums of MMA */
+	LN_DRAIN   /* buf[0], flat, rows VAR (or columns) of STEP elements = strip IDX of the sums of MMA */
 } LNodeKind;
 
 /* A contraction's register tile: acc[i][j] (+)= sum over k < K of a(i, k) * b(k, j), for i < mr, j < nr.
@@ -121,6 +121,7 @@ typedef struct Mma {
 	int bm, bn, bk, wm, wn, tm, tn;
 	Buf *acc, *a, *b;
 	bool a_along, b_along;
+	bool by_columns; /* strips lie by columns: what follows runs along rows */
 	Iter *slot;      /* of the ring */
 	Iter *row, *col, *depth; /* LNode.at and guard mention them: an element of the tile, a term of the part */
 } Mma;
@@ -133,7 +134,8 @@ int mma_strip(const Mma *m);
 /* An operand of bytes whose rows do not run along k (not ALONG) is turned on its way to registers: of its 16 rows
  * (columns) a fragment of 8 has every other one. */
 bool mma_turns(const Mma *m, bool along);
-/* Elements behind a row of a strip, such that what lanes store at once lies in different banks. */
+/* Elements behind a row of a strip, or a column of one that lies by columns, such that what lanes store at once lies in different
+ * banks. */
 int mma_pad(const Mma *m);
 
 /* What of its statement a node carries out: the state's first value, a term, the write. A map has the write

@@ -185,8 +185,8 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 		case LN_DRAIN:
 			strbuf_printf(b, "drain %s = strip ", n->buf[0]->name);
 			ex_print(b, n->idx);
-			strbuf_printf(b, " of %s, rows of %lld\n", n->mma->acc->name,
-				      (long long)n->step);
+			strbuf_printf(b, " of %s, %s of %lld\n", n->mma->acc->name,
+				      n->mma->by_columns ? "columns" : "rows", (long long)n->step);
 			break;
 		}
 	}

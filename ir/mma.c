@@ -33,7 +33,7 @@ int mma_strip(const Mma *m)
 
 	if (m->kind != MMA_FMA)
 		return MMA_ROWS;
-	return m->a_along ? lanes : lanes * piece;
+	return m->a_along && !m->by_columns ? lanes : lanes * piece;
 }
 
 bool mma_turns(const Mma *m, bool along)
@@ -46,5 +46,5 @@ int mma_pad(const Mma *m)
 	const int neighbours = mma_turns(m, m->b_along) ? 4 : 2,
 		  rows = mma_turns(m, m->a_along) ? 2 : 1;
 
-	return 4 * neighbours / rows;
+	return m->by_columns ? 4 : 4 * neighbours / rows;
 }

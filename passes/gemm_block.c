@@ -179,7 +179,7 @@ static Expr *follow(void *arg, Expr *e)
 	return gemm_place(&f->pl, e);
 }
 
-/* Elements of a chunk of all results, along the last iterator of n: one access of each and of the strip. */
+/* Elements of a chunk of all results, along LAST, the last iterator of a side: one access of each and of the strip. */
 static int result_chunk(Gemm *g, const Iter *last)
 {
 	int pack = PACK_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
@@ -269,15 +269,15 @@ static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, in
 	return n;
 }
 
-/* The row of the tile that row R of strip S is. */
-static Expr *strip_row(Gemm *g, const Mma *m, Iter *r, Iter *s)
+/* The row of the tile that row R of strip S is; both are of PACK rows each. */
+static Expr *strip_row(Gemm *g, const Mma *m, Iter *r, Iter *s, int pack)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *unit = l_int(b, mma_strip(m)), *row = ex_iter(p, r);
+	Expr *unit = l_int(b, mma_strip(m) / pack), *row = ex_iter(p, r);
 
 	return ex_add(p, ex_add(p, ex_op2(p, IN_mod, row, unit), ex_mul(p, ex_iter(p, s), unit)),
-		      ex_mul(p, ex_op2(p, IN_floordiv, row, unit), l_int(b, m->bm / m->wm)));
+		      ex_mul(p, ex_op2(p, IN_floordiv, row, unit), l_int(b, m->bm / m->wm / pack)));
 }
 
 /* Row ROW and column COL of the whole matrix exist. */
@@ -305,51 +305,68 @@ static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
 	n->var = l_iter(b, "r", dim_const(g->k->ctx, mma_strip(m) * m->wm));
 	if (gemm_stores(g, g->c.s))
 		return;
-	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), strip_row(g, m, n->var, s));
+	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)),
+		     strip_row(g, m, n->var, s, 1));
 	col = in_block(g, gg->nb, m->bn, m->col);
 	n->guard = in_matrix(g, row, col);
 	gemm_does(g, n, g->c.s, PART_WRITE, row, col, NULL);
 }
 
+/* Element ELEM (null: 0) of chunk CHUNK, of PACK elements, of what begins AT. */
+static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int pack, Expr *elem)
+{
+	ExprPool *p = g->b.p;
+
+	at = ex_add(p, at, ex_mul(p, chunk, l_int(&g->b, pack)));
+	return elem ? ex_add(p, at, elem) : at;
+}
+
+/* Chunks of results run along rows of the strip, or, where it lies by columns, along those. */
 static void emit_strips(GpuGemm *gg, Mma *m)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Ctx *ctx = g->k->ctx;
-	const int unit = mma_strip(m), rows = unit * m->wm, each = m->bm / m->wm,
-		  ld = m->bn + mma_pad(m);
-	Iter *last = g->c.n[g->c.nn - 1];
-	const int pack = result_chunk(g, last), chunks = m->bn / pack;
-	Iter *s = l_iter(b, "s", dim_const(ctx, each / unit)),
-	     *t = l_iter(b, "t", dim_const(ctx, rows * chunks)),
-	     *r = l_iter(b, "r", dim_const(ctx, rows)), *c = l_iter(b, "c", dim_const(ctx, chunks)),
-	     *i = l_iter(b, "i", dim_const(ctx, m->bm)), *e = l_iter(b, "e", dim_const(ctx, pack));
-	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, each / unit), 1), *tl;
+	const bool down = m->by_columns;
+	const int unit = mma_strip(m), rows = unit * m->wm, strips = m->bm / m->wm / unit,
+		  ld = (down ? rows : m->bn) + mma_pad(m),
+		  pack = result_chunk(g, down ? g->c.m[g->c.nm - 1] : g->c.n[g->c.nn - 1]),
+		  mpack = down ? pack : 1, npack = down ? 1 : pack, nr = rows / mpack,
+		  nc = m->bn / npack;
+	Iter *s = l_iter(b, "s", dim_const(ctx, strips)),
+	     *t = l_iter(b, "t", dim_const(ctx, nr * nc)), *r = l_iter(b, "r", dim_const(ctx, nr)),
+	     *c = l_iter(b, "c", dim_const(ctx, nc)),
+	     *i = l_iter(b, "i", dim_const(ctx, m->bm / mpack)),
+	     *e = l_iter(b, "e", dim_const(ctx, pack)), *outer = down ? c : r,
+	     *inner = down ? r : c;
+	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, strips), 1), *tl;
 	Naming x = {.gg = gg};
-	Expr *guard = NULL, *at, *in;
-	Buf *strip;
+	Expr *chunks = l_int(b, down ? nr : nc), *elem, *melem, *nelem, *guard, *at;
+	Buf *strip = declare(gg, "strip", ctype_dtype(g->c.ct), (down ? m->bn : rows) * ld, 0, 0,
+			     SPREAD_NOT, 0)
+			     ->buf[0];
 
-	strip = declare(gg, "strip", ctype_dtype(g->c.ct), rows * ld, 0, 0, SPREAD_NOT, 0)->buf[0];
 	emit_drain(gg, m, strip, ld, s);
-	tl = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, rows * chunks), 1);
-	l_let(b, r, ex_op2(p, IN_floordiv, ex_iter(p, t), l_int(b, chunks)));
-	l_let(b, c, ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, chunks)));
-	l_let(b, i, strip_row(g, m, r, s));
-	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), 1, g->m),
-		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), pack, g->n));
+	tl = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, nr * nc), 1);
+	l_let(b, outer, ex_op2(p, IN_floordiv, ex_iter(p, t), chunks));
+	l_let(b, inner, ex_op2(p, IN_mod, ex_iter(p, t), chunks));
+	l_let(b, i, strip_row(g, m, r, s, mpack));
+	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mpack, g->m),
+		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), npack, g->n));
+	elem = pack > 1 ? ex_iter(p, e) : NULL;
+	melem = down ? elem : NULL;
+	nelem = down ? NULL : elem;
 	name_at(&x, g->c.m, g->c.nm, gemm_joins_after(g, g->c.m, g->c.nm), ex_iter(p, gg->mb),
-		m->bm, ex_iter(p, i), 1, NULL);
+		m->bm, ex_iter(p, i), mpack, melem);
 	name_at(&x, g->c.n, g->c.nn, gemm_joins_after(g, g->c.n, g->c.nn), ex_iter(p, gg->nb),
-		m->bn, ex_iter(p, c), pack, pack > 1 ? ex_iter(p, e) : NULL);
-	at = ex_add(p, ex_mul(p, ex_iter(p, r), l_int(b, ld)),
-		    ex_mul(p, ex_iter(p, c), l_int(b, pack)));
-	if (pack > 1)
-		at = ex_add(p, at, ex_iter(p, e));
-	in = ex_add(p, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)),
-		    ex_mul(p, ex_iter(p, c), l_int(b, pack)));
-	emit_results(g, &x, strip, at, guard, e, pack, in_block(g, gg->mb, m->bm, i),
-		     pack > 1 ? ex_add(p, in, ex_iter(p, e)) : in);
+		m->bn, ex_iter(p, c), npack, nelem);
+	at = in_chunk(g, ex_mul(p, ex_iter(p, outer), l_int(b, ld)), ex_iter(p, inner), pack, elem);
+	emit_results(g, &x, strip, at, guard, e, pack,
+		     in_chunk(g, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), ex_iter(p, i),
+			      mpack, melem),
+		     in_chunk(g, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)), ex_iter(p, c),
+			      npack, nelem));
 	l_close(b, tl);
 	l_close(b, sl);
 }
@@ -373,7 +390,8 @@ static Mma *new_mma(GpuGemm *gg)
 		   .tm = s->tm,
 		   .tn = s->tn,
 		   .a_along = gg->a.along,
-		   .b_along = gg->b.along};
+		   .b_along = gg->b.along,
+		   .by_columns = gg->by_columns};
 	m->slot = l_iter(b, "slot", dim_const(c, s->stages));
 	m->row = l_iter(b, "i", dim_const(c, s->bm));
 	m->col = l_iter(b, "j", dim_const(c, s->bn));

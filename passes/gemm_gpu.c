@@ -133,6 +133,33 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->pack));
 }
 
+/* Whether all results lie along rows of the matrix, not along its columns' iterators. */
+static bool results_along_m(Gemm *g)
+{
+	const Iter *m = g->c.m[g->c.nm - 1], *n = g->c.n[g->c.nn - 1];
+
+	for (int i = 0; i < g->nstmts; i++) {
+		const Stmt *s = g->k->stmts.at[i];
+		bool along_m = false;
+		Affine a;
+
+		if (!gemm_stores(g, s))
+			continue;
+		if (!ex_affine(g->k->ctx, flat_index(g->k, s->out[0], s->widx), &a))
+			return false;
+		for (int j = 0; j < a.n; j++) {
+			const Iter *it = gemm_original(g, s, a.iter[j]);
+
+			if (it == n && dim_equals(a.coef[j], 1))
+				return false;
+			along_m = along_m || (it == m && dim_equals(a.coef[j], 1));
+		}
+		if (!along_m)
+			return false;
+	}
+	return true;
+}
+
 /* The matrix instruction for both operands as they are, the one with most terms. */
 static MmaKind instruction(const Gemm *g, bool may_round)
 {
@@ -189,6 +216,7 @@ static bool open_gpu(GpuGemm *gg, const Module *m, const Target *t, Kernel *k, i
 	g->n = gemm_product(g, c->n, c->nn);
 	g->kk = gemm_product(g, c->k, c->nk);
 	gg->s.kind = instruction(g, m->opt.tf32);
+	gg->by_columns = results_along_m(g);
 	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
 	return gemm_gpu_shape(gg, &m->opt);

@@ -67,6 +67,7 @@ typedef struct GpuGemm {
 	Gemm g;
 	Operand a, b;
 	BlockShape s;
+	bool by_columns;       /* results lie along m */
 	const Schedule *serves; /* its guard tells a size */
 	Iter *mb, *nb;         /* the block's numbers */
 } GpuGemm;

@@ -60,10 +60,15 @@ static int bytes_of(DType t)
 
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 {
-	const Mma m = {
-		.kind = s->kind, .ct = g->g.c.ct, .a_along = g->a.along, .b_along = g->b.along};
+	const Mma m = {.kind = s->kind,
+		       .ct = g->g.c.ct,
+		       .a_along = g->a.along,
+		       .b_along = g->b.along,
+		       .by_columns = g->by_columns};
+	const int rows = mma_strip(&m) * s->wm, pad = mma_pad(&m);
 	const int64_t ring = (int64_t)s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
-		      strip = mma_strip(&m) * s->wm * (s->bn + mma_pad(&m)) *
+		      strip = (int64_t)(g->by_columns ? s->bn * (rows + pad)
+						      : rows * (s->bn + pad)) *
 			      bytes_of(ctype_dtype(g->g.c.ct));
 
 	return ring > strip ? ring : strip;

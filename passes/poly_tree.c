@@ -237,6 +237,7 @@ static void product(Walk *w, const LNode *n, const Mma *m, LPart part)
 	Poly *p = w->p;
 	int loops = w->loops.n, env = w->env.n;
 	Iter *const it[] = {n->kind == LN_DRAIN ? n->var : m->row, m->col, m->depth};
+	const int line = n->kind == LN_DRAIN && m->by_columns ? 1 : 0;
 	Exec *e;
 
 	for (int i = 0; i < (part == PART_TERM ? 3 : 2); i++)
@@ -245,9 +246,9 @@ static void product(Walk *w, const LNode *n, const Mma *m, LPart part)
 	e = exec(w, n, part, w->order);
 	e->buf[0] = n->kind == LN_DRAIN ? n->buf[0] : m->acc;
 	e->idx = ex_add(p->pool,
-			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops].it),
+			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops + line].it),
 			       ex_int(p->pool, CT_I64, n->kind == LN_DRAIN ? n->step : m->bn)),
-			ex_iter(p->pool, w->loops.at[loops + 1].it));
+			ex_iter(p->pool, w->loops.at[loops + 1 - line].it));
 	pop_to(w, loops, env);
 }
 

@@ -14,16 +14,61 @@
 #include <assert.h>
 #include <float.h>
 
-/* The band's iterators as S's results lie in memory. */
-static int band_in_memory(const Stmt *s, Iter **out)
+/* A load of BUF at all points of a statement, each once. */
+typedef struct Reads {
+	const Buf *buf;
+	Expr *load;
+} Reads;
+
+static void reads_each(void *arg, Stmt *s, Expr *load)
+{
+	Reads *r = arg;
+
+	if (load->load.buf == r->buf && load_once(s, load) && load_plain(load))
+		r->load = load;
+}
+
+static const Iter *writes_with(const Stmt *s, Expr *load, const Iter *it)
+{
+	for (int d = 0; d < load->load.nidx; d++)
+		if (load->load.idx[d]->kind == EX_ITER && load->load.idx[d]->iter == it &&
+		    s->widx[d]->kind == EX_ITER)
+			return s->widx[d]->iter;
+	return NULL;
+}
+
+/* The iterators of S's band as T, which reads the results at LOAD, stores to memory; S itself: LOAD is null. */
+static int band_as_stored(const Stmt *s, const Stmt *t, Expr *load, Iter **out)
 {
 	int n = 0;
 
-	for (int a = 0; a < s->nwidx; a++)
-		for (int d = 0; d < s->nwidx; d++)
-			if (buf_axis(s->out[0], d) == a && s->widx[d]->kind == EX_ITER)
-				out[n++] = s->widx[d]->iter;
+	for (int a = 0; a < t->nwidx; a++)
+		for (int d = 0; d < t->nwidx; d++) {
+			const Iter *it = t->widx[d]->kind == EX_ITER ? t->widx[d]->iter : NULL;
+
+			if (buf_axis(t->out[0], d) != a || !it)
+				continue;
+			it = load ? writes_with(s, load, it) : it;
+			if (it)
+				out[n++] = (Iter *)(uintptr_t)it;
+		}
 	return n;
+}
+
+/* The band's iterators as what is made of S's results, point by point, lies in memory, or they themselves. */
+static int band_in_memory(Kernel *k, const Stmt *s, Iter **out)
+{
+	for (int i = k->stmts.n - 1; i >= 0 && s->out[0]->kind == BUF_TEMP; i--) {
+		Stmt *t = k->stmts.at[i];
+		Reads r = {s->out[0], NULL};
+
+		if (t->red || t->out[0]->kind == BUF_TEMP)
+			continue;
+		stmt_loads(t, reads_each, &r);
+		if (r.load && band_as_stored(s, t, r.load, out) == s->nband)
+			return s->nband;
+	}
+	return band_as_stored(s, s, NULL, out);
 }
 
 /* The place of the slice among the dims of the parts. */
@@ -93,7 +138,7 @@ static void whole_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
 
 void gpu_halve(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
 {
-	h->n = band_in_memory(s, h->band);
+	h->n = band_in_memory(k, s, h->band);
 	assert(h->n == s->nband);
 	parts_of(k, s, c, h);
 	whole_of(k, s, c, h);

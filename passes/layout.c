@@ -329,7 +329,7 @@ typedef struct Turn {
 	const Iter *it; /* along which the statement writes */
 } Turn;
 
-static Value *turned_constant(Module *m, Node *n, Value *v, int last)
+static Value *turned_value(Module *m, Node *n, Value *v, int last)
 {
 	Kernel *k = kernel_new(m->ctx, m->arena,
 			       arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
@@ -367,7 +367,7 @@ static void turn_load(void *arg, Stmt *s, Expr *load)
 		moves = moves || !dim_equals(b->dims[d], 1);
 	if (!moves)
 		return;
-	v = turned_constant(t->m, t->n, v, along);
+	v = turned_value(t->m, t->n, v, along);
 	node_set_input(t->n, b->param, v);
 	b->layout = v->type->layout;
 }
@@ -428,6 +428,93 @@ static void turn_constants(Module *m, Node *n)
 	}
 }
 
+/* ---- Images that stay as the model made them ---- */
+
+typedef struct Image {
+	Choice *c;
+	Node *n;
+	const Contraction *ct;
+	Value **turned; /* by Value.id: made for a reader before */
+	Expr *along;    /* what indexes the innermost dim now */
+} Image;
+
+static void turn_operand(Image *i, Buf *b, int d)
+{
+	Value *v = node_in(i->n, b->param);
+
+	if (!i->turned[v->id])
+		i->turned[v->id] = turned_value(i->c->m, i->n, v, d);
+	node_set_input(i->n, b->param, i->turned[v->id]);
+	b->layout = i->turned[v->id]->type->layout;
+}
+
+static Buf *plain_operand(const Image *i, const Expr *e)
+{
+	Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
+	const Value *v = b && b->kind == BUF_IN ? node_in(i->n, b->param) : NULL;
+
+	return v && !b->layout && b->rank > 2 && dtype_info[b->dtype].bits >= 8 &&
+			       v->type->dtype == b->dtype
+		       ? b
+		       : NULL;
+}
+
+/* Products of windows go over what they sum in single elements unless that lies innermost; all windows together read each
+ * several times, so on a GPU an image that may not lie so is turned first. */
+static void turn_image(void *arg, Expr *e)
+{
+	Image *i = arg;
+	const Contraction *ct = i->ct;
+	Ctx *c = i->c->m->ctx;
+	Buf *b = plain_operand(i, e);
+	bool window = false;
+	int64_t few;
+	int d;
+
+	if (!b || value_is_weights(i->c->m, node_in(i->n, b->param)))
+		return;
+	for (d = 0; d < b->rank; d++)
+		window = window || (has_any(e->load.idx[d], ct->m, ct->nm) &&
+				    has_any(e->load.idx[d], ct->k, ct->nk));
+	d = dim_along(c, e->load.idx, b->rank, ct->k, ct->nk, ct->m, ct->nm);
+	if (!window || d < 0 || d == b->rank - 1 ||
+	    (dim_is_const(b->dims[d], &few) && few < FEW_CHANNELS))
+		return;
+	i->along = e->load.idx[d];
+	turn_operand(i, b, d);
+}
+
+/* The sum goes as its first operand lies. */
+static void turn_filter(void *arg, Expr *e)
+{
+	Image *i = arg;
+	Buf *b = plain_operand(i, e);
+
+	for (int k = 0; b && k < i->ct->nk; k++)
+		for (int d = 0; d < b->rank - 1 && expr_has_iter(i->along, i->ct->k[k]); d++)
+			if (!b->layout && has_unit(i->c->m->ctx, e->load.idx[d], &i->ct->k[k], 1))
+				turn_operand(i, b, d);
+}
+
+static void turn_images(Choice *c, Node *n, Value **turned)
+{
+	Kernel *k = node_kernel(n);
+	Contraction ct;
+	Image i = {c, n, &ct, turned, NULL};
+	bool first;
+
+	if (!gemm_takes(k, &ct, true))
+		return;
+	first = expr_is_weights(c->m, n, ct.a);
+	if (first)
+		contraction_swap(&ct);
+	if (!ct.nm || !expr_is_weights(c->m, n, ct.b))
+		return;
+	ex_walk(ct.a, turn_image, &i);
+	if (i.along && first)
+		ex_walk(ct.b, turn_filter, &i);
+}
+
 /* A product of matrices, whose blocks read constants in any order. */
 static bool is_product(Node *n)
 {
@@ -442,6 +529,7 @@ bool pass_layout(Module *m)
 	Graph *g = m->graph;
 	int most = g->nvalues + temps(g);
 	Choice c = {.m = m, .n = g->nvalues};
+	Value **turned;
 
 	if (m->opt.level == 0)
 		return true;
@@ -467,6 +555,10 @@ bool pass_layout(Module *m)
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n))
 			lay_out(&c, n);
+	turned = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	for (Node *n = g->first; n && module_on_gpu(m); n = n->next)
+		if (node_kernel(n) && !node_on_host(n))
+			turn_images(&c, n, turned);
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n) && !node_on_host(n) && !pack_operand(m, n) &&
 		    !value_is_weights(m, n->out[0]) && !(module_on_gpu(m) && is_product(n)))

@@ -63,6 +63,22 @@ depthwise("stride 1", 2, 28, 64, 3, 1, sectors=1, traffic=1.34, conflicts=0)
 depthwise("stride 2", 2, 56, 64, 3, 2, sectors=1, traffic=1.21, conflicts=0)
 depthwise("sizes that are not known", 2, 30, 64, 3, 1, ("N,H,L,64", "N,H,L,64"), sectors=1, traffic=1.3, conflicts=0)
 depthwise("channels that are no whole sectors", 1, 56, 72, 3, 1, types=("float16",), sectors=1.12, traffic=1.51)
+
+
+def convolution(name, channels, side, outputs, kernel, stride=1, follow="r = Add(a, B) y = Relu(r)", **limits):
+    """Between images as ONNX has them, channels outside."""
+    out = (side - 1) // stride + 1
+    case(f"convolution, {name}", f"(T[1,{channels},{side},{side}] x, T[{outputs},{channels},{kernel},{kernel}] W, T[{outputs},1,1] B) => (T[1,{outputs},{out},{out}] y)"
+         f" {{ a = Conv<strides = [{stride},{stride}], pads = {[kernel // 2] * 4}>(x, W) {follow} }}",
+         (1, channels, side, side), (outputs, channels, kernel, kernel), (outputs, 1, 1), **limits)
+
+
+# An image is turned before windows of it are read along its channels; results lie along the rows of the matrix, or are parts that do.
+convolution("a window", 16, 28, 32, 3, sectors=1, traffic=5.8)
+convolution("a window, and nothing behind it", 16, 28, 32, 3, follow="y = Identity(a)", sectors=1, traffic=5.8)
+convolution("a point", 32, 24, 64, 1, sectors=1, traffic=2.01, conflicts=0)
+convolution("a sum in parts", 64, 28, 32, 3, types=("float",), sectors=1, traffic=10.7)
+convolution("few channels", 3, 48, 64, 7, 2, sectors=1.91)
 case("pool, channels last", "(T[2,28,28,64] x) => (T[2,14,14,64] y) { xt = Transpose<perm = [0,3,1,2]>(x)"
      " a = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(xt) y = Transpose<perm = [0,2,3,1]>(a) }", (2, 28, 28, 64), sectors=1, traffic=1.12, conflicts=0)
 case("turned with an epilogue", "(T[2,28,28,64] x, T[64] b) => (T[2,64,28,28] y) { a = Add(x, b) c = Relu(a) y = Transpose<perm = [0,3,1,2]>(c) }",

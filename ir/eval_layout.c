@@ -7,9 +7,9 @@
 
 static int64_t axis_extent(const LayoutAxis *ax, const int64_t *dims)
 {
-	if (ax->block == 0)
-		return dims[ax->dim];
-	return ax->inner ? ax->block : (dims[ax->dim] + ax->block - 1) / ax->block;
+	if (ax->mod)
+		return ax->mod;
+	return ax->div ? (dims[ax->dim] + ax->div - 1) / ax->div : dims[ax->dim];
 }
 
 int64_t layout_elements(const Buf *b, const int64_t *dims)
@@ -33,8 +33,8 @@ static int64_t physical_at(const Layout *l, const int64_t *dims, const int64_t *
 		const LayoutAxis *ax = &l->ax[i];
 		int64_t v = idx[ax->dim];
 
-		if (ax->block)
-			v = ax->inner ? v % ax->block : v / ax->block;
+		v = ax->div ? v / ax->div : v;
+		v = ax->mod ? v % ax->mod : v;
 		at = at * axis_extent(ax, dims) + v;
 	}
 	return at;

@@ -84,8 +84,8 @@ static bool layout_same(const Layout *a, const Layout *b)
 	if (a->n != b->n)
 		return false;
 	for (int i = 0; i < a->n; i++)
-		if (a->ax[i].dim != b->ax[i].dim || a->ax[i].block != b->ax[i].block ||
-		    a->ax[i].inner != b->ax[i].inner)
+		if (a->ax[i].dim != b->ax[i].dim || a->ax[i].div != b->ax[i].div ||
+		    a->ax[i].mod != b->ax[i].mod)
 			return false;
 	return true;
 }
@@ -93,7 +93,7 @@ static bool layout_same(const Layout *a, const Layout *b)
 static bool layout_plain(const Layout *l)
 {
 	for (int i = 0; i < l->n; i++)
-		if (l->ax[i].dim != i || l->ax[i].block)
+		if (l->ax[i].dim != i || l->ax[i].div || l->ax[i].mod)
 			return false;
 	return true;
 }
@@ -132,8 +132,8 @@ const Type *type_tensor(Ctx *c, DType t, int rank, Dim *const *dims)
 
 bool layout_pads(const Layout *l, int i)
 {
-	return i > 0 && l->ax[i].inner && !l->ax[i - 1].inner && l->ax[i - 1].dim == l->ax[i].dim &&
-	       l->ax[i - 1].block == l->ax[i].block;
+	return i > 0 && l->ax[i].mod && !l->ax[i].div && !l->ax[i - 1].mod &&
+	       l->ax[i - 1].dim == l->ax[i].dim && l->ax[i - 1].div == l->ax[i].mod;
 }
 
 const Type *type_with_layout(Ctx *c, const Type *t, const Layout *l)
@@ -174,11 +174,11 @@ Dim *type_numel(Ctx *c, const Type *t)
 
 static Dim *axis_extent(Ctx *c, const Type *t, const LayoutAxis *ax)
 {
-	if (!ax->block)
-		return t->dims[ax->dim];
-	if (ax->inner)
-		return dim_const(c, ax->block);
-	return dim_ceildiv(c, t->dims[ax->dim], dim_const(c, ax->block));
+	if (ax->mod)
+		return dim_const(c, ax->mod);
+	if (ax->div)
+		return dim_ceildiv(c, t->dims[ax->dim], dim_const(c, ax->div));
+	return t->dims[ax->dim];
 }
 
 Dim *type_storage(Ctx *c, const Type *t)
@@ -224,8 +224,10 @@ static void print_layout(StrBuf *b, const Layout *l)
 	strbuf_puts(b, "{");
 	for (int i = 0; i < l->n; i++) {
 		strbuf_printf(b, "%s%d", i ? "," : "", l->ax[i].dim);
-		if (l->ax[i].block)
-			strbuf_printf(b, "%c%" PRId64, l->ax[i].inner ? '%' : '/', l->ax[i].block);
+		if (l->ax[i].div)
+			strbuf_printf(b, "/%" PRId64, l->ax[i].div);
+		if (l->ax[i].mod)
+			strbuf_printf(b, "%%%" PRId64, l->ax[i].mod);
 	}
 	strbuf_puts(b, "}");
 }
@@ -275,28 +277,41 @@ static bool read_count(const char **p, int64_t max, int64_t *out)
 	return true;
 }
 
-/* Every dim once whole, or once by its block number and once inside the block. */
+/* The axis of L that is the digit of dim D from DIV (0: the last) on, or null. */
+static const LayoutAxis *digit_from(const Layout *l, int d, int64_t div)
+{
+	for (int i = 0; i < l->n; i++)
+		if (l->ax[i].dim == d && l->ax[i].div == div)
+			return &l->ax[i];
+	return NULL;
+}
+
+/* The digits of every dim follow one another, and those are all. */
 static bool layout_complete(const Layout *l, int rank)
 {
+	int n = 0;
+
 	for (int d = 0; d < rank; d++) {
-		int whole = 0, outer = 0, inner = 0;
-		int64_t block[2] = {0, 0};
+		const LayoutAxis *ax = digit_from(l, d, 0);
+		int64_t div = 1;
 
-		for (int i = 0; i < l->n; i++) {
-			const LayoutAxis *ax = &l->ax[i];
-
-			if (ax->dim != d)
-				continue;
-			whole += !ax->block;
-			outer += ax->block && !ax->inner;
-			inner += ax->block && ax->inner;
-			block[ax->inner] = ax->block;
-		}
-		if (!(whole == 1 && !outer && !inner) &&
-		    !(!whole && outer == 1 && inner == 1 && block[0] == block[1]))
+		for (; ax && ax->mod; ax = digit_from(l, d, div), n++)
+			if (__builtin_mul_overflow(div, ax->mod, &div))
+				return false;
+		if (!ax)
 			return false;
+		n++;
 	}
-	return true;
+	return n == l->n;
+}
+
+/* The number after CH, from 2 on; *OUT stays where CH is not there. */
+static bool parse_after(const char **p, char ch, int64_t *out)
+{
+	if (**p != ch)
+		return true;
+	++*p;
+	return read_count(p, INT32_MAX, out) && *out > 1;
 }
 
 static bool parse_layout(const char **p, int rank, Layout *l)
@@ -313,12 +328,8 @@ static bool parse_layout(const char **p, int rank, Layout *l)
 		if (l->n == MAX_RANK * 2 || !read_count(p, rank - 1, &v))
 			return false;
 		ax->dim = (int)v;
-		ax->inner = **p == '%';
-		if (**p == '/' || **p == '%') {
-			++*p;
-			if (!read_count(p, INT32_MAX, &ax->block) || !ax->block)
-				return false;
-		}
+		if (!parse_after(p, '/', &ax->div) || !parse_after(p, '%', &ax->mod))
+			return false;
 		l->n++;
 	} while (take(p, ','));
 	return take(p, '}') && layout_complete(l, rank);

@@ -12,15 +12,14 @@ enum { MAX_RANK = 16 };
 typedef enum TypeKind { TYPE_TENSOR, TYPE_SEQUENCE, TYPE_OPTIONAL } TypeKind;
 
 /*
- * How a tensor lies in memory: physical axes from outermost to innermost, each either a logical dim
- * whole (block 0), the block number i / block (outer), or the place in its block i % block (inner).
- * A dim with blocks is padded up to a multiple, and the padding is zero. Null: row-major, plain.
- * Text: f32[K,N]{1/32,0,1%32}.
+ * How a tensor lies in memory: physical axes from outermost to innermost, each a digit i / div % mod of the index i of a
+ * logical dim; the digits of a dim have all of it, and the last of them has no mod. A dim of several digits is padded up to
+ * a multiple of that one's div, and the padding is zero. Null: row-major, plain.
+ * Text: f32[K,N]{1/32,0,1%32}, f16[K,N]{1/16,0/16,1%8,0/2%8,1/8%2,0%2}.
  */
 typedef struct LayoutAxis {
 	int dim;
-	int64_t block; /* 0: whole */
-	bool inner;
+	int64_t div, mod; /* 0: none */
 } LayoutAxis;
 
 typedef struct Layout {
@@ -38,7 +37,7 @@ typedef struct Type {
 } Type;
 
 const Type *type_tensor(Ctx *c, DType t, int rank, Dim *const *dims);
-/* Axis I and the one before it are one dim, whole but for padding. */
+/* Axis I and the one before it are the digits of one dim, whole but for padding. */
 bool layout_pads(const Layout *l, int i);
 const Type *type_with_layout(Ctx *c, const Type *t, const Layout *l);
 const Type *type_sequence(Ctx *c, const Type *elem);

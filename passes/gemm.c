@@ -115,7 +115,7 @@ static void look_at_b(Gemm *g)
 	Expr *e = g->c.b;
 	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
 
-	g->b_panels = l && l->n > 1 && l->ax[l->n - 1].inner && l->ax[l->n - 1].block == g->pw &&
+	g->b_panels = l && l->n > 1 && l->ax[l->n - 1].mod == g->pw &&
 		      plain(e, g->c.ct) && e->load.idx[l->ax[l->n - 1].dim]->kind == EX_ITER &&
 		      e->load.idx[l->ax[l->n - 1].dim]->iter == g->c.n[g->c.nn - 1] &&
 		      !g->c.guard_b;

@@ -85,7 +85,7 @@ static int64_t padded_along(const Operand *o, const Iter *it)
 	const Layout *l = o->val->kind == EX_LOAD ? o->val->load.buf->layout : NULL;
 
 	return o->nside == 1 && o->side[0] == it && l && layout_pads(l, l->n - 1)
-		       ? l->ax[l->n - 1].block
+		       ? l->ax[l->n - 1].mod
 		       : 1;
 }
 

@@ -298,6 +298,13 @@ int buf_axis(const Buf *b, int d)
 	return d;
 }
 
+static Dim *axis_extent(Ctx *c, const Buf *b, LayoutAxis ax)
+{
+	if (ax.mod)
+		return dim_const(c, ax.mod);
+	return ax.div ? dim_ceildiv(c, b->dims[ax.dim], dim_const(c, ax.div)) : b->dims[ax.dim];
+}
+
 Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 {
 	ExprPool *p = k->pool;
@@ -308,18 +315,17 @@ Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 		for (int i = b->layout->n - 1; i >= 0; i--) {
 			LayoutAxis ax = b->layout->ax[i];
 			Expr *e = idx[ax.dim];
-			Dim *blk = dim_const(k->ctx, ax.block);
-			Dim *extent = b->dims[ax.dim];
+			Dim *div = dim_const(k->ctx, ax.div), *mod = dim_const(k->ctx, ax.mod);
+			Dim *extent = axis_extent(k->ctx, b, ax);
 
 			if (layout_pads(b->layout, i)) {
-				extent = dim_mul(k->ctx, dim_ceildiv(k->ctx, extent, blk), blk);
-				i--;
-			} else if (ax.block && ax.inner) {
-				e = ex_op2(p, IN_mod, e, ex_dim(p, blk));
-				extent = blk;
-			} else if (ax.block) {
-				e = ex_op2(p, IN_floordiv, e, ex_dim(p, blk));
-				extent = dim_ceildiv(k->ctx, extent, blk);
+				ax = b->layout->ax[--i];
+				extent = dim_mul(k->ctx, axis_extent(k->ctx, b, ax), mod);
+			} else {
+				if (ax.div)
+					e = ex_op2(p, IN_floordiv, e, ex_dim(p, div));
+				if (ax.mod)
+					e = ex_op2(p, IN_mod, e, ex_dim(p, mod));
 			}
 			at = ex_add(p, at, ex_mul(p, e, ex_dim(p, stride)));
 			stride = dim_mul(k->ctx, stride, extent);
@@ -368,16 +374,13 @@ void kernel_physical(Kernel *k)
 		return;
 	for (int i = 0; i < l->n; i++) {
 		LayoutAxis ax = l->ax[i];
-		Dim *blk = dim_const(k->ctx, ax.block ? ax.block : 1);
 		Expr *e;
 
-		dims[i] = !ax.block  ? b->dims[ax.dim]
-			  : ax.inner ? blk
-				     : dim_ceildiv(k->ctx, b->dims[ax.dim], blk);
-		it[i] = kernel_iter(k, ax.inner ? "in" : "at", dims[i]);
+		dims[i] = axis_extent(k->ctx, b, ax);
+		it[i] = kernel_iter(k, ax.mod ? "in" : "at", dims[i]);
 		e = ex_iter(k->pool, it[i]);
-		if (ax.block && !ax.inner)
-			e = ex_mul(k->pool, e, ex_dim(k->pool, blk));
+		if (ax.div)
+			e = ex_mul(k->pool, e, ex_int(k->pool, CT_I64, ax.div));
 		logical[ax.dim] = logical[ax.dim] ? ex_add(k->pool, logical[ax.dim], e) : e;
 	}
 	for (int d = 0; d < b->rank; d++) {

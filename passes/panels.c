@@ -48,10 +48,10 @@ static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 		l.ax[l.n++] = (LayoutAxis){.dim = i};
 	for (int i = 0; i + 1 < c->nn; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + c->nk + i};
-	l.ax[l.n++] = (LayoutAxis){.dim = last, .block = gemm_panel(c->ct)};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .div = gemm_panel(c->ct)};
 	for (int i = 0; i < c->nk; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i};
-	l.ax[l.n++] = (LayoutAxis){.dim = last, .block = gemm_panel(c->ct), .inner = true};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .mod = gemm_panel(c->ct)};
 	return type_with_layout(m->ctx, plain, &l);
 }
 
@@ -70,8 +70,8 @@ static const Type *in_rows(Module *m, const Contraction *c, const Type *plain)
 		return plain;
 	for (int i = 0; i < last; i++)
 		l.ax[l.n++] = (LayoutAxis){.dim = i};
-	l.ax[l.n++] = (LayoutAxis){.dim = last, .block = piece};
-	l.ax[l.n++] = (LayoutAxis){.dim = last, .block = piece, .inner = true};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .div = piece};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .mod = piece};
 	return type_with_layout(m->ctx, plain, &l);
 }
 

@@ -509,6 +509,91 @@ static void check_layout(void)
 	ctx_free(c);
 }
 
+/* The same, where both dims are several digits: of [k,n] blocks of 16 columns by 32 terms, in the order of fragments. */
+static void check_digits(void)
+{
+	enum { K = 45, N = 21, BLOCK = 16 * 32 };
+	static const char layout[] = "{1/16,0/32,0/16%2,1%8,0/2%4,1/8%2,0/8%2,0%2}";
+	Diag diag = {.out = stdout};
+	Ctx *c = ctx_new(&diag);
+	Arena *a = arena_new();
+	Kernel *pack = read_kernel(
+		c, a,
+		arena_printf(a,
+			     "kernel @p(%%x: f32[45,21]) -> (%%y: f32[45,21]%s) {\n"
+			     "  y[i,j] = x[i,j] for i < 45, j < 21\n}",
+			     layout));
+	Kernel *unpack = read_kernel(
+		c, a,
+		arena_printf(a,
+			     "kernel @u(%%x: f32[45,21]%s) -> (%%y: f32[45,21]) {\n"
+			     "  y[i,j] = x[i,j] for i < 45, j < 21\n}",
+			     layout));
+	float plain[K * N], packed[4 * BLOCK], back[K * N];
+	EvalOpts o = {0};
+	int zeros = 0;
+
+	for (int i = 0; i < K * N; i++)
+		plain[i] = (float)i + 1;
+	memset(packed, 7, sizeof packed);
+	EvalBuf to[] = {{plain, NULL}, {packed, NULL}}, from[] = {{packed, NULL}, {back, NULL}};
+
+	check_text(c, pack);
+	CHECK(pack && eval_kernel(pack, &o, to, NULL) == EVAL_OK);
+	CHECK(unpack && eval_kernel(unpack, &o, from, NULL) == EVAL_OK);
+	CHECK(!memcmp(plain, back, sizeof plain));
+	for (int i = 0; i < 4 * BLOCK; i++)
+		zeros += packed[i] == 0;
+	CHECK(zeros == 4 * BLOCK - K * N);
+	/* Lane 4 * 3 + 2 of column 16 + 3 has terms 36, 37 and 44 of the second block, in the first half. */
+	CHECK(packed[3 * BLOCK + 14 * 8] == 36 * N + 19 + 1);
+	CHECK(packed[3 * BLOCK + 14 * 8 + 1] == 37 * N + 19 + 1);
+	CHECK(packed[3 * BLOCK + 14 * 8 + 2] == 44 * N + 19 + 1);
+	CHECK(packed[3 * BLOCK + 14 * 8 + 3] == 0);
+	/* Lane 4 * 3 + 2 of column 8 + 3 in the first block has, of its second half, terms 20 and 28. */
+	CHECK(packed[BLOCK / 2 + 14 * 8 + 4] == 20 * N + 11 + 1);
+	CHECK(packed[BLOCK / 2 + 14 * 8 + 6] == 28 * N + 11 + 1);
+	arena_free(a);
+	ctx_free(c);
+}
+
+/* A layout whose digits leave something out, overlap, or follow one another in none, is no layout. */
+static void check_bad_layouts(void)
+{
+	static const char *const bad[] = {"{0}",          "{0,1/16}",    "{0,1%16}",
+					  "{0,1/8,1%16}", "{0,1,1}",     "{0,1/16,1/4%2,1%4}",
+					  "{0,1/0,1%4}",  "{0,1/1,1%1}", "{0,1/16,1%8,1%8}"};
+	static const char *const good[] = {"{1,0}", "{0,1/16,1%16}", "{0,1/16,1/8%2,1%8}"};
+	Diag diag = {.out = stdout};
+	Ctx *c = ctx_new(&diag);
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		StrBuf b = {0};
+		const char *text;
+
+		strbuf_printf(&b, "f32[5,37]%s", bad[i]);
+		text = strbuf_str(&b);
+		CHECK(!type_parse(c, &text));
+		strbuf_free(&b);
+	}
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		StrBuf b = {0}, again = {0};
+		const char *text;
+		const Type *t;
+
+		strbuf_printf(&b, "f32[5,37]%s", good[i]);
+		text = strbuf_str(&b);
+		t = type_parse(c, &text);
+		CHECK(t);
+		if (t)
+			type_print(&again, t);
+		CHECK(!strcmp(strbuf_str(&b), strbuf_str(&again)));
+		strbuf_free(&b);
+		strbuf_free(&again);
+	}
+	ctx_free(c);
+}
+
 /* A contraction larger than every block of the blocked path, against loops in f64. */
 static void check_blocks(int M, int N, int K)
 {
@@ -872,6 +957,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
 		check_kernel(kernels[i]);
 	check_layout();
+	check_digits();
+	check_bad_layouts();
 	check_blocks(101, 1030, 261);
 	check_blocks(4200, 7, 11);
 	check_blocks(5, 2100, 5);

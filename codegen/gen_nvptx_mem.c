@@ -170,7 +170,7 @@ int ll_log2(int64_t n)
 
 bool ll_is_tile(const Buf *b)
 {
-	return b->spread == SPREAD_ROWS || b->spread == SPREAD_WORDS;
+	return b->spread >= SPREAD_ROWS && b->spread <= SPREAD_LANES;
 }
 
 LlMove ll_move(const Buf *b)
@@ -186,7 +186,7 @@ LlMove ll_move(const Buf *b)
 	m.shift = pieces >= 8 ? 0 : pieces == 4 ? 1 : 2;
 	m.mask = pieces >= 8 ? 7 : (int)pieces - 1;
 	m.up = b->spread == SPREAD_WORDS;
-	m.mask >>= m.up;
+	m.mask = b->spread == SPREAD_LANES ? 0 : m.mask >> m.up;
 	return m;
 }
 
@@ -474,7 +474,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 		assert(k->kept >= 0 && k->kept < p->local->keep);
 		idx = arena_printf(f->arena, "%d", k->kept);
 	}
-	if (ll_is_tile(b))
+	if (ll_is_tile(b) && b->spread != SPREAD_LANES)
 		idx = moved(k, b, idx);
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
 	if (p->space == 3 && k->stage->team < k->stage->threads) {

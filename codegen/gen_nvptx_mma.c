@@ -9,7 +9,8 @@
  *
  * With a matrix instruction the warp's part is fragments of 16 by 8; ldmatrix brings four matrices of 8 by 16 bytes at once.
  * Where rows of the tile do not run along k, its transposing form turns elements of 16 bits; bytes come in pairs then, which
- * permutes take apart; words are read one by one.
+ * permutes take apart; words are read one by one. Constants in the order of fragments (passes/fragments.c) need none of
+ * that: a lane has its four registers side by side.
  */
 #include "codegen/gen_nvptx_kernel.h"
 
@@ -362,10 +363,32 @@ static const char *operand(Part *p, const char *reg)
 	return r;
 }
 
+/* In the order of fragments: a lane's four registers are one piece. */
+static void read_lanes(Part *p, const Source *s, int at, int step, const char **out)
+{
+	const int block = MMA_ROWS * p->m->bk * (16 / p->piece), part = 32 * 16;
+	const char *first = opn(p, "mul", opn(p, "lshr", s->first, 4), block),
+		   *where = add(p, first, opn(p, "shl", p->lane, 4)), *r = ll_new(p->f),
+		   *from = ll_new(p->f), *v = ll_new(p->f);
+
+	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i32 %s", r, s->slot, where);
+	ll_put(p->f, "%s = getelementptr i8, ptr addrspace(3) %s, i32 %d", from, r,
+	       at / MMA_ROWS * block + step * part);
+	ll_put(p->f, "%s = load <4 x i32>, ptr addrspace(3) %s, align 16", v, from);
+	for (int i = 0; i < 4; i++) {
+		const char **o = &out[register_of(s, i / 2, i % 2)];
+
+		*o = ll_new(p->f);
+		ll_put(p->f, "%s = extractelement <4 x i32> %s, i32 %d", *o, v, i);
+	}
+}
+
 /* The four registers of the 16 rows (columns) from AT on, of step STEP. */
 static void read_fragments(Part *p, const Source *s, int at, int step, const char **out)
 {
-	if (mma_turns(p->m, s->along))
+	if (s->buf->spread == SPREAD_LANES)
+		read_lanes(p, s, at, step, out);
+	else if (mma_turns(p->m, s->along))
 		read_bytes(p, s, at, step, out);
 	else if (s->buf->spread == SPREAD_WORDS)
 		read_words(p, s, at, step, out);

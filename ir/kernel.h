@@ -51,6 +51,7 @@ typedef enum Spread {
 	SPREAD_NOT,
 	SPREAD_ROWS,  /* piece c of row r at c ^ r; narrow rows: at c ^ r / 2 or c ^ r / 4. Dims: slots, rows, columns */
 	SPREAD_WORDS, /* the same, at c ^ 2 r (c ^ r / 2 * 2): lanes walk down four rows of two pieces, word by word */
+	SPREAD_LANES, /* as it is: in the order of fragments, 16 bytes a lane */
 	SPREAD_FRAG   /* in registers: ir/loop.h, Mma */
 } Spread;
 

@@ -10,7 +10,7 @@
  * other locals are the thread's own where it is alone, and else shared. A store outside of LOOP_TEAM is made once,
  * and the team meets after it; LN_REDUCE goes over the team's lanes and leaves its state in every thread.
  *
- * A contraction's block is a team of its own. Its tiles of the operands are shared (Buf.spread: SPREAD_ROWS or _WORDS), a slot for
+ * A contraction's block is a team of its own. Its tiles of the operands are shared (Buf.spread: SPREAD_ROWS, _WORDS or _LANES), a slot for
  * each stage of the ring that fills them ahead; the sums are spread over the threads' registers (SPREAD_FRAG), and leave
  * them strip by strip (LN_DRAIN). A local with LNode.idx lies at that byte of the block's shared scratch, whose
  * size Stage.scratch is; locals that do not live together may overlap there.
@@ -112,8 +112,8 @@ extern const MmaInfo mma_info[MMA_COUNT];
 
 /*
  * acc[bm][bn] += A[bm][bk] * B[bk][bn] by WM * WN warps, each with bm/WM by bn/WN of it. MMA_FMA: a lane of a warp,
- * which are 4 by 8, has TM * TN elements. A tile lies by rows of k (A_ALONG: A[i][k], B[j][k]) or of the free side
- * (A[k][i], B[k][j]).
+ * which are 4 by 8, has TM * TN elements. A tile lies by rows of k (A_ALONG: A[i][k], B[j][k]), of the free side
+ * (A[k][i], B[k][j]), or, as _LANES, in the order of fragments, which counts as along k.
  */
 typedef struct Mma {
 	MmaKind kind;

@@ -53,11 +53,18 @@ static void put_tile(StrBuf *b, const Tile *t)
 	strbuf_puts(b, "\n");
 }
 
+/* How TILE lies: along k or not, as ROWS or COLS say. */
+static const char *tile_lies(const Buf *tile, bool along, const char *rows, const char *cols)
+{
+	return tile->spread == SPREAD_LANES ? "fragments" : along ? rows : cols;
+}
+
 static void put_mma(StrBuf *b, const Mma *m)
 {
 	strbuf_printf(b, "%s[%dx%d] += %s[%s] * %s[%s] for k < %d by %s, warps %dx%d", m->acc->name,
-		      m->bm, m->bn, m->a->name, m->a_along ? "i,k" : "k,i", m->b->name,
-		      m->b_along ? "j,k" : "k,j", m->bk, mma_info[m->kind].name, m->wm, m->wn);
+		      m->bm, m->bn, m->a->name, tile_lies(m->a, m->a_along, "i,k", "k,i"),
+		      m->b->name, tile_lies(m->b, m->b_along, "j,k", "k,j"), m->bk,
+		      mma_info[m->kind].name, m->wm, m->wn);
 	if (m->kind == MMA_FMA)
 		strbuf_printf(b, " of %dx%d a lane", m->tm, m->tn);
 	strbuf_puts(b, "\n");
@@ -94,7 +101,8 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 					    [LOOP_SHORT] = "short vector for",
 					    [LOOP_UNROLL] = "unroll for",
 					    [LOOP_TEAM] = "team for"};
-	static const char *const spreads[] = {"", "by rows", "by words", "in registers"};
+	static const char *const spreads[] = {"", "by rows", "by words", "by lanes",
+					      "in registers"};
 
 	for (; n; n = n->next) {
 		indent(b, depth);

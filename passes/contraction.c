@@ -76,9 +76,11 @@ void contraction_swap(Contraction *c)
 	int t = c->nm;
 	c->nm = c->nn;
 	c->nn = t;
-	Expr *e = c->a;
+	Expr *e = c->a, *guard = c->guard_a;
 	c->a = c->b;
 	c->b = e;
+	c->guard_a = c->guard_b;
+	c->guard_b = guard;
 }
 
 /* The axis of the result that the last of the iterators IT walks: the larger, the nearer to unit stride. */

@@ -7,8 +7,8 @@
 #include "passes/kernels.h"
 #include "passes/module.h"
 
-/* Fewer rows or columns are not worth a tile on a GPU. */
-enum { GEMM_ROWS = 9 };
+/* Fewer rows or columns, or terms, are not worth a tile on a GPU. */
+enum { GEMM_ROWS = 9, GEMM_TERMS = 8 };
 /* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
 int64_t gemm_panel(CType t);
 /* Rows and columns of a tile, whose accumulators are in registers. */
@@ -16,6 +16,9 @@ void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
 /* K is a contraction that the strategy takes, given whether B is a constant; its m and n iterators in *C are
  * sorted as the result is stored. */
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);
+
+/* The instruction of GPU for products of tiles of C, the one with most terms; MAY_ROUND: to tf32. */
+MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round);
 
 /* TEXT of FILE can be Options.tiles; else a diagnostic (passes/gemm_tiles.c). IS_GPU: whether that is a target's name. */
 bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const char *), Diag *d);

@@ -119,6 +119,43 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int pack, D
 
 /* ---- Fills ---- */
 
+/* A row of the tile is MMA_ROWS of the side by what the block of the ring has of terms, one run of memory. */
+static void emit_lanes(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side,
+		       Expr *kb, Expr *slot)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	const Fragments *x = &o->fragments;
+	const int cols = MMA_ROWS * gg->s.bk, rows = side / MMA_ROWS;
+	Fill *f = NEW(b->arena, Fill);
+	LNode *n = l_node(b, LN_FILL);
+	Naming names = {.gg = gg};
+	Expr *row, *in, *term;
+
+	*f = (Fill){.row = l_iter(b, "r", dim_const(g->k->ctx, rows)),
+		    .chunk = l_iter(b, "c", dim_const(g->k->ctx, cols / o->pack)),
+		    .elem = l_iter(b, "e", dim_const(g->k->ctx, o->pack)),
+		    .rows = rows,
+		    .chunks = cols / o->pack,
+		    .pack = o->pack,
+		    .async = o->async};
+	n->fill = f;
+	b->tail = &n->body;
+	name_at(&names, g->c.k, g->c.nk, x->joins, kb, gg->s.bk, l_int(b, 0), 1, NULL);
+	term = ex_subst_iters(p, x->term, names.from, names.to, names.n);
+	row = ex_iter(p, f->row);
+	in = ex_add(p, ex_mul(p, ex_iter(p, f->chunk), l_int(b, o->pack)), ex_iter(p, f->elem));
+	l_store(b, buf,
+		ex_add(p,
+		       ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
+		       in),
+		fragments_load(p, o->val, x, ex_add(p, ex_mul(p, side_block, l_int(b, rows)), row),
+			       term, in),
+		before_end(g, side_block, rows, row, 1, x->blocks));
+	l_close(b, n);
+}
+
 static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side,
 		      Dim *side_all, Expr *kb, Expr *slot)
 {
@@ -127,11 +164,17 @@ static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block,
 	ExprPool *p = b->p;
 	Ctx *ctx = g->k->ctx;
 	const int cols = o->along ? gg->s.bk : side, rows = o->along ? side : gg->s.bk;
-	Fill *f = NEW(b->arena, Fill);
-	LNode *n = l_node(b, LN_FILL);
+	Fill *f;
+	LNode *n;
 	Naming x = {.gg = gg};
 	Expr *row, *chunk, *elem, *at, *guard = NULL;
 
+	if (o->lanes) {
+		emit_lanes(gg, o, buf, side_block, side, kb, slot);
+		return;
+	}
+	f = NEW(b->arena, Fill);
+	n = l_node(b, LN_FILL);
 	f->rows = rows;
 	f->pack = o->pack;
 	f->chunks = cols / o->pack;
@@ -403,6 +446,10 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const Operand *o, int si
 {
 	const bool words = gg->s.kind && !o->along && dtype_info[o->type].bits == 32;
 
+	if (o->lanes)
+		return declare(gg, what, o->type, gg->s.stages, side / MMA_ROWS,
+			       MMA_ROWS * gg->s.bk, SPREAD_LANES, at)
+			->buf[0];
 	return declare(gg, what, o->type, gg->s.stages, o->along ? side : gg->s.bk,
 		       o->along ? gg->s.bk : side, words ? SPREAD_WORDS : SPREAD_ROWS, at)
 		->buf[0];

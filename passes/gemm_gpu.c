@@ -119,6 +119,13 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 	o->nside = nside;
 	o->type = gg->s.kind ? mma_info[gg->s.kind].type[o == &gg->b] : ctype_dtype(c->ct);
 	bytes = dtype_info[o->type].bits / 8;
+	o->lanes = gg->s.kind && !guard && fragments_find(g->k, c, val, side, nside, &o->fragments);
+	if (o->lanes) {
+		o->along = o->k_joins = o->side_joins = true;
+		o->pack = PACK_BYTES / bytes;
+		o->async = g->t->gpu->sm >= 80;
+		return;
+	}
 	o->k_joins = joins_all(g, o, c->k, c->nk);
 	o->side_joins = joins_all(g, o, side, nside);
 	packs[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
@@ -160,18 +167,16 @@ static bool results_along_m(Gemm *g)
 	return true;
 }
 
-/* The matrix instruction for both operands as they are, the one with most terms. */
-static MmaKind instruction(const Gemm *g, bool may_round)
+MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round)
 {
-	const DType a = contraction_type(g->c.a), b = contraction_type(g->c.b);
+	const DType a = contraction_type(c->a), b = contraction_type(c->b);
 	int best = MMA_FMA;
 
 	for (int i = MMA_FMA + 1; i < MMA_COUNT; i++) {
 		const MmaInfo *in = &mma_info[i];
 
-		if (in->type[0] == a && in->type[1] == b && in->sum == g->c.ct &&
-		    in->sm <= g->t->gpu->sm && in->k > mma_info[best].k &&
-		    (may_round || !in->round))
+		if (in->type[0] == a && in->type[1] == b && in->sum == c->ct && in->sm <= gpu->sm &&
+		    in->k > mma_info[best].k && (may_round || !in->round))
 			best = i;
 	}
 	return (MmaKind)best;
@@ -215,7 +220,7 @@ static bool open_gpu(GpuGemm *gg, const Module *m, const Target *t, Kernel *k, i
 	g->m = gemm_product(g, c->m, c->nm);
 	g->n = gemm_product(g, c->n, c->nn);
 	g->kk = gemm_product(g, c->k, c->nk);
-	gg->s.kind = instruction(g, m->opt.tf32);
+	gg->s.kind = gemm_gpu_instruction(c, t->gpu, m->opt.tf32);
 	gg->by_columns = results_along_m(g);
 	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);

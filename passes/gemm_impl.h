@@ -4,6 +4,7 @@
 #define PASSES_GEMM_IMPL_H
 
 #include "passes/band.h"
+#include "passes/fragments.h"
 #include "passes/gemm.h"
 #include "passes/loops.h"
 #include "passes/points.h"
@@ -53,6 +54,8 @@ typedef struct Operand {
 	bool along;            /* a row of the tile runs along k */
 	bool k_joins, side_joins; /* the iterators run through every load as one would */
 	int pack;              /* elements of a chunk */
+	bool lanes;            /* it lies in the order of FRAGMENTS, and so do tiles */
+	Fragments fragments;
 	bool async;
 	DType type;            /* as it lies there */
 } Operand;

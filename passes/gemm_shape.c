@@ -10,7 +10,6 @@
 #include "passes/gpu_impl.h"
 
 enum {
-	MIN_K = 8,
 	UNKNOWN = 512,   /* what a size without bounds counts as */
 	ROW_BYTES = 64,  /* of k */
 	REGISTERS = 255, /* of a thread, at most */
@@ -236,7 +235,7 @@ static void sizes(const GpuGemm *g, double size[4])
 
 bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 {
-	const double min_side = GEMM_ROWS, min_k = MIN_K;
+	const double min_side = GEMM_ROWS, min_k = GEMM_TERMS;
 	Diag *d = g->g.k->ctx->diag;
 	BlockShape want;
 	double size[4];

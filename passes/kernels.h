@@ -77,7 +77,7 @@ typedef struct Contraction {
 bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
 /* The element type that has every value of operand E. */
 DType contraction_type(const Expr *e);
-void contraction_swap(Contraction *c); /* A and m for B and n */
+void contraction_swap(Contraction *c); /* A, m and its guard for B and n */
 
 /* A copy of E with every load at one flat index: the sum of index times stride, in C's memory order. */
 Expr *expr_flatten(Kernel *k, Expr *e);

@@ -2,11 +2,12 @@
 /*
  * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that
  * copies the operand expression (transposes, conversions and all) into a packed constant. That kernel reads
- * constants alone, so `weights` runs it at build time. All CPU targets share the layout. On GPUs it is rows that run along n,
+ * constants alone, so `weights` runs it at build time. All CPU targets share the layout. On GPUs either operand comes to lie
+ * in the order of fragments (passes/fragments.c) where matrix instructions read it; else B has rows that run along n,
  * each to the next multiple of 16 bytes: so tiles are filled in whole pieces, and products with few rows, which sum down the
  * columns, read each element of the operand once.
  */
-#include "passes/gemm.h"
+#include "passes/gemm_impl.h"
 #include "passes/module.h"
 #include "passes/points.h"
 
@@ -161,41 +162,193 @@ static bool lies_well(Module *m, const Node *n, const Contraction *c)
 	return lies(k, c) != LIES_ELSE && !(better_in_rows(k, c) && all_better_in_rows(m, n, c));
 }
 
+/* ---- The order of fragments ---- */
+
+static bool has_layout(Expr *b)
+{
+	return b->kind == EX_LOAD && b->load.buf->layout;
+}
+
+static bool may_be(Ctx *c, Iter *const *it, int n, int least)
+{
+	int64_t lo, hi = DIM_INF;
+
+	dim_bounds(c, iters_points(c, it, n), &lo, &hi);
+	return hi >= least;
+}
+
+static bool all_have_instruction(const Module *m, const Contraction *c)
+{
+	for (int i = 0; i < m->ntargets; i++)
+		if (!gemm_gpu_instruction(c, m->target[i]->gpu, m->opt.tf32))
+			return false;
+	return true;
+}
+
+/* What is summed may be one dim of B, or its dims: blocks of terms are whole in the last one, or there is no other. */
+static bool terms_apart(Ctx *ctx, const Contraction *c, int size)
+{
+	return c->nk == 1 || dim_multiple(ctx, c->k[c->nk - 1]->extent, size);
+}
+
+/* The sum goes through terms that are one dim in the order of the statement, where A is that operand (stmt_contraction). */
+static bool in_order(const Contraction *c)
+{
+	for (int i = 0; i < c->nk; i++)
+		if (c->k[i] != c->s->iter[c->s->nband + i])
+			return false;
+	return true;
+}
+
+/* The statements of K are a product of tiles and what follows it. */
+static bool is_of_tiles(Kernel *k)
+{
+	Gemm g = {.k = k, .nstmts = k->stmts.n};
+
+	return gemm_open(&g);
+}
+
+/* IS_B: the kernel's B, whose product may have few rows; those read whole steps of an instruction. */
+static bool suits_fragments(Module *m, Kernel *k, const Contraction *c, bool is_b)
+{
+	const int size = fragment_terms(contraction_type(c->b));
+
+	return !c->guard_b && (is_b || terms_apart(k->ctx, c, size) || in_order(c)) && c->nn == 1 &&
+	       c->nm && all_have_instruction(m, c) && c->ng + c->nk + 8 <= MAX_RANK &&
+	       may_be(k->ctx, c->n, c->nn, GEMM_ROWS) && may_be(k->ctx, c->m, c->nm, GEMM_ROWS) &&
+	       may_be(k->ctx, c->k, c->nk, GEMM_TERMS) &&
+	       !(is_b && may_have_few_rows(k, c) &&
+		 (c->nk > 1 || !dim_multiple(k->ctx, c->k[0]->extent, size / 2))) &&
+	       is_of_tiles(k);
+}
+
+static bool reads(const Node *n, const Expr *e, const Value *v)
+{
+	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN && !e->load.buf->layout &&
+	       node_in(n, e->load.buf->param) == v;
+}
+
+/* N is a product that reads V as an operand that suits. */
+static bool suits_reader(Module *m, Node *n, const Value *v)
+{
+	Kernel *k = node_kernel(n);
+	Contraction c;
+	bool is_b;
+
+	if (!k || node_on_host(n) || !gemm_takes(k, &c, true))
+		return false;
+	is_b = reads(n, c.b, v);
+	if (!is_b)
+		contraction_swap(&c);
+	return reads(n, c.b, v) && suits_fragments(m, k, &c, is_b);
+}
+
+/* B of C is a constant, and what reads it as it is wants it in the order of fragments: no other copy stays. */
+static bool wants_fragments(Module *m, Node *n, const Contraction *c, bool is_b)
+{
+	const Expr *b = c->b;
+	const Value *v;
+
+	if (!suits_fragments(m, node_kernel(n), c, is_b) || has_layout(c->b) ||
+	    !expr_is_weights(m, n, c->b))
+		return false;
+	if (b->kind != EX_LOAD || b->load.buf->kind != BUF_IN)
+		return true;
+	v = node_in(n, b->load.buf->param);
+	for (const Use *u = v->uses; u; u = u->next)
+		if (!u->user ||
+		    (!value_is_weights(m, u->user->out[0]) && !suits_reader(m, u->user, v)))
+			return false;
+	return true;
+}
+
+/* ---- Packing ---- */
+
+typedef struct Packing {
+	Module *m;
+	Node *n;
+	Contraction *c;
+	bool fragments;
+	Kernel *k;
+	Iter *from[MAX_ITERS], *it[MAX_ITERS]; /* the product's; those of the copy's dims */
+	Expr *with[MAX_ITERS];                 /* each of FROM, over them */
+	int nfrom, rank;
+} Packing;
+
+/* Iterators IT are dims of the copy. */
+static void add_dims(Packing *p, Iter *const *it, int n)
+{
+	for (int i = 0; i < n; i++) {
+		p->it[p->rank] = kernel_iter(p->k, it[i]->name, it[i]->extent);
+		p->from[p->nfrom] = it[i];
+		p->with[p->nfrom++] = ex_iter(p->k->pool, p->it[p->rank++]);
+	}
+}
+
+/* They are one. */
+static void add_joined(Packing *p, Iter *const *it, int n)
+{
+	ExprPool *pool = p->k->pool;
+	Iter *all = p->it[p->rank++] = kernel_iter(p->k, "t", iters_points(p->k->ctx, it, n));
+	Expr *rest = ex_iter(pool, all);
+
+	for (int i = n - 1; i >= 0; i--) {
+		Expr *extent = ex_dim(pool, it[i]->extent);
+
+		p->from[p->nfrom] = it[i];
+		p->with[p->nfrom++] = i ? ex_op2(pool, IN_mod, rest, extent) : rest;
+		rest = ex_op2(pool, IN_floordiv, rest, extent);
+	}
+}
+
+static bool joins_terms(const Packing *p)
+{
+	return p->fragments &&
+	       !terms_apart(p->m->ctx, p->c, fragment_terms(contraction_type(p->c->b)));
+}
+
+static const Type *packed_type(const Packing *p)
+{
+	const Contraction *c = p->c;
+	const bool gpu = module_on_gpu(p->m);
+	Dim *dims[MAX_RANK];
+	const Type *t;
+
+	for (int i = 0; i < p->rank; i++) {
+		dims[i] = p->it[i]->extent;
+		if (!dim_is_const(dims[i], NULL))
+			return NULL;
+	}
+	t = type_tensor(p->m->ctx, gpu ? contraction_type(c->b) : ctype_dtype(c->ct), p->rank,
+			dims);
+	return p->fragments ? fragment_type(p->m->ctx, t, c->ng)
+	       : gpu        ? in_rows(p->m, c, t)
+			    : in_panels(p->m, c, t);
+}
+
 /* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
-static Value *pack(Module *m, Node *n, Contraction *c)
+static Value *pack(Module *m, Node *n, Contraction *c, bool fragments)
 {
 	Kernel *ck = node_kernel(n),
 	       *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_pack", ck->name));
-	Iter *from[MAX_ITERS], *it[MAX_ITERS];
-	Expr *with[MAX_ITERS];
+	Packing p = {.m = m, .n = n, .c = c, .fragments = fragments, .k = k};
 	Value *in[MAX_PARAMS];
-	Dim *dims[MAX_RANK];
-	int rank = 0, nin = 0;
-	int64_t v;
+	int nin = 0;
 	const Type *t;
 	Buf *out;
 	Node *kn;
 
 	if (c->ng + c->nn + c->nk > MAX_RANK)
 		return NULL;
-	for (int i = 0; i < c->ng; i++)
-		from[rank++] = c->g[i];
-	for (int i = 0; i < c->nk; i++)
-		from[rank++] = c->k[i];
-	for (int i = 0; i < c->nn; i++)
-		from[rank++] = c->n[i];
-	for (int i = 0; i < rank; i++) {
-		if (!dim_is_const(from[i]->extent, &v))
-			return NULL;
-		dims[i] = from[i]->extent;
-		it[i] = kernel_iter(k, from[i]->name, dims[i]);
-		with[i] = ex_iter(k->pool, it[i]);
-	}
-	t = type_tensor(m->ctx, module_on_gpu(m) ? contraction_type(c->b) : ctype_dtype(c->ct),
-			rank, dims);
-	t = module_on_gpu(m) ? in_rows(m, c, t) : in_panels(m, c, t);
+	add_dims(&p, c->g, c->ng);
+	(joins_terms(&p) ? add_joined : add_dims)(&p, c->k, c->nk);
+	add_dims(&p, c->n, c->nn);
+	t = packed_type(&p);
+	if (!t)
+		return NULL;
 	out = kernel_buf(k, BUF_OUT, "packed", t);
-	kernel_map_id(k, it, out, kernel_import_expr(k, ck, c->b, from, with, rank, n, in, &nin));
+	kernel_map_id(k, p.it, out,
+		      kernel_import_expr(k, ck, c->b, p.from, p.with, p.nfrom, n, in, &nin));
 	kn = node_new(m->graph, OP_Kernel, in, nin, 1, n);
 	node_locs_from(kn, n);
 	kn->out[0]->type = t;
@@ -251,41 +404,65 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
 }
 
-static bool has_layout(Expr *b)
+/* What C, of N's kernel, reads of PACKED. */
+static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
 {
-	return b->kind == EX_LOAD && b->load.buf->layout;
+	Kernel *k = node_kernel(n);
+	Buf *buf = kernel_buf(k, BUF_IN, "packed", packed->type);
+	Expr *idx[MAX_RANK], *term = ex_int(k->pool, CT_I64, 0);
+	int r = 0;
+
+	buf->param = n->nin;
+	node_set_input(n, n->nin, packed);
+	for (int i = 0; i < c->ng; i++)
+		idx[r++] = ex_iter(k->pool, c->g[i]);
+	for (int i = 0; i < c->nk; i++) {
+		term = ex_add(k->pool, ex_mul(k->pool, term, ex_dim(k->pool, c->k[i]->extent)),
+			      ex_iter(k->pool, c->k[i]));
+		idx[r + i] = ex_iter(k->pool, c->k[i]);
+	}
+	if (packed->type->rank == c->ng + c->nk + c->nn)
+		r += c->nk;
+	else
+		idx[r++] = term;
+	for (int i = 0; i < c->nn; i++)
+		idx[r++] = ex_iter(k->pool, c->n[i]);
+	return ex_load(k->pool, buf, idx, r);
+}
+
+/* Packs B of C, or, where SWAPPED, what the kernel has as A. */
+static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swapped)
+{
+	Kernel *k = node_kernel(n);
+	Value *packed = pack(m, n, c, fragments);
+	Expr *load;
+
+	if (!packed)
+		return false;
+	load = load_packed(n, c, packed);
+	c->s->val[0] = ex_op2(k->pool, IN_mul, swapped ? load : c->a, swapped ? c->a : load);
+	node_drop_unused_inputs(n);
+	return true;
 }
 
 bool pack_operand(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
-	Contraction c;
-	Value *packed;
-	Buf *buf;
-	Expr *idx[MAX_RANK], *val;
-	int r = 0;
+	const bool gpu = module_on_gpu(m);
+	Contraction c, swapped;
 
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->id = i;
-	if (!gemm_takes(k, &c, true) || c.guard_b || has_layout(c.b) ||
-	    !expr_is_weights(m, n, c.b) || (module_on_gpu(m) && lies_well(m, n, &c)))
+	if (!gemm_takes(k, &c, true))
 		return false;
-	packed = pack(m, n, &c);
-	if (!packed)
-		return false;
-	buf = kernel_buf(k, BUF_IN, "packed", packed->type);
-	buf->param = n->nin;
-	node_set_input(n, n->nin, packed);
-	for (int i = 0; i < c.ng; i++)
-		idx[r++] = ex_iter(k->pool, c.g[i]);
-	for (int i = 0; i < c.nk; i++)
-		idx[r++] = ex_iter(k->pool, c.k[i]);
-	for (int i = 0; i < c.nn; i++)
-		idx[r++] = ex_iter(k->pool, c.n[i]);
-	val = ex_op2(k->pool, IN_mul, c.a, ex_load(k->pool, buf, idx, r));
-	c.s->val[0] = val;
-	node_drop_unused_inputs(n);
-	return true;
+	if (gpu && wants_fragments(m, n, &c, true))
+		return pack_as(m, n, &c, true, false);
+	swapped = c;
+	contraction_swap(&swapped);
+	if (gpu && wants_fragments(m, n, &swapped, false))
+		return pack_as(m, n, &swapped, true, true);
+	return !c.guard_b && !has_layout(c.b) && expr_is_weights(m, n, c.b) &&
+	       !(gpu && lies_well(m, n, &c)) && pack_as(m, n, &c, false, false);
 }
 
 /* Operands that no statement of the kernel reads any more leave the node. */

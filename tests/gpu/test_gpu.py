@@ -47,8 +47,14 @@ def compiled(name, *options, targets="cuda:sm_80", suffix=".so"):
     return out
 
 
-def model(name, text):
-    onnx.save(samples.model(text), f"{DIR}/{name}.onnx")
+def model(name, text, constants={}):
+    """CONSTANTS: of the inputs, those that are part of it."""
+    m = samples.model(text)
+    m.graph.initializer.extend(numpy_helper.from_array(np.ascontiguousarray(x), v) for v, x in constants.items())
+    inputs = [x for x in m.graph.input if x.name not in constants]
+    del m.graph.input[:]
+    m.graph.input.extend(inputs)
+    onnx.save(m, f"{DIR}/{name}.onnx")
 
 
 def case(name, k, inputs, outputs):
@@ -527,19 +533,21 @@ def dynamic_shared_memory():
     assert "reverse: CUDA_ERROR_UNKNOWN" in text, text
 
 
-def product(name, kind, m, n, k, shape_a=None, factor=lambda x: x, **attrs):
-    """Gemm and what follows it, with reference values; SHAPE_A: the first dims as the model knows them; FACTOR: what is multiplied of a value."""
+def product(name, kind, m, n, k, shape_a=None, factor=lambda x: x, constant="", **attrs):
+    """Gemm and what follows it, with reference values; SHAPE_A: the first dims as the model knows them; FACTOR: what is multiplied of a value;
+    CONSTANT: the operand that is one."""
     onnx_type = {"f4": "float", "f2": "float16", "f8": "double"}[kind]
     a, b = (k, m) if attrs.get("transA") else (m, k), (n, k) if attrs.get("transB") else (k, n)
     known = shape_a or ",".join(map(str, a))
     out = f"{known.split(',')[attrs.get('transA', 0)]},{n}"
     text = ", ".join(f"{x}={v}" for x, v in {"beta": 1.0, **attrs}.items())
-    model(name, f"g ({onnx_type}[{known}] a, {onnx_type}[{b[0]},{b[1]}] b, {onnx_type}[{n}] c) => ({onnx_type}[{out}] y) {{"
-                f" p = Gemm<{text}>(a, b, c)  y = Relu(p) }}")
     x, w, c = (rng(i).standard_normal(s).astype(kind) for i, s in enumerate((a, b, (n,))))
+    inputs = {"a": x, "b": w, "c": c}
+    model(name, f"g ({onnx_type}[{known}] a, {onnx_type}[{b[0]},{b[1]}] b, {onnx_type}[{n}] c) => ({onnx_type}[{out}] y) {{"
+                f" p = Gemm<{text}>(a, b, c)  y = Relu(p) }}", {v: inputs[v] for v in constant})
     left, right = factor(x).astype("f8"), factor(w).astype("f8")
     y = (left.T if attrs.get("transA") else left) @ (right.T if attrs.get("transB") else right) + c
-    case(name, 0, {"a": x, "b": w, "c": c}, {"y": np.maximum(y, 0).astype(kind)})
+    case(name, 0, {v: x for v, x in inputs.items() if v not in constant}, {"y": np.maximum(y, 0).astype(kind)})
 
 
 def tf32(x):
@@ -550,16 +558,16 @@ def tf32(x):
 BYTES = {np.int8: "int8", np.uint8: "uint8"}
 
 
-def byte_product(name, types, m, n, k, turned=(False, False)):
-    """The product of matrices of bytes, TURNED or as they are, widened to i32, and a sum."""
+def byte_product(name, types, m, n, k, turned=(False, False), constant=""):
+    """The product of matrices of bytes, TURNED or as they are, widened to i32, and a sum; CONSTANT: the operand that is one."""
     shapes = (m, k), (k, n)
     a, b = (rng(i).integers(np.iinfo(t).min, np.iinfo(t).max + 1, s, t) for i, (t, s) in enumerate(zip(types, shapes)))
     inputs = {v: x.T if t else x for v, x, t in zip("ab", (a, b), turned)}
     c = rng(2).integers(-9, 9, n, np.int32)
     text = ", ".join(f"{BYTES[t]}[{x.shape[0]},{x.shape[1]}] {v}" for t, (v, x) in zip(types, inputs.items()))
     wide = " ".join(f"{v}w = Cast<to = 6>({v}) {v}t = {'Transpose' if t else 'Identity'}({v}w)" for v, t in zip("ab", turned))
-    model(name, f"g ({text}, int32[{n}] c) => (int32[{m},{n}] y) {{ {wide} p = MatMul(at, bt) y = Add(p, c) }}")
-    case(name, 0, {**inputs, "c": c}, {"y": a.astype(np.int32) @ b.astype(np.int32) + c})
+    model(name, f"g ({text}, int32[{n}] c) => (int32[{m},{n}] y) {{ {wide} p = MatMul(at, bt) y = Add(p, c) }}", {v: inputs[v] for v in constant})
+    case(name, 0, {**{v: x for v, x in inputs.items() if v not in constant}, "c": c}, {"y": a.astype(np.int32) @ b.astype(np.int32) + c})
 
 
 def less_zero_points(name, op, arrays, zeros, turned=(False, False)):
@@ -655,6 +663,54 @@ def products_of_odd_sizes_and_any_order_of_warps():
         dlrun(so, "--device", "cuda", "--data", f"{DIR}/odd", PTXSIM_SEED=seed)
     for sm in 75, 90:
         dlrun(compiled("odd", targets=f"cuda:sm_{sm}{'a' if sm == 90 else ''}"), "--device", "cuda", "--data", f"{DIR}/odd", PTXSIM_SM=sm)
+
+
+def fragments(name, *options, targets="cuda:sm_80"):
+    """Product NAME has a fill of an operand in the order of fragments."""
+    dump = run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "-o", f"{DIR}/dumped.so", f"--target={targets}", "--dump-ir=sched", *FLAGS, *options)
+    return "[fragments]" in dump
+
+
+@test
+def products_of_constants_in_the_order_of_fragments():
+    for v in "a", "b":
+        product("half_constant", "f2", 512, 512, 512, constant=v)
+        exact_product("half_constant", 512 // 16 * (512 // 8) * (512 // 16))
+        assert fragments("half_constant")
+        product("tf32_constant", "f4", 128, 64, 128, factor=tf32, constant=v, transA=1)
+        exact_product("tf32_constant", 128 // 16 * (64 // 8) * (128 // 8), "--tf32")
+        assert fragments("tf32_constant", "--tf32") and not fragments("tf32_constant")
+        product("odd_constant", "f2", 511, 129, 77, constant=v)
+        for target, sm in ("sm_75", 75), ("sm_80", 80), ("sm_90a", 90):
+            so = compiled("odd_constant", targets="cuda:" + target)
+            dlrun(so, "--device", "cuda", "--data", f"{DIR}/odd_constant", PTXSIM_SM=sm, PTXSIM_SEED=sm)
+        product("tf32_odd_constant", "f4", 77, 95, 41, factor=tf32, constant=v)
+        dlrun(compiled("tf32_odd_constant", "--tf32"), "--device", "cuda", "--data", f"{DIR}/tf32_odd_constant")
+
+
+@test
+def products_of_constant_bytes():
+    for i in range(4):
+        types, v = ((np.int8, np.uint8)[i // 2], (np.int8, np.uint8)[i % 2]), "ab"[i in (1, 2)]
+        byte_product("bytes_constant", types, 128, 64, 96, (i > 1, i in (1, 2)), v)
+        exact_product("bytes_constant", 128 // 16 * (64 // 8) * (96 // 32 + 1))
+        assert fragments("bytes_constant")
+        byte_product("bytes_odd_constant", types, 77, 130, 67, (i in (1, 2), i > 1), v)
+        for sm in 75, 80:
+            dlrun(compiled("bytes_odd_constant", targets=f"cuda:sm_{sm}"), "--device", "cuda", "--data", f"{DIR}/bytes_odd_constant", PTXSIM_SM=sm)
+
+
+@test
+def one_array_for_all_targets_and_numbers_of_rows():
+    product("rows_constant", "f2", 40, 1000, 96, "M,96", constant="b")
+    sizes = []
+    for targets in "cpu:generic", "cuda:sm_75,sm_80,sm_90a":
+        so = compiled("rows_constant", f"--weights={DIR}/rows_constant.weights", targets=targets)
+        sizes.append(os.path.getsize(f"{DIR}/rows_constant.weights"))
+    assert sizes[1] - sizes[0] == 1008 * 96 * 2, sizes  # whole fragments
+    for m in 1, 8, 40:
+        product("rows_constant", "f2", m, 1000, 96, "M,96", constant="b")
+        dlrun(so, "--device", "cuda", "--data", f"{DIR}/rows_constant")
 
 
 @test

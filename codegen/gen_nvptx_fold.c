@@ -3,20 +3,34 @@
  * LN_FOLD: a block's threads go along its columns, and then along what is reduced. A thread has a state for each of its
  * columns in each row. They meet over the lanes of a warp that have the same columns, by shuffles, and over the warps
  * in shared memory.
+ *
+ * Where what is read lies in the order of fragments all warps have all columns. Lane 4 g + t has columns g, g + 8 ..., and of
+ * a half of a block's terms those of its registers: E from t E on, and as many 4 E further.
  */
 #include "codegen/gen_nvptx_kernel.h"
 
 #include <assert.h>
 #include <string.h>
 
+enum { MOST_BLOCKS = 4 }; /* of columns, which a thread has */
+
 typedef struct Folding {
 	LlKernel *k;
 	const LNode *n;
 	const Fold *f;
-	int pack, lanes; /* lanes: threads along the columns */
-	Buf **state;     /* by row, then column of the thread */
+	int pack,
+		lanes; /* columns of a thread; threads along the columns, where memory runs along them */
+	int step;      /* from one of its columns to the next */
+	int from,
+		to;  /* lanes of the same columns differ in these bits, from FROM up to before TO */
+	Buf **state; /* by row, then column of the thread */
 	CType ct;
 	const char *j0; /* the thread's first column */
+	/* In the order of fragments: */
+	Expr *load;
+	int reg;                      /* elements of a register */
+	const char *term;             /* i64: of a half of a block, the lane's first */
+	const char *col[MOST_BLOCKS]; /* i64: of each block of columns, the lane's first */
 } Folding;
 
 /* A term of each state, at AT of what is reduced. */
@@ -42,6 +56,130 @@ static void terms(void *arg, const char *at)
 	ll_forget(&k->f);
 }
 
+/* ---- The order of fragments ---- */
+
+static void find_lanes(void *arg, Expr *e)
+{
+	Folding *g = arg;
+
+	if (e->kind == EX_LOAD && e->load.buf == g->f->lanes)
+		g->load = e;
+}
+
+/* The lane's 16 bytes of column COL and its neighbour, of the terms from K0 on. */
+static const char *lane_bytes(Folding *g, const char *k0, const char *col)
+{
+	LlKernel *k = g->k;
+	const char *v = ll_new(&k->f), *type, *at;
+
+	ll_forget(&k->f);
+	ll_bind(k, g->n->var, k0);
+	ll_bind(k, g->f->col, col);
+	at = ll_pointer(k, g->f->lanes, ll_expr(&k->f, g->load->load.idx[0]), &type);
+	ll_put(&k->f, "%s = load <%d x %s>, %s %s, align 16", v, 4 * g->reg,
+	       ll_stored(g->f->lanes->dtype), type, at);
+	return v;
+}
+
+/* Term V from LO on of what P fetched there, in column C of the thread and row M: element ELEM of ALL. */
+static void lane_term(Folding *g, LlPack *p, const char *lo, int v, int m, int c, const char *all,
+		      int elem)
+{
+	LlKernel *k = g->k;
+	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
+	const DType t = g->f->lanes->dtype;
+	const char *code = ll_new(&k->f);
+
+	ll_pack_element(p, lo, v);
+	ll_bind(k, g->f->col, ll_plus(&k->f, g->j0, c * g->step));
+	ll_put(&k->f, "%s = extractelement <%d x %s> %s, i32 %d", code, 4 * g->reg, ll_stored(t),
+	       all, elem);
+	ll_name(&k->f, g->load, ll_decoded(k, t, code));
+	ll_step(k, g->n, &g->state[m * g->pack + c], zero);
+}
+
+/* What the lane has of the half of a block whose terms begin at AT. Words are its four registers: for either column those of
+ * the first terms and of the last. */
+static void lane_terms(void *arg, const char *at)
+{
+	Folding *g = arg;
+	LlKernel *k = g->k;
+	const char *k0 = ll_new(&k->f), *all[MOST_BLOCKS];
+
+	ll_put(&k->f, "%s = add nuw nsw i64 %s, %s", k0, at, g->term);
+	for (int b = 0; b < g->pack / 2; b++)
+		all[b] = lane_bytes(g, k0, g->col[b]);
+	for (int m = 0; m < g->f->rows; m++)
+		for (int half = 0; half < 2; half++) {
+			const char *lo = ll_plus(&k->f, k0, half * 4 * g->reg);
+			LlPack p = {.k = k, .var = g->n->var, .pack = g->reg, .kept = -1};
+
+			ll_forget(&k->f);
+			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
+			if (g->reg > 1)
+				ll_pack_find(&p, g->n->val[0]);
+			ll_pack_fetch(&p, lo);
+			for (int v = 0; v < g->reg; v++)
+				for (int c = 0; c < g->pack; c++)
+					lane_term(g, &p, lo, v, m, c, all[c / 2],
+						  (2 * (c % 2) + half) * g->reg + v);
+		}
+	ll_forget(&k->f);
+}
+
+/* Where the lane has no column of a further block, its first one stands for it. */
+static void find_columns(Folding *g)
+{
+	LlKernel *k = g->k;
+
+	for (int b = 0; b < g->pack / 2; b++) {
+		const char *col = ll_plus(&k->f, g->j0, b * MMA_ROWS), *is;
+
+		g->col[b] = col;
+		if (!b || !g->n->guard)
+			continue;
+		ll_forget(&k->f);
+		ll_bind(k, g->f->col, col);
+		is = ll_expr(&k->f, g->n->guard);
+		g->col[b] = ll_new(&k->f);
+		ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", g->col[b], is, col, g->j0);
+	}
+	ll_forget(&k->f);
+}
+
+/* Who has what where the matrix lies so. */
+static void share_lanes(Folding *g)
+{
+	LlFn *f = &g->k->f;
+
+	g->pack = g->f->cols / 8;
+	assert(g->f->cols % MMA_ROWS == 0 && g->pack / 2 <= MOST_BLOCKS);
+	ex_walk(g->n->val[0], find_lanes, g);
+	assert(g->load);
+	g->reg = 32 / dtype_info[g->f->lanes->dtype].bits;
+	g->step = 8;
+	g->from = 1;
+	g->to = 4;
+	g->term = ll_op(f, "mul i64", ll_op(f, "and i64", "%lane", 3), g->reg);
+	g->j0 = ll_op(f, "lshr i64", ll_op(f, "and i64", "%lane", 31), 2);
+	find_columns(g);
+}
+
+/* ---- All terms ---- */
+
+/* Who has what where memory runs along the columns. */
+static void share_columns(Folding *g)
+{
+	LlFn *f = &g->k->f;
+
+	g->lanes = g->f->cols / g->pack;
+	assert(g->lanes > 0 && g->lanes <= 32);
+	g->step = 1;
+	g->from = g->lanes;
+	g->to = 32;
+	g->j0 = ll_op(f, "mul i64", ll_op(f, "urem i64", "%lane", g->lanes), g->pack);
+}
+
 /* The terms of this thread: several in flight at once. */
 static void all_terms(Folding *g)
 {
@@ -49,6 +187,14 @@ static void all_terms(Folding *g)
 	const char *lo, *hi;
 
 	ll_ends(k, g->n, &lo, &hi);
+	if (g->f->lanes) {
+		const int half = 8 * g->reg, warps = k->stage->threads / 32;
+		const char *warp = ll_op(&k->f, "lshr i64", "%lane", 5);
+
+		ll_strided(k, g->n->var, ll_op(&k->f, "mul i64", warp, half), hi,
+			   (long long)warps * half, true, lane_terms, g);
+		return;
+	}
 	ll_strided(k, g->n->var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
 		   k->stage->threads / g->lanes, true, terms, g);
 }
@@ -61,26 +207,26 @@ static const char *meet(Folding *g)
 	const int all = g->f->rows * g->f->cols;
 	const DType t = ctype_dtype(g->ct);
 	const char *warps = arena_printf(f->arena, "@" KERNEL_NAME ".fold%d", k->nshared++);
-	const char *lane = ll_op(f, "and i64", "%lane", 31),
+	const char *lane = ll_op(f, "and i64", "%lane", g->to - g->from),
 		   *warp = ll_op(f, "lshr i64", "%lane", 5), *at = ll_op(f, "mul i64", warp, all),
 		   *first = ll_new(f), *after, *p;
 
 	ll_shared(k, warps, (int64_t)all * k->stage->threads / 32, t);
 	for (int i = 0; i < g->f->rows * g->pack; i++)
-		for (int off = g->lanes; off < 32; off *= 2) {
+		for (int off = g->from; off < g->to; off *= 2) {
 			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
 							off);
 
 			ll_combine(k, g->n->red, &g->state[i], "0", &other, &g->ct, 1, false);
 		}
-	ll_put(f, "%s = icmp slt i64 %s, %d", first, lane, g->lanes);
+	ll_put(f, "%s = icmp eq i64 %s, 0", first, lane);
 	after = ll_open_if(k, first);
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->pack; v++) {
 			const char *to = ll_new(f), *i = ll_new(f), *x;
 
 			ll_put(f, "%s = add i64 %s, %s", i, at, g->j0);
-			i = ll_plus(f, i, m * g->f->cols + v);
+			i = ll_plus(f, i, m * g->f->cols + v * g->step);
 			ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", to,
 			       ll_stored(t), warps, i);
 			p = ll_load(k, g->state[m * g->pack + v], "0");
@@ -140,11 +286,14 @@ void ll_fold(LlKernel *k, const LNode *n)
 {
 	ExprPool *p = k->sched->kernel->pool;
 	Folding g = {.k = k, .n = n, .f = n->fold, .pack = n->pack, .ct = n->val[0]->ct};
-	const int nstate = n->fold->rows * n->pack;
 	const char *after = NULL;
+	int nstate;
 
-	g.lanes = n->fold->cols / n->pack;
-	assert(g.lanes > 0 && g.lanes <= 32);
+	if (g.f->lanes)
+		share_lanes(&g);
+	else
+		share_columns(&g);
+	nstate = n->fold->rows * g.pack;
 	g.state = NEW_ARRAY(k->f.arena, nstate, Buf *);
 	for (int i = 0; i < nstate; i++) {
 		g.state[i] = NEW(k->f.arena, Buf);
@@ -154,7 +303,6 @@ void ll_fold(LlKernel *k, const LNode *n)
 		ll_store(k, g.state[i], "0",
 			 ll_const(k->f.arena, monoid_identity(p, n->red, 0, g.ct)));
 	}
-	g.j0 = ll_op(&k->f, "mul i64", ll_op(&k->f, "urem i64", "%lane", g.lanes), g.pack);
 	ll_forget(&k->f);
 	ll_bind(k, n->fold->col, g.j0);
 	if (n->guard)

@@ -9,17 +9,42 @@
 
 #include <assert.h>
 
+static bool is_multiple(Ctx *c, const Expr *e, int n)
+{
+	Expr *const *arg = e->kind == EX_INST ? e->op.arg : NULL;
+
+	if (e->kind == EX_CONST)
+		return e->i % n == 0;
+	if (e->kind == EX_DIM)
+		return dim_multiple(c, e->dim, n);
+	if (ex_is_op(e, IN_mul))
+		return is_multiple(c, arg[0], n) || is_multiple(c, arg[1], n);
+	return ex_is_op(e, IN_add) && is_multiple(c, arg[0], n) && is_multiple(c, arg[1], n);
+}
+
+/* IDX is VAR and a multiple of PACK, be that a sum of iterators or not. */
+static bool aligned_along(Ctx *c, Expr *idx, const Iter *var, int pack)
+{
+	Affine a;
+
+	if (ex_affine(c, idx, &a))
+		return dim_equals(affine_coef(c, &a, var), 1) && affine_aligned(c, &a, var, pack);
+	for (int i = 0; i < 2 && ex_is_op(idx, IN_add); i++)
+		if (is_multiple(c, idx->op.arg[!i], pack) && !expr_has_iter(idx->op.arg[!i], var) &&
+		    aligned_along(c, idx->op.arg[i], var, pack))
+			return true;
+	return false;
+}
+
 /* Whether the elements of B at IDX, VAR from a multiple of PACK on, are one aligned access. */
 static bool one_access(const LlPack *p, const Buf *b, Expr *idx)
 {
 	Ctx *c = p->k->f.g->ctx;
-	Affine a;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || ll_space(p->k, b) == 0 ||
 	    (ll_space(p->k, b) == 3 && p->pack * dtype_info[b->dtype].bits > 128))
 		return false;
-	return ex_affine(c, idx, &a) && dim_equals(affine_coef(c, &a, p->var), 1) &&
-	       affine_aligned(c, &a, p->var, p->pack);
+	return aligned_along(c, idx, p->var, p->pack);
 }
 
 void ll_pack_find(LlPack *p, Expr *e)

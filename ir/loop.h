@@ -77,9 +77,12 @@ typedef struct Fill {
 } Fill;
 
 /* States of COLS neighbours, through which memory runs, by ROWS, which only the other operands have: idx, vals and LNode.at
- * mention both. A thread has LNode.pack neighbours in every row. */
+ * mention both. A thread has LNode.pack neighbours in every row. Where LANES, which vals read once, is not null, that lies in
+ * the order of fragments instead (ir/mma.def), and a thread reads what a lane has of a half of a block's terms, of two columns
+ * of each MMA_ROWS; lo is 0, and the terms are whole halves. */
 typedef struct Fold {
 	Iter *col, *row;
+	const Buf *lanes;
 	int cols, rows;
 	Expr *valid; /* rows that exist, null: all; terms of others are made, and lead nowhere */
 } Fold;

@@ -186,8 +186,11 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 				strbuf_puts(b, " valid ");
 				ex_print(b, n->fold->valid);
 			}
-			strbuf_printf(b, ", %s < %d pack %d ", n->fold->col->name, n->fold->cols,
-				      n->pack);
+			strbuf_printf(b, ", %s < %d ", n->fold->col->name, n->fold->cols);
+			if (n->fold->lanes)
+				strbuf_printf(b, "by lanes of %s ", n->fold->lanes->name);
+			else
+				strbuf_printf(b, "pack %d ", n->pack);
 			put_vals(b, n);
 			break;
 		case LN_DRAIN:

@@ -4,6 +4,7 @@
  * rows with it: a block of columns (passes/gpu_fold.c), or a team that has a row of the matrix (passes/gpu_team.c). How
  * many rows there are need not be known, only that they are few, as a variant's guard says.
  */
+#include "passes/fragments.h"
 #include "passes/gpu_impl.h"
 
 enum { MOST_ROWS = 8 };
@@ -26,6 +27,21 @@ static void along_sum(void *arg, Expr *e)
 		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
 }
 
+/* The matrix lies in the order of fragments, and what is summed is whole halves of blocks. */
+static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band, Few *few)
+{
+	Fragments f;
+
+	if (c->nk != 1 || !fragments_find(k, c, c->b, c->n, c->nn, &f) ||
+	    !dim_multiple(k->ctx, c->k[0]->extent, f.terms / 2))
+		return;
+	for (int b = 0; b < band->n; b++)
+		if (band->of[first][b] == c->n[0]) {
+			few->lanes = c->b->load.buf;
+			few->col = b;
+		}
+}
+
 void gpu_few_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few)
 {
 	Contraction c;
@@ -43,6 +59,8 @@ void gpu_few_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few
 	few->most = gpu_most(s, few->rows);
 	if (few->n != c.nm || few->most > MOST_ROWS)
 		few->n = 0;
+	if (few->n)
+		find_lanes(k, &c, first, band, few);
 	ex_walk(c.b, along_sum, &x);
 	few->along = x.yes;
 }

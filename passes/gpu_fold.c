@@ -5,13 +5,23 @@
  * columns; its threads go along them, by 16 bytes each, and then down what is reduced, which they share out, so that the
  * matrix is read once, in whole sectors, by many threads at once. A thread has a state for each of its columns and for
  * each of the few points of an iterator M that the matrix does not have: the rows of a vector or of a small batch.
+ * A matrix in the order of fragments (passes/fragments.c) is read by the same 16 bytes as tiles read it, terms of two
+ * columns: each warp has all columns, its lanes the terms of a half of a block.
  * States meet over the lanes, then over the warps. The statements that follow are done at the block's points.
  */
 #include "passes/gpu_impl.h"
 
 #include <assert.h>
 
-enum { FOLD_THREADS = 256, MOST_ROWS = 8, SHORTEST = 64 };
+enum {
+	FOLD_THREADS = 256,
+	MOST_ROWS = 8,
+	SHORTEST = 64,
+	/* Where the matrix lies in the order of fragments: */
+	LANES_STATES = 64, /* of a thread */
+	LANES_BLOCKS =
+		2 /* whose columns a wide block has, with as many bytes under way: the rows are read less often */
+};
 
 typedef struct Across {
 	Row *r;
@@ -26,7 +36,7 @@ typedef struct Across {
 	int64_t left; /* bytes that the block may share beside the states */
 } Across;
 
-static bool takes(const Row *r)
+static bool takes(const Row *r, const Few *few)
 {
 	const Stmt *s = r->k->stmts.at[r->first];
 	int64_t terms = 1, v;
@@ -34,7 +44,7 @@ static bool takes(const Row *r)
 	for (int i = s->nband; i < s->niters; i++)
 		terms = dim_is_const(s->iter[i]->extent, &v) && terms < SHORTEST ? terms * v
 										 : SHORTEST;
-	return gpu_chain(r) && !s->guard && terms >= SHORTEST;
+	return gpu_chain(r) && !s->guard && (terms >= SHORTEST || few->lanes);
 }
 
 /* ---- The matrix ---- */
@@ -94,7 +104,10 @@ static void find_rows(Across *x, const Few *few)
 		}
 	}
 	if (best >= 0)
-		x->few = (Few){{best}, 1, x->r->band->iter[best]->extent, x->rows, false};
+		x->few = (Few){.of = {best},
+			       .n = 1,
+			       .rows = x->r->band->iter[best]->extent,
+			       .most = x->rows};
 }
 
 static void shape(Across *x, const Gpu *gpu)
@@ -103,7 +116,7 @@ static void shape(Across *x, const Gpu *gpu)
 	Dim *n = x->r->band->iter[x->n]->extent, *blocks;
 	int64_t many;
 
-	while (x->pack > 1 && !dim_multiple(c, n, x->pack))
+	while (x->pack > 1 && !x->few.lanes && !dim_multiple(c, n, x->pack))
 		x->pack /= 2;
 	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
 	if (x->cols > WARP * x->pack) /* no more threads along the columns than a warp has */
@@ -112,12 +125,15 @@ static void shape(Across *x, const Gpu *gpu)
 		x->cols /= 2;
 	while (x->cols > x->pack && x->rows * x->cols * FOLD_THREADS / WARP * 8 > SHARED)
 		x->cols /= 2;
+	while (x->few.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 && x->cols > x->pack)
+		x->cols /= 2;
 	for (; x->pack > 1 && x->cols > SECTOR / x->bytes && x->cols > x->pack; x->cols /= 2) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
 		for (int b = 0; b < x->r->band->n; b++)
 			if (b != x->n && !is_row(x, b))
 				blocks = dim_mul(c, blocks, x->r->band->iter[b]->extent);
-		if (!dim_is_const(blocks, &many) || many >= gpu->sms)
+		if (!dim_is_const(blocks, &many) ||
+		    many * (x->few.lanes ? LANES_BLOCKS : 1) >= gpu->sms)
 			break;
 	}
 	x->left = SHARED - x->rows * x->cols * FOLD_THREADS / WARP * 8;
@@ -256,8 +272,8 @@ static void fold(Across *x, Stmt *s)
 	points_flatten(&p);
 	n = row_state_node(r, LN_FOLD, s, &x->acc, at, p.e, x->guard);
 	n->fold = NEW(b->arena, Fold);
-	*n->fold = (Fold){x->col, x->row, (int)x->cols, (int)x->rows, x->valid};
-	n->pack = x->pack;
+	*n->fold = (Fold){x->col, x->row, x->few.lanes, (int)x->cols, (int)x->rows, x->valid};
+	n->pack = x->few.lanes ? 0 : x->pack;
 	n->var = p.it[0];
 	n->lo = l_int(b, 0);
 	n->hi = row_extent(r, p.it[0]);
@@ -270,10 +286,15 @@ bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few)
 {
 	Across x = {.r = r, .n = along, .m = -1, .pack = MOST_PACK};
 
-	if (along < 0 || !takes(r))
+	if (along < 0 || !takes(r, few))
 		return false;
 	find_rows(&x, few);
-	stmt_loads(r->k->stmts.at[r->first], look, &x);
+	if (few->lanes) {
+		x.bytes = dtype_info[few->lanes->dtype].bits / 8;
+		x.pack = MMA_ROWS;
+	} else {
+		stmt_loads(r->k->stmts.at[r->first], look, &x);
+	}
 	if (!x.bytes)
 		return false;
 	shape(&x, gpu);

@@ -24,6 +24,8 @@ typedef struct Few {
 	Dim *rows;            /* their product */
 	int64_t most;         /* rows are so many at the most, or that many are done at once */
 	bool along;           /* the matrix runs along what is summed */
+	const Buf *lanes;     /* the matrix, in the order of fragments; else null */
+	int col;              /* then: of the band, its columns */
 } Few;
 
 /* What D is at most in runs for which S is, or DIM_INF. */

@@ -251,6 +251,8 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
 		r.as[i] = r.pos[i] = ex_iter(b->p, r.rep[i]);
 	}
+	if (few->lanes && gpu_fold(&r, gpu, few->col, few))
+		return;
 	team = choose_team(&r, &along);
 	if (team == 1 && (gpu_fold(&r, gpu, along, few) || gpu_window(&r, gpu, along)))
 		return;

@@ -75,6 +75,10 @@ typedef struct GpuGemm {
 	Iter *mb, *nb;         /* the block's numbers */
 } GpuGemm;
 
+/* What the model takes G's rows, columns, terms and matrices to be in runs for which its schedule is (passes/gemm_sizes.c). And whether
+ * the number of its results is bounded there. */
+void gemm_gpu_sizes(const GpuGemm *g, double size[4]);
+bool gemm_gpu_bounded(const GpuGemm *g);
 /* The shape for G's sizes on its target (passes/gemm_shape.c); false where a thread a result serves better. */
 bool gemm_gpu_shape(GpuGemm *g, const Options *o);
 /* Prints the N best tiles for it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tile of a contraction on a GPU, by an analytic model of the target: what a block's arithmetic, its traffic from L2 and
- * its reads of shared memory take, the slowest of them counting; how many blocks an SM has to do one after the other; and
+ * its reads of shared memory take, the slowest of them counting most; how many blocks an SM has to do one after the other; and
  * how well those that it has at once cover each other's latencies. A thread's registers hold its sums, what it multiplies,
  * and of every chunk that it fills the place and perhaps the value; a shape that needs more than there are is left out. Of
  * equal cost the first candidate stays, so the choice depends on nothing but the sizes and the target's row.
@@ -9,8 +9,9 @@
 #include "passes/gemm_impl.h"
 #include "passes/gpu_impl.h"
 
+#include <math.h>
+
 enum {
-	UNKNOWN = 512,   /* what a size without bounds counts as */
 	ROW_BYTES = 64,  /* of k */
 	REGISTERS = 255, /* of a thread, at most */
 	COMMON = 24,     /* registers: loops, edges, the lane's places */
@@ -24,28 +25,17 @@ enum {
 
 /* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
 static const double SHARED_BYTES = 128; /* of shared memory per SM and clock: 32 banks of 4 bytes */
-static const double BESIDE_SUMS = 56;   /* registers for fragments, addresses: an estimate */
+static const double L2_BYTES = 32;      /* from L2 per SM and clock, at most: an estimate */
+static const double OVERLAP =
+	0.25; /* what hides behind the slowest still costs so much of its time: an estimate */
+static const double BESIDE_SUMS = 56; /* registers for fragments, addresses: an estimate */
 /* Warps that keep an SM busy: one for each of its 4 schedulers, two where lanes multiply: an estimate. */
 static const double WARPS_MATRIX = 4, WARPS_SCALAR = 8;
-static const double CLOCK = 1.5e9; /* of an SM, in Hz: of every row, roughly */
 static const double L2_RATE = 3.0; /* bandwidth of L2 over that of memory: an estimate */
 static const double EDGES = 2e-6;  /* seconds for first loads and last stores: an estimate */
 static const double STAGE = 2e-6;  /* seconds for one more launch: an estimate */
 static const double GAIN =
 	0.9; /* what splitting a sum must save of the time, the model being rough */
-
-static double size_of(const GpuGemm *g, Dim *d)
-{
-	const Schedule *s = g->serves;
-	int64_t lo, hi;
-
-	if (d == s->size)
-		return (double)s->most;
-	dim_bounds(g->g.k->ctx, d, &lo, &hi);
-	if (hi == DIM_INF)
-		hi = lo > UNKNOWN ? lo : UNKNOWN;
-	return hi < 1 ? 1 : (double)hi;
-}
 
 int gemm_gpu_threads(const BlockShape *s)
 {
@@ -108,34 +98,86 @@ static double blocks_along(double n, int block)
 	return (double)(((int64_t)n + block - 1) / block);
 }
 
+/* Blocks along size D, which is taken to be N; of one that is not known the last is half empty. */
+static double blocks_of(const Dim *d, double n, int block)
+{
+	const double some = n / block + 0.5;
+
+	return dim_is_const(d, NULL) ? blocks_along(n, block) : some > 1 ? some : 1;
+}
+
+/* Warps that keep an SM busy with S. */
+static double busy(const BlockShape *s)
+{
+	return s->kind ? WARPS_MATRIX : WARPS_SCALAR;
+}
+
+/* Blocks that an SM has, as if one after the other; fewer at once than keep it busy take as long as those that do. */
+static double rounds(const GpuGemm *g, const BlockShape *s, const double size[4])
+{
+	Gemm *x = (Gemm *)(uintptr_t)&g->g;
+	Dim *batch = gemm_product(x, x->c.g, x->c.ng);
+	const bool known = dim_is_const(x->m, NULL) && dim_is_const(x->n, NULL) &&
+			   dim_is_const(batch, NULL);
+	const double all = size[3] * blocks_of(x->m, size[0], s->bm) *
+			   blocks_of(x->n, size[1], s->bn) / x->t->gpu->sms,
+		     least = larger(1, busy(s) / (s->wm * s->wn));
+
+	return all <= least ? least : known ? ceil(ceil(all) / least) * least : all + least / 2;
+}
+
+/* Of an SM, in Hz, at which it has its rate of f32. */
+static double clock_of(const Gpu *gpu)
+{
+	return gpu->f32 * 1e12 / (2.0 * gpu->lanes * gpu->sms);
+}
+
+/* Bytes a second that an SM has from L2. */
+static double l2_rate(const Gpu *gpu)
+{
+	const double of_all = L2_RATE * gpu->memory * 1e9 / gpu->sms,
+		     own = L2_BYTES * clock_of(gpu);
+
+	return of_all < own ? of_all : own;
+}
+
+/* Seconds that a block's products take, alone on an SM. */
+static double products(const GpuGemm *g, const BlockShape *s, double terms)
+{
+	const Gpu *gpu = g->g.t->gpu;
+	const double
+		k = blocks_along(terms, s->bk) * s->bk,
+		bytes = bytes_of(g->a.type), wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1,
+		warps = s->wm * s->wn,
+		/* The matrix unit takes so many bytes, of whatever type. */
+		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / gpu->sms,
+		/* ldmatrix reads each byte once, a lane's own reads repeat those of its neighbours. */
+		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
+			       : warps * 32 * (s->tm + s->tn);
+	const double math = 2.0 * s->bm * s->bn * k / rate * wide,
+		     l2 = (s->bm + s->bn) * k * bytes / l2_rate(gpu),
+		     shared = read * k * bytes / (SHARED_BYTES * clock_of(gpu)),
+		     slowest = larger(larger(math, l2), shared);
+
+	return slowest + OVERLAP * (math + l2 + shared - slowest);
+}
+
 /* Seconds, but for what all candidates have in common. */
 static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 {
 	const Gpu *gpu = g->g.t->gpu;
-	const double sms = gpu->sms, k = blocks_along(size[2], s->bk) * s->bk,
-		     bytes = bytes_of(g->a.type), warps = s->wm * s->wn,
-		     /* The matrix unit takes so many bytes, of whatever type. */
-		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / sms;
-	const double wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1;
-	const double
-		math = 2.0 * s->bm * s->bn * k / rate * wide,
-		l2 = (s->bm + s->bn) * k * bytes / (L2_RATE * gpu->memory * 1e9 / sms),
-		/* ldmatrix reads each byte once, a lane's own reads repeat those of its neighbours. */
-		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
-			       : warps * 32 * (s->tm + s->tn),
-		shared = read * k * bytes / (SHARED_BYTES * CLOCK),
-		out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / sms);
-	const double registers = (s->bm * s->bn / (warps * 32)) * wide + BESIDE_SUMS;
-	const double blocks = size[3] * blocks_along(size[0], s->bm) * blocks_along(size[1], s->bn),
-		     each = blocks_along(blocks, gpu->sms);
+	const double warps = s->wm * s->wn, each = rounds(g, s, size),
+		     out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / gpu->sms),
+		     wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1,
+		     registers = (s->bm * s->bn / (warps * 32)) * wide + BESIDE_SUMS;
 	const int64_t room = gpu->shared / (gemm_gpu_shared(g, s) + GPU_DRIVER);
 	int at_once = (int)(gpu->registers / (registers * warps * 32));
 
 	at_once = at_once < room ? at_once : (int)room;
 	at_once = at_once < each ? at_once : (int)each;
 	at_once = at_once < 1 ? 1 : at_once;
-	return each * (larger(larger(math, l2), shared) + out + EDGES / at_once) *
-	       larger(1, (s->kind ? WARPS_MATRIX : WARPS_SCALAR) / (at_once * warps));
+	return each * (products(g, s, size[2]) + out + EDGES / at_once) *
+	       larger(1, busy(s) / (at_once * warps));
 }
 
 /* Candidates in an order of their own: larger tiles first. */
@@ -172,9 +214,9 @@ static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 static int stages(const GpuGemm *g, const BlockShape *s, double k)
 {
 	const int most = !g->a.async || !g->b.async ? 2 : s->kind ? 4 : 3;
-	const double rounds = blocks_along(k, s->bk) + 1;
+	const double turns = blocks_along(k, s->bk) + 1;
 
-	return rounds < 2 ? 2 : rounds < most ? (int)rounds : most;
+	return turns < 2 ? 2 : turns < most ? (int)turns : most;
 }
 
 /* What a GPU can do. */
@@ -223,16 +265,6 @@ static double best_shape(const GpuGemm *g, const double size[4], const BlockShap
 	return best;
 }
 
-static void sizes(const GpuGemm *g, double size[4])
-{
-	Gemm *x = (Gemm *)(uintptr_t)&g->g;
-
-	size[0] = size_of(g, x->m);
-	size[1] = size_of(g, x->n);
-	size[2] = size_of(g, x->kk);
-	size[3] = size_of(g, gemm_product(x, x->c.g, x->c.ng));
-}
-
 bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 {
 	const double min_side = GEMM_ROWS, min_k = GEMM_TERMS;
@@ -240,7 +272,7 @@ bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 	BlockShape want;
 	double size[4];
 
-	sizes(g, size);
+	gemm_gpu_sizes(g, size);
 	if (size[0] < min_side || size[1] < min_side || size[2] < min_k)
 		return false;
 	if (!gemm_tiles_find(o->tiles, g, size, &want))
@@ -264,7 +296,7 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 	double size[4], x;
 	int found = 0, at = 0, k;
 
-	sizes(g, size);
+	gemm_gpu_sizes(g, size);
 	while (found < MOST && (x = next_cost(g, size, NULL, &s, &at)) > 0) {
 		for (k = 0; k < found && !same_tile(&of[k].s, &s);)
 			k++;
@@ -302,20 +334,6 @@ static int64_t longest(const Contraction *c, Iter **along)
 	return most;
 }
 
-static bool bounded(const GpuGemm *g)
-{
-	Gemm *x = (Gemm *)(uintptr_t)&g->g;
-	Dim *d[] = {x->m, x->n, gemm_product(x, x->c.g, x->c.ng)};
-	int64_t lo, hi;
-
-	for (int i = 0; i < 3; i++) {
-		dim_bounds(x->k->ctx, d[i], &lo, &hi);
-		if (hi == DIM_INF && d[i] != g->serves->size)
-			return false;
-	}
-	return true;
-}
-
 int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along)
 {
 	const int64_t n = longest(&g->g.c, along);
@@ -324,9 +342,9 @@ int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along)
 	BlockShape s = {0}, t;
 	bool named;
 
-	if (!bounded(g)) /* parts of many tiles would cost more than parts of few gain */
+	if (!gemm_gpu_bounded(g)) /* parts of many tiles would cost more than parts of few gain */
 		return 1;
-	sizes(g, size);
+	gemm_gpu_sizes(g, size);
 	named = gemm_tiles_find(o->tiles, g, size, &s);
 	best = whole = best_shape(g, size, NULL, &s);
 	if (whole <= 0)

@@ -32,6 +32,10 @@ typedef struct Few {
 int64_t gpu_most(const Schedule *s, Dim *d);
 /* The length of rows of K, where it is not known when they are scheduled; else null. */
 Dim *gpu_row_length(Kernel *k);
+/* D where no symbol is more than it must be, but none is 0 either. */
+int64_t gpu_least(Ctx *c, const Dim *d);
+/* STEP, of N, with one of SIZE up to MOST, where that says anything: some sizes are so small, and some are not. */
+int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
 /* What of K's statements from FIRST on under BAND are few rows where S is to serve (passes/gpu_few.c). */
 void gpu_few_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few);
 /* Row FLAT of all stands for the iterators of F; AS, another or the same, in accesses. */

@@ -80,6 +80,8 @@ typedef struct SizeStep {
 enum { MOST_STEPS = 8 };
 /* For which sizes K has variants on T, in the order in which a run asks; how many. A strategy names its own. */
 int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
+/* Those of products (passes/gemm_sizes.c). */
+int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
 
 /* Statements first..last of K under one band in one stage (passes/row.c). */
 struct Band;

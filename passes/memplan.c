@@ -260,12 +260,21 @@ static void place_weights(Plan *p)
 			weights_place(p, value_base(g->results.at[i]->value));
 }
 
-static Place place_temp(Plan *p, const Node *n, const Buf *b)
+/* B of schedule S is no larger than in runs for which S is. */
+static Place place_temp(Plan *p, const Node *n, const Schedule *s, const Buf *b)
 {
-	Dim *bytes = dim_const(p->m->ctx, (dtype_info[b->dtype].bits + 7) / 8);
+	Ctx *c = p->m->ctx;
+	Dim *bytes = dim_const(c, (dtype_info[b->dtype].bits + 7) / 8), *each;
+	int64_t lo, most, hi;
 
 	for (int d = 0; d < b->rank; d++)
-		bytes = dim_mul(p->m->ctx, bytes, b->dims[d]);
+		bytes = dim_mul(c, bytes, b->dims[d]);
+	if (s->size && dim_divides(c, bytes, s->size, &each)) {
+		dim_bounds(c, each, &lo, &hi);
+		dim_bounds(c, bytes, &lo, &most);
+		if (hi < most / s->most)
+			bytes = dim_const(c, hi * s->most);
+	}
 	return place_bytes(p, n, bytes);
 }
 
@@ -289,7 +298,7 @@ static int place_temps(Plan *p, const Node *n, int t, Place **last)
 	*last = p->p->temp[t][n->id] = NEW_ARRAY(p->m->arena, all + 1, Place);
 	for (;; s = s->next) {
 		for (int i = 0; i < s->temps.n; i++)
-			(*last)[i] = place_temp(p, n, s->temps.at[i]);
+			(*last)[i] = place_temp(p, n, s, s->temps.at[i]);
 		if (!s->next)
 			return s->temps.n;
 		give_back_all(p, *last, s->temps.n);

@@ -19,6 +19,7 @@ typedef struct Gpu {
 	int shared;      /* bytes of shared memory that a block may have */
 	int registers;   /* of an SM */
 	int threads;     /* of an SM at once */
+	int lanes;       /* multiply-adds of f32 that an SM does a clock */
 	int l2;          /* MiB */
 	int memory;      /* GB/s */
 	int f32, f16;    /* TFLOP/s: fma, and the dense matrix unit with f32 sums */

@@ -14,10 +14,10 @@
  *
  * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/gpu_split.c).
  *
- * Products of rows whose number is not known have variants, a run takes the one for its number: the matrix is read once
- * for few rows (passes/gpu_few.c), then smaller tiles, then larger ones. So have rows of unknown length: a warp or a block
- * has them. What is the same for two of them is one.
+ * Products of sizes that are not known have variants (passes/gemm_sizes.c), of which a run takes the first whose guard holds.
+ * So have rows of unknown length: a warp or a block has them. What is the same for two of them is one.
  */
+#include "passes/gemm.h"
 #include "passes/gpu_impl.h"
 
 static bool all_maps(const Kernel *k, int first, int last)
@@ -38,28 +38,27 @@ static bool any_packed(const Kernel *k, int first, int last)
 	return false;
 }
 
-/* A step of SIZE up to MOST, where that says anything: some sizes are so small, and some are not. */
-static int add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
+int64_t gpu_least(Ctx *c, const Dim *d)
+{
+	const int n = sym_count(c);
+	Arena *tmp = arena_new();
+	int64_t *sym = NEW_ARRAY(tmp, n + 1, int64_t), v;
+
+	for (int i = 0; i < n; i++)
+		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
+	if (!dim_eval(d, sym, &v))
+		v = DIM_INF;
+	arena_free(tmp);
+	return v > 1 ? v : 1;
+}
+
+int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 {
 	int64_t lo, hi;
 
 	dim_bounds(c, size, &lo, &hi);
-	if (most >= lo && most < hi && n < MOST_STEPS)
+	if (lo < hi && most >= gpu_least(c, size) && most < hi && n < MOST_STEPS)
 		step[n++] = (SizeStep){size, most};
-	return n;
-}
-
-/* Products: by their rows. */
-static int product_steps(Kernel *k, SizeStep *step)
-{
-	static const int64_t rows[] = {1, 8, 128};
-	Contraction c;
-	int n = 0;
-
-	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], &c))
-		return 0;
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		n = add_step(k->ctx, step, n, iters_points(k->ctx, c.m, c.nm), rows[i]);
 	return n;
 }
 
@@ -71,14 +70,14 @@ static int row_steps(Kernel *k, SizeStep *step)
 	int n = 0;
 
 	for (size_t i = 0; size && i < sizeof length / sizeof *length; i++)
-		n = add_step(k->ctx, step, n, size, length[i]);
+		n = gpu_add_step(k->ctx, step, n, size, length[i]);
 	return n;
 }
 
 int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 {
 	return !t->gpu                             ? 0
-	       : kernel_class(k) == KC_CONTRACTION ? product_steps(k, step)
+	       : kernel_class(k) == KC_CONTRACTION ? gemm_gpu_steps(t, k, step)
 						   : row_steps(k, step);
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products whose rows, and rows whose length is not known when they are compiled: test_variants.py BUILD DIR. One artifact each runs
-under the simulator with various sizes. Results must be right, the kernel the one whose guard holds, launched or in a
+"""Products whose sizes, and rows whose length is not known when they are compiled: test_variants.py BUILD DIR. One artifact each runs under
+the simulator with various sizes. Results must be right, the kernel the one whose guard holds, launched or in a
 graph, and a product of one row must read its matrix once."""
 
 import json
@@ -19,24 +19,29 @@ BUILD, DIR = (os.path.abspath(p) for p in sys.argv[1:3])
 ROWS = (1, 0), (1, 1), (1, 5), (2, 4), (1, 8), (3, 3), (1, 100), (2, 100)
 TYPES = {"float": np.float32, "float16": np.float16}
 
-# Model; an input whose name is in capitals is a constant. Shapes of the others of (batch, rows), the size that the guards
-# are over, the steps up to which it has variants whatever the tiles are, and how much one row may read over all bytes.
+MORE = 4, 300  # for the one case that is small enough
+STEPS = 13824, 110592, 884736  # of results, on the 108 SMs of sm_80
+
+# Model; an input whose name is in capitals is a constant. Shapes of the others of (batch, rows); the rows of a product or the length of a row,
+# with the steps up to which there are variants, and its results, with those for float and float16; how much one row may read over all bytes.
 CASES = {
     "columns": ("(T[B,S,256] x, T[256,192] W, T[192] C) => (T[B,S,192] y) { p = MatMul(x, W) a = Add(p, C) y = Relu(a) }",
-                lambda b, s: [(b, s, 256)], lambda b, s: b * s, (1, 8), 1.15),
+                lambda b, s: [(b, s, 256)], lambda b, s: b * s, (1, 8), lambda b, s: 192 * b * s, (STEPS, STEPS[1:]), 1.15),
     "many columns": ("(T[B,S,64] x, T[64,3072] W) => (T[B,S,3072] y) { y = MatMul(x, W) }",
-                     lambda b, s: [(b, s, 64)], lambda b, s: b * s, (1, 8, 128), 1.1),
+                     lambda b, s: [(b, s, 64)], lambda b, s: b * s, (1, 8), lambda b, s: 3072 * b * s, (STEPS[1:], STEPS[1:]), 1.1),
     "few columns": ("(T[B,S,64] x, T[64,8] W) => (T[B,S,8] y) { y = MatMul(x, W) }",
-                    lambda b, s: [(b, s, 64)], lambda b, s: b * s, (1, 8), 1.15),
+                    lambda b, s: [(b, s, 64)], lambda b, s: b * s, (1, 8), lambda b, s: 8 * b * s, ((), ()), 1.15),
     "rows": ("(T[B,S,256] x, T[192,256] w) => (T[B,S,192] y) { t = Transpose<perm = [1,0]>(w) p = MatMul(x, t) y = Relu(p) }",
-             lambda b, s: [(b, s, 256), (192, 256)], lambda b, s: b * s, (8,), 2),
+             lambda b, s: [(b, s, 256), (192, 256)], lambda b, s: b * s, (8,), lambda b, s: 192 * b * s, (STEPS, STEPS[1:]), 2),
     "heads": ("(T[B,S,128] x, T[128,96] W) => (T[B,3,S,32] y) <int64[4] shape = {0, 0, 3, 32}> { p = MatMul(x, W)"
-              " r = Reshape(p, shape) y = Transpose<perm = [0,2,1,3]>(r) }", lambda b, s: [(b, s, 128)], lambda b, s: b * s, (1, 8), 1.15),
+              " r = Reshape(p, shape) y = Transpose<perm = [0,2,1,3]>(r) }", lambda b, s: [(b, s, 128)], lambda b, s: b * s, (1, 8),
+              lambda b, s: 96 * b * s, (STEPS[1:2], STEPS[1:]), 1.15),
     "attention": ("(T[B,2,S,32] q, T[B,2,U,32] k, T[B,2,U,32] v) => (T[B,2,S,32] y) { t = Transpose<perm = [0,1,3,2]>(k)"
                   " p = MatMul(q, t) w = Softmax<axis = -1>(p) y = MatMul(w, v) }",
-                  lambda b, s: [(b, 2, s, 32), (b, 2, s + 70, 32), (b, 2, s + 70, 32)], lambda b, s: s, (1, 8), 2),
+                  lambda b, s: [(b, 2, s, 32), (b, 2, s + 70, 32), (b, 2, s + 70, 32)], lambda b, s: s, (1, 8),
+                  lambda b, s: 64 * b * s, (STEPS[1:2], STEPS[1:2]), 2),
     "rows of any length": ("(T[B,L] x) => (T[B,L] y) { y = Softmax(x) }", lambda b, s: [(b + 2, 41 * s + 3)], lambda b, s: 41 * s + 3,
-                           (128, 1024, 4096), 1.35),
+                           (128, 1024, 4096), lambda b, s: 0, ((), ()), 1.35),
 }
 
 
@@ -81,20 +86,22 @@ def chosen(path):
     return {int(step.split("_")[0]) if found else 0 for _, found, step in names}
 
 
-def wanted(size, steps):
-    """The step that must have run, if any."""
-    return {min(s for s in steps if size <= s)} if 0 < size <= max(steps) else set()
+def wanted(case, b, s, t):
+    """The step of the first guard that holds, 0 where there is none."""
+    _, _, rows, few, results, steps, _ = case
+    first = [n for n in few if rows(b, s) <= n] + [n for n in steps[t != "float"] if results(b, s) <= n]
+    return first[0] if first else 0
 
 
 def check(folder, model, case, b, s, t):
-    _, shapes, size, steps, over = case
+    shapes, over = case[1], case[-1]
     where = f"{folder}/{b}x{s}"
     data(where, model, shapes(b, s), t)
     told = run(BUILD + "/bin/dlrun", f"{folder}/model.so", "--device=cuda", "--data", where, "--profile", "--json", PTXSIM_STATS=where + ".json")
-    ran = chosen(where + ".json")
-    assert wanted(size(b, s), steps) <= ran and all(step >= size(b, s) for step in ran - {0}), f"{ran} ran"
-    for step in wanted(size(b, s), steps):
-        assert f"<= {step}" in told, f"the profile does not speak of {step}: {told}"
+    ran, step = chosen(where + ".json"), wanted(case, b, s, t)
+    own = ran & {*case[3], *case[5][t != "float"]}  # rows of unknown length beside a product have steps, too
+    assert (step in ran or not b * s) and all(n >= step for n in own), f"{ran} ran, not {step}"
+    assert not step or not b * s or f"<= {step}" in told, f"the profile does not speak of {step}: {told}"
     if (b, s) == (1, 1):
         read = sum(32 * k["global_load_sectors"] for k in kernels(where + ".json"))
         elements = [*shapes(b, s), *(x.dims for x in model.graph.initializer if x.name.isupper())]
@@ -111,7 +118,7 @@ def main():
         for t in "float", "float16":
             folder = f"{DIR}/{name}-{t}".replace(" ", "-")
             model = build(folder, case[0], t)
-            for b, s in ROWS:
+            for b, s in (*ROWS, MORE) if name == "heads" else ROWS:
                 try:
                     done += 1
                     check(folder, model, case, b, s, t)

@@ -4,12 +4,12 @@
 An input is the shape of reals, or a kind and more: "peaks", reals whose largest is somewhere else in each row; "below", reals far below 0; "nans", reals
 whose first NaN is later from row to row; "ints" from low to high; "list", values. Sizes are odd where a kernel has edges, and fill whole lines of memory in the
 data sets "whole", where what is beyond the last element is no memory. A data set whose name begins with "astray" must end
-with a fault. Sums that atomics order are of small integers."""
+with a fault. Options of dlcc may follow. Sums that atomics order are of small integers."""
 
 import numpy as np
 
 # Rows of products: each takes another of the kernels that there are for unknown numbers of them, 5 and 8 the same.
-VARIANTS = 1, 5, 8, 35, 165
+VARIANTS, BOUND = (1, 5, 8, 35, 365), "--dim=N=1..400"
 
 MODELS = {
     "map": ("(float[N,17] x, float[17] b) => (float[N,17] y) { s = Add(x, b)  y = Relu(s) }",
@@ -42,13 +42,13 @@ MODELS = {
     "depthwise": ("(float[N,8,18,18] x, float[8,1,3,3] w) => (float[N,8,18,18] y) { y = Conv<group=8, pads=[1,1,1,1]>(x, w) }",
                   {"one": {"x": (1, 8, 18, 18), "w": (8, 1, 3, 3)}, "two": {"x": (2, 8, 18, 18), "w": (8, 1, 3, 3)}}),
     "matmul": ("(float[N,152] x, float[152,40] w) => (float[N,40] y) { y = MatMul(x, w) }",
-               {str(n): {"x": (n, 152), "w": (152, 40)} for n in VARIANTS}),
+               {str(n): {"x": (n, 152), "w": (152, 40)} for n in VARIANTS}, BOUND),
     "matmul-half": ("(float16[N,200] x, float16[200,72] w) => (float16[N,72] y) { y = MatMul(x, w) }",
-                    {str(n): {"x": (n, 200), "w": (200, 72)} for n in VARIANTS}),
+                    {str(n): {"x": (n, 200), "w": (200, 72)} for n in VARIANTS}, BOUND),
     "conv": ("(float[N,13,13,13] x, float[50,13,3,3] w, float[50] b) => (float[N,50,7,7] y) {"
              " y = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b) }",
              {"one": {"x": (1, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}, "two": {"x": (2, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)},
-              "five": {"x": (5, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}}),
+              "five": {"x": (5, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}}, "--dim=N=1..5"),
 }
 
 

@@ -31,13 +31,13 @@ class Subject:
 
     def __init__(self, name, build, folder):
         self.name, self.build, self.folder = name, build, folder
-        text, sets = models.MODELS[name]
+        text, sets, *options = models.MODELS[name]
         onnx_file = f"{folder}/m.onnx"
         model = samples.model("m " + text)
         os.makedirs(folder)
         onnx.save(model, onnx_file)
         for out in "m.so", "m.ptx":
-            subprocess.run([build + "/bin/dlcc", onnx_file, "-o", f"{folder}/{out}", "--target=cuda:sm_80", "--name=m"], check=True)
+            subprocess.run([build + "/bin/dlcc", onnx_file, "-o", f"{folder}/{out}", "--target=cuda:sm_80", "--name=m", *options], check=True)
         with open(f"{folder}/m.ptx") as f:
             self.ptx = operators.joined(f.read())
         self.sets = []

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products on GPUs whose sizes are not known before they run. They have variants: for one row and for few, which read the
+ * matrix once (passes/gpu_few.c); then by the number of their results, batch x rows x columns, whichever of those is not known.
+ * That number is what decides a tile and into how many parts the sum goes: how much there is for an SM to do. What the model
+ * of the tiles (passes/gemm_shape.c) takes such a product to be like lies in the middle of what its variant is for, and is a power
+ * of two, as how many of its rows miss a tile says nothing of others.
+ */
+#include "passes/gemm_impl.h"
+#include "passes/gpu_impl.h"
+
+#include <math.h>
+
+enum {
+	FEWEST = 16,   /* rows and columns, where a tile is made for them */
+	REST = 131072, /* results of an SM where there are more than any step has */
+	SUM = 2048     /* terms of a sum without bounds */
+};
+
+static const int64_t few_rows[] = {1, 8}, results_each[] = {128, 1024, 8192}; /* of an SM */
+
+int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
+{
+	Contraction c;
+	Dim *rows, *others;
+	int64_t least;
+	int n = 0;
+
+	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], &c))
+		return 0;
+	rows = iters_points(k->ctx, c.m, c.nm);
+	others = dim_mul(k->ctx, iters_points(k->ctx, c.n, c.nn), iters_points(k->ctx, c.g, c.ng));
+	for (size_t i = 0; i < sizeof few_rows / sizeof *few_rows; i++)
+		n = gpu_add_step(k->ctx, step, n, rows, few_rows[i]);
+	least = gpu_least(k->ctx, rows);
+	if (n && least < GEMM_ROWS)
+		least = GEMM_ROWS;
+	for (size_t i = 0; i < sizeof results_each / sizeof *results_each; i++)
+		if (gpu_least(k->ctx, others) <= results_each[i] * t->gpu->sms / least)
+			n = gpu_add_step(k->ctx, step, n, dim_mul(k->ctx, rows, others),
+					 results_each[i] * t->gpu->sms);
+	return n;
+}
+
+/* The results of G in runs for which its schedule is, at most; DIM_INF: there is no saying. */
+static int64_t most_results(const GpuGemm *g)
+{
+	Gemm *x = (Gemm *)(uintptr_t)&g->g;
+	Ctx *c = x->k->ctx;
+	Dim *all = dim_mul(c, dim_mul(c, x->m, x->n), gemm_product(x, x->c.g, x->c.ng)), *q;
+	int64_t lo, hi, each;
+
+	dim_bounds(c, all, &lo, &hi);
+	if (!g->serves->size || !dim_divides(c, all, g->serves->size, &q))
+		return hi;
+	dim_bounds(c, q, &lo, &each);
+	return each < hi / g->serves->most ? each * g->serves->most : hi;
+}
+
+bool gemm_gpu_bounded(const GpuGemm *g)
+{
+	return most_results(g) < DIM_INF;
+}
+
+/* Size I grows BY so much, as far as it may, and *ROOM is what it leaves. */
+static void grow(double size[4], const double most[4], int i, double by, double *room)
+{
+	const double was = size[i], to = fmin(most[i], was * fmax(by, 1));
+
+	*room /= to / was;
+	size[i] = to < most[i] ? fmax(was, exp2(floor(log2(to)))) : to;
+}
+
+void gemm_gpu_sizes(const GpuGemm *g, double size[4])
+{
+	Gemm *x = (Gemm *)(uintptr_t)&g->g;
+	Dim *d[] = {x->m, x->n, x->kk, gemm_product(x, x->c.g, x->c.ng)};
+	const int64_t all = most_results(g);
+	double most[4], room;
+	int64_t lo, hi;
+
+	for (int i = 0; i < 4; i++) {
+		dim_bounds(x->k->ctx, d[i], &lo, &hi);
+		size[i] = (double)(lo == hi ? hi : gpu_least(x->k->ctx, d[i]));
+		most[i] = hi < DIM_INF ? fmax((double)hi, 1) : HUGE_VAL;
+		if (d[i] == g->serves->size)
+			size[i] = most[i] = fmin(most[i], (double)g->serves->most);
+		else if (i < 2 && size[i] < (double)FEWEST)
+			size[i] = fmin(most[i], (double)FEWEST);
+	}
+	size[2] = fmax(size[2], fmin(most[2], (double)SUM));
+	room = all < DIM_INF && g->serves->size ? (double)all / 2
+	       : all < DIM_INF                  ? (double)all
+						: (double)REST * x->t->gpu->sms;
+	room /= size[0] * size[1] * size[3];
+	grow(size, most, 0, most[1] > size[1] ? sqrt(room) : room, &room);
+	grow(size, most, 1, room, &room);
+	grow(size, most, 0, room, &room);
+	grow(size, most, 3, room, &room);
+}

@@ -13,7 +13,7 @@
  * depthwise windows between and every epilogue run along memory, and a 1x1 convolution is a matrix product in
  * place. All channels are one block: no padding, and a block of rows of pixels stays contiguous, which
  * channels in blocks of a vector would break at odd counts. Inputs, results and what an op reads as a view
- * keep their order.
+ * keep their order; on GPUs a copy of such an image is turned for products of windows.
  *
  * Constants then follow their readers: to panels (passes/panels.c), or turned as the statement runs.
  */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often the code of a model asks libc for memory. One file of a program includes this. */
+/*
+ * How often the code of a model asks libc for memory: never, where a sanitizer has the allocator. One file of a program
+ * includes this.
+ */
 #ifndef TESTS_GPU_MALLOCS_H
 #define TESTS_GPU_MALLOCS_H
 
@@ -10,6 +13,8 @@
 /* Calls of the model's code to the allocator of libc. */
 static _Atomic(long) mallocs;
 static char *model_begin, *model_end;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 static void count(const char *from)
 {
@@ -31,6 +36,8 @@ void *aligned_alloc(size_t align, size_t n)
 	count(__builtin_return_address(0));
 	return __libc_memalign(align, n);
 }
+
+#endif
 
 /* Counts those of FN's file from now on. */
 static inline bool count_mallocs(void *fn)

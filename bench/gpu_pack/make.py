@@ -11,7 +11,7 @@
     OUT/sweep.txt        NAME|whether a simulator runs it|its line of a tile file for sm_80|and for sm_90a
     OUT/tests/ptxsim/    the PTX of `vectors`
 
-Artifacts have code for sm_80, sm_90a and CPUs. Large weights are drawn where they are used, in the image of a constant: here they are one
+What is in cases, bench and sweep is compressed; run.sh takes it apart. Artifacts have code for sm_80, sm_90a and CPUs. Large weights are drawn where they are used, in the image of a constant: here they are one
 number each, which stays one through packing, so the artifact is code and runs of a repeated word.
 """
 
@@ -279,6 +279,7 @@ def main():
     bench(build, out, work, options.tiny)
     sweep(build, out, work, options.tiny)
     libraries(out)
+    subprocess.run(["gzip", "-9nr", *(f"{out}/{part}" for part in ("cases", "bench", "sweep"))], check=True)
     shutil.rmtree(work)
     size = size_of(out)
     print(f"{out}: {len(os.listdir(out + '/cases'))} cases, {size / 2 ** 20:.1f} MiB")

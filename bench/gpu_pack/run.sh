@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks and times this pack on the GPU of this machine; results go to results.json beside it, the best tiles to tiles.txt.
 #	run.sh [--seconds S] [--sim FOLDER]     S for each measurement (2); FOLDER: a simulated driver, at small sizes
-# It needs a driver, libc and a shell. cuBLAS and cuDNN are measured too where their libraries are found.
+# It needs a driver, libc, a shell and gzip. cuBLAS and cuDNN are measured too where their libraries are found.
 cd "$(dirname "$0")" || exit 2
 seconds=2
 sim=
@@ -34,6 +34,7 @@ quoted() { # TEXT as a JSON string
 }
 
 bin/tool info >info.json || exit 1
+gzip -dqr cases bench sweep # what is not compressed any more is left as it is
 printf '{"date":"%s","host":%s,"device":%s' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(quoted "$(uname -srm)")" "$(cat info.json)" >"$out"
 if [ -z "$sim" ] && command -v nvidia-smi >/dev/null; then
 	printf ',\n"clocks":%s' "$(quoted "$(nvidia-smi --query-gpu=driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit --format=csv,noheader)")" >>"$out"

@@ -51,6 +51,23 @@ static void block_inside(Classes *c, const Stmt *s, Expr *e)
 			c->blocked[sets_find(c->sets, c->id[s->id][i])] = true;
 }
 
+/* Dim D is written and read by digits, and those run together. */
+static bool join_digits(Classes *c, const Stmt *writer, const Stmt *r, const Expr *load, int d)
+{
+	const Dim *whole = writer->out[0]->dims[d];
+	Iter *w[2], *e[2];
+
+	if (!expr_digits(c->k->ctx, writer->widx[d], whole, &w[0], &w[1]) ||
+	    !expr_digits(c->k->ctx, load->load.idx[d], whole, &e[0], &e[1]))
+		return false;
+	for (int i = 0; i < 2; i++)
+		if (!in_band(writer, w[i]) || !in_band(r, e[i]) || w[i]->extent != e[i]->extent)
+			return false;
+	for (int i = 0; i < 2; i++)
+		join(c, node_of(c, writer, w[i]), node_of(c, r, e[i]));
+	return true;
+}
+
 static void read_pair(Classes *c, const Stmt *writer, Stmt *r, Expr *load)
 {
 	for (int d = 0; d < load->load.nidx; d++) {
@@ -63,6 +80,8 @@ static void read_pair(Classes *c, const Stmt *writer, Stmt *r, Expr *load)
 			join(c, node_of(c, writer, w->iter), node_of(c, r, e->iter));
 			continue;
 		}
+		if (load->load.nidx == writer->out[0]->rank && join_digits(c, writer, r, load, d))
+			continue;
 		block(c, writer, w);
 		block_inside(c, writer, w);
 		block_inside(c, r, e);

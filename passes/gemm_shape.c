@@ -265,15 +265,23 @@ static double best_shape(const GpuGemm *g, const double size[4], const BlockShap
 	return best;
 }
 
+/* Fewer rows are better off with a thread a result, but where each group has rows of its own, and what they are multiplied with is
+ * of windows: the tile reads neighbours' terms once. */
+static int least_rows(const GpuGemm *g)
+{
+	enum { GROUP_ROWS = 2 };
+
+	return g->g.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
+}
+
 bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 {
-	const double min_side = GEMM_ROWS, min_k = GEMM_TERMS;
 	Diag *d = g->g.k->ctx->diag;
 	BlockShape want;
 	double size[4];
 
 	gemm_gpu_sizes(g, size);
-	if (size[0] < min_side || size[1] < min_side || size[2] < min_k)
+	if (size[0] < least_rows(g) || size[1] < GEMM_ROWS || size[2] < GEMM_TERMS)
 		return false;
 	if (!gemm_tiles_find(o->tiles, g, size, &want))
 		return best_shape(g, size, NULL, &g->s) > 0;

@@ -23,6 +23,11 @@ void kernel_mark_used(Kernel *k);
 void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 /* A map into a buffer with a layout becomes a map over its physical axes into plain memory. */
 void kernel_physical(Kernel *k);
+/* E is hi*N + lo, of iterators, with lo < N, and goes over all of 0 <= E < WHOLE. */
+bool expr_digits(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo);
+/* Temporaries that are written by digits, group and channel, get a dim for each, and what reads them an iterator (passes/digits.c):
+ * then statements run along the same iterators. False where there are none. */
+bool kernel_split_dims(Kernel *k);
 /* Calls FN on every load in S's values and guard (not the write). */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
 /* LOAD, of S, reads an element at one point of S at the most: each iterator of S is one of its indices. */

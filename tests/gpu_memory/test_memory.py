@@ -5,6 +5,7 @@ be right, and the counters within what the table says:
     sectors    touched, over the fewest that the requests' bytes would fit in
     traffic    32 bytes a sector, over the bytes of all operands and results
     conflicts  of shared memory's banks, over its requests
+    warps      instructions that warps issue, in thousands
 """
 
 import json
@@ -85,6 +86,18 @@ case("turned with an epilogue", "(T[2,28,28,64] x, T[64] b) => (T[2,64,28,28] y)
      (2, 28, 28, 64), (64,), sectors=1, traffic=1.1, conflicts=0)
 case("one operand turned", "(T[256,192] x, T[192,256] z) => (T[256,192] y) { a = Transpose<perm = [1,0]>(z) y = Add(x, a) }",
      (256, 192), (192, 256), sectors=1, traffic=1, conflicts=0)
+
+def grouped(name, channels, groups, out, batch=1, most=None, **limits):
+    case(f"{name}", f"(T[{batch},{channels},14,14] x, T[{out},{channels // groups},3,3] W, T[{out}] B) => (T[{batch},{out},14,14] y)"
+         f" {{ a = Conv<group = {groups}, pads = [1,1,1,1]>(x, W, B) y = Relu(a) }}", (1, channels, 14, 14), (out, channels // groups, 3, 3), (out,), warps=most, **limits)
+
+
+grouped("groups of 16 channels", 64, 4, 64, most=560)
+grouped("groups of 4 channels", 64, 16, 64, most=850)
+grouped("groups of 4 channels, any number of images", 64, 16, 64, batch="N", most=560)
+case("phases of a convolution", "(T[1,32,10,10] x, T[32,16,4,4] W, T[16] B) => (T[1,16,20,20] y) { a = ConvTranspose<strides = [2,2], pads = [1,1,1,1]>(x, W, B) y = Relu(a) }",
+     (1, 32, 10, 10), (32, 16, 4, 4), (16,), warps=250)
+
 
 def norm(name, m, n, rows=None, **limits):
     rows = rows or m
@@ -198,6 +211,7 @@ def ratios(c, size):
         "traffic": 32 * sectors / size,
         "conflicts": (c["shared_load_conflicts"] + c["shared_store_conflicts"]) / max(requests, 1),
         "local": c["local_bytes"],
+        "warps": c["warp_instructions"] / 1000,
     }
 
 

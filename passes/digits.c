@@ -68,7 +68,7 @@ static void may_read(void *arg, Stmt *s, Expr *load)
 static bool has_blocks(const Buf *b)
 {
 	for (int i = 0; b->layout && i < b->layout->n; i++)
-		if (b->layout->ax[i].block)
+		if (b->layout->ax[i].div || b->layout->ax[i].mod)
 			return true;
 	return false;
 }

@@ -72,11 +72,15 @@ static bool is_word(const char *s, const char *name)
 	return strlen(name) == word(s) && !memcmp(s, name, word(s));
 }
 
+/* WHAT in the line, or null. */
+static const char *find(const char *line, const char *what)
+{
+	return memmem(line, strcspn(line, "\n"), what, strlen(what));
+}
+
 static bool has(const char *line, const char *what)
 {
-	const char *at = strstr(line, what);
-
-	return at && at < line + strcspn(line, "\n");
+	return find(line, what) != NULL;
 }
 
 /* The number of value "%t12" (ll_new); -1: another name. */
@@ -134,9 +138,8 @@ static void add_access(Sync *s, int root, unsigned how)
 static void add_accesses(Sync *s, const char *text, unsigned first, unsigned how)
 {
 	static const char shared[] = "ptr addrspace(";
-	const char *end = text + strcspn(text, "\n");
 
-	for (; (text = strstr(text, shared)) && text < end; first = how) {
+	for (; (text = find(text, shared)); first = how) {
 		Pointer p;
 
 		text += sizeof shared - 1;
@@ -151,7 +154,7 @@ static void add_copy(Sync *s, const char *text)
 		for (int i = 0; i < s->async.n; i++)
 			add_access(s, s->async.at[i], WRITE);
 	} else if (has(text, "addrspace(3)")) {
-		vec_push(s->arena, &s->async, pointer_at(s, strstr(text, "addrspace(3)")).root);
+		vec_push(s->arena, &s->async, pointer_at(s, find(text, "addrspace(3)")).root);
 		add_accesses(s, text, WRITE, READ);
 	}
 }
@@ -159,8 +162,8 @@ static void add_copy(Sync *s, const char *text)
 /* An instruction: what it gives points into, and what it accesses. */
 static void add_instruction(Sync *s, const char *line)
 {
-	const int made = has(line, " = ") ? value_number(line) : -1;
-	const char *text = has(line, " = ") ? strstr(line, " = ") + 3 : line;
+	const char *is = find(line, " = "), *text = is ? is + 3 : line;
+	const int made = is ? value_number(line) : -1;
 
 	if (made >= 0 && str_starts(text, "getelementptr"))
 		s->value[made] = element_at(s, text);
@@ -218,11 +221,11 @@ static void add_edge(Sync *s, int from, int to)
 static void add_edges(Sync *s)
 {
 	for (int i = 0; i < s->steps.n; i++) {
-		const char *line = s->steps.at[i].line, *end = line + strcspn(line, "\n");
+		const char *line = s->steps.at[i].line;
 
 		if (!s->steps.at[i].ends && i + 1 < s->steps.n)
 			add_edge(s, i, i + 1);
-		while (s->steps.at[i].ends && (line = strstr(line, "label %")) && line < end)
+		while (s->steps.at[i].ends && (line = find(line, "label %")))
 			add_edge(s, i, s->label[label_number(line += strlen("label %"))]);
 	}
 }

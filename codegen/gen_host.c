@@ -347,6 +347,12 @@ static void put_deeper(StrBuf *b, StrBuf *body)
 	*body = (StrBuf){0};
 }
 
+static bool same_guard(const Schedule *a, const Schedule *b)
+{
+	return a->size == b->size && a->most == b->most && a->also == b->also &&
+	       a->also_most == b->also_most;
+}
+
 /* The number under which kernel S of N counts; variants have their guard in the name. */
 static int kernel_number(Host *h, const Node *n, const Schedule *s)
 {
@@ -355,13 +361,12 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 	if (!s->size && h->kernel_id[n->id] >= 0)
 		return h->kernel_id[n->id];
 	for (int i = 0; i < h->guarded.n && s->size; i++)
-		if (h->guarded.at[i].node == n && h->guarded.at[i].size == s->size &&
-		    h->guarded.at[i].most == s->most)
+		if (h->guarded.at[i].node == n && same_guard(h->guarded.at[i].s, s))
 			return h->guarded.at[i].kernel;
 	strbuf_printf(&b, "%s%s", kernel_label(h, n), s->size ? " " : "");
 	schedule_print_guard(&b, s);
 	if (s->size)
-		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s->size, s->most, h->kernels.n}));
+		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s, h->kernels.n}));
 	else
 		h->kernel_id[n->id] = h->kernels.n;
 	vec_push(h->m->arena, &h->kernels, arena_strdup(h->m->arena, strbuf_str(&b)));
@@ -385,8 +390,12 @@ static void print_variants(Host *h, int t, Node *n, const Schedule *s)
 	StrBuf *b = h->b, body = {0};
 
 	for (const char *before = "\t"; s->next; temp += s->temps.n, s = s->next) {
-		strbuf_printf(b, "%sif (%s <= %lld) {\n", before, host_dim(h, s->size),
+		strbuf_printf(b, "%sif (%s <= %lld", before, host_dim(h, s->size),
 			      (long long)s->most);
+		if (s->also)
+			strbuf_printf(b, " && %s <= %lld", host_dim(h, s->also),
+				      (long long)s->also_most);
+		strbuf_puts(b, ") {\n");
 		h->b = &body;
 		print_stages(h, t, n, s, temp);
 		h->b = b;

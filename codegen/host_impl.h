@@ -8,8 +8,7 @@
 /* The number of a variant's kernel. */
 typedef struct Guarded {
 	const Node *node;
-	const Dim *size;
-	int64_t most;
+	const Schedule *s;
 	int kernel;
 } Guarded;
 

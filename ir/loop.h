@@ -203,6 +203,9 @@ typedef struct Schedule {
 	VEC(Buf *) temps;  /* kernel temporaries that stay in memory between stages */
 	Dim *size;
 	int64_t most;
+	Dim *also;         /* must be ALSO_MOST or less, too; or null */
+	int64_t also_most;
+	int64_t parts;     /* a sum of unknown length is in so many at most; 0: none is */
 	struct Schedule *next;
 } Schedule;
 

@@ -218,6 +218,11 @@ void schedule_print_guard(StrBuf *b, const Schedule *s)
 	strbuf_puts(b, "where ");
 	dim_print(b, s->size);
 	strbuf_printf(b, " <= %lld", (long long)s->most);
+	if (!s->also)
+		return;
+	strbuf_puts(b, ", ");
+	dim_print(b, s->also);
+	strbuf_printf(b, " <= %lld", (long long)s->also_most);
 }
 
 static void put_stage(StrBuf *b, const Stage *st, const char *name)

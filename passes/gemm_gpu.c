@@ -242,9 +242,10 @@ bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last
 }
 
 int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s,
-			Iter **along)
+			Iter **along, int64_t *each)
 {
 	GpuGemm gg;
 
-	return open_gpu(&gg, m, t, k, k->stmts.n - 1, s) ? gemm_gpu_parts(&gg, &m->opt, along) : 1;
+	return open_gpu(&gg, m, t, k, k->stmts.n - 1, s) ? gemm_gpu_parts(&gg, &m->opt, along, each)
+							 : 1;
 }

@@ -87,9 +87,9 @@ void gemm_gpu_list(const GpuGemm *g, int n);
  * such a line (passes/gemm_tiles.c). */
 bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s);
 void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s);
-/* Into how many parts the sum is better split, blocks for each (passes/gemm_shape.c), along iterator *ALONG; 1: none. One
- * whose tile O names has no parts but such as O names, too. */
-int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along);
+/* Into how many parts the sum is better split, blocks for each (passes/gemm_shape.c), along iterator *ALONG, of *EACH terms;
+ * 1: none. One whose tile O names has no parts but such as O names, too. */
+int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along, int64_t *each);
 /* Threads of a block, and bytes of shared memory. */
 int gemm_gpu_threads(const BlockShape *s);
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);

@@ -329,30 +329,35 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 	}
 }
 
-/* The iterator of the sum with most points, if their number is known. */
-static int64_t longest(const Contraction *c, Iter **along)
+/* Along which iterator the sum may be split: that with most points, or the only one, if their number is not known, which is
+ * then taken to be N. */
+static int64_t longest(const GpuGemm *g, double n, Iter **along)
 {
-	int64_t most = 0, n;
+	const Contraction *c = &g->g.c;
+	int64_t most = 0, v;
 
 	for (int i = 0; i < c->nk; i++)
-		if (dim_is_const(c->k[i]->extent, &n) && n > most) {
-			most = n;
+		if (!dim_is_const(c->k[i]->extent, &v)) {
+			*along = c->k[i];
+			return c->nk == 1 && !g->serves->also ? (int64_t)n : 0;
+		} else if (v > most) {
+			most = v;
 			*along = c->k[i];
 		}
 	return most;
 }
 
-int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along)
+int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along, int64_t *each)
 {
-	const int64_t n = longest(&g->g.c, along);
 	double size[4], best, whole, rate = L2_RATE * g->g.t->gpu->memory * 1e9;
-	int64_t parts = 1;
+	int64_t parts = 1, n;
 	BlockShape s = {0}, t;
 	bool named;
 
 	if (!gemm_gpu_bounded(g)) /* parts of many tiles would cost more than parts of few gain */
 		return 1;
 	gemm_gpu_sizes(g, size);
+	n = longest(g, size[2], along);
 	named = gemm_tiles_find(o->tiles, g, size, &s);
 	best = whole = best_shape(g, size, NULL, &s);
 	if (whole <= 0)
@@ -368,6 +373,7 @@ int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along)
 		if (x < best && x < GAIN * whole) {
 			best = x;
 			parts = p;
+			*each = n / p;
 		}
 	}
 	return parts;

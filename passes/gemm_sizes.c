@@ -14,10 +14,26 @@
 enum {
 	FEWEST = 16,   /* rows and columns, where a tile is made for them */
 	REST = 131072, /* results of an SM where there are more than any step has */
-	SUM = 2048     /* terms of a sum without bounds */
+	SHORT = 1024,  /* terms: no sum of so many has parts where their number is not known */
+	SUM = 4096     /* of a sum without bounds */
 };
 
 static const int64_t few_rows[] = {1, 8}, results_each[] = {128, 1024, 8192}; /* of an SM */
+
+/* Of sums of TERMS, each of the N steps first for short ones: what a split gains must not cost those. */
+static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
+{
+	int64_t lo, hi;
+
+	dim_bounds(c, terms, &lo, &hi);
+	if (lo == hi || gpu_least(c, terms) > SHORT || hi <= SHORT || 2 * n > MOST_STEPS)
+		return n;
+	for (int i = n - 1; i >= 0; i--) {
+		step[2 * i + 1] = step[i];
+		step[2 * i] = (SizeStep){step[i].size, step[i].most, terms, SHORT};
+	}
+	return 2 * n;
+}
 
 int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 {
@@ -39,7 +55,7 @@ int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 		if (gpu_least(k->ctx, others) <= results_each[i] * t->gpu->sms / least)
 			n = gpu_add_step(k->ctx, step, n, dim_mul(k->ctx, rows, others),
 					 results_each[i] * t->gpu->sms);
-	return n;
+	return add_short(k->ctx, step, n, iters_points(k->ctx, c.k, c.nk));
 }
 
 /* The results of G in runs for which its schedule is, at most; DIM_INF: there is no saying. */
@@ -83,10 +99,16 @@ void gemm_gpu_sizes(const GpuGemm *g, double size[4])
 		dim_bounds(x->k->ctx, d[i], &lo, &hi);
 		size[i] = (double)(lo == hi ? hi : gpu_least(x->k->ctx, d[i]));
 		most[i] = hi < DIM_INF ? fmax((double)hi, 1) : HUGE_VAL;
+		if (d[i] == g->serves->also)
+			most[i] = fmin(most[i], (double)g->serves->also_most);
 		if (d[i] == g->serves->size)
 			size[i] = most[i] = fmin(most[i], (double)g->serves->most);
 		else if (i < 2 && size[i] < (double)FEWEST)
 			size[i] = fmin(most[i], (double)FEWEST);
+	}
+	if (g->serves->parts) {
+		size[2] = most[2] = (double)SUM / (double)g->serves->parts;
+		size[3] *= (double)g->serves->parts;
 	}
 	size[2] = fmax(size[2], fmin(most[2], (double)SUM));
 	room = all < DIM_INF && g->serves->size ? (double)all / 2

@@ -39,11 +39,12 @@ typedef struct Across {
 static bool takes(const Row *r, const Few *few)
 {
 	const Stmt *s = r->k->stmts.at[r->first];
-	int64_t terms = 1, v;
+	int64_t terms = 1, lo, hi;
 
-	for (int i = s->nband; i < s->niters; i++)
-		terms = dim_is_const(s->iter[i]->extent, &v) && terms < SHORTEST ? terms * v
-										 : SHORTEST;
+	for (int i = s->nband; i < s->niters; i++) {
+		dim_bounds(r->k->ctx, s->iter[i]->extent, &lo, &hi);
+		terms = hi < SHORTEST && terms < SHORTEST ? terms * hi : SHORTEST;
+	}
 	return gpu_chain(r) && !s->guard && (terms >= SHORTEST || few->lanes);
 }
 

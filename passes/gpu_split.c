@@ -18,7 +18,8 @@
  *
  * How many parts: as many as give each SM several blocks, of at least LEAST terms; for products what the model of their tiles
  * finds fastest (passes/gemm_shape.c). Where the number of terms is not known a part has at least so many, where
- * that of the rows is not, a large number.
+ * that of the rows is not, a large number. A product whose sum is of unknown length has as many parts as such have terms for, up to a
+ * number that its guard makes a bound of their memory; short ones are for a variant that has none.
  */
 #include "passes/gpu_split_impl.h"
 #include "passes/inline.h"
@@ -31,7 +32,8 @@ enum {
 	LARGE = 16384, /* which are no matter however many rows there are */
 	BLOCKS = 4,    /* on an SM */
 	FEW = 8, /* so many times fewer teams than SMs leave most of the memory's bandwidth unused */
-	PACK = 32 /* terms: parts begin where wide accesses may */
+	PACK = 32, /* terms: parts begin where wide accesses may */
+	WHOLE = 64 /* terms: of tiles of any product a whole number */
 };
 
 typedef struct Splitter {
@@ -42,6 +44,7 @@ typedef struct Splitter {
 	VEC(int) first; /* of each stage: its first statement */
 	Cut *cut;       /* by Stmt.id: none where `along` is null */
 	Stmt **later;   /* by Stmt.id: what is left of a sum whose parts are made */
+	int64_t most;   /* parts of a sum of unknown length; 0: there is none */
 	Dim *points;    /* of the band of the stage in hand; null: it takes no more */
 } Splitter;
 
@@ -251,6 +254,26 @@ static bool shares_row_with(const Splitter *x, const Stmt *s)
 	return true;
 }
 
+/* A product is cut into PARTS of EACH terms; where their number is not known, into no more parts, of EACH or more. */
+static bool cut_product(Splitter *x, int64_t parts, int64_t each, Cut *c)
+{
+	Ctx *ctx = x->k->ctx;
+	Dim *n = c->along->extent, *least = dim_const(ctx, each);
+
+	c->inner = false;
+	c->exact = dim_is_const(n, NULL);
+	c->parts = dim_const(ctx, parts);
+	c->each = least;
+	if (c->exact)
+		return true;
+	c->parts = dim_min(ctx, c->parts, dim_ceildiv(ctx, n, least));
+	c->each = dim_mul(ctx, dim_const(ctx, WHOLE),
+			  dim_ceildiv(ctx, n, dim_const(ctx, parts * WHOLE)));
+	c->each = dim_max(ctx, c->each, least);
+	x->most = parts;
+	return true;
+}
+
 /* Whether and how reduction S, of schedule SCHED, is to be split. */
 static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 {
@@ -262,14 +285,8 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	if (!st || !may_split(x->k->ctx, s))
 		return false;
 	if (!strcmp(st->strategy, "contraction")) {
-		parts = sched_gpu_parts(x->m, x->t, x->k, sched, &c->along);
-		if (parts < 2 || !dim_is_const(c->along->extent, &n))
-			return false;
-		c->parts = dim_const(x->k->ctx, parts);
-		c->each = dim_const(x->k->ctx, n / parts);
-		c->exact = true;
-		c->inner = false;
-		return true;
+		parts = sched_gpu_parts(x->m, x->t, x->k, sched, &c->along, &n);
+		return parts > 1 && cut_product(x, parts, n, c);
 	}
 	blocks = blocks_of(x->k->ctx, st, &rows_known);
 	n = terms_of(x->k->ctx, sched, s, INT64_MAX, &terms_known);
@@ -343,8 +360,7 @@ static void split(Splitter *x, int i)
 	x->points = iters_points(k->ctx, h.whole->iter, h.n);
 }
 
-bool gpu_split(const Module *m, const Target *t, Kernel *k, const Schedule *sched, int **first,
-	       int *n)
+bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n)
 {
 	Splitter x = {.m = m, .t = t, .k = k};
 	bool any = false, *again;
@@ -360,6 +376,7 @@ bool gpu_split(const Module *m, const Target *t, Kernel *k, const Schedule *sche
 	}
 	if (!any)
 		return false;
+	sched->parts = x.most;
 	again = NEW_ARRAY(k->arena, k->stmts.n, bool);
 	for (int i = 0; i < k->stmts.n; i++)
 		again[i] = made_again(&x, k->stmts.at[i]);

@@ -67,17 +67,20 @@ bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
 bool sched_row(Kernel *k, Schedule *s);
 void sched_order(Kernel *k, Schedule *s);
 /* A contraction on a GPU, in tiles (passes/gemm_gpu.c), with what follows it up to statement LAST. Into how many parts its
- * sum, along iterator *ALONG, is better split where S is to serve, or 1. */
+ * sum, along iterator *ALONG, is better split where S is to serve, or 1: a part has *EACH terms, or, where it is not known how
+ * many there are, so many or more. */
 bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
-int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along);
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
 /* All kernels, on GPUs (passes/sched_gpu.c). */
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
-/* A variant is for runs where SIZE, which is not known before, is MOST or less. */
+/* A variant is for runs where SIZE, which is not known before, is MOST or less, and ALSO, unless it is null, ALSO_MOST. */
 typedef struct SizeStep {
 	Dim *size;
 	int64_t most;
+	Dim *also;
+	int64_t also_most;
 } SizeStep;
-enum { MOST_STEPS = 8 };
+enum { MOST_STEPS = 16 };
 /* For which sizes K has variants on T, in the order in which a run asks; how many. A strategy names its own. */
 int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
 /* Those of products (passes/gemm_sizes.c). */

@@ -141,18 +141,23 @@ static bool contraction_by_digits(const Target *t, Node *n, Schedule *s)
 	return true;
 }
 
-/* For where SIZE <= MOST; a null SIZE is any. In a program for GPUs kernels on the host are of a few elements, for
- * whatever CPU it has. */
-static Schedule *schedule(Module *m, const Target *t, Node *n, Dim *size, int64_t most)
+/* For where STEP holds; null: anywhere. In a program for GPUs kernels on the host are of a few elements, for whatever CPU it
+ * has. */
+static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *step)
 {
 	Kernel *k = kernel_clone(node_kernel(n), m->arena);
 	Schedule *s = NEW(m->arena, Schedule);
 
 	s->kernel = k;
-	s->size = size;
-	s->most = most;
-	if (size)
-		k->name = arena_printf(m->arena, "%s_upto_%lld", k->name, (long long)most);
+	if (step) {
+		s->size = step->size;
+		s->most = step->most;
+		s->also = step->also;
+		s->also_most = step->also_most;
+		k->name = arena_printf(m->arena, "%s_upto_%lld", k->name, (long long)step->most);
+	}
+	if (step && step->also)
+		k->name = arena_printf(m->arena, "%s_of_%lld", k->name, (long long)step->also_most);
 	if (t->gpu) {
 		s->split = kernel_split_dims(k) ? kernel_clone(k, m->arena) : NULL;
 		sched_gpu(m, t, k, s);
@@ -187,10 +192,10 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n)
 {
 	const Target *of = node_on_host(n) ? m->host : t;
 	SizeStep step[MOST_STEPS];
-	Schedule *s = schedule(m, of, n, NULL, 0), *v;
+	Schedule *s = schedule(m, of, n, NULL), *v;
 
 	for (int i = sched_gpu_steps(of, node_kernel(n), step) - 1; i >= 0; i--) {
-		v = schedule(m, of, n, step[i].size, step[i].most);
+		v = schedule(m, of, n, &step[i]);
 		if (does_the_same(v, s))
 			continue;
 		v->next = s;

@@ -58,7 +58,7 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 
 	dim_bounds(c, size, &lo, &hi);
 	if (lo < hi && most >= gpu_least(c, size) && most < hi && n < MOST_STEPS)
-		step[n++] = (SizeStep){size, most};
+		step[n++] = (SizeStep){size, most, NULL, 0};
 	return n;
 }
 
@@ -127,7 +127,10 @@ void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 	*s = (Schedule){.kernel = parts,
 			.split = kernel_clone(parts, k->arena),
 			.size = s->size,
-			.most = s->most};
+			.most = s->most,
+			.also = s->also,
+			.also_most = s->also_most,
+			.parts = s->parts};
 	for (int i = 0; i < n; i++)
 		stages(m, t, parts, first[i], i + 1 < n ? first[i + 1] - 1 : parts->stmts.n - 1, s);
 }

@@ -17,7 +17,8 @@ enum {
 	/* Where the length of the row is not known: points that a thread keeps, or, where variants go by it, for how long
 	 * a row the last one is. */
 	UNKNOWN = 16,
-	LONGEST = 24 << 10,
+	LONGEST = 16 << 10,
+	WORD = 4, /* bytes of a register; where the length is not known blocks of wider elements have half the threads */
 	MOST_THREADS = 1024, /* of a block, on all GPUs */
 	/* of the 64 that a thread of so large a block may have, and where the row goes on in scratch */
 	FULL_REGISTERS = 32,
@@ -211,7 +212,8 @@ static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
 /* Points that a thread of the largest block keeps in registers. Blocks that have one row after another have fewer left. */
 static int registers_of(const Team *t, bool scratch)
 {
-	const int all = scratch ? SCRATCH_REGISTERS : FULL_REGISTERS;
+	const bool known = team_length(t, t->it->extent) < INT64_MAX;
+	const int all = !known ? UNKNOWN : scratch ? SCRATCH_REGISTERS : FULL_REGISTERS;
 
 	return (t->again ? all - all / 4 : all) / words_kept(t);
 }
@@ -232,7 +234,7 @@ void team_share_out(Team *t, const Gpu *gpu)
 	const int registers = in_registers(t);
 	const int64_t n = longest(t, registers > 0);
 	int each = team_most_kept(st->team, registers), need = each < UNKNOWN ? each : UNKNOWN,
-	    sector;
+	    sector, widest = MOST_THREADS;
 	int64_t runs;
 	bool scratch;
 
@@ -257,7 +259,11 @@ void team_share_out(Team *t, const Gpu *gpu)
 				 ex_subst_iters(t->r->k->pool, x.at, &t->it,
 						&(Expr *){l_int(t->r->b, 0)}, 1),
 				 l_int(t->r->b, sector));
-	while (st->team > WARP && n < INT64_MAX && st->threads < MOST_THREADS &&
+	if (x.bytes > WORD && team_length(t, t->it->extent) == INT64_MAX) {
+		widest /= 2;
+		each /= 2;
+	}
+	while (st->team > WARP && n < INT64_MAX && st->threads < widest &&
 	       st->threads * (int64_t)(each / 2) < n)
 		st->team = st->threads *= 2;
 	runs = n == INT64_MAX ? 0

@@ -326,6 +326,14 @@ static const Type *packed_type(const Packing *p)
 			    : in_panels(p->m, c, t);
 }
 
+/* E without what rounds an element to the type that it has: such a copy only moves (codegen/move.h). */
+static Expr *without_round(Expr *e)
+{
+	Expr *of = ex_is_op(e, IN_round) ? e->op.arg[0] : NULL;
+
+	return of && of->kind == EX_LOAD && of->load.buf->dtype == e->op.dtype ? of : e;
+}
+
 /* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
 static Value *pack(Module *m, Node *n, Contraction *c, bool fragments)
 {
@@ -348,7 +356,8 @@ static Value *pack(Module *m, Node *n, Contraction *c, bool fragments)
 		return NULL;
 	out = kernel_buf(k, BUF_OUT, "packed", t);
 	kernel_map_id(k, p.it, out,
-		      kernel_import_expr(k, ck, c->b, p.from, p.with, p.nfrom, n, in, &nin));
+		      kernel_import_expr(k, ck, module_on_gpu(m) ? without_round(c->b) : c->b,
+					 p.from, p.with, p.nfrom, n, in, &nin));
 	kn = node_new(m->graph, OP_Kernel, in, nin, 1, n);
 	node_locs_from(kn, n);
 	kn->out[0]->type = t;

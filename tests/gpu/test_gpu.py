@@ -28,11 +28,11 @@ def test(fn):
     return fn
 
 
-def run(*command, status=0, sim=True, **env):
+def run(*command, status=0, sim=True, seconds=120, **env):
     e = samples.simulated(BUILD, **env)
     if not sim:
         del e["LD_LIBRARY_PATH"]
-    r = subprocess.run(command, capture_output=True, text=True, timeout=120, env=e, cwd=DIR)
+    r = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=e, cwd=DIR)
     assert r.returncode == status, f"{' '.join(command)}: status {r.returncode}: {r.stdout}{r.stderr}"
     return r.stdout + r.stderr
 
@@ -519,6 +519,23 @@ def whole_models_on_the_gpu():
     for name, *dims in ("bert", "B=2", "S=7"), ("cnn",):
         compiled(name)
         assert run(whole, DIR, name, *dims) == "ok\n"
+
+
+@test
+def full_size_models_on_the_gpu():
+    """Those of BENCH, in make check-all: all of them on the GPU, and small runs of them computed."""
+    bench = os.environ.get("BENCH", os.path.join(ROOT, "..", "shared", "bench"))
+    for name, computed, counted in (("bert_base", ["batch=1", "seq=5"], ["batch=3", "seq=77"]), ("resnet50", ["batch=1"], ["batch=2"])):
+        graph = f"{bench}/graphs/{name}.onnx"
+        if os.environ.get("TESTS") != "all" or not os.path.exists(graph):
+            continue
+        folder = f"{DIR}/{name}-full"
+        run(sys.executable, f"{bench}/materialise.py", graph, folder, sim=False, seconds=600)
+        run(f"{BUILD}/bin/dlcc", f"{folder}/model.onnx", "-o", f"{folder}/{name}.so", "--target=cuda:sm_80", "-Werror=fallback", *FLAGS,
+            seconds=600)
+        for how in ["count", *counted], computed:
+            assert run(c_program("whole"), folder, name, "below=2", *how, seconds=1800) == "ok\n"
+        shutil.rmtree(folder)
 
 
 @test

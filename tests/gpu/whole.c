@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model with all its tensors on the GPU: whole DIR NAME [count] [SYMBOL=VALUE...]. After prepare a run is one launch of a
+ * A model with all its tensors on the GPU: whole DIR NAME [count] [below=N] [SYMBOL=VALUE...]. After prepare a run is one launch of a
  * graph: no copy, no waiting, nothing allocated. Its outputs are those that the same artifact computes on the CPU; with count, for large models, nothing is computed, calls are counted alone.
+ * BELOW is what integers are less than, 16 where it is not given.
  */
 #include "tests/gpu/sim.h"
 
@@ -17,6 +18,7 @@ typedef struct Io {
 
 static int64_t dims[64];
 static bool counts_alone;
+static int below = 16;
 
 static const dl_io *io_at(const dl_io *io, int i)
 {
@@ -30,7 +32,7 @@ static void fill(void *p, int dtype, size_t bytes, int seed)
 		const int v = (int)((i * 37 + (size_t)seed * 11) % 41);
 
 		if (dtype == DL_I64)
-			((int64_t *)p)[i] = v % 16;
+			((int64_t *)p)[i] = v % below;
 		else
 			((float *)p)[i] = (float)v / 41 - 0.5f;
 	}
@@ -150,14 +152,17 @@ int main(int argc, char **argv)
 		return 1;
 	for (int s = 0; s < 64; s++)
 		dims[s] = -1;
-	counts_alone = argc > 3 && !strcmp(argv[3], "count");
-	for (int a = 3; a < argc; a++)
+	for (int a = 3; a < argc; a++) {
+		counts_alone = counts_alone || !strcmp(argv[a], "count");
+		if (!strncmp(argv[a], "below=", 6))
+			below = atoi(argv[a] + 6);
 		for (int s = 0; s < d->n_sym; s++) {
 			const size_t n = strlen(d->sym[s].name);
 
 			if (!strncmp(argv[a], d->sym[s].name, n) && argv[a][n] == '=')
 				dims[s] = atoi(argv[a] + n + 1);
 		}
+	}
 	if (!all(api, 1))
 		return 1;
 	puts("ok");

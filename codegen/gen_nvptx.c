@@ -290,7 +290,8 @@ static void begin(LlKernel *k)
 
 	ll_put(f, "%%tid32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !range !{i32 0, i32 %d}",
 	       st->threads);
-	ll_put(f, "%%block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x(), !range !{i32 0, i32 %d}",
+	ll_put(f,
+	       "%%block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x(), !range !{i32 0, i32 %d}",
 	       INT32_MAX);
 	ll_put(f, "%%tid = zext i32 %%tid32 to i64");
 	ll_put(f, "%%block = zext i32 %%block32 to i64");

@@ -6,8 +6,9 @@
 
 A table of the kernels of each model, as ptxas compiles them; without models, those of bench/run.py that are there, else
 small ones that are made here. Then GEMMs of fp16 beside Triton's for the same tile, by the same ptxas. The inner loop is
-the one without a loop inside that multiplies most, or loads most where nothing is multiplied. Triton and nvdisasm come from
-bench/gpu_requirements.txt, in build/gpu-venv (make gpu-static).
+the one without a loop inside that multiplies most, or loads most where nothing is multiplied. Ends with status 1 where a
+kernel spills, and where a GEMM's loop has more instructions for one that multiplies than Triton's. Triton and nvdisasm come
+from bench/gpu_requirements.txt, in build/gpu-venv (make gpu-static).
 """
 import argparse, glob, os, re, shutil, subprocess, sys, tempfile
 from collections import Counter, namedtuple
@@ -131,9 +132,9 @@ class Tools:
 def row(kernel, name):
     ops = Counter(map(opcode, kernel.loop))
     by, times = multiplies(kernel.loop)
-    each = f"{len(kernel.loop) / times:.2f} a {by}" if times else ""
+    ratio = f"{each(kernel):.2f} a {by}" if times else ""
     return (f"| {name} | {kernel.threads} | {kernel.registers} | {kernel.static} + {kernel.dynamic} | {kernel.spills} | {100 * kernel.occupancy:.0f} | "
-            f"{len(kernel.loop)} | {times or ''} | {each} | {ops['LDSM']} + {ops['LDS']} | {ops['LDGSTS']} + {ops['LDG']} | {ops['BAR']} |")
+            f"{len(kernel.loop)} | {times or ''} | {ratio} | {ops['LDSM']} + {ops['LDS']} | {ops['LDGSTS']} + {ops['LDG']} | {ops['BAR']} |")
 
 
 HEAD = """| kernel | threads | registers | shared | spills | occupancy % | loop | multiply | instructions | LDSM + LDS | LDGSTS + LDG | BAR |
@@ -142,8 +143,9 @@ HEAD = """| kernel | threads | registers | shared | spills | occupancy % | loop 
 
 def model_table(tools, label, model):
     print(f"\n## {label}\n\n{HEAD}")
-    seen = Counter()
+    seen, spills = Counter(), 0
     for kernel in tools.compiled(model):
+        spills += kernel.spills > 0
         shape = row(kernel, ""), kernel.nodes.split("(")[-1]
         seen[shape] += 1
         if seen[shape] == 1:
@@ -151,6 +153,7 @@ def model_table(tools, label, model):
             print(row(kernel, first[:60] or kernel.name), flush=True)
     again = sum(seen.values()) - len(seen)
     print(f"\n{sum(seen.values())} kernels" + (f", {again} of which have the figures of one above." if again else "."))
+    return [f"{label}: {spills} kernels spill"] if spills else []
 
 
 def gemm_model(path, m, n, k, dtype="FLOAT16"):
@@ -179,9 +182,25 @@ def of_tile(tools, threads, mmas, turn):
     return first, False
 
 
+def each(kernel):
+    """Instructions in the loop for one that multiplies."""
+    times = multiplies(kernel.loop)[1]
+    return len(kernel.loop) / times if times else float("inf")
+
+
+def longer(name, ours, peer, theirs):
+    """What is wrong with the first beside the second."""
+    if not multiplies(theirs.loop)[1]:
+        return [f"{peer} has no loop"]
+    if each(ours) > each(theirs):
+        return [f"{name} has {each(ours):.2f} instructions a multiplication, {peer} {each(theirs):.2f}"]
+    return [f"{name} spills"] if ours.spills else []
+
+
 def peers(tools, with_opcodes):
+    """What is wrong."""
     print(f"\n## GEMM of fp16, beside Triton's\n\n{HEAD}")
-    loops = []
+    loops, wrong = [], []
     for bm, bn, bk, warps, stages in TILES:
         made = run(os.path.join(ROOT, "build", "gpu-venv", "bin", "python3"), os.path.join(HERE, "triton_gemm.py"),
                    str(tools.gpu["capability"]), *map(str, (bm, bn, bk, warps, stages)))
@@ -191,8 +210,10 @@ def peers(tools, with_opcodes):
         loops += [(f"Triton {bm}x{bn}x{bk}", theirs), ("dlcc" + (f" {bm}x{bn}x{bk}" if same else ", its own tile"), ours)]
         for name, kernel in loops[-2:]:
             print(row(kernel, name), flush=True)
+        wrong += longer(*loops[-1], *loops[-2])
     for name, kernel in loops if with_opcodes else ():
         opcodes(name, kernel)
+    return wrong
 
 
 def default_models(tools):
@@ -217,11 +238,15 @@ def main():
     a = ap.parse_args()
     tools = Tools(a)
     print(f"# Kernels for {a.sm}, as {run(a.ptxas, '--version').split('release ')[1].split(',')[0]} of ptxas compiles them")
+    wrong = []
     for label, model in [(m, m) for m in a.models] or default_models(tools):
-        model_table(tools, label, model)
+        wrong += model_table(tools, label, model)
     if not a.models:
-        peers(tools, a.opcodes)
+        wrong += peers(tools, a.opcodes)
+    for line in wrong:
+        print(f"FAIL: {line}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

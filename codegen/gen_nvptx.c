@@ -146,12 +146,15 @@ void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
 
 /* ---- Loops ---- */
 
+/* At the branch back, where LLVM and ptxas are not to unroll; put_metadata says what it is. */
+#define LOOP_ONCE ", !llvm.loop !1"
+
 LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
 		    const char *step)
 {
 	LlFn *f = &k->f;
-	LlLoop l = {ll_slot(k, "i64", 0), ll_new(f), step, ll_label(f, "loop"),
-		    ll_label(f, "done")};
+	LlLoop l = {ll_slot(k, "i64", 0), ll_new(f),           step,
+		    ll_label(f, "loop"),  ll_label(f, "done"), false};
 	const char *body = ll_label(f, "body"), *more = ll_new(f);
 
 	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
@@ -171,7 +174,7 @@ void ll_close_loop(LlKernel *k, const LlLoop *l)
 
 	ll_put(&k->f, "%s = add nsw i64 %s, %s", next, l->var, l->step);
 	ll_put(&k->f, "store i64 %s, ptr %s", next, l->slot);
-	ll_put(&k->f, "br label %%%s", l->head);
+	ll_put(&k->f, "br label %%%s%s", l->head, l->once ? LOOP_ONCE : "");
 	ll_begin(&k->f, l->end);
 	ll_forget(&k->f);
 }
@@ -188,6 +191,7 @@ void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, 
 		last = ll_plus(f, to, -(UNROLL - 1) * stride);
 		l = ll_open_loop(k, var, from, last,
 				 arena_printf(f->arena, "%lld", UNROLL * stride));
+		l.once = true;
 		for (int u = 0; u < UNROLL; u++)
 			body(arg, ll_plus(f, l.var, u * stride));
 		ll_close_loop(k, &l);
@@ -380,66 +384,15 @@ static const char *make_func(void *arg, const char *name)
 	return ll_func(arg, i, !strcmp(at, "_f64") ? CT_F64 : CT_F32);
 }
 
-static void find_division(void *found, Expr *e)
+static void put_metadata(const LlKernel *k, StrBuf *b, bool once)
 {
-	if (ex_is_op(e, IN_floordiv) || ex_is_op(e, IN_mod))
-		*(bool *)found = true;
-}
-
-/* Whether a reduction goes over many iterators as one, as those of windows do: all their indices are alive at once. */
-static bool has_windows(const LNode *n)
-{
-	bool found = false;
-
-	for (; n && !found; n = n->next) {
-		if (n->kind == LN_REDUCE && n->val[0])
-			ex_walk(n->val[0], find_division, &found);
-		found = found || has_windows(n->body);
-	}
-	return found;
-}
-
-/* Sums besides those along the row that the team shares out: what they go through has places of its own. */
-static bool sums_beside(const LNode *n)
-{
-	for (; n; n = n->next)
-		if ((n->kind == LN_REDUCE && !n->pack && !n->keep) || sums_beside(n->body))
-			return true;
-	return false;
-}
-
-/* Registers that a thread of the kernel may want, an estimate; 0: few. Values of f64 take two. */
-static int registers_wanted(const LlKernel *k)
-{
-	enum { ALL = 255, MANY_KEPT = 32, BESIDE = 64, BESIDE_TILES = 16 };
-
-	if (k->f.wide || has_windows(k->stage->body))
-		return ALL;
-	if (k->stage->registers)
-		return k->stage->registers + BESIDE_TILES;
-	return k->kept_words >= MANY_KEPT || (k->kept_words && sums_beside(k->stage->body))
-		       ? BESIDE + 2 * (int)k->kept_words
-		       : 0;
-}
-
-/*
- * Blocks that an SM shall have at once; 0: as many as ptxas likes. Left to itself it goes for more threads at once by spilling
- * a few registers. Told a number, it gives a thread registers in certain steps as far as they go, and spills where a step
- * is just below what is wanted: that has the next step.
- */
-static int blocks_at_once(const LlKernel *k)
-{
-	static const int steps[] = {96, 128, 168, 255};
-	enum { STEPS = sizeof steps / sizeof *steps, MOST = 16 };
-	const int wanted = registers_wanted(k);
-	int i = 0, n;
-
-	if (!wanted)
-		return 0;
-	while (i + 1 < STEPS && steps[i] < wanted)
-		i++;
-	n = k->f.g->target->gpu->registers / (steps[i] * k->stage->threads);
-	return n < 1 ? 1 : n > MOST ? MOST : n;
+	strbuf_printf(b,
+		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
+		      ", !\"maxntidx\", i32 %d}\n",
+		      k->stage->threads);
+	if (once)
+		strbuf_puts(b, "!1 = distinct !{!1, !2}\n"
+			       "!2 = !{!\"llvm.loop.unroll.disable\"}\n");
 }
 
 /* The module, in which KERNEL_NAME stands for the name. */
@@ -447,7 +400,6 @@ static const char *module_text(LlKernel *k)
 {
 	StrBuf b = {0};
 	const char *code = body(k), *text;
-	const int blocks = blocks_at_once(k);
 
 	strbuf_put(&b, strbuf_str(&k->globals), k->globals.n);
 	strbuf_printf(&b, "define ptx_kernel void @" KERNEL_NAME "(");
@@ -460,11 +412,7 @@ static const char *module_text(LlKernel *k)
 		strbuf_puts(&b, "  store i32 0, ptr %fault\n");
 	strbuf_printf(&b, "%s}\n", code);
 	ll_lib_define(k->f.g->lib, k->f.arena, &b, code, make_func, k->f.g);
-	strbuf_printf(&b,
-		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
-		      ", !\"maxntidx\", i32 %d%s}\n",
-		      k->stage->threads,
-		      blocks ? arena_printf(k->f.arena, ", !\"minctasm\", i32 %d", blocks) : "");
+	put_metadata(k, &b, strstr(code, LOOP_ONCE));
 	text = arena_strdup(k->f.arena, strbuf_str(&b));
 	strbuf_free(&b);
 	strbuf_free(&k->f.b);

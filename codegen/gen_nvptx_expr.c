@@ -189,7 +189,6 @@ const char *ll_expr(LlFn *f, Expr *e)
 
 	if (s)
 		return s;
-	f->wide = f->wide || e->ct == CT_F64;
 	switch (e->kind) {
 	case EX_CONST: return ll_const(f->arena, e);
 	case EX_ITER: return f->iter(f->arg, e->iter);

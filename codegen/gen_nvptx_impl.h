@@ -36,7 +36,6 @@ typedef struct LlFn {
 	StrBuf b, allocas;
 	const char *block;      /* the label of the block being written */
 	int temp, labels;
-	bool wide;              /* there are values of f64 */
 	/* Leaves: what they append goes to B. */
 	void *arg;
 	const char *(*iter)(void *arg, const Iter *it);
@@ -69,5 +68,12 @@ void ll_forget(LlFn *f);
 const char *ll_const(Arena *a, const Expr *e);
 /* The definition of the function FN of ir/funcs.def on f32 or f64. */
 const char *ll_func(GenPtx *g, Inst fn, CType t);
+
+/* ---- gen_nvptx_live.c: registers ---- */
+
+/* The most registers of 32 bits that are alive at once in PTX, an entry. */
+int ptx_most_alive(const char *ptx);
+/* PTX, an entry of THREADS, that also says how many registers ptxas may give it. The caller frees it. */
+char *ptx_limited(const char *ptx, const Gpu *gpu, int threads);
 
 #endif

@@ -49,7 +49,6 @@ typedef struct LlKernel {
 	bool partial[2][2][CT_COUNT]; /* declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
 	bool faults;
-	int64_t kept_words; /* that a thread keeps, of all LN_LOCAL that say so */
 	VEC(const char *) own; /* values that no two threads of a team have: numbers of points from 0 on, shared out one by one */
 } LlKernel;
 
@@ -168,6 +167,7 @@ void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);
 
 typedef struct LlLoop {
 	const char *slot, *var, *step, *head, *end;
+	bool once; /* as it is: neither LLVM nor ptxas unrolls it */
 } LlLoop;
 
 /* for VAR = FROM; VAR < TO; VAR += STEP (texts). */

@@ -172,7 +172,9 @@ static void child(const GenPtx *g, int first, int step, int out, int log)
 	dup2(log, 2);
 	tm = machine(g->target);
 	for (int i = first; i < g->funcs.n; i += step) {
-		char *ptx = translate(tm, g->funcs.at[i]);
+		const PtxFunc *fn = g->funcs.at[i];
+		char *made = translate(tm, fn),
+		     *ptx = made ? ptx_limited(made, g->target->gpu, fn->threads) : NULL;
 		int64_t head[2] = {i, ptx ? (int64_t)strlen(ptx) : 0};
 
 		if (!ptx || !write_all(out, head, sizeof head) ||

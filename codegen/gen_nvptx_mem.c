@@ -353,7 +353,6 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 		p.local = local;
 		p.rest = local->more ? scratch_name(k) : NULL;
 		p.at = local->more ? local->idx->i : 0;
-		k->kept_words += local->keep * (dtype_info[b->dtype].bits > 32 ? 2 : 1);
 		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
 	} else if (local && local->idx) {
 		p.space = 3;

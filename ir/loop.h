@@ -189,7 +189,6 @@ typedef struct Stage {
 	LNode *body;
 	Dim *scratch;      /* bytes of per-thread scratch that its locals take; constant 0 where none */
 	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 4, 8, 16, 32 or threads; else 0 */
-	int registers;     /* GPUs: that a thread may want; 0: few */
 } Stage;
 
 /*

@@ -476,7 +476,6 @@ void gemm_gpu_emit(GpuGemm *gg)
 		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)), 1);
 	b->stage->threads = b->stage->team = gemm_gpu_threads(s);
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
-	b->stage->registers = gemm_gpu_registers(gg, s);
 	for (; n < g->c.ng; n++)
 		split[n] = g->c.g[n];
 	split[n++] = gg->nb = l_iter(b, "nb", nb);

@@ -93,8 +93,6 @@ int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along, int64_t
 /* Threads of a block, and bytes of shared memory. */
 int gemm_gpu_threads(const BlockShape *s);
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
-/* Registers of a thread in the ring, an estimate: the sums, what one step of the product reads, and the chunks that it fills. */
-int gemm_gpu_registers(const GpuGemm *g, const BlockShape *s);
 /* The body of the stage (passes/gemm_block.c). */
 void gemm_gpu_emit(GpuGemm *g);
 

@@ -76,7 +76,8 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *
 	return each * (o->async ? COPIED : place + words);
 }
 
-int gemm_gpu_registers(const GpuGemm *g, const BlockShape *s)
+/* Of a thread in the ring, an estimate: the sums, what one step of the product reads, and the chunks that it fills. */
+static int ring_registers(const GpuGemm *g, const BlockShape *s)
 {
 	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
@@ -226,7 +227,7 @@ static bool possible(const GpuGemm *g, const BlockShape *s)
 
 	return s->bn >= STRIP_COLUMNS &&
 	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->shared &&
-	       !(wide && s->tm * s->tn > 32) && gemm_gpu_registers(g, s) <= REGISTERS;
+	       !(wide && s->tm * s->tn > 32) && ring_registers(g, s) <= REGISTERS;
 }
 
 static bool same_tile(const BlockShape *a, const BlockShape *b)

@@ -10,7 +10,6 @@
 
 enum {
 	WINDOW_THREADS = 256,
-	WINDOW_REGISTERS = 96, /* of sums that are unrolled, and places in boxes: an estimate */
 	MOST_BOXES = 6,
 	MOST_SLID =
 		2, /* iterators that tiles have several points of, but for the one along memory */
@@ -239,7 +238,6 @@ static void place_band(Window *w)
 	}
 	l_stage(b, "window", iters_points(c, split, r->band->n), 1);
 	b->stage->team = b->stage->threads = WINDOW_THREADS;
-	b->stage->registers = WINDOW_REGISTERS;
 	l_split(b, split, r->band->n, ex_iter(b->p, b->stage->var));
 	for (int i = 0; i < r->band->n; i++)
 		w->from[i] = ex_mul(b->p, ex_iter(b->p, split[i]), l_int(b, w->size[i]));

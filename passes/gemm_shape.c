@@ -279,10 +279,11 @@ bool gemm_gpu_shape(GpuGemm *g, const Options *o)
 {
 	Diag *d = g->g.k->ctx->diag;
 	BlockShape want;
+	const double rows = least_rows(g), columns = GEMM_ROWS, terms = GEMM_TERMS;
 	double size[4];
 
 	gemm_gpu_sizes(g, size);
-	if (size[0] < least_rows(g) || size[1] < GEMM_ROWS || size[2] < GEMM_TERMS)
+	if (size[0] < rows || size[1] < columns || size[2] < terms)
 		return false;
 	if (!gemm_tiles_find(o->tiles, g, size, &want))
 		return best_shape(g, size, NULL, &g->s) > 0;

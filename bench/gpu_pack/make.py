@@ -101,12 +101,12 @@ def own_cases(build, out, names):
     from onnx.reference import ReferenceEvaluator
 
     for name in names:
-        text, sets = models.MODELS[name]
+        text, sets, *more = models.MODELS[name]
         model, rng = samples.model("m " + text), np.random.default_rng(2026)
         folder = f"{out}/own-{name}"
         os.makedirs(folder)
         onnx.save(model, folder + "/model.onnx")
-        compiled(build, folder + "/model.onnx", folder + "/model.so")
+        compiled(build, folder + "/model.onnx", folder + "/model.so", *more)
         os.remove(folder + "/model.onnx")
         types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
         for label, inputs in sets.items():

@@ -75,8 +75,8 @@ def convolution(name, channels, side, outputs, kernel, stride=1, follow="r = Add
 
 
 # An image is turned before windows of it are read along its channels; results lie along the rows of the matrix, or are parts that do.
-convolution("a window", 16, 28, 32, 3, sectors=1, traffic=5.8)
-convolution("a window, and nothing behind it", 16, 28, 32, 3, follow="y = Identity(a)", sectors=1, traffic=5.8)
+convolution("a window", 16, 28, 32, 3, sectors=1, traffic=6.1)
+convolution("a window, and nothing behind it", 16, 28, 32, 3, follow="y = Identity(a)", sectors=1, traffic=6.1)
 convolution("a point", 32, 24, 64, 1, sectors=1, traffic=2.01, conflicts=0)
 convolution("a sum in parts", 64, 28, 32, 3, types=("float",), sectors=1, traffic=10.7)
 convolution("few channels", 3, 48, 64, 7, 2, sectors=1.91)
@@ -94,7 +94,7 @@ def grouped(name, channels, groups, out, batch=1, most=None, **limits):
 
 grouped("groups of 16 channels", 64, 4, 64, most=560)
 grouped("groups of 4 channels", 64, 16, 64, most=850)
-grouped("groups of 4 channels, any number of images", 64, 16, 64, batch="N", most=560)
+grouped("groups of 4 channels, any number of images", 64, 16, 64, batch="N", most=710)
 case("phases of a convolution", "(T[1,32,10,10] x, T[32,16,4,4] W, T[16] B) => (T[1,16,20,20] y) { a = ConvTranspose<strides = [2,2], pads = [1,1,1,1]>(x, W, B) y = Relu(a) }",
      (1, 32, 10, 10), (32, 16, 4, 4), (16,), warps=250)
 

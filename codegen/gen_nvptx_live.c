@@ -38,6 +38,7 @@ typedef struct PtxInst {
 
 typedef struct Block {
 	int first, end;
+	int to, nto;  /* blocks that may run after it: in Live.to, how many */
 	uint64_t *in; /* a bit for each register that is alive where it begins */
 } Block;
 
@@ -48,6 +49,7 @@ typedef struct Live {
 	VEC(PtxInst) insts;
 	VEC(int) regs;
 	VEC(Block) blocks;
+	VEC(int) to;
 	VEC(int) words; /* of each register; predicates have none */
 	uint64_t *now;  /* the registers that are alive, and their words */
 	int alive, most;
@@ -83,6 +85,8 @@ static void read_class(Live *l, const char *s)
 	const int bits = is_word(type, "pred") ? 0 : atoi(type + 1);
 	RegClass c = {name, (int)strcspn(name, "<"), l->words.n, 0};
 
+	if (s + strcspn(s, "%;") + 1 != name)
+		return; /* of inline assembly, in braces of its own */
 	c.n = atoi(past(name, '<'));
 	for (int i = 0; i < c.n; i++)
 		vec_push(l->arena, &l->words, (bits + 31) / 32);
@@ -155,17 +159,20 @@ static void read_inst(Live *l, const char *s)
 	vec_push(l->arena, &l->insts, in);
 }
 
-/* What stands between the braces. */
+/* What stands between the braces, of which S is after the first; there may be more inside. */
 static void read_body(Live *l, const char *s)
 {
-	for (;;) {
+	for (int depth = 1;;) {
 		const char *end;
 
 		s += strspn(s, " \t\n");
 		end = word_end(s);
-		if (!*s || *s == '}')
+		depth += *s == '{' ? 1 : *s == '}' ? -1 : 0;
+		if (!*s || !depth)
 			return;
-		if (*s == '/') {
+		if (*s == '{' || *s == '}') {
+			s++;
+		} else if (*s == '/') {
 			s = past(s, '\n');
 		} else if (*s == '$' && *end == ':') {
 			Label label = {s, NULL, l->insts.n};
@@ -188,26 +195,6 @@ static void read_body(Live *l, const char *s)
 
 /* ---- Blocks ---- */
 
-static void make_blocks(Live *l)
-{
-	bool *begins = NEW_ARRAY(l->arena, l->insts.n + 1, bool);
-	const int words = (l->words.n + 63) / 64;
-
-	begins[0] = true;
-	for (int i = 0; i < l->labels.n; i++)
-		begins[l->labels.at[i].at] = true;
-	for (int i = 0; i < l->insts.n; i++)
-		if (l->insts.at[i].targets || l->insts.at[i].ends)
-			begins[i + 1] = true;
-	for (int i = 0; i < l->insts.n; i++) {
-		if (begins[i])
-			vec_push(l->arena, &l->blocks,
-				 ((Block){i, i, NEW_ARRAY(l->arena, words, uint64_t)}));
-		vec_last(&l->blocks).end = i + 1;
-	}
-	l->now = NEW_ARRAY(l->arena, words, uint64_t);
-}
-
 static const Label *find_label(const Live *l, const char *s)
 {
 	const size_t n = (size_t)(word_end(s) - s);
@@ -218,16 +205,8 @@ static const Label *find_label(const Live *l, const char *s)
 	return NULL;
 }
 
-static void join(Live *l, int at)
-{
-	for (int i = 0; i < l->blocks.n; i++)
-		if (l->blocks.at[i].first == at)
-			for (int w = 0; w < (l->words.n + 63) / 64; w++)
-				l->now[w] |= l->blocks.at[i].in[w];
-}
-
-/* What is alive where any of TARGETS begins is alive now. */
-static void join_targets(Live *l, const char *targets)
+/* Blocks that begin at any of TARGETS; BLOCK: those that begin at an instruction. */
+static void add_targets(Live *l, const char *targets, const int *block)
 {
 	for (const char *s = targets; *s != ';'; s++) {
 		const Label *to;
@@ -237,12 +216,52 @@ static void join_targets(Live *l, const char *targets)
 			return;
 		to = find_label(l, s);
 		if (to && to->table)
-			join_targets(l, to->table);
-		else if (to)
-			join(l, to->at);
+			add_targets(l, to->table, block);
+		else if (to && to->at < l->insts.n)
+			vec_push(l->arena, &l->to, block[to->at]);
 		s = word_end(s) - 1;
 	}
 }
+
+static void add_edges(Live *l, const int *block)
+{
+	for (int i = 0; i < l->blocks.n; i++) {
+		Block *b = &l->blocks.at[i];
+		const PtxInst *last = &l->insts.at[b->end - 1];
+
+		b->to = l->to.n;
+		if (!last->ends && b->end < l->insts.n)
+			vec_push(l->arena, &l->to, block[b->end]);
+		if (last->targets)
+			add_targets(l, last->targets, block);
+		b->nto = l->to.n - b->to;
+	}
+}
+
+static void make_blocks(Live *l)
+{
+	bool *begins = NEW_ARRAY(l->arena, l->insts.n + 1, bool);
+	int *block = NEW_ARRAY(l->arena, l->insts.n + 1, int);
+	const int words = (l->words.n + 63) / 64;
+
+	begins[0] = true;
+	for (int i = 0; i < l->labels.n; i++)
+		begins[l->labels.at[i].at] = true;
+	for (int i = 0; i < l->insts.n; i++)
+		if (l->insts.at[i].targets || l->insts.at[i].ends)
+			begins[i + 1] = true;
+	for (int i = 0; i < l->insts.n; i++) {
+		block[i] = l->blocks.n;
+		if (begins[i])
+			vec_push(l->arena, &l->blocks,
+				 ((Block){.first = i, .in = NEW_ARRAY(l->arena, words, uint64_t)}));
+		vec_last(&l->blocks).end = i + 1;
+	}
+	add_edges(l, block);
+	l->now = NEW_ARRAY(l->arena, words, uint64_t);
+}
+
+/* ---- Liveness ---- */
 
 static void set_alive(Live *l, int r, bool alive)
 {
@@ -270,16 +289,15 @@ static void before_inst(Live *l, const PtxInst *in)
 /* From what is alive after block B to what is before it; whether that is more than was known. */
 static bool before_block(Live *l, Block *b)
 {
-	const PtxInst *last = &l->insts.at[b->end - 1];
-	const size_t bytes = (size_t)(l->words.n + 63) / 64 * sizeof *l->now;
+	const int words = (l->words.n + 63) / 64;
+	const size_t bytes = (size_t)words * sizeof *l->now;
 
 	memset(l->now, 0, bytes);
-	if (!last->ends)
-		join(l, b->end);
-	if (last->targets)
-		join_targets(l, last->targets);
+	for (int i = 0; i < b->nto; i++)
+		for (int w = 0; w < words; w++)
+			l->now[w] |= l->blocks.at[l->to.at[b->to + i]].in[w];
 	l->alive = 0;
-	for (int w = 0; w < (l->words.n + 63) / 64; w++)
+	for (int w = 0; w < words; w++)
 		for (uint64_t left = l->now[w]; left; left &= left - 1)
 			l->alive += l->words.at[w * 64 + __builtin_ctzll(left)];
 	for (int i = b->end - 1; i >= b->first; i--)
@@ -290,12 +308,21 @@ static bool before_block(Live *l, Block *b)
 	return true;
 }
 
+/* Where the body of PTX's entry begins, behind what functions it has; null: there is none. */
+static const char *entry_body(const char *ptx)
+{
+	const char *entry = strstr(ptx, ".entry");
+
+	return entry ? strstr(entry, "\n{") : NULL;
+}
+
 int ptx_most_alive(const char *ptx)
 {
+	const char *body = entry_body(ptx);
 	Live l = {.arena = arena_new()};
-	bool more = true;
+	bool more = body != NULL;
 
-	read_body(&l, past(strstr(ptx, "\n{"), '{'));
+	read_body(&l, body ? past(body, '{') : "");
 	make_blocks(&l);
 	while (more) {
 		more = false;
@@ -321,10 +348,12 @@ static int blocks_at_once(const Gpu *gpu, int alive, int threads)
 
 char *ptx_limited(const char *ptx, const Gpu *gpu, int threads)
 {
-	const char *body = strstr(ptx, "\n{");
+	const char *body = entry_body(ptx);
 	StrBuf b = {0};
 	char *text;
 
+	if (!body)
+		return strdup(ptx);
 	strbuf_put(&b, ptx, (size_t)(body - ptx));
 	strbuf_printf(&b, "\n.minnctapersm %d%s", blocks_at_once(gpu, ptx_most_alive(ptx), threads),
 		      body);

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define ENTRY ".visible .entry k(\n\t.param .u64 k_0\n)\n.maxntid 256\n{\n"
+/* A function that the entry calls stands before it. */
+#define FUNCTION ".func f\n(\n)\n{\n\t.reg .b32 \t%r<9>;\n\tret;\n}\n"
 #define REGS \
 	"\t.reg .pred \t%p<3>;\n\t.reg .b16 \t%rs<2>;\n\t.reg .b32 \t%r<40>;\n\t.reg .b64 \t%rd<9>;\n"
 
@@ -48,6 +50,10 @@ static const struct {
 	 "\t\t{%r11, %r12, %r13, %r14},\n\t\t{%r1, %r2, %r1, %r2},\n\t\t{%r3, %r4},\n"
 	 "\t\t{%r5, %r6, %r7, %r8};\n\tst.global.v4.b32 \t[k_0], {%r11, %r12, %r13, %r14};\n\tret;\n",
 	 8},
+	{"braces inside, of a call and of assembly",
+	 "\tmov.b32 \t%r1, 0;\n\tmov.b32 \t%r2, 7;\n\t{ // callseq 0, 0\n\t.param .b32 param0;\n\tcall.uni f, ();\n\t} // callseq 0\n"
+	 "\t{ .reg .b32 tmp; mov.b32 tmp, %r1; mov.b32 %r3, tmp; }\n\tadd.s32 \t%r3, %r3, %r2;\n\tst.global.b32 \t[k_0], %r3;\n\tret;\n",
+	 2},
 };
 
 static void check(const char *what, int found, int wanted)
@@ -63,7 +69,7 @@ static void test_alive(void)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		StrBuf b = {0};
 
-		strbuf_puts(&b, ENTRY REGS);
+		strbuf_puts(&b, FUNCTION ENTRY REGS);
 		strbuf_puts(&b, cases[i].body);
 		strbuf_puts(&b, "}\n");
 		check(cases[i].what, ptx_most_alive(strbuf_str(&b)), cases[i].alive);
@@ -77,6 +83,7 @@ static int blocks(int alive, const Gpu *gpu, int threads)
 	char *text;
 	int n;
 
+	strbuf_puts(&b, FUNCTION);
 	strbuf_printf(&b, ".visible .entry k()\n.maxntid %d\n{\n\t.reg .b32 \t%%r<%d>;\n", threads,
 		      alive);
 	for (int i = 0; i < alive; i++)

@@ -7,8 +7,12 @@
  * Nothing is captured. A strategy makes an iterator for each LET and loop, so that what a name is said to be mentions
  * only iterators of bodies around it, which mean the same wherever it is mentioned. One that is used again in a later
  * body (a kernel's own, looped over once a statement) is forgotten where it gets its new meaning.
+ *
+ * On GPUs, where strategies split what statements have, iterators that are in scope together get names of their own.
  */
 #include "passes/loops.h"
+
+#include <string.h>
 
 typedef struct Tidy {
 	Arena *arena;
@@ -110,11 +114,72 @@ static void tidy(Tidy *t, LNode **at)
 	}
 }
 
+/* ---- Names ---- */
+
+typedef struct Scope {
+	Arena *arena;
+	VEC(Iter *) in;
+} Scope;
+
+static bool is_taken(const Scope *s, const Iter *by, const char *name)
+{
+	for (int i = 0; i < s->in.n; i++)
+		if (s->in.at[i] != by && !strcmp(s->in.at[i]->name, name))
+			return true;
+	return false;
+}
+
+static void enter(Scope *s, Iter *it)
+{
+	const char *name = it ? it->name : NULL;
+
+	if (!it)
+		return;
+	for (int i = 2; is_taken(s, it, name); i++)
+		name = arena_printf(s->arena, "%s_%d", it->name, i);
+	it->name = name;
+	vec_push(s->arena, &s->in, it);
+}
+
+static void name_apart(Scope *s, const LNode *n)
+{
+	const int outside = s->in.n;
+
+	for (; n; n = n->next) {
+		const int before = s->in.n;
+
+		enter(s, n->var);
+		enter(s, n->slot);
+		if (n->fill) {
+			enter(s, n->fill->row);
+			enter(s, n->fill->chunk);
+			enter(s, n->fill->elem);
+		}
+		if (n->fold) {
+			enter(s, n->fold->col);
+			enter(s, n->fold->row);
+		}
+		name_apart(s, n->body);
+		if (n->kind != LN_LET)
+			s->in.n = before;
+	}
+	s->in.n = outside;
+}
+
+/* ---- All of it ---- */
+
 void l_tidy(Schedule *s)
 {
 	for (int i = 0; i < s->stages.n; i++) {
+		Stage *st = s->stages.at[i];
 		Tidy t = {.arena = s->kernel->arena, .p = s->kernel->pool};
+		Scope scope = {.arena = s->kernel->arena};
 
-		tidy(&t, &s->stages.at[i]->body);
+		tidy(&t, &st->body);
+		if (!st->team)
+			continue;
+		enter(&scope, st->var);
+		name_apart(&scope, st->head);
+		name_apart(&scope, st->body);
 	}
 }

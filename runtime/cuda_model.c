@@ -267,7 +267,7 @@ static int open_gpu(dl_model *m, int ordinal, bool asked)
 int rt_gpu_open(dl_model *m)
 {
 	bool asked;
-	int ordinal = ordinal_of(m->opt.device, &asked), rc;
+	int ordinal = ordinal_of(m->opt.device, &asked), rc, level;
 
 	if (ordinal == -2)
 		return rt_error(m, DL_INVALID, "device \"%s\": it is auto, cpu, cuda or cuda:N",
@@ -292,10 +292,11 @@ int rt_gpu_open(dl_model *m)
 		m->threads = 1;
 		return DL_OK;
 	}
+	level = m->gpu->cuda ? DL_LOG_WARNING : DL_LOG_INFO; /* no driver, no GPU: so it is meant */
 	rt_gpu_close(m);
 	if (asked)
 		return rc;
-	rt_log(m, DL_LOG_INFO, "%s: on the CPU: %s", m->prog->desc->name, m->head.error);
+	rt_log(m, level, "%s: on the CPU: %s", m->prog->desc->name, m->head.error);
 	return DL_OK;
 }
 

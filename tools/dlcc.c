@@ -213,6 +213,10 @@ static bool unknown_target(Cli *c, const char *name)
 	strbuf_puts(&b, ", cuda: with ");
 	target_names(&b, true);
 	strbuf_puts(&b, ", or several of them with commas; --cc= says what generic is for");
+	if (str_starts(name, "sm_"))
+		strbuf_puts(&b,
+			    "; code for one sm_ runs on all GPUs of a higher number, but sm_90a's, "
+			    "which is for sm_90 alone");
 	options_fault(c, strbuf_str(&b));
 	strbuf_free(&b);
 	return false;

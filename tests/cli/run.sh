@@ -79,6 +79,7 @@ try "weights of a text" 2 "--weights: m.dl holds no weights" cnn.onnx --weights=
 try "weights of PTX" 2 "--weights: m.ptx holds no weights" cnn.onnx --weights=w.bin --target=cuda:sm_80 -o m.ptx
 try "tf32 in a text" 2 "--tf32: m.dl is the model before any code" cnn.onnx --tf32 --target=cuda:sm_80 -o m.dl
 try "memory of a node" 2 "--dump-node: memplan is of all nodes" cnn.onnx --dump-ir=memplan --dump-node=conv
+try "a GPU without a row" 2 "\"sm_87\" is not known; .*code for one sm_ runs on all GPUs of a higher number" cnn.onnx --target=cuda:sm_87 -o m.so
 try "unknown target" 2 "\"z80\" is not known; it is cpu: with native, x86-64-v4, .*, cuda: with sm_120, " cnn.onnx --target=cpu:z80 -o m.so
 try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets names all" cnn.onnx --target=sm_80 -o m.so
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so

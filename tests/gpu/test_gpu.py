@@ -192,7 +192,8 @@ def several_targets():
 def without_a_driver():
     so = compiled("add")
     assert json.loads(dlrun(so, "--bench", "--seconds=0.05", sim=False))["device"] == "cpu"
-    assert dlrun(so, "--data", f"{DIR}/add", sim=False).startswith("device: cpu\n")
+    text = dlrun(so, "--data", f"{DIR}/add", sim=False)
+    assert text.startswith("device: cpu\n") and "warning" not in text, text
     assert dlrun(so, "--data", f"{DIR}/add").startswith("device: cuda:0 ptxsim sm_80\n")
     text = dlrun(so, "--device=cuda", "--data", f"{DIR}/add", sim=False, status=1)
     assert "no GPU: libcuda.so.1" in text, text
@@ -270,7 +271,8 @@ def no_gpu_is_to_be_seen():
 def a_gpu_or_a_driver_older_than_the_code():
     """The CPU computes where nobody asked for a GPU; who did reads why not, with what the driver's compiler says."""
     so = compiled("add")
-    assert dlrun(so, "--data", f"{DIR}/add", PTXSIM_SM=75).startswith("device: cpu\n")
+    text = dlrun(so, "--data", f"{DIR}/add", PTXSIM_SM=75)
+    assert text.startswith("device: cpu\n") and "dlrun: warning: add: on the CPU: " in text and "this GPU is sm_75" in text, text
     ptx = open(compiled("add", suffix=".ptx")).read()
     for changed, said in (re.sub(r"\.version \S+", ".version 99.1", ptx), "UNSUPPORTED_PTX_VERSION.*Unsupported .version 99.1"), (ptx.replace("ld.global", "ld.glibal"), "INVALID_PTX.*line"):
         assert changed != ptx

@@ -112,20 +112,24 @@ static dl_profile_entry *kernels(const Session *s, int *n)
 	return all;
 }
 
-/* "/a/b/MatMul, /a/b/Add" as "/a/b/MatMul, Add": folders that the first node names are not said again. Cut to WIDTH
- * bytes, a long first name at its beginning. */
+/* "/a/b/MatMul, /a/b/Add where N <= 8" as "/a/b/MatMul, Add where N <= 8": folders that the first node names are not said
+ * again. Cut to WIDTH bytes: a long first name and a long guard at their beginnings, else the list at its end. */
 static void put_names(FILE *f, const char *names, int width)
 {
-	const size_t first = strcspn(names, ",");
+	const char *guard = strstr(names, " where "), *end = guard ? guard : names + strlen(names);
+	const size_t first = strcspn(names, ",") < (size_t)(end - names) ? strcspn(names, ",")
+									 : (size_t)(end - names);
+	const int rest = (int)strlen(end), half = width / 2, said = rest > half ? half : rest,
+		  room = width - said;
 	StrBuf b = {0};
 	int skip;
 
 	strbuf_put(&b, names, first);
-	for (const char *p = names + first; *p;) {
+	for (const char *p = names + first; p < end;) {
 		size_t n, common = 0;
 
 		p += strspn(p, ", ");
-		n = strcspn(p, ",");
+		n = strcspn(p, ",") < (size_t)(end - p) ? strcspn(p, ",") : (size_t)(end - p);
 		for (size_t i = 0; i < n && i < first && p[i] == names[i]; i++)
 			if (p[i] == '/' && i > 0)
 				common = i + 1;
@@ -133,12 +137,16 @@ static void put_names(FILE *f, const char *names, int width)
 		strbuf_put(&b, p + common, n - common);
 		p += n;
 	}
-	skip = (int)first > width ? (int)first - width + 3 : 0;
-	if ((int)b.n - skip > width - (skip ? 3 : 0) && !skip)
-		fprintf(f, "%.*s...\n", width - 3, strbuf_str(&b));
+	skip = (int)first > room ? (int)first - room + 3 : 0;
+	if ((int)b.n - skip > room - (skip ? 3 : 0) && !skip)
+		fprintf(f, "%.*s...", room - 3, strbuf_str(&b));
 	else
-		fprintf(f, "%s%.*s\n", skip ? "..." : "", skip ? (int)first - skip : (int)b.n,
+		fprintf(f, "%s%.*s", skip ? "..." : "", skip ? (int)first - skip : (int)b.n,
 			strbuf_str(&b) + skip);
+	if (rest > said)
+		fprintf(f, " where ...%s\n", end + rest - (said - (int)strlen(" where ...")));
+	else
+		fprintf(f, "%s\n", end);
 	strbuf_free(&b);
 }
 

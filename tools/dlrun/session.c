@@ -106,9 +106,20 @@ bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 	return true;
 }
 
+static void put_warning(void *user, int32_t level, const char *text)
+{
+	(void)user;
+	if (level == DL_LOG_WARNING)
+		fprintf(stderr, "dlrun: warning: %s\n", text);
+}
+
 bool session_load(Session *s, const dl_load_options *options)
 {
-	int rc = s->api->load(options, &s->model);
+	dl_load_options with = *options;
+	int rc;
+
+	with.log = put_warning;
+	rc = s->api->load(&with, &s->model);
 
 	if (!rc)
 		rc = s->api->context(s->model, NULL, &s->context);

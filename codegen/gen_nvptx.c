@@ -216,7 +216,7 @@ static const char *from_lane(LlKernel *k, const char *lo)
 {
 	const char *t = ll_new(&k->f);
 
-	ll_put(&k->f, "%s = add nsw i64 %s, %%lane", t, lo);
+	ll_put(&k->f, "%s = add nsw i64 %s, %s", t, lo, k->lane);
 	return t;
 }
 
@@ -247,9 +247,9 @@ static void loop_node(LlKernel *k, const LNode *n)
 		return;
 	}
 	ll_ends(k, n, &lo, &hi);
-	l = ll_open_loop(k, n->var, share ? from_lane(k, lo) : lo, hi,
-			 arena_printf(k->f.arena, "%lld",
-				      share ? (long long)k->stage->team : (long long)n->step));
+	l = ll_open_loop(
+		k, n->var, share ? from_lane(k, lo) : lo, hi,
+		arena_printf(k->f.arena, "%lld", share ? (long long)k->team : (long long)n->step));
 	if (share && !strcmp(lo, "0"))
 		vec_push(k->f.arena, &k->own, l.var);
 	k->in_team += share;

@@ -71,7 +71,8 @@ static const char *word_end(const char *s)
 	return s;
 }
 
-static bool is_word(const char *s, const char *word)
+/* S begins with WORD, the whole of it or up to a dot. */
+static bool is_op(const char *s, const char *word)
 {
 	const size_t n = strlen(word);
 
@@ -82,7 +83,7 @@ static bool is_word(const char *s, const char *word)
 static void read_class(Live *l, const char *s)
 {
 	const char *type = past(past(s, '.'), '.'), *name = past(s, '%');
-	const int bits = is_word(type, "pred") ? 0 : atoi(type + 1);
+	const int bits = is_op(type, "pred") ? 0 : atoi(type + 1);
 	RegClass c = {name, (int)strcspn(name, "<"), l->words.n, 0};
 
 	if (s + strcspn(s, "%;") + 1 != name)
@@ -126,7 +127,7 @@ static bool makes_nothing(const char *op)
 					  "fence", "membar", "prefetch"};
 
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-		if (is_word(op, ops[i]))
+		if (is_op(op, ops[i]))
 			return true;
 	return false;
 }
@@ -152,10 +153,10 @@ static void read_inst(Live *l, const char *s)
 		read_registers(l, s, made);
 	read_registers(l, made, end);
 	in.n = l->regs.n - in.first;
-	if (is_word(op, "bra") || is_word(op, "brx"))
+	if (is_op(op, "bra") || is_op(op, "brx"))
 		in.targets = strchr(op, '$');
 	in.ends = !in.guarded &&
-		  (in.targets || is_word(op, "ret") || is_word(op, "exit") || is_word(op, "trap"));
+		  (in.targets || is_op(op, "ret") || is_op(op, "exit") || is_op(op, "trap"));
 	vec_push(l->arena, &l->insts, in);
 }
 
@@ -178,13 +179,13 @@ static void read_body(Live *l, const char *s)
 			Label label = {s, NULL, l->insts.n};
 
 			s = end + 1 + strspn(end + 1, " \t\n");
-			if (is_word(s, ".branchtargets")) {
+			if (is_op(s, ".branchtargets")) {
 				label.table = word_end(s);
 				s = past(s, ';');
 			}
 			vec_push(l->arena, &l->labels, label);
 		} else {
-			if (is_word(s, ".reg"))
+			if (is_op(s, ".reg"))
 				read_class(l, s);
 			else if (*s != '.')
 				read_inst(l, s);

@@ -58,7 +58,7 @@ typedef struct Sync {
 
 /* ---- The lines ---- */
 
-static size_t word(const char *s)
+static size_t name_length(const char *s)
 {
 	size_t n = 1;
 
@@ -67,9 +67,9 @@ static size_t word(const char *s)
 	return n;
 }
 
-static bool is_word(const char *s, const char *name)
+static bool is_name(const char *s, const char *name)
 {
-	return strlen(name) == word(s) && !memcmp(s, name, word(s));
+	return strlen(name) == name_length(s) && !memcmp(s, name, name_length(s));
 }
 
 /* WHAT in the line, or null. */
@@ -98,9 +98,9 @@ static int label_number(const char *s)
 static int root_named(Sync *s, const char *name)
 {
 	for (int i = 1; i < s->roots.n; i++)
-		if (is_word(name, s->roots.at[i]))
+		if (is_name(name, s->roots.at[i]))
 			return i;
-	vec_push(s->arena, &s->roots, arena_strndup(s->arena, name, word(name)));
+	vec_push(s->arena, &s->roots, arena_strndup(s->arena, name, name_length(name)));
 	return s->roots.n - 1;
 }
 
@@ -124,7 +124,7 @@ static Pointer element_at(Sync *s, const char *text)
 	if (*base == '\n' || *index == '\n' || has(base, "_scratch"))
 		return p;
 	for (int i = 0; i < s->k->own.n; i++)
-		p.own = p.own || is_word(index, s->k->own.at[i]);
+		p.own = p.own || is_name(index, s->k->own.at[i]);
 	return p;
 }
 

@@ -172,13 +172,13 @@ Dim *type_numel(Ctx *c, const Type *t)
 	return n;
 }
 
-static Dim *axis_extent(Ctx *c, const Type *t, const LayoutAxis *ax)
+Dim *layout_extent(Ctx *c, const LayoutAxis *ax, Dim *const *dims)
 {
 	if (ax->mod)
 		return dim_const(c, ax->mod);
 	if (ax->div)
-		return dim_ceildiv(c, t->dims[ax->dim], dim_const(c, ax->div));
-	return t->dims[ax->dim];
+		return dim_ceildiv(c, dims[ax->dim], dim_const(c, ax->div));
+	return dims[ax->dim];
 }
 
 Dim *type_storage(Ctx *c, const Type *t)
@@ -188,7 +188,7 @@ Dim *type_storage(Ctx *c, const Type *t)
 	if (!t->layout)
 		return type_numel(c, t);
 	for (int i = 0; i < t->layout->n; i++)
-		n = dim_mul(c, n, axis_extent(c, t, &t->layout->ax[i]));
+		n = dim_mul(c, n, layout_extent(c, &t->layout->ax[i], t->dims));
 	return n;
 }
 

@@ -39,6 +39,8 @@ typedef struct Type {
 const Type *type_tensor(Ctx *c, DType t, int rank, Dim *const *dims);
 /* Axis I and the one before it are the digits of one dim, whole but for padding. */
 bool layout_pads(const Layout *l, int i);
+/* How far AX goes of a tensor of these DIMS. */
+Dim *layout_extent(Ctx *c, const LayoutAxis *ax, Dim *const *dims);
 const Type *type_with_layout(Ctx *c, const Type *t, const Layout *l);
 const Type *type_sequence(Ctx *c, const Type *elem);
 const Type *type_optional(Ctx *c, const Type *elem);

@@ -298,13 +298,6 @@ int buf_axis(const Buf *b, int d)
 	return d;
 }
 
-static Dim *axis_extent(Ctx *c, const Buf *b, LayoutAxis ax)
-{
-	if (ax.mod)
-		return dim_const(c, ax.mod);
-	return ax.div ? dim_ceildiv(c, b->dims[ax.dim], dim_const(c, ax.div)) : b->dims[ax.dim];
-}
-
 Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 {
 	ExprPool *p = k->pool;
@@ -316,11 +309,11 @@ Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
 			LayoutAxis ax = b->layout->ax[i];
 			Expr *e = idx[ax.dim];
 			Dim *div = dim_const(k->ctx, ax.div), *mod = dim_const(k->ctx, ax.mod);
-			Dim *extent = axis_extent(k->ctx, b, ax);
+			Dim *extent = layout_extent(k->ctx, &ax, b->dims);
 
 			if (layout_pads(b->layout, i)) {
 				ax = b->layout->ax[--i];
-				extent = dim_mul(k->ctx, axis_extent(k->ctx, b, ax), mod);
+				extent = dim_mul(k->ctx, layout_extent(k->ctx, &ax, b->dims), mod);
 			} else {
 				if (ax.div)
 					e = ex_op2(p, IN_floordiv, e, ex_dim(p, div));
@@ -376,7 +369,7 @@ void kernel_physical(Kernel *k)
 		LayoutAxis ax = l->ax[i];
 		Expr *e;
 
-		dims[i] = axis_extent(k->ctx, b, ax);
+		dims[i] = layout_extent(k->ctx, &ax, b->dims);
 		it[i] = kernel_iter(k, ax.mod ? "in" : "at", dims[i]);
 		e = ex_iter(k->pool, it[i]);
 		if (ax.div)

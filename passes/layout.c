@@ -440,12 +440,12 @@ typedef struct Image {
 
 static void turn_operand(Image *i, Buf *b, int d)
 {
-	Value *v = node_in(i->n, b->param);
+	Value *v = node_in(i->n, b->param), **made = &i->turned[v->id];
 
-	if (!i->turned[v->id])
-		i->turned[v->id] = turned_value(i->c->m, i->n, v, d);
-	node_set_input(i->n, b->param, i->turned[v->id]);
-	b->layout = i->turned[v->id]->type->layout;
+	if (!*made || (*made)->type->layout->ax[b->rank - 1].dim != d)
+		*made = turned_value(i->c->m, i->n, v, d);
+	node_set_input(i->n, b->param, *made);
+	b->layout = (*made)->type->layout;
 }
 
 static Buf *plain_operand(const Image *i, const Expr *e)

@@ -182,17 +182,16 @@ void ll_close_loop(LlKernel *k, const LlLoop *l)
 void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride,
 		bool unrolled, void (*body)(void *arg, const char *at), void *arg)
 {
-	enum { UNROLL = 4 };
 	LlFn *f = &k->f;
 	const char *last, *at;
 	LlLoop l;
 
 	if (unrolled) {
-		last = ll_plus(f, to, -(UNROLL - 1) * stride);
+		last = ll_plus(f, to, -(LL_UNROLL - 1) * stride);
 		l = ll_open_loop(k, var, from, last,
-				 arena_printf(f->arena, "%lld", UNROLL * stride));
+				 arena_printf(f->arena, "%lld", LL_UNROLL * stride));
 		l.once = true;
-		for (int u = 0; u < UNROLL; u++)
+		for (int u = 0; u < LL_UNROLL; u++)
 			body(arg, ll_plus(f, l.var, u * stride));
 		ll_close_loop(k, &l);
 		at = ll_new(f);

@@ -173,8 +173,9 @@ typedef struct LlLoop {
 /* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
 LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to, const char *step);
 void ll_close_loop(LlKernel *k, const LlLoop *l);
-/* BODY(ARG, AT) at each AT of FROM, FROM + STRIDE ... before TO. UNROLLED: a few in one round, as long as there are so many,
+/* BODY(ARG, AT) at each AT of FROM, FROM + STRIDE ... before TO. UNROLLED: LL_UNROLL in one round, as long as there are so many,
  * such that loads of all are under way at once. VAR is the loop's; BODY binds it to AT. */
+enum { LL_UNROLL = 4 };
 void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride, bool unrolled,
 		void (*body)(void *arg, const char *at), void *arg);
 /* The bounds of N. */

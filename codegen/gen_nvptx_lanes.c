@@ -190,16 +190,6 @@ static void other_run(void *arg, const char *at)
 	run_points(arg, at, -1);
 }
 
-/* Runs from the text AT on, as long as there are whole ones of all threads. */
-static void other_runs(const Share *s, const char *at, const char *hi)
-{
-	Share other = *s;
-
-	other.n = without_kept(s->k, s->n);
-	ll_strided(s->k, s->n->var, at, hi, (long long)s->k->team * s->pack, !s->n->keep, other_run,
-		   &other);
-}
-
 /* Of what is a remainder, or a number. */
 static int64_t most_skew(const LNode *n)
 {
@@ -249,6 +239,22 @@ static const char *open_run(LlKernel *k, const Runs *r, int j)
 		return NULL;
 	return ll_open_if_in(k, arena_printf(k->f.arena, "%lld", (long long)(j * r->stride)), NULL,
 			     r->left);
+}
+
+/* Whether a thread may have a run J. */
+static bool may_have(const Runs *r, int j)
+{
+	return !r->many || j * r->stride < r->many + r->before;
+}
+
+/* Runs from J on. */
+static void other_runs(const Share *s, const Runs *r, int j)
+{
+	Share other = *s;
+
+	other.n = without_kept(s->k, s->n);
+	ll_strided(s->k, s->n->var, ll_plus(&s->k->f, r->first, j * r->stride), r->hi, r->stride,
+		   !s->n->keep && may_have(r, j + LL_UNROLL - 1), other_run, &other);
 }
 
 static void run_in_scratch(void *arg, const char *at)
@@ -310,8 +316,8 @@ static void share(const Share *s)
 	if (n->more && (!filled || filled->more))
 		runs_in_scratch(s, ll_plus(&k->f, r.first, runs * r.stride), &r);
 	ll_forget(&k->f);
-	if (!filled && !(r.many && kept * r.stride >= r.many + r.before))
-		other_runs(s, ll_plus(&k->f, r.first, kept * r.stride), r.hi);
+	if (!filled && may_have(&r, kept))
+		other_runs(s, &r, kept);
 	k->in_team--;
 }
 

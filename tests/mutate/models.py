@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models whose PTX is mutated: MODELS is name, ONNX's textual syntax, and inputs by data set.
 
-An input is the shape of reals, or a kind and more: "peaks", reals whose largest is somewhere else in each row; "below", reals far below 0; "nans", reals
-whose first NaN is later from row to row; "ints" from low to high; "list", values. Sizes are odd where a kernel has edges, and fill whole lines of memory in the
+An input is the shape of reals, or a kind and more: "peaks", reals whose largest is somewhere else in each row; "below", reals
+far below 0 and below what is in a register of the simulator that nobody wrote, -26 712 982; "nans", reals whose first NaN is later from row to
+row; "opposed", reals of which each second 128 are the opposite of the 128 before, and far smaller than the two before those, so that of
+a sum there stays what was rounded off; "ints" from low to high; "list", values. Sizes are odd where a kernel has edges, and fill whole lines of memory in the
 data sets "whole", where what is beyond the last element is no memory. A data set whose name begins with "astray" must end
 with a fault. Options of dlcc may follow. Sums that atomics order are of small integers."""
 
@@ -24,7 +26,9 @@ MODELS = {
             {"some": {"x": (5, 300)}, "whole": {"x": (16, 300)}}),
     "argmax": ("(float[N,100] x) => (int64[N] y) { y = ArgMax<axis=1, keepdims=0>(x) }",
                {"some": {"x": ("peaks", (33, 100))}, "ties": {"x": ("ints", (16, 100), -3, 4)}, "nans": {"x": ("nans", (100, 100))}}),
-    "total": ("(float[N,100] x) => (float y) { y = ReduceSum<keepdims=0>(x) }", {"some": {"x": (90, 100)}, "whole": {"x": (88, 100)}, "long": {"x": (8896, 100)}}),
+    "total": ("(float[N,100] x) => (float y) { y = ReduceSum<keepdims=0>(x) }",
+              {"few": {"x": ("opposed", (9, 100))}, "few-whole": {"x": (8, 100)}, "some": {"x": (90, 100)}, "whole": {"x": (88, 100)},
+               "long": {"x": (8896, 100)}}),
     "norm": ("(float[N,300] x, float[300] g, float[300] b) => (float[N,300] y) { y = LayerNormalization<axis=1>(x, g, b) }",
              {"some": {"x": (5, 300), "g": (300,), "b": (300,)}}),
     "transpose": ("(float[N,70] x) => (float[70,N] y) { y = Transpose<perm=[1,0]>(x) }",
@@ -38,17 +42,17 @@ MODELS = {
                  "astray-above": {"t": (50, 9), "i": ("list", [[3], [50]]), "u": (2, 9)},
                  "astray-below": {"t": (50, 9), "i": ("list", [[3], [-51]]), "u": (2, 9)}}),
     "columns": ("(float[N,100] x) => (float[100] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims=0>(x, zero) }",
-                {"some": {"x": (37, 100)}, "many": {"x": (1101, 100)}, "long": {"x": (4501, 100)}}),
+                {"some": {"x": (37, 100)}, "whole": {"x": (400, 100)}, "many": {"x": (1101, 100)}, "long": {"x": (4501, 100)}}),
     "depthwise": ("(float[N,8,18,18] x, float[8,1,3,3] w) => (float[N,8,18,18] y) { y = Conv<group=8, pads=[1,1,1,1]>(x, w) }",
                   {"one": {"x": (1, 8, 18, 18), "w": (8, 1, 3, 3)}, "two": {"x": (2, 8, 18, 18), "w": (8, 1, 3, 3)}}),
     "matmul": ("(float[N,152] x, float[152,40] w) => (float[N,40] y) { y = MatMul(x, w) }",
                {str(n): {"x": (n, 152), "w": (152, 40)} for n in VARIANTS}, BOUND),
     "matmul-half": ("(float16[N,200] x, float16[200,72] w) => (float16[N,72] y) { y = MatMul(x, w) }",
                     {str(n): {"x": (n, 200), "w": (200, 72)} for n in VARIANTS}, BOUND),
+    # 49 rows an image in blocks of 64: the last row is in another quarter of a block with each number of images.
     "conv": ("(float[N,13,13,13] x, float[50,13,3,3] w, float[50] b) => (float[N,50,7,7] y) {"
              " y = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b) }",
-             {"one": {"x": (1, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}, "two": {"x": (2, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)},
-              "five": {"x": (5, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)}}, "--dim=N=1..5"),
+             {str(n): {"x": (n, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)} for n in (1, 2, 3, 4)}, "--dim=N=1..5"),
 }
 
 
@@ -62,8 +66,13 @@ def value(rng, spec, dtype):
     if spec[0] == "peaks":
         x[rows, (rows * 0.618034 * x.shape[1]).astype(int) % x.shape[1]] += 9
         x[-1, -1] += 20
+    if spec[0] == "opposed":
+        flat = x.reshape(-1)
+        for i in range(0, flat.size, 256):
+            flat[i:i + 256] *= 2.0**(-i // 16)
+            flat[i + 128:i + 256] = -flat[i:i + 128][:max(0, flat.size - i - 128)]
     if spec[0] == "below":
-        x -= 200
+        x = 20 * x - 4e7
     if spec[0] == "nans":
         column, first = np.arange(x.shape[1]), (rows * x.shape[1] // len(x))[:, None]
         x[(column == first) | (column > first) & (rng.random(x.shape) < 0.1)] = np.nan

@@ -108,7 +108,7 @@ def sample(subjects, count, seed):
 
 
 def argued(path):
-    """[(pattern of MODEL/OPERATOR, pattern of the context)] of survivors.txt, whose lines alternate with why."""
+    """[(pattern of MODEL/OPERATOR or of MODEL/OPERATOR in KERNEL, pattern of the context)] of survivors.txt, by why."""
     with open(path) as f:
         lines = [line.strip() for line in f if line.startswith("* ")]
     return [tuple(part.strip() for part in line[2:].split(": ", 1)) for line in lines]
@@ -116,6 +116,22 @@ def argued(path):
 
 def matches(text, pattern):
     return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))
+
+
+def fits(reason, where, kernel, context):
+    where = f"{where} in {kernel}" if " in " in reason[0] else where
+    return matches(where, reason[0]) and matches(context, reason[1])
+
+
+def unused(reasons, subjects):
+    """Those that fit no line at all: of code that is no longer emitted, or emitted by another version of LLVM."""
+    left = list(reasons)
+    for s in subjects:
+        lines = s.ptx.split("\n")
+        for operator, at, _ in operators.sites(s.ptx):
+            facts = f"{s.name}/{operator}", operators.kernel(lines, at), operators.context(lines, at)
+            left = [r for r in left if not fits(r, *facts)]
+    return left
 
 
 def main():
@@ -141,16 +157,19 @@ def main():
         old, lines[at] = lines[at], new
         changed = "\n".join(lines)
         why = next(filter(None, (subject.noticed(changed, seed) for seed in range(ORDERS))), "")
-        fitting = [] if why else [r for r in reasons if matches(where, r[0]) and matches(context, r[1])]
+        kernel = operators.kernel(lines, at)
+        fitting = [] if why else [r for r in reasons if fits(r, where, kernel, context)]
         known = bool(fitting)
         needed.update(fitting[:1])
         caught, survived, failed = caught + bool(why), survived + known, failed + (not why and not known)
         if not why and not known:
-            print(f"FAIL: {where}: {context}: survives as {new.strip() or 'nothing'} (line {at + 1})", flush=True)
+            print(f"FAIL: {where} in {kernel}: {context}: survives as {new.strip() or 'nothing'} (line {at + 1})", flush=True)
         elif options.list:
             print(f"{where}: line {at + 1}: {old.strip()} -> {new.strip()}: {why or 'survives, as it must'}", flush=True)
     for where, context in set(reasons) - needed if options.list else ():
         print(f"no survivor among these needs {where}: {context}")
+    for where, context in unused(reasons, subjects) if options.count >= 200 and options.only == "*" else ():
+        print(f"survivors.txt: no line is as {where}: {context}")
     print(f"{caught} caught, {survived} argued to change nothing, {failed} missed")
     print(f"{caught + survived} passed, {failed} failed")
     return 1 if failed else 0

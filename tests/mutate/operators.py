@@ -87,6 +87,13 @@ def plain(line):
     return re.sub(r"\b(setp\.(?:eq|ne)\.)[us](?=\d+ )", r"\1b", line)
 
 
+def kernel(lines, at):
+    """The name of the kernel that the line AT is in."""
+    while at and ".entry" not in lines[at]:
+        at -= 1
+    return lines[at].split(".entry ")[-1].rstrip("(")
+
+
 def context(lines, at):
     """The line AT as text that other code in the kernel leaves as it is: after the two instructions before it, before the next.
     Moves between registers do not count, of which one version of LLVM has more than another."""

@@ -348,8 +348,8 @@ int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
 	if (rc)
 		dl_fail(&c->x, rc, "%s", c->model->head.error);
 	else if (c->gpu && !(rc = rt_gpu_enter(c, NULL))) {
-		rc = prepare(c);
-		rt_gpu_leave(c);
+		prepare(c);
+		rc = rt_gpu_leave(c);
 	} else if (!c->gpu) {
 		rc = prepare(c);
 	}

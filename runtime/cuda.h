@@ -145,9 +145,9 @@ typedef struct GpuMarks GpuMarks;
 enum { GPU_GRAPHS = 8 }; /* a context keeps so many, those that were used last */
 
 struct GpuContext {
-	CUstream own, stream; /* stream: of the run in flight, or else of the last */
+	CUstream own, stream; /* stream: between enter and leave it may be the caller's */
 	bool busy;            /* what was begun in it may not be done */
-	bool ended;           /* order stands at the end of that: the stream, the caller's, is not needed any more */
+	bool ended;           /* order stands at the end of that, in a stream that was the caller's */
 	bool waits;           /* this run has something to bring back to the host */
 	CUevent order;        /* where one stream stands when a run goes on in another */
 	GpuMem arena, *region; /* region: the program's */

@@ -35,7 +35,7 @@ static int wait_for_it(dl_context *c, const char *earlier)
 }
 
 /* Work of this run comes after that of the last, whose stream may be another: or one that is gone, whose handle this one
- * has now. */
+ * has now. What fails on the way is in STREAM all the same, until leave_stream. */
 static int choose_stream(dl_context *c, CUstream stream)
 {
 	GpuContext *g = c->gpu;
@@ -51,6 +51,25 @@ static int choose_stream(dl_context *c, CUstream stream)
 	g->stream = stream;
 	g->ended = false;
 	return DL_OK;
+}
+
+/* The caller may do with the stream what it likes once the run has returned, however it ended. */
+static void leave_stream(dl_context *c)
+{
+	GpuContext *g = c->gpu;
+	int rc = 0;
+
+	if (g->stream == g->own)
+		return;
+	if (g->busy && !g->ended) {
+		rc = c->model->gpu->cuda->cuEventRecord(g->order, g->stream);
+		g->ended = !rc;
+	}
+	if (rc) {
+		gpu_fail(c, rc, "the stream");
+		gpu_idle(c);
+	}
+	g->stream = g->own;
 }
 
 /* The context is this thread's, unless the device is lost. */
@@ -82,9 +101,11 @@ int rt_gpu_enter(dl_context *c, void *stream)
 	return rc;
 }
 
-void rt_gpu_leave(dl_context *c)
+int rt_gpu_leave(dl_context *c)
 {
+	leave_stream(c);
 	gpu_pop(c->model->gpu);
+	return c->x.status;
 }
 
 int rt_gpu_wait(dl_context *c)
@@ -232,23 +253,6 @@ static bool is_watched(const dl_context *c)
 	return c->model->profile || c->model->gpu->listened;
 }
 
-/* The caller may do with the stream what it likes once the run has returned. */
-static int leave_running(dl_context *c)
-{
-	GpuContext *g = c->gpu;
-	int rc;
-
-	if (g->stream == g->own)
-		return DL_OK;
-	rc = c->model->gpu->cuda->cuEventRecord(g->order, g->stream);
-	g->ended = !rc;
-	if (!rc)
-		return DL_OK;
-	gpu_fail(c, rc, "the stream");
-	gpu_idle(c);
-	return c->x.status;
-}
-
 /* The run is over, and the outputs that are on the host are there. */
 static int end(dl_context *c)
 {
@@ -282,7 +286,7 @@ static int execute(dl_context *c)
 		gpu_marks_drop(c);
 		return rc;
 	}
-	return c->gpu->waits ? end(c) : leave_running(c);
+	return c->gpu->waits ? end(c) : DL_OK;
 }
 
 int rt_gpu_execute(dl_context *c)

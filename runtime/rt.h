@@ -199,7 +199,8 @@ int rt_gpu_prepare(dl_context *c);
 int rt_gpu_wait(dl_context *c);
 void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes);
 int rt_gpu_enter(dl_context *c, void *stream);
-void rt_gpu_leave(dl_context *c);
+/* STREAM is not needed any more. The status of what came between, or that of leaving. */
+int rt_gpu_leave(dl_context *c);
 int rt_gpu_output(dl_context *c, int32_t o, void *data, int64_t bytes);
 int rt_gpu_execute(dl_context *c);
 

@@ -470,7 +470,7 @@ int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, 
 	if (!rc) {
 		rc = run(c, in, n_in, out, n_out);
 		if (c->gpu)
-			rt_gpu_leave(c);
+			rc = rt_gpu_leave(c);
 	}
 	rt_fp_leave(fp);
 	atomic_store(&c->cancel, 0);

@@ -152,6 +152,75 @@ static bool all_goes_early(void)
 	return true;
 }
 
+/* Call N of the driver, in a run in STREAM, does not work. The run's status; *DONE: there is no such call. */
+static int broken_run(const dl_api *api, dl_context *c, const CUdeviceptr *d, void *stream,
+		      unsigned n, bool *done)
+{
+	const int unknown = 999;
+	int rc;
+
+	cu.ptxsim_fail(n, unknown);
+	rc = run(api, c, ROWS, on_device(d[0]), on_device(d[1]), stream);
+	*done = !cu.ptxsim_failed();
+	cu.ptxsim_fail(0, 0);
+	return rc;
+}
+
+/* What a run in STREAM ends with that is refused in way K, or where a call does not work. */
+static int failing_run(const dl_api *api, dl_context *c, const CUdeviceptr *d, void *stream,
+		       unsigned k, bool *done)
+{
+	int64_t xs[] = {ROWS, IN}, ys[2];
+	dl_tensor in = tensor(DL_F32, on_device(d[0]), xs, 2, sizeof(x));
+	dl_tensor out = tensor(DL_F32, on_device(d[1]), ys, 2, sizeof(y));
+
+	*done = false;
+	if (k > 3)
+		return broken_run(api, c, d, stream, k - 3, done);
+	if (k == 1)
+		out.bytes = 1;
+	else if (k == 2)
+		out.data = in.data;
+	else if (k == 3)
+		api->cancel(c);
+	else
+		xs[1]--;
+	return api->run(c, &in, 1, &out, 1, stream);
+}
+
+/* A run fails in the caller's stream, which goes then, while the run before it is still under way. */
+static bool stream_of_failure_goes(bool prepared)
+{
+	static const int want_status[] = {DL_SHAPE, DL_CAPACITY, DL_INVALID, DL_CANCELLED};
+	const dl_api *api = open_model(dir, "dense");
+	int64_t dims[] = {ROWS};
+	bool done = false;
+	CUdeviceptr d[2];
+	dl_context *c;
+	dl_model *m;
+
+	MUST(api && load(api, "cuda", &m, &c));
+	MUST(!cu.cuMemAlloc_v2(&d[0], sizeof(x)) && !cu.cuMemAlloc_v2(&d[1], sizeof(y)));
+	MUST(!cu.cuMemcpyHtoD_v2(d[0], x, sizeof(x)));
+	MUST(!prepared || api->prepare(c, dims, 1) == DL_OK);
+	for (unsigned k = 0; !done; k++) {
+		void *s[2];
+		int rc;
+
+		MUST(!cu.cuStreamCreate(&s[0], 1) && !cu.cuStreamCreate(&s[1], 1));
+		MUST(run(api, c, ROWS, on_device(d[0]), on_device(d[1]), s[0]) == DL_OK);
+		MUST(!cu.cuStreamDestroy_v2(s[0]));
+		rc = failing_run(api, c, d, s[1], k, &done);
+		MUST(k >= 4 || rc == want_status[k]);
+		MUST(!cu.cuStreamDestroy_v2(s[1]) && api->wait(c) == DL_OK);
+		MUST(!cu.cuMemcpyDtoH_v2(y, d[1], sizeof(y)) && right(y, ROWS));
+		MUST(!done || (rc == DL_OK && k > 8));
+	}
+	api->context_free(c);
+	MUST(api->unload(m) == DL_OK && !cu.cuMemFree_v2(d[0]) && !cu.cuMemFree_v2(d[1]));
+	return true;
+}
+
 /* No rows at all, where there is memory and where there is none; and an output over its input, which is refused. */
 static bool nothing_to_compute(void)
 {
@@ -235,6 +304,7 @@ static bool all(const char *models)
 	for (unsigned seed = 0; seed < 4; seed++) {
 		cu.ptxsim_seed(seed);
 		MUST(all_goes_early());
+		MUST(stream_of_failure_goes(seed % 2));
 	}
 	MUST(cu.ptxsim_live() == before);
 	return true;

@@ -34,16 +34,15 @@ static const dl_gpu_image *choose_image(const dl_gpu *p, int sm)
 	return best;
 }
 
-/* Of memory: two words of the bus a cycle. */
-static int ask_speed(Gpu *g)
+/* Of memory, where the driver says: two words of the bus a cycle. */
+static void ask_speed(Gpu *g)
 {
+	const Cuda *cuda = g->cuda;
 	int khz = 0, bits = 0;
-	int rc = g->cuda->cuDeviceGetAttribute(&khz, CUDA_MEMORY_CLOCK, g->device);
 
-	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&bits, CUDA_MEMORY_BUS, g->device);
-	if (!rc && khz > 0 && bits > 0)
+	if (!cuda->cuDeviceGetAttribute(&khz, CUDA_MEMORY_CLOCK, g->device) &&
+	    !cuda->cuDeviceGetAttribute(&bits, CUDA_MEMORY_BUS, g->device) && khz > 0 && bits > 0)
 		g->bytes_per_second = 2000 * (uint64_t)khz * ((uint64_t)bits / 8);
-	return rc;
 }
 
 static int open_device(dl_model *m, int ordinal)
@@ -63,9 +62,9 @@ static int open_device(dl_model *m, int ordinal)
 	rc = rc ? rc : g->cuda->cuDeviceGetName(name, sizeof(name), g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&major, CUDA_CAPABILITY_MAJOR, g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&minor, CUDA_CAPABILITY_MINOR, g->device);
-	rc = rc ? rc : ask_speed(g);
 	if (rc)
 		return failed(m, rc, "the device");
+	ask_speed(g);
 	snprintf(g->name, sizeof(g->name), "cuda:%d %s", ordinal, name);
 	g->sm = major * 10 + minor;
 	g->image = choose_image(p, g->sm);

@@ -272,7 +272,8 @@ typedef struct dl_api {
 	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory, which is copied, or the
 	 * GPU's, and stream is a CUstream (null: the context's own), which is not looked at any more once run has returned.
 	 * Where all of it is the GPU's and no size depends on data, run returns when the work is in the stream; an index
-	 * out of range is then the status of wait, or of a later run, which does nothing else. */
+	 * out of range is then the status of wait, or of a later run, which does nothing else. After a failure what the
+	 * outputs hold is undefined. */
 	int (*run)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 		   int32_t n_out, void *stream);
 	/* From any thread: the run in flight, or else the next one, stops before its next kernel. */

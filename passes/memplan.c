@@ -17,6 +17,7 @@ typedef struct Slots {
 	PlaceKind kind;
 	SlotSizes *sizes;
 	VEC(bool) free;
+	VEC(bool) joins;
 } Slots;
 
 typedef struct Plan {
@@ -103,17 +104,19 @@ static void lifetimes(Plan *p)
 			}
 }
 
-static int new_slot(Plan *p, Slots *s, Dim *size)
+static int new_slot(Plan *p, Slots *s, Dim *size, bool joins)
 {
 	vec_push(p->m->arena, s->sizes, size);
 	vec_push(p->m->arena, &s->free, false);
+	vec_push(p->m->arena, &s->joins, joins);
 	return s->sizes->n - 1;
 }
 
-static int take_slot(Plan *p, Slots *s, Dim *size)
+/* JOINS: rather than a new one it takes a slot that was made for such, whichever is larger. */
+static int take_slot(Plan *p, Slots *s, Dim *size, bool joins)
 {
 	Ctx *c = p->m->ctx;
-	int best = -1, grow = -1;
+	int best = -1, grow = -1, join = -1;
 
 	for (int i = 0; i < s->sizes->n; i++) {
 		Dim *is = s->sizes->at[i];
@@ -126,27 +129,29 @@ static int take_slot(Plan *p, Slots *s, Dim *size)
 		} else if (dim_prove_le(c, is, size)) {
 			if (grow < 0 || dim_prove_le(c, s->sizes->at[grow], is))
 				grow = i;
+		} else if (joins && s->joins.at[i]) {
+			join = i;
 		}
 	}
-	if (best < 0 && grow >= 0) {
-		s->sizes->at[grow] = size;
-		best = grow;
+	if (best < 0 && (grow >= 0 || join >= 0)) {
+		best = grow >= 0 ? grow : join;
+		s->sizes->at[best] = grow >= 0 ? size : dim_max(c, s->sizes->at[join], size);
 	}
 	if (best < 0)
-		best = new_slot(p, s, size);
+		best = new_slot(p, s, size, joins);
 	s->free.at[best] = false;
 	return best;
 }
 
-/* Room for BYTES that node N writes. */
-static Place place_bytes(Plan *p, const Node *n, Dim *bytes)
+/* Room for BYTES that node N writes; JOINS as of take_slot. */
+static Place place_bytes(Plan *p, const Node *n, Dim *bytes, bool joins)
 {
 	Dim *size = planned_size(p->m, bytes);
 	Slots *s = node_on_host(n) ? &p->host : &p->device;
 
 	if (!size)
 		return (Place){PLACE_REGION, p->p->nregions++, 0, bytes};
-	return (Place){s->kind, take_slot(p, s, size), 0, size};
+	return (Place){s->kind, take_slot(p, s, size, joins), 0, size};
 }
 
 static void give_back(Plan *p, const Place *pl)
@@ -260,22 +265,28 @@ static void place_weights(Plan *p)
 			weights_place(p, value_base(g->results.at[i]->value));
 }
 
-/* B of schedule S is no larger than in runs for which S is. */
+/* B of schedule S is no larger than in runs for which S is. Variants have theirs in one slot, though none of their sizes is
+ * the largest for all dims. */
 static Place place_temp(Plan *p, const Node *n, const Schedule *s, const Buf *b)
 {
 	Ctx *c = p->m->ctx;
-	Dim *bytes = dim_const(c, (dtype_info[b->dtype].bits + 7) / 8), *each;
+	Dim *bytes = dim_const(c, (dtype_info[b->dtype].bits + 7) / 8), *each, *cap;
 	int64_t lo, most, hi;
+	bool joins = false;
 
 	for (int d = 0; d < b->rank; d++)
 		bytes = dim_mul(c, bytes, b->dims[d]);
 	if (s->size && dim_divides(c, bytes, s->size, &each)) {
 		dim_bounds(c, each, &lo, &hi);
 		dim_bounds(c, bytes, &lo, &most);
-		if (hi < most / s->most)
-			bytes = dim_const(c, hi * s->most);
+		joins = hi < most / s->most;
 	}
-	return place_bytes(p, n, bytes);
+	if (joins) {
+		cap = dim_const(c, hi * s->most);
+		bytes = dim_min(c, bytes, cap);
+		bytes = planned_size(p->m, bytes) ? bytes : cap;
+	}
+	return place_bytes(p, n, bytes, joins);
 }
 
 static void give_back_all(Plan *p, const Place *pl, int n)
@@ -326,7 +337,8 @@ static void place_results(Plan *p, Node *n)
 			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0,
 						     type_bytes(p->m->ctx, v->type)};
 		else if (!node_kernel(n) || !try_in_place(p, n, v))
-			p->p->value[v->id] = place_bytes(p, n, type_bytes(p->m->ctx, v->type));
+			p->p->value[v->id] = place_bytes(p, n, type_bytes(p->m->ctx, v->type),
+							 false);
 	}
 }
 

@@ -8,7 +8,8 @@
  *
  *         last[..] = -1      last[at i] = max i      y[at i] = u[i] where last[at i] = i
  *
- *     An iterator that is a dim of the place by itself keeps points apart; LAST has the other dims alone.
+ *     An iterator that is a dim of the place by itself keeps points apart; LAST has the other dims alone, and no updates
+ *     where there are none of those points.
  *   - Elements that are too small for a step of memory are wide, in a temporary, until all updates are made.
  */
 #include "passes/gpu_impl.h"
@@ -89,18 +90,17 @@ typedef struct Order {
 	Iter *it[MAX_ITERS];
 	Expr *at[MAX_RANK];
 	Dim *dims[MAX_RANK];
-	int n, rank;
+	const Iter *apart[MAX_RANK];
+	int n, rank, napart;
 } Order;
 
 static Order order_of(const Stmt *s)
 {
 	Order o = {.n = 0};
-	const Iter *apart[MAX_RANK];
-	int n = 0;
 
 	for (int d = 0; d < s->nwidx; d++) {
 		if (keeps_apart(s, d)) {
-			apart[n++] = s->widx[d]->iter;
+			o.apart[o.napart++] = s->widx[d]->iter;
 			continue;
 		}
 		o.at[o.rank] = s->widx[d];
@@ -109,12 +109,29 @@ static Order order_of(const Stmt *s)
 	for (int i = 0; i < s->niters; i++) {
 		bool is = false;
 
-		for (int j = 0; j < n; j++)
-			is = is || apart[j] == s->iter[i];
+		for (int j = 0; j < o.napart; j++)
+			is = is || o.apart[j] == s->iter[i];
 		if (!is)
 			o.it[o.n++] = s->iter[i];
 	}
 	return o;
+}
+
+/* GUARD, and there are points that are kept apart. */
+static Expr *where_any(Kernel *k, const Order *o, Expr *guard)
+{
+	Dim *zero = dim_const(k->ctx, 0);
+	Expr *any = NULL;
+
+	for (int i = 0; i < o->napart; i++) {
+		Dim *n = o->apart[i]->extent;
+
+		if (!dim_prove_lt(k->ctx, zero, n))
+			any = ex_and(k->pool, any,
+				     ex_op2(k->pool, IN_lt, ex_int(k->pool, CT_I64, 0),
+					    ex_dim(k->pool, n)));
+	}
+	return any ? ex_and(k->pool, any, guard) : guard;
 }
 
 /* The update's number among all, in the order of their points. */
@@ -163,7 +180,8 @@ static void last_wins(Scatters *x, Stmt *s)
 	kernel_iters_of(k, b, it);
 	none = kernel_map_id(k, it, b, ex_int(k->pool, dtype_ctype(t), -1));
 	emit(x, none, s);
-	last = kernel_map(k, o.it, o.n, b, o.at, number_of(k, &o, dtype_ctype(t)), s->guard);
+	last = kernel_map(k, o.it, o.n, b, o.at, number_of(k, &o, dtype_ctype(t)),
+			  where_any(k, &o, s->guard));
 	last->update = true;
 	last->red = MONOID_max;
 	emit(x, last, s);

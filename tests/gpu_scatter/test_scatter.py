@@ -172,6 +172,19 @@ def places_out_of_range():
 
 
 @test
+def slices_without_elements():
+    """There are no updates then, wherever they were to be; where there are, a place out of range is a fault."""
+    compiled("bare", '(float[4,N] x, int64[3,1] i, float[3,N] u) => (float[4,N] y, float[4,N] z) {'
+             ' y = ScatterND(x, i, u)  z = ScatterND<reduction = "add">(x, i, u) }')
+    rng = np.random.default_rng(1)
+    for k, (n, i, status) in enumerate(((0, [0, 9, 1], 0), (5, [0, 3, 0], 0), (5, [0, 9, 1], 1), (0, [-5, 0, 4], 0))):
+        x, u = (rng.integers(-4, 5, (m, n)).astype(np.float32) for m in (4, 3))
+        places = [(v if 0 <= v < 4 else 0,) for v in i]
+        case(f"bare{k}", 0, {"x": x, "i": np.array(i)[:, None], "u": u}, {"y": scattered(x, places, u, "none"), "z": scattered(x, places, u, "add")})
+        run(BUILD + "/bin/dlrun", f"{DIR}/bare.so", "--device=cuda", "--data", f"{DIR}/bare{k}", status=status)
+
+
+@test
 def what_updates_cost():
     """A thread has an update: warp instructions for 20,000 of them."""
     limits = {("float", "add"): 20000, ("float16", "add"): 20000, ("int64", "max"): 21000, ("float", "none"): 38000, ("float", "max"): 28000, ("int8", "add"): 20000}

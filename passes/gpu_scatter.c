@@ -11,6 +11,9 @@
  *     An iterator that is a dim of the place by itself keeps points apart; LAST has the other dims alone, and no updates
  *     where there are none of those points.
  *   - Elements that are too small for a step of memory are wide, in a temporary, until all updates are made.
+ *
+ * Other updates stay with one thread (a stage of "order" in dumps): reductions of bools and of floats under 16 bits, floats
+ * under 8 bits, and elements that would be wide but were not stored by maps.
  */
 #include "passes/gpu_impl.h"
 

@@ -77,7 +77,8 @@ static void emit(Scatters *x, Stmt *s, const Stmt *from)
 
 /* ---- The last update wins ---- */
 
-/* Points of S that meet have the same IT: it is dim D of where they write, and nothing else of that knows it. */
+/* Points of S that meet have the same IT: it is dim D of where they write, and nothing else of that knows it. Not where a
+ * guard may fault: it is asked where there are points, no more often. */
 static bool keeps_apart(const Stmt *s, int d)
 {
 	const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
@@ -85,7 +86,7 @@ static bool keeps_apart(const Stmt *s, int d)
 	for (int i = 0; it && i < s->nwidx; i++)
 		if (i != d && expr_has_iter(s->widx[i], it))
 			return false;
-	return it && !(s->guard && expr_has_iter(s->guard, it));
+	return it && !(s->guard && (expr_has_iter(s->guard, it) || expr_can_fault(s->guard)));
 }
 
 /* An update and its place, but for what keeps points apart. */

@@ -291,34 +291,40 @@ static int64_t scratch(const LlKernel *k)
 	return k->stage->scratch && dim_is_const(k->stage->scratch, &v) ? v : 0;
 }
 
-static bool reduces(const LNode *n)
+/* N and what follows it has shared memory that is not in scratch. */
+static bool declares(const LNode *n)
 {
 	for (; n; n = n->next)
-		if (n->kind == LN_REDUCE || reduces(n->body))
+		if (n->kind == LN_REDUCE || declares(n->body) ||
+		    (n->kind == LN_LOCAL && n->buf[0]->rank && !n->idx && !n->keep &&
+		     n->buf[0]->spread != SPREAD_FRAG))
 			return true;
 	return false;
 }
 
-/* The launch gives the scratch: it is larger than what code may declare, or partial states may be declared, too. */
+/* The launch gives the scratch: it is larger than what code may declare, or code declares locals or partial states, too. */
 static bool launch_gives(const LlKernel *k)
 {
-	return scratch(k) > STATIC_SHARED || (scratch(k) && reduces(k->stage->body));
+	return scratch(k) > STATIC_SHARED ||
+	       (scratch(k) && (declares(k->stage->head) || declares(k->stage->body)));
 }
 
-/* Schedules see to it that what a block has in shared memory is there: without asking for more, STATIC_SHARED bytes. */
+/* Schedules see to it that what a block has in shared memory is there: of what code declares, STATIC_SHARED bytes. */
 static void must_fit(const LlKernel *k)
 {
-	const int64_t all = k->shared + (k->scratch ? scratch(k) : 0);
+	const int64_t given = ll_dynamic_shared(k),
+		      declared = k->shared + (k->scratch && !given ? scratch(k) : 0);
 
-	assert(all <= (ll_dynamic_shared(k) ? k->f.g->target->gpu->shared : STATIC_SHARED));
-	(void)all;
+	assert(declared <= STATIC_SHARED);
+	assert(declared + given <= (given ? k->f.g->target->gpu->shared : STATIC_SHARED));
+	(void)declared;
 }
 
 static const char *scratch_name(LlKernel *k)
 {
 	const char *name = "@" KERNEL_NAME "_scratch";
 
-	if (!k->scratch && scratch(k) <= STATIC_SHARED)
+	if (!k->scratch && !launch_gives(k))
 		strbuf_printf(&k->globals,
 			      "%s = internal addrspace(3) global [%lld x i8] undef, align 128\n",
 			      name, (long long)scratch(k));
@@ -487,6 +493,8 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 	}
 	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
 	       p->name, idx);
+	if (p->local)
+		return r;
 	return ll_is_tile(b) ? ll_in_slot(k, b, r) : beyond(k, p, r);
 }
 

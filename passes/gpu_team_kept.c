@@ -91,6 +91,8 @@ int64_t team_shared_bytes(int64_t bytes)
 
 static void add_kept(Team *t, Buf *b, Expr *is, bool temp)
 {
+	if (temp)
+		is = ex_round(t->r->k->pool, b->dtype, is);
 	t->kept[t->nkept++] = (Kept){.buf = b, .is = is, .temp = temp};
 }
 

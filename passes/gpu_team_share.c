@@ -60,7 +60,9 @@ static void load_along(void *arg, Expr *e)
 }
 
 typedef struct Reads {
+	const Team *t;
 	const Buf *buf;
+	bool again; /* what has no place in scratch is made again, too */
 	bool yes;
 } Reads;
 
@@ -68,19 +70,29 @@ static void reads_buf(void *arg, Expr *e)
 {
 	Reads *r = arg;
 
-	r->yes = r->yes || (e->kind == EX_LOAD && e->load.buf == r->buf);
+	if (e->kind != EX_LOAD)
+		return;
+	r->yes = r->yes || e->load.buf == r->buf;
+	for (int i = 0; i < r->t->nkept && r->again && !r->yes; i++) {
+		const Kept *x = &r->t->kept[i];
+
+		if (x->buf == e->load.buf && x->temp && !x->more)
+			ex_walk(x->is, reads_buf, r);
+	}
 }
 
-/* A statement after AT reads what is kept as B, which one up to AT, or none, writes. */
-static bool alive_after(const Team *t, const Kept *x, int at)
+/* A statement after AT reads what is kept as B, which one up to AT, or none, writes; AGAIN: or what is made of it again. */
+static bool alive_after(const Team *t, const Kept *x, int at, bool again)
 {
-	Reads r = {x->buf, false};
+	Reads r = {t, x->buf, again, false};
 
 	for (int i = at + 1; i < t->n; i++) {
 		if (t->part[i].out == x->buf)
 			return false;
 		for (int j = 0; j < t->part[i].p.ne; j++)
 			ex_walk(t->part[i].p.e[j], reads_buf, &r);
+		if (t->part[i].p.guard)
+			ex_walk(t->part[i].p.guard, reads_buf, &r);
 	}
 	return r.yes;
 }
@@ -94,7 +106,7 @@ static int words_kept(const Team *t)
 		int n = 0;
 
 		for (int i = 0; i < t->nkept; i++)
-			if (!t->kept[i].block && alive_after(t, &t->kept[i], at))
+			if (!t->kept[i].block && alive_after(t, &t->kept[i], at, false))
 				n += (dtype_info[t->kept[i].buf->dtype].bits + 31) / 32;
 		most = n > most ? n : most;
 	}
@@ -158,9 +170,25 @@ static int bits_of(const Kept *x)
 static bool takes_turns(const Team *t, const Kept *x, const Kept *y)
 {
 	for (int at = -1; at < t->n; at++)
-		if (alive_after(t, x, at) && alive_after(t, y, at))
+		if (alive_after(t, x, at, true) && alive_after(t, y, at, true))
 			return false;
 	return bits_of(x) == bits_of(y) && !t->few;
+}
+
+/* X, which has no place yet, has that of Y, where it takes turns with all that have it. */
+static bool takes_place(Team *t, Kept *x, const Kept *y)
+{
+	bool turns = true;
+
+	x->more = true;
+	for (int i = 0; i < t->nkept && turns; i++) {
+		const Kept *z = &t->kept[i];
+
+		turns = z == x || !z->more || z->at != y->at || takes_turns(t, x, z);
+	}
+	x->at = turns ? y->at : 0;
+	x->more = turns;
+	return turns;
 }
 
 /* What of the row needs a place in scratch: all that is read from memory, and what may take the place of that. Gives the
@@ -180,11 +208,8 @@ static int64_t choose_more(Team *t)
 		Kept *x = &t->kept[i];
 		bool held = x->more || x->block;
 
-		for (int j = 0; j < t->nkept && !held; j++) {
-			held = t->kept[j].more && takes_turns(t, x, &t->kept[j]);
-			x->at = held ? t->kept[j].at : x->at;
-		}
-		x->more = x->more || (held && !x->block);
+		for (int j = 0; j < t->nkept && !held; j++)
+			held = t->kept[j].more && takes_place(t, x, &t->kept[j]);
 	}
 	return bytes;
 }
@@ -200,7 +225,7 @@ static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
 	for (int i = 0; i < t->nkept; i++)
 		room -= t->kept[i].block ? team_shared_bytes(team_bytes_of(t->kept[i].buf)) : 0;
 	bytes = choose_more(t);
-	most = room / (st->threads * bytes);
+	most = bytes && room > 0 ? room / (st->threads * bytes) : 0;
 	t->more = (int)(most < points - t->keep ? most : points - t->keep) / t->pack * t->pack;
 	for (int i = 0; i < t->nkept; i++) {
 		t->kept[i].more = t->kept[i].more && t->more;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locals: a value lives in its cell until its last reader, alone. */
+/* Locals: a value lives in its cell until its last reader, alone; so does one in the scratch of a block. */
 #include "passes/poly_impl.h"
 
 static const Local *local_of(const Poly *p, const Buf *b)
@@ -204,8 +204,133 @@ static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, i
 	isl_map_free(v);
 }
 
+/* ---- Scratch ---- */
+
+/* A local of which threads keep elements, and the bytes of scratch where it has more; 0: it has none there. */
+typedef struct Held {
+	const LNode *local;
+	int64_t at, bytes;
+	bool holds; /* what was stored to it */
+} Held;
+
+typedef struct Scratch {
+	Poly *p;
+	const Stage *stage;
+	VEC(Held) places;
+} Scratch;
+
+static int64_t bytes_of(const Buf *b)
+{
+	int64_t n = (dtype_info[b->dtype].bits + 7) / 8, v;
+
+	for (int i = 0; i < b->rank; i++)
+		n *= dim_is_const(b->dims[i], &v) ? v : 0;
+	return n;
+}
+
+static bool find_places(Scratch *s, const LNode *n)
+{
+	bool more = false;
+
+	for (; n; n = n->next) {
+		if (n->kind == LN_LOCAL && (n->keep || n->idx)) {
+			Held x = {.local = n};
+
+			if (n->idx && n->idx->kind == EX_CONST)
+				x.at = n->idx->i;
+			else if (n->idx)
+				dim_is_const(poly_as_dim(s->p, n->idx), &x.at);
+			if (n->keep)
+				x.bytes = (int64_t)s->stage->threads * n->more *
+					  dtype_info[n->buf[0]->dtype].bits / 8;
+			else
+				x.bytes = bytes_of(n->buf[0]);
+			vec_push(s->p->arena, &s->places, x);
+			more = more || n->more;
+		}
+		more = find_places(s, n->body) || more;
+	}
+	return more;
+}
+
+/* N reads X in scratch, or makes again from it what it reads. */
+static bool needs(const Scratch *s, const LNode *n, const Held *x)
+{
+	if (poly_node_loads(n, x->local->buf[0]))
+		return true;
+	for (int i = 0; i < s->places.n; i++) {
+		const Held *y = &s->places.at[i];
+
+		if (!y->bytes && y->local != n && poly_node_loads(n, y->local->buf[0]) &&
+		    needs(s, y->local, x))
+			return true;
+	}
+	return false;
+}
+
+static void store_to(Scratch *s, const LNode *n, Held *x)
+{
+	for (int i = 0; i < s->places.n; i++) {
+		Held *y = &s->places.at[i];
+
+		if (y == x || x->at >= y->at + y->bytes || y->at >= x->at + x->bytes)
+			continue;
+		if (needs(s, n, y) && (x->at != y->at || x->bytes != y->bytes))
+			poly_wrong(s->p, "%s is stored over a part of %s that it is made of",
+				   x->local->buf[0]->name, y->local->buf[0]->name);
+		y->holds = false;
+	}
+	x->holds = true;
+}
+
+/* Loops run twice: a turn finds what the one before left. Points that threads share out are each thread's own. */
+static void run_scratch(Scratch *s, const LNode *n)
+{
+	for (; n; n = n->next) {
+		for (int i = 0; i < s->places.n; i++) {
+			const Held *x = &s->places.at[i];
+
+			if (n->kind != LN_LOCAL && x->bytes && !x->holds && needs(s, n, x))
+				poly_wrong(s->p, "another local is where %s was in scratch",
+					   x->local->buf[0]->name);
+		}
+		for (int i = 0; i < s->places.n; i++) {
+			Held *x = &s->places.at[i];
+
+			if (n == x->local)
+				x->holds = false;
+			if (n->kind == LN_STORE && n->buf[0] == x->local->buf[0] && x->bytes)
+				store_to(s, n, x);
+		}
+		run_scratch(s, n->body);
+		if (n->kind == LN_LOOP && n->loop != LOOP_TEAM)
+			run_scratch(s, n->body);
+	}
+}
+
+/* In stages where threads have more elements in scratch than in registers: what is read there is what was stored. */
+static void check_scratch(Poly *p, const Stage *st)
+{
+	Scratch s = {.p = p, .stage = st};
+	bool more = find_places(&s, st->head);
+	int64_t all = 0;
+
+	more = find_places(&s, st->body) || more;
+	dim_is_const(st->scratch, &all);
+	for (int i = 0; i < s.places.n && more; i++)
+		if (s.places.at[i].at < 0 || s.places.at[i].at + s.places.at[i].bytes > all)
+			poly_wrong(p, "%s lies outside of scratch",
+				   s.places.at[i].local->buf[0]->name);
+	if (!more)
+		return;
+	run_scratch(&s, st->head);
+	run_scratch(&s, st->body);
+}
+
 void poly_check_locals(Poly *p)
 {
+	for (int i = 0; i < p->s->stages.n; i++)
+		check_scratch(p, p->s->stages.at[i]);
 	for (int i = 0; i < p->execs.n; i++)
 		for (int j = i; j < p->execs.n; j++) {
 			const Exec *a = p->execs.at[i], *b = p->execs.at[j];

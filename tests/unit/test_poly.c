@@ -164,6 +164,12 @@ static LNode *loop_around(LNode *l, LPart p)
 	"  e[i,j,k] = exp(sub(x[i,j,k], m[i,j])) for i < B, j < S, k < C\n" \
 	"  s[i,j] = sum e[i,j,k] for i < B, j < S over k < C\n"             \
 	"  y[i,j,k] = div(e[i,j,k], s[i,j]) for i < B, j < S, k < C\n}"
+#define TWICE                                                                         \
+	"kernel @twice(%x: f32[B,40000], %z: f32[B,40000]) -> (%y: f32[B,40000]) {\n" \
+	"  m: f32[B]\n  n: f32[B]\n"                                                  \
+	"  m[i] = max x[i,k] for i < B over k < 40000\n"                              \
+	"  n[i] = max z[i,k] for i < B over k < 40000\n"                              \
+	"  y[i,k] = add(mul(x[i,k], m[i]), mul(z[i,k], n[i])) for i < B, k < 40000\n}"
 #define MATMUL                                                                          \
 	"kernel @matmul(%a: f32[B,S,96], %b: f32[96,80]) -> (%y: f32[B,S,80]) {\n"      \
 	"  c: f32[B,S,80]\n"                                                            \
@@ -424,6 +430,41 @@ static void wrong_locals(void)
 	expect(&t, "a value that is not read", POLY_WRONG, "does not read t");
 }
 
+/* A row longer than a block has registers for: what of it lies in the block's scratch, and who has its place after it. */
+static void wrong_scratch(void)
+{
+	static const struct {
+		const char *what, *says;
+		int local; /* of those that threads keep, and its place */
+		int64_t at;
+	} fault[] = {
+		{"each in its own place", NULL, 0, 0},
+		{"a local over one that is read after it", "another local is where", 1, 0},
+		{"a local over a half of one that is read after it", "another local is where", 1,
+		 40960},
+		{"past the end", "outside of scratch", 1, 1 << 20},
+	};
+	const Gpu gpu = {
+		.sm = 80, .sms = 108, .shared = 163 << 10, .threads = 2048, .registers = 64 << 10};
+	Target t80 = target;
+
+	t80.gpu = &gpu;
+	for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
+		Case t;
+		LNode *l;
+
+		read_case(&t, TWICE);
+		sched_gpu(&(Module){.ctx = t.c}, &t80, t.clone, &t.s);
+		for (int n = 0, kept = 0;; n++) {
+			l = node(&t, LN_LOCAL, n);
+			if (l->more && kept++ == fault[i].local)
+				break;
+		}
+		l->idx = ex_int(t.clone->pool, CT_I64, fault[i].at);
+		expect(&t, fault[i].what, fault[i].says ? POLY_WRONG : POLY_PROVED, fault[i].says);
+	}
+}
+
 static void limits(void)
 {
 	StrBuf why = {0};
@@ -449,6 +490,7 @@ int main(void)
 	wrong_loops();
 	wrong_points();
 	wrong_locals();
+	wrong_scratch();
 	limits();
 	return failed != 0;
 }

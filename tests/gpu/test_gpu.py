@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnx.reference
 from onnx import numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -165,6 +166,43 @@ def rows_with_much_to_share():
     for kernel in text.split(".version")[1:]:
         sizes = re.findall(r"\.shared \.align \d+ \.b(\d+) [\w$]+\[(\d+)\]", kernel)
         assert 0 < sum(int(bits) // 8 * int(n) for bits, n in sizes) <= 48 << 10, sizes
+
+
+# Rows of which threads keep more than registers hold, in scratch: TEXT with T for the element type and n for the length.
+LONG = {
+    # two rows in scratch at once, and sums of both
+    "softmaxes": ("(T[N,n] x, T[N,n] z) => (T[N,n] y) { a = Softmax(x) b = Softmax(z) y = Add(a, b) }", ("float", 20000), ("float", 17001)),
+    # of f16 in what code may declare, were there no partial states
+    "softmax": ("(T[N,n] x) => (T[N,n] y) { y = Softmax(x) }", ("float16", 40000), ("float16", 32770), ("float", 50257), ("double", 20000)),
+    # what is made of a row takes its place, but not that of what is read after it
+    "turns": ("(T[N,n] x) => (T[N,n] y) <int64[1] one = {1}> { m = ReduceMax(x, one) e = Exp(x) s = ReduceSum(e, one) f = Sin(e) g = Exp(f)"
+              " q = ReduceSum(g, one) r = Div(g, q) t = Mul(r, s) u = Add(t, e) y = Add(u, m) }", ("float", 40000), ("float", 60000)),
+    "three": ("(T[N,n] x, T[N,n] z, T[N,n] w) => (T[N,n] y) <int64[1] one = {1}> { p = ReduceMax(x, one) q = ReduceMax(z, one) r = ReduceMin(w, one)"
+              " a = Mul(x, q) b = Mul(z, r) c = Mul(w, p) d = Add(a, b) y = Add(d, c) }", ("float", 18000), ("float16", 30001)),
+    # results that wrap are read as they are in memory
+    "wrapped": ("(T[N,n] x, T[N,n] z) => (T[N,n] s, int32[N,n] y) <int64[1] one = {1}> { s = Add(x, z) c = Cast<to = 6>(s) m = ReduceSum(c, one)"
+                " y = Sub(c, m) }", ("uint8", 60000), ("uint8", "L")),
+    # nothing of it is read from memory
+    "made": ("(T[2,n] x, T s) => (T[2,n] y) <int64[1] one = {1}> { e = EyeLike(x) a = Mul(e, s) b = Sin(a) t = Exp(b) r = ReduceSum(t, one)"
+             " y = Div(t, r) }", ("float", 60000)),
+}
+
+
+@test
+def rows_that_go_on_in_scratch():
+    for name, (text, *of) in LONG.items():
+        for t, n in of:
+            model("long", "long " + text.replace("T[", f"{t}[").replace("T s", f"{t} s").replace(",n]", f",{n}]"))
+            m = onnx.load(f"{DIR}/long.onnx")
+            shape = 2, 60000 if n == "L" else n
+            draw = {"uint8": lambda r: r.integers(0, 256, shape, np.uint8), "float16": lambda r: r.standard_normal(shape).astype(np.float16),
+                    "float": lambda r: r.standard_normal(shape).astype(np.float32), "double": lambda r: r.standard_normal(shape)}[t]
+            feeds = {x.name: draw(rng(20 + i)) if x.name != "s" else np.array(0.5, np.float32) for i, x in enumerate(m.graph.input)}
+            results = onnx.reference.ReferenceEvaluator(m).run(None, feeds)
+            case("long", 0, feeds, dict(zip((o.name for o in m.graph.output), results)))
+            compiled("long", "--verify", "-Werror=unproved")
+            for seed in 1, 2:
+                dlrun(f"{DIR}/long.so", "--device", "cuda", "--data", f"{DIR}/long", PTXSIM_SEED=seed)
 
 
 @test

@@ -81,10 +81,11 @@ static void reads_buf(void *arg, Expr *e)
 	}
 }
 
-/* A statement after AT reads what is kept as B, which one up to AT, or none, writes; AGAIN: or what is made of it again. */
+/* A statement after AT reads what is kept as X, which one up to AT, or none, writes; AGAIN: or what is made of it again, and
+ * AT itself, which stores it, counts. */
 static bool alive_after(const Team *t, const Kept *x, int at, bool again)
 {
-	Reads r = {t, x->buf, again, false};
+	Reads r = {t, x->buf, again, again && at >= 0 && t->part[at].out == x->buf};
 
 	for (int i = at + 1; i < t->n; i++) {
 		if (t->part[i].out == x->buf)
@@ -239,8 +240,9 @@ static int registers_of(const Team *t, bool scratch)
 {
 	const bool known = team_length(t, t->it->extent) < INT64_MAX;
 	const int all = !known ? UNKNOWN : scratch ? SCRATCH_REGISTERS : FULL_REGISTERS;
+	const int each = (t->again ? all - all / 4 : all) / words_kept(t);
 
-	return (t->again ? all - all / 4 : all) / words_kept(t);
+	return each ? each : 1;
 }
 
 int64_t team_scratch(int64_t points, int bytes)
@@ -249,6 +251,14 @@ int64_t team_scratch(int64_t points, int bytes)
 		      kept = (int64_t)MOST_THREADS * SCRATCH_REGISTERS * 3 / 4;
 
 	return points < INT64_MAX && points > full ? (points - kept) * bytes + LINE : 0;
+}
+
+/* Runs of a thread over POINTS. */
+static int64_t runs_of(const Team *t, int64_t points)
+{
+	const int64_t each = (int64_t)t->r->b->stage->team * t->pack;
+
+	return (points + each - 1) / each;
 }
 
 void team_share_out(Team *t, const Gpu *gpu)
@@ -291,14 +301,15 @@ void team_share_out(Team *t, const Gpu *gpu)
 	while (st->team > WARP && n < INT64_MAX && st->threads < widest &&
 	       st->threads * (int64_t)(each / 2) < n)
 		st->team = st->threads *= 2;
-	runs = n == INT64_MAX ? 0
-			      : (n + (t->skew ? sector : 0) + st->team * t->pack - 1) /
-					(st->team * t->pack);
+	runs = n < INT64_MAX ? runs_of(t, n + (t->skew ? sector : 0)) : 0;
 	scratch = st->threads == MOST_THREADS && dim_is_const(t->it->extent, NULL);
 	if (st->threads == MOST_THREADS)
 		each = registers_of(t, false);
 	if (scratch && runs * t->pack > each)
 		each = registers_of(t, true);
+	while (registers && t->pack > 1 && t->pack > each)
+		t->pack /= 2;
+	runs = n < INT64_MAX ? runs_of(t, n + (t->skew ? sector : 0)) : 0;
 	if (n < INT64_MAX)
 		need = runs * t->pack < each ? (int)runs * t->pack : each;
 	t->keep = registers ? need / t->pack * t->pack : 0;

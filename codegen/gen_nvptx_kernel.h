@@ -67,13 +67,23 @@ void ll_close_if(LlKernel *k, const char *after);
 /* Whether the text so far calls library function NAME. */
 bool ll_calls(const LlFn *f, const char *name);
 
+/* ---- gen_nvptx_iters.c ---- */
+
 /* VALUE is what IT is from here on; ll_let: of an expression. */
 void ll_bind(LlKernel *k, const Iter *it, const char *value);
 void ll_let(LlKernel *k, const Iter *it, Expr *is);
 /* Where element IDX, whose value VALUE is, is one that no other thread of the team has, VALUE is one of LlKernel.own, too. */
 void ll_note_own(LlKernel *k, Expr *idx, const char *value);
+/* VALUE is one of LlKernel.own. */
+bool ll_is_own(const LlKernel *k, const char *value);
+/* For LlFn: the value of IT in kernel K, and whether division E is a short one. */
+const char *ll_iter(void *k, const Iter *it);
+bool ll_is_short(void *k, const Expr *e);
 /* The value of D in kernel K: a number, or a parameter that it becomes here. */
 const char *ll_dim(void *k, Dim *d);
+
+/* ---- gen_nvptx_mem.c ---- */
+
 /* The name of what holds B: where no one declared it, a parameter or a table that it becomes here. */
 const char *ll_buf_name(LlKernel *k, const Buf *b);
 

@@ -23,15 +23,13 @@ typedef struct RegClass { /* .reg .b32 %r<45>: */
 } RegClass;
 
 typedef struct Label {
-	const char *name; /* up to its colon */
-	const char
-		*table; /* that it names, if so: labels with commas between them, and a semicolon */
-	int at;         /* the instruction that it stands before */
+	const char *name;  /* up to its colon */
+	const char *table; /* that it names, or null: labels with commas between them, and a semicolon */
+	int at;            /* the instruction that it stands before */
 } Label;
 
 typedef struct PtxInst {
-	int first, made,
-		n; /* its registers in Live.regs: those that it makes, then those that it reads, N in all */
+	int first, made, n;  /* its registers in Live.regs: those that it makes, then those that it reads; N in all */
 	bool guarded, ends;  /* it may do nothing; nothing runs after it but where it jumps to */
 	const char *targets; /* as Label.table, or null */
 } PtxInst;

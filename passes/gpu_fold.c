@@ -19,8 +19,7 @@ enum {
 	SHORTEST = 64,
 	/* Where the matrix lies in the order of fragments: */
 	LANES_STATES = 64, /* of a thread */
-	LANES_BLOCKS =
-		2 /* whose columns a wide block has, with as many bytes under way: the rows are read less often */
+	LANES_BLOCKS = 2 /* blocks whose columns a wide one has: rows are read less often */
 };
 
 typedef struct Across {

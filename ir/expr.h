@@ -142,6 +142,8 @@ Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with
 void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
 /* IT occurs in E. */
 bool expr_has_iter(Expr *e, const Iter *it);
+/* Any of the N iterators IT does. */
+bool expr_has_any(Expr *e, Iter *const *it, int n);
 
 /*
  * Affine view of an i64 expression: sum of coef[k] * iter[k] + base, with dims as coefficients.

@@ -204,3 +204,11 @@ bool expr_has_iter(Expr *e, const Iter *it)
 	ex_walk(e, has_iter, &h);
 	return h.yes;
 }
+
+bool expr_has_any(Expr *e, Iter *const *it, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (expr_has_iter(e, it[i]))
+			return true;
+	return false;
+}

@@ -96,14 +96,6 @@ static void add_iter(Iters *l, Iter *it)
 	l->at[l->n++] = it;
 }
 
-static bool has_any(Expr *e, const Iters *l)
-{
-	for (int i = 0; i < l->n; i++)
-		if (expr_has_iter(e, l->at[i]))
-			return true;
-	return false;
-}
-
 /* ---- Which iterators ---- */
 
 /* How one factor is summed. */
@@ -119,9 +111,8 @@ typedef struct Plan {
 static bool beside(const Expr *load, const Iter *k, Iter *const *free, int n)
 {
 	for (int d = 0; d < load->load.nidx; d++)
-		for (int i = 0; i < n && expr_has_iter(load->load.idx[d], k); i++)
-			if (expr_has_iter(load->load.idx[d], free[i]))
-				return true;
+		if (expr_has_iter(load->load.idx[d], k) && expr_has_any(load->load.idx[d], free, n))
+			return true;
 	return false;
 }
 
@@ -173,8 +164,8 @@ static bool sum_strips(const Product *p, const Plan *l, Strip *out)
 	if (!l->window.n || !l->alike.n || load->kind != EX_LOAD)
 		return false;
 	for (int d = 0; d < load->load.nidx; d++)
-		if (has_any(load->load.idx[d], &l->alike)) {
-			if (has_any(load->load.idx[d], &l->window))
+		if (expr_has_any(load->load.idx[d], l->alike.at, l->alike.n)) {
+			if (expr_has_any(load->load.idx[d], l->window.at, l->window.n))
 				return false;
 			for (int i = 0; i < l->band.n; i++)
 				if (expr_has_iter(load->load.idx[d], l->band.at[i]))
@@ -195,7 +186,7 @@ static bool sum_strips(const Product *p, const Plan *l, Strip *out)
 		Iter *it;
 
 		idx[d] = load->load.idx[d];
-		if (has_any(idx[d], &l->alike))
+		if (expr_has_any(idx[d], l->alike.at, l->alike.n))
 			continue;
 		out->idx[out->rank] = idx[d];
 		dims[out->rank] = load->load.buf->dims[d];

@@ -35,18 +35,15 @@ static bool needs_guard(Expr *e)
 
 static bool split_guard(Kernel *k, Contraction *c, Expr *g)
 {
-	bool a = false, b = false, phase = false;
+	bool a, b, phase;
 
 	if (g->kind == EX_INST && g->op.inst == IN_and)
 		return split_guard(k, c, g->op.arg[0]) && split_guard(k, c, g->op.arg[1]);
-	for (int i = 0; i < c->nm; i++)
-		a = a || expr_has_iter(g, c->m[i]);
-	for (int i = 0; i < c->nn; i++)
-		b = b || expr_has_iter(g, c->n[i]);
+	a = expr_has_any(g, c->m, c->nm);
+	b = expr_has_any(g, c->n, c->nn);
 	if (a && b)
 		return false;
-	for (int i = 0; i < c->ng; i++)
-		phase = phase || expr_has_iter(g, c->g[i]);
+	phase = expr_has_any(g, c->g, c->ng);
 	if (!a && !b) {
 		b = phase || needs_guard(c->b);
 		a = phase || !b || needs_guard(c->a);

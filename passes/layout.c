@@ -113,14 +113,6 @@ static bool has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
 	return false;
 }
 
-static bool has_any(Expr *e, Iter *const *it, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (expr_has_iter(e, it[i]))
-			return true;
-	return false;
-}
-
 /* The last of the dims indexed by one of the iterators WITH, of stride 1, and none of WITHOUT; -1: none. */
 static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith,
 		     Iter *const *without, int nwithout)
@@ -128,7 +120,7 @@ static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int 
 	int best = -1;
 
 	for (int d = 0; d < rank; d++)
-		if (has_unit(c, idx[d], with, nwith) && !has_any(idx[d], without, nwithout))
+		if (has_unit(c, idx[d], with, nwith) && !expr_has_any(idx[d], without, nwithout))
 			best = d;
 	return best;
 }
@@ -178,8 +170,8 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 /* A band and a reduced iterator of S in one index: a window. */
 static bool slides(const Stmt *s, Expr *e)
 {
-	return has_any(e, s->iter, s->nband) &&
-	       has_any(e, s->iter + s->nband, s->niters - s->nband);
+	return expr_has_any(e, s->iter, s->nband) &&
+	       expr_has_any(e, s->iter + s->nband, s->niters - s->nband);
 }
 
 static void reduction_load(void *arg, Stmt *s, Expr *load)
@@ -474,8 +466,8 @@ static void turn_image(void *arg, Expr *e)
 	if (!b || value_is_weights(i->c->m, node_in(i->n, b->param)))
 		return;
 	for (d = 0; d < b->rank; d++)
-		window = window || (has_any(e->load.idx[d], ct->m, ct->nm) &&
-				    has_any(e->load.idx[d], ct->k, ct->nk));
+		window = window || (expr_has_any(e->load.idx[d], ct->m, ct->nm) &&
+				    expr_has_any(e->load.idx[d], ct->k, ct->nk));
 	d = dim_along(c, e->load.idx, b->rank, ct->k, ct->nk, ct->m, ct->nm);
 	if (!window || d < 0 || d == b->rank - 1 ||
 	    (dim_is_const(b->dims[d], &few) && few < FEW_CHANNELS))

@@ -138,9 +138,8 @@ static void leaves(void *arg, Expr *e)
 /* E is the same for all terms, and may be asked for where there is none. */
 static bool is_zero_point(ExprPool *p, const Contraction *c, Expr *e)
 {
-	for (int i = 0; i < c->nk; i++)
-		if (expr_has_iter(e, c->k[i]))
-			return false;
+	if (expr_has_any(e, c->k, c->nk))
+		return false;
 	ex_walk(e, leaves, &p);
 	return p && !expr_can_fault(e);
 }

@@ -28,3 +28,16 @@ def tensors(folder, role, arrays):
 def simulated(build, **env):
     """The environment in which programs find BUILD's simulator where they look for the driver."""
     return {**os.environ, "LD_LIBRARY_PATH": build + "/ptxsim", **{k: str(v) for k, v in env.items()}}
+
+
+def run_all(tests, named=()):
+    """Runs functions TESTS, those NAMED if there are any; says which fail and how many. The exit status."""
+    failed, chosen = 0, [t for t in tests if not named or t.__name__ in named]
+    for test in chosen:
+        try:
+            test()
+        except Exception as e:  # of any kind: the test's failure
+            failed += 1
+            print(f"FAIL: {test.__name__}: {type(e).__name__}: {str(e)[:900]}")
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0

@@ -799,19 +799,5 @@ def the_same_bytes():
         assert made[0] == made[1], suffix
 
 
-def main():
-    failed = 0
-    for t in tests:
-        if sys.argv[3:] and t.__name__ not in sys.argv[3:]:
-            continue
-        try:
-            t()
-        except Exception as e:  # of any kind: the test's failure
-            failed += 1
-            print(f"FAIL: {t.__name__}: {type(e).__name__}: {str(e)[:600]}")
-    print(f"{len(tests) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(samples.run_all(tests, sys.argv[3:]))

@@ -201,17 +201,5 @@ def what_updates_cost():
         assert found <= most, f"{name}: {found} warp instructions, more than {most}"
 
 
-def main():
-    failed = 0
-    for fn in tests:
-        try:
-            fn()
-        except Exception as e:  # of any kind: the test's failure
-            failed += 1
-            print(f"FAIL: {fn.__name__}: {type(e).__name__}: {str(e)[:900]}")
-    print(f"{len(tests) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(samples.run_all(tests))

@@ -480,68 +480,55 @@ static const char *const kernels[] = {
 	"  y[i] = add(a[i], mul(b[i], f32(c[i]))) for i < 60\n  z[i] = add(d[i], 11) for i < 60\n}",
 };
 
-/* A layout moves elements and nothing else: packing then unpacking through two kernels. */
-static void check_layout(void)
+/* A layout moves elements and nothing else: rows of M by N, counted from 1, are PACKED by one kernel, of so many elements,
+ * and another one unpacks them. */
+static void pack_and_back(const char *layout, int m, int n, float *packed, size_t elements)
 {
 	Diag diag = {.out = stdout};
 	Ctx *c = ctx_new(&diag);
 	Arena *a = arena_new();
-	Kernel *pack = read_kernel(c, a,
-				   "kernel @p(%x: f32[5,37]) -> (%y: f32[5,37]{1/16,0,1%16}) {\n"
-				   "  y[i,j] = x[i,j] for i < 5, j < 37\n}");
-	Kernel *unpack = read_kernel(c, a,
-				     "kernel @u(%x: f32[5,37]{1/16,0,1%16}) -> (%y: f32[5,37]) {\n"
-				     "  y[i,j] = x[i,j] for i < 5, j < 37\n}");
-	float plain[5 * 37], packed[3 * 5 * 16], back[5 * 37];
+	const char *body = arena_printf(a, "{\n  y[i,j] = x[i,j] for i < %d, j < %d\n}", m, n);
+	Kernel *pack = read_kernel(
+		c, a,
+		arena_printf(a, "kernel @p(%%x: f32[%d,%d]) -> (%%y: f32[%d,%d]%s) %s", m, n, m, n,
+			     layout, body));
+	Kernel *unpack = read_kernel(
+		c, a,
+		arena_printf(a, "kernel @u(%%x: f32[%d,%d]%s) -> (%%y: f32[%d,%d]) %s", m, n,
+			     layout, m, n, body));
+	float *plain = NEW_ARRAY(a, m * n, float), *back = NEW_ARRAY(a, m * n, float);
 	EvalOpts o = {0};
 
-	for (int i = 0; i < 5 * 37; i++)
+	for (int i = 0; i < m * n; i++)
 		plain[i] = (float)i + 1;
-	memset(packed, 7, sizeof packed);
+	memset(packed, 7, elements * sizeof *packed);
 	EvalBuf to[] = {{plain, NULL}, {packed, NULL}}, from[] = {{packed, NULL}, {back, NULL}};
 
 	check_text(c, pack);
 	CHECK(pack && eval_kernel(pack, &o, to, NULL) == EVAL_OK);
 	CHECK(unpack && eval_kernel(unpack, &o, from, NULL) == EVAL_OK);
-	CHECK(!memcmp(plain, back, sizeof plain));
-	CHECK(packed[16] == 38 && packed[2 * 5 * 16 + 4] == 37 && packed[2 * 5 * 16 + 5] == 0);
+	CHECK(!memcmp(plain, back, (size_t)(m * n) * sizeof *plain));
 	arena_free(a);
 	ctx_free(c);
+}
+
+static void check_layout(void)
+{
+	float packed[3 * 5 * 16];
+
+	pack_and_back("{1/16,0,1%16}", 5, 37, packed, sizeof packed / sizeof *packed);
+	CHECK(packed[16] == 38 && packed[2 * 5 * 16 + 4] == 37 && packed[2 * 5 * 16 + 5] == 0);
 }
 
 /* The same, where both dims are several digits: of [k,n] blocks of 16 columns by 32 terms, in the order of fragments. */
 static void check_digits(void)
 {
 	enum { K = 45, N = 21, BLOCK = 16 * 32 };
-	static const char layout[] = "{1/16,0/32,0/16%2,1%8,0/2%4,1/8%2,0/8%2,0%2}";
-	Diag diag = {.out = stdout};
-	Ctx *c = ctx_new(&diag);
-	Arena *a = arena_new();
-	Kernel *pack = read_kernel(
-		c, a,
-		arena_printf(a,
-			     "kernel @p(%%x: f32[45,21]) -> (%%y: f32[45,21]%s) {\n"
-			     "  y[i,j] = x[i,j] for i < 45, j < 21\n}",
-			     layout));
-	Kernel *unpack = read_kernel(
-		c, a,
-		arena_printf(a,
-			     "kernel @u(%%x: f32[45,21]%s) -> (%%y: f32[45,21]) {\n"
-			     "  y[i,j] = x[i,j] for i < 45, j < 21\n}",
-			     layout));
-	float plain[K * N], packed[4 * BLOCK], back[K * N];
-	EvalOpts o = {0};
+	float packed[4 * BLOCK];
 	int zeros = 0;
 
-	for (int i = 0; i < K * N; i++)
-		plain[i] = (float)i + 1;
-	memset(packed, 7, sizeof packed);
-	EvalBuf to[] = {{plain, NULL}, {packed, NULL}}, from[] = {{packed, NULL}, {back, NULL}};
-
-	check_text(c, pack);
-	CHECK(pack && eval_kernel(pack, &o, to, NULL) == EVAL_OK);
-	CHECK(unpack && eval_kernel(unpack, &o, from, NULL) == EVAL_OK);
-	CHECK(!memcmp(plain, back, sizeof plain));
+	pack_and_back("{1/16,0/32,0/16%2,1%8,0/2%4,1/8%2,0/8%2,0%2}", K, N, packed,
+		      sizeof packed / sizeof *packed);
 	for (int i = 0; i < 4 * BLOCK; i++)
 		zeros += packed[i] == 0;
 	CHECK(zeros == 4 * BLOCK - K * N);
@@ -553,8 +540,6 @@ static void check_digits(void)
 	/* Lane 4 * 3 + 2 of column 8 + 3 in the first block has, of its second half, terms 20 and 28. */
 	CHECK(packed[BLOCK / 2 + 14 * 8 + 4] == 20 * N + 11 + 1);
 	CHECK(packed[BLOCK / 2 + 14 * 8 + 6] == 28 * N + 11 + 1);
-	arena_free(a);
-	ctx_free(c);
 }
 
 /* A layout whose digits leave something out, overlap, or follow one another in none, is no layout. */

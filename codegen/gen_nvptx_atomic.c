@@ -9,23 +9,38 @@
 #include <assert.h>
 #include <string.h>
 
-/* Memory's own operations: by monoids.def's name for them. */
+/*
+ * Memory's own operations: by monoids.def's name for them.
+ *
+ * To an f32 in global memory it adds with subnormals taken as zero (PTX ISA, red). From 2^-101 on, what is added has no part
+ * below 2^-124, and what a sum with it cancels to none below 2^-125: no sum is subnormal, and a subnormal that is added to
+ * does not change how it rounds.
+ */
 typedef struct Native {
 	const char *op;
 	DType t;
 	int sm; /* from this compute capability on */
 	const char *name;
+	uint32_t least; /* the magnitude from which it is exact, as a code of 32 bits; 0: any */
 } Native;
 
 static const Native natives[] = {
-	{"add", DT_I32, 0, "add.u32"},       {"add", DT_U32, 0, "add.u32"},
-	{"add", DT_I64, 0, "add.u64"},       {"add", DT_U64, 0, "add.u64"},
-	{"add", DT_F32, 0, "add.f32"},       {"add", DT_F64, 0, "add.f64"},
-	{"add", DT_F16, 0, "add.noftz.f16"}, {"add", DT_BF16, 90, "add.noftz.bf16"},
-	{"max", DT_I32, 0, "max.s32"},       {"max", DT_U32, 0, "max.u32"},
-	{"max", DT_I64, 0, "max.s64"},       {"max", DT_U64, 0, "max.u64"},
-	{"min", DT_I32, 0, "min.s32"},       {"min", DT_U32, 0, "min.u32"},
-	{"min", DT_I64, 0, "min.s64"},       {"min", DT_U64, 0, "min.u64"},
+	{"add", DT_I32, 0, "add.u32", 0},
+	{"add", DT_U32, 0, "add.u32", 0},
+	{"add", DT_I64, 0, "add.u64", 0},
+	{"add", DT_U64, 0, "add.u64", 0},
+	{"add", DT_F32, 0, "add.f32", 0x0d000000 /* 2^-101 */},
+	{"add", DT_F64, 0, "add.f64", 0},
+	{"add", DT_F16, 0, "add.noftz.f16", 0},
+	{"add", DT_BF16, 90, "add.noftz.bf16", 0},
+	{"max", DT_I32, 0, "max.s32", 0},
+	{"max", DT_U32, 0, "max.u32", 0},
+	{"max", DT_I64, 0, "max.s64", 0},
+	{"max", DT_U64, 0, "max.u64", 0},
+	{"min", DT_I32, 0, "min.s32", 0},
+	{"min", DT_U32, 0, "min.u32", 0},
+	{"min", DT_I64, 0, "min.s64", 0},
+	{"min", DT_U64, 0, "min.u64", 0},
 };
 
 static const Native *native_of(const LlKernel *k, Monoid m, DType t)
@@ -127,6 +142,27 @@ static void native(const Cell *c, const Native *n, const char *val)
 	       n->name, register_of(t), c->at, ll_stored(t), ll_encoded(c->k, t, val));
 }
 
+/* As memory does it where that is exact, else by comparing and swapping. */
+static void native_or_swap(const Cell *c, const Native *n, const char *val)
+{
+	LlFn *f = &c->k->f;
+	const DType t = c->n->buf[0]->dtype;
+	const char *code = as_bits(f, ll_encoded(c->k, t, val), ll_stored(t), c->bits),
+		   *magnitude = ll_new(f), *exact = ll_new(f), *one = ll_label(f, "native"),
+		   *other = ll_label(f, "swap"), *done = ll_label(f, "done");
+
+	ll_put(f, "%s = and i32 %s, %d", magnitude, code, INT32_MAX);
+	ll_put(f, "%s = icmp uge i32 %s, %u", exact, magnitude, n->least);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", exact, one, other);
+	ll_begin(f, one);
+	native(c, n, val);
+	ll_put(f, "br label %%%s", done);
+	ll_begin(f, other);
+	swap(c, val);
+	ll_put(f, "br label %%%s", done);
+	ll_begin(f, done);
+}
+
 void ll_atomic(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
@@ -148,7 +184,9 @@ void ll_atomic(LlKernel *k, const LNode *n)
 	at = ll_pointer(k, n->buf[0], ll_expr(f, n->idx), &type);
 	c.at = ll_new(f);
 	ll_put(f, "%s = ptrtoint %s %s to i64", c.at, type, at);
-	if (own)
+	if (own && own->least)
+		native_or_swap(&c, own, val);
+	else if (own)
 		native(&c, own, val);
 	else
 		swap(&c, val);

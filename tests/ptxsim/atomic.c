@@ -73,18 +73,34 @@ static uint64_t combine(int op, Type t, uint64_t old, uint64_t b, uint64_t c)
 	}
 }
 
+/* Sums of f32 in global memory take subnormals as zeros, there and in what comes of them (PTX ISA, atom). */
+static bool flushes(const Inst *in, uint64_t addr)
+{
+	const Space space = in->space == SP_GENERIC ? space_of(addr, &addr) : (Space)in->space;
+
+	return in->sub == A_ADD && in->type == T_f32 && space == SP_GLOBAL;
+}
+
+static uint64_t flushed(uint64_t code)
+{
+	return code & 0x7f800000 ? code : code & 0x80000000;
+}
+
 static void one_lane(Warp *w, const Inst *in, int lane, uint64_t addr)
 {
 	Type t = (Type)in->type;
 	size_t size = (size_t)type_size(t);
 	const Operand *from = &in->op[in->flag2 + 1], *to = in->flag2 ? &in->op[0] : NULL;
 	uint8_t *p = access_at(w, lane, (Space)in->space, addr, (unsigned)(size * in->vec), ATOMIC);
+	const bool flush = flushes(in, addr);
 
 	for (int k = 0; k < in->vec; k++, p += size) {
-		uint64_t old = 0, v, c = in->s[2].none ? 0 : lane_at(w, in->s[2], lane);
+		uint64_t old = 0, v, c = in->s[2].none ? 0 : lane_at(w, in->s[2], lane),
+			 b = lane_at(w, in->vec > 1 ? from->item[k].slot : in->s[1], lane);
+
 		memcpy(&old, p, size);
-		v = combine(in->sub, t, old,
-			    lane_at(w, in->vec > 1 ? from->item[k].slot : in->s[1], lane), c);
+		v = flush ? flushed(combine(in->sub, t, flushed(old), flushed(b), c))
+			  : combine(in->sub, t, old, b, c);
 		memcpy(p, &v, size);
 		if (to)
 			set_lane(w, in->vec > 1 ? to->item[k].slot : in->d, lane, old);

@@ -5,7 +5,7 @@
  *
  * Told nothing, ptxas spills a few registers to have more threads at once. Told of blocks that an SM shall have at once, it
  * uses what that leaves, to unroll and to move loads ahead, and spills where it leaves little beside what is alive: over the
- * model suites, kernels with few alive want up to 38 more, those with 60 and more hardly any. They are given more than that.
+ * model suites, kernels with few alive want up to 38 more, those with 60 and more up to 4. They are given more than that.
  */
 #include "codegen/gen_nvptx_impl.h"
 
@@ -15,7 +15,7 @@
 
 /* Registers of a thread: beside those alive, but only BESIDE_MANY where that makes ENOUGH; what numbers of them are multiples
  * of; the most. */
-enum { BESIDE = 40, BESIDE_MANY = 12, ENOUGH = 80, STEP = 8, ALL = 255, MOST_BLOCKS = 16 };
+enum { BESIDE = 40, BESIDE_MANY = 8, ENOUGH = 80, STEP = 8, ALL = 255, MOST_BLOCKS = 16 };
 
 typedef struct RegClass { /* .reg .b32 %r<45>: */
 	const char *name;

@@ -176,7 +176,9 @@ void gpu_make_local(Row *r, const Stmt *s, Buf *t)
 
 	if (!row_may_be_local(r, s, t))
 		return;
-	for (int d = 0; d < t->rank; d++) {
+	for (int i = 0; i < t->rank; i++) {
+		const int d = row_memory_dim(t, i);
+
 		r->keep[t->id][d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT
 										     : KEEP_ALL;
 		if (r->keep[t->id][d] == KEEP_ALL)

@@ -190,12 +190,14 @@ static void other_run(void *arg, const char *at)
 	run_points(arg, at, -1);
 }
 
-/* Of what is a remainder, or a number. */
-static int64_t most_skew(const LNode *n)
+/* Of a remainder, where it is not known to be less: what the team's threads pass over in one go, STRIDE, is more than a sector. */
+static int64_t most_skew(const LNode *n, int64_t stride)
 {
 	const Expr *e = n->skew;
 
-	return !e ? 0 : e->kind == EX_CONST ? e->i : e->op.arg[1]->i - 1;
+	if (!e || e->kind == EX_CONST)
+		return e ? e->i : 0;
+	return ex_is_op(e, IN_mod) && e->op.arg[1]->kind == EX_CONST ? e->op.arg[1]->i - 1 : stride;
 }
 
 /* The runs of a thread: the first one's place, how far it is from there to the end, and from one to the next. */
@@ -212,7 +214,7 @@ static Runs runs_of(const Share *s)
 	const LNode *n = s->n;
 	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
 	Runs r = {.stride = (int64_t)k->team * s->pack,
-		  .before = most_skew(n),
+		  .before = most_skew(n, (int64_t)k->team * s->pack),
 		  .many = known ? n->hi->i - n->lo->i : 0};
 
 	ll_ends(k, n, &r.lo, &r.hi);

@@ -345,6 +345,7 @@ void poly_read_tree(Poly *p)
 
 		push_loop(&w, st->var, AXIS_PARALLEL, ex_int(p->pool, CT_I64, 0),
 			  ex_dim(p->pool, st->extent), 1, st->extent);
+		walk(&w, st->head);
 		walk(&w, st->body);
 		pop_to(&w, 0, 0);
 	}

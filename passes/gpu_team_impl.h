@@ -63,6 +63,8 @@ bool team_choose_kept(Team *t);
 void team_keep_written(Team *t);
 /* Keeps what several statements or all rows read; statements read it there. Chooses between warps and blocks. */
 void team_keep_reads(Team *t, const Gpu *gpu);
+/* E knows a loop around the row in one statement alone. */
+bool team_knows_loop(const Team *t, Expr *e);
 /* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
 int team_most_kept(int team, int registers);
 /* How much scratch a block that has one row after another wants for POINTS of so many bytes each. */

@@ -177,8 +177,8 @@ void team_keep_written(Team *t)
 typedef struct Found {
 	const Team *t;
 	Expr *load[MOST_KEPT], *where[MOST_KEPT]; /* and the guard of all that read it, or null */
-	bool apart[MOST_KEPT];                    /* their guards differ */
-	int in[MOST_KEPT], last[MOST_KEPT];       /* how many statements read it; the last one */
+	bool apart[MOST_KEPT];              /* their guards differ, or know too much for one read */
+	int in[MOST_KEPT], last[MOST_KEPT]; /* how many statements read it; the last one */
 	int n, part;
 } Found;
 
@@ -193,6 +193,40 @@ static bool reads_again(const Team *t, const Stmt *s, Expr *at)
 			return false;
 	}
 	return again;
+}
+
+/* E has no other iterator than IT: it is of all rows. */
+static bool of_all_rows(const Team *t, Expr *at)
+{
+	Affine a;
+
+	return ex_affine(t->r->k->ctx, at, &a) && a.n == 1;
+}
+
+typedef struct Others {
+	const Iter *it;
+	bool any;
+} Others;
+
+static void find_others(void *arg, Expr *e)
+{
+	Others *o = arg;
+
+	o->any = o->any || (e->kind == EX_ITER && e->iter != o->it);
+}
+
+/* What WHERE asks is known where what is read AT is read once: for all rows, or for one. */
+static bool known_there(const Team *t, Expr *where, Expr *at)
+{
+	Others o = {t->it, false};
+
+	if (!where)
+		return true;
+	if (!of_all_rows(t, at))
+		return !team_knows_loop(t, where) &&
+		       !(t->few && expr_has_iter(where, t->few) && !expr_has_iter(at, t->few));
+	ex_walk(where, find_others, &o);
+	return !o.any;
 }
 
 /* Loads that each point makes. */
@@ -219,7 +253,9 @@ static void find_loads(Found *f, Expr *e)
 		f->in[at] = 0;
 		f->last[at] = -1;
 	}
-	f->apart[at] = f->where[at] && where && (f->apart[at] || f->where[at] != where);
+	f->apart[at] = f->where[at] && where &&
+		       (f->apart[at] || f->where[at] != where ||
+			!known_there(f->t, where, e->load.idx[0]));
 	f->where[at] = where ? f->where[at] : NULL;
 	f->in[at] += f->last[at] != f->part;
 	f->in[at] += reads_again(f->t, f->t->part[f->part].s, e->load.idx[0]);
@@ -230,14 +266,6 @@ static void find_loads(Found *f, Expr *e)
 static int64_t row_bytes(const Team *t, const Buf *b)
 {
 	return team_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &t->it->extent});
-}
-
-/* E has no other iterator than IT: it is of all rows. */
-static bool of_all_rows(const Team *t, Expr *at)
-{
-	Affine a;
-
-	return ex_affine(t->r->k->ctx, at, &a) && a.n == 1;
 }
 
 /* Registers that an element of B takes. */
@@ -255,6 +283,8 @@ static void count_reads(const Team *t, const Found *f, int64_t left, int *regist
 	for (int i = 0; i < f->n; i++) {
 		const int64_t bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
 
+		if (f->apart[i])
+			continue;
 		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes <= left) {
 			left -= bytes;
 			(*shared)++;

@@ -32,8 +32,7 @@ typedef struct Along {
 	Expr *at;
 } Along;
 
-/* E knows a loop around the row in one statement alone. */
-static bool knows_loop(const Team *t, Expr *e)
+bool team_knows_loop(const Team *t, Expr *e)
 {
 	for (int i = 0; i < t->n; i++)
 		if (expr_has_any(e, t->part[i].s->iter, t->part[i].s->niters))
@@ -49,7 +48,7 @@ static void access_along(Along *x, const Buf *b, Expr *at)
 
 	if (b->data || bits < 8 || !ex_runs_along(c, at, x->t->it) || !ex_affine(c, at, &a))
 		return;
-	x->at = knows_loop(x->t, at) ? x->at : at;
+	x->at = team_knows_loop(x->t, at) ? x->at : at;
 	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
 	while (x->pack > 1 &&
 	       (x->pack * bits / 8 > PACK_BYTES || !affine_aligned(c, &a, x->t->it, x->pack)))

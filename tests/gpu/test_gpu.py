@@ -715,6 +715,18 @@ def products_of_bytes_less_zero_points():
 
 
 @test
+def a_guard_that_the_compiler_takes_apart():
+    """Rows of bytes, all padding but one: where no number leads to, code has an exit, and threads meet all the same."""
+    x, w = rng(1).integers(0, 9, (2, 3, 1, 3), np.uint8), rng(2).integers(-9, 9, (8, 3, 1, 2), np.int8)
+    model("padded", "g (uint8[N,3,1,3] x, int8[8,3,1,2] w) => (int32[N,8,4,3] y) {"
+                    " xw = Cast<to = 6>(x) ww = Cast<to = 6>(w) y = Conv<pads = [2,1,1,0]>(xw, ww) }")
+    y, wide = np.zeros((2, 8, 4, 3), np.int32), np.pad(x.astype(np.int32), ((0, 0), (0, 0), (0, 0), (1, 0)))
+    y[:, :, 2] = sum(np.einsum("ncw,oc->now", wide[:, :, 0, s:s + 3], w[:, :, 0, s]) for s in range(2))
+    case("padded", 0, {"x": x, "w": w}, {"y": y})
+    dlrun(compiled("padded"), "--device", "cuda", "--data", f"{DIR}/padded")
+
+
+@test
 def products_of_odd_sizes_and_any_order_of_warps():
     product("odd", "f2", 511, 129, 77)
     so = compiled("odd")

@@ -2,7 +2,8 @@
 /*
  * Where divergent paths meet: the immediate post-dominator of each branch, after Cooper, Harvey and Kennedy, "A Simple,
  * Fast Dominance Algorithm", on the reversed graph of blocks. Returns go to one virtual block after the last instruction;
- * a trap goes on, since who stops there meets nobody.
+ * a trap goes on, since who stops there meets nobody. So does an exit, which leads nowhere, where others return: compilers
+ * leave one where nobody comes.
  */
 #include "tests/ptxsim/exec.h"
 
@@ -12,6 +13,7 @@ typedef struct Flow {
 	const Func *f;
 	Arena *arena;
 	int n;         /* blocks, the virtual one last */
+	bool returns;  /* there is a return */
 	int *block_of; /* of an instruction that begins a block, else -1 */
 	int *begin;
 	int *rank; /* position in the post-order of the reversed graph */
@@ -58,6 +60,7 @@ static void find_blocks(Flow *w)
 		mark_targets(&f->inst[i], w->block_of);
 		if (is_branch(&f->inst[i]) || is_end(&f->inst[i]))
 			w->block_of[i + 1] = 0;
+		w->returns = w->returns || f->inst[i].exec == exec_ret;
 	}
 	w->begin = NEW_ARRAY(w->arena, n + 1, int);
 	for (int i = 0; i <= n; i++)
@@ -73,7 +76,7 @@ static void find_edges(Flow *w)
 	for (int b = 0; b + 1 < w->n; b++) {
 		int end = w->begin[b + 1];
 		const Inst *last = &w->f->inst[end - 1];
-		if (is_end(last))
+		if (last->exec == exec_ret || (is_end(last) && !w->returns))
 			add_edge(w, b, w->n - 1);
 		if (last->exec == exec_bra)
 			add_edge(w, b, w->block_of[last->target]);

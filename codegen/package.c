@@ -454,11 +454,17 @@ static bool runtime_fits(Pack *p)
 	return false;
 }
 
-static bool build(Pack *p, const char *suffix)
+/* OK; then PART of the work is done. */
+static bool did(const Pack *p, bool ok, const char *part)
 {
-	const char *lib = runtime_lib(p), *out = pack_temp(p, "out"),
-		   *obj = pack_temp(p, "model.o");
+	if (ok && p->o->done)
+		p->o->done(p->o->done_arg, part);
+	return ok;
+}
 
+/* The generators of all targets, empty. */
+static void make_generators(Pack *p, const char *suffix)
+{
 	for (int t = 0; t < p->m->ntargets; t++)
 		p->gc[t] = gen_c_new(p->m->ctx, p->a, p->m->target[t],
 				     arena_printf(p->a, "%s_k%d", p->o->name, t));
@@ -470,7 +476,30 @@ static bool build(Pack *p, const char *suffix)
 						arena_printf(p->a, "%s_host", p->o->name));
 	for (int t = 0; p->m->gpu && t < p->m->gpu->ntargets; t++)
 		p->ptx[t] = gen_nvptx_new(p->m->gpu->ctx, p->a, p->m->gpu->target[t], p->o->name);
-	if (!collect_kernels(p) || !make_ptx(p))
+}
+
+/* Objects and LIB, what SUFFIX says. */
+static bool link_all(Pack *p, const char *suffix, const char *lib)
+{
+	const char *out = pack_temp(p, "out"), *obj = pack_temp(p, "model.o");
+	const bool shared = !strcmp(suffix, ".so"), archive = !strcmp(suffix, ".a");
+
+	if (!did(p, shared ? pack_link_shared(p, lib, out) : pack_link_object(p, lib, obj), "link"))
+		return false;
+	if (shared && p->kind == WEIGHTS_SECTION && !p->o->dry &&
+	    !did(p, append_weights(p, out), "weights"))
+		return false;
+	return (!archive || pack_archive(p, obj, out)) &&
+	       pack_will_be(p, shared || archive ? out : obj, p->o->output);
+}
+
+static bool build(Pack *p, const char *suffix)
+{
+	const char *lib = runtime_lib(p);
+
+	make_generators(p, suffix);
+	if (!did(p, collect_kernels(p), "code") || !make_ptx(p) ||
+	    (p->m->gpu && !did(p, true, "PTX")))
 		return false;
 	if (!strcmp(suffix, ".ptx"))
 		return make_ptx_file(p);
@@ -479,31 +508,23 @@ static bool build(Pack *p, const char *suffix)
 	/* A mark, which append_weights replaces. */
 	if (p->kind == WEIGHTS_SECTION)
 		p->whash = dl_hash_value(&p->hash);
-	if (!make_weights(p))
+	if (!make_weights(p) || (p->wfd >= 0 && !did(p, true, "weights")))
 		return false;
 	finish_hash(p);
 	if (!make_beside(p))
 		return false;
 	if (!strcmp(suffix, ".c"))
-		return make_c(p);
+		return did(p, make_c(p), "C");
 	if (!lib)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				  "libdlrt.a is not beside dlcc (../lib); give --runtime=FILE");
 	if (access(lib, R_OK))
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib,
 				  strerror(errno));
-	if (!write_texts(p))
+	if (!did(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
 		return false;
-	if (!write_all_kernels(p) || !write_host(p) || !pack_compile(p, 0) || !runtime_fits(p))
-		return false;
-	if (!strcmp(suffix, ".so"))
-		return pack_link_shared(p, lib, out) &&
-		       (p->kind != WEIGHTS_SECTION || p->o->dry || append_weights(p, out)) &&
-		       pack_will_be(p, out, p->o->output);
-	if (!pack_link_object(p, lib, obj))
-		return false;
-	return (strcmp(suffix, ".a") || pack_archive(p, obj, out)) &&
-	       pack_will_be(p, strcmp(suffix, ".a") ? obj : out, p->o->output);
+	return did(p, pack_compile(p, 0), "C compiler") && runtime_fits(p) &&
+	       link_all(p, suffix, lib);
 }
 
 bool package(Module *m, const PackageOpts *o)

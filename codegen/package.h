@@ -25,6 +25,8 @@ typedef struct PackageOpts {
 	bool verbose;              /* print commands */
 	bool dry;                  /* print commands, and run none */
 	bool sanitize;             /* compile the generated C with ASan and UBSan */
+	void (*done)(void *arg, const char *part); /* called at the end of each part of the work; null: nobody asks */
+	void *done_arg;
 } PackageOpts;
 
 /* False after a diagnostic, with nothing left behind. */

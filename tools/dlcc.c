@@ -152,10 +152,26 @@ static void dump_nvptx(const Cli *c, const Module *m)
 	}
 }
 
+/* --time-passes: what the times below are of. */
+static void name_targets(const Module *m)
+{
+	fprintf(stderr, "for %s", m->target[0]->name);
+	for (int t = 1; t < m->ntargets; t++)
+		fprintf(stderr, ", %s", m->target[t]->name);
+	fputs(":\n", stderr);
+}
+
+static void print_time(double ms, const char *what)
+{
+	fprintf(stderr, "%10.1f ms  %s\n", ms, what);
+}
+
 static bool run_passes(const Cli *c, Module *m, const char *until)
 {
 	bool tty = isatty(2);
 
+	if (c->time_passes)
+		name_targets(m);
 	for (const Pass *p = pass_table; p->name; p++) {
 		double t = now();
 		int errors = c->diag.errors;
@@ -167,7 +183,7 @@ static bool run_passes(const Cli *c, Module *m, const char *until)
 		if (tty && !c->verbose)
 			fprintf(stderr, "\r\033[K");
 		if (c->time_passes)
-			fprintf(stderr, "%10.1f ms  %s\n", now() - t, p->name);
+			print_time(now() - t, p->name);
 		if (ok && m->opt.verify)
 			ok = graph_verify(m->graph, &((Cli *)(uintptr_t)c)->diag, p->name);
 		if (!ok)
@@ -335,8 +351,18 @@ static void on_signal(int sig)
 	raise(sig);
 }
 
+/* A part of the package, which began when *SINCE was, is done. */
+static void part_done(void *since, const char *part)
+{
+	double *t = since;
+
+	print_time(now() - *t, part);
+	*t = now();
+}
+
 static bool emit(Cli *c, Module *m)
 {
+	double since = now();
 	PackageOpts o = {.output = c->output,
 			 .name = c->name ? c->name : default_name(m->arena, c->output),
 			 .cc = c->cc,
@@ -350,15 +376,14 @@ static bool emit(Cli *c, Module *m)
 			 .save_temps = c->save_temps,
 			 .verbose = c->verbose,
 			 .dry = c->dry,
-			 .sanitize = c->sanitize};
-	double t = now();
-	bool ok;
+			 .sanitize = c->sanitize,
+			 .done = c->time_passes ? part_done : NULL,
+			 .done_arg = &since};
 
 	o.jobs = c->threads > 0 ? c->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
-	ok = package(m, &o);
 	if (c->time_passes)
-		fprintf(stderr, "%10.1f ms  package\n", now() - t);
-	return ok;
+		fprintf(stderr, "for %s:\n", o.output);
+	return package(m, &o);
 }
 
 /* PATH as a text in FOLDER names it: what lies in there by its name alone, so that both may move together. */

@@ -37,7 +37,7 @@ static const char usage[] =
 	"  --rewrite-limit=N     rewrites done at most, to bisect a wrong one\n"
 	"  --shuffle             take what is independent in another order; the output stays the same\n"
 	"  --sanitize            compile the generated C with ASan and UBSan\n"
-	"  --time-passes         print the time of each pass\n"
+	"  --time-passes         print the time of each pass, and of each part of making the output\n"
 	"  --save-temps[=DIR]    keep the generated C, in DIR/NAME (default: ./NAME)\n"
 	"  --list-ops --list-passes --list-targets\n"
 	"  -WNAME -Wno-NAME -Werror[=NAME]   warnings: %s\n"

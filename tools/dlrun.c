@@ -4,6 +4,7 @@
 #include "tools/dlrun/session.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,7 +25,12 @@ static const char help[] =
 	"                     write a Chrome trace to FILE\n"
 	"  --json             with --profile: the kernels as a line of JSON, all of them\n"
 	"  --weights FILE     the weights, where they are not with the model\n"
+	"  --version          the version, and that of the API\n"
 	"exit status: 0, or 1 when something failed or an output differs, or 2 for wrong usage\n";
+
+#ifndef DLCC_VERSION
+#define DLCC_VERSION "0"
+#endif
 
 enum { MAX_ARGS = 512 };
 
@@ -175,6 +181,31 @@ static bool parse(Options *o, int argc, char **argv)
 	return o->model || usage("no model", "");
 }
 
+/* Whether O gives a value to the symbol NAME, in which --dim. */
+static int given_dim(const Options *o, const char *name)
+{
+	int k = 0;
+
+	while (k < o->dim.n &&
+	       (strncmp(o->dim.at[k], name, strlen(name)) || o->dim.at[k][strlen(name)] != '='))
+		k++;
+	return k < o->dim.n ? k : -1;
+}
+
+/* Why sizes V may be the fault: those that nobody gave. */
+static void note_dims(const Options *o, const Session *s, const int64_t *v)
+{
+	for (int32_t i = 0; v && i < s->desc->n_sym; i++) {
+		const dl_sym *y = &s->desc->sym[i];
+
+		if (y->kind == DL_SYM_INPUT && given_dim(o, y->name) < 0)
+			diag_note(s->diag,
+				  "no --dim says what \"%s\" is, so it was %" PRId64
+				  "; write --dim \"%s\"=VALUE",
+				  y->name, v[i], y->name);
+	}
+}
+
 /* Values for all symbols of the model; null after a diagnostic. */
 static int64_t *dims(const Options *o, const Session *s)
 {
@@ -185,21 +216,18 @@ static int64_t *dims(const Options *o, const Session *s)
 		const dl_sym *y = &s->desc->sym[i];
 
 		v[i] = y->lower > 1 ? y->lower : y->upper < 1 ? y->upper : 1;
-		for (int k = 0; k < o->dim.n; k++) {
-			const size_t n = (size_t)(strchr(o->dim.at[k], '=') - o->dim.at[k]);
+		const int k = given_dim(o, y->name);
+		const char *text = k < 0 ? NULL : o->dim.at[k] + strlen(y->name) + 1;
+		char *end;
 
-			if (strlen(y->name) == n && !strncmp(o->dim.at[k], y->name, n)) {
-				char *end;
-
-				v[i] = strtoll(o->dim.at[k] + n + 1, &end, 10);
-				used[k] = true;
-				if (*end || end == o->dim.at[k] + n + 1 || v[i] < 0) {
-					diag_error(s->diag, (DiagLoc){.file = s->path},
-						   "--dim %s: write NAME=VALUE, a whole number",
-						   o->dim.at[k]);
-					return NULL;
-				}
-			}
+		if (!text)
+			continue;
+		v[i] = strtoll(text, &end, 10);
+		used[k] = true;
+		if (*end || end == text || v[i] < 0) {
+			diag_error(s->diag, (DiagLoc){.file = s->path},
+				   "--dim %s: write NAME=VALUE, a whole number", o->dim.at[k]);
+			return NULL;
 		}
 	}
 	for (int k = 0; k < o->dim.n; k++)
@@ -307,13 +335,17 @@ static bool bench(const Options *o, Session *s)
 	const Array *in = given ? given : random_inputs(s, v);
 	Timing t;
 
-	if (!in)
+	if (!in) {
+		note_dims(o, s, given ? NULL : v);
 		return false;
+	}
 	if (!session_bench(s, in, o->seconds, &t)) {
-		if (!given)
+		if (!given) {
 			diag_note(
 				s->diag,
-				"the inputs were random; give others: --data DIR, -i NAME=FILE, or sizes by --dim");
+				"the inputs were random; give others: --data DIR or -i NAME=FILE");
+			note_dims(o, s, v);
+		}
 		return false;
 	}
 	if (o->bench)
@@ -366,6 +398,10 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		fputs(help, stdout);
+		return 0;
+	}
+	if (argc == 2 && !strcmp(argv[1], "--version")) {
+		printf("dlrun " DLCC_VERSION ", for API %d\n", DL_ABI_VERSION);
 		return 0;
 	}
 	if (!parse(&o, argc, argv))

@@ -153,6 +153,8 @@ try "no such pass" 2 "--dump-ir=frob: there is no such pass" cnn.onnx --dump-ir=
 try "no such node" 1 "--dump-node=frob: the model has no such node" cnn.onnx --dump-ir=fuse --dump-node=frob
 try "verified" 0 "" cnn.onnx --verify -o m.so
 try "times" 0 "ms  sched" cnn.onnx --time-passes
+try "times for GPUs" 0 "^for sm_90a, sm_80:$" cnn.onnx --time-passes --target=cuda:sm_80,sm_90a
+try "times of the output's parts" 0 "ms  C compiler" cnn.onnx --time-passes -o m.so
 try "generated C" 0 "" cnn.onnx -o m.so --save-temps=kept
 if ${CC:-cc} -std=gnu11 -fsyntax-only -w kept/m/k0_0.c kept/m/host.c; then passed=$((passed + 1)); else
 	failed=$((failed + 1)); echo "FAIL: what --save-temps keeps does not compile"; fi
@@ -197,6 +199,12 @@ printf 'dlir 1\ngraph @main(%%s: i64[2], %%x: f32[4,3]) -> (%%y) {\n  %%y = Resh
 try "a shape that data gives" 0 "" shaped.dl -o shaped.so
 dlcc=$build/bin/dlrun
 try "dlrun: random inputs that do not do" 1 "note: the inputs were random; give others: --data DIR" shaped.so --bench --seconds 0.01
+dlcc=$build/bin/dlcc
+printf 'dlir 1\ngraph @main(%%x: f32[$"n rows"]) -> (%%y) {\n  %%c = Const {value = i64[2](-1, 8)} : i64[2]\n  %%y = Reshape(%%x, %%c) : ?\n}\n' >eights.dl
+try "a size that must be a multiple" 0 "" eights.dl -o eights.so
+dlcc=$build/bin/dlrun
+try "dlrun: a dim that nobody gave" 1 'note: no --dim says what "n rows" is, so it was 1; write --dim "n rows"=VALUE' eights.so --bench
+try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer
 try "dlcc-opt: unknown option" 2 "unknown argument --frob" declared.dl --frob

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -55,9 +56,10 @@ def data():
     relu_case("good", 1, names=("", "", ""))
     relu_case("good", 10)
     text = dlrun(RELU, "--data", folder)
-    assert text.count(": ok\n") == 6 and "test_data_set_10: z: max abs 0" in text, text
+    assert text.count(": ok\n") == 7 and "test_data_set_10: z: max abs 0" in text, text
+    assert text.endswith(f"{folder}: 3 data sets, 6 outputs compared: ok\n"), text
     text = dlrun(RELU, "--data", folder + "/test_data_set_1")
-    assert text.count(": ok\n") == 2
+    assert text.count(": ok\n") == 3
 
 
 @test
@@ -67,6 +69,7 @@ def data_tolerance():
     text = dlrun(RELU, "--data", folder, status=1)
     assert "y: max abs" in text and "FAIL: beyond 2e-05 of the largest output" in text, text
     assert "z: max abs 0, max rel 0: ok" in text
+    assert "1 data set, 2 outputs compared, 1 differs: FAIL" in text
     dlrun(RELU, "--data", folder, "--atol", "1e-3")
     dlrun(RELU, "--data", folder, "--atol=1e-6", "--rtol=1e-6", status=1)
     with open(folder + "/case.json", "w") as f:
@@ -113,7 +116,7 @@ def integers():
     samples.tensor(folder + "/output_0.pb", np.array(np.nonzero(x)), "i")
     samples.tensor(folder + "/output_1.pb", (x * 0.5).astype(np.float32), "g")
     samples.tensor(folder + "/output_2.pb", np.concatenate([x, x]), "e")
-    assert dlrun(NONZERO, "--data", DIR + "/ints").count(": ok\n") == 3
+    assert dlrun(NONZERO, "--data", DIR + "/ints").count(": ok\n") == 4
     samples.tensor(folder + "/output_0.pb", np.array([[0, 3]]), "i")
     assert "i: max abs 1, max rel 0.333: FAIL: 1 elements differ" in dlrun(NONZERO, "--data", DIR + "/ints", status=1)
     samples.tensor(folder + "/input_1.pb", np.array([3, 0, 16, 0], np.int64), "x")
@@ -163,7 +166,8 @@ def bench():
     assert "no such dim; --describe names all" in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
     os.environ["ASAN_OPTIONS"] = "allocator_may_return_null=1"  # as malloc does
     assert '"x" [N = 17592186044416, 4] takes 262144.0 GiB, for' in dlrun(RELU, "--bench", "--dim", f"N={1 << 44}", status=1)
-    assert "must be in 1..4096" in dlrun(NONZERO, "--bench", "--dim", "N=5000", status=1)
+    text = dlrun(NONZERO, "--bench", "--dim", "N=5000", status=1)
+    assert "must be in 1..4096" in text and "no --dim says" not in text, text
 
 
 @test
@@ -211,6 +215,7 @@ def usage():
     assert "neither .npy nor .pb" in dlrun(RELU, "-i", "x=app.c", status=1)
     assert "/nodir/x.json: error: No such file" in dlrun(RELU, "--profile=/nodir/x.json", status=1)
     assert "usage" in dlrun("--help")
+    assert re.fullmatch(r"dlrun [0-9.]+, for API [0-9]+\n", dlrun("--version"))
 
 
 failed = 0

@@ -110,29 +110,49 @@ static bool same(const char *set, const Array *got, const Array *want, Tolerance
 	return c.ok;
 }
 
-static bool run_set(Session *s, const char *dir, const char *set, Tolerance t)
+/* What came of data sets. */
+typedef struct Tally {
+	int sets, failed;           /* of which could not be run */
+	int outputs, differ, alone; /* compared; of which differ; without a reference */
+} Tally;
+
+/* Runs SET, which DIR is, and compares; false where it could not be run. */
+static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, Tally *sum)
 {
 	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array), *want;
 	const int n = data_read(s->arena, s->diag, dir, "output", &want);
-	bool ok = true;
-	int rc;
 
 	if (n < 0 || !inputs(s, dir, in))
 		return false;
-	rc = session_run(s, in);
-	if (rc) {
+	if (session_run(s, in)) {
 		printf("%s: FAIL: %s\n", set, s->api->error(s->context));
 		return false;
 	}
 	for (int32_t o = 0; o < s->desc->n_out; o++) {
 		const Array got = session_output(s, o), *w = data_pick(want, n, got.name, o);
 
-		if (w)
-			ok &= same(set, &got, w, t);
-		else
+		if (!w)
 			printf("%s: %s: no reference\n", set, got.name);
+		sum->alone += !w;
+		sum->outputs += w != NULL;
+		sum->differ += w && !same(set, &got, w, t);
 	}
-	return ok;
+	return true;
+}
+
+/* One line for all; true: nothing is wrong. */
+static bool summary(const char *dir, const Tally *t)
+{
+	printf("%s: %d data set%s, %d output%s compared", dir, t->sets, t->sets == 1 ? "" : "s",
+	       t->outputs, t->outputs == 1 ? "" : "s");
+	if (t->alone)
+		printf(", %d without a reference", t->alone);
+	if (t->failed)
+		printf(", %d data set%s not run", t->failed, t->failed == 1 ? "" : "s");
+	if (t->differ)
+		printf(", %d differ%s", t->differ, t->differ == 1 ? "s" : "");
+	puts(t->failed || t->differ ? ": FAIL" : ": ok");
+	return !t->failed && !t->differ;
 }
 
 static int by_number(const struct dirent **a, const struct dirent **b)
@@ -150,7 +170,7 @@ bool session_data(Session *s, const char *dir, DataOptions o)
 	struct dirent **set;
 	const int n = scandir(dir, &set, is_set, by_number);
 	Tolerance t = {o.rtol, o.atol, 0};
-	bool ok = true;
+	Tally sum = {.sets = 0};
 
 	if (n < 0)
 		return diag_error(s->diag, (DiagLoc){.file = dir}, "not a folder");
@@ -158,15 +178,19 @@ bool session_data(Session *s, const char *dir, DataOptions o)
 		const char *name = set[i]->d_name;
 
 		t.noise = data_noise(s->arena, dir, atoi(name + 14));
-		ok &= run_set(s, arena_printf(s->arena, "%s/%s", dir, name), name, t);
+		sum.sets++;
+		sum.failed += !run_set(s, arena_printf(s->arena, "%s/%s", dir, name), name, t,
+				       &sum);
 		free(set[i]);
 	}
 	free(set);
 	if (n)
-		return ok;
+		return summary(dir, &sum);
 	if (access(arena_printf(s->arena, "%s/output_0.pb", dir), R_OK))
 		return diag_error(s->diag, (DiagLoc){.file = dir},
 				  "no test_data_set_K and no output_0.pb in it");
 	t.noise = data_noise(s->arena, arena_printf(s->arena, "%s/..", dir), 0);
-	return run_set(s, dir, dir, t);
+	sum.sets++;
+	sum.failed += !run_set(s, dir, dir, t, &sum);
+	return summary(dir, &sum);
 }

@@ -52,7 +52,7 @@ int64_t *session_dims(const Session *s, const Array *in);
 Array *session_random(Session *s, const int64_t *sym_values);
 
 /* datasets.c: runs the data sets of DIR (which is one, or has test_data_set_K) and prints a line per
- * output. False when one fails. */
+ * output, and one for all. False when one fails. */
 typedef struct DataOptions {
 	double rtol, atol; /* negative: not given */
 } DataOptions;

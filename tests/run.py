@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests: run.py [options] [SUITE | SUITE/PATTERN ...], default all suites.
+"""Runs the tests: run.py [options] [SUITE | SUITE/PATTERN | FILE ...], default all suites; a FILE is a text test's.
 
 Suites: layers, docs, warnings, unit (build/tests/unit), scripts (tests/*/run.sh), text (tests/**/*.dl, *.onnxtxt), examples
 (examples/*/run.sh), edges (edges.py: sizes and values at the edges, on every target), orders (a model on the simulated GPU, in many orders), and the model suites onnx, small, models, each by path: eval, the interpreter against the
@@ -180,9 +180,16 @@ def write_table(path, table):
             f.write(f"| {suite} | {' | '.join(passed)} |\n")
 
 
+def named(argument):
+    """SUITE/PATTERN that ARGUMENT stands for: itself, or, of a text test's file, the test."""
+    if argument.endswith((".dl", ".onnxtxt")) and os.path.isfile(argument):
+        return "text/" + os.path.relpath(os.path.realpath(argument), os.path.join(ROOT, "tests"))
+    return argument
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tests", nargs="*", metavar="SUITE[/PATTERN]")
+    parser.add_argument("tests", nargs="*", metavar="SUITE[/PATTERN] | FILE")
     parser.add_argument("--build", default="build", help="build folder, relative to the project's")
     parser.add_argument("--all", action="store_true", help="slow tests too")
     parser.add_argument("--bless", action="store_true", help="write what text tests printed into them")
@@ -193,7 +200,11 @@ def arguments():
     parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time")
     parser.add_argument("--patience", type=float, default=1, help="factor on time limits")
     parser.add_argument("-v", action="store_true", help="print skipped cases, and those not passing yet")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if "" in options.tests:
+        parser.error('"" names no test; without arguments all run')
+    options.tests = [named(argument) for argument in options.tests]
+    return options
 
 
 def run_all(runner, tests, listed):

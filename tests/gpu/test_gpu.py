@@ -122,7 +122,7 @@ def parameters_beyond_a_launch():
 def a_dynamic_batch():
     so = compiled("add")
     text = dlrun(so, "--device", "cuda", "--data", f"{DIR}/add")
-    assert text.count(": ok\n") == 3, text
+    assert text.count(": ok\n") == 4, text
     assert json.loads(dlrun(so, "--bench", "--seconds=0.05"))["device"] == "cuda:0 ptxsim sm_80"
     assert json.loads(dlrun(so, "--bench", "--seconds=0.05", "--device=cpu"))["device"] == "cpu"
 

@@ -205,7 +205,8 @@ static bool expand_group(Infer *in, Node *n, Value **out)
 			 "num_groups does not divide the channels"))
 		return false;
 	whole = EXPAND(in, n, Shape, node_in(n, 0));
-	x = EXPAND(in, n, Reshape, real_in(in, n, 0), expand_ints(in, n, shape, 3));
+	x = EXPAND(in, n, Reshape, node_in(n, 0), expand_ints(in, n, shape, 3));
+	x = expand_cast(in, n, x, real_dtype(n));
 	x = EXPAND(in, n, Reshape, standardised(in, n, x, axes_range(in, n, 2, 3)), whole);
 	return finish(in, n, affine(in, n, x, t->rank), &out[0]);
 }

@@ -64,11 +64,10 @@ static void find_row(Team *t)
 	}
 	t->it = most ? l_iter(t->r->b, "i", most) : NULL;
 	for (int i = 0; i < t->n; i++) {
-		t->part[i].along = t->part[i].along && t->part[i].p.it[0]->extent == most;
+		points_flatten(&t->part[i].p);
+		t->part[i].along = t->part[i].p.n && t->part[i].p.it[0]->extent == most;
 		if (t->part[i].along)
 			use_row(t, &t->part[i]);
-		else
-			points_flatten(&t->part[i].p);
 	}
 }
 

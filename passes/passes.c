@@ -12,6 +12,8 @@ const Pass pass_table[] = {
 	 "sizes to the host, for GPUs: once it is known who reads what, before kernels of both sides could fuse"},
 	{"algebra", pass_algebra,
 	 "products of bytes less zero points become those of bytes, for GPUs: while zero points stand apart from what follows"},
+	{"views", pass_views,
+	 "rows and the maps behind a View get one shape: on statements, before a View in the way keeps them apart"},
 	{"fuse", pass_fuse,
 	 "kernel boundaries: on statements, before layouts fix who shares which buffer"},
 	{"layout", pass_layout,

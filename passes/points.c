@@ -108,24 +108,51 @@ void points_join(Points *p)
 	p->n = n;
 }
 
-void points_flatten(Points *p)
+typedef struct Flatten {
+	const Pair *pair;
+	Expr *const *one; /* for the pair's iterators, where they step as one */
+} Flatten;
+
+static Expr *flatten_index(const Flatten *f, Expr *at)
+{
+	Iter *from[2] = {(Iter *)(uintptr_t)f->pair->out, (Iter *)(uintptr_t)f->pair->in};
+
+	return pair_steps(f->pair, at) ? ex_subst_iters(f->pair->k->pool, at, from, f->one, 2) : at;
+}
+
+static Expr *flatten_load(void *arg, Expr *e)
+{
+	Expr *at;
+
+	if (e->kind != EX_LOAD || e->load.nidx != 1)
+		return NULL;
+	at = flatten_index(arg, e->load.idx[0]);
+	return ex_load(((Flatten *)arg)->pair->k->pool, e->load.buf, &at, 1);
+}
+
+/* The last two iterators become one; where they step as one, it steps in their place. */
+static void flatten_last(Points *p)
 {
 	ExprPool *pool = p->k->pool;
-	Expr *with[MAX_ITERS], *rest;
-	Iter *t;
+	Iter *from[2] = {p->it[p->n - 2], p->it[p->n - 1]};
+	Pair pair = {p->k, from[0], from[1], from[1]->extent, NULL};
+	Expr *inner = ex_dim(pool, from[1]->extent),
+	     *it = ex_iter(pool, kernel_iter(p->k, "t", iters_points(p->k->ctx, from, 2)));
+	Expr *one[2] = {ex_int(pool, CT_I64, 0), it};
+	Expr *both[2] = {ex_op2(pool, IN_floordiv, it, inner), ex_op2(pool, IN_mod, it, inner)};
+	Flatten f = {&pair, one};
 
-	if (p->n < 2)
-		return;
-	t = kernel_iter(p->k, "t", iters_points(p->k->ctx, p->it, p->n));
-	rest = ex_iter(pool, t);
-	for (int i = p->n - 1; i >= 0; i--) {
-		Expr *extent = ex_dim(pool, p->it[i]->extent);
+	for (int i = 0; i < p->ne; i++)
+		p->e[i] = ex_rewrite(pool, p->e[i], flatten_load, &f);
+	if (p->write)
+		p->write = flatten_index(&f, p->write);
+	substitute(p, from, both, 2);
+	substitute_at(p, from, both, 2);
+	p->it[--p->n - 1] = it->iter;
+}
 
-		with[i] = i ? ex_op2(pool, IN_mod, rest, extent) : rest;
-		rest = ex_op2(pool, IN_floordiv, rest, extent);
-	}
-	substitute(p, p->it, with, p->n);
-	substitute_at(p, p->it, with, p->n);
-	p->it[0] = t;
-	p->n = 1;
+void points_flatten(Points *p)
+{
+	while (p->n > 1)
+		flatten_last(p);
 }

@@ -40,7 +40,7 @@ typedef struct Points {
 void points_add(Points *p, Iter *it);
 /* Neighbours become one where that can be. */
 void points_join(Points *p);
-/* What is left becomes one iterator, of which the others are quotients and remainders. */
+/* What is left becomes one iterator: it steps where all of them do as one, elsewhere they are quotients and remainders. */
 void points_flatten(Points *p);
 
 #endif

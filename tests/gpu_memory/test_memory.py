@@ -118,6 +118,20 @@ for n, traffic in (768, 1), (4096, 1), (1000, 1), (1002, 1.02), (77, 1.2):
 for n, traffic in (768, 1.06), (1002, 1.07):
     case(f"layer norm of a sum of {n}", f"(T[64,{n}] x, T[64,{n}] r, T[{n}] s, T[{n}] b) => (T[64,{n}] z, T[64,{n}] y)"
          " { z = Add(x, r) y = LayerNormalization(z, s, b) }", (64, n), (64, n), (n,), (n,), sectors=1, traffic=traffic)
+
+
+def group_norm(n, channels, groups, h, w, **limits):
+    """The operator, and what is exported for it: an instance's norm of groups, and a scale of channels behind it."""
+    image, scales = f"{n},{channels},{h},{w}", (channels,)
+    case(f"group norm of {image}", f"(T[{image}] x, T[{channels}] S, T[{channels}] B) => (T[{image}] y) {{ y = GroupNormalization<num_groups = {groups}>(x, S, B) }}",
+         (n, channels, h, w), scales, scales, **limits)
+    case(f"group norm of {image} in parts", f"(T[{image}] x, T[{groups}] S, T[{groups}] B, T[{channels},1,1] P, T[{channels},1,1] Q) => (T[{image}] y)"
+         f" <int64[3] rows = {{0,{groups},-1}}, int64[4] image = {{{image}}}> {{ r = Reshape(x, rows) i = InstanceNormalization(r, S, B)"
+         f" v = Reshape(i, image) p = Mul(v, P) y = Add(p, Q) }}", (n, channels, h, w), (groups,), (groups,), (channels, 1, 1), (channels, 1, 1), **limits)
+
+
+group_norm(2, 32, 8, 16, 16, sectors=1, traffic=1.13)
+group_norm(1, 64, 32, 28, 28, sectors=1, traffic=1.17)
 softmax("10, parts of a warp", 1001, 10, sectors=1, types=("float",), traffic=1.2)
 softmax("4, the last ones without a row", 129, 4, sectors=1, traffic=1.03)
 norm(3001, 64, 3001, sectors=1, traffic=1.12)

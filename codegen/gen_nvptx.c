@@ -309,6 +309,8 @@ static void begin(LlKernel *k)
 		ll_put(f, "%%p = add nuw nsw i64 %%first, %%team");
 	}
 	ll_bind(k, st->var, "%p");
+	if (st->first)
+		ll_bind(k, st->first, "%first");
 }
 
 /* Opens a block for the teams that have a point; null: all have. */
@@ -340,7 +342,10 @@ static const char *body(LlKernel *k)
 	begin(k);
 	k->team = k->stage->threads;
 	k->lane = "%tid";
+	ll_spans_in(k);
 	ll_nodes(k, k->stage->head);
+	if (k->stage->spans.n)
+		ll_barrier(k);
 	k->team = k->stage->team;
 	k->lane = "%lane";
 	after = open_points(k);
@@ -357,6 +362,9 @@ static const char *body(LlKernel *k)
 		ll_close_if(k, end);
 	}
 	ll_close_if(k, after);
+	k->team = k->stage->threads;
+	k->lane = "%tid";
+	ll_spans_out(k);
 	ll_put(f, "ret void");
 	return ll_needed_barriers(k, strbuf_str(&f->b));
 }

@@ -17,6 +17,7 @@ typedef struct LlBuf {
 	bool packed;       /* elements of less than a byte share bytes, as in memory outside */
 	const LNode *local; /* that says which elements a thread keeps, or null */
 	const char *rest;  /* what is the block's scratch, where it keeps elements in that, too; else null */
+	const char *span, *first; /* a span in shared memory, and which element its first one is; else null */
 } LlBuf;
 
 typedef struct LlIter {
@@ -105,6 +106,10 @@ const char *ll_encoded(LlKernel *k, DType t, const char *val);
 void ll_shared(LlKernel *k, const char *name, int64_t n, DType t);
 /* Bytes of shared memory that the launch has to give. */
 int ll_dynamic_shared(const LlKernel *k);
+/* Makes room for N elements of B, from FIRST on, in shared memory, where all accesses of it go from here on. Gives the name of
+ * that, as ll_span_name does; ll_buf_name stays that of B. */
+const char *ll_declare_span(LlKernel *k, const Buf *b, int64_t n, const char *first);
+const char *ll_span_name(LlKernel *k, const Buf *b);
 /* A pointer to element I of the thread's own ARRAY. */
 const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i);
 /* Each thread has a B of its own. */
@@ -153,6 +158,12 @@ void ll_reduce(LlKernel *k, const LNode *n);
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
 /* LN_FOLD (gen_nvptx_fold.c). */
 void ll_fold(LlKernel *k, const LNode *n);
+
+/* ---- gen_nvptx_span.c ---- */
+
+/* Declares the stage's spans, and fetches what is read; stores what was written. By all threads of the block. */
+void ll_spans_in(LlKernel *k);
+void ll_spans_out(LlKernel *k);
 
 /* ---- gen_nvptx_sync.c ---- */
 

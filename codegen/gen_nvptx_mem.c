@@ -194,7 +194,8 @@ static bool declares(const LNode *n)
 static bool launch_gives(const LlKernel *k)
 {
 	return scratch(k) > STATIC_SHARED ||
-	       (scratch(k) && (declares(k->stage->head) || declares(k->stage->body)));
+	       (scratch(k) &&
+		(k->stage->spans.n || declares(k->stage->head) || declares(k->stage->body)));
 }
 
 /* Schedules see to it that what a block has in shared memory is there: of what code declares, STATIC_SHARED bytes. */
@@ -281,7 +282,24 @@ bool ll_in_register(LlKernel *k, const Buf *b)
 
 int ll_space(LlKernel *k, const Buf *b)
 {
-	return place_of(k, b)->space;
+	const LlBuf *p = place_of(k, b);
+
+	return p->span ? 3 : p->space;
+}
+
+const char *ll_declare_span(LlKernel *k, const Buf *b, int64_t n, const char *first)
+{
+	LlBuf *p = place_of(k, b);
+
+	p->span = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
+	p->first = first;
+	ll_shared(k, p->span, n, b->dtype);
+	return p->span;
+}
+
+const char *ll_span_name(LlKernel *k, const Buf *b)
+{
+	return place_of(k, b)->span;
 }
 
 const LNode *ll_local(LlKernel *k, const Buf *b)
@@ -352,11 +370,27 @@ static const char *in_rest(LlKernel *k, const LlBuf *p)
 	return r;
 }
 
+/* Element IDX of a buffer, in the span that the block has of it. */
+static const char *in_span(LlKernel *k, const LlBuf *p, const char *idx)
+{
+	const char *at = ll_new(&k->f), *r = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", at, idx, p->first);
+	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", r,
+	       ll_stored(p->buf->dtype), p->span, at);
+	return r;
+}
+
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type)
 {
 	LlFn *f = &k->f;
 	const LlBuf copy = *place_of(k, b), *p = &copy;
 	const char *r;
+
+	if (p->span) {
+		*type = "ptr addrspace(3)";
+		return in_span(k, p, idx);
+	}
 
 	if (p->rest && k->more) {
 		*type = "ptr addrspace(3)";

@@ -179,16 +179,30 @@ struct LNode {
 	int nat;           /* INIT and a reduction's WRITE: those of the band */
 };
 
+/*
+ * On a GPU: iteration p of a stage has elements p*EACH to p*EACH + EACH - 1 of BUF, at most MOST of them, for itself; where EACH
+ * is 0, all have element 0 alone. What the teams of a block have goes between memory and the block's shared memory as a whole,
+ * before the teams begin or, WRITTEN, each element by some team, after they end; they access it there.
+ */
+typedef struct Span {
+	Buf *buf;
+	Dim *each;
+	int64_t most;
+	bool written;
+} Span;
+
 typedef struct Stage {
 	const char *name;  /* C identifier, unique in the kernel */
 	const char *strategy; /* "map", "row", "contraction", "order"; on GPUs "turn", "fold", "window", "scatter", too: for dumps */
 	Iter *var;         /* the parallel loop */
 	Dim *extent;
 	int64_t grain;     /* iterations worth a thread's waking */
+	VEC(Span) spans;
+	Iter *first;       /* GPUs: of a block, in head and body: the first of its iterations; or null */
 	LNode *head;       /* GPUs: what the threads of a block do together before its teams begin: shared locals of all of them */
 	LNode *body;
 	Dim *scratch;      /* bytes of per-thread scratch that its locals take; constant 0 where none */
-	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 4, 8, 16, 32 or threads; else 0 */
+	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 2, 4, 8, 16, 32 or threads; else 0 */
 } Stage;
 
 /*

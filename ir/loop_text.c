@@ -236,6 +236,16 @@ static void put_stage(StrBuf *b, const Stage *st, const char *name)
 		dim_print(b, st->scratch);
 	}
 	strbuf_puts(b, "\n");
+	for (int i = 0; i < st->spans.n; i++) {
+		const Span *s = &st->spans.at[i];
+
+		strbuf_printf(b, "    span %s: ", s->buf->name);
+		dim_print(b, s->each);
+		strbuf_printf(b, " of each %s", st->var->name);
+		if (!dim_is_const(s->each, NULL))
+			strbuf_printf(b, ", %lld at most", (long long)s->most);
+		strbuf_puts(b, s->written ? ", written\n" : "\n");
+	}
 	if (st->head) {
 		strbuf_puts(b, "    block\n");
 		put_nodes(b, st->head, 3);

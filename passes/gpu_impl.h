@@ -72,7 +72,8 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	     const Few *few);
 /* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
-/* The statements of a stage whose rows have a team each (passes/gpu_team.c); null, or what goes over few rows of a team. */
-void gpu_team(Row *r, const Gpu *gpu, Iter *few);
+/* The statements of a stage whose rows have a team each (passes/gpu_team.c); the N iterators that the stage is split into; null,
+ * or what goes over few rows of a team. */
+void gpu_team(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few);
 
 #endif

@@ -135,7 +135,7 @@ static int most_run(const Runs *x)
 /* The threads that share a row, and in *ALONG the iterator of the band that neighbouring rows run along. */
 static int choose_team(Row *r, int *along)
 {
-	enum { SHORT = 3, WARPS_ROW = 1024 };
+	enum { SHORT = 2, WARPS_ROW = 1024 };
 	int team = 1;
 	Runs x = {.r = r};
 	int64_t n = 1;
@@ -272,7 +272,7 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	b->stage->threads = ROW_THREADS;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	if (b->stage->team > 1)
-		gpu_team(&r, gpu, each);
+		gpu_team(&r, gpu, split, n, each);
 	for (int i = first; i <= last && b->stage->team == 1; i++)
 		gpu_row_stmt(&r, b->k->stmts.at[i], b->k->stmts.at[i]);
 }

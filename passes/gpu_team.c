@@ -146,6 +146,7 @@ static void fetch_for_block(Team *t)
 
 	b->tail = &b->stage->head;
 	fetch(t, true, false);
+	team_fetch_ones(t);
 	b->tail = body;
 }
 
@@ -288,9 +289,14 @@ static void loop_rows(Team *t, const Gpu *gpu)
 	b->tail = &loop->next;
 }
 
-void gpu_team(Row *r, const Gpu *gpu, Iter *few)
+void gpu_team(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few)
 {
-	Team t = {.r = r, .n = r->last - r->first + 1, .few = few, .pack = 1};
+	Team t = {.r = r,
+		  .n = r->last - r->first + 1,
+		  .split = split,
+		  .nsplit = n,
+		  .few = few,
+		  .pack = 1};
 	LNode *rows = NULL;
 
 	t.part = NEW_ARRAY(r->b->arena, 2 * t.n, Part);
@@ -303,7 +309,9 @@ void gpu_team(Row *r, const Gpu *gpu, Iter *few)
 	if (t.it) {
 		team_keep_written(&t);
 		team_keep_reads(&t, gpu);
+		team_choose_spans(&t);
 		team_share_out(&t, gpu);
+		team_share_ones(&t);
 	}
 	r->b->stmt = -1;
 	fetch_for_block(&t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of rows that a warp or a block has share: gpu_team.c the stage, gpu_team_kept.c what threads keep of the
- * row, gpu_team_share.c how its points are shared out.
+ * row, gpu_team_span.c what a block moves as a whole, gpu_team_share.c how its points are shared out.
  */
 #ifndef PASSES_GPU_TEAM_IMPL_H
 #define PASSES_GPU_TEAM_IMPL_H
@@ -10,6 +10,9 @@
 
 enum {
 	MOST_KEPT = 8, /* buffers of one row at most */
+	MOST_ONES = 4, /* elements of one row that a block has for all of its rows */
+	BLOCK_ROWS = 8, /* warps of a block that shares what they read, */
+	BLOCK_THREADS = BLOCK_ROWS * WARP,
 	STATES = 2048  /* bytes of shared memory for partial states */
 };
 
@@ -33,14 +36,24 @@ typedef struct Kept {
 	int64_t at; /* from that byte on */
 } Kept;
 
+/* What a row has one element of. */
+typedef struct One {
+	Buf *buf; /* the block's, an element for each of its teams */
+	Expr *is;
+} One;
+
 typedef struct Team {
 	Row *r;
 	Part *part;
 	int n;
 	Iter *it; /* along the row; null: no statement runs along it */
+	Iter *const *split; /* which the stage's iterations are split into, outermost first */
+	int nsplit;
 	Iter *few; /* over few rows that the team has, one after the other; null: it has one */
 	Kept kept[MOST_KEPT];
 	int nkept;
+	One one[MOST_ONES];
+	int nones;
 	int64_t shared; /* bytes of shared memory that a team has for its locals */
 	int pack, keep; /* elements of one access; points of the row that a thread keeps */
 	int more; /* and of how many after those it has elements in the block's scratch */
@@ -65,6 +78,12 @@ void team_keep_written(Team *t);
 void team_keep_reads(Team *t, const Gpu *gpu);
 /* E knows a loop around the row in one statement alone. */
 bool team_knows_loop(const Team *t, Expr *e);
+/* Finds what a block of rows that are short moves as a whole; accesses of that are of shared memory. */
+void team_choose_spans(Team *t);
+bool team_is_span(const Team *t, const Buf *b);
+/* Finds what rows have one element of; rows read it where the block has it. Then: the block fetches it. */
+void team_share_ones(Team *t);
+void team_fetch_ones(Team *t);
 /* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
 int team_most_kept(int team, int registers);
 /* How much scratch a block that has one row after another wants for POINTS of so many bytes each. */

@@ -14,10 +14,6 @@
 
 #include <string.h>
 
-enum {
-	BLOCK_ROWS = 8 /* warps, so rows, of a block that shares what it read: 256 threads */
-};
-
 /* ---- Temporaries ---- */
 
 typedef struct Uses {
@@ -315,7 +311,7 @@ static int bytes_kept(const Team *t, const Found *f)
 static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
-	const int rows_each = BLOCK_ROWS * WARP / (st->team < WARP ? st->team : WARP);
+	const int rows_each = BLOCK_THREADS / (st->team < WARP ? st->team : WARP);
 	const int64_t each = SHARED - rows_each * t->shared, /* rows have their own locals */
 		all = gpu->shared - t->shared - GPU_DRIVER - STATES -
 		      team_scratch(team_length(t, t->it->extent), bytes_kept(t, f));
@@ -330,7 +326,7 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 	     (!registers ||
 	      team_length(t, t->it->extent) <= (int64_t)team_most_kept(WARP, registers) * WARP))) {
 		st->team = st->team < WARP ? st->team : WARP;
-		st->threads = shared ? BLOCK_ROWS * WARP : st->threads;
+		st->threads = shared ? BLOCK_THREADS : st->threads;
 		return each;
 	}
 	count_reads(t, f, all, &registers, &shared);

@@ -48,8 +48,10 @@ static void access_along(Along *x, const Buf *b, Expr *at)
 
 	if (b->data || bits < 8 || !ex_runs_along(c, at, x->t->it) || !ex_affine(c, at, &a))
 		return;
-	x->at = team_knows_loop(x->t, at) ? x->at : at;
-	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
+	if (!team_is_span(x->t, b)) {
+		x->at = team_knows_loop(x->t, at) ? x->at : at;
+		x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
+	}
 	while (x->pack > 1 &&
 	       (x->pack * bits / 8 > PACK_BYTES || !affine_aligned(c, &a, x->t->it, x->pack)))
 		x->pack /= 2;

@@ -179,6 +179,7 @@ void l_tidy(Schedule *s)
 		if (!st->team)
 			continue;
 		enter(&scope, st->var);
+		enter(&scope, st->first);
 		name_apart(&scope, st->head);
 		name_apart(&scope, st->body);
 	}

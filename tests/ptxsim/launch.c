@@ -50,7 +50,7 @@ static void begin_block(Worker *k, Launch *l, uint64_t index)
 			abort();
 	}
 	b->shared = k->shared;
-	memset(b->shared, 0xfb, b->shared_bytes);
+	memset(b->shared, POISON, b->shared_bytes);
 	for (int i = 0; i < b->n_warps; i++) {
 		uint32_t left = threads - 32 * (uint32_t)i;
 		warp_begin(k, i, left >= 32 ? ~0u : (1u << left) - 1);

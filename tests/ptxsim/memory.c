@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POISON = 0xfb }; /* a NaN in f16, bf16 and f32, and a wild index */
 static const uint64_t FIRST = 0x0a0000000000, GUARD = 1 << 16;
 
 static Alloc **table; /* by address */

@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Bytes of what nobody wrote: a large negative number in any type of floats (-65376 in f16, -2.6e36 in f32), and a wild index. */
+enum { POISON = 0xfb };
+
 typedef enum AllocKind { A_DEVICE, A_PINNED, A_MODULE, A_CONST } AllocKind;
 
 typedef struct Alloc {

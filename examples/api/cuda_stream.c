@@ -130,6 +130,14 @@ static int run(Model *m, CUdeviceptr from, CUdeviceptr to, uint64_t bytes, CUstr
 	return 0;
 }
 
+/* All is computed; what a model found wrong while the GPU did is asked for here. */
+static int finish(Model *m)
+{
+	if (m->api->wait(m->context))
+		return fprintf(stderr, "%s\n", m->api->error(m->context));
+	return 0;
+}
+
 static int compute(const Work *w, Model *smooth, Model *digits, const float *x, float *logits)
 {
 	const size_t batch = BATCH * PIXELS * sizeof(float), row = BATCH * CLASSES * sizeof(float);
@@ -139,9 +147,10 @@ static int compute(const Work *w, Model *smooth, Model *digits, const float *x, 
 		bad = run(smooth, w->scans + k * batch, w->blurred, batch, w->stream) ||
 		      run(digits, w->blurred, w->logits + k * row, row, w->stream);
 	bad = bad || cu.cuMemcpyDtoHAsync_v2(logits, w->logits, BATCHES * row, w->stream) ||
-	      cu.cuStreamSynchronize(w->stream);
-	/* The work is done; what a model found wrong while the GPU computed is asked for here. */
-	return bad || smooth->api->wait(smooth->context) || digits->api->wait(digits->context);
+	      cu.cuStreamSynchronize(w->stream) || finish(smooth) || finish(digits);
+	if (bad)
+		fprintf(stderr, "the GPU has not computed all\n");
+	return bad;
 }
 
 static int read_scans(const char *path, float *x, unsigned char *label)

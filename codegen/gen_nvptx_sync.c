@@ -3,7 +3,7 @@
  * Barriers that nothing needs. Nodes end with a barrier, since what comes next may read what they stored; here the whole
  * function is known. A barrier stays where, on some way through the function over it and over no other, an access before it
  * and one after it are of the same memory, and one of them stores; not so where each thread keeps to elements of its own.
- * They are looked at one by one, so that one of two in a row stays.
+ * They are looked at one by one, so that one of two in a row stays; each by a walk to the barriers around it.
  *
  * Of an address it is known which buffer it is in. Where it is not, and for atomics, fences and assembly, it may be any.
  */
@@ -54,6 +54,10 @@ typedef struct Sync {
 	VEC(int) async;          /* buffers that copies under way write */
 	Pointer *value;          /* by number */
 	int *label;              /* its step, by number */
+	/* Of a walk: its number, by steps that it has come to; where it goes on; how buffers are accessed on it, [0] after and [1]
+	 * before the step where it began. */
+	int *seen, walks, *todo;
+	unsigned *how[2];
 } Sync;
 
 /* ---- The lines ---- */
@@ -230,28 +234,37 @@ static void add_edges(Sync *s)
 	}
 }
 
-/* Of each buffer, how it is accessed after step AT, BACK: before it, up to the next barriers of its level. */
-static unsigned *around(const Sync *s, int at, bool back)
+static void make_room_for_walks(Sync *s)
 {
-	unsigned *how = NEW_ARRAY(s->arena, s->roots.n, unsigned);
-	bool *seen = NEW_ARRAY(s->arena, s->steps.n, bool);
-	int *todo = NEW_ARRAY(s->arena, s->steps.n + 1, int), n = 0;
+	s->seen = NEW_ARRAY(s->arena, s->steps.n, int);
+	s->todo = NEW_ARRAY(s->arena, s->steps.n + 1, int);
+	for (int back = 0; back < 2; back++)
+		s->how[back] = NEW_ARRAY(s->arena, s->roots.n, unsigned);
+}
 
-	todo[n++] = at;
+/* Of each buffer, how it is accessed after step AT, BACK: before it, up to the next barriers of its level. */
+static const unsigned *around(Sync *s, int at, bool back)
+{
+	unsigned *how = s->how[back];
+	int n = 0;
+
+	memset(how, 0, (size_t)s->roots.n * sizeof *how);
+	s->walks++;
+	s->todo[n++] = at;
 	while (n) {
-		const Step *from = &s->steps.at[todo[--n]];
+		const Step *from = &s->steps.at[s->todo[--n]];
 
 		for (int e = from->edge[back]; e >= 0; e = s->edges.at[e].next) {
 			const int to = s->edges.at[e].step;
 			const Step *st = &s->steps.at[to];
 
-			if (seen[to] || st->level >= s->steps.at[at].level)
+			if (s->seen[to] == s->walks || st->level >= s->steps.at[at].level)
 				continue;
-			seen[to] = true;
+			s->seen[to] = s->walks;
 			for (int i = 0; i < st->n; i++)
 				how[s->accesses.at[st->first + i].root] |=
 					s->accesses.at[st->first + i].how;
-			todo[n++] = to;
+			s->todo[n++] = to;
 		}
 	}
 	return how;
@@ -266,7 +279,7 @@ static bool meet(unsigned a, unsigned b)
 	       ((all_a & WRITE) && (b & READ)) || ((a & READ) && (all_b & WRITE));
 }
 
-static bool is_needed(const Sync *s, int at)
+static bool is_needed(Sync *s, int at)
 {
 	const unsigned *before = around(s, at, true), *after = around(s, at, false);
 
@@ -291,6 +304,7 @@ const char *ll_needed_barriers(const LlKernel *k, const char *code)
 	for (const char *line = code; *line; line += strcspn(line, "\n") + 1)
 		add_line(&s, line);
 	add_edges(&s);
+	make_room_for_walks(&s);
 	for (int i = 0; i < s.steps.n; i++) {
 		Step *st = &s.steps.at[i];
 

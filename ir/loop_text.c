@@ -94,111 +94,144 @@ static void put_shares(StrBuf *b, const LNode *n)
 	}
 }
 
-static void put_nodes(StrBuf *b, const LNode *n, int depth)
+static void put_nodes(StrBuf *b, const LNode *n, int depth);
+
+static void put_loop(StrBuf *b, const LNode *n, int depth)
 {
 	static const char *const kinds[] = {[LOOP_SERIAL] = "for",
 					    [LOOP_VECTOR] = "vector for",
 					    [LOOP_SHORT] = "short vector for",
 					    [LOOP_UNROLL] = "unroll for",
 					    [LOOP_TEAM] = "team for"};
-	static const char *const spreads[] = {"", "by rows", "by words", "by lanes",
-					      "in registers"};
 
+	strbuf_printf(b, "%s ", kinds[n->loop]);
+	put_range(b, n);
+	if (n->step != 1)
+		strbuf_printf(b, " by %lld", (long long)n->step);
+	put_shares(b, n);
+	strbuf_puts(b, "\n");
+	put_nodes(b, n->body, depth + 1);
+}
+
+static void put_let(StrBuf *b, const LNode *n)
+{
+	strbuf_printf(b, "let %s = ", n->var->name);
+	ex_print(b, n->lo);
+	strbuf_puts(b, "\n");
+}
+
+/* BUFS = VALS, or through a monoid. */
+static void put_store(StrBuf *b, const LNode *n)
+{
+	strbuf_puts(b, n->kind == LN_ATOMIC ? "atomic " : "");
+	put_bufs(b, n);
+	strbuf_printf(b, " %s= ", n->kind == LN_STORE ? "" : monoid_info[n->red].name);
+	put_vals(b, n);
+}
+
+static void put_reduce(StrBuf *b, const LNode *n)
+{
+	put_bufs(b, n);
+	strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
+	put_range(b, n);
+	put_shares(b, n);
+	strbuf_puts(b, " ");
+	put_vals(b, n);
+}
+
+static void put_fold(StrBuf *b, const LNode *n)
+{
+	const Fold *f = n->fold;
+
+	put_bufs(b, n);
+	strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
+	put_range(b, n);
+	strbuf_printf(b, " for %s < %d", f->row->name, f->rows);
+	if (f->valid) {
+		strbuf_puts(b, " valid ");
+		ex_print(b, f->valid);
+	}
+	strbuf_printf(b, ", %s < %d ", f->col->name, f->cols);
+	if (f->lanes)
+		strbuf_printf(b, "by lanes of %s ", f->lanes->name);
+	else
+		strbuf_printf(b, "pack %d ", n->pack);
+	put_vals(b, n);
+}
+
+/* What a thread keeps in its registers of a local, and what that is. */
+static void put_kept(StrBuf *b, const LNode *n)
+{
+	strbuf_printf(b, " keep %d", n->keep);
+	if (n->more) {
+		strbuf_printf(b, " more %d at ", n->more);
+		ex_print(b, n->idx);
+	}
+	strbuf_printf(b, " of %s: ", n->var->name);
+	ex_print(b, n->val[0]);
+}
+
+static void put_local(StrBuf *b, const LNode *n)
+{
+	static const char *const spreads[] = {"", " by rows", " by words", " by lanes",
+					      " in registers"};
+	const Buf *buf = n->buf[0];
+
+	strbuf_printf(b, "local %s: %s", buf->name, dtype_info[buf->dtype].name);
+	for (int i = 0; i < buf->rank; i++) {
+		strbuf_puts(b, i ? ", " : "[");
+		dim_print(b, buf->dims[i]);
+	}
+	strbuf_puts(b, buf->rank ? "]" : "");
+	strbuf_puts(b, spreads[buf->spread]);
+	if (n->keep)
+		put_kept(b, n);
+	strbuf_puts(b, n->idx ? " in scratch\n" : "\n");
+}
+
+static void put_fill(StrBuf *b, const LNode *n, int depth)
+{
+	const Fill *f = n->fill;
+
+	strbuf_printf(b, "fill %s < %d, %s < %d, %s < %d%s\n", f->row->name, f->rows,
+		      f->chunk->name, f->chunks, f->elem->name, f->pack, f->async ? " async" : "");
+	put_nodes(b, n->body, depth + 1);
+}
+
+static void put_ring(StrBuf *b, const LNode *n, int depth)
+{
+	strbuf_puts(b, "ring ");
+	put_range(b, n);
+	strbuf_printf(b, " slot %s < %d\n", n->slot->name, n->stages);
+	put_nodes(b, n->body, depth + 1);
+}
+
+static void put_drain(StrBuf *b, const LNode *n)
+{
+	strbuf_printf(b, "drain %s = strip ", n->buf[0]->name);
+	ex_print(b, n->idx);
+	strbuf_printf(b, " of %s, %s of %lld\n", n->mma->acc->name,
+		      n->mma->by_columns ? "columns" : "rows", (long long)n->step);
+}
+
+static void put_nodes(StrBuf *b, const LNode *n, int depth)
+{
 	for (; n; n = n->next) {
 		indent(b, depth);
 		switch (n->kind) {
-		case LN_LOOP:
-			strbuf_printf(b, "%s ", kinds[n->loop]);
-			put_range(b, n);
-			if (n->step != 1)
-				strbuf_printf(b, " by %lld", (long long)n->step);
-			put_shares(b, n);
-			strbuf_puts(b, "\n");
-			put_nodes(b, n->body, depth + 1);
-			break;
-		case LN_LET:
-			strbuf_printf(b, "let %s = ", n->var->name);
-			ex_print(b, n->lo);
-			strbuf_puts(b, "\n");
-			break;
+		case LN_LOOP: put_loop(b, n, depth); break;
+		case LN_LET: put_let(b, n); break;
 		case LN_STORE:
-			put_bufs(b, n);
-			strbuf_puts(b, " = ");
-			put_vals(b, n);
-			break;
 		case LN_UPDATE:
-		case LN_ATOMIC:
-			strbuf_puts(b, n->kind == LN_ATOMIC ? "atomic " : "");
-			put_bufs(b, n);
-			strbuf_printf(b, " %s= ", monoid_info[n->red].name);
-			put_vals(b, n);
-			break;
-		case LN_REDUCE:
-			put_bufs(b, n);
-			strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
-			put_range(b, n);
-			put_shares(b, n);
-			strbuf_puts(b, " ");
-			put_vals(b, n);
-			break;
-		case LN_LOCAL:
-			strbuf_printf(b, "local %s: %s", n->buf[0]->name,
-				      dtype_info[n->buf[0]->dtype].name);
-			for (int i = 0; i < n->buf[0]->rank; i++) {
-				strbuf_puts(b, i ? ", " : "[");
-				dim_print(b, n->buf[0]->dims[i]);
-			}
-			strbuf_puts(b, n->buf[0]->rank ? "]" : "");
-			if (n->buf[0]->spread)
-				strbuf_printf(b, " %s", spreads[n->buf[0]->spread]);
-			if (n->keep) {
-				strbuf_printf(b, " keep %d", n->keep);
-				if (n->more) {
-					strbuf_printf(b, " more %d at ", n->more);
-					ex_print(b, n->idx);
-				}
-				strbuf_printf(b, " of %s: ", n->var->name);
-				ex_print(b, n->val[0]);
-			}
-			strbuf_puts(b, n->idx ? " in scratch\n" : "\n");
-			break;
+		case LN_ATOMIC: put_store(b, n); break;
+		case LN_REDUCE: put_reduce(b, n); break;
+		case LN_LOCAL: put_local(b, n); break;
 		case LN_TILE: put_tile(b, n->tile); break;
-		case LN_FILL:
-			strbuf_printf(b, "fill %s < %d, %s < %d, %s < %d%s\n", n->fill->row->name,
-				      n->fill->rows, n->fill->chunk->name, n->fill->chunks,
-				      n->fill->elem->name, n->fill->pack,
-				      n->fill->async ? " async" : "");
-			put_nodes(b, n->body, depth + 1);
-			break;
-		case LN_RING:
-			strbuf_puts(b, "ring ");
-			put_range(b, n);
-			strbuf_printf(b, " slot %s < %d\n", n->slot->name, n->stages);
-			put_nodes(b, n->body, depth + 1);
-			break;
+		case LN_FILL: put_fill(b, n, depth); break;
+		case LN_RING: put_ring(b, n, depth); break;
 		case LN_MMA: put_mma(b, n->mma); break;
-		case LN_FOLD:
-			put_bufs(b, n);
-			strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
-			put_range(b, n);
-			strbuf_printf(b, " for %s < %d", n->fold->row->name, n->fold->rows);
-			if (n->fold->valid) {
-				strbuf_puts(b, " valid ");
-				ex_print(b, n->fold->valid);
-			}
-			strbuf_printf(b, ", %s < %d ", n->fold->col->name, n->fold->cols);
-			if (n->fold->lanes)
-				strbuf_printf(b, "by lanes of %s ", n->fold->lanes->name);
-			else
-				strbuf_printf(b, "pack %d ", n->pack);
-			put_vals(b, n);
-			break;
-		case LN_DRAIN:
-			strbuf_printf(b, "drain %s = strip ", n->buf[0]->name);
-			ex_print(b, n->idx);
-			strbuf_printf(b, " of %s, %s of %lld\n", n->mma->acc->name,
-				      n->mma->by_columns ? "columns" : "rows", (long long)n->step);
-			break;
+		case LN_FOLD: put_fold(b, n); break;
+		case LN_DRAIN: put_drain(b, n); break;
 		}
 	}
 }

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which code a machine runs: targets, drivers that are missing or older, cubins."""
+
+import json
+import os
+import re
+import shutil
+
+from harness import BUILD, DIR, FLAGS, compiled, dlrun, run, test
+
+
+@test
+def several_targets():
+    so = compiled("add", targets="cuda:sm_80,sm_90a,cpu:v2,v3")
+    assert "x86-64-v3 x86-64-v2 sm_90a sm_80" in dlrun(so, "--describe")
+    for sm, ok in (75, False), (80, True), (90, True), (120, True):
+        text = dlrun(so, "--device", "cuda", "--data", f"{DIR}/add", status=0 if ok else 1, PTXSIM_SM=sm)
+        assert ok or "this GPU is sm_75" in text, text
+
+
+@test
+def without_a_driver():
+    so = compiled("add")
+    assert json.loads(dlrun(so, "--bench", "--seconds=0.05", sim=False))["device"] == "cpu"
+    text = dlrun(so, "--data", f"{DIR}/add", sim=False)
+    assert text.startswith("device: cpu\n") and "warning" not in text, text
+    assert dlrun(so, "--data", f"{DIR}/add").startswith("device: cuda:0 ptxsim sm_80\n")
+    text = dlrun(so, "--device=cuda", "--data", f"{DIR}/add", sim=False, status=1)
+    assert "no GPU: libcuda.so.1" in text, text
+
+
+def program(name, text):
+    with open(f"{DIR}/{name}", "w") as f:
+        f.write("#!/bin/sh\n" + text + "\n")
+    os.chmod(f"{DIR}/{name}", 0o755)
+    return f"{DIR}/{name}"
+
+
+def modules_loaded(so, sm):
+    text = dlrun(so, "--device=cuda", "--data", f"{DIR}/rows", PTXSIM_TRACE=1, PTXSIM_SM=sm)
+    return text.count(": cuModuleLoadDataEx\n")
+
+
+@test
+def cubins_travel_with_the_ptx():
+    """Only a GPU of just that capability gets the cubin; the simulator takes none, and then gets the PTX."""
+    write = program("ptxas", "while [ $# -gt 1 ]; do [ $1 = -o ] && out=$2; shift; done; grep -q '^.visible .entry' $1 && printf '\\177ELF is no code' >$out")
+    so = compiled("rows", "--cubin=yes", f"--ptxas={write}", targets="cuda:sm_80,sm_86")
+    assert open(so, "rb").read().count(b"\177ELF is no code") == 2
+    assert [modules_loaded(so, sm) for sm in (80, 86, 89)] == [2, 2, 1]
+    assert modules_loaded(compiled("rows"), 80) == 1
+
+
+@test
+def without_ptxas():
+    """No cubins unless they are asked for; then it is an error that there is no ptxas, or that it fails."""
+    rest = {"sim": False, "CUDA_HOME": DIR + "/none"}
+    compile = [BUILD + "/bin/dlcc", f"{DIR}/rows.onnx", "-o", f"{DIR}/cubin.so", "--target=cuda:sm_80"]
+    assert "--ptxas=/none/ptxas: there is no such program" in run(*compile, "--cubin=yes", "--ptxas=/none/ptxas", status=1, **rest)
+    broken = program("broken", "echo ptxas does not know sm_80; exit 1")
+    text = run(*compile, "--cubin=yes", f"--ptxas={broken}", status=1, **rest)
+    assert "ptxas failed" in text and "ptxas does not know sm_80" in text, text
+    if not os.path.exists("/usr/local/cuda/bin/ptxas") and not shutil.which("ptxas"):
+        assert "needs ptxas, which is not on PATH" in run(*compile, "--cubin=yes", status=1, **rest)
+    assert not os.path.exists(f"{DIR}/cubin.so")
+    assert "it is yes or no" in run(*compile, "--cubin=maybe", status=2, **rest)
+    os.rename(broken, DIR + "/ptxas")
+    if "--sanitize" not in FLAGS:
+        plain = open(compiled("rows", "--name=cubin"), "rb").read()
+        run(*compile, *FLAGS, PATH=DIR + ":" + os.environ["PATH"], **rest)
+        assert open(f"{DIR}/cubin.so", "rb").read() == plain
+
+
+@test
+def devices_that_are_not():
+    so = compiled("add")
+    assert "no such GPU; the last is cuda:0" in dlrun(so, "--device=cuda:3", "--bench", status=1)
+    assert "it is auto, cpu, cuda or cuda:N" in dlrun(so, "--device=tpu", "--bench", status=1)
+    plain = compiled("add", targets="cpu")
+    assert "compiled without code for GPUs" in dlrun(plain, "--device=cuda", "--bench", status=1)
+    assert json.loads(dlrun(plain, "--bench", "--seconds=0.05"))["device"] == "cpu"
+
+
+@test
+def no_gpu_is_to_be_seen():
+    so = compiled("add")
+    for env in {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "-1"}, {"PTXSIM_DEVICES": 0}:
+        assert dlrun(so, "--data", f"{DIR}/add", **env).startswith("device: cpu\n")
+        assert "no GPU: CUDA_ERROR_NO_DEVICE" in dlrun(so, "--device=cuda", "--data", f"{DIR}/add", status=1, **env)
+
+
+@test
+def a_gpu_or_a_driver_older_than_the_code():
+    """The CPU computes where nobody asked for a GPU; who did reads why not, with what the driver's compiler says."""
+    so = compiled("add")
+    text = dlrun(so, "--data", f"{DIR}/add", PTXSIM_SM=75)
+    assert text.startswith("device: cpu\n") and "dlrun: warning: add: on the CPU: " in text and "this GPU is sm_75" in text, text
+    ptx = open(compiled("add", suffix=".ptx")).read()
+    for changed, said in (re.sub(r"\.version \S+", ".version 99.1", ptx), "UNSUPPORTED_PTX_VERSION.*Unsupported .version 99.1"), (ptx.replace("ld.global", "ld.glibal"), "INVALID_PTX.*line"):
+        assert changed != ptx
+        open(f"{DIR}/changed.ptx", "w").write(changed)
+        env = {"PTXSIM_QUIET": 1, "PTXSIM_REPLACE": f"{DIR}/changed.ptx"}
+        assert dlrun(so, "--data", f"{DIR}/add", **env).startswith("device: cpu\n")
+        text = dlrun(so, "--device=cuda", "--data", f"{DIR}/add", status=1, **env)
+        assert re.search("its driver does not take the kernels: CUDA_ERROR_" + said, text), text
+
+
+@test
+def the_same_bytes():
+    if "--sanitize" in FLAGS:
+        return  # sanitizers put the names of temporary files in
+    one = open(compiled("rows"), "rb").read()
+    assert one == open(compiled("rows", "--threads=1"), "rb").read()
+    os.mkdir(f"{DIR}/elsewhere")
+    shutil.copy(f"{DIR}/dense.onnx", f"{DIR}/elsewhere")
+    for suffix in ".ptx", ".so", ".o":
+        made = []
+        for home in DIR, f"{DIR}/elsewhere":
+            run("bash", "-c", f"cd {home} && {BUILD}/bin/dlcc dense.onnx -o dense{suffix} --target=cuda:sm_80,sm_90a", HOME=home, TMPDIR=home)
+            made.append(open(f"{home}/dense{suffix}", "rb").read())
+        assert made[0] == made[1], suffix

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products by matrix instructions, in every type and position."""
+
+import os
+
+import numpy as np
+
+from harness import BUILD, DIR, FLAGS, calls, case, compiled, dlrun, model, rng, run, test
+
+
+def product(name, kind, m, n, k, shape_a=None, factor=lambda x: x, constant="", **attrs):
+    """Gemm and what follows it, with reference values; SHAPE_A: the first dims as the model knows them; FACTOR: what is multiplied of a value;
+    CONSTANT: the operand that is one."""
+    onnx_type = {"f4": "float", "f2": "float16", "f8": "double"}[kind]
+    a, b = (k, m) if attrs.get("transA") else (m, k), (n, k) if attrs.get("transB") else (k, n)
+    known = shape_a or ",".join(map(str, a))
+    out = f"{known.split(',')[attrs.get('transA', 0)]},{n}"
+    text = ", ".join(f"{x}={v}" for x, v in {"beta": 1.0, **attrs}.items())
+    x, w, c = (rng(i).standard_normal(s).astype(kind) for i, s in enumerate((a, b, (n,))))
+    inputs = {"a": x, "b": w, "c": c}
+    model(name, f"g ({onnx_type}[{known}] a, {onnx_type}[{b[0]},{b[1]}] b, {onnx_type}[{n}] c) => ({onnx_type}[{out}] y) {{"
+                f" p = Gemm<{text}>(a, b, c)  y = Relu(p) }}", {v: inputs[v] for v in constant})
+    left, right = factor(x).astype("f8"), factor(w).astype("f8")
+    y = (left.T if attrs.get("transA") else left) @ (right.T if attrs.get("transB") else right) + c
+    case(name, 0, {v: x for v, x in inputs.items() if v not in constant}, {"y": np.maximum(y, 0).astype(kind)})
+
+
+def tf32(x):
+    """Nearest of 11 significant bits, ties away from zero."""
+    return ((x.view(np.uint32).astype(np.uint64) + 0x1000) & 0xffffe000).astype(np.uint32).view(np.float32)
+
+
+BYTES = {np.int8: "int8", np.uint8: "uint8"}
+
+
+def byte_product(name, types, m, n, k, turned=(False, False), constant=""):
+    """The product of matrices of bytes, TURNED or as they are, widened to i32, and a sum; CONSTANT: the operand that is one."""
+    shapes = (m, k), (k, n)
+    a, b = (rng(i).integers(np.iinfo(t).min, np.iinfo(t).max + 1, s, t) for i, (t, s) in enumerate(zip(types, shapes)))
+    inputs = {v: x.T if t else x for v, x, t in zip("ab", (a, b), turned)}
+    c = rng(2).integers(-9, 9, n, np.int32)
+    text = ", ".join(f"{BYTES[t]}[{x.shape[0]},{x.shape[1]}] {v}" for t, (v, x) in zip(types, inputs.items()))
+    wide = " ".join(f"{v}w = Cast<to = 6>({v}) {v}t = {'Transpose' if t else 'Identity'}({v}w)" for v, t in zip("ab", turned))
+    model(name, f"g ({text}, int32[{n}] c) => (int32[{m},{n}] y) {{ {wide} p = MatMul(at, bt) y = Add(p, c) }}", {v: inputs[v] for v in constant})
+    case(name, 0, {**{v: x for v, x in inputs.items() if v not in constant}, "c": c}, {"y": a.astype(np.int32) @ b.astype(np.int32) + c})
+
+
+def less_zero_points(name, op, arrays, zeros, turned=(False, False)):
+    """OP of ARRAYS less the ZEROS that are there, all of them inputs of bytes; what is computed, by values in i64. Returns its matrix instructions."""
+    inputs, values, text = {}, [], ""
+    for v, x, z, t in zip("ab", arrays, zeros, turned):
+        inputs[v] = x.T if t else x
+        text += f" {v}w = Cast<to = 6>({v}) {v}t = {'Transpose' if t else 'Identity'}({v}w)"
+        if z is None:
+            text += f" {v}s = Identity({v}t)"
+        else:
+            inputs[v + "z"] = z
+            text += f" {v}y = Cast<to = 6>({v}z) {v}s = Sub({v}t, {v}y)"
+        values.append(x.astype(np.int64) - (0 if z is None else z.astype(np.int64)))
+    y = (convolution(*values) if op == "Conv" else values[0] @ values[1]).astype(np.int32)
+    types = ", ".join(f"{BYTES[x.dtype.type]}{str(list(x.shape)) * bool(x.ndim)} {v}" for v, x in inputs.items())
+    model(name, f"g ({types}) => (int32{list(y.shape)} y) {{{text} y = {op}{'<pads = [1,0,2,1], strides = [2,1]>' * (op == 'Conv')}(as, bs) }}")
+    case(name, 0, inputs, {"y": y})
+    ran = calls(compiled(name), "--device", "cuda", "--data", f"{DIR}/{name}", PTXSIM_SEED=len(text) % 4)["kernels"]
+    return sum(k["mma"] for k in ran)
+
+
+def convolution(x, w):
+    """Of images padded by 1 and 2 rows and 0 and 1 columns; every other row."""
+    x = np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)))
+    rows, columns = (x.shape[2] - w.shape[2]) // 2 + 1, x.shape[3] - w.shape[3] + 1
+    return sum(np.einsum("nchw,oc->nohw", x[:, :, r:r + 2 * rows - 1:2, s:s + columns], w[:, :, r, s])
+               for r in range(w.shape[2]) for s in range(w.shape[3]))
+
+
+def exact_product(name, mma, *options, targets="cuda:sm_80", **env):
+    """Runs product NAME, of MMA matrix instructions and no conflict of banks."""
+    counts = calls(compiled(name, *options, targets=targets), "--device", "cuda", "--data", f"{DIR}/{name}", **env)["kernels"][0]
+    assert counts["mma"] == mma, (counts["mma"], mma)
+    assert counts["shared_load_conflicts"] == counts["shared_store_conflicts"] == 0, counts
+    for way in "load", "store":
+        assert counts[f"global_{way}_sectors"] <= 1.05 * counts[f"global_{way}_sectors_fewest"], counts
+
+
+@test
+def a_half_product_is_what_the_hardware_does():
+    product("half", "f2", 512, 512, 512)
+    exact_product("half", 512 // 16 * (512 // 8) * (512 // 16))
+
+
+@test
+def a_product_of_tf32_where_it_is_asked_for():
+    for a in 0, 1:
+        for b in 0, 1:
+            product("tf32", "f4", 128, 256, 128, factor=tf32, transA=a, transB=b)
+            exact_product("tf32", 128 // 16 * (256 // 8) * (128 // 8), "--tf32")
+            product("tf32_odd", "f4", 77, 95, 41, factor=tf32, transA=a, transB=b)
+            dlrun(compiled("tf32_odd", "--tf32"), "--device", "cuda", "--data", f"{DIR}/tf32_odd")
+    assert "sm_80+tf32" in dlrun(f"{DIR}/tf32.so")
+    product("tf32", "f4", 128, 256, 128)
+    exact_product("tf32", 0)
+
+
+@test
+def products_of_bytes():
+    for i in range(4):
+        types, turned = ((np.int8, np.uint8)[i // 2], (np.int8, np.uint8)[i % 2]), (i in (1, 2), i > 1)
+        byte_product("bytes_even", types, 128, 64, 96, turned)
+        exact_product("bytes_even", 128 // 16 * (64 // 8) * (96 // 32 + 1))  # a round has 64 terms
+        byte_product("bytes_odd", types, 77, 130, 67, turned[::-1])
+        dlrun(compiled("bytes_odd"), "--device", "cuda", "--data", f"{DIR}/bytes_odd", PTXSIM_SEED=3)
+    byte_product("bytes_even", (np.int8, np.uint8), 128, 64, 128)
+    exact_product("bytes_even", 128 // 8 * (64 // 8) * (128 // 16), targets="cuda:sm_75", PTXSIM_SM=75)
+
+
+@test
+def products_of_bytes_less_zero_points():
+    for i in range(4):
+        a, b = (np.int8, np.uint8)[i // 2], (np.int8, np.uint8)[i % 2]
+
+        def some(t, *shape):
+            return rng(i).integers(np.iinfo(t).min, np.iinfo(t).max + 1, shape, t)
+        rows, columns, turned = (some(a, 41, 1), some(a))[i % 2], (some(b, 35), None)[i // 2], (i in (1, 2), i > 1)
+        without, zeros = (less_zero_points("less", "MatMul", (some(a, 41, 67), some(b, 67, 35)), z, turned)
+                          for z in ((None, None), (rows, columns)))
+        assert 0 < zeros == without, (zeros, without)
+    assert less_zero_points("less", "MatMul", (some(a, 3, 20, 33), some(b, 3, 33, 40)), (some(a), some(b, 3, 1, 40))) > 0
+    image, taps = some(np.uint8, 2, 19, 8, 7), some(np.int8, 21, 19, 3, 3)
+    without, zeros = (less_zero_points("less", "Conv", (image, taps), z) for z in ((None, None), (some(np.uint8), some(np.int8, 21, 1, 1, 1))))
+    assert 0 < zeros == without, (zeros, without)
+
+
+@test
+def products_of_odd_sizes_and_any_order_of_warps():
+    product("odd", "f2", 511, 129, 77)
+    so = compiled("odd")
+    for seed in range(4):
+        dlrun(so, "--device", "cuda", "--data", f"{DIR}/odd", PTXSIM_SEED=seed)
+    for sm in 75, 90:
+        dlrun(compiled("odd", targets=f"cuda:sm_{sm}{'a' if sm == 90 else ''}"), "--device", "cuda", "--data", f"{DIR}/odd", PTXSIM_SM=sm)
+
+
+def fragments(name, *options, targets="cuda:sm_80"):
+    """Product NAME has a fill of an operand in the order of fragments."""
+    dump = run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "-o", f"{DIR}/dumped.so", f"--target={targets}", "--dump-ir=sched", *FLAGS, *options)
+    return "[fragments]" in dump
+
+
+@test
+def products_of_constants_in_the_order_of_fragments():
+    for v in "a", "b":
+        product("half_constant", "f2", 512, 512, 512, constant=v)
+        exact_product("half_constant", 512 // 16 * (512 // 8) * (512 // 16))
+        assert fragments("half_constant")
+        product("tf32_constant", "f4", 128, 64, 128, factor=tf32, constant=v, transA=1)
+        exact_product("tf32_constant", 128 // 16 * (64 // 8) * (128 // 8), "--tf32")
+        assert fragments("tf32_constant", "--tf32") and not fragments("tf32_constant")
+        product("odd_constant", "f2", 511, 129, 77, constant=v)
+        for target, sm in ("sm_75", 75), ("sm_80", 80), ("sm_90a", 90):
+            so = compiled("odd_constant", targets="cuda:" + target)
+            dlrun(so, "--device", "cuda", "--data", f"{DIR}/odd_constant", PTXSIM_SM=sm, PTXSIM_SEED=sm)
+        product("tf32_odd_constant", "f4", 77, 95, 41, factor=tf32, constant=v)
+        dlrun(compiled("tf32_odd_constant", "--tf32"), "--device", "cuda", "--data", f"{DIR}/tf32_odd_constant")
+
+
+@test
+def products_of_constant_bytes():
+    for i in range(4):
+        types, v = ((np.int8, np.uint8)[i // 2], (np.int8, np.uint8)[i % 2]), "ab"[i in (1, 2)]
+        byte_product("bytes_constant", types, 128, 64, 96, (i > 1, i in (1, 2)), v)
+        exact_product("bytes_constant", 128 // 16 * (64 // 8) * (96 // 32 + 1))
+        assert fragments("bytes_constant")
+        byte_product("bytes_odd_constant", types, 77, 130, 67, (i in (1, 2), i > 1), v)
+        for sm in 75, 80:
+            dlrun(compiled("bytes_odd_constant", targets=f"cuda:sm_{sm}"), "--device", "cuda", "--data", f"{DIR}/bytes_odd_constant", PTXSIM_SM=sm)
+
+
+@test
+def one_array_for_all_targets_and_numbers_of_rows():
+    product("rows_constant", "f2", 40, 1000, 96, "M,96", constant="b")
+    sizes = []
+    for targets in "cpu:generic", "cuda:sm_75,sm_80,sm_90a":
+        so = compiled("rows_constant", f"--weights={DIR}/rows_constant.weights", targets=targets)
+        sizes.append(os.path.getsize(f"{DIR}/rows_constant.weights"))
+    assert sizes[1] - sizes[0] == 1008 * 96 * 2, sizes  # whole fragments
+    for m in 1, 8, 40:
+        product("rows_constant", "f2", m, 1000, 96, "M,96", constant="b")
+        dlrun(so, "--device", "cuda", "--data", f"{DIR}/rows_constant")
+
+
+@test
+def products_in_every_position():
+    for kind in "f2", "f4", "f8":
+        for a in 0, 1:
+            for b in 0, 1:
+                product("any", kind, 77, 96, 40, transA=a, transB=b)
+                dlrun(compiled("any"), "--device", "cuda", "--data", f"{DIR}/any")
+    product("rows_known_later", "f4", 130, 48, 64, "M,64")
+    dlrun(compiled("rows_known_later"), "--device", "cuda", "--data", f"{DIR}/rows_known_later")

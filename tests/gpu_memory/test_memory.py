@@ -41,13 +41,19 @@ transpose((0, 3, 1, 2), (2, 28, 28, 64), sectors=1, traffic=1, conflicts=0)
 transpose((0, 2, 1, 3), (2, 77, 12, 64), sectors=1, traffic=1)
 transpose((0, 3, 1, 2), (1, 64, 60, 3), sectors=1, traffic=1)
 transpose((0, 2, 3, 1), (1, 3, 64, 60), sectors=1, traffic=1)
-transpose((0, 3, 1, 2), (2, 7, 7, 120), sectors=1.03, traffic=1.19)
-transpose((0, 2, 3, 1), (2, 120, 7, 7), sectors=1.03, traffic=1.19)
+transpose((0, 3, 1, 2), (2, 7, 7, 120), sectors=1, traffic=1.01)
+transpose((0, 2, 3, 1), (2, 120, 7, 7), sectors=1, traffic=1.01)
 # Where rows begin anywhere in a sector, accesses begin with sectors, and two blocks may have a part of one.
 transpose((1, 0), (77, 1000), sectors=1.06, traffic=1.06)
 transpose((1, 0), (301, 403), sectors=1.04, traffic=1.2, conflicts=0)
 transpose((0, 1, 3, 2), (1, 4, 197, 64), sectors=1.04, traffic=1.15, conflicts=0)
-transpose((2, 1, 0), (40, 9, 56), sectors=1.17, traffic=1.17)
+transpose((2, 1, 0), (40, 9, 56), sectors=1.06, traffic=1.1)
+# Short rows, small matrices and rows that stay whole are a run with their neighbours.
+for perm, shape, sectors, traffic in (
+        ((2, 1, 0), (17, 5, 33), 1, 1), ((0, 2, 1), (64, 7, 9), 1, 1), ((0, 2, 1), (64, 5, 50), 1, 1.03), ((0, 2, 1, 3), (2, 77, 12, 33), 1, 1.02),
+        ((0, 2, 1, 3), (2, 77, 12, 5), 1, 1), ((0, 2, 1, 3), (2, 50, 3, 7), 1, 1), ((1, 0, 2), (31, 45, 11), 1.02, 1.07), ((1, 0, 2), (31, 45, 100), 1.01, 1.03),
+        ((0, 2, 3, 1), (2, 3, 33, 35), 1, 1), ((0, 3, 1, 2), (2, 33, 35, 3), 1, 1), ((3, 2, 1, 0), (7, 9, 11, 13), 1, 1), ((0, 2, 4, 1, 3), (2, 3, 5, 7, 9), 1, 1)):
+    transpose(perm, shape, sectors=sectors, traffic=traffic)
 
 
 def depthwise(name, n, side, channels, kernel, stride, dims=None, **limits):

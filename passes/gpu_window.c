@@ -22,7 +22,8 @@ static const double NONE = 1e30; /* the cost of a tile that cannot be */
 
 typedef struct Box {
 	Stmt *s;
-	Expr *load;
+	const Buf *buf;
+	Expr *load; /* of BUF; null: what S writes */
 	Affine at[MAX_RANK];
 	int dim[MAX_RANK]; /* in the order of memory, outermost first */
 	Buf *tile;
@@ -35,7 +36,7 @@ typedef struct Window {
 	int64_t size[MAX_ITERS]; /* of the tile */
 	Iter *in[MAX_ITERS];     /* the point in the tile */
 	Expr *from[MAX_ITERS];   /* where the tile begins */
-	Box box[MOST_BOXES];
+	Box box[MOST_BOXES], out;
 	int n;
 } Window;
 
@@ -57,14 +58,14 @@ static int64_t stride(const Affine *a, int i)
 	return dim_is_const(a->coef[i], &v) && v > 0 ? v : -1;
 }
 
-static bool indices(Window *w, Box *x)
+static bool indices(Window *w, Box *x, Expr *const *idx)
 {
-	const Buf *buf = x->load->load.buf;
+	const Buf *buf = x->buf;
 	Ctx *c = w->r->k->ctx;
 	int64_t v;
 
 	for (int d = 0; d < buf->rank; d++) {
-		if (!ex_affine(c, x->load->load.idx[d], &x->at[d]))
+		if (!ex_affine(c, idx[d], &x->at[d]))
 			return false;
 		for (int i = 0; i < x->at[d].n; i++)
 			if (stride(&x->at[d], i) < 0 ||
@@ -108,12 +109,23 @@ static void find_box(void *arg, Stmt *s, Expr *load)
 	    !buf->rank || load->load.nidx != buf->rank || dtype_info[buf->dtype].bits < 8 ||
 	    (buf->layout && buf->layout->n != buf->rank))
 		return;
-	*x = (Box){.s = s, .load = load};
-	if (!indices(w, x))
+	*x = (Box){.s = s, .buf = buf, .load = load};
+	if (!indices(w, x, load->load.idx))
 		return;
 	w->n++;
 	for (int d = 0; d < buf->rank; d++)
 		find_slid(w, x, d);
+}
+
+/* What S, the last statement, writes. */
+static void find_out(Window *w, Stmt *s)
+{
+	const Buf *buf = s->out[0];
+
+	w->out = (Box){.s = s, .buf = buf};
+	if (s->nwidx != buf->rank || dtype_info[buf->dtype].bits < 8 ||
+	    (buf->layout && buf->layout->n != buf->rank) || !indices(w, &w->out, s->widx))
+		w->out.buf = NULL;
 }
 
 /* Points of the box along dim D. */
@@ -135,24 +147,62 @@ static int64_t box_size(const Window *w, const Box *x, int d)
 
 static int bytes_of(const Box *x)
 {
-	return dtype_info[x->load->load.buf->dtype].bits / 8;
+	return dtype_info[x->buf->dtype].bits / 8;
 }
 
-/* Bytes that memory gives for it: runs that begin anywhere in a sector take one more, or follow one another. */
+/* How often memory does not run on from dim AT (in the order of memory) to the next. */
+static double runs(const Window *w, const Box *x, int at)
+{
+	double n = 1;
+
+	for (int i = 0; i < at; i++)
+		n *= (double)box_size(w, x, x->dim[i]);
+	return n;
+}
+
+/* By how much boxes are apart along dim D. */
+static int64_t box_step(const Window *w, const Box *x, int d)
+{
+	int64_t by = 0;
+
+	for (int i = 0; i < x->at[d].n; i++) {
+		const int b = band_index(w->r, x->s, x->at[d].iter[i]);
+
+		if (b >= 0)
+			by += stride(&x->at[d], i) * w->size[b];
+	}
+	return by;
+}
+
+/* Bytes of other boxes in the sectors that a run takes, if runs begin STEP bytes apart: all but one in so many begin within a
+ * sector. */
+static double ragged_by(int64_t step)
+{
+	const int64_t even = step & -step;
+
+	return even && even < SECTOR ? (double)(SECTOR - even) : 0;
+}
+
+/* The same of all runs of the box. Whole rows follow one another along the dim before. */
+static double ragged_bytes(const Window *w, const Box *x)
+{
+	const int rank = x->buf->rank, last = x->dim[rank - 1];
+	int64_t row;
+
+	if (!dim_is_const(x->buf->dims[last], &row))
+		return SECTOR * runs(w, x, rank - 1);
+	if (row != box_size(w, x, last))
+		return ragged_by(row * bytes_of(x)) * runs(w, x, rank - 1);
+	if (rank == 1)
+		return 0;
+	return ragged_by(box_step(w, x, x->dim[rank - 2]) * row * bytes_of(x)) *
+	       runs(w, x, rank - 2);
+}
+
+/* Bytes that memory gives for it. */
 static double box_bytes(const Window *w, const Box *x)
 {
-	const Buf *buf = x->load->load.buf;
-	const int last = x->dim[buf->rank - 1];
-	const double run = (double)(box_size(w, x, last) * bytes_of(x));
-	double n = run;
-	int64_t all;
-
-	if (!dim_is_const(buf->dims[last], &all) ||
-	    (all * bytes_of(x) % SECTOR != 0 && all != box_size(w, x, last)))
-		n += (double)SECTOR;
-	for (int d = 0; d < buf->rank; d++)
-		n *= d == last ? 1 : (double)box_size(w, x, d);
-	return n;
+	return runs(w, x, x->buf->rank) * bytes_of(x) + ragged_bytes(w, x);
 }
 
 /* ---- The tile ---- */
@@ -168,6 +218,8 @@ static double cost(const Window *w, const Gpu *gpu)
 		bytes += box_bytes(w, &w->box[i]);
 	if (bytes > (double)MOST_BYTES)
 		return NONE;
+	if (w->out.buf)
+		bytes += ragged_bytes(w, &w->out);
 	for (int b = 0; b < w->r->band->n; b++) {
 		n = dim_is_const(w->r->band->iter[b]->extent, &n) ? n : UNKNOWN;
 		blocks *= (double)((n + w->size[b] - 1) / w->size[b]);
@@ -253,7 +305,7 @@ static Expr *box_from(const Window *w, const Box *x, int d, bool *whole)
 
 	*whole = dim_equals(a->base, 0) &&
 		 (!a->n || (a->n == 1 && stride(a, 0) == 1 &&
-			    dim_prove_le(c, a->iter[0]->extent, x->load->load.buf->dims[d])));
+			    dim_prove_le(c, a->iter[0]->extent, x->buf->dims[d])));
 	for (int i = 0; i < a->n; i++) {
 		const int k = band_index(w->r, x->s, a->iter[i]);
 
@@ -274,23 +326,23 @@ static Expr *inside(LBuild *b, Expr *guard, Expr *at, Dim *n)
 /* Elements of one access of the box, whose last dim in memory is D and begins at a multiple of the tile's size. */
 static int pack_of(const Window *w, const Box *x, int d)
 {
-	const int pack = PACK_BYTES / bytes_of(x) < MOST_PACK ? PACK_BYTES / bytes_of(x)
-							      : MOST_PACK;
 	const Affine *a = &x->at[d];
+	Ctx *c = w->r->k->ctx;
+	int pack = PACK_BYTES / bytes_of(x) < MOST_PACK ? PACK_BYTES / bytes_of(x) : MOST_PACK;
 
-	return a->n == 1 && band_index(w->r, x->s, a->iter[0]) == w->along && stride(a, 0) == 1 &&
-			       dim_multiple(w->r->k->ctx, a->base, pack) &&
-			       w->size[w->along] % pack == 0 &&
-			       dim_multiple(w->r->k->ctx, x->load->load.buf->dims[d], pack)
-		       ? pack
-		       : 1;
+	if (a->n != 1 || band_index(w->r, x->s, a->iter[0]) != w->along || stride(a, 0) != 1)
+		return 1;
+	while (pack > 1 && (!dim_multiple(c, a->base, pack) || w->size[w->along] % pack != 0 ||
+			    !dim_multiple(c, x->buf->dims[d], pack)))
+		pack /= 2;
+	return pack;
 }
 
 static void fetch(Window *w, Box *x)
 {
 	LBuild *b = w->r->b;
 	Ctx *c = w->r->k->ctx;
-	const Buf *buf = x->load->load.buf;
+	const Buf *buf = x->buf;
 	const int last = x->dim[buf->rank - 1], pack = pack_of(w, x, last);
 	Iter *in[MAX_RANK];
 	Expr *at[MAX_RANK], *guard = NULL, *to = l_int(b, 0), *flat;
@@ -428,6 +480,7 @@ bool gpu_window(Row *r, const Gpu *gpu, int along)
 	for (int i = 0; i < w.nslid; i++)
 		if (w.slid[i] == along)
 			return false;
+	find_out(&w, r->k->stmts.at[r->last]);
 	if (!w.nslid || !shape(&w, gpu))
 		return false;
 	place_band(&w);

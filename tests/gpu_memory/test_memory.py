@@ -69,7 +69,8 @@ def depthwise(name, n, side, channels, kernel, stride, dims=None, **limits):
 depthwise("stride 1", 2, 28, 64, 3, 1, sectors=1, traffic=1.34, conflicts=0)
 depthwise("stride 2", 2, 56, 64, 3, 2, sectors=1, traffic=1.21, conflicts=0)
 depthwise("sizes that are not known", 2, 30, 64, 3, 1, ("N,H,L,64", "N,H,L,64"), sectors=1, traffic=1.3, conflicts=0)
-depthwise("channels that are no whole sectors", 1, 56, 72, 3, 1, types=("float16",), sectors=1.12, traffic=1.51)
+depthwise("channels that are no whole sectors", 1, 56, 72, 3, 1, types=("float16",), sectors=1.05, traffic=1.41)
+depthwise("channels of which an access has four", 1, 28, 100, 3, 1, types=("float16",), sectors=1.09, traffic=2)
 
 
 def convolution(name, channels, side, outputs, kernel, stride=1, follow="r = Add(a, B) y = Relu(r)", **limits):

@@ -51,6 +51,9 @@ bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int
 bool gpu_scatter(LBuild *b, Stmt *s);
 /* Makes of what must keep its order in K, where only data say which points meet, what need not; false where there is none. */
 bool gpu_scatters(Kernel *k);
+/* What rows of K read once for many points is fetched by a statement of its own (passes/gpu_shared_reads.c); false where there
+ * is no such. */
+bool gpu_fetch_parts(Kernel *k);
 /* A stage of map S alone. False where elements of less than a byte would be shared between threads. */
 bool gpu_map(LBuild *b, Stmt *s);
 /* A stage of map S, given as P, where it turns what it reads (passes/gpu_turn.c); false where it does not. */

@@ -115,11 +115,11 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 {
-	const bool scatters = gpu_scatters(k);
+	const bool scatters = gpu_scatters(k), parts_apart = gpu_fetch_parts(k);
 	Kernel *parts = gpu_may_split(k) ? kernel_clone(k, k->arena) : NULL;
 	int *first, n;
 
-	if (scatters)
+	if (scatters || parts_apart)
 		s->split = kernel_clone(k, k->arena);
 	stages(m, t, k, 0, k->stmts.n - 1, s);
 	if (!parts || !gpu_split(m, t, parts, s, &first, &n))

@@ -145,8 +145,10 @@ def group_norm(n, channels, groups, h, w, **limits):
          f" v = Reshape(i, image) p = Mul(v, P) y = Add(p, Q) }}", (n, channels, h, w), (groups,), (groups,), (channels, 1, 1), (channels, 1, 1), **limits)
 
 
-group_norm(2, 32, 8, 16, 16, sectors=1, traffic=1.13)
-group_norm(1, 64, 32, 28, 28, sectors=1, traffic=1.17)
+group_norm(2, 32, 8, 16, 16, sectors=1, traffic=1.08)
+group_norm(1, 64, 32, 28, 28, sectors=1, traffic=1.13)
+group_norm(2, 32, 8, 7, 9, sectors=1, traffic=1.19)
+group_norm(2, 30, 3, 13, 11, sectors=1, traffic=1.09)
 softmax("10, parts of a warp", 1001, 10, sectors=1, types=("float",), traffic=1.2)
 softmax("4, the last ones without a row", 129, 4, sectors=1, traffic=1.03)
 norm(3001, 64, 3001, sectors=1, traffic=1.12)

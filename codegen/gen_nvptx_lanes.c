@@ -206,7 +206,21 @@ typedef struct Runs {
 	const char *lo, *hi;
 	int64_t stride, before;
 	int64_t many; /* points there are; 0: that is not known */
+	int64_t most; /* at most; 0: any number */
 } Runs;
+
+/* What E is at most in runs for which the schedule is; 0: that is not known. */
+static int64_t most_of(const LlKernel *k, const Expr *e)
+{
+	int64_t lo, hi;
+
+	if (e->kind != EX_DIM)
+		return e->kind == EX_CONST ? e->i : 0;
+	dim_bounds(k->f.g->ctx, e->dim, &lo, &hi);
+	if (e->dim == k->sched->size && k->sched->most < hi)
+		hi = k->sched->most;
+	return hi < DIM_INF ? hi : 0;
+}
 
 static Runs runs_of(const Share *s)
 {
@@ -215,7 +229,8 @@ static Runs runs_of(const Share *s)
 	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
 	Runs r = {.stride = (int64_t)k->team * s->pack,
 		  .before = most_skew(n, (int64_t)k->team * s->pack),
-		  .many = known ? n->hi->i - n->lo->i : 0};
+		  .many = known ? n->hi->i - n->lo->i : 0,
+		  .most = n->lo->kind == EX_CONST && n->lo->i == 0 ? most_of(k, n->hi) : 0};
 
 	ll_ends(k, n, &r.lo, &r.hi);
 	r.first = ll_new(&k->f);
@@ -246,7 +261,9 @@ static const char *open_run(LlKernel *k, const Runs *r, int j)
 /* Whether a thread may have a run J. */
 static bool may_have(const Runs *r, int j)
 {
-	return !r->many || j * r->stride < r->many + r->before;
+	const int64_t most = r->many ? r->many : r->most;
+
+	return !most || j * r->stride < most + r->before;
 }
 
 /* Runs from J on. */

@@ -207,7 +207,7 @@ typedef struct Stage {
 
 /*
  * A kernel's schedule, or several, its variants: a run takes the first whose SIZE is MOST or less; the last one has no
- * SIZE. Each has a kernel of its own, and is right for all sizes: the guard says where it is the best one.
+ * SIZE. Each has a kernel of its own, which is right where its guard holds.
  */
 typedef struct Schedule {
 	Kernel *kernel;

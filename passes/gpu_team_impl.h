@@ -86,6 +86,8 @@ void team_share_ones(Team *t);
 void team_fetch_ones(Team *t);
 /* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
 int team_most_kept(int team, int registers);
+/* How many of POINTS of so many bytes a block that has one row after another holds, given ROOM bytes of scratch. */
+int64_t team_held(int64_t points, int bytes, int64_t room);
 /* How much scratch a block that has one row after another wants for POINTS of so many bytes each. */
 int64_t team_scratch(int64_t points, int bytes);
 /* Threads, runs and registers of a row, and scratch, where registers do not hold it. */

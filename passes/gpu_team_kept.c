@@ -258,10 +258,20 @@ static void find_loads(Found *f, Expr *e)
 	f->last[at] = f->part;
 }
 
+/* The points that a row has at most; its extent where any number is. */
+static Dim *most_points(const Team *t)
+{
+	const int64_t n = team_length(t, t->it->extent);
+
+	return n < INT64_MAX ? dim_const(t->r->k->ctx, n) : t->it->extent;
+}
+
 /* Bytes of what B has of one row; INT64_MAX as team_bytes_of. */
 static int64_t row_bytes(const Team *t, const Buf *b)
 {
-	return team_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &t->it->extent});
+	Dim *points = most_points(t);
+
+	return team_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &points});
 }
 
 /* Registers that an element of B takes. */
@@ -305,6 +315,48 @@ static int bytes_kept(const Team *t, const Found *f)
 	return most;
 }
 
+/* Points of a row that a warp has. Where it is not known how many there are it asks for each, which takes registers, too. */
+static int64_t most_of_warp(const Team *t, int registers)
+{
+	const int64_t most = (int64_t)team_most_kept(WARP, registers) * WARP;
+
+	return dim_is_const(t->it->extent, NULL) ? most : most / 2;
+}
+
+/* Points of one row that a block which has one after another reads from memory again, where it shares what is of all rows as far
+ * as there are LEFT of its ROOM bytes of shared memory for that. */
+static int64_t read_again(const Team *t, const Found *f, int64_t left, int64_t room)
+{
+	const int64_t points = team_length(t, t->it->extent), shared = left;
+	int64_t again = 0, rest = 0;
+
+	for (int i = 0; i < f->n; i++) {
+		const int64_t bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+
+		if (!of_all_rows(t, f->load[i]->load.idx[0]))
+			rest += f->in[i] - 1;
+		else if (bytes <= left)
+			left -= bytes;
+		else
+			again += points;
+	}
+	return again +
+	       rest * (points - team_held(points, bytes_kept(t, f), room - (shared - left)));
+}
+
+/* Bytes of shared memory that a block which has one row after another has for what is of all rows: all, or those beside the
+ * rest of its row, whichever leads to fewer reads. */
+static int64_t left_beside_row(const Team *t, const Found *f, const Gpu *gpu)
+{
+	const int64_t room = gpu->shared - t->shared - GPU_DRIVER - STATES,
+		      points = team_length(t, t->it->extent),
+		      beside = room - team_scratch(points, bytes_kept(t, f));
+
+	return points < INT64_MAX && read_again(t, f, room, room) < read_again(t, f, beside, room)
+		       ? room
+		       : beside;
+}
+
 /* Who has the rows where some reads are of all of them, so that a block makes those once for many rows: warps, where
  * they have registers for rows so long; else blocks that have one row after another, where there are more rows than
  * blocks. Gives the bytes of shared memory that a block has for such reads. */
@@ -313,8 +365,7 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 	Stage *st = t->r->b->stage;
 	const int rows_each = BLOCK_THREADS / (st->team < WARP ? st->team : WARP);
 	const int64_t each = SHARED - rows_each * t->shared, /* rows have their own locals */
-		all = gpu->shared - t->shared - GPU_DRIVER - STATES -
-		      team_scratch(team_length(t, t->it->extent), bytes_kept(t, f));
+		all = left_beside_row(t, f, gpu);
 	int64_t rows;
 	int registers, shared;
 
@@ -323,8 +374,7 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 	count_reads(t, f, each, &registers, &shared);
 	if (st->team <= WARP ||
 	    (shared && rows >= BLOCK_ROWS &&
-	     (!registers ||
-	      team_length(t, t->it->extent) <= (int64_t)team_most_kept(WARP, registers) * WARP))) {
+	     (!registers || team_length(t, t->it->extent) <= most_of_warp(t, registers)))) {
 		st->team = st->team < WARP ? st->team : WARP;
 		st->threads = shared ? BLOCK_THREADS : st->threads;
 		return each;
@@ -347,9 +397,10 @@ static void find_reads(Team *t, const Gpu *gpu)
 	left = share_reads(t, &f, gpu);
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
 		const Buf *from = f.load[i]->load.buf;
-		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &t->it->extent);
-		const int64_t bytes = team_shared_bytes(team_bytes_of(b));
+		const int64_t bytes = team_shared_bytes(row_bytes(t, from));
 		const bool block = of_all_rows(t, f.load[i]->load.idx[0]) && bytes <= left;
+		Dim *points = block ? most_points(t) : t->it->extent;
+		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &points);
 
 		if (f.apart[i] || (!block && f.in[i] == 1))
 			continue;

@@ -255,12 +255,23 @@ static int registers_of(const Team *t, bool scratch)
 	return each ? each : 1;
 }
 
+/* Of one register each, by blocks that have one row after another: where no more are in scratch, and where some are. */
+enum {
+	HELD = MOST_THREADS * FULL_REGISTERS * 3 / 4,
+	HELD_BESIDE = MOST_THREADS * SCRATCH_REGISTERS * 3 / 4
+};
+
+int64_t team_held(int64_t points, int bytes, int64_t room)
+{
+	int64_t held = HELD_BESIDE + (bytes && room > 0 ? room / bytes : 0);
+
+	held = held > HELD ? held : HELD;
+	return held < points ? held : points;
+}
+
 int64_t team_scratch(int64_t points, int bytes)
 {
-	const int64_t full = (int64_t)MOST_THREADS * FULL_REGISTERS * 3 / 4,
-		      kept = (int64_t)MOST_THREADS * SCRATCH_REGISTERS * 3 / 4;
-
-	return points < INT64_MAX && points > full ? (points - kept) * bytes + LINE : 0;
+	return points < INT64_MAX && points > HELD ? (points - HELD_BESIDE) * bytes + LINE : 0;
 }
 
 /* Runs of a thread over POINTS. */

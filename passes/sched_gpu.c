@@ -62,10 +62,10 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 	return n;
 }
 
-/* Rows: by their length. A few elements for each lane of a warp, what a warp keeps, a block, and the largest one. */
+/* Rows: by their length. A few elements for each lane of a warp, what a warp keeps, blocks of some sizes, and the largest one. */
 static int row_steps(Kernel *k, SizeStep *step)
 {
-	static const int64_t length[] = {128, 1024, 4096};
+	static const int64_t length[] = {128, 1024, 2048, 4096};
 	Dim *size = gpu_row_length(k);
 	int n = 0;
 

@@ -106,9 +106,9 @@ case("phases of a convolution", "(T[1,32,10,10] x, T[32,16,4,4] W, T[16] B) => (
      (1, 32, 10, 10), (32, 16, 4, 4), (16,), warps=250)
 
 
-def norm(name, m, n, rows=None, **limits):
-    rows = rows or m
-    case(f"layer norm of {name}", f"(T[{rows},{n}] x, T[{n}] s, T[{n}] b) => (T[{rows},{n}] y) {{ y = LayerNormalization(x, s, b) }}",
+def norm(name, m, n, rows=None, width=None, **limits):
+    rows, width = rows or m, width or n
+    case(f"layer norm of {name}", f"(T[{rows},{width}] x, T[{width}] s, T[{width}] b) => (T[{rows},{width}] y) {{ y = LayerNormalization(x, s, b) }}",
          (m, n), (n,), (n,), **limits)
 
 
@@ -155,10 +155,14 @@ norm(3001, 64, 3001, sectors=1, traffic=1.12)
 # Where rows have a block each, what is of all of them is read once a block, so often as the GPU has room for one.
 norm("8192", 240, 8192, types=("float16",), options=("--target=cuda:sm_75",), sectors=1, traffic=1.17)
 norm("6001, any number of them", 240, 6001, "N", types=("float",), options=("--target=cuda:sm_75",), sectors=1.01, traffic=1.2)
+# Shared memory for the scale or for the rest of the row: whichever leaves less to be read again.
+norm("30001", 110, 30001, types=("float",), sectors=1.06, traffic=2)
 for most, width in ("512", 500), ("2000", 2000):
     softmax(f"up to {most}", 64, width, "K", options=("--target=cuda:sm_80", "--dim", f"K=1..{most}"), sectors=1, traffic=1.03)
 for m, n in (64, 1500), (4, 15001):
     softmax(f"any number, {n}", m, n, "K", types=("float16",) if n < 4096 else ("float",), sectors=1, traffic=1.01)
+softmax("any number, 1500, by its length", 64, 1500, "K", types=("float",), sectors=1, traffic=1, warps=155)
+norm("any number, 1500", 64, 1500, width="K", sectors=1, traffic=1.12, warps=82)
 
 for m, traffic in (1, 1.13), (3, 1.38):
     case(f"{m} rows by columns", f"(T[{m},1024] x, T[1024,768] W, T[768] B) => (T[{m},768] y) {{ p = MatMul(x, W) a = Add(p, B) y = Relu(a) }}",

@@ -41,7 +41,7 @@ CASES = {
                   lambda b, s: [(b, 2, s, 32), (b, 2, s + 70, 32), (b, 2, s + 70, 32)], lambda b, s: s, (1, 8),
                   lambda b, s: 64 * b * s, (STEPS[:2], STEPS[:2]), 2),
     "rows of any length": ("(T[B,L] x) => (T[B,L] y) { y = Softmax(x) }", lambda b, s: [(b + 2, 41 * s + 3)], lambda b, s: 41 * s + 3,
-                           (128, 1024, 4096), lambda b, s: 0, ((), ()), 1.35),
+                           (128, 1024, 2048, 4096), lambda b, s: 0, ((), ()), 1.35),
     # Of sums that may be long; their lengths are LENGTHS by rows.
     "long sums": ("(T[B,2,S,U] p, T[B,2,U,32] v) => (T[B,2,S,32] y) { y = MatMul(p, v) }",
                   lambda b, s: [(b, 2, s, LENGTHS[s]), (b, 2, LENGTHS[s], 32)], lambda b, s: s, (1, 8), lambda b, s: 64 * b * s,

@@ -4,6 +4,9 @@
  * columns in each row. They meet over the lanes of a warp that have the same columns, by shuffles, and over the warps
  * in shared memory.
  *
+ * Where rows begin anywhere in a sector, each warp has rows that begin at the same place of one, and all columns: its lanes begin
+ * where the sector does, and have every 32nd column.
+ *
  * Where what is read lies in the order of fragments all warps have all columns. Lane 4 g + t has columns g, g + 8 ..., and of
  * a half of a block's terms those of its registers: E from t E on, and as many 4 E further.
  */
@@ -12,7 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MOST_BLOCKS = 4 }; /* of columns, which a thread has */
+enum { MOST_BLOCKS = FOLD_BLOCKS }; /* of columns, which a thread has */
 
 typedef struct Folding {
 	LlKernel *k;
@@ -26,6 +29,8 @@ typedef struct Folding {
 	Buf **state; /* by row, then column of the thread */
 	CType ct;
 	const char *j0; /* the thread's first column */
+	const char *in
+		[MOST_BLOCKS]; /* i1, where rows are skewed: the thread's column exists; else COL is another's */
 	/* In the order of fragments: */
 	Expr *load;
 	int reg;                      /* elements of a register */
@@ -53,6 +58,23 @@ static void terms(void *arg, const char *at)
 			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
 			ll_step(k, g->n, &g->state[m * g->pack + v], zero);
 		}
+	ll_forget(&k->f);
+}
+
+/* The same, where rows are skewed. */
+static void skewed_terms(void *arg, const char *at)
+{
+	Folding *g = arg;
+	LlKernel *k = g->k;
+	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
+
+	for (int v = 0; v < g->pack; v++) {
+		ll_forget(&k->f);
+		ll_bind(k, g->n->var, at);
+		ll_bind(k, g->f->row, "0");
+		ll_bind(k, g->f->col, g->col[v]);
+		ll_step(k, g->n, &g->state[v], zero);
+	}
 	ll_forget(&k->f);
 }
 
@@ -180,6 +202,60 @@ static void share_columns(Folding *g)
 	g->j0 = ll_op(f, "mul i64", ll_op(f, "urem i64", "%lane", g->lanes), g->pack);
 }
 
+/* I1: column COL exists. */
+static const char *is_column(Folding *g, const char *col)
+{
+	LlKernel *k = g->k;
+	const char *in = ll_new(&k->f), *both;
+
+	ll_put(&k->f, "%s = icmp ult i64 %s, %d", in, col, g->f->cols);
+	if (!g->n->guard)
+		return in;
+	ll_forget(&k->f);
+	ll_bind(k, g->f->col, col);
+	both = ll_new(&k->f);
+	ll_put(&k->f, "%s = and i1 %s, %s", both, in, ll_expr(&k->f, g->n->guard));
+	ll_forget(&k->f);
+	return both;
+}
+
+/* A where COND, else B. */
+static const char *choose(LlFn *f, const char *cond, const char *a, const char *b)
+{
+	const char *t = ll_new(f);
+
+	ll_put(f, "%s = select i1 %s, i64 %s, i64 %s", t, cond, a, b);
+	return t;
+}
+
+/* Who has what where rows are skewed. In place of a column that does not exist a lane reads the warp's first one of the same 32,
+ * or of all. */
+static void share_skewed(Folding *g)
+{
+	LlKernel *k = g->k;
+	LlFn *f = &k->f;
+	const char *skew, *start = ll_new(f);
+
+	assert(g->pack <= MOST_BLOCKS && g->f->rows == 1);
+	g->lanes = 32;
+	g->step = 32;
+	g->from = 32;
+	g->to = 32;
+	ll_forget(f);
+	ll_bind(k, g->n->var, ll_op(f, "udiv i64", "%lane", 32));
+	skew = ll_expr(f, g->n->skew);
+	ll_forget(f);
+	ll_put(f, "%s = sub nsw i64 0, %s", start, skew);
+	g->j0 = ll_new(f);
+	ll_put(f, "%s = add nsw i64 %s, %s", g->j0, start, ll_op(f, "urem i64", "%lane", 32));
+	for (int v = 0; v < g->pack; v++) {
+		const char *col = ll_plus(f, g->j0, v * 32), *first = ll_plus(f, start, v * 32);
+
+		g->in[v] = is_column(g, col);
+		g->col[v] = choose(f, g->in[v], col, choose(f, is_column(g, first), first, "0"));
+	}
+}
+
 /* The terms of this thread: several in flight at once. */
 static void all_terms(Folding *g)
 {
@@ -196,7 +272,7 @@ static void all_terms(Folding *g)
 		return;
 	}
 	ll_strided(k, g->n->var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
-		   k->stage->threads / g->lanes, true, terms, g);
+		   k->stage->threads / g->lanes, true, g->n->skew ? skewed_terms : terms, g);
 }
 
 /* Lanes with the same columns become one; each warp leaves what it has. */
@@ -223,7 +299,8 @@ static const char *meet(Folding *g)
 	after = ll_open_if(k, first);
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->pack; v++) {
-			const char *to = ll_new(f), *i = ll_new(f), *x;
+			const char *to = ll_new(f), *i = ll_new(f), *x,
+				   *there = g->in[v] ? ll_open_if(k, g->in[v]) : NULL;
 
 			ll_put(f, "%s = add i64 %s, %s", i, at, g->j0);
 			i = ll_plus(f, i, m * g->f->cols + v * g->step);
@@ -232,6 +309,7 @@ static const char *meet(Folding *g)
 			p = ll_load(k, g->state[m * g->pack + v], "0");
 			x = ll_encoded(k, t, p);
 			ll_put(f, "store %s %s, ptr addrspace(3) %s", ll_stored(t), x, to);
+			ll_close_if(k, there);
 		}
 	ll_close_if(k, after);
 	ll_barrier(k);
@@ -291,6 +369,8 @@ void ll_fold(LlKernel *k, const LNode *n)
 
 	if (g.f->lanes)
 		share_lanes(&g);
+	else if (n->skew)
+		share_skewed(&g);
 	else
 		share_columns(&g);
 	nstate = n->fold->rows * g.pack;
@@ -305,7 +385,7 @@ void ll_fold(LlKernel *k, const LNode *n)
 	}
 	ll_forget(&k->f);
 	ll_bind(k, n->fold->col, g.j0);
-	if (n->guard)
+	if (n->guard && !n->skew)
 		after = ll_open_if(k, ll_expr(&k->f, n->guard));
 	k->in_team++;
 	all_terms(&g);

@@ -156,6 +156,11 @@ static void put_fold(StrBuf *b, const LNode *n)
 		strbuf_printf(b, "by lanes of %s ", f->lanes->name);
 	else
 		strbuf_printf(b, "pack %d ", n->pack);
+	if (n->skew) {
+		strbuf_puts(b, "skew ");
+		ex_print(b, n->skew);
+		strbuf_puts(b, " ");
+	}
 	put_vals(b, n);
 }
 

@@ -19,7 +19,7 @@ enum {
 	SHORTEST = 64,
 	/* Where the matrix lies in the order of fragments: */
 	LANES_STATES = 64, /* of a thread */
-	LANES_BLOCKS = 2 /* blocks whose columns a wide one has: rows are read less often */
+	LANES_BLOCKS = 2   /* blocks whose columns a wide one has: rows are read less often */
 };
 
 typedef struct Across {
@@ -27,6 +27,9 @@ typedef struct Across {
 	int n, m;        /* of the band; M: a trial, -1 where the matrix has it */
 	Few few;         /* none: a block has one row */
 	int pack, bytes; /* of what runs along N */
+	int64_t by;      /* bytes from one term of it to the next; 0: that is not known */
+	int threads,
+		skewed; /* SKEWED: columns of a thread, a warp apart, where rows begin anywhere in a sector; else 0 */
 	int64_t cols, rows;
 	Iter *col, *row, *block, *some; /* SOME: which block of rows, null: one has all */
 	Expr *guard;                    /* the column is there; null: all are */
@@ -62,6 +65,9 @@ static void look(void *arg, Stmt *s, Expr *load)
 	if (b->data || bits < 8 || !ex_affine(c, flat_index(x->r->k, b, load->load.idx), &a) ||
 	    !dim_equals(affine_coef(c, &a, n), 1))
 		return;
+	if (!x->bytes && s->niters == s->nband + 1 &&
+	    dim_is_const(affine_coef(c, &a, s->iter[s->nband]), &x->by))
+		x->by *= bits / 8;
 	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
 	if (m && !dim_equals(affine_coef(c, &a, m), 0))
 		x->m = -1;
@@ -110,6 +116,30 @@ static void find_rows(Across *x, const Few *few)
 			       .most = x->rows};
 }
 
+/* Columns of rows that are no whole accesses, and more than a warp has lanes: in parts that are alike, as wide as a thread has
+ * states for. Every so many rows begin at the same place of a sector, and those are a warp's. */
+static bool shape_skewed(Across *x)
+{
+	enum { MOST_THREADS = 2 * FOLD_THREADS };
+	const int64_t sector = SECTOR / x->bytes, most = FOLD_BLOCKS * WARP - (sector - 1);
+	int64_t n, parts;
+
+	if (x->pack > 1 || x->few.n || x->by <= 0 ||
+	    !dim_is_const(x->r->band->iter[x->n]->extent, &n) || n <= WARP)
+		return false;
+	while (x->by * (x->threads / WARP) % SECTOR && x->threads < MOST_THREADS)
+		x->threads *= 2;
+	if (x->by * (x->threads / WARP) % SECTOR) {
+		x->threads = FOLD_THREADS;
+		return false;
+	}
+	parts = (n + most - 1) / most;
+	x->cols = (n + parts - 1) / parts;
+	x->skewed = (int)((x->cols + sector - 1 + WARP - 1) / WARP);
+	x->left = SHARED - x->cols * (x->threads / WARP) * 8;
+	return true;
+}
+
 static void shape(Across *x, const Gpu *gpu)
 {
 	Ctx *c = x->r->k->ctx;
@@ -118,6 +148,8 @@ static void shape(Across *x, const Gpu *gpu)
 
 	while (x->pack > 1 && !x->few.lanes && !dim_multiple(c, n, x->pack))
 		x->pack /= 2;
+	if (shape_skewed(x))
+		return;
 	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
 	if (x->cols > WARP * x->pack) /* no more threads along the columns than a warp has */
 		x->cols = WARP * x->pack;
@@ -185,7 +217,7 @@ static void place_band(Across *x)
 			split[n++] = r->rep[i];
 	split[n++] = x->block;
 	l_stage(b, "fold", iters_points(c, split, n), 1);
-	b->stage->team = b->stage->threads = FOLD_THREADS;
+	b->stage->team = b->stage->threads = x->threads;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));
 	r->as[x->n] = r->pos[x->n] = ex_add(b->p, r->v0, ex_iter(b->p, x->col));
@@ -249,6 +281,34 @@ static Expr *state_at(const Across *x)
 		      ex_iter(p, x->col));
 }
 
+typedef struct Skew {
+	const Across *x;
+	Expr *at; /* of the first load that runs along the columns */
+} Skew;
+
+static void find_at(void *arg, Expr *e)
+{
+	Skew *s = arg;
+
+	if (!s->at && e->kind == EX_LOAD && !e->load.buf->data &&
+	    ex_runs_along(s->x->r->k->ctx, e->load.idx[0], s->x->col))
+		s->at = e->load.idx[0];
+}
+
+/* How far after a sector's begin the block's first column of a row is, in terms VAL. */
+static Expr *skew_of(const Across *x, Expr *val)
+{
+	ExprPool *p = x->r->b->p;
+	Skew s = {x, NULL};
+	Expr *zero = l_int(x->r->b, 0);
+	Iter *col = x->col;
+
+	ex_walk(val, find_at, &s);
+	assert(s.at);
+	return ex_op2(p, IN_mod, ex_subst_iters(p, s.at, &col, &zero, 1),
+		      l_int(x->r->b, SECTOR / x->bytes));
+}
+
 static void fold(Across *x, Stmt *s)
 {
 	Row *r = x->r;
@@ -273,7 +333,9 @@ static void fold(Across *x, Stmt *s)
 	n = row_state_node(r, LN_FOLD, s, &x->acc, at, p.e, x->guard);
 	n->fold = NEW(b->arena, Fold);
 	*n->fold = (Fold){x->col, x->row, x->few.lanes, (int)x->cols, (int)x->rows, x->valid};
-	n->pack = x->few.lanes ? 0 : x->pack;
+	n->pack = x->few.lanes ? 0 : x->skewed ? x->skewed : x->pack;
+	if (x->skewed)
+		n->skew = skew_of(x, p.e[0]);
 	n->var = p.it[0];
 	n->lo = l_int(b, 0);
 	n->hi = row_extent(r, p.it[0]);
@@ -284,7 +346,7 @@ static void fold(Across *x, Stmt *s)
 
 bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few)
 {
-	Across x = {.r = r, .n = along, .m = -1, .pack = MOST_PACK};
+	Across x = {.r = r, .n = along, .m = -1, .pack = MOST_PACK, .threads = FOLD_THREADS};
 
 	if (along < 0 || !takes(r, few))
 		return false;

@@ -364,13 +364,13 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
 	const int rows_each = BLOCK_THREADS / (st->team < WARP ? st->team : WARP);
-	const int64_t each = SHARED - rows_each * t->shared, /* rows have their own locals */
-		all = left_beside_row(t, f, gpu);
-	int64_t rows;
+	const int64_t all = left_beside_row(t, f, gpu);
+	int64_t rows, each = SHARED - rows_each * t->shared; /* rows have their own locals */
 	int registers, shared;
 
 	if (!dim_is_const(st->extent, &rows))
 		rows = INT64_MAX;
+	each = rows > 1 ? each : 0;
 	count_reads(t, f, each, &registers, &shared);
 	if (st->team <= WARP ||
 	    (shared && rows >= BLOCK_ROWS &&

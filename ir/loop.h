@@ -219,6 +219,7 @@ typedef struct Schedule {
 	int64_t most;
 	Dim *also;         /* must be ALSO_MOST or less, too; or null */
 	int64_t also_most;
+	int tile;          /* a product's block has so many results at most; 0: any */
 	int64_t parts;     /* a sum of unknown length is in so many at most; 0: none is */
 	struct Schedule *next;
 } Schedule;

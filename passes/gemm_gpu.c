@@ -204,9 +204,8 @@ static void inline_temps(Gemm *g)
 	band_of(k, k->arena, &g->band);
 }
 
-/* Statements 0..LAST of K as a product of tiles, of sizes for which S is. */
-static bool open_gpu(GpuGemm *gg, const Module *m, const Target *t, Kernel *k, int last,
-		     const Schedule *s)
+bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, int last,
+		   const Schedule *s)
 {
 	Gemm *g = &gg->g;
 	Contraction *c = &g->c;
@@ -220,18 +219,18 @@ static bool open_gpu(GpuGemm *gg, const Module *m, const Target *t, Kernel *k, i
 	g->m = gemm_product(g, c->m, c->nm);
 	g->n = gemm_product(g, c->n, c->nn);
 	g->kk = gemm_product(g, c->k, c->nk);
-	gg->s.kind = gemm_gpu_instruction(c, t->gpu, m->opt.tf32);
+	gg->s.kind = gemm_gpu_instruction(c, t->gpu, o->tf32);
 	gg->by_columns = results_along_m(g);
 	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
 	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
-	return gemm_gpu_shape(gg, &m->opt);
+	return gemm_gpu_shape(gg, o);
 }
 
 bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s)
 {
 	GpuGemm gg;
 
-	if (!open_gpu(&gg, m, t, k, last, s))
+	if (!gemm_gpu_open(&gg, &m->opt, t, k, last, s))
 		return false;
 	if (m->opt.list_tiles)
 		gemm_gpu_list(&gg, m->opt.list_tiles);
@@ -245,7 +244,12 @@ int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Sched
 			Iter **along, int64_t *each)
 {
 	GpuGemm gg;
+	GemmPlan p;
 
-	return open_gpu(&gg, m, t, k, k->stmts.n - 1, s) ? gemm_gpu_parts(&gg, &m->opt, along, each)
-							 : 1;
+	if (!gemm_gpu_open(&gg, &m->opt, t, k, k->stmts.n - 1, s) ||
+	    gemm_gpu_plan(&gg, &m->opt, &p) <= 0)
+		return 1;
+	*along = p.along;
+	*each = p.each;
+	return p.parts;
 }

@@ -66,6 +66,13 @@ typedef struct BlockShape {
 	int bm, bn, bk, wm, wn, tm, tn, stages;
 } BlockShape;
 
+/* How a product is done: blocks for each of PARTS of the sum, of EACH points of iterator ALONG. */
+typedef struct GemmPlan {
+	BlockShape s;
+	int64_t parts, each; /* 1 part: the whole, and no EACH */
+	Iter *along;
+} GemmPlan;
+
 typedef struct GpuGemm {
 	Gemm g;
 	Operand a, b;
@@ -87,9 +94,14 @@ void gemm_gpu_list(const GpuGemm *g, int n);
  * such a line (passes/gemm_tiles.c). */
 bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s);
 void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s);
-/* Into how many parts the sum is better split, blocks for each (passes/gemm_shape.c), along iterator *ALONG, of *EACH terms;
- * 1: none. One whose tile O names has no parts but such as O names, too. */
-int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along, int64_t *each);
+/* The best tile, and into how many parts the sum is better split (passes/gemm_shape.c); its cost in seconds, 0 where there is none. One
+ * whose tile O names has no parts but such as O names, too. */
+double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *p);
+/* What G costs by plan P, which may be that for other sizes; 0: it cannot. */
+double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p);
+/* Statements 0..LAST of K as a product of tiles, of sizes for which S is; false where they are none. */
+bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, int last,
+		   const Schedule *s);
 /* Threads of a block, and bytes of shared memory. */
 int gemm_gpu_threads(const BlockShape *s);
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tile of a contraction on a GPU, by an analytic model of the target: what a block's arithmetic, its traffic from L2 and
- * its reads of shared memory take, the slowest of them counting most; how many blocks an SM has to do one after the other; and
- * how well those that it has at once cover each other's latencies. A thread's registers hold its sums, what it multiplies,
+ * The tile of a contraction on a GPU, by an analytic model of the target: what a block's arithmetic, its traffic from L2,
+ * its reads of shared memory and its instructions take, the slowest of them counting most; how many blocks an SM has at once, and how
+ * often; and what is slower where those have few warps. Of sizes that are not known it is the sum over some. A thread's registers hold its sums, what it multiplies,
  * and of every chunk that it fills the place and perhaps the value; a shape that needs more than there are is left out. Of
- * equal cost the first candidate stays, so the choice depends on nothing but the sizes and the target's row.
+ * equal cost the smallest tile is taken, and of those the first candidate, so the choice depends on nothing but the sizes and the target's row.
  */
 #include "passes/gemm_impl.h"
 #include "passes/gpu_impl.h"
@@ -32,8 +32,12 @@ static const double BESIDE_SUMS = 56; /* registers for fragments, addresses: an 
 /* Warps that keep an SM busy: one for each of its 4 schedulers, two where lanes multiply: an estimate. */
 static const double WARPS_MATRIX = 4, WARPS_SCALAR = 8;
 static const double L2_RATE = 3.0; /* bandwidth of L2 over that of memory: an estimate */
-static const double EDGES = 2e-6;  /* seconds for first loads and last stores: an estimate */
-static const double STAGE = 2e-6;  /* seconds for one more launch: an estimate */
+static const double ISSUES = 128;  /* instructions of threads per SM and clock: 4 warps */
+/* Instructions for a chunk that is copied, and that goes through registers; more where its place in the operand is worked out
+ * in each round, or whether it has one: counted in PTX. */
+static const double ISSUE_COPIED = 4, ISSUE_MOVED = 8, ISSUE_PLACE = 14;
+static const double EDGES = 2e-6; /* seconds for first loads and last stores: an estimate */
+static const double STAGE = 2e-6; /* seconds for one more launch: an estimate */
 static const double GAIN =
 	0.9; /* what splitting a sum must save of the time, the model being rough */
 
@@ -73,7 +77,7 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *
 		  edge = o->pack == 1 && !dim_multiple(g->g.k->ctx, all, side) ? EDGED : 0,
 		  place = o->along && !o->side_joins ? SPLIT : MOVED + edge;
 
-	return each * (o->async ? COPIED : place + words);
+	return each * (!o->async ? place + words : place > COPIED ? place : COPIED);
 }
 
 /* Of a thread in the ring, an estimate: the sums, what one step of the product reads, and the chunks that it fills. */
@@ -113,18 +117,20 @@ static double busy(const BlockShape *s)
 	return s->kind ? WARPS_MATRIX : WARPS_SCALAR;
 }
 
-/* Blocks that an SM has, as if one after the other; fewer at once than keep it busy take as long as those that do. */
-static double rounds(const GpuGemm *g, const BlockShape *s, const double size[4])
+/* Blocks for each SM, not a whole number. */
+static double blocks_each(const GpuGemm *g, const BlockShape *s, const double size[4])
+{
+	return size[3] * blocks_of(g->g.m, size[0], s->bm) * blocks_of(g->g.n, size[1], s->bn) /
+	       g->g.t->gpu->sms;
+}
+
+/* Sizes that are known, all of them. */
+static bool all_known(const GpuGemm *g)
 {
 	Gemm *x = (Gemm *)(uintptr_t)&g->g;
-	Dim *batch = gemm_product(x, x->c.g, x->c.ng);
-	const bool known = dim_is_const(x->m, NULL) && dim_is_const(x->n, NULL) &&
-			   dim_is_const(batch, NULL);
-	const double all = size[3] * blocks_of(x->m, size[0], s->bm) *
-			   blocks_of(x->n, size[1], s->bn) / x->t->gpu->sms,
-		     least = larger(1, busy(s) / (s->wm * s->wn));
 
-	return all <= least ? least : known ? ceil(ceil(all) / least) * least : all + least / 2;
+	return dim_is_const(x->m, NULL) && dim_is_const(x->n, NULL) &&
+	       dim_is_const(gemm_product(x, x->c.g, x->c.ng), NULL);
 }
 
 /* Of an SM, in Hz, at which it has its rate of f32. */
@@ -142,8 +148,20 @@ static double l2_rate(const Gpu *gpu)
 	return of_all < own ? of_all : own;
 }
 
-/* Seconds that a block's products take, alone on an SM. */
-static double products(const GpuGemm *g, const BlockShape *s, double terms)
+/* Seconds that each part of a block's work takes, were it all that an SM does. */
+typedef struct Work {
+	double math, l2, shared, issue, out;
+} Work;
+
+/* Instructions of a block that fill O's tile, SIDE of it by K terms. */
+static double fill_issues(const Operand *o, double side, double k)
+{
+	return side * k / o->pack *
+	       ((o->async ? ISSUE_COPIED : ISSUE_MOVED) +
+		(o->k_joins && !o->guard ? 0 : ISSUE_PLACE));
+}
+
+static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 {
 	const Gpu *gpu = g->g.t->gpu;
 	const double
@@ -154,31 +172,60 @@ static double products(const GpuGemm *g, const BlockShape *s, double terms)
 		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / gpu->sms,
 		/* ldmatrix reads each byte once, a lane's own reads repeat those of its neighbours. */
 		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
-			       : warps * 32 * (s->tm + s->tn);
-	const double math = 2.0 * s->bm * s->bn * k / rate * wide,
-		     l2 = (s->bm + s->bn) * k * bytes / l2_rate(gpu),
-		     shared = read * k * bytes / (SHARED_BYTES * clock_of(gpu)),
-		     slowest = larger(larger(math, l2), shared);
+			       : warps * 32 * (s->tm + s->tn),
+		issues = fill_issues(&g->a, s->bm, k) + fill_issues(&g->b, s->bn, k) +
+			 (s->kind ? 0
+				  : wide * s->bm * s->bn * k +
+					    read * k * bytes / (double)PACK_BYTES);
 
-	return slowest + OVERLAP * (math + l2 + shared - slowest);
+	return (Work){.math = 2.0 * s->bm * s->bn * k / rate * wide,
+		      .l2 = (s->bm + s->bn) * k * bytes / l2_rate(gpu),
+		      .shared = read * k * bytes / (SHARED_BYTES * clock_of(gpu)),
+		      .issue = issues / (ISSUES * clock_of(gpu)),
+		      .out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / gpu->sms)};
 }
 
-/* Seconds, but for what all candidates have in common. */
-static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
+/* Seconds of N blocks of S, with W to do each, at once on an SM. Where their warps are too few to keep it busy, what these
+ * issue takes as long as if they were enough; what is copied on its way does not. */
+static double together(const BlockShape *s, const Work *w, double n)
+{
+	const double slow = n * larger(1, busy(s) / (n * s->wm * s->wn)), math = slow * w->math,
+		     shared = slow * w->shared, issue = slow * w->issue, l2 = n * w->l2,
+		     slowest = larger(larger(math, l2), larger(shared, issue));
+
+	return slowest + OVERLAP * (math + l2 + shared + issue - slowest) + n * w->out + EDGES;
+}
+
+/* Blocks that an SM has room for. */
+static double room_for(const GpuGemm *g, const BlockShape *s)
 {
 	const Gpu *gpu = g->g.t->gpu;
-	const double warps = s->wm * s->wn, each = rounds(g, s, size),
-		     out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / gpu->sms),
+	const double threads = gemm_gpu_threads(s),
 		     wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1,
-		     registers = (s->bm * s->bn / (warps * 32)) * wide + BESIDE_SUMS;
-	const int64_t room = gpu->shared / (gemm_gpu_shared(g, s) + GPU_DRIVER);
-	int at_once = (int)(gpu->registers / (registers * warps * 32));
+		     registers = (s->bm * s->bn / threads) * wide + BESIDE_SUMS,
+		     room = floor(gpu->shared / (double)(gemm_gpu_shared(g, s) + GPU_DRIVER)),
+		     fit = floor(gpu->registers / (registers * threads));
 
-	at_once = at_once < room ? at_once : (int)room;
-	at_once = at_once < each ? at_once : (int)each;
-	at_once = at_once < 1 ? 1 : at_once;
-	return each * (products(g, s, size[2]) + out + EDGES / at_once) *
-	       larger(1, busy(s) / (at_once * warps));
+	return larger(1, fit < room ? fit : room);
+}
+
+/* Seconds, but for what all candidates have in common; where sizes are not known, over those around SIZE. */
+static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
+{
+	const int around = 4; /* SIZE itself, in the middle of twice as many */
+	const Work w = work_of(g, s, size[2]);
+	const double each = blocks_each(g, s, size), most = room_for(g, s),
+		     all = together(s, &w, most);
+	const bool known = all_known(g);
+	double x = 0;
+
+	for (int i = 1; i <= (known ? 1 : 2 * around); i++) {
+		const double n = ceil(known ? each : each * i / around), times = floor(n / most),
+			     rest = n - times * most;
+
+		x += times * all + (rest > 0 ? together(s, &w, rest) : 0);
+	}
+	return x;
 }
 
 /* Candidates in an order of their own: larger tiles first. */
@@ -220,12 +267,19 @@ static int stages(const GpuGemm *g, const BlockShape *s, double k)
 	return turns < 2 ? 2 : turns < most ? (int)turns : most;
 }
 
-/* What a GPU can do. */
+/* A row of O's tile, SIDE of the block, is whole sectors. */
+static bool whole_sectors(const Operand *o, int side)
+{
+	return o->along || side * bytes_of(o->type) >= SECTOR;
+}
+
+/* What a GPU can do, and does well. */
 static bool possible(const GpuGemm *g, const BlockShape *s)
 {
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
 
-	return s->bn >= STRIP_COLUMNS &&
+	return s->bn >= STRIP_COLUMNS && whole_sectors(&g->a, s->bm) &&
+	       whole_sectors(&g->b, s->bn) &&
 	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->shared &&
 	       !(wide && s->tm * s->tn > 32) && ring_registers(g, s) <= REGISTERS;
 }
@@ -235,19 +289,28 @@ static bool same_tile(const BlockShape *a, const BlockShape *b)
 	return a->bm == b->bm && a->bn == b->bn && a->bk == b->bk;
 }
 
-/* The next shape that a GPU can do, of WANT's tile and slots unless that is null, and its cost; 0: there is none more. */
+/* The next shape that a GPU can do, and its cost; 0: there is none more. Of WANT's tile and slots, or, where that is null, of any tile that
+ * G's schedule may have. */
 static double next_cost(const GpuGemm *g, const double size[4], const BlockShape *want,
 			BlockShape *s, int *at)
 {
+	const int most = g->serves->tile;
+
 	s->kind = g->s.kind;
 	while (next_shape(g, s, at)) {
-		if (want && !same_tile(s, want))
+		if (want ? !same_tile(s, want) : most && s->bm * s->bn > most)
 			continue;
 		s->stages = want ? want->stages : stages(g, s, size[2]);
 		if (possible(g, s))
 			return cost(g, s, size);
 	}
 	return 0;
+}
+
+/* S, of cost X, is better than T, of cost Y: cheaper, or as cheap and smaller, as more blocks keep more SMs busy. */
+static bool better(const BlockShape *s, double x, const BlockShape *t, double y)
+{
+	return x < y || (x <= y && s->bm * s->bn < t->bm * t->bn);
 }
 
 /* The best shape for these sizes in *OUT, and its cost; 0: there is none. WANT: as above. */
@@ -259,7 +322,7 @@ static double best_shape(const GpuGemm *g, const double size[4], const BlockShap
 	int at = 0;
 
 	while ((x = next_cost(g, size, want, &s, &at)) > 0)
-		if (best <= 0 || x < best) {
+		if (best <= 0 || better(&s, x, out, best)) {
 			best = x;
 			*out = s;
 		}
@@ -323,8 +386,9 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 
 		for (k = 0; k < found; k++)
 			if (of[k].cost > 0 &&
-			    (best < 0 || of[k].cost < of[best].cost ||
-			     (of[k].cost <= of[best].cost && of[k].at < of[best].at)))
+			    (best < 0 || better(&of[k].s, of[k].cost, &of[best].s, of[best].cost) ||
+			     (!better(&of[best].s, of[best].cost, &of[k].s, of[k].cost) &&
+			      of[k].at < of[best].at)))
 				best = k;
 		gemm_tiles_print(g, size, &of[best].s);
 		of[best].cost = 0;
@@ -349,34 +413,52 @@ static int64_t longest(const GpuGemm *g, double n, Iter **along)
 	return most;
 }
 
-int64_t gemm_gpu_parts(const GpuGemm *g, const Options *o, Iter **along, int64_t *each)
+/* The cost of G's product in P parts of the best tile, or of WANT's, which is in *S then; 0: it cannot have one. */
+static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
+			    const BlockShape *want, BlockShape *s)
 {
-	double size[4], best, whole, rate = L2_RATE * g->g.t->gpu->memory * 1e9;
-	int64_t parts = 1, n;
+	const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
+		     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.c.ct)),
+		     rate = L2_RATE * g->g.t->gpu->memory * 1e9, x = best_shape(g, part, want, s);
+
+	return p > 1 && x > 0 ? x + STAGE + sums / rate : x;
+}
+
+double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p)
+{
+	double size[4];
+	BlockShape s;
+
+	gemm_gpu_sizes(g, size);
+	return cost_of_parts(g, size, p->parts, &p->s, &s);
+}
+
+double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *plan)
+{
+	double size[4], best, whole;
 	BlockShape s = {0}, t;
+	int64_t n;
 	bool named;
 
-	if (!gemm_gpu_bounded(g)) /* parts of many tiles would cost more than parts of few gain */
-		return 1;
 	gemm_gpu_sizes(g, size);
-	n = longest(g, size[2], along);
-	named = gemm_tiles_find(o->tiles, g, size, &s);
-	best = whole = best_shape(g, size, NULL, &s);
-	if (whole <= 0)
-		return 1;
-	for (int64_t p = 2; p <= MOST_PARTS && n / p >= s.bk; p++) {
-		const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
-			     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.c.ct));
-		double x = best_shape(g, part, NULL, &s);
+	*plan = (GemmPlan){.parts = 1};
+	best = whole = cost_of_parts(g, size, 1, NULL, &plan->s);
+	/* Parts of many tiles would cost more than parts of few gain. */
+	if (whole <= 0 || !gemm_gpu_bounded(g))
+		return whole;
+	n = longest(g, size[2], &plan->along);
+	named = gemm_tiles_find(o->tiles, g, size, &t);
+	for (int64_t p = 2; p <= MOST_PARTS && n / p >= plan->s.bk; p++) {
+		const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p};
+		double x = n % (p * plan->s.bk) ? 0 : cost_of_parts(g, size, p, NULL, &s);
 
-		if (x <= 0 || n % (p * s.bk) || (named && !gemm_tiles_find(o->tiles, g, part, &t)))
+		if (x <= 0 || x >= best || x >= GAIN * whole ||
+		    (named && !gemm_tiles_find(o->tiles, g, part, &t)))
 			continue;
-		x += STAGE + sums / rate;
-		if (x < best && x < GAIN * whole) {
-			best = x;
-			parts = p;
-			*each = n / p;
-		}
+		best = x;
+		plan->s = s;
+		plan->parts = p;
+		plan->each = n / p;
 	}
-	return parts;
+	return best;
 }

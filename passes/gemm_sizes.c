@@ -4,7 +4,7 @@
  * matrix once (passes/gpu_few.c); then by the number of their results, batch x rows x columns, whichever of those is not known.
  * That number is what decides a tile and into how many parts the sum goes: how much there is for an SM to do. What the model
  * of the tiles (passes/gemm_shape.c) takes such a product to be like lies in the middle of what its variant is for, and is a power
- * of two, as how many of its rows miss a tile says nothing of others.
+ * of two, as how many of its rows miss a tile says nothing of others. A variant that saves little by that model is none.
  */
 #include "passes/gemm_impl.h"
 #include "passes/gpu_impl.h"
@@ -18,6 +18,7 @@ enum {
 	SUM = 4096     /* of a sum without bounds */
 };
 
+static const double WORTH = 0.8; /* what a variant must save of the time, the model being rough */
 static const int64_t few_rows[] = {1, 8}, results_each[] = {128, 1024, 8192}; /* of an SM */
 
 /* Of sums of TERMS, each of the N steps first for short ones: what a split gains must not cost those. */
@@ -30,17 +31,83 @@ static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
 		return n;
 	for (int i = n - 1; i >= 0; i--) {
 		step[2 * i + 1] = step[i];
-		step[2 * i] = (SizeStep){step[i].size, step[i].most, terms, SHORT};
+		step[2 * i] = (SizeStep){step[i].size, step[i].most, terms, SHORT, 0};
 	}
 	return 2 * n;
 }
 
-int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
+/* A schedule of K that is to serve as STEP says; null: whatever the sizes are. */
+static Schedule serving(Kernel *k, const SizeStep *step)
+{
+	Schedule s = {.kernel = k};
+
+	if (step)
+		s = (Schedule){.kernel = k,
+			       .size = step->size,
+			       .most = step->most,
+			       .also = step->also,
+			       .also_most = step->also_most,
+			       .tile = step->tile};
+	return s;
+}
+
+/* K with few rows, as STEP says, is done by teams, which read the matrix once. A thread for each result is no better than tiles. */
+static bool by_teams(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
+{
+	Schedule s = serving(k, step);
+
+	sched_gpu(m, t, k, &s);
+	return s.stages.n && s.stages.at[0]->team > 1;
+}
+
+/* Of the N steps those stay that save something: of the first FEW, which are for few rows, those that teams do; of the others
+ * those of which the model of the tiles says so. A run without one has the next that is for it. No tile is larger than those of
+ * that. */
+static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *step, int few, int n)
+{
+	Module model = *m;
+	GemmPlan plan[MOST_STEPS + 1];
+	bool keep[MOST_STEPS + 1];
+	Arena *tmp = arena_new();
+	int kept = 0;
+
+	model.opt.tiles = NULL;
+	model.opt.list_tiles = 0;
+	for (int i = 0; i < few; i++)
+		keep[i] = by_teams(&model, t, kernel_clone(k, tmp), &step[i]);
+	for (int i = n, next; i >= few; i--) {
+		Kernel *own = kernel_clone(k, tmp);
+		GpuGemm g;
+		Schedule s;
+		double cost, other;
+
+		for (next = i + 1; next < n && (!keep[next] || (step[next].also && !step[i].also));)
+			next++;
+		if (i < n)
+			step[i].tile = plan[next].s.bm * plan[next].s.bn;
+		s = serving(own, i < n ? &step[i] : NULL);
+		keep[i] = true;
+		plan[i] = (GemmPlan){0};
+		if (!gemm_gpu_open(&g, &model.opt, t, own, own->stmts.n - 1, &s))
+			continue;
+		cost = gemm_gpu_plan(&g, &model.opt, &plan[i]);
+		other = i < n && plan[next].parts ? gemm_gpu_cost(&g, &plan[next]) : 0;
+		keep[i] = other <= 0 || cost < WORTH * other ||
+			  (step[i].also && plan[next].parts > 1);
+	}
+	for (int i = 0; i < n; i++)
+		if (keep[i])
+			step[kept++] = step[i];
+	arena_free(tmp);
+	return kept;
+}
+
+int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 {
 	Contraction c;
 	Dim *rows, *others;
 	int64_t least;
-	int n = 0;
+	int n = 0, few, all;
 
 	if (kernel_class(k) != KC_CONTRACTION || !stmt_contraction(k, k->stmts.at[0], &c))
 		return 0;
@@ -48,6 +115,7 @@ int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 	others = dim_mul(k->ctx, iters_points(k->ctx, c.n, c.nn), iters_points(k->ctx, c.g, c.ng));
 	for (size_t i = 0; i < sizeof few_rows / sizeof *few_rows; i++)
 		n = gpu_add_step(k->ctx, step, n, rows, few_rows[i]);
+	few = n;
 	least = gpu_least(k->ctx, rows);
 	if (n && least < GEMM_ROWS)
 		least = GEMM_ROWS;
@@ -55,7 +123,8 @@ int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
 		if (gpu_least(k->ctx, others) <= results_each[i] * t->gpu->sms / least)
 			n = gpu_add_step(k->ctx, step, n, dim_mul(k->ctx, rows, others),
 					 results_each[i] * t->gpu->sms);
-	return add_short(k->ctx, step, n, iters_points(k->ctx, c.k, c.nk));
+	all = add_short(k->ctx, step, n, iters_points(k->ctx, c.k, c.nk));
+	return worth_having(m, t, k, step, n ? few * all / n : 0, all);
 }
 
 /* The results of G in runs for which its schedule is, at most; DIM_INF: there is no saying. */

@@ -79,12 +79,13 @@ typedef struct SizeStep {
 	int64_t most;
 	Dim *also;
 	int64_t also_most;
+	int tile; /* results of a product's block, at most; 0: any */
 } SizeStep;
 enum { MOST_STEPS = 16 };
 /* For which sizes K has variants on T, in the order in which a run asks; how many. A strategy names its own. */
-int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
+int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
 /* Those of products (passes/gemm_sizes.c). */
-int gemm_gpu_steps(const Target *t, Kernel *k, SizeStep *step);
+int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
 
 /* Statements first..last of K under one band in one stage (passes/row.c). */
 struct Band;

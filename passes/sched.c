@@ -154,6 +154,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *s
 		s->most = step->most;
 		s->also = step->also;
 		s->also_most = step->also_most;
+		s->tile = step->tile;
 		k->name = arena_printf(m->arena, "%s_upto_%lld", k->name, (long long)step->most);
 	}
 	if (step && step->also)
@@ -194,7 +195,7 @@ static Schedule *all_variants(Module *m, const Target *t, Node *n)
 	SizeStep step[MOST_STEPS];
 	Schedule *s = schedule(m, of, n, NULL), *v;
 
-	for (int i = sched_gpu_steps(of, node_kernel(n), step) - 1; i >= 0; i--) {
+	for (int i = sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
 		v = schedule(m, of, n, &step[i]);
 		if (does_the_same(v, s))
 			continue;

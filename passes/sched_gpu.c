@@ -58,7 +58,7 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 
 	dim_bounds(c, size, &lo, &hi);
 	if (lo < hi && most >= gpu_least(c, size) && most < hi && n < MOST_STEPS)
-		step[n++] = (SizeStep){size, most, NULL, 0};
+		step[n++] = (SizeStep){size, most, NULL, 0, 0};
 	return n;
 }
 
@@ -74,10 +74,10 @@ static int row_steps(Kernel *k, SizeStep *step)
 	return n;
 }
 
-int sched_gpu_steps(const Target *t, Kernel *k, SizeStep *step)
+int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 {
 	return !t->gpu                             ? 0
-	       : kernel_class(k) == KC_CONTRACTION ? gemm_gpu_steps(t, k, step)
+	       : kernel_class(k) == KC_CONTRACTION ? gemm_gpu_steps(m, t, k, step)
 						   : row_steps(k, step);
 }
 
@@ -130,6 +130,7 @@ void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 			.most = s->most,
 			.also = s->also,
 			.also_most = s->also_most,
+			.tile = s->tile,
 			.parts = s->parts};
 	for (int i = 0; i < n; i++)
 		stages(m, t, parts, first[i], i + 1 < n ? first[i + 1] - 1 : parts->stmts.n - 1, s);

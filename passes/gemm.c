@@ -64,6 +64,8 @@ static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
 
 		if (!o || !n || (i && !pair_joins(&p, s->val[0])))
 			return false;
+		if (i && s->guard && (expr_has_iter(s->guard, o) || expr_has_iter(s->guard, n)))
+			return false;
 		if (gemm_stores(g, s) && !pair_steps(&p, flat_index(g->k, s->out[0], s->widx)))
 			return false;
 	}
@@ -115,8 +117,8 @@ static void look_at_b(Gemm *g)
 	Expr *e = g->c.b;
 	const Layout *l = e->kind == EX_LOAD ? e->load.buf->layout : NULL;
 
-	g->b_panels = l && l->n > 1 && l->ax[l->n - 1].mod == g->pw &&
-		      plain(e, g->c.ct) && e->load.idx[l->ax[l->n - 1].dim]->kind == EX_ITER &&
+	g->b_panels = l && l->n > 1 && l->ax[l->n - 1].mod == g->pw && plain(e, g->c.ct) &&
+		      e->load.idx[l->ax[l->n - 1].dim]->kind == EX_ITER &&
 		      e->load.idx[l->ax[l->n - 1].dim]->iter == g->c.n[g->c.nn - 1] &&
 		      !g->c.guard_b;
 }
@@ -256,7 +258,7 @@ static bool all_in_band(Gemm *g)
 		return false;
 	for (int i = 0; i < g->nstmts; i++)
 		if (g->k->stmts.at[i]->niters != n + (i ? 0 : g->c.nk) ||
-		    (i && g->k->stmts.at[i]->guard))
+		    (i && g->k->stmts.at[i]->guard && !g->t->gpu))
 			return false;
 	return true;
 }
@@ -276,7 +278,7 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 
 bool gemm_open(Gemm *g)
 {
-	if (kernel_class_of(g->k, 0, g->nstmts - 1) != KC_CONTRACTION ||
+	if (!kernel_is_product(g->k, 0, g->nstmts - 1) ||
 	    !stmt_contraction(g->k, g->k->stmts.at[0], &g->c))
 		return false;
 	sort_by_write(g->c.s, g->c.m, g->c.nm);

@@ -222,6 +222,15 @@ static Expr *follow(void *arg, Expr *e)
 	return gemm_place(&f->pl, e);
 }
 
+/* Whether S has a point depends on LAST. */
+static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
+{
+	for (int i = 0; s->guard && i < s->niters; i++)
+		if (gemm_original(g, s, s->iter[i]) == last && expr_has_iter(s->guard, s->iter[i]))
+			return true;
+	return false;
+}
+
 /* Elements of a chunk of all results, along LAST, the last iterator of a side: one access of each and of the strip. */
 static int result_chunk(Gemm *g, const Iter *last)
 {
@@ -235,6 +244,8 @@ static int result_chunk(Gemm *g, const Iter *last)
 
 		if (!gemm_stores(g, s))
 			continue;
+		if (i && guarded_along(g, s, last))
+			return 1;
 		while (pack > 1 && !ok) {
 			ok = dtype_info[o->dtype].bits >= 8 &&
 			     pack * dtype_info[o->dtype].bits <= PACK_BYTES * 8 &&
@@ -272,7 +283,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 	for (int i = 0; i < g->nstmts; i++) {
 		Stmt *s = g->k->stmts.at[i];
 		Buf *o = s->out[0];
-		Expr *val, *idx[MAX_RANK];
+		Expr *val, *idx[MAX_RANK], *some = guard;
 		LNode *loop = NULL;
 
 		l_of(b, s);
@@ -283,6 +294,10 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 			continue;
 		for (int d = 0; d < s->nwidx; d++)
 			idx[d] = ex_rewrite(p, s->widx[d], follow, &f);
+		if (i && s->guard)
+			some = ex_and(p, some,
+				      ex_subst_iters(p, ex_rewrite(p, s->guard, follow, &f),
+						     x->from, x->to, x->n));
 		if (pack > 1) {
 			loop = l_loop(b, LOOP_VECTOR, elem, l_int(b, 0), l_int(b, pack), 1);
 			loop->pack = pack;
@@ -290,7 +305,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 		gemm_does(g,
 			  l_store(b, o,
 				  ex_subst_iters(p, flat_index(g->k, o, idx), x->from, x->to, x->n),
-				  ex_subst_iters(p, val, x->from, x->to, x->n), guard),
+				  ex_subst_iters(p, val, x->from, x->to, x->n), some),
 			  s, PART_WRITE, m, col, NULL);
 		if (loop)
 			l_close(b, loop);

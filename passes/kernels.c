@@ -261,7 +261,8 @@ bool stmt_is_simple_map(const Stmt *s)
 	return n == s->niters;
 }
 
-KernelClass kernel_class_of(Kernel *k, int first, int last)
+/* MASKED: maps may leave out some of their points. */
+static KernelClass class_of(Kernel *k, int first, int last, bool masked)
 {
 	KernelClass c = KC_MAP;
 
@@ -275,12 +276,22 @@ KernelClass kernel_class_of(Kernel *k, int first, int last)
 			c = KC_CONTRACTION;
 		else if (s->red)
 			c = c == KC_CONTRACTION ? KC_OTHER : KC_ROW;
-		else if (s->guard)
+		else if (s->guard && !masked)
 			return KC_OTHER;
 		if (c == KC_OTHER)
 			return c;
 	}
 	return c;
+}
+
+KernelClass kernel_class_of(Kernel *k, int first, int last)
+{
+	return class_of(k, first, last, false);
+}
+
+bool kernel_is_product(Kernel *k, int first, int last)
+{
+	return class_of(k, first, last, true) == KC_CONTRACTION;
 }
 
 KernelClass kernel_class(Kernel *k)

@@ -65,6 +65,8 @@ typedef enum KernelClass { KC_MAP, KC_ROW, KC_CONTRACTION, KC_OTHER } KernelClas
 KernelClass kernel_class(Kernel *k);
 /* Of its statements FIRST..LAST. */
 KernelClass kernel_class_of(Kernel *k, int first, int last);
+/* Those are a contraction and maps after it, which may be of some of its points alone. */
+bool kernel_is_product(Kernel *k, int first, int last);
 
 /*
  * A contraction: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), recognised by which iterators the two

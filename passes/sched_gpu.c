@@ -76,9 +76,9 @@ static int row_steps(Kernel *k, SizeStep *step)
 
 int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 {
-	return !t->gpu                             ? 0
-	       : kernel_class(k) == KC_CONTRACTION ? gemm_gpu_steps(m, t, k, step)
-						   : row_steps(k, step);
+	return !t->gpu                                   ? 0
+	       : kernel_is_product(k, 0, k->stmts.n - 1) ? gemm_gpu_steps(m, t, k, step)
+							 : row_steps(k, step);
 }
 
 /* Statements FIRST..LAST, which what comes before and after them leaves to themselves. */
@@ -89,7 +89,7 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 	Few few = {.n = 0};
 	Band band;
 
-	if (c == KC_CONTRACTION && first == 0 && sched_gpu_contraction(m, t, k, last, s))
+	if (first == 0 && sched_gpu_contraction(m, t, k, last, s))
 		return;
 	if (c != KC_OTHER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
 		band_of_some(k, first, last, k->arena, &band);

@@ -131,6 +131,25 @@ def products_of_bytes_less_zero_points():
 
 
 @test
+def transposed_convolutions_that_end_within_a_stride():
+    model("transposed", "g (float[N,19,H,7] x, float[19,21,3,3] w, float[21] b) => (float[N,21,U,13] y) {"
+          "y = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w, b) }")
+    w, b = rng(1).standard_normal((19, 21, 3, 3)).astype(np.float32), rng(2).standard_normal(21).astype(np.float32)
+    for k, (n, h) in enumerate(((1, 1), (2, 9), (1, 40))):
+        x = rng(h).standard_normal((n, 19, h, 7)).astype(np.float32)
+        y = np.zeros((n, 21, 2 * h + 1, 15))
+        for r in range(3):
+            for s in range(3):
+                y[:, :, r:r + 2 * h:2, s:s + 14:2] += np.einsum("nchw,co->nohw", x.astype(float), w[:, :, r, s])
+        case("transposed", k, {"x": x, "w": w, "b": b}, {"y": (y[:, :, 1:-1, 1:-1] + b[:, None, None]).astype(np.float32)})
+    so = compiled("transposed")
+    for seed in range(3):
+        dlrun(so, "--device", "cuda", "--data", f"{DIR}/transposed", PTXSIM_SEED=seed)
+    counts = calls(so, "--device", "cuda", "--data", f"{DIR}/transposed")["kernels"]
+    assert all(k["shared_load_bytes"] for k in counts), counts
+
+
+@test
 def products_of_odd_sizes_and_any_order_of_warps():
     product("odd", "f2", 511, 129, 77)
     so = compiled("odd")

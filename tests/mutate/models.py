@@ -4,7 +4,7 @@
 An input is the shape of reals, or a kind and more: "peaks", reals whose largest is somewhere else in each row; "below", reals
 far below 0 and below what is in a register of the simulator that nobody wrote, -26 712 982; "nans", reals whose first NaN is later from row to
 row; "opposed", reals of which each second 128 are the opposite of the 128 before, and far smaller than the two before those, so that of
-a sum there stays what was rounded off; "ints" from low to high; "list", values. Sizes are odd where a kernel has edges, and fill whole lines of memory in the
+a sum there stays what was rounded off; "ints" from low to high, times a number; "list", values. Sizes are odd where a kernel has edges, and fill whole lines of memory in the
 data sets "whole", where what is beyond the last element is no memory. A data set whose name begins with "astray" must end
 with a fault. Options of dlcc may follow. Sums that atomics order are of small integers."""
 
@@ -43,6 +43,7 @@ MODELS = {
                 "astray-below": {"t": (50, 9), "i": ("list", [3, -51])}}),
     "scatter": ('(float[50,9] t, int64[N,1] i, float[N,9] u) => (float[50,9] y) { y = ScatterND<reduction="add">(t, i, u) }',
                 {"some": {"t": ("ints", (50, 9), -9, 9), "i": ("list", [[3], [-1], [3], [0]]), "u": ("ints", (4, 9), -9, 9)},
+                 "tiny": {"t": ("ints", (50, 9), -9, 9, 2.0**-140), "i": ("list", [[3], [-1], [3], [0]]), "u": ("ints", (4, 9), -9, 9, 2.0**-140)},
                  "astray-above": {"t": (50, 9), "i": ("list", [[3], [50]]), "u": (2, 9)},
                  "astray-below": {"t": (50, 9), "i": ("list", [[3], [-51]]), "u": (2, 9)}}),
     "columns": ("(float[N,100] x) => (float[100] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims=0>(x, zero) }",
@@ -53,10 +54,10 @@ MODELS = {
                {str(n): {"x": (n, 152), "w": (152, 40)} for n in VARIANTS}, BOUND),
     "matmul-half": ("(float16[N,200] x, float16[200,72] w) => (float16[N,72] y) { y = MatMul(x, w) }",
                     {str(n): {"x": (n, 200), "w": (200, 72)} for n in VARIANTS}, BOUND),
-    # 49 rows an image in blocks of 64: the last row is in another quarter of a block with each number of images.
+    # 49 rows an image in blocks of 32: the last row is in another eighth of a block with each number of images.
     "conv": ("(float[N,13,13,13] x, float[50,13,3,3] w, float[50] b) => (float[N,50,7,7] y) {"
              " y = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b) }",
-             {str(n): {"x": (n, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)} for n in (1, 2, 3, 4)}, "--dim=N=1..5"),
+             {str(n): {"x": (n, 13, 13, 13), "w": (50, 13, 3, 3), "b": (50,)} for n in (1, 2, 4, 5, 8, 9, 12, 13)}, "--dim=N=1..13"),
 }
 
 
@@ -64,7 +65,7 @@ def value(rng, spec, dtype):
     if spec[0] == "list":
         return np.array(spec[1], dtype)
     if spec[0] == "ints":
-        return rng.integers(spec[2], spec[3], spec[1]).astype(dtype)
+        return (rng.integers(spec[2], spec[3], spec[1]) * np.prod(spec[4:])).astype(dtype)
     x = rng.standard_normal(spec[1] if isinstance(spec[0], str) else spec)
     rows = np.arange(len(x))
     if spec[0] == "peaks":

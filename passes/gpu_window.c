@@ -190,7 +190,7 @@ static double ragged_bytes(const Window *w, const Box *x)
 	int64_t row;
 
 	if (!dim_is_const(x->buf->dims[last], &row))
-		return SECTOR * runs(w, x, rank - 1);
+		return (double)SECTOR * runs(w, x, rank - 1);
 	if (row != box_size(w, x, last))
 		return ragged_by(row * bytes_of(x)) * runs(w, x, rank - 1);
 	if (rank == 1)

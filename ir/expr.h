@@ -140,6 +140,8 @@ Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg);
 Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with, int n);
 /* Calls FN on every distinct node of E, operands first. */
 void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
+/* The same, but only on what is computed wherever E is: not on what a select chooses from. Nor on indices of loads. */
+void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
 /* IT occurs in E. */
 bool expr_has_iter(Expr *e, const Iter *it);
 /* Any of the N iterators IT does. */

@@ -18,6 +18,8 @@ typedef struct List {
 	Expr *few[FEW];
 } List;
 
+typedef int Operands(const Expr *e, Expr *const **out);
+
 /* The nodes of an expression, by falling id. */
 typedef struct Dag {
 	List node, heap;
@@ -65,7 +67,7 @@ static Expr *heap_pop(Dag *d)
 	return top;
 }
 
-static void dag_of(Dag *d, Expr *e)
+static void dag_of(Dag *d, Expr *e, Operands *operands)
 {
 	Expr *const *arg, *last = NULL;
 
@@ -80,7 +82,7 @@ static void dag_of(Dag *d, Expr *e)
 			continue;
 		append(d, &d->node, e);
 		last = e;
-		for (int i = ex_operands(e, &arg); i-- > 0;)
+		for (int i = operands(e, &arg); i-- > 0;)
 			heap_push(d, arg[i]);
 	}
 }
@@ -91,14 +93,31 @@ static void dag_free(Dag *d)
 		arena_free(d->tmp);
 }
 
-void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
+static void walk(Expr *e, Operands *operands, void (*fn)(void *arg, Expr *e), void *arg)
 {
 	Dag d;
 
-	dag_of(&d, e);
+	dag_of(&d, e, operands);
 	for (int i = d.node.n; i-- > 0;)
 		fn(arg, d.node.at[i]);
 	dag_free(&d);
+}
+
+void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
+{
+	walk(e, ex_operands, fn, arg);
+}
+
+static int operands_always(const Expr *e, Expr *const **out)
+{
+	const int n = ex_operands(e, out);
+
+	return e->kind == EX_LOAD ? 0 : e->kind == EX_INST && e->op.inst == IN_select ? 1 : n;
+}
+
+void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
+{
+	walk(e, operands_always, fn, arg);
 }
 
 /* E in P over the operands ARG. */
@@ -144,7 +163,7 @@ Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
 	Expr *few[FEW], **copy = few, *r = NULL, *m, *with[MAX_RANK * 2];
 	Expr *const *ops;
 
-	dag_of(&d, e);
+	dag_of(&d, e, ex_operands);
 	if (d.node.n > FEW)
 		copy = NEW_ARRAY(d.tmp, d.node.n, Expr *);
 	/* What rebuilding folded into another node was mapped already. */

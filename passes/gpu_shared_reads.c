@@ -26,13 +26,14 @@ static bool has_index(const Expr *load, const Iter *it)
 	return false;
 }
 
-/* LOAD is the same for all points of the row that differ in the last iterators alone. */
-static void find_part(void *arg, Stmt *s, Expr *load)
+/* LOAD, which each point makes, is the same for all points of the row that differ in the last iterators alone. */
+static void find_part(void *arg, Expr *load)
 {
 	Parts *x = arg;
+	const Stmt *s = x->s;
 	int64_t parts = 1, n, inner = 1;
 
-	if (x->load || load->load.buf->kind != BUF_IN || load->load.buf->data ||
+	if (x->load || load->kind != EX_LOAD || load->load.buf->kind != BUF_IN || load->load.buf->data ||
 	    !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
 		return;
 	for (int i = s->niters - 1; i >= 0; i--) {
@@ -104,7 +105,7 @@ static bool fetch_one(Kernel *k, const Band *band, int at)
 	for (int b = 0; b < band->n; b++)
 		for (int i = 0; i < s->niters; i++)
 			x.banded[i] = x.banded[i] || s->iter[i] == band->of[s->id][b];
-	stmt_loads(x.s, find_part, &x);
+	ex_walk_always(s->val[0], find_part, &x);
 	if (!x.load)
 		return false;
 	fetch(&x, at);

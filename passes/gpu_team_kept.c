@@ -226,13 +226,12 @@ static bool known_there(const Team *t, Expr *where, Expr *at)
 }
 
 /* Loads that each point makes. */
-static void find_loads(Found *f, Expr *e)
+static void find_load(void *arg, Expr *e)
 {
-	int n = e->kind != EX_INST ? 0 : e->op.inst == IN_select ? 1 : e->op.n, at = 0;
+	Found *f = arg;
 	Expr *where = f->t->part[f->part].p.guard;
+	int at = 0;
 
-	for (int i = 0; i < n; i++)
-		find_loads(f, e->op.arg[i]);
 	if (e->kind != EX_LOAD || e->load.buf->data || e->load.buf->kind == BUF_TEMP ||
 	    dtype_info[e->load.buf->dtype].bits < 8 ||
 	    !ex_runs_along(f->t->r->k->ctx, e->load.idx[0], f->t->it) ||
@@ -392,7 +391,7 @@ static void find_reads(Team *t, const Gpu *gpu)
 	for (f.part = 0; f.part < t->n; f.part++) {
 		t->r->s = t->part[f.part].s;
 		for (int j = 0; j < t->part[f.part].p.ne && t->part[f.part].along; j++)
-			find_loads(&f, t->part[f.part].p.e[j]);
+			ex_walk_always(t->part[f.part].p.e[j], find_load, &f);
 	}
 	left = share_reads(t, &f, gpu);
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {

@@ -21,6 +21,7 @@ enum {
 /* The buffers that a stage accesses, each as a span, where it may be one. */
 typedef struct Found {
 	Team *t;
+	int64_t left; /* bytes that its blocks may share */
 	VEC(Span) spans; /* EACH null: it may not */
 } Found;
 
@@ -150,30 +151,51 @@ bool team_is_span(const Team *t, const Buf *b)
 	return false;
 }
 
-/* What all iterations read of one element: once a block, where its threads meet anyway. */
-static void share_elements(const Team *t, const Found *f)
+/* BYTES more are to be shared; false where there is no room for them. */
+static bool take(Found *f, int64_t bytes)
 {
-	Stage *st = t->r->b->stage;
+	if (bytes > f->left)
+		return false;
+	f->left -= bytes;
+	return true;
+}
+
+static void share_spans(Found *f)
+{
+	Team *t = f->t;
+
+	for (int i = 0; i < f->spans.n; i++) {
+		const int64_t bytes = span_bytes(t, &f->spans.at[i]);
+
+		if (bytes && take(f, bytes))
+			vec_push(t->r->b->arena, &t->r->b->stage->spans, f->spans.at[i]);
+	}
+}
+
+/* What all iterations read of one element: once a block, where its threads meet anyway. */
+static void share_elements(Found *f)
+{
+	Team *t = f->t;
 
 	for (int i = 0; i < f->spans.n; i++) {
 		Span s = f->spans.at[i];
 
 		s.most = 1;
 		if (s.each && dim_equals(s.each, 0) && !s.written &&
-		    dtype_info[s.buf->dtype].bits >= 8)
-			vec_push(t->r->b->arena, &st->spans, s);
+		    dtype_info[s.buf->dtype].bits >= 8 && take(f, LINE))
+			vec_push(t->r->b->arena, &t->r->b->stage->spans, s);
 	}
 }
 
-/* What a row has one element of in E, at which every point reads it. */
-static void find_ones(Team *t, Expr *e)
+/* What a row has one element of, at which every point reads it. */
+static void find_one(void *arg, Expr *e)
 {
-	const int n = e->kind != EX_INST ? 0 : e->op.inst == IN_select ? 1 : e->op.n;
+	Found *f = arg;
+	Team *t = f->t;
+	const Stage *st = t->r->b->stage;
 	const Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
 	Affine a;
 
-	for (int i = 0; i < n; i++)
-		find_ones(t, e->op.arg[i]);
 	if (!b || b->data || b->id >= t->r->nlocal || !b->rank || dtype_info[b->dtype].bits < 8 ||
 	    t->nones == MOST_ONES || gpu_writes(t->r, b) || team_is_span(t, b) ||
 	    !ex_affine(t->r->k->ctx, e->load.idx[0], &a) || !a.n)
@@ -184,7 +206,8 @@ static void find_ones(Team *t, Expr *e)
 	for (int i = 0; i < t->nones; i++)
 		if (t->one[i].is == e)
 			return;
-	t->one[t->nones++] = (One){.is = e};
+	if (take(f, team_shared_bytes(span_threads(t) / st->team * dtype_info[b->dtype].bits / 8)))
+		t->one[t->nones++] = (One){.is = e};
 }
 
 /* Blocks have many rows, one after the other. */
@@ -201,35 +224,27 @@ void team_choose_spans(Team *t)
 {
 	Stage *st = t->r->b->stage;
 	Found f = {.t = t};
-	int64_t left;
 	bool meet = false;
 
 	if (!has_many_rows(t))
 		return;
-	left = SHARED - span_threads(t) / st->team * t->shared - STATES;
+	f.left = SHARED - span_threads(t) / st->team * t->shared - STATES;
 	for (int i = 0; i < t->nkept; i++) {
 		ex_walk(t->kept[i].is, find_load, &f);
 		if (t->kept[i].block)
-			left -= team_shared_bytes(team_bytes_of(t->kept[i].buf));
+			f.left -= team_shared_bytes(team_bytes_of(t->kept[i].buf));
 		meet = meet || t->kept[i].block;
 	}
 	for (int i = 0; i < t->n; i++)
 		find_part(&f, &t->part[i]);
-	for (int i = 0; i < f.spans.n; i++) {
-		const int64_t bytes = span_bytes(t, &f.spans.at[i]);
-
-		if (!bytes || bytes > left)
-			continue;
-		left -= bytes;
-		vec_push(t->r->b->arena, &st->spans, f.spans.at[i]);
-	}
+	share_spans(&f);
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne && !t->part[i].p.guard; j++)
-			find_ones(t, t->part[i].p.e[j]);
+			ex_walk_always(t->part[i].p.e[j], find_one, &f);
 	if (st->spans.n || t->nones)
 		st->threads = span_threads(t);
 	if (st->spans.n || t->nones || meet)
-		share_elements(t, &f);
+		share_elements(&f);
 }
 
 /* ---- One element of each row ---- */

@@ -115,17 +115,12 @@ static bool turns(const Turn *t, const Way *in, int *common)
 }
 
 /* Loads that each point makes and that turn in the way of the first of them. */
-static void find_turned(Turn *t, Expr *e)
+static void find_turned(void *arg, Expr *e)
 {
-	Expr *const *arg = e->kind == EX_INST ? e->op.arg : NULL;
-	int n = e->kind != EX_INST ? 0 : e->op.inst == IN_select ? 1 : e->op.n, common;
+	Turn *t = arg;
+	int common;
 	Way w;
 
-	for (int i = 0; i < n; i++)
-		find_turned(t, arg[i]);
-	for (int i = 0; i < t->n; i++)
-		if (t->load[i] == e)
-			return;
 	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
 	    t->n == MOST_LOADS || !way_of(t, e->load.buf, e->load.idx[0], &w) ||
 	    !turns(t, &w, &common))
@@ -555,7 +550,7 @@ bool gpu_turn(LBuild *b, Stmt *s, Points *p)
 	if (p->guard || dtype_info[s->out[0]->dtype].bits < 8 ||
 	    !way_of(&t, s->out[0], p->write, &t.out))
 		return false;
-	find_turned(&t, p->e[0]);
+	ex_walk_always(p->e[0], find_turned, &t);
 	if (!t.n || !shape(&t))
 		return false;
 	emit(&t, s);

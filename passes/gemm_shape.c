@@ -18,7 +18,8 @@ enum {
 	COPIED = 4,      /* and of a chunk that is copied: from where and to where */
 	MOVED = 2,       /* of one that goes through registers, without its value */
 	EDGED = 2,       /* more for single elements that end within tiles: comparisons */
-	SPLIT = 6,       /* the same, where its row of the tile is split into several indices */
+	SPLIT = 8,       /* the same, where its row of the tile is split into several indices */
+	ASKED = 5,       /* and more where those, of sizes that are not known, are compared with these */
 	PAIRED = 30,     /* where two instructions have the sums: what ptxas takes more */
 	MOST_PARTS = 64  /* of a sum */
 };
@@ -67,6 +68,15 @@ int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 	return ring > strip ? ring : strip;
 }
 
+/* Of a chunk whose row of O's tile is split into several indices. */
+static int split_registers(const Operand *o)
+{
+	for (int i = 1; i < o->nside && o->guard; i++)
+		if (!dim_is_const(o->side[i]->extent, NULL))
+			return SPLIT + ASKED;
+	return SPLIT;
+}
+
 /* What a thread has for its chunks of O's tile, SIDE of the block, all the time that the ring runs. */
 static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *o, int side)
 {
@@ -75,7 +85,7 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *
 		  each = (chunks + threads - 1) / threads,
 		  words = (o->pack * bytes_of(o->type) + 3) / 4,
 		  edge = o->pack == 1 && !dim_multiple(g->g.k->ctx, all, side) ? EDGED : 0,
-		  place = o->along && !o->side_joins ? SPLIT : MOVED + edge;
+		  place = o->along && !o->side_joins ? split_registers(o) : MOVED + edge;
 
 	return each * (!o->async ? place + words : place > COPIED ? place : COPIED);
 }

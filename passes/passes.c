@@ -13,7 +13,7 @@ const Pass pass_table[] = {
 	{"algebra", pass_algebra,
 	 "products of bytes less zero points become those of bytes, for GPUs: while zero points stand apart from what follows"},
 	{"views", pass_views,
-	 "rows and the maps behind a View get one shape: on statements, before a View in the way keeps them apart"},
+	 "rows and the maps behind a View get one shape, for GPUs: on statements, before a View in the way keeps them apart"},
 	{"fuse", pass_fuse,
 	 "kernel boundaries: on statements, before layouts fix who shares which buffer"},
 	{"layout", pass_layout,

@@ -9,7 +9,8 @@
  *     z[n,c,h,w] = y[n,c,h,w] * s[c,0,0]         View(z)
  *
  * and Views stand around all of it. That is done where rows begin at Views, constants and inputs: one more View parts them
- * from no kernel that they could be one with.
+ * from no kernel that they could be one with. On GPUs alone, where a row has a warp or a block: CPUs go over the dims of a
+ * row in a loop each, and over channels, of which there are more than groups, by several threads.
  */
 #include "passes/kernels.h"
 #include "passes/module.h"
@@ -555,7 +556,9 @@ bool pass_views(Module *m)
 {
 	bool any = false;
 
-	for (Node *n = m->graph->first; n && m->opt.level; n = n->next) {
+	if (m->opt.level == 0 || !module_on_gpu(m))
+		return true;
+	for (Node *n = m->graph->first; n; n = n->next) {
 		Views v = {.m = m, .tmp = arena_new()};
 
 		if (n->op == OP_View && through(&v, n))

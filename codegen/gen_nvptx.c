@@ -343,9 +343,9 @@ static const char *body(LlKernel *k)
 	k->team = k->stage->threads;
 	k->lane = "%tid";
 	ll_spans_in(k);
-	ll_nodes(k, k->stage->head);
 	if (k->stage->spans.n)
 		ll_barrier(k);
+	ll_nodes(k, k->stage->head);
 	k->team = k->stage->team;
 	k->lane = "%lane";
 	after = open_points(k);

@@ -77,9 +77,10 @@ typedef struct Fill {
 } Fill;
 
 /* States of COLS neighbours, through which memory runs, by ROWS, which only the other operands have: idx, vals and LNode.at
- * mention both. A thread has LNode.pack neighbours in every row, or, with LNode.skew, FOLD_BLOCKS at most, a warp apart. Where LANES, which vals read once, is not null, that lies in
- * the order of fragments instead (ir/mma.def), and a thread reads what a lane has of a half of a block's terms, of two columns
- * of each MMA_ROWS; lo is 0, and the terms are whole halves. */
+ * mention both. A thread has LNode.pack neighbours in every row, or, with LNode.skew, FOLD_BLOCKS at most, a warp apart.
+ * Where LANES, which vals read once, is not null, that lies in the order of fragments instead (ir/mma.def), and a thread
+ * reads what a lane has of a half of a block's terms, of two columns of each MMA_ROWS; lo is 0, and the terms are whole
+ * halves. */
 enum { FOLD_BLOCKS = 4 };
 typedef struct Fold {
 	Iter *col, *row;
@@ -161,7 +162,8 @@ struct LNode {
 	                      thread keeps, those of its first points; val[0] is what any of them is, at var */
 	int more;          /* the same: of a thread's points after those, so many have elements in the block's scratch, and are
 	                      looped over. LN_LOCAL: they begin at byte IDX */
-	Expr *skew;        /* LOOP_TEAM, LN_REDUCE: the first run begins so many points before lo; LN_FOLD: columns do, for a warp's first point; null: none */
+	Expr *skew;        /* LOOP_TEAM, LN_REDUCE: the first run begins so many points before lo; LN_FOLD: columns do, for a
+	                      warp's first point; null: none */
 	Monoid red;
 	int nout;
 	Buf *buf[2];

@@ -94,8 +94,8 @@ void gemm_gpu_list(const GpuGemm *g, int n);
  * such a line (passes/gemm_tiles.c). */
 bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s);
 void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s);
-/* The best tile, and into how many parts the sum is better split (passes/gemm_shape.c); its cost in seconds, 0 where there is none. One
- * whose tile O names has no parts but such as O names, too. */
+/* The best tile, and into how many parts the sum is better split (passes/gemm_shape.c); its cost in seconds, 0 where there
+ * is none. One whose tile O names has no parts but such as O names, too. */
 double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *p);
 /* What G costs by plan P, which may be that for other sizes; 0: it cannot. */
 double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tile of a contraction on a GPU, by an analytic model of the target: what a block's arithmetic, its traffic from L2,
- * its reads of shared memory and its instructions take, the slowest of them counting most; how many blocks an SM has at once, and how
- * often; and what is slower where those have few warps. Of sizes that are not known it is the sum over some. A thread's registers hold its sums, what it multiplies,
- * and of every chunk that it fills the place and perhaps the value; a shape that needs more than there are is left out. Of
- * equal cost the smallest tile is taken, and of those the first candidate, so the choice depends on nothing but the sizes and the target's row.
+ * its reads of shared memory and its instructions take, the slowest of them counting most; how many blocks an SM has at
+ * once, and how often; and what is slower where those have few warps. Of sizes that are not known it is the sum over some.
+ * A thread's registers hold its sums, what it multiplies, and of every chunk that it fills the place and perhaps the value;
+ * a shape that needs more than there are is left out. Of equal cost the smallest tile is taken, and of those the first
+ * candidate, so the choice depends on nothing but the sizes and the target's row.
  */
 #include "passes/gemm_impl.h"
 #include "passes/gpu_impl.h"
@@ -299,8 +300,8 @@ static bool same_tile(const BlockShape *a, const BlockShape *b)
 	return a->bm == b->bm && a->bn == b->bn && a->bk == b->bk;
 }
 
-/* The next shape that a GPU can do, and its cost; 0: there is none more. Of WANT's tile and slots, or, where that is null, of any tile that
- * G's schedule may have. */
+/* The next shape that a GPU can do, and its cost; 0: there is none more. Of WANT's tile and slots, or, where that is null,
+ * of any tile that G's schedule may have. */
 static double next_cost(const GpuGemm *g, const double size[4], const BlockShape *want,
 			BlockShape *s, int *at)
 {

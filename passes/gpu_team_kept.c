@@ -6,9 +6,9 @@
  *   - temporaries that are written and read at the same point
  *   - what is written to memory and read at the same point: a sum that a norm is taken of, and the model goes on with
  *
- * as far as registers and shared memory go; a row that is longer is read again beyond them, and temporaries are made again. What is of
- * all rows (scales) is put in shared memory once: by a block of warps that have a row each, or, where rows are longer
- * than a warp has registers for, by a block that has one row after another.
+ * as far as registers and shared memory go; a row that is longer is read again beyond them, and temporaries are made
+ * again. What is of all rows (scales) is put in shared memory once: by a block of warps that have a row each, or, where rows
+ * are longer than a warp has registers for, by a block that has one row after another.
  */
 #include "passes/gpu_team_impl.h"
 

@@ -113,6 +113,17 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 	isl_map_free(v);
 }
 
+/* An iterator that is split, by its parts. */
+static Expr *by_parts(void *arg, Expr *e)
+{
+	Poly *p = arg;
+	const Split *s = e->kind == EX_ITER ? poly_split_of(p, e->iter) : NULL;
+	Expr *q = s ? ex_rewrite(p->pool, ex_iter(p->pool, s->q), by_parts, p) : NULL;
+	Expr *r = s ? ex_rewrite(p->pool, ex_iter(p->pool, s->r), by_parts, p) : NULL;
+
+	return s ? ex_add(p->pool, ex_mul(p->pool, q, ex_dim(p->pool, s->n)), r) : NULL;
+}
+
 /* The flat index into B by dims: strides are B's own. False where it has no such form. */
 static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 {
@@ -120,7 +131,7 @@ static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 	Dim *stride[MAX_RANK], *q;
 	int64_t v;
 
-	if (!ex_affine(p->ctx, flat, &a))
+	if (!ex_affine(p->ctx, ex_rewrite(p->pool, flat, by_parts, p), &a))
 		return false;
 	for (int d = b->rank - 1; d >= 0; d--) {
 		stride[d] = d + 1 < b->rank ? dim_mul(p->ctx, stride[d + 1], b->dims[d + 1])

@@ -160,13 +160,18 @@ static int choose_team(Row *r, int *along)
 	return n <= WARPS_ROW ? WARP : ROW_THREADS;
 }
 
-/* Dim D of what S writes runs with an iterator of the band. */
+/* At a point of the band S writes one index of dim D. */
 static bool banded_dim(const Row *r, const Stmt *s, int d)
 {
-	for (int b = 0; s->widx[d]->kind == EX_ITER && b < r->band->n; b++)
-		if (r->band->of[s->id][b] == s->widx[d]->iter)
-			return true;
-	return false;
+	for (int i = 0; i < s->niters; i++) {
+		bool banded = false;
+
+		for (int b = 0; b < r->band->n; b++)
+			banded = banded || r->band->of[s->id][b] == s->iter[i];
+		if (!banded && expr_has_any(s->widx[d], &s->iter[i], 1))
+			return false;
+	}
+	return true;
 }
 
 void gpu_make_local(Row *r, const Stmt *s, Buf *t)

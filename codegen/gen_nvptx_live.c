@@ -332,13 +332,15 @@ int ptx_most_alive(const char *ptx)
 	return l.most;
 }
 
-/* Blocks for which ptxas has registers enough for what is alive. */
+/* Blocks for which ptxas has registers enough for what is alive. An SM's registers are of four parts, and a warp's of one: warps
+ * are shared out in fours. */
 static int blocks_at_once(const Gpu *gpu, int alive, int threads)
 {
 	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,
 		  many = alive + BESIDE_MANY, least = few > many ? few : many,
 		  wanted = (least + STEP - 1) / STEP * STEP,
-		  blocks = gpu->registers / ((wanted < ALL ? wanted : ALL) * threads),
+		  warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,
+		  blocks = warps * 32 / threads,
 		  most = gpu->threads / threads < MOST_BLOCKS ? gpu->threads / threads
 							      : MOST_BLOCKS;
 

@@ -107,6 +107,7 @@ int main(void)
 	check("few", blocks(1, &gpu, 256), 5);
 	check("many", blocks(120, &gpu, 256), 2);
 	check("more than that", blocks(121, &gpu, 256), 1);
+	check("a multiple of four warps", blocks(195, &gpu, 32), 8);
 	check("as many as there are", blocks(300, &gpu, 128), 2);
 	check("no more than the SM has threads for", blocks(1, &gpu, 512), 2);
 	check("a block of more than that", blocks(100, &gpu, 1024), 1);

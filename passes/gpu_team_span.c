@@ -23,6 +23,7 @@ typedef struct Found {
 	Team *t;
 	int64_t left; /* bytes that its blocks may share */
 	VEC(Span) spans; /* EACH null: it may not */
+	VEC(const Buf *) read; /* at every point, so that they have what spans of them take */
 } Found;
 
 static bool is_split(const Team *t, const Iter *it)
@@ -93,14 +94,38 @@ static void find_load(void *arg, Expr *e)
 			    false);
 }
 
+static void find_read(void *arg, Expr *e)
+{
+	Found *f = arg;
+
+	if (e->kind == EX_LOAD)
+		vec_push(f->t->r->b->arena, &f->read, e->load.buf);
+}
+
+/* What only some points read may end before the rows do. */
+static void drop_unread(Found *f)
+{
+	for (int i = 0; i < f->spans.n; i++) {
+		Span *s = &f->spans.at[i];
+		bool read = s->written;
+
+		for (int j = 0; j < f->read.n; j++)
+			read = read || f->read.at[j] == s->buf;
+		s->each = read ? s->each : NULL;
+	}
+}
+
 static void find_part(Found *f, Part *x)
 {
 	Team *t = f->t;
 	Buf *out;
 	Expr *at;
 
-	for (int i = 0; i < x->p.ne; i++)
+	for (int i = 0; i < x->p.ne; i++) {
 		ex_walk(x->p.e[i], find_load, f);
+		if (!x->p.guard)
+			ex_walk_always(x->p.e[i], find_read, f);
+	}
 	if (x->p.guard)
 		ex_walk(x->p.guard, find_load, f);
 	if (!x->s->red) {
@@ -231,12 +256,14 @@ void team_choose_spans(Team *t)
 	f.left = SHARED - span_threads(t) / st->team * t->shared - STATES;
 	for (int i = 0; i < t->nkept; i++) {
 		ex_walk(t->kept[i].is, find_load, &f);
+		ex_walk_always(t->kept[i].is, find_read, &f);
 		if (t->kept[i].block)
 			f.left -= team_shared_bytes(team_bytes_of(t->kept[i].buf));
 		meet = meet || t->kept[i].block;
 	}
 	for (int i = 0; i < t->n; i++)
 		find_part(&f, &t->part[i]);
+	drop_unread(&f);
 	share_spans(&f);
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne && !t->part[i].p.guard; j++)

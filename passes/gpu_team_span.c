@@ -21,8 +21,8 @@ enum {
 /* The buffers that a stage accesses, each as a span, where it may be one. */
 typedef struct Found {
 	Team *t;
-	int64_t left; /* bytes that its blocks may share */
-	VEC(Span) spans; /* EACH null: it may not */
+	int64_t left;          /* bytes that its blocks may share */
+	VEC(Span) spans;       /* EACH null: it may not */
 	VEC(const Buf *) read; /* at every point, so that they have what spans of them take */
 } Found;
 

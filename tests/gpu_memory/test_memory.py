@@ -86,7 +86,6 @@ def convolution(name, channels, side, outputs, kernel, stride=1, follow="r = Add
 convolution("a window", 16, 28, 32, 3, sectors=1, traffic=9.2)
 convolution("a window, and nothing behind it", 16, 28, 32, 3, follow="y = Identity(a)", sectors=1, traffic=9.1)
 convolution("a point", 32, 24, 64, 1, sectors=1, traffic=2.7, conflicts=0.5)
-convolution("more points", 32, 96, 64, 1, sectors=1, traffic=2.01, conflicts=0)
 convolution("a sum in parts", 64, 28, 32, 3, types=("float",), sectors=1, traffic=13.1)
 convolution("few channels", 3, 48, 64, 7, 2, sectors=1.91)
 case("pool, channels last", "(T[2,28,28,64] x) => (T[2,14,14,64] y) { xt = Transpose<perm = [0,3,1,2]>(x)"

@@ -146,9 +146,6 @@ void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
 
 /* ---- Loops ---- */
 
-/* At the branch back, where LLVM and ptxas are not to unroll; put_metadata says what it is. */
-#define LOOP_ONCE ", !llvm.loop !1"
-
 LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
 		    const char *step)
 {
@@ -174,7 +171,7 @@ void ll_close_loop(LlKernel *k, const LlLoop *l)
 
 	ll_put(&k->f, "%s = add nsw i64 %s, %s", next, l->var, l->step);
 	ll_put(&k->f, "store i64 %s, ptr %s", next, l->slot);
-	ll_put(&k->f, "br label %%%s%s", l->head, l->once ? LOOP_ONCE : "");
+	ll_put(&k->f, "br label %%%s%s", l->head, l->once ? LL_LOOP_ONCE : "");
 	ll_begin(&k->f, l->end);
 	ll_forget(&k->f);
 }
@@ -419,7 +416,7 @@ static const char *module_text(LlKernel *k)
 		strbuf_puts(&b, "  store i32 0, ptr %fault\n");
 	strbuf_printf(&b, "%s}\n", code);
 	ll_lib_define(k->f.g->lib, k->f.arena, &b, code, make_func, k->f.g);
-	put_metadata(k, &b, strstr(code, LOOP_ONCE));
+	put_metadata(k, &b, strstr(code, LL_LOOP_ONCE));
 	text = arena_strdup(k->f.arena, strbuf_str(&b));
 	strbuf_free(&b);
 	strbuf_free(&k->f.b);

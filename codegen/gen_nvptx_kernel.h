@@ -191,6 +191,9 @@ typedef struct LlLoop {
 	bool once; /* as it is: neither LLVM nor ptxas unrolls it */
 } LlLoop;
 
+/* At the branch back, where LLVM and ptxas are not to unroll; put_metadata (gen_nvptx.c) says what it is. */
+#define LL_LOOP_ONCE ", !llvm.loop !1"
+
 /* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
 LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to, const char *step);
 void ll_close_loop(LlKernel *k, const LlLoop *l);

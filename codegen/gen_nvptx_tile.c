@@ -274,7 +274,8 @@ void ll_ring(LlKernel *k, const LNode *n)
 	store_chunks(k, &kept);
 	ll_put(f, "store i32 %s, ptr %s", plus(k, i, 1), at);
 	ll_put(f, "store i32 %s, ptr %s", other_slot(k, from, 1, n->stages - 1, 0), read);
-	ll_put(f, "br label %%%s", head);
+	/* ptxas would have registers hold what several rounds fetch. */
+	ll_put(f, "br label %%%s%s", head, async ? "" : LL_LOOP_ONCE);
 	ll_begin(f, end);
 	ll_forget(f);
 	ll_barrier(k);

@@ -30,6 +30,7 @@ typedef struct Along {
 	const Team *t;
 	int pack, bytes;
 	Expr *at;
+	bool apart; /* some are elsewhere at each point */
 } Along;
 
 bool team_knows_loop(const Team *t, Expr *e)
@@ -46,6 +47,8 @@ static void access_along(Along *x, const Buf *b, Expr *at)
 	const int bits = dtype_info[b->dtype].bits;
 	Affine a;
 
+	x->apart = x->apart ||
+		   (!b->data && expr_has_iter(at, x->t->it) && !ex_runs_along(c, at, x->t->it));
 	if (b->data || bits < 8 || !ex_runs_along(c, at, x->t->it) || !ex_affine(c, at, &a))
 		return;
 	if (!team_is_span(x->t, b)) {
@@ -245,11 +248,15 @@ static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
 	t->r->b->stage->scratch = dim_const(t->r->k->ctx, (int64_t)st->threads * t->more * bytes);
 }
 
-/* Points that a thread of the largest block keeps in registers. Blocks that have one row after another have fewer left. */
-static int registers_of(const Team *t, bool scratch)
+/* Points that a thread of the largest block keeps in registers. Blocks that have one row after another have fewer left, and
+ * so have those that work out where the elements of each point are: APART. */
+static int registers_of(const Team *t, bool scratch, bool apart)
 {
 	const bool known = team_length(t, t->it->extent) < INT64_MAX;
-	const int all = !known ? UNKNOWN : scratch ? SCRATCH_REGISTERS : FULL_REGISTERS;
+	const int most = !known    ? UNKNOWN
+			 : scratch ? SCRATCH_REGISTERS
+				   : FULL_REGISTERS,
+		  all = apart ? most / 2 : most;
 	const int each = (t->again ? all - all / 4 : all) / words_kept(t);
 
 	return each ? each : 1;
@@ -325,9 +332,9 @@ void team_share_out(Team *t, const Gpu *gpu)
 	runs = n < INT64_MAX ? runs_of(t, n + (t->skew ? sector : 0)) : 0;
 	scratch = st->threads == MOST_THREADS && dim_is_const(t->it->extent, NULL);
 	if (st->threads == MOST_THREADS)
-		each = registers_of(t, false);
+		each = registers_of(t, false, x.apart);
 	if (scratch && runs * t->pack > each)
-		each = registers_of(t, true);
+		each = registers_of(t, true, x.apart);
 	while (registers && t->pack > 1 && t->pack > each)
 		t->pack /= 2;
 	runs = n < INT64_MAX ? runs_of(t, n + (t->skew ? sector : 0)) : 0;

@@ -258,6 +258,15 @@ static int64_t points(const Row *r)
 
 /* ---- Band iterators that run through memory as one ---- */
 
+/* Some dim of what S writes has an index of IT and more: a local has that dim whole, for one value of what is around it. */
+static bool index_mixes(const Stmt *s, const Iter *it)
+{
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind != EX_ITER && expr_has_iter(s->widx[d], it))
+			return true;
+	return false;
+}
+
 bool row_joins(Row *r, int out, int in, Dim *extent)
 {
 	for (int i = r->first; i <= r->last; i++) {
@@ -266,6 +275,8 @@ bool row_joins(Row *r, int out, int in, Dim *extent)
 
 		if (!pair_absent(&p, s->guard) ||
 		    !pair_steps(&p, flat_index(r->k, s->out[0], s->widx)))
+			return false;
+		if (s->out[0]->kind == BUF_TEMP && (index_mixes(s, p.out) || index_mixes(s, p.in)))
 			return false;
 		for (int o = 0; o < monoid_info[s->red].n || !o; o++)
 			if (!pair_joins(&p, s->val[o]))

@@ -347,7 +347,7 @@ static void put_deeper(StrBuf *b, StrBuf *body)
 	*body = (StrBuf){0};
 }
 
-static bool same_guard(const Schedule *a, const Schedule *b)
+static bool same_guard(const SizeStep *a, const SizeStep *b)
 {
 	return a->size == b->size && a->most == b->most && a->also == b->also &&
 	       a->also_most == b->also_most;
@@ -358,14 +358,14 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 {
 	StrBuf b = {0};
 
-	if (!s->size && h->kernel_id[n->id] >= 0)
+	if (!s->where.size && h->kernel_id[n->id] >= 0)
 		return h->kernel_id[n->id];
-	for (int i = 0; i < h->guarded.n && s->size; i++)
-		if (h->guarded.at[i].node == n && same_guard(h->guarded.at[i].s, s))
+	for (int i = 0; i < h->guarded.n && s->where.size; i++)
+		if (h->guarded.at[i].node == n && same_guard(&h->guarded.at[i].s->where, &s->where))
 			return h->guarded.at[i].kernel;
-	strbuf_printf(&b, "%s%s", kernel_label(h, n), s->size ? " " : "");
+	strbuf_printf(&b, "%s%s", kernel_label(h, n), s->where.size ? " " : "");
 	schedule_print_guard(&b, s);
-	if (s->size)
+	if (s->where.size)
 		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s, h->kernels.n}));
 	else
 		h->kernel_id[n->id] = h->kernels.n;
@@ -390,11 +390,11 @@ static void print_variants(Host *h, int t, Node *n, const Schedule *s)
 	StrBuf *b = h->b, body = {0};
 
 	for (const char *before = "\t"; s->next; temp += s->temps.n, s = s->next) {
-		strbuf_printf(b, "%sif (%s <= %lld", before, host_dim(h, s->size),
-			      (long long)s->most);
-		if (s->also)
-			strbuf_printf(b, " && %s <= %lld", host_dim(h, s->also),
-				      (long long)s->also_most);
+		strbuf_printf(b, "%sif (%s <= %lld", before, host_dim(h, s->where.size),
+			      (long long)s->where.most);
+		if (s->where.also)
+			strbuf_printf(b, " && %s <= %lld", host_dim(h, s->where.also),
+				      (long long)s->where.also_most);
 		strbuf_puts(b, ") {\n");
 		h->b = &body;
 		print_stages(h, t, n, s, temp);

@@ -217,8 +217,8 @@ static int64_t most_of(const LlKernel *k, const Expr *e)
 	if (e->kind != EX_DIM)
 		return e->kind == EX_CONST ? e->i : 0;
 	dim_bounds(k->f.g->ctx, e->dim, &lo, &hi);
-	if (e->dim == k->sched->size && k->sched->most < hi)
-		hi = k->sched->most;
+	if (e->dim == k->sched->where.size && k->sched->where.most < hi)
+		hi = k->sched->where.most;
 	return hi < DIM_INF ? hi : 0;
 }
 

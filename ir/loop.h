@@ -208,20 +208,25 @@ typedef struct Stage {
 	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 2, 4, 8, 16, 32 or threads; else 0 */
 } Stage;
 
+/* Runs where SIZE, which is not known before, is MOST or less, and ALSO, unless it is null, ALSO_MOST. SIZE null: all. */
+typedef struct SizeStep {
+	Dim *size;
+	int64_t most;
+	Dim *also;
+	int64_t also_most;
+	int tile; /* results of a product's block, at most; 0: any */
+} SizeStep;
+
 /*
- * A kernel's schedule, or several, its variants: a run takes the first whose SIZE is MOST or less; the last one has no
- * SIZE. Each has a kernel of its own, which is right where its guard holds.
+ * A kernel's schedule, or several, its variants: a run takes the first that is for it; the last one is for all. Each has a
+ * kernel of its own, which is right where its guard holds.
  */
 typedef struct Schedule {
 	Kernel *kernel;
 	Kernel *split;     /* what it carries out, where that is not the node's kernel but one with reductions split, or scatters; or null */
 	VEC(Stage *) stages;
 	VEC(Buf *) temps;  /* kernel temporaries that stay in memory between stages */
-	Dim *size;
-	int64_t most;
-	Dim *also;         /* must be ALSO_MOST or less, too; or null */
-	int64_t also_most;
-	int tile;          /* a product's block has so many results at most; 0: any */
+	SizeStep where;    /* for those runs */
 	int64_t parts;     /* a sum of unknown length is in so many at most; 0: none is */
 	struct Schedule *next;
 } Schedule;

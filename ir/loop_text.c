@@ -251,16 +251,18 @@ Buf *schedule_temp(const Schedule *s, int i)
 
 void schedule_print_guard(StrBuf *b, const Schedule *s)
 {
-	if (!s->size)
+	const SizeStep *x = &s->where;
+
+	if (!x->size)
 		return;
 	strbuf_puts(b, "where ");
-	dim_print(b, s->size);
-	strbuf_printf(b, " <= %lld", (long long)s->most);
-	if (!s->also)
+	dim_print(b, x->size);
+	strbuf_printf(b, " <= %lld", (long long)x->most);
+	if (!x->also)
 		return;
 	strbuf_puts(b, ", ");
-	dim_print(b, s->also);
-	strbuf_printf(b, " <= %lld", (long long)s->also_most);
+	dim_print(b, x->also);
+	strbuf_printf(b, " <= %lld", (long long)x->also_most);
 }
 
 static void put_stage(StrBuf *b, const Stage *st, const char *name)
@@ -302,7 +304,7 @@ void schedule_print(StrBuf *b, const Schedule *s)
 	for (; s; s = s->next) {
 		const Kernel *k = s->kernel;
 
-		strbuf_printf(b, "schedule @%s%s", k->name, s->size ? " " : "");
+		strbuf_printf(b, "schedule @%s%s", k->name, s->where.size ? " " : "");
 		schedule_print_guard(b, s);
 		strbuf_puts(b, "\n");
 		for (int i = 0; i < k->locs.n; i++)

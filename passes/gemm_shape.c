@@ -305,7 +305,7 @@ static bool same_tile(const BlockShape *a, const BlockShape *b)
 static double next_cost(const GpuGemm *g, const double size[4], const BlockShape *want,
 			BlockShape *s, int *at)
 {
-	const int most = g->serves->tile;
+	const int most = g->serves->where.tile;
 
 	s->kind = g->s.kind;
 	while (next_shape(g, s, at)) {
@@ -416,7 +416,7 @@ static int64_t longest(const GpuGemm *g, double n, Iter **along)
 	for (int i = 0; i < c->nk; i++)
 		if (!dim_is_const(c->k[i]->extent, &v)) {
 			*along = c->k[i];
-			return c->nk == 1 && !g->serves->also ? (int64_t)n : 0;
+			return c->nk == 1 && !g->serves->where.also ? (int64_t)n : 0;
 		} else if (v > most) {
 			most = v;
 			*along = c->k[i];

@@ -36,25 +36,10 @@ static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
 	return 2 * n;
 }
 
-/* A schedule of K that is to serve as STEP says; null: whatever the sizes are. */
-static Schedule serving(Kernel *k, const SizeStep *step)
-{
-	Schedule s = {.kernel = k};
-
-	if (step)
-		s = (Schedule){.kernel = k,
-			       .size = step->size,
-			       .most = step->most,
-			       .also = step->also,
-			       .also_most = step->also_most,
-			       .tile = step->tile};
-	return s;
-}
-
 /* K with few rows, as STEP says, is done by teams, which read the matrix once. A thread for each result is no better than tiles. */
 static bool by_teams(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
 {
-	Schedule s = serving(k, step);
+	Schedule s = {.kernel = k, .where = *step};
 
 	sched_gpu(m, t, k, &s);
 	return s.stages.n && s.stages.at[0]->team > 1;
@@ -85,7 +70,7 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 			next++;
 		if (i < n)
 			step[i].tile = plan[next].s.bm * plan[next].s.bn;
-		s = serving(own, i < n ? &step[i] : NULL);
+		s = (Schedule){.kernel = own, .where = i < n ? step[i] : (SizeStep){0}};
 		keep[i] = true;
 		plan[i] = (GemmPlan){0};
 		if (!gemm_gpu_open(&g, &model.opt, t, own, own->stmts.n - 1, &s))
@@ -136,10 +121,10 @@ static int64_t most_results(const GpuGemm *g)
 	int64_t lo, hi, each;
 
 	dim_bounds(c, all, &lo, &hi);
-	if (!g->serves->size || !dim_divides(c, all, g->serves->size, &q))
+	if (!g->serves->where.size || !dim_divides(c, all, g->serves->where.size, &q))
 		return hi;
 	dim_bounds(c, q, &lo, &each);
-	return each < hi / g->serves->most ? each * g->serves->most : hi;
+	return each < hi / g->serves->where.most ? each * g->serves->where.most : hi;
 }
 
 bool gemm_gpu_bounded(const GpuGemm *g)
@@ -168,10 +153,10 @@ void gemm_gpu_sizes(const GpuGemm *g, double size[4])
 		dim_bounds(x->k->ctx, d[i], &lo, &hi);
 		size[i] = (double)(lo == hi ? hi : gpu_least(x->k->ctx, d[i]));
 		most[i] = hi < DIM_INF ? fmax((double)hi, 1) : HUGE_VAL;
-		if (d[i] == g->serves->also)
-			most[i] = fmin(most[i], (double)g->serves->also_most);
-		if (d[i] == g->serves->size)
-			size[i] = most[i] = fmin(most[i], (double)g->serves->most);
+		if (d[i] == g->serves->where.also)
+			most[i] = fmin(most[i], (double)g->serves->where.also_most);
+		if (d[i] == g->serves->where.size)
+			size[i] = most[i] = fmin(most[i], (double)g->serves->where.most);
 		else if (i < 2 && size[i] < (double)FEWEST)
 			size[i] = fmin(most[i], (double)FEWEST);
 	}
@@ -180,7 +165,7 @@ void gemm_gpu_sizes(const GpuGemm *g, double size[4])
 		size[3] *= (double)g->serves->parts;
 	}
 	size[2] = fmax(size[2], fmin(most[2], (double)SUM));
-	room = all < DIM_INF && g->serves->size ? (double)all / 2
+	room = all < DIM_INF && g->serves->where.size ? (double)all / 2
 	       : all < DIM_INF                  ? (double)all
 						: (double)REST * x->t->gpu->sms;
 	room /= size[0] * size[1] * size[3];

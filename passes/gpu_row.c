@@ -17,7 +17,7 @@ int64_t gpu_most(const Schedule *s, Dim *d)
 	int64_t lo, hi;
 
 	dim_bounds(s->kernel->ctx, d, &lo, &hi);
-	return d == s->size && s->most < hi ? s->most : hi;
+	return d == s->where.size && s->where.most < hi ? s->where.most : hi;
 }
 
 /* Points of S in one row under BAND. */

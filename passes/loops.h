@@ -73,14 +73,6 @@ bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last
 int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
 /* All kernels, on GPUs (passes/sched_gpu.c). */
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
-/* A variant is for runs where SIZE, which is not known before, is MOST or less, and ALSO, unless it is null, ALSO_MOST. */
-typedef struct SizeStep {
-	Dim *size;
-	int64_t most;
-	Dim *also;
-	int64_t also_most;
-	int tile; /* results of a product's block, at most; 0: any */
-} SizeStep;
 enum { MOST_STEPS = 16 };
 /* For which sizes K has variants on T, in the order in which a run asks; how many. A strategy names its own. */
 int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);

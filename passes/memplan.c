@@ -276,13 +276,13 @@ static Place place_temp(Plan *p, const Node *n, const Schedule *s, const Buf *b)
 
 	for (int d = 0; d < b->rank; d++)
 		bytes = dim_mul(c, bytes, b->dims[d]);
-	if (s->size && dim_divides(c, bytes, s->size, &each)) {
+	if (s->where.size && dim_divides(c, bytes, s->where.size, &each)) {
 		dim_bounds(c, each, &lo, &hi);
 		dim_bounds(c, bytes, &lo, &most);
-		joins = hi < most / s->most;
+		joins = hi < most / s->where.most;
 	}
 	if (joins) {
-		cap = dim_const(c, hi * s->most);
+		cap = dim_const(c, hi * s->where.most);
 		bytes = dim_min(c, bytes, cap);
 		bytes = planned_size(p->m, bytes) ? bytes : cap;
 	}

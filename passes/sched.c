@@ -150,11 +150,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *s
 
 	s->kernel = k;
 	if (step) {
-		s->size = step->size;
-		s->most = step->most;
-		s->also = step->also;
-		s->also_most = step->also_most;
-		s->tile = step->tile;
+		s->where = *step;
 		k->name = arena_printf(m->arena, "%s_upto_%lld", k->name, (long long)step->most);
 	}
 	if (step && step->also)

@@ -126,11 +126,7 @@ void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 		return;
 	*s = (Schedule){.kernel = parts,
 			.split = kernel_clone(parts, k->arena),
-			.size = s->size,
-			.most = s->most,
-			.also = s->also,
-			.also_most = s->also_most,
-			.tile = s->tile,
+			.where = s->where,
 			.parts = s->parts};
 	for (int i = 0; i < n; i++)
 		stages(m, t, parts, first[i], i + 1 < n ? first[i + 1] - 1 : parts->stmts.n - 1, s);

@@ -48,11 +48,8 @@ static const Mma *tile_of(const Module *m, const Target *t, Kernel *k, const Siz
 	const Mma *tile = NULL;
 
 	s->kernel = kernel_clone(k, m->arena);
-	if (step) {
-		s->size = step->size;
-		s->most = step->most;
-		s->tile = step->tile;
-	}
+	if (step)
+		s->where = *step;
 	sched_gpu(m, t, s->kernel, s);
 	for (int i = 0; i < s->stages.n && !tile; i++)
 		tile = find_tile(s->stages.at[i]->body);

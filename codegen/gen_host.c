@@ -324,9 +324,9 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 		dim[nd++] = arena_printf(h->m->arena, "%d", host_fault_site(h, s));
 	print_assign(h, 'b', buf, c.nbuf);
 	print_assign(h, 'd', dim, nd);
-	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %lld);\n", h->kernel, c.fn->name,
+	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,
 		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent),
-		      (long long)st->grain);
+		      host_dim(h, st->grain));
 	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
 	h->nd = nd > h->nd ? nd : h->nd;
 }

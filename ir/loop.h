@@ -199,7 +199,7 @@ typedef struct Stage {
 	const char *strategy; /* "map", "row", "contraction", "order"; on GPUs "turn", "fold", "window", "scatter", too: for dumps */
 	Iter *var;         /* the parallel loop */
 	Dim *extent;
-	int64_t grain;     /* iterations worth a thread's waking */
+	Dim *grain;        /* CPUs: iterations worth a thread's waking; as many as EXTENT or more: one thread does all */
 	VEC(Span) spans;
 	Iter *first;       /* GPUs: of a block, in head and body: the first of its iterations; or null */
 	LNode *head;       /* GPUs: what the threads of a block do together before its teams begin: shared locals of all of them */

@@ -272,7 +272,9 @@ static void put_stage(StrBuf *b, const Stage *st, const char *name)
 	if (st->threads) {
 		strbuf_printf(b, " team %d of %d", st->team, st->threads);
 	} else {
-		strbuf_printf(b, " grain %lld, scratch ", (long long)st->grain);
+		strbuf_puts(b, " grain ");
+		dim_print(b, st->grain);
+		strbuf_puts(b, ", scratch ");
 		dim_print(b, st->scratch);
 	}
 	strbuf_puts(b, "\n");

@@ -23,7 +23,7 @@
 
 #include <assert.h>
 
-enum { PANEL_BYTES = 128, ROWS = 128, COLUMNS = 128, MAX_COLUMNS = 512, MIN_N = 8 };
+enum { PANEL_BYTES = 128, ROWS = 128, COLUMNS = 128, MAX_COLUMNS = 512, MIN_N = 8, GRAIN_TERMS = 1 << 18 };
 
 int64_t gemm_panel(CType t)
 {
@@ -287,6 +287,15 @@ bool gemm_open(Gemm *g)
 	return all_in_band(g);
 }
 
+/* A block's multiply-adds. */
+static void set_grain(Gemm *g)
+{
+	Ctx *c = g->k->ctx;
+	Dim *m = dim_min(c, g->m, dim_const(c, g->mc)), *n = dim_min(c, g->n, dim_const(c, g->nc));
+
+	l_grain(&g->b, GRAIN_TERMS, dim_mul(c, dim_mul(c, m, n), g->kk));
+}
+
 bool sched_contraction(const Target *t, Kernel *k, Schedule *s)
 {
 	Gemm g = {.k = k, .t = t, .nstmts = k->stmts.n, .b = l_build(k, s)};
@@ -311,7 +320,8 @@ bool sched_contraction(const Target *t, Kernel *k, Schedule *s)
 	mb = dim_ceildiv(k->ctx, g.m, dim_const(k->ctx, g.mc));
 	l_of(&g.b, g.c.s);
 	l_stage(&g.b, "contraction",
-		dim_mul(k->ctx, gemm_product(&g, g.outer, g.nouter), dim_mul(k->ctx, nb, mb)), 1);
+		dim_mul(k->ctx, gemm_product(&g, g.outer, g.nouter), dim_mul(k->ctx, nb, mb)));
+	set_grain(&g);
 	for (; n < g.nouter; n++)
 		split[n] = g.outer[n];
 	split[n++] = inb = l_iter(&g.b, "nb", nb);

@@ -488,7 +488,7 @@ void gemm_gpu_emit(GpuGemm *gg)
 
 	l_of(b, g->c.s);
 	l_stage(b, "contraction",
-		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)), 1);
+		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)));
 	b->stage->threads = b->stage->team = gemm_gpu_threads(s);
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
 	for (; n < g->c.ng; n++)

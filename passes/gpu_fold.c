@@ -216,7 +216,7 @@ static void place_band(Across *x)
 		if (i != x->n && !is_row(x, i))
 			split[n++] = r->rep[i];
 	split[n++] = x->block;
-	l_stage(b, "fold", iters_points(c, split, n), 1);
+	l_stage(b, "fold", iters_points(c, split, n));
 	b->stage->team = b->stage->threads = x->threads;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));

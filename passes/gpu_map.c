@@ -89,7 +89,7 @@ bool gpu_map(LBuild *b, Stmt *s)
 					  : in->extent;
 	}
 	l_of(b, s);
-	l_stage(b, "map", dim_mul(k->ctx, iters_points(k->ctx, p.it, p.n), inner), 1);
+	l_stage(b, "map", dim_mul(k->ctx, iters_points(k->ctx, p.it, p.n), inner));
 	b->stage->team = 1;
 	b->stage->threads = MAP_THREADS;
 	q = ex_iter(b->p, b->stage->var);

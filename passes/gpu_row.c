@@ -272,7 +272,7 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 			split[n++] = r.rep[i];
 	if (along >= 0 && !(each && is_few(few, along)))
 		split[n++] = r.rep[along];
-	l_stage(b, strategy, iters_points(b->k->ctx, split, n), 1);
+	l_stage(b, strategy, iters_points(b->k->ctx, split, n));
 	b->stage->team = team;
 	b->stage->threads = ROW_THREADS;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));

@@ -57,7 +57,7 @@ bool gpu_scatter(LBuild *b, Stmt *s)
 	p.write = expr_flatten(k, flat_index(k, s->out[0], s->widx));
 	points_join(&p);
 	l_of(b, s);
-	l_stage(b, "scatter", iters_points(k->ctx, p.it, p.n), 1);
+	l_stage(b, "scatter", iters_points(k->ctx, p.it, p.n));
 	b->stage->team = 1;
 	b->stage->threads = SCATTER_THREADS;
 	l_split(b, p.it, p.n, ex_iter(b->p, b->stage->var));

@@ -510,7 +510,7 @@ static void open_stage(Turn *t, const Stmt *s)
 			t->first[i] = ex_mul(b->p, ex_iter(b->p, outer[n++]), l_int(b, t->tile[i]));
 		}
 	l_of(b, s);
-	l_stage(b, "turn", iters_points(c, outer, n), 1);
+	l_stage(b, "turn", iters_points(c, outer, n));
 	b->stage->team = b->stage->threads = TURN_THREADS;
 	l_split(b, outer, n, ex_iter(b->p, b->stage->var));
 }

@@ -288,7 +288,7 @@ static void place_band(Window *w)
 				  dim_ceildiv(c, it->extent, dim_const(c, w->size[i])));
 		w->in[i] = l_iter(b, "in", dim_const(c, w->size[i]));
 	}
-	l_stage(b, "window", iters_points(c, split, r->band->n), 1);
+	l_stage(b, "window", iters_points(c, split, r->band->n));
 	b->stage->team = b->stage->threads = WINDOW_THREADS;
 	l_split(b, split, r->band->n, ex_iter(b->p, b->stage->var));
 	for (int i = 0; i < r->band->n; i++)

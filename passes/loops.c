@@ -128,7 +128,7 @@ Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent)
 	return buf;
 }
 
-Stage *l_stage(LBuild *b, const char *strategy, Dim *extent, int64_t grain)
+Stage *l_stage(LBuild *b, const char *strategy, Dim *extent)
 {
 	Stage *s = NEW(b->arena, Stage);
 
@@ -137,13 +137,21 @@ Stage *l_stage(LBuild *b, const char *strategy, Dim *extent, int64_t grain)
 			  ? arena_printf(b->arena, "%s_%d", b->k->name, b->sched->stages.n)
 			  : b->k->name;
 	s->extent = extent;
-	s->grain = grain;
+	s->grain = dim_const(b->k->ctx, 1);
 	s->var = l_iter(b, "p", extent);
 	s->scratch = dim_const(b->k->ctx, 0);
 	vec_push(b->arena, &b->sched->stages, s);
 	b->stage = s;
 	b->tail = &s->body;
 	return s;
+}
+
+void l_grain(LBuild *b, int64_t enough, Dim *work)
+{
+	Ctx *c = b->k->ctx;
+	Dim *one = dim_const(c, 1);
+
+	b->stage->grain = dim_max(c, one, dim_floordiv(c, dim_const(c, enough), dim_max(c, one, work)));
 }
 
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p)

@@ -45,9 +45,11 @@ Expr *l_int(LBuild *b, int64_t v); /* of an index */
 Expr *l_min(LBuild *b, Expr *x, Expr *y);
 Expr *l_max(LBuild *b, Expr *x, Expr *y);
 
-/* Opens a stage of EXTENT parallel iterations, named after the kernel; what follows goes into its body. GRAIN: how many
- * are worth a thread's waking. */
-Stage *l_stage(LBuild *b, const char *strategy, Dim *extent, int64_t grain);
+/* Opens a stage of EXTENT parallel iterations, each worth a thread's waking, named after the kernel; what follows goes into
+ * its body. */
+Stage *l_stage(LBuild *b, const char *strategy, Dim *extent);
+/* An iteration of the stage does WORK; ENOUGH is worth a thread's waking. */
+void l_grain(LBuild *b, int64_t enough, Dim *work);
 /* var[0..n) from the flat index P over their extents: LETs. */
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
 

@@ -240,22 +240,6 @@ static void emit_stmt(Row *r, Stmt *s)
 	row_emit(r);
 }
 
-static int64_t points(const Row *r)
-{
-	int64_t most = 1;
-
-	for (int i = r->first; i <= r->last; i++) {
-		int64_t n = 1, v;
-
-		for (int j = 0; j < r->k->stmts.at[i]->niters; j++)
-			if (!row_is_fixed(r, r->k->stmts.at[i]->iter[j]) &&
-			    dim_is_const(r->k->stmts.at[i]->iter[j]->extent, &v))
-				n = n * v < GRAIN_POINTS ? n * v : GRAIN_POINTS;
-		most = n > most ? n : most;
-	}
-	return most;
-}
-
 /* ---- Band iterators that run through memory as one ---- */
 
 /* Some dim of what S writes has an index of IT and more: a local has that dim whole, for one value of what is around it. */
@@ -371,6 +355,42 @@ static int64_t tile_size(const Iter *it)
 	return tiles ? (n + tiles - 1) / tiles : 1;
 }
 
+/* How far band iterator AT runs in an iteration of the stage. */
+static Dim *reach(const Row *r, int at)
+{
+	Ctx *c = r->k->ctx;
+	Dim *all = r->band->iter[at]->extent;
+
+	if (at == r->vec)
+		return dim_min(c, r->rep[at]->extent, dim_const(c, r->block));
+	return at == r->tile ? dim_min(c, all, dim_const(c, tile_size(r->rep[at]))) : all;
+}
+
+/* Points of an iteration of the stage, of the statement that has most. */
+static Dim *points(const Row *r)
+{
+	Ctx *c = r->k->ctx;
+	Dim *most = dim_const(c, 1);
+
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *s = r->k->stmts.at[i];
+		Dim *n = dim_const(c, 1);
+
+		for (int j = 0; j < s->niters; j++) {
+			int at = 0;
+
+			while (at < r->band->n && r->band->of[s->id][at] != s->iter[j])
+				at++;
+			if (at == r->band->n)
+				n = dim_mul(c, n, s->iter[j]->extent);
+			else if (!r->fixed[at])
+				n = dim_mul(c, n, reach(r, at));
+		}
+		most = dim_max(c, most, n);
+	}
+	return most;
+}
+
 void row_stage(LBuild *b, const char *strategy, int first, int last, const Band *band)
 {
 	Row r = row_new(b, first, last, band);
@@ -401,13 +421,8 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	if (r.vec >= 0)
 		split[nsplit++] = blocks = l_iter(
 			b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, r.block)));
-	l_stage(b, strategy, iters_points(c, split, nsplit), 1);
-	b->stage->grain = GRAIN_POINTS / points(&r);
-	if (r.vec >= 0 && b->stage->grain > GRAIN_POINTS / r.block)
-		b->stage->grain = GRAIN_POINTS / r.block;
-	for (int i = first; i <= last; i++)
-		if (row_packed(b->k->stmts.at[i]))
-			b->stage->grain = INT32_MAX; /* rows may share a byte: one thread */
+	l_stage(b, strategy, iters_points(c, split, nsplit));
+	l_grain(b, GRAIN_POINTS, points(&r));
 	l_split(b, split, nsplit, ex_iter(b->p, b->stage->var));
 	if (r.tile >= 0)
 		r.tlo = block_of(&r, ex_iter(b->p, tiles), r.rep[r.tile], tile_size(r.rep[r.tile]),

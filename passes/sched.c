@@ -167,7 +167,7 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *s
 	find_temps(s);
 	for (int i = 0; i < s->stages.n && !t->gpu; i++)
 		if (keep_order(s->stages.at[i]->body))
-			s->stages.at[i]->grain = INT64_MAX;
+			s->stages.at[i]->grain = s->stages.at[i]->extent;
 	return s;
 }
 

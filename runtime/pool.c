@@ -2,7 +2,9 @@
 /*
  * The thread pool of a model. The caller is thread 0; the others wait, first spinning, then asleep.
  * A job is cut into contiguous parts, one per thread, always the same way (a static split), so
- * what a kernel writes does not depend on timing.
+ * what a kernel writes does not depend on timing. Each is for one worker, as a rule, which so finds in its caches what it
+ * wrote before; but the caller, when done with its own, takes those that no worker has begun: a worker that sleeps, or has
+ * no processor, delays nobody.
  *
  * One word publishes a job: a generation in its high bits and the number of workers that take part
  * in the low 12. Workers that do not take part look at nothing else, so that only those that do
@@ -27,12 +29,14 @@
 #define ACTIVE_MASK ((1u << ACTIVE_BITS) - 1)
 #define STOP ACTIVE_MASK
 #define SPINS 1000
+#define MOMENT 20 /* that workers have to begin after the caller has done its own part */
 
 typedef struct Worker {
 	Pool *pool;
 	pthread_t thread;
 	uint64_t seen;  /* the word when it was made */
 	uint32_t index; /* from 1: its part */
+	_Alignas(64) _Atomic uint64_t begun; /* the last job, by its generation, whose part INDEX somebody has begun */
 } Worker;
 
 struct Pool {
@@ -119,6 +123,21 @@ static uint64_t next_word(Pool *p, uint64_t seen)
 	return w;
 }
 
+/*
+ * Does W's part of JOB unless somebody has begun it. A worker may come when all is done, even when another job is under
+ * way: the job is looked at only after its part is had, which keeps it from ending.
+ */
+static void do_part(Pool *p, Worker *w, uint64_t job)
+{
+	uint64_t last = atomic_load(&w->begun);
+
+	if (last >= job || !atomic_compare_exchange_strong(&w->begun, &last, job))
+		return;
+	rt_job_part(p->job, (int32_t)w->index);
+	if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller_sleeps))
+		wake(&p->pending);
+}
+
 static void *worker_main(void *arg)
 {
 	Worker *me = arg;
@@ -135,19 +154,19 @@ static void *worker_main(void *arg)
 			return NULL;
 		if (me->index > active)
 			continue;
-		rt_job_part(p->job, (int32_t)me->index);
-		if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller_sleeps))
-			wake(&p->pending);
+		do_part(p, me, w >> ACTIVE_BITS);
 	}
 }
 
-static void publish(Pool *p, uint32_t active)
+/* Gives the job's generation. */
+static uint64_t publish(Pool *p, uint32_t active)
 {
-	const uint64_t w = atomic_load_explicit(&p->word, memory_order_relaxed);
+	const uint64_t job = (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) + 1;
 
-	atomic_store(&p->word, ((w >> ACTIVE_BITS) + 1) << ACTIVE_BITS | active);
+	atomic_store(&p->word, job << ACTIVE_BITS | active);
 	if (atomic_load(&p->sleepers))
 		wake(&p->word);
+	return job;
 }
 
 static void start_workers(Pool *p)
@@ -236,20 +255,33 @@ void rt_pool_release(Pool *p, int32_t threads)
 		atomic_store(&p->busy, 0);
 }
 
+/* Whether all parts are done, within so many SPINS. */
+static bool done_soon(Pool *p, int spins)
+{
+	for (int i = 0; i < spins; i++) {
+		if (!atomic_load_explicit(&p->pending, memory_order_acquire))
+			return true;
+		pause_cpu();
+	}
+	return false;
+}
+
 void rt_pool_run(Pool *p, const Job *job)
 {
 	const uint32_t others = (uint32_t)job->parts - 1;
+	uint64_t generation;
 	uint32_t left;
 
 	p->job = job;
 	atomic_store(&p->pending, others);
-	publish(p, others);
+	generation = publish(p, others);
 	rt_job_part(job, 0);
-	for (int i = 0; i < SPINS; i++) {
-		if (!atomic_load_explicit(&p->pending, memory_order_acquire))
-			return;
-		pause_cpu();
-	}
+	if (done_soon(p, MOMENT))
+		return;
+	for (uint32_t i = 0; i < others; i++)
+		do_part(p, &p->worker[i], generation);
+	if (done_soon(p, SPINS))
+		return;
 	atomic_store(&p->caller_sleeps, 1);
 	while ((left = atomic_load(&p->pending)))
 		sleep_on(&p->pending, left);

@@ -23,6 +23,7 @@ build() { # way, flags
 		$CC $WARN $2 -fPIC -fvisibility=hidden -c "$f" -o "$d/$(basename "$f" .c).o" || return 1
 	done
 	$CC $WARN $2 ${3:-} tests/runtime/test_runtime.c -o "$d/test" -lpthread -ldl || return 1
+	$CC $WARN $2 tests/runtime/test_pool.c "$d"/*.o -o "$d/pool" -lpthread -ldl || return 1
 	hash=$("$d/test" --weights "$d/nonzero.weights") || return 1
 	h="-DWEIGHTS_HASH=$hash"
 	$so tests/runtime/relu_mul.c "$d"/*.o -o "$d/relu_mul.so" -lpthread -ldl || return 1
@@ -40,13 +41,15 @@ check() { # way, flags, flags of the program
 		failed=$((failed + 1))
 		return
 	fi
-	(cd "$d" && TSAN_OPTIONS=die_after_fork=0 ./test .) >"$d/out"
-	sed '$d; s/^/'"$1"': /' "$d/out"
-	line=$(tail -n 1 "$d/out")
-	case $line in
-	*passed,*failed) count "$line" ;;
-	*) echo "FAIL: $1: ended early"; failed=$((failed + 1)) ;;
-	esac
+	for program in "test ." pool; do
+		(cd "$d" && TSAN_OPTIONS=die_after_fork=0 ./$program) >"$d/out"
+		sed '$d; s/^/'"$1"': /' "$d/out"
+		line=$(tail -n 1 "$d/out")
+		case $line in
+		*passed,*failed) count "$line" ;;
+		*) echo "FAIL: $1: ended early"; failed=$((failed + 1)) ;;
+		esac
+	done
 	if [ "$1" = plain ]; then
 		n=$(nm -D --defined-only "$d/relu_mul.so" | grep -vc ' relu_mul_\(get_api\|describe\)$')
 		[ "$n" = 0 ] && count "1 passed, 0 failed" || {

@@ -311,13 +311,22 @@ static bool pass_exists(const char *name)
 	return !strcmp(name, "nvptx");
 }
 
+/* What is given that prints what passes do; null: nothing. */
+static const char *looks_at_passes(const Cli *c)
+{
+	return c->dump || c->dump_all ? "--dump-ir"
+	       : c->dump_node         ? "--dump-node"
+	       : c->time_passes       ? "--time-passes"
+	       : c->list_tiles        ? "--list-tiles"
+				      : NULL;
+}
+
 static bool check_output(Cli *c)
 {
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
 	static const char *const known[] = {".so", ".a", ".o", ".c", ".ptx", ".dl"};
 
-	if (!c->output &&
-	    (c->check || c->dump || c->dump_all || c->dump_node || c->time_passes || c->list_tiles))
+	if (!c->output && (c->check || looks_at_passes(c)))
 		return true;
 
 	for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
@@ -339,6 +348,9 @@ static bool check_effect(Cli *c)
 		return usage_error(c, "--weights: %s holds no weights", c->output);
 	if (c->tf32 && text)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
+	if (text && looks_at_passes(c))
+		return usage_error(c, "%s: no pass runs for a .dl; leave out -o",
+				   looks_at_passes(c));
 	if (c->dump_node && c->dump && !strcmp(c->dump, "memplan"))
 		return options_fault(c, "--dump-node: memplan is of all nodes together");
 	return true;

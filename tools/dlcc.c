@@ -114,6 +114,13 @@ static void dump_text(StrBuf *b, const Module *m, const char *pass, const char *
 		}
 }
 
+/* What M is for, as "x86-64-v4" or "sm_90a, sm_80", to F. */
+static void name_targets(FILE *f, const Module *m)
+{
+	for (int t = 0; t < m->ntargets; t++)
+		fprintf(f, "%s%s", t ? ", " : "", m->target[t]->name);
+}
+
 static void dump(const Cli *c, const Module *m, const char *pass)
 {
 	bool by_node = c->dump_node && strcmp(pass, "sched");
@@ -123,8 +130,11 @@ static void dump(const Cli *c, const Module *m, const char *pass)
 		return;
 	if (c->dump_node && !strcmp(pass, "memplan")) /* it is of the whole graph */
 		return;
-	if (strcmp(pass, "sched"))
-		printf("; after %s\n", pass);
+	if (strcmp(pass, "sched")) {
+		printf("; after %s for ", pass);
+		name_targets(stdout, m);
+		putchar('\n');
+	}
 	dump_text(&b, m, pass, c->dump_node);
 	if (by_node)
 		print_only(strbuf_str(&b), c->dump_node);
@@ -152,15 +162,6 @@ static void dump_nvptx(const Cli *c, const Module *m)
 	}
 }
 
-/* --time-passes: what the times below are of. */
-static void name_targets(const Module *m)
-{
-	fprintf(stderr, "for %s", m->target[0]->name);
-	for (int t = 1; t < m->ntargets; t++)
-		fprintf(stderr, ", %s", m->target[t]->name);
-	fputs(":\n", stderr);
-}
-
 static void print_time(double ms, const char *what)
 {
 	fprintf(stderr, "%10.1f ms  %s\n", ms, what);
@@ -170,8 +171,11 @@ static bool run_passes(const Cli *c, Module *m, const char *until)
 {
 	bool tty = isatty(2);
 
-	if (c->time_passes)
-		name_targets(m);
+	if (c->time_passes) {
+		fputs("for ", stderr);
+		name_targets(stderr, m);
+		fputs(":\n", stderr);
+	}
 	for (const Pass *p = pass_table; p->name; p++) {
 		double t = now();
 		int errors = c->diag.errors;

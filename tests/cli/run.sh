@@ -150,6 +150,8 @@ try "loop trees" 0 "contraction|tile" cnn.onnx --dump-ir=sched
 try "loop trees of targets" 0 "^; after sched for sm_90a$" cnn.onnx --dump-ir=sched --target=cuda:sm_80,sm_90a
 try "PTX of the first GPU" 0 "" cnn.onnx -o first.ptx --target=cuda:sm_80,sm_90a
 if grep -q '^.target sm_80$' first.ptx; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: PTX of another GPU"; fi
+try "IR of GPUs" 0 "^; after fuse for sm_90a, sm_80$" cnn.onnx --dump-ir=fuse --target=cpu:v3,cuda:sm_80,sm_90a
+try "IR of the CPU beside" 0 "^; after fuse for x86-64-v3$" cnn.onnx --dump-ir=fuse --target=cpu:v3,cuda:sm_80,sm_90a
 try "IR of a node" 0 'relu' cnn.onnx --dump-ir=canon --dump-node=relu
 try "no such pass" 2 "--dump-ir=frob: there is no such pass" cnn.onnx --dump-ir=frob
 try "no such node" 1 "--dump-node=frob: the model has no such node" cnn.onnx --dump-ir=fuse --dump-node=frob

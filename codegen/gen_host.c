@@ -654,7 +654,7 @@ bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b)
 {
 	StrBuf body = {0};
 	Host h = {.m = m, .gc = g, .o = o}, gpu = {.m = m->gpu, .o = o, .gpu = true};
-	bool ok = (!m->gpu || print_all(&gpu, &body)) && print_all(&h, &body);
+	bool ok = (!m->gpu || print_all(&gpu, &body)) && (!m->ntargets || print_all(&h, &body));
 
 	h.b = b;
 	for (int t = 0; t < m->ntargets && !o->one_file; t++)

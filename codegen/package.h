@@ -29,7 +29,7 @@ typedef struct PackageOpts {
 	void *done_arg;
 } PackageOpts;
 
-/* False after a diagnostic, with nothing left behind. */
+/* False after a diagnostic, with nothing left behind. M without targets, for a .ptx, is M->gpu alone. */
 bool package(Module *m, const PackageOpts *o);
 /* The C compiler that would be used, or null. */
 const char *package_cc(Arena *a, const char *wanted);

@@ -248,7 +248,7 @@ static bool wants_cubin(const Cli *c)
 }
 
 /* --target=cpu:v4,cuda:sm_80,sm_90a: what cpu: and cuda: begin lasts until the other. A .ptx and --check are for the
- * first GPU that is named. */
+ * first GPU that is named, a .ptx for no CPU. */
 static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 {
 	const char *list = c->targets ? c->targets : "cpu:native";
@@ -309,6 +309,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 				arena_printf(a, "--tf32: %s multiplies no tf32; sm_80 and later do",
 					     gpu->target[t]->name));
 	m->gpu = gpu->ntargets ? gpu : NULL;
+	if (!c->check && c->output && str_ends(c->output, ".ptx"))
+		m->ntargets = 0;
 	gpu->host = target_by_name("generic");
 	return true;
 }
@@ -535,7 +537,8 @@ static int compile(Cli *c)
 			    .tf32 = c->tf32,
 			    .list_tiles = c->list_tiles,
 			    .verify = c->verify}},
-	       gpu = m;
+	       gpu = m, *first;
+	MemPlan none = {0};
 	OnnxFile *file = NULL, *again = NULL;
 	Refusals refusals = {.arena = a};
 	int status = 1;
@@ -549,16 +552,18 @@ static int compile(Cli *c)
 		arena_free(a);
 		return 1;
 	}
-	m.ctx = ctx_new(&c->diag);
-	m.graph = read_input(c, &c->diag, m.ctx, a, &file, &refusals);
+	first = m.ntargets ? &m : &gpu; /* warnings about the model are given where it is made first */
+	m.mem = &none;
+	first->ctx = m.ctx = ctx_new(&c->diag);
+	first->graph = m.graph = read_input(c, &c->diag, m.ctx, a, &file, &refusals);
 	if (m.graph && c->output && !c->check && !outputs_spare(c, a, file, m.graph)) {
 		status = EXIT_USAGE;
 		m.graph = NULL;
 	}
-	ok = m.graph && make(c, &m);
+	ok = m.graph && make(c, first);
 	if (c->output && str_ends(c->output, ".dl"))
 		m.gpu = NULL;
-	ok = ok && (!m.gpu || make_for_gpus(c, &gpu, &again, &refusals));
+	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, &gpu, &again, &refusals));
 	if (c->check && file)
 		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals);
 	if (ok && m.gpu)
@@ -570,7 +575,7 @@ static int compile(Cli *c)
 	if (again)
 		onnx_close(again);
 	ctx_free(m.ctx);
-	if (gpu.ctx)
+	if (gpu.ctx && gpu.ctx != m.ctx)
 		ctx_free(gpu.ctx);
 	arena_free(a);
 	return ok && !c->diag.errors ? 0 : status;

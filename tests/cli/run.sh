@@ -158,6 +158,8 @@ try "no such node" 1 "--dump-node=frob: the model has no such node" cnn.onnx --d
 try "verified" 0 "" cnn.onnx --verify -o m.so
 try "times" 0 "ms  sched" cnn.onnx --time-passes
 try "times for GPUs" 0 "^for sm_90a, sm_80:$" cnn.onnx --time-passes --target=cuda:sm_80,sm_90a
+try "PTX runs passes" 0 "^for sm_80:$" cnn.onnx --time-passes --target=cpu:v3,cuda:sm_80 -o times.ptx
+if grep -q x86 out; then failed=$((failed + 1)); echo "FAIL: PTX runs a CPU's passes"; else passed=$((passed + 1)); fi
 try "times of the output's parts" 0 "ms  C compiler" cnn.onnx --time-passes -o m.so
 try "generated C" 0 "" cnn.onnx -o m.so --save-temps=kept
 if ${CC:-cc} -std=gnu11 -fsyntax-only -w kept/m/k0_0.c kept/m/host.c; then passed=$((passed + 1)); else
@@ -187,6 +189,7 @@ try "unbounded" 0 "" unbounded.onnx -o u.so
 try "unbounded: warned of" 0 'warning: node "range" \(Range\)' unbounded.onnx -o u.so -Wunbounded
 try "unbounded: refused" 1 'error: node "range" \(Range\).*no upper bound' unbounded.onnx -o u2.so -Werror=unbounded
 absent "unbounded: refused" u2.so
+try "unbounded: refused in PTX" 1 'error: node "range" \(Range\).*no upper bound' unbounded.onnx --target=cuda:sm_80 -o u.ptx -Werror=unbounded
 try "bounded is taken" 0 "" cnn.onnx -o m.so -Werror=unbounded
 try "duplicate: warned of" 0 "warning: .*" twice.onnx --target=cuda:sm_80 -o twice.ptx
 if [ "$(grep -c warning out)" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: a warning for each kind of target"; fi

@@ -212,6 +212,14 @@ def usage():
         assert text.startswith(f"dlrun: error: {says}\n") and text.count("\n") == 2, text
     assert "No such file" in dlrun(DIR + "/none.so", status=1)
     assert "not a compiled .so; make one: dlcc model.onnx -o model.so" in dlrun(DIR + "/x.npy", status=1)
+    whole = open(RELU, "rb").read()
+    with open(DIR + "/cut.so", "wb") as f:
+        f.write(whole[:len(whole) // 2])
+    text = dlrun(DIR + "/cut.so", status=1)
+    assert f"cut off: it has {len(whole) // 2} of {len(whole)} bytes; copy or compile it again" in text, text
+    with open(DIR + "/other.so", "wb") as f:
+        f.write(whole[:18] + bytes([whole[18] ^ 1]) + whole[19:])  # e_machine
+    assert "made for another kind of machine; compile it for this one" in dlrun(DIR + "/other.so", status=1)
     assert "neither .npy nor .pb" in dlrun(RELU, "-i", "x=app.c", status=1)
     assert "/nodir/x.json: error: No such file" in dlrun(RELU, "--profile=/nodir/x.json", status=1)
     assert "usage" in dlrun("--help")

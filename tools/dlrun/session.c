@@ -2,6 +2,7 @@
 /* Opening a compiled model, whatever its name, and describing it. */
 #include "tools/dlrun/session.h"
 
+#include "codegen/elf.h"
 #include "ir/ctx.h"
 #include "ir/dim.h"
 
@@ -80,23 +81,52 @@ static const char *api_symbol(Arena *a, FILE *f)
 	return NULL;
 }
 
+/* The bytes that F, a 64-bit ELF file, has at least where it is whole: dlcc and linkers put the sections' headers last.
+ * 0: it is no such file. */
+static uint64_t whole_size(Arena *a, FILE *f)
+{
+	const Elf64_Ehdr *eh = slice(f, a, 0, sizeof(*eh));
+
+	return eh && !memcmp(eh->e_ident, ELFMAG, SELFMAG) && eh->e_ident[EI_CLASS] == ELFCLASS64
+		       ? eh->e_shoff + (uint64_t)eh->e_shnum * eh->e_shentsize
+		       : 0;
+}
+
+/* F has no symbol of a model. What is cut off is not given to dlopen, which maps it and then dies of the bytes that lack. */
+static bool no_model(const Session *s, FILE *f)
+{
+	const uint64_t whole = whole_size(s->arena, f),
+		       is = fseek(f, 0, SEEK_END) ? 0 : (uint64_t)ftell(f);
+
+	return is < whole ? diag_error(s->diag, (DiagLoc){.file = s->path},
+				       "cut off: it has %" PRIu64 " of %" PRIu64
+				       " bytes; copy or compile it again",
+				       is, whole)
+			  : bad(s, "not a compiled .so; make one: dlcc model.onnx -o model.so");
+}
+
 bool session_open(Session *s, Arena *a, Diag *d, const char *path)
 {
 	FILE *f = fopen(path, "rb");
 	const char *symbol = f ? api_symbol(a, f) : NULL;
 	dl_get_api_fn get;
 	void *fn;
+	bool ok;
 
 	*s = (Session){.arena = a, .diag = d, .path = path};
 	if (!f)
 		return bad(s, strerror(errno));
+	ok = symbol || no_model(s, f);
 	fclose(f);
-	if (!symbol)
-		return bad(s, "not a compiled .so; make one: dlcc model.onnx -o model.so");
+	if (!ok)
+		return false;
 	s->library = dlopen(strchr(path, '/') ? path : arena_printf(a, "./%s", path),
 			    RTLD_NOW | RTLD_LOCAL);
 	if (!s->library)
-		return bad(s, dlerror());
+		return bad(s,
+			   elf_machine(path) == elf_machine("/proc/self/exe")
+				   ? dlerror()
+				   : "made for another kind of machine; compile it for this one");
 	fn = dlsym(s->library, symbol);
 	memcpy(&get, &fn, sizeof(get));
 	s->api = get(DL_ABI_VERSION);

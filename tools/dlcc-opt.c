@@ -26,7 +26,12 @@ static const char usage[] =
 	"  --verify            check the graph after every pass\n"
 	"  --schedules         print loop trees instead of the graph\n"
 	"  --no-graph          print nothing\n"
-	"  --list-passes       the passes there are\n";
+	"  --list-passes       the passes there are\n"
+	"  --version --help\n";
+
+#ifndef DLCC_VERSION
+#define DLCC_VERSION "0"
+#endif
 
 enum { EXIT_USAGE = 2, MAX_PASSES = 64 };
 
@@ -200,23 +205,34 @@ static bool work(Cli *c)
 	return ok && !c->diag.errors;
 }
 
+/* Prints what was asked for about dlcc-opt itself; false: nothing was. */
+static bool information(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return fputs(usage, stdout), true;
+		if (!strcmp(argv[i], "--version"))
+			return puts("dlcc-opt " DLCC_VERSION), true;
+		if (!strcmp(argv[i], "--list-passes")) {
+			for (const Pass *p = pass_table; p->name; p++)
+				printf("%-8s %s\n", p->name, p->what);
+			return true;
+		}
+	}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	Cli c = {.target = "x86-64-v3",
 		 .opt = {.level = 2, .rewrite_limit = -1},
 		 .diag = {.out = stderr}};
 
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			return fputs(usage, stdout), 0;
-		if (!strcmp(argv[i], "--list-passes")) {
-			for (const Pass *p = pass_table; p->name; p++)
-				printf("%-8s %s\n", p->name, p->what);
-			return 0;
-		}
+	if (information(argc, argv))
+		return 0;
+	for (int i = 1; i < argc; i++)
 		if (!option(&c, argv, &i))
 			return EXIT_USAGE;
-	}
 	if (!c.input)
 		return fault(&c, "no input%s; see dlcc-opt --help", ""), EXIT_USAGE;
 	c.diag.file = c.input;

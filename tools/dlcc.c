@@ -552,7 +552,7 @@ static int compile(Cli *c)
 		arena_free(a);
 		return 1;
 	}
-	first = m.ntargets ? &m : &gpu; /* warnings about the model are given where it is made first */
+	first = m.ntargets ? &m : &gpu; /* that which the warnings about the model are given for */
 	m.mem = &none;
 	first->ctx = m.ctx = ctx_new(&c->diag);
 	first->graph = m.graph = read_input(c, &c->diag, m.ctx, a, &file, &refusals);

@@ -25,7 +25,7 @@ static const char help[] =
 	"                     write a Chrome trace to FILE\n"
 	"  --json             with --profile: the kernels as a line of JSON, all of them\n"
 	"  --weights FILE     the weights, where they are not with the model\n"
-	"  --version          the version, and that of the API\n"
+	"  --version          the version, and that of the API; --help: these lines\n"
 	"exit status: 0, or 1 when something failed or an output differs, or 2 for wrong usage\n";
 
 #ifndef DLCC_VERSION
@@ -388,6 +388,18 @@ static bool work(const Options *o, Session *s)
 	return ok;
 }
 
+/* Prints what was asked for about dlrun itself; false: nothing was. */
+static bool information(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return fputs(help, stdout), true;
+		if (!strcmp(argv[i], "--version"))
+			return printf("dlrun " DLCC_VERSION ", for API %d\n", DL_ABI_VERSION), true;
+	}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	static Options o;
@@ -396,14 +408,8 @@ int main(int argc, char **argv)
 	Arena *a;
 	bool ok;
 
-	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		fputs(help, stdout);
+	if (information(argc, argv))
 		return 0;
-	}
-	if (argc == 2 && !strcmp(argv[1], "--version")) {
-		printf("dlrun " DLCC_VERSION ", for API %d\n", DL_ABI_VERSION);
-		return 0;
-	}
 	if (!parse(&o, argc, argv))
 		return 2;
 	a = arena_new();

@@ -61,6 +61,14 @@ case $("$dlcc" --version) in
 *"with LLVM "*) try "targets that LLVM knows" 0 "^cuda:sm_100$" --list-targets ;;
 esac
 
+for program in dlcc dlcc-opt dlrun; do
+	dlcc=$build/bin/$program
+	for what in --version --help -h; do
+		try "$program: $what beside others" 0 "^(usage: )?$program [0-9[M]" --frob none $what
+	done
+done
+dlcc=$build/bin/dlcc
+
 try "nothing" 2 "no model"
 try "no output" 2 "no output: give -o" cnn.onnx
 try "unknown suffix" 2 "cannot make m.exe; the suffix" cnn.onnx -o m.exe

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlrun: runs a compiled model. See the text of --help. */
+#include "base/str.h"
 #include "tools/dlrun/npy.h"
 #include "tools/dlrun/session.h"
 
@@ -206,6 +207,21 @@ static void note_dims(const Options *o, const Session *s, const int64_t *v)
 	}
 }
 
+/* Refuses --dim TEXT, naming the dims that there are. */
+static void unknown_dim(const Session *s, const char *text)
+{
+	StrBuf b = {0};
+
+	for (int32_t i = 0; i < s->desc->n_sym; i++)
+		if (s->desc->sym[i].kind == DL_SYM_INPUT)
+			strbuf_printf(&b, "%s \"%s\"", b.n ? "," : "; it has",
+				      s->desc->sym[i].name);
+	diag_error(s->diag, (DiagLoc){.file = s->path},
+		   "--dim %s: the model has no such dim of inputs%s", text,
+		   b.n ? strbuf_str(&b) : "; all of its sizes are fixed");
+	strbuf_free(&b);
+}
+
 /* Values for all symbols of the model; null after a diagnostic. */
 static int64_t *dims(const Options *o, const Session *s)
 {
@@ -216,7 +232,7 @@ static int64_t *dims(const Options *o, const Session *s)
 		const dl_sym *y = &s->desc->sym[i];
 
 		v[i] = y->lower > 1 ? y->lower : y->upper < 1 ? y->upper : 1;
-		const int k = given_dim(o, y->name);
+		const int k = y->kind == DL_SYM_INPUT ? given_dim(o, y->name) : -1;
 		const char *text = k < 0 ? NULL : o->dim.at[k] + strlen(y->name) + 1;
 		char *end;
 
@@ -231,11 +247,8 @@ static int64_t *dims(const Options *o, const Session *s)
 		}
 	}
 	for (int k = 0; k < o->dim.n; k++)
-		if (!used[k]) {
-			diag_error(s->diag, (DiagLoc){.file = s->path},
-				   "--dim %s: no such dim; --describe names all", o->dim.at[k]);
-			return NULL;
-		}
+		if (!used[k])
+			return unknown_dim(s, o->dim.at[k]), NULL;
 	return v;
 }
 

@@ -163,7 +163,9 @@ def bench():
     assert list(r) == ["median_ms", "p95_ms", "min_ms", "runs", "peak_rss_kib"], text
     assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
     json.loads(dlrun(NONZERO, "--bench", "--json", "--dim=N=7", "--seconds=0.1"))
-    assert "no such dim; --describe names all" in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
+    assert '--dim M=1: the model has no such dim of inputs; it has "N"\n' in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
+    text = dlrun(NONZERO, "--bench", "--dim", "found=1", status=1)
+    assert '--dim found=1: the model has no such dim of inputs; it has "N"\n' in text, text
     os.environ["ASAN_OPTIONS"] = "allocator_may_return_null=1"  # as malloc does
     assert '"x" [N = 17592186044416, 4] takes 262144.0 GiB, for' in dlrun(RELU, "--bench", "--dim", f"N={1 << 44}", status=1)
     text = dlrun(NONZERO, "--bench", "--dim", "N=5000", status=1)

@@ -193,7 +193,7 @@ static int given_dim(const Options *o, const char *name)
 	return k < o->dim.n ? k : -1;
 }
 
-/* Why sizes V may be the fault: those that nobody gave. */
+/* Those of sizes V that nobody gave: times are of these, and they may be the fault where a run fails. */
 static void note_dims(const Options *o, const Session *s, const int64_t *v)
 {
 	for (int32_t i = 0; v && i < s->desc->n_sym; i++) {
@@ -201,7 +201,7 @@ static void note_dims(const Options *o, const Session *s, const int64_t *v)
 
 		if (y->kind == DL_SYM_INPUT && given_dim(o, y->name) < 0)
 			diag_note(s->diag,
-				  "no --dim says what \"%s\" is, so it was %" PRId64
+				  "no --dim says what \"%s\" is, so it is %" PRId64
 				  "; write --dim \"%s\"=VALUE",
 				  y->name, v[i], y->name);
 	}
@@ -345,20 +345,19 @@ static bool bench(const Options *o, Session *s)
 {
 	const Array *given = s->given;
 	const int64_t *v = given ? session_dims(s, given) : dims(o, s);
-	const Array *in = given ? given : random_inputs(s, v);
+	const Array *in;
 	Timing t;
 
-	if (!in) {
-		note_dims(o, s, given ? NULL : v);
+	if (!given)
+		note_dims(o, s, v);
+	in = given ? given : random_inputs(s, v);
+	if (!in)
 		return false;
-	}
 	if (!session_bench(s, in, o->seconds, &t)) {
-		if (!given) {
+		if (!given)
 			diag_note(
 				s->diag,
 				"the inputs were random; give others: --data DIR or -i NAME=FILE");
-			note_dims(o, s, v);
-		}
 		return false;
 	}
 	if (o->bench)

@@ -218,7 +218,7 @@ dlcc=$build/bin/dlcc
 printf 'dlir 1\ngraph @main(%%x: f32[$"n rows"]) -> (%%y) {\n  %%c = Const {value = i64[2](-1, 8)} : i64[2]\n  %%y = Reshape(%%x, %%c) : ?\n}\n' >eights.dl
 try "a size that must be a multiple" 0 "" eights.dl -o eights.so
 dlcc=$build/bin/dlrun
-try "dlrun: a dim that nobody gave" 1 'note: no --dim says what "n rows" is, so it was 1; write --dim "n rows"=VALUE' eights.so --bench
+try "dlrun: a dim that nobody gave" 1 'note: no --dim says what "n rows" is, so it is 1; write --dim "n rows"=VALUE' eights.so --bench
 try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer

@@ -164,6 +164,8 @@ def bench():
     assert 0 < r["min_ms"] <= r["median_ms"] <= r["p95_ms"] and r["runs"] >= 3
     json.loads(dlrun(NONZERO, "--bench", "--json", "--dim=N=7", "--seconds=0.1"))
     assert '--dim M=1: the model has no such dim of inputs; it has "N"\n' in dlrun(RELU, "--bench", "--dim", "M=1", status=1)
+    text = dlrun(RELU, "--bench", "--seconds=0.01")
+    assert text.splitlines()[1:] == ['  note: no --dim says what "N" is, so it is 1; write --dim "N"=VALUE'], text
     text = dlrun(NONZERO, "--bench", "--dim", "found=1", status=1)
     assert '--dim found=1: the model has no such dim of inputs; it has "N"\n' in text, text
     os.environ["ASAN_OPTIONS"] = "allocator_may_return_null=1"  # as malloc does
@@ -186,7 +188,7 @@ def bench_given():
 def profile():
     text = dlrun(RELU, "--profile=" + DIR + "/trace.json", "--bench", "--dim", "N=100", "--seconds", "0.05")
     assert "/Mul, /Relu" in text and "us/call" in text and "total of 3 kernels" in text
-    kernels = json.loads(dlrun(RELU, "--profile", "--json", "--seconds", "0.05"))["kernels"]
+    kernels = json.loads(dlrun(RELU, "--profile", "--json", "--seconds", "0.05", "--dim=N=1"))["kernels"]
     assert {k["nodes"] for k in kernels} == {"/Mul, /Relu", "/Copy", "/Add"} and all(k["calls"] for k in kernels)
     with open(DIR + "/trace.json") as f:
         events = json.load(f)["traceEvents"]

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which code a machine runs: targets, drivers that are missing or older, cubins."""
 
-import json
 import os
 import re
 import shutil
 
 import numpy as np
 
-from harness import BUILD, DIR, FLAGS, case, compiled, dlrun, model, rng, run, test
+from harness import BUILD, DIR, FLAGS, case, compiled, dlrun, model, rng, run, test, timed
 
 
 @test
@@ -23,7 +22,7 @@ def several_targets():
 @test
 def without_a_driver():
     so = compiled("add")
-    assert json.loads(dlrun(so, "--bench", "--seconds=0.05", sim=False))["device"] == "cpu"
+    assert timed(so, sim=False)["device"] == "cpu"
     text = dlrun(so, "--data", f"{DIR}/add", sim=False)
     assert text.startswith("device: cpu\n") and "warning" not in text, text
     assert dlrun(so, "--data", f"{DIR}/add").startswith("device: cuda:0 ptxsim sm_80\n")
@@ -93,7 +92,7 @@ def devices_that_are_not():
     assert "it is auto, cpu, cuda or cuda:N" in dlrun(so, "--device=tpu", "--bench", status=1)
     plain = compiled("add", targets="cpu")
     assert "compiled without code for GPUs" in dlrun(plain, "--device=cuda", "--bench", status=1)
-    assert json.loads(dlrun(plain, "--bench", "--seconds=0.05"))["device"] == "cpu"
+    assert timed(plain)["device"] == "cpu"
 
 
 @test

@@ -39,6 +39,11 @@ def dlrun(*args, **rest):
     return run(BUILD + "/bin/dlrun", *args, **rest)
 
 
+def timed(*args, **rest):
+    """The line of JSON, without what is said of defaults and the simulator."""
+    return json.loads(dlrun(*args, "--bench", "--seconds=0.05", **rest).splitlines()[0])
+
+
 def compiled(name, *options, targets="cuda:sm_80", suffix=".so"):
     out = f"{DIR}/{name}{suffix}"
     run(BUILD + "/bin/dlcc", f"{DIR}/{name}.onnx", "-o", out, f"--target={targets}", *FLAGS, *options)

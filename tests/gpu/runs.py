@@ -2,7 +2,6 @@
 """Runs: sizes, graphs, streams, threads, and what fails on the way."""
 
 import glob
-import json
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ import sys
 
 import numpy as np
 
-from harness import BUILD, CFLAGS, DIR, FLAGS, ROOT, c_program, calls, calls_until, case, compiled, dlrun, model, rng, run, test
+from harness import BUILD, CFLAGS, DIR, FLAGS, ROOT, c_program, calls, calls_until, case, compiled, dlrun, model, rng, run, test, timed
 
 
 @test
@@ -27,8 +26,8 @@ def a_dynamic_batch():
     so = compiled("add")
     text = dlrun(so, "--device", "cuda", "--data", f"{DIR}/add")
     assert text.count(": ok\n") == 4, text
-    assert json.loads(dlrun(so, "--bench", "--seconds=0.05"))["device"] == "cuda:0 ptxsim sm_80"
-    assert json.loads(dlrun(so, "--bench", "--seconds=0.05", "--device=cpu"))["device"] == "cpu"
+    assert timed(so)["device"] == "cuda:0 ptxsim sm_80"
+    assert timed(so, "--device=cpu")["device"] == "cpu"
 
 
 @test

@@ -376,6 +376,15 @@ static bool profile_opens(const Options *o, const Session *s)
 	       diag_error(s->diag, (DiagLoc){.file = o->load.profile_path}, "%s", strerror(errno));
 }
 
+/* tests/ptxsim poses as the driver, and its times are those of an interpreter, or counts. */
+static void note_simulator(const Session *s)
+{
+	if (strstr(session_device(s), " ptxsim "))
+		diag_warning(s->diag, (DiagLoc){.file = s->path}, "simulator",
+			     "%s is a simulator: these are not the times of a GPU",
+			     session_device(s));
+}
+
 static bool work(const Options *o, Session *s)
 {
 	const bool once = o->input.n || o->out_dir;
@@ -387,6 +396,8 @@ static bool work(const Options *o, Session *s)
 		return true;
 	if (!profile_opens(o, s) || !session_load(s, &o->load))
 		return false;
+	if (o->bench || o->load.profile)
+		note_simulator(s);
 	if ((o->data.n || once) && strstr(s->desc->targets, "sm_"))
 		printf("device: %s\n", session_device(s));
 	for (int i = 0; i < o->data.n; i++)

@@ -203,7 +203,7 @@ def arguments():
     options = parser.parse_args()
     if "" in options.tests:
         parser.error('"" names no test; without arguments all run')
-    options.tests = [named(argument) for argument in options.tests]
+    options.given, options.tests = options.tests, [named(argument) for argument in options.tests]
     return options
 
 
@@ -237,9 +237,9 @@ def main():
             print(f"{os.path.relpath(missing(runner), ROOT)} is not there; build them: make tests")
             return 1
         tests = [t for t in suites.collect(runner) if selected(t, options.tests)]
-        for pattern in options.tests:
+        for pattern, given in zip(options.tests, options.given):
             if not answered(pattern, tests):
-                print(f'no suite or case "{pattern}"')
+                print(f'no suite or case "{given}"')
                 return 1
         listed = {s: read_lines(os.path.join(PASSING, s + ".txt")) for s in suites.listed_suites()}
         results = run_all(runner, tests, listed)

@@ -3,7 +3,8 @@
 # The command line of dlcc: what options print, how they fail, and the exit status. Prints "N passed, N failed".
 cd "$(dirname "$0")/../.." || exit 2
 build=$(cd "${BUILD:-build}" && pwd)
-python=$PWD/build/venv/bin/python3
+root=$PWD
+python=$root/build/venv/bin/python3
 dlcc=$build/bin/dlcc
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
@@ -220,6 +221,8 @@ try "a size that must be a multiple" 0 "" eights.dl -o eights.so
 dlcc=$build/bin/dlrun
 try "dlrun: a dim that nobody gave" 1 'note: no --dim says what "n rows" is, so it is 1; write --dim "n rows"=VALUE' eights.so --bench
 try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8
+dlcc=$python
+try "run.py: a file that is no test" 1 '^no suite or case "declared.dl"$' "$root/tests/run.py" --build "$build" declared.dl
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer
 try "dlcc-opt: unknown option" 2 "unknown argument --frob" declared.dl --frob

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that documents are exact: README.md names every source file and test folder, files named in documents exist, manual
-pages and --help name the same options, docs/ops.md is what the table of ops says. docs.py [BUILD]"""
+"""Checks that documents are exact: README.md names every source file and test folder, files named in documents exist,
+README.md's prose has lines of 120 columns, HACKING.md names the lists of cases, manual pages and --help name the same options, docs/ops.md is what the table of ops says. docs.py [BUILD]"""
 
 import fnmatch
 import glob
@@ -55,6 +55,20 @@ def paths():
                 faults.append(f"{doc}: names {path}, which is not there")
 
 
+def width():
+    """README.md is read as it stands, too: prose in lines of 120 columns; rows of tables and code may be longer."""
+    for n, line in enumerate(text("README.md").splitlines(), 1):
+        if len(line) > 120 and not line.startswith(("|", "    ")):
+            faults.append(f"README.md: line {n} has {len(line)} columns of at most 120")
+
+
+def lists_of_cases():
+    """Each list that the suites read is in HACKING.md, which says what it is for."""
+    for path in sorted(glob.glob("tests/*.txt", root_dir=ROOT)):
+        if path != "tests/requirements.txt" and path not in text("HACKING.md"):
+            faults.append(f"HACKING.md: does not name {path}")
+
+
 def options(build):
     for tool in "dlcc", "dlcc-opt", "dlrun":
         said = subprocess.run([os.path.join(build, "bin", tool), "--help"], capture_output=True, text=True)
@@ -77,6 +91,8 @@ def main():
     tour()
     test_folders()
     paths()
+    width()
+    lists_of_cases()
     options(build)
     ops(build)
     print("\n".join(faults))

@@ -132,14 +132,15 @@ static void swap(const Cell *c, const char *val)
 	ll_begin(f, done);
 }
 
-static void native(const Cell *c, const Native *n, const char *val)
+/* Memory combines what stands in the cell with what CODE, as stored, stands for. */
+static void native(const Cell *c, const Native *n, const char *code)
 {
 	const DType t = c->n->buf[0]->dtype;
 
 	ll_put(&c->k->f,
 	       "call void asm sideeffect \"red.relaxed.gpu.global.%s [$0], $1;\", "
 	       "\"l,%s,~{memory}\"(i64 %s, %s %s)",
-	       n->name, register_of(t), c->at, ll_stored(t), ll_encoded(c->k, t, val));
+	       n->name, register_of(t), c->at, ll_stored(t), code);
 }
 
 /* As memory does it where that is exact, else by comparing and swapping. */
@@ -147,15 +148,16 @@ static void native_or_swap(const Cell *c, const Native *n, const char *val)
 {
 	LlFn *f = &c->k->f;
 	const DType t = c->n->buf[0]->dtype;
-	const char *code = as_bits(f, ll_encoded(c->k, t, val), ll_stored(t), c->bits),
-		   *magnitude = ll_new(f), *exact = ll_new(f), *one = ll_label(f, "native"),
-		   *other = ll_label(f, "swap"), *done = ll_label(f, "done");
+	const char *code = ll_encoded(c->k, t, val),
+		   *bits = as_bits(f, code, ll_stored(t), c->bits), *magnitude = ll_new(f),
+		   *exact = ll_new(f), *one = ll_label(f, "native"), *other = ll_label(f, "swap"),
+		   *done = ll_label(f, "done");
 
-	ll_put(f, "%s = and i32 %s, %d", magnitude, code, INT32_MAX);
+	ll_put(f, "%s = and i32 %s, %d", magnitude, bits, INT32_MAX);
 	ll_put(f, "%s = icmp uge i32 %s, %u", exact, magnitude, n->least);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", exact, one, other);
 	ll_begin(f, one);
-	native(c, n, val);
+	native(c, n, code);
 	ll_put(f, "br label %%%s", done);
 	ll_begin(f, other);
 	swap(c, val);
@@ -187,7 +189,7 @@ void ll_atomic(LlKernel *k, const LNode *n)
 	if (own && own->least)
 		native_or_swap(&c, own, val);
 	else if (own)
-		native(&c, own, val);
+		native(&c, own, ll_encoded(k, n->buf[0]->dtype, val));
 	else
 		swap(&c, val);
 	ll_forget(f);

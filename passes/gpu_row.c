@@ -168,7 +168,7 @@ static bool banded_dim(const Row *r, const Stmt *s, int d)
 
 		for (int b = 0; b < r->band->n; b++)
 			banded = banded || r->band->of[s->id][b] == s->iter[i];
-		if (!banded && expr_has_any(s->widx[d], &s->iter[i], 1))
+		if (!banded && expr_has_iter(s->widx[d], s->iter[i]))
 			return false;
 	}
 	return true;

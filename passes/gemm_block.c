@@ -470,21 +470,17 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const Operand *o, int si
 		->buf[0];
 }
 
-void gemm_gpu_emit(GpuGemm *gg)
+/* The stage: a block for each tile of each of the matrices. */
+static void open_blocks(GpuGemm *gg)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
-	ExprPool *p = b->p;
 	Ctx *ctx = g->k->ctx;
 	const BlockShape *s = &gg->s;
 	Dim *nb = dim_ceildiv(ctx, g->n, dim_const(ctx, s->bn)),
-	    *mb = dim_ceildiv(ctx, g->m, dim_const(ctx, s->bm)),
-	    *kb = dim_ceildiv(ctx, g->kk, dim_const(ctx, s->bk));
-	Iter *split[MAX_ITERS], *it = l_iter(b, "kb", kb);
+	    *mb = dim_ceildiv(ctx, g->m, dim_const(ctx, s->bm));
+	Iter *split[MAX_ITERS];
 	int n = 0;
-	LNode *ring, *node;
-	Expr *row, *col, *term, *guard;
-	Mma *m;
 
 	l_of(b, g->c.s);
 	l_stage(b, "contraction",
@@ -495,36 +491,64 @@ void gemm_gpu_emit(GpuGemm *gg)
 		split[n] = g->c.g[n];
 	split[n++] = gg->nb = l_iter(b, "nb", nb);
 	split[n++] = gg->mb = l_iter(b, "mb", mb);
-	l_split(b, split, n, ex_iter(p, b->stage->var));
-	m = new_mma(gg);
-	row = in_block(g, gg->mb, s->bm, m->row);
-	col = in_block(g, gg->nb, s->bn, m->col);
-	term = in_block(g, it, s->bk, m->depth);
-	guard = in_matrix(g, row, col);
-	node = declare(gg, "sums", ctype_dtype(g->c.ct), s->bm, s->bn, 0, SPREAD_FRAG, -1);
+	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+}
+
+/* M's sums, of the elements at ROW and COL. */
+static void declare_sums(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
+{
+	Gemm *g = &gg->g;
+	LNode *node = declare(gg, "sums", ctype_dtype(g->c.ct), m->bm, m->bn, 0, SPREAD_FRAG, -1);
+
 	m->acc = node->buf[0];
 	node->mma = m;
-	node->guard = guard;
+	node->guard = in_matrix(g, row, col);
 	gemm_does(g, node, g->c.s, PART_INIT, row, col, NULL);
-	guard = ex_and(p, guard, ex_op2(p, IN_lt, term, ex_dim(p, g->kk)));
-	m->a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
-	m->b = declare_tile(gg, "b_tile", &gg->b, s->bn,
-			    (int64_t)s->stages * s->bm * s->bk * (dtype_info[gg->a.type].bits / 8));
-	ring = l_node(b, LN_RING);
+}
+
+/* The ring over the blocks of k: fills of M's tiles, and M, which adds their terms to the sums at ROW and COL. */
+static void emit_ring(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Ctx *ctx = g->k->ctx;
+	Dim *kb = dim_ceildiv(ctx, g->kk, dim_const(ctx, m->bk));
+	Iter *it = l_iter(b, "kb", kb);
+	Expr *term = in_block(g, it, m->bk, m->depth);
+	LNode *ring = l_node(b, LN_RING), *node;
+
 	ring->var = it;
 	ring->lo = l_int(b, 0);
 	ring->hi = ex_dim(p, kb);
-	ring->stages = s->stages;
+	ring->stages = gg->s.stages;
 	ring->slot = m->slot;
 	b->tail = &ring->body;
-	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), s->bm, g->m, ex_iter(p, it),
+	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), m->bm, g->m, ex_iter(p, it),
 		  ex_iter(p, m->slot));
-	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), s->bn, g->n, ex_iter(p, it),
+	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), m->bn, g->n, ex_iter(p, it),
 		  ex_iter(p, m->slot));
 	node = l_node(b, LN_MMA);
 	node->mma = m;
-	node->guard = guard;
+	node->guard = ex_and(p, in_matrix(g, row, col), ex_op2(p, IN_lt, term, ex_dim(p, g->kk)));
 	gemm_does(g, node, g->c.s, PART_TERM, row, col, term);
 	l_close(b, ring);
+}
+
+void gemm_gpu_emit(GpuGemm *gg)
+{
+	const BlockShape *s = &gg->s;
+	Expr *row, *col;
+	Mma *m;
+
+	open_blocks(gg);
+	m = new_mma(gg);
+	row = in_block(&gg->g, gg->mb, s->bm, m->row);
+	col = in_block(&gg->g, gg->nb, s->bn, m->col);
+	declare_sums(gg, m, row, col);
+	m->a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
+	m->b = declare_tile(gg, "b_tile", &gg->b, s->bn,
+			    (int64_t)s->stages * s->bm * s->bk * (dtype_info[gg->a.type].bits / 8));
+	emit_ring(gg, m, row, col);
 	emit_strips(gg, m);
 }

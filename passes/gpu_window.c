@@ -338,33 +338,60 @@ static int pack_of(const Window *w, const Box *x, int d)
 	return pack;
 }
 
-static void fetch(Window *w, Box *x)
+/* The loop over the accesses of X's tile, of PACK elements each, which it declares; IN: an access, by dims in the order of
+ * memory. */
+static LNode *open_box(Window *w, Box *x, int pack, Iter **in)
 {
 	LBuild *b = w->r->b;
 	Ctx *c = w->r->k->ctx;
-	const Buf *buf = x->buf;
-	const int last = x->dim[buf->rank - 1], pack = pack_of(w, x, last);
-	Iter *in[MAX_RANK];
-	Expr *at[MAX_RANK], *guard = NULL, *to = l_int(b, 0), *flat;
-	Dim *cells = dim_const(c, 1);
-	LNode *loop, *vector = NULL;
+	const int rank = x->buf->rank;
+	Dim *cells;
+	Iter *t;
+	LNode *loop;
 	int64_t all = 1;
 
-	for (int i = 0; i < buf->rank; i++) {
-		const int64_t n = box_size(w, x, x->dim[i]) / (x->dim[i] == last ? pack : 1);
+	for (int i = 0; i < rank; i++) {
+		const int64_t n = box_size(w, x, x->dim[i]) / (i == rank - 1 ? pack : 1);
 
 		in[i] = l_iter(b, "b", dim_const(c, n));
 		all *= n;
 	}
 	cells = dim_const(c, all * pack);
-	x->tile = kernel_temp(b->k, buf->name, buf->dtype, 1, &cells);
+	x->tile = kernel_temp(b->k, x->buf->name, x->buf->dtype, 1, &cells);
 	l_node(b, LN_LOCAL)->buf[0] = x->tile;
-	{
-		Iter *t = l_iter(b, "t", dim_const(c, all));
+	t = l_iter(b, "t", dim_const(c, all));
+	loop = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, all), 1);
+	l_split(b, in, rank, ex_iter(b->p, t));
+	return loop;
+}
 
-		loop = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, all), 1);
-		l_split(b, in, buf->rank, ex_iter(b->p, t));
-	}
+/* The loop over the PACK elements of the access at *AT, along a dim of EXTENT, where *GUARD holds. Then *AT is one of them, and
+ * *TO its place in the tile. */
+static LNode *open_access(LBuild *b, Dim *extent, int pack, Expr **at, Expr **to, Expr **guard)
+{
+	Iter *v = l_iter(b, "v", extent);
+	Expr *lo = *at, *hi = ex_add(b->p, lo, l_int(b, pack));
+	LNode *loop;
+
+	if (*guard)
+		hi = ex_op3(b->p, IN_select, *guard, hi, lo);
+	*guard = NULL;
+	loop = l_loop(b, LOOP_VECTOR, v, lo, hi, 1);
+	loop->pack = pack;
+	*at = ex_iter(b->p, v);
+	*to = ex_add(b->p, *to, ex_sub(b->p, *at, lo));
+	return loop;
+}
+
+static void fetch(Window *w, Box *x)
+{
+	LBuild *b = w->r->b;
+	const Buf *buf = x->buf;
+	const int last = x->dim[buf->rank - 1], pack = pack_of(w, x, last);
+	Iter *in[MAX_RANK];
+	Expr *at[MAX_RANK], *guard = NULL, *to = l_int(b, 0), *flat;
+	LNode *loop = open_box(w, x, pack, in), *vector = NULL;
+
 	for (int i = 0; i < buf->rank; i++) {
 		const int d = x->dim[i];
 		Expr *j = ex_mul(b->p, ex_iter(b->p, in[i]), l_int(b, d == last ? pack : 1));
@@ -375,18 +402,8 @@ static void fetch(Window *w, Box *x)
 			guard = inside(b, guard, at[d], buf->dims[d]);
 		to = ex_add(b->p, ex_mul(b->p, to, l_int(b, box_size(w, x, d))), j);
 	}
-	if (pack > 1) {
-		Iter *v = l_iter(b, "v", buf->dims[last]);
-		Expr *lo = at[last], *hi = ex_add(b->p, lo, l_int(b, pack));
-
-		if (guard)
-			hi = ex_op3(b->p, IN_select, guard, hi, lo);
-		guard = NULL;
-		vector = l_loop(b, LOOP_VECTOR, v, lo, hi, 1);
-		vector->pack = pack;
-		at[last] = ex_iter(b->p, v);
-		to = ex_add(b->p, to, ex_sub(b->p, at[last], lo));
-	}
+	if (pack > 1)
+		vector = open_access(b, buf->dims[last], pack, &at[last], &to, &guard);
 	flat = flat_index(b->k, buf, at);
 	l_store(b, x->tile, to, ex_load(b->p, x->load->load.buf, &flat, 1), guard);
 	if (vector)

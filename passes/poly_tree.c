@@ -270,68 +270,78 @@ static void local(Walk *w, const Buf *b)
 	vec_push(w->p->arena, &w->p->locals, l);
 }
 
-static void walk(Walk *w, const LNode *n)
+/* A store, or what adds to a state; what carries out no statement is a copy, of what the tree has elsewhere. */
+static void stores(Walk *w, const LNode *n)
 {
 	Poly *p = w->p;
-	int env = w->env.n;
+
+	if (n->part != PART_NONE)
+		exec(w, n, n->part, w->order);
+	else if (!is_local(p, n->buf[0]))
+		poly_wrong(p, "a node stores to %s and carries out no statement", n->buf[0]->name);
+	else
+		vec_push(p->arena, &p->copies, n);
+}
+
+static void walk(Walk *w, const LNode *n);
+
+/* LN_LOOP, LN_RING */
+static void loop(Walk *w, const LNode *n)
+{
+	const bool serial = n->kind == LN_RING || n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL;
+	const int loops = w->loops.n, env = w->env.n;
+
+	push_loop(w, n->var, serial ? AXIS_SERIAL : AXIS_PARALLEL, resolve(w, n->lo),
+		  resolve(w, n->hi), n->kind == LN_RING ? 1 : n->step, n->var->extent);
+	walk(w, n->body);
+	pop_to(w, loops, env);
+}
+
+static void visit(Walk *w, const LNode *n)
+{
+	switch (n->kind) {
+	case LN_LOOP:
+	case LN_RING: loop(w, n); break;
+	case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
+	case LN_LOCAL:
+		local(w, n->buf[0]);
+		if (n->part == PART_INIT)
+			product(w, n, n->mma, PART_INIT);
+		break;
+	case LN_MMA: product(w, n, n->mma, PART_TERM); break;
+	case LN_FOLD: folds(w, n); break;
+	case LN_DRAIN:
+		if (n->part == PART_WRITE)
+			product(w, n, n->mma, PART_WRITE);
+		break;
+	case LN_FILL: break; /* as packing: a copy of what the product reads */
+	case LN_TILE:
+	case LN_REDUCE:
+		if (n->part != PART_TERM)
+			poly_wrong(w->p, "a node combines terms and carries out no statement");
+		else if (n->kind == LN_TILE)
+			tile(w, n);
+		else
+			reduce(w, n);
+		break;
+	case LN_STORE:
+	case LN_UPDATE:
+	case LN_ATOMIC: stores(w, n); break;
+	}
+}
+
+/* N and its siblings, with what is in them. */
+static void walk(Walk *w, const LNode *n)
+{
+	const int env = w->env.n;
 
 	for (; n; n = n->next) {
-		int loops = w->loops.n, inner = w->env.n;
-
 		w->order++;
-		if (n->part != PART_NONE && (n->stmt < 0 || n->stmt >= p->k->stmts.n)) {
-			poly_wrong(p, "a node does part of statement %d, which is none", n->stmt);
-			continue;
-		}
-		switch (n->kind) {
-		case LN_LOOP:
-			push_loop(w, n->var,
-				  n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL ? AXIS_SERIAL
-										   : AXIS_PARALLEL,
-				  resolve(w, n->lo), resolve(w, n->hi), n->step, n->var->extent);
-			walk(w, n->body);
-			pop_to(w, loops, inner);
-			break;
-		case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
-		case LN_LOCAL:
-			local(w, n->buf[0]);
-			if (n->part == PART_INIT)
-				product(w, n, n->mma, PART_INIT);
-			break;
-		case LN_RING:
-			push_loop(w, n->var, AXIS_SERIAL, resolve(w, n->lo), resolve(w, n->hi), 1,
-				  n->var->extent);
-			walk(w, n->body);
-			pop_to(w, loops, inner);
-			break;
-		case LN_MMA: product(w, n, n->mma, PART_TERM); break;
-		case LN_FOLD: folds(w, n); break;
-		case LN_DRAIN:
-			if (n->part == PART_WRITE)
-				product(w, n, n->mma, PART_WRITE);
-			break;
-		case LN_FILL: break; /* as packing: a copy of what the product reads */
-		case LN_TILE:
-		case LN_REDUCE:
-			if (n->part != PART_TERM)
-				poly_wrong(p, "a node combines terms and carries out no statement");
-			else if (n->kind == LN_TILE)
-				tile(w, n);
-			else
-				reduce(w, n);
-			break;
-		case LN_STORE:
-		case LN_UPDATE:
-		case LN_ATOMIC:
-			if (n->part != PART_NONE)
-				exec(w, n, n->part, w->order);
-			else if (!is_local(p, n->buf[0]))
-				poly_wrong(p, "a node stores to %s and carries out no statement",
-					   n->buf[0]->name);
-			else
-				vec_push(p->arena, &p->copies, n);
-			break;
-		}
+		if (n->part != PART_NONE && (n->stmt < 0 || n->stmt >= w->p->k->stmts.n))
+			poly_wrong(w->p, "a node does part of statement %d, which is none",
+				   n->stmt);
+		else
+			visit(w, n);
 	}
 	w->env.n = env;
 }

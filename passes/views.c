@@ -12,36 +12,9 @@
  * from no kernel that they could be one with. On GPUs alone, where a row has a warp or a block: CPUs go over the dims of a
  * row in a loop each, and over channels, of which there are more than groups, by several threads.
  */
-#include "passes/kernels.h"
-#include "passes/module.h"
+#include "passes/views_impl.h"
 
 #include <string.h>
-
-enum { MOST_NODES = 32 };
-
-/* What a dim, or an iterator, becomes, outermost first. */
-typedef struct Parts {
-	int n;
-	Dim *dim[MAX_RANK];
-} Parts;
-
-/* A kernel node and what becomes parts of it; null: what stays. */
-typedef struct Member {
-	Node *node;
-	const Parts **iter; /* by Iter.id */
-	const Parts ***buf; /* by Buf.id, then by dim; of operands and results: that of the value */
-} Member;
-
-typedef struct Views {
-	Module *m;
-	Arena *tmp; /* of the View in hand */
-	Member member[MOST_NODES];
-	int n;
-	Value *value[MAX_PARAMS]; /* that kernels here read or write */
-	const Parts **parts[MAX_PARAMS];
-	int nvalues;
-	bool ok, changed;
-} Views;
 
 /* ---- Parts ---- */
 
@@ -79,21 +52,29 @@ static bool common_parts(Views *v, const Type *a, const Type *b, const Parts **p
 	return true;
 }
 
-/* The parts of V's dims. */
+/* The parts of X's dims. */
 static const Parts **parts_of(Views *v, Value *x)
 {
+	const Parts **parts;
+
 	for (int i = 0; i < v->nvalues; i++)
 		if (v->value[i] == x)
 			return v->parts[i];
-	if (v->nvalues == MAX_PARAMS) {
-		v->ok = false;
-		return NEW_ARRAY(v->tmp, x->type->rank + 1, const Parts *);
+	parts = NEW_ARRAY(v->tmp, x->type->rank + 1, const Parts *);
+	v->ok = v->ok && v->nvalues < MAX_PARAMS;
+	if (v->ok) {
+		v->value[v->nvalues] = x;
+		v->parts[v->nvalues++] = parts;
 	}
-	v->value[v->nvalues] = x;
-	return v->parts[v->nvalues++] = NEW_ARRAY(v->tmp, x->type->rank + 1, const Parts *);
+	return parts;
 }
 
-static bool any_parts(const Parts *const *p, int n)
+int parts_count(const Parts *p)
+{
+	return p ? p->n : 1;
+}
+
+bool parts_any(const Parts *const *p, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (p[i])
@@ -101,24 +82,12 @@ static bool any_parts(const Parts *const *p, int n)
 	return false;
 }
 
-/* T with PARTS for dims. */
-static const Type *type_in_parts(Ctx *c, const Type *t, const Parts *const *parts)
-{
-	Dim *dims[MAX_RANK];
-	int n = 0;
-
-	for (int d = 0; d < t->rank; d++)
-		for (int i = 0; i < (parts[d] ? parts[d]->n : 1); i++)
-			dims[n++] = parts[d] ? parts[d]->dim[i] : t->dims[d];
-	return type_tensor(c, t->dtype, n, dims);
-}
-
 static int rank_in_parts(int rank, const Parts *const *parts)
 {
-	int n = rank;
+	int n = 0;
 
 	for (int d = 0; d < rank; d++)
-		n += parts[d] ? parts[d]->n - 1 : 0;
+		n += parts_count(parts[d]);
 	return n;
 }
 
@@ -162,7 +131,7 @@ static bool may_join(const Node *n)
 	return ok;
 }
 
-static Member *member_of(Views *v, const Node *n)
+const Member *views_member(const Views *v, const Node *n)
 {
 	for (int i = 0; i < v->n; i++)
 		if (v->member[i].node == n)
@@ -194,7 +163,7 @@ static void join(Views *v, Node *n)
 /* N, which makes the rows, and all before it up to Views. */
 static void join_rows(Views *v, Node *n)
 {
-	if (member_of(v, n) || !v->ok || !may_join(n))
+	if (views_member(v, n) || !v->ok || !may_join(n))
 		return;
 	if (v->n == MOST_NODES) {
 		v->ok = false;
@@ -230,7 +199,7 @@ static void follows_at(void *arg, Stmt *s, Expr *load)
 {
 	Follows *f = arg;
 	const Value *x = buf_value(f->n, load->load.buf);
-	const Member *m = x && x->def ? member_of(f->v, x->def) : NULL;
+	const Member *m = x && x->def ? views_member(f->v, x->def) : NULL;
 
 	if (x == f->y || (m && m - f->v->member >= f->maps))
 		f->ok = f->ok && load->load.nidx == s->nwidx &&
@@ -246,7 +215,7 @@ static void join_maps(Views *v, Value *y, const Value *of, int maps)
 		Kernel *k = n ? node_kernel(n) : NULL;
 		Follows f = {v, n, y, parts_of(v, y), maps, true};
 
-		if (!k || member_of(v, n) || k->stmts.n != 1 || n->nout != 1 ||
+		if (!k || views_member(v, n) || k->stmts.n != 1 || n->nout != 1 ||
 		    v->n == MOST_NODES || !stmt_is_simple_map(k->stmts.at[0]) ||
 		    expr_can_fault(k->stmts.at[0]->val[0]) ||
 		    k->stmts.at[0]->nwidx != y->type->rank || !may_join(n))
@@ -313,6 +282,14 @@ static void meet_load(void *arg, Stmt *s, Expr *load)
 	meet_index(x->v, x->m, load->load.buf, load->load.idx, load->load.nidx);
 }
 
+static bool in_loads_alone(ExprPool *p, const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < 2; i++)
+		if (s->val[i] && expr_has_iter_outside_loads(p, s->val[i], it))
+			return false;
+	return true;
+}
+
 static void meet_all(Views *v, Member *m)
 {
 	Kernel *k = node_kernel(m->node);
@@ -325,10 +302,8 @@ static void meet_all(Views *v, Member *m)
 		for (int j = 0; j < s->nout; j++)
 			meet_index(v, m, s->out[j], s->widx, s->nwidx);
 		for (int j = 0; j < s->niters; j++)
-			for (int e = 0; m->iter[s->iter[j]->id] && e < 2; e++)
-				v->ok = v->ok &&
-					!(s->val[e] && expr_has_iter_outside_loads(
-							       k->pool, s->val[e], s->iter[j]));
+			v->ok = v->ok && (!m->iter[s->iter[j]->id] ||
+					  in_loads_alone(k->pool, s, s->iter[j]));
 	}
 }
 
@@ -339,12 +314,11 @@ static bool may_part(Views *v, const Member *m)
 	bool ok = true;
 
 	for (int i = 0; i < k->stmts.n; i++) {
-		int n = k->stmts.at[i]->niters;
+		const Stmt *s = k->stmts.at[i];
+		int n = s->niters;
 
-		for (int j = 0; j < k->stmts.at[i]->niters; j++)
-			n += m->iter[k->stmts.at[i]->iter[j]->id]
-				     ? m->iter[k->stmts.at[i]->iter[j]->id]->n
-				     : 0;
+		for (int j = 0; j < s->niters; j++)
+			n += m->iter[s->iter[j]->id] ? m->iter[s->iter[j]->id]->n : 0;
 		ok = ok && n <= MAX_ITERS;
 	}
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -352,170 +326,10 @@ static bool may_part(Views *v, const Member *m)
 		const Value *x = buf_value(m->node, b);
 
 		ok = ok && rank_in_parts(b->rank, m->buf[i]) <= MAX_RANK;
-		if (x && x->def && node_kernel(x->def) && any_parts(m->buf[i], b->rank))
-			ok = ok && member_of(v, x->def);
+		if (x && x->def && node_kernel(x->def) && parts_any(m->buf[i], b->rank))
+			ok = ok && views_member(v, x->def);
 	}
 	return ok;
-}
-
-/* ---- Rewriting ---- */
-
-typedef struct Rewrite {
-	Kernel *k;
-	const Member *m;
-	Buf **buf;               /* by Buf.id: the same in parts */
-	Expr *(*with)[MAX_RANK]; /* by Iter.id: its parts */
-} Rewrite;
-
-/* IDX of buffer B in parts, into TO; their number. */
-static int index_in_parts(const Rewrite *r, const Buf *b, Expr *const *idx, int n, Expr **to)
-{
-	int count = 0;
-
-	for (int d = 0; d < n; d++) {
-		const Parts *p = r->m->buf[b->id][d];
-
-		for (int i = 0; i < (p ? p->n : 1); i++)
-			to[count++] = p ? r->with[idx[d]->iter->id][i] : idx[d];
-	}
-	return count;
-}
-
-static Expr *load_in_parts(void *arg, Expr *e)
-{
-	const Rewrite *r = arg;
-	Expr *idx[MAX_RANK];
-	int n;
-
-	if (e->kind != EX_LOAD)
-		return NULL;
-	n = index_in_parts(r, e->load.buf, e->load.idx, e->load.nidx, idx);
-	return ex_load(r->k->pool, r->buf[e->load.buf->id], idx, n);
-}
-
-static void stmt_in_parts(const Rewrite *r, Stmt *s)
-{
-	Iter *it[MAX_ITERS];
-	int n = 0, nband = 0;
-	Expr **widx = NEW_ARRAY(r->k->arena, MAX_RANK, Expr *);
-
-	for (int j = 0; j < 2; j++)
-		if (s->val[j])
-			s->val[j] = ex_rewrite(r->k->pool, s->val[j], load_in_parts,
-					       (void *)(uintptr_t)r);
-	s->nwidx = index_in_parts(r, s->out[0], s->widx, s->nwidx, widx);
-	s->widx = widx;
-	for (int j = 0; j < s->nout; j++)
-		s->out[j] = r->buf[s->out[j]->id];
-	for (int j = 0; j < s->niters; j++) {
-		const Parts *p = r->m->iter[s->iter[j]->id];
-
-		for (int i = 0; i < (p ? p->n : 1); i++) {
-			const Expr *e = p ? r->with[s->iter[j]->id][i] : NULL;
-
-			if (!e || e->kind == EX_ITER)
-				it[n++] = e ? e->iter : s->iter[j];
-		}
-		if (j < s->nband)
-			nband = n;
-	}
-	memcpy(s->iter, it, (size_t)n * sizeof *it);
-	s->niters = n;
-	s->nband = nband;
-}
-
-/* M's kernel in parts; of an extent of 1 there is no iterator. */
-static void kernel_in_parts(Views *v, const Member *m)
-{
-	Kernel *k = node_kernel(m->node);
-	const int niters = k->iters.n;
-	Rewrite r = {k, m, NEW_ARRAY(v->tmp, k->bufs.n + 1, Buf *),
-		     arena_array(v->tmp, (size_t)niters + 1, sizeof *r.with)};
-
-	for (int i = 0; i < k->bufs.n; i++) {
-		const Buf *b = k->bufs.at[i];
-		const Type t = {
-			.kind = TYPE_TENSOR, .dtype = b->dtype, .rank = b->rank, .dims = b->dims};
-		const Type *in_parts = any_parts(m->buf[i], b->rank)
-					       ? type_in_parts(k->ctx, &t, m->buf[i])
-					       : NULL;
-
-		r.buf[i] = k->bufs.at[i];
-		if (!in_parts)
-			continue;
-		r.buf[i] = buf_copy(k->arena, b);
-		r.buf[i]->rank = in_parts->rank;
-		r.buf[i]->dims = in_parts->dims;
-	}
-	for (int i = 0; i < niters; i++)
-		for (int j = 0; m->iter[i] && j < m->iter[i]->n; j++) {
-			Dim *d = m->iter[i]->dim[j];
-
-			r.with[i][j] = dim_equals(d, 1)
-					       ? ex_int(k->pool, CT_I64, 0)
-					       : ex_iter(k->pool,
-							 kernel_iter(k, k->iters.at[i]->name, d));
-		}
-	for (int i = 0; i < k->stmts.n; i++)
-		stmt_in_parts(&r, k->stmts.at[i]);
-	memcpy(k->bufs.at, r.buf, (size_t)k->bufs.n * sizeof *r.buf);
-}
-
-/* X as T: what X is a view of, where that has the type, or a view where X is made. */
-static Value *as_type(Graph *g, Value *x, const Type *t)
-{
-	Node *n;
-
-	while (x->def && x->def->op == OP_View && x->type != t)
-		x = node_in(x->def, 0);
-	if (x->type == t)
-		return x;
-	n = node_new(g, OP_View, &x, 1, 1, x->def ? x->def->next : g->first);
-	if (x->def)
-		node_locs_from(n, x->def);
-	n->out[0]->type = t;
-	return n->out[0];
-}
-
-/* X gets type T; what read it, and members are yet to be told, reads a view of it as it was. */
-static Value *change_type(Graph *g, Value *x, const Type *t)
-{
-	const Type *was = x->type;
-	Value *view;
-
-	x->type = t;
-	view = as_type(g, x, was);
-	view->name = x->name;
-	x->name = NULL;
-	value_move(x, view);
-	node_set_input(view->def, 0, x);
-	return view;
-}
-
-static void all_in_parts(Views *v)
-{
-	Graph *g = v->m->graph;
-	const Type **t = NEW_ARRAY(v->tmp, v->nvalues + 1, const Type *);
-
-	for (int i = 0; i < v->n; i++)
-		kernel_in_parts(v, &v->member[i]);
-	for (int i = 0; i < v->nvalues; i++) {
-		Value *x = v->value[i];
-
-		t[i] = any_parts(v->parts[i], x->type->rank)
-			       ? type_in_parts(v->m->ctx, x->type, v->parts[i])
-			       : NULL;
-		if (t[i] && x->def && member_of(v, x->def))
-			v->value[i] = change_type(g, x, t[i]);
-	}
-	for (int i = 0; i < v->nvalues; i++) {
-		Value *x = t[i] ? as_type(g, v->value[i], t[i]) : NULL;
-
-		for (int j = 0; x && j < v->n; j++)
-			for (int in = 0; in < v->member[j].node->nin; in++)
-				if (node_in(v->member[j].node, in) == v->value[i])
-					node_set_input(v->member[j].node, in, x);
-	}
 }
 
 /* View N, where rows stand before it and maps behind. */
@@ -548,7 +362,7 @@ static bool through(Views *v, Node *n)
 	for (int i = 0; i < v->n; i++)
 		v->ok = v->ok && may_part(v, &v->member[i]);
 	if (v->ok)
-		all_in_parts(v);
+		views_rewrite(v);
 	return v->ok;
 }
 

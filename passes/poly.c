@@ -213,6 +213,8 @@ static void free_all(Poly *p)
 		isl_set_free(p->outers.at[i].set);
 	for (int i = 0; i < p->params.n; i++)
 		isl_id_free(p->params.at[i].id);
+	for (int i = 0; i < p->rests.n; i++)
+		isl_id_free(p->rests.at[i].id);
 	isl_set_free(p->context);
 	isl_ctx_free(p->isl);
 }

@@ -112,16 +112,30 @@ static void param_facts(Poly *p, Dim *mono)
 		min_facts(p, mono, arg, n);
 }
 
+/* A rest is a number below what it is the rest by. */
+static void rest_facts(Poly *p, const Rest *r)
+{
+	isl_space *sp = isl_space_set_from_params(isl_space_params_alloc(p->isl, 0));
+	isl_pw_aff *x = isl_pw_aff_param_on_domain_id(isl_set_universe(isl_space_copy(sp)),
+						      isl_id_copy(r->id));
+
+	p->context = isl_set_intersect(p->context,
+				       le(number(p, isl_space_copy(sp), 0), isl_pw_aff_copy(x)));
+	p->context = isl_set_intersect(p->context, le(x, number(p, sp, r->is->op.arg[1]->i - 1)));
+}
+
 isl_set *poly_context(Poly *p)
 {
 	enum { PAIRS = 10 };
 
-	if (p->context && p->ncontext == p->params.n)
+	if (p->context && p->ncontext == p->params.n + p->rests.n)
 		return isl_set_copy(p->context);
 	isl_set_free(p->context);
 	p->context = poly_universe(p, 0);
 	for (int i = 0; i < p->params.n; i++) /* grows */
 		param_facts(p, p->params.at[i].mono);
+	for (int i = 0; i < p->rests.n; i++)
+		rest_facts(p, &p->rests.at[i]);
 	for (int i = 0; i < p->params.n && i < PAIRS; i++)
 		for (int j = 0; j < p->params.n && j < PAIRS; j++)
 			if (i != j &&
@@ -134,7 +148,7 @@ isl_set *poly_context(Poly *p)
 					p->context, le(a, size(p, sp, p->params.at[j].mono)));
 			}
 	p->context = isl_set_params(p->context);
-	p->ncontext = p->params.n;
+	p->ncontext = p->params.n + p->rests.n;
 	return isl_set_copy(p->context);
 }
 
@@ -246,6 +260,24 @@ static isl_pw_aff *selected(Poly *p, const Scope *s, Expr *e)
 	return NULL;
 }
 
+/* E, which is X mod C and not affine, in the execution that is read; null where none is. */
+static isl_pw_aff *rest(Poly *p, const Scope *s, Expr *e)
+{
+	Rest new = {p->reads, e, NULL};
+	int i = 0;
+
+	if (!p->reads)
+		return NULL;
+	while (i < p->rests.n && (p->rests.at[i].of != p->reads || p->rests.at[i].is != e))
+		i++;
+	if (i == p->rests.n) {
+		new.id = isl_id_alloc(p->isl, arena_printf(p->arena, "rest%d", i), e);
+		vec_push(p->arena, &p->rests, new);
+	}
+	return isl_pw_aff_param_on_domain_id(isl_set_universe(space_of(p, s)),
+					     isl_id_copy(p->rests.at[i].id));
+}
+
 isl_pw_aff *poly_aff(Poly *p, const Scope *s, Expr *e)
 {
 	isl_pw_aff *a, *b;
@@ -261,8 +293,12 @@ isl_pw_aff *poly_aff(Poly *p, const Scope *s, Expr *e)
 		return NULL;
 	if (e->op.inst == IN_select)
 		return selected(p, s, e);
-	if (e->op.n > 2 || !(a = poly_aff(p, s, e->op.arg[0])))
+	if (e->op.n > 2)
 		return NULL;
+	a = poly_aff(p, s, e->op.arg[0]);
+	if (!a)
+		return e->op.inst == IN_mod && positive_const(e->op.arg[1], &v) ? rest(p, s, e)
+										: NULL;
 	if (e->op.inst == IN_neg)
 		return isl_pw_aff_neg(a);
 	if (e->op.n == 2 && (e->op.inst == IN_floordiv || e->op.inst == IN_mod) &&

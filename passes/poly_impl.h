@@ -15,11 +15,24 @@
 #include <isl/space.h>
 #include <isl/val.h>
 
+typedef struct Exec Exec;
+
 /* A product of symbols and opaque terms: a parameter. */
 typedef struct Param {
 	Dim *mono;
 	isl_id *id;
 } Param;
+
+/*
+ * X mod C in one execution, where X is not affine: skews of rows whose lengths are not known. It is some number below C, and a
+ * parameter, as though it were one number for all points. That it may be where X is of the point alone: what holds of all points
+ * for any number holds of each for its own.
+ */
+typedef struct Rest {
+	const Exec *of;
+	Expr *is; /* X mod C */
+	isl_id *id;
+} Rest;
 
 /* A loop variable that is only used as X div N and X mod N is two: X runs from 0 to a multiple of N. */
 typedef struct Split {
@@ -66,7 +79,7 @@ typedef struct Bound {
 } Bound;
 
 /* A node that carries out part of a statement: when and for which points. */
-typedef struct Exec {
+struct Exec {
 	int stmt, comp, order; /* order: of nodes in one body */
 	LPart part;
 	const LNode *node;
@@ -80,7 +93,7 @@ typedef struct Exec {
 	int odd;      /* conditions that are not affine */
 	bool weak;    /* a bound or a place is not affine: MAP has too many pairs */
 	isl_map *map; /* axes -> point */
-} Exec;
+};
 
 /* The axes up to a loop as a set; how it is read is as in Exec. */
 typedef struct Outer {
@@ -104,9 +117,11 @@ typedef struct Poly {
 	Kernel *k; /* the original */
 	Schedule *s;
 	isl_ctx *isl;
-	isl_set *context; /* what holds of the first NCONTEXT parameters (poly_context) */
+	isl_set *context; /* what holds of the first NCONTEXT parameters (poly_context), rests among them */
 	int ncontext;
 	VEC(Param) params;
+	VEC(Rest) rests;
+	const Exec *reads; /* whose rests are parameters while its places and conditions are read; or null */
 	VEC(Split) splits;
 	VEC(Digit) digits;
 	Coords *coords; /* by statement */

@@ -84,6 +84,39 @@ static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 	return isl_set_copy(o.set);
 }
 
+/* Each point of E is at one place of the iterators in X, whatever the rests of E are: X is of the point alone. */
+static bool of_points(Poly *p, const Scope *sc, const Exec *e, Expr *x)
+{
+	isl_map *at = isl_map_reverse(isl_map_copy(e->map));
+	isl_bool one;
+
+	for (int i = sc->n - 1; i >= 0; i--)
+		if (!expr_has_iter(x, sc->it[i]))
+			at = isl_map_project_out(at, isl_dim_out, (unsigned)i, 1);
+	at = isl_map_intersect_params(at, poly_context(p));
+	for (int i = 0; i < p->rests.n; i++) {
+		const int k = isl_map_find_dim_by_id(at, isl_dim_param, p->rests.at[i].id);
+
+		if (k >= 0)
+			at = isl_map_project_out(at, isl_dim_param, (unsigned)k, 1);
+	}
+	one = isl_map_is_single_valued(at);
+	isl_map_free(at);
+	return one == isl_bool_true;
+}
+
+/* The rests of E may be parameters. A reduction's may not: its points depend on each other. */
+static bool rests_hold(Poly *p, const Scope *sc, const Exec *e)
+{
+	bool ok = true;
+
+	for (int i = 0; i < p->rests.n && ok; i++)
+		if (p->rests.at[i].of == e)
+			ok = !p->k->stmts.at[e->stmt]->red &&
+			     of_points(p, sc, e, p->rests.at[i].is);
+	return ok;
+}
+
 static void relate(Poly *p, Exec *e)
 {
 	VEC(Axis) loops = {e->axis.at, e->axis.n, e->axis.cap};
@@ -102,10 +135,13 @@ static void relate(Poly *p, Exec *e)
 	set = outer_axes(p, &sc, e, &outer);
 	set = isl_set_add_dims(set, isl_dim_set, (unsigned)(sc.n - outer));
 	e->weak = !cut_boxes(p, &sc, e, outer, &set) || e->weak;
+	p->reads = e;
 	for (int i = 0; i < e->guard.n; i++)
 		e->odd += poly_guard(p, &sc, &set, e->guard.at[i]);
 	e->map = poly_map(p, &sc, set, e->at, e->nat, &odd);
-	e->weak = (e->weak || odd) && isl_map_is_empty(e->map) != isl_bool_true;
+	p->reads = NULL;
+	e->weak = (e->weak || odd || !rests_hold(p, &sc, e)) &&
+		  isl_map_is_empty(e->map) != isl_bool_true;
 }
 
 /* ---- Coordinates ---- */

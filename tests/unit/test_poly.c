@@ -230,6 +230,10 @@ static LNode *loop_around(LNode *l, LPart p)
 	"  t[a,b,c,d,e,k,l] = add(s[a,b,c,d,e,k,l], y[k,l]) for k < N, l < max(M, N), a < A + B, " \
 	"b < C + D, c < E + F, d < G + H, e < I + J\n}"
 
+#define ZEROS                                   \
+	"kernel @zeros() -> (%y: f32[M,N]) {\n" \
+	"  y[i,j] = 0 for i < M, j < N\n}"
+
 static void right(void)
 {
 	static const struct {
@@ -465,6 +469,49 @@ static void wrong_scratch(void)
 	}
 }
 
+/* Accesses of a row begin up to 7 before it: as many as its number, or, not BY_ROW, that of the access, says, which is not
+ * affine. Without the last END points. */
+static void skewed(Case *t, bool by_row, int64_t end)
+{
+	LBuild b = l_build(t->clone, &t->s);
+	Stmt *s = t->clone->stmts.at[0];
+	ExprPool *p = b.p;
+	Expr *at[] = {ex_iter(p, s->iter[0]), ex_iter(p, s->iter[1])};
+	Expr *n = ex_dim(p, s->iter[1]->extent), *guard, *x;
+	Iter *u = l_iter(&b, "u", dim_add(t->c, s->iter[1]->extent, dim_const(t->c, 7)));
+	LNode *loop;
+
+	l_of(&b, s);
+	l_stage(&b, "map", s->iter[0]->extent, 1);
+	l_let(&b, s->iter[0], ex_iter(p, b.stage->var));
+	loop = l_loop(&b, LOOP_SERIAL, u, l_int(&b, 0), ex_dim(p, u->extent), 1);
+	x = ex_mul(p, by_row ? at[0] : ex_iter(p, u), n);
+	x = ex_sub(p, ex_iter(p, u), ex_op2(p, IN_mod, x, l_int(&b, 8)));
+	guard = ex_and(p, ex_op2(p, IN_ge, x, l_int(&b, 0)),
+		       ex_op2(p, IN_lt, x, ex_sub(p, n, l_int(&b, end))));
+	l_let(&b, s->iter[1], x);
+	l_does(&b, l_store(&b, s->out[0], flat_index(t->clone, s->out[0], at), s->val[0], guard),
+	       PART_WRITE, at, 2);
+	l_close(&b, loop);
+}
+
+static void rests(void)
+{
+	Case t;
+
+	read_case(&t, ZEROS);
+	skewed(&t, true, 0);
+	expect(&t, "each row skewed by a number of its own", POLY_PROVED, NULL);
+
+	read_case(&t, ZEROS);
+	skewed(&t, true, 1);
+	expect(&t, "skewed rows without their last points", POLY_WRONG, "is not carried out");
+
+	read_case(&t, ZEROS);
+	skewed(&t, false, 0);
+	expect(&t, "each point skewed by a number of its own", POLY_UNPROVED, NULL);
+}
+
 static void limits(void)
 {
 	StrBuf why = {0};
@@ -491,6 +538,7 @@ int main(void)
 	wrong_points();
 	wrong_locals();
 	wrong_scratch();
+	rests();
 	limits();
 	return failed != 0;
 }

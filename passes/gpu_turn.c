@@ -5,13 +5,14 @@
  * stores in the order of the write. A tile has whole iterators, innermost ones first, and a part of one more, as far as runs
  * of memory, of the loads and of the write, are to be long; so short rows, and batches of small matrices, make long runs, too.
  * Accesses are of 16 bytes where sizes allow. In the tile the write steps by an odd number of elements, such that neither way
- * meets a bank twice. Where runs of memory are ragged, accesses begin where sectors do, before the first point of the run.
+ * meets a bank twice. Where runs of memory are ragged, as they may be where sizes are not known, accesses begin where sectors
+ * do, before the first point of the run.
  */
 #include "passes/gpu_turn_impl.h"
 
 enum {
 	TILE = 1024,
-	RAGGED = 4 /* times as many points a tile has where runs are ragged */
+	RAGGED = 6 /* times as many points where runs are ragged: 24 KiB, SMs have room for some */
 };
 
 int turn_bytes(const Way *w)
@@ -66,7 +67,7 @@ static bool rows_turn(const Turn *t, const Way *in, int common)
 	if (!dim_is_const(row, &n) || (n % turn_sector(in) == 0 && n % turn_sector(&t->out) == 0))
 		return false;
 	for (int i = 0; i < t->p->n; i++) {
-		if (!dim_is_const(step(t, in, i), &n) || !n)
+		if (dim_equals(step(t, in, i), 0))
 			return false;
 		for (int j = 0; j < i; j++)
 			if (step(t, in, i) == step(t, in, j))
@@ -226,7 +227,7 @@ bool turn_ragged(const Turn *t, const Way *w)
 {
 	Ctx *c = t->p->k->ctx;
 	const int64_t sector = turn_sector(w);
-	bool known = dim_is_const(w->a.base, NULL), aligned = dim_multiple(c, w->a.base, sector);
+	bool aligned = dim_multiple(c, w->a.base, sector);
 	int n;
 
 	turn_run(t, w, &n);
@@ -234,7 +235,6 @@ bool turn_ragged(const Turn *t, const Way *w)
 		Dim *by = step(t, w, i);
 		bool in_run = false;
 
-		known = known && dim_is_const(by, NULL);
 		for (int j = 0; j < n; j++)
 			in_run = in_run || w->along[j] == i;
 		if (in_run && turn_whole(t, i))
@@ -243,7 +243,7 @@ bool turn_ragged(const Turn *t, const Way *w)
 			by = dim_mul(c, by, dim_const(c, t->tile[i]));
 		aligned = aligned && dim_multiple(c, by, sector);
 	}
-	return known && !aligned;
+	return !aligned;
 }
 
 static bool any_ragged(const Turn *t)

@@ -128,75 +128,92 @@ static LNode *open_access(Turn *t, int i, Expr *place, int pack, Expr *guard)
 	return loop;
 }
 
-/* How the threads go along W: neighbours along a run for some accesses, then to the next run. */
+/*
+ * How the threads go along W: neighbours along a run for some accesses, and then to the next run, until all runs have had so
+ * many. Where runs are ragged and there is one for each warp, a warp goes on to the end of its run: where the run begins is
+ * asked for once.
+ */
 typedef struct Path {
 	bool skewed;        /* accesses begin where a sector does, in or before the run */
+	bool ends;          /* a warp goes on to the end */
 	int n;              /* iterators of a run */
 	int pack;           /* elements of an access */
 	int64_t size, runs; /* elements of a run, runs of a tile */
-	int64_t each, few;  /* accesses of a run; those after which neighbours go to the next */
+	int64_t few, times; /* neighbours, and how often they are in a run */
 } Path;
 
-/* Neighbours go along a run for SIDE points, or, where runs are ragged, for as many as a warp has, or for all. */
+/* Neighbours are SIDE points, or, where runs are ragged, as many as a warp has, or all. Ragged runs of no more than a SIDE are
+ * of the same sectors wherever accesses begin. */
 static Path path_of(const Turn *t, const Way *w)
 {
-	Path x = {.skewed = turn_ragged(t, w), .pack = pack_along(t, w)};
+	Path x = {.pack = pack_along(t, w)};
 	const int64_t sector = turn_sector(w), unit = x.pack == 1 ? sector : SIDE;
 	int64_t run, few;
 
-	x.size = x.skewed ? turn_run(t, w, &x.n) : short_run(t, w, &x.n);
+	x.size = turn_run(t, w, &x.n);
+	x.skewed = x.size > SIDE && turn_ragged(t, w);
+	if (!x.skewed)
+		x.size = short_run(t, w, &x.n);
 	x.runs = turn_points(t) / x.size;
+	x.ends = x.skewed && x.runs >= TURN_THREADS / WARP;
 	run = x.skewed ? (x.size + sector + unit - 1) / unit * unit : x.size;
 	few = x.skewed && x.size < LONG ? WARP * x.pack : SIDE;
-	x.each = run / x.pack;
-	x.few = (run % few ? run : few) / x.pack;
+	x.few = x.ends ? WARP : (run % few ? run : few) / x.pack;
+	x.times = (run / x.pack + x.few - 1) / x.few;
 	return x;
 }
 
-/*
- * The tile's points, shared out between the threads. What follows is done at each that exists; *GUARD says where, *VECTOR
- * is the loop over one access, or null.
- */
-static LNode *open_tile(Turn *t, const Way *w, Expr **guard, LNode **vector)
+/* Opens, in NEST, the loops over the accesses along W, and names what is the same in a run. Which access of its run it is;
+ * *GUARD: whether there is such a run. */
+static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **guard)
 {
 	LBuild *b = t->b;
 	Ctx *c = b->k->ctx;
-	const Path y = path_of(t, w);
-	const int64_t all = y.each * y.runs;
-	Iter *at = l_iter(b, "t", dim_const(c, all)), *v = l_iter(b, "v", dim_const(c, y.each)),
-	     *o = l_iter(b, "o", dim_const(c, y.runs));
-	LNode *loop = l_loop(b, LOOP_TEAM, at, l_int(b, 0), l_int(b, all), 1);
-	Expr *x = ex_iter(b->p, at), *q = ex_op2(b->p, IN_floordiv, x, l_int(b, y.few)), *place;
+	const int64_t all = y->few * y->runs * (y->ends ? 1 : y->times);
+	Iter *at = l_iter(b, "t", dim_const(c, all)), *o = l_iter(b, "o", dim_const(c, y->runs)),
+	     *u = l_iter(b, "u", dim_const(c, y->times));
+	Expr *x = ex_iter(b->p, at), *q = ex_op2(b->p, IN_floordiv, x, l_int(b, y->few));
 
-	l_let(b, v,
-	      ex_add(b->p, ex_op2(b->p, IN_mod, x, l_int(b, y.few)),
-		     ex_mul(b->p, ex_op2(b->p, IN_floordiv, x, l_int(b, y.few * y.runs)),
-			    l_int(b, y.few))));
-	l_let(b, o, y.each == y.few ? q : ex_op2(b->p, IN_mod, q, l_int(b, y.runs)));
-	*guard = let_outer(t, w, y.n, ex_iter(b->p, o));
-	x = ex_mul(b->p, ex_iter(b->p, v), l_int(b, y.pack));
+	nest->loop[nest->n++] = l_loop(b, LOOP_TEAM, at, l_int(b, 0), l_int(b, all), 1);
+	l_let(b, o, y->ends || y->times == 1 ? q : ex_op2(b->p, IN_mod, q, l_int(b, y->runs)));
+	*guard = let_outer(t, w, y->n, ex_iter(b->p, o));
+	if (y->ends)
+		nest->loop[nest->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, y->times),
+					       1);
+	else
+		l_let(b, u, ex_op2(b->p, IN_floordiv, x, l_int(b, y->few * y->runs)));
+	return ex_add(b->p, ex_op2(b->p, IN_mod, x, l_int(b, y->few)),
+		      ex_mul(b->p, ex_iter(b->p, u), l_int(b, y->few)));
+}
+
+/* The tile's points, shared out between the threads. What follows is done at each that exists; *GUARD says where. */
+static Nest open_tile(Turn *t, const Way *w, Expr **guard)
+{
+	LBuild *b = t->b;
+	const Path y = path_of(t, w);
+	Nest nest = {.n = 0};
+	Expr *x = ex_mul(b->p, open_path(t, w, &y, &nest, guard), l_int(b, y.pack)), *place;
+
 	if (y.skewed) {
 		x = ex_sub(b->p, x, skew(t, w, y.n));
 		*guard = ex_and(b->p, *guard, ex_op2(b->p, IN_ge, x, l_int(b, 0)));
 		*guard = ex_and(b->p, *guard, ex_op2(b->p, IN_lt, x, l_int(b, y.size)));
 	}
 	place = let_run(t, w, y.n, x, guard);
-	*vector = NULL;
 	if (y.pack > 1) {
-		*vector = open_access(t, w->along[0], place, y.pack, *guard);
+		nest.loop[nest.n++] = open_access(t, w->along[0], place, y.pack, *guard);
 		*guard = NULL;
 	} else {
 		l_let(b, t->p->it[w->along[0]], place);
 		*guard = ex_and(b->p, *guard, inside(t, w->along[0], place));
 	}
-	return loop;
+	return nest;
 }
 
-static void close_tile(Turn *t, LNode *loop, LNode *vector)
+static void close_tile(Turn *t, Nest *nest)
 {
-	if (vector)
-		l_close(t->b, vector);
-	l_close(t->b, loop);
+	while (nest->n)
+		l_close(t->b, nest->loop[--nest->n]);
 }
 
 /* Where the tile of W has the point. */
@@ -268,7 +285,7 @@ void turn_emit(Turn *t, Stmt *s)
 	Buf *tile[MOST_LOADS];
 	Staged staged = {t, tile};
 	Expr *guard, *val;
-	LNode *loop, *vector;
+	Nest nest;
 
 	open_stage(t, s);
 	for (int i = 0; i < t->n; i++) {
@@ -280,12 +297,12 @@ void turn_emit(Turn *t, Stmt *s)
 		l_node(b, LN_LOCAL)->buf[0] = tile[i];
 	}
 	for (int i = 0; i < t->n; i++) {
-		loop = open_tile(t, &t->in[i], &guard, &vector);
+		nest = open_tile(t, &t->in[i], &guard);
 		l_store(b, tile[i], in_tile(t, &t->in[i]), t->load[i], guard);
-		close_tile(t, loop, vector);
+		close_tile(t, &nest);
 	}
-	loop = open_tile(t, &t->out, &guard, &vector);
+	nest = open_tile(t, &t->out, &guard);
 	val = ex_rewrite(b->p, t->p->e[0], from_tile, &staged);
 	l_does(b, l_store(b, s->out[0], t->p->write, val, guard), PART_WRITE, t->p->at, t->p->nat);
-	close_tile(t, loop, vector);
+	close_tile(t, &nest);
 }

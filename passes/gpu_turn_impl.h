@@ -34,7 +34,7 @@ bool turn_whole(const Turn *t, int i);
 int64_t turn_points(const Turn *t); /* of a tile */
 /* Elements of W in a tile that follow one another in memory; *N: along so many of its iterators. */
 int64_t turn_run(const Turn *t, const Way *w, int *n);
-/* Runs of W do not all begin where sectors do, and it is known where each does. */
+/* Runs of W do not all begin where sectors do, or there is no saying. */
 bool turn_ragged(const Turn *t, const Way *w);
 /* The iterators that the tile runs along, as W goes through them: those of its run are first. How many. */
 int turn_order(const Turn *t, const Way *w, int *order);

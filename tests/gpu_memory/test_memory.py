@@ -30,9 +30,11 @@ def case(name, text, *shapes, types=("float", "float16"), options=("--target=cud
     cases.extend((f"{name} {t}", text.replace("T[", t + "["), shapes, options, limits, t) for t in types)
 
 
-def transpose(perm, shape, **limits):
-    dims, turned = (",".join(map(str, s)) for s in (shape, [shape[p] for p in perm]))
-    case(f"transpose {perm} of {shape}", f"(T[{dims}] x) => (T[{turned}] y) {{ y = Transpose<perm = {list(perm)}>(x) }}", shape, **limits)
+def transpose(perm, shape, names=None, **limits):
+    """NAMES: the dims, where some are not known."""
+    dims = names.split(",") if names else list(map(str, shape))
+    turned, dims = ",".join(dims[p] for p in perm), ",".join(dims)
+    case(f"transpose {perm} of {shape}" + (f" as {names}" if names else ""), f"(T[{dims}] x) => (T[{turned}] y) {{ y = Transpose<perm = {list(perm)}>(x) }}", shape, **limits)
 
 
 transpose((1, 0), (512, 384), sectors=1, traffic=1, conflicts=0)
@@ -54,6 +56,17 @@ for perm, shape, sectors, traffic in (
         ((0, 2, 1, 3), (2, 77, 12, 5), 1, 1), ((0, 2, 1, 3), (2, 50, 3, 7), 1, 1), ((1, 0, 2), (31, 45, 11), 1.02, 1.07), ((1, 0, 2), (31, 45, 100), 1.01, 1.03),
         ((0, 2, 3, 1), (2, 3, 33, 35), 1, 1), ((0, 3, 1, 2), (2, 33, 35, 3), 1, 1), ((3, 2, 1, 0), (7, 9, 11, 13), 1, 1), ((0, 2, 4, 1, 3), (2, 3, 5, 7, 9), 1, 1)):
     transpose(perm, shape, sectors=sectors, traffic=traffic)
+
+
+# Sizes that are not known: runs begin anywhere, and tiles have parts of them.
+for perm, names, shape, sectors, traffic in (
+        ((1, 0), "M,N", (301, 403), 1, 1.2), ((1, 0), "M,N", (512, 384), 1, 1), ((1, 0), "M,77", (1001, 77), 1, 1.06), ((1, 0), "77,N", (77, 1001), 1, 1.06),
+        ((0, 2, 1), "N,S,77", (3, 301, 77), 1, 1.08), ((2, 1, 0), "A,B,C", (41, 9, 57), 1, 1.32), ((0, 1, 3, 2), "1,4,S,64", (1, 4, 197, 64), 1.01, 1.08),
+        ((0, 2, 1, 3), "N,S,H,33", (2, 77, 12, 33), 1, 1.05), ((1, 0, 2), "A,B,3", (31, 45, 3), 1, 1.14), ((1, 0, 2), "A,B,11", (31, 45, 11), 1, 1.08)):
+    transpose(perm, shape, names, sectors=sectors, traffic=traffic)
+for channels, traffic in (3, 1.01), (33, 1.03), (77, 1.06):
+    transpose((0, 2, 3, 1), (2, channels, 61, 83), f"N,{channels},H,W", sectors=1, traffic=traffic)
+    transpose((0, 3, 1, 2), (2, 61, 83, channels), f"N,H,W,{channels}", sectors=1, traffic=traffic)
 
 
 def depthwise(name, n, side, channels, kernel, stride, dims=None, **limits):

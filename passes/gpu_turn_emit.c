@@ -92,7 +92,8 @@ static Expr *let_outer(Turn *t, const Way *w, int n, Expr *o)
 	return guard;
 }
 
-/* The N iterators of a run of W at its point X. That of the innermost one, which is the caller's to name, comes back. */
+/* The N iterators of a run of W at its point X. That of the innermost one, which is the caller's to name, comes back. GUARD,
+ * unless it is null, is where they are. */
 static Expr *let_run(Turn *t, const Way *w, int n, Expr *x, Expr **guard)
 {
 	LBuild *b = t->b;
@@ -106,7 +107,8 @@ static Expr *let_run(Turn *t, const Way *w, int n, Expr *x, Expr **guard)
 		rest = ex_op2(b->p, IN_floordiv, x, l_int(b, below));
 		place = digit(t, w->along[i], i == n - 1, &rest);
 		l_let(b, t->p->it[w->along[i]], place);
-		*guard = ex_and(b->p, *guard, inside(t, w->along[i], place));
+		if (guard)
+			*guard = ex_and(b->p, *guard, inside(t, w->along[i], place));
 	}
 	return digit(t, w->along[0], n == 1, &x);
 }
@@ -163,8 +165,27 @@ static Path path_of(const Turn *t, const Way *w)
 	return x;
 }
 
-/* Opens, in NEST, the loops over the accesses along W, and names what is the same in a run. Which access of its run it is;
- * *GUARD: whether there is such a run. */
+/* The points that a run of W has in the tensor, of those that the tile has of it; none where GUARD fails. Under a name: accesses
+ * of the run compare with it alone. */
+static Expr *let_end(Turn *t, const Way *w, const Path *y, Expr *guard)
+{
+	LBuild *b = t->b;
+	const int last = w->along[y->n - 1];
+	Iter *end = l_iter(b, "end", dim_const(b->k->ctx, y->size + 1));
+	Expr *at = l_int(b, y->size), *left;
+
+	if (inside(t, last, at)) {
+		left = ex_sub(b->p, ex_dim(b->p, t->p->it[last]->extent), t->first[last]);
+		at = l_min(b, at, ex_mul(b->p, left, l_int(b, y->size / t->tile[last])));
+	}
+	if (guard)
+		at = ex_op3(b->p, IN_select, guard, at, l_int(b, 0));
+	l_let(b, end, at);
+	return ex_iter(b->p, end);
+}
+
+/* Opens, in NEST, the loops over the accesses along W, and names what is the same in a run. Where in its run an access begins;
+ * *GUARD: whether there is such a run, or, where it is skewed, such a point of it. */
 static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **guard)
 {
 	LBuild *b = t->b;
@@ -172,18 +193,25 @@ static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **
 	const int64_t all = y->few * y->runs * (y->ends ? 1 : y->times);
 	Iter *at = l_iter(b, "t", dim_const(c, all)), *o = l_iter(b, "o", dim_const(c, y->runs)),
 	     *u = l_iter(b, "u", dim_const(c, y->times));
-	Expr *x = ex_iter(b->p, at), *q = ex_op2(b->p, IN_floordiv, x, l_int(b, y->few));
+	Expr *x = ex_iter(b->p, at), *q = ex_op2(b->p, IN_floordiv, x, l_int(b, y->few)), *end;
 
 	nest->loop[nest->n++] = l_loop(b, LOOP_TEAM, at, l_int(b, 0), l_int(b, all), 1);
 	l_let(b, o, y->ends || y->times == 1 ? q : ex_op2(b->p, IN_mod, q, l_int(b, y->runs)));
 	*guard = let_outer(t, w, y->n, ex_iter(b->p, o));
+	end = y->skewed ? let_end(t, w, y, *guard) : NULL;
 	if (y->ends)
 		nest->loop[nest->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, y->times),
 					       1);
 	else
 		l_let(b, u, ex_op2(b->p, IN_floordiv, x, l_int(b, y->few * y->runs)));
-	return ex_add(b->p, ex_op2(b->p, IN_mod, x, l_int(b, y->few)),
-		      ex_mul(b->p, ex_iter(b->p, u), l_int(b, y->few)));
+	x = ex_add(b->p, ex_op2(b->p, IN_mod, x, l_int(b, y->few)),
+		   ex_mul(b->p, ex_iter(b->p, u), l_int(b, y->few)));
+	x = ex_mul(b->p, x, l_int(b, y->pack));
+	if (!end)
+		return x;
+	x = ex_sub(b->p, x, skew(t, w, y->n));
+	*guard = ex_and(b->p, ex_op2(b->p, IN_ge, x, l_int(b, 0)), ex_op2(b->p, IN_lt, x, end));
+	return x;
 }
 
 /* The tile's points, shared out between the threads. What follows is done at each that exists; *GUARD says where. */
@@ -192,21 +220,17 @@ static Nest open_tile(Turn *t, const Way *w, Expr **guard)
 	LBuild *b = t->b;
 	const Path y = path_of(t, w);
 	Nest nest = {.n = 0};
-	Expr *x = ex_mul(b->p, open_path(t, w, &y, &nest, guard), l_int(b, y.pack)), *place;
+	Expr *x = open_path(t, w, &y, &nest, guard),
+	     *place = let_run(t, w, y.n, x, y.skewed ? NULL : guard);
 
-	if (y.skewed) {
-		x = ex_sub(b->p, x, skew(t, w, y.n));
-		*guard = ex_and(b->p, *guard, ex_op2(b->p, IN_ge, x, l_int(b, 0)));
-		*guard = ex_and(b->p, *guard, ex_op2(b->p, IN_lt, x, l_int(b, y.size)));
-	}
-	place = let_run(t, w, y.n, x, guard);
 	if (y.pack > 1) {
 		nest.loop[nest.n++] = open_access(t, w->along[0], place, y.pack, *guard);
 		*guard = NULL;
-	} else {
-		l_let(b, t->p->it[w->along[0]], place);
-		*guard = ex_and(b->p, *guard, inside(t, w->along[0], place));
+		return nest;
 	}
+	l_let(b, t->p->it[w->along[0]], place);
+	if (!y.skewed)
+		*guard = ex_and(b->p, *guard, inside(t, w->along[0], place));
 	return nest;
 }
 

@@ -6,6 +6,9 @@
  *
  *     y[g*4 + c,p] = x[g*4 + c,p] * s[g*4 + c]        s_2[g,c] = s[g*4 + c]
  *                                                     y[g*4 + c,p] = x[g*4 + c,p] * s_2[g,c]
+ *
+ * An element of which a row has one comes to be in a register so. Where blocks have many rows, that statement reads it in shared
+ * memory, where the block has put those of its rows (passes/gpu_team_span.c).
  */
 #include "passes/gpu_impl.h"
 

@@ -482,7 +482,7 @@ static void skewed(Case *t, bool by_row, int64_t end)
 	LNode *loop;
 
 	l_of(&b, s);
-	l_stage(&b, "map", s->iter[0]->extent, 1);
+	l_stage(&b, "map", s->iter[0]->extent);
 	l_let(&b, s->iter[0], ex_iter(p, b.stage->var));
 	loop = l_loop(&b, LOOP_SERIAL, u, l_int(&b, 0), ex_dim(p, u->extent), 1);
 	x = ex_mul(p, by_row ? at[0] : ex_iter(p, u), n);

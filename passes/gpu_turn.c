@@ -12,7 +12,8 @@
 
 enum {
 	TILE = 1024,
-	RAGGED = 6 /* times as many points where runs are ragged: 24 KiB, SMs have room for some */
+	RAGGED = 6, /* times as many points where runs are ragged: 24 KiB, SMs have room for some */
+	LONG_ROW = 10 * SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
 };
 
 int turn_bytes(const Way *w)
@@ -55,6 +56,13 @@ static bool way_of(const Turn *t, const Buf *buf, Expr *at, Way *w)
 
 /* ---- What turns ---- */
 
+static bool long_row(const Way *w, int64_t n)
+{
+	const int64_t bytes = n * turn_bytes(w);
+
+	return bytes >= LONG_ROW && bytes % PACK_BYTES == 0;
+}
+
 /* Both read and write whole rows, but those are no whole sectors, and each row is another element of the other. */
 static bool rows_turn(const Turn *t, const Way *in, int common)
 {
@@ -64,7 +72,8 @@ static bool rows_turn(const Turn *t, const Way *in, int common)
 
 	for (int i = 0; i < common; i++)
 		row = dim_mul(c, row, t->p->it[in->along[i]]->extent);
-	if (!dim_is_const(row, &n) || (n % turn_sector(in) == 0 && n % turn_sector(&t->out) == 0))
+	if (!dim_is_const(row, &n) || (n % turn_sector(in) == 0 && n % turn_sector(&t->out) == 0) ||
+	    (long_row(in, n) && long_row(&t->out, n)))
 		return false;
 	for (int i = 0; i < t->p->n; i++) {
 		if (dim_equals(step(t, in, i), 0))

@@ -49,11 +49,15 @@ def brief(status, output):
     return f"{ended}: {why}"
 
 
-def command_test(command, seconds, runner):
-    status, output = runner.run(command, seconds=seconds)
+def verdict(status, output):
+    """What a command says with its status alone: 77 is that it lacks something here."""
     if status == 77:
         return "skip", output.strip().splitlines()[-1] if output.strip() else "status 77"
     return PASS if status == 0 else fail(brief(status, output))
+
+
+def command_test(command, seconds, runner):
+    return verdict(*runner.run(command, seconds=seconds))
 
 
 def faults_test(command, seconds, runner):
@@ -71,7 +75,7 @@ def script_tests(path):
         lines = output.strip().splitlines() or [""]
         counts = re.fullmatch(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", lines[-1])
         if not counts or (status != 0 and counts.group(2) == "0"):
-            return [Verdict("scripts", name, *(PASS if status == 0 else fail(brief(status, output))))]
+            return [Verdict("scripts", name, *verdict(status, output))]
         passed, failed, skipped = (int(n or 0) for n in counts.groups())
         why = [line for line in lines if "FAIL" in line] + ["failed"] * failed
         status = ["pass"] * passed + ["fail"] * failed + ["skip"] * skipped

@@ -226,6 +226,22 @@ static void unrolled_node(LlKernel *k, const LNode *n)
 	ll_forget(&k->f);
 }
 
+typedef struct Strided {
+	LlKernel *k;
+	const LNode *n;
+} Strided;
+
+/* The body of a loop over independent points that are apart, at one of them: several are in flight at once. */
+static void strided_node(void *arg, const char *at)
+{
+	const Strided *s = arg;
+
+	ll_forget(&s->k->f);
+	ll_bind(s->k, s->n->var, at);
+	ll_nodes(s->k, s->n->body);
+	ll_forget(&s->k->f);
+}
+
 static void loop_node(LlKernel *k, const LNode *n)
 {
 	const bool share = n->loop == LOOP_TEAM && !ll_alone(k);
@@ -243,6 +259,10 @@ static void loop_node(LlKernel *k, const LNode *n)
 		return;
 	}
 	ll_ends(k, n, &lo, &hi);
+	if (n->loop == LOOP_VECTOR && n->step > 1) {
+		ll_strided(k, n->var, lo, hi, n->step, true, strided_node, &(Strided){k, n});
+		return;
+	}
 	l = ll_open_loop(
 		k, n->var, share ? from_lane(k, lo) : lo, hi,
 		arena_printf(k->f.arena, "%lld", share ? (long long)k->team : (long long)n->step));

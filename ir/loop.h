@@ -22,7 +22,8 @@
 
 typedef enum LoopKind {
 	LOOP_SERIAL,
-	LOOP_VECTOR, /* independent points, unit stride inside: the C compiler is told to vectorise */
+	LOOP_VECTOR, /* independent points, unit stride inside: the C compiler is told to vectorise; on a GPU, where the step is more than 1,
+	                several points are in flight at once */
 	LOOP_SHORT,  /* as LOOP_VECTOR, of few iterations: the rest of a vector is masked, not peeled */
 	LOOP_UNROLL,
 	LOOP_TEAM    /* independent points, shared out between the threads of a team, which meet at its end */

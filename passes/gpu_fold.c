@@ -9,34 +9,15 @@
  * columns: each warp has all columns, its lanes the terms of a half of a block.
  * States meet over the lanes, then over the warps. The statements that follow are done at the block's points.
  */
-#include "passes/gpu_impl.h"
-
-#include <assert.h>
+#include "passes/gpu_fold_impl.h"
 
 enum {
-	FOLD_THREADS = 256,
 	MOST_ROWS = 8,
 	SHORTEST = 64,
 	/* Where the matrix lies in the order of fragments: */
 	LANES_STATES = 64, /* of a thread */
 	LANES_BLOCKS = 2   /* blocks whose columns a wide one has: rows are read less often */
 };
-
-typedef struct Across {
-	Row *r;
-	int n, m;        /* of the band; M: a trial, -1 where the matrix has it */
-	Few few;         /* none: a block has one row */
-	int pack, bytes; /* of what runs along N */
-	int64_t by;      /* bytes from one term of it to the next; 0: that is not known */
-	int threads,
-		skewed; /* SKEWED: columns of a thread, a warp apart, where rows begin anywhere in a sector; else 0 */
-	int64_t cols, rows;
-	Iter *col, *row, *block, *some; /* SOME: which block of rows, null: one has all */
-	Expr *guard;                    /* the column is there; null: all are */
-	Expr *there, *valid;            /* the row is, and how many are; null: all are */
-	Buf *acc;
-	int64_t left; /* bytes that the block may share beside the states */
-} Across;
 
 static bool takes(const Row *r, const Few *few)
 {
@@ -227,8 +208,7 @@ static void place_band(Across *x)
 				  ex_dim(b->p, r->band->iter[x->n]->extent));
 }
 
-/* A temporary between the statements has the block's points alone, as far as there is room for them. */
-static void block_local(Across *x, const Stmt *s)
+void fold_local(Across *x, const Stmt *s)
 {
 	Row *r = x->r;
 	Buf *t = s->out[0];
@@ -253,7 +233,7 @@ static void block_local(Across *x, const Stmt *s)
 	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-static LNode *open_points(const Across *x)
+LNode *fold_open(const Across *x)
 {
 	LBuild *b = x->r->b;
 	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, x->rows * x->cols));
@@ -264,9 +244,9 @@ static LNode *open_points(const Across *x)
 	return loop;
 }
 
-static void one_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
+void fold_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
 {
-	LNode *loop = open_points(x);
+	LNode *loop = fold_open(x);
 	Expr *guard = x->there ? ex_and(x->r->b->p, x->guard, x->there) : x->guard;
 
 	row_does(x->r, l_store(x->r->b, out, at, val, guard), s, part, s->nband, NULL);
@@ -291,11 +271,12 @@ static void find_at(void *arg, Expr *e)
 	Skew *s = arg;
 
 	if (!s->at && e->kind == EX_LOAD && !e->load.buf->data &&
+	    e->load.buf->id < s->x->r->nlocal &&
 	    ex_runs_along(s->x->r->k->ctx, e->load.idx[0], s->x->col))
 		s->at = e->load.idx[0];
 }
 
-/* How far after a sector's begin the block's first column of a row is, in terms VAL. */
+/* How far after a sector's begin the block's first column of a row is, in terms VAL; of what the block has it begins there. */
 static Expr *skew_of(const Across *x, Expr *val)
 {
 	ExprPool *p = x->r->b->p;
@@ -304,16 +285,24 @@ static Expr *skew_of(const Across *x, Expr *val)
 	Iter *col = x->col;
 
 	ex_walk(val, find_at, &s);
-	assert(s.at);
+	if (!s.at)
+		return zero;
 	return ex_op2(p, IN_mod, ex_subst_iters(p, s.at, &col, &zero, 1),
 		      l_int(x->r->b, SECTOR / x->bytes));
 }
 
-static void fold(Across *x, Stmt *s)
+void fold_points(Across *x, const Stmt *s, Points *p)
+{
+	*p = (Points){.k = x->r->k, .ne = 1, .e[0] = row_placed(x->r, s->val[0])};
+	for (int i = s->red ? s->nband : 0; i < s->niters; i++)
+		if (!row_is_fixed(x->r, s->iter[i]))
+			points_add(p, s->iter[i]);
+}
+
+void fold_sum(Across *x, Stmt *s, const Points *p)
 {
 	Row *r = x->r;
 	LBuild *b = r->b;
-	Points p = {.k = r->k, .ne = 1};
 	Dim *states = dim_const(r->k->ctx, x->rows * x->cols);
 	Expr *at = state_at(x), *out_at;
 	Buf *out;
@@ -321,27 +310,32 @@ static void fold(Across *x, Stmt *s)
 
 	x->acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 1, &states);
 	l_node(b, LN_LOCAL)->buf[0] = x->acc;
-	one_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
-		  PART_INIT);
-	place_rows(x, true);
-	p.e[0] = row_placed(r, s->val[0]);
-	place_rows(x, false);
-	for (int i = s->nband; i < s->niters; i++)
-		points_add(&p, s->iter[i]);
-	points_join(&p);
-	points_flatten(&p);
-	n = row_state_node(r, LN_FOLD, s, &x->acc, at, p.e, x->guard);
+	fold_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
+		   PART_INIT);
+	n = row_state_node(r, LN_FOLD, s, &x->acc, at, p->e, x->guard);
 	n->fold = NEW(b->arena, Fold);
 	*n->fold = (Fold){x->col, x->row, x->few.lanes, (int)x->cols, (int)x->rows, x->valid};
 	n->pack = x->few.lanes ? 0 : x->skewed ? x->skewed : x->pack;
 	if (x->skewed)
-		n->skew = skew_of(x, p.e[0]);
-	n->var = p.it[0];
+		n->skew = skew_of(x, p->e[0]);
+	n->var = p->it[0];
 	n->lo = l_int(b, 0);
-	n->hi = row_extent(r, p.it[0]);
-	row_does(r, n, s, PART_TERM, s->niters, p.at);
+	n->hi = row_extent(r, p->it[0]);
+	row_does(r, n, s, PART_TERM, s->niters, p->at);
 	out_at = row_write_index(r, s, 0, &out);
-	one_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);
+	fold_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);
+}
+
+static void sum(Across *x, Stmt *s)
+{
+	Points p;
+
+	place_rows(x, true);
+	fold_points(x, s, &p);
+	place_rows(x, false);
+	points_join(&p);
+	points_flatten(&p);
+	fold_sum(x, s, &p);
 }
 
 bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few)
@@ -367,13 +361,13 @@ bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few)
 		Expr *at;
 
 		row_begin(r, s);
-		block_local(&x, s);
+		fold_local(&x, s);
 		if (s->red) {
-			fold(&x, s);
+			sum(&x, s);
 			continue;
 		}
 		at = row_write_index(r, s, 0, &out);
-		one_store(&x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
+		fold_store(&x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
 	}
 	return true;
 }

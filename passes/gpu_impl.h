@@ -61,6 +61,9 @@ bool gpu_turn(LBuild *b, Stmt *s, Points *p);
 /* A stage of the statements of R, where they reduce across memory, which runs along iterator ALONG of the band
  * (passes/gpu_fold.c); false where they do not. */
 bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few);
+/* A stage of the statements of R, where they reduce across memory several times, or go over it again (passes/gpu_columns.c);
+ * false where they do not. */
+bool gpu_columns(Row *r, const Gpu *gpu, int along);
 /* A statement of R writes B: what it has is not to be read before. */
 bool gpu_writes(const Row *r, const Buf *b);
 /* The first statement of R reduces to one value, and the others follow it point by point. */

@@ -261,7 +261,8 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	if (few->lanes && gpu_fold(&r, gpu, few->col, few))
 		return;
 	team = choose_team(&r, &along);
-	if (team == 1 && (gpu_fold(&r, gpu, along, few) || gpu_window(&r, gpu, along)))
+	if (team == 1 && (gpu_fold(&r, gpu, along, few) || gpu_window(&r, gpu, along) ||
+			  gpu_columns(&r, gpu, along)))
 		return;
 	if (team > 1 && few->n && few->along) {
 		each = l_iter(b, "m", few->rows);

@@ -269,13 +269,7 @@ bool row_joins(Row *r, int out, int in, Dim *extent)
 	return true;
 }
 
-/* A merged iterator: the band iterators that it stands for, in order. */
-typedef struct Merged {
-	int of[MAX_ITERS], n;
-	Dim *extent;
-} Merged;
-
-static int merge_band(Row *r, Merged *g)
+int row_merge_band(Row *r, Merged *g)
 {
 	Ctx *c = r->k->ctx;
 	int n = r->band->n;
@@ -304,8 +298,7 @@ static int merge_band(Row *r, Merged *g)
 	return n;
 }
 
-/* The stage's iterators for the band: REP, AS and POS. */
-static void stage_iters(Row *r, const Merged *g, int n)
+void row_stage_iters(Row *r, const Merged *g, int n)
 {
 	ExprPool *p = r->k->pool;
 
@@ -404,8 +397,8 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	r.block = r.tile >= 0                                    ? BLOCK_WINDOW
 		  : first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP
 								 : BLOCK;
-	ngroups = merge_band(&r, g);
-	stage_iters(&r, g, ngroups);
+	ngroups = row_merge_band(&r, g);
+	row_stage_iters(&r, g, ngroups);
 	for (int i = 0; i < ngroups; i++) {
 		int at = g[i].of[g[i].n - 1];
 

@@ -72,6 +72,16 @@ int row_memory_dim(const Buf *t, int i);
 bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t);
 /* Whether band iterators OUT and IN, which stands for EXTENT points, step as one in every access. */
 bool row_joins(Row *r, int out, int in, Dim *extent);
+/* A merged iterator: the band iterators that it stands for, in order. */
+typedef struct Merged {
+	int of[MAX_ITERS], n;
+	Dim *extent;
+} Merged;
+
+/* The band of R in G, one for each run of iterators that step as one; how many. Then: the stage's iterators for them, REP, AS
+ * and POS. */
+int row_merge_band(Row *r, Merged *g);
+void row_stage_iters(Row *r, const Merged *g, int n);
 /* The stage loops over IT, a band iterator of the statement in hand. */
 bool row_is_fixed(const Row *r, const Iter *it);
 /* S stores elements that share a byte: one after the other, in one thread. */

@@ -4,7 +4,8 @@
  *
  *   map     statements that store each element once (passes/gpu_map.c); turn: that read along other iterators than
  *           they write (passes/gpu_turn.c)
- *   fold    a reduction across memory, and what follows it point by point (passes/gpu_fold.c)
+ *   fold    a reduction across memory, and what follows it point by point (passes/gpu_fold.c); several, and what goes over the
+ *           same again (passes/gpu_columns.c)
  *   window  short sums whose terms neighbours read again (passes/gpu_window.c)
  *   row     statements under their common band (passes/gpu_row.c)
  *   contraction  products of tiles in shared memory, and the maps that follow them (passes/gemm_gpu.c)

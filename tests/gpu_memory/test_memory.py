@@ -178,6 +178,28 @@ for m, n in (64, 1500), (4, 15001):
 softmax("any number, 1500, by its length", 64, 1500, "K", types=("float",), sectors=1, traffic=1, warps=155)
 norm("any number, 1500", 64, 1500, width="K", sectors=1, traffic=1.12, warps=82)
 
+
+
+def middle(shape, axis=1, op="Softmax", dims=None, **limits):
+    """Along an axis with others behind it; DIMS: where they have other names."""
+    d = ",".join(map(str, dims or shape))
+    case(f"{op} along axis {axis} of {d}", f"(T[{d}] x) => (T[{d}] y) {{ y = {op}<axis = {axis}>(x) }}", shape, **limits)
+
+
+# Neighbouring columns, which are a block's; where rows begin anywhere in a sector it begins with one.
+middle((3, 99, 50), types=("float",), sectors=1, traffic=1.12, warps=33)
+middle((3, 99, 50), types=("float16",), sectors=1.04, traffic=1.06, warps=50)
+middle((2, 21, 65, 65), types=("float",), sectors=1, traffic=1.06, warps=580)
+middle((2, 21, 65, 65), types=("float16",), sectors=1, traffic=1.14, warps=700)
+middle((2, 21, 64, 64), sectors=1, traffic=1, warps=380)
+middle((2, 150, 33, 33), types=("float",), sectors=1, traffic=1.13)
+middle((4, 1000, 7), types=("float",), sectors=1, traffic=1, warps=68)
+middle((2, 5, 33, 35), op="LogSoftmax", axis=2, types=("float",), sectors=1.03, traffic=1.03)
+middle((3, 99, 50), dims=("N", "M", "K"), types=("float",), sectors=1, traffic=1.12)
+middle((2, 21, 33, 35), dims=("N", 21, "H", "W"), sectors=1, traffic=1.15)
+case("norms along axis 1 of 2,64,17,19", "(T[2,64,17,19] x, T[64,1,1] s) => (T[2,64,17,19] y) <int64[1] one = {1}> { m = ReduceMean(x, one) c = Sub(x, m)"
+     " q = Mul(c, c) v = ReduceMean(q, one) r = Sqrt(v) n = Div(c, r) y = Mul(n, s) }", (2, 64, 17, 19), (64, 1, 1), types=("float",), sectors=1, traffic=1.22)
+
 for m, traffic in (1, 1.13), (3, 1.38):
     case(f"{m} rows by columns", f"(T[{m},1024] x, T[1024,768] W, T[768] B) => (T[{m},768] y) {{ p = MatMul(x, W) a = Add(p, B) y = Relu(a) }}",
          (m, 1024), (1024, 768), (768,), sectors=1, traffic=traffic)

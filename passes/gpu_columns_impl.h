@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of columns share: gpu_columns.c the stage, gpu_columns_held.c what a block holds of all its elements,
+ * gpu_columns_each.c the loops over them.
+ */
+#ifndef PASSES_GPU_COLUMNS_IMPL_H
+#define PASSES_GPU_COLUMNS_IMPL_H
+
+#include "passes/gpu_fold_impl.h"
+
+enum {
+	MOST_TILES = 4,
+};
+
+/* What several statements read of the columns; or, no LOAD, a temporary that one makes of them. */
+typedef struct Held {
+	Expr *load;
+	Buf *buf; /* what the block has of it */
+	const Buf *temp;
+	int in, last; /* how many statements read it; the last one, which may write another in its place */
+	DType type;
+	bool in_order; /* a temporary, and lies as what is read does */
+	int bits, slot;
+} Held;
+
+typedef struct Columns {
+	Across x;
+	Merged *group; /* of the band, whose last one has N */
+	Merged all[MAX_ITERS];
+	int n;
+	Iter *term;
+	int64_t terms; /* at most */
+	Held tile[MOST_TILES];
+	int ntiles, at; /* AT: the statement in hand */
+	int slot_bits[MOST_TILES], slots;
+	int64_t wide,
+		side; /* columns of a block, of which X.COLS have states, and threads along them */
+	Expr *many;   /* those that exist */
+	bool run;     /* its rows are one run */
+} Columns;
+
+/* S goes over more than the band. */
+bool columns_inner(const Row *r, const Stmt *s);
+/* AT runs along the columns, each term elsewhere. */
+bool columns_run(const Columns *c, Expr *at);
+/* B lies along columns: sectors have elements of the smallest type that does. */
+void columns_see(Columns *c, const Buf *b);
+/* Finds what statement C.AT, whose value is VAL, reads of the columns. */
+void columns_find(Columns *c, Expr *val);
+/* What of that, and which temporaries, the block is to hold, and where; false where it cannot. */
+bool columns_hold(Columns *c);
+/* Bytes of slot I. */
+int64_t columns_bytes(const Columns *c, int i);
+/* Fetches what the block holds of memory. */
+void columns_fetch(Columns *c);
+/* What S writes, where the block holds it: its columns come last. */
+void columns_local(Columns *c, const Stmt *s);
+/* VAL, of the statement in hand, which reads what is held there. */
+Expr *columns_held(Columns *c, Expr *val);
+/* OUT[TO] = VAL for all of the block's elements, where memory is accessed AT; null: it is not. */
+LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val);
+
+#endif

@@ -31,6 +31,7 @@ typedef struct Folding {
 	const char *j0; /* the thread's first column */
 	const char *in
 		[MOST_BLOCKS]; /* i1, where rows are skewed: the thread's column exists; else COL is another's */
+	const char *any; /* i1: the warp has one of the last such columns; null: it always has */
 	/* In the order of fragments: */
 	Expr *load;
 	int reg;                      /* elements of a register */
@@ -69,11 +70,15 @@ static void skewed_terms(void *arg, const char *at)
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
 	for (int v = 0; v < g->pack; v++) {
+		const char *after = v + 1 == g->pack && g->any ? ll_open_if(k, g->any) : NULL;
+
 		ll_forget(&k->f);
 		ll_bind(k, g->n->var, at);
 		ll_bind(k, g->f->row, "0");
 		ll_bind(k, g->f->col, g->col[v]);
 		ll_step(k, g->n, &g->state[v], zero);
+		ll_forget(&k->f);
+		ll_close_if(k, after);
 	}
 	ll_forget(&k->f);
 }
@@ -249,10 +254,13 @@ static void share_skewed(Folding *g)
 	g->j0 = ll_new(f);
 	ll_put(f, "%s = add nsw i64 %s, %s", g->j0, start, ll_op(f, "urem i64", "%lane", 32));
 	for (int v = 0; v < g->pack; v++) {
-		const char *col = ll_plus(f, g->j0, v * 32), *first = ll_plus(f, start, v * 32);
+		const char *col = ll_plus(f, g->j0, v * 32), *first = ll_plus(f, start, v * 32),
+			   *any = is_column(g, first);
 
 		g->in[v] = is_column(g, col);
-		g->col[v] = choose(f, g->in[v], col, choose(f, is_column(g, first), first, "0"));
+		g->col[v] = choose(f, g->in[v], col, choose(f, any, first, "0"));
+		if (v && v * 32 >= g->f->cols)
+			g->any = any;
 	}
 }
 

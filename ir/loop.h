@@ -82,7 +82,7 @@ typedef struct Fill {
  * Where LANES, which vals read once, is not null, that lies in the order of fragments instead (ir/mma.def), and a thread
  * reads what a lane has of a half of a block's terms, of two columns of each MMA_ROWS; lo is 0, and the terms are whole
  * halves. */
-enum { FOLD_BLOCKS = 4 };
+enum { FOLD_BLOCKS = 8 };
 typedef struct Fold {
 	Iter *col, *row;
 	const Buf *lanes;

@@ -10,7 +10,7 @@
 
 enum {
 	LEAST_TERMS = 4, /* fewer are a thread's own */
-	MOST_SIDE = FOLD_BLOCKS * WARP,
+	MOST_SIDE = 4 * WARP,
 	LEAST_SIDE = WARP,
 	SERIAL_TERMS = 64, /* so many, or fewer, a thread sums alone */
 	FEW_ELEMENTS = 1 << 10,

@@ -102,11 +102,12 @@ static void find_rows(Across *x, const Few *few)
 static bool shape_skewed(Across *x)
 {
 	enum { MOST_THREADS = 2 * FOLD_THREADS };
-	const int64_t sector = SECTOR / x->bytes, most = FOLD_BLOCKS * WARP - (sector - 1);
+	const int64_t sector = SECTOR / x->bytes,
+		      most = (x->bytes < 4 ? FOLD_BLOCKS : FOLD_BLOCKS / 2) * WARP - (sector - 1);
 	int64_t n, parts;
 
-	if (x->pack > 1 || x->few.n || x->by <= 0 ||
-	    !dim_is_const(x->r->band->iter[x->n]->extent, &n) || n <= WARP)
+	if (x->few.n || x->by <= 0 || !dim_is_const(x->r->band->iter[x->n]->extent, &n) ||
+	    n <= WARP || (x->pack > 1 && x->by % SECTOR == 0 && n % sector == 0))
 		return false;
 	while (x->by * (x->threads / WARP) % SECTOR && x->threads < MOST_THREADS)
 		x->threads *= 2;

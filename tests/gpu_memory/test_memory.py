@@ -211,6 +211,12 @@ for m, traffic in (3, 1.37), (8, 1.97):
 case("constants with odd rows", "(T[1024,256] x, T[256,77] W, T[33,256] V) => (T[1024,77] y, T[1024,33] z) { y = MatMul(x, W) z = Gemm<transB = 1>(x, V) }",
      (1024, 256), (256, 77), (33, 256), sectors=1.04, conflicts=0)
 case("sums of columns", "(T[1000,768] x) => (T[768] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims = 0>(x, zero) }", (1000, 768), types=("float",), sectors=1, traffic=1.01)
+# Rows that are no whole sectors begin anywhere in one, whatever accesses their sizes allow.
+for shape, traffic, types, warps in (((3, 99, 50), 1.13, ("float",), 5), ((3, 99, 50), 1.29, ("float16",), 5), ((8, 100, 100), 1.13, ("float", "float16"), 20),
+                                     ((8, 100, 250), 1.08, ("float",), 47)):
+    d = ",".join(map(str, shape))
+    case(f"means along the middle of {d}", f"(T[{d}] x) => (T[{shape[0]},{shape[2]}] y) <int64[1] one = {{1}}> {{ y = ReduceMean<keepdims = 0>(x, one) }}", shape, types=types,
+         sectors=1.01, traffic=traffic, warps=warps)
 for n in 77, 301:
     case(f"means of {n} columns", f"(T[8,100,{n}] x) => (T[8,{n}] y) <int64[1] one = {{1}}> {{ y = ReduceMean<keepdims = 0>(x, one) }}", (8, 100, n), types=("float",),
          sectors=1.01, traffic=1.1)

@@ -28,6 +28,7 @@
 
 enum {
 	LEAST = 2048, /* terms of a part */
+	NARROW = 8,   /* columns of a block that has as few as can be */
 	DEEP = 256, /* terms of a sum, of fewer gemm_gpu_parts is not asked: their stage costs more than parts gain */
 	LARGE = 16384, /* which are no matter however many rows there are */
 	BLOCKS = 4,    /* on an SM */
@@ -233,7 +234,7 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 		parts = n / least;
 	if (parts < 2)
 		return false;
-	even = even_parts(n, parts, beside > 1 ? 1 : PACK);
+	even = even_parts(n, parts, beside > 1 || least < LEAST ? 1 : PACK);
 	c->exact = even > 0;
 	each = even ? n / even : ((n + parts - 1) / parts + PACK - 1) / PACK * PACK;
 	c->each = dim_const(ctx, each);
@@ -274,13 +275,29 @@ static bool cut_product(Splitter *x, int64_t parts, int64_t each, Cut *c)
 	return true;
 }
 
+/* Terms that a part of a sum under N is to have: fewer where a block has many columns, of rows that begin anywhere in a sector,
+ * side by side. */
+static int64_t least_terms(const LNode *n)
+{
+	int64_t least = LEAST;
+
+	for (; n; n = n->next) {
+		const int64_t below = least_terms(n->body),
+			      own = n->fold && n->skew ? LEAST * NARROW / n->fold->cols : LEAST;
+
+		least = below < least ? below : least;
+		least = own < least ? own : least;
+	}
+	return least > DEEP ? least : DEEP;
+}
+
 /* Whether and how reduction S, of schedule SCHED, is to be split. */
 static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 {
 	const Stage *st = stage_of(sched, s->id);
 	const int64_t sms = x->t->gpu->sms;
 	bool rows_known, terms_known;
-	int64_t blocks, parts, n;
+	int64_t blocks, parts, n, least;
 
 	if (!st || !may_split(x->k->ctx, s))
 		return false;
@@ -294,11 +311,14 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 					  holds_row(st, st->body, n, read_on(x->k, s))
 				: 2 * blocks > sms || (!rows_known && !terms_known))
 		return false;
-	if (n < 2 * (rows_known ? LEAST : LARGE))
-		return false;
+	least = rows_known ? least_terms(st->body) : LARGE;
 	parts = (BLOCKS * sms + blocks - 1) / blocks;
+	if (least < LEAST && !even_parts(n, parts < n / least ? parts : n / least, 1))
+		least = LEAST; /* parts that are not alike have guards, which folds do not */
+	if (n < 2 * least)
+		return false;
 	c->inner = monoid_info[s->red].n > 1 || !runs_along_band(x->k, s);
-	return cut(x, s, parts, rows_known ? LEAST : LARGE, c);
+	return cut(x, s, parts, least, c);
 }
 
 /* ---- All of them ---- */

@@ -37,7 +37,8 @@ static bool takes(const Row *r)
 
 		if (s->guard || s->nwidx != s->out[0]->rank || row_packed(s) || s->update ||
 		    s->scan || s->ordered || s->nout != 1 || expr_can_fault(s->val[0]) ||
-		    (s->red && (monoid_info[s->red].n != 1 || s->nband != r->band->n)))
+		    (s->red && (monoid_info[s->red].n != 1 || s->nband != r->band->n ||
+				!columns_inner(r, s))))
 			return false;
 		sums += s->red != MONOID_NONE;
 		inner = inner || (!s->red && columns_inner(r, s));

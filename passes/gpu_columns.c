@@ -231,7 +231,7 @@ static void open_stage(Columns *c)
 		if (&c->all[i] != c->group)
 			split[n++] = r->rep[c->all[i].of[c->all[i].n - 1]];
 	split[n++] = block;
-	l_stage(b, "fold", iters_points(ctx, split, n), 1);
+	l_stage(b, "fold", iters_points(ctx, split, n));
 	b->stage->team = b->stage->threads = x->threads;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	l_let(b, x->block, ex_mul(b->p, ex_iter(b->p, block), l_int(b, c->wide)));

@@ -299,6 +299,7 @@ def main():
     for i, (name, text, shapes, options, limits, t) in enumerate(cases):
         try:
             found = ratios(*counted(f"{DIR}/{i}", text, shapes, options, t))
+            limits = {k: samples.instructions(BUILD, most) if k == "warps" else most for k, most in limits.items()}
             over = {k: found[k] for k, most in {"local": 0, **limits}.items() if found[k] > most + 0.01}
             why = f"{over} is more than {limits}" if over else None
         except Exception as e:  # of any kind: the test's failure

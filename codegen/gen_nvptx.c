@@ -419,12 +419,23 @@ static void put_metadata(const LlKernel *k, StrBuf *b, bool once)
 			       "!2 = !{!\"llvm.loop.unroll.disable\"}\n");
 }
 
+/* What the rest does not say: how values are aligned (LLVM's guide to NVPTX), and what is launched with it, which makes kernels
+ * that are else the same two. */
+static void put_head(LlKernel *k, StrBuf *b)
+{
+	strbuf_puts(b, "target datalayout = \"e-i64:64-i128:128-v16:16-v32:32-n16:32:64\"\n");
+	if (ll_dynamic_shared(k))
+		strbuf_printf(b, "; %d bytes of shared memory that the launch gives\n",
+			      ll_dynamic_shared(k));
+}
+
 /* The module, in which KERNEL_NAME stands for the name. */
 static const char *module_text(LlKernel *k)
 {
 	StrBuf b = {0};
 	const char *code = body(k), *text;
 
+	put_head(k, &b);
 	strbuf_put(&b, strbuf_str(&k->globals), k->globals.n);
 	strbuf_printf(&b, "define ptx_kernel void @" KERNEL_NAME "(");
 	put_params(k, &b);

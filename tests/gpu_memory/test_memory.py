@@ -197,6 +197,8 @@ middle((4, 1000, 7), types=("float",), sectors=1, traffic=1, warps=68)
 middle((2, 5, 33, 35), op="LogSoftmax", axis=2, types=("float",), sectors=1.03, traffic=1.03)
 middle((3, 99, 50), dims=("N", "M", "K"), types=("float",), sectors=1, traffic=1.12)
 middle((2, 21, 33, 35), dims=("N", 21, "H", "W"), sectors=1, traffic=1.15)
+for length in 128, 200, 1000:  # variants whose code is the same and whose launch gives more memory
+    middle((2, length, 8), dims=(2, "K", 8), types=("float",), sectors=1, traffic=1)
 case("norms along axis 1 of 2,64,17,19", "(T[2,64,17,19] x, T[64,1,1] s) => (T[2,64,17,19] y) <int64[1] one = {1}> { m = ReduceMean(x, one) c = Sub(x, m)"
      " q = Mul(c, c) v = ReduceMean(q, one) r = Sqrt(v) n = Div(c, r) y = Mul(n, s) }", (2, 64, 17, 19), (64, 1, 1), types=("float",), sectors=1, traffic=1.22)
 

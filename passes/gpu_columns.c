@@ -123,14 +123,20 @@ static bool look(Columns *c)
 		if (!over_terms(c, s, &p))
 			return false;
 		columns_find(c, p.e[0]);
-		if (s->red || s->out[0]->kind == BUF_TEMP)
+		if (s->red)
 			continue;
+		if (s->out[0]->kind == BUF_TEMP) {
+			if (!columns_make(c, s, p.write))
+				return false;
+			continue;
+		}
 		if (!columns_run(c, p.write))
 			return false;
 		columns_see(c, s->out[0]);
 	}
 	c->terms = gpu_most(r->b->sched, c->term->extent);
-	return c->x.bytes && c->terms >= LEAST_TERMS && c->terms <= KNOWN_TERMS && columns_hold(c);
+	columns_hold(c);
+	return c->x.bytes && c->terms >= LEAST_TERMS && c->terms <= KNOWN_TERMS;
 }
 
 /* ---- The shape ---- */
@@ -138,10 +144,8 @@ static bool look(Columns *c)
 /* Columns of a block with SIDE threads along them: as even as can be, and as many as they have wherever the first one is. */
 static int64_t columns_of(const Columns *c, int64_t side)
 {
-	Ctx *ctx = c->x.r->k->ctx;
 	const int64_t sector = SECTOR / c->x.bytes,
-		      most = dim_multiple(ctx, c->group->extent, sector) ? side
-									 : side - (sector - 1);
+		      most = c->begins % sector ? side - (sector - 1) : side;
 	int64_t n, parts;
 
 	if (!dim_is_const(c->group->extent, &n))
@@ -299,7 +303,7 @@ static void inner_stmt(Columns *c, Stmt *s)
 
 bool gpu_columns(Row *r, const Gpu *gpu, int along)
 {
-	Columns c = {.x = {.r = r, .n = along, .m = -1, .pack = 1, .rows = 1}};
+	Columns c = {.x = {.r = r, .n = along, .m = -1, .pack = 1, .rows = 1}, .begins = SECTOR};
 	const Row was = *r;
 	Buf *out;
 	Expr *at;

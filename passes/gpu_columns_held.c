@@ -7,13 +7,19 @@
 
 #include <assert.h>
 
-bool columns_run(const Columns *c, Expr *at)
+bool columns_run(Columns *c, Expr *at)
 {
+	Ctx *ctx = c->x.r->k->ctx;
+	Expr *zero = l_int(c->x.r->b, 0);
 	Affine a;
 
-	return ex_affine(c->x.r->k->ctx, at, &a) &&
-	       dim_equals(affine_coef(c->x.r->k->ctx, &a, c->x.col), 1) &&
-	       !dim_equals(affine_coef(c->x.r->k->ctx, &a, c->term), 0);
+	if (!ex_affine(ctx, ex_subst_iters(c->x.r->b->p, at, &c->x.block, &zero, 1), &a) ||
+	    !dim_equals(affine_coef(ctx, &a, c->x.col), 1) ||
+	    dim_equals(affine_coef(ctx, &a, c->term), 0))
+		return false;
+	while (!affine_aligned(ctx, &a, c->x.col, c->begins))
+		c->begins /= 2;
+	return true;
 }
 
 void columns_see(Columns *c, const Buf *b)
@@ -28,6 +34,9 @@ static void find_tile(void *arg, Expr *e)
 	Columns *c = arg;
 	int i = 0;
 
+	for (int j = 0; j < c->ntiles && e->kind == EX_LOAD; j++)
+		if (c->tile[j].temp == e->load.buf && c->tile[j].at != e->load.idx[0])
+			c->tile[j].elsewhere = true;
 	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
 	    gpu_writes(c->x.r, e->load.buf) || !columns_run(c, e->load.idx[0]))
 		return;
@@ -63,7 +72,7 @@ static void drop_once(Columns *c)
 	int n = 0;
 
 	for (int i = 0; i < c->ntiles; i++)
-		if (c->tile[i].in > 1)
+		if (c->tile[i].temp || c->tile[i].in > 1)
 			c->tile[n++] = c->tile[i];
 	c->ntiles = n;
 }
@@ -97,28 +106,21 @@ static bool lies_by_terms(const Columns *c, const Stmt *s, const Buf *t, bool *i
 	return columns == 1 && terms == c->term->extent && (inner == 1 || dim_is_const(terms, &v));
 }
 
-/* Temporaries of all terms; false where one cannot be the block's. */
-static bool find_temps(Columns *c)
+bool columns_make(Columns *c, const Stmt *s, Expr *at)
 {
-	Row *r = c->x.r;
+	const Row *r = c->x.r;
+	Buf *t = s->out[0];
+	bool in_order;
 
-	for (int i = r->first; i <= r->last; i++) {
-		Stmt *s = r->k->stmts.at[i];
-		Buf *t = s->out[0];
-		bool in_order;
-
-		row_begin(r, s);
-		if (s->red || !columns_inner(r, s) || t->kind != BUF_TEMP)
-			continue;
-		if (!row_may_be_local(r, s, t) || c->ntiles == MOST_TILES ||
-		    !lies_by_terms(c, s, t, &in_order))
-			return false;
-		c->tile[c->ntiles++] = (Held){.temp = t,
-					      .in = i,
-					      .last = last_use(r, t),
-					      .type = t->dtype,
-					      .in_order = in_order};
-	}
+	if (!row_may_be_local(r, s, t) || c->ntiles == MOST_TILES ||
+	    !lies_by_terms(c, s, t, &in_order))
+		return false;
+	c->tile[c->ntiles++] = (Held){.temp = t,
+				      .at = at,
+				      .in = c->at,
+				      .last = last_use(r, t),
+				      .type = t->dtype,
+				      .in_order = in_order};
 	return true;
 }
 
@@ -138,7 +140,7 @@ static void widen(Columns *c)
 	}
 }
 
-/* A temporary lies where what its statement reads for the last time did. */
+/* A temporary lies where what its statement reads for the last time did, at the point in hand alone. */
 static void find_slots(Columns *c)
 {
 	for (int i = 0; i < c->ntiles; i++) {
@@ -146,7 +148,8 @@ static void find_slots(Columns *c)
 
 		t->slot = -1;
 		for (int j = 0; j < i && t->in_order && t->slot < 0; j++) {
-			bool last = c->tile[j].last == t->in && c->tile[j].bits == t->bits;
+			bool last = c->tile[j].last == t->in && !c->tile[j].elsewhere &&
+				    c->tile[j].bits == t->bits;
 
 			for (int k = 0; k < i && last; k++)
 				last = k == j || c->tile[k].slot != c->tile[j].slot ||
@@ -160,14 +163,11 @@ static void find_slots(Columns *c)
 	}
 }
 
-bool columns_hold(Columns *c)
+void columns_hold(Columns *c)
 {
 	drop_once(c);
-	if (!find_temps(c))
-		return false;
 	widen(c);
 	find_slots(c);
-	return true;
 }
 
 int64_t columns_bytes(const Columns *c, int i)

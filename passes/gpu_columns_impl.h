@@ -9,7 +9,7 @@
 #include "passes/gpu_fold_impl.h"
 
 enum {
-	MOST_TILES = 4,
+	MOST_TILES = 8,
 };
 
 /* What several statements read of the columns; or, no LOAD, a temporary that one makes of them. */
@@ -17,9 +17,11 @@ typedef struct Held {
 	Expr *load;
 	Buf *buf; /* what the block has of it */
 	const Buf *temp;
+	Expr *at; /* where the temporary is written */
 	int in, last; /* how many statements read it; the last one, which may write another in its place */
 	DType type;
-	bool in_order; /* a temporary, and lies as what is read does */
+	bool in_order;  /* a temporary, and lies as what is read does */
+	bool elsewhere; /* it is read at other points than the one in hand, too */
 	int bits, slot;
 } Held;
 
@@ -37,18 +39,21 @@ typedef struct Columns {
 		side; /* columns of a block, of which X.COLS have states, and threads along them */
 	Expr *many;   /* those that exist */
 	bool run;     /* its rows are one run */
+	int64_t begins; /* rows in memory begin at multiples of so many elements; SECTOR or less */
 } Columns;
 
 /* S goes over more than the band. */
 bool columns_inner(const Row *r, const Stmt *s);
-/* AT runs along the columns, each term elsewhere. */
-bool columns_run(const Columns *c, Expr *at);
+/* AT runs along the columns, each term elsewhere: rows in memory may begin there. */
+bool columns_run(Columns *c, Expr *at);
 /* B lies along columns: sectors have elements of the smallest type that does. */
 void columns_see(Columns *c, const Buf *b);
 /* Finds what statement C.AT, whose value is VAL, reads of the columns. */
 void columns_find(Columns *c, Expr *val);
-/* What of that, and which temporaries, the block is to hold, and where; false where it cannot. */
-bool columns_hold(Columns *c);
+/* Statement C.AT is S, which makes a temporary of all terms AT; false where it cannot be the block's. */
+bool columns_make(Columns *c, const Stmt *s, Expr *at);
+/* What of all that the block is to hold, and where. */
+void columns_hold(Columns *c);
 /* Bytes of slot I. */
 int64_t columns_bytes(const Columns *c, int i);
 /* Fetches what the block holds of memory. */

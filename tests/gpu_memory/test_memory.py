@@ -202,6 +202,14 @@ for length in 128, 200, 1000:  # variants whose code is the same and whose launc
 case("norms along axis 1 of 2,64,17,19", "(T[2,64,17,19] x, T[64,1,1] s) => (T[2,64,17,19] y) <int64[1] one = {1}> { m = ReduceMean(x, one) c = Sub(x, m)"
      " q = Mul(c, c) v = ReduceMean(q, one) r = Sqrt(v) n = Div(c, r) y = Mul(n, s) }", (2, 64, 17, 19), (64, 1, 1), types=("float",), sectors=1, traffic=1.22)
 
+# Columns from the middle of wider rows: what is read begins anywhere in a sector, what is written does not.
+case("softmax of inner columns", "(T[4,21,131] x) => (T[4,21,128] y) <int64[1] three = {3}, int64[1] end = {131}, int64[1] last = {2}>"
+     " { s = Slice(x, three, end, last) y = Softmax<axis = 1>(s) }", (4, 21, 131), sectors=1.06, traffic=1.18)
+# What a statement reads elsewhere, too, stays until all have.
+case("columns that are turned round", "(T[4,40,130] x) => (T[4,40,130] y) <int64[1] one = {1}, int64[1] last = {-1}, int64[1] all = {-1000}>"
+     " { e = Exp(x) s = ReduceSum(e, one) t = Slice(e, last, all, one, last) d = Div(t, s) m = ReduceMean(d, one) y = Sub(d, m) }",
+     (4, 40, 130), types=("float",), sectors=1.1, traffic=1.22)
+
 for m, traffic in (1, 1.13), (3, 1.38):
     case(f"{m} rows by columns", f"(T[{m},1024] x, T[1024,768] W, T[768] B) => (T[{m},768] y) {{ p = MatMul(x, W) a = Add(p, B) y = Relu(a) }}",
          (m, 1024), (1024, 768), (768,), sectors=1, traffic=traffic)

@@ -26,7 +26,7 @@ typedef struct Param {
 /*
  * X mod C in one execution, where X is not affine: skews of rows whose lengths are not known. It is some number below C, and a
  * parameter, as though it were one number for all points. That it may be where X is of the point alone: what holds of all points
- * for any number holds of each for its own.
+ * for any number holds of each for its own; and where nothing is asked of two of the execution's points, which may differ in it.
  */
 typedef struct Rest {
 	const Exec *of;

@@ -84,6 +84,31 @@ static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 	return isl_set_copy(o.set);
 }
 
+typedef struct Known {
+	const Scope *sc;
+	bool ok;
+} Known;
+
+static void known(void *arg, Expr *e)
+{
+	Known *k = arg;
+	int i = 0;
+
+	if (e->kind == EX_ITER)
+		while (i < k->sc->n && k->sc->it[i] != e->iter)
+			i++;
+	k->ok = k->ok && e->kind != EX_LOAD && (e->kind != EX_ITER || i < k->sc->n);
+}
+
+/* X is made of iterators in SC alone: of none that others there stand for, and of nothing that memory has. */
+static bool of_scope(const Scope *sc, Expr *x)
+{
+	Known k = {sc, true};
+
+	ex_walk(x, known, &k);
+	return k.ok;
+}
+
 /* Each point of E is at one place of the iterators in X, whatever the rests of E are: X is of the point alone. */
 static bool of_points(Poly *p, const Scope *sc, const Exec *e, Expr *x)
 {
@@ -105,14 +130,23 @@ static bool of_points(Poly *p, const Scope *sc, const Exec *e, Expr *x)
 	return one == isl_bool_true;
 }
 
-/* The rests of E may be parameters. A reduction's may not: its points depend on each other. */
+/* Points of what E carries out have nothing to do with each other: no terms of one sum, no order, and no place that one has after
+ * the other, as in a local. */
+static bool points_apart(const Poly *p, const Exec *e)
+{
+	const Stmt *s = p->k->stmts.at[e->stmt];
+
+	return !s->red && !s->ordered && e->buf[0]->id < p->k->bufs.n;
+}
+
+/* The rests of E may be parameters (passes/poly_impl.h). */
 static bool rests_hold(Poly *p, const Scope *sc, const Exec *e)
 {
 	bool ok = true;
 
 	for (int i = 0; i < p->rests.n && ok; i++)
 		if (p->rests.at[i].of == e)
-			ok = !p->k->stmts.at[e->stmt]->red &&
+			ok = points_apart(p, e) && of_scope(sc, p->rests.at[i].is) &&
 			     of_points(p, sc, e, p->rests.at[i].is);
 	return ok;
 }

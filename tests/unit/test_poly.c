@@ -234,6 +234,10 @@ static LNode *loop_around(LNode *l, LPart p)
 	"kernel @zeros() -> (%y: f32[M,N]) {\n" \
 	"  y[i,j] = 0 for i < M, j < N\n}"
 
+#define ONE_PLACE                                              \
+	"kernel @last(%v: f32[M,N]) -> (%y: f32[1]) {\n" \
+	"  y[0] = ordered update v[i,j] for i < M, j < N\n}"
+
 static void right(void)
 {
 	static const struct {
@@ -495,9 +499,41 @@ static void skewed(Case *t, bool by_row, int64_t end)
 	l_close(&b, loop);
 }
 
+/* Columns, each of whose accesses has a row's point as many rows on as a number of its column says, which is not affine. */
+static void skewed_columns(Case *t)
+{
+	LBuild b = l_build(t->clone, &t->s);
+	Stmt *s = t->clone->stmts.at[0];
+	ExprPool *p = b.p;
+	Expr *zero = l_int(&b, 0), *row, *at[2];
+	Dim *rows = s->iter[0]->extent;
+	Iter *u = l_iter(&b, "u", dim_add(t->c, rows, dim_const(t->c, 7)));
+	LNode *outer, *inner;
+
+	l_of(&b, s);
+	l_stage(&b, "map", dim_const(t->c, 1));
+	outer = l_loop(&b, LOOP_SERIAL, u, zero, ex_dim(p, u->extent), 1);
+	inner = l_loop(&b, LOOP_SERIAL, s->iter[1], zero, ex_dim(p, s->iter[1]->extent), 1);
+	at[1] = ex_iter(p, s->iter[1]);
+	row = ex_op2(p, IN_mod, ex_mul(p, at[1], ex_dim(p, rows)), l_int(&b, 8));
+	at[0] = row = ex_sub(p, ex_iter(p, u), row);
+	l_let(&b, s->iter[0], row);
+	l_does(&b,
+	       l_store(&b, s->out[0], zero, s->val[0],
+		       ex_and(p, ex_op2(p, IN_ge, row, zero),
+			      ex_op2(p, IN_lt, row, ex_dim(p, rows)))),
+	       PART_WRITE, at, 2);
+	l_close(&b, inner);
+	l_close(&b, outer);
+}
+
 static void rests(void)
 {
 	Case t;
+
+	read_case(&t, ONE_PLACE);
+	skewed_columns(&t);
+	expect(&t, "an order between points whose numbers differ", POLY_UNPROVED, NULL);
 
 	read_case(&t, ZEROS);
 	skewed(&t, true, 0);

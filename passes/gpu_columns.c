@@ -83,14 +83,14 @@ static void place_columns(Columns *c)
 /* ---- Statements over columns ---- */
 
 /* S over the one iterator of all that go over more than the band; false where it has other points. */
-static bool over_terms(Columns *c, const Stmt *s, Points *p)
+static bool over_terms(Columns *c, Stmt *s, Points *p)
 {
 	ExprPool *pool = c->x.r->b->p;
 	Expr *it;
 	Buf *out;
 
 	fold_points(&c->x, s, p);
-	p->write = s->red ? NULL : row_write_index(c->x.r, (Stmt *)(uintptr_t)s, 0, &out);
+	p->write = s->red ? NULL : row_write_index(c->x.r, s, 0, &out);
 	points_join(p);
 	points_flatten(p);
 	if (!c->term)
@@ -141,11 +141,18 @@ static bool look(Columns *c)
 
 /* ---- The shape ---- */
 
+/* Threads along a row before its first column, at most. */
+static int64_t before(const Columns *c)
+{
+	const int64_t sector = SECTOR / c->x.bytes;
+
+	return c->begins % sector ? sector - 1 : 0;
+}
+
 /* Columns of a block with SIDE threads along them: as even as can be, and as many as they have wherever the first one is. */
 static int64_t columns_of(const Columns *c, int64_t side)
 {
-	const int64_t sector = SECTOR / c->x.bytes,
-		      most = c->begins % sector ? side - (sector - 1) : side;
+	const int64_t sector = SECTOR / c->x.bytes, most = side - before(c);
 	int64_t n, parts;
 
 	if (!dim_is_const(c->group->extent, &n))
@@ -162,7 +169,7 @@ static void share(Columns *c)
 
 	x->threads = c->terms * c->wide > MANY_ELEMENTS ? 2 * FOLD_THREADS : FOLD_THREADS;
 	x->cols = c->wide;
-	x->skewed = (int)((c->wide + WARP - 1) / WARP);
+	x->skewed = (int)((c->wide + before(c) + WARP - 1) / WARP);
 	c->run = dim_equals(c->group->extent, c->wide) && c->wide * 4 < c->side * 3;
 	if (c->terms <= SERIAL_TERMS || c->wide > WARP / 2)
 		return;

@@ -7,19 +7,25 @@
 
 #include <assert.h>
 
-bool columns_run(Columns *c, Expr *at)
+/* AT, which is A, runs along the columns: rows in memory may begin there. */
+static bool along(Columns *c, Expr *at, Affine *a)
 {
 	Ctx *ctx = c->x.r->k->ctx;
 	Expr *zero = l_int(c->x.r->b, 0);
-	Affine a;
 
-	if (!ex_affine(ctx, ex_subst_iters(c->x.r->b->p, at, &c->x.block, &zero, 1), &a) ||
-	    !dim_equals(affine_coef(ctx, &a, c->x.col), 1) ||
-	    dim_equals(affine_coef(ctx, &a, c->term), 0))
+	if (!ex_affine(ctx, ex_subst_iters(c->x.r->b->p, at, &c->x.block, &zero, 1), a) ||
+	    !dim_equals(affine_coef(ctx, a, c->x.col), 1))
 		return false;
-	while (!affine_aligned(ctx, &a, c->x.col, c->begins))
+	while (!affine_aligned(ctx, a, c->x.col, c->begins))
 		c->begins /= 2;
 	return true;
+}
+
+bool columns_run(Columns *c, Expr *at)
+{
+	Affine a;
+
+	return along(c, at, &a) && !dim_equals(affine_coef(c->x.r->k->ctx, &a, c->term), 0);
 }
 
 void columns_see(Columns *c, const Buf *b)
@@ -32,13 +38,17 @@ void columns_see(Columns *c, const Buf *b)
 static void find_tile(void *arg, Expr *e)
 {
 	Columns *c = arg;
+	bool run;
 	int i = 0;
 
-	for (int j = 0; j < c->ntiles && e->kind == EX_LOAD; j++)
+	if (e->kind != EX_LOAD)
+		return;
+	for (int j = 0; j < c->ntiles; j++)
 		if (c->tile[j].temp == e->load.buf && c->tile[j].at != e->load.idx[0])
 			c->tile[j].elsewhere = true;
-	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
-	    gpu_writes(c->x.r, e->load.buf) || !columns_run(c, e->load.idx[0]))
+	run = e->load.buf->kind != BUF_TEMP && columns_run(c, e->load.idx[0]);
+	if (!run || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
+	    gpu_writes(c->x.r, e->load.buf))
 		return;
 	columns_see(c, e->load.buf);
 	while (i < c->ntiles && c->tile[i].load != e)

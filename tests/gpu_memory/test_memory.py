@@ -205,6 +205,13 @@ case("norms along axis 1 of 2,64,17,19", "(T[2,64,17,19] x, T[64,1,1] s) => (T[2
 # Columns from the middle of wider rows: what is read begins anywhere in a sector, what is written does not.
 case("softmax of inner columns", "(T[4,21,131] x) => (T[4,21,128] y) <int64[1] three = {3}, int64[1] end = {131}, int64[1] last = {2}>"
      " { s = Slice(x, three, end, last) y = Softmax<axis = 1>(s) }", (4, 21, 131), sectors=1.06, traffic=1.18)
+# What is summed once is read from memory, where rows begin anywhere, too: a warp has fewer columns than lanes.
+for n in 31, 61:
+    case(f"softmax of {n} columns and the greatest of others", f"(T[2,130,{n}] x, T[2,130,{n}] z) => (T[2,130,{n}] y) <int64[1] one = {{1}}>"
+         " { m = ReduceMax(z, one) a = Add(x, m) y = Softmax<axis = 1>(a) }", (2, 130, n), (2, 130, n), types=("float",), sectors=1.02, traffic=1.1)
+case("sums of columns times what all terms share", "(T[2,100,64] x, T[2,1,67] z) => (T[2,100,64] y) <int64[1] one = {1}, int64[1] three = {3}, int64[1] end = {67}, int64[1] last = {2}>"
+     " { s = Slice(z, three, end, last) a = Mul(s, x) m = ReduceSum(a, one) e = Exp(x) n = ReduceSum(e, one) b = Add(m, n) y = Mul(x, b) }", (2, 100, 64), (2, 1, 67), types=("float",),
+     sectors=1, traffic=1.2)
 # What a statement reads elsewhere, too, stays until all have.
 case("columns that are turned round", "(T[4,40,130] x) => (T[4,40,130] y) <int64[1] one = {1}, int64[1] last = {-1}, int64[1] all = {-1000}>"
      " { e = Exp(x) s = ReduceSum(e, one) t = Slice(e, last, all, one, last) d = Div(t, s) m = ReduceMean(d, one) y = Sub(d, m) }",

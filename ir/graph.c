@@ -165,17 +165,19 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
 	return n;
 }
 
+bool loc_among(const Loc *at, int n, Loc l)
+{
+	for (int i = 0; i < n; i++)
+		if (at[i].node == l.node && at[i].op == l.op)
+			return true;
+	return false;
+}
+
 void node_locs_from(Node *n, const Node *from)
 {
-	for (int i = 0; i < from->locs.n; i++) {
-		Loc l = from->locs.at[i];
-		int k = 0;
-
-		while (k < n->locs.n && (n->locs.at[k].node != l.node || n->locs.at[k].op != l.op))
-			k++;
-		if (k == n->locs.n)
-			vec_push(n->graph->arena, &n->locs, l);
-	}
+	for (int i = 0; i < from->locs.n; i++)
+		if (!loc_among(n->locs.at, n->locs.n, from->locs.at[i]))
+			vec_push(n->graph->arena, &n->locs, from->locs.at[i]);
 }
 
 static void grow_inputs(Node *n)

@@ -138,7 +138,9 @@ void graph_result(Graph *g, Value *v, const char *name);
 
 /* A node with NIN operands and NOUT results (types null), appended, or put before BEFORE. */
 Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *before);
-/* Takes LOC's locations over from FROM. */
+/* Whether L is one of the N locations AT. */
+bool loc_among(const Loc *at, int n, Loc l);
+/* N has the locations of FROM, too. */
 void node_locs_from(Node *n, const Node *from);
 void node_set_input(Node *n, int k, Value *v); /* k may be nin: appends */
 void node_truncate_inputs(Node *n, int nin); /* operands from NIN on are dropped */

@@ -120,7 +120,8 @@ static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 		vec_push(k->arena, &k->stmts, t);
 	}
 	for (int i = 0; i < from->locs.n; i++)
-		vec_push(k->arena, &k->locs, from->locs.at[i]);
+		if (!loc_among(k->locs.at, k->locs.n, from->locs.at[i]))
+			vec_push(k->arena, &k->locs, from->locs.at[i]);
 }
 
 static Buf *copy_buf(Kernel *k, const Buf *b, BufKind kind, int param)

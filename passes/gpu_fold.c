@@ -97,7 +97,7 @@ static void find_rows(Across *x, const Few *few)
 			       .most = x->rows};
 }
 
-/* Columns of rows that are no whole accesses, and more than a warp has lanes: in parts that are alike, as wide as a thread has
+/* Columns of rows that are no whole sectors, and more than a warp has lanes: in parts that are alike, as wide as a thread has
  * states for. Every so many rows begin at the same place of a sector, and those are a warp's. */
 static bool shape_skewed(Across *x)
 {

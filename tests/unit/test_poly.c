@@ -499,6 +499,29 @@ static void skewed(Case *t, bool by_row, int64_t end)
 	l_close(&b, loop);
 }
 
+/* As skewed, the rows and their accesses one loop, whose variable says by how much. */
+static void skewed_flat(Case *t)
+{
+	LBuild b = l_build(t->clone, &t->s);
+	Stmt *s = t->clone->stmts.at[0];
+	ExprPool *p = b.p;
+	Expr *at[] = {ex_iter(p, s->iter[0]), ex_iter(p, s->iter[1])};
+	Dim *wide = dim_add(t->c, s->iter[1]->extent, dim_const(t->c, 7));
+	Expr *n = ex_dim(p, s->iter[1]->extent), *w = ex_dim(p, wide), *q, *x;
+
+	l_of(&b, s);
+	l_stage(&b, "map", dim_mul(t->c, s->iter[0]->extent, wide));
+	q = ex_iter(p, b.stage->var);
+	l_let(&b, s->iter[0], ex_op2(p, IN_floordiv, q, w));
+	x = ex_op2(p, IN_mod, ex_mul(p, q, n), l_int(&b, 8));
+	x = ex_sub(p, ex_op2(p, IN_mod, q, w), x);
+	l_let(&b, s->iter[1], x);
+	l_does(&b,
+	       l_store(&b, s->out[0], flat_index(t->clone, s->out[0], at), s->val[0],
+		       ex_and(p, ex_op2(p, IN_ge, x, l_int(&b, 0)), ex_op2(p, IN_lt, x, n))),
+	       PART_WRITE, at, 2);
+}
+
 /* Columns, each of whose accesses has a row's point as many rows on as a number of its column says, which is not affine. */
 static void skewed_columns(Case *t)
 {
@@ -530,6 +553,10 @@ static void skewed_columns(Case *t)
 static void rests(void)
 {
 	Case t;
+
+	read_case(&t, ZEROS);
+	skewed_flat(&t);
+	expect(&t, "each point of one loop skewed by a number of its own", POLY_UNPROVED, NULL);
 
 	read_case(&t, ONE_PLACE);
 	skewed_columns(&t);

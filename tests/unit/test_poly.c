@@ -234,7 +234,7 @@ static LNode *loop_around(LNode *l, LPart p)
 	"kernel @zeros() -> (%y: f32[M,N]) {\n" \
 	"  y[i,j] = 0 for i < M, j < N\n}"
 
-#define ONE_PLACE                                              \
+#define ONE_PLACE                                        \
 	"kernel @last(%v: f32[M,N]) -> (%y: f32[1]) {\n" \
 	"  y[0] = ordered update v[i,j] for i < M, j < N\n}"
 

@@ -314,6 +314,7 @@ def ratios(c, size):
 def main():
     failed = 0
     for i, (name, text, shapes, options, limits, t) in enumerate(cases):
+        found = None
         try:
             found = ratios(*counted(f"{DIR}/{i}", text, shapes, options, t))
             limits = {k: samples.instructions(BUILD, most) if k == "warps" else most for k, most in limits.items()}

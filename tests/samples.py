@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests in Python make models and their data of, and the environment of the simulated GPU."""
 
+import functools
 import os
 import re
 import subprocess
@@ -32,6 +33,7 @@ def simulated(build, **env):
     return {**os.environ, "LD_LIBRARY_PATH": build + "/ptxsim", **{k: str(v) for k, v in env.items()}}
 
 
+@functools.cache
 def llvm(build):
     """The release of LLVM that BUILD's dlcc has; 0: none."""
     text = subprocess.run([build + "/bin/dlcc", "--version"], capture_output=True, text=True, check=True).stdout

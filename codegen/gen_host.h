@@ -27,8 +27,7 @@ typedef struct HostOpts {
 
 /* M after memplan; G[t] has target T's functions (gen_c_stage is called here for every stage, so kernels are
  * printed after this; the same holds for gen_nvptx_stage, whose PTX is printed here where it is there already, and for
- * O->beside). M->gpu becomes a program of its own before M's; without
- * targets M has none. False after a diagnostic. */
+ * O->beside). M->gpu becomes a program of its own before M's; without targets M has none. False after a diagnostic. */
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
 /* The header that an application includes: the two functions, and names of inputs and outputs. */
 void gen_header(Module *m, const HostOpts *o, StrBuf *b);

@@ -153,6 +153,14 @@ void band_of(Kernel *k, Arena *a, Band *out)
 	band_of_some(k, 0, k->stmts.n - 1, a, out);
 }
 
+int band_index(const Band *b, const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < b->n; i++)
+		if (b->of[s->id][i] == it)
+			return i;
+	return -1;
+}
+
 static bool reduced_extent(Kernel *k, int first, int last, const Dim *extent)
 {
 	for (int s = first; s <= last; s++)

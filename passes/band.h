@@ -17,6 +17,8 @@ typedef struct Band {
 } Band;
 
 void band_of(Kernel *k, Arena *a, Band *out);
+/* Which of B's iterators IT is, of statement S; -1: none. */
+int band_index(const Band *b, const Stmt *s, const Iter *it);
 /* Of statements FIRST..LAST alone. */
 void band_of_some(Kernel *k, int first, int last, Arena *a, Band *out);
 /* The band of S alone: all its band iterators, or none where points must keep their order. */

@@ -251,11 +251,6 @@ static void open_stage(Columns *c)
 		have_columns(c);
 }
 
-static void fold_terms(Columns *c, Stmt *s, const Points *p)
-{
-	fold_sum(&c->x, s, p);
-}
-
 /* A thread sums a column. */
 static void serial_sum(Columns *c, Stmt *s, const Points *p)
 {
@@ -293,18 +288,15 @@ static void inner_stmt(Columns *c, Stmt *s)
 	columns_local(c, s);
 	over_terms(c, s, &p);
 	p.e[0] = columns_held(c, p.e[0]);
-	if (s->red) {
-		(c->terms <= SERIAL_TERMS ? serial_sum : fold_terms)(c, s, &p);
+	if (s->red && c->terms <= SERIAL_TERMS)
+		serial_sum(c, s, &p);
+	else if (s->red)
+		fold_sum(&c->x, s, &p);
+	if (s->red)
 		return;
-	}
 	row_write_index(r, s, 0, &out);
 	store = columns_each(c, out->id < r->nlocal ? p.write : NULL, out, p.write, p.e[0]);
-	for (int i = 0, free = 0; i < s->niters; i++) {
-		at[i] = row_is_fixed(r, s->iter[i]) ? NULL : p.at[free++];
-		for (int g = 0; g < r->band->n && !at[i]; g++)
-			if (r->band->of[s->id][g] == s->iter[i])
-				at[i] = r->pos[g];
-	}
+	row_point(r, p.at, at);
 	l_does(r->b, store, PART_WRITE, at, s->niters);
 }
 
@@ -330,12 +322,9 @@ bool gpu_columns(Row *r, const Gpu *gpu, int along)
 
 		row_begin(r, s);
 		c.at = i;
-		if (columns_inner(r, s) && !s->red) {
-			inner_stmt(&c, s);
-			continue;
-		}
-		fold_local(&c.x, s);
-		if (s->red) {
+		if (s->red || !columns_inner(r, s))
+			fold_local(&c.x, s);
+		if (columns_inner(r, s)) {
 			inner_stmt(&c, s);
 			continue;
 		}

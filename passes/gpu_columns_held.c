@@ -241,13 +241,11 @@ static void tile_local(Columns *c, const Stmt *s, Held *tile)
 	for (int i = 0; i < t->rank; i++) {
 		const int d = row_memory_dim(t, i);
 		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
-		bool banded = false;
+		const int g = it ? band_index(r->band, s, it) : -1;
 
-		for (int g = 0; g < r->band->n; g++)
-			banded = banded || r->band->of[s->id][g] == it;
-		r->keep[t->id][d] = it && it == r->band->of[s->id][c->x.n] ? KEEP_BLOCK
-				    : banded || dim_equals(t->dims[d], 1)  ? KEEP_NOT
-									   : KEEP_ALL;
+		r->keep[t->id][d] = g == c->x.n                            ? KEEP_BLOCK
+				    : g >= 0 || dim_equals(t->dims[d], 1) ? KEEP_NOT
+									  : KEEP_ALL;
 		if (r->keep[t->id][d] == KEEP_NOT)
 			continue;
 		last = r->keep[t->id][d] == KEEP_BLOCK ? n : last;

@@ -8,9 +8,7 @@
 
 #include "passes/gpu_fold_impl.h"
 
-enum {
-	MOST_TILES = 8,
-};
+enum { MOST_TILES = 8 };
 
 /* What several statements read of the columns; or, no LOAD, a temporary that one makes of them. */
 typedef struct Held {

@@ -25,13 +25,9 @@ static Dim *row_points(Kernel *k, const Band *band, const Stmt *s)
 {
 	Dim *n = dim_const(k->ctx, 1);
 
-	for (int j = s->red ? s->nband : 0; j < s->niters; j++) {
-		bool banded = false;
-
-		for (int b = 0; b < band->n; b++)
-			banded = banded || band->of[s->id][b] == s->iter[j];
-		n = banded ? n : dim_mul(k->ctx, n, s->iter[j]->extent);
-	}
+	for (int j = s->red ? s->nband : 0; j < s->niters; j++)
+		if (band_index(band, s, s->iter[j]) < 0)
+			n = dim_mul(k->ctx, n, s->iter[j]->extent);
 	return n;
 }
 
@@ -83,13 +79,8 @@ static bool from_memory(const Row *r, const Stmt *s, const Buf *b, const Affine 
 		return true;
 	if (gpu_writes(r, b))
 		return false;
-	for (int i = 0; i < at->n; i++) {
-		bool banded = false;
-
-		for (int j = 0; j < r->band->n; j++)
-			banded = banded || r->band->of[s->id][j] == at->iter[i];
-		inner = inner || !banded;
-	}
+	for (int i = 0; i < at->n; i++)
+		inner = inner || band_index(r->band, s, at->iter[i]) < 0;
 	return inner;
 }
 
@@ -103,16 +94,14 @@ static void count_runs(Runs *x, const Stmt *s, const Buf *buf, Expr *const *idx)
 	    !from_memory(x->r, s, buf, &a))
 		return;
 	for (int i = 0; i < s->niters; i++) {
-		bool banded = false;
+		const int b = band_index(x->r->band, s, s->iter[i]);
 
 		if (!dim_equals(affine_coef(k->ctx, &a, s->iter[i]), 1))
 			continue;
-		for (int b = 0; b < x->r->band->n; b++)
-			if (x->r->band->of[s->id][b] == s->iter[i]) {
-				x->band[b] += points;
-				banded = true;
-			}
-		x->inner += banded ? 0 : points;
+		if (b >= 0)
+			x->band[b] += points;
+		else
+			x->inner += points;
 	}
 }
 
@@ -163,14 +152,9 @@ static int choose_team(Row *r, int *along)
 /* At a point of the band S writes one index of dim D. */
 static bool banded_dim(const Row *r, const Stmt *s, int d)
 {
-	for (int i = 0; i < s->niters; i++) {
-		bool banded = false;
-
-		for (int b = 0; b < r->band->n; b++)
-			banded = banded || r->band->of[s->id][b] == s->iter[i];
-		if (!banded && expr_has_iter(s->widx[d], s->iter[i]))
+	for (int i = 0; i < s->niters; i++)
+		if (band_index(r->band, s, s->iter[i]) < 0 && expr_has_iter(s->widx[d], s->iter[i]))
 			return false;
-	}
 	return true;
 }
 

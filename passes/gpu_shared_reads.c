@@ -105,9 +105,8 @@ static bool fetch_one(Kernel *k, const Band *band, int at)
 	    s->niters > MAX_RANK ||
 	    !ex_runs_along(k->ctx, flat_index(k, s->out[0], s->widx), s->iter[s->niters - 1]))
 		return false;
-	for (int b = 0; b < band->n; b++)
-		for (int i = 0; i < s->niters; i++)
-			x.banded[i] = x.banded[i] || s->iter[i] == band->of[s->id][b];
+	for (int i = 0; i < s->niters; i++)
+		x.banded[i] = band_index(band, s, s->iter[i]) >= 0;
 	ex_walk_always(s->val[0], find_part, &x);
 	if (!x.load)
 		return false;

@@ -180,12 +180,7 @@ static void map_part(Team *t, const Part *x)
 			      row_extent(r, x->p.it[0]), 1);
 	if (x->along)
 		shared_by(t, loop);
-	for (int i = 0, free = 0; i < s->niters; i++) {
-		at[i] = row_is_fixed(r, s->iter[i]) ? NULL : x->p.at[free++];
-		for (int b = 0; b < r->band->n && !at[i]; b++)
-			if (r->band->of[s->id][b] == s->iter[i])
-				at[i] = r->pos[b];
-	}
+	row_point(r, x->p.at, at);
 	store = l_store(r->b, x->out, x->p.write, x->p.e[0], x->p.guard);
 	if (!x->ahead)
 		l_does(r->b, store, PART_WRITE, at, s->niters);

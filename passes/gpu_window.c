@@ -42,14 +42,6 @@ typedef struct Window {
 
 /* ---- Boxes ---- */
 
-static int band_index(const Row *r, const Stmt *s, const Iter *it)
-{
-	for (int b = 0; b < r->band->n; b++)
-		if (r->band->of[s->id][b] == it)
-			return b;
-	return -1;
-}
-
 /* By how much term I of index A moves from point to point; -1: it is not known, or backwards. */
 static int64_t stride(const Affine *a, int i)
 {
@@ -69,7 +61,7 @@ static bool indices(Window *w, Box *x, Expr *const *idx)
 			return false;
 		for (int i = 0; i < x->at[d].n; i++)
 			if (stride(&x->at[d], i) < 0 ||
-			    (band_index(w->r, x->s, x->at[d].iter[i]) < 0 &&
+			    (band_index(w->r->band, x->s, x->at[d].iter[i]) < 0 &&
 			     !dim_is_const(x->at[d].iter[i]->extent, &v)))
 				return false;
 		x->dim[buf_axis(buf, d)] = d;
@@ -84,9 +76,9 @@ static void find_slid(Window *w, const Box *x, int d)
 	bool inner = false;
 
 	for (int i = 0; i < a->n; i++)
-		inner = inner || band_index(w->r, x->s, a->iter[i]) < 0;
+		inner = inner || band_index(w->r->band, x->s, a->iter[i]) < 0;
 	for (int i = 0; i < a->n && inner; i++) {
-		const int b = band_index(w->r, x->s, a->iter[i]);
+		const int b = band_index(w->r->band, x->s, a->iter[i]);
 		int j = 0;
 
 		while (j < w->nslid && w->slid[j] != b)
@@ -134,7 +126,7 @@ static int64_t box_size(const Window *w, const Box *x, int d)
 	int64_t n = 1, many = 1;
 
 	for (int i = 0; i < x->at[d].n; i++) {
-		const int b = band_index(w->r, x->s, x->at[d].iter[i]);
+		const int b = band_index(w->r->band, x->s, x->at[d].iter[i]);
 
 		if (b >= 0)
 			many = w->size[b];
@@ -166,7 +158,7 @@ static int64_t box_step(const Window *w, const Box *x, int d)
 	int64_t by = 0;
 
 	for (int i = 0; i < x->at[d].n; i++) {
-		const int b = band_index(w->r, x->s, x->at[d].iter[i]);
+		const int b = band_index(w->r->band, x->s, x->at[d].iter[i]);
 
 		if (b >= 0)
 			by += stride(&x->at[d], i) * w->size[b];
@@ -307,7 +299,7 @@ static Expr *box_from(const Window *w, const Box *x, int d, bool *whole)
 		 (!a->n || (a->n == 1 && stride(a, 0) == 1 &&
 			    dim_prove_le(c, a->iter[0]->extent, x->buf->dims[d])));
 	for (int i = 0; i < a->n; i++) {
-		const int k = band_index(w->r, x->s, a->iter[i]);
+		const int k = band_index(w->r->band, x->s, a->iter[i]);
 
 		if (k < 0)
 			continue;
@@ -330,7 +322,7 @@ static int pack_of(const Window *w, const Box *x, int d)
 	Ctx *c = w->r->k->ctx;
 	int pack = PACK_BYTES / bytes_of(x) < MOST_PACK ? PACK_BYTES / bytes_of(x) : MOST_PACK;
 
-	if (a->n != 1 || band_index(w->r, x->s, a->iter[0]) != w->along || stride(a, 0) != 1)
+	if (a->n != 1 || band_index(w->r->band, x->s, a->iter[0]) != w->along || stride(a, 0) != 1)
 		return 1;
 	while (pack > 1 && (!dim_multiple(c, a->base, pack) || w->size[w->along] % pack != 0 ||
 			    !dim_multiple(c, x->buf->dims[d], pack)))
@@ -434,7 +426,7 @@ static Expr *from_box(void *arg, Expr *e)
 		at = ex_mul(p, at, ex_int(p, CT_I64, box_size(w, x, d)));
 		for (int i = 0; i < x->at[d].n; i++) {
 			Iter *it = x->at[d].iter[i];
-			const int k = band_index(w->r, x->s, it);
+			const int k = band_index(w->r->band, x->s, it);
 
 			at = ex_add(p, at,
 				    ex_mul(p, ex_iter(p, k < 0 ? it : w->in[k]),

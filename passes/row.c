@@ -54,19 +54,15 @@ static void score_index(Strides *st, const Stmt *s, const Buf *buf, Expr *const 
 	if (buf->rank == 0 || !ex_affine(k->ctx, flat_index(k, buf, idx), &a))
 		return;
 	for (int i = 0; i < s->niters; i++) {
-		bool banded = false;
+		const int b = band_index(st->r->band, s, s->iter[i]);
 		int64_t few;
 
 		if (!dim_equals(affine_coef(k->ctx, &a, s->iter[i]), 1))
 			continue;
-		for (int b = 0; b < st->r->band->n; b++)
-			if (st->r->band->of[s->id][b] == s->iter[i]) {
-				st->band_hits[b]++;
-				banded = true;
-			}
-		/* A window is no row. */
-		if (!banded && !(dim_is_const(s->iter[i]->extent, &few) && few < WINDOW))
-			st->inner_hits++;
+		if (b >= 0)
+			st->band_hits[b]++;
+		else if (!(dim_is_const(s->iter[i]->extent, &few) && few < WINDOW))
+			st->inner_hits++; /* a window is no row */
 	}
 }
 
@@ -101,11 +97,7 @@ static void choose_vector(Row *r)
 /* Dim D of T, written by S, runs with which band iterator? -1: none. */
 static int band_dim(const Row *r, const Stmt *s, int d)
 {
-	if (s->widx[d]->kind == EX_ITER)
-		for (int b = 0; b < r->band->n; b++)
-			if (r->band->of[s->id][b] == s->widx[d]->iter)
-				return b;
-	return -1;
+	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
 }
 
 int row_memory_dim(const Buf *t, int i)
@@ -179,9 +171,10 @@ static Expr *place(void *arg, Expr *e)
 	Row *r = arg;
 
 	if (e->kind == EX_ITER) {
-		for (int b = 0; b < r->band->n; b++)
-			if (r->band->of[r->s->id][b] == e->iter)
-				return r->as[b];
+		const int b = band_index(r->band, r->s, e->iter);
+
+		if (b >= 0)
+			return r->as[b];
 	} else if (e->kind == EX_LOAD && e->load.buf->id < r->nlocal && r->local[e->load.buf->id]) {
 		Expr *idx[MAX_RANK], *at;
 
@@ -224,10 +217,11 @@ void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const 
 	Expr *at[MAX_ITERS];
 
 	for (int i = 0; i < nat; i++) {
-		at[i] = red && i >= s->nband ? red[i - s->nband] : ex_iter(r->k->pool, s->iter[i]);
-		for (int b = 0; b < r->band->n; b++)
-			if (r->band->of[s->id][b] == s->iter[i])
-				at[i] = r->pos[b];
+		const int b = band_index(r->band, s, s->iter[i]);
+
+		at[i] = b >= 0                  ? r->pos[b]
+			: red && i >= s->nband ? red[i - s->nband]
+					       : ex_iter(r->k->pool, s->iter[i]);
 	}
 	l_does(r->b, n, part, at, nat);
 }
@@ -370,11 +364,9 @@ static Dim *points(const Row *r)
 		Dim *n = dim_const(c, 1);
 
 		for (int j = 0; j < s->niters; j++) {
-			int at = 0;
+			const int at = band_index(r->band, s, s->iter[j]);
 
-			while (at < r->band->n && r->band->of[s->id][at] != s->iter[j])
-				at++;
-			if (at == r->band->n)
+			if (at < 0)
 				n = dim_mul(c, n, s->iter[j]->extent);
 			else if (!r->fixed[at])
 				n = dim_mul(c, n, reach(r, at));

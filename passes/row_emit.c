@@ -20,10 +20,18 @@ static bool is_vec(const Row *r, const Iter *it)
 
 bool row_is_fixed(const Row *r, const Iter *it)
 {
-	for (int b = 0; b < r->band->n; b++)
-		if (r->band->of[r->s->id][b] == it)
-			return r->fixed[b];
-	return false;
+	const int b = band_index(r->band, r->s, it);
+
+	return b >= 0 && r->fixed[b];
+}
+
+void row_point(const Row *r, Expr *const *free, Expr **at)
+{
+	for (int i = 0; i < r->s->niters; i++) {
+		Iter *it = r->s->iter[i];
+
+		at[i] = row_is_fixed(r, it) ? r->pos[band_index(r->band, r->s, it)] : *free++;
+	}
 }
 
 Expr *row_extent(Row *r, const Iter *it)

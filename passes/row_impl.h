@@ -82,6 +82,8 @@ typedef struct Merged {
  * and POS. */
 int row_merge_band(Row *r, Merged *g);
 void row_stage_iters(Row *r, const Merged *g, int n);
+/* AT: where the iterators of the statement in hand are; those that the stage does not loop over are FREE's, in order. */
+void row_point(const Row *r, Expr *const *free, Expr **at);
 /* The stage loops over IT, a band iterator of the statement in hand. */
 bool row_is_fixed(const Row *r, const Iter *it);
 /* S stores elements that share a byte: one after the other, in one thread. */

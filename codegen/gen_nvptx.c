@@ -242,6 +242,39 @@ static void strided_node(void *arg, const char *at)
 	ll_forget(&s->k->f);
 }
 
+/* Of a loop with no more points than the team has threads, each does one. */
+static bool one_each(const LlKernel *k, const LNode *n)
+{
+	return n->lo->kind == EX_CONST && n->hi->kind == EX_CONST && n->hi->i - n->lo->i <= k->team;
+}
+
+static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *hi)
+{
+	const bool once = one_each(k, n);
+	const char *at = from_lane(k, lo), *after = NULL;
+	LlLoop l;
+
+	if (!once) {
+		l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", k->team));
+		at = l.var;
+	} else {
+		if (n->hi->i - n->lo->i < k->team)
+			after = ll_open_if_in(k, at, NULL, hi);
+		ll_bind(k, n->var, at);
+	}
+	if (!strcmp(lo, "0"))
+		vec_push(k->f.arena, &k->own, at);
+	k->in_team++;
+	ll_nodes(k, n->body);
+	k->in_team--;
+	if (once)
+		ll_close_if(k, after);
+	else
+		ll_close_loop(k, &l);
+	ll_forget(&k->f);
+	ll_barrier(k);
+}
+
 static void loop_node(LlKernel *k, const LNode *n)
 {
 	const bool share = n->loop == LOOP_TEAM && !ll_alone(k);
@@ -263,17 +296,13 @@ static void loop_node(LlKernel *k, const LNode *n)
 		ll_strided(k, n->var, lo, hi, n->step, true, strided_node, &(Strided){k, n});
 		return;
 	}
-	l = ll_open_loop(
-		k, n->var, share ? from_lane(k, lo) : lo, hi,
-		arena_printf(k->f.arena, "%lld", share ? (long long)k->team : (long long)n->step));
-	if (share && !strcmp(lo, "0"))
-		vec_push(k->f.arena, &k->own, l.var);
-	k->in_team += share;
+	if (share) {
+		team_node(k, n, lo, hi);
+		return;
+	}
+	l = ll_open_loop(k, n->var, lo, hi, arena_printf(k->f.arena, "%lld", (long long)n->step));
 	ll_nodes(k, n->body);
-	k->in_team -= share;
 	ll_close_loop(k, &l);
-	if (share)
-		ll_barrier(k);
 }
 
 void ll_nodes(LlKernel *k, const LNode *n)
@@ -524,7 +553,7 @@ GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix)
 		      .target = t,
 		      .prefix = prefix,
 		      .pool = expr_pool_new(c, a),
-		      .lib = ll_lib_new(a)};
+		      .lib = ll_lib_new(a, t->gpu->sm)};
 	return g;
 }
 

@@ -10,7 +10,8 @@
 
 typedef struct LlLib LlLib;
 
-LlLib *ll_lib_new(Arena *a);
+/* For GPUs of compute capability SM, times ten. */
+LlLib *ll_lib_new(Arena *a, int sm);
 bool ll_lib_has(const LlLib *l, const char *name);
 /* Appends to B what computes function NAME of N arguments ARG, and gives its value: the call, or, where it is one
  * instruction, that. TEMP numbers values. */

@@ -180,13 +180,15 @@ static void write_out(LlLib *l, Arena *a, const char *text, size_t n, const Var 
 	strbuf_free(&b);
 }
 
-static void read_group(LlLib *l, Arena *a, char *head, const char *text, size_t n)
+static void read_group(LlLib *l, Arena *a, int sm, char *head, const char *text, size_t n)
 {
 	Var var[2];
 	int nvars = 0, at[2] = {0, 0};
 
 	for (char *w; (w = strsep(&head, " "));) {
-		if (!*w)
+		if (str_starts(w, "sm_") && atoi(w + 3) > sm)
+			return;
+		if (!*w || str_starts(w, "sm_"))
 			continue;
 		if (w[1] == ':')
 			var[nvars++] = (Var){.name = w[0]};
@@ -198,7 +200,7 @@ static void read_group(LlLib *l, Arena *a, char *head, const char *text, size_t 
 			write_out(l, a, text, n, var, at, nvars);
 }
 
-LlLib *ll_lib_new(Arena *a)
+LlLib *ll_lib_new(Arena *a, int sm)
 {
 	LlLib *l = NEW(a, LlLib);
 	const char *s = strstr(embed_scalar_ll, "\n;;");
@@ -209,7 +211,7 @@ LlLib *ll_lib_new(Arena *a)
 		const char *head = s + 3, *text = strchr(head, '\n') + 1,
 			   *next = strstr(text, "\n;;");
 
-		read_group(l, a, arena_strndup(a, head, (size_t)(text - head) - 1), text,
+		read_group(l, a, sm, arena_strndup(a, head, (size_t)(text - head) - 1), text,
 			   next ? (size_t)(next - text) : strlen(text));
 		s = next;
 	}

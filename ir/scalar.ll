@@ -5,7 +5,8 @@
 ; of element type d, round_d and roundsat_d there and back.
 ;
 ; ";;" begins a group: the functions after it are meant for every value of its variables. For "t: f32 f64", $t is
-; the name and $T LLVM's type; s likewise. A group without variables is plain. Only what a kernel calls is put into its
+; the name and $T LLVM's type; s likewise. A group without variables is plain; one "sm_80" is for GPUs from there on, and takes the
+; place of what stands before it. Only what a kernel calls is put into its
 ; module, and functions of one instruction are put in place of the call.
 
 ;; t: f32 f64
@@ -138,6 +139,16 @@ define i32 @cvt_$t_u32($T %a) {
 define i64 @cvt_$t_u64($T %a) {
   %r = call i64 @llvm.fptoui.sat.i64.$t($T %a)
   ret i64 %r
+}
+
+;; sm_80 t: f32
+define $T @min_$t($T %a, $T %b) {
+  %r = call $T @llvm.minimum.$t($T %a, $T %b)
+  ret $T %r
+}
+define $T @max_$t($T %a, $T %b) {
+  %r = call $T @llvm.maximum.$t($T %a, $T %b)
+  ret $T %r
 }
 
 ;; s: bool u32 u64 t: f32 f64

@@ -9,11 +9,12 @@
 #include "passes/gpu_columns_impl.h"
 
 enum {
-	LEAST_TERMS = 4, /* fewer are a thread's own */
-	MOST_SIDE = 4 * WARP,
+	LEAST_TERMS = 2,
+	MOST_SIDE = 8 * WARP,
 	LEAST_SIDE = WARP,
 	SERIAL_TERMS = 64, /* so many, or fewer, a thread sums alone */
-	FEW_ELEMENTS = 1 << 10,
+	FEW_ELEMENTS = 1 << 9,
+	ENOUGH_ELEMENTS = 1 << 10,
 	MANY_ELEMENTS = 8 << 10, /* of a block: it has more threads */
 	STATIC = 48 << 10,       /* bytes that a block may share whatever the launch says */
 	KNOWN_TERMS = 1 << 20
@@ -203,7 +204,8 @@ static bool shape(Columns *c, const Gpu *gpu)
 		      least[] = {2 * LEAST_SIDE, 2 * LEAST_SIDE, LEAST_SIDE};
 
 	for (size_t i = 0; i < sizeof room / sizeof *room; i++)
-		for (c->side = MOST_SIDE; c->side >= least[i]; c->side /= 2) {
+		for (c->side = c->terms * MOST_SIDE / 2 < ENOUGH_ELEMENTS ? MOST_SIDE : MOST_SIDE / 2;
+		     c->side >= least[i]; c->side /= 2) {
 			c->wide = columns_of(c, c->side);
 			while (c->side > LEAST_SIDE && columns_of(c, c->side / 2) == c->wide)
 				c->side /= 2;

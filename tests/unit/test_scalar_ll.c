@@ -38,7 +38,7 @@ static bool orders_bools(Inst i, CType t)
 int main(void)
 {
 	Arena *a = arena_new();
-	LlLib *l = ll_lib_new(a);
+	LlLib *l = ll_lib_new(a, 0);
 
 	for (int i = 0; i < INST_COUNT; i++)
 		for (CType t = CT_BOOL; t < CT_COUNT; t++)

@@ -245,7 +245,13 @@ static void strided_node(void *arg, const char *at)
 /* Of a loop with no more points than the team has threads, each does one. */
 static bool one_each(const LlKernel *k, const LNode *n)
 {
-	return n->lo->kind == EX_CONST && n->hi->kind == EX_CONST && n->hi->i - n->lo->i <= k->team;
+	int64_t lo = 0, hi = n->hi->kind == EX_CONST ? n->hi->i : INT64_MAX;
+
+	if (n->hi->kind == EX_ITER) {
+		dim_bounds(k->f.g->ctx, n->hi->iter->extent, &lo, &hi);
+		hi--;
+	}
+	return n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->team;
 }
 
 static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *hi)
@@ -258,7 +264,7 @@ static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *h
 		l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", k->team));
 		at = l.var;
 	} else {
-		if (n->hi->i - n->lo->i < k->team)
+		if (n->hi->kind != EX_CONST || n->hi->i - n->lo->i < k->team)
 			after = ll_open_if_in(k, at, NULL, hi);
 		ll_bind(k, n->var, at);
 	}

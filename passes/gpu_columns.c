@@ -13,7 +13,7 @@ enum {
 	MOST_SIDE = 8 * WARP,
 	LEAST_SIDE = WARP,
 	SERIAL_TERMS = 64, /* so many, or fewer, a thread sums alone */
-	FEW_ELEMENTS = 1 << 9,
+	FEW_ELEMENTS = 1 << 8,
 	ENOUGH_ELEMENTS = 1 << 10,
 	MANY_ELEMENTS = 8 << 10, /* of a block: it has more threads */
 	STATIC = 48 << 10,       /* bytes that a block may share whatever the launch says */
@@ -258,23 +258,30 @@ static void serial_sum(Columns *c, Stmt *s, const Points *p)
 {
 	Row *r = c->x.r;
 	LBuild *b = r->b;
-	LNode *loop = fold_open(&c->x), *n;
+	Iter *t = l_iter(b, "t", dim_const(r->k->ctx, c->wide));
+	const bool few = columns_unrolled(c, c->terms);
+	LNode *loop = l_loop(b, LOOP_TEAM, t, l_int(b, 0), c->many, 1), *terms = NULL, *n;
 	Buf *acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 0, NULL), *out;
 	Expr *zero = l_int(b, 0), *at;
 
+	l_let(b, c->x.col, ex_iter(b->p, t));
 	l_node(b, LN_LOCAL)->buf[0] = acc;
 	row_does(r,
-		 l_store(b, acc, zero, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
-			 c->x.guard),
+		 l_store(b, acc, zero, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct), NULL),
 		 s, PART_INIT, s->nband, NULL);
-	n = row_state_node(r, LN_REDUCE, s, &acc, zero, p->e, NULL);
-	n->var = c->term;
-	n->lo = zero;
-	n->hi = c->x.guard ? ex_op3(b->p, IN_select, c->x.guard, row_extent(r, c->term), zero)
-			   : row_extent(r, c->term);
+	if (few)
+		terms = l_loop(b, LOOP_UNROLL, c->term, zero, row_extent(r, c->term), 1);
+	n = row_state_node(r, few ? LN_UPDATE : LN_REDUCE, s, &acc, zero, p->e, NULL);
+	if (!few) {
+		n->var = c->term;
+		n->lo = zero;
+		n->hi = row_extent(r, c->term);
+	}
 	row_does(r, n, s, PART_TERM, s->niters, p->at);
+	if (few)
+		l_close(b, terms);
 	at = row_write_index(r, s, 0, &out);
-	row_does(r, l_store(b, out, at, ex_load(b->p, acc, &zero, 1), c->x.guard), s, PART_WRITE,
+	row_does(r, l_store(b, out, at, ex_load(b->p, acc, &zero, 1), NULL), s, PART_WRITE,
 		 s->nband, NULL);
 	l_close(b, loop);
 }

@@ -7,6 +7,7 @@
 #include "passes/gpu_columns_impl.h"
 
 enum {
+	FEW_ROWS = 16, /* of a thread: they are written out */
 	SAME_ROWS = 2, /* rows of a thread that begin alike, at least */
 	MANY_ROWS = 4, /* of a thread: several are in flight at once */
 };
@@ -79,42 +80,71 @@ static Expr *ahead(const Columns *c, Expr *val, Expr *where)
 	return ex_rewrite(c->x.r->b->p, val, read_ahead, &a);
 }
 
+bool columns_unrolled(const Columns *c, int64_t n)
+{
+	return n <= FEW_ROWS && dim_is_const(c->term->extent, NULL);
+}
+
+/* Thread T's column in the row of TERM, which is AT; whether the block has it. */
+static Expr *place(Columns *c, Expr *at, Iter *t, Expr *term)
+{
+	LBuild *b = c->x.r->b;
+	ExprPool *p = b->p;
+	Expr *col = ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, c->side));
+
+	if (at)
+		col = ex_sub(p, col, skew(c, at, term));
+	l_let(b, c->x.col, col);
+	return ex_and(p, ex_op2(p, IN_ge, col, l_int(b, 0)), ex_op2(p, IN_lt, col, c->many));
+}
+
+/* A thread has each LANES-th row, from FIRST on: they are few, and written out where that is known. */
+static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lanes, Element *e)
+{
+	LBuild *b = c->x.r->b;
+	ExprPool *p = b->p;
+	const int64_t n = (c->terms + lanes - 1) / lanes;
+	Expr *end = row_extent(c->x.r, c->term), *in;
+	Iter *u;
+
+	if (columns_unrolled(c, n)) {
+		u = l_iter(b, "u", dim_const(b->k->ctx, n));
+		e->open[e->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, n), 1);
+		l_let(b, c->term, ex_add(p, ex_mul(p, ex_iter(p, u), l_int(b, lanes)), first));
+		in = ex_op2(p, IN_lt, ex_iter(p, c->term), end);
+	} else {
+		e->open[e->n++] = l_loop(b, LOOP_SERIAL, c->term, first, end, lanes);
+		in = NULL;
+	}
+	e->guard = ex_and(p, place(c, at, t, ex_iter(p, c->term)), in);
+}
+
 /* Neighbouring threads have neighbouring columns, as many as SIDE less those before the row; a thread has rows that begin at the
  * same place of a sector, or, where those are few, each LANES-th row. */
 static void by_rows(Columns *c, Expr *at, Iter *t, Element *e)
 {
-	Across *x = &c->x;
-	LBuild *b = x->r->b;
+	LBuild *b = c->x.r->b;
 	ExprPool *p = b->p;
-	const int64_t lanes = x->threads / c->side, same = at ? period(c, at) : 1;
-	const bool each = c->terms < SAME_ROWS * same;
-	const int64_t step = !each && same > lanes ? same : lanes;
-	Expr *first = ex_op2(p, IN_floordiv, ex_iter(p, t), l_int(b, c->side)), *place, *in;
+	const int64_t lanes = c->x.threads / c->side, same = at ? period(c, at) : 1,
+		      step = same > lanes ? same : lanes;
+	Expr *first = ex_op2(p, IN_floordiv, ex_iter(p, t), l_int(b, c->side)), *in;
 
-	if (!each && same > lanes) {
+	if (c->terms < SAME_ROWS * same || columns_unrolled(c, (c->terms + lanes - 1) / lanes)) {
+		by_few_rows(c, at, t, first, lanes, e);
+		return;
+	}
+	if (same > lanes) {
 		Iter *later = l_iter(b, "later", dim_const(b->k->ctx, same / lanes));
 
 		e->open[e->n++] = l_loop(b, LOOP_SERIAL, later, l_int(b, 0), l_int(b, same / lanes),
 					 1);
 		first = ex_add(p, first, ex_mul(p, ex_iter(p, later), l_int(b, lanes)));
 	}
-	place = ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, c->side));
-	if (at)
-		place = ex_sub(p, place, skew(c, at, each ? ex_iter(p, c->term) : first));
-	in = ex_and(p, ex_op2(p, IN_ge, place, l_int(b, 0)), ex_op2(p, IN_lt, place, c->many));
-	if (!each) {
-		l_let(b, x->col, place);
-		e->val = ahead(c, e->val, in);
-	}
+	in = place(c, at, t, first);
+	e->val = ahead(c, e->val, in);
 	e->open[e->n++] = l_loop(
 		b, c->terms >= MANY_ROWS * step ? LOOP_VECTOR : LOOP_SERIAL, c->term, first,
-		each ? row_extent(x->r, c->term)
-		     : ex_op3(p, IN_select, in, row_extent(x->r, c->term), l_int(b, 0)),
-		step);
-	if (each) {
-		l_let(b, x->col, place);
-		e->guard = in;
-	}
+		ex_op3(p, IN_select, in, row_extent(c->x.r, c->term), l_int(b, 0)), step);
 }
 
 /* All of the block's rows are one run. */

@@ -35,10 +35,17 @@ void columns_see(Columns *c, const Buf *b)
 	c->x.bytes = !c->x.bytes || bytes < c->x.bytes ? bytes : c->x.bytes;
 }
 
+/* AT is the same for all columns, but not for all terms. */
+static bool of_terms(const Columns *c, Expr *at)
+{
+	return expr_has_iter(at, c->term) && !expr_has_iter(at, c->x.col) &&
+	       !expr_has_iter(at, c->x.block);
+}
+
 static void find_tile(void *arg, Expr *e)
 {
 	Columns *c = arg;
-	bool run;
+	bool run, shared;
 	int i = 0;
 
 	if (e->kind != EX_LOAD)
@@ -47,16 +54,18 @@ static void find_tile(void *arg, Expr *e)
 		if (c->tile[j].temp == e->load.buf && c->tile[j].at != e->load.idx[0])
 			c->tile[j].elsewhere = true;
 	run = e->load.buf->kind != BUF_TEMP && columns_run(c, e->load.idx[0]);
-	if (!run || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
+	shared = of_terms(c, e->load.idx[0]);
+	if ((!run && !shared) || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
 	    gpu_writes(c->x.r, e->load.buf))
 		return;
-	columns_see(c, e->load.buf);
+	if (run)
+		columns_see(c, e->load.buf);
 	while (i < c->ntiles && c->tile[i].load != e)
 		i++;
 	if (i == MOST_TILES)
 		return;
 	if (i == c->ntiles)
-		c->tile[c->ntiles++] = (Held){.load = e, .last = -1};
+		c->tile[c->ntiles++] = (Held){.load = e, .last = -1, .shared = shared};
 	c->tile[i].in += c->tile[i].last != c->at;
 	c->tile[i].last = c->at;
 }
@@ -76,13 +85,13 @@ static int last_use(const Row *r, const Buf *t)
 	return last;
 }
 
-/* What is read once is read from memory. */
+/* What is read once is read from memory, but for what each warp would read anew. */
 static void drop_once(Columns *c)
 {
 	int n = 0;
 
 	for (int i = 0; i < c->ntiles; i++)
-		if (c->tile[i].temp || c->tile[i].in > 1)
+		if (c->tile[i].temp || c->tile[i].shared || c->tile[i].in > 1)
 			c->tile[n++] = c->tile[i];
 	c->ntiles = n;
 }
@@ -146,7 +155,6 @@ static void widen(Columns *c)
 
 		if (!t->temp)
 			t->type = temps ? ctype_dtype(t->load->ct) : t->load->load.buf->dtype;
-		t->bits = dtype_info[t->type].bits;
 	}
 }
 
@@ -159,7 +167,8 @@ static void find_slots(Columns *c)
 		t->slot = -1;
 		for (int j = 0; j < i && t->in_order && t->slot < 0; j++) {
 			bool last = c->tile[j].last == t->in && !c->tile[j].elsewhere &&
-				    c->tile[j].bits == t->bits;
+				    !c->tile[j].shared &&
+				    dtype_info[c->tile[j].type].bits == dtype_info[t->type].bits;
 
 			for (int k = 0; k < i && last; k++)
 				last = k == j || c->tile[k].slot != c->tile[j].slot ||
@@ -168,7 +177,7 @@ static void find_slots(Columns *c)
 		}
 		if (t->slot >= 0)
 			continue;
-		c->slot_bits[c->slots] = t->bits;
+		c->slot[c->slots] = t;
 		t->slot = c->slots++;
 	}
 }
@@ -182,16 +191,20 @@ void columns_hold(Columns *c)
 
 int64_t columns_bytes(const Columns *c, int i)
 {
-	return (c->terms * c->wide * c->slot_bits[i] / 8 + LINE - 1) / LINE * LINE;
+	const int64_t elements = c->terms * (c->slot[i]->shared ? 1 : c->wide);
+
+	return (elements * dtype_info[c->slot[i]->type].bits / 8 + LINE - 1) / LINE * LINE;
 }
 
 /* ---- Nodes ---- */
 
-/* A column's element of what the block has of all terms. */
-static Expr *in_tile(const Columns *c)
+/* A column's element of what the block has of all terms in T. */
+static Expr *in_tile(const Columns *c, const Held *t)
 {
 	ExprPool *p = c->x.r->b->p;
 
+	if (t->shared)
+		return ex_iter(p, c->term);
 	return ex_add(p, ex_mul(p, ex_iter(p, c->term), l_int(c->x.r->b, c->wide)),
 		      ex_iter(p, c->x.col));
 }
@@ -207,10 +220,18 @@ static void declare(Columns *c, const Held *t)
 	n->idx = l_int(c->x.r->b, at);
 }
 
+static void fetch_terms(Columns *c, const Held *t)
+{
+	LBuild *b = c->x.r->b;
+	LNode *loop = l_loop(b, LOOP_TEAM, c->term, l_int(b, 0), row_extent(c->x.r, c->term), 1);
+
+	l_store(b, t->buf, ex_iter(b->p, c->term), t->load, NULL);
+	l_close(b, loop);
+}
+
 void columns_fetch(Columns *c)
 {
 	LBuild *b = c->x.r->b;
-	Dim *points = dim_const(b->k->ctx, c->terms * c->wide);
 	int64_t all = 0;
 
 	for (int i = 0; i < c->slots; i++)
@@ -219,12 +240,16 @@ void columns_fetch(Columns *c)
 	b->stmt = -1;
 	for (int i = 0; i < c->ntiles; i++) {
 		Held *t = &c->tile[i];
+		Dim *points = dim_const(b->k->ctx, c->terms * (t->shared ? 1 : c->wide));
 
 		if (t->temp)
 			continue;
 		t->buf = kernel_temp(b->k, t->load->load.buf->name, t->type, 1, &points);
 		declare(c, t);
-		columns_each(c, t->load->load.idx[0], t->buf, in_tile(c), t->load);
+		if (t->shared)
+			fetch_terms(c, t);
+		else
+			columns_each(c, t->load->load.idx[0], t->buf, in_tile(c, t), t->load);
 	}
 }
 
@@ -272,7 +297,7 @@ static Expr *from_tile(void *arg, Expr *e)
 
 	for (int i = 0; i < c->ntiles && e->kind == EX_LOAD; i++)
 		if (c->tile[i].load == e && c->at <= c->tile[i].last) {
-			at = in_tile(c);
+			at = in_tile(c, &c->tile[i]);
 			return ex_load(c->x.r->b->p, c->tile[i].buf, &at, 1);
 		}
 	return NULL;

@@ -10,7 +10,7 @@
 
 enum { MOST_TILES = 8 };
 
-/* What several statements read of the columns; or, no LOAD, a temporary that one makes of them. */
+/* What several statements read of the columns, or one reads for all of them; or, no LOAD, a temporary that one makes of them. */
 typedef struct Held {
 	Expr *load;
 	Buf *buf; /* what the block has of it */
@@ -20,7 +20,8 @@ typedef struct Held {
 	DType type;
 	bool in_order;  /* a temporary, and lies as what is read does */
 	bool elsewhere; /* it is read at other points than the one in hand, too */
-	int bits, slot;
+	bool shared;    /* all columns read the same of it: it is of the terms alone */
+	int slot;
 } Held;
 
 typedef struct Columns {
@@ -32,7 +33,8 @@ typedef struct Columns {
 	int64_t terms; /* at most */
 	Held tile[MOST_TILES];
 	int ntiles, at; /* AT: the statement in hand */
-	int slot_bits[MOST_TILES], slots;
+	const Held *slot[MOST_TILES]; /* who was there first */
+	int slots;
 	int64_t wide,
 		side; /* columns of a block, of which X.COLS have states, and threads along them */
 	Expr *many;   /* those that exist */
@@ -60,6 +62,8 @@ void columns_fetch(Columns *c);
 void columns_local(Columns *c, const Stmt *s);
 /* VAL, of the statement in hand, which reads what is held there. */
 Expr *columns_held(Columns *c, Expr *val);
+/* A thread's N of all terms are written out. */
+bool columns_unrolled(const Columns *c, int64_t n);
 /* OUT[TO] = VAL for all of the block's elements, where memory is accessed AT; null: it is not. */
 LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val);
 

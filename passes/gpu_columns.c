@@ -9,13 +9,13 @@
 #include "passes/gpu_columns_impl.h"
 
 enum {
-	LEAST_TERMS = 2,
 	MOST_SIDE = 8 * WARP,
+	USUAL_SIDE = 4 * WARP, /* at most, where a block has enough elements so */
 	LEAST_SIDE = WARP,
 	SERIAL_TERMS = 64, /* so many, or fewer, a thread sums alone */
-	FEW_ELEMENTS = 1 << 8,
+	FEW_ELEMENTS = 1 << 8,   /* of a block: it has nearly nothing to do */
 	ENOUGH_ELEMENTS = 1 << 10,
-	MANY_ELEMENTS = 8 << 10, /* of a block: it has more threads */
+	MANY_ELEMENTS = 8 << 10, /* it has more threads */
 	STATIC = 48 << 10,       /* bytes that a block may share whatever the launch says */
 	KNOWN_TERMS = 1 << 20
 };
@@ -137,7 +137,7 @@ static bool look(Columns *c)
 	}
 	c->terms = gpu_most(r->b->sched, c->term->extent);
 	columns_hold(c);
-	return c->x.bytes && c->terms >= LEAST_TERMS && c->terms <= KNOWN_TERMS;
+	return c->x.bytes && c->terms > 1 && c->terms <= KNOWN_TERMS;
 }
 
 /* ---- The shape ---- */
@@ -200,12 +200,14 @@ static bool fits(Columns *c, const Gpu *gpu, int64_t room)
  * nearly nothing to do. */
 static bool shape(Columns *c, const Gpu *gpu)
 {
+	/* Ragged rows have a part of a sector at either end. */
 	const int64_t room[] = {SHARED, gpu->shared, gpu->shared},
-		      least[] = {2 * LEAST_SIDE, 2 * LEAST_SIDE, LEAST_SIDE};
+		      least[] = {before(c) ? 8 * SECTOR / c->x.bytes : 2 * LEAST_SIDE,
+				 2 * LEAST_SIDE, LEAST_SIDE},
+		      most = c->terms * USUAL_SIDE < ENOUGH_ELEMENTS ? MOST_SIDE : USUAL_SIDE;
 
 	for (size_t i = 0; i < sizeof room / sizeof *room; i++)
-		for (c->side = c->terms * MOST_SIDE / 2 < ENOUGH_ELEMENTS ? MOST_SIDE : MOST_SIDE / 2;
-		     c->side >= least[i]; c->side /= 2) {
+		for (c->side = most; c->side >= least[i]; c->side /= 2) {
 			c->wide = columns_of(c, c->side);
 			while (c->side > LEAST_SIDE && columns_of(c, c->side / 2) == c->wide)
 				c->side /= 2;

@@ -110,8 +110,9 @@ static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lane
 	if (columns_unrolled(c, n)) {
 		u = l_iter(b, "u", dim_const(b->k->ctx, n));
 		e->open[e->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, n), 1);
-		l_let(b, c->term, ex_add(p, ex_mul(p, ex_iter(p, u), l_int(b, lanes)), first));
-		in = ex_op2(p, IN_lt, ex_iter(p, c->term), end);
+		first = ex_add(p, first, ex_mul(p, ex_iter(p, u), l_int(b, lanes)));
+		in = ex_op2(p, IN_lt, first, end);
+		l_let(b, c->term, first);
 	} else {
 		e->open[e->n++] = l_loop(b, LOOP_SERIAL, c->term, first, end, lanes);
 		in = NULL;

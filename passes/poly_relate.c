@@ -51,7 +51,15 @@ static bool cut_bound(Poly *p, const Scope *sc, Exec *e, const Bound *b, isl_set
 	       ok;
 }
 
-/* The axes up to the last loop of E that does not run over all of its extent: other executions share them. */
+static bool has_rests(const Poly *p, const Exec *e)
+{
+	for (int i = 0; i < p->rests.n; i++)
+		if (p->rests.at[i].of == e)
+			return true;
+	return false;
+}
+
+/* The axes up to the last loop of E that does not run over all of its extent: other executions share them, if they have no rests. */
 static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 {
 	int last = e->bound.n - 1, odd = e->odd;
@@ -77,7 +85,8 @@ static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 				o.weak = !cut_bound(p, &sc, e, &e->bound.at[i], &o.set) || o.weak;
 		o.odd = e->odd - odd;
 		o.set = isl_set_coalesce(isl_set_intersect_params(o.set, poly_context(p)));
-		vec_push(p->arena, &p->outers, o);
+		if (!has_rests(p, e))
+			vec_push(p->arena, &p->outers, o);
 	}
 	e->odd = odd + o.odd;
 	e->weak = e->weak || o.weak;
@@ -166,10 +175,10 @@ static void relate(Poly *p, Exec *e)
 	for (int i = 0; i < e->axis.n; i++)
 		it[i] = e->axis.at[i].it;
 	sc = (Scope){it, e->axis.n};
+	p->reads = e;
 	set = outer_axes(p, &sc, e, &outer);
 	set = isl_set_add_dims(set, isl_dim_set, (unsigned)(sc.n - outer));
 	e->weak = !cut_boxes(p, &sc, e, outer, &set) || e->weak;
-	p->reads = e;
 	for (int i = 0; i < e->guard.n; i++)
 		e->odd += poly_guard(p, &sc, &set, e->guard.at[i]);
 	e->map = poly_map(p, &sc, set, e->at, e->nat, &odd);

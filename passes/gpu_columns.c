@@ -17,7 +17,7 @@ enum {
 	ENOUGH_ELEMENTS = 1 << 10,
 	MANY_ELEMENTS = 8 << 10, /* it has more threads */
 	STATIC = 48 << 10,       /* bytes that a block may share whatever the launch says */
-	KNOWN_TERMS = 1 << 20
+	KNOWN_TERMS = 1 << 20 /* no block holds so many */
 };
 
 /* ---- What is taken ---- */
@@ -136,8 +136,9 @@ static bool look(Columns *c)
 		columns_see(c, s->out[0]);
 	}
 	c->terms = gpu_most(r->b->sched, c->term->extent);
+	c->terms = c->terms < KNOWN_TERMS ? c->terms : KNOWN_TERMS;
 	columns_hold(c);
-	return c->x.bytes && c->terms > 1 && c->terms <= KNOWN_TERMS;
+	return c->x.bytes && c->terms > 1;
 }
 
 /* ---- The shape ---- */
@@ -203,7 +204,7 @@ static bool shape(Columns *c, const Gpu *gpu)
 	/* Ragged rows have a part of a sector at either end. */
 	const int64_t room[] = {SHARED, gpu->shared, gpu->shared},
 		      least[] = {before(c) ? 8 * SECTOR / c->x.bytes : 2 * LEAST_SIDE,
-				 2 * LEAST_SIDE, LEAST_SIDE},
+				 2 * LEAST_SIDE, before(c) ? LEAST_SIDE : SECTOR / c->x.bytes},
 		      most = c->terms * USUAL_SIDE < ENOUGH_ELEMENTS ? MOST_SIDE : USUAL_SIDE;
 
 	for (size_t i = 0; i < sizeof room / sizeof *room; i++)
@@ -214,7 +215,7 @@ static bool shape(Columns *c, const Gpu *gpu)
 			if (fits(c, gpu, room[i]))
 				return c->terms * c->wide >= FEW_ELEMENTS;
 		}
-	return false;
+	return columns_let_go(c) && shape(c, gpu);
 }
 
 /* ---- The stage ---- */

@@ -189,6 +189,23 @@ void columns_hold(Columns *c)
 	find_slots(c);
 }
 
+bool columns_let_go(Columns *c)
+{
+	const int had = c->ntiles;
+	int shared = 0;
+
+	for (int i = 0; i < had; i++) {
+		if (c->tile[i].temp)
+			return false;
+		if (c->tile[i].shared)
+			c->tile[shared++] = c->tile[i];
+	}
+	c->ntiles = shared < had ? shared : 0;
+	c->slots = 0;
+	find_slots(c);
+	return had > 0;
+}
+
 int64_t columns_bytes(const Columns *c, int i)
 {
 	const int64_t elements = c->terms * (c->slot[i]->shared ? 1 : c->wide);

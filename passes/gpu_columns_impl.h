@@ -54,6 +54,9 @@ void columns_find(Columns *c, Expr *val);
 bool columns_make(Columns *c, const Stmt *s, Expr *at);
 /* What of all that the block is to hold, and where. */
 void columns_hold(Columns *c);
+/* There is no room: what is read of the columns is read from memory each time; then what all columns share is, too. False where
+ * temporaries are held, or nothing is. */
+bool columns_let_go(Columns *c);
 /* Bytes of slot I. */
 int64_t columns_bytes(const Columns *c, int i);
 /* Fetches what the block holds of memory. */

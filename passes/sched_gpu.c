@@ -13,7 +13,8 @@
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
  *           order that is one thread
  *
- * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/gpu_split.c).
+ * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/gpu_split.c); one that leaves what
+ * it makes of a thread's row in memory, without that (passes/gpu_again.c).
  *
  * Products of sizes that are not known have variants (passes/gemm_sizes.c), of which a run takes the first whose guard holds.
  * So have rows of unknown length: a warp or a block has them. What is the same for two of them is one.
@@ -117,18 +118,18 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 {
 	const bool scatters = gpu_scatters(k), parts_apart = gpu_fetch_parts(k);
-	Kernel *parts = gpu_may_split(k) ? kernel_clone(k, k->arena) : NULL;
-	int *first, n;
+	Kernel *other = gpu_may_split(k) || gpu_may_make_again(k) ? kernel_clone(k, k->arena) : NULL;
+	int all = 0, *first = &all, n = 1;
 
 	if (scatters || parts_apart)
 		s->split = kernel_clone(k, k->arena);
 	stages(m, t, k, 0, k->stmts.n - 1, s);
-	if (!parts || !gpu_split(m, t, parts, s, &first, &n))
+	if (!other || (!gpu_split(m, t, other, s, &first, &n) && !gpu_make_again(other, s)))
 		return;
-	*s = (Schedule){.kernel = parts,
-			.split = kernel_clone(parts, k->arena),
+	*s = (Schedule){.kernel = other,
+			.split = kernel_clone(other, k->arena),
 			.where = s->where,
 			.parts = s->parts};
 	for (int i = 0; i < n; i++)
-		stages(m, t, parts, first[i], i + 1 < n ? first[i + 1] - 1 : parts->stmts.n - 1, s);
+		stages(m, t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
 }

@@ -8,6 +8,13 @@
  *
  * and one reading of the row makes both (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). An
  * infinity is no number to be relative to: the nearest number stands for it, and sums are infinite, zero or NaN as before.
+ *
+ * So with a norm's sum of squares, which are relative to the row's mean: each part's are relative to its own,
+ *
+ *     part[i,p] = sum x[i,p*C+q]                   square[i,p] = sum (x[i,p*C+q] - part[i,p]/C)^2
+ *     m[i] = (sum part[i,p]) / n                   v[i] = sum square[i,p] + C * (part[i,p]/C - m[i])^2
+ *
+ * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
  */
 #include "passes/gpu_split_impl.h"
 
@@ -71,10 +78,22 @@ static int band_in_memory(Kernel *k, const Stmt *s, Iter **out)
 	return band_as_stored(s, s, NULL, out);
 }
 
-/* The place of the slice among the dims of the parts. */
+/* The place of the slice among the dims of the parts; it comes behind the iterator around it. */
 static int slice_dim(const Halves *h, const Cut *c)
 {
-	return c->inner ? h->n : 0;
+	return (c->inner ? h->n : 0) + (c->outer != NULL);
+}
+
+/* Dims of the parts before those of the band. */
+static int before(const Cut *c)
+{
+	return c->inner ? 0 : 1 + (c->outer != NULL);
+}
+
+/* Where part SLICE begins. */
+static Expr *first_of(Kernel *k, const Cut *c, Iter *slice)
+{
+	return ex_mul(k->pool, ex_iter(k->pool, slice), ex_dim(k->pool, c->each));
 }
 
 static void parts_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
@@ -82,17 +101,19 @@ static void parts_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
 	ExprPool *p = k->pool;
 	Stmt *part = NEW(k->arena, Stmt);
 	Iter *slice = kernel_iter(k, "slice", c->parts), *q = kernel_iter(k, "q", c->each);
-	Expr *place = ex_add(p, ex_mul(p, ex_iter(p, slice), ex_dim(p, c->each)), ex_iter(p, q));
+	Expr *place = ex_add(p, first_of(k, c, slice), ex_iter(p, q));
 	Dim *dims[MAX_ITERS];
 
 	*part = *s;
 	for (int i = 0; i < h->n; i++)
-		part->iter[i + !c->inner] = h->band[i];
+		part->iter[i + before(c)] = h->band[i];
+	if (c->outer)
+		part->iter[slice_dim(h, c) - 1] = c->outer;
 	part->iter[slice_dim(h, c)] = slice;
-	part->nband = part->nwidx = h->n + 1;
+	part->niters = part->nband = part->nwidx = h->n + 1 + (c->outer != NULL);
 	for (int i = s->nband; i < s->niters; i++)
-		part->iter[i + 1] = s->iter[i] == c->along ? q : s->iter[i];
-	part->niters = s->niters + 1;
+		if (s->iter[i] != c->outer)
+			part->iter[part->niters++] = s->iter[i] == c->along ? q : s->iter[i];
 	part->widx = NEW_ARRAY(k->arena, part->nwidx, Expr *);
 	for (int i = 0; i < part->nwidx; i++) {
 		dims[i] = part->iter[i]->extent;
@@ -121,18 +142,21 @@ static void whole_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
 	*whole = *s;
 	for (int i = 0; i < h->n; i++) {
 		whole->iter[i] = h->to[i] = kernel_iter(k, h->band[i]->name, h->band[i]->extent);
-		with[i] = idx[i + (i >= at)] = ex_iter(p, h->to[i]);
+		with[i] = idx[i + before(c)] = ex_iter(p, h->to[i]);
 	}
-	whole->iter[h->n] = kernel_iter(k, "slice", c->parts);
-	idx[at] = ex_iter(p, whole->iter[h->n]);
-	whole->nband = h->n;
-	whole->niters = h->n + 1;
+	whole->nband = whole->niters = h->n;
+	if (c->outer) {
+		whole->iter[whole->niters++] = kernel_iter(k, c->outer->name, c->outer->extent);
+		idx[at - 1] = ex_iter(p, whole->iter[h->n]);
+	}
+	h->slice = whole->iter[whole->niters++] = kernel_iter(k, "slice", c->parts);
+	idx[at] = ex_iter(p, h->slice);
 	whole->guard = NULL;
 	whole->widx = NEW_ARRAY(k->arena, s->nwidx + 1, Expr *);
 	for (int d = 0; d < s->nwidx; d++)
 		whole->widx[d] = ex_subst_iters(p, s->widx[d], h->band, with, h->n);
 	for (int i = 0; i < h->part->nout; i++)
-		whole->val[i] = ex_load(p, h->part->out[i], idx, h->n + 1);
+		whole->val[i] = ex_load(p, h->part->out[i], idx, h->part->nwidx);
 	h->whole = whole;
 }
 
@@ -144,26 +168,44 @@ void gpu_halve(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
 	whole_of(k, s, c, h);
 }
 
-/* ---- Sums of exponentials ---- */
+/* ---- Sums relative to another reduction's result ---- */
 
-bool gpu_is_softmax(Kernel *k, const Stmt *w, const Cut *cw, const Stmt *s, const Cut *cs)
+/* The difference F - C of which a sum with W may be relative to its parts: of exp(F - C) or (F - C) * (F - C); or null. */
+static Expr *difference(const Stmt *w, const Stmt *s)
 {
-	Expr *e = s->val[0], *to[MAX_ITERS];
+	Expr *e = s->val[0], *d = NULL;
 
-	if (w->red != MONOID_max || s->red != MONOID_sum || w->guard || s->guard ||
-	    w->niters != s->niters || w->nband != s->nband || !ex_is_op(e, FN_exp) ||
-	    !ex_is_op(e->op.arg[0], IN_sub) || cw->parts != cs->parts || cw->each != cs->each ||
-	    cw->inner != cs->inner)
+	if (s->red != MONOID_sum)
+		return NULL;
+	if (w->red == MONOID_max && ex_is_op(e, FN_exp))
+		d = e->op.arg[0];
+	else if (w->red == MONOID_sum && ex_is_op(e, IN_mul) && e->op.arg[0] == e->op.arg[1])
+		d = e->op.arg[0];
+	return d && ex_is_op(d, IN_sub) ? d : NULL;
+}
+
+bool gpu_is_relative(Kernel *k, const Stmt *w, const Stmt *s)
+{
+	Expr *d = difference(w, s), *to[MAX_ITERS];
+
+	if (!d || w->guard || s->guard || w->niters != s->niters || w->nband != s->nband)
 		return false;
-	e = e->op.arg[0];
 	for (int i = 0; i < s->niters; i++) {
 		if (w->iter[i]->extent != s->iter[i]->extent ||
-		    (w->iter[i] == cw->along) != (s->iter[i] == cs->along) ||
-		    (i >= s->nband && expr_has_iter(e->op.arg[1], s->iter[i])))
+		    (i >= s->nband && expr_has_iter(d->op.arg[1], s->iter[i])))
 			return false;
 		to[i] = ex_iter(k->pool, s->iter[i]);
 	}
-	return ex_subst_iters(k->pool, w->val[0], w->iter, to, w->niters) == e->op.arg[0];
+	return ex_subst_iters(k->pool, w->val[0], w->iter, to, w->niters) == d->op.arg[0];
+}
+
+bool gpu_cut_alike(const Stmt *w, const Cut *cw, const Stmt *s, const Cut *cs)
+{
+	for (int i = 0; i < s->niters; i++)
+		if ((w->iter[i] == cw->along) != (s->iter[i] == cs->along) ||
+		    (w->iter[i] == cw->outer) != (s->iter[i] == cs->outer))
+			return false;
+	return cw->parts == cs->parts && cw->each == cs->each && cw->inner == cs->inner;
 }
 
 /* The largest term of a part, as a number: what the terms of the part are taken relative to. */
@@ -175,39 +217,68 @@ static Expr *number(ExprPool *p, Expr *largest)
 		      ex_op2(p, IN_max, ex_num(p, largest->ct, -most), largest));
 }
 
-/* The parts of W's maximum at the point of S's that iterators BAND and SLICE stand for. */
-static Expr *largest_at(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
-			Iter *const *from, Iter *const *to, Iter *slice)
+/* A part of W's result where H's part of S is; or, WHOLE, where the whole reads it. */
+static Expr *part_at(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
+		     const Halves *h, bool whole)
 {
 	Expr *idx[MAX_ITERS];
 	const int at = slice_dim(hw, c);
 
-	for (int d = 0; d <= hw->n; d++) {
-		Iter *it = slice;
+	for (int d = 0; d < hw->part->nwidx; d++) {
+		Iter *it = whole ? h->slice : h->part->iter[at];
 
-		for (int i = 0; d != at && i < w->nband; i++)
+		if (d == at - 1 && c->outer)
+			it = whole ? h->whole->iter[h->n] : h->part->iter[d];
+		for (int i = 0; i < w->nband; i++)
 			for (int b = 0; w->iter[i] == hw->part->iter[d] && b < hw->n; b++)
-				if (from[b] == s->iter[i])
-					it = to[b];
+				if (h->band[b] == s->iter[i])
+					it = whole ? h->to[b] : h->band[b];
 		idx[d] = ex_iter(k->pool, it);
 	}
-	return ex_load(k->pool, hw->part->out[0], idx, hw->n + 1);
+	return ex_load(k->pool, hw->part->out[0], idx, hw->part->nwidx);
+}
+
+/* How many terms of S, which is cut as C, part SLICE has. */
+static Expr *terms_at(Kernel *k, const Stmt *s, const Cut *c, Iter *slice)
+{
+	ExprPool *p = k->pool;
+	Dim *others = dim_const(k->ctx, 1);
+	Expr *each = ex_dim(p, c->each);
+
+	for (int i = s->nband; i < s->niters; i++)
+		if (s->iter[i] != c->along && s->iter[i] != c->outer)
+			others = dim_mul(k->ctx, others, s->iter[i]->extent);
+	if (!c->exact)
+		each = ex_op2(p, IN_min, each,
+			      ex_sub(p, ex_dim(p, c->along->extent), first_of(k, c, slice)));
+	return ex_cvt(p, s->val[0]->ct, ex_mul(p, each, ex_dim(p, others)));
+}
+
+static Expr *square(ExprPool *p, Expr *e)
+{
+	return ex_op2(p, IN_mul, e, e);
 }
 
 void gpu_relative(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
 		  Halves *h)
 {
 	ExprPool *p = k->pool;
-	Expr *f = h->part->val[0]->op.arg[0]->op.arg[0], *from = s->val[0]->op.arg[0]->op.arg[1],
-	     *to[MAX_ITERS];
-	Expr *mine = number(p, largest_at(k, w, hw, c, s, h->band, h->band,
-					  h->part->iter[slice_dim(h, c)])),
-	     *all = number(p, largest_at(k, w, hw, c, s, h->band, h->to, h->whole->iter[h->n]));
+	Expr *f = difference(w, h->part)->op.arg[0], *from = difference(w, s)->op.arg[1],
+	     *to[MAX_ITERS], *sum = h->whole->val[0], *d, *n;
+	Expr *mine = part_at(k, w, hw, c, s, h, false), *all = part_at(k, w, hw, c, s, h, true);
 
 	for (int i = 0; i < h->n; i++)
 		to[i] = ex_iter(p, h->to[i]);
-	h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, mine));
 	from = ex_subst_iters(p, from, h->band, to, h->n);
-	h->whole->val[0] = ex_op2(p, IN_mul, h->whole->val[0],
-				  ex_op1(p, FN_exp, ex_op2(p, IN_sub, all, from)));
+	if (w->red == MONOID_max) {
+		d = ex_op2(p, IN_sub, number(p, all), from);
+		h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, number(p, mine)));
+		h->whole->val[0] = ex_op2(p, IN_mul, sum, ex_op1(p, FN_exp, d));
+		return;
+	}
+	mine = ex_op2(p, IN_div, mine, terms_at(k, w, c, h->part->iter[slice_dim(h, c)]));
+	n = terms_at(k, w, c, h->slice);
+	d = ex_op2(p, IN_sub, ex_op2(p, IN_div, all, n), from);
+	h->part->val[0] = square(p, ex_op2(p, IN_sub, f, mine));
+	h->whole->val[0] = ex_op2(p, IN_add, sum, ex_op2(p, IN_mul, n, square(p, d)));
 }

@@ -30,6 +30,7 @@ enum {
 	LEAST = 2048, /* terms of a part */
 	NARROW = 8,   /* columns of a block that has as few as can be */
 	DEEP = 256, /* terms of a sum, of fewer gemm_gpu_parts is not asked: their stage costs more than parts gain */
+	HELD = 8192,   /* of a part that a block reads once */
 	LARGE = 16384, /* which are no matter however many rows there are */
 	BLOCKS = 4,    /* on an SM */
 	FEW = 8, /* so many times fewer teams than SMs leave most of the memory's bandwidth unused */
@@ -117,14 +118,32 @@ static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 	return lo < 1 ? 1 : lo;
 }
 
-/* Teams of the stage whose nodes are N have all of a row of so many points in registers, or, MORE, in scratch, too. */
-static bool holds_row(const Stage *st, const LNode *n, int64_t points, bool more)
+/* Points of a row that teams of the stage whose nodes are N have in registers, and, MORE, in scratch. */
+static int64_t held(const Stage *st, const LNode *n, bool more)
 {
-	for (; n; n = n->next)
-		if ((n->kind == LN_LOCAL &&
-		     (int64_t)(n->keep + (more ? n->more : 0)) * st->team >= points) ||
-		    holds_row(st, n->body, points, more))
+	int64_t most = 0;
+
+	for (; n; n = n->next) {
+		const int64_t below = held(st, n->body, more),
+			      own = n->kind == LN_LOCAL
+					    ? (int64_t)(n->keep + (more ? n->more : 0)) * st->team
+					    : 0;
+
+		most = most > below ? most : below;
+		most = most > own ? most : own;
+	}
+	return most;
+}
+
+/* S and another reduction are made of one reading of the same rows, if both are split (gpu_relative). */
+static bool has_relative(Kernel *k, const Stmt *s)
+{
+	for (int i = 0; i < k->stmts.n; i++) {
+		const Stmt *o = k->stmts.at[i];
+
+		if (o->red && (gpu_is_relative(k, o, s) || gpu_is_relative(k, s, o)))
 			return true;
+	}
 	return false;
 }
 
@@ -200,9 +219,9 @@ static int64_t even_parts(int64_t n, int64_t most, int64_t pack)
 static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c)
 {
 	Ctx *ctx = x->k->ctx;
-	int64_t n = 0, v, each, beside = 1, even;
+	int64_t n = 0, v, each, beside = 1, outer = 1, even;
 
-	c->along = NULL;
+	c->along = c->outer = NULL;
 	for (int i = s->nband; i < s->niters; i++)
 		if (!dim_is_const(s->iter[i]->extent, &v)) {
 			if (c->along)
@@ -213,13 +232,16 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 			c->along = s->iter[i];
 			n = v;
 		} else if (n && n < parts && v > n) {
-			beside *= n;
+			beside *= outer;
+			outer = n;
+			c->outer = c->along;
 			c->along = s->iter[i];
 			n = v;
 		} else {
 			beside *= v;
 		}
 	least = (least + beside - 1) / beside;
+	parts = (parts + outer - 1) / outer;
 	if (!n) { /* no more than PARTS, each beginning where wide accesses may */
 		const int64_t pack = beside > 1 ? 1 : PACK;
 		Dim *share = dim_ceildiv(ctx, c->along->extent, dim_const(ctx, parts * pack));
@@ -231,15 +253,17 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 		return true;
 	}
 	if (parts > n / least)
-		parts = n / least;
-	if (parts < 2)
+		parts = n / least > 1 ? n / least : 1;
+	if (parts * outer < 2)
 		return false;
 	even = even_parts(n, parts, beside > 1 || least < LEAST ? 1 : PACK);
+	for (int64_t pack = PACK / 2; !even && beside == 1 && pack >= MOST_PACK; pack /= 2)
+		even = even_parts(n, parts, pack);
 	c->exact = even > 0;
 	each = even ? n / even : ((n + parts - 1) / parts + PACK - 1) / PACK * PACK;
 	c->each = dim_const(ctx, each);
 	c->parts = dim_const(ctx, (n + each - 1) / each);
-	return n > each;
+	return outer > 1 || n > each;
 }
 
 /* S, a map, runs along rows of which a sum is split. */
@@ -307,12 +331,17 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	}
 	blocks = blocks_of(x->k->ctx, st, &rows_known);
 	n = terms_of(x->k->ctx, sched, s, INT64_MAX, &terms_known);
-	if (shares_row(x->k, s) ? FEW * blocks > sms || !rows_known || !terms_known ||
-					  holds_row(st, st->body, n, read_on(x->k, s))
-				: 2 * blocks > sms || (!rows_known && !terms_known))
-		return false;
-	least = rows_known ? least_terms(st->body) : LARGE;
 	parts = (BLOCKS * sms + blocks - 1) / blocks;
+	if (shares_row(x->k, s) && terms_known && has_relative(x->k, s) &&
+	    (blocks < sms ? 2 : 4) * held(st, st->body, true) < n) {
+		/* Of three readings of most of the row there remain two, and more blocks do it. */
+		parts = parts > n / HELD ? parts : n / HELD;
+	} else if (shares_row(x->k, s) ? FEW * blocks > sms || !rows_known || !terms_known ||
+						 held(st, st->body, read_on(x->k, s)) >= n
+				       : 2 * blocks > sms || (!rows_known && !terms_known)) {
+		return false;
+	}
+	least = rows_known ? least_terms(st->body) : LARGE;
 	if (least < LEAST && !even_parts(n, parts < n / least ? parts : n / least, 1))
 		least = LEAST; /* parts that are not alike have guards, which folds do not */
 	if (n < 2 * least)
@@ -340,13 +369,14 @@ static void follow(Splitter *x, Stmt *s)
 	x->points = s->red || gpu_is_map(s) ? points : NULL;
 }
 
-/* A temporary of all of the row would go through memory: it is made again where it is read. */
+/* A temporary of all of the row would go through memory, and one that is a copy is for rows that stay whole (passes/gpu_shared_reads.c):
+ * it is made again where it is read. */
 static bool made_again(Splitter *x, const Stmt *s)
 {
 	Kernel *k = x->k;
 
 	if (s->out[0]->kind != BUF_TEMP || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
-	    !shares_row_with(x, s))
+	    (!shares_row_with(x, s) && !inline_is_free(s)))
 		return false;
 	inline_after(k, s->id);
 	return true;
@@ -368,7 +398,8 @@ static void split(Splitter *x, int i)
 		const Stmt *o = k->stmts.at[j];
 		Halves ho;
 
-		if (!x->cut[j].along || !gpu_is_softmax(k, s, &x->cut[i], o, &x->cut[j]))
+		if (!x->cut[j].along || !gpu_is_relative(k, s, o) ||
+		    !gpu_cut_alike(s, &x->cut[i], o, &x->cut[j]))
 			continue;
 		gpu_halve(k, o, &x->cut[j], &ho);
 		gpu_relative(k, s, &h, &x->cut[i], o, &ho);

@@ -13,6 +13,7 @@ typedef struct SymEval {
 	Arena *a;
 	Dim *const *const *in;
 	SymVal **bufs;   /* by Buf.id: row-major elements; null for inputs and tables */
+	bool *wanted;    /* by Buf.id: the result depends on it */
 	int64_t *it;     /* by Iter.id: the current point */
 	SymVal *memo;    /* by Expr.id */
 	int *stamp, now; /* memo is of the current point where stamp == now */
@@ -240,7 +241,7 @@ static bool make_bufs(SymEval *s)
 		const Buf *b = s->k->bufs.at[i];
 		int64_t total = 1, n;
 
-		if (b->kind == BUF_IN || b->data)
+		if (b->kind == BUF_IN || b->data || !s->wanted[i])
 			continue;
 		for (int d = 0; d < b->rank; d++) {
 			if (!dim_is_const(b->dims[d], &n) || n < 0 || n > ELEMS_MAX)
@@ -252,6 +253,34 @@ static bool make_bufs(SymEval *s)
 		s->bufs[i] = NEW_ARRAY(s->a, total, SymVal);
 	}
 	return true;
+}
+
+static void want(void *wanted, Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		((bool *)wanted)[e->load.buf->id] = true;
+}
+
+static bool is_wanted(const SymEval *s, const Stmt *st)
+{
+	return s->wanted[st->out[0]->id] || (st->nout > 1 && s->wanted[st->out[1]->id]);
+}
+
+/* RESULT depends on what is read on the way to it: a Shape on no element of its operand, which may be of any size. */
+static void find_wanted(SymEval *s, const Buf *result)
+{
+	s->wanted[result->id] = true;
+	for (int i = s->k->stmts.n; i-- > 0;) {
+		const Stmt *st = s->k->stmts.at[i];
+
+		if (!is_wanted(s, st))
+			continue;
+		for (int j = 0; j < st->nwidx; j++)
+			ex_walk(st->widx[j], want, s->wanted);
+		ex_walk(st->val[0], want, s->wanted);
+		if (st->guard)
+			ex_walk(st->guard, want, s->wanted);
+	}
 }
 
 /* What the out buffer holds, as dims. */
@@ -295,6 +324,7 @@ bool eval_symbolic(Kernel *k, Dim *const *const *in, Dim **out, int n)
 
 	make_identities(k);
 	s.bufs = NEW_ARRAY(s.a, k->bufs.n, SymVal *);
+	s.wanted = NEW_ARRAY(s.a, k->bufs.n, bool);
 	s.it = NEW_ARRAY(s.a, k->iters.n, int64_t);
 	s.memo = NEW_ARRAY(s.a, expr_count(k->pool), SymVal);
 	s.stamp = NEW_ARRAY(s.a, expr_count(k->pool), int);
@@ -303,9 +333,12 @@ bool eval_symbolic(Kernel *k, Dim *const *const *in, Dim **out, int n)
 			ok &= !result;
 			result = k->bufs.at[i];
 		}
-	ok = ok && result && make_bufs(&s);
+	ok = ok && result;
+	if (ok)
+		find_wanted(&s, result);
+	ok = ok && make_bufs(&s);
 	for (int i = 0; ok && i < k->stmts.n; i++)
-		ok = run_stmt(&s, k->stmts.at[i]);
+		ok = !is_wanted(&s, k->stmts.at[i]) || run_stmt(&s, k->stmts.at[i]);
 	ok = ok && read_out(&s, result, out, n);
 	arena_free(s.a);
 	return ok;

@@ -2,12 +2,14 @@
 /* Symbols: where their values come from, at bind from the shapes of inputs, and the facts over them. */
 #include "codegen/host_impl.h"
 
+#include <assert.h>
 #include <string.h>
 
 const char *host_sym(void *arg, const Sym *s)
 {
 	Host *h = arg;
 
+	assert(h->sym_index[s->id] >= 0);
 	return arena_printf(h->m->arena, "sym[%d]", h->sym_index[s->id]);
 }
 

@@ -249,17 +249,27 @@ static void weights_place(Plan *p, Value *v)
 	vec_push(p->m->arena, &p->p->stored, v);
 }
 
-/* Constants and what constants alone give are in the weights where something else reads them. */
+/* N reads its operands where they are planned: those of the host's kernels are its own. */
+static bool reads_weights(Module *m, const Node *n)
+{
+	return n->op == OP_Copy || (node_kernel(n) && n->nout && !node_on_host(n) &&
+				    !value_is_weights(m, n->out[0]));
+}
+
+/* Constants and what constants alone give are in the weights where something else reads them, be it a size. */
 static void place_weights(Plan *p)
 {
 	Graph *g = p->m->graph;
 
-	for (Node *n = g->first; n; n = n->next)
-		if (node_kernel(n) && n->nout && !node_on_host(n) &&
-		    !value_is_weights(p->m, n->out[0]))
+	for (Node *n = g->first; n; n = n->next) {
+		if (reads_weights(p->m, n))
 			for (int i = 0; i < n->nin; i++)
 				if (node_in(n, i) && value_is_weights(p->m, node_in(n, i)))
 					weights_place(p, value_base(node_in(n, i)));
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i] && n->out[i]->syms && value_is_weights(p->m, n->out[i]))
+				weights_place(p, value_base(n->out[i]));
+	}
 	for (int i = 0; i < g->results.n; i++)
 		if (value_is_weights(p->m, g->results.at[i]->value))
 			weights_place(p, value_base(g->results.at[i]->value));

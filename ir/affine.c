@@ -424,6 +424,32 @@ bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n)
 	return dim_multiple(c, a->base, n);
 }
 
+Dim *ex_step(Ctx *c, Expr *e, const Iter *it)
+{
+	if (!expr_has_iter(e, it))
+		return dim_const(c, 0);
+	if (e->kind == EX_ITER)
+		return dim_const(c, 1);
+	if (e->kind != EX_INST || e->ct != CT_I64)
+		return NULL;
+	if (e->op.inst == IN_add) {
+		Dim *a = ex_step(c, e->op.arg[0], it), *b = ex_step(c, e->op.arg[1], it);
+
+		return a && b ? dim_add(c, a, b) : NULL;
+	}
+	for (int i = 0; e->op.inst == IN_mul && i < 2; i++) {
+		const Expr *f = e->op.arg[i];
+		Dim *k = f->kind == EX_CONST ? dim_const(c, f->i)
+			 : f->kind == EX_DIM ? f->dim
+					     : NULL,
+		    *step = k ? ex_step(c, e->op.arg[1 - i], it) : NULL;
+
+		if (k)
+			return step ? dim_mul(c, k, step) : NULL;
+	}
+	return NULL;
+}
+
 bool ex_runs_along(Ctx *c, Expr *e, const Iter *it)
 {
 	Affine a;

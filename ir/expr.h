@@ -163,6 +163,8 @@ Expr *ex_from_affine(ExprPool *p, const Affine *a);
 Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it); /* 0 where it does not occur */
 /* A is a multiple of N at every point, but for its steps along BUT: its base is, and so is each other coefficient. */
 bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n);
+/* What E goes by from point to point along IT, whatever else is in it; null where that is not the same everywhere. */
+Dim *ex_step(Ctx *c, Expr *e, const Iter *it);
 /* E is affine and goes by one from point to point along IT. */
 bool ex_runs_along(Ctx *c, Expr *e, const Iter *it);
 

@@ -39,59 +39,6 @@ void row_begin(Row *r, Stmt *s)
 	l_of(r->b, s);
 }
 
-/* ---- Choosing the vector iterator ---- */
-
-typedef struct Strides {
-	Row *r;
-	int band_hits[MAX_ITERS], inner_hits;
-} Strides;
-
-static void score_index(Strides *st, const Stmt *s, const Buf *buf, Expr *const *idx)
-{
-	Kernel *k = st->r->k;
-	Affine a;
-
-	if (buf->rank == 0 || !ex_affine(k->ctx, flat_index(k, buf, idx), &a))
-		return;
-	for (int i = 0; i < s->niters; i++) {
-		const int b = band_index(st->r->band, s, s->iter[i]);
-		int64_t few;
-
-		if (!dim_equals(affine_coef(k->ctx, &a, s->iter[i]), 1))
-			continue;
-		if (b >= 0)
-			st->band_hits[b]++;
-		else if (!(dim_is_const(s->iter[i]->extent, &few) && few < WINDOW))
-			st->inner_hits++; /* a window is no row */
-	}
-}
-
-static void score_load(void *arg, Stmt *s, Expr *load)
-{
-	score_index(arg, s, load->load.buf, load->load.idx);
-}
-
-static void choose_vector(Row *r)
-{
-	Strides st = {.r = r};
-	int best = -1;
-
-	for (int i = r->first; i <= r->last; i++) {
-		stmt_loads(r->k->stmts.at[i], score_load, &st);
-		score_index(&st, r->k->stmts.at[i], r->k->stmts.at[i]->out[0],
-			    r->k->stmts.at[i]->widx);
-	}
-	for (int b = 0; b < r->band->n; b++)
-		if (best < 0 || st.band_hits[b] >= st.band_hits[best])
-			best = b;
-	r->vec = best >= 0 && (st.band_hits[best] > st.inner_hits || !st.inner_hits) ? best : -1;
-	if (r->vec < 0 && best >= 0 && r->first == r->last && !r->k->stmts.at[r->first]->red &&
-	    r->k->stmts.at[r->first]->niters == r->band->n)
-		r->vec = r->band->n - 1;
-	for (int b = 0; b < r->band->n; b++)
-		r->fixed[b] = b != r->vec;
-}
-
 /* ---- Locals ---- */
 
 /* Dim D of T, written by S, runs with which band iterator? -1: none. */
@@ -114,14 +61,18 @@ static bool used_outside(const Row *r, const Buf *t)
 	return false;
 }
 
+bool row_keeps(const Row *r, const Buf *t)
+{
+	return t->kind == BUF_TEMP && !t->data && !used_outside(r, t);
+}
+
 bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t)
 {
 	int writers = 0;
 
 	for (int i = r->first; i <= r->last; i++)
 		writers += stmt_writes(r->k->stmts.at[i], t);
-	return t->kind == BUF_TEMP && !t->data && !r->local[t->id] && writers == 1 &&
-	       !used_outside(r, t) && !s->update && !s->ordered;
+	return row_keeps(r, t) && !r->local[t->id] && writers == 1 && !s->update && !s->ordered;
 }
 
 static void make_local(Row *r, Stmt *s, Buf *t)
@@ -384,7 +335,7 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	int nsplit = 0, ngroups;
 	Merged g[MAX_ITERS];
 
-	choose_vector(&r);
+	row_choose_vector(&r);
 	r.tile = row_window_along(&r);
 	r.block = r.tile >= 0                                    ? BLOCK_WINDOW
 		  : first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP

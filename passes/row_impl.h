@@ -5,6 +5,7 @@
 
 #include "passes/band.h"
 #include "passes/loops.h"
+#include "passes/points.h"
 
 enum { BLOCK = 512, BLOCK_MAP = 4096, BLOCK_WINDOW = 64, TILE_WINDOW = 32, SIDE_BY_SIDE = 4, GRAIN_POINTS = 16384, WINDOW = 16 };
 
@@ -68,7 +69,9 @@ void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 /* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout has no blocks. */
 int row_memory_dim(const Buf *t, int i);
-/* Temporary T, which S writes, lives in this stage alone and need not be stored. */
+/* T is a temporary of this stage alone. */
+bool row_keeps(const Row *r, const Buf *t);
+/* And what S, alone, writes to it need not be stored. */
 bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t);
 /* Whether band iterators OUT and IN, which stands for EXTENT points, step as one in every access. */
 bool row_joins(Row *r, int out, int in, Dim *extent);
@@ -90,6 +93,10 @@ bool row_is_fixed(const Row *r, const Iter *it);
 bool row_packed(const Stmt *s);
 Expr *row_extent(Row *r, const Iter *it);
 
+/* VEC and FIXED, by the accesses of all statements (row_along.c). */
+void row_choose_vector(Row *r);
+/* Of iterators T the one that lanes go over; -1 where there are none. */
+int row_lane_of(const Points *t);
 /* With v innermost: a block of states, updated a row of terms at a time. */
 void row_emit_reduce_vector(Row *r, Stmt *s);
 /* Windows along a band iterator that is not v: false where S is none (row_window.c). */

@@ -3,7 +3,6 @@
  * The row strategy's reductions: with the vector iterator innermost (a block of states at a time; small windows
  * read a padded copy of their row and take all taps in one loop), or in lanes along what is reduced.
  */
-#include "passes/points.h"
 #include "passes/row_impl.h"
 
 #include <assert.h>
@@ -238,41 +237,6 @@ static void terms_of(Row *r, Stmt *s, Points *t)
 	points_join(t);
 }
 
-typedef struct Hits {
-	Ctx *ctx;
-	const Iter *it;
-	int n;
-} Hits;
-
-static void hit(void *arg, Expr *e)
-{
-	Hits *h = arg;
-
-	h->n += e->kind == EX_LOAD && e->load.nidx == 1 &&
-		ex_runs_along(h->ctx, e->load.idx[0], h->it);
-}
-
-/* The iterator along which memory runs: it goes in lanes. */
-static int lane_of(const Points *t)
-{
-	int best = t->n - 1, most = -1;
-	int64_t few;
-
-	for (int i = 0; i < t->n; i++) {
-		Hits h = {t->k->ctx, t->it[i], 0};
-
-		for (int v = 0; v < t->ne; v++)
-			ex_walk(t->e[v], hit, &h);
-		if (dim_is_const(h.it->extent, &few) && few < WINDOW)
-			h.n = 0;
-		if (h.n >= most) {
-			most = h.n;
-			best = i;
-		}
-	}
-	return best;
-}
-
 /* Reduction with scalar states: lanes over the contiguous reduced iterator. */
 void row_emit_reduce_lanes(Row *r, Stmt *s)
 {
@@ -286,7 +250,7 @@ void row_emit_reduce_lanes(Row *r, Stmt *s)
 	row_open_band(r, s, &n, false);
 	row_declare_state(r, s, acc, NULL);
 	terms_of(r, s, &t);
-	lane = r->unrolled ? -1 : lane_of(&t);
+	lane = r->unrolled ? -1 : row_lane_of(&t);
 	row_init_state(r, s, acc, zero);
 	for (int i = 0; i < t.n; i++)
 		if (i != lane)

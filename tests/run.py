@@ -103,9 +103,9 @@ def selected(test, patterns):
 
 def answered(pattern, tests):
     """Whether TESTS, those selected, have one of PATTERN. Cases of model suites were selected as they were collected."""
-    family = pattern.split("/")[0].split(".")[0]
+    family, _, path = pattern.split("/")[0].partition(".")
     if family in suites.MODEL_SUITES:
-        return any(t.suite.split(".")[0] == family for t in tests)
+        return path in ("", *suites.PATHS) and any(t.suite.split(".")[0] == family for t in tests)
     return any(selected(t, [pattern]) for t in tests if t.suite.split(".")[0] not in suites.MODEL_SUITES)
 
 
@@ -143,6 +143,15 @@ def update(results, listed):
             with open(os.path.join(PASSING, suite + ".txt"), "w") as f:
                 f.writelines(name + "\n" for name in sorted(names | new))
             print(f"{suite}: {len(new)} newly passing cases added to tests/passing/{suite}.txt")
+
+
+def tell_blessed(results):
+    """How many expectations --bless wrote, and which of them are an error now: that may be what went wrong, and no expectation."""
+    written = [r for r in results if r.status == "pass" and r.message]
+    for r in written:
+        if r.message == suites.NOW_FAILS:
+            print(f"{r.suite}/{r.name}: {r.message}")
+    print(f"{len(written)} expectations written")
 
 
 def count(results):
@@ -247,6 +256,8 @@ def main():
         shutil.rmtree(scratch, ignore_errors=True)
     if options.update:
         update(results, listed)
+    if options.bless:
+        tell_blessed(results)
     table = count(results)
     with open(os.path.join(ROOT, options.json), "w") as f:
         json.dump({"counts": table, "results": [r._asdict() for r in results]}, f, indent=1)

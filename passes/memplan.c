@@ -252,8 +252,8 @@ static void weights_place(Plan *p, Value *v)
 /* N reads its operands where they are planned: those of the host's kernels are its own. */
 static bool reads_weights(Module *m, const Node *n)
 {
-	return n->op == OP_Copy || (node_kernel(n) && n->nout && !node_on_host(n) &&
-				    !value_is_weights(m, n->out[0]));
+	return n->op == OP_Copy ||
+	       (node_kernel(n) && n->nout && !node_on_host(n) && !value_is_weights(m, n->out[0]));
 }
 
 /* Constants and what constants alone give are in the weights where something else reads them, be it a size. */

@@ -170,7 +170,7 @@ void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const 
 	for (int i = 0; i < nat; i++) {
 		const int b = band_index(r->band, s, s->iter[i]);
 
-		at[i] = b >= 0                  ? r->pos[b]
+		at[i] = b >= 0                 ? r->pos[b]
 			: red && i >= s->nband ? red[i - s->nband]
 					       : ex_iter(r->k->pool, s->iter[i]);
 	}

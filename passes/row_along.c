@@ -78,8 +78,8 @@ static void step_load(void *arg, Stmt *s, Expr *load)
 /* A loop inside is better than band iterator B; of two that are as good, it is where its rows are long. */
 static bool goes_inside(const Steps *st, int b)
 {
-	return st->inner.runs && (better(st->inner, st->band[b]) ||
-				  (st->is_long && !better(st->band[b], st->inner)));
+	return st->inner.runs &&
+	       (better(st->inner, st->band[b]) || (st->is_long && !better(st->band[b], st->inner)));
 }
 
 void row_choose_vector(Row *r)

@@ -9,6 +9,11 @@
 const Target *target_by_name(const char *name);
 /* All rows, CPUs before GPUs, best first; ends with a null name. */
 extern const Target target_table[];
+/*
+ * The next target of *LIST, what follows --target=: names with commas between them, cpu:v4,cuda:sm_80,sm_90a. What cpu: and
+ * cuda: begin lasts until the other, in *CUDA. Null at the list's end; and where a name is none, of which ERROR tells then.
+ */
+const Target *target_next(const char **list, bool *cuda, StrBuf *error);
 /* Appends the names of all CPUs, or of all GPUs, with commas between them. */
 void target_names(StrBuf *b, bool gpu);
 

@@ -5,6 +5,7 @@
  *     dlcc-opt FILE.dl -p canon             infer runs first where types are not known
  *     dlcc-opt model.onnx -p infer,canon --verify --rewrite-limit=3
  */
+#include "base/program.h"
 #include "base/sys.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
@@ -20,7 +21,7 @@ static const char usage[] =
 	"  -p PASS,PASS        the passes to run, in this order (default: none); `-p` may be repeated\n"
 	"  -o FILE             where the graph is printed (default: standard output)\n"
 	"  -O0 -O1 -O2 -O3     effort (default -O2)\n"
-	"  --target=NAME       the CPU or GPU, as dlcc --list-targets names it (default: x86-64-v3)\n"
+	"  --target=NAME       the CPU or GPU, as dlcc --list-targets names it (default: cpu:x86-64-v3)\n"
 	"  --tf32              GPUs may round the factors of f32 products to tf32\n"
 	"  --rewrite-limit=N   rewrites done at most\n"
 	"  --verify            check the graph after every pass\n"
@@ -29,14 +30,11 @@ static const char usage[] =
 	"  --list-passes       the passes there are\n"
 	"  --version --help\n";
 
-#ifndef DLCC_VERSION
-#define DLCC_VERSION "0"
-#endif
-
-enum { EXIT_USAGE = 2, MAX_PASSES = 64 };
+enum { MAX_PASSES = 64 };
 
 typedef struct Cli {
-	const char *input, *output, *target;
+	const char *input, *output;
+	const Target *target;
 	const Pass *passes[MAX_PASSES];
 	int npasses;
 	Options opt;
@@ -46,7 +44,7 @@ typedef struct Cli {
 
 static bool fault(Cli *c, const char *fmt, const char *arg)
 {
-	char text[256];
+	char text[1024];
 
 	snprintf(text, sizeof text, fmt, arg);
 	return diag_error(&c->diag, (DiagLoc){.file = "dlcc-opt"}, "%s", text);
@@ -76,11 +74,21 @@ static bool add_passes(Cli *c, const char *list)
 	return true;
 }
 
-/* cpu:NAME or cuda:NAME without what a list of dlcc needs to tell them apart. */
-static const char *without_kind(const char *target)
+/* --target=LIST, of one. */
+static bool set_target(Cli *c, const char *list)
 {
-	return str_starts(target, "cpu:") || str_starts(target, "cuda:") ? strchr(target, ':') + 1
-									 : target;
+	const char *text = list;
+	bool cuda = false, ok;
+	StrBuf error = {0};
+
+	c->target = target_next(&list, &cuda, &error);
+	ok = c->target && !target_next(&list, &cuda, &error);
+	if (error.n)
+		fault(c, "%s", strbuf_str(&error));
+	else if (!ok)
+		fault(c, "--target=%s: name one", text);
+	strbuf_free(&error);
+	return ok;
 }
 
 static bool option(Cli *c, char **argv, int *i)
@@ -95,10 +103,10 @@ static bool option(Cli *c, char **argv, int *i)
 		return fault(c, "-o %s: an earlier -o says otherwise", argv[*i + 1]);
 	if (!strcmp(a, "-o"))
 		c->output = argv[++*i];
-	else if (!strncmp(a, "-O", 2) && a[2] >= '0' && a[2] <= '3' && !a[3])
-		c->opt.level = a[2] - '0';
+	else if (program_level(a, &c->opt.level))
+		return c->opt.level >= 0 || fault(c, "%s: " OPT_LEVELS, a);
 	else if (str_starts(a, "--target="))
-		c->target = without_kind(a + strlen("--target="));
+		return set_target(c, a + strlen("--target="));
 	else if (str_starts(a, "--rewrite-limit="))
 		c->opt.rewrite_limit = atoi(a + strlen("--rewrite-limit="));
 	else if (!strcmp(a, "--tf32"))
@@ -192,11 +200,9 @@ static bool work(Cli *c)
 	OnnxFile *file = NULL;
 	bool ok = false;
 
-	m.target[0] = target_by_name(c->target);
+	m.target[0] = c->target;
 	m.host = target_by_name("generic");
-	if (!m.target[0])
-		fault(c, "there is no target \"%s\"; see dlcc --list-targets", c->target);
-	else if ((m.graph = read_input(c, ctx, a, &file)))
+	if ((m.graph = read_input(c, ctx, a, &file)))
 		ok = run_passes(c, &m) && print(c, &m);
 	if (file)
 		onnx_close(file);
@@ -205,30 +211,32 @@ static bool work(Cli *c)
 	return ok && !c->diag.errors;
 }
 
-/* Prints what was asked for about dlcc-opt itself; false: nothing was. */
-static bool information(int argc, char **argv)
+static void help(void)
 {
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			return fputs(usage, stdout), true;
-		if (!strcmp(argv[i], "--version"))
-			return puts("dlcc-opt " DLCC_VERSION), true;
-		if (!strcmp(argv[i], "--list-passes")) {
-			for (const Pass *p = pass_table; p->name; p++)
-				printf("%-8s %s\n", p->name, p->what);
-			return true;
-		}
-	}
-	return false;
+	fputs(usage, stdout);
 }
+
+static void print_version(void)
+{
+	puts("dlcc-opt " DLCC_VERSION);
+}
+
+static void list_passes(void)
+{
+	for (const Pass *p = pass_table; p->name; p++)
+		printf("%-8s %s\n", p->name, p->what);
+}
+
+static const Question questions[] = {
+	{"--help", help}, {"--version", print_version}, {"--list-passes", list_passes}, {0}};
 
 int main(int argc, char **argv)
 {
-	Cli c = {.target = "x86-64-v3",
+	Cli c = {.target = target_by_name("x86-64-v3"),
 		 .opt = {.level = 2, .rewrite_limit = -1},
 		 .diag = {.out = stderr}};
 
-	if (information(argc, argv))
+	if (program_answers(argc, argv, questions))
 		return 0;
 	for (int i = 1; i < argc; i++)
 		if (!option(&c, argv, &i))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlcc: the compiler's command line. `dlcc --help` is its manual in short; docs/cli.md the long one. */
+#include "base/program.h"
 #include "base/sys.h"
 #include "codegen/package.h"
 #include "codegen/targets.h"
@@ -17,24 +18,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef DLCC_VERSION
-#define DLCC_VERSION "0"
-#endif
-
 static DiagLoc no_where(const Cli *c)
 {
 	return (DiagLoc){.file = c->input ? c->input : "dlcc"};
 }
 
 /* Refuses --dim D, naming the dims that there are. */
-static bool unknown_dim(Cli *c, Ctx *ctx, const DimOption *d, const char *name)
+static bool unknown_dim(Cli *c, Ctx *ctx, const DimOption *d)
 {
 	StrBuf b = {0};
 
 	for (int s = 0; s < sym_count(ctx); s++)
 		strbuf_printf(&b, "%s \"%s\"", b.n ? "," : "; it has", sym_at(ctx, s)->name);
-	diag_error(&c->diag, no_where(c), "--dim %s: the model has no dim \"%s\"%s", d->text, name,
-		   b.n ? strbuf_str(&b) : "; all of its sizes are fixed");
+	diag_error(&c->diag, no_where(c), "--dim %s: the model has no dim \"%.*s\"%s", d->text,
+		   (int)d->name, d->text, b.n ? strbuf_str(&b) : "; all of its sizes are fixed");
 	strbuf_free(&b);
 	return false;
 }
@@ -44,17 +41,17 @@ static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 {
 	for (int i = 0; i < c->ndims; i++) {
 		const DimOption *d = &c->dims[i];
-		const char *name = arena_strndup(ctx->arena, d->text, d->name);
 		bool found = false;
 
 		for (int s = 0; s < sym_count(ctx); s++)
-			if (!strcmp(sym_at(ctx, s)->name, name)) {
+			if (strlen(sym_at(ctx, s)->name) == d->name &&
+			    !strncmp(d->text, sym_at(ctx, s)->name, d->name)) {
 				sym_at(ctx, s)->lo = d->lo;
 				sym_at(ctx, s)->hi = d->hi;
 				found = true;
 			}
 		if (!found)
-			return unknown_dim(c, ctx, d, name);
+			return unknown_dim(c, ctx, d);
 	}
 	graph_bind_dims(g);
 	return true;
@@ -213,72 +210,29 @@ static void add_target(const Target **list, int *n, const Target *t)
 	(*n)++;
 }
 
-static bool unknown_target(Cli *c, const char *name)
-{
-	const Target *t = target_by_name(name);
-	StrBuf b = {0};
-
-	if (t) /* of the other kind */
-		strbuf_printf(&b, "--target: write %s:%s; ", t->gpu ? "cuda" : "cpu", name);
-	else if (!strcmp(name, "cuda"))
-		strbuf_puts(&b, "--target: write cuda: with a GPU, as cuda:sm_80; ");
-	if (b.n) {
-		strbuf_puts(&b, "dlcc --list-targets names all");
-		options_fault(c, strbuf_str(&b));
-		strbuf_free(&b);
-		return false;
-	}
-	strbuf_printf(&b, "--target: \"%s\" is not known; it is cpu: with native, ", name);
-	target_names(&b, false);
-	strbuf_puts(&b, ", cuda: with ");
-	target_names(&b, true);
-	strbuf_puts(&b, ", or several of them with commas; --cc= says what generic is for");
-	if (str_starts(name, "sm_"))
-		strbuf_puts(&b,
-			    "; code for one sm_ runs on all GPUs of a higher number, but sm_90a's, "
-			    "which is for sm_90 alone");
-	options_fault(c, strbuf_str(&b));
-	strbuf_free(&b);
-	return false;
-}
-
 static bool wants_cubin(const Cli *c)
 {
 	return c->cubin && !strcmp(c->cubin, "yes");
 }
 
-/* --target=cpu:v4,cuda:sm_80,sm_90a: what cpu: and cuda: begin lasts until the other. A .ptx and --check are for the
- * first GPU that is named, a .ptx for no CPU. */
+/* A .ptx and --check are for the first GPU that is named, a .ptx for no CPU. */
 static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 {
 	const char *list = c->targets ? c->targets : "cpu:native";
 	const bool one = c->check || (c->output && str_ends(c->output, ".ptx"));
+	const Target *t;
+	StrBuf error = {0};
 	bool cuda = false;
 
-	while (*list) {
-		size_t n = strcspn(list, ",");
-		char *name = arena_strndup(a, list, n);
-		const Target *t;
-
-		list += n + (list[n] == ',');
-		if (str_starts(name, "cuda:") || str_starts(name, "cpu:")) {
-			cuda = name[1] == 'u';
-			name = strchr(name, ':') + 1;
-			if (!*name)
-				continue;
-		} else if (!strcmp(name, "cpu")) {
-			cuda = false;
-			name = arena_strdup(a, "native");
-		}
-		t = target_by_name(str_starts(name, "v") && strlen(name) == 2
-					   ? arena_printf(a, "x86-64-%s", name)
-					   : name);
-		if (!t || !t->gpu != !cuda)
-			return unknown_target(c, name);
+	while ((t = target_next(&list, &cuda, &error)))
 		if (t->gpu && !(one && gpu->ntargets))
 			add_target(gpu->target, &gpu->ntargets, t);
 		else if (!t->gpu)
 			add_target(m->target, &m->ntargets, t);
+	if (error.n) {
+		options_fault(c, strbuf_str(&error));
+		strbuf_free(&error);
+		return false;
 	}
 	if (gpu->ntargets && !gen_nvptx_available())
 		return options_fault(
@@ -302,12 +256,12 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		return options_fault(c, "--tf32 needs a target: --target=cuda:sm_80");
 	if ((c->tiles || c->list_tiles) && !gpu->ntargets)
 		return options_fault(c, "tiles need a target: --target=cuda:sm_80");
-	for (int t = 0; c->tf32 && t < gpu->ntargets; t++)
-		if (!mma_rounds(gpu->target[t]->gpu->sm))
+	for (int i = 0; c->tf32 && i < gpu->ntargets; i++)
+		if (!mma_rounds(gpu->target[i]->gpu->sm))
 			return options_fault(
 				c,
 				arena_printf(a, "--tf32: %s multiplies no tf32; sm_80 and later do",
-					     gpu->target[t]->name));
+					     gpu->target[i]->name));
 	m->gpu = gpu->ntargets ? gpu : NULL;
 	if (!c->check && c->output && str_ends(c->output, ".ptx"))
 		m->ntargets = 0;
@@ -584,10 +538,9 @@ static int compile(Cli *c)
 int main(int argc, char **argv)
 {
 	Cli c = {.level = 2, .rewrite_limit = -1, .diag = {.out = stderr}};
-	int done = options_information(argc, argv);
 
-	if (done >= 0)
-		return done;
+	if (options_answer(argc, argv))
+		return 0;
 	c.diag.colour = isatty(2) && !getenv("NO_COLOR");
 	if (!options_read(&c, argc, argv))
 		return EXIT_USAGE;

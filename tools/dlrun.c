@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlrun: runs a compiled model. See the text of --help. */
+#include "base/program.h"
 #include "base/str.h"
 #include "tools/dlrun/npy.h"
 #include "tools/dlrun/session.h"
@@ -20,7 +21,7 @@ static const char help[] =
 	"  --bench            time runs, on random inputs, or those of --data or -i; prints one line of JSON\n"
 	"  --dim NAME=VALUE   a symbolic dim of the random inputs (default: its lower bound, from 1)\n"
 	"  --seconds S        how long (default 2)\n"
-	"  --threads T        threads (default: all CPUs)\n"
+	"  --threads T        threads (default, and 0: all CPUs)\n"
 	"  --device D         cpu, cuda, cuda:N, or auto: a GPU where the model has code for one (default)\n"
 	"  --profile[=FILE]   print the kernels by time, those of --data or -i, else of random inputs;\n"
 	"                     write a Chrome trace to FILE\n"
@@ -28,10 +29,6 @@ static const char help[] =
 	"  --weights FILE     the weights, where they are not with the model\n"
 	"  --version          the version, and that of the API; --help: these lines\n"
 	"exit status: 0, or 1 when something failed or an output differs, or 2 for wrong usage\n";
-
-#ifndef DLCC_VERSION
-#define DLCC_VERSION "0"
-#endif
 
 enum { MAX_ARGS = 512 };
 
@@ -72,7 +69,7 @@ static const Valued valued[] = {
 	{"--rtol", NUMBER, offsetof(Options, compare.rtol), "a number from 0"},
 	{"--atol", NUMBER, offsetof(Options, compare.atol), "a number from 0"},
 	{"--seconds", POSITIVE, offsetof(Options, seconds), "a number above 0"},
-	{"--threads", WHOLE, offsetof(Options, load.threads), "a whole number from 1"},
+	{"--threads", WHOLE, offsetof(Options, load.threads), "a whole number; 0 is all CPUs"},
 	{"--device", TEXT, offsetof(Options, load.device), "cpu, cuda, cuda:N or auto"},
 	{"--weights", TEXT, offsetof(Options, load.weights_path), "a file"},
 };
@@ -99,7 +96,7 @@ static bool set(Options *o, const Valued *x, const char *v)
 		const long n = strtol(v, &end, 10);
 
 		*(int32_t *)to = (int32_t)n;
-		return *v && !*end && n > 0 && n <= INT32_MAX;
+		return *v && !*end && n >= 0 && n <= INT32_MAX;
 	}
 	default:
 		*(double *)to = strtod(v, &end);
@@ -411,17 +408,17 @@ static bool work(const Options *o, Session *s)
 	return ok;
 }
 
-/* Prints what was asked for about dlrun itself; false: nothing was. */
-static bool information(int argc, char **argv)
+static void print_help(void)
 {
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			return fputs(help, stdout), true;
-		if (!strcmp(argv[i], "--version"))
-			return printf("dlrun " DLCC_VERSION ", for API %d\n", DL_ABI_VERSION), true;
-	}
-	return false;
+	fputs(help, stdout);
 }
+
+static void print_version(void)
+{
+	printf("dlrun " DLCC_VERSION ", for API %d\n", DL_ABI_VERSION);
+}
+
+static const Question questions[] = {{"--help", print_help}, {"--version", print_version}, {0}};
 
 int main(int argc, char **argv)
 {
@@ -431,10 +428,10 @@ int main(int argc, char **argv)
 	Arena *a;
 	bool ok;
 
-	if (information(argc, argv))
+	if (program_answers(argc, argv, questions))
 		return 0;
 	if (!parse(&o, argc, argv))
-		return 2;
+		return EXIT_USAGE;
 	a = arena_new();
 	ok = session_open(&s, a, &d, o.model) && work(&o, &s);
 	session_close(&s);

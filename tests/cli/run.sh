@@ -62,6 +62,37 @@ case $("$dlcc" --version) in
 *"with LLVM "*) try "targets that LLVM knows" 0 "^cuda:sm_100$" --list-targets ;;
 esac
 
+# Programs that have an option understand it alike.
+cat >bounded.dl <<'DL'
+dlir 1
+graph @main(%x: f32[s,4], %t: f32[64,4]) -> (%y)
+    where 1 <= s {
+  %from = Const {value = i64[1](0)} : i64[1]
+  %to = Shape(%x) {end = 1} : i64[1]
+  %p = Slice(%t, %from, %to, %from) : ?
+  %y = Add(%x, %p) : f32[s,4]
+}
+DL
+for program in dlcc dlcc-opt; do
+	dlcc=$build/bin/$program
+	more=$([ $program = dlcc ] && echo "--dump-ir=infer")
+	for target in cpu cpu:v3 v3 generic cpu:native cuda:sm_80; do
+		try "$program: target $target" 0 "^dlir 1$" bounded.dl --target=$target $more
+	done
+	for target in sm_80 cpu:sm_80 cuda:v3 cuda x86 cpu:; do
+		try "$program: no target $target" 2 "--target(:|=)" bounded.dl --target=$target $more
+	done
+	for level in -O -O4 -O9 -O22 -Os; do
+		try "$program: no level $level" 2 "$level: the levels are -O0, -O1, -O2 and -O3$" bounded.dl $level $more
+	done
+done
+try "dlcc-opt: one target" 2 "--target=cpu:v3,v4: name one" bounded.dl --target=cpu:v3,v4
+dlcc=$build/bin/dlcc
+try "no limit of threads" 0 "" bounded.dl --threads=0 -O0 -o bounded.so
+dlcc=$build/bin/dlrun
+try "dlrun: no limit of threads" 0 "\"threads\":" bounded.so --threads=0 --bench --seconds=0.01
+try "dlrun: no number of threads" 2 "--threads -1: a whole number" bounded.so --threads=-1 --bench
+
 for program in dlcc dlcc-opt dlrun; do
 	dlcc=$build/bin/$program
 	for what in --version --help -h; do

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/dlcc/options.h"
 
+#include "base/program.h"
 #include "codegen/package.h"
 #include "codegen/targets.h"
 #include "ops/op.h"
@@ -30,7 +31,7 @@ static const char usage[] =
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
 	"  --runtime=FILE        libdlrt.a for the target\n"
 	"  --weights=FILE        weights in a file beside the artifact\n"
-	"  --threads=N           C compilers at once (default: the processors)\n"
+	"  --threads=N           C compilers at once (default, and 0: the processors)\n"
 	"  --check               say for each node whether and how it is supported\n"
 	"  --dump-ir[=PASS]      print the IR after every pass, or after PASS; --dump-node=NAME: only there\n"
 	"  --verify              check the graph after every pass, and prove the schedules\n"
@@ -279,10 +280,8 @@ static bool option(Cli *c, char **argv, int *i)
 	}
 	if (a[1] == 'W' && a[2])
 		return warning_option(c, a);
-	if (a[1] == 'O' && a[2] >= '0' && a[2] <= '3' && !a[3]) {
-		c->level = a[2] - '0';
-		return true;
-	}
+	if (program_level(a, &c->level))
+		return c->level >= 0 || usage_error(c, "%s: " OPT_LEVELS, a);
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!strcmp(a, flags[j].option)) {
 			*(bool *)((char *)c + flags[j].at) = true;
@@ -435,22 +434,20 @@ static void list_targets(void)
 	}
 }
 
-int options_information(int argc, char **argv)
+static void list_passes(void)
 {
-	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			return help(), 0;
-		if (!strcmp(argv[i], "--version"))
-			return print_version(), 0;
-		if (!strcmp(argv[i], "--list-ops"))
-			return list_ops(), 0;
-		if (!strcmp(argv[i], "--list-passes")) {
-			for (const Pass *p = pass_table; p->name; p++)
-				printf("%-10s %s\n", p->name, p->what);
-			return 0;
-		}
-		if (!strcmp(argv[i], "--list-targets"))
-			return list_targets(), 0;
-	}
-	return -1;
+	for (const Pass *p = pass_table; p->name; p++)
+		printf("%-10s %s\n", p->name, p->what);
+}
+
+bool options_answer(int argc, char **argv)
+{
+	static const Question all[] = {{"--help", help},
+				       {"--version", print_version},
+				       {"--list-ops", list_ops},
+				       {"--list-passes", list_passes},
+				       {"--list-targets", list_targets},
+				       {0}};
+
+	return program_answers(argc, argv, all);
 }

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-enum { MAX_DIMS = 64, EXIT_USAGE = 2 };
+enum { MAX_DIMS = 64 };
 
 /* --dim NAME=LO..HI */
 typedef struct DimOption {
@@ -36,7 +36,7 @@ bool options_folders(Cli *c);
 bool options_fault(Cli *c, const char *text);
 /* Silences the warnings that are not about the GPU's code: they were given for the CPU's. */
 void options_gpu_only(Diag *d);
-/* Prints what was asked for about dlcc itself: the exit status; -1: nothing was. */
-int options_information(int argc, char **argv);
+/* Prints what was asked for about dlcc itself; false: nothing was. */
+bool options_answer(int argc, char **argv);
 
 #endif

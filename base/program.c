@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/program.h"
+
+#include <string.h>
+
+bool program_answers(int argc, char **argv, const Question *all)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *asked = strcmp(argv[i], "-h") ? argv[i] : "--help";
+
+		for (const Question *q = all; q->option; q++)
+			if (!strcmp(q->option, asked))
+				return q->answer(), true;
+	}
+	return false;
+}
+
+bool program_level(const char *arg, int *level)
+{
+	if (arg[0] != '-' || arg[1] != 'O')
+		return false;
+	*level = arg[2] >= '0' && arg[2] <= '3' && !arg[3] ? arg[2] - '0' : -1;
+	return true;
+}

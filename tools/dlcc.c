@@ -36,6 +36,25 @@ static bool unknown_dim(Cli *c, Ctx *ctx, const DimOption *d)
 	return false;
 }
 
+static bool names_sym(const DimOption *d, const Sym *s)
+{
+	return strlen(s->name) == d->name && !strncmp(d->text, s->name, d->name);
+}
+
+/* The model has all sizes of D, for S; else a diagnostic. */
+static bool dim_fits(Cli *c, const DimOption *d, const Sym *s)
+{
+	if (s->lo <= d->lo && d->hi <= s->hi)
+		return true;
+	if (s->hi == DIM_INF)
+		return diag_error(&c->diag, no_where(c),
+				  "--dim %s: the model takes \"%s\" from %lld on", d->text, s->name,
+				  (long long)s->lo);
+	return diag_error(&c->diag, no_where(c),
+			  "--dim %s: the model takes \"%s\" from %lld to %lld", d->text, s->name,
+			  (long long)s->lo, (long long)s->hi);
+}
+
 /* --dim NAME=N or NAME=A..B */
 static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 {
@@ -44,8 +63,9 @@ static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 		bool found = false;
 
 		for (int s = 0; s < sym_count(ctx); s++)
-			if (strlen(sym_at(ctx, s)->name) == d->name &&
-			    !strncmp(d->text, sym_at(ctx, s)->name, d->name)) {
+			if (names_sym(d, sym_at(ctx, s))) {
+				if (!dim_fits(c, d, sym_at(ctx, s)))
+					return false;
 				sym_at(ctx, s)->lo = d->lo;
 				sym_at(ctx, s)->hi = d->hi;
 				found = true;
@@ -54,6 +74,17 @@ static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 			return unknown_dim(c, ctx, d);
 	}
 	graph_bind_dims(g);
+	return true;
+}
+
+/* A size of --dim that the model has not: its own text says so, or inference found out. */
+static bool dims_fit(Cli *c, Ctx *ctx)
+{
+	for (int i = 0; i < c->ndims; i++)
+		for (int s = 0; s < sym_count(ctx); s++)
+			if (names_sym(&c->dims[i], sym_at(ctx, s)) &&
+			    !dim_fits(c, &c->dims[i], sym_at(ctx, s)))
+				return false;
 	return true;
 }
 
@@ -443,7 +474,7 @@ static bool make(Cli *c, Module *m)
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
-	return ok && run_passes(c, m, NULL) && warn_unbounded(c, m);
+	return ok && run_passes(c, m, NULL) && dims_fit(c, m->ctx) && warn_unbounded(c, m);
 }
 
 /* The model once more, for GPUs: what a pass does there is another thing from `place` on. Warnings about the model

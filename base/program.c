@@ -9,8 +9,10 @@ bool program_answers(int argc, char **argv, const Question *all)
 		const char *asked = strcmp(argv[i], "-h") ? argv[i] : "--help";
 
 		for (const Question *q = all; q->option; q++)
-			if (!strcmp(q->option, asked))
-				return q->answer(), true;
+			if (!strcmp(q->option, asked)) {
+				q->answer();
+				return true;
+			}
 	}
 	return false;
 }

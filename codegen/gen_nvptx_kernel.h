@@ -57,6 +57,8 @@ typedef struct LlKernel {
 LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
 /* Prints N and what follows it. */
 void ll_nodes(LlKernel *k, const LNode *n);
+/* A loop, with what is in it (codegen/gen_nvptx_loop.c). */
+void ll_loop(LlKernel *k, const LNode *n);
 /* The threads that run through the nodes in hand together meet here, and see what each of them stored; nothing where each
  * runs alone. All of them get here, or none. */
 void ll_barrier(LlKernel *k);

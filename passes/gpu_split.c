@@ -203,6 +203,13 @@ static bool runs_along_band(Kernel *k, Stmt *s)
 	return x.band;
 }
 
+/* The rows of a reduction, as they stand. */
+typedef struct Rows {
+	const Stage *stage;
+	int64_t blocks, terms; /* the fewest blocks, and the most terms of a row */
+	bool known, terms_known;
+} Rows;
+
 /* ---- The parts ---- */
 
 /* The largest number of parts up to MOST, and not below half of that, such that they have a whole number of wide accesses. */
@@ -315,33 +322,45 @@ static int64_t least_terms(const LNode *n)
 	return least > DEEP ? least : DEEP;
 }
 
+/* What a part costs, S pays for: the stage leaves SMs idle, and where S shares the row, no team has all of it at hand. */
+static bool leaves_idle(const Splitter *x, Stmt *s, const Rows *r)
+{
+	const int64_t sms = x->t->gpu->sms;
+
+	if (!shares_row(x->k, s))
+		return 2 * r->blocks <= sms && (r->known || r->terms_known);
+	return FEW * r->blocks <= sms && r->known && r->terms_known &&
+	       held(r->stage, r->stage->body, read_on(x->k, s)) < r->terms;
+}
+
+/* Of three readings of most of the row there remain two, by more blocks. */
+static bool saves_reading(const Splitter *x, Stmt *s, const Rows *r)
+{
+	return shares_row(x->k, s) && r->terms_known && has_relative(x->k, s) &&
+	       (r->blocks < x->t->gpu->sms ? 2 : 4) * held(r->stage, r->stage->body, true) <
+		       r->terms;
+}
+
 /* Whether and how reduction S, of schedule SCHED, is to be split. */
 static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 {
-	const Stage *st = stage_of(sched, s->id);
-	const int64_t sms = x->t->gpu->sms;
-	bool rows_known, terms_known;
-	int64_t blocks, parts, n, least;
+	Rows r = {.stage = stage_of(sched, s->id)};
+	int64_t parts, n, least;
 
-	if (!st || !may_split(x->k->ctx, s))
+	if (!r.stage || !may_split(x->k->ctx, s))
 		return false;
-	if (!strcmp(st->strategy, "contraction")) {
+	if (!strcmp(r.stage->strategy, "contraction")) {
 		parts = sched_gpu_parts(x->m, x->t, x->k, sched, &c->along, &n);
 		return parts > 1 && cut_product(x, parts, n, c);
 	}
-	blocks = blocks_of(x->k->ctx, st, &rows_known);
-	n = terms_of(x->k->ctx, sched, s, INT64_MAX, &terms_known);
-	parts = (BLOCKS * sms + blocks - 1) / blocks;
-	if (shares_row(x->k, s) && terms_known && has_relative(x->k, s) &&
-	    (blocks < sms ? 2 : 4) * held(st, st->body, true) < n) {
-		/* Of three readings of most of the row there remain two, and more blocks do it. */
+	r.blocks = blocks_of(x->k->ctx, r.stage, &r.known);
+	n = r.terms = terms_of(x->k->ctx, sched, s, INT64_MAX, &r.terms_known);
+	parts = (BLOCKS * x->t->gpu->sms + r.blocks - 1) / r.blocks;
+	if (saves_reading(x, s, &r))
 		parts = parts > n / HELD ? parts : n / HELD;
-	} else if (shares_row(x->k, s) ? FEW * blocks > sms || !rows_known || !terms_known ||
-						 held(st, st->body, read_on(x->k, s)) >= n
-				       : 2 * blocks > sms || (!rows_known && !terms_known)) {
+	else if (!leaves_idle(x, s, &r))
 		return false;
-	}
-	least = rows_known ? least_terms(st->body) : LARGE;
+	least = r.known ? least_terms(r.stage->body) : LARGE;
 	if (least < LEAST && !even_parts(n, parts < n / least ? parts : n / least, 1))
 		least = LEAST; /* parts that are not alike have guards, which folds do not */
 	if (n < 2 * least)

@@ -112,15 +112,43 @@ static void param_facts(Poly *p, Dim *mono)
 		min_facts(p, mono, arg, n);
 }
 
-/* A rest is a number below what it is the rest by. */
+/* E is a sum of multiples of N. */
+static bool is_multiple(const Poly *p, const Expr *e, int64_t n)
+{
+	if (e->kind == EX_CONST)
+		return e->i % n == 0;
+	if (e->kind == EX_DIM)
+		return dim_multiple(p->ctx, e->dim, n);
+	if (ex_is_op(e, IN_mul))
+		return is_multiple(p, e->op.arg[0], n) || is_multiple(p, e->op.arg[1], n);
+	return (ex_is_op(e, IN_add) || ex_is_op(e, IN_sub)) && is_multiple(p, e->op.arg[0], n) &&
+	       is_multiple(p, e->op.arg[1], n);
+}
+
+/* What rest R is a multiple of: what it is the rest by, or a part of that. */
+static int64_t rest_step(const Poly *p, const Rest *r)
+{
+	const int64_t by = r->is->op.arg[1]->i;
+	int64_t step = by;
+
+	while (step > 1 && (by % step || !is_multiple(p, r->is->op.arg[0], step)))
+		step /= 2;
+	return step;
+}
+
+/* A rest is a number below what it is the rest by, and a multiple of what both are multiples of. */
 static void rest_facts(Poly *p, const Rest *r)
 {
 	isl_space *sp = isl_space_set_from_params(isl_space_params_alloc(p->isl, 0));
 	isl_pw_aff *x = isl_pw_aff_param_on_domain_id(isl_set_universe(isl_space_copy(sp)),
-						      isl_id_copy(r->id));
+						      isl_id_copy(r->id)),
+		   *multiple = isl_pw_aff_mod_val(isl_pw_aff_copy(x),
+						  isl_val_int_from_si(p->isl, rest_step(p, r)));
 
 	p->context = isl_set_intersect(p->context,
 				       le(number(p, isl_space_copy(sp), 0), isl_pw_aff_copy(x)));
+	p->context = isl_set_intersect(
+		p->context, isl_pw_aff_eq_set(multiple, number(p, isl_space_copy(sp), 0)));
 	p->context = isl_set_intersect(p->context, le(x, number(p, sp, r->is->op.arg[1]->i - 1)));
 }
 

@@ -94,28 +94,50 @@ static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 }
 
 typedef struct Known {
+	const Poly *p;
 	const Scope *sc;
 	bool ok;
 } Known;
 
+/* IT is in SC, or its parts are. */
+static bool in_scope(const Poly *p, const Scope *sc, const Iter *it)
+{
+	const Split *s = poly_split_of(p, it);
+
+	for (int i = 0; i < sc->n; i++)
+		if (sc->it[i] == it)
+			return true;
+	return s && in_scope(p, sc, s->q) && in_scope(p, sc, s->r);
+}
+
 static void known(void *arg, Expr *e)
 {
 	Known *k = arg;
-	int i = 0;
 
-	if (e->kind == EX_ITER)
-		while (i < k->sc->n && k->sc->it[i] != e->iter)
-			i++;
-	k->ok = k->ok && e->kind != EX_LOAD && (e->kind != EX_ITER || i < k->sc->n);
+	k->ok = k->ok && e->kind != EX_LOAD &&
+		(e->kind != EX_ITER || in_scope(k->p, k->sc, e->iter));
 }
 
-/* X is made of iterators in SC alone: of none that others there stand for, and of nothing that memory has. */
-static bool of_scope(const Scope *sc, Expr *x)
+/* X is made of iterators in SC alone, and of what they are parts of: of none that others there stand for, and of nothing that
+ * memory has. */
+static bool of_scope(const Poly *p, const Scope *sc, Expr *x)
 {
-	Known k = {sc, true};
+	Known k = {p, sc, true};
 
 	ex_walk(x, known, &k);
 	return k.ok;
+}
+
+/* A, or what it is a part of, occurs in X. */
+static bool made_of(const Poly *p, Expr *x, const Iter *a)
+{
+	for (int i = 0; i < p->splits.n; i++) {
+		const Split *s = &p->splits.at[i];
+
+		if ((s->q == a || s->r == a) && made_of(p, x, s->x))
+			return true;
+	}
+	return expr_has_iter(x, a);
 }
 
 /* Each point of E is at one place of the iterators in X, whatever the rests of E are: X is of the point alone. */
@@ -125,7 +147,7 @@ static bool of_points(Poly *p, const Scope *sc, const Exec *e, Expr *x)
 	isl_bool one;
 
 	for (int i = sc->n - 1; i >= 0; i--)
-		if (!expr_has_iter(x, sc->it[i]))
+		if (!made_of(p, x, sc->it[i]))
 			at = isl_map_project_out(at, isl_dim_out, (unsigned)i, 1);
 	at = isl_map_intersect_params(at, poly_context(p));
 	for (int i = 0; i < p->rests.n; i++) {
@@ -155,7 +177,7 @@ static bool rests_hold(Poly *p, const Scope *sc, const Exec *e)
 
 	for (int i = 0; i < p->rests.n && ok; i++)
 		if (p->rests.at[i].of == e)
-			ok = points_apart(p, e) && of_scope(sc, p->rests.at[i].is) &&
+			ok = points_apart(p, e) && of_scope(p, sc, p->rests.at[i].is) &&
 			     of_points(p, sc, e, p->rests.at[i].is);
 	return ok;
 }

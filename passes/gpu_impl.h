@@ -14,6 +14,8 @@ enum {
 	SECTOR = 32,             /* bytes: memory answers requests in such */
 	LINE = 128,              /* bytes: of four sectors, and of all banks of shared memory */
 	SHARED = 40 << 10,       /* bytes that a block may share */
+	TURN_SHORT = 16,         /* rows of no more elements, */
+	TURN_MIDDLE = 128,       /* or of these, are turned in tiles of their own shapes */
 	GPU_DRIVER = 1 << 10     /* bytes of an SM's shared memory that the driver takes of each block, from sm_80 on */
 };
 
@@ -60,6 +62,9 @@ bool gpu_scatters(Kernel *k);
 bool gpu_fetch_parts(Kernel *k);
 /* A stage of map S alone. False where elements of less than a byte would be shared between threads. */
 bool gpu_map(LBuild *b, Stmt *s);
+/* The length of rows that some map of K keeps whole while it turns what it reads, where that is not known; else null. */
+Dim *gpu_map_row(Kernel *k);
+Dim *gpu_turn_length(const Stmt *s, Points *p); /* that of map S, given as P */
 /* A stage of map S, given as P, where it turns what it reads (passes/gpu_turn.c); false where it does not. */
 bool gpu_turn(LBuild *b, Stmt *s, Points *p);
 /* A stage of the statements of R, where they reduce across memory, which runs along iterator ALONG of the band

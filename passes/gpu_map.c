@@ -60,16 +60,9 @@ bool gpu_is_map(const Stmt *s)
 	return !s->red && !s->update && !s->ordered && s->nout == 1;
 }
 
-bool gpu_map(LBuild *b, Stmt *s)
+static Points points_of(Kernel *k, Stmt *s)
 {
-	Kernel *k = b->k;
 	Points p = {.k = k, .ne = 1};
-	Iter *in = NULL;
-	Dim *inner = dim_const(k->ctx, 1);
-	Expr *q, *lo, *hi;
-	LNode *n, *loop = NULL;
-	bool whole;
-	int pack;
 
 	for (int i = 0; i < s->niters; i++)
 		points_add(&p, s->iter[i]);
@@ -78,6 +71,48 @@ bool gpu_map(LBuild *b, Stmt *s)
 	p.write = flat_index(k, s->out[0], s->widx);
 	p.write = expr_flatten(k, p.write);
 	points_join(&p);
+	return p;
+}
+
+static bool any_unknown(const Stmt *s)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (!dim_is_const(s->iter[i]->extent, NULL))
+			return true;
+	return false;
+}
+
+Dim *gpu_map_row(Kernel *k)
+{
+	Dim *row = NULL;
+
+	for (int i = 0; i < k->stmts.n && !row; i++) {
+		Arena *tmp;
+		Kernel *own;
+		Points p;
+
+		if (!gpu_is_map(k->stmts.at[i]) || !any_unknown(k->stmts.at[i]))
+			continue;
+		tmp = arena_new();
+		own = kernel_clone(k, tmp);
+		p = points_of(own, own->stmts.at[i]);
+		row = gpu_turn_length(own->stmts.at[i], &p);
+		arena_free(tmp);
+	}
+	return row;
+}
+
+bool gpu_map(LBuild *b, Stmt *s)
+{
+	Kernel *k = b->k;
+	Points p = points_of(k, s);
+	Iter *in = NULL;
+	Dim *inner = dim_const(k->ctx, 1);
+	Expr *q, *lo, *hi;
+	LNode *n, *loop = NULL;
+	bool whole;
+	int pack;
+
 	if (gpu_turn(b, s, &p))
 		return true;
 	pack = pack_of(&p, s->out[0], &whole);

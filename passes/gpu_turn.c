@@ -6,14 +6,17 @@
  * of memory, of the loads and of the write, are to be long; so short rows, and batches of small matrices, make long runs, too.
  * Accesses are of 16 bytes where sizes allow. In the tile the write steps by an odd number of elements, such that neither way
  * meets a bank twice. Where runs of memory are ragged, as they may be where sizes are not known, accesses begin where sectors
- * do, before the first point of the run.
+ * do, before the first point of the run. Rows that stay whole, and whose length is not known, have tiles of their own
+ * (passes/gpu_turn_rows.c).
  */
 #include "passes/gpu_turn_impl.h"
 
 enum {
 	TILE = 1024,
 	RAGGED = 6, /* times as many points where runs are ragged: 24 KiB, SMs have room for some */
-	LONG_ROW = 10 * SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
+	LONG_ROW =
+		10 *
+		SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
 };
 
 int turn_bytes(const Way *w)
@@ -31,8 +34,7 @@ static Dim *step(const Turn *t, const Way *w, int i)
 	return affine_coef(t->p->k->ctx, &w->a, t->p->it[i]);
 }
 
-/* False where AT is not affine. */
-static bool way_of(const Turn *t, const Buf *buf, Expr *at, Way *w)
+bool turn_way(const Turn *t, const Buf *buf, Expr *at, Way *w)
 {
 	Ctx *c = t->p->k->ctx;
 	Dim *next = dim_const(c, 1);
@@ -63,7 +65,8 @@ static bool long_row(const Way *w, int64_t n)
 	return bytes >= LONG_ROW && bytes % PACK_BYTES == 0;
 }
 
-/* Both read and write whole rows, but those are no whole sectors, and each row is another element of the other. */
+/* Both read and write whole rows, but those are no whole sectors, and each row is another element of the other. Rows of which it
+ * is not known are one iterator's. */
 static bool rows_turn(const Turn *t, const Way *in, int common)
 {
 	Ctx *c = t->p->k->ctx;
@@ -72,8 +75,9 @@ static bool rows_turn(const Turn *t, const Way *in, int common)
 
 	for (int i = 0; i < common; i++)
 		row = dim_mul(c, row, t->p->it[in->along[i]]->extent);
-	if (!dim_is_const(row, &n) || (n % turn_sector(in) == 0 && n % turn_sector(&t->out) == 0) ||
-	    (long_row(in, n) && long_row(&t->out, n)))
+	if (dim_multiple(c, row, turn_sector(in)) && dim_multiple(c, row, turn_sector(&t->out)))
+		return false;
+	if (dim_is_const(row, &n) ? long_row(in, n) && long_row(&t->out, n) : common > 1)
 		return false;
 	for (int i = 0; i < t->p->n; i++) {
 		if (dim_equals(step(t, in, i), 0))
@@ -105,7 +109,7 @@ static void find_turned(void *arg, Expr *e)
 	Way w;
 
 	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
-	    t->n == MOST_LOADS || !way_of(t, e->load.buf, e->load.idx[0], &w) ||
+	    t->n == MOST_LOADS || !turn_way(t, e->load.buf, e->load.idx[0], &w) ||
 	    !turns(t, &w, &common))
 		return;
 	if (t->n && (common != t->common || w.along[common] != t->in[0].along[common]))
@@ -278,15 +282,43 @@ static bool shape(Turn *t)
 	return turn_run(t, &t->out, &n) > 1 && turn_run(t, &t->in[0], &n) > 1;
 }
 
+/* What of S, given as P, is turned; false where nothing is. */
+static bool find(Turn *t, const Stmt *s, Points *p)
+{
+	t->p = p;
+	if (p->guard || dtype_info[s->out[0]->dtype].bits < 8 ||
+	    !turn_way(t, s->out[0], p->write, &t->out))
+		return false;
+	ex_walk_always(p->e[0], find_turned, t);
+	return t->n > 0;
+}
+
+/* The length of the rows that T keeps, where it is not known; else null. */
+static Dim *unknown_row(const Turn *t)
+{
+	Dim *n = t->common ? t->p->it[t->out.along[0]]->extent : NULL;
+
+	return n && !dim_is_const(n, NULL) ? n : NULL;
+}
+
+Dim *gpu_turn_length(const Stmt *s, Points *p)
+{
+	Turn t = {.n = 0};
+
+	return find(&t, s, p) ? unknown_row(&t) : NULL;
+}
+
 bool gpu_turn(LBuild *b, Stmt *s, Points *p)
 {
-	Turn t = {.b = b, .p = p};
+	Turn t = {.b = b};
 
-	if (p->guard || dtype_info[s->out[0]->dtype].bits < 8 ||
-	    !way_of(&t, s->out[0], p->write, &t.out))
+	if (!find(&t, s, p))
 		return false;
-	ex_walk_always(p->e[0], find_turned, &t);
-	if (!t.n || !shape(&t))
+	if (unknown_row(&t)) {
+		turn_rows(&t, s);
+		return true;
+	}
+	if (!shape(&t))
 		return false;
 	turn_emit(&t, s);
 	return true;

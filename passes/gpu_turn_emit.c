@@ -5,8 +5,6 @@
  */
 #include "passes/gpu_turn_impl.h"
 
-enum { TURN_THREADS = 256 };
-
 /* ---- One way ---- */
 
 /* As turn_run, but no longer than is good: parts of whole sectors, of which neighbours go along a SIDE of several. */
@@ -259,23 +257,27 @@ static Expr *in_tile(const Turn *t, const Way *w)
 typedef struct Staged {
 	const Turn *t;
 	Buf *const *tile;
+	Expr **at;
 } Staged;
 
 static Expr *from_tile(void *arg, Expr *e)
 {
 	const Staged *s = arg;
-	Expr *at;
 
 	for (int i = 0; i < s->t->n; i++)
-		if (s->t->load[i] == e) {
-			at = in_tile(s->t, &s->t->in[i]);
-			return ex_load(s->t->b->p, s->tile[i], &at, 1);
-		}
+		if (s->t->load[i] == e)
+			return ex_load(s->t->b->p, s->tile[i], &s->at[i], 1);
 	return NULL;
 }
 
-/* Who has which tile. */
-static void open_stage(Turn *t, const Stmt *s)
+Expr *turn_value(const Turn *t, Buf *const *tile, Expr **at)
+{
+	Staged staged = {t, tile, at};
+
+	return ex_rewrite(t->b->p, t->p->e[0], from_tile, &staged);
+}
+
+void turn_open_stage(Turn *t, const Stmt *s)
 {
 	LBuild *b = t->b;
 	Ctx *c = b->k->ctx;
@@ -303,30 +305,42 @@ static void open_stage(Turn *t, const Stmt *s)
 	l_split(b, outer, n, ex_iter(b->p, b->stage->var));
 }
 
+Buf *turn_local(Turn *t, int i, int64_t cells)
+{
+	Dim *extent = dim_const(t->b->k->ctx, cells);
+	Buf *tile = kernel_temp(t->b->k, t->load[i]->load.buf->name, ctype_dtype(t->load[i]->ct), 1,
+				&extent);
+
+	l_node(t->b, LN_LOCAL)->buf[0] = tile;
+	return tile;
+}
+
+void turn_store(Turn *t, Stmt *s, Expr *val)
+{
+	Expr *guard;
+	Nest nest = open_tile(t, &t->out, &guard);
+
+	l_does(t->b, l_store(t->b, s->out[0], t->p->write, val, guard), PART_WRITE, t->p->at,
+	       t->p->nat);
+	close_tile(t, &nest);
+}
+
 void turn_emit(Turn *t, Stmt *s)
 {
-	LBuild *b = t->b;
 	Buf *tile[MOST_LOADS];
-	Staged staged = {t, tile};
-	Expr *guard, *val;
+	Expr *at[MOST_LOADS], *guard;
+	int64_t steps[MAX_ITERS];
 	Nest nest;
 
-	open_stage(t, s);
+	turn_open_stage(t, s);
 	for (int i = 0; i < t->n; i++) {
-		int64_t steps[MAX_ITERS];
-		Dim *cells = dim_const(b->k->ctx, turn_steps(t, &t->in[i], steps));
-
-		tile[i] = kernel_temp(b->k, t->in[i].buf->name, ctype_dtype(t->load[i]->ct), 1,
-				      &cells);
-		l_node(b, LN_LOCAL)->buf[0] = tile[i];
+		tile[i] = turn_local(t, i, turn_steps(t, &t->in[i], steps));
+		at[i] = in_tile(t, &t->in[i]);
 	}
 	for (int i = 0; i < t->n; i++) {
 		nest = open_tile(t, &t->in[i], &guard);
-		l_store(b, tile[i], in_tile(t, &t->in[i]), t->load[i], guard);
+		l_store(t->b, tile[i], at[i], t->load[i], guard);
 		close_tile(t, &nest);
 	}
-	nest = open_tile(t, &t->out, &guard);
-	val = ex_rewrite(b->p, t->p->e[0], from_tile, &staged);
-	l_does(b, l_store(b, s->out[0], t->p->write, val, guard), PART_WRITE, t->p->at, t->p->nat);
-	close_tile(t, &nest);
+	turn_store(t, s, turn_value(t, tile, at));
 }

@@ -5,7 +5,7 @@
 
 #include "passes/gpu_impl.h"
 
-enum { SIDE = 32, LONG = 4 * SIDE, MOST_LOADS = 4 };
+enum { SIDE = 32, LONG = 4 * SIDE, MOST_LOADS = 4, TURN_THREADS = 256 };
 
 /* One way through the tile. */
 typedef struct Way {
@@ -29,6 +29,8 @@ typedef struct Turn {
 
 int turn_bytes(const Way *w);      /* of an element */
 int64_t turn_sector(const Way *w); /* elements of a sector */
+/* The way through BUF at AT; false where AT is not affine. */
+bool turn_way(const Turn *t, const Buf *buf, Expr *at, Way *w);
 /* The tile has all of iterator I. */
 bool turn_whole(const Turn *t, int i);
 int64_t turn_points(const Turn *t); /* of a tile */
@@ -41,7 +43,18 @@ int turn_order(const Turn *t, const Way *w, int *order);
 /* By iterator: its step in the tile of W. The elements that it has. */
 int64_t turn_steps(const Turn *t, const Way *w, int64_t *steps);
 
+/* What stages of turns have in common. Opens that of S: who has which tile. */
+void turn_open_stage(Turn *t, const Stmt *s);
+/* A tile of so many CELLS for load I. */
+Buf *turn_local(Turn *t, int i, int64_t cells);
+/* Stores VAL at the tile's points. */
+void turn_store(Turn *t, Stmt *s, Expr *val);
+/* The value of T, whose load I is element AT[I] of TILE[I]. */
+Expr *turn_value(const Turn *t, Buf *const *tile, Expr **at);
+
 /* The stage of S, which T is about, whose tile is chosen. */
 void turn_emit(Turn *t, Stmt *s);
+/* That of S, where T keeps rows whose length is not known (passes/gpu_turn_rows.c). */
+void turn_rows(Turn *t, Stmt *s);
 
 #endif

@@ -17,7 +17,8 @@
  * it makes of a thread's row in memory, without that (passes/gpu_again.c).
  *
  * Products of sizes that are not known have variants (passes/gemm_sizes.c), of which a run takes the first whose guard holds.
- * So have rows of unknown length: a warp or a block has them. What is the same for two of them is one.
+ * So have rows of unknown length: a warp or a block has them, or they change places, in tiles of some shapes. What is the same
+ * for two of them is one.
  */
 #include "passes/gemm.h"
 #include "passes/gpu_impl.h"
@@ -64,15 +65,19 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 	return n;
 }
 
-/* Rows: by their length. A few elements for each lane of a warp, what a warp keeps, blocks of some sizes, and the largest one. */
+/* Rows: by their length. A few elements for each lane of a warp, what a warp keeps, blocks of some sizes, and the largest one.
+ * Those that change places are turned in tiles of some shapes. */
 static int row_steps(Kernel *k, SizeStep *step)
 {
-	static const int64_t length[] = {128, 1024, 2048, 4096};
-	Dim *size = gpu_row_length(k);
+	static const int64_t length[] = {128, 1024, 2048, 4096},
+			     turned[] = {TURN_SHORT, TURN_MIDDLE};
+	Dim *size = gpu_row_length(k), *row = size ? NULL : gpu_map_row(k);
 	int n = 0;
 
 	for (size_t i = 0; size && i < sizeof length / sizeof *length; i++)
 		n = gpu_add_step(k->ctx, step, n, size, length[i]);
+	for (size_t i = 0; row && i < sizeof turned / sizeof *turned; i++)
+		n = gpu_add_step(k->ctx, step, n, row, turned[i]);
 	return n;
 }
 

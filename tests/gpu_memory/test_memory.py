@@ -64,6 +64,14 @@ for perm, names, shape, sectors, traffic in (
         ((0, 2, 1), "N,S,77", (3, 301, 77), 1, 1.08), ((2, 1, 0), "A,B,C", (41, 9, 57), 1, 1.32), ((0, 1, 3, 2), "1,4,S,64", (1, 4, 197, 64), 1.01, 1.08),
         ((0, 2, 1, 3), "N,S,H,33", (2, 77, 12, 33), 1, 1.05), ((1, 0, 2), "A,B,3", (31, 45, 3), 1, 1.14), ((1, 0, 2), "A,B,11", (31, 45, 11), 1, 1.08)):
     transpose(perm, shape, names, sectors=sectors, traffic=traffic)
+# Nor is it known how long the rows are that stay whole; some are whole sectors. A row each, and short ones in runs.
+for names, shape, traffic, warps in (
+        ("N,S,H,K", (2, 77, 12, 3), 1.24, 24), ("N,S,H,K", (2, 77, 12, 7), 1.13, 36), ("N,S,H,K", (2, 77, 12, 33), 1.06, 138), ("N,S,H,K", (2, 77, 12, 64), 1, 240),
+        ("N,S,12,K", (2, 77, 12, 100), 1.03, 380), ("N,S,H,K", (1, 20, 12, 1001), 1.03, 280)):
+    transpose((0, 2, 1, 3), shape, names, sectors=1.01, traffic=traffic, conflicts=0.01, warps=warps)
+transpose((1, 0, 2), (31, 45, 100), "A,B,K", sectors=1.01, traffic=1.04, conflicts=0, warps=310)
+case("rows of unknown length that are turned, and what is added to them", "(T[N,S,H,K] x, T[N,H,S,K] z) => (T[N,H,S,K] y) { a = Relu(x) t = Transpose<perm = [0,2,1,3]>(a) y = Add(t, z) }",
+     (2, 77, 12, 50), (2, 12, 77, 50), sectors=1.01, traffic=1.06, conflicts=0.01)
 for channels, traffic in (3, 1.01), (33, 1.03), (77, 1.06):
     transpose((0, 2, 3, 1), (2, channels, 61, 83), f"N,{channels},H,W", sectors=1, traffic=traffic)
     transpose((0, 3, 1, 2), (2, 61, 83, channels), f"N,H,W,{channels}", sectors=1, traffic=traffic)

@@ -122,11 +122,14 @@ static bool shape_skewed(Across *x)
 	return true;
 }
 
+/* Where there are few blocks, they have fewer columns; but where a block has rows that are no whole sectors, which are a run with
+ * their neighbours, more threads. */
 static void shape(Across *x, const Gpu *gpu)
 {
 	Ctx *c = x->r->k->ctx;
 	Dim *n = x->r->band->iter[x->n]->extent, *blocks;
 	int64_t many;
+	bool run;
 
 	while (x->pack > 1 && !x->few.lanes && !dim_multiple(c, n, x->pack))
 		x->pack /= 2;
@@ -141,7 +144,8 @@ static void shape(Across *x, const Gpu *gpu)
 		x->cols /= 2;
 	while (x->few.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 && x->cols > x->pack)
 		x->cols /= 2;
-	for (; x->pack > 1 && x->cols > SECTOR / x->bytes && x->cols > x->pack; x->cols /= 2) {
+	run = !x->few.n && dim_is_const(n, &many) && many <= x->cols && x->by % SECTOR;
+	for (int64_t cols = x->cols; x->pack > 1 && cols > SECTOR / x->bytes && cols > x->pack;) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
 		for (int b = 0; b < x->r->band->n; b++)
 			if (b != x->n && !is_row(x, b))
@@ -149,8 +153,11 @@ static void shape(Across *x, const Gpu *gpu)
 		if (!dim_is_const(blocks, &many) ||
 		    many * (x->few.lanes ? LANES_BLOCKS : 1) >= gpu->sms)
 			break;
+		cols /= 2;
+		x->cols = run ? x->cols : cols;
+		x->threads *= run ? 2 : 1;
 	}
-	x->left = SHARED - x->rows * x->cols * FOLD_THREADS / WARP * 8;
+	x->left = SHARED - x->rows * x->cols * x->threads / WARP * 8;
 }
 
 /* ---- The stage ---- */

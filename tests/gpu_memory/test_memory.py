@@ -253,6 +253,11 @@ for shape, traffic, types, warps in (((3, 99, 50), 1.13, ("float",), 5), ((3, 99
     d = ",".join(map(str, shape))
     case(f"means along the middle of {d}", f"(T[{d}] x) => (T[{shape[0]},{shape[2]}] y) <int64[1] one = {{1}}> {{ y = ReduceMean<keepdims = 0>(x, one) }}", shape, types=types,
          sectors=1.01, traffic=traffic, warps=warps)
+# So do rows of few columns: those of a block are a run.
+for shape, types, warps in ((128, 20), ("float", "float16"), 3), ((4096, 20), ("float",), 13), ((900, 12), ("float",), 3):
+    d = ",".join(map(str, shape))
+    case(f"means of few columns of {d}", f"(T[{d}] x) => (T[{shape[1]}] y) <int64[1] zero = {{0}}> {{ y = ReduceMean<keepdims = 0>(x, zero) }}", shape, types=types,
+         sectors=1, traffic=1.01, warps=warps)
 case("sums of 100 long columns", "(T[2000,100] x) => (T[100] y) <int64[1] zero = {0}> { y = ReduceSum<keepdims = 0>(x, zero) }", (2000, 100), types=("float",), sectors=1, traffic=1.05)
 for n in 77, 301:
     case(f"means of {n} columns", f"(T[8,100,{n}] x) => (T[8,{n}] y) <int64[1] one = {{1}}> {{ y = ReduceMean<keepdims = 0>(x, one) }}", (8, 100, n), types=("float",),

@@ -2,15 +2,17 @@
 /*
  * Windows on GPUs: short sums whose terms neighbouring points read again, as those of depthwise convolutions and pools
  * do, where memory runs along an iterator of the band that no window slides along (channels last). A block has a tile of
- * the band: some points along each iterator that windows slide along, and a warp's width along memory. What its points read of a
+ * the band: some points along each iterator that windows slide along, and a part of what memory runs along, or all. What its points read of a
  * buffer is a box, by the index of each dim; the block fetches the box into shared memory, as far as the buffer goes,
  * and its threads have a point at a time.
  */
 #include "passes/gpu_window_impl.h"
 
+#include <string.h>
+
 enum {
 	MOST_SIDE = 16,
-	MOST_WIDE = 4 * WARP,
+	MOST_WIDE = 8 * WARP,
 	MOST_BYTES = SHARED / 2 /* of all boxes: other blocks are to have room beside */
 };
 
@@ -90,7 +92,7 @@ static void find_out(Window *w, Stmt *s)
 	const Buf *buf = s->out[0];
 
 	w->out = (Box){.s = s, .buf = buf};
-	if (s->nwidx != buf->rank || dtype_info[buf->dtype].bits < 8 ||
+	if (!buf->rank || s->nwidx != buf->rank || dtype_info[buf->dtype].bits < 8 ||
 	    (buf->layout && buf->layout->n != buf->rank) || !indices(w, &w->out, s->widx))
 		w->out.buf = NULL;
 }
@@ -116,59 +118,18 @@ int window_bytes(const Box *x)
 	return dtype_info[x->buf->dtype].bits / 8;
 }
 
-/* How often memory does not run on from dim AT (in the order of memory) to the next. */
-static double runs(const Window *w, const Box *x, int at)
+/* Bytes of others in the sectors that runs Y take. */
+static double ragged_bytes(const Box *x, const Run *y)
 {
-	double n = 1;
-
-	for (int i = 0; i < at; i++)
-		n *= (double)window_side(w, x, x->dim[i]);
-	return n;
-}
-
-/* By how much boxes are apart along dim D. */
-static int64_t box_step(const Window *w, const Box *x, int d)
-{
-	int64_t by = 0;
-
-	for (int i = 0; i < x->at[d].n; i++) {
-		const int b = band_index(w->r->band, x->s, x->at[d].iter[i]);
-
-		if (b >= 0)
-			by += window_stride(&x->at[d], i) * w->size[b];
-	}
-	return by;
-}
-
-/* Bytes of other boxes in the sectors that a run takes, if runs begin STEP bytes apart: all but one in so many begin within a
- * sector. */
-static double ragged_by(int64_t step)
-{
-	const int64_t even = step & -step;
-
-	return even && even < SECTOR ? (double)(SECTOR - even) : 0;
-}
-
-/* The same of all runs of the box. Whole rows follow one another along the dim before. */
-static double ragged_bytes(const Window *w, const Box *x)
-{
-	const int rank = x->buf->rank, last = x->dim[rank - 1];
-	int64_t row;
-
-	if (!dim_is_const(x->buf->dims[last], &row))
-		return (double)SECTOR * runs(w, x, rank - 1);
-	if (row != window_side(w, x, last))
-		return ragged_by(row * window_bytes(x)) * runs(w, x, rank - 1);
-	if (rank == 1)
-		return 0;
-	return ragged_by(box_step(w, x, x->dim[rank - 2]) * row * window_bytes(x)) *
-	       runs(w, x, rank - 2);
+	return (SECTOR - (double)y->even * window_bytes(x)) * (double)y->runs;
 }
 
 /* Bytes that memory gives for it. */
 static double box_bytes(const Window *w, const Box *x)
 {
-	return runs(w, x, x->buf->rank) * window_bytes(x) + ragged_bytes(w, x);
+	const Run y = window_run(w, x);
+
+	return (double)(y.size * y.runs * window_bytes(x)) + ragged_bytes(x, &y);
 }
 
 /* ---- The tile ---- */
@@ -184,8 +145,11 @@ static double cost(const Window *w, const Gpu *gpu)
 		bytes += box_bytes(w, &w->box[i]);
 	if (bytes > (double)MOST_BYTES)
 		return NONE;
-	if (w->out.buf)
-		bytes += ragged_bytes(w, &w->out);
+	if (w->out.buf) {
+		const Run y = window_run(w, &w->out);
+
+		bytes += ragged_bytes(&w->out, &y);
+	}
 	for (int b = 0; b < w->r->band->n; b++) {
 		n = dim_is_const(w->r->band->iter[b]->extent, &n) ? n : UNKNOWN;
 		blocks *= (double)((n + w->size[b] - 1) / w->size[b]);
@@ -218,24 +182,46 @@ static double sides(Window *w, const Gpu *gpu, int64_t wide, int64_t *side)
 	return best;
 }
 
-/* Along memory a tile has a warp's width, or all where that is not much more. */
+/* The width of tiles that share out ALL along memory in N parts: whole sectors. Where rows are no whole sectors, so that
+ * parts have sectors in common, and these are more than a few of all, a warp's. */
+static int64_t part(const Window *w, int64_t all, int64_t n)
+{
+	enum { FEW = 10 };
+	int64_t sector = 1, wide;
+
+	for (int i = 0; i < w->n; i++)
+		if (SECTOR / window_bytes(&w->box[i]) > sector)
+			sector = SECTOR / window_bytes(&w->box[i]);
+	wide = ((all + n - 1) / n + sector - 1) / sector * sector;
+	if (wide >= all)
+		return all;
+	return all % sector && wide < FEW * (sector - (all & -all)) ? WARP : wide;
+}
+
+/* Along memory a tile has about a warp's width, or more, up to all. */
 static bool shape(Window *w, const Gpu *gpu)
 {
-	int64_t side[2][MOST_SLID], wide[2] = {WARP, WARP};
-	double best[2];
-	int at;
+	int64_t side[MOST_SLID], all = WARP, wide = 0;
+	double best = NONE;
 
 	for (int b = 0; b < w->r->band->n; b++)
 		w->size[b] = 1;
-	if (dim_is_const(w->r->band->iter[w->along]->extent, &wide[1]) && wide[1] > MOST_WIDE)
-		wide[1] = WARP;
-	for (int i = 0; i < 2; i++)
-		best[i] = sides(w, gpu, wide[i], side[i]);
-	at = best[1] < best[0];
-	w->size[w->along] = wide[at];
-	for (int i = 0; i < w->nslid; i++)
-		w->size[w->slid[i]] = side[at][i];
-	return best[at] < NONE;
+	dim_is_const(w->r->band->iter[w->along]->extent, &all);
+	for (int64_t n = (all + WARP - 1) / WARP; n > 0 && part(w, all, n) <= MOST_WIDE; n--) {
+		int64_t now_side[MOST_SLID];
+		double now;
+
+		now = sides(w, gpu, part(w, all, n), now_side);
+		if (now >= best)
+			continue;
+		best = now;
+		wide = part(w, all, n);
+		memcpy(side, now_side, sizeof side);
+	}
+	w->size[w->along] = wide;
+	for (int i = 0; i < w->nslid && wide; i++)
+		w->size[w->slid[i]] = side[i];
+	return best < NONE;
 }
 
 bool gpu_window(Row *r, const Gpu *gpu, int along)

@@ -91,7 +91,14 @@ depthwise("stride 1", 2, 28, 64, 3, 1, sectors=1, traffic=1.34, conflicts=0)
 depthwise("stride 2", 2, 56, 64, 3, 2, sectors=1, traffic=1.21, conflicts=0)
 depthwise("sizes that are not known", 2, 30, 64, 3, 1, ("N,H,L,64", "N,H,L,64"), sectors=1, traffic=1.3, conflicts=0)
 depthwise("channels that are no whole sectors", 1, 56, 72, 3, 1, types=("float16",), sectors=1.05, traffic=1.41)
-depthwise("channels of which an access has four", 1, 28, 100, 3, 1, types=("float16",), sectors=1.09, traffic=2)
+# Rows of channels that begin anywhere in a sector are runs of an image's, and accesses of a run begin with sectors.
+depthwise("channels of which an access has four", 1, 28, 100, 3, 1, sectors=1.05, traffic=1.87)
+depthwise("odd channels", 1, 28, 33, 3, 1, sectors=1, traffic=1.66, warps=180)
+depthwise("odd channels, stride 2", 1, 28, 33, 3, 2, sectors=1, traffic=1.28)
+depthwise("odd channels, 5 by 5", 1, 28, 17, 5, 1, sectors=1, traffic=2)
+depthwise("odd channels, sizes that are not known", 2, 19, 33, 3, 1, ("N,H,L,33", "N,H,L,33"), sectors=1, traffic=1.36)
+depthwise("odd channels, 5 by 5, sizes that are not known", 2, 21, 33, 5, 2, ("N,H,L,33", "N,P,Q,33"), sectors=1.01, traffic=1.95)
+depthwise("many odd channels", 1, 28, 129, 3, 1, types=("float16",), sectors=1, traffic=1.86)
 
 
 def convolution(name, channels, side, outputs, kernel, stride=1, follow="r = Add(a, B) y = Relu(r)", **limits):

@@ -175,7 +175,7 @@ def group_norm(n, channels, groups, h, w, **limits):
 
 
 # Rows that no block holds are read twice, by many blocks.
-group_norm(1, 8, 2, 256, 256, sectors=1, traffic=1.7)
+group_norm(1, 8, 2, 256, 256, types=("float",), sectors=1, traffic=1.7)
 group_norm(2, 32, 8, 16, 16, sectors=1, traffic=1.08)
 group_norm(1, 64, 32, 28, 28, sectors=1, traffic=1.13)
 group_norm(2, 32, 8, 7, 9, sectors=1, traffic=1.19)

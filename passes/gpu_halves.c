@@ -175,7 +175,7 @@ static Expr *difference(const Stmt *w, const Stmt *s)
 {
 	Expr *e = s->val[0], *d = NULL;
 
-	if (s->red != MONOID_sum)
+	if (s->red != MONOID_sum || !ctype_is_float(e->ct))
 		return NULL;
 	if (w->red == MONOID_max && ex_is_op(e, FN_exp))
 		d = e->op.arg[0];

@@ -121,7 +121,7 @@ int window_bytes(const Box *x)
 /* Bytes of others in the sectors that runs Y take. */
 static double ragged_bytes(const Box *x, const Run *y)
 {
-	return (SECTOR - (double)y->even * window_bytes(x)) * (double)y->runs;
+	return ((double)SECTOR - (double)y->even * window_bytes(x)) * (double)y->runs;
 }
 
 /* Bytes that memory gives for it. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops of a kernel: a thread's own, whose points follow each other or are several in flight, and a team's, whose threads share them out. */
+/*
+ * Loops of a kernel: a thread's own, whose points follow each other or are several in flight, and a team's, whose threads
+ * share them out.
+ */
 #include "codegen/gen_nvptx_kernel.h"
 
 #include <string.h>

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Temporaries that go through memory on GPUs. What a stage makes of all of its rows where a thread has a row, and no block can hold
- * it, lies in memory the way no neighbours read it: it is made again where it is read, and the kernel is scheduled anew.
+ * Temporaries that go through memory on GPUs. Where a thread has a row, what a stage makes of all of it lies in memory the way no
+ * neighbours read it, unless a thread or a block holds it: it is made again where it is read, and the kernel is scheduled anew.
  */
 #include "passes/gpu_impl.h"
 #include "passes/inline.h"
 
-static bool may_be_made_again(const Stmt *s)
+static bool may_be_made_again(Kernel *k, int i)
 {
-	return s->out[0]->kind == BUF_TEMP && stmt_is_simple_map(s) && !row_packed(s) &&
-	       !expr_can_fault(s->val[0]);
+	return inline_may(k, i) && !row_packed(k->stmts.at[i]);
 }
 
-bool gpu_may_make_again(const Kernel *k)
+bool gpu_may_make_again(Kernel *k)
 {
 	for (int i = 0; i < k->stmts.n; i++)
-		if (may_be_made_again(k->stmts.at[i]))
+		if (may_be_made_again(k, i))
 			return true;
 	return false;
 }
@@ -47,7 +46,7 @@ bool gpu_make_again(Kernel *k, const Schedule *sched)
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 
-		if (may_be_made_again(s) && is_in_memory(sched, s->out[0])) {
+		if (may_be_made_again(k, i) && is_in_memory(sched, s->out[0])) {
 			inline_after(k, i);
 			continue;
 		}

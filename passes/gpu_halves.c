@@ -184,11 +184,43 @@ static Expr *difference(const Stmt *w, const Stmt *s)
 	return d && ex_is_op(d, IN_sub) ? d : NULL;
 }
 
+typedef struct From {
+	Kernel *k;
+	const Buf *b;
+	bool yes;
+} From;
+
+/* E is B, or of what maps make of it. */
+static void made_from(void *arg, Expr *e)
+{
+	From *f = arg;
+
+	if (e->kind != EX_LOAD || f->yes)
+		return;
+	f->yes = e->load.buf == f->b;
+	for (int i = 0; i < f->k->stmts.n && !f->yes; i++) {
+		const Stmt *s = f->k->stmts.at[i];
+
+		if (!s->red && e->load.buf->kind == BUF_TEMP && stmt_is_simple_map(s) &&
+		    s->out[0] == e->load.buf)
+			ex_walk(s->val[0], made_from, f);
+	}
+}
+
+/* What S's terms are relative to is made of W's result. Else it is some other number: where W's is infinite, that need not be. */
+static bool is_of(Kernel *k, const Stmt *w, const Expr *d)
+{
+	From f = {k, w->out[0], false};
+
+	ex_walk(d->op.arg[1], made_from, &f);
+	return f.yes;
+}
+
 bool gpu_is_relative(Kernel *k, const Stmt *w, const Stmt *s)
 {
 	Expr *d = difference(w, s), *to[MAX_ITERS];
 
-	if (!d || w->guard || s->guard || w->niters != s->niters || w->nband != s->nband)
+	if (!d || (w->red == MONOID_sum && !is_of(k, w, d)) || w->guard || s->guard || w->niters != s->niters || w->nband != s->nband)
 		return false;
 	for (int i = 0; i < s->niters; i++) {
 		if (w->iter[i]->extent != s->iter[i]->extent ||

@@ -52,7 +52,7 @@ bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int
 /* What statements of K make of all of their rows goes through memory in SCHED, of its like, and is made again here where it is read
  * (passes/gpu_again.c); false where there is none, or, of any schedule, may be none. */
 bool gpu_make_again(Kernel *k, const Schedule *sched);
-bool gpu_may_make_again(const Kernel *k);
+bool gpu_may_make_again(Kernel *k);
 /* A stage of S, where its points are updates in any order (passes/gpu_scatter.c); false where they are not. */
 bool gpu_scatter(LBuild *b, Stmt *s);
 /* Makes of what must keep its order in K, where only data say which points meet, what need not; false where there is none. */

@@ -31,6 +31,7 @@ enum {
 	NARROW = 8,   /* columns of a block that has as few as can be */
 	DEEP = 256, /* terms of a sum, of fewer gemm_gpu_parts is not asked: their stage costs more than parts gain */
 	HELD = 8192,   /* of a part that a block reads once */
+	MANY = 1 << 16, /* parts, at most */
 	LARGE = 16384, /* which are no matter however many rows there are */
 	BLOCKS = 4,    /* on an SM */
 	FEW = 8, /* so many times fewer teams than SMs leave most of the memory's bandwidth unused */
@@ -357,7 +358,7 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 	n = r.terms = terms_of(x->k->ctx, sched, s, INT64_MAX, &r.terms_known);
 	parts = (BLOCKS * x->t->gpu->sms + r.blocks - 1) / r.blocks;
 	if (saves_reading(x, s, &r))
-		parts = parts > n / HELD ? parts : n / HELD;
+		parts = parts > n / HELD ? parts : n / HELD < MANY ? n / HELD : MANY;
 	else if (!leaves_idle(x, s, &r))
 		return false;
 	least = r.known ? least_terms(r.stage->body) : LARGE;
@@ -394,8 +395,7 @@ static bool made_again(Splitter *x, const Stmt *s)
 {
 	Kernel *k = x->k;
 
-	if (s->out[0]->kind != BUF_TEMP || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
-	    (!shares_row_with(x, s) && !inline_is_free(s)))
+	if (!inline_may(k, s->id) || (!shares_row_with(x, s) && !inline_is_free(s)))
 		return false;
 	inline_after(k, s->id);
 	return true;

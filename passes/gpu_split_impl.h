@@ -25,8 +25,8 @@ typedef struct Halves {
 
 /* The statements that reduction S becomes, whose place in the kernel is the caller's to choose. */
 void gpu_halve(Kernel *k, const Stmt *s, const Cut *c, Halves *h);
-/* S sums exp(F - C) where W is the largest F, or the squares of F - C where W sums F, along the same rows, and C is of the row: a
- * softmax, a norm. */
+/* S sums exp(F - C) where W is the largest F, or the squares of F - C where W sums F and C is made of that, along the same rows,
+ * and C is of the row: a softmax, a norm. */
 bool gpu_is_relative(Kernel *k, const Stmt *w, const Stmt *s);
 /* Such W and S have the same parts. */
 bool gpu_cut_alike(const Stmt *w, const Cut *cw, const Stmt *s, const Cut *cs);

@@ -9,6 +9,8 @@
  */
 #include "passes/gpu_turn_impl.h"
 
+#include <assert.h>
+
 typedef struct Rows {
 	Turn *t; /* as it was found */
 	Turn to; /* over X */
@@ -95,8 +97,9 @@ static void shape(Rows *r)
 	       : longest <= TURN_MIDDLE ? 28 * SIDE
 					: cells / TURN_THREADS * TURN_THREADS;
 	many = cells / (part + r->pad);
+	assert(many > 0);
 	if (dim_is_const(r->a->extent, &all) && all < many) {
-		many = all;
+		many = all ? all : 1;
 		part = (cells / many - r->pad) / SIDE * SIDE;
 	}
 	for (int i = 0; i < r->p.n; i++)

@@ -2,8 +2,8 @@
 /*
  * Windows on GPUs: short sums whose terms neighbouring points read again, as those of depthwise convolutions and pools
  * do, where memory runs along an iterator of the band that no window slides along (channels last). A block has a tile of
- * the band: some points along each iterator that windows slide along, and a part of what memory runs along, or all. What its points read of a
- * buffer is a box, by the index of each dim; the block fetches the box into shared memory, as far as the buffer goes,
+ * the band: some points along each iterator that windows slide along, and a part of what memory runs along, or all. What its
+ * points read of a buffer is a box, by the index of each dim; the block fetches the box into shared memory, as far as the buffer goes,
  * and its threads have a point at a time.
  */
 #include "passes/gpu_window_impl.h"
@@ -182,40 +182,52 @@ static double sides(Window *w, const Gpu *gpu, int64_t wide, int64_t *side)
 	return best;
 }
 
-/* The width of tiles that share out ALL along memory in N parts: whole sectors. Where rows are no whole sectors, so that
- * parts have sectors in common, and these are more than a few of all, a warp's. */
-static int64_t part(const Window *w, int64_t all, int64_t n)
+/* Elements of a sector, of the smallest type. */
+static int64_t most_of_sector(const Window *w)
 {
-	enum { FEW = 10 };
-	int64_t sector = 1, wide;
+	int64_t n = 1;
 
 	for (int i = 0; i < w->n; i++)
-		if (SECTOR / window_bytes(&w->box[i]) > sector)
-			sector = SECTOR / window_bytes(&w->box[i]);
-	wide = ((all + n - 1) / n + sector - 1) / sector * sector;
-	if (wide >= all)
+		if (SECTOR / window_bytes(&w->box[i]) > n)
+			n = SECTOR / window_bytes(&w->box[i]);
+	return n;
+}
+
+/* The width of tiles that share out ALL along memory in parts of EACH. Where rows are no whole sectors, so that parts have
+ * sectors in common, and these are more than a few of all, a warp's. */
+static int64_t part(const Window *w, int64_t all, int64_t each)
+{
+	enum { FEW = 10 };
+	const int64_t sector = most_of_sector(w);
+
+	if (each >= all)
 		return all;
-	return all % sector && wide < FEW * (sector - (all & -all)) ? WARP : wide;
+	return all % sector && each < FEW * (sector - (all & -all)) ? WARP : each;
 }
 
 /* Along memory a tile has about a warp's width, or more, up to all. */
 static bool shape(Window *w, const Gpu *gpu)
 {
-	int64_t side[MOST_SLID], all = WARP, wide = 0;
+	const int64_t sector = most_of_sector(w);
+	int64_t side[MOST_SLID], all = WARP, wide = 0, each;
 	double best = NONE;
 
 	for (int b = 0; b < w->r->band->n; b++)
 		w->size[b] = 1;
 	dim_is_const(w->r->band->iter[w->along]->extent, &all);
-	for (int64_t n = (all + WARP - 1) / WARP; n > 0 && part(w, all, n) <= MOST_WIDE; n--) {
+	/* Fewer parts, such that each has a sector more at least. */
+	for (int64_t n = (all + WARP - 1) / WARP; n > 0; n = (all - 1) / each) {
 		int64_t now_side[MOST_SLID];
 		double now;
 
-		now = sides(w, gpu, part(w, all, n), now_side);
+		each = ((all + n - 1) / n + sector - 1) / sector * sector;
+		if (part(w, all, each) > MOST_WIDE)
+			break;
+		now = sides(w, gpu, part(w, all, each), now_side);
 		if (now >= best)
 			continue;
 		best = now;
-		wide = part(w, all, n);
+		wide = part(w, all, each);
 		memcpy(side, now_side, sizeof side);
 	}
 	w->size[w->along] = wide;

@@ -50,8 +50,7 @@ static Expr *box_from(const Window *w, const Box *x, int d, bool *whole)
 
 static Expr *inside(LBuild *b, Expr *guard, Expr *at, Dim *n)
 {
-	guard = ex_and(b->p, guard, ex_op2(b->p, IN_ge, at, l_int(b, 0)));
-	return ex_and(b->p, guard, ex_op2(b->p, IN_lt, at, ex_dim(b->p, n)));
+	return ex_and(b->p, guard, ex_inside(b->p, at, ex_dim(b->p, n)));
 }
 
 /* Where a run begins in the buffer along its dims, and, by the dims before, in memory. */

@@ -76,9 +76,9 @@ static void share_skewed(Run *y, int64_t all, int64_t unit)
 Run window_run(const Window *w, const Box *x)
 {
 	enum {
-		FEW = 8,
-		ROOM = 7
-	}; /* sectors of an access that is worth a skew; a part of a run that may be added */
+		FEW = 8, /* sectors of an access that is worth a skew */
+		ROOM = 7 /* a run may be longer by that part of it */
+	};
 	Ctx *c = w->r->k->ctx;
 	const int rank = x->buf->rank, bytes = window_bytes(x);
 	const int64_t sector = SECTOR / bytes;

@@ -143,6 +143,20 @@ static bool written_once(const Kernel *k, const Buf *t)
 	return writers == 1;
 }
 
+bool inline_may(Kernel *k, int at)
+{
+	Stmt *s = k->stmts.at[at];
+
+	if (s->out[0]->kind != BUF_TEMP || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
+	    !written_once(k, s->out[0]))
+		return false;
+	for (int i = at + 1; i < k->stmts.n; i++)
+		for (int j = 0; j < k->stmts.at[i]->nout; j++)
+			if (stmt_reads(s, k->stmts.at[i]->out[j]))
+				return false;
+	return true;
+}
+
 bool kernel_inline(Kernel *k)
 {
 	Arena *tmp = arena_new();

@@ -121,7 +121,7 @@ typedef struct Poly {
 	int ncontext;
 	VEC(Param) params;
 	VEC(Rest) rests;
-	const Exec *reads; /* whose rests are parameters while its places and conditions are read; or null */
+	const Exec *reads; /* whose rests are parameters while its bounds, places and conditions are read; or null */
 	VEC(Split) splits;
 	VEC(Digit) digits;
 	Coords *coords; /* by statement */

@@ -13,8 +13,8 @@
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
  *           order that is one thread
  *
- * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/gpu_split.c); one that leaves what
- * it makes of a thread's row in memory, without that (passes/gpu_again.c).
+ * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/gpu_split.c); one
+ * that leaves what it makes of a thread's row in memory, without that (passes/gpu_again.c).
  *
  * Products of sizes that are not known have variants (passes/gemm_sizes.c), of which a run takes the first whose guard holds.
  * So have rows of unknown length: a warp or a block has them, or they change places, in tiles of some shapes. What is the same

@@ -247,7 +247,7 @@ static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	int64_t lo, hi;
 
 	dim_bounds(c, b, &lo, &hi);
-	if (hi == DIM_INF || hi < 2 || b != dim_min(c, a, dim_const(c, hi)))
+	if (dim_is_const(a, NULL) || hi == DIM_INF || hi < 2 || b != dim_min(c, a, dim_const(c, hi)))
 		return false;
 	*out = a;
 	add_fact(in, n, a, dim_const(c, hi), true, "dimensions do not broadcast");
@@ -296,10 +296,10 @@ static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 		*out = b;
 		return true;
 	}
-	if (fixed_a && fixed_b)
-		return infer_equal(in, n, a, b, "dimensions do not broadcast");
 	if (equal_below(in, n, a, b, out) || equal_below(in, n, b, a, out))
 		return true;
+	if (fixed_a && fixed_b)
+		return infer_equal(in, n, a, b, "dimensions do not broadcast");
 	*out = fixed_a ? a : fixed_b ? b : dim_max(c, a, b);
 	return stretches(in, n, a, *out, b) && stretches(in, n, b, *out, a);
 }

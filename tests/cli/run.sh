@@ -142,10 +142,13 @@ try "no identifier" 2 "no C identifier" cnn.onnx --name=a-b -o m.so
 try "dim without value" 2 "write NAME=N or" cnn.onnx --dim batch= -o m.so
 try "dim the wrong way" 2 "write NAME=N or" cnn.onnx --dim batch=9..3 -o m.so
 try "dim without a number" 2 "write NAME=N or" cnn.onnx --dim batch=abc -o m.so
+try "dim without a name" 2 "write NAME=N or" cnn.onnx --dim =4 -o m.so
+try "dim beyond all numbers" 2 "write NAME=N or" cnn.onnx --dim batch=1..99999999999999999999 -o m.so
 try "dims that differ" 2 "--dim batch=3: an earlier --dim says otherwise" cnn.onnx --dim batch=2 --dim batch=3 -o m.so
 try "no text to read" 1 "cannot be read: No such file" none.dl -o m.so
 try "no folder for text" 1 "there is no folder nowhere$" cnn.onnx -o nowhere/m.dl
 try "a dim that inference bounds" 1 '--dim s=1..128: the model takes "s" from 1 to 64$' bounded.dl --dim s=1..128 -o m.so
+try "a dim that inference bounds, always more than 1" 1 '--dim s=10..100: the model takes "s" from 10 to 64$' bounded.dl --dim s=10..100 -o m.so
 try "a dim that the model's text bounds" 1 '--dim s=0..8: the model takes "s" from 1 on$' bounded.dl --dim s=0..8 -o m.so
 try "no such dim" 1 'has no dim "N"; it has "batch"' cnn.onnx --dim N=3 -o m.so
 absent "nothing was made" m.so

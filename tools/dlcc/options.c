@@ -8,6 +8,7 @@
 #include "passes/module.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -241,11 +242,12 @@ static bool dim(Cli *c, const char *text)
 		return usage_error(c, "%s: too many", "--dim");
 	if (eq) {
 		d.name = (size_t)(eq - text);
+		errno = 0;
 		d.lo = d.hi = strtoll(eq + 1, &end, 10);
 		if (end[0] == '.' && end[1] == '.')
 			d.hi = strtoll(end + 2, &end, 10);
 	}
-	if (!eq || end == eq + 1 || *end || d.lo < 0 || d.hi < d.lo)
+	if (!d.name || end == eq + 1 || *end || errno || d.lo < 0 || d.hi < d.lo)
 		return usage_error(c, "--dim %s: write NAME=N or NAME=A..B, with 0 <= A <= B",
 				   text);
 	for (int i = 0; i < c->ndims; i++)

@@ -186,11 +186,12 @@ static void read_group(LlLib *l, Arena *a, int sm, char *head, const char *text,
 	int nvars = 0, at[2] = {0, 0};
 
 	for (char *w; (w = strsep(&head, " "));) {
-		if (str_starts(w, "sm_") && atoi(w + 3) > sm)
-			return;
-		if (!*w || str_starts(w, "sm_"))
+		if (!*w)
 			continue;
-		if (w[1] == ':')
+		if (str_starts(w, "sm_")) {
+			if (atoi(w + 3) > sm)
+				return;
+		} else if (w[1] == ':')
 			var[nvars++] = (Var){.name = w[0]};
 		else
 			var[nvars - 1].value[var[nvars - 1].n++] = w;

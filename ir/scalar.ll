@@ -5,9 +5,9 @@
 ; of element type d, round_d and roundsat_d there and back.
 ;
 ; ";;" begins a group: the functions after it are meant for every value of its variables. For "t: f32 f64", $t is
-; the name and $T LLVM's type; s likewise. A group without variables is plain; one "sm_80" is for GPUs from there on, and takes the
-; place of what stands before it. Only what a kernel calls is put into its
-; module, and functions of one instruction are put in place of the call.
+; the name and $T LLVM's type; s likewise. A group without variables is plain; one "sm_80" is for GPUs from there on,
+; and takes the place of what stands before it. Only what a kernel calls is put into its module, and functions of one
+; instruction are put in place of the call.
 
 ;; t: f32 f64
 define $T @neg_$t($T %a) {

@@ -241,7 +241,8 @@ void fold_local(Across *x, const Stmt *s)
 	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-LNode *fold_open(const Across *x)
+/* Opens a loop over the block's points of the band, at X.COL and X.ROW. */
+static LNode *fold_open(const Across *x)
 {
 	LBuild *b = x->r->b;
 	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, x->rows * x->cols));

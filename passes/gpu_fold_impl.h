@@ -25,8 +25,6 @@ typedef struct Across {
 
 /* A temporary that S writes at points of the band has the block's points alone, as far as there is room for them. */
 void fold_local(Across *x, const Stmt *s);
-/* Opens a loop over the block's points of the band, at X.COL and X.ROW. */
-LNode *fold_open(const Across *x);
 /* PART of S: stores VAL in OUT at AT for all of the block's points of the band. */
 void fold_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part);
 /* S, placed, over what of its iterators the stage does not fix; none are joined yet. */

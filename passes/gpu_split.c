@@ -389,8 +389,8 @@ static void follow(Splitter *x, Stmt *s)
 	x->points = s->red || gpu_is_map(s) ? points : NULL;
 }
 
-/* A temporary of all of the row would go through memory, and one that is a copy is for rows that stay whole (passes/gpu_shared_reads.c):
- * it is made again where it is read. */
+/* A temporary of all of the row would go through memory, and one that is a copy is for rows that stay whole
+ * (passes/gpu_shared_reads.c): it is made again where it is read. */
 static bool made_again(Splitter *x, const Stmt *s)
 {
 	Kernel *k = x->k;

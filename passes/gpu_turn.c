@@ -14,9 +14,7 @@
 enum {
 	TILE = 1024,
 	RAGGED = 6, /* times as many points where runs are ragged: 24 KiB, SMs have room for some */
-	LONG_ROW =
-		10 *
-		SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
+	LONG_ROW = 10 * SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
 };
 
 int turn_bytes(const Way *w)

@@ -193,12 +193,11 @@ static int64_t most_of_sector(const Window *w)
 	return n;
 }
 
-/* The width of tiles that share out ALL along memory in parts of EACH. Where rows are no whole sectors, so that parts have
- * sectors in common, and these are more than a few of all, a warp's. */
-static int64_t part(const Window *w, int64_t all, int64_t each)
+/* The width of tiles that share out ALL along memory in parts of EACH. Where rows are no whole sectors, of SECTOR elements, so
+ * that parts have sectors in common, and these are more than a few of all, a warp's. */
+static int64_t part(int64_t all, int64_t each, int64_t sector)
 {
 	enum { FEW = 10 };
-	const int64_t sector = most_of_sector(w);
 
 	if (each >= all)
 		return all;
@@ -217,17 +216,18 @@ static bool shape(Window *w, const Gpu *gpu)
 	dim_is_const(w->r->band->iter[w->along]->extent, &all);
 	/* Fewer parts, such that each has a sector more at least. */
 	for (int64_t n = (all + WARP - 1) / WARP; n > 0; n = (all - 1) / each) {
-		int64_t now_side[MOST_SLID];
+		int64_t now_side[MOST_SLID], now_wide;
 		double now;
 
 		each = ((all + n - 1) / n + sector - 1) / sector * sector;
-		if (part(w, all, each) > MOST_WIDE)
+		now_wide = part(all, each, sector);
+		if (now_wide > MOST_WIDE)
 			break;
-		now = sides(w, gpu, part(w, all, each), now_side);
+		now = sides(w, gpu, now_wide, now_side);
 		if (now >= best)
 			continue;
 		best = now;
-		wide = part(w, all, each);
+		wide = now_wide;
 		memcpy(side, now_side, sizeof side);
 	}
 	w->size[w->along] = wide;

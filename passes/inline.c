@@ -143,18 +143,25 @@ static bool written_once(const Kernel *k, const Buf *t)
 	return writers == 1;
 }
 
+/* Of statement AT R knows what it reads. */
+static bool may_inline(const Reads *r, int at)
+{
+	const Stmt *s = r->k->stmts.at[at];
+
+	return s->out[0]->kind == BUF_TEMP && written_once(r->k, s->out[0]) &&
+	       stmt_is_simple_map(s) && !expr_can_fault(s->val[0]) && !reads_written_later(r, at);
+}
+
 bool inline_may(Kernel *k, int at)
 {
-	Stmt *s = k->stmts.at[at];
+	Arena *tmp = arena_new();
+	Reads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
+	bool ok;
 
-	if (s->out[0]->kind != BUF_TEMP || !stmt_is_simple_map(s) || expr_can_fault(s->val[0]) ||
-	    !written_once(k, s->out[0]))
-		return false;
-	for (int i = at + 1; i < k->stmts.n; i++)
-		for (int j = 0; j < k->stmts.at[i]->nout; j++)
-			if (stmt_reads(s, k->stmts.at[i]->out[j]))
-				return false;
-	return true;
+	find_reads(&r, at);
+	ok = may_inline(&r, at);
+	arena_free(tmp);
+	return ok;
 }
 
 bool kernel_inline(Kernel *k)
@@ -172,8 +179,7 @@ bool kernel_inline(Kernel *k)
 		Buf *t = s->out[0];
 		Inline in = {k, s, t};
 
-		if (t->kind != BUF_TEMP || !written_once(k, t) || !stmt_is_simple_map(s) ||
-		    expr_can_fault(s->val[0]) || reads_written_later(&r, i) || !worth(&r, s, t))
+		if (!may_inline(&r, i) || !worth(&r, s, t))
 			continue;
 		for (int j = 0; j < k->stmts.n; j++) {
 			if (j == i || !r.of[j][t->id])

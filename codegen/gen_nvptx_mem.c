@@ -262,7 +262,7 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 			ll_put(&k->f, "store %s %s, ptr %s", ll_stored(b->dtype),
 			       dtype_is_float(b->dtype) ? "0.0" : "0",
 			       ll_element(k, p.name, b->dtype, i));
-	} else if (b->rank && k->stage->team > 1) {
+	} else if (b->rank && !ll_alone(k)) {
 		const bool block = k->team == k->stage->threads;
 
 		p.space = 3;

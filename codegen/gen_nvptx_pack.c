@@ -217,6 +217,21 @@ static void packed_bytes(LlPack *p, const LNode *st, const char *lo, const char 
 	}
 }
 
+/* A term of each element's state; of N, which stores, what it stores. */
+static void pack_node(LlPack *p, const LNode *n, const char *lo)
+{
+	if (n->kind == LN_STORE) {
+		ll_pack_store(p, n, lo);
+		return;
+	}
+	ll_pack_fetch(p, lo);
+	for (int v = 0; v < p->pack; v++) {
+		ll_pack_element(p, lo, v);
+		ll_step(p->k, n, n->buf, n->idx);
+	}
+	end_elements(p, lo);
+}
+
 bool ll_pack(LlKernel *k, const LNode *n)
 {
 	LlPack p = {.k = k, .var = n->var, .pack = n->pack, .kept = -1};
@@ -225,7 +240,8 @@ bool ll_pack(LlKernel *k, const LNode *n)
 	Expr *span;
 	const char *lo, *hi, *end, *full, *label[3];
 
-	if (!n->body || n->body->next || n->body->kind != LN_STORE ||
+	if (!n->body || n->body->next ||
+	    (n->body->kind != LN_STORE && n->body->kind != LN_UPDATE) ||
 	    (n->body->guard && expr_has_iter(n->body->guard, n->var)))
 		return false;
 	if (n->body->guard) {
@@ -242,7 +258,8 @@ bool ll_pack(LlKernel *k, const LNode *n)
 		ll_close_if(k, after);
 		return true;
 	}
-	ll_pack_find(&p, n->body->val[0]);
+	for (int i = 0; i < n->body->nout; i++)
+		ll_pack_find(&p, n->body->val[i]);
 	ll_forget(f);
 	lo = ll_expr(f, n->lo);
 	hi = ll_expr(f, n->hi);
@@ -253,7 +270,7 @@ bool ll_pack(LlKernel *k, const LNode *n)
 	}
 	span = ex_sub(k->sched->kernel->pool, n->hi, n->lo);
 	if (span->kind == EX_CONST && span->i == n->pack) {
-		ll_pack_store(&p, n->body, lo);
+		pack_node(&p, n->body, lo);
 		return true;
 	}
 	full = ll_new(f);
@@ -264,7 +281,7 @@ bool ll_pack(LlKernel *k, const LNode *n)
 	ll_put(f, "%s = icmp sle i64 %s, %s", full, end, hi);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", full, label[0], label[1]);
 	ll_begin(f, label[0]);
-	ll_pack_store(&p, n->body, lo);
+	pack_node(&p, n->body, lo);
 	ll_put(f, "br label %%%s", label[2]);
 	ll_begin(f, label[1]);
 	rest.pack = 0;

@@ -13,7 +13,7 @@
 enum {
 	MOST_SIDE = 16,
 	MOST_WIDE = 8 * WARP,
-	MOST_BYTES = SHARED / 2 /* of all boxes: other blocks are to have room beside */
+	MOST_BYTES = SHARED / 4 * 3 /* of all boxes: other blocks are to have room beside */
 };
 
 static const double NONE = 1e30; /* the cost of a tile that cannot be */
@@ -97,6 +97,38 @@ static void find_out(Window *w, Stmt *s)
 		w->out.buf = NULL;
 }
 
+/* Memory runs along the band iterator of the tile that does, or X is the same all along it. */
+static bool runs_along(const Window *w, const Box *x)
+{
+	const Iter *it = w->r->band->of[x->s->id][w->along];
+
+	for (int d = 0; d < x->buf->rank; d++)
+		for (int i = 0; i < x->at[d].n; i++)
+			if (x->at[d].iter[i] == it &&
+			    (window_stride(&x->at[d], i) != 1 || d != x->dim[x->buf->rank - 1]))
+				return false;
+	return true;
+}
+
+/* Neighbours along memory that a thread can have at a time: a tap of them is one access of each tile, under one guard. */
+static int most_neighbours(const Window *w)
+{
+	enum { MOST = 4 };
+	const Stmt *s = w->r->k->stmts.at[w->r->first];
+	int bytes;
+
+	if (!w->out.buf || !row_taps(s) || !runs_along(w, &w->out) ||
+	    (s->guard && expr_has_iter(s->guard, w->r->band->of[s->id][w->along])))
+		return 1;
+	bytes = window_bytes(&w->out);
+	for (int i = 0; i < w->n; i++) {
+		if (!runs_along(w, &w->box[i]))
+			return 1;
+		bytes = window_bytes(&w->box[i]) > bytes ? window_bytes(&w->box[i]) : bytes;
+	}
+	return PACK_BYTES / bytes < MOST ? PACK_BYTES / bytes : MOST;
+}
+
 int64_t window_side(const Window *w, const Box *x, int d)
 {
 	int64_t n = 1, many = 1;
@@ -118,18 +150,21 @@ int window_bytes(const Box *x)
 	return dtype_info[x->buf->dtype].bits / 8;
 }
 
-/* Bytes of others in the sectors that runs Y take. */
+/* What it costs that runs Y share sectors with others: such a sector goes to each of them, and no request is of whole ones. */
 static double ragged_bytes(const Box *x, const Run *y)
 {
-	return ((double)SECTOR - (double)y->even * window_bytes(x)) * (double)y->runs;
+	const double weight = 4; /* of a byte that goes to nobody: tiles of few channels save halos, and pay with these */
+
+	return weight * ((double)SECTOR - (double)y->even * window_bytes(x)) * (double)y->runs;
 }
 
-/* Bytes that memory gives for it. */
-static double box_bytes(const Window *w, const Box *x)
+static int64_t box_points(const Window *w, const Box *x)
 {
-	const Run y = window_run(w, x);
+	int64_t n = 1;
 
-	return (double)(y.size * y.runs * window_bytes(x)) + ragged_bytes(x, &y);
+	for (int d = 0; d < x->buf->rank; d++)
+		n *= window_side(w, x, d);
+	return n;
 }
 
 /* ---- The tile ---- */
@@ -138,21 +173,24 @@ static double box_bytes(const Window *w, const Box *x)
 static double cost(const Window *w, const Gpu *gpu)
 {
 	enum { UNKNOWN = 256, EACH = 4 };
-	double bytes = 0, blocks = 1, points = 1;
+	double held = 0, bytes, blocks = 1, points = 1;
 	int64_t n;
 
 	for (int i = 0; i < w->n; i++)
-		bytes += box_bytes(w, &w->box[i]);
-	if (bytes > (double)MOST_BYTES)
+		held += (double)box_points(w, &w->box[i]) * window_bytes(&w->box[i]);
+	if (held > (double)MOST_BYTES)
 		return NONE;
-	if (w->out.buf) {
-		const Run y = window_run(w, &w->out);
+	bytes = held;
+	for (int i = 0; i < w->n + (w->out.buf != NULL); i++) {
+		const Box *x = i < w->n ? &w->box[i] : &w->out;
+		const Run y = window_run(w, x);
 
-		bytes += ragged_bytes(&w->out, &y);
+		bytes += ragged_bytes(x, &y);
 	}
 	for (int b = 0; b < w->r->band->n; b++) {
 		n = dim_is_const(w->r->band->iter[b]->extent, &n) ? n : UNKNOWN;
-		blocks *= (double)((n + w->size[b] - 1) / w->size[b]);
+		blocks *= b == w->along ? (double)n / (double)w->size[b] /* there is no halo */
+					: (double)((n + w->size[b] - 1) / w->size[b]);
 		points *= (double)w->size[b];
 	}
 	if (points < EACH * WINDOW_THREADS)
@@ -193,17 +231,6 @@ static int64_t most_of_sector(const Window *w)
 	return n;
 }
 
-/* The width of tiles that share out ALL along memory in parts of EACH. Where rows are no whole sectors, of SECTOR elements, so
- * that parts have sectors in common, and these are more than a few of all, a warp's. */
-static int64_t part(int64_t all, int64_t each, int64_t sector)
-{
-	enum { FEW = 10 };
-
-	if (each >= all)
-		return all;
-	return all % sector && each < FEW * (sector - (all & -all)) ? WARP : each;
-}
-
 /* Along memory a tile has about a warp's width, or more, up to all. */
 static bool shape(Window *w, const Gpu *gpu)
 {
@@ -216,18 +243,18 @@ static bool shape(Window *w, const Gpu *gpu)
 	dim_is_const(w->r->band->iter[w->along]->extent, &all);
 	/* Fewer parts, such that each has a sector more at least. */
 	for (int64_t n = (all + WARP - 1) / WARP; n > 0; n = (all - 1) / each) {
-		int64_t now_side[MOST_SLID], now_wide;
+		int64_t now_side[MOST_SLID];
 		double now;
 
 		each = ((all + n - 1) / n + sector - 1) / sector * sector;
-		now_wide = part(all, each, sector);
-		if (now_wide > MOST_WIDE)
+		each = each < all ? each : all;
+		if (each > MOST_WIDE)
 			break;
-		now = sides(w, gpu, now_wide, now_side);
+		now = sides(w, gpu, each, now_side);
 		if (now >= best)
 			continue;
 		best = now;
-		wide = now_wide;
+		wide = each;
 		memcpy(side, now_side, sizeof side);
 	}
 	w->size[w->along] = wide;
@@ -248,6 +275,7 @@ bool gpu_window(Row *r, const Gpu *gpu, int along)
 		if (w.slid[i] == along)
 			return false;
 	find_out(&w, r->k->stmts.at[r->last]);
+	w.most = most_neighbours(&w);
 	if (!w.nslid || !shape(&w, gpu))
 		return false;
 	window_emit(&w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows on GPUs: what passes/gpu_window.c decides and passes/gpu_window_emit.c writes. */
+/* Windows on GPUs: what passes/gpu_window.c decides, and passes/gpu_window_emit.c and gpu_window_points.c write. */
 #ifndef PASSES_GPU_WINDOW_IMPL_H
 #define PASSES_GPU_WINDOW_IMPL_H
 
@@ -25,7 +25,9 @@ typedef struct Window {
 	int along; /* of the band */
 	int slid[MOST_SLID], nslid;
 	int64_t size[MAX_ITERS]; /* of the tile */
-	Iter *in[MAX_ITERS];     /* the point in the tile */
+	int most, pack;          /* neighbours along memory that a thread has at a time, at most and with this tile */
+	Iter *elem;              /* which of them */
+	Iter *in[MAX_ITERS];     /* the point in the tile; along memory, the PACK that it is of */
 	Expr *from[MAX_ITERS];   /* where the tile begins */
 	Box box[MOST_BOXES], out;
 	int n;
@@ -53,5 +55,24 @@ Run window_run(const Window *w, const Box *x);
 
 /* The stage of W, whose tile is chosen. */
 void window_emit(Window *w);
+
+/* Where a run begins in the buffer along its dims, and, by the dims before, in memory. */
+typedef struct Begin {
+	Expr *from, *before;
+	bool whole; /* all of it is in the buffer */
+} Begin;
+
+/* AT: where run Y of X is along the dims before it. */
+Begin window_begin(const Window *w, const Box *x, const Run *y, Expr **at);
+/* Where the box begins along D, and, in *WHOLE, that all of it is in the buffer. */
+Expr *window_from(const Window *w, const Box *x, int d, bool *whole);
+/* AT, and as far along D as the point of the tile is from the first one. */
+Expr *window_at(const Window *w, const Box *x, int d, Expr *at);
+/* The threads that runs Y are shared out between; IN: N iterators, which say what run it is, and room for the thread's own. */
+void window_open_runs(Row *r, const Run *y, Iter **in, int n, Nest *nest);
+/* The accesses of thread LANE of run Y, and which one of the run it is at. */
+Expr *window_open_times(Row *r, const Box *x, const Run *y, const Begin *g, Iter *lane, Nest *nest);
+/* Each thread's points, which are made of what is in the tiles of boxes (passes/gpu_window_points.c). */
+void window_points(Window *w);
 
 #endif

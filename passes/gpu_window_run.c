@@ -73,11 +73,26 @@ static void share_skewed(Run *y, int64_t all, int64_t unit)
 	}
 }
 
+/* Points along memory that a thread may have at a time: with fewer of them, all threads of the block have some. */
+static int neighbours(const Window *w)
+{
+	Dim *all = w->r->band->iter[w->along]->extent;
+	int64_t points = 1;
+	int n = w->most;
+
+	for (int i = 0; i < w->r->band->n; i++)
+		points *= w->size[i];
+	while (n > 1 && (points < n * WINDOW_THREADS / 2 || w->size[w->along] % n ||
+			 !dim_multiple(w->r->k->ctx, all, n)))
+		n /= 2;
+	return n;
+}
+
 Run window_run(const Window *w, const Box *x)
 {
 	enum {
 		FEW = 8, /* sectors of an access that is worth a skew */
-		ROOM = 7 /* a run may be longer by that part of it */
+		ROOM = 5 /* a run may be longer by that part of it */
 	};
 	Ctx *c = w->r->k->ctx;
 	const int rank = x->buf->rank, bytes = window_bytes(x);
@@ -94,6 +109,8 @@ Run window_run(const Window *w, const Box *x)
 	y.even = begins(w, x, &y);
 	if (x->load)
 		y.pack = PACK_BYTES / bytes < MOST_PACK ? PACK_BYTES / bytes : MOST_PACK;
+	else
+		y.pack = neighbours(w);
 	while (y.size % y.pack || y.even % y.pack || !dim_multiple(c, y.extent, y.pack))
 		y.pack /= 2;
 	y.few = y.size / y.pack;

@@ -337,7 +337,7 @@ int ptx_most_alive(const char *ptx)
 static int blocks_at_once(const Gpu *gpu, int alive, int threads)
 {
 	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,
-		  many = alive + BESIDE_MANY, least = few > many ? few : many,
+		  many = alive + BESIDE_MANY, least = (few > many ? few : many) + gpu->spare,
 		  wanted = (least + STEP - 1) / STEP * STEP,
 		  warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,
 		  blocks = warps * 32 / threads,

@@ -103,7 +103,8 @@ static void strided_node(void *arg, const char *at)
 	ll_forget(&s->k->f);
 }
 
-/* Of a loop with no more points than the team has threads, each does one. */
+/* Of a loop with no more points than the team has threads, each does one. Beside sums it is a loop still: what follows it would
+ * begin before it ends, and need their registers. */
 static bool one_each(const LlKernel *k, const LNode *n)
 {
 	int64_t lo = 0, hi = n->hi->kind == EX_CONST ? n->hi->i : INT64_MAX;
@@ -112,7 +113,16 @@ static bool one_each(const LlKernel *k, const LNode *n)
 		dim_bounds(k->f.g->ctx, n->hi->iter->extent, &lo, &hi);
 		hi--;
 	}
-	return n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->team;
+	return !k->sums && n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->team;
+}
+
+/* N or what follows it is unrolled, as far as is good: what is around it is not to be, and ptxas would. */
+static bool has_unrolled(const LNode *n)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_LOOP && (n->loop == LOOP_UNROLL || has_unrolled(n->body)))
+			return true;
+	return false;
 }
 
 static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *hi)
@@ -123,6 +133,7 @@ static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *h
 
 	if (!once) {
 		l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", k->team));
+		l.once = has_unrolled(n->body);
 		at = l.var;
 	} else {
 		if (n->hi->kind != EX_CONST || n->hi->i - n->lo->i < k->team)
@@ -168,6 +179,7 @@ void ll_loop(LlKernel *k, const LNode *n)
 		return;
 	}
 	l = ll_open_loop(k, n->var, lo, hi, arena_printf(k->f.arena, "%lld", (long long)n->step));
+	l.once = has_unrolled(n->body);
 	ll_nodes(k, n->body);
 	ll_close_loop(k, &l);
 }

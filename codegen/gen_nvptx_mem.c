@@ -257,6 +257,7 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 	} else if (b->spread == SPREAD_FRAG) {
 		const int64_t n = elements(b) / k->stage->threads;
 
+		k->sums = true;
 		p.name = ll_slot(k, ll_stored(b->dtype), n);
 		for (int64_t i = 0; i < n; i++)
 			ll_put(&k->f, "store %s %s, ptr %s", ll_stored(b->dtype),

@@ -231,18 +231,32 @@ static int64_t most_of_sector(const Window *w)
 	return n;
 }
 
-/* Along memory a tile has about a warp's width, or more, up to all. */
+/* Points are further apart in some box than in the tile. */
+static bool strides(const Window *w)
+{
+	for (int i = 0; i < w->n; i++)
+		for (int d = 0; d < w->box[i].buf->rank; d++)
+			for (int j = 0; j < w->box[i].at[d].n; j++)
+				if (band_index(w->r->band, w->box[i].s, w->box[i].at[d].iter[j]) >= 0 &&
+				    window_stride(&w->box[i].at[d], j) > 1)
+					return true;
+	return false;
+}
+
+/* Along memory a tile has about a warp's width, or more, up to all; where points are apart, as much as shared memory has banks, so
+ * that no two of a warp's meet in one. */
 static bool shape(Window *w, const Gpu *gpu)
 {
-	const int64_t sector = most_of_sector(w);
-	int64_t side[MOST_SLID], all = WARP, wide = 0, each;
+	const int64_t sector = most_of_sector(w),
+		      least = strides(w) ? LINE / SECTOR * sector : WARP;
+	int64_t side[MOST_SLID], all = least, wide = 0, each;
 	double best = NONE;
 
 	for (int b = 0; b < w->r->band->n; b++)
 		w->size[b] = 1;
 	dim_is_const(w->r->band->iter[w->along]->extent, &all);
 	/* Fewer parts, such that each has a sector more at least. */
-	for (int64_t n = (all + WARP - 1) / WARP; n > 0; n = (all - 1) / each) {
+	for (int64_t n = (all + least - 1) / least; n > 0; n = (all - 1) / each) {
 		int64_t now_side[MOST_SLID];
 		double now;
 

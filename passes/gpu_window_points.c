@@ -205,7 +205,8 @@ static void sum_elements(Window *w, Stmt *s)
 	row_init_state(r, s, acc, at);
 	row_close(r, &in);
 	for (int i = s->nband; i < s->niters; i++)
-		row_open(r, &taps, LOOP_UNROLL, s->iter[i], zero, row_extent(r, s->iter[i]));
+		row_open(r, &taps, i + 1 < s->niters ? LOOP_SERIAL : LOOP_UNROLL, s->iter[i], zero,
+			 row_extent(r, s->iter[i]));
 	open_elements(w, &in);
 	row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, &val, row_placed(r, s->guard)), s,
 		 PART_TERM, s->niters, NULL);

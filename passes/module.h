@@ -18,6 +18,7 @@ typedef struct Gpu {
 	int sms;
 	int shared;      /* bytes of shared memory that a block may have */
 	int registers;   /* of an SM */
+	int spare;       /* of a thread: what ptxas must have free beside what it must for sm_80 */
 	int threads;     /* of an SM at once */
 	int lanes;       /* multiply-adds of f32 that an SM does a clock */
 	int l2;          /* MiB */

@@ -87,12 +87,15 @@ def depthwise(name, n, side, channels, kernel, stride, dims=None, **limits):
          (n, side, side, channels), (channels, 1, kernel, kernel), (channels,), **limits)
 
 
-depthwise("stride 1", 2, 28, 64, 3, 1, sectors=1, traffic=1.34, conflicts=0)
-depthwise("stride 2", 2, 56, 64, 3, 2, sectors=1, traffic=1.21, conflicts=0)
+# A thread has neighbouring channels, whose taps are one access: half the instructions of one channel a thread.
+depthwise("stride 1", 2, 28, 64, 3, 1, sectors=1, traffic=1.34, conflicts=0, warps=270)
+depthwise("stride 2", 2, 56, 64, 3, 2, sectors=1, traffic=1.21, conflicts=0, warps=300)
 depthwise("sizes that are not known", 2, 30, 64, 3, 1, ("N,H,L,64", "N,H,L,64"), sectors=1, traffic=1.3, conflicts=0)
 depthwise("channels that are no whole sectors", 1, 56, 72, 3, 1, types=("float16",), sectors=1.05, traffic=1.41)
 # Rows of channels that begin anywhere in a sector are runs of an image's, and accesses of a run begin with sectors.
-depthwise("channels of which an access has four", 1, 28, 100, 3, 1, sectors=1.05, traffic=1.87)
+depthwise("channels of which an access has four", 1, 28, 100, 3, 1, sectors=1.05, traffic=1.9, warps=210)
+for channels, kernel, stride in (116, 3, 1), (120, 5, 2), (184, 3, 1), (200, 3, 1):
+    depthwise(f"{channels} channels, {kernel} by {kernel}", 1, 28, channels, kernel, stride, sectors=1.06)
 depthwise("odd channels", 1, 28, 33, 3, 1, sectors=1, traffic=1.66, warps=180)
 depthwise("odd channels, stride 2", 1, 28, 33, 3, 2, sectors=1, traffic=1.28)
 depthwise("odd channels, 5 by 5", 1, 28, 17, 5, 1, sectors=1, traffic=2)

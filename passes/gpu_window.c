@@ -4,7 +4,7 @@
  * do, where memory runs along an iterator of the band that no window slides along (channels last). A block has a tile of
  * the band: some points along each iterator that windows slide along, and a part of what memory runs along, or all. What its
  * points read of a buffer is a box, by the index of each dim; the block fetches the box into shared memory, as far as the buffer goes,
- * and its threads have a point at a time.
+ * and its threads have a point at a time, or some neighbours along memory.
  */
 #include "passes/gpu_window_impl.h"
 
@@ -150,10 +150,10 @@ int window_bytes(const Box *x)
 	return dtype_info[x->buf->dtype].bits / 8;
 }
 
-/* What it costs that runs Y share sectors with others: such a sector goes to each of them, and no request is of whole ones. */
+/* What it costs that runs Y share sectors with others: such a sector goes to each of them, and requests are not of whole ones. */
 static double ragged_bytes(const Box *x, const Run *y)
 {
-	const double weight = 4; /* of a byte that goes to nobody: tiles of few channels save halos, and pay with these */
+	const double weight = 4; /* of a byte that is fetched in vain */
 
 	return weight * ((double)SECTOR - (double)y->even * window_bytes(x)) * (double)y->runs;
 }
@@ -234,11 +234,11 @@ static int64_t most_of_sector(const Window *w)
 /* Points are further apart in some box than in the tile. */
 static bool strides(const Window *w)
 {
-	for (int i = 0; i < w->n; i++)
-		for (int d = 0; d < w->box[i].buf->rank; d++)
-			for (int j = 0; j < w->box[i].at[d].n; j++)
-				if (band_index(w->r->band, w->box[i].s, w->box[i].at[d].iter[j]) >= 0 &&
-				    window_stride(&w->box[i].at[d], j) > 1)
+	for (const Box *x = w->box; x < w->box + w->n; x++)
+		for (int d = 0; d < x->buf->rank; d++)
+			for (int i = 0; i < x->at[d].n; i++)
+				if (window_stride(&x->at[d], i) > 1 &&
+				    band_index(w->r->band, x->s, x->at[d].iter[i]) >= 0)
 					return true;
 	return false;
 }

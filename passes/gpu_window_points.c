@@ -135,7 +135,8 @@ static Nest open_points(Window *w)
 		if (!is_joint(&j, i))
 			open_point(w, i, &nest);
 	if (j.n)
-		open_joint(w, &j, window_open_times(r, &w->out, &j.run, &j.begin, in[n], &nest), &nest);
+		open_joint(w, &j, window_open_times(r, &w->out, &j.run, &j.begin, in[n], &nest),
+			   &nest);
 	return nest;
 }
 
@@ -196,7 +197,8 @@ static void open_elements(Window *w, Nest *nest)
 static void sum_elements(Window *w, Stmt *s)
 {
 	Row *r = w->r;
-	Expr *zero = l_int(r->b, 0), *at = ex_iter(r->b->p, w->elem), *val = row_placed(r, s->val[0]);
+	Expr *zero = l_int(r->b, 0), *at = ex_iter(r->b->p, w->elem),
+	     *val = row_placed(r, s->val[0]);
 	Nest taps = {.n = 0}, in = {.n = 0};
 	Buf *acc[2];
 
@@ -226,8 +228,8 @@ static void map_elements(Window *w, Stmt *s)
 
 	open_elements(w, &in);
 	at = row_write_index(r, s, 0, &out);
-	row_does(r, l_store(r->b, out, at, row_placed(r, s->val[0]), NULL), s, PART_WRITE, s->niters,
-		 NULL);
+	row_does(r, l_store(r->b, out, at, row_placed(r, s->val[0]), NULL), s, PART_WRITE,
+		 s->niters, NULL);
 	row_close(r, &in);
 }
 

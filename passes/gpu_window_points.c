@@ -3,8 +3,9 @@
  * The points of a window's block, once its boxes are in tiles (passes/gpu_window.c). A thread has a point at a time, or some
  * neighbours along memory, whose tap is one access of each tile and whose guards are asked once:
  *
- *   for each tap, where it is inside
- *     for the neighbours       a term of each one's sum
+ *   for each row of taps
+ *     for each tap, unrolled, where it is inside
+ *       for the neighbours: a term of each one's sum
  */
 #include "passes/gpu_window_impl.h"
 

@@ -222,6 +222,26 @@ void gpu_row_stmt(Row *r, Stmt *s, Stmt *as)
 	row_emit(r);
 }
 
+/* Each statement has few points of a row, always so many: they are written out, and what is made of them stays in registers. */
+static bool few_points(const Row *r)
+{
+	enum { FEW = 32 };
+
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *s = r->k->stmts.at[i];
+		int64_t points = 1, n;
+
+		for (int j = 0; j < s->niters; j++) {
+			if (band_index(r->band, s, s->iter[j]) >= 0)
+				continue;
+			if (!dim_is_const(s->iter[j]->extent, &n) || n * points > FEW)
+				return false;
+			points *= n;
+		}
+	}
+	return true;
+}
+
 static bool is_few(const Few *f, int b)
 {
 	for (int i = 0; i < f->n; i++)
@@ -263,6 +283,7 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	if (b->stage->team > 1)
 		gpu_team(&r, gpu, split, n, each);
+	r.unrolled = few_points(&r);
 	for (int i = first; i <= last && b->stage->team == 1; i++)
 		gpu_row_stmt(&r, b->k->stmts.at[i], b->k->stmts.at[i]);
 }

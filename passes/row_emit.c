@@ -55,7 +55,8 @@ Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
 		if (r->tile >= 0 && r->band->of[r->s->id][r->tile] == it)
 			row_open(r, n, LOOP_SERIAL, r->rep[r->tile], r->tlo, r->thi);
 		else
-			row_open(r, n, LOOP_SERIAL, it, l_int(r->b, 0), row_extent(r, it));
+			row_open(r, n, r->unrolled ? LOOP_UNROLL : LOOP_SERIAL, it, l_int(r->b, 0),
+				 row_extent(r, it));
 	}
 	return leave_last && r->vec < 0 ? last : NULL;
 }
@@ -72,7 +73,8 @@ static void emit_map(Row *r, Stmt *s)
 	Iter *last = row_open_band(r, s, &n, true);
 	Expr *val = row_placed(r, s->val[0]), *guard = row_placed(r, s->guard), *at, *lo, *hi;
 	Buf *out;
-	LoopKind kind = s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
+	LoopKind kind = r->unrolled                                        ? LOOP_UNROLL
+			: s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
 			: r->vec >= 0 && l_short(r->rep[r->vec]->extent)   ? LOOP_SHORT
 									   : LOOP_VECTOR;
 

@@ -27,7 +27,7 @@ typedef struct Row {
 	Expr *v0;       /* first of this block of v */
 	Expr *vlo, *vhi;
 	Expr *tlo, *thi; /* of the tile */
-	bool unrolled;  /* reductions in lanes are short, of so many terms always, and unrolled instead */
+	bool unrolled;  /* what a thread goes over alone is short, of so many points always, and written out */
 	Expr *row_at;   /* KEEP_ROWS: which of the rows it is */
 	Buf **local;    /* by Buf.id: the local that stands for a temporary, or null */
 	Keep (*keep)[MAX_RANK]; /* by Buf.id, per dim: how it is kept */

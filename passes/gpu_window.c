@@ -3,8 +3,9 @@
  * Windows on GPUs: short sums whose terms neighbouring points read again, as those of depthwise convolutions and pools
  * do, where memory runs along an iterator of the band that no window slides along (channels last). A block has a tile of
  * the band: some points along each iterator that windows slide along, and a part of what memory runs along, or all. What its
- * points read of a buffer is a box, by the index of each dim; the block fetches the box into shared memory, as far as the buffer goes,
- * and its threads have a point at a time, or some neighbours along memory.
+ * points read of a buffer is a box, by the index of each dim: as many elements as points, and a halo, which the next tile reads
+ * again. The block fetches the box into shared memory, as far as the buffer goes, and its threads have a point at a time, or some
+ * neighbours along memory. A tap is a term of a point's sum.
  */
 #include "passes/gpu_window_impl.h"
 
@@ -155,7 +156,7 @@ static double ragged_bytes(const Box *x, const Run *y)
 {
 	const double weight = 4; /* of a byte that is fetched in vain */
 
-	return weight * ((double)SECTOR - (double)y->even * window_bytes(x)) * (double)y->runs;
+	return weight * ((double)SECTOR - (double)y->align * window_bytes(x)) * (double)y->runs;
 }
 
 static int64_t box_points(const Window *w, const Box *x)
@@ -169,7 +170,9 @@ static int64_t box_points(const Window *w, const Box *x)
 
 /* ---- The tile ---- */
 
-/* Bytes that the GPU fetches, by as many blocks at once as half of it has: the others' latency is to be hidden. */
+/* What tiles of this shape cost: the bytes that a block fetches, and those that it shares with others (ragged_bytes), times the
+ * blocks that follow each other where half of the GPU's SMs have one at a time; where a block has fewer points than EACH for each
+ * thread, as much as if it had them. Of what is not known there is UNKNOWN. */
 static double cost(const Window *w, const Gpu *gpu)
 {
 	enum { UNKNOWN = 256, EACH = 4 };
@@ -255,7 +258,7 @@ static bool shape(Window *w, const Gpu *gpu)
 	for (int b = 0; b < w->r->band->n; b++)
 		w->size[b] = 1;
 	dim_is_const(w->r->band->iter[w->along]->extent, &all);
-	/* Fewer parts, such that each has a sector more at least. */
+	/* In N parts of whole sectors; then in the fewer that are wider by one sector at least. */
 	for (int64_t n = (all + least - 1) / least; n > 0; n = (all - 1) / each) {
 		int64_t now_side[MOST_SLID];
 		double now;

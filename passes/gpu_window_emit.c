@@ -122,7 +122,7 @@ void window_open_runs(Row *r, const Run *y, Iter **in, int n, Nest *nest)
 	Dim *all;
 	Iter *t;
 
-	in[n] = l_iter(b, "b", dim_const(b->k->ctx, y->few));
+	in[n] = l_iter(b, "b", dim_const(b->k->ctx, y->threads));
 	all = iters_points(b->k->ctx, in, n + 1);
 	t = l_iter(b, "t", all);
 	row_open(r, nest, LOOP_TEAM, t, l_int(b, 0), ex_dim(b->p, all));
@@ -144,7 +144,7 @@ Expr *window_open_times(Row *r, const Box *x, const Run *y, const Begin *g, Iter
 			     l_int(b, y->pack)));
 	if (y->times > 1) {
 		row_open(r, nest, kind, u, l_int(b, 0), l_int(b, y->times));
-		e = ex_add(b->p, e, ex_mul(b->p, ex_iter(b->p, u), l_int(b, y->few)));
+		e = ex_add(b->p, e, ex_mul(b->p, ex_iter(b->p, u), l_int(b, y->threads)));
 	}
 	return y->skewed ? ex_sub(b->p, e, ex_iter(b->p, skew)) : e;
 }

@@ -121,7 +121,7 @@ static Nest open_points(Window *w)
 {
 	Row *r = w->r;
 	const Joint j = joint_points(w);
-	const Run alone = {.few = w->size[w->along] / w->pack};
+	const Run alone = {.threads = w->size[w->along] / w->pack};
 	Iter *in[MAX_ITERS + 1];
 	Nest nest = {.n = 0};
 	int n = 0;

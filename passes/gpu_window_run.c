@@ -21,7 +21,7 @@ static bool has_all(const Window *w, const Box *x, int d)
 }
 
 /* The most elements, up to MOST, that BY is a multiple of. */
-static int64_t even(Ctx *c, Dim *by, int64_t most)
+static int64_t aligned(Ctx *c, Dim *by, int64_t most)
 {
 	while (most > 1 && !dim_multiple(c, by, most))
 		most /= 2;
@@ -35,20 +35,20 @@ static int64_t begins(const Window *w, const Box *x, const Run *y)
 	const int first = x->dim[y->outer];
 	const Affine *a = &x->at[first];
 	Dim *step = dim_const(c, y->inner);
-	int64_t n = even(c, dim_mul(c, a->base, step), SECTOR / window_bytes(x));
+	int64_t n = aligned(c, dim_mul(c, a->base, step), SECTOR / window_bytes(x));
 
 	for (int i = 0; i < a->n; i++) {
 		const int k = band_index(w->r->band, x->s, a->iter[i]);
 
 		if (k >= 0 && !dim_prove_le(c, a->iter[i]->extent, dim_const(c, w->size[k])))
-			n = even(c,
-				 dim_mul(c, dim_const(c, window_stride(a, i) * w->size[k]), step),
-				 n);
+			n = aligned(
+				c, dim_mul(c, dim_const(c, window_stride(a, i) * w->size[k]), step),
+				n);
 	}
 	for (int i = y->outer; i > 0; i--) {
 		step = dim_mul(c, step, x->buf->dims[x->dim[i]]);
 		if (!dim_equals(x->buf->dims[x->dim[i - 1]], 1))
-			n = even(c, step, n);
+			n = aligned(c, step, n);
 	}
 	return n;
 }
@@ -58,22 +58,22 @@ static int64_t begins(const Window *w, const Box *x, const Run *y)
 static void share_skewed(Run *y, int64_t all, int64_t unit)
 {
 	enum { MOST = 8 };
-	const int64_t least = all < WARP ? all : WARP, few = (all / MOST + unit - 1) / unit * unit;
+	const int64_t warp = all < WARP ? all : WARP, few = (all / MOST + unit - 1) / unit * unit;
 	int64_t best = INT64_MAX;
 
-	for (int64_t n = few > least ? few : least; n <= all; n += unit) {
+	for (int64_t n = few > warp ? few : warp; n <= all; n += unit) {
 		const int64_t times = (all + n - 1) / n,
 			      now = (y->runs * n + WINDOW_THREADS - 1) / WINDOW_THREADS * times;
 
 		if (now >= best)
 			continue;
 		best = now;
-		y->few = n;
+		y->threads = n;
 		y->times = times;
 	}
 }
 
-/* Points along memory that a thread may have at a time: with fewer of them, all threads of the block have some. */
+/* Points along memory that a thread may have at a time: as many as leave half of the block's threads some. */
 static int neighbours(const Window *w)
 {
 	Dim *all = w->r->band->iter[w->along]->extent;
@@ -106,17 +106,17 @@ Run window_run(const Window *w, const Box *x)
 		y.runs *= window_side(w, x, x->dim[i]);
 	y.size = y.inner * window_side(w, x, x->dim[y.outer]);
 	y.extent = dim_mul(c, x->buf->dims[x->dim[y.outer]], dim_const(c, y.inner));
-	y.even = begins(w, x, &y);
+	y.align = begins(w, x, &y);
 	if (x->load)
 		y.pack = PACK_BYTES / bytes < MOST_PACK ? PACK_BYTES / bytes : MOST_PACK;
 	else
 		y.pack = neighbours(w);
-	while (y.size % y.pack || y.even % y.pack || !dim_multiple(c, y.extent, y.pack))
+	while (y.size % y.pack || y.align % y.pack || !dim_multiple(c, y.extent, y.pack))
 		y.pack /= 2;
-	y.few = y.size / y.pack;
-	reach = (y.size + sector - y.even + sector - 1) / sector * sector;
+	y.threads = y.size / y.pack;
+	reach = (y.size + sector - y.align + sector - 1) / sector * sector;
 	access = y.size < WARP * y.pack ? y.size : WARP * y.pack;
-	y.skewed = y.even < sector && reach - y.size <= y.size / ROOM &&
+	y.skewed = y.align < sector && reach - y.size <= y.size / ROOM &&
 		   access * bytes <= FEW * SECTOR;
 	if (y.skewed)
 		share_skewed(&y, reach / y.pack, sector / y.pack);

@@ -278,7 +278,8 @@ typedef struct dl_api {
 		   int32_t n_out, void *stream);
 	/* From any thread: the run in flight, or else the next one, stops before its next kernel. */
 	void (*cancel)(dl_context *context);
-	/* The last failure of a context or of a model, or of a load (null); "" if none. */
+	/* The last failure of a context or of a model; null: of load or of a function of a model, context among them, in this
+	 * thread. "" if none. */
 	const char *(*error)(const void *object);
 	/* Entry i of the profile, or DL_INVALID beyond the last. */
 	int (*profile)(dl_model *model, int32_t i, dl_profile_entry *entry);

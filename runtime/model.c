@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local char load_error[sizeof(((Head *)NULL)->error)];
+/* Of a load, or of a call on a model, in this thread. */
+static _Thread_local char last_error[sizeof(((Head *)NULL)->error)];
 
 static const struct Type {
 	uint8_t bits, align;
@@ -76,7 +77,7 @@ const char *dl_rt_error(const void *object)
 	const Head *h = object;
 
 	if (!h)
-		return load_error;
+		return last_error;
 	if (h->magic != RT_MAGIC_MODEL && h->magic != RT_MAGIC_CONTEXT)
 		return "";
 	return h->error;
@@ -154,17 +155,18 @@ void rt_log(const dl_model *m, int level, const char *fmt, ...)
 
 int rt_error(dl_model *m, int status, const char *fmt, ...)
 {
+	char text[sizeof(last_error)]; /* what is told may be of the text before */
 	va_list ap;
 
 	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	memcpy(last_error, text, sizeof(text));
 	if (m) {
 		pthread_mutex_lock(&m->lock);
-		vsnprintf(m->head.error, sizeof(m->head.error), fmt, ap);
+		memcpy(m->head.error, text, sizeof(text));
 		pthread_mutex_unlock(&m->lock);
-	} else {
-		vsnprintf(load_error, sizeof(load_error), fmt, ap);
 	}
-	va_end(ap);
 	return status;
 }
 

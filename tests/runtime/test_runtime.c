@@ -214,6 +214,7 @@ static void test_workspace(void)
 	}
 	o.workspace_bytes--;
 	EXPECT(DL_WORKSPACE, api->context(m, &o, &c), m);
+	CHECK(api->error(NULL)[0] && !strcmp(api->error(NULL), api->error(m)));
 	CHECK(!c && strstr(api->error(m), "workspace"));
 	o.max_dims = NULL; /* then the run says so */
 	EXPECT(DL_OK, api->context(m, &o, &c), m);

@@ -49,7 +49,7 @@ typedef struct LlKernel {
 			   * in registers */
 	bool partial[2][2][CT_COUNT]; /* declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
-	bool sums; /* threads have sums of products in registers, which are to stay there */
+	bool sums; /* threads have, or had, sums of products in registers */
 	bool faults;
 	VEC(const char *) own; /* values that no two threads of a team have: numbers of points from 0 on, shared out one by one */
 } LlKernel;

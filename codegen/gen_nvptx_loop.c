@@ -103,8 +103,8 @@ static void strided_node(void *arg, const char *at)
 	ll_forget(&s->k->f);
 }
 
-/* Of a loop with no more points than the team has threads, each does one. Beside sums it is a loop still: what follows it would
- * begin before it ends, and need their registers. */
+/* Of a loop with no more points than the team has threads, each does one. In kernels that have had sums in registers it is a
+ * loop still: ptxas begins with what follows it before it ends, and spills. */
 static bool one_each(const LlKernel *k, const LNode *n)
 {
 	int64_t lo = 0, hi = n->hi->kind == EX_CONST ? n->hi->i : INT64_MAX;
@@ -116,11 +116,21 @@ static bool one_each(const LlKernel *k, const LNode *n)
 	return !k->sums && n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->team;
 }
 
-/* N or what follows it is unrolled, as far as is good: what is around it is not to be, and ptxas would. */
-static bool has_unrolled(const LNode *n)
+static bool has_kind(const LNode *n, LNodeKind kind)
 {
 	for (; n; n = n->next)
-		if (n->kind == LN_LOOP && (n->loop == LOOP_UNROLL || has_unrolled(n->body)))
+		if (n->kind == kind || has_kind(n->body, kind))
+			return true;
+	return false;
+}
+
+/* Terms of sums are written out in N or what follows it: what is around them is not to be unrolled, as ptxas would, until
+ * registers are spilled. Of copies, whose loads are then in flight together, it may. */
+static bool has_terms(const LNode *n)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_LOOP &&
+		    (n->loop == LOOP_UNROLL ? has_kind(n->body, LN_UPDATE) : has_terms(n->body)))
 			return true;
 	return false;
 }
@@ -133,7 +143,7 @@ static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *h
 
 	if (!once) {
 		l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", k->team));
-		l.once = has_unrolled(n->body);
+		l.once = has_terms(n->body);
 		at = l.var;
 	} else {
 		if (n->hi->kind != EX_CONST || n->hi->i - n->lo->i < k->team)
@@ -179,7 +189,7 @@ void ll_loop(LlKernel *k, const LNode *n)
 		return;
 	}
 	l = ll_open_loop(k, n->var, lo, hi, arena_printf(k->f.arena, "%lld", (long long)n->step));
-	l.once = has_unrolled(n->body);
+	l.once = has_terms(n->body);
 	ll_nodes(k, n->body);
 	ll_close_loop(k, &l);
 }

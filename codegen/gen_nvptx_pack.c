@@ -264,7 +264,7 @@ bool ll_pack(LlKernel *k, const LNode *n)
 	lo = ll_expr(f, n->lo);
 	hi = ll_expr(f, n->hi);
 	ll_forget(f);
-	if (dtype_info[n->body->buf[0]->dtype].bits < 8) {
+	if (n->body->kind == LN_STORE && dtype_info[n->body->buf[0]->dtype].bits < 8) {
 		packed_bytes(&p, n->body, lo, hi);
 		return true;
 	}

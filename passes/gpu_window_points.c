@@ -168,23 +168,20 @@ static Expr *from_box(void *arg, Expr *e)
 	return ex_load(b->p, x->tile, &at, 1);
 }
 
-/* A temporary is of the thread's neighbours. */
-static void own_local(Window *w, const Stmt *s)
+/* A temporary is of the thread's neighbours, in registers: one of its dims is along memory (passes/gpu_window.c). */
+static void keep_elements(Window *w, const Stmt *s)
 {
 	Row *r = w->r;
 	Buf *t = s->out[0];
 	Dim *size = w->elem->extent;
-	int n = 0;
 
 	if (!row_may_be_local(r, s, t))
 		return;
-	for (int d = 0; d < t->rank; d++) {
-		const bool along = expr_has_iter(s->widx[d], r->band->of[s->id][w->along]);
-
-		r->keep[t->id][d] = along ? KEEP_BLOCK : KEEP_NOT;
-		n += along;
-	}
-	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, &size);
+	for (int d = 0; d < t->rank; d++)
+		r->keep[t->id][d] = expr_has_iter(s->widx[d], r->band->of[s->id][w->along])
+					    ? KEEP_BLOCK
+					    : KEEP_NOT;
+	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, 1, &size);
 	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
@@ -192,6 +189,16 @@ static void open_elements(Window *w, Nest *nest)
 {
 	row_open(w->r, nest, LOOP_VECTOR, w->elem, l_int(w->r->b, 0), l_int(w->r->b, w->pack));
 	nest->loop[nest->n - 1]->pack = w->pack;
+}
+
+/* A row of taps is written out, not all of them: their loads, moved ahead, would fill the registers. */
+static LoopKind tap_loop(const Stmt *s, int i)
+{
+	enum { ROW = 16 };
+	int64_t n;
+
+	return i + 1 == s->niters && dim_is_const(s->iter[i]->extent, &n) && n <= ROW ? LOOP_UNROLL
+										      : LOOP_SERIAL;
 }
 
 /* The sums of the thread's neighbours: of each tap, whose guard is the same for all, a term of each. */
@@ -208,8 +215,7 @@ static void sum_elements(Window *w, Stmt *s)
 	row_init_state(r, s, acc, at);
 	row_close(r, &in);
 	for (int i = s->nband; i < s->niters; i++)
-		row_open(r, &taps, i + 1 < s->niters ? LOOP_SERIAL : LOOP_UNROLL, s->iter[i], zero,
-			 row_extent(r, s->iter[i]));
+		row_open(r, &taps, tap_loop(s, i), s->iter[i], zero, row_extent(r, s->iter[i]));
 	open_elements(w, &in);
 	row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, &val, row_placed(r, s->guard)), s,
 		 PART_TERM, s->niters, NULL);
@@ -251,7 +257,7 @@ void window_points(Window *w)
 			continue;
 		}
 		row_begin(r, s);
-		own_local(w, s);
+		keep_elements(w, s);
 		r->s = &boxed;
 		(s->red ? sum_elements : map_elements)(w, &boxed);
 	}

@@ -18,7 +18,8 @@ typedef struct Gpu {
 	int sms;
 	int shared;      /* bytes of shared memory that a block may have */
 	int registers;   /* of an SM */
-	int spare;       /* of a thread: what ptxas must have free beside what it must for sm_80 */
+	int spare;       /* of a thread, that code of the same registers alive needs more than for sm_80: the least for which ptxas 13.0
+	                    spills nothing in the model suites */
 	int threads;     /* of an SM at once */
 	int lanes;       /* multiply-adds of f32 that an SM does a clock */
 	int l2;          /* MiB */

@@ -94,8 +94,13 @@ depthwise("sizes that are not known", 2, 30, 64, 3, 1, ("N,H,L,64", "N,H,L,64"),
 depthwise("channels that are no whole sectors", 1, 56, 72, 3, 1, types=("float16",), sectors=1.05, traffic=1.41)
 # Rows of channels that begin anywhere in a sector are runs of an image's, and accesses of a run begin with sectors.
 depthwise("channels of which an access has four", 1, 28, 100, 3, 1, sectors=1.05, traffic=1.9, warps=210)
-for channels, kernel, stride in (116, 3, 1), (120, 5, 2), (184, 3, 1), (200, 3, 1):
-    depthwise(f"{channels} channels, {kernel} by {kernel}", 1, 28, channels, kernel, stride, sectors=1.06)
+for channels, kernel, stride, traffic in (116, 3, 1, 1.92), (120, 5, 2, 2.5), (184, 3, 1, 1.92), (200, 3, 1, 1.92):
+    depthwise(f"{channels} channels, {kernel} by {kernel}", 1, 28, channels, kernel, stride, sectors=1.06, traffic=traffic)
+case("depthwise, scales as channels outside have them", "(T[1,28,28,64] x, T[64,1,3,3] W, T[64,1,1] S) => (T[1,28,28,64] y)"
+     " { xt = Transpose<perm = [0,3,1,2]>(x) a = Conv<group = 64, pads = [1,1,1,1]>(xt, W) m = Mul(a, S) y = Transpose<perm = [0,2,3,1]>(m) }",
+     (1, 28, 28, 64), (64, 1, 3, 3), (64, 1, 1), sectors=1, traffic=1.6, warps=140)
+case("pool of many taps, channels last", "(T[1,13,13,64] x) => (T[1,13,13,64] y) { xt = Transpose<perm = [0,3,1,2]>(x)"
+     " a = MaxPool<kernel_shape = [9,9], pads = [4,4,4,4]>(xt) y = Transpose<perm = [0,2,3,1]>(a) }", (1, 13, 13, 64), sectors=1)
 depthwise("odd channels", 1, 28, 33, 3, 1, sectors=1, traffic=1.66, warps=180)
 depthwise("odd channels, stride 2", 1, 28, 33, 3, 2, sectors=1, traffic=1.28)
 depthwise("odd channels, 5 by 5", 1, 28, 17, 5, 1, sectors=1, traffic=2)
@@ -120,7 +125,7 @@ convolution("a point", 32, 24, 64, 1, sectors=1, traffic=2.7, conflicts=0.5)
 convolution("a sum in parts", 64, 28, 32, 3, types=("float",), sectors=1, traffic=13.1)
 convolution("few channels", 3, 48, 64, 7, 2, sectors=1.91)
 case("pool, channels last", "(T[2,28,28,64] x) => (T[2,14,14,64] y) { xt = Transpose<perm = [0,3,1,2]>(x)"
-     " a = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(xt) y = Transpose<perm = [0,2,3,1]>(a) }", (2, 28, 28, 64), sectors=1, traffic=1.12, conflicts=0)
+     " a = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(xt) y = Transpose<perm = [0,2,3,1]>(a) }", (2, 28, 28, 64), sectors=1, traffic=1.19, conflicts=0)
 case("turned with an epilogue", "(T[2,28,28,64] x, T[64] b) => (T[2,64,28,28] y) { a = Add(x, b) c = Relu(a) y = Transpose<perm = [0,3,1,2]>(c) }",
      (2, 28, 28, 64), (64,), sectors=1, traffic=1.1, conflicts=0)
 case("one operand turned", "(T[256,192] x, T[192,256] z) => (T[256,192] y) { a = Transpose<perm = [1,0]>(z) y = Add(x, a) }",

@@ -166,6 +166,12 @@ bool poly_no_pair(Poly *p, isl_map *m)
 	return empty != isl_bool_false;
 }
 
+/* A and B have each their own rests, which need not be those of two points that meet: nothing found with them shows a fault. */
+static bool apart_in_rests(const Poly *p, const Exec *a, const Exec *b)
+{
+	return a != b && poly_has_rests(p, a) && poly_has_rests(p, b);
+}
+
 void poly_say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how)
 {
 	isl_map *one = isl_map_from_basic_map(
@@ -176,7 +182,7 @@ void poly_say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad,
 		isl_set_sample(isl_set_apply(isl_map_range(one), isl_map_copy(b->map))));
 	char *f = isl_set_to_str(from), *t = isl_set_to_str(to);
 
-	if (d->weak || a->weak || b->weak || !f || !t)
+	if (d->weak || a->weak || b->weak || apart_in_rests(p, a, b) || !f || !t)
 		poly_unproved(p, "%s%s%s from statement %d to statement %d", d->what,
 			      d->buf ? " through " : "", d->buf ? d->buf->name : "", d->from,
 			      d->to);

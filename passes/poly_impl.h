@@ -177,6 +177,8 @@ Dim *poly_as_dim(Poly *p, const Expr *e);
 
 /* Fills p->coords, and the points and maps of p->execs. */
 void poly_relate(Poly *p);
+/* E has rests of its own (Rest.of). */
+bool poly_has_rests(const Poly *p, const Exec *e);
 
 /* ---- passes/poly_deps.c ---- */
 

@@ -51,7 +51,7 @@ static bool cut_bound(Poly *p, const Scope *sc, Exec *e, const Bound *b, isl_set
 	       ok;
 }
 
-static bool has_rests(const Poly *p, const Exec *e)
+bool poly_has_rests(const Poly *p, const Exec *e)
 {
 	for (int i = 0; i < p->rests.n; i++)
 		if (p->rests.at[i].of == e)
@@ -85,7 +85,7 @@ static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 				o.weak = !cut_bound(p, &sc, e, &e->bound.at[i], &o.set) || o.weak;
 		o.odd = e->odd - odd;
 		o.set = isl_set_coalesce(isl_set_intersect_params(o.set, poly_context(p)));
-		if (!has_rests(p, e))
+		if (!poly_has_rests(p, e))
 			vec_push(p->arena, &p->outers, o);
 	}
 	e->odd = odd + o.odd;

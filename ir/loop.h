@@ -36,7 +36,7 @@ typedef enum LNodeKind {
 	LN_UPDATE, /* state of a monoid: bufs[idx] = combine(bufs[idx], vals) where guard */
 	LN_ATOMIC, /* the same, of an element in memory that other threads update meanwhile: in one step, in any order */
 	LN_REDUCE, /* state bufs[idx] = monoid over var in [lo, hi) of vals where guard, in lanes */
-	LN_LOCAL,  /* declares buf for the rest of this body */
+	LN_LOCAL,  /* declares buf for the rest of this body; in the body of a LOOP_TEAM each thread has one */
 	LN_TILE,   /* tile += A panel * B panel: the contraction micro-kernel */
 	LN_FILL,   /* a team fills a shared tile: the body, which is LETs and one store, for all its chunks */
 	LN_RING,   /* for var in [lo, hi): fills, then what reads them; the fills run STAGES - 1 rounds ahead, each round in its slot */

@@ -9,6 +9,8 @@
 
 #include <assert.h>
 
+enum { SHARED_ALIGN = 16 };
+
 static bool is_multiple(Ctx *c, const Expr *e, int n)
 {
 	Expr *const *arg = e->kind == EX_INST ? e->op.arg : NULL;
@@ -42,7 +44,7 @@ static bool one_access(const LlPack *p, const Buf *b, Expr *idx)
 	Ctx *c = p->k->f.g->ctx;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || ll_space(p->k, b) == 0 ||
-	    (ll_space(p->k, b) == 3 && p->pack * dtype_info[b->dtype].bits > 128))
+	    (ll_space(p->k, b) == 3 && p->pack * dtype_info[b->dtype].bits > 256))
 		return false;
 	return aligned_along(c, idx, p->var, p->pack);
 }
@@ -74,6 +76,15 @@ static int bytes_of(const Buf *b, int n)
 	return n * dtype_info[b->dtype].bits / 8;
 }
 
+/* What an access of N elements is aligned to; shared arrays are to no more than SHARED_ALIGN (ll_shared), and LLVM makes two of a
+ * larger one. */
+static int align_of(LlKernel *k, const Buf *b, int n)
+{
+	const int bytes = bytes_of(b, n);
+
+	return ll_space(k, b) == 3 && bytes > SHARED_ALIGN ? SHARED_ALIGN : bytes;
+}
+
 void ll_pack_fetch(LlPack *p, const char *lo)
 {
 	LlKernel *k = p->k;
@@ -87,7 +98,8 @@ void ll_pack_fetch(LlPack *p, const char *lo)
 
 		w->vector = ll_new(f);
 		ll_put(f, "%s = load %s, %s %s, align %d", w->vector,
-		       vector_type(f->arena, b, p->pack), type, at, bytes_of(b, p->pack));
+		       vector_type(f->arena, b, p->pack), type, at,
+		       align_of(k, b, p->pack));
 	}
 }
 
@@ -146,7 +158,7 @@ static void store_pack(LlKernel *k, const LNode *st, int pack, const char *vecto
 	const char *type, *at = ll_pointer(k, st->buf[0], ll_expr(f, st->idx), &type);
 
 	ll_put(f, "store %s %s, %s %s, align %d", vector, all, type, at,
-	       bytes_of(st->buf[0], pack));
+	       align_of(k, st->buf[0], pack));
 	ll_forget(f);
 }
 

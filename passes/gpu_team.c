@@ -112,6 +112,16 @@ static void declare_shared(Team *t, Buf *buf)
 	st->scratch = dim_add(c, st->scratch, dim_const(c, team_shared_bytes(team_bytes_of(buf))));
 }
 
+/* Elements of BUF that an access has: a row's may be of a smaller type. */
+static int pack_of(const Team *t, const Buf *buf)
+{
+	int pack = t->pack;
+
+	while (pack > 1 && pack * dtype_info[buf->dtype].bits / 8 > PACK_BYTES)
+		pack /= 2;
+	return pack;
+}
+
 /* Reads once what several statements, or, BLOCK, several teams read; EACH: of one of few rows. */
 static void fetch(Team *t, bool block, bool each)
 {
@@ -132,7 +142,7 @@ static void fetch(Team *t, bool block, bool each)
 		if (!block)
 			shared_by(t, loop);
 		else
-			loop->pack = t->pack;
+			loop->pack = pack_of(t, x->buf);
 		l_store(b, x->buf, ex_iter(b->p, t->it), x->is, x->where);
 		l_close(b, loop);
 	}

@@ -87,6 +87,9 @@ def depthwise(name, n, side, channels, kernel, stride, dims=None, **limits):
          (n, side, side, channels), (channels, 1, kernel, kernel), (channels,), **limits)
 
 
+# Constants of f16 are f32 in a kernel that computes so: what a block has of them is fetched by accesses of their own size.
+case("layer norm, scale and shift of the model", "(T[128,768] x, T[768] S, T[768] B) => (T[128,768] y) { y = LayerNormalization<axis = -1>(x, S, B) }",
+     (128, 768), (768,), (768,), sectors=1, traffic=1.25)
 # A thread has neighbouring channels, whose taps are one access: half the instructions of one channel a thread.
 depthwise("stride 1", 2, 28, 64, 3, 1, sectors=1, traffic=1.34, conflicts=0, warps=270)
 depthwise("stride 2", 2, 56, 64, 3, 2, sectors=1, traffic=1.21, conflicts=0, warps=300)

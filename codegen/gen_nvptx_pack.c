@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-enum { SHARED_ALIGN = 16 };
+enum { SHARED_ALIGN = 16 }; /* bytes, of an access and of an array: one of twice as many is two (align_of) */
 
 static bool is_multiple(Ctx *c, const Expr *e, int n)
 {
@@ -44,7 +44,8 @@ static bool one_access(const LlPack *p, const Buf *b, Expr *idx)
 	Ctx *c = p->k->f.g->ctx;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || ll_space(p->k, b) == 0 ||
-	    (ll_space(p->k, b) == 3 && p->pack * dtype_info[b->dtype].bits > 256))
+	    (ll_space(p->k, b) == 3 &&
+	     p->pack * dtype_info[b->dtype].bits / 8 > 2 * SHARED_ALIGN))
 		return false;
 	return aligned_along(c, idx, p->var, p->pack);
 }

@@ -183,15 +183,6 @@ static double ragged_bytes(const Box *x, const Run *y)
 	return weight * ((double)SECTOR - (double)y->align * window_bytes(x)) * (double)y->runs;
 }
 
-static int64_t box_points(const Window *w, const Box *x)
-{
-	int64_t n = 1;
-
-	for (int d = 0; d < x->buf->rank; d++)
-		n *= window_side(w, x, d);
-	return n;
-}
-
 /* ---- The tile ---- */
 
 /* What tiles of this shape cost: the bytes that a block fetches, and what ragged runs are worse than that (ragged_bytes), times the
@@ -200,20 +191,19 @@ static int64_t box_points(const Window *w, const Box *x)
 static double cost(const Window *w, const Gpu *gpu)
 {
 	enum { UNKNOWN = 256, EACH = 4 };
-	double held = 0, bytes, blocks = 1, points = 1;
+	double held = 0, bytes = 0, blocks = 1, points = 1;
 	int64_t n;
 
-	for (int i = 0; i < w->n; i++)
-		held += (double)box_points(w, &w->box[i]) * window_bytes(&w->box[i]);
-	if (held > (double)MOST_BYTES)
-		return NONE;
-	bytes = held;
 	for (int i = 0; i < w->n + (w->out.buf != NULL); i++) {
 		const Box *x = i < w->n ? &w->box[i] : &w->out;
 		const Run y = window_run(w, x);
 
+		held += x->load ? (double)(y.size * y.runs * window_bytes(x)) : 0;
 		bytes += ragged_bytes(x, &y);
 	}
+	if (held > (double)MOST_BYTES)
+		return NONE;
+	bytes += held;
 	for (int b = 0; b < w->r->band->n; b++) {
 		n = dim_is_const(w->r->band->iter[b]->extent, &n) ? n : UNKNOWN;
 		blocks *= b == w->along ? (double)n / (double)w->size[b] /* there is no halo */

@@ -95,6 +95,7 @@ bool pass_place(Module *m);
 bool pass_algebra(Module *m);
 bool pass_views(Module *m);
 bool pass_fuse(Module *m);
+bool pass_constants(Module *m);
 bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
 

@@ -16,6 +16,8 @@ const Pass pass_table[] = {
 	 "rows and the maps behind a View get one shape, for GPUs: on statements, before a View in the way keeps them apart"},
 	{"fuse", pass_fuse,
 	 "kernel boundaries: on statements, before layouts fix who shares which buffer"},
+	{"constants", pass_constants,
+	 "halves that folding made f32 are halves again, for GPUs: on kernels, before layouts are of a type's size"},
 	{"layout", pass_layout,
 	 "which axis of each tensor is innermost, by its readers and writers; panels for the constants of contractions"},
 	{"sched", pass_sched,

@@ -174,11 +174,12 @@ int window_bytes(const Box *x)
 }
 
 /* What it costs that runs Y share sectors with others. The bytes are the less of it: threads that begin with sectors, or at rests
- * of channels, are idle. Tiles that the weight makes wide enough to avoid that fetch up to a fifth more and need a third fewer
- * instructions (of 72 to 200 channels, counted by the simulator), for which the L2 cache has bytes to spare. */
+ * of channels, are idle. The weight makes tiles wide enough that an access takes a tenth more sectors than it need, at most (of
+ * 24 to 200 channels, counted by the simulator). Their halos, up to twice the bytes where an image is small, come from the L2
+ * cache; instructions, of which such kernels have too many for bytes to matter, are up to a third fewer. */
 static double ragged_bytes(const Box *x, const Run *y)
 {
-	const double weight = 4;
+	const double weight = 12;
 
 	return weight * ((double)SECTOR - (double)y->align * window_bytes(x)) * (double)y->runs;
 }

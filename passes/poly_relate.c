@@ -65,6 +65,7 @@ static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 	int last = e->bound.n - 1, odd = e->odd;
 	Scope sc = {all->it, 0};
 	Outer o = {0};
+	bool shared = true;
 
 	while (last >= 0 && e->bound.at[last].full)
 		last--;
@@ -85,12 +86,13 @@ static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 				o.weak = !cut_bound(p, &sc, e, &e->bound.at[i], &o.set) || o.weak;
 		o.odd = e->odd - odd;
 		o.set = isl_set_coalesce(isl_set_intersect_params(o.set, poly_context(p)));
-		if (!poly_has_rests(p, e))
+		shared = !poly_has_rests(p, e);
+		if (shared)
 			vec_push(p->arena, &p->outers, o);
 	}
 	e->odd = odd + o.odd;
 	e->weak = e->weak || o.weak;
-	return isl_set_copy(o.set);
+	return shared ? isl_set_copy(o.set) : o.set;
 }
 
 typedef struct Known {

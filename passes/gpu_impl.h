@@ -73,6 +73,12 @@ bool gpu_fold(Row *r, const Gpu *gpu, int along, const Few *few);
 /* A stage of the statements of R, where they reduce across memory several times, or go over it again (passes/gpu_columns.c);
  * false where they do not. */
 bool gpu_columns(Row *r, const Gpu *gpu, int along);
+/* A stage of the statements of R, which each have few points of a row, where rows lie side by side along iterator ALONG of the band in
+ * small panels (passes/gpu_panels.c); false where they do not. */
+bool gpu_panels(Row *r, int along);
+/* The elements that an iteration of a stage, the N iterators SPLIT, has for itself, side by side, where AT runs over all of those; null:
+ * it has no such, as where AT is null; 0: all iterations have one element. */
+Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
 /* A statement of R writes B: what it has is not to be read before. */
 bool gpu_writes(const Row *r, const Buf *b);
 /* The first statement of R reduces to one value, and the others follow it point by point. */

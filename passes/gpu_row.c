@@ -268,6 +268,9 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	if (team == 1 && (gpu_fold(&r, gpu, along, few) || gpu_window(&r, gpu, along) ||
 			  gpu_columns(&r, gpu, along)))
 		return;
+	r.unrolled = few_points(&r);
+	if (team == 1 && r.unrolled && gpu_panels(&r, along))
+		return;
 	if (team > 1 && few->n && few->along) {
 		each = l_iter(b, "m", few->rows);
 		gpu_few_place(&r, few, ex_iter(b->p, each), ex_iter(b->p, each));
@@ -283,7 +286,6 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	if (b->stage->team > 1)
 		gpu_team(&r, gpu, split, n, each);
-	r.unrolled = few_points(&r);
 	for (int i = first; i <= last && b->stage->team == 1; i++)
 		gpu_row_stmt(&r, b->k->stmts.at[i], b->k->stmts.at[i]);
 }

@@ -26,21 +26,23 @@ typedef struct Found {
 	VEC(const Buf *) read; /* at every point, so that they have what spans of them take */
 } Found;
 
-static bool is_split(const Team *t, const Iter *it)
+static bool is_among(Iter *const *at, int n, const Iter *it)
 {
-	for (int i = 0; i < t->nsplit; i++)
-		if (t->split[i] == it)
+	for (int i = 0; i < n; i++)
+		if (at[i] == it)
 			return true;
 	return false;
 }
 
-/* The elements that an iteration of the stage has for itself, where AT runs over all of those; null: it has no such, as where AT
- * is null. */
-static Dim *elements_of(const Team *t, Expr *at)
+static bool is_split(const Team *t, const Iter *it)
 {
-	Ctx *c = t->r->k->ctx;
+	return is_among(t->split, t->nsplit, it);
+}
+
+Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
+{
 	Dim *each = dim_const(c, 1), *step;
-	const Iter *along = NULL;
+	int own = 0, found = 1;
 	Affine a;
 
 	if (!at || !ex_affine(c, at, &a) || !dim_equals(a.base, 0))
@@ -48,17 +50,22 @@ static Dim *elements_of(const Team *t, Expr *at)
 	if (!a.n)
 		return a.base;
 	for (int i = 0; i < a.n; i++)
-		if (!is_split(t, a.iter[i])) {
-			if (along || !dim_equals(a.coef[i], 1))
-				return NULL;
-			along = a.iter[i];
-			each = along->extent;
-		}
+		own += !is_among(split, n, a.iter[i]);
+	for (; own && found; own -= found) {
+		found = 0;
+		for (int i = 0; i < a.n && !found; i++)
+			if (a.coef[i] == each && !is_among(split, n, a.iter[i])) {
+				each = dim_mul(c, each, a.iter[i]->extent);
+				found = 1;
+			}
+	}
+	if (own)
+		return NULL;
 	step = each;
-	for (int i = t->nsplit - 1; i >= 0; i--) {
-		if (affine_coef(c, &a, t->split[i]) != step && !dim_equals(t->split[i]->extent, 1))
+	for (int i = n - 1; i >= 0; i--) {
+		if (affine_coef(c, &a, split[i]) != step && !dim_equals(split[i]->extent, 1))
 			return NULL;
-		step = dim_mul(c, step, t->split[i]->extent);
+		step = dim_mul(c, step, split[i]->extent);
 	}
 	return each;
 }
@@ -67,7 +74,7 @@ static Dim *elements_of(const Team *t, Expr *at)
 static void find_access(Found *f, Buf *b, Expr *at, bool written)
 {
 	Team *t = f->t;
-	Span s = {.buf = b, .each = elements_of(t, at), .written = written};
+	Span s = {.buf = b, .each = gpu_own_elements(t->r->k->ctx, at, t->split, t->nsplit), .written = written};
 	int i = 0;
 
 	if (b->data || b->id >= t->r->nlocal)

@@ -23,13 +23,15 @@ typedef struct RegClass { /* .reg .b32 %r<45>: */
 } RegClass;
 
 typedef struct Label {
-	const char *name;  /* up to its colon */
-	const char *table; /* that it names, or null: labels with commas between them, and a semicolon */
-	int at;            /* the instruction that it stands before */
+	const char *name; /* up to its colon */
+	const char *
+		table; /* that it names, or null: labels with commas between them, and a semicolon */
+	int at;        /* the instruction that it stands before */
 } Label;
 
 typedef struct PtxInst {
-	int first, made, n;  /* its registers in Live.regs: those that it makes, then those that it reads; N in all */
+	int first, made,
+		n; /* its registers in Live.regs: those that it makes, then those that it reads; N in all */
 	bool guarded, ends;  /* it may do nothing; nothing runs after it but where it jumps to */
 	const char *targets; /* as Label.table, or null */
 } PtxInst;
@@ -340,9 +342,9 @@ static int blocks_at_once(const Gpu *gpu, int alive, int threads)
 		  many = alive + BESIDE_MANY, least = (few > many ? few : many) + gpu->spare,
 		  wanted = (least + STEP - 1) / STEP * STEP,
 		  warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,
-		  blocks = warps * 32 / threads,
-		  most = gpu->threads / threads < MOST_BLOCKS ? gpu->threads / threads
-							      : MOST_BLOCKS;
+		  each = (threads + 31) / 32, blocks = warps / each,
+		  most = gpu->threads / (each * 32) < MOST_BLOCKS ? gpu->threads / (each * 32)
+								  : MOST_BLOCKS;
 
 	return blocks > most ? most : blocks ? blocks : 1;
 }

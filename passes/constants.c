@@ -59,7 +59,8 @@ static void keep_as(DType half, Graph *g, Value *v)
 	Value *w;
 
 	for (int64_t i = 0, n = tensor_numel(t); i < n; i++)
-		dtype_store_f64(half, (void *)(uintptr_t)to->data, i, dtype_load_f64(t->dtype, t->data, i));
+		dtype_store_f64(half, (void *)(uintptr_t)to->data, i,
+				dtype_load_f64(t->dtype, t->data, i));
 	w = graph_const(g, to, v->def);
 	w->name = v->name;
 	w->place = v->place;

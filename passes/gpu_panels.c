@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small panels on GPUs: short columns beside few others, which have a piece of memory to themselves, as a softmax over 10 classes of
- * 6 boxes has. A warp's threads would have columns of several panels, of each row a part of a sector. So a team has a panel, its
- * threads a column each, and a block moves the panels of its teams as a whole (ir/loop.h, Span).
+ * Small panels on GPUs: short columns beside a few others, which have a piece of memory to themselves, as a softmax over 10 classes of
+ * 6 boxes has. Each thread has a column, so the threads of a warp have columns of several panels, and of each row a part of a
+ * sector. Where a block's threads have whole panels, the block moves these as a whole (ir/loop.h, Span).
  */
 #include "passes/gpu_impl.h"
 
 enum {
-	PANEL_THREADS = 256,
+	LEAST_THREADS = 2 * WARP,
+	USUAL_THREADS = 8 * WARP, /* at most, where some number of panels has so many columns */
+	MOST_THREADS = 32 * WARP,
 	MOST_SPANS = 8 /* buffers whose panels a block moves */
 };
 
 typedef struct Panels {
 	Row *r;
-	Iter *split[MAX_ITERS]; /* over panels, outermost first */
-	int n;
-	Span span[MOST_SPANS];
+	Iter *split[MAX_ITERS + 1]; /* over panels, outermost first; then over columns */
+	int n;                      /* over panels */
+	int64_t cols;
+	Span span[MOST_SPANS]; /* EACH: of a panel, until there is a stage */
 	int nspans;
 	bool ok;
 } Panels;
@@ -88,66 +91,100 @@ static void find_spans(Panels *x)
 	}
 }
 
-/* Some panel's rows begin where no sector does, and all panels have room; a block's begin where accesses of it do. */
-static bool is_worth(Panels *x, int64_t cols, int team)
+/* The number of threads that have whole panels, and memory for them, and leave the fewest lanes of their warps idle; 0: none is such. */
+static int64_t threads_of(const Panels *x, int64_t most)
 {
-	int64_t bytes = 0, n;
-	bool ragged = false;
+	int64_t best = 0, idle = WARP, of = 1; /* lanes, OF warps */
 
-	for (int i = 0; i < x->nspans; i++) {
-		Span *s = &x->span[i];
-		const int64_t size = dtype_info[s->buf->dtype].bits / 8,
-			      teams = PANEL_THREADS / team;
+	for (int64_t n = x->cols; n <= most; n += x->cols) {
+		const int64_t warps = (n + WARP - 1) / WARP;
+		int64_t bytes = 0;
+		bool ok = n >= LEAST_THREADS;
 
-		if (!dim_is_const(s->each, &n) || teams * size % PACK_BYTES)
-			return false;
-		s->most = n;
-		bytes += (n * size * teams + LINE - 1) / LINE * LINE;
-		ragged = ragged || cols * size % SECTOR;
+		for (int i = 0; i < x->nspans; i++) {
+			const int64_t size = dtype_info[x->span[i].buf->dtype].bits / 8;
+
+			ok = ok && n * size % PACK_BYTES == 0;
+			bytes += (n * x->span[i].most * size + LINE - 1) / LINE * LINE;
+		}
+		if (!ok || bytes > SHARED || (warps * WARP - n) * of > idle * warps)
+			continue;
+		best = n;
+		idle = warps * WARP - n;
+		of = warps;
 	}
-	return ragged && bytes <= SHARED;
+	return best;
 }
 
-bool gpu_panels(Row *r, int along)
+/* What spans have for each column; those that have one element, or not as much for each, are none: neighbours read neighbours. False
+ * where all rows begin with sectors: then threads may as well read them where they are. */
+static bool share_spans(Panels *x)
 {
-	Panels x = {.r = r, .ok = true};
-	Merged all[MAX_ITERS], *group = NULL;
-	LBuild *b = r->b;
-	const Row was = *r;
+	bool ragged = false;
+	int64_t each;
+	int n = 0;
+
+	for (int i = 0; i < x->nspans; i++) {
+		Span s = x->span[i];
+
+		if (!dim_is_const(s.each, &each) || each <= x->cols || each % x->cols)
+			continue;
+		s.most = each / x->cols;
+		s.each = dim_const(x->r->k->ctx, s.most);
+		ragged = ragged || x->cols * dtype_info[s.buf->dtype].bits / 8 % SECTOR;
+		x->span[n++] = s;
+	}
+	x->nspans = n;
+	return ragged;
+}
+
+/* The band's iterators, of which those that step as one with ALONG are the columns. */
+static void place(Panels *x, int along)
+{
+	Row *r = x->r;
+	Merged all[MAX_ITERS];
 	const int n = row_merge_band(r, all);
-	int64_t cols;
-	int team = 2;
-	LNode *loop;
 
 	row_stage_iters(r, all, n);
 	for (int i = 0; i < n; i++) {
 		const int last = all[i].of[all[i].n - 1];
 
-		if (last == along)
-			group = &all[i];
+		if (last != along)
+			x->split[x->n++] = r->rep[last];
 		else
-			x.split[x.n++] = r->rep[last];
+			x->ok = dim_is_const(all[i].extent, &x->cols) && x->cols > 1 &&
+				x->cols <= MOST_THREADS;
 	}
+	x->split[x->n] = r->rep[along];
+}
+
+bool gpu_panels(Row *r, int along)
+{
+	Panels x = {.r = r};
+	LBuild *b = r->b;
+	const Row was = *r;
+	int64_t threads;
+
+	place(&x, along);
 	for (int i = r->first; i <= r->last; i++)
 		x.ok = x.ok && is_plain(r->k->stmts.at[i]);
-	x.ok = x.ok && group && dim_is_const(group->extent, &cols) && cols > 1 && cols <= WARP;
 	if (x.ok)
 		find_spans(&x);
-	while (x.ok && team < cols)
-		team *= 2;
-	if (!x.ok || !is_worth(&x, cols, team)) {
+	x.ok = x.ok && share_spans(&x);
+	threads = x.ok ? threads_of(&x, USUAL_THREADS) : 0;
+	if (x.ok && !threads)
+		threads = threads_of(&x, MOST_THREADS);
+	if (!threads) {
 		*r = was;
 		return false;
 	}
-	l_stage(b, "row", iters_points(r->k->ctx, x.split, x.n));
-	b->stage->team = team;
-	b->stage->threads = PANEL_THREADS;
+	l_stage(b, "row", iters_points(r->k->ctx, x.split, x.n + 1));
+	b->stage->team = 1;
+	b->stage->threads = (int)threads;
 	for (int i = 0; i < x.nspans; i++)
 		vec_push(b->arena, &b->stage->spans, x.span[i]);
-	l_split(b, x.split, x.n, ex_iter(b->p, b->stage->var));
-	loop = l_loop(b, LOOP_TEAM, r->rep[along], l_int(b, 0), ex_dim(b->p, group->extent), 1);
+	l_split(b, x.split, x.n + 1, ex_iter(b->p, b->stage->var));
 	for (int i = r->first; i <= r->last; i++)
 		gpu_row_stmt(r, r->k->stmts.at[i], r->k->stmts.at[i]);
-	l_close(b, loop);
 	return true;
 }

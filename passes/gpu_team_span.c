@@ -74,7 +74,9 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
 static void find_access(Found *f, Buf *b, Expr *at, bool written)
 {
 	Team *t = f->t;
-	Span s = {.buf = b, .each = gpu_own_elements(t->r->k->ctx, at, t->split, t->nsplit), .written = written};
+	Span s = {.buf = b,
+		  .each = gpu_own_elements(t->r->k->ctx, at, t->split, t->nsplit),
+		  .written = written};
 	int i = 0;
 
 	if (b->data || b->id >= t->r->nlocal)

@@ -7,7 +7,7 @@
  *   fold    a reduction across memory, and what follows it point by point (passes/gpu_fold.c); several, and what goes over the
  *           same again (passes/gpu_columns.c)
  *   window  short sums whose terms neighbours read again (passes/gpu_window.c)
- *   row     statements under their common band (passes/gpu_row.c)
+ *   row     statements under their common band (passes/gpu_row.c); short columns of small panels (passes/gpu_panels.c)
  *   contraction  products of tiles in shared memory, and the maps that follow them (passes/gemm_gpu.c)
  *   scatter updates of places that data say (passes/gpu_scatter.c)
  *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its

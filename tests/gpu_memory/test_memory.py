@@ -90,6 +90,12 @@ def depthwise(name, n, side, channels, kernel, stride, dims=None, **limits):
 # Constants of f16 stay so in kernels that compute in f32.
 case("layer norm, scale and shift of the model", "(T[128,768] x, T[768] S, T[768] B) => (T[128,768] y) { y = LayerNormalization<axis = -1>(x, S, B) }",
      (128, 768), (768,), (768,), sectors=1, traffic=1.13, conflicts=0)
+# Panels that a block moves as a whole.
+for shape, axis in ((3, 4, 5), 1), ((512, 6, 25), 1), ((256, 8, 8, 4), 2), ((40, 5, 7, 3), 1), ((9, 2, 100), 1):
+    dims = ",".join(map(str, shape))
+    case(f"softmax of small panels, {dims}", f"(T[{dims}] x) => (T[{dims}] y) {{ y = Softmax<axis = {axis}>(x) }}", shape, sectors=1.03, traffic=1.34)
+case("softmax of small panels, sizes that are not known", "(T[N,M,6,5] x) => (T[N,M,6,5] y) { y = Softmax<axis = 2>(x) }", (7, 9, 6, 5), sectors=1, traffic=1.02)
+case("mean of small panels", "(T[1000,20,6] x) => (T[1000,1,6] y) <int64[1] axes = {1}> { y = ReduceMean<keepdims = 1>(x, axes) }", (1000, 20, 6), sectors=1, traffic=1.01)
 # A thread has neighbouring channels, whose taps are one access: half the instructions of one channel a thread.
 depthwise("stride 1", 2, 28, 64, 3, 1, sectors=1, traffic=1.34, conflicts=0, warps=270)
 depthwise("stride 2", 2, 56, 64, 3, 2, sectors=1, traffic=1.21, conflicts=0, warps=300)

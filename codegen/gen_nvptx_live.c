@@ -23,15 +23,13 @@ typedef struct RegClass { /* .reg .b32 %r<45>: */
 } RegClass;
 
 typedef struct Label {
-	const char *name; /* up to its colon */
-	const char *
-		table; /* that it names, or null: labels with commas between them, and a semicolon */
-	int at;        /* the instruction that it stands before */
+	const char *name;  /* up to its colon */
+	const char *table; /* that it names, or null: labels with commas between them, and a semicolon */
+	int at;            /* the instruction that it stands before */
 } Label;
 
 typedef struct PtxInst {
-	int first, made,
-		n; /* its registers in Live.regs: those that it makes, then those that it reads; N in all */
+	int first, made, n;  /* its registers in Live.regs: those that it makes, then those that it reads; N in all */
 	bool guarded, ends;  /* it may do nothing; nothing runs after it but where it jumps to */
 	const char *targets; /* as Label.table, or null */
 } PtxInst;
@@ -335,7 +333,7 @@ int ptx_most_alive(const char *ptx)
 }
 
 /* Blocks for which ptxas has registers enough for what is alive. An SM's registers are of four parts, and a warp's of one: warps
- * are shared out in fours. */
+ * are shared out in fours. A block's last one may have fewer threads. */
 static int blocks_at_once(const Gpu *gpu, int alive, int threads)
 {
 	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,

@@ -358,6 +358,7 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.hash = h,
 			.faults = k->faults,
 			.threads = k->stage->threads,
+			.ahead = k->ahead,
 			.team = k->stage->team,
 			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
 			.shared = ll_dynamic_shared(k)};

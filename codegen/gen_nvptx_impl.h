@@ -74,7 +74,7 @@ const char *ll_func(GenPtx *g, Inst fn, CType t);
 
 /* The most registers of 32 bits that are alive at once in PTX, an entry. */
 int ptx_most_alive(const char *ptx);
-/* PTX, an entry of THREADS, that also says how many registers ptxas may give it. The caller frees it. */
-char *ptx_limited(const char *ptx, const Gpu *gpu, int threads);
+/* PTX, the entry of FN, that also says how many registers ptxas may give it. The caller frees it. */
+char *ptx_limited(const char *ptx, const Gpu *gpu, const PtxFunc *fn);
 
 #endif

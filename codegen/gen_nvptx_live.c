@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Registers of a thread: beside those alive, but only BESIDE_MANY where that makes ENOUGH; what numbers of them are multiples
- * of; the most. */
-enum { BESIDE = 40, BESIDE_MANY = 8, ENOUGH = 80, STEP = 8, ALL = 255, MOST_BLOCKS = 16 };
+/* Registers of a thread: beside those alive, but only BESIDE_MANY where that makes ENOUGH, or BESIDE_AHEAD where ptxas has loads in
+ * flight; what numbers of them are multiples of; the most. */
+enum { BESIDE = 40, BESIDE_MANY = 8, BESIDE_AHEAD = 32, ENOUGH = 80, STEP = 8, ALL = 255, MOST_BLOCKS = 16 };
 
 typedef struct RegClass { /* .reg .b32 %r<45>: */
 	const char *name;
@@ -334,20 +334,20 @@ int ptx_most_alive(const char *ptx)
 
 /* Blocks for which ptxas has registers enough for what is alive. An SM's registers are of four parts, and a warp's of one: warps
  * are shared out in fours. A block's last one may have fewer threads. */
-static int blocks_at_once(const Gpu *gpu, int alive, int threads)
+static int blocks_at_once(const Gpu *gpu, int alive, const PtxFunc *fn)
 {
 	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,
-		  many = alive + BESIDE_MANY, least = (few > many ? few : many) + gpu->spare,
+		  many = alive + (fn->ahead ? BESIDE_AHEAD : BESIDE_MANY), least = (few > many ? few : many) + gpu->spare,
 		  wanted = (least + STEP - 1) / STEP * STEP,
 		  warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,
-		  each = (threads + 31) / 32, blocks = warps / each,
+		  each = (fn->threads + 31) / 32, blocks = warps / each,
 		  most = gpu->threads / (each * 32) < MOST_BLOCKS ? gpu->threads / (each * 32)
 								  : MOST_BLOCKS;
 
 	return blocks > most ? most : blocks ? blocks : 1;
 }
 
-char *ptx_limited(const char *ptx, const Gpu *gpu, int threads)
+char *ptx_limited(const char *ptx, const Gpu *gpu, const PtxFunc *fn)
 {
 	const char *body = entry_body(ptx);
 	StrBuf b = {0};
@@ -356,7 +356,7 @@ char *ptx_limited(const char *ptx, const Gpu *gpu, int threads)
 	if (!body)
 		return strdup(ptx);
 	strbuf_put(&b, ptx, (size_t)(body - ptx));
-	strbuf_printf(&b, "\n.minnctapersm %d%s", blocks_at_once(gpu, ptx_most_alive(ptx), threads),
+	strbuf_printf(&b, "\n.minnctapersm %d%s", blocks_at_once(gpu, ptx_most_alive(ptx), fn),
 		      body);
 	text = strdup(strbuf_str(&b));
 	strbuf_free(&b);

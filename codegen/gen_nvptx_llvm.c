@@ -174,7 +174,7 @@ static void child(const GenPtx *g, int first, int step, int out, int log)
 	for (int i = first; i < g->funcs.n; i += step) {
 		const PtxFunc *fn = g->funcs.at[i];
 		char *made = translate(tm, fn),
-		     *ptx = made ? ptx_limited(made, g->target->gpu, fn->threads) : NULL;
+		     *ptx = made ? ptx_limited(made, g->target->gpu, fn) : NULL;
 		int64_t head[2] = {i, ptx ? (int64_t)strlen(ptx) : 0};
 
 		if (!ptx || !write_all(out, head, sizeof head) ||

@@ -77,8 +77,21 @@ static const char *from_lane(LlKernel *k, const char *lo)
 	return t;
 }
 
+/* N, written out, has terms of neighbours, in all so many that their loads take most of the registers. */
+static bool is_long_row(const LNode *n)
+{
+	enum { LONG = 16 };
+	const LNode *in = n->body;
+
+	for (; in; in = in->next)
+		if (in->kind == LN_LOOP && in->pack > 1 && in->body->kind == LN_UPDATE)
+			return (n->hi->i - n->lo->i) * in->pack >= LONG;
+	return false;
+}
+
 static void unrolled_node(LlKernel *k, const LNode *n)
 {
+	k->ahead = k->ahead || is_long_row(n);
 	for (int64_t i = n->lo->i; i < n->hi->i; i += n->step) {
 		ll_forget(&k->f);
 		ll_bind(k, n->var, arena_printf(k->f.arena, "%lld", (long long)i));

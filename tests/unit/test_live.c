@@ -77,7 +77,7 @@ static void test_alive(void)
 	}
 }
 
-static int blocks(int alive, const Gpu *gpu, int threads)
+static int blocks_of(int alive, const Gpu *gpu, int threads, bool ahead)
 {
 	StrBuf b = {0};
 	char *text;
@@ -91,12 +91,17 @@ static int blocks(int alive, const Gpu *gpu, int threads)
 	for (int i = 0; i < alive; i++)
 		strbuf_printf(&b, "\tst.global.b32 \t[k], %%r%d;\n", i);
 	strbuf_puts(&b, "\tret;\n}\n");
-	text = ptx_limited(strbuf_str(&b), gpu, threads);
+	text = ptx_limited(strbuf_str(&b), gpu, &(PtxFunc){.threads = threads, .ahead = ahead});
 	n = atoi(strstr(text, "\n.minnctapersm ") + strlen("\n.minnctapersm "));
 	check("the rest of it is as it was", strstr(text, "\n{\n\t.reg") != NULL, 1);
 	free(text);
 	strbuf_free(&b);
 	return n;
+}
+
+static int blocks(int alive, const Gpu *gpu, int threads)
+{
+	return blocks_of(alive, gpu, threads, false);
 }
 
 int main(void)
@@ -108,6 +113,9 @@ int main(void)
 	check("many", blocks(120, &gpu, 256), 2);
 	check("more than that", blocks(121, &gpu, 256), 1);
 	check("a multiple of four warps", blocks(195, &gpu, 32), 8);
+	check("a warp in part is a warp", blocks(1, &gpu, 130), blocks(1, &gpu, 160));
+	check("loads in flight", blocks_of(52, &gpu, 256, true), 2);
+	check("none", blocks_of(52, &gpu, 256, false), 3);
 	check("as many as there are", blocks(300, &gpu, 128), 2);
 	check("no more than the SM has threads for", blocks(1, &gpu, 512), 2);
 	check("a block of more than that", blocks(100, &gpu, 1024), 1);

@@ -86,12 +86,22 @@ static bool is_constant(const Onnx__NodeProto *p)
 	return !*domain_of(p->domain) && !strcmp(text(p->op_type), "Constant");
 }
 
-/* Two constants of one name: exporters that merge graphs write that. The last one stands, as in
+/* Two constants of one name: exporters that merge graphs write that, of hundreds. The last one stands, as in
  * ONNX Runtime. */
-static void warn_duplicate(Import *im, const char *name)
+static void see_duplicate(Import *im, const char *name)
 {
-	diag_warning(im->diag, (DiagLoc){.file = im->file->path, .node = name}, "duplicate",
-		     "several constants have this name; the last one is used");
+	if (!im->duplicates++)
+		im->duplicate = name;
+}
+
+static void warn_duplicates(const Import *im)
+{
+	if (!im->duplicates)
+		return;
+	diag_warning(im->diag, (DiagLoc){.file = im->file->path, .node = im->duplicate},
+		     "duplicate", "several constants have this name; the last one is used");
+	if (im->duplicates > 1)
+		diag_note(im->diag, "constants whose name is another's, too: %d", im->duplicates);
 }
 
 /* So that a name can be looked up before its node is imported, and a second definition is seen. */
@@ -105,7 +115,7 @@ static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, 
 		scope_add(s, name, BIND_NODE)->node = index;
 	} else if (is_constant(p) && (b->kind == BIND_TENSOR ||
 				      (b->kind == BIND_NODE && is_constant(nodes.at[b->node])))) {
-		warn_duplicate(im, name);
+		see_duplicate(im, name);
 		b->kind = BIND_NODE;
 		b->node = index;
 	} else {
@@ -161,7 +171,7 @@ static void bind_tensor(Import *im, Scope *s, const char *name, const Onnx__Tens
 	name = ctx_name(im->ctx, name);
 	b = scope_add(s, name, BIND_TENSOR);
 	if (!b) {
-		warn_duplicate(im, name);
+		see_duplicate(im, name);
 		b = scope_find(s, name);
 	}
 	b->tensor = t;
@@ -316,6 +326,7 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f)
 		if (!p->n_output)
 			diag_error(im.diag, import_loc(&im), "the graph has no outputs");
 		import_missing(&im);
+		warn_duplicates(&im);
 	}
 	arena_free(im.scratch);
 	return f->diag->errors == before ? g : NULL;

@@ -41,6 +41,8 @@ typedef struct Import {
 	VEC(Missing) missing;
 	size_t inlined; /* bytes, about */
 	bool opset_reported;
+	const char *duplicate; /* the first constant that has another's name, */
+	int duplicates;        /* and how many have */
 } Import;
 
 typedef struct Nodes {

@@ -378,6 +378,9 @@ def test_duplicates():
     model = model_of([add], [("x", (2,))], ["y"], inits=c)
     status, out, err = fe("-p", write(at("m.onnx"), model))
     check(status == 0 and "warning" in err and "last one" in err, "initialiser twice", err)
+    model = model_of([add], [("x", (2,))], ["y"], inits=c * 3)
+    status, out, err = fe("-p", write(at("m.onnx"), model))
+    check(status == 0 and err.count("warning") == 1 and "too: 5" in err, "one warning for all", err)
 
 
 def test_fuzz():

@@ -165,6 +165,8 @@ bool gpu_panels(Row *r, int along)
 	const Row was = *r;
 	int64_t threads;
 
+	if (along < 0)
+		return false;
 	place(&x, along);
 	for (int i = r->first; i <= r->last; i++)
 		x.ok = x.ok && is_plain(r->k->stmts.at[i]);

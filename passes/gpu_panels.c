@@ -31,13 +31,15 @@ static bool is_plain(const Stmt *s)
 	       (!s->red || monoid_info[s->red].n == 1);
 }
 
-/* B is accessed AT, all of it that is a panel's. */
+/* B is accessed AT, all of it that is a panel's. Of types of 8 bytes threads have no registers for whole columns, which ptxas fetches
+ * from shared memory early. */
 static void find_span(Panels *x, Buf *b, Expr *at, bool written)
 {
+	const int bits = dtype_info[b->dtype].bits;
 	Dim *each = gpu_own_elements(x->r->k->ctx, at, x->split, x->n);
 	int i = 0;
 
-	if (!each || b->data || b->kind == BUF_TEMP || dtype_info[b->dtype].bits < 8)
+	if (!each || b->data || b->kind == BUF_TEMP || bits < 8 || bits > 32)
 		return;
 	while (i < x->nspans && x->span[i].buf != b)
 		i++;
@@ -57,7 +59,7 @@ static void find_load(void *arg, Expr *e)
 		find_span(x, e->load.buf, e->load.idx[0], false);
 }
 
-/* What has spans is accessed in no other way. */
+/* What has spans is read in no other way. */
 static void see_other(void *arg, Expr *e)
 {
 	Panels *x = arg;
@@ -117,7 +119,7 @@ static int64_t threads_of(const Panels *x, int64_t most)
 }
 
 /* What spans have for each column; those that have one element, or not as much for each, are none: neighbours read neighbours. False
- * where all rows begin with sectors: then threads may as well read them where they are. */
+ * where all rows begin with sectors: then threads may as well read them where they are */
 static bool share_spans(Panels *x)
 {
 	bool ragged = false;
@@ -126,19 +128,20 @@ static bool share_spans(Panels *x)
 
 	for (int i = 0; i < x->nspans; i++) {
 		Span s = x->span[i];
+		const int size = dtype_info[s.buf->dtype].bits / 8;
 
 		if (!dim_is_const(s.each, &each) || each <= x->cols || each % x->cols)
 			continue;
 		s.most = each / x->cols;
 		s.each = dim_const(x->r->k->ctx, s.most);
-		ragged = ragged || x->cols * dtype_info[s.buf->dtype].bits / 8 % SECTOR;
+		ragged = ragged || x->cols * size % SECTOR;
 		x->span[n++] = s;
 	}
 	x->nspans = n;
 	return ragged;
 }
 
-/* The band's iterators, of which those that step as one with ALONG are the columns. */
+/* The band's iterators, of which those that step as one with ALONG, the last of them, are the columns; else X.ok stays false. */
 static void place(Panels *x, int along)
 {
 	Row *r = x->r;

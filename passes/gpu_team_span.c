@@ -39,6 +39,12 @@ static bool is_split(const Team *t, const Iter *it)
 	return is_among(t->split, t->nsplit, it);
 }
 
+/* Iterator I of A is not one of SPLIT, and has more than one point. */
+static bool is_own(const Affine *a, int i, Iter *const *split, int n)
+{
+	return !dim_equals(a->iter[i]->extent, 1) && !is_among(split, n, a->iter[i]);
+}
+
 Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
 {
 	Dim *each = dim_const(c, 1), *step;
@@ -50,11 +56,11 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
 	if (!a.n)
 		return a.base;
 	for (int i = 0; i < a.n; i++)
-		own += !is_among(split, n, a.iter[i]);
+		own += is_own(&a, i, split, n);
 	for (; own && found; own -= found) {
 		found = 0;
 		for (int i = 0; i < a.n && !found; i++)
-			if (a.coef[i] == each && !is_among(split, n, a.iter[i])) {
+			if (a.coef[i] == each && is_own(&a, i, split, n)) {
 				each = dim_mul(c, each, a.iter[i]->extent);
 				found = 1;
 			}

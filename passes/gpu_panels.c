@@ -119,7 +119,7 @@ static int64_t threads_of(const Panels *x, int64_t most)
 }
 
 /* What spans have for each column; those that have one element, or not as much for each, are none: neighbours read neighbours. False
- * where all rows begin with sectors: then threads may as well read them where they are */
+ * where all rows begin with sectors: then threads may as well read them where they are. */
 static bool share_spans(Panels *x)
 {
 	bool ragged = false;

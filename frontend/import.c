@@ -96,12 +96,11 @@ static void see_duplicate(Import *im, const char *name)
 
 static void warn_duplicates(const Import *im)
 {
-	if (!im->duplicates)
-		return;
-	diag_warning(im->diag, (DiagLoc){.file = im->file->path, .node = im->duplicate},
-		     "duplicate", "several constants have this name; the last one is used");
-	if (im->duplicates > 1)
-		diag_note(im->diag, "constants whose name is another's, too: %d", im->duplicates);
+	if (im->duplicates)
+		diag_warning(im->diag, (DiagLoc){.file = im->file->path, .node = im->duplicate},
+			     "duplicate",
+			     "several constants have this name; of such only the last one counts: %d do not",
+			     im->duplicates);
 }
 
 /* So that a name can be looked up before its node is imported, and a second definition is seen. */

@@ -222,6 +222,43 @@ static bool try_in_place(Plan *p, Node *n, Value *out)
 	return false;
 }
 
+/* Whether the symbols of a view that are read from data are among those of what it views. */
+typedef struct Sooner {
+	const Type *of;
+	const Sym *s;
+	bool here, all;
+} Sooner;
+
+static void find_sym(void *arg, Sym *s)
+{
+	Sooner *x = arg;
+
+	x->here = x->here || s == x->s;
+}
+
+static void see_data_sym(void *arg, Sym *s)
+{
+	Sooner *x = arg;
+
+	if (!sym_from_data(s))
+		return;
+	x->s = s;
+	x->here = false;
+	for (int i = 0; i < x->of->rank; i++)
+		dim_syms(x->of->dims[i], find_sym, x);
+	x->all = x->all && x->here;
+}
+
+/* The size of VIEW's memory is known when what it views is made: data that say it may be read later. */
+static bool size_known_at(const Value *view, const Value *of)
+{
+	Sooner x = {.of = of->type, .all = true};
+
+	for (int i = 0; i < view->type->rank; i++)
+		dim_syms(view->type->dims[i], see_data_sym, &x);
+	return x.all;
+}
+
 /* The outputs whose memory values are: their own, or that of a view of all of them. */
 static void find_outputs(Plan *p)
 {
@@ -232,7 +269,8 @@ static void find_outputs(Plan *p)
 	for (int i = g->results.n; i-- > 0;)
 		p->output[g->results.at[i]->value->id] = i;
 	for (Node *n = g->last; n; n = n->prev)
-		if ((op_row[n->op].flags & OPF_VIEW) && n->nout && p->output[node_in(n, 0)->id] < 0)
+		if ((op_row[n->op].flags & OPF_VIEW) && n->nout &&
+		    p->output[node_in(n, 0)->id] < 0 && size_known_at(n->out[0], node_in(n, 0)))
 			p->output[node_in(n, 0)->id] = p->output[n->out[0]->id];
 }
 

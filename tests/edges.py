@@ -504,7 +504,10 @@ def elementwise(t):
                     more.append(values[0])
                 elif op == "PRelu":
                     more[0] = g.input("wide", dtype, ["M", "N"], "special")
-                g.results.append(g.node(op, op, *more, **mod))
+                result = g.node(op, op, *more, **mod)
+                if op in ("Max", "Min") and kind == "f":  # which zero is the largest, targets need not agree on (docs/numerics.md)
+                    result = g.node(f"{op}_of_zeros", "Add", result, g.const(f"{op}_zero", dtype, [], ["0.0"]))
+                g.results.append(result)
             yield g
 
 

@@ -93,7 +93,7 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 {
 	LBuild b = l_build(k, s);
 	KernelClass c = kernel_class_of(k, first, last);
-	Few few = {.n = 0};
+	Few few;
 	Band band;
 
 	if (first == 0 && sched_gpu_contraction(m, t, k, last, s))
@@ -115,7 +115,7 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 		band_of_one(k, st, &band);
 		if (row_packed(st))
 			band.n = 0; /* points share bytes */
-		few.n = 0;
+		few = (Few){.rows = dim_const(k->ctx, 1)};
 		gpu_row(&b, t->gpu, "order", i, i, &band, &few);
 	}
 }

@@ -337,7 +337,8 @@ int ptx_most_alive(const char *ptx)
 static int blocks_at_once(const Gpu *gpu, int alive, const PtxFunc *fn)
 {
 	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,
-		  many = alive + (fn->ahead ? BESIDE_AHEAD : BESIDE_MANY), least = (few > many ? few : many) + gpu->spare,
+		  many = alive + (fn->ahead ? BESIDE_AHEAD : BESIDE_MANY),
+		  least = (few > many ? few : many) + gpu->spare,
 		  wanted = (least + STEP - 1) / STEP * STEP,
 		  warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,
 		  each = (fn->threads + 31) / 32, blocks = warps / each,

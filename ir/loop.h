@@ -185,9 +185,9 @@ struct LNode {
 
 /*
  * On a GPU: iteration p of a stage has elements p*EACH to p*EACH + EACH - 1 of BUF, at most MOST of them, for itself, or, with the
- * others of its group, as many of what they have together, where blocks have whole groups; where EACH is 0, all have element 0 alone. What the teams of a block have
- * goes between memory and the block's shared memory as a whole, before the teams begin or, WRITTEN, each element by some team, after
- * they end; they access it there.
+ * others of its group, as many of what they have together, where blocks have whole groups; where EACH is 0, all have element 0
+ * alone. What the teams of a block have goes between memory and the block's shared memory as a whole, before the teams begin or,
+ * WRITTEN, each element by some team, after they end; they access it there.
  */
 typedef struct Span {
 	Buf *buf;

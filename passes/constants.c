@@ -78,6 +78,7 @@ static void keep_as(DType half, Graph *g, Value *v)
 bool pass_constants(Module *m)
 {
 	static const DType halves[] = {DT_F16, DT_BF16};
+	bool any = false;
 
 	if (m->opt.level == 0 || !module_on_gpu(m))
 		return true;
@@ -90,9 +91,11 @@ bool pass_constants(Module *m)
 		for (int i = 0; i < 2; i++)
 			if (all_beside(halves[i], v) && exact(halves[i], t)) {
 				keep_as(halves[i], m->graph, v);
+				any = true;
 				break;
 			}
 	}
-	dce_graph(m);
+	if (any)
+		dce_graph(m);
 	return true;
 }

@@ -161,24 +161,31 @@ static void place(Panels *x, int along)
 	x->split[x->n] = r->rep[along];
 }
 
+/* The threads of a block, whose spans X then has; 0: there are no such panels. */
+static int64_t find_panels(Panels *x, int along)
+{
+	const Row *r = x->r;
+	int64_t threads;
+
+	place(x, along);
+	for (int i = r->first; i <= r->last; i++)
+		x->ok = x->ok && is_plain(r->k->stmts.at[i]);
+	if (!x->ok)
+		return 0;
+	find_spans(x);
+	if (!x->ok || !share_spans(x))
+		return 0;
+	threads = threads_of(x, USUAL_THREADS);
+	return threads ? threads : threads_of(x, MOST_THREADS);
+}
+
 bool gpu_panels(Row *r, int along)
 {
 	Panels x = {.r = r};
 	LBuild *b = r->b;
 	const Row was = *r;
-	int64_t threads;
+	const int64_t threads = along < 0 ? 0 : find_panels(&x, along);
 
-	if (along < 0)
-		return false;
-	place(&x, along);
-	for (int i = r->first; i <= r->last; i++)
-		x.ok = x.ok && is_plain(r->k->stmts.at[i]);
-	if (x.ok)
-		find_spans(&x);
-	x.ok = x.ok && share_spans(&x);
-	threads = x.ok ? threads_of(&x, USUAL_THREADS) : 0;
-	if (x.ok && !threads)
-		threads = threads_of(&x, MOST_THREADS);
 	if (!threads) {
 		*r = was;
 		return false;

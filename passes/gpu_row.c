@@ -268,8 +268,8 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	if (team == 1 && (gpu_fold(&r, gpu, along, few) || gpu_window(&r, gpu, along) ||
 			  gpu_columns(&r, gpu, along)))
 		return;
-	r.unrolled = few_points(&r);
-	if (team == 1 && r.unrolled && gpu_panels(&r, along))
+	r.unrolled = team == 1 && few_points(&r);
+	if (r.unrolled && gpu_panels(&r, along))
 		return;
 	if (team > 1 && few->n && few->along) {
 		each = l_iter(b, "m", few->rows);

@@ -42,7 +42,7 @@ def llvm(build):
 
 def instructions(build, most):
     """MOST, counted with LLVM 22, as releases before it may have it: they join and drop less."""
-    return most if llvm(build) >= 22 else 1.2 * most
+    return most if llvm(build) >= 22 else 1.16 * most
 
 
 def run_all(tests, named=()):

@@ -47,7 +47,7 @@ LLVM_FLAGS := -DDLCC_LLVM=\"$(shell readlink -f $$($(LLVM) --libfiles --link-sha
 endif
 
 # A library of each layer's files; a tool is tools/NAME.c and, where there is one, the folder tools/NAME.
-LIB_SRC := $(wildcard $(addsuffix /*.c,base ir ops frontend passes codegen))
+LIB_SRC := $(wildcard $(foreach d,base ir ops frontend passes codegen,$d/*.c $d/*/*.c $d/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/onnx.pb-c.o
 RT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard runtime/*.c))
 TOOL_SRC := $(wildcard tools/*.c tools/*/*.c)
@@ -86,10 +86,10 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/gen/frontend/onnx.pb-c.h
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(BUILD)/obj/codegen/gen_nvptx_llvm.o: private CFLAGS += $(LLVM_FLAGS)
+$(BUILD)/obj/codegen/nvptx/llvm.o: private CFLAGS += $(LLVM_FLAGS)
 
 # It carries these texts.
-$(BUILD)/obj/codegen/embed.o: runtime/dlrt.h ir/scalar.h ir/scalar.ll
+$(BUILD)/obj/codegen/package/embed.o: runtime/dlrt.h ir/scalar.h ir/scalar.ll
 
 $(BUILD)/lib/libdlcc.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
@@ -234,7 +234,7 @@ warnings: $(BUILD)/gen/frontend/onnx.pb-c.h
 # Headers are tables that people read, and are set by hand; so is the list of functions in refs.c.
 format:
 	clang-format -i $(filter-out tests/numerics/refs.c,\
-		$(wildcard $(addsuffix /*.c,base ir ops frontend passes codegen runtime tools tools/* tests/* examples/* bench/*)))
+		$(LIB_SRC) $(wildcard $(addsuffix /*.c,runtime tools tools/* tests/* examples/* bench/*)))
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \

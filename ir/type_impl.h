@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of interned types, for ir/ctx.c alone. */
 #ifndef IR_TYPE_IMPL_H
 #define IR_TYPE_IMPL_H
 

@@ -4,7 +4,7 @@
  *
  *   View   the operand's elements in the same order under the result's type. It stands for Reshape and its
  *          kind once their shape operand has become dims, and its type is all that it says.
- *   Copy   the operand in the other place: from the GPU's memory to the host's, or back (passes/place.c).
+ *   Copy   the operand in the other place: from the GPU's memory to the host's, or back (passes/kernel/place.c).
  *   Dims   a vector (or with `scalar` a scalar) of integers that are dims: attribute `value` is a type whose
  *          element type is the result's, and whose dims are the result's elements.
  */

@@ -44,7 +44,7 @@ typedef struct Options {
 	int rewrite_limit;       /* rewrites done at most; -1: no limit */
 	bool verify;             /* the verifier runs after every pass, and isl proves schedules */
 	bool tf32;               /* GPUs may round the factors of f32 products to tf32 */
-	const char *tiles;       /* of products on GPUs, as passes/gemm_tiles.c reads them; null: as the model chooses */
+	const char *tiles;       /* of products on GPUs, as passes/schedule/gpu/gemm_tiles_text.c reads them; null: as the model chooses */
 	int list_tiles;          /* so many of the best for each are printed */
 	bool shuffle;            /* visit what is independent in another order: output must not change */
 } Options;
@@ -78,7 +78,7 @@ typedef struct Pass {
 
 extern const Pass pass_table[]; /* in order; ends with a null name */
 
-/* Before the passes: symbols bound to one value (--dim N=8) leave the inputs' types (passes/bind.c). */
+/* Before the passes: symbols bound to one value (--dim N=8) leave the inputs' types (passes/graph/bind.c). */
 void graph_bind_dims(Graph *g);
 
 /* Whether M's kernels run on a GPU. */
@@ -99,11 +99,11 @@ bool pass_constants(Module *m);
 bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
 
-/* Removes nodes that no result, fact or size needs (passes/dce.c). Symbols that nothing mentions any more lose
+/* Removes nodes that no result, fact or size needs (passes/graph/dce.c). Symbols that nothing mentions any more lose
  * their source. */
 void dce_graph(Module *m);
 
-/* Kernels over constants alone that do the same become one (passes/cse.c). */
+/* Kernels over constants alone that do the same become one (passes/graph/cse.c). */
 void cse_weights(Module *m);
 
 /*
@@ -141,14 +141,14 @@ typedef struct MemPlan {
 	int nregions;
 	int64_t weights;     /* bytes of the weights */
 	VEC(Value *) stored; /* what the weights hold, in order of offset */
-	struct WeightsFile *file; /* of GPUs: what of it stands where (codegen/weights.h), once that was asked for */
+	struct WeightsFile *file; /* of GPUs: what of it stands where (codegen/weights/weights.h), once that was asked for */
 	/* By target, then Node.id: the slots (or regions) of the schedule's temps, in the order of schedule_temp. */
 	Place **temp[MAX_TARGETS];
 } MemPlan;
 
 void memplan_print(StrBuf *b, const Module *m);
 
-/* Whether V is known when the model is built: a constant, or computed from constants alone (passes/known.c). Asked when fusion is
+/* Whether V is known when the model is built: a constant, or computed from constants alone (passes/graph/known.c). Asked when fusion is
  * done; what was answered of a value stays so. */
 bool value_is_weights(Module *m, const Value *v);
 /* Whether N as it stands may run when the model is built, where all of its operands are known then. */

@@ -21,9 +21,9 @@ MAY = {
 }
 EXTRA = {"codegen": {"runtime/hash.h"}, "passes": {"runtime/vector.h"}, "frontend": {"runtime/hash.h"}}
 OPS_PUBLIC = {"ops/op.h"}         # all that other folders may see of ops/
-LLVM = {"codegen/gen_nvptx_llvm.c"}  # sees LLVM
-ISL = {"passes/poly_impl.h", "passes/poly.c"}  # see isl
-EQUATIONS = r"passes/(.*_)?(rules|equations|raise)\w*\.(c|def|h)"  # tables of equations: speak of ops by name
+LLVM = {"codegen/nvptx/llvm.c"}  # sees LLVM
+ISL = {"passes/poly/poly_impl.h", "passes/poly/poly.c"}  # see isl
+EQUATIONS = r"passes/graph/(.*_)?(rules|equations|raise)\w*\.(c|def|h)"  # tables of equations: speak of ops by name
 CONTRACTIONS = r"\bOP_(MatMul\w*|Gemm|Einsum|Conv\w*|QLinear\w+|Attention|GroupQueryAttention)\b"
 
 

@@ -9,7 +9,7 @@
 #include "base/sys.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
-#include "passes/kernels.h"
+#include "passes/kernel/kernels.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
 /* dlcc: the compiler's command line. `dlcc --help` is its manual in short; docs/cli.md the long one. */
 #include "base/program.h"
 #include "base/sys.h"
-#include "codegen/package.h"
+#include "codegen/package/package.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
-#include "passes/gemm.h"
+#include "passes/schedule/common/gemm.h"
 #include "tools/dlcc/check.h"
 #include "tools/dlcc/options.h"
 #include "tools/dlcc/outputs.h"

@@ -31,7 +31,7 @@ HEAD = ".address_size 64\n"
 ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 PROPERTIES = re.compile(r"Function properties for (\w+)\n\s+(\d+) bytes stack frame, (\d+) bytes spill stores, "
                         r"(\d+) bytes spill loads")
-COMPILES = "codegen/gen_nvptx_llvm.c", "codegen/gen_nvptx_live.c", "codegen/targets.c"  # make PTX of a kernel's IR, by which its file is named
+COMPILES = "codegen/nvptx/llvm.c", "codegen/nvptx/registers.c", "codegen/targets.c"  # make PTX of a kernel's IR, by which its file is named
 
 
 def chosen_cases(patterns):

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Queues of work behind streams: what runs in which order, and what waits for what. */
 #include "tests/ptxsim/driver.h"
 
 #include "tests/ptxsim/warp.h"

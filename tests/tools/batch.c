@@ -16,8 +16,8 @@
 #include "tests/tools/batch/case.h"
 
 #include "base/sys.h"
-#include "codegen/embed.h"
-#include "codegen/package.h"
+#include "codegen/package/embed.h"
+#include "codegen/package/package.h"
 #include "codegen/targets.h"
 
 #include <fcntl.h>

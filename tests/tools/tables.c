@@ -11,11 +11,11 @@
  *   channels N, slide N, side N           those of windows beside channels: channels, windows, windows at once
  *   op NAME KIND LEAST MOST TYPES         operands, and the types of the first as ops/op.h has them
  */
-#include "codegen/c_tile.h"
+#include "codegen/c/tile.h"
 #include "codegen/targets.h"
 #include "ops/op.h"
-#include "passes/gemm.h"
-#include "passes/row_impl.h"
+#include "passes/schedule/common/gemm.h"
+#include "passes/schedule/common/row_impl.h"
 
 #include <stdio.h>
 

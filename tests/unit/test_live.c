@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers that are alive at once in PTX, counted by hand; and the blocks that follow from them. */
-#include "codegen/gen_nvptx_impl.h"
+#include "codegen/nvptx/nvptx_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves (codegen/move.h): kernels that only move elements are recognised, others are not, and any box of a move holds
+ * Moves (codegen/weights/move.h): kernels that only move elements are recognised, others are not, and any box of a move holds
  * what the interpreter computes.
  */
-#include "codegen/move.h"
+#include "codegen/weights/move.h"
 #include "ir/eval.h"
 
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  * The check of schedules: those of the strategies are proved, and each way of breaking one is caught. A checker that
  * cannot fail proves nothing.
  */
-#include "passes/band.h"
-#include "passes/loops.h"
-#include "passes/poly.h"
+#include "passes/kernel/band.h"
+#include "passes/schedule/common/loops.h"
+#include "passes/poly/poly.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every equation of passes/rules.def: its left side is built over its example's types, run on random values,
+ * Every equation of passes/graph/rules.def: its left side is built over its example's types, run on random values,
  * rewritten, and run again. An exact rule gives the same bits (any NaN is a NaN), one of class reassoc the
  * same up to rounding; types stay, and the rule matches its own left side.
  */
-#include "passes/rules.h"
+#include "passes/graph/rules.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every instruction on every type that it takes, every conversion and every element type has its meaning in
  * ir/scalar.ll. What they mean is tested by running them: path ptx of the model suites. */
-#include "codegen/gen_nvptx_impl.h"
+#include "codegen/nvptx/nvptx_impl.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 #include "tools/dlcc/options.h"
 
 #include "base/program.h"
-#include "codegen/package.h"
+#include "codegen/package/package.h"
 #include "codegen/targets.h"
 #include "ops/op.h"
 #include "passes/module.h"

@@ -2,7 +2,7 @@
 /* Opening a compiled model, whatever its name, and describing it. */
 #include "tools/dlrun/session.h"
 
-#include "codegen/elf.h"
+#include "codegen/package/elf.h"
 #include "ir/ctx.h"
 #include "ir/dim.h"
 

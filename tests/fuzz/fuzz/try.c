@@ -2,9 +2,9 @@
 #include "tests/fuzz/fuzz/try.h"
 
 #include "base/sys.h"
-#include "codegen/gen_host.h"
+#include "codegen/host/gen_host.h"
 #include "codegen/targets.h"
-#include "codegen/weights.h"
+#include "codegen/weights/weights.h"
 #include "frontend/import.h"
 #include "tests/tools/batch/judge.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The inputs that the checks of single instructions run over, and the launch that runs them. */
 #include "tests/ptxsim/check/numbers.h"
 
 #include <math.h>

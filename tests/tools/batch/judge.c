@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/tools/batch/judge.h"
 
-#include "passes/kernels.h"
+#include "passes/kernel/kernels.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 
 #include "ir/eval.h"
 #include "ops/op.h"
-#include "passes/kernels.h"
+#include "passes/kernel/kernels.h"
 #include "runtime/dlrt.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #ifndef TESTS_TOOLS_BATCH_KERNELS_H
 #define TESTS_TOOLS_BATCH_KERNELS_H
 
-#include "codegen/gen_c.h"
+#include "codegen/c/gen_c.h"
 
 /* Prints a table of M's stages, NAME, for kernels_differ to find; after gen_host. */
 void kernels_table(StrBuf *b, Module *m, GenC *g, const char *name);

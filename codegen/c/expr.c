@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the printer of ir/expr_c.h and gen_c: many roots at once, flat loads, texts that are operands. */
+#include "codegen/c/expr.h"
+
+#include "ir/expr_c.h"
+
+#include <string.h>
+
+const char *c_type(CType t)
+{
+	return ctype_c(t);
+}
+
+static void put_iter(void *arg, StrBuf *b, const Iter *it)
+{
+	const CExprNames *n = arg;
+
+	n->iter(n->arg, b, it);
+}
+
+static void put_dim(void *arg, StrBuf *b, Dim *d)
+{
+	const CExprNames *n = arg;
+
+	n->dim(n->arg, b, d);
+}
+
+static void put_load(void *arg, StrBuf *b, const Expr *e, const char *const *idx)
+{
+	const CExprNames *n = arg;
+
+	n->load(n->arg, b, e->load.buf, e->load.nidx ? idx[0] : "0");
+}
+
+static bool is_natural(void *arg, const Expr *e)
+{
+	const CExprNames *n = arg;
+
+	return n->natural && n->natural(n->arg, e);
+}
+
+bool c_is_operation(const char *s)
+{
+	int depth = 0;
+
+	for (; *s; s++) {
+		depth += *s == '(' || *s == '[' ? 1 : *s == ')' || *s == ']' ? -1 : 0;
+		if (*s == ' ' && !depth)
+			return true;
+	}
+	return false;
+}
+
+void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *names, int indent,
+	     int *ntemp)
+{
+	Arena *tmp = arena_new();
+	FuncUses funcs = {0};
+	CExprNames of = *names;
+	ExprC c = {.arena = tmp,
+		   .arg = &of,
+		   .iter = put_iter,
+		   .dim = put_dim,
+		   .load = put_load,
+		   .natural = is_natural,
+		   .fault = "fault",
+		   .temp = "t",
+		   .indent = indent,
+		   .funcs = &funcs,
+		   .ntemps = *ntemp};
+
+	for (int i = 0; i < n; i++)
+		ex_c_count(&c, e[i]);
+	for (int i = 0; i < n; i++)
+		ex_c(&c, pre, e[i], &out[i]);
+	*ntemp = c.ntemps;
+	for (int i = 0; i < INST_COUNT && names->func; i++)
+		for (int d = 0; d < 2; d++)
+			if (funcs.used[i][d])
+				names->func(names->arg, (Inst)i, d ? CT_F64 : CT_F32);
+	arena_free(tmp);
+}
+
+void c_expr(StrBuf *pre, StrBuf *out, Expr *e, const CExprNames *names, int indent, int *ntemp)
+{
+	c_exprs(pre, out, &e, 1, names, indent, ntemp);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codegen/c/gen_c.h"
+
+#include "codegen/c/tile.h"
+#include "codegen/c/gen_c_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_table(StrBuf *b, const Buf *t, const char *name)
+{
+	int64_t n = 1, v;
+
+	for (int i = 0; i < t->rank; i++)
+		n = dim_is_const(t->dims[i], &v) ? n * v : n;
+	strbuf_printf(b, "\tstatic const %s %s[] = {", c_memory_type(t->dtype), name);
+	for (int64_t i = 0; i < n; i++) {
+		strbuf_puts(b, i ? ", " : "");
+		if (t->dtype == DT_F32 || t->dtype == DT_F64) {
+			double d = dtype_load_f64(t->dtype, t->data, i);
+
+			if (isfinite(d))
+				strbuf_printf(b, "%a%s", d, t->dtype == DT_F32 ? "f" : "");
+			else
+				strbuf_printf(b, isnan(d) ? "__builtin_nan(\"\")"
+						 : d < 0  ? "-__builtin_inf()"
+							  : "__builtin_inf()");
+		} else if (c_converts(t->dtype)) {
+			strbuf_printf(b, "%u", ((const uint16_t *)t->data)[i]);
+		} else {
+			strbuf_printf(b, "%lld", (long long)dtype_load_i64(t->dtype, t->data, i));
+		}
+	}
+	strbuf_puts(b, n ? "};\n" : "0};\n");
+}
+
+static bool written(const LNode *n, const Buf *b)
+{
+	for (; n; n = n->next)
+		if (((n->kind == LN_STORE || n->kind == LN_UPDATE || n->kind == LN_REDUCE) &&
+		     (n->buf[0] == b || n->buf[1] == b)) ||
+		    written(n->body, b))
+			return true;
+	return false;
+}
+
+static void print_header(Fn *f, StrBuf *b)
+{
+	for (int i = 0; i < f->tables.n; i++)
+		print_table(b, f->tables.at[i], fn_name(f, f->tables.at[i], NULL));
+	for (int i = 0; i < f->bufs.n; i++) {
+		Buf *buf = f->bufs.at[i];
+		const char *type = c_memory_type(buf->dtype);
+
+		strbuf_printf(b, "\t%s%s *const %s = k->buf[%d];\n",
+			      written(f->stage->body, buf) ? "" : "const ", type ? type : "uint8_t",
+			      fn_name(f, buf, NULL), i);
+	}
+	for (int i = 0; i < f->syms.n; i++)
+		strbuf_printf(b, "\tconst int64_t %s = k->dim[%d];\n",
+			      fn_name(f, f->syms.at[i], NULL), i);
+	if (f->faults)
+		strbuf_puts(b, "\tint fault = 0;\n");
+}
+
+static CFunc *intern_func(GenC *g, const Fn *f, const char *text)
+{
+	uint64_t h = hash_bytes(HASH_SEED, text, strlen(text));
+	CFunc *fn;
+	const char *name;
+	int same = 0;
+
+	for (int i = 0; i < g->funcs.n; i++)
+		if (g->funcs.at[i]->hash == h && !strcmp(g->funcs.at[i]->text, text))
+			return g->funcs.at[i];
+	fn = NEW(g->arena, CFunc);
+	name = arena_printf(g->arena, "%s_%s", g->prefix, c_identifier(g->arena, f->stage->name));
+	for (int i = 0; i < g->funcs.n; i++)
+		same += str_starts(g->funcs.at[i]->name, name);
+	fn->name = same ? arena_printf(g->arena, "%s_%d", name, same + 1) : name;
+	fn->text = arena_strdup(g->arena, text);
+	fn->hash = h;
+	fn->faults = f->faults;
+	vec_push(g->arena, &g->funcs, fn);
+	return fn;
+}
+
+CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
+{
+	Fn f = {.g = g, .sched = s, .stage = st, .indent = 2};
+	StrBuf all = {0};
+	CStage c;
+
+	for (int i = 0; i < g->done.n; i++)
+		if (g->done.at[i].stage == st)
+			return g->done.at[i].c;
+	f.cb = fn_leaves(&f);
+	vec_push(g->arena, &f.naturals, st->var);
+	fn_nodes(&f, st->body);
+	print_header(&f, &all);
+	strbuf_printf(&all, "%s\tfor (int64_t %s = begin; %s < end; %s++) {\n%s\t}\n",
+		      all.n ? "\n" : "", fn_name(&f, st->var, "p"), fn_name(&f, st->var, "p"),
+		      fn_name(&f, st->var, "p"), strbuf_str(&f.body));
+	if (f.faults)
+		strbuf_printf(&all, "\tif (fault)\n\t\tdl_fault(k, (int32_t)k->dim[%d]);\n",
+			      f.syms.n);
+	if (!f.bufs.n && !f.syms.n && !f.faults)
+		strbuf_puts(&all, "\t(void)k;\n");
+	if (!f.scratch)
+		strbuf_puts(&all, "\t(void)scratch;\n");
+	c.fn = intern_func(g, &f, strbuf_str(&all));
+	for (int i = 0; i < s->kernel->locs.n; i++)
+		vec_push(g->arena, &c.fn->locs, s->kernel->locs.at[i]);
+	c.buf = f.bufs.at;
+	c.nbuf = f.bufs.n;
+	c.sym = f.syms.at;
+	c.nsym = f.syms.n;
+	vec_push(g->arena, &g->done, ((CDone){st, c}));
+	strbuf_free(&all);
+	strbuf_free(&f.body);
+	return c;
+}
+
+GenC *gen_c_new(Ctx *c, Arena *a, const Target *t, const char *prefix)
+{
+	GenC *g = NEW(a, GenC);
+
+	g->arena = a;
+	g->target = t;
+	g->prefix = prefix;
+	g->pool = expr_pool_new(c, a);
+	return g;
+}
+
+void gen_c_split(GenC *g, int nfiles)
+{
+	size_t total = 0, sum = 0;
+
+	for (int i = 0; i < g->funcs.n; i++)
+		total += strlen(g->funcs.at[i]->text) + 200;
+	for (int i = 0; i < g->funcs.n; i++) {
+		g->funcs.at[i]->file = (int)(sum * (size_t)nfiles / (total + 1));
+		sum += strlen(g->funcs.at[i]->text) + 200;
+	}
+}
+
+void gen_c_prelude(GenC *g, StrBuf *b)
+{
+	ex_c_funcs(b, g->pool, &g->used_funcs);
+	c_tiles(g, b);
+}
+
+static void put_loc(StrBuf *b, Loc l)
+{
+	for (const char *s = l.node ? l.node : "?"; *s; s++)
+		strbuf_put(b, *s == '*' && s[1] == '/' ? "+" : (unsigned char)*s < 32 ? " " : s, 1);
+	if (l.op)
+		strbuf_printf(b, " (%s)", l.op);
+}
+
+static bool same_loc(Loc a, Loc b)
+{
+	return !strcmp(a.node ? a.node : "?", b.node ? b.node : "?") &&
+	       !strcmp(a.op ? a.op : "", b.op ? b.op : "");
+}
+
+/* The nodes that FN serves, each once, in lines of a comment. */
+static void print_locs(StrBuf *b, const CFunc *fn)
+{
+	enum { MOST = 8, WIDTH = 100 };
+	size_t line = b->n;
+	int shown = 0, more = 0;
+
+	strbuf_puts(b, "/*");
+	for (int i = 0; i < fn->locs.n; i++) {
+		StrBuf one = {0};
+		bool again = false;
+
+		for (int j = 0; j < i && !again; j++)
+			again = same_loc(fn->locs.at[j], fn->locs.at[i]);
+		if (again)
+			continue;
+		if (shown == MOST) {
+			more++;
+			continue;
+		}
+		put_loc(&one, fn->locs.at[i]);
+		strbuf_puts(b, shown++ ? "," : "");
+		if (b->n - line + one.n > WIDTH && shown > 1) {
+			line = b->n + 1;
+			strbuf_puts(b, "\n *");
+		}
+		strbuf_printf(b, " %s", strbuf_str(&one));
+		strbuf_free(&one);
+	}
+	if (more)
+		strbuf_printf(b, ", and %d more", more);
+	strbuf_puts(b, " */\n");
+}
+
+void gen_c_file(GenC *g, StrBuf *b, int file, bool statics)
+{
+	gen_c_prelude(g, b);
+	for (int i = 0; i < g->funcs.n; i++) {
+		CFunc *fn = g->funcs.at[i];
+
+		if (fn->file != file)
+			continue;
+		print_locs(b, fn);
+		strbuf_printf(
+			b,
+			"%svoid %s(const dl_kctx *k, int64_t begin, int64_t end, void *scratch)%s{\n%s}\n\n",
+			statics ? "static " : "", fn->name, "\n", fn->text);
+	}
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gen_c: prints scheduled kernels as C. A stage becomes one function of the type dl_kernel_fn; stages whose
+ * text is the same are printed once. The C is GNU C (vector extensions), clean under -Wall -Wextra with gcc
+ * and clang, and means the same under -ffp-contract=off -fwrapv at any optimisation level.
+ */
+#ifndef CODEGEN_C_GEN_C_H
+#define CODEGEN_C_GEN_C_H
+
+#include "base/str.h"
+#include "ir/expr_c.h"
+#include "ir/loop.h"
+#include "passes/module.h"
+
+/* One printed function and what its call needs. */
+typedef struct CFunc {
+	const char *name;   /* with the prefix of the model and target */
+	const char *text;   /* body, without the name */
+	uint64_t hash;
+	bool faults;        /* it may report an index out of range at dim[nsyms] */
+	int file;           /* which of the C files holds it */
+	VEC(Loc) locs;      /* every ONNX node it serves */
+} CFunc;
+
+/* A stage's call: buffers and symbols in the order in which the function expects them. */
+typedef struct CStage {
+	CFunc *fn;
+	Buf **buf;
+	int nbuf;
+	Sym **sym;
+	int nsym;
+} CStage;
+
+typedef struct CDone {
+	const Stage *stage;
+	CStage c;
+} CDone;
+
+typedef struct GenC {
+	Arena *arena;
+	const Target *target;
+	const char *prefix; /* of function names: model and target */
+	VEC(CFunc *) funcs;
+	FuncUses used_funcs;
+	VEC(const char *) tiles; /* keys of the micro-kernels in use */
+	VEC(Tile) tile;
+	ExprPool *pool;     /* bodies of functions */
+	VEC(CDone) done;    /* stages that were printed */
+} GenC;
+
+GenC *gen_c_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
+/* Prints (or finds) the function of stage ST and says how to call it. */
+CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st);
+/* The C files, in parts of similar size that compile in parallel: file FILE of NFILES. */
+void gen_c_split(GenC *g, int nfiles);
+void gen_c_file(GenC *g, StrBuf *b, int file, bool statics);
+/* Everything before the functions: prelude, scalar functions, micro-kernels. */
+void gen_c_prelude(GenC *g, StrBuf *b);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names within one printed function, and memory: what is behind a name, and how it is read and written. */
+#include "codegen/c/gen_c_impl.h"
+
+#include <string.h>
+
+static bool name_taken(Fn *f, const char *s)
+{
+	static const char *const reserved[] = {
+		"k",      "begin",  "end",      "scratch", "fault",    "row",   "int",
+		"float",  "double", "if",       "for",     "do",       "while", "const",
+		"return", "static", "char",     "long",    "short",    "void",  "break",
+		"case",   "auto",   "register", "signed",  "unsigned", "goto",  "else",
+		"switch", "union",  "struct",   "enum",    "inline"};
+
+	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+		if (!strcmp(reserved[i], s))
+			return true;
+	for (int i = 0; i < f->names.n; i++)
+		if (!strcmp(f->names.at[i].text, s))
+			return true;
+	return false;
+}
+
+const char *c_identifier(Arena *a, const char *s)
+{
+	char *c = arena_printf(a, "%s%s", (*s >= '0' && *s <= '9') || !*s ? "_" : "", s);
+
+	for (char *p = c; *p; p++)
+		if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+		      (*p >= '0' && *p <= '9') || *p == '_'))
+			*p = '_';
+	/* t0, t1 ... are temporaries */
+	if (c[0] == 't' && c[1] >= '0' && c[1] <= '9')
+		return arena_printf(a, "_%s", c);
+	return c;
+}
+
+const char *fn_name(Fn *f, const void *key, const char *base)
+{
+	const char *c, *s;
+
+	for (int i = 0; i < f->names.n; i++)
+		if (f->names.at[i].key == key)
+			return f->names.at[i].text;
+	c = s = c_identifier(f->g->arena, base ? base : "v");
+	for (int i = 2; name_taken(f, s); i++)
+		s = arena_printf(f->g->arena, "%s_%d", c, i);
+	vec_push(f->g->arena, &f->names, ((FnName){key, s}));
+	return s;
+}
+
+static int local_index(const Fn *f, const Buf *b)
+{
+	for (int i = 0; i < f->locals.n; i++)
+		if (f->locals.at[i] == b)
+			return i;
+	return -1;
+}
+
+const char *fn_buf(Fn *f, Buf *b)
+{
+	if (local_index(f, b) < 0) {
+		bool seen = false;
+
+		for (int i = 0; i < f->bufs.n; i++)
+			seen = seen || f->bufs.at[i] == b;
+		for (int i = 0; i < f->tables.n; i++)
+			seen = seen || f->tables.at[i] == b;
+		if (!seen && b->data)
+			vec_push(f->g->arena, &f->tables, b);
+		else if (!seen)
+			vec_push(f->g->arena, &f->bufs, b);
+	}
+	return fn_name(f, b, b->name);
+}
+
+/* ---- Leaves of expressions ---- */
+
+static void print_iter(void *arg, StrBuf *b, const Iter *it)
+{
+	strbuf_puts(b, fn_name(arg, it, it->name));
+}
+
+static const char *sym_name(void *arg, const Sym *s)
+{
+	Fn *f = arg;
+
+	for (int i = 0; i < f->syms.n; i++)
+		if (f->syms.at[i] == s)
+			return fn_name(f, s, s->name);
+	vec_push(f->g->arena, &f->syms, (Sym *)s);
+	return fn_name(f, s, s->name);
+}
+
+static void print_dim(void *arg, StrBuf *b, Dim *d)
+{
+	dim_print_c(b, d, sym_name, arg);
+}
+
+/* Types whose memory C reads and writes as they are. */
+const char *c_memory_type(DType t)
+{
+	switch (t) {
+	case DT_F32: return "float";
+	case DT_F64: return "double";
+	case DT_I8: return "int8_t";
+	case DT_U8:
+	case DT_BOOL: return "uint8_t";
+	case DT_I16: return "int16_t";
+	case DT_U16: return "uint16_t";
+	case DT_I32: return "int32_t";
+	case DT_U32: return "uint32_t";
+	case DT_I64: return "int64_t";
+	case DT_U64: return "uint64_t";
+	case DT_F16:
+	case DT_BF16: return "uint16_t";
+	default: return NULL; /* through dl_load_*, dl_store_* */
+	}
+}
+
+bool c_converts(DType t)
+{
+	return !c_memory_type(t) || t == DT_F16 || t == DT_BF16;
+}
+
+static bool is_scalar(Fn *f, const Buf *b)
+{
+	int i = local_index(f, b);
+
+	return i >= 0 && f->scalar.at[i];
+}
+
+static void print_load(void *arg, StrBuf *b, const Buf *buf, const char *at)
+{
+	Fn *f = arg;
+	const char *name = fn_buf(f, (Buf *)buf);
+
+	if (is_scalar(f, buf))
+		strbuf_puts(b, name);
+	else if (c_converts(buf->dtype))
+		strbuf_printf(b, "dl_load_%s(%s, %s)", dtype_info[buf->dtype].name, name, at);
+	else if (buf->dtype == DT_BOOL)
+		strbuf_printf(b, "(%s[%s] != 0)", name, at);
+	else if (dtype_info[buf->dtype].bits < 32)
+		strbuf_printf(b, "(int32_t)%s[%s]", name, at);
+	else
+		strbuf_printf(b, "%s[%s]", name, at);
+}
+
+void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val)
+{
+	const char *name = fn_buf(f, buf);
+
+	if (is_scalar(f, buf))
+		strbuf_printf(b, "%s = %s;\n", name, val);
+	else if (c_converts(buf->dtype))
+		strbuf_printf(b, "dl_store_%s(%s, %s, %s);\n", dtype_info[buf->dtype].name, name,
+			      at, val);
+	else if (dtype_info[buf->dtype].bits < 32)
+		strbuf_printf(b,
+			      c_is_operation(val) ? "%s[%s] = (%s)(%s);\n" : "%s[%s] = (%s)%s;\n",
+			      name, at, c_memory_type(buf->dtype), val);
+	else
+		strbuf_printf(b, "%s[%s] = %s;\n", name, at, val);
+}
+
+static void use_func(void *arg, Inst fn, CType t)
+{
+	((Fn *)arg)->g->used_funcs.used[fn][t == CT_F64] = true;
+}
+
+static bool natural_inst(void *fn, const Expr *e)
+{
+	const Expr *a = e->op.arg[0], *b = e->op.arg[1];
+
+	switch (e->op.inst) {
+	case IN_add:
+	case IN_mul:
+	case IN_floordiv:
+	case IN_mod:
+	case IN_min: return fn_natural(fn, a) && fn_natural(fn, b);
+	case IN_max: return fn_natural(fn, a) || fn_natural(fn, b);
+	default: return false;
+	}
+}
+
+bool fn_natural(void *fn, const Expr *e)
+{
+	const Fn *f = fn;
+	int64_t lo, hi;
+
+	if (e->kind == EX_CONST)
+		return e->i >= 0;
+	if (e->kind == EX_INST && e->ct == CT_I64 && e->op.n == 2)
+		return natural_inst(fn, e);
+	if (e->kind == EX_DIM) {
+		dim_bounds(f->sched->kernel->ctx, e->dim, &lo, &hi);
+		return lo >= 0;
+	}
+	for (int i = 0; i < f->naturals.n && e->kind == EX_ITER; i++)
+		if (f->naturals.at[i] == e->iter)
+			return true;
+	return false;
+}
+
+CExprNames fn_leaves(Fn *f)
+{
+	return (CExprNames){print_iter, print_dim, print_load, use_func, fn_natural, f};
+}

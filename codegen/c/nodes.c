@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The nodes of a loop tree as C statements. */
+#include "codegen/c/gen_c_impl.h"
+
+#include "codegen/c/tile.h"
+#include "passes/kernel/kernels.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void find_fault(void *arg, Expr *e)
+{
+	if (e->kind == EX_INST && e->op.inst == IN_index)
+		((Fn *)arg)->faults = true;
+}
+
+static void tabs(Fn *f)
+{
+	for (int i = 0; i < f->indent; i++)
+		strbuf_puts(&f->body, "\t");
+}
+
+/* The texts of several expressions, their temporaries printed before; null ones stay empty. */
+static void texts(Fn *f, Expr *const *e, int n, StrBuf *out)
+{
+	Expr *some[8] = {NULL};
+	StrBuf got[8] = {{0}};
+	int m = 0;
+
+	for (int i = 0; i < n; i++)
+		if (e[i]) {
+			ex_walk(e[i], find_fault, f);
+			some[m++] = e[i];
+		}
+	c_exprs(&f->body, got, some, m, &f->cb, f->indent, &f->ntemp);
+	m = 0;
+	for (int i = 0; i < n; i++)
+		if (e[i])
+			out[i] = got[m++];
+}
+
+/* Opens a block under a guard; what only the guarded part needs is computed inside. */
+static bool open_guard(Fn *f, Expr *guard)
+{
+	StrBuf t = {0};
+
+	if (!guard)
+		return false;
+	texts(f, &guard, 1, &t);
+	tabs(f);
+	strbuf_printf(&f->body, "if (%s) {\n", strbuf_str(&t));
+	strbuf_free(&t);
+	f->indent++;
+	return true;
+}
+
+static void close_block(Fn *f)
+{
+	f->indent--;
+	tabs(f);
+	strbuf_puts(&f->body, "}\n");
+}
+
+static void print_one_store(Fn *f, const LNode *n)
+{
+	Expr *e[] = {n->idx, n->val[0]};
+	StrBuf t[2] = {{0}};
+	bool guarded = open_guard(f, n->guard);
+
+	texts(f, e, 2, t);
+	tabs(f);
+	fn_store(f, &f->body, n->buf[0], strbuf_str(&t[0]), strbuf_str(&t[1]));
+	strbuf_free(&t[0]);
+	strbuf_free(&t[1]);
+	if (guarded)
+		close_block(f);
+}
+
+/* state[at] = combine(state[at], val), all components at once. */
+static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	Expr *a[2], *b[2], *e[3] = {at};
+	StrBuf t[3] = {{0}};
+	bool guarded = open_guard(f, n->guard);
+
+	for (int i = 0; i < n->nout; i++) {
+		a[i] = ex_load(p, state[i], &at, 1);
+		b[i] = n->val[i];
+	}
+	for (int i = 0; i < n->nout; i++)
+		e[i + 1] = monoid_step(p, n->red, i, a, b);
+	texts(f, e, n->nout + 1, t);
+	if (n->nout == 2) {
+		tabs(f);
+		strbuf_printf(&f->body, "const %s u%d = %s;\n", c_type(e[2]->ct), f->ntemp,
+			      strbuf_str(&t[2]));
+		strbuf_free(&t[2]);
+		strbuf_printf(&t[2], "u%d", f->ntemp++);
+	}
+	for (int i = 0; i < n->nout; i++) {
+		tabs(f);
+		fn_store(f, &f->body, state[i], strbuf_str(&t[0]), strbuf_str(&t[i + 1]));
+	}
+	for (int i = 0; i < 3; i++)
+		strbuf_free(&t[i]);
+	if (guarded)
+		close_block(f);
+}
+
+/* Whether a tile of N works on B, by its address. */
+static bool in_tile(const LNode *n, const Buf *b)
+{
+	for (; n; n = n->next)
+		if ((n->tile && (n->tile->acc == b || n->tile->a == b || n->tile->b == b)) ||
+		    in_tile(n->body, b))
+			return true;
+	return false;
+}
+
+static void declare(Fn *f, Buf *b, Expr *offset)
+{
+	Dim *n = dim_const(f->sched->kernel->ctx, 1);
+	const char *type = c_memory_type(b->dtype), *name;
+	int64_t count = 0;
+
+	for (int i = 0; i < b->rank; i++)
+		n = dim_mul(f->sched->kernel->ctx, n, b->dims[i]);
+	vec_push(f->g->arena, &f->locals, b);
+	vec_push(f->g->arena, &f->scalar,
+		 dim_equals(n, 1) && !offset && !c_converts(b->dtype) &&
+			 !in_tile(f->stage->body, b));
+	name = fn_name(f, b, b->name);
+	tabs(f);
+	if (vec_last(&f->scalar)) {
+		/* A variable holds the scalar type; a bool or a small integer keeps its range by its stores. */
+		strbuf_printf(&f->body, "%s %s;\n",
+			      dtype_info[b->dtype].bits < 32 ? c_memory_type(b->dtype)
+							     : c_type(dtype_ctype(b->dtype)),
+			      name);
+	} else if (offset) {
+		StrBuf at = {0};
+
+		texts(f, &offset, 1, &at);
+		strbuf_printf(&f->body, "%s *const %s = ", type ? type : "uint8_t", name);
+		strbuf_printf(&f->body,
+			      strcmp(strbuf_str(&at), "0") ? "(void *)((char *)scratch + (%s));\n"
+							   : "scratch;\n",
+			      strbuf_str(&at));
+		f->scratch = true;
+		strbuf_free(&at);
+	} else {
+		if (!dim_is_const(n, &count))
+			abort(); /* l_local puts these in scratch */
+		if (!type)
+			count = dtype_size(b->dtype, count);
+		strbuf_printf(&f->body, "%s %s[%lld] __attribute__((aligned(64)));\n",
+			      type ? type : "uint8_t", name, (long long)(count ? count : 1));
+	}
+}
+
+/* N's variable, from its first value on, is 0 or more, or is not known to be. */
+static void note_natural(Fn *f, const LNode *n)
+{
+	bool natural = fn_natural(f, n->lo);
+
+	for (int i = 0; i < f->naturals.n; i++)
+		if (f->naturals.at[i] == n->var)
+			f->naturals.at[i] = NULL;
+	if (natural)
+		vec_push(f->g->arena, &f->naturals, n->var);
+}
+
+static bool const_range(const LNode *n, int64_t *trips)
+{
+	if (n->lo->kind != EX_CONST || n->hi->kind != EX_CONST)
+		return false;
+	*trips = n->hi->i - n->lo->i;
+	return true;
+}
+
+/* A reduction in lanes: independent partial states, so that the loop over them vectorises, then the rest,
+ * then the lanes are combined in order. */
+static void print_reduce(Fn *f, const LNode *n)
+{
+	ExprPool *p = f->sched->kernel->pool;
+	int64_t lanes = 2 * f->g->target->vector_bytes /
+			(dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8),
+		trips;
+	const char *var = fn_name(f, n->var, n->var->name);
+	Iter *lane = NEW(f->g->arena, Iter);
+	Buf *part[2] = {NULL, NULL};
+	StrBuf lo = {0}, hi = {0};
+	Expr *ends[] = {n->lo, n->hi};
+	StrBuf t[2] = {{0}};
+	bool small = const_range(n, &trips) && trips < 2 * lanes;
+
+	texts(f, ends, 2, t);
+	note_natural(f, n);
+	lo = t[0];
+	hi = t[1];
+	if (small) {
+		tabs(f);
+		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var,
+			      strbuf_str(&lo), var, strbuf_str(&hi), var);
+		f->indent++;
+		print_update(f, n, n->buf, ex_int(p, CT_I64, 0));
+		close_block(f);
+		strbuf_free(&lo);
+		strbuf_free(&hi);
+		return;
+	}
+	tabs(f);
+	strbuf_puts(&f->body, "{\n");
+	f->indent++;
+	*lane = (Iter){.name = "lane", .extent = dim_const(f->sched->kernel->ctx, lanes)};
+	for (int i = 0; i < n->nout; i++) {
+		Dim *d = lane->extent;
+		StrBuf id = {0};
+		Expr *identity = monoid_identity(p, n->red, i, n->val[i]->ct);
+
+		part[i] = NEW(f->g->arena, Buf);
+		*part[i] = (Buf){.name = "part",
+				 .dtype = ctype_dtype(n->val[i]->ct),
+				 .rank = 1,
+				 .dims = NEW(f->g->arena, Dim *)};
+		part[i]->dims[0] = d;
+		declare(f, part[i], NULL);
+		texts(f, &identity, 1, &id);
+		tabs(f);
+		strbuf_printf(&f->body, "for (int l = 0; l < %d; l++)\n", (int)lanes);
+		tabs(f);
+		strbuf_printf(&f->body, "\t%s[l] = %s;\n", fn_name(f, part[i], "part"),
+			      strbuf_str(&id));
+		strbuf_free(&id);
+	}
+	tabs(f);
+	strbuf_printf(&f->body, "const int64_t hi_%s = %s;\n", var, strbuf_str(&hi));
+	tabs(f);
+	strbuf_printf(&f->body, "int64_t at_%s = %s;\n", var, strbuf_str(&lo));
+	tabs(f);
+	strbuf_printf(&f->body, "for (; at_%s + %d <= hi_%s; at_%s += %d) {\n", var, (int)lanes,
+		      var, var, (int)lanes);
+	f->indent++;
+	tabs(f);
+	strbuf_puts(&f->body, "DL_IVDEP\n");
+	tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %d; %s++) {\n", fn_name(f, lane, "lane"),
+		      fn_name(f, lane, "lane"), (int)lanes, fn_name(f, lane, "lane"));
+	f->indent++;
+	tabs(f);
+	strbuf_printf(&f->body, "const int64_t %s = at_%s + %s;\n", var, var,
+		      fn_name(f, lane, "lane"));
+	print_update(f, n, part, ex_iter(p, lane));
+	close_block(f);
+	close_block(f);
+	tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = at_%s; %s < hi_%s; %s++) {\n", var, var, var,
+		      var, var);
+	f->indent++;
+	print_update(f, n, part, ex_int(p, CT_I64, 0));
+	close_block(f);
+	tabs(f);
+	strbuf_printf(&f->body, "for (int64_t %s = 0; %s < %d; %s++) {\n", fn_name(f, lane, "lane"),
+		      fn_name(f, lane, "lane"), (int)lanes, fn_name(f, lane, "lane"));
+	f->indent++;
+	{
+		LNode fold = *n;
+		Expr *at = ex_iter(p, lane);
+
+		for (int i = 0; i < n->nout; i++)
+			fold.val[i] = ex_load(p, part[i], &at, 1);
+		fold.guard = NULL;
+		print_update(f, &fold, n->buf, ex_int(p, CT_I64, 0));
+	}
+	close_block(f);
+	close_block(f);
+	strbuf_free(&lo);
+	strbuf_free(&hi);
+}
+
+static void print_loop(Fn *f, const LNode *n)
+{
+	static const char *const asks[] = {[LOOP_VECTOR] = "DL_IVDEP\n",
+					   [LOOP_SHORT] = "DL_SHORT\n",
+					   [LOOP_UNROLL] = "DL_UNROLL\n"};
+	const char *var = fn_name(f, n->var, n->var->name);
+	Expr *ends[] = {n->lo, n->hi};
+	StrBuf t[2] = {{0}};
+
+	texts(f, ends, 2, t);
+	if (asks[n->loop]) {
+		tabs(f);
+		strbuf_puts(&f->body, asks[n->loop]);
+	}
+	tabs(f);
+	if (!strpbrk(strbuf_str(&t[1]), " *(["))
+		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; ", var, strbuf_str(&t[0]),
+			      var, strbuf_str(&t[1]));
+	else
+		strbuf_printf(&f->body, "for (int64_t %s = %s, end_%s = %s; %s < end_%s; ", var,
+			      strbuf_str(&t[0]), var, strbuf_str(&t[1]), var, var);
+	if (n->step == 1)
+		strbuf_printf(&f->body, "%s++) {\n", var);
+	else
+		strbuf_printf(&f->body, "%s += %lld) {\n", var, (long long)n->step);
+	strbuf_free(&t[0]);
+	strbuf_free(&t[1]);
+	f->indent++;
+	note_natural(f, n);
+	fn_nodes(f, n->body);
+	close_block(f);
+}
+
+static void print_let(Fn *f, const LNode *n)
+{
+	StrBuf t = {0};
+
+	texts(f, &n->lo, 1, &t);
+	note_natural(f, n);
+	tabs(f);
+	strbuf_printf(&f->body, "const int64_t %s = %s;\n", fn_name(f, n->var, n->var->name),
+		      strbuf_str(&t));
+	strbuf_free(&t);
+}
+
+static void print_address(Fn *f, Buf *b, const char *at)
+{
+	if (strcmp(at, "0") == 0)
+		strbuf_puts(&f->body, fn_buf(f, b));
+	else
+		strbuf_printf(&f->body, c_is_operation(at) ? "%s + (%s)" : "%s + %s", fn_buf(f, b),
+			      at);
+}
+
+static void print_tile(Fn *f, const LNode *n)
+{
+	const Tile *tl = n->tile;
+	const char *row, *fn = c_tile_use(f->g, tl);
+	Expr *e[] = {tl->m_valid,
+		     tl->k,
+		     tl->a_step,
+		     tl->b_at,
+		     tl->b_step,
+		     tl->acc_at,
+		     tl->ahead ? tl->ahead : tl->b_at};
+	StrBuf t[7] = {{0}}, at = {0};
+
+	tabs(f);
+	strbuf_puts(&f->body, "{\n");
+	f->indent++;
+	texts(f, e, 7, t);
+	row = fn_name(f, tl->row, tl->row->name);
+	tabs(f);
+	strbuf_printf(&f->body, "const int64_t valid = %s;\n", strbuf_str(&t[0]));
+	tabs(f);
+	strbuf_printf(&f->body, "int64_t row[%d];\n\n", tl->mr);
+	tabs(f);
+	strbuf_printf(&f->body, "for (int64_t i_ = 0; i_ < %d; i_++) {\n", tl->mr);
+	f->indent++;
+	tabs(f);
+	strbuf_printf(&f->body, "const int64_t %s = i_ < valid ? i_ : valid - 1;\n", row);
+	texts(f, (Expr *const *)&tl->a_at, 1, &at);
+	tabs(f);
+	strbuf_printf(&f->body, "row[i_] = %s;\n", strbuf_str(&at));
+	close_block(f);
+	tabs(f);
+	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, row, %s, ", fn, strbuf_str(&t[1]),
+		      !tl->accumulate, fn_buf(f, tl->a), strbuf_str(&t[2]));
+	print_address(f, tl->b, strbuf_str(&t[3]));
+	strbuf_printf(&f->body, ", %s, ", strbuf_str(&t[4]));
+	print_address(f, tl->b, strbuf_str(&t[6]));
+	strbuf_printf(&f->body, ", %d, ", tl->ahead_step);
+	print_address(f, tl->acc, strbuf_str(&t[5]));
+	strbuf_puts(&f->body, ");\n");
+	close_block(f);
+	for (int i = 0; i < 7; i++)
+		strbuf_free(&t[i]);
+	strbuf_free(&at);
+}
+
+void fn_nodes(Fn *f, const LNode *n)
+{
+	for (; n; n = n->next) {
+		switch (n->kind) {
+		case LN_LOOP: print_loop(f, n); break;
+		case LN_LET: print_let(f, n); break;
+		case LN_STORE: print_one_store(f, n); break;
+		case LN_UPDATE: print_update(f, n, n->buf, n->idx); break;
+		case LN_REDUCE: print_reduce(f, n); break;
+		case LN_LOCAL: declare(f, n->buf[0], n->idx); break;
+		case LN_TILE: print_tile(f, n); break;
+		case LN_ATOMIC:
+		case LN_FILL:
+		case LN_RING:
+		case LN_MMA:
+		case LN_FOLD:
+		case LN_DRAIN:
+			assert(n->kind == LN_LOOP); /* GPUs alone */
+			break;
+		}
+	}
+}

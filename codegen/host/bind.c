@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Symbols: where their values come from, at bind from the shapes of inputs, and the facts over them. */
+#include "codegen/host/host_impl.h"
+
+#include <assert.h>
+#include <string.h>
+
+const char *host_sym(void *arg, const Sym *s)
+{
+	Host *h = arg;
+
+	assert(h->sym_index[s->id] >= 0);
+	return arena_printf(h->m->arena, "sym[%d]", h->sym_index[s->id]);
+}
+
+const char *host_dim(Host *h, Dim *d)
+{
+	StrBuf b = {0};
+	char *s;
+
+	dim_print_checked(&b, d, host_sym, h);
+	s = arena_strdup(h->m->arena, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
+static void add_sym(void *arg, Sym *s)
+{
+	Host *h = arg;
+
+	if (h->sym_index[s->id] >= 0)
+		return;
+	h->sym_index[s->id] = h->syms.n;
+	vec_push(h->m->arena, &h->syms, s);
+}
+
+static bool alive(const Host *h, const Value *v)
+{
+	return v->id < h->m->graph->nvalues && (v->def || v->index < h->m->graph->inputs.n) &&
+	       h->m->mem->value[v->id].kind != PLACE_NONE;
+}
+
+typedef struct Indexed {
+	const Host *h;
+	bool ok;
+} Indexed;
+
+static void indexed(void *arg, Sym *s)
+{
+	Indexed *x = arg;
+
+	x->ok = x->ok && x->h->sym_index[s->id] >= 0;
+}
+
+/* Whether the stub has all symbols of D. */
+static bool all_indexed(const Host *h, Dim *d)
+{
+	Indexed x = {h, true};
+
+	dim_syms(d, indexed, &x);
+	return x.ok;
+}
+
+void host_find_syms(Host *h)
+{
+	Graph *g = h->m->graph;
+	int n = sym_count(h->m->ctx);
+
+	h->sym_index = NEW_ARRAY(h->m->arena, n + 1, int);
+	h->known = NEW_ARRAY(h->m->arena, n + 1, bool);
+	for (int i = 0; i < n; i++)
+		h->sym_index[i] = -1;
+	for (int i = 0; i < g->inputs.n; i++)
+		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
+			dim_syms(g->inputs.at[i]->type->dims[d], add_sym, h);
+	for (int i = 0; i < n; i++)
+		if (sym_at(h->m->ctx, i)->def && !sym_from_data(sym_at(h->m->ctx, i)) &&
+		    all_indexed(h, sym_at(h->m->ctx, i)->def))
+			add_sym(h, sym_at(h->m->ctx, i));
+	h->nshape_syms = h->syms.n;
+	for (int i = 0; i < n; i++)
+		if (sym_at(h->m->ctx, i)->src && alive(h, sym_at(h->m->ctx, i)->src))
+			add_sym(h, sym_at(h->m->ctx, i));
+	for (int i = 0; i < n; i++)
+		if (sym_at(h->m->ctx, i)->def && all_indexed(h, sym_at(h->m->ctx, i)->def))
+			add_sym(h, sym_at(h->m->ctx, i));
+	h->sym_waits = NEW_ARRAY(h->m->arena, h->syms.n + 1, Sym *);
+	h->fact_done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);
+	h->fact_waits = NEW_ARRAY(h->m->arena, g->facts.n + 1, Sym *);
+}
+
+typedef struct KnownCheck {
+	const Host *h;
+	Sym *unknown;
+} KnownCheck;
+
+static void check_known(void *arg, Sym *s)
+{
+	KnownCheck *k = arg;
+
+	if (!k->h->known[s->id])
+		k->unknown = s;
+}
+
+/* A symbol of D that is not known yet, or null. */
+static Sym *unknown_in(const Host *h, const Dim *d)
+{
+	KnownCheck k = {h, NULL};
+
+	dim_syms(d, check_known, &k);
+	return k.unknown;
+}
+
+static bool host_dim_known(const Host *h, const Dim *d)
+{
+	return !unknown_in(h, d);
+}
+
+/* Whether A and B are known. *WAITS is what they waited for when last asked: while it is unknown, so are they. */
+static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
+{
+	if (*waits && !h->known[(*waits)->id])
+		return false;
+	*waits = unknown_in(h, a);
+	if (!*waits)
+		*waits = unknown_in(h, b);
+	return !*waits;
+}
+
+/* ---- bind ---- */
+
+static void print_fact(Host *h, const Fact *f, const char *fail)
+{
+	StrBuf a = {0}, c = {0};
+
+	dim_print(&a, f->a);
+	dim_print(&c, f->b);
+	strbuf_printf(
+		h->b, "\tif (!%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s: %%lld and %%lld\", ",
+		f->le ? "dl_at_most" : "dl_equal", host_dim(h, f->a), host_dim(h, f->b), fail);
+	host_quote(h, arena_printf(h->m->arena, "node \"%s\" (%s): %s: %s and %s",
+				   f->loc.node ? f->loc.node : "", f->loc.op ? f->loc.op : "",
+				   f->what, strbuf_str(&a), strbuf_str(&c)));
+	strbuf_printf(h->b, ",\n\t\t\t(long long)(%s), (long long)(%s));\n", host_dim(h, f->a),
+		      host_dim(h, f->b));
+	strbuf_free(&a);
+	strbuf_free(&c);
+}
+
+/* Symbols that stand for dims whose own symbols are known by now. */
+void host_named(Host *h)
+{
+	for (bool again = true; again;) {
+		again = false;
+		for (int i = 0; i < h->syms.n; i++) {
+			Sym *s = h->syms.at[i];
+
+			if (!s->def || h->known[s->id] ||
+			    !both_known(h, s->def, s->def, &h->sym_waits[i]))
+				continue;
+			strbuf_printf(h->b, "\tsym[%d] = %s;\n", i, host_dim(h, s->def));
+			h->known[s->id] = again = true;
+		}
+	}
+}
+
+/* Facts whose symbols are all known by now. */
+void host_facts(Host *h)
+{
+	Graph *g = h->m->graph;
+
+	for (int i = 0; i < g->facts.n; i++)
+		if (!h->fact_done[i] &&
+		    both_known(h, g->facts.at[i].a, g->facts.at[i].b, &h->fact_waits[i])) {
+			h->fact_done[i] = true;
+			print_fact(h, &g->facts.at[i], "return");
+		}
+}
+
+/* Symbols that stand in an input's dim by themselves are the runtime's; others are solved from a dim that is
+ * linear in them. */
+static void solve_syms(Host *h)
+{
+	Graph *g = h->m->graph;
+	bool again = true;
+
+	for (int i = 0; i < g->inputs.n; i++)
+		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
+			if (dim_as_sym(g->inputs.at[i]->type->dims[d]))
+				h->known[dim_as_sym(g->inputs.at[i]->type->dims[d])->id] = true;
+	while (again) {
+		again = false;
+		for (int i = 0; i < g->inputs.n; i++)
+			for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
+				for (int s = 0; s < h->nshape_syms; s++) {
+					Dim *rest;
+					int64_t k;
+
+					if (h->known[h->syms.at[s]->id] ||
+					    !dim_linear_in(h->m->ctx,
+							   g->inputs.at[i]->type->dims[d],
+							   h->syms.at[s], &k, &rest) ||
+					    k == 0 || !host_dim_known(h, rest))
+						continue;
+					strbuf_printf(
+						h->b,
+						"\tsym[%d] = (x->in_shape[%d][%d] - (%s)) / %lld;\n",
+						s, i, d, host_dim(h, rest), (long long)k);
+					h->known[h->syms.at[s]->id] = again = true;
+				}
+	}
+}
+
+/* Prints the function that gives dims of inputs which are expressions, where there are any. */
+static void print_dims(Host *h)
+{
+	Graph *g = h->m->graph;
+	StrBuf body = {0}, *b = h->b;
+	bool *known = NEW_ARRAY(h->m->arena, sym_count(h->m->ctx) + 1, bool);
+
+	memcpy(known, h->known, (size_t)sym_count(h->m->ctx));
+	for (int s = 0; s < h->nshape_syms; s++)
+		h->known[h->syms.at[s]->id] = !h->syms.at[s]->def;
+	h->b = &body;
+	host_named(h);
+	h->dims = false;
+	for (int i = 0; i < g->inputs.n; i++)
+		for (int d = 0; d < g->inputs.at[i]->type->rank; d++) {
+			Dim *e = g->inputs.at[i]->type->dims[d];
+
+			if (dim_as_sym(e) || dim_is_const(e, NULL))
+				continue;
+			strbuf_printf(&body, "\tx->in_shape[%d][%d] = %s;\n", i, d, host_dim(h, e));
+			h->dims = true;
+		}
+	h->b = b;
+	if (h->dims)
+		strbuf_printf(
+			b,
+			"static void %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n%s}\n\n",
+			host_own(h, "dims"), strbuf_str(&body));
+	strbuf_free(&body);
+	memcpy(h->known, known, (size_t)sym_count(h->m->ctx));
+}
+
+bool host_bind(Host *h)
+{
+	Graph *g = h->m->graph;
+	bool ok = true;
+
+	print_dims(h);
+	strbuf_printf(
+		h->b,
+		"static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n\n\t(void)sym;\n",
+		host_own(h, "bind"));
+	solve_syms(h);
+	host_named(h);
+	for (int s = 0; s < h->nshape_syms; s++)
+		if (!h->known[h->syms.at[s]->id])
+			ok = diag_error(h->m->ctx->diag, (DiagLoc){.file = g->file},
+					"no input's shape gives \"%s\"; bind it with --dim %s=N",
+					h->syms.at[s]->name, h->syms.at[s]->name);
+	if (!ok)
+		return false;
+	for (int i = 0; i < g->inputs.n; i++)
+		for (int d = 0; d < g->inputs.at[i]->type->rank; d++) {
+			Dim *e = g->inputs.at[i]->type->dims[d];
+
+			if (dim_as_sym(e) || dim_is_const(e, NULL))
+				continue;
+			strbuf_printf(
+				h->b,
+				"\tif (!dl_equal(x->in_shape[%d][%d], %s))\n\t\treturn dl_fail(x, DL_SHAPE, \"input %%s: dim %d is %%lld, expected %%lld\", ",
+				i, d, host_dim(h, e), d);
+			host_quote(h, host_input_name(g, i));
+			strbuf_printf(
+				h->b,
+				",\n\t\t\t(long long)x->in_shape[%d][%d], (long long)(%s));\n", i,
+				d, host_dim(h, e));
+		}
+	host_facts(h);
+	for (int i = 0; i < g->results.n; i++)
+		for (int d = 0; d < g->results.at[i]->value->type->rank; d++) {
+			Dim *e = g->results.at[i]->value->type->dims[d];
+
+			if (!dim_as_sym(e) && !dim_is_const(e, NULL) && host_dim_known(h, e))
+				strbuf_printf(h->b, "\tx->out_shape[%d][%d] = %s;\n", i, d,
+					      host_dim(h, e));
+		}
+	strbuf_puts(h->b, "\treturn DL_OK;\n}\n\n");
+	return true;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables behind describe(), and the header of a model. */
+#include "codegen/host/host_impl.h"
+
+#include <ctype.h>
+
+const char *host_own(Host *h, const char *name)
+{
+	return arena_printf(h->m->arena, "%s%s%s", name, h->gpu ? "_gpu" : "",
+			    h->o->suffix ? h->o->suffix : "");
+}
+
+void host_quote(Host *h, const char *s)
+{
+	/* Octal escapes of three digits: what follows is no part of them. */
+	strbuf_puts(h->b, "\"");
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c == '"' || c == '\\')
+			strbuf_printf(h->b, "\\%c", c);
+		else if (c < 32 || c == 127 || c == '?')
+			strbuf_printf(h->b, "\\%03o", c);
+		else
+			strbuf_put(h->b, s, 1);
+	}
+	strbuf_puts(h->b, "\"");
+}
+
+const char *host_input_name(const Graph *g, int i)
+{
+	return g->inputs.at[i]->name ? g->inputs.at[i]->name : "";
+}
+
+static const char *host_result_name(const Graph *g, int i)
+{
+	return g->result_names.at[i] ? g->result_names.at[i] : "";
+}
+
+static void print_io(Host *h, const char *table, const Type *t, int i)
+{
+	int64_t c;
+
+	if (!t->rank)
+		return;
+	strbuf_printf(h->b, "static const dl_dim %s[] = {\n",
+		      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)));
+	for (int d = 0; d < t->rank; d++) {
+		StrBuf text = {0};
+		Sym *s = dim_as_sym(t->dims[d]);
+
+		dim_print(&text, t->dims[d]);
+		strbuf_printf(h->b, "\t{sizeof(dl_dim), %d, %lld, ", s ? h->sym_index[s->id] : -1,
+			      dim_is_const(t->dims[d], &c) ? (long long)c : -1LL);
+		host_quote(h, strbuf_str(&text));
+		strbuf_puts(h->b, "},\n");
+		strbuf_free(&text);
+	}
+	strbuf_puts(h->b, "};\n");
+}
+
+/* DL_F32 ... */
+static const char *dtype_c(Host *h, DType t)
+{
+	char *s = arena_printf(h->m->arena, "DL_%s", dtype_info[t].name);
+
+	for (char *p = s; *p; p++)
+		*p = (char)toupper((unsigned char)*p);
+	return s;
+}
+
+static const char *io_flags(const Value *input)
+{
+	return input->place == ON_HOST   ? "DL_IO_HOST | DL_IO_HOST_ONLY"
+	       : input->place == ON_BOTH ? "DL_IO_HOST"
+					 : "0";
+}
+
+static void print_io_row(Host *h, const char *table, const Type *t, const char *name, int i,
+			 const char *flags)
+{
+	strbuf_printf(h->b, "\t{sizeof(dl_io), %s, DL_TENSOR, %d, ", dtype_c(h, t->dtype), t->rank);
+	host_quote(h, name);
+	if (t->rank)
+		strbuf_printf(h->b, ", %s, -1, %s},\n",
+			      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)),
+			      flags);
+	else
+		strbuf_printf(h->b, ", NULL, -1, %s},\n", flags);
+}
+
+void host_desc(Host *h)
+{
+	Graph *g = h->m->graph;
+	/* Where inputs are read is known of GPUs, and told by what describe gives, which is of the CPUs. */
+	const Graph *placed = h->m->gpu ? h->m->gpu->graph : g;
+
+	if (h->syms.n) {
+		strbuf_printf(h->b, "static const dl_sym %s[] = {\n", host_own(h, "syms"));
+		for (int i = 0; i < h->syms.n; i++) {
+			Sym *s = h->syms.at[i];
+
+			strbuf_printf(h->b, "\t{sizeof(dl_sym), %s, ",
+				      i < h->nshape_syms ? "DL_SYM_INPUT" : "DL_SYM_DATA");
+			host_quote(h, s->name);
+			strbuf_printf(h->b, ", %lld, ", (long long)s->lo);
+			if (s->hi == DIM_INF)
+				strbuf_puts(h->b, "DL_UNLIMITED},\n");
+			else
+				strbuf_printf(h->b, "%lld},\n", (long long)s->hi);
+		}
+		strbuf_puts(h->b, "};\n\n");
+	}
+	for (int i = 0; i < g->inputs.n; i++)
+		print_io(h, "in", g->inputs.at[i]->type, i);
+	for (int i = 0; i < g->results.n; i++)
+		print_io(h, "out", g->results.at[i]->value->type, i);
+	if (g->inputs.n) {
+		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "inputs"));
+		for (int i = 0; i < g->inputs.n; i++)
+			print_io_row(h, "in", g->inputs.at[i]->type, host_input_name(g, i), i,
+				     io_flags(placed->inputs.at[i]));
+		strbuf_puts(h->b, "};\n");
+	}
+	if (g->results.n) {
+		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "outputs"));
+		for (int i = 0; i < g->results.n; i++)
+			print_io_row(h, "out", g->results.at[i]->value->type,
+				     host_result_name(g, i), i, "0");
+		strbuf_puts(h->b, "};\n");
+	}
+	/* In a struct: the linker lets one string literal be the end of another, and the hash may change after it. */
+	strbuf_printf(h->b, "\nstatic const struct {\n\tchar text[17];\n} %s = {\"%016llx\"};\n",
+		      host_own(h, "hash"), (unsigned long long)h->o->hash);
+	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n",
+		      host_own(h, "desc"));
+	if (h->m->mem->nregions)
+		strbuf_puts(h->b, "\t.flags = DL_DESC_UNBOUNDED,\n");
+	strbuf_printf(
+		h->b,
+		"\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = %s.text,\n\t.targets = \"",
+		h->o->name, h->o->version, host_own(h, "hash"));
+	for (int t = 0; t < h->m->ntargets; t++)
+		strbuf_printf(h->b, "%s%s", t ? " " : "", h->m->target[t]->name);
+	for (int t = 0; h->m->gpu && t < h->m->gpu->ntargets; t++)
+		strbuf_printf(h->b, " %s%s", h->m->gpu->target[t]->name,
+			      h->m->opt.tf32 ? "+tf32" : "");
+	strbuf_puts(h->b, "\",\n");
+	if (g->inputs.n)
+		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", host_own(h, "inputs"),
+			      g->inputs.n);
+	if (g->results.n)
+		strbuf_printf(h->b, "\t.out = %s,\n\t.n_out = %d,\n", host_own(h, "outputs"),
+			      g->results.n);
+	if (h->syms.n)
+		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", host_own(h, "syms"),
+			      h->syms.n);
+	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
+}
+
+void gen_header(Module *m, const HostOpts *o, StrBuf *b)
+{
+	Graph *g = m->graph;
+
+	strbuf_printf(
+		b,
+		"/* The model %s, as compiled by dlcc. Generated: belongs to whoever compiled it. */\n#ifndef DLCC_%s_H\n#define DLCC_%s_H\n\n"
+		"#include \"dlrt.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+		o->name, o->name, o->name);
+	for (int i = 0; i < g->inputs.n; i++) {
+		StrBuf t = {0};
+
+		type_print(&t, g->inputs.at[i]->type);
+		strbuf_printf(b, "/* input %d: \"%s\" %s */\n", i, host_input_name(g, i),
+			      strbuf_str(&t));
+		strbuf_free(&t);
+	}
+	for (int i = 0; i < g->results.n; i++) {
+		StrBuf t = {0};
+
+		type_print(&t, g->results.at[i]->value->type);
+		strbuf_printf(b, "/* output %d: \"%s\" %s */\n", i, host_result_name(g, i),
+			      strbuf_str(&t));
+		strbuf_free(&t);
+	}
+	strbuf_printf(
+		b,
+		"\nconst dl_api *%s_get_api(uint32_t abi_version);\nconst dl_desc *%s_describe(void);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n",
+		o->name, o->name);
+}

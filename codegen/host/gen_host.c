@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codegen/host/gen_host.h"
+
+#include "codegen/host/host_impl.h"
+#include "passes/kernel/kernels.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- plan ---- */
+
+/* What stages ask for: the greatest of the constants, and the other sizes, once each. */
+typedef struct Scratch {
+	int64_t constant;
+	VEC(Dim *) dims;
+} Scratch;
+
+static void find_scratch(Host *h, const Schedule *s, Scratch *all)
+{
+	for (int j = 0; s && j < s->stages.n; j++) {
+		Dim *d = s->stages.at[j]->scratch;
+		bool seen = false;
+		int64_t v;
+
+		if (dim_is_const(d, &v)) {
+			all->constant = v > all->constant ? v : all->constant;
+			continue;
+		}
+		for (int i = 0; i < all->dims.n; i++)
+			seen = seen || all->dims.at[i] == d;
+		if (!seen)
+			vec_push(h->m->arena, &all->dims, d);
+	}
+}
+
+static void print_plan(Host *h)
+{
+	MemPlan *p = h->m->mem;
+	Scratch all = {0};
+
+	for (int t = 0; t < h->m->ntargets; t++)
+		for (const Node *n = h->m->graph->first; n; n = n->next)
+			if (n->id < h->m->nsched && (!h->gpu || node_on_host(n)))
+				find_scratch(h, h->m->sched[t][n->id], &all);
+	strbuf_printf(
+		h->b,
+		"static void %s(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch)\n{\n"
+		"\tint64_t at = 0;\n\n\t(void)sym;\n\t(void)offset;\n",
+		host_own(h, "plan"));
+	for (int i = 0; i < p->slots.n; i++)
+		strbuf_printf(h->b,
+			      "\toffset[%d] = at;\n\tat = dl_add(at, dl_align(dl_size(%s)));\n", i,
+			      host_dim(h, p->slots.at[i]));
+	strbuf_printf(h->b, "\t*total = at;\n\t*scratch = %lld;\n", (long long)all.constant);
+	for (int i = 0; i < all.dims.n; i++)
+		strbuf_printf(h->b, "\t*scratch = dl_max(*scratch, %s);\n",
+			      host_dim(h, all.dims.at[i]));
+	for (int i = 0; i < p->host.n; i++)
+		strbuf_printf(
+			h->b,
+			"\toffset[%d] = dl_align(*scratch);\n\t*scratch = dl_add(offset[%d], dl_size(%s));\n",
+			p->slots.n + i, p->slots.n + i, host_dim(h, p->host.at[i]));
+	strbuf_puts(h->b, "}\n\n");
+}
+
+/* ---- exec ---- */
+
+static const char *place_c(Host *h, const Place *p)
+{
+	Arena *a = h->m->arena;
+
+	switch (p->kind) {
+	case PLACE_INPUT: return arena_printf(a, "x->in[%d]", p->at);
+	case PLACE_OUTPUT: return arena_printf(a, "x->out[%d]", p->at);
+	case PLACE_SLOT: return arena_printf(a, "x->buf[%d]", p->at);
+	case PLACE_HOST: return arena_printf(a, "x->buf[%d]", h->m->mem->slots.n + p->at);
+	case PLACE_REGION: return arena_printf(a, "region[%d]", p->at);
+	case PLACE_WEIGHTS:
+		return p->offset ? arena_printf(a, "x->weights + %lld", (long long)p->offset)
+				 : "x->weights";
+	case PLACE_NONE: break;
+	}
+	return "NULL";
+}
+
+static const Place *value_place(Host *h, Value *v)
+{
+	return &h->m->mem->value[value_base(v)->id];
+}
+
+/* A constant that a kernel on the host of a GPU reads: the weights are the GPU's. */
+static const char *const_c(Host *h, const Value *v)
+{
+	int i = 0;
+
+	while (i < h->consts.n && h->consts.at[i] != v)
+		i++;
+	if (i == h->consts.n)
+		vec_push(h->m->arena, &h->consts, v);
+	return arena_printf(h->m->arena, "(void *)(uintptr_t)%s_%d", host_own(h, "const"), i);
+}
+
+/* What const_c named from number FROM on. */
+static void print_consts(Host *h, int from)
+{
+	for (int i = from; i < h->consts.n; i++) {
+		const Tensor *t = value_const(h->consts.at[i]);
+		const unsigned char *byte = t->data;
+
+		strbuf_printf(h->b, "static const _Alignas(64) unsigned char %s_%d[] = {%d",
+			      host_own(h, "const"), i, t->bytes ? byte[0] : 0);
+		for (int64_t k = 1; k < t->bytes; k++)
+			strbuf_printf(h->b, ",%d", byte[k]);
+		strbuf_puts(h->b, "};\n");
+	}
+	strbuf_puts(h->b, from < h->consts.n ? "\n" : "");
+}
+
+/* Where V is for the host; in a program for CPUs, where it is. */
+static const char *value_c(Host *h, Value *v)
+{
+	v = value_base(v);
+	if (h->gpu && value_const(v))
+		return const_c(h, v);
+	if (h->gpu && !v->def)
+		return arena_printf(h->m->arena, "x->host_in[%d]", v->index);
+	assert(!h->gpu || v->place == ON_HOST);
+	return place_c(h, value_place(h, v));
+}
+
+static const char *int_type(DType t)
+{
+	switch (t) {
+	case DT_I64: return "int64_t";
+	case DT_U64: return "uint64_t";
+	case DT_I32: return "int32_t";
+	case DT_U32: return "uint32_t";
+	case DT_I16: return "int16_t";
+	case DT_U16: return "uint16_t";
+	case DT_I8: return "int8_t";
+	case DT_U8:
+	case DT_BOOL: return "uint8_t";
+	default: return NULL;
+	}
+}
+
+/* Symbols that are elements of V, and what is known with them. */
+static void print_reads(Host *h, Value *v)
+{
+	bool any = false;
+
+	for (int i = h->nshape_syms; v->syms && i < h->syms.n; i++) {
+		Sym *s = h->syms.at[i];
+
+		if (s->src != v || h->known[s->id])
+			continue;
+		h->reads = true;
+		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n");
+		strbuf_printf(h->b,
+			      "\tsym[%d] = (int64_t)((const %s *)(const void *)(%s))[%lld];\n", i,
+			      int_type(v->type->dtype), value_c(h, v), (long long)s->at);
+		if (dtype_info[v->type->dtype].bits == 64)
+			strbuf_printf(
+				h->b,
+				"\tsym[%d] = dl_max(-INT64_C(%lld), dl_min(INT64_C(%lld), sym[%d]));\n",
+				i, (long long)DIM_FAR, (long long)DIM_FAR, i);
+		if (s->lo > INT64_MIN || s->hi < DIM_INF) {
+			strbuf_printf(
+				h->b,
+				"\tif (sym[%d] < %s%lld || sym[%d] > INT64_C(%lld))\n\t\treturn dl_fail(x, DL_SHAPE, ",
+				i, s->lo == INT64_MIN ? "-INT64_MAX - 1 + 0 * " : "",
+				s->lo == INT64_MIN ? 0 : (long long)s->lo, i, (long long)s->hi);
+			host_quote(
+				h,
+				arena_printf(
+					h->m->arena,
+					"node \"%s\" (%s): value %s is %%lld, out of its bounds",
+					v->def && v->def->locs.n ? v->def->locs.at[0].node
+					: v->name                ? v->name
+								 : "",
+					v->def && v->def->locs.n ? v->def->locs.at[0].op : "input",
+					s->name));
+			strbuf_printf(h->b, ", (long long)sym[%d]);\n", i);
+		}
+		h->known[s->id] = any = true;
+	}
+	if (!any)
+		return;
+	host_named(h);
+	host_facts(h);
+}
+
+typedef struct HasData {
+	Host *h;
+	bool yes;
+} HasData;
+
+static void has_data(void *arg, Sym *s)
+{
+	HasData *d = arg;
+
+	d->yes = d->yes || sym_from_data(s);
+}
+
+static bool type_has_data(Host *h, const Type *t)
+{
+	HasData d = {h, false};
+
+	for (int i = 0; i < t->rank; i++)
+		dim_syms(t->dims[i], has_data, &d);
+	return d.yes;
+}
+
+static void print_output(Host *h, int o)
+{
+	const Type *t = h->m->graph->results.at[o]->value->type;
+
+	if (!type_has_data(h, t))
+		return;
+	strbuf_printf(h->b, "\tif (dl_output(x, %d, (int64_t[]){", o);
+	for (int d = 0; d < t->rank; d++)
+		strbuf_printf(h->b, "%s%s", d ? ", " : "", host_dim(h, t->dims[d]));
+	strbuf_puts(h->b,
+		    t->rank ? "}))\n\t\treturn x->status;\n" : "0}))\n\t\treturn x->status;\n");
+}
+
+static void print_region(Host *h, const Place *p)
+{
+	if (p->kind == PLACE_REGION)
+		strbuf_printf(
+			h->b,
+			"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(%s), 0)))\n\t\treturn x->status;\n",
+			p->at, p->at, host_dim(h, p->size));
+}
+
+/* What profiles call the kernel of N: the model's nodes, or, of a text without any, what it makes. */
+static const char *kernel_label(Host *h, const Node *n)
+{
+	StrBuf b = {0};
+	const char *s;
+
+	if (!n->locs.n)
+		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
+	for (int i = 0; i < n->locs.n && i < 6; i++)
+		strbuf_printf(&b, "%s%s", i ? ", " : "",
+			      n->locs.at[i].node ? n->locs.at[i].node : "?");
+	if (n->locs.n > 6)
+		strbuf_printf(&b, ", and %d more", n->locs.n - 6);
+	s = arena_strdup(h->m->arena, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
+const char *host_buf(Host *h, int t, Node *n, Buf *b)
+{
+	Schedule *s = h->m->sched[t][n->id];
+
+	if (b->kind == BUF_IN && node_on_host(n))
+		return value_c(h, node_in(n, b->param));
+	if (b->kind == BUF_IN)
+		return place_c(h, value_place(h, node_in(n, b->param)));
+	if (b->kind == BUF_OUT)
+		return place_c(h, value_place(h, n->out[b->param]));
+	for (int i = 0; schedule_temp(s, i); i++)
+		if (schedule_temp(s, i) == b)
+			return place_c(h, &h->m->mem->temp[t][n->id][i]);
+	return "NULL";
+}
+
+/* The site of the statements that may fault: fuse leaves a kernel those of one node. */
+int host_fault_site(Host *h, const Schedule *s)
+{
+	Loc l = s->kernel->locs.n ? s->kernel->locs.at[0] : (Loc){"?", "?"};
+
+	for (int i = 0; i < s->kernel->stmts.n; i++) {
+		Stmt *st = s->kernel->stmts.at[i];
+		bool f = expr_can_fault(st->val[0]);
+
+		for (int d = 0; d < st->nwidx; d++)
+			f = f || expr_can_fault(st->widx[d]);
+		if (f && st->loc.node)
+			l = st->loc;
+	}
+	vec_push(h->m->arena, &h->faults,
+		 arena_printf(h->m->arena, "node \"%s\" (%s): index out of range", l.node, l.op));
+	return h->faults.n - 1;
+}
+
+/* ARRAY[0] = TEXT[0], ARRAY[1] = ...; in lines of about a hundred columns. */
+static void print_assign(Host *h, char array, const char *const *text, int n)
+{
+	enum { WIDTH = 92 };
+	int line = 0;
+
+	for (int i = 0; i < n; i++) {
+		const char *one = arena_printf(h->m->arena, "%c[%d] = %s", array, i, text[i]);
+		bool full = line + (int)strlen(one) > WIDTH;
+
+		strbuf_printf(h->b, "%s%s", !i ? "\t" : full ? ",\n\t" : ", ", one);
+		line = (full ? 0 : line) + (int)strlen(one) + 2;
+	}
+	strbuf_puts(h->b, n ? ";\n" : "");
+}
+
+static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
+{
+	CStage c;
+	const char **buf, **dim;
+	int nd;
+
+	if (h->gpu && !node_on_host(n)) {
+		host_gpu_launch(h, t, n, st, s);
+		return;
+	}
+	c = gen_c_stage(h->gpu ? h->o->beside : h->gc[t], s, st);
+	buf = NEW_ARRAY(h->m->arena, c.nbuf + 1, const char *);
+	dim = NEW_ARRAY(h->m->arena, c.nsym + 1, const char *);
+	nd = c.nsym;
+	for (int i = 0; i < c.nbuf; i++)
+		buf[i] = host_buf(h, t, n, c.buf[i]);
+	for (int i = 0; i < c.nsym; i++)
+		dim[i] = host_sym(h, c.sym[i]);
+	if (c.fn->faults)
+		dim[nd++] = arena_printf(h->m->arena, "%d", host_fault_site(h, s));
+	print_assign(h, 'b', buf, c.nbuf);
+	print_assign(h, 'd', dim, nd);
+	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,
+		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent),
+		      host_dim(h, st->grain));
+	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
+	h->nd = nd > h->nd ? nd : h->nd;
+}
+
+/* The lines of BODY, one deeper, at the end of B; BODY is empty after that. */
+static void put_deeper(StrBuf *b, StrBuf *body)
+{
+	const char *s = strbuf_str(body);
+
+	while (*s) {
+		const size_t n = strcspn(s, "\n") + 1;
+
+		strbuf_puts(b, "\t");
+		strbuf_put(b, s, n);
+		s += n;
+	}
+	strbuf_free(body);
+	*body = (StrBuf){0};
+}
+
+static bool same_guard(const SizeStep *a, const SizeStep *b)
+{
+	return a->size == b->size && a->most == b->most && a->also == b->also &&
+	       a->also_most == b->also_most;
+}
+
+/* The number under which kernel S of N counts; variants have their guard in the name. */
+static int kernel_number(Host *h, const Node *n, const Schedule *s)
+{
+	StrBuf b = {0};
+
+	if (!s->where.size && h->kernel_id[n->id] >= 0)
+		return h->kernel_id[n->id];
+	for (int i = 0; i < h->guarded.n && s->where.size; i++)
+		if (h->guarded.at[i].node == n && same_guard(&h->guarded.at[i].s->where, &s->where))
+			return h->guarded.at[i].kernel;
+	strbuf_printf(&b, "%s%s", kernel_label(h, n), s->where.size ? " " : "");
+	schedule_print_guard(&b, s);
+	if (s->where.size)
+		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s, h->kernels.n}));
+	else
+		h->kernel_id[n->id] = h->kernels.n;
+	vec_push(h->m->arena, &h->kernels, arena_strdup(h->m->arena, strbuf_str(&b)));
+	strbuf_free(&b);
+	return h->kernels.n - 1;
+}
+
+static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place *temp)
+{
+	h->kernel = kernel_number(h, n, s);
+	for (int i = 0; i < s->temps.n; i++)
+		print_region(h, &temp[i]);
+	for (int i = 0; i < s->stages.n; i++)
+		print_launch(h, t, n, s->stages.at[i], s);
+}
+
+/* The stages of S where its guard holds, those of the variants after it where not. */
+static void print_variants(Host *h, int t, Node *n, const Schedule *s)
+{
+	const Place *temp = h->m->mem->temp[t][n->id];
+	StrBuf *b = h->b, body = {0};
+
+	for (const char *before = "\t"; s->next; temp += s->temps.n, s = s->next) {
+		strbuf_printf(b, "%sif (%s <= %lld", before, host_dim(h, s->where.size),
+			      (long long)s->where.most);
+		if (s->where.also)
+			strbuf_printf(b, " && %s <= %lld", host_dim(h, s->where.also),
+				      (long long)s->where.also_most);
+		strbuf_puts(b, ") {\n");
+		h->b = &body;
+		print_stages(h, t, n, s, temp);
+		h->b = b;
+		put_deeper(b, &body);
+		before = "\t} else ";
+		if (s->next->next)
+			continue;
+		strbuf_puts(b, "\t} else {\n");
+	}
+	h->b = &body;
+	print_stages(h, t, n, s, temp);
+	h->b = b;
+	put_deeper(b, &body);
+	strbuf_puts(b, "\t}\n");
+}
+
+static void print_node(Host *h, int t, Node *n)
+{
+	Schedule *s = n->id < h->m->nsched ? h->m->sched[t][n->id] : NULL;
+
+	if (!s || (n->nout && value_is_weights(h->m, n->out[0])))
+		return;
+	for (int i = 0; i < n->nout; i++) {
+		const Place *p = value_place(h, n->out[i]);
+
+		print_region(h, p);
+		if (p->kind == PLACE_OUTPUT)
+			print_output(h, p->at);
+	}
+	if (s->next)
+		print_variants(h, t, n, s);
+	else
+		print_stages(h, t, n, s, h->m->mem->temp[t][n->id]);
+}
+
+/* A value that sizes depend on comes to the host: all before it must be done. */
+static void print_to_host(Host *h, Node *n)
+{
+	strbuf_printf(h->b, "\tif (dl_gpu_to_host(x, %s, %s, %s))\n\t\treturn x->status;\n",
+		      value_c(h, n->out[0]), place_c(h, value_place(h, node_in(n, 0))),
+		      host_dim(h, type_bytes(h->m->ctx, n->out[0]->type)));
+}
+
+/* Results that no kernel wrote where the caller wants them. */
+static void print_copies(Host *h)
+{
+	Graph *g = h->m->graph;
+
+	for (int i = 0; i < g->results.n; i++) {
+		Value *v = g->results.at[i]->value;
+		const Place *p = value_place(h, v);
+		const char *some;
+		Dim *bytes;
+		int64_t n;
+
+		if (p->kind == PLACE_OUTPUT && p->at == i)
+			continue;
+		print_output(h, i);
+		bytes = type_bytes(h->m->ctx, v->type);
+		some = dim_is_const(bytes, &n)
+			       ? ""
+			       : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
+		if (!dim_equals(bytes, 0))
+			strbuf_printf(
+				h->b,
+				h->gpu ? "\tif (!x->status%s)\n\t\tdl_gpu_copy(x, x->out[%d], %s, %s);\n"
+				       : "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n",
+				some, i, place_c(h, p), host_dim(h, bytes));
+	}
+}
+
+/* One function for each target, and "exec" to choose; where there is one target, that alone. */
+static const char *exec_name(Host *h, int t)
+{
+	return host_own(h, h->m->ntargets > 1 ? arena_printf(h->m->arena, "exec_%d", t) : "exec");
+}
+
+static void print_exec(Host *h, int t)
+{
+	Graph *g = h->m->graph;
+	int n = sym_count(h->m->ctx), nconsts = h->consts.n;
+	bool *known = NEW_ARRAY(h->m->arena, n + 1, bool),
+	     *done = NEW_ARRAY(h->m->arena, g->facts.n + 1, bool);
+	StrBuf body = {0}, *b = h->b;
+
+	memcpy(known, h->known, (size_t)n);
+	memcpy(done, h->fact_done, (size_t)g->facts.n);
+	h->b = &body;
+	h->nb = h->nd = 0;
+	h->reads = false;
+	for (int i = 0; i < g->inputs.n; i++)
+		print_reads(h, g->inputs.at[i]);
+	for (Node *nd = g->first; nd; nd = nd->next) {
+		if (node_kernel(nd))
+			print_node(h, t, nd);
+		else if (nd->op == OP_Copy)
+			print_to_host(h, nd);
+		for (int i = 0; i < nd->nout; i++)
+			if (nd->out[i])
+				print_reads(h, nd->out[i]);
+	}
+	print_copies(h);
+	h->b = b;
+	print_consts(h, nconsts);
+	strbuf_printf(b, "static int %s(dl_exec *x)\n{\n\tint64_t *const sym = x->sym;\n",
+		      exec_name(h, t));
+	if (h->m->mem->nregions)
+		strbuf_printf(b, "\tvoid *region[%d] = {NULL};\n", h->m->mem->nregions);
+	if (h->nb)
+		strbuf_printf(b, "\tvoid *b[%d];\n", h->nb);
+	if (h->nd)
+		strbuf_printf(b, "\tint64_t d[%d];\n", h->nd);
+	strbuf_puts(b, "\n\t(void)sym;\n");
+	if (h->gpu && h->reads)
+		strbuf_puts(b, "\tif (dl_gpu_reads(x))\n\t\treturn x->status;\n");
+	strbuf_printf(b, "%s\treturn x->status;\n}\n\n", strbuf_str(&body));
+	strbuf_free(&body);
+	memcpy(h->known, known, (size_t)n);
+	memcpy(h->fact_done, done, (size_t)g->facts.n);
+}
+
+static void print_strings(Host *h, const char *name, const char *const *s, int n)
+{
+	if (!n)
+		return;
+	strbuf_printf(h->b, "static const char *const %s[] = {\n", host_own(h, name));
+	for (int i = 0; i < n; i++) {
+		strbuf_puts(h->b, "\t");
+		host_quote(h, s[i]);
+		strbuf_puts(h->b, ",\n");
+	}
+	strbuf_puts(h->b, "};\n\n");
+}
+
+static const char *weights_name(Host *h)
+{
+	return arena_printf(h->m->arena, "weights%s", h->o->suffix ? h->o->suffix : "");
+}
+
+static void print_embedded(Host *h)
+{
+	/* One array for both programs, before the first. */
+	if (h->o->weights != WEIGHTS_EMBEDDED || h->m->gpu)
+		return;
+	if (h->o->weights_path) {
+		/* The assembler copies them: as text they would cost the compiler a hundred times as long. */
+		strbuf_printf(
+			h->b,
+			"extern const unsigned char %s[] __attribute__((visibility(\"hidden\")));\n",
+			weights_name(h));
+		strbuf_printf(
+			h->b,
+			"__asm__(\".section .rodata\\n.balign 64\\n%s:\\n.incbin \\\"%s\\\"\\n.previous\");\n\n",
+			weights_name(h), h->o->weights_path);
+		return;
+	}
+	strbuf_printf(h->b, "static const _Alignas(64) unsigned char %s[] = {", weights_name(h));
+	for (int64_t i = 0; i < h->o->weights_size; i++)
+		strbuf_printf(h->b, "%s%d,", i % 24 ? "" : "\n\t", h->o->weights_data[i]);
+	strbuf_puts(h->b, "\n};\n\n");
+}
+
+static void print_program(Host *h)
+{
+	static const char *const kinds[] = {"DL_WEIGHTS_NONE", "DL_WEIGHTS_EMBEDDED",
+					    "DL_WEIGHTS_SECTION", "DL_WEIGHTS_FILE"};
+	MemPlan *p = h->m->mem;
+
+	if (h->m->ntargets > 1) {
+		strbuf_printf(h->b, "static int %s(dl_exec *x)\n{\n", host_own(h, "exec"));
+		strbuf_puts(h->b, "\tswitch (x->variant) {\n");
+		for (int t = 0; t + 1 < h->m->ntargets; t++)
+			strbuf_printf(h->b, "\tcase %d: return %s(x);\n", t, exec_name(h, t));
+		strbuf_printf(h->b, "\tdefault: return %s(x);\n\t}\n}\n\n",
+			      exec_name(h, h->m->ntargets - 1));
+	}
+	print_strings(h, "kernels", h->kernels.at, h->kernels.n);
+	print_strings(h, "faults", h->faults.at, h->faults.n);
+	if (h->gpu)
+		host_gpu_tables(h);
+	strbuf_printf(h->b, "static const uint64_t %s[] = {", host_own(h, "variants"));
+	for (int t = 0; t < h->m->ntargets; t++)
+		strbuf_printf(h->b, "%s%lluu", t ? ", " : "",
+			      (unsigned long long)h->m->target[t]->features);
+	strbuf_puts(h->b, "};\n\n");
+	print_embedded(h);
+	strbuf_printf(
+		h->b,
+		"static const dl_program %s = {\n\t.size = sizeof(dl_program),\n\t.abi = DL_ABI_VERSION,\n\t.desc = &%s,\n"
+		"\t.n_buf = %d,\n\t.n_region = %d,\n",
+		host_own(h, "prog"), host_own(h, "desc"), p->slots.n + p->host.n, p->nregions);
+	if (p->host.n)
+		strbuf_printf(h->b, "\t.n_host_buf = %d,\n", p->host.n);
+	if (h->kernels.n)
+		strbuf_printf(h->b, "\t.kernels = %s,\n\t.n_kernels = %d,\n",
+			      host_own(h, "kernels"), h->kernels.n);
+	if (h->faults.n)
+		strbuf_printf(h->b, "\t.faults = %s,\n\t.n_faults = %d,\n", host_own(h, "faults"),
+			      h->faults.n);
+	strbuf_printf(h->b, "\t.variants = %s,\n\t.n_variants = %d,\n\t.weights_kind = %s,\n",
+		      host_own(h, "variants"), h->m->ntargets, kinds[h->o->weights]);
+	if (h->o->weights == WEIGHTS_EMBEDDED)
+		strbuf_printf(h->b, "\t.weights = %s,\n", weights_name(h));
+	if (h->o->weights == WEIGHTS_FILE) {
+		strbuf_puts(h->b, "\t.weights_file = ");
+		host_quote(h, h->o->weights_file);
+		strbuf_puts(h->b, ",\n");
+	}
+	strbuf_printf(
+		h->b,
+		"\t.weights_hash = UINT64_C(0x%016llx),\n\t.bind = %s,\n\t.plan = %s,\n\t.exec = %s,\n",
+		(unsigned long long)h->o->weights_hash, host_own(h, "bind"), host_own(h, "plan"),
+		host_own(h, "exec"));
+	if (h->dims)
+		strbuf_printf(h->b, "\t.dims = %s,\n", host_own(h, "dims"));
+	if (h->gpu)
+		strbuf_printf(h->b, "\t.gpu = &%s,\n};\n\n", host_own(h, "gpu"));
+	else if (h->m->gpu)
+		strbuf_printf(h->b, "\t.on_gpu = &%s,\n};\n\nDL_DEFINE_API(%s, %s);\n",
+			      host_own(h, "prog_gpu"), h->o->name, host_own(h, "prog"));
+	else
+		strbuf_printf(h->b, "};\n\nDL_DEFINE_API(%s, %s);\n", h->o->name,
+			      host_own(h, "prog"));
+}
+
+static void print_prototypes(Host *h, const GenC *g)
+{
+	for (int i = 0; i < g->funcs.n; i++)
+		strbuf_printf(
+			h->b,
+			"void %s(const dl_kctx *k, int64_t begin, int64_t end, void *scratch);\n",
+			g->funcs.at[i]->name);
+}
+
+/* The program of one module, H's, to BODY. */
+static bool print_all(Host *h, StrBuf *body)
+{
+	Module *m = h->m;
+
+	h->b = body;
+	h->kernel_id = NEW_ARRAY(m->arena, m->graph->nnodes + 1, int);
+	for (int i = 0; i < m->graph->nnodes; i++)
+		h->kernel_id[i] = -1;
+	host_find_syms(h);
+	host_desc(h);
+	if (!host_bind(h))
+		return false;
+	print_plan(h);
+	for (int t = 0; t < m->ntargets; t++)
+		print_exec(h, t);
+	print_program(h);
+	return true;
+}
+
+bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b)
+{
+	StrBuf body = {0};
+	Host h = {.m = m, .gc = g, .o = o}, gpu = {.m = m->gpu, .o = o, .gpu = true};
+	bool ok = (!m->gpu || print_all(&gpu, &body)) && (!m->ntargets || print_all(&h, &body));
+
+	h.b = b;
+	for (int t = 0; t < m->ntargets && !o->one_file; t++)
+		print_prototypes(&h, g[t]);
+	if (o->beside && !o->one_file)
+		print_prototypes(&h, o->beside);
+	strbuf_puts(b, "\n");
+	strbuf_puts(b, strbuf_str(&body));
+	strbuf_free(&body);
+	return ok;
+}

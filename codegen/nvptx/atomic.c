@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Updates of elements that other threads update, too: by what memory does itself (`red`), where that is the table's
+ * arithmetic, else by comparing and swapping. Memory's max and min of floats lose NaNs, say. What a launch stores the next
+ * one sees: within one, no order is asked for (`relaxed`). LLVM's own instructions have no form for 16 bits everywhere.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include <assert.h>
+#include <string.h>
+
+/*
+ * Memory's own operations: by monoids.def's name for them.
+ *
+ * To an f32 in global memory it adds with subnormals taken as zero (PTX ISA, red). From 2^-101 on, what is added has no part
+ * below 2^-124, and what a sum with it cancels to none below 2^-125: no sum is subnormal, and a subnormal that is added to
+ * does not change how it rounds.
+ */
+typedef struct Native {
+	const char *op;
+	DType t;
+	int sm; /* from this compute capability on */
+	const char *name;
+	uint32_t least; /* the magnitude from which it is exact, as a code of 32 bits; 0: any */
+} Native;
+
+static const Native natives[] = {
+	{"add", DT_I32, 0, "add.u32", 0},
+	{"add", DT_U32, 0, "add.u32", 0},
+	{"add", DT_I64, 0, "add.u64", 0},
+	{"add", DT_U64, 0, "add.u64", 0},
+	{"add", DT_F32, 0, "add.f32", 0x0d000000 /* 2^-101 */},
+	{"add", DT_F64, 0, "add.f64", 0},
+	{"add", DT_F16, 0, "add.noftz.f16", 0},
+	{"add", DT_BF16, 90, "add.noftz.bf16", 0},
+	{"max", DT_I32, 0, "max.s32", 0},
+	{"max", DT_U32, 0, "max.u32", 0},
+	{"max", DT_I64, 0, "max.s64", 0},
+	{"max", DT_U64, 0, "max.u64", 0},
+	{"min", DT_I32, 0, "min.s32", 0},
+	{"min", DT_U32, 0, "min.u32", 0},
+	{"min", DT_I64, 0, "min.s64", 0},
+	{"min", DT_U64, 0, "min.u64", 0},
+};
+
+static const Native *native_of(const LlKernel *k, Monoid m, DType t)
+{
+	for (size_t i = 0; i < sizeof natives / sizeof *natives; i++)
+		if (natives[i].t == t && !strcmp(natives[i].op, monoid_info[m].atomic) &&
+		    natives[i].sm <= k->f.g->target->gpu->sm)
+			return &natives[i];
+	return NULL;
+}
+
+/* The register that an assembler's operand of a stored element is. */
+static const char *register_of(DType t)
+{
+	switch (dtype_info[t].bits) {
+	case 64: return t == DT_F64 ? "d" : "l";
+	case 32: return t == DT_F32 ? "f" : "r";
+	default: return "h";
+	}
+}
+
+/* CODE, of TYPE, as one of AS, of the same bits. */
+static const char *as_bits(LlFn *f, const char *code, const char *type, const char *as)
+{
+	const char *r;
+
+	if (!strcmp(type, as))
+		return code;
+	r = ll_new(f);
+	ll_put(f, "%s = bitcast %s %s to %s", r, type, code, as);
+	return r;
+}
+
+/* A state of one monoid in memory, in the making. */
+typedef struct Cell {
+	LlKernel *k;
+	const LNode *n;
+	const char *at;   /* its address, an i64 */
+	const char *bits; /* LLVM's type of as many */
+	const char *reg;
+	int nbits;
+} Cell;
+
+/* What stands in the cell once VAL is combined with what the code OLD stands for: its code. */
+static const char *combined(const Cell *c, const char *old, const char *val)
+{
+	LlKernel *k = c->k;
+	ExprPool *p = k->sched->kernel->pool;
+	const DType t = c->n->buf[0]->dtype;
+	const CType ct = c->n->val[0]->ct;
+	Expr *a = ex_param(p, ct, 0), *b = ex_param(p, ct, 1);
+
+	k->f.param[0] = ll_decoded(k, t, as_bits(&k->f, old, c->bits, ll_stored(t)));
+	k->f.param[1] = val;
+	ll_forget(&k->f);
+	return as_bits(&k->f,
+		       ll_encoded(k, t, ll_expr(&k->f, monoid_combine(p, c->n->red, 0, &a, &b))),
+		       ll_stored(t), c->bits);
+}
+
+/* Until no one comes between: what stands there, combined, goes there. What would not change stays alone. */
+static void swap(const Cell *c, const char *val)
+{
+	LlFn *f = &c->k->f;
+	const char *slot = ll_slot(c->k, c->bits, 0), *old = ll_new(f), *seen = ll_new(f),
+		   *now = ll_new(f), *same = ll_new(f), *won = ll_new(f);
+	const char *again = ll_label(f, "again"), *try = ll_label(f, "try"),
+		   *done = ll_label(f, "done"), *made;
+
+	ll_put(f,
+	       "%s = call %s asm sideeffect \"ld.relaxed.gpu.global.b%d $0, [$1];\", "
+	       "\"=%s,l,~{memory}\"(i64 %s)",
+	       seen, c->bits, c->nbits, c->reg, c->at);
+	ll_put(f, "store %s %s, ptr %s", c->bits, seen, slot);
+	ll_put(f, "br label %%%s", again);
+	ll_begin(f, again);
+	ll_put(f, "%s = load %s, ptr %s", old, c->bits, slot);
+	made = combined(c, old, val);
+	ll_put(f, "%s = icmp eq %s %s, %s", same, c->bits, made, old);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", same, done, try);
+	ll_begin(f, try);
+	ll_put(f,
+	       "%s = call %s asm sideeffect \"atom.relaxed.gpu.global.cas.b%d $0, [$1], $2, $3;\", "
+	       "\"=%s,l,%s,%s,~{memory}\"(i64 %s, %s %s, %s %s)",
+	       now, c->bits, c->nbits, c->reg, c->reg, c->reg, c->at, c->bits, old, c->bits, made);
+	ll_put(f, "store %s %s, ptr %s", c->bits, now, slot);
+	ll_put(f, "%s = icmp eq %s %s, %s", won, c->bits, now, old);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", won, done, again);
+	ll_begin(f, done);
+}
+
+/* Memory combines what stands in the cell with what CODE, as stored, stands for. */
+static void native(const Cell *c, const Native *n, const char *code)
+{
+	const DType t = c->n->buf[0]->dtype;
+
+	ll_put(&c->k->f,
+	       "call void asm sideeffect \"red.relaxed.gpu.global.%s [$0], $1;\", "
+	       "\"l,%s,~{memory}\"(i64 %s, %s %s)",
+	       n->name, register_of(t), c->at, ll_stored(t), code);
+}
+
+/* As memory does it where that is exact, else by comparing and swapping. */
+static void native_or_swap(const Cell *c, const Native *n, const char *val)
+{
+	LlFn *f = &c->k->f;
+	const DType t = c->n->buf[0]->dtype;
+	const char *code = ll_encoded(c->k, t, val),
+		   *bits = as_bits(f, code, ll_stored(t), c->bits), *magnitude = ll_new(f),
+		   *exact = ll_new(f), *one = ll_label(f, "native"), *other = ll_label(f, "swap"),
+		   *done = ll_label(f, "done");
+
+	ll_put(f, "%s = and i32 %s, %d", magnitude, bits, INT32_MAX);
+	ll_put(f, "%s = icmp uge i32 %s, %u", exact, magnitude, n->least);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", exact, one, other);
+	ll_begin(f, one);
+	native(c, n, code);
+	ll_put(f, "br label %%%s", done);
+	ll_begin(f, other);
+	swap(c, val);
+	ll_put(f, "br label %%%s", done);
+	ll_begin(f, done);
+}
+
+void ll_atomic(LlKernel *k, const LNode *n)
+{
+	LlFn *f = &k->f;
+	const Native *own = native_of(k, n->red, n->buf[0]->dtype);
+	const int bits = dtype_info[n->buf[0]->dtype].bits;
+	Cell c = {.k = k,
+		  .n = n,
+		  .nbits = bits,
+		  .bits = arena_printf(f->arena, "i%d", bits),
+		  .reg = bits == 64   ? "l"
+			 : bits == 32 ? "r"
+				      : "h"};
+	const char *guard, *val, *type, *at;
+
+	assert(n->nout == 1 && ll_space(k, n->buf[0]) == 1 && ll_alone(k) && bits >= 16);
+	ll_forget(f);
+	guard = n->guard ? ll_open_if(k, ll_expr(f, n->guard)) : NULL;
+	val = ll_expr(f, n->val[0]);
+	at = ll_pointer(k, n->buf[0], ll_expr(f, n->idx), &type);
+	c.at = ll_new(f);
+	ll_put(f, "%s = ptrtoint %s %s to i64", c.at, type, at);
+	if (own && own->least)
+		native_or_swap(&c, own, val);
+	else if (own)
+		native(&c, own, ll_encoded(k, n->buf[0]->dtype, val));
+	else
+		swap(&c, val);
+	ll_forget(f);
+	ll_close_if(k, guard);
+}

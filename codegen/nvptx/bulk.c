@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spans (ir/loop.h): what the teams of a block have of a buffer, side by side, goes between memory and the block's shared
+ * memory as a whole, thread after thread an access of 16 bytes, and what is left at its end by elements. Each block begins at
+ * a multiple of 16 bytes.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include <assert.h>
+
+enum { ACCESS = 16 };
+
+/* A span of the block in hand. */
+typedef struct Part {
+	LlKernel *k;
+	const Span *s;
+	int64_t most;      /* elements */
+	const char *first; /* the first one, as i64 */
+	const char *count; /* how many there are */
+	const char *shared;
+} Part;
+
+static int bytes_of(const Span *s)
+{
+	return dtype_info[s->buf->dtype].bits / 8;
+}
+
+/* Iterations of a block, all of which there are, or those up to the last one. */
+static const char *iterations(LlKernel *k, int teams)
+{
+	LlFn *f = &k->f;
+	Ctx *c = f->g->ctx;
+	const char *left, *less, *r;
+
+	if (dim_multiple(c, k->stage->extent, teams))
+		return arena_printf(f->arena, "%d", teams);
+	left = ll_new(f);
+	less = ll_new(f);
+	r = ll_new(f);
+	ll_put(f, "%s = sub nsw i64 %s, %%first", left, ll_dim(k, k->stage->extent));
+	ll_put(f, "%s = icmp slt i64 %s, %d", less, left, teams);
+	ll_put(f, "%s = select i1 %s, i64 %s, i64 %d", r, less, left, teams);
+	return r;
+}
+
+static const char *times(LlKernel *k, const char *x, Dim *each)
+{
+	const char *r = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %s", r, x, ll_dim(k, each));
+	return r;
+}
+
+static Part part_of(LlKernel *k, const Span *s)
+{
+	const int teams = k->stage->threads / k->stage->team;
+	Part p = {.k = k, .s = s, .most = s->most * teams};
+
+	if (dim_equals(s->each, 0)) {
+		p.most = 1;
+		p.first = "0";
+		p.count = "1";
+		return p;
+	}
+	assert(teams * bytes_of(s) % ACCESS == 0);
+	p.first = times(k, "%first", s->each);
+	p.count = times(k, iterations(k, teams), s->each);
+	return p;
+}
+
+/* Moves what TYPE is, of ALIGN bytes, at element AT of the span. */
+static void move(const Part *p, const char *type, int align, const char *at)
+{
+	LlFn *f = &p->k->f;
+	const char *stored = ll_stored(p->s->buf->dtype), *in = ll_new(f), *here = ll_new(f),
+		   *there = ll_new(f), *all = ll_new(f);
+	const bool out = p->s->written;
+
+	ll_put(f, "%s = add nuw nsw i64 %s, %s", in, p->first, at);
+	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", here, stored, p->shared,
+	       at);
+	ll_put(f, "%s = getelementptr %s, ptr addrspace(1) %s, i64 %s", there, stored,
+	       ll_buf_name(p->k, p->s->buf), in);
+	ll_put(f, "%s = load %s, ptr addrspace(%d) %s, align %d", all, type, out ? 3 : 1,
+	       out ? here : there, align);
+	ll_put(f, "store %s %s, ptr addrspace(%d) %s, align %d", type, all, out ? 1 : 3,
+	       out ? there : here, align);
+}
+
+/* Whole accesses: VALUES elements each, WHOLE of them in all. */
+static void move_whole(const Part *p, int values, const char *whole)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+	const int threads = k->stage->threads;
+	const char *type = arena_printf(f->arena, "<%d x %s>", values, ll_stored(p->s->buf->dtype));
+
+	for (int64_t at = 0; at < p->most / values; at += threads) {
+		const char *t = ll_plus(f, "%tid", at), *after = ll_open_if_in(k, t, NULL, whole);
+
+		move(p, values == 1 ? ll_stored(p->s->buf->dtype) : type, ACCESS,
+		     ll_op(f, "mul nuw nsw i64", t, values));
+		ll_close_if(k, after);
+	}
+}
+
+/* What is behind WHOLE accesses of VALUES elements: fewer than one. */
+static void move_rest(const Part *p, int values, const char *whole)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+	const char *from = ll_op(f, "mul nuw nsw i64", whole, values), *at = ll_new(f), *after;
+
+	ll_put(f, "%s = add nuw nsw i64 %s, %%tid", at, from);
+	after = ll_open_if_in(k, at, NULL, p->count);
+	move(p, ll_stored(p->s->buf->dtype), bytes_of(p->s), at);
+	ll_close_if(k, after);
+}
+
+static void move_span(const Part *p)
+{
+	LlFn *f = &p->k->f;
+	const int values = ACCESS / bytes_of(p->s);
+	Dim *all = dim_mul(f->g->ctx, p->k->stage->extent, p->s->each);
+	const bool one = p->most == 1;
+	const char *whole = one ? "0" : ll_op(f, "udiv i64", p->count, values);
+
+	if (!one)
+		move_whole(p, values, whole);
+	if (one || !dim_multiple(f->g->ctx, all, values))
+		move_rest(p, values, whole);
+}
+
+void ll_spans_in(LlKernel *k)
+{
+	for (int i = 0; i < k->stage->spans.n; i++) {
+		const Span *s = &k->stage->spans.at[i];
+		Part p = part_of(k, s);
+
+		p.shared = ll_declare_span(k, s->buf, p.most, p.first);
+		if (!s->written)
+			move_span(&p);
+	}
+}
+
+void ll_spans_out(LlKernel *k)
+{
+	bool any = false;
+
+	for (int i = 0; i < k->stage->spans.n; i++) {
+		const Span *s = &k->stage->spans.at[i];
+		Part p;
+
+		if (!s->written)
+			continue;
+		if (!any)
+			ll_barrier(k);
+		any = true;
+		p = part_of(k, s);
+		p.shared = ll_span_name(k, s->buf);
+		move_span(&p);
+	}
+}

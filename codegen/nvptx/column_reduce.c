@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LN_FOLD: a block's threads go along its columns, and then along what is reduced. A thread has a state for each of its
+ * columns in each row. They meet over the lanes of a warp that have the same columns, by shuffles, and over the warps
+ * in shared memory.
+ *
+ * Where rows begin anywhere in a sector, each warp has rows that begin at the same place of one, and all columns: its lanes begin
+ * where the sector does, and have every 32nd column.
+ *
+ * Where what is read lies in the order of fragments all warps have all columns. Lane 4 g + t has columns g, g + 8 ..., and of
+ * a half of a block's terms those of its registers: E from t E on, and as many 4 E further.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { MOST_BLOCKS = FOLD_BLOCKS }; /* of columns, which a thread has */
+
+typedef struct Folding {
+	LlKernel *k;
+	const LNode *n;
+	const Fold *f;
+	int pack,
+		lanes; /* columns of a thread; threads along the columns, where memory runs along them */
+	int step;      /* from one of its columns to the next */
+	int from,
+		to;  /* lanes of the same columns differ in these bits, from FROM up to before TO */
+	Buf **state; /* by row, then column of the thread */
+	CType ct;
+	const char *j0; /* the thread's first column */
+	const char *in
+		[MOST_BLOCKS]; /* i1, where rows are skewed: the thread's column exists; else COL is another's */
+	const char *any; /* i1: the warp has one of the last such columns; null: it always has */
+	/* In the order of fragments: */
+	Expr *load;
+	int reg;                      /* elements of a register */
+	const char *term;             /* i64: of a half of a block, the lane's first */
+	const char *col[MOST_BLOCKS]; /* i64: of each block of columns, the lane's first */
+} Folding;
+
+/* A term of each state, at AT of what is reduced. */
+static void terms(void *arg, const char *at)
+{
+	Folding *g = arg;
+	LlKernel *k = g->k;
+	LlPack p = {.k = k, .var = g->f->col, .pack = g->pack, .kept = -1};
+	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
+
+	ll_forget(&k->f);
+	ll_bind(k, g->n->var, at);
+	ll_bind(k, g->f->row, "0");
+	if (g->pack > 1)
+		ll_pack_find(&p, g->n->val[0]);
+	ll_pack_fetch(&p, g->j0);
+	for (int m = 0; m < g->f->rows; m++)
+		for (int v = 0; v < g->pack; v++) {
+			ll_pack_element(&p, g->j0, v);
+			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
+			ll_step(k, g->n, &g->state[m * g->pack + v], zero);
+		}
+	ll_forget(&k->f);
+}
+
+/* The same, where rows are skewed. */
+static void skewed_terms(void *arg, const char *at)
+{
+	Folding *g = arg;
+	LlKernel *k = g->k;
+	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
+
+	for (int v = 0; v < g->pack; v++) {
+		const char *after = v + 1 == g->pack && g->any ? ll_open_if(k, g->any) : NULL;
+
+		ll_forget(&k->f);
+		ll_bind(k, g->n->var, at);
+		ll_bind(k, g->f->row, "0");
+		ll_bind(k, g->f->col, g->col[v]);
+		ll_step(k, g->n, &g->state[v], zero);
+		ll_forget(&k->f);
+		ll_close_if(k, after);
+	}
+	ll_forget(&k->f);
+}
+
+/* ---- The order of fragments ---- */
+
+static void find_lanes(void *arg, Expr *e)
+{
+	Folding *g = arg;
+
+	if (e->kind == EX_LOAD && e->load.buf == g->f->lanes)
+		g->load = e;
+}
+
+/* The lane's 16 bytes of column COL and its neighbour, of the terms from K0 on. */
+static const char *lane_bytes(Folding *g, const char *k0, const char *col)
+{
+	LlKernel *k = g->k;
+	const char *v = ll_new(&k->f), *type, *at;
+
+	ll_forget(&k->f);
+	ll_bind(k, g->n->var, k0);
+	ll_bind(k, g->f->col, col);
+	at = ll_pointer(k, g->f->lanes, ll_expr(&k->f, g->load->load.idx[0]), &type);
+	ll_put(&k->f, "%s = load <%d x %s>, %s %s, align 16", v, 4 * g->reg,
+	       ll_stored(g->f->lanes->dtype), type, at);
+	return v;
+}
+
+/* Term V from LO on of what P fetched there, in column C of the thread and row M: element ELEM of ALL. */
+static void lane_term(Folding *g, LlPack *p, const char *lo, int v, int m, int c, const char *all,
+		      int elem)
+{
+	LlKernel *k = g->k;
+	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
+	const DType t = g->f->lanes->dtype;
+	const char *code = ll_new(&k->f);
+
+	ll_pack_element(p, lo, v);
+	ll_bind(k, g->f->col, ll_plus(&k->f, g->j0, c * g->step));
+	ll_put(&k->f, "%s = extractelement <%d x %s> %s, i32 %d", code, 4 * g->reg, ll_stored(t),
+	       all, elem);
+	ll_name(&k->f, g->load, ll_decoded(k, t, code));
+	ll_step(k, g->n, &g->state[m * g->pack + c], zero);
+}
+
+/* What the lane has of the half of a block whose terms begin at AT. Words are its four registers: for either column those of
+ * the first terms and of the last. */
+static void lane_terms(void *arg, const char *at)
+{
+	Folding *g = arg;
+	LlKernel *k = g->k;
+	const char *k0 = ll_new(&k->f), *all[MOST_BLOCKS];
+
+	ll_put(&k->f, "%s = add nuw nsw i64 %s, %s", k0, at, g->term);
+	for (int b = 0; b < g->pack / 2; b++)
+		all[b] = lane_bytes(g, k0, g->col[b]);
+	for (int m = 0; m < g->f->rows; m++)
+		for (int half = 0; half < 2; half++) {
+			const char *lo = ll_plus(&k->f, k0, half * 4 * g->reg);
+			LlPack p = {.k = k, .var = g->n->var, .pack = g->reg, .kept = -1};
+
+			ll_forget(&k->f);
+			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
+			if (g->reg > 1)
+				ll_pack_find(&p, g->n->val[0]);
+			ll_pack_fetch(&p, lo);
+			for (int v = 0; v < g->reg; v++)
+				for (int c = 0; c < g->pack; c++)
+					lane_term(g, &p, lo, v, m, c, all[c / 2],
+						  (2 * (c % 2) + half) * g->reg + v);
+		}
+	ll_forget(&k->f);
+}
+
+/* Where the lane has no column of a further block, its first one stands for it. */
+static void find_columns(Folding *g)
+{
+	LlKernel *k = g->k;
+
+	for (int b = 0; b < g->pack / 2; b++) {
+		const char *col = ll_plus(&k->f, g->j0, b * MMA_ROWS), *is;
+
+		g->col[b] = col;
+		if (!b || !g->n->guard)
+			continue;
+		ll_forget(&k->f);
+		ll_bind(k, g->f->col, col);
+		is = ll_expr(&k->f, g->n->guard);
+		g->col[b] = ll_new(&k->f);
+		ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", g->col[b], is, col, g->j0);
+	}
+	ll_forget(&k->f);
+}
+
+/* Who has what where the matrix lies so. */
+static void share_lanes(Folding *g)
+{
+	LlFn *f = &g->k->f;
+
+	g->pack = g->f->cols / 8;
+	assert(g->f->cols % MMA_ROWS == 0 && g->pack / 2 <= MOST_BLOCKS);
+	ex_walk(g->n->val[0], find_lanes, g);
+	assert(g->load);
+	g->reg = 32 / dtype_info[g->f->lanes->dtype].bits;
+	g->step = 8;
+	g->from = 1;
+	g->to = 4;
+	g->term = ll_op(f, "mul i64", ll_op(f, "and i64", "%lane", 3), g->reg);
+	g->j0 = ll_op(f, "lshr i64", ll_op(f, "and i64", "%lane", 31), 2);
+	find_columns(g);
+}
+
+/* ---- All terms ---- */
+
+/* Who has what where memory runs along the columns. */
+static void share_columns(Folding *g)
+{
+	LlFn *f = &g->k->f;
+
+	g->lanes = g->f->cols / g->pack;
+	assert(g->lanes > 0 && g->lanes <= 32);
+	g->step = 1;
+	g->from = g->lanes;
+	g->to = 32;
+	g->j0 = ll_op(f, "mul i64", ll_op(f, "urem i64", "%lane", g->lanes), g->pack);
+}
+
+/* I1: column COL exists. */
+static const char *is_column(Folding *g, const char *col)
+{
+	LlKernel *k = g->k;
+	const char *in = ll_new(&k->f), *both;
+
+	ll_put(&k->f, "%s = icmp ult i64 %s, %d", in, col, g->f->cols);
+	if (!g->n->guard)
+		return in;
+	ll_forget(&k->f);
+	ll_bind(k, g->f->col, col);
+	both = ll_new(&k->f);
+	ll_put(&k->f, "%s = and i1 %s, %s", both, in, ll_expr(&k->f, g->n->guard));
+	ll_forget(&k->f);
+	return both;
+}
+
+/* A where COND, else B. */
+static const char *choose(LlFn *f, const char *cond, const char *a, const char *b)
+{
+	const char *t = ll_new(f);
+
+	ll_put(f, "%s = select i1 %s, i64 %s, i64 %s", t, cond, a, b);
+	return t;
+}
+
+/* Who has what where rows are skewed. In place of a column that does not exist a lane reads the warp's first one of the same 32,
+ * or of all. */
+static void share_skewed(Folding *g)
+{
+	LlKernel *k = g->k;
+	LlFn *f = &k->f;
+	const char *skew, *start = ll_new(f);
+
+	assert(g->pack <= MOST_BLOCKS && g->f->rows == 1);
+	g->lanes = 32;
+	g->step = 32;
+	g->from = 32;
+	g->to = 32;
+	ll_forget(f);
+	ll_bind(k, g->n->var, ll_op(f, "udiv i64", "%lane", 32));
+	skew = ll_expr(f, g->n->skew);
+	ll_forget(f);
+	ll_put(f, "%s = sub nsw i64 0, %s", start, skew);
+	g->j0 = ll_new(f);
+	ll_put(f, "%s = add nsw i64 %s, %s", g->j0, start, ll_op(f, "urem i64", "%lane", 32));
+	for (int v = 0; v < g->pack; v++) {
+		const char *col = ll_plus(f, g->j0, v * 32), *first = ll_plus(f, start, v * 32),
+			   *any = is_column(g, first);
+
+		g->in[v] = is_column(g, col);
+		g->col[v] = choose(f, g->in[v], col, choose(f, any, first, "0"));
+		if (v && v * 32 >= g->f->cols)
+			g->any = any;
+	}
+}
+
+/* The terms of this thread: several in flight at once. */
+static void all_terms(Folding *g)
+{
+	LlKernel *k = g->k;
+	const char *lo, *hi;
+
+	ll_ends(k, g->n, &lo, &hi);
+	if (g->f->lanes) {
+		const int half = 8 * g->reg, warps = k->stage->threads / 32;
+		const char *warp = ll_op(&k->f, "lshr i64", "%lane", 5);
+
+		ll_strided(k, g->n->var, ll_op(&k->f, "mul i64", warp, half), hi,
+			   (long long)warps * half, true, lane_terms, g);
+		return;
+	}
+	ll_strided(k, g->n->var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
+		   k->stage->threads / g->lanes, true, g->n->skew ? skewed_terms : terms, g);
+}
+
+/* Lanes with the same columns become one; each warp leaves what it has. */
+static const char *meet(Folding *g)
+{
+	LlKernel *k = g->k;
+	LlFn *f = &k->f;
+	const int all = g->f->rows * g->f->cols;
+	const DType t = ctype_dtype(g->ct);
+	const char *warps = arena_printf(f->arena, "@" KERNEL_NAME ".fold%d", k->nshared++);
+	const char *lane = ll_op(f, "and i64", "%lane", g->to - g->from),
+		   *warp = ll_op(f, "lshr i64", "%lane", 5), *at = ll_op(f, "mul i64", warp, all),
+		   *first = ll_new(f), *after, *p;
+
+	ll_shared(k, warps, (int64_t)all * k->stage->threads / 32, t);
+	for (int i = 0; i < g->f->rows * g->pack; i++)
+		for (int off = g->from; off < g->to; off *= 2) {
+			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
+							off);
+
+			ll_combine(k, g->n->red, &g->state[i], "0", &other, &g->ct, 1, false);
+		}
+	ll_put(f, "%s = icmp eq i64 %s, 0", first, lane);
+	after = ll_open_if(k, first);
+	for (int m = 0; m < g->f->rows; m++)
+		for (int v = 0; v < g->pack; v++) {
+			const char *to = ll_new(f), *i = ll_new(f), *x,
+				   *there = g->in[v] ? ll_open_if(k, g->in[v]) : NULL;
+
+			ll_put(f, "%s = add i64 %s, %s", i, at, g->j0);
+			i = ll_plus(f, i, m * g->f->cols + v * g->step);
+			ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", to,
+			       ll_stored(t), warps, i);
+			p = ll_load(k, g->state[m * g->pack + v], "0");
+			x = ll_encoded(k, t, p);
+			ll_put(f, "store %s %s, ptr addrspace(3) %s", ll_stored(t), x, to);
+			ll_close_if(k, there);
+		}
+	ll_close_if(k, after);
+	ll_barrier(k);
+	return warps;
+}
+
+/* A thread for each state: what the warps left, and what the state was. */
+static void over_warps(Folding *g, const char *warps)
+{
+	LlKernel *k = g->k;
+	LlFn *f = &k->f;
+	const int all = g->f->rows * g->f->cols, nwarps = k->stage->threads / 32;
+	const DType t = ctype_dtype(g->ct);
+	Iter *point = NEW(f->arena, Iter); /* a binding keeps it */
+	const char *after = NULL, *exists = NULL;
+	LlLoop l;
+
+	*point = (Iter){.name = "t"};
+	l = ll_open_loop(k, point, "%lane", arena_printf(f->arena, "%d", all),
+			 arena_printf(f->arena, "%d", k->stage->threads));
+	vec_push(f->arena, &k->own, l.var);
+	ll_forget(f);
+	ll_bind(k, g->f->col, ll_op(f, "urem i64", l.var, g->f->cols));
+	if (g->n->guard)
+		after = ll_open_if(k, ll_expr(f, g->n->guard));
+	if (g->f->valid) {
+		const char *in = ll_new(f);
+
+		ll_put(f, "%s = icmp slt i64 %s, %s", in, ll_op(f, "udiv i64", l.var, g->f->cols),
+		       ll_expr(f, g->f->valid));
+		exists = ll_open_if(k, in);
+	}
+	k->in_team++;
+	for (int w = 0; w < nwarps; w++) {
+		const char *from = ll_new(f), *code = ll_new(f), *value,
+			   *i = ll_plus(f, l.var, (long long)w * all);
+
+		ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", from, ll_stored(t),
+		       warps, i);
+		ll_put(f, "%s = load %s, ptr addrspace(3) %s", code, ll_stored(t), from);
+		value = ll_decoded(k, t, code);
+		ll_combine(k, g->n->red, g->n->buf, l.var, &value, &g->ct, 1, false);
+	}
+	k->in_team--;
+	ll_close_if(k, exists);
+	ll_close_if(k, after);
+	ll_close_loop(k, &l);
+	ll_barrier(k);
+}
+
+void ll_fold(LlKernel *k, const LNode *n)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Folding g = {.k = k, .n = n, .f = n->fold, .pack = n->pack, .ct = n->val[0]->ct};
+	const char *after = NULL;
+	int nstate;
+
+	if (g.f->lanes)
+		share_lanes(&g);
+	else if (n->skew)
+		share_skewed(&g);
+	else
+		share_columns(&g);
+	nstate = n->fold->rows * g.pack;
+	g.state = NEW_ARRAY(k->f.arena, nstate, Buf *);
+	for (int i = 0; i < nstate; i++) {
+		g.state[i] = NEW(k->f.arena, Buf);
+		*g.state[i] = (Buf){
+			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(g.ct)};
+		ll_declare(k, g.state[i], NULL);
+		ll_store(k, g.state[i], "0",
+			 ll_const(k->f.arena, monoid_identity(p, n->red, 0, g.ct)));
+	}
+	ll_forget(&k->f);
+	ll_bind(k, n->fold->col, g.j0);
+	if (n->guard && !n->skew)
+		after = ll_open_if(k, ll_expr(&k->f, n->guard));
+	k->in_team++;
+	all_terms(&g);
+	k->in_team--;
+	ll_close_if(k, after);
+	ll_forget(&k->f);
+	over_warps(&g, meet(&g));
+}

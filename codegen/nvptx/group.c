@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a team shares: points, in runs of one access each, and reductions. A thread has every team-th run. Of its
+ * first `keep` points, which are unrolled, it may keep values in registers, of the next `more` in the block's scratch; for
+ * those after them the values are made again.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include <string.h>
+
+/* ---- States of a team ---- */
+
+const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
+{
+	LlFn *f = &k->f;
+	const char *in = value, *half[2], *r, *s;
+
+	if (t == CT_BOOL || t == CT_F32) {
+		in = ll_new(f);
+		ll_put(f, t == CT_BOOL ? "%s = zext i1 %s to i32" : "%s = bitcast float %s to i32",
+		       in, value);
+	}
+	if (t == CT_F64) {
+		in = ll_new(f);
+		ll_put(f, "%s = bitcast double %s to i64", in, value);
+	}
+	if (t == CT_I64 || t == CT_U64 || t == CT_F64) {
+		for (int i = 0; i < 2; i++) {
+			const char *part = ll_new(f), *low = ll_new(f), *got = ll_new(f);
+
+			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
+			ll_put(f, "%s = trunc i64 %s to i32", low, part);
+			ll_put(f,
+			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
+			       got, k->mask, low, off);
+			half[i] = ll_new(f);
+			ll_put(f, "%s = zext i32 %s to i64", half[i], got);
+		}
+		s = ll_new(f);
+		r = ll_new(f);
+		ll_put(f, "%s = shl i64 %s, 32", s, half[1]);
+		ll_put(f, "%s = or i64 %s, %s", r, half[0], s);
+	} else {
+		r = ll_new(f);
+		ll_put(f,
+		       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
+		       r, k->mask, in, off);
+	}
+	if (t == CT_BOOL || t == CT_F32 || t == CT_F64) {
+		s = ll_new(f);
+		ll_put(f,
+		       t == CT_BOOL  ? "%s = trunc i32 %s to i1"
+		       : t == CT_F32 ? "%s = bitcast i32 %s to float"
+				     : "%s = bitcast i64 %s to double",
+		       s, r);
+		r = s;
+	}
+	return r;
+}
+
+static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct, int lanes)
+{
+	for (int off = lanes / 2; off; off /= 2) {
+		const char *other[2];
+
+		for (int i = 0; i < n->nout; i++)
+			other[i] = ll_shuffled(k, ll_load(k, part[i], "0"), ct[i], off);
+		ll_combine(k, n->red, part, "0", other, ct, n->nout, false);
+	}
+}
+
+/* Each warp's first lane leaves what the warp has; then every warp combines those. */
+static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct)
+{
+	LlFn *f = &k->f;
+	const int warps = k->stage->threads / 32;
+	const char *warp = ll_new(f), *lane = ll_new(f), *is = ll_new(f), *after, *in = ll_new(f),
+		   *value[2];
+
+	ll_put(f, "%s = lshr i64 %%lane, 5", warp);
+	ll_put(f, "%s = and i64 %%lane, 31", lane);
+	ll_put(f, "%s = icmp eq i64 %s, 0", is, lane);
+	after = ll_open_if(k, is);
+	for (int i = 0; i < n->nout; i++)
+		ll_partial(k, i, ct[i], warp, ll_load(k, part[i], "0"));
+	ll_close_if(k, after);
+	ll_barrier(k);
+	ll_put(f, "%s = and i64 %s, %d", in, lane, warps - 1);
+	for (int i = 0; i < n->nout; i++)
+		value[i] = ll_partial(k, i, ct[i], in, NULL);
+	for (int i = 0; i < n->nout; i++)
+		ll_store(k, part[i], "0", value[i]);
+	over_lanes(k, n, part, ct, warps);
+	ll_barrier(k);
+	k->partials++;
+}
+
+/* ---- Points of a team ---- */
+
+typedef struct Share {
+	LlKernel *k;
+	const LNode *n;    /* LN_REDUCE, or a loop around one store */
+	Buf *const *state; /* of the thread, to reduce to */
+	int pack;
+} Share;
+
+/* PACK points from LO on, all of which exist. */
+static void run_points(const Share *s, const char *lo, int kept)
+{
+	LlKernel *k = s->k;
+	const LNode *n = s->n;
+	LlPack p = {.k = k, .var = n->var, .pack = s->pack, .kept = kept};
+	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
+
+	ll_forget(&k->f);
+	k->kept = kept;
+	if (s->pack == 1) {
+		ll_bind(k, n->var, lo);
+		if (s->state)
+			ll_update(k, n, s->state, zero);
+		else
+			ll_nodes(k, n->body);
+	} else if (!s->state) {
+		ll_pack_find(&p, n->body->val[0]);
+		ll_pack_store(&p, n->body, lo);
+	} else {
+		for (int i = 0; i < n->nout; i++)
+			ll_pack_find(&p, n->val[i]);
+		ll_pack_fetch(&p, lo);
+		for (int v = 0; v < s->pack; v++) {
+			ll_pack_element(&p, lo, v);
+			ll_step(k, n, s->state, zero);
+		}
+		ll_forget(&k->f);
+	}
+	k->kept = -1;
+}
+
+/* What stands for what is kept, where it is not. */
+static Expr *made_again(void *arg, Expr *e)
+{
+	LlKernel *k = arg;
+	const LNode *l = e->kind == EX_LOAD && !e->load.buf->data ? ll_local(k, e->load.buf) : NULL;
+
+	return l && !(k->more && l->more)
+		       ? ex_rewrite(k->sched->kernel->pool, l->val[0], made_again, k)
+		       : NULL;
+}
+
+static LNode *without_kept(LlKernel *k, const LNode *n)
+{
+	LNode *r = arena_copy(k->f.arena, n, sizeof *n);
+	ExprPool *p = k->sched->kernel->pool;
+
+	for (int i = 0; i < n->nout; i++)
+		r->val[i] = ex_rewrite(p, n->val[i], made_again, k);
+	if (n->guard)
+		r->guard = ex_rewrite(p, n->guard, made_again, k);
+	if (n->body)
+		r->body = without_kept(k, n->body);
+	return r;
+}
+
+/* The local that N fills with what threads keep, or null. */
+static const LNode *fills(LlKernel *k, const LNode *n)
+{
+	return n->kind == LN_LOOP ? ll_local(k, n->body->buf[0]) : NULL;
+}
+
+static bool keeps(LlKernel *k, const LNode *n)
+{
+	return fills(k, n) != NULL;
+}
+
+/* Points before the first one that its thread passes over. */
+static const char *skewed(LlKernel *k, const LNode *n, const char *first)
+{
+	const char *t;
+
+	if (!n->skew)
+		return first;
+	t = ll_new(&k->f);
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", t, first, ll_expr(&k->f, n->skew));
+	ll_forget(&k->f);
+	return t;
+}
+
+static void other_run(void *arg, const char *at)
+{
+	run_points(arg, at, -1);
+}
+
+/* Of a remainder, where it is not known to be less: what the team's threads pass over in one go, STRIDE, is more than a sector. */
+static int64_t most_skew(const LNode *n, int64_t stride)
+{
+	const Expr *e = n->skew;
+
+	if (!e || e->kind == EX_CONST)
+		return e ? e->i : 0;
+	return ex_is_op(e, IN_mod) && e->op.arg[1]->kind == EX_CONST ? e->op.arg[1]->i - 1 : stride;
+}
+
+/* The runs of a thread: the first one's place, how far it is from there to the end, and from one to the next. */
+typedef struct Runs {
+	const char *first, *left;
+	const char *lo, *hi;
+	int64_t stride, before;
+	int64_t many; /* points there are; 0: that is not known */
+	int64_t most; /* at most; 0: any number */
+} Runs;
+
+/* What E is at most in runs for which the schedule is; 0: that is not known. */
+static int64_t most_of(const LlKernel *k, const Expr *e)
+{
+	int64_t lo, hi;
+
+	if (e->kind != EX_DIM)
+		return e->kind == EX_CONST ? e->i : 0;
+	dim_bounds(k->f.g->ctx, e->dim, &lo, &hi);
+	if (e->dim == k->sched->where.size && k->sched->where.most < hi)
+		hi = k->sched->where.most;
+	return hi < DIM_INF ? hi : 0;
+}
+
+static Runs runs_of(const Share *s)
+{
+	LlKernel *k = s->k;
+	const LNode *n = s->n;
+	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
+	Runs r = {.stride = (int64_t)k->team * s->pack,
+		  .before = most_skew(n, (int64_t)k->team * s->pack),
+		  .many = known ? n->hi->i - n->lo->i : 0,
+		  .most = n->lo->kind == EX_CONST && n->lo->i == 0 ? most_of(k, n->hi) : 0};
+
+	ll_ends(k, n, &r.lo, &r.hi);
+	r.first = ll_new(&k->f);
+	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", r.first, k->lane, s->pack);
+	if (strcmp(r.lo, "0") != 0) {
+		const char *t = ll_new(&k->f);
+
+		ll_put(&k->f, "%s = add nsw i64 %s, %s", t, r.first, r.lo);
+		r.first = t;
+	}
+	r.first = skewed(k, n, r.first);
+	r.left = ll_new(&k->f);
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", r.left, r.hi, r.first);
+	return r;
+}
+
+/* Opens a block for where there is a run J; null: it is always there. */
+static const char *open_run(LlKernel *k, const Runs *r, int j)
+{
+	if (r->before && j == 0)
+		return ll_open_if_in(k, r->first, r->lo, r->hi);
+	if ((j + 1) * r->stride <= r->many)
+		return NULL;
+	return ll_open_if_in(k, arena_printf(k->f.arena, "%lld", (long long)(j * r->stride)), NULL,
+			     r->left);
+}
+
+/* Whether a thread may have a run J. */
+static bool may_have(const Runs *r, int j)
+{
+	const int64_t most = r->many ? r->many : r->most;
+
+	return !most || j * r->stride < most + r->before;
+}
+
+/* Runs from J on. */
+static void other_runs(const Share *s, const Runs *r, int j)
+{
+	Share other = *s;
+
+	other.n = without_kept(s->k, s->n);
+	ll_strided(s->k, s->n->var, ll_plus(&s->k->f, r->first, j * r->stride), r->hi, r->stride,
+		   !s->n->keep && may_have(r, j + LL_UNROLL - 1), other_run, &other);
+}
+
+static void run_in_scratch(void *arg, const char *at)
+{
+	const Share *s = arg;
+	LlKernel *k = s->k;
+	const char *first = k->more, *from = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", from, at, first);
+	k->more = ll_new(&k->f);
+	ll_put(&k->f, "%s = add nsw i64 %s, %s", k->more, from, k->lane);
+	run_points(s, at, 0);
+	k->more = first;
+}
+
+/* The runs whose elements are in scratch, from the text FIRST on. */
+static void runs_in_scratch(const Share *s, const char *first, const Runs *r)
+{
+	LlKernel *k = s->k;
+	Share some = *s;
+	const char *end = ll_plus(&k->f, first, s->n->more / s->pack * r->stride),
+		   *less = ll_new(&k->f), *hi = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = icmp slt i64 %s, %s", less, end, r->hi);
+	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", hi, less, end, r->hi);
+	k->more = first;
+	some.n = without_kept(k, s->n);
+	ll_strided(k, s->n->var, first, hi, r->stride, false, run_in_scratch, &some);
+	k->more = NULL;
+}
+
+/* Where it is not known how many runs there are, those past the end are passed over some at a time. */
+static void share(const Share *s)
+{
+	enum { GROUP = 4 };
+	LlKernel *k = s->k;
+	const LNode *n = s->n;
+	const Runs r = runs_of(s);
+	const int runs = n->keep ? n->keep / s->pack : r.before > 0;
+	const bool groups = !r.many && runs > 2 * GROUP;
+	const LNode *filled = fills(k, n);
+	const int kept = runs + n->more / s->pack;
+	const char *after, *group = NULL;
+
+	k->in_team++;
+	for (int j = 0; j < runs; j++) {
+		if (groups && j % GROUP == 0) {
+			ll_close_if(k, group);
+			group = ll_open_if_in(
+				k, arena_printf(k->f.arena, "%lld", (long long)(j * r.stride)),
+				NULL, r.left);
+		}
+		after = open_run(k, &r, j);
+		run_points(s, ll_plus(&k->f, r.first, j * r.stride), j * s->pack);
+		ll_close_if(k, after);
+	}
+	ll_close_if(k, group);
+	ll_forget(&k->f);
+	if (n->more && (!filled || filled->more))
+		runs_in_scratch(s, ll_plus(&k->f, r.first, runs * r.stride), &r);
+	ll_forget(&k->f);
+	if (!filled && may_have(&r, kept))
+		other_runs(s, &r, kept);
+	k->in_team--;
+}
+
+void ll_share(LlKernel *k, const LNode *n)
+{
+	const Share s = {k, n, NULL, n->pack ? n->pack : 1};
+
+	share(&s);
+	if (!keeps(k, n))
+		ll_barrier(k);
+}
+
+void ll_reduce(LlKernel *k, const LNode *n)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Buf *part[2] = {NULL, NULL};
+	CType ct[2] = {CT_NONE, CT_NONE};
+	const char *lo, *hi, *value[2], *at;
+	LlLoop l;
+
+	if (ll_alone(k)) {
+		ll_ends(k, n, &lo, &hi);
+		l = ll_open_loop(k, n->var, lo, hi, "1");
+		ll_update(k, n, n->buf, n->idx);
+		ll_close_loop(k, &l);
+		return;
+	}
+	for (int i = 0; i < n->nout; i++) {
+		ct[i] = n->val[i]->ct;
+		part[i] = NEW(k->f.arena, Buf);
+		*part[i] = (Buf){
+			.name = "part", .id = -1, .kind = BUF_TEMP, .dtype = ctype_dtype(ct[i])};
+		ll_declare(k, part[i], NULL);
+		ll_store(k, part[i], "0",
+			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
+	}
+	share(&(Share){k, n, part, n->pack ? n->pack : 1});
+	over_lanes(k, n, part, ct, k->stage->team < 32 ? k->stage->team : 32);
+	if (k->stage->team > 32)
+		over_warps(k, n, part, ct);
+	else
+		ll_barrier(k);
+	for (int i = 0; i < n->nout; i++)
+		value[i] = ll_load(k, part[i], "0");
+	at = ll_expr(&k->f, n->idx);
+	ll_combine(k, n->red, n->buf, at, value, ct, n->nout, false);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LLVM: the IR of each kernel to PTX, a kernel a module, in child processes, since LLVM ends the process where it
+ * lacks a pattern. A child takes every JOBS-th kernel and writes what it made to a file of its own; one that ends
+ * early is answered for by the kernel it was at. What a kernel becomes depends on nothing but its text.
+ */
+#include "codegen/nvptx/nvptx_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef DLCC_LLVM
+
+bool gen_nvptx_available(void)
+{
+	return false;
+}
+
+const char *gen_nvptx_processor(const Gpu *gpu)
+{
+	(void)gpu;
+	return NULL;
+}
+
+const char *gen_nvptx_llvm(void)
+{
+	return NULL;
+}
+
+bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
+{
+	(void)jobs;
+	return diag_error(d, (DiagLoc){.file = g->target->name},
+			  "this dlcc was built without LLVM, which code for GPUs needs");
+}
+
+#else
+
+#include "base/sys.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <llvm/Config/llvm-config.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TRIPLE "nvptx64-nvidia-cuda"
+
+static const char passes[] =
+	"always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
+	"loop-simplify,lcssa,loop-mssa(licm),early-cse<memssa>,gvn,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
+
+bool gen_nvptx_available(void)
+{
+	return true;
+}
+
+const char *gen_nvptx_processor(const Gpu *gpu)
+{
+	return gpu->llvm > LLVM_VERSION_MAJOR ? "sm_90" : NULL;
+}
+
+const char *gen_nvptx_llvm(void)
+{
+	return LLVM_VERSION_STRING;
+}
+
+/* ---- In a child ---- */
+
+static struct {
+#define LLVM(name) __typeof__(LLVM##name) *name;
+#include "codegen/nvptx/llvm.def"
+#undef LLVM
+} llvm;
+
+/* The library of the build, where it was or wherever the loader finds it by its name. */
+static void open_llvm(void)
+{
+	static const char *const names[] = {
+#define LLVM(name) "LLVM" #name,
+#include "codegen/nvptx/llvm.def"
+#undef LLVM
+	};
+	void *lib = dlopen(DLCC_LLVM, RTLD_NOW | RTLD_LOCAL);
+
+	if (!lib)
+		lib = dlopen(strrchr(DLCC_LLVM, '/') + 1, RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		void *fn = lib ? dlsym(lib, names[i]) : NULL;
+
+		if (!fn) {
+			fprintf(stderr, "error: %s\n", dlerror());
+			_exit(1);
+		}
+		memcpy((char *)&llvm + i * sizeof fn, &fn, sizeof fn);
+	}
+}
+
+static LLVMTargetMachineRef machine(const Target *t)
+{
+	const Gpu *gpu = t->gpu;
+	const char *older = gen_nvptx_processor(gpu);
+	char features[16];
+	LLVMTargetRef target;
+	char *error = NULL;
+
+	open_llvm();
+	llvm.InitializeNVPTXTargetInfo();
+	llvm.InitializeNVPTXTarget();
+	llvm.InitializeNVPTXTargetMC();
+	llvm.InitializeNVPTXAsmPrinter();
+	if (llvm.GetTargetFromTriple(TRIPLE, &target, &error)) {
+		fprintf(stderr, "error: %s\n", error);
+		_exit(1);
+	}
+	snprintf(features, sizeof features, "+ptx%d", older ? 80 : gpu->ptx);
+	return llvm.CreateTargetMachine(target, TRIPLE, older ? older : t->name, features,
+					LLVMCodeGenLevelDefault, LLVMRelocDefault,
+					LLVMCodeModelDefault);
+}
+
+/* What went wrong is said on stderr; then null. */
+static char *failed(const char *what, char *message)
+{
+	fprintf(stderr, "error: %s: %s\n", what, message ? message : "?");
+	return NULL;
+}
+
+/* The PTX of FN without the module's head: what stands after .address_size. */
+static char *translate(LLVMTargetMachineRef tm, const PtxFunc *fn)
+{
+	LLVMContextRef ctx = llvm.ContextCreate();
+	LLVMMemoryBufferRef in = llvm.CreateMemoryBufferWithMemoryRangeCopy(fn->ir, strlen(fn->ir),
+									    "kernel"),
+			    out;
+	LLVMPassBuilderOptionsRef o = llvm.CreatePassBuilderOptions();
+	LLVMModuleRef m = NULL;
+	LLVMErrorRef e;
+	char *message = NULL, *text, *at;
+
+	if (llvm.ParseIRInContext(ctx, in, &m, &message))
+		return failed("the IR", message);
+	llvm.SetTarget(m, TRIPLE);
+	llvm.SetModuleDataLayout(m, llvm.CreateTargetDataLayout(tm));
+	if (llvm.VerifyModule(m, LLVMReturnStatusAction, &message))
+		return failed("the verifier", message);
+	if ((e = llvm.RunPasses(m, passes, tm, o)))
+		return failed("the passes", llvm.GetErrorMessage(e));
+	if (llvm.TargetMachineEmitToMemoryBuffer(tm, m, LLVMAssemblyFile, &message, &out))
+		return failed("the emitter", message);
+	text = strndup(llvm.GetBufferStart(out), llvm.GetBufferSize(out));
+	at = text ? strstr(text, ".address_size") : NULL;
+	llvm.DisposeMemoryBuffer(out);
+	llvm.DisposePassBuilderOptions(o);
+	llvm.DisposeModule(m);
+	llvm.ContextDispose(ctx);
+	return at ? strchr(at, '\n') + 1 : failed("the emitter", NULL);
+}
+
+/* A file of this process alone: for each kernel that is done, its number, the length, the text. */
+static void child(const GenPtx *g, int first, int step, int out, int log)
+{
+	LLVMTargetMachineRef tm;
+
+	dup2(log, 2);
+	tm = machine(g->target);
+	for (int i = first; i < g->funcs.n; i += step) {
+		const PtxFunc *fn = g->funcs.at[i];
+		char *made = translate(tm, fn),
+		     *ptx = made ? ptx_limited(made, g->target->gpu, fn) : NULL;
+		int64_t head[2] = {i, ptx ? (int64_t)strlen(ptx) : 0};
+
+		if (!ptx || !write_all(out, head, sizeof head) ||
+		    !write_all(out, ptx, (size_t)head[1]))
+			_exit(1);
+	}
+	_exit(0);
+}
+
+/* ---- In the parent ---- */
+
+typedef struct Worker {
+	pid_t pid;
+	int out, log;
+} Worker;
+
+static char *contents(Arena *a, int fd, size_t *n)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	char *s = arena_alloc(a, (size_t)size + 1);
+
+	*n = size > 0 && pread(fd, s, (size_t)size, 0) == size ? (size_t)size : 0;
+	return s;
+}
+
+/* LLVM's own name of a function is not the user's. */
+static bool refused(GenPtx *g, const Worker *w, int at, Diag *d)
+{
+	size_t n;
+	char *log = contents(g->arena, w->log, &n);
+	const PtxFunc *fn = g->funcs.at[at];
+	Loc l = fn->locs.n ? fn->locs.at[0] : (Loc){"?", "?"};
+
+	diag_error(d, (DiagLoc){.node = l.node, .op = l.op},
+		   "LLVM cannot make %s code of kernel %s", g->target->name, fn->name);
+	for (int lines = 0; *log && lines < 4; lines++) {
+		int len = (int)strcspn(log, "\n");
+
+		diag_note(d, "%.*s", len < 300 ? len : 300, log);
+		log += len + (log[len] == '\n');
+	}
+	return false;
+}
+
+/* Waits for worker K of JOBS and takes what it made. */
+static bool collect(GenPtx *g, Worker *w, int k, int jobs, Diag *d)
+{
+	size_t n, at = 0;
+	char *text;
+	int next = k, status = wait_for(w->pid);
+
+	text = contents(g->arena, w->out, &n);
+	while (at + 16 <= n) {
+		int64_t head[2];
+
+		memcpy(head, text + at, sizeof head);
+		if (at + 16 + (size_t)head[1] > n)
+			break;
+		g->funcs.at[head[0]]->ptx = arena_strndup(g->arena, text + at + 16,
+							  (size_t)head[1]);
+		at += 16 + (size_t)head[1];
+		next = (int)head[0] + jobs;
+	}
+	if (status == 0 && next >= g->funcs.n)
+		return true;
+	return refused(g, w, next < g->funcs.n ? next : g->funcs.n - 1, d);
+}
+
+/* Whether a launch can hand over what every kernel wants. */
+static bool parameters_fit(const GenPtx *g, Diag *d)
+{
+	enum { MOST = 512 }; /* words: 4 KiB, what PTX allows before version 8.1 */
+
+	for (int i = 0; i < g->funcs.n; i++) {
+		const PtxFunc *fn = g->funcs.at[i];
+		const Loc l = fn->locs.n ? fn->locs.at[0] : (Loc){"?", "?"};
+
+		if (fn->words > MOST)
+			return diag_error(
+				d, (DiagLoc){.node = l.node, .op = l.op},
+				"kernel %s has %d tensors and sizes; a launch on a GPU takes %d",
+				fn->name, fn->words, MOST);
+	}
+	return true;
+}
+
+bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
+{
+	Worker *w;
+	bool ok = true;
+
+	if (!parameters_fit(g, d))
+		return false;
+
+	jobs = jobs < 1 ? 1 : jobs > g->funcs.n ? g->funcs.n : jobs;
+	w = NEW_ARRAY(g->arena, jobs + 1, Worker);
+	fflush(NULL);
+	for (int k = 0; k < jobs; k++) {
+		w[k].out = memfd_create("ptx", MFD_CLOEXEC);
+		w[k].log = memfd_create("log", MFD_CLOEXEC);
+		w[k].pid = fork();
+		if (w[k].pid == 0)
+			child(g, k, jobs, w[k].out, w[k].log);
+		if (w[k].pid < 0)
+			return diag_error(d, (DiagLoc){.file = g->target->name},
+					  "cannot start a process for LLVM");
+	}
+	for (int k = 0; k < jobs; k++) {
+		ok = collect(g, &w[k], k, jobs, d) && ok;
+		close(w[k].out);
+		close(w[k].log);
+	}
+	return ok;
+}
+
+#endif

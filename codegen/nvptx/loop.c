@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loops of a kernel: a thread's own, whose points follow each other or are several in flight, and a team's, whose threads
+ * share them out.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include <string.h>
+
+LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
+		    const char *step)
+{
+	LlFn *f = &k->f;
+	LlLoop l = {ll_slot(k, "i64", 0), ll_new(f),           step,
+		    ll_label(f, "loop"),  ll_label(f, "done"), false};
+	const char *body = ll_label(f, "body"), *more = ll_new(f);
+
+	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
+	ll_put(f, "br label %%%s", l.head);
+	ll_begin(f, l.head);
+	ll_put(f, "%s = load i64, ptr %s", l.var, l.slot);
+	ll_put(f, "%s = icmp slt i64 %s, %s", more, l.var, to);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", more, body, l.end);
+	ll_begin(f, body);
+	ll_bind(k, var, l.var);
+	return l;
+}
+
+void ll_close_loop(LlKernel *k, const LlLoop *l)
+{
+	const char *next = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = add nsw i64 %s, %s", next, l->var, l->step);
+	ll_put(&k->f, "store i64 %s, ptr %s", next, l->slot);
+	ll_put(&k->f, "br label %%%s%s", l->head, l->once ? LL_LOOP_ONCE : "");
+	ll_begin(&k->f, l->end);
+	ll_forget(&k->f);
+}
+
+void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride,
+		bool unrolled, void (*body)(void *arg, const char *at), void *arg)
+{
+	LlFn *f = &k->f;
+	const char *last, *at;
+	LlLoop l;
+
+	if (unrolled) {
+		last = ll_plus(f, to, -(LL_UNROLL - 1) * stride);
+		l = ll_open_loop(k, var, from, last,
+				 arena_printf(f->arena, "%lld", LL_UNROLL * stride));
+		l.once = true;
+		for (int u = 0; u < LL_UNROLL; u++)
+			body(arg, ll_plus(f, l.var, u * stride));
+		ll_close_loop(k, &l);
+		at = ll_new(f);
+		ll_put(f, "%s = load i64, ptr %s", at, l.slot);
+		from = at;
+	}
+	l = ll_open_loop(k, var, from, to, arena_printf(f->arena, "%lld", stride));
+	body(arg, l.var);
+	ll_close_loop(k, &l);
+}
+
+void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi)
+{
+	ll_forget(&k->f);
+	*lo = ll_expr(&k->f, n->lo);
+	*hi = ll_expr(&k->f, n->hi);
+	ll_forget(&k->f);
+}
+
+static const char *from_lane(LlKernel *k, const char *lo)
+{
+	const char *t = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = add nsw i64 %s, %s", t, lo, k->lane);
+	return t;
+}
+
+/* N, written out, has terms of neighbours, in all so many that their loads take most of the registers. */
+static bool is_long_row(const LNode *n)
+{
+	enum { LONG = 16 };
+	const LNode *in = n->body;
+
+	for (; in; in = in->next)
+		if (in->kind == LN_LOOP && in->pack > 1 && in->body->kind == LN_UPDATE)
+			return (n->hi->i - n->lo->i) * in->pack >= LONG;
+	return false;
+}
+
+static void unrolled_node(LlKernel *k, const LNode *n)
+{
+	k->ahead = k->ahead || is_long_row(n);
+	for (int64_t i = n->lo->i; i < n->hi->i; i += n->step) {
+		ll_forget(&k->f);
+		ll_bind(k, n->var, arena_printf(k->f.arena, "%lld", (long long)i));
+		ll_nodes(k, n->body);
+	}
+	ll_forget(&k->f);
+}
+
+typedef struct Strided {
+	LlKernel *k;
+	const LNode *n;
+} Strided;
+
+/* The body of a loop over independent points that are apart, at one of them: several are in flight at once. */
+static void strided_node(void *arg, const char *at)
+{
+	const Strided *s = arg;
+
+	ll_forget(&s->k->f);
+	ll_bind(s->k, s->n->var, at);
+	ll_nodes(s->k, s->n->body);
+	ll_forget(&s->k->f);
+}
+
+/* Of a loop with no more points than the team has threads, each does one. In kernels that have had sums in registers it is a
+ * loop still: ptxas begins with what follows it before it ends, and spills. */
+static bool one_each(const LlKernel *k, const LNode *n)
+{
+	int64_t lo = 0, hi = n->hi->kind == EX_CONST ? n->hi->i : INT64_MAX;
+
+	if (n->hi->kind == EX_ITER) {
+		dim_bounds(k->f.g->ctx, n->hi->iter->extent, &lo, &hi);
+		hi--;
+	}
+	return !k->sums && n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->team;
+}
+
+static bool has_kind(const LNode *n, LNodeKind kind)
+{
+	for (; n; n = n->next)
+		if (n->kind == kind || has_kind(n->body, kind))
+			return true;
+	return false;
+}
+
+/* Terms of sums are written out in N or what follows it: what is around them is not to be unrolled, as ptxas would, until
+ * registers are spilled. Of copies, whose loads are then in flight together, it may. */
+static bool has_terms(const LNode *n)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_LOOP &&
+		    (n->loop == LOOP_UNROLL ? has_kind(n->body, LN_UPDATE) : has_terms(n->body)))
+			return true;
+	return false;
+}
+
+static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *hi)
+{
+	const bool once = one_each(k, n);
+	const char *at = from_lane(k, lo), *after = NULL;
+	LlLoop l;
+
+	if (!once) {
+		l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", k->team));
+		l.once = has_terms(n->body);
+		at = l.var;
+	} else {
+		if (n->hi->kind != EX_CONST || n->hi->i - n->lo->i < k->team)
+			after = ll_open_if_in(k, at, NULL, hi);
+		ll_bind(k, n->var, at);
+	}
+	if (!strcmp(lo, "0"))
+		vec_push(k->f.arena, &k->own, at);
+	k->in_team++;
+	ll_nodes(k, n->body);
+	k->in_team--;
+	if (once)
+		ll_close_if(k, after);
+	else
+		ll_close_loop(k, &l);
+	ll_forget(&k->f);
+	ll_barrier(k);
+}
+
+void ll_loop(LlKernel *k, const LNode *n)
+{
+	const bool share = n->loop == LOOP_TEAM && !ll_alone(k);
+	const char *lo, *hi;
+	LlLoop l;
+
+	if (n->pack > 1 && ll_alone(k) && ll_pack(k, n))
+		return;
+	if (share && (n->pack || n->keep)) {
+		ll_share(k, n);
+		return;
+	}
+	if (n->loop == LOOP_UNROLL && n->lo->kind == EX_CONST && n->hi->kind == EX_CONST) {
+		unrolled_node(k, n);
+		return;
+	}
+	ll_ends(k, n, &lo, &hi);
+	if (n->loop == LOOP_VECTOR && n->step > 1) {
+		ll_strided(k, n->var, lo, hi, n->step, true, strided_node, &(Strided){k, n});
+		return;
+	}
+	if (share) {
+		team_node(k, n, lo, hi);
+		return;
+	}
+	l = ll_open_loop(k, n->var, lo, hi, arena_printf(k->f.arena, "%lld", (long long)n->step));
+	l.once = has_terms(n->body);
+	ll_nodes(k, n->body);
+	ll_close_loop(k, &l);
+}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of a kernel: which buffers and sizes are its parameters, where locals lie, single elements, and accesses
+ * of 16 bytes. An element is kept in its stored form and computed with as its scalar type, here as everywhere.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include "passes/kernel/kernels.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <string.h>
+
+/* ---- Names ---- */
+
+/* NAME as a part of LLVM's and PTX's names. */
+static const char *plain(Arena *a, const char *name)
+{
+	char *s = arena_strdup(a, name ? name : "v");
+
+	for (char *p = s; *p; p++)
+		if (!isalnum((unsigned char)*p))
+			*p = '_';
+	return s;
+}
+
+static bool name_taken(const LlKernel *k, const char *name)
+{
+	for (int i = 0; i < k->places.n; i++)
+		if (!strcmp(k->places.at[i].name, name))
+			return true;
+	return false;
+}
+
+static const char *new_name(LlKernel *k, const char *prefix, const Buf *b)
+{
+	const char *base = arena_printf(k->f.arena, "%s.%s", prefix, plain(k->f.arena, b->name)),
+		   *name = base;
+
+	for (int i = 2; name_taken(k, name); i++)
+		name = arena_printf(k->f.arena, "%s.%d", base, i);
+	return name;
+}
+
+/* ---- Places ---- */
+
+int ll_log2(int64_t n)
+{
+	int i = 0;
+
+	while (n > 1) {
+		assert(n % 2 == 0);
+		n /= 2;
+		i++;
+	}
+	return i;
+}
+
+bool ll_is_tile(const Buf *b)
+{
+	return b->spread >= SPREAD_ROWS && b->spread <= SPREAD_LANES;
+}
+
+LlMove ll_move(const Buf *b)
+{
+	const int piece = 16 / (dtype_info[b->dtype].bits / 8);
+	int64_t cols = 0, pieces;
+	LlMove m = {0};
+
+	dim_is_const(b->dims[2], &cols);
+	pieces = cols / piece;
+	m.row = ll_log2(cols);
+	m.piece = ll_log2(piece);
+	m.shift = pieces >= 8 ? 0 : pieces == 4 ? 1 : 2;
+	m.mask = pieces >= 8 ? 7 : (int)pieces - 1;
+	m.up = b->spread == SPREAD_WORDS;
+	m.mask = b->spread == SPREAD_LANES ? 0 : m.mask >> m.up;
+	return m;
+}
+
+static int64_t elements(const Buf *b)
+{
+	int64_t n = 1, v = 1;
+
+	for (int i = 0; i < b->rank; i++)
+		n *= dim_is_const(b->dims[i], &v) ? v : 0;
+	return n;
+}
+
+static LlBuf *add_place(LlKernel *k, LlBuf p)
+{
+	vec_push(k->f.arena, &k->places, p);
+	return &vec_last(&k->places);
+}
+
+/* The stored bits of element I of a constant. */
+static void put_code(StrBuf *b, const Buf *t, int64_t i)
+{
+	const int bits = dtype_info[t->dtype].bits;
+	const unsigned char *p = t->data;
+	uint64_t code = 0;
+	double d;
+
+	if (bits < 8) {
+		unsigned both = p[i * bits / 8] |
+				(i * bits % 8 + bits > 8 ? (unsigned)p[i * bits / 8 + 1] << 8 : 0u);
+
+		code = both >> (i * bits % 8) & ((1u << bits) - 1);
+	} else {
+		memcpy(&code, p + i * (bits / 8), (size_t)(bits / 8));
+	}
+	if (t->dtype == DT_F32 || t->dtype == DT_F64) {
+		d = dtype_load_f64(t->dtype, t->data, i);
+		memcpy(&code, &d, sizeof code);
+		strbuf_printf(b, "0x%016llX",
+			      (unsigned long long)(d == d ? code : UINT64_C(0x7ff8000000000000)));
+	} else {
+		strbuf_printf(b, "%llu", (unsigned long long)code);
+	}
+}
+
+static LlBuf *add_table(LlKernel *k, const Buf *b)
+{
+	LlBuf p = {.buf = b, .name = new_name(k, "@" KERNEL_NAME, b), .space = 1};
+	int64_t n = elements(b);
+
+	strbuf_printf(&k->globals, "%s = internal addrspace(1) constant [%lld x %s] [", p.name,
+		      (long long)(n ? n : 1), ll_stored(b->dtype));
+	for (int64_t i = 0; i < n; i++) {
+		strbuf_printf(&k->globals, "%s%s ", i ? ", " : "", ll_stored(b->dtype));
+		put_code(&k->globals, b, i);
+	}
+	strbuf_printf(&k->globals, "%s], align 16\n", n ? "" : "i8 0");
+	return add_place(k, p);
+}
+
+static LlBuf *place_of(LlKernel *k, const Buf *b)
+{
+	for (int i = 0; i < k->places.n; i++)
+		if (k->places.at[i].buf == b)
+			return &k->places.at[i];
+	if (b->data)
+		return add_table(k, b);
+	vec_push(k->f.arena, &k->bufs, (Buf *)(uintptr_t)b);
+	return add_place(k, (LlBuf){.buf = b,
+				    .name = new_name(k,
+						     b->kind == BUF_IN    ? "%in"
+						     : b->kind == BUF_OUT ? "%out"
+									  : "%temp",
+						     b),
+				    .space = 1,
+				    .packed = dtype_info[b->dtype].bits < 8});
+}
+
+const char *ll_buf_name(LlKernel *k, const Buf *b)
+{
+	return place_of(k, b)->name;
+}
+
+const char *ll_slot(LlKernel *k, const char *type, int64_t n)
+{
+	const char *name = arena_printf(k->f.arena, "%%slot%d", k->nslots++);
+
+	if (n)
+		strbuf_printf(&k->f.allocas, "  %s = alloca [%lld x %s], align 16\n", name,
+			      (long long)n, type);
+	else
+		strbuf_printf(&k->f.allocas, "  %s = alloca %s\n", name, type);
+	return name;
+}
+
+enum { STATIC_SHARED = 48 << 10 };
+
+/* Bytes of the block's scratch, one piece of shared memory, that LN_LOCAL places locals in. */
+static int64_t scratch(const LlKernel *k)
+{
+	int64_t v = 0;
+
+	return k->stage->scratch && dim_is_const(k->stage->scratch, &v) ? v : 0;
+}
+
+/* N and what follows it has shared memory that is not in scratch. */
+static bool declares(const LNode *n)
+{
+	for (; n; n = n->next)
+		if (n->kind == LN_REDUCE || declares(n->body) ||
+		    (n->kind == LN_LOCAL && n->buf[0]->rank && !n->idx && !n->keep &&
+		     n->buf[0]->spread != SPREAD_FRAG))
+			return true;
+	return false;
+}
+
+/* The launch gives the scratch: it is larger than what code may declare, or code declares locals or partial states, too. */
+static bool launch_gives(const LlKernel *k)
+{
+	return scratch(k) > STATIC_SHARED ||
+	       (scratch(k) &&
+		(k->stage->spans.n || declares(k->stage->head) || declares(k->stage->body)));
+}
+
+/* Schedules see to it that what a block has in shared memory is there: of what code declares, STATIC_SHARED bytes. */
+static void must_fit(const LlKernel *k)
+{
+	const int64_t given = ll_dynamic_shared(k),
+		      declared = k->shared + (k->scratch && !given ? scratch(k) : 0);
+
+	assert(declared <= STATIC_SHARED);
+	assert(declared + given <= (given ? k->f.g->target->gpu->shared : STATIC_SHARED));
+	(void)declared;
+}
+
+static const char *scratch_name(LlKernel *k)
+{
+	const char *name = "@" KERNEL_NAME "_scratch";
+
+	if (!k->scratch && !launch_gives(k))
+		strbuf_printf(&k->globals,
+			      "%s = internal addrspace(3) global [%lld x i8] undef, align 128\n",
+			      name, (long long)scratch(k));
+	else if (!k->scratch)
+		strbuf_printf(&k->globals,
+			      "%s = external addrspace(3) global [0 x i8], align 128\n", name);
+	k->scratch = true;
+	must_fit(k);
+	return name;
+}
+
+void ll_shared(LlKernel *k, const char *name, int64_t n, DType t)
+{
+	strbuf_printf(&k->globals,
+		      "%s = internal addrspace(3) global [%lld x %s] undef, align 16\n", name,
+		      (long long)n, ll_stored(t));
+	k->shared += (n * ((dtype_info[t].bits + 7) / 8) + 15) / 16 * 16;
+	must_fit(k);
+}
+
+int ll_dynamic_shared(const LlKernel *k)
+{
+	return k->scratch && launch_gives(k) ? (int)scratch(k) : 0;
+}
+
+void ll_declare(LlKernel *k, Buf *b, const LNode *local)
+{
+	const int teams = k->stage->threads / k->stage->team;
+	LlBuf p = {.buf = b};
+
+	if (local && local->keep) {
+		p.local = local;
+		p.rest = local->more ? scratch_name(k) : NULL;
+		p.at = local->more ? local->idx->i : 0;
+		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
+	} else if (local && local->idx) {
+		p.space = 3;
+		p.team = elements(b);
+		p.name = scratch_name(k);
+		p.at = local->idx->i;
+	} else if (b->spread == SPREAD_FRAG) {
+		const int64_t n = elements(b) / k->stage->threads;
+
+		k->sums = true;
+		p.name = ll_slot(k, ll_stored(b->dtype), n);
+		for (int64_t i = 0; i < n; i++)
+			ll_put(&k->f, "store %s %s, ptr %s", ll_stored(b->dtype),
+			       dtype_is_float(b->dtype) ? "0.0" : "0",
+			       ll_element(k, p.name, b->dtype, i));
+	} else if (b->rank && !ll_alone(k)) {
+		const bool block = k->team == k->stage->threads;
+
+		p.space = 3;
+		p.team = block ? 0 : elements(b);
+		p.name = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
+		ll_shared(k, p.name, elements(b) ? elements(b) * (block ? 1 : teams) : 1, b->dtype);
+	} else {
+		p.name = ll_slot(k, ll_stored(b->dtype), b->rank ? elements(b) : 0);
+	}
+	add_place(k, p);
+}
+
+bool ll_in_register(LlKernel *k, const Buf *b)
+{
+	return place_of(k, b)->space == 0;
+}
+
+int ll_space(LlKernel *k, const Buf *b)
+{
+	const LlBuf *p = place_of(k, b);
+
+	return p->span ? 3 : p->space;
+}
+
+const char *ll_declare_span(LlKernel *k, const Buf *b, int64_t n, const char *first)
+{
+	LlBuf *p = place_of(k, b);
+
+	p->span = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
+	p->first = first;
+	ll_shared(k, p->span, n, b->dtype);
+	return p->span;
+}
+
+const char *ll_span_name(LlKernel *k, const Buf *b)
+{
+	return place_of(k, b)->span;
+}
+
+const LNode *ll_local(LlKernel *k, const Buf *b)
+{
+	return place_of(k, b)->local;
+}
+
+/* ---- Elements ---- */
+
+const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i)
+{
+	const char *r = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = getelementptr %s, ptr %s, i64 %lld", r, ll_stored(t), array,
+	       (long long)i);
+	return r;
+}
+
+/* Element IDX of a buffer whose pieces moved (kernel.h, Spread). */
+static const char *moved(LlKernel *k, const Buf *b, const char *idx)
+{
+	LlFn *f = &k->f;
+	const LlMove m = ll_move(b);
+	const char *with = ll_op(f, "and i64", ll_op(f, "lshr i64", idx, m.row + m.shift), m.mask),
+		   *by = ll_op(f, "shl i64", with, m.piece + m.up), *r = ll_new(f);
+
+	ll_put(f, "%s = xor i64 %s, %s", r, idx, by);
+	return r;
+}
+
+/* AT in scratch, as if B began where scratch does, in B. The constant comes last: what buffers have in common is the same. */
+static const char *beyond(LlKernel *k, const LlBuf *p, const char *at)
+{
+	const char *r;
+
+	if (!p->at)
+		return at;
+	r = ll_new(&k->f);
+	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", r, at,
+	       (long long)p->at);
+	return r;
+}
+
+const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
+{
+	const char *bytes = ll_new(&k->f), *r = ll_new(&k->f);
+	int64_t rows = 0, cols = 0;
+
+	dim_is_const(b->dims[1], &rows);
+	dim_is_const(b->dims[2], &cols);
+	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %lld", bytes, k->slot,
+	       (long long)(rows * cols * dtype_info[b->dtype].bits / 8));
+	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, at, bytes);
+	return beyond(k, place_of(k, b), r);
+}
+
+/* Element KEPT of the run in hand of what threads keep as P, in scratch: lanes are neighbours there. */
+static const char *in_rest(LlKernel *k, const LlBuf *p)
+{
+	LlFn *f = &k->f;
+	const char *at = ll_plus(f, k->more, (long long)k->kept * k->stage->team),
+		   *first = ll_new(f), *r = ll_new(f);
+
+	ll_put(f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", first, p->rest,
+	       (long long)p->at);
+	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", r, ll_stored(p->buf->dtype),
+	       first, at);
+	return r;
+}
+
+/* Element IDX of a buffer, in the span that the block has of it. */
+static const char *in_span(LlKernel *k, const LlBuf *p, const char *idx)
+{
+	const char *at = ll_new(&k->f), *r = ll_new(&k->f);
+
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", at, idx, p->first);
+	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", r,
+	       ll_stored(p->buf->dtype), p->span, at);
+	return r;
+}
+
+const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type)
+{
+	LlFn *f = &k->f;
+	const LlBuf copy = *place_of(k, b), *p = &copy;
+	const char *r;
+
+	if (p->span) {
+		*type = "ptr addrspace(3)";
+		return in_span(k, p, idx);
+	}
+
+	if (p->rest && k->more) {
+		*type = "ptr addrspace(3)";
+		return in_rest(k, p);
+	}
+	r = ll_new(f);
+	if (p->local) {
+		assert(k->kept >= 0 && k->kept < p->local->keep);
+		idx = arena_printf(f->arena, "%d", k->kept);
+	}
+	if (ll_is_tile(b) && b->spread != SPREAD_LANES)
+		idx = moved(k, b, idx);
+	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
+	if (p->space == 3 && k->stage->team < k->stage->threads) {
+		const char *mine = ll_new(f), *at = ll_new(f);
+
+		ll_put(f, "%s = mul i64 %%team, %lld", mine, (long long)p->team);
+		ll_put(f, "%s = add i64 %s, %s", at, mine, idx);
+		if (ll_is_own(k, idx))
+			vec_push(f->arena, &k->own, at);
+		idx = at;
+	}
+	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
+	       p->name, idx);
+	if (p->local)
+		return r;
+	return ll_is_tile(b) ? ll_in_slot(k, b, r) : beyond(k, p, r);
+}
+
+const char *ll_decoded(LlKernel *k, DType t, const char *code)
+{
+	return ll_call(&k->f, arena_printf(k->f.arena, "decode_%s", dtype_info[t].name), &code, 1);
+}
+
+const char *ll_encoded(LlKernel *k, DType t, const char *val)
+{
+	return ll_call(&k->f, arena_printf(k->f.arena, "encode_%s", dtype_info[t].name), &val, 1);
+}
+
+const char *ll_load(LlKernel *k, const Buf *b, const char *idx)
+{
+	const LlBuf p = *place_of(k, b);
+	const char *type, *code, *at;
+
+	if (p.packed) {
+		const char *arg[] = {p.name, idx,
+				     arena_printf(k->f.arena, "%d", dtype_info[b->dtype].bits)};
+
+		return ll_decoded(k, b->dtype, ll_call(&k->f, "load_packed", arg, 3));
+	}
+	at = ll_pointer(k, b, idx, &type);
+	code = ll_new(&k->f);
+	ll_put(&k->f, "%s = load %s, %s %s", code, ll_stored(b->dtype), type, at);
+	return ll_decoded(k, b->dtype, code);
+}
+
+void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val)
+{
+	const LlBuf p = *place_of(k, b);
+	const char *code = ll_encoded(k, b->dtype, val), *type, *at;
+
+	if (p.packed) {
+		ll_put(&k->f, "call void @store_packed(ptr addrspace(1) %s, i64 %s, i64 %d, i8 %s)",
+		       p.name, idx, dtype_info[b->dtype].bits, code);
+		return;
+	}
+	at = ll_pointer(k, b, idx, &type);
+	ll_put(&k->f, "store %s %s, %s %s", ll_stored(b->dtype), code, type, at);
+}
+
+void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n)
+{
+	LlFn *f = &k->f;
+	const char *type, *t = ll_stored(b->dtype), *at = ll_pointer(k, b, idx, &type),
+			  *all = "undef";
+
+	if (n == 1) {
+		ll_put(f, "store %s %s, %s %s", t, val[0], type, at);
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		const char *next = ll_new(f);
+
+		ll_put(f, "%s = insertelement <%d x %s> %s, %s %s, i32 %d", next, n, t, all, t,
+		       val[i], i);
+		all = next;
+	}
+	ll_put(f, "store <%d x %s> %s, %s %s, align %d", n, t, all, type, at,
+	       n * dtype_info[b->dtype].bits / 8);
+}
+
+static const char *load_expr(void *arg, const Expr *e, const char *const *idx)
+{
+	if (e->load.nidx)
+		ll_note_own(arg, e->load.idx[0], idx[0]);
+	return ll_load(arg, e->load.buf, e->load.nidx ? idx[0] : "0");
+}
+
+const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val)
+{
+	const int set = k->partials % 2;
+	const char *name = arena_printf(k->f.arena, "@" KERNEL_NAME ".warps%d_%s%d", set,
+					ctype_name[t], c),
+		   *p = ll_new(&k->f), *r;
+	const DType d = ctype_dtype(t);
+
+	if (!k->partial[set][c][t])
+		ll_shared(k, name, 32, d);
+	k->partial[set][c][t] = true;
+	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", p, ll_stored(d), name,
+	       at);
+	if (val) {
+		ll_put(&k->f, "store %s %s, ptr addrspace(3) %s", ll_stored(d),
+		       ll_encoded(k, d, val), p);
+		return NULL;
+	}
+	r = ll_new(&k->f);
+	ll_put(&k->f, "%s = load %s, ptr addrspace(3) %s", r, ll_stored(d), p);
+	return ll_decoded(k, d, r);
+}
+
+/* ---- The kernel ---- */
+
+bool ll_calls(const LlFn *f, const char *name)
+{
+	const char *call = arena_printf(f->arena, "@%s(", name);
+
+	return strstr(strbuf_str(&f->b), call) != NULL;
+}
+
+LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
+{
+	LlKernel *k = NEW(g->arena, LlKernel);
+
+	k->f = (LlFn){.g = g,
+		      .arena = g->arena,
+		      .arg = k,
+		      .iter = ll_iter,
+		      .dim = ll_dim,
+		      .load = load_expr,
+		      .is_short = ll_is_short};
+	k->sched = s;
+	k->stage = st;
+	k->kept = -1;
+	k->team = st->team;
+	k->lane = "%lane";
+	k->mask = "-1";
+	return k;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many registers ptxas may give a thread, by what the thread has alive at once in the PTX that LLVM made: liveness over
+ * its blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
+ *
+ * Told nothing, ptxas spills a few registers to have more threads at once. Told of blocks that an SM shall have at once, it
+ * uses what that leaves, to unroll and to move loads ahead, and spills where it leaves little beside what is alive: over the
+ * model suites, kernels with few alive want up to 38 more, those with 60 and more up to 4. They are given more than that.
+ */
+#include "codegen/nvptx/nvptx_impl.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Registers of a thread: beside those alive, but only BESIDE_MANY where that makes ENOUGH, or BESIDE_AHEAD where ptxas has loads in
+ * flight; what numbers of them are multiples of; the most. */
+enum { BESIDE = 40, BESIDE_MANY = 8, BESIDE_AHEAD = 32, ENOUGH = 80, STEP = 8, ALL = 255, MOST_BLOCKS = 16 };
+
+typedef struct RegClass { /* .reg .b32 %r<45>: */
+	const char *name;
+	int len, first, n;
+} RegClass;
+
+typedef struct Label {
+	const char *name;  /* up to its colon */
+	const char *table; /* that it names, or null: labels with commas between them, and a semicolon */
+	int at;            /* the instruction that it stands before */
+} Label;
+
+typedef struct PtxInst {
+	int first, made, n;  /* its registers in Live.regs: those that it makes, then those that it reads; N in all */
+	bool guarded, ends;  /* it may do nothing; nothing runs after it but where it jumps to */
+	const char *targets; /* as Label.table, or null */
+} PtxInst;
+
+typedef struct Block {
+	int first, end;
+	int to, nto;  /* blocks that may run after it: in Live.to, how many */
+	uint64_t *in; /* a bit for each register that is alive where it begins */
+} Block;
+
+typedef struct Live {
+	Arena *arena;
+	VEC(RegClass) classes;
+	VEC(Label) labels;
+	VEC(PtxInst) insts;
+	VEC(int) regs;
+	VEC(Block) blocks;
+	VEC(int) to;
+	VEC(int) words; /* of each register; predicates have none */
+	uint64_t *now;  /* the registers that are alive, and their words */
+	int alive, most;
+} Live;
+
+/* ---- Reading ---- */
+
+static const char *past(const char *s, char c)
+{
+	const char *at = strchr(s, c);
+
+	return at ? at + 1 : s + strlen(s);
+}
+
+static const char *word_end(const char *s)
+{
+	while (isalnum((unsigned char)*s) || *s == '_' || *s == '$' || *s == '.')
+		s++;
+	return s;
+}
+
+/* S begins with WORD, the whole of it or up to a dot. */
+static bool is_op(const char *s, const char *word)
+{
+	const size_t n = strlen(word);
+
+	return !strncmp(s, word, n) && !isalnum((unsigned char)s[n]);
+}
+
+/* .reg .b32 %r<45>; */
+static void read_class(Live *l, const char *s)
+{
+	const char *type = past(past(s, '.'), '.'), *name = past(s, '%');
+	const int bits = is_op(type, "pred") ? 0 : atoi(type + 1);
+	RegClass c = {name, (int)strcspn(name, "<"), l->words.n, 0};
+
+	if (s + strcspn(s, "%;") + 1 != name)
+		return; /* of inline assembly, in braces of its own */
+	c.n = atoi(past(name, '<'));
+	for (int i = 0; i < c.n; i++)
+		vec_push(l->arena, &l->words, (bits + 31) / 32);
+	vec_push(l->arena, &l->classes, c);
+}
+
+/* The register at S, after its %; -1: not one of a class, as %tid.x. */
+static int find_register(const Live *l, const char *s)
+{
+	const int len = (int)strcspn(s, "0123456789,;]}. \t\n");
+
+	for (int i = 0; i < l->classes.n; i++) {
+		const RegClass *c = &l->classes.at[i];
+
+		if (len == c->len && !strncmp(s, c->name, (size_t)len) &&
+		    isdigit((unsigned char)s[len]))
+			return c->first + atoi(s + len);
+	}
+	return -1;
+}
+
+static void read_registers(Live *l, const char *s, const char *end)
+{
+	for (; s < end; s++) {
+		const int r = *s == '%' ? find_register(l, s + 1) : -1;
+
+		if (r >= 0)
+			vec_push(l->arena, &l->regs, r);
+	}
+}
+
+/* Instructions whose first operand is read. */
+static bool makes_nothing(const char *op)
+{
+	static const char *const ops[] = {"st",    "red",    "cp",      "bar",  "barrier",
+					  "bra",   "brx",    "ret",     "exit", "trap",
+					  "fence", "membar", "prefetch"};
+
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		if (is_op(op, ops[i]))
+			return true;
+	return false;
+}
+
+static void read_inst(Live *l, const char *s)
+{
+	PtxInst in = {.first = l->regs.n};
+	const char *end = past(s, ';'), *op = s, *made;
+
+	if (*s == '@') {
+		in.guarded = true;
+		op += strcspn(s, " \t");
+		op += strspn(op, " \t");
+	}
+	made = word_end(op);
+	if (!makes_nothing(op)) {
+		made += strspn(made, " \t\n");
+		made += strcspn(made, *made == '{' ? "}" : ",;");
+		read_registers(l, op, made);
+	}
+	in.made = l->regs.n - in.first;
+	if (in.guarded)
+		read_registers(l, s, made);
+	read_registers(l, made, end);
+	in.n = l->regs.n - in.first;
+	if (is_op(op, "bra") || is_op(op, "brx"))
+		in.targets = strchr(op, '$');
+	in.ends = !in.guarded &&
+		  (in.targets || is_op(op, "ret") || is_op(op, "exit") || is_op(op, "trap"));
+	vec_push(l->arena, &l->insts, in);
+}
+
+/* What stands between the braces, of which S is after the first; there may be more inside. */
+static void read_body(Live *l, const char *s)
+{
+	for (int depth = 1;;) {
+		const char *end;
+
+		s += strspn(s, " \t\n");
+		end = word_end(s);
+		depth += *s == '{' ? 1 : *s == '}' ? -1 : 0;
+		if (!*s || !depth)
+			return;
+		if (*s == '{' || *s == '}') {
+			s++;
+		} else if (*s == '/') {
+			s = past(s, '\n');
+		} else if (*s == '$' && *end == ':') {
+			Label label = {s, NULL, l->insts.n};
+
+			s = end + 1 + strspn(end + 1, " \t\n");
+			if (is_op(s, ".branchtargets")) {
+				label.table = word_end(s);
+				s = past(s, ';');
+			}
+			vec_push(l->arena, &l->labels, label);
+		} else {
+			if (is_op(s, ".reg"))
+				read_class(l, s);
+			else if (*s != '.')
+				read_inst(l, s);
+			s = past(s, ';');
+		}
+	}
+}
+
+/* ---- Blocks ---- */
+
+static const Label *find_label(const Live *l, const char *s)
+{
+	const size_t n = (size_t)(word_end(s) - s);
+
+	for (int i = 0; i < l->labels.n; i++)
+		if (!strncmp(l->labels.at[i].name, s, n) && l->labels.at[i].name[n] == ':')
+			return &l->labels.at[i];
+	return NULL;
+}
+
+/* Blocks that begin at any of TARGETS; BLOCK: those that begin at an instruction. */
+static void add_targets(Live *l, const char *targets, const int *block)
+{
+	for (const char *s = targets; *s != ';'; s++) {
+		const Label *to;
+
+		s += strcspn(s, "$;");
+		if (*s == ';')
+			return;
+		to = find_label(l, s);
+		if (to && to->table)
+			add_targets(l, to->table, block);
+		else if (to && to->at < l->insts.n)
+			vec_push(l->arena, &l->to, block[to->at]);
+		s = word_end(s) - 1;
+	}
+}
+
+static void add_edges(Live *l, const int *block)
+{
+	for (int i = 0; i < l->blocks.n; i++) {
+		Block *b = &l->blocks.at[i];
+		const PtxInst *last = &l->insts.at[b->end - 1];
+
+		b->to = l->to.n;
+		if (!last->ends && b->end < l->insts.n)
+			vec_push(l->arena, &l->to, block[b->end]);
+		if (last->targets)
+			add_targets(l, last->targets, block);
+		b->nto = l->to.n - b->to;
+	}
+}
+
+static void make_blocks(Live *l)
+{
+	bool *begins = NEW_ARRAY(l->arena, l->insts.n + 1, bool);
+	int *block = NEW_ARRAY(l->arena, l->insts.n + 1, int);
+	const int words = (l->words.n + 63) / 64;
+
+	begins[0] = true;
+	for (int i = 0; i < l->labels.n; i++)
+		begins[l->labels.at[i].at] = true;
+	for (int i = 0; i < l->insts.n; i++)
+		if (l->insts.at[i].targets || l->insts.at[i].ends)
+			begins[i + 1] = true;
+	for (int i = 0; i < l->insts.n; i++) {
+		block[i] = l->blocks.n;
+		if (begins[i])
+			vec_push(l->arena, &l->blocks,
+				 ((Block){.first = i, .in = NEW_ARRAY(l->arena, words, uint64_t)}));
+		vec_last(&l->blocks).end = i + 1;
+	}
+	add_edges(l, block);
+	l->now = NEW_ARRAY(l->arena, words, uint64_t);
+}
+
+/* ---- Liveness ---- */
+
+static void set_alive(Live *l, int r, bool alive)
+{
+	const uint64_t bit = (uint64_t)1 << (r & 63);
+
+	if (!(l->now[r >> 6] & bit) == !alive)
+		return;
+	l->now[r >> 6] ^= bit;
+	l->alive += alive ? l->words.at[r] : -l->words.at[r];
+	l->most = l->alive > l->most ? l->alive : l->most;
+}
+
+static void before_inst(Live *l, const PtxInst *in)
+{
+	const int *r = &l->regs.at[in->first];
+
+	for (int i = 0; i < in->made; i++)
+		set_alive(l, r[i], true);
+	for (int i = 0; i < in->made && !in->guarded; i++)
+		set_alive(l, r[i], false);
+	for (int i = in->made; i < in->n; i++)
+		set_alive(l, r[i], true);
+}
+
+/* From what is alive after block B to what is before it; whether that is more than was known. */
+static bool before_block(Live *l, Block *b)
+{
+	const int words = (l->words.n + 63) / 64;
+	const size_t bytes = (size_t)words * sizeof *l->now;
+
+	memset(l->now, 0, bytes);
+	for (int i = 0; i < b->nto; i++)
+		for (int w = 0; w < words; w++)
+			l->now[w] |= l->blocks.at[l->to.at[b->to + i]].in[w];
+	l->alive = 0;
+	for (int w = 0; w < words; w++)
+		for (uint64_t left = l->now[w]; left; left &= left - 1)
+			l->alive += l->words.at[w * 64 + __builtin_ctzll(left)];
+	for (int i = b->end - 1; i >= b->first; i--)
+		before_inst(l, &l->insts.at[i]);
+	if (!memcmp(b->in, l->now, bytes))
+		return false;
+	memcpy(b->in, l->now, bytes);
+	return true;
+}
+
+/* Where the body of PTX's entry begins, behind what functions it has; null: there is none. */
+static const char *entry_body(const char *ptx)
+{
+	const char *entry = strstr(ptx, ".entry");
+
+	return entry ? strstr(entry, "\n{") : NULL;
+}
+
+int ptx_most_alive(const char *ptx)
+{
+	const char *body = entry_body(ptx);
+	Live l = {.arena = arena_new()};
+	bool more = body != NULL;
+
+	read_body(&l, body ? past(body, '{') : "");
+	make_blocks(&l);
+	while (more) {
+		more = false;
+		for (int i = l.blocks.n - 1; i >= 0; i--)
+			more = before_block(&l, &l.blocks.at[i]) || more;
+	}
+	arena_free(l.arena);
+	return l.most;
+}
+
+/* Blocks for which ptxas has registers enough for what is alive. An SM's registers are of four parts, and a warp's of one: warps
+ * are shared out in fours. A block's last one may have fewer threads. */
+static int blocks_at_once(const Gpu *gpu, int alive, const PtxFunc *fn)
+{
+	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,
+		  many = alive + (fn->ahead ? BESIDE_AHEAD : BESIDE_MANY),
+		  least = (few > many ? few : many) + gpu->spare,
+		  wanted = (least + STEP - 1) / STEP * STEP,
+		  warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,
+		  each = (fn->threads + 31) / 32, blocks = warps / each,
+		  most = gpu->threads / (each * 32) < MOST_BLOCKS ? gpu->threads / (each * 32)
+								  : MOST_BLOCKS;
+
+	return blocks > most ? most : blocks ? blocks : 1;
+}
+
+char *ptx_limited(const char *ptx, const Gpu *gpu, const PtxFunc *fn)
+{
+	const char *body = entry_body(ptx);
+	StrBuf b = {0};
+	char *text;
+
+	if (!body)
+		return strdup(ptx);
+	strbuf_put(&b, ptx, (size_t)(body - ptx));
+	strbuf_printf(&b, "\n.minnctapersm %d%s", blocks_at_once(gpu, ptx_most_alive(ptx), fn),
+		      body);
+	text = strdup(strbuf_str(&b));
+	strbuf_free(&b);
+	return text;
+}

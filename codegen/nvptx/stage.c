@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stage as one LLVM function: the entry, and the nodes of its loop tree. Loop counters, states and other scalars
+ * are stack slots, which LLVM makes registers.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include "passes/kernel/kernels.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- Nodes ---- */
+
+bool ll_alone(const LlKernel *k)
+{
+	return k->stage->team == 1 || k->in_team;
+}
+
+void ll_barrier(LlKernel *k)
+{
+	if (k->team > 1 && k->team <= 32)
+		ll_put(&k->f, "call void @llvm.nvvm.bar.warp.sync(i32 %s)", k->mask);
+	else if (k->team > 1)
+		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
+}
+
+const char *ll_open_if(LlKernel *k, const char *cond)
+{
+	const char *yes = ll_label(&k->f, "if"), *after = ll_label(&k->f, "end");
+
+	ll_put(&k->f, "br i1 %s, label %%%s, label %%%s", cond, yes, after);
+	ll_begin(&k->f, yes);
+	return after;
+}
+
+const char *ll_open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi)
+{
+	const char *in = ll_new(&k->f), *above, *both;
+
+	ll_put(&k->f, "%s = icmp slt i64 %s, %s", in, at, hi);
+	if (lo) {
+		above = ll_new(&k->f);
+		both = ll_new(&k->f);
+		ll_put(&k->f, "%s = icmp sge i64 %s, %s", above, at, lo);
+		ll_put(&k->f, "%s = and i1 %s, %s", both, in, above);
+		in = both;
+	}
+	return ll_open_if(k, in);
+}
+
+void ll_close_if(LlKernel *k, const char *after)
+{
+	if (!after)
+		return;
+	ll_put(&k->f, "br label %%%s", after);
+	ll_begin(&k->f, after);
+}
+
+static const char *open_guard(LlKernel *k, Expr *guard)
+{
+	return guard ? ll_open_if(k, ll_expr(&k->f, guard)) : NULL;
+}
+
+/* What only one of a team's threads does. */
+static const char *open_once(LlKernel *k, const Buf *b)
+{
+	const char *first;
+
+	if (ll_alone(k) || ll_in_register(k, b))
+		return NULL;
+	first = ll_new(&k->f);
+	ll_put(&k->f, "%s = icmp eq i64 %%lane, 0", first);
+	return ll_open_if(k, first);
+}
+
+static void store_node(LlKernel *k, const LNode *n)
+{
+	const char *guard, *once, *idx, *val;
+
+	ll_forget(&k->f);
+	guard = open_guard(k, n->guard);
+	once = open_once(k, n->buf[0]);
+	val = ll_expr(&k->f, n->val[0]);
+	idx = ll_expr(&k->f, n->idx);
+	ll_note_own(k, n->idx, idx);
+	ll_store(k, n->buf[0], idx, val);
+	ll_forget(&k->f);
+	ll_close_if(k, once);
+	ll_close_if(k, guard);
+	if (once)
+		ll_barrier(k);
+}
+
+void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val,
+		const CType *ct, int n, bool step)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Expr *a[2] = {NULL, NULL}, *b[2] = {NULL, NULL};
+	const char *made[2];
+
+	for (int i = 0; i < n; i++) {
+		a[i] = ex_param(p, ct[i], i);
+		b[i] = ex_param(p, ct[i], 2 + i);
+		k->f.param[i] = ll_load(k, state[i], idx);
+		k->f.param[2 + i] = val[i];
+	}
+	ll_forget(&k->f);
+	for (int i = 0; i < n; i++)
+		made[i] = ll_expr(&k->f, step ? monoid_step(p, red, i, a, b)
+					      : monoid_combine(p, red, i, a, b));
+	for (int i = 0; i < n; i++)
+		ll_store(k, state[i], idx, made[i]);
+	ll_forget(&k->f);
+}
+
+void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
+{
+	ExprPool *p = k->sched->kernel->pool;
+	Expr *a[2] = {NULL, NULL};
+	const char *idx, *made[2];
+
+	for (int i = 0; i < n->nout; i++)
+		a[i] = ex_load(p, state[i], &at, 1);
+	idx = ll_expr(&k->f, at);
+	for (int i = 0; i < n->nout; i++)
+		made[i] = ll_expr(&k->f, monoid_step(p, n->red, i, a, n->val));
+	for (int i = 0; i < n->nout; i++)
+		ll_store(k, state[i], idx, made[i]);
+}
+
+void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at)
+{
+	const char *guard, *once;
+
+	ll_forget(&k->f);
+	guard = open_guard(k, n->guard);
+	once = open_once(k, state[0]);
+	ll_step(k, n, state, at);
+	ll_forget(&k->f);
+	ll_close_if(k, once);
+	ll_close_if(k, guard);
+	if (once)
+		ll_barrier(k);
+}
+
+void ll_nodes(LlKernel *k, const LNode *n)
+{
+	for (; n; n = n->next) {
+		switch (n->kind) {
+		case LN_LOOP: ll_loop(k, n); break;
+		case LN_LET:
+			ll_forget(&k->f);
+			ll_let(k, n->var, n->lo);
+			break;
+		case LN_STORE: store_node(k, n); break;
+		case LN_UPDATE: ll_update(k, n, n->buf, n->idx); break;
+		case LN_ATOMIC: ll_atomic(k, n); break;
+		case LN_REDUCE: ll_reduce(k, n); break;
+		case LN_LOCAL: ll_declare(k, n->buf[0], n); break;
+		case LN_TILE: assert(n->kind != LN_TILE); break;
+		case LN_FILL: ll_fill(k, n); break;
+		case LN_RING: ll_ring(k, n); break;
+		case LN_MMA: ll_mma(k, n); break;
+		case LN_FOLD: ll_fold(k, n); break;
+		case LN_DRAIN: ll_drain(k, n); break;
+		}
+	}
+}
+
+/* ---- The entry ---- */
+
+/* Which point this thread has, and which lane of its team it is. */
+static void begin(LlKernel *k)
+{
+	LlFn *f = &k->f;
+	const Stage *st = k->stage;
+
+	ll_put(f, "%%tid32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !range !{i32 0, i32 %d}",
+	       st->threads);
+	ll_put(f,
+	       "%%block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x(), !range !{i32 0, i32 %d}",
+	       INT32_MAX);
+	ll_put(f, "%%tid = zext i32 %%tid32 to i64");
+	ll_put(f, "%%block = zext i32 %%block32 to i64");
+	if (st->team == st->threads) {
+		ll_put(f, "%%lane = add i64 %%tid, 0");
+		ll_put(f, "%%team = add i64 0, 0");
+		ll_put(f, "%%p = add i64 %%block, 0");
+	} else {
+		ll_put(f, "%%team = lshr i64 %%tid, %d", ll_log2(st->team));
+		ll_put(f, "%%lane = and i64 %%tid, %d", st->team - 1);
+		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d", st->threads / st->team);
+		ll_put(f, "%%p = add nuw nsw i64 %%first, %%team");
+	}
+	ll_bind(k, st->var, "%p");
+	if (st->first)
+		ll_bind(k, st->first, "%first");
+}
+
+/* Opens a block for the teams that have a point; null: all have. */
+static const char *open_points(LlKernel *k)
+{
+	LlFn *f = &k->f;
+	const Stage *st = k->stage;
+	Ctx *c = f->g->ctx;
+	Dim *teams = dim_const(c, st->threads / st->team);
+	const char *inside;
+
+	if (dim_mul(c, dim_ceildiv(c, st->extent, teams), teams) == st->extent)
+		return NULL;
+	inside = ll_new(f);
+	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, st->extent));
+	if (st->team > 1 && st->team < 32) { /* of a warp, some teams may have no point */
+		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
+		k->mask = "%mask";
+	}
+	return ll_open_if(k, inside);
+}
+
+static const char *body(LlKernel *k)
+{
+	LlFn *f = &k->f;
+	const char *after;
+
+	f->block = "entry";
+	begin(k);
+	k->team = k->stage->threads;
+	k->lane = "%tid";
+	ll_spans_in(k);
+	if (k->stage->spans.n)
+		ll_barrier(k);
+	ll_nodes(k, k->stage->head);
+	k->team = k->stage->team;
+	k->lane = "%lane";
+	after = open_points(k);
+	ll_nodes(k, k->stage->body);
+	if (ll_calls(f, "index")) {
+		const char *bad = ll_new(f), *is = ll_new(f), *end;
+
+		k->faults = true;
+		ll_put(f, "%s = load i32, ptr %%fault", bad);
+		ll_put(f, "%s = icmp ne i32 %s, 0", is, bad);
+		end = ll_open_if(k, is);
+		/* The word is the host's. */
+		ll_put(f, "store volatile i64 %%site, ptr addrspace(1) %%status, align 8");
+		ll_close_if(k, end);
+	}
+	ll_close_if(k, after);
+	k->team = k->stage->threads;
+	k->lane = "%tid";
+	ll_spans_out(k);
+	ll_put(f, "ret void");
+	return ll_needed_barriers(k, strbuf_str(&f->b));
+}
+
+static void put_params(LlKernel *k, StrBuf *b)
+{
+	const char *comma = "";
+
+	for (int i = 0; i < k->bufs.n; i++, comma = ", ")
+		strbuf_printf(b, "%sptr addrspace(1) %s", comma, ll_buf_name(k, k->bufs.at[i]));
+	for (int i = 0; i < k->dims.n; i++, comma = ", ")
+		strbuf_printf(b, "%si64 %%dim%d", comma, i);
+	if (k->faults)
+		strbuf_printf(b, "%sptr addrspace(1) %%status, i64 %%site", comma);
+}
+
+static const char *make_func(void *arg, const char *name)
+{
+	const char *at = strrchr(name, '_');
+	Inst i = at ? inst_by_name(name, (size_t)(at - name)) : INST_COUNT;
+
+	if (i == INST_COUNT || !inst_is_func(i))
+		return NULL; /* the kernel's own globals */
+	return ll_func(arg, i, !strcmp(at, "_f64") ? CT_F64 : CT_F32);
+}
+
+static void put_metadata(const LlKernel *k, StrBuf *b, bool once)
+{
+	strbuf_printf(b,
+		      "\n!nvvm.annotations = !{!0}\n!0 = !{ptr @" KERNEL_NAME
+		      ", !\"maxntidx\", i32 %d}\n",
+		      k->stage->threads);
+	if (once)
+		strbuf_puts(b, "!1 = distinct !{!1, !2}\n"
+			       "!2 = !{!\"llvm.loop.unroll.disable\"}\n");
+}
+
+/* What the rest does not say: how values are aligned (LLVM's guide to NVPTX), and what is launched with it, which makes kernels
+ * that are else the same two. */
+static void put_head(LlKernel *k, StrBuf *b)
+{
+	strbuf_puts(b, "target datalayout = \"e-i64:64-i128:128-v16:16-v32:32-n16:32:64\"\n");
+	if (ll_dynamic_shared(k))
+		strbuf_printf(b, "; %d bytes of shared memory that the launch gives\n",
+			      ll_dynamic_shared(k));
+}
+
+/* The module, in which KERNEL_NAME stands for the name. */
+static const char *module_text(LlKernel *k)
+{
+	StrBuf b = {0};
+	const char *code = body(k), *text;
+
+	put_head(k, &b);
+	strbuf_put(&b, strbuf_str(&k->globals), k->globals.n);
+	strbuf_printf(&b, "define ptx_kernel void @" KERNEL_NAME "(");
+	put_params(k, &b);
+	strbuf_puts(&b, ") {\nentry:\n");
+	if (k->faults)
+		strbuf_puts(&b, "  %fault = alloca i32\n");
+	strbuf_put(&b, strbuf_str(&k->f.allocas), k->f.allocas.n);
+	if (k->faults)
+		strbuf_puts(&b, "  store i32 0, ptr %fault\n");
+	strbuf_printf(&b, "%s}\n", code);
+	ll_lib_define(k->f.g->lib, k->f.arena, &b, code, make_func, k->f.g);
+	put_metadata(k, &b, strstr(code, LL_LOOP_ONCE));
+	text = arena_strdup(k->f.arena, strbuf_str(&b));
+	strbuf_free(&b);
+	strbuf_free(&k->f.b);
+	strbuf_free(&k->f.allocas);
+	strbuf_free(&k->globals);
+	return text;
+}
+
+static const char *named(Arena *a, const char *text, const char *name)
+{
+	StrBuf b = {0};
+	const char *at, *s;
+
+	for (; (at = strstr(text, KERNEL_NAME)); text = at + strlen(KERNEL_NAME)) {
+		strbuf_put(&b, text, (size_t)(at - text));
+		strbuf_puts(&b, name);
+	}
+	strbuf_puts(&b, text);
+	s = arena_strdup(a, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
+static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
+{
+	uint64_t h = hash_bytes(HASH_SEED, text, strlen(text));
+	PtxFunc *fn;
+	const char *name;
+	int same = 0;
+
+	for (int i = 0; i < g->funcs.n; i++)
+		if (g->funcs.at[i]->hash == h && !strcmp(g->funcs.at[i]->text, text))
+			return g->funcs.at[i];
+	fn = NEW(g->arena, PtxFunc);
+	name = arena_printf(g->arena, "%s_%s", g->prefix, k->stage->name);
+	for (int i = 0; i < g->funcs.n; i++)
+		same += str_starts(g->funcs.at[i]->name, name);
+	*fn = (PtxFunc){.name = same ? arena_printf(g->arena, "%s_%d", name, same + 1) : name,
+			.text = text,
+			.hash = h,
+			.faults = k->faults,
+			.threads = k->stage->threads,
+			.ahead = k->ahead,
+			.team = k->stage->team,
+			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
+			.shared = ll_dynamic_shared(k)};
+	fn->ir = named(g->arena, text, fn->name);
+	vec_push(g->arena, &g->funcs, fn);
+	return fn;
+}
+
+PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st)
+{
+	LlKernel *k = ll_kernel_new(g, s, st);
+	PtxStage r;
+	const char *text;
+
+	for (int i = 0; i < g->done.n; i++)
+		if (g->done.at[i].stage == st)
+			return g->done.at[i].s;
+	text = module_text(k);
+	r = (PtxStage){intern_func(g, k, text), k->bufs.at, k->bufs.n, k->dims.at, k->dims.n};
+	for (int i = 0; i < s->kernel->locs.n; i++)
+		vec_push(g->arena, &r.fn->locs, s->kernel->locs.at[i]);
+	vec_push(g->arena, &g->done, ((PtxDone){st, r}));
+	return r;
+}
+
+GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix)
+{
+	GenPtx *g = NEW(a, GenPtx);
+
+	*g = (GenPtx){.arena = a,
+		      .ctx = c,
+		      .target = t,
+		      .prefix = prefix,
+		      .pool = expr_pool_new(c, a),
+		      .lib = ll_lib_new(a, t->gpu->sm)};
+	return g;
+}
+
+/* ---- Modules ---- */
+
+static void put_locs(StrBuf *b, const PtxFunc *fn, const char *comment)
+{
+	enum { MOST = 8 };
+
+	strbuf_puts(b, comment);
+	for (int i = 0; i < fn->locs.n && i < MOST; i++) {
+		strbuf_puts(b, i ? ", " : " ");
+		for (const char *s = fn->locs.at[i].node ? fn->locs.at[i].node : "?"; *s; s++)
+			strbuf_put(b, (unsigned char)*s < 32 ? " " : s, 1);
+		if (fn->locs.at[i].op)
+			strbuf_printf(b, " (%s)", fn->locs.at[i].op);
+	}
+	if (fn->locs.n > MOST)
+		strbuf_printf(b, ", and %d more", fn->locs.n - MOST);
+	strbuf_puts(b, "\n");
+}
+
+void gen_nvptx_ir(GenPtx *g, StrBuf *b)
+{
+	for (int i = 0; i < g->funcs.n; i++) {
+		put_locs(b, g->funcs.at[i], ";");
+		strbuf_printf(b, "%s\n", g->funcs.at[i]->ir);
+	}
+}
+
+void gen_nvptx_ptx(GenPtx *g, StrBuf *b)
+{
+	const Gpu *gpu = g->target->gpu;
+
+	strbuf_printf(b,
+		      "// Kernels for %s, by dlcc.\n.version %d.%d\n.target %s\n.address_size 64\n",
+		      g->target->name, gpu->ptx / 10, gpu->ptx % 10, g->target->name);
+	for (int i = 0; i < g->funcs.n; i++) {
+		strbuf_puts(b, "\n");
+		put_locs(b, g->funcs.at[i], "//");
+		if (g->funcs.at[i]->shared)
+			strbuf_printf(b, "// %d bytes of dynamic shared memory\n",
+				      g->funcs.at[i]->shared);
+		strbuf_puts(b, g->funcs.at[i]->ptx);
+	}
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accesses of several elements at once: points of one iterator that follow one another, of which loads and stores of
+ * neighbouring, aligned elements are one each. And chunks of shared tiles, which are such stores.
+ */
+#include "codegen/nvptx/kernel.h"
+
+#include "passes/kernel/kernels.h"
+
+#include <assert.h>
+
+enum { SHARED_ALIGN = 16 }; /* bytes, of an access and of an array: one of twice as many is two (align_of) */
+
+static bool is_multiple(Ctx *c, const Expr *e, int n)
+{
+	Expr *const *arg = e->kind == EX_INST ? e->op.arg : NULL;
+
+	if (e->kind == EX_CONST)
+		return e->i % n == 0;
+	if (e->kind == EX_DIM)
+		return dim_multiple(c, e->dim, n);
+	if (ex_is_op(e, IN_mul))
+		return is_multiple(c, arg[0], n) || is_multiple(c, arg[1], n);
+	return ex_is_op(e, IN_add) && is_multiple(c, arg[0], n) && is_multiple(c, arg[1], n);
+}
+
+/* IDX is VAR and a multiple of PACK, be that a sum of iterators or not. */
+static bool aligned_along(Ctx *c, Expr *idx, const Iter *var, int pack)
+{
+	Affine a;
+
+	if (ex_affine(c, idx, &a))
+		return dim_equals(affine_coef(c, &a, var), 1) && affine_aligned(c, &a, var, pack);
+	for (int i = 0; i < 2 && ex_is_op(idx, IN_add); i++)
+		if (is_multiple(c, idx->op.arg[!i], pack) && !expr_has_iter(idx->op.arg[!i], var) &&
+		    aligned_along(c, idx->op.arg[i], var, pack))
+			return true;
+	return false;
+}
+
+/* Whether the elements of B at IDX, VAR from a multiple of PACK on, are one aligned access. */
+static bool one_access(const LlPack *p, const Buf *b, Expr *idx)
+{
+	Ctx *c = p->k->f.g->ctx;
+
+	if (b->data || dtype_info[b->dtype].bits < 8 || ll_space(p->k, b) == 0 ||
+	    (ll_space(p->k, b) == 3 &&
+	     p->pack * dtype_info[b->dtype].bits / 8 > 2 * SHARED_ALIGN))
+		return false;
+	return aligned_along(c, idx, p->var, p->pack);
+}
+
+void ll_pack_find(LlPack *p, Expr *e)
+{
+	Expr *const *arg;
+	int n = ex_operands(e, &arg);
+
+	for (int i = 0; i < p->wide.n; i++)
+		if (p->wide.at[i].load == e)
+			return;
+	if (e->kind == EX_LOAD && one_access(p, e->load.buf, e->load.idx[0]))
+		vec_push(p->k->f.arena, &p->wide, ((LlWide){e, NULL}));
+	else if (ex_is_op(e, IN_select))
+		ll_pack_find(p, e->op.arg[0]);
+	else
+		for (int i = 0; i < n; i++)
+			ll_pack_find(p, arg[i]);
+}
+
+static const char *vector_type(Arena *a, const Buf *b, int n)
+{
+	return arena_printf(a, "<%d x %s>", n, ll_stored(b->dtype));
+}
+
+static int bytes_of(const Buf *b, int n)
+{
+	return n * dtype_info[b->dtype].bits / 8;
+}
+
+/* What an access of N elements is aligned to; shared arrays are to no more than SHARED_ALIGN (ll_shared), and LLVM makes two of a
+ * larger one. */
+static int align_of(LlKernel *k, const Buf *b, int n)
+{
+	const int bytes = bytes_of(b, n);
+
+	return ll_space(k, b) == 3 && bytes > SHARED_ALIGN ? SHARED_ALIGN : bytes;
+}
+
+void ll_pack_fetch(LlPack *p, const char *lo)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+
+	ll_bind(k, p->var, lo);
+	for (int i = 0; i < p->wide.n; i++) {
+		LlWide *w = &p->wide.at[i];
+		const Buf *b = w->load->load.buf;
+		const char *type, *at = ll_pointer(k, b, ll_expr(f, w->load->load.idx[0]), &type);
+
+		w->vector = ll_new(f);
+		ll_put(f, "%s = load %s, %s %s, align %d", w->vector,
+		       vector_type(f->arena, b, p->pack), type, at,
+		       align_of(k, b, p->pack));
+	}
+}
+
+void ll_pack_element(LlPack *p, const char *lo, int v)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+
+	ll_forget(f);
+	ll_bind(k, p->var, ll_plus(f, lo, v));
+	k->kept = p->kept < 0 ? -1 : p->kept + v;
+	for (int j = 0; j < p->wide.n; j++) {
+		const LlWide *w = &p->wide.at[j];
+		const Buf *b = w->load->load.buf;
+		const char *code = ll_new(f);
+
+		ll_put(f, "%s = extractelement %s %s, i32 %d", code,
+		       vector_type(f->arena, b, p->pack), w->vector, v);
+		ll_name(f, w->load, ll_decoded(k, b->dtype, code));
+	}
+}
+
+static void end_elements(LlPack *p, const char *lo)
+{
+	ll_forget(&p->k->f);
+	ll_bind(p->k, p->var, lo);
+	p->k->kept = -1;
+}
+
+/* What ST stores, as one vector. */
+static const char *pack_values(LlPack *p, const LNode *st, const char *lo)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+	const Buf *to = st->buf[0];
+	const char *all = "undef", *type = vector_type(f->arena, to, p->pack);
+
+	for (int v = 0; v < p->pack; v++) {
+		const char *code, *next;
+
+		ll_pack_element(p, lo, v);
+		code = ll_encoded(k, to->dtype, ll_expr(f, st->val[0]));
+		next = ll_new(f);
+		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", next, type, all,
+		       ll_stored(to->dtype), code, v);
+		all = next;
+	}
+	end_elements(p, lo);
+	return all;
+}
+
+/* ALL, of type VECTOR, is PACK elements. */
+static void store_pack(LlKernel *k, const LNode *st, int pack, const char *vector, const char *all)
+{
+	LlFn *f = &k->f;
+	const char *type, *at = ll_pointer(k, st->buf[0], ll_expr(f, st->idx), &type);
+
+	ll_put(f, "store %s %s, %s %s, align %d", vector, all, type, at,
+	       align_of(k, st->buf[0], pack));
+	ll_forget(f);
+}
+
+void ll_pack_store(LlPack *p, const LNode *st, const char *lo)
+{
+	LlKernel *k = p->k;
+
+	ll_pack_fetch(p, lo);
+	if (one_access(p, st->buf[0], st->idx)) {
+		store_pack(k, st, p->pack, vector_type(k->f.arena, st->buf[0], p->pack),
+			   pack_values(p, st, lo));
+		return;
+	}
+	for (int v = 0; v < p->pack; v++) {
+		const char *val;
+
+		ll_pack_element(p, lo, v);
+		val = ll_expr(&k->f, st->val[0]);
+		ll_store(k, st->buf[0], ll_expr(&k->f, st->idx), val);
+	}
+	end_elements(p, lo);
+}
+
+/* Elements of less than a byte, a whole number of bytes: gathered in a word, byte after byte stored as far as there are
+ * elements. What is past the last one is 0. */
+static void packed_bytes(LlPack *p, const LNode *st, const char *lo, const char *hi)
+{
+	LlKernel *k = p->k;
+	LlFn *f = &k->f;
+	const int bits = dtype_info[st->buf[0]->dtype].bits;
+	const char *word = ll_slot(k, "i64", 0), *first, *i, *after, *code, *old, *all;
+
+	ll_put(f, "store i64 0, ptr %s", word);
+	ll_bind(k, p->var, lo);
+	first = ll_op(f, "mul i64", ll_expr(f, st->idx), bits);
+	for (int v = 0; v < p->pack; v++) {
+		ll_forget(f);
+		i = ll_plus(f, lo, v);
+		after = ll_open_if_in(k, i, NULL, hi);
+		ll_bind(k, p->var, i);
+		code = ll_encoded(k, st->buf[0]->dtype, ll_expr(f, st->val[0]));
+		old = ll_new(f);
+		ll_put(f, "%s = zext i8 %s to i64", old, code);
+		all = ll_op(f, "shl i64", ll_op(f, "and i64", old, (1 << bits) - 1), v * bits);
+		old = ll_new(f);
+		code = ll_new(f);
+		ll_put(f, "%s = load i64, ptr %s", old, word);
+		ll_put(f, "%s = or i64 %s, %s", code, old, all);
+		ll_put(f, "store i64 %s, ptr %s", code, word);
+		ll_close_if(k, after);
+	}
+	ll_forget(f);
+	for (int byte = 0; byte < p->pack * bits / 8; byte++) {
+		const char *to;
+
+		after = ll_open_if_in(k, ll_plus(f, lo, byte * 8 / bits), NULL, hi);
+		old = ll_new(f);
+		code = ll_new(f);
+		ll_put(f, "%s = load i64, ptr %s", old, word);
+		all = ll_op(f, "lshr i64", old, byte * 8);
+		ll_put(f, "%s = trunc i64 %s to i8", code, all);
+		i = ll_plus(f, ll_op(f, "lshr i64", first, 3), byte);
+		to = ll_new(f);
+		ll_put(f, "%s = getelementptr i8, ptr addrspace(1) %s, i64 %s", to,
+		       ll_buf_name(k, st->buf[0]), i);
+		ll_put(f, "store i8 %s, ptr addrspace(1) %s", code, to);
+		ll_close_if(k, after);
+	}
+}
+
+/* A term of each element's state; of N, which stores, what it stores. */
+static void pack_node(LlPack *p, const LNode *n, const char *lo)
+{
+	if (n->kind == LN_STORE) {
+		ll_pack_store(p, n, lo);
+		return;
+	}
+	ll_pack_fetch(p, lo);
+	for (int v = 0; v < p->pack; v++) {
+		ll_pack_element(p, lo, v);
+		ll_step(p->k, n, n->buf, n->idx);
+	}
+	end_elements(p, lo);
+}
+
+bool ll_pack(LlKernel *k, const LNode *n)
+{
+	LlPack p = {.k = k, .var = n->var, .pack = n->pack, .kept = -1};
+	LlFn *f = &k->f;
+	LNode rest = *n;
+	Expr *span;
+	const char *lo, *hi, *end, *full, *label[3];
+
+	if (!n->body || n->body->next ||
+	    (n->body->kind != LN_STORE && n->body->kind != LN_UPDATE) ||
+	    (n->body->guard && expr_has_iter(n->body->guard, n->var)))
+		return false;
+	if (n->body->guard) {
+		LNode all = *n, store = *n->body;
+		const char *after;
+
+		ll_forget(f);
+		after = ll_open_if(k, ll_expr(f, store.guard));
+		store.guard = NULL;
+		all.body = &store;
+		all.next = NULL;
+		ll_nodes(k, &all);
+		ll_forget(f);
+		ll_close_if(k, after);
+		return true;
+	}
+	for (int i = 0; i < n->body->nout; i++)
+		ll_pack_find(&p, n->body->val[i]);
+	ll_forget(f);
+	lo = ll_expr(f, n->lo);
+	hi = ll_expr(f, n->hi);
+	ll_forget(f);
+	if (n->body->kind == LN_STORE && dtype_info[n->body->buf[0]->dtype].bits < 8) {
+		packed_bytes(&p, n->body, lo, hi);
+		return true;
+	}
+	span = ex_sub(k->sched->kernel->pool, n->hi, n->lo);
+	if (span->kind == EX_CONST && span->i == n->pack) {
+		pack_node(&p, n->body, lo);
+		return true;
+	}
+	full = ll_new(f);
+	label[0] = ll_label(f, "whole");
+	label[1] = ll_label(f, "rest");
+	label[2] = ll_label(f, "stored");
+	end = ll_plus(f, lo, n->pack);
+	ll_put(f, "%s = icmp sle i64 %s, %s", full, end, hi);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", full, label[0], label[1]);
+	ll_begin(f, label[0]);
+	pack_node(&p, n->body, lo);
+	ll_put(f, "br label %%%s", label[2]);
+	ll_begin(f, label[1]);
+	rest.pack = 0;
+	rest.next = NULL;
+	ll_nodes(k, &rest);
+	ll_put(f, "br label %%%s", label[2]);
+	ll_begin(f, label[2]);
+	return true;
+}
+
+/* ---- Chunks of a fill ---- */
+
+const LNode *ll_fill_store(const LNode *fill)
+{
+	const LNode *n = fill->body;
+
+	while (n->next)
+		n = n->next;
+	return n;
+}
+
+/* The elements of a chunk, and in *STORE what is stored of each. */
+static LlPack chunk(LlKernel *k, LNode *store, const LNode *fill)
+{
+	*store = *ll_fill_store(fill);
+	store->guard = NULL;
+	return (LlPack){.k = k, .var = fill->fill->elem, .pack = fill->fill->pack, .kept = -1};
+}
+
+/* Bytes go from block to block as words: LLVM takes vectors of more than four apart. */
+static bool in_words(const Buf *b, int pack)
+{
+	return dtype_info[b->dtype].bits == 8 && pack % 4 == 0;
+}
+
+const char *ll_chunk_load(LlKernel *k, const LNode *fill)
+{
+	LNode store;
+	LlPack p = chunk(k, &store, fill);
+	const char *all, *r;
+
+	if (p.pack > 1)
+		ll_pack_find(&p, store.val[0]);
+	ll_pack_fetch(&p, "0");
+	all = pack_values(&p, &store, "0");
+	if (!in_words(store.buf[0], p.pack))
+		return all;
+	r = ll_new(&k->f);
+	ll_put(&k->f, "%s = bitcast %s %s to %s", r, vector_type(k->f.arena, store.buf[0], p.pack),
+	       all, ll_chunk_type(k, fill));
+	return r;
+}
+
+void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all)
+{
+	LNode store;
+	LlPack p = chunk(k, &store, fill);
+
+	ll_forget(&k->f);
+	ll_bind(k, p.var, "0");
+	store_pack(k, &store, p.pack, ll_chunk_type(k, fill), all);
+}
+
+const char *ll_chunk_type(LlKernel *k, const LNode *fill)
+{
+	const Buf *b = ll_fill_store(fill)->buf[0];
+	const int pack = fill->fill->pack;
+
+	return in_words(b, pack) ? arena_printf(k->f.arena, "<%d x i32>", pack / 4)
+				 : vector_type(k->f.arena, b, pack);
+}
+
+void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)
+{
+	LNode store;
+	const LlPack p = chunk(k, &store, fill);
+	const int bytes = bytes_of(store.buf[0], p.pack);
+	LlFn *f = &k->f;
+	const Expr *load = store.val[0];
+	const char *to, *from, *size = ll_new(f), *type;
+
+	/* The schedule sees to it (passes/schedule/gpu/gemm.c): what is copied is one run, and both ends are multiples of its bytes. */
+	assert(load->kind == EX_LOAD && (bytes == 4 || bytes == 8 || bytes == 16));
+	assert(p.pack == 1 || (one_access(&p, load->load.buf, load->load.idx[0]) &&
+			       one_access(&p, store.buf[0], store.idx)));
+	ll_forget(f);
+	ll_bind(k, p.var, "0");
+	to = ll_pointer(k, store.buf[0], ll_expr(f, store.idx), &type);
+	from = ll_pointer(k, load->load.buf, ll_expr(f, load->load.idx[0]), &type);
+	if (!cond) {
+		ll_put(f,
+		       "call void @llvm.nvvm.cp.async.c%c.shared.global.%d(ptr addrspace(3) %s, ptr addrspace(1) %s)",
+		       bytes == 16 ? 'g' : 'a', bytes, to, from);
+		return;
+	}
+	ll_put(f, "%s = select i1 %s, i32 %d, i32 0", size, cond, bytes);
+	ll_put(f,
+	       "call void @llvm.nvvm.cp.async.c%c.shared.global.%d.s(ptr addrspace(3) %s, ptr addrspace(1) %s, i32 %s)",
+	       bytes == 16 ? 'g' : 'a', bytes, to, from, size);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C compiler and the tools that go with it: which they are, and how they are called. */
+#include "codegen/package/package_impl.h"
+
+#include "base/sys.h"
+#include "codegen/targets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ARGS = 64, CLANG_OLDEST = 15, CLANG_NEWEST = 40 };
+
+/* Whether `clang` on PATH is one that understands the code. */
+static bool clang_is_new(void)
+{
+	FILE *f = popen("clang -dumpversion 2>/dev/null", "r");
+	int major = 0;
+
+	if (f && fscanf(f, "%d", &major) != 1)
+		major = 0;
+	if (f)
+		pclose(f);
+	return major >= CLANG_OLDEST;
+}
+
+const char *package_cc(Arena *a, const char *wanted)
+{
+	const char *s = NULL;
+
+#ifdef DLCC_CC /* under sanitizers: the runtime links with the compiler that made it */
+	wanted = wanted ? wanted : DLCC_CC;
+#endif
+	if (wanted)
+		return find_program(a, wanted);
+	for (int n = CLANG_NEWEST; n >= CLANG_OLDEST && !s; n--)
+		s = find_program(a, arena_printf(a, "clang-%d", n));
+	if (!s && clang_is_new())
+		s = find_program(a, "clang");
+	if (!s)
+		s = find_program(a, "gcc");
+	return s ? s : find_program(a, "cc");
+}
+
+static bool is_clang(const char *cc)
+{
+	return strstr(cc, "clang") != NULL;
+}
+
+/* --cc= may be a program, or a program and its first arguments. */
+bool pack_find_cc(Pack *p)
+{
+	const char *wanted = p->o->cc;
+	char *words, *at;
+	int n = 0;
+
+	p->cc = package_cc(p->a, wanted);
+	if (!p->cc && wanted && strchr(wanted, ' ')) {
+		words = arena_strdup(p->a, wanted);
+		at = strtok_r(words, " ", &words);
+		p->cc = at ? package_cc(p->a, at) : NULL;
+		while (p->cc && n < 7 && (at = strtok_r(NULL, " ", &words)))
+			p->cc_args[n++] = at;
+	}
+	if (p->cc)
+		return true;
+	if (wanted)
+		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
+				  "--cc=%s: there is no such program; give the name or path of a "
+				  "C compiler (gcc, or clang from 15 on)",
+				  wanted);
+	return diag_error(p->diag, (DiagLoc){.file = p->o->output},
+			  "no C compiler on PATH; install clang or gcc, or name one by --cc=");
+}
+
+/* A tool that goes with the C compiler: aarch64-linux-gnu-ar with aarch64-linux-gnu-gcc. */
+static const char *find_tool(Pack *p, const char *name)
+{
+	const char *base = strrchr(p->cc, '/') ? strrchr(p->cc, '/') + 1 : p->cc, *found = NULL;
+	size_t n = strlen(base);
+
+	while (n && base[n - 1] != '-')
+		n--;
+	if (n)
+		found = find_program(p->a, arena_printf(p->a, "%.*s%s", (int)n, base, name));
+	for (int i = 0; p->cc_args[i] && !found; i++)
+		if (str_starts(p->cc_args[i], "--target="))
+			found = find_program(p->a,
+					     arena_printf(p->a, "%s-%s", p->cc_args[i] + 9, name));
+	if (!found)
+		found = find_program(p->a, name);
+	if (!found)
+		found = find_program(p->a, arena_printf(p->a, "llvm-%s", name));
+	if (!found)
+		diag_error(p->diag, (DiagLoc){.file = p->o->output},
+			   "%s is not on PATH; install binutils", name);
+	return found;
+}
+
+static void echo(const Pack *p, char *const *argv)
+{
+	if (!p->o->verbose && !p->o->dry)
+		return;
+	for (int i = 0; argv[i]; i++) {
+		bool plain =
+			strspn(argv[i],
+			       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%") ==
+			strlen(argv[i]);
+
+		fprintf(stderr, plain ? "%s%s" : "%s'%s'", i ? " " : "", argv[i]);
+	}
+	fputc('\n', stderr);
+}
+
+static int common_args(Pack *p, char **argv)
+{
+	int n = 0;
+
+	argv[n++] = (char *)(uintptr_t)p->cc;
+	for (int i = 0; p->cc_args[i]; i++)
+		argv[n++] = p->cc_args[i];
+	if (p->o->sysroot)
+		argv[n++] = arena_printf(p->a, "--sysroot=%s", p->o->sysroot);
+	if (p->o->sanitize) {
+		argv[n++] = (char *)(uintptr_t) "-fsanitize=address,undefined";
+		argv[n++] = (char *)(uintptr_t) "-fno-sanitize-recover=undefined";
+	}
+	return n;
+}
+
+const char *const package_cflags[] = {
+	"-std=gnu11",
+	"-c",
+	"-fPIC",
+	"-fvisibility=hidden",
+	"-ffp-contract=off",
+	"-fwrapv",
+	"-fno-math-errno",
+	"-fno-trapping-math",
+	"-fno-strict-aliasing",
+	"-fno-semantic-interposition",
+	"-w",
+	"-ffunction-sections",
+	"-Wno-psabi",
+	NULL,
+};
+
+/* The host stub, which is for no target, is one call after the other: nothing to optimise, and much of it. */
+static int level(const Pack *p, const Target *t)
+{
+	if (!t)
+		return 0;
+	return p->o->level == 0 ? 1 : is_clang(p->cc) || p->o->level < 2 ? p->o->level : 3;
+}
+
+static pid_t start_compile(Pack *p, int i)
+{
+	char *argv[MAX_ARGS];
+	int n = common_args(p, argv);
+	const Target *t = p->target[i];
+
+	argv[n++] = arena_printf(p->a, "-O%d", level(p, t));
+	for (const char *const *s = package_cflags; *s; s++)
+		argv[n++] = (char *)(uintptr_t)*s;
+	if (t && t->march)
+		argv[n++] = arena_printf(p->a, "-march=%s", t->march);
+	if (t && t->vector_bytes == 64)
+		argv[n++] = (char *)(uintptr_t) "-mprefer-vector-width=512";
+	argv[n++] = arena_printf(p->a, "-I%s", p->dir);
+	argv[n++] = arena_printf(p->a, "-ffile-prefix-map=%s=.", p->dir);
+	argv[n++] = (char *)(uintptr_t) "-o";
+	argv[n++] = (char *)(uintptr_t)p->obj[i];
+	argv[n++] = (char *)(uintptr_t)p->src[i];
+	argv[n] = NULL;
+	echo(p, argv);
+	return p->o->dry ? 0 : pack_start(p, argv, i);
+}
+
+static bool command_failed(Pack *p, const char *what, const char *program, const char *kind)
+{
+	size_t n = 0;
+	const char *text = read_file(p->a, p->log, &n);
+
+	diag_error(p->diag, (DiagLoc){.file = p->o->output},
+		   "%s failed (%s); run with --save-temps to see the %s", what, program, kind);
+	for (int lines = 0; text && *text && lines < 12; lines++) {
+		int len = (int)strcspn(text, "\n");
+
+		diag_note(p->diag, "%.*s", len, text);
+		text += len + (text[len] == '\n');
+	}
+	return false;
+}
+
+static bool cc_failed(Pack *p, const char *what)
+{
+	return command_failed(p, what, p->cc, "C");
+}
+
+bool pack_compile(Pack *p, int from)
+{
+	int running = 0, next = from;
+	bool ok = true;
+
+	while (next < p->nfiles || running) {
+		if (next < p->nfiles && running < p->o->jobs && ok) {
+			p->pid[next] = start_compile(p, next);
+			if (p->pid[next] < 0)
+				return pack_fail(p, "cannot start", p->cc);
+			next++;
+			running++;
+			continue;
+		}
+		if (!running)
+			break;
+		ok = (p->o->dry || pack_finish(p->pid[next - running], next - running) == 0) && ok;
+		running--;
+	}
+	return ok || cc_failed(p, "the C compiler");
+}
+
+static bool succeeds(Pack *p, char *const *argv)
+{
+	pid_t pid;
+
+	echo(p, argv);
+	if (p->o->dry)
+		return true;
+	pid = pack_start(p, argv, 0);
+	return pid > 0 && pack_finish(pid, 0) == 0;
+}
+
+static bool run(Pack *p, char *const *argv, const char *what)
+{
+	return succeeds(p, argv) || cc_failed(p, what);
+}
+
+bool pack_link_shared(Pack *p, const char *lib, const char *out)
+{
+	char *argv[MAX_ARGS + MAX_FILES];
+	int n = common_args(p, argv);
+	static const char *const flags[] = {"-shared",
+					    "-fPIC",
+					    "-Wl,--gc-sections",
+					    "-Wl,--build-id=none",
+					    "-Wl,-z,defs",
+					    "-Wl,-z,noexecstack",
+					    "-Wl,--exclude-libs,ALL"};
+
+	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
+		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
+			argv[n++] = (char *)(uintptr_t)flags[j];
+	argv[n++] = (char *)(uintptr_t) "-o";
+	argv[n++] = (char *)(uintptr_t)out;
+	for (int i = 0; i < p->nfiles; i++)
+		argv[n++] = (char *)(uintptr_t)p->obj[i];
+	argv[n++] = (char *)(uintptr_t)lib;
+	argv[n++] = (char *)(uintptr_t) "-lpthread";
+	argv[n++] = (char *)(uintptr_t) "-ldl";
+	argv[n] = NULL;
+	return run(p, argv, "the linker");
+}
+
+bool pack_link_object(Pack *p, const char *lib, const char *out)
+{
+	char *argv[MAX_ARGS + MAX_FILES];
+	int n = common_args(p, argv);
+	const char *all = pack_temp(p, "all.o");
+	const char *objcopy = find_tool(p, "objcopy");
+
+	argv[n++] = (char *)(uintptr_t) "-r";
+	argv[n++] = (char *)(uintptr_t) "-nostdlib";
+	argv[n++] = (char *)(uintptr_t) "-o";
+	argv[n++] = (char *)(uintptr_t)all;
+	for (int i = 0; i < p->nfiles; i++)
+		argv[n++] = (char *)(uintptr_t)p->obj[i];
+	argv[n++] = (char *)(uintptr_t)lib;
+	argv[n] = NULL;
+	if (!objcopy || !run(p, argv, "the linker"))
+		return false;
+	char *copy[] = {(char *)(uintptr_t)objcopy,
+			arena_printf(p->a, "--keep-global-symbol=%s_get_api", p->o->name),
+			arena_printf(p->a, "--keep-global-symbol=%s_describe", p->o->name),
+			(char *)(uintptr_t)all,
+			(char *)(uintptr_t)out,
+			NULL};
+	return run(p, copy, "objcopy");
+}
+
+bool pack_archive(Pack *p, const char *obj, const char *out)
+{
+	const char *ar = find_tool(p, "ar");
+	char *argv[] = {(char *)(uintptr_t)ar, (char *)(uintptr_t) "rcsD", (char *)(uintptr_t)out,
+			(char *)(uintptr_t)obj, NULL};
+
+	return ar && run(p, argv, "ar");
+}
+
+/* ---- ptxas ---- */
+
+bool pack_find_ptxas(Pack *p)
+{
+	const char *home = getenv("CUDA_HOME");
+
+	if (!p->o->cubin)
+		return true;
+	p->ptxas = find_program(p->a, p->o->ptxas ? p->o->ptxas : "ptxas");
+	if (!p->ptxas && p->o->ptxas)
+		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
+				  "--ptxas=%s: there is no such program", p->o->ptxas);
+	if (!p->ptxas && home)
+		p->ptxas = find_program(p->a, arena_printf(p->a, "%s/bin/ptxas", home));
+	if (!p->ptxas)
+		p->ptxas = find_program(p->a, "/usr/local/cuda/bin/ptxas");
+	return p->ptxas ||
+	       diag_error(p->diag, (DiagLoc){.file = p->o->output},
+			  "--cubin=yes needs ptxas, which is not on PATH, in $CUDA_HOME/bin or in "
+			  "/usr/local/cuda/bin; name it by --ptxas=FILE");
+}
+
+bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cubin)
+{
+	char *argv[] = {(char *)(uintptr_t)p->ptxas, arena_printf(p->a, "-arch=%s", target),
+			(char *)(uintptr_t) "-o",    (char *)(uintptr_t)cubin,
+			(char *)(uintptr_t)ptx,      NULL};
+
+	return succeeds(p, argv) || command_failed(p, "ptxas", p->ptxas, "PTX");
+}

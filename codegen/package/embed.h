@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts that dlcc carries and writes into what it generates. NUL-terminated. */
+#ifndef CODEGEN_PACKAGE_EMBED_H
+#define CODEGEN_PACKAGE_EMBED_H
+
+extern const char embed_scalar_h[]; /* ir/scalar.h */
+extern const char embed_dlrt_h[];   /* runtime/dlrt.h */
+extern const char embed_scalar_ll[]; /* ir/scalar.ll */
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * package: from a planned module to a file: C, compiled and linked by the user's C compiler, weights streamed
+ * in behind. The suffix of the output says what it is: .so .a .o .c. All or nothing: it is made under
+ * temporary names and renamed.
+ */
+#ifndef CODEGEN_PACKAGE_PACKAGE_H
+#define CODEGEN_PACKAGE_PACKAGE_H
+
+#include "codegen/host/gen_host.h"
+
+typedef struct PackageOpts {
+	const char *output;
+	const char *name;          /* prefix of symbols, a C identifier */
+	const char *cc;            /* C compiler; null: the newest clang from 15 on, else gcc */
+	const char *sysroot;       /* null: none */
+	const char *runtime;       /* libdlrt.a; null: beside the running program */
+	const char *weights_file;  /* null: embedded or in a section */
+	bool cubin;                /* the GPU's code also as ptxas compiles it */
+	const char *ptxas;         /* null: on PATH, or where CUDA usually is */
+	const char *version;
+	int level;                 /* -O of the C compiler */
+	int jobs;                  /* C compilers at once */
+	const char *save_temps;    /* folder for a folder NAME with the C files; null: none */
+	bool verbose;              /* print commands */
+	bool dry;                  /* print commands, and run none */
+	bool sanitize;             /* compile the generated C with ASan and UBSan */
+	void (*done)(void *arg, const char *part); /* called at the end of each part of the work; null: nobody asks */
+	void *done_arg;
+} PackageOpts;
+
+/* False after a diagnostic, with nothing left behind. M without targets, for a .ptx, is M->gpu alone. */
+bool package(Module *m, const PackageOpts *o);
+/* The C compiler that would be used, or null. */
+const char *package_cc(Arena *a, const char *wanted);
+/* Flags that generated C needs, whatever the target, besides -O and -I; ends with null. */
+extern const char *const package_cflags[];
+/* How a C file that holds kernels and host stubs begins; it includes dlrt.h. */
+void package_c_head(StrBuf *b);
+/* Removes the temporary files of a package in progress; safe in a signal handler. */
+void package_abort(void);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The temporary folder of a package, the commands that run in it, and the moves out of it: what an interrupted
+ * compile must undo.
+ */
+#include "codegen/package/package_impl.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The one temporary folder of a package in progress, beside the output: all that a kill can leave. And the
+ * commands that run, to be ended first. */
+static volatile sig_atomic_t live;
+static char live_dir[4096], live_file[4096];
+static volatile sig_atomic_t live_pid[MAX_FILES];
+
+bool pack_fail(Pack *p, const char *what, const char *path)
+{
+	return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "%s %s: %s", what, path,
+			  strerror(errno));
+}
+
+/* Removes DIR with the files in it. No function but system calls: it runs in signal handlers too. */
+static void remove_dir(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_Alignas(8) char buf[8192];
+	long n;
+
+	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0)
+		for (long at = 0; at < n;) {
+			/* struct linux_dirent64: inode, offset, record length, type, name */
+			unsigned short len;
+			const char *name = buf + at + 19;
+
+			memcpy(&len, buf + at + 16, sizeof len);
+			if (strcmp(name, ".") && strcmp(name, ".."))
+				unlinkat(fd, name, 0);
+			at += len;
+		}
+	if (fd >= 0)
+		close(fd);
+	rmdir(dir);
+}
+
+void package_abort(void)
+{
+	if (!live)
+		return;
+	for (int i = 0; i < MAX_FILES; i++)
+		if (live_pid[i] > 0)
+			kill((pid_t)live_pid[i], SIGTERM);
+	for (int i = 0; i < MAX_FILES; i++)
+		if (live_pid[i] > 0)
+			waitpid((pid_t)live_pid[i], NULL, 0);
+	remove_dir(live_dir);
+	if (*live_file)
+		unlink(live_file);
+}
+
+pid_t pack_start(Pack *p, char *const *argv, int slot)
+{
+	sigset_t all, old;
+	pid_t pid;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	pid = spawn(argv, p->log, p->dir);
+	live_pid[slot] = (sig_atomic_t)pid;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return pid;
+}
+
+int pack_finish(pid_t pid, int slot)
+{
+	int status = wait_for(pid);
+
+	live_pid[slot] = 0;
+	return status;
+}
+
+const char *pack_temp(Pack *p, const char *base)
+{
+	return arena_printf(p->a, "%s/%s", p->dir, base);
+}
+
+bool pack_make_dir(Pack *p)
+{
+	const char *out = p->o->output, *slash = strrchr(out, '/');
+	char *dir = slash ? arena_printf(p->a, "%.*s/.dlcc.XXXXXX", (int)(slash - out), out)
+			  : arena_strdup(p->a, ".dlcc.XXXXXX");
+	char *real;
+	sigset_t all, old;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	if (!mkdtemp(dir)) {
+		sigprocmask(SIG_SETMASK, &old, NULL);
+		return pack_fail(p, "cannot make a temporary folder beside", out);
+	}
+	real = realpath(dir, NULL);
+	strncpy(live_dir, real ? real : dir, sizeof live_dir - 1);
+	free(real);
+	p->dir = arena_strdup(p->a, live_dir);
+	live = 1;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	p->log = pack_temp(p, "log");
+	return true;
+}
+
+void pack_clean_up(Pack *p)
+{
+	for (int i = 0; i < MAX_FILES; i++)
+		if (live_pid[i] > 0) {
+			kill((pid_t)live_pid[i], SIGTERM);
+			pack_finish((pid_t)live_pid[i], i);
+		}
+	remove_dir(p->dir);
+	if (*live_file)
+		unlink(live_file);
+	live = 0;
+}
+
+/* ---- Moves ---- */
+
+bool pack_will_be(Pack *p, const char *from, const char *to)
+{
+	p->made[p->nmade++] = (Made){from, to};
+	return true;
+}
+
+static bool copy_all(int from, int to)
+{
+	char buf[1 << 16];
+	ssize_t n;
+
+	while ((n = read(from, buf, sizeof buf)) > 0)
+		if (!write_all(to, buf, (size_t)n))
+			return false;
+	return n == 0;
+}
+
+/* What would make the move of M fail is found now: where its place is on another file system than the folder, it is
+ * copied beside it, and a rename will do. */
+static bool bring_near(Pack *p, Made *m)
+{
+	const char *slash = strrchr(m->to, '/');
+	const char *dir = slash ? arena_printf(p->a, "%.*s/", (int)(slash - m->to), m->to) : ".";
+	struct stat here, there;
+	sigset_t all, old;
+	int from, to;
+	bool ok;
+
+	if (!stat(m->to, &there) && S_ISDIR(there.st_mode)) {
+		errno = EISDIR;
+		return pack_fail(p, "cannot write", m->to);
+	}
+	if (stat(p->dir, &here) || stat(dir, &there) || here.st_dev == there.st_dev)
+		return true;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	snprintf(live_file, sizeof live_file, "%s.dlcc.XXXXXX", slash ? dir : "");
+	to = mkstemp(live_file);
+	if (to < 0)
+		*live_file = 0;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	from = open(m->from, O_RDONLY | O_CLOEXEC);
+	ok = from >= 0 && to >= 0 && copy_all(from, to) && !fchmod(to, 0644);
+	if (from >= 0)
+		close(from);
+	if (to >= 0 && close(to))
+		ok = false;
+	m->from = arena_strdup(p->a, live_file);
+	return ok || pack_fail(p, "cannot write", m->to);
+}
+
+bool pack_commit(Pack *p)
+{
+	sigset_t all, old;
+	bool ok = true;
+
+	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
+		ok = bring_near(p, &p->made[i]);
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	for (int i = 0; i < p->nmade && !p->o->dry && ok; i++)
+		ok = !rename(p->made[i].from, p->made[i].to) ||
+		     pack_fail(p, "cannot write", p->made[i].to);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return ok;
+}

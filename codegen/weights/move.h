@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels that only move elements: transposes, slices, packing into panels with zeros behind the edge. As strides
+ * they run at the speed of memory, a box of their points at a time; what weights need most is of this kind.
+ */
+#ifndef CODEGEN_WEIGHTS_MOVE_H
+#define CODEGEN_WEIGHTS_MOVE_H
+
+#include "ir/kernel.h"
+
+/* out[x] = in[base + sum from[i] * x[i]], and zero where edge_base + sum edge[i] * x[i] >= 0. */
+typedef struct Move {
+	int n;
+	int size;		   /* bytes of an element: 1, 2, 4, 8 */
+	int64_t extent[MAX_ITERS]; /* in the order of the output, the last contiguous */
+	int64_t from[MAX_ITERS], edge[MAX_ITERS];
+	int64_t base, edge_base;
+	int64_t total; /* elements of the input */
+	int param;     /* which operand of the kernel it is */
+} Move;
+
+/* N elements of SIZE bytes, one after the other. */
+Move move_plain(int64_t n, int size);
+/* Whether K, one map of constant extents into plain memory, is a move. */
+bool kernel_move(Kernel *k, Move *out);
+/* The least and the largest element of the input that the box LO <= x < HI reads; false where there is none. */
+bool move_range(const Move *m, const int64_t *lo, const int64_t *hi, int64_t *first, int64_t *last);
+/* Fills DST with the box, which is dense there. */
+void move_box(const Move *m, const void *src, const int64_t *lo, const int64_t *hi, void *dst);
+/* X steps over the box of its first N iterators, the last fastest; false, back at LO, after the last. */
+bool move_step(int n, const int64_t *lo, const int64_t *hi, int64_t *x);
+
+#endif

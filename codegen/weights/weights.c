@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All weights of a module: constants and what nodes compute of constants alone, in the order of the graph, and their
+ * hash. What only moves waits as jobs until something reads it.
+ */
+#include "codegen/weights/weights_impl.h"
+
+#include "passes/kernel/kernels.h"
+#include "runtime/hash.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { CHUNK = 8 << 20 }; /* bytes that are hashed before their pages leave memory */
+
+DiagLoc weights_here(const Weights *w)
+{
+	return (DiagLoc){.file = w->m->graph->file};
+}
+
+size_t weights_bytes(Module *m, const Value *v)
+{
+	int64_t n = 0;
+
+	dim_is_const(type_storage(m->ctx, v->type), &n);
+	return (size_t)(n * dtype_info[v->type->dtype].bits + 7) / 8;
+}
+
+void *weights_source(Weights *w, Value *v)
+{
+	v = value_base(v);
+	if (value_const(v))
+		return (void *)(uintptr_t)value_const(v)->data;
+	return w->data[v->id];
+}
+
+/* Where V is in the file. */
+static int64_t file_at(const Weights *w, const Value *v)
+{
+	return w->layout ? w->layout->at[v->id] : w->m->mem->value[v->id].offset;
+}
+
+/* V is stored, and stands there by now: it is the CPUs' too. */
+static bool is_there(const Weights *w, const Value *v)
+{
+	return w->layout && w->m->mem->value[v->id].kind == PLACE_WEIGHTS &&
+	       w->layout->at[v->id] < w->layout->own;
+}
+
+static void copy_const(Weights *w, Value *v)
+{
+	const Tensor *t = value_const(v);
+	Move *m = NEW(w->m->arena, Move);
+
+	*m = move_plain(t->bytes, 1);
+	if (t->bytes && !is_there(w, v))
+		weights_add_jobs(w, m, t->data, t->file != NULL, file_at(w, v));
+}
+
+static bool place(Weights *w, Value *v, const Node *n)
+{
+	const Place *p = &w->m->mem->value[v->id];
+
+	if (p->kind == PLACE_WEIGHTS) {
+		w->data[v->id] = w->base + file_at(w, v);
+		return true;
+	}
+	w->mine[v->id] = weights_bytes(w->m, v) + 64;
+	w->data[v->id] = mmap(NULL, w->mine[v->id], PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (w->data[v->id] != MAP_FAILED)
+		return true;
+	w->mine[v->id] = 0;
+	return diag_error(w->m->ctx->diag, node_diag(n), "no memory for %zu bytes of constants",
+			  weights_bytes(w->m, v));
+}
+
+/* Constants, which no job that waits writes, are all that N reads. */
+static bool reads_constants(const Node *n)
+{
+	for (int i = 0; i < n->nin; i++)
+		if (!value_const(value_base(node_in(n, i))))
+			return false;
+	return true;
+}
+
+static bool compute(Weights *w, Node *n)
+{
+	Kernel *k = kernel_clone(node_kernel(n), w->m->arena);
+	const Place *p = &w->m->mem->value[n->out[0]->id];
+	Move *m = NEW(w->m->arena, Move);
+	const Value *from;
+	const void *src;
+	bool there = true;
+
+	for (int i = 0; i < n->nout; i++)
+		there = there && is_there(w, n->out[i]);
+	for (int i = 0; i < n->nout && there; i++)
+		w->data[n->out[i]->id] = w->base + file_at(w, n->out[i]);
+	if (there)
+		return true;
+	if (!reads_constants(n) && !weights_run_jobs(w))
+		return false;
+	for (int i = 0; i < n->nout; i++)
+		if (!place(w, n->out[i], n))
+			return false;
+	kernel_physical(k);
+	if (!kernel_move(k, m))
+		return weights_interpret(w, n, k);
+	from = value_base(node_in(n, m->param));
+	src = weights_source(w, node_in(n, m->param));
+	if (p->kind == PLACE_WEIGHTS)
+		weights_add_jobs(w, m, src, value_const(from) && value_const(from)->file,
+				 file_at(w, n->out[0]));
+	else
+		move_box(m, src, (int64_t[MAX_ITERS]){0}, m->extent, w->data[n->out[0]->id]);
+	return true;
+}
+
+static void hash_all(Weights *w, uint64_t *hash)
+{
+	dl_hash h;
+
+	dl_hash_init(&h);
+	for (int64_t at = 0; at < w->m->mem->weights; at += CHUNK) {
+		size_t n = (size_t)(w->m->mem->weights - at < CHUNK ? w->m->mem->weights - at
+								    : CHUNK);
+
+		dl_hash_update(&h, w->base + at, n);
+		if (w->m->mem->weights > WEIGHTS_BLOCK)
+			weights_drop_pages(w->base + at, n);
+	}
+	*hash = dl_hash_value(&h);
+}
+
+/* The weights of M, as LAYOUT has them; *HASH only without. */
+static bool write_module(Module *m, const WeightsFile *layout, int fd, int64_t base, int threads,
+			 uint64_t *hash)
+{
+	Weights w = {.m = m, .layout = layout, .fd = fd, .file = base, .threads = threads};
+	size_t total = (size_t)(layout ? layout->bytes : m->mem->weights);
+	bool ok = true;
+
+	if (!total)
+		return true;
+	if (ftruncate(fd, base + (int64_t)total))
+		return diag_error(m->ctx->diag, weights_here(&w),
+				  "cannot write %zu bytes of weights: %s", total, strerror(errno));
+	w.base = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, base);
+	if (w.base == MAP_FAILED)
+		return diag_error(m->ctx->diag, weights_here(&w), "cannot map the weights: %s",
+				  strerror(errno));
+	w.data = NEW_ARRAY(m->arena, m->graph->nvalues + 1, void *);
+	w.mine = NEW_ARRAY(m->arena, m->graph->nvalues + 1, size_t);
+	for (int i = 0; i < m->mem->stored.n; i++)
+		if (value_const(m->mem->stored.at[i]))
+			copy_const(&w, m->mem->stored.at[i]);
+	for (Node *n = m->graph->first; n && ok; n = n->next)
+		if (node_kernel(n) && n->nout && value_is_weights(m, n->out[0]))
+			ok = compute(&w, n);
+	ok = ok && weights_run_jobs(&w);
+	if (ok && !layout)
+		hash_all(&w, hash);
+	for (int i = 0; i < m->graph->nvalues; i++)
+		if (w.mine[i])
+			munmap(w.data[i], w.mine[i]);
+	munmap(w.base, total);
+	return ok;
+}
+
+int64_t weights_size(Module *m)
+{
+	return m->gpu ? weights_file(m)->bytes : m->mem->weights;
+}
+
+/* The hash of N bytes of FD from AT on. */
+static bool hash_file(int fd, int64_t at, int64_t n, uint64_t *hash)
+{
+	Weights all = {.base = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, fd, at)};
+	MemPlan plan = {.weights = n};
+	Module m = {.mem = &plan};
+
+	if (all.base == MAP_FAILED)
+		return false;
+	all.m = &m;
+	hash_all(&all, hash);
+	munmap(all.base, (size_t)n);
+	return true;
+}
+
+bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
+{
+	const WeightsFile *all = weights_file(m);
+
+	if (!write_module(m, NULL, fd, base, threads, hash))
+		return false;
+	if (!all || all->bytes <= all->own)
+		return true;
+	return write_module(m->gpu, all, fd, base, threads, hash) &&
+	       (hash_file(fd, base, all->bytes, hash) ||
+		diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file},
+			   "cannot map the weights: %s", strerror(errno)));
+}

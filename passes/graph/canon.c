@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * canon: brings the graph to the form that later passes read. Rounds over the nodes in order, until nothing
+ * changes: fold what is known, drop what does nothing, apply the equations of rules.def, then merge common
+ * subexpressions and remove what is dead.
+ *
+ * After it no Shape, Gather, Concat glue computes what a dim says, Reshape and its kind are Views, and
+ * constants that only feed sizes are gone. Every rewrite keeps the result's type and the ONNX names.
+ */
+#include "passes/graph/canon.h"
+#include "passes/kernel/kernels.h"
+#include "passes/graph/rules.h"
+
+#include <assert.h>
+
+enum { MAX_ROUNDS = 16 };
+
+void canon_count(Canon *c)
+{
+	assert(c->budget != 0);
+	c->budget -= c->budget > 0;
+	c->changed = true;
+}
+
+void canon_replace(Canon *c, Node *n, Value *v)
+{
+	Value *old = n->out[0];
+
+	assert(v != old && v->type == old->type);
+	if (!v->name && v->def && v->def->op != OP_Const)
+		v->name = old->name;
+	value_move(old, v);
+	node_remove(n);
+	canon_count(c);
+}
+
+Value *canon_node(Canon *c, Node *n, OpKind op, Value *const *in, int nin)
+{
+	Node *x = node_new(c->g, op, in, nin, 1, n);
+
+	node_locs_from(x, n);
+	infer_node(c->in, x);
+	return x->out[0];
+}
+
+Value *canon_view(Canon *c, Node *n, Value *v, const Type *t)
+{
+	Node *x;
+
+	while (v->def && v->def->op == OP_View)
+		v = node_in(v->def, 0);
+	if (v->type == t)
+		return v;
+	x = node_new(c->g, OP_View, &v, 1, 1, n);
+	node_locs_from(x, n);
+	x->out[0]->type = t;
+	return x->out[0];
+}
+
+bool canon_is_weights(Canon *c, const Value *v)
+{
+	bool yes = v->def && type_static(v->type, NULL) &&
+		   (v->def->op == OP_Const || v->def->nin > 0);
+
+	while (c->weights.n <= v->id)
+		vec_push(c->tmp, &c->weights, 0);
+	if (c->weights.at[v->id])
+		return c->weights.at[v->id] == 1;
+	for (int i = 0; yes && i < v->def->nin; i++)
+		yes = !node_in(v->def, i) || canon_is_weights(c, node_in(v->def, i));
+	c->weights.at[v->id] = yes ? 1 : 2;
+	return yes;
+}
+
+bool canon_splat(const Value *v, double *out)
+{
+	const Tensor *t = value_const(v);
+	int64_t n = t && t->bytes <= FOLD_BYTES && t->dtype != DT_STR ? tensor_numel(t) : 0;
+	bool is_float = t && dtype_is_float(t->dtype);
+
+	for (int64_t i = 0; i < n; i++) {
+		double x = is_float ? dtype_load_f64(t->dtype, t->data, i)
+				    : (double)dtype_load_i64(t->dtype, t->data, i);
+
+		if (i && !(x == *out))
+			return false;
+		*out = x;
+	}
+	return n > 0;
+}
+
+static void visit(Canon *c, Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i])
+			canon_is_weights(c, n->out[i]);
+	if (n->op == OP_Const || n->op == OP_Kernel || n->regions.n || !canon_may(c))
+		return;
+	if (!fold_node(c, n) && !simplify_node(c, n))
+		rules_node(c, n);
+}
+
+/* A rewrite of N makes nodes before N and removes N alone, so the next node stays. */
+static void walk(Canon *c)
+{
+	for (Node *n = c->g->first, *next; n; n = next) {
+		next = n->next;
+		visit(c, n);
+	}
+}
+
+bool pass_canon(Module *m)
+{
+	Canon c = {.m = m,
+		   .g = m->graph,
+		   .in = m->infer,
+		   .tmp = arena_new(),
+		   .budget = m->opt.rewrite_limit};
+
+	c.rules = rules_read(c.tmp);
+	dce_graph(m);
+	c.changed = m->opt.level > 0;
+	for (int i = 0; i < MAX_ROUNDS && c.changed && canon_may(&c); i++) {
+		c.changed = false;
+		walk(&c);
+		dce_graph(m);
+		cse_graph(&c);
+	}
+	dce_graph(m);
+	arena_free(c.tmp);
+	return true;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Common subexpressions: nodes of one op, with the same operands, attributes and result types; small
+ * constants with the same elements; constants that `layout` packs or turns once a reader. The earlier one stays. */
+#include "passes/graph/canon.h"
+#include "passes/kernel/kernels.h"
+
+#include <string.h>
+
+typedef struct Table {
+	Node **slot;
+	size_t n; /* a power of two */
+} Table;
+
+static uint64_t hash_kernel(const Kernel *k)
+{
+	StrBuf b = {0};
+	uint64_t h;
+
+	kernel_print_bare(&b, k);
+	h = hash_bytes(HASH_SEED, strbuf_str(&b), b.n);
+	strbuf_free(&b);
+	return h;
+}
+
+static bool same_kernel(const Kernel *a, const Kernel *b)
+{
+	StrBuf x = {0}, y = {0};
+	bool same;
+
+	kernel_print_bare(&x, a);
+	kernel_print_bare(&y, b);
+	same = !strcmp(strbuf_str(&x), strbuf_str(&y));
+	strbuf_free(&x);
+	strbuf_free(&y);
+	return same;
+}
+
+static uint64_t hash_attr(const Attr *a)
+{
+	uint64_t h = hash_bytes(HASH_SEED, a->name, strlen(a->name));
+
+	switch (a->kind) {
+	case ATTR_INT: return hash_bytes(h, &a->i, sizeof a->i);
+	case ATTR_FLOAT: return hash_bytes(h, &a->f, sizeof a->f);
+	case ATTR_STR: return hash_bytes(h, a->s, strlen(a->s));
+	case ATTR_INTS: return hash_bytes(h, a->is, (size_t)a->n * sizeof *a->is);
+	case ATTR_FLOATS: return hash_bytes(h, a->fs, (size_t)a->n * sizeof *a->fs);
+	case ATTR_TYPE: return hash_bytes(h, &a->type, sizeof(a->type));
+	case ATTR_TENSOR:
+		return hash_bytes(h, a->t->data,
+				  (size_t)(a->t->bytes <= FOLD_BYTES ? a->t->bytes : 0));
+	case ATTR_KERNEL: return hash_kernel(a->kernel);
+	default: return h;
+	}
+}
+
+static bool same_tensor(const Tensor *a, const Tensor *b)
+{
+	if (a == b)
+		return true;
+	if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes ||
+	    a->dtype == DT_STR)
+		return false;
+	if (a->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims))
+		return false;
+	return a->data == b->data || (a->bytes <= FOLD_BYTES &&
+				      (!a->bytes || !memcmp(a->data, b->data, (size_t)a->bytes)));
+}
+
+static bool same_attr(const Attr *a, const Attr *b)
+{
+	if (!b || a->kind != b->kind || a->n != b->n)
+		return false;
+	switch (a->kind) {
+	case ATTR_INT: return a->i == b->i;
+	case ATTR_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
+	case ATTR_STR: return !strcmp(a->s, b->s);
+	case ATTR_INTS: return !a->n || !memcmp(a->is, b->is, (size_t)a->n * sizeof *a->is);
+	case ATTR_FLOATS: return !a->n || !memcmp(a->fs, b->fs, (size_t)a->n * sizeof *a->fs);
+	case ATTR_TYPE: return a->type == b->type;
+	case ATTR_TENSOR: return same_tensor(a->t, b->t);
+	case ATTR_KERNEL: return same_kernel(a->kernel, b->kernel);
+	case ATTR_STRS: break;
+	}
+	return false;
+}
+
+static uint64_t hash_node(const Node *n)
+{
+	uint64_t h = hash_bytes(HASH_SEED, &n->op, sizeof n->op), attrs = 0;
+
+	for (int i = 0; i < n->nin; i++) {
+		int id = n->in[i].value ? n->in[i].value->id : -1;
+
+		h = hash_bytes(h, &id, sizeof id);
+	}
+	for (int i = 0; i < n->attrs.n; i++)
+		attrs += hash_attr(&n->attrs.at[i]);
+	return hash_bytes(h, &attrs, sizeof attrs);
+}
+
+static bool same_node(const Node *a, const Node *b)
+{
+	if (a->op != b->op || a->nin != b->nin || a->nout != b->nout || a->attrs.n != b->attrs.n)
+		return false;
+	for (int i = 0; i < a->nin; i++)
+		if (a->in[i].value != b->in[i].value)
+			return false;
+	for (int i = 0; i < a->nout; i++)
+		if (!a->out[i] != !b->out[i] || (a->out[i] && a->out[i]->type != b->out[i]->type))
+			return false;
+	for (int i = 0; i < a->attrs.n; i++)
+		if (!same_attr(&a->attrs.at[i], node_attr(b, a->attrs.at[i].name)))
+			return false;
+	return true;
+}
+
+/* KEEP does what N does, which goes. */
+static void merge(Node *keep, Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i]) {
+			if (!keep->out[i]->name)
+				keep->out[i]->name = n->out[i]->name;
+			value_move(n->out[i], keep->out[i]);
+		}
+	node_locs_from(keep, n);
+	node_remove(n);
+}
+
+static Table table_of(const Graph *g, Arena *tmp)
+{
+	Table t = {.n = 64};
+	size_t count = 0;
+
+	for (const Node *n = g->first; n; n = n->next)
+		count++;
+	while (t.n < count * 2)
+		t.n *= 2;
+	t.slot = NEW_ARRAY(tmp, t.n, Node *);
+	return t;
+}
+
+/* The node that does what N does, which is N where there was none. */
+static Node *first_of(Table *t, Node *n)
+{
+	size_t at = hash_node(n) & (t->n - 1);
+
+	while (t->slot[at] && !same_node(t->slot[at], n))
+		at = (at + 1) & (t->n - 1);
+	if (!t->slot[at])
+		t->slot[at] = n;
+	return t->slot[at];
+}
+
+void cse_graph(Canon *c)
+{
+	Table t = table_of(c->g, c->tmp);
+
+	for (Node *n = c->g->first, *next, *same; n && canon_may(c); n = next) {
+		next = n->next;
+		if (n->op == OP_Kernel || n->regions.n)
+			continue;
+		same = first_of(&t, n);
+		if (same == n)
+			continue;
+		merge(same, n);
+		canon_count(c);
+	}
+}
+
+void cse_weights(Module *m)
+{
+	Arena *tmp = arena_new();
+	Table t = table_of(m->graph, tmp);
+
+	for (Node *n = m->graph->first, *next, *same; n; n = next) {
+		next = n->next;
+		if (!node_kernel(n) || !value_is_weights(m, n->out[0]))
+			continue;
+		same = first_of(&t, n);
+		if (same != n)
+			merge(same, n);
+	}
+	arena_free(tmp);
+}

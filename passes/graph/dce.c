@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dead code. A value lives when it is a graph result, an operand of a live node, or the source of a symbol
+ * that is used: one that a live value's type, a fact, or the contents of a live node's operand mentions (its
+ * kernel may say every dim that inference gave the operand). A node lives when a result of it does.
+ */
+#include "passes/module.h"
+#include "passes/kernel/kernels.h"
+
+typedef struct Live {
+	Module *m;
+	Arena *tmp;
+	bool *value, *sym; /* by id */
+	VEC(Value *) todo;
+	Graph *g;
+} Live;
+
+static void live_value(Live *l, Value *v)
+{
+	if (!v || l->value[v->id])
+		return;
+	l->value[v->id] = true;
+	vec_push(l->tmp, &l->todo, v);
+}
+
+static bool in_graph(const Graph *g, const Value *v)
+{
+	return v->def ? v->def->graph == g : v->index < g->inputs.n && g->inputs.at[v->index] == v;
+}
+
+static void live_sym(void *arg, Sym *s)
+{
+	Live *l = arg;
+
+	if (l->sym[s->id])
+		return;
+	l->sym[s->id] = true;
+	if (s->src && in_graph(l->g, s->src))
+		live_value(l, s->src);
+	if (s->def)
+		dim_syms(s->def, live_sym, l);
+}
+
+static void live_type(Live *l, const Type *t)
+{
+	for (; t; t = t->elem)
+		for (int i = 0; i < t->rank; i++)
+			dim_syms(t->dims[i], live_sym, l);
+}
+
+static void live_expr(void *arg, Expr *e)
+{
+	if (e->kind == EX_DIM)
+		dim_syms(e->dim, live_sym, arg);
+}
+
+static void live_kernel(Live *l, const Kernel *k)
+{
+	for (int i = 0; i < k->bufs.n; i++)
+		for (int d = 0; d < k->bufs.at[i]->rank; d++)
+			dim_syms(k->bufs.at[i]->dims[d], live_sym, l);
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		for (int j = 0; j < s->niters; j++)
+			dim_syms(s->iter[j]->extent, live_sym, l);
+		for (int j = 0; j < s->nwidx; j++)
+			ex_walk(s->widx[j], live_expr, l);
+		for (int j = 0; j < 2; j++)
+			if (s->val[j])
+				ex_walk(s->val[j], live_expr, l);
+		if (s->guard)
+			ex_walk(s->guard, live_expr, l);
+	}
+}
+
+static void live_node(Live *l, Node *n)
+{
+	for (int i = 0; i < n->nin; i++) {
+		Value *v = node_in(n, i);
+		int count = 0;
+		Dim **d = v && n->op != OP_Kernel && l->m->infer
+				  ? infer_asked(l->m->infer, v, &count)
+				  : NULL;
+
+		live_value(l, v);
+		for (int j = 0; j < count; j++)
+			dim_syms(d[j], live_sym, l);
+	}
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i])
+			live_type(l, n->out[i]->type);
+	for (int i = 0; i < n->attrs.n; i++)
+		if (n->attrs.at[i].kind == ATTR_TYPE)
+			live_type(l, n->attrs.at[i].type);
+	if (node_kernel(n))
+		live_kernel(l, node_kernel(n));
+}
+
+static void mark(Live *l)
+{
+	for (int i = 0; i < l->g->inputs.n; i++)
+		live_type(l, l->g->inputs.at[i]->type);
+	for (int i = 0; i < l->g->results.n; i++)
+		live_value(l, l->g->results.at[i]->value);
+	for (int i = 0; i < l->g->facts.n; i++) {
+		dim_syms(l->g->facts.at[i].a, live_sym, l);
+		dim_syms(l->g->facts.at[i].b, live_sym, l);
+	}
+	while (l->todo.n) {
+		Value *v = l->todo.at[--l->todo.n];
+
+		live_type(l, v->type);
+		if (v->def)
+			live_node(l, v->def);
+	}
+}
+
+/* An optional result that nobody uses is not made. A list of results (Split) stays whole. */
+static void drop_results(Live *l, Node *n)
+{
+	if (op_row[n->op].nout_max < 0)
+		return;
+	for (int i = op_row[n->op].nout_min; i < n->nout; i++)
+		if (n->out[i] && !n->out[i]->uses && !l->value[n->out[i]->id])
+			n->out[i] = NULL;
+}
+
+static bool node_is_live(const Live *l, const Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] && l->value[n->out[i]->id])
+			return true;
+	return false;
+}
+
+void dce_graph(Module *m)
+{
+	Live l = {.m = m, .tmp = arena_new(), .g = m->graph};
+	int nsyms = sym_count(m->ctx);
+
+	l.value = NEW_ARRAY(l.tmp, m->graph->nvalues + 1, bool);
+	l.sym = NEW_ARRAY(l.tmp, nsyms + 1, bool);
+	mark(&l);
+	for (Node *n = m->graph->last, *prev; n; n = prev) {
+		prev = n->prev;
+		if (!node_is_live(&l, n))
+			node_remove(n);
+		else
+			drop_results(&l, n);
+	}
+	for (int i = 0; i < nsyms; i++) {
+		Sym *s = sym_at(m->ctx, i);
+
+		if (!l.sym[i] && s->src && in_graph(m->graph, s->src))
+			sym_read_from(s, NULL);
+	}
+	arena_free(l.tmp);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folding. A node over constants whose result is small is run by the interpreter; larger ones stay nodes over
+ * constants and are run when the artifact's weights are made. A view of a constant is the constant under
+ * another shape. A small integer tensor whose elements inference knows is a constant, or Dims.
+ */
+#include "passes/graph/canon.h"
+#include "passes/kernel/kernels.h"
+
+#include "ir/eval.h"
+
+enum {
+	MAX_OPERANDS = 1 << 20, /* bytes of operands that folding reads */
+	MAX_WORK = 1 << 22      /* points that folding visits */
+};
+
+static void replace_by_const(Canon *c, Node *n, int k, const Tensor *t)
+{
+	Value *v = graph_const(c->g, t, n);
+
+	node_locs_from(v->def, n);
+	v->type = n->out[k]->type;
+	v->name = n->out[k]->name;
+	value_move(n->out[k], v);
+}
+
+/* ---- Constants ---- */
+
+static bool small_constants(const Node *n)
+{
+	int64_t bytes = 0;
+
+	if (n->nin == 0)
+		return false;
+	for (int i = 0; i < n->nin; i++) {
+		const Tensor *t = value_const(node_in(n, i));
+
+		if (!node_in(n, i))
+			continue;
+		if (!t || t->dtype == DT_STR || t->bytes > MAX_OPERANDS)
+			return false;
+		bytes += t->bytes;
+	}
+	return bytes <= MAX_OPERANDS;
+}
+
+static bool small_result(const Value *v, int64_t *dims)
+{
+	int64_t n = 1, bytes;
+
+	if (v->type->kind != TYPE_TENSOR || v->type->dtype == DT_STR || v->type->layout ||
+	    !type_static(v->type, dims))
+		return false;
+	for (int i = 0; i < v->type->rank; i++)
+		if (dims[i] < 0 || __builtin_mul_overflow(n, dims[i], &n))
+			return false;
+	bytes = dtype_size(v->type->dtype, n);
+	return bytes >= 0 && bytes <= FOLD_BYTES;
+}
+
+static bool little_work(const Kernel *k)
+{
+	int64_t all = 0;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		const Stmt *s = k->stmts.at[i];
+		int64_t points = 1, d;
+
+		for (int j = 0; j < s->niters; j++)
+			if (!dim_is_const(s->iter[j]->extent, &d) || d < 0 ||
+			    __builtin_mul_overflow(points, d, &points))
+				return false;
+		if (points > MAX_WORK || (all += points) > MAX_WORK)
+			return false;
+	}
+	return true;
+}
+
+static bool run(Canon *c, Node *n, Kernel *k, Tensor **out, Arena *tmp)
+{
+	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
+	int64_t *sym = NEW_ARRAY(tmp, sym_count(c->m->ctx) + 1, int64_t);
+	Stmt *fault;
+
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *b = k->bufs.at[i];
+
+		if (b->kind == BUF_IN)
+			bufs[i].data = (void *)(uintptr_t)value_const(node_in(n, b->param))->data;
+		else if (b->kind == BUF_OUT)
+			bufs[i].data = (void *)(uintptr_t)out[b->param]->data;
+	}
+	return eval_kernel(k, &(EvalOpts){.sym = sym}, bufs, &fault) == EVAL_OK;
+}
+
+static bool mentions_dims(Kernel *k);
+
+static bool fold_constants(Canon *c, Node *n)
+{
+	Arena *tmp = arena_new();
+	Tensor **out = NEW_ARRAY(tmp, n->nout, Tensor *);
+	int64_t dims[MAX_RANK];
+	Kernel *k = NULL;
+	bool ok = true;
+
+	for (int i = 0; i < n->nout && ok; i++) {
+		ok = !n->out[i] || small_result(n->out[i], dims);
+		if (ok && n->out[i])
+			out[i] = tensor_new(c->g->arena, n->out[i]->type->dtype,
+					    n->out[i]->type->rank, dims);
+	}
+	if (ok)
+		k = lower_node(c->in, n, tmp);
+	ok = k && little_work(k) && !mentions_dims(k) && run(c, n, k, out, tmp);
+	for (int i = 0; i < n->nout && ok; i++)
+		if (n->out[i])
+			replace_by_const(c, n, i, out[i]);
+	arena_free(tmp);
+	if (!ok)
+		return false;
+	node_remove(n);
+	canon_count(c);
+	return true;
+}
+
+static void see_dim(void *arg, Expr *e)
+{
+	if (e->kind == EX_DIM && !dim_is_const(e->dim, NULL))
+		*(bool *)arg = true;
+}
+
+/* A symbol in a kernel over constants would be one that nobody can give. */
+static bool mentions_dims(Kernel *k)
+{
+	bool found = false;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		for (int j = 0; j < s->nwidx; j++)
+			ex_walk(s->widx[j], see_dim, &found);
+		for (int j = 0; j < 2; j++)
+			if (s->val[j])
+				ex_walk(s->val[j], see_dim, &found);
+		if (s->guard)
+			ex_walk(s->guard, see_dim, &found);
+	}
+	return found;
+}
+
+/* The same elements; a large constant that others read, too, is not stored twice. */
+static bool fold_view(Canon *c, Node *n)
+{
+	const Tensor *t = value_const(node_in(n, 0));
+	Tensor *x;
+	int64_t dims[MAX_RANK];
+
+	if (n->op != OP_View || !t || !type_static(n->out[0]->type, dims) ||
+	    (t->bytes > FOLD_BYTES && !value_used_once(node_in(n, 0))))
+		return false;
+	x = NEW(c->g->arena, Tensor);
+	*x = *t;
+	x->rank = n->out[0]->type->rank;
+	x->dims = arena_copy(c->g->arena, dims, (size_t)x->rank * sizeof *dims);
+	replace_by_const(c, n, 0, x);
+	node_remove(n);
+	canon_count(c);
+	return true;
+}
+
+/* ---- Contents ---- */
+
+typedef struct From {
+	const Value *v;
+	bool yes;
+} From;
+
+static void see_source(void *arg, Sym *s)
+{
+	From *f = arg;
+
+	f->yes = f->yes || s->src == f->v || (s->src && s->hi == DIM_INF && s->lo < 0) ||
+		 (s->def && sym_from_data(s));
+}
+
+static bool all_const(Dim *const *d, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!dim_is_const(d[i], NULL))
+			return false;
+	return true;
+}
+
+static bool known_const(Canon *c, Node *n, Dim *const *d, int count)
+{
+	Tensor *t;
+	int64_t dims[MAX_RANK], v;
+
+	if (!small_result(n->out[0], dims))
+		return false;
+	t = tensor_new(c->g->arena, n->out[0]->type->dtype, n->out[0]->type->rank, dims);
+	for (int i = 0; i < count; i++) {
+		dim_is_const(d[i], &v);
+		dtype_store_i64(t->dtype, (void *)(uintptr_t)t->data, i, v);
+	}
+	replace_by_const(c, n, 0, t);
+	node_remove(n);
+	canon_count(c);
+	return true;
+}
+
+/* Data that run time reads, and long expressions, stay arithmetic on tensors. */
+static bool is_plain_dim(Dim *d, const Value *v)
+{
+	enum { LONG = 60 };
+	From f = {v, false};
+	StrBuf b = {0};
+	bool ok;
+
+	dim_syms(d, see_source, &f);
+	dim_print(&b, d);
+	ok = !f.yes && b.n <= LONG;
+	strbuf_free(&b);
+	return ok;
+}
+
+static bool known_dims(Canon *c, Node *n, Dim *const *d, int count)
+{
+	const Type *type = n->out[0]->type;
+	Node *x;
+
+	if (type->rank > 1 || count > MAX_RANK || n->op == OP_Dims)
+		return false;
+	for (int i = 0; i < count; i++)
+		if (!is_plain_dim(d[i], n->out[0]))
+			return false;
+	x = node_new(c->g, OP_Dims, NULL, 0, 1, n);
+	node_locs_from(x, n);
+	node_set_attr(x, (Attr){.name = "value",
+				.kind = ATTR_TYPE,
+				.type = type_tensor(c->m->ctx, type->dtype, count, d)});
+	if (type->rank == 0)
+		node_set_int(x, "scalar", 1);
+	x->out[0]->type = type;
+	canon_replace(c, n, x->out[0]);
+	return true;
+}
+
+/* Contents come from constants and Dims, or from a shape, so that they grow by one op at a time. */
+static bool has_contents(const Node *n)
+{
+	if (n->nout != 1 || !n->out[0] || n->out[0]->type->kind != TYPE_TENSOR)
+		return false;
+	if (n->op == OP_Shape || n->op == OP_Size || n->op == OP_Dims)
+		return true;
+	for (int i = 0; i < n->nin; i++) {
+		const Value *v = node_in(n, i);
+
+		if (v && (!v->def || (v->def->op != OP_Const && v->def->op != OP_Dims)))
+			return false;
+	}
+	return n->nin > 0;
+}
+
+static bool fold_contents(Canon *c, Node *n)
+{
+	int count;
+	Dim **d = has_contents(n) ? infer_known(c->in, n->out[0], &count) : NULL;
+
+	if (!d)
+		return false;
+	return all_const(d, count) ? known_const(c, n, d, count) : known_dims(c, n, d, count);
+}
+
+bool fold_node(Canon *c, Node *n)
+{
+	if (fold_view(c, n))
+		return true;
+	if (small_constants(n) && fold_constants(c, n))
+		return true;
+	return fold_contents(c, n);
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Equations over graph ops: their text read once, matched against nodes, and their right sides built. */
+#include "passes/graph/rules.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const Rule rule_table[] = {
+#define RULE(name, lhs, rhs, where, example, flags) {name, lhs, rhs, where, example, RULE_##flags},
+#include "passes/graph/rules.def"
+#undef RULE
+	{0},
+};
+
+enum { MAX_ARGS = 4, MAX_NAMES = 8, MAX_NODES = 8 };
+
+typedef enum PatKind { PAT_VALUE, PAT_NUMBER, PAT_OP, PAT_CALL } PatKind;
+
+typedef struct Pat {
+	PatKind kind;
+	const char *name;  /* the value's, or the function's */
+	const char *label; /* the node's, or null */
+	OpKind op;
+	double number;
+	struct Pat *arg[MAX_ARGS];
+	int nargs;
+	struct Pat
+		*attr; /* a call that changes the attributes of the node that is built, or null */
+} Pat;
+
+typedef struct Equation {
+	const Rule *rule;
+	Pat *lhs, *rhs;
+	VEC(Pat *) where;
+} Equation;
+
+struct RuleSet {
+	Arena *arena;
+	VEC(Equation) at;
+};
+
+/* ---- Reading ---- */
+
+typedef struct Text {
+	Arena *arena;
+	const Rule *rule;
+	const char *p;
+} Text;
+
+/* A slip in the table: says where, since every run stops at it. */
+static void must(const Text *t, bool ok, const char *wants)
+{
+	if (ok)
+		return;
+	fprintf(stderr,
+		"passes/graph/rules.def: rule \"%s\": expected %s at \"%s\" of %s = %s where %s\n",
+		t->rule->name, wants, t->p, t->rule->lhs, t->rule->rhs, t->rule->where);
+	abort();
+}
+
+static char peek(Text *t)
+{
+	while (*t->p == ' ')
+		t->p++;
+	return *t->p;
+}
+
+static bool take(Text *t, char c)
+{
+	if (peek(t) != c)
+		return false;
+	t->p++;
+	return true;
+}
+
+static const char *read_name(Text *t)
+{
+	const char *from = t->p;
+
+	while (isalnum((unsigned char)*t->p) || *t->p == '_')
+		t->p++;
+	must(t, t->p > from, "a name");
+	return arena_strndup(t->arena, from, (size_t)(t->p - from));
+}
+
+static Pat *read_pat(Text *t)
+{
+	Pat *p = NEW(t->arena, Pat);
+
+	if (isdigit((unsigned char)peek(t)) || *t->p == '-') {
+		char *end;
+
+		p->kind = PAT_NUMBER;
+		p->number = strtod(t->p, &end);
+		t->p = end;
+		return p;
+	}
+	p->name = read_name(t);
+	if (take(t, ':'))
+		p->label = read_name(t);
+	if (!take(t, '('))
+		return p;
+	p->kind = isupper((unsigned char)*p->name) ? PAT_OP : PAT_CALL;
+	p->op = op_by_name(p->name);
+	must(t, p->kind == PAT_CALL || p->op, "an operator that there is");
+	do {
+		must(t, p->nargs < MAX_ARGS, "fewer arguments");
+		p->arg[p->nargs++] = read_pat(t);
+	} while (take(t, ','));
+	must(t, take(t, ')'), "')'");
+	if (take(t, '{')) {
+		p->attr = read_pat(t);
+		must(t, take(t, '}'), "'}'");
+	}
+	return p;
+}
+
+static Pat *read_side(Text *t, const char *text)
+{
+	Pat *p;
+
+	t->p = text;
+	p = read_pat(t);
+	must(t, !peek(t), "the end");
+	return p;
+}
+
+/* ---- Matching ---- */
+
+typedef struct Named {
+	const char *name;
+	Value *v;
+} Named;
+
+typedef struct Match {
+	Named name[MAX_NAMES]; /* values, and the results of labelled nodes */
+	int nnames;
+	Node *node[MAX_NODES]; /* all nodes of the left side, the root first */
+	int nnodes;
+} Match;
+
+static Value *lookup(const Match *m, const char *name)
+{
+	for (int i = 0; i < m->nnames; i++)
+		if (!strcmp(m->name[i].name, name))
+			return m->name[i].v;
+	return NULL;
+}
+
+static bool bind(Match *m, const char *name, Value *v)
+{
+	const Value *there = lookup(m, name);
+
+	if (there)
+		return there == v;
+	assert(m->nnames < MAX_NAMES);
+	m->name[m->nnames++] = (Named){name, v};
+	return true;
+}
+
+static bool is_commutative(OpKind op)
+{
+	static const OpKind list[] = {OP_Add,   OP_Mul,        OP_And,       OP_Or,
+				      OP_Xor,   OP_Max,        OP_Min,       OP_Sum,
+				      OP_Equal, OP_BitwiseAnd, OP_BitwiseOr, OP_BitwiseXor};
+
+	for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+		if (list[i] == op)
+			return true;
+	return false;
+}
+
+static bool match(Match *m, const Pat *p, Value *v);
+
+static bool match_args(Match *m, const Pat *p, const Node *n, bool swapped)
+{
+	for (int i = 0; i < p->nargs; i++)
+		if (!match(m, p->arg[i], node_in(n, swapped ? 1 - i : i)))
+			return false;
+	return true;
+}
+
+static bool match_op(Match *m, const Pat *p, Value *v)
+{
+	Node *n = v->def;
+	Match before;
+	int nin = n ? n->nin : 0;
+
+	if (!n || n->op != p->op || v->index || n->regions.n)
+		return false;
+	while (nin && !node_in(n, nin - 1))
+		nin--;
+	for (int i = 1; i < n->nout; i++)
+		if (n->out[i])
+			return false;
+	if (nin != p->nargs || (p->label && !bind(m, p->label, v)))
+		return false;
+	assert(m->nnodes < MAX_NODES);
+	m->node[m->nnodes++] = n;
+	before = *m;
+	if (match_args(m, p, n, false))
+		return true;
+	*m = before;
+	return nin == 2 && is_commutative(p->op) && match_args(m, p, n, true);
+}
+
+static bool match(Match *m, const Pat *p, Value *v)
+{
+	double x;
+
+	if (!v)
+		return false;
+	switch (p->kind) {
+	case PAT_VALUE: return bind(m, p->name, v);
+	case PAT_NUMBER:
+		return canon_splat(v, &x) && x == p->number && !signbit(x) == !signbit(p->number);
+	case PAT_OP: return match_op(m, p, v);
+	case PAT_CALL: break;
+	}
+	return false;
+}
+
+/* ---- Conditions ---- */
+
+static bool is_once(Canon *c, const Node *root, Value *v)
+{
+	(void)c;
+	(void)root;
+	return value_used_once(v);
+}
+
+static bool is_weights(Canon *c, const Node *root, Value *v)
+{
+	(void)root;
+	return canon_is_weights(c, v);
+}
+
+static bool is_ints(Canon *c, const Node *root, Value *v)
+{
+	(void)c;
+	(void)root;
+	return dtype_is_int(v->type->dtype);
+}
+
+static bool is_plain(Canon *c, const Node *root, Value *v)
+{
+	(void)c;
+	(void)root;
+	return node_int(v->def, "group", 1) == 1;
+}
+
+/* A power of two whose reciprocal is exact, and no product of it overflows where the quotient does not. */
+static bool is_power2(Canon *c, const Node *root, Value *v)
+{
+	double x;
+	int e;
+
+	(void)c;
+	(void)root;
+	return dtype_is_float(v->type->dtype) && canon_splat(v, &x) && isfinite(x) &&
+	       fabs(frexp(x, &e)) == 0.5 && e > -8 && e < 8;
+}
+
+/* Of constants, with one element, or one for each channel (dim 1) of the root's result. */
+static bool is_channels(Canon *c, const Node *root, Value *v)
+{
+	const Type *t = v->type, *y = root->out[0]->type;
+
+	if (t->rank > y->rank || !dim_is_const(y->dims[1], NULL) || !canon_is_weights(c, v))
+		return false;
+	for (int i = 0; i < t->rank; i++) {
+		int axis = y->rank - t->rank + i;
+
+		if (!dim_equals(t->dims[i], 1) && (axis != 1 || t->dims[i] != y->dims[1]))
+			return false;
+	}
+	return true;
+}
+
+/* The constant widths of zeros that the Pad node P puts around the dims after two, at least 0, none around the
+ * first two. */
+static bool zero_pads(Canon *c, const Node *p, int64_t *before, int64_t *after)
+{
+	int rank = infer_type(p, 0)->rank, n;
+	const int64_t *pads = infer_const_ints(c->in, node_in(p, 1), &n);
+
+	if (strcmp(node_str(p, "mode", "constant"), "constant") || !pads || n != 2 * rank)
+		return false;
+	for (int d = 0; d < rank; d++) {
+		before[d] = pads[d];
+		after[d] = pads[rank + d];
+		if (before[d] < 0 || after[d] < 0 || before[d] + after[d] > INT16_MAX ||
+		    (d < 2 && before[d] + after[d]))
+			return false;
+	}
+	return true;
+}
+
+static bool is_zeros_around(Canon *c, const Node *root, Value *v)
+{
+	int64_t before[MAX_RANK], after[MAX_RANK];
+	const char *mode = node_str(root, "auto_pad", "NOTSET");
+
+	return (!strcmp(mode, "NOTSET") || !*mode) && zero_pads(c, v->def, before, after);
+}
+
+static const struct Condition {
+	const char *name;
+	bool (*holds)(Canon *c, const Node *root, Value *v);
+} conditions[] = {
+	{"once", is_once},
+	{"weights", is_weights},
+	{"ints", is_ints},
+	{"plain", is_plain},
+	{"power2", is_power2},
+	{"channels", is_channels},
+	{"zeros_around", is_zeros_around},
+};
+
+static const struct Condition *condition(const char *name)
+{
+	for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
+		if (!strcmp(conditions[i].name, name))
+			return &conditions[i];
+	return NULL;
+}
+
+static bool holds(Canon *c, const Pat *p, const Match *m)
+{
+	return condition(p->name)->holds(c, m->node[0], lookup(m, p->arg[0]->name));
+}
+
+/* ---- Building ---- */
+
+typedef struct Build {
+	Canon *c;
+	Value *(*value)(void *arg, const char *name);
+	void *arg;
+	const Match *m; /* null: the left side, for the test */
+	Node *before;
+} Build;
+
+/* S, one element or one a channel, with its channel at dim AXIS of RANK. */
+static Value *spread(Build *b, Value *s, int axis, int rank)
+{
+	Ctx *c = b->c->m->ctx;
+	Dim *dims[MAX_RANK];
+
+	for (int i = 0; i < rank; i++)
+		dims[i] = i == axis ? type_numel(c, s->type) : dim_const(c, 1);
+	return canon_view(b->c, b->before, s, type_tensor(c, s->type->dtype, rank, dims));
+}
+
+static Value *fn_column(Build *b, Value *const *arg)
+{
+	return spread(b, arg[0], 0, arg[1]->type->rank);
+}
+
+static Value *fn_row(Build *b, Value *const *arg)
+{
+	return spread(b, arg[0], 1, arg[1]->type->rank);
+}
+
+static Value *fn_vector(Build *b, Value *const *arg)
+{
+	Value *v = spread(b, arg[0], 0, 1);
+	int64_t channels;
+
+	dim_is_const(b->m->node[0]->out[0]->type->dims[1], &channels);
+	if (dim_equals(v->type->dims[0], channels))
+		return v;
+	return canon_node(b->c, b->before, OP_Expand,
+			  (Value *[]){v, graph_const_ints(b->c->g, &channels, 1, b->before)}, 2);
+}
+
+static const struct Function {
+	const char *name;
+	Value *(*build)(Build *b, Value *const *arg);
+} functions[] = {{"column", fn_column}, {"row", fn_row}, {"vector", fn_vector}};
+
+static const struct Function *function(const char *name)
+{
+	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+		if (!strcmp(functions[i].name, name))
+			return &functions[i];
+	return NULL;
+}
+
+/* The pads of X and those of the Pad node that made V. */
+static void attr_padded(Build *b, Node *x, Value *v)
+{
+	int64_t before[MAX_RANK], after[MAX_RANK], pads[MAX_RANK * 2];
+	int rank = v->type->rank, have;
+	const int64_t *old = node_ints(x, "pads", &have);
+
+	zero_pads(b->c, v->def, before, after);
+	for (int d = 2; d < rank; d++) {
+		pads[d - 2] = before[d] + (have > 0 ? old[d - 2] : 0);
+		pads[rank - 2 + d - 2] = after[d] + (have > 0 ? old[rank - 2 + d - 2] : 0);
+	}
+	node_set_ints(x, "pads", pads, 2 * (rank - 2));
+}
+
+static const struct AttrFunction {
+	const char *name;
+	void (*change)(Build *b, Node *x, Value *v);
+} attr_functions[] = {{"padded", attr_padded}};
+
+static const struct AttrFunction *attr_function(const char *name)
+{
+	for (size_t i = 0; i < sizeof attr_functions / sizeof *attr_functions; i++)
+		if (!strcmp(attr_functions[i].name, name))
+			return &attr_functions[i];
+	return NULL;
+}
+
+/* A labelled node is first of all the one that it was, then the others of the left side. */
+static void locate(Build *b, Node *x, const Node *like)
+{
+	if (like)
+		node_locs_from(x, like);
+	for (int i = 0; b->m && i < b->m->nnodes; i++)
+		node_locs_from(x, b->m->node[i]);
+}
+
+static Value *build(Build *b, const Pat *p)
+{
+	Value *arg[MAX_ARGS] = {NULL};
+	const Node *like = NULL;
+	DType t = DT_F32;
+	Node *x;
+
+	if (p->kind == PAT_VALUE)
+		return b->value(b->arg, p->name);
+	for (int i = 0; i < p->nargs; i++)
+		if (p->arg[i]->kind != PAT_NUMBER)
+			arg[i] = build(b, p->arg[i]);
+	for (int i = p->nargs - 1; i >= 0; i--)
+		t = arg[i] && arg[i]->type ? arg[i]->type->dtype : t;
+	for (int i = 0; i < p->nargs; i++)
+		if (p->arg[i]->kind == PAT_NUMBER)
+			arg[i] = graph_const_scalar(b->c->g, t, p->arg[i]->number, b->before);
+	if (p->kind == PAT_CALL)
+		return function(p->name)->build(b, arg);
+	x = node_new(b->c->g, p->op, arg, p->nargs, 1, b->before);
+	if (p->label && b->m)
+		like = lookup(b->m, p->label)->def;
+	locate(b, x, like);
+	for (int i = 0; like && i < like->attrs.n; i++)
+		node_set_attr(x, like->attrs.at[i]);
+	if (p->attr)
+		attr_function(p->attr->name)->change(b, x, b->value(b->arg, p->attr->arg[0]->name));
+	infer_node(b->c->in, x);
+	return x->out[0];
+}
+
+Value *rule_example(Canon *c, int at, Value *(*value)(void *arg, const char *name), void *arg)
+{
+	return build(&(Build){.c = c, .value = value, .arg = arg}, c->rules->at.at[at].lhs);
+}
+
+/* ---- The table ---- */
+
+/* Side P has NAME: a value, or the label of a node. */
+static bool has_name(const Pat *p, const char *name)
+{
+	if (!strcmp(p->kind == PAT_VALUE ? p->name : p->label ? p->label : "", name))
+		return true;
+	for (int i = 0; i < p->nargs; i++)
+		if (has_name(p->arg[i], name))
+			return true;
+	return false;
+}
+
+/* The functions that right side P calls are there. */
+static void must_know(Text *t, const Pat *p)
+{
+	t->p = p->name ? p->name : "";
+	must(t, p->kind != PAT_CALL || function(p->name), "a function of rules.c");
+	if (p->attr) {
+		t->p = p->attr->name;
+		must(t, p->attr->nargs == 1 && attr_function(p->attr->name),
+		     "a function of rules.c for attributes");
+	}
+	for (int i = 0; i < p->nargs; i++)
+		must_know(t, p->arg[i]);
+}
+
+/* P is a predicate that there is over something of the left side. */
+static void must_hold(Text *t, const Pat *lhs, const Pat *p)
+{
+	t->p = p->name ? p->name : "";
+	must(t, p->kind == PAT_CALL && condition(p->name), "a predicate of rules.c");
+	must(t, p->nargs == 1 && p->arg[0]->kind == PAT_VALUE && has_name(lhs, p->arg[0]->name),
+	     "a predicate over one name of the left side");
+}
+
+RuleSet *rules_read(Arena *a)
+{
+	RuleSet *set = NEW(a, RuleSet);
+
+	set->arena = a;
+	for (const Rule *r = rule_table; r->name; r++) {
+		Equation e = {.rule = r};
+		Text t = {a, r, r->lhs};
+
+		e.lhs = read_side(&t, r->lhs);
+		must(&t, e.lhs->kind == PAT_OP, "an operator as the left side");
+		e.rhs = read_side(&t, r->rhs);
+		t.p = r->where;
+		while (peek(&t))
+			vec_push(a, &e.where, read_pat(&t));
+		must_know(&t, e.rhs);
+		for (int i = 0; i < e.where.n; i++)
+			must_hold(&t, e.lhs, e.where.at[i]);
+		vec_push(a, &set->at, e);
+	}
+	return set;
+}
+
+/* ---- Applying ---- */
+
+static Value *bound_value(void *arg, const char *name)
+{
+	return lookup(arg, name);
+}
+
+bool rule_apply(Canon *c, int at, Node *n)
+{
+	Equation *e = &c->rules->at.at[at];
+	Match m = {.nnames = 0};
+	Value *v;
+
+	if (e->lhs->op != n->op || n->nout < 1 || !n->out[0] || !match(&m, e->lhs, n->out[0]))
+		return false;
+	for (int i = 0; i < e->where.n; i++)
+		if (!holds(c, e->where.at[i], &m))
+			return false;
+	v = build(&(Build){.c = c, .value = bound_value, .arg = &m, .m = &m, .before = n}, e->rhs);
+	if (!v || v->type != n->out[0]->type)
+		return false;
+	canon_replace(c, n, v);
+	return true;
+}
+
+bool rules_node(Canon *c, Node *n)
+{
+	for (int i = 0; i < c->rules->at.n; i++)
+		if (rule_apply(c, i, n))
+			return true;
+	return false;
+}

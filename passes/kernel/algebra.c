@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * algebra: rewrites that no schedule finds. A sum of products of bytes less their zero points is one of products of bytes,
+ * which is what matrix units take, and sums of either factor:
+ *
+ *     sum (a - x) (b - y)  =  sum a b  -  x sum (b - y)  -  y sum a
+ *
+ * Integers wrap, so it is exact. Zero points may differ from row to row and from column to column, not from term to term. Where
+ * the guard of a term fails (a window's padding) it is left out of all three sums: those of the factors then depend on
+ * where the window is.
+ *
+ * The sums of a factor are kernels of their own: what is known when the model is built is summed then. A window's
+ * are made in two steps, first over what all windows sum alike (channels), then over the window; where only the guard knows
+ * where the window is, they are made once for all places that are alike.
+ */
+#include "passes/kernel/algebra.h"
+
+#include "passes/schedule/common/gemm.h"
+#include "passes/module.h"
+
+typedef struct Iters {
+	Iter *at[MAX_ITERS];
+	int n;
+} Iters;
+
+/* The product in hand. */
+typedef struct Product {
+	Module *m;
+	Node *n;
+	Kernel *k;
+	Contraction c;
+	Factor a, b;
+} Product;
+
+/* ---- Kernels of sums ---- */
+
+/* One in the making: out[band] = sum over RED. Iterators of P's statement have copies. */
+typedef struct Sum {
+	const Product *p;
+	Kernel *k;
+	Iter *from[2 * MAX_ITERS]; /* P's */
+	Expr *with[2 * MAX_ITERS];
+	int n;
+	Value *in[MAX_PARAMS];
+	int nin;
+} Sum;
+
+static void sum_open(Sum *s, const Product *p, const char *what)
+{
+	*s = (Sum){.p = p};
+	s->k = kernel_new(p->m->ctx, p->m->arena,
+			  arena_printf(p->m->arena, "%s_%s", p->k->name, what));
+}
+
+static Iter *sum_iter(Sum *s, Iter *of)
+{
+	Iter *it = kernel_iter(s->k, of->name, of->extent);
+
+	s->from[s->n] = of;
+	s->with[s->n++] = ex_iter(s->k->pool, it);
+	return it;
+}
+
+static Expr *sum_import(Sum *s, Expr *e)
+{
+	return kernel_import_expr(s->k, s->p->k, e, s->from, s->with, s->n, s->p->n, s->in,
+				  &s->nin);
+}
+
+/* The kernel becomes a node: its result, of these dims. */
+static Value *sum_close(Sum *s, Iters *band, const Iters *red, int rank, Dim *const *dims,
+			Expr *const *widx, Expr *val, Expr *guard)
+{
+	const Type *t = type_tensor(s->p->m->ctx, DT_I32, rank, dims);
+	Buf *out = kernel_buf(s->k, BUF_OUT, "sums", t);
+	Stmt *st = kernel_map(s->k, band->at, band->n, out, widx, val, guard);
+	Node *n;
+
+	for (int i = 0; i < red->n; i++)
+		st->iter[st->niters++] = red->at[i];
+	st->red = red->n ? MONOID_sum : MONOID_NONE;
+	st->nband = red->n ? band->n : st->niters;
+	out->param = 0;
+	n = node_new(s->p->m->graph, OP_Kernel, s->in, s->nin, 1, s->p->n);
+	node_locs_from(n, s->p->n);
+	n->out[0]->type = t;
+	kernel_node_set(n, s->k);
+	return n->out[0];
+}
+
+static void add_iter(Iters *l, Iter *it)
+{
+	for (int i = 0; i < l->n; i++)
+		if (l->at[i] == it)
+			return;
+	l->at[l->n++] = it;
+}
+
+/* ---- Which iterators ---- */
+
+/* How one factor is summed. */
+typedef struct Plan {
+	Factor f;
+	Iters band;               /* those that its sums depend on, point by point */
+	Places places[MAX_ITERS]; /* along others, on which the guard alone depends */
+	int nplaces;
+	Iters window; /* terms that differ from window to window: the guard's, and those beside a free iterator in an index */
+	Iters alike;  /* all other terms */
+} Plan;
+
+static bool beside(const Expr *load, const Iter *k, Iter *const *free, int n)
+{
+	for (int d = 0; d < load->load.nidx; d++)
+		if (expr_has_iter(load->load.idx[d], k) && expr_has_any(load->load.idx[d], free, n))
+			return true;
+	return false;
+}
+
+static Plan plan(const Product *p, const Factor *f, Iter *const *free, int nfree)
+{
+	const Contraction *c = &p->c;
+	Expr *guard = c->s->guard;
+	Plan l = {.f = *f};
+
+	for (int i = 0; i < c->s->nband; i++) {
+		Iter *it = c->s->iter[i];
+
+		if (expr_has_iter(f->byte, it) || (f->zero && expr_has_iter(f->zero, it)))
+			add_iter(&l.band, it);
+		else if (guard && expr_has_iter(guard, it) &&
+			 !guard_places(p->m->ctx, c->s, it, &l.places[l.nplaces++])) {
+			l.nplaces--;
+			add_iter(&l.band, it);
+		}
+	}
+	for (int i = 0; i < c->nk; i++)
+		add_iter((guard && expr_has_iter(guard, c->k[i])) ||
+					 (f->byte->kind == EX_LOAD &&
+					  beside(f->byte, c->k[i], free, nfree))
+				 ? &l.window
+				 : &l.alike,
+			 c->k[i]);
+	return l;
+}
+
+/* ---- First step ---- */
+
+/* The sums over what all windows have alike, of each element that is read: of a load's dims, those that such a term is in go, and
+ * the iterators beside it stay. */
+typedef struct Strip {
+	Value *sums;
+	Expr *idx[MAX_RANK]; /* where the second step reads it, over P's iterators */
+	int rank;
+} Strip;
+
+static bool sum_strips(const Product *p, const Plan *l, Strip *out)
+{
+	Expr *load = l->f.byte, *idx[MAX_RANK], *widx[MAX_RANK];
+	Iters band = {.n = 0}, red = {.n = 0}, stay = {.n = 0};
+	Dim *dims[MAX_RANK];
+	Sum s;
+
+	*out = (Strip){.rank = 0};
+	if (!l->window.n || !l->alike.n || load->kind != EX_LOAD)
+		return false;
+	for (int d = 0; d < load->load.nidx; d++)
+		if (expr_has_any(load->load.idx[d], l->alike.at, l->alike.n)) {
+			if (expr_has_any(load->load.idx[d], l->window.at, l->window.n))
+				return false;
+			for (int i = 0; i < l->band.n; i++)
+				if (expr_has_iter(load->load.idx[d], l->band.at[i]))
+					add_iter(&stay, l->band.at[i]);
+		}
+	if (stay.n + load->load.nidx > MAX_RANK)
+		return false;
+	sum_open(&s, p, "strips");
+	for (int i = 0; i < stay.n; i++) {
+		add_iter(&band, sum_iter(&s, stay.at[i]));
+		dims[out->rank] = stay.at[i]->extent;
+		widx[out->rank] = s.with[i];
+		out->idx[out->rank++] = ex_iter(p->k->pool, stay.at[i]);
+	}
+	for (int i = 0; i < l->alike.n; i++)
+		add_iter(&red, sum_iter(&s, l->alike.at[i]));
+	for (int d = 0; d < load->load.nidx; d++) {
+		Iter *it;
+
+		idx[d] = load->load.idx[d];
+		if (expr_has_any(idx[d], l->alike.at, l->alike.n))
+			continue;
+		out->idx[out->rank] = idx[d];
+		dims[out->rank] = load->load.buf->dims[d];
+		it = kernel_iter(p->k, "x", dims[out->rank]);
+		idx[d] = ex_iter(p->k->pool, it);
+		it = sum_iter(&s, it);
+		add_iter(&band, it);
+		widx[out->rank++] = ex_iter(s.k->pool, it);
+	}
+	out->sums = sum_close(
+		&s, &band, &red, out->rank, dims, widx,
+		sum_import(&s, ex_load(p->k->pool, load->load.buf, idx, load->load.nidx)), NULL);
+	kernel_drop_unit_iters(s.k);
+	return true;
+}
+
+/* ---- Second step ---- */
+
+static Buf *add_operand(Node *n, const char *name, Value *v)
+{
+	Buf *b = kernel_buf(node_kernel(n), BUF_IN, name, v->type);
+
+	b->param = n->nin;
+	node_set_input(n, n->nin, v);
+	return b;
+}
+
+/* How often each term of a second step stands for one. */
+static Expr *times(ExprPool *p, Ctx *c, const Iters *l)
+{
+	return ex_cvt(p, CT_I32, ex_dim(p, iters_points(c, l->at, l->n)));
+}
+
+/* The dims of the sums of a factor. */
+typedef struct Table {
+	Dim *dims[MAX_RANK];
+	Expr *at[MAX_RANK];   /* where the product reads them */
+	Expr *widx[MAX_RANK]; /* where they are written */
+	int rank;
+} Table;
+
+static void add_dim(Table *t, Dim *d, Expr *at, Expr *widx)
+{
+	t->dims[t->rank] = d;
+	t->at[t->rank] = at;
+	t->widx[t->rank++] = widx;
+}
+
+/* Iterators of the band as the product's result has them, where all of an index of it is known. */
+static void add_band(const Plan *l, Sum *s, Table *t)
+{
+	const Stmt *of = s->p->c.s;
+	Iters done = {.n = 0};
+
+	for (int d = 0; d < of->nwidx; d++) {
+		int in = 0, all = 0;
+
+		for (int i = 0; i < of->nband; i++)
+			all += expr_has_iter(of->widx[d], of->iter[i]);
+		for (int i = 0; i < l->band.n; i++)
+			in += expr_has_iter(of->widx[d], l->band.at[i]);
+		if (!in || in < all)
+			continue;
+		add_dim(t, of->out[0]->dims[d], of->widx[d], sum_import(s, of->widx[d]));
+		for (int i = 0; i < l->band.n; i++)
+			if (expr_has_iter(of->widx[d], l->band.at[i]))
+				add_iter(&done, l->band.at[i]);
+	}
+	for (int i = 0; i < l->band.n; i++) {
+		Expr *at = ex_iter(s->p->k->pool, l->band.at[i]);
+		const int before = done.n;
+
+		add_iter(&done, l->band.at[i]);
+		if (done.n > before)
+			add_dim(t, l->band.at[i]->extent, at, sum_import(s, at));
+	}
+}
+
+static Iter *sum_place(Sum *s, const Places *l)
+{
+	Iter *it = kernel_iter(s->k, l->it->name, l->n);
+
+	s->from[s->n] = l->it;
+	s->with[s->n++] = place_at(s->k->pool, l, ex_iter(s->k->pool, it));
+	return it;
+}
+
+/* The sums of L's factor, as an expression over the iterators of P's statement. */
+static Expr *sums(const Product *p, const Plan *l, const char *name)
+{
+	ExprPool *pool = p->k->pool;
+	Iters band = {.n = 0}, red = {.n = 0};
+	Expr *val = l->f.byte, *zero = l->f.zero, *guard = p->c.s->guard;
+	Table t = {.rank = 0};
+	Strip strip;
+	Value *v;
+	Sum s;
+	const bool strips = sum_strips(p, l, &strip);
+
+	if (strips)
+		val = ex_load(pool, add_operand(p->n, "strips", strip.sums), strip.idx, strip.rank);
+	if (strips && zero)
+		zero = ex_op2(pool, IN_mul, times(pool, p->m->ctx, &l->alike), zero);
+	if (zero)
+		val = ex_op2(pool, IN_sub, val, zero);
+	sum_open(&s, p, name);
+	for (int i = 0; i < l->nplaces; i++) {
+		Iter *it = sum_place(&s, &l->places[i]);
+
+		add_iter(&band, it);
+		add_dim(&t, l->places[i].n,
+			place_of(pool, &l->places[i], ex_iter(pool, l->places[i].it)),
+			ex_iter(s.k->pool, it));
+	}
+	for (int i = 0; i < l->band.n; i++)
+		add_iter(&band, sum_iter(&s, l->band.at[i]));
+	add_band(l, &s, &t);
+	for (int i = 0; i < l->window.n; i++)
+		add_iter(&red, sum_iter(&s, l->window.at[i]));
+	for (int i = 0; i < l->alike.n && !strips; i++)
+		add_iter(&red, sum_iter(&s, l->alike.at[i]));
+	v = sum_close(&s, &band, &red, t.rank, t.dims, t.widx, sum_import(&s, val),
+		      guard ? sum_import(&s, guard) : NULL);
+	return ex_load(pool, add_operand(p->n, name, v), t.at, t.rank);
+}
+
+/* ---- The product ---- */
+
+/* The number of points is known, and less than LEAST. */
+static bool fewer(const Product *p, Iter *const *it, int n, int64_t least)
+{
+	int64_t v;
+
+	return dim_is_const(iters_points(p->m->ctx, it, n), &v) && v < least;
+}
+
+static bool is_worth(const Product *p)
+{
+	return !fewer(p, p->c.m, p->c.nm, GEMM_ROWS) && !fewer(p, p->c.n, p->c.nn, GEMM_ROWS);
+}
+
+/* The temporary of the products alone: like the result, where that has a dim for each iterator. */
+static Buf *products_buf(const Product *p, Expr **idx)
+{
+	const Stmt *s = p->c.s;
+	bool like = true;
+	Dim *dims[MAX_ITERS];
+
+	for (int d = 0; d < s->nwidx; d++) {
+		like = like && (s->widx[d]->kind == EX_ITER || s->widx[d]->kind == EX_CONST);
+		idx[d] = s->widx[d];
+	}
+	if (like)
+		return kernel_temp(p->k, "products", DT_I32, s->nwidx, s->out[0]->dims);
+	for (int i = 0; i < s->nband; i++) {
+		dims[i] = s->iter[i]->extent;
+		idx[i] = ex_iter(p->k->pool, s->iter[i]);
+	}
+	return kernel_temp(p->k, "products", DT_I32, s->nband, dims);
+}
+
+/* S's value is stored by a map behind it, which says VAL of it; S itself stores to OUT at IDX. */
+static void put_behind(Kernel *k, Stmt *s, Buf *out, Expr *const *idx, Expr *val)
+{
+	Iter *it[MAX_ITERS];
+	Expr *with[MAX_ITERS], *widx[MAX_RANK];
+	Stmt *map;
+	int at = 0;
+
+	for (int i = 0; i < s->nband; i++) {
+		it[i] = kernel_iter(k, s->iter[i]->name, s->iter[i]->extent);
+		with[i] = ex_iter(k->pool, it[i]);
+	}
+	for (int d = 0; d < s->nwidx; d++)
+		widx[d] = ex_subst_iters(k->pool, s->widx[d], s->iter, with, s->nband);
+	map = kernel_map(k, it, s->nband, s->out[0], widx,
+			 ex_subst_iters(k->pool, val, s->iter, with, s->nband), NULL);
+	map->loc = s->loc;
+	s->out[0] = out;
+	s->nwidx = out->rank;
+	s->widx = arena_copy(k->arena, idx, (size_t)out->rank * sizeof *idx);
+	while (k->stmts.at[at] != s)
+		at++;
+	for (int i = k->stmts.n - 1; i > at + 1; i--)
+		k->stmts.at[i] = k->stmts.at[i - 1];
+	k->stmts.at[at + 1] = map;
+}
+
+static bool without_zero_points(Product *p)
+{
+	const Contraction *c = &p->c;
+	ExprPool *pool = p->k->pool;
+	Expr *idx[MAX_ITERS], *val;
+	Buf *out;
+
+	if (c->s->nband > MAX_RANK)
+		return false;
+	if (!p->a.zero && !p->b.zero) {
+		c->s->val[0] = ex_op2(pool, IN_mul, p->a.byte, p->b.byte);
+		return true;
+	}
+	out = products_buf(p, idx);
+	val = ex_load(pool, out, idx, out->rank);
+	if (p->a.zero) {
+		const Plan l = plan(p, &p->b, c->n, c->nn);
+
+		val = ex_op2(pool, IN_sub, val,
+			     ex_op2(pool, IN_mul, p->a.zero, sums(p, &l, "b_sums")));
+	}
+	if (p->b.zero) {
+		const Plan l = plan(p, &(Factor){p->a.byte, NULL}, c->m, c->nm);
+
+		val = ex_op2(pool, IN_sub, val,
+			     ex_op2(pool, IN_mul, p->b.zero, sums(p, &l, "a_sums")));
+	}
+	c->s->val[0] = ex_op2(pool, IN_mul, p->a.byte, p->b.byte);
+	put_behind(p->k, c->s, out, idx, val);
+	return true;
+}
+
+static bool rewrite_product(Module *m, Node *n)
+{
+	enum { MORE = 6 }; /* operands */
+	Product p = {.m = m, .n = n, .k = node_kernel(n)};
+	bool done;
+
+	for (int i = 0; i < p.k->bufs.n; i++)
+		p.k->bufs.at[i]->id = i;
+	if (!p.k->stmts.n || !stmt_contraction(p.k, p.k->stmts.at[0], &p.c) || p.c.ct != CT_I32 ||
+	    p.c.s->out[0]->dtype != DT_I32 || !is_worth(&p) || n->nin > MAX_PARAMS / 2)
+		return false;
+	if (contraction_type(p.c.a) != DT_I32 && contraction_type(p.c.b) != DT_I32)
+		return false;
+	done = narrow_factor(n, &p.c, p.c.a, &p.a) && narrow_factor(n, &p.c, p.c.b, &p.b) &&
+	       n->nin + MORE <= MAX_PARAMS && without_zero_points(&p);
+	node_drop_unused_inputs(n);
+	return done;
+}
+
+bool pass_algebra(Module *m)
+{
+	int budget = m->opt.rewrite_limit;
+
+	if (m->opt.level == 0 || !module_on_gpu(m))
+		return true;
+	for (Node *n = m->graph->first; n; n = n->next)
+		if (node_kernel(n) && !node_on_host(n) && budget != 0 && rewrite_product(m, n))
+			budget -= budget > 0;
+	dce_graph(m);
+	return true;
+}

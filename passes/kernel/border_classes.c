@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a guard leaves out of a window depends on where the window is, but only near the edges: along an iterator there are
+ * a few first places, a few last ones, and all between, which are alike. A table by places is small where one by points
+ * is as large as an image.
+ *
+ * The guard's terms are f >= 0 with f affine: one holds for all of a window from some point on, or up to one.
+ */
+#include "passes/kernel/algebra.h"
+
+/* E is F >= 0. */
+static bool as_affine(Ctx *c, Expr *e, Affine *f)
+{
+	static const struct {
+		Inst inst;
+		int less, more; /* operands: more - less - STRICT >= 0 */
+		int strict;
+	} form[] = {{IN_ge, 1, 0, 0}, {IN_le, 0, 1, 0}, {IN_gt, 1, 0, 1}, {IN_lt, 0, 1, 1}};
+	Affine less;
+
+	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
+		if (!ex_is_op(e, form[i].inst) || e->op.arg[0]->ct != CT_I64 ||
+		    !ex_affine(c, e->op.arg[form[i].more], f) ||
+		    !ex_affine(c, e->op.arg[form[i].less], &less) || less.n + f->n > MAX_ITERS)
+			continue;
+		f->base = dim_sub(c, dim_sub(c, f->base, less.base), dim_const(c, form[i].strict));
+		for (int j = 0; j < less.n; j++) {
+			f->iter[f->n] = less.iter[j];
+			f->coef[f->n++] = dim_sub(c, dim_const(c, 0), less.coef[j]);
+		}
+		return true;
+	}
+	return false;
+}
+
+/* F's least value over the terms of the sum, less what IT brings, in *LEAST; IT's coefficient in *STEP. */
+static bool least(Ctx *c, const Stmt *s, const Affine *f, const Iter *it, Dim **out, int64_t *step)
+{
+	const Dim *along = affine_coef(c, f, it);
+
+	*out = f->base;
+	for (int i = 0; i < f->n; i++) {
+		Dim *last = dim_sub(c, f->iter[i]->extent, dim_const(c, 1));
+		int64_t by;
+
+		if (f->iter[i] == it)
+			continue;
+		for (int j = 0; j < s->nband; j++)
+			if (s->iter[j] == f->iter[i])
+				return false;
+		if (!dim_is_const(f->coef[i], &by))
+			return false;
+		if (by < 0)
+			*out = dim_add(c, *out, dim_mul(c, f->coef[i], last));
+	}
+	return dim_is_const(along, step) && *step;
+}
+
+static bool look_at_term(Ctx *c, const Stmt *s, Expr *e, const Iter *it, Places *p)
+{
+	Affine f;
+	Dim *rest, *last = dim_sub(c, it->extent, dim_const(c, 1));
+	int64_t step;
+
+	if (ex_is_op(e, IN_and) && e->ct == CT_BOOL)
+		return look_at_term(c, s, e->op.arg[0], it, p) &&
+		       look_at_term(c, s, e->op.arg[1], it, p);
+	if (!expr_has_iter(e, it))
+		return true;
+	if (!as_affine(c, e, &f) || !least(c, s, &f, it, &rest, &step))
+		return false;
+	if (step > 0)
+		p->first = dim_max(
+			c, p->first,
+			dim_ceildiv(c, dim_sub(c, dim_const(c, 0), rest), dim_const(c, step)));
+	else
+		p->last = dim_max(c, p->last,
+				  dim_sub(c, last, dim_floordiv(c, rest, dim_const(c, -step))));
+	return true;
+}
+
+bool guard_places(Ctx *c, const Stmt *s, Iter *it, Places *out)
+{
+	int64_t n, points;
+
+	*out = (Places){.it = it, .first = dim_const(c, 0), .last = dim_const(c, 0)};
+	if (!s->guard || !look_at_term(c, s, s->guard, it, out))
+		return false;
+	out->n = dim_add(c, dim_add(c, out->first, out->last), dim_const(c, 1));
+	return !dim_is_const(out->n, &n) || !dim_is_const(it->extent, &points) || n < points;
+}
+
+/* The last point of those that are alike; of few points, where there are none between, the first after the first ones. */
+static Dim *end(Ctx *c, const Places *l)
+{
+	Dim *last = dim_sub(c, l->it->extent, dim_const(c, 1));
+
+	return dim_max(c, dim_sub(c, last, l->last), l->first);
+}
+
+Expr *place_of(ExprPool *p, const Places *l, Expr *at)
+{
+	Expr *after = ex_op2(p, IN_sub, at, ex_dim(p, end(expr_ctx(p), l))),
+	     *zero = ex_int(p, CT_I64, 0);
+
+	return ex_add(p,
+		      dim_equals(l->first, 0) ? zero : ex_op2(p, IN_min, at, ex_dim(p, l->first)),
+		      dim_equals(l->last, 0) ? zero : ex_op2(p, IN_max, after, zero));
+}
+
+Expr *place_at(ExprPool *p, const Places *l, Expr *place)
+{
+	Dim *between = dim_sub(expr_ctx(p), end(expr_ctx(p), l), l->first);
+
+	if (dim_equals(l->last, 0))
+		return place;
+	return ex_op3(p, IN_select, ex_op2(p, IN_le, place, ex_dim(p, l->first)), place,
+		      ex_add(p, place, ex_dim(p, between)));
+}

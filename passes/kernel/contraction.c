@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recognises contractions, acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), by access relations alone: the
+ * term is a product whose factors read disjoint sets of the band's iterators. MatMul, Gemm, Conv (as
+ * implicit GEMM), Einsum and a ReduceSum over a broadcast product are all this.
+ *
+ * The guard's conjuncts go to the operand whose iterators they mention (a convolution's padding belongs to
+ * the image) or that leaves its buffers where they fail, so that packing evaluates them and the micro-kernel never sees one.
+ */
+#include "passes/kernel/kernels.h"
+
+enum { IN_A = 1, IN_B = 2 };
+
+static void leaves(void *arg, Expr *e)
+{
+	if (e->kind != EX_LOAD)
+		return;
+	for (int d = 0; d < e->load.nidx; d++) {
+		const Expr *i = e->load.idx[d];
+		bool inside = i->kind == EX_ITER ? i->iter->extent == e->load.buf->dims[d]
+						 : i->kind == EX_CONST && i->i == 0;
+
+		*(bool *)arg = *(bool *)arg || !inside;
+	}
+}
+
+/* Where a guard of k alone fails, an operand may be read only if it stays inside its buffers there. */
+static bool needs_guard(Expr *e)
+{
+	bool yes = false;
+
+	ex_walk(e, leaves, &yes);
+	return yes;
+}
+
+static bool split_guard(Kernel *k, Contraction *c, Expr *g)
+{
+	bool a, b, phase;
+
+	if (g->kind == EX_INST && g->op.inst == IN_and)
+		return split_guard(k, c, g->op.arg[0]) && split_guard(k, c, g->op.arg[1]);
+	a = expr_has_any(g, c->m, c->nm);
+	b = expr_has_any(g, c->n, c->nn);
+	if (a && b)
+		return false;
+	phase = expr_has_any(g, c->g, c->ng);
+	if (!a && !b) {
+		b = phase || needs_guard(c->b);
+		a = phase || !b || needs_guard(c->a);
+	}
+	if (a)
+		c->guard_a = ex_and(k->pool, c->guard_a, g);
+	if (b)
+		c->guard_b = ex_and(k->pool, c->guard_b, g);
+	return true;
+}
+
+DType contraction_type(const Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		return e->load.buf->dtype;
+	return ex_is_op(e, IN_round) ? e->op.dtype : ctype_dtype(e->ct);
+}
+
+void contraction_swap(Contraction *c)
+{
+	for (int i = 0; i < MAX_ITERS; i++) {
+		Iter *t = c->m[i];
+
+		c->m[i] = c->n[i];
+		c->n[i] = t;
+	}
+	int t = c->nm;
+	c->nm = c->nn;
+	c->nn = t;
+	Expr *e = c->a, *guard = c->guard_a;
+	c->a = c->b;
+	c->b = e;
+	c->guard_a = c->guard_b;
+	c->guard_b = guard;
+}
+
+/* The axis of the result that the last of the iterators IT walks: the larger, the nearer to unit stride. */
+static int innermost(const Stmt *s, Iter *const *it, int n)
+{
+	int best = -1;
+
+	for (int i = 0; i < s->nwidx; i++)
+		for (int j = 0; j < n; j++)
+			if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it[j] &&
+			    buf_axis(s->out[0], i) > best)
+				best = buf_axis(s->out[0], i);
+	return best;
+}
+
+typedef struct AxisOf {
+	const Iter *it;
+	int axis;
+} AxisOf;
+
+static void axis_of(void *arg, Expr *e)
+{
+	AxisOf *a = arg;
+
+	if (e->kind != EX_LOAD || a->axis >= 0)
+		return;
+	for (int d = 0; d < e->load.nidx; d++)
+		if (expr_has_iter(e->load.idx[d], a->it) && buf_axis(e->load.buf, d) > a->axis)
+			a->axis = buf_axis(e->load.buf, d);
+}
+
+/* The sum goes through A as A lies in memory. */
+static void sort_k(Contraction *c)
+{
+	int axis[MAX_ITERS];
+
+	for (int i = 0; i < c->nk; i++) {
+		AxisOf a = {c->k[i], -1};
+		Iter *it = c->k[i];
+		int j = i;
+
+		ex_walk(c->a, axis_of, &a);
+		for (; j > 0 && axis[j - 1] > a.axis; j--) {
+			axis[j] = axis[j - 1];
+			c->k[j] = c->k[j - 1];
+		}
+		axis[j] = a.axis;
+		c->k[j] = it;
+	}
+}
+
+bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
+{
+	Expr *t;
+
+	*c = (Contraction){.s = s};
+	if (s->red != MONOID_sum || s->scan || s->update || s->nout != 1 || s->nband == s->niters)
+		return false;
+	t = s->val[0];
+	if (t->kind != EX_INST || t->op.inst != IN_mul || t->ct == CT_BOOL)
+		return false;
+	c->a = t->op.arg[0];
+	c->b = t->op.arg[1];
+	c->ct = t->ct;
+	for (int i = 0; i < s->niters; i++) {
+		Iter *it = s->iter[i];
+		int side = (expr_has_iter(c->a, it) ? IN_A : 0) |
+			   (expr_has_iter(c->b, it) ? IN_B : 0);
+
+		if (i >= s->nband)
+			c->k[c->nk++] = it;
+		else if (stmt_is_phase(k->ctx, s, it))
+			c->g[c->ng++] = it;
+		else if (side == IN_A)
+			c->m[c->nm++] = it;
+		else if (side == IN_B)
+			c->n[c->nn++] = it;
+		else if (side == (IN_A | IN_B))
+			c->g[c->ng++] = it;
+		else
+			return false;
+	}
+	/* Without a second free side there is no reuse to tile for: a row strategy serves better, unless one
+	 * factor does not vary with the band at all. */
+	if (!c->nn && !c->nm)
+		return false;
+	if (innermost(s, c->m, c->nm) > innermost(s, c->n, c->nn))
+		contraction_swap(c);
+	if (!c->nn || expr_can_fault(c->a) || expr_can_fault(c->b))
+		return false;
+	sort_k(c);
+	return !s->guard || split_guard(k, c, s->guard);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Temporaries by digits. Where a statement writes a dim of one by x*E + y, all of it, and what follows reads that dim along one
+ * iterator, statements do not run together: a grouped convolution's channel is its group's number and one in it, but the
+ * channel alone to a bias. Here the temporary has both dims, and what follows both iterators:
+ *
+ *     acc[g*4 + o] = sum ...      y[c] = acc[c] + b[c]
+ *     acc[g,o] = sum ...          y[g*4 + o] = acc[g,o] + b[g*4 + o]
+ *
+ * Phases of a sum (stmt_is_phase) stay digits, by which it is known that their terms differ.
+ */
+#include "passes/schedule/common/gemm.h"
+#include "passes/kernel/inline.h"
+
+typedef struct Digits {
+	Kernel *k;
+	Buf *b, *to; /* the temporary, and the one that stands for it */
+	int dim;
+	Iter *hi, *lo; /* of the statement in hand: the dim is hi*EXTENT + lo */
+	Dim *extent;
+	bool ok;
+} Digits;
+
+bool expr_digits(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
+{
+	Affine a;
+
+	if (e->kind == EX_ITER || !ex_affine(c, e, &a) || a.n != 2 || !dim_equals(a.base, 0))
+		return false;
+	for (int i = 0; i < 2; i++) {
+		*hi = a.iter[i];
+		*lo = a.iter[1 - i];
+		if (dim_equals(a.coef[1 - i], 1) && a.coef[i] == (*lo)->extent &&
+		    dim_mul(c, (*hi)->extent, (*lo)->extent) == whole)
+			return true;
+	}
+	return false;
+}
+
+/* ---- What reads ---- */
+
+static bool is_iter(const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (s->iter[i] == it)
+			return true;
+	return false;
+}
+
+/* The reader goes along the dim by one iterator, or by the same digits. */
+static void may_read(void *arg, Stmt *s, Expr *load)
+{
+	Digits *d = arg;
+	Expr *e = load->load.buf == d->b && load->load.nidx == d->b->rank ? load->load.idx[d->dim]
+									  : NULL;
+	Iter *hi, *lo;
+
+	if (load->load.buf != d->b)
+		return;
+	if (e && e->kind == EX_ITER)
+		d->ok = d->ok && is_iter(s, e->iter) && e->iter->extent == d->b->dims[d->dim];
+	else
+		d->ok = d->ok && e && expr_digits(d->k->ctx, e, d->b->dims[d->dim], &hi, &lo) &&
+			lo->extent == d->extent;
+}
+
+/* Its layout, if any, is an order of dims. */
+static bool has_blocks(const Buf *b)
+{
+	for (int i = 0; b->layout && i < b->layout->n; i++)
+		if (b->layout->ax[i].div || b->layout->ax[i].mod)
+			return true;
+	return false;
+}
+
+static bool may_split(Digits *d, const Stmt *writer)
+{
+	d->ok = d->b->kind == BUF_TEMP && !d->b->data && !has_blocks(d->b) && d->b->rank < MAX_RANK;
+	for (int i = 0; i < d->k->stmts.n && d->ok; i++) {
+		Stmt *s = d->k->stmts.at[i];
+
+		if (s == writer)
+			continue;
+		d->ok = !stmt_writes(s, d->b) &&
+			(!stmt_reads(s, d->b) ||
+			 (!s->red && !s->ordered && 2 * s->niters < MAX_ITERS));
+		stmt_loads(s, may_read, d);
+	}
+	return d->ok;
+}
+
+/* ---- Splitting ---- */
+
+/* IDX of N with digits HI and LO for dim AT. */
+static Expr **with_digits(Kernel *k, Expr *const *idx, int n, int at, Expr *hi, Expr *lo)
+{
+	Expr **r = NEW_ARRAY(k->arena, n + 1, Expr *);
+
+	for (int i = 0; i <= n; i++)
+		r[i] = i == at ? hi : i == at + 1 ? lo : idx[i < at ? i : i - 1];
+	return r;
+}
+
+static void find_along(void *arg, Stmt *s, Expr *load)
+{
+	Digits *d = arg;
+
+	(void)s;
+	if (load->load.buf == d->b && load->load.idx[d->dim]->kind == EX_ITER)
+		d->lo = load->load.idx[d->dim]->iter;
+}
+
+/* The iterator along which S reads the dim, or null. */
+static Iter *along(Digits *d, Stmt *s)
+{
+	d->lo = NULL;
+	stmt_loads(s, find_along, d);
+	return d->lo;
+}
+
+static Expr *sum_of_digits(Digits *d)
+{
+	ExprPool *p = d->k->pool;
+
+	return ex_add(p, ex_mul(p, ex_iter(p, d->hi), ex_dim(p, d->extent)), ex_iter(p, d->lo));
+}
+
+typedef struct Along {
+	const Iter *it;
+	Expr *is;
+} Along;
+
+static Expr *digits_for(void *arg, Expr *e)
+{
+	const Along *a = arg;
+
+	return e->kind == EX_ITER && e->iter == a->it ? a->is : NULL;
+}
+
+/* S goes along the dim by two iterators of its own. */
+static void split_iter(Digits *d, Stmt *s, Iter *it)
+{
+	Dim *many = dim_floordiv(d->k->ctx, it->extent, d->extent);
+	int at = 0;
+	Along a;
+
+	d->hi = kernel_iter(d->k, arena_printf(d->k->arena, "%s_hi", it->name), many);
+	d->lo = kernel_iter(d->k, arena_printf(d->k->arena, "%s_lo", it->name), d->extent);
+	a = (Along){it, sum_of_digits(d)};
+	stmt_rewrite(d->k, s, digits_for, &a);
+	while (s->iter[at] != it)
+		at++;
+	memmove(&s->iter[at + 1], &s->iter[at], (size_t)(s->niters - at) * sizeof *s->iter);
+	s->iter[at] = d->hi;
+	s->iter[at + 1] = d->lo;
+	s->niters++;
+	s->nband++;
+}
+
+static Expr *split_load(void *arg, Expr *e)
+{
+	Digits *d = arg;
+	Iter *hi, *lo;
+	Expr **idx;
+
+	if (e->kind != EX_LOAD || e->load.buf != d->b)
+		return NULL;
+	expr_digits(d->k->ctx, e->load.idx[d->dim], d->b->dims[d->dim], &hi, &lo);
+	idx = with_digits(d->k, e->load.idx, e->load.nidx, d->dim, ex_iter(d->k->pool, hi),
+			  ex_iter(d->k->pool, lo));
+	return ex_load(d->k->pool, d->to, idx, d->to->rank);
+}
+
+/* B's layout with two axes for the dim's one. Where the second is short, memory does not run along it: plain. */
+static const Layout *layout_split(const Digits *d)
+{
+	int64_t n;
+	const bool few = dim_is_const(d->extent, &n) && n < GEMM_ROWS;
+	const Layout *was = few ? NULL : d->b->layout;
+	Layout *l = was ? NEW(d->k->arena, Layout) : NULL;
+
+	for (int i = 0; was && i < was->n; i++) {
+		LayoutAxis ax = was->ax[i];
+		const bool here = ax.dim == d->dim;
+
+		ax.dim += ax.dim > d->dim;
+		l->ax[l->n++] = ax;
+		ax.dim++;
+		if (here)
+			l->ax[l->n++] = ax;
+	}
+	return l;
+}
+
+static void split_dim(Digits *d, Stmt *writer)
+{
+	Kernel *k = d->k;
+	Buf *b = d->b;
+	Dim *dims[MAX_RANK];
+
+	writer->widx = with_digits(k, writer->widx, writer->nwidx, d->dim, ex_iter(k->pool, d->hi),
+				   ex_iter(k->pool, d->lo));
+	writer->nwidx++;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Iter *it;
+
+		while ((it = along(d, k->stmts.at[i])))
+			split_iter(d, k->stmts.at[i], it);
+	}
+	for (int i = 0; i <= b->rank; i++)
+		dims[i] = i == d->dim       ? dim_floordiv(k->ctx, b->dims[i], d->extent)
+			  : i == d->dim + 1 ? d->extent
+					    : b->dims[i < d->dim ? i : i - 1];
+	d->to = kernel_temp(k, b->name, b->dtype, b->rank + 1, dims);
+	d->to->layout = layout_split(d);
+	writer->out[0] = d->to;
+	for (int i = 0; i < k->stmts.n; i++)
+		stmt_rewrite(k, k->stmts.at[i], split_load, d);
+}
+
+bool kernel_split_dims(Kernel *k)
+{
+	bool any = false;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		for (int dim = 0; dim < s->nwidx && s->nout == 1 && !s->update; dim++) {
+			Digits d = {.k = k, .b = s->out[0], .dim = dim};
+
+			if (s->nwidx != d.b->rank ||
+			    !expr_digits(k->ctx, s->widx[dim], d.b->dims[dim], &d.hi, &d.lo))
+				continue;
+			d.extent = d.lo->extent;
+			if (stmt_is_phase(k->ctx, s, d.lo) || !may_split(&d, s))
+				continue;
+			split_dim(&d, s);
+			any = true;
+		}
+	}
+	if (!any)
+		return false;
+	kernel_inline(k);
+	kernel_mark_used(k);
+	return true;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inlining inside a kernel: a temporary that one simple map writes is replaced, where it is read, by what
+ * the map computes, rounded to the temporary's element type. Free maps (moves, broadcasts, casts that
+ * change nothing) always go; others only where no point is computed twice.
+ */
+#include "passes/kernel/inline.h"
+
+#include <assert.h>
+
+enum { CHEAP = 2 };
+
+typedef struct Inline {
+	Kernel *k;
+	Stmt *def;
+	Buf *buf;
+} Inline;
+
+/* def's value with its iterators replaced by the index expressions of a load. */
+static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
+{
+	Iter *it[MAX_ITERS];
+	Expr *with[MAX_ITERS];
+	int n = 0;
+
+	for (int i = 0; i < def->nwidx; i++)
+		if (def->widx[i]->kind == EX_ITER) {
+			it[n] = def->widx[i]->iter;
+			with[n++] = idx[i];
+		}
+	return ex_round(k->pool, def->out[0]->dtype,
+			ex_subst_iters(k->pool, def->val[0], it, with, n));
+}
+
+static Expr *inline_load(void *arg, Expr *e)
+{
+	Inline *in = arg;
+
+	if (e->kind != EX_LOAD || e->load.buf != in->buf)
+		return NULL;
+	return inline_value(in->k, in->def, e->load.idx);
+}
+
+void inline_after(Kernel *k, int at)
+{
+	Stmt *def = k->stmts.at[at];
+	Inline in = {.k = k, .buf = def->out[0], .def = def};
+
+	for (int i = at + 1; i < k->stmts.n; i++)
+		stmt_rewrite(k, k->stmts.at[i], inline_load, &in);
+}
+
+typedef struct Sites {
+	const Buf *buf;
+	int n;         /* distinct loads */
+	bool repeated; /* one point of the temporary is read at more than one point of a statement */
+	bool windowed; /* read at an index that is no plain iterator */
+} Sites;
+
+static void count_site(void *arg, Stmt *s, Expr *load)
+{
+	Sites *c = arg;
+
+	if (load->load.buf != c->buf)
+		return;
+	c->n++;
+	c->repeated = c->repeated || !load_once(s, load);
+	c->windowed = c->windowed || !load_plain(load);
+}
+
+bool inline_is_free(const Stmt *s)
+{
+	return expr_cost(s->val[0]) == 0;
+}
+
+/* The statements of a kernel, and which buffers each reads. */
+typedef struct Reads {
+	Kernel *k;
+	Arena *tmp;
+	bool **of; /* [statement][Buf.id] */
+} Reads;
+
+static void find_reads(Reads *r, int at)
+{
+	Stmt *s = r->k->stmts.at[at];
+
+	r->of[at] = NEW_ARRAY(r->tmp, r->k->bufs.n + 1, bool);
+	stmt_mark_loads(s, r->of[at]);
+	for (int i = 0; i < s->nout && s->update; i++)
+		r->of[at][s->out[i]->id] = true;
+}
+
+static void remove_stmt(Reads *r, int at)
+{
+	Kernel *k = r->k;
+
+	k->stmts.n--;
+	memmove(k->stmts.at + at, k->stmts.at + at + 1,
+		(size_t)(k->stmts.n - at) * sizeof *k->stmts.at);
+	memmove(r->of + at, r->of + at + 1, (size_t)(k->stmts.n - at) * sizeof *r->of);
+}
+
+/* In a contraction every element of an operand is packed about once, though many points read it. */
+static bool worth(const Reads *r, Stmt *def, Buf *t)
+{
+	Kernel *k = r->k;
+	int cost = expr_cost(def->val[0]);
+	Sites all = {.buf = t};
+	bool contraction = false;
+
+	if (cost == 0)
+		return true;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Contraction c;
+
+		if (!r->of[i][t->id])
+			continue;
+		stmt_loads(k->stmts.at[i], count_site, &all);
+		contraction = contraction || stmt_contraction(k, k->stmts.at[i], &c);
+	}
+	if (contraction)
+		return all.n == 1 && !all.windowed && cost <= CHEAP;
+	return !all.repeated && !all.windowed ? all.n == 1 || cost <= CHEAP
+					      : cost <= CHEAP && all.n <= 2;
+}
+
+/* Nothing between the map and its readers may change what the map reads. */
+static bool reads_written_later(const Reads *r, int at)
+{
+	for (int i = at + 1; i < r->k->stmts.n; i++)
+		for (int j = 0; j < r->k->stmts.at[i]->nout; j++)
+			if (r->of[at][r->k->stmts.at[i]->out[j]->id])
+				return true;
+	return false;
+}
+
+static bool written_once(const Kernel *k, const Buf *t)
+{
+	int writers = 0;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		writers += stmt_writes(k->stmts.at[i], t);
+	return writers == 1;
+}
+
+/* Of statement AT R knows what it reads. */
+static bool may_inline(const Reads *r, int at)
+{
+	const Stmt *s = r->k->stmts.at[at];
+
+	return s->out[0]->kind == BUF_TEMP && written_once(r->k, s->out[0]) &&
+	       stmt_is_simple_map(s) && !expr_can_fault(s->val[0]) && !reads_written_later(r, at);
+}
+
+bool inline_may(Kernel *k, int at)
+{
+	Arena *tmp = arena_new();
+	Reads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
+	bool ok;
+
+	find_reads(&r, at);
+	ok = may_inline(&r, at);
+	arena_free(tmp);
+	return ok;
+}
+
+bool kernel_inline(Kernel *k)
+{
+	Arena *tmp = arena_new();
+	Reads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
+	bool any = false;
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++)
+		find_reads(&r, i);
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Buf *t = s->out[0];
+		Inline in = {k, s, t};
+
+		if (!may_inline(&r, i) || !worth(&r, s, t))
+			continue;
+		for (int j = 0; j < k->stmts.n; j++) {
+			if (j == i || !r.of[j][t->id])
+				continue;
+			stmt_rewrite(k, k->stmts.at[j], inline_load, &in);
+			find_reads(&r, j);
+		}
+		remove_stmt(&r, i);
+		i = -1;
+		any = true;
+	}
+	arena_free(tmp);
+	if (any)
+		kernel_mark_used(k);
+	return any;
+}

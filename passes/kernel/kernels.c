@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/kernel/kernels.h"
+
+#include <assert.h>
+
+bool value_feeds_sym(const Value *v)
+{
+	return v->def && v->syms;
+}
+
+void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg)
+{
+	for (int i = 0; i < s->nwidx; i++)
+		s->widx[i] = ex_rewrite(k->pool, s->widx[i], map, arg);
+	for (int i = 0; i < 2; i++)
+		if (s->val[i])
+			s->val[i] = ex_rewrite(k->pool, s->val[i], map, arg);
+	if (s->guard)
+		s->guard = ex_rewrite(k->pool, s->guard, map, arg);
+}
+
+void kernel_drop_unit_iters(Kernel *k)
+{
+	Expr *zero = ex_int(k->pool, CT_I64, 0);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Iter *gone[MAX_ITERS];
+		Expr *with[MAX_ITERS];
+		int ngone = 0, n = 0, nband = s->nband;
+
+		/* A scan needs the iterator that it runs over. */
+		for (int j = 0; j < s->niters - (s->scan ? 1 : 0); j++)
+			if (dim_equals(s->iter[j]->extent, 1)) {
+				gone[ngone] = s->iter[j];
+				with[ngone++] = zero;
+			}
+		if (!ngone)
+			continue;
+		for (int j = 0; j < s->niters; j++) {
+			if (dim_equals(s->iter[j]->extent, 1) && !(s->scan && j == s->niters - 1)) {
+				nband -= j < s->nband;
+				continue;
+			}
+			s->iter[n++] = s->iter[j];
+		}
+		s->niters = n;
+		s->nband = nband;
+		for (int j = 0; j < s->nwidx; j++)
+			s->widx[j] = ex_subst_iters(k->pool, s->widx[j], gone, with, ngone);
+		for (int j = 0; j < 2; j++)
+			if (s->val[j])
+				s->val[j] = ex_subst_iters(k->pool, s->val[j], gone, with, ngone);
+		if (s->guard)
+			s->guard = ex_subst_iters(k->pool, s->guard, gone, with, ngone);
+	}
+}
+
+/* ---- Walks ---- */
+
+typedef struct LoadWalk {
+	void (*fn)(void *, Stmt *, Expr *);
+	void *arg;
+	Stmt *s;
+} LoadWalk;
+
+static void each_load(void *arg, Expr *e)
+{
+	LoadWalk *w = arg;
+
+	if (e->kind == EX_LOAD)
+		w->fn(w->arg, w->s, e);
+}
+
+bool load_once(const Stmt *s, const Expr *load)
+{
+	for (int i = 0; i < s->niters; i++) {
+		int hits = 0;
+
+		for (int j = 0; j < load->load.nidx; j++)
+			hits += load->load.idx[j]->kind == EX_ITER &&
+				load->load.idx[j]->iter == s->iter[i];
+		if (hits != 1)
+			return false;
+	}
+	return true;
+}
+
+bool load_plain(const Expr *load)
+{
+	for (int j = 0; j < load->load.nidx; j++)
+		if (load->load.idx[j]->kind != EX_ITER && load->load.idx[j]->kind != EX_CONST)
+			return false;
+	return true;
+}
+
+void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
+{
+	LoadWalk w = {fn, arg, s};
+
+	for (int i = 0; i < 2; i++)
+		if (s->val[i])
+			ex_walk(s->val[i], each_load, &w);
+	if (s->guard)
+		ex_walk(s->guard, each_load, &w);
+	for (int i = 0; i < s->nwidx; i++)
+		ex_walk(s->widx[i], each_load, &w);
+}
+
+typedef struct ReadsBuf {
+	const Buf *b;
+	bool yes;
+} ReadsBuf;
+
+static void reads_buf(void *arg, Stmt *s, Expr *load)
+{
+	ReadsBuf *r = arg;
+
+	(void)s;
+	r->yes = r->yes || load->load.buf == r->b;
+}
+
+bool stmt_reads(Stmt *s, const Buf *b)
+{
+	ReadsBuf r = {b, false};
+
+	stmt_loads(s, reads_buf, &r);
+	return r.yes || (s->update && stmt_writes(s, b));
+}
+
+bool stmt_writes(const Stmt *s, const Buf *b)
+{
+	for (int i = 0; i < s->nout; i++)
+		if (s->out[i] == b)
+			return true;
+	return false;
+}
+
+static void mark_load(void *arg, Stmt *s, Expr *load)
+{
+	(void)s;
+	((bool *)arg)[load->load.buf->id] = true;
+}
+
+void stmt_mark_loads(Stmt *s, bool *read)
+{
+	stmt_loads(s, mark_load, read);
+}
+
+void kernel_mark_used(Kernel *k)
+{
+	Arena *tmp = arena_new();
+	bool *used = NEW_ARRAY(tmp, k->bufs.n + 1, bool);
+	int n = 0;
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		s->id = i;
+		stmt_mark_loads(s, used);
+		for (int j = 0; j < s->nout; j++)
+			used[s->out[j]->id] = true;
+	}
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+
+		if (!used[i])
+			continue;
+		b->id = n;
+		k->bufs.at[n++] = b;
+	}
+	k->bufs.n = n;
+	arena_free(tmp);
+}
+
+Dim *iters_points(Ctx *c, Iter *const *it, int n)
+{
+	Dim *points = dim_const(c, 1);
+
+	for (int i = 0; i < n; i++)
+		points = dim_mul(c, points, it[i]->extent);
+	return points;
+}
+
+static Expr *without_load(void *arg, Expr *e)
+{
+	return e->kind == EX_LOAD ? ex_param(arg, e->ct, 0) : NULL;
+}
+
+bool expr_has_iter_outside_loads(ExprPool *p, Expr *e, const Iter *it)
+{
+	return expr_has_iter(e, it) && expr_has_iter(ex_rewrite(p, e, without_load, p), it);
+}
+
+static void can_fault(void *arg, Expr *e)
+{
+	if (e->kind == EX_INST && e->op.inst == IN_index)
+		*(bool *)arg = true;
+}
+
+bool expr_can_fault(Expr *e)
+{
+	bool yes = false;
+
+	ex_walk(e, can_fault, &yes);
+	return yes;
+}
+
+/* Below loads nothing counts, so this is a recursion and not ex_walk; a shared part counts once a use,
+ * which only makes an expression look dearer. */
+static int cost(Expr *e, int depth)
+{
+	int c = 0;
+
+	if (e->kind != EX_INST || depth > 12)
+		return depth > 12 ? 50 : 0;
+	if (inst_is_func(e->op.inst))
+		c = 20;
+	else if (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_mod ||
+		 e->op.inst == IN_rem)
+		c = 5;
+	else if (e->ct != CT_I64)
+		c = 1;
+	for (int i = 0; i < e->op.n; i++)
+		c += cost(e->op.arg[i], depth + 1);
+	return c < 10000 ? c : 10000;
+}
+
+int expr_cost(Expr *e)
+{
+	return cost(e, 0);
+}
+
+bool stmt_is_simple_map(const Stmt *s)
+{
+	bool seen[MAX_ITERS] = {false};
+	int n = 0;
+
+	if (s->red || s->guard || s->update || s->ordered || s->nout != 1)
+		return false;
+	for (int i = 0; i < s->nwidx; i++) {
+		Expr *e = s->widx[i];
+		int64_t v;
+		bool found = false;
+
+		if (e->kind == EX_CONST && e->i == 0 && dim_is_const(s->out[0]->dims[i], &v) &&
+		    v == 1)
+			continue;
+		if (e->kind != EX_ITER || e->iter->extent != s->out[0]->dims[i])
+			return false;
+		for (int j = 0; j < s->niters; j++)
+			if (s->iter[j] == e->iter && !seen[j]) {
+				seen[j] = found = true;
+				n++;
+			}
+		if (!found)
+			return false;
+	}
+	return n == s->niters;
+}
+
+/* MASKED: maps may leave out some of their points. */
+static KernelClass class_of(Kernel *k, int first, int last, bool masked)
+{
+	KernelClass c = KC_MAP;
+
+	for (int i = first; i <= last; i++) {
+		Stmt *s = k->stmts.at[i];
+		Contraction ct;
+
+		if (s->ordered || s->scan || s->update || (!s->red && s->nout != 1))
+			return KC_OTHER;
+		if (s->red && i == first && stmt_contraction(k, s, &ct))
+			c = KC_CONTRACTION;
+		else if (s->red)
+			c = c == KC_CONTRACTION ? KC_OTHER : KC_ROW;
+		else if (s->guard && !masked)
+			return KC_OTHER;
+		if (c == KC_OTHER)
+			return c;
+	}
+	return c;
+}
+
+KernelClass kernel_class_of(Kernel *k, int first, int last)
+{
+	return class_of(k, first, last, false);
+}
+
+bool kernel_is_product(Kernel *k, int first, int last)
+{
+	return class_of(k, first, last, true) == KC_CONTRACTION;
+}
+
+KernelClass kernel_class(Kernel *k)
+{
+	return kernel_class_of(k, 0, k->stmts.n - 1);
+}
+
+/* ---- Flat memory ---- */
+
+int buf_axis(const Buf *b, int d)
+{
+	for (int i = b->layout ? b->layout->n - 1 : -1; i >= 0; i--)
+		if (b->layout->ax[i].dim == d)
+			return i;
+	return d;
+}
+
+Expr *flat_index(Kernel *k, const Buf *b, Expr *const *idx)
+{
+	ExprPool *p = k->pool;
+	Expr *at = ex_int(p, CT_I64, 0);
+	Dim *stride = dim_const(k->ctx, 1);
+
+	if (b->layout) {
+		for (int i = b->layout->n - 1; i >= 0; i--) {
+			LayoutAxis ax = b->layout->ax[i];
+			Expr *e = idx[ax.dim];
+			Dim *div = dim_const(k->ctx, ax.div), *mod = dim_const(k->ctx, ax.mod);
+			Dim *extent = layout_extent(k->ctx, &ax, b->dims);
+
+			if (layout_pads(b->layout, i)) {
+				ax = b->layout->ax[--i];
+				extent = dim_mul(k->ctx, layout_extent(k->ctx, &ax, b->dims), mod);
+			} else {
+				if (ax.div)
+					e = ex_op2(p, IN_floordiv, e, ex_dim(p, div));
+				if (ax.mod)
+					e = ex_op2(p, IN_mod, e, ex_dim(p, mod));
+			}
+			at = ex_add(p, at, ex_mul(p, e, ex_dim(p, stride)));
+			stride = dim_mul(k->ctx, stride, extent);
+		}
+		return at;
+	}
+	for (int i = b->rank - 1; i >= 0; i--) {
+		at = ex_add(p, at, ex_mul(p, idx[i], ex_dim(p, stride)));
+		stride = dim_mul(k->ctx, stride, b->dims[i]);
+	}
+	return at;
+}
+
+static Expr *flatten_load(void *arg, Expr *e)
+{
+	Kernel *k = arg;
+	Expr *at;
+
+	if (e->kind != EX_LOAD)
+		return NULL;
+	if (e->load.nidx == 1 && e->load.buf->rank == 1 && !e->load.buf->layout)
+		return NULL;
+	assert(e->load.nidx == e->load.buf->rank);
+	at = flat_index(k, e->load.buf, e->load.idx);
+	return ex_load(k->pool, e->load.buf, &at, 1);
+}
+
+Expr *expr_flatten(Kernel *k, Expr *e)
+{
+	return ex_rewrite(k->pool, e, flatten_load, k);
+}
+
+/* A map into a buffer with a layout, as a map over its physical axes into plain memory: padding is written as
+ * zero. */
+void kernel_physical(Kernel *k)
+{
+	Stmt *s = k->stmts.at[0];
+	Buf *b = s->out[0];
+	const Layout *l = b->layout;
+	Iter *it[MAX_RANK * 2], *from[MAX_ITERS];
+	Expr *logical[MAX_RANK] = {NULL}, *with[MAX_ITERS], *guard = NULL;
+	Dim *dims[MAX_RANK * 2];
+	int n = 0;
+
+	if (!l || k->stmts.n != 1 || !stmt_is_simple_map(s) || l->n > MAX_RANK)
+		return;
+	for (int i = 0; i < l->n; i++) {
+		LayoutAxis ax = l->ax[i];
+		Expr *e;
+
+		dims[i] = layout_extent(k->ctx, &ax, b->dims);
+		it[i] = kernel_iter(k, ax.mod ? "in" : "at", dims[i]);
+		e = ex_iter(k->pool, it[i]);
+		if (ax.div)
+			e = ex_mul(k->pool, e, ex_int(k->pool, CT_I64, ax.div));
+		logical[ax.dim] = logical[ax.dim] ? ex_add(k->pool, logical[ax.dim], e) : e;
+	}
+	for (int d = 0; d < b->rank; d++) {
+		guard = ex_and(k->pool, guard,
+			       ex_inside(k->pool, logical[d], ex_dim(k->pool, b->dims[d])));
+		if (s->widx[d]->kind == EX_ITER) {
+			from[n] = s->widx[d]->iter;
+			with[n++] = logical[d];
+		}
+	}
+	s->val[0] = ex_subst_iters(k->pool, s->val[0], from, with, n);
+	if (guard)
+		s->val[0] = ex_op3(k->pool, IN_select, guard, s->val[0],
+				   ex_num(k->pool, s->val[0]->ct, 0));
+	s->niters = s->nband = s->nwidx = l->n;
+	s->widx = NEW_ARRAY(k->arena, l->n, Expr *);
+	for (int i = 0; i < l->n; i++) {
+		s->iter[i] = it[i];
+		s->widx[i] = ex_iter(k->pool, it[i]);
+	}
+	b->layout = NULL;
+	b->rank = l->n;
+	b->dims = arena_copy(k->arena, dims, (size_t)l->n * sizeof *dims);
+}
+
+Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
+{
+	if (m == MONOID_sum && ctype_is_float(b[0]->ct) && b[0]->kind == EX_INST &&
+	    b[0]->op.inst == IN_mul)
+		return ex_op3(p, IN_mad, b[0]->op.arg[0], b[0]->op.arg[1], a[0]);
+	return monoid_combine(p, m, k, a, b);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Integers as bytes less a zero point: (byte) - zero, where the zero point is the same for all terms of a sum. So says an
+ * expression by its form, through the maps that made what it reads; so says a constant of i32 by its values, which
+ * folding left where the model had bytes.
+ */
+#include "passes/kernel/algebra.h"
+
+#include "passes/module.h"
+
+#include <string.h>
+
+enum {
+	BYTES = 256,           /* values of a byte */
+	MAX_CHAIN = 8,         /* maps that are looked through, one after the other */
+	MAX_COST = 2,          /* of each */
+	MAX_CONSTANT = 1 << 20 /* bytes of a constant that is looked at */
+};
+
+/* ---- Constants ---- */
+
+static bool all_zero(const Tensor *t)
+{
+	const char *at = t->data;
+
+	for (int64_t i = 0; i < t->bytes; i++)
+		if (at[i])
+			return false;
+	return true;
+}
+
+/* The type of bytes that has the values LO..HI less *ZERO; DT_NONE where they are too many. */
+static DType byte_type(int64_t lo, int64_t hi, int64_t *zero)
+{
+	*zero = 0;
+	if (lo >= INT8_MIN && hi <= INT8_MAX)
+		return DT_I8;
+	if (lo < 0 || hi > UINT8_MAX)
+		*zero = -lo;
+	return hi - lo < BYTES ? DT_U8 : DT_NONE;
+}
+
+/* V, a constant of i32, as bytes less *ZERO; null where it is none, or its values are too many. */
+static Value *constant_as_bytes(Graph *g, const Value *v, Node *before, int64_t *zero)
+{
+	const Tensor *t = value_const(v);
+	int64_t n, lo = INT32_MAX, hi = INT32_MIN;
+	const int32_t *from;
+	Tensor *bytes;
+	uint8_t *to;
+	DType type;
+
+	if (!t || t->dtype != DT_I32 || t->bytes > MAX_CONSTANT || v->type->layout)
+		return NULL;
+	n = tensor_numel(t);
+	from = t->data;
+	for (int64_t i = 0; i < n; i++) {
+		lo = from[i] < lo ? from[i] : lo;
+		hi = from[i] > hi ? from[i] : hi;
+	}
+	type = n ? byte_type(lo, hi, zero) : DT_NONE;
+	if (type == DT_NONE)
+		return NULL;
+	bytes = tensor_new(g->arena, type, t->rank, t->dims);
+	to = (uint8_t *)(uintptr_t)bytes->data;
+	for (int64_t i = 0; i < n; i++)
+		to[i] = (uint8_t)(from[i] + *zero);
+	return graph_const(g, bytes, before);
+}
+
+/* ---- What a load reads ---- */
+
+typedef struct Through {
+	Node *n;
+	bool found;
+} Through;
+
+/* The one map that made what load E of N reads, where it may as well be computed once a term. */
+static const Stmt *made_by(const Node *n, const Expr *e)
+{
+	const Value *v = e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param) : NULL;
+	Kernel *k = v && v->def && v->type->dtype == e->load.buf->dtype ? node_kernel(v->def)
+									: NULL;
+	const Stmt *s = k && k->stmts.n == 1 ? k->stmts.at[0] : NULL;
+
+	return s && v->def->nout == 1 && !node_on_host(v->def) && e->ct == CT_I32 &&
+			       e->load.nidx == s->nwidx && stmt_is_simple_map(s) &&
+			       !expr_can_fault(s->val[0]) && expr_cost(s->val[0]) <= MAX_COST
+		       ? s
+		       : NULL;
+}
+
+static Expr *see_through(void *arg, Expr *e)
+{
+	Through *t = arg;
+	const Stmt *s = e->kind == EX_LOAD ? made_by(t->n, e) : NULL;
+	Kernel *k = node_kernel(t->n), *from;
+	Iter *it[MAX_ITERS];
+	Expr *with[MAX_ITERS], *val;
+	Value *in[2 * MAX_PARAMS];
+	const Node *def;
+	int n = 0, nin = t->n->nin;
+
+	if (!s)
+		return NULL;
+	def = node_in(t->n, e->load.buf->param)->def;
+	if (nin + def->nin > MAX_PARAMS)
+		return NULL;
+	from = node_kernel(def);
+	for (int i = 0; i < from->bufs.n; i++)
+		from->bufs.at[i]->id = i;
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind == EX_ITER) {
+			it[n] = s->widx[d]->iter;
+			with[n++] = e->load.idx[d];
+		}
+	val = kernel_import_expr(k, from, s->val[0], it, with, n, def, in, &nin);
+	for (int i = t->n->nin; i < nin; i++)
+		node_set_input(t->n, i, in[i]);
+	t->found = true;
+	return ex_round(k->pool, s->out[0]->dtype, val);
+}
+
+/* ---- Factors ---- */
+
+static void leaves(void *arg, Expr *e)
+{
+	ExprPool *p = *(ExprPool **)arg;
+
+	for (int d = 0; p && e->kind == EX_LOAD && d < e->load.nidx; d++) {
+		Expr *in = ex_inside(p, e->load.idx[d], ex_dim(p, e->load.buf->dims[d]));
+
+		if (in->kind != EX_CONST || !in->i)
+			*(ExprPool **)arg = NULL;
+	}
+}
+
+/* E is the same for all terms, and may be asked for where there is none. */
+static bool is_zero_point(ExprPool *p, const Contraction *c, Expr *e)
+{
+	if (expr_has_any(e, c->k, c->nk))
+		return false;
+	ex_walk(e, leaves, &p);
+	return p && !expr_can_fault(e);
+}
+
+static Expr *plus(ExprPool *p, Expr *a, Expr *b)
+{
+	return a && b ? ex_op2(p, IN_add, a, b) : a ? a : b;
+}
+
+static bool reads_zeros(const Node *n, const Expr *e)
+{
+	const Value *v = e->kind == EX_LOAD && e->load.buf->kind == BUF_IN
+				 ? node_in(n, e->load.buf->param)
+				 : NULL;
+	const Tensor *t = v ? value_const(v) : NULL;
+
+	return t && t->bytes <= MAX_CONSTANT && all_zero(t);
+}
+
+static bool is_byte(const Expr *e)
+{
+	const DType t = contraction_type(e);
+
+	return t == DT_I8 || t == DT_U8;
+}
+
+static bool narrow_load(Node *n, Expr *e, Factor *out)
+{
+	Kernel *k = node_kernel(n);
+	const Value *v = e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param) : NULL;
+	int64_t zero;
+	Value *bytes = v && n->nin < MAX_PARAMS ? constant_as_bytes(n->graph, v, n, &zero) : NULL;
+	Buf *b;
+
+	if (!bytes)
+		return false;
+	b = kernel_buf(k, BUF_IN, e->load.buf->name, bytes->type);
+	b->param = n->nin;
+	node_set_input(n, n->nin, bytes);
+	out->byte = ex_load(k->pool, b, e->load.idx, e->load.nidx);
+	if (zero)
+		out->zero = plus(k->pool, out->zero, ex_int(k->pool, CT_I32, zero));
+	return true;
+}
+
+/* E less OUT's zero point, which is there already. */
+static bool narrow(Node *n, const Contraction *c, Expr *e, Factor *out)
+{
+	ExprPool *p = node_kernel(n)->pool;
+
+	if (e->ct != CT_I32)
+		return false;
+	if (is_byte(e)) {
+		out->byte = e;
+		return true;
+	}
+	if (e->kind == EX_LOAD)
+		return narrow_load(n, e, out);
+	if (!ex_is_op(e, IN_sub) && !ex_is_op(e, IN_add))
+		return false;
+	for (int i = 1; i >= (ex_is_op(e, IN_sub) ? 1 : 0); i--) {
+		Expr *zero = e->op.arg[i];
+
+		if (!is_zero_point(p, c, zero))
+			continue;
+		if (!reads_zeros(n, zero))
+			out->zero = plus(p, out->zero,
+					 ex_is_op(e, IN_sub) ? zero : ex_op1(p, IN_neg, zero));
+		return narrow(n, c, e->op.arg[1 - i], out);
+	}
+	return false;
+}
+
+bool narrow_factor(Node *n, const Contraction *c, Expr *e, Factor *out)
+{
+	Through t = {n, true};
+
+	*out = (Factor){NULL, NULL};
+	for (int i = 0; i < MAX_CHAIN && t.found; i++) {
+		t.found = false;
+		e = ex_rewrite(node_kernel(n)->pool, e, see_through, &t);
+	}
+	return narrow(n, c, e, out);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * views: rows and the maps that follow them get one shape, where a View stands between. A norm over groups has rows of
+ * [N,G,L], the scale behind it channels of [N,C,H,W]; neither kernel could swallow the other. Here each dim becomes the parts
+ * that both shapes are made of:
+ *
+ *     d[n,g,l] = x[n,g,l] - mean[n,g,0]          d[n,g,k,h,w] = x[n,g,k,h,w] - mean[n,g,0]
+ *     y = View(d)                                z[n,g,k,h,w] = d[n,g,k,h,w] * s[g,k,0,0]
+ *     z[n,c,h,w] = y[n,c,h,w] * s[c,0,0]         View(z)
+ *
+ * and Views stand around all of it. That is done where rows begin at Views, constants and inputs: one more View parts them
+ * from no kernel that they could be one with. On GPUs alone, where a row has a warp or a block: CPUs go over the dims of a
+ * row in a loop each, and over channels, of which there are more than groups, by several threads.
+ */
+#include "passes/kernel/views_impl.h"
+
+#include <string.h>
+
+/* ---- Parts ---- */
+
+/* The dims that A and B are both made of. False where there are none. */
+static bool common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb)
+{
+	const Type *type[2] = {a, b};
+	const Parts **to[2] = {pa, pb};
+	Parts *part[2] = {NULL, NULL};
+	Dim *left[2] = {NULL, NULL}, *q;
+	int at[2] = {0, 0};
+
+	for (int n = 0; at[0] < a->rank || at[1] < b->rank; n++) {
+		int less;
+
+		for (int s = 0; s < 2; s++) {
+			if (left[s])
+				continue;
+			if (at[s] == type[s]->rank)
+				return false;
+			left[s] = type[s]->dims[at[s]];
+			part[s] = NEW(v->tmp, Parts);
+		}
+		less = dim_divides(v->m->ctx, left[1], left[0], &q) ? 0 : 1;
+		if (n == MAX_RANK || (less == 1 && !dim_divides(v->m->ctx, left[0], left[1], &q)))
+			return false;
+		for (int s = 0; s < 2; s++)
+			part[s]->dim[part[s]->n++] = left[less];
+		left[1 - less] = left[0] == left[1] ? NULL : q;
+		left[less] = NULL;
+		for (int s = 0; s < 2; s++)
+			if (!left[s])
+				to[s][at[s]++] = part[s]->n > 1 ? part[s] : NULL;
+	}
+	return true;
+}
+
+/* The parts of X's dims. */
+static const Parts **parts_of(Views *v, Value *x)
+{
+	const Parts **parts;
+
+	for (int i = 0; i < v->nvalues; i++)
+		if (v->value[i] == x)
+			return v->parts[i];
+	parts = NEW_ARRAY(v->tmp, x->type->rank + 1, const Parts *);
+	v->ok = v->ok && v->nvalues < MAX_PARAMS;
+	if (v->ok) {
+		v->value[v->nvalues] = x;
+		v->parts[v->nvalues++] = parts;
+	}
+	return parts;
+}
+
+int parts_count(const Parts *p)
+{
+	return p ? p->n : 1;
+}
+
+bool parts_any(const Parts *const *p, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (p[i])
+			return true;
+	return false;
+}
+
+static int rank_in_parts(int rank, const Parts *const *parts)
+{
+	int n = 0;
+
+	for (int d = 0; d < rank; d++)
+		n += parts_count(parts[d]);
+	return n;
+}
+
+/* ---- Kernels ---- */
+
+static void is_plain(void *arg, Stmt *s, Expr *load)
+{
+	(void)s;
+	*(bool *)arg = *(bool *)arg && load_plain(load);
+}
+
+static Value *buf_value(const Node *n, const Buf *b)
+{
+	return b->kind == BUF_IN    ? node_in(n, b->param)
+	       : b->kind == BUF_OUT ? node_out(n, b->param)
+				    : NULL;
+}
+
+/* N reads and writes along iterators alone, and what it writes nobody takes for a size. */
+static bool may_join(const Node *n)
+{
+	Kernel *k = node_kernel(n);
+	bool ok = k && !node_on_host(n);
+
+	for (int i = 0; ok && i < n->nout; i++)
+		ok = n->out[i] && !value_feeds_sym(n->out[i]);
+	for (int i = 0; ok && i < k->bufs.n; i++) {
+		const Value *x = buf_value(n, k->bufs.at[i]);
+
+		ok = !k->bufs.at[i]->layout && (!x || (x->type->dtype == k->bufs.at[i]->dtype &&
+						       x->type->rank == k->bufs.at[i]->rank));
+	}
+	for (int i = 0; ok && i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		ok = !s->guard && !s->update && !s->scan && !s->ordered;
+		for (int d = 0; d < s->nwidx; d++)
+			ok = ok && (s->widx[d]->kind == EX_ITER || s->widx[d]->kind == EX_CONST);
+		stmt_loads(s, is_plain, &ok);
+	}
+	return ok;
+}
+
+const Member *views_member(const Views *v, const Node *n)
+{
+	for (int i = 0; i < v->n; i++)
+		if (v->member[i].node == n)
+			return &v->member[i];
+	return NULL;
+}
+
+static void join(Views *v, Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Member *m = &v->member[v->n++];
+
+	m->node = n;
+	m->iter = NEW_ARRAY(v->tmp, k->iters.n + 1, const Parts *);
+	m->buf = NEW_ARRAY(v->tmp, k->bufs.n + 1, const Parts **);
+	for (int i = 0; i < k->iters.n; i++)
+		k->iters.at[i]->id = i;
+	for (int i = 0; i < k->bufs.n; i++) {
+		Value *x = buf_value(n, k->bufs.at[i]);
+
+		k->bufs.at[i]->id = i;
+		m->buf[i] = x ? parts_of(v, x)
+			      : NEW_ARRAY(v->tmp, k->bufs.at[i]->rank + 1, const Parts *);
+	}
+}
+
+/* ---- Which kernels ---- */
+
+/* N, which makes the rows, and all before it up to Views. */
+static void join_rows(Views *v, Node *n)
+{
+	if (views_member(v, n) || !v->ok || !may_join(n))
+		return;
+	if (v->n == MOST_NODES) {
+		v->ok = false;
+		return;
+	}
+	join(v, n);
+	for (int i = 0; i < n->nin; i++)
+		if (node_in(n, i) && node_in(n, i)->def)
+			join_rows(v, node_in(n, i)->def);
+}
+
+/* A map N as it is asked for what it reads: Y, at the place that it writes, or what maps made of it. What another kernel
+ * makes, which may have come to be one with N, is not to be parted from it. */
+typedef struct Follows {
+	Views *v;
+	const Node *n;
+	const Value *y;
+	const Parts *const *parts; /* of Y */
+	int maps;                  /* members from here on are such maps */
+	bool ok;
+} Follows;
+
+static bool reads_parts(const Stmt *s, const Expr *load, const Parts *const *parts)
+{
+	for (int d = 0; d < s->nwidx; d++)
+		for (int i = 0; parts[d] && i < load->load.nidx; i++)
+			if (load->load.idx[i] == s->widx[d])
+				return true;
+	return false;
+}
+
+static void follows_at(void *arg, Stmt *s, Expr *load)
+{
+	Follows *f = arg;
+	const Value *x = buf_value(f->n, load->load.buf);
+	const Member *m = x && x->def ? views_member(f->v, x->def) : NULL;
+
+	if (x == f->y || (m && m - f->v->member >= f->maps))
+		f->ok = f->ok && load->load.nidx == s->nwidx &&
+			!memcmp(load->load.idx, s->widx, (size_t)s->nwidx * sizeof(Expr *));
+	else if (x && x->def && node_kernel(x->def))
+		f->ok = f->ok && !reads_parts(s, load, f->parts);
+}
+
+static void join_maps(Views *v, Value *y, const Value *of, int maps)
+{
+	for (Use *u = of->uses; u; u = u->next) {
+		Node *n = u->user;
+		Kernel *k = n ? node_kernel(n) : NULL;
+		Follows f = {v, n, y, parts_of(v, y), maps, true};
+
+		if (!k || views_member(v, n) || k->stmts.n != 1 || n->nout != 1 ||
+		    v->n == MOST_NODES || !stmt_is_simple_map(k->stmts.at[0]) ||
+		    expr_can_fault(k->stmts.at[0]->val[0]) ||
+		    k->stmts.at[0]->nwidx != y->type->rank || !may_join(n))
+			continue;
+		stmt_loads(k->stmts.at[0], follows_at, &f);
+		if (!f.ok)
+			continue;
+		join(v, n);
+		join_maps(v, y, n->out[0], maps);
+	}
+}
+
+static bool any_reduces(const Views *v, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const Kernel *k = node_kernel(v->member[i].node);
+
+		for (int s = 0; s < k->stmts.n; s++)
+			if (k->stmts.at[s]->red)
+				return true;
+	}
+	return false;
+}
+
+/* ---- What becomes parts ---- */
+
+static void meet(Views *v, const Parts **a, const Parts **b)
+{
+	if (*a == *b)
+		return;
+	if (*a && *b)
+		v->ok = false;
+	else if (*a)
+		*b = *a;
+	else
+		*a = *b;
+	v->changed = true;
+}
+
+/* Dims of B, and the iterators along them, become the same. */
+static void meet_index(Views *v, Member *m, const Buf *b, Expr *const *idx, int n)
+{
+	for (int d = 0; d < n && n == b->rank; d++) {
+		const Parts **dim = &m->buf[b->id][d];
+
+		if (idx[d]->kind == EX_ITER && idx[d]->iter->extent == b->dims[d])
+			meet(v, &m->iter[idx[d]->iter->id], dim);
+		else if (*dim || (idx[d]->kind == EX_ITER && m->iter[idx[d]->iter->id]))
+			v->ok = false;
+	}
+	v->ok = v->ok && n == b->rank;
+}
+
+typedef struct Meeting {
+	Views *v;
+	Member *m;
+} Meeting;
+
+static void meet_load(void *arg, Stmt *s, Expr *load)
+{
+	const Meeting *x = arg;
+
+	(void)s;
+	meet_index(x->v, x->m, load->load.buf, load->load.idx, load->load.nidx);
+}
+
+static bool in_loads_alone(ExprPool *p, const Stmt *s, const Iter *it)
+{
+	for (int i = 0; i < 2; i++)
+		if (s->val[i] && expr_has_iter_outside_loads(p, s->val[i], it))
+			return false;
+	return true;
+}
+
+static void meet_all(Views *v, Member *m)
+{
+	Kernel *k = node_kernel(m->node);
+	Meeting x = {v, m};
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		stmt_loads(s, meet_load, &x);
+		for (int j = 0; j < s->nout; j++)
+			meet_index(v, m, s->out[j], s->widx, s->nwidx);
+		for (int j = 0; j < s->niters; j++)
+			v->ok = v->ok && (!m->iter[s->iter[j]->id] ||
+					  in_loads_alone(k->pool, s, s->iter[j]));
+	}
+}
+
+/* Iterators have room, and what becomes parts is of members, or comes through Views. */
+static bool may_part(Views *v, const Member *m)
+{
+	const Kernel *k = node_kernel(m->node);
+	bool ok = true;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		const Stmt *s = k->stmts.at[i];
+		int n = s->niters;
+
+		for (int j = 0; j < s->niters; j++)
+			n += m->iter[s->iter[j]->id] ? m->iter[s->iter[j]->id]->n : 0;
+		ok = ok && n <= MAX_ITERS;
+	}
+	for (int i = 0; i < k->bufs.n; i++) {
+		const Buf *b = k->bufs.at[i];
+		const Value *x = buf_value(m->node, b);
+
+		ok = ok && rank_in_parts(b->rank, m->buf[i]) <= MAX_RANK;
+		if (x && x->def && node_kernel(x->def) && parts_any(m->buf[i], b->rank))
+			ok = ok && views_member(v, x->def);
+	}
+	return ok;
+}
+
+/* View N, where rows stand before it and maps behind. */
+static bool through(Views *v, Node *n)
+{
+	Value *x = node_in(n, 0), *y = n->out[0];
+	const Parts **px, **py;
+	int rows;
+
+	if (!x->def || !node_kernel(x->def))
+		return false;
+	v->ok = true;
+	v->n = v->nvalues = 0;
+	px = parts_of(v, x);
+	py = parts_of(v, y);
+	if (!common_parts(v, x->type, y->type, px, py))
+		return false;
+	join_rows(v, x->def);
+	rows = v->n;
+	if (!v->ok || !rows || !any_reduces(v, rows))
+		return false;
+	join_maps(v, y, y, rows);
+	if (v->n == rows)
+		return false;
+	do {
+		v->changed = false;
+		for (int i = 0; i < v->n; i++)
+			meet_all(v, &v->member[i]);
+	} while (v->ok && v->changed);
+	for (int i = 0; i < v->n; i++)
+		v->ok = v->ok && may_part(v, &v->member[i]);
+	if (v->ok)
+		views_rewrite(v);
+	return v->ok;
+}
+
+bool pass_views(Module *m)
+{
+	bool any = false;
+
+	if (m->opt.level == 0 || !module_on_gpu(m))
+		return true;
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Views v = {.m = m, .tmp = arena_new()};
+
+		if (n->op == OP_View && through(&v, n))
+			any = true;
+		arena_free(v.tmp);
+	}
+	if (any)
+		dce_graph(m);
+	return true;
+}

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layout: how tensors lie in memory between kernels. The statements say along which dim of a tensor their
+ * inner loops would run, and the points they compute are their votes:
+ *
+ *   a contraction with constant weights   what it sums over, in the other operand; the weights' side, in its result
+ *   any other contraction                 the last dim: both its operands are as the model made them
+ *   a reduction over a window             the last dim that it neither sums over nor slides along: channels
+ *   any other reduction                   the last dim that it sums over
+ *
+ * Tensors that one statement walks side by side vote together and lie alike. The winner becomes the innermost
+ * axis: a convolution's channels (N,H,W,C inside, whatever the model says), so that its sums, its results, the
+ * depthwise windows between and every epilogue run along memory, and a 1x1 convolution is a matrix product in
+ * place. All channels are one block: no padding, and a block of rows of pixels stays contiguous, which
+ * channels in blocks of a vector would break at odd counts. Inputs, results and what an op reads as a view
+ * keep their order; on GPUs a copy of such an image is turned for products of windows.
+ *
+ * Constants then follow their readers: to panels (passes/layout/panels.c), or turned as the statement runs.
+ */
+#include "base/sets.h"
+#include "passes/schedule/common/gemm.h"
+#include "passes/module.h"
+
+enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64 };
+
+typedef struct Votes {
+	double dim[MAX_RANK];
+} Votes;
+
+/* Tensors: values by id, then the temporaries of kernels. */
+typedef struct Choice {
+	Module *m;
+	Sets sets;
+	int n;
+	bool *fixed;
+	Votes *votes;
+	int **of; /* by Node.id, then Buf.id */
+} Choice;
+
+static double points(const Stmt *s)
+{
+	double p = 1;
+	int64_t v;
+
+	for (int i = 0; i < s->niters; i++)
+		p *= dim_is_const(s->iter[i]->extent, &v) ? (double)v : (double)UNKNOWN_EXTENT;
+	return p;
+}
+
+/* ---- Which tensors may move ---- */
+
+static bool only_kernels(const Value *v)
+{
+	for (const Use *u = v->uses; u; u = u->next)
+		if (!u->user || !node_kernel(u->user))
+			return false;
+	return true;
+}
+
+static bool value_moves(Module *m, const Value *v)
+{
+	const Graph *g = m->graph;
+
+	if (!v->def || !node_kernel(v->def) || v->place == ON_HOST || v->type->rank < 3 ||
+	    v->type->layout || dtype_info[v->type->dtype].bits < 8 || value_feeds_sym(v) ||
+	    !only_kernels(v) || value_is_weights(m, v))
+		return false;
+	for (int i = 0; i < g->results.n; i++)
+		if (g->results.at[i]->value == v)
+			return false;
+	return true;
+}
+
+static int temps(const Graph *g)
+{
+	int n = 0;
+
+	for (const Node *node = g->first; node; node = node->next)
+		n += node_kernel(node) ? node_kernel(node)->bufs.n : 0;
+	return n;
+}
+
+static void enter_kernel(Choice *c, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	c->of[n->id] = NEW_ARRAY(c->m->arena, k->bufs.n + 1, int);
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+		const Value *v = b->kind == BUF_IN    ? node_in(n, b->param)
+				 : b->kind == BUF_OUT ? n->out[b->param]
+						      : NULL;
+
+		b->id = i;
+		c->of[n->id][i] = v ? v->id : c->n++;
+		if (!v)
+			c->fixed[c->n - 1] = b->data || b->rank < 3 ||
+					     dtype_info[b->dtype].bits < 8;
+	}
+}
+
+/* ---- Votes ---- */
+
+static bool has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
+{
+	Affine a;
+
+	if (!ex_affine(c, e, &a))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (dim_equals(affine_coef(c, &a, it[i]), 1))
+			return true;
+	return false;
+}
+
+/* The last of the dims indexed by one of the iterators WITH, of stride 1, and none of WITHOUT; -1: none. */
+static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith,
+		     Iter *const *without, int nwithout)
+{
+	int best = -1;
+
+	for (int d = 0; d < rank; d++)
+		if (has_unit(c, idx[d], with, nwith) && !expr_has_any(idx[d], without, nwithout))
+			best = d;
+	return best;
+}
+
+typedef struct Ballot {
+	Choice *c;
+	const int *of; /* the kernel's */
+	Kernel *k;
+	const Contraction *ct;
+	double weight;
+	bool weights; /* one operand is constant */
+} Ballot;
+
+static void vote(Ballot *b, const Buf *buf, int d)
+{
+	if (d >= 0 && buf->rank > d)
+		b->c->votes[b->of[buf->id]].dim[d] += b->weight;
+}
+
+static void contraction_load(void *arg, Expr *e)
+{
+	Ballot *b = arg;
+	const Contraction *ct = b->ct;
+
+	if (e->kind != EX_LOAD)
+		return;
+	vote(b, e->load.buf,
+	     b->weights
+		     ? dim_along(b->k->ctx, e->load.idx, e->load.nidx, ct->k, ct->nk, ct->m, ct->nm)
+		     : e->load.buf->rank - 1);
+}
+
+static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
+{
+	if (expr_is_weights(b->c->m, n, ct->a))
+		contraction_swap(ct);
+	b->ct = ct;
+	b->weights = expr_is_weights(b->c->m, n, ct->b);
+	ex_walk(ct->a, contraction_load, b);
+	if (!b->weights)
+		ex_walk(ct->b, contraction_load, b);
+	vote(b, ct->s->out[0],
+	     b->weights ? dim_along(b->k->ctx, ct->s->widx, ct->s->nwidx, ct->n, ct->nn, NULL, 0)
+			: ct->s->nwidx - 1);
+}
+
+/* A band and a reduced iterator of S in one index: a window. */
+static bool slides(const Stmt *s, Expr *e)
+{
+	return expr_has_any(e, s->iter, s->nband) &&
+	       expr_has_any(e, s->iter + s->nband, s->niters - s->nband);
+}
+
+static void reduction_load(void *arg, Stmt *s, Expr *load)
+{
+	Ballot *b = arg;
+	int nred = s->niters - s->nband;
+	bool window = false;
+
+	for (int d = 0; d < load->load.nidx; d++)
+		window = window || slides(s, load->load.idx[d]);
+	vote(b, load->load.buf,
+	     window ? dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter, s->nband,
+				s->iter + s->nband, nred)
+		    : dim_along(b->k->ctx, load->load.idx, load->load.nidx, s->iter + s->nband,
+				nred, NULL, 0));
+}
+
+/* ---- Who lies alike ---- */
+
+/* Dim D of both is walked by the same iterator, or has nothing to walk. */
+static bool alike(const Stmt *s, const Buf *b, Expr *const *idx)
+{
+	const Buf *o = s->out[0];
+
+	if (b->rank != o->rank || s->nwidx != o->rank)
+		return false;
+	for (int d = 0; d < b->rank; d++) {
+		bool shared = dim_equals(b->dims[d], 1) || dim_equals(o->dims[d], 1);
+
+		for (int i = 0; i < s->nband; i++)
+			shared = shared || (expr_has_iter(idx[d], s->iter[i]) &&
+					    expr_has_iter(s->widx[d], s->iter[i]));
+		if (!shared)
+			return false;
+	}
+	return true;
+}
+
+static void join_load(void *arg, Stmt *s, Expr *load)
+{
+	Ballot *b = arg;
+	int x = b->of[load->load.buf->id], y = b->of[s->out[0]->id];
+
+	if (b->c->fixed[x] || b->c->fixed[y] || !alike(s, load->load.buf, load->load.idx))
+		return;
+	x = sets_find(b->c->sets, x);
+	y = sets_find(b->c->sets, y);
+	if (x == y)
+		return;
+	sets_join(b->c->sets, y, x);
+	for (int d = 0; d < MAX_RANK; d++)
+		b->c->votes[y].dim[d] += b->c->votes[x].dim[d];
+}
+
+static void cast_votes(Choice *c, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Ballot b = {c, c->of[n->id], k, NULL, points(s), false};
+		Contraction ct;
+
+		if (s->red && stmt_contraction(k, s, &ct))
+			contraction_votes(&b, n, &ct);
+		else if (s->red && !s->update)
+			stmt_loads(s, reduction_load, &b);
+	}
+}
+
+static void join_tensors(Choice *c, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Ballot b = {c, c->of[n->id], k, NULL, 0, false};
+		Contraction ct;
+
+		if (!s->ordered && !s->update && !s->scan &&
+		    !(s->red && stmt_contraction(k, s, &ct)))
+			stmt_loads(s, join_load, &b);
+		for (int o = 1; o < s->nout; o++)
+			c->fixed[b.of[s->out[o]->id]] = c->fixed[b.of[s->out[0]->id]] = true;
+	}
+}
+
+/* ---- The winner ---- */
+
+/* Which dim of B should be innermost; -1: as it is. */
+static int innermost_dim(Choice *c, int tensor, const Buf *b)
+{
+	const Votes *v = &c->votes[sets_find(c->sets, tensor)];
+	int best = b->rank - 1;
+	int64_t few;
+	bool moves = false;
+
+	if (c->fixed[tensor])
+		return -1;
+	for (int d = 0; d < b->rank; d++)
+		if (v->dim[d] > v->dim[best])
+			best = d;
+	if (dim_is_const(b->dims[best], &few) && few < FEW_CHANNELS)
+		return -1;
+	for (int d = best + 1; d < b->rank; d++)
+		moves = moves || !dim_equals(b->dims[d], 1);
+	return moves ? best : -1;
+}
+
+/* T with dim LAST innermost and the others in their order. */
+static const Type *turned(Ctx *c, const Type *t, int last)
+{
+	Layout l = {0};
+
+	for (int d = 0; d < t->rank; d++)
+		if (d != last)
+			l.ax[l.n++] = (LayoutAxis){.dim = d};
+	l.ax[l.n++] = (LayoutAxis){.dim = last};
+	return type_with_layout(c, t, &l);
+}
+
+static void lay_out(Choice *c, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+		int d = innermost_dim(c, c->of[n->id][i], b);
+		const Type *t;
+
+		if (d < 0)
+			continue;
+		t = turned(c->m->ctx, type_tensor(c->m->ctx, b->dtype, b->rank, b->dims), d);
+		b->layout = t->layout;
+		if (b->kind == BUF_OUT)
+			n->out[b->param]->type = type_with_layout(c->m->ctx, n->out[b->param]->type,
+								  t->layout);
+	}
+}
+
+/* ---- Constants that a statement reads along its innermost axis ---- */
+
+typedef struct Turn {
+	Module *m;
+	Node *n;
+	Kernel *k;
+	const Iter *it; /* along which the statement writes */
+} Turn;
+
+static Value *turned_value(Module *m, Node *n, Value *v, int last)
+{
+	Kernel *k = kernel_new(m->ctx, m->arena,
+			       arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
+	const Type *t = turned(m->ctx, v->type, last);
+	Buf *in = kernel_buf(k, BUF_IN, "x", v->type), *out = kernel_buf(k, BUF_OUT, "turned", t);
+	Iter *it[MAX_RANK];
+	Node *kn;
+
+	in->param = out->param = 0;
+	kernel_iters_of(k, out, it);
+	kernel_map_id(k, it, out, kernel_load_iters(k, in, it));
+	kn = node_new(m->graph, OP_Kernel, &v, 1, 1, n);
+	node_locs_from(kn, n);
+	kn->out[0]->type = t;
+	kernel_node_set(kn, k);
+	return kn->out[0];
+}
+
+static void turn_load(void *arg, Stmt *s, Expr *load)
+{
+	Turn *t = arg;
+	Buf *b = load->load.buf;
+	Value *v = b->kind == BUF_IN ? node_in(t->n, b->param) : NULL;
+	int along = -1;
+	bool moves = false;
+
+	(void)s;
+	if (!v || b->rank < 2 || b->layout || dtype_info[b->dtype].bits < 8 ||
+	    !value_is_weights(t->m, v))
+		return;
+	for (int d = 0; d < b->rank; d++)
+		if (load->load.idx[d]->kind == EX_ITER && load->load.idx[d]->iter == t->it)
+			along = d;
+	for (int d = along + 1; along >= 0 && d < b->rank; d++)
+		moves = moves || !dim_equals(b->dims[d], 1);
+	if (!moves)
+		return;
+	v = turned_value(t->m, t->n, v, along);
+	node_set_input(t->n, b->param, v);
+	b->layout = v->type->layout;
+}
+
+/* The iterator along which S writes memory. */
+static const Iter *written_along(const Stmt *s)
+{
+	const Layout *l = s->out[0]->layout;
+	int last = l ? l->ax[l->n - 1].dim : s->out[0]->rank - 1;
+
+	if (last < 0 || s->nwidx != s->out[0]->rank || s->widx[last]->kind != EX_ITER)
+		return NULL;
+	return s->widx[last]->iter;
+}
+
+typedef struct Runs {
+	Turn *t;
+	int hits[MAX_ITERS];
+} Runs;
+
+static void count_run(void *arg, Stmt *s, Expr *load)
+{
+	Runs *r = arg;
+	const Buf *b = load->load.buf;
+	const Value *v = b->kind == BUF_IN ? node_in(r->t->n, b->param) : NULL;
+	Affine a;
+
+	if (!v || value_is_weights(r->t->m, v) ||
+	    !ex_affine(r->t->k->ctx, flat_index(r->t->k, b, load->load.idx), &a))
+		return;
+	for (int i = 0; i < s->nband; i++)
+		r->hits[i] += dim_equals(affine_coef(r->t->k->ctx, &a, s->iter[i]), 1);
+}
+
+/* On a GPU a thread has a point, and neighbouring threads those along which S reads its operands, if there is such. */
+static const Iter *read_along(Turn *t, Stmt *s)
+{
+	Runs r = {.t = t};
+	int best = 0;
+
+	stmt_loads(s, count_run, &r);
+	for (int i = 1; i < s->nband; i++)
+		best = r.hits[i] > r.hits[best] ? i : best;
+	return s->nband && r.hits[best] ? s->iter[best] : NULL;
+}
+
+static void turn_constants(Module *m, Node *n)
+{
+	Kernel *k = node_kernel(n);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Turn t = {m, n, k, NULL};
+
+		t.it = module_on_gpu(m) ? read_along(&t, s) : written_along(s);
+		if (t.it)
+			stmt_loads(s, turn_load, &t);
+	}
+}
+
+/* ---- Images that stay as the model made them ---- */
+
+typedef struct Image {
+	Choice *c;
+	Node *n;
+	const Contraction *ct;
+	Value **turned; /* by Value.id: made for a reader before */
+	Expr *along;    /* what indexes the innermost dim now */
+} Image;
+
+static void turn_operand(Image *i, Buf *b, int d)
+{
+	Value *v = node_in(i->n, b->param), **made = &i->turned[v->id];
+
+	if (!*made || (*made)->type->layout->ax[b->rank - 1].dim != d)
+		*made = turned_value(i->c->m, i->n, v, d);
+	node_set_input(i->n, b->param, *made);
+	b->layout = (*made)->type->layout;
+}
+
+static Buf *plain_operand(const Image *i, const Expr *e)
+{
+	Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
+	const Value *v = b && b->kind == BUF_IN ? node_in(i->n, b->param) : NULL;
+
+	return v && !b->layout && b->rank > 2 && dtype_info[b->dtype].bits >= 8 &&
+			       v->type->dtype == b->dtype
+		       ? b
+		       : NULL;
+}
+
+/* Products of windows go over what they sum in single elements unless that lies innermost; all windows together read each
+ * several times, so on a GPU an image that may not lie so is turned first. */
+static void turn_image(void *arg, Expr *e)
+{
+	Image *i = arg;
+	const Contraction *ct = i->ct;
+	Ctx *c = i->c->m->ctx;
+	Buf *b = plain_operand(i, e);
+	bool window = false;
+	int64_t few;
+	int d;
+
+	if (!b || value_is_weights(i->c->m, node_in(i->n, b->param)))
+		return;
+	for (d = 0; d < b->rank; d++)
+		window = window || (expr_has_any(e->load.idx[d], ct->m, ct->nm) &&
+				    expr_has_any(e->load.idx[d], ct->k, ct->nk));
+	d = dim_along(c, e->load.idx, b->rank, ct->k, ct->nk, ct->m, ct->nm);
+	if (!window || d < 0 || d == b->rank - 1 ||
+	    (dim_is_const(b->dims[d], &few) && few < FEW_CHANNELS))
+		return;
+	i->along = e->load.idx[d];
+	turn_operand(i, b, d);
+}
+
+/* The sum goes as its first operand lies. */
+static void turn_filter(void *arg, Expr *e)
+{
+	Image *i = arg;
+	Buf *b = plain_operand(i, e);
+
+	for (int k = 0; b && k < i->ct->nk; k++)
+		for (int d = 0; d < b->rank - 1 && expr_has_iter(i->along, i->ct->k[k]); d++)
+			if (!b->layout && has_unit(i->c->m->ctx, e->load.idx[d], &i->ct->k[k], 1))
+				turn_operand(i, b, d);
+}
+
+static void turn_images(Choice *c, Node *n, Value **turned)
+{
+	Kernel *k = node_kernel(n);
+	Contraction ct;
+	Image i = {c, n, &ct, turned, NULL};
+	bool first;
+
+	if (!gemm_takes(k, &ct, true))
+		return;
+	first = expr_is_weights(c->m, n, ct.a);
+	if (first)
+		contraction_swap(&ct);
+	if (!ct.nm || !expr_is_weights(c->m, n, ct.b))
+		return;
+	ex_walk(ct.a, turn_image, &i);
+	if (i.along && first)
+		ex_walk(ct.b, turn_filter, &i);
+}
+
+/* A product of matrices, whose blocks read constants in any order. */
+static bool is_product(Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Contraction c;
+
+	return stmt_contraction(k, k->stmts.at[0], &c) && c.nm && c.nn;
+}
+
+bool pass_layout(Module *m)
+{
+	Graph *g = m->graph;
+	int most = g->nvalues + temps(g);
+	Choice c = {.m = m, .n = g->nvalues};
+	Value **turned;
+
+	if (m->opt.level == 0)
+		return true;
+	c.sets = sets_new(m->arena, most);
+	c.fixed = NEW_ARRAY(m->arena, most + 1, bool);
+	c.votes = NEW_ARRAY(m->arena, most + 1, Votes);
+	c.of = NEW_ARRAY(m->arena, g->nnodes + 1, int *);
+	for (int i = 0; i < g->nvalues; i++)
+		c.fixed[i] = true;
+	for (Node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				c.fixed[n->out[i]->id] = !value_moves(m, n->out[i]);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			enter_kernel(&c, n);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			cast_votes(&c, n);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			join_tensors(&c, n);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n))
+			lay_out(&c, n);
+	turned = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	for (Node *n = g->first; n && module_on_gpu(m); n = n->next)
+		if (node_kernel(n) && !node_on_host(n))
+			turn_images(&c, n, turned);
+	for (Node *n = g->first; n; n = n->next)
+		if (node_kernel(n) && !node_on_host(n) && !pack_operand(m, n) &&
+		    !value_is_weights(m, n->out[0]) && !(module_on_gpu(m) && is_product(n)))
+			turn_constants(m, n);
+	cse_weights(m);
+	return true;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memplan: one arena for everything that lives between kernels. Slots are given in program order: a value
+ * takes a free slot that is provably large enough (the smallest such), or one that may grow to it, or a new
+ * one. Sizes are dims, so the plan holds for every shape; run time evaluates it.
+ *
+ * A kernel that is one map may write over an operand that dies there and is read only at the point that is
+ * written. Values of data-dependent size are planned at their upper bound, or go to the second region.
+ */
+#include "passes/kernel/kernels.h"
+#include "passes/module.h"
+
+#include <assert.h>
+
+/* The slots of an arena. */
+typedef struct Slots {
+	PlaceKind kind;
+	SlotSizes *sizes;
+	VEC(bool) free;
+	VEC(bool) joins;
+} Slots;
+
+typedef struct Plan {
+	Module *m;
+	MemPlan *p;
+	Slots device, host;
+	int *order;    /* by Node.id: position */
+	int *output;   /* by Value.id: the output whose memory it is, or -1 */
+	Value **dying; /* by position: a base whose last use is there; */
+	Value **next;  /* by Value.id: the next such base */
+	bool *left;    /* by Value.id: its slot went to the value that was written over it */
+} Plan;
+
+Value *value_base(Value *v)
+{
+	while (v->def && (op_row[v->def->op].flags & OPF_VIEW))
+		v = node_in(v->def, 0);
+	return v;
+}
+
+/* SIZE over symbols that inputs' shapes give, data-dependent ones at their bound; null where there is none. */
+typedef struct Bounded {
+	Module *m;
+	Arena *tmp;
+	Dim **to; /* null while nothing is bounded */
+	bool ok;
+} Bounded;
+
+static void bound_sym(void *arg, Sym *s)
+{
+	Bounded *b = arg;
+
+	if (!sym_from_data(s))
+		return;
+	if (!b->to)
+		b->to = NEW_ARRAY(b->tmp, sym_count(b->m->ctx), Dim *);
+	/* The range of a type of 32 bits is no bound to plan with. */
+	if (s->hi >= INT32_MAX)
+		b->ok = false;
+	else
+		b->to[s->id] = dim_const(b->m->ctx, s->hi);
+}
+
+static Dim *planned_size(Module *m, Dim *size)
+{
+	Bounded b = {m, arena_new(), NULL, true};
+	Dim *most = size;
+
+	dim_syms(size, bound_sym, &b);
+	if (b.ok && b.to)
+		most = dim_subst(m->ctx, size, b.to, sym_count(m->ctx));
+	arena_free(b.tmp);
+	return b.ok && dim_prove_le(m->ctx, size, most) ? most : NULL;
+}
+
+static void use(Plan *p, Value *v, int at)
+{
+	v = value_base(v);
+	if (p->p->last[v->id] < at)
+		p->p->last[v->id] = at;
+}
+
+static void lifetimes(Plan *p)
+{
+	Graph *g = p->m->graph;
+	int at = 0;
+
+	for (Node *n = g->first; n; n = n->next, at++) {
+		p->order[n->id] = at;
+		for (int i = 0; i < n->nin; i++)
+			if (node_in(n, i))
+				use(p, node_in(n, i), at);
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i])
+				use(p, n->out[i], at);
+	}
+	for (int i = 0; i < g->results.n; i++)
+		use(p, g->results.at[i]->value, at);
+	for (Node *n = g->first; n; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i]) {
+				p->next[n->out[i]->id] = p->dying[p->p->last[n->out[i]->id]];
+				p->dying[p->p->last[n->out[i]->id]] = n->out[i];
+			}
+}
+
+static int new_slot(Plan *p, Slots *s, Dim *size, bool joins)
+{
+	vec_push(p->m->arena, s->sizes, size);
+	vec_push(p->m->arena, &s->free, false);
+	vec_push(p->m->arena, &s->joins, joins);
+	return s->sizes->n - 1;
+}
+
+/* JOINS: rather than a new one it takes a slot that was made for such, whichever is larger. */
+static int take_slot(Plan *p, Slots *s, Dim *size, bool joins)
+{
+	Ctx *c = p->m->ctx;
+	int best = -1, grow = -1, join = -1;
+
+	for (int i = 0; i < s->sizes->n; i++) {
+		Dim *is = s->sizes->at[i];
+
+		if (!s->free.at[i])
+			continue;
+		if (dim_prove_le(c, size, is)) {
+			if (best < 0 || dim_prove_le(c, is, s->sizes->at[best]))
+				best = i;
+		} else if (dim_prove_le(c, is, size)) {
+			if (grow < 0 || dim_prove_le(c, s->sizes->at[grow], is))
+				grow = i;
+		} else if (joins && s->joins.at[i]) {
+			join = i;
+		}
+	}
+	if (best < 0 && (grow >= 0 || join >= 0)) {
+		best = grow >= 0 ? grow : join;
+		s->sizes->at[best] = grow >= 0 ? size : dim_max(c, s->sizes->at[join], size);
+	}
+	if (best < 0)
+		best = new_slot(p, s, size, joins);
+	s->free.at[best] = false;
+	return best;
+}
+
+/* Room for BYTES that node N writes; JOINS as of take_slot. */
+static Place place_bytes(Plan *p, const Node *n, Dim *bytes, bool joins)
+{
+	Dim *size = planned_size(p->m, bytes);
+	Slots *s = node_on_host(n) ? &p->host : &p->device;
+
+	if (!size)
+		return (Place){PLACE_REGION, p->p->nregions++, 0, bytes};
+	return (Place){s->kind, take_slot(p, s, size, joins), 0, size};
+}
+
+static void give_back(Plan *p, const Place *pl)
+{
+	if (pl->kind == PLACE_SLOT)
+		p->device.free.at[pl->at] = true;
+	if (pl->kind == PLACE_HOST)
+		p->host.free.at[pl->at] = true;
+}
+
+/* Operand B of a kernel that is one map is read only where the map writes. */
+typedef struct SamePoint {
+	const Buf *b;
+	const Stmt *s;
+	bool ok;
+} SamePoint;
+
+static void same_point(void *arg, Stmt *s, Expr *load)
+{
+	SamePoint *p = arg;
+
+	if (load->load.buf != p->b)
+		return;
+	for (int i = 0; i < load->load.nidx; i++)
+		p->ok = p->ok && load->load.nidx == s->nwidx && load->load.idx[i] == s->widx[i];
+}
+
+static bool in_place_ok(Node *n, int k)
+{
+	Kernel *kn = node_kernel(n);
+	Stmt *s = kn->stmts.at[0];
+	SamePoint p = {NULL, s, true};
+
+	if (kn->stmts.n != 1 || s->red || s->ordered || s->update || s->guard || n->nout != 1)
+		return false;
+	for (int i = 0; i < kn->bufs.n; i++)
+		if (kn->bufs.at[i]->kind == BUF_IN && kn->bufs.at[i]->param == k)
+			p.b = kn->bufs.at[i];
+	if (!p.b || p.b->layout != s->out[0]->layout ||
+	    dtype_info[p.b->dtype].bits != dtype_info[s->out[0]->dtype].bits ||
+	    dtype_info[p.b->dtype].bits < 8 || p.b->rank != s->out[0]->rank)
+		return false;
+	for (int i = 0; i < p.b->rank; i++)
+		if (p.b->dims[i] != s->out[0]->dims[i])
+			return false;
+	stmt_loads(s, same_point, &p);
+	return p.ok;
+}
+
+static bool try_in_place(Plan *p, Node *n, Value *out)
+{
+	for (int i = 0; i < n->nin; i++) {
+		Value *v = node_in(n, i), *b = v ? value_base(v) : NULL;
+		Place *pl = b ? &p->p->value[b->id] : NULL;
+		int readers = 0;
+
+		for (int j = 0; j < n->nin; j++)
+			readers += node_in(n, j) && value_base(node_in(n, j)) == b;
+		if (!pl || readers != 1 || pl->kind != PLACE_SLOT ||
+		    p->p->last[b->id] != p->order[n->id] || !in_place_ok(n, i))
+			continue;
+		p->p->value[out->id] = *pl;
+		p->p->value[out->id].size = p->p->slots.at[pl->at];
+		p->p->over[out->id] = b;
+		p->left[b->id] = true;
+		return true;
+	}
+	return false;
+}
+
+/* Whether the symbols of a view that are read from data are among those of what it views. */
+typedef struct Sooner {
+	const Type *of;
+	const Sym *s;
+	bool here, all;
+} Sooner;
+
+static void find_sym(void *arg, Sym *s)
+{
+	Sooner *x = arg;
+
+	x->here = x->here || s == x->s;
+}
+
+static void see_data_sym(void *arg, Sym *s)
+{
+	Sooner *x = arg;
+
+	if (!sym_from_data(s))
+		return;
+	x->s = s;
+	x->here = false;
+	for (int i = 0; i < x->of->rank; i++)
+		dim_syms(x->of->dims[i], find_sym, x);
+	x->all = x->all && x->here;
+}
+
+/* The size of VIEW's memory is known when what it views is made: data that say it may be read later. */
+static bool size_known_at(const Value *view, const Value *of)
+{
+	Sooner x = {.of = of->type, .all = true};
+
+	for (int i = 0; i < view->type->rank; i++)
+		dim_syms(view->type->dims[i], see_data_sym, &x);
+	return x.all;
+}
+
+/* The outputs whose memory values are: their own, or that of a view of all of them. */
+static void find_outputs(Plan *p)
+{
+	Graph *g = p->m->graph;
+
+	for (int i = 0; i < g->nvalues; i++)
+		p->output[i] = -1;
+	for (int i = g->results.n; i-- > 0;)
+		p->output[g->results.at[i]->value->id] = i;
+	for (Node *n = g->last; n; n = n->prev)
+		if ((op_row[n->op].flags & OPF_VIEW) && n->nout &&
+		    p->output[node_in(n, 0)->id] < 0 && size_known_at(n->out[0], node_in(n, 0)))
+			p->output[node_in(n, 0)->id] = p->output[n->out[0]->id];
+}
+
+static void weights_place(Plan *p, Value *v)
+{
+	Place *pl = &p->p->value[v->id];
+	int64_t n, bits = dtype_info[v->type->dtype].bits, bytes;
+
+	if (pl->kind != PLACE_NONE || !dim_is_const(type_storage(p->m->ctx, v->type), &n))
+		return;
+	bytes = (n * bits + 7) / 8;
+	*pl = (Place){PLACE_WEIGHTS, 0, p->p->weights, dim_const(p->m->ctx, bytes)};
+	p->p->weights += (bytes + 63) / 64 * 64;
+	vec_push(p->m->arena, &p->p->stored, v);
+}
+
+/* N reads its operands where they are planned: those of the host's kernels are its own. */
+static bool reads_weights(Module *m, const Node *n)
+{
+	return n->op == OP_Copy ||
+	       (node_kernel(n) && n->nout && !node_on_host(n) && !value_is_weights(m, n->out[0]));
+}
+
+/* Constants and what constants alone give are in the weights where something else reads them, be it a size. */
+static void place_weights(Plan *p)
+{
+	Graph *g = p->m->graph;
+
+	for (Node *n = g->first; n; n = n->next) {
+		if (reads_weights(p->m, n))
+			for (int i = 0; i < n->nin; i++)
+				if (node_in(n, i) && value_is_weights(p->m, node_in(n, i)))
+					weights_place(p, value_base(node_in(n, i)));
+		for (int i = 0; i < n->nout; i++)
+			if (n->out[i] && n->out[i]->syms && value_is_weights(p->m, n->out[i]))
+				weights_place(p, value_base(n->out[i]));
+	}
+	for (int i = 0; i < g->results.n; i++)
+		if (value_is_weights(p->m, g->results.at[i]->value))
+			weights_place(p, value_base(g->results.at[i]->value));
+}
+
+/* B of schedule S is no larger than in runs for which S is. Variants have theirs in one slot, though none of their sizes is
+ * the largest for all dims. */
+static Place place_temp(Plan *p, const Node *n, const Schedule *s, const Buf *b)
+{
+	Ctx *c = p->m->ctx;
+	Dim *bytes = dim_const(c, (dtype_info[b->dtype].bits + 7) / 8), *each, *cap;
+	int64_t lo, most, hi;
+	bool joins = false;
+
+	for (int d = 0; d < b->rank; d++)
+		bytes = dim_mul(c, bytes, b->dims[d]);
+	if (s->where.size && dim_divides(c, bytes, s->where.size, &each)) {
+		dim_bounds(c, each, &lo, &hi);
+		dim_bounds(c, bytes, &lo, &most);
+		joins = hi < most / s->where.most;
+	}
+	if (joins) {
+		cap = dim_const(c, hi * s->where.most);
+		bytes = dim_min(c, bytes, cap);
+		bytes = planned_size(p->m, bytes) ? bytes : cap;
+	}
+	return place_bytes(p, n, bytes, joins);
+}
+
+static void give_back_all(Plan *p, const Place *pl, int n)
+{
+	for (int i = 0; i < n; i++)
+		give_back(p, &pl[i]);
+}
+
+/* Temporaries of N on target T. Variants may have the same slots, as one of them runs; the last one has its own until
+ * all targets have theirs. How many those are, and in *LAST the first. */
+static int place_temps(Plan *p, const Node *n, int t, Place **last)
+{
+	const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
+	int all = 0;
+
+	if (!s)
+		return 0;
+	while (schedule_temp(s, all))
+		all++;
+	*last = p->p->temp[t][n->id] = NEW_ARRAY(p->m->arena, all + 1, Place);
+	for (;; s = s->next) {
+		for (int i = 0; i < s->temps.n; i++)
+			(*last)[i] = place_temp(p, n, s, s->temps.at[i]);
+		if (!s->next)
+			return s->temps.n;
+		give_back_all(p, *last, s->temps.n);
+		*last += s->temps.n;
+	}
+}
+
+/* Values whose last use was here give their slots back. */
+static void release_dead(Plan *p, int at)
+{
+	for (Value *v = p->dying[at]; v; v = p->next[v->id])
+		if (!p->left[v->id])
+			give_back(p, &p->p->value[v->id]);
+}
+
+static void place_results(Plan *p, Node *n)
+{
+	for (int i = 0; i < n->nout; i++) {
+		Value *v = n->out[i];
+		int out = v ? p->output[v->id] : -1;
+
+		if (!v)
+			continue;
+		if (out >= 0)
+			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0,
+						     type_bytes(p->m->ctx, v->type)};
+		else if (!node_kernel(n) || !try_in_place(p, n, v))
+			p->p->value[v->id] = place_bytes(p, n, type_bytes(p->m->ctx, v->type),
+							 false);
+	}
+}
+
+bool pass_memplan(Module *m)
+{
+	Graph *g = m->graph;
+	Plan p = {.m = m, .p = NEW(m->arena, MemPlan)};
+	int at = 0;
+
+	m->mem = p.p;
+	p.device = (Slots){.kind = PLACE_SLOT, .sizes = &p.p->slots};
+	p.host = (Slots){.kind = PLACE_HOST, .sizes = &p.p->host};
+	p.p->value = NEW_ARRAY(m->arena, g->nvalues + 1, Place);
+	p.p->last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
+	p.p->over = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	p.left = NEW_ARRAY(m->arena, g->nvalues + 1, bool);
+	p.order = NEW_ARRAY(m->arena, g->nnodes + 1, int);
+	p.output = NEW_ARRAY(m->arena, g->nvalues + 1, int);
+	p.dying = NEW_ARRAY(m->arena, g->nnodes + 1, Value *);
+	p.next = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	for (int t = 0; t < m->ntargets; t++)
+		p.p->temp[t] = NEW_ARRAY(m->arena, g->nnodes + 1, Place *);
+	lifetimes(&p);
+	find_outputs(&p);
+	for (int i = 0; i < g->inputs.n; i++)
+		p.p->value[g->inputs.at[i]->id] = (Place){PLACE_INPUT, i, 0, NULL};
+	place_weights(&p);
+	for (Node *n = g->first; n; n = n->next, at++) {
+		Place *temp[MAX_TARGETS];
+		int ntemp[MAX_TARGETS];
+
+		if ((!node_kernel(n) && n->op != OP_Copy) ||
+		    (n->nout && value_is_weights(m, n->out[0])))
+			continue;
+		place_results(&p, n);
+		for (int t = 0; t < m->ntargets; t++)
+			ntemp[t] = place_temps(&p, n, t, &temp[t]);
+		for (int t = 0; t < m->ntargets; t++)
+			give_back_all(&p, temp[t], ntemp[t]);
+		release_dead(&p, at);
+	}
+	for (Node *n = g->first; n; n = n->next)
+		if (op_row[n->op].flags & OPF_VIEW)
+			p.p->value[n->out[0]->id] = p.p->value[value_base(n->out[0])->id];
+	return true;
+}

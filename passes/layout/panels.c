@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that
+ * copies the operand expression (transposes, conversions and all) into a packed constant. That kernel reads
+ * constants alone, so `weights` runs it at build time. All CPU targets share the layout. On GPUs either operand comes to lie
+ * in the order of fragments (passes/layout/fragments.c) where matrix instructions read it; else B has rows that run along n,
+ * each to the next multiple of 16 bytes: so tiles are filled in whole pieces, and products with few rows, which sum down the
+ * columns, read each element of the operand once.
+ */
+#include "passes/schedule/common/gemm_impl.h"
+#include "passes/module.h"
+#include "passes/kernel/points.h"
+
+#include <assert.h>
+
+typedef struct Deps {
+	Module *m;
+	const Node *n;
+	bool ok;
+} Deps;
+
+static void constant_load(void *arg, Expr *e)
+{
+	Deps *d = arg;
+
+	if (e->kind == EX_LOAD)
+		d->ok = d->ok && (e->load.buf->data ||
+				  (e->load.buf->kind == BUF_IN &&
+				   value_is_weights(d->m, node_in(d->n, e->load.buf->param))));
+	if (e->kind == EX_DIM)
+		d->ok = false;
+}
+
+bool expr_is_weights(Module *m, const Node *n, Expr *e)
+{
+	Deps d = {m, n, true};
+
+	ex_walk(e, constant_load, &d);
+	return d.ok;
+}
+
+/* Panels: g, outer n, n / panel, k, n % panel. */
+static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
+{
+	Layout l = {0};
+	const int last = plain->rank - 1;
+
+	for (int i = 0; i < c->ng; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = i};
+	for (int i = 0; i + 1 < c->nn; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + c->nk + i};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .div = gemm_panel(c->ct)};
+	for (int i = 0; i < c->nk; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = c->ng + i};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .mod = gemm_panel(c->ct)};
+	return type_with_layout(m->ctx, plain, &l);
+}
+
+static int piece_of(const Contraction *c)
+{
+	return 128 / dtype_info[contraction_type(c->b)].bits;
+}
+
+/* Rows along n, padded to pieces of 16 bytes where they are those of one iterator. */
+static const Type *in_rows(Module *m, const Contraction *c, const Type *plain)
+{
+	const int last = plain->rank - 1, piece = piece_of(c);
+	Layout l = {0};
+
+	if (c->nn > 1 || dim_multiple(m->ctx, plain->dims[last], piece))
+		return plain;
+	for (int i = 0; i < last; i++)
+		l.ax[l.n++] = (LayoutAxis){.dim = i};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .div = piece};
+	l.ax[l.n++] = (LayoutAxis){.dim = last, .mod = piece};
+	return type_with_layout(m->ctx, plain, &l);
+}
+
+/* The product may have so few rows that it is no matter of tiles, and more than one. */
+static bool may_have_few_rows(Kernel *k, const Contraction *c)
+{
+	int64_t least = 1, most = 1;
+
+	for (int i = 0; i < c->nm; i++) {
+		int64_t lo, hi;
+
+		dim_bounds(k->ctx, c->m[i]->extent, &lo, &hi);
+		least = lo < 1                                      ? least
+			: __builtin_mul_overflow(least, lo, &least) ? INT64_MAX
+								    : least;
+		most = hi <= 1 ? most : INT64_MAX;
+	}
+	return least < GEMM_ROWS && most > 1;
+}
+
+typedef enum Lies { LIES_ELSE, LIES_ALONG_N, LIES_ALONG_K } Lies;
+
+/* How B lies as it is: rows along n, or along all of k. */
+static Lies lies(Kernel *k, const Contraction *c)
+{
+	const Expr *b = c->b;
+	Affine a;
+
+	if (b->kind != EX_LOAD || !ex_affine(k->ctx, flat_index(k, b->load.buf, b->load.idx), &a))
+		return LIES_ELSE;
+	if (dim_equals(affine_coef(k->ctx, &a, c->n[c->nn - 1]), 1))
+		return LIES_ALONG_N;
+	for (int i = 0; i + 1 < c->nk; i++) {
+		Pair p = {k, c->k[i], c->k[i + 1], c->k[i + 1]->extent, NULL};
+
+		if (!pair_joins(&p, c->b))
+			return LIES_ELSE;
+	}
+	return dim_equals(affine_coef(k->ctx, &a, c->k[c->nk - 1]), 1) ? LIES_ALONG_K : LIES_ELSE;
+}
+
+/* A tile of B, lying as it does, would be filled by less than pieces, or B be read along k by products of few rows. */
+static bool better_in_rows(Kernel *k, const Contraction *c)
+{
+	Dim *sum = dim_const(k->ctx, 1);
+
+	if (c->nn != 1)
+		return false;
+	if (lies(k, c) == LIES_ALONG_N)
+		return !dim_multiple(k->ctx, c->n[0]->extent, piece_of(c));
+	for (int i = 0; i < c->nk; i++)
+		sum = dim_mul(k->ctx, sum, c->k[i]->extent);
+	return may_have_few_rows(k, c) || !dim_multiple(k->ctx, sum, piece_of(c));
+}
+
+/* The product of N, as *C, has V as B, as V lies. */
+static bool multiplies(Node *n, const Value *v, Contraction *c)
+{
+	Kernel *k = node_kernel(n);
+
+	return k && !node_on_host(n) && gemm_takes(k, c, true) && !c->guard_b &&
+	       lies(k, c) != LIES_ELSE && c->b->load.buf->kind == BUF_IN &&
+	       node_in(n, c->b->load.buf->param) == v;
+}
+
+/* So it is for all that read what the product of N reads as B: in rows it takes the place of what there was. */
+static bool all_better_in_rows(Module *m, const Node *n, const Contraction *c)
+{
+	Contraction other;
+
+	if (c->b->load.buf->kind != BUF_IN)
+		return false;
+	for (const Use *u = node_in(n, c->b->load.buf->param)->uses; u; u = u->next)
+		if (!u->user || (!value_is_weights(m, u->user->out[0]) &&
+				 !(multiplies(u->user, node_in(n, c->b->load.buf->param), &other) &&
+				   better_in_rows(node_kernel(u->user), &other))))
+			return false;
+	return true;
+}
+
+/* A GPU's tiles take an operand by rows that run along n, or along all of k; where nobody holds the constant as it is, it
+ * comes to lie such that a row is whole pieces. */
+static bool lies_well(Module *m, const Node *n, const Contraction *c)
+{
+	Kernel *k = node_kernel(n);
+
+	return lies(k, c) != LIES_ELSE && !(better_in_rows(k, c) && all_better_in_rows(m, n, c));
+}
+
+/* ---- The order of fragments ---- */
+
+static bool has_layout(Expr *b)
+{
+	return b->kind == EX_LOAD && b->load.buf->layout;
+}
+
+static bool may_be(Ctx *c, Iter *const *it, int n, int least)
+{
+	int64_t lo, hi = DIM_INF;
+
+	dim_bounds(c, iters_points(c, it, n), &lo, &hi);
+	return hi >= least;
+}
+
+static bool all_have_instruction(const Module *m, const Contraction *c)
+{
+	for (int i = 0; i < m->ntargets; i++)
+		if (!gemm_gpu_instruction(c, m->target[i]->gpu, m->opt.tf32))
+			return false;
+	return true;
+}
+
+/* What is summed may be one dim of B, or its dims: blocks of terms are whole in the last one, or there is no other. */
+static bool terms_apart(Ctx *ctx, const Contraction *c, int size)
+{
+	return c->nk == 1 || dim_multiple(ctx, c->k[c->nk - 1]->extent, size);
+}
+
+/* The sum goes through terms that are one dim in the order of the statement, where A is that operand (stmt_contraction). */
+static bool in_order(const Contraction *c)
+{
+	for (int i = 0; i < c->nk; i++)
+		if (c->k[i] != c->s->iter[c->s->nband + i])
+			return false;
+	return true;
+}
+
+/* The statements of K are a product of tiles and what follows it. */
+static bool is_of_tiles(Kernel *k)
+{
+	Gemm g = {.k = k, .nstmts = k->stmts.n};
+
+	return gemm_open(&g);
+}
+
+/* IS_B: the kernel's B, whose product may have few rows; those read whole steps of an instruction. */
+static bool suits_fragments(Module *m, Kernel *k, const Contraction *c, bool is_b)
+{
+	const int size = fragment_terms(contraction_type(c->b));
+
+	return !c->guard_b && (is_b || terms_apart(k->ctx, c, size) || in_order(c)) && c->nn == 1 &&
+	       c->nm && all_have_instruction(m, c) && c->ng + c->nk + 8 <= MAX_RANK &&
+	       may_be(k->ctx, c->n, c->nn, GEMM_ROWS) && may_be(k->ctx, c->m, c->nm, GEMM_ROWS) &&
+	       may_be(k->ctx, c->k, c->nk, GEMM_TERMS) &&
+	       !(is_b && may_have_few_rows(k, c) &&
+		 (c->nk > 1 || !dim_multiple(k->ctx, c->k[0]->extent, size / 2))) &&
+	       is_of_tiles(k);
+}
+
+static bool reads(const Node *n, const Expr *e, const Value *v)
+{
+	return e->kind == EX_LOAD && e->load.buf->kind == BUF_IN && !e->load.buf->layout &&
+	       node_in(n, e->load.buf->param) == v;
+}
+
+/* N is a product that reads V as an operand that suits. */
+static bool suits_reader(Module *m, Node *n, const Value *v)
+{
+	Kernel *k = node_kernel(n);
+	Contraction c;
+	bool is_b;
+
+	if (!k || node_on_host(n) || !gemm_takes(k, &c, true))
+		return false;
+	is_b = reads(n, c.b, v);
+	if (!is_b)
+		contraction_swap(&c);
+	return reads(n, c.b, v) && suits_fragments(m, k, &c, is_b);
+}
+
+/* B of C is a constant, and what reads it as it is wants it in the order of fragments: no other copy stays. */
+static bool wants_fragments(Module *m, Node *n, const Contraction *c, bool is_b)
+{
+	const Expr *b = c->b;
+	const Value *v;
+
+	if (!suits_fragments(m, node_kernel(n), c, is_b) || has_layout(c->b) ||
+	    !expr_is_weights(m, n, c->b))
+		return false;
+	if (b->kind != EX_LOAD || b->load.buf->kind != BUF_IN)
+		return true;
+	v = node_in(n, b->load.buf->param);
+	for (const Use *u = v->uses; u; u = u->next)
+		if (!u->user ||
+		    (!value_is_weights(m, u->user->out[0]) && !suits_reader(m, u->user, v)))
+			return false;
+	return true;
+}
+
+/* ---- Packing ---- */
+
+typedef struct Packing {
+	Module *m;
+	Node *n;
+	Contraction *c;
+	bool fragments;
+	Kernel *k;
+	Iter *from[MAX_ITERS], *it[MAX_ITERS]; /* the product's; those of the copy's dims */
+	Expr *with[MAX_ITERS];                 /* each of FROM, over them */
+	int nfrom, rank;
+} Packing;
+
+/* Iterators IT are dims of the copy. */
+static void add_dims(Packing *p, Iter *const *it, int n)
+{
+	for (int i = 0; i < n; i++) {
+		p->it[p->rank] = kernel_iter(p->k, it[i]->name, it[i]->extent);
+		p->from[p->nfrom] = it[i];
+		p->with[p->nfrom++] = ex_iter(p->k->pool, p->it[p->rank++]);
+	}
+}
+
+/* They are one. */
+static void add_joined(Packing *p, Iter *const *it, int n)
+{
+	ExprPool *pool = p->k->pool;
+	Iter *all = p->it[p->rank++] = kernel_iter(p->k, "t", iters_points(p->k->ctx, it, n));
+	Expr *rest = ex_iter(pool, all);
+
+	for (int i = n - 1; i >= 0; i--) {
+		Expr *extent = ex_dim(pool, it[i]->extent);
+
+		p->from[p->nfrom] = it[i];
+		p->with[p->nfrom++] = i ? ex_op2(pool, IN_mod, rest, extent) : rest;
+		rest = ex_op2(pool, IN_floordiv, rest, extent);
+	}
+}
+
+static bool joins_terms(const Packing *p)
+{
+	return p->fragments &&
+	       !terms_apart(p->m->ctx, p->c, fragment_terms(contraction_type(p->c->b)));
+}
+
+static const Type *packed_type(const Packing *p)
+{
+	const Contraction *c = p->c;
+	const bool gpu = module_on_gpu(p->m);
+	Dim *dims[MAX_RANK];
+	const Type *t;
+
+	for (int i = 0; i < p->rank; i++) {
+		dims[i] = p->it[i]->extent;
+		if (!dim_is_const(dims[i], NULL))
+			return NULL;
+	}
+	t = type_tensor(p->m->ctx, gpu ? contraction_type(c->b) : ctype_dtype(c->ct), p->rank,
+			dims);
+	return p->fragments ? fragment_type(p->m->ctx, t, c->ng)
+	       : gpu        ? in_rows(p->m, c, t)
+			    : in_panels(p->m, c, t);
+}
+
+/* E without what rounds an element to the type that it has: such a copy only moves (codegen/weights/move.h). */
+static Expr *without_round(Expr *e)
+{
+	Expr *of = ex_is_op(e, IN_round) ? e->op.arg[0] : NULL;
+
+	return of && of->kind == EX_LOAD && of->load.buf->dtype == e->op.dtype ? of : e;
+}
+
+/* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
+static Value *pack(Module *m, Node *n, Contraction *c, bool fragments)
+{
+	Kernel *ck = node_kernel(n),
+	       *k = kernel_new(m->ctx, m->arena, arena_printf(m->arena, "%s_pack", ck->name));
+	Packing p = {.m = m, .n = n, .c = c, .fragments = fragments, .k = k};
+	Value *in[MAX_PARAMS];
+	int nin = 0;
+	const Type *t;
+	Buf *out;
+	Node *kn;
+
+	if (c->ng + c->nn + c->nk > MAX_RANK)
+		return NULL;
+	add_dims(&p, c->g, c->ng);
+	(joins_terms(&p) ? add_joined : add_dims)(&p, c->k, c->nk);
+	add_dims(&p, c->n, c->nn);
+	t = packed_type(&p);
+	if (!t)
+		return NULL;
+	out = kernel_buf(k, BUF_OUT, "packed", t);
+	kernel_map_id(k, p.it, out,
+		      kernel_import_expr(k, ck, module_on_gpu(m) ? without_round(c->b) : c->b,
+					 p.from, p.with, p.nfrom, n, in, &nin));
+	kn = node_new(m->graph, OP_Kernel, in, nin, 1, n);
+	node_locs_from(kn, n);
+	kn->out[0]->type = t;
+	kernel_node_set(kn, k);
+	return kn->out[0];
+}
+
+typedef struct Import {
+	Kernel *k;
+	Buf **map;
+} Import;
+
+static Expr *import_load(void *arg, Expr *e)
+{
+	Import *im = arg;
+
+	return e->kind == EX_LOAD
+		       ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx)
+		       : NULL;
+}
+
+typedef struct Mark {
+	bool *used;
+} Mark;
+
+static void mark_buf(void *arg, Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		((Mark *)arg)->used[e->load.buf->id] = true;
+}
+
+Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
+			 int n, const Node *node, Value **in, int *nin)
+{
+	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
+	Import im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
+
+	ex_walk(e, mark_buf, &m);
+	for (int i = 0; i < from->bufs.n; i++) {
+		Buf *b = NEW(k->arena, Buf);
+
+		if (!m.used[i])
+			continue;
+		*b = *from->bufs.at[i];
+		b->id = k->bufs.n;
+		if (b->kind == BUF_IN) {
+			in[*nin] = node_in(node, b->param);
+			b->param = (*nin)++;
+		}
+		vec_push(k->arena, &k->bufs, b);
+		im.map[i] = b;
+	}
+	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
+}
+
+/* What C, of N's kernel, reads of PACKED. */
+static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
+{
+	Kernel *k = node_kernel(n);
+	Buf *buf = kernel_buf(k, BUF_IN, "packed", packed->type);
+	Expr *idx[MAX_RANK], *term = ex_int(k->pool, CT_I64, 0);
+	int r = 0;
+
+	buf->param = n->nin;
+	node_set_input(n, n->nin, packed);
+	for (int i = 0; i < c->ng; i++)
+		idx[r++] = ex_iter(k->pool, c->g[i]);
+	for (int i = 0; i < c->nk; i++) {
+		term = ex_add(k->pool, ex_mul(k->pool, term, ex_dim(k->pool, c->k[i]->extent)),
+			      ex_iter(k->pool, c->k[i]));
+		idx[r + i] = ex_iter(k->pool, c->k[i]);
+	}
+	if (packed->type->rank == c->ng + c->nk + c->nn)
+		r += c->nk;
+	else
+		idx[r++] = term;
+	for (int i = 0; i < c->nn; i++)
+		idx[r++] = ex_iter(k->pool, c->n[i]);
+	return ex_load(k->pool, buf, idx, r);
+}
+
+/* Packs B of C, or, where SWAPPED, what the kernel has as A. */
+static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swapped)
+{
+	Kernel *k = node_kernel(n);
+	Value *packed = pack(m, n, c, fragments);
+	Expr *load;
+
+	if (!packed)
+		return false;
+	load = load_packed(n, c, packed);
+	c->s->val[0] = ex_op2(k->pool, IN_mul, swapped ? load : c->a, swapped ? c->a : load);
+	node_drop_unused_inputs(n);
+	return true;
+}
+
+bool pack_operand(Module *m, Node *n)
+{
+	Kernel *k = node_kernel(n);
+	const bool gpu = module_on_gpu(m);
+	Contraction c, swapped;
+
+	for (int i = 0; i < k->bufs.n; i++)
+		k->bufs.at[i]->id = i;
+	if (!gemm_takes(k, &c, true))
+		return false;
+	if (gpu && wants_fragments(m, n, &c, true))
+		return pack_as(m, n, &c, true, false);
+	swapped = c;
+	contraction_swap(&swapped);
+	if (gpu && wants_fragments(m, n, &swapped, false))
+		return pack_as(m, n, &swapped, true, true);
+	return !c.guard_b && !has_layout(c.b) && expr_is_weights(m, n, c.b) &&
+	       !(gpu && lies_well(m, n, &c)) && pack_as(m, n, &c, false, false);
+}
+
+/* Operands that no statement of the kernel reads any more leave the node. */
+void node_drop_unused_inputs(Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Value *in[MAX_PARAMS];
+	int nin = 0;
+
+	kernel_mark_used(k);
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_IN) {
+			in[nin] = node_in(n, k->bufs.at[i]->param);
+			k->bufs.at[i]->param = nin++;
+		}
+	for (int i = 0; i < nin; i++)
+		node_set_input(n, i, in[i]);
+	node_truncate_inputs(n, nin);
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dependences of the original statements against the times of the loop tree. */
+#include "passes/poly/poly_impl.h"
+
+/* ---- Accesses ---- */
+
+typedef enum Side { READS, WRITES } Side;
+
+static void find_load(void *arg, Expr *e)
+{
+	*(bool *)arg = *(bool *)arg || e->kind == EX_LOAD;
+}
+
+static bool has_load(Expr *e)
+{
+	bool yes = false;
+
+	ex_walk(e, find_load, &yes);
+	return yes;
+}
+
+/* One access of a statement, over the first N of its coordinates. */
+typedef struct Access {
+	Stmt *s;
+	int n;
+	Expr *const *idx;
+	int nidx;
+	bool guarded;
+} Access;
+
+/* The dims of access A that run by the digits of its coordinate C, in DIM[digit]; false where not all have one. */
+static bool digit_dims(const Poly *p, const Access *a, int c, int *dim)
+{
+	const Coords *co = &p->coords[a->s->id];
+
+	for (int k = 0; k < co->ndigits[c]; k++) {
+		int d = 0;
+
+		while (d < a->nidx && (a->idx[d]->kind != EX_ITER ||
+				       a->idx[d]->iter != co->digit[co->first[c] + k]))
+			d++;
+		if (d == a->nidx)
+			return false;
+		dim[k] = d;
+	}
+	return true;
+}
+
+/* Coordinates CA of A and CB of B are digits of the same extents in the same dims, which DIM gets. */
+static bool same_digits(const Poly *p, const Access *a, int ca, const Access *b, int cb, int *dim)
+{
+	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
+	int other[MAX_ITERS], n = x->ndigits[ca];
+
+	if (n < 2 || y->ndigits[cb] != n || !digit_dims(p, a, ca, dim) ||
+	    !digit_dims(p, b, cb, other) || memcmp(dim, other, (size_t)n * sizeof *dim) != 0)
+		return false;
+	for (int k = 1; k < n; k++)
+		if (a->idx[dim[k]]->iter->extent != b->idx[dim[k]]->iter->extent)
+			return false;
+	return true;
+}
+
+static isl_map *access_map(Poly *p, const Access *a, Expr *const *idx, int nidx, bool *weak)
+{
+	const Coords *c = &p->coords[a->s->id];
+	Scope sc = {c->it, a->n};
+	isl_set *dom = poly_universe(p, a->n);
+	int odd = 0;
+
+	for (int i = 0; i < nidx; i++) {
+		isl_pw_aff *e = poly_aff(p, &sc, idx[i]);
+
+		*weak = *weak || (!e && !has_load(idx[i]));
+		isl_pw_aff_free(e);
+	}
+	if (a->guarded)
+		poly_guard(p, &sc, &dom, a->s->guard);
+	return poly_map(p, &sc, dom, idx, nidx, &odd);
+}
+
+/* Points of A -> points of B that meet in an element: an index that is not affine may be anywhere. *WEAK where that
+ * is for want of an affine form alone, not since data say where. */
+static isl_map *meet(Poly *p, const Access *a, const Access *b, bool *weak)
+{
+	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
+	Expr *ia[MAX_RANK], *ib[MAX_RANK];
+	isl_map *ma, *mb;
+	int n = 0, dim[MAX_ITERS];
+	bool flat[MAX_RANK] = {false};
+
+	for (int i = 0; a->nidx == b->nidx && i < a->n; i++)
+		for (int j = 0; j < b->n; j++) {
+			if (!same_digits(p, a, i, b, j, dim))
+				continue;
+			for (int k = 0; k < x->ndigits[i]; k++)
+				flat[dim[k]] = true;
+			ia[n] = ex_iter(p->pool, x->it[i]);
+			ib[n++] = ex_iter(p->pool, y->it[j]);
+		}
+	for (int d = 0; a->nidx == b->nidx && d < a->nidx; d++)
+		if (!flat[d]) {
+			ia[n] = a->idx[d];
+			ib[n++] = b->idx[d];
+		}
+	*weak = *weak || a->nidx != b->nidx;
+	ma = access_map(p, a, ia, n, weak);
+	mb = access_map(p, b, ib, n, weak);
+	return isl_map_apply_range(ma, isl_map_reverse(mb));
+}
+
+static bool is_scatter(const Stmt *s)
+{
+	return s->red && s->update && s->nband == s->niters;
+}
+
+int poly_writes_of(const Poly *p, const Stmt *s)
+{
+	return s->red && !s->scan ? p->coords[s->id].nband : p->coords[s->id].n;
+}
+
+/* Which part of S makes access SIDE, and over how many iterators. */
+static LPart part_of(const Stmt *s, Side side)
+{
+	if (is_scatter(s))
+		return PART_TERM;
+	return side == READS && s->red ? PART_TERM : PART_WRITE;
+}
+
+typedef struct Accesses {
+	const Poly *p;
+	const Buf *buf;
+	VEC(Access) list;
+} Accesses;
+
+static void add_read(void *arg, Stmt *s, Expr *load)
+{
+	Accesses *l = arg;
+	Access a = {s, l->p->coords[s->id].n, load->load.idx, load->load.nidx, true};
+
+	if (load->load.buf == l->buf)
+		vec_push(l->p->arena, &l->list, a);
+}
+
+static Accesses accesses(const Poly *p, Stmt *s, Side side, const Buf *b)
+{
+	Accesses l = {.p = p, .buf = b};
+	Access w = {s, poly_writes_of(p, s), s->widx, s->nwidx, !s->red || is_scatter(s)};
+
+	if (side == READS)
+		stmt_loads(s, add_read, &l);
+	for (int k = 0; k < s->nout && side == WRITES && !l.list.n; k++)
+		if (s->out[k] == b)
+			vec_push(p->arena, &l.list, w);
+	return l;
+}
+
+/* ---- Times ---- */
+
+bool poly_no_pair(Poly *p, isl_map *m)
+{
+	isl_map *in = isl_map_intersect_params(m, poly_context(p));
+	isl_bool empty = isl_map_is_empty(in);
+
+	isl_map_free(in);
+	return empty != isl_bool_false;
+}
+
+/* A and B have each their own rests, which need not be those of two points that meet: nothing found with them shows a fault. */
+static bool apart_in_rests(const Poly *p, const Exec *a, const Exec *b)
+{
+	return a != b && poly_has_rests(p, a) && poly_has_rests(p, b);
+}
+
+void poly_say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how)
+{
+	isl_map *one = isl_map_from_basic_map(
+		isl_map_sample(isl_map_intersect_params(isl_map_copy(bad), poly_context(p))));
+	isl_set *from = isl_set_from_basic_set(isl_set_sample(
+		isl_set_apply(isl_map_domain(isl_map_copy(one)), isl_map_copy(a->map))));
+	isl_set *to = isl_set_from_basic_set(
+		isl_set_sample(isl_set_apply(isl_map_range(one), isl_map_copy(b->map))));
+	char *f = isl_set_to_str(from), *t = isl_set_to_str(to);
+
+	if (d->weak || a->weak || b->weak || apart_in_rests(p, a, b) || !f || !t)
+		poly_unproved(p, "%s%s%s from statement %d to statement %d", d->what,
+			      d->buf ? " through " : "", d->buf ? d->buf->name : "", d->from,
+			      d->to);
+	else
+		poly_wrong(p, "%s%s%s from statement %d at %s to statement %d at %s %s", d->what,
+			   d->buf ? " through " : "", d->buf ? d->buf->name : "", d->from, f, d->to,
+			   t, how);
+	free(f);
+	free(t);
+	isl_set_free(from);
+	isl_set_free(to);
+}
+
+bool poly_differs(Poly *p, isl_map *m, int d)
+{
+	return !poly_no_pair(p, isl_map_order_lt(isl_map_copy(m), isl_dim_in, d, isl_dim_out, d)) ||
+	       !poly_no_pair(p, isl_map_order_gt(isl_map_copy(m), isl_dim_in, d, isl_dim_out, d));
+}
+
+/* V: pairs of times (taken). */
+static void check_times(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
+{
+	const char *how = NULL;
+	int i = 0;
+
+	for (; !how && i < a->axis.n && i < b->axis.n && a->axis.at[i].it == b->axis.at[i].it;
+	     i++) {
+		AxisKind k = a->axis.at[i].kind;
+
+		if (k == AXIS_PARALLEL && poly_differs(p, v, i))
+			how = "is carried by a parallel loop";
+		else if (k == AXIS_ANY && d->need == STRICT && poly_differs(p, v, i))
+			how = "is carried by a loop in any order";
+		else if (k == AXIS_SERIAL && d->need == STRICT &&
+			 !poly_no_pair(p, isl_map_order_gt(isl_map_copy(v), isl_dim_in, i,
+							   isl_dim_out, i)))
+			how = "runs backwards";
+		if (!how)
+			v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
+	}
+	if (!how && d->need == STRICT && a->order >= b->order && !poly_no_pair(p, isl_map_copy(v)))
+		how = "runs backwards";
+	if (how)
+		poly_say(p, d, a, b, v, how);
+	isl_map_free(v);
+}
+
+isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel)
+{
+	isl_map *m = isl_map_apply_range(isl_map_copy(a->map),
+					 isl_map_copy((isl_map *)(uintptr_t)rel));
+
+	return isl_map_apply_range(m, isl_map_reverse(isl_map_copy(b->map)));
+}
+
+/* ---- Dependences ---- */
+
+/* Updates of one monoid may be at once where memory does each in one step. */
+static bool may_meet(const Dep *d, const Exec *a, const Exec *b)
+{
+	return d->need == ALONE && a->node->kind == LN_ATOMIC && b->node->kind == LN_ATOMIC;
+}
+
+static void check_dep(Poly *p, Dep d, bool flow)
+{
+	for (int i = 0; i < p->execs.n; i++)
+		for (int j = 0; j < p->execs.n; j++) {
+			const Exec *a = p->execs.at[i], *b = p->execs.at[j];
+			isl_map *v;
+
+			if (a->stmt != d.from || a->part != d.fpart || b->stmt != d.to ||
+			    b->part != d.tpart || may_meet(&d, a, b))
+				continue;
+			v = poly_times(a, b, d.rel);
+			if (poly_no_pair(p, isl_map_copy(v))) {
+				isl_map_free(v);
+				continue;
+			}
+			if (flow)
+				poly_check_holder(p, &d, a, b, v);
+			check_times(p, &d, a, b, v);
+		}
+	isl_map_free(d.rel);
+}
+
+static void check_meetings(Poly *p, Dep d, Accesses a, Accesses b, bool flow)
+{
+	for (int i = 0; i < a.list.n; i++)
+		for (int j = 0; j < b.list.n; j++) {
+			Dep one = d;
+
+			one.rel = meet(p, &a.list.at[i], &b.list.at[j], &one.weak);
+			check_dep(p, one, flow);
+		}
+}
+
+static void between(Poly *p, Stmt *s, Stmt *t, const Buf *b)
+{
+	static const struct {
+		Side s, t;
+		const char *what;
+	} kinds[] = {{WRITES, READS, "the flow"},
+		     {READS, WRITES, "the anti-dependence"},
+		     {WRITES, WRITES, "the output dependence"}};
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		Dep d = {.from = s->id,
+			 .to = t->id,
+			 .fpart = part_of(s, kinds[i].s),
+			 .tpart = part_of(t, kinds[i].t),
+			 .need = STRICT,
+			 .what = kinds[i].what,
+			 .buf = b};
+
+		check_meetings(p, d, accesses(p, s, kinds[i].s, b), accesses(p, t, kinds[i].t, b),
+			       i == 0);
+	}
+	/* An update's state starts from what is there. */
+	if (t->update && !is_scatter(t) && t->red) {
+		Dep d = {.from = s->id,
+			 .to = t->id,
+			 .fpart = part_of(s, WRITES),
+			 .tpart = PART_INIT,
+			 .need = STRICT,
+			 .what = "the flow",
+			 .buf = b};
+
+		check_meetings(p, d, accesses(p, s, WRITES, b), accesses(p, t, WRITES, b), true);
+	}
+}
+
+/* Pairs of points of S with equal band, over the first N coordinates and the first M. */
+static isl_map *same_band(Poly *p, const Stmt *s, int n, int m)
+{
+	isl_map *r = isl_map_universe(isl_space_alloc(p->isl, 0, (unsigned)n, (unsigned)m));
+
+	for (int i = 0; i < p->coords[s->id].nband; i++)
+		r = isl_map_equate(r, isl_dim_in, i, isl_dim_out, i);
+	return r;
+}
+
+static void within_scan(Poly *p, Stmt *s, Dep d)
+{
+	int k = p->coords[s->id].n - 1;
+
+	d.fpart = d.tpart = PART_TERM;
+	d.what = "the order of a prefix's terms";
+	d.rel = isl_map_order_lt(same_band(p, s, k + 1, k + 1), isl_dim_in, k, isl_dim_out, k);
+	check_dep(p, d, false);
+	d.tpart = PART_WRITE;
+	d.what = "the flow of the state";
+	d.rel = same_band(p, s, k + 1, k + 1);
+	d.rel = isl_map_subtract(
+		d.rel, isl_map_order_gt(isl_map_copy(d.rel), isl_dim_in, k, isl_dim_out, k));
+	check_dep(p, d, false);
+	d.fpart = PART_WRITE;
+	d.tpart = PART_TERM;
+	d.rel = isl_map_order_lt(same_band(p, s, k + 1, k + 1), isl_dim_in, k, isl_dim_out, k);
+	check_dep(p, d, false);
+}
+
+/* The state's first value, the terms, the write. */
+static void within_reduction(Poly *p, Stmt *s)
+{
+	const Coords *c = &p->coords[s->id];
+	Dep d = {.from = s->id,
+		 .to = s->id,
+		 .fpart = PART_INIT,
+		 .tpart = PART_TERM,
+		 .need = STRICT,
+		 .what = "the flow of the state"};
+
+	d.rel = same_band(p, s, c->nband, c->n);
+	check_dep(p, d, false);
+	if (s->scan) {
+		within_scan(p, s, d);
+		return;
+	}
+	d.fpart = PART_TERM;
+	d.tpart = PART_WRITE;
+	d.rel = same_band(p, s, c->n, c->nband);
+	check_dep(p, d, false);
+	d.tpart = PART_TERM;
+	d.need = ALONE;
+	d.what = "the combining of terms";
+	d.rel = same_band(p, s, c->n, c->n);
+	check_dep(p, d, false);
+}
+
+/* Points of one statement that meet in memory: a scatter's are not combined at once, ordered ones keep order. */
+static void within_writes(Poly *p, Stmt *s)
+{
+	Dep d = {.from = s->id,
+		 .to = s->id,
+		 .buf = s->out[0],
+		 .fpart = part_of(s, WRITES),
+		 .tpart = part_of(s, WRITES)};
+	Access w;
+
+	d.need = s->ordered ? STRICT : ALONE;
+	d.what = s->ordered ? "the order of writes" : "the combining of terms";
+	if (!s->ordered) {
+		check_meetings(p, d, accesses(p, s, WRITES, d.buf), accesses(p, s, WRITES, d.buf),
+			       false);
+		return;
+	}
+	w = accesses(p, s, WRITES, d.buf).list.at[0];
+	d.rel = meet(p, &w, &w, &d.weak);
+	d.rel = isl_map_intersect(d.rel,
+				  isl_map_lex_lt(isl_space_set_alloc(p->isl, 0, (unsigned)w.n)));
+	check_dep(p, d, false);
+}
+
+void poly_check_deps(Poly *p)
+{
+	Kernel *k = p->k;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		if (s->ordered || is_scatter(s))
+			within_writes(p, s);
+		else if (s->red)
+			within_reduction(p, s);
+		for (int j = i + 1; j < k->stmts.n; j++)
+			for (int b = 0; b < k->bufs.n; b++)
+				if (k->bufs.at[b]->kind != BUF_IN && !k->bufs.at[b]->data)
+					between(p, s, k->stmts.at[j], k->bufs.at[b]);
+	}
+	poly_check_locals(p);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Locals: a value lives in its cell until its last reader, alone; so does one in the scratch of a block. */
+#include "passes/poly/poly_impl.h"
+
+static const Local *local_of(const Poly *p, const Buf *b)
+{
+	for (int i = 0; i < p->locals.n; i++)
+		if (p->locals.at[i].buf == b)
+			return &p->locals.at[i];
+	return NULL;
+}
+
+/* Axes of E around the declaration of L. */
+static int around(const Exec *e, const Local *l)
+{
+	int n = 0, loops = 0;
+
+	for (; n < e->axis.n; n++) {
+		while (loops < l->nloops && l->loop[loops] != e->axis.at[n].loop && n > 0 &&
+		       e->axis.at[n].loop != e->axis.at[n - 1].loop)
+			loops++;
+		if (loops >= l->nloops || l->loop[loops] != e->axis.at[n].loop)
+			break;
+	}
+	return n;
+}
+
+typedef struct Asked {
+	const Buf *b;
+	bool yes;
+} Asked;
+
+static void ask(void *arg, Expr *e)
+{
+	Asked *a = arg;
+
+	a->yes = a->yes || (e->kind == EX_LOAD && e->load.buf == a->b);
+}
+
+bool poly_node_loads(const LNode *n, const Buf *b)
+{
+	Asked a = {b, false};
+	Expr *e[] = {n->val[0],
+		     n->val[1],
+		     n->guard,
+		     n->idx,
+		     n->tile ? n->tile->a_at : NULL,
+		     n->tile ? n->tile->b_at : NULL};
+
+	if (n->tile && (n->tile->a == b || n->tile->b == b))
+		return true;
+	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
+		if (e[i])
+			ex_walk(e[i], ask, &a);
+	return a.yes;
+}
+
+/* N reads B, or a copy of it. */
+static bool reads(const Poly *p, const LNode *n, const Buf *b)
+{
+	for (int i = 0; i < p->copies.n; i++)
+		if (poly_node_loads(p->copies.at[i], b) &&
+		    poly_node_loads(n, p->copies.at[i]->buf[0]))
+			return true;
+	return poly_node_loads(n, b);
+}
+
+/* The local that store W takes its value from as it is, where N reads that, too; or null. */
+static const Buf *made_ahead(const Poly *p, const LNode *w, const LNode *n)
+{
+	const Expr *e = w->kind == LN_STORE ? w->val[0] : NULL;
+
+	return e && e->kind == EX_LOAD && local_of(p, e->load.buf) && reads(p, n, e->load.buf)
+		       ? e->load.buf
+		       : NULL;
+}
+
+void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
+{
+	const Buf *held = NULL;
+	const Local *l;
+
+	if (b->node->kind == LN_TILE || b->node->kind == LN_MMA)
+		return; /* its operands may be packed */
+	for (int i = 0; i < p->execs.n && !held; i++) {
+		const Exec *e = p->execs.at[i];
+
+		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !held; k++)
+			if (e->buf[k] && reads(p, b->node, e->buf[k]))
+				held = e->buf[k];
+			else if (e->buf[k])
+				held = made_ahead(p, e->node, b->node);
+	}
+	if (!held) {
+		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it",
+			   d->to, d->buf->name, d->from);
+		return;
+	}
+	l = local_of(p, held);
+	if (!l)
+		return;
+	v = isl_map_copy(v);
+	for (int i = 0; i < around(a, l) || i < around(b, l); i++) {
+		bool shared = i < a->axis.n && i < b->axis.n &&
+			      a->axis.at[i].it == b->axis.at[i].it;
+
+		if (!poly_no_pair(p, isl_map_copy(v)) && (!shared || poly_differs(p, v, i))) {
+			poly_say(p, d, a, b, v, "outlives the local that holds the value");
+			break;
+		}
+		v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
+	}
+	isl_map_free(v);
+}
+
+/* An iterator that is split, by its parts. */
+static Expr *by_parts(void *arg, Expr *e)
+{
+	Poly *p = arg;
+	const Split *s = e->kind == EX_ITER ? poly_split_of(p, e->iter) : NULL;
+	Expr *q = s ? ex_rewrite(p->pool, ex_iter(p->pool, s->q), by_parts, p) : NULL;
+	Expr *r = s ? ex_rewrite(p->pool, ex_iter(p->pool, s->r), by_parts, p) : NULL;
+
+	return s ? ex_add(p->pool, ex_mul(p->pool, q, ex_dim(p->pool, s->n)), r) : NULL;
+}
+
+/* The flat index into B by dims: strides are B's own. False where it has no such form. */
+static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
+{
+	Affine a;
+	Dim *stride[MAX_RANK], *q;
+	int64_t v;
+
+	if (!ex_affine(p->ctx, ex_rewrite(p->pool, flat, by_parts, p), &a))
+		return false;
+	for (int d = b->rank - 1; d >= 0; d--) {
+		stride[d] = d + 1 < b->rank ? dim_mul(p->ctx, stride[d + 1], b->dims[d + 1])
+					    : dim_const(p->ctx, 1);
+		out[d] = ex_int(p->pool, CT_I64, 0);
+	}
+	for (int i = 0; i < a.n; i++) {
+		int d = 0;
+
+		while (d < b->rank &&
+		       !(dim_divides(p->ctx, a.coef[i], stride[d], &q) && dim_is_const(q, &v)))
+			d++;
+		if (d == b->rank)
+			return false;
+		out[d] = ex_add(
+			p->pool, out[d],
+			ex_mul(p->pool, ex_int(p->pool, CT_I64, v), ex_iter(p->pool, a.iter[i])));
+	}
+	if (b->rank)
+		out[b->rank - 1] = ex_add(p->pool, out[b->rank - 1], ex_dim(p->pool, a.base));
+	return true;
+}
+
+static isl_map *cell_map(Poly *p, const Exec *e, const Buf *b)
+{
+	Iter **it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
+	Expr *idx[MAX_RANK];
+	isl_map *m;
+	Scope sc = {it, e->axis.n};
+	int odd = 0;
+
+	for (int i = 0; i < e->axis.n; i++)
+		it[i] = e->axis.at[i].it;
+	m = poly_map(p, &sc, poly_universe(p, sc.n), &e->idx, e->idx ? 1 : 0, &odd);
+	if (odd && by_dims(p, b, e->idx, idx)) {
+		isl_map_free(m);
+		odd = 0;
+		m = poly_map(p, &sc, poly_universe(p, sc.n), idx, b->rank, &odd);
+	}
+	if (!odd)
+		return m;
+	isl_map_free(m);
+	return NULL;
+}
+
+/* Points of the band that A and B put into one cell of L in one life of it are one. */
+static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, int nband)
+{
+	isl_map *ca = cell_map(p, a, l->buf), *cb = cell_map(p, b, l->buf), *v;
+	Dep d = {.from = a->stmt, .to = b->stmt, .what = "the local of a value", .buf = l->buf};
+	isl_map *points;
+
+	if (!ca || !cb || isl_map_dim(ca, isl_dim_out) != isl_map_dim(cb, isl_dim_out)) {
+		isl_map_free(ca);
+		isl_map_free(cb);
+		poly_unproved(p, "the cells of %s", l->buf->name);
+		return;
+	}
+	v = isl_map_apply_range(ca, isl_map_reverse(cb));
+	for (int i = 0; i < around(a, l); i++)
+		v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
+	points = isl_map_apply_range(isl_map_apply_domain(isl_map_copy(v), isl_map_copy(a->map)),
+				     isl_map_copy(b->map));
+	for (int i = 0; i < nband && i < a->nat && i < b->nat; i++) {
+		isl_map *bad = isl_map_order_lt(isl_map_copy(points), isl_dim_in, i, isl_dim_out,
+						i);
+
+		bad = isl_map_union(
+			bad, isl_map_order_gt(isl_map_copy(points), isl_dim_in, i, isl_dim_out, i));
+		if (!poly_no_pair(p, isl_map_copy(bad))) {
+			isl_map *when = isl_map_intersect(poly_times(a, b, bad), isl_map_copy(v));
+
+			poly_say(p, &d, a, b, when, "is shared");
+			isl_map_free(when);
+			isl_map_free(bad);
+			break;
+		}
+		isl_map_free(bad);
+	}
+	isl_map_free(points);
+	isl_map_free(v);
+}
+
+/* ---- Scratch ---- */
+
+/* A local of which threads keep elements, and the bytes of scratch where it has more; 0: it has none there. */
+typedef struct Held {
+	const LNode *local;
+	int64_t at, bytes;
+	bool holds; /* what was stored to it */
+} Held;
+
+typedef struct Scratch {
+	Poly *p;
+	const Stage *stage;
+	VEC(Held) places;
+} Scratch;
+
+static int64_t bytes_of(const Buf *b)
+{
+	int64_t n = (dtype_info[b->dtype].bits + 7) / 8, v;
+
+	for (int i = 0; i < b->rank; i++)
+		n *= dim_is_const(b->dims[i], &v) ? v : 0;
+	return n;
+}
+
+static bool find_places(Scratch *s, const LNode *n)
+{
+	bool more = false;
+
+	for (; n; n = n->next) {
+		if (n->kind == LN_LOCAL && (n->keep || n->idx)) {
+			Held x = {.local = n};
+
+			if (n->idx && n->idx->kind == EX_CONST)
+				x.at = n->idx->i;
+			else if (n->idx)
+				dim_is_const(poly_as_dim(s->p, n->idx), &x.at);
+			if (n->keep)
+				x.bytes = (int64_t)s->stage->threads * n->more *
+					  dtype_info[n->buf[0]->dtype].bits / 8;
+			else
+				x.bytes = bytes_of(n->buf[0]);
+			vec_push(s->p->arena, &s->places, x);
+			more = more || n->more;
+		}
+		more = find_places(s, n->body) || more;
+	}
+	return more;
+}
+
+/* N reads X in scratch, or makes again from it what it reads. */
+static bool needs(const Scratch *s, const LNode *n, const Held *x)
+{
+	if (poly_node_loads(n, x->local->buf[0]))
+		return true;
+	for (int i = 0; i < s->places.n; i++) {
+		const Held *y = &s->places.at[i];
+
+		if (!y->bytes && y->local != n && poly_node_loads(n, y->local->buf[0]) &&
+		    needs(s, y->local, x))
+			return true;
+	}
+	return false;
+}
+
+static void store_to(Scratch *s, const LNode *n, Held *x)
+{
+	for (int i = 0; i < s->places.n; i++) {
+		Held *y = &s->places.at[i];
+
+		if (y == x || x->at >= y->at + y->bytes || y->at >= x->at + x->bytes)
+			continue;
+		if (needs(s, n, y) && (x->at != y->at || x->bytes != y->bytes))
+			poly_wrong(s->p, "%s is stored over a part of %s that it is made of",
+				   x->local->buf[0]->name, y->local->buf[0]->name);
+		y->holds = false;
+	}
+	x->holds = true;
+}
+
+/* Loops run twice: a turn finds what the one before left. Points that threads share out are each thread's own. */
+static void run_scratch(Scratch *s, const LNode *n)
+{
+	for (; n; n = n->next) {
+		for (int i = 0; i < s->places.n; i++) {
+			const Held *x = &s->places.at[i];
+
+			if (n->kind != LN_LOCAL && x->bytes && !x->holds && needs(s, n, x))
+				poly_wrong(s->p, "another local is where %s was in scratch",
+					   x->local->buf[0]->name);
+		}
+		for (int i = 0; i < s->places.n; i++) {
+			Held *x = &s->places.at[i];
+
+			if (n == x->local)
+				x->holds = false;
+			if (n->kind == LN_STORE && n->buf[0] == x->local->buf[0] && x->bytes)
+				store_to(s, n, x);
+		}
+		run_scratch(s, n->body);
+		if (n->kind == LN_LOOP && n->loop != LOOP_TEAM)
+			run_scratch(s, n->body);
+	}
+}
+
+/* In stages where threads have more elements in scratch than in registers: what is read there is what was stored. */
+static void check_scratch(Poly *p, const Stage *st)
+{
+	Scratch s = {.p = p, .stage = st};
+	bool more = find_places(&s, st->head);
+	int64_t all = 0;
+
+	more = find_places(&s, st->body) || more;
+	dim_is_const(st->scratch, &all);
+	for (int i = 0; i < s.places.n && more; i++)
+		if (s.places.at[i].at < 0 || s.places.at[i].at + s.places.at[i].bytes > all)
+			poly_wrong(p, "%s lies outside of scratch",
+				   s.places.at[i].local->buf[0]->name);
+	if (!more)
+		return;
+	run_scratch(&s, st->head);
+	run_scratch(&s, st->body);
+}
+
+void poly_check_locals(Poly *p)
+{
+	for (int i = 0; i < p->s->stages.n; i++)
+		check_scratch(p, p->s->stages.at[i]);
+	for (int i = 0; i < p->execs.n; i++)
+		for (int j = i; j < p->execs.n; j++) {
+			const Exec *a = p->execs.at[i], *b = p->execs.at[j];
+			const Local *l = a->buf[0] && a->buf[0] == b->buf[0]
+						 ? local_of(p, a->buf[0])
+						 : NULL;
+
+			if (!l)
+				continue;
+			if (a->stmt != b->stmt)
+				poly_wrong(p, "statements %d and %d share the local %s", a->stmt,
+					   b->stmt, l->buf->name);
+			else
+				check_cells(p, a, b, l,
+					    a->part == PART_WRITE && b->part == PART_WRITE
+						    ? poly_writes_of(p, p->k->stmts.at[a->stmt])
+						    : p->coords[a->stmt].nband);
+		}
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executions as relations from their axes to the points of statements, in coordinates: iterators that the tree
+ * runs as the digits of one number are that number.
+ */
+#include "passes/poly/poly_impl.h"
+
+/* ---- Relations ---- */
+
+/* The parts of axis A, outermost first. */
+static void expand(Poly *p, Exec *e, Axis a)
+{
+	const Split *s = poly_split_of(p, a.it);
+
+	if (s) {
+		Iter *q = s->q, *r = s->r;
+
+		expand(p, e, (Axis){q, a.loop, a.kind});
+		expand(p, e, (Axis){r, a.loop, a.kind});
+		return;
+	}
+	vec_push(p->arena, &e->axis, a);
+}
+
+/* Cuts SET to what axes FROM and after run over, where that is all of their extents. */
+static bool cut_boxes(Poly *p, const Scope *sc, Exec *e, int from, isl_set **set)
+{
+	bool ok = true;
+
+	for (int i = from; i < sc->n; i++) {
+		Expr *x = ex_iter(p->pool, sc->it[i]);
+
+		if (sc->it[i]->id != -1)
+			continue;
+		ok = poly_at_least(p, sc, set, x, ex_int(p->pool, CT_I64, 0)) && ok;
+		ok = poly_below(p, sc, set, x, ex_dim(p->pool, sc->it[i]->extent), &e->odd) && ok;
+	}
+	return ok;
+}
+
+static bool cut_bound(Poly *p, const Scope *sc, Exec *e, const Bound *b, isl_set **set)
+{
+	Expr *x = ex_iter(p->pool, b->it), *off;
+	bool ok = poly_at_least(p, sc, set, x, b->lo);
+
+	ok = poly_below(p, sc, set, x, b->hi, &e->odd) && ok;
+	if (b->step == 1)
+		return ok;
+	off = ex_op2(p->pool, IN_mod, ex_sub(p->pool, x, b->lo), ex_int(p->pool, CT_I64, b->step));
+	return !poly_guard(p, sc, set, ex_op2(p->pool, IN_eq, off, ex_int(p->pool, CT_I64, 0))) &&
+	       ok;
+}
+
+bool poly_has_rests(const Poly *p, const Exec *e)
+{
+	for (int i = 0; i < p->rests.n; i++)
+		if (p->rests.at[i].of == e)
+			return true;
+	return false;
+}
+
+/* The axes up to the last loop of E that does not run over all of its extent: other executions share them, if they have no rests. */
+static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
+{
+	int last = e->bound.n - 1, odd = e->odd;
+	Scope sc = {all->it, 0};
+	Outer o = {0};
+	bool shared = true;
+
+	while (last >= 0 && e->bound.at[last].full)
+		last--;
+	if (last < 0)
+		return poly_universe(p, *naxes = 0);
+	o.last = e->bound.at[last].it;
+	while (sc.it[sc.n++] != o.last)
+		;
+	*naxes = sc.n;
+	for (int i = 0; i < p->outers.n && !o.set; i++)
+		if (p->outers.at[i].last == o.last)
+			o = p->outers.at[i];
+	if (!o.set) {
+		o.set = poly_universe(p, sc.n);
+		o.weak = !cut_boxes(p, &sc, e, 0, &o.set);
+		for (int i = 0; i <= last; i++)
+			if (!e->bound.at[i].full)
+				o.weak = !cut_bound(p, &sc, e, &e->bound.at[i], &o.set) || o.weak;
+		o.odd = e->odd - odd;
+		o.set = isl_set_coalesce(isl_set_intersect_params(o.set, poly_context(p)));
+		shared = !poly_has_rests(p, e);
+		if (shared)
+			vec_push(p->arena, &p->outers, o);
+	}
+	e->odd = odd + o.odd;
+	e->weak = e->weak || o.weak;
+	return shared ? isl_set_copy(o.set) : o.set;
+}
+
+typedef struct Known {
+	const Poly *p;
+	const Scope *sc;
+	bool ok;
+} Known;
+
+/* IT is in SC, or its parts are. */
+static bool in_scope(const Poly *p, const Scope *sc, const Iter *it)
+{
+	const Split *s = poly_split_of(p, it);
+
+	for (int i = 0; i < sc->n; i++)
+		if (sc->it[i] == it)
+			return true;
+	return s && in_scope(p, sc, s->q) && in_scope(p, sc, s->r);
+}
+
+static void known(void *arg, Expr *e)
+{
+	Known *k = arg;
+
+	k->ok = k->ok && e->kind != EX_LOAD &&
+		(e->kind != EX_ITER || in_scope(k->p, k->sc, e->iter));
+}
+
+/* X is made of iterators in SC alone, and of what they are parts of: of none that others there stand for, and of nothing that
+ * memory has. */
+static bool of_scope(const Poly *p, const Scope *sc, Expr *x)
+{
+	Known k = {p, sc, true};
+
+	ex_walk(x, known, &k);
+	return k.ok;
+}
+
+/* A, or what it is a part of, occurs in X. */
+static bool made_of(const Poly *p, Expr *x, const Iter *a)
+{
+	for (int i = 0; i < p->splits.n; i++) {
+		const Split *s = &p->splits.at[i];
+
+		if ((s->q == a || s->r == a) && made_of(p, x, s->x))
+			return true;
+	}
+	return expr_has_iter(x, a);
+}
+
+/* Each point of E is at one place of the iterators in X, whatever the rests of E are: X is of the point alone. */
+static bool of_points(Poly *p, const Scope *sc, const Exec *e, Expr *x)
+{
+	isl_map *at = isl_map_reverse(isl_map_copy(e->map));
+	isl_bool one;
+
+	for (int i = sc->n - 1; i >= 0; i--)
+		if (!made_of(p, x, sc->it[i]))
+			at = isl_map_project_out(at, isl_dim_out, (unsigned)i, 1);
+	at = isl_map_intersect_params(at, poly_context(p));
+	for (int i = 0; i < p->rests.n; i++) {
+		const int k = isl_map_find_dim_by_id(at, isl_dim_param, p->rests.at[i].id);
+
+		if (k >= 0)
+			at = isl_map_project_out(at, isl_dim_param, (unsigned)k, 1);
+	}
+	one = isl_map_is_single_valued(at);
+	isl_map_free(at);
+	return one == isl_bool_true;
+}
+
+/* Points of what E carries out have nothing to do with each other: no terms of one sum, no order, and no place that one has after
+ * the other, as in a local. */
+static bool points_apart(const Poly *p, const Exec *e)
+{
+	const Stmt *s = p->k->stmts.at[e->stmt];
+
+	return !s->red && !s->ordered && e->buf[0]->id < p->k->bufs.n;
+}
+
+/* The rests of E may be parameters (passes/poly/poly_impl.h). */
+static bool rests_hold(Poly *p, const Scope *sc, const Exec *e)
+{
+	bool ok = true;
+
+	for (int i = 0; i < p->rests.n && ok; i++)
+		if (p->rests.at[i].of == e)
+			ok = points_apart(p, e) && of_scope(p, sc, p->rests.at[i].is) &&
+			     of_points(p, sc, e, p->rests.at[i].is);
+	return ok;
+}
+
+static void relate(Poly *p, Exec *e)
+{
+	VEC(Axis) loops = {e->axis.at, e->axis.n, e->axis.cap};
+	Iter **it;
+	isl_set *set;
+	Scope sc;
+	int odd = 0, outer;
+
+	memset(&e->axis, 0, sizeof e->axis);
+	for (int i = 0; i < loops.n; i++)
+		expand(p, e, loops.at[i]);
+	it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
+	for (int i = 0; i < e->axis.n; i++)
+		it[i] = e->axis.at[i].it;
+	sc = (Scope){it, e->axis.n};
+	p->reads = e;
+	set = outer_axes(p, &sc, e, &outer);
+	set = isl_set_add_dims(set, isl_dim_set, (unsigned)(sc.n - outer));
+	e->weak = !cut_boxes(p, &sc, e, outer, &set) || e->weak;
+	for (int i = 0; i < e->guard.n; i++)
+		e->odd += poly_guard(p, &sc, &set, e->guard.at[i]);
+	e->map = poly_map(p, &sc, set, e->at, e->nat, &odd);
+	p->reads = NULL;
+	e->weak = (e->weak || odd || !rests_hold(p, &sc, e)) &&
+		  isl_map_is_empty(e->map) != isl_bool_true;
+}
+
+/* ---- Coordinates ---- */
+
+/* Where iterator A of S is the digit before iterator B = X mod N in execution E: 0 no, 1 A = X div N, which ends it,
+ * 2 A = (X div N) mod its own extent. */
+static int before(Poly *p, const Exec *e, const Stmt *s, int a, const Expr *y)
+{
+	Expr *mod;
+
+	if (e->at[a] == y)
+		return 1;
+	mod = ex_op2(p->pool, IN_mod, (Expr *)(uintptr_t)y, ex_dim(p->pool, s->iter[a]->extent));
+	return e->at[a] == mod ? 2 : 0;
+}
+
+/* The digits that end in iterator LAST, last first, with their flat number in *FLAT; 0 where LAST is no digit. */
+static int digits_of(Poly *p, const Exec *e, const Stmt *s, int last, int *digit, Expr **flat)
+{
+	Expr *y = e->at[last];
+	int n = 0, lo = last < s->nband ? 0 : s->nband;
+	bool taken[MAX_ITERS] = {false};
+
+	if (y->kind != EX_INST || y->op.inst != IN_mod ||
+	    poly_as_dim(p, y->op.arg[1]) != s->iter[last]->extent)
+		return 0;
+	*flat = y = y->op.arg[0];
+	digit[n++] = last;
+	taken[last] = true;
+	for (;;) {
+		int how = 0, a;
+
+		y = ex_op2(p->pool, IN_floordiv, y, ex_dim(p->pool, s->iter[digit[n - 1]]->extent));
+		for (a = lo; a < (last < s->nband ? s->nband : e->nat) && !how; a++)
+			how = taken[a] ? 0 : before(p, e, s, a, y);
+		if (!how)
+			return 0;
+		digit[n++] = a - 1;
+		taken[a - 1] = true;
+		if (how == 1)
+			return n;
+	}
+}
+
+/* The digits that end in LAST are the same in all executions of S. */
+static int common_digits(Poly *p, const Stmt *s, int last, int *digit)
+{
+	int n = -1, other[MAX_ITERS];
+	Expr *flat;
+
+	for (int i = 0; i < p->execs.n; i++) {
+		const Exec *e = p->execs.at[i];
+		int m;
+
+		if (e->stmt != s->id || last >= e->nat)
+			continue;
+		m = digits_of(p, e, s, last, n < 0 ? digit : other, &flat);
+		if (m == 0 ||
+		    (n >= 0 && (m != n || memcmp(digit, other, (size_t)n * sizeof *digit))))
+			return 0;
+		n = m;
+	}
+	return n < 0 ? 0 : n;
+}
+
+static void add_flat(Poly *p, Coords *c, const Stmt *s, const int *digit, int n)
+{
+	Dim *by = dim_const(p->ctx, 1);
+	Iter *flat = poly_fresh(p, s->iter[digit[0]]->name, by);
+
+	c->first[c->n] = c->n ? c->first[c->n - 1] + c->ndigits[c->n - 1] : 0;
+	c->ndigits[c->n] = n;
+	for (int i = 0; i < n; i++) {
+		const Iter *it = s->iter[digit[i]];
+		Digit d = {it, flat, by, i + 1 < n ? it->extent : NULL};
+
+		vec_push(p->arena, &p->digits, d);
+		c->digit[c->first[c->n] + n - 1 - i] = it;
+		by = dim_mul(p->ctx, by, it->extent);
+	}
+	flat->extent = by;
+	c->it[c->n++] = flat;
+}
+
+static void find_coords(Poly *p, const Stmt *s, Coords *c)
+{
+	int digit[MAX_ITERS][MAX_ITERS], n[MAX_ITERS] = {0};
+	bool inner[MAX_ITERS] = {false};
+
+	for (int i = 0; i < s->niters && !s->ordered; i++) {
+		n[i] = common_digits(p, s, i, digit[i]);
+		for (int j = 1; j < n[i]; j++)
+			inner[digit[i][j]] = true;
+	}
+	for (int i = 0; i < s->niters; i++) {
+		if (n[i] && !inner[i]) {
+			add_flat(p, c, s, digit[i], n[i]);
+		} else if (!inner[i]) {
+			c->first[c->n] = c->n ? c->first[c->n - 1] + c->ndigits[c->n - 1] : 0;
+			c->ndigits[c->n] = 1;
+			c->digit[c->first[c->n]] = s->iter[i];
+			c->it[c->n++] = s->iter[i];
+		}
+		if (i + 1 == s->nband)
+			c->nband = c->n;
+	}
+}
+
+/* E's point in coordinates. */
+static void place(Poly *p, Exec *e)
+{
+	const Stmt *s = p->k->stmts.at[e->stmt];
+	const Coords *c = &p->coords[e->stmt];
+	Expr **at = NEW_ARRAY(p->arena, c->n + 1, Expr *);
+	int n = e->nat == s->niters ? c->n : e->nat == s->nband ? c->nband : -1, digit[MAX_ITERS];
+
+	if (n < 0) {
+		poly_wrong(p, "a part of statement %d is not done at a point of it", e->stmt);
+		e->nat = 0;
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < s->niters; j++) {
+			if (s->iter[j] != c->digit[c->first[i] + c->ndigits[i] - 1])
+				continue;
+			at[i] = e->at[j];
+			if (c->ndigits[i] > 1)
+				digits_of(p, e, s, j, digit, &at[i]);
+		}
+	e->at = at;
+	e->nat = n;
+}
+
+void poly_relate(Poly *p)
+{
+	p->coords = NEW_ARRAY(p->arena, p->k->stmts.n + 1, Coords);
+	for (int i = 0; i < p->k->stmts.n; i++)
+		find_coords(p, p->k->stmts.at[i], &p->coords[i]);
+	for (int i = 0; i < p->execs.n; i++) {
+		place(p, p->execs.at[i]);
+		relate(p, p->execs.at[i]);
+	}
+}

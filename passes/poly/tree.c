@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop tree as executions: for each node that carries out part of a statement, the loops around it, their
+ * bounds, and the point, all over fresh iterators, a loop each; what LETs name is put in.
+ *
+ * A stage's loop runs over several iterators as one: p mod N and p div N. With N a size that is not affine;
+ * but where p runs from 0 to a multiple of N, (p div N, p mod N) is any pair within its ranges, each once and
+ * in order, so p is split into two axes.
+ */
+#include "passes/poly/poly_impl.h"
+
+typedef struct Bind {
+	const Iter *var;
+	Expr *is;
+} Bind;
+
+typedef struct Walk {
+	Poly *p;
+	VEC(Bind) env; /* the last one counts */
+	VEC(Bound) loops;
+	VEC(AxisKind) kinds;
+	int order;
+	bool unbound;
+} Walk;
+
+Iter *poly_fresh(Poly *p, const char *name, Dim *extent)
+{
+	Iter *it = NEW(p->arena, Iter);
+
+	*it = (Iter){.name = name, .extent = extent, .id = -1};
+	return it;
+}
+
+/* ---- Splits ---- */
+
+Dim *poly_as_dim(Poly *p, const Expr *e)
+{
+	return e->kind == EX_DIM ? e->dim : e->kind == EX_CONST ? dim_const(p->ctx, e->i) : NULL;
+}
+
+/* X as Q*N + R: null where it is not split so and cannot be. */
+static const Split *split(Poly *p, Iter *x, Dim *n)
+{
+	const Split *old = poly_split_of(p, x);
+	Split s = {.x = x, .n = n};
+	Dim *many;
+	int64_t v;
+
+	if (old)
+		return old->n == n ? old : NULL;
+	if (x->id != -1 || (dim_is_const(n, &v) && v <= 0) ||
+	    !dim_divides(p->ctx, x->extent, n, &many))
+		return NULL;
+	s.q = poly_fresh(p, x->name, many);
+	s.r = poly_fresh(p, x->name, n);
+	vec_push(p->arena, &p->splits, s);
+	return &vec_last(&p->splits);
+}
+
+enum {
+	NOT_FREE = -2
+}; /* Iter.id of a loop that does not run over all of its extent; -1: of one that does */
+
+static Expr *bound_to(void *arg, Expr *e)
+{
+	Walk *w = arg;
+
+	if (e->kind == EX_ITER && e->iter->id >= 0) {
+		for (int i = w->env.n - 1; i >= 0; i--)
+			if (w->env.at[i].var == e->iter)
+				return w->env.at[i].is;
+		w->unbound = true;
+	}
+	if (e->kind == EX_INST && (e->op.inst == IN_floordiv || e->op.inst == IN_mod) &&
+	    e->op.arg[0]->kind == EX_ITER) {
+		Dim *n = poly_as_dim(w->p, e->op.arg[1]);
+		const Split *s = n ? split(w->p, e->op.arg[0]->iter, n) : NULL;
+
+		return s ? ex_iter(w->p->pool, e->op.inst == IN_mod ? s->r : s->q) : NULL;
+	}
+	return NULL;
+}
+
+static Expr *resolve(Walk *w, Expr *e)
+{
+	return e ? ex_rewrite(w->p->pool, e, bound_to, w) : NULL;
+}
+
+/* ---- Nodes ---- */
+
+static void bind(Walk *w, const Iter *var, Expr *is)
+{
+	Bind b = {var, is};
+
+	vec_push(w->p->arena, &w->env, b);
+}
+
+static void push_loop(Walk *w, const Iter *var, AxisKind kind, Expr *lo, Expr *hi, int64_t step,
+		      Dim *extent)
+{
+	Bound b = {.lo = lo, .hi = hi, .step = step};
+	Dim *end = poly_as_dim(w->p, hi), *from = poly_as_dim(w->p, lo);
+
+	b.full = step == 1 && end && from && dim_equals(from, 0);
+	b.it = poly_fresh(w->p, var->name, b.full ? end : extent);
+	if (!b.full)
+		b.it->id = NOT_FREE;
+	vec_push(w->p->arena, &w->loops, b);
+	vec_push(w->p->arena, &w->kinds, kind);
+	bind(w, var, ex_iter(w->p->pool, b.it));
+}
+
+static void pop_to(Walk *w, int loops, int env)
+{
+	w->loops.n = w->kinds.n = loops;
+	w->env.n = env;
+}
+
+static Exec *exec(Walk *w, const LNode *n, LPart part, int order)
+{
+	Poly *p = w->p;
+	Exec *e = NEW(p->arena, Exec);
+
+	*e = (Exec){.stmt = n->stmt,
+		    .comp = n->comp,
+		    .order = order,
+		    .part = part,
+		    .node = n,
+		    .nat = n->nat};
+	for (int i = 0; i < w->loops.n; i++) {
+		Axis a = {w->loops.at[i].it, w->loops.at[i].it, w->kinds.at[i]};
+
+		vec_push(p->arena, &e->bound, w->loops.at[i]);
+		vec_push(p->arena, &e->axis, a);
+	}
+	e->at = NEW_ARRAY(p->arena, n->nat + 1, Expr *);
+	w->unbound = false;
+	for (int i = 0; i < n->nat; i++)
+		e->at[i] = resolve(w, n->at[i]);
+	if (w->unbound)
+		poly_wrong(p, "statement %d is done at a point over an iterator that no loop runs",
+			   n->stmt);
+	if (n->guard)
+		vec_push(p->arena, &e->guard, resolve(w, n->guard));
+	e->buf[0] = n->buf[0];
+	e->buf[1] = n->buf[1];
+	e->idx = resolve(w, n->idx);
+	vec_push(p->arena, &p->execs, e);
+	return e;
+}
+
+static void reduce(Walk *w, const LNode *n)
+{
+	int loops = w->loops.n, env = w->env.n;
+
+	push_loop(w, n->var, AXIS_ANY, resolve(w, n->lo), resolve(w, n->hi), 1, n->var->extent);
+	exec(w, n, PART_TERM, w->order);
+	pop_to(w, loops, env);
+}
+
+static void folds(Walk *w, const LNode *n)
+{
+	Iter *const it[] = {n->fold->row, n->fold->col};
+	Expr *const rows = n->fold->valid ? resolve(w, n->fold->valid)
+					  : ex_int(w->p->pool, CT_I64, n->fold->rows);
+	Expr *const many[] = {rows, ex_int(w->p->pool, CT_I64, n->fold->cols)};
+	int loops = w->loops.n, env = w->env.n;
+
+	for (int i = 0; i < 2; i++)
+		push_loop(w, it[i], AXIS_PARALLEL, ex_int(w->p->pool, CT_I64, 0), many[i], 1,
+			  it[i]->extent);
+	reduce(w, n);
+	pop_to(w, loops, env);
+}
+
+static bool written_elsewhere(const LNode *l, int stmt)
+{
+	for (; l; l = l->next)
+		if ((l->stmt == stmt && l->part == PART_WRITE) || written_elsewhere(l->body, stmt))
+			return true;
+	return false;
+}
+
+static void tile_part(Walk *w, const LNode *n, LPart part, int order)
+{
+	Poly *p = w->p;
+	const Tile *t = n->tile;
+	const Stmt *s = p->k->stmts.at[n->stmt];
+	int loops = w->loops.n, env = w->env.n;
+	Expr *zero = ex_int(p->pool, CT_I64, 0);
+	Exec *e;
+
+	push_loop(w, t->row, AXIS_ANY, zero, resolve(w, t->m_valid), 1, t->row->extent);
+	push_loop(w, t->col, AXIS_ANY, zero, resolve(w, t->n_valid), 1, t->col->extent);
+	if (t->depth && part == PART_TERM)
+		push_loop(w, t->depth, AXIS_ANY, zero, resolve(w, t->k), 1, t->depth->extent);
+	for (int i = s->nband; i < s->niters && part == PART_TERM && !t->depth; i++)
+		if (n->at[i]->kind == EX_ITER)
+			push_loop(w, n->at[i]->iter, AXIS_ANY, zero,
+				  ex_dim(p->pool, n->at[i]->iter->extent), 1,
+				  n->at[i]->iter->extent);
+	if (part == PART_TERM) {
+		e = exec(w, n, part, order);
+	} else {
+		LNode band = *n;
+
+		band.nat = s->nband;
+		e = exec(w, arena_copy(p->arena, &band, sizeof band), part, order);
+	}
+	e->buf[0] = t->acc;
+	e->idx = ex_add(p->pool,
+			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops].it),
+			       ex_int(p->pool, CT_I64, t->nr)),
+			ex_iter(p->pool, w->loops.at[loops + 1].it));
+	e->idx = ex_add(p->pool, resolve(w, t->acc_at), e->idx);
+	pop_to(w, loops, env);
+}
+
+/* A tile starts its state unless it adds to it; where nothing stores the result, the tile holds it. */
+static void tile(Walk *w, const LNode *n)
+{
+	bool stored = false;
+
+	for (int i = 0; i < w->p->s->stages.n; i++)
+		stored = stored || written_elsewhere(w->p->s->stages.at[i]->body, n->stmt);
+	if (!n->tile->accumulate)
+		tile_part(w, n, PART_INIT, w->order);
+	tile_part(w, n, PART_TERM, w->order + 1);
+	if (!stored && !n->tile->partial)
+		tile_part(w, n, PART_WRITE, w->order + 2);
+	w->order += 2;
+}
+
+/* PART for each element of a block's tile, and each term that the ring's round adds to it; or of a strip of it. */
+static void product(Walk *w, const LNode *n, const Mma *m, LPart part)
+{
+	Poly *p = w->p;
+	int loops = w->loops.n, env = w->env.n;
+	Iter *const it[] = {n->kind == LN_DRAIN ? n->var : m->row, m->col, m->depth};
+	const int line = n->kind == LN_DRAIN && m->by_columns ? 1 : 0;
+	Exec *e;
+
+	for (int i = 0; i < (part == PART_TERM ? 3 : 2); i++)
+		push_loop(w, it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0),
+			  ex_dim(p->pool, it[i]->extent), 1, it[i]->extent);
+	e = exec(w, n, part, w->order);
+	e->buf[0] = n->kind == LN_DRAIN ? n->buf[0] : m->acc;
+	e->idx = ex_add(p->pool,
+			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops + line].it),
+			       ex_int(p->pool, CT_I64, n->kind == LN_DRAIN ? n->step : m->bn)),
+			ex_iter(p->pool, w->loops.at[loops + 1 - line].it));
+	pop_to(w, loops, env);
+}
+
+static bool is_local(const Poly *p, const Buf *b)
+{
+	for (int i = 0; i < p->locals.n; i++)
+		if (p->locals.at[i].buf == b)
+			return true;
+	return false;
+}
+
+static void local(Walk *w, const Buf *b)
+{
+	Local l = {.buf = b, .nloops = w->loops.n};
+
+	l.loop = NEW_ARRAY(w->p->arena, l.nloops + 1, const Iter *);
+	for (int i = 0; i < l.nloops; i++)
+		l.loop[i] = w->loops.at[i].it;
+	vec_push(w->p->arena, &w->p->locals, l);
+}
+
+/* A store, or what adds to a state; what carries out no statement is a copy, of what the tree has elsewhere. */
+static void stores(Walk *w, const LNode *n)
+{
+	Poly *p = w->p;
+
+	if (n->part != PART_NONE)
+		exec(w, n, n->part, w->order);
+	else if (!is_local(p, n->buf[0]))
+		poly_wrong(p, "a node stores to %s and carries out no statement", n->buf[0]->name);
+	else
+		vec_push(p->arena, &p->copies, n);
+}
+
+static void walk(Walk *w, const LNode *n);
+
+/* LN_LOOP, LN_RING */
+static void loop(Walk *w, const LNode *n)
+{
+	const bool serial = n->kind == LN_RING || n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL;
+	const int loops = w->loops.n, env = w->env.n;
+
+	push_loop(w, n->var, serial ? AXIS_SERIAL : AXIS_PARALLEL, resolve(w, n->lo),
+		  resolve(w, n->hi), n->kind == LN_RING ? 1 : n->step, n->var->extent);
+	walk(w, n->body);
+	pop_to(w, loops, env);
+}
+
+static void visit(Walk *w, const LNode *n)
+{
+	switch (n->kind) {
+	case LN_LOOP:
+	case LN_RING: loop(w, n); break;
+	case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
+	case LN_LOCAL:
+		local(w, n->buf[0]);
+		if (n->part == PART_INIT)
+			product(w, n, n->mma, PART_INIT);
+		break;
+	case LN_MMA: product(w, n, n->mma, PART_TERM); break;
+	case LN_FOLD: folds(w, n); break;
+	case LN_DRAIN:
+		if (n->part == PART_WRITE)
+			product(w, n, n->mma, PART_WRITE);
+		break;
+	case LN_FILL: break; /* as packing: a copy of what the product reads */
+	case LN_TILE:
+	case LN_REDUCE:
+		if (n->part != PART_TERM)
+			poly_wrong(w->p, "a node combines terms and carries out no statement");
+		else if (n->kind == LN_TILE)
+			tile(w, n);
+		else
+			reduce(w, n);
+		break;
+	case LN_STORE:
+	case LN_UPDATE:
+	case LN_ATOMIC: stores(w, n); break;
+	}
+}
+
+/* N and its siblings, with what is in them. */
+static void walk(Walk *w, const LNode *n)
+{
+	const int env = w->env.n;
+
+	for (; n; n = n->next) {
+		w->order++;
+		if (n->part != PART_NONE && (n->stmt < 0 || n->stmt >= w->p->k->stmts.n))
+			poly_wrong(w->p, "a node does part of statement %d, which is none",
+				   n->stmt);
+		else
+			visit(w, n);
+	}
+	w->env.n = env;
+}
+
+void poly_read_tree(Poly *p)
+{
+	Walk w = {.p = p};
+
+	for (int i = 0; i < p->s->stages.n; i++) {
+		Stage *st = p->s->stages.at[i];
+
+		push_loop(&w, st->var, AXIS_PARALLEL, ex_int(p->pool, CT_I64, 0),
+			  ex_dim(p->pool, st->extent), 1, st->extent);
+		walk(&w, st->head);
+		walk(&w, st->body);
+		pop_to(&w, 0, 0);
+	}
+	poly_relate(p);
+}

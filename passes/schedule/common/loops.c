@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/schedule/common/loops.h"
+
+#include <assert.h>
+
+LBuild l_build(Kernel *k, Schedule *s)
+{
+	return (LBuild){.sched = s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
+}
+
+void l_of(LBuild *b, const Stmt *s)
+{
+	b->stmt = s->id;
+	b->loc = s->loc;
+}
+
+LNode *l_node(LBuild *b, LNodeKind kind)
+{
+	LNode *n = NEW(b->arena, LNode);
+
+	n->kind = kind;
+	n->loc = b->loc;
+	n->stmt = b->stmt;
+	*b->tail = n;
+	b->tail = &n->next;
+	return n;
+}
+
+Iter *l_iter(LBuild *b, const char *name, Dim *extent)
+{
+	return kernel_iter(b->k, name, extent);
+}
+
+bool l_short(Dim *extent)
+{
+	enum { SHORT = 128 };
+	int64_t v;
+
+	return dim_is_const(extent, &v) && v <= SHORT;
+}
+
+Expr *l_int(LBuild *b, int64_t v)
+{
+	return ex_int(b->p, CT_I64, v);
+}
+
+Expr *l_min(LBuild *b, Expr *x, Expr *y)
+{
+	return ex_op2(b->p, IN_min, x, y);
+}
+
+Expr *l_max(LBuild *b, Expr *x, Expr *y)
+{
+	return ex_op2(b->p, IN_max, x, y);
+}
+
+LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t step)
+{
+	LNode *n = l_node(b, LN_LOOP);
+
+	n->loop = kind;
+	n->var = var;
+	n->lo = lo;
+	n->hi = hi;
+	n->step = step;
+	b->tail = &n->body;
+	return n;
+}
+
+void l_close(LBuild *b, LNode *loop)
+{
+	b->tail = &loop->next;
+}
+
+void l_let(LBuild *b, Iter *var, Expr *value)
+{
+	LNode *n = l_node(b, LN_LET);
+
+	n->var = var;
+	n->lo = value;
+}
+
+LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard)
+{
+	LNode *n = l_node(b, LN_STORE);
+
+	n->nout = 1;
+	n->buf[0] = buf;
+	n->idx = idx;
+	n->val[0] = val;
+	n->guard = guard;
+	return n;
+}
+
+void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat)
+{
+	n->part = part;
+	n->nat = nat;
+	n->at = NEW_ARRAY(b->arena, nat + 1, Expr *);
+	for (int i = 0; i < nat; i++)
+		n->at[i] = at[i];
+}
+
+void l_local(LBuild *b, Buf *buf)
+{
+	enum { STACK = 8192 };
+	LNode *n = l_node(b, LN_LOCAL);
+	Dim *bytes = dim_const(b->k->ctx, (dtype_info[buf->dtype].bits + 7) / 8);
+	int64_t v;
+
+	n->buf[0] = buf;
+	for (int i = 0; i < buf->rank; i++)
+		bytes = dim_mul(b->k->ctx, bytes, buf->dims[i]);
+	if (dim_is_const(bytes, &v) && v <= STACK)
+		return;
+	/* In scratch: n->idx is its offset in bytes. */
+	n->idx = ex_dim(b->p, b->stage->scratch);
+	bytes = dim_mul(b->k->ctx, dim_ceildiv(b->k->ctx, bytes, dim_const(b->k->ctx, 64)),
+			dim_const(b->k->ctx, 64));
+	b->stage->scratch = dim_add(b->k->ctx, b->stage->scratch, bytes);
+}
+
+Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent)
+{
+	Buf *buf = kernel_temp(b->k, name, t, extent ? 1 : 0, extent ? &extent : NULL);
+
+	l_local(b, buf);
+	return buf;
+}
+
+Stage *l_stage(LBuild *b, const char *strategy, Dim *extent)
+{
+	Stage *s = NEW(b->arena, Stage);
+
+	s->strategy = strategy;
+	s->name = b->sched->stages.n
+			  ? arena_printf(b->arena, "%s_%d", b->k->name, b->sched->stages.n)
+			  : b->k->name;
+	s->extent = extent;
+	s->grain = dim_const(b->k->ctx, 1);
+	s->var = l_iter(b, "p", extent);
+	s->scratch = dim_const(b->k->ctx, 0);
+	vec_push(b->arena, &b->sched->stages, s);
+	b->stage = s;
+	b->tail = &s->body;
+	return s;
+}
+
+void l_grain(LBuild *b, int64_t enough, Dim *work)
+{
+	Ctx *c = b->k->ctx;
+	Dim *one = dim_const(c, 1);
+
+	b->stage->grain = dim_max(c, one, dim_floordiv(c, dim_const(c, enough), dim_max(c, one, work)));
+}
+
+void l_split(LBuild *b, Iter *const *var, int n, Expr *p)
+{
+	if (n == 1)
+		l_let(b, var[0], p);
+	for (int i = n - 1; i > 0; i--) {
+		Expr *extent = ex_dim(b->p, var[i]->extent);
+		Iter *rest = i > 1 ? l_iter(b, "q", iters_points(b->k->ctx, var, i)) : var[0];
+
+		l_let(b, var[i], ex_op2(b->p, IN_mod, p, extent));
+		l_let(b, rest, ex_op2(b->p, IN_floordiv, p, extent));
+		p = ex_iter(b->p, rest);
+	}
+}
+
+/* ---- Guards as ranges ---- */
+
+/* The conjunct G as D >= 0, affine; false where it has no such form. */
+bool guard_affine(Kernel *k, Expr *g, Affine *d)
+{
+	Expr *l, *r;
+	bool strict;
+
+	if (g->kind != EX_INST || g->op.n != 2 || g->op.arg[0]->ct != CT_I64)
+		return false;
+	l = g->op.arg[0];
+	r = g->op.arg[1];
+	switch (g->op.inst) {
+	case IN_le: strict = false; break;
+	case IN_lt: strict = true; break;
+	case IN_ge:
+		strict = false;
+		l = g->op.arg[1];
+		r = g->op.arg[0];
+		break;
+	case IN_gt:
+		strict = true;
+		l = g->op.arg[1];
+		r = g->op.arg[0];
+		break;
+	default: return false;
+	}
+	r = ex_sub(k->pool, r, l);
+	if (strict)
+		r = ex_sub(k->pool, r, ex_int(k->pool, CT_I64, 1));
+	return ex_affine(k->ctx, r, d);
+}
+
+static bool bound(Kernel *k, Expr *g, const Iter *var, Expr **lo, Expr **hi)
+{
+	ExprPool *p = k->pool;
+	Expr *rest, *one = ex_int(p, CT_I64, 1), *zero = ex_int(p, CT_I64, 0);
+	Affine d;
+	int64_t c;
+
+	if (!guard_affine(k, g, &d) || !dim_is_const(affine_coef(k->ctx, &d, var), &c) || c == 0)
+		return false;
+	rest = ex_from_affine(p, &d);
+	rest = ex_sub(p, rest, ex_mul(p, ex_int(p, CT_I64, c), ex_iter(p, (Iter *)var)));
+	if (c > 0) { /* var >= ceil(-rest / c) = -floor(rest / c) */
+		Expr *b = ex_sub(p, zero, ex_op2(p, IN_floordiv, rest, ex_int(p, CT_I64, c)));
+
+		*lo = ex_op2(p, IN_max, *lo, b);
+	} else { /* var <= floor(rest / -c) */
+		Expr *b = ex_add(p, ex_op2(p, IN_floordiv, rest, ex_int(p, CT_I64, -c)), one);
+
+		*hi = ex_op2(p, IN_min, *hi, b);
+	}
+	return true;
+}
+
+Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi)
+{
+	if (!guard)
+		return NULL;
+	if (guard->kind == EX_INST && guard->op.inst == IN_and) {
+		Expr *a = guard_to_range(k, guard->op.arg[0], var, lo, hi);
+		Expr *b = guard_to_range(k, guard->op.arg[1], var, lo, hi);
+
+		return a ? ex_and(k->pool, a, b) : b;
+	}
+	if (!expr_has_iter(guard, var)) {
+		*hi = ex_op3(k->pool, IN_select, guard, *hi, *lo);
+		return NULL;
+	}
+	return bound(k, guard, var, lo, hi) ? NULL : guard;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building loop trees: what the strategies share. */
+#ifndef PASSES_SCHEDULE_COMMON_LOOPS_H
+#define PASSES_SCHEDULE_COMMON_LOOPS_H
+
+#include "ir/loop.h"
+#include "passes/kernel/kernels.h"
+#include "passes/module.h"
+
+/* A place to append nodes to. */
+typedef struct LBuild {
+	Schedule *sched;
+	Kernel *k;
+	ExprPool *p;
+	Arena *arena;
+	Stage *stage;
+	LNode **tail;
+	Loc loc;
+	int stmt;
+} LBuild;
+
+/* Stages of K, which go to S. */
+LBuild l_build(Kernel *k, Schedule *s);
+/* What follows is of statement S. */
+void l_of(LBuild *b, const Stmt *s);
+/* Appends a node of KIND, whose members are the caller's to set. */
+LNode *l_node(LBuild *b, LNodeKind kind);
+/* Opens a loop; what follows goes into it until l_close. */
+LNode *l_loop(LBuild *b, LoopKind kind, Iter *var, Expr *lo, Expr *hi, int64_t step);
+void l_close(LBuild *b, LNode *loop);
+/* VAR is VALUE for the rest of this body. */
+void l_let(LBuild *b, Iter *var, Expr *value);
+/* BUF[IDX] = VAL where GUARD (null: always); IDX is flat. */
+LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
+/* N carries out PART of the statement in hand at the point AT[0..nat) (copied). */
+void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
+/* A buffer for the rest of this body, on the stack or in scratch. */
+void l_local(LBuild *b, Buf *buf);
+Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent); /* declared at once; null extent: a scalar */
+/* A new iterator, for a loop or a LET. */
+Iter *l_iter(LBuild *b, const char *name, Dim *extent);
+/* A row of this extent is shorter than what a peeled vector loop pays for. */
+bool l_short(Dim *extent);
+Expr *l_int(LBuild *b, int64_t v); /* of an index */
+Expr *l_min(LBuild *b, Expr *x, Expr *y);
+Expr *l_max(LBuild *b, Expr *x, Expr *y);
+
+/* Opens a stage of EXTENT parallel iterations, each worth a thread's waking, named after the kernel; what follows goes into
+ * its body. */
+Stage *l_stage(LBuild *b, const char *strategy, Dim *extent);
+/* An iteration of the stage does WORK; ENOUGH is worth a thread's waking. */
+void l_grain(LBuild *b, int64_t enough, Dim *work);
+/* var[0..n) from the flat index P over their extents: LETs. */
+void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
+
+/* The conjunct G as D >= 0, affine; false where it has no such form. */
+bool guard_affine(Kernel *k, Expr *g, Affine *d);
+/* Takes out of GUARD the conjuncts that bound VAR from below and above, as *LO and *HI (tightened), and
+ * those without VAR, which then empty the range; returns what is left (null: nothing). */
+Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
+
+/* Takes what says nothing out of S: names of numbers and of other names, loops over one point (passes/schedule/common/tidy.c). */
+void l_tidy(Schedule *s);
+
+/* The strategies append K's stages to S: false, and nothing done, where the kernel is not theirs. All statements as a
+ * blocked matrix product (passes/schedule/cpu/gemm.c); under one band (passes/schedule/common/sched.c); and, which any kernel is, one after
+ * another. */
+bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
+bool sched_row(Kernel *k, Schedule *s);
+void sched_order(Kernel *k, Schedule *s);
+/* A contraction on a GPU, in tiles (passes/schedule/gpu/gemm.c), with what follows it up to statement LAST. Into how many parts its
+ * sum, along iterator *ALONG, is better split where S is to serve, or 1: a part has *EACH terms, or, where it is not known how
+ * many there are, so many or more. */
+bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
+/* All kernels, on GPUs (passes/schedule/gpu/sched_gpu.c). */
+void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
+enum { MOST_STEPS = 16 };
+/* For which sizes K has variants on T, in the order in which a run asks; how many. A strategy names its own. */
+int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
+/* Those of products (passes/schedule/gpu/gemm_variants.c). */
+int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
+
+/* Statements first..last of K under one band in one stage (passes/schedule/cpu/row.c). */
+struct Band;
+void row_stage(LBuild *b, const char *strategy, int first, int last, const struct Band *band);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched: puts every kernel under a loop tree, once a target. Strategies are tried in order, each
+ * recognising its kernels by access relations; what none takes keeps its original order, a stage a
+ * statement.
+ */
+#include "passes/kernel/band.h"
+#include "passes/schedule/common/loops.h"
+#include "passes/poly/poly.h"
+
+#include <assert.h>
+
+/* All statements under one band. */
+bool sched_row(Kernel *k, Schedule *s)
+{
+	LBuild b = l_build(k, s);
+	KernelClass c = kernel_class(k);
+	Band band;
+
+	if (c == KC_OTHER)
+		return false;
+	band_of(k, k->arena, &band);
+	if (!band.n && k->stmts.n > 1)
+		return false;
+	row_stage(&b, c == KC_MAP ? "map" : "row", 0, k->stmts.n - 1, &band);
+	return true;
+}
+
+void sched_order(Kernel *k, Schedule *s)
+{
+	LBuild b = l_build(k, s);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Band band;
+
+		k->stmts.at[i]->id = i;
+		band_of_one(k, k->stmts.at[i], &band);
+		row_stage(&b, "order", i, i, &band);
+	}
+}
+
+/* What a loop tree does with buffers, by Buf.id. */
+typedef struct Mentions {
+	bool *used, *local;
+} Mentions;
+
+static void mention(void *arg, Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		((Mentions *)arg)->used[e->load.buf->id] = true;
+}
+
+static void mentions(LNode *n, Mentions *m)
+{
+	for (; n; n = n->next) {
+		Expr *e[] = {n->lo,
+			     n->hi,
+			     n->idx,
+			     n->val[0],
+			     n->val[1],
+			     n->guard,
+			     n->tile ? n->tile->a_at : NULL};
+
+		for (int i = 0; i < 2; i++)
+			if (n->buf[i])
+				(n->kind == LN_LOCAL && i == 0 ? m->local
+							       : m->used)[n->buf[i]->id] = true;
+		if (n->tile)
+			m->used[n->tile->a->id] = m->used[n->tile->b->id] = true;
+		for (size_t i = 0; i < sizeof e / sizeof *e; i++)
+			if (e[i])
+				ex_walk(e[i], mention, m);
+		mentions(n->body, m);
+	}
+}
+
+/* Names are for the reader: no two buffers of a schedule share one. */
+static void name_apart(Kernel *k, const bool *used)
+{
+	for (int i = 0; i < k->bufs.n; i++) {
+		const char *name = k->bufs.at[i]->name;
+
+		for (int j = 0, n = 2; used[i] && j < i; j++)
+			if (used[j] && !strcmp(k->bufs.at[j]->name, k->bufs.at[i]->name)) {
+				k->bufs.at[i]->name = arena_printf(k->arena, "%s_%d", name, n++);
+				j = -1;
+			}
+	}
+}
+
+/* Temporaries that are still read or written from memory. */
+static void find_temps(Schedule *s)
+{
+	Kernel *k = s->kernel;
+	Arena *tmp = arena_new();
+	Mentions m = {NEW_ARRAY(tmp, k->bufs.n + 1, bool), NEW_ARRAY(tmp, k->bufs.n + 1, bool)};
+
+	for (int i = 0; i < s->stages.n; i++) {
+		mentions(s->stages.at[i]->head, &m);
+		mentions(s->stages.at[i]->body, &m);
+	}
+	for (int i = 0; i < k->bufs.n; i++) {
+		Buf *b = k->bufs.at[i];
+
+		if (b->kind == BUF_TEMP && !b->data && m.used[b->id] && !m.local[b->id])
+			vec_push(k->arena, &s->temps, b);
+		m.used[b->id] = m.used[b->id] || m.local[b->id];
+	}
+	name_apart(k, m.used);
+	arena_free(tmp);
+}
+
+/* Elements that share a byte are written by one thread, one after the other. */
+static bool keep_order(LNode *n)
+{
+	bool any = false;
+
+	for (; n; n = n->next) {
+		bool packed = keep_order(n->body) || (n->buf[0] && n->kind != LN_LOCAL &&
+						      dtype_info[n->buf[0]->dtype].bits < 8);
+
+		if (packed && n->kind == LN_LOOP)
+			n->loop = LOOP_SERIAL;
+		any = any || packed;
+	}
+	return any;
+}
+
+/* N's kernel, where it is a contraction once temporaries have dims for the digits that they are written by. */
+static bool contraction_by_digits(const Target *t, Node *n, Schedule *s)
+{
+	Kernel *k = kernel_clone(node_kernel(n), s->kernel->arena), *split;
+
+	if (!kernel_split_dims(k))
+		return false;
+	split = kernel_clone(k, k->arena);
+	if (!sched_contraction(t, k, s))
+		return false;
+	s->kernel = k;
+	s->split = split;
+	return true;
+}
+
+/* For where STEP holds; null: anywhere. In a program for GPUs kernels on the host are of a few elements, for whatever CPU it
+ * has. */
+static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *step)
+{
+	Kernel *k = kernel_clone(node_kernel(n), m->arena);
+	Schedule *s = NEW(m->arena, Schedule);
+
+	s->kernel = k;
+	if (step) {
+		s->where = *step;
+		k->name = arena_printf(m->arena, "%s_upto_%lld", k->name, (long long)step->most);
+	}
+	if (step && step->also)
+		k->name = arena_printf(m->arena, "%s_of_%lld", k->name, (long long)step->also_most);
+	if (t->gpu) {
+		s->split = kernel_split_dims(k) ? kernel_clone(k, m->arena) : NULL;
+		sched_gpu(m, t, k, s);
+	} else if ((node_on_host(n) ||
+		    (!sched_contraction(t, k, s) && !contraction_by_digits(t, n, s))) &&
+		   !sched_row(k, s)) {
+		sched_order(k, s);
+	}
+	l_tidy(s);
+	find_temps(s);
+	for (int i = 0; i < s->stages.n && !t->gpu; i++)
+		if (keep_order(s->stages.at[i]->body))
+			s->stages.at[i]->grain = s->stages.at[i]->extent;
+	return s;
+}
+
+static bool does_the_same(const Schedule *a, const Schedule *b)
+{
+	StrBuf x = {0}, y = {0};
+	bool same;
+
+	schedule_print_bare(&x, a);
+	schedule_print_bare(&y, b);
+	same = !strcmp(strbuf_str(&x), strbuf_str(&y));
+	strbuf_free(&x);
+	strbuf_free(&y);
+	return same;
+}
+
+/* N's schedule, with variants where it goes by sizes that are not known, from the last to the first. */
+static Schedule *all_variants(Module *m, const Target *t, Node *n)
+{
+	const Target *of = node_on_host(n) ? m->host : t;
+	SizeStep step[MOST_STEPS];
+	Schedule *s = schedule(m, of, n, NULL), *v;
+
+	for (int i = sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
+		v = schedule(m, of, n, &step[i]);
+		if (does_the_same(v, s))
+			continue;
+		v->next = s;
+		s = v;
+	}
+	return s;
+}
+
+bool pass_sched(Module *m)
+{
+	m->nsched = m->graph->nnodes;
+	for (int t = 0; t < m->ntargets; t++) {
+		m->sched[t] = NEW_ARRAY(m->arena, m->nsched + 1, Schedule *);
+		for (Node *n = m->graph->first; n; n = n->next)
+			if (node_kernel(n)) {
+				diag_at(m->ctx, node_diag(n));
+				m->sched[t][n->id] = all_variants(m, m->target[t], n);
+			}
+	}
+	diag_at(m->ctx, (DiagLoc){0});
+	return !m->opt.verify || poly_check_module(m, m->ctx->diag);
+}

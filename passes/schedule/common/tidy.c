@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A loop tree as one would write it: strategies speak of blocks, tiles and rests whatever the sizes are, and where a
+ * size is known much of that says nothing. An index that is a number or another index has no name of its own; a loop
+ * over one point is that point, a loop over none is nothing.
+ *
+ * Nothing is captured. A strategy makes an iterator for each LET and loop, so that what a name is said to be mentions
+ * only iterators of bodies around it, which mean the same wherever it is mentioned. One that is used again in a later
+ * body (a kernel's own, looped over once a statement) is forgotten where it gets its new meaning.
+ *
+ * On GPUs, where strategies split what statements have, iterators that are in scope together get names of their own.
+ */
+#include "passes/schedule/common/loops.h"
+
+#include <string.h>
+
+typedef struct Tidy {
+	Arena *arena;
+	ExprPool *p;
+	VEC(Iter *) of;
+	VEC(Expr *) is; /* what each is */
+} Tidy;
+
+static void put(Tidy *t, Expr **e)
+{
+	if (*e && t->of.n)
+		*e = ex_subst_iters(t->p, *e, t->of.at, t->is.at, t->of.n);
+}
+
+/* IT gets a meaning of its own: what an outer body said of it is no more. */
+static void forget(Tidy *t, const Iter *it)
+{
+	for (int i = 0; i < t->of.n; i++)
+		if (t->of.at[i] == it) {
+			t->of.at[i] = t->of.at[--t->of.n];
+			t->is.at[i] = t->is.at[--t->is.n];
+			return;
+		}
+}
+
+static void name_is(Tidy *t, Iter *name, Expr *e)
+{
+	vec_push(t->arena, &t->of, name);
+	vec_push(t->arena, &t->is, e);
+}
+
+/* The expressions of N; its variable counts from behind its bounds on. */
+static void put_all(Tidy *t, LNode *n)
+{
+	put(t, &n->lo);
+	put(t, &n->hi);
+	if (n->var)
+		forget(t, n->var);
+	if (n->fold) {
+		put(t, &n->fold->valid);
+		forget(t, n->fold->col);
+		forget(t, n->fold->row);
+	}
+	put(t, &n->idx);
+	put(t, &n->skew);
+	put(t, &n->guard);
+	for (int i = 0; i < n->nout; i++)
+		put(t, &n->val[i]);
+	for (int i = 0; i < n->nat; i++)
+		put(t, &n->at[i]);
+	if (n->tile) {
+		Expr **x[] = {&n->tile->acc_at, &n->tile->a_at,    &n->tile->a_step,
+			      &n->tile->b_at,   &n->tile->b_step,  &n->tile->ahead,
+			      &n->tile->k,      &n->tile->m_valid, &n->tile->n_valid};
+
+		for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+			put(t, x[i]);
+	}
+}
+
+/* How often a loop runs, where that is known; else -1. */
+static int64_t trips(const LNode *n)
+{
+	int64_t span;
+
+	if (n->lo->kind != EX_CONST || n->hi->kind != EX_CONST ||
+	    __builtin_sub_overflow(n->hi->i, n->lo->i, &span))
+		return -1;
+	return span <= 0 ? 0 : (span - 1) / n->step + 1;
+}
+
+/* The body of loop N in its place. */
+static void splice(LNode **at, LNode *n)
+{
+	*at = n->body;
+	while (*at)
+		at = &(*at)->next;
+	*at = n->next;
+}
+
+static void tidy(Tidy *t, LNode **at)
+{
+	LNode *n;
+
+	while ((n = *at)) {
+		put_all(t, n);
+		if (n->kind == LN_LET && (n->lo->kind == EX_CONST || n->lo->kind == EX_ITER)) {
+			name_is(t, n->var, n->lo);
+			*at = n->next;
+		} else if (n->kind == LN_LOOP && trips(n) == 0) {
+			*at = n->next;
+		} else if (n->kind == LN_LOOP && trips(n) == 1) {
+			name_is(t, n->var, n->lo);
+			splice(at, n);
+		} else {
+			tidy(t, &n->body);
+			at = &n->next;
+		}
+	}
+}
+
+/* ---- Names ---- */
+
+typedef struct Scope {
+	Arena *arena;
+	VEC(Iter *) in;
+} Scope;
+
+static bool is_taken(const Scope *s, const Iter *by, const char *name)
+{
+	for (int i = 0; i < s->in.n; i++)
+		if (s->in.at[i] != by && !strcmp(s->in.at[i]->name, name))
+			return true;
+	return false;
+}
+
+static void enter(Scope *s, Iter *it)
+{
+	const char *name = it ? it->name : NULL;
+
+	if (!it)
+		return;
+	for (int i = 2; is_taken(s, it, name); i++)
+		name = arena_printf(s->arena, "%s_%d", it->name, i);
+	it->name = name;
+	vec_push(s->arena, &s->in, it);
+}
+
+static void name_apart(Scope *s, const LNode *n)
+{
+	const int outside = s->in.n;
+
+	for (; n; n = n->next) {
+		const int before = s->in.n;
+
+		enter(s, n->var);
+		enter(s, n->slot);
+		if (n->fill) {
+			enter(s, n->fill->row);
+			enter(s, n->fill->chunk);
+			enter(s, n->fill->elem);
+		}
+		if (n->fold) {
+			enter(s, n->fold->col);
+			enter(s, n->fold->row);
+		}
+		name_apart(s, n->body);
+		if (n->kind != LN_LET)
+			s->in.n = before;
+	}
+	s->in.n = outside;
+}
+
+/* ---- All of it ---- */
+
+void l_tidy(Schedule *s)
+{
+	for (int i = 0; i < s->stages.n; i++) {
+		Stage *st = s->stages.at[i];
+		Tidy t = {.arena = s->kernel->arena, .p = s->kernel->pool};
+		Scope scope = {.arena = s->kernel->arena};
+
+		tidy(&t, &st->body);
+		if (!st->team)
+			continue;
+		enter(&scope, st->var);
+		enter(&scope, st->first);
+		name_apart(&scope, st->head);
+		name_apart(&scope, st->body);
+	}
+}

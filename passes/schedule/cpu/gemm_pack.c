@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of A. */
+#include "passes/schedule/common/gemm_impl.h"
+
+/* kf, the flat k, of the k iterators. */
+static Expr *flat_k(Gemm *g)
+{
+	Expr *e = l_int(&g->b, 0);
+
+	for (int i = 0; i < g->c.nk; i++)
+		e = ex_add(g->b.p, ex_mul(g->b.p, e, ex_dim(g->b.p, g->c.k[i]->extent)),
+			   ex_iter(g->b.p, g->c.k[i]));
+	return e;
+}
+
+static int open_k(Gemm *g, LNode **loops)
+{
+	for (int i = 0; i < g->c.nk; i++)
+		loops[i] = l_loop(&g->b, LOOP_SERIAL, g->c.k[i], l_int(&g->b, 0),
+				  ex_dim(g->b.p, g->c.k[i]->extent), 1);
+	return g->c.nk;
+}
+
+static void close_loops(Gemm *g, LNode **loops, int n)
+{
+	while (n)
+		l_close(&g->b, loops[--n]);
+}
+
+static Expr *zero_of(Gemm *g)
+{
+	return ex_num(g->b.p, g->c.ct, 0);
+}
+
+Expr *gemm_block_end(Gemm *g)
+{
+	return l_min(&g->b, ex_add(g->b.p, ex_iter(g->b.p, g->n0), l_int(&g->b, g->nc)),
+		     ex_dim(g->b.p, g->n));
+}
+
+Expr *gemm_panels(Gemm *g)
+{
+	ExprPool *p = g->b.p;
+
+	return ex_op2(
+		p, IN_floordiv,
+		ex_add(p, ex_sub(p, gemm_block_end(g), ex_iter(p, g->n0)), l_int(&g->b, g->pw - 1)),
+		l_int(&g->b, g->pw));
+}
+
+/* B's loads step through the merged columns as through one iterator: no run ends inside a panel. */
+static bool b_merges(Gemm *g)
+{
+	if (g->c.guard_b)
+		return false;
+	for (int i = 0; i + 1 < g->nnin; i++) {
+		Pair p = {g->k, g->nin[i], g->nin[i + 1], g->nin[i + 1]->extent, NULL};
+
+		if (!pair_joins(&p, g->c.b))
+			return false;
+	}
+	return true;
+}
+
+/* Stores zeros in columns FROM.. of the panel row at BASE. */
+static void zero_columns(Gemm *g, Expr *base, Expr *from)
+{
+	LBuild *b = &g->b;
+	Iter *z = l_iter(b, "j", dim_const(g->k->ctx, g->pw));
+	LNode *l = l_loop(b, LOOP_VECTOR, z, from, l_int(b, g->pw), 1);
+
+	l_store(b, g->bbuf, ex_add(b->p, base, ex_iter(b->p, z)), zero_of(g), NULL);
+	l_close(b, l);
+}
+
+/* One panel row: columns c0 .. cend as a single run. */
+static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
+{
+	LBuild *b = &g->b;
+	Placing pl = {.g = g, .s = g->c.s, .flat = true};
+	LNode *l = l_loop(b, LOOP_VECTOR, g->nflat, c0, cend, 1);
+
+	l_store(b, g->bbuf, ex_add(b->p, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
+		ex_rewrite(b->p, g->c.b, gemm_place, &pl), NULL);
+	l_close(b, l);
+	zero_columns(g, base, ex_sub(b->p, cend, c0));
+}
+
+/* One panel row in runs of the innermost iterator, each cut to where the guard holds. */
+static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Placing pl = {.g = g, .s = g->c.s};
+	Iter *w = g->nin[g->nnin - 1];
+	Expr *row0 = l_int(b, 0), *lo = c0, *hi = cend, *val, *guard;
+	LNode *hl = NULL, *wl;
+
+	zero_columns(g, base, l_int(b, 0));
+	if (g->nnin > 1) {
+		Iter *h = l_iter(b, "h", gemm_product(g, g->nin, g->nnin - 1));
+		Expr *ww = ex_dim(p, w->extent);
+
+		hl = l_loop(b, LOOP_SERIAL, h, ex_op2(p, IN_floordiv, c0, ww),
+			    ex_add(p, ex_op2(p, IN_floordiv, ex_sub(p, cend, l_int(b, 1)), ww),
+				   l_int(b, 1)),
+			    1);
+		l_split(b, g->nin, g->nnin - 1, ex_iter(p, h));
+		row0 = ex_mul(p, ex_iter(p, h), ww);
+		lo = l_max(b, l_int(b, 0), ex_sub(p, c0, row0));
+		hi = l_min(b, ww, ex_sub(p, cend, row0));
+	}
+	val = ex_rewrite(p, g->c.b, gemm_place, &pl);
+	guard = g->c.guard_b ? ex_rewrite(p, g->c.guard_b, gemm_place, &pl) : NULL;
+	guard = guard_to_range(g->k, guard, w, &lo, &hi);
+	wl = l_loop(b, l_short(w->extent) ? LOOP_SHORT : LOOP_VECTOR, w, lo, hi, 1);
+	l_store(b, g->bbuf, ex_add(p, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val,
+		guard);
+	l_close(b, wl);
+	if (hl)
+		l_close(b, hl);
+}
+
+void gemm_pack_b(Gemm *g)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Iter *jb = l_iter(b, "jb", dim_const(g->k->ctx, g->nc / g->pw)),
+	     *c0 = l_iter(b, "c0", g->n);
+	Expr *cend, *base;
+	LNode *loops[MAX_ITERS], *jbl;
+	int nl;
+
+	g->bbuf = l_temp(b, "bp", ctype_dtype(g->c.ct),
+			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->nc), g->kk));
+	jbl = l_loop(b, LOOP_SERIAL, jb, l_int(b, 0), gemm_panels(g), 1);
+	l_let(b, c0, ex_add(p, ex_iter(p, g->n0), ex_mul(p, ex_iter(p, jb), l_int(b, g->pw))));
+	cend = l_min(b, ex_add(p, ex_iter(p, c0), l_int(b, g->pw)), ex_dim(p, g->n));
+	nl = open_k(g, loops);
+	base = ex_mul(p, ex_add(p, ex_mul(p, ex_iter(p, jb), ex_dim(p, g->kk)), flat_k(g)),
+		      l_int(b, g->pw));
+	if (b_merges(g))
+		pack_run(g, base, ex_iter(p, c0), cend);
+	else
+		pack_runs(g, base, ex_iter(p, c0), cend);
+	close_loops(g, loops, nl);
+	l_close(b, jbl);
+}
+
+void gemm_pack_a(Gemm *g)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Placing pl = {.g = g, .s = g->c.s};
+	Iter *i = l_iter(b, "i", g->m), *last = g->c.k[g->c.nk - 1];
+	Expr *rows = l_min(b, l_int(b, g->mc), ex_sub(p, ex_dim(p, g->m), ex_iter(p, g->m0)));
+	Expr *lo = l_int(b, 0), *hi = ex_dim(p, last->extent), *guard, *at;
+	LNode *loops[MAX_ITERS], *il, *wl;
+	LoopKind kind = l_short(last->extent) ? LOOP_SHORT : LOOP_VECTOR;
+	int nl = 0;
+
+	g->abuf = l_temp(b, "ap", ctype_dtype(g->c.ct),
+			 dim_mul(g->k->ctx, dim_const(g->k->ctx, g->mc), g->kk));
+	il = l_loop(b, LOOP_SERIAL, i, l_int(b, 0), rows, 1);
+	l_split(b, g->c.m, g->c.nm, ex_add(p, ex_iter(p, g->m0), ex_iter(p, i)));
+	at = ex_add(p, ex_mul(p, ex_iter(p, i), ex_dim(p, g->kk)), flat_k(g));
+	for (; nl + 1 < g->c.nk; nl++)
+		loops[nl] = l_loop(b, LOOP_SERIAL, g->c.k[nl], l_int(b, 0),
+				   ex_dim(p, g->c.k[nl]->extent), 1);
+	if (g->c.guard_a) {
+		wl = l_loop(b, kind, last, lo, hi, 1);
+		l_store(b, g->abuf, at, zero_of(g), NULL);
+		l_close(b, wl);
+	}
+	guard = g->c.guard_a ? ex_rewrite(p, g->c.guard_a, gemm_place, &pl) : NULL;
+	guard = guard_to_range(g->k, guard, last, &lo, &hi);
+	wl = l_loop(b, kind, last, lo, hi, 1);
+	l_store(b, g->abuf, at, ex_rewrite(p, g->c.a, gemm_place, &pl), guard);
+	l_close(b, wl);
+	close_loops(g, loops, nl);
+	l_close(b, il);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The strategies *row* and *map*: statements under their common parallel band, then in sequence. What lives
+ * only inside a row lives in registers or in a row-sized local.
+ *
+ *   p over the fixed band iterators        parallel
+ *     v in blocks of the vector iterator   parallel too
+ *       statement 1 over its own iterators, v innermost, or a reduction in lanes
+ *       statement 2 ...
+ *
+ * The vector iterator is the band's contiguous one where memory runs along the band (maps, reductions over
+ * an outer axis); where memory runs along what is reduced, there is none and reductions go in lanes.
+ */
+#include "passes/kernel/points.h"
+#include "passes/schedule/common/row_impl.h"
+
+#include <assert.h>
+
+Row row_new(LBuild *b, int first, int last, const Band *band)
+{
+	const int n = b->k->bufs.n;
+
+	return (Row){.b = b,
+		     .k = b->k,
+		     .band = band,
+		     .first = first,
+		     .last = last,
+		     .s = b->k->stmts.at[first],
+		     .vec = -1,
+		     .tile = -1,
+		     .local = NEW_ARRAY(b->arena, n + 1, Buf *),
+		     .keep = arena_array(b->arena, (size_t)n + 1, sizeof(Keep[MAX_RANK])),
+		     .nlocal = n};
+}
+
+void row_begin(Row *r, Stmt *s)
+{
+	r->s = s;
+	l_of(r->b, s);
+}
+
+/* ---- Locals ---- */
+
+/* Dim D of T, written by S, runs with which band iterator? -1: none. */
+static int band_dim(const Row *r, const Stmt *s, int d)
+{
+	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
+}
+
+int row_memory_dim(const Buf *t, int i)
+{
+	return t->layout ? t->layout->ax[i].dim : i;
+}
+
+static bool used_outside(const Row *r, const Buf *t)
+{
+	for (int i = 0; i < r->k->stmts.n; i++)
+		if ((i < r->first || i > r->last) &&
+		    (stmt_reads(r->k->stmts.at[i], t) || stmt_writes(r->k->stmts.at[i], t)))
+			return true;
+	return false;
+}
+
+bool row_keeps(const Row *r, const Buf *t)
+{
+	return t->kind == BUF_TEMP && !t->data && !used_outside(r, t);
+}
+
+bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t)
+{
+	int writers = 0;
+
+	for (int i = r->first; i <= r->last; i++)
+		writers += stmt_writes(r->k->stmts.at[i], t);
+	return row_keeps(r, t) && !r->local[t->id] && writers == 1 && !s->update && !s->ordered;
+}
+
+static void make_local(Row *r, Stmt *s, Buf *t)
+{
+	Dim *dims[MAX_RANK];
+	int n = 0;
+
+	if (!row_may_be_local(r, s, t))
+		return;
+	for (int i = 0; i < t->rank; i++) {
+		int d = row_memory_dim(t, i), b = band_dim(r, s, d);
+
+		r->keep[t->id][d] = b < 0          ? KEEP_ALL
+				    : b == r->vec  ? KEEP_BLOCK
+				    : b == r->tile ? KEEP_TILE
+						   : KEEP_NOT;
+		if (r->keep[t->id][d] != KEEP_NOT)
+			dims[n++] = b < 0 ? t->dims[d]
+					  : dim_const(r->k->ctx,
+						      b == r->tile ? TILE_WINDOW : r->block);
+	}
+	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+	l_local(r->b, r->local[t->id]);
+}
+
+static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
+{
+	int n = 0;
+
+	for (int i = 0; i < t->rank; i++) {
+		int d = row_memory_dim(t, i);
+
+		if (r->keep[t->id][d] == KEEP_ALL)
+			out[n++] = idx[d];
+		else if (r->keep[t->id][d] == KEEP_ROWS)
+			out[n++] = r->row_at;
+		else if (r->keep[t->id][d] != KEEP_NOT)
+			out[n++] = ex_sub(r->k->pool, idx[d],
+					  r->keep[t->id][d] == KEEP_TILE ? r->tlo : r->v0);
+	}
+}
+
+/* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */
+
+static Expr *place(void *arg, Expr *e)
+{
+	Row *r = arg;
+
+	if (e->kind == EX_ITER) {
+		const int b = band_index(r->band, r->s, e->iter);
+
+		if (b >= 0)
+			return r->as[b];
+	} else if (e->kind == EX_LOAD && e->load.buf->id < r->nlocal && r->local[e->load.buf->id]) {
+		Expr *idx[MAX_RANK], *at;
+
+		local_index(r, e->load.buf, e->load.idx, idx);
+		at = flat_index(r->k, r->local[e->load.buf->id], idx);
+		return ex_load(r->k->pool, r->local[e->load.buf->id], &at, 1);
+	} else if (e->kind == EX_LOAD) {
+		Expr *at = flat_index(r->k, e->load.buf, e->load.idx);
+
+		return ex_load(r->k->pool, e->load.buf, &at, 1);
+	}
+	return NULL;
+}
+
+Expr *row_placed(Row *r, Expr *e)
+{
+	return e ? ex_rewrite(r->k->pool, e, place, r) : NULL;
+}
+
+Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out)
+{
+	Expr *idx[MAX_RANK];
+	Buf *t = s->out[k];
+
+	for (int d = 0; d < s->nwidx; d++)
+		idx[d] = row_placed(r, s->widx[d]);
+	if (t->id < r->nlocal && r->local[t->id]) {
+		Expr *in[MAX_RANK];
+
+		memcpy(in, idx, sizeof in);
+		local_index(r, t, in, idx);
+		t = r->local[t->id];
+	}
+	*out = t;
+	return flat_index(r->k, t, idx);
+}
+
+void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red)
+{
+	Expr *at[MAX_ITERS];
+
+	for (int i = 0; i < nat; i++) {
+		const int b = band_index(r->band, s, s->iter[i]);
+
+		at[i] = b >= 0                 ? r->pos[b]
+			: red && i >= s->nband ? red[i - s->nband]
+					       : ex_iter(r->k->pool, s->iter[i]);
+	}
+	l_does(r->b, n, part, at, nat);
+}
+
+static void emit_stmt(Row *r, Stmt *s)
+{
+	row_begin(r, s);
+	for (int o = 0; o < s->nout; o++)
+		make_local(r, s, s->out[o]);
+	row_emit(r);
+}
+
+/* ---- Band iterators that run through memory as one ---- */
+
+/* Some dim of what S writes has an index of IT and more: a local has that dim whole, for one value of what is around it. */
+static bool index_mixes(const Stmt *s, const Iter *it)
+{
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind != EX_ITER && expr_has_iter(s->widx[d], it))
+			return true;
+	return false;
+}
+
+bool row_joins(Row *r, int out, int in, Dim *extent)
+{
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+		Pair p = {r->k, r->band->of[i][out], r->band->of[i][in], extent, NULL};
+
+		if (!pair_absent(&p, s->guard) ||
+		    !pair_steps(&p, flat_index(r->k, s->out[0], s->widx)))
+			return false;
+		if (s->out[0]->kind == BUF_TEMP && (index_mixes(s, p.out) || index_mixes(s, p.in)))
+			return false;
+		for (int o = 0; o < monoid_info[s->red].n || !o; o++)
+			if (!pair_joins(&p, s->val[o]))
+				return false;
+	}
+	return true;
+}
+
+int row_merge_band(Row *r, Merged *g)
+{
+	Ctx *c = r->k->ctx;
+	int n = r->band->n;
+	bool again = r->tile < 0;
+
+	for (int b = 0; b < n; b++)
+		g[b] = (Merged){{b}, 1, r->band->iter[b]->extent};
+	while (again) {
+		again = false;
+		for (int i = 0; i < n && !again; i++)
+			for (int j = 0; j < n && !again; j++) {
+				if (i == j || g[i].of[g[i].n - 1] == r->vec ||
+				    !row_joins(r, g[i].of[g[i].n - 1], g[j].of[g[j].n - 1],
+					       g[j].extent))
+					continue;
+				for (int x = 0; x < g[j].n; x++)
+					g[i].of[g[i].n++] = g[j].of[x];
+				g[i].extent = dim_mul(c, g[i].extent, g[j].extent);
+				g[j] = g[i];
+				for (int x = i; x + 1 < n; x++)
+					g[x] = g[x + 1];
+				n--;
+				again = true;
+			}
+	}
+	return n;
+}
+
+void row_stage_iters(Row *r, const Merged *g, int n)
+{
+	ExprPool *p = r->k->pool;
+
+	for (int i = 0; i < n; i++) {
+		int last = g[i].of[g[i].n - 1];
+		Iter *it = l_iter(r->b, r->band->iter[last]->name, g[i].extent);
+		Expr *at = ex_iter(p, it);
+
+		for (int x = g[i].n - 1; x >= 0; x--) {
+			int b = g[i].of[x];
+			Expr *extent = ex_dim(p, r->band->iter[b]->extent);
+
+			r->rep[b] = it;
+			r->as[b] = b == last ? ex_iter(p, it) : l_int(r->b, 0);
+			r->pos[b] = x ? ex_op2(p, IN_mod, at, extent) : at;
+			r->fixed[b] = b != r->vec && b != r->tile;
+			at = x ? ex_op2(p, IN_floordiv, at, extent) : at;
+		}
+	}
+}
+
+/* [lo, hi) of block P of SIZE points of IT. */
+static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name, Expr **hi)
+{
+	LBuild *b = r->b;
+	Expr *lo = l_int(b, 0);
+	int64_t all;
+
+	if (!dim_is_const(it->extent, &all) || all > size) {
+		Iter *v0 = l_iter(b, name, it->extent);
+
+		l_let(b, v0, ex_mul(b->p, p, l_int(b, size)));
+		lo = ex_iter(b->p, v0);
+	}
+	*hi = l_min(b, ex_add(b->p, lo, l_int(b, size)), row_extent(r, it));
+	return lo;
+}
+
+/* Windows' tiles of the sliding iterator: as even as can be. */
+static int64_t tile_size(const Iter *it)
+{
+	int64_t n, tiles;
+
+	if (!dim_is_const(it->extent, &n))
+		return TILE_WINDOW;
+	tiles = (n + TILE_WINDOW - 1) / TILE_WINDOW;
+	return tiles ? (n + tiles - 1) / tiles : 1;
+}
+
+/* How far band iterator AT runs in an iteration of the stage. */
+static Dim *reach(const Row *r, int at)
+{
+	Ctx *c = r->k->ctx;
+	Dim *all = r->band->iter[at]->extent;
+
+	if (at == r->vec)
+		return dim_min(c, r->rep[at]->extent, dim_const(c, r->block));
+	return at == r->tile ? dim_min(c, all, dim_const(c, tile_size(r->rep[at]))) : all;
+}
+
+/* Points of an iteration of the stage, of the statement that has most. */
+static Dim *points(const Row *r)
+{
+	Ctx *c = r->k->ctx;
+	Dim *most = dim_const(c, 1);
+
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *s = r->k->stmts.at[i];
+		Dim *n = dim_const(c, 1);
+
+		for (int j = 0; j < s->niters; j++) {
+			const int at = band_index(r->band, s, s->iter[j]);
+
+			if (at < 0)
+				n = dim_mul(c, n, s->iter[j]->extent);
+			else if (!r->fixed[at])
+				n = dim_mul(c, n, reach(r, at));
+		}
+		most = dim_max(c, most, n);
+	}
+	return most;
+}
+
+void row_stage(LBuild *b, const char *strategy, int first, int last, const Band *band)
+{
+	Row r = row_new(b, first, last, band);
+	Ctx *c = b->k->ctx;
+	Iter *split[MAX_ITERS + 2], *tiles = NULL, *blocks = NULL;
+	int nsplit = 0, ngroups;
+	Merged g[MAX_ITERS];
+
+	row_choose_vector(&r);
+	r.tile = row_window_along(&r);
+	r.block = r.tile >= 0                                    ? BLOCK_WINDOW
+		  : first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP
+								 : BLOCK;
+	ngroups = row_merge_band(&r, g);
+	row_stage_iters(&r, g, ngroups);
+	for (int i = 0; i < ngroups; i++) {
+		int at = g[i].of[g[i].n - 1];
+
+		if (at != r.vec && at != r.tile)
+			split[nsplit++] = r.rep[at];
+	}
+	if (r.tile >= 0) {
+		split[nsplit++] = tiles = l_iter(
+			b, "tile",
+			dim_ceildiv(c, r.rep[r.tile]->extent,
+				    dim_const(c, tile_size(r.rep[r.tile]))));
+	}
+	if (r.vec >= 0)
+		split[nsplit++] = blocks = l_iter(
+			b, "block", dim_ceildiv(c, r.rep[r.vec]->extent, dim_const(c, r.block)));
+	l_stage(b, strategy, iters_points(c, split, nsplit));
+	l_grain(b, GRAIN_POINTS, points(&r));
+	l_split(b, split, nsplit, ex_iter(b->p, b->stage->var));
+	if (r.tile >= 0)
+		r.tlo = block_of(&r, ex_iter(b->p, tiles), r.rep[r.tile], tile_size(r.rep[r.tile]),
+				 "tile0", &r.thi);
+	if (r.vec >= 0)
+		r.vlo = r.v0 = block_of(&r, ex_iter(b->p, blocks), r.rep[r.vec], r.block, "v0",
+					&r.vhi);
+	for (int i = first; i <= last; i++)
+		emit_stmt(&r, b->k->stmts.at[i]);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Along which iterator the innermost loop of a row goes. A stride there costs a cache line a point, while an
+ * access that does not step stays in a register: the fewest strides win, then the most accesses that run.
+ */
+#include "passes/schedule/common/row_impl.h"
+
+enum { LONG_ROW = 64 };
+
+/* Accesses that step by one element along an iterator, and that step otherwise. */
+typedef struct Along {
+	int runs, strides;
+} Along;
+
+static bool better(Along a, Along b)
+{
+	return a.strides != b.strides ? a.strides < b.strides : a.runs > b.runs;
+}
+
+static Along along(Ctx *c, Expr *at, const Iter *it)
+{
+	Dim *step = ex_step(c, at, it);
+	const bool runs = step && dim_equals(step, 1);
+
+	return (Along){runs, !runs && !(step && dim_equals(step, 0))};
+}
+
+static bool fewer(const Iter *it, int64_t than)
+{
+	int64_t n;
+
+	return dim_is_const(it->extent, &n) && n < than;
+}
+
+/* Too few points for a row, as of a window. */
+static bool is_short(const Iter *it)
+{
+	return fewer(it, WINDOW);
+}
+
+/* ---- The vector iterator ---- */
+
+typedef struct Steps {
+	Row *r;
+	Along band[MAX_ITERS], inner;
+	bool is_long; /* rows inside are: the sum across lanes at their ends is small beside them */
+} Steps;
+
+static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *idx)
+{
+	Kernel *k = st->r->k;
+	Expr *at = row_keeps(st->r, buf) ? NULL : flat_index(k, buf, idx);
+	Along inner = {0};
+
+	for (int i = 0; at && i < s->niters; i++) {
+		const int b = band_index(st->r->band, s, s->iter[i]);
+		const Along a = along(k->ctx, at, s->iter[i]);
+
+		if (b >= 0) {
+			st->band[b].runs += a.runs;
+			st->band[b].strides += a.strides;
+		} else if (!is_short(s->iter[i])) {
+			inner.runs += a.runs;
+			inner.strides += a.strides;
+			st->is_long = st->is_long || (a.runs && !fewer(s->iter[i], LONG_ROW));
+		}
+	}
+	/* Some loop inside runs along it. */
+	st->inner.runs += inner.runs;
+	st->inner.strides += inner.strides && !inner.runs;
+}
+
+static void step_load(void *arg, Stmt *s, Expr *load)
+{
+	step_index(arg, s, load->load.buf, load->load.idx);
+}
+
+/* A loop inside is better than band iterator B; of two that are as good, it is where its rows are long. */
+static bool goes_inside(const Steps *st, int b)
+{
+	return st->inner.runs &&
+	       (better(st->inner, st->band[b]) || (st->is_long && !better(st->band[b], st->inner)));
+}
+
+void row_choose_vector(Row *r)
+{
+	Steps st = {.r = r};
+	int best = -1;
+
+	for (int i = r->first; i <= r->last; i++) {
+		stmt_loads(r->k->stmts.at[i], step_load, &st);
+		step_index(&st, r->k->stmts.at[i], r->k->stmts.at[i]->out[0],
+			   r->k->stmts.at[i]->widx);
+	}
+	for (int b = 0; b < r->band->n; b++)
+		if (best < 0 || !better(st.band[best], st.band[b]))
+			best = b;
+	r->vec = best >= 0 && goes_inside(&st, best) ? -1 : best;
+	for (int b = 0; b < r->band->n; b++)
+		r->fixed[b] = b != r->vec;
+}
+
+/* ---- Lanes ---- */
+
+typedef struct Lane {
+	Ctx *ctx;
+	const Iter *it;
+	Along all;
+} Lane;
+
+static void lane_load(void *arg, Expr *e)
+{
+	Lane *l = arg;
+	Along a;
+
+	if (e->kind != EX_LOAD || e->load.nidx != 1)
+		return;
+	a = along(l->ctx, e->load.idx[0], l->it);
+	l->all.runs += a.runs;
+	l->all.strides += a.strides;
+}
+
+int row_lane_of(const Points *t)
+{
+	Along best = {0};
+	int at = -1;
+
+	for (int i = 0; i < t->n; i++) {
+		Lane l = {.ctx = t->k->ctx, .it = t->it[i]};
+
+		for (int v = 0; v < t->ne; v++)
+			ex_walk(t->e[v], lane_load, &l);
+		if (is_short(l.it))
+			l.all.runs = 0;
+		if (at >= 0 && better(best, l.all))
+			continue;
+		best = l.all;
+		at = i;
+	}
+	return at;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The row strategy's nests: loops over what a stage did not fix, maps, states, prefixes and scatters. */
+#include "passes/schedule/common/row_impl.h"
+
+void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi)
+{
+	n->loop[n->n++] = l_loop(r->b, kind, it, lo, hi, 1);
+}
+
+void row_close(Row *r, Nest *n)
+{
+	while (n->n)
+		l_close(r->b, n->loop[--n->n]);
+}
+
+static bool is_vec(const Row *r, const Iter *it)
+{
+	return r->vec >= 0 && r->band->of[r->s->id][r->vec] == it;
+}
+
+bool row_is_fixed(const Row *r, const Iter *it)
+{
+	const int b = band_index(r->band, r->s, it);
+
+	return b >= 0 && r->fixed[b];
+}
+
+void row_point(const Row *r, Expr *const *free, Expr **at)
+{
+	for (int i = 0; i < r->s->niters; i++) {
+		Iter *it = r->s->iter[i];
+
+		at[i] = row_is_fixed(r, it) ? r->pos[band_index(r->band, r->s, it)] : *free++;
+	}
+}
+
+Expr *row_extent(Row *r, const Iter *it)
+{
+	return ex_dim(r->k->pool, it->extent);
+}
+
+Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
+{
+	Iter *last = NULL;
+
+	for (int i = 0; i < s->nband; i++)
+		if (!row_is_fixed(r, s->iter[i]) && !is_vec(r, s->iter[i]))
+			last = s->iter[i];
+	for (int i = 0; i < s->nband; i++) {
+		Iter *it = s->iter[i];
+
+		if (row_is_fixed(r, it) || is_vec(r, it) ||
+		    (leave_last && r->vec < 0 && it == last))
+			continue;
+		if (r->tile >= 0 && r->band->of[r->s->id][r->tile] == it)
+			row_open(r, n, LOOP_SERIAL, r->rep[r->tile], r->tlo, r->thi);
+		else
+			row_open(r, n, r->unrolled ? LOOP_UNROLL : LOOP_SERIAL, it, l_int(r->b, 0),
+				 row_extent(r, it));
+	}
+	return leave_last && r->vec < 0 ? last : NULL;
+}
+
+/* Elements that share a byte are stored one after the other. */
+bool row_packed(const Stmt *s)
+{
+	return dtype_info[s->out[0]->dtype].bits < 8;
+}
+
+static void emit_map(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0};
+	Iter *last = row_open_band(r, s, &n, true);
+	Expr *val = row_placed(r, s->val[0]), *guard = row_placed(r, s->guard), *at, *lo, *hi;
+	Buf *out;
+	LoopKind kind = r->unrolled                                        ? LOOP_UNROLL
+			: s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
+			: r->vec >= 0 && l_short(r->rep[r->vec]->extent)   ? LOOP_SHORT
+									   : LOOP_VECTOR;
+
+	at = row_write_index(r, s, 0, &out);
+	if (r->vec >= 0) {
+		lo = r->vlo;
+		hi = r->vhi;
+		guard = guard_to_range(r->k, guard, r->rep[r->vec], &lo, &hi);
+		row_open(r, &n, kind, r->rep[r->vec], lo, hi);
+	} else if (last) {
+		lo = l_int(r->b, 0);
+		hi = row_extent(r, last);
+		guard = guard_to_range(r->k, guard, last, &lo, &hi);
+		row_open(r, &n, kind, last, lo, hi);
+	}
+	row_does(r, l_store(r->b, out, at, val, guard), s, PART_WRITE, s->niters, NULL);
+	row_close(r, &n);
+}
+
+LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val,
+		      Expr *guard)
+{
+	LNode *n = l_node(r->b, kind);
+
+	n->red = s->red;
+	n->nout = monoid_info[s->red].n;
+	for (int i = 0; i < n->nout; i++) {
+		n->buf[i] = acc[i];
+		n->val[i] = val[i];
+	}
+	n->idx = idx;
+	n->guard = guard;
+	return n;
+}
+
+void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size)
+{
+	for (int i = 0; i < monoid_info[s->red].n; i++)
+		acc[i] = l_temp(r->b, "acc", ctype_dtype(s->val[i]->ct), size);
+}
+
+static Expr *initial(Row *r, Stmt *s, int i)
+{
+	if (s->update && i < s->nout) {
+		Buf *out;
+		Expr *at = row_write_index(r, s, i, &out);
+
+		return ex_load(r->k->pool, out, &at, 1);
+	}
+	return monoid_identity(r->k->pool, s->red, i, s->val[i]->ct);
+}
+
+void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
+{
+	for (int i = 0; i < monoid_info[s->red].n; i++) {
+		LNode *n = l_store(r->b, acc[i], idx, initial(r, s, i), NULL);
+
+		row_does(r, n, s, PART_INIT, s->nband, NULL);
+		n->comp = i;
+	}
+}
+
+void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
+{
+	for (int i = 0; i < s->nout; i++) {
+		Buf *out;
+		Expr *at = row_write_index(r, s, i, &out);
+		LNode *n = l_store(r->b, out, at, ex_load(r->k->pool, acc[i], &idx, 1), NULL);
+
+		row_does(r, n, s, PART_WRITE, s->scan ? s->niters : s->nband, NULL);
+		n->comp = i;
+	}
+}
+
+/* A prefix: one state, stored at every step. */
+static void emit_scan(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0}, in = {.n = 0};
+	Expr *zero = l_int(r->b, 0), *val[2] = {NULL, NULL};
+	Buf *acc[2];
+
+	row_open_band(r, s, &n, false);
+	if (r->vec >= 0)
+		row_open(r, &n, LOOP_SERIAL, r->rep[r->vec], r->vlo, r->vhi);
+	row_declare_state(r, s, acc, NULL);
+	for (int i = 0; i < monoid_info[s->red].n; i++)
+		val[i] = row_placed(r, s->val[i]);
+	row_init_state(r, s, acc, zero);
+	for (int i = s->nband; i < s->niters; i++)
+		row_open(r, &in, LOOP_SERIAL, s->iter[i], zero, row_extent(r, s->iter[i]));
+	row_does(r, row_state_node(r, LN_UPDATE, s, acc, zero, val, row_placed(r, s->guard)), s,
+		 PART_TERM, s->niters, NULL);
+	row_store_state(r, s, acc, zero);
+	row_close(r, &in);
+	row_close(r, &n);
+}
+
+/* A scatter with a monoid: read, combine, write, point after point. */
+static void emit_scatter(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0};
+	Expr *val[2] = {NULL, NULL}, *at = NULL;
+	Buf *out[2] = {NULL, NULL};
+
+	row_open_band(r, s, &n, false);
+	if (r->vec >= 0)
+		row_open(r, &n, LOOP_SERIAL, r->rep[r->vec], r->vlo, r->vhi);
+	for (int i = 0; i < s->nout; i++) {
+		at = row_write_index(r, s, i, &out[i]);
+		val[i] = row_placed(r, s->val[i]);
+	}
+	row_does(r, row_state_node(r, LN_UPDATE, s, out, at, val, row_placed(r, s->guard)), s,
+		 PART_TERM, s->niters, NULL);
+	row_close(r, &n);
+}
+
+void row_emit(Row *r)
+{
+	Stmt *s = r->s;
+
+	if (!s->red)
+		emit_map(r, s);
+	else if (s->update && s->nband == s->niters)
+		emit_scatter(r, s);
+	else if (s->scan)
+		emit_scan(r, s);
+	else if (r->vec >= 0)
+		row_emit_reduce_vector(r, s);
+	else
+		row_emit_reduce_lanes(r, s);
+}

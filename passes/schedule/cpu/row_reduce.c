@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The row strategy's reductions: with the vector iterator innermost (a block of states at a time; small windows
+ * read a padded copy of their row and take all taps in one loop), or in lanes along what is reduced.
+ */
+#include "passes/schedule/common/row_impl.h"
+
+#include <assert.h>
+
+/* The innermost reduced iterator of a small window is unrolled inside the vector loop. */
+static bool unrolled(const Stmt *s)
+{
+	enum { TAPS = 8 };
+	int64_t n;
+
+	return s->niters > s->nband && monoid_info[s->red].n == 1 &&
+	       dim_is_const(s->iter[s->niters - 1]->extent, &n) && n > 0 && n <= TAPS;
+}
+
+/* The conjuncts of G that mention V or U go to *INNER, the rest to *OUTER. */
+static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **inner, Expr **outer)
+{
+	if (!g)
+		return;
+	if (g->kind == EX_INST && g->op.inst == IN_and) {
+		split_guard(r, g->op.arg[0], v, u, inner, outer);
+		split_guard(r, g->op.arg[1], v, u, inner, outer);
+	} else if (expr_has_iter(g, v) || expr_has_iter(g, u)) {
+		*inner = ex_and(r->k->pool, *inner, g);
+	} else {
+		*outer = ex_and(r->k->pool, *outer, g);
+	}
+}
+
+/*
+ * A row of the input of a window: the one load of VAL that runs along v, at base + cv*v + cu*u, where the guard
+ * bounds just that sum. Copied once with the monoid's neutral padding, it serves all taps without a guard.
+ */
+typedef struct Window {
+	Expr *load;
+	int64_t cv, cu, length;
+	Iter *t;       /* cv*v + cu*u */
+	Expr *base;    /* the load's index without that */
+	Expr *lo, *hi; /* of t, where the guard holds */
+	Buf *row;
+} Window;
+
+typedef struct FindLoad {
+	const Iter *v;
+	Expr *load;
+	int n;
+} FindLoad;
+
+static void find_load(void *arg, Expr *e)
+{
+	FindLoad *f = arg;
+
+	if (e->kind != EX_LOAD || !expr_has_iter(e, f->v))
+		return;
+	f->load = e;
+	f->n++;
+}
+
+/* G in terms of t; false where it is no bound on it. */
+static bool window_guard(Row *r, Window *w, Expr *g, const Iter *v, const Iter *u)
+{
+	ExprPool *p = r->k->pool;
+	Expr *rest;
+	Affine d;
+	int64_t gv, gu;
+
+	if (!g)
+		return true;
+	if (g->kind == EX_INST && g->op.inst == IN_and)
+		return window_guard(r, w, g->op.arg[0], v, u) &&
+		       window_guard(r, w, g->op.arg[1], v, u);
+	if (!guard_affine(r->k, g, &d) || !dim_is_const(affine_coef(r->k->ctx, &d, v), &gv) ||
+	    !dim_is_const(affine_coef(r->k->ctx, &d, u), &gu) || (gv != w->cv && gv != -w->cv) ||
+	    gu != (gv > 0 ? w->cu : -w->cu))
+		return false;
+	rest = ex_sub(p, ex_from_affine(p, &d),
+		      ex_add(p, ex_mul(p, l_int(r->b, gv), ex_iter(p, (Iter *)(uintptr_t)v)),
+			     ex_mul(p, l_int(r->b, gu), ex_iter(p, (Iter *)(uintptr_t)u))));
+	if (gv > 0)
+		w->lo = ex_op2(p, IN_max, w->lo, ex_sub(p, l_int(r->b, 0), rest));
+	else
+		w->hi = ex_op2(p, IN_min, w->hi, ex_add(p, rest, l_int(r->b, 1)));
+	return true;
+}
+
+/* Padding must leave the state as it is. */
+static bool pads_neutral(const Stmt *s, const Expr *val, const Expr *load)
+{
+	if (val == load)
+		return true;
+	return s->red == MONOID_sum && val->kind == EX_INST && val->op.inst == IN_mul &&
+	       (val->op.arg[0] == load || val->op.arg[1] == load);
+}
+
+static bool find_window(Row *r, Stmt *s, Expr *val, Expr *inner, Window *w)
+{
+	ExprPool *p = r->k->pool;
+	Iter *v = r->rep[r->vec], *u = s->iter[s->niters - 1];
+	FindLoad f = {v, NULL, 0};
+	int64_t nv, nu;
+	Affine a;
+
+	ex_walk(val, find_load, &f);
+	if (f.n != 1 || !pads_neutral(s, val, f.load) ||
+	    !ex_affine(r->k->ctx, f.load->load.idx[0], &a) ||
+	    !dim_is_const(affine_coef(r->k->ctx, &a, v), &w->cv) ||
+	    !dim_is_const(affine_coef(r->k->ctx, &a, u), &w->cu) || w->cv < 1 || w->cu < 0 ||
+	    !dim_is_const(v->extent, &nv) || !dim_is_const(u->extent, &nu) || nv > BLOCK)
+		return false;
+	w->length = w->cv * (nv - 1) + w->cu * (nu - 1) + 1;
+	if (w->length > 4 * BLOCK)
+		return false;
+	w->load = f.load;
+	w->t = l_iter(r->b, "t", dim_const(r->k->ctx, w->length));
+	w->base = ex_sub(p, f.load->load.idx[0],
+			 ex_add(p, ex_mul(p, l_int(r->b, w->cv), ex_iter(p, v)),
+				ex_mul(p, l_int(r->b, w->cu), ex_iter(p, u))));
+	w->lo = l_int(r->b, 0);
+	w->hi = l_int(r->b, w->length);
+	return window_guard(r, w, inner, v, u);
+}
+
+static void copy_window(Row *r, Stmt *s, Window *w, Expr *outer, Nest *in)
+{
+	ExprPool *p = r->k->pool;
+	Expr *t = ex_iter(p, w->t), *at = ex_add(p, w->base, t);
+	DType type = ctype_dtype(w->load->ct);
+	int keep = in->n;
+
+	w->row = l_temp(r->b, "row", type, dim_const(r->k->ctx, w->length));
+	row_open(r, in, LOOP_VECTOR, w->t, l_int(r->b, 0), l_int(r->b, w->length));
+	l_store(r->b, w->row, t, monoid_identity(p, s->red, 0, w->load->ct), NULL);
+	l_close(r->b, in->loop[--in->n]);
+	guard_to_range(r->k, outer, w->t, &w->lo, &w->hi);
+	row_open(r, in, l_short(w->t->extent) ? LOOP_SHORT : LOOP_VECTOR, w->t, w->lo, w->hi);
+	l_store(r->b, w->row, t, ex_load(p, w->load->load.buf, &at, 1), NULL);
+	while (in->n > keep)
+		l_close(r->b, in->loop[--in->n]);
+}
+
+static Expr *from_window(void *arg, Expr *e)
+{
+	Window *w = arg;
+
+	(void)e;
+	return e == w->load ? w->base : NULL;
+}
+
+/* The innermost reduced iterator of a small window, unrolled inside the loop over v: no guard, one register of
+ * states. False where the window cannot be had so. */
+static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Nest *in)
+{
+	ExprPool *p = r->k->pool;
+	Iter *v = r->rep[r->vec], *u = s->iter[s->niters - 1];
+	Expr *inner = NULL, *outer = NULL, *lo = r->vlo, *hi = r->vhi;
+	Window w = {0};
+	int64_t taps = 0;
+
+	dim_is_const(u->extent, &taps);
+	split_guard(r, row_placed(r, s->guard), v, u, &inner, &outer);
+	if (inner && !find_window(r, s, val, inner, &w))
+		return false;
+	for (int i = s->nband; i < s->niters - 1; i++)
+		row_open(r, in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), row_extent(r, s->iter[i]));
+	if (inner) {
+		Expr *idx = ex_add(p, ex_mul(p, l_int(r->b, w.cv), ex_iter(p, v)),
+				   ex_mul(p, l_int(r->b, w.cu), ex_iter(p, u)));
+
+		copy_window(r, s, &w, outer, in);
+		w.base = ex_load(p, w.row, &idx, 1);
+		val = ex_rewrite(p, val, from_window, &w);
+	}
+	guard_to_range(r->k, outer, v, &lo, &hi);
+	row_open(r, in, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, lo, hi);
+	for (int64_t j = 0; j < taps; j++) {
+		Expr *tap = l_int(r->b, j), *term[2] = {ex_subst_iters(p, val, &u, &tap, 1), NULL},
+		     *place_of[MAX_ITERS];
+
+		for (int i = s->nband; i < s->niters; i++)
+			place_of[i - s->nband] = i + 1 < s->niters ? ex_iter(p, s->iter[i]) : tap;
+		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, term, NULL), s, PART_TERM,
+			 s->niters, place_of);
+	}
+	return true;
+}
+
+/* Reduction with v innermost: a block of states, updated a row of terms at a time. */
+void row_emit_reduce_vector(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0}, in = {.n = 0};
+	Expr *v = ex_iter(r->k->pool, r->rep[r->vec]), *at = ex_sub(r->k->pool, v, r->v0);
+	Expr *lo = r->vlo, *hi = r->vhi, *val[2] = {NULL, NULL}, *guard;
+	Buf *acc[2];
+
+	if (r->tile >= 0 && row_emit_window(r, s))
+		return;
+	assert(r->block <= BLOCK);
+	row_open_band(r, s, &n, false);
+	row_declare_state(r, s, acc, dim_const(r->k->ctx, BLOCK));
+	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
+	for (int i = 0; i < monoid_info[s->red].n; i++)
+		val[i] = row_placed(r, s->val[i]);
+	row_init_state(r, s, acc, at);
+	row_close(r, &in);
+	if (!unrolled(s) || !emit_taps(r, s, acc, at, val[0], &in)) {
+		for (int i = s->nband; i < s->niters; i++)
+			row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
+				 row_extent(r, s->iter[i]));
+		guard = guard_to_range(r->k, row_placed(r, s->guard), r->rep[r->vec], &lo, &hi);
+		row_open(r, &in, l_short(r->rep[r->vec]->extent) ? LOOP_SHORT : LOOP_VECTOR,
+			 r->rep[r->vec], lo, hi);
+		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM,
+			 s->niters, NULL);
+	}
+	row_close(r, &in);
+	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
+	row_store_state(r, s, acc, at);
+	row_close(r, &in);
+	row_close(r, &n);
+}
+
+/* ---- Reduced iterators ---- */
+
+/* The terms of S in terms of the stage: joined where that can be, its lanes are many short sums rather than a long one. */
+static void terms_of(Row *r, Stmt *s, Points *t)
+{
+	*t = (Points){.k = r->k, .ne = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
+	for (int i = 0; i < t->ne; i++)
+		t->e[i] = row_placed(r, s->val[i]);
+	for (int i = s->nband; i < s->niters; i++)
+		points_add(t, s->iter[i]);
+	points_join(t);
+}
+
+/* Reduction with scalar states: lanes over the contiguous reduced iterator. */
+void row_emit_reduce_lanes(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0}, in = {.n = 0};
+	Expr *zero = l_int(r->b, 0), *guard, *lo = zero, *hi;
+	Buf *acc[2];
+	LNode *node;
+	Points t;
+	int lane;
+
+	row_open_band(r, s, &n, false);
+	row_declare_state(r, s, acc, NULL);
+	terms_of(r, s, &t);
+	lane = r->unrolled ? -1 : row_lane_of(&t);
+	row_init_state(r, s, acc, zero);
+	for (int i = 0; i < t.n; i++)
+		if (i != lane)
+			row_open(r, &in, r->unrolled ? LOOP_UNROLL : LOOP_SERIAL, t.it[i], zero,
+				 row_extent(r, t.it[i]));
+	if (!t.n || r->unrolled) {
+		node = row_state_node(r, LN_UPDATE, s, acc, zero, t.e, t.guard);
+	} else {
+		hi = row_extent(r, t.it[lane]);
+		guard = guard_to_range(r->k, t.guard, t.it[lane], &lo, &hi);
+		node = row_state_node(r, LN_REDUCE, s, acc, zero, t.e, guard);
+		node->var = t.it[lane];
+		node->lo = lo;
+		node->hi = hi;
+	}
+	row_does(r, node, s, PART_TERM, s->niters, t.at);
+	row_close(r, &in);
+	row_store_state(r, s, acc, zero);
+	row_close(r, &n);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The row strategy's windows along a band iterator that is not the vector one: depthwise convolutions and pools
+ * over channels that lie innermost. The stage takes that iterator, w, in tiles; where every tap is inside, a few
+ * windows side by side share their reads and keep their states in registers:
+ *
+ *   for w in the tile, to the inside     each tap under its guard
+ *   for w in the tile, inside, by 4      no guard
+ *     for v
+ *       4 states; all taps, unrolled; 4 stores
+ *   for w, the rest                      each tap under its guard
+ */
+#include "passes/schedule/common/row_impl.h"
+
+enum { MAX_TAPS = 64 };
+
+int64_t row_taps(const Stmt *s)
+{
+	int64_t taps = 1, n;
+
+	if (!s->red || s->scan || s->update || s->nband == s->niters || monoid_info[s->red].n != 1)
+		return 0;
+	for (int i = s->nband; i < s->niters; i++) {
+		if (!dim_is_const(s->iter[i]->extent, &n) || n < 1 || n > MAX_TAPS)
+			return 0;
+		taps *= n;
+	}
+	return taps <= MAX_TAPS ? taps : 0;
+}
+
+typedef struct Slide {
+	const Row *r;
+	int band, axis; /* the innermost so far */
+	bool vec;       /* the vector iterator slides */
+} Slide;
+
+static void slide_load(void *arg, Stmt *s, Expr *load)
+{
+	Slide *f = arg;
+	const Buf *b = load->load.buf;
+
+	for (int d = 0; d < load->load.nidx; d++) {
+		bool red = false;
+
+		for (int i = s->nband; i < s->niters; i++)
+			red = red || expr_has_iter(load->load.idx[d], s->iter[i]);
+		for (int i = 0; red && i < f->r->band->n; i++) {
+			if (!expr_has_iter(load->load.idx[d], f->r->band->of[s->id][i]))
+				continue;
+			f->vec = f->vec || i == f->r->vec;
+			if (buf_axis(b, d) > f->axis) {
+				f->axis = buf_axis(b, d);
+				f->band = i;
+			}
+		}
+	}
+}
+
+int row_window_along(const Row *r)
+{
+	Slide f = {r, -1, -1, false};
+
+	if (r->vec < 0)
+		return -1;
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+
+		if (row_packed(s))
+			return -1;
+		if (row_taps(s))
+			stmt_loads(s, slide_load, &f);
+	}
+	return f.vec ? -1 : f.band;
+}
+
+/* G for all taps at once; null with *OK false where it is no conjunction of affine bounds. */
+static Expr *for_all_taps(Row *r, const Stmt *s, Expr *g, bool *ok)
+{
+	ExprPool *p = r->k->pool;
+	Affine d;
+	Expr *e;
+
+	if (!g || !*ok)
+		return NULL;
+	if (g->kind == EX_INST && g->op.inst == IN_and) {
+		Expr *x = for_all_taps(r, s, g->op.arg[0], ok),
+		     *y = for_all_taps(r, s, g->op.arg[1], ok);
+
+		return *ok ? ex_and(p, x, y) : NULL;
+	}
+	*ok = guard_affine(r->k, g, &d);
+	e = *ok ? ex_from_affine(p, &d) : NULL;
+	for (int i = s->nband; i < s->niters && *ok; i++) {
+		int64_t step, n;
+		Expr *worst;
+
+		*ok = dim_is_const(affine_coef(r->k->ctx, &d, s->iter[i]), &step) &&
+		      dim_is_const(s->iter[i]->extent, &n);
+		worst = *ok ? l_int(r->b, step < 0 ? n - 1 : 0) : NULL;
+		e = *ok ? ex_subst_iters(p, e, &s->iter[i], &worst, 1) : NULL;
+	}
+	return *ok ? ex_op2(p, IN_ge, e, l_int(r->b, 0)) : NULL;
+}
+
+/* The conjuncts of G that W is not in; the others in *OF. */
+static Expr *apart(ExprPool *p, Expr *g, const Iter *w, Expr **of)
+{
+	if (!g)
+		return NULL;
+	if (g->kind == EX_INST && g->op.inst == IN_and) {
+		Expr *a = apart(p, g->op.arg[0], w, of), *b = apart(p, g->op.arg[1], w, of);
+
+		return a && b ? ex_and(p, a, b) : a ? a : b;
+	}
+	if (!expr_has_iter(g, w))
+		return g;
+	*of = *of ? ex_and(p, *of, g) : g;
+	return NULL;
+}
+
+static void set_w(Row *r, Expr *w)
+{
+	r->as[r->tile] = r->pos[r->tile] = w;
+}
+
+/* Windows at w, w+1 .. w+SIDE-1 for w in [LO, HI) by SIDE; one alone looks at the guard. */
+static void emit_windows(Row *r, Stmt *s, Expr *lo, Expr *hi, int side)
+{
+	ExprPool *p = r->k->pool;
+	Iter *w = r->rep[r->tile], *v = r->rep[r->vec],
+	     *u = l_iter(r->b, "u", dim_const(r->k->ctx, side));
+	Expr *at = side > 1 ? ex_iter(p, u) : l_int(r->b, 0), *val[2] = {NULL, NULL};
+	Nest n = {.n = 0}, in = {.n = 0};
+	Buf *acc[2];
+
+	row_open(r, &n, LOOP_SERIAL, w, lo, hi);
+	n.loop[0]->step = side;
+	row_open(r, &n, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, r->vlo, r->vhi);
+	set_w(r, ex_add(p, ex_iter(p, w), at));
+	row_declare_state(r, s, acc, side > 1 ? u->extent : NULL);
+	for (int part = 0; part < 3; part++) {
+		for (int i = s->nband; i < s->niters && part == 1; i++)
+			row_open(r, &in, LOOP_UNROLL, s->iter[i], l_int(r->b, 0),
+				 row_extent(r, s->iter[i]));
+		if (side > 1)
+			row_open(r, &in, LOOP_UNROLL, u, l_int(r->b, 0), l_int(r->b, side));
+		val[0] = row_placed(r, s->val[0]);
+		if (part == 0)
+			row_init_state(r, s, acc, at);
+		else if (part == 1)
+			row_does(r,
+				 row_state_node(r, LN_UPDATE, s, acc, at, val,
+						side == 1 ? row_placed(r, s->guard) : NULL),
+				 s, PART_TERM, s->niters, NULL);
+		else
+			row_store_state(r, s, acc, at);
+		row_close(r, &in);
+	}
+	set_w(r, ex_iter(p, w));
+	row_close(r, &n);
+}
+
+static Expr *let(Row *r, const char *name, Expr *e)
+{
+	Iter *it;
+
+	if (e->kind == EX_CONST || e->kind == EX_ITER)
+		return e;
+	it = l_iter(r->b, name, r->rep[r->tile]->extent);
+	l_let(r->b, it, e);
+	return ex_iter(r->k->pool, it);
+}
+
+bool row_emit_window(Row *r, Stmt *s)
+{
+	LBuild *b = r->b;
+	ExprPool *p = r->k->pool;
+	Expr *lo = r->tlo, *hi = r->thi, *none = l_int(b, 0), *along = NULL, *all, *rest, *many;
+	bool ok = row_taps(s) > 0;
+
+	for (int i = 0; i < s->nband && ok; i++)
+		ok = row_is_fixed(r, s->iter[i]) || s->iter[i] == r->band->of[r->s->id][r->vec] ||
+		     s->iter[i] == r->band->of[r->s->id][r->tile];
+	all = for_all_taps(r, s, row_placed(r, s->guard), &ok);
+	if (!ok || (all && expr_has_iter(all, r->rep[r->vec])))
+		return false;
+	rest = apart(p, all, r->rep[r->tile], &along);
+	if (guard_to_range(r->k, along, r->rep[r->tile], &lo, &hi))
+		return false;
+	if (lo != r->tlo) {
+		lo = let(r, "inside", l_min(b, lo, r->thi));
+		emit_windows(r, s, r->tlo, lo, 1);
+	}
+	many = l_max(b, ex_sub(p, hi, lo), none);
+	many = rest ? ex_op3(p, IN_select, rest, many, none) : many;
+	many = ex_op2(p, IN_floordiv, many, l_int(b, SIDE_BY_SIDE));
+	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, SIDE_BY_SIDE), many)));
+	emit_windows(r, s, lo, hi, SIDE_BY_SIDE);
+	emit_windows(r, s, hi, r->thi, 1);
+	return true;
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions across memory on GPUs: sums of columns, and products of a few rows with a matrix whose columns lie
+ * side by side. What is reduced does not run through memory, a band iterator N does. A block has a few neighbouring
+ * columns; its threads go along them, by 16 bytes each, and then down what is reduced, which they share out, so that the
+ * matrix is read once, in whole sectors, by many threads at once. A thread has a state for each of its columns and for
+ * each of the few points of an iterator M that the matrix does not have: the rows of a vector or of a small batch.
+ * A matrix in the order of fragments (passes/layout/fragments.c) is read by the same 16 bytes as tiles read it, terms of two
+ * columns: each warp has all columns, its lanes the terms of a half of a block.
+ * States meet over the lanes, then over the warps. The statements that follow are done at the block's points.
+ */
+#include "passes/schedule/gpu/column_reduce_impl.h"
+
+enum {
+	MOST_ROWS = 8,
+	SHORTEST = 64,
+	/* Where the matrix lies in the order of fragments: */
+	LANES_STATES = 64, /* of a thread */
+	LANES_BLOCKS = 2   /* blocks whose columns a wide one has: rows are read less often */
+};
+
+static bool takes(const Row *r, const Few *few)
+{
+	const Stmt *s = r->k->stmts.at[r->first];
+	int64_t terms = 1, lo, hi;
+
+	for (int i = s->nband; i < s->niters; i++) {
+		dim_bounds(r->k->ctx, s->iter[i]->extent, &lo, &hi);
+		terms = hi < SHORTEST && terms < SHORTEST ? terms * hi : SHORTEST;
+	}
+	return gpu_chain(r) && !s->guard && (terms >= SHORTEST || few->lanes);
+}
+
+/* ---- The matrix ---- */
+
+static void look(void *arg, Stmt *s, Expr *load)
+{
+	Across *x = arg;
+	Ctx *c = x->r->k->ctx;
+	const Buf *b = load->load.buf;
+	const int bits = dtype_info[b->dtype].bits;
+	const Iter *n = x->r->band->of[s->id][x->n],
+		   *m = x->m < 0 ? NULL : x->r->band->of[s->id][x->m];
+	Affine a;
+
+	if (b->data || bits < 8 || !ex_affine(c, flat_index(x->r->k, b, load->load.idx), &a) ||
+	    !dim_equals(affine_coef(c, &a, n), 1))
+		return;
+	if (!x->bytes && s->niters == s->nband + 1 &&
+	    dim_is_const(affine_coef(c, &a, s->iter[s->nband]), &x->by))
+		x->by *= bits / 8;
+	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
+	if (m && !dim_equals(affine_coef(c, &a, m), 0))
+		x->m = -1;
+	while (x->pack > 1 &&
+	       (x->pack * bits / 8 > PACK_BYTES || !affine_aligned(c, &a, n, x->pack)))
+		x->pack /= 2;
+}
+
+static bool is_row(const Across *x, int b)
+{
+	for (int i = 0; i < x->few.n; i++)
+		if (x->few.of[i] == b)
+			return true;
+	return false;
+}
+
+/* The few rows of a product; else the longest iterator of the band that may be such. */
+static void find_rows(Across *x, const Few *few)
+{
+	Stmt *s = x->r->k->stmts.at[x->r->first];
+	int best = -1;
+
+	x->few = *few;
+	x->rows = few->n ? few->most : 1;
+	if (few->n && !is_row(x, x->n))
+		return;
+	x->few.n = 0;
+	x->rows = 1;
+	for (int b = 0; b < x->r->band->n; b++) {
+		Across trial = {.r = x->r, .n = x->n, .m = b, .pack = MOST_PACK};
+		int64_t v;
+
+		if (b == x->n || !dim_is_const(x->r->band->iter[b]->extent, &v) || v > MOST_ROWS ||
+		    v <= x->rows)
+			continue;
+		stmt_loads(s, look, &trial);
+		if (trial.m == b) {
+			best = b;
+			x->rows = v;
+		}
+	}
+	if (best >= 0)
+		x->few = (Few){.of = {best},
+			       .n = 1,
+			       .rows = x->r->band->iter[best]->extent,
+			       .most = x->rows};
+}
+
+/* Columns of rows that are no whole sectors, and more than a warp has lanes: in parts that are alike, as wide as a thread has
+ * states for. Every so many rows begin at the same place of a sector, and those are a warp's. */
+static bool shape_skewed(Across *x)
+{
+	enum { MOST_THREADS = 2 * FOLD_THREADS };
+	const int64_t sector = SECTOR / x->bytes,
+		      most = (x->bytes < 4 ? FOLD_BLOCKS : FOLD_BLOCKS / 2) * WARP - (sector - 1);
+	int64_t n, parts;
+
+	if (x->few.n || x->by <= 0 || !dim_is_const(x->r->band->iter[x->n]->extent, &n) ||
+	    n <= WARP || (x->pack > 1 && x->by % SECTOR == 0 && n % sector == 0))
+		return false;
+	while (x->by * (x->threads / WARP) % SECTOR && x->threads < MOST_THREADS)
+		x->threads *= 2;
+	if (x->by * (x->threads / WARP) % SECTOR) {
+		x->threads = FOLD_THREADS;
+		return false;
+	}
+	parts = (n + most - 1) / most;
+	x->cols = (n + parts - 1) / parts;
+	x->skewed = (int)((x->cols + sector - 1 + WARP - 1) / WARP);
+	x->left = SHARED - x->cols * (x->threads / WARP) * 8;
+	return true;
+}
+
+/* Where there are few blocks, they have fewer columns; but where a block has rows that are no whole sectors, which are a run with
+ * their neighbours, more threads. */
+static void shape(Across *x, const Gpu *gpu)
+{
+	Ctx *c = x->r->k->ctx;
+	Dim *n = x->r->band->iter[x->n]->extent, *blocks;
+	int64_t many;
+	bool run;
+
+	while (x->pack > 1 && !x->few.lanes && !dim_multiple(c, n, x->pack))
+		x->pack /= 2;
+	if (shape_skewed(x))
+		return;
+	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
+	if (x->cols > WARP * x->pack) /* no more threads along the columns than a warp has */
+		x->cols = WARP * x->pack;
+	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->pack)
+		x->cols /= 2;
+	while (x->cols > x->pack && x->rows * x->cols * FOLD_THREADS / WARP * 8 > SHARED)
+		x->cols /= 2;
+	while (x->few.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 && x->cols > x->pack)
+		x->cols /= 2;
+	run = !x->few.n && dim_is_const(n, &many) && many <= x->cols && x->by % SECTOR;
+	for (int64_t cols = x->cols; x->pack > 1 && cols > SECTOR / x->bytes && cols > x->pack;) {
+		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
+		for (int b = 0; b < x->r->band->n; b++)
+			if (b != x->n && !is_row(x, b))
+				blocks = dim_mul(c, blocks, x->r->band->iter[b]->extent);
+		if (!dim_is_const(blocks, &many) ||
+		    many * (x->few.lanes ? LANES_BLOCKS : 1) >= gpu->sms)
+			break;
+		cols /= 2;
+		x->cols = run ? x->cols : cols;
+		x->threads *= run ? 2 : 1;
+	}
+	x->left = SHARED - x->rows * x->cols * x->threads / WARP * 8;
+}
+
+/* ---- The stage ---- */
+
+/* The rows of a block: all there are, or, where that is not known, those of a block of them. Terms are made of all ROWS:
+ * where there are fewer they READ the last one once more. */
+static void place_rows(Across *x, bool read)
+{
+	LBuild *b = x->r->b;
+	ExprPool *p = b->p;
+	Expr *flat = ex_iter(p, x->row), *as = flat, *all = ex_dim(p, x->few.rows);
+
+	x->r->row_at = flat;
+	if (x->some && x->rows == 1)
+		flat = as = ex_iter(p, x->some);
+	if (x->some && x->rows > 1) {
+		Expr *first = ex_mul(p, ex_iter(p, x->some), l_int(b, x->rows));
+
+		flat = as = ex_add(p, first, flat);
+		if (read)
+			as = ex_op2(p, IN_min, flat, ex_sub(p, all, l_int(b, 1)));
+		x->there = ex_op2(p, IN_lt, flat, all);
+		x->valid = ex_op2(p, IN_min, l_int(b, x->rows), ex_sub(p, all, first));
+	}
+	if (x->few.n)
+		gpu_skinny_place(x->r, &x->few, as, flat);
+}
+
+static void place_band(Across *x)
+{
+	Row *r = x->r;
+	LBuild *b = r->b;
+	Ctx *c = r->k->ctx;
+	Iter *split[MAX_ITERS + 1];
+	int n = 0;
+
+	x->col = l_iter(b, "j", dim_const(c, x->cols));
+	x->row = l_iter(b, "m", dim_const(c, x->rows));
+	x->block = l_iter(b, "block",
+			  dim_ceildiv(c, r->band->iter[x->n]->extent, dim_const(c, x->cols)));
+	if (x->few.n && !dim_is_const(x->few.rows, NULL))
+		split[n++] = x->some = l_iter(b, "rows",
+					      dim_ceildiv(c, x->few.rows, dim_const(c, x->rows)));
+	for (int i = 0; i < r->band->n; i++)
+		if (i != x->n && !is_row(x, i))
+			split[n++] = r->rep[i];
+	split[n++] = x->block;
+	l_stage(b, "fold", iters_points(c, split, n));
+	b->stage->team = b->stage->threads = x->threads;
+	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));
+	r->as[x->n] = r->pos[x->n] = ex_add(b->p, r->v0, ex_iter(b->p, x->col));
+	place_rows(x, false);
+	if (!dim_multiple(c, r->band->iter[x->n]->extent, x->cols))
+		x->guard = ex_op2(b->p, IN_lt, r->as[x->n],
+				  ex_dim(b->p, r->band->iter[x->n]->extent));
+}
+
+void fold_local(Across *x, const Stmt *s)
+{
+	Row *r = x->r;
+	Buf *t = s->out[0];
+	const int64_t bytes = x->rows * x->cols * 8;
+	Dim *dims[MAX_RANK];
+	int n = 0;
+
+	if (bytes > x->left || !row_may_be_local(r, s, t))
+		return;
+	x->left -= bytes;
+	for (int i = 0; i < t->rank; i++) {
+		const int d = row_memory_dim(t, i);
+		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
+		const bool along = it == r->band->of[s->id][x->n],
+			   rows = x->few.n && it == r->band->of[s->id][x->few.of[0]];
+
+		r->keep[t->id][d] = along ? KEEP_BLOCK : rows ? KEEP_ROWS : KEEP_NOT;
+		if (along || rows)
+			dims[n++] = dim_const(r->k->ctx, along ? x->cols : x->rows);
+	}
+	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
+}
+
+/* Opens a loop over the block's points of the band, at X.COL and X.ROW. */
+static LNode *fold_open(const Across *x)
+{
+	LBuild *b = x->r->b;
+	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, x->rows * x->cols));
+	LNode *loop = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, x->rows * x->cols), 1);
+
+	l_let(b, x->col, ex_op2(b->p, IN_mod, ex_iter(b->p, t), l_int(b, x->cols)));
+	l_let(b, x->row, ex_op2(b->p, IN_floordiv, ex_iter(b->p, t), l_int(b, x->cols)));
+	return loop;
+}
+
+void fold_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
+{
+	LNode *loop = fold_open(x);
+	Expr *guard = x->there ? ex_and(x->r->b->p, x->guard, x->there) : x->guard;
+
+	row_does(x->r, l_store(x->r->b, out, at, val, guard), s, part, s->nband, NULL);
+	l_close(x->r->b, loop);
+}
+
+static Expr *state_at(const Across *x)
+{
+	ExprPool *p = x->r->b->p;
+
+	return ex_add(p, ex_mul(p, ex_iter(p, x->row), ex_int(p, CT_I64, x->cols)),
+		      ex_iter(p, x->col));
+}
+
+typedef struct Skew {
+	const Across *x;
+	Expr *at; /* of the first load that runs along the columns */
+} Skew;
+
+static void find_at(void *arg, Expr *e)
+{
+	Skew *s = arg;
+
+	if (!s->at && e->kind == EX_LOAD && !e->load.buf->data &&
+	    e->load.buf->id < s->x->r->nlocal &&
+	    ex_runs_along(s->x->r->k->ctx, e->load.idx[0], s->x->col))
+		s->at = e->load.idx[0];
+}
+
+/* How far after a sector's begin the block's first column of a row is, in terms VAL; of what the block has it begins there. */
+static Expr *skew_of(const Across *x, Expr *val)
+{
+	ExprPool *p = x->r->b->p;
+	Skew s = {x, NULL};
+	Expr *zero = l_int(x->r->b, 0);
+	Iter *col = x->col;
+
+	ex_walk(val, find_at, &s);
+	if (!s.at)
+		return zero;
+	return ex_op2(p, IN_mod, ex_subst_iters(p, s.at, &col, &zero, 1),
+		      l_int(x->r->b, SECTOR / x->bytes));
+}
+
+void fold_points(Across *x, const Stmt *s, Points *p)
+{
+	*p = (Points){.k = x->r->k, .ne = 1, .e[0] = row_placed(x->r, s->val[0])};
+	for (int i = s->red ? s->nband : 0; i < s->niters; i++)
+		if (!row_is_fixed(x->r, s->iter[i]))
+			points_add(p, s->iter[i]);
+}
+
+void fold_sum(Across *x, Stmt *s, const Points *p)
+{
+	Row *r = x->r;
+	LBuild *b = r->b;
+	Dim *states = dim_const(r->k->ctx, x->rows * x->cols);
+	Expr *at = state_at(x), *out_at;
+	Buf *out;
+	LNode *n;
+
+	x->acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 1, &states);
+	l_node(b, LN_LOCAL)->buf[0] = x->acc;
+	fold_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
+		   PART_INIT);
+	n = row_state_node(r, LN_FOLD, s, &x->acc, at, p->e, x->guard);
+	n->fold = NEW(b->arena, Fold);
+	*n->fold = (Fold){x->col, x->row, x->few.lanes, (int)x->cols, (int)x->rows, x->valid};
+	n->pack = x->few.lanes ? 0 : x->skewed ? x->skewed : x->pack;
+	if (x->skewed)
+		n->skew = skew_of(x, p->e[0]);
+	n->var = p->it[0];
+	n->lo = l_int(b, 0);
+	n->hi = row_extent(r, p->it[0]);
+	row_does(r, n, s, PART_TERM, s->niters, p->at);
+	out_at = row_write_index(r, s, 0, &out);
+	fold_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);
+}
+
+static void sum(Across *x, Stmt *s)
+{
+	Points p;
+
+	place_rows(x, true);
+	fold_points(x, s, &p);
+	place_rows(x, false);
+	points_join(&p);
+	points_flatten(&p);
+	fold_sum(x, s, &p);
+}
+
+bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const Few *few)
+{
+	Across x = {.r = r, .n = along, .m = -1, .pack = MOST_PACK, .threads = FOLD_THREADS};
+
+	if (along < 0 || !takes(r, few))
+		return false;
+	find_rows(&x, few);
+	if (few->lanes) {
+		x.bytes = dtype_info[few->lanes->dtype].bits / 8;
+		x.pack = MMA_ROWS;
+	} else {
+		stmt_loads(r->k->stmts.at[r->first], look, &x);
+	}
+	if (!x.bytes)
+		return false;
+	shape(&x, gpu);
+	place_band(&x);
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+		Buf *out;
+		Expr *at;
+
+		row_begin(r, s);
+		fold_local(&x, s);
+		if (s->red) {
+			sum(&x, s);
+			continue;
+		}
+		at = row_write_index(r, s, 0, &out);
+		fold_store(&x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
+	}
+	return true;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of reductions across memory share: column_reduce.c one of them, columns.c several and what lies between. */
+#ifndef PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
+#define PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
+
+#include "passes/schedule/gpu/gpu_impl.h"
+
+enum { FOLD_THREADS = 256 };
+
+typedef struct Across {
+	Row *r;
+	int n, m;        /* of the band; M: a trial, -1 where the matrix has it */
+	Few few;         /* none: a block has one row */
+	int pack, bytes; /* of what runs along N */
+	int64_t by;      /* bytes from one term of it to the next; 0: that is not known */
+	int threads,
+		skewed; /* SKEWED: columns of a thread, a warp apart, where rows begin anywhere in a sector; else 0 */
+	int64_t cols, rows;
+	Iter *col, *row, *block, *some; /* SOME: which block of rows, null: one has all */
+	Expr *guard;                    /* the column is there; null: all are */
+	Expr *there, *valid;            /* the row is, and how many are; null: all are */
+	Buf *acc;
+	int64_t left; /* bytes that the block may share beside the states */
+} Across;
+
+/* A temporary that S writes at points of the band has the block's points alone, as far as there is room for them. */
+void fold_local(Across *x, const Stmt *s);
+/* PART of S: stores VAL in OUT at AT for all of the block's points of the band. */
+void fold_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part);
+/* S, placed, over what of its iterators the stage does not fix; none are joined yet. */
+void fold_points(Across *x, const Stmt *s, Points *p);
+/* S reduces, over the one iterator of P. */
+void fold_sum(Across *x, Stmt *s, const Points *p);
+
+#endif

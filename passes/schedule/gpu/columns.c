@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Columns on GPUs: statements that reduce across memory more than once, or go over what they reduce again: a softmax or a norm
+ * along an axis behind which there are others. A block has neighbouring columns, as passes/schedule/gpu/column_reduce.c has, and of these what
+ * several statements read in shared memory, where it is fetched once, and what they make of it. Each loop over a block's elements
+ * goes along the columns. Where rows of them begin anywhere in a sector, it begins with one: neighbouring threads have
+ * neighbouring columns from there on, and a thread has those rows that begin at the same place of a sector.
+ */
+#include "passes/schedule/gpu/columns_impl.h"
+
+enum {
+	MOST_SIDE = 8 * WARP,
+	USUAL_SIDE = 4 * WARP, /* at most, where a block has enough elements so */
+	LEAST_SIDE = WARP,
+	SERIAL_TERMS = 64, /* so many, or fewer, a thread sums alone */
+	FEW_ELEMENTS = 1 << 8,   /* of a block: it has nearly nothing to do */
+	ENOUGH_ELEMENTS = 1 << 10,
+	MANY_ELEMENTS = 8 << 10, /* it has more threads */
+	STATIC = 48 << 10,       /* bytes that a block may share whatever the launch says */
+	KNOWN_TERMS = 1 << 20 /* no block holds so many */
+};
+
+/* ---- What is taken ---- */
+
+bool columns_inner(const Row *r, const Stmt *s)
+{
+	return s->niters > r->band->n;
+}
+
+/* Statements that have an order, or points where they are not, are not for the threads of a block. */
+static bool takes(const Row *r)
+{
+	bool inner = false;
+	int sums = 0;
+
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *s = r->k->stmts.at[i];
+
+		if (s->guard || s->nwidx != s->out[0]->rank || row_packed(s) || s->update ||
+		    s->scan || s->ordered || s->nout != 1 || expr_can_fault(s->val[0]) ||
+		    (s->red && (monoid_info[s->red].n != 1 || s->nband != r->band->n ||
+				!columns_inner(r, s))))
+			return false;
+		sums += s->red != MONOID_NONE;
+		inner = inner || (!s->red && columns_inner(r, s));
+	}
+	return sums && (inner || sums > 1);
+}
+
+/* ---- The band ---- */
+
+/* Iterators of the band that step as one are one; N is the last one of its group: memory runs along it. */
+static bool merge(Columns *c)
+{
+	Row *r = c->x.r;
+
+	c->n = row_merge_band(r, c->all);
+	row_stage_iters(r, c->all, c->n);
+	for (int i = 0; i < c->n; i++)
+		if (c->all[i].of[c->all[i].n - 1] == c->x.n)
+			c->group = &c->all[i];
+	return c->group != NULL;
+}
+
+/* A block's columns begin at X.block, times their number. */
+static void place_columns(Columns *c)
+{
+	Row *r = c->x.r;
+	LBuild *b = r->b;
+	Expr *at;
+
+	c->x.block = l_iter(b, "from", c->group->extent);
+	r->v0 = ex_iter(b->p, c->x.block);
+	at = r->as[c->x.n] = ex_add(b->p, r->v0, ex_iter(b->p, c->x.col));
+	for (int i = c->group->n - 1; i >= 0; i--) {
+		const int g = c->group->of[i];
+		Expr *extent = ex_dim(b->p, r->band->iter[g]->extent);
+
+		r->pos[g] = i ? ex_op2(b->p, IN_mod, at, extent) : at;
+		at = i ? ex_op2(b->p, IN_floordiv, at, extent) : at;
+	}
+}
+
+/* ---- Statements over columns ---- */
+
+/* S over the one iterator of all that go over more than the band; false where it has other points. */
+static bool over_terms(Columns *c, Stmt *s, Points *p)
+{
+	ExprPool *pool = c->x.r->b->p;
+	Expr *it;
+	Buf *out;
+
+	fold_points(&c->x, s, p);
+	p->write = s->red ? NULL : row_write_index(c->x.r, s, 0, &out);
+	points_join(p);
+	points_flatten(p);
+	if (!c->term)
+		c->term = l_iter(c->x.r->b, "i", p->it[0]->extent);
+	if (p->it[0]->extent != c->term->extent)
+		return false;
+	it = ex_iter(pool, c->term);
+	p->e[0] = ex_subst_iters(pool, p->e[0], p->it, &it, 1);
+	if (p->write)
+		p->write = ex_subst_iters(pool, p->write, p->it, &it, 1);
+	for (int i = 0; i < p->nat; i++)
+		p->at[i] = ex_subst_iters(pool, p->at[i], p->it, &it, 1);
+	p->it[0] = c->term;
+	return true;
+}
+
+static bool look(Columns *c)
+{
+	Row *r = c->x.r;
+	Points p;
+
+	place_columns(c);
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+
+		if (!columns_inner(r, s))
+			continue;
+		row_begin(r, s);
+		c->at = i;
+		if (!over_terms(c, s, &p))
+			return false;
+		columns_find(c, p.e[0]);
+		if (s->red)
+			continue;
+		if (s->out[0]->kind == BUF_TEMP) {
+			if (!columns_make(c, s, p.write))
+				return false;
+			continue;
+		}
+		if (!columns_run(c, p.write))
+			return false;
+		columns_see(c, s->out[0]);
+	}
+	c->terms = gpu_most(r->b->sched, c->term->extent);
+	c->terms = c->terms < KNOWN_TERMS ? c->terms : KNOWN_TERMS;
+	columns_hold(c);
+	return c->x.bytes && c->terms > 1;
+}
+
+/* ---- The shape ---- */
+
+/* Threads along a row before its first column, at most. */
+static int64_t before(const Columns *c)
+{
+	const int64_t sector = SECTOR / c->x.bytes;
+
+	return c->begins % sector ? sector - 1 : 0;
+}
+
+/* Columns of a block with SIDE threads along them: as even as can be, and as many as they have wherever the first one is. */
+static int64_t columns_of(const Columns *c, int64_t side)
+{
+	const int64_t sector = SECTOR / c->x.bytes, most = side - before(c);
+	int64_t n, parts;
+
+	if (!dim_is_const(c->group->extent, &n))
+		return most;
+	parts = (n + most - 1) / most;
+	n = parts ? (n + parts - 1) / parts : most;
+	return parts > 1 && most == side ? (n + sector - 1) / sector * sector : n;
+}
+
+/* Threads of the block, and how they share out sums: those of few columns go along them together. */
+static void share(Columns *c)
+{
+	Across *x = &c->x;
+
+	x->threads = c->terms * c->wide > MANY_ELEMENTS ? 2 * FOLD_THREADS : FOLD_THREADS;
+	x->cols = c->wide;
+	x->skewed = (int)((c->wide + before(c) + WARP - 1) / WARP);
+	c->run = dim_equals(c->group->extent, c->wide) && c->wide * 4 < c->side * 3;
+	if (c->terms <= SERIAL_TERMS || c->wide > WARP / 2)
+		return;
+	for (x->cols = 1; x->cols < c->wide;)
+		x->cols *= 2;
+	x->skewed = 0;
+}
+
+/* Bytes of shared memory: states and what the band's points have; and what is of all terms. */
+static bool fits(Columns *c, const Gpu *gpu, int64_t room)
+{
+	const Row *r = c->x.r;
+	int64_t own = 0, tiles = 0;
+
+	share(c);
+	for (int i = r->first; i <= r->last; i++)
+		if (r->k->stmts.at[i]->red)
+			own += (c->x.cols * 8 + LINE) * (c->x.threads / WARP + 1);
+	for (int i = 0; i < c->slots; i++)
+		tiles += columns_bytes(c, i);
+	c->x.left = STATIC - own;
+	own += (r->last - r->first + 1) * (c->x.cols * 8 + LINE);
+	return own <= STATIC && own + tiles + GPU_DRIVER <= gpu->shared && tiles <= room;
+}
+
+/* As many columns as there is room for, such that other blocks have room, too, or else all. False where blocks would have
+ * nearly nothing to do. */
+static bool shape(Columns *c, const Gpu *gpu)
+{
+	/* Ragged rows have a part of a sector at either end. */
+	const int64_t room[] = {SHARED, gpu->shared, gpu->shared},
+		      least[] = {before(c) ? 8 * SECTOR / c->x.bytes : 2 * LEAST_SIDE,
+				 2 * LEAST_SIDE, before(c) ? LEAST_SIDE : SECTOR / c->x.bytes},
+		      most = c->terms * USUAL_SIDE < ENOUGH_ELEMENTS ? MOST_SIDE : USUAL_SIDE;
+
+	for (size_t i = 0; i < sizeof room / sizeof *room; i++)
+		for (c->side = most; c->side >= least[i]; c->side /= 2) {
+			c->wide = columns_of(c, c->side);
+			while (c->side > LEAST_SIDE && columns_of(c, c->side / 2) == c->wide)
+				c->side /= 2;
+			if (fits(c, gpu, room[i]))
+				return c->terms * c->wide >= FEW_ELEMENTS;
+		}
+	return columns_let_go(c) && shape(c, gpu);
+}
+
+/* ---- The stage ---- */
+
+/* The last block may have fewer columns. */
+static void have_columns(Columns *c)
+{
+	LBuild *b = c->x.r->b;
+	Iter *many = l_iter(b, "columns", dim_const(b->k->ctx, c->wide + 1));
+
+	l_let(b, many,
+	      l_min(b, l_int(b, c->wide),
+		    ex_sub(b->p, ex_dim(b->p, c->group->extent), c->x.r->v0)));
+	c->many = ex_iter(b->p, many);
+	c->x.guard = ex_op2(b->p, IN_lt, ex_iter(b->p, c->x.col), c->many);
+}
+
+static void open_stage(Columns *c)
+{
+	Across *x = &c->x;
+	Row *r = x->r;
+	LBuild *b = r->b;
+	Ctx *ctx = r->k->ctx;
+	Iter *split[MAX_ITERS + 1], *block;
+	int n = 0;
+
+	block = l_iter(b, "block", dim_ceildiv(ctx, c->group->extent, dim_const(ctx, c->wide)));
+	for (int i = 0; i < c->n; i++)
+		if (&c->all[i] != c->group)
+			split[n++] = r->rep[c->all[i].of[c->all[i].n - 1]];
+	split[n++] = block;
+	l_stage(b, "fold", iters_points(ctx, split, n));
+	b->stage->team = b->stage->threads = x->threads;
+	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+	l_let(b, x->block, ex_mul(b->p, ex_iter(b->p, block), l_int(b, c->wide)));
+	c->many = l_int(b, c->wide);
+	if (x->cols != c->wide || !dim_multiple(ctx, c->group->extent, c->wide))
+		have_columns(c);
+}
+
+/* A thread sums a column. */
+static void serial_sum(Columns *c, Stmt *s, const Points *p)
+{
+	Row *r = c->x.r;
+	LBuild *b = r->b;
+	Iter *t = l_iter(b, "t", dim_const(r->k->ctx, c->wide));
+	const bool few = columns_unrolled(c, c->terms);
+	LNode *loop = l_loop(b, LOOP_TEAM, t, l_int(b, 0), c->many, 1), *terms = NULL, *n;
+	Buf *acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 0, NULL), *out;
+	Expr *zero = l_int(b, 0), *at;
+
+	l_let(b, c->x.col, ex_iter(b->p, t));
+	l_node(b, LN_LOCAL)->buf[0] = acc;
+	row_does(r,
+		 l_store(b, acc, zero, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct), NULL),
+		 s, PART_INIT, s->nband, NULL);
+	if (few)
+		terms = l_loop(b, LOOP_UNROLL, c->term, zero, row_extent(r, c->term), 1);
+	n = row_state_node(r, few ? LN_UPDATE : LN_REDUCE, s, &acc, zero, p->e, NULL);
+	if (!few) {
+		n->var = c->term;
+		n->lo = zero;
+		n->hi = row_extent(r, c->term);
+	}
+	row_does(r, n, s, PART_TERM, s->niters, p->at);
+	if (few)
+		l_close(b, terms);
+	at = row_write_index(r, s, 0, &out);
+	row_does(r, l_store(b, out, at, ex_load(b->p, acc, &zero, 1), NULL), s, PART_WRITE,
+		 s->nband, NULL);
+	l_close(b, loop);
+}
+
+static void inner_stmt(Columns *c, Stmt *s)
+{
+	Row *r = c->x.r;
+	Points p;
+	Expr *at[MAX_ITERS];
+	LNode *store;
+	Buf *out;
+
+	columns_local(c, s);
+	over_terms(c, s, &p);
+	p.e[0] = columns_held(c, p.e[0]);
+	if (s->red && c->terms <= SERIAL_TERMS)
+		serial_sum(c, s, &p);
+	else if (s->red)
+		fold_sum(&c->x, s, &p);
+	if (s->red)
+		return;
+	row_write_index(r, s, 0, &out);
+	store = columns_each(c, out->id < r->nlocal ? p.write : NULL, out, p.write, p.e[0]);
+	row_point(r, p.at, at);
+	l_does(r->b, store, PART_WRITE, at, s->niters);
+}
+
+bool gpu_columns(Row *r, const Gpu *gpu, int along)
+{
+	Columns c = {.x = {.r = r, .n = along, .m = -1, .pack = 1, .rows = 1}, .begins = SECTOR};
+	const Row was = *r;
+	Buf *out;
+	Expr *at;
+
+	if (along < 0 || !takes(r))
+		return false;
+	c.x.col = l_iter(r->b, "j", dim_const(r->k->ctx, MOST_SIDE));
+	c.x.row = l_iter(r->b, "m", dim_const(r->k->ctx, 1));
+	if (!merge(&c) || !look(&c) || !shape(&c, gpu)) {
+		*r = was;
+		return false;
+	}
+	open_stage(&c);
+	columns_fetch(&c);
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+
+		row_begin(r, s);
+		c.at = i;
+		if (s->red || !columns_inner(r, s))
+			fold_local(&c.x, s);
+		if (columns_inner(r, s)) {
+			inner_stmt(&c, s);
+			continue;
+		}
+		at = row_write_index(r, s, 0, &out);
+		fold_store(&c.x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
+	}
+	return true;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loops over the elements that a block of columns has. Neighbouring threads have neighbouring columns. Where rows of columns begin
+ * anywhere in a sector, a warp begins with one: its first threads have nothing of the first row, and a thread has rows that
+ * begin at the same place. Where the block has few columns, but all, its rows are one run.
+ */
+#include "passes/schedule/gpu/columns_impl.h"
+
+enum {
+	FEW_ROWS = 16, /* of a thread: they are written out */
+	SAME_ROWS = 2, /* rows of a thread that begin alike, at least */
+	MANY_ROWS = 4, /* of a thread: several are in flight at once */
+};
+
+/* The loops around an element, innermost last. */
+typedef struct Element {
+	LNode *open[3];
+	int n;
+	Expr *val, *guard;
+} Element;
+
+/* Terms from one whose row begins at the same place of a sector to the next, where rows are read or written AT. */
+static int64_t period(const Columns *c, Expr *at)
+{
+	int64_t n = SECTOR / c->x.bytes, by;
+	Affine a;
+
+	if (ex_affine(c->x.r->k->ctx, at, &a) &&
+	    dim_is_const(affine_coef(c->x.r->k->ctx, &a, c->term), &by))
+		while (n > 1 && by * (n / 2) % (SECTOR / c->x.bytes) == 0)
+			n /= 2;
+	return n;
+}
+
+/* The next row AT begins where the last one ends. */
+static bool runs_on(const Columns *c, Expr *at)
+{
+	Affine a;
+
+	return ex_affine(c->x.r->k->ctx, at, &a) &&
+	       dim_equals(affine_coef(c->x.r->k->ctx, &a, c->term), c->wide);
+}
+
+/* How far after a sector's begin the row of TERM is AT. */
+static Expr *skew(const Columns *c, Expr *at, Expr *term)
+{
+	LBuild *b = c->x.r->b;
+	Iter *from[2] = {c->term, c->x.col};
+	Expr *with[2] = {term, l_int(b, 0)};
+
+	return ex_op2(b->p, IN_mod, ex_subst_iters(b->p, at, from, with, 2),
+		      l_int(b, SECTOR / c->x.bytes));
+}
+
+typedef struct Ahead {
+	const Columns *c;
+	Expr *where;
+} Ahead;
+
+/* What the block has of a column alone is read before its terms, where the column is. */
+static Expr *read_ahead(void *arg, Expr *e)
+{
+	const Ahead *a = arg;
+	LBuild *b = a->c->x.r->b;
+	Buf *one;
+
+	if (e->kind != EX_LOAD || e->load.buf->id < a->c->x.r->nlocal ||
+	    e->load.idx[0]->kind != EX_ITER || e->load.idx[0]->iter != a->c->x.col)
+		return NULL;
+	one = kernel_temp(b->k, e->load.buf->name, e->load.buf->dtype, 0, NULL);
+	l_node(b, LN_LOCAL)->buf[0] = one;
+	l_store(b, one, l_int(b, 0), e, a->where);
+	return ex_load(b->p, one, &(Expr *){l_int(b, 0)}, 1);
+}
+
+static Expr *ahead(const Columns *c, Expr *val, Expr *where)
+{
+	Ahead a = {c, where};
+
+	return ex_rewrite(c->x.r->b->p, val, read_ahead, &a);
+}
+
+bool columns_unrolled(const Columns *c, int64_t n)
+{
+	return n <= FEW_ROWS && dim_is_const(c->term->extent, NULL);
+}
+
+/* Thread T's column in the row of TERM, which is AT; whether the block has it. */
+static Expr *place(Columns *c, Expr *at, Iter *t, Expr *term)
+{
+	LBuild *b = c->x.r->b;
+	ExprPool *p = b->p;
+	Expr *col = ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, c->side));
+
+	if (at)
+		col = ex_sub(p, col, skew(c, at, term));
+	l_let(b, c->x.col, col);
+	return ex_and(p, ex_op2(p, IN_ge, col, l_int(b, 0)), ex_op2(p, IN_lt, col, c->many));
+}
+
+/* A thread has each LANES-th row, from FIRST on: they are few, and written out where that is known. */
+static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lanes, Element *e)
+{
+	LBuild *b = c->x.r->b;
+	ExprPool *p = b->p;
+	const int64_t n = (c->terms + lanes - 1) / lanes;
+	Expr *end = row_extent(c->x.r, c->term), *in;
+	Iter *u;
+
+	if (columns_unrolled(c, n)) {
+		u = l_iter(b, "u", dim_const(b->k->ctx, n));
+		e->open[e->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, n), 1);
+		first = ex_add(p, first, ex_mul(p, ex_iter(p, u), l_int(b, lanes)));
+		in = ex_op2(p, IN_lt, first, end);
+		l_let(b, c->term, first);
+	} else {
+		e->open[e->n++] = l_loop(b, LOOP_SERIAL, c->term, first, end, lanes);
+		in = NULL;
+	}
+	e->guard = ex_and(p, place(c, at, t, ex_iter(p, c->term)), in);
+}
+
+/* Neighbouring threads have neighbouring columns, as many as SIDE less those before the row; a thread has rows that begin at the
+ * same place of a sector, or, where those are few, each LANES-th row. */
+static void by_rows(Columns *c, Expr *at, Iter *t, Element *e)
+{
+	LBuild *b = c->x.r->b;
+	ExprPool *p = b->p;
+	const int64_t lanes = c->x.threads / c->side, same = at ? period(c, at) : 1,
+		      step = same > lanes ? same : lanes;
+	Expr *first = ex_op2(p, IN_floordiv, ex_iter(p, t), l_int(b, c->side)), *in;
+
+	if (c->terms < SAME_ROWS * same || columns_unrolled(c, (c->terms + lanes - 1) / lanes)) {
+		by_few_rows(c, at, t, first, lanes, e);
+		return;
+	}
+	if (same > lanes) {
+		Iter *later = l_iter(b, "later", dim_const(b->k->ctx, same / lanes));
+
+		e->open[e->n++] = l_loop(b, LOOP_SERIAL, later, l_int(b, 0), l_int(b, same / lanes),
+					 1);
+		first = ex_add(p, first, ex_mul(p, ex_iter(p, later), l_int(b, lanes)));
+	}
+	in = place(c, at, t, first);
+	e->val = ahead(c, e->val, in);
+	e->open[e->n++] = l_loop(
+		b, c->terms >= MANY_ROWS * step ? LOOP_VECTOR : LOOP_SERIAL, c->term, first,
+		ex_op3(p, IN_select, in, row_extent(c->x.r, c->term), l_int(b, 0)), step);
+}
+
+/* All of the block's rows are one run. */
+static void by_run(Columns *c, Expr *at, Iter *t, Element *e)
+{
+	Across *x = &c->x;
+	LBuild *b = x->r->b;
+	ExprPool *p = b->p;
+	Dim *all = dim_mul(b->k->ctx, c->term->extent, dim_const(b->k->ctx, c->wide));
+	Iter *run = l_iter(b, "u", all);
+	Expr *first = ex_iter(p, t), *u = ex_iter(p, run);
+
+	if (at) {
+		first = ex_sub(p, first, skew(c, at, l_int(b, 0)));
+		first = ex_op3(p, IN_select, ex_op2(p, IN_lt, first, l_int(b, 0)),
+			       ex_add(p, first, l_int(b, x->threads)), first);
+	}
+	e->open[e->n++] = l_loop(b, LOOP_VECTOR, run, first, ex_dim(p, all), x->threads);
+	l_let(b, c->term, ex_op2(p, IN_floordiv, u, l_int(b, c->wide)));
+	l_let(b, x->col, ex_op2(p, IN_mod, u, l_int(b, c->wide)));
+}
+
+LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val)
+{
+	LBuild *b = c->x.r->b;
+	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, c->x.threads));
+	Element e = {.val = val};
+	LNode *store;
+
+	e.open[e.n++] = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, c->x.threads), 1);
+	(c->run && (!at || runs_on(c, at)) ? by_run : by_rows)(c, at, t, &e);
+	store = l_store(b, out, to, e.val, e.guard);
+	while (e.n)
+		l_close(b, e.open[--e.n]);
+	return store;
+}

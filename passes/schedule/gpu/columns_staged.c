@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a block of columns holds of all its elements, in shared memory: what several statements read, which is fetched once, and
+ * the temporaries between them. A temporary lies where that did which its statement reads for the last time.
+ */
+#include "passes/schedule/gpu/columns_impl.h"
+
+#include <assert.h>
+
+/* AT, which is A, runs along the columns: rows in memory may begin there. */
+static bool along(Columns *c, Expr *at, Affine *a)
+{
+	Ctx *ctx = c->x.r->k->ctx;
+	Expr *zero = l_int(c->x.r->b, 0);
+
+	if (!ex_affine(ctx, ex_subst_iters(c->x.r->b->p, at, &c->x.block, &zero, 1), a) ||
+	    !dim_equals(affine_coef(ctx, a, c->x.col), 1))
+		return false;
+	while (!affine_aligned(ctx, a, c->x.col, c->begins))
+		c->begins /= 2;
+	return true;
+}
+
+bool columns_run(Columns *c, Expr *at)
+{
+	Affine a;
+
+	return along(c, at, &a) && !dim_equals(affine_coef(c->x.r->k->ctx, &a, c->term), 0);
+}
+
+void columns_see(Columns *c, const Buf *b)
+{
+	const int bytes = dtype_info[b->dtype].bits / 8;
+
+	c->x.bytes = !c->x.bytes || bytes < c->x.bytes ? bytes : c->x.bytes;
+}
+
+/* AT is the same for all columns, but not for all terms. */
+static bool of_terms(const Columns *c, Expr *at)
+{
+	return expr_has_iter(at, c->term) && !expr_has_iter(at, c->x.col) &&
+	       !expr_has_iter(at, c->x.block);
+}
+
+static void find_tile(void *arg, Expr *e)
+{
+	Columns *c = arg;
+	bool run, shared;
+	int i = 0;
+
+	if (e->kind != EX_LOAD)
+		return;
+	for (int j = 0; j < c->ntiles; j++)
+		if (c->tile[j].temp == e->load.buf && c->tile[j].at != e->load.idx[0])
+			c->tile[j].elsewhere = true;
+	run = e->load.buf->kind != BUF_TEMP && columns_run(c, e->load.idx[0]);
+	shared = of_terms(c, e->load.idx[0]);
+	if ((!run && !shared) || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
+	    gpu_writes(c->x.r, e->load.buf))
+		return;
+	if (run)
+		columns_see(c, e->load.buf);
+	while (i < c->ntiles && c->tile[i].load != e)
+		i++;
+	if (i == MOST_TILES)
+		return;
+	if (i == c->ntiles)
+		c->tile[c->ntiles++] = (Held){.load = e, .last = -1, .shared = shared};
+	c->tile[i].in += c->tile[i].last != c->at;
+	c->tile[i].last = c->at;
+}
+
+void columns_find(Columns *c, Expr *val)
+{
+	ex_walk_always(val, find_tile, c);
+}
+
+static int last_use(const Row *r, const Buf *t)
+{
+	int last = r->first;
+
+	for (int i = r->first; i <= r->last; i++)
+		if (stmt_reads(r->k->stmts.at[i], t))
+			last = i;
+	return last;
+}
+
+/* What is read once is read from memory, but for what each warp would read anew. */
+static void drop_once(Columns *c)
+{
+	int n = 0;
+
+	for (int i = 0; i < c->ntiles; i++)
+		if (c->tile[i].temp || c->tile[i].shared || c->tile[i].in > 1)
+			c->tile[n++] = c->tile[i];
+	c->ntiles = n;
+}
+
+/* S writes T at its terms' places and the columns', and nothing else is in T's rows; *IN_ORDER: those lie in the terms' order. */
+static bool lies_by_terms(const Columns *c, const Stmt *s, const Buf *t, bool *in_order)
+{
+	const Row *r = c->x.r;
+	Dim *terms = dim_const(r->k->ctx, 1);
+	int last = -1, inner = 0, columns = 0;
+	int64_t v;
+
+	*in_order = true;
+	for (int i = 0; i < t->rank; i++) {
+		const int d = row_memory_dim(t, i);
+		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
+		int at = 0;
+
+		while (at < s->niters && s->iter[at] != it)
+			at++;
+		if (!it && !dim_equals(t->dims[d], 1))
+			return false;
+		columns += it && it == r->band->of[s->id][c->x.n];
+		if (!it || row_is_fixed(r, it))
+			continue;
+		*in_order = *in_order && at > last;
+		last = at;
+		terms = dim_mul(r->k->ctx, terms, t->dims[d]);
+		inner++;
+	}
+	return columns == 1 && terms == c->term->extent && (inner == 1 || dim_is_const(terms, &v));
+}
+
+bool columns_make(Columns *c, const Stmt *s, Expr *at)
+{
+	const Row *r = c->x.r;
+	Buf *t = s->out[0];
+	bool in_order;
+
+	if (!row_may_be_local(r, s, t) || c->ntiles == MOST_TILES ||
+	    !lies_by_terms(c, s, t, &in_order))
+		return false;
+	c->tile[c->ntiles++] = (Held){.temp = t,
+				      .at = at,
+				      .in = c->at,
+				      .last = last_use(r, t),
+				      .type = t->dtype,
+				      .in_order = in_order};
+	return true;
+}
+
+/* Where there are temporaries, what is read is held as it is computed with: they may take its place. */
+static void widen(Columns *c)
+{
+	bool temps = false;
+
+	for (int i = 0; i < c->ntiles; i++)
+		temps = temps || c->tile[i].temp;
+	for (int i = 0; i < c->ntiles; i++) {
+		Held *t = &c->tile[i];
+
+		if (!t->temp)
+			t->type = temps ? ctype_dtype(t->load->ct) : t->load->load.buf->dtype;
+	}
+}
+
+/* A temporary lies where what its statement reads for the last time did, at the point in hand alone. */
+static void find_slots(Columns *c)
+{
+	for (int i = 0; i < c->ntiles; i++) {
+		Held *t = &c->tile[i];
+
+		t->slot = -1;
+		for (int j = 0; j < i && t->in_order && t->slot < 0; j++) {
+			bool last = c->tile[j].last == t->in && !c->tile[j].elsewhere &&
+				    !c->tile[j].shared &&
+				    dtype_info[c->tile[j].type].bits == dtype_info[t->type].bits;
+
+			for (int k = 0; k < i && last; k++)
+				last = k == j || c->tile[k].slot != c->tile[j].slot ||
+				       c->tile[k].last < t->in;
+			t->slot = last ? c->tile[j].slot : -1;
+		}
+		if (t->slot >= 0)
+			continue;
+		c->slot[c->slots] = t;
+		t->slot = c->slots++;
+	}
+}
+
+void columns_hold(Columns *c)
+{
+	drop_once(c);
+	widen(c);
+	find_slots(c);
+}
+
+bool columns_let_go(Columns *c)
+{
+	const int had = c->ntiles;
+	int shared = 0;
+
+	for (int i = 0; i < had; i++) {
+		if (c->tile[i].temp)
+			return false;
+		if (c->tile[i].shared)
+			c->tile[shared++] = c->tile[i];
+	}
+	c->ntiles = shared < had ? shared : 0;
+	c->slots = 0;
+	find_slots(c);
+	return had > 0;
+}
+
+int64_t columns_bytes(const Columns *c, int i)
+{
+	const int64_t elements = c->terms * (c->slot[i]->shared ? 1 : c->wide);
+
+	return (elements * dtype_info[c->slot[i]->type].bits / 8 + LINE - 1) / LINE * LINE;
+}
+
+/* ---- Nodes ---- */
+
+/* A column's element of what the block has of all terms in T. */
+static Expr *in_tile(const Columns *c, const Held *t)
+{
+	ExprPool *p = c->x.r->b->p;
+
+	if (t->shared)
+		return ex_iter(p, c->term);
+	return ex_add(p, ex_mul(p, ex_iter(p, c->term), l_int(c->x.r->b, c->wide)),
+		      ex_iter(p, c->x.col));
+}
+
+static void declare(Columns *c, const Held *t)
+{
+	LNode *n = l_node(c->x.r->b, LN_LOCAL);
+	int64_t at = 0;
+
+	for (int i = 0; i < t->slot; i++)
+		at += columns_bytes(c, i);
+	n->buf[0] = t->buf;
+	n->idx = l_int(c->x.r->b, at);
+}
+
+static void fetch_terms(Columns *c, const Held *t)
+{
+	LBuild *b = c->x.r->b;
+	LNode *loop = l_loop(b, LOOP_TEAM, c->term, l_int(b, 0), row_extent(c->x.r, c->term), 1);
+
+	l_store(b, t->buf, ex_iter(b->p, c->term), t->load, NULL);
+	l_close(b, loop);
+}
+
+void columns_fetch(Columns *c)
+{
+	LBuild *b = c->x.r->b;
+	int64_t all = 0;
+
+	for (int i = 0; i < c->slots; i++)
+		all += columns_bytes(c, i);
+	b->stage->scratch = dim_const(b->k->ctx, all);
+	b->stmt = -1;
+	for (int i = 0; i < c->ntiles; i++) {
+		Held *t = &c->tile[i];
+		Dim *points = dim_const(b->k->ctx, c->terms * (t->shared ? 1 : c->wide));
+
+		if (t->temp)
+			continue;
+		t->buf = kernel_temp(b->k, t->load->load.buf->name, t->type, 1, &points);
+		declare(c, t);
+		if (t->shared)
+			fetch_terms(c, t);
+		else
+			columns_each(c, t->load->load.idx[0], t->buf, in_tile(c, t), t->load);
+	}
+}
+
+static void tile_local(Columns *c, const Stmt *s, Held *tile)
+{
+	Row *r = c->x.r;
+	Buf *t = s->out[0];
+	Ctx *ctx = r->k->ctx;
+	Layout *l = NEW(r->b->arena, Layout);
+	Dim *dims[MAX_RANK];
+	int n = 0, last = -1, inner = 0;
+	int64_t v;
+
+	for (int i = 0; i < t->rank; i++) {
+		const int d = row_memory_dim(t, i);
+		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
+		const int g = it ? band_index(r->band, s, it) : -1;
+
+		r->keep[t->id][d] = g == c->x.n                            ? KEEP_BLOCK
+				    : g >= 0 || dim_equals(t->dims[d], 1) ? KEEP_NOT
+									  : KEEP_ALL;
+		if (r->keep[t->id][d] == KEEP_NOT)
+			continue;
+		last = r->keep[t->id][d] == KEEP_BLOCK ? n : last;
+		inner += r->keep[t->id][d] == KEEP_ALL;
+		dims[n++] = r->keep[t->id][d] == KEEP_BLOCK ? dim_const(ctx, c->wide) : t->dims[d];
+	}
+	for (int i = 0; i < n; i++) {
+		if (i != last)
+			l->ax[l->n++] = (LayoutAxis){.dim = i};
+		if (i != last && inner == 1 && !dim_is_const(dims[i], &v))
+			dims[i] = dim_const(ctx, c->terms);
+	}
+	assert(last >= 0);
+	l->ax[l->n++] = (LayoutAxis){.dim = last};
+	tile->buf = r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+	tile->buf->layout = l;
+	declare(c, tile);
+}
+
+static Expr *from_tile(void *arg, Expr *e)
+{
+	const Columns *c = arg;
+	Expr *at;
+
+	for (int i = 0; i < c->ntiles && e->kind == EX_LOAD; i++)
+		if (c->tile[i].load == e && c->at <= c->tile[i].last) {
+			at = in_tile(c, &c->tile[i]);
+			return ex_load(c->x.r->b->p, c->tile[i].buf, &at, 1);
+		}
+	return NULL;
+}
+
+void columns_local(Columns *c, const Stmt *s)
+{
+	for (int i = 0; i < c->ntiles; i++)
+		if (c->tile[i].temp == s->out[0])
+			tile_local(c, s, &c->tile[i]);
+}
+
+Expr *columns_held(Columns *c, Expr *val)
+{
+	return ex_rewrite(c->x.r->b->p, val, from_tile, c);
+}

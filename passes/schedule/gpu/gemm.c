@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The strategy *contraction* on a GPU. A block has a tile of the result, BM rows of m by BN columns of n:
+ *
+ *   p over (g, block of n, block of m)        a block each
+ *     ring over blocks of k, BK terms           fills run ahead of what reads them
+ *       fill A's tile, fill B's tile              operand expressions, in chunks of 16 bytes where they lie so
+ *       sums += A tile * B tile                   registers
+ *     for strips of the sums
+ *       drain the strip to shared memory
+ *       the statements that follow, point by point, in chunks along memory
+ *
+ * An operand is whatever its expression says: im2col, padding and prologues happen where a tile is filled. A tile keeps
+ * the direction in which its operand is contiguous. What lies past an edge, or where a guard fails, is zero.
+ *
+ * Here: what the operands are like. gemm_choose.c chooses the tile, gemm_block.c writes the tree.
+ */
+#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gpu_impl.h"
+#include "passes/kernel/inline.h"
+
+/* ---- Operands ---- */
+
+typedef struct Look {
+	Kernel *k;
+	Iter *const *it; /* of N iterators the last; JOINED: they are one */
+	int n;
+	bool joined;
+	int pack;
+	int wide; /* loads that are one aligned access of PACK elements along it */
+} Look;
+
+/* IT runs along with the last iterator, in its steps. */
+static bool runs(const Look *l, const Iter *it)
+{
+	for (int i = l->joined ? 0 : l->n - 1; i < l->n; i++)
+		if (l->it[i] == it)
+			return true;
+	return false;
+}
+
+static void look_at_load(void *arg, Expr *e)
+{
+	Look *l = arg;
+	Ctx *c = l->k->ctx;
+	Affine a;
+
+	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
+	    !ex_affine(c, e->load.idx[0], &a) ||
+	    !dim_equals(affine_coef(c, &a, l->it[l->n - 1]), 1) ||
+	    !dim_multiple(c, a.base, l->pack))
+		return;
+	for (int i = 0; i < a.n; i++)
+		if (!dim_multiple(c, a.coef[i], l->pack) && !runs(l, a.iter[i]))
+			return;
+	l->wide++;
+}
+
+static int wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int pack)
+{
+	Look l = {k, it, n, joined, pack, 0};
+
+	ex_walk(e, look_at_load, &l);
+	return l.wide;
+}
+
+/* The iterators run as one through all that O reads. */
+static bool joins_all(Gemm *g, const Operand *o, Iter *const *it, int n)
+{
+	for (int i = 0; i + 1 < n; i++) {
+		Pair p = {g->k, it[i], it[i + 1], it[i + 1]->extent, NULL};
+
+		if (!pair_joins(&p, o->val))
+			return false;
+		if (o->guard &&
+		    (expr_has_iter(o->guard, it[i]) || expr_has_iter(o->guard, it[i + 1])))
+			return false;
+	}
+	return true;
+}
+
+/* The block to a multiple of which rows of O along IT have elements; 1 where there is none. */
+static int64_t padded_along(const Operand *o, const Iter *it)
+{
+	const Layout *l = o->val->kind == EX_LOAD ? o->val->load.buf->layout : NULL;
+
+	return o->nside == 1 && o->side[0] == it && l && layout_pads(l, l->n - 1)
+		       ? l->ax[l->n - 1].mod
+		       : 1;
+}
+
+/* Elements of a chunk along the last of the N iterators IT, of which BYTES each are stored. */
+static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool joined, int bytes)
+{
+	Iter *last = it[n - 1];
+	Dim *run = joined ? gemm_product(g, it, n) : last->extent;
+	int pack = PACK_BYTES / bytes;
+
+	if (o->guard && expr_has_iter(o->guard, last))
+		return 1;
+	while (pack > 1 &&
+	       !((dim_multiple(g->k->ctx, run, pack) || padded_along(o, last) % pack == 0) &&
+		 wide_loads(g->k, o->val, it, n, joined, pack)))
+		pack /= 2;
+	return pack;
+}
+
+static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Iter *const *side,
+			    int nside)
+{
+	Gemm *g = &gg->g;
+	Placing pl = {.g = g, .s = g->c.s};
+	const Contraction *c = &g->c;
+	int bytes, packs[2], units[2]; /* along k, along the side */
+
+	o->val = ex_rewrite(g->b.p, val, gemm_place, &pl);
+	o->guard = guard ? ex_rewrite(g->b.p, guard, gemm_place, &pl) : NULL;
+	o->side = side;
+	o->nside = nside;
+	o->type = gg->s.kind ? mma_info[gg->s.kind].type[o == &gg->b] : ctype_dtype(c->ct);
+	bytes = dtype_info[o->type].bits / 8;
+	o->lanes = gg->s.kind && !guard && fragments_find(g->k, c, val, side, nside, &o->fragments);
+	if (o->lanes) {
+		o->along = o->k_joins = o->side_joins = true;
+		o->pack = PACK_BYTES / bytes;
+		o->async = g->t->gpu->sm >= 80;
+		return;
+	}
+	o->k_joins = joins_all(g, o, c->k, c->nk);
+	o->side_joins = joins_all(g, o, side, nside);
+	packs[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
+	packs[1] = chunk_of(g, o, side, nside, o->side_joins, bytes);
+	units[0] = wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, 1);
+	units[1] = wide_loads(g->k, o->val, side, nside, o->side_joins, 1);
+	o->along = packs[0] > packs[1] || (packs[0] == packs[1] && units[0] >= units[1]);
+	o->pack = packs[!o->along];
+	o->async = g->t->gpu->sm >= 80 && o->val->kind == EX_LOAD && !o->val->load.buf->data &&
+		   o->val->load.buf->dtype == o->type && o->pack * bytes >= 4 && units[!o->along] &&
+		   (o->along ? wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, o->pack)
+			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->pack));
+}
+
+/* Whether all results lie along rows of the matrix, not along its columns' iterators. */
+static bool results_along_m(Gemm *g)
+{
+	const Iter *m = g->c.m[g->c.nm - 1], *n = g->c.n[g->c.nn - 1];
+
+	for (int i = 0; i < g->nstmts; i++) {
+		const Stmt *s = g->k->stmts.at[i];
+		bool along_m = false;
+		Affine a;
+
+		if (!gemm_stores(g, s))
+			continue;
+		if (!ex_affine(g->k->ctx, flat_index(g->k, s->out[0], s->widx), &a))
+			return false;
+		for (int j = 0; j < a.n; j++) {
+			const Iter *it = gemm_original(g, s, a.iter[j]);
+
+			if (it == n && dim_equals(a.coef[j], 1))
+				return false;
+			along_m = along_m || (it == m && dim_equals(a.coef[j], 1));
+		}
+		if (!along_m)
+			return false;
+	}
+	return true;
+}
+
+MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round)
+{
+	const DType a = contraction_type(c->a), b = contraction_type(c->b);
+	int best = MMA_FMA;
+
+	for (int i = MMA_FMA + 1; i < MMA_COUNT; i++) {
+		const MmaInfo *in = &mma_info[i];
+
+		if (in->type[0] == a && in->type[1] == b && in->sum == c->ct && in->sm <= gpu->sm &&
+		    in->k > mma_info[best].k && (may_round || !in->round))
+			best = i;
+	}
+	return (MmaKind)best;
+}
+
+/* What later statements read of temporaries other than the sum becomes part of them: a result's chunk is one expression. */
+static void inline_temps(Gemm *g)
+{
+	Kernel *k = g->k;
+	int n = 1;
+
+	if (g->nstmts == 1)
+		return;
+	for (int i = 1; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		if (s->out[0]->kind == BUF_TEMP && stmt_is_simple_map(s))
+			inline_after(k, i);
+		else
+			k->stmts.at[n++] = s;
+	}
+	k->stmts.n = g->nstmts = n;
+	for (int i = 0; i < n; i++)
+		k->stmts.at[i]->id = i;
+	band_of(k, k->arena, &g->band);
+}
+
+bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, int last,
+		   const Schedule *s)
+{
+	Gemm *g = &gg->g;
+	Contraction *c = &g->c;
+
+	*gg = (GpuGemm){.g = {.k = k, .t = t, .nstmts = last + 1, .b = l_build(k, NULL)},
+			.serves = s};
+	if (!gemm_open(g) || !c->nm || c->ct == CT_BOOL)
+		return false;
+	for (int i = 0; i < c->nn; i++)
+		g->nin[g->nnin++] = c->n[i];
+	g->m = gemm_product(g, c->m, c->nm);
+	g->n = gemm_product(g, c->n, c->nn);
+	g->kk = gemm_product(g, c->k, c->nk);
+	gg->s.kind = gemm_gpu_instruction(c, t->gpu, o->tf32);
+	gg->by_columns = results_along_m(g);
+	look_at_operand(gg, &gg->a, c->a, c->guard_a, c->m, c->nm);
+	look_at_operand(gg, &gg->b, c->b, c->guard_b, c->n, c->nn);
+	return gemm_gpu_shape(gg, o);
+}
+
+bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s)
+{
+	GpuGemm gg;
+
+	if (!gemm_gpu_open(&gg, &m->opt, t, k, last, s))
+		return false;
+	if (m->opt.list_tiles)
+		gemm_gpu_list(&gg, m->opt.list_tiles);
+	gg.g.b.sched = s;
+	inline_temps(&gg.g);
+	gemm_gpu_emit(&gg);
+	return true;
+}
+
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s,
+			Iter **along, int64_t *each)
+{
+	GpuGemm gg;
+	GemmPlan p;
+
+	if (!gemm_gpu_open(&gg, &m->opt, t, k, k->stmts.n - 1, s) ||
+	    gemm_gpu_plan(&gg, &m->opt, &p) <= 0)
+		return 1;
+	*along = p.along;
+	*each = p.each;
+	return p.parts;
+}

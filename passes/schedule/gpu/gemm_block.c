@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop tree of a contraction's block on a GPU: fills, the ring, and the statements that follow. */
+#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gpu_impl.h"
+
+/* Iterators that a fill or a result names by where it is: what each stands for there. */
+typedef struct Naming {
+	GpuGemm *gg;
+	Iter *from[2 * MAX_ITERS];
+	Expr *to[2 * MAX_ITERS];
+	int n;
+} Naming;
+
+static void name(Naming *x, Iter *it, Expr *e)
+{
+	x->from[x->n] = it;
+	x->to[x->n++] = e;
+}
+
+static Iter *let(Naming *x, const char *what, Dim *extent, Expr *e)
+{
+	LBuild *b = &x->gg->g.b;
+	Iter *it = l_iter(b, what, extent);
+
+	l_let(b, it, e);
+	return it;
+}
+
+static bool const_multiple(Dim *d, int n)
+{
+	int64_t v;
+
+	return dim_is_const(d, &v) && v % n == 0;
+}
+
+static Dim *split_of(Naming *x, Dim *d, int n)
+{
+	Ctx *c = x->gg->g.k->ctx;
+
+	return dim_floordiv(c, d, dim_const(c, n));
+}
+
+/* The iterators IT[0..n) but the last, of which REST counts the points. */
+static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
+{
+	ExprPool *p = x->gg->g.b.p;
+
+	for (int i = n - 2; i >= 0; i--) {
+		Expr *extent = ex_dim(p, it[i]->extent);
+		Iter *v = let(x, it[i]->name, it[i]->extent,
+			      i ? ex_op2(p, IN_mod, rest, extent) : rest);
+
+		name(x, it[i], ex_iter(p, v));
+		if (i)
+			rest = ex_iter(p, let(x, "q", gemm_product(&x->gg->g, it, i),
+					      ex_op2(p, IN_floordiv, rest, extent)));
+	}
+}
+
+/*
+ * IT[0..n) at element ELEM (null: 0) of chunk CHUNK, of PACK elements each, in block BLOCK of SIZE elements, as one
+ * flat index (JOINED: the loads know no other) or each. Chunks do not reach over the last iterator's end; nor do
+ * blocks where their size divides it.
+ */
+static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block, int size,
+		    Expr *chunk, int pack, Expr *elem)
+{
+	Gemm *g = &x->gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Iter *last = it[n - 1];
+	Expr *in = ex_mul(p, chunk, l_int(b, pack)), *at;
+
+	if (elem)
+		in = ex_add(p, in, elem);
+	if (joined || n == 1) {
+		name(x, last, ex_add(p, ex_mul(p, block, l_int(b, size)), in));
+		for (int i = 0; i + 1 < n; i++)
+			name(x, it[i], l_int(b, 0));
+		return;
+	}
+	if (const_multiple(last->extent, size)) {
+		Expr *many = ex_dim(p, split_of(x, last->extent, size));
+		Iter *q = let(x, last->name, split_of(x, last->extent, size),
+			      ex_op2(p, IN_mod, block, many));
+
+		name(x, last, ex_add(p, ex_mul(p, ex_iter(p, q), l_int(b, size)), in));
+		at = ex_op2(p, IN_floordiv, block, many);
+	} else {
+		Expr *many = ex_dim(p, split_of(x, last->extent, pack));
+		Dim *all = split_of(x, gemm_product(g, it, n), pack);
+		Iter *c = let(x, "c", all,
+			      ex_add(p, ex_mul(p, block, l_int(b, size / pack)), chunk)),
+		     *q = let(x, last->name, split_of(x, last->extent, pack),
+			      ex_op2(p, IN_mod, ex_iter(p, c), many));
+
+		in = ex_mul(p, ex_iter(p, q), l_int(b, pack));
+		name(x, last, elem ? ex_add(p, in, elem) : in);
+		at = ex_op2(p, IN_floordiv, ex_iter(p, c), many);
+	}
+	name_outer(x, it, n, ex_iter(p, let(x, "q", gemm_product(g, it, n - 1), at)));
+}
+
+/* BLOCK * SIZE + CHUNK * PACK < ALL, where that says anything. */
+static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int pack, Dim *all)
+{
+	ExprPool *p = g->b.p;
+
+	Expr *before;
+
+	if (const_multiple(all, size))
+		return NULL;
+	before = ex_op2(p, IN_lt,
+			ex_add(p, ex_mul(p, block, l_int(&g->b, size)),
+			       ex_mul(p, chunk, l_int(&g->b, pack))),
+			ex_dim(p, all));
+	return before->kind == EX_CONST && before->i ? NULL : before;
+}
+
+/* ---- Fills ---- */
+
+/* A row of the tile is MMA_ROWS of the side by what the block of the ring has of terms, one run of memory. */
+static void emit_lanes(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side,
+		       Expr *kb, Expr *slot)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	const Fragments *x = &o->fragments;
+	const int cols = MMA_ROWS * gg->s.bk, rows = side / MMA_ROWS;
+	Fill *f = NEW(b->arena, Fill);
+	LNode *n = l_node(b, LN_FILL);
+	Naming names = {.gg = gg};
+	Expr *row, *in, *term;
+
+	*f = (Fill){.row = l_iter(b, "r", dim_const(g->k->ctx, rows)),
+		    .chunk = l_iter(b, "c", dim_const(g->k->ctx, cols / o->pack)),
+		    .elem = l_iter(b, "e", dim_const(g->k->ctx, o->pack)),
+		    .rows = rows,
+		    .chunks = cols / o->pack,
+		    .pack = o->pack,
+		    .async = o->async};
+	n->fill = f;
+	b->tail = &n->body;
+	name_at(&names, g->c.k, g->c.nk, x->joins, kb, gg->s.bk, l_int(b, 0), 1, NULL);
+	term = ex_subst_iters(p, x->term, names.from, names.to, names.n);
+	row = ex_iter(p, f->row);
+	in = ex_add(p, ex_mul(p, ex_iter(p, f->chunk), l_int(b, o->pack)), ex_iter(p, f->elem));
+	l_store(b, buf,
+		ex_add(p,
+		       ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
+		       in),
+		fragments_load(p, o->val, x, ex_add(p, ex_mul(p, side_block, l_int(b, rows)), row),
+			       term, in),
+		before_end(g, side_block, rows, row, 1, x->blocks));
+	l_close(b, n);
+}
+
+static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side,
+		      Dim *side_all, Expr *kb, Expr *slot)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Ctx *ctx = g->k->ctx;
+	const int cols = o->along ? gg->s.bk : side, rows = o->along ? side : gg->s.bk;
+	Fill *f;
+	LNode *n;
+	Naming x = {.gg = gg};
+	Expr *row, *chunk, *elem, *at, *guard = NULL;
+
+	if (o->lanes) {
+		emit_lanes(gg, o, buf, side_block, side, kb, slot);
+		return;
+	}
+	f = NEW(b->arena, Fill);
+	n = l_node(b, LN_FILL);
+	f->rows = rows;
+	f->pack = o->pack;
+	f->chunks = cols / o->pack;
+	f->async = o->async;
+	f->row = l_iter(b, "r", dim_const(ctx, rows));
+	f->chunk = l_iter(b, "c", dim_const(ctx, f->chunks));
+	f->elem = l_iter(b, "e", dim_const(ctx, f->pack));
+	n->fill = f;
+	b->tail = &n->body;
+	row = ex_iter(p, f->row);
+	chunk = ex_iter(p, f->chunk);
+	elem = f->pack > 1 ? ex_iter(p, f->elem) : NULL;
+	name_at(&x, g->c.k, g->c.nk, o->k_joins, kb, gg->s.bk, o->along ? chunk : row,
+		o->along ? o->pack : 1, o->along ? elem : NULL);
+	name_at(&x, o->side, o->nside, o->side_joins, side_block, side, o->along ? row : chunk,
+		o->along ? 1 : o->pack, o->along ? NULL : elem);
+	guard = ex_and(
+		p, guard,
+		before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->pack : 1, g->kk));
+	guard = ex_and(p, guard,
+		       before_end(g, side_block, side, o->along ? row : chunk,
+				  o->along ? 1 : o->pack, side_all));
+	if (o->guard)
+		guard = ex_and(p, guard, ex_subst_iters(p, o->guard, x.from, x.to, x.n));
+	at = ex_add(p, ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
+		    ex_mul(p, chunk, l_int(b, o->pack)));
+	l_store(b, buf, elem ? ex_add(p, at, elem) : at,
+		ex_subst_iters(p, o->val, x.from, x.to, x.n), guard);
+	l_close(b, n);
+}
+
+/* ---- What follows ---- */
+
+typedef struct Follow {
+	Placing pl;
+	Expr **value; /* by Buf.id: what a statement before left there */
+} Follow;
+
+static Expr *follow(void *arg, Expr *e)
+{
+	Follow *f = arg;
+
+	if (e->kind == EX_LOAD && e->load.buf->id < f->pl.nlocal && f->value[e->load.buf->id])
+		return f->value[e->load.buf->id];
+	return gemm_place(&f->pl, e);
+}
+
+/* Whether S has a point depends on LAST. */
+static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
+{
+	for (int i = 0; s->guard && i < s->niters; i++)
+		if (gemm_original(g, s, s->iter[i]) == last && expr_has_iter(s->guard, s->iter[i]))
+			return true;
+	return false;
+}
+
+/* Elements of a chunk of all results, along LAST, the last iterator of a side: one access of each and of the strip. */
+static int result_chunk(Gemm *g, const Iter *last)
+{
+	int pack = PACK_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
+
+	for (int i = 0; i < g->nstmts; i++) {
+		const Stmt *s = g->k->stmts.at[i];
+		const Buf *o = s->out[0];
+		Affine a;
+		bool ok = false;
+
+		if (!gemm_stores(g, s))
+			continue;
+		if (i && guarded_along(g, s, last))
+			return 1;
+		while (pack > 1 && !ok) {
+			ok = dtype_info[o->dtype].bits >= 8 &&
+			     pack * dtype_info[o->dtype].bits <= PACK_BYTES * 8 &&
+			     dim_multiple(g->k->ctx, last->extent, pack) &&
+			     ex_affine(g->k->ctx, flat_index(g->k, o, s->widx), &a) &&
+			     dim_multiple(g->k->ctx, a.base, pack);
+			for (int j = 0; ok && j < a.n; j++)
+				ok = gemm_original(g, s, a.iter[j]) == last
+					     ? dim_equals(a.coef[j], 1)
+					     : dim_multiple(g->k->ctx, a.coef[j], pack);
+			pack = ok ? pack : pack / 2;
+		}
+	}
+	return pack;
+}
+
+static Expr *in_block(Gemm *g, const Iter *block, int size, const Iter *in)
+{
+	ExprPool *p = g->b.p;
+
+	return ex_add(p, ex_mul(p, ex_iter(p, (Iter *)(uintptr_t)block), l_int(&g->b, size)),
+		      ex_iter(p, (Iter *)(uintptr_t)in));
+}
+
+/* The results of a strip's points: every statement's value is an expression of the sum and of what it reads. */
+static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Expr *guard,
+			 Iter *elem, int pack, Expr *m, Expr *col)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Follow f = {.pl = {.g = g}};
+
+	f.pl.nlocal = g->k->bufs.n;
+	f.value = NEW_ARRAY(b->arena, f.pl.nlocal + 1, Expr *);
+	for (int i = 0; i < g->nstmts; i++) {
+		Stmt *s = g->k->stmts.at[i];
+		Buf *o = s->out[0];
+		Expr *val, *idx[MAX_RANK], *some = guard;
+		LNode *loop = NULL;
+
+		l_of(b, s);
+		f.pl.s = s;
+		val = i ? ex_rewrite(p, s->val[0], follow, &f) : ex_load(p, strip, &sum_at, 1);
+		f.value[o->id] = ex_round(p, o->dtype, val);
+		if (!gemm_stores(g, s))
+			continue;
+		for (int d = 0; d < s->nwidx; d++)
+			idx[d] = ex_rewrite(p, s->widx[d], follow, &f);
+		if (i && s->guard)
+			some = ex_and(p, some,
+				      ex_subst_iters(p, ex_rewrite(p, s->guard, follow, &f),
+						     x->from, x->to, x->n));
+		if (pack > 1) {
+			loop = l_loop(b, LOOP_VECTOR, elem, l_int(b, 0), l_int(b, pack), 1);
+			loop->pack = pack;
+		}
+		gemm_does(g,
+			  l_store(b, o,
+				  ex_subst_iters(p, flat_index(g->k, o, idx), x->from, x->to, x->n),
+				  ex_subst_iters(p, val, x->from, x->to, x->n), some),
+			  s, PART_WRITE, m, col, NULL);
+		if (loop)
+			l_close(b, loop);
+	}
+}
+
+static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2, Spread spread,
+		      int64_t at)
+{
+	LBuild *b = &gg->g.b;
+	Ctx *c = gg->g.k->ctx;
+	Dim *dims[3] = {dim_const(c, d0), dim_const(c, d1), dim_const(c, d2)};
+	Buf *buf = kernel_temp(b->k, what, t, d2 ? 3 : d1 ? 2 : 1, dims);
+	LNode *n = l_node(b, LN_LOCAL);
+
+	buf->spread = spread;
+	n->buf[0] = buf;
+	n->idx = at >= 0 ? l_int(b, at) : NULL;
+	return n;
+}
+
+/* The row of the tile that row R of strip S is; both are of PACK rows each. */
+static Expr *strip_row(Gemm *g, const Mma *m, Iter *r, Iter *s, int pack)
+{
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Expr *unit = l_int(b, mma_strip(m) / pack), *row = ex_iter(p, r);
+
+	return ex_add(p, ex_add(p, ex_op2(p, IN_mod, row, unit), ex_mul(p, ex_iter(p, s), unit)),
+		      ex_mul(p, ex_op2(p, IN_floordiv, row, unit), l_int(b, m->bm / m->wm / pack)));
+}
+
+/* Row ROW and column COL of the whole matrix exist. */
+static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
+{
+	ExprPool *p = g->b.p;
+
+	return ex_and(p, ex_op2(p, IN_lt, row, ex_dim(p, g->m)),
+		      ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
+}
+
+static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	LNode *n = l_node(b, LN_DRAIN);
+	Expr *row, *col;
+
+	n->buf[0] = strip;
+	n->nout = 1;
+	n->idx = ex_iter(p, s);
+	n->step = ld;
+	n->mma = m;
+	n->var = l_iter(b, "r", dim_const(g->k->ctx, mma_strip(m) * m->wm));
+	if (gemm_stores(g, g->c.s))
+		return;
+	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)),
+		     strip_row(g, m, n->var, s, 1));
+	col = in_block(g, gg->nb, m->bn, m->col);
+	n->guard = in_matrix(g, row, col);
+	gemm_does(g, n, g->c.s, PART_WRITE, row, col, NULL);
+}
+
+/* Element ELEM (null: 0) of chunk CHUNK, of PACK elements, of what begins AT. */
+static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int pack, Expr *elem)
+{
+	ExprPool *p = g->b.p;
+
+	at = ex_add(p, at, ex_mul(p, chunk, l_int(&g->b, pack)));
+	return elem ? ex_add(p, at, elem) : at;
+}
+
+/* Chunks of results run along rows of the strip, or, where it lies by columns, along those. */
+static void emit_strips(GpuGemm *gg, Mma *m)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Ctx *ctx = g->k->ctx;
+	const bool down = m->by_columns;
+	const int unit = mma_strip(m), rows = unit * m->wm, strips = m->bm / m->wm / unit,
+		  ld = (down ? rows : m->bn) + mma_pad(m),
+		  pack = result_chunk(g, down ? g->c.m[g->c.nm - 1] : g->c.n[g->c.nn - 1]),
+		  mpack = down ? pack : 1, npack = down ? 1 : pack, nr = rows / mpack,
+		  nc = m->bn / npack;
+	Iter *s = l_iter(b, "s", dim_const(ctx, strips)),
+	     *t = l_iter(b, "t", dim_const(ctx, nr * nc)), *r = l_iter(b, "r", dim_const(ctx, nr)),
+	     *c = l_iter(b, "c", dim_const(ctx, nc)),
+	     *i = l_iter(b, "i", dim_const(ctx, m->bm / mpack)),
+	     *e = l_iter(b, "e", dim_const(ctx, pack)), *outer = down ? c : r,
+	     *inner = down ? r : c;
+	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, strips), 1), *tl;
+	Naming x = {.gg = gg};
+	Expr *chunks = l_int(b, down ? nr : nc), *elem, *melem, *nelem, *guard, *at;
+	Buf *strip = declare(gg, "strip", ctype_dtype(g->c.ct), (down ? m->bn : rows) * ld, 0, 0,
+			     SPREAD_NOT, 0)
+			     ->buf[0];
+
+	emit_drain(gg, m, strip, ld, s);
+	tl = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, nr * nc), 1);
+	l_let(b, outer, ex_op2(p, IN_floordiv, ex_iter(p, t), chunks));
+	l_let(b, inner, ex_op2(p, IN_mod, ex_iter(p, t), chunks));
+	l_let(b, i, strip_row(g, m, r, s, mpack));
+	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mpack, g->m),
+		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), npack, g->n));
+	elem = pack > 1 ? ex_iter(p, e) : NULL;
+	melem = down ? elem : NULL;
+	nelem = down ? NULL : elem;
+	name_at(&x, g->c.m, g->c.nm, gemm_joins_after(g, g->c.m, g->c.nm), ex_iter(p, gg->mb),
+		m->bm, ex_iter(p, i), mpack, melem);
+	name_at(&x, g->c.n, g->c.nn, gemm_joins_after(g, g->c.n, g->c.nn), ex_iter(p, gg->nb),
+		m->bn, ex_iter(p, c), npack, nelem);
+	at = in_chunk(g, ex_mul(p, ex_iter(p, outer), l_int(b, ld)), ex_iter(p, inner), pack, elem);
+	emit_results(g, &x, strip, at, guard, e, pack,
+		     in_chunk(g, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), ex_iter(p, i),
+			      mpack, melem),
+		     in_chunk(g, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)), ex_iter(p, c),
+			      npack, nelem));
+	l_close(b, tl);
+	l_close(b, sl);
+}
+
+/* ---- The block ---- */
+
+static Mma *new_mma(GpuGemm *gg)
+{
+	const BlockShape *s = &gg->s;
+	LBuild *b = &gg->g.b;
+	Ctx *c = gg->g.k->ctx;
+	Mma *m = NEW(b->arena, Mma);
+
+	*m = (Mma){.kind = s->kind,
+		   .ct = gg->g.c.ct,
+		   .bm = s->bm,
+		   .bn = s->bn,
+		   .bk = s->bk,
+		   .wm = s->wm,
+		   .wn = s->wn,
+		   .tm = s->tm,
+		   .tn = s->tn,
+		   .a_along = gg->a.along,
+		   .b_along = gg->b.along,
+		   .by_columns = gg->by_columns};
+	m->slot = l_iter(b, "slot", dim_const(c, s->stages));
+	m->row = l_iter(b, "i", dim_const(c, s->bm));
+	m->col = l_iter(b, "j", dim_const(c, s->bn));
+	m->depth = l_iter(b, "k", dim_const(c, s->bk));
+	return m;
+}
+
+static Buf *declare_tile(GpuGemm *gg, const char *what, const Operand *o, int side, int64_t at)
+{
+	const bool words = gg->s.kind && !o->along && dtype_info[o->type].bits == 32;
+
+	if (o->lanes)
+		return declare(gg, what, o->type, gg->s.stages, side / MMA_ROWS,
+			       MMA_ROWS * gg->s.bk, SPREAD_LANES, at)
+			->buf[0];
+	return declare(gg, what, o->type, gg->s.stages, o->along ? side : gg->s.bk,
+		       o->along ? gg->s.bk : side, words ? SPREAD_WORDS : SPREAD_ROWS, at)
+		->buf[0];
+}
+
+/* The stage: a block for each tile of each of the matrices. */
+static void open_blocks(GpuGemm *gg)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	Ctx *ctx = g->k->ctx;
+	const BlockShape *s = &gg->s;
+	Dim *nb = dim_ceildiv(ctx, g->n, dim_const(ctx, s->bn)),
+	    *mb = dim_ceildiv(ctx, g->m, dim_const(ctx, s->bm));
+	Iter *split[MAX_ITERS];
+	int n = 0;
+
+	l_of(b, g->c.s);
+	l_stage(b, "contraction",
+		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)));
+	b->stage->threads = b->stage->team = gemm_gpu_threads(s);
+	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
+	for (; n < g->c.ng; n++)
+		split[n] = g->c.g[n];
+	split[n++] = gg->nb = l_iter(b, "nb", nb);
+	split[n++] = gg->mb = l_iter(b, "mb", mb);
+	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+}
+
+/* M's sums, of the elements at ROW and COL. */
+static void declare_sums(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
+{
+	Gemm *g = &gg->g;
+	LNode *node = declare(gg, "sums", ctype_dtype(g->c.ct), m->bm, m->bn, 0, SPREAD_FRAG, -1);
+
+	m->acc = node->buf[0];
+	node->mma = m;
+	node->guard = in_matrix(g, row, col);
+	gemm_does(g, node, g->c.s, PART_INIT, row, col, NULL);
+}
+
+/* The ring over the blocks of k: fills of M's tiles, and M, which adds their terms to the sums at ROW and COL. */
+static void emit_ring(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
+{
+	Gemm *g = &gg->g;
+	LBuild *b = &g->b;
+	ExprPool *p = b->p;
+	Ctx *ctx = g->k->ctx;
+	Dim *kb = dim_ceildiv(ctx, g->kk, dim_const(ctx, m->bk));
+	Iter *it = l_iter(b, "kb", kb);
+	Expr *term = in_block(g, it, m->bk, m->depth);
+	LNode *ring = l_node(b, LN_RING), *node;
+
+	ring->var = it;
+	ring->lo = l_int(b, 0);
+	ring->hi = ex_dim(p, kb);
+	ring->stages = gg->s.stages;
+	ring->slot = m->slot;
+	b->tail = &ring->body;
+	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), m->bm, g->m, ex_iter(p, it),
+		  ex_iter(p, m->slot));
+	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), m->bn, g->n, ex_iter(p, it),
+		  ex_iter(p, m->slot));
+	node = l_node(b, LN_MMA);
+	node->mma = m;
+	node->guard = ex_and(p, in_matrix(g, row, col), ex_op2(p, IN_lt, term, ex_dim(p, g->kk)));
+	gemm_does(g, node, g->c.s, PART_TERM, row, col, term);
+	l_close(b, ring);
+}
+
+void gemm_gpu_emit(GpuGemm *gg)
+{
+	const BlockShape *s = &gg->s;
+	Expr *row, *col;
+	Mma *m;
+
+	open_blocks(gg);
+	m = new_mma(gg);
+	row = in_block(&gg->g, gg->mb, s->bm, m->row);
+	col = in_block(&gg->g, gg->nb, s->bn, m->col);
+	declare_sums(gg, m, row, col);
+	m->a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
+	m->b = declare_tile(gg, "b_tile", &gg->b, s->bn,
+			    (int64_t)s->stages * s->bm * s->bk * (dtype_info[gg->a.type].bits / 8));
+	emit_ring(gg, m, row, col);
+	emit_strips(gg, m);
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tile of a contraction on a GPU, by an analytic model of the target: what a block's arithmetic, its traffic from L2,
+ * its reads of shared memory and its instructions take, the slowest of them counting most; how many blocks an SM has at
+ * once, and how often; and what is slower where those have few warps. Of sizes that are not known it is the sum over some.
+ * A thread's registers hold its sums, what it multiplies, and of every chunk that it fills the place and perhaps the value;
+ * a shape that needs more than there are is left out. Of equal cost the smallest tile is taken, and of those the first
+ * candidate, so the choice depends on nothing but the sizes and the target's row.
+ */
+#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gpu_impl.h"
+
+#include <math.h>
+
+enum {
+	ROW_BYTES = 64,  /* of k */
+	REGISTERS = 255, /* of a thread, at most */
+	COMMON = 24,     /* registers: loops, edges, the lane's places */
+	COPIED = 4,      /* and of a chunk that is copied: from where and to where */
+	MOVED = 2,       /* of one that goes through registers, without its value */
+	EDGED = 2,       /* more for single elements that end within tiles: comparisons */
+	SPLIT = 8,       /* the same, where its row of the tile is split into several indices */
+	ASKED = 5,       /* and more where those, of sizes that are not known, are compared with these */
+	PAIRED = 30,     /* where two instructions have the sums: what ptxas takes more */
+	MOST_PARTS = 64  /* of a sum */
+};
+
+/* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
+static const double SHARED_BYTES = 128; /* of shared memory per SM and clock: 32 banks of 4 bytes */
+static const double L2_BYTES = 32;      /* from L2 per SM and clock, at most: an estimate */
+static const double OVERLAP =
+	0.25; /* what hides behind the slowest still costs so much of its time: an estimate */
+static const double BESIDE_SUMS = 56; /* registers for fragments, addresses: an estimate */
+/* Warps that keep an SM busy: one for each of its 4 schedulers, two where lanes multiply: an estimate. */
+static const double WARPS_MATRIX = 4, WARPS_SCALAR = 8;
+static const double L2_RATE = 3.0; /* bandwidth of L2 over that of memory: an estimate */
+static const double ISSUES = 128;  /* instructions of threads per SM and clock: 4 warps */
+/* Instructions for a chunk that is copied, and that goes through registers; more where its place in the operand is worked out
+ * in each round, or whether it has one: counted in PTX. */
+static const double ISSUE_COPIED = 4, ISSUE_MOVED = 8, ISSUE_PLACE = 14;
+static const double EDGES = 2e-6; /* seconds for first loads and last stores: an estimate */
+static const double STAGE = 2e-6; /* seconds for one more launch: an estimate */
+static const double GAIN =
+	0.9; /* what splitting a sum must save of the time, the model being rough */
+
+int gemm_gpu_threads(const BlockShape *s)
+{
+	return 32 * s->wm * s->wn;
+}
+
+static int bytes_of(DType t)
+{
+	return dtype_info[t].bits / 8;
+}
+
+int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
+{
+	const Mma m = {.kind = s->kind,
+		       .ct = g->g.c.ct,
+		       .a_along = g->a.along,
+		       .b_along = g->b.along,
+		       .by_columns = g->by_columns};
+	const int rows = mma_strip(&m) * s->wm, pad = mma_pad(&m);
+	const int64_t ring = (int64_t)s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
+		      strip = (int64_t)(g->by_columns ? s->bn * (rows + pad)
+						      : rows * (s->bn + pad)) *
+			      bytes_of(ctype_dtype(g->g.c.ct));
+
+	return ring > strip ? ring : strip;
+}
+
+/* Of a chunk whose row of O's tile is split into several indices. */
+static int split_registers(const Operand *o)
+{
+	for (int i = 1; i < o->nside && o->guard; i++)
+		if (!dim_is_const(o->side[i]->extent, NULL))
+			return SPLIT + ASKED;
+	return SPLIT;
+}
+
+/* What a thread has for its chunks of O's tile, SIDE of the block, all the time that the ring runs. */
+static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *o, int side)
+{
+	Dim *all = o == &g->a ? g->g.m : g->g.n;
+	const int elems = side * s->bk, chunks = elems / o->pack, threads = gemm_gpu_threads(s),
+		  each = (chunks + threads - 1) / threads,
+		  words = (o->pack * bytes_of(o->type) + 3) / 4,
+		  edge = o->pack == 1 && !dim_multiple(g->g.k->ctx, all, side) ? EDGED : 0,
+		  place = o->along && !o->side_joins ? split_registers(o) : MOVED + edge;
+
+	return each * (!o->async ? place + words : place > COPIED ? place : COPIED);
+}
+
+/* Of a thread in the ring, an estimate: the sums, what one step of the product reads, and the chunks that it fills. */
+static int ring_registers(const GpuGemm *g, const BlockShape *s)
+{
+	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
+	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
+		  read = s->kind ? (s->bm / s->wm + s->bn / s->wn) / 16 * 4
+				 : (s->tm + s->tn) * piece * word;
+
+	return sums + read + fill_registers(g, s, &g->a, s->bm) +
+	       fill_registers(g, s, &g->b, s->bn) + COMMON +
+	       (s->kind && mma_info[s->kind].m < MMA_ROWS ? PAIRED : 0);
+}
+
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static double blocks_along(double n, int block)
+{
+	return (double)(((int64_t)n + block - 1) / block);
+}
+
+/* Blocks along size D, which is taken to be N; of one that is not known the last is half empty. */
+static double blocks_of(const Dim *d, double n, int block)
+{
+	const double some = n / block + 0.5;
+
+	return dim_is_const(d, NULL) ? blocks_along(n, block) : some > 1 ? some : 1;
+}
+
+/* Warps that keep an SM busy with S. */
+static double busy(const BlockShape *s)
+{
+	return s->kind ? WARPS_MATRIX : WARPS_SCALAR;
+}
+
+/* Blocks for each SM, not a whole number. */
+static double blocks_each(const GpuGemm *g, const BlockShape *s, const double size[4])
+{
+	return size[3] * blocks_of(g->g.m, size[0], s->bm) * blocks_of(g->g.n, size[1], s->bn) /
+	       g->g.t->gpu->sms;
+}
+
+/* Sizes that are known, all of them. */
+static bool all_known(const GpuGemm *g)
+{
+	Gemm *x = (Gemm *)(uintptr_t)&g->g;
+
+	return dim_is_const(x->m, NULL) && dim_is_const(x->n, NULL) &&
+	       dim_is_const(gemm_product(x, x->c.g, x->c.ng), NULL);
+}
+
+/* Of an SM, in Hz, at which it has its rate of f32. */
+static double clock_of(const Gpu *gpu)
+{
+	return gpu->f32 * 1e12 / (2.0 * gpu->lanes * gpu->sms);
+}
+
+/* Bytes a second that an SM has from L2. */
+static double l2_rate(const Gpu *gpu)
+{
+	const double of_all = L2_RATE * gpu->memory * 1e9 / gpu->sms,
+		     own = L2_BYTES * clock_of(gpu);
+
+	return of_all < own ? of_all : own;
+}
+
+/* Seconds that each part of a block's work takes, were it all that an SM does. */
+typedef struct Work {
+	double math, l2, shared, issue, out;
+} Work;
+
+/* Instructions of a block that fill O's tile, SIDE of it by K terms. */
+static double fill_issues(const Operand *o, double side, double k)
+{
+	return side * k / o->pack *
+	       ((o->async ? ISSUE_COPIED : ISSUE_MOVED) +
+		(o->k_joins && !o->guard ? 0 : ISSUE_PLACE));
+}
+
+static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
+{
+	const Gpu *gpu = g->g.t->gpu;
+	const double
+		k = blocks_along(terms, s->bk) * s->bk,
+		bytes = bytes_of(g->a.type), wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1,
+		warps = s->wm * s->wn,
+		/* The matrix unit takes so many bytes, of whatever type. */
+		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / gpu->sms,
+		/* ldmatrix reads each byte once, a lane's own reads repeat those of its neighbours. */
+		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
+			       : warps * 32 * (s->tm + s->tn),
+		issues = fill_issues(&g->a, s->bm, k) + fill_issues(&g->b, s->bn, k) +
+			 (s->kind ? 0
+				  : wide * s->bm * s->bn * k +
+					    read * k * bytes / (double)PACK_BYTES);
+
+	return (Work){.math = 2.0 * s->bm * s->bn * k / rate * wide,
+		      .l2 = (s->bm + s->bn) * k * bytes / l2_rate(gpu),
+		      .shared = read * k * bytes / (SHARED_BYTES * clock_of(gpu)),
+		      .issue = issues / (ISSUES * clock_of(gpu)),
+		      .out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / gpu->sms)};
+}
+
+/* Seconds of N blocks of S, with W to do each, at once on an SM. Where their warps are too few to keep it busy, what these
+ * issue takes as long as if they were enough; what is copied on its way does not. */
+static double together(const BlockShape *s, const Work *w, double n)
+{
+	const double slow = n * larger(1, busy(s) / (n * s->wm * s->wn)), math = slow * w->math,
+		     shared = slow * w->shared, issue = slow * w->issue, l2 = n * w->l2,
+		     slowest = larger(larger(math, l2), larger(shared, issue));
+
+	return slowest + OVERLAP * (math + l2 + shared + issue - slowest) + n * w->out + EDGES;
+}
+
+/* Blocks that an SM has room for. */
+static double room_for(const GpuGemm *g, const BlockShape *s)
+{
+	const Gpu *gpu = g->g.t->gpu;
+	const double threads = gemm_gpu_threads(s),
+		     wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1,
+		     registers = (s->bm * s->bn / threads) * wide + BESIDE_SUMS,
+		     room = floor(gpu->shared / (double)(gemm_gpu_shared(g, s) + GPU_DRIVER)),
+		     fit = floor(gpu->registers / (registers * threads));
+
+	return larger(1, fit < room ? fit : room);
+}
+
+/* Seconds, but for what all candidates have in common; where sizes are not known, over those around SIZE. */
+static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
+{
+	const int around = 4; /* SIZE itself, in the middle of twice as many */
+	const Work w = work_of(g, s, size[2]);
+	const double each = blocks_each(g, s, size), most = room_for(g, s),
+		     all = together(s, &w, most);
+	const bool known = all_known(g);
+	double x = 0;
+
+	for (int i = 1; i <= (known ? 1 : 2 * around); i++) {
+		const double n = ceil(known ? each : each * i / around), times = floor(n / most),
+			     rest = n - times * most;
+
+		x += times * all + (rest > 0 ? together(s, &w, rest) : 0);
+	}
+	return x;
+}
+
+/* Candidates in an order of their own: larger tiles first. */
+static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
+{
+	static const struct {
+		signed char wm, wn;
+	} warps[] = {{4, 2}, {2, 4}, {2, 2}, {4, 1}, {1, 4}, {2, 1}, {1, 2}, {1, 1}};
+	static const struct {
+		unsigned char m, n;
+	} lane[] = {{8, 8}, {4, 8}, {4, 4}},
+	  warp[] = {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 32}, {32, 16}, {16, 16}};
+	enum {
+		WARPS = sizeof warps / sizeof *warps,
+		LANE_TILES = sizeof lane / sizeof *lane,
+		WARP_TILES = sizeof warp / sizeof *warp
+	};
+	const int each = *at / WARPS, w = *at % WARPS;
+
+	if (each >= (s->kind ? (int)WARP_TILES : (int)LANE_TILES))
+		return false;
+	++*at;
+	s->wm = warps[w].wm;
+	s->wn = warps[w].wn;
+	s->tm = s->kind ? 0 : lane[each].m;
+	s->tn = s->kind ? 0 : lane[each].n;
+	s->bm = s->wm * (s->kind ? warp[each].m : 4 * s->tm);
+	s->bn = s->wn * (s->kind ? warp[each].n : 8 * s->tn);
+	s->bk = ROW_BYTES / bytes_of(g->a.type);
+	return true;
+}
+
+/* Slots of the ring: as many as cover a load's latency, and no more than there are rounds. */
+static int stages(const GpuGemm *g, const BlockShape *s, double k)
+{
+	const int most = !g->a.async || !g->b.async ? 2 : s->kind ? 4 : 3;
+	const double turns = blocks_along(k, s->bk) + 1;
+
+	return turns < 2 ? 2 : turns < most ? (int)turns : most;
+}
+
+/* A row of O's tile, SIDE of the block, is whole sectors. */
+static bool whole_sectors(const Operand *o, int side)
+{
+	return o->along || side * bytes_of(o->type) >= SECTOR;
+}
+
+/* What a GPU can do, and does well. */
+static bool possible(const GpuGemm *g, const BlockShape *s)
+{
+	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
+
+	return s->bn >= STRIP_COLUMNS && whole_sectors(&g->a, s->bm) &&
+	       whole_sectors(&g->b, s->bn) &&
+	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->shared &&
+	       !(wide && s->tm * s->tn > 32) && ring_registers(g, s) <= REGISTERS;
+}
+
+static bool same_tile(const BlockShape *a, const BlockShape *b)
+{
+	return a->bm == b->bm && a->bn == b->bn && a->bk == b->bk;
+}
+
+/* The next shape that a GPU can do, and its cost; 0: there is none more. Of WANT's tile and slots, or, where that is null,
+ * of any tile that G's schedule may have. */
+static double next_cost(const GpuGemm *g, const double size[4], const BlockShape *want,
+			BlockShape *s, int *at)
+{
+	const int most = g->serves->where.tile;
+
+	s->kind = g->s.kind;
+	while (next_shape(g, s, at)) {
+		if (want ? !same_tile(s, want) : most && s->bm * s->bn > most)
+			continue;
+		s->stages = want ? want->stages : stages(g, s, size[2]);
+		if (possible(g, s))
+			return cost(g, s, size);
+	}
+	return 0;
+}
+
+/* S, of cost X, is better than T, of cost Y: cheaper, or as cheap and smaller, as more blocks keep more SMs busy. */
+static bool better(const BlockShape *s, double x, const BlockShape *t, double y)
+{
+	return x < y || (x <= y && s->bm * s->bn < t->bm * t->bn);
+}
+
+/* The best shape for these sizes in *OUT, and its cost; 0: there is none. WANT: as above. */
+static double best_shape(const GpuGemm *g, const double size[4], const BlockShape *want,
+			 BlockShape *out)
+{
+	BlockShape s = {0};
+	double best = 0, x;
+	int at = 0;
+
+	while ((x = next_cost(g, size, want, &s, &at)) > 0)
+		if (best <= 0 || better(&s, x, out, best)) {
+			best = x;
+			*out = s;
+		}
+	return best;
+}
+
+/* Fewer rows are better off with a thread a result, but where each group has rows of its own, and what they are multiplied with is
+ * of windows: the tile reads neighbours' terms once. */
+static int least_rows(const GpuGemm *g)
+{
+	enum { GROUP_ROWS = 2 };
+
+	return g->g.c.ng && !g->b.k_joins ? GROUP_ROWS : GEMM_ROWS;
+}
+
+bool gemm_gpu_shape(GpuGemm *g, const Options *o)
+{
+	Diag *d = g->g.k->ctx->diag;
+	BlockShape want;
+	const double rows = least_rows(g), columns = GEMM_ROWS, terms = GEMM_TERMS;
+	double size[4];
+
+	gemm_gpu_sizes(g, size);
+	if (size[0] < rows || size[1] < columns || size[2] < terms)
+		return false;
+	if (!gemm_tiles_find(o->tiles, g, size, &want))
+		return best_shape(g, size, NULL, &g->s) > 0;
+	if (best_shape(g, size, &want, &g->s) > 0)
+		return true;
+	return diag_error(d, d->where,
+			  "--tiles: this product on %s cannot have a tile of %dx%dx%dx%d",
+			  g->g.t->name, want.bm, want.bn, want.bk, want.stages);
+}
+
+void gemm_gpu_list(const GpuGemm *g, int n)
+{
+	enum { MOST = 64 };
+	struct {
+		BlockShape s;
+		double cost;
+		int at; /* where next_cost() has it: of equal cost the first is the best */
+	} of[MOST];
+	BlockShape s = {0};
+	double size[4], x;
+	int found = 0, at = 0, k;
+
+	gemm_gpu_sizes(g, size);
+	while (found < MOST && (x = next_cost(g, size, NULL, &s, &at)) > 0) {
+		for (k = 0; k < found && !same_tile(&of[k].s, &s);)
+			k++;
+		if (k == found || x < of[k].cost) {
+			of[k].s = s;
+			of[k].cost = x;
+			of[k].at = at;
+			found += k == found;
+		}
+	}
+	/* Few are asked for, and there are few. */
+	for (int i = 0; i < n && i < found; i++) {
+		int best = -1;
+
+		for (k = 0; k < found; k++)
+			if (of[k].cost > 0 &&
+			    (best < 0 || better(&of[k].s, of[k].cost, &of[best].s, of[best].cost) ||
+			     (!better(&of[best].s, of[best].cost, &of[k].s, of[k].cost) &&
+			      of[k].at < of[best].at)))
+				best = k;
+		gemm_tiles_print(g, size, &of[best].s);
+		of[best].cost = 0;
+	}
+}
+
+/* Along which iterator the sum may be split: that with most points, or the only one, if their number is not known, which is
+ * then taken to be N. */
+static int64_t longest(const GpuGemm *g, double n, Iter **along)
+{
+	const Contraction *c = &g->g.c;
+	int64_t most = 0, v;
+
+	for (int i = 0; i < c->nk; i++)
+		if (!dim_is_const(c->k[i]->extent, &v)) {
+			*along = c->k[i];
+			return c->nk == 1 && !g->serves->where.also ? (int64_t)n : 0;
+		} else if (v > most) {
+			most = v;
+			*along = c->k[i];
+		}
+	return most;
+}
+
+/* The cost of G's product in P parts of the best tile, or of WANT's, which is in *S then; 0: it cannot have one. */
+static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
+			    const BlockShape *want, BlockShape *s)
+{
+	const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p},
+		     sums = size[0] * size[1] * part[3] * bytes_of(ctype_dtype(g->g.c.ct)),
+		     rate = L2_RATE * g->g.t->gpu->memory * 1e9, x = best_shape(g, part, want, s);
+
+	return p > 1 && x > 0 ? x + STAGE + sums / rate : x;
+}
+
+double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p)
+{
+	double size[4];
+	BlockShape s;
+
+	gemm_gpu_sizes(g, size);
+	return cost_of_parts(g, size, p->parts, &p->s, &s);
+}
+
+double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *plan)
+{
+	double size[4], best, whole;
+	BlockShape s = {0}, t;
+	int64_t n;
+	bool named;
+
+	gemm_gpu_sizes(g, size);
+	*plan = (GemmPlan){.parts = 1};
+	best = whole = cost_of_parts(g, size, 1, NULL, &plan->s);
+	/* Parts of many tiles would cost more than parts of few gain. */
+	if (whole <= 0 || !gemm_gpu_bounded(g))
+		return whole;
+	n = longest(g, size[2], &plan->along);
+	named = gemm_tiles_find(o->tiles, g, size, &t);
+	for (int64_t p = 2; p <= MOST_PARTS && n / p >= plan->s.bk; p++) {
+		const double part[4] = {size[0], size[1], size[2] / (double)p, size[3] * (double)p};
+		double x = n % (p * plan->s.bk) ? 0 : cost_of_parts(g, size, p, NULL, &s);
+
+		if (x <= 0 || x >= best || x >= GAIN * whole ||
+		    (named && !gemm_tiles_find(o->tiles, g, part, &t)))
+			continue;
+		best = x;
+		plan->s = s;
+		plan->parts = p;
+		plan->each = n / p;
+	}
+	return best;
+}

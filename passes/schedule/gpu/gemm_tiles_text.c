@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tiles of products on GPUs as text: what the model of gemm_choose.c holds to be the best, printed, and what was measured to
+ * be, read. A line is
+ *
+ *	TARGET TYPE M N K BMxBNxBKxSTAGES
+ *	sm_80 f16 2048 768 768 128x128x32x4
+ *
+ * of a product of M rows, N columns and sums of K on that target: a block's tile, and the slots of its ring. TYPE is of
+ * the factors; tf32 are those of f32 that --tf32 rounds. Sizes that are not known are what the model takes them to
+ * be. Blank lines and what follows # mean nothing; the first line for a product holds, so what lists the best first can be read
+ * as it is.
+ */
+#include "passes/schedule/common/gemm_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	NAME = 16,
+	MOST_SIDE = 1024, /* of a tile, and of its part of k */
+	MOST_STAGES = 8
+};
+
+typedef struct Row {
+	char target[NAME], type[NAME];
+	long long m, n, k;
+	BlockShape s;
+} Row;
+
+static bool in(int n, int least, int most)
+{
+	return n >= least && n <= most;
+}
+
+/* One line: 1 a row, 0 an empty one, -1 neither. */
+static int read_row(const char *line, size_t n, Row *r)
+{
+	char text[128], rest;
+	int got;
+
+	n = strcspn(line, "#\n") < n ? strcspn(line, "#\n") : n;
+	if (strspn(line, " \t\r") >= n)
+		return 0;
+	if (n >= sizeof text)
+		return -1;
+	memcpy(text, line, n);
+	text[n] = '\0';
+	*r = (Row){0};
+	got = sscanf(text, "%15s %15s %18lld %18lld %18lld %9dx%9dx%9dx%9d %c", r->target, r->type,
+		     &r->m, &r->n, &r->k, &r->s.bm, &r->s.bn, &r->s.bk, &r->s.stages, &rest);
+	return got == 9 && in(r->s.bm, 1, MOST_SIDE) && in(r->s.bn, 1, MOST_SIDE) &&
+			       in(r->s.bk, 1, MOST_SIDE) && in(r->s.stages, 2, MOST_STAGES)
+		       ? 1
+		       : -1;
+}
+
+static const char *next_line(const char *at)
+{
+	at += strcspn(at, "\n");
+	return at + (*at == '\n');
+}
+
+bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const char *), Diag *d)
+{
+	const DiagLoc loc = {.file = file};
+	int number = 1;
+
+	for (const char *at = text; *at; at = next_line(at), number++) {
+		Row r;
+		const int got = read_row(at, strcspn(at, "\n"), &r);
+
+		if (got < 0)
+			return diag_error(
+				d, loc,
+				"line %d is not TARGET TYPE M N K BMxBNxBKxSTAGES, with sides of 1 to %d and 2 to %d stages",
+				number, MOST_SIDE, MOST_STAGES);
+		if (got && !is_gpu(r.target))
+			return diag_error(
+				d, loc,
+				"line %d: there is no GPU %s; dlcc --list-targets names all",
+				number, r.target);
+		if (got && strcmp(r.type, "tf32") != 0 && dtype_by_name(r.type) == DT_NONE)
+			return diag_error(d, loc, "line %d: there is no type %s", number, r.type);
+	}
+	return true;
+}
+
+static const char *type_of(const GpuGemm *g)
+{
+	return g->s.kind && g->a.type == DT_F32 ? "tf32" : dtype_info[g->a.type].name;
+}
+
+bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s)
+{
+	Row r;
+
+	for (const char *at = text ? text : ""; *at; at = next_line(at)) {
+		if (read_row(at, strcspn(at, "\n"), &r) <= 0 ||
+		    strcmp(r.target, g->g.t->name) != 0 || strcmp(r.type, type_of(g)) != 0 ||
+		    r.m != (long long)size[0] || r.n != (long long)size[1] ||
+		    r.k != (long long)size[2])
+			continue;
+		*s = r.s;
+		return true;
+	}
+	return false;
+}
+
+void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s)
+{
+	printf("%s %s %.0f %.0f %.0f %dx%dx%dx%d\n", g->g.t->name, type_of(g), size[0], size[1],
+	       size[2], s->bm, s->bn, s->bk, s->stages);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products on GPUs whose sizes are not known before they run. They have variants: for one row and for few, which read the
+ * matrix once (passes/schedule/gpu/skinny.c); then by the number of their results, batch x rows x columns, whichever of those is not known.
+ * That number is what decides a tile and into how many parts the sum goes: how much there is for an SM to do. What the model
+ * of the tiles (passes/schedule/gpu/gemm_choose.c) takes such a product to be like lies in the middle of what its variant is for, and is a power
+ * of two, as how many of its rows miss a tile says nothing of others. A variant that saves little by that model is none.
+ */
+#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gpu_impl.h"
+
+#include <math.h>
+
+enum {
+	FEWEST = 16,   /* rows and columns, where a tile is made for them */
+	REST = 131072, /* results of an SM where there are more than any step has */
+	SHORT = 1024,  /* terms: no sum of so many has parts where their number is not known */
+	SUM = 4096     /* of a sum without bounds */
+};
+
+static const double WORTH = 0.8; /* what a variant must save of the time, the model being rough */
+static const int64_t few_rows[] = {1, 8}, results_each[] = {128, 1024, 8192}; /* of an SM */
+
+/* Of sums of TERMS, each of the N steps first for short ones: what a split gains must not cost those. */
+static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
+{
+	int64_t lo, hi;
+
+	dim_bounds(c, terms, &lo, &hi);
+	if (lo == hi || gpu_least(c, terms) > SHORT || hi <= SHORT || 2 * n > MOST_STEPS)
+		return n;
+	for (int i = n - 1; i >= 0; i--) {
+		step[2 * i + 1] = step[i];
+		step[2 * i] = (SizeStep){step[i].size, step[i].most, terms, SHORT, 0};
+	}
+	return 2 * n;
+}
+
+/* K with few rows, as STEP says, is done by teams, which read the matrix once. A thread for each result is no better than tiles. */
+static bool by_teams(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
+{
+	Schedule s = {.kernel = k, .where = *step};
+
+	sched_gpu(m, t, k, &s);
+	return s.stages.n && s.stages.at[0]->team > 1;
+}
+
+/* Of the N steps those stay that save something: of the first FEW, which are for few rows, those that teams do; of the others
+ * those of which the model of the tiles says so. A run without one has the next that is for it. No tile is larger than those of
+ * that. */
+static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *step, int few, int n)
+{
+	Module model = *m;
+	GemmPlan plan[MOST_STEPS + 1];
+	bool keep[MOST_STEPS + 1];
+	Arena *tmp = arena_new();
+	int kept = 0;
+
+	model.opt.tiles = NULL;
+	model.opt.list_tiles = 0;
+	for (int i = 0; i < few; i++)
+		keep[i] = by_teams(&model, t, kernel_clone(k, tmp), &step[i]);
+	for (int i = n, next; i >= few; i--) {
+		Kernel *own = kernel_clone(k, tmp);
+		GpuGemm g;
+		Schedule s;
+		double cost, other;
+
+		for (next = i + 1; next < n && (!keep[next] || (step[next].also && !step[i].also));)
+			next++;
+		if (i < n)
+			step[i].tile = plan[next].s.bm * plan[next].s.bn;
+		s = (Schedule){.kernel = own, .where = i < n ? step[i] : (SizeStep){0}};
+		keep[i] = true;
+		plan[i] = (GemmPlan){0};
+		if (!gemm_gpu_open(&g, &model.opt, t, own, own->stmts.n - 1, &s))
+			continue;
+		cost = gemm_gpu_plan(&g, &model.opt, &plan[i]);
+		other = i < n && plan[next].parts ? gemm_gpu_cost(&g, &plan[next]) : 0;
+		keep[i] = other <= 0 || cost < WORTH * other ||
+			  (step[i].also && plan[next].parts > 1);
+	}
+	for (int i = 0; i < n; i++)
+		if (keep[i])
+			step[kept++] = step[i];
+	arena_free(tmp);
+	return kept;
+}
+
+int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
+{
+	Contraction c;
+	Dim *rows, *others;
+	int64_t least;
+	int n = 0, few, all;
+
+	if (!kernel_is_product(k, 0, k->stmts.n - 1) || !stmt_contraction(k, k->stmts.at[0], &c))
+		return 0;
+	rows = iters_points(k->ctx, c.m, c.nm);
+	others = dim_mul(k->ctx, iters_points(k->ctx, c.n, c.nn), iters_points(k->ctx, c.g, c.ng));
+	for (size_t i = 0; i < sizeof few_rows / sizeof *few_rows; i++)
+		n = gpu_add_step(k->ctx, step, n, rows, few_rows[i]);
+	few = n;
+	least = gpu_least(k->ctx, rows);
+	if (n && least < GEMM_ROWS)
+		least = GEMM_ROWS;
+	for (size_t i = 0; i < sizeof results_each / sizeof *results_each; i++)
+		if (gpu_least(k->ctx, others) <= results_each[i] * t->gpu->sms / least)
+			n = gpu_add_step(k->ctx, step, n, dim_mul(k->ctx, rows, others),
+					 results_each[i] * t->gpu->sms);
+	all = add_short(k->ctx, step, n, iters_points(k->ctx, c.k, c.nk));
+	return worth_having(m, t, k, step, n ? few * all / n : 0, all);
+}
+
+/* The results of G in runs for which its schedule is, at most; DIM_INF: there is no saying. */
+static int64_t most_results(const GpuGemm *g)
+{
+	Gemm *x = (Gemm *)(uintptr_t)&g->g;
+	Ctx *c = x->k->ctx;
+	Dim *all = dim_mul(c, dim_mul(c, x->m, x->n), gemm_product(x, x->c.g, x->c.ng)), *q;
+	int64_t lo, hi, each;
+
+	dim_bounds(c, all, &lo, &hi);
+	if (!g->serves->where.size || !dim_divides(c, all, g->serves->where.size, &q))
+		return hi;
+	dim_bounds(c, q, &lo, &each);
+	return each < hi / g->serves->where.most ? each * g->serves->where.most : hi;
+}
+
+bool gemm_gpu_bounded(const GpuGemm *g)
+{
+	return most_results(g) < DIM_INF;
+}
+
+/* Size I grows BY so much, as far as it may, and *ROOM is what it leaves. */
+static void grow(double size[4], const double most[4], int i, double by, double *room)
+{
+	const double was = size[i], to = fmin(most[i], was * fmax(by, 1));
+
+	*room /= to / was;
+	size[i] = to < most[i] ? fmax(was, exp2(floor(log2(to)))) : to;
+}
+
+void gemm_gpu_sizes(const GpuGemm *g, double size[4])
+{
+	Gemm *x = (Gemm *)(uintptr_t)&g->g;
+	Dim *d[] = {x->m, x->n, x->kk, gemm_product(x, x->c.g, x->c.ng)};
+	const int64_t all = most_results(g);
+	double most[4], room;
+	int64_t lo, hi;
+
+	for (int i = 0; i < 4; i++) {
+		dim_bounds(x->k->ctx, d[i], &lo, &hi);
+		size[i] = (double)(lo == hi ? hi : gpu_least(x->k->ctx, d[i]));
+		most[i] = hi < DIM_INF ? fmax((double)hi, 1) : HUGE_VAL;
+		if (d[i] == g->serves->where.also)
+			most[i] = fmin(most[i], (double)g->serves->where.also_most);
+		if (d[i] == g->serves->where.size)
+			size[i] = most[i] = fmin(most[i], (double)g->serves->where.most);
+		else if (i < 2 && size[i] < (double)FEWEST)
+			size[i] = fmin(most[i], (double)FEWEST);
+	}
+	if (g->serves->parts) {
+		size[2] = most[2] = (double)SUM / (double)g->serves->parts;
+		size[3] *= (double)g->serves->parts;
+	}
+	size[2] = fmax(size[2], fmin(most[2], (double)SUM));
+	room = all < DIM_INF && g->serves->where.size ? (double)all / 2
+	       : all < DIM_INF                  ? (double)all
+						: (double)REST * x->t->gpu->sms;
+	room /= size[0] * size[1] * size[3];
+	grow(size, most, 0, most[1] > size[1] ? sqrt(room) : room, &room);
+	grow(size, most, 1, room, &room);
+	grow(size, most, 0, room, &room);
+	grow(size, most, 3, room, &room);
+}

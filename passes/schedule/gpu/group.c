@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows that a warp or a block has. Most statements of a row run along all of it; these share their points out in one
+ * way (passes/schedule/gpu/group_share.c), so what a thread made of a point in one statement it has at hand in the next
+ * (passes/schedule/gpu/group_keep.c). Other temporaries are in shared memory where they are small, else in memory.
+ *
+ * Here: which statements run along the row, and the nodes of the stage.
+ */
+#include "passes/schedule/gpu/group_impl.h"
+
+/* ---- What runs along the row ---- */
+
+static void place_part(Team *t, Part *x)
+{
+	Row *r = t->r;
+	Stmt *s = x->s;
+
+	row_begin(r, s);
+	x->p = (Points){.k = r->k,
+			.ne = s->red ? monoid_info[s->red].n : 1,
+			.guard = row_placed(r, s->guard)};
+	for (int i = 0; i < x->p.ne; i++)
+		x->p.e[i] = row_placed(r, s->val[i]);
+	if (!s->red)
+		x->p.write = row_write_index(r, s, 0, &x->out);
+	for (int i = s->red ? s->nband : 0; i < s->niters; i++)
+		if (!row_is_fixed(r, s->iter[i]))
+			points_add(&x->p, s->iter[i]);
+	points_join(&x->p);
+	x->along = x->p.n == 1;
+}
+
+int64_t team_length(const Team *t, Dim *d)
+{
+	return gpu_most(t->r->b->sched, d);
+}
+
+static void use_row(Team *t, Part *x)
+{
+	ExprPool *p = t->r->k->pool;
+	Expr *it = ex_iter(p, t->it);
+
+	for (int i = 0; i < x->p.ne; i++)
+		x->p.e[i] = ex_subst_iters(p, x->p.e[i], x->p.it, &it, 1);
+	if (x->p.guard)
+		x->p.guard = ex_subst_iters(p, x->p.guard, x->p.it, &it, 1);
+	if (x->p.write)
+		x->p.write = ex_subst_iters(p, x->p.write, x->p.it, &it, 1);
+	for (int i = 0; i < x->p.nat; i++)
+		x->p.at[i] = ex_subst_iters(p, x->p.at[i], x->p.it, &it, 1);
+	x->p.it[0] = t->it;
+}
+
+/* The longest extent that a statement runs along, and who runs along it. */
+static void find_row(Team *t)
+{
+	Dim *most = NULL;
+
+	for (int i = 0; i < t->n; i++) {
+		place_part(t, &t->part[i]);
+		if (t->part[i].along &&
+		    (!most || team_length(t, t->part[i].p.it[0]->extent) > team_length(t, most)))
+			most = t->part[i].p.it[0]->extent;
+	}
+	t->it = most ? l_iter(t->r->b, "i", most) : NULL;
+	for (int i = 0; i < t->n; i++) {
+		points_flatten(&t->part[i].p);
+		t->part[i].along = t->part[i].p.n && t->part[i].p.it[0]->extent == most;
+		if (t->part[i].along)
+			use_row(t, &t->part[i]);
+	}
+}
+
+/* ---- Nodes ---- */
+
+static void shared_by(const Team *t, LNode *n)
+{
+	n->pack = t->pack > 1 ? t->pack : 0;
+	n->keep = t->keep;
+	n->more = t->more;
+	n->skew = t->skew;
+	if (!n->pack && !n->keep)
+		n->pack = 1;
+}
+
+static void declare_kept(Team *t, const Kept *x)
+{
+	LNode *n = l_node(t->r->b, LN_LOCAL);
+
+	n->buf[0] = x->buf;
+	n->keep = t->keep;
+	if (x->more) {
+		n->more = t->more;
+		n->idx = l_int(t->r->b, x->at);
+	}
+	n->var = t->it;
+	n->val[0] = x->is;
+	n->nout = 1;
+}
+
+/* Local BUF of the whole block; of blocks that have one row alone, as far as their shared memory goes. */
+static void declare_shared(Team *t, Buf *buf)
+{
+	Stage *st = t->r->b->stage;
+	Ctx *c = t->r->k->ctx;
+	LNode *n = l_node(t->r->b, LN_LOCAL);
+
+	n->buf[0] = buf;
+	if (!t->again)
+		return;
+	n->idx = ex_dim(t->r->b->p, st->scratch);
+	st->scratch = dim_add(c, st->scratch, dim_const(c, team_shared_bytes(team_bytes_of(buf))));
+}
+
+/* Elements of BUF that an access has: a row's may be of a smaller type. */
+static int pack_of(const Team *t, const Buf *buf)
+{
+	int pack = t->pack;
+
+	while (pack > 1 && pack * dtype_info[buf->dtype].bits / 8 > PACK_BYTES)
+		pack /= 2;
+	return pack;
+}
+
+/* Reads once what several statements, or, BLOCK, several teams read; EACH: of one of few rows. */
+static void fetch(Team *t, bool block, bool each)
+{
+	LBuild *b = t->r->b;
+
+	for (int i = 0; i < t->nkept; i++) {
+		const Kept *x = &t->kept[i];
+		LNode *loop;
+
+		if (x->temp || x->block != block ||
+		    (t->few && expr_has_iter(x->is, t->few)) != each)
+			continue;
+		if (block)
+			declare_shared(t, x->buf);
+		else
+			declare_kept(t, x);
+		loop = l_loop(b, LOOP_TEAM, t->it, l_int(b, 0), row_extent(t->r, t->it), 1);
+		if (!block)
+			shared_by(t, loop);
+		else
+			loop->pack = pack_of(t, x->buf);
+		l_store(b, x->buf, ex_iter(b->p, t->it), x->is, x->where);
+		l_close(b, loop);
+	}
+}
+
+/* What the block's threads fetch for all of its rows. */
+static void fetch_for_block(Team *t)
+{
+	LBuild *b = t->r->b;
+	LNode **body = b->tail;
+
+	b->tail = &b->stage->head;
+	fetch(t, true, false);
+	team_fetch_ones(t);
+	b->tail = body;
+}
+
+static void declare(Team *t, const Part *x)
+{
+	for (int i = 0; x->ahead && i < t->nkept; i++)
+		if (t->kept[i].buf == x->out)
+			declare_kept(t, &t->kept[i]);
+	for (int o = 0; o < x->s->nout; o++) {
+		Buf *b = x->s->out[o]->id < t->r->nlocal ? t->r->local[x->s->out[o]->id] : NULL;
+		int k = 0;
+
+		while (k < t->nkept && t->kept[k].buf != b)
+			k++;
+		if (b && k < t->nkept)
+			declare_kept(t, &t->kept[k]);
+		else if (b)
+			l_node(t->r->b, LN_LOCAL)->buf[0] = b;
+	}
+}
+
+static void map_part(Team *t, const Part *x)
+{
+	Row *r = t->r;
+	const Stmt *s = x->s;
+	LNode *loop = NULL, *store;
+	Expr *at[MAX_ITERS];
+
+	if (x->p.n)
+		loop = l_loop(r->b, LOOP_TEAM, x->p.it[0], l_int(r->b, 0),
+			      row_extent(r, x->p.it[0]), 1);
+	if (x->along)
+		shared_by(t, loop);
+	row_point(r, x->p.at, at);
+	store = l_store(r->b, x->out, x->p.write, x->p.e[0], x->p.guard);
+	if (!x->ahead)
+		l_does(r->b, store, PART_WRITE, at, s->niters);
+	if (loop)
+		l_close(r->b, loop);
+}
+
+static void reduce_part(Team *t, const Part *x)
+{
+	Row *r = t->r;
+	Stmt *s = x->s;
+	Nest n = {.n = 0};
+	Expr *zero = l_int(r->b, 0);
+	Buf *acc[2];
+	LNode *node;
+
+	row_open_band(r, s, &n, false);
+	row_declare_state(r, s, acc, NULL);
+	row_init_state(r, s, acc, zero);
+	node = row_state_node(r, x->p.n ? LN_REDUCE : LN_UPDATE, s, acc, zero, x->p.e, x->p.guard);
+	if (x->p.n) {
+		node->var = x->p.it[0];
+		node->lo = zero;
+		node->hi = row_extent(r, x->p.it[0]);
+	}
+	if (x->along)
+		shared_by(t, node);
+	row_does(r, node, s, PART_TERM, s->niters, x->p.at);
+	row_store_state(r, s, acc, zero);
+	row_close(r, &n);
+}
+
+/* Locals that may be in registers or in shared memory, as far as that goes. */
+static void make_locals(Team *t)
+{
+	for (int i = 0; i < t->n; i++)
+		for (int o = 0; o < t->part[i].s->nout; o++)
+			gpu_make_local(t->r, t->part[i].s, t->part[i].s->out[o]);
+}
+
+/* What is to be in shared memory and does not fit is in memory. True: there was such. */
+static bool drop_large(Team *t)
+{
+	const Stage *st = t->r->b->stage;
+	const int64_t most = SHARED / (st->threads / st->team);
+	bool any = false;
+
+	t->shared = 0;
+	for (int i = 0; i < t->r->nlocal; i++) {
+		Buf *b = t->r->local[i];
+		bool kept = false;
+
+		for (int k = 0; k < t->nkept; k++)
+			kept = kept || t->kept[k].buf == b;
+		if (!b || !b->rank || kept)
+			continue;
+		if (team_bytes_of(b) > most - t->shared) {
+			t->r->local[i] = NULL;
+			any = true;
+		} else {
+			t->shared += team_bytes_of(b);
+		}
+	}
+	return any;
+}
+
+/* Blocks that have one row after another, as many as the GPU has at once. */
+static void loop_rows(Team *t, const Gpu *gpu)
+{
+	enum { OTHER = 48 }; /* registers beside what is kept */
+	LBuild *b = t->r->b;
+	Stage *st = b->stage;
+	Ctx *c = b->k->ctx;
+	int64_t bytes = 0, room = gpu->threads / st->threads, many;
+	Dim *rows = st->extent;
+	LNode *loop = NEW(b->arena, LNode);
+
+	dim_is_const(st->scratch, &bytes);
+	bytes += t->shared + GPU_DRIVER;
+	if (room > gpu->shared / bytes)
+		room = gpu->shared / bytes;
+	if (room > gpu->registers / (st->threads * (t->keep + OTHER)))
+		room = gpu->registers / (st->threads * (t->keep + OTHER));
+	room = (room ? room : 1) * gpu->sms;
+	if (dim_is_const(rows, &many)) { /* no more blocks than end as early */
+		const int64_t rounds = (many + room - 1) / room;
+
+		room = (many + rounds - 1) / rounds;
+	}
+	*loop = (LNode){.kind = LN_LOOP,
+			.loop = LOOP_SERIAL,
+			.var = st->var,
+			.hi = ex_dim(b->p, rows),
+			.step = room,
+			.body = st->body,
+			.stmt = -1};
+	st->extent = dim_min(c, rows, dim_const(c, room));
+	st->var = l_iter(b, "first", st->extent);
+	loop->lo = ex_iter(b->p, st->var);
+	st->body = loop;
+	b->tail = &loop->next;
+}
+
+void gpu_team(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few)
+{
+	Team t = {.r = r,
+		  .n = r->last - r->first + 1,
+		  .split = split,
+		  .nsplit = n,
+		  .few = few,
+		  .pack = 1};
+	LNode *rows = NULL;
+
+	t.part = NEW_ARRAY(r->b->arena, 2 * t.n, Part);
+	for (int i = 0; i < t.n; i++)
+		t.part[i].s = r->k->stmts.at[r->first + i];
+	make_locals(&t);
+	do
+		find_row(&t);
+	while (team_choose_kept(&t) || drop_large(&t));
+	if (t.it) {
+		team_keep_written(&t);
+		team_keep_reads(&t, gpu);
+		team_choose_spans(&t);
+		team_share_out(&t, gpu);
+		team_share_ones(&t);
+	}
+	r->b->stmt = -1;
+	fetch_for_block(&t);
+	fetch(&t, false, false);
+	if (few) {
+		rows = l_loop(r->b, LOOP_SERIAL, few, l_int(r->b, 0), row_extent(r, few), 1);
+		fetch(&t, false, true);
+	}
+	for (int i = 0; i < t.n; i++) {
+		const Part *x = &t.part[i];
+
+		row_begin(r, x->s);
+		declare(&t, x);
+		(x->s->red ? reduce_part : map_part)(&t, x);
+	}
+	if (rows)
+		l_close(r->b, rows);
+	if (t.again)
+		loop_rows(&t, gpu);
+}

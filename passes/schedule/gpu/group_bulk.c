@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What blocks of many rows move for all of their teams at once.
+ *
+ * Short rows that do not begin where sectors do: neighbours have parts of one sector, and a team for each would move it
+ * twice. Where a buffer has nothing but the rows, one after the other, a block moves those of its teams as a whole
+ * (ir/loop.h, Span). In longer rows such sectors are few.
+ *
+ * Elements of which a row has one, a channel's scale: the block puts those of its rows side by side.
+ */
+#include "passes/schedule/gpu/group_impl.h"
+
+enum {
+	SHORT_BYTES = 640, /* of a row: two sectors in part are a tenth of twenty */
+	/* Rows of a block, at least, unless they have more points: threads of larger blocks have fewer registers for those. What
+	 * it reads of all rows, and sectors that it shares, are few beside so many. */
+	SPAN_ROWS = 16,
+	SPAN_POINTS = 320
+};
+
+/* The buffers that a stage accesses, each as a span, where it may be one. */
+typedef struct Found {
+	Team *t;
+	int64_t left;          /* bytes that its blocks may share */
+	VEC(Span) spans;       /* EACH null: it may not */
+	VEC(const Buf *) read; /* at every point, so that they have what spans of them take */
+} Found;
+
+static bool is_among(Iter *const *at, int n, const Iter *it)
+{
+	for (int i = 0; i < n; i++)
+		if (at[i] == it)
+			return true;
+	return false;
+}
+
+static bool is_split(const Team *t, const Iter *it)
+{
+	return is_among(t->split, t->nsplit, it);
+}
+
+/* Iterator I of A is not one of SPLIT, and has more than one point. */
+static bool is_own(const Affine *a, int i, Iter *const *split, int n)
+{
+	return !dim_equals(a->iter[i]->extent, 1) && !is_among(split, n, a->iter[i]);
+}
+
+Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
+{
+	Dim *each = dim_const(c, 1), *step;
+	int own = 0, found = 1;
+	Affine a;
+
+	if (!at || !ex_affine(c, at, &a) || !dim_equals(a.base, 0))
+		return NULL;
+	if (!a.n)
+		return a.base;
+	for (int i = 0; i < a.n; i++)
+		own += is_own(&a, i, split, n);
+	for (; own && found; own -= found) {
+		found = 0;
+		for (int i = 0; i < a.n && !found; i++)
+			if (a.coef[i] == each && is_own(&a, i, split, n)) {
+				each = dim_mul(c, each, a.iter[i]->extent);
+				found = 1;
+			}
+	}
+	if (own)
+		return NULL;
+	step = each;
+	for (int i = n - 1; i >= 0; i--) {
+		if (affine_coef(c, &a, split[i]) != step && !dim_equals(split[i]->extent, 1))
+			return NULL;
+		step = dim_mul(c, step, split[i]->extent);
+	}
+	return each;
+}
+
+/* B is accessed at AT; null: at some elements. */
+static void find_access(Found *f, Buf *b, Expr *at, bool written)
+{
+	Team *t = f->t;
+	Span s = {.buf = b,
+		  .each = gpu_own_elements(t->r->k->ctx, at, t->split, t->nsplit),
+		  .written = written};
+	int i = 0;
+
+	if (b->data || b->id >= t->r->nlocal)
+		return;
+	while (i < f->spans.n && f->spans.at[i].buf != b)
+		i++;
+	if (i < f->spans.n) {
+		Span *old = &f->spans.at[i];
+
+		/* What is stored is stored once. */
+		if (written || old->written || old->each != s.each)
+			old->each = NULL;
+		return;
+	}
+	vec_push(t->r->b->arena, &f->spans, s);
+}
+
+static void find_load(void *arg, Expr *e)
+{
+	Found *f = arg;
+
+	if (e->kind == EX_LOAD)
+		find_access(f, e->load.buf, e->load.nidx ? e->load.idx[0] : l_int(f->t->r->b, 0),
+			    false);
+}
+
+static void find_read(void *arg, Expr *e)
+{
+	Found *f = arg;
+
+	if (e->kind == EX_LOAD)
+		vec_push(f->t->r->b->arena, &f->read, e->load.buf);
+}
+
+/* What only some points read may end before the rows do. */
+static void drop_unread(Found *f)
+{
+	for (int i = 0; i < f->spans.n; i++) {
+		Span *s = &f->spans.at[i];
+		bool read = s->written;
+
+		for (int j = 0; j < f->read.n; j++)
+			read = read || f->read.at[j] == s->buf;
+		s->each = read ? s->each : NULL;
+	}
+}
+
+static void find_part(Found *f, Part *x)
+{
+	Team *t = f->t;
+	Buf *out;
+	Expr *at;
+
+	for (int i = 0; i < x->p.ne; i++) {
+		ex_walk(x->p.e[i], find_load, f);
+		if (!x->p.guard)
+			ex_walk_always(x->p.e[i], find_read, f);
+	}
+	if (x->p.guard)
+		ex_walk(x->p.guard, find_load, f);
+	if (!x->s->red) {
+		find_access(f, x->out, x->p.guard ? NULL : x->p.write, true);
+		return;
+	}
+	row_begin(t->r, x->s);
+	for (int i = 0; i < x->s->nout; i++) {
+		at = row_write_index(t->r, x->s, i, &out);
+		find_access(f, out, x->s->update ? NULL : at, true);
+	}
+}
+
+/* Of a block that has spans. */
+static int span_threads(const Team *t)
+{
+	const int many = SPAN_ROWS * t->r->b->stage->team;
+
+	return many < BLOCK_THREADS || team_length(t, t->it->extent) > SPAN_POINTS ? BLOCK_THREADS
+										   : many;
+}
+
+/* Bytes that the block shares for S; 0: it is no span, or not worth one. */
+static int64_t span_bytes(const Team *t, Span *s)
+{
+	const Stage *st = t->r->b->stage;
+	const int bits = dtype_info[s->buf->dtype].bits, teams = span_threads(t) / st->team;
+	Ctx *c = t->r->k->ctx;
+
+	if (!s->each || bits < 8 || dim_equals(s->each, 0) ||
+	    team_length(t, t->it->extent) > SHORT_BYTES)
+		return 0;
+	s->most = team_length(t, s->each);
+	if (s->most > SHORT_BYTES || s->most * bits / 8 > SHORT_BYTES ||
+	    teams * bits / 8 % PACK_BYTES != 0 ||
+	    dim_multiple(c, dim_mul(c, s->each, dim_const(c, bits / 8)), SECTOR))
+		return 0;
+	return team_shared_bytes(s->most * teams * bits / 8);
+}
+
+bool team_is_span(const Team *t, const Buf *b)
+{
+	const Stage *st = t->r->b->stage;
+
+	for (int i = 0; i < st->spans.n; i++)
+		if (st->spans.at[i].buf == b)
+			return true;
+	return false;
+}
+
+/* BYTES more are to be shared; false where there is no room for them. */
+static bool take(Found *f, int64_t bytes)
+{
+	if (bytes > f->left)
+		return false;
+	f->left -= bytes;
+	return true;
+}
+
+static void share_spans(Found *f)
+{
+	Team *t = f->t;
+
+	for (int i = 0; i < f->spans.n; i++) {
+		const int64_t bytes = span_bytes(t, &f->spans.at[i]);
+
+		if (bytes && take(f, bytes))
+			vec_push(t->r->b->arena, &t->r->b->stage->spans, f->spans.at[i]);
+	}
+}
+
+/* What all iterations read of one element: once a block, where its threads meet anyway. */
+static void share_elements(Found *f)
+{
+	Team *t = f->t;
+
+	for (int i = 0; i < f->spans.n; i++) {
+		Span s = f->spans.at[i];
+
+		s.most = 1;
+		if (s.each && dim_equals(s.each, 0) && !s.written &&
+		    dtype_info[s.buf->dtype].bits >= 8 && take(f, LINE))
+			vec_push(t->r->b->arena, &t->r->b->stage->spans, s);
+	}
+}
+
+/* What a row has one element of, at which every point reads it. */
+static void find_one(void *arg, Expr *e)
+{
+	Found *f = arg;
+	Team *t = f->t;
+	const Stage *st = t->r->b->stage;
+	const Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
+	Affine a;
+
+	if (!b || b->data || b->id >= t->r->nlocal || !b->rank || dtype_info[b->dtype].bits < 8 ||
+	    t->nones == MOST_ONES || gpu_writes(t->r, b) || team_is_span(t, b) ||
+	    !ex_affine(t->r->k->ctx, e->load.idx[0], &a) || !a.n)
+		return;
+	for (int i = 0; i < a.n; i++)
+		if (!is_split(t, a.iter[i]))
+			return;
+	for (int i = 0; i < t->nones; i++)
+		if (t->one[i].is == e)
+			return;
+	if (take(f, team_shared_bytes(span_threads(t) / st->team * dtype_info[b->dtype].bits / 8)))
+		t->one[t->nones++] = (One){.is = e};
+}
+
+/* Blocks have many rows, one after the other. */
+static bool has_many_rows(const Team *t)
+{
+	const Stage *st = t->r->b->stage;
+	int64_t rows;
+
+	return st->team <= WARP && !t->few &&
+	       !(dim_is_const(st->extent, &rows) && rows < SPAN_ROWS);
+}
+
+void team_choose_spans(Team *t)
+{
+	Stage *st = t->r->b->stage;
+	Found f = {.t = t};
+	bool meet = false;
+
+	if (!has_many_rows(t))
+		return;
+	f.left = SHARED - span_threads(t) / st->team * t->shared - STATES;
+	for (int i = 0; i < t->nkept; i++) {
+		ex_walk(t->kept[i].is, find_load, &f);
+		ex_walk_always(t->kept[i].is, find_read, &f);
+		if (t->kept[i].block)
+			f.left -= team_shared_bytes(team_bytes_of(t->kept[i].buf));
+		meet = meet || t->kept[i].block;
+	}
+	for (int i = 0; i < t->n; i++)
+		find_part(&f, &t->part[i]);
+	drop_unread(&f);
+	share_spans(&f);
+	for (int i = 0; i < t->n; i++)
+		for (int j = 0; j < t->part[i].p.ne && !t->part[i].p.guard; j++)
+			ex_walk_always(t->part[i].p.e[j], find_one, &f);
+	if (st->spans.n || t->nones)
+		st->threads = span_threads(t);
+	if (st->spans.n || t->nones || meet)
+		share_elements(&f);
+}
+
+/* ---- One element of each row ---- */
+
+static Expr *from_ones(void *arg, Expr *e)
+{
+	const Team *t = arg;
+	const Stage *st = t->r->b->stage;
+	ExprPool *p = t->r->k->pool;
+	Expr *at;
+
+	for (int i = 0; i < t->nones; i++)
+		if (t->one[i].is == e) {
+			at = ex_sub(p, ex_iter(p, st->var), ex_iter(p, st->first));
+			return ex_load(p, t->one[i].buf, &at, 1);
+		}
+	return NULL;
+}
+
+void team_share_ones(Team *t)
+{
+	LBuild *b = t->r->b;
+	Stage *st = b->stage;
+	Dim *teams = dim_const(t->r->k->ctx, st->threads / st->team);
+
+	if (!t->nones)
+		return;
+	st->first = l_iter(b, "first", st->extent);
+	for (int i = 0; i < t->nones; i++) {
+		const Buf *from = t->one[i].is->load.buf;
+
+		t->one[i].buf = kernel_temp(t->r->k, from->name, from->dtype, 1, &teams);
+	}
+	for (int i = 0; i < t->n; i++)
+		for (int j = 0; j < t->part[i].p.ne; j++)
+			t->part[i].p.e[j] = ex_rewrite(b->p, t->part[i].p.e[j], from_ones, t);
+	for (int i = 0; i < t->nkept; i++)
+		t->kept[i].is = ex_rewrite(b->p, t->kept[i].is, from_ones, t);
+}
+
+void team_fetch_ones(Team *t)
+{
+	LBuild *b = t->r->b;
+	Stage *st = b->stage;
+	Iter *row, *split[MAX_ITERS];
+	Expr *with[MAX_ITERS], *p;
+	LNode *loop;
+
+	if (!t->nones)
+		return;
+	row = l_iter(b, "row", t->one[0].buf->dims[0]);
+	p = ex_add(b->p, ex_iter(b->p, st->first), ex_iter(b->p, row));
+	for (int i = 0; i < t->nones; i++)
+		l_node(b, LN_LOCAL)->buf[0] = t->one[i].buf;
+	loop = l_loop(b, LOOP_TEAM, row, l_int(b, 0), row_extent(t->r, row), 1);
+	for (int i = 0; i < t->nsplit; i++) {
+		split[i] = l_iter(b, t->split[i]->name, t->split[i]->extent);
+		with[i] = ex_iter(b->p, split[i]);
+	}
+	l_split(b, split, t->nsplit, p);
+	for (int i = 0; i < t->nones; i++)
+		l_store(b, t->one[i].buf, ex_iter(b->p, row),
+			ex_subst_iters(b->p, t->one[i].is, t->split, with, t->nsplit),
+			ex_op2(b->p, IN_lt, p, ex_dim(b->p, st->extent)));
+	l_close(b, loop);
+}

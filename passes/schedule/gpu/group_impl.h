@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of rows that a warp or a block has share: group.c the stage, group_keep.c what threads keep of the
+ * row, group_bulk.c what a block moves as a whole, group_share.c how its points are shared out.
+ */
+#ifndef PASSES_SCHEDULE_GPU_GROUP_IMPL_H
+#define PASSES_SCHEDULE_GPU_GROUP_IMPL_H
+
+#include "passes/schedule/gpu/gpu_impl.h"
+
+enum {
+	MOST_KEPT = 8, /* buffers of one row at most */
+	MOST_ONES = 4, /* elements of one row that a block has for all of its rows */
+	BLOCK_ROWS = 8, /* warps of a block that shares what they read, */
+	BLOCK_THREADS = BLOCK_ROWS * WARP,
+	STATES = 2048  /* bytes of shared memory for partial states */
+};
+
+/* A statement of a row. */
+typedef struct Part {
+	Stmt *s;
+	Points p;
+	Buf *out;
+	bool along; /* it runs along the row, over Team.it */
+	bool ahead; /* it makes what the next part stores, which is S's write */
+} Part;
+
+/* What is read or made once for each point, and then at hand. */
+typedef struct Kept {
+	Buf *buf;
+	Expr *is;   /* what it holds at Team.it, */
+	Expr *where; /* where that is read at all; null: everywhere */
+	bool temp;  /* a temporary of the row, else something that is read */
+	bool block; /* of all rows: in memory that the block shares, where it is put once */
+	bool more;  /* threads have elements of it in the block's scratch, too, */
+	int64_t at; /* from that byte on */
+} Kept;
+
+/* What a row has one element of. */
+typedef struct One {
+	Buf *buf; /* the block's, an element for each of its teams */
+	Expr *is;
+} One;
+
+typedef struct Team {
+	Row *r;
+	Part *part;
+	int n;
+	Iter *it; /* along the row; null: no statement runs along it */
+	Iter *const *split; /* which the stage's iterations are split into, outermost first */
+	int nsplit;
+	Iter *few; /* over few rows that the team has, one after the other; null: it has one */
+	Kept kept[MOST_KEPT];
+	int nkept;
+	One one[MOST_ONES];
+	int nones;
+	int64_t shared; /* bytes of shared memory that a team has for its locals */
+	int pack, keep; /* elements of one access; points of the row that a thread keeps */
+	int more; /* and of how many after those it has elements in the block's scratch */
+	bool again;     /* a block has one row after another */
+	Expr *skew;     /* how far before the row the first run begins; null: not at all */
+} Team;
+
+/* What D is at most, or INT64_MAX. */
+int64_t team_length(const Team *t, Dim *d);
+/* AT is Team.it: the point itself. */
+bool team_at_point(const Team *t, const Expr *at);
+/* Bytes of B; INT64_MAX where they are not known or more than any block shares. */
+int64_t team_bytes_of(const Buf *b);
+/* What a buffer of so many bytes takes of a block's shared memory, where all begin at a line. */
+int64_t team_shared_bytes(int64_t bytes);
+
+/* Locals that threads keep; others that would be too large are none. True: some are none, all is to be placed again. */
+bool team_choose_kept(Team *t);
+/* What a statement writes to memory and later ones read at the same point is made by a part of its own, and kept. */
+void team_keep_written(Team *t);
+/* Keeps what several statements or all rows read; statements read it there. Chooses between warps and blocks. */
+void team_keep_reads(Team *t, const Gpu *gpu);
+/* E knows a loop around the row in one statement alone. */
+bool team_knows_loop(const Team *t, Expr *e);
+/* Finds what a block of rows that are short moves as a whole; accesses of that are of shared memory. */
+void team_choose_spans(Team *t);
+bool team_is_span(const Team *t, const Buf *b);
+/* Finds what rows have one element of; rows read it where the block has it. Then: the block fetches it. */
+void team_share_ones(Team *t);
+void team_fetch_ones(Team *t);
+/* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
+int team_most_kept(int team, int registers);
+/* How many of POINTS of so many bytes a block that has one row after another holds, given ROOM bytes of scratch. */
+int64_t team_held(int64_t points, int bytes, int64_t room);
+/* How much scratch a block that has one row after another wants for POINTS of so many bytes each. */
+int64_t team_scratch(int64_t points, int bytes);
+/* Threads, runs and registers of a row, and scratch, where registers do not hold it. */
+void team_share_out(Team *t, const Gpu *gpu);
+
+#endif

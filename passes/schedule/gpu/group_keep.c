@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a thread of a team keeps in registers, so that it has it at hand at its points of the row:
+ *
+ *   - what several statements read at the same point, which so is read from memory once
+ *   - temporaries that are written and read at the same point
+ *   - what is written to memory and read at the same point: a sum that a norm is taken of, and the model goes on with
+ *
+ * as far as registers and shared memory go; a row that is longer is read again beyond them, and temporaries are made
+ * again. What is of all rows (scales) is put in shared memory once: by a block of warps that have a row each, or, where rows
+ * are longer than a warp has registers for, by a block that has one row after another.
+ */
+#include "passes/schedule/gpu/group_impl.h"
+
+#include <string.h>
+
+/* ---- Temporaries ---- */
+
+typedef struct Uses {
+	const Team *t;
+	const Buf *buf;
+	bool ok;
+} Uses;
+
+bool team_at_point(const Team *t, const Expr *at)
+{
+	return t->it && at->kind == EX_ITER && at->iter == t->it;
+}
+
+static void used_at_point(void *arg, Expr *e)
+{
+	Uses *u = arg;
+
+	if (e->kind == EX_LOAD && e->load.buf == u->buf)
+		u->ok = u->ok && team_at_point(u->t, e->load.idx[0]);
+}
+
+/* Local B, of what S writes, is written and read at the points of the row alone; PART that writes it in *BY. */
+static bool only_at_points(Team *t, const Buf *b, const Part **by)
+{
+	Uses u = {t, b, true};
+	Expr *all[MAX_TERMS + 1];
+
+	*by = NULL;
+	for (int i = 0; i < t->n; i++) {
+		const Part *x = &t->part[i];
+		int n = 0;
+
+		for (int j = 0; j < x->p.ne; j++)
+			all[n++] = x->p.e[j];
+		if (x->p.guard)
+			all[n++] = x->p.guard;
+		for (int j = 0; j < n; j++)
+			ex_walk(all[j], used_at_point, &u);
+		for (int j = 0; j < n && u.ok && !x->along; j++) {
+			Uses any = {t, b, true};
+
+			any.t = &(Team){.it = NULL};
+			ex_walk(all[j], used_at_point, &any);
+			u.ok = any.ok;
+		}
+		if (!x->s->red && x->out == b) {
+			u.ok = u.ok && x->along && !x->p.guard && team_at_point(t, x->p.write);
+			*by = x;
+		}
+	}
+	return u.ok && *by;
+}
+
+int64_t team_bytes_of(const Buf *b)
+{
+	enum { MOST = 1 << 20 };
+	int64_t bytes = (dtype_info[b->dtype].bits + 7) / 8, v;
+
+	for (int d = 0; d < b->rank; d++) {
+		if (!dim_is_const(b->dims[d], &v) || v > MOST || bytes * v > MOST)
+			return INT64_MAX;
+		bytes *= v;
+	}
+	return bytes;
+}
+
+int64_t team_shared_bytes(int64_t bytes)
+{
+	return bytes < INT64_MAX ? (bytes + LINE - 1) / LINE * LINE : bytes;
+}
+
+static void add_kept(Team *t, Buf *b, Expr *is, bool temp)
+{
+	if (temp)
+		is = ex_round(t->r->k->pool, b->dtype, is);
+	t->kept[t->nkept++] = (Kept){.buf = b, .is = is, .temp = temp};
+}
+
+bool team_choose_kept(Team *t)
+{
+	Row *r = t->r;
+	bool again = false;
+	const Part *by;
+
+	t->nkept = 0;
+	for (int i = 0; i < r->nlocal; i++) {
+		Buf *b = r->local[i];
+
+		if (!b || !b->rank)
+			continue;
+		if (t->nkept < MOST_KEPT && only_at_points(t, b, &by)) {
+			add_kept(t, b, by->p.e[0], true);
+		} else if (dtype_info[b->dtype].bits < 8 || team_bytes_of(b) > SHARED) {
+			r->local[i] = NULL;
+			again = true;
+		}
+	}
+	return again;
+}
+
+/* ---- What is written to memory, too ---- */
+
+/* LOAD, of what is written, is read as AS. */
+typedef struct Written {
+	Expr *load, *as;
+	bool any;
+} Written;
+
+static Expr *from_written(void *arg, Expr *e)
+{
+	Written *w = arg;
+
+	if (e != w->load)
+		return NULL;
+	w->any = true;
+	return w->as;
+}
+
+/* What part AT writes, kept where later parts read it; false where none does. */
+static bool keep_written(Team *t, int at)
+{
+	ExprPool *p = t->r->k->pool;
+	Part *x = &t->part[at];
+	Expr *it = ex_iter(p, t->it);
+	Written w;
+	Buf *b;
+
+	if (!x->along || x->s->red || x->p.guard || x->s->nout != 1 || x->out != x->s->out[0] ||
+	    dtype_info[x->out->dtype].bits < 8 || t->nkept == MOST_KEPT)
+		return false;
+	b = kernel_temp(t->r->k, x->out->name, x->out->dtype, 1, &t->it->extent);
+	w = (Written){ex_load(p, x->out, &x->p.write, 1), ex_load(p, b, &it, 1), false};
+	for (int i = at + 1; i < t->n; i++)
+		for (int j = 0; j < t->part[i].p.ne && t->part[i].along; j++)
+			t->part[i].p.e[j] = ex_rewrite(p, t->part[i].p.e[j], from_written, &w);
+	for (int i = 0; i < t->nkept && w.any; i++)
+		t->kept[i].is = ex_rewrite(p, t->kept[i].is, from_written, &w);
+	if (!w.any)
+		return false;
+	memmove(x + 1, x, (size_t)(t->n++ - at) * sizeof *x);
+	x[0].ahead = true;
+	x[0].out = b;
+	x[0].p.write = it;
+	x[1].p.e[0] = w.as;
+	add_kept(t, b, x->p.e[0], true);
+	return true;
+}
+
+void team_keep_written(Team *t)
+{
+	for (int i = 0; i < t->n; i++)
+		i += keep_written(t, i);
+}
+
+/* ---- What several statements read ---- */
+
+typedef struct Found {
+	const Team *t;
+	Expr *load[MOST_KEPT], *where[MOST_KEPT]; /* and the guard of all that read it, or null */
+	bool apart[MOST_KEPT];              /* their guards differ, or know too much for one read */
+	int in[MOST_KEPT], last[MOST_KEPT]; /* how many statements read it; the last one */
+	int n, part;
+} Found;
+
+/* S does its row several times, and reads AT each time. */
+static bool reads_again(const Team *t, const Stmt *s, Expr *at)
+{
+	bool again = t->few && s->red && !expr_has_iter(at, t->few);
+
+	for (int i = 0; i < s->nband && s->red; i++) {
+		again = again || !row_is_fixed(t->r, s->iter[i]);
+		if (!row_is_fixed(t->r, s->iter[i]) && expr_has_iter(at, s->iter[i]))
+			return false;
+	}
+	return again;
+}
+
+/* E has no other iterator than IT: it is of all rows. */
+static bool of_all_rows(const Team *t, Expr *at)
+{
+	Affine a;
+
+	return ex_affine(t->r->k->ctx, at, &a) && a.n == 1;
+}
+
+typedef struct Others {
+	const Iter *it;
+	bool any;
+} Others;
+
+static void find_others(void *arg, Expr *e)
+{
+	Others *o = arg;
+
+	o->any = o->any || (e->kind == EX_ITER && e->iter != o->it);
+}
+
+/* What WHERE asks is known where what is read AT is read once: for all rows, or for one. */
+static bool known_there(const Team *t, Expr *where, Expr *at)
+{
+	Others o = {t->it, false};
+
+	if (!where)
+		return true;
+	if (!of_all_rows(t, at))
+		return !team_knows_loop(t, where) &&
+		       !(t->few && expr_has_iter(where, t->few) && !expr_has_iter(at, t->few));
+	ex_walk(where, find_others, &o);
+	return !o.any;
+}
+
+/* Loads that each point makes. */
+static void find_load(void *arg, Expr *e)
+{
+	Found *f = arg;
+	Expr *where = f->t->part[f->part].p.guard;
+	int at = 0;
+
+	if (e->kind != EX_LOAD || e->load.buf->data || e->load.buf->kind == BUF_TEMP ||
+	    dtype_info[e->load.buf->dtype].bits < 8 ||
+	    !ex_runs_along(f->t->r->k->ctx, e->load.idx[0], f->t->it) ||
+	    gpu_writes(f->t->r, e->load.buf))
+		return;
+	while (at < f->n && f->load[at] != e)
+		at++;
+	if (at == MOST_KEPT)
+		return;
+	if (at == f->n) {
+		f->load[f->n++] = e;
+		f->where[at] = where;
+		f->apart[at] = false;
+		f->in[at] = 0;
+		f->last[at] = -1;
+	}
+	f->apart[at] = f->where[at] && where &&
+		       (f->apart[at] || f->where[at] != where ||
+			!known_there(f->t, where, e->load.idx[0]));
+	f->where[at] = where ? f->where[at] : NULL;
+	f->in[at] += f->last[at] != f->part;
+	f->in[at] += reads_again(f->t, f->t->part[f->part].s, e->load.idx[0]);
+	f->last[at] = f->part;
+}
+
+/* The points that a row has at most; its extent where any number is. */
+static Dim *most_points(const Team *t)
+{
+	const int64_t n = team_length(t, t->it->extent);
+
+	return n < INT64_MAX ? dim_const(t->r->k->ctx, n) : t->it->extent;
+}
+
+/* Bytes of what B has of one row; INT64_MAX as team_bytes_of. */
+static int64_t row_bytes(const Team *t, const Buf *b)
+{
+	Dim *points = most_points(t);
+
+	return team_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &points});
+}
+
+/* Registers that an element of B takes. */
+static int words(const Buf *b)
+{
+	return (dtype_info[b->dtype].bits + 31) / 32;
+}
+
+/* What is read once for each point and what is of all rows, as far as there are LEFT bytes of shared memory for that. */
+static void count_reads(const Team *t, const Found *f, int64_t left, int *registers, int *shared)
+{
+	*registers = *shared = 0;
+	for (int i = 0; i < t->nkept; i++)
+		*registers += words(t->kept[i].buf);
+	for (int i = 0; i < f->n; i++) {
+		const int64_t bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+
+		if (f->apart[i])
+			continue;
+		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes <= left) {
+			left -= bytes;
+			(*shared)++;
+		} else {
+			*registers += f->in[i] > 1 ? words(f->load[i]->load.buf) : 0;
+		}
+	}
+}
+
+/* The bytes of one point that threads keep. */
+static int bytes_kept(const Team *t, const Found *f)
+{
+	int most = 0;
+
+	for (int i = 0; i < t->nkept + f->n; i++) {
+		const Buf *b = i < t->nkept ? t->kept[i].buf : f->load[i - t->nkept]->load.buf;
+		const int bytes = dtype_info[b->dtype].bits / 8;
+
+		if ((i < t->nkept || f->in[i - t->nkept] > 1) && bytes > most)
+			most = bytes;
+	}
+	return most;
+}
+
+/* Points of a row that a warp has. Where it is not known how many there are it asks for each, which takes registers, too. */
+static int64_t most_of_warp(const Team *t, int registers)
+{
+	const int64_t most = (int64_t)team_most_kept(WARP, registers) * WARP;
+
+	return dim_is_const(t->it->extent, NULL) ? most : most / 2;
+}
+
+/* Points of one row that a block which has one after another reads from memory again, where it shares what is of all rows as far
+ * as there are LEFT of its ROOM bytes of shared memory for that. */
+static int64_t read_again(const Team *t, const Found *f, int64_t left, int64_t room)
+{
+	const int64_t points = team_length(t, t->it->extent), shared = left;
+	int64_t again = 0, rest = 0;
+
+	for (int i = 0; i < f->n; i++) {
+		const int64_t bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+
+		if (!of_all_rows(t, f->load[i]->load.idx[0]))
+			rest += f->in[i] - 1;
+		else if (bytes <= left)
+			left -= bytes;
+		else
+			again += points;
+	}
+	return again +
+	       rest * (points - team_held(points, bytes_kept(t, f), room - (shared - left)));
+}
+
+/* Bytes of shared memory that a block which has one row after another has for what is of all rows: all, or those beside the
+ * rest of its row, whichever leads to fewer reads. */
+static int64_t left_beside_row(const Team *t, const Found *f, const Gpu *gpu)
+{
+	const int64_t room = gpu->shared - t->shared - GPU_DRIVER - STATES,
+		      points = team_length(t, t->it->extent),
+		      beside = room - team_scratch(points, bytes_kept(t, f));
+
+	return points < INT64_MAX && read_again(t, f, room, room) < read_again(t, f, beside, room)
+		       ? room
+		       : beside;
+}
+
+/* Who has the rows where some reads are of all of them, so that a block makes those once for many rows: warps, where
+ * they have registers for rows so long; else blocks that have one row after another, where there are more rows than
+ * blocks. Gives the bytes of shared memory that a block has for such reads. */
+static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
+{
+	Stage *st = t->r->b->stage;
+	const int rows_each = BLOCK_THREADS / (st->team < WARP ? st->team : WARP);
+	const int64_t all = left_beside_row(t, f, gpu);
+	int64_t rows, each = SHARED - rows_each * t->shared; /* rows have their own locals */
+	int registers, shared;
+
+	if (!dim_is_const(st->extent, &rows))
+		rows = INT64_MAX;
+	each = rows > 1 ? each : 0;
+	count_reads(t, f, each, &registers, &shared);
+	if (st->team <= WARP ||
+	    (shared && rows >= BLOCK_ROWS &&
+	     (!registers || team_length(t, t->it->extent) <= most_of_warp(t, registers)))) {
+		st->team = st->team < WARP ? st->team : WARP;
+		st->threads = shared ? BLOCK_THREADS : st->threads;
+		return each;
+	}
+	count_reads(t, f, all, &registers, &shared);
+	t->again = shared && rows > gpu->sms;
+	return t->again ? all : 0;
+}
+
+static void find_reads(Team *t, const Gpu *gpu)
+{
+	Found f = {.t = t};
+	int64_t left;
+
+	for (f.part = 0; f.part < t->n; f.part++) {
+		t->r->s = t->part[f.part].s;
+		for (int j = 0; j < t->part[f.part].p.ne && t->part[f.part].along; j++)
+			ex_walk_always(t->part[f.part].p.e[j], find_load, &f);
+	}
+	left = share_reads(t, &f, gpu);
+	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
+		const Buf *from = f.load[i]->load.buf;
+		const int64_t bytes = team_shared_bytes(row_bytes(t, from));
+		const bool block = of_all_rows(t, f.load[i]->load.idx[0]) && bytes <= left;
+		Dim *points = block ? most_points(t) : t->it->extent;
+		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &points);
+
+		if (f.apart[i] || (!block && f.in[i] == 1))
+			continue;
+		add_kept(t, b, f.load[i], false);
+		t->kept[t->nkept - 1].where = f.where[i];
+		t->kept[t->nkept - 1].block = block;
+		left -= block ? bytes : 0;
+	}
+}
+
+static Expr *from_kept(void *arg, Expr *e)
+{
+	const Team *t = arg;
+	Expr *at;
+
+	for (int i = 0; i < t->nkept && e->kind == EX_LOAD; i++)
+		if (!t->kept[i].temp && t->kept[i].is == e) {
+			at = ex_iter(t->r->k->pool, t->it);
+			return ex_load(t->r->k->pool, t->kept[i].buf, &at, 1);
+		}
+	return NULL;
+}
+
+static void use_kept(Team *t)
+{
+	ExprPool *p = t->r->k->pool;
+
+	for (int i = 0; i < t->n; i++)
+		for (int j = 0; j < t->part[i].p.ne && t->part[i].along; j++)
+			t->part[i].p.e[j] = ex_rewrite(p, t->part[i].p.e[j], from_kept, t);
+	for (int i = 0; i < t->nkept; i++)
+		if (t->kept[i].temp)
+			t->kept[i].is = ex_rewrite(p, t->kept[i].is, from_kept, t);
+}
+
+void team_keep_reads(Team *t, const Gpu *gpu)
+{
+	find_reads(t, gpu);
+	use_kept(t);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a team shares out the points of a row: how many threads it has, how many neighbouring points are one access, and
+ * for how many a thread has registers. Runs of neighbouring points are one access of 16 bytes where rows begin at
+ * multiples, else a shorter one; then the first run begins so far before the row that the requests of a warp begin where
+ * sectors do.
+ *
+ * Where a row of known length has more points than the largest block has registers for, those after them have elements in
+ * the block's scratch, each thread its own: what is read from memory, and in the place of that what is made of it.
+ */
+#include "passes/schedule/gpu/group_impl.h"
+
+enum {
+	/* For what it keeps a thread has, of the 255 that it may have, */
+	REGISTERS = 64,       /* in blocks, which may have 1024 threads, */
+	WARP_REGISTERS = 128, /* in warps, whose blocks have 256 at most */
+	/* Where the length of the row is not known: points that a thread keeps, or, where variants go by it, for how long
+	 * a row the last one is. */
+	UNKNOWN = 16,
+	LONGEST = 16 << 10,
+	WORD = 4, /* bytes of a register; where the length is not known blocks of wider elements have half the threads */
+	MOST_THREADS = 1024, /* of a block, on all GPUs */
+	/* of the 64 that a thread of so large a block may have, and where the row goes on in scratch */
+	FULL_REGISTERS = 32,
+	SCRATCH_REGISTERS = 20
+};
+
+/* Accesses along the row: PACK elements are one; the largest element; a flat index that all statements can tell. */
+typedef struct Along {
+	const Team *t;
+	int pack, bytes;
+	Expr *at;
+	bool apart; /* some are elsewhere at each point */
+} Along;
+
+bool team_knows_loop(const Team *t, Expr *e)
+{
+	for (int i = 0; i < t->n; i++)
+		if (expr_has_any(e, t->part[i].s->iter, t->part[i].s->niters))
+			return true;
+	return false;
+}
+
+static void access_along(Along *x, const Buf *b, Expr *at)
+{
+	Ctx *c = x->t->r->k->ctx;
+	const int bits = dtype_info[b->dtype].bits;
+	Affine a;
+
+	x->apart = x->apart ||
+		   (!b->data && expr_has_iter(at, x->t->it) && !ex_runs_along(c, at, x->t->it));
+	if (b->data || bits < 8 || !ex_runs_along(c, at, x->t->it) || !ex_affine(c, at, &a))
+		return;
+	if (!team_is_span(x->t, b)) {
+		x->at = team_knows_loop(x->t, at) ? x->at : at;
+		x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
+	}
+	while (x->pack > 1 &&
+	       (x->pack * bits / 8 > PACK_BYTES || !affine_aligned(c, &a, x->t->it, x->pack)))
+		x->pack /= 2;
+}
+
+static void load_along(void *arg, Expr *e)
+{
+	Along *x = arg;
+
+	if (e->kind != EX_LOAD)
+		return;
+	for (int i = 0; i < x->t->nkept; i++)
+		if (x->t->kept[i].buf == e->load.buf)
+			return;
+	access_along(x, e->load.buf, e->load.idx[0]);
+}
+
+typedef struct Reads {
+	const Team *t;
+	const Buf *buf;
+	bool again; /* what has no place in scratch is made again, too */
+	bool yes;
+} Reads;
+
+static void reads_buf(void *arg, Expr *e)
+{
+	Reads *r = arg;
+
+	if (e->kind != EX_LOAD)
+		return;
+	r->yes = r->yes || e->load.buf == r->buf;
+	for (int i = 0; i < r->t->nkept && r->again && !r->yes; i++) {
+		const Kept *x = &r->t->kept[i];
+
+		if (x->buf == e->load.buf && x->temp && !x->more)
+			ex_walk(x->is, reads_buf, r);
+	}
+}
+
+/* A statement after AT reads what is kept as X, which one up to AT, or none, writes; AGAIN: or what is made of it again, and
+ * AT itself, which stores it, counts. */
+static bool alive_after(const Team *t, const Kept *x, int at, bool again)
+{
+	Reads r = {t, x->buf, again, again && at >= 0 && t->part[at].out == x->buf};
+
+	for (int i = at + 1; i < t->n; i++) {
+		if (t->part[i].out == x->buf)
+			return false;
+		for (int j = 0; j < t->part[i].p.ne; j++)
+			ex_walk(t->part[i].p.e[j], reads_buf, &r);
+		if (t->part[i].p.guard)
+			ex_walk(t->part[i].p.guard, reads_buf, &r);
+	}
+	return r.yes;
+}
+
+/* The most registers of what a thread keeps of one point that are in use between two statements. */
+static int words_kept(const Team *t)
+{
+	int most = 1;
+
+	for (int at = -1; at < t->n; at++) {
+		int n = 0;
+
+		for (int i = 0; i < t->nkept; i++)
+			if (!t->kept[i].block && alive_after(t, &t->kept[i], at, false))
+				n += (dtype_info[t->kept[i].buf->dtype].bits + 31) / 32;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static int in_registers(const Team *t)
+{
+	int n = 0;
+
+	for (int i = 0; i < t->nkept; i++)
+		n += !t->kept[i].block;
+	return n;
+}
+
+int team_most_kept(int team, int registers)
+{
+	return (team <= WARP ? WARP_REGISTERS : REGISTERS) / (registers ? registers : 1);
+}
+
+/* The most points of the row. Where that is not known, and variants go by it, the last one KEEPS very many. */
+static int64_t longest(const Team *t, bool keeps)
+{
+	const int64_t n = team_length(t, t->it->extent);
+
+	return n == INT64_MAX && keeps && t->it->extent == gpu_row_length(t->r->k) ? LONGEST : n;
+}
+
+/* ---- What registers do not hold ---- */
+
+typedef struct Made {
+	const Team *t;
+	bool from_memory;
+} Made;
+
+static void made_from(void *arg, Expr *e)
+{
+	Made *m = arg;
+	bool kept = e->kind != EX_LOAD || !e->load.buf->rank || e->load.buf->data;
+
+	for (int i = 0; i < m->t->nkept && !kept; i++)
+		kept = m->t->kept[i].buf == e->load.buf;
+	m->from_memory = m->from_memory || !kept;
+}
+
+/* To make X again memory is read. */
+static bool from_memory(const Team *t, const Kept *x)
+{
+	Made m = {t, false};
+
+	ex_walk(x->is, made_from, &m);
+	return m.from_memory;
+}
+
+static int bits_of(const Kept *x)
+{
+	return dtype_info[x->buf->dtype].bits;
+}
+
+/* X and Y, whose elements are alike, are never needed at once. */
+static bool takes_turns(const Team *t, const Kept *x, const Kept *y)
+{
+	for (int at = -1; at < t->n; at++)
+		if (alive_after(t, x, at, true) && alive_after(t, y, at, true))
+			return false;
+	return bits_of(x) == bits_of(y) && !t->few;
+}
+
+/* X, which has no place yet, has that of Y, where it takes turns with all that have it. */
+static bool takes_place(Team *t, Kept *x, const Kept *y)
+{
+	bool turns = true;
+
+	x->more = true;
+	for (int i = 0; i < t->nkept && turns; i++) {
+		const Kept *z = &t->kept[i];
+
+		turns = z == x || !z->more || z->at != y->at || takes_turns(t, x, z);
+	}
+	x->at = turns ? y->at : 0;
+	x->more = turns;
+	return turns;
+}
+
+/* What of the row needs a place in scratch: all that is read from memory, and what may take the place of that. Gives the
+ * bytes of one point; places are in elements of a thread until MORE is known. */
+static int64_t choose_more(Team *t)
+{
+	int64_t bytes = 0;
+
+	for (int i = 0; i < t->nkept; i++) {
+		Kept *x = &t->kept[i];
+
+		x->more = !x->block && (!x->temp || from_memory(t, x));
+		x->at = bytes;
+		bytes += x->more ? bits_of(x) / 8 : 0;
+	}
+	for (int i = 0; i < t->nkept; i++) {
+		Kept *x = &t->kept[i];
+		bool held = x->more || x->block;
+
+		for (int j = 0; j < t->nkept && !held; j++)
+			held = t->kept[j].more && takes_place(t, x, &t->kept[j]);
+	}
+	return bytes;
+}
+
+/* The points after those for which there are registers have elements in scratch, as far as a block's shared memory goes. */
+static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
+{
+	const Stage *st = t->r->b->stage;
+	int64_t room = gpu->shared - t->shared - GPU_DRIVER - STATES, bytes, most;
+
+	if (points <= t->keep || !t->keep)
+		return;
+	for (int i = 0; i < t->nkept; i++)
+		room -= t->kept[i].block ? team_shared_bytes(team_bytes_of(t->kept[i].buf)) : 0;
+	bytes = choose_more(t);
+	most = bytes && room > 0 ? room / (st->threads * bytes) : 0;
+	t->more = (int)(most < points - t->keep ? most : points - t->keep) / t->pack * t->pack;
+	for (int i = 0; i < t->nkept; i++) {
+		t->kept[i].more = t->kept[i].more && t->more;
+		t->kept[i].at *= (int64_t)st->threads * t->more;
+	}
+	t->r->b->stage->scratch = dim_const(t->r->k->ctx, (int64_t)st->threads * t->more * bytes);
+}
+
+/* Points that a thread of the largest block keeps in registers. Blocks that have one row after another have fewer left, and
+ * so have those that work out where the elements of each point are: APART. */
+static int registers_of(const Team *t, bool scratch, bool apart)
+{
+	const bool known = team_length(t, t->it->extent) < INT64_MAX;
+	const int most = !known    ? UNKNOWN
+			 : scratch ? SCRATCH_REGISTERS
+				   : FULL_REGISTERS,
+		  all = apart ? most / 2 : most;
+	const int each = (t->again ? all - all / 4 : all) / words_kept(t);
+
+	return each ? each : 1;
+}
+
+/* Of one register each, by blocks that have one row after another: where no more are in scratch, and where some are. */
+enum {
+	HELD = MOST_THREADS * FULL_REGISTERS * 3 / 4,
+	HELD_BESIDE = MOST_THREADS * SCRATCH_REGISTERS * 3 / 4
+};
+
+int64_t team_held(int64_t points, int bytes, int64_t room)
+{
+	int64_t held = HELD_BESIDE + (bytes && room > 0 ? room / bytes : 0);
+
+	held = held > HELD ? held : HELD;
+	return held < points ? held : points;
+}
+
+int64_t team_scratch(int64_t points, int bytes)
+{
+	return points < INT64_MAX && points > HELD ? (points - HELD_BESIDE) * bytes + LINE : 0;
+}
+
+/* Runs of a thread over POINTS. */
+static int64_t runs_of(const Team *t, int64_t points)
+{
+	const int64_t each = (int64_t)t->r->b->stage->team * t->pack;
+
+	return (points + each - 1) / each;
+}
+
+void team_share_out(Team *t, const Gpu *gpu)
+{
+	Stage *st = t->r->b->stage;
+	Ctx *c = t->r->k->ctx;
+	Along x = {.t = t, .pack = MOST_PACK};
+	const int registers = in_registers(t);
+	const int64_t n = longest(t, registers > 0);
+	int each = team_most_kept(st->team, registers), need = each < UNKNOWN ? each : UNKNOWN,
+	    sector, widest = MOST_THREADS;
+	int64_t runs;
+	bool scratch;
+
+	for (int i = 0; i < t->n; i++) {
+		const Part *y = &t->part[i];
+
+		for (int j = 0; j < y->p.ne && y->along; j++)
+			ex_walk(y->p.e[j], load_along, &x);
+		if (y->along && y->p.write && !team_at_point(t, y->p.write))
+			access_along(&x, y->out, y->p.write);
+		x.pack = y->along && y->p.guard ? 1 : x.pack;
+	}
+	for (int i = 0; i < t->nkept; i++)
+		if (!t->kept[i].temp && !t->kept[i].block)
+			access_along(&x, t->kept[i].is->load.buf, t->kept[i].is->load.idx[0]);
+	while (x.pack > 1 && (!dim_multiple(c, t->it->extent, x.pack) || n / x.pack < WARP))
+		x.pack /= 2;
+	t->pack = x.pack;
+	sector = x.bytes ? SECTOR / x.bytes : 1;
+	if (st->team >= WARP && x.at && sector > x.pack && !dim_multiple(c, t->it->extent, sector))
+		t->skew = ex_op2(t->r->k->pool, IN_mod,
+				 ex_subst_iters(t->r->k->pool, x.at, &t->it,
+						&(Expr *){l_int(t->r->b, 0)}, 1),
+				 l_int(t->r->b, sector));
+	if (x.bytes > WORD && team_length(t, t->it->extent) == INT64_MAX) {
+		widest /= 2;
+		each /= 2;
+	}
+	while (st->team > WARP && n < INT64_MAX && st->threads < widest &&
+	       st->threads * (int64_t)(each / 2) < n)
+		st->team = st->threads *= 2;
+	runs = n < INT64_MAX ? runs_of(t, n + (t->skew ? sector : 0)) : 0;
+	scratch = st->threads == MOST_THREADS && dim_is_const(t->it->extent, NULL);
+	if (st->threads == MOST_THREADS)
+		each = registers_of(t, false, x.apart);
+	if (scratch && runs * t->pack > each)
+		each = registers_of(t, true, x.apart);
+	while (registers && t->pack > 1 && t->pack > each)
+		t->pack /= 2;
+	runs = n < INT64_MAX ? runs_of(t, n + (t->skew ? sector : 0)) : 0;
+	if (n < INT64_MAX)
+		need = runs * t->pack < each ? (int)runs * t->pack : each;
+	t->keep = registers ? need / t->pack * t->pack : 0;
+	if (scratch)
+		share_scratch(t, gpu, runs * t->pack);
+}

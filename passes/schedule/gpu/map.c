@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Maps on GPUs: a statement that stores each element once. A thread has as many neighbours as 16 bytes hold, and
+ * neighbouring threads have neighbouring vectors.
+ */
+#include "passes/schedule/gpu/gpu_impl.h"
+
+enum { MAP_THREADS = 256 };
+
+typedef struct Along {
+	Ctx *ctx;
+	const Iter *it;
+	int bytes; /* of the largest element that is read along it */
+} Along;
+
+static void read_along(void *arg, Expr *e)
+{
+	Along *x = arg;
+	int bytes;
+
+	if (e->kind != EX_LOAD || !ex_runs_along(x->ctx, e->load.idx[0], x->it))
+		return;
+	bytes = (dtype_info[e->load.buf->dtype].bits + 7) / 8;
+	x->bytes = bytes > x->bytes ? bytes : x->bytes;
+}
+
+/* Elements that a thread has of the innermost iterator. *WHOLE: they are always so many. */
+static int pack_of(Points *p, const Buf *out, bool *whole)
+{
+	Iter *in = p->n ? p->it[p->n - 1] : NULL;
+	Along x = {p->k->ctx, in, (dtype_info[out->dtype].bits + 7) / 8};
+	int64_t n;
+	int pack;
+
+	*whole = false;
+	if (!in || p->guard || !ex_runs_along(x.ctx, p->write, in))
+		return 1;
+	ex_walk(p->e[0], read_along, &x);
+	if (dtype_info[out->dtype].bits < 8)
+		x.bytes = 1;
+	pack = PACK_BYTES / x.bytes < MOST_PACK ? PACK_BYTES / x.bytes : MOST_PACK;
+	*whole = dim_multiple(x.ctx, in->extent, pack);
+	if (p->n > 1 && !*whole)
+		return 1;
+	return dim_is_const(in->extent, &n) && n < pack && dtype_info[out->dtype].bits >= 8 ? 1
+											    : pack;
+}
+
+/* A thread's store of sub-byte elements fills whole bytes: other threads have none of them. */
+static bool fills_bytes(Points *p, int pack)
+{
+	Affine a;
+
+	return pack == MOST_PACK && ex_affine(p->k->ctx, p->write, &a) &&
+	       affine_aligned(p->k->ctx, &a, p->it[p->n - 1], pack);
+}
+
+bool gpu_is_map(const Stmt *s)
+{
+	return !s->red && !s->update && !s->ordered && s->nout == 1;
+}
+
+static Points points_of(Kernel *k, Stmt *s)
+{
+	Points p = {.k = k, .ne = 1};
+
+	for (int i = 0; i < s->niters; i++)
+		points_add(&p, s->iter[i]);
+	p.e[0] = expr_flatten(k, s->val[0]);
+	p.guard = s->guard ? expr_flatten(k, s->guard) : NULL;
+	p.write = flat_index(k, s->out[0], s->widx);
+	p.write = expr_flatten(k, p.write);
+	points_join(&p);
+	return p;
+}
+
+static bool any_unknown(const Stmt *s)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (!dim_is_const(s->iter[i]->extent, NULL))
+			return true;
+	return false;
+}
+
+Dim *gpu_map_row(Kernel *k)
+{
+	Dim *row = NULL;
+
+	for (int i = 0; i < k->stmts.n && !row; i++) {
+		Arena *tmp;
+		Kernel *own;
+		Points p;
+
+		if (!gpu_is_map(k->stmts.at[i]) || !any_unknown(k->stmts.at[i]))
+			continue;
+		tmp = arena_new();
+		own = kernel_clone(k, tmp);
+		p = points_of(own, own->stmts.at[i]);
+		row = gpu_transpose_length(own->stmts.at[i], &p);
+		arena_free(tmp);
+	}
+	return row;
+}
+
+bool gpu_map(LBuild *b, Stmt *s)
+{
+	Kernel *k = b->k;
+	Points p = points_of(k, s);
+	Iter *in = NULL;
+	Dim *inner = dim_const(k->ctx, 1);
+	Expr *q, *lo, *hi;
+	LNode *n, *loop = NULL;
+	bool whole;
+	int pack;
+
+	if (gpu_transpose(b, s, &p))
+		return true;
+	pack = pack_of(&p, s->out[0], &whole);
+	if (row_packed(s) && !fills_bytes(&p, pack))
+		return false;
+	if (p.n) {
+		in = p.it[--p.n];
+		inner = whole || pack > 1 ? dim_ceildiv(k->ctx, in->extent, dim_const(k->ctx, pack))
+					  : in->extent;
+	}
+	l_of(b, s);
+	l_stage(b, "map", dim_mul(k->ctx, iters_points(k->ctx, p.it, p.n), inner));
+	b->stage->team = 1;
+	b->stage->threads = MAP_THREADS;
+	q = ex_iter(b->p, b->stage->var);
+	if (p.n) {
+		Expr *many = ex_dim(b->p, inner);
+
+		l_split(b, p.it, p.n, ex_op2(b->p, IN_floordiv, q, many));
+		q = ex_op2(b->p, IN_mod, q, many);
+	}
+	if (in && pack > 1) {
+		Iter *vector = l_iter(b, "v", inner);
+
+		l_let(b, vector, q);
+		lo = ex_mul(b->p, ex_iter(b->p, vector), l_int(b, pack));
+		hi = ex_add(b->p, lo, l_int(b, pack));
+		loop = l_loop(b, LOOP_VECTOR, in, lo,
+			      whole ? hi : l_min(b, hi, ex_dim(b->p, in->extent)), 1);
+		loop->pack = pack;
+	} else if (in) {
+		l_let(b, in, q);
+	}
+	n = l_store(b, s->out[0], p.write, p.e[0], p.guard);
+	l_does(b, n, PART_WRITE, p.at, p.nat);
+	if (loop)
+		l_close(b, loop);
+	return true;
+}

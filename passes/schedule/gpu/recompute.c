@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Temporaries that go through memory on GPUs. Where a thread has a row, what a stage makes of all of it lies in memory the way no
+ * neighbours read it, unless a thread or a block holds it: it is made again where it is read, and the kernel is scheduled anew.
+ */
+#include "passes/schedule/gpu/gpu_impl.h"
+#include "passes/kernel/inline.h"
+
+static bool may_be_made_again(Kernel *k, int i)
+{
+	return inline_may(k, i) && !row_packed(k->stmts.at[i]);
+}
+
+bool gpu_may_recompute(Kernel *k)
+{
+	for (int i = 0; i < k->stmts.n; i++)
+		if (may_be_made_again(k, i))
+			return true;
+	return false;
+}
+
+/* A node of N and those after it stores to buffer ID. */
+static bool stores_to(const LNode *n, int id)
+{
+	for (; n; n = n->next)
+		if ((n->kind == LN_STORE && n->buf[0]->id == id) || stores_to(n->body, id))
+			return true;
+	return false;
+}
+
+static bool is_in_memory(const Schedule *s, const Buf *b)
+{
+	for (int i = 0; i < s->stages.n; i++) {
+		const Stage *st = s->stages.at[i];
+
+		if (!strcmp(st->strategy, "row") && st->team == 1 && stores_to(st->body, b->id))
+			return true;
+	}
+	return false;
+}
+
+bool gpu_recompute(Kernel *k, const Schedule *sched)
+{
+	int n = 0;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		if (may_be_made_again(k, i) && is_in_memory(sched, s->out[0])) {
+			inline_after(k, i);
+			continue;
+		}
+		s->id = n;
+		k->stmts.at[n++] = s;
+	}
+	if (n == k->stmts.n)
+		return false;
+	k->stmts.n = n;
+	return true;
+}

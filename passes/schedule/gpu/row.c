@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows on GPUs: statements under their common band. Where memory runs along the rows, a warp, a part of it or a block has a row
+ * (passes/schedule/gpu/group.c). Else a thread has a row, and neighbouring threads have neighbouring rows.
+ */
+#include "passes/schedule/gpu/gpu_impl.h"
+
+enum { ROW_THREADS = 128 };
+
+static bool keeps_order(const Stmt *s)
+{
+	return s->scan || s->ordered || (s->update && s->nband == s->niters);
+}
+
+int64_t gpu_most(const Schedule *s, Dim *d)
+{
+	int64_t lo, hi;
+
+	dim_bounds(s->kernel->ctx, d, &lo, &hi);
+	return d == s->where.size && s->where.most < hi ? s->where.most : hi;
+}
+
+/* Points of S in one row under BAND. */
+static Dim *row_points(Kernel *k, const Band *band, const Stmt *s)
+{
+	Dim *n = dim_const(k->ctx, 1);
+
+	for (int j = s->red ? s->nband : 0; j < s->niters; j++)
+		if (band_index(band, s, s->iter[j]) < 0)
+			n = dim_mul(k->ctx, n, s->iter[j]->extent);
+	return n;
+}
+
+/* At most; many where that is not known. */
+static int64_t most_points(const Row *r, const Stmt *s)
+{
+	enum { MANY = 1 << 20 };
+	const int64_t n = gpu_most(r->b->sched, row_points(r->k, r->band, s));
+
+	return n < MANY ? n : MANY;
+}
+
+Dim *gpu_row_length(Kernel *k)
+{
+	Band band;
+	Dim *n;
+
+	if (kernel_class(k) == KC_OTHER)
+		return NULL;
+	band_of(k, k->arena, &band);
+	for (int i = 0; i < k->stmts.n; i++) {
+		n = row_points(k, &band, k->stmts.at[i]);
+		if (!dim_is_const(n, NULL))
+			return n;
+	}
+	return NULL;
+}
+
+/* Accesses of memory along the iterators of the band, and along others. */
+typedef struct Runs {
+	Row *r;
+	double band[MAX_ITERS], inner;
+} Runs;
+
+bool gpu_writes(const Row *r, const Buf *b)
+{
+	for (int i = r->first; i <= r->last; i++)
+		if (stmt_writes(r->k->stmts.at[i], b))
+			return true;
+	return false;
+}
+
+/* What the stage's own statements write stays with them, mostly; what others wrote of the row alone is read once. */
+static bool from_memory(const Row *r, const Stmt *s, const Buf *b, const Affine *at)
+{
+	bool inner = false;
+
+	if (b->kind != BUF_TEMP)
+		return true;
+	if (gpu_writes(r, b))
+		return false;
+	for (int i = 0; i < at->n; i++)
+		inner = inner || band_index(r->band, s, at->iter[i]) < 0;
+	return inner;
+}
+
+static void count_runs(Runs *x, const Stmt *s, const Buf *buf, Expr *const *idx)
+{
+	Kernel *k = x->r->k;
+	const double points = (double)most_points(x->r, s);
+	Affine a;
+
+	if (buf->rank == 0 || buf->data || !ex_affine(k->ctx, flat_index(k, buf, idx), &a) ||
+	    !from_memory(x->r, s, buf, &a))
+		return;
+	for (int i = 0; i < s->niters; i++) {
+		const int b = band_index(x->r->band, s, s->iter[i]);
+
+		if (!dim_equals(affine_coef(k->ctx, &a, s->iter[i]), 1))
+			continue;
+		if (b >= 0)
+			x->band[b] += points;
+		else
+			x->inner += points;
+	}
+}
+
+static void count_load(void *arg, Stmt *s, Expr *load)
+{
+	count_runs(arg, s, load->load.buf, load->load.idx);
+}
+
+/* The iterator of the band that most of memory runs along, or -1. */
+static int most_run(const Runs *x)
+{
+	int best = -1;
+
+	for (int b = 0; b < x->r->band->n; b++)
+		if (best < 0 || x->band[b] >= x->band[best])
+			best = b;
+	return best;
+}
+
+/* The threads that share a row, and in *ALONG the iterator of the band that neighbouring rows run along. */
+static int choose_team(Row *r, int *along)
+{
+	enum { SHORT = 2, WARPS_ROW = 1024 };
+	int team = 1;
+	Runs x = {.r = r};
+	int64_t n = 1;
+	bool alone = false;
+
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+
+		alone = alone || keeps_order(s) || row_packed(s);
+		n = most_points(r, s) > n ? most_points(r, s) : n;
+		stmt_loads(s, count_load, &x);
+		if (!s->red)
+			count_runs(&x, s, s->out[0], s->widx);
+	}
+	*along = most_run(&x);
+	if (alone || n < SHORT || (*along >= 0 && x.inner <= x.band[*along]))
+		return 1;
+	while (team < n && team < WARP)
+		team *= 2;
+	if (team < WARP)
+		return team;
+	return n <= WARPS_ROW ? WARP : ROW_THREADS;
+}
+
+/* At a point of the band S writes one index of dim D. */
+static bool banded_dim(const Row *r, const Stmt *s, int d)
+{
+	for (int i = 0; i < s->niters; i++)
+		if (band_index(r->band, s, s->iter[i]) < 0 && expr_has_iter(s->widx[d], s->iter[i]))
+			return false;
+	return true;
+}
+
+void gpu_make_local(Row *r, const Stmt *s, Buf *t)
+{
+	Dim *dims[MAX_RANK];
+	int n = 0;
+
+	if (!row_may_be_local(r, s, t))
+		return;
+	for (int i = 0; i < t->rank; i++) {
+		const int d = row_memory_dim(t, i);
+
+		r->keep[t->id][d] = banded_dim(r, s, d) || dim_equals(t->dims[d], 1) ? KEEP_NOT
+										     : KEEP_ALL;
+		if (r->keep[t->id][d] == KEEP_ALL)
+			dims[n++] = t->dims[d];
+	}
+	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
+}
+
+/* A temporary of one thread's row lives in registers, or, where it is small, in the thread's own memory. */
+static void own_local(Row *r, const Stmt *s, Buf *t)
+{
+	enum { OWN = 256 };
+	int64_t bytes = (dtype_info[t->dtype].bits + 7) / 8, v;
+	const Buf *b;
+
+	gpu_make_local(r, s, t);
+	b = r->local[t->id];
+	if (!b)
+		return;
+	for (int d = 0; d < b->rank; d++)
+		bytes = dim_is_const(b->dims[d], &v) && v <= OWN && bytes <= OWN ? bytes * v
+										 : OWN + 1;
+	if (b->rank && (dtype_info[b->dtype].bits < 8 || bytes > OWN))
+		r->local[t->id] = NULL;
+	else
+		l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
+}
+
+bool gpu_chain(const Row *r)
+{
+	const Stmt *s = r->k->stmts.at[r->first];
+
+	if (!s->red || monoid_info[s->red].n != 1 || s->nout != 1 || s->update || s->scan ||
+	    s->ordered || s->nband != r->band->n || expr_can_fault(s->val[0]))
+		return false;
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *x = r->k->stmts.at[i];
+
+		if (x->nwidx != x->out[0]->rank || row_packed(x) ||
+		    (i > r->first && (!gpu_is_map(x) || x->guard || x->niters != r->band->n)))
+			return false;
+	}
+	return true;
+}
+
+void gpu_row_stmt(Row *r, Stmt *s, Stmt *as)
+{
+	row_begin(r, s);
+	for (int o = 0; o < s->nout; o++)
+		own_local(r, s, s->out[o]);
+	r->s = as;
+	row_emit(r);
+}
+
+/* Each statement has few points of a row, always so many: they are written out, and what is made of them stays in registers. */
+static bool few_points(const Row *r)
+{
+	enum { FEW = 32 };
+
+	for (int i = r->first; i <= r->last; i++) {
+		const Stmt *s = r->k->stmts.at[i];
+		int64_t points = 1, n;
+
+		for (int j = 0; j < s->niters; j++) {
+			if (band_index(r->band, s, s->iter[j]) >= 0)
+				continue;
+			if (!dim_is_const(s->iter[j]->extent, &n) || n * points > FEW)
+				return false;
+			points *= n;
+		}
+	}
+	return true;
+}
+
+static bool is_few(const Few *f, int b)
+{
+	for (int i = 0; i < f->n; i++)
+		if (f->of[i] == b)
+			return true;
+	return false;
+}
+
+void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band,
+	     const Few *few)
+{
+	Row r = row_new(b, first, last, band);
+	Iter *split[MAX_ITERS], *each = NULL;
+	int along, n = 0, team;
+
+	for (int i = 0; i < band->n; i++) {
+		r.fixed[i] = true;
+		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
+		r.as[i] = r.pos[i] = ex_iter(b->p, r.rep[i]);
+	}
+	if (few->lanes && gpu_column_reduce(&r, gpu, few->col, few))
+		return;
+	team = choose_team(&r, &along);
+	if (team == 1 && (gpu_column_reduce(&r, gpu, along, few) || gpu_stencil(&r, gpu, along) ||
+			  gpu_columns(&r, gpu, along)))
+		return;
+	r.unrolled = team == 1 && few_points(&r);
+	if (r.unrolled && gpu_small_panels(&r, along))
+		return;
+	if (team > 1 && few->n && few->along) {
+		each = l_iter(b, "m", few->rows);
+		gpu_skinny_place(&r, few, ex_iter(b->p, each), ex_iter(b->p, each));
+	}
+	for (int i = 0; i < band->n; i++)
+		if (i != along && !(each && is_few(few, i)))
+			split[n++] = r.rep[i];
+	if (along >= 0 && !(each && is_few(few, along)))
+		split[n++] = r.rep[along];
+	l_stage(b, strategy, iters_points(b->k->ctx, split, n));
+	b->stage->team = team;
+	b->stage->threads = ROW_THREADS;
+	l_split(b, split, n, ex_iter(b->p, b->stage->var));
+	if (b->stage->team > 1)
+		gpu_team(&r, gpu, split, n, each);
+	for (int i = first; i <= last && b->stage->team == 1; i++)
+		gpu_row_stmt(&r, b->k->stmts.at[i], b->k->stmts.at[i]);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Schedules for GPUs. A stage is a launch, and a team of threads has each of its iterations (ir/loop.h):
+ *
+ *   map     statements that store each element once (passes/schedule/gpu/map.c); turn: that read along other iterators than
+ *           they write (passes/schedule/gpu/transpose.c)
+ *   fold    a reduction across memory, and what follows it point by point (passes/schedule/gpu/column_reduce.c); several, and what goes over the
+ *           same again (passes/schedule/gpu/columns.c)
+ *   window  short sums whose terms neighbours read again (passes/schedule/gpu/stencil.c)
+ *   row     statements under their common band (passes/schedule/gpu/row.c); short columns of small panels (passes/schedule/gpu/small_panels.c)
+ *   contraction  products of tiles in shared memory, and the maps that follow them (passes/schedule/gpu/gemm.c)
+ *   scatter updates of places that data say (passes/schedule/gpu/scatter.c)
+ *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
+ *           order that is one thread
+ *
+ * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/schedule/gpu/split.c); one
+ * that leaves what it makes of a thread's row in memory, without that (passes/schedule/gpu/recompute.c).
+ *
+ * Products of sizes that are not known have variants (passes/schedule/gpu/gemm_variants.c), of which a run takes the first whose guard holds.
+ * So have rows of unknown length: a warp or a block has them, or they change places, in tiles of some shapes. What is the same
+ * for two of them is one.
+ */
+#include "passes/schedule/common/gemm.h"
+#include "passes/schedule/gpu/gpu_impl.h"
+
+static bool all_maps(const Kernel *k, int first, int last)
+{
+	if (first == last)
+		return gpu_is_map(k->stmts.at[first]);
+	for (int i = first; i <= last; i++)
+		if (!gpu_is_map(k->stmts.at[i]) || k->stmts.at[i]->out[0]->kind == BUF_TEMP)
+			return false;
+	return true;
+}
+
+static bool any_packed(const Kernel *k, int first, int last)
+{
+	for (int i = first; i <= last; i++)
+		if (row_packed(k->stmts.at[i]))
+			return true;
+	return false;
+}
+
+int64_t gpu_least(Ctx *c, const Dim *d)
+{
+	const int n = sym_count(c);
+	Arena *tmp = arena_new();
+	int64_t *sym = NEW_ARRAY(tmp, n + 1, int64_t), v;
+
+	for (int i = 0; i < n; i++)
+		sym[i] = sym_at(c, i)->lo > 1 ? sym_at(c, i)->lo : 1;
+	if (!dim_eval(d, sym, &v))
+		v = DIM_INF;
+	arena_free(tmp);
+	return v > 1 ? v : 1;
+}
+
+int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
+{
+	int64_t lo, hi;
+
+	dim_bounds(c, size, &lo, &hi);
+	if (lo < hi && most >= gpu_least(c, size) && most < hi && n < MOST_STEPS)
+		step[n++] = (SizeStep){size, most, NULL, 0, 0};
+	return n;
+}
+
+/* Rows: by their length. A few elements for each lane of a warp, what a warp keeps, blocks of some sizes, and the largest one.
+ * Those that change places are turned in tiles of some shapes. */
+static int row_steps(Kernel *k, SizeStep *step)
+{
+	static const int64_t length[] = {128, 1024, 2048, 4096},
+			     turned[] = {TURN_SHORT, TURN_MIDDLE};
+	Dim *size = gpu_row_length(k), *row = size ? NULL : gpu_map_row(k);
+	int n = 0;
+
+	for (size_t i = 0; size && i < sizeof length / sizeof *length; i++)
+		n = gpu_add_step(k->ctx, step, n, size, length[i]);
+	for (size_t i = 0; row && i < sizeof turned / sizeof *turned; i++)
+		n = gpu_add_step(k->ctx, step, n, row, turned[i]);
+	return n;
+}
+
+int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
+{
+	return !t->gpu                                   ? 0
+	       : kernel_is_product(k, 0, k->stmts.n - 1) ? gemm_gpu_steps(m, t, k, step)
+							 : row_steps(k, step);
+}
+
+/* Statements FIRST..LAST, which what comes before and after them leaves to themselves. */
+static void stages(const Module *m, const Target *t, Kernel *k, int first, int last, Schedule *s)
+{
+	LBuild b = l_build(k, s);
+	KernelClass c = kernel_class_of(k, first, last);
+	Few few;
+	Band band;
+
+	if (first == 0 && sched_gpu_contraction(m, t, k, last, s))
+		return;
+	if (c != KC_OTHER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
+		band_of_some(k, first, last, k->arena, &band);
+		gpu_skinny_rows(s, k, first, &band, &few);
+		if (band.n || first == last || band_is_rows(k, first, last, &band)) {
+			gpu_row(&b, t->gpu, "row", first, last, &band, &few);
+			return;
+		}
+	}
+	for (int i = first; i <= last; i++) {
+		Stmt *st = k->stmts.at[i];
+
+		st->id = i;
+		if ((gpu_is_map(st) && gpu_map(&b, st)) || gpu_scatter(&b, st))
+			continue;
+		band_of_one(k, st, &band);
+		if (row_packed(st))
+			band.n = 0; /* points share bytes */
+		few = (Few){.rows = dim_const(k->ctx, 1)};
+		gpu_row(&b, t->gpu, "order", i, i, &band, &few);
+	}
+}
+
+void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
+{
+	const bool scatters = gpu_scatters(k), parts_apart = gpu_fetch_parts(k);
+	Kernel *other = gpu_may_split(k) || gpu_may_recompute(k) ? kernel_clone(k, k->arena) : NULL;
+	int all = 0, *first = &all, n = 1;
+
+	if (scatters || parts_apart)
+		s->split = kernel_clone(k, k->arena);
+	stages(m, t, k, 0, k->stmts.n - 1, s);
+	if (!other || (!gpu_split(m, t, other, s, &first, &n) && !gpu_recompute(other, s)))
+		return;
+	*s = (Schedule){.kernel = other,
+			.split = kernel_clone(other, k->arena),
+			.where = s->where,
+			.parts = s->parts};
+	for (int i = 0; i < n; i++)
+		stages(m, t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
+}

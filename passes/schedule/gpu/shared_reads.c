@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows on GPUs that read one element for many of their points, as a norm over groups does a channel's scale. Where parts of
+ * the row are no whole accesses (7 by 7 images), each point would ask memory for it. Here a statement before fetches such
+ * elements, into a temporary of the row, which is in shared memory then:
+ *
+ *     y[g*4 + c,p] = x[g*4 + c,p] * s[g*4 + c]        s_2[g,c] = s[g*4 + c]
+ *                                                     y[g*4 + c,p] = x[g*4 + c,p] * s_2[g,c]
+ *
+ * An element of which a row has one comes to be in a register so. Where blocks have many rows, that statement reads it in shared
+ * memory, where the block has put those of its rows (passes/schedule/gpu/group_bulk.c).
+ */
+#include "passes/schedule/gpu/gpu_impl.h"
+
+enum { MOST_PARTS = 256 };
+
+typedef struct Parts {
+	Kernel *k;
+	Stmt *s;
+	bool banded[MAX_ITERS]; /* by S's iterators: of the band */
+	Expr *load;             /* what is fetched; null: nothing is */
+} Parts;
+
+static bool has_index(const Expr *load, const Iter *it)
+{
+	for (int i = 0; i < load->load.nidx; i++)
+		if (load->load.idx[i]->kind == EX_ITER && load->load.idx[i]->iter == it)
+			return true;
+	return false;
+}
+
+/* LOAD, which each point makes, is the same for all points of the row that differ in the last iterators alone. */
+static void find_part(void *arg, Expr *load)
+{
+	Parts *x = arg;
+	const Stmt *s = x->s;
+	int64_t parts = 1, n, inner = 1;
+
+	if (x->load || load->kind != EX_LOAD || load->load.buf->kind != BUF_IN || load->load.buf->data ||
+	    !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
+		return;
+	for (int i = s->niters - 1; i >= 0; i--) {
+		if (x->banded[i])
+			continue;
+		if (!dim_is_const(s->iter[i]->extent, &n))
+			return;
+		if (has_index(load, s->iter[i]))
+			parts *= n;
+		else if (parts == 1)
+			inner *= n;
+		else
+			return;
+	}
+	if (parts <= MOST_PARTS && (parts == 1 || inner % MOST_PACK) && inner > MOST_PACK)
+		x->load = load;
+}
+
+static Expr *from_temp(void *arg, Expr *e)
+{
+	Expr *const *both = arg;
+
+	return e == both[0] ? both[1] : NULL;
+}
+
+/* The statement that fetches the element, before statement AT; that reads it where it is. */
+static void fetch(Parts *x, int at)
+{
+	Kernel *k = x->k;
+	const Buf *from = x->load->load.buf;
+	Iter *of[MAX_ITERS], *it[MAX_ITERS];
+	Expr *with[MAX_ITERS], *read[MAX_ITERS], *both[2];
+	Dim *dims[MAX_ITERS];
+	Buf *temp;
+	Stmt *made;
+	int n = 0;
+
+	for (int i = 0; i < x->s->niters; i++) {
+		if (!x->banded[i] && !has_index(x->load, x->s->iter[i]))
+			continue;
+		of[n] = x->s->iter[i];
+		dims[n] = of[n]->extent;
+		it[n] = kernel_iter(k, of[n]->name, dims[n]);
+		with[n] = ex_iter(k->pool, it[n]);
+		read[n] = ex_iter(k->pool, of[n]);
+		n++;
+	}
+	temp = kernel_temp(k, from->name, from->dtype, n, dims);
+	made = kernel_map_id(k, it, temp, ex_subst_iters(k->pool, x->load, of, with, n));
+	made->loc = x->s->loc;
+	memmove(k->stmts.at + at + 1, k->stmts.at + at,
+		(size_t)(k->stmts.n - 1 - at) * sizeof *k->stmts.at);
+	k->stmts.at[at] = made;
+	both[0] = x->load;
+	both[1] = ex_load(k->pool, temp, read, n);
+	stmt_rewrite(k, x->s, from_temp, both);
+}
+
+/* One element that statement AT reads for many points; false where there is none. */
+static bool fetch_one(Kernel *k, const Band *band, int at)
+{
+	Parts x = {.k = k, .s = k->stmts.at[at]};
+	const Stmt *s = x.s;
+
+	if (!gpu_is_map(s) || s->guard || s->niters == band->n || s->nwidx != s->out[0]->rank ||
+	    s->niters > MAX_RANK ||
+	    !ex_runs_along(k->ctx, flat_index(k, s->out[0], s->widx), s->iter[s->niters - 1]))
+		return false;
+	for (int i = 0; i < s->niters; i++)
+		x.banded[i] = band_index(band, s, s->iter[i]) >= 0;
+	ex_walk_always(s->val[0], find_part, &x);
+	if (!x.load)
+		return false;
+	fetch(&x, at);
+	return true;
+}
+
+bool gpu_fetch_parts(Kernel *k)
+{
+	bool any = false;
+	Band band;
+
+	if (kernel_class(k) != KC_ROW)
+		return false;
+	for (int at = 0; at < k->stmts.n; at++) {
+		band_of(k, k->arena, &band);
+		while (band.n && fetch_one(k, &band, at)) {
+			any = true;
+			band_of(k, k->arena, &band);
+			at++;
+		}
+	}
+	if (any)
+		kernel_mark_used(k);
+	return any;
+}

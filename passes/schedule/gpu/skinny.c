@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products of few rows on GPUs. What such a product costs is reading its matrix, so who has a part of the matrix does all
+ * rows with it: a block of columns (passes/schedule/gpu/column_reduce.c), or a team that has a row of the matrix (passes/schedule/gpu/group.c). How
+ * many rows there are need not be known, only that they are few, as a variant's guard says.
+ */
+#include "passes/layout/fragments.h"
+#include "passes/schedule/gpu/gpu_impl.h"
+
+enum { MOST_ROWS = 8 };
+
+typedef struct AlongSum {
+	Kernel *k;
+	const Contraction *c;
+	bool yes;
+} AlongSum;
+
+static void along_sum(void *arg, Expr *e)
+{
+	AlongSum *x = arg;
+	Affine a;
+
+	if (e->kind != EX_LOAD ||
+	    !ex_affine(x->k->ctx, flat_index(x->k, e->load.buf, e->load.idx), &a))
+		return;
+	for (int i = 0; i < x->c->nk; i++)
+		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
+}
+
+/* The matrix lies in the order of fragments, and what is summed is whole halves of blocks. */
+static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band, Few *few)
+{
+	Fragments f;
+
+	if (c->nk != 1 || !fragments_find(k, c, c->b, c->n, c->nn, &f) ||
+	    !dim_multiple(k->ctx, c->k[0]->extent, f.terms / 2))
+		return;
+	for (int b = 0; b < band->n; b++)
+		if (band->of[first][b] == c->n[0]) {
+			few->lanes = c->b->load.buf;
+			few->col = b;
+		}
+}
+
+void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few)
+{
+	Contraction c;
+	AlongSum x = {k, &c, false};
+
+	*few = (Few){.rows = dim_const(k->ctx, 1)};
+	if (!stmt_contraction(k, k->stmts.at[first], &c) || !c.nn)
+		return;
+	for (int b = 0; b < band->n; b++)
+		for (int i = 0; i < c.nm; i++)
+			if (band->of[first][b] == c.m[i]) {
+				few->of[few->n++] = b;
+				few->rows = dim_mul(k->ctx, few->rows, c.m[i]->extent);
+			}
+	few->most = gpu_most(s, few->rows);
+	if (few->n != c.nm || few->most > MOST_ROWS)
+		few->n = 0;
+	if (few->n)
+		find_lanes(k, &c, first, band, few);
+	ex_walk(c.b, along_sum, &x);
+	few->along = x.yes;
+}
+
+void gpu_skinny_place(Row *r, const Few *f, Expr *as, Expr *flat)
+{
+	ExprPool *p = r->k->pool;
+	Dim *inner = r->band->iter[f->of[f->n - 1]]->extent;
+	bool joined = true;
+
+	for (int i = f->n - 1; i > 0 && joined; i--) {
+		joined = row_joins(r, f->of[i - 1], f->of[i], inner);
+		inner = dim_mul(r->k->ctx, inner, r->band->iter[f->of[i - 1]]->extent);
+	}
+	for (int i = f->n - 1; i >= 0; i--) {
+		const int b = f->of[i];
+		Expr *extent = ex_dim(p, r->band->iter[b]->extent);
+
+		r->pos[b] = i ? ex_op2(p, IN_mod, flat, extent) : flat;
+		r->as[b] = joined ? i + 1 < f->n ? ex_int(p, CT_I64, 0) : as
+			   : i    ? ex_op2(p, IN_mod, as, extent)
+				  : as;
+		flat = i ? ex_op2(p, IN_floordiv, flat, extent) : flat;
+		as = i && !joined ? ex_op2(p, IN_floordiv, as, extent) : as;
+	}
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small panels on GPUs: short columns beside a few others, which have a piece of memory to themselves, as a softmax over 10 classes of
+ * 6 boxes has. Each thread has a column, so the threads of a warp have columns of several panels, and of each row a part of a
+ * sector. Where a block's threads have whole panels, the block moves these as a whole (ir/loop.h, Span).
+ */
+#include "passes/schedule/gpu/gpu_impl.h"
+
+enum {
+	LEAST_THREADS = 2 * WARP,
+	USUAL_THREADS = 8 * WARP, /* at most, where some number of panels has so many columns */
+	MOST_THREADS = 32 * WARP,
+	MOST_SPANS = 8 /* buffers whose panels a block moves */
+};
+
+typedef struct Panels {
+	Row *r;
+	Iter *split[MAX_ITERS + 1]; /* over panels, outermost first; then over columns */
+	int n;                      /* over panels */
+	int64_t cols;
+	Span span[MOST_SPANS]; /* EACH: of a panel, until there is a stage */
+	int nspans;
+	bool ok;
+} Panels;
+
+/* Statements that have an order, or leave out points, have no panels. */
+static bool is_plain(const Stmt *s)
+{
+	return !s->guard && !s->update && !s->scan && !s->ordered && s->nout == 1 &&
+	       s->nwidx == s->out[0]->rank && !row_packed(s) && !expr_can_fault(s->val[0]) &&
+	       (!s->red || monoid_info[s->red].n == 1);
+}
+
+/* B is accessed AT, all of it that is a panel's. Of types of 8 bytes threads have no registers for whole columns, which ptxas fetches
+ * from shared memory early. */
+static void find_span(Panels *x, Buf *b, Expr *at, bool written)
+{
+	const int bits = dtype_info[b->dtype].bits;
+	Dim *each = gpu_own_elements(x->r->k->ctx, at, x->split, x->n);
+	int i = 0;
+
+	if (!each || b->data || b->kind == BUF_TEMP || bits < 8 || bits > 32)
+		return;
+	while (i < x->nspans && x->span[i].buf != b)
+		i++;
+	if (i == MOST_SPANS)
+		return;
+	if (i == x->nspans)
+		x->span[x->nspans++] = (Span){.buf = b, .each = each, .written = written};
+	else
+		x->ok = x->ok && x->span[i].each == each && !written && !x->span[i].written;
+}
+
+static void find_load(void *arg, Expr *e)
+{
+	Panels *x = arg;
+
+	if (e->kind == EX_LOAD && e->load.nidx)
+		find_span(x, e->load.buf, e->load.idx[0], false);
+}
+
+/* What has spans is read in no other way. */
+static void see_other(void *arg, Expr *e)
+{
+	Panels *x = arg;
+
+	for (int i = 0; i < x->nspans && e->kind == EX_LOAD; i++)
+		if (x->span[i].buf == e->load.buf)
+			x->ok = x->ok && e->load.nidx &&
+				gpu_own_elements(x->r->k->ctx, e->load.idx[0], x->split, x->n) ==
+					x->span[i].each;
+}
+
+static void find_spans(Panels *x)
+{
+	Row *r = x->r;
+	Buf *out;
+	Expr *at;
+
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+
+		row_begin(r, s);
+		ex_walk_always(row_placed(r, s->val[0]), find_load, x);
+		at = row_write_index(r, s, 0, &out);
+		find_span(x, out, at, true);
+	}
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i];
+
+		row_begin(r, s);
+		ex_walk(row_placed(r, s->val[0]), see_other, x);
+	}
+}
+
+/* The number of threads that have whole panels, and memory for them, and leave the fewest lanes of their warps idle; 0: none is such. */
+static int64_t threads_of(const Panels *x, int64_t most)
+{
+	int64_t best = 0, idle = WARP, of = 1; /* lanes, OF warps */
+
+	for (int64_t n = x->cols; n <= most; n += x->cols) {
+		const int64_t warps = (n + WARP - 1) / WARP;
+		int64_t bytes = 0;
+		bool ok = n >= LEAST_THREADS;
+
+		for (int i = 0; i < x->nspans; i++) {
+			const int64_t size = dtype_info[x->span[i].buf->dtype].bits / 8;
+
+			ok = ok && n * size % PACK_BYTES == 0;
+			bytes += (n * x->span[i].most * size + LINE - 1) / LINE * LINE;
+		}
+		if (!ok || bytes > SHARED || (warps * WARP - n) * of > idle * warps)
+			continue;
+		best = n;
+		idle = warps * WARP - n;
+		of = warps;
+	}
+	return best;
+}
+
+/* What spans have for each column; those that have one element, or not as much for each, are none: neighbours read neighbours. False
+ * where all rows begin with sectors: then threads may as well read them where they are. */
+static bool share_spans(Panels *x)
+{
+	bool ragged = false;
+	int64_t each;
+	int n = 0;
+
+	for (int i = 0; i < x->nspans; i++) {
+		Span s = x->span[i];
+		const int size = dtype_info[s.buf->dtype].bits / 8;
+
+		if (!dim_is_const(s.each, &each) || each <= x->cols || each % x->cols)
+			continue;
+		s.most = each / x->cols;
+		s.each = dim_const(x->r->k->ctx, s.most);
+		ragged = ragged || x->cols * size % SECTOR;
+		x->span[n++] = s;
+	}
+	x->nspans = n;
+	return ragged;
+}
+
+/* The band's iterators, of which those that step as one with ALONG, the last of them, are the columns; else X.ok stays false. */
+static void place(Panels *x, int along)
+{
+	Row *r = x->r;
+	Merged all[MAX_ITERS];
+	const int n = row_merge_band(r, all);
+
+	row_stage_iters(r, all, n);
+	for (int i = 0; i < n; i++) {
+		const int last = all[i].of[all[i].n - 1];
+
+		if (last != along)
+			x->split[x->n++] = r->rep[last];
+		else
+			x->ok = dim_is_const(all[i].extent, &x->cols) && x->cols > 1 &&
+				x->cols <= MOST_THREADS;
+	}
+	x->split[x->n] = r->rep[along];
+}
+
+/* The threads of a block, whose spans X then has; 0: there are no such panels. */
+static int64_t find_panels(Panels *x, int along)
+{
+	const Row *r = x->r;
+	int64_t threads;
+
+	place(x, along);
+	for (int i = r->first; i <= r->last; i++)
+		x->ok = x->ok && is_plain(r->k->stmts.at[i]);
+	if (!x->ok)
+		return 0;
+	find_spans(x);
+	if (!x->ok || !share_spans(x))
+		return 0;
+	threads = threads_of(x, USUAL_THREADS);
+	return threads ? threads : threads_of(x, MOST_THREADS);
+}
+
+bool gpu_small_panels(Row *r, int along)
+{
+	Panels x = {.r = r};
+	LBuild *b = r->b;
+	const Row was = *r;
+	const int64_t threads = along < 0 ? 0 : find_panels(&x, along);
+
+	if (!threads) {
+		*r = was;
+		return false;
+	}
+	l_stage(b, "row", iters_points(r->k->ctx, x.split, x.n + 1));
+	b->stage->team = 1;
+	b->stage->threads = (int)threads;
+	for (int i = 0; i < x.nspans; i++)
+		vec_push(b->arena, &b->stage->spans, x.span[i]);
+	l_split(b, x.split, x.n + 1, ex_iter(b->p, b->stage->var));
+	for (int i = r->first; i <= r->last; i++)
+		gpu_row_stmt(r, r->k->stmts.at[i], r->k->stmts.at[i]);
+	return true;
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums of few long rows, and products of few tiles, on GPUs. Where a schedule has fewer blocks than there are SMs and a
+ * reduction is long, the reduction becomes two, which is what a monoid allows:
+ *
+ *     acc[i] = sum x[i,r]                for i < 4 over r < 262144
+ *
+ *     part[i,p] = sum x[i,p*2048+q]      for i < 4, p < 128 over q < 2048       blocks for each part
+ *     acc[i] = sum part[i,p]             for i < 4 over p < 128                 and what follows
+ *
+ * Each part of a sum is a point of the band, so whatever strategy takes the reduction takes its parts, and what follows it
+ * is done once. The order in which terms meet is fixed. Parts lie in memory between the stages, with types of the sums. What the
+ * row's points need of a result (a norm's last step) is a stage of its own.
+ *
+ * A softmax of few long rows is its two reductions over the same rows, the largest and the sum of exponentials relative to
+ * it. Their parts are made in one stage, each sum relative to its own part's largest, and rescaled when they meet
+ * (gpu_relative): the rows are read once for both, and once more for what is written.
+ *
+ * How many parts: as many as give each SM several blocks, of at least LEAST terms; for products what the model of their tiles
+ * finds fastest (passes/schedule/gpu/gemm_choose.c). Where the number of terms is not known a part has at least so many, where
+ * that of the rows is not, a large number. A product whose sum is of unknown length has as many parts as such have terms for, up to a
+ * number that its guard makes a bound of their memory; short ones are for a variant that has none.
+ */
+#include "passes/schedule/gpu/split_impl.h"
+#include "passes/kernel/inline.h"
+
+#include <assert.h>
+
+enum {
+	LEAST = 2048, /* terms of a part */
+	NARROW = 8,   /* columns of a block that has as few as can be */
+	DEEP = 256, /* terms of a sum, of fewer gemm_gpu_parts is not asked: their stage costs more than parts gain */
+	HELD = 8192,   /* of a part that a block reads once */
+	MANY = 1 << 16, /* parts, at most */
+	LARGE = 16384, /* which are no matter however many rows there are */
+	BLOCKS = 4,    /* on an SM */
+	FEW = 8, /* so many times fewer teams than SMs leave most of the memory's bandwidth unused */
+	PACK = 32, /* terms: parts begin where wide accesses may */
+	WHOLE = 64 /* terms: of tiles of any product a whole number */
+};
+
+typedef struct Splitter {
+	const Module *m;
+	const Target *t;
+	Kernel *k;
+	VEC(Stmt *) out;
+	VEC(int) first; /* of each stage: its first statement */
+	Cut *cut;       /* by Stmt.id: none where `along` is null */
+	Stmt **later;   /* by Stmt.id: what is left of a sum whose parts are made */
+	int64_t most;   /* parts of a sum of unknown length; 0: there is none */
+	Dim *points;    /* of the band of the stage in hand; null: it takes no more */
+} Splitter;
+
+/* The most terms that S can have, where SCHED, not null, is to serve, or LIMIT; *KNOWN: it always has so many. */
+static int64_t terms_of(Ctx *c, const Schedule *sched, const Stmt *s, int64_t limit, bool *known)
+{
+	int64_t n = 1, lo, hi;
+	Dim *all;
+
+	*known = true;
+	for (int i = s->nband; i < s->niters; i++) {
+		dim_bounds(c, s->iter[i]->extent, &lo, &hi);
+		*known = *known && lo == hi;
+		n = hi && n > limit / hi ? limit : n * hi;
+	}
+	all = iters_points(c, s->iter + s->nband, s->niters - s->nband);
+	return sched && gpu_most(sched, all) < n ? gpu_most(sched, all) : n;
+}
+
+static bool may_split(Ctx *c, const Stmt *s)
+{
+	bool known;
+
+	if (!s->red || s->update || s->scan || s->ordered || s->nband == s->niters ||
+	    s->niters + 2 > MAX_ITERS || row_packed(s) ||
+	    terms_of(c, NULL, s, 2 * LEAST, &known) < (s->red == MONOID_sum ? DEEP : 2 * LEAST))
+		return false;
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind != EX_ITER && s->widx[d]->kind != EX_CONST)
+			return false;
+	return s->nwidx == s->out[0]->rank;
+}
+
+bool gpu_may_split(Kernel *k)
+{
+	bool any = false;
+
+	for (int i = 0; i < k->stmts.n; i++)
+		any = any || may_split(k->ctx, k->stmts.at[i]);
+	return any && kernel_class(k) != KC_OTHER;
+}
+
+/* ---- How the kernel stands without ---- */
+
+static bool carries_out(const LNode *n, int stmt)
+{
+	for (; n; n = n->next)
+		if ((n->stmt == stmt && n->part == PART_TERM) || carries_out(n->body, stmt))
+			return true;
+	return false;
+}
+
+static const Stage *stage_of(const Schedule *s, int stmt)
+{
+	for (int i = 0; i < s->stages.n; i++)
+		if (carries_out(s->stages.at[i]->body, stmt))
+			return s->stages.at[i];
+	return NULL;
+}
+
+/* The fewest teams of ST, or blocks where a thread has an iteration; *KNOWN: there are never more. */
+static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
+{
+	Dim *each = dim_const(c, st->team == 1 ? st->threads : 1);
+	int64_t lo, hi;
+
+	dim_bounds(c, dim_ceildiv(c, st->extent, each), &lo, &hi);
+	*known = lo == hi;
+	return lo < 1 ? 1 : lo;
+}
+
+/* Points of a row that teams of the stage whose nodes are N have in registers, and, MORE, in scratch. */
+static int64_t held(const Stage *st, const LNode *n, bool more)
+{
+	int64_t most = 0;
+
+	for (; n; n = n->next) {
+		const int64_t below = held(st, n->body, more),
+			      own = n->kind == LN_LOCAL
+					    ? (int64_t)(n->keep + (more ? n->more : 0)) * st->team
+					    : 0;
+
+		most = most > below ? most : below;
+		most = most > own ? most : own;
+	}
+	return most;
+}
+
+/* S and another reduction are made of one reading of the same rows, if both are split (gpu_relative). */
+static bool has_relative(Kernel *k, const Stmt *s)
+{
+	for (int i = 0; i < k->stmts.n; i++) {
+		const Stmt *o = k->stmts.at[i];
+
+		if (o->red && (gpu_is_relative(k, o, s) || gpu_is_relative(k, s, o)))
+			return true;
+	}
+	return false;
+}
+
+/* A map runs along the rows of S: split, they are read once more for it. */
+static bool read_on(Kernel *k, const Stmt *s)
+{
+	for (int i = 0; i < k->stmts.n; i++)
+		if (!k->stmts.at[i]->red &&
+		    iters_points(k->ctx, k->stmts.at[i]->iter, k->stmts.at[i]->niters) ==
+			    iters_points(k->ctx, s->iter, s->niters))
+			return true;
+	return false;
+}
+
+/* S is not all that its kernel does along the row: what a team has at hand there is read again if the row is split. */
+static bool shares_row(Kernel *k, const Stmt *s)
+{
+	for (int i = 0; i < k->stmts.n; i++) {
+		const Stmt *o = k->stmts.at[i];
+
+		if (o != s && iters_points(k->ctx, o->iter, o->niters) !=
+				      iters_points(k->ctx, s->iter, s->nband))
+			return true;
+	}
+	return false;
+}
+
+/* Memory runs along the band in what S reads of its terms. */
+typedef struct Along {
+	Kernel *k;
+	bool band;
+} Along;
+
+static void along_load(void *arg, Stmt *s, Expr *load)
+{
+	Along *x = arg;
+	bool along = false, term = false;
+	Affine a;
+
+	if (load->load.buf->rank == 0 || load->load.buf->data ||
+	    !ex_affine(x->k->ctx, flat_index(x->k, load->load.buf, load->load.idx), &a))
+		return;
+	for (int i = 0; i < s->niters; i++) {
+		Dim *step = affine_coef(x->k->ctx, &a, s->iter[i]);
+
+		along = along || (i < s->nband && dim_equals(step, 1));
+		term = term || (i >= s->nband && !dim_equals(step, 0));
+	}
+	x->band = x->band || (along && term);
+}
+
+static bool runs_along_band(Kernel *k, Stmt *s)
+{
+	Along x = {k, false};
+
+	stmt_loads(s, along_load, &x);
+	return x.band;
+}
+
+/* The rows of a reduction, as they stand. */
+typedef struct Rows {
+	const Stage *stage;
+	int64_t blocks, terms; /* the fewest blocks, and the most terms of a row */
+	bool known, terms_known;
+} Rows;
+
+/* ---- The parts ---- */
+
+/* The largest number of parts up to MOST, and not below half of that, such that they have a whole number of wide accesses. */
+static int64_t even_parts(int64_t n, int64_t most, int64_t pack)
+{
+	for (int64_t p = most; p > 1 && 2 * p > most; p--)
+		if (n % (p * pack) == 0)
+			return p;
+	return 0;
+}
+
+/* At most PARTS of the terms of S, a part having at least LEAST of them; where their number is not known, as many parts as
+ * have LEAST. False: there would be one. */
+static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c)
+{
+	Ctx *ctx = x->k->ctx;
+	int64_t n = 0, v, each, beside = 1, outer = 1, even;
+
+	c->along = c->outer = NULL;
+	for (int i = s->nband; i < s->niters; i++)
+		if (!dim_is_const(s->iter[i]->extent, &v)) {
+			if (c->along)
+				return false;
+			c->along = s->iter[i];
+			n = 0;
+		} else if (!c->along) {
+			c->along = s->iter[i];
+			n = v;
+		} else if (n && n < parts && v > n) {
+			beside *= outer;
+			outer = n;
+			c->outer = c->along;
+			c->along = s->iter[i];
+			n = v;
+		} else {
+			beside *= v;
+		}
+	least = (least + beside - 1) / beside;
+	parts = (parts + outer - 1) / outer;
+	if (!n) { /* no more than PARTS, each beginning where wide accesses may */
+		const int64_t pack = beside > 1 ? 1 : PACK;
+		Dim *share = dim_ceildiv(ctx, c->along->extent, dim_const(ctx, parts * pack));
+
+		share = dim_max(ctx, share, dim_const(ctx, (least + pack - 1) / pack));
+		c->each = dim_mul(ctx, share, dim_const(ctx, pack));
+		c->parts = dim_ceildiv(ctx, c->along->extent, c->each);
+		c->exact = false;
+		return true;
+	}
+	if (parts > n / least)
+		parts = n / least > 1 ? n / least : 1;
+	if (parts * outer < 2)
+		return false;
+	even = even_parts(n, parts, beside > 1 || least < LEAST ? 1 : PACK);
+	for (int64_t pack = PACK / 2; !even && beside == 1 && pack >= MOST_PACK; pack /= 2)
+		even = even_parts(n, parts, pack);
+	c->exact = even > 0;
+	each = even ? n / even : ((n + parts - 1) / parts + PACK - 1) / PACK * PACK;
+	c->each = dim_const(ctx, each);
+	c->parts = dim_const(ctx, (n + each - 1) / each);
+	return outer > 1 || n > each;
+}
+
+/* S, a map, runs along rows of which a sum is split. */
+static bool shares_row_with(const Splitter *x, const Stmt *s)
+{
+	for (int i = 0; i < x->k->stmts.n; i++) {
+		const Stmt *o = x->k->stmts.at[i];
+
+		if (x->cut[i].along && iters_points(x->k->ctx, o->iter, o->nband) ==
+					       iters_points(x->k->ctx, s->iter, s->niters))
+			return false;
+	}
+	return true;
+}
+
+/* A product is cut into PARTS of EACH terms; where their number is not known, into no more parts, of EACH or more. */
+static bool cut_product(Splitter *x, int64_t parts, int64_t each, Cut *c)
+{
+	Ctx *ctx = x->k->ctx;
+	Dim *n = c->along->extent, *least = dim_const(ctx, each);
+
+	c->inner = false;
+	c->exact = dim_is_const(n, NULL);
+	c->parts = dim_const(ctx, parts);
+	c->each = least;
+	if (c->exact)
+		return true;
+	c->parts = dim_min(ctx, c->parts, dim_ceildiv(ctx, n, least));
+	c->each = dim_mul(ctx, dim_const(ctx, WHOLE),
+			  dim_ceildiv(ctx, n, dim_const(ctx, parts * WHOLE)));
+	c->each = dim_max(ctx, c->each, least);
+	x->most = parts;
+	return true;
+}
+
+/* Terms that a part of a sum under N is to have: fewer where a block has many columns, of rows that begin anywhere in a sector,
+ * side by side. */
+static int64_t least_terms(const LNode *n)
+{
+	int64_t least = LEAST;
+
+	for (; n; n = n->next) {
+		const int64_t below = least_terms(n->body),
+			      own = n->fold && n->skew ? LEAST * NARROW / n->fold->cols : LEAST;
+
+		least = below < least ? below : least;
+		least = own < least ? own : least;
+	}
+	return least > DEEP ? least : DEEP;
+}
+
+/* What a part costs, S pays for: the stage leaves SMs idle, and where S shares the row, no team has all of it at hand. */
+static bool leaves_idle(const Splitter *x, Stmt *s, const Rows *r)
+{
+	const int64_t sms = x->t->gpu->sms;
+
+	if (!shares_row(x->k, s))
+		return 2 * r->blocks <= sms && (r->known || r->terms_known);
+	return FEW * r->blocks <= sms && r->known && r->terms_known &&
+	       held(r->stage, r->stage->body, read_on(x->k, s)) < r->terms;
+}
+
+/* Of three readings of most of the row there remain two, by more blocks. */
+static bool saves_reading(const Splitter *x, Stmt *s, const Rows *r)
+{
+	return shares_row(x->k, s) && r->terms_known && has_relative(x->k, s) &&
+	       (r->blocks < x->t->gpu->sms ? 2 : 4) * held(r->stage, r->stage->body, true) <
+		       r->terms;
+}
+
+/* Whether and how reduction S, of schedule SCHED, is to be split. */
+static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
+{
+	Rows r = {.stage = stage_of(sched, s->id)};
+	int64_t parts, n, least;
+
+	if (!r.stage || !may_split(x->k->ctx, s))
+		return false;
+	if (!strcmp(r.stage->strategy, "contraction")) {
+		parts = sched_gpu_parts(x->m, x->t, x->k, sched, &c->along, &n);
+		return parts > 1 && cut_product(x, parts, n, c);
+	}
+	r.blocks = blocks_of(x->k->ctx, r.stage, &r.known);
+	n = r.terms = terms_of(x->k->ctx, sched, s, INT64_MAX, &r.terms_known);
+	parts = (BLOCKS * x->t->gpu->sms + r.blocks - 1) / r.blocks;
+	if (saves_reading(x, s, &r))
+		parts = parts > n / HELD ? parts : n / HELD < MANY ? n / HELD : MANY;
+	else if (!leaves_idle(x, s, &r))
+		return false;
+	least = r.known ? least_terms(r.stage->body) : LARGE;
+	if (least < LEAST && !even_parts(n, parts < n / least ? parts : n / least, 1))
+		least = LEAST; /* parts that are not alike have guards, which folds do not */
+	if (n < 2 * least)
+		return false;
+	c->inner = monoid_info[s->red].n > 1 || !runs_along_band(x->k, s);
+	return cut(x, s, parts, least, c);
+}
+
+/* ---- All of them ---- */
+
+static void emit(Splitter *x, Stmt *s, bool stage)
+{
+	if (stage)
+		vec_push(x->k->arena, &x->first, x->out.n);
+	s->id = x->out.n;
+	vec_push(x->k->arena, &x->out, s);
+}
+
+/* What follows a sum point by point is of its stage. */
+static void follow(Splitter *x, Stmt *s)
+{
+	Dim *points = iters_points(x->k->ctx, s->iter, s->nband);
+
+	emit(x, s, points != x->points);
+	x->points = s->red || gpu_is_map(s) ? points : NULL;
+}
+
+/* A temporary of all of the row would go through memory, and one that is a copy is for rows that stay whole
+ * (passes/schedule/gpu/shared_reads.c): it is made again where it is read. */
+static bool made_again(Splitter *x, const Stmt *s)
+{
+	Kernel *k = x->k;
+
+	if (!inline_may(k, s->id) || (!shares_row_with(x, s) && !inline_is_free(s)))
+		return false;
+	inline_after(k, s->id);
+	return true;
+}
+
+static void split(Splitter *x, int i)
+{
+	Kernel *k = x->k;
+	const Stmt *s = k->stmts.at[i];
+	Halves h;
+
+	if (x->later[i]) {
+		follow(x, x->later[i]);
+		return;
+	}
+	gpu_halve(k, s, &x->cut[i], &h);
+	emit(x, h.part, true);
+	for (int j = i + 1; j < k->stmts.n; j++) {
+		const Stmt *o = k->stmts.at[j];
+		Halves ho;
+
+		if (!x->cut[j].along || !gpu_is_relative(k, s, o) ||
+		    !gpu_cut_alike(s, &x->cut[i], o, &x->cut[j]))
+			continue;
+		gpu_halve(k, o, &x->cut[j], &ho);
+		gpu_relative(k, s, &h, &x->cut[i], o, &ho);
+		emit(x, ho.part, false);
+		x->later[j] = ho.whole;
+		break;
+	}
+	emit(x, h.whole, true);
+	x->points = iters_points(k->ctx, h.whole->iter, h.n);
+}
+
+bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n)
+{
+	Splitter x = {.m = m, .t = t, .k = k};
+	bool any = false, *again;
+
+	x.cut = NEW_ARRAY(k->arena, k->stmts.n, Cut);
+	x.later = NEW_ARRAY(k->arena, k->stmts.n, Stmt *);
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+	for (int i = 0; i < k->stmts.n; i++) {
+		if (!choose(&x, sched, k->stmts.at[i], &x.cut[i]))
+			x.cut[i].along = NULL;
+		any = any || x.cut[i].along;
+	}
+	if (!any)
+		return false;
+	sched->parts = x.most;
+	again = NEW_ARRAY(k->arena, k->stmts.n, bool);
+	for (int i = 0; i < k->stmts.n; i++)
+		again[i] = made_again(&x, k->stmts.at[i]);
+	for (int i = 0; i < k->stmts.n; i++)
+		if (x.cut[i].along)
+			split(&x, i);
+		else if (!again[i])
+			follow(&x, k->stmts.at[i]);
+	k->stmts.n = 0;
+	for (int i = 0; i < x.out.n; i++)
+		vec_push(k->arena, &k->stmts, x.out.at[i]);
+	*first = x.first.at;
+	*n = x.first.n;
+	return true;
+}

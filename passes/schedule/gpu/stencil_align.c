@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs: what a box has of memory is pieces of it, which threads access several elements at a time, or one. Where pieces
+ * begin anywhere in a sector, so do the accesses of a warp, of which each then takes a sector more; if accesses are
+ * skewed, so that they begin where sectors do, a piece takes one more at most.
+ */
+#include "passes/schedule/gpu/stencil_impl.h"
+
+/* The box has all of dim D, always. */
+static bool has_all(const Window *w, const Box *x, int d)
+{
+	const Affine *a = &x->at[d];
+
+	for (int i = 0; i < a->n; i++) {
+		const int k = band_index(w->r->band, x->s, a->iter[i]);
+
+		if (k >= 0 && !dim_equals(a->iter[i]->extent, w->size[k]))
+			return false;
+	}
+	return dim_equals(a->base, 0) && dim_equals(x->buf->dims[d], window_side(w, x, d));
+}
+
+/* The most elements, up to MOST, that BY is a multiple of. */
+static int64_t aligned(Ctx *c, Dim *by, int64_t most)
+{
+	while (most > 1 && !dim_multiple(c, by, most))
+		most /= 2;
+	return most;
+}
+
+/* The most elements of a sector that all runs begin at multiples of. */
+static int64_t begins(const Window *w, const Box *x, const Run *y)
+{
+	Ctx *c = w->r->k->ctx;
+	const int first = x->dim[y->outer];
+	const Affine *a = &x->at[first];
+	Dim *step = dim_const(c, y->inner);
+	int64_t n = aligned(c, dim_mul(c, a->base, step), SECTOR / window_bytes(x));
+
+	for (int i = 0; i < a->n; i++) {
+		const int k = band_index(w->r->band, x->s, a->iter[i]);
+
+		if (k >= 0 && !dim_prove_le(c, a->iter[i]->extent, dim_const(c, w->size[k])))
+			n = aligned(
+				c, dim_mul(c, dim_const(c, window_stride(a, i) * w->size[k]), step),
+				n);
+	}
+	for (int i = y->outer; i > 0; i--) {
+		step = dim_mul(c, step, x->buf->dims[x->dim[i]]);
+		if (!dim_equals(x->buf->dims[x->dim[i - 1]], 1))
+			n = aligned(c, step, n);
+	}
+	return n;
+}
+
+/* So many threads have a run of ALL accesses, in UNITs of a sector, and no more than a few accesses each, that all runs are
+ * done soonest; of those the fewest: what a run is skewed by is asked for once. */
+static void share_skewed(Run *y, int64_t all, int64_t unit)
+{
+	enum { MOST = 8 };
+	const int64_t warp = all < WARP ? all : WARP, few = (all / MOST + unit - 1) / unit * unit;
+	int64_t best = INT64_MAX;
+
+	for (int64_t n = few > warp ? few : warp; n <= all; n += unit) {
+		const int64_t times = (all + n - 1) / n,
+			      now = (y->runs * n + WINDOW_THREADS - 1) / WINDOW_THREADS * times;
+
+		if (now >= best)
+			continue;
+		best = now;
+		y->threads = n;
+		y->times = times;
+	}
+}
+
+/* Points along memory that a thread may have at a time: as many as leave half of the block's threads some. */
+static int neighbours(const Window *w)
+{
+	Dim *all = w->r->band->iter[w->along]->extent;
+	int64_t points = 1;
+	int n = w->most;
+
+	for (int i = 0; i < w->r->band->n; i++)
+		points *= w->size[i];
+	while (n > 1 && (points < n * WINDOW_THREADS / 2 || w->size[w->along] % n ||
+			 !dim_multiple(w->r->k->ctx, all, n)))
+		n /= 2;
+	return n;
+}
+
+Run window_run(const Window *w, const Box *x)
+{
+	enum {
+		FEW = 8, /* sectors of an access that is worth a skew */
+		ROOM = 5 /* a run may be longer by that part of it */
+	};
+	Ctx *c = w->r->k->ctx;
+	const int rank = x->buf->rank, bytes = window_bytes(x);
+	const int64_t sector = SECTOR / bytes;
+	Run y = {.outer = rank - 1, .inner = 1, .runs = 1, .pack = 1, .times = 1};
+	int64_t reach, access;
+
+	for (; y.outer && has_all(w, x, x->dim[y.outer]); y.outer--)
+		y.inner *= window_side(w, x, x->dim[y.outer]);
+	for (int i = 0; i < y.outer; i++)
+		y.runs *= window_side(w, x, x->dim[i]);
+	y.size = y.inner * window_side(w, x, x->dim[y.outer]);
+	y.extent = dim_mul(c, x->buf->dims[x->dim[y.outer]], dim_const(c, y.inner));
+	y.align = begins(w, x, &y);
+	if (x->load)
+		y.pack = PACK_BYTES / bytes < MOST_PACK ? PACK_BYTES / bytes : MOST_PACK;
+	else
+		y.pack = neighbours(w);
+	while (y.size % y.pack || y.align % y.pack || !dim_multiple(c, y.extent, y.pack))
+		y.pack /= 2;
+	y.threads = y.size / y.pack;
+	reach = (y.size + sector - y.align + sector - 1) / sector * sector;
+	access = y.size < WARP * y.pack ? y.size : WARP * y.pack;
+	y.skewed = y.align < sector && reach - y.size <= y.size / ROOM &&
+		   access * bytes <= FEW * SECTOR;
+	if (y.skewed)
+		share_skewed(&y, reach / y.pack, sector / y.pack);
+	return y;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The points of a window's block, once its boxes are in tiles (passes/schedule/gpu/stencil.c). A thread has a point at a time, or some
+ * neighbours along memory, whose tap is one access of each tile and whose guards are asked once:
+ *
+ *   for each row of taps
+ *     for each tap, unrolled, where it is inside
+ *       for the neighbours: a term of each one's sum
+ */
+#include "passes/schedule/gpu/stencil_impl.h"
+
+/* ---- Where points are ---- */
+
+/* Iterators of the band whose points are a run of the result that is skewed: they are shared out as its accesses are. */
+typedef struct Joint {
+	int of[MAX_ITERS], n; /* outermost first; none: each iterator is on its own */
+	Run run;
+	Begin begin;
+} Joint;
+
+static bool is_joint(const Joint *j, int k)
+{
+	for (int i = 0; i < j->n; i++)
+		if (j->of[i] == k)
+			return true;
+	return false;
+}
+
+static Joint joint_points(const Window *w)
+{
+	const Box *x = &w->out;
+	const Joint none = {.n = 0};
+	Joint j = none;
+	Expr *at[MAX_RANK];
+
+	if (!x->buf)
+		return none;
+	j.run = window_run(w, x);
+	for (int i = 0; i < j.run.outer; i++) {
+		const int d = x->dim[i];
+		bool whole;
+
+		at[d] = window_at(w, x, d, window_from(w, x, d, &whole));
+	}
+	for (int i = j.run.outer; i < x->buf->rank; i++) {
+		const Affine *a = &x->at[x->dim[i]];
+		const int k = a->n ? band_index(w->r->band, x->s, a->iter[0]) : -1;
+
+		if (a->n > 1 || (a->n && (window_stride(a, 0) != 1 || is_joint(&j, k))))
+			return none;
+		if (a->n)
+			j.of[j.n++] = k;
+	}
+	j.begin = window_begin(w, x, &j.run, at);
+	return j.run.skewed ? j : none;
+}
+
+/* The thread's point along K, of neighbours the first one. */
+static Expr *first_along(const Window *w, int k)
+{
+	ExprPool *p = w->r->b->p;
+
+	return ex_add(p, w->from[k],
+		      ex_mul(p, ex_iter(p, w->in[k]), l_int(w->r->b, k == w->along ? w->pack : 1)));
+}
+
+/* The stage's iterator K is at the thread's point. */
+static void place_point(Window *w, int k)
+{
+	Row *r = w->r;
+	Expr *at = first_along(w, k);
+
+	if (k == w->along && w->pack > 1)
+		r->as[k] = r->pos[k] = ex_add(r->b->p, at, ex_iter(r->b->p, w->elem));
+	else
+		l_let(r->b, r->rep[k], at);
+}
+
+/* The same, in a loop where that may be past the end. */
+static void open_point(Window *w, int k, Nest *nest)
+{
+	Row *r = w->r;
+	LBuild *b = r->b;
+	Expr *at = first_along(w, k);
+	Dim *end = r->band->iter[k]->extent;
+	Iter *first = k == w->along && w->pack > 1 ? l_iter(b, "first", end) : r->rep[k];
+
+	if (dim_multiple(b->k->ctx, end, w->size[k]) || first != r->rep[k])
+		place_point(w, k);
+	if (!dim_multiple(b->k->ctx, end, w->size[k]))
+		row_open(r, nest, LOOP_SERIAL, first, at,
+			 l_min(b, ex_add(b->p, at, l_int(b, 1)), ex_dim(b->p, end)));
+}
+
+/* The joint ones are at access AT of their run, in a loop where there may be no such. */
+static void open_joint(Window *w, const Joint *j, Expr *at, Nest *nest)
+{
+	Row *r = w->r;
+	LBuild *b = r->b;
+	const int first = j->of[0], pack = w->pack;
+	Dim *extent = r->band->iter[first]->extent;
+	Iter *in[MAX_ITERS], *e = l_iter(b, "e", dim_const(b->k->ctx, j->run.size / pack));
+	Expr *end = l_int(b, j->run.size / pack), *left;
+
+	if (!dim_multiple(b->k->ctx, extent, w->size[first])) {
+		left = ex_mul(b->p, ex_sub(b->p, ex_dim(b->p, extent), w->from[first]),
+			      l_int(b, j->run.inner));
+		end = l_min(b, end, ex_op2(b->p, IN_floordiv, left, l_int(b, pack)));
+	}
+	row_open(r, nest, LOOP_SERIAL, e, l_max(b, at, l_int(b, 0)),
+		 l_min(b, ex_add(b->p, at, l_int(b, 1)), end));
+	for (int i = 0; i < j->n; i++)
+		in[i] = w->in[j->of[i]];
+	l_split(b, in, j->n, ex_iter(b->p, e));
+	for (int i = 0; i < j->n; i++)
+		place_point(w, j->of[i]);
+}
+
+/* The loops of one thread, each over one point or, past the end of what the tile runs along, none. */
+static Nest open_points(Window *w)
+{
+	Row *r = w->r;
+	const Joint j = joint_points(w);
+	const Run alone = {.threads = w->size[w->along] / w->pack};
+	Iter *in[MAX_ITERS + 1];
+	Nest nest = {.n = 0};
+	int n = 0;
+
+	for (int i = 0; i < r->band->n; i++)
+		if (!is_joint(&j, i) && (j.n || i != w->along))
+			in[n++] = w->in[i];
+	window_open_runs(r, j.n ? &j.run : &alone, in, n, &nest);
+	if (!j.n)
+		l_let(r->b, w->in[w->along], ex_iter(r->b->p, in[n]));
+	for (int i = 0; i < r->band->n; i++)
+		if (!is_joint(&j, i))
+			open_point(w, i, &nest);
+	if (j.n)
+		open_joint(w, &j, window_open_times(r, &w->out, &j.run, &j.begin, in[n], &nest),
+			   &nest);
+	return nest;
+}
+
+/* ---- What is done there ---- */
+
+typedef struct Boxed {
+	Window *w;
+	const Stmt *s;
+} Boxed;
+
+static Expr *from_box(void *arg, Expr *e)
+{
+	const Boxed *y = arg;
+	const Window *w = y->w;
+	LBuild *b = w->r->b;
+	Expr *at = l_int(b, 0);
+	const Box *x = w->box;
+
+	while (x < w->box + w->n && (x->load != e || x->s != y->s))
+		x++;
+	if (x == w->box + w->n)
+		return NULL;
+	for (int j = 0; j < e->load.buf->rank; j++) {
+		const int d = x->dim[j];
+
+		at = window_at(w, x, d, ex_mul(b->p, at, l_int(b, window_side(w, x, d))));
+	}
+	return ex_load(b->p, x->tile, &at, 1);
+}
+
+/* A temporary is of the thread's neighbours, in registers: one of its dims is along memory (passes/schedule/gpu/stencil.c). */
+static void keep_elements(Window *w, const Stmt *s)
+{
+	Row *r = w->r;
+	Buf *t = s->out[0];
+	Dim *size = w->elem->extent;
+
+	if (!row_may_be_local(r, s, t))
+		return;
+	for (int d = 0; d < t->rank; d++)
+		r->keep[t->id][d] = expr_has_iter(s->widx[d], r->band->of[s->id][w->along])
+					    ? KEEP_BLOCK
+					    : KEEP_NOT;
+	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, 1, &size);
+	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
+}
+
+static void open_elements(Window *w, Nest *nest)
+{
+	row_open(w->r, nest, LOOP_VECTOR, w->elem, l_int(w->r->b, 0), l_int(w->r->b, w->pack));
+	nest->loop[nest->n - 1]->pack = w->pack;
+}
+
+/* A row of taps is written out, not all of them: their loads, moved ahead, would fill the registers. */
+static LoopKind tap_loop(const Stmt *s, int i)
+{
+	enum { ROW = 16 };
+	int64_t n;
+
+	return i + 1 == s->niters && dim_is_const(s->iter[i]->extent, &n) && n <= ROW ? LOOP_UNROLL
+										      : LOOP_SERIAL;
+}
+
+/* The sums of the thread's neighbours: of each tap, whose guard is the same for all, a term of each. */
+static void sum_elements(Window *w, Stmt *s)
+{
+	Row *r = w->r;
+	Expr *zero = l_int(r->b, 0), *at = ex_iter(r->b->p, w->elem),
+	     *val = row_placed(r, s->val[0]);
+	Nest taps = {.n = 0}, in = {.n = 0};
+	Buf *acc[2];
+
+	row_declare_state(r, s, acc, w->elem->extent);
+	open_elements(w, &in);
+	row_init_state(r, s, acc, at);
+	row_close(r, &in);
+	for (int i = s->nband; i < s->niters; i++)
+		row_open(r, &taps, tap_loop(s, i), s->iter[i], zero, row_extent(r, s->iter[i]));
+	open_elements(w, &in);
+	row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, &val, row_placed(r, s->guard)), s,
+		 PART_TERM, s->niters, NULL);
+	row_close(r, &in);
+	row_close(r, &taps);
+	open_elements(w, &in);
+	row_store_state(r, s, acc, at);
+	row_close(r, &in);
+}
+
+static void map_elements(Window *w, Stmt *s)
+{
+	Row *r = w->r;
+	Nest in = {.n = 0};
+	Buf *out;
+	Expr *at;
+
+	open_elements(w, &in);
+	at = row_write_index(r, s, 0, &out);
+	row_does(r, l_store(r->b, out, at, row_placed(r, s->val[0]), NULL), s, PART_WRITE,
+		 s->niters, NULL);
+	row_close(r, &in);
+}
+
+void window_points(Window *w)
+{
+	Row *r = w->r;
+	Nest nest = open_points(w);
+
+	r->v0 = first_along(w, w->along);
+	r->unrolled = row_taps(r->k->stmts.at[r->first]) > 0;
+	for (int i = r->first; i <= r->last; i++) {
+		Stmt *s = r->k->stmts.at[i], boxed = *s;
+		Boxed y = {w, s};
+
+		boxed.val[0] = ex_rewrite(r->b->p, s->val[0], from_box, &y);
+		if (w->pack == 1) {
+			gpu_row_stmt(r, s, &boxed);
+			continue;
+		}
+		row_begin(r, s);
+		keep_elements(w, s);
+		r->s = &boxed;
+		(s->red ? sum_elements : map_elements)(w, &boxed);
+	}
+	row_close(r, &nest);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Maps that turn: the write goes through memory along other iterators than loads do: transposes, and whatever reads such
+ * operands. A block has a tile of points. It fetches what the turned loads read, in their order, into shared memory, and
+ * stores in the order of the write. A tile has whole iterators, innermost ones first, and a part of one more, as far as runs
+ * of memory, of the loads and of the write, are to be long; so short rows, and batches of small matrices, make long runs, too.
+ * Accesses are of 16 bytes where sizes allow. In the tile the write steps by an odd number of elements, such that neither way
+ * meets a bank twice. Where runs of memory are ragged, as they may be where sizes are not known, accesses begin where sectors
+ * do, before the first point of the run. Rows that stay whole, and whose length is not known, have tiles of their own
+ * (passes/schedule/gpu/transpose_rows.c).
+ */
+#include "passes/schedule/gpu/transpose_impl.h"
+
+enum {
+	TILE = 1024,
+	RAGGED = 6, /* times as many points where runs are ragged: 24 KiB, SMs have room for some */
+	LONG_ROW = 10 * SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
+};
+
+int turn_bytes(const Way *w)
+{
+	return dtype_info[w->buf->dtype].bits / 8;
+}
+
+int64_t turn_sector(const Way *w)
+{
+	return SECTOR / turn_bytes(w);
+}
+
+static Dim *step(const Turn *t, const Way *w, int i)
+{
+	return affine_coef(t->p->k->ctx, &w->a, t->p->it[i]);
+}
+
+bool turn_way(const Turn *t, const Buf *buf, Expr *at, Way *w)
+{
+	Ctx *c = t->p->k->ctx;
+	Dim *next = dim_const(c, 1);
+
+	*w = (Way){.buf = buf, .at = at};
+	if (!ex_affine(c, at, &w->a))
+		return false;
+	for (int i = t->p->n - 1; i >= 0; i--) {
+		bool taken = false;
+
+		for (int j = 0; j < w->n; j++)
+			taken = taken || w->along[j] == i;
+		if (taken || step(t, w, i) != next)
+			continue;
+		w->along[w->n++] = i;
+		next = dim_mul(c, next, t->p->it[i]->extent);
+		i = t->p->n;
+	}
+	return true;
+}
+
+/* ---- What turns ---- */
+
+static bool long_row(const Way *w, int64_t n)
+{
+	const int64_t bytes = n * turn_bytes(w);
+
+	return bytes >= LONG_ROW && bytes % PACK_BYTES == 0;
+}
+
+/* Both read and write whole rows, but those are no whole sectors, and each row is another element of the other. Rows of which it
+ * is not known are one iterator's. */
+static bool rows_turn(const Turn *t, const Way *in, int common)
+{
+	Ctx *c = t->p->k->ctx;
+	Dim *row = dim_const(c, 1);
+	int64_t n;
+
+	for (int i = 0; i < common; i++)
+		row = dim_mul(c, row, t->p->it[in->along[i]]->extent);
+	if (dim_multiple(c, row, turn_sector(in)) && dim_multiple(c, row, turn_sector(&t->out)))
+		return false;
+	if (dim_is_const(row, &n) ? long_row(in, n) && long_row(&t->out, n) : common > 1)
+		return false;
+	for (int i = 0; i < t->p->n; i++) {
+		if (dim_equals(step(t, in, i), 0))
+			return false;
+		for (int j = 0; j < i; j++)
+			if (step(t, in, i) == step(t, in, j))
+				return false;
+	}
+	return true;
+}
+
+/* IN and the write part after *COMMON iterators. */
+static bool turns(const Turn *t, const Way *in, int *common)
+{
+	int i = 0;
+
+	while (i < in->n && i < t->out.n && in->along[i] == t->out.along[i])
+		i++;
+	*common = i;
+	return i < in->n && i < t->out.n && !dim_equals(step(t, in, t->out.along[i]), 0) &&
+	       (!i || rows_turn(t, in, i));
+}
+
+/* Loads that each point makes and that turn in the way of the first of them. */
+static void find_turned(void *arg, Expr *e)
+{
+	Turn *t = arg;
+	int common;
+	Way w;
+
+	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
+	    t->n == MOST_LOADS || !turn_way(t, e->load.buf, e->load.idx[0], &w) ||
+	    !turns(t, &w, &common))
+		return;
+	if (t->n && (common != t->common || w.along[common] != t->in[0].along[common]))
+		return;
+	t->common = common;
+	t->in[t->n] = w;
+	t->load[t->n++] = e;
+}
+
+/* ---- The tile ---- */
+
+bool turn_whole(const Turn *t, int i)
+{
+	return dim_equals(t->p->it[i]->extent, t->tile[i]);
+}
+
+int64_t turn_run(const Turn *t, const Way *w, int *n)
+{
+	int64_t run = 1;
+
+	for (*n = 0; *n < w->n && t->tile[w->along[*n]] > 1; ++*n) {
+		run *= t->tile[w->along[*n]];
+		if (!turn_whole(t, w->along[*n])) {
+			++*n;
+			break;
+		}
+	}
+	return run;
+}
+
+int64_t turn_points(const Turn *t)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < t->p->n; i++)
+		n *= t->tile[i];
+	return n;
+}
+
+int turn_order(const Turn *t, const Way *w, int *order)
+{
+	bool seen[MAX_ITERS] = {false};
+	int n = 0;
+
+	for (int i = 0; i < w->n + t->p->n; i++) {
+		const int it = i < w->n ? w->along[i] : i - w->n;
+
+		if (!seen[it] && t->tile[it] > 1)
+			order[n++] = it;
+		seen[it] = true;
+	}
+	return n;
+}
+
+int64_t turn_steps(const Turn *t, const Way *w, int64_t *steps)
+{
+	const int odd = t->out.along[t->common];
+	int order[MAX_ITERS];
+	const int count = turn_order(t, w, order);
+	int64_t n = 1;
+
+	for (int i = 0; i < t->p->n; i++)
+		steps[i] = 0;
+	for (int i = 0; i < count; i++) {
+		steps[order[i]] = order[i] == odd ? n | 1 : n;
+		n = steps[order[i]] * t->tile[order[i]];
+	}
+	return n;
+}
+
+static bool fits(const Turn *t)
+{
+	int64_t bytes = 0, steps[MAX_ITERS];
+
+	for (int i = 0; i < t->n; i++)
+		bytes += turn_steps(t, &t->in[i], steps) *
+			 ((dtype_info[ctype_dtype(t->load[i]->ct)].bits + 7) / 8);
+	return bytes <= SHARED;
+}
+
+/* Points of iterator I in a larger tile: all of a short one, which then may run on in its neighbour. */
+static int64_t larger(const Turn *t, int i)
+{
+	int64_t n, twice = t->tile[i] == 1 ? SIDE : 2 * t->tile[i];
+
+	if (!dim_is_const(t->p->it[i]->extent, &n))
+		return twice;
+	return n <= twice || (t->tile[i] == 1 && n < LONG && n % SIDE) ? n : twice;
+}
+
+/* Makes the run of W longer, with MOST points in the tile, or with more where it is shorter than a SIDE. Where no larger tile
+ * will do, a few points of an iterator are more than one, but not of the first one. */
+static bool grow(Turn *t, const Way *w, int64_t most)
+{
+	int n, k = 0, i;
+	const int64_t run = turn_run(t, w, &n);
+
+	while (k < w->n && turn_whole(t, w->along[k]))
+		k++;
+	if (k == w->n)
+		return false;
+	i = w->along[k];
+	for (int64_t was = t->tile[i], least = k ? 2 : SIDE, size = larger(t, i);;
+	     size = size > SIDE ? SIDE : size / 2) {
+		t->tile[i] = size;
+		if (fits(t) && (turn_points(t) <= most || run < SIDE))
+			return true;
+		t->tile[i] = was;
+		if (was > 1 || size / 2 < least)
+			return false;
+	}
+}
+
+static void grow_all(Turn *t, int64_t most)
+{
+	bool grew = true;
+	int n;
+
+	while (grew) {
+		const bool in = turn_run(t, &t->in[0], &n) <= turn_run(t, &t->out, &n);
+
+		grew = grow(t, in ? &t->in[0] : &t->out, most) ||
+		       grow(t, in ? &t->out : &t->in[0], most);
+	}
+}
+
+bool turn_ragged(const Turn *t, const Way *w)
+{
+	Ctx *c = t->p->k->ctx;
+	const int64_t sector = turn_sector(w);
+	bool aligned = dim_multiple(c, w->a.base, sector);
+	int n;
+
+	turn_run(t, w, &n);
+	for (int i = 0; i < t->p->n; i++) {
+		Dim *by = step(t, w, i);
+		bool in_run = false;
+
+		for (int j = 0; j < n; j++)
+			in_run = in_run || w->along[j] == i;
+		if (in_run && turn_whole(t, i))
+			continue;
+		if (in_run)
+			by = dim_mul(c, by, dim_const(c, t->tile[i]));
+		aligned = aligned && dim_multiple(c, by, sector);
+	}
+	return !aligned;
+}
+
+static bool any_ragged(const Turn *t)
+{
+	bool any = turn_ragged(t, &t->out);
+
+	for (int i = 0; i < t->n; i++)
+		any = any || turn_ragged(t, &t->in[i]);
+	return any;
+}
+
+/* About TILE points; more where runs are ragged: each is then cut at both ends. */
+static bool shape(Turn *t)
+{
+	int64_t points = turn_bytes(&t->in[0]) < 4 ? 2 * TILE : TILE;
+	int n;
+
+	for (int i = 0; i < t->p->n; i++)
+		t->tile[i] = 1;
+	grow_all(t, points);
+	if (any_ragged(t))
+		grow_all(t, points * RAGGED);
+	return turn_run(t, &t->out, &n) > 1 && turn_run(t, &t->in[0], &n) > 1;
+}
+
+/* What of S, given as P, is turned; false where nothing is. */
+static bool find(Turn *t, const Stmt *s, Points *p)
+{
+	t->p = p;
+	if (p->guard || dtype_info[s->out[0]->dtype].bits < 8 ||
+	    !turn_way(t, s->out[0], p->write, &t->out))
+		return false;
+	ex_walk_always(p->e[0], find_turned, t);
+	return t->n > 0;
+}
+
+/* The length of the rows that T keeps, where it is not known; else null. */
+static Dim *unknown_row(const Turn *t)
+{
+	Dim *n = t->common ? t->p->it[t->out.along[0]]->extent : NULL;
+
+	return n && !dim_is_const(n, NULL) ? n : NULL;
+}
+
+Dim *gpu_transpose_length(const Stmt *s, Points *p)
+{
+	Turn t = {.n = 0};
+
+	return find(&t, s, p) ? unknown_row(&t) : NULL;
+}
+
+bool gpu_transpose(LBuild *b, Stmt *s, Points *p)
+{
+	Turn t = {.b = b};
+
+	if (!find(&t, s, p))
+		return false;
+	if (unknown_row(&t)) {
+		turn_rows(&t, s);
+		return true;
+	}
+	if (!shape(&t))
+		return false;
+	turn_emit(&t, s);
+	return true;
+}

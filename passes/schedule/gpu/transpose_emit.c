@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stage of a map that turns: the block fetches what each turned load reads of its tile, then stores the tile. Both go
+ * through the tile's points in the order of their own memory, a run after the other (passes/schedule/gpu/transpose.c).
+ */
+#include "passes/schedule/gpu/transpose_impl.h"
+
+/* ---- One way ---- */
+
+/* As turn_run, but no longer than is good: parts of whole sectors, of which neighbours go along a SIDE of several. */
+static int64_t short_run(const Turn *t, const Way *w, int *n)
+{
+	const int64_t all = turn_run(t, w, n);
+	int64_t run = 1;
+
+	for (int i = 0; i < *n; i++) {
+		run *= t->tile[w->along[i]];
+		if (run % SIDE == 0) {
+			*n = i + 1;
+			return run;
+		}
+	}
+	return all;
+}
+
+/* Elements of one access on W. */
+static int pack_along(const Turn *t, const Way *w)
+{
+	enum { MOST = 4 };
+	int pack = PACK_BYTES / turn_bytes(w) < MOST ? PACK_BYTES / turn_bytes(w) : MOST;
+	const Iter *inner = w->n ? t->p->it[w->along[0]] : NULL;
+
+	return inner && t->tile[w->along[0]] % pack == 0 &&
+			       dim_multiple(t->p->k->ctx, inner->extent, pack) &&
+			       affine_aligned(t->p->k->ctx, &w->a, inner, pack)
+		       ? pack
+		       : 1;
+}
+
+/* How far before the run that W is at it begins, so that accesses begin where sectors do. */
+static Expr *skew(const Turn *t, const Way *w, int n)
+{
+	ExprPool *p = t->b->p;
+	Iter *it[MAX_ITERS];
+	Expr *with[MAX_ITERS];
+
+	for (int i = 0; i < n; i++) {
+		it[i] = t->p->it[w->along[i]];
+		with[i] = t->first[w->along[i]];
+	}
+	return ex_op2(p, IN_mod, ex_subst_iters(p, w->at, it, with, n),
+		      ex_int(p, CT_I64, turn_sector(w)));
+}
+
+/* Point U of the tile along iterator I, which *REST counts; what is left of *REST counts the next one. */
+static Expr *digit(const Turn *t, int i, bool last, Expr **rest)
+{
+	ExprPool *p = t->b->p;
+	Expr *size = ex_int(p, CT_I64, t->tile[i]), *u = *rest;
+
+	if (!last) {
+		u = ex_op2(p, IN_mod, *rest, size);
+		*rest = ex_op2(p, IN_floordiv, *rest, size);
+	}
+	return ex_add(p, t->first[i], u);
+}
+
+/* PLACE is one of iterator I, too: not of the iterator, which is known to be inside. */
+static Expr *inside(const Turn *t, int i, Expr *place)
+{
+	Iter *it = t->p->it[i];
+
+	return dim_multiple(t->p->k->ctx, it->extent, t->tile[i])
+		       ? NULL
+		       : ex_op2(t->b->p, IN_lt, place, ex_dim(t->b->p, it->extent));
+}
+
+/* The iterators of the tile that are in no run of W, of which N are, at number O of all their points. */
+static Expr *let_outer(Turn *t, const Way *w, int n, Expr *o)
+{
+	Expr *guard = NULL, *place;
+	int order[MAX_ITERS];
+	const int count = turn_order(t, w, order);
+
+	for (int i = n; i < count; i++) {
+		place = digit(t, order[i], i == count - 1, &o);
+		l_let(t->b, t->p->it[order[i]], place);
+		guard = ex_and(t->b->p, guard, inside(t, order[i], place));
+	}
+	return guard;
+}
+
+/* The N iterators of a run of W at its point X. That of the innermost one, which is the caller's to name, comes back. GUARD,
+ * unless it is null, is where they are. */
+static Expr *let_run(Turn *t, const Way *w, int n, Expr *x, Expr **guard)
+{
+	LBuild *b = t->b;
+	Expr *rest, *place;
+
+	for (int i = n - 1; i >= 1; i--) {
+		int64_t below = 1;
+
+		for (int j = 0; j < i; j++)
+			below *= t->tile[w->along[j]];
+		rest = ex_op2(b->p, IN_floordiv, x, l_int(b, below));
+		place = digit(t, w->along[i], i == n - 1, &rest);
+		l_let(b, t->p->it[w->along[i]], place);
+		if (guard)
+			*guard = ex_and(b->p, *guard, inside(t, w->along[i], place));
+	}
+	return digit(t, w->along[0], n == 1, &x);
+}
+
+/* The loop over the PACK elements of an access along iterator I, at PLACE, where GUARD holds. */
+static LNode *open_access(Turn *t, int i, Expr *place, int pack, Expr *guard)
+{
+	LBuild *b = t->b;
+	Iter *it = t->p->it[i];
+	Expr *hi = ex_add(b->p, place, l_int(b, pack));
+	LNode *loop;
+
+	if (inside(t, i, place))
+		hi = l_min(b, hi, ex_dim(b->p, it->extent));
+	if (guard)
+		hi = ex_op3(b->p, IN_select, guard, hi, place);
+	loop = l_loop(b, LOOP_VECTOR, it, place, hi, 1);
+	loop->pack = pack;
+	return loop;
+}
+
+/*
+ * How the threads go along W: neighbours along a run for some accesses, and then to the next run, until all runs have had so
+ * many. Where runs are ragged and there is one for each warp, a warp goes on to the end of its run: where the run begins is
+ * asked for once.
+ */
+typedef struct Path {
+	bool skewed;        /* accesses begin where a sector does, in or before the run */
+	bool ends;          /* a warp goes on to the end */
+	int n;              /* iterators of a run */
+	int pack;           /* elements of an access */
+	int64_t size, runs; /* elements of a run, runs of a tile */
+	int64_t few, times; /* neighbours, and how often they are in a run */
+} Path;
+
+/* Neighbours are SIDE points, or, where runs are ragged, as many as a warp has, or all. Ragged runs of no more than a SIDE are
+ * of the same sectors wherever accesses begin. */
+static Path path_of(const Turn *t, const Way *w)
+{
+	Path x = {.pack = pack_along(t, w)};
+	const int64_t sector = turn_sector(w), unit = x.pack == 1 ? sector : SIDE;
+	int64_t run, few;
+
+	x.size = turn_run(t, w, &x.n);
+	x.skewed = x.size > SIDE && turn_ragged(t, w);
+	if (!x.skewed)
+		x.size = short_run(t, w, &x.n);
+	x.runs = turn_points(t) / x.size;
+	x.ends = x.skewed && x.runs >= TURN_THREADS / WARP;
+	run = x.skewed ? (x.size + sector + unit - 1) / unit * unit : x.size;
+	few = x.skewed && x.size < LONG ? WARP * x.pack : SIDE;
+	x.few = x.ends ? WARP : (run % few ? run : few) / x.pack;
+	x.times = (run / x.pack + x.few - 1) / x.few;
+	return x;
+}
+
+/* The points that a run of W has in the tensor, of those that the tile has of it; none where GUARD fails. Under a name: accesses
+ * of the run compare with it alone. */
+static Expr *let_end(Turn *t, const Way *w, const Path *y, Expr *guard)
+{
+	LBuild *b = t->b;
+	const int last = w->along[y->n - 1];
+	Iter *end = l_iter(b, "end", dim_const(b->k->ctx, y->size + 1));
+	Expr *at = l_int(b, y->size), *left;
+
+	if (inside(t, last, at)) {
+		left = ex_sub(b->p, ex_dim(b->p, t->p->it[last]->extent), t->first[last]);
+		at = l_min(b, at, ex_mul(b->p, left, l_int(b, y->size / t->tile[last])));
+	}
+	if (guard)
+		at = ex_op3(b->p, IN_select, guard, at, l_int(b, 0));
+	l_let(b, end, at);
+	return ex_iter(b->p, end);
+}
+
+/* Opens, in NEST, the loops over the accesses along W, and names what is the same in a run. Where in its run an access begins;
+ * *GUARD: whether there is such a run, or, where it is skewed, such a point of it. */
+static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **guard)
+{
+	LBuild *b = t->b;
+	Ctx *c = b->k->ctx;
+	const int64_t all = y->few * y->runs * (y->ends ? 1 : y->times);
+	Iter *at = l_iter(b, "t", dim_const(c, all)), *o = l_iter(b, "o", dim_const(c, y->runs)),
+	     *u = l_iter(b, "u", dim_const(c, y->times));
+	Expr *x = ex_iter(b->p, at), *q = ex_op2(b->p, IN_floordiv, x, l_int(b, y->few)), *end;
+
+	nest->loop[nest->n++] = l_loop(b, LOOP_TEAM, at, l_int(b, 0), l_int(b, all), 1);
+	l_let(b, o, y->ends || y->times == 1 ? q : ex_op2(b->p, IN_mod, q, l_int(b, y->runs)));
+	*guard = let_outer(t, w, y->n, ex_iter(b->p, o));
+	end = y->skewed ? let_end(t, w, y, *guard) : NULL;
+	if (y->ends)
+		nest->loop[nest->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, y->times),
+					       1);
+	else
+		l_let(b, u, ex_op2(b->p, IN_floordiv, x, l_int(b, y->few * y->runs)));
+	x = ex_add(b->p, ex_op2(b->p, IN_mod, x, l_int(b, y->few)),
+		   ex_mul(b->p, ex_iter(b->p, u), l_int(b, y->few)));
+	x = ex_mul(b->p, x, l_int(b, y->pack));
+	if (!end)
+		return x;
+	x = ex_sub(b->p, x, skew(t, w, y->n));
+	*guard = ex_and(b->p, ex_op2(b->p, IN_ge, x, l_int(b, 0)), ex_op2(b->p, IN_lt, x, end));
+	return x;
+}
+
+/* The tile's points, shared out between the threads. What follows is done at each that exists; *GUARD says where. */
+static Nest open_tile(Turn *t, const Way *w, Expr **guard)
+{
+	LBuild *b = t->b;
+	const Path y = path_of(t, w);
+	Nest nest = {.n = 0};
+	Expr *x = open_path(t, w, &y, &nest, guard),
+	     *place = let_run(t, w, y.n, x, y.skewed ? NULL : guard);
+
+	if (y.pack > 1) {
+		nest.loop[nest.n++] = open_access(t, w->along[0], place, y.pack, *guard);
+		*guard = NULL;
+		return nest;
+	}
+	l_let(b, t->p->it[w->along[0]], place);
+	if (!y.skewed)
+		*guard = ex_and(b->p, *guard, inside(t, w->along[0], place));
+	return nest;
+}
+
+static void close_tile(Turn *t, Nest *nest)
+{
+	while (nest->n)
+		l_close(t->b, nest->loop[--nest->n]);
+}
+
+/* Where the tile of W has the point. */
+static Expr *in_tile(const Turn *t, const Way *w)
+{
+	ExprPool *p = t->b->p;
+	int64_t steps[MAX_ITERS];
+	Expr *at = ex_int(p, CT_I64, 0);
+
+	turn_steps(t, w, steps);
+	for (int i = 0; i < t->p->n; i++)
+		if (steps[i])
+			at = ex_add(p, at,
+				    ex_mul(p, ex_sub(p, ex_iter(p, t->p->it[i]), t->first[i]),
+					   ex_int(p, CT_I64, steps[i])));
+	return at;
+}
+
+typedef struct Staged {
+	const Turn *t;
+	Buf *const *tile;
+	Expr **at;
+} Staged;
+
+static Expr *from_tile(void *arg, Expr *e)
+{
+	const Staged *s = arg;
+
+	for (int i = 0; i < s->t->n; i++)
+		if (s->t->load[i] == e)
+			return ex_load(s->t->b->p, s->tile[i], &s->at[i], 1);
+	return NULL;
+}
+
+Expr *turn_value(const Turn *t, Buf *const *tile, Expr **at)
+{
+	Staged staged = {t, tile, at};
+
+	return ex_rewrite(t->b->p, t->p->e[0], from_tile, &staged);
+}
+
+void turn_open_stage(Turn *t, const Stmt *s)
+{
+	LBuild *b = t->b;
+	Ctx *c = b->k->ctx;
+	Iter *outer[MAX_ITERS];
+	int n = 0;
+
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = 0; i < t->p->n; i++) {
+			Iter *it = t->p->it[i];
+
+			if ((t->tile[i] > 1) != pass)
+				continue;
+			t->first[i] = turn_whole(t, i) ? l_int(b, 0) : NULL;
+			if (!pass)
+				outer[n++] = it;
+			if (!pass || turn_whole(t, i))
+				continue;
+			outer[n] = l_iter(b, arena_printf(b->arena, "%s_tile", it->name),
+					  dim_ceildiv(c, it->extent, dim_const(c, t->tile[i])));
+			t->first[i] = ex_mul(b->p, ex_iter(b->p, outer[n++]), l_int(b, t->tile[i]));
+		}
+	l_of(b, s);
+	l_stage(b, "turn", iters_points(c, outer, n));
+	b->stage->team = b->stage->threads = TURN_THREADS;
+	l_split(b, outer, n, ex_iter(b->p, b->stage->var));
+}
+
+Buf *turn_local(Turn *t, int i, int64_t cells)
+{
+	Dim *extent = dim_const(t->b->k->ctx, cells);
+	Buf *tile = kernel_temp(t->b->k, t->load[i]->load.buf->name, ctype_dtype(t->load[i]->ct), 1,
+				&extent);
+
+	l_node(t->b, LN_LOCAL)->buf[0] = tile;
+	return tile;
+}
+
+void turn_store(Turn *t, Stmt *s, Expr *val)
+{
+	Expr *guard;
+	Nest nest = open_tile(t, &t->out, &guard);
+
+	l_does(t->b, l_store(t->b, s->out[0], t->p->write, val, guard), PART_WRITE, t->p->at,
+	       t->p->nat);
+	close_tile(t, &nest);
+}
+
+void turn_emit(Turn *t, Stmt *s)
+{
+	Buf *tile[MOST_LOADS];
+	Expr *at[MOST_LOADS], *guard;
+	int64_t steps[MAX_ITERS];
+	Nest nest;
+
+	turn_open_stage(t, s);
+	for (int i = 0; i < t->n; i++) {
+		tile[i] = turn_local(t, i, turn_steps(t, &t->in[i], steps));
+		at[i] = in_tile(t, &t->in[i]);
+	}
+	for (int i = 0; i < t->n; i++) {
+		nest = open_tile(t, &t->in[i], &guard);
+		l_store(t->b, tile[i], at[i], t->load[i], guard);
+		close_tile(t, &nest);
+	}
+	turn_store(t, s, turn_value(t, tile, at));
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns that keep rows whose length is not known before a run. Rows that follow one another in what is read, along iterator A, lie
+ * apart in what is written, where those along B follow one another. A block has some rows along A and, of each run that they are
+ * written to, a part of fixed size, wherever rows begin in it: X counts elements along B and rows at once. So tiles and the stores
+ * are as those of turns whose sizes are known. What such parts are of, rows of some B, is fetched as it lies in memory: for each B
+ * a run of A's rows, which a warp goes along, from where a sector begins. Elements of the first and the last B that are in other
+ * blocks' parts are left out.
+ */
+#include "passes/schedule/gpu/transpose_impl.h"
+
+#include <assert.h>
+
+typedef struct Rows {
+	Turn *t; /* as it was found */
+	Turn to; /* over X */
+	Points p;
+	Iter *row, *a, *b;
+	int ia, ix;  /* A and X among the points of TO */
+	int64_t pad; /* of the tile, behind a part: a row, at most */
+	Expr *a0;    /* the first row of the tile along A */
+	Expr *x0;    /* what a warp fetches of the part: from X0 on so many LEN */
+	int64_t len;
+} Rows;
+
+static Expr *over_x(const Rows *r, Expr *e)
+{
+	ExprPool *p = r->t->b->p;
+	Expr *x = ex_iter(p, r->p.it[r->ix]), *row = ex_dim(p, r->row->extent),
+	     *with[] = {ex_op2(p, IN_mod, x, row), ex_op2(p, IN_floordiv, x, row)};
+	Iter *it[] = {r->row, r->b};
+
+	return ex_subst_iters(p, e, it, with, 2);
+}
+
+/* The point that S is done at: iterators that the row and B were joined of are digits of X. */
+static void place(const Rows *r, const Stmt *s)
+{
+	ExprPool *p = r->t->b->p;
+	Expr *x = ex_iter(p, r->p.it[r->ix]), *b = x;
+	Iter *row = r->row, *of = r->b;
+
+	for (int i = r->t->p->nat - 1; i >= 0; i--) {
+		Expr *at = r->t->p->at[i], *n = ex_dim(p, s->iter[i]->extent);
+
+		if (!expr_has_iter(at, row))
+			continue;
+		at = ex_subst_iters(p, at, &row, &x, 1);
+		r->to.p->at[i] = ex_is_op(at, IN_mod) ? at : ex_op2(p, IN_mod, at, n);
+		b = ex_op2(p, IN_floordiv, b, n);
+	}
+	for (int i = 0; i < r->t->p->nat; i++)
+		if (!expr_has_iter(r->t->p->at[i], row))
+			r->to.p->at[i] = ex_subst_iters(p, r->t->p->at[i], &of, &b, 1);
+}
+
+/* X takes the place of the row and of B. */
+static void join(Rows *r, const Stmt *s)
+{
+	const Turn *t = r->t;
+	ExprPool *p = t->b->p;
+	Iter *x = l_iter(t->b, "x", dim_mul(t->b->k->ctx, r->row->extent, r->b->extent)),
+	     *it[] = {r->row, r->b};
+	Expr *flat[] = {ex_iter(p, x), ex_int(p, CT_I64, 0)};
+
+	r->p = (Points){.k = t->p->k, .nat = t->p->nat};
+	for (int i = 0; i < t->p->n; i++) {
+		if (t->p->it[i] == r->a)
+			r->ia = r->p.n;
+		if (t->p->it[i] != r->row && t->p->it[i] != r->b)
+			r->p.it[r->p.n++] = t->p->it[i];
+	}
+	r->ix = r->p.n;
+	r->p.it[r->p.n++] = x;
+	r->p.write = ex_subst_iters(p, t->p->write, it, flat, 2);
+	r->to = (Turn){.b = t->b, .p = &r->p};
+	place(r, s);
+	turn_way(&r->to, t->out.buf, r->p.write, &r->to.out);
+}
+
+/* Longer rows have longer parts, which cut few of them, and fewer rows side by side make a run. In the tile a run along X steps to
+ * that of the next A by a row more than its part: what a fetch goes through lies in banks as in memory. */
+static void shape(Rows *r)
+{
+	enum { TILE = 26 << 10 };
+	const int64_t longest = gpu_most(r->t->b->sched, r->row->extent);
+	int64_t bytes = 1, cells, part, many, all;
+
+	for (int i = 0; i < r->t->n; i++) {
+		const int64_t own = (dtype_info[ctype_dtype(r->t->load[i]->ct)].bits + 7) / 8;
+
+		bytes = own > bytes ? own : bytes;
+	}
+	cells = (r->t->n * TILE > SHARED ? SHARED / r->t->n : TILE) / bytes;
+	r->pad = longest <= TURN_SHORT ? TURN_SHORT : longest <= TURN_MIDDLE ? TURN_MIDDLE : 0;
+	part = longest <= TURN_SHORT    ? 6 * SIDE
+	       : longest <= TURN_MIDDLE ? 28 * SIDE
+					: cells / TURN_THREADS * TURN_THREADS;
+	many = cells / (part + r->pad);
+	assert(many > 0);
+	if (dim_is_const(r->a->extent, &all) && all < many) {
+		many = all ? all : 1;
+		part = (cells / many - r->pad) / SIDE * SIDE;
+	}
+	for (int i = 0; i < r->p.n; i++)
+		r->to.tile[i] = 1;
+	r->to.tile[r->ix] = part;
+	r->to.tile[r->ia] = many;
+}
+
+static bool one_row(const Rows *r)
+{
+	return r->to.tile[r->ia] == 1;
+}
+
+/* Element X of its part, of row A of those of the tile. */
+static Expr *in_tile(const Rows *r, Expr *a, Expr *x)
+{
+	ExprPool *p = r->t->b->p;
+	Dim *step = dim_add(r->t->b->k->ctx, dim_const(r->t->b->k->ctx, r->to.tile[r->ix]),
+			    r->row->extent);
+
+	return ex_add(p, ex_mul(p, a, ex_dim(p, step)), x);
+}
+
+/* Of a load, for one B: elements FROM to END - 1 of A's rows, counted from BEGIN, which is where the first row begins. */
+typedef struct Run {
+	Expr *begin, *from, *end;
+} Run;
+
+/* Where the tile has one row along A, no more of it than the warp's. */
+static Run run_of(const Rows *r, int i)
+{
+	LBuild *b = r->t->b;
+	ExprPool *p = b->p;
+	Expr *row = ex_dim(p, r->row->extent), *zero = l_int(b, 0), *with[] = {zero, r->a0},
+	     *before;
+	Iter *it[] = {r->row, r->a};
+	Run run = {.begin = ex_subst_iters(p, r->t->in[i].at, it, with, 2), .from = zero};
+
+	if (one_row(r)) {
+		before = ex_sub(p, r->x0, ex_mul(p, ex_iter(p, r->b), row));
+		run.from = l_max(b, zero, before);
+		run.end = l_min(b, row, ex_add(p, before, l_int(b, r->len)));
+		return run;
+	}
+	run.end = l_min(b, l_int(b, r->to.tile[r->ia]), ex_sub(p, ex_dim(p, r->a->extent), r->a0));
+	run.end = ex_mul(p, run.end, row);
+	return run;
+}
+
+/* Element Y of RUN, at least where GUARD holds, goes to TILE, if it is one of the part. */
+static void fetch_one(const Rows *r, int i, const Run *run, Expr *y, Expr *guard, Buf *tile)
+{
+	LBuild *b = r->t->b;
+	ExprPool *p = b->p;
+	Expr *row = ex_dim(p, r->row->extent), *from = ex_add(p, run->begin, y), *a = l_int(b, 0),
+	     *x;
+
+	if (!one_row(r)) { /* both are small, and not less than 0 where the guard holds */
+		Iter *number = l_iter(b, "row", r->a->extent);
+
+		a = ex_op2(p, IN_floordiv, ex_cvt(p, CT_U32, y), ex_cvt(p, CT_U32, row));
+		l_let(b, number, ex_cvt(p, CT_I64, a));
+		a = ex_iter(p, number);
+	}
+	x = ex_add(p, ex_mul(p, ex_iter(p, r->b), row), ex_sub(p, y, ex_mul(p, a, row)));
+	x = ex_sub(p, x, r->to.first[r->ix]);
+	if (!one_row(r))
+		guard = ex_and(p, guard, ex_inside(p, x, l_int(b, r->to.tile[r->ix])));
+	l_store(b, tile, in_tile(r, a, x), ex_load(p, r->t->load[i]->load.buf, &from, 1), guard);
+}
+
+/* Opens the loop over those B of a warp that have elements in the part: every so many. Where the tile has one row along A, which may
+ * be as long as the part, a warp has a part of that. */
+static LNode *open_runs(Rows *r, Expr *t)
+{
+	LBuild *b = r->t->b;
+	ExprPool *p = b->p;
+	const int64_t warps = TURN_THREADS / WARP, part = r->to.tile[r->ix];
+	Expr *row = ex_dim(p, r->row->extent), *x = r->to.first[r->ix],
+	     *warp = ex_op2(p, IN_floordiv, t, l_int(b, WARP)), *first, *end;
+
+	r->len = one_row(r) ? part / warps : part;
+	r->x0 = one_row(r) ? ex_add(p, x, ex_mul(p, warp, l_int(b, r->len))) : x;
+	first = ex_op2(p, IN_floordiv, r->x0, row);
+	end = l_min(b, ex_add(p, r->x0, l_int(b, r->len)), ex_dim(p, r->p.it[r->ix]->extent));
+	end = ex_op2(p, IN_floordiv, ex_sub(p, end, l_int(b, 1)), row);
+	return l_loop(b, LOOP_SERIAL, r->b, one_row(r) ? first : ex_add(p, first, warp),
+		      ex_add(p, end, l_int(b, 1)), one_row(r) ? 1 : warps);
+}
+
+static void fetch(Rows *r, int i, Buf *tile)
+{
+	LBuild *b = r->t->b;
+	ExprPool *p = b->p;
+	Ctx *c = b->k->ctx;
+	const int64_t sector = turn_sector(&r->t->in[i]);
+	Dim *most = dim_mul(c, r->row->extent, dim_const(c, r->to.tile[r->ia]));
+	Iter *t = l_iter(b, "t", dim_const(c, TURN_THREADS)),
+	     *before = l_iter(b, "before", dim_const(c, sector)),
+	     *u = l_iter(b, "u", dim_add(c, most, dim_const(c, sector)));
+	LNode *team = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, TURN_THREADS), 1),
+	      *runs = open_runs(r, ex_iter(p, t)), *along;
+	Run run = run_of(r, i);
+	Expr *skew;
+
+	l_let(b, before, ex_op2(p, IN_mod, ex_add(p, run.begin, run.from), l_int(b, sector)));
+	skew = ex_sub(p, ex_iter(p, before), run.from);
+	along = l_loop(b, LOOP_VECTOR, u, ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, WARP)),
+		       ex_add(p, run.end, skew), WARP);
+	fetch_one(r, i, &run, ex_sub(p, ex_iter(p, u), skew),
+		  ex_op2(p, IN_ge, ex_iter(p, u), ex_iter(p, before)), tile);
+	l_close(b, along);
+	l_close(b, runs);
+	l_close(b, team);
+}
+
+void turn_rows(Turn *t, Stmt *s)
+{
+	ExprPool *p = t->b->p;
+	Rows r = {.t = t,
+		  .row = t->p->it[t->out.along[0]],
+		  .a = t->p->it[t->in[0].along[1]],
+		  .b = t->p->it[t->out.along[1]]};
+	Buf *tile[MOST_LOADS];
+	Expr *at[MOST_LOADS], *here;
+
+	join(&r, s);
+	shape(&r);
+	turn_open_stage(&r.to, s);
+	r.a0 = one_row(&r) ? ex_iter(p, r.a) : r.to.first[r.ia];
+	here = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
+		       ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
+	for (int i = 0; i < t->n; i++) {
+		tile[i] = turn_local(t, i, r.to.tile[r.ia] * (r.to.tile[r.ix] + r.pad));
+		at[i] = here;
+	}
+	for (int i = 0; i < t->n; i++)
+		fetch(&r, i, tile[i]);
+	turn_store(&r.to, s, over_x(&r, turn_value(t, tile, at)));
+}

@@ -142,8 +142,12 @@ Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with
 void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
 /* The same, but only on what is computed wherever E is: not on what a select chooses from. Nor on indices of loads. */
 void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
+/* As ex_walk, but on no node that only occurs in the index of a load. */
+void ex_walk_outside_loads(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
 /* IT occurs in E. */
 bool expr_has_iter(Expr *e, const Iter *it);
+/* IT occurs in E other than in the index of a load: the value depends on IT itself, not only on which element is loaded. */
+bool expr_has_iter_outside_loads(Expr *e, const Iter *it);
 /* Any of the N iterators IT does. */
 bool expr_has_any(Expr *e, Iter *const *it, int n);
 

@@ -120,6 +120,18 @@ void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
 	walk(e, operands_always, fn, arg);
 }
 
+static int operands_outside_loads(const Expr *e, Expr *const **out)
+{
+	const int n = ex_operands(e, out);
+
+	return e->kind == EX_LOAD ? 0 : n;
+}
+
+void ex_walk_outside_loads(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
+{
+	walk(e, operands_outside_loads, fn, arg);
+}
+
 /* E in P over the operands ARG. */
 static Expr *rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 {
@@ -221,6 +233,14 @@ bool expr_has_iter(Expr *e, const Iter *it)
 	HasIter h = {it, false};
 
 	ex_walk(e, has_iter, &h);
+	return h.yes;
+}
+
+bool expr_has_iter_outside_loads(Expr *e, const Iter *it)
+{
+	HasIter h = {it, false};
+
+	ex_walk_outside_loads(e, has_iter, &h);
 	return h.yes;
 }
 

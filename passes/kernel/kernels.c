@@ -184,16 +184,6 @@ Dim *iters_points(Ctx *c, Iter *const *it, int n)
 	return points;
 }
 
-static Expr *without_load(void *arg, Expr *e)
-{
-	return e->kind == EX_LOAD ? ex_param(arg, e->ct, 0) : NULL;
-}
-
-bool expr_has_iter_outside_loads(ExprPool *p, Expr *e, const Iter *it)
-{
-	return expr_has_iter(e, it) && expr_has_iter(ex_rewrite(p, e, without_load, p), it);
-}
-
 static void can_fault(void *arg, Expr *e)
 {
 	if (e->kind == EX_INST && e->op.inst == IN_index)

@@ -38,8 +38,6 @@ bool load_plain(const Expr *load);
 void stmt_mark_loads(Stmt *s, bool *read);
 bool stmt_reads(Stmt *s, const Buf *b);
 bool stmt_writes(const Stmt *s, const Buf *b);
-/* IT occurs in E outside the indices of loads. */
-bool expr_has_iter_outside_loads(ExprPool *p, Expr *e, const Iter *it);
 bool expr_can_fault(Expr *e);
 /* Work of one evaluation: 0 for moves, 1 an instruction, 20 a function. Loads' indices count nothing. */
 int expr_cost(Expr *e);

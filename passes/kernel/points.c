@@ -37,8 +37,7 @@ bool pair_joins(const Pair *p, Expr *e)
 {
 	Loads l = {p, true};
 
-	if (expr_has_iter_outside_loads(p->k->pool, e, p->out) ||
-	    expr_has_iter_outside_loads(p->k->pool, e, p->in))
+	if (expr_has_iter_outside_loads(e, p->out) || expr_has_iter_outside_loads(e, p->in))
 		return false;
 	ex_walk(e, load_steps, &l);
 	return l.ok;

@@ -282,10 +282,10 @@ static void meet_load(void *arg, Stmt *s, Expr *load)
 	meet_index(x->v, x->m, load->load.buf, load->load.idx, load->load.nidx);
 }
 
-static bool in_loads_alone(ExprPool *p, const Stmt *s, const Iter *it)
+static bool in_loads_alone(const Stmt *s, const Iter *it)
 {
 	for (int i = 0; i < 2; i++)
-		if (s->val[i] && expr_has_iter_outside_loads(p, s->val[i], it))
+		if (s->val[i] && expr_has_iter_outside_loads(s->val[i], it))
 			return false;
 	return true;
 }
@@ -302,8 +302,8 @@ static void meet_all(Views *v, Member *m)
 		for (int j = 0; j < s->nout; j++)
 			meet_index(v, m, s->out[j], s->widx, s->nwidx);
 		for (int j = 0; j < s->niters; j++)
-			v->ok = v->ok && (!m->iter[s->iter[j]->id] ||
-					  in_loads_alone(k->pool, s, s->iter[j]));
+			v->ok = v->ok &&
+				(!m->iter[s->iter[j]->id] || in_loads_alone(s, s->iter[j]));
 	}
 }
 

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Smallest models of faults that were mended: each was compiled wrong, crashed, or was refused once.
+
+    models.py FOLDER    writes each as a case, FOLDER/NAME in ONNX's layout, with outputs of ONNX Runtime
+
+A row is the model in ONNX's textual syntax and its data sets, a dict of arrays each."""
+
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
+import samples  # noqa: E402
+
+rng = np.random.default_rng(1)
+
+
+def real(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def whole(*shape):
+    return rng.integers(-9, 10, shape)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+# A range over the last dim of x: the condition or factor that reads it depends on one of two iterators.
+RANGE = """<int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 last = {1}> {
+    s = Shape (x)
+    n = Gather (s, last)
+    r = Range (zero, n, one)"""
+
+MODELS = {
+    # Iterators that every load steps through in one stride were joined, though a condition or a factor reads one of them.
+    "pad_value": ("g (float[3,4] x) => (float[a,b] y) <int64[4] p = {1,0,0,0}, float c = {1}> { y = Pad (x, p, c) }",
+                  [{"x": real(3, 4)}]),
+    "where_range": (f"g (float[N,M] x, float[N,M] z) => (float[N,M] y) {RANGE} c = Less (r, two) y = Where (c, x, z) }}",
+                    [{"x": real(3, 4), "z": real(3, 4)}, {"x": real(1, 7), "z": real(1, 7)}]),
+    "where_range_scalar": (f"g (float[N,M] x, float z) => (float[N,M] y) {RANGE} c = Less (r, two) y = Where (c, x, z) }}",
+                           [{"x": real(3, 4), "z": np.array(2, np.float32)}]),
+    "where_trilu": ("g (float[N,M] x, float[N,M] z) => (float[a,b] y) { q = Sub (x, x) e = Exp (q) l = Trilu (e) "
+                    "c = Cast <to = 9> (l) y = Where (c, x, z) }",
+                    [{"x": real(3, 4), "z": real(3, 4)}, {"x": real(1, 7), "z": real(1, 7)}, {"x": real(5, 1), "z": real(5, 1)}]),
+    "where_eyelike": ("g (float[N,M] x, float[N,M] z) => (float[a,b] y) { e = EyeLike (x) c = Cast <to = 9> (e) y = Where (c, x, z) }",
+                      [{"x": real(3, 4), "z": real(3, 4)}]),
+    "sub_mul_range": (f"g (int64[N,M] x, int64[N,M] z) => (int64[N,M] y) {RANGE} d = Sub (x, z) y = Mul (d, r) }}",
+                      [{"x": whole(3, 4), "z": whole(3, 4)}]),
+    "xor_mul_range": (f"g (int64[N,M] x, int64[N,M] z) => (int64[N,M] y) {RANGE} d = BitwiseXor (x, z) y = Mul (d, r) }}",
+                      [{"x": whole(3, 4), "z": whole(3, 4)}]),
+    # A thread's scratch is as large as a dim that is read from data, which was not known when memory was planned.
+    "softmax_tile": ("g (float[2,5,4] x, int64[3] n) => (float[a,b,c] y) { s = Tile (x, n) y = Softmax <axis = 1> (s) }",
+                     [{"x": real(2, 5, 4), "n": ints(1, 3, 1)}, {"x": real(2, 5, 4), "n": ints(2, 200, 1)}]),
+    "softmax_pad": ("g (float[2,5,4] x, int64[6] p) => (float[a,b,c] y) { s = Pad (x, p) y = Softmax <axis = 1> (s) }",
+                    [{"x": real(2, 5, 4), "p": ints(0, 0, 0, 0, 1, 0)}, {"x": real(2, 5, 4), "p": ints(0, 300, 0, 0, 9, 0)}]),
+    "softmax_expand": ("g (float[2,1,4] x, int64[3] n) => (float[a,b,c] y) { s = Expand (x, n) y = Softmax <axis = 1> (s) }",
+                       [{"x": real(2, 1, 4), "n": ints(2, 500, 4)}]),
+    "softmax_slice": ("g (float[2,900,4] x, int64[1] n) => (float[a,b,c] y) <int64[1] zero = {0}, int64[1] one = {1}> "
+                      "{ s = Slice (x, zero, n, one) y = Softmax <axis = 1> (s) }",
+                      [{"x": real(2, 900, 4), "n": ints(700)}]),
+    "softmax_reshape": ("g (float[N] x, int64[3] n) => (float[a,b,c] y) { s = Reshape (x, n) y = Softmax <axis = 1> (s) }",
+                        [{"x": real(4000), "n": ints(2, 500, 4)}, {"x": real(4000), "n": ints(1, 1000, 4)}]),
+    "matmul_tile": ("g (float[3,4,5] x, int64[3] n) => (float[a,b,c] y) "
+                    "{ s = Tile (x, n) t = Transpose <perm = [0,2,1]> (s) y = MatMul (s, t) }",
+                    [{"x": real(3, 4, 5), "n": ints(1, 20, 1)}]),
+}
+
+
+def main(folder):
+    for name, (text, sets) in MODELS.items():
+        model = samples.model(text)
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        for i, feeds in enumerate(sets):
+            outputs = dict(zip((o.name for o in session.get_outputs()), session.run(None, feeds)))
+            samples.tensors(f"{folder}/{name}/test_data_set_{i}", "input", feeds)
+            samples.tensors(f"{folder}/{name}/test_data_set_{i}", "output", outputs)
+        onnx.save(model, f"{folder}/{name}/model.onnx")
+
+
+main(sys.argv[1])

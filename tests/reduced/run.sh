@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Small models that were compiled wrong once (models.py), at every -O level and on the simulated GPU. Prints
+# "N passed, N failed".
+#	run.sh        needs BUILD/bin, BUILD/tests, BUILD/ptxsim, and numpy, onnx and onnxruntime in build/venv
+. "$(dirname "$0")/../simulated.sh"
+"$PYTHON" tests/reduced/models.py "$TMP/cases" || exit 1
+for path in -O0 -O1 -O2 -O3 "--cc=gcc --kernels" "--gpu=sm_80"; do
+	mkdir -p "$TMP/out"
+	# shellcheck disable=SC2086
+	find "$TMP/cases" -mindepth 1 -maxdepth 1 | sort |
+		LD_LIBRARY_PATH="$BUILD/ptxsim" "$BUILD/tests/tools/batch" $path "$TMP/out" | sed "s|$TMP/cases/||; s|^|$path |"
+done >"$TMP/verdicts"
+grep -vE '^-[^:]* PASS ' "$TMP/verdicts"
+passed=$(grep -cE ' PASS ' "$TMP/verdicts")
+failed=$(grep -cE ' (FAIL|SKIP) ' "$TMP/verdicts")
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -147,6 +147,9 @@ typedef struct MemPlan {
 } MemPlan;
 
 void memplan_print(StrBuf *b, const Module *m);
+/* A size that memory planned before a run can count on to hold SIZE: SIZE over symbols that the shapes of inputs give, with
+ * symbols that are read from data at their upper bounds. Null where one of those has no bound: SIZE is known during the run. */
+Dim *memplan_size(Module *m, Dim *size);
 
 /* Whether V is known when the model is built: a constant, or computed from constants alone (passes/graph/known.c). Asked when fusion is
  * done; what was answered of a value stays so. */

@@ -329,6 +329,7 @@ void dl_rt_context_free(dl_context *c)
 		rt_gpu_context_free(c);
 	}
 	rt_free(m, c->beside.p, c->beside.bytes);
+	rt_free(m, c->more.p, c->more.bytes);
 	for (uint64_t i = 0; i < n_regions(m->prog); i++)
 		rt_free(m, c->region[i].p, c->region[i].bytes);
 	if (!c->arena_borrowed)

@@ -543,6 +543,10 @@ int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes);
  * when it grows. Null after a failure, which is recorded. */
 void *dl_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep);
 
+/* At least bytes bytes of scratch for each thread in the launches that follow: for kernels whose scratch depends on sizes
+ * that are read from data. A status, 0 where there is so much. */
+int dl_scratch(dl_exec *x, int64_t bytes);
+
 /* What DL_DEFINE_API needs; see dl_api. */
 int dl_rt_load(const dl_program *p, const dl_load_options *options, dl_model **model);
 int dl_rt_unload(dl_model *model);

@@ -95,3 +95,18 @@ void *dl_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep)
 	dl_fail(x, DL_NOMEM, "no memory for a value of %lld bytes", (long long)bytes);
 	return NULL;
 }
+
+int dl_scratch(dl_exec *x, int64_t bytes)
+{
+	dl_context *c = x->ctx;
+	const int64_t each = bytes < INT64_MAX / 2 ? dl_align(bytes) : bytes;
+
+	if (x->status || each <= c->scratch_bytes)
+		return x->status;
+	if (!rt_region_grow(c, &c->more, dl_mul(each, c->model->threads), 0))
+		return dl_fail(x, DL_NOMEM, "no memory for %lld bytes of scratch in each thread",
+			       (long long)bytes);
+	c->scratch = c->more.p;
+	c->scratch_bytes = each;
+	return DL_OK;
+}

@@ -88,6 +88,7 @@ struct dl_context {
 	char *scratch;
 	int64_t scratch_bytes; /* of one thread */
 	dl_region beside;      /* on a GPU: the host's memory, which is scratch */
+	dl_region more;        /* scratch of all threads, where a run asked for more than was planned (dl_scratch) */
 	/* regions: the program's, then one per input (copied in), then one per output (served) */
 	dl_region *region;
 	GpuContext *gpu;

@@ -426,8 +426,8 @@ static bool write_text(Cli *c, Module *m)
 	return ok;
 }
 
-/* -Wunbounded: values and temporaries whose memory has no bound. */
-static bool warn_unbounded(Cli *c, const Module *m)
+/* -Wunbounded: values, temporaries and scratch whose memory has no bound. */
+static bool warn_unbounded(Cli *c, Module *m)
 {
 	static const char text[] =
 		"the size of its result has no upper bound, so memory is asked for at run time; bound dims by --dim NAME=A..B";
@@ -439,9 +439,13 @@ static bool warn_unbounded(Cli *c, const Module *m)
 		for (int i = 0; i < n->nout; i++)
 			found = found ||
 				(n->out[i] && m->mem->value[n->out[i]->id].kind == PLACE_REGION);
-		for (int t = 0; t < m->ntargets && n->id < m->nsched; t++)
+		for (int t = 0; t < m->ntargets && n->id < m->nsched; t++) {
 			for (int i = 0; schedule_temp(m->sched[t][n->id], i); i++)
 				found = found || m->mem->temp[t][n->id][i].kind == PLACE_REGION;
+			for (Schedule *s = m->sched[t][n->id]; s; s = s->next)
+				for (int i = 0; i < s->stages.n; i++)
+					found = found || !memplan_size(m, s->stages.at[i]->scratch);
+		}
 		if (found)
 			ok = diag_warning(&c->diag, node_diag(n), "unbounded", text) && ok;
 	}

@@ -9,7 +9,8 @@
 
 /* ---- plan ---- */
 
-/* What stages ask for: the greatest of the constants, and the other sizes, once each. */
+/* The scratch that stages ask for: the greatest of the constants, and the other sizes, once each. Sizes that only a run knows are
+ * not planned: print_launch asks for them. */
 typedef struct Scratch {
 	int64_t constant;
 	VEC(Dim *) dims;
@@ -18,10 +19,12 @@ typedef struct Scratch {
 static void find_scratch(Host *h, const Schedule *s, Scratch *all)
 {
 	for (int j = 0; s && j < s->stages.n; j++) {
-		Dim *d = s->stages.at[j]->scratch;
+		Dim *d = memplan_size(h->m, s->stages.at[j]->scratch);
 		bool seen = false;
 		int64_t v;
 
+		if (!d)
+			continue;
 		if (dim_is_const(d, &v)) {
 			all->constant = v > all->constant ? v : all->constant;
 			continue;
@@ -322,6 +325,9 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 		dim[i] = host_sym(h, c.sym[i]);
 	if (c.fn->faults)
 		dim[nd++] = arena_printf(h->m->arena, "%d", host_fault_site(h, s));
+	if (!memplan_size(h->m, st->scratch))
+		strbuf_printf(h->b, "\tif (dl_scratch(x, %s))\n\t\treturn x->status;\n",
+			      host_dim(h, st->scratch));
 	print_assign(h, 'b', buf, c.nbuf);
 	print_assign(h, 'd', dim, nd);
 	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,

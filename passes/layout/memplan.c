@@ -38,7 +38,6 @@ Value *value_base(Value *v)
 	return v;
 }
 
-/* SIZE over symbols that inputs' shapes give, data-dependent ones at their bound; null where there is none. */
 typedef struct Bounded {
 	Module *m;
 	Arena *tmp;
@@ -61,7 +60,7 @@ static void bound_sym(void *arg, Sym *s)
 		b->to[s->id] = dim_const(b->m->ctx, s->hi);
 }
 
-static Dim *planned_size(Module *m, Dim *size)
+Dim *memplan_size(Module *m, Dim *size)
 {
 	Bounded b = {m, arena_new(), NULL, true};
 	Dim *most = size;
@@ -146,7 +145,7 @@ static int take_slot(Plan *p, Slots *s, Dim *size, bool joins)
 /* Room for BYTES that node N writes; JOINS as of take_slot. */
 static Place place_bytes(Plan *p, const Node *n, Dim *bytes, bool joins)
 {
-	Dim *size = planned_size(p->m, bytes);
+	Dim *size = memplan_size(p->m, bytes);
 	Slots *s = node_on_host(n) ? &p->host : &p->device;
 
 	if (!size)
@@ -332,7 +331,7 @@ static Place place_temp(Plan *p, const Node *n, const Schedule *s, const Buf *b)
 	if (joins) {
 		cap = dim_const(c, hi * s->where.most);
 		bytes = dim_min(c, bytes, cap);
-		bytes = planned_size(p->m, bytes) ? bytes : cap;
+		bytes = memplan_size(p->m, bytes) ? bytes : cap;
 	}
 	return place_bytes(p, n, bytes, joins);
 }

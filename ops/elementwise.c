@@ -179,6 +179,8 @@ static void lower_text(Node *n, Kernel *k, const char *text)
 
 #define UNARY_FLOAT(op, text) const Op op_##op = {.scalar = text, .types = "f"}
 #define ELEMENTWISE(op, text, ty) const Op op_##op = {.scalar = text, .types = ty}
+#define COMMUTATIVE(op, text, ty) \
+	const Op op_##op = {.scalar = text, .types = ty, .commutative = true}
 #define COMPARISON(op, text, ty) const Op op_##op = {.scalar = text, .types = ty, .result = DT_BOOL}
 
 ELEMENTWISE(Abs, "abs(x)", "fiu");
@@ -218,30 +220,39 @@ const Op op_IsInf = {
 	.result = DT_BOOL,
 };
 
-ELEMENTWISE(Add, "add(x, y)", "fiu");
+COMMUTATIVE(Add, "add(x, y)", "fiu");
 ELEMENTWISE(Sub, "sub(x, y)", "fiu");
-ELEMENTWISE(Mul, "mul(x, y)", "fiu");
+COMMUTATIVE(Mul, "mul(x, y)", "fiu");
 ELEMENTWISE(Div, "div(x, y)", "fiu");
-ELEMENTWISE(And, "and(x, y)", "b");
-ELEMENTWISE(Or, "or(x, y)", "b");
-ELEMENTWISE(Xor, "xor(x, y)", "b");
-ELEMENTWISE(BitwiseAnd, "and(x, y)", "iu");
-ELEMENTWISE(BitwiseOr, "or(x, y)", "iu");
-ELEMENTWISE(BitwiseXor, "xor(x, y)", "iu");
+COMMUTATIVE(And, "and(x, y)", "b");
+COMMUTATIVE(Or, "or(x, y)", "b");
+COMMUTATIVE(Xor, "xor(x, y)", "b");
+COMMUTATIVE(BitwiseAnd, "and(x, y)", "iu");
+COMMUTATIVE(BitwiseOr, "or(x, y)", "iu");
+COMMUTATIVE(BitwiseXor, "xor(x, y)", "iu");
 const Op op_Equal = {
 	.scalar = "eq(x, y)",
 	.scalar_bool = "not(xor(x, y))",
 	.types = "fiub",
 	.result = DT_BOOL,
+	.commutative = true,
 	.doc = "strings are not supported",
 };
 COMPARISON(Less, "lt(x, y)", "fiu");
 COMPARISON(LessOrEqual, "le(x, y)", "fiu");
 COMPARISON(Greater, "gt(x, y)", "fiu");
 COMPARISON(GreaterOrEqual, "ge(x, y)", "fiu");
-const Op op_Max = {.scalar = "max(x, y)", .types = "fiu", .variadic = true, .grouped = true};
-const Op op_Min = {.scalar = "min(x, y)", .types = "fiu", .variadic = true, .grouped = true};
-const Op op_Sum = {.scalar = "add(x, y)", .types = "f", .variadic = true, .grouped = true};
+#define VARIADIC(op, text, ty)       \
+	const Op op_##op = {         \
+		.scalar = text,      \
+		.types = ty,         \
+		.variadic = true,    \
+		.commutative = true, \
+		.grouped = true,     \
+	}
+VARIADIC(Max, "max(x, y)", "fiu");
+VARIADIC(Min, "min(x, y)", "fiu");
+VARIADIC(Sum, "add(x, y)", "f");
 
 ELEMENTWISE(Relu, "max(x, 0)", "fi");
 const Op op_LeakyRelu = {
@@ -416,7 +427,8 @@ static void lower_mean(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, lower_out(k, 0), e);
 }
 
-const Op op_Mean = {.types = "f", .infer = infer_elementwise, .lower = lower_mean};
+const Op op_Mean = {
+	.types = "f", .commutative = true, .infer = infer_elementwise, .lower = lower_mean};
 
 /* Its attributes are floats, so integers are compared and moved as such. */
 static void lower_shrink(Infer *in, Node *n, Kernel *k)

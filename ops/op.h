@@ -25,6 +25,7 @@ typedef struct Op {
 	const char *types; /* element types operand 0 may have, of "f i u b s" (float, signed, unsigned, bool,
 	                      string); null: f i u */
 	bool variadic;     /* SCALAR over x, y folded over any number of operands (Max, Sum) */
+	bool commutative;  /* op(a, b) is op(b, a) */
 	bool grouped;      /* many operands: op(a, b, c) is op(op(a, b), c), and unless VARIADIC op(a, op(b, c)) too */
 
 	/* Sets the result types (infer_result). False after a diagnostic. */

@@ -17,14 +17,22 @@ const Rule rule_table[] = {
 
 enum { MAX_ARGS = 4, MAX_NAMES = 8, MAX_NODES = 8 };
 
-typedef enum PatKind { PAT_VALUE, PAT_NUMBER, PAT_OP, PAT_CALL } PatKind;
+typedef enum PatKind {
+	PAT_VALUE,
+	PAT_NUMBER,
+	PAT_OP,
+	PAT_LIKE, /* on the right: a node like the one of the left side that is called so */
+	PAT_CALL
+} PatKind;
 
 typedef struct Pat {
 	PatKind kind;
-	const char *name;  /* the value's, or the function's */
+	const char
+		*name; /* the value's, the function's, or that of the node that this one is like */
 	const char *label; /* the node's, or null */
-	OpKind op;
-	double number;
+	OpKind op, or ;    /* OR: the other operator of A|B, or OP_NONE */
+	double number; /* PAT_NUMBER; of a PAT_VALUE with HAS_NUMBER: what stands for an absent value */
+	bool optional, has_number;
 	struct Pat *arg[MAX_ARGS];
 	int nargs;
 	struct Pat
@@ -86,26 +94,47 @@ static const char *read_name(Text *t)
 	return arena_strndup(t->arena, from, (size_t)(t->p - from));
 }
 
+static bool read_number(Text *t, double *v)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)peek(t)) && *t->p != '-')
+		return false;
+	*v = strtod(t->p, &end);
+	t->p = end;
+	return true;
+}
+
+static OpKind must_be_op(const Text *t, const char *name)
+{
+	const OpKind op = op_by_name(name);
+
+	must(t, op, "an operator that there is");
+	return op;
+}
+
 static Pat *read_pat(Text *t)
 {
 	Pat *p = NEW(t->arena, Pat);
 
-	if (isdigit((unsigned char)peek(t)) || *t->p == '-') {
-		char *end;
-
+	if (read_number(t, &p->number)) {
 		p->kind = PAT_NUMBER;
-		p->number = strtod(t->p, &end);
-		t->p = end;
+		p->optional = take(t, '?');
 		return p;
 	}
 	p->name = read_name(t);
+	if (take(t, '|'))
+		p->or = must_be_op(t, read_name(t));
 	if (take(t, ':'))
 		p->label = read_name(t);
+	if (take(t, '?')) {
+		p->optional = true;
+		p->has_number = read_number(t, &p->number);
+	}
 	if (!take(t, '('))
 		return p;
 	p->kind = isupper((unsigned char)*p->name) ? PAT_OP : PAT_CALL;
-	p->op = op_by_name(p->name);
-	must(t, p->kind == PAT_CALL || p->op, "an operator that there is");
+	p->op = p->kind == PAT_OP ? must_be_op(t, p->name) : OP_NONE;
 	do {
 		must(t, p->nargs < MAX_ARGS, "fewer arguments");
 		p->arg[p->nargs++] = read_pat(t);
@@ -142,6 +171,7 @@ typedef struct Match {
 	int nnodes;
 } Match;
 
+/* The value called NAME; null where it is absent. */
 static Value *lookup(const Match *m, const char *name)
 {
 	for (int i = 0; i < m->nnames; i++)
@@ -152,34 +182,28 @@ static Value *lookup(const Match *m, const char *name)
 
 static bool bind(Match *m, const char *name, Value *v)
 {
-	const Value *there = lookup(m, name);
-
-	if (there)
-		return there == v;
+	for (int i = 0; i < m->nnames; i++)
+		if (!strcmp(m->name[i].name, name))
+			return m->name[i].v == v;
 	assert(m->nnames < MAX_NAMES);
 	m->name[m->nnames++] = (Named){name, v};
 	return true;
-}
-
-static bool is_commutative(OpKind op)
-{
-	static const OpKind list[] = {OP_Add,   OP_Mul,        OP_And,       OP_Or,
-				      OP_Xor,   OP_Max,        OP_Min,       OP_Sum,
-				      OP_Equal, OP_BitwiseAnd, OP_BitwiseOr, OP_BitwiseXor};
-
-	for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-		if (list[i] == op)
-			return true;
-	return false;
 }
 
 static bool match(Match *m, const Pat *p, Value *v);
 
 static bool match_args(Match *m, const Pat *p, const Node *n, bool swapped)
 {
-	for (int i = 0; i < p->nargs; i++)
-		if (!match(m, p->arg[i], node_in(n, swapped ? 1 - i : i)))
+	for (int i = 0; i < p->nargs; i++) {
+		Value *v = i < n->nin ? node_in(n, swapped ? 1 - i : i) : NULL;
+
+		if (!v && p->arg[i]->optional) {
+			if (p->arg[i]->kind == PAT_VALUE && !bind(m, p->arg[i]->name, NULL))
+				return false;
+		} else if (!match(m, p->arg[i], v)) {
 			return false;
+		}
+	}
 	return true;
 }
 
@@ -189,14 +213,14 @@ static bool match_op(Match *m, const Pat *p, Value *v)
 	Match before;
 	int nin = n ? n->nin : 0;
 
-	if (!n || n->op != p->op || v->index || n->regions.n)
+	if (!n || (n->op != p->op && n->op != p->or) || v->index || n->regions.n)
 		return false;
 	while (nin && !node_in(n, nin - 1))
 		nin--;
 	for (int i = 1; i < n->nout; i++)
 		if (n->out[i])
 			return false;
-	if (nin != p->nargs || (p->label && !bind(m, p->label, v)))
+	if (nin > p->nargs || (p->label && !bind(m, p->label, v)))
 		return false;
 	assert(m->nnodes < MAX_NODES);
 	m->node[m->nnodes++] = n;
@@ -204,7 +228,7 @@ static bool match_op(Match *m, const Pat *p, Value *v)
 	if (match_args(m, p, n, false))
 		return true;
 	*m = before;
-	return nin == 2 && is_commutative(p->op) && match_args(m, p, n, true);
+	return nin == 2 && op_table[n->op]->commutative && match_args(m, p, n, true);
 }
 
 static bool match(Match *m, const Pat *p, Value *v)
@@ -218,6 +242,7 @@ static bool match(Match *m, const Pat *p, Value *v)
 	case PAT_NUMBER:
 		return canon_splat(v, &x) && x == p->number && !signbit(x) == !signbit(p->number);
 	case PAT_OP: return match_op(m, p, v);
+	case PAT_LIKE:
 	case PAT_CALL: break;
 	}
 	return false;
@@ -225,51 +250,53 @@ static bool match(Match *m, const Pat *p, Value *v)
 
 /* ---- Conditions ---- */
 
-static bool is_once(Canon *c, const Node *root, Value *v)
+/* Each is asked of values that are there, in the order of the condition's arguments. */
+
+static bool is_once(Canon *c, const Node *root, Value *const *v)
 {
 	(void)c;
 	(void)root;
-	return value_used_once(v);
+	return value_used_once(v[0]);
 }
 
-static bool is_weights(Canon *c, const Node *root, Value *v)
+static bool is_weights(Canon *c, const Node *root, Value *const *v)
 {
 	(void)root;
-	return canon_is_weights(c, v);
+	return canon_is_weights(c, v[0]);
 }
 
-static bool is_ints(Canon *c, const Node *root, Value *v)
-{
-	(void)c;
-	(void)root;
-	return dtype_is_int(v->type->dtype);
-}
-
-static bool is_plain(Canon *c, const Node *root, Value *v)
+static bool is_ints(Canon *c, const Node *root, Value *const *v)
 {
 	(void)c;
 	(void)root;
-	return node_int(v->def, "group", 1) == 1;
+	return dtype_is_int(v[0]->type->dtype);
+}
+
+static bool is_own_weights(Canon *c, const Node *root, Value *const *v)
+{
+	(void)c;
+	(void)root;
+	return v[0]->def->op != OP_ConvTranspose || node_int(v[0]->def, "group", 1) == 1;
 }
 
 /* A power of two whose reciprocal is exact, and no product of it overflows where the quotient does not. */
-static bool is_power2(Canon *c, const Node *root, Value *v)
+static bool is_power2(Canon *c, const Node *root, Value *const *v)
 {
 	double x;
 	int e;
 
 	(void)c;
 	(void)root;
-	return dtype_is_float(v->type->dtype) && canon_splat(v, &x) && isfinite(x) &&
+	return dtype_is_float(v[0]->type->dtype) && canon_splat(v[0], &x) && isfinite(x) &&
 	       fabs(frexp(x, &e)) == 0.5 && e > -8 && e < 8;
 }
 
-/* Of constants, with one element, or one for each channel (dim 1) of the root's result. */
-static bool is_channels(Canon *c, const Node *root, Value *v)
+static bool is_channels(Canon *c, const Node *root, Value *const *v)
 {
-	const Type *t = v->type, *y = root->out[0]->type;
+	const Type *t = v[0]->type, *y = v[1]->type;
 
-	if (t->rank > y->rank || !dim_is_const(y->dims[1], NULL) || !canon_is_weights(c, v))
+	if (root->out[0]->type != y || !dim_is_const(y->dims[1], NULL) ||
+	    !canon_is_weights(c, v[0]))
 		return false;
 	for (int i = 0; i < t->rank; i++) {
 		int axis = y->rank - t->rank + i;
@@ -299,25 +326,26 @@ static bool zero_pads(Canon *c, const Node *p, int64_t *before, int64_t *after)
 	return true;
 }
 
-static bool is_zeros_around(Canon *c, const Node *root, Value *v)
+static bool is_zeros_around(Canon *c, const Node *root, Value *const *v)
 {
 	int64_t before[MAX_RANK], after[MAX_RANK];
 	const char *mode = node_str(root, "auto_pad", "NOTSET");
 
-	return (!strcmp(mode, "NOTSET") || !*mode) && zero_pads(c, v->def, before, after);
+	return (!strcmp(mode, "NOTSET") || !*mode) && zero_pads(c, v[0]->def, before, after);
 }
 
 static const struct Condition {
 	const char *name;
-	bool (*holds)(Canon *c, const Node *root, Value *v);
+	int nargs;
+	bool (*holds)(Canon *c, const Node *root, Value *const *v);
 } conditions[] = {
-	{"once", is_once},
-	{"weights", is_weights},
-	{"ints", is_ints},
-	{"plain", is_plain},
-	{"power2", is_power2},
-	{"channels", is_channels},
-	{"zeros_around", is_zeros_around},
+	{"once", 1, is_once},
+	{"weights", 1, is_weights},
+	{"ints", 1, is_ints},
+	{"own_weights", 1, is_own_weights},
+	{"power2", 1, is_power2},
+	{"channels", 2, is_channels},
+	{"zeros_around", 1, is_zeros_around},
 };
 
 static const struct Condition *condition(const char *name)
@@ -330,7 +358,14 @@ static const struct Condition *condition(const char *name)
 
 static bool holds(Canon *c, const Pat *p, const Match *m)
 {
-	return condition(p->name)->holds(c, m->node[0], lookup(m, p->arg[0]->name));
+	Value *v[MAX_ARGS];
+
+	for (int i = 0; i < p->nargs; i++) {
+		v[i] = lookup(m, p->arg[i]->name);
+		if (!v[i])
+			return true;
+	}
+	return condition(p->name)->holds(c, m->node[0], v);
 }
 
 /* ---- Building ---- */
@@ -341,6 +376,7 @@ typedef struct Build {
 	void *arg;
 	const Match *m; /* null: the left side, for the test */
 	Node *before;
+	unsigned pick; /* of the left side's alternatives, those that are still to be met */
 } Build;
 
 /* S, one element or one a channel, with its channel at dim AXIS of RANK. */
@@ -354,22 +390,19 @@ static Value *spread(Build *b, Value *s, int axis, int rank)
 	return canon_view(b->c, b->before, s, type_tensor(c, s->type->dtype, rank, dims));
 }
 
-static Value *fn_column(Build *b, Value *const *arg)
+/* S beside the weights W of convolution C, whose output channels are the first dim, or for a ConvTranspose the second. */
+static Value *fn_of_outputs(Build *b, Value *const *arg)
 {
-	return spread(b, arg[0], 0, arg[1]->type->rank);
+	return spread(b, arg[0], arg[2]->def->op == OP_ConvTranspose ? 1 : 0, arg[1]->type->rank);
 }
 
-static Value *fn_row(Build *b, Value *const *arg)
-{
-	return spread(b, arg[0], 1, arg[1]->type->rank);
-}
-
+/* S as a vector of the channels of C's result. */
 static Value *fn_vector(Build *b, Value *const *arg)
 {
 	Value *v = spread(b, arg[0], 0, 1);
 	int64_t channels;
 
-	dim_is_const(b->m->node[0]->out[0]->type->dims[1], &channels);
+	dim_is_const(arg[1]->type->dims[1], &channels);
 	if (dim_equals(v->type->dims[0], channels))
 		return v;
 	return canon_node(b->c, b->before, OP_Expand,
@@ -379,7 +412,7 @@ static Value *fn_vector(Build *b, Value *const *arg)
 static const struct Function {
 	const char *name;
 	Value *(*build)(Build *b, Value *const *arg);
-} functions[] = {{"column", fn_column}, {"row", fn_row}, {"vector", fn_vector}};
+} functions[] = {{"of_outputs", fn_of_outputs}, {"vector", fn_vector}};
 
 static const struct Function *function(const char *name)
 {
@@ -426,43 +459,88 @@ static void locate(Build *b, Node *x, const Node *like)
 		node_locs_from(x, b->m->node[i]);
 }
 
-static Value *build(Build *b, const Pat *p)
+/* Which of two, on the left side: the next bit of the alternatives. */
+static bool picked(Build *b)
 {
-	Value *arg[MAX_ARGS] = {NULL};
-	const Node *like = NULL;
-	DType t = DT_F32;
-	Node *x;
+	const bool yes = b->pick & 1;
 
-	if (p->kind == PAT_VALUE)
-		return b->value(b->arg, p->name);
-	for (int i = 0; i < p->nargs; i++)
-		if (p->arg[i]->kind != PAT_NUMBER)
-			arg[i] = build(b, p->arg[i]);
+	b->pick >>= 1;
+	return yes;
+}
+
+/* A number among the operands ARG of P is a scalar of the type of the others. */
+static void build_numbers(Build *b, const Pat *p, Value **arg)
+{
+	DType t = DT_F32;
+
 	for (int i = p->nargs - 1; i >= 0; i--)
 		t = arg[i] && arg[i]->type ? arg[i]->type->dtype : t;
-	for (int i = 0; i < p->nargs; i++)
-		if (p->arg[i]->kind == PAT_NUMBER)
-			arg[i] = graph_const_scalar(b->c->g, t, p->arg[i]->number, b->before);
-	if (p->kind == PAT_CALL)
-		return function(p->name)->build(b, arg);
-	x = node_new(b->c->g, p->op, arg, p->nargs, 1, b->before);
-	if (p->label && b->m)
-		like = lookup(b->m, p->label)->def;
+	for (int i = 0; i < p->nargs; i++) {
+		const Pat *a = p->arg[i];
+
+		if (!arg[i] && (b->m ? a->kind == PAT_NUMBER || a->has_number
+				     : a->kind == PAT_NUMBER && !(a->optional && picked(b))))
+			arg[i] = graph_const_scalar(b->c->g, t, a->number, b->before);
+	}
+}
+
+static Value *build(Build *b, const Pat *p);
+
+static Value *build_node(Build *b, const Pat *p, Value *const *arg)
+{
+	const Node *like = p->kind == PAT_LIKE ? lookup(b->m, p->name)->def : NULL;
+	OpKind op = like ? like->op : p->or &&picked(b) ? p->or : p->op;
+	int n = p->nargs;
+	Node *x;
+
+	while (n && !arg[n - 1])
+		n--;
+	x = node_new(b->c->g, op, arg, n, 1, b->before);
 	locate(b, x, like);
 	for (int i = 0; like && i < like->attrs.n; i++)
 		node_set_attr(x, like->attrs.at[i]);
 	if (p->attr)
 		attr_function(p->attr->name)->change(b, x, b->value(b->arg, p->attr->arg[0]->name));
-	infer_node(b->c->in, x);
-	return x->out[0];
+	return infer_node(b->c->in, x) ? x->out[0] : NULL;
 }
 
-Value *rule_example(Canon *c, int at, Value *(*value)(void *arg, const char *name), void *arg)
+/* Null where P is absent, or a node of the left side is refused. */
+static Value *build(Build *b, const Pat *p)
 {
-	return build(&(Build){.c = c, .value = value, .arg = arg}, c->rules->at.at[at].lhs);
+	Value *arg[MAX_ARGS] = {NULL};
+
+	if (p->kind == PAT_VALUE)
+		return !b->m && p->optional && picked(b) ? NULL : b->value(b->arg, p->name);
+	for (int i = 0; i < p->nargs; i++)
+		if (p->arg[i]->kind != PAT_NUMBER)
+			arg[i] = build(b, p->arg[i]);
+	build_numbers(b, p, arg);
+	for (int i = 0; i < p->nargs; i++)
+		if (!arg[i] && !(p->arg[i]->optional && !b->m) && p->kind != PAT_LIKE)
+			return NULL;
+	return p->kind == PAT_CALL ? function(p->name)->build(b, arg) : build_node(b, p, arg);
+}
+
+Value *rule_example(Canon *c, int at, unsigned pick, Value *(*value)(void *arg, const char *name),
+		    void *arg)
+{
+	Build b = {.c = c, .value = value, .arg = arg, .pick = pick};
+	Value *v = build(&b, c->rules->at.at[at].lhs);
+
+	return b.pick ? NULL : v;
 }
 
 /* ---- The table ---- */
+
+static bool has_label(const Pat *p, const char *label)
+{
+	if (p->label && !strcmp(p->label, label))
+		return true;
+	for (int i = 0; i < p->nargs; i++)
+		if (has_label(p->arg[i], label))
+			return true;
+	return false;
+}
 
 /* Side P has NAME: a value, or the label of a node. */
 static bool has_name(const Pat *p, const char *name)
@@ -475,9 +553,11 @@ static bool has_name(const Pat *p, const char *name)
 	return false;
 }
 
-/* The functions that right side P calls are there. */
-static void must_know(Text *t, const Pat *p)
+/* The nodes and functions that right side P names are there. */
+static void must_know(Text *t, const Pat *lhs, Pat *p)
 {
+	if (p->kind == PAT_CALL && has_label(lhs, p->name))
+		p->kind = PAT_LIKE;
 	t->p = p->name ? p->name : "";
 	must(t, p->kind != PAT_CALL || function(p->name), "a function of rules.c");
 	if (p->attr) {
@@ -486,7 +566,7 @@ static void must_know(Text *t, const Pat *p)
 		     "a function of rules.c for attributes");
 	}
 	for (int i = 0; i < p->nargs; i++)
-		must_know(t, p->arg[i]);
+		must_know(t, lhs, p->arg[i]);
 }
 
 /* P is a predicate that there is over something of the left side. */
@@ -494,8 +574,10 @@ static void must_hold(Text *t, const Pat *lhs, const Pat *p)
 {
 	t->p = p->name ? p->name : "";
 	must(t, p->kind == PAT_CALL && condition(p->name), "a predicate of rules.c");
-	must(t, p->nargs == 1 && p->arg[0]->kind == PAT_VALUE && has_name(lhs, p->arg[0]->name),
-	     "a predicate over one name of the left side");
+	must(t, p->nargs == condition(p->name)->nargs, "as many arguments as the predicate has");
+	for (int i = 0; i < p->nargs; i++)
+		must(t, p->arg[i]->kind == PAT_VALUE && has_name(lhs, p->arg[i]->name),
+		     "a predicate over names of the left side");
 }
 
 RuleSet *rules_read(Arena *a)
@@ -513,7 +595,7 @@ RuleSet *rules_read(Arena *a)
 		t.p = r->where;
 		while (peek(&t))
 			vec_push(a, &e.where, read_pat(&t));
-		must_know(&t, e.rhs);
+		must_know(&t, e.lhs, e.rhs);
 		for (int i = 0; i < e.where.n; i++)
 			must_hold(&t, e.lhs, e.where.at[i]);
 		vec_push(a, &set->at, e);
@@ -534,7 +616,8 @@ bool rule_apply(Canon *c, int at, Node *n)
 	Match m = {.nnames = 0};
 	Value *v;
 
-	if (e->lhs->op != n->op || n->nout < 1 || !n->out[0] || !match(&m, e->lhs, n->out[0]))
+	if ((e->lhs->op != n->op && e->lhs->or != n->op) || n->nout < 1 || !n->out[0] ||
+	    !match(&m, e->lhs, n->out[0]))
 		return false;
 	for (int i = 0; i < e->where.n; i++)
 		if (!holds(c, e->where.at[i], &m))

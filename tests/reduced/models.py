@@ -67,6 +67,9 @@ MODELS = {
     "matmul_tile": ("g (float[3,4,5] x, int64[3] n) => (float[a,b,c] y) "
                     "{ s = Tile (x, n) t = Transpose <perm = [0,2,1]> (s) y = MatMul (s, t) }",
                     [{"x": real(3, 4, 5), "n": ints(1, 20, 1)}]),
+    # An addend of the shape that broadcasting gives the result, not of the convolution's channels, became its bias.
+    "conv_one_channel_add": ("g (float[2,2,8] x) => (float[a,b,c] y) <float[1,2,3] w = {1,2,3,4,5,6}, float[4,1] s = {1,2,3,4}> "
+                             "{ c = Conv (x, w) y = Add (c, s) }", [{"x": real(2, 2, 8)}]),
 }
 
 

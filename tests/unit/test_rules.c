@@ -2,7 +2,11 @@
 /*
  * Every equation of passes/graph/rules.def: its left side is built over its example's types, run on random values,
  * rewritten, and run again. An exact rule gives the same bits (any NaN is a NaN), one of class reassoc the
- * same up to rounding; types stay, and the rule matches its own left side.
+ * same up to rounding; types stay, and the rule matches its own left side, whichever of its alternatives that has.
+ *
+ * The same over other shapes: those of the example with some dims of other sizes, with dims before them, without the
+ * first ones. Where the left side has a type, the rule applies and means the same, or does not apply;
+ * in neither case is there a diagnostic.
  */
 #include "passes/graph/rules.h"
 
@@ -10,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VALUES = 8, SEEDS = 4 };
+enum { MAX_VALUES = 8, SEEDS = 4, MAX_PICKS = 8, SHAPES = 4000 };
 
 static int failed;
 static const char *rule_name;
@@ -89,9 +93,26 @@ static Tensor *listed_tensor(Arena *a, const Type *t, const char **p)
 	return x;
 }
 
+/* T with a change of its shape, or T. */
+static const Type *other_shape(Ctx *c, const Type *t, Rng *r)
+{
+	static const int64_t size[] = {1, 1, 2, 3, 4, 6};
+	Dim *dims[MAX_RANK], *d = dim_const(c, size[next(r) % (sizeof size / sizeof *size)]);
+	int at = t->rank ? (int)(next(r) % (uint64_t)t->rank) : 0;
+
+	memcpy(dims + 1, t->dims, (size_t)t->rank * sizeof *dims);
+	dims[0] = d;
+	switch (next(r) % 4) {
+	case 0: return type_tensor(c, t->dtype, t->rank + 1, dims);
+	case 1: return t->rank ? type_tensor(c, t->dtype, t->rank - 1, dims + 2) : t;
+	case 2: dims[1 + at] = d; return type_tensor(c, t->dtype, t->rank, dims + 1);
+	default: return t;
+	}
+}
+
 /* "x: f32[2,3], w: const f32[3], c: 8 f32[], a: i64[2](1,2)": inputs, random constants, constants of one number,
- * constants of these integers. */
-static bool read_example(Graph *g, const char *p, Rng *r, bool special, Example *e)
+ * constants of these integers. VARIED: in other shapes, but for those that list their elements. */
+static bool read_example(Graph *g, const char *p, Rng *r, bool special, bool varied, Example *e)
 {
 	while (*p) {
 		const char *colon = strchr(p, ':');
@@ -112,6 +133,8 @@ static bool read_example(Graph *g, const char *p, Rng *r, bool special, Example 
 			p += strlen("const ");
 		if (!(t = type_parse(g->ctx, &p)))
 			return false;
+		for (uint64_t i = varied && *p != '(' ? next(r) % 4 : 0; i > 0; i--)
+			t = other_shape(g->ctx, t, r);
 		if (*p == '(') {
 			e->value[e->n] = graph_const(g, listed_tensor(g->arena, t, &p), NULL);
 		} else if (is_const) {
@@ -157,47 +180,104 @@ static bool same(const Tensor *a, const Tensor *b, bool exact)
 	return exact || off <= 1e-5 * most;
 }
 
-static void try_rule(int at, const Rule *rule, uint64_t seed)
-{
-	Diag diag = {.out = stdout};
-	Ctx *ctx = ctx_new(&diag);
-	Arena *a = arena_new();
-	Module m = {.ctx = ctx, .arena = a, .graph = graph_new(ctx, a, "main")};
-	Canon c = {.m = &m, .g = m.graph, .tmp = a, .budget = -1};
-	bool exact = rule->flags == RULE_EXACT;
-	Example e = {.n = 0};
-	Tensor *before[1], *after[1];
-	const Type *type;
-	Value *v;
+/* The graph of one rule and what it takes to rewrite it. */
+typedef struct Trial {
+	Diag diag;
+	Ctx *ctx;
+	Arena *a;
+	Module m;
+	Canon c;
+	Example e;
+} Trial;
 
-	m.infer = c.in = infer_new(m.graph);
-	c.rules = rules_read(a);
-	if (check(read_example(m.graph, rule->example, &(Rng){seed}, exact, &e),
-		  "the example cannot be read")) {
-		v = rule_example(&c, at, find, &e);
-		graph_result(m.graph, v, "y");
-		type = v->type;
-		check(type != NULL, "the left side has no type");
-		check(eval_graph(m.graph, e.data, before, a, &diag), "the left side cannot be run");
-		if (check(rule_apply(&c, at, v->def), "does not match its own left side")) {
-			v = m.graph->results.at[0]->value;
-			check(v->type == type, "another type");
-			check(graph_verify(m.graph, &diag, rule->name), "the graph is broken");
-			check(eval_graph(m.graph, e.data, after, a, &diag) &&
-				      same(after[0], before[0], exact),
-			      "the sides differ");
-		}
+static void open_trial(Trial *t, FILE *out)
+{
+	*t = (Trial){.diag = {.out = out}};
+	t->ctx = ctx_new(&t->diag);
+	t->a = arena_new();
+	t->m = (Module){.ctx = t->ctx, .arena = t->a, .graph = graph_new(t->ctx, t->a, "main")};
+	t->c = (Canon){.m = &t->m, .g = t->m.graph, .tmp = t->a, .budget = -1};
+	t->m.infer = t->c.in = infer_new(t->m.graph);
+	t->c.rules = rules_read(t->a);
+}
+
+static void close_trial(Trial *t)
+{
+	arena_free(t->a);
+	ctx_free(t->ctx);
+}
+
+/* Rewrites V, the left side, and compares; false where the rule does not apply. */
+static bool apply(Trial *t, int at, const Rule *rule, Value *v)
+{
+	Tensor *before[1], *after[1];
+	const Type *type = v->type;
+	const int faults = t->diag.errors;
+
+	graph_result(t->m.graph, v, "y");
+	check(eval_graph(t->m.graph, t->e.data, before, t->a, &t->diag),
+	      "the left side cannot be run");
+	if (!rule_apply(&t->c, at, v->def)) {
+		check(t->diag.errors == faults, "does not apply, with a diagnostic");
+		return false;
 	}
-	arena_free(a);
-	ctx_free(ctx);
+	v = t->m.graph->results.at[0]->value;
+	check(v->type == type, "another type");
+	check(graph_verify(t->m.graph, &t->diag, rule->name), "the graph is broken");
+	check(eval_graph(t->m.graph, t->e.data, after, t->a, &t->diag) &&
+		      same(after[0], before[0], rule->flags == RULE_EXACT),
+	      "the sides differ");
+	return true;
+}
+
+/* False where the left side has not so many alternatives. */
+static bool try_rule(int at, const Rule *rule, unsigned pick, uint64_t seed)
+{
+	Value *v = NULL;
+	Trial t;
+
+	open_trial(&t, stdout);
+	if (check(read_example(t.m.graph, rule->example, &(Rng){seed}, rule->flags == RULE_EXACT,
+			       false, &t.e),
+		  "the example cannot be read"))
+		v = rule_example(&t.c, at, pick, find, &t.e);
+	if (v && check(v->type != NULL, "the left side has no type"))
+		check(apply(&t, at, rule, v), "does not match its own left side");
+	close_trial(&t);
+	return v;
+}
+
+/* The example in another shape: whether the rule applied. */
+static bool try_shape(int at, const Rule *rule, unsigned pick, uint64_t seed)
+{
+	bool applied = false;
+	Value *v;
+	Trial t;
+
+	open_trial(&t, NULL);
+	if (read_example(t.m.graph, rule->example, &(Rng){seed}, rule->flags == RULE_EXACT, true,
+			 &t.e)) {
+		v = rule_example(&t.c, at, pick, find, &t.e);
+		applied = v && v->type && apply(&t, at, rule, v);
+	}
+	close_trial(&t);
+	return applied;
 }
 
 int main(void)
 {
 	for (int i = 0; rule_table[i].name; i++) {
+		int applied = 0;
+		unsigned pick = 0;
+
 		rule_name = rule_table[i].name;
 		for (uint64_t seed = 1; seed <= SEEDS; seed++)
-			try_rule(i, &rule_table[i], seed);
+			for (pick = 0; try_rule(i, &rule_table[i], pick, seed); pick++)
+				;
+		check(pick > 0 && pick <= MAX_PICKS, "no left side can be built");
+		for (uint64_t seed = 1; seed <= SHAPES; seed++)
+			applied += try_shape(i, &rule_table[i], (unsigned)seed % pick, seed * 7919);
+		check(applied > 0, "applies to none of the other shapes");
 	}
 	return failed != 0;
 }

@@ -153,10 +153,12 @@ static Expr *from_window(void *arg, Expr *e)
 
 /* The innermost reduced iterator of a small window, unrolled inside the loop over v: no guard, one register of
  * states. False where the window cannot be had so. */
-static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Nest *in)
+static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 {
 	ExprPool *p = r->k->pool;
 	Iter *v = r->rep[r->vec], *u = s->iter[s->niters - 1];
+	Nest in = {.n = 0};
+	Expr *val = row_placed(r, s->val[0]);
 	Expr *inner = NULL, *outer = NULL, *lo = r->vlo, *hi = r->vhi;
 	Window w = {0};
 	int64_t taps = 0;
@@ -166,17 +168,18 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Nes
 	if (inner && !find_window(r, s, val, inner, &w))
 		return false;
 	for (int i = s->nband; i < s->niters - 1; i++)
-		row_open(r, in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), row_extent(r, s->iter[i]));
+		row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
+			 row_extent(r, s->iter[i]));
 	if (inner) {
 		Expr *idx = ex_add(p, ex_mul(p, l_int(r->b, w.cv), ex_iter(p, v)),
 				   ex_mul(p, l_int(r->b, w.cu), ex_iter(p, u)));
 
-		copy_window(r, s, &w, outer, in);
+		copy_window(r, s, &w, outer, &in);
 		w.base = ex_load(p, w.row, &idx, 1);
 		val = ex_rewrite(p, val, from_window, &w);
 	}
 	guard_to_range(r->k, outer, v, &lo, &hi);
-	row_open(r, in, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, lo, hi);
+	row_open(r, &in, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, lo, hi);
 	for (int64_t j = 0; j < taps; j++) {
 		Expr *tap = l_int(r->b, j), *term[2] = {ex_subst_iters(p, val, &u, &tap, 1), NULL},
 		     *place_of[MAX_ITERS];
@@ -186,7 +189,88 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at, Expr *val, Nes
 		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, term, NULL), s, PART_TERM,
 			 s->niters, place_of);
 	}
+	row_close(r, &in);
 	return true;
+}
+
+/*
+ * A sum of floats is rounded at every term, so a long one is made of the sums of blocks of SUM_BLOCK terms: for terms of one sign
+ * the error then grows with the number of blocks, not of terms. A block is *STEP points of the iterator that is given back and
+ * all points of those inside it; null where the sum is short.
+ */
+enum { SUM_BLOCK = 512 };
+
+static Iter *sum_blocks(const Stmt *s, int64_t *step)
+{
+	int64_t n, inner = 1;
+
+	if (s->red != MONOID_sum || !ctype_is_float(s->val[0]->ct))
+		return NULL;
+	for (int i = s->niters; i-- > s->nband; inner *= n)
+		if (!dim_is_const(s->iter[i]->extent, &n) || n > SUM_BLOCK / inner) {
+			*step = SUM_BLOCK / inner;
+			return s->iter[i];
+		}
+	return NULL;
+}
+
+/* A loop over v: the states of a block of the stage. */
+static void open_states(Row *r, Nest *in)
+{
+	row_open(r, in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
+}
+
+/* Adds the terms of S to ACC, a row of them at a time. BLOCKS, where it is not null, goes over [FIRST, END) alone. */
+static void emit_terms(Row *r, Stmt *s, Buf *const *acc, Expr *at, const Iter *blocks, Expr *first,
+		       Expr *end)
+{
+	Nest in = {.n = 0};
+	Expr *lo = r->vlo, *hi = r->vhi, *val[2] = {NULL, NULL}, *guard;
+	int i = s->nband;
+
+	while (blocks && s->iter[i] != blocks)
+		i++;
+	for (; i < s->niters; i++)
+		if (s->iter[i] == blocks)
+			row_open(r, &in, LOOP_SERIAL, s->iter[i], first, end);
+		else
+			row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
+				 row_extent(r, s->iter[i]));
+	for (int c = 0; c < monoid_info[s->red].n; c++)
+		val[c] = row_placed(r, s->val[c]);
+	guard = guard_to_range(r->k, row_placed(r, s->guard), r->rep[r->vec], &lo, &hi);
+	row_open(r, &in, l_short(r->rep[r->vec]->extent) ? LOOP_SHORT : LOOP_VECTOR, r->rep[r->vec],
+		 lo, hi);
+	row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM, s->niters,
+		 NULL);
+	row_close(r, &in);
+}
+
+/* The same by blocks of STEP points of BLOCKS, whose sums are added to ACC. */
+static void emit_sum_blocks(Row *r, Stmt *s, Buf *const *acc, Expr *at, Iter *blocks, int64_t step)
+{
+	ExprPool *p = r->k->pool;
+	Iter *first = l_iter(r->b, "first", blocks->extent);
+	Expr *all = row_extent(r, blocks),
+	     *end = l_min(r->b, ex_add(p, ex_iter(p, first), l_int(r->b, step)), all), *val;
+	Nest n = {.n = 0}, in = {.n = 0};
+	const CType ct = s->val[0]->ct;
+	Buf *sum;
+
+	for (int i = s->nband; s->iter[i] != blocks; i++)
+		row_open(r, &n, LOOP_SERIAL, s->iter[i], l_int(r->b, 0), row_extent(r, s->iter[i]));
+	row_open(r, &n, LOOP_SERIAL, first, l_int(r->b, 0), all);
+	n.loop[n.n - 1]->step = step;
+	sum = l_temp(r->b, "sum", ctype_dtype(ct), dim_const(r->k->ctx, BLOCK));
+	open_states(r, &in);
+	l_store(r->b, sum, at, monoid_identity(p, s->red, 0, ct), NULL);
+	row_close(r, &in);
+	emit_terms(r, s, &sum, at, blocks, ex_iter(p, first), end);
+	open_states(r, &in);
+	val = ex_load(p, sum, &at, 1);
+	row_state_node(r, LN_UPDATE, s, acc, at, &val, NULL);
+	row_close(r, &in);
+	row_close(r, &n);
 }
 
 /* Reduction with v innermost: a block of states, updated a row of terms at a time. */
@@ -194,31 +278,26 @@ void row_emit_reduce_vector(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};
 	Expr *v = ex_iter(r->k->pool, r->rep[r->vec]), *at = ex_sub(r->k->pool, v, r->v0);
-	Expr *lo = r->vlo, *hi = r->vhi, *val[2] = {NULL, NULL}, *guard;
 	Buf *acc[2];
+	Iter *blocks;
+	int64_t step;
 
 	if (r->tile >= 0 && row_emit_window(r, s))
 		return;
 	assert(r->block <= BLOCK);
 	row_open_band(r, s, &n, false);
 	row_declare_state(r, s, acc, dim_const(r->k->ctx, BLOCK));
-	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], lo, hi);
-	for (int i = 0; i < monoid_info[s->red].n; i++)
-		val[i] = row_placed(r, s->val[i]);
+	open_states(r, &in);
 	row_init_state(r, s, acc, at);
 	row_close(r, &in);
-	if (!unrolled(s) || !emit_taps(r, s, acc, at, val[0], &in)) {
-		for (int i = s->nband; i < s->niters; i++)
-			row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
-				 row_extent(r, s->iter[i]));
-		guard = guard_to_range(r->k, row_placed(r, s->guard), r->rep[r->vec], &lo, &hi);
-		row_open(r, &in, l_short(r->rep[r->vec]->extent) ? LOOP_SHORT : LOOP_VECTOR,
-			 r->rep[r->vec], lo, hi);
-		row_does(r, row_state_node(r, LN_UPDATE, s, acc, at, val, guard), s, PART_TERM,
-			 s->niters, NULL);
+	if (!unrolled(s) || !emit_taps(r, s, acc, at)) {
+		blocks = sum_blocks(s, &step);
+		if (blocks)
+			emit_sum_blocks(r, s, acc, at, blocks, step);
+		else
+			emit_terms(r, s, acc, at, NULL, NULL, NULL);
 	}
-	row_close(r, &in);
-	row_open(r, &in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
+	open_states(r, &in);
 	row_store_state(r, s, acc, at);
 	row_close(r, &in);
 	row_close(r, &n);

@@ -30,16 +30,13 @@ typedef struct Gemm {
 	Iter *m0, *n0;          /* the block's first row and column */
 } Gemm;
 
-/* How a statement's expressions are rewritten: its iterators by the contraction's, loads flat. */
+/* How the expressions of a statement are rewritten: loads get flat indices, iterators become the contraction's. */
 typedef struct Placing {
 	Gemm *g;
 	const Stmt *s;
-	const Buf *acc;   /* read from the tile instead */
-	Buf *tile;
-	Expr *tile_at, *local_at;
-	Buf **local;      /* by Buf.id: later temporaries of the epilogue */
-	int nlocal;
-	bool flat;        /* in the epilogue: merged iterators stand for their last */
+	Expr **value;     /* by Buf.id, NVALUES of them: what an element of a temporary is at this point; or null */
+	int nvalues;
+	bool flat;        /* merged iterators: the last one stands for all, the others are 0 */
 } Placing;
 
 /* ---- GPUs: a block's tile ---- */
@@ -118,8 +115,9 @@ bool gemm_joins_after(Gemm *g, Iter *const *it, int n);
 /* The iterator of the contraction that runs with IT of statement S; IT itself where none does. */
 Iter *gemm_original(const Gemm *g, const Stmt *s, const Iter *it);
 Dim *gemm_product(Gemm *g, Iter *const *it, int n);
-/* The rewriting of a Placing (a callback of ex_rewrite). */
-Expr *gemm_place(void *arg, Expr *e);
+/* E so rewritten; null stays null. Loads are flat before merged iterators become one: only in a flat index does the last one
+ * stand for all of them. */
+Expr *gemm_placed(Placing *p, Expr *e);
 /* Iterator IT of statement S, of a column, a row and a term (as flat expressions N, M and K; null: as it is). */
 Expr *gemm_at(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k);
 /* NODE does PART of statement S at row M, column N and term K (null: none) of the whole matrix. */

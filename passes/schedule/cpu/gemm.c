@@ -23,7 +23,14 @@
 
 #include <assert.h>
 
-enum { PANEL_BYTES = 128, ROWS = 128, COLUMNS = 128, MAX_COLUMNS = 512, MIN_N = 8, GRAIN_TERMS = 1 << 18 };
+enum {
+	PANEL_BYTES = 128,
+	ROWS = 128,
+	COLUMNS = 128,
+	MAX_COLUMNS = 512,
+	MIN_N = 8,
+	GRAIN_TERMS = 1 << 18
+};
 
 int64_t gemm_panel(CType t)
 {
@@ -225,29 +232,38 @@ Iter *gemm_original(const Gemm *g, const Stmt *s, const Iter *it)
 	return (Iter *)it;
 }
 
-Expr *gemm_place(void *arg, Expr *e)
+static Expr *place_load(void *arg, Expr *e)
 {
-	Placing *p = arg;
-	Gemm *g = p->g;
+	const Placing *p = arg;
+	Buf *b = e->load.buf;
+	Expr *at;
 
-	if (e->kind == EX_ITER) {
-		Iter *it = gemm_original(g, p->s, e->iter);
-		Expr *f = p->flat ? flat_iter(g, it) : NULL;
+	if (e->kind != EX_LOAD)
+		return NULL;
+	if (b->id < p->nvalues && p->value[b->id])
+		return p->value[b->id];
+	at = flat_index(p->g->k, b, e->load.idx);
+	return ex_load(p->g->b.p, b, &at, 1);
+}
 
-		return f ? f : it != e->iter ? ex_iter(g->b.p, it) : NULL;
-	}
-	if (e->kind == EX_LOAD) {
-		Buf *b = e->load.buf;
-		Expr *at;
+static Expr *place_iter(void *arg, Expr *e)
+{
+	const Placing *p = arg;
+	Iter *it;
+	Expr *f;
 
-		if (p->acc && b == p->acc)
-			return ex_load(g->b.p, p->tile, &p->tile_at, 1);
-		if (p->local && b->id < p->nlocal && p->local[b->id])
-			return ex_load(g->b.p, p->local[b->id], &p->local_at, 1);
-		at = flat_index(g->k, b, e->load.idx);
-		return ex_load(g->b.p, b, &at, 1);
-	}
-	return NULL;
+	if (e->kind != EX_ITER)
+		return NULL;
+	it = gemm_original(p->g, p->s, e->iter);
+	f = p->flat ? flat_iter(p->g, it) : NULL;
+	return f ? f : it != e->iter ? ex_iter(p->g->b.p, it) : NULL;
+}
+
+Expr *gemm_placed(Placing *p, Expr *e)
+{
+	ExprPool *pool = p->g->b.p;
+
+	return e ? ex_rewrite(pool, ex_rewrite(pool, e, place_load, p), place_iter, p) : NULL;
 }
 
 static bool all_in_band(Gemm *g)

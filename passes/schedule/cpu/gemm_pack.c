@@ -81,7 +81,7 @@ static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	LNode *l = l_loop(b, LOOP_VECTOR, g->nflat, c0, cend, 1);
 
 	l_store(b, g->bbuf, ex_add(b->p, base, ex_sub(b->p, ex_iter(b->p, g->nflat), c0)),
-		ex_rewrite(b->p, g->c.b, gemm_place, &pl), NULL);
+		gemm_placed(&pl, g->c.b), NULL);
 	l_close(b, l);
 	zero_columns(g, base, ex_sub(b->p, cend, c0));
 }
@@ -110,8 +110,8 @@ static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 		lo = l_max(b, l_int(b, 0), ex_sub(p, c0, row0));
 		hi = l_min(b, ww, ex_sub(p, cend, row0));
 	}
-	val = ex_rewrite(p, g->c.b, gemm_place, &pl);
-	guard = g->c.guard_b ? ex_rewrite(p, g->c.guard_b, gemm_place, &pl) : NULL;
+	val = gemm_placed(&pl, g->c.b);
+	guard = gemm_placed(&pl, g->c.guard_b);
 	guard = guard_to_range(g->k, guard, w, &lo, &hi);
 	wl = l_loop(b, l_short(w->extent) ? LOOP_SHORT : LOOP_VECTOR, w, lo, hi, 1);
 	l_store(b, g->bbuf, ex_add(p, base, ex_sub(p, ex_add(p, row0, ex_iter(p, w)), c0)), val,
@@ -172,10 +172,10 @@ void gemm_pack_a(Gemm *g)
 		l_store(b, g->abuf, at, zero_of(g), NULL);
 		l_close(b, wl);
 	}
-	guard = g->c.guard_a ? ex_rewrite(p, g->c.guard_a, gemm_place, &pl) : NULL;
+	guard = gemm_placed(&pl, g->c.guard_a);
 	guard = guard_to_range(g->k, guard, last, &lo, &hi);
 	wl = l_loop(b, kind, last, lo, hi, 1);
-	l_store(b, g->abuf, at, ex_rewrite(p, g->c.a, gemm_place, &pl), guard);
+	l_store(b, g->abuf, at, gemm_placed(&pl, g->c.a), guard);
 	l_close(b, wl);
 	close_loops(g, loops, nl);
 	l_close(b, il);

@@ -107,9 +107,8 @@ static void emit_tile(Gemm *g, const TileAt *t)
 			}
 			from[c] = g->c.n[g->c.nn - 1];
 			to[c++] = ex_iter(p, t->nt);
-			idx[i] = ex_subst_iters(p,
-						ex_rewrite(p, g->c.b->load.idx[i], gemm_place, &pl),
-						from, to, c);
+			idx[i] = ex_subst_iters(p, gemm_placed(&pl, g->c.b->load.idx[i]), from, to,
+						c);
 		}
 		tl->b = g->c.b->load.buf;
 		tl->b_at = flat_index(g->k, tl->b, idx);
@@ -155,25 +154,20 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	ExprPool *p = b->p;
 	Iter *i = l_iter(b, "i", dim_const(g->k->ctx, g->mr)),
 	     *j = l_iter(b, "j", dim_const(g->k->ctx, g->nr));
-	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j)),
-	     *idx[MAX_RANK];
+	Expr *at = ex_add(p, ex_mul(p, ex_iter(p, i), l_int(b, g->nr)), ex_iter(p, j));
 	Expr *acc_at = ex_add(p, t->tile_at, at);
-	Placing pl = {.g = g,
-		      .acc = g->c.s->out[0],
-		      .tile = t->tile,
-		      .tile_at = acc_at,
-		      .local_at = at,
-		      .flat = true};
+	Placing pl = {.g = g, .nvalues = g->k->bufs.n, .flat = true};
 	LNode *il, *jl;
 
-	pl.nlocal = g->k->bufs.n;
-	pl.local = NEW_ARRAY(b->arena, pl.nlocal + 1, Buf *);
+	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
+	pl.value[g->c.s->out[0]->id] = ex_load(p, t->tile, &acc_at, 1);
 	for (int s = 1; s < g->k->stmts.n; s++) {
-		Buf *o = g->k->stmts.at[s]->out[0];
+		Buf *o = g->k->stmts.at[s]->out[0], *local;
 
-		if (o->kind == BUF_TEMP)
-			pl.local[o->id] = l_temp(b, o->name, o->dtype,
-						 dim_const(g->k->ctx, g->mr * g->nr));
+		if (o->kind != BUF_TEMP)
+			continue;
+		local = l_temp(b, o->name, o->dtype, dim_const(g->k->ctx, g->mr * g->nr));
+		pl.value[o->id] = ex_load(p, local, &at, 1);
 	}
 	il = l_loop(b, LOOP_SERIAL, i, l_int(b, 0), t->m_valid, 1);
 	l_let(b, g->mflat, ex_add(p, ex_iter(p, t->mt), ex_iter(p, i)));
@@ -184,22 +178,20 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	for (int s = 0; s < g->k->stmts.n; s++) {
 		Stmt *st = g->k->stmts.at[s];
 		Expr *val;
+		LNode *n;
 
 		l_of(b, st);
 		pl.s = st;
-		val = s ? ex_rewrite(p, st->val[0], gemm_place, &pl)
-			: ex_load(p, t->tile, &acc_at, 1);
-		if (st->out[0]->kind == BUF_TEMP) {
-			if (s)
-				gemm_does(g, l_store(b, pl.local[st->out[0]->id], at, val, NULL),
-					  st, PART_WRITE, ex_iter(p, g->mflat),
-					  ex_iter(p, g->nflat), NULL);
+		val = s ? gemm_placed(&pl, st->val[0]) : ex_load(p, t->tile, &acc_at, 1);
+		if (st->out[0]->kind != BUF_TEMP)
+			n = l_store(b, st->out[0],
+				    gemm_placed(&pl, flat_index(g->k, st->out[0], st->widx)), val,
+				    NULL);
+		else if (s)
+			n = l_store(b, pl.value[st->out[0]->id]->load.buf, at, val, NULL);
+		else
 			continue;
-		}
-		for (int d = 0; d < st->nwidx; d++)
-			idx[d] = ex_rewrite(p, st->widx[d], gemm_place, &pl);
-		gemm_does(g, l_store(b, st->out[0], flat_index(g->k, st->out[0], idx), val, NULL),
-			  st, PART_WRITE, ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
+		gemm_does(g, n, st, PART_WRITE, ex_iter(p, g->mflat), ex_iter(p, g->nflat), NULL);
 	}
 	l_close(b, jl);
 	l_close(b, il);

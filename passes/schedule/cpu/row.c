@@ -117,32 +117,37 @@ static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
 
 /* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */
 
-static Expr *place(void *arg, Expr *e)
+static Expr *place_load(void *arg, Expr *e)
 {
 	Row *r = arg;
+	Expr *idx[MAX_RANK], *at;
+	Buf *b = e->load.buf;
 
-	if (e->kind == EX_ITER) {
-		const int b = band_index(r->band, r->s, e->iter);
-
-		if (b >= 0)
-			return r->as[b];
-	} else if (e->kind == EX_LOAD && e->load.buf->id < r->nlocal && r->local[e->load.buf->id]) {
-		Expr *idx[MAX_RANK], *at;
-
-		local_index(r, e->load.buf, e->load.idx, idx);
-		at = flat_index(r->k, r->local[e->load.buf->id], idx);
-		return ex_load(r->k->pool, r->local[e->load.buf->id], &at, 1);
-	} else if (e->kind == EX_LOAD) {
-		Expr *at = flat_index(r->k, e->load.buf, e->load.idx);
-
-		return ex_load(r->k->pool, e->load.buf, &at, 1);
+	if (e->kind != EX_LOAD)
+		return NULL;
+	memcpy(idx, e->load.idx, (size_t)e->load.nidx * sizeof *idx);
+	if (b->id < r->nlocal && r->local[b->id]) {
+		local_index(r, b, e->load.idx, idx);
+		b = r->local[b->id];
 	}
-	return NULL;
+	at = flat_index(r->k, b, idx);
+	return ex_load(r->k->pool, b, &at, 1);
 }
 
+static Expr *place_iter(void *arg, Expr *e)
+{
+	const Row *r = arg;
+	const int b = e->kind == EX_ITER ? band_index(r->band, r->s, e->iter) : -1;
+
+	return b >= 0 ? r->as[b] : NULL;
+}
+
+/* Loads are flat before iterators become the stage's: only in a flat index does a merged one stand for all that it was. */
 Expr *row_placed(Row *r, Expr *e)
 {
-	return e ? ex_rewrite(r->k->pool, e, place, r) : NULL;
+	ExprPool *p = r->k->pool;
+
+	return e ? ex_rewrite(p, ex_rewrite(p, e, place_load, r), place_iter, r) : NULL;
 }
 
 Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out)
@@ -150,17 +155,13 @@ Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out)
 	Expr *idx[MAX_RANK];
 	Buf *t = s->out[k];
 
-	for (int d = 0; d < s->nwidx; d++)
-		idx[d] = row_placed(r, s->widx[d]);
+	memcpy(idx, s->widx, (size_t)s->nwidx * sizeof *idx);
 	if (t->id < r->nlocal && r->local[t->id]) {
-		Expr *in[MAX_RANK];
-
-		memcpy(in, idx, sizeof in);
-		local_index(r, t, in, idx);
+		local_index(r, t, s->widx, idx);
 		t = r->local[t->id];
 	}
 	*out = t;
-	return flat_index(r->k, t, idx);
+	return row_placed(r, flat_index(r->k, t, idx));
 }
 
 void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red)

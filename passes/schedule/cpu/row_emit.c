@@ -73,10 +73,10 @@ static void emit_map(Row *r, Stmt *s)
 	Iter *last = row_open_band(r, s, &n, true);
 	Expr *val = row_placed(r, s->val[0]), *guard = row_placed(r, s->guard), *at, *lo, *hi;
 	Buf *out;
-	LoopKind kind = r->unrolled                                        ? LOOP_UNROLL
+	LoopKind kind = r->unrolled                                          ? LOOP_UNROLL
 			: s->ordered || expr_can_fault(val) || row_packed(s) ? LOOP_SERIAL
-			: r->vec >= 0 && l_short(r->rep[r->vec]->extent)   ? LOOP_SHORT
-									   : LOOP_VECTOR;
+			: r->vec >= 0 && l_short(r->rep[r->vec]->extent)     ? LOOP_SHORT
+									     : LOOP_VECTOR;
 
 	at = row_write_index(r, s, 0, &out);
 	if (r->vec >= 0) {

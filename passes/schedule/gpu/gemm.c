@@ -113,8 +113,8 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 	const Contraction *c = &g->c;
 	int bytes, packs[2], units[2]; /* along k, along the side */
 
-	o->val = ex_rewrite(g->b.p, val, gemm_place, &pl);
-	o->guard = guard ? ex_rewrite(g->b.p, guard, gemm_place, &pl) : NULL;
+	o->val = gemm_placed(&pl, val);
+	o->guard = gemm_placed(&pl, guard);
 	o->side = side;
 	o->nside = nside;
 	o->type = gg->s.kind ? mma_info[gg->s.kind].type[o == &gg->b] : ctype_dtype(c->ct);

@@ -208,20 +208,6 @@ static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block,
 
 /* ---- What follows ---- */
 
-typedef struct Follow {
-	Placing pl;
-	Expr **value; /* by Buf.id: what a statement before left there */
-} Follow;
-
-static Expr *follow(void *arg, Expr *e)
-{
-	Follow *f = arg;
-
-	if (e->kind == EX_LOAD && e->load.buf->id < f->pl.nlocal && f->value[e->load.buf->id])
-		return f->value[e->load.buf->id];
-	return gemm_place(&f->pl, e);
-}
-
 /* Whether S has a point depends on LAST. */
 static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
 {
@@ -276,35 +262,32 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Follow f = {.pl = {.g = g}};
+	Placing pl = {.g = g, .nvalues = g->k->bufs.n};
 
-	f.pl.nlocal = g->k->bufs.n;
-	f.value = NEW_ARRAY(b->arena, f.pl.nlocal + 1, Expr *);
+	pl.value = NEW_ARRAY(b->arena, pl.nvalues + 1, Expr *);
 	for (int i = 0; i < g->nstmts; i++) {
 		Stmt *s = g->k->stmts.at[i];
 		Buf *o = s->out[0];
-		Expr *val, *idx[MAX_RANK], *some = guard;
+		Expr *val, *at, *some = guard;
 		LNode *loop = NULL;
 
 		l_of(b, s);
-		f.pl.s = s;
-		val = i ? ex_rewrite(p, s->val[0], follow, &f) : ex_load(p, strip, &sum_at, 1);
-		f.value[o->id] = ex_round(p, o->dtype, val);
+		pl.s = s;
+		val = i ? gemm_placed(&pl, s->val[0]) : ex_load(p, strip, &sum_at, 1);
+		pl.value[o->id] = ex_round(p, o->dtype, val);
 		if (!gemm_stores(g, s))
 			continue;
-		for (int d = 0; d < s->nwidx; d++)
-			idx[d] = ex_rewrite(p, s->widx[d], follow, &f);
+		at = gemm_placed(&pl, flat_index(g->k, o, s->widx));
 		if (i && s->guard)
 			some = ex_and(p, some,
-				      ex_subst_iters(p, ex_rewrite(p, s->guard, follow, &f),
-						     x->from, x->to, x->n));
+				      ex_subst_iters(p, gemm_placed(&pl, s->guard), x->from, x->to,
+						     x->n));
 		if (pack > 1) {
 			loop = l_loop(b, LOOP_VECTOR, elem, l_int(b, 0), l_int(b, pack), 1);
 			loop->pack = pack;
 		}
 		gemm_does(g,
-			  l_store(b, o,
-				  ex_subst_iters(p, flat_index(g->k, o, idx), x->from, x->to, x->n),
+			  l_store(b, o, ex_subst_iters(p, at, x->from, x->to, x->n),
 				  ex_subst_iters(p, val, x->from, x->to, x->n), some),
 			  s, PART_WRITE, m, col, NULL);
 		if (loop)

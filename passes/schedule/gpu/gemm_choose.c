@@ -20,9 +20,9 @@ enum {
 	MOVED = 2,       /* of one that goes through registers, without its value */
 	EDGED = 2,       /* more for single elements that end within tiles: comparisons */
 	SPLIT = 8,       /* the same, where its row of the tile is split into several indices */
-	ASKED = 5,       /* and more where those, of sizes that are not known, are compared with these */
-	PAIRED = 30,     /* where two instructions have the sums: what ptxas takes more */
-	MOST_PARTS = 64  /* of a sum */
+	ASKED = 5, /* and more where those, of sizes that are not known, are compared with these */
+	PAIRED = 30,    /* where two instructions have the sums: what ptxas takes more */
+	MOST_PARTS = 64 /* of a sum */
 };
 
 /* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */

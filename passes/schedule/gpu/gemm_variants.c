@@ -166,8 +166,8 @@ void gemm_gpu_sizes(const GpuGemm *g, double size[4])
 	}
 	size[2] = fmax(size[2], fmin(most[2], (double)SUM));
 	room = all < DIM_INF && g->serves->where.size ? (double)all / 2
-	       : all < DIM_INF                  ? (double)all
-						: (double)REST * x->t->gpu->sms;
+	       : all < DIM_INF                        ? (double)all
+						      : (double)REST * x->t->gpu->sms;
 	room /= size[0] * size[1] * size[3];
 	grow(size, most, 0, most[1] > size[1] ? sqrt(room) : room, &room);
 	grow(size, most, 1, room, &room);

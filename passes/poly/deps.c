@@ -275,6 +275,8 @@ static void check_meetings(Poly *p, Dep d, Accesses a, Accesses b, bool flow)
 			Dep one = d;
 
 			one.rel = meet(p, &a.list.at[i], &b.list.at[j], &one.weak);
+			one.idx = b.list.at[j].idx;
+			one.nidx = b.list.at[j].nidx;
 			check_dep(p, one, flow);
 		}
 }

@@ -75,44 +75,6 @@ static const Buf *made_ahead(const Poly *p, const LNode *w, const LNode *n)
 		       : NULL;
 }
 
-void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
-{
-	const Buf *held = NULL;
-	const Local *l;
-
-	if (b->node->kind == LN_TILE || b->node->kind == LN_MMA)
-		return; /* its operands may be packed */
-	for (int i = 0; i < p->execs.n && !held; i++) {
-		const Exec *e = p->execs.at[i];
-
-		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !held; k++)
-			if (e->buf[k] && reads(p, b->node, e->buf[k]))
-				held = e->buf[k];
-			else if (e->buf[k])
-				held = made_ahead(p, e->node, b->node);
-	}
-	if (!held) {
-		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it",
-			   d->to, d->buf->name, d->from);
-		return;
-	}
-	l = local_of(p, held);
-	if (!l)
-		return;
-	v = isl_map_copy(v);
-	for (int i = 0; i < around(a, l) || i < around(b, l); i++) {
-		bool shared = i < a->axis.n && i < b->axis.n &&
-			      a->axis.at[i].it == b->axis.at[i].it;
-
-		if (!poly_no_pair(p, isl_map_copy(v)) && (!shared || poly_differs(p, v, i))) {
-			poly_say(p, d, a, b, v, "outlives the local that holds the value");
-			break;
-		}
-		v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
-	}
-	isl_map_free(v);
-}
-
 /* An iterator that is split, by its parts. */
 static Expr *by_parts(void *arg, Expr *e)
 {
@@ -124,6 +86,11 @@ static Expr *by_parts(void *arg, Expr *e)
 	return s ? ex_add(p->pool, ex_mul(p->pool, q, ex_dim(p->pool, s->n)), r) : NULL;
 }
 
+Expr *poly_by_parts(Poly *p, Expr *e)
+{
+	return p->splits.n ? ex_rewrite(p->pool, e, by_parts, p) : e;
+}
+
 /* The flat index into B by dims: strides are B's own. False where it has no such form. */
 static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 {
@@ -131,7 +98,7 @@ static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 	Dim *stride[MAX_RANK], *q;
 	int64_t v;
 
-	if (!ex_affine(p->ctx, ex_rewrite(p->pool, flat, by_parts, p), &a))
+	if (!ex_affine(p->ctx, poly_by_parts(p, flat), &a))
 		return false;
 	for (int d = b->rank - 1; d >= 0; d--) {
 		stride[d] = d + 1 < b->rank ? dim_mul(p->ctx, stride[d + 1], b->dims[d + 1])
@@ -155,38 +122,49 @@ static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 	return true;
 }
 
-static isl_map *cell_map(Poly *p, const Exec *e, const Buf *b)
+/* [axes of E] -> [cell of B at flat index AT], by dims where BY_DIMS; null where that has no affine form. */
+static isl_map *cell_map(Poly *p, const Exec *e, const Buf *b, Expr *at, bool dims)
 {
 	Iter **it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
-	Expr *idx[MAX_RANK];
-	isl_map *m;
 	Scope sc = {it, e->axis.n};
-	int odd = 0;
+	Expr *idx[MAX_RANK];
+	int odd = 0, n = 1;
+	isl_map *m;
 
 	for (int i = 0; i < e->axis.n; i++)
 		it[i] = e->axis.at[i].it;
-	m = poly_map(p, &sc, poly_universe(p, sc.n), &e->idx, e->idx ? 1 : 0, &odd);
-	if (odd && by_dims(p, b, e->idx, idx)) {
-		isl_map_free(m);
-		odd = 0;
-		m = poly_map(p, &sc, poly_universe(p, sc.n), idx, b->rank, &odd);
-	}
+	idx[0] = at;
+	if (dims && !by_dims(p, b, at, idx))
+		return NULL;
+	n = dims ? b->rank : at ? 1 : 0;
+	m = poly_map(p, &sc, poly_universe(p, sc.n), idx, n, &odd);
 	if (!odd)
 		return m;
 	isl_map_free(m);
 	return NULL;
 }
 
+/* The cells of B that A and C name, flat or, where that is not affine, by dims. */
+static bool cell_maps(Poly *p, const Buf *b, const Exec *a, Expr *at_a, const Exec *c, Expr *at_c,
+		      isl_map **ma, isl_map **mc)
+{
+	for (int dims = 0; dims < 2; dims++) {
+		*ma = cell_map(p, a, b, at_a, dims);
+		*mc = *ma ? cell_map(p, c, b, at_c, dims) : NULL;
+		if (*mc)
+			return true;
+		isl_map_free(*ma);
+	}
+	return false;
+}
+
 /* Points of the band that A and B put into one cell of L in one life of it are one. */
 static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, int nband)
 {
-	isl_map *ca = cell_map(p, a, l->buf), *cb = cell_map(p, b, l->buf), *v;
 	Dep d = {.from = a->stmt, .to = b->stmt, .what = "the local of a value", .buf = l->buf};
-	isl_map *points;
+	isl_map *ca, *cb, *v, *points;
 
-	if (!ca || !cb || isl_map_dim(ca, isl_dim_out) != isl_map_dim(cb, isl_dim_out)) {
-		isl_map_free(ca);
-		isl_map_free(cb);
+	if (!cell_maps(p, l->buf, a, a->idx, b, b->idx, &ca, &cb)) {
 		poly_unproved(p, "the cells of %s", l->buf->name);
 		return;
 	}
@@ -212,6 +190,241 @@ static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, i
 		isl_map_free(bad);
 	}
 	isl_map_free(points);
+	isl_map_free(v);
+}
+
+/* The axes of an execution, and numbers that are not affine in them: each is an axis of its own. */
+typedef struct Wide {
+	Poly *p;
+	const Exec *e;
+	Scope sc;
+	VEC(Iter *) it;
+	VEC(Expr *) odd; /* by axis after those of E */
+} Wide;
+
+static void widen(Wide *w, Iter *it)
+{
+	vec_push(w->p->arena, &w->it, it);
+	w->sc = (Scope){w->it.at, w->it.n};
+}
+
+static Wide wide(Poly *p, const Exec *e)
+{
+	Wide w = {.p = p, .e = e};
+
+	for (int i = 0; i < e->axis.n; i++)
+		widen(&w, e->axis.at[i].it);
+	return w;
+}
+
+/* The axis of W that E is. */
+static Expr *axis_of(Wide *w, Expr *e)
+{
+	int i = 0;
+
+	while (i < w->odd.n && w->odd.at[i] != e)
+		i++;
+	if (i == w->odd.n) {
+		vec_push(w->p->arena, &w->odd, e);
+		widen(w, poly_fresh(w->p, "odd", dim_const(w->p->ctx, 1)));
+	}
+	return ex_iter(w->p->pool, w->it.at[w->e->axis.n + i]);
+}
+
+/* X times size D: a sum of axes, one for each product of sizes, so that X*2*N and X*-N are multiples of one. */
+static Expr *times_size(Wide *w, Expr *x, Dim *d)
+{
+	ExprPool *p = w->p->pool;
+	Expr *sum = ex_int(p, CT_I64, 0);
+	int64_t coef;
+	Dim *mono;
+
+	for (int i = 0; dim_term(w->p->ctx, d, i, &coef, &mono); i++)
+		sum = ex_add(p, sum,
+			     ex_mul(p, ex_int(p, CT_I64, coef),
+				    axis_of(w, ex_mul(p, x, ex_dim(p, mono)))));
+	return sum;
+}
+
+static Expr *odd_as_axis(void *arg, Expr *e)
+{
+	Wide *w = arg;
+	isl_pw_aff *aff = e->ct == CT_I64 ? poly_aff(w->p, &w->sc, e) : NULL;
+
+	isl_pw_aff_free(aff);
+	if (aff || e->ct != CT_I64)
+		return NULL;
+	if (ex_is_op(e, IN_mul) && e->op.arg[1]->kind == EX_DIM)
+		return times_size(w, e->op.arg[0], e->op.arg[1]->dim);
+	return axis_of(w, e);
+}
+
+/* [axes of W] -> [AT], where its execution is carried out. */
+static isl_map *wide_map(const Wide *w, Expr *const *at, int n)
+{
+	isl_set *set = isl_map_domain(isl_map_copy(w->e->map));
+	int odd = 0;
+
+	set = isl_set_add_dims(set, isl_dim_set, (unsigned)w->odd.n);
+	return poly_map(w->p, &w->sc, set, at, n, &odd);
+}
+
+/* How an element is told: by its dims, by its flat index, or by that in terms of the strides of dims, where several dims run as
+ * one through the first of them. */
+typedef enum Telling { BY_INDEX, FLAT, BY_STRIDES, TELLINGS } Telling;
+
+/* IDX[0..N) of buffer B, told so, in TO: how many, 0 where it cannot be. */
+static int tell(Poly *p, Telling how, const Buf *b, Expr *const *idx, int n, Expr **to)
+{
+	for (int d = 0; d < n; d++)
+		to[d] = idx[d];
+	if (how == BY_INDEX)
+		return n;
+	to[0] = poly_form(p, poly_flat(p, b, idx, n));
+	if (how == FLAT)
+		return 1;
+	return by_dims(p, b, to[0], to) ? b->rank : 0;
+}
+
+/* An element of a buffer as an execution names it. */
+typedef struct Named {
+	Expr *at[MAX_RANK];
+	int n;
+} Named;
+
+/* X in terms of the axes of W. */
+static void in_axes(Wide *w, Named *x)
+{
+	for (int i = 0; i < x->n; i++)
+		x->at[i] = ex_rewrite(w->p->pool, x->at[i], odd_as_axis, w);
+}
+
+/* Times of A -> times of B where they name the same; null where the two name it by different numbers of indices. */
+static isl_map *where_same(const Wide *a, const Named *x, const Wide *b, const Named *y)
+{
+	return x->n && x->n == y->n ? isl_map_apply_range(wide_map(a, x->at, x->n),
+							  isl_map_reverse(wide_map(b, y->at, y->n)))
+				    : NULL;
+}
+
+/* How elements and cells are told, and whether numbers that are not affine may be axes of their own. */
+typedef struct Terms {
+	Telling elements, cells;
+	bool odd;
+} Terms;
+
+/* Whether A puts the element that B reads as R, in one life of the local, into the cell that B reads. V: the times at which they may
+ * meet, where it is not null; else that is told by the elements. UNPROVED where it cannot be told so. */
+static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *r, isl_map *v,
+			     Terms t)
+{
+	const Stmt *s = p->k->stmts.at[a->stmt];
+	const Local *l = local_of(p, r->local);
+	Wide wa = wide(p, a), wb = wide(p, b);
+	Named made = {.n = 0}, read = {.n = 0}, put, got;
+	Expr *idx[MAX_RANK], *cell = poly_by_parts(p, a->idx);
+	isl_map *pairs, *same;
+
+	for (int d = 0; d < s->nwidx; d++)
+		idx[d] = poly_form(
+			p, ex_subst_iters(p->pool, s->widx[d], s->iter, a->point, a->npoint));
+	if (!v) {
+		made.n = tell(p, t.elements, r->temp, idx, s->nwidx, made.at);
+		read.n = tell(p, t.elements, r->temp, r->idx, r->nidx, read.at);
+	}
+	put.n = tell(p, t.cells, l->buf, &cell, 1, put.at);
+	got.n = tell(p, t.cells, l->buf, &r->cell, 1, got.at);
+	in_axes(&wa, &made);
+	in_axes(&wa, &put);
+	in_axes(&wb, &read);
+	in_axes(&wb, &got);
+	if ((wa.odd.n || wb.odd.n) && !t.odd)
+		return POLY_UNPROVED;
+	pairs = v ? isl_map_copy(v) : where_same(&wa, &made, &wb, &read);
+	same = pairs ? where_same(&wa, &put, &wb, &got) : NULL;
+	if (!same) {
+		isl_map_free(pairs);
+		return POLY_UNPROVED;
+	}
+	for (int i = 0; i < around(a, l) && i < around(b, l); i++)
+		pairs = isl_map_equate(pairs, isl_dim_in, i, isl_dim_out, i);
+	return poly_no_pair(p, isl_map_subtract(pairs, same)) ? POLY_PROVED
+	       : v || t.odd || a->weak || b->weak             ? POLY_UNPROVED
+							      : POLY_WRONG;
+}
+
+/* V: the times of A and B at which the dependence has them meet. */
+static void check_read(Poly *p, const Exec *a, const Exec *b, const Read *r, isl_map *v)
+{
+	static const Terms ways[] = {{BY_INDEX, FLAT, false},   {BY_INDEX, BY_STRIDES, false},
+				     {FLAT, FLAT, false},       {FLAT, BY_STRIDES, false},
+				     {BY_STRIDES, FLAT, false}, {BY_STRIDES, BY_STRIDES, false},
+				     {BY_INDEX, FLAT, true},    {BY_INDEX, BY_STRIDES, true}};
+	PolyVerdict is = reads_own(p, a, b, r, v, ways[0]);
+
+	if (is == POLY_UNPROVED)
+		is = reads_own(p, a, b, r, v, ways[1]);
+	for (size_t i = 0; i < sizeof ways / sizeof *ways && is == POLY_UNPROVED; i++)
+		is = reads_own(p, a, b, r, NULL, ways[i]);
+	if (is == POLY_UNPROVED)
+		poly_unproved(p, "which elements of %s are read", r->local->name);
+	else if (is == POLY_WRONG)
+		poly_wrong(p, "statement %d reads another element of %s than its own", b->stmt,
+			   r->local->name);
+}
+
+/* R of B is the access that dependence D is of, and A stores to the local that it reads. */
+static bool is_read(Poly *p, const Dep *d, const Exec *a, const Exec *b, const Read *r)
+{
+	const Stmt *s = p->k->stmts.at[b->stmt];
+
+	if (r->temp != d->buf || r->nidx != d->nidx || a->buf[0] != r->local || !a->idx)
+		return false;
+	for (int i = 0; i < r->nidx; i++)
+		if (poly_form(p, ex_subst_iters(p->pool, d->idx[i], s->iter, b->point,
+						b->npoint)) != r->idx[i])
+			return false;
+	return true;
+}
+
+void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
+{
+	const Buf *held = NULL;
+	const Local *l;
+
+	if (b->node->kind == LN_TILE || b->node->kind == LN_MMA)
+		return; /* its operands may be packed */
+	for (int i = 0; i < p->execs.n && !held; i++) {
+		const Exec *e = p->execs.at[i];
+
+		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !held; k++)
+			if (e->buf[k] && reads(p, b->node, e->buf[k]))
+				held = e->buf[k];
+			else if (e->buf[k])
+				held = made_ahead(p, e->node, b->node);
+	}
+	if (!held) {
+		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it",
+			   d->to, d->buf->name, d->from);
+		return;
+	}
+	l = local_of(p, held);
+	if (!l)
+		return;
+	for (int i = 0; i < b->reads.n; i++)
+		if (is_read(p, d, a, b, &b->reads.at[i]))
+			check_read(p, a, b, &b->reads.at[i], v);
+	v = isl_map_copy(v);
+	for (int i = 0; i < around(a, l) || i < around(b, l); i++) {
+		bool shared = i < a->axis.n && i < b->axis.n &&
+			      a->axis.at[i].it == b->axis.at[i].it;
+
+		if (!poly_no_pair(p, isl_map_copy(v)) && (!shared || poly_differs(p, v, i))) {
+			poly_say(p, d, a, b, v, "outlives the local that holds the value");
+			break;
+		}
+		v = isl_map_equate(v, isl_dim_in, i, isl_dim_out, i);
+	}
 	isl_map_free(v);
 }
 

@@ -221,7 +221,7 @@ static void free_all(Poly *p)
 
 PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations, StrBuf *why)
 {
-	enum { OPERATIONS = 600000 };
+	enum { OPERATIONS = 800000 };
 	Arena *a = arena_new();
 	Poly p = {.ctx = original->ctx, .arena = a, .k = original, .s = s, .why = why};
 
@@ -233,6 +233,8 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 		original->stmts.at[i]->id = i;
 	poly_read_tree(&p);
 	check_points(&p);
+	if (!p.wrong)
+		poly_check_values(&p);
 	if (!p.wrong)
 		poly_check_deps(&p);
 	if (isl_ctx_last_error(p.isl) == isl_error_quota)

@@ -8,10 +8,12 @@
  *     term, and its write;
  *   - the source of a dependence runs before its sink; neither the parallel loop of a stage nor a vector loop
  *     carries one. Terms of one monoid may change places, and are not combined into one state at once;
- *   - two points that share a cell of a local while it lives are one point, and readers read what holds the
- *     value.
+ *   - two points that share a cell of a local while it lives are one point, and readers read the cell that holds the
+ *     value;
+ *   - at each point a node computes what its statement computes there, from the elements that the statement reads, and stores
+ *     it where the statement writes (passes/poly/values.c).
  *
- * Not looked at: what operands' packing copies, and that indices of loads are those of the original.
+ * Not looked at: what copies of operands hold (packing, tiles in shared memory).
  */
 #ifndef PASSES_POLY_POLY_H
 #define PASSES_POLY_POLY_H

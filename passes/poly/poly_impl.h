@@ -78,6 +78,22 @@ typedef struct Bound {
 	bool full; /* all of the iterator's extent */
 } Bound;
 
+/* A load of a local by an execution, which stands for one of element IDX of TEMP. */
+typedef struct Read {
+	const Buf *temp;
+	Expr *const *idx;
+	int nidx;
+	const Buf *local;
+	Expr *cell; /* flat */
+} Read;
+
+/* What each element of a local is, at VAR (LN_LOCAL). */
+typedef struct Kept {
+	const Buf *buf;
+	Iter *var;
+	Expr *is;
+} Kept;
+
 /* A node that carries out part of a statement: when and for which points. */
 struct Exec {
 	int stmt, comp, order; /* order: of nodes in one body */
@@ -88,7 +104,11 @@ struct Exec {
 	VEC(Axis) axis; /* outermost first */
 	VEC(Bound) bound;
 	VEC(Expr *) guard;
-	Expr **at;
+	Expr *val[2];
+	VEC(Read) reads;
+	Expr **point; /* of the statement: an expression for each of its first NPOINT iterators */
+	int npoint;
+	Expr **at; /* the same in coordinates */
 	int nat;
 	int odd;      /* conditions that are not affine */
 	bool weak;    /* a bound or a place is not affine: MAP has too many pairs */
@@ -128,6 +148,7 @@ typedef struct Poly {
 	VEC(Exec *) execs;
 	VEC(Outer) outers;
 	VEC(Local) locals;
+	VEC(Kept) kept;
 	VEC(const LNode *) copies; /* stores that carry out nothing: a local has what memory has */
 	StrBuf *why;
 	bool wrong, unproved;
@@ -193,6 +214,8 @@ typedef struct Dep {
 	bool weak;
 	const char *what;
 	const Buf *buf;
+	Expr *const *idx; /* a flow's: what of BUF the sink reads, over the iterators of its statement */
+	int nidx;
 } Dep;
 
 void poly_check_deps(Poly *p);
@@ -207,7 +230,18 @@ isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel);
 /* Dependence D from A to B fails at the times BAD, in the way HOW; or is not proved. */
 void poly_say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how);
 
+/* ---- passes/poly/values.c ---- */
+
+void poly_check_values(Poly *p);
+/* The element of B at IDX[0..n), by dims or already flat, as a flat index. */
+Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n);
+/* E in the form in which values and indices are compared. */
+Expr *poly_form(Poly *p, Expr *e);
+
 /* ---- passes/poly/locals.c ---- */
+
+/* E with iterators that are split (Split) as their parts. */
+Expr *poly_by_parts(Poly *p, Expr *e);
 
 /* The value goes from A to B, at the times V, through a buffer that both name; through a local only while it lives. */
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v);

@@ -142,9 +142,13 @@ static Exec *exec(Walk *w, const LNode *n, LPart part, int order)
 			   n->stmt);
 	if (n->guard)
 		vec_push(p->arena, &e->guard, resolve(w, n->guard));
+	e->point = e->at;
+	e->npoint = e->nat;
 	e->buf[0] = n->buf[0];
 	e->buf[1] = n->buf[1];
 	e->idx = resolve(w, n->idx);
+	for (int i = 0; i < 2; i++)
+		e->val[i] = resolve(w, n->val[i]);
 	vec_push(p->arena, &p->execs, e);
 	return e;
 }
@@ -260,14 +264,17 @@ static bool is_local(const Poly *p, const Buf *b)
 	return false;
 }
 
-static void local(Walk *w, const Buf *b)
+static void local(Walk *w, const LNode *n)
 {
-	Local l = {.buf = b, .nloops = w->loops.n};
+	Local l = {.buf = n->buf[0], .nloops = w->loops.n};
 
 	l.loop = NEW_ARRAY(w->p->arena, l.nloops + 1, const Iter *);
 	for (int i = 0; i < l.nloops; i++)
 		l.loop[i] = w->loops.at[i].it;
 	vec_push(w->p->arena, &w->p->locals, l);
+	if (n->val[0])
+		vec_push(w->p->arena, &w->p->kept,
+			 ((Kept){n->buf[0], n->var, resolve(w, n->val[0])}));
 }
 
 /* A store, or what adds to a state; what carries out no statement is a copy, of what the tree has elsewhere. */
@@ -304,7 +311,7 @@ static void visit(Walk *w, const LNode *n)
 	case LN_RING: loop(w, n); break;
 	case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
 	case LN_LOCAL:
-		local(w, n->buf[0]);
+		local(w, n);
 		if (n->part == PART_INIT)
 			product(w, n, n->mma, PART_INIT);
 		break;
@@ -313,6 +320,8 @@ static void visit(Walk *w, const LNode *n)
 	case LN_DRAIN:
 		if (n->part == PART_WRITE)
 			product(w, n, n->mma, PART_WRITE);
+		else
+			vec_push(w->p->arena, &w->p->copies, n);
 		break;
 	case LN_FILL: break; /* as packing: a copy of what the product reads */
 	case LN_TILE:

@@ -193,6 +193,9 @@ static LNode *loop_around(LNode *l, LPart p)
 	"  t: f32[N,40]\n"                                      \
 	"  t[i,j] = neg(x[i,j]) for i < N, j < 40\n"            \
 	"  y[i,j] = t[N - 1 - i,j] for i < N, j < 40\n}"
+#define MASKED                                                             \
+	"kernel @masked(%x: f32[M,N], %z: f32[M,N]) -> (%y: f32[M,N]) {\n" \
+	"  y[i,j] = select(lt(j, 2), x[i,j], z[i,j]) for i < M, j < N\n}"
 #define SCAN                                                   \
 	"kernel @scan(%x: f32[N,700]) -> (%y: f32[N,700]) {\n" \
 	"  y[i,j] = scan sum x[i,j] for i < N over j < 700\n}"
@@ -252,6 +255,7 @@ static void right(void)
 		{"scatter", SCATTER, order},       {"window", WINDOW, row},
 		{"concat", CONCAT, order},         {"wide windows", WIDE, row},
 		{"strided windows", STRIDED, row}, {"many sizes", SIZES, row},
+		{"a mask", MASKED, row},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -418,6 +422,7 @@ static void wrong_locals(void)
 {
 	Case t;
 	LNode *l;
+	Expr *zero;
 
 	/* the row of exponentials in one cell */
 	read_case(&t, SOFTMAX);
@@ -430,12 +435,76 @@ static void wrong_locals(void)
 	l->idx = ex_int(t.clone->pool, CT_I64, 0);
 	expect(&t, "a row in one cell", POLY_WRONG, "the local of a value");
 
-	/* the state written to memory, and read from the local that it left */
+	/* each reads the exponential of its neighbour */
+	read_case(&t, SOFTMAX);
+	row(&t);
+	for (int i = 0;; i++) {
+		l = node(&t, LN_STORE, i);
+		if (l->stmt == 3)
+			break;
+	}
+	zero = ex_int(t.clone->pool, CT_I64, 0);
+	l->val[0] = ex_op2(t.clone->pool, IN_div,
+			   ex_load(t.clone->pool, l->val[0]->op.arg[0]->load.buf, &zero, 1),
+			   l->val[0]->op.arg[1]);
+	expect(&t, "an element of another point", POLY_WRONG, "reads another element of");
+}
+
+/* The points are right, but what is computed there is not what the statement says. */
+static void wrong_values(void)
+{
+	Expr *one;
+	LNode *l;
+	Case t;
+
+	read_case(&t, MASKED);
+	row(&t);
+	l = part(t.s.stages.at[0]->body, PART_WRITE);
+	one = ex_op2(t.clone->pool, IN_lt, ex_int(t.clone->pool, CT_I64, 0),
+		     ex_int(t.clone->pool, CT_I64, 2));
+	l->val[0] = ex_op3(t.clone->pool, IN_select, one, l->val[0]->op.arg[1],
+			   l->val[0]->op.arg[2]);
+	expect(&t, "a condition without its iterator", POLY_WRONG, "the value of statement 0");
+
+	read_case(&t, MASKED);
+	row(&t);
+	l = part(t.s.stages.at[0]->body, PART_WRITE);
+	one = ex_int(t.clone->pool, CT_I64, 1);
+	l->idx = ex_add(t.clone->pool, l->idx, one);
+	expect(&t, "another place", POLY_WRONG, "the place of statement 0");
+
 	read_case(&t, SHIFTED);
 	order(&t);
 	l = part(t.s.stages.at[1]->body, PART_WRITE);
 	l->val[0] = ex_num(t.clone->pool, CT_F32, 1);
-	expect(&t, "a value that is not read", POLY_WRONG, "does not read t");
+	expect(&t, "a number instead of a value", POLY_WRONG, "the value of statement 1");
+
+	read_case(&t, SHIFTED);
+	order(&t);
+	l = part(t.s.stages.at[1]->body, PART_WRITE);
+	l->val[0] = ex_load(t.clone->pool, l->val[0]->load.buf, &l->idx, 1);
+	expect(&t, "an element of another row", POLY_WRONG, "the value of statement 1");
+
+	read_case(&t, COLUMNS);
+	row(&t);
+	for (int i = 0;; i++) {
+		l = node(&t, LN_STORE, i);
+		if (l->part == PART_WRITE)
+			break;
+	}
+	l->val[0] = ex_load(t.clone->pool, t.clone->bufs.at[0], &l->idx, 1);
+	expect(&t, "a term instead of the sum", POLY_WRONG, "no state of statement 0");
+
+	/* the sum of a block of terms that is not added to the state */
+	read_case(&t, COLUMNS);
+	row(&t);
+	for (int i = 0;; i++) {
+		l = node(&t, LN_UPDATE, i);
+		if (l->part == PART_NONE)
+			break;
+	}
+	l->val[0] = ex_num(t.clone->pool, CT_F32, 1);
+	expect(&t, "a block of terms left out", POLY_WRONG, "no state of statement 0");
 }
 
 /* A row longer than a block has registers for: what of it lies in the block's scratch, and who has its place after it. */
@@ -600,6 +669,7 @@ int main(void)
 	wrong_loops();
 	wrong_points();
 	wrong_locals();
+	wrong_values();
 	wrong_scratch();
 	rests();
 	limits();

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The check of values: each node computes what its statement computes at the point that the node names, from the elements that
+ * the statement reads there, and stores it where the statement writes. Otherwise a strategy that loses an iterator of a value
+ * would be proved: it loses the iterator in the point's value alone, and all points are still carried out once.
+ *
+ * The statement's expression, with the node's point in place of its iterators, is compared with the node's own. Where the two
+ * differ in form, indices are compared by isl over all executions of the node. A load of a local that other nodes store to must
+ * read the cell in which the statement's element lies: such pairs are kept (Read) and compared with each flow between statements
+ * (poly_check_holder).
+ *
+ * Not looked at: what copies of operands hold (packing, tiles in shared memory).
+ */
+#include "passes/poly/poly_impl.h"
+
+typedef enum Answer { SAME, DIFFERENT, UNKNOWN } Answer;
+
+typedef struct Match {
+	Poly *p;
+	Exec *e;
+	Scope sc; /* the axes of E */
+} Match;
+
+static Answer worse(Answer a, Answer b)
+{
+	return a == DIFFERENT || b == DIFFERENT ? DIFFERENT : a == UNKNOWN ? a : b;
+}
+
+/* ---- Indices and conditions ---- */
+
+/* Whether the points of E at which SET (taken) holds are none. */
+static bool nowhere(const Match *m, isl_set *set)
+{
+	return poly_empty(m->p, isl_set_intersect(set, isl_map_domain(isl_map_copy(m->e->map))));
+}
+
+static Answer same_index(const Match *m, Expr *a, Expr *b)
+{
+	Expr *off = a == b ? NULL : ex_sub(m->p->pool, a, b);
+	isl_pw_aff *x;
+	isl_set *apart;
+
+	if (!off || (off->kind == EX_CONST && !off->i))
+		return SAME;
+	x = poly_aff(m->p, &m->sc, off);
+	if (!x)
+		return UNKNOWN;
+	apart = isl_pw_aff_ne_set(x, poly_aff(m->p, &m->sc, ex_int(m->p->pool, CT_I64, 0)));
+	if (nowhere(m, apart))
+		return SAME;
+	return off->kind == EX_CONST || !m->e->weak ? DIFFERENT : UNKNOWN;
+}
+
+/* Whether bool C is VALUE in all executions. */
+static bool always(const Match *m, Expr *c, bool value)
+{
+	isl_set *set = poly_cond(m->p, &m->sc, c);
+
+	if (!set)
+		return false;
+	return nowhere(m, value ? isl_set_complement(set) : set);
+}
+
+/* A least or greatest number, or a choice, that is the same one in all executions is that one. */
+static Expr *settle(void *arg, Expr *e)
+{
+	const Match *m = arg;
+	Expr *first = NULL;
+
+	if (e->ct != CT_I64)
+		return NULL;
+	if (ex_is_op(e, IN_select))
+		return always(m, e->op.arg[0], true)    ? e->op.arg[1]
+		       : always(m, e->op.arg[0], false) ? e->op.arg[2]
+							: NULL;
+	if (ex_is_op(e, IN_min) || ex_is_op(e, IN_max))
+		first = ex_op2(m->p->pool, ex_is_op(e, IN_min) ? IN_le : IN_ge, e->op.arg[0],
+			       e->op.arg[1]);
+	return !first                    ? NULL
+	       : always(m, first, true)  ? e->op.arg[0]
+	       : always(m, first, false) ? e->op.arg[1]
+					 : NULL;
+}
+
+static Answer same_settled(const Match *m, Expr *a, Expr *b)
+{
+	Answer is = same_index(m, a, b);
+
+	if (is != UNKNOWN)
+		return is;
+	return same_index(m, ex_rewrite(m->p->pool, a, settle, (void *)(uintptr_t)m),
+			  ex_rewrite(m->p->pool, b, settle, (void *)(uintptr_t)m));
+}
+
+/* ---- Loads ---- */
+
+/* The original's buffer that B of the schedule's kernel is; null where B is a local. */
+static const Buf *original(const Poly *p, const Buf *b)
+{
+	return b->id < p->k->bufs.n ? p->k->bufs.at[b->id] : NULL;
+}
+
+/* Nodes that carry out statements store to local B. */
+static bool is_stored(const Poly *p, const Buf *b)
+{
+	for (int i = 0; i < p->execs.n; i++)
+		if (p->execs.at[i]->buf[0] == b || p->execs.at[i]->buf[1] == b)
+			return true;
+	return false;
+}
+
+Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n)
+{
+	Kernel k = {.ctx = p->ctx, .pool = p->pool};
+
+	return n == b->rank ? flat_index(&k, b, idx) : idx[0];
+}
+
+/* The element that E loads of a local that no statement is stored to, as it is where the local is declared (LN_LOCAL); or null. */
+static Expr *declared(const Poly *p, const Expr *e)
+{
+	for (int i = 0; i < p->kept.n; i++) {
+		const Kept *k = &p->kept.at[i];
+
+		if (k->buf == e->load.buf && !is_stored(p, k->buf))
+			return ex_subst_iters(p->pool, k->is, &k->var, e->load.idx, 1);
+	}
+	return NULL;
+}
+
+/*
+ * One form for both sides: what the kernel only reads by flat indices into the original's buffers (what it writes may lie in
+ * locals); and no remainders, so that a quotient and its remainder meet as one number again.
+ */
+static Expr *one_form(void *arg, Expr *e)
+{
+	Poly *p = arg;
+	const Buf *b = e->kind == EX_LOAD ? original(p, e->load.buf) : NULL;
+	Expr *at;
+
+	if (b && b->kind == BUF_IN) {
+		at = poly_flat(p, b, e->load.idx, e->load.nidx);
+		return ex_load(p->pool, (Buf *)(uintptr_t)b, &at, 1);
+	}
+	if (e->kind == EX_LOAD && !b) {
+		at = declared(p, e);
+		return at ? ex_rewrite(p->pool, at, one_form, p) : NULL;
+	}
+	if (e->ct != CT_I64 || !ex_is_op(e, IN_mod) || !poly_as_dim(p, e->op.arg[1]))
+		return NULL;
+	at = ex_op2(p->pool, IN_floordiv, e->op.arg[0], e->op.arg[1]);
+	return ex_sub(p->pool, e->op.arg[0], ex_mul(p->pool, at, e->op.arg[1]));
+}
+
+/* Again where folding made new remainders on the way. */
+Expr *poly_form(Poly *p, Expr *e)
+{
+	enum { ROUNDS = 4 };
+	Expr *before = NULL;
+
+	e = poly_by_parts(p, e);
+	for (int i = 0; i < ROUNDS && e != before; i++) {
+		before = e;
+		e = ex_rewrite(p->pool, e, one_form, p);
+	}
+	return e;
+}
+
+static Answer same(const Match *m, Expr *want, Expr *got);
+
+static Answer same_load(const Match *m, Expr *want, Expr *got)
+{
+	const Buf *w = want->load.buf, *b = got->load.buf;
+	Read r = {w, want->load.idx, want->load.nidx, b, got->load.idx[0]};
+
+	if (original(m->p, b))
+		return same(m, poly_form(m->p, poly_flat(m->p, w, r.idx, r.nidx)),
+			    poly_form(m->p, poly_flat(m->p, b, got->load.idx, got->load.nidx)));
+	if (is_stored(m->p, b))
+		vec_push(m->p->arena, &m->e->reads, r);
+	return SAME;
+}
+
+/* ---- What the kernel makes, where it is made again instead of being read ---- */
+
+/* The one statement that writes B, where that is a map of a point an element; else null. */
+static Stmt *map_of(const Poly *p, const Buf *b)
+{
+	Stmt *one = NULL;
+
+	for (int i = 0; i < p->k->stmts.n; i++)
+		if (stmt_writes(p->k->stmts.at[i], b)) {
+			if (one)
+				return NULL;
+			one = p->k->stmts.at[i];
+		}
+	return one && stmt_is_simple_map(one) ? one : NULL;
+}
+
+/* The value of the element that E loads, as the map computes it that makes it; null where none does. */
+static Expr *made(const Match *m, const Expr *e)
+{
+	ExprPool *pool = m->p->pool;
+	const Buf *b = e->load.buf;
+	Stmt *s = b->kind == BUF_IN ? NULL : map_of(m->p, b);
+	Iter *from[MAX_ITERS];
+	Expr *with[MAX_ITERS];
+	int n = 0;
+
+	if (!s || e->load.nidx != s->nwidx)
+		return NULL;
+	for (int d = 0; d < s->nwidx; d++)
+		if (s->widx[d]->kind == EX_ITER) {
+			from[n] = s->widx[d]->iter;
+			with[n++] = e->load.idx[d];
+		}
+	return poly_form(m->p,
+			 ex_round(pool, b->dtype, ex_subst_iters(pool, s->val[0], from, with, n)));
+}
+
+/* ---- Expressions ---- */
+
+/* Whether they are the same; what was found on the way counts only then. */
+static bool is_same(const Match *m, Expr *want, Expr *got)
+{
+	const int reads = m->e->reads.n;
+
+	if (same(m, want, got) == SAME)
+		return true;
+	m->e->reads.n = reads;
+	return false;
+}
+
+/* The terms of E, a sum of integers: appended to TERM with their signs. */
+enum { MAX_SUMMANDS = 16 };
+
+typedef struct Summands {
+	Expr *at[MAX_SUMMANDS];
+	bool minus[MAX_SUMMANDS];
+	int n;
+} Summands;
+
+static void summands(Expr *e, bool minus, Summands *s)
+{
+	if (ex_is_op(e, IN_add) || ex_is_op(e, IN_sub)) {
+		summands(e->op.arg[0], minus, s);
+		summands(e->op.arg[1], ex_is_op(e, IN_sub) ? !minus : minus, s);
+	} else if (ex_is_op(e, IN_neg)) {
+		summands(e->op.arg[0], !minus, s);
+	} else if (s->n < MAX_SUMMANDS) {
+		s->at[s->n] = e;
+		s->minus[s->n++] = minus;
+	}
+}
+
+/* Sums of integers whose terms are the same in any order. */
+static bool same_sum(const Match *m, Expr *want, Expr *got)
+{
+	Summands w = {.n = 0}, g = {.n = 0};
+	bool found = want->ct == CT_I64;
+
+	summands(want, false, &w);
+	summands(got, false, &g);
+	found = found && w.n > 1 && w.n == g.n && w.n < MAX_SUMMANDS;
+	for (int i = 0; i < w.n && found; i++) {
+		found = false;
+		for (int j = i; j < g.n && !found; j++) {
+			found = w.minus[i] == g.minus[j] && is_same(m, w.at[i], g.at[j]);
+			if (found) {
+				g.at[j] = g.at[i];
+				g.minus[j] = g.minus[i];
+			}
+		}
+	}
+	return found;
+}
+
+static Answer same_operands(const Match *m, Expr *want, Expr *got)
+{
+	Answer a = SAME;
+
+	if (want->op.inst != got->op.inst || want->op.dtype != got->op.dtype ||
+	    want->op.n != got->op.n)
+		return DIFFERENT;
+	for (int i = 0; i < want->op.n && a != DIFFERENT; i++)
+		a = worse(a, same(m, want->op.arg[i], got->op.arg[i]));
+	return a;
+}
+
+/* E, or what it chooses wherever the node is carried out. */
+static Expr *chosen(const Match *m, Expr *e)
+{
+	while (ex_is_op(e, IN_select)) {
+		if (always(m, e->op.arg[0], true))
+			e = e->op.arg[1];
+		else if (always(m, e->op.arg[0], false))
+			e = e->op.arg[2];
+		else
+			break;
+	}
+	return e;
+}
+
+/* CHOICE, whose condition now holds and now fails, and ONE: different where an arm is. */
+static Answer same_choice(const Match *m, Expr *choice, Expr *one)
+{
+	isl_set *c = poly_cond(m->p, &m->sc, choice->op.arg[0]);
+	const bool known = c && !m->e->weak;
+
+	isl_set_free(c);
+	return known && (same(m, choice->op.arg[1], one) == DIFFERENT ||
+			 same(m, choice->op.arg[2], one) == DIFFERENT)
+		       ? DIFFERENT
+		       : UNKNOWN;
+}
+
+static bool is_copy(const Match *m, const Expr *e)
+{
+	return e->kind == EX_LOAD && !original(m->p, e->load.buf) && !is_stored(m->p, e->load.buf);
+}
+
+static Answer same(const Match *m, Expr *want, Expr *got)
+{
+	Answer a;
+
+	if (want == got || is_copy(m, got))
+		return SAME;
+	if (want->kind == EX_LOAD && got->kind == EX_LOAD &&
+	    (!original(m->p, got->load.buf) || original(m->p, got->load.buf) == want->load.buf))
+		return same_load(m, want, got);
+	if (want->kind == EX_LOAD) {
+		want = made(m, want);
+		return want ? same(m, want, got) : DIFFERENT;
+	}
+	if (want->ct != got->ct)
+		return DIFFERENT;
+	if (want->ct == CT_I64 && (same_settled(m, want, got) == SAME || same_sum(m, want, got)))
+		return SAME;
+	if (ex_is_op(want, IN_select) != ex_is_op(got, IN_select)) {
+		want = chosen(m, want);
+		got = chosen(m, got);
+		if (ex_is_op(want, IN_select) == ex_is_op(got, IN_select))
+			return same(m, want, got);
+		return ex_is_op(want, IN_select) ? same_choice(m, want, got) : UNKNOWN;
+	}
+	a = want->kind == EX_INST && got->kind == EX_INST ? same_operands(m, want, got) : DIFFERENT;
+	return a == DIFFERENT && want->ct == CT_I64 ? same_settled(m, want, got) : a;
+}
+
+/* ---- Nodes ---- */
+
+static Expr *at_point(const Match *m, const Stmt *s, Expr *e)
+{
+	return poly_form(m->p, ex_subst_iters(m->p->pool, e, s->iter, m->e->point, m->e->npoint));
+}
+
+static const char *text_of(const Match *m, const Expr *e)
+{
+	StrBuf b = {0};
+	const char *s;
+
+	ex_print(&b, e);
+	s = arena_strdup(m->p->arena, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
+/* WHAT of the statement is WANT, that of the node GOT. */
+static void compare(const Match *m, const char *what, Expr *want, Expr *got)
+{
+	const Answer a = same(m, want, got);
+
+	if (a == DIFFERENT)
+		poly_wrong(
+			m->p,
+			"the %s of statement %d at the point of a node is %s, and that of the node %s",
+			what, m->e->stmt, text_of(m, want), text_of(m, got));
+	else if (a == UNKNOWN)
+		poly_unproved(
+			m->p,
+			"that the %s of statement %d at the point of a node, %s, is that of the node, %s",
+			what, m->e->stmt, text_of(m, want), text_of(m, got));
+}
+
+/* Terms of statement S go to component C of state B, to a part of it that another node adds to B, or to registers that one copies to
+ * B. */
+static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
+{
+	for (int i = 0; i < p->execs.n; i++) {
+		const Exec *e = p->execs.at[i];
+
+		if (e->stmt != s->id || e->part != PART_TERM)
+			continue;
+		if (e->buf[c] == b)
+			return true;
+		for (int j = 0; j < p->copies.n; j++) {
+			const LNode *n = p->copies.at[j];
+
+			if (n->buf[c] != b)
+				continue;
+			if (n->kind == LN_DRAIN && n->mma->acc == e->buf[c])
+				return true;
+			if (n->kind == LN_UPDATE && n->red == s->red &&
+			    n->val[c]->kind == EX_LOAD && n->val[c]->load.buf == e->buf[c])
+				return true;
+		}
+	}
+	return false;
+}
+
+/* What the write of reduction S stores is its state. */
+static void check_state(const Match *m, const Stmt *s, int c, const Expr *got)
+{
+	if (got->kind != EX_LOAD || !has_terms(m->p, s, c, got->load.buf))
+		poly_wrong(m->p, "a node stores %s, which is no state of statement %d",
+			   text_of(m, got), s->id);
+}
+
+/* GOT is component C of what E makes. */
+static void check_value(const Match *m, const Stmt *s, int c, Expr *got)
+{
+	Expr *want = NULL;
+
+	if (m->e->part == PART_TERM || !s->red)
+		want = at_point(m, s, s->val[c]);
+	else if (m->e->part == PART_INIT && !(s->update && c < s->nout))
+		want = monoid_identity(m->p->pool, s->red, c, got->ct);
+	else if (m->e->part == PART_WRITE)
+		check_state(m, s, c, got);
+	/* What is stored is rounded to the element's type. */
+	if (want && m->e->part == PART_WRITE) {
+		want = ex_round(m->p->pool, s->out[c]->dtype, want);
+		got = ex_round(m->p->pool, s->out[c]->dtype, got);
+	}
+	if (want)
+		compare(m, "value", want, poly_form(m->p, got));
+}
+
+static void check_place(const Match *m, const Stmt *s, const Buf *b)
+{
+	const Buf *is = original(m->p, b);
+	Expr *idx[MAX_RANK];
+
+	if (!is || !m->e->idx)
+		return;
+	for (int d = 0; d < s->nwidx; d++)
+		idx[d] = at_point(m, s, s->widx[d]);
+	compare(m, "place", poly_form(m->p, poly_flat(m->p, is, idx, s->nwidx)),
+		poly_form(m->p, m->e->idx));
+}
+
+/* Conjunct WANT is one of those in GOT. */
+static bool has_conjunct(const Match *m, Expr *got, Expr *want)
+{
+	if (ex_is_op(got, IN_and))
+		return has_conjunct(m, got->op.arg[0], want) ||
+		       has_conjunct(m, got->op.arg[1], want);
+	return same(m, want, got) == SAME;
+}
+
+/* Where WANT fails, end HI of a range leaves nothing of it. */
+static bool ends_where(const Match *m, Expr *hi, Expr *want)
+{
+	if (ex_is_op(hi, IN_min))
+		return ends_where(m, hi->op.arg[0], want) || ends_where(m, hi->op.arg[1], want);
+	return ex_is_op(hi, IN_select) &&
+	       (has_conjunct(m, hi->op.arg[0], want) || ends_where(m, hi->op.arg[1], want));
+}
+
+/* Conjuncts of the statement's guard, at the point, that have no affine form are the node's or bound one of its loops. The others
+ * are part of the points that the node is carried out at. */
+static void check_guard(const Match *m, Expr *want)
+{
+	isl_set *c;
+	bool found = false;
+
+	if (ex_is_op(want, IN_and)) {
+		check_guard(m, want->op.arg[0]);
+		check_guard(m, want->op.arg[1]);
+		return;
+	}
+	c = poly_cond(m->p, &m->sc, want);
+	isl_set_free(c);
+	if (c)
+		return;
+	for (int i = 0; i < m->e->guard.n; i++)
+		found = found || has_conjunct(m, poly_form(m->p, m->e->guard.at[i]), want);
+	for (int i = 0; i < m->e->bound.n; i++)
+		found = found || ends_where(m, poly_form(m->p, m->e->bound.at[i].hi), want);
+	if (!found)
+		poly_unproved(m->p, "that a node of statement %d is guarded by %s", m->e->stmt,
+			      text_of(m, want));
+}
+
+void poly_check_values(Poly *p)
+{
+	for (int i = 0; i < p->execs.n; i++) {
+		Exec *e = p->execs.at[i];
+		const Stmt *s = p->k->stmts.at[e->stmt];
+		Match m = {p, e, {NULL, e->axis.n}};
+		Iter **it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
+		const LNodeKind kind = e->node->kind;
+		bool none = false;
+
+		if (kind == LN_TILE || kind == LN_MMA || kind == LN_DRAIN || kind == LN_LOCAL)
+			continue;
+		for (int j = 0; j < s->niters; j++)
+			none = none || dim_equals(s->iter[j]->extent, 0);
+		if (none)
+			continue;
+		for (int j = 0; j < e->axis.n; j++)
+			it[j] = e->axis.at[j].it;
+		m.sc.it = it;
+		if (e->part == PART_TERM)
+			for (int c = 0; c < monoid_info[s->red].n; c++)
+				check_value(&m, s, c, e->val[c]);
+		else
+			check_value(&m, s, e->comp, e->val[0]);
+		check_place(&m, s, e->buf[0]);
+		if (s->guard && (e->part == PART_TERM || (e->part == PART_WRITE && !s->red)))
+			check_guard(&m, at_point(&m, s, s->guard));
+	}
+}

@@ -70,13 +70,23 @@ typedef struct Module {
 	struct Module *gpu;  /* of the CPUs' module: the same model on GPUs, or null */
 } Module;
 
+/* The devices whose modules a pass does something with. */
+typedef enum PassOn { ON_ALL, ON_GPUS } PassOn;
+
 typedef struct Pass {
 	const char *name;
 	bool (*run)(Module *m); /* false after a diagnostic */
+	PassOn on;
+	bool rewrites;          /* kernels become other kernels that compute the same: tests evaluate the graph before and after */
 	const char *what;       /* a line for --list-passes: what it does and why it stands here */
 } Pass;
 
 extern const Pass pass_table[]; /* in order; ends with a null name */
+
+/* Runs P, where it does something with M. False after a diagnostic. */
+bool pass_run(const Pass *p, Module *m);
+/* A line for each pass, for --list-passes. */
+void passes_list(FILE *out);
 
 /* Before the passes: symbols bound to one value (--dim N=8) leave the inputs' types (passes/graph/bind.c). */
 void graph_bind_dims(Graph *g);
@@ -90,6 +100,9 @@ static inline bool module_on_gpu(const Module *m)
 bool pass_infer(Module *m);
 bool pass_canon(Module *m);
 bool pass_layout(Module *m);
+bool pass_divmod(Module *m);
+bool pass_scatter(Module *m);
+bool pass_hoist(Module *m);
 bool pass_lower(Module *m);
 bool pass_place(Module *m);
 bool pass_algebra(Module *m);
@@ -156,6 +169,10 @@ Dim *memplan_size(Module *m, Dim *size);
 bool value_is_weights(Module *m, const Value *v);
 /* Whether N as it stands may run when the model is built, where all of its operands are known then. */
 bool node_may_be_weights(const Node *n);
+
+/* Whether N's kernel runs on M's own device, on which it is worth a form of its own: not on the host of a GPU, nor when the model is
+ * built. */
+bool module_schedules(Module *m, const Node *n);
 
 /* Where a value's bytes are: the value that owns the memory (through views), which may be a constant, a
  * graph input, or a kernel's result. */

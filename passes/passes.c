@@ -3,26 +3,44 @@
 #include "passes/module.h"
 
 const Pass pass_table[] = {
-	{"infer", pass_infer,
+	{"infer", pass_infer, ON_ALL, false,
 	 "types and sizes of every value; composite ops become their parts, so that no later pass names them"},
-	{"canon", pass_canon,
+	{"canon", pass_canon, ON_ALL, false,
 	 "folds, cancels, merges: while nodes are still ops with laws to know them by"},
-	{"lower", pass_lower, "every node becomes statements: from here on no op is named"},
-	{"place", pass_place,
-	 "sizes to the host, for GPUs: once it is known who reads what, before kernels of both sides could fuse"},
-	{"algebra", pass_algebra,
-	 "products of bytes less zero points become those of bytes, for GPUs: while zero points stand apart from what follows"},
-	{"views", pass_views,
-	 "rows and the maps behind a View get one shape, for GPUs: on statements, before a View in the way keeps them apart"},
-	{"fuse", pass_fuse,
+	{"lower", pass_lower, ON_ALL, true,
+	 "every node becomes statements: from here on no op is named"},
+	{"place", pass_place, ON_GPUS, false,
+	 "sizes to the host: once it is known who reads what, before kernels of both sides could fuse"},
+	{"algebra", pass_algebra, ON_GPUS, true,
+	 "products of bytes less zero points become those of bytes: while zero points stand apart from what follows"},
+	{"views", pass_views, ON_GPUS, true,
+	 "rows and the maps behind a View get one shape: on statements, before a View in the way keeps them apart"},
+	{"fuse", pass_fuse, ON_ALL, true,
 	 "kernel boundaries: on statements, before layouts fix who shares which buffer"},
-	{"constants", pass_constants,
-	 "halves that folding made f32 are halves again, for GPUs: on kernels, before layouts are of a type's size"},
-	{"layout", pass_layout,
+	{"constants", pass_constants, ON_GPUS, true,
+	 "halves that folding made f32 are halves again: on kernels, before layouts are of a type's size"},
+	{"layout", pass_layout, ON_ALL, true,
 	 "which axis of each tensor is innermost, by its readers and writers; panels for the constants of contractions"},
-	{"sched", pass_sched,
+	{"divmod", pass_divmod, ON_ALL, true,
+	 "temporaries indexed by quotient and remainder get a dim for each: after layouts, which know the model's own dims"},
+	{"scatter", pass_scatter, ON_GPUS, true,
+	 "updates at places that data say allow any order: last of what changes statements, since the form is of no use to others"},
+	{"hoist", pass_hoist, ON_GPUS, true,
+	 "what many points of a row read is loaded once: on the statements that are scheduled"},
+	{"sched", pass_sched, ON_ALL, false,
 	 "a loop tree for every kernel and target: needs layouts, gives the temporaries' sizes"},
-	{"memplan", pass_memplan,
+	{"memplan", pass_memplan, ON_ALL, false,
 	 "slots for values and temporaries: last, when nothing moves any more"},
 	{0},
 };
+
+bool pass_run(const Pass *p, Module *m)
+{
+	return (p->on == ON_GPUS && !module_on_gpu(m)) || p->run(m);
+}
+
+void passes_list(FILE *out)
+{
+	for (const Pass *p = pass_table; p->name; p++)
+		fprintf(out, "%-10s %-4s %s\n", p->name, p->on == ON_GPUS ? "GPU" : "", p->what);
+}

@@ -161,7 +161,7 @@ static bool run_pass(Cli *c, Module *m, const Pass *p)
 	if (p > lower && not_lowered(m->graph))
 		return diag_error(&c->diag, node_diag(not_lowered(m->graph)),
 				  "%s works on kernels; run lower first", p->name);
-	return p->run(m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, p->name));
+	return pass_run(p, m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, p->name));
 }
 
 static bool run_passes(Cli *c, Module *m)
@@ -223,8 +223,7 @@ static void print_version(void)
 
 static void list_passes(void)
 {
-	for (const Pass *p = pass_table; p->name; p++)
-		printf("%-8s %s\n", p->name, p->what);
+	passes_list(stdout);
 }
 
 static const Question questions[] = {

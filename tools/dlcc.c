@@ -211,7 +211,7 @@ static bool run_passes(const Cli *c, Module *m, const char *until)
 
 		if (tty && !c->verbose)
 			fprintf(stderr, "\r\033[K%s: %s", c->input, p->name);
-		ok = p->run(m) && c->diag.errors == errors;
+		ok = pass_run(p, m) && c->diag.errors == errors;
 		if (tty && !c->verbose)
 			fprintf(stderr, "\r\033[K");
 		if (c->time_passes)

@@ -127,3 +127,8 @@ bool value_is_weights(Module *m, const Value *v)
 	}
 	return m->weights[v->id];
 }
+
+bool module_schedules(Module *m, const Node *n)
+{
+	return node_kernel(n) && !node_on_host(n) && n->nout && !value_is_weights(m, n->out[0]);
+}

@@ -430,7 +430,7 @@ bool pass_algebra(Module *m)
 {
 	int budget = m->opt.rewrite_limit;
 
-	if (m->opt.level == 0 || !module_on_gpu(m))
+	if (m->opt.level == 0)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next)
 		if (node_kernel(n) && !node_on_host(n) && budget != 0 && rewrite_product(m, n))

@@ -80,7 +80,7 @@ bool pass_constants(Module *m)
 	static const DType halves[] = {DT_F16, DT_BF16};
 	bool any = false;
 
-	if (m->opt.level == 0 || !module_on_gpu(m))
+	if (m->opt.level == 0)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Value *v = n->op == OP_Const ? n->out[0] : NULL;

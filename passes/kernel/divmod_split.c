@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Temporaries by digits. Where a statement writes a dim of one by x*E + y, all of it, and what follows reads that dim along one
+ * divmod: temporaries that are indexed by quotient and remainder of a flat number get a dim for each. Where a statement writes a dim of one by x*E + y, all of it, and what follows reads that dim along one
  * iterator, statements do not run together: a grouped convolution's channel is its group's number and one in it, but the
  * channel alone to a bias. Here the temporary has both dims, and what follows both iterators:
  *
@@ -218,7 +218,8 @@ static void split_dim(Digits *d, Stmt *writer)
 		stmt_rewrite(k, k->stmts.at[i], split_load, d);
 }
 
-bool kernel_split_dims(Kernel *k)
+/* False where K has none. */
+static bool split_dims(Kernel *k)
 {
 	bool any = false;
 
@@ -242,5 +243,23 @@ bool kernel_split_dims(Kernel *k)
 		return false;
 	kernel_inline(k);
 	kernel_mark_used(k);
+	return true;
+}
+
+/* On CPUs statements go over both dims in a loop each, so that is done only where a matrix product comes of it. */
+static bool makes_product(const Module *m, Kernel *k)
+{
+	Kernel *split = kernel_clone(k, k->arena);
+
+	return !gemm_is_whole(m->target[0], k) && split_dims(split) &&
+	       gemm_is_whole(m->target[0], split);
+}
+
+bool pass_divmod(Module *m)
+{
+	for (Node *n = m->graph->first; n; n = n->next)
+		if (module_schedules(m, n) &&
+		    (module_on_gpu(m) || makes_product(m, node_kernel(n))))
+			split_dims(node_kernel(n));
 	return true;
 }

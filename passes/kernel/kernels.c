@@ -223,6 +223,16 @@ int expr_cost(Expr *e)
 	return cost(e, 0);
 }
 
+bool stmt_is_map(const Stmt *s)
+{
+	return !s->red && !s->update && !s->ordered && s->nout == 1;
+}
+
+bool stmt_is_scatter(const Stmt *s)
+{
+	return s->update && s->nband == s->niters && s->nout == 1;
+}
+
 bool stmt_is_simple_map(const Stmt *s)
 {
 	bool seen[MAX_ITERS] = {false};

@@ -25,9 +25,6 @@ void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 void kernel_physical(Kernel *k);
 /* E is hi*N + lo, of iterators, with lo < N, and goes over all of 0 <= E < WHOLE. */
 bool expr_digits(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo);
-/* Temporaries that are written by digits, group and channel, get a dim for each, and what reads them an iterator (passes/kernel/divmod_split.c):
- * then statements run along the same iterators. False where there are none. */
-bool kernel_split_dims(Kernel *k);
 /* Calls FN on every load in S's values and guard (not the write). */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
 /* LOAD, of S, reads an element at one point of S at the most: each iterator of S is one of its indices. */
@@ -43,6 +40,12 @@ bool expr_can_fault(Expr *e);
 int expr_cost(Expr *e);
 /* The points of N iterators: the product of their extents. */
 Dim *iters_points(Ctx *c, Iter *const *it, int n);
+/* S stores each element once, in any order. */
+bool stmt_is_map(const Stmt *s);
+/* S updates elements of a buffer, a point each: a scatter. */
+bool stmt_is_scatter(const Stmt *s);
+/* The narrowest element that a GPU's memory combines with another in one step. */
+enum { SCATTER_BITS = 16 };
 /* If S is a map without guard whose write is a permutation of its iterators (constants 0 in dims of extent
  * 1), true. */
 bool stmt_is_simple_map(const Stmt *s);

@@ -263,8 +263,6 @@ bool pass_place(Module *m)
 	Placing p = {.m = m};
 	bool ok;
 
-	if (!module_on_gpu(m))
-		return true;
 	p.tmp = arena_new();
 	p.have = NEW_ARRAY(p.tmp, g->nvalues + 1, bool);
 	p.copied = NEW_ARRAY(p.tmp, g->nvalues + 1, bool);

@@ -370,7 +370,7 @@ bool pass_views(Module *m)
 {
 	bool any = false;
 
-	if (m->opt.level == 0 || !module_on_gpu(m))
+	if (m->opt.level == 0)
 		return true;
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Views v = {.m = m, .tmp = arena_new()};

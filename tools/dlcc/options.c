@@ -438,8 +438,7 @@ static void list_targets(void)
 
 static void list_passes(void)
 {
-	for (const Pass *p = pass_table; p->name; p++)
-		printf("%-10s %s\n", p->name, p->what);
+	passes_list(stdout);
 }
 
 bool options_answer(int argc, char **argv)

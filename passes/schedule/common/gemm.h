@@ -17,6 +17,9 @@ void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr);
  * sorted as the result is stored. */
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);
 
+/* All statements of K are a product and what follows it, which the strategy takes on CPU T. */
+bool gemm_is_whole(const Target *t, Kernel *k);
+
 /* The instruction of GPU for products of tiles of C, the one with most terms; MAY_ROUND: to tf32. */
 MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round);
 

@@ -126,21 +126,6 @@ static bool keep_order(LNode *n)
 	return any;
 }
 
-/* N's kernel, where it is a contraction once temporaries have dims for the digits that they are written by. */
-static bool contraction_by_digits(const Target *t, Node *n, Schedule *s)
-{
-	Kernel *k = kernel_clone(node_kernel(n), s->kernel->arena), *split;
-
-	if (!kernel_split_dims(k))
-		return false;
-	split = kernel_clone(k, k->arena);
-	if (!sched_contraction(t, k, s))
-		return false;
-	s->kernel = k;
-	s->split = split;
-	return true;
-}
-
 /* For where STEP holds; null: anywhere. In a program for GPUs kernels on the host are of a few elements, for whatever CPU it
  * has. */
 static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *step)
@@ -155,14 +140,10 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *s
 	}
 	if (step && step->also)
 		k->name = arena_printf(m->arena, "%s_of_%lld", k->name, (long long)step->also_most);
-	if (t->gpu) {
-		s->split = kernel_split_dims(k) ? kernel_clone(k, m->arena) : NULL;
+	if (t->gpu)
 		sched_gpu(m, t, k, s);
-	} else if ((node_on_host(n) ||
-		    (!sched_contraction(t, k, s) && !contraction_by_digits(t, n, s))) &&
-		   !sched_row(k, s)) {
+	else if ((node_on_host(n) || !sched_contraction(t, k, s)) && !sched_row(k, s))
 		sched_order(k, s);
-	}
 	l_tidy(s);
 	find_temps(s);
 	for (int i = 0; i < s->stages.n && !t->gpu; i++)

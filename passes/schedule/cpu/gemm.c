@@ -312,6 +312,29 @@ static void set_grain(Gemm *g)
 	l_grain(&g->b, GRAIN_TERMS, dim_mul(c, dim_mul(c, m, n), g->kk));
 }
 
+static bool open_whole(Gemm *g)
+{
+	if (!gemm_open(g))
+		return false;
+	g->pw = gemm_panel(g->c.ct);
+	look_at_b(g);
+	return gemm_takes(g->k, &g->c, g->b_panels);
+}
+
+static void number_stmts(Kernel *k)
+{
+	for (int i = 0; i < k->stmts.n; i++)
+		k->stmts.at[i]->id = i;
+}
+
+bool gemm_is_whole(const Target *t, Kernel *k)
+{
+	Gemm g = {.k = k, .t = t, .nstmts = k->stmts.n};
+
+	number_stmts(k);
+	return open_whole(&g);
+}
+
 bool sched_contraction(const Target *t, Kernel *k, Schedule *s)
 {
 	Gemm g = {.k = k, .t = t, .nstmts = k->stmts.n, .b = l_build(k, s)};
@@ -320,11 +343,7 @@ bool sched_contraction(const Target *t, Kernel *k, Schedule *s)
 	ExprPool *p = k->pool;
 	int n = 0;
 
-	if (!gemm_open(&g))
-		return false;
-	g.pw = gemm_panel(g.c.ct);
-	look_at_b(&g);
-	if (!gemm_takes(k, &g.c, g.b_panels))
+	if (!open_whole(&g))
 		return false;
 	look_at_a(&g);
 	split_n(&g);

@@ -42,8 +42,6 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
 void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few);
 /* Row FLAT of all stands for the iterators of F; AS, another or the same, in accesses. */
 void gpu_skinny_place(Row *r, const Few *f, Expr *as, Expr *flat);
-/* S stores each element once, in any order. */
-bool gpu_is_map(const Stmt *s);
 /* Some reduction of K has so many terms that its sum may be worth splitting (passes/schedule/gpu/split.c). */
 bool gpu_may_split(Kernel *k);
 /* Splits reductions of K whose stages, in schedule SCHED of its like, leave SMs idle, over blocks; false where there are
@@ -55,11 +53,6 @@ bool gpu_recompute(Kernel *k, const Schedule *sched);
 bool gpu_may_recompute(Kernel *k);
 /* A stage of S, where its points are updates in any order (passes/schedule/gpu/scatter.c); false where they are not. */
 bool gpu_scatter(LBuild *b, Stmt *s);
-/* Makes of what must keep its order in K, where only data say which points meet, what need not; false where there is none. */
-bool gpu_scatters(Kernel *k);
-/* What rows of K read once for many points is fetched by a statement of its own (passes/schedule/gpu/shared_reads.c); false where there
- * is no such. */
-bool gpu_fetch_parts(Kernel *k);
 /* A stage of map S alone. False where elements of less than a byte would be shared between threads. */
 bool gpu_map(LBuild *b, Stmt *s);
 /* The length of rows that some map of K keeps whole while it turns what it reads, where that is not known; else null. */

@@ -55,11 +55,6 @@ static bool fills_bytes(Points *p, int pack)
 	       affine_aligned(p->k->ctx, &a, p->it[p->n - 1], pack);
 }
 
-bool gpu_is_map(const Stmt *s)
-{
-	return !s->red && !s->update && !s->ordered && s->nout == 1;
-}
-
 static Points points_of(Kernel *k, Stmt *s)
 {
 	Points p = {.k = k, .ne = 1};
@@ -91,7 +86,7 @@ Dim *gpu_map_row(Kernel *k)
 		Kernel *own;
 		Points p;
 
-		if (!gpu_is_map(k->stmts.at[i]) || !any_unknown(k->stmts.at[i]))
+		if (!stmt_is_map(k->stmts.at[i]) || !any_unknown(k->stmts.at[i]))
 			continue;
 		tmp = arena_new();
 		own = kernel_clone(k, tmp);

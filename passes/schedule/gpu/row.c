@@ -207,7 +207,7 @@ bool gpu_chain(const Row *r)
 		const Stmt *x = r->k->stmts.at[i];
 
 		if (x->nwidx != x->out[0]->rank || row_packed(x) ||
-		    (i > r->first && (!gpu_is_map(x) || x->guard || x->niters != r->band->n)))
+		    (i > r->first && (!stmt_is_map(x) || x->guard || x->niters != r->band->n)))
 			return false;
 	}
 	return true;

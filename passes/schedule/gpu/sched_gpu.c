@@ -26,9 +26,9 @@
 static bool all_maps(const Kernel *k, int first, int last)
 {
 	if (first == last)
-		return gpu_is_map(k->stmts.at[first]);
+		return stmt_is_map(k->stmts.at[first]);
 	for (int i = first; i <= last; i++)
-		if (!gpu_is_map(k->stmts.at[i]) || k->stmts.at[i]->out[0]->kind == BUF_TEMP)
+		if (!stmt_is_map(k->stmts.at[i]) || k->stmts.at[i]->out[0]->kind == BUF_TEMP)
 			return false;
 	return true;
 }
@@ -110,7 +110,7 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 		Stmt *st = k->stmts.at[i];
 
 		st->id = i;
-		if ((gpu_is_map(st) && gpu_map(&b, st)) || gpu_scatter(&b, st))
+		if ((stmt_is_map(st) && gpu_map(&b, st)) || gpu_scatter(&b, st))
 			continue;
 		band_of_one(k, st, &band);
 		if (row_packed(st))
@@ -122,12 +122,9 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 {
-	const bool scatters = gpu_scatters(k), parts_apart = gpu_fetch_parts(k);
 	Kernel *other = gpu_may_split(k) || gpu_may_recompute(k) ? kernel_clone(k, k->arena) : NULL;
 	int all = 0, *first = &all, n = 1;
 
-	if (scatters || parts_apart)
-		s->split = kernel_clone(k, k->arena);
 	stages(m, t, k, 0, k->stmts.n - 1, s);
 	if (!other || (!gpu_split(m, t, other, s, &first, &n) && !gpu_recompute(other, s)))
 		return;

@@ -386,7 +386,7 @@ static void follow(Splitter *x, Stmt *s)
 	Dim *points = iters_points(x->k->ctx, s->iter, s->nband);
 
 	emit(x, s, points != x->points);
-	x->points = s->red || gpu_is_map(s) ? points : NULL;
+	x->points = s->red || stmt_is_map(s) ? points : NULL;
 }
 
 /* A temporary of all of the row would go through memory, and one that is a copy is for rows that stay whole

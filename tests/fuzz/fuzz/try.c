@@ -69,7 +69,7 @@ static bool passes(Try *y, Module *m)
 {
 	for (const Pass *p = pass_table; p->name; p++) {
 		phase(y, p->name);
-		if (!p->run(m) || y->diag.errors) {
+		if (!pass_run(p, m) || y->diag.errors) {
 			refuse(y);
 			return false;
 		}

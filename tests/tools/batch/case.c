@@ -266,7 +266,7 @@ static const char *kernel_path(const Case *c, const GenPtx *g, const PtxFunc *fn
 static bool passes(Case *c, Module *m)
 {
 	for (const Pass *p = pass_table; p->name; p++)
-		if (!p->run(m) || !graph_verify(m->graph, &c->diag, p->name) || c->diag.errors)
+		if (!pass_run(p, m) || !graph_verify(m->graph, &c->diag, p->name) || c->diag.errors)
 			return false;
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows on GPUs that read one element for many of their points, as a norm over groups does a channel's scale. Where parts of
- * the row are no whole accesses (7 by 7 images), each point would ask memory for it. Here a statement before fetches such
- * elements, into a temporary of the row, which is in shared memory then:
+ * hoist: an element that many points of a row read, as a norm over groups does a channel's scale, is loaded once, for GPUs. Where
+ * the points that read it are no multiple of a vectorised access (7 by 7 images), each of them would load it. Here a statement
+ * before the row's loads such elements into a temporary of the row, which lies in shared memory:
  *
  *     y[g*4 + c,p] = x[g*4 + c,p] * s[g*4 + c]        s_2[g,c] = s[g*4 + c]
  *                                                     y[g*4 + c,p] = x[g*4 + c,p] * s_2[g,c]
@@ -10,9 +10,14 @@
  * An element of which a row has one comes to be in a register so. Where blocks have many rows, that statement reads it in shared
  * memory, where the block has put those of its rows (passes/schedule/gpu/group_bulk.c).
  */
-#include "passes/schedule/gpu/gpu_impl.h"
+#include "passes/kernel/band.h"
+#include "passes/module.h"
+#include "runtime/vector.h"
 
-enum { MOST_PARTS = 256 };
+enum {
+	MOST_PARTS = 256,
+	WIDEST = GPU_VECTOR / 2 /* elements of 16 bits in one access */
+};
 
 typedef struct Parts {
 	Kernel *k;
@@ -36,8 +41,8 @@ static void find_part(void *arg, Expr *load)
 	const Stmt *s = x->s;
 	int64_t parts = 1, n, inner = 1;
 
-	if (x->load || load->kind != EX_LOAD || load->load.buf->kind != BUF_IN || load->load.buf->data ||
-	    !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
+	if (x->load || load->kind != EX_LOAD || load->load.buf->kind != BUF_IN ||
+	    load->load.buf->data || !load_plain(load) || dtype_info[load->load.buf->dtype].bits < 8)
 		return;
 	for (int i = s->niters - 1; i >= 0; i--) {
 		if (x->banded[i])
@@ -51,7 +56,7 @@ static void find_part(void *arg, Expr *load)
 		else
 			return;
 	}
-	if (parts <= MOST_PARTS && (parts == 1 || inner % MOST_PACK) && inner > MOST_PACK)
+	if (parts <= MOST_PARTS && (parts == 1 || inner % WIDEST) && inner > WIDEST)
 		x->load = load;
 }
 
@@ -101,7 +106,7 @@ static bool fetch_one(Kernel *k, const Band *band, int at)
 	Parts x = {.k = k, .s = k->stmts.at[at]};
 	const Stmt *s = x.s;
 
-	if (!gpu_is_map(s) || s->guard || s->niters == band->n || s->nwidx != s->out[0]->rank ||
+	if (!stmt_is_map(s) || s->guard || s->niters == band->n || s->nwidx != s->out[0]->rank ||
 	    s->niters > MAX_RANK ||
 	    !ex_runs_along(k->ctx, flat_index(k, s->out[0], s->widx), s->iter[s->niters - 1]))
 		return false;
@@ -114,7 +119,8 @@ static bool fetch_one(Kernel *k, const Band *band, int at)
 	return true;
 }
 
-bool gpu_fetch_parts(Kernel *k)
+/* False where K has no such loads. */
+static bool hoist_loads(Kernel *k)
 {
 	bool any = false;
 	Band band;
@@ -132,4 +138,12 @@ bool gpu_fetch_parts(Kernel *k)
 	if (any)
 		kernel_mark_used(k);
 	return any;
+}
+
+bool pass_hoist(Module *m)
+{
+	for (Node *n = m->graph->first; n; n = n->next)
+		if (module_schedules(m, n))
+			hoist_loads(node_kernel(n));
+	return true;
 }

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scatter: updates whose places only data say, in a form that allows any order of the points, for GPUs, where each thread makes one
+ * update:
+ *
+ *   - Where the last of a place's updates wins, the greatest number of an update wins, which is a monoid:
+ *
+ *         last[..] = -1      last[at i] = max i      y[at i] = u[i] where last[at i] = i
+ *
+ *     An iterator that is a dim of the place by itself keeps points apart; LAST has the other dims alone, and no updates
+ *     where there are none of those points.
+ *   - Elements that are narrower than what memory updates in one step are wide, in a temporary, until all updates are made.
+ */
+#include "passes/kernel/kernels.h"
+#include "passes/module.h"
+
+typedef struct Scatters {
+	Kernel *k;
+	VEC(Stmt *) out;
+	bool any;
+} Scatters;
+
+static void emit(Scatters *x, Stmt *s, const Stmt *from)
+{
+	s->loc = from->loc;
+	vec_push(x->k->arena, &x->out, s);
+}
+
+/* ---- The last update wins ---- */
+
+/* Points of S that meet have the same IT: it is dim D of where they write, and nothing else of that knows it. Not where a
+ * guard may fault: it is asked where there are points, no more often. */
+static bool keeps_apart(const Stmt *s, int d)
+{
+	const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
+
+	for (int i = 0; it && i < s->nwidx; i++)
+		if (i != d && expr_has_iter(s->widx[i], it))
+			return false;
+	return it && !(s->guard && (expr_has_iter(s->guard, it) || expr_can_fault(s->guard)));
+}
+
+/* An update and its place, but for what keeps points apart. */
+typedef struct Order {
+	Iter *it[MAX_ITERS];
+	Expr *at[MAX_RANK];
+	Dim *dims[MAX_RANK];
+	const Iter *apart[MAX_RANK];
+	int n, rank, napart;
+} Order;
+
+static Order order_of(const Stmt *s)
+{
+	Order o = {.n = 0};
+
+	for (int d = 0; d < s->nwidx; d++) {
+		if (keeps_apart(s, d)) {
+			o.apart[o.napart++] = s->widx[d]->iter;
+			continue;
+		}
+		o.at[o.rank] = s->widx[d];
+		o.dims[o.rank++] = s->out[0]->dims[d];
+	}
+	for (int i = 0; i < s->niters; i++) {
+		bool is = false;
+
+		for (int j = 0; j < o.napart; j++)
+			is = is || o.apart[j] == s->iter[i];
+		if (!is)
+			o.it[o.n++] = s->iter[i];
+	}
+	return o;
+}
+
+/* GUARD, and there are points that are kept apart. */
+static Expr *where_any(Kernel *k, const Order *o, Expr *guard)
+{
+	Dim *zero = dim_const(k->ctx, 0);
+	Expr *any = NULL;
+
+	for (int i = 0; i < o->napart; i++) {
+		Dim *n = o->apart[i]->extent;
+
+		if (!dim_prove_lt(k->ctx, zero, n))
+			any = ex_and(k->pool, any,
+				     ex_op2(k->pool, IN_lt, ex_int(k->pool, CT_I64, 0),
+					    ex_dim(k->pool, n)));
+	}
+	return any ? ex_and(k->pool, any, guard) : guard;
+}
+
+/* The update's number among all, in the order of their points. */
+static Expr *number_of(Kernel *k, const Order *o, CType t)
+{
+	Expr *at = ex_int(k->pool, CT_I64, 0);
+
+	for (int i = 0; i < o->n; i++)
+		at = ex_add(k->pool, ex_mul(k->pool, at, ex_dim(k->pool, o->it[i]->extent)),
+			    ex_iter(k->pool, o->it[i]));
+	return ex_cvt(k->pool, t, at);
+}
+
+/* What updates store is made for all of them, where it may fault: those that do not win have faults, too. */
+static Expr *made_before(Scatters *x, const Stmt *s)
+{
+	Kernel *k = x->k;
+	Dim *dims[MAX_ITERS];
+	Stmt *made;
+	Buf *t;
+
+	if (!expr_can_fault(s->val[0]))
+		return s->val[0];
+	for (int i = 0; i < s->niters; i++)
+		dims[i] = s->iter[i]->extent;
+	t = kernel_temp(k, "new", s->out[0]->dtype, s->niters, dims);
+	made = kernel_map_id(k, s->iter, t, s->val[0]);
+	made->guard = s->guard;
+	emit(x, made, s);
+	return kernel_load_iters(k, t, s->iter);
+}
+
+static void last_wins(Scatters *x, Stmt *s)
+{
+	Kernel *k = x->k;
+	const Order o = order_of(s);
+	int64_t least, most;
+	Iter *it[MAX_RANK];
+	Stmt *all = NEW(k->arena, Stmt), *none, *last;
+	DType t;
+	Buf *b;
+
+	dim_bounds(k->ctx, iters_points(k->ctx, o.it, o.n), &least, &most);
+	t = most <= INT32_MAX ? DT_I32 : DT_I64;
+	b = kernel_temp(k, "last", t, o.rank, o.dims);
+	kernel_iters_of(k, b, it);
+	none = kernel_map_id(k, it, b, ex_int(k->pool, dtype_ctype(t), -1));
+	emit(x, none, s);
+	last = kernel_map(k, o.it, o.n, b, o.at, number_of(k, &o, dtype_ctype(t)),
+			  where_any(k, &o, s->guard));
+	last->update = true;
+	last->red = MONOID_max;
+	emit(x, last, s);
+	*all = *s;
+	all->val[0] = made_before(x, s);
+	all->ordered = false;
+	all->guard = ex_and(
+		k->pool, s->guard,
+		ex_op2(k->pool, IN_eq, kernel_load(k, b, o.at), number_of(k, &o, dtype_ctype(t))));
+	emit(x, all, s);
+}
+
+/* ---- Small elements ---- */
+
+static DType wide_type(const Buf *b)
+{
+	return ctype_dtype(dtype_ctype(b->dtype));
+}
+
+/* Floats round at each update; integers wrap in the end as they do on the way. */
+static bool wants_wide(const Stmt *s)
+{
+	const Buf *b = s->out[0];
+	const int least = s->red ? SCATTER_BITS : 8;
+
+	return dtype_info[b->dtype].bits < least && dtype_info[wide_type(b)].bits >= least &&
+	       !dtype_is_float(b->dtype);
+}
+
+typedef struct Rename {
+	Kernel *k;
+	const Buf *from;
+	Buf *to;
+} Rename;
+
+static Expr *renamed(void *arg, Expr *e)
+{
+	const Rename *r = arg;
+
+	return e->kind == EX_LOAD && e->load.buf == r->from
+		       ? ex_load(r->k->pool, r->to, e->load.idx, e->load.nidx)
+		       : NULL;
+}
+
+/* E as an element of type T has it. */
+static Expr *as_stored(Kernel *k, DType t, Expr *e)
+{
+	return e->kind == EX_LOAD && e->load.buf->dtype == t ? e : ex_round(k->pool, t, e);
+}
+
+/* What is written so far, S included, is wide, and an element as it will be stored. */
+static void widen(Scatters *x, const Stmt *s)
+{
+	Kernel *k = x->k;
+	Buf *b = s->out[0];
+	Rename r = {k, b, kernel_temp(k, "wide", wide_type(b), b->rank, b->dims)};
+	Iter *it[MAX_RANK];
+
+	for (int i = 0; i < x->out.n; i++) {
+		Stmt *o = x->out.at[i];
+
+		stmt_rewrite(k, o, renamed, &r);
+		for (int c = 0; c < o->nout; c++)
+			if (o->out[c] == b) {
+				o->out[c] = r.to;
+				o->val[c] = as_stored(k, b->dtype, o->val[c]);
+			}
+	}
+	kernel_iters_of(k, b, it);
+	emit(x, kernel_map_id(k, it, b, kernel_load_iters(k, r.to, it)), s);
+}
+
+/* ---- All of them ---- */
+
+/* What S updates was stored element by element. */
+static bool follows_maps(const Kernel *k, const Stmt *s)
+{
+	for (int i = 0; i < s->id; i++)
+		if (stmt_writes(k->stmts.at[i], s->out[0]) && !stmt_is_map(k->stmts.at[i]) &&
+		    !stmt_is_scatter(k->stmts.at[i]))
+			return false;
+	return true;
+}
+
+/* S is not as it may stay: points wait for one another, or elements are small. */
+static bool may_change(const Kernel *k, const Stmt *s)
+{
+	const bool wide = wants_wide(s);
+
+	if (!stmt_is_scatter(s) || s->nwidx != s->out[0]->rank || s->niters > MAX_RANK ||
+	    (wide && !follows_maps(k, s)))
+		return false;
+	if (s->red)
+		return wide && *monoid_info[s->red].atomic;
+	return s->ordered && (wide || dtype_info[s->out[0]->dtype].bits >= 8);
+}
+
+/* False where K has no such updates. */
+static bool allow_any_order(Kernel *k)
+{
+	Scatters x = {.k = k};
+	VEC(Stmt *) was = {0};
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		vec_push(k->arena, &was, k->stmts.at[i]);
+		k->stmts.at[i]->id = i;
+		x.any = x.any || may_change(k, k->stmts.at[i]);
+	}
+	if (!x.any)
+		return false;
+	for (int i = 0; i < was.n; i++) {
+		Stmt *s = was.at[i];
+		const bool may = may_change(k, s), wide = may && wants_wide(s);
+
+		if (may && s->ordered)
+			last_wins(&x, s);
+		else
+			vec_push(k->arena, &x.out, s);
+		if (wide)
+			widen(&x, s);
+	}
+	k->stmts.n = 0;
+	for (int i = 0; i < x.out.n; i++) {
+		x.out.at[i]->id = i;
+		vec_push(k->arena, &k->stmts, x.out.at[i]);
+	}
+	return true;
+}
+
+bool pass_scatter(Module *m)
+{
+	for (Node *n = m->graph->first; n; n = n->next)
+		if (module_schedules(m, n))
+			allow_any_order(node_kernel(n));
+	return true;
+}

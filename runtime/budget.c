@@ -4,6 +4,8 @@
  * so the count lives in a page that the copies find each other by: a memory file whose name has the
  * process id, listed in /proc/self/fd. Each copy holds its own descriptor, so the page is there as
  * long as any copy is. It leaves nothing behind and a forked child, whose id differs, gets its own.
+ * A process may close all descriptors and open others, so a number is ours only while it still
+ * stands for our file.
  * Where memory files do not exist, each copy counts for itself.
  *
  * A run takes as many threads as are free, and at least one: its own.
@@ -16,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct Page {
@@ -27,7 +30,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Page alone; /* when no page can be shared */
 static _Atomic(Page *) current;
 static int page_fd = -1;
+static struct stat page_file; /* which file page_fd was */
 static int users;
+
+static void close_page(void)
+{
+	struct stat st;
+
+	if (page_fd >= 0 && !fstat(page_fd, &st) && st.st_dev == page_file.st_dev &&
+	    st.st_ino == page_file.st_ino)
+		close(page_fd);
+	page_fd = -1;
+}
 
 int32_t rt_cpus(void)
 {
@@ -77,7 +91,7 @@ static Page *share(void)
 	fd = find(name);
 	if (fd < 0)
 		fd = memfd_create(name, MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, (off_t)sizeof(Page))) {
+	if (fd < 0 || ftruncate(fd, (off_t)sizeof(Page)) || fstat(fd, &page_file)) {
 		if (fd >= 0)
 			close(fd);
 		return NULL;
@@ -109,9 +123,7 @@ static Page *page(void)
 		return NULL;
 	p = atomic_load(&current);
 	if (!p || atomic_load(&p->pid) != pid) {
-		if (page_fd >= 0)
-			close(page_fd);
-		page_fd = -1;
+		close_page();
 		p = share();
 		if (!p) {
 			p = &alone;
@@ -140,9 +152,7 @@ void rt_budget_leave(void)
 
 		if (p && p != &alone)
 			munmap(p, sizeof(Page));
-		if (page_fd >= 0)
-			close(page_fd);
-		page_fd = -1;
+		close_page();
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -84,7 +84,7 @@ static int take_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *
 				d->name, (int)m->desc->n_sym, (int)n_dims);
 	/* Programs for other devices differ in symbols of data alone, which come last. */
 	for (int32_t i = 0; i < d->n_sym; i++) {
-		const dl_sym *s = RT_AT(const dl_sym, d->sym, i);
+		const dl_sym *s = dl_desc_sym(d, i);
 
 		sym[i] = -1;
 		if (s->kind != DL_SYM_INPUT)
@@ -108,30 +108,40 @@ static int too_large(dl_model *m)
 			m->prog->desc->name);
 }
 
-int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_workspace *w)
+/* What measure gives for the caller's dims. */
+static int measure_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *arena,
+			int64_t *scratch, int64_t *need)
 {
 	const dl_program *p = m->prog;
 	const uint64_t bytes = sizeof(int64_t) * ((uint64_t)p->desc->n_sym + (uint64_t)p->n_buf);
-	int64_t *sym, arena = 0, scratch = 0, need = 0;
+	int64_t *sym = rt_alloc(m, bytes);
 	int rc;
 
-	if (!w || w->size < sizeof(*w))
-		return rt_error(m, DL_ABI, "workspace: set its size to sizeof(dl_workspace)");
-	sym = rt_alloc(m, bytes);
 	if (!sym)
 		return rt_error(m, DL_NOMEM, "out of memory");
-	rc = take_dims(m, max_dims, n_dims, sym);
+	rc = take_dims(m, dims, n_dims, sym);
 	if (!rc)
-		need = measure(m, sym, sym + p->desc->n_sym, &arena, &scratch);
+		*need = measure(m, sym, sym + p->desc->n_sym, arena, scratch);
 	rt_free(m, sym, bytes);
+	return rc || *need < INT64_MAX ? rc : too_large(m);
+}
+
+int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_workspace *w)
+{
+	dl_workspace is = {.align = RT_ALIGN};
+	int64_t arena, scratch, need;
+	int rc = rt_check_model(m, "workspace");
+
 	if (rc)
 		return rc;
-	if (need == INT64_MAX)
-		return too_large(m);
-	w->align = RT_ALIGN;
-	w->host_bytes = (uint64_t)(m->gpu ? scratch : need);
-	w->device_bytes = (uint64_t)(m->gpu ? arena : 0);
-	return DL_OK;
+	if (!w)
+		return rt_error(m, DL_INVALID, "workspace: the place for it is null");
+	rc = measure_dims(m, max_dims, n_dims, &arena, &scratch, &need);
+	if (rc)
+		return rc;
+	is.host_bytes = (uint64_t)(m->gpu ? scratch : need);
+	is.device_bytes = (uint64_t)(m->gpu ? arena : 0);
+	return rt_give(m, "dl_workspace", w, RT_UPTO(dl_workspace, host_bytes), &is, sizeof(is));
 }
 
 /* Makes the workspace bytes large. */
@@ -256,7 +266,7 @@ static int first_workspace(dl_context *c, const dl_context_options *o)
 		c->arena_borrowed = true;
 	}
 	for (int32_t i = 0; i < d->n_sym; i++)
-		if (RT_AT(const dl_sym, d->sym, i)->kind == DL_SYM_INPUT)
+		if (dl_desc_sym(d, i)->kind == DL_SYM_INPUT)
 			dynamic = true;
 	if (o->max_dims) {
 		rc = take_dims(c->model, o->max_dims, o->n_dims, c->x.sym);
@@ -281,24 +291,30 @@ static int first_on_gpu(dl_context *c, const dl_context_options *o)
 	return rc;
 }
 
-int dl_rt_context(dl_model *m, const dl_context_options *options, dl_context **context)
+static int take_context_options(dl_model *m, const dl_context_options *options,
+				dl_context_options *o)
 {
-	dl_context_options o = {.size = sizeof(o)};
-	const uint64_t bytes = lay_out(NULL, m->prog);
-	dl_context *c;
 	int rc;
 
-	if (!context)
-		return rt_error(m, DL_INVALID, "context: the place for it is null");
-	*context = NULL;
-	/* An earlier version ended before the flags. */
-	if (options && options->size < offsetof(dl_context_options, flags))
-		return rt_error(m, DL_ABI, "context: size of the options");
-	if (options)
-		memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
-	c = rt_alloc(m, bytes);
+	*o = (dl_context_options){.size = sizeof(*o)};
+	if (!options)
+		return DL_OK;
+	rc = rt_take(m, "dl_context_options", o, sizeof(*o), options,
+		     RT_UPTO(dl_context_options, workspace_bytes));
+	if (!rc && o->flags & ~DL_CONTEXT_ON_GPU)
+		return rt_error(m, DL_UNSUPPORTED, "context: flags 0x%x are not known",
+				(unsigned)(o->flags & ~DL_CONTEXT_ON_GPU));
+	return rc;
+}
+
+/* A context without workspace, or null. */
+static dl_context *new_context(dl_model *m, uint32_t flags)
+{
+	const uint64_t bytes = lay_out(NULL, m->prog);
+	dl_context *c = rt_alloc(m, bytes);
+
 	if (!c)
-		return rt_error(m, DL_NOMEM, "no memory for a context");
+		return NULL;
 	memset(c, 0, bytes);
 	lay_out((char *)c, m->prog);
 	c->head.magic = RT_MAGIC_CONTEXT;
@@ -308,8 +324,32 @@ int dl_rt_context(dl_model *m, const dl_context_options *options, dl_context **c
 	c->x.ctx = c;
 	c->x.weights = m->weights.base;
 	c->x.variant = m->variant;
-	c->flags = o.flags;
+	c->flags = flags;
 	c->id = atomic_fetch_add(&m->contexts, 1);
+	if (rt_refused == c)
+		rt_refused = NULL;
+	return c;
+}
+
+int dl_rt_context(dl_model *m, const dl_context_options *options, dl_context **context)
+{
+	dl_context_options o;
+	dl_context *c;
+	int rc;
+
+	if (context)
+		*context = NULL;
+	rc = rt_check_model(m, "context");
+	if (rc)
+		return rc;
+	if (!context)
+		return rt_error(m, DL_INVALID, "context: the place for it is null");
+	rc = take_context_options(m, options, &o);
+	if (rc)
+		return rc;
+	c = new_context(m, o.flags);
+	if (!c)
+		return rt_error(m, DL_NOMEM, "no memory for a context");
 	rc = m->gpu ? first_on_gpu(c, &o) : first_workspace(c, &o);
 	if (rc)
 		return give_up(c, context, rc);
@@ -341,13 +381,13 @@ void dl_rt_context_free(dl_context *c)
 
 int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
 {
-	int rc;
+	int rc = rt_enter(c);
 
-	if (!rt_enter(c))
-		return c ? DL_BUSY : DL_INVALID;
+	if (rc)
+		return rc;
 	rc = take_dims(c->model, dims, n_dims, c->x.sym);
 	if (rc)
-		dl_fail(&c->x, rc, "%s", c->model->head.error);
+		dl_fail(&c->x, rc, "%s", dl_rt_error(NULL));
 	else if (c->gpu && !(rc = rt_gpu_enter(c, NULL))) {
 		prepare(c);
 		rc = rt_gpu_leave(c);

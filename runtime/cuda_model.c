@@ -285,8 +285,8 @@ int rt_gpu_open(dl_model *m)
 	pthread_mutex_init(&m->gpu->fetching, NULL);
 	m->gpu->process = getpid();
 	rc = open_gpu(m, ordinal, asked);
+	rc = rc ? rc : rt_use_program(m, m->prog->on_gpu);
 	if (!rc) {
-		m->prog = m->prog->on_gpu;
 		m->variant = (int32_t)(m->gpu->image - m->prog->gpu->image);
 		m->threads = 1;
 		return DL_OK;
@@ -345,12 +345,18 @@ const char *dl_rt_device(const dl_model *m)
 
 int dl_rt_device_info(const dl_model *m, dl_device_info *info)
 {
-	if (!m || m->head.magic != RT_MAGIC_MODEL || !info || info->size < sizeof(*info))
-		return DL_INVALID;
+	dl_model *of = (dl_model *)(uintptr_t)m; /* the text of its last error */
+	dl_device_info is = {0};
+	int rc = rt_check_model(m, "device_info");
+
+	if (rc)
+		return rc;
+	if (!info)
+		return rt_error(of, DL_INVALID, "device_info: the place for it is null");
 	if (!m->gpu)
-		return DL_TARGET;
-	info->sm = m->gpu->sm;
-	info->bytes_per_second = m->gpu->bytes_per_second;
-	info->weights_bytes = m->gpu->weights.bytes;
-	return DL_OK;
+		return rt_error(of, DL_TARGET, "device_info: the model runs on the CPU");
+	is.sm = m->gpu->sm;
+	is.bytes_per_second = m->gpu->bytes_per_second;
+	is.weights_bytes = m->gpu->weights.bytes;
+	return rt_give(of, "dl_device_info", info, RT_UPTO(dl_device_info, sm), &is, sizeof(is));
 }

@@ -175,12 +175,12 @@ static uint64_t io_bytes(const dl_io *io, const int64_t *shape)
 
 static const dl_io *in_io(const dl_context *c, int32_t i)
 {
-	return RT_AT(const dl_io, c->model->prog->desc->in, i);
+	return dl_desc_in(c->model->prog->desc, i);
 }
 
 static const dl_io *out_io(const dl_context *c, int32_t o)
 {
-	return RT_AT(const dl_io, c->model->prog->desc->out, o);
+	return dl_desc_out(c->model->prog->desc, o);
 }
 
 /* What the host reads of the inputs: the caller's memory, or a copy of what is the GPU's. */

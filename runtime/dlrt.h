@@ -12,8 +12,15 @@
  *
  * Part 2 is for generated code, which defines DLRT_GENERATED before it includes this file.
  *
- * Invariants. Every struct begins with its size, so that a later version may append members; arrays
- * of structs are strided by the size of their first element. Codes are frozen. Sizes, shapes and
+ * Structs of part 1 begin with their size, and a later version may append members. A program and a
+ * library of different versions work together: a member that the program's struct lacks has its
+ * default, and of a struct that the library fills it fills what there is. A program that is newer
+ * than the library must leave members that the library does not know zero, and must look at
+ * dl_api.size before it calls a function that was appended. Arrays are strided by the size of their
+ * first element: use dl_desc_in, dl_desc_out, dl_desc_sym and dl_io_dim for those of dl_desc.
+ *
+ * Invariants. Members and values marked as reserved have no meaning yet: set them to zero, do not
+ * read them. Codes are frozen. Sizes, shapes and
  * indices are 64 bits. Tensors are borrowed. No function exits, aborts, prints, or changes the
  * caller's floating point environment. A model may be shared by threads; a context belongs to one
  * thread at a time, except for cancel. After context and prepare nothing is allocated, unless the
@@ -66,45 +73,68 @@ typedef enum dl_status {
  * element in the low bits. */
 typedef enum dl_dtype {
 	DL_F32 = 1, DL_U8 = 2, DL_I8 = 3, DL_U16 = 4, DL_I16 = 5, DL_I32 = 6, DL_I64 = 7,
-	DL_STR = 8, DL_BOOL = 9, DL_F16 = 10, DL_F64 = 11, DL_U32 = 12, DL_U64 = 13, DL_BF16 = 16,
+	DL_STR = 8 /* reserved */, DL_BOOL = 9, DL_F16 = 10, DL_F64 = 11, DL_U32 = 12, DL_U64 = 13, DL_BF16 = 16,
 	DL_F8E4M3FN = 17, DL_F8E4M3FNUZ = 18, DL_F8E5M2 = 19, DL_F8E5M2FNUZ = 20, DL_U4 = 21,
 	DL_I4 = 22, DL_F4E2M1 = 23, DL_F8E8M0 = 24, DL_U2 = 25, DL_I2 = 26, DL_F6E2M3 = 27,
 	DL_F6E3M2 = 28,
 } dl_dtype;
 
-/* An element of type DL_STR: bytes, not terminated. */
+/* Reserved: an element of type DL_STR, bytes that are not terminated. */
 typedef struct dl_str {
 	const char *p;
 	uint64_t n;
 } dl_str;
 
+/* Reserved, apart from DL_TENSOR: sequences and optionals are refused with DL_UNSUPPORTED. */
 typedef enum dl_form { DL_TENSOR = 0, DL_SEQUENCE = 1, DL_OPTIONAL = 2 } dl_form;
 
 /*
- * A value: a tensor, or the items of a sequence, or the zero or one item of an optional.
+ * A tensor.
  *
  * Input: shape has rank entries; strides are in elements, null means contiguous; other strides are
- * copied in through memory of the context. data may be null when there are no elements, and needs
- * only its element's alignment; size of the memory is not asked.
+ * copied in through memory of the context. data needs only its element's alignment, and may be null
+ * when there are no elements, or for the default of an input with DL_IO_DEFAULT. bytes is the size
+ * of the memory from data on and is checked against the shape; 0 means that it is not told.
  * Output: rank is the room in shape on entry and the true rank on return, and shape the true shape.
- * data is the caller's, with room for bytes bytes; strides must be null. When data is null the
- * context serves the memory, which stays until its next run or its end, and data and bytes are set.
- * Where dl_io.alias names an input, an output may have that input's data pointer and is then
- * computed in place; any other overlap is refused.
+ * dtype is the true one, or 0 and is then filled in. data is the caller's, with room for bytes
+ * bytes; strides must be null. When data is null the context serves the memory, which stays until
+ * its next run or its end; data is then set, and bytes to the size of the output. To be served
+ * again, set data to null or leave it as it is.
+ * No output may overlap an input or another output.
  */
 typedef struct dl_tensor {
 	uint32_t size;
 	int32_t dtype;
-	int32_t form;
+	int32_t form; /* DL_TENSOR */
 	int32_t rank;
 	int64_t *shape;
 	const int64_t *strides;
 	void *data;
 	uint64_t bytes;
-	struct dl_tensor *items; /* sequence, optional */
+	struct dl_tensor *items; /* reserved, as the next two: of sequences and optionals */
 	int64_t n_items;
 	int64_t cap_items;
 } dl_tensor;
+
+/* A contiguous tensor. For an output that the context serves: dtype 0, data null, bytes 0. */
+static inline dl_tensor dl_tensor_of(int32_t dtype, int32_t rank, int64_t *shape, void *data,
+				     uint64_t bytes)
+{
+	dl_tensor t;
+
+	t.size = (uint32_t)sizeof(t);
+	t.dtype = dtype;
+	t.form = DL_TENSOR;
+	t.rank = rank;
+	t.shape = shape;
+	t.strides = NULL;
+	t.data = data;
+	t.bytes = bytes;
+	t.items = NULL;
+	t.n_items = 0;
+	t.cap_items = 0;
+	return t;
+}
 
 #define DL_UNLIMITED INT64_MAX
 
@@ -130,7 +160,7 @@ typedef struct dl_dim {
 	const char *text;
 } dl_dim;
 
-/* One input or output. alias: outputs: the input it may share memory with, or -1. flags: DL_IO_. */
+/* One input or output. flags: DL_IO_. */
 typedef struct dl_io {
 	uint32_t size;
 	int32_t dtype;
@@ -138,7 +168,7 @@ typedef struct dl_io {
 	int32_t rank;
 	const char *name;
 	const dl_dim *dim;
-	int32_t alias;
+	int32_t alias; /* reserved */
 	uint32_t flags;
 } dl_io;
 
@@ -146,6 +176,9 @@ typedef struct dl_io {
  * in the GPU's, a run begins by waiting for their copy. */
 #define DL_IO_HOST 2u
 #define DL_IO_HOST_ONLY 4u /* and the GPU does not: in host memory it stays there */
+/* Of an input: the model has a value for it. A run whose tensor has null data takes that value, and looks at no other
+ * member of the tensor. */
+#define DL_IO_DEFAULT 8u
 
 #define DL_DESC_UNBOUNDED 1u /* some memory has no bound and is served by the allocator at run time */
 
@@ -164,6 +197,28 @@ typedef struct dl_desc {
 	uint64_t weights_size;
 } dl_desc;
 
+/* Input, output and symbol i of a description, and dim d of an input or output, whatever version of these structs the
+ * library has. */
+static inline const dl_io *dl_desc_in(const dl_desc *desc, int32_t i)
+{
+	return (const dl_io *)(const void *)((const char *)desc->in + (size_t)i * desc->in->size);
+}
+
+static inline const dl_io *dl_desc_out(const dl_desc *desc, int32_t i)
+{
+	return (const dl_io *)(const void *)((const char *)desc->out + (size_t)i * desc->out->size);
+}
+
+static inline const dl_sym *dl_desc_sym(const dl_desc *desc, int32_t i)
+{
+	return (const dl_sym *)(const void *)((const char *)desc->sym + (size_t)i * desc->sym->size);
+}
+
+static inline const dl_dim *dl_io_dim(const dl_io *io, int32_t d)
+{
+	return (const dl_dim *)(const void *)((const char *)io->dim + (size_t)d * io->dim->size);
+}
+
 typedef struct dl_model dl_model;
 typedef struct dl_context dl_context;
 
@@ -175,13 +230,15 @@ typedef enum dl_log_level { DL_LOG_ERROR = 0, DL_LOG_WARNING = 1, DL_LOG_INFO = 
  */
 typedef struct dl_load_options {
 	uint32_t size;
-	int32_t threads; /* 0: as many as the process may use; 1: none is created */
+	int32_t threads; /* 0: as many as the process may use; 1: none is created; not negative */
 	void *user;      /* first argument of all callbacks */
 	void (*log)(void *user, int32_t level, const char *text);
 	void *(*alloc)(void *user, uint64_t bytes, uint64_t align); /* both or none */
 	void (*free)(void *user, void *p, uint64_t bytes);
 	/* Weights from elsewhere, the first that is set: memory aligned to 64; a reader that fills
-	 * dst with bytes bytes from offset and returns 0; a file. They are checked by their hash. */
+	 * dst with bytes bytes from offset and returns 0; a file. They are checked by their hash.
+	 * A file of weights, the model's own among them, is mapped: it must not be written to or
+	 * cut while the model is loaded, but may be replaced or removed. */
 	const void *weights_data;
 	int (*weights)(void *user, void *dst, uint64_t offset, uint64_t bytes);
 	const char *weights_path;
@@ -278,8 +335,9 @@ typedef struct dl_api {
 		   int32_t n_out, void *stream);
 	/* From any thread: the run in flight, or else the next one, stops before its next kernel. */
 	void (*cancel)(dl_context *context);
-	/* The last failure of a context or of a model; null: of load or of a function of a model, context among them, in this
-	 * thread. "" if none. */
+	/* The last failure of a context or of a model; null: of load, of a function of a model (context among them), or of a
+	 * function that was given no model or context, in this thread. "" if none. The text stays until this thread calls
+	 * a function of the API again. */
 	const char *(*error)(const void *object);
 	/* Entry i of the profile, or DL_INVALID beyond the last. */
 	int (*profile)(dl_model *model, int32_t i, dl_profile_entry *entry);
@@ -295,7 +353,8 @@ typedef struct dl_api {
 /* The one symbol that dlopen needs, as NAME_get_api; null for a version it does not know. */
 typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 
-/* What a variant may need, as bits: levels of x86-64, then single features. */
+/* What a variant may need, as bits: levels of x86-64. The single features behind them are reserved: no variant needs one
+ * yet. */
 #define DL_CPU_X86_V2      1ull
 #define DL_CPU_X86_V3      2ull
 #define DL_CPU_X86_V4      4ull
@@ -308,6 +367,8 @@ typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 
 /* ---- Part 2: generated code ---------------------------------------------------------------- */
 
+/* The structs that a program begins with their size, too: code that an earlier dlcc generated works with this runtime.
+ * dl_gpu_fn, dl_gpu_image and dl_gpu_piece stay as they are for all of DL_ABI_VERSION. */
 #ifdef DLRT_GENERATED
 
 #ifdef __cplusplus
@@ -505,6 +566,7 @@ struct dl_program {
 	/* May be null. Sets entries of in_shape that are expressions, from symbols. */
 	void (*dims)(dl_exec *x);
 	int32_t n_host_buf;
+	const int64_t *defaults; /* by input: where among the weights its default is, or -1; null: none has one */
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags: bind reads this input's data */

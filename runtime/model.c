@@ -11,6 +11,9 @@
 
 /* Of a load, or of a call on a model, in this thread. */
 static _Thread_local char last_error[sizeof(((Head *)NULL)->error)];
+/* A copy of a model's text for this thread, since others may write that at any time. */
+static _Thread_local char shown_error[sizeof(last_error)];
+_Thread_local const void *rt_refused;
 
 static const struct Type {
 	uint8_t bits, align;
@@ -72,15 +75,27 @@ const char *dl_rt_status_text(int status)
 	return status >= 0 && status < n ? status_texts[status] : "unknown status";
 }
 
+static const char *model_error(dl_model *m)
+{
+	pthread_mutex_lock(&m->lock);
+	memcpy(shown_error, m->head.error, sizeof(shown_error));
+	pthread_mutex_unlock(&m->lock);
+	return shown_error;
+}
+
 const char *dl_rt_error(const void *object)
 {
 	const Head *h = object;
 
 	if (!h)
 		return last_error;
-	if (h->magic != RT_MAGIC_MODEL && h->magic != RT_MAGIC_CONTEXT)
-		return "";
-	return h->error;
+	/* The text in a context that another thread uses is that thread's. */
+	if (h == rt_refused)
+		return "the context is in use: its functions, apart from cancel, are for one "
+		       "thread at a time";
+	if (h->magic == RT_MAGIC_MODEL)
+		return model_error((dl_model *)(uintptr_t)object);
+	return h->magic == RT_MAGIC_CONTEXT ? h->error : "";
 }
 
 static struct Type type_of(int32_t dtype)
@@ -170,6 +185,77 @@ int rt_error(dl_model *m, int status, const char *fmt, ...)
 	return status;
 }
 
+int rt_check_model(const dl_model *m, const char *what)
+{
+	if (!m)
+		return rt_error(NULL, DL_INVALID, "%s: the model is null", what);
+	if (m->head.magic != RT_MAGIC_MODEL)
+		return rt_error(NULL, DL_INVALID, "%s: not a model, or one that was unloaded",
+				what);
+	return DL_OK;
+}
+
+/* ---- Structs of other versions ---- */
+
+static uint32_t size_of(const void *p)
+{
+	uint32_t n;
+
+	memcpy(&n, p, sizeof(n));
+	return n;
+}
+
+static int check_size(dl_model *m, const char *name, uint32_t size, size_t least)
+{
+	if (size >= least)
+		return DL_OK;
+	return rt_error(m, DL_ABI,
+			"the size of a %s is %u, and it has at least %u bytes; set its member size "
+			"to sizeof(%s)",
+			name, (unsigned)size, (unsigned)least, name);
+}
+
+int rt_take(dl_model *m, const char *name, void *to, size_t size, const void *from, size_t least)
+{
+	const uint32_t has = size_of(from);
+	const unsigned char *bytes = from;
+
+	if (check_size(m, name, has, least))
+		return DL_ABI;
+	for (size_t i = size; i < has; i++)
+		if (bytes[i])
+			return rt_error(m, DL_ABI,
+					"a %s sets byte %u of its %u, and the model's runtime knows "
+					"the first %u; compile the model with a newer dlcc, or "
+					"leave that member zero",
+					name, (unsigned)i, (unsigned)has, (unsigned)size);
+	memset(to, 0, size);
+	memcpy(to, from, has < size ? has : size);
+	return DL_OK;
+}
+
+int rt_give(dl_model *m, const char *name, void *to, size_t least, const void *from, size_t size)
+{
+	const uint32_t has = size_of(to);
+
+	if (check_size(m, name, has, least))
+		return DL_ABI;
+	memcpy((char *)to + sizeof(has), (const char *)from + sizeof(has),
+	       (has < size ? has : size) - sizeof(has));
+	return DL_OK;
+}
+
+int rt_use_program(dl_model *m, const dl_program *p)
+{
+	const int rc = rt_take(m, "dl_program", &m->program, sizeof(m->program), p,
+			       RT_UPTO(dl_program, exec));
+
+	m->prog = &m->program;
+	return rc;
+}
+
+/* ---- Loading ---- */
+
 /* DLCC_CPU as a mask of features, all when it is not set; false where it is not known. */
 static bool cpu_env(uint64_t *mask)
 {
@@ -216,7 +302,24 @@ static int choose_variant(dl_model *m)
 			mask != ~UINT64_C(0) || m->opt.cpu_mask ? ", restricted as asked," : "");
 }
 
-static int take_options(dl_model *m, const dl_load_options *o)
+/* What the options ask for can be done. */
+static int check_options(const dl_load_options *o)
+{
+	if (o->threads < 0 || o->executor_threads < 0)
+		return rt_error(NULL, DL_INVALID,
+				"load: %s is %d; it is a number of threads, and 0 for as many as "
+				"the process may use",
+				o->threads < 0 ? "threads" : "executor_threads",
+				(int)(o->threads < 0 ? o->threads : o->executor_threads));
+	if (!o->alloc != !o->free)
+		return rt_error(NULL, DL_INVALID, "load: alloc and free go together");
+	if (o->flags & ~DL_LOAD_CHECK_WEIGHTS)
+		return rt_error(NULL, DL_UNSUPPORTED, "load: flags 0x%x are not known",
+				(unsigned)(o->flags & ~DL_LOAD_CHECK_WEIGHTS));
+	return DL_OK;
+}
+
+static void take_options(dl_model *m, const dl_load_options *o)
 {
 	const char *env = getenv("DLCC_PROFILE");
 
@@ -232,7 +335,6 @@ static int take_options(dl_model *m, const dl_load_options *o)
 		m->threads = 1;
 	if (m->threads > RT_MAX_THREADS)
 		m->threads = RT_MAX_THREADS;
-	return DL_OK;
 }
 
 static void destroy(dl_model *m)
@@ -276,13 +378,18 @@ int dl_rt_load(const dl_program *p, const dl_load_options *options, dl_model **m
 	if (!model)
 		return rt_error(NULL, DL_INVALID, "load: model is null");
 	*model = NULL;
-	if (p->abi != DL_ABI_VERSION || p->size < sizeof(*p) ||
-	    (options && options->size < sizeof(o)))
-		return rt_error(NULL, DL_ABI, "load: model, runtime and caller differ in version");
-	if (options)
-		o = *options;
-	if (!o.alloc != !o.free)
-		return rt_error(NULL, DL_INVALID, "load: alloc and free go together");
+	if (p->abi != DL_ABI_VERSION)
+		return rt_error(NULL, DL_ABI,
+				"load: the model's code is for version %u of the runtime, and this "
+				"one has %u; link with the libdlrt.a of the dlcc that made it",
+				(unsigned)p->abi, DL_ABI_VERSION);
+	rc = options ? rt_take(NULL, "dl_load_options", &o, sizeof(o), options,
+			       RT_UPTO(dl_load_options, reserved))
+		     : DL_OK;
+	if (!rc)
+		rc = check_options(&o);
+	if (rc)
+		return rc;
 	if (!o.alloc) {
 		o.alloc = default_alloc;
 		o.free = default_free;
@@ -292,14 +399,13 @@ int dl_rt_load(const dl_program *p, const dl_load_options *options, dl_model **m
 		return rt_error(NULL, DL_NOMEM, "load: out of memory");
 	memset(m, 0, sizeof(*m));
 	m->head.magic = RT_MAGIC_MODEL;
-	m->prog = p;
 	m->desc = p->desc;
 	pthread_mutex_init(&m->lock, NULL);
 	rt_budget_join();
 	take_options(m, &o);
-	rc = open_parts(m);
+	rc = rt_use_program(m, p);
+	rc = rc ? rc : open_parts(m);
 	if (rc) {
-		rt_error(NULL, rc, "%s", m->head.error);
 		rt_log(m, DL_LOG_ERROR, "%s", m->head.error);
 		destroy(m);
 		return rc;
@@ -316,15 +422,15 @@ int dl_rt_unload(dl_model *m)
 
 	if (!m)
 		return DL_OK;
-	if (m->head.magic != RT_MAGIC_MODEL)
-		return rt_error(NULL, DL_INVALID, "unload: not a model");
+	rc = rt_check_model(m, "unload");
+	if (rc)
+		return rc;
 	if (atomic_load(&m->contexts))
-		return rt_error(m, DL_BUSY, "unload: %d contexts live", atomic_load(&m->contexts));
+		return rt_error(m, DL_BUSY, "unload: %d contexts live; free them first",
+				atomic_load(&m->contexts));
 	rt_pool_free(m, m->pool);
 	m->pool = NULL;
 	rc = rt_profile_close(m);
-	if (rc)
-		rt_error(NULL, rc, "%s", m->head.error);
 	destroy(m);
 	return rc;
 }

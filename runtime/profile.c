@@ -162,11 +162,19 @@ int rt_profile_close(dl_model *m)
 
 int dl_rt_profile(dl_model *m, int32_t i, dl_profile_entry *entry)
 {
-	if (!m || m->head.magic != RT_MAGIC_MODEL || !m->profile || i < 0 ||
-	    i >= m->prog->n_kernels || !entry || entry->size < sizeof(*entry))
-		return DL_INVALID;
-	entry->name = m->prog->kernels[i];
-	entry->calls = atomic_load(&m->profile->sum[i].calls);
-	entry->nanoseconds = atomic_load(&m->profile->sum[i].ns);
-	return DL_OK;
+	dl_profile_entry is = {0};
+	int rc = rt_check_model(m, "profile");
+
+	if (rc)
+		return rc;
+	if (!entry || !m->profile || i < 0 || i >= m->prog->n_kernels)
+		return rt_error(m, DL_INVALID,
+				!entry        ? "profile: the place for an entry is null"
+				: !m->profile ? "profile: the model was loaded without a profile"
+					      : "profile: there is no such entry");
+	is.name = m->prog->kernels[i];
+	is.calls = atomic_load(&m->profile->sum[i].calls);
+	is.nanoseconds = atomic_load(&m->profile->sum[i].ns);
+	return rt_give(m, "dl_profile_entry", entry, RT_UPTO(dl_profile_entry, name), &is,
+		       sizeof(is));
 }

@@ -48,8 +48,9 @@ typedef struct Weights {
 } Weights;
 
 struct dl_model {
-	Head head; /* written under lock */
-	const dl_program *prog; /* on a GPU: the one for GPUs */
+	Head head; /* its text is written and read under lock */
+	const dl_program *prog; /* &program; on a GPU: the one for GPUs */
+	dl_program program;     /* that of the generated code; what an earlier version of it lacks is zero */
 	const dl_desc *desc;    /* what describe gives: of the CPU's program */
 	Gpu *gpu;               /* null: the CPU */
 	dl_load_options opt;
@@ -99,6 +100,22 @@ struct dl_context {
 };
 
 /* model.c */
+/*
+ * A struct that crosses the API may be shorter than the runtime's, or longer: its first member is its size. RT_UPTO is
+ * the size of a T that ends with member LAST.
+ */
+#define RT_UPTO(T, last) (offsetof(T, last) + sizeof(((T *)NULL)->last))
+/* Takes the struct FROM, a NAME that has at least LEAST bytes, into TO, which has SIZE: members that FROM lacks are zero.
+ * Refused (of model M, or null) where FROM is too short, or sets something beyond SIZE. */
+int rt_take(dl_model *m, const char *name, void *to, size_t size, const void *from, size_t least);
+/* Fills the struct TO, a NAME that has at least LEAST bytes, from FROM, which has SIZE; TO keeps its size. */
+int rt_give(dl_model *m, const char *name, void *to, size_t least, const void *from, size_t size);
+/* M is a model, or a failure of function WHAT. */
+int rt_check_model(const dl_model *m, const char *what);
+/* P becomes M's program. */
+int rt_use_program(dl_model *m, const dl_program *p);
+/* The context that this thread was last refused because it was in use, or null. */
+extern _Thread_local const void *rt_refused;
 void *rt_alloc(const dl_model *m, uint64_t bytes);
 void rt_free(const dl_model *m, void *p, uint64_t bytes);
 void rt_log(const dl_model *m, int level, const char *fmt, ...)
@@ -125,8 +142,10 @@ int rt_plan(dl_context *c);
 bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 
 /* run.c */
-/* Begins a use of a context, which ends with running = 0. False when it is in use, or none. */
-bool rt_enter(dl_context *c);
+/* Begins a use of a context, which ends with running = 0. DL_BUSY when it is in use, DL_INVALID when it is none. */
+int rt_enter(dl_context *c);
+/* Whether the array of N tensors can be looked at. WHAT: "inputs". */
+int rt_check_tensors(dl_context *c, const char *what, const dl_tensor *t, int32_t n);
 /* Checks and sets output o of the run in flight: shape known. */
 int rt_output(dl_context *c, int32_t o, const int64_t *shape);
 /* Binds all that follows from the values of symbols: shapes of inputs and outputs, symbols again, facts. */

@@ -10,12 +10,12 @@
 
 static const dl_io *in_io(const dl_context *c, int32_t i)
 {
-	return RT_AT(const dl_io, c->model->prog->desc->in, i);
+	return dl_desc_in(c->model->prog->desc, i);
 }
 
 static const dl_io *out_io(const dl_context *c, int32_t o)
 {
-	return RT_AT(const dl_io, c->model->prog->desc->out, o);
+	return dl_desc_out(c->model->prog->desc, o);
 }
 
 static int64_t count(const int64_t *shape, int32_t rank)
@@ -45,7 +45,7 @@ static bool contiguous(const dl_tensor *t)
 /* Gives symbol s the value v that dim d of an input has. */
 static int bind_sym(dl_context *c, const dl_io *io, int32_t d, int32_t s, int64_t v)
 {
-	const dl_sym *sym = RT_AT(const dl_sym, c->model->prog->desc->sym, s);
+	const dl_sym *sym = dl_desc_sym(c->model->prog->desc, s);
 
 	if (c->x.sym[s] >= 0 && c->x.sym[s] != v)
 		return dl_fail(&c->x, DL_SHAPE,
@@ -66,7 +66,7 @@ static int bind_sym(dl_context *c, const dl_io *io, int32_t d, int32_t s, int64_
 static int bind_dims(dl_context *c, const dl_io *io, const dl_tensor *t, int64_t *shape)
 {
 	for (int32_t d = 0; d < io->rank; d++) {
-		const dl_dim *dim = RT_AT(const dl_dim, io->dim, d);
+		const dl_dim *dim = dl_io_dim(io, d);
 		const int64_t v = t->shape[d];
 
 		if (v < 0 || (dim->value >= 0 && v != dim->value))
@@ -102,6 +102,43 @@ static int check_form(dl_context *c, const char *what, const dl_io *io, const dl
 	return DL_OK;
 }
 
+/* Elements from data on up to the last one of T, or INT64_MAX; what lies before data is not counted. */
+static int64_t reach(const dl_tensor *t)
+{
+	int64_t n = 1;
+
+	if (!t->strides)
+		return count(t->shape, t->rank);
+	for (int32_t d = 0; d < t->rank; d++)
+		if (t->strides[d] > 0)
+			n = dl_add(n, dl_mul(t->shape[d] - 1, t->strides[d]));
+	return n;
+}
+
+/* The memory of an input that has elements holds them, where the caller says how large it is. */
+static int check_room(dl_context *c, const dl_io *io, const dl_tensor *t)
+{
+	const int64_t need = rt_bytes(t->dtype, reach(t));
+
+	if (!t->bytes || (uint64_t)need <= t->bytes)
+		return DL_OK;
+	return dl_fail(&c->x, DL_INVALID,
+		       "input \"%s\": its memory has %llu bytes, and its shape%s needs %lld; set "
+		       "bytes to the size of the memory, or to 0",
+		       io->name, (unsigned long long)t->bytes,
+		       t->strides ? " with its strides" : "", (long long)need);
+}
+
+/* Input I is the value that the model has for it, whose shape is fixed. */
+static void bind_default(dl_context *c, int32_t i)
+{
+	const dl_model *m = c->model;
+
+	for (int32_t d = 0; d < in_io(c, i)->rank; d++)
+		c->x.in_shape[i][d] = dl_io_dim(in_io(c, i), d)->value;
+	c->x.in[i] = m->weights.base + m->prog->defaults[i];
+}
+
 static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_data)
 {
 	const dl_io *io = in_io(c, i);
@@ -123,7 +160,9 @@ static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_da
 	c->x.in[i] = t->data;
 	if (!t->data && n && (need_data || io->flags & DL_IO_SHAPE_DATA))
 		return dl_fail(&c->x, DL_INVALID, "input \"%s\": data is null", io->name);
-	return n ? check_align(c, "input", io, t->data) : DL_OK;
+	if (!t->data || !n)
+		return DL_OK;
+	return check_align(c, "input", io, t->data) ? c->x.status : check_room(c, io, t);
 }
 
 /* Copies elements of size bytes each from strided to contiguous memory. */
@@ -173,7 +212,7 @@ static void bind_outputs(dl_context *c)
 		c->out_set[o] = 0;
 		c->x.out[o] = NULL;
 		for (int32_t d = 0; d < io->rank; d++) {
-			const dl_dim *dim = RT_AT(const dl_dim, io->dim, d);
+			const dl_dim *dim = dl_io_dim(io, d);
 
 			c->x.out_shape[o][d] = dim->value >= 0 ? dim->value
 					       : dim->sym >= 0 ? c->x.sym[dim->sym]
@@ -187,7 +226,7 @@ static int check_syms(dl_context *c)
 	const dl_desc *d = c->model->prog->desc;
 
 	for (int32_t i = 0; i < d->n_sym; i++) {
-		const dl_sym *s = RT_AT(const dl_sym, d->sym, i);
+		const dl_sym *s = dl_desc_sym(d, i);
 
 		if (s->kind != DL_SYM_INPUT) {
 			c->x.sym[i] = -1;
@@ -222,7 +261,7 @@ static int bind_rest(dl_context *c)
 		return c->x.status;
 	for (int32_t o = 0; o < p->desc->n_out; o++)
 		for (int32_t k = 0; k < out_io(c, o)->rank; k++) {
-			const dl_dim *dim = RT_AT(const dl_dim, out_io(c, o)->dim, k);
+			const dl_dim *dim = dl_io_dim(out_io(c, o), k);
 
 			if (dim->sym >= 0)
 				c->x.out_shape[o][k] = c->x.sym[dim->sym];
@@ -237,7 +276,7 @@ int rt_bind_dims(dl_context *c)
 
 	for (int32_t i = 0; i < d->n_in; i++)
 		for (int32_t k = 0; k < in_io(c, i)->rank; k++) {
-			const dl_dim *dim = RT_AT(const dl_dim, in_io(c, i)->dim, k);
+			const dl_dim *dim = dl_io_dim(in_io(c, i), k);
 
 			c->x.in_shape[i][k] = dim->sym >= 0 ? c->x.sym[dim->sym] : dim->value;
 		}
@@ -247,12 +286,26 @@ int rt_bind_dims(dl_context *c)
 		c->x.sym[s] = -1;
 	for (int32_t i = 0; i < d->n_in; i++)
 		for (int32_t k = 0; k < in_io(c, i)->rank; k++) {
-			const int32_t s = RT_AT(const dl_dim, in_io(c, i)->dim, k)->sym;
+			const int32_t s = dl_io_dim(in_io(c, i), k)->sym;
 
 			if (s >= 0 && bind_sym(c, in_io(c, i), k, s, c->x.in_shape[i][k]))
 				return c->x.status;
 		}
 	return bind_rest(c);
+}
+
+int rt_check_tensors(dl_context *c, const char *what, const dl_tensor *t, int32_t n)
+{
+	const uint32_t least = RT_UPTO(dl_tensor, bytes);
+
+	if (n && !t)
+		return dl_fail(&c->x, DL_INVALID, "the %s are null", what);
+	if (n && t->size < least)
+		return dl_fail(&c->x, DL_ABI,
+			       "%s: the size of a dl_tensor is %u, and it has at least %u bytes; "
+			       "set its member size to sizeof(dl_tensor)",
+			       what, (unsigned)t->size, (unsigned)least);
+	return DL_OK;
 }
 
 static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out, bool need_data)
@@ -263,13 +316,17 @@ static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out,
 		return dl_fail(&c->x, DL_INVALID,
 			       "%d inputs and %d outputs given, expected %d and %d", (int)n_in,
 			       (int)n_out, (int)d->n_in, (int)d->n_out);
-	if (n_in && (!in || in->size < sizeof(*in)))
-		return dl_fail(&c->x, DL_ABI, "inputs: set size of each to sizeof(dl_tensor)");
+	if (rt_check_tensors(c, "inputs", in, n_in))
+		return c->x.status;
 	for (int32_t s = 0; s < d->n_sym; s++)
 		c->x.sym[s] = -1;
 	for (int32_t i = 0; i < n_in; i++) {
 		const dl_tensor *t = RT_AT(const dl_tensor, in, i);
 
+		if (!t->data && in_io(c, i)->flags & DL_IO_DEFAULT) {
+			bind_default(c, i);
+			continue;
+		}
 		if (bind_input(c, i, t, need_data))
 			return c->x.status;
 		if (t->data && !contiguous(t) &&
@@ -297,6 +354,11 @@ static int tell_shape(dl_context *c, int32_t o, dl_tensor *t)
 	if (t->rank < io->rank)
 		return dl_fail(&c->x, DL_INVALID, "output \"%s\": room for %d dims, its rank is %d",
 			       io->name, (int)t->rank, (int)io->rank);
+	if (t->dtype && t->dtype != io->dtype)
+		return dl_fail(&c->x, DL_INVALID,
+			       "output \"%s\": elements are %s, expected %s; or set dtype to 0 and "
+			       "it is filled in",
+			       io->name, rt_dtype_name(t->dtype), rt_dtype_name(io->dtype));
 	t->dtype = io->dtype;
 	t->rank = io->rank;
 	for (int32_t d = 0; d < io->rank; d++)
@@ -318,6 +380,37 @@ static int output_bytes(dl_context *c, int32_t o, const int64_t *shape, int64_t 
 		     : DL_OK;
 }
 
+static bool overlap(const void *a, int64_t na, const void *b, int64_t nb)
+{
+	const uintptr_t pa = (uintptr_t)a, pb = (uintptr_t)b;
+
+	return na && nb && pa < pb + (uintptr_t)nb && pb < pa + (uintptr_t)na;
+}
+
+static int64_t input_bytes(const dl_context *c, int32_t i)
+{
+	return rt_bytes(in_io(c, i)->dtype, count(c->x.in_shape[i], in_io(c, i)->rank));
+}
+
+/* The context's own memory R for output o, which T describes. What an earlier run left there is lost. */
+static int serve(dl_context *c, int32_t o, dl_region *r, dl_tensor *t, int64_t bytes)
+{
+	const dl_io *io = out_io(c, o);
+
+	for (int32_t i = 0; i < c->model->prog->desc->n_in; i++)
+		if (overlap(r->p, (int64_t)r->bytes, c->x.in[i], input_bytes(c, i)))
+			return dl_fail(&c->x, DL_INVALID,
+				       "input \"%s\" lies in the memory that the context serves "
+				       "for output \"%s\"; give that output memory of your own",
+				       in_io(c, i)->name, io->name);
+	if (!rt_region_grow(c, r, bytes, 0))
+		return dl_fail(&c->x, DL_NOMEM, "output \"%s\": no memory for %lld bytes", io->name,
+			       (long long)bytes);
+	t->data = r->p;
+	t->bytes = (uint64_t)bytes;
+	return DL_OK;
+}
+
 int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 {
 	const dl_io *io = out_io(c, o);
@@ -333,13 +426,8 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 		return c->x.status;
 	if (t->strides && !contiguous(t))
 		return dl_fail(&c->x, DL_UNSUPPORTED, "output \"%s\": strides", io->name);
-	if (!t->data || t->data == r->p) {
-		if (!rt_region_grow(c, r, bytes, 0))
-			return dl_fail(&c->x, DL_NOMEM, "output \"%s\": no memory for %lld bytes",
-				       io->name, (long long)bytes);
-		t->data = r->p;
-		t->bytes = r->bytes;
-	}
+	if ((!t->data || t->data == r->p) && serve(c, o, r, t, bytes))
+		return c->x.status;
 	if ((uint64_t)bytes > t->bytes)
 		return dl_fail(&c->x, DL_CAPACITY,
 			       "output \"%s\": needs %lld bytes, has room for "
@@ -350,13 +438,6 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 	c->x.out[o] = t->data;
 	c->out_set[o] = 1;
 	return c->gpu ? rt_gpu_output(c, o, t->data, bytes) : DL_OK;
-}
-
-static bool overlap(const void *a, int64_t na, const void *b, int64_t nb)
-{
-	const uintptr_t pa = (uintptr_t)a, pb = (uintptr_t)b;
-
-	return na && nb && pa < pb + (uintptr_t)nb && pb < pa + (uintptr_t)na;
 }
 
 /* Bytes that output o may write: its size, or the whole room while that is not known. */
@@ -383,13 +464,12 @@ static int check_overlap(dl_context *c)
 		const int64_t n = extent(c, o);
 
 		for (int32_t i = 0; n && i < d->n_in; i++) {
-			const dl_io *ii = in_io(c, i);
-			const int64_t m = rt_bytes(ii->dtype, count(c->x.in_shape[i], ii->rank));
+			const bool over = overlap(p, n, c->x.in[i], input_bytes(c, i));
 
-			if (overlap(p, n, c->x.in[i], m) && (io->alias != i || p != c->x.in[i]))
+			if (over && (io->alias != i || p != c->x.in[i]))
 				return dl_fail(&c->x, DL_INVALID,
 					       "output \"%s\" overlaps input \"%s\"", io->name,
-					       ii->name);
+					       in_io(c, i)->name);
 		}
 		for (int32_t q = 0; n && q < o; q++)
 			if (overlap(p, n, RT_AT(dl_tensor, c->out, q)->data, extent(c, q)))
@@ -406,8 +486,8 @@ static int outputs(dl_context *c, dl_tensor *out)
 	const dl_desc *d = c->model->prog->desc;
 
 	c->out = out;
-	if (d->n_out && (!out || out->size < sizeof(*out)))
-		return dl_fail(&c->x, DL_ABI, "outputs: set size of each to sizeof(dl_tensor)");
+	if (rt_check_tensors(c, "outputs", out, d->n_out))
+		return c->x.status;
 	for (int32_t o = 0; o < d->n_out; o++)
 		if (known(c, o) && rt_output(c, o, c->x.out_shape[o]))
 			return c->x.status;
@@ -436,14 +516,22 @@ static int execute(dl_context *c)
 	return c->x.status;
 }
 
-bool rt_enter(dl_context *c)
+int rt_enter(dl_context *c)
 {
-	if (!c || c->head.magic != RT_MAGIC_CONTEXT || atomic_exchange(&c->running, 1))
-		return false;
+	if (!c)
+		return rt_error(NULL, DL_INVALID, "the context is null");
+	if (c->head.magic != RT_MAGIC_CONTEXT)
+		return rt_error(NULL, DL_INVALID, "not a context, or one that was freed");
+	if (atomic_exchange(&c->running, 1)) {
+		rt_refused = c;
+		return DL_BUSY;
+	}
+	if (rt_refused == c)
+		rt_refused = NULL;
 	c->x.status = DL_OK;
 	c->head.error[0] = '\0';
 	c->fault = 0;
-	return true;
+	return DL_OK;
 }
 
 static int run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
@@ -461,10 +549,10 @@ int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, 
 	      void *stream)
 {
 	uint64_t fp;
-	int rc;
+	int rc = rt_enter(c);
 
-	if (!rt_enter(c))
-		return c ? DL_BUSY : DL_INVALID;
+	if (rc)
+		return rc;
 	fp = rt_fp_enter();
 	rc = c->gpu ? rt_gpu_enter(c, stream) : DL_OK;
 	if (!rc) {
@@ -482,13 +570,12 @@ int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tens
 		       int32_t n_out)
 {
 	int64_t bytes;
-	int rc;
+	int rc = rt_enter(c);
 
-	if (!rt_enter(c))
-		return c ? DL_BUSY : DL_INVALID;
+	if (rc)
+		return rc;
 	rc = bind(c, in, n_in, n_out, false);
-	if (!rc && n_out && (!out || out->size < sizeof(*out)))
-		rc = dl_fail(&c->x, DL_ABI, "outputs: set size of each to sizeof(dl_tensor)");
+	rc = rc ? rc : rt_check_tensors(c, "outputs", out, n_out);
 	for (int32_t o = 0; !rc && o < n_out; o++) {
 		dl_tensor *t = RT_AT(dl_tensor, out, o);
 
@@ -504,10 +591,10 @@ int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tens
 
 int dl_rt_wait(dl_context *c)
 {
-	int rc = DL_OK;
+	int rc = rt_enter(c);
 
-	if (!rt_enter(c))
-		return c ? DL_BUSY : DL_INVALID;
+	if (rc)
+		return rc;
 	if (c->gpu)
 		rc = rt_gpu_wait(c);
 	atomic_store(&c->running, 0);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the weights are: given by the caller, inside the code, in section .dlcc.weights of the
- * artifact's own file, or in a file beside it. Files are mapped, read-only, and never copied. The
- * section is not allocated, so the loader does not map it, and it is found through the file's own
- * section table; it is part of the artifact, so only its size is checked, unless asked for. What
- * lies elsewhere is checked by its hash.
+ * artifact's own file, or in a file in the folder of the artifact or of the program. Files are
+ * mapped, read-only, and never copied. The section is not allocated, so the loader does not map it,
+ * and it is found through the file's own section table; it is part of the artifact, so only its
+ * size is checked, unless asked for. What lies elsewhere is checked by its hash.
+ *
+ * A mapped page of a file that somebody cuts or overwrites is lost or changed, and reading it may
+ * end the process with SIGBUS. No check at load can prevent that, so dlrt.h forbids it.
  */
 #include "runtime/rt.h"
 #include "runtime/hash.h"
@@ -50,16 +53,16 @@ static int own_path(dl_model *m, char *path, size_t room)
 {
 	Dl_info info;
 
-	if (path_from_maps(m->prog, path, room))
+	if (path_from_maps(m->desc, path, room))
 		return DL_OK;
-	if (dladdr(m->prog, &info) && info.dli_fname && strlen(info.dli_fname) < room) {
+	if (dladdr(m->desc, &info) && info.dli_fname && strlen(info.dli_fname) < room) {
 		strcpy(path, info.dli_fname);
 		return DL_OK;
 	}
 	return rt_error(m, DL_WEIGHTS,
 			"%s: the file that holds the model cannot be found; give its "
 			"weights in the load options",
-			m->prog->desc->name);
+			m->desc->name);
 }
 
 static int open_file(dl_model *m, const char *path, int *fd, uint64_t *bytes)
@@ -81,7 +84,7 @@ static int open_file(dl_model *m, const char *path, int *fd, uint64_t *bytes)
 static int map(dl_model *m, int fd, const char *path, uint64_t offset)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset % page;
-	const uint64_t bytes = m->prog->desc->weights_size + skip;
+	const uint64_t bytes = m->desc->weights_size + skip;
 	void *p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, (off_t)(offset - skip));
 
 	if (p == MAP_FAILED)
@@ -127,7 +130,7 @@ static bool find_section(int fd, uint64_t *offset, uint64_t *bytes)
 
 static int open_section(dl_model *m)
 {
-	const uint64_t want = m->prog->desc->weights_size;
+	const uint64_t want = m->desc->weights_size;
 	char path[PATH_MAX];
 	uint64_t file_bytes, offset, bytes;
 	int fd, rc = own_path(m, path, sizeof(path));
@@ -140,7 +143,7 @@ static int open_section(dl_model *m)
 		rc = rt_error(m, DL_WEIGHTS,
 			      "%s: no section " SECTION " for the weights of %s; was the "
 			      "file stripped by llvm-strip --strip-all, or replaced?",
-			      path, m->prog->desc->name);
+			      path, m->desc->name);
 	else if (bytes != want || offset > file_bytes || bytes > file_bytes - offset)
 		rc = rt_error(m, DL_WEIGHTS,
 			      "%s: section " SECTION " has %llu bytes and not %llu: the "
@@ -154,7 +157,7 @@ static int open_section(dl_model *m)
 
 static int open_path(dl_model *m, const char *path)
 {
-	const uint64_t want = m->prog->desc->weights_size;
+	const uint64_t want = m->desc->weights_size;
 	uint64_t bytes;
 	int fd, rc = open_file(m, path, &fd, &bytes);
 
@@ -162,7 +165,7 @@ static int open_path(dl_model *m, const char *path)
 		return rc;
 	if (bytes != want)
 		rc = rt_error(m, DL_WEIGHTS, "%s: has %llu bytes, and the weights of %s have %llu",
-			      path, (unsigned long long)bytes, m->prog->desc->name,
+			      path, (unsigned long long)bytes, m->desc->name,
 			      (unsigned long long)want);
 	else
 		rc = map(m, fd, path, 0);
@@ -170,30 +173,46 @@ static int open_path(dl_model *m, const char *path)
 	return rc;
 }
 
-/* weights_file in the folder of the artifact's own file. */
+/* PATH, of a file, becomes that of weights_file in its folder. False where it is too long. */
+static bool beside(const dl_model *m, char *path, size_t room)
+{
+	const char *name = m->prog->weights_file;
+	char *slash = strrchr(path, '/');
+
+	slash = slash ? slash + 1 : path;
+	if (strlen(name) >= room - (size_t)(slash - path))
+		return false;
+	strcpy(slash, name);
+	return true;
+}
+
+/* weights_file in the folder of the artifact's own file, or else of the program. */
 static int open_beside(dl_model *m)
 {
-	char path[PATH_MAX];
-	const char *name = m->prog->weights_file;
-	char *slash;
-	int rc;
+	char path[PATH_MAX], other[PATH_MAX];
+	ssize_t n;
+	int rc = own_path(m, path, sizeof(path));
 
-	if (name[0] == '/')
-		return open_path(m, name);
-	rc = own_path(m, path, sizeof(path));
 	if (rc)
 		return rc;
-	slash = strrchr(path, '/');
-	slash = slash ? slash + 1 : path;
-	if (strlen(name) >= sizeof(path) - (size_t)(slash - path))
-		return rt_error(m, DL_WEIGHTS, "%s: path too long", name);
-	strcpy(slash, name);
-	return open_path(m, path);
+	if (!beside(m, path, sizeof(path)))
+		return rt_error(m, DL_WEIGHTS, "%s: path too long", m->prog->weights_file);
+	n = readlink("/proc/self/exe", other, sizeof(other) - 1);
+	other[n > 0 ? n : 0] = '\0';
+	if (!access(path, F_OK) || n <= 0 || !beside(m, other, sizeof(other)) ||
+	    !strcmp(path, other))
+		return open_path(m, path);
+	if (!access(other, F_OK))
+		return open_path(m, other);
+	return rt_error(m, DL_WEIGHTS,
+			"the weights are neither %.180s (beside the model's code) nor %.180s "
+			"(beside the program); put them there, or give weights_path",
+			path, other);
 }
 
 static int read_through(dl_model *m)
 {
-	const uint64_t n = m->prog->desc->weights_size;
+	const uint64_t n = m->desc->weights_size;
 
 	m->weights.owned = rt_alloc(m, n);
 	if (!m->weights.owned)
@@ -209,10 +228,10 @@ static int check(dl_model *m)
 {
 	const dl_program *p = m->prog;
 
-	if (dl_hash_bytes(m->weights.base, p->desc->weights_size) == p->weights_hash)
+	if (dl_hash_bytes(m->weights.base, m->desc->weights_size) == p->weights_hash)
 		return DL_OK;
 	return rt_error(m, DL_WEIGHTS, "these are not the weights that %s was compiled with (%s)",
-			p->desc->name, p->desc->hash);
+			m->desc->name, m->desc->hash);
 }
 
 /* The data of a borrowed address, which is not written to. */
@@ -227,7 +246,7 @@ int rt_weights_open(dl_model *m)
 	bool own = false;
 	int rc = DL_OK;
 
-	if (!p->desc->weights_size || p->weights_kind == DL_WEIGHTS_NONE)
+	if (!m->desc->weights_size || p->weights_kind == DL_WEIGHTS_NONE)
 		return DL_OK;
 	if (m->opt.weights_data) {
 		m->weights.base = borrow(m->opt.weights_data);
@@ -255,6 +274,6 @@ void rt_weights_close(dl_model *m)
 {
 	if (m->weights.map)
 		munmap(m->weights.map, m->weights.map_bytes);
-	rt_free(m, m->weights.owned, m->prog->desc->weights_size);
+	rt_free(m, m->weights.owned, m->desc->weights_size);
 	m->weights = (Weights){0};
 }

@@ -194,7 +194,7 @@ static int given_dim(const Options *o, const char *name)
 static void note_dims(const Options *o, const Session *s, const int64_t *v)
 {
 	for (int32_t i = 0; v && i < s->desc->n_sym; i++) {
-		const dl_sym *y = &s->desc->sym[i];
+		const dl_sym *y = dl_desc_sym(s->desc, i);
 
 		if (y->kind == DL_SYM_INPUT && given_dim(o, y->name) < 0)
 			diag_note(s->diag,
@@ -210,9 +210,9 @@ static void unknown_dim(const Session *s, const char *text)
 	StrBuf b = {0};
 
 	for (int32_t i = 0; i < s->desc->n_sym; i++)
-		if (s->desc->sym[i].kind == DL_SYM_INPUT)
+		if (dl_desc_sym(s->desc, i)->kind == DL_SYM_INPUT)
 			strbuf_printf(&b, "%s \"%s\"", b.n ? "," : "; it has",
-				      s->desc->sym[i].name);
+				      dl_desc_sym(s->desc, i)->name);
 	diag_error(s->diag, (DiagLoc){.file = s->path},
 		   "--dim %s: the model has no such dim of inputs%s", text,
 		   b.n ? strbuf_str(&b) : "; all of its sizes are fixed");
@@ -226,7 +226,7 @@ static int64_t *dims(const Options *o, const Session *s)
 	bool used[MAX_ARGS] = {false};
 
 	for (int32_t i = 0; i < s->desc->n_sym; i++) {
-		const dl_sym *y = &s->desc->sym[i];
+		const dl_sym *y = dl_desc_sym(s->desc, i);
 
 		v[i] = y->lower > 1 ? y->lower : y->upper < 1 ? y->upper : 1;
 		const int k = y->kind == DL_SYM_INPUT ? given_dim(o, y->name) : -1;

@@ -17,27 +17,25 @@ static void describe(const char *what, const dl_io *io)
 {
 	printf("%-6s %s: type %d, [", what, io->name, io->dtype);
 	for (int d = 0; d < io->rank; d++)
-		printf("%s%s", d ? "," : "", io->dim[d].text);
+		printf("%s%s", d ? "," : "", dl_io_dim(io, d)->text);
 	puts("]");
 }
 
 /* A tensor of zeros for IO, with every symbol at its lower bound, or 1. */
 static dl_tensor zeros(const dl_desc *desc, const dl_io *io)
 {
-	dl_tensor t = {.size = sizeof(t), .dtype = io->dtype, .rank = io->rank};
-	int64_t n = 1;
+	int64_t n = 1, *shape = calloc((size_t)io->rank + 1, sizeof(*shape));
+	uint64_t bytes;
 
-	t.shape = calloc((size_t)io->rank + 1, sizeof(*t.shape));
 	for (int d = 0; d < io->rank; d++) {
-		const dl_dim *dim = &io->dim[d];
-		const int64_t lower = dim->sym >= 0 ? desc->sym[dim->sym].lower : 1;
+		const dl_dim *dim = dl_io_dim(io, d);
+		const int64_t lower = dim->sym >= 0 ? dl_desc_sym(desc, dim->sym)->lower : 1;
 
-		t.shape[d] = dim->value >= 0 ? dim->value : lower > 0 ? lower : 1;
-		n *= t.shape[d];
+		shape[d] = dim->value >= 0 ? dim->value : lower > 0 ? lower : 1;
+		n *= shape[d];
 	}
-	t.bytes = (uint64_t)(n * bits[io->dtype] / 8);
-	t.data = calloc(1, t.bytes);
-	return t;
+	bytes = (uint64_t)(n * bits[io->dtype] / 8);
+	return dl_tensor_of(io->dtype, io->rank, shape, calloc(1, bytes), bytes);
 }
 
 int main(int argc, char **argv)
@@ -70,17 +68,16 @@ int main(int argc, char **argv)
 
 	printf("model  %s, for %s, by dlcc %s\n", desc->name, desc->targets, desc->version);
 	for (int i = 0; i < desc->n_in; i++) {
-		describe("input", &desc->in[i]);
-		in[i] = zeros(desc, &desc->in[i]);
+		describe("input", dl_desc_in(desc, i));
+		in[i] = zeros(desc, dl_desc_in(desc, i));
 	}
 	for (int o = 0; o < desc->n_out; o++) {
-		describe("output", &desc->out[o]);
+		const dl_io *io = dl_desc_out(desc, o);
+		int64_t *shape = calloc((size_t)io->rank + 1, sizeof(*shape));
+
+		describe("output", io);
 		/* data stays null: the context serves the memory */
-		out[o] = (dl_tensor){
-			.size = sizeof(*out),
-			.dtype = desc->out[o].dtype,
-			.rank = desc->out[o].rank,
-			.shape = calloc((size_t)desc->out[o].rank + 1, sizeof(int64_t))};
+		out[o] = dl_tensor_of(io->dtype, io->rank, shape, NULL, 0);
 	}
 	if (api->load(NULL, &model) || api->context(model, NULL, &context))
 		return fprintf(stderr, "%s\n", api->error(NULL)), 1;
@@ -88,7 +85,7 @@ int main(int argc, char **argv)
 		return fprintf(stderr, "%s\n", api->error(context)), 1;
 	for (int o = 0; o < desc->n_out; o++)
 		if (out[o].dtype == DL_F32)
-			printf("%s[0] = %g, %" PRIu64 " bytes\n", desc->out[o].name,
+			printf("%s[0] = %g, %" PRIu64 " bytes\n", dl_desc_out(desc, o)->name,
 			       (double)*(float *)out[o].data, out[o].bytes);
 	for (int o = 0; o < desc->n_out; o++)
 		free(out[o].shape);

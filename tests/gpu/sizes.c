@@ -44,8 +44,8 @@ static bool all(const char *dir)
 	     !cu.cuMemAlloc_v2(&dy, ROOM * sizeof(float)));
 	MUST(!cu.cuMemcpyHtoD_v2(dx, &x, sizeof x) && !cu.cuMemcpyHtoD_v2(de, &five, sizeof five));
 	MUST(api && api->load(&o, &m) == DL_OK && api->context(m, NULL, &c) == DL_OK);
-	MUST(api->describe()->in[0].flags == 0);
-	MUST(api->describe()->in[1].flags == (DL_IO_HOST | DL_IO_HOST_ONLY));
+	MUST(dl_desc_in(api->describe(), 0)->flags == 0);
+	MUST(dl_desc_in(api->describe(), 1)->flags == (DL_IO_HOST | DL_IO_HOST_ONLY));
 	MUST(api->workspace(m, (int64_t[4]){0}, api->describe()->n_sym, &w) == DL_OK);
 	MUST(w.host_bytes > 0);
 	MUST(run(api, c, dx, &three, dy, 8, &waited));

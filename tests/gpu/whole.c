@@ -20,11 +20,6 @@ static int64_t dims[64];
 static bool counts_alone;
 static int below = 16;
 
-static const dl_io *io_at(const dl_io *io, int i)
-{
-	return (const dl_io *)(const void *)((const char *)io + (size_t)i * io->size);
-}
-
 /* Values that indices and factors may have. */
 static void fill(void *p, int dtype, size_t bytes, int seed)
 {
@@ -43,7 +38,7 @@ static bool inputs(const dl_desc *d, Io *io, int seed)
 {
 	io->n = d->n_in;
 	for (int i = 0; i < io->n; i++) {
-		const dl_io *one = io_at(d->in, i);
+		const dl_io *one = dl_desc_in(d, i);
 		size_t bytes = one->dtype == DL_I64 ? 8 : 4;
 
 		MUST(i < MOST && one->rank <= RANK &&

@@ -86,7 +86,9 @@ static int64_t shape_of(const Case *c, const dl_io *io, int64_t *shape)
 	int64_t n = 1;
 
 	for (int d = 0; d < io->rank; d++) {
-		shape[d] = io->dim[d].sym >= 0 ? c->dims[io->dim[d].sym] : io->dim[d].value;
+		const dl_dim *dim = dl_io_dim(io, d);
+
+		shape[d] = dim->sym >= 0 ? c->dims[dim->sym] : dim->value;
 		n *= shape[d];
 	}
 	return n;
@@ -103,15 +105,14 @@ static double run(const Case *c, dl_context *ctx)
 	double worst = 0;
 
 	for (int i = 0; i < desc->n_in; i++) {
-		n = shape_of(c, &desc->in[i], in_shape[i]);
-		in[i] = (dl_tensor){.size = sizeof(*in),
-				    .dtype = DL_F32,
-				    .rank = desc->in[i].rank,
-				    .shape = in_shape[i],
-				    .data = at};
+		const dl_io *io = dl_desc_in(desc, i);
+
+		n = shape_of(c, io, in_shape[i]);
+		in[i] = dl_tensor_of(DL_F32, io->rank, in_shape[i], at,
+				     (uint64_t)n * sizeof(float));
 		at += n;
 	}
-	n = shape_of(c, &desc->out[0], out_shape);
+	n = shape_of(c, dl_desc_out(desc, 0), out_shape);
 	need(n <= 1 << 14, "an output too large for this test");
 	out.data = result;
 	out.bytes = (uint64_t)n * sizeof(float);

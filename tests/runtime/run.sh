@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the runtime: artifacts written by hand, built with the runtime's sources, in three ways:
-# plain, under ASan + UBSan, under TSan. Prints "N passed, N failed"; status 0 when none failed.
-#	run.sh [plain] [asan] [tsan]        default: all; CC chooses the compiler
+# plain, under ASan + UBSan, under TSan; and programs and libraries of different versions of dlrt.h together.
+# Prints "N passed, N failed"; status 0 when none failed.
+#	run.sh [plain] [asan] [tsan] [versions]        default: all; CC chooses the compiler
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 CC=${CC:-cc}
@@ -30,6 +31,7 @@ build() { # way, flags
 	cp "$d/relu_mul.so" "$d/relu_mul2.so"
 	$so "$h" tests/runtime/nonzero.c "$d"/*.o -o "$d/nonzero_stripped.so" || return 1
 	$so "$h" -DBESIDE tests/runtime/nonzero.c "$d"/*.o -o "$d/nonzero_beside.so" || return 1
+	mkdir -p "$d/apart" && cp "$d/nonzero_beside.so" "$d/apart" || return 1
 	objcopy --add-section ".dlcc.weights=$d/nonzero.weights" "$d/nonzero_stripped.so" \
 		"$d/nonzero.so" &&
 		objcopy --set-section-alignment .dlcc.weights=4096 "$d/nonzero.so"
@@ -59,11 +61,77 @@ check() { # way, flags, flags of the program
 	fi
 }
 
-for way in ${*:-plain asan tsan}; do
+# frozen/dlrt.h is the first version of the ABI; $d/grown/dlrt.h is a later one: today's, with two members more in each
+# struct that begins with its size. A name says which of the three a program, an artifact or a runtime is compiled with.
+include() {
+	case $1 in
+	frozen) echo "-Itests/runtime/frozen" ;;
+	today) echo "-Iruntime" ;;
+	grown) echo "-I$d/grown -DGROWN" ;;
+	esac
+}
+
+runtime_of() { # version
+	mkdir -p "$d/rt_$1"
+	for f in runtime/*.c; do
+		$so $(include "$1") -I"$d/include_$1" -I. -c "$f" -o "$d/rt_$1/$(basename "$f" .c).o" || return 1
+	done
+}
+
+prepare_versions() {
+	mkdir -p "$d/grown" "$d/include_frozen/runtime" "$d/include_grown/runtime" "$d/include_today"
+	awk '/^typedef struct|^struct/ {name = NR} name == NR - 1 && /uint32_t size[;,]/ {grow = 1}
+		grow && /^}/ {print "\tuint64_t appended[2];"; grow = 0} {print}' runtime/dlrt.h >"$d/grown/dlrt.h"
+	[ "$(grep -c 'appended\[2\]' "$d/grown/dlrt.h")" -ge 12 ] || return 1
+	cp tests/runtime/frozen/dlrt.h "$d/include_frozen/runtime" && cp "$d/grown/dlrt.h" "$d/include_grown/runtime" || return 1
+	runtime_of today && runtime_of grown || return 1
+	for v in frozen today grown; do
+		$CC -std=gnu11 -g -D_GNU_SOURCE $(include $v) tests/runtime/program.c -o "$d/program_$v" -ldl || return 1
+	done
+}
+
+versions() { # program, artifact, runtime
+	$so -shared $(include "$2") -I"$d/include_$2" -I. tests/runtime/relu_mul.c "$d/rt_$3"/*.o -o "$d/v.so" -lpthread -ldl &&
+		"$d/program_$1" "$d/v.so" "$3" && count "1 passed, 0 failed" && return
+	echo "FAIL: a program of the $1 dlrt.h, an artifact of the $2 one, a runtime of the $3 one"
+	count "0 passed, 1 failed"
+}
+
+compiled() { # program, artifact and runtime
+	"$BUILD/bin/dlcc" tests/runtime/relu_mul.dl -o "$d/relu_mul.c" --target=cpu:generic &&
+		$so -shared -ffp-contract=off -fwrapv -fno-strict-aliasing $(include "$2") "$d/relu_mul.c" "$d/rt_$2"/*.o \
+			-o "$d/v.so" -lm -lpthread -ldl &&
+		"$d/program_$1" "$d/v.so" "$2" && count "1 passed, 0 failed" && return
+	echo "FAIL: a program of the $1 dlrt.h, a compiled model and a runtime of the $2 one"
+	count "0 passed, 1 failed"
+}
+
+check_versions() {
+	d=$TMP/versions
+	so="$CC -std=gnu11 -O1 -g -w -D_GNU_SOURCE -fPIC -fvisibility=hidden"
+	mkdir -p "$d"
+	if ! prepare_versions; then
+		echo "FAIL: versions: does not build"
+		count "0 passed, 1 failed"
+		return
+	fi
+	for program in frozen today grown; do
+		versions $program today today
+		versions $program grown grown
+		versions $program frozen grown
+	done
+	BUILD=${BUILD:-build}
+	[ -x "$BUILD/bin/dlcc" ] || return
+	compiled frozen today
+	compiled frozen grown
+}
+
+for way in ${*:-plain asan tsan versions}; do
 	case $way in
 	plain) check plain -O2 -DCOUNT_MALLOC ;;
 	asan) check asan "-O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined" ;;
 	tsan) check tsan "-O1 -fsanitize=thread" ;;
+	versions) check_versions ;;
 	esac
 done
 echo "$passed passed, $failed failed"

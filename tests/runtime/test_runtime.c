@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -88,7 +89,7 @@ static const dl_api *open_api(const char *name, void **handle)
 		exit(2);
 	}
 	snprintf(symbol, sizeof(symbol), "%s_get_api",
-		 strncmp(name, "nonzero", 7) ? "relu_mul" : "nonzero");
+		 strstr(name, "nonzero") ? "nonzero" : "relu_mul");
 	f = dlsym(h, symbol);
 	memcpy(&get, &f, sizeof(get));
 	if (handle)
@@ -341,7 +342,7 @@ static void test_tensors(void)
 	CHECK(out[0].rank == 2 && sy[0] == 3 && sy[1] == 4);
 	OUTPUTS(NULL, 0); /* served by the context */
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
-	CHECK(out[0].data && out[0].bytes >= 48 && ((float *)out[0].data)[11] == relu_mul(11));
+	CHECK(out[0].data && out[0].bytes == 48 && ((float *)out[0].data)[11] == relu_mul(11));
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c); /* and again, as it is */
 	OUTPUTS(x, sizeof(x));                               /* in place */
 	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
@@ -356,6 +357,13 @@ static void test_tensors(void)
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
 	OUTPUTS(y, sizeof(y));
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 1, NULL), c);
+	OUTPUTS(y, sizeof(y));
+	out[1].dtype = DL_F64;
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(out[1].dtype == DL_F64 && strstr(api->error(c), "output \"z\": elements are f64"));
+	out[1].dtype = 0; /* is filled in */
+	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(out[1].dtype == DL_F32);
 	in.dtype = DL_F64;
 	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
 	CHECK(!strcmp(api->error(c), "input \"x\": elements are f64, expected f32"));
@@ -387,6 +395,172 @@ static void test_tensors(void)
 	CHECK(sy[0] == 0);
 	in.size = 8;
 	EXPECT(DL_ABI, api->run(c, &in, 1, out, 2, NULL), c);
+	api->context_free(c);
+	EXPECT(DL_OK, api->unload(m), NULL);
+}
+
+/* What the caller says of an input's memory is believed only as far as it goes. */
+static void test_input_bytes(void)
+{
+	const dl_api *api = open_api("relu_mul", NULL);
+	dl_model *m = load(api, 1);
+	float x[12] = {0}, y[12], z[12];
+	int64_t shape[2] = {3, 4}, strides[2] = {4, 1}, sy[2], sz[2];
+	dl_tensor in = tensor(DL_F32, 2, shape, x, sizeof(x));
+	dl_tensor out[2] = {tensor(DL_F32, 2, sy, y, sizeof(y)),
+			    tensor(DL_F32, 2, sz, z, sizeof(z))};
+	dl_context *c;
+
+	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
+	in.bytes = 47;
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(strstr(api->error(c),
+		     "input \"x\": its memory has 47 bytes, and its shape needs 48"));
+	in.bytes = 0; /* not told */
+	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
+	shape[0] = 2, strides[0] = 8; /* rows 0 and 2: the last element is number 11 */
+	in.strides = strides, in.bytes = 48;
+	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
+	in.bytes = 47;
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	strides[0] = INT64_MAX / 2;
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	api->context_free(c);
+	EXPECT(DL_OK, api->unload(m), NULL);
+}
+
+/* Memory that a context serves is gone with the next run, so it is no input of that run. */
+static void test_served_input(void)
+{
+	const dl_api *api = open_api("relu_mul", NULL);
+	dl_model *m = load(api, 1);
+	float x[12] = {0}, z[400];
+	int64_t shape[2] = {3, 4}, sy[2], sz[2];
+	dl_tensor in = tensor(DL_F32, 2, shape, x, 0);
+	dl_tensor out[2] = {tensor(DL_F32, 2, sy, NULL, 0), tensor(DL_F32, 2, sz, z, sizeof(z))};
+	dl_context *c;
+
+	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	EXPECT(DL_OK, api->run(c, &in, 1, out, 2, NULL), c);
+	in.data = out[0].data;
+	out[0].data = NULL;
+	EXPECT(DL_INVALID, api->run(c, &in, 1, out, 2, NULL), c);
+	CHECK(strstr(api->error(c), "serves for output \"y\""));
+	api->context_free(c);
+	EXPECT(DL_OK, api->unload(m), NULL);
+}
+
+/* Options that make no sense, and no objects at all. */
+static void test_arguments(void)
+{
+	const dl_api *api = open_api("relu_mul", NULL);
+	dl_load_options o = {.size = 0};
+	dl_context_options co = {.size = sizeof(co), .flags = 64};
+	dl_workspace w = {.size = sizeof(w)};
+	dl_profile_entry e = {.size = sizeof(e)};
+	dl_device_info info = {.size = sizeof(info)};
+	int64_t N = 1;
+	dl_model *m;
+	dl_context *c;
+
+	EXPECT(DL_ABI, api->load(&o, &m), NULL);
+	CHECK(strstr(api->error(NULL), "size to sizeof(dl_load_options)"));
+	o = (dl_load_options){.size = sizeof(o), .threads = -5};
+	EXPECT(DL_INVALID, api->load(&o, &m), NULL);
+	CHECK(strstr(api->error(NULL), "threads is -5"));
+	o = (dl_load_options){.size = sizeof(o), .executor = NULL, .executor_threads = -1};
+	EXPECT(DL_INVALID, api->load(&o, &m), NULL);
+	o = (dl_load_options){.size = sizeof(o), .flags = 64};
+	EXPECT(DL_UNSUPPORTED, api->load(&o, &m), NULL);
+	CHECK(strstr(api->error(NULL), "0x40"));
+
+	EXPECT(DL_INVALID, api->context(NULL, NULL, &c), NULL);
+	CHECK(!c && !strcmp(api->error(NULL), "context: the model is null"));
+	EXPECT(DL_INVALID, api->workspace(NULL, &N, 1, &w), NULL);
+	CHECK(!strcmp(api->error(NULL), "workspace: the model is null"));
+	EXPECT(DL_INVALID, api->profile(NULL, 0, &e), NULL);
+	EXPECT(DL_INVALID, api->device_info(NULL, &info), NULL);
+	EXPECT(DL_INVALID, api->run(NULL, NULL, 0, NULL, 0, NULL), NULL);
+	CHECK(!strcmp(api->error(NULL), "the context is null"));
+	EXPECT(DL_INVALID, api->infer_shapes(NULL, NULL, 0, NULL, 0), NULL);
+	EXPECT(DL_INVALID, api->prepare(NULL, &N, 1), NULL);
+	EXPECT(DL_INVALID, api->wait(NULL), NULL);
+	EXPECT(DL_OK, api->unload(NULL), NULL);
+	api->context_free(NULL);
+	api->cancel(NULL);
+	CHECK(!api->device(NULL)[0]);
+
+	m = load(api, 1);
+	EXPECT(DL_INVALID, api->workspace(m, &N, 1, NULL), m);
+	EXPECT(DL_INVALID, api->context(m, NULL, NULL), m);
+	EXPECT(DL_UNSUPPORTED, api->context(m, &co, &c), m);
+	EXPECT(DL_INVALID, api->profile(m, 0, &e), m);
+	EXPECT(DL_TARGET, api->device_info(m, &info), m);
+	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	EXPECT(DL_INVALID, api->run(c, NULL, 1, NULL, 2, NULL), c);
+	EXPECT(DL_INVALID, api->unload((dl_model *)(void *)c), NULL);
+	api->context_free(c);
+	EXPECT(DL_OK, api->unload(m), NULL);
+}
+
+/* Structs that end early, as in programs that were compiled with an earlier dlrt.h. */
+static void test_short_structs(void)
+{
+	const dl_api *api = open_api("relu_mul", NULL);
+	dl_load_options o;
+	dl_context_options co;
+	dl_workspace w;
+	dl_profile_entry e;
+	int64_t N = 1000, shape[2] = {3, 4}, strides[2] = {4, 1}, sy[2], sz[2];
+	float x[12] = {0}, y[12], z[12];
+	/* An array of tensors without the members behind bytes. */
+	_Alignas(8) char room[2][offsetof(dl_tensor, items)];
+	dl_tensor in = tensor(DL_F32, 2, shape, x, 0), out[2];
+	dl_model *m;
+	dl_context *c;
+
+	memset(&o, 0xff, sizeof(o));
+	memset(&o, 0, offsetof(dl_load_options, device));
+	o.size = offsetof(dl_load_options, device);
+	o.profile = 1;
+	o.size--;
+	EXPECT(DL_ABI, api->load(&o, &m), NULL);
+	o.size++;
+	EXPECT(DL_OK, api->load(&o, &m), NULL);
+
+	memset(&w, 0xff, sizeof(w));
+	w.size = offsetof(dl_workspace, device_bytes);
+	EXPECT(DL_OK, api->workspace(m, &N, 1, &w), m);
+	CHECK(w.size == offsetof(dl_workspace, device_bytes) && w.align == 64);
+	CHECK(w.host_bytes >= 1000 * 16 && w.device_bytes == UINT64_MAX);
+	w.size = 4;
+	EXPECT(DL_ABI, api->workspace(m, &N, 1, &w), m);
+	CHECK(strstr(api->error(m), "sizeof(dl_workspace)"));
+
+	memset(&co, 0xff, sizeof(co));
+	memset(&co, 0, offsetof(dl_context_options, flags));
+	co.size = offsetof(dl_context_options, flags);
+	EXPECT(DL_OK, api->context(m, &co, &c), m);
+
+	in.strides = strides;
+	for (int i = 0; i < 2; i++) {
+		out[i] = tensor(DL_F32, 2, i ? sz : sy, i ? z : y, sizeof(y));
+		out[i].size = sizeof(room[i]);
+		memcpy(room[i], &out[i], sizeof(room[i]));
+	}
+	in.size = sizeof(room[0]);
+	EXPECT(DL_OK, api->run(c, &in, 1, (dl_tensor *)(void *)room, 2, NULL), c);
+	in.size = offsetof(dl_tensor, bytes);
+	EXPECT(DL_ABI, api->run(c, &in, 1, (dl_tensor *)(void *)room, 2, NULL), c);
+	CHECK(strstr(api->error(c), "sizeof(dl_tensor)"));
+
+	memset(&e, 0xff, sizeof(e));
+	e.size = offsetof(dl_profile_entry, calls);
+	EXPECT(DL_OK, api->profile(m, 0, &e), m);
+	CHECK(!strcmp(e.name, "/Mul, /Relu") && e.calls == UINT64_MAX);
+	e.size = 4;
+	EXPECT(DL_ABI, api->profile(m, 0, &e), m);
 	api->context_free(c);
 	EXPECT(DL_OK, api->unload(m), NULL);
 }
@@ -507,6 +681,45 @@ static void test_concurrent(void)
 	EXPECT(DL_OK, other->unload(m2), NULL);
 }
 
+static void *fail_often(void *arg)
+{
+	Shared *s = arg;
+	dl_workspace w = {.size = sizeof(w)};
+	int64_t N = 1;
+
+	s->ok = 1;
+	for (int i = 0; i < 200 && s->ok; i++) {
+		const int n = i % 2 ? 7 : 77777;
+		const char *text;
+
+		s->ok = s->api->workspace(s->model, &N, n, &w) == DL_INVALID;
+		text = s->api->error(s->model); /* this thread's or another's, but whole */
+		s->ok &= !strcmp(text, "relu_mul: dims of 1 symbols are asked for, 7 given") ||
+			 !strcmp(text, "relu_mul: dims of 1 symbols are asked for, 77777 given");
+		s->ok &= strstr(s->api->error(NULL), n == 7 ? " 7 given" : " 77777 given") != NULL;
+	}
+	return NULL;
+}
+
+/* The text of a model's failure, read while other threads write it. */
+static void test_errors_of_threads(void)
+{
+	const dl_api *api = open_api("relu_mul", NULL);
+	dl_model *m = load(api, 1);
+	pthread_t t[4];
+	Shared s[4];
+
+	for (int i = 0; i < 4; i++) {
+		s[i] = (Shared){api, m, 0};
+		pthread_create(&t[i], NULL, fail_often, &s[i]);
+	}
+	for (int i = 0; i < 4; i++) {
+		pthread_join(t[i], NULL);
+		CHECK(s[i].ok);
+	}
+	EXPECT(DL_OK, api->unload(m), NULL);
+}
+
 /* In a child, after threads ran in the parent: runs, makes its own threads, unloads. */
 static void test_fork(void)
 {
@@ -533,6 +746,37 @@ static void test_fork(void)
 		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
 		CHECK(run_relu(api, c, 1000));
 	}
+	api->context_free(c);
+	EXPECT(DL_OK, api->unload(m), NULL);
+}
+
+/* A child that closes all descriptors, as a daemon does, and opens others: none of those is the runtime's to close. */
+static void test_fork_and_descriptors(void)
+{
+	const dl_api *api = open_api("relu_mul", NULL);
+	dl_model *m = load(api, 1);
+	dl_context *c;
+	pid_t pid;
+	int status = 0;
+
+	EXPECT(DL_OK, api->context(m, NULL, &c), m);
+	CHECK(run_relu(api, c, 1000));
+	pid = fork();
+	if (!pid) {
+		bool ok = true;
+
+		for (int fd = 3; fd < 100; fd++)
+			close(fd);
+		for (int fd = 3; fd < 100; fd++)
+			ok = ok && dup(0) == fd;
+		ok = ok && run_relu(api, c, 1000);
+		api->context_free(c);
+		ok = api->unload(m) == DL_OK && ok;
+		for (int fd = 3; fd < 100; fd++)
+			ok = ok && fcntl(fd, F_GETFD) != -1;
+		_exit(ok ? 0 : 1);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
 	api->context_free(c);
 	EXPECT(DL_OK, api->unload(m), NULL);
 }
@@ -612,6 +856,39 @@ static void test_executor_and_cancel(void)
 	EXPECT(DL_OK, api->unload(m), NULL);
 }
 
+static int busy_status;
+static char busy_text[200];
+
+/* An executor that uses the context whose run called it. */
+static void again(void *user, int32_t n, void (*task)(void *arg, int32_t i), void *arg)
+{
+	Canceller *me = user;
+
+	while (n-- > 0)
+		task(arg, n);
+	busy_status = me->api->infer_shapes(me->context, NULL, 0, NULL, 0);
+	snprintf(busy_text, sizeof(busy_text), "%s", me->api->error(me->context));
+}
+
+static void test_busy(void)
+{
+	const dl_api *api = open_api("relu_mul", NULL);
+	dl_load_options o = {
+		.size = sizeof(o), .user = &canceller, .executor = again, .executor_threads = 2};
+	dl_model *m;
+
+	EXPECT(DL_OK, api->load(&o, &m), NULL);
+	EXPECT(DL_OK, api->context(m, NULL, &canceller.context), m);
+	canceller.api = api;
+	CHECK(run_relu(api, canceller.context, 1000));
+	CHECK(busy_status == DL_BUSY && strstr(busy_text, "in use"));
+	CHECK(run_relu(api, canceller.context, 1)); /* of one part, so no executor is asked */
+	CHECK(!api->error(canceller.context)[0]);
+	api->context_free(canceller.context);
+	canceller.context = NULL;
+	EXPECT(DL_OK, api->unload(m), NULL);
+}
+
 static void test_profile(void)
 {
 	const dl_api *api = open_api("relu_mul", NULL);
@@ -658,6 +935,8 @@ static int read_weights(void *user, void *dst, uint64_t offset, uint64_t bytes)
 	return 0;
 }
 
+static char last_text[512]; /* of the last load that failed */
+
 static void try_weights(const char *name, const dl_load_options *o, int status)
 {
 	const dl_api *api = open_api(name, NULL);
@@ -665,7 +944,8 @@ static void try_weights(const char *name, const dl_load_options *o, int status)
 	dl_context *c;
 
 	EXPECT(status, api->load(o, &m), NULL);
-	CHECK(!m == !!status && (!status || api->error(NULL)[0]));
+	snprintf(last_text, sizeof(last_text), "%s", api->error(NULL));
+	CHECK(!m == !!status && (!status || last_text[0]));
 	if (!m)
 		return;
 	EXPECT(DL_OK, api->context(m, NULL, &c), m);
@@ -681,6 +961,14 @@ static void test_weights(void)
 
 	try_weights("nonzero", &o, DL_OK);
 	try_weights("nonzero_beside", &o, DL_OK);
+	try_weights("apart/nonzero_beside", &o, DL_OK); /* beside the program */
+	snprintf(path, sizeof(path), "%s/nonzero.weights", dir);
+	snprintf(here, sizeof(here), "%s/hidden.weights", dir);
+	CHECK(!rename(path, here));
+	try_weights("apart/nonzero_beside", &o, DL_WEIGHTS);
+	CHECK(strstr(last_text, "/apart/nonzero.weights (beside the model's code) nor "));
+	CHECK(strstr(last_text, "/nonzero.weights (beside the program)"));
+	CHECK(!rename(here, path));
 	CHECK(getcwd(here, sizeof(here)) && !chdir("/"));
 	try_weights("nonzero", &o, DL_OK); /* loaded by a relative path, and then chdir */
 	CHECK(!chdir(here));
@@ -773,11 +1061,18 @@ static const struct {
 	{"callbacks", test_callbacks},
 	{"no malloc", test_no_malloc},
 	{"tensors", test_tensors},
+	{"bytes of an input", test_input_bytes},
+	{"served memory as an input", test_served_input},
+	{"arguments", test_arguments},
+	{"short structs", test_short_structs},
 	{"data-dependent", test_data_dependent},
 	{"concurrent", test_concurrent},
+	{"errors of threads", test_errors_of_threads},
 	{"fork", test_fork},
+	{"fork and descriptors", test_fork_and_descriptors},
 	{"dlclose", test_dlclose},
 	{"executor, cancel", test_executor_and_cancel},
+	{"busy", test_busy},
 	{"profile", test_profile},
 	{"weights", test_weights},
 	{"fp state", test_fp_state},

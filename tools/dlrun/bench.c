@@ -93,10 +93,10 @@ void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *s
 		t->median_ms, t->p95_ms, t->min_ms, t->runs, t->peak_rss_kib,
 		threads ? threads : usual_threads());
 	for (int32_t i = 0; i < s->desc->n_sym; i++) {
-		if (s->desc->sym[i].kind != DL_SYM_INPUT || sym_values[i] < 0)
+		if (dl_desc_sym(s->desc, i)->kind != DL_SYM_INPUT || sym_values[i] < 0)
 			continue;
 		fputs(first ? "" : ",", f);
-		put_json(f, s->desc->sym[i].name);
+		put_json(f, dl_desc_sym(s->desc, i)->name);
 		fprintf(f, ":%" PRId64, sym_values[i]);
 		first = false;
 	}

@@ -14,16 +14,15 @@
 #include <string.h>
 
 #define SUFFIX "_get_api"
-#define AT(T, base, i) ((const T *)((const char *)(base) + (size_t)(i) * (base)->size))
 
 const dl_io *session_in(const Session *s, int32_t i)
 {
-	return AT(dl_io, s->desc->in, i);
+	return dl_desc_in(s->desc, i);
 }
 
 const dl_io *session_out(const Session *s, int32_t o)
 {
-	return AT(dl_io, s->desc->out, o);
+	return dl_desc_out(s->desc, o);
 }
 
 static bool bad(const Session *s, const char *what)
@@ -239,7 +238,7 @@ static void describe_io(FILE *f, const char *what, const dl_io *io)
 
 	fprintf(f, "%s %s: %s[", what, io->name, t == DT_NONE ? "?" : dtype_info[t].name);
 	for (int32_t d = 0; d < io->rank; d++)
-		fprintf(f, "%s%s", d ? ", " : "", AT(dl_dim, io->dim, d)->text);
+		fprintf(f, "%s%s", d ? ", " : "", dl_io_dim(io, d)->text);
 	fprintf(f, "]");
 }
 
@@ -263,7 +262,7 @@ void session_describe(const Session *s, FILE *f)
 		fprintf(f, "\n");
 	}
 	for (int32_t i = 0; i < d->n_sym; i++) {
-		const dl_sym *y = AT(dl_sym, d->sym, i);
+		const dl_sym *y = dl_desc_sym(d, i);
 
 		fprintf(f, "dim %s: %" PRId64 "..", y->name, y->lower);
 		if (y->upper != DL_UNLIMITED)
@@ -290,7 +289,7 @@ static int64_t dim_value(const Session *s, Ctx *ctx, const dl_dim *d, const int6
 	for (int i = 0; i < sym_count(ctx); i++) {
 		values[i] = 1;
 		for (int32_t k = 0; k < s->desc->n_sym; k++)
-			if (!strcmp(AT(dl_sym, s->desc->sym, k)->name, sym_at(ctx, i)->name))
+			if (!strcmp(dl_desc_sym(s->desc, k)->name, sym_at(ctx, i)->name))
 				values[i] = sym_values[k];
 	}
 	return dim && !*p && dim_eval(dim, values, &r) ? r : -1;
@@ -304,7 +303,7 @@ static bool room_for(const Session *s, const dl_io *io, const Array *v)
 	void *p;
 
 	for (int32_t d = 0; d < v->rank; d++) {
-		const dl_dim *dim = AT(dl_dim, io->dim, d);
+		const dl_dim *dim = dl_io_dim(io, d);
 
 		bytes *= (double)v->dims[d];
 		strbuf_printf(&dims, "%s%s%s%" PRId64, d ? ", " : "",
@@ -329,7 +328,7 @@ int64_t *session_dims(const Session *s, const Array *in)
 		v[i] = -1;
 	for (int32_t i = 0; i < s->desc->n_in; i++)
 		for (int32_t d = 0; d < in[i].rank; d++) {
-			const int32_t sym = AT(dl_dim, session_in(s, i)->dim, d)->sym;
+			const int32_t sym = dl_io_dim(session_in(s, i), d)->sym;
 
 			if (sym >= 0)
 				v[sym] = in[i].dims[d];
@@ -350,11 +349,11 @@ Array *session_random(Session *s, const int64_t *sym_values)
 		in[i] = (Array){io->name, dtype_by_onnx(io->dtype), io->rank,
 				NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL};
 		for (int32_t d = 0; ok && d < io->rank; d++) {
-			in[i].dims[d] = dim_value(s, ctx, AT(dl_dim, io->dim, d), sym_values);
+			in[i].dims[d] = dim_value(s, ctx, dl_io_dim(io, d), sym_values);
 			if (in[i].dims[d] < 0)
 				ok = diag_error(s->diag, (DiagLoc){.file = s->path},
 						"input \"%s\": dim %s cannot be told; use --dim",
-						io->name, AT(dl_dim, io->dim, d)->text);
+						io->name, dl_io_dim(io, d)->text);
 		}
 		ok = ok && room_for(s, io, &in[i]);
 		if (ok)

@@ -79,10 +79,12 @@ Expr *broadcast_index(Kernel *k, Dim *from, Dim *to, Expr *it)
 	Dim *one = dim_const(c, 1);
 	int64_t lo, hi;
 
+	if (from == to)
+		return it;
 	if (dim_equals(from, 1))
 		return ex_int(k->pool, CT_I64, 0);
 	dim_bounds(c, from, &lo, &hi);
-	if (from == to || lo > 1 || dim_is_const(from, NULL))
+	if (lo > 1 || dim_is_const(from, NULL))
 		return it;
 	return ex_mul(k->pool, it, ex_dim(k->pool, dim_min(c, one, dim_sub(c, from, one))));
 }

@@ -36,7 +36,8 @@ DType acc_dtype(DType t);
 Buf *acc_buf(Kernel *k, Buf *out, bool last);
 /* Numbers, and the same element type for every operand; an error where not. */
 bool contract_types(Infer *in, Node *n);
-/* Index into a dim of extent FROM at IT of the dim TO that it broadcasts to. */
+/* Index into a dim of extent FROM at IT of the dim TO that it broadcasts to. Where FROM may be 1 at run time, the stride is
+ * min(1, FROM - 1): 0 then, else 1. */
 Expr *broadcast_index(Kernel *k, Dim *from, Dim *to, Expr *it);
 /* ex_parse of a text over named values; the text is ours, so a fault is a bug. */
 Expr *build_expr(Kernel *k, CType t, const char *text, const ExprName *names, int n);

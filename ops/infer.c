@@ -247,7 +247,8 @@ static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	int64_t lo, hi;
 
 	dim_bounds(c, b, &lo, &hi);
-	if (dim_is_const(a, NULL) || hi == DIM_INF || hi < 2 || b != dim_min(c, a, dim_const(c, hi)))
+	if (dim_is_const(a, NULL) || hi == DIM_INF || hi < 2 ||
+	    b != dim_min(c, a, dim_const(c, hi)))
 		return false;
 	*out = a;
 	add_fact(in, n, a, dim_const(c, hi), true, "dimensions do not broadcast");
@@ -255,10 +256,26 @@ static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	return true;
 }
 
+/* What is 0 where A is 1 or R, that is, where A stretches to R. */
+static Dim *misfit(Ctx *c, Dim *a, Dim *r)
+{
+	return dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1)));
+}
+
+/* An earlier operation on the two has asked for it already. */
+static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
+{
+	Dim *zero = dim_const(in->ctx, 0), *d = misfit(in->ctx, a, r);
+
+	for (int i = 0; i < in->graph->facts.n; i++)
+		if (in->graph->facts.at[i].a == d && in->graph->facts.at[i].b == zero)
+			return true;
+	return false;
+}
+
 /* A, if it is not the result R, is 1. The message names the dims, which the fact's two sides are not. */
 static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
 {
-	Ctx *c = in->ctx;
 	StrBuf s = {0}, t = {0};
 	const char *what;
 
@@ -270,14 +287,18 @@ static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
 			    strbuf_str(&t));
 	strbuf_free(&s);
 	strbuf_free(&t);
-	return infer_equal(in, n, dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1))),
-			   dim_const(c, 0), what);
+	return infer_equal(in, n, misfit(in->ctx, a, r), dim_const(in->ctx, 0), what);
+}
+
+/* Two dims that may both be 1 give the larger one, but 0 and 1 give 0. */
+static Dim *stretched(Ctx *c, Dim *a, Dim *b)
+{
+	return dim_mul(c, dim_max(c, a, b), dim_min(c, dim_const(c, 1), dim_min(c, a, b)));
 }
 
 /*
- * A dim that is 1 stretches to the other; what is unknown is left to facts. Two dims that may both be 1 give
- * the larger one: a short form that does not grow along a chain of ops. (At run time 0 against 1, where
- * numpy has 0, is refused by the facts.)
+ * A dim that is 1 stretches to the other; what is unknown is left to facts. A result that meets one of its own
+ * operands again stays as it is, so that dims do not grow along a chain of ops.
  */
 static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 {
@@ -300,7 +321,12 @@ static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 		return true;
 	if (fixed_a && fixed_b)
 		return infer_equal(in, n, a, b, "dimensions do not broadcast");
-	*out = fixed_a ? a : fixed_b ? b : dim_max(c, a, b);
+	if (known_to_stretch(in, b, a))
+		return true;
+	*out = b;
+	if (known_to_stretch(in, a, b))
+		return true;
+	*out = fixed_a ? a : fixed_b ? b : stretched(c, a, b);
 	return stretches(in, n, a, *out, b) && stretches(in, n, b, *out, a);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of one node: its buffers and names, and what `lower` functions share. */
+#include "ops/build.h"
 #include "ops/infer.h"
 
 #include <assert.h>
@@ -86,31 +87,13 @@ Buf *lower_out(Kernel *k, int i)
 	return find_buf(k, BUF_OUT, i);
 }
 
-/* Where B may have 1 at run time, the stride is min(1, dim - 1): 0 then, else 1. */
-static Expr *broadcast_index(Kernel *k, Dim *dim, Iter *it)
-{
-	Ctx *c = k->ctx;
-	int64_t lo, hi;
-
-	if (dim == it->extent)
-		return ex_iter(k->pool, it);
-	if (dim_equals(dim, 1))
-		return ex_int(k->pool, CT_I64, 0);
-	dim_bounds(c, dim, &lo, &hi);
-	if (lo > 1 || dim_is_const(dim, NULL))
-		return ex_iter(k->pool, it);
-	return ex_mul(
-		k->pool,
-		ex_dim(k->pool, dim_min(c, dim_const(c, 1), dim_sub(c, dim, dim_const(c, 1)))),
-		ex_iter(k->pool, it));
-}
-
 Expr *lower_load_broadcast(Kernel *k, Buf *b, Iter *const *it, int n)
 {
 	Expr *idx[MAX_RANK];
 
 	assert(b->rank <= n);
 	for (int d = 0; d < b->rank; d++)
-		idx[d] = broadcast_index(k, b->dims[d], it[n - b->rank + d]);
+		idx[d] = broadcast_index(k, b->dims[d], it[n - b->rank + d]->extent,
+					 ex_iter(k->pool, it[n - b->rank + d]));
 	return kernel_load(k, b, idx);
 }

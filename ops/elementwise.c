@@ -85,7 +85,8 @@ static double attr_value(Node *n, const char *name, double otherwise)
 				       : otherwise;
 }
 
-/* Reads "alpha=0.01, beta=0.5" and binds each name to the node's value or the default. */
+/* Reads "alpha=0.01, beta=0.5" and binds each name to the node's value or the default, which is an f32 as all of ONNX's
+ * float attributes: on f64 operands alpha is the f32 nearest to 0.01. */
 static int bind_attrs(Kernel *k, Node *n, const char *attrs, CType t, ExprName *names, int count)
 {
 	while (attrs && *attrs) {
@@ -95,7 +96,7 @@ static int bind_attrs(Kernel *k, Node *n, const char *attrs, CType t, ExprName *
 
 		assert(eq && count < 8);
 		name = arena_strndup(k->arena, attrs, (size_t)(eq - attrs));
-		v = strtod(eq + 1, &end);
+		v = (double)strtof(eq + 1, &end);
 		names[count++] = (ExprName){name, ex_num(k->pool, t, attr_value(n, name, v))};
 		for (attrs = end; *attrs == ',' || *attrs == ' '; attrs++)
 			;
@@ -277,7 +278,8 @@ const Op op_HardSigmoid = {
 	.attrs = "alpha=0.2, beta=0.5",
 	.types = "f",
 };
-UNARY_FLOAT(HardSwish, "mul(x, max(0, min(1, add(mul(0.16666666666666666, x), 0.5))))");
+/* ONNX defines it by HardSigmoid with an attribute, so its 1/6 is an f32. */
+UNARY_FLOAT(HardSwish, "mul(x, max(0, min(1, add(mul(0.166666671633720397949, x), 0.5))))");
 UNARY_FLOAT(Softplus, "add(max(x, 0), log1p(exp(neg(abs(x)))))");
 UNARY_FLOAT(Softsign, "div(x, add(1, abs(x)))");
 /* tanh(softplus(x)) is n / (n + 2) with n = e^x (e^x + 2); for x >= 0 both sides are divided by e^2x. */

@@ -394,7 +394,7 @@ static void lower_lrn(Infer *in, Node *n, Kernel *k)
 		k, ct, "div(x, pow(add(bias, mul(alpha, s)), beta))", {"x", kernel_load(k, x, oi)},
 		{"s", kernel_load(k, acc, oi)},
 		{"bias", ex_num(p, ct, (double)node_float(n, "bias", 1.0F))},
-		{"alpha", ex_num(p, ct, (double)(node_float(n, "alpha", 1e-4F) / (float)size))},
+		{"alpha", ex_num(p, ct, (double)node_float(n, "alpha", 1e-4F) / (double)size)},
 		{"beta", ex_num(p, ct, (double)node_float(n, "beta", 0.75F))});
 	point_map(k, &band, out, oi, v, NULL);
 }

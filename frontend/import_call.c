@@ -7,9 +7,11 @@
 enum {
 	NODE_COST = 512,
 	NAME_COST = 64,
+	ARG_COST = sizeof(const char *) + sizeof(const Onnx__AttributeProto *),
 };
 
-/* What inlined functions may take: a small file can ask for exponentially many nodes. */
+/* What inlined functions may take: a small file can ask for exponentially many nodes, or for one function with a million
+ * attributes ten thousand times. */
 static const size_t inline_max = (size_t)256 << 20;
 
 static const char *function_key(Import *im, const char *domain, const char *name,
@@ -120,8 +122,9 @@ static bool call_allowed(Import *im, const Frame *fr, const Onnx__NodeProto *p,
 	return true;
 }
 
-/* About what a body takes in memory once imported; NAME: the length of the prefix its names get. */
-static size_t body_cost(Nodes nodes, size_t name)
+/* About what a body takes in memory once imported; NAME: the length of the prefix its names get. An attribute that refers
+ * to one of the call is looked for among all ARGS of them. */
+static size_t body_cost(Nodes nodes, size_t name, size_t args)
 {
 	size_t cost = NODE_COST;
 
@@ -134,24 +137,35 @@ static size_t body_cost(Nodes nodes, size_t name)
 
 			cost += NAME_COST + 8 * (a->n_ints + a->n_floats) +
 				NAME_COST * a->n_strings;
+			if (a->ref_attr_name)
+				cost += args;
 			if (a->t)
 				cost += 4 * a->t->n_int32_data + NAME_COST * a->t->n_string_data;
 			if (a->g)
-				cost += body_cost((Nodes){a->g->node, a->g->n_node}, name);
+				cost += body_cost((Nodes){a->g->node, a->g->n_node}, name, args);
 		}
 	}
 	return cost;
 }
 
-/* False, after a diagnostic, where what is inlined outgrows its bound. */
-static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const char *prefix, DiagLoc loc)
+/* False where what is inlined outgrows its bound, after a diagnostic for the first such call. Each attribute of the function is looked for among
+ * those of the call P, and kept, as each input is. */
+static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const Onnx__NodeProto *p,
+		       const char *prefix, DiagLoc loc)
 {
-	size_t cost = body_cost((Nodes){fn->node, fn->n_node}, strlen(prefix));
+	size_t args = fn->n_attribute + fn->n_attribute_proto;
+	size_t cost = body_cost((Nodes){fn->node, fn->n_node}, strlen(prefix), args) +
+		      args * (ARG_COST + p->n_attribute) + NAME_COST * fn->n_input +
+		      fn->n_opset_import;
 
-	if (cost > inline_max - im->inlined)
+	if (im->inlined > inline_max)
+		return false;
+	im->inlined = cost > inline_max ? inline_max + 1 : im->inlined + cost;
+	if (im->inlined > inline_max)
 		return diag_error(im->diag, loc,
-				  "the model is too large once its functions are inlined");
-	im->inlined += cost;
+				  "the model is too large once its functions are inlined: this "
+				  "call and those before it take more than %zu MiB",
+				  inline_max >> 20);
 	return true;
 }
 
@@ -163,10 +177,10 @@ bool import_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p
 
 	if (!call_allowed(im, fr, p, fn, loc))
 		return false;
-	callee.args = call_args(im, fr, p, fn);
 	callee.prefix = arena_printf(im->scratch, "%s/", loc.node);
-	if (!spend_call(im, fn, callee.prefix, loc))
+	if (!spend_call(im, fn, p, callee.prefix, loc))
 		return false;
+	callee.args = call_args(im, fr, p, fn);
 	callee.opset = import_opset(im, fn->opset_import, fn->n_opset_import);
 	body = scope_new(im->scratch, s->graph, NULL);
 	for (size_t i = 0; i < fn->n_input; i++) {

@@ -370,6 +370,12 @@ def test_functions():
         many.append(function(f"E{i + 1}", ["a"], ["b"], [call(f"E{i}", ["a"], ["t"]), call(f"E{i}", ["t"], ["b"])]))
     status, _, err = fe(write(at("m.onnx"), with_functions([call("E40", ["x"], ["y"])], many)))
     check(status == 1 and "too large once" in err, "exponential inlining", err[:300])
+    wide = {"attributes": function("A", ["a"], ["b"], [node("Abs", ["a"], ["b"])], attributes=[f"a{i}" for i in range(60000)]),
+            "inputs": function("A", ["a"] + [f"i{i}" for i in range(60000)], ["b"], [node("Abs", ["a"], ["b"])])}
+    for what, fn in wide.items():
+        calls = [call("A", [f"x{i}" if i else "x"], ["y" if i == 999 else f"x{i + 1}"], label=f"c{i}") for i in range(1000)]
+        status, _, err = fe(write(at("m.onnx"), with_functions(calls, [fn])))
+        check(status == 1 and err.count("too large once") == 1, f"many {what} of a function, many calls", err[:300])
 
 
 def test_duplicates():

@@ -9,19 +9,25 @@
 
 /* ---- Names ---- */
 
+static Tensor *initialiser(Import *im, const Binding *b)
+{
+	DiagLoc loc = {.file = im->file->path, .node = b->name};
+
+	return b->sparse ? onnx_sparse_tensor(im->file, b->sparse, loc)
+			 : onnx_tensor(im->file, b->tensor, loc);
+}
+
 /* The constant of an initialiser, made in G. */
 static Value *make_const(Import *im, Graph *g, Binding *b)
 {
-	DiagLoc loc = {.file = im->file->path, .node = b->name};
-	Tensor *t = b->sparse ? onnx_sparse_tensor(im->file, b->sparse, loc)
-			      : onnx_tensor(im->file, b->tensor, loc);
+	DiagLoc loc = {.file = im->file->path, .node = b->name, .op = "Const"};
+	Tensor *t = initialiser(im, b);
 	Value *v;
 
 	if (!t)
 		return NULL;
 	v = graph_const(g, t, NULL);
 	v->name = b->name;
-	loc.op = "Const";
 	import_add_loc(im, v->def, loc);
 	return v;
 }
@@ -97,10 +103,11 @@ static void see_duplicate(Import *im, const char *name)
 static void warn_duplicates(const Import *im)
 {
 	if (im->duplicates)
-		diag_warning(im->diag, (DiagLoc){.file = im->file->path, .node = im->duplicate},
-			     "duplicate",
-			     "several constants have this name; of such only the last one counts: %d do not",
-			     im->duplicates);
+		diag_warning(
+			im->diag, (DiagLoc){.file = im->file->path, .node = im->duplicate},
+			"duplicate",
+			"several constants have this name; of such only the last one counts: %d do not",
+			im->duplicates);
 }
 
 /* So that a name can be looked up before its node is imported, and a second definition is seen. */
@@ -188,6 +195,91 @@ static void import_initialisers(Import *im, Scope *s, const Onnx__GraphProto *g)
 	}
 }
 
+/* ---- Inputs ---- */
+
+static bool is_overridable(Import *im, const char *name)
+{
+	const Overridable *o = im->overridable;
+	bool found = false;
+
+	for (int i = 0; o && i < o->n; i++)
+		if (!strcmp(o->name[i], name))
+			im->found[i] = found = true;
+	return found;
+}
+
+/* What the file says of the input's type, if anything, is the type of its initialiser T; a symbol stands for any size. */
+static bool fits_declared(const Tensor *t, const Type *declared)
+{
+	int64_t n;
+
+	if (!declared || declared->kind != TYPE_TENSOR || declared->dtype != t->dtype ||
+	    (declared->rank >= 0 && declared->rank != t->rank))
+		return !declared;
+	for (int i = 0; i < declared->rank; i++)
+		if (dim_is_const(declared->dims[i], &n) && n != t->dims[i])
+			return false;
+	return true;
+}
+
+/* The initialiser B becomes an input that has its value where a run gives none. */
+static void import_preset(Import *im, Scope *s, Binding *b, const Type *declared)
+{
+	const Tensor *t = initialiser(im, b);
+	Dim **dims = t ? NEW_ARRAY(im->scratch, t->rank + 1, Dim *) : NULL;
+
+	b->kind = BIND_BROKEN;
+	if (!t)
+		return;
+	if (!fits_declared(t, declared)) {
+		diag_error(im->diag, (DiagLoc){.file = im->file->path, .node = b->name},
+			   "the input's declared type is not that of its initialiser");
+		return;
+	}
+	for (int i = 0; i < t->rank; i++)
+		dims[i] = dim_const(im->ctx, t->dims[i]);
+	b->kind = BIND_VALUE;
+	b->value = graph_input(s->graph, b->name, type_tensor(im->ctx, t->dtype, t->rank, dims));
+	b->value->preset = t;
+}
+
+/* Input P is an initialiser, too. Before version 4 of the IR all of them are, and mean constants. */
+static void import_initialised(Import *im, Scope *s, Binding *b, const Onnx__ValueInfoProto *p)
+{
+	if (s->parent || im->model->ir_version < 4)
+		return;
+	if (is_overridable(im, b->name))
+		import_preset(im, s, b,
+			      onnx_type(im->ctx, im->file, &im->dims, p->type, b->name,
+					(DiagLoc){.file = im->file->path, .node = b->name}));
+	else if (!im->constants++)
+		im->constant = b->name;
+}
+
+/* One warning counts the inputs that are constants, and what OVERRIDABLE names in vain is an error. */
+static void see_constants(const Import *im)
+{
+	const Overridable *o = im->overridable;
+
+	for (int i = 0; o && i < o->n; i++)
+		if (!im->found[i])
+			diag_error(
+				im->diag, import_loc(im),
+				im->model->ir_version < 4
+					? "--overridable=%s: in IR version 3 every initialiser is "
+					  "listed among the inputs, and is a constant; save the "
+					  "model in a later version"
+					: "--overridable=%s: the model has no input of this name "
+					  "with an initialiser",
+				o->name[i]);
+	if (im->constants)
+		diag_warning(im->diag, (DiagLoc){.file = im->file->path, .node = im->constant},
+			     "overridable",
+			     "inputs that are initialisers as well, as this one, are constants: "
+			     "%d; --overridable=NAME makes one an input with a default",
+			     im->constants);
+}
+
 /* A subgraph's input may lack a type: it has those of the operands. */
 static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
 {
@@ -195,8 +287,10 @@ static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
 	Binding *b = scope_find(s, name);
 	const Type *t = NULL;
 
-	if (b && b->kind == BIND_TENSOR)
+	if (b && b->kind == BIND_TENSOR) {
+		import_initialised(im, s, b, p);
 		return;
+	}
 	if (!*name || b) {
 		diag_error(im->diag, import_loc(im), "two inputs are called \"%s\"", name);
 		return;
@@ -302,14 +396,15 @@ static bool versions_hold(Import *im)
 					     : "load and save it once with a newer onnx package");
 }
 
-Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f)
+Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable)
 {
 	Import im = {.ctx = c,
 		     .arena = a,
 		     .scratch = arena_new(),
 		     .file = f,
 		     .diag = f->diag,
-		     .model = f->model};
+		     .model = f->model,
+		     .overridable = overridable};
 	const Onnx__GraphProto *p = f->model->graph;
 	Frame fr = {.prefix = "", .around = ""};
 	Graph *g = graph_new(c, a, "main");
@@ -326,6 +421,7 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f)
 			diag_error(im.diag, import_loc(&im), "the graph has no outputs");
 		import_missing(&im);
 		warn_duplicates(&im);
+		see_constants(&im);
 	}
 	arena_free(im.scratch);
 	return f->diag->errors == before ? g : NULL;

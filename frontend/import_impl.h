@@ -43,6 +43,10 @@ typedef struct Import {
 	bool opset_reported;
 	const char *duplicate; /* the first constant that has another's name, */
 	int duplicates;        /* and how many have */
+	const Overridable *overridable;
+	bool found[MAX_OVERRIDABLE]; /* which of them are inputs */
+	const char *constant; /* the first initialiser that is an input, too, and stays a constant, */
+	int constants;        /* and how many are */
 } Import;
 
 typedef struct Nodes {

@@ -337,6 +337,16 @@ const Tensor *value_const(const Value *v)
 	return a ? a->t : NULL;
 }
 
+bool tensor_has_type(const Tensor *t, const Type *type)
+{
+	if (type->kind != TYPE_TENSOR || type->dtype != t->dtype || type->rank != t->rank)
+		return false;
+	for (int i = 0; i < t->rank; i++)
+		if (!dim_equals(type->dims[i], t->dims[i]))
+			return false;
+	return true;
+}
+
 int64_t tensor_numel(const Tensor *t)
 {
 	int64_t n = 1;

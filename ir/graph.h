@@ -95,6 +95,7 @@ struct Value {
 	const char *name; /* the ONNX name, for messages; may be null */
 	Use *uses;
 	Sym *syms;   /* symbols that are read from its elements: a list through Sym.sibling */
+	const Tensor *preset; /* of an input: its value in a run that gives none, or null */
 	signed char said, said_rank; /* what a file claims, until it is inferred: DType, rank + 1; 0: nothing */
 };
 
@@ -179,6 +180,7 @@ Value *graph_const(Graph *g, const Tensor *t, Node *before);
 Value *graph_const_ints(Graph *g, const int64_t *v, int n, Node *before);
 Value *graph_const_scalar(Graph *g, DType t, double v, Node *before);
 int64_t tensor_numel(const Tensor *t);
+bool tensor_has_type(const Tensor *t, const Type *type); /* element type and dims */
 
 Loc node_loc(const Node *n);
 DiagLoc node_diag(const Node *n); /* for diag_error */

@@ -181,6 +181,18 @@ static Tensor *read_tensor(Text *r, DType dt)
 	return ok ? t : NULL;
 }
 
+Tensor *text_tensor(Text *r)
+{
+	const char *before = r->p, *word = text_word(r);
+	DType t = word ? dtype_by_name(word) : DT_NONE;
+
+	if (t != DT_NONE)
+		return read_tensor(r, t);
+	r->p = before;
+	text_fail(r, "a tensor");
+	return NULL;
+}
+
 /* ---- Attributes ---- */
 
 static bool read_ints(Text *r, Attr *a)

@@ -385,6 +385,20 @@ static Value *input_of(void *arg)
 	return graph_input(arg, NULL, NULL);
 }
 
+/* The value of input V in a run that gives none, if the text has one. */
+static bool read_preset(Text *r, Value *v)
+{
+	const Tensor *t;
+
+	if (!text_take(r, "="))
+		return true;
+	if (!(t = text_tensor(r)))
+		return false;
+	v->preset = t;
+	return (v->type && tensor_has_type(t, v->type)) ||
+	       text_fault(r, r->line, "the input's type is not that of its value");
+}
+
 static bool read_inputs(Text *r, Graph *g)
 {
 	if (!text_want(r, "("))
@@ -394,7 +408,8 @@ static bool read_inputs(Text *r, Graph *g)
 
 		if (g->inputs.n && !text_want_next(r))
 			return false;
-		if (!read_definition(r, input_of, g, &v) || !text_want(r, ":") || !read_type(r, v))
+		if (!read_definition(r, input_of, g, &v) || !text_want(r, ":") ||
+		    !read_type(r, v) || !read_preset(r, v))
 			return false;
 	}
 	return true;

@@ -468,6 +468,10 @@ static void print_graph(Printer *p, const Graph *g, int indent)
 		put_definition(p, g->inputs.at[i]);
 		strbuf_puts(p->b, ": ");
 		put_type(p->b, g->inputs.at[i]);
+		if (g->inputs.at[i]->preset) {
+			strbuf_puts(p->b, " = ");
+			put_tensor(p->b, g->inputs.at[i]->preset);
+		}
 	}
 	strbuf_puts(p->b, ") -> (");
 	for (int i = 0; i < g->results.n; i++) {

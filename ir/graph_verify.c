@@ -63,6 +63,8 @@ static bool collect_values(Verifier *v)
 
 		if (x->def || x->index != i)
 			return report(v, NULL, "input %d does not say that it is one", i);
+		if (x->preset && x->type && !tensor_has_type(x->preset, x->type))
+			return report(v, NULL, "input %d and the value it has else differ", i);
 		if (!add_value(v, NULL, x, 0))
 			return false;
 	}
@@ -199,16 +201,6 @@ static void check_place(Verifier *v, const Node *n)
 			       from == ON_HOST ? "not on" : "on");
 }
 
-static bool type_is(const Type *t, DType dt, int rank, const int64_t *dims)
-{
-	if (t->kind != TYPE_TENSOR || t->dtype != dt || t->rank != rank)
-		return false;
-	for (int i = 0; i < rank; i++)
-		if (!dim_equals(t->dims[i], dims[i]))
-			return false;
-	return true;
-}
-
 static void check_const(Verifier *v, const Node *n)
 {
 	const Tensor *t = n->nout == 1 && n->out[0] ? value_const(n->out[0]) : NULL;
@@ -219,7 +211,7 @@ static void check_const(Verifier *v, const Node *n)
 	else if (t->dtype != DT_STR && dtype_size(t->dtype, tensor_numel(t)) != t->bytes)
 		report(v, n, "the constant has %lld bytes, its type another number",
 		       (long long)t->bytes);
-	else if (type && !type_is(type, t->dtype, t->rank, t->dims))
+	else if (type && !tensor_has_type(t, type))
 		report(v, n, "the constant and its type differ");
 }
 

@@ -96,5 +96,7 @@ bool text_type(Text *r, const Type **out);
 
 /* "{name = value, ...}" into N's attributes, if it is there (ir/graph_attr.c). */
 bool text_attrs(Text *r, Node *n);
+/* "f32[2](1.0, 0.5)", as the value of an attribute; null after a fault. */
+Tensor *text_tensor(Text *r);
 
 #endif

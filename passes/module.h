@@ -154,6 +154,7 @@ typedef struct MemPlan {
 	int nregions;
 	int64_t weights;     /* bytes of the weights */
 	VEC(Value *) stored; /* what the weights hold, in order of offset */
+	int64_t *presets;    /* by input: where the weights hold Value.preset, or -1; null, as in a program for GPUs: none do */
 	struct WeightsFile *file; /* of GPUs: what of it stands where (codegen/weights/weights.h), once that was asked for */
 	/* By target, then Node.id: the slots (or regions) of the schedule's temps, in the order of schedule_temp. */
 	Place **temp[MAX_TARGETS];

@@ -131,7 +131,7 @@ static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 
 	if (!str_ends(c->input, ".dl")) {
 		*file = onnx_open(&c->diag, c->input);
-		return *file ? onnx_import(ctx, a, *file) : NULL;
+		return *file ? onnx_import(ctx, a, *file, NULL) : NULL;
 	}
 	text = read_file(a, c->input, &n);
 	if (!text) {

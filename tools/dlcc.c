@@ -325,7 +325,7 @@ static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, R
 			d->sink = check_sink;
 			d->sink_arg = r;
 		}
-		return *file ? onnx_import(ctx, a, *file) : NULL;
+		return *file ? onnx_import(ctx, a, *file, &c->overridable) : NULL;
 	}
 	text = read_file(a, c->input, &n);
 	if (!text) {
@@ -388,18 +388,27 @@ static const char *seen_from(Arena *a, const char *folder, const char *path)
 	return !strncmp(name, folder, n) && name[n] == '/' ? name + n + 1 : name;
 }
 
+/* T, which names its file as a text in FOLDER does. */
+static Tensor *renamed(const Graph *g, const char *folder, const Tensor *t)
+{
+	Tensor *named = arena_copy(g->arena, t, sizeof *t);
+
+	if (t->file)
+		named->file = seen_from(g->arena, folder, t->file);
+	return named;
+}
+
 static void name_files(const Graph *g, const char *folder)
 {
+	for (int i = 0; i < g->inputs.n; i++)
+		if (g->inputs.at[i]->preset)
+			g->inputs.at[i]->preset = renamed(g, folder, g->inputs.at[i]->preset);
 	for (const Node *n = g->first; n; n = n->next) {
 		for (int i = 0; i < n->attrs.n; i++) {
 			Attr *at = &n->attrs.at[i];
-			Tensor *t;
 
-			if (at->kind != ATTR_TENSOR || !at->t->file)
-				continue;
-			t = arena_copy(g->arena, at->t, sizeof *at->t);
-			t->file = seen_from(g->arena, folder, t->file);
-			at->t = t;
+			if (at->kind == ATTR_TENSOR)
+				at->t = renamed(g, folder, at->t);
 		}
 		for (int i = 0; i < n->regions.n; i++)
 			name_files(n->regions.at[i], folder);

@@ -281,6 +281,8 @@ static bool inputs(const Options *o, Session *s, Array *in)
 		for (int k = 0; k < o->input.n; k++)
 			if (!strncmp(o->input.at[k], io->name, n) && o->input.at[k][n] == '=')
 				path = o->input.at[k] + n + 1;
+		if (!path && session_default(s, i, &in[i]))
+			continue;
 		if (!path)
 			return diag_error(s->diag, (DiagLoc){.file = s->path},
 					  "no value for input \"%s\": -i %s=FILE", io->name,

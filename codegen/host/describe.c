@@ -69,11 +69,13 @@ static const char *dtype_c(Host *h, DType t)
 	return s;
 }
 
-static const char *io_flags(const Value *input)
+static const char *io_flags(Host *h, const Value *input)
 {
-	return input->place == ON_HOST   ? "DL_IO_HOST | DL_IO_HOST_ONLY"
-	       : input->place == ON_BOTH ? "DL_IO_HOST"
-					 : "0";
+	return arena_printf(h->m->arena, "%s%s",
+			    input->place == ON_HOST   ? "DL_IO_HOST | DL_IO_HOST_ONLY"
+			    : input->place == ON_BOTH ? "DL_IO_HOST"
+						      : "0",
+			    input->preset ? " | DL_IO_DEFAULT" : "");
 }
 
 static void print_io_row(Host *h, const char *table, const Type *t, const char *name, int i,
@@ -119,7 +121,7 @@ void host_desc(Host *h)
 		strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n", host_own(h, "inputs"));
 		for (int i = 0; i < g->inputs.n; i++)
 			print_io_row(h, "in", g->inputs.at[i]->type, host_input_name(g, i), i,
-				     io_flags(placed->inputs.at[i]));
+				     io_flags(h, placed->inputs.at[i]));
 		strbuf_puts(h->b, "};\n");
 	}
 	if (g->results.n) {
@@ -171,8 +173,9 @@ void gen_header(Module *m, const HostOpts *o, StrBuf *b)
 		StrBuf t = {0};
 
 		type_print(&t, g->inputs.at[i]->type);
-		strbuf_printf(b, "/* input %d: \"%s\" %s */\n", i, host_input_name(g, i),
-			      strbuf_str(&t));
+		strbuf_printf(b, "/* input %d: \"%s\" %s%s */\n", i, host_input_name(g, i),
+			      strbuf_str(&t),
+			      g->inputs.at[i]->preset ? ", which has a default" : "");
 		strbuf_free(&t);
 	}
 	for (int i = 0; i < g->results.n; i++) {

@@ -564,6 +564,17 @@ static void print_embedded(Host *h)
 	strbuf_puts(h->b, "\n};\n\n");
 }
 
+/* Where among the weights the values are that inputs have in runs that give none. */
+static void print_presets(Host *h)
+{
+	if (!h->presets)
+		return;
+	strbuf_printf(h->b, "static const int64_t %s[] = {", host_own(h, "defaults"));
+	for (int i = 0; i < h->m->graph->inputs.n; i++)
+		strbuf_printf(h->b, "%s%lld", i ? ", " : "", (long long)h->presets[i]);
+	strbuf_puts(h->b, "};\n\n");
+}
+
 static void print_program(Host *h)
 {
 	static const char *const kinds[] = {"DL_WEIGHTS_NONE", "DL_WEIGHTS_EMBEDDED",
@@ -588,6 +599,7 @@ static void print_program(Host *h)
 			      (unsigned long long)h->m->target[t]->features);
 	strbuf_puts(h->b, "};\n\n");
 	print_embedded(h);
+	print_presets(h);
 	strbuf_printf(
 		h->b,
 		"static const dl_program %s = {\n\t.size = sizeof(dl_program),\n\t.abi = DL_ABI_VERSION,\n\t.desc = &%s,\n"
@@ -617,6 +629,8 @@ static void print_program(Host *h)
 		host_own(h, "exec"));
 	if (h->dims)
 		strbuf_printf(h->b, "\t.dims = %s,\n", host_own(h, "dims"));
+	if (h->presets)
+		strbuf_printf(h->b, "\t.defaults = %s,\n", host_own(h, "defaults"));
 	if (h->gpu)
 		strbuf_printf(h->b, "\t.gpu = &%s,\n};\n\n", host_own(h, "gpu"));
 	else if (h->m->gpu)
@@ -659,7 +673,9 @@ static bool print_all(Host *h, StrBuf *body)
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b)
 {
 	StrBuf body = {0};
-	Host h = {.m = m, .gc = g, .o = o}, gpu = {.m = m->gpu, .o = o, .gpu = true};
+	const int64_t *presets = m->mem ? m->mem->presets : NULL;
+	Host h = {.m = m, .gc = g, .o = o, .presets = presets},
+	     gpu = {.m = m->gpu, .o = o, .gpu = true, .presets = presets};
 	bool ok = (!m->gpu || print_all(&gpu, &body)) && (!m->ntargets || print_all(&h, &body));
 
 	h.b = b;

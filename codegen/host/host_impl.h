@@ -30,6 +30,7 @@ typedef struct Host {
 	int nb, nd;          /* the most buffers and dims of a launch */
 	bool dims;           /* there is a function for dims of inputs that are expressions */
 	bool gpu;            /* the program for GPUs: m is the GPUs' module */
+	const int64_t *presets; /* of the CPUs' memory plan, which is that of the weights in the host's memory */
 	bool reads;          /* the code that is printed reads values that sizes depend on */
 	VEC(const Value *) consts; /* those that kernels on its host read */
 } Host;

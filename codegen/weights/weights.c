@@ -49,14 +49,29 @@ static bool is_there(const Weights *w, const Value *v)
 	       w->layout->at[v->id] < w->layout->own;
 }
 
-static void copy_const(Weights *w, Value *v)
+static void copy_tensor(Weights *w, const Tensor *t, int64_t at)
 {
-	const Tensor *t = value_const(v);
 	Move *m = NEW(w->m->arena, Move);
 
 	*m = move_plain(t->bytes, 1);
-	if (t->bytes && !is_there(w, v))
-		weights_add_jobs(w, m, t->data, t->file != NULL, file_at(w, v));
+	if (t->bytes)
+		weights_add_jobs(w, m, t->data, t->file != NULL, at);
+}
+
+/* Constants that are stored, and what inputs are in runs that give none. */
+static void copy_constants(Weights *w)
+{
+	const MemPlan *mem = w->m->mem;
+
+	for (int i = 0; i < mem->stored.n; i++) {
+		Value *v = mem->stored.at[i];
+
+		if (value_const(v) && !is_there(w, v))
+			copy_tensor(w, value_const(v), file_at(w, v));
+	}
+	for (int i = 0; mem->presets && i < w->m->graph->inputs.n; i++)
+		if (mem->presets[i] >= 0)
+			copy_tensor(w, w->m->graph->inputs.at[i]->preset, mem->presets[i]);
 }
 
 static bool place(Weights *w, Value *v, const Node *n)
@@ -154,9 +169,7 @@ static bool write_module(Module *m, const WeightsFile *layout, int fd, int64_t b
 				  strerror(errno));
 	w.data = NEW_ARRAY(m->arena, m->graph->nvalues + 1, void *);
 	w.mine = NEW_ARRAY(m->arena, m->graph->nvalues + 1, size_t);
-	for (int i = 0; i < m->mem->stored.n; i++)
-		if (value_const(m->mem->stored.at[i]))
-			copy_const(&w, m->mem->stored.at[i]);
+	copy_constants(&w);
 	for (Node *n = m->graph->first; n && ok; n = n->next)
 		if (node_kernel(n) && n->nout && value_is_weights(m, n->out[0]))
 			ok = compute(&w, n);

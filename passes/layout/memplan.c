@@ -11,6 +11,7 @@
 #include "passes/module.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* The slots of an arena. */
 typedef struct Slots {
@@ -312,6 +313,27 @@ static void place_weights(Plan *p)
 			weights_place(p, value_base(g->results.at[i]->value));
 }
 
+/* What inputs are in runs that give none: behind the weights, for the host alone reads it. */
+static void place_presets(Plan *p)
+{
+	const Graph *g = p->m->graph;
+
+	if (module_on_gpu(p->m))
+		return;
+	for (int i = 0; i < g->inputs.n; i++) {
+		const Tensor *t = g->inputs.at[i]->preset;
+
+		if (!t)
+			continue;
+		if (!p->p->presets) {
+			p->p->presets = NEW_ARRAY(p->m->arena, g->inputs.n, int64_t);
+			memset(p->p->presets, -1, (size_t)g->inputs.n * sizeof(int64_t));
+		}
+		p->p->presets[i] = p->p->weights;
+		p->p->weights += (t->bytes + 63) / 64 * 64;
+	}
+}
+
 /* B of schedule S is no larger than in runs for which S is. Variants have theirs in one slot, though none of their sizes is
  * the largest for all dims. */
 static Place place_temp(Plan *p, const Node *n, const Schedule *s, const Buf *b)
@@ -413,6 +435,7 @@ bool pass_memplan(Module *m)
 	for (int i = 0; i < g->inputs.n; i++)
 		p.p->value[g->inputs.at[i]->id] = (Place){PLACE_INPUT, i, 0, NULL};
 	place_weights(&p);
+	place_presets(&p);
 	for (Node *n = g->first; n; n = n->next, at++) {
 		Place *temp[MAX_TARGETS];
 		int ntemp[MAX_TARGETS];

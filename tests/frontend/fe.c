@@ -19,7 +19,7 @@ static Graph *import_bytes(Diag *d, const char *path, const void *bytes, size_t 
 			    : onnx_open(d, path);
 	Ctx *c = ctx_new(d);
 	Arena *a = arena_new();
-	Graph *g = f ? onnx_import(c, a, f) : NULL;
+	Graph *g = f ? onnx_import(c, a, f, NULL) : NULL;
 
 	for (Node *m = g ? g->first : NULL; m; m = m->next)
 		++*nodes;
@@ -35,7 +35,7 @@ static int print_graph(const char *path)
 	OnnxFile *f = onnx_open(&d, path);
 	Ctx *c = ctx_new(&d);
 	Arena *a = arena_new();
-	Graph *g = f ? onnx_import(c, a, f) : NULL;
+	Graph *g = f ? onnx_import(c, a, f, NULL) : NULL;
 	StrBuf b = {0};
 
 	if (g)

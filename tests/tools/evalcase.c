@@ -160,7 +160,7 @@ static int run_case(const char *dir)
 	c.diag = (Diag){.out = open_memstream(&c.text, &c.text_size), .file = "model"};
 	c.ctx = ctx_new(&c.diag);
 	c.model = onnx_open(&c.diag, path);
-	c.graph = c.model ? onnx_import(c.ctx, c.arena, c.model) : NULL;
+	c.graph = c.model ? onnx_import(c.ctx, c.arena, c.model, NULL) : NULL;
 	if (!c.graph || !infer_graph_run(infer_new(c.graph))) {
 		printf("FAIL %s: %s\n", dir, said(&c));
 		return 1;

@@ -28,6 +28,7 @@ static const char usage[] =
 	"  --tf32                GPUs may round the factors of f32 products to tf32; sm_80 and later\n"
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
+	"  --overridable=NAME    an input that has an initialiser stays an input, with that as its default; may be repeated\n"
 	"  -O0 -O1 -O2 -O3       effort (default -O2)\n"
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
 	"  --runtime=FILE        libdlrt.a for the target\n"
@@ -79,11 +80,12 @@ typedef struct Warning {
 
 static const Warning warnings[] = {
 	{"all", false, true},
-	{"shape", false, false},     /* a type that a .dl declares is not the one found */
-	{"duplicate", false, false}, /* two constants of one name */
-	{"unbounded", true, false},  /* memory whose size depends on data */
-	{"unproved", false, true},   /* a schedule that isl cannot prove (--verify) */
-	{"fallback", false, true},   /* a copy that the GPU's run waits for */
+	{"shape", false, false},       /* a type that a .dl declares is not the one found */
+	{"duplicate", false, false},   /* two constants of one name */
+	{"overridable", false, false}, /* inputs that are constants, since they have initialisers */
+	{"unbounded", true, false},    /* memory whose size depends on data */
+	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
+	{"fallback", false, true},     /* a copy that the GPU's run waits for */
 };
 
 void options_gpu_only(Diag *d)
@@ -258,6 +260,14 @@ static bool dim(Cli *c, const char *text)
 	return true;
 }
 
+static bool overridable(Cli *c, const char *name)
+{
+	if (c->overridable.n == MAX_OVERRIDABLE)
+		return usage_error(c, "%s: too many", "--overridable");
+	c->overridable.name[c->overridable.n++] = name;
+	return true;
+}
+
 static bool is_identifier(const char *s)
 {
 	if (!isalpha((unsigned char)*s) && *s != '_')
@@ -301,6 +311,8 @@ static bool option(Cli *c, char **argv, int *i)
 			return number(c, numbers[j].option, v, (int *)((char *)c + numbers[j].at));
 	if ((v = take_value(argv, i, "--dim", &lacks)))
 		return dim(c, v);
+	if ((v = take_value(argv, i, "--overridable", &lacks)))
+		return overridable(c, v);
 	return usage_error(c, lacks ? "%s wants a value" : "unknown option %s", a);
 }
 
@@ -368,6 +380,9 @@ bool options_read(Cli *c, int argc, char **argv)
 		return usage_error(c, "--name=%s is no C identifier", c->name);
 	if (c->cubin && strcmp(c->cubin, "yes") && strcmp(c->cubin, "no"))
 		return usage_error(c, "--cubin=%s: it is yes or no", c->cubin);
+	if (c->overridable.n && str_ends(c->input, ".dl"))
+		return usage_error(c, "%s: a .dl says itself which inputs have defaults",
+				   "--overridable");
 	if (c->check && str_ends(c->input, ".dl"))
 		return usage_error(c, "%s wants an ONNX model", "--check");
 	if (c->dump && !pass_exists(c->dump))

@@ -4,6 +4,7 @@
 #define TOOLS_DLCC_OPTIONS_H
 
 #include "base/diag.h"
+#include "frontend/import.h"
 
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ typedef struct Cli {
 	const char *dump, *dump_node;
 	DimOption dims[MAX_DIMS];
 	int ndims;
+	Overridable overridable;
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles;
 	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded;

@@ -75,7 +75,8 @@ static bool by_names(const char *const *names, int n_in, const Array *arrays, in
 	return false;
 }
 
-bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, int n_in, Array *in)
+bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, int n_in, Array *in,
+		 const Array *otherwise)
 {
 	Array *arrays;
 	const int n = data_read(a, d, dir, "input", &arrays);
@@ -83,8 +84,12 @@ bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, i
 	for (int i = 0; n >= 0 && i < n_in; i++) {
 		const Array *v = data_pick(arrays, n, names[i], i);
 
-		if (!v ||
-		    (by_names(names, n_in, arrays, n) && v->name[0] && strcmp(v->name, names[i])))
+		if (v && by_names(names, n_in, arrays, n) && v->name[0] &&
+		    strcmp(v->name, names[i]))
+			v = NULL;
+		if (!v && otherwise && otherwise[i].name)
+			v = &otherwise[i];
+		if (!v)
 			return diag_error(d, (DiagLoc){.file = dir}, "no data for input \"%s\"",
 					  names[i]);
 		in[i] = *v;
@@ -95,10 +100,13 @@ bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, i
 static bool inputs(Session *s, const char *dir, Array *in)
 {
 	const char **names = NEW_ARRAY(s->arena, s->desc->n_in + 1, const char *);
+	Array *otherwise = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
 
-	for (int32_t i = 0; i < s->desc->n_in; i++)
+	for (int32_t i = 0; i < s->desc->n_in; i++) {
 		names[i] = session_in(s, i)->name;
-	return data_inputs(s->arena, s->diag, dir, names, s->desc->n_in, in);
+		session_default(s, i, &otherwise[i]);
+	}
+	return data_inputs(s->arena, s->diag, dir, names, s->desc->n_in, in, otherwise);
 }
 
 static bool same(const char *set, const Array *got, const Array *want, Tolerance t)

@@ -250,8 +250,9 @@ void session_describe(const Session *s, FILE *f)
 		d->name, d->version, d->hash, d->targets, d->weights_size);
 	for (int32_t i = 0; i < d->n_in; i++) {
 		describe_io(f, "input", session_in(s, i));
-		fprintf(f, "%s\n",
-			session_in(s, i)->flags & DL_IO_HOST ? " (sizes depend on it)" : "");
+		fprintf(f, "%s%s\n",
+			session_in(s, i)->flags & DL_IO_HOST ? " (sizes depend on it)" : "",
+			session_in(s, i)->flags & DL_IO_DEFAULT ? " (has a default)" : "");
 	}
 	for (int32_t o = 0; o < d->n_out; o++) {
 		const int32_t alias = session_out(s, o)->alias;
@@ -336,6 +337,19 @@ int64_t *session_dims(const Session *s, const Array *in)
 	return v;
 }
 
+bool session_default(const Session *s, int32_t i, Array *v)
+{
+	const dl_io *io = session_in(s, i);
+
+	if (!(io->flags & DL_IO_DEFAULT))
+		return false;
+	*v = (Array){io->name, dtype_by_onnx(io->dtype), io->rank,
+		     NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL};
+	for (int32_t d = 0; d < io->rank; d++)
+		v->dims[d] = dl_io_dim(io, d)->value;
+	return true;
+}
+
 Array *session_random(Session *s, const int64_t *sym_values)
 {
 	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
@@ -346,6 +360,8 @@ Array *session_random(Session *s, const int64_t *sym_values)
 	for (int32_t i = 0; ok && i < s->desc->n_in; i++) {
 		const dl_io *io = session_in(s, i);
 
+		if (session_default(s, i, &in[i]))
+			continue;
 		in[i] = (Array){io->name, dtype_by_onnx(io->dtype), io->rank,
 				NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL};
 		for (int32_t d = 0; ok && d < io->rank; d++) {

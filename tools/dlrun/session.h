@@ -45,6 +45,8 @@ bool session_fail(const Session *s, const char *what, int status);
 
 /* What --describe prints. */
 void session_describe(const Session *s, FILE *f);
+/* Input i of the model without data, where it has a default: a run then takes that; false: it has none. */
+bool session_default(const Session *s, int32_t i, Array *v);
 /* The symbols' values that dims of inputs IN are, -1 for others. */
 int64_t *session_dims(const Session *s, const Array *in);
 /* Inputs for a benchmark: shapes from SYM_VALUES (one per symbol), random data. Null after a

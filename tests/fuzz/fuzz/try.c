@@ -123,7 +123,7 @@ static bool compile(Try *y, Module *m)
 {
 	phase(y, "import");
 	m->ctx = ctx_new(&y->diag);
-	m->graph = onnx_import(m->ctx, y->arena, y->file);
+	m->graph = onnx_import(m->ctx, y->arena, y->file, NULL);
 	if (!m->graph) {
 		refuse(y);
 		return false;
@@ -369,7 +369,7 @@ static void run(Try *y, Module *m, Bytes file, const char *sample)
 	const Tensor *in[MAX_INPUTS];
 	Tensor **want, **got;
 	Ctx *ctx = ctx_new(&y->diag);
-	Graph *g = onnx_import(ctx, y->arena, y->file);
+	Graph *g = onnx_import(ctx, y->arena, y->file, NULL);
 	bool ok;
 
 	want = NEW_ARRAY(y->arena, m->graph->results.n + 1, Tensor *);

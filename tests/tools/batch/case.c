@@ -158,7 +158,7 @@ static bool read_set(Case *c, int k, Set *s)
 	s->feed = NEW_ARRAY(c->arena, g->inputs.n + 1, const Tensor *);
 	s->noise = data_noise(c->arena, c->dir, k);
 	s->noise = s->noise > c->noise ? s->noise : c->noise;
-	if (!data_inputs(c->arena, &c->diag, dir, names, g->inputs.n, s->in))
+	if (!data_inputs(c->arena, &c->diag, dir, names, g->inputs.n, s->in, NULL))
 		return false;
 	s->nwant = data_read(c->arena, &c->diag, dir, "output", &s->want);
 	for (int i = 0; i < g->inputs.n; i++) {
@@ -225,7 +225,7 @@ static Graph *import(Case *c)
 {
 	if (c->edge)
 		return edge_graph(c->arena, &c->diag, c->edge);
-	return c->file ? onnx_import(ctx_new(&c->diag), c->arena, c->file) : NULL;
+	return c->file ? onnx_import(ctx_new(&c->diag), c->arena, c->file, NULL) : NULL;
 }
 
 /* ---- eval ---- */

@@ -509,4 +509,8 @@ static void lower_einsum(Infer *in, Node *n, Kernel *k)
 
 const Op op_MatMul = {.infer = infer_matmul, .lower = lower_matmul};
 const Op op_Gemm = {.infer = infer_gemm, .lower = lower_gemm};
-const Op op_Einsum = {.infer = infer_einsum, .lower = lower_einsum};
+const Op op_Einsum = {
+	.infer = infer_einsum,
+	.lower = lower_einsum,
+	.doc = "at most 16 dims in a product of some of the operands",
+};

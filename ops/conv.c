@@ -126,7 +126,8 @@ static bool transposed_init(Infer *in, Ctx *c, Node *n, Window *w)
 				   x->rank, wt->rank);
 	w->n = x->rank - 2;
 	if (in && 4 + 3 * w->n > MAX_ITERS)
-		return infer_error(in, n, "%d spatial dims are too many", w->n);
+		return infer_error(in, n, "%d spatial dims; at most %d are supported", w->n,
+				   (MAX_ITERS - 4) / 3);
 	if (in && nshape > 0 && nshape != w->n && nshape != x->rank)
 		return infer_error(in, n, "output_shape has %d entries", nshape);
 	if (!window_ints(in, n, "strides", w->n, 1, 1, w->stride) ||
@@ -330,4 +331,8 @@ static void lower_conv_transpose(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_Conv = {.infer = infer_conv, .lower = lower_conv};
-const Op op_ConvTranspose = {.infer = infer_conv_transpose, .lower = lower_conv_transpose};
+const Op op_ConvTranspose = {
+	.infer = infer_conv_transpose,
+	.lower = lower_conv_transpose,
+	.doc = "at most 9 spatial dims",
+};

@@ -124,6 +124,7 @@ const Op op_GatherElements = {
 static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 {
 	const Type *x = infer_type(n, 0), *i = infer_type(n, 1), *u = infer_type(n, 2);
+	StrBuf last = {0};
 	int64_t v;
 
 	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1))
@@ -131,10 +132,16 @@ static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 	if (i->rank < 1)
 		return infer_error(in, n, "the indices are a scalar");
 	if (!dim_is_const(i->dims[i->rank - 1], &v)) {
-		if (!u)
-			return infer_error(
+		if (!u) {
+			dim_print(&last, i->dims[i->rank - 1]);
+			infer_error(
 				in, n,
-				"the last dim of the indices must be a constant, for it makes the rank");
+				"the last dim of the indices is %s, and must be a number, since "
+				"the result's rank depends on it; bind it by --dim",
+				strbuf_str(&last));
+			strbuf_free(&last);
+			return false;
+		}
 		v = i->rank - 1 + x->rank - u->rank;
 		if (v >= 0 &&
 		    !infer_equal(in, n, i->dims[i->rank - 1], dim_const(infer_ctx(in), v),
@@ -204,7 +211,10 @@ static void lower_gathernd(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_GatherND = {
-	.infer = infer_gathernd, .lower = lower_gathernd, .doc = "strings are not supported"};
+	.infer = infer_gathernd,
+	.lower = lower_gathernd,
+	.doc = "strings are not supported; the last dim of the indices must be a number (a symbol, bound by --dim)",
+};
 
 static bool check_reduction(Infer *in, Node *n, Monoid *m)
 {

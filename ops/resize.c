@@ -212,7 +212,9 @@ static bool by_scales(Infer *in, Node *n, Sampling *s)
 		if (!a->used)
 			continue;
 		if (!exact_scale(v[a->at], &num, &den))
-			return infer_error(in, n, "scale %g is not supported", v[a->at]);
+			return infer_error(
+				in, n, "scale %g is not supported; it must be from 2^-17 to 2^16",
+				v[a->at]);
 		a->num = dim_const(c, num);
 		a->den = dim_const(c, den);
 		a->out = scaled_dim(c, a->in, (float)v[a->at], num, den);
@@ -360,5 +362,7 @@ static bool expand_upsample(Infer *in, Node *n, Value **out)
 const Op op_Resize = {
 	.infer = infer_resize,
 	.lower = lower_resize,
-	.doc = "No strings. A length of 1 under pytorch_half_pixel is sampled at 0, as the standard says."};
+	.doc = "strings are not supported, bool only in mode nearest, scales from 2^-17 to 2^16; a length of 1 under "
+	       "pytorch_half_pixel is sampled at 0, as the standard says",
+};
 const Op op_Upsample = {.expand = expand_upsample};

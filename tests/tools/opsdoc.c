@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints docs/ops.md: what ir/ops.def and the families' structs say of each operator. */
-#include "ops/op.h"
+#include "ops/infer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +46,11 @@ int main(void)
 	       "Older opsets are upgraded when a model is read. An elementwise operator's meaning is the expression, over\n"
 	       "its operands x, y, z and its attributes; a structured one writes statements; a composite one is made of\n"
 	       "other operators.\n\n"
+	       "Of no operator are strings, sequences or optionals supported, nor tensors of unknown rank or of a rank above %d.\n"
+	       "An operand whose elements shape the result (a shape, axes, starts, sizes, repeats) may be known at run time only, but\n"
+	       "the number of its elements must be known when the model is compiled, and be at most %d.\n\n"
 	       "| operator | kind | operands | results | meaning, and what is not supported |\n|---|---|---|---|---|\n",
-	       n);
+	       n, MAX_RANK, MAX_CONTENTS);
 	for (int i = 0; i < n; i++) {
 		const Op *op = op_table[order[i]];
 		char in[32], out[32];

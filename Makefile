@@ -236,15 +236,20 @@ format:
 	clang-format -i $(filter-out tests/numerics/refs.c,\
 		$(LIB_SRC) $(wildcard $(addsuffix /*.c,runtime tools tools/* tests/* examples/* bench/*)))
 
+# Documents lie as they do here, so that what they name is found beside them.
+DOC := $(DESTDIR)$(PREFIX)/share/doc/dlcc
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/share/man/man1
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DOC)/docs $(patsubst %,$(DOC)/%,$(wildcard examples/*))
 	install $(TOOLS:%=$(BUILD)/bin/%) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 runtime/dlrt.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/lib/libdlrt.a $(DESTDIR)$(PREFIX)/lib
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' runtime/dlrt.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrt.pc
+	install -m 644 README.md LICENSE NOTICE $(DOC)
+	install -m 644 docs/*.md $(DOC)/docs
+	for f in examples/*/*; do install -m $$(stat -c %a $$f) $$f $(DOC)/$$f || exit; done
 
 clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags

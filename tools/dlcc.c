@@ -360,6 +360,7 @@ static bool emit(Cli *c, Module *m)
 			 .sysroot = c->sysroot,
 			 .runtime = c->runtime,
 			 .weights_file = c->weights,
+			 .embed = c->embed,
 			 .cubin = wants_cubin(c),
 			 .ptxas = c->ptxas,
 			 .version = DLCC_VERSION,

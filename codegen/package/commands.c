@@ -70,7 +70,45 @@ bool pack_find_cc(Pack *p)
 				  "C compiler (gcc, or clang from 15 on)",
 				  wanted);
 	return diag_error(p->diag, (DiagLoc){.file = p->o->output},
-			  "no C compiler on PATH; install clang or gcc, or name one by --cc=");
+			  "no C compiler on PATH: install gcc from 12 on or clang from %d on "
+			  "(apt-get install gcc, or clang), or name one by --cc=",
+			  CLANG_OLDEST);
+}
+
+/* The first of P's CPU targets that is an x86-64, or null. */
+static const Target *x86_target(const Pack *p)
+{
+	for (int t = 0; t < p->m->ntargets; t++)
+		if (p->m->target[t]->march)
+			return p->m->target[t];
+	return NULL;
+}
+
+bool pack_cc_fits(Pack *p)
+{
+	char *argv[16] = {(char *)(uintptr_t)p->cc};
+	const Target *t = x86_target(p);
+	const char *machine;
+	int n = 1;
+	pid_t pid;
+
+	if (!p->cc || !p->o->cc || !t || p->o->dry)
+		return true;
+	for (int i = 0; p->cc_args[i]; i++)
+		argv[n++] = p->cc_args[i];
+	argv[n] = (char *)(uintptr_t) "-dumpmachine";
+	pid = pack_start(p, argv, 0);
+	if (pid < 0 || pack_finish(pid, 0)) /* what fails here is told by the first compile */
+		return pack_forget_log(p);
+	machine = pack_log(p);
+	machine = arena_strndup(p->a, machine, strcspn(machine, "\n"));
+	pack_forget_log(p);
+	return !strchr(machine, '-') || str_starts(machine, "x86_64") ||
+	       str_starts(machine, "amd64") ||
+	       diag_error(p->diag, (DiagLoc){.file = p->o->output},
+			  "--cc=%s makes code for %s, and %s is an x86-64; give "
+			  "--target=cpu:generic, and --runtime=FILE, that machine's libdlrt.a",
+			  p->o->cc, machine, t->name);
 }
 
 /* A tool that goes with the C compiler: aarch64-linux-gnu-ar with aarch64-linux-gnu-gcc. */
@@ -176,19 +214,49 @@ static pid_t start_compile(Pack *p, int i)
 	return p->o->dry ? 0 : pack_start(p, argv, i);
 }
 
+/* What a command that failed printed, and what to do then. */
+typedef struct Hint {
+	const char *printed, *what;
+} Hint;
+
+static const Hint hints[] = {
+	/* ld says it where a file is too large, too. */
+	{"No space left on device",
+	 "the disk that the output goes to is full, or files may not be as large (ulimit -f)"},
+	{"Disk quota exceeded",
+	 "the disk that the output goes to is full: this user may have no more of it"},
+	{"File too large", "the output is larger than files may be (ulimit -f)"},
+	{"libclang_rt",
+	 "--sanitize needs the runtime of clang's sanitizers: apt-get install libclang-rt-VERSION-dev, or give --cc=gcc"},
+	{"-lasan",
+	 "--sanitize needs the runtime of gcc's sanitizers: install libasan and libubsan"},
+	{".h: No such file",
+	 "the C library's headers are missing: apt-get install libc6-dev, or for another machine those of its cross compiler"},
+	{".h' file not found",
+	 "the C library's headers are missing: apt-get install libc6-dev, or for another machine name their folder by --sysroot=DIR"},
+	{"cannot execute",
+	 "a part of the C compiler is missing: install binutils, and the compiler again"},
+	{"unable to execute command",
+	 "a part of the C compiler is missing: install binutils, and the compiler again"},
+};
+
 static bool command_failed(Pack *p, const char *what, const char *program, const char *kind)
 {
-	size_t n = 0;
-	const char *text = read_file(p->a, p->log, &n);
+	const char *text = pack_log(p), *at = text;
 
 	diag_error(p->diag, (DiagLoc){.file = p->o->output},
 		   "%s failed (%s); run with --save-temps to see the %s", what, program, kind);
-	for (int lines = 0; text && *text && lines < 12; lines++) {
-		int len = (int)strcspn(text, "\n");
+	for (int lines = 0; *at && lines < 12; lines++) {
+		int len = (int)strcspn(at, "\n");
 
-		diag_note(p->diag, "%.*s", len, text);
-		text += len + (text[len] == '\n');
+		diag_note(p->diag, "%.*s", len, at);
+		at += len + (at[len] == '\n');
 	}
+	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+		if (strstr(text, hints[i].printed)) {
+			diag_note(p->diag, "%s", hints[i].what);
+			break;
+		}
 	return false;
 }
 
@@ -239,6 +307,7 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 {
 	char *argv[MAX_ARGS + MAX_FILES];
 	int n = common_args(p, argv);
+	const char *slash = strrchr(p->o->output, '/');
 	static const char *const flags[] = {"-shared",
 					    "-fPIC",
 					    "-Wl,--gc-sections",
@@ -250,6 +319,11 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
 			argv[n++] = (char *)(uintptr_t)flags[j];
+	/* A program that is linked with it looks for its file's name, not for the path that the linker was given. */
+	argv[n++] = (char *)(uintptr_t) "-Xlinker";
+	argv[n++] = (char *)(uintptr_t) "-soname";
+	argv[n++] = (char *)(uintptr_t) "-Xlinker";
+	argv[n++] = (char *)(uintptr_t)(slash ? slash + 1 : p->o->output);
 	argv[n++] = (char *)(uintptr_t) "-o";
 	argv[n++] = (char *)(uintptr_t)out;
 	for (int i = 0; i < p->nfiles; i++)

@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EMBED_LIMIT = 16 << 20, KERNELS_PER_FILE = 12 };
+/* Weights of up to EMBED_LIMIT bytes are data of a .a, .o or .c unless a file is named for them; of up to EMBED_MOST where
+ * that is asked for. With more the code of a program could be too far from its data for its relocations. */
+enum { EMBED_LIMIT = 16 << 20, EMBED_MOST = 1 << 30, KERNELS_PER_FILE = 12 };
 
 /* ---- C files ---- */
 
@@ -190,10 +192,12 @@ static bool find_kind(Pack *p, const char *suffix)
 		  : p->o->weights_file     ? WEIGHTS_FILE
 		  : !strcmp(suffix, ".so") ? WEIGHTS_SECTION
 					   : WEIGHTS_EMBEDDED;
-	if (p->kind == WEIGHTS_EMBEDDED && size > EMBED_LIMIT)
+	if (p->kind == WEIGHTS_EMBEDDED && size > (p->o->embed ? EMBED_MOST : EMBED_LIMIT))
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
-				  "%lld bytes of weights do not fit into a %s; give --weights=FILE",
-				  (long long)size, suffix);
+				  "%lld bytes of weights do not fit into a %s, which has up to %d; "
+				  "give --weights=FILE%s",
+				  (long long)size, suffix, p->o->embed ? EMBED_MOST : EMBED_LIMIT,
+				  size <= EMBED_MOST ? ", or --embed-weights for up to 1 GiB" : "");
 	return true;
 }
 
@@ -529,13 +533,14 @@ static bool build(Pack *p, const char *suffix)
 
 bool package(Module *m, const PackageOpts *o)
 {
-	Pack p = {.m = m, .o = o, .a = m->arena, .diag = m->ctx->diag, .wfd = -1};
+	Pack p = {.m = m, .o = o, .a = m->arena, .diag = m->ctx->diag, .wfd = -1, .log_fd = -1};
 	const char *suffix = strrchr(o->output, '.');
+	const bool text = !strcmp(suffix, ".c") || !strcmp(suffix, ".ptx");
 	bool ok;
 
-	if (!pack_find_cc(&p) || !pack_find_ptxas(&p) || !pack_make_dir(&p))
+	if (((!text || o->cc) && !pack_find_cc(&p)) || !pack_find_ptxas(&p) || !pack_make_dir(&p))
 		return false;
-	ok = build(&p, suffix) && pack_commit(&p);
+	ok = pack_cc_fits(&p) && build(&p, suffix) && pack_commit(&p);
 	if (p.wmap)
 		munmap(p.wmap, (size_t)weights_size(m));
 	if (p.wfd >= 0)

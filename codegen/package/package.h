@@ -16,6 +16,7 @@ typedef struct PackageOpts {
 	const char *sysroot;       /* null: none */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
 	const char *weights_file;  /* null: embedded or in a section */
+	bool embed;                /* a .a, .o or .c holds weights of more than 16 MiB, too */
 	bool cubin;                /* the GPU's code also as ptxas compiles it */
 	const char *ptxas;         /* null: on PATH, or where CUDA usually is */
 	const char *version;

@@ -21,6 +21,7 @@ typedef struct Pack {
 	Arena *a;
 	Diag *diag;
 	const char *cc, *ptxas, *dir, *log;
+	int log_fd;         /* what commands print, in memory: their disk may be full */
 	char *cc_args[8]; /* further words of --cc=, up to a null */
 	Made made[3];
 	int nmade;
@@ -58,10 +59,15 @@ bool pack_commit(Pack *p);
 pid_t pack_start(Pack *p, char *const *argv, int slot);
 /* Waits for it; its status. */
 int pack_finish(pid_t pid, int slot);
+/* What the commands so far printed, since it was last forgotten. True. */
+const char *pack_log(Pack *p);
+bool pack_forget_log(Pack *p);
 
 /* ---- codegen/package/commands.c ---- */
 
 bool pack_find_cc(Pack *p);
+/* A compiler that the user names makes code for the machine of the targets. */
+bool pack_cc_fits(Pack *p);
 /* Where it is needed, ptxas. */
 bool pack_find_ptxas(Pack *p);
 /* Compiles the file PTX for TARGET as the file CUBIN. */

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -113,8 +114,24 @@ bool pack_make_dir(Pack *p)
 	p->dir = arena_strdup(p->a, live_dir);
 	live = 1;
 	sigprocmask(SIG_SETMASK, &old, NULL);
-	p->log = pack_temp(p, "log");
+	p->log_fd = memfd_create("dlcc-log", MFD_CLOEXEC);
+	p->log = p->log_fd >= 0 ? arena_printf(p->a, "/proc/self/fd/%d", p->log_fd)
+				: pack_temp(p, "log");
 	return true;
+}
+
+const char *pack_log(Pack *p)
+{
+	size_t n = 0;
+	const char *text = read_file(p->a, p->log, &n);
+
+	return text ? text : "";
+}
+
+bool pack_forget_log(Pack *p)
+{
+	/* What cannot be forgotten is printed once more where a command fails. */
+	return !truncate(p->log, 0) || true;
 }
 
 void pack_clean_up(Pack *p)
@@ -128,6 +145,8 @@ void pack_clean_up(Pack *p)
 	if (*live_file)
 		unlink(live_file);
 	live = 0;
+	if (p->log_fd >= 0)
+		close(p->log_fd);
 }
 
 /* ---- Moves ---- */

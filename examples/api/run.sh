@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs the programs of this folder: run.sh [BUILD-FOLDER].
+# Builds and runs the programs of this folder: run.sh [BUILD [OUT]]. BUILD has bin, lib and include, as the prefix of an
+# installation has.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-$here/../../build}" && pwd)
-out=$build/examples
+out=${2:-$build/examples}
 digits=$here/../digits
 mkdir -p "$out"
 cd "$out"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the model, links it into digits.c, and reads the held-out scans; then the same for GPUs, on a simulated one:
-# run.sh [BUILD-FOLDER].
+# run.sh [BUILD [OUT]]. BUILD has bin, lib and include, as the prefix of an installation has.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-$here/../../build}" && pwd)
-out=$build/demo
+out=${2:-$build/demo}
 mkdir -p "$out"
 cd "$out"
 

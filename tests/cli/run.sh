@@ -132,6 +132,23 @@ try "tf32 on an early GPU" 2 "--tf32: sm_75 multiplies no tf32; sm_80 and later 
 try "no target" 2 "names none" cnn.onnx --target=cpu: -o m.so
 try "unknown compiler" 1 "--cc=tcc9: there is no such program; give" cnn.onnx --cc=tcc9 -o m.so
 try "a compiler that fails" 1 "the C compiler failed" cnn.onnx --cc=false -o m.so
+printf '#!/bin/sh\nPATH=/nowhere exec %s "$@"\n' "$build/bin/dlcc" >alone
+printf '#!/bin/sh\ncase "$*" in *-shared*) echo "ld: cannot find $SAYS" >&2; exit 1;; esac\nexec gcc "$@"\n' >failing-cc
+printf '#!/bin/sh\necho aarch64-linux-gnu\n' >arm-cc
+chmod +x alone failing-cc arm-cc
+dlcc=./alone
+try "no compiler" 1 "no C compiler on PATH: install gcc from 12 on or clang from 15 on" cnn.onnx -o m.so
+if [ "$(wc -l <out)" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: no compiler: more than one message"; fi
+try "C needs no compiler" 0 "" cnn.onnx -o alone.c
+dlcc=$build/bin/dlcc
+export SAYS=/lib/libclang_rt.asan.a
+try "no sanitizers of clang" 1 "note: --sanitize needs the runtime of clang's sanitizers: apt-get install" cnn.onnx --cc=./failing-cc --sanitize -o m.so
+SAYS=-lasan
+try "no sanitizers of gcc" 1 "note: --sanitize needs the runtime of gcc's sanitizers: install" cnn.onnx --cc=./failing-cc --sanitize -o m.so
+unset SAYS
+try "a compiler for another machine" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and x86-64-v3 is an x86-64; give --target=cpu:generic, and --runtime=FILE" \
+	cnn.onnx --cc=./arm-cc --target=cpu:v3 -o m.so
+try "weights inside and beside" 2 "--embed-weights: --weights puts them into a file" large.onnx --embed-weights --weights=w.bin -o m.a
 clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)
 if [ -n "$clang" ] && echo "#include <string.h>" | "$clang" --target=aarch64-linux-gnu -xc -fsyntax-only - 2>/dev/null; then
 	try "the wrong runtime" 1 "for another machine than the libdlrt.a beside dlcc; give its own: --runtime=FILE" cnn.onnx --target=cpu:generic \

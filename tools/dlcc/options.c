@@ -33,6 +33,7 @@ static const char usage[] =
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
 	"  --runtime=FILE        libdlrt.a for the target\n"
 	"  --weights=FILE        weights in a file beside the artifact\n"
+	"  --embed-weights       weights of more than 16 MiB inside a .a, .o or .c, too\n"
 	"  --threads=N           C compilers at once (default, and 0: the processors)\n"
 	"  --check               say for each node whether and how it is supported\n"
 	"  --dump-ir[=PASS]      print the IR after every pass, or after PASS; --dump-node=NAME: only there\n"
@@ -187,11 +188,17 @@ typedef struct Flag {
 } Flag;
 
 static const Flag flags[] = {
-	{"-v", offsetof(Cli, verbose)},         {"--verbose", offsetof(Cli, verbose)},
-	{"--check", offsetof(Cli, check)},      {"--time-passes", offsetof(Cli, time_passes)},
-	{"--dump-ir", offsetof(Cli, dump_all)}, {"--sanitize", offsetof(Cli, sanitize)},
-	{"--shuffle", offsetof(Cli, shuffle)},  {"--verify", offsetof(Cli, verify)},
-	{"--tf32", offsetof(Cli, tf32)},        {"-###", offsetof(Cli, dry)},
+	{"-v", offsetof(Cli, verbose)},
+	{"--verbose", offsetof(Cli, verbose)},
+	{"--check", offsetof(Cli, check)},
+	{"--time-passes", offsetof(Cli, time_passes)},
+	{"--dump-ir", offsetof(Cli, dump_all)},
+	{"--sanitize", offsetof(Cli, sanitize)},
+	{"--shuffle", offsetof(Cli, shuffle)},
+	{"--verify", offsetof(Cli, verify)},
+	{"--tf32", offsetof(Cli, tf32)},
+	{"-###", offsetof(Cli, dry)},
+	{"--embed-weights", offsetof(Cli, embed)},
 };
 
 /* The value of OPTION, where ARGV[*i] is OPTION=VALUE, or OPTION with the value as the next argument. Null where
@@ -357,8 +364,10 @@ static bool check_effect(Cli *c)
 	const bool text = c->output && str_ends(c->output, ".dl"),
 		   ptx = c->output && str_ends(c->output, ".ptx");
 
-	if (c->weights && (text || ptx))
+	if ((c->weights || c->embed) && (text || ptx))
 		return usage_error(c, "--weights: %s holds no weights", c->output);
+	if (c->weights && c->embed)
+		return options_fault(c, "--embed-weights: --weights puts them into a file");
 	if (c->tf32 && text)
 		return usage_error(c, "--tf32: %s is the model before any code", c->output);
 	if (text && looks_at_passes(c))

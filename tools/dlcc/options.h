@@ -26,7 +26,7 @@ typedef struct Cli {
 	Overridable overridable;
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles;
-	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded;
+	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded, embed;
 	Diag diag;
 } Cli;
 

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What `make install` puts where, and that the examples build and run from there. Prints "N passed, N failed".
+cd "$(dirname "$0")/../.." || exit 2
+build=$(cd "${BUILD:-build}" && pwd)
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+check() { # what, command that says why when it fails
+	local what=$1 why
+	shift
+	if why=$("$@" 2>&1); then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL: $what: $(printf %s "$why" | tail -n 3 | tr '\n' ' ')"
+	fi
+}
+# What was built stays as it is.
+put() { make -s -o all BUILD="$build" DESTDIR="$tmp/root" PREFIX=/opt/dlcc install; }
+prefix=$tmp/root/opt/dlcc doc=$tmp/root/opt/dlcc/share/doc/dlcc
+files() {
+	local f
+	for f in bin/dlcc bin/dlcc-opt bin/dlrun include/dlrt.h lib/libdlrt.a lib/pkgconfig/dlrt.pc share/man/man1/dlcc.1 share/man/man1/dlrun.1 \
+		share/doc/dlcc/README.md share/doc/dlcc/LICENSE share/doc/dlcc/docs/c-api.md share/doc/dlcc/examples/api/dlopen.c; do
+		[ -s "$prefix/$f" ] || { echo "no $f"; return 1; }
+	done
+	[ "$(cd examples && ls -- */* | wc -l)" = "$(cd "$doc/examples" && ls -- */* | wc -l)" ] && grep -Fxq "prefix=/opt/dlcc" "$prefix/lib/pkgconfig/dlrt.pc"
+}
+check "make install" put
+check "what is installed" files
+chmod -R a-w "$prefix"
+for example in api digits; do check "examples/$example from there" "$doc/examples/$example/run.sh" "$prefix" "$tmp/$example"; done
+chmod -R u+w "$prefix"
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -290,10 +290,13 @@ static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
 	return infer_equal(in, n, misfit(in->ctx, a, r), dim_const(in->ctx, 0), what);
 }
 
-/* Two dims that may both be 1 give the larger one, but 0 and 1 give 0. */
+/* Two dims that may both be 1 give the larger one, but 0 and 1 give 0. A name keeps it short where it is an operand of many
+ * operations. */
 static Dim *stretched(Ctx *c, Dim *a, Dim *b)
 {
-	return dim_mul(c, dim_max(c, a, b), dim_min(c, dim_const(c, 1), dim_min(c, a, b)));
+	Dim *some = dim_min(c, dim_const(c, 1), dim_min(c, a, b));
+
+	return dim_named(c, dim_mul(c, dim_max(c, a, b), some), "d");
 }
 
 /*

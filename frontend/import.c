@@ -214,7 +214,7 @@ static bool fits_declared(const Tensor *t, const Type *declared)
 	int64_t n;
 
 	if (!declared || declared->kind != TYPE_TENSOR || declared->dtype != t->dtype ||
-	    (declared->rank >= 0 && declared->rank != t->rank))
+	    declared->rank != t->rank)
 		return !declared;
 	for (int i = 0; i < declared->rank; i++)
 		if (dim_is_const(declared->dims[i], &n) && n != t->dims[i])
@@ -231,9 +231,11 @@ static void import_preset(Import *im, Scope *s, Binding *b, const Type *declared
 	b->kind = BIND_BROKEN;
 	if (!t)
 		return;
-	if (!fits_declared(t, declared)) {
+	if (t->dtype == DT_STR || !fits_declared(t, declared)) {
 		diag_error(im->diag, (DiagLoc){.file = im->file->path, .node = b->name},
-			   "the input's declared type is not that of its initialiser");
+			   t->dtype == DT_STR
+				   ? "--overridable: strings are not supported"
+				   : "the input's declared type is not that of its initialiser");
 		return;
 	}
 	for (int i = 0; i < t->rank; i++)
@@ -243,15 +245,23 @@ static void import_preset(Import *im, Scope *s, Binding *b, const Type *declared
 	b->value->preset = t;
 }
 
+static bool has_shape(const Onnx__TypeProto *t)
+{
+	return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && t->tensor_type->shape;
+}
+
 /* Input P is an initialiser, too. Before version 4 of the IR all of them are, and mean constants. */
 static void import_initialised(Import *im, Scope *s, Binding *b, const Onnx__ValueInfoProto *p)
 {
 	if (s->parent || im->model->ir_version < 4)
 		return;
 	if (is_overridable(im, b->name))
-		import_preset(im, s, b,
-			      onnx_type(im->ctx, im->file, &im->dims, p->type, b->name,
-					(DiagLoc){.file = im->file->path, .node = b->name}));
+		import_preset(
+			im, s, b,
+			has_shape(p->type)
+				? onnx_type(im->ctx, im->file, &im->dims, p->type, b->name,
+					    (DiagLoc){.file = im->file->path, .node = b->name})
+				: NULL);
 	else if (!im->constants++)
 		im->constant = b->name;
 }

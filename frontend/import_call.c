@@ -148,8 +148,8 @@ static size_t body_cost(Nodes nodes, size_t name, size_t args)
 	return cost;
 }
 
-/* False where what is inlined outgrows its bound, after a diagnostic for the first such call. Each attribute of the function is looked for among
- * those of the call P, and kept, as each input is. */
+/* False where what is inlined outgrows its bound, after a diagnostic for the first such call. Each attribute of the function is
+ * looked for among those of the call P, and kept, as each input is. */
 static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const Onnx__NodeProto *p,
 		       const char *prefix, DiagLoc loc)
 {

@@ -73,7 +73,8 @@ typedef enum dl_status {
  * element in the low bits. */
 typedef enum dl_dtype {
 	DL_F32 = 1, DL_U8 = 2, DL_I8 = 3, DL_U16 = 4, DL_I16 = 5, DL_I32 = 6, DL_I64 = 7,
-	DL_STR = 8 /* reserved */, DL_BOOL = 9, DL_F16 = 10, DL_F64 = 11, DL_U32 = 12, DL_U64 = 13, DL_BF16 = 16,
+	DL_STR = 8, /* reserved */
+	DL_BOOL = 9, DL_F16 = 10, DL_F64 = 11, DL_U32 = 12, DL_U64 = 13, DL_BF16 = 16,
 	DL_F8E4M3FN = 17, DL_F8E4M3FNUZ = 18, DL_F8E5M2 = 19, DL_F8E5M2FNUZ = 20, DL_U4 = 21,
 	DL_I4 = 22, DL_F4E2M1 = 23, DL_F8E8M0 = 24, DL_U2 = 25, DL_I2 = 26, DL_F6E2M3 = 27,
 	DL_F6E3M2 = 28,

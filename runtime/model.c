@@ -207,7 +207,7 @@ static uint32_t size_of(const void *p)
 
 static int check_size(dl_model *m, const char *name, uint32_t size, size_t least)
 {
-	if (size >= least)
+	if (size >= least && size <= RT_LARGEST_STRUCT)
 		return DL_OK;
 	return rt_error(m, DL_ABI,
 			"the size of a %s is %u, and it has at least %u bytes; set its member size "
@@ -224,11 +224,12 @@ int rt_take(dl_model *m, const char *name, void *to, size_t size, const void *fr
 		return DL_ABI;
 	for (size_t i = size; i < has; i++)
 		if (bytes[i])
-			return rt_error(m, DL_ABI,
-					"a %s sets byte %u of its %u, and the model's runtime knows "
-					"the first %u; compile the model with a newer dlcc, or "
-					"leave that member zero",
-					name, (unsigned)i, (unsigned)has, (unsigned)size);
+			return rt_error(
+				m, DL_ABI,
+				"a %s sets byte %u of its %u, and the model's runtime knows "
+				"the first %u; compile the model with a newer dlcc, or "
+				"leave that member zero",
+				name, (unsigned)i, (unsigned)has, (unsigned)size);
 	memset(to, 0, size);
 	memcpy(to, from, has < size ? has : size);
 	return DL_OK;

@@ -105,6 +105,8 @@ struct dl_context {
  * the size of a T that ends with member LAST.
  */
 #define RT_UPTO(T, last) (offsetof(T, last) + sizeof(((T *)NULL)->last))
+/* A larger size is one that nobody has set. */
+#define RT_LARGEST_STRUCT 4096u
 /* Takes the struct FROM, a NAME that has at least LEAST bytes, into TO, which has SIZE: members that FROM lacks are zero.
  * Refused (of model M, or null) where FROM is too short, or sets something beyond SIZE. */
 int rt_take(dl_model *m, const char *name, void *to, size_t size, const void *from, size_t least);
@@ -144,8 +146,6 @@ bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 /* run.c */
 /* Begins a use of a context, which ends with running = 0. DL_BUSY when it is in use, DL_INVALID when it is none. */
 int rt_enter(dl_context *c);
-/* Whether the array of N tensors can be looked at. WHAT: "inputs". */
-int rt_check_tensors(dl_context *c, const char *what, const dl_tensor *t, int32_t n);
 /* Checks and sets output o of the run in flight: shape known. */
 int rt_output(dl_context *c, int32_t o, const int64_t *shape);
 /* Binds all that follows from the values of symbols: shapes of inputs and outputs, symbols again, facts. */

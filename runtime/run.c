@@ -294,13 +294,14 @@ int rt_bind_dims(dl_context *c)
 	return bind_rest(c);
 }
 
-int rt_check_tensors(dl_context *c, const char *what, const dl_tensor *t, int32_t n)
+/* Whether the array of N tensors can be looked at. WHAT: "inputs". */
+static int check_tensors(dl_context *c, const char *what, const dl_tensor *t, int32_t n)
 {
 	const uint32_t least = RT_UPTO(dl_tensor, bytes);
 
 	if (n && !t)
 		return dl_fail(&c->x, DL_INVALID, "the %s are null", what);
-	if (n && t->size < least)
+	if (n && (t->size < least || t->size > RT_LARGEST_STRUCT))
 		return dl_fail(&c->x, DL_ABI,
 			       "%s: the size of a dl_tensor is %u, and it has at least %u bytes; "
 			       "set its member size to sizeof(dl_tensor)",
@@ -316,7 +317,7 @@ static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out,
 		return dl_fail(&c->x, DL_INVALID,
 			       "%d inputs and %d outputs given, expected %d and %d", (int)n_in,
 			       (int)n_out, (int)d->n_in, (int)d->n_out);
-	if (rt_check_tensors(c, "inputs", in, n_in))
+	if (check_tensors(c, "inputs", in, n_in))
 		return c->x.status;
 	for (int32_t s = 0; s < d->n_sym; s++)
 		c->x.sym[s] = -1;
@@ -486,7 +487,7 @@ static int outputs(dl_context *c, dl_tensor *out)
 	const dl_desc *d = c->model->prog->desc;
 
 	c->out = out;
-	if (rt_check_tensors(c, "outputs", out, d->n_out))
+	if (check_tensors(c, "outputs", out, d->n_out))
 		return c->x.status;
 	for (int32_t o = 0; o < d->n_out; o++)
 		if (known(c, o) && rt_output(c, o, c->x.out_shape[o]))
@@ -575,7 +576,7 @@ int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tens
 	if (rc)
 		return rc;
 	rc = bind(c, in, n_in, n_out, false);
-	rc = rc ? rc : rt_check_tensors(c, "outputs", out, n_out);
+	rc = rc ? rc : check_tensors(c, "outputs", out, n_out);
 	for (int32_t o = 0; !rc && o < n_out; o++) {
 		dl_tensor *t = RT_AT(dl_tensor, out, o);
 

@@ -90,6 +90,7 @@ bool pack_cc_fits(Pack *p)
 	const Target *t = x86_target(p);
 	const char *machine;
 	int n = 1;
+	bool told;
 	pid_t pid;
 
 	if (!p->cc || !p->o->cc || !t || p->o->dry)
@@ -98,12 +99,12 @@ bool pack_cc_fits(Pack *p)
 		argv[n++] = p->cc_args[i];
 	argv[n] = (char *)(uintptr_t) "-dumpmachine";
 	pid = pack_start(p, argv, 0);
-	if (pid < 0 || pack_finish(pid, 0)) /* what fails here is told by the first compile */
-		return pack_forget_log(p);
+	told = pid > 0 && !pack_finish(pid, 0);
 	machine = pack_log(p);
 	machine = arena_strndup(p->a, machine, strcspn(machine, "\n"));
 	pack_forget_log(p);
-	return !strchr(machine, '-') || str_starts(machine, "x86_64") ||
+	/* A compiler that does not say it is told by its first compile. */
+	return !told || !strchr(machine, '-') || str_starts(machine, "x86_64") ||
 	       str_starts(machine, "amd64") ||
 	       diag_error(p->diag, (DiagLoc){.file = p->o->output},
 			  "--cc=%s makes code for %s, and %s is an x86-64; give "

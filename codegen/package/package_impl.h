@@ -59,9 +59,9 @@ bool pack_commit(Pack *p);
 pid_t pack_start(Pack *p, char *const *argv, int slot);
 /* Waits for it; its status. */
 int pack_finish(pid_t pid, int slot);
-/* What the commands so far printed, since it was last forgotten. True. */
+/* What the commands so far printed, since it was last forgotten. */
 const char *pack_log(Pack *p);
-bool pack_forget_log(Pack *p);
+void pack_forget_log(Pack *p);
 
 /* ---- codegen/package/commands.c ---- */
 

@@ -128,10 +128,10 @@ const char *pack_log(Pack *p)
 	return text ? text : "";
 }
 
-bool pack_forget_log(Pack *p)
+void pack_forget_log(Pack *p)
 {
-	/* What cannot be forgotten is printed once more where a command fails. */
-	return !truncate(p->log, 0) || true;
+	if (truncate(p->log, 0))
+		unlink(p->log);
 }
 
 void pack_clean_up(Pack *p)

@@ -46,6 +46,10 @@ def write(name, ir=10, w=(3,)):
 
 
 write("m")
+m = onnx.load("m.onnx")
+m.graph.input.append(helper.make_tensor_value_info("t", onnx.TensorProto.STRING, (1,)))
+m.graph.initializer.append(helper.make_tensor("t", onnx.TensorProto.STRING, [1], [b"text"]))
+onnx.save(m, "strings.onnx")
 write("old", ir=3)
 write("symbolic", w=("M",))
 write("wrong", w=(4,))
@@ -77,6 +81,7 @@ check "IR version 3: constants, and no warning" old
 check "IR version 3: no defaults" says 1 "error: --overridable=w: in IR version 3 " old.onnx -o none.so --overridable=w
 check "no such initialiser" says 1 "error: --overridable=x: the model has no input of this name with an initialiser" m.onnx -o none.so --overridable=x
 check "another type" says 1 'error: "w": the input.s declared type is not that of its initialiser' wrong.onnx -o none.so --overridable=w
+check "strings" says 1 'error: "t": --overridable: strings are not supported' strings.onnx -o none.so --overridable=t
 check "a declared symbol" says 0 "" symbolic.onnx -o symbolic.so $all
 check "of a text" says 2 "a .dl says itself which inputs have defaults" none.dl -o none.so --overridable=w
 nothing() { [ ! -e none.so ]; }

@@ -466,6 +466,8 @@ static void test_arguments(void)
 
 	EXPECT(DL_ABI, api->load(&o, &m), NULL);
 	CHECK(strstr(api->error(NULL), "size to sizeof(dl_load_options)"));
+	o = (dl_load_options){.size = 0xcccccccc};
+	EXPECT(DL_ABI, api->load(&o, &m), NULL);
 	o = (dl_load_options){.size = sizeof(o), .threads = -5};
 	EXPECT(DL_INVALID, api->load(&o, &m), NULL);
 	CHECK(strstr(api->error(NULL), "threads is -5"));

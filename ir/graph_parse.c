@@ -394,6 +394,8 @@ static bool read_preset(Text *r, Value *v)
 		return true;
 	if (!(t = text_tensor(r)))
 		return false;
+	if (t->dtype == DT_STR)
+		return text_fault(r, r->line, "the value of an input is no string");
 	v->preset = t;
 	return (v->type && tensor_has_type(t, v->type)) ||
 	       text_fault(r, r->line, "the input's type is not that of its value");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 
+#include "base/str.h"
+
 #include <string.h>
 
 enum { DEFAULT_LIMIT = 20 };
@@ -10,27 +12,46 @@ static bool printing(const Diag *d)
 	return d->out && d->errors <= (d->limit ? d->limit : DEFAULT_LIMIT);
 }
 
+/* Everything but the colours is escaped: a message holds names from a model, which must neither end its line nor reach a
+ * terminal as control sequences. */
+static void put(const Diag *d, const char *text)
+{
+	escape_to_file(d->out, text, escape_terminal);
+}
+
+static void put_message(const Diag *d, const char *fmt, va_list ap)
+{
+	StrBuf b = {0};
+
+	strbuf_vprintf(&b, fmt, ap);
+	put(d, strbuf_str(&b));
+	fputc('\n', d->out);
+	strbuf_free(&b);
+}
+
 static void print(Diag *d, DiagLoc loc, const char *level, const char *colour, const char *fmt,
 		  va_list ap)
 {
-	const char *file = loc.file ? loc.file : d->file ? d->file : "dlcc";
-
-	if (d->colour)
-		fprintf(d->out, "\033[1m%s", file);
-	else
-		fputs(file, d->out);
+	fputs(d->colour ? "\033[1m" : "", d->out);
+	put(d, loc.file ? loc.file : d->file ? d->file : "dlcc");
 	if (loc.line)
 		fprintf(d->out, ":%d", loc.line);
 	if (d->colour)
 		fprintf(d->out, ": %s%s:\033[0m ", colour, level);
 	else
 		fprintf(d->out, ": %s: ", level);
-	if (loc.node && loc.op)
-		fprintf(d->out, "node \"%s\" (%s): ", loc.node, loc.op);
-	else if (loc.node)
-		fprintf(d->out, "\"%s\": ", loc.node);
-	vfprintf(d->out, fmt, ap);
-	fputc('\n', d->out);
+	if (loc.node) {
+		fputs(loc.op ? "node \"" : "\"", d->out);
+		put(d, loc.node);
+		fputs("\"", d->out);
+	}
+	if (loc.node && loc.op) {
+		fputs(" (", d->out);
+		put(d, loc.op);
+		fputs(")", d->out);
+	}
+	fputs(loc.node ? ": " : "", d->out);
+	put_message(d, fmt, ap);
 }
 
 static void give(Diag *d, DiagLoc loc, const char *fmt, va_list ap)
@@ -94,7 +115,6 @@ void diag_note(Diag *d, const char *fmt, ...)
 		return;
 	fputs("  note: ", d->out);
 	va_start(ap, fmt);
-	vfprintf(d->out, fmt, ap);
+	put_message(d, fmt, ap);
 	va_end(ap);
-	fputc('\n', d->out);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,39 +43,92 @@ void strbuf_puts(StrBuf *b, const char *s)
 	strbuf_put(b, s, strlen(s));
 }
 
-void strbuf_printf(StrBuf *b, const char *fmt, ...)
+void strbuf_vprintf(StrBuf *b, const char *fmt, va_list ap)
 {
-	va_list ap, again;
+	va_list again;
 	int n;
 
-	va_start(ap, fmt);
 	va_copy(again, ap);
 	n = vsnprintf(NULL, 0, fmt, ap);
 	strbuf_room(b, (size_t)n);
 	vsnprintf(b->at + b->n, (size_t)n + 1, fmt, again);
 	b->n += (size_t)n;
 	va_end(again);
+}
+
+void strbuf_printf(StrBuf *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	strbuf_vprintf(b, fmt, ap);
 	va_end(ap);
+}
+
+void strbuf_escape(StrBuf *b, const char *s, EscapeForm *form)
+{
+	char out[ESCAPE_MOST];
+
+	while (*s)
+		strbuf_put(b, out, form(&s, out));
+}
+
+const char *arena_escape(Arena *a, const char *s, EscapeForm *form)
+{
+	StrBuf b = {0};
+
+	strbuf_escape(&b, s, form);
+	s = arena_strdup(a, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
 }
 
 void strbuf_quote(StrBuf *b, const char *s)
 {
 	strbuf_puts(b, "\"");
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if (c == '"' || c == '\\')
-			strbuf_printf(b, "\\%c", c);
-		else if (c == '\n')
-			strbuf_puts(b, "\\n");
-		else if (c == '\t')
-			strbuf_puts(b, "\\t");
-		else if (c < 32)
-			strbuf_printf(b, "\\x%02x", c);
-		else
-			strbuf_put(b, s, 1);
-	}
+	strbuf_escape(b, s, escape_quoted);
 	strbuf_puts(b, "\"");
+}
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+/* The escape at *P, after its backslash; false where it is none. */
+static bool read_escape(const char **p, char *out)
+{
+	const char c = **p;
+
+	if (c == 'x' && hex_digit((*p)[1]) >= 0 && hex_digit((*p)[2]) >= 0) {
+		*out = (char)(hex_digit((*p)[1]) * 16 + hex_digit((*p)[2]));
+		*p += *out ? 3 : 0;
+		return *out;
+	}
+	*out = c;
+	if (c == 'n' || c == 't')
+		*out = c == 'n' ? '\n' : '\t';
+	else if (c != '"' && c != '\\')
+		return false;
+	++*p;
+	return true;
+}
+
+bool strbuf_unquote(StrBuf *b, const char **p)
+{
+	if (**p != '"')
+		return false;
+	for (++*p; **p && **p != '"' && **p != '\n';) {
+		char c = *(*p)++;
+
+		if (c == '\\' && !read_escape(p, &c))
+			return false;
+		strbuf_put(b, &c, 1);
+	}
+	return **p == '"' && (++*p, true);
 }
 
 const char *strbuf_str(const StrBuf *b)
@@ -165,4 +219,19 @@ bool str_ends(const char *s, const char *suffix)
 	size_t n = strlen(s), m = strlen(suffix);
 
 	return n >= m && !strcmp(s + n - m, suffix);
+}
+
+const char *str_word(Arena *a, const char *s, size_t most)
+{
+	char *word = arena_alloc(a, most + 1);
+	size_t n = 0;
+
+	for (; *s && n < most; s++)
+		if (isalnum((unsigned char)*s))
+			word[n++] = *s;
+		else if (n && word[n - 1] != '_')
+			word[n++] = '_';
+	n -= n && word[n - 1] == '_';
+	word[n] = 0;
+	return word;
 }

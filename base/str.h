@@ -4,6 +4,7 @@
 #define BASE_STR_H
 
 #include "base/arena.h"
+#include "base/escape.h"
 
 #include <stdbool.h>
 
@@ -17,8 +18,14 @@ void strbuf_free(StrBuf *b);
 void strbuf_put(StrBuf *b, const char *s, size_t n);
 void strbuf_puts(StrBuf *b, const char *s);
 void strbuf_printf(StrBuf *b, const char *fmt, ...) BASE_PRINTF(2, 3);
-/* "..." with \" \\ \n \t and \xHH escapes, as the text IR and JSON-like outputs need. */
+void strbuf_vprintf(StrBuf *b, const char *fmt, va_list ap);
+/* S in a form (base/escape.h), and the same as a string of its own. */
+void strbuf_escape(StrBuf *b, const char *s, EscapeForm *form);
+const char *arena_escape(Arena *a, const char *s, EscapeForm *form);
+/* "..." as the text of the IR has it (escape_quoted), and its contents: *P is at the opening quote, and then past the closing
+ * one. False with *P at the fault; what was read before it is in B. */
 void strbuf_quote(StrBuf *b, const char *s);
+bool strbuf_unquote(StrBuf *b, const char **p);
 /* The text, never null. */
 const char *strbuf_str(const StrBuf *b);
 
@@ -35,5 +42,8 @@ enum { HASH_SEED = 5381 };
 
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
+/* S as a word of at most MOST bytes: its ASCII letters and digits, with one underscore for each run of other bytes between
+ * them. It may be empty, and may begin with a digit. */
+const char *str_word(Arena *a, const char *s, size_t most);
 
 #endif

@@ -222,43 +222,12 @@ static bool read_int(Reader *r, bool neg, int64_t *out)
 	return true;
 }
 
-/* After $: "..." with strbuf_quote's escapes. */
+/* After $: a quoted name. */
 static Dim *read_quoted(Reader *r)
 {
 	StrBuf b = {0};
-	const char *p = r->p + 1;
-	Dim *d = NULL;
+	Dim *d = strbuf_unquote(&b, &r->p) ? sym_get(r->c, strbuf_str(&b))->dim : NULL;
 
-	if (*r->p != '"')
-		return NULL;
-	for (; *p && *p != '"' && *p != '\n'; p++) {
-		char ch = *p;
-
-		if (ch == '\\') {
-			unsigned int v;
-
-			ch = *++p;
-			if (ch == 'x' && isxdigit((unsigned char)p[1]) &&
-			    isxdigit((unsigned char)p[2])) {
-				char hex[3] = {p[1], p[2], 0};
-
-				sscanf(hex, "%x", &v);
-				ch = (char)v;
-				p += 2;
-			} else if (ch == 'n' || ch == 't') {
-				ch = ch == 'n' ? '\n' : '\t';
-			} else if (ch != '"' && ch != '\\') {
-				break;
-			}
-			if (!ch)
-				break;
-		}
-		strbuf_put(&b, &ch, 1);
-	}
-	if (*p == '"') {
-		d = sym_get(r->c, strbuf_str(&b))->dim;
-		r->p = p + 1;
-	}
 	strbuf_free(&b);
 	return d;
 }

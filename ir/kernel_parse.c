@@ -122,31 +122,10 @@ static const char *read_quoted(Reader *r)
 	const char *s = NULL;
 
 	skip(r);
-	if (*r->p != '"') {
-		expected(r, "a quoted name");
-		return NULL;
-	}
-	for (r->p++; *r->p && *r->p != '"' && *r->p != '\n'; r->p++) {
-		char c = *r->p;
-
-		if (c == '\\' && r->p[1]) {
-			c = *++r->p;
-			if (c == 'x' && isxdigit((unsigned char)r->p[1]) &&
-			    isxdigit((unsigned char)r->p[2])) {
-				c = (char)strtol((char[]){r->p[1], r->p[2], 0}, NULL, 16);
-				r->p += 2;
-			} else {
-				c = c == 'n' ? '\n' : c == 't' ? '\t' : c;
-			}
-		}
-		strbuf_put(&b, &c, 1);
-	}
-	if (*r->p == '"') {
-		r->p++;
+	if (strbuf_unquote(&b, &r->p))
 		s = ctx_name(r->c, strbuf_str(&b));
-	} else {
-		fail(r, "a quoted name does not end", "");
-	}
+	else
+		expected(r, "a quoted name");
 	strbuf_free(&b);
 	return s;
 }

@@ -111,47 +111,19 @@ int text_hex_digit(char c)
 	return -1;
 }
 
-/* One escape after the backslash; false where it is none. */
-static bool read_escape(Text *r, char *out)
-{
-	char c = *r->p;
-
-	if (c == 'x' && text_hex_digit(r->p[1]) >= 0 && text_hex_digit(r->p[2]) >= 0) {
-		*out = (char)(text_hex_digit(r->p[1]) * 16 + text_hex_digit(r->p[2]));
-		r->p += 3;
-		return *out != 0;
-	}
-	*out = c == 'n' ? '\n' : c == 't' ? '\t' : c;
-	r->p++;
-	return c == 'n' || c == 't' || c == '"' || c == '\\';
-}
-
 /* "...", interned; null after a diagnostic. */
 const char *text_string(Text *r)
 {
 	StrBuf b = {0};
 	const char *s = NULL;
-	bool ok = true;
 
-	if (text_peek(r) != '"') {
+	if (text_peek(r) != '"')
 		text_fail(r, "a string in quotes");
-		return NULL;
-	}
-	r->p++;
-	while (ok && *r->p && *r->p != '"' && *r->p != '\n') {
-		char c = *r->p++;
-
-		if (c == '\\')
-			ok = read_escape(r, &c);
-		strbuf_put(&b, &c, 1);
-	}
-	if (ok && *r->p == '"') {
-		r->p++;
+	else if (strbuf_unquote(&b, &r->p))
 		s = ctx_name(r->ctx, strbuf_str(&b));
-	} else {
-		text_fail(r, ok ? "the string's closing quote"
-				: "one of \\\\ \\\" \\n \\t \\xHH in the string");
-	}
+	else
+		text_fail(r, *r->p && *r->p != '\n' ? "one of \\\\ \\\" \\n \\t \\xHH in the string"
+						   : "the string's closing quote");
 	strbuf_free(&b);
 	return s;
 }

@@ -6,31 +6,15 @@
 #include <assert.h>
 #include <ctype.h>
 
-/* "/fc/MatMul" as fc_MatMul: a C identifier, of at most 48 characters. */
-static const char *kernel_name(Ctx *c, const Node *n)
+/* "/fc/MatMul" as fc_MatMul, for people: two nodes may give one name. Code generation numbers what it prints. */
+static const char *kernel_name(Arena *a, const Node *n)
 {
-	const char *from = node_loc(n).node;
-	char s[49];
-	size_t len = 0;
+	const char *node = node_loc(n).node, *op = op_row[n->op].name;
+	const char *word = str_word(a, node ? node : "", 48);
 
-	if (!from || !*from)
-		from = op_row[n->op].name;
-	for (; *from && len < sizeof s - 1; from++) {
-		if (isalnum((unsigned char)*from))
-			s[len++] = *from;
-		else if (len && s[len - 1] != '_')
-			s[len++] = '_';
-	}
-	while (len && s[len - 1] == '_')
-		len--;
-	s[len] = 0;
-	if (!len || isdigit((unsigned char)s[0])) {
-		char t[80];
-
-		snprintf(t, sizeof t, "%s_%s", op_row[n->op].name, s);
-		return ctx_name(c, t);
-	}
-	return ctx_name(c, s);
+	if (!*word)
+		return op;
+	return isdigit((unsigned char)*word) ? arena_printf(a, "%s_%s", op, word) : word;
 }
 
 static void add_buffers(Kernel *k, Node *n)
@@ -55,7 +39,7 @@ static void add_buffers(Kernel *k, Node *n)
 Kernel *lower_node(Infer *in, Node *n, Arena *arena)
 {
 	const Op *op = op_table[n->op];
-	Kernel *k = kernel_new(in->ctx, arena, kernel_name(in->ctx, n));
+	Kernel *k = kernel_new(in->ctx, arena, kernel_name(arena, n));
 	int before = in->errors;
 
 	for (int i = 0; i < n->locs.n; i++)

@@ -176,7 +176,7 @@ static void dump_nvptx(const Cli *c, const Module *m)
 {
 	for (int t = 0; t < m->ntargets && (c->dump_all || (c->dump && !strcmp(c->dump, "nvptx")));
 	     t++) {
-		GenPtx *g = gen_nvptx_new(m->ctx, m->arena, m->target[t], "k");
+		GenPtx *g = gen_nvptx_new(m->ctx, m->arena, m->target[t], "");
 		StrBuf b = {0};
 
 		for (int i = 0; i < m->nsched; i++)

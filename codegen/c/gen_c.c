@@ -3,6 +3,7 @@
 
 #include "codegen/c/tile.h"
 #include "codegen/c/gen_c_impl.h"
+#include "codegen/names.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,17 +69,12 @@ static CFunc *intern_func(GenC *g, const Fn *f, const char *text)
 {
 	uint64_t h = hash_bytes(HASH_SEED, text, strlen(text));
 	CFunc *fn;
-	const char *name;
-	int same = 0;
 
 	for (int i = 0; i < g->funcs.n; i++)
 		if (g->funcs.at[i]->hash == h && !strcmp(g->funcs.at[i]->text, text))
 			return g->funcs.at[i];
 	fn = NEW(g->arena, CFunc);
-	name = arena_printf(g->arena, "%s_%s", g->prefix, c_identifier(g->arena, f->stage->name));
-	for (int i = 0; i < g->funcs.n; i++)
-		same += str_starts(g->funcs.at[i]->name, name);
-	fn->name = same ? arena_printf(g->arena, "%s_%d", name, same + 1) : name;
+	fn->name = codegen_name(g->arena, g->prefix, g->funcs.n, f->stage->name);
 	fn->text = arena_strdup(g->arena, text);
 	fn->hash = h;
 	fn->faults = f->faults;
@@ -151,14 +147,6 @@ void gen_c_prelude(GenC *g, StrBuf *b)
 	c_tiles(g, b);
 }
 
-static void put_loc(StrBuf *b, Loc l)
-{
-	for (const char *s = l.node ? l.node : "?"; *s; s++)
-		strbuf_put(b, *s == '*' && s[1] == '/' ? "+" : (unsigned char)*s < 32 ? " " : s, 1);
-	if (l.op)
-		strbuf_printf(b, " (%s)", l.op);
-}
-
 static bool same_loc(Loc a, Loc b)
 {
 	return !strcmp(a.node ? a.node : "?", b.node ? b.node : "?") &&
@@ -185,7 +173,7 @@ static void print_locs(StrBuf *b, const CFunc *fn)
 			more++;
 			continue;
 		}
-		put_loc(&one, fn->locs.at[i]);
+		codegen_put_loc(&one, fn->locs.at[i], escape_c_comment);
 		strbuf_puts(b, shown++ ? "," : "");
 		if (b->n - line + one.n > WIDTH && shown > 1) {
 			line = b->n + 1;

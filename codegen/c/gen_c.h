@@ -14,7 +14,7 @@
 
 /* One printed function and what its call needs. */
 typedef struct CFunc {
-	const char *name;   /* with the prefix of the model and target */
+	const char *name;   /* with the prefix of the model and target (codegen_name) */
 	const char *text;   /* body, without the name */
 	uint64_t hash;
 	bool faults;        /* it may report an index out of range at dim[nsyms] */

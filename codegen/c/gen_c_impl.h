@@ -6,7 +6,7 @@
 #include "codegen/c/expr.h"
 #include "codegen/c/gen_c.h"
 
-/* Names within one function: an iterator or buffer takes its own name, or name_2, name_3 ... */
+/* Names within one function (names.c). */
 typedef struct FnName {
 	const void *key;
 	const char *text;
@@ -31,9 +31,7 @@ typedef struct Fn {
 
 /* ---- codegen/c/names.c ---- */
 
-/* S with what C does not allow in a name replaced. */
-const char *c_identifier(Arena *a, const char *s);
-/* The name of KEY in F: BASE, or BASE_2, BASE_3 ... */
+/* The name of KEY in F, which F knows by now or gets from BASE (null: "v"): out_, or out_2_, out_3_ ... */
 const char *fn_name(Fn *f, const void *key, const char *base);
 /* The name of B, which becomes a parameter or a table where it is no local. */
 const char *fn_buf(Fn *f, Buf *b);

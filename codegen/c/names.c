@@ -1,52 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names within one printed function, and memory: what is behind a name, and how it is read and written. */
+/*
+ * Names within one printed function, and memory: what is behind a name, and how it is read and written.
+ *
+ * Names have two name spaces. What stands for a buffer, an iterator or a size of the IR ends in an underscore: `out_`,
+ * `i0_`, `batch_`. A model or a text may call those anything: `default`, `NULL`, `valid`. No other name here does: those of C
+ * and of its headers, those of runtime/dlrt.h and ir/scalar.h, and those that code generation itself gives: `begin`, `t3`.
+ * (Names that end so and begin with one are the compiler's own; ours begin with a letter.)
+ */
 #include "codegen/c/gen_c_impl.h"
 
+#include <ctype.h>
 #include <string.h>
+
+enum { MOST = 40 }; /* letters of a name: what is longer is cut */
 
 static bool name_taken(Fn *f, const char *s)
 {
-	static const char *const reserved[] = {
-		"k",      "begin",  "end",      "scratch", "fault",    "row",   "int",
-		"float",  "double", "if",       "for",     "do",       "while", "const",
-		"return", "static", "char",     "long",    "short",    "void",  "break",
-		"case",   "auto",   "register", "signed",  "unsigned", "goto",  "else",
-		"switch", "union",  "struct",   "enum",    "inline"};
-
-	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-		if (!strcmp(reserved[i], s))
-			return true;
 	for (int i = 0; i < f->names.n; i++)
 		if (!strcmp(f->names.at[i].text, s))
 			return true;
 	return false;
 }
 
-const char *c_identifier(Arena *a, const char *s)
-{
-	char *c = arena_printf(a, "%s%s", (*s >= '0' && *s <= '9') || !*s ? "_" : "", s);
-
-	for (char *p = c; *p; p++)
-		if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
-		      (*p >= '0' && *p <= '9') || *p == '_'))
-			*p = '_';
-	/* t0, t1 ... are temporaries */
-	if (c[0] == 't' && c[1] >= '0' && c[1] <= '9')
-		return arena_printf(a, "_%s", c);
-	return c;
-}
-
 const char *fn_name(Fn *f, const void *key, const char *base)
 {
-	const char *c, *s;
+	Arena *a = f->g->arena;
+	const char *word, *s;
 
 	for (int i = 0; i < f->names.n; i++)
 		if (f->names.at[i].key == key)
 			return f->names.at[i].text;
-	c = s = c_identifier(f->g->arena, base ? base : "v");
+	word = str_word(a, base ? base : "", MOST);
+	if (!isalpha((unsigned char)*word))
+		word = arena_printf(a, "v%s", word);
+	s = arena_printf(a, "%s_", word);
 	for (int i = 2; name_taken(f, s); i++)
-		s = arena_printf(f->g->arena, "%s_%d", c, i);
-	vec_push(f->g->arena, &f->names, ((FnName){key, s}));
+		s = arena_printf(a, "%s_%d_", word, i);
+	vec_push(a, &f->names, ((FnName){key, s}));
 	return s;
 }
 

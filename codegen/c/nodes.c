@@ -180,6 +180,12 @@ static bool const_range(const LNode *n, int64_t *trips)
 	return true;
 }
 
+/* The variable that holds where N's iterator ends. */
+static const char *end_name(Fn *f, const LNode *n)
+{
+	return fn_name(f, &n->hi, arena_printf(f->g->arena, "%s_end", n->var->name));
+}
+
 /* A reduction in lanes: independent partial states, so that the loop over them vectorises, then the rest,
  * then the lanes are combined in order. */
 static void print_reduce(Fn *f, const LNode *n)
@@ -188,7 +194,7 @@ static void print_reduce(Fn *f, const LNode *n)
 	int64_t lanes = 2 * f->g->target->vector_bytes /
 			(dtype_info[ctype_dtype(n->val[0]->ct)].bits / 8),
 		trips;
-	const char *var = fn_name(f, n->var, n->var->name);
+	const char *var = fn_name(f, n->var, n->var->name), *at, *end;
 	Iter *lane = NEW(f->g->arena, Iter);
 	Buf *part[2] = {NULL, NULL};
 	StrBuf lo = {0}, hi = {0};
@@ -211,6 +217,8 @@ static void print_reduce(Fn *f, const LNode *n)
 		strbuf_free(&hi);
 		return;
 	}
+	at = fn_name(f, &n->lo, arena_printf(f->g->arena, "%s_at", n->var->name));
+	end = end_name(f, n);
 	tabs(f);
 	strbuf_puts(&f->body, "{\n");
 	f->indent++;
@@ -236,12 +244,12 @@ static void print_reduce(Fn *f, const LNode *n)
 		strbuf_free(&id);
 	}
 	tabs(f);
-	strbuf_printf(&f->body, "const int64_t hi_%s = %s;\n", var, strbuf_str(&hi));
+	strbuf_printf(&f->body, "const int64_t %s = %s;\n", end, strbuf_str(&hi));
 	tabs(f);
-	strbuf_printf(&f->body, "int64_t at_%s = %s;\n", var, strbuf_str(&lo));
+	strbuf_printf(&f->body, "int64_t %s = %s;\n", at, strbuf_str(&lo));
 	tabs(f);
-	strbuf_printf(&f->body, "for (; at_%s + %d <= hi_%s; at_%s += %d) {\n", var, (int)lanes,
-		      var, var, (int)lanes);
+	strbuf_printf(&f->body, "for (; %s + %d <= %s; %s += %d) {\n", at, (int)lanes, end, at,
+		      (int)lanes);
 	f->indent++;
 	tabs(f);
 	strbuf_puts(&f->body, "DL_IVDEP\n");
@@ -250,14 +258,12 @@ static void print_reduce(Fn *f, const LNode *n)
 		      fn_name(f, lane, "lane"), (int)lanes, fn_name(f, lane, "lane"));
 	f->indent++;
 	tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = at_%s + %s;\n", var, var,
-		      fn_name(f, lane, "lane"));
+	strbuf_printf(&f->body, "const int64_t %s = %s + %s;\n", var, at, fn_name(f, lane, "lane"));
 	print_update(f, n, part, ex_iter(p, lane));
 	close_block(f);
 	close_block(f);
 	tabs(f);
-	strbuf_printf(&f->body, "for (int64_t %s = at_%s; %s < hi_%s; %s++) {\n", var, var, var,
-		      var, var);
+	strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; %s++) {\n", var, at, var, end, var);
 	f->indent++;
 	print_update(f, n, part, ex_int(p, CT_I64, 0));
 	close_block(f);
@@ -267,10 +273,10 @@ static void print_reduce(Fn *f, const LNode *n)
 	f->indent++;
 	{
 		LNode fold = *n;
-		Expr *at = ex_iter(p, lane);
+		Expr *of = ex_iter(p, lane);
 
 		for (int i = 0; i < n->nout; i++)
-			fold.val[i] = ex_load(p, part[i], &at, 1);
+			fold.val[i] = ex_load(p, part[i], &of, 1);
 		fold.guard = NULL;
 		print_update(f, &fold, n->buf, ex_int(p, CT_I64, 0));
 	}
@@ -285,22 +291,23 @@ static void print_loop(Fn *f, const LNode *n)
 	static const char *const asks[] = {[LOOP_VECTOR] = "DL_IVDEP\n",
 					   [LOOP_SHORT] = "DL_SHORT\n",
 					   [LOOP_UNROLL] = "DL_UNROLL\n"};
-	const char *var = fn_name(f, n->var, n->var->name);
+	const char *var = fn_name(f, n->var, n->var->name), *end;
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
 	texts(f, ends, 2, t);
+	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, n) : NULL;
 	if (asks[n->loop]) {
 		tabs(f);
 		strbuf_puts(&f->body, asks[n->loop]);
 	}
 	tabs(f);
-	if (!strpbrk(strbuf_str(&t[1]), " *(["))
+	if (end)
+		strbuf_printf(&f->body, "for (int64_t %s = %s, %s = %s; %s < %s; ", var,
+			      strbuf_str(&t[0]), end, strbuf_str(&t[1]), var, end);
+	else
 		strbuf_printf(&f->body, "for (int64_t %s = %s; %s < %s; ", var, strbuf_str(&t[0]),
 			      var, strbuf_str(&t[1]));
-	else
-		strbuf_printf(&f->body, "for (int64_t %s = %s, end_%s = %s; %s < end_%s; ", var,
-			      strbuf_str(&t[0]), var, strbuf_str(&t[1]), var, var);
 	if (n->step == 1)
 		strbuf_printf(&f->body, "%s++) {\n", var);
 	else
@@ -357,13 +364,13 @@ static void print_tile(Fn *f, const LNode *n)
 	tabs(f);
 	strbuf_printf(&f->body, "int64_t row[%d];\n\n", tl->mr);
 	tabs(f);
-	strbuf_printf(&f->body, "for (int64_t i_ = 0; i_ < %d; i_++) {\n", tl->mr);
+	strbuf_printf(&f->body, "for (int64_t i = 0; i < %d; i++) {\n", tl->mr);
 	f->indent++;
 	tabs(f);
-	strbuf_printf(&f->body, "const int64_t %s = i_ < valid ? i_ : valid - 1;\n", row);
+	strbuf_printf(&f->body, "const int64_t %s = i < valid ? i : valid - 1;\n", row);
 	texts(f, (Expr *const *)&tl->a_at, 1, &at);
 	tabs(f);
-	strbuf_printf(&f->body, "row[i_] = %s;\n", strbuf_str(&at));
+	strbuf_printf(&f->body, "row[i] = %s;\n", strbuf_str(&at));
 	close_block(f);
 	tabs(f);
 	strbuf_printf(&f->body, "%s(valid, %s, %d, %s, row, %s, ", fn, strbuf_str(&t[1]),

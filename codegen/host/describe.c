@@ -12,19 +12,17 @@ const char *host_own(Host *h, const char *name)
 
 void host_quote(Host *h, const char *s)
 {
-	/* Octal escapes of three digits: what follows is no part of them. */
 	strbuf_puts(h->b, "\"");
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	strbuf_escape(h->b, s, escape_c_string);
+	strbuf_puts(h->b, "\"");
+}
 
-		if (c == '"' || c == '\\')
-			strbuf_printf(h->b, "\\%c", c);
-		else if (c < 32 || c == 127 || c == '?')
-			strbuf_printf(h->b, "\\%03o", c);
-		else
-			strbuf_put(h->b, s, 1);
-	}
-	strbuf_puts(h->b, "\"");
+const char *host_node(Host *h, Loc l)
+{
+	const char *name = l.node ? l.node : "";
+
+	return l.op ? arena_printf(h->m->arena, "node \"%s\" (%s)", name, l.op)
+		    : arena_printf(h->m->arena, "node \"%s\"", name);
 }
 
 const char *host_input_name(const Graph *g, int i)
@@ -160,6 +158,21 @@ void host_desc(Host *h)
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
+/* A line of the header: input 0: "x" f32[batch,64], and MORE */
+static void put_io_comment(StrBuf *b, const char *what, int i, const char *name, const Type *t,
+			   const char *more)
+{
+	StrBuf type = {0};
+
+	type_print(&type, t);
+	strbuf_printf(b, "/* %s %d: \"", what, i);
+	strbuf_escape(b, name, escape_c_comment);
+	strbuf_puts(b, "\" ");
+	strbuf_escape(b, strbuf_str(&type), escape_c_comment);
+	strbuf_printf(b, "%s */\n", more);
+	strbuf_free(&type);
+}
+
 void gen_header(Module *m, const HostOpts *o, StrBuf *b)
 {
 	Graph *g = m->graph;
@@ -169,23 +182,12 @@ void gen_header(Module *m, const HostOpts *o, StrBuf *b)
 		"/* The model %s, as compiled by dlcc. Generated: belongs to whoever compiled it. */\n#ifndef DLCC_%s_H\n#define DLCC_%s_H\n\n"
 		"#include \"dlrt.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
 		o->name, o->name, o->name);
-	for (int i = 0; i < g->inputs.n; i++) {
-		StrBuf t = {0};
-
-		type_print(&t, g->inputs.at[i]->type);
-		strbuf_printf(b, "/* input %d: \"%s\" %s%s */\n", i, host_input_name(g, i),
-			      strbuf_str(&t),
-			      g->inputs.at[i]->preset ? ", which has a default" : "");
-		strbuf_free(&t);
-	}
-	for (int i = 0; i < g->results.n; i++) {
-		StrBuf t = {0};
-
-		type_print(&t, g->results.at[i]->value->type);
-		strbuf_printf(b, "/* output %d: \"%s\" %s */\n", i, host_result_name(g, i),
-			      strbuf_str(&t));
-		strbuf_free(&t);
-	}
+	for (int i = 0; i < g->inputs.n; i++)
+		put_io_comment(b, "input", i, host_input_name(g, i), g->inputs.at[i]->type,
+			       g->inputs.at[i]->preset ? ", which has a default" : "");
+	for (int i = 0; i < g->results.n; i++)
+		put_io_comment(b, "output", i, host_result_name(g, i),
+			       g->results.at[i]->value->type, "");
 	strbuf_printf(
 		b,
 		"\nconst dl_api *%s_get_api(uint32_t abi_version);\nconst dl_desc *%s_describe(void);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n",

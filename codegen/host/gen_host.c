@@ -147,6 +147,39 @@ static const char *int_type(DType t)
 	}
 }
 
+/* The symbol S, an element of V, for messages. */
+static const char *read_value(Host *h, const Value *v, const Sym *s)
+{
+	const char *from =
+		v->def && v->def->locs.n
+			? host_node(h, v->def->locs.at[0])
+			: arena_printf(h->m->arena, "input \"%s\"", v->name ? v->name : "");
+
+	return arena_printf(h->m->arena, "%s: value %s", from, s->name);
+}
+
+/* Fails where symbol I, S, which is an element of V, is not in its bounds. */
+static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
+{
+	const bool low = s->lo > INT64_MIN, high = s->hi < DIM_INF;
+	const long long lo = s->lo, hi = s->hi;
+
+	if (!low && !high)
+		return;
+	strbuf_puts(h->b, "\tif (");
+	if (low)
+		strbuf_printf(h->b, "sym[%d] < INT64_C(%lld)%s", i, lo, high ? " || " : "");
+	if (high)
+		strbuf_printf(h->b, "sym[%d] > INT64_C(%lld)", i, hi);
+	strbuf_puts(h->b, ")\n\t\treturn dl_fail(x, DL_SHAPE, \"%s is %lld, and must be ");
+	if (low && high)
+		strbuf_printf(h->b, "in %lld..%lld\", ", lo, hi);
+	else
+		strbuf_printf(h->b, "%lld or %s\", ", low ? lo : hi, low ? "more" : "less");
+	host_quote(h, read_value(h, v, s));
+	strbuf_printf(h->b, ", (long long)sym[%d]);\n", i);
+}
+
 /* Symbols that are elements of V, and what is known with them. */
 static void print_reads(Host *h, Value *v)
 {
@@ -167,24 +200,7 @@ static void print_reads(Host *h, Value *v)
 				h->b,
 				"\tsym[%d] = dl_max(-INT64_C(%lld), dl_min(INT64_C(%lld), sym[%d]));\n",
 				i, (long long)DIM_FAR, (long long)DIM_FAR, i);
-		if (s->lo > INT64_MIN || s->hi < DIM_INF) {
-			strbuf_printf(
-				h->b,
-				"\tif (sym[%d] < %s%lld || sym[%d] > INT64_C(%lld))\n\t\treturn dl_fail(x, DL_SHAPE, ",
-				i, s->lo == INT64_MIN ? "-INT64_MAX - 1 + 0 * " : "",
-				s->lo == INT64_MIN ? 0 : (long long)s->lo, i, (long long)s->hi);
-			host_quote(
-				h,
-				arena_printf(
-					h->m->arena,
-					"node \"%s\" (%s): value %s is %%lld, out of its bounds",
-					v->def && v->def->locs.n ? v->def->locs.at[0].node
-					: v->name                ? v->name
-								 : "",
-					v->def && v->def->locs.n ? v->def->locs.at[0].op : "input",
-					s->name));
-			strbuf_printf(h->b, ", (long long)sym[%d]);\n", i);
-		}
+		print_bounds(h, v, s, i);
 		h->known[s->id] = any = true;
 	}
 	if (!any)
@@ -273,7 +289,7 @@ const char *host_buf(Host *h, int t, Node *n, Buf *b)
 /* The site of the statements that may fault: fuse leaves a kernel those of one node. */
 int host_fault_site(Host *h, const Schedule *s)
 {
-	Loc l = s->kernel->locs.n ? s->kernel->locs.at[0] : (Loc){"?", "?"};
+	Loc l = s->kernel->locs.n ? s->kernel->locs.at[0] : (Loc){"?", NULL};
 
 	for (int i = 0; i < s->kernel->stmts.n; i++) {
 		Stmt *st = s->kernel->stmts.at[i];
@@ -285,7 +301,7 @@ int host_fault_site(Host *h, const Schedule *s)
 			l = st->loc;
 	}
 	vec_push(h->m->arena, &h->faults,
-		 arena_printf(h->m->arena, "node \"%s\" (%s): index out of range", l.node, l.op));
+		 arena_printf(h->m->arena, "%s: index out of range", host_node(h, l)));
 	return h->faults.n - 1;
 }
 

@@ -39,8 +39,10 @@ typedef struct Host {
 
 /* The name of a static object of this file. */
 const char *host_own(Host *h, const char *name);
-/* S as a C string. */
+/* S as a C string. As the argument of a "%s", never as a part of a format. */
 void host_quote(Host *h, const char *s);
+/* node "/MatMul" (MatMul), for messages. */
+const char *host_node(Host *h, Loc l);
 /* The name of input I, maybe empty. */
 const char *host_input_name(const Graph *g, int i);
 /* Prints the tables behind describe(). */

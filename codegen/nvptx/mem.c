@@ -8,21 +8,9 @@
 #include "passes/kernel/kernels.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <string.h>
 
 /* ---- Names ---- */
-
-/* NAME as a part of LLVM's and PTX's names. */
-static const char *plain(Arena *a, const char *name)
-{
-	char *s = arena_strdup(a, name ? name : "v");
-
-	for (char *p = s; *p; p++)
-		if (!isalnum((unsigned char)*p))
-			*p = '_';
-	return s;
-}
 
 static bool name_taken(const LlKernel *k, const char *name)
 {
@@ -32,10 +20,11 @@ static bool name_taken(const LlKernel *k, const char *name)
 	return false;
 }
 
+/* A name of LLVM's and PTX's with PREFIX and a point, which no other kind of name begins with. */
 static const char *new_name(LlKernel *k, const char *prefix, const Buf *b)
 {
-	const char *base = arena_printf(k->f.arena, "%s.%s", prefix, plain(k->f.arena, b->name)),
-		   *name = base;
+	const char *word = str_word(k->f.arena, b->name ? b->name : "v", 64);
+	const char *base = arena_printf(k->f.arena, "%s.%s", prefix, word), *name = base;
 
 	for (int i = 2; name_taken(k, name); i++)
 		name = arena_printf(k->f.arena, "%s.%d", base, i);
@@ -121,7 +110,7 @@ static void put_code(StrBuf *b, const Buf *t, int64_t i)
 
 static LlBuf *add_table(LlKernel *k, const Buf *b)
 {
-	LlBuf p = {.buf = b, .name = new_name(k, "@" KERNEL_NAME, b), .space = 1};
+	LlBuf p = {.buf = b, .name = new_name(k, "@" KERNEL_NAME ".table", b), .space = 1};
 	int64_t n = elements(b);
 
 	strbuf_printf(&k->globals, "%s = internal addrspace(1) constant [%lld x %s] [", p.name,

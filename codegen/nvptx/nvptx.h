@@ -20,7 +20,7 @@
 
 /* One entry. */
 typedef struct PtxFunc {
-	const char *name;  /* with the prefix of the model */
+	const char *name;  /* with the prefix of the model (codegen_name) */
 	const char *text;  /* its module, without the name */
 	const char *ir;    /* its module */
 	const char *ptx;   /* after gen_nvptx_compile: its part of the PTX module */

@@ -3,8 +3,8 @@
  * A stage as one LLVM function: the entry, and the nodes of its loop tree. Loop counters, states and other scalars
  * are stack slots, which LLVM makes registers.
  */
+#include "codegen/names.h"
 #include "codegen/nvptx/kernel.h"
-
 #include "passes/kernel/kernels.h"
 
 #include <assert.h>
@@ -343,17 +343,12 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 {
 	uint64_t h = hash_bytes(HASH_SEED, text, strlen(text));
 	PtxFunc *fn;
-	const char *name;
-	int same = 0;
 
 	for (int i = 0; i < g->funcs.n; i++)
 		if (g->funcs.at[i]->hash == h && !strcmp(g->funcs.at[i]->text, text))
 			return g->funcs.at[i];
 	fn = NEW(g->arena, PtxFunc);
-	name = arena_printf(g->arena, "%s_%s", g->prefix, k->stage->name);
-	for (int i = 0; i < g->funcs.n; i++)
-		same += str_starts(g->funcs.at[i]->name, name);
-	*fn = (PtxFunc){.name = same ? arena_printf(g->arena, "%s_%d", name, same + 1) : name,
+	*fn = (PtxFunc){.name = codegen_name(g->arena, g->prefix, g->funcs.n, k->stage->name),
 			.text = text,
 			.hash = h,
 			.faults = k->faults,
@@ -406,10 +401,7 @@ static void put_locs(StrBuf *b, const PtxFunc *fn, const char *comment)
 	strbuf_puts(b, comment);
 	for (int i = 0; i < fn->locs.n && i < MOST; i++) {
 		strbuf_puts(b, i ? ", " : " ");
-		for (const char *s = fn->locs.at[i].node ? fn->locs.at[i].node : "?"; *s; s++)
-			strbuf_put(b, (unsigned char)*s < 32 ? " " : s, 1);
-		if (fn->locs.at[i].op)
-			strbuf_printf(b, " (%s)", fn->locs.at[i].op);
+		codegen_put_loc(b, fn->locs.at[i], escape_line_comment);
 	}
 	if (fn->locs.n > MOST)
 		strbuf_printf(b, ", and %d more", fn->locs.n - MOST);

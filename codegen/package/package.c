@@ -68,20 +68,6 @@ static bool add_file(Pack *p, const char *base, const StrBuf *b, const Target *t
 	return write_source(p, arena_printf(p->a, "%s.c", base), b);
 }
 
-/* PATH for a string of the assembler in a string of C. */
-static const char *asm_path(Pack *p, const char *path)
-{
-	StrBuf b = {0};
-	const char *s;
-
-	for (; *path; path++)
-		strbuf_printf(&b, strchr("\"\\\n", *path) ? "\\\\%03o" : "%c",
-			      (unsigned char)*path);
-	s = arena_strdup(p->a, strbuf_str(&b));
-	strbuf_free(&b);
-	return s;
-}
-
 static HostOpts host_opts(const Pack *p)
 {
 	return (HostOpts){.name = p->o->name,
@@ -293,7 +279,7 @@ static bool write_host(Pack *p)
 
 	/* What is saved for reading must not name what is gone by then. */
 	if (p->kind == WEIGHTS_EMBEDDED && !p->o->save_temps)
-		h.weights_path = asm_path(p, pack_temp(p, "weights"));
+		h.weights_path = arena_escape(p->a, pack_temp(p, "weights"), escape_assembler);
 	file_head(&b, arena_printf(p->a, "Host stub of %s.", p->o->name));
 	strbuf_puts(&b, "#define DLRT_GENERATED 1\n#include \"dlrt.h\"\n#include <string.h>\n\n");
 	ok = gen_host(p->m, p->gc, &h, &b) && add_file(p, "host", &b, NULL);
@@ -471,7 +457,8 @@ static void make_generators(Pack *p, const char *suffix)
 {
 	for (int t = 0; t < p->m->ntargets; t++)
 		p->gc[t] = gen_c_new(p->m->ctx, p->a, p->m->target[t],
-				     arena_printf(p->a, "%s_k%d", p->o->name, t));
+				     arena_printf(p->a, "%s_%s", p->o->name,
+						  str_word(p->a, p->m->target[t]->name, 32)));
 	/* One file of C is for one target, whose code may then be that of any host. */
 	if (p->m->gpu)
 		p->beside = !strcmp(suffix, ".c")

@@ -106,7 +106,7 @@ static bool generate(Try *y, Module *m)
 	bool ok = weights(y, m, &h);
 
 	phase(y, "gen_c");
-	gc[0] = gen_c_new(m->ctx, y->arena, m->target[0], "fuzz_k");
+	gc[0] = gen_c_new(m->ctx, y->arena, m->target[0], "fuzz");
 	ok = ok && gen_host(m, gc, &h, &host);
 	if (ok) {
 		gen_c_split(gc[0], 1);

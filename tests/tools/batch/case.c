@@ -364,8 +364,7 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 		h.weights_hash = out->hash;
 		h.weights_size = weights_size(m);
 	}
-	gc[0] = out->gen = gen_c_new(ctx, c->arena, c->o->target,
-				     arena_printf(c->arena, "%s_k", c->name));
+	gc[0] = out->gen = gen_c_new(ctx, c->arena, c->o->target, c->name);
 	h.beside = m->gpu ? gc[0] : NULL;
 	if (m->gpu && !make_ptx(c, m, gc, &h, ptx))
 		return false;

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of functions in printed code, and the nodes that comments name. */
+#ifndef CODEGEN_NAMES_H
+#define CODEGEN_NAMES_H
+
+#include "base/str.h"
+#include "ir/kernel.h"
+
+/*
+ * The name of function NUMBER of a file or module, for the kernel or stage KERNEL: digits_k3_conv1 for PREFIX "digits", k3_conv1
+ * for "". The number alone tells functions apart: KERNEL is for people, may be anything, and more than one kernel may have it.
+ * No other name that is printed has PREFIX, "_k" and digits.
+ */
+const char *codegen_name(Arena *a, const char *prefix, int number, const char *kernel);
+/* Appends "/fc/MatMul (MatMul)", in a form (base/escape.h). */
+void codegen_put_loc(StrBuf *b, Loc l, EscapeForm *form);
+
+#endif

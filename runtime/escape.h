@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text that comes from a model, written where it must not be taken for anything else. A name in a model is any bytes
+ * but NUL: it may hold quotes, line breaks, terminal control sequences, ends of comments, and bytes that are no UTF-8.
+ *
+ * A form is how a character reads in one context. Each is a function: it takes the character at *S, moves *S past it,
+ * writes its form to OUT, of at most ESCAPE_MOST bytes without a NUL, and returns the form's length. Here are the forms
+ * that the runtime needs, too; base/escape.h has those of the compiler. This file depends on nothing.
+ */
+#ifndef RUNTIME_ESCAPE_H
+#define RUNTIME_ESCAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ESCAPE_MOST = 16 };
+
+typedef size_t EscapeForm(const char **s, char *out);
+
+/* The bytes of the UTF-8 character at S and, in *CODE, its number; a byte that begins none is a character of its own,
+ * with the number UINT32_MAX. */
+static inline size_t escape_character(const char *s, uint32_t *code)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	const unsigned char *p = (const unsigned char *)s;
+	const size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+	uint32_t c = n == 1 ? p[0] : p[0] & (0x7fu >> n);
+
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80) {
+			*code = UINT32_MAX;
+			return 1;
+		}
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	/* Neither a continuation by itself, nor a longer form than needed, nor half a UTF-16 pair. */
+	if ((n > 1 && p[0] < 0xc0) || p[0] > 0xf7 || c < least[n] || c > 0x10ffff || c >> 11 == 0x1b) {
+		*code = UINT32_MAX;
+		return 1;
+	}
+	*code = c;
+	return n;
+}
+
+/* Whether the character CODE shows as itself and changes nothing around it: no control character, and none of those that
+ * break lines, join, or reverse the order in which text shows. */
+static inline bool escape_prints(uint32_t code)
+{
+	static const uint32_t not[][2] = {{0, 0x1f},	    {0x7f, 0x9f},     {0x61c, 0x61c},
+					  {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+					  {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, UINT32_MAX}};
+
+	for (size_t i = 0; i < sizeof not / sizeof *not; i++)
+		if (code >= not[i][0] && code <= not[i][1])
+			return false;
+	return true;
+}
+
+/* The N bytes at S as \xHH each. */
+static inline size_t escape_hex(const char *s, size_t n, char *out)
+{
+	static const char digit[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
+		const unsigned char c = (unsigned char)s[i];
+		const char form[4] = {'\\', 'x', digit[c >> 4], digit[c & 15]};
+
+		memcpy(out + 4 * i, form, 4);
+	}
+	return 4 * n;
+}
+
+/* The character at *S as it is where it prints, else in hex. */
+static inline size_t escape_plain(const char **s, char *out)
+{
+	uint32_t code;
+	const char *at = *s;
+	const size_t n = escape_character(at, &code);
+
+	*s += n;
+	if (!escape_prints(code))
+		return escape_hex(at, n, out);
+	memcpy(out, at, n);
+	return n;
+}
+
+/* For a line on a terminal, or in a log. Tabs stay. */
+static inline size_t escape_terminal(const char **s, char *out)
+{
+	if (**s != '\t')
+		return escape_plain(s, out);
+	*out = *(*s)++;
+	return 1;
+}
+
+/* For a JSON string, within its quotes. Bytes that are no UTF-8 become U+FFFD: JSON cannot say them. */
+static inline size_t escape_json(const char **s, char *out)
+{
+	static const char digit[] = "0123456789abcdef";
+	uint32_t code;
+	const char *at = *s;
+	const size_t n = escape_character(at, &code);
+
+	*s += n;
+	if (code == '"' || code == '\\') {
+		out[0] = '\\';
+		out[1] = *at;
+		return 2;
+	}
+	if (code == UINT32_MAX || (code < 0x10000 && !escape_prints(code))) {
+		code = code == UINT32_MAX ? 0xfffd : code;
+		memcpy(out, "\\u", 2);
+		for (int i = 0; i < 4; i++)
+			out[2 + i] = digit[code >> (12 - 4 * i) & 15];
+		return 6;
+	}
+	memcpy(out, at, n);
+	return n;
+}
+
+/* S in a form to F. */
+static inline void escape_to_file(FILE *f, const char *s, EscapeForm *form)
+{
+	char out[ESCAPE_MOST];
+
+	while (*s)
+		fwrite(out, 1, form(&s, out), f);
+}
+
+/* S in a form to the ROOM bytes at TO, as much as fits with a NUL. No form is cut. */
+static inline void escape_to_text(char *to, size_t room, const char *s, EscapeForm *form)
+{
+	char out[ESCAPE_MOST];
+	size_t n;
+
+	while (*s && (n = form(&s, out)) < room) {
+		memcpy(to, out, n);
+		to += n;
+		room -= n;
+	}
+	*to = '\0';
+}
+
+#endif

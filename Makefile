@@ -125,7 +125,7 @@ $(BUILD)/tests/%: $$(call program_obj,tests/%) $(BUILD)/tests/libdlrun.a $(BUILD
 $(BUILD)/tests/fuzz/fuzz: $(BUILD)/obj/tests/tools/batch/judge.o
 
 # A PTX interpreter that poses as the CUDA driver. It runs where it is built, and it is fast under sanitizers too.
-PTXSIM_OBJ := $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/ptxsim/*.c) base/arena.c base/str.c)
+PTXSIM_OBJ := $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/ptxsim/*.c) base/arena.c base/escape.c base/str.c)
 $(BUILD)/obj/ptxsim/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC $<)

@@ -426,6 +426,8 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable
 		fr.opset = import_opset(&im, f->model->opset_import, f->model->n_opset_import);
 		for (size_t i = 0; i < p->n_input; i++)
 			dim_names_note(c, im.scratch, &im.dims, p->input[i]->type);
+		for (size_t i = 0; i < p->n_input; i++)
+			dim_names_take(c, &im.dims, p->input[i]->type);
 		import_graph(&im, &fr, scope_new(im.scratch, g, NULL), p);
 		if (!p->n_output)
 			diag_error(im.diag, import_loc(&im), "the graph has no outputs");

@@ -14,11 +14,19 @@ enum {
  * attributes ten thousand times. */
 static const size_t inline_max = (size_t)256 << 20;
 
+/* Equal for equal parts alone: a name may have any bytes. */
 static const char *function_key(Import *im, const char *domain, const char *name,
 				const char *overload)
 {
-	return ctx_name(im->ctx, arena_printf(im->scratch, "%s:%s:%s", domain_of(domain),
-					      text(name), text(overload)));
+	const char *part[] = {domain_of(domain), text(name), text(overload)};
+	StrBuf b = {0};
+	const char *key;
+
+	for (int i = 0; i < 3; i++)
+		strbuf_quote(&b, part[i]);
+	key = ctx_name(im->ctx, strbuf_str(&b));
+	strbuf_free(&b);
+	return key;
 }
 
 const Onnx__FunctionProto *import_function(Import *im, const Onnx__NodeProto *p)

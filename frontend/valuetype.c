@@ -131,24 +131,44 @@ static Dim *named_dim(Ctx *c, const DimNames *names, const char *text)
 	return sym_get(c, ctx_name(c, text))->dim;
 }
 
+/* The name that D of a shape has, or null. */
+static const char *param_of(const Onnx__TensorShapeProto__Dimension *d)
+{
+	return d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+			       *d->dim_param && strcmp(d->dim_param, "?") != 0
+		       ? d->dim_param
+		       : NULL;
+}
+
+/* The shape of P, or null. */
+static const Onnx__TensorShapeProto *shape_of(const Onnx__TypeProto *p)
+{
+	return p && p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? p->tensor_type->shape
+									 : NULL;
+}
+
 void dim_names_note(Ctx *c, Arena *a, DimNames *names, const Onnx__TypeProto *p)
 {
-	const Onnx__TensorShapeProto *s;
+	const Onnx__TensorShapeProto *s = shape_of(p);
 
-	if (!p || p->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !p->tensor_type->shape)
-		return;
-	s = p->tensor_type->shape;
-	for (size_t i = 0; i < s->n_dim; i++) {
-		const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
-		const char *name;
+	for (size_t i = 0; s && i < s->n_dim; i++) {
+		const char *name = param_of(s->dim[i]);
 
-		if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM ||
-		    !plain_name(d->dim_param))
+		if (!name || !plain_name(name))
 			continue;
-		name = ctx_name(c, d->dim_param);
+		name = ctx_name(c, name);
 		if (names->v.n < NAMES_MAX && !known(names, name))
 			vec_push(a, &names->v, name);
 	}
+}
+
+void dim_names_take(Ctx *c, const DimNames *names, const Onnx__TypeProto *p)
+{
+	const Onnx__TensorShapeProto *s = shape_of(p);
+
+	for (size_t i = 0; s && i < s->n_dim; i++)
+		if (param_of(s->dim[i]))
+			named_dim(c, names, param_of(s->dim[i]));
 }
 
 static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
@@ -176,9 +196,8 @@ static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
 		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
 		    d->dim_value >= 0)
 			dims[i] = dim_const(c, d->dim_value);
-		else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-			 *d->dim_param && strcmp(d->dim_param, "?") != 0)
-			dims[i] = named_dim(c, names, d->dim_param);
+		else if (param_of(d))
+			dims[i] = named_dim(c, names, param_of(d));
 		else
 			dims[i] = sym_fresh(c, ctx_name(c, arena_printf(f->arena, "%s_dim%zu", name,
 									i)))

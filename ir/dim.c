@@ -19,7 +19,7 @@ struct DimTable {
 	VEC(Sym *) syms;
 	Table dims, atoms, names;
 	Dim *few[SMALL_CONSTS]; /* 0, 1 ..., made when first asked for */
-	bool too_complex;       /* said once */
+	Dim *too_complex;       /* what stands for such sizes; null: there was none, which is told once */
 	int bounds_changed;
 };
 
@@ -236,10 +236,11 @@ static uint64_t terms_hash(const Term *t, int n)
 
 Dim *dim_too_complex(Ctx *c)
 {
-	if (!c->dims->too_complex && c->diag)
+	if (c->dims->too_complex)
+		return c->dims->too_complex;
+	if (c->diag)
 		diag_error(c->diag, c->diag->where, "a size grows too complex to be followed");
-	c->dims->too_complex = true;
-	return sym_get(c, "too_complex")->dim;
+	return c->dims->too_complex = sym_fresh(c, "too_complex")->dim;
 }
 
 /* The factors of a term that is kept; those of a lone atom are the atom's own. */

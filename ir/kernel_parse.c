@@ -289,14 +289,18 @@ static bool read_iters(Reader *r, Stmt *s)
 	return true;
 }
 
-/* The next "for" or "over" as a word of its own, or null. */
+/* The next "for" or "over" as a word of its own, or null. P is in brackets; such a word in these or in parentheses is the name of
+ * a size. */
 static const char *find_clause(const char *p)
 {
+	int depth = 1;
+
 	while (*p && *p != '}') {
 		size_t n = word_length(p);
 
-		if ((n == 3 && !strncmp(p, "for", 3)) || (n == 4 && !strncmp(p, "over", 4)))
+		if (!depth && ((n == 3 && !strncmp(p, "for", 3)) || (n == 4 && !strncmp(p, "over", 4))))
 			return p;
+		depth += *p == '(' || *p == '[' ? 1 : *p == ')' || *p == ']' ? -1 : 0;
 		if (*p == '"')
 			for (p++; *p && *p != '"'; p++)
 				p += *p == '\\' && p[1];

@@ -301,6 +301,15 @@ void schedule_print_bare(StrBuf *b, const Schedule *s)
 		put_stage(b, s->stages.at[i], "k");
 }
 
+static void put_loc(StrBuf *b, Loc l)
+{
+	strbuf_puts(b, "  ; ");
+	strbuf_escape(b, l.node ? l.node : "?", escape_plain);
+	strbuf_puts(b, " (");
+	strbuf_escape(b, l.op ? l.op : "?", escape_plain);
+	strbuf_puts(b, ")\n");
+}
+
 void schedule_print(StrBuf *b, const Schedule *s)
 {
 	for (; s; s = s->next) {
@@ -310,9 +319,7 @@ void schedule_print(StrBuf *b, const Schedule *s)
 		schedule_print_guard(b, s);
 		strbuf_puts(b, "\n");
 		for (int i = 0; i < k->locs.n; i++)
-			strbuf_printf(b, "  ; %s (%s)\n",
-				      k->locs.at[i].node ? k->locs.at[i].node : "?",
-				      k->locs.at[i].op ? k->locs.at[i].op : "?");
+			put_loc(b, k->locs.at[i]);
 		for (int i = 0; i < s->stages.n; i++)
 			put_stage(b, s->stages.at[i], s->stages.at[i]->name);
 	}

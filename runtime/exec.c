@@ -4,8 +4,6 @@
  */
 #include "runtime/rt.h"
 
-#include <stdio.h>
-
 int dl_fail(dl_exec *x, int status, const char *fmt, ...)
 {
 	va_list ap;
@@ -14,7 +12,7 @@ int dl_fail(dl_exec *x, int status, const char *fmt, ...)
 		return x->status;
 	x->status = status;
 	va_start(ap, fmt);
-	vsnprintf(x->ctx->head.error, sizeof(x->ctx->head.error), fmt, ap);
+	rt_message(x->ctx->head.error, sizeof(x->ctx->head.error), fmt, ap);
 	va_end(ap);
 	return status;
 }

@@ -3,6 +3,7 @@
  * Loading: options, memory, errors, the choice of the variant, weights and threads. A model is
  * constant once loaded, but for the text of its last error, its count of contexts and its profile.
  */
+#include "runtime/escape.h"
 #include "runtime/rt.h"
 
 #include <stdio.h>
@@ -155,6 +156,14 @@ void rt_free(const dl_model *m, void *p, uint64_t bytes)
 		m->opt.free(m->opt.user, p, bytes ? bytes : 1);
 }
 
+void rt_message(char *to, size_t room, const char *fmt, va_list ap)
+{
+	char raw[512];
+
+	vsnprintf(raw, sizeof(raw), fmt, ap);
+	escape_to_text(to, room, raw, escape_terminal);
+}
+
 void rt_log(const dl_model *m, int level, const char *fmt, ...)
 {
 	char text[512];
@@ -163,18 +172,18 @@ void rt_log(const dl_model *m, int level, const char *fmt, ...)
 	if (!m->opt.log)
 		return;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	rt_message(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	m->opt.log(m->opt.user, level, text);
 }
 
 int rt_error(dl_model *m, int status, const char *fmt, ...)
 {
-	char text[sizeof(last_error)]; /* what is told may be of the text before */
+	char text[sizeof(last_error)];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	rt_message(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	memcpy(last_error, text, sizeof(text));
 	if (m) {

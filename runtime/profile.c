@@ -5,6 +5,7 @@
  * In the path %n stands for the model's name and %p for the process id. All memory is taken at load;
  * events beyond the last are counted and dropped.
  */
+#include "runtime/escape.h"
 #include "runtime/rt.h"
 
 #include <errno.h>
@@ -75,14 +76,7 @@ void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin,
 static void put_json(FILE *f, const char *s)
 {
 	putc('"', f);
-	for (; *s; s++) {
-		if (*s == '"' || *s == '\\')
-			putc('\\', f);
-		if ((unsigned char)*s < 0x20)
-			fprintf(f, "\\u%04x", *s);
-		else
-			putc(*s, f);
-	}
+	escape_to_file(f, s, escape_json);
 	putc('"', f);
 }
 

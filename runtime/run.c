@@ -49,13 +49,13 @@ static int bind_sym(dl_context *c, const dl_io *io, int32_t d, int32_t s, int64_
 
 	if (c->x.sym[s] >= 0 && c->x.sym[s] != v)
 		return dl_fail(&c->x, DL_SHAPE,
-			       "input \"%s\": dim %d (%s) is %lld, but %s is %lld in "
+			       "input \"%.100s\": dim %d (%.100s) is %lld, but %.100s is %lld in "
 			       "another place",
 			       io->name, (int)d, sym->name, (long long)v, sym->name,
 			       (long long)c->x.sym[s]);
 	if (v < sym->lower || v > sym->upper)
 		return dl_fail(&c->x, DL_SHAPE,
-			       "input \"%s\": dim %d (%s) is %lld, and must be in "
+			       "input \"%.100s\": dim %d (%.100s) is %lld, and must be in "
 			       "%lld..%lld",
 			       io->name, (int)d, sym->name, (long long)v, (long long)sym->lower,
 			       (long long)sym->upper);
@@ -70,7 +70,7 @@ static int bind_dims(dl_context *c, const dl_io *io, const dl_tensor *t, int64_t
 		const int64_t v = t->shape[d];
 
 		if (v < 0 || (dim->value >= 0 && v != dim->value))
-			return dl_fail(&c->x, DL_SHAPE, "input \"%s\": dim %d is %lld, expected %s",
+			return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": dim %d is %lld, expected %s",
 				       io->name, (int)d, (long long)v, dim->text);
 		shape[d] = v;
 		if (dim->sym >= 0 && bind_sym(c, io, d, dim->sym, v))
@@ -85,7 +85,7 @@ static int check_align(dl_context *c, const char *what, const dl_io *io, const v
 
 	if ((uintptr_t)data % align)
 		return dl_fail(&c->x, DL_INVALID,
-			       "%s \"%s\": data is not aligned to its elements, %u bytes", what,
+			       "%s \"%.100s\": data is not aligned to its elements, %u bytes", what,
 			       io->name, align);
 	return DL_OK;
 }
@@ -94,11 +94,11 @@ static int check_form(dl_context *c, const char *what, const dl_io *io, const dl
 {
 	if (t->form != io->form || io->form != DL_TENSOR)
 		return dl_fail(&c->x, DL_UNSUPPORTED,
-			       "%s \"%s\": sequences and optionals are not "
+			       "%s \"%.100s\": sequences and optionals are not "
 			       "supported yet",
 			       what, io->name);
 	if (io->rank && !t->shape)
-		return dl_fail(&c->x, DL_INVALID, "%s \"%s\": shape is null", what, io->name);
+		return dl_fail(&c->x, DL_INVALID, "%s \"%.100s\": shape is null", what, io->name);
 	return DL_OK;
 }
 
@@ -123,7 +123,7 @@ static int check_room(dl_context *c, const dl_io *io, const dl_tensor *t)
 	if (!t->bytes || (uint64_t)need <= t->bytes)
 		return DL_OK;
 	return dl_fail(&c->x, DL_INVALID,
-		       "input \"%s\": its memory has %llu bytes, and its shape%s needs %lld; set "
+		       "input \"%.100s\": its memory has %llu bytes, and its shape%s needs %lld; set "
 		       "bytes to the size of the memory, or to 0",
 		       io->name, (unsigned long long)t->bytes,
 		       t->strides ? " with its strides" : "", (long long)need);
@@ -147,19 +147,19 @@ static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_da
 	if (check_form(c, "input", io, t))
 		return c->x.status;
 	if (t->dtype != io->dtype)
-		return dl_fail(&c->x, DL_INVALID, "input \"%s\": elements are %s, expected %s",
+		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\": elements are %s, expected %s",
 			       io->name, rt_dtype_name(t->dtype), rt_dtype_name(io->dtype));
 	if (t->rank != io->rank)
-		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": rank is %d, expected %d", io->name,
+		return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": rank is %d, expected %d", io->name,
 			       (int)t->rank, (int)io->rank);
 	if (bind_dims(c, io, t, c->x.in_shape[i]))
 		return c->x.status;
 	n = count(t->shape, t->rank);
 	if (rt_bytes(t->dtype, n) > INT64_MAX / 2)
-		return dl_fail(&c->x, DL_SHAPE, "input \"%s\": its shape is too large", io->name);
+		return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": its shape is too large", io->name);
 	c->x.in[i] = t->data;
 	if (!t->data && n && (need_data || io->flags & DL_IO_SHAPE_DATA))
-		return dl_fail(&c->x, DL_INVALID, "input \"%s\": data is null", io->name);
+		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\": data is null", io->name);
 	if (!t->data || !n)
 		return DL_OK;
 	return check_align(c, "input", io, t->data) ? c->x.status : check_room(c, io, t);
@@ -188,15 +188,15 @@ static int copy_in(dl_context *c, int32_t i, const dl_tensor *t)
 	const unsigned bits = rt_dtype_bits(t->dtype);
 
 	if (c->gpu && rt_gpu_owns(c, t->data))
-		return dl_fail(&c->x, DL_UNSUPPORTED, "input \"%s\": strides of memory of the GPU",
+		return dl_fail(&c->x, DL_UNSUPPORTED, "input \"%.100s\": strides of memory of the GPU",
 			       io->name);
 	if (bits % 8)
 		return dl_fail(&c->x, DL_UNSUPPORTED,
-			       "input \"%s\": strides of a type that is packed "
+			       "input \"%.100s\": strides of a type that is packed "
 			       "below a byte",
 			       io->name);
 	if (!rt_region_grow(c, r, bytes, 0))
-		return dl_fail(&c->x, DL_NOMEM, "input \"%s\": no memory for a contiguous copy",
+		return dl_fail(&c->x, DL_NOMEM, "input \"%.100s\": no memory for a contiguous copy",
 			       io->name);
 	gather(r->p, t->data, bits / 8, t->rank, t->shape, t->strides);
 	c->x.in[i] = r->p;
@@ -233,12 +233,12 @@ static int check_syms(dl_context *c)
 			continue;
 		}
 		if (c->x.sym[i] == INT64_MAX)
-			return dl_fail(&c->x, DL_SHAPE, "dim %s is too large", s->name);
+			return dl_fail(&c->x, DL_SHAPE, "dim %.100s is too large", s->name);
 		if (c->x.sym[i] < 0)
-			return dl_fail(&c->x, DL_SHAPE, "dim %s cannot be told from the inputs",
+			return dl_fail(&c->x, DL_SHAPE, "dim %.100s cannot be told from the inputs",
 				       s->name);
 		if (c->x.sym[i] < s->lower || c->x.sym[i] > s->upper)
-			return dl_fail(&c->x, DL_SHAPE, "dim %s is %lld, and must be in %lld..%lld",
+			return dl_fail(&c->x, DL_SHAPE, "dim %.100s is %lld, and must be in %lld..%lld",
 				       s->name, (long long)c->x.sym[i], (long long)s->lower,
 				       (long long)s->upper);
 	}
@@ -353,11 +353,11 @@ static int tell_shape(dl_context *c, int32_t o, dl_tensor *t)
 	if (check_form(c, "output", io, t))
 		return c->x.status;
 	if (t->rank < io->rank)
-		return dl_fail(&c->x, DL_INVALID, "output \"%s\": room for %d dims, its rank is %d",
+		return dl_fail(&c->x, DL_INVALID, "output \"%.100s\": room for %d dims, its rank is %d",
 			       io->name, (int)t->rank, (int)io->rank);
 	if (t->dtype && t->dtype != io->dtype)
 		return dl_fail(&c->x, DL_INVALID,
-			       "output \"%s\": elements are %s, expected %s; or set dtype to 0 and "
+			       "output \"%.100s\": elements are %s, expected %s; or set dtype to 0 and "
 			       "it is filled in",
 			       io->name, rt_dtype_name(t->dtype), rt_dtype_name(io->dtype));
 	t->dtype = io->dtype;
@@ -377,7 +377,7 @@ static int output_bytes(dl_context *c, int32_t o, const int64_t *shape, int64_t 
 	large = *bytes > INT64_MAX / 2;
 	for (int32_t d = 0; d < io->rank; d++)
 		large |= shape[d] == INT64_MAX;
-	return large ? dl_fail(&c->x, DL_NOMEM, "output \"%s\": its shape is too large", io->name)
+	return large ? dl_fail(&c->x, DL_NOMEM, "output \"%.100s\": its shape is too large", io->name)
 		     : DL_OK;
 }
 
@@ -401,11 +401,11 @@ static int serve(dl_context *c, int32_t o, dl_region *r, dl_tensor *t, int64_t b
 	for (int32_t i = 0; i < c->model->prog->desc->n_in; i++)
 		if (overlap(r->p, (int64_t)r->bytes, c->x.in[i], input_bytes(c, i)))
 			return dl_fail(&c->x, DL_INVALID,
-				       "input \"%s\" lies in the memory that the context serves "
-				       "for output \"%s\"; give that output memory of your own",
+				       "input \"%.100s\" lies in the memory that the context serves "
+				       "for output \"%.100s\"; give that output memory of your own",
 				       in_io(c, i)->name, io->name);
 	if (!rt_region_grow(c, r, bytes, 0))
-		return dl_fail(&c->x, DL_NOMEM, "output \"%s\": no memory for %lld bytes", io->name,
+		return dl_fail(&c->x, DL_NOMEM, "output \"%.100s\": no memory for %lld bytes", io->name,
 			       (long long)bytes);
 	t->data = r->p;
 	t->bytes = (uint64_t)bytes;
@@ -426,12 +426,12 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 	if (tell_shape(c, o, t))
 		return c->x.status;
 	if (t->strides && !contiguous(t))
-		return dl_fail(&c->x, DL_UNSUPPORTED, "output \"%s\": strides", io->name);
+		return dl_fail(&c->x, DL_UNSUPPORTED, "output \"%.100s\": strides", io->name);
 	if ((!t->data || t->data == r->p) && serve(c, o, r, t, bytes))
 		return c->x.status;
 	if ((uint64_t)bytes > t->bytes)
 		return dl_fail(&c->x, DL_CAPACITY,
-			       "output \"%s\": needs %lld bytes, has room for "
+			       "output \"%.100s\": needs %lld bytes, has room for "
 			       "%llu",
 			       io->name, (long long)bytes, (unsigned long long)t->bytes);
 	if (check_align(c, "output", io, t->data))
@@ -469,14 +469,14 @@ static int check_overlap(dl_context *c)
 
 			if (over && (io->alias != i || p != c->x.in[i]))
 				return dl_fail(&c->x, DL_INVALID,
-					       "output \"%s\" overlaps input \"%s\"", io->name,
+					       "output \"%.100s\" overlaps input \"%.100s\"", io->name,
 					       in_io(c, i)->name);
 		}
 		for (int32_t q = 0; n && q < o; q++)
 			if (overlap(p, n, RT_AT(dl_tensor, c->out, q)->data, extent(c, q)))
 				return dl_fail(&c->x, DL_INVALID,
-					       "output \"%s\" overlaps output "
-					       "\"%s\"",
+					       "output \"%.100s\" overlaps output "
+					       "\"%.100s\"",
 					       io->name, out_io(c, q)->name);
 	}
 	return DL_OK;
@@ -512,7 +512,7 @@ static int execute(dl_context *c)
 		return dl_fail(&c->x, rc, "%s", dl_rt_status_text(rc));
 	for (int32_t o = 0; !c->x.status && o < m->prog->desc->n_out; o++)
 		if (!c->out_set[o])
-			dl_fail(&c->x, DL_RUNTIME, "output \"%s\" was not computed",
+			dl_fail(&c->x, DL_RUNTIME, "output \"%.100s\" was not computed",
 				out_io(c, o)->name);
 	return c->x.status;
 }

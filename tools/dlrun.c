@@ -294,6 +294,18 @@ static bool inputs(const Options *o, Session *s, Array *in)
 	return true;
 }
 
+/* The file of output K: its name, where % stands before what a file's name cannot hold, as in a%2Fb.npy. A name that is too long for
+ * a file is cut, and ends in % and K. */
+static const char *output_path(const Options *o, const Session *s, int32_t k)
+{
+	enum { MOST = 200 };
+	const char *name = arena_escape(s->arena, session_out(s, k)->name, escape_file_name);
+
+	if (!*name || strlen(name) > MOST)
+		name = arena_printf(s->arena, "%.*s%%%d", MOST, name, k);
+	return arena_printf(s->arena, "%s/%s.npy", o->out_dir, name);
+}
+
 static bool write_outputs(const Options *o, const Session *s)
 {
 	if (mkdir(o->out_dir, 0777) && errno != EEXIST)
@@ -301,12 +313,8 @@ static bool write_outputs(const Options *o, const Session *s)
 				  "the folder cannot be made: %s", strerror(errno));
 	for (int32_t k = 0; k < s->desc->n_out; k++) {
 		const Array v = session_output(s, k);
-		const char *name = *v.name ? v.name : arena_printf(s->arena, "output_%d", k);
-		char *path = arena_printf(s->arena, "%s/%s.npy", o->out_dir, name);
 
-		for (char *p = path + strlen(o->out_dir) + 1; *p; p++)
-			*p = *p == '/' ? '_' : *p;
-		if (!array_write_npy(s->diag, path, &v))
+		if (!array_write_npy(s->diag, output_path(o, s, k), &v))
 			return false;
 	}
 	return true;

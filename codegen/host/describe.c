@@ -21,8 +21,8 @@ const char *host_node(Host *h, Loc l)
 {
 	const char *name = l.node ? l.node : "";
 
-	return l.op ? arena_printf(h->m->arena, "node \"%s\" (%s)", name, l.op)
-		    : arena_printf(h->m->arena, "node \"%s\"", name);
+	return l.op ? arena_printf(h->m->arena, "node \"%.100s\" (%.100s)", name, l.op)
+		    : arena_printf(h->m->arena, "node \"%.100s\"", name);
 }
 
 const char *host_input_name(const Graph *g, int i)

@@ -153,9 +153,9 @@ static const char *read_value(Host *h, const Value *v, const Sym *s)
 	const char *from =
 		v->def && v->def->locs.n
 			? host_node(h, v->def->locs.at[0])
-			: arena_printf(h->m->arena, "input \"%s\"", v->name ? v->name : "");
+			: arena_printf(h->m->arena, "input \"%.100s\"", v->name ? v->name : "");
 
-	return arena_printf(h->m->arena, "%s: value %s", from, s->name);
+	return arena_printf(h->m->arena, "%s: value %.100s", from, s->name);
 }
 
 /* Fails where symbol I, S, which is an element of V, is not in its bounds. */

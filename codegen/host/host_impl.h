@@ -41,7 +41,7 @@ typedef struct Host {
 const char *host_own(Host *h, const char *name);
 /* S as a C string. As the argument of a "%s", never as a part of a format. */
 void host_quote(Host *h, const char *s);
-/* node "/MatMul" (MatMul), for messages. */
+/* node "/MatMul" (MatMul), for messages of the runtime, which have room for 100 bytes of a name. */
 const char *host_node(Host *h, Loc l);
 /* The name of input I, maybe empty. */
 const char *host_input_name(const Graph *g, int i);

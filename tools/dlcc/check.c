@@ -109,6 +109,23 @@ static bool of_data(const char *text)
 	return str_starts(text, "external data at");
 }
 
+/* A line of the report, about the file F. It holds names from the model. */
+static void line(const OnnxFile *f, const char *fmt, ...) BASE_PRINTF(2, 3);
+
+static void line(const OnnxFile *f, const char *fmt, ...)
+{
+	StrBuf b = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	strbuf_printf(&b, "%s: ", f->path);
+	strbuf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	escape_to_file(stdout, strbuf_str(&b), escape_terminal);
+	putchar('\n');
+	strbuf_free(&b);
+}
+
 static void print_missing(const OnnxFile *f, const Listing *l, const Refusals *r)
 {
 	const char *first = NULL;
@@ -123,8 +140,8 @@ static void print_missing(const OnnxFile *f, const Listing *l, const Refusals *r
 		n++;
 	}
 	if (n)
-		printf("%s: error: %d weight%s data: %s\n", f->path, n,
-		       n > 1 ? "s lack their" : " lacks its", first);
+		line(f, "error: %d weight%s data: %s", n, n > 1 ? "s lack their" : " lacks its",
+		     first);
 }
 
 bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
@@ -143,8 +160,8 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 			strbuf_puts(&how, "nothing found against it");
 		else
 			put_how(&how, m, n->name);
-		printf("%s: node \"%s\" (%s): %s%s\n", f->path, n->name, n->op,
-		       why ? "not supported: " : "supported: ", why ? why : strbuf_str(&how));
+		line(f, "node \"%s\" (%s): %s%s", n->name, n->op,
+		     why ? "not supported: " : "supported: ", why ? why : strbuf_str(&how));
 		bad += why != NULL;
 		strbuf_free(&how);
 	}
@@ -152,13 +169,12 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 		const char *node = r->all.at[i].node;
 
 		if (!node && !of_data(r->all.at[i].text))
-			printf("%s: not supported: %s\n", f->path, r->all.at[i].text);
+			line(f, "not supported: %s", r->all.at[i].text);
 		else if (node && !listed(&l, node) && !of_data(r->all.at[i].text))
-			printf("%s: not supported: node \"%s\": %s\n", f->path, node,
-			       r->all.at[i].text);
+			line(f, "not supported: node \"%s\": %s", node, r->all.at[i].text);
 	}
 	print_missing(f, &l, r);
-	printf("%s: %d nodes, %d supported%s\n", f->path, l.nodes.n, l.nodes.n - bad,
-	       l.cut ? "; the first ones of too many" : "");
+	line(f, "%d nodes, %d supported%s", l.nodes.n, l.nodes.n - bad,
+	     l.cut ? "; the first ones of too many" : "");
 	return !r->all.n && planned;
 }

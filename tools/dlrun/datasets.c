@@ -109,12 +109,12 @@ static bool inputs(Session *s, const char *dir, Array *in)
 	return data_inputs(s->arena, s->diag, dir, names, s->desc->n_in, in, otherwise);
 }
 
-static bool same(const char *set, const Array *got, const Array *want, Tolerance t)
+static bool same(const Session *s, const char *set, const Array *got, const Array *want, Tolerance t)
 {
 	const Comparison c = compare(got, want, t);
 
-	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s%s\n", set, got->name, c.max_abs, c.max_rel,
-	       c.ok ? "ok" : "FAIL", c.ok ? "" : ": ", c.why);
+	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s%s\n", set, session_shown(s, got->name),
+	       c.max_abs, c.max_rel, c.ok ? "ok" : "FAIL", c.ok ? "" : ": ", c.why);
 	return c.ok;
 }
 
@@ -140,10 +140,10 @@ static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, T
 		const Array got = session_output(s, o), *w = data_pick(want, n, got.name, o);
 
 		if (!w)
-			printf("%s: %s: no reference\n", set, got.name);
+			printf("%s: %s: no reference\n", set, session_shown(s, got.name));
 		sum->alone += !w;
 		sum->outputs += w != NULL;
-		sum->differ += w && !same(set, &got, w, t);
+		sum->differ += w && !same(s, set, &got, w, t);
 	}
 	return true;
 }

@@ -29,8 +29,13 @@ static void put_element(FILE *f, const Array *v, int64_t i)
 {
 	if (v->dtype == DT_STR) {
 		const dl_str *s = (const dl_str *)v->data + i;
+		StrBuf text = {0};
 
-		fprintf(f, "\"%.*s\"", (int)s->n, s->p);
+		strbuf_put(&text, s->p, (size_t)s->n);
+		fputc('"', f);
+		escape_to_file(f, strbuf_str(&text), escape_quoted);
+		fputc('"', f);
+		strbuf_free(&text);
 	} else if (dtype_is_float(v->dtype)) {
 		fprintf(f, "%.6g", dtype_load_f64(v->dtype, v->data, i));
 	} else if (v->dtype == DT_U64) {
@@ -69,7 +74,7 @@ void session_outputs(const Session *s, FILE *f)
 		const Array v = session_output(s, o);
 		const int64_t n = array_count(&v);
 
-		fprintf(f, "%s: %s[", v.name, dtype_info[v.dtype].name);
+		fprintf(f, "%s: %s[", session_shown(s, v.name), dtype_info[v.dtype].name);
 		for (int32_t d = 0; d < v.rank; d++)
 			fprintf(f, "%s%" PRId64, d ? ", " : "", v.dims[d]);
 		fprintf(f, "]%s", n ? ":" : "");
@@ -121,7 +126,7 @@ static void put_names(FILE *f, const char *names, int width)
 									 : (size_t)(end - names);
 	const int rest = (int)strlen(end), half = width / 2, said = rest > half ? half : rest,
 		  room = width - said;
-	StrBuf b = {0};
+	StrBuf b = {0}, line = {0};
 	int skip;
 
 	strbuf_put(&b, names, first);
@@ -139,15 +144,19 @@ static void put_names(FILE *f, const char *names, int width)
 	}
 	skip = (int)first > room ? (int)first - room + 3 : 0;
 	if ((int)b.n - skip > room - (skip ? 3 : 0) && !skip)
-		fprintf(f, "%.*s...", room - 3, strbuf_str(&b));
+		strbuf_printf(&line, "%.*s...", room - 3, strbuf_str(&b));
 	else
-		fprintf(f, "%s%.*s", skip ? "..." : "", skip ? (int)first - skip : (int)b.n,
-			strbuf_str(&b) + skip);
+		strbuf_printf(&line, "%s%.*s", skip ? "..." : "",
+			      skip ? (int)first - skip : (int)b.n, strbuf_str(&b) + skip);
 	if (rest > said)
-		fprintf(f, " where ...%s\n", end + rest - (said - (int)strlen(" where ...")));
+		strbuf_printf(&line, " where ...%s",
+			      end + rest - (said - (int)strlen(" where ...")));
 	else
-		fprintf(f, "%s\n", end);
+		strbuf_puts(&line, end);
+	escape_to_file(f, strbuf_str(&line), escape_terminal);
+	fputc('\n', f);
 	strbuf_free(&b);
+	strbuf_free(&line);
 }
 
 static int columns(FILE *f)
@@ -219,15 +228,7 @@ void session_profile(const Session *s, FILE *f)
 void put_json(FILE *f, const char *s)
 {
 	fputc('"', f);
-	for (; *s; s++) {
-		if ((unsigned char)*s < 0x20) {
-			fprintf(f, "\\u%04x", (unsigned)*s);
-			continue;
-		}
-		if (*s == '"' || *s == '\\')
-			fputc('\\', f);
-		fputc(*s, f);
-	}
+	escape_to_file(f, s, escape_json);
 	fputc('"', f);
 }
 

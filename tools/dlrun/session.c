@@ -232,13 +232,18 @@ Array session_output(const Session *s, int32_t o)
 	return array_of(&s->out[o], session_out(s, o)->name);
 }
 
-static void describe_io(FILE *f, const char *what, const dl_io *io)
+const char *session_shown(const Session *s, const char *text)
+{
+	return arena_escape(s->arena, text, escape_terminal);
+}
+
+static void describe_io(const Session *s, FILE *f, const char *what, const dl_io *io)
 {
 	const DType t = dtype_by_onnx(io->dtype);
 
-	fprintf(f, "%s %s: %s[", what, io->name, t == DT_NONE ? "?" : dtype_info[t].name);
+	fprintf(f, "%s %s: %s[", what, session_shown(s, io->name), t == DT_NONE ? "?" : dtype_info[t].name);
 	for (int32_t d = 0; d < io->rank; d++)
-		fprintf(f, "%s%s", d ? ", " : "", dl_io_dim(io, d)->text);
+		fprintf(f, "%s%s", d ? ", " : "", session_shown(s, dl_io_dim(io, d)->text));
 	fprintf(f, "]");
 }
 
@@ -249,7 +254,7 @@ void session_describe(const Session *s, FILE *f)
 	fprintf(f, "model %s\ncompiler %s\nhash %s\ntargets %s\nweights %" PRIu64 " bytes\n",
 		d->name, d->version, d->hash, d->targets, d->weights_size);
 	for (int32_t i = 0; i < d->n_in; i++) {
-		describe_io(f, "input", session_in(s, i));
+		describe_io(s, f, "input", session_in(s, i));
 		fprintf(f, "%s%s\n",
 			session_in(s, i)->flags & DL_IO_HOST ? " (sizes depend on it)" : "",
 			session_in(s, i)->flags & DL_IO_DEFAULT ? " (has a default)" : "");
@@ -257,15 +262,16 @@ void session_describe(const Session *s, FILE *f)
 	for (int32_t o = 0; o < d->n_out; o++) {
 		const int32_t alias = session_out(s, o)->alias;
 
-		describe_io(f, "output", session_out(s, o));
+		describe_io(s, f, "output", session_out(s, o));
 		if (alias >= 0)
-			fprintf(f, " may share memory with %s", session_in(s, alias)->name);
+			fprintf(f, " may share memory with %s",
+				session_shown(s, session_in(s, alias)->name));
 		fprintf(f, "\n");
 	}
 	for (int32_t i = 0; i < d->n_sym; i++) {
 		const dl_sym *y = dl_desc_sym(d, i);
 
-		fprintf(f, "dim %s: %" PRId64 "..", y->name, y->lower);
+		fprintf(f, "dim %s: %" PRId64 "..", session_shown(s, y->name), y->lower);
 		if (y->upper != DL_UNLIMITED)
 			fprintf(f, "%" PRId64, y->upper);
 		fprintf(f, "%s\n", y->kind == DL_SYM_DATA ? " (found while computing)" : "");

@@ -43,6 +43,9 @@ Array session_output(const Session *s, int32_t o);
 /* Reports a failure of the API; false. */
 bool session_fail(const Session *s, const char *what, int status);
 
+/* TEXT, which comes from a model, for a terminal. */
+const char *session_shown(const Session *s, const char *text);
+
 /* What --describe prints. */
 void session_describe(const Session *s, FILE *f);
 /* Input i of the model without data, where it has a default: a run then takes that; false: it has none. */

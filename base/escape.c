@@ -53,8 +53,6 @@ size_t escape_c_comment(const char **s, char *out)
 {
 	const char *at = *s;
 
-	if (*at == '\\')
-		return backslash(s, out, '\\');
 	if (!strncmp(at, "*/", 2) || !strncmp(at, "/*", 2)) {
 		++*s;
 		return escape_hex(at, 1, out);
@@ -68,9 +66,8 @@ size_t escape_line_comment(const char **s, char *out)
 	uint32_t code;
 	const size_t n = escape_character(at, &code);
 
-	if (*at == '\\')
-		return backslash(s, out, '\\');
-	if (code < 0x80)
+	/* A backslash at the end would take the next line along. */
+	if (code < 0x80 && code != '\\')
 		return escape_plain(s, out);
 	*s += n;
 	return escape_hex(at, n, out);

@@ -25,6 +25,20 @@
 
 #define SECTION ".dlcc.weights"
 
+/* Line breaks in the path of a file, which /proc/self/maps has as \\012. */
+static void read_breaks(char *path)
+{
+	char *to = path;
+
+	for (const char *s = path; *s; to++) {
+		const bool line_break = !strncmp(s, "\\012", 4);
+
+		*to = line_break ? '\n' : *s;
+		s += line_break ? 4 : 1;
+	}
+	*to = '\0';
+}
+
 /* The absolute path of the file that address at was mapped from, as /proc/self/maps has it: dladdr
  * says what dlopen was given, which a later chdir makes wrong. */
 static bool path_from_maps(const void *at, char *path, size_t room)
@@ -43,6 +57,8 @@ static bool path_from_maps(const void *at, char *path, size_t room)
 		found = (uintptr_t)at >= lo && (uintptr_t)at < hi && strlen(name) < room;
 		if (found)
 			strcpy(path, name);
+		if (found && access(path, F_OK))
+			read_breaks(path);
 	}
 	if (f)
 		fclose(f);

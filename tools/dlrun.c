@@ -294,14 +294,16 @@ static bool inputs(const Options *o, Session *s, Array *in)
 	return true;
 }
 
-/* The file of output K: its name, where % stands before what a file's name cannot hold, as in a%2Fb.npy. A name that is too long for
- * a file is cut, and ends in % and K. */
+/* The file of output K: its name, with %HH for what a file's name cannot hold, as in a%2Fb.npy. A name that is too long for a
+ * file is cut, and ends in % and K. */
 static const char *output_path(const Options *o, const Session *s, int32_t k)
 {
 	enum { MOST = 200 };
 	const char *name = arena_escape(s->arena, session_out(s, k)->name, escape_file_name);
 
-	if (!*name || strlen(name) > MOST)
+	if (!*name)
+		name = arena_printf(s->arena, "output_%d", k);
+	else if (strlen(name) > MOST)
 		name = arena_printf(s->arena, "%.*s%%%d", MOST, name, k);
 	return arena_printf(s->arena, "%s/%s.npy", o->out_dir, name);
 }

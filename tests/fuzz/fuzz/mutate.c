@@ -399,6 +399,38 @@ static bool change_name(Mutator *m)
 	return true;
 }
 
+/* Hostile to what prints names: C, its comments and strings, formats, the IR's text, JSON, terminals. */
+static Bytes hostile_name(Mutator *m)
+{
+	static const char *const pieces[] = {
+		"default", "NULL", "valid", "linux", "k", "end", "for", "over", "where", "dl_min_i64", "%s%n", "%d", "*/", "/*", "\"", "\\",
+		"\\x41", "?\077/", "\n", "\n#error", "\r", "\t", "\x1b[31m", "\x7f", "\xc3\xa9", "\xe2\x80\xae", "\xff", "\xc0\x80", "; ----",
+		"/", "..", "$", "$kernel$", "@", "a b", "a_b", "_2", "9", "", "    "};
+	StrBuf b = {0};
+
+	for (uint64_t n = 1 + rng_below(m->r, chance(m->r, 10) ? 100 : 3); n; n--)
+		strbuf_puts(&b, pieces[rng_below(m->r, sizeof pieces / sizeof *pieces)]);
+	return bytes_of(m->a, &b);
+}
+
+/* A name becomes a hostile one wherever it stands: the model stays what it was. */
+static bool change_names(Mutator *m)
+{
+	Spot s = {0};
+	Bytes was, is = hostile_name(m);
+
+	if (!pick(m, is_name, &s))
+		return false;
+	was = field_at(s)->bytes;
+	for (int i = 0; i < m->all.n; i++) {
+		Field *f = field_at(m->all.at[i]);
+
+		if (is_name(m->all.at[i]) && f->bytes.n == was.n && (!was.n || !memcmp(f->bytes.p, was.p, was.n)))
+			f->bytes = is;
+	}
+	return true;
+}
+
 static bool change_data(Mutator *m)
 {
 	Spot s = {0};
@@ -563,8 +595,8 @@ typedef struct Change {
 } Change;
 
 static const Change changes[] = {
-	{change_number, 30}, {change_dim, 14}, {change_op, 10}, {change_reference, 10}, {change_message, 10}, {splice_message, 10},
-	{change_data, 8}, {change_float, 3}, {change_name, 3}, {chain, 2},
+	{change_number, 26}, {change_dim, 14}, {change_op, 10}, {change_reference, 10}, {change_message, 10}, {splice_message, 10},
+	{change_data, 8}, {change_float, 3}, {change_name, 3}, {change_names, 4}, {chain, 2},
 };
 
 static bool change_tree(Mutator *m)

@@ -99,8 +99,9 @@ size_t escape_assembler(const char **s, char *out)
 {
 	uint32_t code;
 
-	/* The assembler reads a backslash and digits; C takes one of two backslashes. */
-	if (**s == '"' || **s == '\\' || **s == '?' || !escape_prints((escape_character(*s, &code), code)))
-		return octal(s, 1, out, 2);
-	return escape_plain(s, out);
+	escape_character(*s, &code);
+	if (escape_prints(code) && !strchr("\"\\?", **s))
+		return escape_plain(s, out);
+	/* The assembler takes a backslash and digits; of two backslashes C leaves it one. A byte at a time, for room. */
+	return octal(s, 1, out, 2);
 }

@@ -19,7 +19,7 @@ struct DimTable {
 	VEC(Sym *) syms;
 	Table dims, atoms, names;
 	Dim *few[SMALL_CONSTS]; /* 0, 1 ..., made when first asked for */
-	Dim *too_complex;       /* what stands for such sizes; null: there was none, which is told once */
+	Dim *too_complex; /* what stands for such sizes; null: there was none, which is told once */
 	int bounds_changed;
 };
 

@@ -298,7 +298,8 @@ static const char *find_clause(const char *p)
 	while (*p && *p != '}') {
 		size_t n = word_length(p);
 
-		if (!depth && ((n == 3 && !strncmp(p, "for", 3)) || (n == 4 && !strncmp(p, "over", 4))))
+		if (!depth &&
+		    ((n == 3 && !strncmp(p, "for", 3)) || (n == 4 && !strncmp(p, "over", 4))))
 			return p;
 		depth += *p == '(' || *p == '[' ? 1 : *p == ')' || *p == ']' ? -1 : 0;
 		if (*p == '"')

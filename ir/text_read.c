@@ -123,7 +123,7 @@ const char *text_string(Text *r)
 		s = ctx_name(r->ctx, strbuf_str(&b));
 	else
 		text_fail(r, *r->p && *r->p != '\n' ? "one of \\\\ \\\" \\n \\t \\xHH in the string"
-						   : "the string's closing quote");
+						    : "the string's closing quote");
 	strbuf_free(&b);
 	return s;
 }

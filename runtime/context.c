@@ -91,12 +91,13 @@ static int take_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *
 			continue;
 		sym[i] = dims[i] == -1 ? s->upper : dims[i];
 		if (sym[i] == DL_UNLIMITED)
-			return rt_error(m, DL_UNBOUNDED, "%s: dim %.100s has no upper bound; give one",
-					d->name, s->name);
+			return rt_error(m, DL_UNBOUNDED,
+					"%s: dim %.100s has no upper bound; give one", d->name,
+					s->name);
 		if (sym[i] < s->lower || sym[i] > s->upper)
 			return rt_error(m, DL_SHAPE,
-					"%s: dim %.100s is %lld, and must be in %lld..%lld", d->name,
-					s->name, (long long)sym[i], (long long)s->lower,
+					"%s: dim %.100s is %lld, and must be in %lld..%lld",
+					d->name, s->name, (long long)sym[i], (long long)s->lower,
 					(long long)s->upper);
 	}
 	return DL_OK;

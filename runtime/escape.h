@@ -96,10 +96,20 @@ static inline size_t escape_terminal(const char **s, char *out)
 	return 1;
 }
 
+/* \uHHHH of a unit of UTF-16. */
+static inline size_t escape_unit(uint32_t unit, char *out)
+{
+	static const char digit[] = "0123456789abcdef";
+
+	memcpy(out, "\\u", 2);
+	for (int i = 0; i < 4; i++)
+		out[2 + i] = digit[unit >> (12 - 4 * i) & 15];
+	return 6;
+}
+
 /* For a JSON string, within its quotes. Bytes that are no UTF-8 become U+FFFD: JSON cannot say them. */
 static inline size_t escape_json(const char **s, char *out)
 {
-	static const char digit[] = "0123456789abcdef";
 	uint32_t code;
 	const char *at = *s;
 	const size_t n = escape_character(at, &code);
@@ -110,15 +120,16 @@ static inline size_t escape_json(const char **s, char *out)
 		out[1] = *at;
 		return 2;
 	}
-	if (code == UINT32_MAX || (code < 0x10000 && !escape_prints(code))) {
-		code = code == UINT32_MAX ? 0xfffd : code;
-		memcpy(out, "\\u", 2);
-		for (int i = 0; i < 4; i++)
-			out[2 + i] = digit[code >> (12 - 4 * i) & 15];
-		return 6;
+	if (escape_prints(code)) {
+		memcpy(out, at, n);
+		return n;
 	}
-	memcpy(out, at, n);
-	return n;
+	if (code == UINT32_MAX)
+		return escape_unit(0xfffd, out);
+	if (code < 0x10000)
+		return escape_unit(code, out);
+	code -= 0x10000;
+	return escape_unit(0xd800 | code >> 10, out) + escape_unit(0xdc00 | (code & 0x3ff), out + 6);
 }
 
 /* S in a form to F. */

@@ -70,8 +70,9 @@ static int bind_dims(dl_context *c, const dl_io *io, const dl_tensor *t, int64_t
 		const int64_t v = t->shape[d];
 
 		if (v < 0 || (dim->value >= 0 && v != dim->value))
-			return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": dim %d is %lld, expected %s",
-				       io->name, (int)d, (long long)v, dim->text);
+			return dl_fail(&c->x, DL_SHAPE,
+				       "input \"%.100s\": dim %d is %lld, expected %s", io->name,
+				       (int)d, (long long)v, dim->text);
 		shape[d] = v;
 		if (dim->sym >= 0 && bind_sym(c, io, d, dim->sym, v))
 			return c->x.status;
@@ -150,13 +151,14 @@ static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_da
 		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\": elements are %s, expected %s",
 			       io->name, rt_dtype_name(t->dtype), rt_dtype_name(io->dtype));
 	if (t->rank != io->rank)
-		return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": rank is %d, expected %d", io->name,
-			       (int)t->rank, (int)io->rank);
+		return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": rank is %d, expected %d",
+			       io->name, (int)t->rank, (int)io->rank);
 	if (bind_dims(c, io, t, c->x.in_shape[i]))
 		return c->x.status;
 	n = count(t->shape, t->rank);
 	if (rt_bytes(t->dtype, n) > INT64_MAX / 2)
-		return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": its shape is too large", io->name);
+		return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": its shape is too large",
+			       io->name);
 	c->x.in[i] = t->data;
 	if (!t->data && n && (need_data || io->flags & DL_IO_SHAPE_DATA))
 		return dl_fail(&c->x, DL_INVALID, "input \"%.100s\": data is null", io->name);
@@ -188,8 +190,8 @@ static int copy_in(dl_context *c, int32_t i, const dl_tensor *t)
 	const unsigned bits = rt_dtype_bits(t->dtype);
 
 	if (c->gpu && rt_gpu_owns(c, t->data))
-		return dl_fail(&c->x, DL_UNSUPPORTED, "input \"%.100s\": strides of memory of the GPU",
-			       io->name);
+		return dl_fail(&c->x, DL_UNSUPPORTED,
+			       "input \"%.100s\": strides of memory of the GPU", io->name);
 	if (bits % 8)
 		return dl_fail(&c->x, DL_UNSUPPORTED,
 			       "input \"%.100s\": strides of a type that is packed "
@@ -238,8 +240,9 @@ static int check_syms(dl_context *c)
 			return dl_fail(&c->x, DL_SHAPE, "dim %.100s cannot be told from the inputs",
 				       s->name);
 		if (c->x.sym[i] < s->lower || c->x.sym[i] > s->upper)
-			return dl_fail(&c->x, DL_SHAPE, "dim %.100s is %lld, and must be in %lld..%lld",
-				       s->name, (long long)c->x.sym[i], (long long)s->lower,
+			return dl_fail(&c->x, DL_SHAPE,
+				       "dim %.100s is %lld, and must be in %lld..%lld", s->name,
+				       (long long)c->x.sym[i], (long long)s->lower,
 				       (long long)s->upper);
 	}
 	return DL_OK;
@@ -377,7 +380,8 @@ static int output_bytes(dl_context *c, int32_t o, const int64_t *shape, int64_t 
 	large = *bytes > INT64_MAX / 2;
 	for (int32_t d = 0; d < io->rank; d++)
 		large |= shape[d] == INT64_MAX;
-	return large ? dl_fail(&c->x, DL_NOMEM, "output \"%.100s\": its shape is too large", io->name)
+	return large ? dl_fail(&c->x, DL_NOMEM, "output \"%.100s\": its shape is too large",
+			       io->name)
 		     : DL_OK;
 }
 

@@ -209,8 +209,11 @@ static bool run_passes(const Cli *c, Module *m, const char *until)
 		int errors = c->diag.errors;
 		bool ok;
 
-		if (tty && !c->verbose)
-			fprintf(stderr, "\r\033[K%s: %s", c->input, p->name);
+		if (tty && !c->verbose) {
+			fputs("\r\033[K", stderr);
+			escape_to_file(stderr, c->input, escape_terminal);
+			fprintf(stderr, ": %s", p->name);
+		}
 		ok = pass_run(p, m) && c->diag.errors == errors;
 		if (tty && !c->verbose)
 			fprintf(stderr, "\r\033[K");

@@ -138,8 +138,8 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 	strbuf_printf(
 		h->b, "\tif (!%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s: %%lld and %%lld\", ",
 		f->le ? "dl_at_most" : "dl_equal", host_dim(h, f->a), host_dim(h, f->b), fail);
-	host_quote(h, arena_printf(h->m->arena, "%s: %s: %.100s and %.100s", host_node(h, f->loc), f->what,
-				   strbuf_str(&a), strbuf_str(&c)));
+	host_quote(h, arena_printf(h->m->arena, "%s: %s: %.100s and %.100s", host_node(h, f->loc),
+				   f->what, strbuf_str(&a), strbuf_str(&c)));
 	strbuf_printf(h->b, ",\n\t\t\t(long long)(%s), (long long)(%s));\n", host_dim(h, f->a),
 		      host_dim(h, f->b));
 	strbuf_free(&a);

@@ -150,10 +150,9 @@ static const char *int_type(DType t)
 /* The symbol S, an element of V, for messages. */
 static const char *read_value(Host *h, const Value *v, const Sym *s)
 {
-	const char *from =
-		v->def && v->def->locs.n
-			? host_node(h, v->def->locs.at[0])
-			: arena_printf(h->m->arena, "input \"%.100s\"", v->name ? v->name : "");
+	const char *from = v->def && v->def->locs.n ? host_node(h, v->def->locs.at[0])
+						    : arena_printf(h->m->arena, "input \"%.100s\"",
+								   v->name ? v->name : "");
 
 	return arena_printf(h->m->arena, "%s: value %.100s", from, s->name);
 }

@@ -146,7 +146,10 @@ static void echo(const Pack *p, char *const *argv)
 			       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%") ==
 			strlen(argv[i]);
 
-		fprintf(stderr, plain ? "%s%s" : "%s'%s'", i ? " " : "", argv[i]);
+		fputs(i ? " " : "", stderr);
+		fputs(plain ? "" : "'", stderr);
+		escape_to_file(stderr, argv[i], escape_terminal);
+		fputs(plain ? "" : "'", stderr);
 	}
 	fputc('\n', stderr);
 }

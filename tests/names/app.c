@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the names that a model linked with it tells, in hex: C and C++. NAME is the model's prefix; its header comes with
  * -include. */
+#include "dlrt.h"
+
 #include <stdio.h>
 
 #define JOIN(a, b) a##b
 #define DESCRIBE(name) JOIN(name, _describe)
 #define GET_API(name) JOIN(name, _get_api)
+
+const dl_desc *DESCRIBE(NAME)(void);
+const dl_api *GET_API(NAME)(uint32_t abi_version);
 
 static void put(const char *what, const char *name)
 {

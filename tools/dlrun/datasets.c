@@ -109,7 +109,8 @@ static bool inputs(Session *s, const char *dir, Array *in)
 	return data_inputs(s->arena, s->diag, dir, names, s->desc->n_in, in, otherwise);
 }
 
-static bool same(const Session *s, const char *set, const Array *got, const Array *want, Tolerance t)
+static bool same(const Session *s, const char *set, const Array *got, const Array *want,
+		 Tolerance t)
 {
 	const Comparison c = compare(got, want, t);
 

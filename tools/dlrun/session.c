@@ -241,7 +241,8 @@ static void describe_io(const Session *s, FILE *f, const char *what, const dl_io
 {
 	const DType t = dtype_by_onnx(io->dtype);
 
-	fprintf(f, "%s %s: %s[", what, session_shown(s, io->name), t == DT_NONE ? "?" : dtype_info[t].name);
+	fprintf(f, "%s %s: %s[", what, session_shown(s, io->name),
+		t == DT_NONE ? "?" : dtype_info[t].name);
 	for (int32_t d = 0; d < io->rank; d++)
 		fprintf(f, "%s%s", d ? ", " : "", session_shown(s, dl_io_dim(io, d)->text));
 	fprintf(f, "]");

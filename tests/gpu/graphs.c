@@ -220,15 +220,15 @@ static bool contexts_overlap(void)
 
 		for (int i = 0; i < 2 && k; i++)
 			MUST(!cu.cuStreamCreate(&stream[i], 1));
-		before = cu.ptxsim_counter("add_Relu_1", "launches");
+		before = cu.ptxsim_counter("add_k0_Relu_1", "launches");
 		for (int i = 0; i < 2; i++)
 			MUST(run_add(api, c[i], 3, on_device(d[0]), on_device(d[1]),
 				     on_device(d[2]), stream[i]) == DL_OK);
-		MUST(cu.ptxsim_counter("add_Relu_1", "launches") == before);
+		MUST(cu.ptxsim_counter("add_k0_Relu_1", "launches") == before);
 		MUST(k ? !cu.cuStreamSynchronize(stream[1]) : api->wait(c[1]) == DL_OK);
-		MUST(cu.ptxsim_counter("add_Relu_1", "launches") == before + 1);
+		MUST(cu.ptxsim_counter("add_k0_Relu_1", "launches") == before + 1);
 		MUST(api->wait(c[0]) == DL_OK);
-		MUST(cu.ptxsim_counter("add_Relu_1", "launches") == before + 2);
+		MUST(cu.ptxsim_counter("add_k0_Relu_1", "launches") == before + 2);
 		for (int i = 0; i < 2 && k; i++)
 			MUST(!cu.cuStreamDestroy_v2(stream[i]));
 	}

@@ -128,7 +128,10 @@ bool strbuf_unquote(StrBuf *b, const char **p)
 			return false;
 		strbuf_put(b, &c, 1);
 	}
-	return **p == '"' && (++*p, true);
+	if (**p != '"')
+		return false;
+	++*p;
+	return true;
 }
 
 const char *strbuf_str(const StrBuf *b)

@@ -22,9 +22,9 @@ void strbuf_vprintf(StrBuf *b, const char *fmt, va_list ap);
 /* S in a form (base/escape.h), and the same as a string of its own. */
 void strbuf_escape(StrBuf *b, const char *s, EscapeForm *form);
 const char *arena_escape(Arena *a, const char *s, EscapeForm *form);
-/* "..." as the text of the IR has it (escape_quoted), and its contents: *P is at the opening quote, and then past the closing
- * one. False with *P at the fault; what was read before it is in B. */
+/* Appends "S" with its quotes, as the text of the IR has it (escape_quoted). */
 void strbuf_quote(StrBuf *b, const char *s);
+/* Appends the contents of the quoted string at *P and moves *P past its closing quote. False with *P at the fault. */
 bool strbuf_unquote(StrBuf *b, const char **p);
 /* The text, never null. */
 const char *strbuf_str(const StrBuf *b);

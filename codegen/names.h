@@ -8,8 +8,8 @@
 
 /*
  * The name of function NUMBER of a file or module, for the kernel or stage KERNEL: digits_k3_conv1 for PREFIX "digits", k3_conv1
- * for "". The number alone tells functions apart: KERNEL is for people, may be anything, and more than one kernel may have it.
- * No other name that is printed has PREFIX, "_k" and digits.
+ * for "". The number alone tells functions apart: KERNEL is for readers, may hold any bytes, and may be the name of several
+ * kernels. No other name that is printed begins with PREFIX, "_k" and digits.
  */
 const char *codegen_name(Arena *a, const char *prefix, int number, const char *kernel);
 /* Appends "/fc/MatMul (MatMul)", in a form (base/escape.h). */

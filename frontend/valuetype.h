@@ -19,8 +19,8 @@ typedef struct DimNames {
 
 /* Notes the dims of P that are plain names. */
 void dim_names_note(Ctx *c, Arena *a, DimNames *names, const Onnx__TypeProto *p);
-/* Makes the symbols of P's dims. This is done for all inputs before any fresh symbol is made: a fresh one then has a name that
- * no dim of the model has. */
+/* Makes the symbols that P's dims name. Import calls this for all inputs before it makes a fresh symbol, so that the fresh one
+ * gets a name that no dim of the model has. */
 void dim_names_take(Ctx *c, const DimNames *names, const Onnx__TypeProto *p);
 
 /* NAME is that of the value, for fresh symbols. Null after a diagnostic for LOC. */

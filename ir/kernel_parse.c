@@ -289,8 +289,8 @@ static bool read_iters(Reader *r, Stmt *s)
 	return true;
 }
 
-/* The next "for" or "over" as a word of its own, or null. P is in brackets; such a word in these or in parentheses is the name of
- * a size. */
+/* The next "for" or "over" outside of brackets and parentheses, or null. Within them such a word is the name of a size. P is
+ * within the brackets of a write. */
 static const char *find_clause(const char *p)
 {
 	int depth = 1;

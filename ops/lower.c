@@ -6,7 +6,8 @@
 #include <assert.h>
 #include <ctype.h>
 
-/* "/fc/MatMul" as fc_MatMul, for people: two nodes may give one name. Code generation numbers what it prints. */
+/* "/fc/MatMul" as fc_MatMul. The name is for readers: two nodes may give the same one, and code generation numbers the functions
+ * that it prints. */
 static const char *kernel_name(Arena *a, const Node *n)
 {
 	const char *node = node_loc(n).node, *op = op_row[n->op].name;

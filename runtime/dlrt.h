@@ -637,14 +637,14 @@ int dl_rt_device_info(const dl_model *model, dl_device_info *info);
 	{                                                                                         \
 		return (PROG).desc;                                                               \
 	}                                                                                         \
-	static int NAME##_load_(const dl_load_options *options, dl_model **model)                 \
+	static int NAME##_load_model(const dl_load_options *options, dl_model **model)            \
 	{                                                                                         \
 		return dl_rt_load(&(PROG), options, model);                                       \
 	}                                                                                         \
 	const dl_api *NAME##_get_api(uint32_t abi_version)                                        \
 	{                                                                                         \
 		static const dl_api api = {                                                       \
-			sizeof(dl_api), DL_ABI_VERSION, NAME##_describe, NAME##_load_,            \
+			sizeof(dl_api), DL_ABI_VERSION, NAME##_describe, NAME##_load_model,       \
 			dl_rt_unload, dl_rt_workspace, dl_rt_context, dl_rt_context_free,         \
 			dl_rt_prepare, dl_rt_infer_shapes, dl_rt_run, dl_rt_cancel, dl_rt_error,  \
 			dl_rt_profile, dl_rt_status_text, dl_rt_device, dl_rt_wait,               \

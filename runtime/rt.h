@@ -122,8 +122,8 @@ void *rt_alloc(const dl_model *m, uint64_t bytes);
 void rt_free(const dl_model *m, void *p, uint64_t bytes);
 void rt_log(const dl_model *m, int level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* A message of FMT to the ROOM bytes at TO: one line, safe on a terminal. It may be of the text that is there.
- * Names of inputs, outputs and dims are cut to 100 bytes (%.100s), so that the rest of a message has room. */
+/* Formats a message into the ROOM bytes at TO, as one line that is safe on a terminal. TO may be among the arguments.
+ * Formats cut the names of inputs, outputs and dims to 100 bytes (%.100s), so that the rest of a message has room. */
 void rt_message(char *to, size_t room, const char *fmt, va_list ap);
 /* Records the text of a failure in a model (or, for null, of a load in this thread); gives status. */
 int rt_error(dl_model *m, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

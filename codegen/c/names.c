@@ -2,10 +2,11 @@
 /*
  * Names within one printed function, and memory: what is behind a name, and how it is read and written.
  *
- * Names have two name spaces. What stands for a buffer, an iterator or a size of the IR ends in an underscore: `out_`,
- * `i0_`, `batch_`. A model or a text may call those anything: `default`, `NULL`, `valid`. No other name here does: those of C
- * and of its headers, those of runtime/dlrt.h and ir/scalar.h, and those that code generation itself gives: `begin`, `t3`.
- * (Names that end so and begin with one are the compiler's own; ours begin with a letter.)
+ * Identifiers have two name spaces. One that stands for a buffer, an iterator or a size of the IR ends in an underscore: `out_`,
+ * `i0_`, `batch_`. Models and texts may give these any names, such as `default`, `NULL` or `valid`. No other identifier of a
+ * kernel ends in an underscore: no keyword, no name of C's headers, of runtime/dlrt.h or of ir/scalar.h, and none that code
+ * generation makes up, such as `begin` or `t3`. (Some macros that compilers predefine do, and begin with an underscore;
+ * identifiers from the IR begin with a letter.)
  */
 #include "codegen/c/gen_c_impl.h"
 

@@ -39,9 +39,9 @@ typedef struct Host {
 
 /* The name of a static object of this file. */
 const char *host_own(Host *h, const char *name);
-/* S as a C string. As the argument of a "%s", never as a part of a format. */
+/* Prints S as a C string. Where S has text from a model, the string is an argument of a format, never a format. */
 void host_quote(Host *h, const char *s);
-/* node "/MatMul" (MatMul), for messages of the runtime, which have room for 100 bytes of a name. */
+/* node "/MatMul" (MatMul), for messages of the runtime. The name is cut to 100 bytes, so that the rest has room. */
 const char *host_node(Host *h, Loc l);
 /* The name of input I, maybe empty. */
 const char *host_input_name(const Graph *g, int i);

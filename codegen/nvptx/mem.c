@@ -20,7 +20,7 @@ static bool name_taken(const LlKernel *k, const char *name)
 	return false;
 }
 
-/* A name of LLVM's and PTX's with PREFIX and a point, which no other kind of name begins with. */
+/* A new name of LLVM IR for B. No other kind of name begins with PREFIX and a point. */
 static const char *new_name(LlKernel *k, const char *prefix, const Buf *b)
 {
 	const char *word = str_word(k->f.arena, b->name ? b->name : "v", 64);

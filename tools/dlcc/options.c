@@ -341,6 +341,14 @@ static const char *looks_at_passes(const Cli *c)
 				      : NULL;
 }
 
+/* The header that is written beside PATH has the name of the one that it includes. */
+static bool has_runtimes_header(const char *path)
+{
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+
+	return !strncmp(base, "dlrt.", 5) && strcmp(base, "dlrt.ptx") && strcmp(base, "dlrt.dl");
+}
+
 static bool check_output(Cli *c)
 {
 	const char *dot = c->output ? strrchr(c->output, '.') : NULL;
@@ -348,6 +356,11 @@ static bool check_output(Cli *c)
 
 	if (!c->output && (c->check || looks_at_passes(c)))
 		return true;
+	if (c->output && has_runtimes_header(c->output))
+		return usage_error(
+			c,
+			"-o %s: its header would be dlrt.h, which is the runtime's; give another name",
+			c->output);
 
 	for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
 		if (!strcmp(dot, known[i]))

@@ -104,6 +104,7 @@ dlcc=$build/bin/dlcc
 try "nothing" 2 "no model"
 try "no output" 2 "no output: give -o" cnn.onnx
 try "unknown suffix" 2 "cannot make m.exe; the suffix" cnn.onnx -o m.exe
+try "a header of the runtime's name" 2 "its header would be dlrt.h" cnn.onnx -o dlrt.so
 try "unknown option" 2 "unknown option --frob" cnn.onnx --frob -o m.so
 try "no value" 2 "-o wants a value" cnn.onnx -o
 try "two models" 2 "one model at a time" cnn.onnx large.onnx -o m.so

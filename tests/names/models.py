@@ -4,12 +4,10 @@
 A model is built with a placeholder for each name. Encoding it puts the hostile bytes in their place, which may be no UTF-8: the
 protobuf package would not write those."""
 
-import math
-
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 from google.protobuf.descriptor import FieldDescriptor
+from onnx import TensorProto, helper, numpy_helper
 
 # What a name is made of: words of C and of what dlcc prints, and what ends or escapes something in some language.
 PIECES = [
@@ -71,7 +69,7 @@ class Model:
         self.rng = rng
         self.names = {}      # hostile bytes by placeholder
         self.taken = {}      # hostile bytes in use, by scope
-        self.size = {}       # of dims
+        self.size = {}       # by placeholder of a dim
         self.inputs, self.outputs, self.nodes, self.weights, self.functions = [], [], [], [], []
         self.data = []       # an array for each input
         self.faults = []     # (what, input, another array for it, names that the message must have)
@@ -153,10 +151,10 @@ class Model:
     def output(self, value, dims, dtype=TensorProto.FLOAT):
         self.outputs.append(helper.make_tensor_value_info(value, dtype, dims))
 
-    def wrong_shape(self, name, *known):
-        """The last input with one more in its last dim."""
+    def wrong_shape(self, name):
+        """A fault: NAME, the last input, with one more element in its last dim."""
         i, a = len(self.data) - 1, self.data[-1]
-        self.faults.append(("shape", i, np.zeros((*a.shape[:-1], a.shape[-1] + 1), a.dtype), (name, *known)))
+        self.faults.append(("shape", i, np.zeros((*a.shape[:-1], a.shape[-1] + 1), a.dtype), (name,)))
 
     # ---- Blocks ----
 
@@ -211,16 +209,17 @@ class Model:
         self.output(y, [c, 4])
 
     def call(self):
-        """A function whose domain, name and body have names of their own."""
-        domain, op = self.name("domain"), self.name("function")
+        """A function whose domain, name, attribute and body have names of their own."""
+        domain, op, alpha = self.name("domain"), self.name("function"), self.name("attribute")
         p, q, t, r = (self.name("formal") for _ in range(4))
-        body = [helper.make_node("Mul", [p, q], [t], self.name("node")), helper.make_node("Sigmoid", [t], [r], self.name("node"))]
-        self.functions.append(helper.make_function(domain, op, [p, q], [r], body, [helper.make_opsetid("", 21)]))
+        body = [helper.make_node("Mul", [p, q], [t], self.name("node")), helper.make_node("LeakyRelu", [t], [r], self.name("node"))]
+        body[1].attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name=alpha)
+        self.functions.append(helper.make_function(domain, op, [p, q], [r], body, [helper.make_opsetid("", 21)], [alpha]))
         d = self.dim()
         x, y = self.input([d, 5]), self.input([d, 5])
         self.wrong_shape(y)
         z = self.value()
-        self.nodes.append(helper.make_node(op, [x, y], [z], self.name("node"), domain=domain))
+        self.nodes.append(helper.make_node(op, [x, y], [z], self.name("node"), domain=domain, **{alpha: .25}))
         self.output(z, [d, 5])
 
     def fresh(self):
@@ -255,15 +254,12 @@ def printed(name, most=60):
                                0x2060 <= n <= 0x206f or n == 0xfeff or 0xfff9 <= n <= 0xfffb or n >= 0xe0000 or
                                0xdc80 <= n <= 0xdcff)
         text = c if plain else "".join(f"\\x{b:02x}" for b in c.encode("utf-8", "surrogateescape"))
-        if len((out + text).encode()) > most or math.isnan(n):
+        if len((out + text).encode()) > most:
             break
         out += text
     return out.encode()
 
 
 def tensor(array, name, names):
-    """The bytes of a tensor of the placeholder NAME, or of none."""
+    """The bytes of a tensor of the placeholder NAME."""
     return encode(numpy_helper.from_array(np.asarray(array), name), names)
-
-
-assert onnx.IR_VERSION >= 10

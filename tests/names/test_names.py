@@ -99,7 +99,7 @@ class Case:
             self.gpu()
 
     def data_set(self, folder, given, want):
-        """By name, but where the names are none of UTF-8."""
+        """The folder FOLDER, with files of these inputs and outputs under their hostile names."""
         m, to = self.model, os.path.join(self.dir, folder.encode(), b"test_data_set_0")
         os.makedirs(to)
         for role, arrays, infos in ((b"input", given, m.inputs), (b"output", want, m.outputs)):

@@ -123,11 +123,12 @@ static int check_room(dl_context *c, const dl_io *io, const dl_tensor *t)
 
 	if (!t->bytes || (uint64_t)need <= t->bytes)
 		return DL_OK;
-	return dl_fail(&c->x, DL_INVALID,
-		       "input \"%.100s\": its memory has %llu bytes, and its shape%s needs %lld; set "
-		       "bytes to the size of the memory, or to 0",
-		       io->name, (unsigned long long)t->bytes,
-		       t->strides ? " with its strides" : "", (long long)need);
+	return dl_fail(
+		&c->x, DL_INVALID,
+		"input \"%.100s\": its memory has %llu bytes, and its shape%s needs %lld; set "
+		"bytes to the size of the memory, or to 0",
+		io->name, (unsigned long long)t->bytes, t->strides ? " with its strides" : "",
+		(long long)need);
 }
 
 /* Input I is the value that the model has for it, whose shape is fixed. */
@@ -356,13 +357,15 @@ static int tell_shape(dl_context *c, int32_t o, dl_tensor *t)
 	if (check_form(c, "output", io, t))
 		return c->x.status;
 	if (t->rank < io->rank)
-		return dl_fail(&c->x, DL_INVALID, "output \"%.100s\": room for %d dims, its rank is %d",
-			       io->name, (int)t->rank, (int)io->rank);
-	if (t->dtype && t->dtype != io->dtype)
 		return dl_fail(&c->x, DL_INVALID,
-			       "output \"%.100s\": elements are %s, expected %s; or set dtype to 0 and "
-			       "it is filled in",
-			       io->name, rt_dtype_name(t->dtype), rt_dtype_name(io->dtype));
+			       "output \"%.100s\": room for %d dims, its rank is %d", io->name,
+			       (int)t->rank, (int)io->rank);
+	if (t->dtype && t->dtype != io->dtype)
+		return dl_fail(
+			&c->x, DL_INVALID,
+			"output \"%.100s\": elements are %s, expected %s; or set dtype to 0 and "
+			"it is filled in",
+			io->name, rt_dtype_name(t->dtype), rt_dtype_name(io->dtype));
 	t->dtype = io->dtype;
 	t->rank = io->rank;
 	for (int32_t d = 0; d < io->rank; d++)
@@ -404,13 +407,14 @@ static int serve(dl_context *c, int32_t o, dl_region *r, dl_tensor *t, int64_t b
 
 	for (int32_t i = 0; i < c->model->prog->desc->n_in; i++)
 		if (overlap(r->p, (int64_t)r->bytes, c->x.in[i], input_bytes(c, i)))
-			return dl_fail(&c->x, DL_INVALID,
-				       "input \"%.100s\" lies in the memory that the context serves "
-				       "for output \"%.100s\"; give that output memory of your own",
-				       in_io(c, i)->name, io->name);
+			return dl_fail(
+				&c->x, DL_INVALID,
+				"input \"%.100s\" lies in the memory that the context serves "
+				"for output \"%.100s\"; give that output memory of your own",
+				in_io(c, i)->name, io->name);
 	if (!rt_region_grow(c, r, bytes, 0))
-		return dl_fail(&c->x, DL_NOMEM, "output \"%.100s\": no memory for %lld bytes", io->name,
-			       (long long)bytes);
+		return dl_fail(&c->x, DL_NOMEM, "output \"%.100s\": no memory for %lld bytes",
+			       io->name, (long long)bytes);
 	t->data = r->p;
 	t->bytes = (uint64_t)bytes;
 	return DL_OK;
@@ -473,8 +477,8 @@ static int check_overlap(dl_context *c)
 
 			if (over && (io->alias != i || p != c->x.in[i]))
 				return dl_fail(&c->x, DL_INVALID,
-					       "output \"%.100s\" overlaps input \"%.100s\"", io->name,
-					       in_io(c, i)->name);
+					       "output \"%.100s\" overlaps input \"%.100s\"",
+					       io->name, in_io(c, i)->name);
 		}
 		for (int32_t q = 0; n && q < o; q++)
 			if (overlap(p, n, RT_AT(dl_tensor, c->out, q)->data, extent(c, q)))

@@ -60,7 +60,7 @@ try() {
 	expect "$1" "$2" "FAIL*kernel*" --kernels
 }
 try tile 's/for (; k < end; k++) {/& if (k + 1 == n) continue;/' PASS
-try lanes 's/\(int64_t r[0-9_]* = at_r[0-9_]*\);/\1 + 1;/' FAIL
-try rows 's/\(for (int64_t r[0-9_]* =\) 0/\1 1/' PASS
+try lanes 's/\(int64_t r[0-9_]* = r[0-9_]*at[0-9_]*\);/\1 + 1;/' FAIL
+try rows 's/\(for (int64_t r[0-9_]* = first[0-9_]*\);/\1 + 1;/; s/\(for (int64_t r[0-9_]* = first[0-9_]*\),/\1 + 1,/' PASS
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -5,7 +5,7 @@
 #include "codegen/package/package.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
-#include "passes/schedule/common/gemm.h"
+#include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
 #include "tools/dlcc/options.h"
 #include "tools/dlcc/outputs.h"

@@ -16,6 +16,7 @@
 #include "passes/kernel/algebra.h"
 
 #include "passes/schedule/common/gemm.h"
+#include "passes/schedule/gpu/gpu.h"
 #include "passes/module.h"
 
 typedef struct Iters {

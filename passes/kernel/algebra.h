@@ -3,7 +3,7 @@
 #ifndef PASSES_KERNEL_ALGEBRA_H
 #define PASSES_KERNEL_ALGEBRA_H
 
-#include "passes/kernel/kernels.h"
+#include "passes/kernel/contraction.h"
 
 /* byte - zero: an i32. BYTE is of a type of 8 bits; ZERO is the same for all terms of a sum, null: 0. */
 typedef struct Factor {

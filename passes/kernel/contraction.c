@@ -7,7 +7,7 @@
  * The guard's conjuncts go to the operand whose iterators they mention (a convolution's padding belongs to
  * the image) or that leaves its buffers where they fail, so that packing evaluates them and the micro-kernel never sees one.
  */
-#include "passes/kernel/kernels.h"
+#include "passes/kernel/contraction.h"
 
 enum { IN_A = 1, IN_B = 2 };
 

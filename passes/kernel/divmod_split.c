@@ -10,6 +10,7 @@
  * Phases of a sum (stmt_is_phase) stay digits, by which it is known that their terms differ.
  */
 #include "passes/schedule/common/gemm.h"
+#include "passes/schedule/cpu/cpu.h"
 #include "passes/kernel/inline.h"
 
 typedef struct Digits {
@@ -20,22 +21,6 @@ typedef struct Digits {
 	Dim *extent;
 	bool ok;
 } Digits;
-
-bool expr_digits(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
-{
-	Affine a;
-
-	if (e->kind == EX_ITER || !ex_affine(c, e, &a) || a.n != 2 || !dim_equals(a.base, 0))
-		return false;
-	for (int i = 0; i < 2; i++) {
-		*hi = a.iter[i];
-		*lo = a.iter[1 - i];
-		if (dim_equals(a.coef[1 - i], 1) && a.coef[i] == (*lo)->extent &&
-		    dim_mul(c, (*hi)->extent, (*lo)->extent) == whole)
-			return true;
-	}
-	return false;
-}
 
 /* ---- What reads ---- */
 

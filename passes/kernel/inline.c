@@ -5,6 +5,7 @@
  * change nothing) always go; others only where no point is computed twice.
  */
 #include "passes/kernel/inline.h"
+#include "passes/kernel/contraction.h"
 
 #include <assert.h>
 

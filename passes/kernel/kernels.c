@@ -1,7 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/kernel/kernels.h"
 
+#include "passes/kernel/contraction.h"
+
 #include <assert.h>
+
+Kernel *node_kernel(const Node *n)
+{
+	const Attr *a = n->op == OP_Kernel ? node_attr(n, "kernel") : NULL;
+
+	return a ? a->kernel : NULL;
+}
+
+void kernel_node_set(Node *n, Kernel *k)
+{
+	Attr a = {.name = ctx_name(n->graph->ctx, "kernel"), .kind = ATTR_KERNEL};
+
+	a.kernel = k;
+	node_set_attr(n, a);
+}
+
+/* The node's results keep their uses and what symbols are read from them. */
+void value_move(Value *from, Value *to)
+{
+	value_replace(from, to);
+	while (from->syms)
+		sym_read_from(from->syms, to);
+}
 
 bool value_feeds_sym(const Value *v)
 {
@@ -416,4 +441,88 @@ Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
 	    b[0]->op.inst == IN_mul)
 		return ex_op3(p, IN_mad, b[0]->op.arg[0], b[0]->op.arg[1], a[0]);
 	return monoid_combine(p, m, k, a, b);
+}
+
+bool expr_digits(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
+{
+	Affine a;
+
+	if (e->kind == EX_ITER || !ex_affine(c, e, &a) || a.n != 2 || !dim_equals(a.base, 0))
+		return false;
+	for (int i = 0; i < 2; i++) {
+		*hi = a.iter[i];
+		*lo = a.iter[1 - i];
+		if (dim_equals(a.coef[1 - i], 1) && a.coef[i] == (*lo)->extent &&
+		    dim_mul(c, (*hi)->extent, (*lo)->extent) == whole)
+			return true;
+	}
+	return false;
+}
+
+/* ---- From kernel to kernel ---- */
+
+typedef struct Import {
+	Kernel *k;
+	Buf **map;
+} Import;
+
+static Expr *import_load(void *arg, Expr *e)
+{
+	Import *im = arg;
+
+	return e->kind == EX_LOAD
+		       ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx)
+		       : NULL;
+}
+
+typedef struct Mark {
+	bool *used;
+} Mark;
+
+static void mark_buf(void *arg, Expr *e)
+{
+	if (e->kind == EX_LOAD)
+		((Mark *)arg)->used[e->load.buf->id] = true;
+}
+
+Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
+			 int n, const Node *node, Value **in, int *nin)
+{
+	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
+	Import im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
+
+	ex_walk(e, mark_buf, &m);
+	for (int i = 0; i < from->bufs.n; i++) {
+		Buf *b = NEW(k->arena, Buf);
+
+		if (!m.used[i])
+			continue;
+		*b = *from->bufs.at[i];
+		b->id = k->bufs.n;
+		if (b->kind == BUF_IN) {
+			in[*nin] = node_in(node, b->param);
+			b->param = (*nin)++;
+		}
+		vec_push(k->arena, &k->bufs, b);
+		im.map[i] = b;
+	}
+	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
+}
+
+/* Operands that no statement of the kernel reads any more leave the node. */
+void node_drop_unused_inputs(Node *n)
+{
+	Kernel *k = node_kernel(n);
+	Value *in[MAX_PARAMS];
+	int nin = 0;
+
+	kernel_mark_used(k);
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_IN) {
+			in[nin] = node_in(n, k->bufs.at[i]->param);
+			k->bufs.at[i]->param = nin++;
+		}
+	for (int i = 0; i < nin; i++)
+		node_set_input(n, i, in[i]);
+	node_truncate_inputs(n, nin);
 }

@@ -69,24 +69,6 @@ KernelClass kernel_class_of(Kernel *k, int first, int last);
 /* Those are a contraction and maps after it, which may be of some of its points alone. */
 bool kernel_is_product(Kernel *k, int first, int last);
 
-/*
- * A contraction: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), recognised by which iterators the two
- * factors of a sum's term read. N is the side whose iterators lie innermost in the result; K goes as A lies in
- * memory, outermost first.
- */
-typedef struct Contraction {
-	Stmt *s;
-	Expr *a, *b;           /* A reads no n iterator, B no m iterator */
-	Expr *guard_a, *guard_b; /* the guard's terms, by operand; null: true */
-	Iter *g[MAX_ITERS], *m[MAX_ITERS], *n[MAX_ITERS], *k[MAX_ITERS];
-	int ng, nm, nn, nk;
-	CType ct;
-} Contraction;
-bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
-/* The element type that has every value of operand E. */
-DType contraction_type(const Expr *e);
-void contraction_swap(Contraction *c); /* A, m and its guard for B and n */
-
 /* A copy of E with every load at one flat index: the sum of index times stride, in C's memory order. */
 Expr *expr_flatten(Kernel *k, Expr *e);
 /* The place of dim D of B among its physical axes, outermost first. */

@@ -16,21 +16,6 @@ static bool is_view(const Node *n)
 	return (op_row[n->op].flags & OPF_VIEW) && node_in(n, 0) && !node_in(n, 0)->type->layout;
 }
 
-void kernel_node_set(Node *n, Kernel *k)
-{
-	Attr a = {.name = ctx_name(n->graph->ctx, "kernel"), .kind = ATTR_KERNEL};
-
-	a.kernel = k;
-	node_set_attr(n, a);
-}
-
-Kernel *node_kernel(const Node *n)
-{
-	const Attr *a = n->op == OP_Kernel ? node_attr(n, "kernel") : NULL;
-
-	return a ? a->kernel : NULL;
-}
-
 /* A kernel takes MAX_PARAMS operands and results. */
 enum { WIDE = MAX_PARAMS - 1 };
 
@@ -120,14 +105,6 @@ static void lower_view(Node *n)
 	v->out[0]->name = n->out[0]->name;
 	value_move(n->out[0], v->out[0]);
 	node_remove(n);
-}
-
-/* The node's results keep their uses and what symbols are read from them. */
-void value_move(Value *from, Value *to)
-{
-	value_replace(from, to);
-	while (from->syms)
-		sym_read_from(from->syms, to);
 }
 
 bool pass_lower(Module *m)

@@ -5,6 +5,7 @@
  * folding left where the model had bytes.
  */
 #include "passes/kernel/algebra.h"
+#include "passes/kernel/contraction.h"
 
 #include "passes/module.h"
 

@@ -3,7 +3,9 @@
 #ifndef PASSES_LAYOUT_FRAGMENTS_H
 #define PASSES_LAYOUT_FRAGMENTS_H
 
-#include "passes/schedule/common/gemm.h"
+#include "ir/loop.h"
+#include "passes/kernel/contraction.h"
+#include "passes/module.h"
 
 enum { FRAGMENT_BYTES = 64 }; /* of terms, in a block */
 

@@ -18,8 +18,9 @@
  * Constants then follow their readers: to panels (passes/layout/panels.c), or turned as the statement runs.
  */
 #include "base/sets.h"
+#include "passes/layout/panels.h"
 #include "passes/schedule/common/gemm.h"
-#include "passes/module.h"
+#include "passes/schedule/cpu/cpu.h"
 
 enum { FEW_CHANNELS = 8, UNKNOWN_EXTENT = 64 };
 

@@ -7,9 +7,12 @@
  * each to the next multiple of 16 bytes: so tiles are filled in whole pieces, and products with few rows, which sum down the
  * columns, read each element of the operand once.
  */
-#include "passes/schedule/common/gemm_impl.h"
-#include "passes/module.h"
-#include "passes/kernel/points.h"
+#include "passes/layout/panels.h"
+
+#include "passes/layout/fragments.h"
+#include "passes/schedule/common/gemm.h"
+#include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/gpu/gpu.h"
 
 #include <assert.h>
 
@@ -365,54 +368,6 @@ static Value *pack(Module *m, Node *n, Contraction *c, bool fragments)
 	return kn->out[0];
 }
 
-typedef struct Import {
-	Kernel *k;
-	Buf **map;
-} Import;
-
-static Expr *import_load(void *arg, Expr *e)
-{
-	Import *im = arg;
-
-	return e->kind == EX_LOAD
-		       ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx)
-		       : NULL;
-}
-
-typedef struct Mark {
-	bool *used;
-} Mark;
-
-static void mark_buf(void *arg, Expr *e)
-{
-	if (e->kind == EX_LOAD)
-		((Mark *)arg)->used[e->load.buf->id] = true;
-}
-
-Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr *const *with,
-			 int n, const Node *node, Value **in, int *nin)
-{
-	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
-	Import im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
-
-	ex_walk(e, mark_buf, &m);
-	for (int i = 0; i < from->bufs.n; i++) {
-		Buf *b = NEW(k->arena, Buf);
-
-		if (!m.used[i])
-			continue;
-		*b = *from->bufs.at[i];
-		b->id = k->bufs.n;
-		if (b->kind == BUF_IN) {
-			in[*nin] = node_in(node, b->param);
-			b->param = (*nin)++;
-		}
-		vec_push(k->arena, &k->bufs, b);
-		im.map[i] = b;
-	}
-	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
-}
-
 /* What C, of N's kernel, reads of PACKED. */
 static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
 {
@@ -472,22 +427,4 @@ bool pack_operand(Module *m, Node *n)
 		return pack_as(m, n, &swapped, true, true);
 	return !c.guard_b && !has_layout(c.b) && expr_is_weights(m, n, c.b) &&
 	       !(gpu && lies_well(m, n, &c)) && pack_as(m, n, &c, false, false);
-}
-
-/* Operands that no statement of the kernel reads any more leave the node. */
-void node_drop_unused_inputs(Node *n)
-{
-	Kernel *k = node_kernel(n);
-	Value *in[MAX_PARAMS];
-	int nin = 0;
-
-	kernel_mark_used(k);
-	for (int i = 0; i < k->bufs.n; i++)
-		if (k->bufs.at[i]->kind == BUF_IN) {
-			in[nin] = node_in(n, k->bufs.at[i]->param);
-			k->bufs.at[i]->param = nin++;
-		}
-	for (int i = 0; i < nin; i++)
-		node_set_input(n, i, in[i]);
-	node_truncate_inputs(n, nin);
 }

@@ -15,7 +15,8 @@
 #include "codegen/targets.h"
 #include "ops/op.h"
 #include "passes/schedule/common/gemm.h"
-#include "passes/schedule/common/row_impl.h"
+#include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/cpu/row_impl.h"
 
 #include <stdio.h>
 
@@ -53,7 +54,7 @@ int main(int argc, char **argv)
 		       (long long)nr, (long long)gemm_panel(types[i].ct),
 		       (long long)(t->vector_bytes / bytes));
 	}
-	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, BLOCK, WINDOW);
+	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, BLOCK, SHORT_LOOP);
 	printf("channels %d\nslide %d\nside %d\n", BLOCK_WINDOW, TILE_WINDOW, SIDE_BY_SIDE);
 	for (int i = 0; i < OP_COUNT; i++)
 		if (op_table[i] && op_table[i]->types && !(op_row[i].flags & OPF_INTERNAL))

@@ -4,8 +4,9 @@
  * cannot fail proves nothing.
  */
 #include "passes/kernel/band.h"
-#include "passes/schedule/common/loops.h"
 #include "passes/poly/poly.h"
+#include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * would reach over all that is known of it, the smaller one is taken.
  */
 #include "codegen/targets.h"
-#include "passes/schedule/common/loops.h"
+#include "passes/schedule/gpu/gpu.h"
 
 #include <stdlib.h>
 

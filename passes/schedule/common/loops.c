@@ -151,7 +151,8 @@ void l_grain(LBuild *b, int64_t enough, Dim *work)
 	Ctx *c = b->k->ctx;
 	Dim *one = dim_const(c, 1);
 
-	b->stage->grain = dim_max(c, one, dim_floordiv(c, dim_const(c, enough), dim_max(c, one, work)));
+	b->stage->grain = dim_max(c, one,
+				  dim_floordiv(c, dim_const(c, enough), dim_max(c, one, work)));
 }
 
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p)

@@ -59,30 +59,9 @@ bool guard_affine(Kernel *k, Expr *g, Affine *d);
  * those without VAR, which then empty the range; returns what is left (null: nothing). */
 Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
 
-/* Takes what says nothing out of S: names of numbers and of other names, loops over one point (passes/schedule/common/tidy.c). */
+/* ---- tidy.c ---- */
+
+/* Takes what says nothing out of S: names of numbers and of other names, loops over one point. */
 void l_tidy(Schedule *s);
-
-/* The strategies append K's stages to S: false, and nothing done, where the kernel is not theirs. All statements as a
- * blocked matrix product (passes/schedule/cpu/gemm.c); under one band (passes/schedule/common/sched.c); and, which any kernel is, one after
- * another. */
-bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
-bool sched_row(Kernel *k, Schedule *s);
-void sched_order(Kernel *k, Schedule *s);
-/* A contraction on a GPU, in tiles (passes/schedule/gpu/gemm.c), with what follows it up to statement LAST. Into how many parts its
- * sum, along iterator *ALONG, is better split where S is to serve, or 1: a part has *EACH terms, or, where it is not known how
- * many there are, so many or more. */
-bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
-int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
-/* All kernels, on GPUs (passes/schedule/gpu/sched_gpu.c). */
-void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
-enum { MOST_STEPS = 16 };
-/* For which sizes K has variants on T, in the order in which a run asks; how many. A strategy names its own. */
-int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
-/* Those of products (passes/schedule/gpu/gemm_variants.c). */
-int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
-
-/* Statements first..last of K under one band in one stage (passes/schedule/cpu/row.c). */
-struct Band;
-void row_stage(LBuild *b, const char *strategy, int first, int last, const struct Band *band);
 
 #endif

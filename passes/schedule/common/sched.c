@@ -4,40 +4,12 @@
  * recognising its kernels by access relations; what none takes keeps its original order, a stage a
  * statement.
  */
-#include "passes/kernel/band.h"
-#include "passes/schedule/common/loops.h"
+
 #include "passes/poly/poly.h"
+#include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/gpu/gpu.h"
 
 #include <assert.h>
-
-/* All statements under one band. */
-bool sched_row(Kernel *k, Schedule *s)
-{
-	LBuild b = l_build(k, s);
-	KernelClass c = kernel_class(k);
-	Band band;
-
-	if (c == KC_OTHER)
-		return false;
-	band_of(k, k->arena, &band);
-	if (!band.n && k->stmts.n > 1)
-		return false;
-	row_stage(&b, c == KC_MAP ? "map" : "row", 0, k->stmts.n - 1, &band);
-	return true;
-}
-
-void sched_order(Kernel *k, Schedule *s)
-{
-	LBuild b = l_build(k, s);
-
-	for (int i = 0; i < k->stmts.n; i++) {
-		Band band;
-
-		k->stmts.at[i]->id = i;
-		band_of_one(k, k->stmts.at[i], &band);
-		row_stage(&b, "order", i, i, &band);
-	}
-}
 
 /* What a loop tree does with buffers, by Buf.id. */
 typedef struct Mentions {

@@ -19,7 +19,8 @@
  * BLIS" (2016), in its simplest form: B's panel block in half of L2, a part of a panel and of A's rows in L1, a tile's
  * accumulators in registers.
  */
-#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/cpu/cpu.h"
+#include "passes/schedule/cpu/gemm_impl.h"
 
 #include <assert.h>
 
@@ -48,56 +49,12 @@ void gemm_tile(const Target *t, CType ct, int64_t *mr, int64_t *nr)
 
 /* ---- Which iterators merge ---- */
 
-/* The iterator of statement S that runs with iterator IT of the contraction. */
-static Iter *partner(const Gemm *g, const Stmt *s, const Iter *it)
-{
-	for (int b = 0; b < g->band.n; b++)
-		if (g->band.of[g->c.s->id][b] == it)
-			return g->band.of[s->id][b];
-	return NULL;
-}
-
-bool gemm_stores(const Gemm *g, const Stmt *s)
-{
-	return s->out[0]->kind != BUF_TEMP || g->nstmts == 1;
-}
-
-static bool merges_in_epilogue(Gemm *g, const Iter *out, const Iter *in)
-{
-	for (int i = 0; i < g->nstmts; i++) {
-		Stmt *s = g->k->stmts.at[i];
-		const Iter *o = partner(g, s, out), *n = partner(g, s, in);
-		Pair p = {g->k, o, n, in->extent, g->c.s->out[0]};
-
-		if (!o || !n || (i && !pair_joins(&p, s->val[0])))
-			return false;
-		if (i && s->guard && (expr_has_iter(s->guard, o) || expr_has_iter(s->guard, n)))
-			return false;
-		if (gemm_stores(g, s) && !pair_steps(&p, flat_index(g->k, s->out[0], s->widx)))
-			return false;
-	}
-	return true;
-}
-
 static bool merges_in(Gemm *g, Expr *e, const Iter *out, const Iter *in)
 {
 	return e->kind == EX_LOAD && pair_joins(&(Pair){g->k, out, in, in->extent, NULL}, e);
 }
 
-bool gemm_joins_after(Gemm *g, Iter *const *it, int n)
-{
-	for (int i = 0; i + 1 < n; i++)
-		if (!merges_in_epilogue(g, it[i], it[i + 1]))
-			return false;
-	return true;
-}
-
 /* ---- Set-up ---- */
-
-Dim *gemm_product(Gemm *g, Iter *const *it, int n)
-{
-	return iters_points(g->k->ctx, it, n);
-}
 
 static bool plain(const Expr *e, CType t)
 {
@@ -130,31 +87,12 @@ static void look_at_b(Gemm *g)
 		      !g->c.guard_b;
 }
 
-static int by_write(const Stmt *s, const Iter *it)
-{
-	for (int i = 0; i < s->nwidx; i++)
-		if (s->widx[i]->kind == EX_ITER && s->widx[i]->iter == it)
-			return buf_axis(s->out[0], i);
-	return -1;
-}
-
-static void sort_by_write(const Stmt *s, Iter **it, int n)
-{
-	for (int i = 1; i < n; i++)
-		for (int j = i; j > 0 && by_write(s, it[j - 1]) > by_write(s, it[j]); j--) {
-			Iter *t = it[j];
-
-			it[j] = it[j - 1];
-			it[j - 1] = t;
-		}
-}
-
 static void split_n(Gemm *g)
 {
 	int first = g->c.nn - 1;
 
 	if (!g->b_panels)
-		while (first > 0 && merges_in_epilogue(g, g->c.n[first - 1], g->c.n[first]))
+		while (first > 0 && gemm_merges_after(g, g->c.n[first - 1], g->c.n[first]))
 			first--;
 	for (int i = 0; i < g->c.ng; i++)
 		g->outer[g->nouter++] = g->c.g[i];
@@ -164,7 +102,7 @@ static void split_n(Gemm *g)
 		g->nin[g->nnin++] = g->c.n[i];
 	g->m_merges = true;
 	for (int i = 0; i + 1 < g->c.nm; i++)
-		g->m_merges = g->m_merges && merges_in_epilogue(g, g->c.m[i], g->c.m[i + 1]) &&
+		g->m_merges = g->m_merges && gemm_merges_after(g, g->c.m[i], g->c.m[i + 1]) &&
 			      (!g->a_direct || merges_in(g, g->c.a, g->c.m[i], g->c.m[i + 1]));
 }
 
@@ -210,75 +148,6 @@ static void choose_blocks(Gemm *g)
 
 /* ---- Expressions ---- */
 
-/* Iterators that merged: all but the last read 0, the last one the flat one, as strides agree. */
-static Expr *flat_iter(Gemm *g, const Iter *it)
-{
-	for (int i = 0; i < g->nnin; i++)
-		if (g->nin[i] == it)
-			return i + 1 < g->nnin ? l_int(&g->b, 0) : ex_iter(g->b.p, g->nflat);
-	if (g->m_merges)
-		for (int i = 0; i < g->c.nm; i++)
-			if (g->c.m[i] == it)
-				return i + 1 < g->c.nm ? l_int(&g->b, 0)
-						       : ex_iter(g->b.p, g->mflat);
-	return NULL;
-}
-
-Iter *gemm_original(const Gemm *g, const Stmt *s, const Iter *it)
-{
-	for (int b = 0; b < g->band.n; b++)
-		if (g->band.of[s->id][b] == it)
-			return g->band.of[g->c.s->id][b];
-	return (Iter *)it;
-}
-
-static Expr *place_load(void *arg, Expr *e)
-{
-	const Placing *p = arg;
-	Buf *b = e->load.buf;
-	Expr *at;
-
-	if (e->kind != EX_LOAD)
-		return NULL;
-	if (b->id < p->nvalues && p->value[b->id])
-		return p->value[b->id];
-	at = flat_index(p->g->k, b, e->load.idx);
-	return ex_load(p->g->b.p, b, &at, 1);
-}
-
-static Expr *place_iter(void *arg, Expr *e)
-{
-	const Placing *p = arg;
-	Iter *it;
-	Expr *f;
-
-	if (e->kind != EX_ITER)
-		return NULL;
-	it = gemm_original(p->g, p->s, e->iter);
-	f = p->flat ? flat_iter(p->g, it) : NULL;
-	return f ? f : it != e->iter ? ex_iter(p->g->b.p, it) : NULL;
-}
-
-Expr *gemm_placed(Placing *p, Expr *e)
-{
-	ExprPool *pool = p->g->b.p;
-
-	return e ? ex_rewrite(pool, ex_rewrite(pool, e, place_load, p), place_iter, p) : NULL;
-}
-
-static bool all_in_band(Gemm *g)
-{
-	int n = g->c.ng + g->c.nm + g->c.nn;
-
-	if (g->band.n != n || g->c.s->id != 0)
-		return false;
-	for (int i = 0; i < g->nstmts; i++)
-		if (g->k->stmts.at[i]->niters != n + (i ? 0 : g->c.nk) ||
-		    (i && g->k->stmts.at[i]->guard && !g->t->gpu))
-			return false;
-	return true;
-}
-
 bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 {
 	int64_t v;
@@ -287,20 +156,8 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 		return false;
 	if (c->ct == CT_BOOL || (c->nm == 0 && !b_constant))
 		return false;
-	sort_by_write(c->s, c->m, c->nm);
-	sort_by_write(c->s, c->n, c->nn);
+	gemm_sort(c);
 	return !dim_is_const(c->n[c->nn - 1]->extent, &v) || v >= MIN_N || c->nn > 1;
-}
-
-bool gemm_open(Gemm *g)
-{
-	if (!kernel_is_product(g->k, 0, g->nstmts - 1) ||
-	    !stmt_contraction(g->k, g->k->stmts.at[0], &g->c))
-		return false;
-	sort_by_write(g->c.s, g->c.m, g->c.nm);
-	sort_by_write(g->c.s, g->c.n, g->c.nn);
-	band_of_some(g->k, 0, g->nstmts - 1, g->k->arena, &g->band);
-	return all_in_band(g);
 }
 
 /* A block's multiply-adds. */

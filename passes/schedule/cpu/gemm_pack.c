@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of A. */
-#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/cpu/gemm_impl.h"
 
 /* kf, the flat k, of the k iterators. */
 static Expr *flat_k(Gemm *g)

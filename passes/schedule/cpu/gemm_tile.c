@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contraction strategy's tiles: the micro-kernel's call and the epilogue over its result. */
-#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/cpu/gemm_impl.h"
 
 typedef struct TileAt {
 	Iter *mt, *nt; /* first row and column of the tile */
@@ -40,36 +40,6 @@ static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 		m = g->m_merges ? m : ex_op2(p, IN_floordiv, m, e);
 	}
 	return ex_subst_iters(p, at, from, to, n);
-}
-
-Expr *gemm_at(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k)
-{
-	Iter *o = gemm_original(g, s, it), *const * list[] = {g->nin, g->c.m, g->c.k};
-	Expr *flat[] = {n, m, k};
-	int count[] = {g->nnin, g->c.nm, k ? g->c.nk : 0};
-
-	for (int side = 0; side < 3; side++) {
-		Expr *e = flat[side];
-
-		for (int i = count[side] - 1; i >= 0; i--) {
-			Expr *ext = ex_dim(g->b.p, list[side][i]->extent);
-
-			if (list[side][i] == o)
-				return i ? ex_op2(g->b.p, IN_mod, e, ext) : e;
-			e = ex_op2(g->b.p, IN_floordiv, e, ext);
-		}
-	}
-	return ex_iter(g->b.p, o);
-}
-
-void gemm_does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr *n, Expr *k)
-{
-	Expr *at[MAX_ITERS];
-	int nat = part == PART_TERM ? s->niters : s->nband;
-
-	for (int i = 0; i < nat; i++)
-		at[i] = gemm_at(g, s, s->iter[i], m, n, k);
-	l_does(&g->b, node, part, at, nat);
 }
 
 static void emit_tile(Gemm *g, const TileAt *t)

@@ -11,33 +11,9 @@
  * The vector iterator is the band's contiguous one where memory runs along the band (maps, reductions over
  * an outer axis); where memory runs along what is reduced, there is none and reductions go in lanes.
  */
-#include "passes/kernel/points.h"
-#include "passes/schedule/common/row_impl.h"
+#include "passes/schedule/cpu/row_impl.h"
 
 #include <assert.h>
-
-Row row_new(LBuild *b, int first, int last, const Band *band)
-{
-	const int n = b->k->bufs.n;
-
-	return (Row){.b = b,
-		     .k = b->k,
-		     .band = band,
-		     .first = first,
-		     .last = last,
-		     .s = b->k->stmts.at[first],
-		     .vec = -1,
-		     .tile = -1,
-		     .local = NEW_ARRAY(b->arena, n + 1, Buf *),
-		     .keep = arena_array(b->arena, (size_t)n + 1, sizeof(Keep[MAX_RANK])),
-		     .nlocal = n};
-}
-
-void row_begin(Row *r, Stmt *s)
-{
-	r->s = s;
-	l_of(r->b, s);
-}
 
 /* ---- Locals ---- */
 
@@ -45,34 +21,6 @@ void row_begin(Row *r, Stmt *s)
 static int band_dim(const Row *r, const Stmt *s, int d)
 {
 	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
-}
-
-int row_memory_dim(const Buf *t, int i)
-{
-	return t->layout ? t->layout->ax[i].dim : i;
-}
-
-static bool used_outside(const Row *r, const Buf *t)
-{
-	for (int i = 0; i < r->k->stmts.n; i++)
-		if ((i < r->first || i > r->last) &&
-		    (stmt_reads(r->k->stmts.at[i], t) || stmt_writes(r->k->stmts.at[i], t)))
-			return true;
-	return false;
-}
-
-bool row_keeps(const Row *r, const Buf *t)
-{
-	return t->kind == BUF_TEMP && !t->data && !used_outside(r, t);
-}
-
-bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t)
-{
-	int writers = 0;
-
-	for (int i = r->first; i <= r->last; i++)
-		writers += stmt_writes(r->k->stmts.at[i], t);
-	return row_keeps(r, t) && !r->local[t->id] && writers == 1 && !s->update && !s->ordered;
 }
 
 static void make_local(Row *r, Stmt *s, Buf *t)
@@ -98,173 +46,20 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 	l_local(r->b, r->local[t->id]);
 }
 
-static void local_index(Row *r, const Buf *t, Expr *const *idx, Expr **out)
-{
-	int n = 0;
-
-	for (int i = 0; i < t->rank; i++) {
-		int d = row_memory_dim(t, i);
-
-		if (r->keep[t->id][d] == KEEP_ALL)
-			out[n++] = idx[d];
-		else if (r->keep[t->id][d] == KEEP_ROWS)
-			out[n++] = r->row_at;
-		else if (r->keep[t->id][d] != KEEP_NOT)
-			out[n++] = ex_sub(r->k->pool, idx[d],
-					  r->keep[t->id][d] == KEEP_TILE ? r->tlo : r->v0);
-	}
-}
-
 /* ---- Expressions of a statement in terms of the stage's iterators, in flat memory ---- */
-
-static Expr *place_load(void *arg, Expr *e)
-{
-	Row *r = arg;
-	Expr *idx[MAX_RANK], *at;
-	Buf *b = e->load.buf;
-
-	if (e->kind != EX_LOAD)
-		return NULL;
-	memcpy(idx, e->load.idx, (size_t)e->load.nidx * sizeof *idx);
-	if (b->id < r->nlocal && r->local[b->id]) {
-		local_index(r, b, e->load.idx, idx);
-		b = r->local[b->id];
-	}
-	at = flat_index(r->k, b, idx);
-	return ex_load(r->k->pool, b, &at, 1);
-}
-
-static Expr *place_iter(void *arg, Expr *e)
-{
-	const Row *r = arg;
-	const int b = e->kind == EX_ITER ? band_index(r->band, r->s, e->iter) : -1;
-
-	return b >= 0 ? r->as[b] : NULL;
-}
-
-/* Loads are flat before iterators become the stage's: only in a flat index does a merged one stand for all that it was. */
-Expr *row_placed(Row *r, Expr *e)
-{
-	ExprPool *p = r->k->pool;
-
-	return e ? ex_rewrite(p, ex_rewrite(p, e, place_load, r), place_iter, r) : NULL;
-}
-
-Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out)
-{
-	Expr *idx[MAX_RANK];
-	Buf *t = s->out[k];
-
-	memcpy(idx, s->widx, (size_t)s->nwidx * sizeof *idx);
-	if (t->id < r->nlocal && r->local[t->id]) {
-		local_index(r, t, s->widx, idx);
-		t = r->local[t->id];
-	}
-	*out = t;
-	return row_placed(r, flat_index(r->k, t, idx));
-}
-
-void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red)
-{
-	Expr *at[MAX_ITERS];
-
-	for (int i = 0; i < nat; i++) {
-		const int b = band_index(r->band, s, s->iter[i]);
-
-		at[i] = b >= 0                 ? r->pos[b]
-			: red && i >= s->nband ? red[i - s->nband]
-					       : ex_iter(r->k->pool, s->iter[i]);
-	}
-	l_does(r->b, n, part, at, nat);
-}
 
 static void emit_stmt(Row *r, Stmt *s)
 {
 	row_begin(r, s);
 	for (int o = 0; o < s->nout; o++)
 		make_local(r, s, s->out[o]);
-	row_emit(r);
+	if (r->vec >= 0 && s->red && !s->scan && !stmt_is_scatter(s))
+		row_emit_reduce_vector(r, s);
+	else
+		row_emit(r);
 }
 
 /* ---- Band iterators that run through memory as one ---- */
-
-/* Some dim of what S writes has an index of IT and more: a local has that dim whole, for one value of what is around it. */
-static bool index_mixes(const Stmt *s, const Iter *it)
-{
-	for (int d = 0; d < s->nwidx; d++)
-		if (s->widx[d]->kind != EX_ITER && expr_has_iter(s->widx[d], it))
-			return true;
-	return false;
-}
-
-bool row_joins(Row *r, int out, int in, Dim *extent)
-{
-	for (int i = r->first; i <= r->last; i++) {
-		Stmt *s = r->k->stmts.at[i];
-		Pair p = {r->k, r->band->of[i][out], r->band->of[i][in], extent, NULL};
-
-		if (!pair_absent(&p, s->guard) ||
-		    !pair_steps(&p, flat_index(r->k, s->out[0], s->widx)))
-			return false;
-		if (s->out[0]->kind == BUF_TEMP && (index_mixes(s, p.out) || index_mixes(s, p.in)))
-			return false;
-		for (int o = 0; o < monoid_info[s->red].n || !o; o++)
-			if (!pair_joins(&p, s->val[o]))
-				return false;
-	}
-	return true;
-}
-
-int row_merge_band(Row *r, Merged *g)
-{
-	Ctx *c = r->k->ctx;
-	int n = r->band->n;
-	bool again = r->tile < 0;
-
-	for (int b = 0; b < n; b++)
-		g[b] = (Merged){{b}, 1, r->band->iter[b]->extent};
-	while (again) {
-		again = false;
-		for (int i = 0; i < n && !again; i++)
-			for (int j = 0; j < n && !again; j++) {
-				if (i == j || g[i].of[g[i].n - 1] == r->vec ||
-				    !row_joins(r, g[i].of[g[i].n - 1], g[j].of[g[j].n - 1],
-					       g[j].extent))
-					continue;
-				for (int x = 0; x < g[j].n; x++)
-					g[i].of[g[i].n++] = g[j].of[x];
-				g[i].extent = dim_mul(c, g[i].extent, g[j].extent);
-				g[j] = g[i];
-				for (int x = i; x + 1 < n; x++)
-					g[x] = g[x + 1];
-				n--;
-				again = true;
-			}
-	}
-	return n;
-}
-
-void row_stage_iters(Row *r, const Merged *g, int n)
-{
-	ExprPool *p = r->k->pool;
-
-	for (int i = 0; i < n; i++) {
-		int last = g[i].of[g[i].n - 1];
-		Iter *it = l_iter(r->b, r->band->iter[last]->name, g[i].extent);
-		Expr *at = ex_iter(p, it);
-
-		for (int x = g[i].n - 1; x >= 0; x--) {
-			int b = g[i].of[x];
-			Expr *extent = ex_dim(p, r->band->iter[b]->extent);
-
-			r->rep[b] = it;
-			r->as[b] = b == last ? ex_iter(p, it) : l_int(r->b, 0);
-			r->pos[b] = x ? ex_op2(p, IN_mod, at, extent) : at;
-			r->fixed[b] = b != r->vec && b != r->tile;
-			at = x ? ex_op2(p, IN_floordiv, at, extent) : at;
-		}
-	}
-}
 
 /* [lo, hi) of block P of SIZE points of IT. */
 static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name, Expr **hi)
@@ -369,4 +164,33 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 					&r.vhi);
 	for (int i = first; i <= last; i++)
 		emit_stmt(&r, b->k->stmts.at[i]);
+}
+
+/* All statements under one band. */
+bool sched_row(Kernel *k, Schedule *s)
+{
+	LBuild b = l_build(k, s);
+	KernelClass c = kernel_class(k);
+	Band band;
+
+	if (c == KC_OTHER)
+		return false;
+	band_of(k, k->arena, &band);
+	if (!band.n && k->stmts.n > 1)
+		return false;
+	row_stage(&b, c == KC_MAP ? "map" : "row", 0, k->stmts.n - 1, &band);
+	return true;
+}
+
+void sched_order(Kernel *k, Schedule *s)
+{
+	LBuild b = l_build(k, s);
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		Band band;
+
+		k->stmts.at[i]->id = i;
+		band_of_one(k, k->stmts.at[i], &band);
+		row_stage(&b, "order", i, i, &band);
+	}
 }

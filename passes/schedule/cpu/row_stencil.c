@@ -10,23 +10,9 @@
  *       4 states; all taps, unrolled; 4 stores
  *   for w, the rest                      each tap under its guard
  */
-#include "passes/schedule/common/row_impl.h"
+#include "passes/schedule/cpu/row_impl.h"
 
 enum { MAX_TAPS = 64 };
-
-int64_t row_taps(const Stmt *s)
-{
-	int64_t taps = 1, n;
-
-	if (!s->red || s->scan || s->update || s->nband == s->niters || monoid_info[s->red].n != 1)
-		return 0;
-	for (int i = s->nband; i < s->niters; i++) {
-		if (!dim_is_const(s->iter[i]->extent, &n) || n < 1 || n > MAX_TAPS)
-			return 0;
-		taps *= n;
-	}
-	return taps <= MAX_TAPS ? taps : 0;
-}
 
 typedef struct Slide {
 	const Row *r;

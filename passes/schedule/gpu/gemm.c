@@ -15,7 +15,7 @@
  *
  * Here: what the operands are like. gemm_choose.c chooses the tile, gemm_block.c writes the tree.
  */
-#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 #include "passes/kernel/inline.h"
 

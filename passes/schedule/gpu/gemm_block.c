@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop tree of a contraction's block on a GPU: fills, the ring, and the statements that follow. */
-#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
 /* Iterators that a fill or a result names by where it is: what each stands for there. */

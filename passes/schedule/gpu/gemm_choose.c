@@ -7,7 +7,7 @@
  * a shape that needs more than there are is left out. Of equal cost the smallest tile is taken, and of those the first
  * candidate, so the choice depends on nothing but the sizes and the target's row.
  */
-#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
 #include <math.h>

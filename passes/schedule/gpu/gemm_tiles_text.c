@@ -11,7 +11,7 @@
  * be. Blank lines and what follows # mean nothing; the first line for a product holds, so what lists the best first can be read
  * as it is.
  */
-#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gemm_impl.h"
 
 #include <stdio.h>
 #include <string.h>

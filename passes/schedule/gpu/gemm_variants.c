@@ -6,7 +6,7 @@
  * of the tiles (passes/schedule/gpu/gemm_choose.c) takes such a product to be like lies in the middle of what its variant is for, and is a power
  * of two, as how many of its rows miss a tile says nothing of others. A variant that saves little by that model is none.
  */
-#include "passes/schedule/common/gemm_impl.h"
+#include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
 #include <math.h>

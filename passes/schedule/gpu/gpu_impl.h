@@ -4,7 +4,8 @@
 #define PASSES_SCHEDULE_GPU_GPU_IMPL_H
 
 #include "passes/kernel/points.h"
-#include "passes/schedule/common/row_impl.h"
+#include "passes/schedule/common/row.h"
+#include "passes/schedule/gpu/gpu.h"
 #include "runtime/vector.h"
 
 enum {

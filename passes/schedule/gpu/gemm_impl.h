@@ -1,45 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the contraction strategy share: one blocked matrix product in the making. */
-#ifndef PASSES_SCHEDULE_COMMON_GEMM_IMPL_H
-#define PASSES_SCHEDULE_COMMON_GEMM_IMPL_H
+/* Matrix products on GPUs: what the files of the strategy share. */
+#ifndef PASSES_SCHEDULE_GPU_GEMM_IMPL_H
+#define PASSES_SCHEDULE_GPU_GEMM_IMPL_H
 
-#include "passes/kernel/band.h"
 #include "passes/layout/fragments.h"
 #include "passes/schedule/common/gemm.h"
-#include "passes/schedule/common/loops.h"
-#include "passes/kernel/points.h"
-
-typedef struct Gemm {
-	LBuild b;
-	Kernel *k;
-	const Target *t;
-	Contraction c;
-	int nstmts; /* the first of K's statements: all that are in the band */
-	Band band;
-	Iter *outer[MAX_ITERS]; /* g and the n iterators that do not merge: LETs of the task */
-	int nouter;
-	Iter *nin[MAX_ITERS];   /* the n iterators that merge to one, outermost first */
-	int nnin;
-	Iter *mflat, *nflat;    /* row and column of the whole matrix */
-	Dim *m, *n, *kk;        /* extents */
-	bool m_merges;          /* rows are one stride in every access */
-	bool a_direct, b_panels;
-	Expr *a_step;
-	int64_t pw, nr, mr, nc, mc, kc;
-	Buf *abuf, *bbuf;
-	Iter *m0, *n0;          /* the block's first row and column */
-} Gemm;
-
-/* How the expressions of a statement are rewritten: loads get flat indices, iterators become the contraction's. */
-typedef struct Placing {
-	Gemm *g;
-	const Stmt *s;
-	Expr **value;     /* by Buf.id, NVALUES of them: what an element of a temporary is at this point; or null */
-	int nvalues;
-	bool flat;        /* merged iterators: the last one stands for all, the others are 0 */
-} Placing;
-
-/* ---- GPUs: a block's tile ---- */
+#include "passes/schedule/gpu/gpu.h"
 
 enum { STRIP_COLUMNS = 32 }; /* of a strip's row, the fewest */
 
@@ -104,34 +70,5 @@ int gemm_gpu_threads(const BlockShape *s);
 int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
 /* The body of the stage (passes/schedule/gpu/gemm_block.c). */
 void gemm_gpu_emit(GpuGemm *g);
-
-/* The first nstmts statements of kernel K are a product that the strategy takes, all of them in the band; G is then set up so
- * far. */
-bool gemm_open(Gemm *g);
-/* What statement S of G makes goes to memory: a result, or a sum that a later stage reads. */
-bool gemm_stores(const Gemm *g, const Stmt *s);
-/* The N iterators IT run through all results and what follows reads as one would. */
-bool gemm_joins_after(Gemm *g, Iter *const *it, int n);
-/* The iterator of the contraction that runs with IT of statement S; IT itself where none does. */
-Iter *gemm_original(const Gemm *g, const Stmt *s, const Iter *it);
-Dim *gemm_product(Gemm *g, Iter *const *it, int n);
-/* E so rewritten; null stays null. Loads are flat before merged iterators become one: only in a flat index does the last one
- * stand for all of them. */
-Expr *gemm_placed(Placing *p, Expr *e);
-/* Iterator IT of statement S, of a column, a row and a term (as flat expressions N, M and K; null: as it is). */
-Expr *gemm_at(Gemm *g, const Stmt *s, const Iter *it, Expr *m, Expr *n, Expr *k);
-/* NODE does PART of statement S at row M, column N and term K (null: none) of the whole matrix. */
-void gemm_does(Gemm *g, LNode *node, const Stmt *s, LPart part, Expr *m, Expr *n, Expr *k);
-/* One past the last column of the block. */
-Expr *gemm_block_end(Gemm *g);
-/* Panels of the block that hold a column. */
-Expr *gemm_panels(Gemm *g);
-/* Bp[panel][k][column] of columns n0.. of the block. */
-void gemm_pack_b(Gemm *g);
-/* Ap[row][k] of the block's rows. */
-void gemm_pack_a(Gemm *g);
-/* The tiles of a block: panels outside where B's panel is to stay in L1 or L2 (packed weights; long sums in parts
- * of kc terms), tiles of rows outside where A is the larger. */
-void gemm_emit_tiles(Gemm *g);
 
 #endif

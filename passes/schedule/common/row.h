@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the row strategy share: the stage in the making, and the nests of one statement. */
-#ifndef PASSES_SCHEDULE_COMMON_ROW_IMPL_H
-#define PASSES_SCHEDULE_COMMON_ROW_IMPL_H
+#ifndef PASSES_SCHEDULE_COMMON_ROW_H
+#define PASSES_SCHEDULE_COMMON_ROW_H
 
 #include "passes/kernel/band.h"
 #include "passes/schedule/common/loops.h"
 #include "passes/kernel/points.h"
 
-enum { BLOCK = 512, BLOCK_MAP = 4096, BLOCK_WINDOW = 64, TILE_WINDOW = 32, SIDE_BY_SIDE = 4, GRAIN_POINTS = 16384, WINDOW = 16 };
+/* Fewer points are too few for the innermost loop. */
+enum { SHORT_LOOP = 16 };
 
 typedef enum Keep { KEEP_NOT, KEEP_ALL, KEEP_BLOCK, KEEP_TILE, KEEP_ROWS } Keep;
 
@@ -97,15 +98,7 @@ Expr *row_extent(Row *r, const Iter *it);
 void row_choose_vector(Row *r);
 /* Of iterators T the one that lanes go over; -1 where there are none. */
 int row_lane_of(const Points *t);
-/* With v innermost: a block of states, updated a row of terms at a time. */
-void row_emit_reduce_vector(Row *r, Stmt *s);
-/* Windows along a band iterator that is not v: false where S is none (row_stencil.c). */
-bool row_emit_window(Row *r, Stmt *s);
-/* The band iterator that windows of the stage slide along, or -1. */
-int row_window_along(const Row *r);
 /* The taps of a window: points of what S reduces, 0 where that is not known or too many to unroll. */
 int64_t row_taps(const Stmt *s);
-/* With scalar states: lanes over the reduced iterator along which memory runs. */
-void row_emit_reduce_lanes(Row *r, Stmt *s);
 
 #endif

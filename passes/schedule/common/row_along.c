@@ -3,7 +3,7 @@
  * Along which iterator the innermost loop of a row goes. A stride there costs a cache line a point, while an
  * access that does not step stays in a register: the fewest strides win, then the most accesses that run.
  */
-#include "passes/schedule/common/row_impl.h"
+#include "passes/schedule/common/row.h"
 
 enum { LONG_ROW = 64 };
 
@@ -35,7 +35,7 @@ static bool fewer(const Iter *it, int64_t than)
 /* Too few points for a row, as of a window. */
 static bool is_short(const Iter *it)
 {
-	return fewer(it, WINDOW);
+	return fewer(it, SHORT_LOOP);
 }
 
 /* ---- The vector iterator ---- */

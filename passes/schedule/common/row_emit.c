@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The row strategy's nests: loops over what a stage did not fix, maps, states, prefixes and scatters. */
-#include "passes/schedule/common/row_impl.h"
+#include "passes/schedule/common/row.h"
 
 void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi)
 {
@@ -191,6 +191,54 @@ static void emit_scatter(Row *r, Stmt *s)
 	row_close(r, &n);
 }
 
+/* ---- Reductions with scalar states, in lanes over the contiguous reduced iterator ---- */
+
+/* The terms of S in terms of the stage: joined where that can be, its lanes are many short sums rather than a long one. */
+static void terms_of(Row *r, Stmt *s, Points *t)
+{
+	*t = (Points){.k = r->k, .ne = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
+	for (int i = 0; i < t->ne; i++)
+		t->e[i] = row_placed(r, s->val[i]);
+	for (int i = s->nband; i < s->niters; i++)
+		points_add(t, s->iter[i]);
+	points_join(t);
+}
+
+/* Reduction with scalar states: lanes over the contiguous reduced iterator. */
+static void emit_reduction(Row *r, Stmt *s)
+{
+	Nest n = {.n = 0}, in = {.n = 0};
+	Expr *zero = l_int(r->b, 0), *guard, *lo = zero, *hi;
+	Buf *acc[2];
+	LNode *node;
+	Points t;
+	int lane;
+
+	row_open_band(r, s, &n, false);
+	row_declare_state(r, s, acc, NULL);
+	terms_of(r, s, &t);
+	lane = r->unrolled ? -1 : row_lane_of(&t);
+	row_init_state(r, s, acc, zero);
+	for (int i = 0; i < t.n; i++)
+		if (i != lane)
+			row_open(r, &in, r->unrolled ? LOOP_UNROLL : LOOP_SERIAL, t.it[i], zero,
+				 row_extent(r, t.it[i]));
+	if (!t.n || r->unrolled) {
+		node = row_state_node(r, LN_UPDATE, s, acc, zero, t.e, t.guard);
+	} else {
+		hi = row_extent(r, t.it[lane]);
+		guard = guard_to_range(r->k, t.guard, t.it[lane], &lo, &hi);
+		node = row_state_node(r, LN_REDUCE, s, acc, zero, t.e, guard);
+		node->var = t.it[lane];
+		node->lo = lo;
+		node->hi = hi;
+	}
+	row_does(r, node, s, PART_TERM, s->niters, t.at);
+	row_close(r, &in);
+	row_store_state(r, s, acc, zero);
+	row_close(r, &n);
+}
+
 void row_emit(Row *r)
 {
 	Stmt *s = r->s;
@@ -201,8 +249,6 @@ void row_emit(Row *r)
 		emit_scatter(r, s);
 	else if (s->scan)
 		emit_scan(r, s);
-	else if (r->vec >= 0)
-		row_emit_reduce_vector(r, s);
 	else
-		row_emit_reduce_lanes(r, s);
+		emit_reduction(r, s);
 }

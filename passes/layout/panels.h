@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Constant operands of matrix products, packed into panels when the model is built. */
+#ifndef PASSES_LAYOUT_PANELS_H
+#define PASSES_LAYOUT_PANELS_H
+
+#include "passes/kernel/kernels.h"
+#include "passes/module.h"
+
+/* E of node N reads constants alone, and no size. */
+bool expr_is_weights(Module *m, const Node *n, Expr *e);
+/* Packs the constant operand of N's contraction into panels; false where there is none. */
+bool pack_operand(Module *m, Node *n);
+
+#endif

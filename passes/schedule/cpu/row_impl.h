@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The row strategy on CPUs: what its files share. */
+#ifndef PASSES_SCHEDULE_CPU_ROW_IMPL_H
+#define PASSES_SCHEDULE_CPU_ROW_IMPL_H
+
+#include "passes/schedule/common/row.h"
+
+enum { BLOCK = 512, BLOCK_MAP = 4096, BLOCK_WINDOW = 64, TILE_WINDOW = 32, SIDE_BY_SIDE = 4, GRAIN_POINTS = 16384 };
+
+/* ---- row_reduce.c ---- */
+
+/* With v innermost: a block of states, updated a row of terms at a time. */
+void row_emit_reduce_vector(Row *r, Stmt *s);
+
+/* ---- row_stencil.c ---- */
+
+/* Windows along a band iterator that is not v: false where S is none. */
+bool row_emit_window(Row *r, Stmt *s);
+/* The band iterator that windows of the stage slide along, or -1. */
+int row_window_along(const Row *r);
+
+#endif

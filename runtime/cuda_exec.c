@@ -176,7 +176,8 @@ int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes)
 
 	if (x->status || bytes <= 0)
 		return x->status;
-	if (gpu_graph_reads(x) || gpu_graph_cut(x->ctx))
+	if (gpu_not_captured(x->ctx, "brings values to the host that sizes depend on") ||
+	    gpu_graph_reads(x) || gpu_graph_cut(x->ctx))
 		return x->status;
 	rc = cuda->cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, stream);
 	rc = rc ? rc : cuda->cuStreamSynchronize(stream);

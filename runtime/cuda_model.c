@@ -62,6 +62,7 @@ static int open_device(dl_model *m, int ordinal)
 	rc = rc ? rc : g->cuda->cuDeviceGetName(name, sizeof(name), g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&major, CUDA_CAPABILITY_MAJOR, g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&minor, CUDA_CAPABILITY_MINOR, g->device);
+	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&g->pools, CUDA_MEMORY_POOLS, g->device);
 	if (rc)
 		return failed(m, rc, "the device");
 	ask_speed(g);

@@ -221,6 +221,9 @@ typedef struct dl_context_options {
 
 /* On a GPU: inputs and outputs will be in its memory, so prepare takes none for others; a run that has others takes it. */
 #define DL_CONTEXT_ON_GPU 1u
+/* On a GPU: a run with a null stream works in a stream of the context's own, which waits for nothing that the application has put
+ * into the default stream. Without the flag a null stream is the default stream. */
+#define DL_CONTEXT_OWN_STREAM 2u
 
 typedef struct dl_workspace {
 	uint32_t size;
@@ -270,7 +273,8 @@ typedef struct dl_api {
 	int (*infer_shapes)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 			    int32_t n_out);
 	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory, which is copied, or the
-	 * GPU's, and stream is a CUstream (null: the context's own), which is not looked at any more once run has returned.
+	 * GPU's, and stream is a CUstream (null: the default stream, but see DL_CONTEXT_OWN_STREAM), which is not looked at any
+	 * more once run has returned. It may be capturing: docs/c-api.md says what a run does then.
 	 * Where all of it is the GPU's and no size depends on data, run returns when the work is in the stream; an index
 	 * out of range is then the status of wait, or of a later run, which does nothing else. After a failure what the
 	 * outputs hold is undefined. */

@@ -126,6 +126,22 @@ def graphs():
     for program in "graphs", "values":
         for seed in range(3):
             assert run(c_program(program), DIR, PTXSIM_SEED=seed) == "ok\n"
+        assert run(c_program(program), DIR, PTXSIM_POOLS=0) == "ok\n"
+
+
+@test
+def memory_grows_in_flight():
+    compiled("chain")
+    grow = c_program("grow")
+    for env in {}, {"PTXSIM_POOLS": 0}:
+        assert run(grow, DIR, PTXSIM_MEMORY=200000, **env) == "ok\n"
+
+
+@test
+def the_default_stream_and_captures():
+    for name in "chain", "largest", "pick":
+        compiled(name)
+    assert run(c_program("capture"), DIR) == "ok\n"
 
 
 @test

@@ -32,7 +32,7 @@ typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUdeviceptr;
 
 enum { CUDA_NO_MEMORY = 2, CUDA_NOT_INITIALIZED = 3, CUDA_CAPTURE_IMPLICIT = 906 };
-enum { CUDA_MEMORY_CLOCK = 36, CUDA_MEMORY_BUS = 37, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76, CUDA_MEMORY_POOLS = 115 };
+enum { CUDA_MEMORY_CLOCK = 36, CUDA_MEMORY_BUS = 37, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76, CUDA_BLOCK_SHARED = 97, CUDA_MEMORY_POOLS = 115 };
 enum { CUDA_CAPTURE_NONE = 0, CUDA_CAPTURE_ACTIVE = 1 };  /* of a stream */
 enum { CUDA_DYNAMIC_SHARED = 8 };                         /* of a function */
 enum { CUDA_MEMORY_TYPE = 2, CUDA_DEVICE_ORDINAL = 9 };   /* of a pointer */
@@ -89,6 +89,7 @@ struct Gpu {
 	CUmodule module;
 	CUfunction *fn; /* null: not fetched yet */
 	int sm; /* compute capability times ten */
+	int block_shared; /* bytes of shared memory that a block may have */
 	int pools; /* nonzero: memory is allocated and freed in the order of a stream */
 	uint64_t bytes_per_second; /* of the memory; 0: not known */
 	const dl_gpu_image *image;

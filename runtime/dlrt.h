@@ -535,6 +535,8 @@ int dl_output(dl_exec *x, int32_t o, const int64_t *shape);
  */
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site);
+/* Bytes of shared memory that the GPU gives a block. */
+int32_t dl_gpu_shared(const dl_exec *x);
 /* A copy in the stream, both sides on the GPU. */
 int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes);
 /* Before exec reads values that sizes depend on. Fails while a graph of the run is made, which there cannot be. */

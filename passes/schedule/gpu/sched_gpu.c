@@ -61,7 +61,7 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 
 	dim_bounds(c, size, &lo, &hi);
 	if (lo < hi && most >= gpu_least(c, size) && most < hi && n < MOST_STEPS)
-		step[n++] = (SizeStep){size, most, NULL, 0, 0};
+		step[n++] = (SizeStep){size, most, NULL, 0, 0, 0};
 	return n;
 }
 
@@ -134,7 +134,8 @@ void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 	*s = (Schedule){.kernel = other,
 			.split = kernel_clone(other, k->arena),
 			.where = s->where,
-			.parts = s->parts};
+			.parts = s->parts,
+			.short_of_shared = s->short_of_shared};
 	for (int i = 0; i < n; i++)
 		stages(m, t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
 }

@@ -18,7 +18,7 @@ const Target target_table[] = {
 	{"x86-64-v2", "x86-64-v2", V2, 16, 16, false, 32 << 10, 256 << 10, NULL},
 	/* Plain C for whatever the C compiler makes code for. */
 	{"generic", NULL, 0, 16, 32, false, 32 << 10, 256 << 10, NULL},
-	/* capability, only, PTX, LLVM, SMs, shared of an SM and of a block of the code, registers, spare ones, threads, f32 lanes, L2 MiB, GB/s, TFLOP/s of f32 and f16: of the usual card */
+	/* capability, only, PTX, LLVM, SMs, shared on it and on all that run its code, registers, spare ones, threads, f32 lanes, L2 MiB, GB/s, TFLOP/s of f32 and f16: of the usual card */
 	GPU(sm_120, 120, false, 87, 20, 170, 99 << 10, 99 << 10, 65536, 8, 1536, 128, 96, 1792, 105, 210),   /* RTX 5090 */
 	GPU(sm_100, 100, false, 86, 20, 148, 227 << 10, 99 << 10, 65536, 0, 2048, 128, 126, 8000, 75, 2250), /* B200 */
 	GPU(sm_90a, 90, true, 80, 19, 132, 227 << 10, 227 << 10, 65536, 0, 2048, 128, 50, 3350, 67, 989),     /* H100, H200 */

@@ -200,5 +200,11 @@ def dynamic_shared_memory():
         "-ldl", "-o", f"{DIR}/reverse.so", sim=False)
     for device in "cpu", "cuda":
         dlrun(f"{DIR}/reverse.so", f"--device={device}", "--data", f"{DIR}/reverse")
+    # What the GPU cannot launch is not in the way, unless it is launched.
+    for sm, kernel in (80, "reverse"), (86, "reverse"), (90, "large"):
+        ran = calls(f"{DIR}/reverse.so", "--device=cuda", "--data", f"{DIR}/reverse", PTXSIM_SM=sm)["kernels"]
+        assert [k["kernel"] for k in ran] == [kernel], (sm, ran)
+    text = dlrun(f"{DIR}/reverse.so", "--device=cuda", "--data", f"{DIR}/reverse", status=1, REVERSE_LARGE=1, PTXSIM_SM=86)
+    assert "/Reverse: cuda:0 ptxsim sm_86 gives a block 101376 bytes of shared memory, and it needs 204800" in text, text
     text = dlrun(f"{DIR}/reverse.so", "--device=cuda", "--data", f"{DIR}/reverse", status=1, PTXSIM_FAIL=calls_until("cuFuncSetAttribute", f"{DIR}/reverse.so"))
     assert "reverse: CUDA_ERROR_UNKNOWN" in text, text

@@ -19,6 +19,9 @@
  * Products of sizes that are not known have variants (passes/schedule/gpu/gemm_variants.c), of which a run takes the first whose guard holds.
  * So have rows of unknown length: a warp or a block has them, or they change places, in tiles of some shapes. What is the same
  * for two of them is one.
+ *
+ * A block plans for the shared memory that it gets on every GPU that runs the code. A schedule that could use more has another
+ * variant before it, for GPUs that give a block as much as the target does: they keep more of a long row there.
  */
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/gpu/gpu_impl.h"

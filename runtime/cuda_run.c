@@ -182,7 +182,7 @@ int rt_gpu_owns(dl_context *c, const void *p)
 	return -1;
 }
 
-/* Where the GPU has an input or output whose memory is P; null after a failure. */
+/* Where the GPU has an input or output whose memory is P; null after a failure, and where there are no elements. */
 static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 {
 	const int device = rt_gpu_owns(c, p);
@@ -195,7 +195,7 @@ static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 	io->device = device && (uintptr_t)p % GPU_VECTOR ? p : NULL;
 	if (device && !io->device)
 		return p;
-	if (!device && bytes && gpu_not_captured(c, "has a tensor in host memory"))
+	if (!bytes || (!device && gpu_not_captured(c, "has a tensor in host memory")))
 		return NULL;
 	if (gpu_grow(c, &io->mem, (int64_t)bytes) || (!device && gpu_stage(c, io)))
 		return NULL;

@@ -315,8 +315,7 @@ void schedule_print(StrBuf *b, const Schedule *s)
 	for (; s; s = s->next) {
 		const Kernel *k = s->kernel;
 
-		strbuf_printf(b, "schedule @%s%s", k->name,
-			      schedule_guarded(s) ? " " : "");
+		strbuf_printf(b, "schedule @%s%s", k->name, schedule_guarded(s) ? " " : "");
 		schedule_print_guard(b, s);
 		strbuf_puts(b, "\n");
 		for (int i = 0; i < k->locs.n; i++)

@@ -100,10 +100,13 @@ static int give_back(dl_context *c, GpuMem *m)
 			       g->name);
 	if (gpu_graph_cut(c))
 		return c->x.status;
-	rc = g->pools ? 0 : gpu_idle(c);
-	if (!rc)
-		rc = g->pools ? g->cuda->cuMemFreeAsync(m->at, c->gpu->stream)
-			      : g->cuda->cuMemFree_v2(m->at);
+	if (g->pools) {
+		rc = g->cuda->cuMemFreeAsync(m->at, c->gpu->stream);
+		gpu_began(c);
+	} else {
+		rc = gpu_idle(c);
+		rc = rc ? rc : g->cuda->cuMemFree_v2(m->at);
+	}
 	if (rc)
 		return gpu_fail_by_now(c, rc);
 	*m = (GpuMem){0, 0};
@@ -118,12 +121,13 @@ static int take(dl_context *c, GpuMem *m)
 
 	if (!g->pools)
 		return g->cuda->cuMemAlloc_v2(&m->at, m->bytes);
-	gpu_began(c);
 	rc = g->cuda->cuMemAllocAsync(&m->at, m->bytes, c->gpu->stream);
-	if (rc != CUDA_NO_MEMORY)
-		return rc;
-	rc = gpu_idle(c);
-	return rc ? rc : g->cuda->cuMemAllocAsync(&m->at, m->bytes, c->gpu->stream);
+	if (rc == CUDA_NO_MEMORY) {
+		rc = gpu_idle(c);
+		rc = rc ? rc : g->cuda->cuMemAllocAsync(&m->at, m->bytes, c->gpu->stream);
+	}
+	gpu_began(c);
+	return rc;
 }
 
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)

@@ -53,7 +53,7 @@ typedef enum dl_status {
 	DL_WEIGHTS = 8,      /* weights missing, unreadable, or not those of this model */
 	DL_TARGET = 9,       /* this machine and what the model was compiled for do not fit */
 	DL_CANCELLED = 10,   /* cancel was called */
-	DL_UNSUPPORTED = 11, /* a form this version does not take */
+	DL_UNSUPPORTED = 11, /* a form this version does not take; a run that cannot be captured */
 	DL_BUSY = 12,        /* unload while contexts live, or a context used twice at once */
 	DL_IO = 13,          /* a file could not be written */
 	DL_UNBOUNDED = 14,   /* an exact size was asked for, and a dim has no upper bound */

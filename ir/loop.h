@@ -210,13 +210,15 @@ typedef struct Stage {
 	int threads, team; /* GPUs: threads of a block, and of the team that has one iteration: 1, 2, 4, 8, 16, 32 or threads; else 0 */
 } Stage;
 
-/* Runs where SIZE, which is not known before, is MOST or less, and ALSO, unless it is null, ALSO_MOST. SIZE null: all. */
+/* Runs where SIZE, which is not known before, is MOST or less, and ALSO, unless it is null, ALSO_MOST. SIZE null: all. Of these,
+ * unless SHARED is 0, the runs on GPUs that give a block so many bytes of shared memory. */
 typedef struct SizeStep {
 	Dim *size;
 	int64_t most;
 	Dim *also;
 	int64_t also_most;
 	int tile; /* results of a product's block, at most; 0: any */
+	int shared;
 } SizeStep;
 
 /*
@@ -230,11 +232,14 @@ typedef struct Schedule {
 	VEC(Buf *) temps;  /* kernel temporaries that stay in memory between stages */
 	SizeStep where;    /* for those runs */
 	int64_t parts;     /* a sum of unknown length is in so many at most; 0: none is */
+	bool short_of_shared; /* with more shared memory for a block it might be another one */
 	struct Schedule *next;
 } Schedule;
 
 /* Temporary I of S and the variants after it; null past the last. */
 Buf *schedule_temp(const Schedule *s, int i);
+/* S is not for all runs. */
+bool schedule_guarded(const Schedule *s);
 /* "where N <= 8", or nothing. */
 void schedule_print_guard(StrBuf *b, const Schedule *s);
 /* S and the variants after it. */

@@ -249,20 +249,29 @@ Buf *schedule_temp(const Schedule *s, int i)
 	return NULL;
 }
 
+bool schedule_guarded(const Schedule *s)
+{
+	return s->where.size || s->where.shared;
+}
+
+static void put_most(StrBuf *b, const char *before, Dim *size, int64_t most)
+{
+	strbuf_puts(b, before);
+	dim_print(b, size);
+	strbuf_printf(b, " <= %lld", (long long)most);
+}
+
 void schedule_print_guard(StrBuf *b, const Schedule *s)
 {
 	const SizeStep *x = &s->where;
 
-	if (!x->size)
-		return;
-	strbuf_puts(b, "where ");
-	dim_print(b, x->size);
-	strbuf_printf(b, " <= %lld", (long long)x->most);
-	if (!x->also)
-		return;
-	strbuf_puts(b, ", ");
-	dim_print(b, x->also);
-	strbuf_printf(b, " <= %lld", (long long)x->also_most);
+	if (x->size)
+		put_most(b, "where ", x->size, x->most);
+	if (x->also)
+		put_most(b, ", ", x->also, x->also_most);
+	if (x->shared)
+		strbuf_printf(b, "%s%d KiB of shared memory", x->size ? ", " : "where ",
+			      x->shared >> 10);
 }
 
 static void put_stage(StrBuf *b, const Stage *st, const char *name)
@@ -315,7 +324,7 @@ void schedule_print(StrBuf *b, const Schedule *s)
 	for (; s; s = s->next) {
 		const Kernel *k = s->kernel;
 
-		strbuf_printf(b, "schedule @%s%s", k->name, s->where.size ? " " : "");
+		strbuf_printf(b, "schedule @%s%s", k->name, schedule_guarded(s) ? " " : "");
 		schedule_print_guard(b, s);
 		strbuf_puts(b, "\n");
 		for (int i = 0; i < k->locs.n; i++)

@@ -16,7 +16,8 @@ typedef struct Gpu {
 	int ptx;         /* the lowest PTX version, times ten */
 	int llvm;        /* the first LLVM that makes code for it */
 	int sms;
-	int shared;      /* bytes of shared memory that a block may have */
+	int shared;      /* bytes of shared memory that a block may have on it, and nearly what the blocks of an SM have together */
+	int block_shared; /* that a block may have on every GPU that runs this code, later ones among them: the least of their SHARED */
 	int registers;   /* of an SM */
 	int spare;       /* of a thread, that code of the same registers alive needs more than for sm_80: the least for which ptxas 13.0
 	                    spills nothing in the model suites */

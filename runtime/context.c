@@ -389,7 +389,7 @@ int dl_rt_prepare(dl_context *c, const int64_t *dims, int32_t n_dims)
 	rc = take_dims(c->model, dims, n_dims, c->x.sym);
 	if (rc)
 		dl_fail(&c->x, rc, "%s", dl_rt_error(NULL));
-	else if (c->gpu && !(rc = rt_gpu_enter(c, NULL))) {
+	else if (c->gpu && !(rc = rt_gpu_enter_own(c))) {
 		prepare(c);
 		rc = rt_gpu_leave(c);
 	} else if (!c->gpu) {

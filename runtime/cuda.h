@@ -31,8 +31,9 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUdeviceptr;
 
-enum { CUDA_NO_MEMORY = 2, CUDA_NOT_INITIALIZED = 3 };
-enum { CUDA_MEMORY_CLOCK = 36, CUDA_MEMORY_BUS = 37, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76 };
+enum { CUDA_NO_MEMORY = 2, CUDA_NOT_INITIALIZED = 3, CUDA_CAPTURE_IMPLICIT = 906 };
+enum { CUDA_MEMORY_CLOCK = 36, CUDA_MEMORY_BUS = 37, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76, CUDA_BLOCK_SHARED = 97, CUDA_MEMORY_POOLS = 115 };
+enum { CUDA_CAPTURE_NONE = 0, CUDA_CAPTURE_ACTIVE = 1 };  /* of a stream */
 enum { CUDA_DYNAMIC_SHARED = 8 };                         /* of a function */
 enum { CUDA_MEMORY_TYPE = 2, CUDA_DEVICE_ORDINAL = 9 };   /* of a pointer */
 enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
@@ -88,6 +89,8 @@ struct Gpu {
 	CUmodule module;
 	CUfunction *fn; /* null: not fetched yet */
 	int sm; /* compute capability times ten */
+	int block_shared; /* bytes of shared memory that a block may have */
+	int pools; /* nonzero: memory is allocated and freed in the order of a stream */
 	uint64_t bytes_per_second; /* of the memory; 0: not known */
 	const dl_gpu_image *image;
 	GpuMem weights;
@@ -145,7 +148,9 @@ typedef struct GpuMarks GpuMarks;
 enum { GPU_GRAPHS = 8 }; /* a context keeps so many, those that were used last */
 
 struct GpuContext {
-	CUstream own, stream; /* stream: between enter and leave it may be the caller's */
+	CUstream own, stream; /* stream: between enter and leave it may be the caller's, null the default stream */
+	bool capturing;       /* this run's stream is being captured by the caller */
+	bool captured;        /* one was: a graph of the caller's may hold addresses of this context's memory */
 	bool busy;            /* what was begun in it may not be done */
 	bool ended;           /* order stands at the end of that, in a stream that was the caller's */
 	bool waits;           /* this run has something to bring back to the host */
@@ -196,9 +201,13 @@ int gpu_fail(dl_context *c, int status, const char *what);
 int gpu_fail_by_now(dl_context *c, int status);
 /* Kernel, or else the graph, was put into the stream. */
 void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part);
-/* At least BYTES; what was there is lost. */
+/* Fails where this run's stream is being captured: the run DOES what cannot be in the caller's graph. */
+int gpu_not_captured(dl_context *c, const char *does);
+/* Something was put into the stream; in a capture it runs only as part of the caller's graph. */
+void gpu_began(dl_context *c);
+/* At least BYTES; what was there is lost. In the order of the stream, where the device has pools of memory. */
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes);
-/* The same of host memory that the GPU reaches; waits for the context before it lets go of what was there. */
+/* The same of host memory that the GPU reaches. No copy of it is in flight: a run with tensors on the host waits at its end. */
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes);
 /* Waits until nothing of the context is in flight; the driver's status. */
 int gpu_idle(dl_context *c);

@@ -38,6 +38,19 @@ int gpu_fail_by_now(dl_context *c, int status)
 	return fail(c, status, "the run", true);
 }
 
+int gpu_not_captured(dl_context *c, const char *does)
+{
+	if (!c->gpu->capturing)
+		return DL_OK;
+	return dl_fail(&c->x, DL_UNSUPPORTED, "%s: the stream is being captured, and the run %s",
+		       c->model->gpu->name, does);
+}
+
+void gpu_began(dl_context *c)
+{
+	c->gpu->busy = c->gpu->busy || !c->gpu->capturing;
+}
+
 void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part)
 {
 	GpuContext *g = c->gpu;
@@ -46,9 +59,11 @@ void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part)
 	for (int32_t i = part ? part->has.n : 0; i-- > 0 && !name;)
 		if (part->has.call[i].kind == GPU_KERNEL)
 			name = c->model->prog->kernels[part->has.call[i].which];
-	g->busy = true;
-	g->last = kernel;
-	g->flown = part;
+	if (!g->capturing) {
+		g->last = kernel;
+		g->flown = part;
+	}
+	gpu_began(c);
 	if (name)
 		atomic_store_explicit(&c->model->gpu->ran, name, memory_order_relaxed);
 }
@@ -70,25 +85,65 @@ int gpu_idle(dl_context *c)
 	return 0;
 }
 
+/* Gives M back, which work in flight may still use: behind that work, or once it is done. */
+static int give_back(dl_context *c, GpuMem *m)
+{
+	const Gpu *g = c->model->gpu;
+	int rc;
+
+	if (!m->at)
+		return DL_OK;
+	if (c->gpu->captured)
+		return dl_fail(&c->x, DL_UNSUPPORTED,
+			       "%s: a captured graph may use the context's memory, which therefore "
+			       "cannot grow; prepare the largest dims before the capture",
+			       g->name);
+	if (gpu_graph_cut(c))
+		return c->x.status;
+	if (g->pools) {
+		rc = g->cuda->cuMemFreeAsync(m->at, c->gpu->stream);
+		gpu_began(c);
+	} else {
+		rc = gpu_idle(c);
+		rc = rc ? rc : g->cuda->cuMemFree_v2(m->at);
+	}
+	if (rc)
+		return gpu_fail_by_now(c, rc);
+	*m = (GpuMem){0, 0};
+	return DL_OK;
+}
+
+/* The driver's status. Where memory is short, what is given back but still in use counts too. */
+static int take(dl_context *c, GpuMem *m)
+{
+	const Gpu *g = c->model->gpu;
+	int rc;
+
+	if (!g->pools)
+		return g->cuda->cuMemAlloc_v2(&m->at, m->bytes);
+	rc = g->cuda->cuMemAllocAsync(&m->at, m->bytes, c->gpu->stream);
+	if (rc == CUDA_NO_MEMORY) {
+		rc = gpu_idle(c);
+		rc = rc ? rc : g->cuda->cuMemAllocAsync(&m->at, m->bytes, c->gpu->stream);
+	}
+	gpu_began(c);
+	return rc;
+}
+
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)
 {
-	const Cuda *cuda = c->model->gpu->cuda;
 	const uint64_t want = (uint64_t)dl_align(bytes ? bytes : 1);
 	GpuMem more = {0, want};
 	int rc;
 
 	if (want <= m->bytes && m->at)
 		return DL_OK;
-	/* Work in flight may still use it. */
-	if (m->at && gpu_graph_cut(c))
+	if (gpu_not_captured(c, "needs memory that the context does not have yet: prepare its dims "
+				"before the capture") ||
+	    give_back(c, m))
 		return c->x.status;
-	rc = m->at ? gpu_idle(c) : 0;
-	rc = rc || !m->at ? rc : cuda->cuMemFree_v2(m->at);
-	if (rc)
-		return gpu_fail_by_now(c, rc);
-	*m = (GpuMem){0, 0};
 	c->gpu->moves++;
-	rc = cuda->cuMemAlloc_v2(&more.at, want);
+	rc = take(c, &more);
 	if (rc)
 		return gpu_fail(c, rc, "memory");
 	*m = more;
@@ -103,8 +158,7 @@ int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes)
 
 	if (bytes <= p->bytes)
 		return DL_OK;
-	rc = p->at ? gpu_idle(c) : 0;
-	rc = rc || !p->at ? rc : cuda->cuMemFreeHost(p->at);
+	rc = p->at ? cuda->cuMemFreeHost(p->at) : 0;
 	if (rc)
 		return gpu_fail_by_now(c, rc);
 	*p = (Pinned){NULL, 0};

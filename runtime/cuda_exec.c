@@ -131,11 +131,23 @@ static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, i
 	return mark(x->ctx, kernel);
 }
 
+int32_t dl_gpu_shared(const dl_exec *x)
+{
+	return x->ctx->model->gpu->block_shared;
+}
+
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site)
 {
+	const Gpu *gpu = x->ctx->model->gpu;
+	const int32_t shared = gpu->image->fn[fn].shared;
+
 	if (x->status)
 		return x->status;
+	if (shared > gpu->block_shared)
+		return dl_fail(x, DL_TARGET,
+			       "%s: %s gives a block %d bytes of shared memory, and it needs %d",
+			       x->prog->kernels[kernel], gpu->name, gpu->block_shared, (int)shared);
 	if (blocks > INT32_MAX || n_args > GPU_MOST_ARGS)
 		return dl_fail(x, DL_UNSUPPORTED, "%s: too large for a launch",
 			       x->prog->kernels[kernel]);
@@ -176,7 +188,8 @@ int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes)
 
 	if (x->status || bytes <= 0)
 		return x->status;
-	if (gpu_graph_reads(x) || gpu_graph_cut(x->ctx))
+	if (gpu_not_captured(x->ctx, "brings values to the host that sizes depend on") ||
+	    gpu_graph_reads(x) || gpu_graph_cut(x->ctx))
 		return x->status;
 	rc = cuda->cuMemcpyDtoHAsync_v2(to, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, stream);
 	rc = rc ? rc : cuda->cuStreamSynchronize(stream);

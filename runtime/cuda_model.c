@@ -62,6 +62,9 @@ static int open_device(dl_model *m, int ordinal)
 	rc = rc ? rc : g->cuda->cuDeviceGetName(name, sizeof(name), g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&major, CUDA_CAPABILITY_MAJOR, g->device);
 	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&minor, CUDA_CAPABILITY_MINOR, g->device);
+	rc = rc ? rc
+		: g->cuda->cuDeviceGetAttribute(&g->block_shared, CUDA_BLOCK_SHARED, g->device);
+	rc = rc ? rc : g->cuda->cuDeviceGetAttribute(&g->pools, CUDA_MEMORY_POOLS, g->device);
 	if (rc)
 		return failed(m, rc, "the device");
 	ask_speed(g);
@@ -128,8 +131,8 @@ static int fetch_functions(dl_model *m)
 		const dl_gpu_fn *f = &g->image->fn[i];
 
 		rc = g->cuda->cuModuleGetFunction(&g->fn[i], g->module, f->name);
-		/* More than 48 KiB a block has only who asks. */
-		if (!rc && f->shared)
+		/* More than 48 KiB a block has only who asks. What this GPU does not give is for others. */
+		if (!rc && f->shared && f->shared <= g->block_shared)
 			rc = g->cuda->cuFuncSetAttribute(g->fn[i], CUDA_DYNAMIC_SHARED, f->shared);
 		if (rc)
 			return failed(m, rc, f->name);

@@ -42,6 +42,10 @@ static int choose_stream(dl_context *c, CUstream stream)
 	const Cuda *cuda = c->model->gpu->cuda;
 	int rc = 0;
 
+	if (g->capturing) { /* it cannot wait for what is not in the caller's graph */
+		g->stream = stream;
+		return DL_OK;
+	}
 	if (g->busy && (g->ended || stream != g->stream)) {
 		rc = g->ended ? 0 : cuda->cuEventRecord(g->order, g->stream);
 		rc = rc ? rc : cuda->cuStreamWaitEvent(stream, g->order, 0);
@@ -61,7 +65,7 @@ static void leave_stream(dl_context *c)
 
 	if (g->stream == g->own)
 		return;
-	if (g->busy && !g->ended) {
+	if (g->busy && !g->ended && !g->capturing) {
 		rc = c->model->gpu->cuda->cuEventRecord(g->order, g->stream);
 		g->ended = !rc;
 	}
@@ -70,6 +74,7 @@ static void leave_stream(dl_context *c)
 		gpu_idle(c);
 	}
 	g->stream = g->own;
+	g->capturing = false;
 }
 
 /* The context is this thread's, unless the device is lost. */
@@ -85,20 +90,57 @@ static int push(dl_context *c)
 	return rc ? gpu_fail(c, rc, "its context") : DL_OK;
 }
 
-int rt_gpu_enter(dl_context *c, void *stream)
+/* Whether the caller is capturing STREAM. What may not be called then is not called from here on. */
+static int find_capture(dl_context *c, CUstream stream)
+{
+	int state = CUDA_CAPTURE_NONE, rc;
+
+	rc = c->model->gpu->cuda->cuStreamIsCapturing(stream, &state);
+	if (rc == CUDA_CAPTURE_IMPLICIT)
+		return dl_fail(&c->x, DL_UNSUPPORTED,
+			       "%s: the default stream cannot be used while a stream that waits "
+			       "for it is being captured; give run that stream, or one of its own",
+			       c->model->gpu->name);
+	if (rc)
+		return gpu_fail(c, rc, "the stream");
+	if (state != CUDA_CAPTURE_NONE && state != CUDA_CAPTURE_ACTIVE)
+		return dl_fail(&c->x, DL_UNSUPPORTED, "%s: the capture of the stream has failed",
+			       c->model->gpu->name);
+	c->gpu->capturing = state == CUDA_CAPTURE_ACTIVE;
+	return c->model->profile ? gpu_not_captured(c, "is timed for a profile") : DL_OK;
+}
+
+static int enter(dl_context *c, CUstream stream)
 {
 	uint64_t site;
 	int rc = push(c);
 
 	if (rc)
 		return rc;
+	rc = find_capture(c, stream);
 	__atomic_load((const uint64_t *)(const void *)c->gpu->word.at, &site, __ATOMIC_RELAXED);
-	rc = site ? wait_for_it(c, "an earlier run: ") : DL_OK;
-	rc = rc ? rc : choose_stream(c, stream ? stream : c->gpu->own);
-	if (rc)
+	if (!rc && site)
+		rc = c->gpu->capturing ? look_at_word(c, "an earlier run: ")
+				       : wait_for_it(c, "an earlier run: ");
+	rc = rc ? rc : choose_stream(c, stream);
+	if (rc) {
+		c->gpu->capturing = false;
 		gpu_pop(c->model->gpu);
+	}
 	c->gpu->waits = c->model->profile != NULL;
 	return rc;
+}
+
+int rt_gpu_enter(dl_context *c, void *stream)
+{
+	if (!stream && c->flags & DL_CONTEXT_OWN_STREAM)
+		stream = c->gpu->own;
+	return enter(c, stream);
+}
+
+int rt_gpu_enter_own(dl_context *c)
+{
+	return enter(c, c->gpu->own);
 }
 
 int rt_gpu_leave(dl_context *c)
@@ -140,7 +182,7 @@ int rt_gpu_owns(dl_context *c, const void *p)
 	return -1;
 }
 
-/* Where the GPU has an input or output whose memory is P; null after a failure. */
+/* Where the GPU has an input or output whose memory is P; null after a failure, and where there are no elements. */
 static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 {
 	const int device = rt_gpu_owns(c, p);
@@ -153,6 +195,8 @@ static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 	io->device = device && (uintptr_t)p % GPU_VECTOR ? p : NULL;
 	if (device && !io->device)
 		return p;
+	if (!bytes || (!device && gpu_not_captured(c, "has a tensor in host memory")))
+		return NULL;
 	if (gpu_grow(c, &io->mem, (int64_t)bytes) || (!device && gpu_stage(c, io)))
 		return NULL;
 	return (void *)(uintptr_t)io->mem.at;
@@ -202,6 +246,8 @@ static int read_inputs(dl_context *c)
 			return c->x.status;
 		if (!device)
 			continue;
+		if (gpu_not_captured(c, "reads a tensor of the GPU's that sizes depend on"))
+			return c->x.status;
 		if (!rt_region_grow(c, r, (int64_t)bytes, 0))
 			return dl_fail(&c->x, DL_NOMEM, "no memory for what sizes depend on");
 		rc = c->model->gpu->cuda->cuMemcpyDtoHAsync_v2(
@@ -236,14 +282,14 @@ static int begin(dl_context *c, GpuGraph *graph)
 	const dl_desc *d = c->model->prog->desc;
 	int rc = DL_OK;
 
-	c->gpu->busy = true; /* and again at the end: memory that grows in between is waited for */
+	gpu_began(c); /* and again at the end: memory that grows in between is waited for */
 	for (int32_t i = 0; i < d->n_in && !rc; i++)
 		rc = gpu_send(c, &c->gpu->in[i], in_io(c, i)->name, graph != NULL);
 	if (!rc)
 		rc = graph ? gpu_graph_launch(c, graph) : c->model->prog->exec(&c->x);
 	for (int32_t o = 0; o < d->n_out && !rc; o++)
 		rc = gpu_bring(c, &c->gpu->out[o], graph != NULL);
-	c->gpu->busy = true;
+	gpu_began(c);
 	return rc;
 }
 
@@ -251,6 +297,13 @@ static int begin(dl_context *c, GpuGraph *graph)
 static bool is_watched(const dl_context *c)
 {
 	return c->model->profile || c->model->gpu->listened;
+}
+
+/* The run goes into the caller's graph kernel by kernel; what was begun before is not of it. */
+static int execute_captured(dl_context *c)
+{
+	c->gpu->captured = true;
+	return begin(c, NULL);
 }
 
 /* The run is over, and the outputs that are on the host are there. */
@@ -274,6 +327,8 @@ static int execute(dl_context *c)
 
 	if (read_inputs(c) || settle_inputs(c))
 		return c->x.status;
+	if (c->gpu->capturing)
+		return execute_captured(c);
 	graph = is_watched(c) ? NULL : gpu_graph_find(c);
 	if (graph && atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		return dl_fail(&c->x, DL_CANCELLED, "cancelled before the run");

@@ -60,7 +60,7 @@ typedef enum dl_status {
 	DL_WEIGHTS = 8,      /* weights missing, unreadable, or not those of this model */
 	DL_TARGET = 9,       /* this machine and what the model was compiled for do not fit */
 	DL_CANCELLED = 10,   /* cancel was called */
-	DL_UNSUPPORTED = 11, /* a form this version does not take */
+	DL_UNSUPPORTED = 11, /* a form this version does not take; a run that cannot be captured */
 	DL_BUSY = 12,        /* unload while contexts live, or a context used twice at once */
 	DL_IO = 13,          /* a file could not be written */
 	DL_UNBOUNDED = 14,   /* an exact size was asked for, and a dim has no upper bound */
@@ -279,6 +279,9 @@ typedef struct dl_context_options {
 
 /* On a GPU: inputs and outputs will be in its memory, so prepare takes none for others; a run that has others takes it. */
 #define DL_CONTEXT_ON_GPU 1u
+/* On a GPU: a run with a null stream works in a stream of the context's own, which waits for nothing that the application has put
+ * into the default stream. Without the flag a null stream is the default stream. */
+#define DL_CONTEXT_OWN_STREAM 2u
 
 typedef struct dl_workspace {
 	uint32_t size;
@@ -328,7 +331,8 @@ typedef struct dl_api {
 	int (*infer_shapes)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 			    int32_t n_out);
 	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory, which is copied, or the
-	 * GPU's, and stream is a CUstream (null: the context's own), which is not looked at any more once run has returned.
+	 * GPU's, and stream is a CUstream (null: the default stream, but see DL_CONTEXT_OWN_STREAM), which is not looked at any
+	 * more once run has returned. It may be capturing: docs/c-api.md says what a run does then.
 	 * Where all of it is the GPU's and no size depends on data, run returns when the work is in the stream; an index
 	 * out of range is then the status of wait, or of a later run, which does nothing else. After a failure what the
 	 * outputs hold is undefined. */
@@ -594,6 +598,8 @@ int dl_output(dl_exec *x, int32_t o, const int64_t *shape);
  */
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site);
+/* Bytes of shared memory that the GPU gives a block. */
+int32_t dl_gpu_shared(const dl_exec *x);
 /* A copy in the stream, both sides on the GPU. */
 int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes);
 /* Before exec reads values that sizes depend on. Fails while a graph of the run is made, which there cannot be. */

@@ -221,7 +221,10 @@ int rt_gpu_prepare(dl_context *c);
 /* Waits for the runs so far: the first index that was out of range in them. Outside of enter and leave. */
 int rt_gpu_wait(dl_context *c);
 void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes);
+/* STREAM, or null for that of the context's flags, is that of what follows, up to rt_gpu_leave. */
 int rt_gpu_enter(dl_context *c, void *stream);
+/* The same of the context's own stream. */
+int rt_gpu_enter_own(dl_context *c);
 /* STREAM is not needed any more. The status of what came between, or that of leaving. */
 int rt_gpu_leave(dl_context *c);
 int rt_gpu_output(dl_context *c, int32_t o, void *data, int64_t bytes);

@@ -176,6 +176,15 @@ BATCH = 40
 LINE = re.compile(r"(PASS|FAIL|SKIP) (/\S+) (eval|c|ir|int|edge|ptx)(?:: (.*))?")
 
 
+# Code for sm_80 runs on GPUs of these: the second one gives a block less shared memory.
+GPUS = 80, 86
+
+
+def on_gpu(folder, sm):
+    """What a command runs under whose driver is the simulator in FOLDER."""
+    return ["env", f"LD_LIBRARY_PATH={folder}", f"PTXSIM_SM={sm}"]
+
+
 def simulator(runner):
     """The folder of what poses as libcuda.so.1, where there is one and dlcc makes code for GPUs; else None."""
     folder = os.path.join(runner.build, "ptxsim")
@@ -212,8 +221,8 @@ def run_batch(runner, suite, found, paths, options, under=()):
             if (path, result[0]) != ("int", "skip")]
 
 
-def ptx_verdicts(runner, suite, found):
-    """The cases FOUND on the simulated GPU, where there is one; heavy.txt names those that are left to a real one."""
+def ptx_verdicts(runner, suite, found, gpus):
+    """The cases FOUND on the simulated GPUS, where there is a simulator; heavy.txt names those that are left to a real one."""
     folder = simulator(runner)
     if not folder:
         return []
@@ -221,18 +230,23 @@ def ptx_verdicts(runner, suite, found):
     left = [Verdict(suite + ".ptx", case.name, "skip", heavy[f"{suite}/{case.name}"]) for case in found
             if f"{suite}/{case.name}" in heavy]
     light = [case for case in found if f"{suite}/{case.name}" not in heavy]
-    options = ["--gpu=sm_80", "-O0"] + (["--seconds=300"] if suite == "models" else [])
-    return left + (run_batch(runner, suite, light, ("ptx",), options, ["env", f"LD_LIBRARY_PATH={folder}"]) if light else [])
+    options = ["--gpu=sm_80", "-O0", "--kernels"] + (["--seconds=300"] if suite == "models" else [])
+    verdicts = {}
+    for sm in gpus if light else ():
+        for v in run_batch(runner, suite, light, ("ptx",), options, on_gpu(folder, sm)):
+            if verdicts.setdefault(v.name, v).status != "fail" and v.status == "fail":
+                verdicts[v.name] = v._replace(message=f"on sm_{sm}: {v.message}")
+    return left + list(verdicts.values())
 
 
-def batch_test(suite, found, gpu):
-    """The cases FOUND through build/tests/tools/batch; GPU: on the simulated GPU, too."""
+def batch_test(suite, found, gpus):
+    """The cases FOUND through build/tests/tools/batch, and on these simulated GPUS."""
     def run(runner):
         roundtrip = runner.options.all or suite != "onnx"
         paths, options = (("eval", "c", "ir"), ["--kernels", "--roundtrip"]) if roundtrip else (("eval", "c"), ["--kernels"])
         return (run_batch(runner, suite, found, paths, options) +
                 run_batch(runner, suite, found, ("int",), ["--integers"]) +
-                (ptx_verdicts(runner, suite, found) if gpu else []))
+                ptx_verdicts(runner, suite, found, gpus))
     return Test(suite, f"{found[0].name} ... {found[-1].name}", run)
 
 
@@ -276,19 +290,19 @@ def edge_test(target, part, parts):
     return Test("edges", f"{target}/{part}", run)
 
 
-def edge_test_on_gpu(target, parts):
-    """Sizes as TARGET, a CPU, has them."""
+def edge_test_on_gpu(target, parts, k):
+    """Part K of PARTS, on one of GPUS; sizes as TARGET, a CPU, has them."""
     def run(runner):
         sim, folder = simulator(runner), runner.folder()
         if not sim:
             return [Verdict("edges", "gpu", "skip", "no code for GPUs, or no simulator")]
-        chosen = lambda name: zlib.crc32(f"gpu {name}".encode()) % parts == 0
+        chosen = lambda name: zlib.crc32(f"gpu {name}".encode()) % parts == k
         names = edges.write(os.path.join(runner.build, "tests", "tools", "tables"), target, folder, chosen)
-        results = batch(runner, [path + "\n" for path in names], names, ("ptx",), ["--gpu=sm_80", "-O0"],
-                        ["env", f"LD_LIBRARY_PATH={sim}"])
+        results = batch(runner, [path + "\n" for path in names], names, ("ptx",), ["--gpu=sm_80", "-O0", "--kernels"],
+                        on_gpu(sim, GPUS[k % len(GPUS)]))
         shutil.rmtree(folder)
         return [Verdict("edges", f"gpu/{name}", *result) for (name, _), result in results.items()]
-    return Test("edges", "gpu", run)
+    return Test("edges", f"gpu/{k}", run)
 
 
 def edge_tests(runner):
@@ -296,8 +310,8 @@ def edge_tests(runner):
     for target in targets.split() if status == 0 else ():
         for part in range(EDGE_PARTS) if runner.options.all else (0,):
             yield edge_test(target, part, EDGE_PARTS if runner.options.all else EDGE_SHARE)
-    if status == 0 and targets:
-        yield edge_test_on_gpu(targets.split()[0], EDGE_PARTS if runner.options.all else GPU_SHARE)
+    for k in range(len(GPUS)) if status == 0 and targets else ():
+        yield edge_test_on_gpu(targets.split()[0], EDGE_PARTS if runner.options.all else GPU_SHARE, k)
 
 
 def wanted(suite, case, patterns):
@@ -337,10 +351,11 @@ def model_tests(runner):
                 ready.append(case)
         step = BATCH if suite != "models" else 4
         for i in range(0, len(ready), step):
-            # The GPU is simulated: all of it where it is asked for, else a share.
+            # A simulated GPU takes its time: all cases on all GPUS where they are asked for, else a share, by turns.
             named = any(p.split("/")[0] in (suite, suite + ".ptx") for p in patterns)
-            gpu = runner.options.all or named or not patterns and i // step % 4 == 0
-            yield batch_test(suite, ready[i:i + step], gpu)
+            every, turn = runner.options.all or named, i // step // 4 % len(GPUS)
+            gpus = GPUS if every else GPUS[turn:turn + 1] if not patterns and i // step % 4 == 0 else ()
+            yield batch_test(suite, ready[i:i + step], gpus)
 
 
 def files(*patterns):

@@ -371,7 +371,7 @@ static void put_deeper(StrBuf *b, StrBuf *body)
 static bool same_guard(const SizeStep *a, const SizeStep *b)
 {
 	return a->size == b->size && a->most == b->most && a->also == b->also &&
-	       a->also_most == b->also_most;
+	       a->also_most == b->also_most && a->shared == b->shared;
 }
 
 /* The number under which kernel S of N counts; variants have their guard in the name. */
@@ -379,14 +379,14 @@ static int kernel_number(Host *h, const Node *n, const Schedule *s)
 {
 	StrBuf b = {0};
 
-	if (!s->where.size && h->kernel_id[n->id] >= 0)
+	if (!schedule_guarded(s) && h->kernel_id[n->id] >= 0)
 		return h->kernel_id[n->id];
-	for (int i = 0; i < h->guarded.n && s->where.size; i++)
+	for (int i = 0; i < h->guarded.n && schedule_guarded(s); i++)
 		if (h->guarded.at[i].node == n && same_guard(&h->guarded.at[i].s->where, &s->where))
 			return h->guarded.at[i].kernel;
-	strbuf_printf(&b, "%s%s", kernel_label(h, n), s->where.size ? " " : "");
+	strbuf_printf(&b, "%s%s", kernel_label(h, n), schedule_guarded(s) ? " " : "");
 	schedule_print_guard(&b, s);
-	if (s->where.size)
+	if (schedule_guarded(s))
 		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s, h->kernels.n}));
 	else
 		h->kernel_id[n->id] = h->kernels.n;
@@ -404,6 +404,22 @@ static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place
 		print_launch(h, t, n, s->stages.at[i], s);
 }
 
+/* The condition that is S's guard. */
+static void print_guard(Host *h, const SizeStep *x)
+{
+	const char *and = "";
+
+	if (x->size) {
+		strbuf_printf(h->b, "%s <= %lld", host_dim(h, x->size), (long long)x->most);
+		and = " && ";
+	}
+	if (x->also)
+		strbuf_printf(h->b, "%s%s <= %lld", and, host_dim(h, x->also),
+			      (long long)x->also_most);
+	if (x->shared)
+		strbuf_printf(h->b, "%sdl_gpu_shared(x) >= %d", and, x->shared);
+}
+
 /* The stages of S where its guard holds, those of the variants after it where not. */
 static void print_variants(Host *h, int t, Node *n, const Schedule *s)
 {
@@ -411,11 +427,8 @@ static void print_variants(Host *h, int t, Node *n, const Schedule *s)
 	StrBuf *b = h->b, body = {0};
 
 	for (const char *before = "\t"; s->next; temp += s->temps.n, s = s->next) {
-		strbuf_printf(b, "%sif (%s <= %lld", before, host_dim(h, s->where.size),
-			      (long long)s->where.most);
-		if (s->where.also)
-			strbuf_printf(b, " && %s <= %lld", host_dim(h, s->where.also),
-				      (long long)s->where.also_most);
+		strbuf_printf(b, "%sif (", before);
+		print_guard(h, &s->where);
 		strbuf_puts(b, ") {\n");
 		h->b = &body;
 		print_stages(h, t, n, s, temp);

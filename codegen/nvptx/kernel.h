@@ -50,7 +50,7 @@ typedef struct LlKernel {
 	bool partial[2][2][CT_COUNT]; /* declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
 	bool sums; /* threads have, or had, sums of products in registers */
-	bool ahead; /* as PtxFunc's */
+	int ahead; /* as PtxFunc's */
 	bool faults;
 	VEC(const char *) own; /* values that no two threads of a team have: numbers of points from 0 on, shared out one by one */
 } LlKernel;

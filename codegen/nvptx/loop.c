@@ -77,21 +77,33 @@ static const char *from_lane(LlKernel *k, const char *lo)
 	return t;
 }
 
-/* N, written out, has terms of neighbours, in all so many that their loads take most of the registers. */
-static bool is_long_row(const LNode *n)
+static void count_words(void *arg, Expr *e)
 {
-	enum { LONG = 16 };
-	const LNode *in = n->body;
+	int *words = arg;
 
-	for (; in; in = in->next)
-		if (in->kind == LN_LOOP && in->pack > 1 && in->body->kind == LN_UPDATE)
-			return (n->hi->i - n->lo->i) * in->pack >= LONG;
-	return false;
+	if (e->kind == EX_LOAD)
+		*words += dtype_info[ctype_dtype(e->ct)].bits > 32 ? 2 : 1;
+}
+
+/* Registers of the operands of N, an unrolled row of terms of several elements each; 0: N is no such row. */
+static int row_registers(const LNode *n)
+{
+	int words = 0;
+
+	for (const LNode *in = n->body; in; in = in->next) {
+		if (in->kind != LN_LOOP || in->pack <= 1 || in->body->kind != LN_UPDATE)
+			continue;
+		ex_walk(in->body->val[0], count_words, &words);
+		return (int)(n->hi->i - n->lo->i) * in->pack * words;
+	}
+	return 0;
 }
 
 static void unrolled_node(LlKernel *k, const LNode *n)
 {
-	k->ahead = k->ahead || is_long_row(n);
+	const int row = row_registers(n);
+
+	k->ahead = row > k->ahead ? row : k->ahead;
 	for (int64_t i = n->lo->i; i < n->hi->i; i += n->step) {
 		ll_forget(&k->f);
 		ll_bind(k, n->var, arena_printf(k->f.arena, "%lld", (long long)i));

@@ -190,12 +190,15 @@ static bool launch_gives(const LlKernel *k)
 /* Schedules see to it that what a block has in shared memory is there: of what code declares, STATIC_SHARED bytes. */
 static void must_fit(const LlKernel *k)
 {
+	const SizeStep *where = &k->sched->where;
 	const int64_t given = ll_dynamic_shared(k),
+		      most = where->shared ? where->shared : k->f.g->target->gpu->block_shared,
 		      declared = k->shared + (k->scratch && !given ? scratch(k) : 0);
 
 	assert(declared <= STATIC_SHARED);
-	assert(declared + given <= (given ? k->f.g->target->gpu->shared : STATIC_SHARED));
+	assert(declared + given <= (given ? most : STATIC_SHARED));
 	(void)declared;
+	(void)most;
 }
 
 static const char *scratch_name(LlKernel *k)

@@ -27,7 +27,7 @@ typedef struct PtxFunc {
 	uint64_t hash;
 	bool faults;
 	int threads, team;
-	bool ahead;        /* long rows of terms are written out: ptxas has the loads of one in flight at once */
+	int ahead;         /* registers of the operands of its longest unrolled row of terms: ptxas may load all of them at once */
 	int words;         /* of 8 bytes, of parameters */
 	int shared;        /* bytes of dynamic shared memory of a block */
 	VEC(Loc) locs;     /* every ONNX node it serves */

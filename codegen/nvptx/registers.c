@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Registers of a thread: beside those alive, but only BESIDE_MANY where that makes ENOUGH, or BESIDE_AHEAD where ptxas has loads in
- * flight; what numbers of them are multiples of; the most. */
-enum { BESIDE = 40, BESIDE_MANY = 8, BESIDE_AHEAD = 32, ENOUGH = 80, STEP = 8, ALL = 255, MOST_BLOCKS = 16 };
+/* Registers of a thread: beside those alive, but only BESIDE_MANY where that makes ENOUGH, and all of those that ptxas may load
+ * ahead (PtxFunc.ahead); what numbers of them are multiples of; the most. */
+enum { BESIDE = 40, BESIDE_MANY = 8, ENOUGH = 80, STEP = 8, ALL = 255, MOST_BLOCKS = 16 };
 
 typedef struct RegClass { /* .reg .b32 %r<45>: */
 	const char *name;
@@ -337,7 +337,7 @@ int ptx_most_alive(const char *ptx)
 static int blocks_at_once(const Gpu *gpu, int alive, const PtxFunc *fn)
 {
 	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,
-		  many = alive + (fn->ahead ? BESIDE_AHEAD : BESIDE_MANY),
+		  many = alive + (fn->ahead > BESIDE_MANY ? fn->ahead : BESIDE_MANY),
 		  least = (few > many ? few : many) + gpu->spare,
 		  wanted = (least + STEP - 1) / STEP * STEP,
 		  warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,

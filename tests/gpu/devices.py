@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which code a machine runs: targets, drivers that are missing or older, cubins."""
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,21 @@ def several_targets():
     for sm, ok in (75, False), (80, True), (90, True), (120, True):
         text = dlrun(so, "--device", "cuda", "--data", f"{DIR}/add", status=0 if ok else 1, PTXSIM_SM=sm)
         assert ok or "this GPU is sm_75" in text, text
+
+
+@test
+def shared_memory_of_other_gpus():
+    """Code for sm_80 runs on GPUs that give a block less shared memory, by other variants than where it has more."""
+    model("vocabulary", "g (float[N,50257] x, float[2,B,65] y) => (float[N,50257] p, float[2,B,65] q) { p = Softmax(x)  q = Softmax<axis = 1>(y) }")
+    x, y = rng(50).standard_normal((2, 50257)).astype("f4"), rng(51).standard_normal((2, 700, 65)).astype("f4")
+    e, f = np.exp(x.astype("f8")), np.exp(y.astype("f8"))
+    case("vocabulary", 0, {"x": x, "y": y}, {"p": (e / e.sum(1, keepdims=True)).astype("f4"), "q": (f / f.sum(1, keepdims=True)).astype("f4")})
+    so = compiled("vocabulary", targets="cuda:sm_80,cpu")
+    for sm, more in (80, True), (86, False), (90, True), (120, False):
+        for device in (), ("--device=cuda",):
+            dlrun(so, *device, "--data", f"{DIR}/vocabulary", PTXSIM_SM=sm, PTXSIM_STATS=f"{DIR}/stats.json")
+            ran = [k["kernel"] for k in json.load(open(f"{DIR}/stats.json"))["kernels"]]
+            assert len(ran) == 2 and all(k.endswith("_shared_163k") == more for k in ran), (sm, ran)
 
 
 @test

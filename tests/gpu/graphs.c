@@ -204,6 +204,7 @@ static bool contexts_overlap(void)
 {
 	const dl_api *api = open_model(dir, "add");
 	dl_load_options load = {.size = sizeof(load), .device = "cuda"};
+	dl_context_options own = {.size = sizeof(own), .flags = DL_CONTEXT_OWN_STREAM};
 	CUdeviceptr d[3];
 	dl_context *c[2];
 	dl_model *m;
@@ -211,7 +212,7 @@ static bool contexts_overlap(void)
 
 	MUST(api && api->load(&load, &m) == DL_OK);
 	for (int i = 0; i < 2; i++)
-		MUST(api->context(m, NULL, &c[i]) == DL_OK);
+		MUST(api->context(m, &own, &c[i]) == DL_OK);
 	for (int i = 0; i < 3; i++)
 		MUST(!cu.cuMemAlloc_v2(&d[i], 4096) && !cu.cuMemcpyHtoD_v2(d[i], x, 4096));
 	cu.ptxsim_seed(0); /* everything as late as it can be */

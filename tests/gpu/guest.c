@@ -31,8 +31,9 @@ static bool right(const float *got, int rows)
 static bool load(const dl_api *api, const char *device, dl_model **m, dl_context **c)
 {
 	dl_load_options o = {.size = sizeof(o), .device = device, .threads = 1};
+	dl_context_options own = {.size = sizeof(own), .flags = DL_CONTEXT_OWN_STREAM};
 
-	MUST(api->load(&o, m) == DL_OK && api->context(*m, NULL, c) == DL_OK);
+	MUST(api->load(&o, m) == DL_OK && api->context(*m, &own, c) == DL_OK);
 	return true;
 }
 

@@ -126,6 +126,22 @@ def graphs():
     for program in "graphs", "values":
         for seed in range(3):
             assert run(c_program(program), DIR, PTXSIM_SEED=seed) == "ok\n"
+        assert run(c_program(program), DIR, PTXSIM_POOLS=0) == "ok\n"
+
+
+@test
+def memory_grows_in_flight():
+    compiled("chain")
+    grow = c_program("grow")
+    for env in {}, {"PTXSIM_POOLS": 0}:
+        assert run(grow, DIR, PTXSIM_MEMORY=200000, **env) == "ok\n"
+
+
+@test
+def the_default_stream_and_captures():
+    for name in "chain", "largest", "pick":
+        compiled(name)
+    assert run(c_program("capture"), DIR) == "ok\n"
 
 
 @test
@@ -184,5 +200,11 @@ def dynamic_shared_memory():
         "-ldl", "-o", f"{DIR}/reverse.so", sim=False)
     for device in "cpu", "cuda":
         dlrun(f"{DIR}/reverse.so", f"--device={device}", "--data", f"{DIR}/reverse")
+    # What the GPU cannot launch is not in the way, unless it is launched.
+    for sm, kernel in (80, "reverse"), (86, "reverse"), (90, "large"):
+        ran = calls(f"{DIR}/reverse.so", "--device=cuda", "--data", f"{DIR}/reverse", PTXSIM_SM=sm)["kernels"]
+        assert [k["kernel"] for k in ran] == [kernel], (sm, ran)
+    text = dlrun(f"{DIR}/reverse.so", "--device=cuda", "--data", f"{DIR}/reverse", status=1, REVERSE_LARGE=1, PTXSIM_SM=86)
+    assert "/Reverse: cuda:0 ptxsim sm_86 gives a block 101376 bytes of shared memory, and it needs 204800" in text, text
     text = dlrun(f"{DIR}/reverse.so", "--device=cuda", "--data", f"{DIR}/reverse", status=1, PTXSIM_FAIL=calls_until("cuFuncSetAttribute", f"{DIR}/reverse.so"))
     assert "reverse: CUDA_ERROR_UNKNOWN" in text, text

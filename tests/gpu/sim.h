@@ -29,7 +29,18 @@ typedef unsigned long long CUdeviceptr;
 	F(int, cuMemFree_v2, (CUdeviceptr)) \
 	F(int, cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t)) \
 	F(int, cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t)) \
+	F(int, cuMemHostAlloc, (void **, size_t, unsigned)) \
+	F(int, cuMemFreeHost, (void *)) \
+	F(int, cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, void *)) \
+	F(int, cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, void *)) \
 	F(int, cuStreamCreate, (void **, unsigned)) \
+	F(int, cuStreamBeginCapture_v2, (void *, int)) \
+	F(int, cuStreamEndCapture, (void *, void **)) \
+	F(int, cuGraphGetNodes, (void *, void **, size_t *)) \
+	F(int, cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
+	F(int, cuGraphDestroy, (void *)) \
+	F(int, cuGraphLaunch, (void *, void *)) \
+	F(int, cuGraphExecDestroy, (void *)) \
 	F(int, cuStreamDestroy_v2, (void *)) \
 	F(int, cuStreamSynchronize, (void *)) \
 	F(int, cuLaunchHostFunc, (void *, void (*)(void *), void *)) \

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kernel of the model suites through ptxas, for each row of the target table: sweep.py BUILD PTXAS FOLDER [PATTERN ...].
 
+Every sweep has the cases of own_cases() too, reduced models that spilled once.
+
 batch leaves a file for each kernel and GPU in FOLDER/ptx, equal kernels once, and leaves alone what is there. They are put
 together again, so that ptxas starts once for many, and its report is read kernel by kernel. A kernel fails where it is
 refused, where ptxas warns, or where registers are spilled. FOLDER/seen.json keeps what ptxas said, by what it read: a sweep
@@ -21,8 +23,12 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+import onnx
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import cases  # noqa: E402
+import samples  # noqa: E402
 import suites  # noqa: E402
 
 SHARE = 40  # one case in so many
@@ -31,7 +37,7 @@ HEAD = ".address_size 64\n"
 ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 PROPERTIES = re.compile(r"Function properties for (\w+)\n\s+(\d+) bytes stack frame, (\d+) bytes spill stores, "
                         r"(\d+) bytes spill loads")
-COMPILES = "codegen/nvptx/llvm.c", "codegen/nvptx/registers.c", "codegen/targets.c"  # make PTX of a kernel's IR, by which its file is named
+COMPILES = "codegen/nvptx/llvm.c", "codegen/nvptx/loop.c", "codegen/nvptx/registers.c", "codegen/targets.c"  # make PTX of a kernel's IR, by which its file is named
 
 
 def chosen_cases(patterns):
@@ -43,6 +49,18 @@ def chosen_cases(patterns):
     if not patterns:
         return found[::SHARE]
     return [(suite, case) for suite, case in found if any(fnmatch.fnmatch(f"{suite}/{case.name}", p) for p in patterns)]
+
+
+def own_cases(folder):
+    """Models under FOLDER: each has a kernel that spilled, as small as it can be."""
+    # ptxas loads all operands of an unrolled row of seven taps ahead, four channels each, where no tap's guard is a branch.
+    taps = np.ones((96, 1, 7, 7), np.float32)
+    model = samples.model("taps (float[N,7,7,96] x) => (float[N,7,7,96] y) { c = Transpose<perm = [0,3,1,2]>(x)"
+                          " a = Conv<group = 96, pads = [3,3,3,3]>(c, taps) y = Transpose<perm = [0,2,3,1]>(a) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(taps, "taps"))
+    os.makedirs(folder + "/taps", exist_ok=True)
+    onnx.save(model, folder + "/taps/model.onnx")
+    return [("own", cases.Case("taps", folder + "/taps", ()))]
 
 
 def must_pass():
@@ -174,7 +192,7 @@ def write_results(ptxas, summary, rows, seconds):
 def main():
     build, ptxas, folder = (os.path.abspath(a) for a in sys.argv[1:4])
     began = time.time()
-    chosen = chosen_cases(sys.argv[4:])
+    chosen = own_cases(folder + "/own") + chosen_cases(sys.argv[4:])
     kept_folder(folder, build)
     failed, verdicts = compile_cases(build, folder, chosen)
     summary = f"{len(chosen)} cases, {verdicts['PASS']} compiled, {verdicts['SKIP']} with operators that are not supported"

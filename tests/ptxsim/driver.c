@@ -50,6 +50,7 @@ __attribute__((constructor)) static void begin(void)
 	driver.quiet = number("PTXSIM_QUIET", 0);
 	driver.limit = number("PTXSIM_LIMIT", 1000000000);
 	driver.n_devices = (int)number("PTXSIM_DEVICES", 1);
+	driver.pools = number("PTXSIM_POOLS", 1);
 	memory_limit(number("PTXSIM_MEMORY", 80ull << 30));
 	driver.null_stream.head.kind = K_STREAM;
 	driver.null_stream.blocking = true;
@@ -109,6 +110,15 @@ bool is_head(const void *p, Kind kind)
 		if (h == p)
 			return h->kind == kind;
 	return false;
+}
+
+void *next_head(const void *p, Kind kind)
+{
+	const Head *h = p;
+
+	for (h = h ? h->next : heads.next; h != &heads && h->kind != kind;)
+		h = h->next;
+	return h == &heads ? NULL : (void *)(uintptr_t)h;
 }
 
 int live_heads(void)
@@ -300,7 +310,7 @@ static int attribute(const Device *d, int which)
 		{97, d->smem_block << 10},
 		{106, d->blocks},
 		{111, 1024},
-		{115, 1},
+		{115, driver.pools},
 	};
 
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -445,7 +455,7 @@ API CUresult cuCtxGetDevice(CUdevice *device)
 
 API CUresult cuCtxSynchronize(void)
 {
-	CUresult r = enter("cuCtxSynchronize", true);
+	CUresult r = enter_unsafe("cuCtxSynchronize");
 
 	return leave(r ? r : queue_force_all());
 }

@@ -39,6 +39,9 @@ typedef struct Head {
 	struct Head *prev, *next; /* all of the process */
 } Head;
 
+/* Of one or several streams, by the application (driver_capture.c). */
+typedef struct Capture Capture;
+
 typedef struct Seq {
 	uint64_t *at;
 	int n, cap;
@@ -69,6 +72,8 @@ struct CUstream_st {
 	bool blocking; /* it waits for the null stream, and that for it */
 	uint64_t last; /* operation */
 	Seq waits;     /* what the next operation waits for too */
+	Capture *capture; /* null: none */
+	Seq ends;         /* in a capture: the nodes that the next one comes after, as addresses */
 };
 
 struct CUevent_st {
@@ -76,6 +81,8 @@ struct CUevent_st {
 	uint64_t op; /* that records it; 0: never recorded */
 	bool timing;
 	uint64_t when;
+	Capture *capture; /* that records it: not null, and OP says nothing */
+	Seq ends;
 };
 
 typedef enum OpType { OP_NOTHING, OP_KERNEL, OP_COPY, OP_SET, OP_FREE, OP_HOST, OP_RECORD } OpType;
@@ -109,7 +116,7 @@ extern struct Driver {
 	int n_devices;
 	struct CUstream_st null_stream;
 	uint64_t time; /* goes on with work */
-	bool trace, quiet;
+	bool trace, quiet, pools;
 	uint64_t limit;
 } driver;
 
@@ -125,6 +132,8 @@ void *new_head(Kind kind, size_t size);
 void free_head(void *p);
 bool is_head(const void *p, Kind kind);
 int live_heads(void);
+/* The handle of KIND that was made after P; the first for null, null after the last. */
+void *next_head(const void *p, Kind kind);
 void say(const char *fmt, ...) BASE_PRINTF(1, 2);
 
 /* queue.c */
@@ -152,6 +161,30 @@ CUresult work_kernel(Work *w, CUfunction f, const unsigned grid[3], const unsign
 		     unsigned shared, void **params, void **extra);
 CUresult work_copy3d(Work *w, const CUDA_MEMCPY3D *p);
 CUresult work_set(Work *w, CUdeviceptr dst, uint64_t value, unsigned element, uint64_t count);
+
+/* driver_graph.c */
+CUresult graph_new(CUgraph *out);
+void graph_free(CUgraph g);
+/* Adds a node that does W, which it takes. */
+CUresult graph_add(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, Work w);
+/* NODE is one of ENDS, which are addresses, or comes before one. */
+bool graph_precedes(CUgraph g, CUgraphNode node, const Seq *ends);
+
+/* driver_capture.c */
+typedef enum StreamUse { CAPTURABLE, NOT_CAPTURABLE } StreamUse;
+/* *S is the stream of HANDLE; what the use of it is answered with: captures permit few, and NOT_CAPTURABLE none. */
+CUresult stream_for(CUstream handle, StreamUse use, CUstream *s);
+/* As enter(), of a call that captures of threads may prohibit. */
+CUresult enter_unsafe(const char *name);
+/* As queue_push(), into the graph of the capture of S. */
+uint64_t capture_push(CUstream s, Work w);
+void capture_record(CUevent e, CUstream s);
+/* Captured stream S waits for E, or any for the event of a capture. */
+CUresult capture_wait(CUstream s, CUevent e);
+/* What a call that is of no captured event is answered with. */
+CUresult capture_event_error(CUevent e);
+/* S goes. */
+void capture_leave(CUstream s);
 
 /* calls.c: what tests ask. */
 void calls_count(const char *name);

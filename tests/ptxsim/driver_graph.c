@@ -49,16 +49,33 @@ static Work work_copy(const Work *w)
 
 /* ---- Graphs ---- */
 
+CUresult graph_new(CUgraph *out)
+{
+	CUgraph g = new_head(K_GRAPH, sizeof *g);
+
+	if (g)
+		*out = g;
+	return g ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void graph_free(CUgraph g)
+{
+	for (int i = 0; i < g->n; i++) {
+		work_free(&g->node[i]->work);
+		free(g->node[i]->after.at);
+		free_head(g->node[i]);
+	}
+	free(g->node);
+	free_head(g);
+}
+
 API CUresult cuGraphCreate(CUgraph *out, unsigned flags)
 {
 	CUresult r = enter("cuGraphCreate", true);
-	CUgraph g = r || flags ? NULL : new_head(K_GRAPH, sizeof *g);
 
-	if (!r && !g)
-		r = flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
-	if (!r)
-		*out = g;
-	return leave(r);
+	if (!r && flags)
+		r = CUDA_ERROR_INVALID_VALUE;
+	return leave(r ? r : graph_new(out));
 }
 
 API CUresult cuGraphDestroy(CUgraph g)
@@ -69,18 +86,11 @@ API CUresult cuGraphDestroy(CUgraph g)
 		return leave(r);
 	if (!is_head(g, K_GRAPH))
 		return leave(CUDA_ERROR_INVALID_HANDLE);
-	for (int i = 0; i < g->n; i++) {
-		work_free(&g->node[i]->work);
-		free(g->node[i]->after.at);
-		free_head(g->node[i]);
-	}
-	free(g->node);
-	free_head(g);
+	graph_free(g);
 	return leave(r);
 }
 
-/* Adds a node that does W, which it takes. */
-static CUresult add(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, Work w)
+CUresult graph_add(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, Work w)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!is_head(after[i], K_NODE) || after[i]->graph != g) {
@@ -112,6 +122,23 @@ static CUresult add(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_
 	return CUDA_SUCCESS;
 }
 
+bool graph_precedes(CUgraph g, CUgraphNode node, const Seq *ends)
+{
+	bool *reached = calloc((size_t)g->n + 1, sizeof *reached), found;
+
+	if (!reached)
+		abort();
+	for (int i = 0; i < ends->n; i++)
+		reached[((CUgraphNode)(uintptr_t)ends->at[i])->index] = true;
+	/* A captured node comes after nodes of lower numbers. */
+	for (int i = g->n - 1; i >= 0; i--)
+		for (int k = 0; reached[i] && k < g->node[i]->after.n; k++)
+			reached[g->node[i]->after.at[k]] = true;
+	found = reached[node->index];
+	free(reached);
+	return found;
+}
+
 static CUresult kernel_work(Work *w, const CUDA_KERNEL_NODE_PARAMS *p)
 {
 	unsigned grid[3] = {p->gridDimX, p->gridDimY, p->gridDimZ},
@@ -135,7 +162,7 @@ API CUresult cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph g, const CUgraphN
 
 	if (!r)
 		r = kernel_work(&w, p);
-	return leave(r ? r : add(out, g, after, n, w));
+	return leave(r ? r : graph_add(out, g, after, n, w));
 }
 
 API CUresult cuGraphAddKernelNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
@@ -153,7 +180,7 @@ API CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph g, const CUgraphNode
 	(void)context;
 	if (!r)
 		r = work_copy3d(&w, p);
-	return leave(r ? r : add(out, g, after, n, w));
+	return leave(r ? r : graph_add(out, g, after, n, w));
 }
 
 static CUresult set_work(Work *w, const CUDA_MEMSET_NODE_PARAMS *p)
@@ -178,14 +205,14 @@ API CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph g, const CUgraphNode
 	(void)context;
 	if (!r)
 		r = set_work(&w, p);
-	return leave(r ? r : add(out, g, after, n, w));
+	return leave(r ? r : graph_add(out, g, after, n, w));
 }
 
 API CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n)
 {
 	CUresult r = enter_graph("cuGraphAddEmptyNode", g);
 
-	return leave(r ? r : add(out, g, after, n, (Work){.type = OP_NOTHING}));
+	return leave(r ? r : graph_add(out, g, after, n, (Work){.type = OP_NOTHING}));
 }
 
 API CUresult cuGraphAddDependencies(CUgraph g, const CUgraphNode *from, const CUgraphNode *to,
@@ -313,18 +340,18 @@ API CUresult cuGraphExecDestroy(CUgraphExec e)
 API CUresult cuGraphUpload(CUgraphExec e, CUstream stream)
 {
 	CUresult r = enter_exec("cuGraphUpload", e);
+	CUstream s;
 
-	return leave(r ? r : stream_of(stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
+	return leave(r ? r : stream_for(stream, NOT_CAPTURABLE, &s));
 }
 
 API CUresult cuGraphLaunch(CUgraphExec e, CUstream stream)
 {
 	CUresult r = enter_exec("cuGraphLaunch", e);
-	CUstream s = stream_of(stream);
+	CUstream s;
 	Seq ids = {0};
 
-	if (!r && !s)
-		r = CUDA_ERROR_INVALID_HANDLE;
+	r = r ? r : stream_for(stream, NOT_CAPTURABLE, &s);
 	if (r)
 		return leave(r);
 	uint64_t begin = queue_add(s, (Work){.type = OP_NOTHING}, &e->last, 1);

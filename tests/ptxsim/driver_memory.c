@@ -25,7 +25,7 @@ static CUresult find(CUdeviceptr p, AllocKind kind, Alloc **a)
 
 API CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n)
 {
-	CUresult r = enter("cuMemAlloc_v2", true);
+	CUresult r = enter_unsafe("cuMemAlloc_v2");
 
 	return leave(r ? r : alloc(p, n, A_DEVICE));
 }
@@ -49,26 +49,27 @@ static CUresult release(CUresult r, CUdeviceptr p, AllocKind kind)
 
 API CUresult cuMemFree_v2(CUdeviceptr p)
 {
-	return leave(release(enter("cuMemFree_v2", true), p, A_DEVICE));
+	return leave(release(enter_unsafe("cuMemFree_v2"), p, A_DEVICE));
 }
 
 API CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream stream)
 {
 	CUresult r = enter("cuMemAllocAsync", true);
+	CUstream s;
 
-	if (!r && !stream_of(stream))
-		r = CUDA_ERROR_INVALID_HANDLE;
+	r = r ? r : stream_for(stream, NOT_CAPTURABLE, &s);
+	if (!r && !driver.pools)
+		r = CUDA_ERROR_NOT_SUPPORTED;
 	return leave(r ? r : alloc(p, n, A_DEVICE));
 }
 
 API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream)
 {
 	CUresult r = enter("cuMemFreeAsync", true);
-	CUstream s = stream_of(stream);
+	CUstream s;
 	Alloc *a = NULL;
 
-	if (!r && !s)
-		r = CUDA_ERROR_INVALID_HANDLE;
+	r = r ? r : stream_for(stream, NOT_CAPTURABLE, &s);
 	if (!r && p)
 		r = find(p, A_DEVICE, &a);
 	if (!r && p && !queue_push(s, (Work){.type = OP_FREE, .alloc = a}))
@@ -78,7 +79,7 @@ API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream)
 
 API CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags)
 {
-	CUresult r = enter("cuMemHostAlloc", true);
+	CUresult r = enter_unsafe("cuMemHostAlloc");
 	CUdeviceptr addr = 0;
 
 	if (!r)
@@ -97,7 +98,7 @@ API CUresult cuMemAllocHost_v2(void **p, size_t n)
 
 API CUresult cuMemFreeHost(void *p)
 {
-	return leave(release(enter("cuMemFreeHost", true), (CUdeviceptr)(uintptr_t)p, A_PINNED));
+	return leave(release(enter_unsafe("cuMemFreeHost"), (CUdeviceptr)(uintptr_t)p, A_PINNED));
 }
 
 API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *p, unsigned flags)
@@ -211,15 +212,16 @@ static bool is_device(CUdeviceptr p, uint64_t n)
 /* As the driver does, a copy from pageable memory takes it along at once, and one to it waits. */
 static CUresult copy(CUdeviceptr dst, CUdeviceptr src, uint64_t n, CUstream stream, bool wait)
 {
-	CUstream s = stream_of(stream);
+	const bool from_here = !is_device(src, n) && !is_pinned(src, n);
+	CUstream s;
 	Work w = {.type = OP_COPY, .dst = dst, .src = src, .bytes = n, .rows = 1};
+	CUresult r;
 
-	if (!s)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!n)
-		return CUDA_SUCCESS;
 	wait |= !is_device(dst, n) && !is_pinned(dst, n);
-	if (!wait && !is_device(src, n) && !is_pinned(src, n)) {
+	r = stream_for(stream, wait || from_here ? NOT_CAPTURABLE : CAPTURABLE, &s);
+	if (r || !n)
+		return r;
+	if (!wait && from_here) {
 		w.staged = malloc(n);
 		if (!w.staged)
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -232,7 +234,7 @@ static CUresult copy(CUdeviceptr dst, CUdeviceptr src, uint64_t n, CUstream stre
 static CUresult copy_checked(const char *name, CUdeviceptr dst, bool dst_device, CUdeviceptr src,
 			     bool src_device, uint64_t n, CUstream stream, bool wait)
 {
-	CUresult r = enter(name, true);
+	CUresult r = wait ? enter_unsafe(name) : enter(name, true);
 
 	if (!r && n && ((dst_device && !memory_at(dst, n)) || (src_device && !memory_at(src, n))))
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -289,11 +291,10 @@ static CUresult set(const char *name, CUdeviceptr dst, uint64_t value, unsigned 
 		    CUstream stream)
 {
 	CUresult r = enter(name, true);
-	CUstream s = stream_of(stream);
+	CUstream s;
 	Work w = {0};
 
-	if (!r && !s)
-		r = CUDA_ERROR_INVALID_HANDLE;
+	r = r ? r : stream_for(stream, CAPTURABLE, &s);
 	if (r || !n)
 		return leave(r);
 	r = work_set(&w, dst, value, element, n);

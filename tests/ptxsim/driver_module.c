@@ -178,7 +178,7 @@ static CUresult load_image(CUmodule *out, const void *image, unsigned n, const i
 API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n, int *option,
 				void **value)
 {
-	CUresult r = enter("cuModuleLoadDataEx", true);
+	CUresult r = enter_unsafe("cuModuleLoadDataEx");
 
 	if (!r && (!module || !image))
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -187,7 +187,7 @@ API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
 
 API CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-	CUresult r = enter("cuModuleLoadData", true);
+	CUresult r = enter_unsafe("cuModuleLoadData");
 
 	if (!r && (!module || !image))
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -196,7 +196,7 @@ API CUresult cuModuleLoadData(CUmodule *module, const void *image)
 
 API CUresult cuModuleUnload(CUmodule module)
 {
-	CUresult r = enter("cuModuleUnload", true);
+	CUresult r = enter_unsafe("cuModuleUnload");
 
 	if (r && r != driver.sticky)
 		return leave(r);
@@ -347,12 +347,11 @@ API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction
 static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3],
 		       unsigned shared, CUstream stream, void **params, void **extra)
 {
-	CUstream s = stream_of(stream);
+	CUstream s;
 	Work w;
+	CUresult r = stream_for(stream, CAPTURABLE, &s);
 
-	if (!s)
-		return CUDA_ERROR_INVALID_HANDLE;
-	CUresult r = work_kernel(&w, f, grid, block, shared, params, extra);
+	r = r ? r : work_kernel(&w, f, grid, block, shared, params, extra);
 	return r ? r : queue_push(s, w) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -33,7 +33,9 @@ API CUresult cuStreamDestroy_v2(CUstream s)
 		return leave(r);
 	if (!is_head(s, K_STREAM))
 		return leave(CUDA_ERROR_INVALID_HANDLE);
+	capture_leave(s);
 	free(s->waits.at);
+	free(s->ends.at);
 	free_head(s);
 	return leave(r);
 }
@@ -46,11 +48,10 @@ static uint64_t last_of(CUstream s)
 
 API CUresult cuStreamSynchronize(CUstream stream)
 {
-	CUresult r = enter("cuStreamSynchronize", true);
-	CUstream s = stream_of(stream);
+	CUresult r = enter_unsafe("cuStreamSynchronize");
+	CUstream s;
 
-	if (!r && !s)
-		r = CUDA_ERROR_INVALID_HANDLE;
+	r = r ? r : stream_for(stream, NOT_CAPTURABLE, &s);
 	if (!r && s == &driver.null_stream)
 		r = queue_force(queue_push(s, (Work){.type = OP_NOTHING}));
 	else if (!r)
@@ -67,22 +68,24 @@ static CUresult query(uint64_t op)
 
 API CUresult cuStreamQuery(CUstream stream)
 {
-	CUresult r = enter("cuStreamQuery", true);
-	CUstream s = stream_of(stream);
+	CUresult r = enter_unsafe("cuStreamQuery");
+	CUstream s;
 
-	if (!r && !s)
-		r = CUDA_ERROR_INVALID_HANDLE;
+	r = r ? r : stream_for(stream, NOT_CAPTURABLE, &s);
 	return leave(r ? r : query(last_of(s)));
 }
 
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
 	CUresult r = enter("cuStreamWaitEvent", true);
-	CUstream s = stream_of(stream);
+	CUstream s;
 
 	(void)flags;
-	if (!r && (!s || !is_head(event, K_EVENT)))
+	r = r ? r : stream_for(stream, CAPTURABLE, &s);
+	if (!r && !is_head(event, K_EVENT))
 		r = CUDA_ERROR_INVALID_HANDLE;
+	if (!r && (s->capture || event->capture))
+		return leave(capture_wait(s, event));
 	if (!r && event->op)
 		seq_push(&s->waits, event->op);
 	return leave(r);
@@ -99,23 +102,13 @@ API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 	return leave(r);
 }
 
-API CUresult cuStreamIsCapturing(CUstream stream, int *status)
-{
-	CUresult r = enter("cuStreamIsCapturing", true);
-
-	if (!r && !stream_of(stream))
-		r = CUDA_ERROR_INVALID_HANDLE;
-	if (!r)
-		*status = 0;
-	return leave(r);
-}
-
 API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn *fn, void *data)
 {
 	CUresult r = enter("cuLaunchHostFunc", true);
-	CUstream s = stream_of(stream);
+	CUstream s;
 
-	if (!r && (!s || !fn))
+	r = r ? r : stream_for(stream, CAPTURABLE, &s);
+	if (!r && !fn)
 		r = CUDA_ERROR_INVALID_HANDLE;
 	if (!r && !queue_push(s, (Work){.type = OP_HOST, .fn = fn, .data = data}))
 		r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -146,6 +139,7 @@ API CUresult cuEventDestroy_v2(CUevent e)
 		return leave(r);
 	if (!is_head(e, K_EVENT))
 		return leave(CUDA_ERROR_INVALID_HANDLE);
+	free(e->ends.at);
 	free_head(e);
 	return leave(r);
 }
@@ -153,11 +147,14 @@ API CUresult cuEventDestroy_v2(CUevent e)
 API CUresult cuEventRecord(CUevent e, CUstream stream)
 {
 	CUresult r = enter("cuEventRecord", true);
-	CUstream s = stream_of(stream);
+	CUstream s;
 
-	if (!r && (!s || !is_head(e, K_EVENT)))
+	r = r ? r : stream_for(stream, CAPTURABLE, &s);
+	if (!r && !is_head(e, K_EVENT))
 		r = CUDA_ERROR_INVALID_HANDLE;
-	if (!r) {
+	if (!r)
+		capture_record(e, s);
+	if (!r && !e->capture) {
 		e->op = queue_push(s, (Work){.type = OP_RECORD, .event = e});
 		r = e->op ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -166,19 +163,21 @@ API CUresult cuEventRecord(CUevent e, CUstream stream)
 
 API CUresult cuEventSynchronize(CUevent e)
 {
-	CUresult r = enter("cuEventSynchronize", true);
+	CUresult r = enter_unsafe("cuEventSynchronize");
 
 	if (!r && !is_head(e, K_EVENT))
 		r = CUDA_ERROR_INVALID_HANDLE;
+	r = r ? r : capture_event_error(e);
 	return leave(r ? r : queue_force(e->op));
 }
 
 API CUresult cuEventQuery(CUevent e)
 {
-	CUresult r = enter("cuEventQuery", true);
+	CUresult r = enter_unsafe("cuEventQuery");
 
 	if (!r && !is_head(e, K_EVENT))
 		r = CUDA_ERROR_INVALID_HANDLE;
+	r = r ? r : capture_event_error(e);
 	return leave(r ? r : query(e->op));
 }
 

@@ -112,7 +112,7 @@ uint64_t queue_add(CUstream s, Work w, const uint64_t *after, int n)
 
 uint64_t queue_push(CUstream s, Work w)
 {
-	return queue_add(s, w, NULL, 0);
+	return s->capture ? capture_push(s, w) : queue_add(s, w, NULL, 0);
 }
 
 static void drop_done(void)

@@ -40,7 +40,7 @@ static const char usage[] =
 	"  --seconds=N    processor time for a step of a case (default 30)\n"
 	"  --roundtrip    also print, read and compile the graph: the same C\n"
 	"  --integers     small integers as inputs: sums and products bit-equal to eval\n"
-	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found\n"
+	"  --gpu=TARGET   path ptx alone: code for it, on the GPU of the libcuda.so.1 that is found; on small integers, too\n"
 	"  --ptx=DIR      path ptx alone: each kernel for each GPU as DIR/TARGET/HASH.ptx, equal ones once; not run\n"
 	"  --kernels      also each kernel by itself on eval's values, within eval's error bounds\n"
 	"  --keep         leave the C files in OUTDIR\n";

@@ -77,7 +77,7 @@ static void test_alive(void)
 	}
 }
 
-static int blocks_of(int alive, const Gpu *gpu, int threads, bool ahead)
+static int blocks_of(int alive, const Gpu *gpu, int threads, int ahead)
 {
 	StrBuf b = {0};
 	char *text;
@@ -101,7 +101,7 @@ static int blocks_of(int alive, const Gpu *gpu, int threads, bool ahead)
 
 static int blocks(int alive, const Gpu *gpu, int threads)
 {
-	return blocks_of(alive, gpu, threads, false);
+	return blocks_of(alive, gpu, threads, 0);
 }
 
 int main(void)
@@ -114,8 +114,10 @@ int main(void)
 	check("more than that", blocks(121, &gpu, 256), 1);
 	check("a multiple of four warps", blocks(195, &gpu, 32), 8);
 	check("a warp in part is a warp", blocks(1, &gpu, 130), blocks(1, &gpu, 160));
-	check("loads in flight", blocks_of(52, &gpu, 256, true), 2);
-	check("none", blocks_of(52, &gpu, 256, false), 3);
+	check("loads in flight", blocks_of(52, &gpu, 256, 32), 2);
+	check("more loads in flight", blocks_of(40, &gpu, 256, 56), 2);
+	check("fewer loads", blocks_of(40, &gpu, 256, 40), 3);
+	check("none", blocks_of(52, &gpu, 256, 0), 3);
 	check("as many as there are", blocks(300, &gpu, 128), 2);
 	check("no more than the SM has threads for", blocks(1, &gpu, 512), 2);
 	check("a block of more than that", blocks(100, &gpu, 1024), 1);

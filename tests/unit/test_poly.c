@@ -522,8 +522,12 @@ static void wrong_scratch(void)
 		 40960},
 		{"past the end", "outside of scratch", 1, 1 << 20},
 	};
-	const Gpu gpu = {
-		.sm = 80, .sms = 108, .shared = 163 << 10, .threads = 2048, .registers = 64 << 10};
+	const Gpu gpu = {.sm = 80,
+			 .sms = 108,
+			 .shared = 163 << 10,
+			 .block_shared = 163 << 10,
+			 .threads = 2048,
+			 .registers = 64 << 10};
 	Target t80 = target;
 
 	t80.gpu = &gpu;

@@ -98,7 +98,7 @@ static bool keep_order(LNode *n)
 	return any;
 }
 
-/* For where STEP holds; null: anywhere. In a program for GPUs kernels on the host are of a few elements, for whatever CPU it
+/* For the runs of STEP. In a program for GPUs kernels on the host are of a few elements, for whatever CPU it
  * has. */
 static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *step)
 {
@@ -106,12 +106,13 @@ static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *s
 	Schedule *s = NEW(m->arena, Schedule);
 
 	s->kernel = k;
-	if (step) {
-		s->where = *step;
+	s->where = *step;
+	if (step->size)
 		k->name = arena_printf(m->arena, "%s_upto_%lld", k->name, (long long)step->most);
-	}
-	if (step && step->also)
+	if (step->also)
 		k->name = arena_printf(m->arena, "%s_of_%lld", k->name, (long long)step->also_most);
+	if (step->shared)
+		k->name = arena_printf(m->arena, "%s_shared_%dk", k->name, step->shared >> 10);
 	if (t->gpu)
 		sched_gpu(m, t, k, s);
 	else if ((node_on_host(n) || !sched_contraction(t, k, s)) && !sched_row(k, s))
@@ -137,18 +138,44 @@ static bool does_the_same(const Schedule *a, const Schedule *b)
 	return same;
 }
 
+/* N's schedule for the runs of STEP, as the code for T has it on any GPU. Where that is short of shared memory and GPUs of T have more,
+ * another one is before it, for those that do. */
+static Schedule *variant(Module *m, const Target *t, Node *n, SizeStep step)
+{
+	Schedule *s = schedule(m, t, n, &step), *wide;
+
+	if (!s->short_of_shared || t->gpu->shared <= t->gpu->block_shared)
+		return s;
+	step.shared = t->gpu->shared;
+	wide = schedule(m, t, n, &step);
+	if (does_the_same(wide, s))
+		return s;
+	wide->next = s;
+	return wide;
+}
+
+/* What variant() gave for A and for B. */
+static bool both_do_the_same(const Schedule *a, const Schedule *b)
+{
+	return a->where.shared == b->where.shared && does_the_same(a, b) &&
+	       (!a->where.shared || does_the_same(a->next, b->next));
+}
+
 /* N's schedule, with variants where it goes by sizes that are not known, from the last to the first. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n)
 {
 	const Target *of = node_on_host(n) ? m->host : t;
 	SizeStep step[MOST_STEPS];
-	Schedule *s = schedule(m, of, n, NULL), *v;
+	Schedule *s = variant(m, of, n, (SizeStep){0}), *v;
 
 	for (int i = sched_gpu_steps(m, of, node_kernel(n), step) - 1; i >= 0; i--) {
-		v = schedule(m, of, n, &step[i]);
-		if (does_the_same(v, s))
+		v = variant(m, of, n, step[i]);
+		if (both_do_the_same(v, s))
 			continue;
-		v->next = s;
+		if (v->where.shared)
+			v->next->next = s;
+		else
+			v->next = s;
 		s = v;
 	}
 	return s;

@@ -194,7 +194,10 @@ static bool fits(Columns *c, const Gpu *gpu, int64_t room)
 		tiles += columns_bytes(c, i);
 	c->x.left = STATIC - own;
 	own += (r->last - r->first + 1) * (c->x.cols * 8 + LINE);
-	return own <= STATIC && own + tiles + GPU_DRIVER <= gpu->shared && tiles <= room;
+	if (own > STATIC || tiles > room)
+		return false;
+	own += tiles + GPU_DRIVER;
+	return own <= gpu_block_room(r->b->sched, gpu, own);
 }
 
 /* As many columns as there is room for, such that other blocks have room, too, or else all. False where blocks would have

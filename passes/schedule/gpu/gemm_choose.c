@@ -291,7 +291,7 @@ static bool possible(const GpuGemm *g, const BlockShape *s)
 
 	return s->bn >= STRIP_COLUMNS && whole_sectors(&g->a, s->bm) &&
 	       whole_sectors(&g->b, s->bn) &&
-	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->shared &&
+	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->block_shared &&
 	       !(wide && s->tm * s->tn > 32) && ring_registers(g, s) <= REGISTERS;
 }
 

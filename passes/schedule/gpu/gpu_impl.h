@@ -33,6 +33,8 @@ typedef struct Few {
 
 /* What D is at most in runs for which S is, or DIM_INF. */
 int64_t gpu_most(const Schedule *s, Dim *d);
+/* Bytes of shared memory that a block of S may have on GPU, and on any other that S is for, where it has use of WANTED. */
+int64_t gpu_block_room(Schedule *s, const Gpu *gpu, int64_t wanted);
 /* The length of rows of K, where it is not known when they are scheduled; else null. */
 Dim *gpu_row_length(Kernel *k);
 /* D where no symbol is more than it must be, but none is 0 either. */

@@ -343,13 +343,30 @@ static int64_t read_again(const Team *t, const Found *f, int64_t left, int64_t r
 	       rest * (points - team_held(points, bytes_kept(t, f), room - (shared - left)));
 }
 
+/* Bytes of what is of all rows, where it is known how long they are. */
+static int64_t bytes_of_all_rows(const Team *t, const Found *f)
+{
+	int64_t all = 0, bytes;
+
+	for (int i = 0; i < f->n; i++) {
+		bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes < INT64_MAX)
+			all += bytes;
+	}
+	return all;
+}
+
 /* Bytes of shared memory that a block which has one row after another has for what is of all rows: all, or those beside the
  * rest of its row, whichever leads to fewer reads. */
 static int64_t left_beside_row(const Team *t, const Found *f, const Gpu *gpu)
 {
-	const int64_t room = gpu->shared - t->shared - GPU_DRIVER - STATES,
+	const int64_t other = t->shared + GPU_DRIVER + STATES,
 		      points = team_length(t, t->it->extent),
-		      beside = room - team_scratch(points, bytes_kept(t, f));
+		      row = team_scratch(points, bytes_kept(t, f)),
+		      room = gpu_block_room(t->r->b->sched, gpu,
+					    other + row + bytes_of_all_rows(t, f)) -
+			     other,
+		      beside = room - row;
 
 	return points < INT64_MAX && read_again(t, f, room, room) < read_again(t, f, beside, room)
 		       ? room

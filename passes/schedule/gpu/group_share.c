@@ -232,13 +232,16 @@ static int64_t choose_more(Team *t)
 static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
 {
 	const Stage *st = t->r->b->stage;
-	int64_t room = gpu->shared - t->shared - GPU_DRIVER - STATES, bytes, most;
+	int64_t other = t->shared + GPU_DRIVER + STATES, room, bytes, most;
 
 	if (points <= t->keep || !t->keep)
 		return;
 	for (int i = 0; i < t->nkept; i++)
-		room -= t->kept[i].block ? team_shared_bytes(team_bytes_of(t->kept[i].buf)) : 0;
+		other += t->kept[i].block ? team_shared_bytes(team_bytes_of(t->kept[i].buf)) : 0;
 	bytes = choose_more(t);
+	room = gpu_block_room(t->r->b->sched, gpu,
+			      other + st->threads * (points - t->keep) * bytes) -
+	       other;
 	most = bytes && room > 0 ? room / (st->threads * bytes) : 0;
 	t->more = (int)(most < points - t->keep ? most : points - t->keep) / t->pack * t->pack;
 	for (int i = 0; i < t->nkept; i++) {

@@ -20,6 +20,14 @@ int64_t gpu_most(const Schedule *s, Dim *d)
 	return d == s->where.size && s->where.most < hi ? s->where.most : hi;
 }
 
+int64_t gpu_block_room(Schedule *s, const Gpu *gpu, int64_t wanted)
+{
+	const int64_t room = s->where.shared ? s->where.shared : gpu->block_shared;
+
+	s->short_of_shared = s->short_of_shared || wanted > room;
+	return room;
+}
+
 /* Points of S in one row under BAND. */
 static Dim *row_points(Kernel *k, const Band *band, const Stmt *s)
 {

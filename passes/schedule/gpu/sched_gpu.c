@@ -19,6 +19,9 @@
  * Products of sizes that are not known have variants (passes/schedule/gpu/gemm_variants.c), of which a run takes the first whose guard holds.
  * So have rows of unknown length: a warp or a block has them, or they change places, in tiles of some shapes. What is the same
  * for two of them is one.
+ *
+ * A block plans for the shared memory that it gets on every GPU that runs the code. A schedule that could use more has another
+ * variant before it, for GPUs that give a block as much as the target does: they keep more of a long row there.
  */
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -61,7 +64,7 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 
 	dim_bounds(c, size, &lo, &hi);
 	if (lo < hi && most >= gpu_least(c, size) && most < hi && n < MOST_STEPS)
-		step[n++] = (SizeStep){size, most, NULL, 0, 0};
+		step[n++] = (SizeStep){size, most, NULL, 0, 0, 0};
 	return n;
 }
 
@@ -131,7 +134,8 @@ void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s)
 	*s = (Schedule){.kernel = other,
 			.split = kernel_clone(other, k->arena),
 			.where = s->where,
-			.parts = s->parts};
+			.parts = s->parts,
+			.short_of_shared = s->short_of_shared};
 	for (int i = 0; i < n; i++)
 		stages(m, t, other, first[i], i + 1 < n ? first[i + 1] - 1 : other->stmts.n - 1, s);
 }

@@ -20,6 +20,7 @@ CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
 CUresult cuFuncSetAttribute(CUfunction f, int which, int value);
 CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n);
 CUresult cuMemFree_v2(CUdeviceptr p);
+CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream stream);
 CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr p);
 CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags);
@@ -35,6 +36,10 @@ CUresult cuStreamDestroy_v2(CUstream s);
 CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuStreamQuery(CUstream stream);
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *out);
+CUresult cuStreamIsCapturing(CUstream stream, int *status);
+CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 CUresult cuEventCreate(CUevent *out, unsigned flags);
 CUresult cuEventDestroy_v2(CUevent e);
 CUresult cuEventRecord(CUevent e, CUstream stream);
@@ -110,6 +115,6 @@ typedef struct Case {
 } Case;
 
 extern const Case cuda_cases[], number_cases[], conversion_cases[], warp_cases[], matrix_cases[],
-	fault_cases[], count_cases[], driver_cases[], triton_cases[];
+	fault_cases[], count_cases[], driver_cases[], capture_cases[], triton_cases[];
 
 #endif

@@ -18,9 +18,9 @@
 
 int check_failures(void);
 
-static const Case *const all[] = {cuda_cases,   number_cases, conversion_cases,
-				  warp_cases,   fault_cases,  count_cases,
-				  driver_cases, triton_cases, matrix_cases};
+static const Case *const all[] = {cuda_cases,   number_cases, conversion_cases, warp_cases,
+				  fault_cases,  count_cases,  driver_cases,     capture_cases,
+				  triton_cases, matrix_cases};
 /* Others ask the simulator. */
 static const Case *const on_any_gpu[] = {cuda_cases, number_cases, conversion_cases, warp_cases,
 					 matrix_cases};

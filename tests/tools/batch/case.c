@@ -38,6 +38,7 @@ typedef struct Made {
 	void *weights;
 	Module module;
 	GenC *gen;
+	GenPtx *ptx[MAX_TARGETS];
 } Made;
 
 typedef struct Case {
@@ -55,8 +56,9 @@ typedef struct Case {
 	Set *sets;
 	int nsets;
 	Made made;
-	bool bits;  /* the C must equal eval bit by bit */
-	bool exact; /* on integers, too */
+	bool bits;     /* the code must equal eval bit by bit */
+	bool exact;    /* on integers, too */
+	bool integers; /* inputs are small ones: eval is the reference */
 } Case;
 
 /* ---- Telling ---- */
@@ -162,7 +164,7 @@ static bool read_set(Case *c, int k, Set *s)
 		return false;
 	s->nwant = data_read(c->arena, &c->diag, dir, "output", &s->want);
 	for (int i = 0; i < g->inputs.n; i++) {
-		if (c->o->integers)
+		if (c->integers)
 			small_integers(&s->in[i], (uint32_t)(k * 100 + i));
 		s->feed[i] = as_tensor(c->arena, &s->in[i]);
 	}
@@ -208,8 +210,8 @@ static bool read_sets(Case *c)
 static const char *against_reference(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
-	const Array *want = c->o->integers || c->edge ? NULL
-						      : data_pick(s->want, s->nwant, got->name, o);
+	const Array *want = c->integers || c->edge ? NULL
+						   : data_pick(s->want, s->nwant, got->name, o);
 	const char *bad = want ? difference(c->arena, got, want, false, s->noise) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
@@ -346,7 +348,6 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 		      .suffix = arena_printf(c->arena, "_%s", c->name),
 		      .one_file = true};
 	GenC *gc[MAX_TARGETS] = {NULL};
-	GenPtx *ptx[MAX_TARGETS] = {NULL};
 	StrBuf all = {0};
 
 	*m = (Module){.ctx = ctx,
@@ -366,14 +367,15 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 	}
 	gc[0] = out->gen = gen_c_new(ctx, c->arena, c->o->target, c->name);
 	h.beside = m->gpu ? gc[0] : NULL;
-	if (m->gpu && !make_ptx(c, m, gc, &h, ptx))
+	if (m->gpu && !make_ptx(c, m, gc, &h, out->ptx))
 		return false;
 	if (c->o->ptx)
 		return true;
 	if (!gen_host(m, gc, &h, &out->host))
 		return false;
 	if (c->o->kernels)
-		kernels_table(&out->host, m, gc[0], arena_printf(c->arena, "%s_stages", c->name));
+		kernels_table(&out->host, m->gpu ? m->gpu : m, gc[0],
+			      arena_printf(c->arena, "%s_stages", c->name));
 	gen_c_split(gc[0], 1);
 	gen_c_prelude(gc[0], &out->shared);
 	gen_c_file(gc[0], &all, 0, true);
@@ -405,7 +407,7 @@ static const char *generate(Case *c)
 		return said(c);
 	c->bits = module_is_elementwise(m->gpu ? m->gpu : m);
 	c->exact = (c->edge && !edge_is_close(c->edge)) ||
-		   (c->o->integers && module_is_exact_on_integers(m));
+		   (c->integers && module_is_exact_on_integers(m));
 	bad = write_part(c, "pre", &c->made.shared, &none);
 	return bad ? bad : write_part(c, "c", &c->made.kernels, &c->made.host);
 }
@@ -513,9 +515,27 @@ static const char *run_kernels(Case *c, Session *s)
 	Made *m = &c->made;
 	void *stages = dlsym(s->library, arena_printf(c->arena, "%s_stages", c->name));
 
-	return stages ? kernels_differ(c->arena, &m->module, m->gen, stages, c->sets[0].feed,
-				       &c->diag)
+	return stages ? kernels_differ(c->arena, m->module.gpu ? m->module.gpu : &m->module, m->gen,
+				       m->ptx[0], stages, c->sets[0].feed, &c->diag)
 		      : "no table of stages";
+}
+
+/* The GPU's code once more, on small integers, where its sums and products are exact. */
+static const char *run_on_integers(Case *c, Session *s)
+{
+	const char *bad = NULL;
+
+	if (c->exact || !module_is_exact_on_integers(c->made.module.gpu))
+		return NULL;
+	c->integers = c->exact = true;
+	for (int k = 0; k < c->nsets; k++)
+		for (int i = 0; i < c->graph->inputs.n; i++)
+			small_integers(&c->sets[k].in[i], (uint32_t)(k * 100 + i));
+	if (evaluate(c)) /* of indices, as floats, that are out of range */
+		return NULL;
+	for (int k = 0; k < c->nsets && !bad; k++)
+		bad = run_set(c, s, k);
+	return bad ? arena_printf(c->arena, "on small integers: %s", bad) : NULL;
 }
 
 static const char *run(Case *c, const char *library)
@@ -527,6 +547,8 @@ static const char *run(Case *c, const char *library)
 		bad = run_kernels(c, &s);
 	for (int k = 0; k < c->nsets && !bad; k++)
 		bad = run_set(c, &s, k);
+	if (!bad && c->o->gpu)
+		bad = run_on_integers(c, &s);
 	if (!bad)
 		session_close(&s);
 	return bad;
@@ -596,12 +618,12 @@ static void run_case(Case *c, bool eval, FILE *from)
 		judge(c, first, arena_printf(c->arena, "eval: %s", bad));
 		return;
 	}
-	if (c->o->integers && bad) {
+	if (c->integers && bad) {
 		verdict(c, "SKIP", "int", bad);
 		return;
 	}
 	bad = generate(c);
-	if (!bad && c->o->integers && !c->exact) {
+	if (!bad && c->integers && !c->exact) {
 		verdict(c, "SKIP", "int", "no sum or product that is exact on integers");
 		return;
 	}
@@ -628,7 +650,12 @@ static void run_case(Case *c, bool eval, FILE *from)
 _Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise,
 			 bool eval, FILE *from, FILE *to)
 {
-	Case c = {.o = o, .dir = dir, .name = name, .noise = noise, .to = to};
+	Case c = {.o = o,
+		  .dir = dir,
+		  .name = name,
+		  .noise = noise,
+		  .to = to,
+		  .integers = o->integers};
 
 	run_case(&c, eval, from);
 	fputs("none\n", to);

@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "passes/kernel/kernels.h"
 #include "runtime/dlrt.h"
+#include "tests/tools/batch/gpu.h"
 
 #include <math.h>
 
@@ -15,6 +16,8 @@ typedef struct Judge {
 	Arena *arena; /* of the answer */
 	Module *m;
 	GenC *g;
+	GenPtx *ptx; /* null: there is no GPU */
+	TestGpu *gpu;
 	dl_kernel_fn const *stages;
 	int next; /* stage in the table */
 	const char *bad;
@@ -28,6 +31,11 @@ static Schedule *schedule_of(Module *m, const Node *n)
 	return s && !(n->nout && value_is_weights(m, n->out[0])) ? s : NULL;
 }
 
+static bool is_on_gpu(const Module *m, const Node *n)
+{
+	return m->target[0]->gpu && !node_on_host(n);
+}
+
 void kernels_table(StrBuf *b, Module *m, GenC *g, const char *name)
 {
 	strbuf_printf(b,
@@ -36,7 +44,7 @@ void kernels_table(StrBuf *b, Module *m, GenC *g, const char *name)
 	for (Node *n = m->graph->first; n; n = n->next) {
 		Schedule *s = schedule_of(m, n);
 
-		for (int i = 0; s && i < s->stages.n; i++)
+		for (int i = 0; s && !is_on_gpu(m, n) && i < s->stages.n; i++)
 			strbuf_printf(b, "\t%s,\n", gen_c_stage(g, s, s->stages.at[i]).fn->name);
 	}
 	strbuf_puts(b, "\t0\n};\n");
@@ -51,6 +59,14 @@ static void dims_of(const Buf *b, const int64_t *sym, int64_t *dims)
 			dims[d] = 0;
 }
 
+static int64_t bytes_of(const Buf *b, const int64_t *sym)
+{
+	int64_t dims[MAX_RANK];
+
+	dims_of(b, sym, dims);
+	return dtype_size(b->dtype, layout_elements(b, dims));
+}
+
 /* Full of what is no answer. */
 static void *fresh(Arena *a, int64_t bytes)
 {
@@ -63,10 +79,7 @@ static void *fresh(Arena *a, int64_t bytes)
 
 static void *fresh_buf(Arena *a, const Buf *b, const int64_t *sym)
 {
-	int64_t dims[MAX_RANK];
-
-	dims_of(b, sym, dims);
-	return fresh(a, dtype_size(b->dtype, layout_elements(b, dims)));
+	return fresh(a, bytes_of(b, sym));
 }
 
 /* The buffer of kernel K that is parameter PARAM of this kind. */
@@ -81,14 +94,9 @@ static int param_of(const Kernel *k, BufKind kind, int param)
 /* What lies in a mapped file lies anywhere there, but not where a run has it. */
 static void *aligned(Arena *a, const Buf *b, const int64_t *sym, void *data)
 {
-	int64_t dims[MAX_RANK];
-	void *copy;
-
 	if ((uintptr_t)data % sizeof(double) == 0)
 		return data;
-	dims_of(b, sym, dims);
-	copy = fresh_buf(a, b, sym);
-	return memcpy(copy, data, (size_t)dtype_size(b->dtype, layout_elements(b, dims)));
+	return memcpy(fresh_buf(a, b, sym), data, (size_t)bytes_of(b, sym));
 }
 
 typedef struct Memory {
@@ -96,6 +104,7 @@ typedef struct Memory {
 	const Schedule *s;
 	void **data; /* by Buf.id of K */
 	void **temp; /* by place in S->temps */
+	uint64_t *data_at, *temp_at; /* where the GPU has them, or null */
 } Memory;
 
 static void *memory_of(const Memory *m, const Buf *b)
@@ -108,6 +117,18 @@ static void *memory_of(const Memory *m, const Buf *b)
 		if (m->s->temps.at[i] == b)
 			return m->temp[i];
 	return NULL;
+}
+
+static uint64_t address_of(const Memory *m, const Buf *b)
+{
+	int i = b->kind == BUF_IN || b->kind == BUF_OUT ? param_of(m->k, b->kind, b->param) : -1;
+
+	if (i >= 0)
+		return m->data_at[i];
+	for (i = 0; i < m->s->temps.n; i++)
+		if (m->s->temps.at[i] == b)
+			return m->temp_at[i];
+	return 0;
 }
 
 /* In two parts, as two threads do. */
@@ -138,6 +159,59 @@ static void launch(Judge *j, Arena *a, const Memory *m, const Stage *st, const i
 		run_stage(j->stages[j->next], &(dl_kctx){buf, dim, &fault}, extent,
 			  grain < 1 ? 1 : grain, fresh(a, scratch));
 	j->next++;
+}
+
+/* ---- On the GPU ---- */
+
+static bool holds(Dim *size, int64_t most, const int64_t *sym)
+{
+	int64_t n;
+
+	return !size || (dim_eval(size, sym, &n) && n <= most);
+}
+
+static bool guard_holds(const Judge *j, const SizeStep *x, const int64_t *sym)
+{
+	return holds(x->size, x->most, sym) && holds(x->also, x->also_most, sym) &&
+	       (!j->gpu || x->shared <= test_gpu_shared(j->gpu));
+}
+
+static void launch_on_gpu(Judge *j, Arena *a, const Memory *m, const Stage *st, const int64_t *sym)
+{
+	const PtxStage c = gen_nvptx_stage(j->ptx, m->s, st);
+	const int64_t each = c.fn->threads / c.fn->team;
+	uint64_t *arg = NEW_ARRAY(a, c.nbuf + c.ndim + 1, uint64_t);
+	int64_t extent = 0, v;
+
+	for (int i = 0; i < c.nbuf; i++)
+		arg[i] = address_of(m, c.buf[i]);
+	for (int i = 0; i < c.ndim; i++)
+		arg[c.nbuf + i] = dim_eval(c.dim[i], sym, &v) ? (uint64_t)v : 0;
+	dim_eval(st->extent, sym, &extent);
+	test_gpu_launch(j->gpu, (TestEntry){c.fn->name, c.fn->threads, c.fn->shared, c.fn->faults},
+			arg, c.nbuf + c.ndim, (extent + each - 1) / each);
+}
+
+/* The stages of M.s, with its memory on the GPU as on the host, and the results back. */
+static void run_on_gpu(Judge *j, Arena *a, Memory *m, const int64_t *sym)
+{
+	m->data_at = NEW_ARRAY(a, m->k->bufs.n + 1, uint64_t);
+	m->temp_at = NEW_ARRAY(a, m->s->temps.n + 1, uint64_t);
+	for (int i = 0; i < m->k->bufs.n; i++)
+		if (m->data[i])
+			m->data_at[i] = test_gpu_put(j->gpu, m->data[i],
+						     bytes_of(m->k->bufs.at[i], sym));
+	for (int i = 0; i < m->s->temps.n; i++)
+		m->temp_at[i] = test_gpu_put(j->gpu, m->temp[i], bytes_of(m->s->temps.at[i], sym));
+	for (int i = 0; i < m->s->stages.n; i++)
+		launch_on_gpu(j, a, m, m->s->stages.at[i], sym);
+	for (int i = 0; i < m->k->bufs.n; i++)
+		if (m->k->bufs.at[i]->kind == BUF_OUT)
+			test_gpu_get(j->gpu, m->data[i], m->data_at[i],
+				     bytes_of(m->k->bufs.at[i], sym));
+	test_gpu_clear(j->gpu);
+	if (test_gpu_failure(j->gpu))
+		j->bad = test_gpu_failure(j->gpu);
 }
 
 /* ---- Judging ---- */
@@ -192,39 +266,59 @@ static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const v
 	}
 }
 
+static void judge_schedule(Judge *j, Node *n, Kernel *k, Schedule *s, const EvalBuf *bufs,
+			   const int64_t *sym)
+{
+	Arena *a = arena_new();
+	Memory m = {.k = k,
+		    .s = s,
+		    .data = NEW_ARRAY(a, k->bufs.n + 1, void *),
+		    .temp = NEW_ARRAY(a, s->temps.n + 1, void *)};
+
+	for (int i = 0; i < s->temps.n; i++)
+		m.temp[i] = fresh_buf(a, s->temps.at[i], sym);
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->kind == BUF_OUT)
+			m.data[i] = fresh_buf(a, k->bufs.at[i], sym);
+		else if (k->bufs.at[i]->kind == BUF_IN)
+			m.data[i] = aligned(a, k->bufs.at[i], sym, bufs[i].data);
+	if (is_on_gpu(j->m, n))
+		run_on_gpu(j, a, &m, sym);
+	else
+		for (int i = 0; i < s->stages.n; i++)
+			launch(j, a, &m, s->stages.at[i], sym);
+	for (int i = 0; i < k->bufs.n && !j->bad; i++)
+		if (k->bufs.at[i]->kind == BUF_OUT)
+			compare_buf(j, a, n, k->bufs.at[i], m.data[i], &bufs[i], sym);
+	arena_free(a);
+}
+
 static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int64_t *sym)
 {
 	Judge *j = arg;
-	Arena *a = arena_new();
-	Memory m = {k, schedule_of(j->m, n), NEW_ARRAY(a, k->bufs.n + 1, void *), NULL};
 
-	if (m.s) {
-		m.temp = NEW_ARRAY(a, m.s->temps.n + 1, void *);
-		for (int i = 0; i < m.s->temps.n; i++)
-			m.temp[i] = fresh_buf(a, m.s->temps.at[i], sym);
-		for (int i = 0; i < k->bufs.n; i++)
-			if (k->bufs.at[i]->kind == BUF_OUT)
-				m.data[i] = fresh_buf(a, k->bufs.at[i], sym);
-			else if (k->bufs.at[i]->kind == BUF_IN)
-				m.data[i] = aligned(a, k->bufs.at[i], sym, bufs[i].data);
-		for (int i = 0; i < m.s->stages.n; i++)
-			launch(j, a, &m, m.s->stages.at[i], sym);
-		for (int i = 0; i < k->bufs.n; i++)
-			if (k->bufs.at[i]->kind == BUF_OUT)
-				compare_buf(j, a, n, k->bufs.at[i], m.data[i], &bufs[i], sym);
-	}
-	arena_free(a);
+	for (Schedule *s = schedule_of(j->m, n); s && !j->bad; s = s->next)
+		if (guard_holds(j, &s->where, sym))
+			judge_schedule(j, n, k, s, bufs, sym);
 	return !j->bad;
 }
 
-const char *kernels_differ(Arena *a, Module *m, GenC *g, const void *stages,
+const char *kernels_differ(Arena *a, Module *m, GenC *g, GenPtx *ptx, const void *stages,
 			   const Tensor *const *inputs, Diag *diag)
 {
-	Judge j = {.arena = a, .m = m, .g = g, .stages = stages};
+	Judge j = {.arena = a, .m = m, .g = g, .ptx = ptx, .stages = stages};
 	Tensor **out = NEW_ARRAY(a, m->graph->results.n + 1, Tensor *);
-	EvalGraphOpts o = {g->target->fma, judge, &j};
+	EvalGraphOpts o = {m->target[0]->fma, judge, &j};
+	StrBuf text = {0};
 
-	if (!eval_graph_with(m->graph, inputs, out, a, diag, &o) && !j.bad)
+	if (ptx && ptx->funcs.n) {
+		gen_nvptx_ptx(ptx, &text);
+		j.gpu = test_gpu_open(a, strbuf_str(&text), &j.bad);
+		strbuf_free(&text);
+	}
+	if (!j.bad && !eval_graph_with(m->graph, inputs, out, a, diag, &o) && !j.bad)
 		j.bad = "the kernels cannot be evaluated";
+	if (j.gpu)
+		test_gpu_close(j.gpu);
 	return j.bad;
 }

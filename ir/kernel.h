@@ -36,7 +36,8 @@ typedef struct MonoidInfo {
 	const char *name;
 	int n; /* components of the state */
 	const char *identity, *combine;
-	const char *atomic; /* updates of one element in any order: memory's own operation, "cas", or "": not so */
+	const char *
+		atomic; /* updates of one element in any order: memory's own operation, "cas", or "": not so */
 } MonoidInfo;
 
 extern const MonoidInfo monoid_info[MONOID_COUNT];
@@ -47,13 +48,13 @@ Expr *monoid_combine(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *
 
 /* How a local of a team lies on a GPU. Pieces of 16 bytes move such that lanes that walk down a column meet different
  * banks; registers have no order at all. */
-typedef enum Spread {
-	SPREAD_NOT,
-	SPREAD_ROWS,  /* piece c of row r at c ^ r; narrow rows: at c ^ r / 2 or c ^ r / 4. Dims: slots, rows, columns */
-	SPREAD_WORDS, /* the same, at c ^ 2 r (c ^ r / 2 * 2): lanes walk down four rows of two pieces, word by word */
-	SPREAD_LANES, /* as it is: in the order of fragments, 16 bytes a lane */
-	SPREAD_FRAG   /* in registers: ir/loop.h, Mma */
-} Spread;
+typedef enum Swizzle {
+	SWIZZLE_NONE,
+	SWIZZLE_ROWS, /* piece c of row r at c ^ r; narrow rows: at c ^ r / 2 or c ^ r / 4. Dims: slots, rows, columns */
+	SWIZZLE_WORDS, /* the same, at c ^ 2 r (c ^ r / 2 * 2): lanes walk down four rows of two pieces, word by word */
+	SWIZZLE_FRAGMENTS, /* as it is: in the order of fragments, 16 bytes a lane */
+	SWIZZLE_REGISTERS  /* in registers: ir/loop.h, Mma */
+} Swizzle;
 
 typedef enum BufKind { BUF_IN, BUF_OUT, BUF_TEMP } BufKind;
 
@@ -64,10 +65,10 @@ struct Buf {
 	DType dtype;
 	int rank;
 	Dim **dims;
-	const Layout *layout;  /* physical order; statements index logically */
-	const void *data;      /* a small constant carried by the kernel itself (row-major), or null */
-	Spread spread;
-	int param;             /* BUF_IN, BUF_OUT: which operand or result of the kernel node */
+	const Layout *layout; /* physical order; statements index logically */
+	const void *data; /* a small constant carried by the kernel itself (row-major), or null */
+	Swizzle swizzle;
+	int param; /* BUF_IN, BUF_OUT: which operand or result of the kernel node */
 };
 
 /* An iterator: 0 <= it < extent. */
@@ -78,7 +79,9 @@ struct Iter {
 };
 
 /* Where a statement came from, for messages, dumps and profiles. */
-typedef struct Loc { const char *node, *op; } Loc;
+typedef struct Loc {
+	const char *node, *op;
+} Loc;
 
 /*
  * One statement. A map: out[k][widx] = val[k] for every point of ITERS (all of them parallel unless
@@ -95,13 +98,13 @@ typedef struct Stmt {
 	int niters, nband; /* a map has nband == niters */
 	Monoid red;        /* MONOID_NONE: a map */
 	bool update, scan;
-	bool ordered;      /* points run in lexicographic order: a scatter whose last write wins */
+	bool ordered; /* points run in lexicographic order: a scatter whose last write wins */
 	int nout;
-	Buf *out[2];       /* the state's components; components past nout are dropped */
-	Expr **widx;       /* one i64 a dim of out[0] (the same for every out), or one flat */
+	Buf *out[2]; /* the state's components; components past nout are dropped */
+	Expr **widx; /* one i64 a dim of out[0] (the same for every out), or one flat */
 	int nwidx;
-	Expr *val[2];      /* of the out's ctype (stores round to its dtype) */
-	Expr *guard;       /* bool; null: true. A map whose guard fails writes nothing. */
+	Expr *val[2]; /* of the out's ctype (stores round to its dtype) */
+	Expr *guard;  /* bool; null: true. A map whose guard fails writes nothing. */
 	Loc loc;
 } Stmt;
 
@@ -128,7 +131,8 @@ Iter *kernel_iter(Kernel *k, const char *name, Dim *extent);
 /* Iterators over every dim of B, named i0, i1 ... */
 void kernel_iters_of(Kernel *k, const Buf *b, Iter **out);
 /* A map over ITERS: out[widx] = val. GUARD may be null. */
-Stmt *kernel_map(Kernel *k, Iter *const *iters, int n, Buf *out, Expr *const *widx, Expr *val, Expr *guard);
+Stmt *kernel_map(Kernel *k, Iter *const *iters, int n, Buf *out, Expr *const *widx, Expr *val,
+		 Expr *guard);
 /* As kernel_map with the identity write: one iterator a dim of OUT. */
 Stmt *kernel_map_id(Kernel *k, Iter *const *iters, Buf *out, Expr *val);
 /* out[band...] = reduction of VAL over RED where GUARD: the write is the identity over BAND. */

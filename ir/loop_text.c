@@ -56,7 +56,7 @@ static void put_tile(StrBuf *b, const Tile *t)
 /* How TILE lies: along k or not, as ROWS or COLS say. */
 static const char *tile_lies(const Buf *tile, bool along, const char *rows, const char *cols)
 {
-	return tile->spread == SPREAD_LANES ? "fragments" : along ? rows : cols;
+	return tile->swizzle == SWIZZLE_FRAGMENTS ? "fragments" : along ? rows : cols;
 }
 
 static void put_mma(StrBuf *b, const Mma *m)
@@ -79,18 +79,18 @@ static void put_range(StrBuf *b, const LNode *n)
 	strbuf_puts(b, ")");
 }
 
-/* How a team shares a loop's points. */
+/* How a group shares a loop's points. */
 static void put_shares(StrBuf *b, const LNode *n)
 {
-	if (n->pack)
-		strbuf_printf(b, " pack %d", n->pack);
+	if (n->vector)
+		strbuf_printf(b, " vector %d", n->vector);
 	if (n->keep)
 		strbuf_printf(b, " keep %d", n->keep);
-	if (n->more)
-		strbuf_printf(b, " more %d", n->more);
-	if (n->skew) {
-		strbuf_puts(b, " skew ");
-		ex_print(b, n->skew);
+	if (n->scratch)
+		strbuf_printf(b, " scratch %d", n->scratch);
+	if (n->peel) {
+		strbuf_puts(b, " peel ");
+		ex_print(b, n->peel);
 	}
 }
 
@@ -102,7 +102,7 @@ static void put_loop(StrBuf *b, const LNode *n, int depth)
 					    [LOOP_VECTOR] = "vector for",
 					    [LOOP_SHORT] = "short vector for",
 					    [LOOP_UNROLL] = "unroll for",
-					    [LOOP_TEAM] = "team for"};
+					    [LOOP_GROUP] = "group for"};
 
 	strbuf_printf(b, "%s ", kinds[n->loop]);
 	put_range(b, n);
@@ -139,9 +139,9 @@ static void put_reduce(StrBuf *b, const LNode *n)
 	put_vals(b, n);
 }
 
-static void put_fold(StrBuf *b, const LNode *n)
+static void put_columns(StrBuf *b, const LNode *n)
 {
-	const Fold *f = n->fold;
+	const ColumnReduction *f = n->columns;
 
 	put_bufs(b, n);
 	strbuf_printf(b, " %s= over ", monoid_info[n->red].name);
@@ -155,10 +155,10 @@ static void put_fold(StrBuf *b, const LNode *n)
 	if (f->lanes)
 		strbuf_printf(b, "by lanes of %s ", f->lanes->name);
 	else
-		strbuf_printf(b, "pack %d ", n->pack);
-	if (n->skew) {
-		strbuf_puts(b, "skew ");
-		ex_print(b, n->skew);
+		strbuf_printf(b, "vector %d ", n->vector);
+	if (n->peel) {
+		strbuf_puts(b, "peel ");
+		ex_print(b, n->peel);
 		strbuf_puts(b, " ");
 	}
 	put_vals(b, n);
@@ -168,8 +168,8 @@ static void put_fold(StrBuf *b, const LNode *n)
 static void put_kept(StrBuf *b, const LNode *n)
 {
 	strbuf_printf(b, " keep %d", n->keep);
-	if (n->more) {
-		strbuf_printf(b, " more %d at ", n->more);
+	if (n->scratch) {
+		strbuf_printf(b, " scratch %d at ", n->scratch);
 		ex_print(b, n->idx);
 	}
 	strbuf_printf(b, " of %s: ", n->var->name);
@@ -178,8 +178,8 @@ static void put_kept(StrBuf *b, const LNode *n)
 
 static void put_local(StrBuf *b, const LNode *n)
 {
-	static const char *const spreads[] = {"", " by rows", " by words", " by lanes",
-					      " in registers"};
+	static const char *const swizzles[] = {"", " swizzled by rows", " swizzled by words",
+					       " in fragments", " in registers"};
 	const Buf *buf = n->buf[0];
 
 	strbuf_printf(b, "local %s: %s", buf->name, dtype_info[buf->dtype].name);
@@ -188,7 +188,7 @@ static void put_local(StrBuf *b, const LNode *n)
 		dim_print(b, buf->dims[i]);
 	}
 	strbuf_puts(b, buf->rank ? "]" : "");
-	strbuf_puts(b, spreads[buf->spread]);
+	strbuf_puts(b, swizzles[buf->swizzle]);
 	if (n->keep)
 		put_kept(b, n);
 	strbuf_puts(b, n->idx ? " in scratch\n" : "\n");
@@ -199,21 +199,22 @@ static void put_fill(StrBuf *b, const LNode *n, int depth)
 	const Fill *f = n->fill;
 
 	strbuf_printf(b, "fill %s < %d, %s < %d, %s < %d%s\n", f->row->name, f->rows,
-		      f->chunk->name, f->chunks, f->elem->name, f->pack, f->async ? " async" : "");
+		      f->chunk->name, f->chunks, f->elem->name, f->vector,
+		      f->async ? " async" : "");
 	put_nodes(b, n->body, depth + 1);
 }
 
-static void put_ring(StrBuf *b, const LNode *n, int depth)
+static void put_pipeline(StrBuf *b, const LNode *n, int depth)
 {
-	strbuf_puts(b, "ring ");
+	strbuf_puts(b, "pipeline ");
 	put_range(b, n);
-	strbuf_printf(b, " slot %s < %d\n", n->slot->name, n->stages);
+	strbuf_printf(b, " stage %s < %d\n", n->stage->name, n->stages);
 	put_nodes(b, n->body, depth + 1);
 }
 
-static void put_drain(StrBuf *b, const LNode *n)
+static void put_copy_sums(StrBuf *b, const LNode *n)
 {
-	strbuf_printf(b, "drain %s = strip ", n->buf[0]->name);
+	strbuf_printf(b, "copy %s = part ", n->buf[0]->name);
 	ex_print(b, n->idx);
 	strbuf_printf(b, " of %s, %s of %lld\n", n->mma->acc->name,
 		      n->mma->by_columns ? "columns" : "rows", (long long)n->step);
@@ -233,10 +234,10 @@ static void put_nodes(StrBuf *b, const LNode *n, int depth)
 		case LN_LOCAL: put_local(b, n); break;
 		case LN_TILE: put_tile(b, n->tile); break;
 		case LN_FILL: put_fill(b, n, depth); break;
-		case LN_RING: put_ring(b, n, depth); break;
+		case LN_PIPELINE: put_pipeline(b, n, depth); break;
 		case LN_MMA: put_mma(b, n->mma); break;
-		case LN_FOLD: put_fold(b, n); break;
-		case LN_DRAIN: put_drain(b, n); break;
+		case LN_COLUMNS: put_columns(b, n); break;
+		case LN_COPY_SUMS: put_copy_sums(b, n); break;
 		}
 	}
 }
@@ -279,7 +280,7 @@ static void put_stage(StrBuf *b, const Stage *st, const char *name)
 	strbuf_printf(b, "  stage %s: %s, parallel %s < ", name, st->strategy, st->var->name);
 	dim_print(b, st->extent);
 	if (st->threads) {
-		strbuf_printf(b, " team %d of %d", st->team, st->threads);
+		strbuf_printf(b, " group %d of %d", st->group, st->threads);
 	} else {
 		strbuf_puts(b, " grain ");
 		dim_print(b, st->grain);
@@ -287,10 +288,10 @@ static void put_stage(StrBuf *b, const Stage *st, const char *name)
 		dim_print(b, st->scratch);
 	}
 	strbuf_puts(b, "\n");
-	for (int i = 0; i < st->spans.n; i++) {
-		const Span *s = &st->spans.at[i];
+	for (int i = 0; i < st->bulk.n; i++) {
+		const BulkCopy *s = &st->bulk.at[i];
 
-		strbuf_printf(b, "    span %s: ", s->buf->name);
+		strbuf_printf(b, "    bulk %s: ", s->buf->name);
 		dim_print(b, s->each);
 		strbuf_printf(b, " of each %s", st->var->name);
 		if (!dim_is_const(s->each, NULL))

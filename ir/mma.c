@@ -27,7 +27,7 @@ bool mma_rounds(int sm)
 	return false;
 }
 
-int mma_strip(const Mma *m)
+int mma_part_rows(const Mma *m)
 {
 	const int lanes = 4, piece = 16 / (dtype_info[ctype_dtype(m->ct)].bits / 8);
 
@@ -36,15 +36,15 @@ int mma_strip(const Mma *m)
 	return m->a_along && !m->by_columns ? lanes : lanes * piece;
 }
 
-bool mma_turns(const Mma *m, bool along)
+bool mma_transposes(const Mma *m, bool along)
 {
 	return !along && m->kind != MMA_FMA && dtype_info[mma_info[m->kind].type[0]].bits == 8;
 }
 
 int mma_pad(const Mma *m)
 {
-	const int neighbours = mma_turns(m, m->b_along) ? 4 : 2,
-		  rows = mma_turns(m, m->a_along) ? 2 : 1;
+	const int neighbours = mma_transposes(m, m->b_along) ? 4 : 2,
+		  rows = mma_transposes(m, m->a_along) ? 2 : 1;
 
 	return m->by_columns ? 4 : 4 * neighbours / rows;
 }

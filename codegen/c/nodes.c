@@ -400,10 +400,10 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_TILE: print_tile(f, n); break;
 		case LN_ATOMIC:
 		case LN_FILL:
-		case LN_RING:
+		case LN_PIPELINE:
 		case LN_MMA:
-		case LN_FOLD:
-		case LN_DRAIN:
+		case LN_COLUMNS:
+		case LN_COPY_SUMS:
 			assert(n->kind == LN_LOOP); /* GPUs alone */
 			break;
 		}

@@ -9,7 +9,7 @@ void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s
 {
 	GenPtx *g = h->o->ptx[t];
 	PtxStage c = gen_nvptx_stage(g, s, st);
-	const int teams = c.fn->threads / c.fn->team, nargs = c.nbuf + c.ndim;
+	const int groups = c.fn->threads / c.fn->group, nargs = c.nbuf + c.ndim;
 	Ctx *ctx = h->m->ctx;
 	int fn = 0;
 
@@ -24,7 +24,7 @@ void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s
 		strbuf_printf(h->b, "%s(uint64_t)(%s)", i || c.nbuf ? ", " : "",
 			      host_dim(h, c.dim[i]));
 	strbuf_printf(h->b, "%s, %d, %s, %d);\n", nargs ? "}" : "", nargs,
-		      host_dim(h, dim_ceildiv(ctx, st->extent, dim_const(ctx, teams))),
+		      host_dim(h, dim_ceildiv(ctx, st->extent, dim_const(ctx, groups))),
 		      c.fn->faults ? host_fault_site(h, s) : -1);
 }
 

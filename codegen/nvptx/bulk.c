@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans (ir/loop.h): what the teams of a block have of a buffer, side by side, goes between memory and the block's shared
+ * Spans (ir/loop.h): what the groups of a block have of a buffer, side by side, goes between memory and the block's shared
  * memory as a whole, thread after thread an access of 16 bytes, and what is left at its end by elements. Each block begins at
  * a multiple of 16 bytes.
  */
@@ -13,33 +13,33 @@ enum { ACCESS = 16 };
 /* A span of the block in hand. */
 typedef struct Part {
 	LlKernel *k;
-	const Span *s;
+	const BulkCopy *s;
 	int64_t most;      /* elements */
 	const char *first; /* the first one, as i64 */
 	const char *count; /* how many there are */
 	const char *shared;
 } Part;
 
-static int bytes_of(const Span *s)
+static int bytes_of(const BulkCopy *s)
 {
 	return dtype_info[s->buf->dtype].bits / 8;
 }
 
 /* Iterations of a block, all of which there are, or those up to the last one. */
-static const char *iterations(LlKernel *k, int teams)
+static const char *iterations(LlKernel *k, int groups)
 {
 	LlFn *f = &k->f;
 	Ctx *c = f->g->ctx;
 	const char *left, *less, *r;
 
-	if (dim_multiple(c, k->stage->extent, teams))
-		return arena_printf(f->arena, "%d", teams);
+	if (dim_multiple(c, k->stage->extent, groups))
+		return arena_printf(f->arena, "%d", groups);
 	left = ll_new(f);
 	less = ll_new(f);
 	r = ll_new(f);
 	ll_put(f, "%s = sub nsw i64 %s, %%first", left, ll_dim(k, k->stage->extent));
-	ll_put(f, "%s = icmp slt i64 %s, %d", less, left, teams);
-	ll_put(f, "%s = select i1 %s, i64 %s, i64 %d", r, less, left, teams);
+	ll_put(f, "%s = icmp slt i64 %s, %d", less, left, groups);
+	ll_put(f, "%s = select i1 %s, i64 %s, i64 %d", r, less, left, groups);
 	return r;
 }
 
@@ -51,10 +51,10 @@ static const char *times(LlKernel *k, const char *x, Dim *each)
 	return r;
 }
 
-static Part part_of(LlKernel *k, const Span *s)
+static Part part_of(LlKernel *k, const BulkCopy *s)
 {
-	const int teams = k->stage->threads / k->stage->team;
-	Part p = {.k = k, .s = s, .most = s->most * teams};
+	const int groups = k->stage->threads / k->stage->group;
+	Part p = {.k = k, .s = s, .most = s->most * groups};
 
 	if (dim_equals(s->each, 0)) {
 		p.most = 1;
@@ -62,9 +62,9 @@ static Part part_of(LlKernel *k, const Span *s)
 		p.count = "1";
 		return p;
 	}
-	assert(teams * bytes_of(s) % ACCESS == 0);
+	assert(groups * bytes_of(s) % ACCESS == 0);
 	p.first = times(k, "%first", s->each);
-	p.count = times(k, iterations(k, teams), s->each);
+	p.count = times(k, iterations(k, groups), s->each);
 	return p;
 }
 
@@ -133,8 +133,8 @@ static void move_span(const Part *p)
 
 void ll_spans_in(LlKernel *k)
 {
-	for (int i = 0; i < k->stage->spans.n; i++) {
-		const Span *s = &k->stage->spans.at[i];
+	for (int i = 0; i < k->stage->bulk.n; i++) {
+		const BulkCopy *s = &k->stage->bulk.at[i];
 		Part p = part_of(k, s);
 
 		p.shared = ll_declare_span(k, s->buf, p.most, p.first);
@@ -147,8 +147,8 @@ void ll_spans_out(LlKernel *k)
 {
 	bool any = false;
 
-	for (int i = 0; i < k->stage->spans.n; i++) {
-		const Span *s = &k->stage->spans.at[i];
+	for (int i = 0; i < k->stage->bulk.n; i++) {
+		const BulkCopy *s = &k->stage->bulk.at[i];
 		Part p;
 
 		if (!s->written)

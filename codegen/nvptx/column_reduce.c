@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LN_FOLD: a block's threads go along its columns, and then along what is reduced. A thread has a state for each of its
+ * LN_COLUMNS: a block's threads go along its columns, and then along what is reduced. A thread has a state for each of its
  * columns in each row. They meet over the lanes of a warp that have the same columns, by shuffles, and over the warps
  * in shared memory.
  *
@@ -15,13 +15,13 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MOST_BLOCKS = FOLD_BLOCKS }; /* of columns, which a thread has */
+enum { MOST_BLOCKS = COLUMN_BLOCKS }; /* of columns, which a thread has */
 
 typedef struct Folding {
 	LlKernel *k;
 	const LNode *n;
-	const Fold *f;
-	int pack,
+	const ColumnReduction *f;
+	int vector,
 		lanes; /* columns of a thread; threads along the columns, where memory runs along them */
 	int step;      /* from one of its columns to the next */
 	int from,
@@ -30,7 +30,7 @@ typedef struct Folding {
 	CType ct;
 	const char *j0; /* the thread's first column */
 	const char *in
-		[MOST_BLOCKS]; /* i1, where rows are skewed: the thread's column exists; else COL is another's */
+		[MOST_BLOCKS]; /* i1, where rows are peeled: the thread's column exists; else COL is another's */
 	const char *any; /* i1: the warp has one of the last such columns; null: it always has */
 	/* In the order of fragments: */
 	Expr *load;
@@ -44,33 +44,33 @@ static void terms(void *arg, const char *at)
 {
 	Folding *g = arg;
 	LlKernel *k = g->k;
-	LlPack p = {.k = k, .var = g->f->col, .pack = g->pack, .kept = -1};
+	LlVector p = {.k = k, .var = g->f->col, .vector = g->vector, .kept = -1};
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
 	ll_forget(&k->f);
 	ll_bind(k, g->n->var, at);
 	ll_bind(k, g->f->row, "0");
-	if (g->pack > 1)
-		ll_pack_find(&p, g->n->val[0]);
-	ll_pack_fetch(&p, g->j0);
+	if (g->vector > 1)
+		ll_vector_find(&p, g->n->val[0]);
+	ll_vector_fetch(&p, g->j0);
 	for (int m = 0; m < g->f->rows; m++)
-		for (int v = 0; v < g->pack; v++) {
-			ll_pack_element(&p, g->j0, v);
+		for (int v = 0; v < g->vector; v++) {
+			ll_vector_element(&p, g->j0, v);
 			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
-			ll_step(k, g->n, &g->state[m * g->pack + v], zero);
+			ll_step(k, g->n, &g->state[m * g->vector + v], zero);
 		}
 	ll_forget(&k->f);
 }
 
-/* The same, where rows are skewed. */
-static void skewed_terms(void *arg, const char *at)
+/* The same, where rows are peeled. */
+static void peeled_terms(void *arg, const char *at)
 {
 	Folding *g = arg;
 	LlKernel *k = g->k;
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
-	for (int v = 0; v < g->pack; v++) {
-		const char *after = v + 1 == g->pack && g->any ? ll_open_if(k, g->any) : NULL;
+	for (int v = 0; v < g->vector; v++) {
+		const char *after = v + 1 == g->vector && g->any ? ll_open_if(k, g->any) : NULL;
 
 		ll_forget(&k->f);
 		ll_bind(k, g->n->var, at);
@@ -109,7 +109,7 @@ static const char *lane_bytes(Folding *g, const char *k0, const char *col)
 }
 
 /* Term V from LO on of what P fetched there, in column C of the thread and row M: element ELEM of ALL. */
-static void lane_term(Folding *g, LlPack *p, const char *lo, int v, int m, int c, const char *all,
+static void lane_term(Folding *g, LlVector *p, const char *lo, int v, int m, int c, const char *all,
 		      int elem)
 {
 	LlKernel *k = g->k;
@@ -117,12 +117,12 @@ static void lane_term(Folding *g, LlPack *p, const char *lo, int v, int m, int c
 	const DType t = g->f->lanes->dtype;
 	const char *code = ll_new(&k->f);
 
-	ll_pack_element(p, lo, v);
+	ll_vector_element(p, lo, v);
 	ll_bind(k, g->f->col, ll_plus(&k->f, g->j0, c * g->step));
 	ll_put(&k->f, "%s = extractelement <%d x %s> %s, i32 %d", code, 4 * g->reg, ll_stored(t),
 	       all, elem);
 	ll_name(&k->f, g->load, ll_decoded(k, t, code));
-	ll_step(k, g->n, &g->state[m * g->pack + c], zero);
+	ll_step(k, g->n, &g->state[m * g->vector + c], zero);
 }
 
 /* What the lane has of the half of a block whose terms begin at AT. Words are its four registers: for either column those of
@@ -134,20 +134,20 @@ static void lane_terms(void *arg, const char *at)
 	const char *k0 = ll_new(&k->f), *all[MOST_BLOCKS];
 
 	ll_put(&k->f, "%s = add nuw nsw i64 %s, %s", k0, at, g->term);
-	for (int b = 0; b < g->pack / 2; b++)
+	for (int b = 0; b < g->vector / 2; b++)
 		all[b] = lane_bytes(g, k0, g->col[b]);
 	for (int m = 0; m < g->f->rows; m++)
 		for (int half = 0; half < 2; half++) {
 			const char *lo = ll_plus(&k->f, k0, half * 4 * g->reg);
-			LlPack p = {.k = k, .var = g->n->var, .pack = g->reg, .kept = -1};
+			LlVector p = {.k = k, .var = g->n->var, .vector = g->reg, .kept = -1};
 
 			ll_forget(&k->f);
 			ll_bind(k, g->f->row, arena_printf(k->f.arena, "%d", m));
 			if (g->reg > 1)
-				ll_pack_find(&p, g->n->val[0]);
-			ll_pack_fetch(&p, lo);
+				ll_vector_find(&p, g->n->val[0]);
+			ll_vector_fetch(&p, lo);
 			for (int v = 0; v < g->reg; v++)
-				for (int c = 0; c < g->pack; c++)
+				for (int c = 0; c < g->vector; c++)
 					lane_term(g, &p, lo, v, m, c, all[c / 2],
 						  (2 * (c % 2) + half) * g->reg + v);
 		}
@@ -159,7 +159,7 @@ static void find_columns(Folding *g)
 {
 	LlKernel *k = g->k;
 
-	for (int b = 0; b < g->pack / 2; b++) {
+	for (int b = 0; b < g->vector / 2; b++) {
 		const char *col = ll_plus(&k->f, g->j0, b * MMA_ROWS), *is;
 
 		g->col[b] = col;
@@ -179,8 +179,8 @@ static void share_lanes(Folding *g)
 {
 	LlFn *f = &g->k->f;
 
-	g->pack = g->f->cols / 8;
-	assert(g->f->cols % MMA_ROWS == 0 && g->pack / 2 <= MOST_BLOCKS);
+	g->vector = g->f->cols / 8;
+	assert(g->f->cols % MMA_ROWS == 0 && g->vector / 2 <= MOST_BLOCKS);
 	ex_walk(g->n->val[0], find_lanes, g);
 	assert(g->load);
 	g->reg = 32 / dtype_info[g->f->lanes->dtype].bits;
@@ -199,12 +199,12 @@ static void share_columns(Folding *g)
 {
 	LlFn *f = &g->k->f;
 
-	g->lanes = g->f->cols / g->pack;
+	g->lanes = g->f->cols / g->vector;
 	assert(g->lanes > 0 && g->lanes <= 32);
 	g->step = 1;
 	g->from = g->lanes;
 	g->to = 32;
-	g->j0 = ll_op(f, "mul i64", ll_op(f, "urem i64", "%lane", g->lanes), g->pack);
+	g->j0 = ll_op(f, "mul i64", ll_op(f, "urem i64", "%lane", g->lanes), g->vector);
 }
 
 /* I1: column COL exists. */
@@ -233,27 +233,27 @@ static const char *choose(LlFn *f, const char *cond, const char *a, const char *
 	return t;
 }
 
-/* Who has what where rows are skewed. In place of a column that does not exist a lane reads the warp's first one of the same 32,
+/* Who has what where rows are peeled. In place of a column that does not exist a lane reads the warp's first one of the same 32,
  * or of all. */
-static void share_skewed(Folding *g)
+static void share_peeled(Folding *g)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
-	const char *skew, *start = ll_new(f);
+	const char *peel, *start = ll_new(f);
 
-	assert(g->pack <= MOST_BLOCKS && g->f->rows == 1);
+	assert(g->vector <= MOST_BLOCKS && g->f->rows == 1);
 	g->lanes = 32;
 	g->step = 32;
 	g->from = 32;
 	g->to = 32;
 	ll_forget(f);
 	ll_bind(k, g->n->var, ll_op(f, "udiv i64", "%lane", 32));
-	skew = ll_expr(f, g->n->skew);
+	peel = ll_expr(f, g->n->peel);
 	ll_forget(f);
-	ll_put(f, "%s = sub nsw i64 0, %s", start, skew);
+	ll_put(f, "%s = sub nsw i64 0, %s", start, peel);
 	g->j0 = ll_new(f);
 	ll_put(f, "%s = add nsw i64 %s, %s", g->j0, start, ll_op(f, "urem i64", "%lane", 32));
-	for (int v = 0; v < g->pack; v++) {
+	for (int v = 0; v < g->vector; v++) {
 		const char *col = ll_plus(f, g->j0, v * 32), *first = ll_plus(f, start, v * 32),
 			   *any = is_column(g, first);
 
@@ -280,7 +280,7 @@ static void all_terms(Folding *g)
 		return;
 	}
 	ll_strided(k, g->n->var, ll_op(&k->f, "udiv i64", "%lane", g->lanes), hi,
-		   k->stage->threads / g->lanes, true, g->n->skew ? skewed_terms : terms, g);
+		   k->stage->threads / g->lanes, true, g->n->peel ? peeled_terms : terms, g);
 }
 
 /* Lanes with the same columns become one; each warp leaves what it has. */
@@ -296,7 +296,7 @@ static const char *meet(Folding *g)
 		   *first = ll_new(f), *after, *p;
 
 	ll_shared(k, warps, (int64_t)all * k->stage->threads / 32, t);
-	for (int i = 0; i < g->f->rows * g->pack; i++)
+	for (int i = 0; i < g->f->rows * g->vector; i++)
 		for (int off = g->from; off < g->to; off *= 2) {
 			const char *other = ll_shuffled(k, ll_load(k, g->state[i], "0"), g->ct,
 							off);
@@ -306,7 +306,7 @@ static const char *meet(Folding *g)
 	ll_put(f, "%s = icmp eq i64 %s, 0", first, lane);
 	after = ll_open_if(k, first);
 	for (int m = 0; m < g->f->rows; m++)
-		for (int v = 0; v < g->pack; v++) {
+		for (int v = 0; v < g->vector; v++) {
 			const char *to = ll_new(f), *i = ll_new(f), *x,
 				   *there = g->in[v] ? ll_open_if(k, g->in[v]) : NULL;
 
@@ -314,7 +314,7 @@ static const char *meet(Folding *g)
 			i = ll_plus(f, i, m * g->f->cols + v * g->step);
 			ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", to,
 			       ll_stored(t), warps, i);
-			p = ll_load(k, g->state[m * g->pack + v], "0");
+			p = ll_load(k, g->state[m * g->vector + v], "0");
 			x = ll_encoded(k, t, p);
 			ll_put(f, "store %s %s, ptr addrspace(3) %s", ll_stored(t), x, to);
 			ll_close_if(k, there);
@@ -350,7 +350,7 @@ static void over_warps(Folding *g, const char *warps)
 		       ll_expr(f, g->f->valid));
 		exists = ll_open_if(k, in);
 	}
-	k->in_team++;
+	k->in_group++;
 	for (int w = 0; w < nwarps; w++) {
 		const char *from = ll_new(f), *code = ll_new(f), *value,
 			   *i = ll_plus(f, l.var, (long long)w * all);
@@ -361,27 +361,27 @@ static void over_warps(Folding *g, const char *warps)
 		value = ll_decoded(k, t, code);
 		ll_combine(k, g->n->red, g->n->buf, l.var, &value, &g->ct, 1, false);
 	}
-	k->in_team--;
+	k->in_group--;
 	ll_close_if(k, exists);
 	ll_close_if(k, after);
 	ll_close_loop(k, &l);
 	ll_barrier(k);
 }
 
-void ll_fold(LlKernel *k, const LNode *n)
+void ll_columns(LlKernel *k, const LNode *n)
 {
 	ExprPool *p = k->sched->kernel->pool;
-	Folding g = {.k = k, .n = n, .f = n->fold, .pack = n->pack, .ct = n->val[0]->ct};
+	Folding g = {.k = k, .n = n, .f = n->columns, .vector = n->vector, .ct = n->val[0]->ct};
 	const char *after = NULL;
 	int nstate;
 
 	if (g.f->lanes)
 		share_lanes(&g);
-	else if (n->skew)
-		share_skewed(&g);
+	else if (n->peel)
+		share_peeled(&g);
 	else
 		share_columns(&g);
-	nstate = n->fold->rows * g.pack;
+	nstate = n->columns->rows * g.vector;
 	g.state = NEW_ARRAY(k->f.arena, nstate, Buf *);
 	for (int i = 0; i < nstate; i++) {
 		g.state[i] = NEW(k->f.arena, Buf);
@@ -392,12 +392,12 @@ void ll_fold(LlKernel *k, const LNode *n)
 			 ll_const(k->f.arena, monoid_identity(p, n->red, 0, g.ct)));
 	}
 	ll_forget(&k->f);
-	ll_bind(k, n->fold->col, g.j0);
-	if (n->guard && !n->skew)
+	ll_bind(k, n->columns->col, g.j0);
+	if (n->guard && !n->peel)
 		after = ll_open_if(k, ll_expr(&k->f, n->guard));
-	k->in_team++;
+	k->in_group++;
 	all_terms(&g);
-	k->in_team--;
+	k->in_group--;
 	ll_close_if(k, after);
 	ll_forget(&k->f);
 	over_warps(&g, meet(&g));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a team shares: points, in runs of one access each, and reductions. A thread has every team-th run. Of its
+ * What a group shares: points, in runs of one access each, and reductions. A thread has every group-th run. Of its
  * first `keep` points, which are unrolled, it may keep values in registers, of the next `more` in the block's scratch; for
  * those after them the values are made again.
  */
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- States of a team ---- */
+/* ---- States of a group ---- */
 
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
 {
@@ -95,13 +95,13 @@ static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 	k->partials++;
 }
 
-/* ---- Points of a team ---- */
+/* ---- Points of a group ---- */
 
 typedef struct Share {
 	LlKernel *k;
 	const LNode *n;    /* LN_REDUCE, or a loop around one store */
 	Buf *const *state; /* of the thread, to reduce to */
-	int pack;
+	int vector;
 } Share;
 
 /* PACK points from LO on, all of which exist. */
@@ -109,26 +109,26 @@ static void run_points(const Share *s, const char *lo, int kept)
 {
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
-	LlPack p = {.k = k, .var = n->var, .pack = s->pack, .kept = kept};
+	LlVector p = {.k = k, .var = n->var, .vector = s->vector, .kept = kept};
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
 	ll_forget(&k->f);
 	k->kept = kept;
-	if (s->pack == 1) {
+	if (s->vector == 1) {
 		ll_bind(k, n->var, lo);
 		if (s->state)
 			ll_update(k, n, s->state, zero);
 		else
 			ll_nodes(k, n->body);
 	} else if (!s->state) {
-		ll_pack_find(&p, n->body->val[0]);
-		ll_pack_store(&p, n->body, lo);
+		ll_vector_find(&p, n->body->val[0]);
+		ll_vector_store(&p, n->body, lo);
 	} else {
 		for (int i = 0; i < n->nout; i++)
-			ll_pack_find(&p, n->val[i]);
-		ll_pack_fetch(&p, lo);
-		for (int v = 0; v < s->pack; v++) {
-			ll_pack_element(&p, lo, v);
+			ll_vector_find(&p, n->val[i]);
+		ll_vector_fetch(&p, lo);
+		for (int v = 0; v < s->vector; v++) {
+			ll_vector_element(&p, lo, v);
 			ll_step(k, n, s->state, zero);
 		}
 		ll_forget(&k->f);
@@ -142,7 +142,7 @@ static Expr *made_again(void *arg, Expr *e)
 	LlKernel *k = arg;
 	const LNode *l = e->kind == EX_LOAD && !e->load.buf->data ? ll_local(k, e->load.buf) : NULL;
 
-	return l && !(k->more && l->more)
+	return l && !(k->in_scratch && l->scratch)
 		       ? ex_rewrite(k->sched->kernel->pool, l->val[0], made_again, k)
 		       : NULL;
 }
@@ -173,14 +173,14 @@ static bool keeps(LlKernel *k, const LNode *n)
 }
 
 /* Points before the first one that its thread passes over. */
-static const char *skewed(LlKernel *k, const LNode *n, const char *first)
+static const char *peeled(LlKernel *k, const LNode *n, const char *first)
 {
 	const char *t;
 
-	if (!n->skew)
+	if (!n->peel)
 		return first;
 	t = ll_new(&k->f);
-	ll_put(&k->f, "%s = sub nsw i64 %s, %s", t, first, ll_expr(&k->f, n->skew));
+	ll_put(&k->f, "%s = sub nsw i64 %s, %s", t, first, ll_expr(&k->f, n->peel));
 	ll_forget(&k->f);
 	return t;
 }
@@ -190,10 +190,10 @@ static void other_run(void *arg, const char *at)
 	run_points(arg, at, -1);
 }
 
-/* Of a remainder, where it is not known to be less: what the team's threads pass over in one go, STRIDE, is more than a sector. */
-static int64_t most_skew(const LNode *n, int64_t stride)
+/* Of a remainder, where it is not known to be less: what the group's threads pass over in one go, STRIDE, is more than a sector. */
+static int64_t most_peel(const LNode *n, int64_t stride)
 {
-	const Expr *e = n->skew;
+	const Expr *e = n->peel;
 
 	if (!e || e->kind == EX_CONST)
 		return e ? e->i : 0;
@@ -227,21 +227,21 @@ static Runs runs_of(const Share *s)
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
 	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
-	Runs r = {.stride = (int64_t)k->team * s->pack,
-		  .before = most_skew(n, (int64_t)k->team * s->pack),
+	Runs r = {.stride = (int64_t)k->group * s->vector,
+		  .before = most_peel(n, (int64_t)k->group * s->vector),
 		  .many = known ? n->hi->i - n->lo->i : 0,
 		  .most = n->lo->kind == EX_CONST && n->lo->i == 0 ? most_of(k, n->hi) : 0};
 
 	ll_ends(k, n, &r.lo, &r.hi);
 	r.first = ll_new(&k->f);
-	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", r.first, k->lane, s->pack);
+	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %d", r.first, k->lane, s->vector);
 	if (strcmp(r.lo, "0") != 0) {
 		const char *t = ll_new(&k->f);
 
 		ll_put(&k->f, "%s = add nsw i64 %s, %s", t, r.first, r.lo);
 		r.first = t;
 	}
-	r.first = skewed(k, n, r.first);
+	r.first = peeled(k, n, r.first);
 	r.left = ll_new(&k->f);
 	ll_put(&k->f, "%s = sub nsw i64 %s, %s", r.left, r.hi, r.first);
 	return r;
@@ -280,13 +280,13 @@ static void run_in_scratch(void *arg, const char *at)
 {
 	const Share *s = arg;
 	LlKernel *k = s->k;
-	const char *first = k->more, *from = ll_new(&k->f);
+	const char *first = k->in_scratch, *from = ll_new(&k->f);
 
 	ll_put(&k->f, "%s = sub nsw i64 %s, %s", from, at, first);
-	k->more = ll_new(&k->f);
-	ll_put(&k->f, "%s = add nsw i64 %s, %s", k->more, from, k->lane);
+	k->in_scratch = ll_new(&k->f);
+	ll_put(&k->f, "%s = add nsw i64 %s, %s", k->in_scratch, from, k->lane);
 	run_points(s, at, 0);
-	k->more = first;
+	k->in_scratch = first;
 }
 
 /* The runs whose elements are in scratch, from the text FIRST on. */
@@ -294,15 +294,15 @@ static void runs_in_scratch(const Share *s, const char *first, const Runs *r)
 {
 	LlKernel *k = s->k;
 	Share some = *s;
-	const char *end = ll_plus(&k->f, first, s->n->more / s->pack * r->stride),
+	const char *end = ll_plus(&k->f, first, s->n->scratch / s->vector * r->stride),
 		   *less = ll_new(&k->f), *hi = ll_new(&k->f);
 
 	ll_put(&k->f, "%s = icmp slt i64 %s, %s", less, end, r->hi);
 	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", hi, less, end, r->hi);
-	k->more = first;
+	k->in_scratch = first;
 	some.n = without_kept(k, s->n);
 	ll_strided(k, s->n->var, first, hi, r->stride, false, run_in_scratch, &some);
-	k->more = NULL;
+	k->in_scratch = NULL;
 }
 
 /* Where it is not known how many runs there are, those past the end are passed over some at a time. */
@@ -312,13 +312,13 @@ static void share(const Share *s)
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
 	const Runs r = runs_of(s);
-	const int runs = n->keep ? n->keep / s->pack : r.before > 0;
+	const int runs = n->keep ? n->keep / s->vector : r.before > 0;
 	const bool groups = !r.many && runs > 2 * GROUP;
 	const LNode *filled = fills(k, n);
-	const int kept = runs + n->more / s->pack;
+	const int kept = runs + n->scratch / s->vector;
 	const char *after, *group = NULL;
 
-	k->in_team++;
+	k->in_group++;
 	for (int j = 0; j < runs; j++) {
 		if (groups && j % GROUP == 0) {
 			ll_close_if(k, group);
@@ -327,22 +327,22 @@ static void share(const Share *s)
 				NULL, r.left);
 		}
 		after = open_run(k, &r, j);
-		run_points(s, ll_plus(&k->f, r.first, j * r.stride), j * s->pack);
+		run_points(s, ll_plus(&k->f, r.first, j * r.stride), j * s->vector);
 		ll_close_if(k, after);
 	}
 	ll_close_if(k, group);
 	ll_forget(&k->f);
-	if (n->more && (!filled || filled->more))
+	if (n->scratch && (!filled || filled->scratch))
 		runs_in_scratch(s, ll_plus(&k->f, r.first, runs * r.stride), &r);
 	ll_forget(&k->f);
 	if (!filled && may_have(&r, kept))
 		other_runs(s, &r, kept);
-	k->in_team--;
+	k->in_group--;
 }
 
 void ll_share(LlKernel *k, const LNode *n)
 {
-	const Share s = {k, n, NULL, n->pack ? n->pack : 1};
+	const Share s = {k, n, NULL, n->vector ? n->vector : 1};
 
 	share(&s);
 	if (!keeps(k, n))
@@ -373,9 +373,9 @@ void ll_reduce(LlKernel *k, const LNode *n)
 		ll_store(k, part[i], "0",
 			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
 	}
-	share(&(Share){k, n, part, n->pack ? n->pack : 1});
-	over_lanes(k, n, part, ct, k->stage->team < 32 ? k->stage->team : 32);
-	if (k->stage->team > 32)
+	share(&(Share){k, n, part, n->vector ? n->vector : 1});
+	over_lanes(k, n, part, ct, k->stage->group < 32 ? k->stage->group : 32);
+	if (k->stage->group > 32)
 		over_warps(k, n, part, ct);
 	else
 		ll_barrier(k);

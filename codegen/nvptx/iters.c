@@ -52,7 +52,7 @@ static bool counts_blocks(LlKernel *k, const Expr *e)
 {
 	const LlIter *i;
 
-	if (e->kind != EX_ITER || k->stage->team < k->stage->threads)
+	if (e->kind != EX_ITER || k->stage->group < k->stage->threads)
 		return false;
 	i = find_iter(k, e->iter);
 	return e->iter == k->stage->var ||
@@ -92,7 +92,7 @@ void ll_note_own(LlKernel *k, Expr *idx, const char *value)
 {
 	Affine a;
 
-	if (k->in_team != 1 || ll_is_own(k, value) || !ex_affine(k->f.g->ctx, idx, &a) ||
+	if (k->in_group != 1 || ll_is_own(k, value) || !ex_affine(k->f.g->ctx, idx, &a) ||
 	    a.n != 2 || !dim_equals(a.base, 0))
 		return;
 	for (int low = 0; low < 2; low++) {

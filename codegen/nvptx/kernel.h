@@ -10,14 +10,16 @@
 /* Where a buffer of a kernel is. */
 typedef struct LlBuf {
 	const Buf *buf;
-	const char *name;  /* "%in.x", "@NAME.shared0" ... */
-	int space;         /* LLVM's address space: 0 the thread's own, 1 global, 3 shared */
-	int64_t team;      /* shared: elements that each team has */
-	int64_t at;        /* in the block's scratch: bytes from its begin, which NAME is */
-	bool packed;       /* elements of less than a byte share bytes, as in memory outside */
+	const char *name;   /* "%in.x", "@NAME.shared0" ... */
+	int space;          /* LLVM's address space: 0 the thread's own, 1 global, 3 shared */
+	int64_t group;      /* shared: elements that each group has */
+	int64_t at;         /* in the block's scratch: bytes from its begin, which NAME is */
+	bool packed;        /* elements of less than a byte share bytes, as in memory outside */
 	const LNode *local; /* that says which elements a thread keeps, or null */
-	const char *rest;  /* what is the block's scratch, where it keeps elements in that, too; else null */
-	const char *span, *first; /* a span in shared memory, and which element its first one is; else null */
+	const char *
+		rest; /* what is the block's scratch, where it keeps elements in that, too; else null */
+	const char *span,
+		*first; /* a span in shared memory, and which element its first one is; else null */
 } LlBuf;
 
 typedef struct LlIter {
@@ -37,22 +39,25 @@ typedef struct LlKernel {
 	StrBuf globals;
 	int64_t shared; /* bytes of the globals that are shared memory */
 	int nshared, nslots;
-	bool scratch;    /* the block's scratch is declared */
-	const char *slot; /* i64: which slot of the ring's tiles is meant; its iterator is 0, so that the rest of an
+	bool scratch; /* the block's scratch is declared */
+	const char *
+		slot; /* i64: which slot of the pipeline's tiles is meant; its iterator is 0, so that the rest of an
 			   * address stays the same in all rounds */
-	int team;         /* threads that run through the nodes in hand together, and which of them this one is */
+	int group; /* threads that run through the nodes in hand together, and which of them this one is */
 	const char *lane;
 	const char *mask; /* lanes of the warp that run through the body */
-	int in_team; /* inside LOOP_TEAM: each thread has points of its own */
-	int kept; /* of what threads keep, the element in hand; -1: none */
-	const char *more; /* i64: where in scratch elements of the run in hand are, KEPT of which is in hand; null: they are
+	int in_group;     /* inside LOOP_GROUP: each thread has points of its own */
+	int kept;         /* of what threads keep, the element in hand; -1: none */
+	const char *
+		in_scratch; /* i64: where in scratch elements of the run in hand are, KEPT of which is in hand; null: they are
 			   * in registers */
 	bool partial[2][2][CT_COUNT]; /* declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
-	bool sums; /* threads have, or had, sums of products in registers */
-	int ahead; /* as PtxFunc's */
+	bool sums;                    /* threads have, or had, sums of products in registers */
+	int ahead;                    /* as PtxFunc's */
 	bool faults;
-	VEC(const char *) own; /* values that no two threads of a team have: numbers of points from 0 on, shared out one by one */
+	VEC(const char *)
+	own; /* values that no two threads of a group have: numbers of points from 0 on, shared out one by one */
 } LlKernel;
 
 /* For stage ST of S, with nothing printed yet. */
@@ -77,7 +82,7 @@ bool ll_calls(const LlFn *f, const char *name);
 /* VALUE is what IT is from here on; ll_let: of an expression. */
 void ll_bind(LlKernel *k, const Iter *it, const char *value);
 void ll_let(LlKernel *k, const Iter *it, Expr *is);
-/* Where element IDX, whose value VALUE is, is one that no other thread of the team has, VALUE is one of LlKernel.own, too. */
+/* Where element IDX, whose value VALUE is, is one that no other thread of the group has, VALUE is one of LlKernel.own, too. */
 void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* VALUE is one of LlKernel.own. */
 bool ll_is_own(const LlKernel *k, const char *value);
@@ -94,7 +99,7 @@ const char *ll_buf_name(LlKernel *k, const Buf *b);
 
 /* A stack slot of TYPE (N elements; 0: one). */
 const char *ll_slot(LlKernel *k, const char *type, int64_t n);
-/* Makes room for a local buffer: registers, the thread's memory, or the team's, as LOCAL says, where not null. Sums begin
+/* Makes room for a local buffer: registers, the thread's memory, or the group's, as LOCAL says, where not null. Sums begin
  * as 0. */
 void ll_declare(LlKernel *k, Buf *b, const LNode *local);
 /* LLVM's address space of what holds B (LlBuf). */
@@ -135,33 +140,33 @@ typedef struct LlWide {
 } LlWide;
 
 /* PACK points of VAR, and the loads of theirs that are one access. */
-typedef struct LlPack {
+typedef struct LlVector {
 	LlKernel *k;
 	const Iter *var;
-	int pack, kept; /* KEPT: the first one's LlKernel.kept */
+	int vector, kept; /* KEPT: the first one's LlKernel.kept */
 	VEC(LlWide) wide;
-} LlPack;
+} LlVector;
 
 /* Loads of E that every point makes, not those behind a select, are fetched at once. */
-void ll_pack_find(LlPack *p, Expr *e);
+void ll_vector_find(LlVector *p, Expr *e);
 /* Fetches them, for VAR from LO on; then: VAR is LO + V, until names are dropped. */
-void ll_pack_fetch(LlPack *p, const char *lo);
-void ll_pack_element(LlPack *p, const char *lo, int v);
+void ll_vector_fetch(LlVector *p, const char *lo);
+void ll_vector_element(LlVector *p, const char *lo, int v);
 /* All of store ST, whose loads were found. */
-void ll_pack_store(LlPack *p, const LNode *st, const char *lo);
-/* A loop over the elements of one access (LNode.pack). False where it is a loop as any other. */
-bool ll_pack(LlKernel *k, const LNode *n);
+void ll_vector_store(LlVector *p, const LNode *st, const char *lo);
+/* A loop over the elements of one access (LNode.vector). False where it is a loop as any other. */
+bool ll_vector(LlKernel *k, const LNode *n);
 
 /* ---- group.c ---- */
 
-/* A loop of LOOP_TEAM whose points are shared out in runs, or of which threads keep elements. */
+/* A loop of LOOP_GROUP whose points are shared out in runs, or of which threads keep elements. */
 void ll_share(LlKernel *k, const LNode *n);
-/* LN_REDUCE: by the thread where it runs alone, else by its team, each thread of which then has the state. */
+/* LN_REDUCE: by the thread where it runs alone, else by its group, each thread of which then has the state. */
 void ll_reduce(LlKernel *k, const LNode *n);
 /* VALUE of the lane that is OFF away. */
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
-/* LN_FOLD (column_reduce.c). */
-void ll_fold(LlKernel *k, const LNode *n);
+/* LN_COLUMNS (column_reduce.c). */
+void ll_columns(LlKernel *k, const LNode *n);
 
 /* ---- bulk.c ---- */
 
@@ -184,8 +189,8 @@ void ll_atomic(LlKernel *k, const LNode *n);
 /* Each thread has points of its own here. */
 bool ll_alone(const LlKernel *k);
 /* STATE[at] = combine(STATE[at], VAL), all components at once; VAL is read before. */
-void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val, const CType *ct, int n,
-		bool step);
+void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val,
+		const CType *ct, int n, bool step);
 /* A term of N into STATE: of a sum of products it is a multiply-add, as in the C code. ll_update: where its guard holds. */
 void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);
 void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);
@@ -199,13 +204,14 @@ typedef struct LlLoop {
 #define LL_LOOP_ONCE ", !llvm.loop !1"
 
 /* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
-LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to, const char *step);
+LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
+		    const char *step);
 void ll_close_loop(LlKernel *k, const LlLoop *l);
 /* BODY(ARG, AT) at each AT of FROM, FROM + STRIDE ... before TO. UNROLLED: LL_UNROLL in one round, as long as there are so many,
  * such that loads of all are under way at once. VAR is the loop's; BODY binds it to AT. */
 enum { LL_UNROLL = 4 };
-void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride, bool unrolled,
-		void (*body)(void *arg, const char *at), void *arg);
+void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride,
+		bool unrolled, void (*body)(void *arg, const char *at), void *arg);
 /* The bounds of N. */
 void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi);
 
@@ -233,7 +239,7 @@ void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond);
 
 /* Fills by all threads of the block, one after the other or ahead of what reads them (tile.c). */
 void ll_fill(LlKernel *k, const LNode *n);
-void ll_ring(LlKernel *k, const LNode *n);
+void ll_pipeline(LlKernel *k, const LNode *n);
 /* Products of tiles, and their way to shared memory (mma.c). */
 void ll_mma(LlKernel *k, const LNode *n);
 void ll_drain(LlKernel *k, const LNode *n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops of a kernel: a thread's own, whose points follow each other or are several in flight, and a team's, whose threads
+ * Loops of a kernel: a thread's own, whose points follow each other or are several in flight, and a group's, whose threads
  * share them out.
  */
 #include "codegen/nvptx/kernel.h"
@@ -91,10 +91,10 @@ static int row_registers(const LNode *n)
 	int words = 0;
 
 	for (const LNode *in = n->body; in; in = in->next) {
-		if (in->kind != LN_LOOP || in->pack <= 1 || in->body->kind != LN_UPDATE)
+		if (in->kind != LN_LOOP || in->vector <= 1 || in->body->kind != LN_UPDATE)
 			continue;
 		ex_walk(in->body->val[0], count_words, &words);
-		return (int)(n->hi->i - n->lo->i) * in->pack * words;
+		return (int)(n->hi->i - n->lo->i) * in->vector * words;
 	}
 	return 0;
 }
@@ -128,7 +128,7 @@ static void strided_node(void *arg, const char *at)
 	ll_forget(&s->k->f);
 }
 
-/* Of a loop with no more points than the team has threads, each does one. In kernels that have had sums in registers it is a
+/* Of a loop with no more points than the group has threads, each does one. In kernels that have had sums in registers it is a
  * loop still: ptxas begins with what follows it before it ends, and spills. */
 static bool one_each(const LlKernel *k, const LNode *n)
 {
@@ -138,7 +138,7 @@ static bool one_each(const LlKernel *k, const LNode *n)
 		dim_bounds(k->f.g->ctx, n->hi->iter->extent, &lo, &hi);
 		hi--;
 	}
-	return !k->sums && n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->team;
+	return !k->sums && n->lo->kind == EX_CONST && n->lo->i >= 0 && hi - n->lo->i <= k->group;
 }
 
 static bool has_kind(const LNode *n, LNodeKind kind)
@@ -160,26 +160,26 @@ static bool has_terms(const LNode *n)
 	return false;
 }
 
-static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *hi)
+static void group_node(LlKernel *k, const LNode *n, const char *lo, const char *hi)
 {
 	const bool once = one_each(k, n);
 	const char *at = from_lane(k, lo), *after = NULL;
 	LlLoop l;
 
 	if (!once) {
-		l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", k->team));
+		l = ll_open_loop(k, n->var, at, hi, arena_printf(k->f.arena, "%d", k->group));
 		l.once = has_terms(n->body);
 		at = l.var;
 	} else {
-		if (n->hi->kind != EX_CONST || n->hi->i - n->lo->i < k->team)
+		if (n->hi->kind != EX_CONST || n->hi->i - n->lo->i < k->group)
 			after = ll_open_if_in(k, at, NULL, hi);
 		ll_bind(k, n->var, at);
 	}
 	if (!strcmp(lo, "0"))
 		vec_push(k->f.arena, &k->own, at);
-	k->in_team++;
+	k->in_group++;
 	ll_nodes(k, n->body);
-	k->in_team--;
+	k->in_group--;
 	if (once)
 		ll_close_if(k, after);
 	else
@@ -190,13 +190,13 @@ static void team_node(LlKernel *k, const LNode *n, const char *lo, const char *h
 
 void ll_loop(LlKernel *k, const LNode *n)
 {
-	const bool share = n->loop == LOOP_TEAM && !ll_alone(k);
+	const bool share = n->loop == LOOP_GROUP && !ll_alone(k);
 	const char *lo, *hi;
 	LlLoop l;
 
-	if (n->pack > 1 && ll_alone(k) && ll_pack(k, n))
+	if (n->vector > 1 && ll_alone(k) && ll_vector(k, n))
 		return;
-	if (share && (n->pack || n->keep)) {
+	if (share && (n->vector || n->keep)) {
 		ll_share(k, n);
 		return;
 	}
@@ -210,7 +210,7 @@ void ll_loop(LlKernel *k, const LNode *n)
 		return;
 	}
 	if (share) {
-		team_node(k, n, lo, hi);
+		group_node(k, n, lo, hi);
 		return;
 	}
 	l = ll_open_loop(k, n->var, lo, hi, arena_printf(k->f.arena, "%lld", (long long)n->step));

@@ -47,7 +47,7 @@ int ll_log2(int64_t n)
 
 bool ll_is_tile(const Buf *b)
 {
-	return b->spread >= SPREAD_ROWS && b->spread <= SPREAD_LANES;
+	return b->swizzle >= SWIZZLE_ROWS && b->swizzle <= SWIZZLE_FRAGMENTS;
 }
 
 LlMove ll_move(const Buf *b)
@@ -62,8 +62,8 @@ LlMove ll_move(const Buf *b)
 	m.piece = ll_log2(piece);
 	m.shift = pieces >= 8 ? 0 : pieces == 4 ? 1 : 2;
 	m.mask = pieces >= 8 ? 7 : (int)pieces - 1;
-	m.up = b->spread == SPREAD_WORDS;
-	m.mask = b->spread == SPREAD_LANES ? 0 : m.mask >> m.up;
+	m.up = b->swizzle == SWIZZLE_WORDS;
+	m.mask = b->swizzle == SWIZZLE_FRAGMENTS ? 0 : m.mask >> m.up;
 	return m;
 }
 
@@ -174,7 +174,7 @@ static bool declares(const LNode *n)
 	for (; n; n = n->next)
 		if (n->kind == LN_REDUCE || declares(n->body) ||
 		    (n->kind == LN_LOCAL && n->buf[0]->rank && !n->idx && !n->keep &&
-		     n->buf[0]->spread != SPREAD_FRAG))
+		     n->buf[0]->swizzle != SWIZZLE_REGISTERS))
 			return true;
 	return false;
 }
@@ -184,7 +184,7 @@ static bool launch_gives(const LlKernel *k)
 {
 	return scratch(k) > STATIC_SHARED ||
 	       (scratch(k) &&
-		(k->stage->spans.n || declares(k->stage->head) || declares(k->stage->body)));
+		(k->stage->bulk.n || declares(k->stage->head) || declares(k->stage->body)));
 }
 
 /* Schedules see to it that what a block has in shared memory is there: of what code declares, STATIC_SHARED bytes. */
@@ -233,20 +233,20 @@ int ll_dynamic_shared(const LlKernel *k)
 
 void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 {
-	const int teams = k->stage->threads / k->stage->team;
+	const int groups = k->stage->threads / k->stage->group;
 	LlBuf p = {.buf = b};
 
 	if (local && local->keep) {
 		p.local = local;
-		p.rest = local->more ? scratch_name(k) : NULL;
-		p.at = local->more ? local->idx->i : 0;
+		p.rest = local->scratch ? scratch_name(k) : NULL;
+		p.at = local->scratch ? local->idx->i : 0;
 		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
 	} else if (local && local->idx) {
 		p.space = 3;
-		p.team = elements(b);
+		p.group = elements(b);
 		p.name = scratch_name(k);
 		p.at = local->idx->i;
-	} else if (b->spread == SPREAD_FRAG) {
+	} else if (b->swizzle == SWIZZLE_REGISTERS) {
 		const int64_t n = elements(b) / k->stage->threads;
 
 		k->sums = true;
@@ -256,12 +256,13 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 			       dtype_is_float(b->dtype) ? "0.0" : "0",
 			       ll_element(k, p.name, b->dtype, i));
 	} else if (b->rank && !ll_alone(k)) {
-		const bool block = k->team == k->stage->threads;
+		const bool block = k->group == k->stage->threads;
 
 		p.space = 3;
-		p.team = block ? 0 : elements(b);
+		p.group = block ? 0 : elements(b);
 		p.name = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
-		ll_shared(k, p.name, elements(b) ? elements(b) * (block ? 1 : teams) : 1, b->dtype);
+		ll_shared(k, p.name, elements(b) ? elements(b) * (block ? 1 : groups) : 1,
+			  b->dtype);
 	} else {
 		p.name = ll_slot(k, ll_stored(b->dtype), b->rank ? elements(b) : 0);
 	}
@@ -311,7 +312,7 @@ const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i)
 	return r;
 }
 
-/* Element IDX of a buffer whose pieces moved (kernel.h, Spread). */
+/* Element IDX of a buffer whose pieces moved (kernel.h, Swizzle). */
 static const char *moved(LlKernel *k, const Buf *b, const char *idx)
 {
 	LlFn *f = &k->f;
@@ -353,7 +354,7 @@ const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
 static const char *in_rest(LlKernel *k, const LlBuf *p)
 {
 	LlFn *f = &k->f;
-	const char *at = ll_plus(f, k->more, (long long)k->kept * k->stage->team),
+	const char *at = ll_plus(f, k->in_scratch, (long long)k->kept * k->stage->group),
 		   *first = ll_new(f), *r = ll_new(f);
 
 	ll_put(f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %lld", first, p->rest,
@@ -385,7 +386,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 		return in_span(k, p, idx);
 	}
 
-	if (p->rest && k->more) {
+	if (p->rest && k->in_scratch) {
 		*type = "ptr addrspace(3)";
 		return in_rest(k, p);
 	}
@@ -394,13 +395,13 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 		assert(k->kept >= 0 && k->kept < p->local->keep);
 		idx = arena_printf(f->arena, "%d", k->kept);
 	}
-	if (ll_is_tile(b) && b->spread != SPREAD_LANES)
+	if (ll_is_tile(b) && b->swizzle != SWIZZLE_FRAGMENTS)
 		idx = moved(k, b, idx);
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
-	if (p->space == 3 && k->stage->team < k->stage->threads) {
+	if (p->space == 3 && k->stage->group < k->stage->threads) {
 		const char *mine = ll_new(f), *at = ll_new(f);
 
-		ll_put(f, "%s = mul i64 %%team, %lld", mine, (long long)p->team);
+		ll_put(f, "%s = mul i64 %%group, %lld", mine, (long long)p->group);
 		ll_put(f, "%s = add i64 %s, %s", at, mine, idx);
 		if (ll_is_own(k, idx))
 			vec_push(f->arena, &k->own, at);
@@ -528,7 +529,7 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st)
 	k->sched = s;
 	k->stage = st;
 	k->kept = -1;
-	k->team = st->team;
+	k->group = st->group;
 	k->lane = "%lane";
 	k->mask = "-1";
 	return k;

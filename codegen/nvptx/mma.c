@@ -386,11 +386,11 @@ static void read_lanes(Part *p, const Source *s, int at, int step, const char **
 /* The four registers of the 16 rows (columns) from AT on, of step STEP. */
 static void read_fragments(Part *p, const Source *s, int at, int step, const char **out)
 {
-	if (s->buf->spread == SPREAD_LANES)
+	if (s->buf->swizzle == SWIZZLE_FRAGMENTS)
 		read_lanes(p, s, at, step, out);
-	else if (mma_turns(p->m, s->along))
+	else if (mma_transposes(p->m, s->along))
 		read_bytes(p, s, at, step, out);
-	else if (s->buf->spread == SPREAD_WORDS)
+	else if (s->buf->swizzle == SWIZZLE_WORDS)
 		read_words(p, s, at, step, out);
 	else
 		read_matrices(p, s, at, step, out);
@@ -502,7 +502,7 @@ static void drain_lanes(Part *p, const LNode *n, int s)
 {
 	enum { LANES = 4, MOST = 4 };
 	const Mma *m = p->m;
-	const int strip = mma_strip(m), rows = strip / LANES, run = m->b_along ? 1 : p->piece;
+	const int strip = mma_part_rows(m), rows = strip / LANES, run = m->b_along ? 1 : p->piece;
 	const bool down = m->by_columns && !m->a_along; /* the lane's rows are neighbours */
 	const char *y = opn(p, "lshr", p->lane, 3), *x = opn(p, "and", p->lane, 7),
 		   *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), m->wn),
@@ -535,8 +535,8 @@ static void drain_lanes(Part *p, const LNode *n, int s)
  */
 static void drain_fragments(Part *p, const LNode *n, int s)
 {
-	const bool a_turned = mma_turns(p->m, p->m->a_along),
-		   b_turned = mma_turns(p->m, p->m->b_along);
+	const bool a_turned = mma_transposes(p->m, p->m->a_along),
+		   b_turned = mma_transposes(p->m, p->m->b_along);
 	const char *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), p->m->wn),
 				   MMA_ROWS),
 		   *row = add(p, warp_row,
@@ -565,7 +565,7 @@ void ll_drain(LlKernel *k, const LNode *n)
 
 	ll_forget(&k->f);
 	p = part(k, n->mma);
-	strips = p.wtm / mma_strip(n->mma);
+	strips = p.wtm / mma_part_rows(n->mma);
 	strip = ll_expr(&k->f, n->idx);
 	for (int s = 0; s < strips; s++) {
 		const char *is = ll_new(&k->f), *after;

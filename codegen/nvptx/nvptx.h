@@ -6,7 +6,7 @@
  *
  * An entry's parameters are 8 bytes each: the buffers (device addresses), the sizes, and, where it may report an
  * index out of range, the status word and what to store there. All threads of a block run; block b has the points
- * p = b * (threads / team) + thread / team of the stage's loop, p < extent.
+ * p = b * (threads / group) + thread / group of the stage's loop, p < extent.
  *
  * The numbers are those of the tables in docs/numerics.md: no flush to zero, no fused operation but mad, division
  * and roots rounded to nearest.
@@ -20,17 +20,17 @@
 
 /* One entry. */
 typedef struct PtxFunc {
-	const char *name;  /* with the prefix of the model (codegen_name) */
-	const char *text;  /* its module, without the name */
-	const char *ir;    /* its module */
-	const char *ptx;   /* after gen_nvptx_compile: its part of the PTX module */
+	const char *name; /* with the prefix of the model (codegen_name) */
+	const char *text; /* its module, without the name */
+	const char *ir;   /* its module */
+	const char *ptx;  /* after gen_nvptx_compile: its part of the PTX module */
 	uint64_t hash;
 	bool faults;
-	int threads, team;
-	int ahead;         /* registers of the operands of its longest unrolled row of terms: ptxas may load all of them at once */
-	int words;         /* of 8 bytes, of parameters */
-	int shared;        /* bytes of dynamic shared memory of a block */
-	VEC(Loc) locs;     /* every ONNX node it serves */
+	int threads, group;
+	int ahead; /* registers of the operands of its longest unrolled row of terms: ptxas may load all of them at once */
+	int words; /* of 8 bytes, of parameters */
+	int shared;    /* bytes of dynamic shared memory of a block */
+	VEC(Loc) locs; /* every ONNX node it serves */
 } PtxFunc;
 
 /* A stage's call: buffers and sizes in the order of the parameters. */
@@ -52,10 +52,10 @@ typedef struct GenPtx {
 	Ctx *ctx;
 	const Target *target;
 	const char *prefix;
-	ExprPool *pool;      /* bodies of functions */
+	ExprPool *pool; /* bodies of functions */
 	struct LlLib *lib;
 	VEC(PtxFunc *) funcs;
-	const void *cubin;   /* all of it, compiled further by who packs it; or null */
+	const void *cubin; /* all of it, compiled further by who vectors it; or null */
 	size_t cubin_bytes;
 	VEC(PtxDone) done;
 } GenPtx;

@@ -14,14 +14,14 @@
 
 bool ll_alone(const LlKernel *k)
 {
-	return k->stage->team == 1 || k->in_team;
+	return k->stage->group == 1 || k->in_group;
 }
 
 void ll_barrier(LlKernel *k)
 {
-	if (k->team > 1 && k->team <= 32)
+	if (k->group > 1 && k->group <= 32)
 		ll_put(&k->f, "call void @llvm.nvvm.bar.warp.sync(i32 %s)", k->mask);
-	else if (k->team > 1)
+	else if (k->group > 1)
 		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
 }
 
@@ -62,7 +62,7 @@ static const char *open_guard(LlKernel *k, Expr *guard)
 	return guard ? ll_open_if(k, ll_expr(&k->f, guard)) : NULL;
 }
 
-/* What only one of a team's threads does. */
+/* What only one of a group's threads does. */
 static const char *open_once(LlKernel *k, const Buf *b)
 {
 	const char *first;
@@ -160,17 +160,17 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_LOCAL: ll_declare(k, n->buf[0], n); break;
 		case LN_TILE: assert(n->kind != LN_TILE); break;
 		case LN_FILL: ll_fill(k, n); break;
-		case LN_RING: ll_ring(k, n); break;
+		case LN_PIPELINE: ll_pipeline(k, n); break;
 		case LN_MMA: ll_mma(k, n); break;
-		case LN_FOLD: ll_fold(k, n); break;
-		case LN_DRAIN: ll_drain(k, n); break;
+		case LN_COLUMNS: ll_columns(k, n); break;
+		case LN_COPY_SUMS: ll_drain(k, n); break;
 		}
 	}
 }
 
 /* ---- The entry ---- */
 
-/* Which point this thread has, and which lane of its team it is. */
+/* Which point this thread has, and which lane of its group it is. */
 static void begin(LlKernel *k)
 {
 	LlFn *f = &k->f;
@@ -183,35 +183,35 @@ static void begin(LlKernel *k)
 	       INT32_MAX);
 	ll_put(f, "%%tid = zext i32 %%tid32 to i64");
 	ll_put(f, "%%block = zext i32 %%block32 to i64");
-	if (st->team == st->threads) {
+	if (st->group == st->threads) {
 		ll_put(f, "%%lane = add i64 %%tid, 0");
-		ll_put(f, "%%team = add i64 0, 0");
+		ll_put(f, "%%group = add i64 0, 0");
 		ll_put(f, "%%p = add i64 %%block, 0");
 	} else {
-		ll_put(f, "%%team = lshr i64 %%tid, %d", ll_log2(st->team));
-		ll_put(f, "%%lane = and i64 %%tid, %d", st->team - 1);
-		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d", st->threads / st->team);
-		ll_put(f, "%%p = add nuw nsw i64 %%first, %%team");
+		ll_put(f, "%%group = lshr i64 %%tid, %d", ll_log2(st->group));
+		ll_put(f, "%%lane = and i64 %%tid, %d", st->group - 1);
+		ll_put(f, "%%first = mul nuw nsw i64 %%block, %d", st->threads / st->group);
+		ll_put(f, "%%p = add nuw nsw i64 %%first, %%group");
 	}
 	ll_bind(k, st->var, "%p");
 	if (st->first)
 		ll_bind(k, st->first, "%first");
 }
 
-/* Opens a block for the teams that have a point; null: all have. */
+/* Opens a block for the groups that have a point; null: all have. */
 static const char *open_points(LlKernel *k)
 {
 	LlFn *f = &k->f;
 	const Stage *st = k->stage;
 	Ctx *c = f->g->ctx;
-	Dim *teams = dim_const(c, st->threads / st->team);
+	Dim *groups = dim_const(c, st->threads / st->group);
 	const char *inside;
 
-	if (dim_mul(c, dim_ceildiv(c, st->extent, teams), teams) == st->extent)
+	if (dim_mul(c, dim_ceildiv(c, st->extent, groups), groups) == st->extent)
 		return NULL;
 	inside = ll_new(f);
 	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, st->extent));
-	if (st->team > 1 && st->team < 32) { /* of a warp, some teams may have no point */
+	if (st->group > 1 && st->group < 32) { /* of a warp, some groups may have no point */
 		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
 		k->mask = "%mask";
 	}
@@ -225,13 +225,13 @@ static const char *body(LlKernel *k)
 
 	f->block = "entry";
 	begin(k);
-	k->team = k->stage->threads;
+	k->group = k->stage->threads;
 	k->lane = "%tid";
 	ll_spans_in(k);
-	if (k->stage->spans.n)
+	if (k->stage->bulk.n)
 		ll_barrier(k);
 	ll_nodes(k, k->stage->head);
-	k->team = k->stage->team;
+	k->group = k->stage->group;
 	k->lane = "%lane";
 	after = open_points(k);
 	ll_nodes(k, k->stage->body);
@@ -247,7 +247,7 @@ static const char *body(LlKernel *k)
 		ll_close_if(k, end);
 	}
 	ll_close_if(k, after);
-	k->team = k->stage->threads;
+	k->group = k->stage->threads;
 	k->lane = "%tid";
 	ll_spans_out(k);
 	ll_put(f, "ret void");
@@ -354,7 +354,7 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.faults = k->faults,
 			.threads = k->stage->threads,
 			.ahead = k->ahead,
-			.team = k->stage->team,
+			.group = k->stage->group,
 			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
 			.shared = ll_dynamic_shared(k)};
 	fn->ir = named(g->arena, text, fn->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills of shared tiles and the ring around them. Thread t of a block of T has chunks t, t + T ... of a tile, row after row.
- * A round of the ring:
+ * Fills of shared tiles and the pipeline around them. Thread t of a block of T has chunks t, t + T ... of a tile, row after row.
+ * A round of the pipeline:
  *
  *   wait for the copies of this round's slot; all threads meet
  *   copies into the slot that was read last, for STAGES - 1 rounds ahead: cp.async, or loads into registers
@@ -9,7 +9,7 @@
  *   stores of what was loaded into registers
  *
  * so that loads of either kind are under way during the work. Before the first round the first slots are filled. The last
- * rounds start groups without copies, so behind the ring none is under way.
+ * rounds start groups without copies, so behind the pipeline none is under way.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -146,25 +146,25 @@ void ll_fill(LlKernel *k, const LNode *n)
 	ll_barrier(k);
 }
 
-/* ---- The ring ---- */
+/* ---- The pipeline ---- */
 
-/* What all fills of the ring do in one go; what they keep in registers goes to *KEPT. */
-static bool start_fills(LlKernel *k, const LNode *ring, const char *more, Chunks *kept)
+/* What all fills of the pipeline do in one go; what they keep in registers goes to *KEPT. */
+static bool start_fills(LlKernel *k, const LNode *pipeline, const char *more, Chunks *kept)
 {
 	bool any = false;
 
-	for (const LNode *n = ring->body; n; n = n->next)
+	for (const LNode *n = pipeline->body; n; n = n->next)
 		any = any || (n->kind == LN_FILL && n->fill->async);
 	if (any) {
 		const char *after = ll_open_if(k, more);
 
-		for (const LNode *n = ring->body; n; n = n->next)
+		for (const LNode *n = pipeline->body; n; n = n->next)
 			if (n->kind == LN_FILL && n->fill->async)
 				copy_chunks(k, n);
 		ll_close_if(k, after);
 		ll_put(&k->f, "call void @llvm.nvvm.cp.async.commit.group()");
 	}
-	for (const LNode *n = ring->body; n; n = n->next)
+	for (const LNode *n = pipeline->body; n; n = n->next)
 		if (n->kind == LN_FILL && !n->fill->async)
 			load_chunks(k, n, more, kept);
 	return any;
@@ -219,11 +219,11 @@ static const char *plus(LlKernel *k, const char *a, int n)
 	return ll_op(&k->f, "add nuw nsw i32", a, n);
 }
 
-void ll_ring(LlKernel *k, const LNode *n)
+void ll_pipeline(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
 	const char *at = ll_slot(k, "i32", 0), *read = ll_slot(k, "i32", 0);
-	const char *head = ll_label(f, "ring"), *round = ll_label(f, "round"),
+	const char *head = ll_label(f, "pipeline"), *round = ll_label(f, "round"),
 		   *end = ll_label(f, "done");
 	const char *lo, *hi, *i, *ahead, *from, *to, *more;
 	bool async = false;
@@ -232,7 +232,7 @@ void ll_ring(LlKernel *k, const LNode *n)
 	ll_forget(f);
 	lo = narrow(k, ll_expr(f, n->lo));
 	hi = narrow(k, ll_expr(f, n->hi));
-	ll_bind(k, n->slot, "0");
+	ll_bind(k, n->stage, "0");
 	for (int s = 0; s + 1 < n->stages; s++) {
 		Chunks now = {0};
 

@@ -9,7 +9,9 @@
 
 #include <assert.h>
 
-enum { SHARED_ALIGN = 16 }; /* bytes, of an access and of an array: one of twice as many is two (align_of) */
+enum {
+	SHARED_ALIGN = 16
+}; /* bytes, of an access and of an array: one of twice as many is two (align_of) */
 
 static bool is_multiple(Ctx *c, const Expr *e, int n)
 {
@@ -25,32 +27,33 @@ static bool is_multiple(Ctx *c, const Expr *e, int n)
 }
 
 /* IDX is VAR and a multiple of PACK, be that a sum of iterators or not. */
-static bool aligned_along(Ctx *c, Expr *idx, const Iter *var, int pack)
+static bool aligned_along(Ctx *c, Expr *idx, const Iter *var, int vector)
 {
 	Affine a;
 
 	if (ex_affine(c, idx, &a))
-		return dim_equals(affine_coef(c, &a, var), 1) && affine_aligned(c, &a, var, pack);
+		return dim_equals(affine_coef(c, &a, var), 1) && affine_aligned(c, &a, var, vector);
 	for (int i = 0; i < 2 && ex_is_op(idx, IN_add); i++)
-		if (is_multiple(c, idx->op.arg[!i], pack) && !expr_has_iter(idx->op.arg[!i], var) &&
-		    aligned_along(c, idx->op.arg[i], var, pack))
+		if (is_multiple(c, idx->op.arg[!i], vector) &&
+		    !expr_has_iter(idx->op.arg[!i], var) &&
+		    aligned_along(c, idx->op.arg[i], var, vector))
 			return true;
 	return false;
 }
 
 /* Whether the elements of B at IDX, VAR from a multiple of PACK on, are one aligned access. */
-static bool one_access(const LlPack *p, const Buf *b, Expr *idx)
+static bool one_access(const LlVector *p, const Buf *b, Expr *idx)
 {
 	Ctx *c = p->k->f.g->ctx;
 
 	if (b->data || dtype_info[b->dtype].bits < 8 || ll_space(p->k, b) == 0 ||
 	    (ll_space(p->k, b) == 3 &&
-	     p->pack * dtype_info[b->dtype].bits / 8 > 2 * SHARED_ALIGN))
+	     p->vector * dtype_info[b->dtype].bits / 8 > 2 * SHARED_ALIGN))
 		return false;
-	return aligned_along(c, idx, p->var, p->pack);
+	return aligned_along(c, idx, p->var, p->vector);
 }
 
-void ll_pack_find(LlPack *p, Expr *e)
+void ll_vector_find(LlVector *p, Expr *e)
 {
 	Expr *const *arg;
 	int n = ex_operands(e, &arg);
@@ -61,10 +64,10 @@ void ll_pack_find(LlPack *p, Expr *e)
 	if (e->kind == EX_LOAD && one_access(p, e->load.buf, e->load.idx[0]))
 		vec_push(p->k->f.arena, &p->wide, ((LlWide){e, NULL}));
 	else if (ex_is_op(e, IN_select))
-		ll_pack_find(p, e->op.arg[0]);
+		ll_vector_find(p, e->op.arg[0]);
 	else
 		for (int i = 0; i < n; i++)
-			ll_pack_find(p, arg[i]);
+			ll_vector_find(p, arg[i]);
 }
 
 static const char *vector_type(Arena *a, const Buf *b, int n)
@@ -86,7 +89,7 @@ static int align_of(LlKernel *k, const Buf *b, int n)
 	return ll_space(k, b) == 3 && bytes > SHARED_ALIGN ? SHARED_ALIGN : bytes;
 }
 
-void ll_pack_fetch(LlPack *p, const char *lo)
+void ll_vector_fetch(LlVector *p, const char *lo)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
@@ -99,12 +102,11 @@ void ll_pack_fetch(LlPack *p, const char *lo)
 
 		w->vector = ll_new(f);
 		ll_put(f, "%s = load %s, %s %s, align %d", w->vector,
-		       vector_type(f->arena, b, p->pack), type, at,
-		       align_of(k, b, p->pack));
+		       vector_type(f->arena, b, p->vector), type, at, align_of(k, b, p->vector));
 	}
 }
 
-void ll_pack_element(LlPack *p, const char *lo, int v)
+void ll_vector_element(LlVector *p, const char *lo, int v)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
@@ -118,12 +120,12 @@ void ll_pack_element(LlPack *p, const char *lo, int v)
 		const char *code = ll_new(f);
 
 		ll_put(f, "%s = extractelement %s %s, i32 %d", code,
-		       vector_type(f->arena, b, p->pack), w->vector, v);
+		       vector_type(f->arena, b, p->vector), w->vector, v);
 		ll_name(f, w->load, ll_decoded(k, b->dtype, code));
 	}
 }
 
-static void end_elements(LlPack *p, const char *lo)
+static void end_elements(LlVector *p, const char *lo)
 {
 	ll_forget(&p->k->f);
 	ll_bind(p->k, p->var, lo);
@@ -131,17 +133,17 @@ static void end_elements(LlPack *p, const char *lo)
 }
 
 /* What ST stores, as one vector. */
-static const char *pack_values(LlPack *p, const LNode *st, const char *lo)
+static const char *vector_values(LlVector *p, const LNode *st, const char *lo)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
 	const Buf *to = st->buf[0];
-	const char *all = "undef", *type = vector_type(f->arena, to, p->pack);
+	const char *all = "undef", *type = vector_type(f->arena, to, p->vector);
 
-	for (int v = 0; v < p->pack; v++) {
+	for (int v = 0; v < p->vector; v++) {
 		const char *code, *next;
 
-		ll_pack_element(p, lo, v);
+		ll_vector_element(p, lo, v);
 		code = ll_encoded(k, to->dtype, ll_expr(f, st->val[0]));
 		next = ll_new(f);
 		ll_put(f, "%s = insertelement %s %s, %s %s, i32 %d", next, type, all,
@@ -152,31 +154,32 @@ static const char *pack_values(LlPack *p, const LNode *st, const char *lo)
 	return all;
 }
 
-/* ALL, of type VECTOR, is PACK elements. */
-static void store_pack(LlKernel *k, const LNode *st, int pack, const char *vector, const char *all)
+/* ALL, of type WHOLE, is VECTOR elements. */
+static void store_vector(LlKernel *k, const LNode *st, int vector, const char *whole,
+			 const char *all)
 {
 	LlFn *f = &k->f;
 	const char *type, *at = ll_pointer(k, st->buf[0], ll_expr(f, st->idx), &type);
 
-	ll_put(f, "store %s %s, %s %s, align %d", vector, all, type, at,
-	       align_of(k, st->buf[0], pack));
+	ll_put(f, "store %s %s, %s %s, align %d", whole, all, type, at,
+	       align_of(k, st->buf[0], vector));
 	ll_forget(f);
 }
 
-void ll_pack_store(LlPack *p, const LNode *st, const char *lo)
+void ll_vector_store(LlVector *p, const LNode *st, const char *lo)
 {
 	LlKernel *k = p->k;
 
-	ll_pack_fetch(p, lo);
+	ll_vector_fetch(p, lo);
 	if (one_access(p, st->buf[0], st->idx)) {
-		store_pack(k, st, p->pack, vector_type(k->f.arena, st->buf[0], p->pack),
-			   pack_values(p, st, lo));
+		store_vector(k, st, p->vector, vector_type(k->f.arena, st->buf[0], p->vector),
+			     vector_values(p, st, lo));
 		return;
 	}
-	for (int v = 0; v < p->pack; v++) {
+	for (int v = 0; v < p->vector; v++) {
 		const char *val;
 
-		ll_pack_element(p, lo, v);
+		ll_vector_element(p, lo, v);
 		val = ll_expr(&k->f, st->val[0]);
 		ll_store(k, st->buf[0], ll_expr(&k->f, st->idx), val);
 	}
@@ -185,7 +188,7 @@ void ll_pack_store(LlPack *p, const LNode *st, const char *lo)
 
 /* Elements of less than a byte, a whole number of bytes: gathered in a word, byte after byte stored as far as there are
  * elements. What is past the last one is 0. */
-static void packed_bytes(LlPack *p, const LNode *st, const char *lo, const char *hi)
+static void packed_bytes(LlVector *p, const LNode *st, const char *lo, const char *hi)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
@@ -195,7 +198,7 @@ static void packed_bytes(LlPack *p, const LNode *st, const char *lo, const char 
 	ll_put(f, "store i64 0, ptr %s", word);
 	ll_bind(k, p->var, lo);
 	first = ll_op(f, "mul i64", ll_expr(f, st->idx), bits);
-	for (int v = 0; v < p->pack; v++) {
+	for (int v = 0; v < p->vector; v++) {
 		ll_forget(f);
 		i = ll_plus(f, lo, v);
 		after = ll_open_if_in(k, i, NULL, hi);
@@ -212,7 +215,7 @@ static void packed_bytes(LlPack *p, const LNode *st, const char *lo, const char 
 		ll_close_if(k, after);
 	}
 	ll_forget(f);
-	for (int byte = 0; byte < p->pack * bits / 8; byte++) {
+	for (int byte = 0; byte < p->vector * bits / 8; byte++) {
 		const char *to;
 
 		after = ll_open_if_in(k, ll_plus(f, lo, byte * 8 / bits), NULL, hi);
@@ -231,23 +234,23 @@ static void packed_bytes(LlPack *p, const LNode *st, const char *lo, const char 
 }
 
 /* A term of each element's state; of N, which stores, what it stores. */
-static void pack_node(LlPack *p, const LNode *n, const char *lo)
+static void vector_node(LlVector *p, const LNode *n, const char *lo)
 {
 	if (n->kind == LN_STORE) {
-		ll_pack_store(p, n, lo);
+		ll_vector_store(p, n, lo);
 		return;
 	}
-	ll_pack_fetch(p, lo);
-	for (int v = 0; v < p->pack; v++) {
-		ll_pack_element(p, lo, v);
+	ll_vector_fetch(p, lo);
+	for (int v = 0; v < p->vector; v++) {
+		ll_vector_element(p, lo, v);
 		ll_step(p->k, n, n->buf, n->idx);
 	}
 	end_elements(p, lo);
 }
 
-bool ll_pack(LlKernel *k, const LNode *n)
+bool ll_vector(LlKernel *k, const LNode *n)
 {
-	LlPack p = {.k = k, .var = n->var, .pack = n->pack, .kept = -1};
+	LlVector p = {.k = k, .var = n->var, .vector = n->vector, .kept = -1};
 	LlFn *f = &k->f;
 	LNode rest = *n;
 	Expr *span;
@@ -272,7 +275,7 @@ bool ll_pack(LlKernel *k, const LNode *n)
 		return true;
 	}
 	for (int i = 0; i < n->body->nout; i++)
-		ll_pack_find(&p, n->body->val[i]);
+		ll_vector_find(&p, n->body->val[i]);
 	ll_forget(f);
 	lo = ll_expr(f, n->lo);
 	hi = ll_expr(f, n->hi);
@@ -282,22 +285,22 @@ bool ll_pack(LlKernel *k, const LNode *n)
 		return true;
 	}
 	span = ex_sub(k->sched->kernel->pool, n->hi, n->lo);
-	if (span->kind == EX_CONST && span->i == n->pack) {
-		pack_node(&p, n->body, lo);
+	if (span->kind == EX_CONST && span->i == n->vector) {
+		vector_node(&p, n->body, lo);
 		return true;
 	}
 	full = ll_new(f);
 	label[0] = ll_label(f, "whole");
 	label[1] = ll_label(f, "rest");
 	label[2] = ll_label(f, "stored");
-	end = ll_plus(f, lo, n->pack);
+	end = ll_plus(f, lo, n->vector);
 	ll_put(f, "%s = icmp sle i64 %s, %s", full, end, hi);
 	ll_put(f, "br i1 %s, label %%%s, label %%%s", full, label[0], label[1]);
 	ll_begin(f, label[0]);
-	pack_node(&p, n->body, lo);
+	vector_node(&p, n->body, lo);
 	ll_put(f, "br label %%%s", label[2]);
 	ll_begin(f, label[1]);
-	rest.pack = 0;
+	rest.vector = 0;
 	rest.next = NULL;
 	ll_nodes(k, &rest);
 	ll_put(f, "br label %%%s", label[2]);
@@ -317,69 +320,70 @@ const LNode *ll_fill_store(const LNode *fill)
 }
 
 /* The elements of a chunk, and in *STORE what is stored of each. */
-static LlPack chunk(LlKernel *k, LNode *store, const LNode *fill)
+static LlVector chunk(LlKernel *k, LNode *store, const LNode *fill)
 {
 	*store = *ll_fill_store(fill);
 	store->guard = NULL;
-	return (LlPack){.k = k, .var = fill->fill->elem, .pack = fill->fill->pack, .kept = -1};
+	return (LlVector){
+		.k = k, .var = fill->fill->elem, .vector = fill->fill->vector, .kept = -1};
 }
 
 /* Bytes go from block to block as words: LLVM takes vectors of more than four apart. */
-static bool in_words(const Buf *b, int pack)
+static bool in_words(const Buf *b, int vector)
 {
-	return dtype_info[b->dtype].bits == 8 && pack % 4 == 0;
+	return dtype_info[b->dtype].bits == 8 && vector % 4 == 0;
 }
 
 const char *ll_chunk_load(LlKernel *k, const LNode *fill)
 {
 	LNode store;
-	LlPack p = chunk(k, &store, fill);
+	LlVector p = chunk(k, &store, fill);
 	const char *all, *r;
 
-	if (p.pack > 1)
-		ll_pack_find(&p, store.val[0]);
-	ll_pack_fetch(&p, "0");
-	all = pack_values(&p, &store, "0");
-	if (!in_words(store.buf[0], p.pack))
+	if (p.vector > 1)
+		ll_vector_find(&p, store.val[0]);
+	ll_vector_fetch(&p, "0");
+	all = vector_values(&p, &store, "0");
+	if (!in_words(store.buf[0], p.vector))
 		return all;
 	r = ll_new(&k->f);
-	ll_put(&k->f, "%s = bitcast %s %s to %s", r, vector_type(k->f.arena, store.buf[0], p.pack),
-	       all, ll_chunk_type(k, fill));
+	ll_put(&k->f, "%s = bitcast %s %s to %s", r,
+	       vector_type(k->f.arena, store.buf[0], p.vector), all, ll_chunk_type(k, fill));
 	return r;
 }
 
 void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all)
 {
 	LNode store;
-	LlPack p = chunk(k, &store, fill);
+	LlVector p = chunk(k, &store, fill);
 
 	ll_forget(&k->f);
 	ll_bind(k, p.var, "0");
-	store_pack(k, &store, p.pack, ll_chunk_type(k, fill), all);
+	store_vector(k, &store, p.vector, ll_chunk_type(k, fill), all);
 }
 
 const char *ll_chunk_type(LlKernel *k, const LNode *fill)
 {
 	const Buf *b = ll_fill_store(fill)->buf[0];
-	const int pack = fill->fill->pack;
+	const int vector = fill->fill->vector;
 
-	return in_words(b, pack) ? arena_printf(k->f.arena, "<%d x i32>", pack / 4)
-				 : vector_type(k->f.arena, b, pack);
+	return in_words(b, vector) ? arena_printf(k->f.arena, "<%d x i32>", vector / 4)
+				   : vector_type(k->f.arena, b, vector);
 }
 
 void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)
 {
 	LNode store;
-	const LlPack p = chunk(k, &store, fill);
-	const int bytes = bytes_of(store.buf[0], p.pack);
+	const LlVector p = chunk(k, &store, fill);
+	const int bytes = bytes_of(store.buf[0], p.vector);
 	LlFn *f = &k->f;
 	const Expr *load = store.val[0];
 	const char *to, *from, *size = ll_new(f), *type;
 
 	/* The schedule sees to it (passes/schedule/gpu/gemm.c): what is copied is one run, and both ends are multiples of its bytes. */
 	assert(load->kind == EX_LOAD && (bytes == 4 || bytes == 8 || bytes == 16));
-	assert(p.pack == 1 || (one_access(&p, load->load.buf, load->load.idx[0]) &&
-			       one_access(&p, store.buf[0], store.idx)));
+	assert(p.vector == 1 || (one_access(&p, load->load.buf, load->load.idx[0]) &&
+				 one_access(&p, store.buf[0], store.idx)));
 	ll_forget(f);
 	ll_bind(k, p.var, "0");
 	to = ll_pointer(k, store.buf[0], ll_expr(f, store.idx), &type);

@@ -10,7 +10,7 @@
 #include "passes/kernel/kernels.h"
 
 typedef struct Band {
-	int n;               /* common iterators, outermost first (the order of the last statement) */
+	int n; /* common iterators, outermost first (the order of the last statement) */
 	Iter *iter[MAX_ITERS]; /* of the last statement */
 	/* of[s][b]: the iterator of statement s that runs with band iterator b */
 	Iter *(*of)[MAX_ITERS];
@@ -25,7 +25,7 @@ void band_of_some(Kernel *k, int first, int last, Arena *a, Band *out);
 void band_of_one(Kernel *k, Stmt *s, Band *out);
 /* Outside of band B statements FIRST..LAST run only along what they reduce: then temporaries are rows. */
 bool band_is_rows(Kernel *k, int first, int last, const Band *b);
-/* The band leaves enough to do in parallel for the kernel to be worth fusing; on a GPU rows do however few they are: a team
+/* The band leaves enough to do in parallel for the kernel to be worth fusing; on a GPU rows do however few they are: a group
  * has one, or several share it (passes/schedule/gpu/split.c). */
 bool band_good(Kernel *k, bool gpu);
 

@@ -327,7 +327,7 @@ static Value *turned_value(Module *m, Node *n, Value *v, int last)
 	Kernel *k = kernel_new(m->ctx, m->arena,
 			       arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
 	const Type *t = turned(m->ctx, v->type, last);
-	Buf *in = kernel_buf(k, BUF_IN, "x", v->type), *out = kernel_buf(k, BUF_OUT, "turned", t);
+	Buf *in = kernel_buf(k, BUF_IN, "x", v->type), *out = kernel_buf(k, BUF_OUT, "transposed", t);
 	Iter *it[MAX_RANK];
 	Node *kn;
 

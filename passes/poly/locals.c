@@ -465,12 +465,12 @@ static bool find_places(Scratch *s, const LNode *n)
 			else if (n->idx)
 				dim_is_const(poly_as_dim(s->p, n->idx), &x.at);
 			if (n->keep)
-				x.bytes = (int64_t)s->stage->threads * n->more *
+				x.bytes = (int64_t)s->stage->threads * n->scratch *
 					  dtype_info[n->buf[0]->dtype].bits / 8;
 			else
 				x.bytes = bytes_of(n->buf[0]);
 			vec_push(s->p->arena, &s->places, x);
-			more = more || n->more;
+			more = more || n->scratch;
 		}
 		more = find_places(s, n->body) || more;
 	}
@@ -527,7 +527,7 @@ static void run_scratch(Scratch *s, const LNode *n)
 				store_to(s, n, x);
 		}
 		run_scratch(s, n->body);
-		if (n->kind == LN_LOOP && n->loop != LOOP_TEAM)
+		if (n->kind == LN_LOOP && n->loop != LOOP_GROUP)
 			run_scratch(s, n->body);
 	}
 }

@@ -24,7 +24,7 @@ typedef struct Param {
 } Param;
 
 /*
- * X mod C in one execution, where X is not affine: skews of rows whose lengths are not known. It is some number below C, and a
+ * X mod C in one execution, where X is not affine: peels of rows whose lengths are not known. It is some number below C, and a
  * parameter, as though it were one number for all points. That it may be where X is of the point alone: what holds of all points
  * for any number holds of each for its own; and where nothing is asked of two of the execution's points, which may differ in it.
  */
@@ -66,7 +66,7 @@ typedef enum AxisKind {
 } AxisKind;
 
 typedef struct Axis {
-	Iter *it;	  /* fresh: one loop, or a part of one */
+	Iter *it;         /* fresh: one loop, or a part of one */
 	const Iter *loop; /* the whole of it */
 	AxisKind kind;
 } Axis;
@@ -137,11 +137,13 @@ typedef struct Poly {
 	Kernel *k; /* the original */
 	Schedule *s;
 	isl_ctx *isl;
-	isl_set *context; /* what holds of the first NCONTEXT parameters (poly_context), rests among them */
+	isl_set *
+		context; /* what holds of the first NCONTEXT parameters (poly_context), rests among them */
 	int ncontext;
 	VEC(Param) params;
 	VEC(Rest) rests;
-	const Exec *reads; /* whose rests are parameters while its bounds, places and conditions are read; or null */
+	const Exec *
+		reads; /* whose rests are parameters while its bounds, places and conditions are read; or null */
 	VEC(Split) splits;
 	VEC(Digit) digits;
 	Coords *coords; /* by statement */
@@ -214,7 +216,8 @@ typedef struct Dep {
 	bool weak;
 	const char *what;
 	const Buf *buf;
-	Expr *const *idx; /* a flow's: what of BUF the sink reads, over the iterators of its statement */
+	Expr *const *
+		idx; /* a flow's: what of BUF the sink reads, over the iterators of its statement */
 	int nidx;
 } Dep;
 

@@ -164,10 +164,10 @@ static void reduce(Walk *w, const LNode *n)
 
 static void folds(Walk *w, const LNode *n)
 {
-	Iter *const it[] = {n->fold->row, n->fold->col};
-	Expr *const rows = n->fold->valid ? resolve(w, n->fold->valid)
-					  : ex_int(w->p->pool, CT_I64, n->fold->rows);
-	Expr *const many[] = {rows, ex_int(w->p->pool, CT_I64, n->fold->cols)};
+	Iter *const it[] = {n->columns->row, n->columns->col};
+	Expr *const rows = n->columns->valid ? resolve(w, n->columns->valid)
+					     : ex_int(w->p->pool, CT_I64, n->columns->rows);
+	Expr *const many[] = {rows, ex_int(w->p->pool, CT_I64, n->columns->cols)};
 	int loops = w->loops.n, env = w->env.n;
 
 	for (int i = 0; i < 2; i++)
@@ -235,23 +235,23 @@ static void tile(Walk *w, const LNode *n)
 	w->order += 2;
 }
 
-/* PART for each element of a block's tile, and each term that the ring's round adds to it; or of a strip of it. */
+/* PART for each element of a block's tile, and each term that the pipeline's round adds to it; or of a strip of it. */
 static void product(Walk *w, const LNode *n, const Mma *m, LPart part)
 {
 	Poly *p = w->p;
 	int loops = w->loops.n, env = w->env.n;
-	Iter *const it[] = {n->kind == LN_DRAIN ? n->var : m->row, m->col, m->depth};
-	const int line = n->kind == LN_DRAIN && m->by_columns ? 1 : 0;
+	Iter *const it[] = {n->kind == LN_COPY_SUMS ? n->var : m->row, m->col, m->depth};
+	const int line = n->kind == LN_COPY_SUMS && m->by_columns ? 1 : 0;
 	Exec *e;
 
 	for (int i = 0; i < (part == PART_TERM ? 3 : 2); i++)
 		push_loop(w, it[i], AXIS_ANY, ex_int(p->pool, CT_I64, 0),
 			  ex_dim(p->pool, it[i]->extent), 1, it[i]->extent);
 	e = exec(w, n, part, w->order);
-	e->buf[0] = n->kind == LN_DRAIN ? n->buf[0] : m->acc;
+	e->buf[0] = n->kind == LN_COPY_SUMS ? n->buf[0] : m->acc;
 	e->idx = ex_add(p->pool,
 			ex_mul(p->pool, ex_iter(p->pool, w->loops.at[loops + line].it),
-			       ex_int(p->pool, CT_I64, n->kind == LN_DRAIN ? n->step : m->bn)),
+			       ex_int(p->pool, CT_I64, n->kind == LN_COPY_SUMS ? n->step : m->bn)),
 			ex_iter(p->pool, w->loops.at[loops + 1 - line].it));
 	pop_to(w, loops, env);
 }
@@ -292,14 +292,15 @@ static void stores(Walk *w, const LNode *n)
 
 static void walk(Walk *w, const LNode *n);
 
-/* LN_LOOP, LN_RING */
+/* LN_LOOP, LN_PIPELINE */
 static void loop(Walk *w, const LNode *n)
 {
-	const bool serial = n->kind == LN_RING || n->loop == LOOP_SERIAL || n->loop == LOOP_UNROLL;
+	const bool serial = n->kind == LN_PIPELINE || n->loop == LOOP_SERIAL ||
+			    n->loop == LOOP_UNROLL;
 	const int loops = w->loops.n, env = w->env.n;
 
 	push_loop(w, n->var, serial ? AXIS_SERIAL : AXIS_PARALLEL, resolve(w, n->lo),
-		  resolve(w, n->hi), n->kind == LN_RING ? 1 : n->step, n->var->extent);
+		  resolve(w, n->hi), n->kind == LN_PIPELINE ? 1 : n->step, n->var->extent);
 	walk(w, n->body);
 	pop_to(w, loops, env);
 }
@@ -308,7 +309,7 @@ static void visit(Walk *w, const LNode *n)
 {
 	switch (n->kind) {
 	case LN_LOOP:
-	case LN_RING: loop(w, n); break;
+	case LN_PIPELINE: loop(w, n); break;
 	case LN_LET: bind(w, n->var, resolve(w, n->lo)); break;
 	case LN_LOCAL:
 		local(w, n);
@@ -316,8 +317,8 @@ static void visit(Walk *w, const LNode *n)
 			product(w, n, n->mma, PART_INIT);
 		break;
 	case LN_MMA: product(w, n, n->mma, PART_TERM); break;
-	case LN_FOLD: folds(w, n); break;
-	case LN_DRAIN:
+	case LN_COLUMNS: folds(w, n); break;
+	case LN_COPY_SUMS:
 		if (n->part == PART_WRITE)
 			product(w, n, n->mma, PART_WRITE);
 		else

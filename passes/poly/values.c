@@ -398,7 +398,7 @@ static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
 
 			if (n->buf[c] != b)
 				continue;
-			if (n->kind == LN_DRAIN && n->mma->acc == e->buf[c])
+			if (n->kind == LN_COPY_SUMS && n->mma->acc == e->buf[c])
 				return true;
 			if (n->kind == LN_UPDATE && n->red == s->red &&
 			    n->val[c]->kind == EX_LOAD && n->val[c]->load.buf == e->buf[c])
@@ -502,7 +502,7 @@ void poly_check_values(Poly *p)
 		const LNodeKind kind = e->node->kind;
 		bool none = false;
 
-		if (kind == LN_TILE || kind == LN_MMA || kind == LN_DRAIN || kind == LN_LOCAL)
+		if (kind == LN_TILE || kind == LN_MMA || kind == LN_COPY_SUMS || kind == LN_LOCAL)
 			continue;
 		for (int j = 0; j < s->niters; j++)
 			none = none || dim_equals(s->iter[j]->extent, 0);

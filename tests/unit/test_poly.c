@@ -539,7 +539,7 @@ static void wrong_scratch(void)
 		sched_gpu(&(Module){.ctx = t.c}, &t80, t.clone, &t.s);
 		for (int n = 0, kept = 0;; n++) {
 			l = node(&t, LN_LOCAL, n);
-			if (l->more && kept++ == fault[i].local)
+			if (l->scratch && kept++ == fault[i].local)
 				break;
 		}
 		l->idx = ex_int(t.clone->pool, CT_I64, fault[i].at);
@@ -549,7 +549,7 @@ static void wrong_scratch(void)
 
 /* Accesses of a row begin up to 7 before it: as many as its number, or, not BY_ROW, that of the access, says, which is not
  * affine. Without the last END points. */
-static void skewed(Case *t, bool by_row, int64_t end)
+static void peeled(Case *t, bool by_row, int64_t end)
 {
 	LBuild b = l_build(t->clone, &t->s);
 	Stmt *s = t->clone->stmts.at[0];
@@ -573,7 +573,7 @@ static void skewed(Case *t, bool by_row, int64_t end)
 	l_close(&b, loop);
 }
 
-/* As skewed, the rows and their accesses one loop, whose variable says by how much. */
+/* As peeled, the rows and their accesses one loop, whose variable says by how much. */
 static void skewed_flat(Case *t)
 {
 	LBuild b = l_build(t->clone, &t->s);
@@ -630,23 +630,23 @@ static void rests(void)
 
 	read_case(&t, ZEROS);
 	skewed_flat(&t);
-	expect(&t, "each point of one loop skewed by a number of its own", POLY_UNPROVED, NULL);
+	expect(&t, "each point of one loop peeled by a number of its own", POLY_UNPROVED, NULL);
 
 	read_case(&t, ONE_PLACE);
 	skewed_columns(&t);
 	expect(&t, "an order between points whose numbers differ", POLY_UNPROVED, NULL);
 
 	read_case(&t, ZEROS);
-	skewed(&t, true, 0);
-	expect(&t, "each row skewed by a number of its own", POLY_PROVED, NULL);
+	peeled(&t, true, 0);
+	expect(&t, "each row peeled by a number of its own", POLY_PROVED, NULL);
 
 	read_case(&t, ZEROS);
-	skewed(&t, true, 1);
-	expect(&t, "skewed rows without their last points", POLY_WRONG, "is not carried out");
+	peeled(&t, true, 1);
+	expect(&t, "peeled rows without their last points", POLY_WRONG, "is not carried out");
 
 	read_case(&t, ZEROS);
-	skewed(&t, false, 0);
-	expect(&t, "each point skewed by a number of its own", POLY_UNPROVED, NULL);
+	peeled(&t, false, 0);
+	expect(&t, "each point peeled by a number of its own", POLY_UNPROVED, NULL);
 }
 
 static void limits(void)

@@ -51,13 +51,13 @@ static void put_all(Tidy *t, LNode *n)
 	put(t, &n->hi);
 	if (n->var)
 		forget(t, n->var);
-	if (n->fold) {
-		put(t, &n->fold->valid);
-		forget(t, n->fold->col);
-		forget(t, n->fold->row);
+	if (n->columns) {
+		put(t, &n->columns->valid);
+		forget(t, n->columns->col);
+		forget(t, n->columns->row);
 	}
 	put(t, &n->idx);
-	put(t, &n->skew);
+	put(t, &n->peel);
 	put(t, &n->guard);
 	for (int i = 0; i < n->nout; i++)
 		put(t, &n->val[i]);
@@ -149,15 +149,15 @@ static void name_apart(Scope *s, const LNode *n)
 		const int before = s->in.n;
 
 		enter(s, n->var);
-		enter(s, n->slot);
+		enter(s, n->stage);
 		if (n->fill) {
 			enter(s, n->fill->row);
 			enter(s, n->fill->chunk);
 			enter(s, n->fill->elem);
 		}
-		if (n->fold) {
-			enter(s, n->fold->col);
-			enter(s, n->fold->row);
+		if (n->columns) {
+			enter(s, n->columns->col);
+			enter(s, n->columns->row);
 		}
 		name_apart(s, n->body);
 		if (n->kind != LN_LET)
@@ -176,7 +176,7 @@ void l_tidy(Schedule *s)
 		Scope scope = {.arena = s->kernel->arena};
 
 		tidy(&t, &st->body);
-		if (!st->team)
+		if (!st->group)
 			continue;
 		enter(&scope, st->var);
 		enter(&scope, st->first);

@@ -52,9 +52,9 @@ static void look(void *arg, Stmt *s, Expr *load)
 	x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
 	if (m && !dim_equals(affine_coef(c, &a, m), 0))
 		x->m = -1;
-	while (x->pack > 1 &&
-	       (x->pack * bits / 8 > PACK_BYTES || !affine_aligned(c, &a, n, x->pack)))
-		x->pack /= 2;
+	while (x->vector > 1 &&
+	       (x->vector * bits / 8 > VECTOR_BYTES || !affine_aligned(c, &a, n, x->vector)))
+		x->vector /= 2;
 }
 
 static bool is_row(const Across *x, int b)
@@ -78,7 +78,7 @@ static void find_rows(Across *x, const Few *few)
 	x->few.n = 0;
 	x->rows = 1;
 	for (int b = 0; b < x->r->band->n; b++) {
-		Across trial = {.r = x->r, .n = x->n, .m = b, .pack = MOST_PACK};
+		Across trial = {.r = x->r, .n = x->n, .m = b, .vector = MOST_VECTOR};
 		int64_t v;
 
 		if (b == x->n || !dim_is_const(x->r->band->iter[b]->extent, &v) || v > MOST_ROWS ||
@@ -99,15 +99,16 @@ static void find_rows(Across *x, const Few *few)
 
 /* Columns of rows that are no whole sectors, and more than a warp has lanes: in parts that are alike, as wide as a thread has
  * states for. Every so many rows begin at the same place of a sector, and those are a warp's. */
-static bool shape_skewed(Across *x)
+static bool shape_peeled(Across *x)
 {
 	enum { MOST_THREADS = 2 * FOLD_THREADS };
 	const int64_t sector = SECTOR / x->bytes,
-		      most = (x->bytes < 4 ? FOLD_BLOCKS : FOLD_BLOCKS / 2) * WARP - (sector - 1);
+		      most = (x->bytes < 4 ? COLUMN_BLOCKS : COLUMN_BLOCKS / 2) * WARP -
+			     (sector - 1);
 	int64_t n, parts;
 
 	if (x->few.n || x->by <= 0 || !dim_is_const(x->r->band->iter[x->n]->extent, &n) ||
-	    n <= WARP || (x->pack > 1 && x->by % SECTOR == 0 && n % sector == 0))
+	    n <= WARP || (x->vector > 1 && x->by % SECTOR == 0 && n % sector == 0))
 		return false;
 	while (x->by * (x->threads / WARP) % SECTOR && x->threads < MOST_THREADS)
 		x->threads *= 2;
@@ -117,7 +118,7 @@ static bool shape_skewed(Across *x)
 	}
 	parts = (n + most - 1) / most;
 	x->cols = (n + parts - 1) / parts;
-	x->skewed = (int)((x->cols + sector - 1 + WARP - 1) / WARP);
+	x->peeled = (int)((x->cols + sector - 1 + WARP - 1) / WARP);
 	x->left = SHARED - x->cols * (x->threads / WARP) * 8;
 	return true;
 }
@@ -131,21 +132,22 @@ static void shape(Across *x, const Gpu *gpu)
 	int64_t many;
 	bool run;
 
-	while (x->pack > 1 && !x->few.lanes && !dim_multiple(c, n, x->pack))
-		x->pack /= 2;
-	if (shape_skewed(x))
+	while (x->vector > 1 && !x->few.lanes && !dim_multiple(c, n, x->vector))
+		x->vector /= 2;
+	if (shape_peeled(x))
 		return;
-	x->cols = x->pack == 1 ? WARP : LINE / x->bytes;
-	if (x->cols > WARP * x->pack) /* no more threads along the columns than a warp has */
-		x->cols = WARP * x->pack;
-	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->pack)
+	x->cols = x->vector == 1 ? WARP : LINE / x->bytes;
+	if (x->cols > WARP * x->vector) /* no more threads along the columns than a warp has */
+		x->cols = WARP * x->vector;
+	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->vector)
 		x->cols /= 2;
-	while (x->cols > x->pack && x->rows * x->cols * FOLD_THREADS / WARP * 8 > SHARED)
+	while (x->cols > x->vector && x->rows * x->cols * FOLD_THREADS / WARP * 8 > SHARED)
 		x->cols /= 2;
-	while (x->few.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 && x->cols > x->pack)
+	while (x->few.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 && x->cols > x->vector)
 		x->cols /= 2;
 	run = !x->few.n && dim_is_const(n, &many) && many <= x->cols && x->by % SECTOR;
-	for (int64_t cols = x->cols; x->pack > 1 && cols > SECTOR / x->bytes && cols > x->pack;) {
+	for (int64_t cols = x->cols;
+	     x->vector > 1 && cols > SECTOR / x->bytes && cols > x->vector;) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
 		for (int b = 0; b < x->r->band->n; b++)
 			if (b != x->n && !is_row(x, b))
@@ -205,8 +207,8 @@ static void place_band(Across *x)
 		if (i != x->n && !is_row(x, i))
 			split[n++] = r->rep[i];
 	split[n++] = x->block;
-	l_stage(b, "fold", iters_points(c, split, n));
-	b->stage->team = b->stage->threads = x->threads;
+	l_stage(b, "columns", iters_points(c, split, n));
+	b->stage->group = b->stage->threads = x->threads;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	r->v0 = ex_mul(b->p, ex_iter(b->p, x->block), l_int(b, x->cols));
 	r->as[x->n] = r->pos[x->n] = ex_add(b->p, r->v0, ex_iter(b->p, x->col));
@@ -246,7 +248,7 @@ static LNode *fold_open(const Across *x)
 {
 	LBuild *b = x->r->b;
 	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, x->rows * x->cols));
-	LNode *loop = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, x->rows * x->cols), 1);
+	LNode *loop = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, x->rows * x->cols), 1);
 
 	l_let(b, x->col, ex_op2(b->p, IN_mod, ex_iter(b->p, t), l_int(b, x->cols)));
 	l_let(b, x->row, ex_op2(b->p, IN_floordiv, ex_iter(b->p, t), l_int(b, x->cols)));
@@ -286,7 +288,7 @@ static void find_at(void *arg, Expr *e)
 }
 
 /* How far after a sector's begin the block's first column of a row is, in terms VAL; of what the block has it begins there. */
-static Expr *skew_of(const Across *x, Expr *val)
+static Expr *peel_of(const Across *x, Expr *val)
 {
 	ExprPool *p = x->r->b->p;
 	Skew s = {x, NULL};
@@ -321,12 +323,13 @@ void fold_sum(Across *x, Stmt *s, const Points *p)
 	l_node(b, LN_LOCAL)->buf[0] = x->acc;
 	fold_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
 		   PART_INIT);
-	n = row_state_node(r, LN_FOLD, s, &x->acc, at, p->e, x->guard);
-	n->fold = NEW(b->arena, Fold);
-	*n->fold = (Fold){x->col, x->row, x->few.lanes, (int)x->cols, (int)x->rows, x->valid};
-	n->pack = x->few.lanes ? 0 : x->skewed ? x->skewed : x->pack;
-	if (x->skewed)
-		n->skew = skew_of(x, p->e[0]);
+	n = row_state_node(r, LN_COLUMNS, s, &x->acc, at, p->e, x->guard);
+	n->columns = NEW(b->arena, ColumnReduction);
+	*n->columns = (ColumnReduction){x->col,       x->row,       x->few.lanes,
+					(int)x->cols, (int)x->rows, x->valid};
+	n->vector = x->few.lanes ? 0 : x->peeled ? x->peeled : x->vector;
+	if (x->peeled)
+		n->peel = peel_of(x, p->e[0]);
 	n->var = p->it[0];
 	n->lo = l_int(b, 0);
 	n->hi = row_extent(r, p->it[0]);
@@ -349,14 +352,14 @@ static void sum(Across *x, Stmt *s)
 
 bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const Few *few)
 {
-	Across x = {.r = r, .n = along, .m = -1, .pack = MOST_PACK, .threads = FOLD_THREADS};
+	Across x = {.r = r, .n = along, .m = -1, .vector = MOST_VECTOR, .threads = FOLD_THREADS};
 
 	if (along < 0 || !takes(r, few))
 		return false;
 	find_rows(&x, few);
 	if (few->lanes) {
 		x.bytes = dtype_info[few->lanes->dtype].bits / 8;
-		x.pack = MMA_ROWS;
+		x.vector = MMA_ROWS;
 	} else {
 		stmt_loads(r->k->stmts.at[r->first], look, &x);
 	}

@@ -9,12 +9,12 @@ enum { FOLD_THREADS = 256 };
 
 typedef struct Across {
 	Row *r;
-	int n, m;        /* of the band; M: a trial, -1 where the matrix has it */
-	Few few;         /* none: a block has one row */
-	int pack, bytes; /* of what runs along N */
-	int64_t by;      /* bytes from one term of it to the next; 0: that is not known */
+	int n, m;          /* of the band; M: a trial, -1 where the matrix has it */
+	Few few;           /* none: a block has one row */
+	int vector, bytes; /* of what runs along N */
+	int64_t by;        /* bytes from one term of it to the next; 0: that is not known */
 	int threads,
-		skewed; /* SKEWED: columns of a thread, a warp apart, where rows begin anywhere in a sector; else 0 */
+		peeled; /* SKEWED: columns of a thread, a warp apart, where rows begin anywhere in a sector; else 0 */
 	int64_t cols, rows;
 	Iter *col, *row, *block, *some; /* SOME: which block of rows, null: one has all */
 	Expr *guard;                    /* the column is there; null: all are */

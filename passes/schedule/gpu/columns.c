@@ -12,12 +12,12 @@ enum {
 	MOST_SIDE = 8 * WARP,
 	USUAL_SIDE = 4 * WARP, /* at most, where a block has enough elements so */
 	LEAST_SIDE = WARP,
-	SERIAL_TERMS = 64, /* so many, or fewer, a thread sums alone */
-	FEW_ELEMENTS = 1 << 8,   /* of a block: it has nearly nothing to do */
+	SERIAL_TERMS = 64,     /* so many, or fewer, a thread sums alone */
+	FEW_ELEMENTS = 1 << 8, /* of a block: it has nearly nothing to do */
 	ENOUGH_ELEMENTS = 1 << 10,
 	MANY_ELEMENTS = 8 << 10, /* it has more threads */
 	STATIC = 48 << 10,       /* bytes that a block may share whatever the launch says */
-	KNOWN_TERMS = 1 << 20 /* no block holds so many */
+	KNOWN_TERMS = 1 << 20    /* no block holds so many */
 };
 
 /* ---- What is taken ---- */
@@ -171,13 +171,13 @@ static void share(Columns *c)
 
 	x->threads = c->terms * c->wide > MANY_ELEMENTS ? 2 * FOLD_THREADS : FOLD_THREADS;
 	x->cols = c->wide;
-	x->skewed = (int)((c->wide + before(c) + WARP - 1) / WARP);
+	x->peeled = (int)((c->wide + before(c) + WARP - 1) / WARP);
 	c->run = dim_equals(c->group->extent, c->wide) && c->wide * 4 < c->side * 3;
 	if (c->terms <= SERIAL_TERMS || c->wide > WARP / 2)
 		return;
 	for (x->cols = 1; x->cols < c->wide;)
 		x->cols *= 2;
-	x->skewed = 0;
+	x->peeled = 0;
 }
 
 /* Bytes of shared memory: states and what the band's points have; and what is of all terms. */
@@ -250,8 +250,8 @@ static void open_stage(Columns *c)
 		if (&c->all[i] != c->group)
 			split[n++] = r->rep[c->all[i].of[c->all[i].n - 1]];
 	split[n++] = block;
-	l_stage(b, "fold", iters_points(ctx, split, n));
-	b->stage->team = b->stage->threads = x->threads;
+	l_stage(b, "columns", iters_points(ctx, split, n));
+	b->stage->group = b->stage->threads = x->threads;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 	l_let(b, x->block, ex_mul(b->p, ex_iter(b->p, block), l_int(b, c->wide)));
 	c->many = l_int(b, c->wide);
@@ -266,7 +266,7 @@ static void serial_sum(Columns *c, Stmt *s, const Points *p)
 	LBuild *b = r->b;
 	Iter *t = l_iter(b, "t", dim_const(r->k->ctx, c->wide));
 	const bool few = columns_unrolled(c, c->terms);
-	LNode *loop = l_loop(b, LOOP_TEAM, t, l_int(b, 0), c->many, 1), *terms = NULL, *n;
+	LNode *loop = l_loop(b, LOOP_GROUP, t, l_int(b, 0), c->many, 1), *terms = NULL, *n;
 	Buf *acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 0, NULL), *out;
 	Expr *zero = l_int(b, 0), *at;
 
@@ -317,7 +317,7 @@ static void inner_stmt(Columns *c, Stmt *s)
 
 bool gpu_columns(Row *r, const Gpu *gpu, int along)
 {
-	Columns c = {.x = {.r = r, .n = along, .m = -1, .pack = 1, .rows = 1}, .begins = SECTOR};
+	Columns c = {.x = {.r = r, .n = along, .m = -1, .vector = 1, .rows = 1}, .begins = SECTOR};
 	const Row was = *r;
 	Buf *out;
 	Expr *at;

@@ -42,7 +42,7 @@ static bool runs_on(const Columns *c, Expr *at)
 }
 
 /* How far after a sector's begin the row of TERM is AT. */
-static Expr *skew(const Columns *c, Expr *at, Expr *term)
+static Expr *peel(const Columns *c, Expr *at, Expr *term)
 {
 	LBuild *b = c->x.r->b;
 	Iter *from[2] = {c->term, c->x.col};
@@ -93,7 +93,7 @@ static Expr *place(Columns *c, Expr *at, Iter *t, Expr *term)
 	Expr *col = ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, c->side));
 
 	if (at)
-		col = ex_sub(p, col, skew(c, at, term));
+		col = ex_sub(p, col, peel(c, at, term));
 	l_let(b, c->x.col, col);
 	return ex_and(p, ex_op2(p, IN_ge, col, l_int(b, 0)), ex_op2(p, IN_lt, col, c->many));
 }
@@ -159,7 +159,7 @@ static void by_run(Columns *c, Expr *at, Iter *t, Element *e)
 	Expr *first = ex_iter(p, t), *u = ex_iter(p, run);
 
 	if (at) {
-		first = ex_sub(p, first, skew(c, at, l_int(b, 0)));
+		first = ex_sub(p, first, peel(c, at, l_int(b, 0)));
 		first = ex_op3(p, IN_select, ex_op2(p, IN_lt, first, l_int(b, 0)),
 			       ex_add(p, first, l_int(b, x->threads)), first);
 	}
@@ -175,7 +175,7 @@ LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val)
 	Element e = {.val = val};
 	LNode *store;
 
-	e.open[e.n++] = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, c->x.threads), 1);
+	e.open[e.n++] = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, c->x.threads), 1);
 	(c->run && (!at || runs_on(c, at)) ? by_run : by_rows)(c, at, t, &e);
 	store = l_store(b, out, to, e.val, e.guard);
 	while (e.n)

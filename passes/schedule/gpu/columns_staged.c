@@ -240,7 +240,7 @@ static void declare(Columns *c, const Held *t)
 static void fetch_terms(Columns *c, const Held *t)
 {
 	LBuild *b = c->x.r->b;
-	LNode *loop = l_loop(b, LOOP_TEAM, c->term, l_int(b, 0), row_extent(c->x.r, c->term), 1);
+	LNode *loop = l_loop(b, LOOP_GROUP, c->term, l_int(b, 0), row_extent(c->x.r, c->term), 1);
 
 	l_store(b, t->buf, ex_iter(b->p, c->term), t->load, NULL);
 	l_close(b, loop);
@@ -285,7 +285,7 @@ static void tile_local(Columns *c, const Stmt *s, Held *tile)
 		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
 		const int g = it ? band_index(r->band, s, it) : -1;
 
-		r->keep[t->id][d] = g == c->x.n                            ? KEEP_BLOCK
+		r->keep[t->id][d] = g == c->x.n                           ? KEEP_BLOCK
 				    : g >= 0 || dim_equals(t->dims[d], 1) ? KEEP_NOT
 									  : KEEP_ALL;
 		if (r->keep[t->id][d] == KEEP_NOT)

@@ -3,7 +3,7 @@
  * The strategy *contraction* on a GPU. A block has a tile of the result, BM rows of m by BN columns of n:
  *
  *   p over (g, block of n, block of m)        a block each
- *     ring over blocks of k, BK terms           fills run ahead of what reads them
+ *     pipeline over blocks of k, BK terms           fills run ahead of what reads them
  *       fill A's tile, fill B's tile              operand expressions, in chunks of 16 bytes where they lie so
  *       sums += A tile * B tile                   registers
  *     for strips of the sums
@@ -26,7 +26,7 @@ typedef struct Look {
 	Iter *const *it; /* of N iterators the last; JOINED: they are one */
 	int n;
 	bool joined;
-	int pack;
+	int vector;
 	int wide; /* loads that are one aligned access of PACK elements along it */
 } Look;
 
@@ -48,17 +48,17 @@ static void look_at_load(void *arg, Expr *e)
 	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
 	    !ex_affine(c, e->load.idx[0], &a) ||
 	    !dim_equals(affine_coef(c, &a, l->it[l->n - 1]), 1) ||
-	    !dim_multiple(c, a.base, l->pack))
+	    !dim_multiple(c, a.base, l->vector))
 		return;
 	for (int i = 0; i < a.n; i++)
-		if (!dim_multiple(c, a.coef[i], l->pack) && !runs(l, a.iter[i]))
+		if (!dim_multiple(c, a.coef[i], l->vector) && !runs(l, a.iter[i]))
 			return;
 	l->wide++;
 }
 
-static int wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int pack)
+static int wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector)
 {
-	Look l = {k, it, n, joined, pack, 0};
+	Look l = {k, it, n, joined, vector, 0};
 
 	ex_walk(e, look_at_load, &l);
 	return l.wide;
@@ -94,15 +94,15 @@ static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool join
 {
 	Iter *last = it[n - 1];
 	Dim *run = joined ? gemm_product(g, it, n) : last->extent;
-	int pack = PACK_BYTES / bytes;
+	int vector = VECTOR_BYTES / bytes;
 
 	if (o->guard && expr_has_iter(o->guard, last))
 		return 1;
-	while (pack > 1 &&
-	       !((dim_multiple(g->k->ctx, run, pack) || padded_along(o, last) % pack == 0) &&
-		 wide_loads(g->k, o->val, it, n, joined, pack)))
-		pack /= 2;
-	return pack;
+	while (vector > 1 &&
+	       !((dim_multiple(g->k->ctx, run, vector) || padded_along(o, last) % vector == 0) &&
+		 wide_loads(g->k, o->val, it, n, joined, vector)))
+		vector /= 2;
+	return vector;
 }
 
 static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Iter *const *side,
@@ -111,7 +111,7 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 	Gemm *g = &gg->g;
 	Placing pl = {.g = g, .s = g->c.s};
 	const Contraction *c = &g->c;
-	int bytes, packs[2], units[2]; /* along k, along the side */
+	int bytes, vectors[2], units[2]; /* along k, along the side */
 
 	o->val = gemm_placed(&pl, val);
 	o->guard = gemm_placed(&pl, guard);
@@ -122,22 +122,23 @@ static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Ite
 	o->lanes = gg->s.kind && !guard && fragments_find(g->k, c, val, side, nside, &o->fragments);
 	if (o->lanes) {
 		o->along = o->k_joins = o->side_joins = true;
-		o->pack = PACK_BYTES / bytes;
+		o->vector = VECTOR_BYTES / bytes;
 		o->async = g->t->gpu->sm >= 80;
 		return;
 	}
 	o->k_joins = joins_all(g, o, c->k, c->nk);
 	o->side_joins = joins_all(g, o, side, nside);
-	packs[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
-	packs[1] = chunk_of(g, o, side, nside, o->side_joins, bytes);
+	vectors[0] = chunk_of(g, o, c->k, c->nk, o->k_joins, bytes);
+	vectors[1] = chunk_of(g, o, side, nside, o->side_joins, bytes);
 	units[0] = wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, 1);
 	units[1] = wide_loads(g->k, o->val, side, nside, o->side_joins, 1);
-	o->along = packs[0] > packs[1] || (packs[0] == packs[1] && units[0] >= units[1]);
-	o->pack = packs[!o->along];
+	o->along = vectors[0] > vectors[1] || (vectors[0] == vectors[1] && units[0] >= units[1]);
+	o->vector = vectors[!o->along];
 	o->async = g->t->gpu->sm >= 80 && o->val->kind == EX_LOAD && !o->val->load.buf->data &&
-		   o->val->load.buf->dtype == o->type && o->pack * bytes >= 4 && units[!o->along] &&
-		   (o->along ? wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, o->pack)
-			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->pack));
+		   o->val->load.buf->dtype == o->type && o->vector * bytes >= 4 &&
+		   units[!o->along] &&
+		   (o->along ? wide_loads(g->k, o->val, c->k, c->nk, o->k_joins, o->vector)
+			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->vector));
 }
 
 /* Whether all results lie along rows of the matrix, not along its columns' iterators. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop tree of a contraction's block on a GPU: fills, the ring, and the statements that follow. */
+/* The loop tree of a contraction's block on a GPU: fills, the pipeline, and the statements that follow. */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -63,13 +63,13 @@ static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
  * blocks where their size divides it.
  */
 static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block, int size,
-		    Expr *chunk, int pack, Expr *elem)
+		    Expr *chunk, int vector, Expr *elem)
 {
 	Gemm *g = &x->gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Iter *last = it[n - 1];
-	Expr *in = ex_mul(p, chunk, l_int(b, pack)), *at;
+	Expr *in = ex_mul(p, chunk, l_int(b, vector)), *at;
 
 	if (elem)
 		in = ex_add(p, in, elem);
@@ -87,14 +87,14 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 		name(x, last, ex_add(p, ex_mul(p, ex_iter(p, q), l_int(b, size)), in));
 		at = ex_op2(p, IN_floordiv, block, many);
 	} else {
-		Expr *many = ex_dim(p, split_of(x, last->extent, pack));
-		Dim *all = split_of(x, gemm_product(g, it, n), pack);
+		Expr *many = ex_dim(p, split_of(x, last->extent, vector));
+		Dim *all = split_of(x, gemm_product(g, it, n), vector);
 		Iter *c = let(x, "c", all,
-			      ex_add(p, ex_mul(p, block, l_int(b, size / pack)), chunk)),
-		     *q = let(x, last->name, split_of(x, last->extent, pack),
+			      ex_add(p, ex_mul(p, block, l_int(b, size / vector)), chunk)),
+		     *q = let(x, last->name, split_of(x, last->extent, vector),
 			      ex_op2(p, IN_mod, ex_iter(p, c), many));
 
-		in = ex_mul(p, ex_iter(p, q), l_int(b, pack));
+		in = ex_mul(p, ex_iter(p, q), l_int(b, vector));
 		name(x, last, elem ? ex_add(p, in, elem) : in);
 		at = ex_op2(p, IN_floordiv, ex_iter(p, c), many);
 	}
@@ -102,7 +102,7 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 }
 
 /* BLOCK * SIZE + CHUNK * PACK < ALL, where that says anything. */
-static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int pack, Dim *all)
+static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int vector, Dim *all)
 {
 	ExprPool *p = g->b.p;
 
@@ -112,14 +112,14 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int pack, D
 		return NULL;
 	before = ex_op2(p, IN_lt,
 			ex_add(p, ex_mul(p, block, l_int(&g->b, size)),
-			       ex_mul(p, chunk, l_int(&g->b, pack))),
+			       ex_mul(p, chunk, l_int(&g->b, vector))),
 			ex_dim(p, all));
 	return before->kind == EX_CONST && before->i ? NULL : before;
 }
 
 /* ---- Fills ---- */
 
-/* A row of the tile is MMA_ROWS of the side by what the block of the ring has of terms, one run of memory. */
+/* A row of the tile is MMA_ROWS of the side by what the block of the pipeline has of terms, one run of memory. */
 static void emit_lanes(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side,
 		       Expr *kb, Expr *slot)
 {
@@ -134,18 +134,18 @@ static void emit_lanes(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block
 	Expr *row, *in, *term;
 
 	*f = (Fill){.row = l_iter(b, "r", dim_const(g->k->ctx, rows)),
-		    .chunk = l_iter(b, "c", dim_const(g->k->ctx, cols / o->pack)),
-		    .elem = l_iter(b, "e", dim_const(g->k->ctx, o->pack)),
+		    .chunk = l_iter(b, "c", dim_const(g->k->ctx, cols / o->vector)),
+		    .elem = l_iter(b, "e", dim_const(g->k->ctx, o->vector)),
 		    .rows = rows,
-		    .chunks = cols / o->pack,
-		    .pack = o->pack,
+		    .chunks = cols / o->vector,
+		    .vector = o->vector,
 		    .async = o->async};
 	n->fill = f;
 	b->tail = &n->body;
 	name_at(&names, g->c.k, g->c.nk, x->joins, kb, gg->s.bk, l_int(b, 0), 1, NULL);
 	term = ex_subst_iters(p, x->term, names.from, names.to, names.n);
 	row = ex_iter(p, f->row);
-	in = ex_add(p, ex_mul(p, ex_iter(p, f->chunk), l_int(b, o->pack)), ex_iter(p, f->elem));
+	in = ex_add(p, ex_mul(p, ex_iter(p, f->chunk), l_int(b, o->vector)), ex_iter(p, f->elem));
 	l_store(b, buf,
 		ex_add(p,
 		       ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
@@ -176,31 +176,31 @@ static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block,
 	f = NEW(b->arena, Fill);
 	n = l_node(b, LN_FILL);
 	f->rows = rows;
-	f->pack = o->pack;
-	f->chunks = cols / o->pack;
+	f->vector = o->vector;
+	f->chunks = cols / o->vector;
 	f->async = o->async;
 	f->row = l_iter(b, "r", dim_const(ctx, rows));
 	f->chunk = l_iter(b, "c", dim_const(ctx, f->chunks));
-	f->elem = l_iter(b, "e", dim_const(ctx, f->pack));
+	f->elem = l_iter(b, "e", dim_const(ctx, f->vector));
 	n->fill = f;
 	b->tail = &n->body;
 	row = ex_iter(p, f->row);
 	chunk = ex_iter(p, f->chunk);
-	elem = f->pack > 1 ? ex_iter(p, f->elem) : NULL;
+	elem = f->vector > 1 ? ex_iter(p, f->elem) : NULL;
 	name_at(&x, g->c.k, g->c.nk, o->k_joins, kb, gg->s.bk, o->along ? chunk : row,
-		o->along ? o->pack : 1, o->along ? elem : NULL);
+		o->along ? o->vector : 1, o->along ? elem : NULL);
 	name_at(&x, o->side, o->nside, o->side_joins, side_block, side, o->along ? row : chunk,
-		o->along ? 1 : o->pack, o->along ? NULL : elem);
-	guard = ex_and(
-		p, guard,
-		before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->pack : 1, g->kk));
+		o->along ? 1 : o->vector, o->along ? NULL : elem);
+	guard = ex_and(p, guard,
+		       before_end(g, kb, gg->s.bk, o->along ? chunk : row, o->along ? o->vector : 1,
+				  g->kk));
 	guard = ex_and(p, guard,
 		       before_end(g, side_block, side, o->along ? row : chunk,
-				  o->along ? 1 : o->pack, side_all));
+				  o->along ? 1 : o->vector, side_all));
 	if (o->guard)
 		guard = ex_and(p, guard, ex_subst_iters(p, o->guard, x.from, x.to, x.n));
 	at = ex_add(p, ex_mul(p, ex_add(p, ex_mul(p, slot, l_int(b, rows)), row), l_int(b, cols)),
-		    ex_mul(p, chunk, l_int(b, o->pack)));
+		    ex_mul(p, chunk, l_int(b, o->vector)));
 	l_store(b, buf, elem ? ex_add(p, at, elem) : at,
 		ex_subst_iters(p, o->val, x.from, x.to, x.n), guard);
 	l_close(b, n);
@@ -220,7 +220,7 @@ static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
 /* Elements of a chunk of all results, along LAST, the last iterator of a side: one access of each and of the strip. */
 static int result_chunk(Gemm *g, const Iter *last)
 {
-	int pack = PACK_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
+	int vector = VECTOR_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
 
 	for (int i = 0; i < g->nstmts; i++) {
 		const Stmt *s = g->k->stmts.at[i];
@@ -232,20 +232,20 @@ static int result_chunk(Gemm *g, const Iter *last)
 			continue;
 		if (i && guarded_along(g, s, last))
 			return 1;
-		while (pack > 1 && !ok) {
+		while (vector > 1 && !ok) {
 			ok = dtype_info[o->dtype].bits >= 8 &&
-			     pack * dtype_info[o->dtype].bits <= PACK_BYTES * 8 &&
-			     dim_multiple(g->k->ctx, last->extent, pack) &&
+			     vector * dtype_info[o->dtype].bits <= VECTOR_BYTES * 8 &&
+			     dim_multiple(g->k->ctx, last->extent, vector) &&
 			     ex_affine(g->k->ctx, flat_index(g->k, o, s->widx), &a) &&
-			     dim_multiple(g->k->ctx, a.base, pack);
+			     dim_multiple(g->k->ctx, a.base, vector);
 			for (int j = 0; ok && j < a.n; j++)
 				ok = gemm_original(g, s, a.iter[j]) == last
 					     ? dim_equals(a.coef[j], 1)
-					     : dim_multiple(g->k->ctx, a.coef[j], pack);
-			pack = ok ? pack : pack / 2;
+					     : dim_multiple(g->k->ctx, a.coef[j], vector);
+			vector = ok ? vector : vector / 2;
 		}
 	}
-	return pack;
+	return vector;
 }
 
 static Expr *in_block(Gemm *g, const Iter *block, int size, const Iter *in)
@@ -258,7 +258,7 @@ static Expr *in_block(Gemm *g, const Iter *block, int size, const Iter *in)
 
 /* The results of a strip's points: every statement's value is an expression of the sum and of what it reads. */
 static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Expr *guard,
-			 Iter *elem, int pack, Expr *m, Expr *col)
+			 Iter *elem, int vector, Expr *m, Expr *col)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
@@ -282,9 +282,9 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 			some = ex_and(p, some,
 				      ex_subst_iters(p, gemm_placed(&pl, s->guard), x->from, x->to,
 						     x->n));
-		if (pack > 1) {
-			loop = l_loop(b, LOOP_VECTOR, elem, l_int(b, 0), l_int(b, pack), 1);
-			loop->pack = pack;
+		if (vector > 1) {
+			loop = l_loop(b, LOOP_VECTOR, elem, l_int(b, 0), l_int(b, vector), 1);
+			loop->vector = vector;
 		}
 		gemm_does(g,
 			  l_store(b, o, ex_subst_iters(p, at, x->from, x->to, x->n),
@@ -295,8 +295,8 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 	}
 }
 
-static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2, Spread spread,
-		      int64_t at)
+static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, int d2,
+		      Swizzle swizzle, int64_t at)
 {
 	LBuild *b = &gg->g.b;
 	Ctx *c = gg->g.k->ctx;
@@ -304,21 +304,22 @@ static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, in
 	Buf *buf = kernel_temp(b->k, what, t, d2 ? 3 : d1 ? 2 : 1, dims);
 	LNode *n = l_node(b, LN_LOCAL);
 
-	buf->spread = spread;
+	buf->swizzle = swizzle;
 	n->buf[0] = buf;
 	n->idx = at >= 0 ? l_int(b, at) : NULL;
 	return n;
 }
 
 /* The row of the tile that row R of strip S is; both are of PACK rows each. */
-static Expr *strip_row(Gemm *g, const Mma *m, Iter *r, Iter *s, int pack)
+static Expr *strip_row(Gemm *g, const Mma *m, Iter *r, Iter *s, int vector)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	Expr *unit = l_int(b, mma_strip(m) / pack), *row = ex_iter(p, r);
+	Expr *unit = l_int(b, mma_part_rows(m) / vector), *row = ex_iter(p, r);
 
-	return ex_add(p, ex_add(p, ex_op2(p, IN_mod, row, unit), ex_mul(p, ex_iter(p, s), unit)),
-		      ex_mul(p, ex_op2(p, IN_floordiv, row, unit), l_int(b, m->bm / m->wm / pack)));
+	return ex_add(
+		p, ex_add(p, ex_op2(p, IN_mod, row, unit), ex_mul(p, ex_iter(p, s), unit)),
+		ex_mul(p, ex_op2(p, IN_floordiv, row, unit), l_int(b, m->bm / m->wm / vector)));
 }
 
 /* Row ROW and column COL of the whole matrix exist. */
@@ -335,7 +336,7 @@ static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
-	LNode *n = l_node(b, LN_DRAIN);
+	LNode *n = l_node(b, LN_COPY_SUMS);
 	Expr *row, *col;
 
 	n->buf[0] = strip;
@@ -343,7 +344,7 @@ static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
 	n->idx = ex_iter(p, s);
 	n->step = ld;
 	n->mma = m;
-	n->var = l_iter(b, "r", dim_const(g->k->ctx, mma_strip(m) * m->wm));
+	n->var = l_iter(b, "r", dim_const(g->k->ctx, mma_part_rows(m) * m->wm));
 	if (gemm_stores(g, g->c.s))
 		return;
 	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)),
@@ -354,11 +355,11 @@ static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
 }
 
 /* Element ELEM (null: 0) of chunk CHUNK, of PACK elements, of what begins AT. */
-static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int pack, Expr *elem)
+static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int vector, Expr *elem)
 {
 	ExprPool *p = g->b.p;
 
-	at = ex_add(p, at, ex_mul(p, chunk, l_int(&g->b, pack)));
+	at = ex_add(p, at, ex_mul(p, chunk, l_int(&g->b, vector)));
 	return elem ? ex_add(p, at, elem) : at;
 }
 
@@ -370,44 +371,45 @@ static void emit_strips(GpuGemm *gg, Mma *m)
 	ExprPool *p = b->p;
 	Ctx *ctx = g->k->ctx;
 	const bool down = m->by_columns;
-	const int unit = mma_strip(m), rows = unit * m->wm, strips = m->bm / m->wm / unit,
+	const int unit = mma_part_rows(m), rows = unit * m->wm, strips = m->bm / m->wm / unit,
 		  ld = (down ? rows : m->bn) + mma_pad(m),
-		  pack = result_chunk(g, down ? g->c.m[g->c.nm - 1] : g->c.n[g->c.nn - 1]),
-		  mpack = down ? pack : 1, npack = down ? 1 : pack, nr = rows / mpack,
-		  nc = m->bn / npack;
+		  vector = result_chunk(g, down ? g->c.m[g->c.nm - 1] : g->c.n[g->c.nn - 1]),
+		  mvector = down ? vector : 1, nvector = down ? 1 : vector, nr = rows / mvector,
+		  nc = m->bn / nvector;
 	Iter *s = l_iter(b, "s", dim_const(ctx, strips)),
 	     *t = l_iter(b, "t", dim_const(ctx, nr * nc)), *r = l_iter(b, "r", dim_const(ctx, nr)),
 	     *c = l_iter(b, "c", dim_const(ctx, nc)),
-	     *i = l_iter(b, "i", dim_const(ctx, m->bm / mpack)),
-	     *e = l_iter(b, "e", dim_const(ctx, pack)), *outer = down ? c : r,
+	     *i = l_iter(b, "i", dim_const(ctx, m->bm / mvector)),
+	     *e = l_iter(b, "e", dim_const(ctx, vector)), *outer = down ? c : r,
 	     *inner = down ? r : c;
 	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, strips), 1), *tl;
 	Naming x = {.gg = gg};
 	Expr *chunks = l_int(b, down ? nr : nc), *elem, *melem, *nelem, *guard, *at;
-	Buf *strip = declare(gg, "strip", ctype_dtype(g->c.ct), (down ? m->bn : rows) * ld, 0, 0,
-			     SPREAD_NOT, 0)
+	Buf *strip = declare(gg, "staged", ctype_dtype(g->c.ct), (down ? m->bn : rows) * ld, 0, 0,
+			     SWIZZLE_NONE, 0)
 			     ->buf[0];
 
 	emit_drain(gg, m, strip, ld, s);
-	tl = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, nr * nc), 1);
+	tl = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, nr * nc), 1);
 	l_let(b, outer, ex_op2(p, IN_floordiv, ex_iter(p, t), chunks));
 	l_let(b, inner, ex_op2(p, IN_mod, ex_iter(p, t), chunks));
-	l_let(b, i, strip_row(g, m, r, s, mpack));
-	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mpack, g->m),
-		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), npack, g->n));
-	elem = pack > 1 ? ex_iter(p, e) : NULL;
+	l_let(b, i, strip_row(g, m, r, s, mvector));
+	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mvector, g->m),
+		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), nvector, g->n));
+	elem = vector > 1 ? ex_iter(p, e) : NULL;
 	melem = down ? elem : NULL;
 	nelem = down ? NULL : elem;
 	name_at(&x, g->c.m, g->c.nm, gemm_joins_after(g, g->c.m, g->c.nm), ex_iter(p, gg->mb),
-		m->bm, ex_iter(p, i), mpack, melem);
+		m->bm, ex_iter(p, i), mvector, melem);
 	name_at(&x, g->c.n, g->c.nn, gemm_joins_after(g, g->c.n, g->c.nn), ex_iter(p, gg->nb),
-		m->bn, ex_iter(p, c), npack, nelem);
-	at = in_chunk(g, ex_mul(p, ex_iter(p, outer), l_int(b, ld)), ex_iter(p, inner), pack, elem);
-	emit_results(g, &x, strip, at, guard, e, pack,
+		m->bn, ex_iter(p, c), nvector, nelem);
+	at = in_chunk(g, ex_mul(p, ex_iter(p, outer), l_int(b, ld)), ex_iter(p, inner), vector,
+		      elem);
+	emit_results(g, &x, strip, at, guard, e, vector,
 		     in_chunk(g, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), ex_iter(p, i),
-			      mpack, melem),
+			      mvector, melem),
 		     in_chunk(g, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)), ex_iter(p, c),
-			      npack, nelem));
+			      nvector, nelem));
 	l_close(b, tl);
 	l_close(b, sl);
 }
@@ -433,7 +435,7 @@ static Mma *new_mma(GpuGemm *gg)
 		   .a_along = gg->a.along,
 		   .b_along = gg->b.along,
 		   .by_columns = gg->by_columns};
-	m->slot = l_iter(b, "slot", dim_const(c, s->stages));
+	m->stage = l_iter(b, "stage", dim_const(c, s->stages));
 	m->row = l_iter(b, "i", dim_const(c, s->bm));
 	m->col = l_iter(b, "j", dim_const(c, s->bn));
 	m->depth = l_iter(b, "k", dim_const(c, s->bk));
@@ -446,10 +448,10 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const Operand *o, int si
 
 	if (o->lanes)
 		return declare(gg, what, o->type, gg->s.stages, side / MMA_ROWS,
-			       MMA_ROWS * gg->s.bk, SPREAD_LANES, at)
+			       MMA_ROWS * gg->s.bk, SWIZZLE_FRAGMENTS, at)
 			->buf[0];
 	return declare(gg, what, o->type, gg->s.stages, o->along ? side : gg->s.bk,
-		       o->along ? gg->s.bk : side, words ? SPREAD_WORDS : SPREAD_ROWS, at)
+		       o->along ? gg->s.bk : side, words ? SWIZZLE_WORDS : SWIZZLE_ROWS, at)
 		->buf[0];
 }
 
@@ -468,7 +470,7 @@ static void open_blocks(GpuGemm *gg)
 	l_of(b, g->c.s);
 	l_stage(b, "contraction",
 		dim_mul(ctx, gemm_product(g, g->c.g, g->c.ng), dim_mul(ctx, nb, mb)));
-	b->stage->threads = b->stage->team = gemm_gpu_threads(s);
+	b->stage->threads = b->stage->group = gemm_gpu_threads(s);
 	b->stage->scratch = dim_const(ctx, gemm_gpu_shared(gg, s));
 	for (; n < g->c.ng; n++)
 		split[n] = g->c.g[n];
@@ -481,7 +483,8 @@ static void open_blocks(GpuGemm *gg)
 static void declare_sums(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 {
 	Gemm *g = &gg->g;
-	LNode *node = declare(gg, "sums", ctype_dtype(g->c.ct), m->bm, m->bn, 0, SPREAD_FRAG, -1);
+	LNode *node = declare(gg, "sums", ctype_dtype(g->c.ct), m->bm, m->bn, 0, SWIZZLE_REGISTERS,
+			      -1);
 
 	m->acc = node->buf[0];
 	node->mma = m;
@@ -489,8 +492,8 @@ static void declare_sums(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 	gemm_does(g, node, g->c.s, PART_INIT, row, col, NULL);
 }
 
-/* The ring over the blocks of k: fills of M's tiles, and M, which adds their terms to the sums at ROW and COL. */
-static void emit_ring(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
+/* The pipeline over the blocks of k: fills of M's tiles, and M, which adds their terms to the sums at ROW and COL. */
+static void emit_pipeline(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
@@ -499,23 +502,23 @@ static void emit_ring(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 	Dim *kb = dim_ceildiv(ctx, g->kk, dim_const(ctx, m->bk));
 	Iter *it = l_iter(b, "kb", kb);
 	Expr *term = in_block(g, it, m->bk, m->depth);
-	LNode *ring = l_node(b, LN_RING), *node;
+	LNode *pipeline = l_node(b, LN_PIPELINE), *node;
 
-	ring->var = it;
-	ring->lo = l_int(b, 0);
-	ring->hi = ex_dim(p, kb);
-	ring->stages = gg->s.stages;
-	ring->slot = m->slot;
-	b->tail = &ring->body;
+	pipeline->var = it;
+	pipeline->lo = l_int(b, 0);
+	pipeline->hi = ex_dim(p, kb);
+	pipeline->stages = gg->s.stages;
+	pipeline->stage = m->stage;
+	b->tail = &pipeline->body;
 	emit_fill(gg, &gg->a, m->a, ex_iter(p, gg->mb), m->bm, g->m, ex_iter(p, it),
-		  ex_iter(p, m->slot));
+		  ex_iter(p, m->stage));
 	emit_fill(gg, &gg->b, m->b, ex_iter(p, gg->nb), m->bn, g->n, ex_iter(p, it),
-		  ex_iter(p, m->slot));
+		  ex_iter(p, m->stage));
 	node = l_node(b, LN_MMA);
 	node->mma = m;
 	node->guard = ex_and(p, in_matrix(g, row, col), ex_op2(p, IN_lt, term, ex_dim(p, g->kk)));
 	gemm_does(g, node, g->c.s, PART_TERM, row, col, term);
-	l_close(b, ring);
+	l_close(b, pipeline);
 }
 
 void gemm_gpu_emit(GpuGemm *gg)
@@ -532,6 +535,6 @@ void gemm_gpu_emit(GpuGemm *gg)
 	m->a = declare_tile(gg, "a_tile", &gg->a, s->bm, 0);
 	m->b = declare_tile(gg, "b_tile", &gg->b, s->bn,
 			    (int64_t)s->stages * s->bm * s->bk * (dtype_info[gg->a.type].bits / 8));
-	emit_ring(gg, m, row, col);
+	emit_pipeline(gg, m, row, col);
 	emit_strips(gg, m);
 }

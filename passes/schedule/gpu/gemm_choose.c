@@ -60,13 +60,13 @@ int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 		       .a_along = g->a.along,
 		       .b_along = g->b.along,
 		       .by_columns = g->by_columns};
-	const int rows = mma_strip(&m) * s->wm, pad = mma_pad(&m);
-	const int64_t ring = (int64_t)s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
+	const int rows = mma_part_rows(&m) * s->wm, pad = mma_pad(&m);
+	const int64_t pipeline = (int64_t)s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
 		      strip = (int64_t)(g->by_columns ? s->bn * (rows + pad)
 						      : rows * (s->bn + pad)) *
 			      bytes_of(ctype_dtype(g->g.c.ct));
 
-	return ring > strip ? ring : strip;
+	return pipeline > strip ? pipeline : strip;
 }
 
 /* Of a chunk whose row of O's tile is split into several indices. */
@@ -78,21 +78,21 @@ static int split_registers(const Operand *o)
 	return SPLIT;
 }
 
-/* What a thread has for its chunks of O's tile, SIDE of the block, all the time that the ring runs. */
+/* What a thread has for its chunks of O's tile, SIDE of the block, all the time that the pipeline runs. */
 static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *o, int side)
 {
 	Dim *all = o == &g->a ? g->g.m : g->g.n;
-	const int elems = side * s->bk, chunks = elems / o->pack, threads = gemm_gpu_threads(s),
+	const int elems = side * s->bk, chunks = elems / o->vector, threads = gemm_gpu_threads(s),
 		  each = (chunks + threads - 1) / threads,
-		  words = (o->pack * bytes_of(o->type) + 3) / 4,
-		  edge = o->pack == 1 && !dim_multiple(g->g.k->ctx, all, side) ? EDGED : 0,
+		  words = (o->vector * bytes_of(o->type) + 3) / 4,
+		  edge = o->vector == 1 && !dim_multiple(g->g.k->ctx, all, side) ? EDGED : 0,
 		  place = o->along && !o->side_joins ? split_registers(o) : MOVED + edge;
 
 	return each * (!o->async ? place + words : place > COPIED ? place : COPIED);
 }
 
-/* Of a thread in the ring, an estimate: the sums, what one step of the product reads, and the chunks that it fills. */
-static int ring_registers(const GpuGemm *g, const BlockShape *s)
+/* Of a thread in the pipeline, an estimate: the sums, what one step of the product reads, and the chunks that it fills. */
+static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 {
 	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
 	const int sums = s->bm * s->bn / gemm_gpu_threads(s) * word,
@@ -167,7 +167,7 @@ typedef struct Work {
 /* Instructions of a block that fill O's tile, SIDE of it by K terms. */
 static double fill_issues(const Operand *o, double side, double k)
 {
-	return side * k / o->pack *
+	return side * k / o->vector *
 	       ((o->async ? ISSUE_COPIED : ISSUE_MOVED) +
 		(o->k_joins && !o->guard ? 0 : ISSUE_PLACE));
 }
@@ -187,7 +187,7 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 		issues = fill_issues(&g->a, s->bm, k) + fill_issues(&g->b, s->bn, k) +
 			 (s->kind ? 0
 				  : wide * s->bm * s->bn * k +
-					    read * k * bytes / (double)PACK_BYTES);
+					    read * k * bytes / (double)VECTOR_BYTES);
 
 	return (Work){.math = 2.0 * s->bm * s->bn * k / rate * wide,
 		      .l2 = (s->bm + s->bn) * k * bytes / l2_rate(gpu),
@@ -269,7 +269,7 @@ static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 	return true;
 }
 
-/* Slots of the ring: as many as cover a load's latency, and no more than there are rounds. */
+/* Slots of the pipeline: as many as cover a load's latency, and no more than there are rounds. */
 static int stages(const GpuGemm *g, const BlockShape *s, double k)
 {
 	const int most = !g->a.async || !g->b.async ? 2 : s->kind ? 4 : 3;
@@ -292,7 +292,7 @@ static bool possible(const GpuGemm *g, const BlockShape *s)
 	return s->bn >= STRIP_COLUMNS && whole_sectors(&g->a, s->bm) &&
 	       whole_sectors(&g->b, s->bn) &&
 	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->block_shared &&
-	       !(wide && s->tm * s->tn > 32) && ring_registers(g, s) <= REGISTERS;
+	       !(wide && s->tm * s->tn > 32) && pipeline_registers(g, s) <= REGISTERS;
 }
 
 static bool same_tile(const BlockShape *a, const BlockShape *b)

@@ -11,16 +11,16 @@ enum { STRIP_COLUMNS = 32 }; /* of a strip's row, the fewest */
 
 /* One operand of the product as its tiles in shared memory are filled. */
 typedef struct Operand {
-	Expr *val, *guard;     /* flat loads */
-	Iter *const *side;     /* its free iterators, m or n */
+	Expr *val, *guard; /* flat loads */
+	Iter *const *side; /* its free iterators, m or n */
 	int nside;
-	bool along;            /* a row of the tile runs along k */
+	bool along;               /* a row of the tile runs along k */
 	bool k_joins, side_joins; /* the iterators run through every load as one would */
-	int pack;              /* elements of a chunk */
-	bool lanes;            /* it lies in the order of FRAGMENTS, and so do tiles */
+	int vector;               /* elements of a chunk */
+	bool lanes;               /* it lies in the order of FRAGMENTS, and so do tiles */
 	Fragments fragments;
 	bool async;
-	DType type;            /* as it lies there */
+	DType type; /* as it lies there */
 } Operand;
 
 /* What a block does, and in which steps. */
@@ -40,9 +40,9 @@ typedef struct GpuGemm {
 	Gemm g;
 	Operand a, b;
 	BlockShape s;
-	bool by_columns;       /* results lie along m */
+	bool by_columns;        /* results lie along m */
 	const Schedule *serves; /* its guard tells a size */
-	Iter *mb, *nb;         /* the block's numbers */
+	Iter *mb, *nb;          /* the block's numbers */
 } GpuGemm;
 
 /* What the model takes G's rows, columns, terms and matrices to be in runs for which its schedule is (passes/schedule/gpu/gemm_variants.c). And whether

@@ -6,7 +6,7 @@
  *	TARGET TYPE M N K BMxBNxBKxSTAGES
  *	sm_80 f16 2048 768 768 128x128x32x4
  *
- * of a product of M rows, N columns and sums of K on that target: a block's tile, and the slots of its ring. TYPE is of
+ * of a product of M rows, N columns and sums of K on that target: a block's tile, and the slots of its pipeline. TYPE is of
  * the factors; tf32 are those of f32 that --tf32 rounds. Sizes that are not known are what the model takes them to
  * be. Blank lines and what follows # mean nothing; the first line for a product holds, so what lists the best first can be read
  * as it is.

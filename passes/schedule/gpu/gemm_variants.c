@@ -36,16 +36,16 @@ static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
 	return 2 * n;
 }
 
-/* K with few rows, as STEP says, is done by teams, which read the matrix once. A thread for each result is no better than tiles. */
-static bool by_teams(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
+/* K with few rows, as STEP says, is done by groups, which read the matrix once. A thread for each result is no better than tiles. */
+static bool by_groups(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
 {
 	Schedule s = {.kernel = k, .where = *step};
 
 	sched_gpu(m, t, k, &s);
-	return s.stages.n && s.stages.at[0]->team > 1;
+	return s.stages.n && s.stages.at[0]->group > 1;
 }
 
-/* Of the N steps those stay that save something: of the first FEW, which are for few rows, those that teams do; of the others
+/* Of the N steps those stay that save something: of the first FEW, which are for few rows, those that groups do; of the others
  * those of which the model of the tiles says so. A run without one has the next that is for it. No tile is larger than those of
  * that. */
 static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *step, int few, int n)
@@ -59,7 +59,7 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 	model.opt.tiles = NULL;
 	model.opt.list_tiles = 0;
 	for (int i = 0; i < few; i++)
-		keep[i] = by_teams(&model, t, kernel_clone(k, tmp), &step[i]);
+		keep[i] = by_groups(&model, t, kernel_clone(k, tmp), &step[i]);
 	for (int i = n, next; i >= few; i--) {
 		Kernel *own = kernel_clone(k, tmp);
 		GpuGemm g;

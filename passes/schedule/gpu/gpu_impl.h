@@ -10,14 +10,16 @@
 
 enum {
 	WARP = 32,
-	PACK_BYTES = GPU_VECTOR, /* of one access, at most */
-	MOST_PACK = 8,           /* elements of one access */
-	SECTOR = 32,             /* bytes: memory answers requests in such */
-	LINE = 128,              /* bytes: of four sectors, and of all banks of shared memory */
-	SHARED = 40 << 10,       /* bytes that a block may share */
-	TURN_SHORT = 16,         /* rows of no more elements, */
-	TURN_MIDDLE = 128,       /* or of these, are turned in tiles of their own shapes */
-	GPU_DRIVER = 1 << 10     /* bytes of an SM's shared memory that the driver takes of each block, from sm_80 on */
+	VECTOR_BYTES = GPU_VECTOR, /* of one access, at most */
+	MOST_VECTOR = 8,           /* elements of one access */
+	SECTOR = 32,               /* bytes: memory answers requests in such */
+	LINE = 128,                /* bytes: of four sectors, and of all banks of shared memory */
+	SHARED = 40 << 10,         /* bytes that a block may share */
+	TURN_SHORT = 16,           /* rows of no more elements, */
+	TURN_MIDDLE = 128,         /* or of these, are turned in tiles of their own shapes */
+	GPU_DRIVER =
+		1
+		<< 10 /* bytes of an SM's shared memory that the driver takes of each block, from sm_80 on */
 };
 
 /* The few rows of a product: iterators of the band that its matrix does not have, which what has a part of the matrix
@@ -89,8 +91,8 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	     const Few *few);
 /* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
-/* The statements of a stage whose rows have a team each (passes/schedule/gpu/group.c); the N iterators that the stage is split into; null,
- * or what goes over few rows of a team. */
-void gpu_team(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few);
+/* The statements of a stage whose rows have a group each (passes/schedule/gpu/group.c); the N iterators that the stage is split into; null,
+ * or what goes over few rows of a group. */
+void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few);
 
 #endif

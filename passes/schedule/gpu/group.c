@@ -10,7 +10,7 @@
 
 /* ---- What runs along the row ---- */
 
-static void place_part(Team *t, Part *x)
+static void place_part(Group *t, Part *x)
 {
 	Row *r = t->r;
 	Stmt *s = x->s;
@@ -30,12 +30,12 @@ static void place_part(Team *t, Part *x)
 	x->along = x->p.n == 1;
 }
 
-int64_t team_length(const Team *t, Dim *d)
+int64_t group_length(const Group *t, Dim *d)
 {
 	return gpu_most(t->r->b->sched, d);
 }
 
-static void use_row(Team *t, Part *x)
+static void use_row(Group *t, Part *x)
 {
 	ExprPool *p = t->r->k->pool;
 	Expr *it = ex_iter(p, t->it);
@@ -52,14 +52,14 @@ static void use_row(Team *t, Part *x)
 }
 
 /* The longest extent that a statement runs along, and who runs along it. */
-static void find_row(Team *t)
+static void find_row(Group *t)
 {
 	Dim *most = NULL;
 
 	for (int i = 0; i < t->n; i++) {
 		place_part(t, &t->part[i]);
 		if (t->part[i].along &&
-		    (!most || team_length(t, t->part[i].p.it[0]->extent) > team_length(t, most)))
+		    (!most || group_length(t, t->part[i].p.it[0]->extent) > group_length(t, most)))
 			most = t->part[i].p.it[0]->extent;
 	}
 	t->it = most ? l_iter(t->r->b, "i", most) : NULL;
@@ -73,24 +73,24 @@ static void find_row(Team *t)
 
 /* ---- Nodes ---- */
 
-static void shared_by(const Team *t, LNode *n)
+static void shared_by(const Group *t, LNode *n)
 {
-	n->pack = t->pack > 1 ? t->pack : 0;
+	n->vector = t->vector > 1 ? t->vector : 0;
 	n->keep = t->keep;
-	n->more = t->more;
-	n->skew = t->skew;
-	if (!n->pack && !n->keep)
-		n->pack = 1;
+	n->scratch = t->more;
+	n->peel = t->peel;
+	if (!n->vector && !n->keep)
+		n->vector = 1;
 }
 
-static void declare_kept(Team *t, const Kept *x)
+static void declare_kept(Group *t, const Kept *x)
 {
 	LNode *n = l_node(t->r->b, LN_LOCAL);
 
 	n->buf[0] = x->buf;
 	n->keep = t->keep;
 	if (x->more) {
-		n->more = t->more;
+		n->scratch = t->more;
 		n->idx = l_int(t->r->b, x->at);
 	}
 	n->var = t->it;
@@ -99,7 +99,7 @@ static void declare_kept(Team *t, const Kept *x)
 }
 
 /* Local BUF of the whole block; of blocks that have one row alone, as far as their shared memory goes. */
-static void declare_shared(Team *t, Buf *buf)
+static void declare_shared(Group *t, Buf *buf)
 {
 	Stage *st = t->r->b->stage;
 	Ctx *c = t->r->k->ctx;
@@ -109,21 +109,22 @@ static void declare_shared(Team *t, Buf *buf)
 	if (!t->again)
 		return;
 	n->idx = ex_dim(t->r->b->p, st->scratch);
-	st->scratch = dim_add(c, st->scratch, dim_const(c, team_shared_bytes(team_bytes_of(buf))));
+	st->scratch = dim_add(c, st->scratch,
+			      dim_const(c, group_shared_bytes(group_bytes_of(buf))));
 }
 
 /* Elements of BUF that an access has: a row's may be of a smaller type. */
-static int pack_of(const Team *t, const Buf *buf)
+static int vector_of(const Group *t, const Buf *buf)
 {
-	int pack = t->pack;
+	int vector = t->vector;
 
-	while (pack > 1 && pack * dtype_info[buf->dtype].bits / 8 > PACK_BYTES)
-		pack /= 2;
-	return pack;
+	while (vector > 1 && vector * dtype_info[buf->dtype].bits / 8 > VECTOR_BYTES)
+		vector /= 2;
+	return vector;
 }
 
-/* Reads once what several statements, or, BLOCK, several teams read; EACH: of one of few rows. */
-static void fetch(Team *t, bool block, bool each)
+/* Reads once what several statements, or, BLOCK, several groups read; EACH: of one of few rows. */
+static void fetch(Group *t, bool block, bool each)
 {
 	LBuild *b = t->r->b;
 
@@ -138,29 +139,29 @@ static void fetch(Team *t, bool block, bool each)
 			declare_shared(t, x->buf);
 		else
 			declare_kept(t, x);
-		loop = l_loop(b, LOOP_TEAM, t->it, l_int(b, 0), row_extent(t->r, t->it), 1);
+		loop = l_loop(b, LOOP_GROUP, t->it, l_int(b, 0), row_extent(t->r, t->it), 1);
 		if (!block)
 			shared_by(t, loop);
 		else
-			loop->pack = pack_of(t, x->buf);
+			loop->vector = vector_of(t, x->buf);
 		l_store(b, x->buf, ex_iter(b->p, t->it), x->is, x->where);
 		l_close(b, loop);
 	}
 }
 
 /* What the block's threads fetch for all of its rows. */
-static void fetch_for_block(Team *t)
+static void fetch_for_block(Group *t)
 {
 	LBuild *b = t->r->b;
 	LNode **body = b->tail;
 
 	b->tail = &b->stage->head;
 	fetch(t, true, false);
-	team_fetch_ones(t);
+	group_fetch_ones(t);
 	b->tail = body;
 }
 
-static void declare(Team *t, const Part *x)
+static void declare(Group *t, const Part *x)
 {
 	for (int i = 0; x->ahead && i < t->nkept; i++)
 		if (t->kept[i].buf == x->out)
@@ -178,7 +179,7 @@ static void declare(Team *t, const Part *x)
 	}
 }
 
-static void map_part(Team *t, const Part *x)
+static void map_part(Group *t, const Part *x)
 {
 	Row *r = t->r;
 	const Stmt *s = x->s;
@@ -186,7 +187,7 @@ static void map_part(Team *t, const Part *x)
 	Expr *at[MAX_ITERS];
 
 	if (x->p.n)
-		loop = l_loop(r->b, LOOP_TEAM, x->p.it[0], l_int(r->b, 0),
+		loop = l_loop(r->b, LOOP_GROUP, x->p.it[0], l_int(r->b, 0),
 			      row_extent(r, x->p.it[0]), 1);
 	if (x->along)
 		shared_by(t, loop);
@@ -198,7 +199,7 @@ static void map_part(Team *t, const Part *x)
 		l_close(r->b, loop);
 }
 
-static void reduce_part(Team *t, const Part *x)
+static void reduce_part(Group *t, const Part *x)
 {
 	Row *r = t->r;
 	Stmt *s = x->s;
@@ -224,7 +225,7 @@ static void reduce_part(Team *t, const Part *x)
 }
 
 /* Locals that may be in registers or in shared memory, as far as that goes. */
-static void make_locals(Team *t)
+static void make_locals(Group *t)
 {
 	for (int i = 0; i < t->n; i++)
 		for (int o = 0; o < t->part[i].s->nout; o++)
@@ -232,10 +233,10 @@ static void make_locals(Team *t)
 }
 
 /* What is to be in shared memory and does not fit is in memory. True: there was such. */
-static bool drop_large(Team *t)
+static bool drop_large(Group *t)
 {
 	const Stage *st = t->r->b->stage;
-	const int64_t most = SHARED / (st->threads / st->team);
+	const int64_t most = SHARED / (st->threads / st->group);
 	bool any = false;
 
 	t->shared = 0;
@@ -247,18 +248,18 @@ static bool drop_large(Team *t)
 			kept = kept || t->kept[k].buf == b;
 		if (!b || !b->rank || kept)
 			continue;
-		if (team_bytes_of(b) > most - t->shared) {
+		if (group_bytes_of(b) > most - t->shared) {
 			t->r->local[i] = NULL;
 			any = true;
 		} else {
-			t->shared += team_bytes_of(b);
+			t->shared += group_bytes_of(b);
 		}
 	}
 	return any;
 }
 
 /* Blocks that have one row after another, as many as the GPU has at once. */
-static void loop_rows(Team *t, const Gpu *gpu)
+static void loop_rows(Group *t, const Gpu *gpu)
 {
 	enum { OTHER = 48 }; /* registers beside what is kept */
 	LBuild *b = t->r->b;
@@ -294,14 +295,14 @@ static void loop_rows(Team *t, const Gpu *gpu)
 	b->tail = &loop->next;
 }
 
-void gpu_team(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few)
+void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few)
 {
-	Team t = {.r = r,
-		  .n = r->last - r->first + 1,
-		  .split = split,
-		  .nsplit = n,
-		  .few = few,
-		  .pack = 1};
+	Group t = {.r = r,
+		   .n = r->last - r->first + 1,
+		   .split = split,
+		   .nsplit = n,
+		   .few = few,
+		   .vector = 1};
 	LNode *rows = NULL;
 
 	t.part = NEW_ARRAY(r->b->arena, 2 * t.n, Part);
@@ -310,13 +311,13 @@ void gpu_team(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few)
 	make_locals(&t);
 	do
 		find_row(&t);
-	while (team_choose_kept(&t) || drop_large(&t));
+	while (group_choose_kept(&t) || drop_large(&t));
 	if (t.it) {
-		team_keep_written(&t);
-		team_keep_reads(&t, gpu);
-		team_choose_spans(&t);
-		team_share_out(&t, gpu);
-		team_share_ones(&t);
+		group_keep_written(&t);
+		group_keep_reads(&t, gpu);
+		group_choose_spans(&t);
+		group_share_out(&t, gpu);
+		group_share_ones(&t);
 	}
 	r->b->stmt = -1;
 	fetch_for_block(&t);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What blocks of many rows move for all of their teams at once.
+ * What blocks of many rows move for all of their groups at once.
  *
- * Short rows that do not begin where sectors do: neighbours have parts of one sector, and a team for each would move it
- * twice. Where a buffer has nothing but the rows, one after the other, a block moves those of its teams as a whole
- * (ir/loop.h, Span). In longer rows such sectors are few.
+ * Short rows that do not begin where sectors do: neighbours have parts of one sector, and a group for each would move it
+ * twice. Where a buffer has nothing but the rows, one after the other, a block moves those of its groups as a whole
+ * (ir/loop.h, BulkCopy). In longer rows such sectors are few.
  *
  * Elements of which a row has one, a channel's scale: the block puts those of its rows side by side.
  */
@@ -20,9 +20,9 @@ enum {
 
 /* The buffers that a stage accesses, each as a span, where it may be one. */
 typedef struct Found {
-	Team *t;
+	Group *t;
 	int64_t left;          /* bytes that its blocks may share */
-	VEC(Span) spans;       /* EACH null: it may not */
+	VEC(BulkCopy) bulk;    /* EACH null: it may not */
 	VEC(const Buf *) read; /* at every point, so that they have what spans of them take */
 } Found;
 
@@ -34,7 +34,7 @@ static bool is_among(Iter *const *at, int n, const Iter *it)
 	return false;
 }
 
-static bool is_split(const Team *t, const Iter *it)
+static bool is_split(const Group *t, const Iter *it)
 {
 	return is_among(t->split, t->nsplit, it);
 }
@@ -79,25 +79,25 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
 /* B is accessed at AT; null: at some elements. */
 static void find_access(Found *f, Buf *b, Expr *at, bool written)
 {
-	Team *t = f->t;
-	Span s = {.buf = b,
-		  .each = gpu_own_elements(t->r->k->ctx, at, t->split, t->nsplit),
-		  .written = written};
+	Group *t = f->t;
+	BulkCopy s = {.buf = b,
+		      .each = gpu_own_elements(t->r->k->ctx, at, t->split, t->nsplit),
+		      .written = written};
 	int i = 0;
 
 	if (b->data || b->id >= t->r->nlocal)
 		return;
-	while (i < f->spans.n && f->spans.at[i].buf != b)
+	while (i < f->bulk.n && f->bulk.at[i].buf != b)
 		i++;
-	if (i < f->spans.n) {
-		Span *old = &f->spans.at[i];
+	if (i < f->bulk.n) {
+		BulkCopy *old = &f->bulk.at[i];
 
 		/* What is stored is stored once. */
 		if (written || old->written || old->each != s.each)
 			old->each = NULL;
 		return;
 	}
-	vec_push(t->r->b->arena, &f->spans, s);
+	vec_push(t->r->b->arena, &f->bulk, s);
 }
 
 static void find_load(void *arg, Expr *e)
@@ -120,8 +120,8 @@ static void find_read(void *arg, Expr *e)
 /* What only some points read may end before the rows do. */
 static void drop_unread(Found *f)
 {
-	for (int i = 0; i < f->spans.n; i++) {
-		Span *s = &f->spans.at[i];
+	for (int i = 0; i < f->bulk.n; i++) {
+		BulkCopy *s = &f->bulk.at[i];
 		bool read = s->written;
 
 		for (int j = 0; j < f->read.n; j++)
@@ -132,7 +132,7 @@ static void drop_unread(Found *f)
 
 static void find_part(Found *f, Part *x)
 {
-	Team *t = f->t;
+	Group *t = f->t;
 	Buf *out;
 	Expr *at;
 
@@ -155,38 +155,38 @@ static void find_part(Found *f, Part *x)
 }
 
 /* Of a block that has spans. */
-static int span_threads(const Team *t)
+static int span_threads(const Group *t)
 {
-	const int many = SPAN_ROWS * t->r->b->stage->team;
+	const int many = SPAN_ROWS * t->r->b->stage->group;
 
-	return many < BLOCK_THREADS || team_length(t, t->it->extent) > SPAN_POINTS ? BLOCK_THREADS
-										   : many;
+	return many < BLOCK_THREADS || group_length(t, t->it->extent) > SPAN_POINTS ? BLOCK_THREADS
+										    : many;
 }
 
 /* Bytes that the block shares for S; 0: it is no span, or not worth one. */
-static int64_t span_bytes(const Team *t, Span *s)
+static int64_t span_bytes(const Group *t, BulkCopy *s)
 {
 	const Stage *st = t->r->b->stage;
-	const int bits = dtype_info[s->buf->dtype].bits, teams = span_threads(t) / st->team;
+	const int bits = dtype_info[s->buf->dtype].bits, groups = span_threads(t) / st->group;
 	Ctx *c = t->r->k->ctx;
 
 	if (!s->each || bits < 8 || dim_equals(s->each, 0) ||
-	    team_length(t, t->it->extent) > SHORT_BYTES)
+	    group_length(t, t->it->extent) > SHORT_BYTES)
 		return 0;
-	s->most = team_length(t, s->each);
+	s->most = group_length(t, s->each);
 	if (s->most > SHORT_BYTES || s->most * bits / 8 > SHORT_BYTES ||
-	    teams * bits / 8 % PACK_BYTES != 0 ||
+	    groups * bits / 8 % VECTOR_BYTES != 0 ||
 	    dim_multiple(c, dim_mul(c, s->each, dim_const(c, bits / 8)), SECTOR))
 		return 0;
-	return team_shared_bytes(s->most * teams * bits / 8);
+	return group_shared_bytes(s->most * groups * bits / 8);
 }
 
-bool team_is_span(const Team *t, const Buf *b)
+bool group_is_span(const Group *t, const Buf *b)
 {
 	const Stage *st = t->r->b->stage;
 
-	for (int i = 0; i < st->spans.n; i++)
-		if (st->spans.at[i].buf == b)
+	for (int i = 0; i < st->bulk.n; i++)
+		if (st->bulk.at[i].buf == b)
 			return true;
 	return false;
 }
@@ -202,28 +202,28 @@ static bool take(Found *f, int64_t bytes)
 
 static void share_spans(Found *f)
 {
-	Team *t = f->t;
+	Group *t = f->t;
 
-	for (int i = 0; i < f->spans.n; i++) {
-		const int64_t bytes = span_bytes(t, &f->spans.at[i]);
+	for (int i = 0; i < f->bulk.n; i++) {
+		const int64_t bytes = span_bytes(t, &f->bulk.at[i]);
 
 		if (bytes && take(f, bytes))
-			vec_push(t->r->b->arena, &t->r->b->stage->spans, f->spans.at[i]);
+			vec_push(t->r->b->arena, &t->r->b->stage->bulk, f->bulk.at[i]);
 	}
 }
 
 /* What all iterations read of one element: once a block, where its threads meet anyway. */
 static void share_elements(Found *f)
 {
-	Team *t = f->t;
+	Group *t = f->t;
 
-	for (int i = 0; i < f->spans.n; i++) {
-		Span s = f->spans.at[i];
+	for (int i = 0; i < f->bulk.n; i++) {
+		BulkCopy s = f->bulk.at[i];
 
 		s.most = 1;
 		if (s.each && dim_equals(s.each, 0) && !s.written &&
 		    dtype_info[s.buf->dtype].bits >= 8 && take(f, LINE))
-			vec_push(t->r->b->arena, &t->r->b->stage->spans, s);
+			vec_push(t->r->b->arena, &t->r->b->stage->bulk, s);
 	}
 }
 
@@ -231,13 +231,13 @@ static void share_elements(Found *f)
 static void find_one(void *arg, Expr *e)
 {
 	Found *f = arg;
-	Team *t = f->t;
+	Group *t = f->t;
 	const Stage *st = t->r->b->stage;
 	const Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
 	Affine a;
 
 	if (!b || b->data || b->id >= t->r->nlocal || !b->rank || dtype_info[b->dtype].bits < 8 ||
-	    t->nones == MOST_ONES || gpu_writes(t->r, b) || team_is_span(t, b) ||
+	    t->nones == MOST_ONES || gpu_writes(t->r, b) || group_is_span(t, b) ||
 	    !ex_affine(t->r->k->ctx, e->load.idx[0], &a) || !a.n)
 		return;
 	for (int i = 0; i < a.n; i++)
@@ -246,21 +246,22 @@ static void find_one(void *arg, Expr *e)
 	for (int i = 0; i < t->nones; i++)
 		if (t->one[i].is == e)
 			return;
-	if (take(f, team_shared_bytes(span_threads(t) / st->team * dtype_info[b->dtype].bits / 8)))
+	if (take(f,
+		 group_shared_bytes(span_threads(t) / st->group * dtype_info[b->dtype].bits / 8)))
 		t->one[t->nones++] = (One){.is = e};
 }
 
 /* Blocks have many rows, one after the other. */
-static bool has_many_rows(const Team *t)
+static bool has_many_rows(const Group *t)
 {
 	const Stage *st = t->r->b->stage;
 	int64_t rows;
 
-	return st->team <= WARP && !t->few &&
+	return st->group <= WARP && !t->few &&
 	       !(dim_is_const(st->extent, &rows) && rows < SPAN_ROWS);
 }
 
-void team_choose_spans(Team *t)
+void group_choose_spans(Group *t)
 {
 	Stage *st = t->r->b->stage;
 	Found f = {.t = t};
@@ -268,12 +269,12 @@ void team_choose_spans(Team *t)
 
 	if (!has_many_rows(t))
 		return;
-	f.left = SHARED - span_threads(t) / st->team * t->shared - STATES;
+	f.left = SHARED - span_threads(t) / st->group * t->shared - STATES;
 	for (int i = 0; i < t->nkept; i++) {
 		ex_walk(t->kept[i].is, find_load, &f);
 		ex_walk_always(t->kept[i].is, find_read, &f);
 		if (t->kept[i].block)
-			f.left -= team_shared_bytes(team_bytes_of(t->kept[i].buf));
+			f.left -= group_shared_bytes(group_bytes_of(t->kept[i].buf));
 		meet = meet || t->kept[i].block;
 	}
 	for (int i = 0; i < t->n; i++)
@@ -283,9 +284,9 @@ void team_choose_spans(Team *t)
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne && !t->part[i].p.guard; j++)
 			ex_walk_always(t->part[i].p.e[j], find_one, &f);
-	if (st->spans.n || t->nones)
+	if (st->bulk.n || t->nones)
 		st->threads = span_threads(t);
-	if (st->spans.n || t->nones || meet)
+	if (st->bulk.n || t->nones || meet)
 		share_elements(&f);
 }
 
@@ -293,7 +294,7 @@ void team_choose_spans(Team *t)
 
 static Expr *from_ones(void *arg, Expr *e)
 {
-	const Team *t = arg;
+	const Group *t = arg;
 	const Stage *st = t->r->b->stage;
 	ExprPool *p = t->r->k->pool;
 	Expr *at;
@@ -306,11 +307,11 @@ static Expr *from_ones(void *arg, Expr *e)
 	return NULL;
 }
 
-void team_share_ones(Team *t)
+void group_share_ones(Group *t)
 {
 	LBuild *b = t->r->b;
 	Stage *st = b->stage;
-	Dim *teams = dim_const(t->r->k->ctx, st->threads / st->team);
+	Dim *groups = dim_const(t->r->k->ctx, st->threads / st->group);
 
 	if (!t->nones)
 		return;
@@ -318,7 +319,7 @@ void team_share_ones(Team *t)
 	for (int i = 0; i < t->nones; i++) {
 		const Buf *from = t->one[i].is->load.buf;
 
-		t->one[i].buf = kernel_temp(t->r->k, from->name, from->dtype, 1, &teams);
+		t->one[i].buf = kernel_temp(t->r->k, from->name, from->dtype, 1, &groups);
 	}
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne; j++)
@@ -327,7 +328,7 @@ void team_share_ones(Team *t)
 		t->kept[i].is = ex_rewrite(b->p, t->kept[i].is, from_ones, t);
 }
 
-void team_fetch_ones(Team *t)
+void group_fetch_ones(Group *t)
 {
 	LBuild *b = t->r->b;
 	Stage *st = b->stage;
@@ -341,7 +342,7 @@ void team_fetch_ones(Team *t)
 	p = ex_add(b->p, ex_iter(b->p, st->first), ex_iter(b->p, row));
 	for (int i = 0; i < t->nones; i++)
 		l_node(b, LN_LOCAL)->buf[0] = t->one[i].buf;
-	loop = l_loop(b, LOOP_TEAM, row, l_int(b, 0), row_extent(t->r, row), 1);
+	loop = l_loop(b, LOOP_GROUP, row, l_int(b, 0), row_extent(t->r, row), 1);
 	for (int i = 0; i < t->nsplit; i++) {
 		split[i] = l_iter(b, t->split[i]->name, t->split[i]->extent);
 		with[i] = ex_iter(b->p, split[i]);

@@ -9,11 +9,11 @@
 #include "passes/schedule/gpu/gpu_impl.h"
 
 enum {
-	MOST_KEPT = 8, /* buffers of one row at most */
-	MOST_ONES = 4, /* elements of one row that a block has for all of its rows */
+	MOST_KEPT = 8,  /* buffers of one row at most */
+	MOST_ONES = 4,  /* elements of one row that a block has for all of its rows */
 	BLOCK_ROWS = 8, /* warps of a block that shares what they read, */
 	BLOCK_THREADS = BLOCK_ROWS * WARP,
-	STATES = 2048  /* bytes of shared memory for partial states */
+	STATES = 2048 /* bytes of shared memory for partial states */
 };
 
 /* A statement of a row. */
@@ -21,76 +21,76 @@ typedef struct Part {
 	Stmt *s;
 	Points p;
 	Buf *out;
-	bool along; /* it runs along the row, over Team.it */
+	bool along; /* it runs along the row, over Group.it */
 	bool ahead; /* it makes what the next part stores, which is S's write */
 } Part;
 
 /* What is read or made once for each point, and then at hand. */
 typedef struct Kept {
 	Buf *buf;
-	Expr *is;   /* what it holds at Team.it, */
+	Expr *is;    /* what it holds at Group.it, */
 	Expr *where; /* where that is read at all; null: everywhere */
-	bool temp;  /* a temporary of the row, else something that is read */
-	bool block; /* of all rows: in memory that the block shares, where it is put once */
-	bool more;  /* threads have elements of it in the block's scratch, too, */
-	int64_t at; /* from that byte on */
+	bool temp;   /* a temporary of the row, else something that is read */
+	bool block;  /* of all rows: in memory that the block shares, where it is put once */
+	bool more;   /* threads have elements of it in the block's scratch, too, */
+	int64_t at;  /* from that byte on */
 } Kept;
 
 /* What a row has one element of. */
 typedef struct One {
-	Buf *buf; /* the block's, an element for each of its teams */
+	Buf *buf; /* the block's, an element for each of its groups */
 	Expr *is;
 } One;
 
-typedef struct Team {
+typedef struct Group {
 	Row *r;
 	Part *part;
 	int n;
-	Iter *it; /* along the row; null: no statement runs along it */
+	Iter *it;           /* along the row; null: no statement runs along it */
 	Iter *const *split; /* which the stage's iterations are split into, outermost first */
 	int nsplit;
-	Iter *few; /* over few rows that the team has, one after the other; null: it has one */
+	Iter *few; /* over few rows that the group has, one after the other; null: it has one */
 	Kept kept[MOST_KEPT];
 	int nkept;
 	One one[MOST_ONES];
 	int nones;
-	int64_t shared; /* bytes of shared memory that a team has for its locals */
-	int pack, keep; /* elements of one access; points of the row that a thread keeps */
-	int more; /* and of how many after those it has elements in the block's scratch */
-	bool again;     /* a block has one row after another */
-	Expr *skew;     /* how far before the row the first run begins; null: not at all */
-} Team;
+	int64_t shared;   /* bytes of shared memory that a group has for its locals */
+	int vector, keep; /* elements of one access; points of the row that a thread keeps */
+	int more;         /* and of how many after those it has elements in the block's scratch */
+	bool again;       /* a block has one row after another */
+	Expr *peel;       /* how far before the row the first run begins; null: not at all */
+} Group;
 
 /* What D is at most, or INT64_MAX. */
-int64_t team_length(const Team *t, Dim *d);
-/* AT is Team.it: the point itself. */
-bool team_at_point(const Team *t, const Expr *at);
+int64_t group_length(const Group *t, Dim *d);
+/* AT is Group.it: the point itself. */
+bool group_at_point(const Group *t, const Expr *at);
 /* Bytes of B; INT64_MAX where they are not known or more than any block shares. */
-int64_t team_bytes_of(const Buf *b);
+int64_t group_bytes_of(const Buf *b);
 /* What a buffer of so many bytes takes of a block's shared memory, where all begin at a line. */
-int64_t team_shared_bytes(int64_t bytes);
+int64_t group_shared_bytes(int64_t bytes);
 
 /* Locals that threads keep; others that would be too large are none. True: some are none, all is to be placed again. */
-bool team_choose_kept(Team *t);
+bool group_choose_kept(Group *t);
 /* What a statement writes to memory and later ones read at the same point is made by a part of its own, and kept. */
-void team_keep_written(Team *t);
+void group_keep_written(Group *t);
 /* Keeps what several statements or all rows read; statements read it there. Chooses between warps and blocks. */
-void team_keep_reads(Team *t, const Gpu *gpu);
+void group_keep_reads(Group *t, const Gpu *gpu);
 /* E knows a loop around the row in one statement alone. */
-bool team_knows_loop(const Team *t, Expr *e);
+bool group_knows_loop(const Group *t, Expr *e);
 /* Finds what a block of rows that are short moves as a whole; accesses of that are of shared memory. */
-void team_choose_spans(Team *t);
-bool team_is_span(const Team *t, const Buf *b);
+void group_choose_spans(Group *t);
+bool group_is_span(const Group *t, const Buf *b);
 /* Finds what rows have one element of; rows read it where the block has it. Then: the block fetches it. */
-void team_share_ones(Team *t);
-void team_fetch_ones(Team *t);
+void group_share_ones(Group *t);
+void group_fetch_ones(Group *t);
 /* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
-int team_most_kept(int team, int registers);
+int group_most_kept(int group, int registers);
 /* How many of POINTS of so many bytes a block that has one row after another holds, given ROOM bytes of scratch. */
-int64_t team_held(int64_t points, int bytes, int64_t room);
+int64_t group_held(int64_t points, int bytes, int64_t room);
 /* How much scratch a block that has one row after another wants for POINTS of so many bytes each. */
-int64_t team_scratch(int64_t points, int bytes);
+int64_t group_scratch(int64_t points, int bytes);
 /* Threads, runs and registers of a row, and scratch, where registers do not hold it. */
-void team_share_out(Team *t, const Gpu *gpu);
+void group_share_out(Group *t, const Gpu *gpu);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a thread of a team keeps in registers, so that it has it at hand at its points of the row:
+ * What a thread of a group keeps in registers, so that it has it at hand at its points of the row:
  *
  *   - what several statements read at the same point, which so is read from memory once
  *   - temporaries that are written and read at the same point
@@ -17,12 +17,12 @@
 /* ---- Temporaries ---- */
 
 typedef struct Uses {
-	const Team *t;
+	const Group *t;
 	const Buf *buf;
 	bool ok;
 } Uses;
 
-bool team_at_point(const Team *t, const Expr *at)
+bool group_at_point(const Group *t, const Expr *at)
 {
 	return t->it && at->kind == EX_ITER && at->iter == t->it;
 }
@@ -32,11 +32,11 @@ static void used_at_point(void *arg, Expr *e)
 	Uses *u = arg;
 
 	if (e->kind == EX_LOAD && e->load.buf == u->buf)
-		u->ok = u->ok && team_at_point(u->t, e->load.idx[0]);
+		u->ok = u->ok && group_at_point(u->t, e->load.idx[0]);
 }
 
 /* Local B, of what S writes, is written and read at the points of the row alone; PART that writes it in *BY. */
-static bool only_at_points(Team *t, const Buf *b, const Part **by)
+static bool only_at_points(Group *t, const Buf *b, const Part **by)
 {
 	Uses u = {t, b, true};
 	Expr *all[MAX_TERMS + 1];
@@ -55,19 +55,19 @@ static bool only_at_points(Team *t, const Buf *b, const Part **by)
 		for (int j = 0; j < n && u.ok && !x->along; j++) {
 			Uses any = {t, b, true};
 
-			any.t = &(Team){.it = NULL};
+			any.t = &(Group){.it = NULL};
 			ex_walk(all[j], used_at_point, &any);
 			u.ok = any.ok;
 		}
 		if (!x->s->red && x->out == b) {
-			u.ok = u.ok && x->along && !x->p.guard && team_at_point(t, x->p.write);
+			u.ok = u.ok && x->along && !x->p.guard && group_at_point(t, x->p.write);
 			*by = x;
 		}
 	}
 	return u.ok && *by;
 }
 
-int64_t team_bytes_of(const Buf *b)
+int64_t group_bytes_of(const Buf *b)
 {
 	enum { MOST = 1 << 20 };
 	int64_t bytes = (dtype_info[b->dtype].bits + 7) / 8, v;
@@ -80,19 +80,19 @@ int64_t team_bytes_of(const Buf *b)
 	return bytes;
 }
 
-int64_t team_shared_bytes(int64_t bytes)
+int64_t group_shared_bytes(int64_t bytes)
 {
 	return bytes < INT64_MAX ? (bytes + LINE - 1) / LINE * LINE : bytes;
 }
 
-static void add_kept(Team *t, Buf *b, Expr *is, bool temp)
+static void add_kept(Group *t, Buf *b, Expr *is, bool temp)
 {
 	if (temp)
 		is = ex_round(t->r->k->pool, b->dtype, is);
 	t->kept[t->nkept++] = (Kept){.buf = b, .is = is, .temp = temp};
 }
 
-bool team_choose_kept(Team *t)
+bool group_choose_kept(Group *t)
 {
 	Row *r = t->r;
 	bool again = false;
@@ -106,7 +106,7 @@ bool team_choose_kept(Team *t)
 			continue;
 		if (t->nkept < MOST_KEPT && only_at_points(t, b, &by)) {
 			add_kept(t, b, by->p.e[0], true);
-		} else if (dtype_info[b->dtype].bits < 8 || team_bytes_of(b) > SHARED) {
+		} else if (dtype_info[b->dtype].bits < 8 || group_bytes_of(b) > SHARED) {
 			r->local[i] = NULL;
 			again = true;
 		}
@@ -133,7 +133,7 @@ static Expr *from_written(void *arg, Expr *e)
 }
 
 /* What part AT writes, kept where later parts read it; false where none does. */
-static bool keep_written(Team *t, int at)
+static bool keep_written(Group *t, int at)
 {
 	ExprPool *p = t->r->k->pool;
 	Part *x = &t->part[at];
@@ -162,7 +162,7 @@ static bool keep_written(Team *t, int at)
 	return true;
 }
 
-void team_keep_written(Team *t)
+void group_keep_written(Group *t)
 {
 	for (int i = 0; i < t->n; i++)
 		i += keep_written(t, i);
@@ -171,7 +171,7 @@ void team_keep_written(Team *t)
 /* ---- What several statements read ---- */
 
 typedef struct Found {
-	const Team *t;
+	const Group *t;
 	Expr *load[MOST_KEPT], *where[MOST_KEPT]; /* and the guard of all that read it, or null */
 	bool apart[MOST_KEPT];              /* their guards differ, or know too much for one read */
 	int in[MOST_KEPT], last[MOST_KEPT]; /* how many statements read it; the last one */
@@ -179,7 +179,7 @@ typedef struct Found {
 } Found;
 
 /* S does its row several times, and reads AT each time. */
-static bool reads_again(const Team *t, const Stmt *s, Expr *at)
+static bool reads_again(const Group *t, const Stmt *s, Expr *at)
 {
 	bool again = t->few && s->red && !expr_has_iter(at, t->few);
 
@@ -192,7 +192,7 @@ static bool reads_again(const Team *t, const Stmt *s, Expr *at)
 }
 
 /* E has no other iterator than IT: it is of all rows. */
-static bool of_all_rows(const Team *t, Expr *at)
+static bool of_all_rows(const Group *t, Expr *at)
 {
 	Affine a;
 
@@ -212,14 +212,14 @@ static void find_others(void *arg, Expr *e)
 }
 
 /* What WHERE asks is known where what is read AT is read once: for all rows, or for one. */
-static bool known_there(const Team *t, Expr *where, Expr *at)
+static bool known_there(const Group *t, Expr *where, Expr *at)
 {
 	Others o = {t->it, false};
 
 	if (!where)
 		return true;
 	if (!of_all_rows(t, at))
-		return !team_knows_loop(t, where) &&
+		return !group_knows_loop(t, where) &&
 		       !(t->few && expr_has_iter(where, t->few) && !expr_has_iter(at, t->few));
 	ex_walk(where, find_others, &o);
 	return !o.any;
@@ -258,19 +258,19 @@ static void find_load(void *arg, Expr *e)
 }
 
 /* The points that a row has at most; its extent where any number is. */
-static Dim *most_points(const Team *t)
+static Dim *most_points(const Group *t)
 {
-	const int64_t n = team_length(t, t->it->extent);
+	const int64_t n = group_length(t, t->it->extent);
 
 	return n < INT64_MAX ? dim_const(t->r->k->ctx, n) : t->it->extent;
 }
 
-/* Bytes of what B has of one row; INT64_MAX as team_bytes_of. */
-static int64_t row_bytes(const Team *t, const Buf *b)
+/* Bytes of what B has of one row; INT64_MAX as group_bytes_of. */
+static int64_t row_bytes(const Group *t, const Buf *b)
 {
 	Dim *points = most_points(t);
 
-	return team_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &points});
+	return group_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &points});
 }
 
 /* Registers that an element of B takes. */
@@ -280,13 +280,13 @@ static int words(const Buf *b)
 }
 
 /* What is read once for each point and what is of all rows, as far as there are LEFT bytes of shared memory for that. */
-static void count_reads(const Team *t, const Found *f, int64_t left, int *registers, int *shared)
+static void count_reads(const Group *t, const Found *f, int64_t left, int *registers, int *shared)
 {
 	*registers = *shared = 0;
 	for (int i = 0; i < t->nkept; i++)
 		*registers += words(t->kept[i].buf);
 	for (int i = 0; i < f->n; i++) {
-		const int64_t bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+		const int64_t bytes = group_shared_bytes(row_bytes(t, f->load[i]->load.buf));
 
 		if (f->apart[i])
 			continue;
@@ -300,7 +300,7 @@ static void count_reads(const Team *t, const Found *f, int64_t left, int *regist
 }
 
 /* The bytes of one point that threads keep. */
-static int bytes_kept(const Team *t, const Found *f)
+static int bytes_kept(const Group *t, const Found *f)
 {
 	int most = 0;
 
@@ -315,22 +315,22 @@ static int bytes_kept(const Team *t, const Found *f)
 }
 
 /* Points of a row that a warp has. Where it is not known how many there are it asks for each, which takes registers, too. */
-static int64_t most_of_warp(const Team *t, int registers)
+static int64_t most_of_warp(const Group *t, int registers)
 {
-	const int64_t most = (int64_t)team_most_kept(WARP, registers) * WARP;
+	const int64_t most = (int64_t)group_most_kept(WARP, registers) * WARP;
 
 	return dim_is_const(t->it->extent, NULL) ? most : most / 2;
 }
 
 /* Points of one row that a block which has one after another reads from memory again, where it shares what is of all rows as far
  * as there are LEFT of its ROOM bytes of shared memory for that. */
-static int64_t read_again(const Team *t, const Found *f, int64_t left, int64_t room)
+static int64_t read_again(const Group *t, const Found *f, int64_t left, int64_t room)
 {
-	const int64_t points = team_length(t, t->it->extent), shared = left;
+	const int64_t points = group_length(t, t->it->extent), shared = left;
 	int64_t again = 0, rest = 0;
 
 	for (int i = 0; i < f->n; i++) {
-		const int64_t bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+		const int64_t bytes = group_shared_bytes(row_bytes(t, f->load[i]->load.buf));
 
 		if (!of_all_rows(t, f->load[i]->load.idx[0]))
 			rest += f->in[i] - 1;
@@ -340,16 +340,16 @@ static int64_t read_again(const Team *t, const Found *f, int64_t left, int64_t r
 			again += points;
 	}
 	return again +
-	       rest * (points - team_held(points, bytes_kept(t, f), room - (shared - left)));
+	       rest * (points - group_held(points, bytes_kept(t, f), room - (shared - left)));
 }
 
 /* Bytes of what is of all rows, where it is known how long they are. */
-static int64_t bytes_of_all_rows(const Team *t, const Found *f)
+static int64_t bytes_of_all_rows(const Group *t, const Found *f)
 {
 	int64_t all = 0, bytes;
 
 	for (int i = 0; i < f->n; i++) {
-		bytes = team_shared_bytes(row_bytes(t, f->load[i]->load.buf));
+		bytes = group_shared_bytes(row_bytes(t, f->load[i]->load.buf));
 		if (of_all_rows(t, f->load[i]->load.idx[0]) && bytes < INT64_MAX)
 			all += bytes;
 	}
@@ -358,11 +358,11 @@ static int64_t bytes_of_all_rows(const Team *t, const Found *f)
 
 /* Bytes of shared memory that a block which has one row after another has for what is of all rows: all, or those beside the
  * rest of its row, whichever leads to fewer reads. */
-static int64_t left_beside_row(const Team *t, const Found *f, const Gpu *gpu)
+static int64_t left_beside_row(const Group *t, const Found *f, const Gpu *gpu)
 {
 	const int64_t other = t->shared + GPU_DRIVER + STATES,
-		      points = team_length(t, t->it->extent),
-		      row = team_scratch(points, bytes_kept(t, f)),
+		      points = group_length(t, t->it->extent),
+		      row = group_scratch(points, bytes_kept(t, f)),
 		      room = gpu_block_room(t->r->b->sched, gpu,
 					    other + row + bytes_of_all_rows(t, f)) -
 			     other,
@@ -376,10 +376,10 @@ static int64_t left_beside_row(const Team *t, const Found *f, const Gpu *gpu)
 /* Who has the rows where some reads are of all of them, so that a block makes those once for many rows: warps, where
  * they have registers for rows so long; else blocks that have one row after another, where there are more rows than
  * blocks. Gives the bytes of shared memory that a block has for such reads. */
-static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
+static int64_t share_reads(Group *t, const Found *f, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
-	const int rows_each = BLOCK_THREADS / (st->team < WARP ? st->team : WARP);
+	const int rows_each = BLOCK_THREADS / (st->group < WARP ? st->group : WARP);
 	const int64_t all = left_beside_row(t, f, gpu);
 	int64_t rows, each = SHARED - rows_each * t->shared; /* rows have their own locals */
 	int registers, shared;
@@ -388,10 +388,10 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 		rows = INT64_MAX;
 	each = rows > 1 ? each : 0;
 	count_reads(t, f, each, &registers, &shared);
-	if (st->team <= WARP ||
+	if (st->group <= WARP ||
 	    (shared && rows >= BLOCK_ROWS &&
-	     (!registers || team_length(t, t->it->extent) <= most_of_warp(t, registers)))) {
-		st->team = st->team < WARP ? st->team : WARP;
+	     (!registers || group_length(t, t->it->extent) <= most_of_warp(t, registers)))) {
+		st->group = st->group < WARP ? st->group : WARP;
 		st->threads = shared ? BLOCK_THREADS : st->threads;
 		return each;
 	}
@@ -400,7 +400,7 @@ static int64_t share_reads(Team *t, const Found *f, const Gpu *gpu)
 	return t->again ? all : 0;
 }
 
-static void find_reads(Team *t, const Gpu *gpu)
+static void find_reads(Group *t, const Gpu *gpu)
 {
 	Found f = {.t = t};
 	int64_t left;
@@ -413,7 +413,7 @@ static void find_reads(Team *t, const Gpu *gpu)
 	left = share_reads(t, &f, gpu);
 	for (int i = 0; i < f.n && t->nkept < MOST_KEPT; i++) {
 		const Buf *from = f.load[i]->load.buf;
-		const int64_t bytes = team_shared_bytes(row_bytes(t, from));
+		const int64_t bytes = group_shared_bytes(row_bytes(t, from));
 		const bool block = of_all_rows(t, f.load[i]->load.idx[0]) && bytes <= left;
 		Dim *points = block ? most_points(t) : t->it->extent;
 		Buf *b = kernel_temp(t->r->k, from->name, from->dtype, 1, &points);
@@ -429,7 +429,7 @@ static void find_reads(Team *t, const Gpu *gpu)
 
 static Expr *from_kept(void *arg, Expr *e)
 {
-	const Team *t = arg;
+	const Group *t = arg;
 	Expr *at;
 
 	for (int i = 0; i < t->nkept && e->kind == EX_LOAD; i++)
@@ -440,7 +440,7 @@ static Expr *from_kept(void *arg, Expr *e)
 	return NULL;
 }
 
-static void use_kept(Team *t)
+static void use_kept(Group *t)
 {
 	ExprPool *p = t->r->k->pool;
 
@@ -452,7 +452,7 @@ static void use_kept(Team *t)
 			t->kept[i].is = ex_rewrite(p, t->kept[i].is, from_kept, t);
 }
 
-void team_keep_reads(Team *t, const Gpu *gpu)
+void group_keep_reads(Group *t, const Gpu *gpu)
 {
 	find_reads(t, gpu);
 	use_kept(t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a team shares out the points of a row: how many threads it has, how many neighbouring points are one access, and
+ * How a group shares out the points of a row: how many threads it has, how many neighbouring points are one access, and
  * for how many a thread has registers. Runs of neighbouring points are one access of 16 bytes where rows begin at
  * multiples, else a shorter one; then the first run begins so far before the row that the requests of a warp begin where
  * sectors do.
@@ -27,13 +27,13 @@ enum {
 
 /* Accesses along the row: PACK elements are one; the largest element; a flat index that all statements can tell. */
 typedef struct Along {
-	const Team *t;
-	int pack, bytes;
+	const Group *t;
+	int vector, bytes;
 	Expr *at;
 	bool apart; /* some are elsewhere at each point */
 } Along;
 
-bool team_knows_loop(const Team *t, Expr *e)
+bool group_knows_loop(const Group *t, Expr *e)
 {
 	for (int i = 0; i < t->n; i++)
 		if (expr_has_any(e, t->part[i].s->iter, t->part[i].s->niters))
@@ -51,13 +51,13 @@ static void access_along(Along *x, const Buf *b, Expr *at)
 		   (!b->data && expr_has_iter(at, x->t->it) && !ex_runs_along(c, at, x->t->it));
 	if (b->data || bits < 8 || !ex_runs_along(c, at, x->t->it) || !ex_affine(c, at, &a))
 		return;
-	if (!team_is_span(x->t, b)) {
-		x->at = team_knows_loop(x->t, at) ? x->at : at;
+	if (!group_is_span(x->t, b)) {
+		x->at = group_knows_loop(x->t, at) ? x->at : at;
 		x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
 	}
-	while (x->pack > 1 &&
-	       (x->pack * bits / 8 > PACK_BYTES || !affine_aligned(c, &a, x->t->it, x->pack)))
-		x->pack /= 2;
+	while (x->vector > 1 &&
+	       (x->vector * bits / 8 > VECTOR_BYTES || !affine_aligned(c, &a, x->t->it, x->vector)))
+		x->vector /= 2;
 }
 
 static void load_along(void *arg, Expr *e)
@@ -73,7 +73,7 @@ static void load_along(void *arg, Expr *e)
 }
 
 typedef struct Reads {
-	const Team *t;
+	const Group *t;
 	const Buf *buf;
 	bool again; /* what has no place in scratch is made again, too */
 	bool yes;
@@ -96,7 +96,7 @@ static void reads_buf(void *arg, Expr *e)
 
 /* A statement after AT reads what is kept as X, which one up to AT, or none, writes; AGAIN: or what is made of it again, and
  * AT itself, which stores it, counts. */
-static bool alive_after(const Team *t, const Kept *x, int at, bool again)
+static bool alive_after(const Group *t, const Kept *x, int at, bool again)
 {
 	Reads r = {t, x->buf, again, again && at >= 0 && t->part[at].out == x->buf};
 
@@ -112,7 +112,7 @@ static bool alive_after(const Team *t, const Kept *x, int at, bool again)
 }
 
 /* The most registers of what a thread keeps of one point that are in use between two statements. */
-static int words_kept(const Team *t)
+static int words_kept(const Group *t)
 {
 	int most = 1;
 
@@ -127,7 +127,7 @@ static int words_kept(const Team *t)
 	return most;
 }
 
-static int in_registers(const Team *t)
+static int in_registers(const Group *t)
 {
 	int n = 0;
 
@@ -136,15 +136,15 @@ static int in_registers(const Team *t)
 	return n;
 }
 
-int team_most_kept(int team, int registers)
+int group_most_kept(int group, int registers)
 {
-	return (team <= WARP ? WARP_REGISTERS : REGISTERS) / (registers ? registers : 1);
+	return (group <= WARP ? WARP_REGISTERS : REGISTERS) / (registers ? registers : 1);
 }
 
 /* The most points of the row. Where that is not known, and variants go by it, the last one KEEPS very many. */
-static int64_t longest(const Team *t, bool keeps)
+static int64_t longest(const Group *t, bool keeps)
 {
-	const int64_t n = team_length(t, t->it->extent);
+	const int64_t n = group_length(t, t->it->extent);
 
 	return n == INT64_MAX && keeps && t->it->extent == gpu_row_length(t->r->k) ? LONGEST : n;
 }
@@ -152,7 +152,7 @@ static int64_t longest(const Team *t, bool keeps)
 /* ---- What registers do not hold ---- */
 
 typedef struct Made {
-	const Team *t;
+	const Group *t;
 	bool from_memory;
 } Made;
 
@@ -167,7 +167,7 @@ static void made_from(void *arg, Expr *e)
 }
 
 /* To make X again memory is read. */
-static bool from_memory(const Team *t, const Kept *x)
+static bool from_memory(const Group *t, const Kept *x)
 {
 	Made m = {t, false};
 
@@ -181,7 +181,7 @@ static int bits_of(const Kept *x)
 }
 
 /* X and Y, whose elements are alike, are never needed at once. */
-static bool takes_turns(const Team *t, const Kept *x, const Kept *y)
+static bool takes_turns(const Group *t, const Kept *x, const Kept *y)
 {
 	for (int at = -1; at < t->n; at++)
 		if (alive_after(t, x, at, true) && alive_after(t, y, at, true))
@@ -190,7 +190,7 @@ static bool takes_turns(const Team *t, const Kept *x, const Kept *y)
 }
 
 /* X, which has no place yet, has that of Y, where it takes turns with all that have it. */
-static bool takes_place(Team *t, Kept *x, const Kept *y)
+static bool takes_place(Group *t, Kept *x, const Kept *y)
 {
 	bool turns = true;
 
@@ -207,7 +207,7 @@ static bool takes_place(Team *t, Kept *x, const Kept *y)
 
 /* What of the row needs a place in scratch: all that is read from memory, and what may take the place of that. Gives the
  * bytes of one point; places are in elements of a thread until MORE is known. */
-static int64_t choose_more(Team *t)
+static int64_t choose_more(Group *t)
 {
 	int64_t bytes = 0;
 
@@ -229,7 +229,7 @@ static int64_t choose_more(Team *t)
 }
 
 /* The points after those for which there are registers have elements in scratch, as far as a block's shared memory goes. */
-static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
+static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 {
 	const Stage *st = t->r->b->stage;
 	int64_t other = t->shared + GPU_DRIVER + STATES, room, bytes, most;
@@ -237,13 +237,13 @@ static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
 	if (points <= t->keep || !t->keep)
 		return;
 	for (int i = 0; i < t->nkept; i++)
-		other += t->kept[i].block ? team_shared_bytes(team_bytes_of(t->kept[i].buf)) : 0;
+		other += t->kept[i].block ? group_shared_bytes(group_bytes_of(t->kept[i].buf)) : 0;
 	bytes = choose_more(t);
 	room = gpu_block_room(t->r->b->sched, gpu,
 			      other + st->threads * (points - t->keep) * bytes) -
 	       other;
 	most = bytes && room > 0 ? room / (st->threads * bytes) : 0;
-	t->more = (int)(most < points - t->keep ? most : points - t->keep) / t->pack * t->pack;
+	t->more = (int)(most < points - t->keep ? most : points - t->keep) / t->vector * t->vector;
 	for (int i = 0; i < t->nkept; i++) {
 		t->kept[i].more = t->kept[i].more && t->more;
 		t->kept[i].at *= (int64_t)st->threads * t->more;
@@ -253,9 +253,9 @@ static void share_scratch(Team *t, const Gpu *gpu, int64_t points)
 
 /* Points that a thread of the largest block keeps in registers. Blocks that have one row after another have fewer left, and
  * so have those that work out where the elements of each point are: APART. */
-static int registers_of(const Team *t, bool scratch, bool apart)
+static int registers_of(const Group *t, bool scratch, bool apart)
 {
-	const bool known = team_length(t, t->it->extent) < INT64_MAX;
+	const bool known = group_length(t, t->it->extent) < INT64_MAX;
 	const int most = !known    ? UNKNOWN
 			 : scratch ? SCRATCH_REGISTERS
 				   : FULL_REGISTERS,
@@ -271,7 +271,7 @@ enum {
 	HELD_BESIDE = MOST_THREADS * SCRATCH_REGISTERS * 3 / 4
 };
 
-int64_t team_held(int64_t points, int bytes, int64_t room)
+int64_t group_held(int64_t points, int bytes, int64_t room)
 {
 	int64_t held = HELD_BESIDE + (bytes && room > 0 ? room / bytes : 0);
 
@@ -279,27 +279,27 @@ int64_t team_held(int64_t points, int bytes, int64_t room)
 	return held < points ? held : points;
 }
 
-int64_t team_scratch(int64_t points, int bytes)
+int64_t group_scratch(int64_t points, int bytes)
 {
 	return points < INT64_MAX && points > HELD ? (points - HELD_BESIDE) * bytes + LINE : 0;
 }
 
 /* Runs of a thread over POINTS. */
-static int64_t runs_of(const Team *t, int64_t points)
+static int64_t runs_of(const Group *t, int64_t points)
 {
-	const int64_t each = (int64_t)t->r->b->stage->team * t->pack;
+	const int64_t each = (int64_t)t->r->b->stage->group * t->vector;
 
 	return (points + each - 1) / each;
 }
 
-void team_share_out(Team *t, const Gpu *gpu)
+void group_share_out(Group *t, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
 	Ctx *c = t->r->k->ctx;
-	Along x = {.t = t, .pack = MOST_PACK};
+	Along x = {.t = t, .vector = MOST_VECTOR};
 	const int registers = in_registers(t);
 	const int64_t n = longest(t, registers > 0);
-	int each = team_most_kept(st->team, registers), need = each < UNKNOWN ? each : UNKNOWN,
+	int each = group_most_kept(st->group, registers), need = each < UNKNOWN ? each : UNKNOWN,
 	    sector, widest = MOST_THREADS;
 	int64_t runs;
 	bool scratch;
@@ -309,41 +309,42 @@ void team_share_out(Team *t, const Gpu *gpu)
 
 		for (int j = 0; j < y->p.ne && y->along; j++)
 			ex_walk(y->p.e[j], load_along, &x);
-		if (y->along && y->p.write && !team_at_point(t, y->p.write))
+		if (y->along && y->p.write && !group_at_point(t, y->p.write))
 			access_along(&x, y->out, y->p.write);
-		x.pack = y->along && y->p.guard ? 1 : x.pack;
+		x.vector = y->along && y->p.guard ? 1 : x.vector;
 	}
 	for (int i = 0; i < t->nkept; i++)
 		if (!t->kept[i].temp && !t->kept[i].block)
 			access_along(&x, t->kept[i].is->load.buf, t->kept[i].is->load.idx[0]);
-	while (x.pack > 1 && (!dim_multiple(c, t->it->extent, x.pack) || n / x.pack < WARP))
-		x.pack /= 2;
-	t->pack = x.pack;
+	while (x.vector > 1 && (!dim_multiple(c, t->it->extent, x.vector) || n / x.vector < WARP))
+		x.vector /= 2;
+	t->vector = x.vector;
 	sector = x.bytes ? SECTOR / x.bytes : 1;
-	if (st->team >= WARP && x.at && sector > x.pack && !dim_multiple(c, t->it->extent, sector))
-		t->skew = ex_op2(t->r->k->pool, IN_mod,
+	if (st->group >= WARP && x.at && sector > x.vector &&
+	    !dim_multiple(c, t->it->extent, sector))
+		t->peel = ex_op2(t->r->k->pool, IN_mod,
 				 ex_subst_iters(t->r->k->pool, x.at, &t->it,
 						&(Expr *){l_int(t->r->b, 0)}, 1),
 				 l_int(t->r->b, sector));
-	if (x.bytes > WORD && team_length(t, t->it->extent) == INT64_MAX) {
+	if (x.bytes > WORD && group_length(t, t->it->extent) == INT64_MAX) {
 		widest /= 2;
 		each /= 2;
 	}
-	while (st->team > WARP && n < INT64_MAX && st->threads < widest &&
+	while (st->group > WARP && n < INT64_MAX && st->threads < widest &&
 	       st->threads * (int64_t)(each / 2) < n)
-		st->team = st->threads *= 2;
-	runs = n < INT64_MAX ? runs_of(t, n + (t->skew ? sector : 0)) : 0;
+		st->group = st->threads *= 2;
+	runs = n < INT64_MAX ? runs_of(t, n + (t->peel ? sector : 0)) : 0;
 	scratch = st->threads == MOST_THREADS && dim_is_const(t->it->extent, NULL);
 	if (st->threads == MOST_THREADS)
 		each = registers_of(t, false, x.apart);
-	if (scratch && runs * t->pack > each)
+	if (scratch && runs * t->vector > each)
 		each = registers_of(t, true, x.apart);
-	while (registers && t->pack > 1 && t->pack > each)
-		t->pack /= 2;
-	runs = n < INT64_MAX ? runs_of(t, n + (t->skew ? sector : 0)) : 0;
+	while (registers && t->vector > 1 && t->vector > each)
+		t->vector /= 2;
+	runs = n < INT64_MAX ? runs_of(t, n + (t->peel ? sector : 0)) : 0;
 	if (n < INT64_MAX)
-		need = runs * t->pack < each ? (int)runs * t->pack : each;
-	t->keep = registers ? need / t->pack * t->pack : 0;
+		need = runs * t->vector < each ? (int)runs * t->vector : each;
+	t->keep = registers ? need / t->vector * t->vector : 0;
 	if (scratch)
-		share_scratch(t, gpu, runs * t->pack);
+		share_scratch(t, gpu, runs * t->vector);
 }

@@ -25,12 +25,12 @@ static void read_along(void *arg, Expr *e)
 }
 
 /* Elements that a thread has of the innermost iterator. *WHOLE: they are always so many. */
-static int pack_of(Points *p, const Buf *out, bool *whole)
+static int vector_of(Points *p, const Buf *out, bool *whole)
 {
 	Iter *in = p->n ? p->it[p->n - 1] : NULL;
 	Along x = {p->k->ctx, in, (dtype_info[out->dtype].bits + 7) / 8};
 	int64_t n;
-	int pack;
+	int vector;
 
 	*whole = false;
 	if (!in || p->guard || !ex_runs_along(x.ctx, p->write, in))
@@ -38,21 +38,22 @@ static int pack_of(Points *p, const Buf *out, bool *whole)
 	ex_walk(p->e[0], read_along, &x);
 	if (dtype_info[out->dtype].bits < 8)
 		x.bytes = 1;
-	pack = PACK_BYTES / x.bytes < MOST_PACK ? PACK_BYTES / x.bytes : MOST_PACK;
-	*whole = dim_multiple(x.ctx, in->extent, pack);
+	vector = VECTOR_BYTES / x.bytes < MOST_VECTOR ? VECTOR_BYTES / x.bytes : MOST_VECTOR;
+	*whole = dim_multiple(x.ctx, in->extent, vector);
 	if (p->n > 1 && !*whole)
 		return 1;
-	return dim_is_const(in->extent, &n) && n < pack && dtype_info[out->dtype].bits >= 8 ? 1
-											    : pack;
+	return dim_is_const(in->extent, &n) && n < vector && dtype_info[out->dtype].bits >= 8
+		       ? 1
+		       : vector;
 }
 
 /* A thread's store of sub-byte elements fills whole bytes: other threads have none of them. */
-static bool fills_bytes(Points *p, int pack)
+static bool fills_bytes(Points *p, int vector)
 {
 	Affine a;
 
-	return pack == MOST_PACK && ex_affine(p->k->ctx, p->write, &a) &&
-	       affine_aligned(p->k->ctx, &a, p->it[p->n - 1], pack);
+	return vector == MOST_VECTOR && ex_affine(p->k->ctx, p->write, &a) &&
+	       affine_aligned(p->k->ctx, &a, p->it[p->n - 1], vector);
 }
 
 static Points points_of(Kernel *k, Stmt *s)
@@ -106,21 +107,22 @@ bool gpu_map(LBuild *b, Stmt *s)
 	Expr *q, *lo, *hi;
 	LNode *n, *loop = NULL;
 	bool whole;
-	int pack;
+	int vector;
 
 	if (gpu_transpose(b, s, &p))
 		return true;
-	pack = pack_of(&p, s->out[0], &whole);
-	if (row_packed(s) && !fills_bytes(&p, pack))
+	vector = vector_of(&p, s->out[0], &whole);
+	if (row_packed(s) && !fills_bytes(&p, vector))
 		return false;
 	if (p.n) {
 		in = p.it[--p.n];
-		inner = whole || pack > 1 ? dim_ceildiv(k->ctx, in->extent, dim_const(k->ctx, pack))
-					  : in->extent;
+		inner = whole || vector > 1
+				? dim_ceildiv(k->ctx, in->extent, dim_const(k->ctx, vector))
+				: in->extent;
 	}
 	l_of(b, s);
 	l_stage(b, "map", dim_mul(k->ctx, iters_points(k->ctx, p.it, p.n), inner));
-	b->stage->team = 1;
+	b->stage->group = 1;
 	b->stage->threads = MAP_THREADS;
 	q = ex_iter(b->p, b->stage->var);
 	if (p.n) {
@@ -129,15 +131,15 @@ bool gpu_map(LBuild *b, Stmt *s)
 		l_split(b, p.it, p.n, ex_op2(b->p, IN_floordiv, q, many));
 		q = ex_op2(b->p, IN_mod, q, many);
 	}
-	if (in && pack > 1) {
-		Iter *vector = l_iter(b, "v", inner);
+	if (in && vector > 1) {
+		Iter *v = l_iter(b, "v", inner);
 
-		l_let(b, vector, q);
-		lo = ex_mul(b->p, ex_iter(b->p, vector), l_int(b, pack));
-		hi = ex_add(b->p, lo, l_int(b, pack));
+		l_let(b, v, q);
+		lo = ex_mul(b->p, ex_iter(b->p, v), l_int(b, vector));
+		hi = ex_add(b->p, lo, l_int(b, vector));
 		loop = l_loop(b, LOOP_VECTOR, in, lo,
 			      whole ? hi : l_min(b, hi, ex_dim(b->p, in->extent)), 1);
-		loop->pack = pack;
+		loop->vector = vector;
 	} else if (in) {
 		l_let(b, in, q);
 	}

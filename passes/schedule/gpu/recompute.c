@@ -33,7 +33,7 @@ static bool is_in_memory(const Schedule *s, const Buf *b)
 	for (int i = 0; i < s->stages.n; i++) {
 		const Stage *st = s->stages.at[i];
 
-		if (!strcmp(st->strategy, "row") && st->team == 1 && stores_to(st->body, b->id))
+		if (!strcmp(st->strategy, "row") && st->group == 1 && stores_to(st->body, b->id))
 			return true;
 	}
 	return false;

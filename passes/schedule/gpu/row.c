@@ -130,10 +130,10 @@ static int most_run(const Runs *x)
 }
 
 /* The threads that share a row, and in *ALONG the iterator of the band that neighbouring rows run along. */
-static int choose_team(Row *r, int *along)
+static int choose_group(Row *r, int *along)
 {
 	enum { SHORT = 2, WARPS_ROW = 1024 };
-	int team = 1;
+	int group = 1;
 	Runs x = {.r = r};
 	int64_t n = 1;
 	bool alone = false;
@@ -150,10 +150,10 @@ static int choose_team(Row *r, int *along)
 	*along = most_run(&x);
 	if (alone || n < SHORT || (*along >= 0 && x.inner <= x.band[*along]))
 		return 1;
-	while (team < n && team < WARP)
-		team *= 2;
-	if (team < WARP)
-		return team;
+	while (group < n && group < WARP)
+		group *= 2;
+	if (group < WARP)
+		return group;
 	return n <= WARPS_ROW ? WARP : ROW_THREADS;
 }
 
@@ -263,7 +263,7 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 {
 	Row r = row_new(b, first, last, band);
 	Iter *split[MAX_ITERS], *each = NULL;
-	int along, n = 0, team;
+	int along, n = 0, group;
 
 	for (int i = 0; i < band->n; i++) {
 		r.fixed[i] = true;
@@ -272,14 +272,14 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	}
 	if (few->lanes && gpu_column_reduce(&r, gpu, few->col, few))
 		return;
-	team = choose_team(&r, &along);
-	if (team == 1 && (gpu_column_reduce(&r, gpu, along, few) || gpu_stencil(&r, gpu, along) ||
-			  gpu_columns(&r, gpu, along)))
+	group = choose_group(&r, &along);
+	if (group == 1 && (gpu_column_reduce(&r, gpu, along, few) || gpu_stencil(&r, gpu, along) ||
+			   gpu_columns(&r, gpu, along)))
 		return;
-	r.unrolled = team == 1 && few_points(&r);
+	r.unrolled = group == 1 && few_points(&r);
 	if (r.unrolled && gpu_small_panels(&r, along))
 		return;
-	if (team > 1 && few->n && few->along) {
+	if (group > 1 && few->n && few->along) {
 		each = l_iter(b, "m", few->rows);
 		gpu_skinny_place(&r, few, ex_iter(b->p, each), ex_iter(b->p, each));
 	}
@@ -289,11 +289,11 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 	if (along >= 0 && !(each && is_few(few, along)))
 		split[n++] = r.rep[along];
 	l_stage(b, strategy, iters_points(b->k->ctx, split, n));
-	b->stage->team = team;
+	b->stage->group = group;
 	b->stage->threads = ROW_THREADS;
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
-	if (b->stage->team > 1)
-		gpu_team(&r, gpu, split, n, each);
-	for (int i = first; i <= last && b->stage->team == 1; i++)
+	if (b->stage->group > 1)
+		gpu_group(&r, gpu, split, n, each);
+	for (int i = first; i <= last && b->stage->group == 1; i++)
 		gpu_row_stmt(&r, b->k->stmts.at[i], b->k->stmts.at[i]);
 }

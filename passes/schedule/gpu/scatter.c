@@ -34,7 +34,7 @@ bool gpu_scatter(LBuild *b, Stmt *s)
 	points_join(&p);
 	l_of(b, s);
 	l_stage(b, "scatter", iters_points(k->ctx, p.it, p.n));
-	b->stage->team = 1;
+	b->stage->group = 1;
 	b->stage->threads = SCATTER_THREADS;
 	l_split(b, p.it, p.n, ex_iter(b->p, b->stage->var));
 	n = l_store(b, s->out[0], p.write, p.e[0], p.guard);

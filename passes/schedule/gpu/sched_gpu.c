@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules for GPUs. A stage is a launch, and a team of threads has each of its iterations (ir/loop.h):
+ * Schedules for GPUs. A stage is a launch, and a group of threads has each of its iterations (ir/loop.h):
  *
  *   map     statements that store each element once (passes/schedule/gpu/map.c); turn: that read along other iterators than
  *           they write (passes/schedule/gpu/transpose.c)

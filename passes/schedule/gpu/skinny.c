@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products of few rows on GPUs. What such a product costs is reading its matrix, so who has a part of the matrix does all
- * rows with it: a block of columns (passes/schedule/gpu/column_reduce.c), or a team that has a row of the matrix (passes/schedule/gpu/group.c). How
+ * rows with it: a block of columns (passes/schedule/gpu/column_reduce.c), or a group that has a row of the matrix (passes/schedule/gpu/group.c). How
  * many rows there are need not be known, only that they are few, as a variant's guard says.
  */
 #include "passes/layout/fragments.h"

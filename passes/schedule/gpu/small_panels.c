@@ -2,7 +2,7 @@
 /*
  * Small panels on GPUs: short columns beside a few others, which have a piece of memory to themselves, as a softmax over 10 classes of
  * 6 boxes has. Each thread has a column, so the threads of a warp have columns of several panels, and of each row a part of a
- * sector. Where a block's threads have whole panels, the block moves these as a whole (ir/loop.h, Span).
+ * sector. Where a block's threads have whole panels, the block moves these as a whole (ir/loop.h, BulkCopy).
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -18,7 +18,7 @@ typedef struct Panels {
 	Iter *split[MAX_ITERS + 1]; /* over panels, outermost first; then over columns */
 	int n;                      /* over panels */
 	int64_t cols;
-	Span span[MOST_SPANS]; /* EACH: of a panel, until there is a stage */
+	BulkCopy span[MOST_SPANS]; /* EACH: of a panel, until there is a stage */
 	int nspans;
 	bool ok;
 } Panels;
@@ -46,7 +46,7 @@ static void find_span(Panels *x, Buf *b, Expr *at, bool written)
 	if (i == MOST_SPANS)
 		return;
 	if (i == x->nspans)
-		x->span[x->nspans++] = (Span){.buf = b, .each = each, .written = written};
+		x->span[x->nspans++] = (BulkCopy){.buf = b, .each = each, .written = written};
 	else
 		x->ok = x->ok && x->span[i].each == each && !written && !x->span[i].written;
 }
@@ -106,7 +106,7 @@ static int64_t threads_of(const Panels *x, int64_t most)
 		for (int i = 0; i < x->nspans; i++) {
 			const int64_t size = dtype_info[x->span[i].buf->dtype].bits / 8;
 
-			ok = ok && n * size % PACK_BYTES == 0;
+			ok = ok && n * size % VECTOR_BYTES == 0;
 			bytes += (n * x->span[i].most * size + LINE - 1) / LINE * LINE;
 		}
 		if (!ok || bytes > SHARED || (warps * WARP - n) * of > idle * warps)
@@ -127,7 +127,7 @@ static bool share_spans(Panels *x)
 	int n = 0;
 
 	for (int i = 0; i < x->nspans; i++) {
-		Span s = x->span[i];
+		BulkCopy s = x->span[i];
 		const int size = dtype_info[s.buf->dtype].bits / 8;
 
 		if (!dim_is_const(s.each, &each) || each <= x->cols || each % x->cols)
@@ -191,10 +191,10 @@ bool gpu_small_panels(Row *r, int along)
 		return false;
 	}
 	l_stage(b, "row", iters_points(r->k->ctx, x.split, x.n + 1));
-	b->stage->team = 1;
+	b->stage->group = 1;
 	b->stage->threads = (int)threads;
 	for (int i = 0; i < x.nspans; i++)
-		vec_push(b->arena, &b->stage->spans, x.span[i]);
+		vec_push(b->arena, &b->stage->bulk, x.span[i]);
 	l_split(b, x.split, x.n + 1, ex_iter(b->p, b->stage->var));
 	for (int i = r->first; i <= r->last; i++)
 		gpu_row_stmt(r, r->k->stmts.at[i], r->k->stmts.at[i]);

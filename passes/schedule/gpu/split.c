@@ -30,11 +30,11 @@ enum {
 	LEAST = 2048, /* terms of a part */
 	NARROW = 8,   /* columns of a block that has as few as can be */
 	DEEP = 256, /* terms of a sum, of fewer gemm_gpu_parts is not asked: their stage costs more than parts gain */
-	HELD = 8192,   /* of a part that a block reads once */
+	HELD = 8192,    /* of a part that a block reads once */
 	MANY = 1 << 16, /* parts, at most */
-	LARGE = 16384, /* which are no matter however many rows there are */
-	BLOCKS = 4,    /* on an SM */
-	FEW = 8, /* so many times fewer teams than SMs leave most of the memory's bandwidth unused */
+	LARGE = 16384,  /* which are no matter however many rows there are */
+	BLOCKS = 4,     /* on an SM */
+	FEW = 8, /* so many times fewer groups than SMs leave most of the memory's bandwidth unused */
 	PACK = 32, /* terms: parts begin where wide accesses may */
 	WHOLE = 64 /* terms: of tiles of any product a whole number */
 };
@@ -108,10 +108,10 @@ static const Stage *stage_of(const Schedule *s, int stmt)
 	return NULL;
 }
 
-/* The fewest teams of ST, or blocks where a thread has an iteration; *KNOWN: there are never more. */
+/* The fewest groups of ST, or blocks where a thread has an iteration; *KNOWN: there are never more. */
 static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 {
-	Dim *each = dim_const(c, st->team == 1 ? st->threads : 1);
+	Dim *each = dim_const(c, st->group == 1 ? st->threads : 1);
 	int64_t lo, hi;
 
 	dim_bounds(c, dim_ceildiv(c, st->extent, each), &lo, &hi);
@@ -119,7 +119,7 @@ static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 	return lo < 1 ? 1 : lo;
 }
 
-/* Points of a row that teams of the stage whose nodes are N have in registers, and, MORE, in scratch. */
+/* Points of a row that groups of the stage whose nodes are N have in registers, and, MORE, in scratch. */
 static int64_t held(const Stage *st, const LNode *n, bool more)
 {
 	int64_t most = 0;
@@ -127,7 +127,8 @@ static int64_t held(const Stage *st, const LNode *n, bool more)
 	for (; n; n = n->next) {
 		const int64_t below = held(st, n->body, more),
 			      own = n->kind == LN_LOCAL
-					    ? (int64_t)(n->keep + (more ? n->more : 0)) * st->team
+					    ? (int64_t)(n->keep + (more ? n->scratch : 0)) *
+						      st->group
 					    : 0;
 
 		most = most > below ? most : below;
@@ -159,7 +160,7 @@ static bool read_on(Kernel *k, const Stmt *s)
 	return false;
 }
 
-/* S is not all that its kernel does along the row: what a team has at hand there is read again if the row is split. */
+/* S is not all that its kernel does along the row: what a group has at hand there is read again if the row is split. */
 static bool shares_row(Kernel *k, const Stmt *s)
 {
 	for (int i = 0; i < k->stmts.n; i++) {
@@ -214,10 +215,10 @@ typedef struct Rows {
 /* ---- The parts ---- */
 
 /* The largest number of parts up to MOST, and not below half of that, such that they have a whole number of wide accesses. */
-static int64_t even_parts(int64_t n, int64_t most, int64_t pack)
+static int64_t even_parts(int64_t n, int64_t most, int64_t vector)
 {
 	for (int64_t p = most; p > 1 && 2 * p > most; p--)
-		if (n % (p * pack) == 0)
+		if (n % (p * vector) == 0)
 			return p;
 	return 0;
 }
@@ -251,11 +252,11 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 	least = (least + beside - 1) / beside;
 	parts = (parts + outer - 1) / outer;
 	if (!n) { /* no more than PARTS, each beginning where wide accesses may */
-		const int64_t pack = beside > 1 ? 1 : PACK;
-		Dim *share = dim_ceildiv(ctx, c->along->extent, dim_const(ctx, parts * pack));
+		const int64_t vector = beside > 1 ? 1 : PACK;
+		Dim *share = dim_ceildiv(ctx, c->along->extent, dim_const(ctx, parts * vector));
 
-		share = dim_max(ctx, share, dim_const(ctx, (least + pack - 1) / pack));
-		c->each = dim_mul(ctx, share, dim_const(ctx, pack));
+		share = dim_max(ctx, share, dim_const(ctx, (least + vector - 1) / vector));
+		c->each = dim_mul(ctx, share, dim_const(ctx, vector));
 		c->parts = dim_ceildiv(ctx, c->along->extent, c->each);
 		c->exact = false;
 		return true;
@@ -265,8 +266,8 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 	if (parts * outer < 2)
 		return false;
 	even = even_parts(n, parts, beside > 1 || least < LEAST ? 1 : PACK);
-	for (int64_t pack = PACK / 2; !even && beside == 1 && pack >= MOST_PACK; pack /= 2)
-		even = even_parts(n, parts, pack);
+	for (int64_t vector = PACK / 2; !even && beside == 1 && vector >= MOST_VECTOR; vector /= 2)
+		even = even_parts(n, parts, vector);
 	c->exact = even > 0;
 	each = even ? n / even : ((n + parts - 1) / parts + PACK - 1) / PACK * PACK;
 	c->each = dim_const(ctx, each);
@@ -315,7 +316,8 @@ static int64_t least_terms(const LNode *n)
 
 	for (; n; n = n->next) {
 		const int64_t below = least_terms(n->body),
-			      own = n->fold && n->skew ? LEAST * NARROW / n->fold->cols : LEAST;
+			      own = n->columns && n->peel ? LEAST * NARROW / n->columns->cols
+							  : LEAST;
 
 		least = below < least ? below : least;
 		least = own < least ? own : least;
@@ -323,7 +325,7 @@ static int64_t least_terms(const LNode *n)
 	return least > DEEP ? least : DEEP;
 }
 
-/* What a part costs, S pays for: the stage leaves SMs idle, and where S shares the row, no team has all of it at hand. */
+/* What a part costs, S pays for: the stage leaves SMs idle, and where S shares the row, no group has all of it at hand. */
 static bool leaves_idle(const Splitter *x, Stmt *s, const Rows *r)
 {
 	const int64_t sms = x->t->gpu->sms;

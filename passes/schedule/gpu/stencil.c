@@ -149,7 +149,7 @@ static int most_neighbours(const Window *w)
 			return 1;
 		bytes = window_bytes(&w->box[i]) > bytes ? window_bytes(&w->box[i]) : bytes;
 	}
-	return PACK_BYTES / bytes < MOST ? PACK_BYTES / bytes : MOST;
+	return VECTOR_BYTES / bytes < MOST ? VECTOR_BYTES / bytes : MOST;
 }
 
 int64_t window_side(const Window *w, const Box *x, int d)

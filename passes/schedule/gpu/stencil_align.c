@@ -2,7 +2,7 @@
 /*
  * Runs: what a box has of memory is pieces of it, which threads access several elements at a time, or one. Where pieces
  * begin anywhere in a sector, so do the accesses of a warp, of which each then takes a sector more; if accesses are
- * skewed, so that they begin where sectors do, a piece takes one more at most.
+ * peeled, so that they begin where sectors do, a piece takes one more at most.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
@@ -54,8 +54,8 @@ static int64_t begins(const Window *w, const Box *x, const Run *y)
 }
 
 /* So many threads have a run of ALL accesses, in UNITs of a sector, and no more than a few accesses each, that all runs are
- * done soonest; of those the fewest: what a run is skewed by is asked for once. */
-static void share_skewed(Run *y, int64_t all, int64_t unit)
+ * done soonest; of those the fewest: what a run is peeled by is asked for once. */
+static void share_peeled(Run *y, int64_t all, int64_t unit)
 {
 	enum { MOST = 8 };
 	const int64_t warp = all < WARP ? all : WARP, few = (all / MOST + unit - 1) / unit * unit;
@@ -91,13 +91,13 @@ static int neighbours(const Window *w)
 Run window_run(const Window *w, const Box *x)
 {
 	enum {
-		FEW = 8, /* sectors of an access that is worth a skew */
+		FEW = 8, /* sectors of an access that is worth a peel */
 		ROOM = 5 /* a run may be longer by that part of it */
 	};
 	Ctx *c = w->r->k->ctx;
 	const int rank = x->buf->rank, bytes = window_bytes(x);
 	const int64_t sector = SECTOR / bytes;
-	Run y = {.outer = rank - 1, .inner = 1, .runs = 1, .pack = 1, .times = 1};
+	Run y = {.outer = rank - 1, .inner = 1, .runs = 1, .vector = 1, .times = 1};
 	int64_t reach, access;
 
 	for (; y.outer && has_all(w, x, x->dim[y.outer]); y.outer--)
@@ -108,17 +108,17 @@ Run window_run(const Window *w, const Box *x)
 	y.extent = dim_mul(c, x->buf->dims[x->dim[y.outer]], dim_const(c, y.inner));
 	y.align = begins(w, x, &y);
 	if (x->load)
-		y.pack = PACK_BYTES / bytes < MOST_PACK ? PACK_BYTES / bytes : MOST_PACK;
+		y.vector = VECTOR_BYTES / bytes < MOST_VECTOR ? VECTOR_BYTES / bytes : MOST_VECTOR;
 	else
-		y.pack = neighbours(w);
-	while (y.size % y.pack || y.align % y.pack || !dim_multiple(c, y.extent, y.pack))
-		y.pack /= 2;
-	y.threads = y.size / y.pack;
+		y.vector = neighbours(w);
+	while (y.size % y.vector || y.align % y.vector || !dim_multiple(c, y.extent, y.vector))
+		y.vector /= 2;
+	y.threads = y.size / y.vector;
 	reach = (y.size + sector - y.align + sector - 1) / sector * sector;
-	access = y.size < WARP * y.pack ? y.size : WARP * y.pack;
-	y.skewed = y.align < sector && reach - y.size <= y.size / ROOM &&
+	access = y.size < WARP * y.vector ? y.size : WARP * y.vector;
+	y.peeled = y.align < sector && reach - y.size <= y.size / ROOM &&
 		   access * bytes <= FEW * SECTOR;
-	if (y.skewed)
-		share_skewed(&y, reach / y.pack, sector / y.pack);
+	if (y.peeled)
+		share_peeled(&y, reach / y.vector, sector / y.vector);
 	return y;
 }

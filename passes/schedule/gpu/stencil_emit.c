@@ -15,10 +15,10 @@ static void place_band(Window *w)
 		split[i] = l_iter(b, it->name,
 				  dim_ceildiv(c, it->extent, dim_const(c, w->size[i])));
 		w->in[i] = l_iter(b, "in",
-				  dim_const(c, w->size[i] / (i == w->along ? w->pack : 1)));
+				  dim_const(c, w->size[i] / (i == w->along ? w->vector : 1)));
 	}
-	l_stage(b, "window", iters_points(c, split, r->band->n));
-	b->stage->team = b->stage->threads = WINDOW_THREADS;
+	l_stage(b, "stencil", iters_points(c, split, r->band->n));
+	b->stage->group = b->stage->threads = WINDOW_THREADS;
 	l_split(b, split, r->band->n, ex_iter(b->p, b->stage->var));
 	for (int i = 0; i < r->band->n; i++)
 		w->from[i] = dim_equals(split[i]->extent, 1)
@@ -62,8 +62,9 @@ Expr *window_at(const Window *w, const Box *x, int d, Expr *at)
 		const int k = band_index(w->r->band, x->s, a->iter[i]);
 		Expr *e = ex_iter(b->p, k < 0 ? a->iter[i] : w->in[k]);
 
-		if (k == w->along && w->pack > 1)
-			e = ex_add(b->p, ex_mul(b->p, e, l_int(b, w->pack)), ex_iter(b->p, w->elem));
+		if (k == w->along && w->vector > 1)
+			e = ex_add(b->p, ex_mul(b->p, e, l_int(b, w->vector)),
+				   ex_iter(b->p, w->elem));
 		at = ex_add(b->p, at, ex_mul(b->p, e, l_int(b, window_stride(a, i))));
 	}
 	return at;
@@ -85,17 +86,17 @@ Begin window_begin(const Window *w, const Box *x, const Run *y, Expr **at)
 
 /* The loop over the PACK elements of the access at *AT, along a dim of EXTENT, where *GUARD holds. Then *AT is one of them, and
  * *TO its place in the tile. */
-static LNode *open_access(LBuild *b, Dim *extent, int pack, Expr **at, Expr **to, Expr **guard)
+static LNode *open_access(LBuild *b, Dim *extent, int vector, Expr **at, Expr **to, Expr **guard)
 {
 	Iter *v = l_iter(b, "v", extent);
-	Expr *lo = *at, *hi = ex_add(b->p, lo, l_int(b, pack));
+	Expr *lo = *at, *hi = ex_add(b->p, lo, l_int(b, vector));
 	LNode *loop;
 
 	if (*guard)
 		hi = ex_op3(b->p, IN_select, *guard, hi, lo);
 	*guard = NULL;
 	loop = l_loop(b, LOOP_VECTOR, v, lo, hi, 1);
-	loop->pack = pack;
+	loop->vector = vector;
 	*at = ex_iter(b->p, v);
 	*to = ex_add(b->p, *to, ex_sub(b->p, *at, lo));
 	return loop;
@@ -106,7 +107,7 @@ static Expr *in_run(LBuild *b, const Run *y, const Begin *g, Expr *guard, Expr *
 {
 	Expr *lo = l_int(b, 0), *hi = l_int(b, y->size);
 
-	if (!y->skewed)
+	if (!y->peeled)
 		return g->whole ? guard : inside(b, guard, at, y->extent);
 	if (!g->whole) {
 		lo = l_max(b, lo, ex_sub(b->p, lo, g->from));
@@ -125,7 +126,7 @@ void window_open_runs(Row *r, const Run *y, Iter **in, int n, Nest *nest)
 	in[n] = l_iter(b, "b", dim_const(b->k->ctx, y->threads));
 	all = iters_points(b->k->ctx, in, n + 1);
 	t = l_iter(b, "t", all);
-	row_open(r, nest, LOOP_TEAM, t, l_int(b, 0), ex_dim(b->p, all));
+	row_open(r, nest, LOOP_GROUP, t, l_int(b, 0), ex_dim(b->p, all));
 	l_split(b, in, n + 1, ex_iter(b->p, t));
 }
 
@@ -135,18 +136,18 @@ Expr *window_open_times(Row *r, const Box *x, const Run *y, const Begin *g, Iter
 	const int sector = SECTOR / window_bytes(x);
 	const LoopKind kind = x->load ? LOOP_UNROLL : LOOP_SERIAL;
 	Iter *u = l_iter(b, "u", dim_const(b->k->ctx, y->times)),
-	     *skew = l_iter(b, "skew", dim_const(b->k->ctx, sector / y->pack));
+	     *peel = l_iter(b, "peel", dim_const(b->k->ctx, sector / y->vector));
 	Expr *e = ex_iter(b->p, lane), *begin = ex_add(b->p, g->before, g->from);
 
-	if (y->skewed)
-		l_let(b, skew,
+	if (y->peeled)
+		l_let(b, peel,
 		      ex_op2(b->p, IN_floordiv, ex_op2(b->p, IN_mod, begin, l_int(b, sector)),
-			     l_int(b, y->pack)));
+			     l_int(b, y->vector)));
 	if (y->times > 1) {
 		row_open(r, nest, kind, u, l_int(b, 0), l_int(b, y->times));
 		e = ex_add(b->p, e, ex_mul(b->p, ex_iter(b->p, u), l_int(b, y->threads)));
 	}
-	return y->skewed ? ex_sub(b->p, e, ex_iter(b->p, skew)) : e;
+	return y->peeled ? ex_sub(b->p, e, ex_iter(b->p, peel)) : e;
 }
 
 static void fetch(Window *w, Box *x)
@@ -174,12 +175,13 @@ static void fetch(Window *w, Box *x)
 	x->tile = kernel_temp(b->k, x->buf->name, x->buf->dtype, 1, &cells);
 	l_node(b, LN_LOCAL)->buf[0] = x->tile;
 	window_open_runs(w->r, &y, in, y.outer, &nest);
-	e = ex_mul(b->p, window_open_times(w->r, x, &y, &g, in[y.outer], &nest), l_int(b, y.pack));
+	e = ex_mul(b->p, window_open_times(w->r, x, &y, &g, in[y.outer], &nest),
+		   l_int(b, y.vector));
 	place = ex_add(b->p, g.from, e);
 	guard = in_run(b, &y, &g, guard, place, e);
 	to = ex_add(b->p, ex_mul(b->p, to, l_int(b, y.size)), e);
-	if (y.pack > 1)
-		nest.loop[nest.n++] = open_access(b, y.extent, y.pack, &place, &to, &guard);
+	if (y.vector > 1)
+		nest.loop[nest.n++] = open_access(b, y.extent, y.vector, &place, &to, &guard);
 	place = ex_add(b->p, g.before, place);
 	l_store(b, x->tile, to, ex_load(b->p, x->load->load.buf, &place, 1), guard);
 	row_close(w->r, &nest);
@@ -187,8 +189,8 @@ static void fetch(Window *w, Box *x)
 
 void window_emit(Window *w)
 {
-	w->pack = w->out.buf ? window_run(w, &w->out).pack : 1;
-	w->elem = l_iter(w->r->b, "v", dim_const(w->r->k->ctx, w->pack));
+	w->vector = w->out.buf ? window_run(w, &w->out).vector : 1;
+	w->elem = l_iter(w->r->b, "v", dim_const(w->r->k->ctx, w->vector));
 	place_band(w);
 	for (int i = 0; i < w->n; i++)
 		fetch(w, &w->box[i]);

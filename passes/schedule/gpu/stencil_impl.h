@@ -8,7 +8,8 @@
 enum {
 	WINDOW_THREADS = 256,
 	MOST_BOXES = 6, /* what is read beside them is read from memory */
-	MOST_SLID = 2   /* iterators that tiles have several points of, but for the one along memory; others have one */
+	MOST_SLID =
+		2 /* iterators that tiles have several points of, but for the one along memory; others have one */
 };
 
 typedef struct Box {
@@ -25,10 +26,11 @@ typedef struct Window {
 	int along; /* of the band */
 	int slid[MOST_SLID], nslid;
 	int64_t size[MAX_ITERS]; /* of the tile */
-	int most, pack;          /* neighbours along memory that a thread has at a time, at most and with this tile */
-	Iter *elem;              /* which of them */
-	Iter *in[MAX_ITERS];     /* the point in the tile; along memory, the PACK that it is of */
-	Expr *from[MAX_ITERS];   /* where the tile begins */
+	int most,
+		vector; /* neighbours along memory that a thread has at a time, at most and with this tile */
+	Iter *elem;            /* which of them */
+	Iter *in[MAX_ITERS];   /* the point in the tile; along memory, the PACK that it is of */
+	Expr *from[MAX_ITERS]; /* where the tile begins */
 	Box box[MOST_BOXES];
 	int n;
 	Box out; /* what the last statement writes; no buffer: nothing is known of that */
@@ -36,13 +38,13 @@ typedef struct Window {
 
 /* Memory runs on along the last dims of a box, those that it has all of and the one before. */
 typedef struct Run {
-	int outer;           /* dims before, in the order of memory */
-	int64_t inner;       /* elements of one point of the run's first dim */
-	int64_t size, runs;  /* elements of a run, runs of a box */
-	Dim *extent;         /* elements of the buffer along the run's dims */
-	int64_t align;       /* elements of which runs begin at multiples, up to a sector's */
-	int pack;            /* elements of an access */
-	bool skewed;         /* accesses begin where a sector does, in or before the run */
+	int outer;              /* dims before, in the order of memory */
+	int64_t inner;          /* elements of one point of the run's first dim */
+	int64_t size, runs;     /* elements of a run, runs of a box */
+	Dim *extent;            /* elements of the buffer along the run's dims */
+	int64_t align;          /* elements of which runs begin at multiples, up to a sector's */
+	int vector;             /* elements of an access */
+	bool peeled;            /* accesses begin where a sector does, in or before the run */
 	int64_t threads, times; /* that have it, and accesses of each */
 } Run;
 

@@ -11,7 +11,7 @@
 
 /* ---- Where points are ---- */
 
-/* Iterators of the band whose points are a run of the result that is skewed: they are shared out as its accesses are. */
+/* Iterators of the band whose points are a run of the result that is peeled: they are shared out as its accesses are. */
 typedef struct Joint {
 	int of[MAX_ITERS], n; /* outermost first; none: each iterator is on its own */
 	Run run;
@@ -52,7 +52,7 @@ static Joint joint_points(const Window *w)
 			j.of[j.n++] = k;
 	}
 	j.begin = window_begin(w, x, &j.run, at);
-	return j.run.skewed ? j : none;
+	return j.run.peeled ? j : none;
 }
 
 /* The thread's point along K, of neighbours the first one. */
@@ -60,8 +60,9 @@ static Expr *first_along(const Window *w, int k)
 {
 	ExprPool *p = w->r->b->p;
 
-	return ex_add(p, w->from[k],
-		      ex_mul(p, ex_iter(p, w->in[k]), l_int(w->r->b, k == w->along ? w->pack : 1)));
+	return ex_add(
+		p, w->from[k],
+		ex_mul(p, ex_iter(p, w->in[k]), l_int(w->r->b, k == w->along ? w->vector : 1)));
 }
 
 /* The stage's iterator K is at the thread's point. */
@@ -70,7 +71,7 @@ static void place_point(Window *w, int k)
 	Row *r = w->r;
 	Expr *at = first_along(w, k);
 
-	if (k == w->along && w->pack > 1)
+	if (k == w->along && w->vector > 1)
 		r->as[k] = r->pos[k] = ex_add(r->b->p, at, ex_iter(r->b->p, w->elem));
 	else
 		l_let(r->b, r->rep[k], at);
@@ -83,7 +84,7 @@ static void open_point(Window *w, int k, Nest *nest)
 	LBuild *b = r->b;
 	Expr *at = first_along(w, k);
 	Dim *end = r->band->iter[k]->extent;
-	Iter *first = k == w->along && w->pack > 1 ? l_iter(b, "first", end) : r->rep[k];
+	Iter *first = k == w->along && w->vector > 1 ? l_iter(b, "first", end) : r->rep[k];
 
 	if (dim_multiple(b->k->ctx, end, w->size[k]) || first != r->rep[k])
 		place_point(w, k);
@@ -97,15 +98,15 @@ static void open_joint(Window *w, const Joint *j, Expr *at, Nest *nest)
 {
 	Row *r = w->r;
 	LBuild *b = r->b;
-	const int first = j->of[0], pack = w->pack;
+	const int first = j->of[0], vector = w->vector;
 	Dim *extent = r->band->iter[first]->extent;
-	Iter *in[MAX_ITERS], *e = l_iter(b, "e", dim_const(b->k->ctx, j->run.size / pack));
-	Expr *end = l_int(b, j->run.size / pack), *left;
+	Iter *in[MAX_ITERS], *e = l_iter(b, "e", dim_const(b->k->ctx, j->run.size / vector));
+	Expr *end = l_int(b, j->run.size / vector), *left;
 
 	if (!dim_multiple(b->k->ctx, extent, w->size[first])) {
 		left = ex_mul(b->p, ex_sub(b->p, ex_dim(b->p, extent), w->from[first]),
 			      l_int(b, j->run.inner));
-		end = l_min(b, end, ex_op2(b->p, IN_floordiv, left, l_int(b, pack)));
+		end = l_min(b, end, ex_op2(b->p, IN_floordiv, left, l_int(b, vector)));
 	}
 	row_open(r, nest, LOOP_SERIAL, e, l_max(b, at, l_int(b, 0)),
 		 l_min(b, ex_add(b->p, at, l_int(b, 1)), end));
@@ -121,7 +122,7 @@ static Nest open_points(Window *w)
 {
 	Row *r = w->r;
 	const Joint j = joint_points(w);
-	const Run alone = {.threads = w->size[w->along] / w->pack};
+	const Run alone = {.threads = w->size[w->along] / w->vector};
 	Iter *in[MAX_ITERS + 1];
 	Nest nest = {.n = 0};
 	int n = 0;
@@ -187,8 +188,8 @@ static void keep_elements(Window *w, const Stmt *s)
 
 static void open_elements(Window *w, Nest *nest)
 {
-	row_open(w->r, nest, LOOP_VECTOR, w->elem, l_int(w->r->b, 0), l_int(w->r->b, w->pack));
-	nest->loop[nest->n - 1]->pack = w->pack;
+	row_open(w->r, nest, LOOP_VECTOR, w->elem, l_int(w->r->b, 0), l_int(w->r->b, w->vector));
+	nest->loop[nest->n - 1]->vector = w->vector;
 }
 
 /* A row of taps is written out, not all of them: their loads, moved ahead, would fill the registers. */
@@ -252,7 +253,7 @@ void window_points(Window *w)
 		Boxed y = {w, s};
 
 		boxed.val[0] = ex_rewrite(r->b->p, s->val[0], from_box, &y);
-		if (w->pack == 1) {
+		if (w->vector == 1) {
 			gpu_row_stmt(r, s, &boxed);
 			continue;
 		}

@@ -14,7 +14,9 @@
 enum {
 	TILE = 1024,
 	RAGGED = 6, /* times as many points where runs are ragged: 24 KiB, SMs have room for some */
-	LONG_ROW = 10 * SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
+	LONG_ROW =
+		10 *
+		SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
 };
 
 int turn_bytes(const Way *w)
@@ -60,7 +62,7 @@ static bool long_row(const Way *w, int64_t n)
 {
 	const int64_t bytes = n * turn_bytes(w);
 
-	return bytes >= LONG_ROW && bytes % PACK_BYTES == 0;
+	return bytes >= LONG_ROW && bytes % VECTOR_BYTES == 0;
 }
 
 /* Both read and write whole rows, but those are no whole sectors, and each row is another element of the other. Rows of which it

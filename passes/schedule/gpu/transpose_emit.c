@@ -24,21 +24,21 @@ static int64_t short_run(const Turn *t, const Way *w, int *n)
 }
 
 /* Elements of one access on W. */
-static int pack_along(const Turn *t, const Way *w)
+static int vector_along(const Turn *t, const Way *w)
 {
 	enum { MOST = 4 };
-	int pack = PACK_BYTES / turn_bytes(w) < MOST ? PACK_BYTES / turn_bytes(w) : MOST;
+	int vector = VECTOR_BYTES / turn_bytes(w) < MOST ? VECTOR_BYTES / turn_bytes(w) : MOST;
 	const Iter *inner = w->n ? t->p->it[w->along[0]] : NULL;
 
-	return inner && t->tile[w->along[0]] % pack == 0 &&
-			       dim_multiple(t->p->k->ctx, inner->extent, pack) &&
-			       affine_aligned(t->p->k->ctx, &w->a, inner, pack)
-		       ? pack
+	return inner && t->tile[w->along[0]] % vector == 0 &&
+			       dim_multiple(t->p->k->ctx, inner->extent, vector) &&
+			       affine_aligned(t->p->k->ctx, &w->a, inner, vector)
+		       ? vector
 		       : 1;
 }
 
 /* How far before the run that W is at it begins, so that accesses begin where sectors do. */
-static Expr *skew(const Turn *t, const Way *w, int n)
+static Expr *peel(const Turn *t, const Way *w, int n)
 {
 	ExprPool *p = t->b->p;
 	Iter *it[MAX_ITERS];
@@ -112,11 +112,11 @@ static Expr *let_run(Turn *t, const Way *w, int n, Expr *x, Expr **guard)
 }
 
 /* The loop over the PACK elements of an access along iterator I, at PLACE, where GUARD holds. */
-static LNode *open_access(Turn *t, int i, Expr *place, int pack, Expr *guard)
+static LNode *open_access(Turn *t, int i, Expr *place, int vector, Expr *guard)
 {
 	LBuild *b = t->b;
 	Iter *it = t->p->it[i];
-	Expr *hi = ex_add(b->p, place, l_int(b, pack));
+	Expr *hi = ex_add(b->p, place, l_int(b, vector));
 	LNode *loop;
 
 	if (inside(t, i, place))
@@ -124,7 +124,7 @@ static LNode *open_access(Turn *t, int i, Expr *place, int pack, Expr *guard)
 	if (guard)
 		hi = ex_op3(b->p, IN_select, guard, hi, place);
 	loop = l_loop(b, LOOP_VECTOR, it, place, hi, 1);
-	loop->pack = pack;
+	loop->vector = vector;
 	return loop;
 }
 
@@ -134,10 +134,10 @@ static LNode *open_access(Turn *t, int i, Expr *place, int pack, Expr *guard)
  * asked for once.
  */
 typedef struct Path {
-	bool skewed;        /* accesses begin where a sector does, in or before the run */
+	bool peeled;        /* accesses begin where a sector does, in or before the run */
 	bool ends;          /* a warp goes on to the end */
 	int n;              /* iterators of a run */
-	int pack;           /* elements of an access */
+	int vector;         /* elements of an access */
 	int64_t size, runs; /* elements of a run, runs of a tile */
 	int64_t few, times; /* neighbours, and how often they are in a run */
 } Path;
@@ -146,20 +146,20 @@ typedef struct Path {
  * of the same sectors wherever accesses begin. */
 static Path path_of(const Turn *t, const Way *w)
 {
-	Path x = {.pack = pack_along(t, w)};
-	const int64_t sector = turn_sector(w), unit = x.pack == 1 ? sector : SIDE;
+	Path x = {.vector = vector_along(t, w)};
+	const int64_t sector = turn_sector(w), unit = x.vector == 1 ? sector : SIDE;
 	int64_t run, few;
 
 	x.size = turn_run(t, w, &x.n);
-	x.skewed = x.size > SIDE && turn_ragged(t, w);
-	if (!x.skewed)
+	x.peeled = x.size > SIDE && turn_ragged(t, w);
+	if (!x.peeled)
 		x.size = short_run(t, w, &x.n);
 	x.runs = turn_points(t) / x.size;
-	x.ends = x.skewed && x.runs >= TURN_THREADS / WARP;
-	run = x.skewed ? (x.size + sector + unit - 1) / unit * unit : x.size;
-	few = x.skewed && x.size < LONG ? WARP * x.pack : SIDE;
-	x.few = x.ends ? WARP : (run % few ? run : few) / x.pack;
-	x.times = (run / x.pack + x.few - 1) / x.few;
+	x.ends = x.peeled && x.runs >= TURN_THREADS / WARP;
+	run = x.peeled ? (x.size + sector + unit - 1) / unit * unit : x.size;
+	few = x.peeled && x.size < LONG ? WARP * x.vector : SIDE;
+	x.few = x.ends ? WARP : (run % few ? run : few) / x.vector;
+	x.times = (run / x.vector + x.few - 1) / x.few;
 	return x;
 }
 
@@ -183,7 +183,7 @@ static Expr *let_end(Turn *t, const Way *w, const Path *y, Expr *guard)
 }
 
 /* Opens, in NEST, the loops over the accesses along W, and names what is the same in a run. Where in its run an access begins;
- * *GUARD: whether there is such a run, or, where it is skewed, such a point of it. */
+ * *GUARD: whether there is such a run, or, where it is peeled, such a point of it. */
 static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **guard)
 {
 	LBuild *b = t->b;
@@ -193,10 +193,10 @@ static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **
 	     *u = l_iter(b, "u", dim_const(c, y->times));
 	Expr *x = ex_iter(b->p, at), *q = ex_op2(b->p, IN_floordiv, x, l_int(b, y->few)), *end;
 
-	nest->loop[nest->n++] = l_loop(b, LOOP_TEAM, at, l_int(b, 0), l_int(b, all), 1);
+	nest->loop[nest->n++] = l_loop(b, LOOP_GROUP, at, l_int(b, 0), l_int(b, all), 1);
 	l_let(b, o, y->ends || y->times == 1 ? q : ex_op2(b->p, IN_mod, q, l_int(b, y->runs)));
 	*guard = let_outer(t, w, y->n, ex_iter(b->p, o));
-	end = y->skewed ? let_end(t, w, y, *guard) : NULL;
+	end = y->peeled ? let_end(t, w, y, *guard) : NULL;
 	if (y->ends)
 		nest->loop[nest->n++] = l_loop(b, LOOP_UNROLL, u, l_int(b, 0), l_int(b, y->times),
 					       1);
@@ -204,10 +204,10 @@ static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **
 		l_let(b, u, ex_op2(b->p, IN_floordiv, x, l_int(b, y->few * y->runs)));
 	x = ex_add(b->p, ex_op2(b->p, IN_mod, x, l_int(b, y->few)),
 		   ex_mul(b->p, ex_iter(b->p, u), l_int(b, y->few)));
-	x = ex_mul(b->p, x, l_int(b, y->pack));
+	x = ex_mul(b->p, x, l_int(b, y->vector));
 	if (!end)
 		return x;
-	x = ex_sub(b->p, x, skew(t, w, y->n));
+	x = ex_sub(b->p, x, peel(t, w, y->n));
 	*guard = ex_and(b->p, ex_op2(b->p, IN_ge, x, l_int(b, 0)), ex_op2(b->p, IN_lt, x, end));
 	return x;
 }
@@ -219,15 +219,15 @@ static Nest open_tile(Turn *t, const Way *w, Expr **guard)
 	const Path y = path_of(t, w);
 	Nest nest = {.n = 0};
 	Expr *x = open_path(t, w, &y, &nest, guard),
-	     *place = let_run(t, w, y.n, x, y.skewed ? NULL : guard);
+	     *place = let_run(t, w, y.n, x, y.peeled ? NULL : guard);
 
-	if (y.pack > 1) {
-		nest.loop[nest.n++] = open_access(t, w->along[0], place, y.pack, *guard);
+	if (y.vector > 1) {
+		nest.loop[nest.n++] = open_access(t, w->along[0], place, y.vector, *guard);
 		*guard = NULL;
 		return nest;
 	}
 	l_let(b, t->p->it[w->along[0]], place);
-	if (!y.skewed)
+	if (!y.peeled)
 		*guard = ex_and(b->p, *guard, inside(t, w->along[0], place));
 	return nest;
 }
@@ -300,8 +300,8 @@ void turn_open_stage(Turn *t, const Stmt *s)
 			t->first[i] = ex_mul(b->p, ex_iter(b->p, outer[n++]), l_int(b, t->tile[i]));
 		}
 	l_of(b, s);
-	l_stage(b, "turn", iters_points(c, outer, n));
-	b->stage->team = b->stage->threads = TURN_THREADS;
+	l_stage(b, "transpose", iters_points(c, outer, n));
+	b->stage->group = b->stage->threads = TURN_THREADS;
 	l_split(b, outer, n, ex_iter(b->p, b->stage->var));
 }
 

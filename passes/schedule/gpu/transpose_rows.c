@@ -200,20 +200,20 @@ static void fetch(Rows *r, int i, Buf *tile)
 	Iter *t = l_iter(b, "t", dim_const(c, TURN_THREADS)),
 	     *before = l_iter(b, "before", dim_const(c, sector)),
 	     *u = l_iter(b, "u", dim_add(c, most, dim_const(c, sector)));
-	LNode *team = l_loop(b, LOOP_TEAM, t, l_int(b, 0), l_int(b, TURN_THREADS), 1),
+	LNode *group = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, TURN_THREADS), 1),
 	      *runs = open_runs(r, ex_iter(p, t)), *along;
 	Run run = run_of(r, i);
-	Expr *skew;
+	Expr *peel;
 
 	l_let(b, before, ex_op2(p, IN_mod, ex_add(p, run.begin, run.from), l_int(b, sector)));
-	skew = ex_sub(p, ex_iter(p, before), run.from);
+	peel = ex_sub(p, ex_iter(p, before), run.from);
 	along = l_loop(b, LOOP_VECTOR, u, ex_op2(p, IN_mod, ex_iter(p, t), l_int(b, WARP)),
-		       ex_add(p, run.end, skew), WARP);
-	fetch_one(r, i, &run, ex_sub(p, ex_iter(p, u), skew),
+		       ex_add(p, run.end, peel), WARP);
+	fetch_one(r, i, &run, ex_sub(p, ex_iter(p, u), peel),
 		  ex_op2(p, IN_ge, ex_iter(p, u), ex_iter(p, before)), tile);
 	l_close(b, along);
 	l_close(b, runs);
-	l_close(b, team);
+	l_close(b, group);
 }
 
 void turn_rows(Turn *t, Stmt *s)

@@ -102,8 +102,8 @@ static void *aligned(Arena *a, const Buf *b, const int64_t *sym, void *data)
 typedef struct Memory {
 	const Kernel *k; /* as eval ran it */
 	const Schedule *s;
-	void **data; /* by Buf.id of K */
-	void **temp; /* by place in S->temps */
+	void **data;                 /* by Buf.id of K */
+	void **temp;                 /* by place in S->temps */
 	uint64_t *data_at, *temp_at; /* where the GPU has them, or null */
 } Memory;
 
@@ -179,7 +179,7 @@ static bool guard_holds(const Judge *j, const SizeStep *x, const int64_t *sym)
 static void launch_on_gpu(Judge *j, Arena *a, const Memory *m, const Stage *st, const int64_t *sym)
 {
 	const PtxStage c = gen_nvptx_stage(j->ptx, m->s, st);
-	const int64_t each = c.fn->threads / c.fn->team;
+	const int64_t each = c.fn->threads / c.fn->group;
 	uint64_t *arg = NEW_ARRAY(a, c.nbuf + c.ndim + 1, uint64_t);
 	int64_t extent = 0, v;
 

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Chunk Chunk;
-struct Chunk {
-	Chunk *next;
+typedef struct ArenaChunk ArenaChunk;
+struct ArenaChunk {
+	ArenaChunk *next;
 	size_t cap, used;
 	_Alignas(16) unsigned char data[];
 };
 
 struct Arena {
-	Chunk *top;
+	ArenaChunk *top;
 	size_t total;
 };
 
@@ -40,8 +40,8 @@ void arena_free(Arena *a)
 {
 	if (!a)
 		return;
-	for (Chunk *c = a->top; c;) {
-		Chunk *next = c->next;
+	for (ArenaChunk *c = a->top; c;) {
+		ArenaChunk *next = c->next;
 
 		free(c);
 		c = next;
@@ -51,7 +51,7 @@ void arena_free(Arena *a)
 
 void *arena_alloc(Arena *a, size_t size)
 {
-	Chunk *c = a->top;
+	ArenaChunk *c = a->top;
 	size_t need;
 	void *p;
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/order.h"
 
-typedef struct Order {
+typedef struct NodeOrder {
 	Ctx *ctx;
 	Arena *arena;
 	const Scope *scope;
 	VEC(int) deps; /* of node i: deps[first[i]] to deps[first[i + 1]] */
 	int *first;
 	bool forward; /* some node stands before one that it needs */
-} Order;
+} NodeOrder;
 
 /* LOCAL: the names that the subgraphs around this use define themselves; null in the body. */
-static void need(Order *o, int node, const Scope *local, const char *text)
+static void need(NodeOrder *o, int node, const Scope *local, const char *text)
 {
 	const Binding *b;
 	const char *name;
@@ -29,22 +29,22 @@ static void need(Order *o, int node, const Scope *local, const char *text)
 	o->forward |= b->node >= node;
 }
 
-static void need_graph(Order *o, int node, Scope *local, const Onnx__GraphProto *g);
+static void need_graph(NodeOrder *o, int node, Scope *local, const Onnx__GraphProto *g);
 
-static void need_attrs(Order *o, int node, Scope *local, const Onnx__NodeProto *p)
+static void need_attrs(NodeOrder *o, int node, Scope *local, const Onnx__NodeProto *p)
 {
 	for (size_t i = 0; i < p->n_attribute; i++)
 		if (p->attribute[i]->g)
 			need_graph(o, node, local, p->attribute[i]->g);
 }
 
-static void define(Order *o, Scope *local, const char *name)
+static void define(NodeOrder *o, Scope *local, const char *name)
 {
 	scope_add(local, ctx_name(o->ctx, name ? name : ""), BIND_VALUE);
 }
 
 /* Depth is bounded by frontend/wire.c. */
-static void need_graph(Order *o, int node, Scope *around, const Onnx__GraphProto *g)
+static void need_graph(NodeOrder *o, int node, Scope *around, const Onnx__GraphProto *g)
 {
 	Scope *local = scope_new(o->arena, NULL, around);
 
@@ -65,7 +65,7 @@ static void need_graph(Order *o, int node, Scope *around, const Onnx__GraphProto
 }
 
 /* Depth first, by an explicit stack: a file may hold a chain of any length. */
-static int sort(Order *o, int n, int *order)
+static int sort(NodeOrder *o, int n, int *order)
 {
 	enum { NEW_NODE, OPEN, DONE };
 	char *state = NEW_ARRAY(o->arena, n, char);
@@ -105,7 +105,7 @@ static int sort(Order *o, int n, int *order)
 const int *nodes_order(Ctx *c, Arena *a, const Scope *s, Onnx__NodeProto *const *nodes, int n,
 		       int *cyclic)
 {
-	Order o = {.ctx = c, .arena = a, .scope = s};
+	NodeOrder o = {.ctx = c, .arena = a, .scope = s};
 	int *order = NEW_ARRAY(a, n, int);
 
 	*cyclic = -1;

@@ -462,14 +462,14 @@ static bool resize_empty(Upgrade *u)
 	return true;
 }
 
-typedef struct Rule {
+typedef struct UpgradeRule {
 	const char *op;
 	int until; /* the version whose form it makes: applies to those before */
 	bool (*apply)(Upgrade *u);
-} Rule;
+} UpgradeRule;
 
 /* Several rules of an op apply in this order, which is that of their versions. */
-static const Rule rules[] = {
+static const UpgradeRule rules[] = {
 	{"Add", 7, broadcast_axis},
 	{"And", 7, broadcast_axis},
 	{"BatchNormalization", 14, batch_norm},

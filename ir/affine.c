@@ -171,9 +171,9 @@ int expr_nest(const Expr *e)
 	return deepest + own;
 }
 
-static Range expr_range(ExprPool *p, Expr *e)
+static DimRange expr_range(ExprPool *p, Expr *e)
 {
-	Range r = {0};
+	DimRange r = {0};
 	Linear l;
 
 	if (e->nest < MAX_NESTED && linear_of(p, e, &l))
@@ -194,23 +194,23 @@ static Dim *either_bound(ExprPool *p, Dim *a, Dim *b, bool is_min, bool either)
 	return is_min ? dim_min(p->ctx, a, b) : dim_max(p->ctx, a, b);
 }
 
-static Range find_range(ExprPool *p, Expr *e)
+static DimRange find_range(ExprPool *p, Expr *e)
 {
 	Dim *zero = dim_const(p->ctx, 0), *d;
-	Range none = {0}, a, b;
+	DimRange none = {0}, a, b;
 
 	if (e->kind == EX_ITER)
-		return (Range){.lo = zero, .hi = minus_one(p, e->iter->extent)};
+		return (DimRange){.lo = zero, .hi = minus_one(p, e->iter->extent)};
 	if (e->kind != EX_INST)
 		return none;
 	switch (e->op.inst) {
 	case IN_index:
 		d = as_dim(p, e->op.arg[1]);
-		return d ? (Range){.lo = zero, .hi = minus_one(p, d)} : none;
+		return d ? (DimRange){.lo = zero, .hi = minus_one(p, d)} : none;
 	case IN_mod:
 		d = as_dim(p, e->op.arg[1]);
 		return d && dim_prove_lt(p->ctx, zero, d)
-			       ? (Range){.lo = zero, .hi = minus_one(p, d)}
+			       ? (DimRange){.lo = zero, .hi = minus_one(p, d)}
 			       : none;
 	case IN_floordiv:
 		d = as_dim(p, e->op.arg[1]);
@@ -219,31 +219,32 @@ static Range find_range(ExprPool *p, Expr *e)
 		a = expr_range(p, e->op.arg[0]);
 		if (!a.lo || !a.hi)
 			return none;
-		return (Range){.lo = dim_floordiv(p->ctx, a.lo, d),
-			       .hi = dim_floordiv(p->ctx, a.hi, d)};
+		return (DimRange){.lo = dim_floordiv(p->ctx, a.lo, d),
+				  .hi = dim_floordiv(p->ctx, a.hi, d)};
 	case IN_min:
 	case IN_max:
 	case IN_select:
 		a = expr_range(p, e->op.arg[e->op.n - 2]);
 		b = expr_range(p, e->op.arg[e->op.n - 1]);
-		return (Range){.lo = either_bound(p, a.lo, b.lo, e->op.inst != IN_max,
-						  e->op.inst == IN_max),
-			       .hi = either_bound(p, a.hi, b.hi, e->op.inst == IN_min,
-						  e->op.inst == IN_min)};
+		return (DimRange){.lo = either_bound(p, a.lo, b.lo, e->op.inst != IN_max,
+						     e->op.inst == IN_max),
+				  .hi = either_bound(p, a.hi, b.hi, e->op.inst == IN_min,
+						     e->op.inst == IN_min)};
 	case IN_cvt:
-		return e->op.arg[0]->ct == CT_BOOL ? (Range){.lo = zero, .hi = dim_const(p->ctx, 1)}
-						   : none;
+		return e->op.arg[0]->ct == CT_BOOL
+			       ? (DimRange){.lo = zero, .hi = dim_const(p->ctx, 1)}
+			       : none;
 	default: return none;
 	}
 }
 
 /* The range of an atom, found once. */
-static Range atom_range(ExprPool *p, Expr *e)
+static DimRange atom_range(ExprPool *p, Expr *e)
 {
-	Range r;
+	DimRange r;
 
 	if (e->id >= p->nranges) {
-		Range *more = NEW_ARRAY(p->arena, 2 * p->n, Range);
+		DimRange *more = NEW_ARRAY(p->arena, 2 * p->n, DimRange);
 
 		if (p->nranges)
 			memcpy(more, p->range, (size_t)p->nranges * sizeof *more);
@@ -264,13 +265,13 @@ bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
 
 	*lo = *hi = l->base;
 	for (int i = 0; i < l->n; i++) {
-		Range r = atom_range(p, l->atom[i]);
+		DimRange r = atom_range(p, l->atom[i]);
 		Dim *c = l->coef[i], *t;
 
 		if (dim_prove_le(p->ctx, c, zero))
-			r = (Range){.lo = r.hi, .hi = r.lo};
+			r = (DimRange){.lo = r.hi, .hi = r.lo};
 		else if (!dim_prove_le(p->ctx, zero, c))
-			r = (Range){0};
+			r = (DimRange){0};
 		*lo = *lo && r.lo && dim_product(p->ctx, c, r.lo, &t) && dim_sum(p->ctx, *lo, t, &t)
 			      ? t
 			      : NULL;

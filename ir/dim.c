@@ -8,16 +8,16 @@
 #include <assert.h>
 #include <string.h>
 
-typedef struct Table {
+typedef struct HashSlots {
 	void **slot;
 	int n, cap;
-} Table;
+} HashSlots;
 
 enum { SMALL_CONSTS = 64 };
 
 struct DimTable {
 	VEC(Sym *) syms;
-	Table dims, atoms, names;
+	HashSlots dims, atoms, names;
 	Dim *few[SMALL_CONSTS]; /* 0, 1 ..., made when first asked for */
 	Dim *too_complex; /* what stands for such sizes; null: there was none, which is told once */
 	int bounds_changed;
@@ -55,7 +55,7 @@ static uint64_t name_hash(const void *p)
 	return hash_bytes(HASH_SEED, s, strlen(s));
 }
 
-static void table_put(Table *t, HashOf of, void *p)
+static void table_put(HashSlots *t, HashOf of, void *p)
 {
 	size_t mask = (size_t)t->cap - 1, i = of(p) & mask;
 
@@ -64,10 +64,10 @@ static void table_put(Table *t, HashOf of, void *p)
 	t->slot[i] = p;
 }
 
-static void table_insert(Arena *a, Table *t, HashOf of, void *p)
+static void table_insert(Arena *a, HashSlots *t, HashOf of, void *p)
 {
 	if ((t->n + 1) * 2 > t->cap) {
-		Table old = *t;
+		HashSlots old = *t;
 
 		t->cap = old.cap ? old.cap * 2 : 64;
 		t->slot = NEW_ARRAY(a, t->cap, void *);
@@ -94,7 +94,7 @@ Sym *sym_at(const Ctx *c, int id)
 
 static Sym *sym_find(Ctx *c, const char *name)
 {
-	Table *t = &c->dims->names;
+	HashSlots *t = &c->dims->names;
 	size_t mask = (size_t)t->cap - 1;
 
 	if (!t->cap)
@@ -255,7 +255,7 @@ static Factor *keep_factors(Ctx *c, const Term *t)
 Dim *dim_make(Ctx *c, const Term *t, int n)
 {
 	uint64_t h = terms_hash(t, n);
-	Table *tab = &c->dims->dims;
+	HashSlots *tab = &c->dims->dims;
 	Dim *d, like = {.hash = h, .n = n, .size = n ? 0 : 1};
 
 	for (size_t mask = (size_t)tab->cap - 1, i = h & mask; tab->cap && tab->slot[i];
@@ -319,7 +319,7 @@ Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n)
 		     .size = 1,
 		     .hash = mix(HASH_SEED, kind),
 		     .arg = (Dim **)(uintptr_t)arg};
-	Table *t = &c->dims->atoms;
+	HashSlots *t = &c->dims->atoms;
 	size_t mask = (size_t)t->cap - 1;
 	Dim *sum = dim_const(c, 0);
 

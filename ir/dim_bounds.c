@@ -14,11 +14,11 @@ enum { PROOF_STEPS = 96, PROOF_SIZE = 160 };
 
 /* ---- Intervals, saturating at DIM_INF ---- */
 
-typedef struct Range {
+typedef struct IntRange {
 	int64_t lo, hi;
-} Range;
+} IntRange;
 
-static const Range unknown = {-DIM_INF, DIM_INF};
+static const IntRange unknown = {-DIM_INF, DIM_INF};
 
 static int64_t clamp(int64_t v)
 {
@@ -45,14 +45,14 @@ static int64_t sat_mul(int64_t a, int64_t b)
 	return clamp(v);
 }
 
-static Range range_add(Range a, Range b)
+static IntRange range_add(IntRange a, IntRange b)
 {
-	return (Range){sat_add(a.lo, b.lo, -DIM_INF), sat_add(a.hi, b.hi, DIM_INF)};
+	return (IntRange){sat_add(a.lo, b.lo, -DIM_INF), sat_add(a.hi, b.hi, DIM_INF)};
 }
 
-static Range range_hull(const int64_t *v, int n)
+static IntRange range_hull(const int64_t *v, int n)
 {
-	Range r = {v[0], v[0]};
+	IntRange r = {v[0], v[0]};
 
 	for (int i = 1; i < n; i++) {
 		r.lo = v[i] < r.lo ? v[i] : r.lo;
@@ -76,7 +76,7 @@ static int64_t bound_mul(int64_t a, int64_t b)
 	return sat_mul(a, b);
 }
 
-static Range range_mul(Range a, Range b)
+static IntRange range_mul(IntRange a, IntRange b)
 {
 	int64_t v[4] = {bound_mul(a.lo, b.lo), bound_mul(a.lo, b.hi), bound_mul(a.hi, b.lo),
 			bound_mul(a.hi, b.hi)};
@@ -94,9 +94,9 @@ static int64_t bound_floordiv(int64_t a, int64_t b)
 }
 
 /* A divisor of 0 gives 0; negative divisors are not followed. */
-static Range range_floordiv(Range a, Range b)
+static IntRange range_floordiv(IntRange a, IntRange b)
 {
-	Range r;
+	IntRange r;
 
 	if (b.lo < 0 || b.hi < 1)
 		return unknown;
@@ -108,15 +108,15 @@ static Range range_floordiv(Range a, Range b)
 	return r;
 }
 
-static Range range_of(const Dim *d);
+static IntRange range_of(const Dim *d);
 
-static Range extreme_range(const Atom *a)
+static IntRange extreme_range(const Atom *a)
 {
-	Range r = range_of(a->arg[0]);
+	IntRange r = range_of(a->arg[0]);
 	bool max = a->kind == ATOM_MAX;
 
 	for (int i = 1; i < a->n; i++) {
-		Range x = range_of(a->arg[i]);
+		IntRange x = range_of(a->arg[i]);
 
 		r.lo = (max ? x.lo > r.lo : x.lo < r.lo) ? x.lo : r.lo;
 		r.hi = (max ? x.hi > r.hi : x.hi < r.hi) ? x.hi : r.hi;
@@ -132,10 +132,10 @@ static Range extreme_range(const Atom *a)
 	return r;
 }
 
-static Range atom_range(const Atom *a)
+static IntRange atom_range(const Atom *a)
 {
 	switch (a->kind) {
-	case ATOM_SYM: return (Range){clamp(a->sym->lo), a->sym->hi};
+	case ATOM_SYM: return (IntRange){clamp(a->sym->lo), a->sym->hi};
 	case ATOM_FLOOR: return range_floordiv(range_of(a->arg[0]), range_of(a->arg[1]));
 	case ATOM_ADD: return range_add(range_of(a->arg[0]), range_of(a->arg[1]));
 	case ATOM_MUL: return range_mul(range_of(a->arg[0]), range_of(a->arg[1]));
@@ -143,15 +143,15 @@ static Range atom_range(const Atom *a)
 	}
 }
 
-static Range range_of(const Dim *d)
+static IntRange range_of(const Dim *d)
 {
-	Range sum = {0, 0};
+	IntRange sum = {0, 0};
 
 	for (int i = 0; i < d->n; i++) {
-		Range r = {clamp(d->t[i].coef), clamp(d->t[i].coef)};
+		IntRange r = {clamp(d->t[i].coef), clamp(d->t[i].coef)};
 
 		for (int k = 0; k < d->t[i].n; k++) {
-			Range x = atom_range(d->t[i].f[k].atom), p = x;
+			IntRange x = atom_range(d->t[i].f[k].atom), p = x;
 
 			for (int j = 1; j < d->t[i].f[k].pow; j++)
 				p = range_mul(p, x);
@@ -166,7 +166,7 @@ static Range range_of(const Dim *d)
 
 void dim_interval(const Dim *d, int64_t *lo, int64_t *hi)
 {
-	Range r = range_of(d);
+	IntRange r = range_of(d);
 
 	*lo = r.lo;
 	*hi = r.hi;
@@ -174,7 +174,7 @@ void dim_interval(const Dim *d, int64_t *lo, int64_t *hi)
 
 void atom_interval(const Atom *a, int64_t *lo, int64_t *hi)
 {
-	Range r = atom_range(a);
+	IntRange r = atom_range(a);
 
 	*lo = r.lo;
 	*hi = r.hi;
@@ -350,7 +350,7 @@ bool dim_prove_lt(Ctx *c, Dim *a, Dim *b)
 
 void dim_bounds(Ctx *c, Dim *d, int64_t *lo, int64_t *hi)
 {
-	Range r = range_of(d);
+	IntRange r = range_of(d);
 
 	if (r.lo < 0 && r.hi >= 0 && dim_nonneg(c, d))
 		r.lo = 0;

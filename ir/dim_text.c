@@ -35,16 +35,16 @@ static bool is_identifier(const char *s)
 
 /* ---- Printing: text where SYM_NAME is null, else C ---- */
 
-typedef struct Printer {
+typedef struct DimPrinter {
 	StrBuf *b;
 	SymName sym_name;
 	void *arg;
 	bool checked; /* C whose overflow is seen */
-} Printer;
+} DimPrinter;
 
-static void put_dim(const Printer *p, const Dim *d);
+static void put_dim(const DimPrinter *p, const Dim *d);
 
-static void put_args(const Printer *p, const char *fn, const Atom *a, int from)
+static void put_args(const DimPrinter *p, const char *fn, const Atom *a, int from)
 {
 	strbuf_printf(p->b, "%s(", fn);
 	put_dim(p, a->arg[from]);
@@ -60,7 +60,7 @@ static void put_args(const Printer *p, const char *fn, const Atom *a, int from)
 	strbuf_puts(p->b, ")");
 }
 
-static void put_atom(const Printer *p, const Atom *a)
+static void put_atom(const DimPrinter *p, const Atom *a)
 {
 	static const char *const c_fn[] = {
 		[ATOM_FLOOR] = "dl_floordiv", [ATOM_MIN] = "dl_min", [ATOM_MAX] = "dl_max",
@@ -79,7 +79,7 @@ static void put_atom(const Printer *p, const Atom *a)
 	}
 }
 
-static void put_factor(const Printer *p, const Factor *f)
+static void put_factor(const DimPrinter *p, const Factor *f)
 {
 	put_atom(p, f->atom);
 	if (f->pow > 1 && !p->sym_name)
@@ -91,7 +91,7 @@ static void put_factor(const Printer *p, const Factor *f)
 }
 
 /* The sign and the number before a term's factors. */
-static void put_coef(const Printer *p, const Term *t, bool first)
+static void put_coef(const DimPrinter *p, const Term *t, bool first)
 {
 	uint64_t mag = int_mag(t->coef);
 	bool min = p->sym_name && t->coef == INT64_MIN;
@@ -108,7 +108,7 @@ static void put_coef(const Printer *p, const Term *t, bool first)
 	strbuf_puts(p->b, t->n ? "*" : "");
 }
 
-static void put_number(const Printer *p, int64_t v)
+static void put_number(const DimPrinter *p, int64_t v)
 {
 	if (v == INT64_MIN)
 		strbuf_puts(p->b, "INT64_MIN");
@@ -117,7 +117,7 @@ static void put_number(const Printer *p, int64_t v)
 			      v);
 }
 
-static void put_checked_term(const Printer *p, const Term *t)
+static void put_checked_term(const DimPrinter *p, const Term *t)
 {
 	int calls = t->coef != 1 && t->n, factors = 0;
 
@@ -136,7 +136,7 @@ static void put_checked_term(const Printer *p, const Term *t)
 		}
 }
 
-static void put_checked(const Printer *p, const Dim *d)
+static void put_checked(const DimPrinter *p, const Dim *d)
 {
 	for (int i = 1; i < d->n; i++)
 		strbuf_puts(p->b, "dl_add(");
@@ -147,7 +147,7 @@ static void put_checked(const Printer *p, const Dim *d)
 	}
 }
 
-static void put_dim(const Printer *p, const Dim *d)
+static void put_dim(const DimPrinter *p, const Dim *d)
 {
 	if (!d->n)
 		strbuf_puts(p->b, "0");
@@ -166,37 +166,37 @@ static void put_dim(const Printer *p, const Dim *d)
 
 void dim_print(StrBuf *b, const Dim *d)
 {
-	put_dim(&(Printer){.b = b}, d);
+	put_dim(&(DimPrinter){.b = b}, d);
 }
 
 void dim_print_c(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
 {
-	put_dim(&(Printer){b, sym_name, arg, false}, d);
+	put_dim(&(DimPrinter){b, sym_name, arg, false}, d);
 }
 
 void dim_print_checked(StrBuf *b, const Dim *d, SymName sym_name, void *arg)
 {
-	put_dim(&(Printer){b, sym_name, arg, true}, d);
+	put_dim(&(DimPrinter){b, sym_name, arg, true}, d);
 }
 
 /* ---- Parsing ---- */
 
-typedef struct Reader {
+typedef struct DimReader {
 	Ctx *c;
 	const char *p;
 	int depth;
-} Reader;
+} DimReader;
 
-static Dim *read_sum(Reader *r);
+static Dim *read_sum(DimReader *r);
 
-static char peek(Reader *r)
+static char peek(DimReader *r)
 {
 	while (*r->p == ' ' || *r->p == '\t')
 		r->p++;
 	return *r->p;
 }
 
-static bool take(Reader *r, char ch)
+static bool take(DimReader *r, char ch)
 {
 	if (peek(r) != ch)
 		return false;
@@ -205,7 +205,7 @@ static bool take(Reader *r, char ch)
 }
 
 /* An integer with its sign, so that the least one can be read. */
-static bool read_int(Reader *r, bool neg, int64_t *out)
+static bool read_int(DimReader *r, bool neg, int64_t *out)
 {
 	int64_t v = 0;
 
@@ -223,7 +223,7 @@ static bool read_int(Reader *r, bool neg, int64_t *out)
 }
 
 /* After $: a quoted name. */
-static Dim *read_quoted(Reader *r)
+static Dim *read_quoted(DimReader *r)
 {
 	StrBuf b = {0};
 	Dim *d = strbuf_unquote(&b, &r->p) ? sym_get(r->c, strbuf_str(&b))->dim : NULL;
@@ -243,7 +243,7 @@ static Dim *apply(Ctx *c, AtomKind kind, Dim **arg, int n)
 				  : dim_mul(c, arg[0], arg[1]);
 }
 
-static Dim *read_call(Reader *r, AtomKind kind)
+static Dim *read_call(DimReader *r, AtomKind kind)
 {
 	Dim *arg[DIM_MAX_ARGS];
 	int n = 0;
@@ -255,7 +255,7 @@ static Dim *read_call(Reader *r, AtomKind kind)
 	return take(r, ')') ? apply(r->c, kind, arg, n) : NULL;
 }
 
-static Dim *read_word(Reader *r)
+static Dim *read_word(DimReader *r)
 {
 	const char *from = r->p;
 	size_t n;
@@ -272,7 +272,7 @@ static Dim *read_word(Reader *r)
 	return sym_get(r->c, intern_n(r->c->names, from, n))->dim;
 }
 
-static Dim *read_primary(Reader *r, bool neg)
+static Dim *read_primary(DimReader *r, bool neg)
 {
 	Dim *d = NULL;
 	int64_t v;
@@ -296,7 +296,7 @@ static Dim *read_primary(Reader *r, bool neg)
 	return d;
 }
 
-static Dim *read_power(Reader *r, bool neg)
+static Dim *read_power(DimReader *r, bool neg)
 {
 	Dim *d = read_primary(r, neg), *x = d;
 	int64_t pow = 1;
@@ -312,7 +312,7 @@ static Dim *read_power(Reader *r, bool neg)
 	return d;
 }
 
-static Dim *read_product(Reader *r, bool neg)
+static Dim *read_product(DimReader *r, bool neg)
 {
 	Dim *d = read_power(r, neg), *x;
 
@@ -327,7 +327,7 @@ static Dim *read_product(Reader *r, bool neg)
 	return d;
 }
 
-static Dim *read_sum(Reader *r)
+static Dim *read_sum(DimReader *r)
 {
 	Dim *d = read_product(r, take(r, '-')), *x;
 
@@ -344,7 +344,7 @@ static Dim *read_sum(Reader *r)
 
 Dim *dim_parse(Ctx *c, const char **p)
 {
-	Reader r = {c, *p, 0};
+	DimReader r = {c, *p, 0};
 	Dim *d = read_sum(&r);
 
 	*p = r.p;

@@ -10,7 +10,7 @@
 
 /* ---- What the kinds of statements share ---- */
 
-Prog *run_prog(Run *r)
+Prog *run_prog(KernelRun *r)
 {
 	Prog *p = prog_new(r->a, r->k, r->o, r->bufs, r->s->iter, r->s->niters);
 
@@ -18,9 +18,9 @@ Prog *run_prog(Run *r)
 	return p;
 }
 
-Points run_point(Run *r)
+EvalPoints run_point(KernelRun *r)
 {
-	Points at = {.n = 1, .pattern = r->pattern};
+	EvalPoints at = {.n = 1, .pattern = r->pattern};
 
 	r->pattern += 2;
 	return at;
@@ -34,7 +34,7 @@ int run_slots(int from, int to, int *out)
 }
 
 /* A load or store outside its buffer is a fault of whoever made the statement. */
-static void report_stray(const Run *r, const Buf *b)
+static void report_stray(const KernelRun *r, const Buf *b)
 {
 	StrBuf text = {0};
 
@@ -44,7 +44,7 @@ static void report_stray(const Run *r, const Buf *b)
 	strbuf_free(&text);
 }
 
-bool run_failed(Run *r, const Prog *p)
+bool run_failed(KernelRun *r, const Prog *p)
 {
 	if (p->stray)
 		report_stray(r, p->stray);
@@ -53,9 +53,9 @@ bool run_failed(Run *r, const Prog *p)
 	return false;
 }
 
-Access run_write(Run *r, const Access *write, int k)
+EvalAccess run_write(KernelRun *r, const EvalAccess *write, int k)
 {
-	Access a = *write;
+	EvalAccess a = *write;
 
 	a.buf = r->s->out[k];
 	a.data = r->bufs[a.buf->id].data;
@@ -82,14 +82,14 @@ static bool reads_own_output(const Stmt *s)
 	return found[1] != NULL;
 }
 
-static void store_map_bounds(Run *r, Prog *p, const Place *at, int n)
+static void store_map_bounds(KernelRun *r, Prog *p, const ResolvedAccess *at, int n)
 {
 	double b[2][STRIP], v[STRIP];
 	double *out[4] = {b[0], r->s->nout > 1 ? b[1] : NULL, NULL, NULL};
 
 	prog_bounds(p, out);
 	for (int k = 0; k < r->s->nout; k++) {
-		Access a = run_write(r, p->write, k);
+		EvalAccess a = run_write(r, p->write, k);
 
 		strip_to_f64(r->s->val[k]->ct, prog_val(p, k), v, n);
 		for (int l = 0; l < n; l++)
@@ -99,14 +99,14 @@ static void store_map_bounds(Run *r, Prog *p, const Place *at, int n)
 	}
 }
 
-static bool eval_map(Run *r)
+static bool eval_map(KernelRun *r)
 {
 	const Stmt *s = r->s;
 	Prog *p = run_prog(r);
 	int slots[MAX_ITERS], n = run_slots(0, s->niters, slots);
-	Points at = {0};
-	Place where;
-	Walk w;
+	EvalPoints at = {0};
+	ResolvedAccess where;
+	StripWalk w;
 
 	prog_guard(p, s->guard);
 	for (int k = 0; k < s->nout; k++)
@@ -124,7 +124,7 @@ static bool eval_map(Run *r)
 			continue;
 		}
 		for (int k = 0; k < s->nout; k++) {
-			Access a = run_write(r, p->write, k);
+			EvalAccess a = run_write(r, p->write, k);
 
 			strip_store(&a, &where, prog_val(p, k), p->mask, at.n);
 		}
@@ -188,7 +188,7 @@ static void close_buf(const Buf *b, EvalBuf *to, Mem *m, bool ok)
 
 static EvalStatus eval_stmt(Kernel *k, Stmt *s, const EvalOpts *o, EvalBuf *bufs)
 {
-	Run r = {.k = k, .s = s, .o = o, .bufs = bufs, .a = arena_new(), .pattern = 2};
+	KernelRun r = {.k = k, .s = s, .o = o, .bufs = bufs, .a = arena_new(), .pattern = 2};
 
 	for (int i = 0; i < s->niters && r.status == EVAL_OK; i++) {
 		if (!dim_eval(s->iter[i]->extent, o->sym, &r.extent[i]))

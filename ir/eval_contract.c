@@ -25,32 +25,32 @@ enum {
 typedef enum PackMode { PACK_VALUE, PACK_ABS, PACK_WIDE, PACK_MODES } PackMode;
 
 /* A box of iterator slots, numbered in lexicographic order. */
-typedef struct Axis {
+typedef struct EvalAxis {
 	int slot[MAX_ITERS], n;
 	int64_t total;
-} Axis;
+} EvalAxis;
 
-typedef struct Operand {
+typedef struct EvalOperand {
 	Prog *p;
-	const Axis *row, *k;
+	const EvalAxis *row, *k;
 	int width;       /* MR or NR */
 	bool along_rows; /* lanes go along the rows, else along k */
 	void *panel;
 	int64_t *table; /* MAX_ITERS tables of STRIP */
-	Points at;
-} Operand;
+	EvalPoints at;
+} EvalOperand;
 
-typedef struct Contraction {
-	Run *r;
+typedef struct EvalContraction {
+	KernelRun *r;
 	CType ct;
-	Axis g, m, n, k;
+	EvalAxis g, m, n, k;
 	Expr *a, *b, *ga, *gb;
-	Operand oa, ob;
+	EvalOperand oa, ob;
 	Prog *write;
 	bool bounds, moving; /* bounds are wanted; some operand has bounds of its own */
 	void *c[PACK_MODES];
 	int64_t ldc;
-} Contraction;
+} EvalContraction;
 
 /* ---- Recognition ---- */
 
@@ -90,7 +90,7 @@ static int conjuncts(Expr *e, Expr **out, int n)
 	return n + 1;
 }
 
-static uint32_t axis_set(const Axis *a)
+static uint32_t axis_set(const EvalAxis *a)
 {
 	uint32_t set = 0;
 
@@ -99,14 +99,14 @@ static uint32_t axis_set(const Axis *a)
 	return set;
 }
 
-static void axis_add(Axis *a, const Run *r, int slot)
+static void axis_add(EvalAxis *a, const KernelRun *r, int slot)
 {
 	a->slot[a->n++] = slot;
 	if (__builtin_mul_overflow(a->total, r->extent[slot], &a->total))
 		a->total = INT64_MAX;
 }
 
-static bool split_guard(Contraction *c)
+static bool split_guard(EvalContraction *c)
 {
 	Expr *part[CONJUNCTS];
 	const Stmt *s = c->r->s;
@@ -128,13 +128,13 @@ static bool split_guard(Contraction *c)
 	return n >= 0;
 }
 
-static bool recognise(Contraction *c, Run *r)
+static bool recognise(EvalContraction *c, KernelRun *r)
 {
 	const Stmt *s = r->s;
 	const Expr *v = s->val[0];
 	uint32_t in_a, in_b;
 
-	*c = (Contraction){
+	*c = (EvalContraction){
 		.r = r, .ct = v->ct, .g.total = 1, .m.total = 1, .n.total = 1, .k.total = 1};
 	if (s->red != MONOID_sum || s->nout != 1 || s->scan)
 		return false;
@@ -158,7 +158,7 @@ static bool recognise(Contraction *c, Run *r)
 
 /* ---- Points of an axis ---- */
 
-static void axis_base(const Axis *a, const int64_t *extent, int64_t i, Points *at)
+static void axis_base(const EvalAxis *a, const int64_t *extent, int64_t i, EvalPoints *at)
 {
 	for (int d = a->n - 1; d >= 0; d--) {
 		at->rel[a->slot[d]] = NULL;
@@ -168,7 +168,8 @@ static void axis_base(const Axis *a, const int64_t *extent, int64_t i, Points *a
 }
 
 /* Lanes over points [from, from + n) of A. */
-static void axis_lanes(const Axis *a, Run *r, int64_t from, int n, int64_t *table, Points *at)
+static void axis_lanes(const EvalAxis *a, KernelRun *r, int64_t from, int n, int64_t *table,
+		       EvalPoints *at)
 {
 	for (int d = 0; d < a->n; d++) {
 		at->rel[a->slot[d]] = &table[a->slot[d] * STRIP];
@@ -188,7 +189,7 @@ static void axis_lanes(const Axis *a, Run *r, int64_t from, int n, int64_t *tabl
 }
 
 /* Steps of one element along A's innermost iterator that is longer than 1. */
-static bool steps_by_one(const Axis *a, const Run *r, const Access *access)
+static bool steps_by_one(const EvalAxis *a, const KernelRun *r, const EvalAccess *access)
 {
 	int n = a->n;
 
@@ -202,8 +203,8 @@ static bool steps_by_one(const Axis *a, const Run *r, const Access *access)
 
 /* ---- Packing ---- */
 
-static bool operand_init(Contraction *c, Operand *o, Expr *e, Expr *guard, const Axis *row,
-			 int width)
+static bool operand_init(EvalContraction *c, EvalOperand *o, Expr *e, Expr *guard,
+			 const EvalAxis *row, int width)
 {
 	int rows = 0, ks = 0;
 
@@ -230,7 +231,7 @@ static bool operand_init(Contraction *c, Operand *o, Expr *e, Expr *guard, const
 }
 
 /* Evaluates the strip at o->at; the elements as MODE wants them in BITS, of 4 bytes where ISIZE is 4. */
-static bool pack_strip(Contraction *c, Operand *o, PackMode mode, void *bits)
+static bool pack_strip(EvalContraction *c, EvalOperand *o, PackMode mode, void *bits)
 {
 	Prog *p = o->p;
 	double e[STRIP];
@@ -284,7 +285,8 @@ SPREAD(uint32_t)
 SPREAD(uint64_t)
 
 /* Rows [r0, r0 + nr) by k [k0, k0 + nk) as panels of o->width rows, each k by k. */
-static bool pack(Contraction *c, Operand *o, PackMode mode, int64_t r0, int nr, int64_t k0, int nk)
+static bool pack(EvalContraction *c, EvalOperand *o, PackMode mode, int64_t r0, int nr, int64_t k0,
+		 int nk)
 {
 	bool narrow = mode == PACK_VALUE && !ctype_is_float(c->ct) && ctype_bytes(c->ct) == 4;
 	int64_t panel = (int64_t)o->width * nk;
@@ -368,7 +370,7 @@ TILE(u64, uint64_t, V_u64)
 typedef void (*TileFn)(int k, const void *a, const void *b, void *c, int64_t ldc);
 
 /* C rows [m0, m0 + nm) += the packed blocks. */
-static void multiply(const Contraction *c, PackMode mode, int64_t m0, int nm, int nn, int nk)
+static void multiply(const EvalContraction *c, PackMode mode, int64_t m0, int nm, int nn, int nk)
 {
 	bool wide = mode != PACK_VALUE || ctype_is_float(c->ct);
 	size_t size = wide || ctype_bytes(c->ct) == 8 ? 8 : 4;
@@ -388,7 +390,7 @@ static int least(int64_t a, int64_t b)
 }
 
 /* The sums of rows [m0, m0 + nm) and columns [n0, n0 + nn), over all of k. */
-static bool sum_block(Contraction *c, PackMode mode, int64_t m0, int nm, int64_t n0, int nn)
+static bool sum_block(EvalContraction *c, PackMode mode, int64_t m0, int nm, int64_t n0, int nn)
 {
 	memset(c->c[mode], 0, (size_t)(nm + MR) * (size_t)c->ldc * 8);
 	for (int64_t k = 0; k < c->k.total; k += KC) {
@@ -410,9 +412,10 @@ static bool sum_block(Contraction *c, PackMode mode, int64_t m0, int nm, int64_t
 /* ---- Storing ---- */
 
 /* N sums from element AT of C, STRIDE apart, as type ct; what the buffer holds is added to an update. */
-static void store_strip(Contraction *c, const Place *where, int64_t at, int64_t stride, int n)
+static void store_strip(EvalContraction *c, const ResolvedAccess *where, int64_t at, int64_t stride,
+			int n)
 {
-	Access a = run_write(c->r, c->write->write, 0);
+	EvalAccess a = run_write(c->r, c->write->write, 0);
 	double sum[STRIP];
 	uint64_t held[STRIP], out[STRIP];
 	uint32_t *out4 = (uint32_t *)(void *)out;
@@ -462,11 +465,11 @@ static void store_strip(Contraction *c, const Place *where, int64_t at, int64_t 
 	strip_store_bounds(&a, where, b, NULL, n);
 }
 
-static bool store_block(Contraction *c, Points *at, int64_t *table, int64_t m0, int nm, int64_t n0,
-			int nn)
+static bool store_block(EvalContraction *c, EvalPoints *at, int64_t *table, int64_t m0, int nm,
+			int64_t n0, int nn)
 {
 	bool along_m = steps_by_one(&c->m, c->r, c->write->write);
-	const Axis *lane = along_m ? &c->m : &c->n, *other = along_m ? &c->n : &c->m;
+	const EvalAxis *lane = along_m ? &c->m : &c->n, *other = along_m ? &c->n : &c->m;
 	int lanes = along_m ? nm : nn, others = along_m ? nn : nm;
 	int64_t stride = along_m ? c->ldc : 1, step = along_m ? 1 : c->ldc;
 
@@ -475,7 +478,7 @@ static bool store_block(Contraction *c, Points *at, int64_t *table, int64_t m0, 
 
 		axis_lanes(lane, c->r, (along_m ? m0 : n0) + l, n, table, at);
 		for (int i = 0; i < others; i++) {
-			Place where;
+			ResolvedAccess where;
 
 			axis_base(other, c->r->extent, (along_m ? n0 : m0) + i, at);
 			if (!prog_run(c->write, at) || !prog_place(c->write, at, &where))
@@ -488,7 +491,7 @@ static bool store_block(Contraction *c, Points *at, int64_t *table, int64_t m0, 
 
 /* ---- The statement ---- */
 
-static bool run_group(Contraction *c, Points *at, int64_t *table)
+static bool run_group(EvalContraction *c, EvalPoints *at, int64_t *table)
 {
 	for (int64_t n = 0; n < c->n.total; n += NS)
 		for (int64_t m = 0; m < c->m.total; m += MS) {
@@ -503,7 +506,7 @@ static bool run_group(Contraction *c, Points *at, int64_t *table)
 	return true;
 }
 
-static bool allocate(Contraction *c)
+static bool allocate(EvalContraction *c)
 {
 	int64_t rows = least(MS, c->m.total) + MR, cols = (least(NS, c->n.total) + NR) / NR * NR;
 	int64_t mc = least(MC, c->m.total) + MR, kc = least(KC, c->k.total);
@@ -517,9 +520,9 @@ static bool allocate(Contraction *c)
 	return true;
 }
 
-static void run(Contraction *c)
+static void run(EvalContraction *c)
 {
-	Points at = {0};
+	EvalPoints at = {0};
 	int64_t *table = NEW_ARRAY(c->r->a, MAX_ITERS * STRIP, int64_t);
 
 	if (!operand_init(c, &c->oa, c->a, c->ga, &c->m, MR) ||
@@ -541,9 +544,9 @@ static void run(Contraction *c)
 	}
 }
 
-bool eval_contraction(Run *r)
+bool eval_contraction(KernelRun *r)
 {
-	Contraction c;
+	EvalContraction c;
 
 	if (!recognise(&c, r))
 		return false;

@@ -8,18 +8,18 @@
 #include <assert.h>
 #include <string.h>
 
-typedef void (*LoadFn)(const void *data, const Place *at, void *restrict dst, int n);
-typedef void (*StoreFn)(void *data, const Place *at, const void *restrict src, const uint8_t *mask,
+typedef void (*LoadFn)(const void *data, const ResolvedAccess *at, void *restrict dst, int n);
+typedef void (*StoreFn)(void *data, const ResolvedAccess *at, const void *restrict src, const uint8_t *mask,
 			int n);
 
-static int64_t lane_at(const Place *at, int l)
+static int64_t lane_at(const ResolvedAccess *at, int l)
 {
 	return at->at + (at->kind == OFF_TABLE ? at->off[l] : at->kind == OFF_CONTIGUOUS ? l : 0);
 }
 
 /* Elements of C, strips of T. */
 #define BYTES(d, C, T, decode, encode)                                                     \
-	static void load_##d(const void *data, const Place *at, void *restrict dst, int n) \
+	static void load_##d(const void *data, const ResolvedAccess *at, void *restrict dst, int n) \
 	{                                                                                  \
 		const char *p = (const char *)data + (size_t)at->at * sizeof(C);           \
 		T *out = dst;                                                              \
@@ -36,7 +36,7 @@ static int64_t lane_at(const Place *at, int l)
 				out[l] = (T)decode(v);                                     \
 			}                                                                  \
 	}                                                                                  \
-	static void store_##d(void *data, const Place *at, const void *restrict src,       \
+	static void store_##d(void *data, const ResolvedAccess *at, const void *restrict src,       \
 			      const uint8_t *mask, int n)                                  \
 	{                                                                                  \
 		char *p = data;                                                            \
@@ -59,12 +59,12 @@ static int64_t lane_at(const Place *at, int l)
 
 /* Elements that share bytes. */
 #define PACKED(d, T)                                                                       \
-	static void load_##d(const void *data, const Place *at, void *restrict dst, int n) \
+	static void load_##d(const void *data, const ResolvedAccess *at, void *restrict dst, int n) \
 	{                                                                                  \
 		for (int l = 0; l < n; l++)                                                \
 			((T *)dst)[l] = dl_load_##d(data, lane_at(at, l));                 \
 	}                                                                                  \
-	static void store_##d(void *data, const Place *at, const void *restrict src,       \
+	static void store_##d(void *data, const ResolvedAccess *at, const void *restrict src,       \
 			      const uint8_t *mask, int n)                                  \
 	{                                                                                  \
 		for (int l = 0; l < n; l++)                                                \
@@ -109,7 +109,7 @@ static const struct {
 						ROW(F4E2M1, f4e2m1) ROW(F6E2M3, f6e2m3)
 							ROW(F6E3M2, f6e3m2)};
 
-void strip_load(const Access *a, const Place *at, CType t, void *dst, int n)
+void strip_load(const EvalAccess *a, const ResolvedAccess *at, CType t, void *dst, int n)
 {
 	if (at->kind == OFF_UNIFORM && n > 1) {
 		uint64_t one = 0;
@@ -121,12 +121,12 @@ void strip_load(const Access *a, const Place *at, CType t, void *dst, int n)
 	}
 }
 
-void strip_store(const Access *a, const Place *at, const void *src, const uint8_t *mask, int n)
+void strip_store(const EvalAccess *a, const ResolvedAccess *at, const void *src, const uint8_t *mask, int n)
 {
 	element[a->buf->dtype].store(a->data, at, src, mask, n);
 }
 
-void strip_store_bounds(const Access *a, const Place *at, const double *src, const uint8_t *mask,
+void strip_store_bounds(const EvalAccess *a, const ResolvedAccess *at, const double *src, const uint8_t *mask,
 			int n)
 {
 	for (int l = 0; l < n; l++)
@@ -134,7 +134,7 @@ void strip_store_bounds(const Access *a, const Place *at, const double *src, con
 			a->bound[lane_at(at, l)] = src[l];
 }
 
-void strip_load_bounds(const Access *a, const Place *at, double *dst, int n)
+void strip_load_bounds(const EvalAccess *a, const ResolvedAccess *at, double *dst, int n)
 {
 	for (int l = 0; l < n; l++)
 		dst[l] = a->bound[lane_at(at, l)];

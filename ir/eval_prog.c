@@ -11,12 +11,12 @@
 #include <string.h>
 
 /* Nodes made so far for the expressions of one body: the statement's, or a function's expansion. */
-typedef struct Scope {
+typedef struct ExprMemo {
 	const int *arg; /* the nodes that EX_PARAM stands for, or null */
 	VEC(int) memo;  /* node + 1 by Expr.id */
-} Scope;
+} ExprMemo;
 
-static int node_of(Prog *p, Scope *sc, Expr *e);
+static int node_of(Prog *p, ExprMemo *sc, Expr *e);
 
 Prog *prog_new(Arena *a, Kernel *k, const EvalOpts *o, EvalBuf *bufs, Iter *const *iter, int n)
 {
@@ -30,7 +30,7 @@ Prog *prog_new(Arena *a, Kernel *k, const EvalOpts *o, EvalBuf *bufs, Iter *cons
 	p->niters = n;
 	p->guard = -1;
 	p->shifted = -1;
-	p->scope = NEW(a, Scope);
+	p->scope = NEW(a, ExprMemo);
 	return p;
 }
 
@@ -49,7 +49,7 @@ static bool lin_add(Lin *to, const Lin *l, int64_t k)
 		while (at < to->n && to->term[at].slot != l->term[i].slot)
 			at++;
 		if (at == to->n)
-			to->term[to->n++] = (Term){l->term[i].slot, 0};
+			to->term[to->n++] = (LinTerm){l->term[i].slot, 0};
 		if (__builtin_mul_overflow(l->term[i].coef, k, &v) ||
 		    __builtin_add_overflow(to->term[at].coef, v, &to->term[at].coef))
 			return false;
@@ -81,7 +81,7 @@ static bool lin_of(Prog *p, const Expr *e, Lin *out)
 		return true;
 	case EX_ITER:
 		out->n = 1;
-		out->term[0] = (Term){slot_of(p, e->iter), 1};
+		out->term[0] = (LinTerm){slot_of(p, e->iter), 1};
 		return true;
 	case EX_INST: break;
 	default: return false;
@@ -132,9 +132,9 @@ static int expr_const(Prog *p, const Expr *e)
 	}
 }
 
-static Access *access_new(Prog *p, Scope *sc, Buf *b, Expr *const *idx, int n)
+static EvalAccess *access_new(Prog *p, ExprMemo *sc, Buf *b, Expr *const *idx, int n)
 {
-	Access *a = NEW(p->a, Access);
+	EvalAccess *a = NEW(p->a, EvalAccess);
 	bool flat = n != b->rank;
 	int64_t stride = 1, extent;
 
@@ -174,7 +174,7 @@ static Access *access_new(Prog *p, Scope *sc, Buf *b, Expr *const *idx, int n)
 	return a;
 }
 
-static int load_node(Prog *p, Scope *sc, Expr *e)
+static int load_node(Prog *p, ExprMemo *sc, Expr *e)
 {
 	PNode n = {.kind = EX_LOAD, .ct = e->ct, .faultable = true};
 
@@ -186,13 +186,13 @@ static int load_node(Prog *p, Scope *sc, Expr *e)
 
 static int func_node(Prog *p, Expr *e, const int *arg)
 {
-	Scope sc = {.arg = arg};
+	ExprMemo sc = {.arg = arg};
 	Expr *body = ex_func_body(p->k->pool, e->op.inst, e->ct);
 
 	return node_of(p, &sc, body);
 }
 
-static int inst_node(Prog *p, Scope *sc, Expr *e)
+static int inst_node(Prog *p, ExprMemo *sc, Expr *e)
 {
 	PNode n = {.kind = EX_INST,
 		   .ct = e->ct,
@@ -221,7 +221,7 @@ static int inst_node(Prog *p, Scope *sc, Expr *e)
 	return add_node(p, n);
 }
 
-static int make_node(Prog *p, Scope *sc, Expr *e)
+static int make_node(Prog *p, ExprMemo *sc, Expr *e)
 {
 	PNode n = {.kind = e->kind, .ct = e->ct};
 
@@ -242,7 +242,7 @@ static int make_node(Prog *p, Scope *sc, Expr *e)
 	return e->kind == EX_LOAD ? load_node(p, sc, e) : inst_node(p, sc, e);
 }
 
-static int node_of(Prog *p, Scope *sc, Expr *e)
+static int node_of(Prog *p, ExprMemo *sc, Expr *e)
 {
 	int made;
 

@@ -10,7 +10,7 @@
 
 enum { BAND_LANES_MIN = 16, RED_LANES_MIN = 64 };
 
-static int64_t box_points(const Run *r, const int *slot, int n)
+static int64_t box_points(const KernelRun *r, const int *slot, int n)
 {
 	int64_t total = 1;
 
@@ -53,8 +53,8 @@ static bool lanes_along_band(const Reduce *d)
 
 static bool run_along_band(Reduce *d)
 {
-	Points at = {0};
-	Walk w;
+	EvalPoints at = {0};
+	StripWalk w;
 
 	walk_init(&w, d->r->a, d->band, d->nband, d->r->extent, STRIP, &d->r->pattern);
 	for (bool more = walk_first(&w, &at); more; more = walk_next(&w, &at)) {
@@ -76,16 +76,16 @@ static bool run_along_band(Reduce *d)
 
 static bool run_along_red(Reduce *d)
 {
-	Points at = run_point(d->r);
+	EvalPoints at = run_point(d->r);
 	int most;
-	Walk w;
+	StripWalk w;
 
 	if (box_points(d->r, d->band, d->nband) == 0)
 		return true;
 	walk_init(&w, d->r->a, d->red, d->nred, d->r->extent, STRIP, &d->r->pattern);
 	most = w.empty ? 1 : (int)(w.chunk * w.inner);
 	do {
-		Points band = at;
+		EvalPoints band = at;
 		int lanes = 0;
 
 		reduce_identity(d, most);
@@ -105,7 +105,7 @@ static bool run_along_red(Reduce *d)
 }
 
 /* One strip of a prefix: the terms are evaluated together, then combined one by one in lane 0. */
-static bool scan_strip(Reduce *d, const Points *at, void *const *out, double *bound)
+static bool scan_strip(Reduce *d, const EvalPoints *at, void *const *out, double *bound)
 {
 	double v[STRIP], e[STRIP], held;
 	const void *term[2];
@@ -158,10 +158,10 @@ static bool scan_strip(Reduce *d, const Points *at, void *const *out, double *bo
 
 static bool scan_along_red(Reduce *d)
 {
-	Points at = run_point(d->r);
+	EvalPoints at = run_point(d->r);
 	void *out[2] = {arena_alloc(d->r->a, STRIP * 8), arena_alloc(d->r->a, STRIP * 8)};
 	double bound[STRIP];
-	Walk w;
+	StripWalk w;
 
 	if (box_points(d->r, d->band, d->nband) == 0)
 		return true;
@@ -169,12 +169,12 @@ static bool scan_along_red(Reduce *d)
 	do {
 		reduce_identity(d, 1);
 		for (bool more = walk_first(&w, &at); more; more = walk_next(&w, &at)) {
-			Place where;
+			ResolvedAccess where;
 
 			if (!scan_strip(d, &at, out, bound) || !reduce_place(d, &at, &where))
 				return false;
 			for (int c = 0; c < d->s->nout; c++) {
-				Access a = run_write(d->r, d->write->write, c);
+				EvalAccess a = run_write(d->r, d->write->write, c);
 
 				strip_store(&a, &where, out[c], NULL, at.n);
 				if (d->bounds && c == 0 && a.bound)
@@ -185,7 +185,7 @@ static bool scan_along_red(Reduce *d)
 	return true;
 }
 
-bool eval_reduce(Run *r)
+bool eval_reduce(KernelRun *r)
 {
 	Reduce d;
 
@@ -198,14 +198,14 @@ bool eval_reduce(Run *r)
 
 /* ---- A scatter with a monoid ---- */
 
-static bool update_lane(Reduce *d, Prog *p, const Place *strip, int l)
+static bool update_lane(Reduce *d, Prog *p, const ResolvedAccess *strip, int l)
 {
-	Place one = {OFF_UNIFORM, strip->at, NULL};
+	ResolvedAccess one = {OFF_UNIFORM, strip->at, NULL};
 	const void *term[2];
 
 	one.at += strip->kind == OFF_TABLE ? strip->off[l] : strip->kind == OFF_CONTIGUOUS ? l : 0;
 	for (int c = 0; c < d->s->nout; c++) {
-		Access a = run_write(d->r, p->write, c);
+		EvalAccess a = run_write(d->r, p->write, c);
 
 		strip_load(&a, &one, d->ct[c], d->state[c], 1);
 	}
@@ -213,7 +213,7 @@ static bool update_lane(Reduce *d, Prog *p, const Place *strip, int l)
 		term[c] = (const char *)prog_val(p, c) + l * ctype_bytes(d->ct[c]);
 	reduce_combine(d, term, NULL, 1);
 	for (int c = 0; c < d->s->nout; c++) {
-		Access a = run_write(d->r, p->write, c);
+		EvalAccess a = run_write(d->r, p->write, c);
 
 		strip_store(&a, &one, d->state[c], NULL, 1);
 	}
@@ -227,7 +227,7 @@ typedef struct Met {
 	int64_t n;
 } Met;
 
-static Met *met_new(const Reduce *d, const Access *write)
+static Met *met_new(const Reduce *d, const EvalAccess *write)
 {
 	return d->bounds && d->s->red == MONOID_sum
 		       ? NEW_ARRAY(d->r->a, write->n ? write->extent[0] * write->stride[0] : 1, Met)
@@ -244,11 +244,11 @@ static double sum_bound(Met *m, DType t, double held, double was, double v, doub
 }
 
 /* Bounds of an update grow with each term: its own, and a rounding of what is there by then. */
-static void update_bounds(Reduce *d, Prog *p, const Place *strip, Met *met, const double *v,
-			  const double *e, int l)
+static void update_bounds(Reduce *d, Prog *p, const ResolvedAccess *strip, Met *met,
+			  const double *v, const double *e, int l)
 {
-	Access a = run_write(d->r, p->write, 0);
-	Place one = {OFF_UNIFORM, strip->at, NULL};
+	EvalAccess a = run_write(d->r, p->write, 0);
+	ResolvedAccess one = {OFF_UNIFORM, strip->at, NULL};
 	double held, b;
 
 	if (!a.bound)
@@ -266,15 +266,15 @@ static void update_bounds(Reduce *d, Prog *p, const Place *strip, Met *met, cons
 	strip_store_bounds(&a, &one, &b, NULL, 1);
 }
 
-bool eval_scatter_update(Run *r)
+bool eval_scatter_update(KernelRun *r)
 {
 	Prog *p = run_prog(r);
-	Points at = {0};
+	EvalPoints at = {0};
 	double v[STRIP], e[STRIP];
 	double *each[4] = {e, NULL, NULL, NULL};
-	Place where;
+	ResolvedAccess where;
 	Reduce d;
-	Walk w;
+	StripWalk w;
 	Met *met;
 
 	if (!reduce_init(&d, r))

@@ -6,7 +6,7 @@
 
 /* ---- Patterns ---- */
 
-static int64_t lin_base(const Lin *l, const Points *at)
+static int64_t lin_base(const Lin *l, const EvalPoints *at)
 {
 	uint64_t v = (uint64_t)l->base;
 
@@ -15,7 +15,7 @@ static int64_t lin_base(const Lin *l, const Points *at)
 	return (int64_t)v;
 }
 
-static void pattern_fill(Arena *a, const Lin *l, LinPattern *p, const Points *at)
+static void pattern_fill(Arena *a, const Lin *l, LinPattern *p, const EvalPoints *at)
 {
 	bool any = false, contiguous = true;
 
@@ -49,7 +49,7 @@ static void pattern_fill(Arena *a, const Lin *l, LinPattern *p, const Points *at
 					       : OFF_TABLE;
 }
 
-static const LinPattern *pattern_of(Arena *a, const Lin *l, LinPattern pat[2], const Points *at)
+static const LinPattern *pattern_of(Arena *a, const Lin *l, LinPattern pat[2], const EvalPoints *at)
 {
 	LinPattern *p = &pat[at->pattern & 1];
 
@@ -79,7 +79,7 @@ static void lin_values(Prog *p, const Lin *lin, LinPattern pat[2], int64_t *out)
 			out[l] = (int64_t)((uint64_t)base + (uint64_t)of->rel[l]);
 }
 
-static bool inside_whole(Prog *p, Access *a, int d)
+static bool inside_whole(Prog *p, EvalAccess *a, int d)
 {
 	const LinPattern *pat = pattern_of(p->a, &a->lin[d], a->dim[d], p->at);
 	int64_t base = lin_base(&a->lin[d], p->at);
@@ -88,7 +88,7 @@ static bool inside_whole(Prog *p, Access *a, int d)
 }
 
 /* Sets a->off and, in LOST, the lanes of MAKE whose index is outside. */
-static void lane_offsets(Prog *p, Access *a, const uint8_t *make, uint8_t *lost)
+static void lane_offsets(Prog *p, EvalAccess *a, const uint8_t *make, uint8_t *lost)
 {
 	int64_t own[STRIP];
 	int n = p->at->n;
@@ -115,7 +115,7 @@ static void lane_offsets(Prog *p, Access *a, const uint8_t *make, uint8_t *lost)
 }
 
 /* Only the lanes of MASK, or some index is outside: every other lane goes where one of them does. */
-static bool place_lanes(Prog *p, Access *a, const uint8_t *mask, Place *out)
+static bool place_lanes(Prog *p, EvalAccess *a, const uint8_t *mask, ResolvedAccess *out)
 {
 	int64_t some = -1;
 	uint8_t make[STRIP], lost[STRIP] = {0};
@@ -135,11 +135,11 @@ static bool place_lanes(Prog *p, Access *a, const uint8_t *mask, Place *out)
 		some = make[l] ? a->off[l] : some;
 	for (int l = 0; l < n; l++)
 		a->off[l] = make[l] ? a->off[l] : some;
-	*out = (Place){OFF_TABLE, 0, a->off};
+	*out = (ResolvedAccess){OFF_TABLE, 0, a->off};
 	return some >= 0;
 }
 
-static bool place_affine(Prog *p, Access *a, const uint8_t *mask, Place *out)
+static bool place_affine(Prog *p, EvalAccess *a, const uint8_t *mask, ResolvedAccess *out)
 {
 	bool inside = true;
 	const LinPattern *flat;
@@ -149,12 +149,12 @@ static bool place_affine(Prog *p, Access *a, const uint8_t *mask, Place *out)
 	if (!inside)
 		return place_lanes(p, a, mask, out);
 	flat = pattern_of(p->a, &a->flat, a->flat_pattern, p->at);
-	*out = (Place){flat->kind, lin_base(&a->flat, p->at), flat->rel};
+	*out = (ResolvedAccess){flat->kind, lin_base(&a->flat, p->at), flat->rel};
 	return true;
 }
 
 /* Where A goes in the lanes of MASK; false where there is none to make. */
-static bool place(Prog *p, Access *a, const uint8_t *mask, Place *out)
+static bool place(Prog *p, EvalAccess *a, const uint8_t *mask, ResolvedAccess *out)
 {
 	uint64_t outside = 0;
 	int n = p->at->n;
@@ -175,11 +175,11 @@ static bool place(Prog *p, Access *a, const uint8_t *mask, Place *out)
 	}
 	if (outside)
 		return place_lanes(p, a, mask, out);
-	*out = (Place){OFF_TABLE, 0, a->off};
+	*out = (ResolvedAccess){OFF_TABLE, 0, a->off};
 	return true;
 }
 
-bool prog_place(Prog *p, const Points *at, Place *out)
+bool prog_place(Prog *p, const EvalPoints *at, ResolvedAccess *out)
 {
 	p->at = at;
 	return place(p, p->write, p->mask, out) && !p->stray;
@@ -187,7 +187,7 @@ bool prog_place(Prog *p, const Points *at, Place *out)
 
 /* ---- Running ---- */
 
-static void shift_load(Prog *p, PNode *n, const Place *at)
+static void shift_load(Prog *p, PNode *n, const ResolvedAccess *at)
 {
 	double v[STRIP], e[STRIP];
 	int count = p->at->n;
@@ -208,9 +208,9 @@ static void shift_load(Prog *p, PNode *n, const Place *at)
 static void exec_load(Prog *p, int i, const uint8_t *mask)
 {
 	PNode *n = &p->nodes.at[i];
-	Access *a = n->access;
+	EvalAccess *a = n->access;
 	size_t size = (size_t)ctype_bytes(n->ct);
-	Place at;
+	ResolvedAccess at;
 	char *direct;
 
 	n->val = n->own;
@@ -385,7 +385,7 @@ static void run_roots(Prog *p)
 		demand(p, p->write->idx[i], mask);
 }
 
-bool prog_run(Prog *p, const Points *at)
+bool prog_run(Prog *p, const EvalPoints *at)
 {
 	p->at = at;
 	for (int i = 0; i < p->nodes.n; i++) {

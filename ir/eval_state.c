@@ -55,7 +55,7 @@ static bool make_combine(Reduce *d)
 	return prog_end(d->combine) || run_failed(d->r, d->combine);
 }
 
-bool reduce_init(Reduce *d, Run *r)
+bool reduce_init(Reduce *d, KernelRun *r)
 {
 	Stmt *s = r->s;
 	const Expr *v = s->val[0];
@@ -98,7 +98,7 @@ bool reduce_init(Reduce *d, Run *r)
 /* STATE and TERM, lane by lane, into d->next, which becomes the state; lanes outside MASK stay. */
 void reduce_combine(Reduce *d, const void *const *term, const uint8_t *mask, int n)
 {
-	Points at = {.n = n, .pattern = 2};
+	EvalPoints at = {.n = n, .pattern = 2};
 
 	if (d->fn) {
 		const void *b = term[0];
@@ -178,7 +178,7 @@ static void accumulate_bounds(Reduce *d, int n)
 	}
 }
 
-bool reduce_take(Reduce *d, const Points *at)
+bool reduce_take(Reduce *d, const EvalPoints *at)
 {
 	const void *term[2];
 	const uint8_t *mask;
@@ -221,7 +221,7 @@ void reduce_identity(Reduce *d, int n)
 		vec_fill(d->ct[c], d->state[c], &d->identity[c], n);
 }
 
-bool reduce_place(Reduce *d, const Points *at, Place *where)
+bool reduce_place(Reduce *d, const EvalPoints *at, ResolvedAccess *where)
 {
 	if (prog_run(d->write, at) && prog_place(d->write, at, where))
 		return true;
@@ -229,14 +229,14 @@ bool reduce_place(Reduce *d, const Points *at, Place *where)
 }
 
 /* What the buffer holds, as the state. */
-bool reduce_load(Reduce *d, const Points *at)
+bool reduce_load(Reduce *d, const EvalPoints *at)
 {
-	Place where;
+	ResolvedAccess where;
 
 	if (!reduce_place(d, at, &where))
 		return false;
 	for (int c = 0; c < d->s->nout; c++) {
-		Access a = run_write(d->r, d->write->write, c);
+		EvalAccess a = run_write(d->r, d->write->write, c);
 
 		strip_load(&a, &where, d->ct[c], d->state[c], at->n);
 		if (c == 0 && d->carry)
@@ -253,7 +253,7 @@ bool reduce_load(Reduce *d, const Points *at)
 	return true;
 }
 
-bool reduce_start(Reduce *d, const Points *at, int lanes)
+bool reduce_start(Reduce *d, const EvalPoints *at, int lanes)
 {
 	reduce_identity(d, lanes);
 	return !d->s->update || reduce_load(d, at);
@@ -293,9 +293,10 @@ void reduce_fold(Reduce *d, int n)
 	}
 }
 
-static void store_bounds(Reduce *d, int comp, const Place *where, const double *value, int n)
+static void store_bounds(Reduce *d, int comp, const ResolvedAccess *where, const double *value,
+			 int n)
 {
-	Access a = run_write(d->r, d->write->write, comp);
+	EvalAccess a = run_write(d->r, d->write->write, comp);
 	double b[STRIP], eps = ctype_eps(d->ct[0]), tiny = ctype_tiny(d->ct[0]);
 
 	if (!a.bound)
@@ -315,10 +316,10 @@ static void store_bounds(Reduce *d, int comp, const Place *where, const double *
 	strip_store_bounds(&a, where, b, NULL, n);
 }
 
-bool reduce_store(Reduce *d, const Points *at)
+bool reduce_store(Reduce *d, const EvalPoints *at)
 {
 	double value[STRIP];
-	Place where;
+	ResolvedAccess where;
 
 	if (!reduce_place(d, at, &where))
 		return false;
@@ -327,7 +328,7 @@ bool reduce_store(Reduce *d, const Points *at)
 	if (d->bounds)
 		strip_to_f64(d->ct[0], d->state[0], value, at->n);
 	for (int c = 0; c < d->s->nout; c++) {
-		Access a = run_write(d->r, d->write->write, c);
+		EvalAccess a = run_write(d->r, d->write->write, c);
 
 		strip_store(&a, &where, d->state[c], NULL, at->n);
 		if (d->bounds)

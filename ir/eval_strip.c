@@ -7,14 +7,14 @@
 
 /* ---- Walks ---- */
 
-void walk_init(Walk *w, Arena *a, const int *slot, int n, const int64_t *extents, int limit,
+void walk_init(StripWalk *w, Arena *a, const int *slot, int n, const int64_t *extents, int limit,
 	       int64_t *pattern)
 {
 	int64_t inner = 1;
 	int at;
 
 	assert(limit <= STRIP);
-	*w = (Walk){.n = n, .pattern = *pattern};
+	*w = (StripWalk){.n = n, .pattern = *pattern};
 	*pattern += 2;
 	for (int i = 0; i < n; i++) {
 		w->slot[i] = slot[i];
@@ -41,7 +41,7 @@ void walk_init(Walk *w, Arena *a, const int *slot, int n, const int64_t *extents
 	}
 }
 
-static void walk_place(const Walk *w, Points *p)
+static void walk_place(const StripWalk *w, EvalPoints *p)
 {
 	int64_t chunk = 1;
 
@@ -60,7 +60,7 @@ static void walk_place(const Walk *w, Points *p)
 	p->n = (int)(chunk * w->inner);
 }
 
-bool walk_first(Walk *w, Points *p)
+bool walk_first(StripWalk *w, EvalPoints *p)
 {
 	if (w->empty)
 		return false;
@@ -69,7 +69,7 @@ bool walk_first(Walk *w, Points *p)
 	return true;
 }
 
-bool walk_next(Walk *w, Points *p)
+bool walk_next(StripWalk *w, EvalPoints *p)
 {
 	for (int i = w->chunk_at; i >= 0; i--) {
 		w->at[i] += i == w->chunk_at ? w->chunk : 1;
@@ -82,7 +82,7 @@ bool walk_next(Walk *w, Points *p)
 	return false;
 }
 
-bool points_step(Points *p, const int *slot, int n, const int64_t *extents)
+bool points_step(EvalPoints *p, const int *slot, int n, const int64_t *extents)
 {
 	for (int i = n - 1; i >= 0; i--) {
 		if (++p->base[slot[i]] < extents[slot[i]])

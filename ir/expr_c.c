@@ -173,14 +173,14 @@ static void put_pattern(const ExprC *c, StrBuf *b, const Expr *e, const char *co
 
 static const char *put_value(ExprC *c, StrBuf *b, Expr *e);
 
-typedef struct Shared {
+typedef struct SharedDivs {
 	ExprC *c;
 	StrBuf *b;
-} Shared;
+} SharedDivs;
 
 static void name_shared(void *arg, Expr *e)
 {
-	Shared *s = arg;
+	SharedDivs *s = arg;
 
 	if (e->kind == EX_INST || e->kind == EX_LOAD)
 		ex_c_named(s->c, s->b, e);
@@ -199,7 +199,7 @@ static const char *put_lazy_select(ExprC *c, StrBuf *b, Expr *e)
 	const char *cond, *value[2], *name;
 
 	/* What both arms need is printed before them, so that nothing is printed twice over. */
-	ex_of_both_arms(e, name_shared, &(Shared){c, b});
+	ex_of_both_arms(e, name_shared, &(SharedDivs){c, b});
 	cond = put_value(c, b, e->op.arg[0]);
 	c->indent++;
 	for (int i = 0; i < 2; i++) {

@@ -6,17 +6,17 @@
 #include "ir/expr.h"
 
 /* Bounds of an i64 as dims, each null where unknown. */
-typedef struct Range {
+typedef struct DimRange {
 	bool known; /* LO and HI were looked for */
 	Dim *lo, *hi;
-} Range;
+} DimRange;
 
 struct ExprPool {
 	Ctx *ctx;
 	Arena *arena;
 	Expr **slot; /* open addressing, a power of two */
 	int nslots, n;
-	Range *range; /* by Expr.id, of atoms (see Linear) */
+	DimRange *range; /* by Expr.id, of atoms (see Linear) */
 	int nranges;
 	Expr *func[INST_COUNT][2]; /* expansions for f32 and f64 */
 };

@@ -11,15 +11,15 @@
 #include <string.h>
 
 /* An expression, or (E null) the literal that starts at TEXT. */
-typedef struct Value {
+typedef struct ParsedValue {
 	Expr *e;
 	const char *text;
 	bool integer;
-} Value;
+} ParsedValue;
 
 enum { MAX_LETS = 256, MAX_DEPTH = 400 };
 
-typedef struct Reader {
+typedef struct ExprReader {
 	ExprPool *p;
 	const char *at;
 	const ExprScope *scope;
@@ -28,15 +28,15 @@ typedef struct Reader {
 	struct {
 		const char *name;
 		size_t n;
-		Value v;
+		ParsedValue v;
 	} let[MAX_LETS];
 	int nlets, depth;
-} Reader;
+} ExprReader;
 
-static bool read_sum(Reader *r, CType hint, Value *out);
-static bool read_and(Reader *r, CType hint, Value *out);
+static bool read_sum(ExprReader *r, CType hint, ParsedValue *out);
+static bool read_and(ExprReader *r, CType hint, ParsedValue *out);
 
-static bool fail(Reader *r, const char *what, const char *at, size_t n)
+static bool fail(ExprReader *r, const char *what, const char *at, size_t n)
 {
 	if (!r->err)
 		r->err = arena_printf(r->p->arena, "%s%s%.*s%s", what, n ? " '" : "", (int)n, at,
@@ -44,13 +44,13 @@ static bool fail(Reader *r, const char *what, const char *at, size_t n)
 	return false;
 }
 
-static void skip_space(Reader *r)
+static void skip_space(ExprReader *r)
 {
 	while (*r->at == ' ' || *r->at == '\t' || *r->at == '\n')
 		r->at++;
 }
 
-static bool take(Reader *r, char c)
+static bool take(ExprReader *r, char c)
 {
 	skip_space(r);
 	if (*r->at != c)
@@ -59,7 +59,7 @@ static bool take(Reader *r, char c)
 	return true;
 }
 
-static bool expect(Reader *r, char c)
+static bool expect(ExprReader *r, char c)
 {
 	return take(r, c) || fail(r, "expected", &(char[]){c}[0], 1);
 }
@@ -91,7 +91,7 @@ static bool same_name(const char *s, const char *at, size_t n)
 }
 
 /* The literal as a constant of type T. */
-static Expr *literal(Reader *r, const Value *v, CType t)
+static Expr *literal(ExprReader *r, const ParsedValue *v, CType t)
 {
 	if (same_name("true", v->text, name_length(v->text)))
 		return ex_num(r->p, t, 1);
@@ -108,12 +108,12 @@ static Expr *literal(Reader *r, const Value *v, CType t)
 	return ex_num(r->p, t, strtod(v->text, NULL));
 }
 
-static Expr *typed(Reader *r, const Value *v, CType t)
+static Expr *typed(ExprReader *r, const ParsedValue *v, CType t)
 {
 	return v->e ? v->e : literal(r, v, t);
 }
 
-static bool read_literal(Reader *r, Value *out)
+static bool read_literal(ExprReader *r, ParsedValue *out)
 {
 	const char *end, *s = r->at;
 	char *stop;
@@ -122,7 +122,7 @@ static bool read_literal(Reader *r, Value *out)
 	end = stop;
 	if (end == s)
 		return fail(r, "expected an expression at", s, strnlen(s, 12));
-	*out = (Value){NULL, s, true};
+	*out = (ParsedValue){NULL, s, true};
 	for (const char *c = s; c < end; c++)
 		if (strchr("pPin.", *c) || (strchr("eE", *c) && s[*s == '-' ? 2 : 1] != 'x'))
 			out->integer = false;
@@ -131,7 +131,7 @@ static bool read_literal(Reader *r, Value *out)
 }
 
 /* The type of what the literals among V stand beside. */
-static CType common_type(const Value *v, int n, CType hint)
+static CType common_type(const ParsedValue *v, int n, CType hint)
 {
 	for (int i = 0; i < n; i++)
 		if (v[i].e)
@@ -139,8 +139,8 @@ static CType common_type(const Value *v, int n, CType hint)
 	return hint;
 }
 
-static bool make_inst(Reader *r, Inst i, Value *v, int n, CType hint, const char *at, size_t len,
-		      Value *out)
+static bool make_inst(ExprReader *r, Inst i, ParsedValue *v, int n, CType hint, const char *at,
+		      size_t len, ParsedValue *out)
 {
 	int first = inst_info[i].rule == RULE_SELECT;
 	CType t = common_type(v + first, n - first, hint);
@@ -150,12 +150,12 @@ static bool make_inst(Reader *r, Inst i, Value *v, int n, CType hint, const char
 		arg[k] = typed(r, &v[k], k < first ? CT_BOOL : t);
 	if (!ex_inst_takes(i, arg, n))
 		return fail(r, "operand types of", at, len);
-	*out = (Value){ex_inst(r->p, i, arg, n), NULL, false};
+	*out = (ParsedValue){ex_inst(r->p, i, arg, n), NULL, false};
 	return true;
 }
 
 /* The hint for operand K of an instruction whose own is HINT. */
-static CType operand_hint(const Reader *r, InstRule rule, int k, CType hint)
+static CType operand_hint(const ExprReader *r, InstRule rule, int k, CType hint)
 {
 	switch (rule) {
 	case RULE_CMP:
@@ -166,10 +166,11 @@ static CType operand_hint(const Reader *r, InstRule rule, int k, CType hint)
 	}
 }
 
-static bool read_inst(Reader *r, Inst i, const char *at, size_t len, CType hint, Value *out)
+static bool read_inst(ExprReader *r, Inst i, const char *at, size_t len, CType hint,
+		      ParsedValue *out)
 {
 	InstRule rule = inst_info[i].rule;
-	Value v[3];
+	ParsedValue v[3];
 	int n = inst_info[i].nargs, first = rule == RULE_SELECT;
 
 	if (rule == RULE_CVT || rule == RULE_BITCAST || rule == RULE_ROUND)
@@ -206,14 +207,15 @@ static DType dtype_by_text(const char *at, size_t n)
 }
 
 /* i32(x), bits.i32(x), round.f16(x), roundsat.f8e5m2(x); after the parenthesis. */
-static bool read_typed_call(Reader *r, const char *at, size_t len, Value *out, bool *found)
+static bool read_typed_call(ExprReader *r, const char *at, size_t len, ParsedValue *out,
+			    bool *found)
 {
 	const char *dot = memchr(at, '.', len), *type = dot ? dot + 1 : at;
 	size_t pre = dot ? (size_t)(dot - at) : 0, n = len - (size_t)(type - at);
 	Inst i = dot ? inst_by_name(at, pre) : IN_cvt;
 	CType t = ctype_by_name(type, n);
 	DType d = dtype_by_text(type, n);
-	Value v;
+	ParsedValue v;
 	Expr *e;
 
 	*found = (i == IN_round || i == IN_roundsat)
@@ -235,11 +237,11 @@ static bool read_typed_call(Reader *r, const char *at, size_t len, Value *out, b
 		e = i == IN_round ? ex_round(r->p, d, e) : ex_roundsat(r->p, d, e);
 	else
 		return fail(r, "operand type of", at, len);
-	*out = (Value){e, NULL, false};
+	*out = (ParsedValue){e, NULL, false};
 	return true;
 }
 
-static bool read_call(Reader *r, const char *at, size_t len, CType hint, Value *out)
+static bool read_call(ExprReader *r, const char *at, size_t len, CType hint, ParsedValue *out)
 {
 	Inst i = inst_by_name(at, len);
 	bool found;
@@ -247,7 +249,7 @@ static bool read_call(Reader *r, const char *at, size_t len, CType hint, Value *
 	if (i != INST_COUNT && inst_info[i].rule != RULE_CVT)
 		return read_inst(r, i, at, len, hint, out);
 	if (same_name("inside", at, len)) {
-		Value a, n;
+		ParsedValue a, n;
 
 		if (!read_and(r, CT_I64, &a) || !expect(r, ',') || !read_and(r, CT_I64, &n) ||
 		    !expect(r, ')'))
@@ -256,7 +258,7 @@ static bool read_call(Reader *r, const char *at, size_t len, CType hint, Value *
 		n.e = typed(r, &n, CT_I64);
 		if (a.e->ct != CT_I64 || n.e->ct != CT_I64)
 			return fail(r, "operand types of", at, len);
-		*out = (Value){ex_inside(r->p, a.e, n.e), NULL, false};
+		*out = (ParsedValue){ex_inside(r->p, a.e, n.e), NULL, false};
 		return true;
 	}
 	if (same_name("dim", at, len) && r->scope->dims) {
@@ -264,17 +266,17 @@ static bool read_call(Reader *r, const char *at, size_t len, CType hint, Value *
 
 		if (!d)
 			return fail(r, "bad dim at", r->at, strnlen(r->at, 12));
-		*out = (Value){ex_dim(r->p, d), NULL, false};
+		*out = (ParsedValue){ex_dim(r->p, d), NULL, false};
 		return expect(r, ')');
 	}
 	return read_typed_call(r, at, len, out, &found) ||
 	       (found ? false : fail(r, "no instruction", at, len));
 }
 
-static bool read_load(Reader *r, Buf *b, Value *out)
+static bool read_load(ExprReader *r, Buf *b, ParsedValue *out)
 {
 	Expr *idx[MAX_RANK];
-	Value v;
+	ParsedValue v;
 	int n = 0;
 
 	if (!take(r, ']')) {
@@ -290,11 +292,11 @@ static bool read_load(Reader *r, Buf *b, Value *out)
 	}
 	if (n != b->rank && n != 1)
 		return fail(r, "wrong number of indices of", b->name, strlen(b->name));
-	*out = (Value){ex_load(r->p, b, idx, n), NULL, false};
+	*out = (ParsedValue){ex_load(r->p, b, idx, n), NULL, false};
 	return true;
 }
 
-static bool read_name(Reader *r, const char *at, size_t len, Value *out)
+static bool read_name(ExprReader *r, const char *at, size_t len, ParsedValue *out)
 {
 	for (int i = r->nlets; i-- > 0;) {
 		if (r->let[i].n == len && !memcmp(r->let[i].name, at, len)) {
@@ -304,19 +306,19 @@ static bool read_name(Reader *r, const char *at, size_t len, Value *out)
 	}
 	for (int i = 0; i < r->scope->nnames; i++) {
 		if (same_name(r->scope->names[i].name, at, len)) {
-			*out = (Value){r->scope->names[i].e, NULL, false};
+			*out = (ParsedValue){r->scope->names[i].e, NULL, false};
 			return true;
 		}
 	}
 	if (same_name("inf", at, len) || same_name("nan", at, len) || same_name("true", at, len) ||
 	    same_name("false", at, len)) {
-		*out = (Value){NULL, at, false};
+		*out = (ParsedValue){NULL, at, false};
 		return true;
 	}
 	return false;
 }
 
-static bool read_primary(Reader *r, CType hint, Value *out)
+static bool read_primary(ExprReader *r, CType hint, ParsedValue *out)
 {
 	const char *at;
 	size_t len;
@@ -342,17 +344,17 @@ static bool read_primary(Reader *r, CType hint, Value *out)
 	if (r->scope->dims) {
 		char *name = arena_strndup(r->p->arena, at, len);
 
-		*out = (Value){ex_dim(r->p, sym_get(r->p->ctx, name)->dim), NULL, false};
+		*out = (ParsedValue){ex_dim(r->p, sym_get(r->p->ctx, name)->dim), NULL, false};
 		return true;
 	}
 	return fail(r, "unknown name", at, len);
 }
 
 /* A minus before a number belongs to it. */
-static bool read_unary(Reader *r, CType hint, Value *out)
+static bool read_unary(ExprReader *r, CType hint, ParsedValue *out)
 {
 	const char *at;
-	Value v;
+	ParsedValue v;
 
 	skip_space(r);
 	at = r->at;
@@ -362,16 +364,16 @@ static bool read_unary(Reader *r, CType hint, Value *out)
 	if (!read_primary(r, hint, &v))
 		return false;
 	if (!v.e && v.text == at + 1) {
-		*out = (Value){NULL, at, v.integer};
+		*out = (ParsedValue){NULL, at, v.integer};
 		return true;
 	}
 	return make_inst(r, IN_neg, &v, 1, hint, at, 1, out);
 }
 
-static bool read_product(Reader *r, CType hint, Value *out)
+static bool read_product(ExprReader *r, CType hint, ParsedValue *out)
 {
 	const char *at;
-	Value v[2];
+	ParsedValue v[2];
 
 	if (!read_unary(r, hint, &v[0]))
 		return false;
@@ -383,9 +385,9 @@ static bool read_product(Reader *r, CType hint, Value *out)
 	return true;
 }
 
-static bool read_sum(Reader *r, CType hint, Value *out)
+static bool read_sum(ExprReader *r, CType hint, ParsedValue *out)
 {
-	Value v[2];
+	ParsedValue v[2];
 
 	if (!read_product(r, hint, &v[0]))
 		return false;
@@ -402,7 +404,7 @@ static bool read_sum(Reader *r, CType hint, Value *out)
 	return true;
 }
 
-static bool read_let(Reader *r)
+static bool read_let(ExprReader *r)
 {
 	size_t n;
 
@@ -424,9 +426,9 @@ static bool read_let(Reader *r)
 	}
 }
 
-static bool read_and(Reader *r, CType hint, Value *out)
+static bool read_and(ExprReader *r, CType hint, ParsedValue *out)
 {
-	Value v[2];
+	ParsedValue v[2];
 
 	if (++r->depth > MAX_DEPTH)
 		return fail(r, "nested too deeply", "", 0);
@@ -443,12 +445,12 @@ static bool read_and(Reader *r, CType hint, Value *out)
 
 Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, const char **err)
 {
-	Reader *r;
-	Value v;
+	ExprReader *r;
+	ParsedValue v;
 	Expr *e = NULL;
 	Arena *tmp = arena_new();
 
-	r = NEW(tmp, Reader);
+	r = NEW(tmp, ExprReader);
 	r->p = p;
 	r->at = *text;
 	r->scope = s;

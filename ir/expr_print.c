@@ -16,19 +16,19 @@ typedef struct Note {
 	int uses, weight, name; /* NAME: of its let, from 1 */
 } Note;
 
-typedef struct Printer {
+typedef struct ExprPrinter {
 	StrBuf *b;
 	Note *note;
 	int nlets;
-} Printer;
+} ExprPrinter;
 
 enum { LET_WEIGHT = 6 }; /* smaller expressions are repeated rather than named */
 
-static void print_node(Printer *pr, const Expr *e, bool named);
+static void print_node(ExprPrinter *pr, const Expr *e, bool named);
 
 static void count_uses(void *arg, Expr *e)
 {
-	Printer *pr = arg;
+	ExprPrinter *pr = arg;
 	Note *n = &pr->note[e->id];
 
 	n->weight = 1;
@@ -77,7 +77,7 @@ static bool is_negative(const Expr *e)
 }
 
 /* i64 sums and products as infix; what stands after a minus or a star is in parentheses where it must. */
-static void print_term(Printer *pr, const Expr *e, bool in_product)
+static void print_term(ExprPrinter *pr, const Expr *e, bool in_product)
 {
 	bool paren = in_product && ex_is_op(e, IN_add) && !pr->note[e->id].name;
 
@@ -88,7 +88,7 @@ static void print_term(Printer *pr, const Expr *e, bool in_product)
 		strbuf_puts(pr->b, ")");
 }
 
-static void print_sum(Printer *pr, const Expr *e)
+static void print_sum(ExprPrinter *pr, const Expr *e)
 {
 	const Expr *a = e->op.arg[0], *b = e->op.arg[1];
 
@@ -106,7 +106,7 @@ static void print_sum(Printer *pr, const Expr *e)
 	}
 }
 
-static void print_product(Printer *pr, const Expr *e)
+static void print_product(ExprPrinter *pr, const Expr *e)
 {
 	if (e->op.arg[1]->kind == EX_CONST && e->op.arg[1]->i == -1) {
 		strbuf_puts(pr->b, "-");
@@ -128,7 +128,7 @@ static bool is_inside(const Expr *e)
 }
 
 /* A constant operand needs its type written where no sibling has it. */
-static void print_operand(Printer *pr, const Expr *e, bool typeless)
+static void print_operand(ExprPrinter *pr, const Expr *e, bool typeless)
 {
 	if (typeless && e->kind == EX_CONST && e->ct != CT_BOOL) {
 		strbuf_printf(pr->b, "%s(", ctype_name[e->ct]);
@@ -139,7 +139,7 @@ static void print_operand(Printer *pr, const Expr *e, bool typeless)
 	}
 }
 
-static void print_call(Printer *pr, const Expr *e)
+static void print_call(ExprPrinter *pr, const Expr *e)
 {
 	int first = e->op.inst == IN_select;
 	bool typeless = true;
@@ -165,7 +165,7 @@ static void print_call(Printer *pr, const Expr *e)
 	strbuf_puts(pr->b, ")");
 }
 
-static void print_inst(Printer *pr, const Expr *e)
+static void print_inst(ExprPrinter *pr, const Expr *e)
 {
 	if (e->ct == CT_I64 && e->op.inst == IN_add) {
 		print_sum(pr, e);
@@ -182,7 +182,7 @@ static void print_inst(Printer *pr, const Expr *e)
 	}
 }
 
-static void print_node(Printer *pr, const Expr *e, bool named)
+static void print_node(ExprPrinter *pr, const Expr *e, bool named)
 {
 	if (named && pr->note[e->id].name) {
 		strbuf_printf(pr->b, "_%d", pr->note[e->id].name);
@@ -217,7 +217,7 @@ static void print_node(Printer *pr, const Expr *e, bool named)
 
 static void print_let(void *arg, Expr *e)
 {
-	Printer *pr = arg;
+	ExprPrinter *pr = arg;
 	Note *n = &pr->note[e->id];
 
 	if (n->uses < 2 || n->weight < LET_WEIGHT)
@@ -231,7 +231,7 @@ static void print_let(void *arg, Expr *e)
 void ex_print(StrBuf *b, const Expr *e)
 {
 	Arena *tmp = arena_new();
-	Printer pr = {b, NEW_ARRAY(tmp, e->id + 1, Note), 0};
+	ExprPrinter pr = {b, NEW_ARRAY(tmp, e->id + 1, Note), 0};
 
 	/* The walk changes nothing. */
 	ex_walk((Expr *)(uintptr_t)e, count_uses, &pr);

@@ -10,23 +10,23 @@
 
 #include <string.h>
 
-enum { FEW = 192 };
+enum { SMALL_LIST = 192 };
 
-typedef struct List {
+typedef struct ExprList {
 	Expr **at;
 	int n, cap;
-	Expr *few[FEW];
-} List;
+	Expr *small[SMALL_LIST];
+} ExprList;
 
 typedef int Operands(const Expr *e, Expr *const **out);
 
 /* The nodes of an expression, by falling id. */
 typedef struct Dag {
-	List node, heap;
+	ExprList node, heap;
 	Arena *tmp; /* null while they are few */
 } Dag;
 
-static void append(Dag *d, List *l, Expr *e)
+static void append(Dag *d, ExprList *l, Expr *e)
 {
 	if (l->n == l->cap) {
 		Expr **old = l->at;
@@ -71,9 +71,9 @@ static void dag_of(Dag *d, Expr *e, Operands *operands)
 {
 	Expr *const *arg, *last = NULL;
 
-	d->node.at = d->node.few;
-	d->heap.at = d->heap.few;
-	d->node.cap = d->heap.cap = FEW;
+	d->node.at = d->node.small;
+	d->heap.at = d->heap.small;
+	d->node.cap = d->heap.cap = SMALL_LIST;
 	d->node.n = d->heap.n = 0;
 	d->tmp = NULL;
 	for (heap_push(d, e); d->heap.n;) {
@@ -172,11 +172,11 @@ static int place_of(const Dag *d, const Expr *e)
 Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
 {
 	Dag d;
-	Expr *few[FEW], **copy = few, *r = NULL, *m, *with[MAX_RANK * 2];
+	Expr *small[SMALL_LIST], **copy = small, *r = NULL, *m, *with[MAX_RANK * 2];
 	Expr *const *ops;
 
 	dag_of(&d, e, ex_operands);
-	if (d.node.n > FEW)
+	if (d.node.n > SMALL_LIST)
 		copy = NEW_ARRAY(d.tmp, d.node.n, Expr *);
 	/* What rebuilding folded into another node was mapped already. */
 	for (int i = d.node.n; i-- > 0; copy[i] = m ? m : r) {

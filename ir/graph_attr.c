@@ -11,7 +11,7 @@
 /* ---- Tensors ---- */
 
 /* A relative PATH starts in the folder that the text lies in. */
-static int open_beside(Text *r, const char *path)
+static int open_beside(GraphText *r, const char *path)
 {
 	const char *slash = r->file ? strrchr(r->file, '/') : NULL;
 
@@ -20,7 +20,7 @@ static int open_beside(Text *r, const char *path)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static const Mapped *map_file(Text *r, const char *path)
+static const Mapped *map_file(GraphText *r, const char *path)
 {
 	Mapped m = {.path = path};
 	struct stat st;
@@ -45,7 +45,7 @@ static const Mapped *map_file(Text *r, const char *path)
 }
 
 /* The mapping stays for as long as the process: constants point into it. */
-static bool read_file(Text *r, Tensor *t, int64_t bytes)
+static bool read_file(GraphText *r, Tensor *t, int64_t bytes)
 {
 	const char *path = text_string(r);
 	const Mapped *m;
@@ -64,7 +64,7 @@ static bool read_file(Text *r, Tensor *t, int64_t bytes)
 	return true;
 }
 
-static bool read_hex(Text *r, Tensor *t, int64_t bytes)
+static bool read_hex(GraphText *r, Tensor *t, int64_t bytes)
 {
 	unsigned char *to;
 	size_t n = 0;
@@ -86,13 +86,13 @@ static bool read_hex(Text *r, Tensor *t, int64_t bytes)
 	return text_want(r, ")");
 }
 
-typedef union Element {
+typedef union AttrElement {
 	const char *s;
 	double f;
 	int64_t i;
-} Element;
+} AttrElement;
 
-static bool read_element(Text *r, DType t, Element *e)
+static bool read_element(GraphText *r, DType t, AttrElement *e)
 {
 	uint64_t u = 0;
 
@@ -108,14 +108,14 @@ static bool read_element(Text *r, DType t, Element *e)
 	return true;
 }
 
-static bool read_elements(Text *r, Tensor *t, int64_t count)
+static bool read_elements(GraphText *r, Tensor *t, int64_t count)
 {
-	VEC(Element) v = {0};
+	VEC(AttrElement) v = {0};
 	Tensor *own;
 	void *to;
 
 	while (!text_take(r, ")")) {
-		Element e;
+		AttrElement e;
 
 		if ((v.n && !text_want(r, ",")) || !read_element(r, t->dtype, &e))
 			return false;
@@ -138,7 +138,7 @@ static bool read_elements(Text *r, Tensor *t, int64_t count)
 	return true;
 }
 
-static bool read_shape(Text *r, Tensor *t, int64_t *count)
+static bool read_shape(GraphText *r, Tensor *t, int64_t *count)
 {
 	int64_t dims[MAX_RANK];
 
@@ -158,7 +158,7 @@ static bool read_shape(Text *r, Tensor *t, int64_t *count)
 	return true;
 }
 
-static Tensor *read_tensor(Text *r, DType dt)
+static Tensor *read_tensor(GraphText *r, DType dt)
 {
 	Tensor *t = NEW(r->arena, Tensor);
 	int64_t count, bytes;
@@ -181,7 +181,7 @@ static Tensor *read_tensor(Text *r, DType dt)
 	return ok ? t : NULL;
 }
 
-Tensor *text_tensor(Text *r)
+Tensor *text_tensor(GraphText *r)
 {
 	const char *before = r->p, *word = text_word(r);
 	DType t = word ? dtype_by_name(word) : DT_NONE;
@@ -195,7 +195,7 @@ Tensor *text_tensor(Text *r)
 
 /* ---- Attributes ---- */
 
-static bool read_ints(Text *r, Attr *a)
+static bool read_ints(GraphText *r, Attr *a)
 {
 	VEC(int64_t) v = {0};
 	int64_t i;
@@ -211,7 +211,7 @@ static bool read_ints(Text *r, Attr *a)
 	return text_want(r, "]");
 }
 
-static bool read_floats(Text *r, Attr *a)
+static bool read_floats(GraphText *r, Attr *a)
 {
 	VEC(float) v = {0};
 	double f;
@@ -227,7 +227,7 @@ static bool read_floats(Text *r, Attr *a)
 	return text_want(r, "]");
 }
 
-static bool read_strs(Text *r, Attr *a)
+static bool read_strs(GraphText *r, Attr *a)
 {
 	VEC(const char *) v = {0};
 	const char *s;
@@ -243,7 +243,7 @@ static bool read_strs(Text *r, Attr *a)
 	return text_want(r, "]");
 }
 
-static bool read_number(Text *r, Attr *a)
+static bool read_number(GraphText *r, Attr *a)
 {
 	double f;
 
@@ -258,7 +258,7 @@ static bool read_number(Text *r, Attr *a)
 	return text_i64(r, &a->i);
 }
 
-static bool read_empty_list(Text *r, Attr *a)
+static bool read_empty_list(GraphText *r, Attr *a)
 {
 	if (text_take(r, "ints[]"))
 		a->kind = ATTR_INTS;
@@ -272,7 +272,7 @@ static bool read_empty_list(Text *r, Attr *a)
 	return true;
 }
 
-static bool read_word_value(Text *r, Attr *a)
+static bool read_word_value(GraphText *r, Attr *a)
 {
 	const char *before = r->p, *word = text_word(r);
 	DType t;
@@ -299,7 +299,7 @@ static bool read_word_value(Text *r, Attr *a)
 	return a->t != NULL;
 }
 
-static bool read_value(Text *r, Attr *a)
+static bool read_value(GraphText *r, Attr *a)
 {
 	char c = text_peek(r);
 
@@ -317,7 +317,7 @@ static bool read_value(Text *r, Attr *a)
 	return read_empty_list(r, a) || read_word_value(r, a);
 }
 
-bool text_attrs(Text *r, Node *n)
+bool text_attrs(GraphText *r, Node *n)
 {
 	if (!text_take(r, "{"))
 		return true;

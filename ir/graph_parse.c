@@ -15,7 +15,7 @@ enum { MAX_REGION_DEPTH = 24, MAX_OPERANDS = 1 << 16 };
 
 /* ---- Values ---- */
 
-static Named *named_slot(const Text *r, const char *label)
+static NamedValue *named_slot(const GraphText *r, const char *label)
 {
 	size_t mask = (size_t)r->cap - 1, i = hash_bytes(HASH_SEED, &label, sizeof label) & mask;
 
@@ -24,19 +24,19 @@ static Named *named_slot(const Text *r, const char *label)
 	return &r->map[i];
 }
 
-static void grow_map(Text *r)
+static void grow_map(GraphText *r)
 {
-	Named *old = r->map;
+	NamedValue *old = r->map;
 	int cap = r->cap;
 
 	r->cap = cap ? cap * 2 : 256;
-	r->map = NEW_ARRAY(r->tmp, r->cap, Named);
+	r->map = NEW_ARRAY(r->tmp, r->cap, NamedValue);
 	for (int i = 0; i < cap; i++)
 		if (old[i].label)
 			*named_slot(r, old[i].label) = old[i];
 }
 
-static const char *read_label(Text *r)
+static const char *read_label(GraphText *r)
 {
 	const char *s = NULL;
 
@@ -48,7 +48,7 @@ static const char *read_label(Text *r)
 }
 
 /* Names V by the label and its own name, if any. */
-static bool read_definition(Text *r, Value *(*make)(void *arg), void *arg, Value **out)
+static bool read_definition(GraphText *r, Value *(*make)(void *arg), void *arg, Value **out)
 {
 	const char *label = read_label(r), *name = NULL;
 	Value *v;
@@ -64,15 +64,15 @@ static bool read_definition(Text *r, Value *(*make)(void *arg), void *arg, Value
 				  arena_printf(r->tmp, "the value %%%s is defined twice", label));
 	v = make(arg);
 	v->name = name ? name : isdigit((unsigned char)*label) ? NULL : label;
-	*named_slot(r, label) = (Named){label, v};
+	*named_slot(r, label) = (NamedValue){label, v};
 	r->n++;
 	*out = v;
 	return true;
 }
 
-static Value *find_value(Text *r, const Graph *g, const char *label, int line)
+static Value *find_value(GraphText *r, const Graph *g, const char *label, int line)
 {
-	const Named *at = r->cap ? named_slot(r, label) : NULL;
+	const NamedValue *at = r->cap ? named_slot(r, label) : NULL;
 	Value *v = at && at->label ? at->v : NULL;
 	bool here = v && (v->def ? v->def->graph == g
 				 : v->index < g->inputs.n && g->inputs.at[v->index] == v);
@@ -90,7 +90,7 @@ static Value *find_value(Text *r, const Graph *g, const char *label, int line)
 /* ---- Nodes ---- */
 
 /* After @. */
-static bool read_loc(Text *r, const char *op, Loc *l)
+static bool read_loc(GraphText *r, const char *op, Loc *l)
 {
 	*l = (Loc){.op = op};
 	if (!text_take_word(r, "_") && !(l->node = text_string(r)))
@@ -104,7 +104,7 @@ static bool read_loc(Text *r, const char *op, Loc *l)
 	return (l->op = text_name(r)) && text_want(r, ")");
 }
 
-static bool read_locs(Text *r, Node *n)
+static bool read_locs(GraphText *r, Node *n)
 {
 	if (!text_take(r, "@"))
 		return true;
@@ -121,7 +121,7 @@ static bool read_locs(Text *r, Node *n)
 }
 
 /* The text of a node's results, read once the operator is known. */
-static int skip_results(Text *r)
+static int skip_results(GraphText *r)
 {
 	int n = 0;
 
@@ -137,24 +137,24 @@ static int skip_results(Text *r)
 	return text_want(r, "=") ? n : -1;
 }
 
-typedef struct Slot {
+typedef struct OperandSlot {
 	Node *n;
 	int k;
-} Slot;
+} OperandSlot;
 
 static Value *result_at(void *arg)
 {
-	const Slot *s = arg;
+	const OperandSlot *s = arg;
 
 	return s->n->out[s->k];
 }
 
-static bool read_results(Text *r, Node *n)
+static bool read_results(GraphText *r, Node *n)
 {
 	Value *v;
 
 	for (int k = 0; k < n->nout; k++) {
-		Slot s = {n, k};
+		OperandSlot s = {n, k};
 
 		if (k && !text_want(r, ","))
 			return false;
@@ -167,7 +167,7 @@ static bool read_results(Text *r, Node *n)
 }
 
 /* A value's type, and its place where that is not the device. */
-static bool read_type(Text *r, Value *v)
+static bool read_type(GraphText *r, Value *v)
 {
 	if (!text_type(r, &v->type))
 		return false;
@@ -177,7 +177,7 @@ static bool read_type(Text *r, Value *v)
 	return true;
 }
 
-static bool read_types(Text *r, Node *n)
+static bool read_types(GraphText *r, Node *n)
 {
 	if (!n->nout)
 		return true;
@@ -197,7 +197,7 @@ static bool read_types(Text *r, Node *n)
 	return true;
 }
 
-static bool read_operands(Text *r, Graph *g, Value ***in, int *nin)
+static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 {
 	VEC(Value *) v = {0};
 
@@ -222,9 +222,9 @@ static bool read_operands(Text *r, Graph *g, Value ***in, int *nin)
 	return true;
 }
 
-static Graph *read_graph(Text *r, bool region);
+static Graph *read_graph(GraphText *r, bool region);
 
-static bool read_regions(Text *r, Node *n)
+static bool read_regions(GraphText *r, Node *n)
 {
 	if (!text_take(r, "{"))
 		return true;
@@ -238,7 +238,7 @@ static bool read_regions(Text *r, Node *n)
 	return true;
 }
 
-static bool read_node(Text *r, Graph *g)
+static bool read_node(GraphText *r, Graph *g)
 {
 	const char *start, *after, *word;
 	int nout, nin, start_line, after_line;
@@ -281,7 +281,7 @@ static bool read_node(Text *r, Graph *g)
 /* ---- Headers ---- */
 
 /* Over a bracketed list, strings and all. */
-static bool skip_list(Text *r)
+static bool skip_list(GraphText *r)
 {
 	int depth = 0;
 
@@ -309,7 +309,7 @@ static void see_last(void *arg, Sym *s)
 }
 
 /* What S is a name for: a size over symbols that were there before it, so that none means itself. */
-static bool read_meaning(Text *r, Sym *s)
+static bool read_meaning(GraphText *r, Sym *s)
 {
 	Dim *d = text_dim(r);
 	int last = -1;
@@ -324,13 +324,13 @@ static bool read_meaning(Text *r, Sym *s)
 	return true;
 }
 
-static bool read_source(Text *r, Pending *s)
+static bool read_source(GraphText *r, Pending *s)
 {
 	return (s->label = read_label(r)) && text_want(r, "[") && text_i64(r, &s->at) &&
 	       text_want(r, "]");
 }
 
-static bool read_symbol(Text *r)
+static bool read_symbol(GraphText *r)
 {
 	Pending s = {.line = r->line, .hi = DIM_INF};
 	Dim *d;
@@ -352,7 +352,7 @@ static bool read_symbol(Text *r)
 	return true;
 }
 
-static bool read_symbols(Text *r)
+static bool read_symbols(GraphText *r)
 {
 	if (!text_take_word(r, "where"))
 		return true;
@@ -363,7 +363,7 @@ static bool read_symbols(Text *r)
 	return true;
 }
 
-static bool read_fact(Text *r, Graph *g)
+static bool read_fact(GraphText *r, Graph *g)
 {
 	Fact f = {0};
 
@@ -386,7 +386,7 @@ static Value *input_of(void *arg)
 }
 
 /* The value of input V in a run that gives none, if the text has one. */
-static bool read_preset(Text *r, Value *v)
+static bool read_preset(GraphText *r, Value *v)
 {
 	const Tensor *t;
 
@@ -401,7 +401,7 @@ static bool read_preset(Text *r, Value *v)
 	       text_fault(r, r->line, "the input's type is not that of its value");
 }
 
-static bool read_inputs(Text *r, Graph *g)
+static bool read_inputs(GraphText *r, Graph *g)
 {
 	if (!text_want(r, "("))
 		return false;
@@ -418,7 +418,7 @@ static bool read_inputs(Text *r, Graph *g)
 }
 
 /* The results' names and labels, which the body defines. */
-static bool read_graph_results(Text *r, Graph *g)
+static bool read_graph_results(GraphText *r, Graph *g)
 {
 	if (!text_want(r, "("))
 		return false;
@@ -437,7 +437,7 @@ static bool read_graph_results(Text *r, Graph *g)
 	return true;
 }
 
-static bool read_body(Text *r, Graph *g)
+static bool read_body(GraphText *r, Graph *g)
 {
 	if (!text_want(r, "{"))
 		return false;
@@ -447,26 +447,26 @@ static bool read_body(Text *r, Graph *g)
 	return true;
 }
 
-typedef struct Place {
+typedef struct TextPosition {
 	const char *p;
 	int line;
-} Place;
+} TextPosition;
 
-static Place here(const Text *r)
+static TextPosition here(const GraphText *r)
 {
-	return (Place){r->p, r->line};
+	return (TextPosition){r->p, r->line};
 }
 
-static void go(Text *r, Place to)
+static void go(GraphText *r, TextPosition to)
 {
 	r->p = to.p;
 	r->line = to.line;
 }
 
 /* Symbols first, in their order, then inputs and facts, then the body, then the results that it defines. */
-static bool read_parts(Text *r, Graph *g, bool region)
+static bool read_parts(GraphText *r, Graph *g, bool region)
 {
-	Place inputs = here(r), results, facts, end;
+	TextPosition inputs = here(r), results, facts, end;
 
 	if (!skip_list(r) || !text_want(r, "->"))
 		return false;
@@ -491,7 +491,7 @@ static bool read_parts(Text *r, Graph *g, bool region)
 	return true;
 }
 
-static Graph *read_graph(Text *r, bool region)
+static Graph *read_graph(GraphText *r, bool region)
 {
 	const char *name;
 	Graph *g;
@@ -514,11 +514,11 @@ static Graph *read_graph(Text *r, bool region)
 	return ok ? g : NULL;
 }
 
-static bool resolve_symbols(Text *r)
+static bool resolve_symbols(GraphText *r)
 {
 	for (int i = 0; i < r->pending.n; i++) {
 		const Pending *s = &r->pending.at[i];
-		const Named *at = s->label && r->cap ? named_slot(r, s->label) : NULL;
+		const NamedValue *at = s->label && r->cap ? named_slot(r, s->label) : NULL;
 
 		sym_bound(r->ctx, s->sym, s->lo, s->hi);
 		if (!s->label)
@@ -537,12 +537,12 @@ static bool resolve_symbols(Text *r)
 
 Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 {
-	Text r = {.ctx = c,
-		  .arena = a,
-		  .tmp = arena_new(),
-		  .p = text,
-		  .line = 1,
-		  .file = file ? ctx_name(c, file) : NULL};
+	GraphText r = {.ctx = c,
+		       .arena = a,
+		       .tmp = arena_new(),
+		       .p = text,
+		       .line = 1,
+		       .file = file ? ctx_name(c, file) : NULL};
 	Graph *g = NULL;
 
 	if (!text_take_word(&r, "dlir"))

@@ -16,24 +16,24 @@
 
 enum { WHOLE_ELEMENTS = 64, TYPE_COLUMN = 44, LABEL_MAX = 32 };
 
-typedef struct Label {
+typedef struct ValueLabel {
 	const Value *v;
 	const char *text;
-} Label;
+} ValueLabel;
 
-typedef struct Printer {
+typedef struct GraphPrinter {
 	StrBuf *b;
 	Ctx *ctx;
 	Arena *tmp;
 	VEC(const Value *) order; /* every value, in the order of printing */
-	Label *map;               /* open addressing */
+	ValueLabel *map;          /* open addressing */
 	int cap;
 	bool *sym; /* symbols that occur, by id */
-} Printer;
+} GraphPrinter;
 
 /* ---- Labels ---- */
 
-static void number_values(Printer *p, const Graph *g)
+static void number_values(GraphPrinter *p, const Graph *g)
 {
 	for (int i = 0; i < g->inputs.n; i++)
 		vec_push(p->tmp, &p->order, g->inputs.at[i]);
@@ -46,7 +46,7 @@ static void number_values(Printer *p, const Graph *g)
 	}
 }
 
-static Label *label_slot(Printer *p, const Value *v)
+static ValueLabel *label_slot(GraphPrinter *p, const Value *v)
 {
 	size_t mask = (size_t)p->cap - 1, i = hash_bytes(HASH_SEED, &v, sizeof v) & mask;
 
@@ -75,7 +75,7 @@ static bool is_label(const char *s)
 	return text_is_word(s);
 }
 
-static void label_values(Printer *p, const Graph *g)
+static void label_values(GraphPrinter *p, const Graph *g)
 {
 	const char **names;
 	int n = 0;
@@ -83,7 +83,7 @@ static void label_values(Printer *p, const Graph *g)
 	number_values(p, g);
 	for (p->cap = 64; p->cap < p->order.n * 2;)
 		p->cap *= 2;
-	p->map = NEW_ARRAY(p->tmp, p->cap, Label);
+	p->map = NEW_ARRAY(p->tmp, p->cap, ValueLabel);
 	names = NEW_ARRAY(p->tmp, p->order.n, const char *);
 	for (int i = 0; i < p->order.n; i++)
 		if (p->order.at[i]->name)
@@ -93,13 +93,13 @@ static void label_values(Printer *p, const Graph *g)
 		const Value *v = p->order.at[i];
 		bool own = v->name && is_label(v->name) && name_is_unique(names, n, v->name);
 
-		*label_slot(p, v) = (Label){v, own ? v->name : arena_printf(p->tmp, "%d", i)};
+		*label_slot(p, v) = (ValueLabel){v, own ? v->name : arena_printf(p->tmp, "%d", i)};
 	}
 }
 
-static void put_value(Printer *p, const Value *v)
+static void put_value(GraphPrinter *p, const Value *v)
 {
-	const Label *l = v ? label_slot(p, v) : NULL;
+	const ValueLabel *l = v ? label_slot(p, v) : NULL;
 
 	if (!v)
 		strbuf_puts(p->b, "_");
@@ -107,7 +107,7 @@ static void put_value(Printer *p, const Value *v)
 		strbuf_printf(p->b, "%%%s", l->v ? l->text : "?"); /* ?: no value of this graph */
 }
 
-static void put_definition(Printer *p, const Value *v)
+static void put_definition(GraphPrinter *p, const Value *v)
 {
 	put_value(p, v);
 	if (v && v->name && v->name != label_slot(p, v)->text) {
@@ -120,12 +120,12 @@ static void put_definition(Printer *p, const Value *v)
 
 static void see_sym(void *arg, Sym *s)
 {
-	if (s->def && !((Printer *)arg)->sym[s->id])
+	if (s->def && !((GraphPrinter *)arg)->sym[s->id])
 		dim_syms(s->def, see_sym, arg);
-	((Printer *)arg)->sym[s->id] = true;
+	((GraphPrinter *)arg)->sym[s->id] = true;
 }
 
-static void see_type(Printer *p, const Type *t)
+static void see_type(GraphPrinter *p, const Type *t)
 {
 	for (; t; t = t->elem)
 		for (int i = 0; i < t->rank; i++)
@@ -138,7 +138,7 @@ static void see_expr(void *arg, Expr *e)
 		dim_syms(e->dim, see_sym, arg);
 }
 
-static void see_kernel(Printer *p, const Kernel *k)
+static void see_kernel(GraphPrinter *p, const Kernel *k)
 {
 	for (int i = 0; i < k->bufs.n; i++)
 		for (int d = 0; d < k->bufs.at[i]->rank; d++)
@@ -158,7 +158,7 @@ static void see_kernel(Printer *p, const Kernel *k)
 	}
 }
 
-static void see_graph(Printer *p, const Graph *g)
+static void see_graph(GraphPrinter *p, const Graph *g)
 {
 	for (int i = 0; i < g->inputs.n; i++)
 		see_type(p, g->inputs.at[i]->type);
@@ -181,7 +181,7 @@ static void see_graph(Printer *p, const Graph *g)
 	}
 }
 
-static void print_symbols(Printer *p)
+static void print_symbols(GraphPrinter *p)
 {
 	const char *sep = "\n    where ";
 
@@ -382,9 +382,9 @@ static void put_loc(StrBuf *b, Loc l, const char *op)
 	}
 }
 
-static void print_graph(Printer *p, const Graph *g, int indent);
+static void print_graph(GraphPrinter *p, const Graph *g, int indent);
 
-static void put_call(Printer *p, const Node *n, int indent)
+static void put_call(GraphPrinter *p, const Node *n, int indent)
 {
 	for (int k = 0; k < n->nout; k++) {
 		strbuf_puts(p->b, k ? ", " : "");
@@ -410,7 +410,7 @@ static void put_call(Printer *p, const Node *n, int indent)
 	strbuf_puts(p->b, n->attrs.n ? "}" : "");
 }
 
-static void print_node(Printer *p, const Node *n, int indent)
+static void print_node(GraphPrinter *p, const Node *n, int indent)
 {
 	size_t start = p->b->n;
 
@@ -438,7 +438,7 @@ static void print_node(Printer *p, const Node *n, int indent)
 	strbuf_puts(p->b, "\n");
 }
 
-static void print_facts(Printer *p, const Graph *g, int indent)
+static void print_facts(GraphPrinter *p, const Graph *g, int indent)
 {
 	for (int i = 0; i < g->facts.n; i++) {
 		const Fact *f = &g->facts.at[i];
@@ -458,7 +458,7 @@ static void print_facts(Printer *p, const Graph *g, int indent)
 	}
 }
 
-static void print_graph(Printer *p, const Graph *g, int indent)
+static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 {
 	strbuf_printf(p->b, "%*sgraph @", indent, "");
 	text_put_name(p->b, g->name);
@@ -494,7 +494,7 @@ static void print_graph(Printer *p, const Graph *g, int indent)
 
 void graph_print(StrBuf *b, const Graph *g)
 {
-	Printer p = {.b = b, .ctx = g->ctx, .tmp = arena_new()};
+	GraphPrinter p = {.b = b, .ctx = g->ctx, .tmp = arena_new()};
 
 	p.sym = NEW_ARRAY(p.tmp, sym_count(g->ctx), bool);
 	label_values(&p, g);
@@ -506,7 +506,7 @@ void graph_print(StrBuf *b, const Graph *g)
 
 const char **graph_labels(const Graph *g, Arena *a)
 {
-	Printer p = {.tmp = arena_new()};
+	GraphPrinter p = {.tmp = arena_new()};
 	const char **labels = NEW_ARRAY(a, g->nvalues + 1, const char *);
 
 	label_values(&p, g);

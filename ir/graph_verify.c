@@ -9,21 +9,21 @@
 
 #include <string.h>
 
-typedef struct Verifier {
+typedef struct GraphVerifier {
 	Graph *g;
 	Diag *d;
 	const char *pass;
 	Arena *tmp;
-	const struct Verifier *outer;
+	const struct GraphVerifier *outer;
 	const Value **value; /* by id: the live values */
 	int *order;          /* by id: after which node, counted from 1; 0: an input */
 	bool untyped;        /* types may be missing */
 	bool ok;
-} Verifier;
+} GraphVerifier;
 
-static bool report(Verifier *v, const Node *n, const char *fmt, ...) BASE_PRINTF(3, 4);
+static bool report(GraphVerifier *v, const Node *n, const char *fmt, ...) BASE_PRINTF(3, 4);
 
-static bool report(Verifier *v, const Node *n, const char *fmt, ...)
+static bool report(GraphVerifier *v, const Node *n, const char *fmt, ...)
 {
 	DiagLoc loc = n ? node_diag(n) : (DiagLoc){.file = v->g->file};
 	va_list ap;
@@ -37,7 +37,7 @@ static bool report(Verifier *v, const Node *n, const char *fmt, ...)
 
 /* ---- Values ---- */
 
-static bool add_value(Verifier *v, const Node *n, const Value *x, int order)
+static bool add_value(GraphVerifier *v, const Node *n, const Value *x, int order)
 {
 	if (x->id < 0 || x->id >= v->g->nvalues)
 		return report(v, n, "a value has the id %d, of %d handed out", x->id,
@@ -49,12 +49,12 @@ static bool add_value(Verifier *v, const Node *n, const Value *x, int order)
 	return true;
 }
 
-static bool is_live(const Verifier *v, const Value *x)
+static bool is_live(const GraphVerifier *v, const Value *x)
 {
 	return x->id >= 0 && x->id < v->g->nvalues && v->value[x->id] == x;
 }
 
-static bool collect_values(Verifier *v)
+static bool collect_values(GraphVerifier *v)
 {
 	int order = 0;
 
@@ -97,7 +97,7 @@ static bool on_list(const Use *u)
 }
 
 /* Every use on a live value's list is a slot of a node or a result that holds this value. */
-static int count_uses(Verifier *v, const Value *x)
+static int count_uses(GraphVerifier *v, const Value *x)
 {
 	const Use *prev = NULL;
 	int n = 0;
@@ -116,7 +116,7 @@ static int count_uses(Verifier *v, const Value *x)
 	return n;
 }
 
-static void check_uses(Verifier *v)
+static void check_uses(GraphVerifier *v)
 {
 	long listed = 0, held = 0;
 
@@ -137,7 +137,7 @@ static void check_uses(Verifier *v)
 		report(v, NULL, "%ld uses are listed, %ld are held", listed, held);
 }
 
-static void check_operands(Verifier *v)
+static void check_operands(GraphVerifier *v)
 {
 	int order = 0;
 
@@ -161,7 +161,7 @@ static void check_operands(Verifier *v)
 
 /* ---- Nodes ---- */
 
-static void check_arity(Verifier *v, const Node *n)
+static void check_arity(GraphVerifier *v, const Node *n)
 {
 	const OpRow *row = &op_row[n->op];
 	int nin = n->nin;
@@ -184,7 +184,7 @@ static void check_arity(Verifier *v, const Node *n)
 }
 
 /* A node's results are in one place, and its operands are there too; a Copy's operand is in the other. */
-static void check_place(Verifier *v, const Node *n)
+static void check_place(GraphVerifier *v, const Node *n)
 {
 	const bool crosses = n->op == OP_Copy, host = node_on_host(n);
 	const ValuePlace from = host != crosses ? ON_HOST : ON_DEVICE;
@@ -201,7 +201,7 @@ static void check_place(Verifier *v, const Node *n)
 			       from == ON_HOST ? "not on" : "on");
 }
 
-static void check_const(Verifier *v, const Node *n)
+static void check_const(GraphVerifier *v, const Node *n)
 {
 	const Tensor *t = n->nout == 1 && n->out[0] ? value_const(n->out[0]) : NULL;
 	const Type *type = t ? n->out[0]->type : NULL;
@@ -220,7 +220,7 @@ static const Value *param_value(const Node *n, const Buf *b)
 	return b->kind == BUF_IN ? node_in(n, b->param) : node_out(n, b->param);
 }
 
-static void check_kernel(Verifier *v, const Node *n)
+static void check_kernel(GraphVerifier *v, const Node *n)
 {
 	const Attr *a = node_attr(n, "kernel");
 
@@ -247,14 +247,14 @@ static void check_kernel(Verifier *v, const Node *n)
 /* ---- Types and symbols ---- */
 
 typedef struct SymCheck {
-	Verifier *v;
+	GraphVerifier *v;
 	const Value *x;
 } SymCheck;
 
 static void check_sym(void *arg, Sym *s)
 {
 	const SymCheck *c = arg;
-	const Verifier *in;
+	const GraphVerifier *in;
 
 	for (in = c->v; in && s->src; in = in->outer)
 		if (is_live(in, s->src))
@@ -264,7 +264,7 @@ static void check_sym(void *arg, Sym *s)
 		       s->name, c->x->id);
 }
 
-static void check_type(Verifier *v, const Value *x)
+static void check_type(GraphVerifier *v, const Value *x)
 {
 	SymCheck c = {v, x};
 
@@ -278,16 +278,16 @@ static void check_type(Verifier *v, const Value *x)
 			dim_syms(t->dims[i], check_sym, &c);
 }
 
-static void check_nodes(Verifier *v);
+static void check_nodes(GraphVerifier *v);
 
-static bool verify(Graph *g, Diag *d, const char *pass, const Verifier *outer)
+static bool verify(Graph *g, Diag *d, const char *pass, const GraphVerifier *outer)
 {
-	Verifier v = {.g = g,
-		      .d = d,
-		      .pass = pass ? pass : "parse",
-		      .tmp = arena_new(),
-		      .outer = outer,
-		      .ok = true};
+	GraphVerifier v = {.g = g,
+			   .d = d,
+			   .pass = pass ? pass : "parse",
+			   .tmp = arena_new(),
+			   .outer = outer,
+			   .ok = true};
 
 	v.untyped = !strcmp(v.pass, "parse") || !strcmp(v.pass, "import");
 	v.value = NEW_ARRAY(v.tmp, g->nvalues, const Value *);
@@ -304,7 +304,7 @@ static bool verify(Graph *g, Diag *d, const char *pass, const Verifier *outer)
 	return v.ok;
 }
 
-static void check_nodes(Verifier *v)
+static void check_nodes(GraphVerifier *v)
 {
 	for (const Node *n = v->g->first; n; n = n->next) {
 		check_arity(v, n);

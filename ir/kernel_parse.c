@@ -23,15 +23,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Reader {
+typedef struct KernelReader {
 	Ctx *c;
 	Kernel *k;
 	const char *p;
 	int *line;
 	bool failed;
-} Reader;
+} KernelReader;
 
-static void skip(Reader *r)
+static void skip(KernelReader *r)
 {
 	for (;; r->p++) {
 		if (r->p[0] == '/' && r->p[1] == '/')
@@ -44,7 +44,7 @@ static void skip(Reader *r)
 	}
 }
 
-static bool fail(Reader *r, const char *what, const char *detail)
+static bool fail(KernelReader *r, const char *what, const char *detail)
 {
 	if (!r->failed)
 		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: %s%s%s", what,
@@ -53,7 +53,7 @@ static bool fail(Reader *r, const char *what, const char *detail)
 	return false;
 }
 
-static bool expected(Reader *r, const char *what)
+static bool expected(KernelReader *r, const char *what)
 {
 	char near[24];
 
@@ -66,7 +66,7 @@ static bool expected(Reader *r, const char *what)
 	return false;
 }
 
-static bool take(Reader *r, const char *s)
+static bool take(KernelReader *r, const char *s)
 {
 	size_t n = strlen(s);
 
@@ -79,7 +79,7 @@ static bool take(Reader *r, const char *s)
 	return true;
 }
 
-static bool want(Reader *r, const char *s)
+static bool want(KernelReader *r, const char *s)
 {
 	return take(r, s) || expected(r, s);
 }
@@ -93,7 +93,7 @@ static size_t word_length(const char *s)
 	return n;
 }
 
-static const char *read_word(Reader *r)
+static const char *read_word(KernelReader *r)
 {
 	size_t n;
 	const char *s;
@@ -110,13 +110,13 @@ static const char *read_word(Reader *r)
 }
 
 /* Moves to END, which lies ahead, counting lines. */
-static void advance(Reader *r, const char *end)
+static void advance(KernelReader *r, const char *end)
 {
 	for (; r->p < end; r->p++)
 		*r->line += *r->p == '\n';
 }
 
-static const char *read_quoted(Reader *r)
+static const char *read_quoted(KernelReader *r)
 {
 	StrBuf b = {0};
 	const char *s = NULL;
@@ -131,7 +131,7 @@ static const char *read_quoted(Reader *r)
 }
 
 /* After "@". */
-static bool read_loc(Reader *r, Loc *l)
+static bool read_loc(KernelReader *r, Loc *l)
 {
 	const char *node = read_quoted(r);
 
@@ -145,7 +145,7 @@ static bool read_loc(Reader *r, Loc *l)
 	return !r->failed;
 }
 
-static const Type *read_type(Reader *r)
+static const Type *read_type(KernelReader *r)
 {
 	const char *at = r->p;
 	const Type *t;
@@ -161,7 +161,7 @@ static const Type *read_type(Reader *r)
 	return t;
 }
 
-static Dim *read_dim(Reader *r)
+static Dim *read_dim(KernelReader *r)
 {
 	const char *at;
 	Dim *d;
@@ -175,7 +175,7 @@ static Dim *read_dim(Reader *r)
 	return d;
 }
 
-static Buf *find_buf(Reader *r, const char *name)
+static Buf *find_buf(KernelReader *r, const char *name)
 {
 	for (int i = 0; i < r->k->bufs.n; i++)
 		if (r->k->bufs.at[i]->name == name)
@@ -183,7 +183,7 @@ static Buf *find_buf(Reader *r, const char *name)
 	return NULL;
 }
 
-static bool read_params(Reader *r, BufKind kind)
+static bool read_params(KernelReader *r, BufKind kind)
 {
 	int n = 0;
 
@@ -211,7 +211,7 @@ static bool read_params(Reader *r, BufKind kind)
 	return want(r, ")");
 }
 
-static bool read_table(Reader *r, Buf *b)
+static bool read_table(KernelReader *r, Buf *b)
 {
 	int64_t n = 1, v, bytes;
 	void *data;
@@ -240,7 +240,7 @@ static bool read_table(Reader *r, Buf *b)
 }
 
 /* After NAME and ":". */
-static bool read_temp(Reader *r, const char *name)
+static bool read_temp(KernelReader *r, const char *name)
 {
 	const Type *t = read_type(r);
 	Buf *b;
@@ -253,7 +253,7 @@ static bool read_temp(Reader *r, const char *name)
 	return !take(r, "=") || (want(r, "{") && read_table(r, b));
 }
 
-static Iter *read_iter(Reader *r)
+static Iter *read_iter(KernelReader *r)
 {
 	const char *name = read_word(r);
 	Dim *extent = name && want(r, "<") ? read_dim(r) : NULL;
@@ -273,7 +273,7 @@ static Iter *read_iter(Reader *r)
 	return kernel_iter(r->k, name, extent);
 }
 
-static bool read_iters(Reader *r, Stmt *s)
+static bool read_iters(KernelReader *r, Stmt *s)
 {
 	if (take(r, "()"))
 		return true;
@@ -312,7 +312,7 @@ static const char *find_clause(const char *p)
 	return NULL;
 }
 
-static bool read_domain(Reader *r, Stmt *s)
+static bool read_domain(KernelReader *r, Stmt *s)
 {
 	if (take(r, "for") && !read_iters(r, s))
 		return false;
@@ -320,7 +320,7 @@ static bool read_domain(Reader *r, Stmt *s)
 	return !take(r, "over") || read_iters(r, s);
 }
 
-static Expr *read_expr(Reader *r, const Stmt *s, CType t)
+static Expr *read_expr(KernelReader *r, const Stmt *s, CType t)
 {
 	ExprName names[MAX_ITERS];
 	ExprScope scope = {names, s->niters, r->k->bufs.at, r->k->bufs.n, true};
@@ -343,7 +343,7 @@ static Expr *read_expr(Reader *r, const Stmt *s, CType t)
 }
 
 /* NAME and "[" are read. */
-static bool read_write(Reader *r, Stmt *s, const char *name)
+static bool read_write(KernelReader *r, Stmt *s, const char *name)
 {
 	Buf *b = find_buf(r, name);
 	Expr *idx[MAX_RANK];
@@ -373,7 +373,7 @@ static bool read_write(Reader *r, Stmt *s, const char *name)
 }
 
 /* A word that space follows: flags and monoids, which a value never begins with. */
-static bool read_kind(Reader *r, Stmt *s)
+static bool read_kind(KernelReader *r, Stmt *s)
 {
 	for (;;) {
 		size_t n;
@@ -411,7 +411,7 @@ static CType value_type(const Stmt *s, int k)
 	return k < s->nout ? dtype_ctype(s->out[k]->dtype) : CT_I64;
 }
 
-static bool read_values(Reader *r, Stmt *s)
+static bool read_values(KernelReader *r, Stmt *s)
 {
 	int n = s->red == MONOID_NONE ? s->nout : monoid_info[s->red].n;
 
@@ -424,7 +424,7 @@ static bool read_values(Reader *r, Stmt *s)
 }
 
 /* NAME and "[" are read: the first write's. */
-static bool read_stmt(Reader *r, const char *name)
+static bool read_stmt(KernelReader *r, const char *name)
 {
 	Stmt *s = NEW(r->k->arena, Stmt);
 	const char *begin = r->p, *domain = find_clause(r->p), *end;
@@ -461,7 +461,7 @@ static bool read_stmt(Reader *r, const char *name)
 	return true;
 }
 
-static bool read_body(Reader *r)
+static bool read_body(KernelReader *r)
 {
 	while (!take(r, "}")) {
 		const char *name = read_word(r);
@@ -474,7 +474,7 @@ static bool read_body(Reader *r)
 	return true;
 }
 
-static bool read_header(Reader *r)
+static bool read_header(KernelReader *r)
 {
 	if (!read_params(r, BUF_IN) || !want(r, "->") || !read_params(r, BUF_OUT))
 		return false;
@@ -492,7 +492,7 @@ static bool read_header(Reader *r)
 
 Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line)
 {
-	Reader r = {.c = c, .p = *p, .line = line};
+	KernelReader r = {.c = c, .p = *p, .line = line};
 	const char *name = want(&r, "kernel") && want(&r, "@") ? read_word(&r) : NULL;
 
 	if (name)

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-typedef struct Verifier {
+typedef struct KernelVerifier {
 	Kernel *k;
 	Diag *d;
 	const char *pass;
@@ -17,9 +17,9 @@ typedef struct Verifier {
 	bool sure;        /* the expression is evaluated at every point */
 	bool *written;    /* by Buf.id */
 	bool ok;
-} Verifier;
+} KernelVerifier;
 
-static bool fault(Verifier *v, const char *what, const char *name)
+static bool fault(KernelVerifier *v, const char *what, const char *name)
 {
 	DiagLoc at = {NULL, NULL, NULL, 0};
 	char stmt[48] = "";
@@ -85,7 +85,7 @@ static bool domain_not_empty(Ctx *c, const Stmt *s)
 	return true;
 }
 
-static void check_ranges(Verifier *v, const Buf *b, Expr *const *idx, int n)
+static void check_ranges(KernelVerifier *v, const Buf *b, Expr *const *idx, int n)
 {
 	Ctx *c = v->k->ctx;
 	Dim *lo, *hi;
@@ -115,7 +115,7 @@ static CType result_type(const Expr *e)
 	}
 }
 
-static void check_load(Verifier *v, const Expr *e)
+static void check_load(KernelVerifier *v, const Expr *e)
 {
 	const Buf *b = e->load.buf;
 
@@ -151,7 +151,7 @@ static bool takes(const Expr *e)
 	}
 }
 
-static void check_inst(Verifier *v, const Expr *e)
+static void check_inst(KernelVerifier *v, const Expr *e)
 {
 	for (int i = 0; i < e->op.n; i++)
 		if (e->op.arg[i]->id >= e->id)
@@ -164,7 +164,7 @@ static void check_inst(Verifier *v, const Expr *e)
 
 static void check_node(void *arg, Expr *e)
 {
-	Verifier *v = arg;
+	KernelVerifier *v = arg;
 	bool found = false;
 
 	switch (e->kind) {
@@ -197,7 +197,7 @@ static bool has_select(Expr *e)
 	return found;
 }
 
-static void check_expr(Verifier *v, const char *part, Expr *e, CType t, int niters)
+static void check_expr(KernelVerifier *v, const char *part, Expr *e, CType t, int niters)
 {
 	bool sure = v->sure;
 
@@ -217,7 +217,7 @@ static void check_expr(Verifier *v, const char *part, Expr *e, CType t, int nite
 
 /* ---- Statements ---- */
 
-static void check_domain(Verifier *v)
+static void check_domain(KernelVerifier *v)
 {
 	const Stmt *s = v->s;
 
@@ -259,7 +259,7 @@ static bool mentions(Ctx *c, Expr *const *idx, int n, const Iter *it, bool *affi
 }
 
 /* A map that leaves an iterator out of its indices writes elements more than once. */
-static void check_injective(Verifier *v)
+static void check_injective(KernelVerifier *v)
 {
 	const Stmt *s = v->s;
 	Dim *two = dim_const(v->k->ctx, 2);
@@ -276,7 +276,7 @@ static void check_injective(Verifier *v)
 	}
 }
 
-static void check_write(Verifier *v)
+static void check_write(KernelVerifier *v)
 {
 	const Stmt *s = v->s;
 	int band = s->scan ? s->niters : s->nband;
@@ -308,7 +308,7 @@ static void check_write(Verifier *v)
 	check_injective(v);
 }
 
-static void check_stmt(Verifier *v, const Stmt *s)
+static void check_stmt(KernelVerifier *v, const Stmt *s)
 {
 	int n = s->red == MONOID_NONE ? s->nout : monoid_info[s->red].n;
 
@@ -332,7 +332,7 @@ static void check_stmt(Verifier *v, const Stmt *s)
 			v->written[s->out[i]->id] = true;
 }
 
-static void check_parts(Verifier *v)
+static void check_parts(KernelVerifier *v)
 {
 	for (int i = 0; i < v->k->bufs.n; i++) {
 		const Buf *b = v->k->bufs.at[i];
@@ -365,7 +365,7 @@ static bool is_empty(const Buf *b)
 bool kernel_verify(Kernel *k, Diag *d, const char *pass)
 {
 	Arena *tmp = arena_new();
-	Verifier v = {.k = k, .d = d, .pass = pass, .ok = true};
+	KernelVerifier v = {.k = k, .d = d, .pass = pass, .ok = true};
 
 	v.written = NEW_ARRAY(tmp, k->bufs.n, bool);
 	check_parts(&v);

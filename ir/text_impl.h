@@ -11,10 +11,10 @@
 
 #include <ctype.h>
 
-typedef struct Named {
+typedef struct NamedValue {
 	const char *label; /* interned */
 	Value *v;
-} Named;
+} NamedValue;
 
 /* A file that constants lie in. */
 typedef struct Mapped {
@@ -32,17 +32,17 @@ typedef struct Pending {
 	int line;
 } Pending;
 
-typedef struct Text {
+typedef struct GraphText {
 	Ctx *ctx;
 	Arena *arena, *tmp;
 	const char *file, *p;
 	int line, depth; /* of regions */
 	bool failed;
-	Named *map; /* values by label, open addressing */
+	NamedValue *map; /* values by label, open addressing */
 	int n, cap;
 	VEC(Pending) pending;
 	VEC(Mapped) files;
-} Text;
+} GraphText;
 
 static inline bool text_is_word_char(char c)
 {
@@ -70,33 +70,33 @@ void text_put_float(StrBuf *b, double v, bool f32);
 /* ---- Reading (ir/text_read.c) ---- */
 
 /* "expected EXPECTED, found ..." here, or WHAT at a line; false. */
-bool text_fail(Text *r, const char *expected);
-bool text_fault(Text *r, int line, const char *what);
+bool text_fail(GraphText *r, const char *expected);
+bool text_fault(GraphText *r, int line, const char *what);
 /* The next character that is neither blank nor in a comment. */
-char text_peek(Text *r);
+char text_peek(GraphText *r);
 /* Whether S, or the whole word S, came next; it is read then. text_want: else a fault. */
-bool text_take(Text *r, const char *s);
-bool text_take_word(Text *r, const char *s);
-bool text_want(Text *r, const char *s);
+bool text_take(GraphText *r, const char *s);
+bool text_take_word(GraphText *r, const char *s);
+bool text_want(GraphText *r, const char *s);
 /* The comma in a list in parentheses that has not ended. */
-bool text_want_next(Text *r);
+bool text_want_next(GraphText *r);
 /* Interned. A word: letters, digits and _, or null without a fault. A name: a word or a string. */
-const char *text_word(Text *r);
-const char *text_string(Text *r);
-const char *text_name(Text *r);
-bool text_i64(Text *r, int64_t *out);
-bool text_u64(Text *r, uint64_t *out);
-bool text_f64(Text *r, double *out);
+const char *text_word(GraphText *r);
+const char *text_string(GraphText *r);
+const char *text_name(GraphText *r);
+bool text_i64(GraphText *r, int64_t *out);
+bool text_u64(GraphText *r, uint64_t *out);
+bool text_f64(GraphText *r, double *out);
 /* Whether the number ahead is written as a float. */
-bool text_float_ahead(Text *r);
+bool text_float_ahead(GraphText *r);
 int text_hex_digit(char c); /* -1: none */
-Dim *text_dim(Text *r);
+Dim *text_dim(GraphText *r);
 /* Null for "?": not inferred. */
-bool text_type(Text *r, const Type **out);
+bool text_type(GraphText *r, const Type **out);
 
 /* "{name = value, ...}" into N's attributes, if it is there (ir/graph_attr.c). */
-bool text_attrs(Text *r, Node *n);
+bool text_attrs(GraphText *r, Node *n);
 /* "f32[2](1.0, 0.5)", as the value of an attribute; null after a fault. */
-Tensor *text_tensor(Text *r);
+Tensor *text_tensor(GraphText *r);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* ---- Characters and words ---- */
 
-bool text_fail(Text *r, const char *expected)
+bool text_fail(GraphText *r, const char *expected)
 {
 	char found[24];
 	size_t n = 0;
@@ -29,7 +29,7 @@ bool text_fail(Text *r, const char *expected)
 			  n ? "'" : "");
 }
 
-bool text_fault(Text *r, int line, const char *what)
+bool text_fault(GraphText *r, int line, const char *what)
 {
 	if (r->failed)
 		return false;
@@ -38,7 +38,7 @@ bool text_fault(Text *r, int line, const char *what)
 }
 
 /* Blanks, and comments from #, ; or // to the end of the line. A line "; ----" ends the text. */
-char text_peek(Text *r)
+char text_peek(GraphText *r)
 {
 	for (;; r->p++) {
 		if (!strncmp(r->p, "; ----\n", 7))
@@ -53,7 +53,7 @@ char text_peek(Text *r)
 	}
 }
 
-bool text_take(Text *r, const char *s)
+bool text_take(GraphText *r, const char *s)
 {
 	size_t n = strlen(s);
 
@@ -65,7 +65,7 @@ bool text_take(Text *r, const char *s)
 }
 
 /* A whole word. */
-bool text_take_word(Text *r, const char *s)
+bool text_take_word(GraphText *r, const char *s)
 {
 	size_t n = strlen(s);
 
@@ -76,7 +76,7 @@ bool text_take_word(Text *r, const char *s)
 	return true;
 }
 
-bool text_want(Text *r, const char *s)
+bool text_want(GraphText *r, const char *s)
 {
 	char text[16];
 
@@ -86,12 +86,12 @@ bool text_want(Text *r, const char *s)
 	return text_fail(r, text);
 }
 
-bool text_want_next(Text *r)
+bool text_want_next(GraphText *r)
 {
 	return text_take(r, ",") || text_fail(r, "',' or ')'");
 }
 
-const char *text_word(Text *r)
+const char *text_word(GraphText *r)
 {
 	const char *from;
 
@@ -112,7 +112,7 @@ int text_hex_digit(char c)
 }
 
 /* "...", interned; null after a diagnostic. */
-const char *text_string(Text *r)
+const char *text_string(GraphText *r)
 {
 	StrBuf b = {0};
 	const char *s = NULL;
@@ -129,7 +129,7 @@ const char *text_string(Text *r)
 }
 
 /* A word, or anything quoted. */
-const char *text_name(Text *r)
+const char *text_name(GraphText *r)
 {
 	const char *s;
 
@@ -143,7 +143,7 @@ const char *text_name(Text *r)
 
 /* ---- Numbers ---- */
 
-bool text_i64(Text *r, int64_t *out)
+bool text_i64(GraphText *r, int64_t *out)
 {
 	char *end;
 
@@ -158,7 +158,7 @@ bool text_i64(Text *r, int64_t *out)
 	return true;
 }
 
-bool text_u64(Text *r, uint64_t *out)
+bool text_u64(GraphText *r, uint64_t *out)
 {
 	char *end;
 
@@ -172,7 +172,7 @@ bool text_u64(Text *r, uint64_t *out)
 	return true;
 }
 
-bool text_f64(Text *r, double *out)
+bool text_f64(GraphText *r, double *out)
 {
 	char *end;
 	const char *p;
@@ -189,7 +189,7 @@ bool text_f64(Text *r, double *out)
 }
 
 /* Whether the number ahead is written as a float. */
-bool text_float_ahead(Text *r)
+bool text_float_ahead(GraphText *r)
 {
 	const char *p;
 
@@ -202,7 +202,7 @@ bool text_float_ahead(Text *r)
 	return *p == '.' || *p == 'e' || *p == 'E' || *p == 'x';
 }
 
-Dim *text_dim(Text *r)
+Dim *text_dim(GraphText *r)
 {
 	Dim *d;
 
@@ -214,7 +214,7 @@ Dim *text_dim(Text *r)
 }
 
 /* "?": not inferred. False after a diagnostic. */
-bool text_type(Text *r, const Type **out)
+bool text_type(GraphText *r, const Type **out)
 {
 	*out = NULL;
 	if (text_peek(r) == '?' && r->p[1] != '[') {

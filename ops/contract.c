@@ -18,12 +18,12 @@ typedef struct Labels {
 	int at[MAX_RANK];
 } Labels;
 
-typedef struct Product {
+typedef struct EinsumProduct {
 	int nops;
 	Labels *op; /* a label a dim */
 	Labels out;
 	Dim *extent[MAX_LABELS]; /* null: the label does not occur */
-} Product;
+} EinsumProduct;
 
 static void labels_add(Labels *l, int label)
 {
@@ -41,7 +41,8 @@ static bool labels_have(const Labels *l, int label)
 
 /* B at the point whose index for a label is IDX[label]. Only the dims of an ellipsis may turn out to be 1 at
  * run time; a letter's are equal by then. */
-static Expr *product_load(Kernel *k, const Product *p, Buf *b, const Labels *l, Expr *const *idx)
+static Expr *product_load(Kernel *k, const EinsumProduct *p, Buf *b, const Labels *l,
+			  Expr *const *idx)
 {
 	Expr *at[MAX_RANK];
 
@@ -57,7 +58,7 @@ static Expr *product_load(Kernel *k, const Product *p, Buf *b, const Labels *l, 
 }
 
 /* out = sum over the labels it lacks of A * B (B may be null). */
-static void product_stmt(Kernel *k, const Product *p, Buf *a, const Labels *la, Buf *b,
+static void product_stmt(Kernel *k, const EinsumProduct *p, Buf *a, const Labels *la, Buf *b,
 			 const Labels *lb, Buf *out, const Labels *lo)
 {
 	Expr *idx[MAX_LABELS] = {0}, *widx[MAX_RANK], *val;
@@ -96,7 +97,7 @@ static void product_stmt(Kernel *k, const Product *p, Buf *a, const Labels *la, 
 
 /* The labels of A and of operand NEXT that the result or a later operand still needs; false where they are
  * more than a tensor can have dims. */
-static bool labels_kept(const Product *p, const Labels *a, int next, Labels *out)
+static bool labels_kept(const EinsumProduct *p, const Labels *a, int next, Labels *out)
 {
 	*out = (Labels){0};
 	for (int pass = 0; pass < 2; pass++) {
@@ -118,7 +119,7 @@ static bool labels_kept(const Product *p, const Labels *a, int next, Labels *out
 }
 
 /* Whether every product on the way from the left has few enough dims. */
-static bool product_fits(const Product *p)
+static bool product_fits(const EinsumProduct *p)
 {
 	Labels a = p->op[0], t;
 
@@ -131,7 +132,7 @@ static bool product_fits(const Product *p)
 }
 
 /* Writes P over the kernel's operands into OUT: two at a time, from the left. */
-static void product_lower(Kernel *k, const Product *p, Buf *out)
+static void product_lower(Kernel *k, const EinsumProduct *p, Buf *out)
 {
 	Buf *a = lower_in(k, 0);
 	Labels la = p->op[0], lt;
@@ -168,11 +169,11 @@ static void product_lower(Kernel *k, const Product *p, Buf *out)
 enum { LABEL_K = 'k' - 'a', LABEL_M = 'm' - 'a', LABEL_N = 'n' - 'a' };
 
 /* Labels of a MatMul: a 1-D operand lacks m or n, leading dims are aligned at their ends. */
-static void matmul_labels(Arena *a, int ra, int rb, Product *p)
+static void matmul_labels(Arena *a, int ra, int rb, EinsumProduct *p)
 {
 	int ba = ra > 2 ? ra - 2 : 0, bb = rb > 2 ? rb - 2 : 0, batch = ba > bb ? ba : bb;
 
-	*p = (Product){.nops = 2, .op = NEW_ARRAY(a, 2, Labels)};
+	*p = (EinsumProduct){.nops = 2, .op = NEW_ARRAY(a, 2, Labels)};
 	for (int i = 0; i < batch; i++) {
 		if (i >= batch - ba)
 			labels_add(&p->op[0], LETTERS + i);
@@ -226,7 +227,7 @@ static Dim *known_dim(Dim *a, Dim *b)
 static void lower_matmul(Infer *in, Node *n, Kernel *k)
 {
 	Buf *a = lower_in(k, 0), *b = lower_in(k, 1), *out = lower_out(k, 0);
-	Product p;
+	EinsumProduct p;
 
 	(void)n;
 	matmul_labels(infer_arena(in), a->rank, b->rank, &p);
@@ -238,17 +239,17 @@ static void lower_matmul(Infer *in, Node *n, Kernel *k)
 
 /* ---- Gemm ---- */
 
-static void gemm_labels(Arena *a, Node *n, Product *p)
+static void gemm_labels(Arena *a, Node *n, EinsumProduct *p)
 {
 	bool ta = node_int(n, "transA", 0) != 0, tb = node_int(n, "transB", 0) != 0;
 
-	*p = (Product){.nops = 2, .op = NEW_ARRAY(a, 2, Labels)};
+	*p = (EinsumProduct){.nops = 2, .op = NEW_ARRAY(a, 2, Labels)};
 	p->op[0] = (Labels){2, {ta ? LABEL_K : LABEL_M, ta ? LABEL_M : LABEL_K}};
 	p->op[1] = (Labels){2, {tb ? LABEL_N : LABEL_K, tb ? LABEL_K : LABEL_N}};
 	p->out = (Labels){2, {LABEL_M, LABEL_N}};
 }
 
-static void gemm_extents(const Product *p, int op, Dim *const *dims, Dim **extent)
+static void gemm_extents(const EinsumProduct *p, int op, Dim *const *dims, Dim **extent)
 {
 	for (int d = 0; d < 2; d++)
 		extent[p->op[op].at[d]] = dims[d];
@@ -258,7 +259,7 @@ static bool infer_gemm(Infer *in, Node *n)
 {
 	const Type *a = infer_type(n, 0), *b = infer_type(n, 1), *c = infer_type(n, 2);
 	Dim *ea[LETTERS], *eb[LETTERS], *dims[MAX_RANK], *whole[2];
-	Product p;
+	EinsumProduct p;
 
 	if (!contract_types(in, n))
 		return false;
@@ -311,7 +312,7 @@ static void lower_gemm(Infer *in, Node *n, Kernel *k)
 	Dim *ea[LETTERS], *eb[LETTERS];
 	Expr *idx[2], *val;
 	Point all = {0};
-	Product p;
+	EinsumProduct p;
 
 	if (beta == 0.0F)
 		c = NULL;
@@ -375,7 +376,7 @@ static const char *einsum_term(const char **s, int rank, int width, Labels *out)
 }
 
 /* Without "->": an ellipsis, then the letters that occur once, in the order of their characters. */
-static const char *einsum_implicit(Product *p, int width)
+static const char *einsum_implicit(EinsumProduct *p, int width)
 {
 	for (int i = 0; i < width; i++)
 		labels_add(&p->out, LETTERS + i);
@@ -414,12 +415,12 @@ static int einsum_width(Node *n, const char *s)
 }
 
 /* The equation as labels; a message where it is wrong. */
-static const char *einsum_parse(Arena *a, Node *n, Product *p)
+static const char *einsum_parse(Arena *a, Node *n, EinsumProduct *p)
 {
 	const char *s = node_str(n, "equation", ""), *err;
 	int width = einsum_width(n, s);
 
-	*p = (Product){.nops = n->nin, .op = NEW_ARRAY(a, n->nin, Labels)};
+	*p = (EinsumProduct){.nops = n->nin, .op = NEW_ARRAY(a, n->nin, Labels)};
 	for (int i = 0; i < n->nin; i++) {
 		if (i && *s++ != ',')
 			return "the equation has fewer terms than there are operands";
@@ -443,7 +444,7 @@ static const char *einsum_parse(Arena *a, Node *n, Product *p)
 }
 
 /* Extents of all labels: dims of 1 broadcast. With IN null nothing is checked. */
-static bool einsum_extents(Infer *in, Ctx *c, Node *n, Product *p)
+static bool einsum_extents(Infer *in, Ctx *c, Node *n, EinsumProduct *p)
 {
 	for (int o = 0; o < p->nops; o++) {
 		for (int d = 0; d < p->op[o].n; d++) {
@@ -472,7 +473,7 @@ static bool infer_einsum(Infer *in, Node *n)
 {
 	Dim *dims[MAX_RANK];
 	const char *err;
-	Product p;
+	EinsumProduct p;
 
 	if (!contract_types(in, n))
 		return false;
@@ -498,7 +499,7 @@ static bool infer_einsum(Infer *in, Node *n)
 static void lower_einsum(Infer *in, Node *n, Kernel *k)
 {
 	Buf *out = lower_out(k, 0);
-	Product p;
+	EinsumProduct p;
 
 	einsum_parse(infer_arena(in), n, &p);
 	einsum_extents(NULL, k->ctx, n, &p);

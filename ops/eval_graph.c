@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-typedef struct Run {
+typedef struct GraphRun {
 	Graph *g;
 	Infer *in;
 	Diag *diag;
@@ -22,9 +22,9 @@ typedef struct Run {
 	bool *fact_done;
 	Arena *tmp;
 	const EvalGraphOpts *o;
-} Run;
+} GraphRun;
 
-static DiagLoc graph_loc(const Run *r)
+static DiagLoc graph_loc(const GraphRun *r)
 {
 	return (DiagLoc){.file = r->g->file};
 }
@@ -32,7 +32,7 @@ static DiagLoc graph_loc(const Run *r)
 /* ---- Symbols ---- */
 
 typedef struct Unbound {
-	const Run *r;
+	const GraphRun *r;
 	Sym *s;
 	int n;
 } Unbound;
@@ -47,7 +47,7 @@ static void see_sym(void *arg, Sym *s)
 	}
 }
 
-static Unbound unbound(const Run *r, Dim *d)
+static Unbound unbound(const GraphRun *r, Dim *d)
 {
 	Unbound u = {r, NULL, 0};
 
@@ -55,10 +55,10 @@ static Unbound unbound(const Run *r, Dim *d)
 	return u;
 }
 
-static bool bind(Run *r, DiagLoc loc, Sym *s, int64_t v);
+static bool bind(GraphRun *r, DiagLoc loc, Sym *s, int64_t v);
 
 /* Symbols that stand for a dim, whose own symbols are all bound by now. */
-static bool bind_named(Run *r, DiagLoc loc)
+static bool bind_named(GraphRun *r, DiagLoc loc)
 {
 	for (int i = 0; i < r->nsym; i++) {
 		Sym *s = sym_at(r->g->ctx, i);
@@ -73,7 +73,7 @@ static bool bind_named(Run *r, DiagLoc loc)
 	return true;
 }
 
-static bool bind(Run *r, DiagLoc loc, Sym *s, int64_t v)
+static bool bind(GraphRun *r, DiagLoc loc, Sym *s, int64_t v)
 {
 	if (v < s->lo || v > s->hi)
 		return diag_error(r->diag, loc, "%s is %lld, out of its bounds", s->name,
@@ -84,7 +84,7 @@ static bool bind(Run *r, DiagLoc loc, Sym *s, int64_t v)
 }
 
 /* Solves D == V where one symbol of D is unbound and D is linear in it. */
-static bool solve(Run *r, Dim *d, int64_t v, bool *progress)
+static bool solve(GraphRun *r, Dim *d, int64_t v, bool *progress)
 {
 	Unbound u = unbound(r, d);
 	int64_t k, at;
@@ -100,7 +100,7 @@ static bool solve(Run *r, Dim *d, int64_t v, bool *progress)
 	return bind(r, graph_loc(r), u.s, (v - at) / k);
 }
 
-static bool bind_inputs(Run *r, const Tensor *const *inputs)
+static bool bind_inputs(GraphRun *r, const Tensor *const *inputs)
 {
 	bool progress = true;
 
@@ -138,14 +138,14 @@ static bool bind_inputs(Run *r, const Tensor *const *inputs)
 	return true;
 }
 
-static int64_t read_element(const Run *r, const Value *v, int64_t at)
+static int64_t read_element(const GraphRun *r, const Value *v, int64_t at)
 {
 	int64_t x = dtype_load_i64(v->type->dtype, r->data[v->id], at);
 
 	return x > DIM_FAR ? DIM_FAR : x < -DIM_FAR ? -DIM_FAR : x;
 }
 
-static bool bind_from_data(Run *r, const Value *v)
+static bool bind_from_data(GraphRun *r, const Value *v)
 {
 	for (int i = 0; i < r->nsym; i++) {
 		Sym *s = sym_at(r->g->ctx, i);
@@ -157,7 +157,7 @@ static bool bind_from_data(Run *r, const Value *v)
 	return true;
 }
 
-static bool check_facts(Run *r)
+static bool check_facts(GraphRun *r)
 {
 	for (int i = 0; i < r->g->facts.n; i++) {
 		const Fact *f = &r->g->facts.at[i];
@@ -178,7 +178,7 @@ static bool check_facts(Run *r)
 
 /* ---- Nodes ---- */
 
-static bool value_dims(Run *r, const Value *v, DiagLoc loc, int64_t *dims, int64_t *bytes)
+static bool value_dims(GraphRun *r, const Value *v, DiagLoc loc, int64_t *dims, int64_t *bytes)
 {
 	int64_t n = 1;
 
@@ -199,7 +199,7 @@ static bool value_dims(Run *r, const Value *v, DiagLoc loc, int64_t *dims, int64
 }
 
 /* A layout pads dims up to multiples of its blocks. */
-static bool make_data(Run *r, const Value *v, DiagLoc loc)
+static bool make_data(GraphRun *r, const Value *v, DiagLoc loc)
 {
 	int64_t dims[MAX_RANK], bytes;
 
@@ -215,7 +215,7 @@ static bool make_data(Run *r, const Value *v, DiagLoc loc)
 			  (long long)bytes);
 }
 
-static void drop_use(Run *r, const Value *v)
+static void drop_use(GraphRun *r, const Value *v)
 {
 	if (--r->uses[v->id] == 0 && r->owned[v->id]) {
 		free(r->data[v->id]);
@@ -224,7 +224,7 @@ static void drop_use(Run *r, const Value *v)
 	}
 }
 
-static double *bound_of(const Run *r, const Buf *b, Arena *a)
+static double *bound_of(const GraphRun *r, const Buf *b, Arena *a)
 {
 	int64_t n = 1, v = 0;
 
@@ -233,7 +233,7 @@ static double *bound_of(const Run *r, const Buf *b, Arena *a)
 	return NEW_ARRAY(a, n + 1, double);
 }
 
-static bool run_kernel(Run *r, Node *n, Kernel *k, Arena *tmp)
+static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 {
 	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
 	Stmt *fault = NULL;
@@ -258,7 +258,7 @@ static bool run_kernel(Run *r, Node *n, Kernel *k, Arena *tmp)
 }
 
 /* The operand's elements as they are. */
-static bool copy_view(Run *r, const Node *n, DiagLoc loc)
+static bool copy_view(GraphRun *r, const Node *n, DiagLoc loc)
 {
 	const Value *to = n->out[0], *from = n->in[0].value;
 	int64_t dims[MAX_RANK], bytes, src;
@@ -273,7 +273,7 @@ static bool copy_view(Run *r, const Node *n, DiagLoc loc)
 }
 
 /* Room for symbols that lowering made; those are read from tensors that are still there. */
-static bool grow_syms(Run *r)
+static bool grow_syms(GraphRun *r)
 {
 	int n = sym_count(r->g->ctx);
 	int64_t *sym;
@@ -303,7 +303,7 @@ static bool grow_syms(Run *r)
 	return true;
 }
 
-static bool run_node(Run *r, Node *n)
+static bool run_node(GraphRun *r, Node *n)
 {
 	Arena *tmp = arena_new();
 	DiagLoc loc = node_diag(n);
@@ -324,7 +324,7 @@ static bool run_node(Run *r, Node *n)
 	return ok;
 }
 
-static bool run_nodes(Run *r)
+static bool run_nodes(GraphRun *r)
 {
 	for (Node *n = r->g->first; n; n = n->next) {
 		const Tensor *t = n->op == OP_Const ? value_const(n->out[0]) : NULL;
@@ -363,7 +363,7 @@ static bool graph_typed(const Graph *g)
 	return true;
 }
 
-static void run_init(Run *r, const Tensor *const *inputs)
+static void run_init(GraphRun *r, const Tensor *const *inputs)
 {
 	Graph *g = r->g;
 
@@ -383,7 +383,7 @@ static void run_init(Run *r, const Tensor *const *inputs)
 				r->uses[n->out[i]->id]++;
 }
 
-static bool take_results(Run *r, Tensor **outputs, Arena *arena)
+static bool take_results(GraphRun *r, Tensor **outputs, Arena *arena)
 {
 	for (int i = 0; i < r->g->results.n; i++) {
 		const Value *v = r->g->results.at[i]->value;
@@ -408,7 +408,7 @@ bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *
 bool eval_graph_with(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena,
 		     Diag *diag, const EvalGraphOpts *o)
 {
-	Run r = {.g = g, .diag = diag, .tmp = arena_new(), .o = o};
+	GraphRun r = {.g = g, .diag = diag, .tmp = arena_new(), .o = o};
 	bool ok;
 
 	r.in = infer_new(g);

@@ -33,20 +33,20 @@ static bool infer_float_pool(Infer *in, Node *n)
 	return infer_pool(in, n);
 }
 
-typedef struct Pool {
+typedef struct PoolNode {
 	Buf *x, *out;
 	Window w;
 	Point band, red;
 	Expr *xi[MAX_RANK], *oi[MAX_RANK], *guard;
-} Pool;
+} PoolNode;
 
-static void pool_init(Node *n, Kernel *k, Pool *p)
+static void pool_init(Node *n, Kernel *k, PoolNode *p)
 {
 	const Type *x = infer_type(n, 0);
 	Dim *dims[MAX_RANK];
 	char name[24];
 
-	*p = (Pool){.x = lower_in(k, 0), .out = lower_out(k, 0)};
+	*p = (PoolNode){.x = lower_in(k, 0), .out = lower_out(k, 0)};
 	window_init(NULL, k->ctx, n, x, NULL, &p->w);
 	p->xi[0] = p->oi[0] = point_add(k, &p->band, "n", dims[0] = x->dims[0]);
 	p->xi[1] = p->oi[1] = point_add(k, &p->band, "c", dims[1] = x->dims[1]);
@@ -67,7 +67,7 @@ static void pool_init(Node *n, Kernel *k, Pool *p)
 /* ---- MaxPool ---- */
 
 /* The place of the element read in its tensor, row-major. */
-static Expr *flat_index(Kernel *k, const Pool *p)
+static Expr *flat_index(Kernel *k, const PoolNode *p)
 {
 	Expr *e = p->xi[0];
 
@@ -77,7 +77,7 @@ static Expr *flat_index(Kernel *k, const Pool *p)
 }
 
 /* A row-major place as one with the first spatial dim running fastest. */
-static Expr *column_major(Kernel *k, const Pool *p, Expr *flat)
+static Expr *column_major(Kernel *k, const PoolNode *p, Expr *flat)
 {
 	ExprPool *e = k->pool;
 	Dim *step = dim_const(k->ctx, 1), *size = step;
@@ -102,7 +102,7 @@ static void lower_max_pool(Infer *in, Node *n, Kernel *k)
 	Buf *index = lower_out(k, 1), *rows = index;
 	bool columns = node_int(n, "storage_order", 0) != 0;
 	Expr *val[2];
-	Pool p;
+	PoolNode p;
 
 	(void)in;
 	pool_init(n, k, &p);
@@ -124,7 +124,7 @@ static void lower_max_pool(Infer *in, Node *n, Kernel *k)
 /* ---- AveragePool ---- */
 
 /* Taps of dim D at output O that count: those inside the input, or with PADS inside its pads, too. */
-static Expr *pool_count(Kernel *k, const Pool *p, int d, bool pads)
+static Expr *pool_count(Kernel *k, const PoolNode *p, int d, bool pads)
 {
 	const Window *w = &p->w;
 	Ctx *c = k->ctx;
@@ -157,7 +157,7 @@ static void lower_average_pool(Infer *in, Node *n, Kernel *k)
 	Expr *count = ex_int(k->pool, CT_I64, 1), *sum;
 	CType ct;
 	Buf *acc;
-	Pool p;
+	PoolNode p;
 
 	(void)in;
 	pool_init(n, k, &p);
@@ -180,7 +180,7 @@ static void lower_lp_pool(Infer *in, Node *n, Kernel *k)
 	ExprName names[2] = {{"x", NULL}, {"p", NULL}};
 	CType ct;
 	Buf *acc;
-	Pool p;
+	PoolNode p;
 
 	(void)in;
 	pool_init(n, k, &p);

@@ -80,24 +80,24 @@ bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, i
 
 /* ---- Reshaped loads ---- */
 
-typedef struct Group {
+typedef struct DimGroup {
 	int a0, a1, b0, b1;
-} Group; /* dims [a0, a1) of the buffer, [b0, b1) of the shape */
+} DimGroup; /* dims [a0, a1) of the buffer, [b0, b1) of the shape */
 
 /* The next group after G: as few dims as have equal products, or all that is left. */
-static Group next_group(Ctx *c, const Group *g, Dim *const *a, int na, Dim *const *b, int nb)
+static DimGroup next_group(Ctx *c, const DimGroup *g, Dim *const *a, int na, Dim *const *b, int nb)
 {
 	for (int i = g->a1; i <= na; i++)
 		for (int j = g->b1; j <= nb; j++)
 			if ((i > g->a1 || j > g->b1) &&
 			    dims_product(c, a + g->a1, i - g->a1) ==
 				    dims_product(c, b + g->b1, j - g->b1))
-				return (Group){g->a1, i, g->b1, j};
-	return (Group){g->a1, na, g->b1, nb};
+				return (DimGroup){g->a1, i, g->b1, j};
+	return (DimGroup){g->a1, na, g->b1, nb};
 }
 
 /* One group's flat position, taken apart by the dims of the buffer. */
-static void split_group(Kernel *k, const Group *g, Dim *const *a, Expr *flat, Expr **idx)
+static void split_group(Kernel *k, const DimGroup *g, Dim *const *a, Expr *flat, Expr **idx)
 {
 	Ctx *c = k->ctx;
 	int first = -1, last = -1;
@@ -127,7 +127,7 @@ static void split_group(Kernel *k, const Group *g, Dim *const *a, Expr *flat, Ex
 Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *at, int n)
 {
 	Expr *idx[MAX_RANK];
-	Group g = {0, 0, 0, 0};
+	DimGroup g = {0, 0, 0, 0};
 
 	while (g.a1 < b->rank || g.b1 < n) {
 		Expr *flat = at_int(k, 0);

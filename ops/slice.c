@@ -10,9 +10,9 @@
 
 /* ---- Slice ---- */
 
-typedef struct Range {
+typedef struct SliceRange {
 	Dim *start, *step, *len;
-} Range;
+} SliceRange;
 
 /* The bound V of a dim of D wrapped once, at least LO, and then at most D + HI, which may be below LO. */
 static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
@@ -35,9 +35,9 @@ static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 	return dim_min(c, dim_max(c, low, w), high);
 }
 
-static Range slice_signed(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step, bool forward)
+static SliceRange slice_signed(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step, bool forward)
 {
-	Range r = {.step = step};
+	SliceRange r = {.step = step};
 
 	r.start = slice_bound(c, start, d, 0, forward ? 0 : -1);
 	end = slice_bound(c, end, d, forward ? 0 : -1, forward ? 0 : -1);
@@ -45,10 +45,10 @@ static Range slice_signed(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step, bool 
 	return r;
 }
 
-static Range slice_dim(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step)
+static SliceRange slice_dim(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step)
 {
 	int64_t lo, hi;
-	Range up, down;
+	SliceRange up, down;
 	Dim *forward;
 
 	dim_bounds(c, step, &lo, &hi);
@@ -107,7 +107,7 @@ static bool slice_all_axes(Infer *in, Node *n)
 	return true;
 }
 
-static bool slice_ranges(Infer *in, Node *n, Range *r)
+static bool slice_ranges(Infer *in, Node *n, SliceRange *r)
 {
 	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
@@ -127,7 +127,7 @@ static bool slice_ranges(Infer *in, Node *n, Range *r)
 		count = m;
 	}
 	for (int a = 0; a < x->rank; a++)
-		r[a] = (Range){zero, one, x->dims[a]};
+		r[a] = (SliceRange){zero, one, x->dims[a]};
 	for (int i = 0; i < count; i++) {
 		Dim *step = v[4] ? v[4][i] : one;
 		int a = i;
@@ -145,7 +145,7 @@ static bool slice_ranges(Infer *in, Node *n, Range *r)
 static bool infer_slice(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
-	Range r[MAX_RANK];
+	SliceRange r[MAX_RANK];
 	Dim *out[MAX_RANK];
 
 	if (!infer_movable(in, n, 0) || !slice_all_axes(in, n) || !slice_ranges(in, n, r))
@@ -161,7 +161,7 @@ static void lower_slice(Infer *in, Node *n, Kernel *k)
 	Buf *out = lower_out(k, 0);
 	Iter *it[MAX_RANK];
 	Expr *idx[MAX_RANK];
-	Range r[MAX_RANK];
+	SliceRange r[MAX_RANK];
 
 	slice_ranges(in, n, r);
 	kernel_iters_of(k, out, it);

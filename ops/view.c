@@ -11,16 +11,16 @@
 
 /* ---- Reshape ---- */
 
-typedef struct Target {
+typedef struct ReshapeTarget {
 	int rank, wild,
 		open; /* wild: the place of a constant -1, or -1; open: how many may be -1 at run time */
 	Dim *dim[MAX_RANK]; /* 0 replaced by the operand's dim */
 	bool is_open[MAX_RANK];
 	Dim **raw;
-} Target;
+} ReshapeTarget;
 
 /* Element J of the target shape. */
-static bool target_dim(Infer *in, Node *n, Target *t, int j, bool zero)
+static bool target_dim(Infer *in, Node *n, ReshapeTarget *t, int j, bool zero)
 {
 	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
@@ -55,11 +55,11 @@ static bool target_dim(Infer *in, Node *n, Target *t, int j, bool zero)
 	return true;
 }
 
-static bool read_target(Infer *in, Node *n, Target *t)
+static bool read_target(Infer *in, Node *n, ReshapeTarget *t)
 {
 	bool zero = node_int(n, "allowzero", 0) != 0;
 
-	*t = (Target){.wild = -1};
+	*t = (ReshapeTarget){.wild = -1};
 	t->raw = infer_vector(in, n, 1, &t->rank);
 	if (!t->raw)
 		return false;
@@ -118,7 +118,7 @@ static bool resolve_target(Infer *in, Node *n, int rank)
 }
 
 /* The one dim that may be -1 at run time has one possible value where the others are not 0. */
-static bool fill_open(Infer *in, Node *n, Target *t, int j, Dim *q)
+static bool fill_open(Infer *in, Node *n, ReshapeTarget *t, int j, Dim *q)
 {
 	Ctx *c = infer_ctx(in);
 	Dim *s = t->raw[j], *off = dim_mul(c, dim_sub(c, s, q), dim_add(c, s, dim_const(c, 1)));
@@ -138,7 +138,7 @@ static bool infer_reshape(Infer *in, Node *n)
 	Ctx *c = infer_ctx(in);
 	const Type *x = infer_type(n, 0);
 	Dim *given = dim_const(c, 1), *numel, *q, *total;
-	Target t;
+	ReshapeTarget t;
 	int64_t lo, hi;
 	int last = -1;
 

@@ -32,7 +32,7 @@ static const char usage[] =
 
 enum { MAX_PASSES = 64 };
 
-typedef struct Cli {
+typedef struct OptCli {
 	const char *input, *output;
 	const Target *target;
 	const Pass *passes[MAX_PASSES];
@@ -40,9 +40,9 @@ typedef struct Cli {
 	Options opt;
 	bool schedules, quiet;
 	Diag diag;
-} Cli;
+} OptCli;
 
-static bool fault(Cli *c, const char *fmt, const char *arg)
+static bool fault(OptCli *c, const char *fmt, const char *arg)
 {
 	char text[1024];
 
@@ -59,7 +59,7 @@ static const Pass *pass_by_name(const char *name, size_t n)
 }
 
 /* Adds the passes of LIST. */
-static bool add_passes(Cli *c, const char *list)
+static bool add_passes(OptCli *c, const char *list)
 {
 	for (size_t n; *list; list += n + (list[n] == ',')) {
 		n = strcspn(list, ",");
@@ -75,7 +75,7 @@ static bool add_passes(Cli *c, const char *list)
 }
 
 /* --target=LIST, of one. */
-static bool set_target(Cli *c, const char *list)
+static bool set_target(OptCli *c, const char *list)
 {
 	const char *text = list;
 	bool cuda = false, ok;
@@ -91,7 +91,7 @@ static bool set_target(Cli *c, const char *list)
 	return ok;
 }
 
-static bool option(Cli *c, char **argv, int *i)
+static bool option(OptCli *c, char **argv, int *i)
 {
 	const char *a = argv[*i];
 
@@ -124,7 +124,7 @@ static bool option(Cli *c, char **argv, int *i)
 	return true;
 }
 
-static Graph *read_input(Cli *c, Ctx *ctx, Arena *a, OnnxFile **file)
+static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 {
 	const char *text;
 	size_t n;
@@ -152,7 +152,7 @@ static const Node *not_lowered(const Graph *g)
 	return NULL;
 }
 
-static bool run_pass(Cli *c, Module *m, const Pass *p)
+static bool run_pass(OptCli *c, Module *m, const Pass *p)
 {
 	const Pass *infer = pass_by_name("infer", 5), *lower = pass_by_name("lower", 5);
 
@@ -164,7 +164,7 @@ static bool run_pass(Cli *c, Module *m, const Pass *p)
 	return pass_run(p, m) && (!c->opt.verify || graph_verify(m->graph, &c->diag, p->name));
 }
 
-static bool run_passes(Cli *c, Module *m)
+static bool run_passes(OptCli *c, Module *m)
 {
 	for (int i = 0; i < c->npasses; i++)
 		if (!run_pass(c, m, c->passes[i]))
@@ -172,7 +172,7 @@ static bool run_passes(Cli *c, Module *m)
 	return true;
 }
 
-static bool print(Cli *c, const Module *m)
+static bool print(OptCli *c, const Module *m)
 {
 	StrBuf b = {0};
 	bool ok = true;
@@ -192,7 +192,7 @@ static bool print(Cli *c, const Module *m)
 	return ok;
 }
 
-static bool work(Cli *c)
+static bool work(OptCli *c)
 {
 	Ctx *ctx = ctx_new(&c->diag);
 	Arena *a = arena_new();
@@ -231,9 +231,9 @@ static const Question questions[] = {
 
 int main(int argc, char **argv)
 {
-	Cli c = {.target = target_by_name("x86-64-v3"),
-		 .opt = {.level = 2, .rewrite_limit = -1},
-		 .diag = {.out = stderr}};
+	OptCli c = {.target = target_by_name("x86-64-v3"),
+		    .opt = {.level = 2, .rewrite_limit = -1},
+		    .diag = {.out = stderr}};
 
 	if (program_answers(argc, argv, questions))
 		return 0;

@@ -15,7 +15,7 @@
 
 #include "bench/gpu_pack/libraries.h"
 
-struct Type {
+struct LibraryType {
 	const char *name;
 	int bytes, cuda, compute; /* cudaDataType, cublasComputeType_t */
 	int cudnn, math;          /* cudnnDataType_t, cudnnMathType_t */
@@ -23,14 +23,14 @@ struct Type {
 	double error; /* of a result over the root of its terms */
 };
 
-static const struct Type types[] = {
+static const struct LibraryType types[] = {
 	{"f32", 4, CUDA_R_32F, COMPUTE_32F, DATA_FLOAT, FMA_MATH, 0x3f000000, 3e-5},
 	{"tf32", 4, CUDA_R_32F, COMPUTE_32F_FAST_TF32, DATA_FLOAT, DEFAULT_MATH, 0x3f000000, 1e-2},
 	{"f16", 2, CUDA_R_16F, COMPUTE_32F, DATA_HALF, TENSOR_OP_MATH, 0x38003800, 1e-2},
 	{"bf16", 2, CUDA_R_16BF, COMPUTE_32F, DATA_BFLOAT16, TENSOR_OP_MATH, 0x3f003f00, 5e-2},
 };
 
-const struct Type *type_named(const char *name)
+const struct LibraryType *type_named(const char *name)
 {
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (!strcmp(types[i].name, name))
@@ -83,7 +83,7 @@ static void *pointer(CUdeviceptr p)
 }
 
 /* N elements on the device, of magnitudes from 0.5 to 1. */
-static CUdeviceptr array(const struct Type *t, size_t n)
+static CUdeviceptr array(const struct LibraryType *t, size_t n)
 {
 	enum { CHUNK = 1 << 20 };
 	static uint32_t words[CHUNK];
@@ -101,7 +101,7 @@ static CUdeviceptr array(const struct Type *t, size_t n)
 }
 
 /* Element I of what stands at P on the device. */
-static double element(const struct Type *t, CUdeviceptr p, size_t i)
+static double element(const struct LibraryType *t, CUdeviceptr p, size_t i)
 {
 	uint32_t word = 0;
 	float value;
@@ -117,7 +117,7 @@ static double element(const struct Type *t, CUdeviceptr p, size_t i)
 	return (double)value;
 }
 
-static void compare(const struct Type *t, double got, double want, double terms)
+static void compare(const struct LibraryType *t, double got, double want, double terms)
 {
 	if (fabs(got - want) <= t->error * sqrt(terms))
 		return;
@@ -165,16 +165,16 @@ static int measure(const char *head, int (*run)(const void *), const void *arg, 
 
 /* ---- cuBLAS ---- */
 
-typedef struct Gemm {
-	const struct Type *t;
+typedef struct LibraryGemm {
+	const struct LibraryType *t;
 	void *handle;
 	int m, n, k;
 	CUdeviceptr a, b, c;
-} Gemm;
+} LibraryGemm;
 
 static int run_gemm(const void *arg)
 {
-	const Gemm *g = arg;
+	const LibraryGemm *g = arg;
 	const float one = 1, zero = 0;
 	const int type = g->t->cuda;
 
@@ -184,7 +184,7 @@ static int run_gemm(const void *arg)
 				g->t->compute, GEMM_DEFAULT);
 }
 
-static void check_gemm(const Gemm *g, int row, int column)
+static void check_gemm(const LibraryGemm *g, int row, int column)
 {
 	double sum = 0;
 
@@ -194,11 +194,11 @@ static void check_gemm(const Gemm *g, int row, int column)
 	compare(g->t, element(g->t, g->c, (size_t)row * (size_t)g->n + (size_t)column), sum, g->k);
 }
 
-int gemm(const struct Type *t, int m, int n, int k, double seconds)
+int gemm(const struct LibraryType *t, int m, int n, int k, double seconds)
 {
 	static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
 					    "libcublas.so", NULL};
-	Gemm g = {.t = t, .m = m, .n = n, .k = k};
+	LibraryGemm g = {.t = t, .m = m, .n = n, .k = k};
 	char head[256];
 
 	open_device();
@@ -220,7 +220,7 @@ int gemm(const struct Type *t, int m, int n, int k, double seconds)
 /* ---- cuDNN ---- */
 
 typedef struct Conv {
-	const struct Type *t;
+	const struct LibraryType *t;
 	const int *size;
 	int height, width; /* of the result */
 	void *handle, *x_desc, *w_desc, *y_desc, *desc;
@@ -304,7 +304,7 @@ static void choose(Conv *c)
 		CU(cuMemAlloc_v2(&c->work, c->work_bytes));
 }
 
-int conv(const struct Type *t, const int *size, double seconds)
+int conv(const struct LibraryType *t, const int *size, double seconds)
 {
 	static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so", NULL};
 	const int *s = size;

@@ -170,7 +170,7 @@ static int best(void)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
-	const struct Type *type = argc > 2 ? type_named(argv[2]) : NULL;
+	const struct LibraryType *type = argc > 2 ? type_named(argv[2]) : NULL;
 	int size[9] = {0};
 
 	for (int i = 3; i < argc - 1 && i < 12; i++)

@@ -18,13 +18,13 @@ uint32_t near(uint32_t word, int bits);
 
 /* ---- libraries.c ---- */
 
-struct Type;
+struct LibraryType;
 /* Null: there is none of this name. */
-const struct Type *type_named(const char *name);
+const struct LibraryType *type_named(const char *name);
 /* Time a library for SECONDS, at least three runs, and print a line of JSON. A few results are computed here, too: what
  * differs is status 1. */
-int gemm(const struct Type *t, int m, int n, int k, double seconds);
+int gemm(const struct LibraryType *t, int m, int n, int k, double seconds);
 /* SIZE: N C H W K SIDE STRIDE PAD. */
-int conv(const struct Type *t, const int *size, double seconds);
+int conv(const struct LibraryType *t, const int *size, double seconds);
 
 #endif

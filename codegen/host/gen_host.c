@@ -11,12 +11,12 @@
 
 /* The scratch that stages ask for: the greatest of the constants, and the other sizes, once each. Sizes that only a run knows are
  * not planned: print_launch asks for them. */
-typedef struct Scratch {
+typedef struct StageScratch {
 	int64_t constant;
 	VEC(Dim *) dims;
-} Scratch;
+} StageScratch;
 
-static void find_scratch(Host *h, const Schedule *s, Scratch *all)
+static void find_scratch(Host *h, const Schedule *s, StageScratch *all)
 {
 	for (int j = 0; s && j < s->stages.n; j++) {
 		Dim *d = memplan_size(h->m, s->stages.at[j]->scratch);
@@ -39,7 +39,7 @@ static void find_scratch(Host *h, const Schedule *s, Scratch *all)
 static void print_plan(Host *h)
 {
 	MemPlan *p = h->m->mem;
-	Scratch all = {0};
+	StageScratch all = {0};
 
 	for (int t = 0; t < h->m->ntargets; t++)
 		for (const Node *n = h->m->graph->first; n; n = n->next)

@@ -31,10 +31,10 @@ typedef struct Edge {
 	int step, next; /* where it leads; the next one of the same step */
 } Edge;
 
-typedef struct Access {
+typedef struct MemAccess {
 	int root;
 	unsigned how;
-} Access;
+} MemAccess;
 
 enum { ROOT_ANY = 0 };
 
@@ -49,7 +49,7 @@ typedef struct Sync {
 	Arena *arena;
 	VEC(Step) steps;
 	VEC(Edge) edges;
-	VEC(Access) accesses;
+	VEC(MemAccess) accesses;
 	VEC(const char *) roots; /* names of buffers, after that of any */
 	VEC(int) async;          /* buffers that copies under way write */
 	Pointer *value;          /* by number */
@@ -134,7 +134,7 @@ static Pointer element_at(Sync *s, const char *text)
 
 static void add_access(Sync *s, int root, unsigned how)
 {
-	vec_push(s->arena, &s->accesses, ((Access){root, how}));
+	vec_push(s->arena, &s->accesses, ((MemAccess){root, how}));
 	vec_last(&s->steps).n++;
 }
 

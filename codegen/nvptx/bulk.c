@@ -11,14 +11,14 @@
 enum { ACCESS = 16 };
 
 /* A span of the block in hand. */
-typedef struct Part {
+typedef struct BlockBulk {
 	LlKernel *k;
 	const BulkCopy *s;
 	int64_t most;      /* elements */
 	const char *first; /* the first one, as i64 */
 	const char *count; /* how many there are */
 	const char *shared;
-} Part;
+} BlockBulk;
 
 static int bytes_of(const BulkCopy *s)
 {
@@ -51,10 +51,10 @@ static const char *times(LlKernel *k, const char *x, Dim *each)
 	return r;
 }
 
-static Part part_of(LlKernel *k, const BulkCopy *s)
+static BlockBulk part_of(LlKernel *k, const BulkCopy *s)
 {
 	const int groups = k->stage->threads / k->stage->group;
-	Part p = {.k = k, .s = s, .most = s->most * groups};
+	BlockBulk p = {.k = k, .s = s, .most = s->most * groups};
 
 	if (dim_equals(s->each, 0)) {
 		p.most = 1;
@@ -69,7 +69,7 @@ static Part part_of(LlKernel *k, const BulkCopy *s)
 }
 
 /* Moves what TYPE is, of ALIGN bytes, at element AT of the span. */
-static void move(const Part *p, const char *type, int align, const char *at)
+static void move(const BlockBulk *p, const char *type, int align, const char *at)
 {
 	LlFn *f = &p->k->f;
 	const char *stored = ll_stored(p->s->buf->dtype), *in = ll_new(f), *here = ll_new(f),
@@ -88,7 +88,7 @@ static void move(const Part *p, const char *type, int align, const char *at)
 }
 
 /* Whole accesses: VALUES elements each, WHOLE of them in all. */
-static void move_whole(const Part *p, int values, const char *whole)
+static void move_whole(const BlockBulk *p, int values, const char *whole)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
@@ -105,7 +105,7 @@ static void move_whole(const Part *p, int values, const char *whole)
 }
 
 /* What is behind WHOLE accesses of VALUES elements: fewer than one. */
-static void move_rest(const Part *p, int values, const char *whole)
+static void move_rest(const BlockBulk *p, int values, const char *whole)
 {
 	LlKernel *k = p->k;
 	LlFn *f = &k->f;
@@ -117,7 +117,7 @@ static void move_rest(const Part *p, int values, const char *whole)
 	ll_close_if(k, after);
 }
 
-static void move_span(const Part *p)
+static void move_bulk(const BlockBulk *p)
 {
 	LlFn *f = &p->k->f;
 	const int values = ACCESS / bytes_of(p->s);
@@ -131,25 +131,25 @@ static void move_span(const Part *p)
 		move_rest(p, values, whole);
 }
 
-void ll_spans_in(LlKernel *k)
+void ll_bulk_in(LlKernel *k)
 {
 	for (int i = 0; i < k->stage->bulk.n; i++) {
 		const BulkCopy *s = &k->stage->bulk.at[i];
-		Part p = part_of(k, s);
+		BlockBulk p = part_of(k, s);
 
-		p.shared = ll_declare_span(k, s->buf, p.most, p.first);
+		p.shared = ll_declare_bulk(k, s->buf, p.most, p.first);
 		if (!s->written)
-			move_span(&p);
+			move_bulk(&p);
 	}
 }
 
-void ll_spans_out(LlKernel *k)
+void ll_bulk_out(LlKernel *k)
 {
 	bool any = false;
 
 	for (int i = 0; i < k->stage->bulk.n; i++) {
 		const BulkCopy *s = &k->stage->bulk.at[i];
-		Part p;
+		BlockBulk p;
 
 		if (!s->written)
 			continue;
@@ -157,7 +157,7 @@ void ll_spans_out(LlKernel *k)
 			ll_barrier(k);
 		any = true;
 		p = part_of(k, s);
-		p.shared = ll_span_name(k, s->buf);
-		move_span(&p);
+		p.shared = ll_bulk_name(k, s->buf);
+		move_bulk(&p);
 	}
 }

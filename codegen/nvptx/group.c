@@ -137,13 +137,13 @@ static void run_points(const Share *s, const char *lo, int kept)
 }
 
 /* What stands for what is kept, where it is not. */
-static Expr *made_again(void *arg, Expr *e)
+static Expr *recomputed(void *arg, Expr *e)
 {
 	LlKernel *k = arg;
 	const LNode *l = e->kind == EX_LOAD && !e->load.buf->data ? ll_local(k, e->load.buf) : NULL;
 
 	return l && !(k->in_scratch && l->scratch)
-		       ? ex_rewrite(k->sched->kernel->pool, l->val[0], made_again, k)
+		       ? ex_rewrite(k->sched->kernel->pool, l->val[0], recomputed, k)
 		       : NULL;
 }
 
@@ -153,9 +153,9 @@ static LNode *without_kept(LlKernel *k, const LNode *n)
 	ExprPool *p = k->sched->kernel->pool;
 
 	for (int i = 0; i < n->nout; i++)
-		r->val[i] = ex_rewrite(p, n->val[i], made_again, k);
+		r->val[i] = ex_rewrite(p, n->val[i], recomputed, k);
 	if (n->guard)
-		r->guard = ex_rewrite(p, n->guard, made_again, k);
+		r->guard = ex_rewrite(p, n->guard, recomputed, k);
 	if (n->body)
 		r->body = without_kept(k, n->body);
 	return r;
@@ -201,13 +201,13 @@ static int64_t most_peel(const LNode *n, int64_t stride)
 }
 
 /* The runs of a thread: the first one's place, how far it is from there to the end, and from one to the next. */
-typedef struct Runs {
+typedef struct ThreadRuns {
 	const char *first, *left;
 	const char *lo, *hi;
 	int64_t stride, before;
 	int64_t many; /* points there are; 0: that is not known */
 	int64_t most; /* at most; 0: any number */
-} Runs;
+} ThreadRuns;
 
 /* What E is at most in runs for which the schedule is; 0: that is not known. */
 static int64_t most_of(const LlKernel *k, const Expr *e)
@@ -222,15 +222,15 @@ static int64_t most_of(const LlKernel *k, const Expr *e)
 	return hi < DIM_INF ? hi : 0;
 }
 
-static Runs runs_of(const Share *s)
+static ThreadRuns runs_of(const Share *s)
 {
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
 	const bool known = n->lo->kind == EX_CONST && n->hi->kind == EX_CONST;
-	Runs r = {.stride = (int64_t)k->group * s->vector,
-		  .before = most_peel(n, (int64_t)k->group * s->vector),
-		  .many = known ? n->hi->i - n->lo->i : 0,
-		  .most = n->lo->kind == EX_CONST && n->lo->i == 0 ? most_of(k, n->hi) : 0};
+	ThreadRuns r = {.stride = (int64_t)k->group * s->vector,
+			.before = most_peel(n, (int64_t)k->group * s->vector),
+			.many = known ? n->hi->i - n->lo->i : 0,
+			.most = n->lo->kind == EX_CONST && n->lo->i == 0 ? most_of(k, n->hi) : 0};
 
 	ll_ends(k, n, &r.lo, &r.hi);
 	r.first = ll_new(&k->f);
@@ -248,7 +248,7 @@ static Runs runs_of(const Share *s)
 }
 
 /* Opens a block for where there is a run J; null: it is always there. */
-static const char *open_run(LlKernel *k, const Runs *r, int j)
+static const char *open_run(LlKernel *k, const ThreadRuns *r, int j)
 {
 	if (r->before && j == 0)
 		return ll_open_if_in(k, r->first, r->lo, r->hi);
@@ -259,7 +259,7 @@ static const char *open_run(LlKernel *k, const Runs *r, int j)
 }
 
 /* Whether a thread may have a run J. */
-static bool may_have(const Runs *r, int j)
+static bool may_have(const ThreadRuns *r, int j)
 {
 	const int64_t most = r->many ? r->many : r->most;
 
@@ -267,7 +267,7 @@ static bool may_have(const Runs *r, int j)
 }
 
 /* Runs from J on. */
-static void other_runs(const Share *s, const Runs *r, int j)
+static void other_runs(const Share *s, const ThreadRuns *r, int j)
 {
 	Share other = *s;
 
@@ -290,7 +290,7 @@ static void run_in_scratch(void *arg, const char *at)
 }
 
 /* The runs whose elements are in scratch, from the text FIRST on. */
-static void runs_in_scratch(const Share *s, const char *first, const Runs *r)
+static void runs_in_scratch(const Share *s, const char *first, const ThreadRuns *r)
 {
 	LlKernel *k = s->k;
 	Share some = *s;
@@ -311,7 +311,7 @@ static void share(const Share *s)
 	enum { GROUP = 4 };
 	LlKernel *k = s->k;
 	const LNode *n = s->n;
-	const Runs r = runs_of(s);
+	const ThreadRuns r = runs_of(s);
 	const int runs = n->keep ? n->keep / s->vector : r.before > 0;
 	const bool groups = !r.many && runs > 2 * GROUP;
 	const LNode *filled = fills(k, n);

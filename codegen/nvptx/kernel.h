@@ -18,7 +18,7 @@ typedef struct LlBuf {
 	const LNode *local; /* that says which elements a thread keeps, or null */
 	const char *
 		rest; /* what is the block's scratch, where it keeps elements in that, too; else null */
-	const char *span,
+	const char *copied,
 		*first; /* a span in shared memory, and which element its first one is; else null */
 } LlBuf;
 
@@ -116,9 +116,9 @@ void ll_shared(LlKernel *k, const char *name, int64_t n, DType t);
 /* Bytes of shared memory that the launch has to give. */
 int ll_dynamic_shared(const LlKernel *k);
 /* Makes room for N elements of B, from FIRST on, in shared memory, where all accesses of it go from here on. Gives the name of
- * that, as ll_span_name does; ll_buf_name stays that of B. */
-const char *ll_declare_span(LlKernel *k, const Buf *b, int64_t n, const char *first);
-const char *ll_span_name(LlKernel *k, const Buf *b);
+ * that, as ll_bulk_name does; ll_buf_name stays that of B. */
+const char *ll_declare_bulk(LlKernel *k, const Buf *b, int64_t n, const char *first);
+const char *ll_bulk_name(LlKernel *k, const Buf *b);
 /* A pointer to element I of the thread's own ARRAY. */
 const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i);
 /* Each thread has a B of its own. */
@@ -171,8 +171,8 @@ void ll_columns(LlKernel *k, const LNode *n);
 /* ---- bulk.c ---- */
 
 /* Declares the stage's spans, and fetches what is read; stores what was written. By all threads of the block. */
-void ll_spans_in(LlKernel *k);
-void ll_spans_out(LlKernel *k);
+void ll_bulk_in(LlKernel *k);
+void ll_bulk_out(LlKernel *k);
 
 /* ---- barriers.c ---- */
 
@@ -242,6 +242,6 @@ void ll_fill(LlKernel *k, const LNode *n);
 void ll_pipeline(LlKernel *k, const LNode *n);
 /* Products of tiles, and their way to shared memory (mma.c). */
 void ll_mma(LlKernel *k, const LNode *n);
-void ll_drain(LlKernel *k, const LNode *n);
+void ll_copy_sums(LlKernel *k, const LNode *n);
 
 #endif

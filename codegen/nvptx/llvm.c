@@ -186,10 +186,10 @@ static void child(const GenPtx *g, int first, int step, int out, int log)
 
 /* ---- In the parent ---- */
 
-typedef struct Worker {
+typedef struct LlvmWorker {
 	pid_t pid;
 	int out, log;
-} Worker;
+} LlvmWorker;
 
 static char *contents(Arena *a, int fd, size_t *n)
 {
@@ -201,7 +201,7 @@ static char *contents(Arena *a, int fd, size_t *n)
 }
 
 /* LLVM's own name of a function is not the user's. */
-static bool refused(GenPtx *g, const Worker *w, int at, Diag *d)
+static bool refused(GenPtx *g, const LlvmWorker *w, int at, Diag *d)
 {
 	size_t n;
 	char *log = contents(g->arena, w->log, &n);
@@ -220,7 +220,7 @@ static bool refused(GenPtx *g, const Worker *w, int at, Diag *d)
 }
 
 /* Waits for worker K of JOBS and takes what it made. */
-static bool collect(GenPtx *g, Worker *w, int k, int jobs, Diag *d)
+static bool collect(GenPtx *g, LlvmWorker *w, int k, int jobs, Diag *d)
 {
 	size_t n, at = 0;
 	char *text;
@@ -263,14 +263,14 @@ static bool parameters_fit(const GenPtx *g, Diag *d)
 
 bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 {
-	Worker *w;
+	LlvmWorker *w;
 	bool ok = true;
 
 	if (!parameters_fit(g, d))
 		return false;
 
 	jobs = jobs < 1 ? 1 : jobs > g->funcs.n ? g->funcs.n : jobs;
-	w = NEW_ARRAY(g->arena, jobs + 1, Worker);
+	w = NEW_ARRAY(g->arena, jobs + 1, LlvmWorker);
 	fflush(NULL);
 	for (int k = 0; k < jobs; k++) {
 		w[k].out = memfd_create("ptx", MFD_CLOEXEC);

@@ -278,22 +278,22 @@ int ll_space(LlKernel *k, const Buf *b)
 {
 	const LlBuf *p = place_of(k, b);
 
-	return p->span ? 3 : p->space;
+	return p->copied ? 3 : p->space;
 }
 
-const char *ll_declare_span(LlKernel *k, const Buf *b, int64_t n, const char *first)
+const char *ll_declare_bulk(LlKernel *k, const Buf *b, int64_t n, const char *first)
 {
 	LlBuf *p = place_of(k, b);
 
-	p->span = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
+	p->copied = arena_printf(k->f.arena, "@" KERNEL_NAME ".shared%d", k->nshared++);
 	p->first = first;
-	ll_shared(k, p->span, n, b->dtype);
-	return p->span;
+	ll_shared(k, p->copied, n, b->dtype);
+	return p->copied;
 }
 
-const char *ll_span_name(LlKernel *k, const Buf *b)
+const char *ll_bulk_name(LlKernel *k, const Buf *b)
 {
-	return place_of(k, b)->span;
+	return place_of(k, b)->copied;
 }
 
 const LNode *ll_local(LlKernel *k, const Buf *b)
@@ -365,13 +365,13 @@ static const char *in_rest(LlKernel *k, const LlBuf *p)
 }
 
 /* Element IDX of a buffer, in the span that the block has of it. */
-static const char *in_span(LlKernel *k, const LlBuf *p, const char *idx)
+static const char *in_copied(LlKernel *k, const LlBuf *p, const char *idx)
 {
 	const char *at = ll_new(&k->f), *r = ll_new(&k->f);
 
 	ll_put(&k->f, "%s = sub nsw i64 %s, %s", at, idx, p->first);
 	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", r,
-	       ll_stored(p->buf->dtype), p->span, at);
+	       ll_stored(p->buf->dtype), p->copied, at);
 	return r;
 }
 
@@ -381,9 +381,9 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 	const LlBuf copy = *place_of(k, b), *p = &copy;
 	const char *r;
 
-	if (p->span) {
+	if (p->copied) {
 		*type = "ptr addrspace(3)";
-		return in_span(k, p, idx);
+		return in_copied(k, p, idx);
 	}
 
 	if (p->rest && k->in_scratch) {

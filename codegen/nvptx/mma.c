@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-typedef struct Part {
+typedef struct WarpTile {
 	LlKernel *k;
 	LlFn *f;
 	const Mma *m;
@@ -28,9 +28,9 @@ typedef struct Part {
 	const char **acc;               /* the thread's sums */
 	int n;
 	const char *array, *sum; /* where they are kept, their LLVM type */
-} Part;
+} WarpTile;
 
-static const char *op2(Part *p, const char *op, const char *a, const char *b)
+static const char *op2(WarpTile *p, const char *op, const char *a, const char *b)
 {
 	const char *r = ll_new(p->f);
 
@@ -38,27 +38,27 @@ static const char *op2(Part *p, const char *op, const char *a, const char *b)
 	return r;
 }
 
-static const char *num(Part *p, int v)
+static const char *num(WarpTile *p, int v)
 {
 	return arena_printf(p->f->arena, "%d", v);
 }
 
 /* A OP V, which is A itself where V is 0 and OP a sum or shift. */
-static const char *opn(Part *p, const char *op, const char *a, int v)
+static const char *opn(WarpTile *p, const char *op, const char *a, int v)
 {
 	if (!v && (!strcmp(op, "add") || !strcmp(op, "shl") || !strcmp(op, "lshr")))
 		return a;
 	return op2(p, op, a, num(p, v));
 }
 
-static const char *add(Part *p, const char *a, const char *b)
+static const char *add(WarpTile *p, const char *a, const char *b)
 {
 	return op2(p, "add nsw", a, b);
 }
 
-static Part part(LlKernel *k, const Mma *m)
+static WarpTile warp_tile(LlKernel *k, const Mma *m)
 {
-	Part p = {.k = k, .f = &k->f, .m = m, .info = &mma_info[m->kind], .type = m->a->dtype};
+	WarpTile p = {.k = k, .f = &k->f, .m = m, .info = &mma_info[m->kind], .type = m->a->dtype};
 	const char *warp;
 
 	p.piece = 16 / (dtype_info[p.type].bits / 8);
@@ -80,7 +80,7 @@ static Part part(LlKernel *k, const Mma *m)
 	return p;
 }
 
-static void keep(Part *p)
+static void keep(WarpTile *p)
 {
 	for (int i = 0; i < p->n; i++)
 		ll_put(p->f, "store %s %s, ptr %s", p->sum, p->acc[i],
@@ -90,13 +90,13 @@ static void keep(Part *p)
 /* ---- Tiles in shared memory ---- */
 
 /* The slot of tile B that is read. */
-static const char *slot_of(Part *p, const Buf *b)
+static const char *slot_of(WarpTile *p, const Buf *b)
 {
 	return ll_in_slot(p->k, b, ll_buf_name(p->k, b));
 }
 
 /* Byte offset, in its slot, of piece PIECE of row ROW (i32). */
-static const char *piece_at(Part *p, const Buf *b, const char *row, const char *piece)
+static const char *piece_at(WarpTile *p, const Buf *b, const char *row, const char *piece)
 {
 	const LlMove m = ll_move(b);
 	const char *x = opn(p, "shl", opn(p, "and", opn(p, "lshr", row, m.shift), m.mask), m.up),
@@ -106,7 +106,7 @@ static const char *piece_at(Part *p, const Buf *b, const char *row, const char *
 }
 
 /* SLOT + AT + further ROWS rows, whose number is a multiple of 8. */
-static const char *shared_at(Part *p, const Buf *b, const char *slot, const char *at, int rows)
+static const char *shared_at(WarpTile *p, const Buf *b, const char *slot, const char *at, int rows)
 {
 	const LlMove m = ll_move(b);
 	const char *r = ll_new(p->f), *s = ll_new(p->f);
@@ -122,15 +122,15 @@ static const char *shared_at(Part *p, const Buf *b, const char *slot, const char
 /* ---- Multiply-adds ---- */
 
 /* Lanes of a warp along a side, and this lane's number there. */
-typedef struct Side {
+typedef struct LaneSide {
 	const Buf *buf;
 	bool along;
 	int lanes, n;
 	const char *at; /* i64: the first piece of this lane's first row or column */
-} Side;
+} LaneSide;
 
 /* Byte offset AT in tile B's slot as an address. */
-static const char *address(Part *p, const Buf *b, const char *at)
+static const char *address(WarpTile *p, const Buf *b, const char *at)
 {
 	const char *x = shared_at(p, b, slot_of(p, b), at, 0), *r = ll_new(p->f);
 
@@ -142,19 +142,19 @@ static const char *address(Part *p, const Buf *b, const char *at)
  * A slot begins at a multiple of what pieces move within, and what the warp has begins at one of what its lanes have: any
  * piece is found from the first by an exclusive or and a sum with numbers known here, so that one address is alive.
  */
-static Side open_side(Part *p, const Buf *b, bool along, int lanes, int n, const char *first,
-		      const char *lane)
+static LaneSide open_side(WarpTile *p, const Buf *b, bool along, int lanes, int n,
+			  const char *first, const char *lane)
 {
 	const char *zero = num(p, 0);
 	const char *at = along ? piece_at(p, b, add(p, first, lane), zero)
 			       : piece_at(p, b, zero,
 					  add(p, opn(p, "lshr", first, ll_move(b).piece), lane));
 
-	return (Side){b, along, lanes, n, address(p, b, at)};
+	return (LaneSide){b, along, lanes, n, address(p, b, at)};
 }
 
 /* V elements, apart, of piece PIECE, counted from the first, of row ROW, counted likewise. */
-static void read_piece(Part *p, const Side *s, int row, int piece, const char **out)
+static void read_piece(WarpTile *p, const LaneSide *s, int row, int piece, const char **out)
 {
 	const LlMove m = ll_move(s->buf);
 	const int low = piece & m.mask;
@@ -175,7 +175,7 @@ static void read_piece(Part *p, const Side *s, int row, int piece, const char **
 }
 
 /* OUT[term * n + element] for the V terms from K on. */
-static void read_side(Part *p, const Side *s, int k, const char **out)
+static void read_side(WarpTile *p, const LaneSide *s, int k, const char **out)
 {
 	const int v = p->piece;
 	const char *got[16];
@@ -193,13 +193,14 @@ static void read_side(Part *p, const Side *s, int k, const char **out)
 		}
 }
 
-static void multiply_add(Part *p)
+static void multiply_add(WarpTile *p)
 {
 	const Mma *m = p->m;
 	const char *type = ctype_name[m->ct];
-	const Side a = open_side(p, m->a, m->a_along, 4, m->tm, p->row0,
-				 opn(p, "lshr", p->lane, 3)),
-		   b = open_side(p, m->b, m->b_along, 8, m->tn, p->col0, opn(p, "and", p->lane, 7));
+	const LaneSide a = open_side(p, m->a, m->a_along, 4, m->tm, p->row0,
+				     opn(p, "lshr", p->lane, 3)),
+		       b = open_side(p, m->b, m->b_along, 8, m->tn, p->col0,
+				     opn(p, "and", p->lane, 7));
 	const char *x[64], *y[64];
 
 	for (int k = 0; k < m->bk; k += p->piece) {
@@ -251,7 +252,7 @@ static int register_of(const Source *s, int further, int half)
 }
 
 /* Four matrices of 8 rows of 16 bytes; lane l gives the address, and so the row l % 8 of matrix l / 8. */
-static void ldmatrix(Part *p, bool turned, const char *where, const char **out)
+static void ldmatrix(WarpTile *p, bool turned, const char *where, const char **out)
 {
 	LlFn *f = p->f;
 	const char *got = ll_new(f);
@@ -266,7 +267,7 @@ static void ldmatrix(Part *p, bool turned, const char *where, const char **out)
 }
 
 /* Rows of the tile run along k, or, with terms of 16 bits as rows, the transposing form turns them. */
-static void read_matrices(Part *p, const Source *s, int at, int step, const char **out)
+static void read_matrices(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	const bool low_rows = s->is_a ==
 			      s->along; /* matrix 1 is the one 8 rows further, else matrix 2 */
@@ -289,7 +290,7 @@ static void read_matrices(Part *p, const Source *s, int at, int step, const char
 	ldmatrix(p, !s->along, where, out);
 }
 
-static const char *permute(Part *p, const char *a, const char *b, const char *which)
+static const char *permute(WarpTile *p, const char *a, const char *b, const char *which)
 {
 	const char *r = ll_new(p->f);
 
@@ -302,7 +303,7 @@ static const char *permute(Part *p, const char *a, const char *b, const char *wh
  * four terms of either, which are then fragments of every other row (column). Lane t wants terms 4t .. 4t + 3, so the matrices
  * are of terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13: all of either in different banks.
  */
-static void read_bytes(Part *p, const Source *s, int at, int step, const char **out)
+static void read_bytes(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	const char *lane = p->lane, *got[4], *is = ll_new(p->f), *even = ll_new(p->f), *odd,
 		   *low = add(p, opn(p, "and", lane, 1), opn(p, "shl", opn(p, "and", lane, 6), 1)),
@@ -323,7 +324,7 @@ static void read_bytes(Part *p, const Source *s, int at, int step, const char **
 }
 
 /* Elements of 32 bits, terms as rows: one by one. */
-static void read_words(Part *p, const Source *s, int at, int step, const char **out)
+static void read_words(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	const char *side = add(p, s->first, opn(p, "lshr", p->lane, 2)),
 		   *row = opn(p, "and", p->lane, 3), *in = opn(p, "shl", opn(p, "and", side, 3), 2);
@@ -343,7 +344,7 @@ static void read_words(Part *p, const Source *s, int at, int step, const char **
 }
 
 /* REG, i32, as the instruction wants it. */
-static const char *operand(Part *p, const char *reg)
+static const char *operand(WarpTile *p, const char *reg)
 {
 	const MmaInfo *in = p->info;
 	const char *r = ll_new(p->f);
@@ -364,7 +365,7 @@ static const char *operand(Part *p, const char *reg)
 }
 
 /* In the order of fragments: a lane's four registers are one piece. */
-static void read_lanes(Part *p, const Source *s, int at, int step, const char **out)
+static void read_lanes(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	const int block = MMA_ROWS * p->m->bk * (16 / p->piece), part = 32 * 16;
 	const char *first = opn(p, "mul", opn(p, "lshr", s->first, 4), block),
@@ -384,7 +385,7 @@ static void read_lanes(Part *p, const Source *s, int at, int step, const char **
 }
 
 /* The four registers of the 16 rows (columns) from AT on, of step STEP. */
-static void read_fragments(Part *p, const Source *s, int at, int step, const char **out)
+static void read_fragments(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	if (s->buf->swizzle == SWIZZLE_FRAGMENTS)
 		read_lanes(p, s, at, step, out);
@@ -399,7 +400,7 @@ static void read_fragments(Part *p, const Source *s, int at, int step, const cha
 }
 
 /* SUM += A * B, of the instruction's own rows. */
-static void multiply(Part *p, const char *const *a, const char *const *b, const char **sum)
+static void multiply(WarpTile *p, const char *const *a, const char *const *b, const char **sum)
 {
 	LlFn *f = p->f;
 	const MmaInfo *in = p->info;
@@ -426,7 +427,7 @@ static void multiply(Part *p, const char *const *a, const char *const *b, const 
 }
 
 /* SUM[0..4) += A * B: of a step's terms those of an instruction. */
-static void multiply_part(Part *p, int part, const char *const *a, const char *const *b,
+static void multiply_part(WarpTile *p, int part, const char *const *a, const char *const *b,
 			  const char **sum)
 {
 	const MmaInfo *in = p->info;
@@ -439,7 +440,7 @@ static void multiply_part(Part *p, int part, const char *const *a, const char *c
 
 enum { MOST_FRAGMENTS = 16 };
 
-static void matrices(Part *p)
+static void matrices(WarpTile *p)
 {
 	const Mma *m = p->m;
 	const Source a = {m->a, m->a_along, true, slot_of(p, m->a), p->row0},
@@ -462,10 +463,10 @@ static void matrices(Part *p)
 
 void ll_mma(LlKernel *k, const LNode *n)
 {
-	Part p;
+	WarpTile p;
 
 	ll_forget(&k->f);
-	p = part(k, n->mma);
+	p = warp_tile(k, n->mma);
 	if (n->mma->kind == MMA_FMA)
 		multiply_add(&p);
 	else
@@ -477,7 +478,7 @@ void ll_mma(LlKernel *k, const LNode *n)
 /* ---- To shared memory ---- */
 
 /* Sums, neighbours on one of the strip's lines from place IN on. */
-static void put_run(Part *p, const LNode *n, const char *line, const char *in,
+static void put_run(WarpTile *p, const LNode *n, const char *line, const char *in,
 		    const char *const *val, int count)
 {
 	const char *at = ll_new(p->f), *idx;
@@ -488,7 +489,7 @@ static void put_run(Part *p, const LNode *n, const char *line, const char *in,
 }
 
 /* The sums at ROW (i32, of the strip) and COL (of the block's tile) and its COUNT - 1 neighbours. */
-static void put_sums(Part *p, const LNode *n, const char *row, const char *col,
+static void put_sums(WarpTile *p, const LNode *n, const char *row, const char *col,
 		     const char *const *val, int count)
 {
 	if (!p->m->by_columns)
@@ -498,15 +499,15 @@ static void put_sums(Part *p, const LNode *n, const char *row, const char *col,
 }
 
 /* The lane's rows and columns in the strip: rows of strip S are those of its elements E with E / ROWS = S. */
-static void drain_lanes(Part *p, const LNode *n, int s)
+static void copy_lanes(WarpTile *p, const LNode *n, int s)
 {
 	enum { LANES = 4, MOST = 4 };
 	const Mma *m = p->m;
-	const int strip = mma_part_rows(m), rows = strip / LANES, run = m->b_along ? 1 : p->piece;
+	const int staged = mma_part_rows(m), rows = staged / LANES, run = m->b_along ? 1 : p->piece;
 	const bool down = m->by_columns && !m->a_along; /* the lane's rows are neighbours */
 	const char *y = opn(p, "lshr", p->lane, 3), *x = opn(p, "and", p->lane, 7),
 		   *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), m->wn),
-				   strip),
+				   staged),
 		   *row[MOST];
 
 	for (int i = 0; i < rows; i++)
@@ -533,17 +534,17 @@ static void drain_lanes(Part *p, const LNode *n, int s)
  * Fragment row S of the warp: a lane has two neighbours of rows g and g + 8 of each fragment. Where an operand was turned a
  * fragment has every other row (column), and the lane two neighbouring rows, or four neighbours of two fragments.
  */
-static void drain_fragments(Part *p, const LNode *n, int s)
+static void copy_fragments(WarpTile *p, const LNode *n, int s)
 {
-	const bool a_turned = mma_transposes(p->m, p->m->a_along),
-		   b_turned = mma_transposes(p->m, p->m->b_along);
+	const bool a_transposed = mma_transposes(p->m, p->m->a_along),
+		   b_transposed = mma_transposes(p->m, p->m->b_along);
 	const char *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), p->m->wn),
 				   MMA_ROWS),
 		   *row = add(p, warp_row,
-			      opn(p, "shl", opn(p, "lshr", p->lane, 2), a_turned ? 1 : 0)),
+			      opn(p, "shl", opn(p, "lshr", p->lane, 2), a_transposed ? 1 : 0)),
 		   *col = add(p, p->col0,
-			      opn(p, "shl", opn(p, "and", p->lane, 3), b_turned ? 2 : 1));
-	const int cols = p->wtn / 8, fragments = b_turned ? 2 : 1;
+			      opn(p, "shl", opn(p, "and", p->lane, 3), b_transposed ? 2 : 1));
+	const int cols = p->wtn / 8, fragments = b_transposed ? 2 : 1;
 
 	for (int j = 0; j < cols; j += fragments)
 		for (int half = 0; half < 2; half++) {
@@ -552,30 +553,30 @@ static void drain_fragments(Part *p, const LNode *n, int s)
 			for (int i = 0; i < 2 * fragments; i++)
 				val[i] = p->acc[(s * cols + j + i % fragments) * 4 + 2 * half +
 						i / fragments];
-			put_sums(p, n, opn(p, "add", row, (a_turned ? 1 : 8) * half),
+			put_sums(p, n, opn(p, "add", row, (a_transposed ? 1 : 8) * half),
 				 opn(p, "add", col, 8 * j), val, 2 * fragments);
 		}
 }
 
-void ll_drain(LlKernel *k, const LNode *n)
+void ll_copy_sums(LlKernel *k, const LNode *n)
 {
-	Part p;
-	const char *strip;
-	int strips;
+	WarpTile p;
+	const char *staged;
+	int nparts;
 
 	ll_forget(&k->f);
-	p = part(k, n->mma);
-	strips = p.wtm / mma_part_rows(n->mma);
-	strip = ll_expr(&k->f, n->idx);
-	for (int s = 0; s < strips; s++) {
+	p = warp_tile(k, n->mma);
+	nparts = p.wtm / mma_part_rows(n->mma);
+	staged = ll_expr(&k->f, n->idx);
+	for (int s = 0; s < nparts; s++) {
 		const char *is = ll_new(&k->f), *after;
 
-		ll_put(&k->f, "%s = icmp eq i64 %s, %d", is, strip, s);
+		ll_put(&k->f, "%s = icmp eq i64 %s, %d", is, staged, s);
 		after = ll_open_if(k, is);
 		if (n->mma->kind == MMA_FMA)
-			drain_lanes(&p, n, s);
+			copy_lanes(&p, n, s);
 		else
-			drain_fragments(&p, n, s);
+			copy_fragments(&p, n, s);
 		ll_close_if(k, after);
 	}
 	ll_forget(&k->f);

@@ -22,28 +22,30 @@ typedef struct RegClass { /* .reg .b32 %r<45>: */
 	int len, first, n;
 } RegClass;
 
-typedef struct Label {
-	const char *name;  /* up to its colon */
-	const char *table; /* that it names, or null: labels with commas between them, and a semicolon */
-	int at;            /* the instruction that it stands before */
-} Label;
+typedef struct PtxLabel {
+	const char *name; /* up to its colon */
+	const char *
+		table; /* that it names, or null: labels with commas between them, and a semicolon */
+	int at;        /* the instruction that it stands before */
+} PtxLabel;
 
 typedef struct PtxInst {
-	int first, made, n;  /* its registers in Live.regs: those that it makes, then those that it reads; N in all */
+	int first, made,
+		n; /* its registers in LiveRegs.regs: those that it makes, then those that it reads; N in all */
 	bool guarded, ends;  /* it may do nothing; nothing runs after it but where it jumps to */
-	const char *targets; /* as Label.table, or null */
+	const char *targets; /* as PtxLabel.table, or null */
 } PtxInst;
 
 typedef struct Block {
 	int first, end;
-	int to, nto;  /* blocks that may run after it: in Live.to, how many */
+	int to, nto;  /* blocks that may run after it: in LiveRegs.to, how many */
 	uint64_t *in; /* a bit for each register that is alive where it begins */
 } Block;
 
-typedef struct Live {
+typedef struct LiveRegs {
 	Arena *arena;
 	VEC(RegClass) classes;
-	VEC(Label) labels;
+	VEC(PtxLabel) labels;
 	VEC(PtxInst) insts;
 	VEC(int) regs;
 	VEC(Block) blocks;
@@ -51,7 +53,7 @@ typedef struct Live {
 	VEC(int) words; /* of each register; predicates have none */
 	uint64_t *now;  /* the registers that are alive, and their words */
 	int alive, most;
-} Live;
+} LiveRegs;
 
 /* ---- Reading ---- */
 
@@ -78,7 +80,7 @@ static bool is_op(const char *s, const char *word)
 }
 
 /* .reg .b32 %r<45>; */
-static void read_class(Live *l, const char *s)
+static void read_class(LiveRegs *l, const char *s)
 {
 	const char *type = past(past(s, '.'), '.'), *name = past(s, '%');
 	const int bits = is_op(type, "pred") ? 0 : atoi(type + 1);
@@ -93,7 +95,7 @@ static void read_class(Live *l, const char *s)
 }
 
 /* The register at S, after its %; -1: not one of a class, as %tid.x. */
-static int find_register(const Live *l, const char *s)
+static int find_register(const LiveRegs *l, const char *s)
 {
 	const int len = (int)strcspn(s, "0123456789,;]}. \t\n");
 
@@ -107,7 +109,7 @@ static int find_register(const Live *l, const char *s)
 	return -1;
 }
 
-static void read_registers(Live *l, const char *s, const char *end)
+static void read_registers(LiveRegs *l, const char *s, const char *end)
 {
 	for (; s < end; s++) {
 		const int r = *s == '%' ? find_register(l, s + 1) : -1;
@@ -130,7 +132,7 @@ static bool makes_nothing(const char *op)
 	return false;
 }
 
-static void read_inst(Live *l, const char *s)
+static void read_inst(LiveRegs *l, const char *s)
 {
 	PtxInst in = {.first = l->regs.n};
 	const char *end = past(s, ';'), *op = s, *made;
@@ -159,7 +161,7 @@ static void read_inst(Live *l, const char *s)
 }
 
 /* What stands between the braces, of which S is after the first; there may be more inside. */
-static void read_body(Live *l, const char *s)
+static void read_body(LiveRegs *l, const char *s)
 {
 	for (int depth = 1;;) {
 		const char *end;
@@ -174,7 +176,7 @@ static void read_body(Live *l, const char *s)
 		} else if (*s == '/') {
 			s = past(s, '\n');
 		} else if (*s == '$' && *end == ':') {
-			Label label = {s, NULL, l->insts.n};
+			PtxLabel label = {s, NULL, l->insts.n};
 
 			s = end + 1 + strspn(end + 1, " \t\n");
 			if (is_op(s, ".branchtargets")) {
@@ -194,7 +196,7 @@ static void read_body(Live *l, const char *s)
 
 /* ---- Blocks ---- */
 
-static const Label *find_label(const Live *l, const char *s)
+static const PtxLabel *find_label(const LiveRegs *l, const char *s)
 {
 	const size_t n = (size_t)(word_end(s) - s);
 
@@ -205,10 +207,10 @@ static const Label *find_label(const Live *l, const char *s)
 }
 
 /* Blocks that begin at any of TARGETS; BLOCK: those that begin at an instruction. */
-static void add_targets(Live *l, const char *targets, const int *block)
+static void add_targets(LiveRegs *l, const char *targets, const int *block)
 {
 	for (const char *s = targets; *s != ';'; s++) {
-		const Label *to;
+		const PtxLabel *to;
 
 		s += strcspn(s, "$;");
 		if (*s == ';')
@@ -222,7 +224,7 @@ static void add_targets(Live *l, const char *targets, const int *block)
 	}
 }
 
-static void add_edges(Live *l, const int *block)
+static void add_edges(LiveRegs *l, const int *block)
 {
 	for (int i = 0; i < l->blocks.n; i++) {
 		Block *b = &l->blocks.at[i];
@@ -237,7 +239,7 @@ static void add_edges(Live *l, const int *block)
 	}
 }
 
-static void make_blocks(Live *l)
+static void make_blocks(LiveRegs *l)
 {
 	bool *begins = NEW_ARRAY(l->arena, l->insts.n + 1, bool);
 	int *block = NEW_ARRAY(l->arena, l->insts.n + 1, int);
@@ -262,7 +264,7 @@ static void make_blocks(Live *l)
 
 /* ---- Liveness ---- */
 
-static void set_alive(Live *l, int r, bool alive)
+static void set_alive(LiveRegs *l, int r, bool alive)
 {
 	const uint64_t bit = (uint64_t)1 << (r & 63);
 
@@ -273,7 +275,7 @@ static void set_alive(Live *l, int r, bool alive)
 	l->most = l->alive > l->most ? l->alive : l->most;
 }
 
-static void before_inst(Live *l, const PtxInst *in)
+static void before_inst(LiveRegs *l, const PtxInst *in)
 {
 	const int *r = &l->regs.at[in->first];
 
@@ -286,7 +288,7 @@ static void before_inst(Live *l, const PtxInst *in)
 }
 
 /* From what is alive after block B to what is before it; whether that is more than was known. */
-static bool before_block(Live *l, Block *b)
+static bool before_block(LiveRegs *l, Block *b)
 {
 	const int words = (l->words.n + 63) / 64;
 	const size_t bytes = (size_t)words * sizeof *l->now;
@@ -318,7 +320,7 @@ static const char *entry_body(const char *ptx)
 int ptx_most_alive(const char *ptx)
 {
 	const char *body = entry_body(ptx);
-	Live l = {.arena = arena_new()};
+	LiveRegs l = {.arena = arena_new()};
 	bool more = body != NULL;
 
 	read_body(&l, body ? past(body, '{') : "");

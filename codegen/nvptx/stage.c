@@ -163,7 +163,7 @@ void ll_nodes(LlKernel *k, const LNode *n)
 		case LN_PIPELINE: ll_pipeline(k, n); break;
 		case LN_MMA: ll_mma(k, n); break;
 		case LN_COLUMNS: ll_columns(k, n); break;
-		case LN_COPY_SUMS: ll_drain(k, n); break;
+		case LN_COPY_SUMS: ll_copy_sums(k, n); break;
 		}
 	}
 }
@@ -227,7 +227,7 @@ static const char *body(LlKernel *k)
 	begin(k);
 	k->group = k->stage->threads;
 	k->lane = "%tid";
-	ll_spans_in(k);
+	ll_bulk_in(k);
 	if (k->stage->bulk.n)
 		ll_barrier(k);
 	ll_nodes(k, k->stage->head);
@@ -249,7 +249,7 @@ static const char *body(LlKernel *k)
 	ll_close_if(k, after);
 	k->group = k->stage->threads;
 	k->lane = "%tid";
-	ll_spans_out(k);
+	ll_bulk_out(k);
 	ll_put(f, "ret void");
 	return ll_needed_barriers(k, strbuf_str(&f->b));
 }

@@ -18,13 +18,13 @@
 /* ---- Chunks ---- */
 
 /* One thread's chunk of a fill, between its load and its store. */
-typedef struct Chunk {
+typedef struct FillChunk {
 	const LNode *fill;
 	int at;          /* the how manieth of the thread's */
 	const char *all; /* its codes */
-} Chunk;
+} FillChunk;
 
-typedef VEC(Chunk) Chunks;
+typedef VEC(FillChunk) Chunks;
 
 static int chunks_each(const LlKernel *k, const Fill *f)
 {
@@ -97,7 +97,7 @@ static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *o
 	const char *type = ll_chunk_type(k, n);
 
 	for (int i = 0; i < chunks_each(k, n->fill); i++) {
-		Chunk c = {n, i, NULL};
+		FillChunk c = {n, i, NULL};
 		Expr *guard = ll_fill_store(n)->guard;
 		const char *cond, *from, *loaded, *after = NULL, *end;
 
@@ -125,7 +125,7 @@ static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *o
 static void store_chunks(LlKernel *k, const Chunks *c)
 {
 	for (int i = 0; i < c->n; i++) {
-		const Chunk *x = &c->at[i];
+		const FillChunk *x = &c->at[i];
 		const char *has = has_chunk(k, x->fill->fill, x->at), *after = NULL;
 
 		if (has)

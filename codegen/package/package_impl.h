@@ -11,9 +11,9 @@
 enum { MAX_FILES = 32 };
 
 /* A file that is made, and its place. All move there at the end, the output last. */
-typedef struct Made {
+typedef struct MadeFile {
 	const char *from, *to;
-} Made;
+} MadeFile;
 
 typedef struct Pack {
 	Module *m;
@@ -21,9 +21,9 @@ typedef struct Pack {
 	Arena *a;
 	Diag *diag;
 	const char *cc, *ptxas, *dir, *log;
-	int log_fd;         /* what commands print, in memory: their disk may be full */
+	int log_fd;       /* what commands print, in memory: their disk may be full */
 	char *cc_args[8]; /* further words of --cc=, up to a null */
-	Made made[3];
+	MadeFile made[3];
 	int nmade;
 	GenC *gc[MAX_TARGETS];
 	GenPtx *ptx[MAX_TARGETS]; /* of m->gpu */

@@ -153,7 +153,7 @@ void pack_clean_up(Pack *p)
 
 bool pack_will_be(Pack *p, const char *from, const char *to)
 {
-	p->made[p->nmade++] = (Made){from, to};
+	p->made[p->nmade++] = (MadeFile){from, to};
 	return true;
 }
 
@@ -170,7 +170,7 @@ static bool copy_all(int from, int to)
 
 /* What would make the move of M fail is found now: where its place is on another file system than the folder, it is
  * copied beside it, and a rename will do. */
-static bool bring_near(Pack *p, Made *m)
+static bool bring_near(Pack *p, MadeFile *m)
 {
 	const char *slash = strrchr(m->to, '/');
 	const char *dir = slash ? arena_printf(p->a, "%.*s/", (int)(slash - m->to), m->to) : ".";

@@ -12,17 +12,17 @@
  * One large map, a block at a time, so that only the pages of a block, of what it reads (a transpose reads across)
  * and of what it writes, are in memory at once. An iterator becomes start + i, where the start is a symbol.
  */
-typedef struct Axis {
+typedef struct BlockAxis {
 	Sym *start;
 	int64_t step, total;
-} Axis;
+} BlockAxis;
 
 typedef struct Blocked {
-	Axis ax[2];
+	BlockAxis ax[2];
 	int n;
 } Blocked;
 
-static void block_axis(Weights *w, Kernel *k, Stmt *s, int at, Axis *ax)
+static void block_axis(WeightsRun *w, Kernel *k, Stmt *s, int at, BlockAxis *ax)
 {
 	Iter *it = s->iter[at], *inner = kernel_iter(k, "b", dim_const(w->m->ctx, ax->step));
 	Expr *with;
@@ -39,7 +39,7 @@ static void block_axis(Weights *w, Kernel *k, Stmt *s, int at, Axis *ax)
 	s->iter[at] = inner;
 }
 
-static bool make_blocked(Weights *w, Kernel *k, Blocked *b)
+static bool make_blocked(WeightsRun *w, Kernel *k, Blocked *b)
 {
 	Stmt *s = k->stmts.at[0];
 	int64_t extent[MAX_ITERS], step[2];
@@ -53,13 +53,13 @@ static bool make_blocked(Weights *w, Kernel *k, Blocked *b)
 			return false;
 	b->n = weights_cut(extent, s->niters, WEIGHTS_BLOCK / 4, at, step);
 	for (int i = 0; i < b->n; i++)
-		b->ax[i] = (Axis){.step = step[i], .total = extent[at[i]]};
+		b->ax[i] = (BlockAxis){.step = step[i], .total = extent[at[i]]};
 	for (int i = 0; i < b->n; i++)
 		block_axis(w, k, s, at[i], &b->ax[i]);
 	return b->n > 0;
 }
 
-static void drop_kernel_pages(Weights *w, Node *n)
+static void drop_kernel_pages(WeightsRun *w, Node *n)
 {
 	for (int i = 0; i < n->nin; i++) {
 		const Tensor *t = value_const(value_base(node_in(n, i)));
@@ -72,7 +72,7 @@ static void drop_kernel_pages(Weights *w, Node *n)
 			weights_drop_pages(w->data[n->out[i]->id], weights_bytes(w->m, n->out[i]));
 }
 
-static EvalStatus run_blocks(Weights *w, Node *n, Kernel *k, const Blocked *b, EvalBuf *bufs)
+static EvalStatus run_blocks(WeightsRun *w, Node *n, Kernel *k, const Blocked *b, EvalBuf *bufs)
 {
 	int64_t *sym = NEW_ARRAY(w->m->arena, sym_count(w->m->ctx) + 1, int64_t);
 	EvalOpts o = {.mad_fused = true, .sym = sym};
@@ -90,7 +90,7 @@ static EvalStatus run_blocks(Weights *w, Node *n, Kernel *k, const Blocked *b, E
 	return st;
 }
 
-bool weights_interpret(Weights *w, Node *n, Kernel *k)
+bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 {
 	EvalBuf *bufs = NEW_ARRAY(w->m->arena, k->bufs.n + 1, EvalBuf);
 	EvalOpts o = {.mad_fused = true};

@@ -205,16 +205,16 @@ static const struct {
 } sized[] = {
 	[1] = {row_1, tile_1}, [2] = {row_2, tile_2}, [4] = {row_4, tile_4}, [8] = {row_8, tile_8}};
 
-typedef struct Box {
+typedef struct MoveBox {
 	const Move *m;
 	const char *src;
 	char *dst;
 	const int64_t *origin;   /* where DST begins */
 	int64_t step[MAX_ITERS]; /* of DST */
-} Box;
+} MoveBox;
 
 /* Where point X lies in DST. */
-static char *to(const Box *b, const int64_t *x)
+static char *to(const MoveBox *b, const int64_t *x)
 {
 	int64_t at = 0;
 
@@ -223,7 +223,7 @@ static char *to(const Box *b, const int64_t *x)
 	return b->dst + at * b->m->size;
 }
 
-static const char *from(const Box *b, const int64_t *x)
+static const char *from(const MoveBox *b, const int64_t *x)
 {
 	int64_t at = b->m->base;
 
@@ -245,7 +245,7 @@ static int fastest(const Move *m, const int64_t *lo, const int64_t *hi)
 	return best;
 }
 
-static void tiles(const Box *b, int a, const int64_t *x, int64_t na, int64_t nb)
+static void tiles(const MoveBox *b, int a, const int64_t *x, int64_t na, int64_t nb)
 {
 	const Move *m = b->m;
 	int64_t sa = m->from[a], sb = m->from[m->n - 1], da = b->step[a];
@@ -261,7 +261,7 @@ static void tiles(const Box *b, int a, const int64_t *x, int64_t na, int64_t nb)
 }
 
 /* A box all of which the source has. */
-static void move_inside(const Box *b, const int64_t *lo, const int64_t *hi)
+static void move_inside(const MoveBox *b, const int64_t *lo, const int64_t *hi)
 {
 	const Move *m = b->m;
 	int last = m->n - 1, a = fastest(m, lo, hi);
@@ -283,7 +283,7 @@ static void move_inside(const Box *b, const int64_t *lo, const int64_t *hi)
 	} while (move_step(last, lo, end, x));
 }
 
-static void move_outside(const Box *b, const int64_t *lo, const int64_t *hi)
+static void move_outside(const MoveBox *b, const int64_t *lo, const int64_t *hi)
 {
 	int last = b->m->n - 1;
 	int64_t x[MAX_ITERS];
@@ -295,7 +295,7 @@ static void move_outside(const Box *b, const int64_t *lo, const int64_t *hi)
 }
 
 /* Halves the box until each part lies on one side of the edge. */
-static void move_part(const Box *b, const int64_t *lo, const int64_t *hi)
+static void move_part(const MoveBox *b, const int64_t *lo, const int64_t *hi)
 {
 	const Move *m = b->m;
 	int64_t min, max, mid[MAX_ITERS];
@@ -323,7 +323,7 @@ static void move_part(const Box *b, const int64_t *lo, const int64_t *hi)
 
 void move_box(const Move *m, const void *src, const int64_t *lo, const int64_t *hi, void *dst)
 {
-	Box b = {.m = m, .src = src, .dst = dst, .origin = lo};
+	MoveBox b = {.m = m, .src = src, .dst = dst, .origin = lo};
 	int64_t step = 1;
 
 	for (int i = m->n - 1; i >= 0; i--) {

@@ -18,7 +18,7 @@
 enum { LONG_STEP = 4096, MAX_THREADS = 16 };
 
 /* One box of a move, from SRC to offset AT of the file. */
-struct Job {
+struct MoveJob {
 	const Move *move;
 	const void *src;
 	bool mapped; /* SRC is a file's */
@@ -66,7 +66,7 @@ int weights_cut(const int64_t *extent, int n, int64_t want, int at[2], int64_t s
 
 /* ---- Moves ---- */
 
-static bool write_all(Weights *w, const char *p, int64_t n, int64_t at)
+static bool write_all(WeightsRun *w, const char *p, int64_t n, int64_t at)
 {
 	while (n > 0) {
 		ssize_t got = pwrite(w->fd, p, (size_t)n, w->file + at);
@@ -84,7 +84,7 @@ static bool write_all(Weights *w, const char *p, int64_t n, int64_t at)
 }
 
 /* Box J stands dense at P: its runs go where they belong. */
-static void write_runs(Weights *w, const Job *j, const char *p)
+static void write_runs(WeightsRun *w, const MoveJob *j, const char *p)
 {
 	const Move *m = j->move;
 	int64_t x[MAX_ITERS], step[MAX_ITERS], run = 1;
@@ -110,7 +110,7 @@ static void write_runs(Weights *w, const Job *j, const char *p)
 	} while (move_step(outer, j->lo, j->hi, x));
 }
 
-static void run_job(Weights *w, const Job *j, char *buf)
+static void run_job(WeightsRun *w, const MoveJob *j, char *buf)
 {
 	const Move *m = j->move;
 	int64_t first, last;
@@ -129,7 +129,7 @@ static void run_job(Weights *w, const Job *j, char *buf)
 
 static void *work(void *arg)
 {
-	Weights *w = arg;
+	WeightsRun *w = arg;
 	char *buf = malloc(w->room);
 	int i;
 
@@ -141,7 +141,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-bool weights_run_jobs(Weights *w)
+bool weights_run_jobs(WeightsRun *w)
 {
 	pthread_t thread[MAX_THREADS];
 	int n = 0, most = w->threads < MAX_THREADS ? w->threads : MAX_THREADS;
@@ -179,17 +179,17 @@ static int cut_move(const Move *m, int at[2], int64_t step[2])
 	return 1;
 }
 
-void weights_add_jobs(Weights *w, const Move *m, const void *src, bool mapped, int64_t at)
+void weights_add_jobs(WeightsRun *w, const Move *m, const void *src, bool mapped, int64_t at)
 {
 	int axis[2];
 	int64_t step[2], x[2] = {0, 0};
 	int cuts = cut_move(m, axis, step);
 
 	do {
-		Job *j = NEW(w->m->arena, Job);
+		MoveJob *j = NEW(w->m->arena, MoveJob);
 		size_t room = (size_t)m->size;
 
-		*j = (Job){.move = m, .src = src, .mapped = mapped, .at = at};
+		*j = (MoveJob){.move = m, .src = src, .mapped = mapped, .at = at};
 		memcpy(j->hi, m->extent, sizeof j->hi);
 		for (int i = 0; i < cuts; i++) {
 			j->lo[axis[i]] = x[i];

@@ -15,7 +15,7 @@
 
 enum { CHUNK = 8 << 20 }; /* bytes that are hashed before their pages leave memory */
 
-DiagLoc weights_here(const Weights *w)
+DiagLoc weights_here(const WeightsRun *w)
 {
 	return (DiagLoc){.file = w->m->graph->file};
 }
@@ -28,7 +28,7 @@ size_t weights_bytes(Module *m, const Value *v)
 	return (size_t)(n * dtype_info[v->type->dtype].bits + 7) / 8;
 }
 
-void *weights_source(Weights *w, Value *v)
+void *weights_source(WeightsRun *w, Value *v)
 {
 	v = value_base(v);
 	if (value_const(v))
@@ -37,19 +37,19 @@ void *weights_source(Weights *w, Value *v)
 }
 
 /* Where V is in the file. */
-static int64_t file_at(const Weights *w, const Value *v)
+static int64_t file_at(const WeightsRun *w, const Value *v)
 {
 	return w->layout ? w->layout->at[v->id] : w->m->mem->value[v->id].offset;
 }
 
 /* V is stored, and stands there by now: it is the CPUs' too. */
-static bool is_there(const Weights *w, const Value *v)
+static bool is_there(const WeightsRun *w, const Value *v)
 {
 	return w->layout && w->m->mem->value[v->id].kind == PLACE_WEIGHTS &&
 	       w->layout->at[v->id] < w->layout->own;
 }
 
-static void copy_tensor(Weights *w, const Tensor *t, int64_t at)
+static void copy_tensor(WeightsRun *w, const Tensor *t, int64_t at)
 {
 	Move *m = NEW(w->m->arena, Move);
 
@@ -59,7 +59,7 @@ static void copy_tensor(Weights *w, const Tensor *t, int64_t at)
 }
 
 /* Constants that are stored, and what inputs are in runs that give none. */
-static void copy_constants(Weights *w)
+static void copy_constants(WeightsRun *w)
 {
 	const MemPlan *mem = w->m->mem;
 
@@ -74,7 +74,7 @@ static void copy_constants(Weights *w)
 			copy_tensor(w, w->m->graph->inputs.at[i]->preset, mem->presets[i]);
 }
 
-static bool place(Weights *w, Value *v, const Node *n)
+static bool place(WeightsRun *w, Value *v, const Node *n)
 {
 	const Place *p = &w->m->mem->value[v->id];
 
@@ -101,7 +101,7 @@ static bool reads_constants(const Node *n)
 	return true;
 }
 
-static bool compute(Weights *w, Node *n)
+static bool compute(WeightsRun *w, Node *n)
 {
 	Kernel *k = kernel_clone(node_kernel(n), w->m->arena);
 	const Place *p = &w->m->mem->value[n->out[0]->id];
@@ -134,7 +134,7 @@ static bool compute(Weights *w, Node *n)
 	return true;
 }
 
-static void hash_all(Weights *w, uint64_t *hash)
+static void hash_all(WeightsRun *w, uint64_t *hash)
 {
 	dl_hash h;
 
@@ -154,7 +154,7 @@ static void hash_all(Weights *w, uint64_t *hash)
 static bool write_module(Module *m, const WeightsFile *layout, int fd, int64_t base, int threads,
 			 uint64_t *hash)
 {
-	Weights w = {.m = m, .layout = layout, .fd = fd, .file = base, .threads = threads};
+	WeightsRun w = {.m = m, .layout = layout, .fd = fd, .file = base, .threads = threads};
 	size_t total = (size_t)(layout ? layout->bytes : m->mem->weights);
 	bool ok = true;
 
@@ -191,7 +191,7 @@ int64_t weights_size(Module *m)
 /* The hash of N bytes of FD from AT on. */
 static bool hash_file(int fd, int64_t at, int64_t n, uint64_t *hash)
 {
-	Weights all = {.base = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, fd, at)};
+	WeightsRun all = {.base = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, fd, at)};
 	MemPlan plan = {.weights = n};
 	Module m = {.mem = &plan};
 

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-typedef struct Table {
+typedef struct NodeTable {
 	Node **slot;
 	size_t n; /* a power of two */
-} Table;
+} NodeTable;
 
 static uint64_t hash_kernel(const Kernel *k)
 {
@@ -128,9 +128,9 @@ static void merge(Node *keep, Node *n)
 	node_remove(n);
 }
 
-static Table table_of(const Graph *g, Arena *tmp)
+static NodeTable table_of(const Graph *g, Arena *tmp)
 {
-	Table t = {.n = 64};
+	NodeTable t = {.n = 64};
 	size_t count = 0;
 
 	for (const Node *n = g->first; n; n = n->next)
@@ -142,7 +142,7 @@ static Table table_of(const Graph *g, Arena *tmp)
 }
 
 /* The node that does what N does, which is N where there was none. */
-static Node *first_of(Table *t, Node *n)
+static Node *first_of(NodeTable *t, Node *n)
 {
 	size_t at = hash_node(n) & (t->n - 1);
 
@@ -155,7 +155,7 @@ static Node *first_of(Table *t, Node *n)
 
 void cse_graph(Canon *c)
 {
-	Table t = table_of(c->g, c->tmp);
+	NodeTable t = table_of(c->g, c->tmp);
 
 	for (Node *n = c->g->first, *next, *same; n && canon_may(c); n = next) {
 		next = n->next;
@@ -172,7 +172,7 @@ void cse_graph(Canon *c)
 void cse_weights(Module *m)
 {
 	Arena *tmp = arena_new();
-	Table t = table_of(m->graph, tmp);
+	NodeTable t = table_of(m->graph, tmp);
 
 	for (Node *n = m->graph->first, *next, *same; n; n = next) {
 		next = n->next;

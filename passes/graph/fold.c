@@ -170,14 +170,14 @@ static bool fold_view(Canon *c, Node *n)
 
 /* ---- Contents ---- */
 
-typedef struct From {
+typedef struct FoldSource {
 	const Value *v;
 	bool yes;
-} From;
+} FoldSource;
 
 static void see_source(void *arg, Sym *s)
 {
-	From *f = arg;
+	FoldSource *f = arg;
 
 	f->yes = f->yes || s->src == f->v || (s->src && s->hi == DIM_INF && s->lo < 0) ||
 		 (s->def && sym_from_data(s));
@@ -213,7 +213,7 @@ static bool known_const(Canon *c, Node *n, Dim *const *d, int count)
 static bool is_plain_dim(Dim *d, const Value *v)
 {
 	enum { LONG = 60 };
-	From f = {v, false};
+	FoldSource f = {v, false};
 	StrBuf b = {0};
 	bool ok;
 

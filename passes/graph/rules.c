@@ -52,14 +52,14 @@ struct RuleSet {
 
 /* ---- Reading ---- */
 
-typedef struct Text {
+typedef struct RuleText {
 	Arena *arena;
 	const Rule *rule;
 	const char *p;
-} Text;
+} RuleText;
 
 /* A slip in the table: says where, since every run stops at it. */
-static void must(const Text *t, bool ok, const char *wants)
+static void must(const RuleText *t, bool ok, const char *wants)
 {
 	if (ok)
 		return;
@@ -69,14 +69,14 @@ static void must(const Text *t, bool ok, const char *wants)
 	abort();
 }
 
-static char peek(Text *t)
+static char peek(RuleText *t)
 {
 	while (*t->p == ' ')
 		t->p++;
 	return *t->p;
 }
 
-static bool take(Text *t, char c)
+static bool take(RuleText *t, char c)
 {
 	if (peek(t) != c)
 		return false;
@@ -84,7 +84,7 @@ static bool take(Text *t, char c)
 	return true;
 }
 
-static const char *read_name(Text *t)
+static const char *read_name(RuleText *t)
 {
 	const char *from = t->p;
 
@@ -94,7 +94,7 @@ static const char *read_name(Text *t)
 	return arena_strndup(t->arena, from, (size_t)(t->p - from));
 }
 
-static bool read_number(Text *t, double *v)
+static bool read_number(RuleText *t, double *v)
 {
 	char *end;
 
@@ -105,7 +105,7 @@ static bool read_number(Text *t, double *v)
 	return true;
 }
 
-static OpKind must_be_op(const Text *t, const char *name)
+static OpKind must_be_op(const RuleText *t, const char *name)
 {
 	const OpKind op = op_by_name(name);
 
@@ -113,7 +113,7 @@ static OpKind must_be_op(const Text *t, const char *name)
 	return op;
 }
 
-static Pat *read_pat(Text *t)
+static Pat *read_pat(RuleText *t)
 {
 	Pat *p = NEW(t->arena, Pat);
 
@@ -147,7 +147,7 @@ static Pat *read_pat(Text *t)
 	return p;
 }
 
-static Pat *read_side(Text *t, const char *text)
+static Pat *read_side(RuleText *t, const char *text)
 {
 	Pat *p;
 
@@ -159,20 +159,20 @@ static Pat *read_side(Text *t, const char *text)
 
 /* ---- Matching ---- */
 
-typedef struct Named {
+typedef struct BoundName {
 	const char *name;
 	Value *v;
-} Named;
+} BoundName;
 
-typedef struct Match {
-	Named name[MAX_NAMES]; /* values, and the results of labelled nodes */
+typedef struct RuleMatch {
+	BoundName name[MAX_NAMES]; /* values, and the results of labelled nodes */
 	int nnames;
 	Node *node[MAX_NODES]; /* all nodes of the left side, the root first */
 	int nnodes;
-} Match;
+} RuleMatch;
 
 /* The value called NAME; null where it is absent. */
-static Value *lookup(const Match *m, const char *name)
+static Value *lookup(const RuleMatch *m, const char *name)
 {
 	for (int i = 0; i < m->nnames; i++)
 		if (!strcmp(m->name[i].name, name))
@@ -180,19 +180,19 @@ static Value *lookup(const Match *m, const char *name)
 	return NULL;
 }
 
-static bool bind(Match *m, const char *name, Value *v)
+static bool bind(RuleMatch *m, const char *name, Value *v)
 {
 	for (int i = 0; i < m->nnames; i++)
 		if (!strcmp(m->name[i].name, name))
 			return m->name[i].v == v;
 	assert(m->nnames < MAX_NAMES);
-	m->name[m->nnames++] = (Named){name, v};
+	m->name[m->nnames++] = (BoundName){name, v};
 	return true;
 }
 
-static bool match(Match *m, const Pat *p, Value *v);
+static bool match(RuleMatch *m, const Pat *p, Value *v);
 
-static bool match_args(Match *m, const Pat *p, const Node *n, bool swapped)
+static bool match_args(RuleMatch *m, const Pat *p, const Node *n, bool swapped)
 {
 	for (int i = 0; i < p->nargs; i++) {
 		Value *v = i < n->nin ? node_in(n, swapped ? 1 - i : i) : NULL;
@@ -207,10 +207,10 @@ static bool match_args(Match *m, const Pat *p, const Node *n, bool swapped)
 	return true;
 }
 
-static bool match_op(Match *m, const Pat *p, Value *v)
+static bool match_op(RuleMatch *m, const Pat *p, Value *v)
 {
 	Node *n = v->def;
-	Match before;
+	RuleMatch before;
 	int nin = n ? n->nin : 0;
 
 	if (!n || (n->op != p->op && n->op != p->or) || v->index || n->regions.n)
@@ -231,7 +231,7 @@ static bool match_op(Match *m, const Pat *p, Value *v)
 	return nin == 2 && op_table[n->op]->commutative && match_args(m, p, n, true);
 }
 
-static bool match(Match *m, const Pat *p, Value *v)
+static bool match(RuleMatch *m, const Pat *p, Value *v)
 {
 	double x;
 
@@ -356,7 +356,7 @@ static const struct Condition *condition(const char *name)
 	return NULL;
 }
 
-static bool holds(Canon *c, const Pat *p, const Match *m)
+static bool holds(Canon *c, const Pat *p, const RuleMatch *m)
 {
 	Value *v[MAX_ARGS];
 
@@ -374,7 +374,7 @@ typedef struct Build {
 	Canon *c;
 	Value *(*value)(void *arg, const char *name);
 	void *arg;
-	const Match *m; /* null: the left side, for the test */
+	const RuleMatch *m; /* null: the left side, for the test */
 	Node *before;
 	unsigned pick; /* of the left side's alternatives, those that are still to be met */
 } Build;
@@ -554,7 +554,7 @@ static bool has_name(const Pat *p, const char *name)
 }
 
 /* The nodes and functions that right side P names are there. */
-static void must_know(Text *t, const Pat *lhs, Pat *p)
+static void must_know(RuleText *t, const Pat *lhs, Pat *p)
 {
 	if (p->kind == PAT_CALL && has_label(lhs, p->name))
 		p->kind = PAT_LIKE;
@@ -570,7 +570,7 @@ static void must_know(Text *t, const Pat *lhs, Pat *p)
 }
 
 /* P is a predicate that there is over something of the left side. */
-static void must_hold(Text *t, const Pat *lhs, const Pat *p)
+static void must_hold(RuleText *t, const Pat *lhs, const Pat *p)
 {
 	t->p = p->name ? p->name : "";
 	must(t, p->kind == PAT_CALL && condition(p->name), "a predicate of rules.c");
@@ -587,7 +587,7 @@ RuleSet *rules_read(Arena *a)
 	set->arena = a;
 	for (const Rule *r = rule_table; r->name; r++) {
 		Equation e = {.rule = r};
-		Text t = {a, r, r->lhs};
+		RuleText t = {a, r, r->lhs};
 
 		e.lhs = read_side(&t, r->lhs);
 		must(&t, e.lhs->kind == PAT_OP, "an operator as the left side");
@@ -613,7 +613,7 @@ static Value *bound_value(void *arg, const char *name)
 bool rule_apply(Canon *c, int at, Node *n)
 {
 	Equation *e = &c->rules->at.at[at];
-	Match m = {.nnames = 0};
+	RuleMatch m = {.nnames = 0};
 	Value *v;
 
 	if ((e->lhs->op != n->op && e->lhs->or != n->op) || n->nout < 1 || !n->out[0] ||

@@ -25,35 +25,35 @@ typedef struct Iters {
 } Iters;
 
 /* The product in hand. */
-typedef struct Product {
+typedef struct FactoredProduct {
 	Module *m;
 	Node *n;
 	Kernel *k;
 	Contraction c;
-	Factor a, b;
-} Product;
+	ByteFactor a, b;
+} FactoredProduct;
 
 /* ---- Kernels of sums ---- */
 
 /* One in the making: out[band] = sum over RED. Iterators of P's statement have copies. */
-typedef struct Sum {
-	const Product *p;
+typedef struct FactorSum {
+	const FactoredProduct *p;
 	Kernel *k;
 	Iter *from[2 * MAX_ITERS]; /* P's */
 	Expr *with[2 * MAX_ITERS];
 	int n;
 	Value *in[MAX_PARAMS];
 	int nin;
-} Sum;
+} FactorSum;
 
-static void sum_open(Sum *s, const Product *p, const char *what)
+static void sum_open(FactorSum *s, const FactoredProduct *p, const char *what)
 {
-	*s = (Sum){.p = p};
+	*s = (FactorSum){.p = p};
 	s->k = kernel_new(p->m->ctx, p->m->arena,
 			  arena_printf(p->m->arena, "%s_%s", p->k->name, what));
 }
 
-static Iter *sum_iter(Sum *s, Iter *of)
+static Iter *sum_iter(FactorSum *s, Iter *of)
 {
 	Iter *it = kernel_iter(s->k, of->name, of->extent);
 
@@ -62,14 +62,14 @@ static Iter *sum_iter(Sum *s, Iter *of)
 	return it;
 }
 
-static Expr *sum_import(Sum *s, Expr *e)
+static Expr *sum_import(FactorSum *s, Expr *e)
 {
 	return kernel_import_expr(s->k, s->p->k, e, s->from, s->with, s->n, s->p->n, s->in,
 				  &s->nin);
 }
 
 /* The kernel becomes a node: its result, of these dims. */
-static Value *sum_close(Sum *s, Iters *band, const Iters *red, int rank, Dim *const *dims,
+static Value *sum_close(FactorSum *s, Iters *band, const Iters *red, int rank, Dim *const *dims,
 			Expr *const *widx, Expr *val, Expr *guard)
 {
 	const Type *t = type_tensor(s->p->m->ctx, DT_I32, rank, dims);
@@ -100,14 +100,14 @@ static void add_iter(Iters *l, Iter *it)
 /* ---- Which iterators ---- */
 
 /* How one factor is summed. */
-typedef struct Plan {
-	Factor f;
+typedef struct FactorPlan {
+	ByteFactor f;
 	Iters band;               /* those that its sums depend on, point by point */
 	Places places[MAX_ITERS]; /* along others, on which the guard alone depends */
 	int nplaces;
 	Iters window; /* terms that differ from window to window: the guard's, and those beside a free iterator in an index */
 	Iters alike;  /* all other terms */
-} Plan;
+} FactorPlan;
 
 static bool beside(const Expr *load, const Iter *k, Iter *const *free, int n)
 {
@@ -117,11 +117,11 @@ static bool beside(const Expr *load, const Iter *k, Iter *const *free, int n)
 	return false;
 }
 
-static Plan plan(const Product *p, const Factor *f, Iter *const *free, int nfree)
+static FactorPlan plan(const FactoredProduct *p, const ByteFactor *f, Iter *const *free, int nfree)
 {
 	const Contraction *c = &p->c;
 	Expr *guard = c->s->guard;
-	Plan l = {.f = *f};
+	FactorPlan l = {.f = *f};
 
 	for (int i = 0; i < c->s->nband; i++) {
 		Iter *it = c->s->iter[i];
@@ -154,12 +154,12 @@ typedef struct Strip {
 	int rank;
 } Strip;
 
-static bool sum_strips(const Product *p, const Plan *l, Strip *out)
+static bool sum_strips(const FactoredProduct *p, const FactorPlan *l, Strip *out)
 {
 	Expr *load = l->f.byte, *idx[MAX_RANK], *widx[MAX_RANK];
 	Iters band = {.n = 0}, red = {.n = 0}, stay = {.n = 0};
 	Dim *dims[MAX_RANK];
-	Sum s;
+	FactorSum s;
 
 	*out = (Strip){.rank = 0};
 	if (!l->window.n || !l->alike.n || load->kind != EX_LOAD)
@@ -222,14 +222,14 @@ static Expr *times(ExprPool *p, Ctx *c, const Iters *l)
 }
 
 /* The dims of the sums of a factor. */
-typedef struct Table {
+typedef struct FactorTable {
 	Dim *dims[MAX_RANK];
 	Expr *at[MAX_RANK];   /* where the product reads them */
 	Expr *widx[MAX_RANK]; /* where they are written */
 	int rank;
-} Table;
+} FactorTable;
 
-static void add_dim(Table *t, Dim *d, Expr *at, Expr *widx)
+static void add_dim(FactorTable *t, Dim *d, Expr *at, Expr *widx)
 {
 	t->dims[t->rank] = d;
 	t->at[t->rank] = at;
@@ -237,7 +237,7 @@ static void add_dim(Table *t, Dim *d, Expr *at, Expr *widx)
 }
 
 /* Iterators of the band as the product's result has them, where all of an index of it is known. */
-static void add_band(const Plan *l, Sum *s, Table *t)
+static void add_band(const FactorPlan *l, FactorSum *s, FactorTable *t)
 {
 	const Stmt *of = s->p->c.s;
 	Iters done = {.n = 0};
@@ -266,7 +266,7 @@ static void add_band(const Plan *l, Sum *s, Table *t)
 	}
 }
 
-static Iter *sum_place(Sum *s, const Places *l)
+static Iter *sum_place(FactorSum *s, const Places *l)
 {
 	Iter *it = kernel_iter(s->k, l->it->name, l->n);
 
@@ -276,15 +276,15 @@ static Iter *sum_place(Sum *s, const Places *l)
 }
 
 /* The sums of L's factor, as an expression over the iterators of P's statement. */
-static Expr *sums(const Product *p, const Plan *l, const char *name)
+static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *name)
 {
 	ExprPool *pool = p->k->pool;
 	Iters band = {.n = 0}, red = {.n = 0};
 	Expr *val = l->f.byte, *zero = l->f.zero, *guard = p->c.s->guard;
-	Table t = {.rank = 0};
+	FactorTable t = {.rank = 0};
 	Strip strip;
 	Value *v;
-	Sum s;
+	FactorSum s;
 	const bool strips = sum_strips(p, l, &strip);
 
 	if (strips)
@@ -317,20 +317,20 @@ static Expr *sums(const Product *p, const Plan *l, const char *name)
 /* ---- The product ---- */
 
 /* The number of points is known, and less than LEAST. */
-static bool fewer(const Product *p, Iter *const *it, int n, int64_t least)
+static bool fewer(const FactoredProduct *p, Iter *const *it, int n, int64_t least)
 {
 	int64_t v;
 
 	return dim_is_const(iters_points(p->m->ctx, it, n), &v) && v < least;
 }
 
-static bool is_worth(const Product *p)
+static bool is_worth(const FactoredProduct *p)
 {
 	return !fewer(p, p->c.m, p->c.nm, GEMM_ROWS) && !fewer(p, p->c.n, p->c.nn, GEMM_ROWS);
 }
 
 /* The temporary of the products alone: like the result, where that has a dim for each iterator. */
-static Buf *products_buf(const Product *p, Expr **idx)
+static Buf *products_buf(const FactoredProduct *p, Expr **idx)
 {
 	const Stmt *s = p->c.s;
 	bool like = true;
@@ -376,7 +376,7 @@ static void put_behind(Kernel *k, Stmt *s, Buf *out, Expr *const *idx, Expr *val
 	k->stmts.at[at + 1] = map;
 }
 
-static bool without_zero_points(Product *p)
+static bool without_zero_points(FactoredProduct *p)
 {
 	const Contraction *c = &p->c;
 	ExprPool *pool = p->k->pool;
@@ -392,13 +392,13 @@ static bool without_zero_points(Product *p)
 	out = products_buf(p, idx);
 	val = ex_load(pool, out, idx, out->rank);
 	if (p->a.zero) {
-		const Plan l = plan(p, &p->b, c->n, c->nn);
+		const FactorPlan l = plan(p, &p->b, c->n, c->nn);
 
 		val = ex_op2(pool, IN_sub, val,
 			     ex_op2(pool, IN_mul, p->a.zero, sums(p, &l, "b_sums")));
 	}
 	if (p->b.zero) {
-		const Plan l = plan(p, &(Factor){p->a.byte, NULL}, c->m, c->nm);
+		const FactorPlan l = plan(p, &(ByteFactor){p->a.byte, NULL}, c->m, c->nm);
 
 		val = ex_op2(pool, IN_sub, val,
 			     ex_op2(pool, IN_mul, p->b.zero, sums(p, &l, "a_sums")));
@@ -411,7 +411,7 @@ static bool without_zero_points(Product *p)
 static bool rewrite_product(Module *m, Node *n)
 {
 	enum { MORE = 6 }; /* operands */
-	Product p = {.m = m, .n = n, .k = node_kernel(n)};
+	FactoredProduct p = {.m = m, .n = n, .k = node_kernel(n)};
 	bool done;
 
 	for (int i = 0; i < p.k->bufs.n; i++)

@@ -6,13 +6,13 @@
 #include "passes/kernel/contraction.h"
 
 /* byte - zero: an i32. BYTE is of a type of 8 bits; ZERO is the same for all terms of a sum, null: 0. */
-typedef struct Factor {
+typedef struct ByteFactor {
 	Expr *byte, *zero;
-} Factor;
+} ByteFactor;
 
 /* Factor E of N's contraction *C, its first statement, as that; N gets the operands that it reads (passes/kernel/narrow.c). False where
  * it is none, or cannot be told; then operands may be left that nothing reads. */
-bool narrow_factor(Node *n, const Contraction *c, Expr *e, Factor *out);
+bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out);
 
 /* Points along IT by what a guard leaves out of the sum of each: so many first ones, so many last ones, and those between, from
  * which it leaves nothing out; of few points some places have none. */

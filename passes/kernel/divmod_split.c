@@ -110,14 +110,14 @@ static Expr *sum_of_digits(Digits *d)
 	return ex_add(p, ex_mul(p, ex_iter(p, d->hi), ex_dim(p, d->extent)), ex_iter(p, d->lo));
 }
 
-typedef struct Along {
+typedef struct IterValue {
 	const Iter *it;
 	Expr *is;
-} Along;
+} IterValue;
 
 static Expr *digits_for(void *arg, Expr *e)
 {
-	const Along *a = arg;
+	const IterValue *a = arg;
 
 	return e->kind == EX_ITER && e->iter == a->it ? a->is : NULL;
 }
@@ -127,11 +127,11 @@ static void split_iter(Digits *d, Stmt *s, Iter *it)
 {
 	Dim *many = dim_floordiv(d->k->ctx, it->extent, d->extent);
 	int at = 0;
-	Along a;
+	IterValue a;
 
 	d->hi = kernel_iter(d->k, arena_printf(d->k->arena, "%s_hi", it->name), many);
 	d->lo = kernel_iter(d->k, arena_printf(d->k->arena, "%s_lo", it->name), d->extent);
-	a = (Along){it, sum_of_digits(d)};
+	a = (IterValue){it, sum_of_digits(d)};
 	stmt_rewrite(d->k, s, digits_for, &a);
 	while (s->iter[at] != it)
 		at++;

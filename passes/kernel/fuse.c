@@ -135,14 +135,14 @@ static Buf *copy_buf(Kernel *k, const Buf *b, BufKind kind, int param)
 	return c;
 }
 
-typedef struct Merged {
+typedef struct FusedKernel {
 	Kernel *k;
 	Value *in[MAX_PARAMS], *out[MAX_PARAMS];
 	int nin, nout;
-	bool dear; /* it costs too much, or is too large */
-} Merged;
+	bool over_budget; /* it costs too much, or is too large */
+} FusedKernel;
 
-static Buf *param_in(Merged *g, const Buf *b, Value *v)
+static Buf *param_in(FusedKernel *g, const Buf *b, Value *v)
 {
 	for (int i = 0; i < g->k->bufs.n; i++) {
 		Buf *o = g->k->bufs.at[i];
@@ -156,7 +156,7 @@ static Buf *param_in(Merged *g, const Buf *b, Value *v)
 
 /* The kernel of P then C. Results of P that only C reads become temporaries. KEEP: P stays a node of its
  * own, and the copy is C's alone. */
-static bool build(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
+static bool build(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
 	Buf **map = NEW_ARRAY(f->tmp, pk->bufs.n + ck->bufs.n + 2, Buf *);
@@ -165,7 +165,7 @@ static bool build(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS ||
 	    p->locs.n + c->locs.n > MAX_NODES)
 		return false;
-	*g = (Merged){.k = kernel_new(f->m->ctx, f->tmp, ck->name)};
+	*g = (FusedKernel){.k = kernel_new(f->m->ctx, f->tmp, ck->name)};
 	for (int i = 0; i < pk->bufs.n; i++) {
 		Buf *b = pk->bufs.at[i];
 
@@ -209,7 +209,7 @@ static bool build(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
 	return g->k->stmts.n <= MAX_STMTS && g->nin + g->nout <= MAX_FUSED_PARAMS;
 }
 
-static void unused_params(Merged *g)
+static void unused_params(FusedKernel *g)
 {
 	Value *in[MAX_PARAMS];
 	int n = 0;
@@ -244,7 +244,7 @@ static void swallow(Fuse *f, Node *p)
 	node_remove(p);
 }
 
-static Node *replace(Fuse *f, Node *p, Node *c, bool keep, Merged *g)
+static Node *replace(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 {
 	Graph *graph = f->m->graph;
 	Node *n;
@@ -336,7 +336,7 @@ static void count_part(void *arg, Expr *e)
 }
 
 /* Cost bounds what a point computes, parts what a compile handles: an endless chain of cheap maps is cut. */
-static bool too_dear(Merged *g)
+static bool costs_too_much(FusedKernel *g)
 {
 	const Kernel *k = g->k;
 	int c = 0, parts = 0;
@@ -345,8 +345,8 @@ static bool too_dear(Merged *g)
 		c += expr_cost(k->stmts.at[i]->val[0]);
 		ex_walk(k->stmts.at[i]->val[0], count_part, &parts);
 	}
-	g->dear = c > MAX_COST || parts > MAX_PARTS;
-	return g->dear;
+	g->over_budget = c > MAX_COST || parts > MAX_PARTS;
+	return g->over_budget;
 }
 
 static bool can_fault(Kernel *k)
@@ -366,7 +366,7 @@ static bool can_fault(Kernel *k)
 }
 
 /* Whether P and C may and should be one kernel; the kernel in *G. A kernel reports faults under one name. */
-static bool try_merge(Fuse *f, Node *p, Node *c, Merged *g)
+static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
 	KernelClass kp = kernel_class(pk), kc = kernel_class(ck);
@@ -381,13 +381,13 @@ static bool try_merge(Fuse *f, Node *p, Node *c, Merged *g)
 		if (!build(f, p, c, false, g))
 			return false;
 		kernel_inline(g->k);
-		return kernel_class(g->k) == KC_CONTRACTION && !too_dear(g);
+		return kernel_class(g->k) == KC_CONTRACTION && !costs_too_much(g);
 	}
 	if (!build(f, p, c, false, g))
 		return false;
 	before = g->k->stmts.n;
 	kernel_inline(g->k);
-	if (too_dear(g))
+	if (costs_too_much(g))
 		return false;
 	if (kc == KC_CONTRACTION) /* all of P must have vanished into the operands */
 		return kp == KC_MAP && g->k->stmts.n == ck->stmts.n &&
@@ -407,17 +407,17 @@ static bool is_free_map(Node *p)
 	       inline_is_free(k->stmts.at[0]) && !expr_can_fault(k->stmts.at[0]->val[0]);
 }
 
-static bool try_copy(Fuse *f, Node *p, Node *c, Merged *g)
+static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	KernelClass kc = kernel_class(node_kernel(c));
 	int n = node_kernel(c)->stmts.n;
 
 	/* Where C alone reads P, the copy would be what was just found too dear. */
-	if ((g->dear && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER ||
+	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER ||
 	    !build(f, p, c, true, g))
 		return false;
 	kernel_inline(g->k);
-	return g->k->stmts.n == n && kernel_class(g->k) == kc && !too_dear(g);
+	return g->k->stmts.n == n && kernel_class(g->k) == kc && !costs_too_much(g);
 }
 
 /* A BitCast reads or writes elements as another type of their width: its loads are not its operand's values. */
@@ -448,12 +448,12 @@ static bool is_dead(const Node *n)
 /* C with producer P in it, or null. */
 static Node *merge(Fuse *f, Node *p, Node *c)
 {
-	Merged *g;
+	FusedKernel *g;
 	bool keep;
 	Node *n = NULL;
 
 	f->tmp = arena_new();
-	g = NEW(f->tmp, Merged);
+	g = NEW(f->tmp, FusedKernel);
 	keep = !try_merge(f, p, c, g);
 	if (!keep || try_copy(f, p, c, g)) {
 		n = replace(f, p, c, keep, g);

@@ -19,12 +19,12 @@ enum {
 	WIDEST = GPU_VECTOR / 2 /* elements of 16 bits in one access */
 };
 
-typedef struct Parts {
+typedef struct HoistedLoad {
 	Kernel *k;
 	Stmt *s;
 	bool banded[MAX_ITERS]; /* by S's iterators: of the band */
 	Expr *load;             /* what is fetched; null: nothing is */
-} Parts;
+} HoistedLoad;
 
 static bool has_index(const Expr *load, const Iter *it)
 {
@@ -37,7 +37,7 @@ static bool has_index(const Expr *load, const Iter *it)
 /* LOAD, which each point makes, is the same for all points of the row that differ in the last iterators alone. */
 static void find_part(void *arg, Expr *load)
 {
-	Parts *x = arg;
+	HoistedLoad *x = arg;
 	const Stmt *s = x->s;
 	int64_t parts = 1, n, inner = 1;
 
@@ -68,7 +68,7 @@ static Expr *from_temp(void *arg, Expr *e)
 }
 
 /* The statement that fetches the element, before statement AT; that reads it where it is. */
-static void fetch(Parts *x, int at)
+static void fetch(HoistedLoad *x, int at)
 {
 	Kernel *k = x->k;
 	const Buf *from = x->load->load.buf;
@@ -103,7 +103,7 @@ static void fetch(Parts *x, int at)
 /* One element that statement AT reads for many points; false where there is none. */
 static bool fetch_one(Kernel *k, const Band *band, int at)
 {
-	Parts x = {.k = k, .s = k->stmts.at[at]};
+	HoistedLoad x = {.k = k, .s = k->stmts.at[at]};
 	const Stmt *s = x.s;
 
 	if (!stmt_is_map(s) || s->guard || s->niters == band->n || s->nwidx != s->out[0]->rank ||

@@ -75,13 +75,13 @@ bool inline_is_free(const Stmt *s)
 }
 
 /* The statements of a kernel, and which buffers each reads. */
-typedef struct Reads {
+typedef struct BufReads {
 	Kernel *k;
 	Arena *tmp;
 	bool **of; /* [statement][Buf.id] */
-} Reads;
+} BufReads;
 
-static void find_reads(Reads *r, int at)
+static void find_reads(BufReads *r, int at)
 {
 	Stmt *s = r->k->stmts.at[at];
 
@@ -91,7 +91,7 @@ static void find_reads(Reads *r, int at)
 		r->of[at][s->out[i]->id] = true;
 }
 
-static void remove_stmt(Reads *r, int at)
+static void remove_stmt(BufReads *r, int at)
 {
 	Kernel *k = r->k;
 
@@ -102,7 +102,7 @@ static void remove_stmt(Reads *r, int at)
 }
 
 /* In a contraction every element of an operand is packed about once, though many points read it. */
-static bool worth(const Reads *r, Stmt *def, Buf *t)
+static bool worth(const BufReads *r, Stmt *def, Buf *t)
 {
 	Kernel *k = r->k;
 	int cost = expr_cost(def->val[0]);
@@ -126,7 +126,7 @@ static bool worth(const Reads *r, Stmt *def, Buf *t)
 }
 
 /* Nothing between the map and its readers may change what the map reads. */
-static bool reads_written_later(const Reads *r, int at)
+static bool reads_written_later(const BufReads *r, int at)
 {
 	for (int i = at + 1; i < r->k->stmts.n; i++)
 		for (int j = 0; j < r->k->stmts.at[i]->nout; j++)
@@ -145,7 +145,7 @@ static bool written_once(const Kernel *k, const Buf *t)
 }
 
 /* Of statement AT R knows what it reads. */
-static bool may_inline(const Reads *r, int at)
+static bool may_inline(const BufReads *r, int at)
 {
 	const Stmt *s = r->k->stmts.at[at];
 
@@ -156,7 +156,7 @@ static bool may_inline(const Reads *r, int at)
 bool inline_may(Kernel *k, int at)
 {
 	Arena *tmp = arena_new();
-	Reads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
+	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
 	bool ok;
 
 	find_reads(&r, at);
@@ -168,7 +168,7 @@ bool inline_may(Kernel *k, int at)
 bool kernel_inline(Kernel *k)
 {
 	Arena *tmp = arena_new();
-	Reads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
+	BufReads r = {k, tmp, NEW_ARRAY(tmp, k->stmts.n + 1, bool *)};
 	bool any = false;
 
 	for (int i = 0; i < k->bufs.n; i++)

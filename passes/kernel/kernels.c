@@ -461,14 +461,14 @@ bool expr_digits(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
 
 /* ---- From kernel to kernel ---- */
 
-typedef struct Import {
+typedef struct BufMap {
 	Kernel *k;
 	Buf **map;
-} Import;
+} BufMap;
 
 static Expr *import_load(void *arg, Expr *e)
 {
-	Import *im = arg;
+	BufMap *im = arg;
 
 	return e->kind == EX_LOAD
 		       ? ex_load(im->k->pool, im->map[e->load.buf->id], e->load.idx, e->load.nidx)
@@ -489,7 +489,7 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 			 int n, const Node *node, Value **in, int *nin)
 {
 	Mark m = {NEW_ARRAY(k->arena, from->bufs.n + 1, bool)};
-	Import im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
+	BufMap im = {k, NEW_ARRAY(k->arena, from->bufs.n + 1, Buf *)};
 
 	ex_walk(e, mark_buf, &m);
 	for (int i = 0; i < from->bufs.n; i++) {

@@ -167,7 +167,7 @@ static bool is_byte(const Expr *e)
 	return t == DT_I8 || t == DT_U8;
 }
 
-static bool narrow_load(Node *n, Expr *e, Factor *out)
+static bool narrow_load(Node *n, Expr *e, ByteFactor *out)
 {
 	Kernel *k = node_kernel(n);
 	const Value *v = e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param) : NULL;
@@ -187,7 +187,7 @@ static bool narrow_load(Node *n, Expr *e, Factor *out)
 }
 
 /* E less OUT's zero point, which is there already. */
-static bool narrow(Node *n, const Contraction *c, Expr *e, Factor *out)
+static bool narrow(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 {
 	ExprPool *p = node_kernel(n)->pool;
 
@@ -214,11 +214,11 @@ static bool narrow(Node *n, const Contraction *c, Expr *e, Factor *out)
 	return false;
 }
 
-bool narrow_factor(Node *n, const Contraction *c, Expr *e, Factor *out)
+bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 {
 	Through t = {n, true};
 
-	*out = (Factor){NULL, NULL};
+	*out = (ByteFactor){NULL, NULL};
 	for (int i = 0; i < MAX_CHAIN && t.found; i++) {
 		t.found = false;
 		e = ex_rewrite(node_kernel(n)->pool, e, see_through, &t);

@@ -11,7 +11,7 @@
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
-typedef struct Placing {
+typedef struct HostPlacing {
 	Module *m;
 	Arena *tmp;
 	/* By Value.id, of the values that were there before. */
@@ -20,7 +20,7 @@ typedef struct Placing {
 	Value **host; /* what the host has for it */
 	/* By Node.id, likewise: who runs it. */
 	bool *on_host, *on_device;
-} Placing;
+} HostPlacing;
 
 static bool small(const Value *v)
 {
@@ -49,7 +49,7 @@ static bool could_run(const Node *n)
 }
 
 /* How many operands of N the host lacks; the last of them. */
-static int lacking(const Placing *p, const Node *n, Value **which)
+static int lacking(const HostPlacing *p, const Node *n, Value **which)
 {
 	int count = 0;
 
@@ -65,7 +65,7 @@ static int lacking(const Placing *p, const Node *n, Value **which)
 }
 
 /* The host runs N. */
-static void host_has(Placing *p, const Node *n)
+static void host_has(HostPlacing *p, const Node *n)
 {
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i]) {
@@ -75,7 +75,7 @@ static void host_has(Placing *p, const Node *n)
 }
 
 /* The host must have V. Back along what it could compute of one operand alone, to where it has that or copies it. */
-static void obtain(Placing *p, Value *v)
+static void obtain(HostPlacing *p, Value *v)
 {
 	VEC(Node *) way = {0};
 
@@ -95,7 +95,7 @@ static void obtain(Placing *p, Value *v)
 		host_has(p, way.at[--way.n]);
 }
 
-static void find_values(Placing *p)
+static void find_values(HostPlacing *p)
 {
 	Graph *g = p->m->graph;
 	Value *none;
@@ -129,17 +129,17 @@ static bool is_result(const Value *v)
 	return false;
 }
 
-static bool wanted_on_host(const Placing *p, const Value *v)
+static bool wanted_on_host(const HostPlacing *p, const Value *v)
 {
 	return v->syms || used_by(v, p->on_host);
 }
 
-static bool wanted_on_device(const Placing *p, const Value *v)
+static bool wanted_on_device(const HostPlacing *p, const Value *v)
 {
 	return p->copied[v->id] || is_result(v) || used_by(v, p->on_device);
 }
 
-static void find_nodes(Placing *p)
+static void find_nodes(HostPlacing *p)
 {
 	for (Node *n = p->m->graph->last; n; n = n->prev) {
 		bool host = false, device = false;
@@ -156,7 +156,7 @@ static void find_nodes(Placing *p)
 }
 
 /* Inputs and constants lie where they are read. */
-static void place_source(Placing *p, Value *v)
+static void place_source(HostPlacing *p, Value *v)
 {
 	p->host[v->id] = v;
 	if (wanted_on_host(p, v))
@@ -164,7 +164,7 @@ static void place_source(Placing *p, Value *v)
 }
 
 /* The host's constants come before all that may read them. */
-static void place_sources(Placing *p)
+static void place_sources(HostPlacing *p)
 {
 	const Graph *g = p->m->graph;
 	Node *first = NULL, *next;
@@ -186,7 +186,7 @@ static void place_sources(Placing *p)
 /* ---- The graph ---- */
 
 /* The host has NOW for WAS; sizes are read from it. */
-static void stands_for(Placing *p, Value *was, Value *now)
+static void stands_for(HostPlacing *p, Value *was, Value *now)
 {
 	now->type = was->type;
 	now->name = was->name;
@@ -196,7 +196,7 @@ static void stands_for(Placing *p, Value *was, Value *now)
 		sym_read_from(was->syms, now);
 }
 
-static Node *twin(Placing *p, Node *n)
+static Node *twin(HostPlacing *p, Node *n)
 {
 	Value *none[MAX_PARAMS] = {NULL};
 	Node *t = node_new(n->graph, n->op, none, n->nin, n->nout, n);
@@ -208,7 +208,7 @@ static Node *twin(Placing *p, Node *n)
 }
 
 /* N, or its twin where the GPU runs it too, goes to the host; before AT, where that is known. */
-static void to_host(Placing *p, Node *n, Node *at)
+static void to_host(HostPlacing *p, Node *n, Node *at)
 {
 	Node *h = p->on_device[n->id] ? twin(p, n) : n;
 
@@ -223,7 +223,7 @@ static void to_host(Placing *p, Node *n, Node *at)
 		node_move(h, at);
 }
 
-static bool copy(Placing *p, Value *v)
+static bool copy(HostPlacing *p, Value *v)
 {
 	Node *n = node_new(v->def->graph, OP_Copy, &v, 1, 1, v->def->next);
 
@@ -235,7 +235,7 @@ static bool copy(Placing *p, Value *v)
 }
 
 /* What depends on no Copy runs before the GPU's first node. */
-static bool rewrite(Placing *p)
+static bool rewrite(HostPlacing *p)
 {
 	Node *at = NULL;
 	bool ok = true, copies = false;
@@ -260,7 +260,7 @@ static bool rewrite(Placing *p)
 bool pass_place(Module *m)
 {
 	Graph *g = m->graph;
-	Placing p = {.m = m};
+	HostPlacing p = {.m = m};
 	bool ok;
 
 	p.tmp = arena_new();

@@ -41,17 +41,17 @@ static bool keeps_apart(const Stmt *s, int d)
 }
 
 /* An update and its place, but for what keeps points apart. */
-typedef struct Order {
+typedef struct ScatterUpdate {
 	Iter *it[MAX_ITERS];
 	Expr *at[MAX_RANK];
 	Dim *dims[MAX_RANK];
 	const Iter *apart[MAX_RANK];
 	int n, rank, napart;
-} Order;
+} ScatterUpdate;
 
-static Order order_of(const Stmt *s)
+static ScatterUpdate order_of(const Stmt *s)
 {
-	Order o = {.n = 0};
+	ScatterUpdate o = {.n = 0};
 
 	for (int d = 0; d < s->nwidx; d++) {
 		if (keeps_apart(s, d)) {
@@ -73,7 +73,7 @@ static Order order_of(const Stmt *s)
 }
 
 /* GUARD, and there are points that are kept apart. */
-static Expr *where_any(Kernel *k, const Order *o, Expr *guard)
+static Expr *where_any(Kernel *k, const ScatterUpdate *o, Expr *guard)
 {
 	Dim *zero = dim_const(k->ctx, 0);
 	Expr *any = NULL;
@@ -90,7 +90,7 @@ static Expr *where_any(Kernel *k, const Order *o, Expr *guard)
 }
 
 /* The update's number among all, in the order of their points. */
-static Expr *number_of(Kernel *k, const Order *o, CType t)
+static Expr *number_of(Kernel *k, const ScatterUpdate *o, CType t)
 {
 	Expr *at = ex_int(k->pool, CT_I64, 0);
 
@@ -122,7 +122,7 @@ static Expr *made_before(Scatters *x, const Stmt *s)
 static void last_wins(Scatters *x, Stmt *s)
 {
 	Kernel *k = x->k;
-	const Order o = order_of(s);
+	const ScatterUpdate o = order_of(s);
 	int64_t least, most;
 	Iter *it[MAX_RANK];
 	Stmt *all = NEW(k->arena, Stmt), *none, *last;

@@ -315,19 +315,20 @@ static void lay_out(Choice *c, Node *n)
 
 /* ---- Constants that a statement reads along its innermost axis ---- */
 
-typedef struct Turn {
+typedef struct Permutation {
 	Module *m;
 	Node *n;
 	Kernel *k;
 	const Iter *it; /* along which the statement writes */
-} Turn;
+} Permutation;
 
 static Value *turned_value(Module *m, Node *n, Value *v, int last)
 {
 	Kernel *k = kernel_new(m->ctx, m->arena,
 			       arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
 	const Type *t = turned(m->ctx, v->type, last);
-	Buf *in = kernel_buf(k, BUF_IN, "x", v->type), *out = kernel_buf(k, BUF_OUT, "transposed", t);
+	Buf *in = kernel_buf(k, BUF_IN, "x", v->type),
+	    *out = kernel_buf(k, BUF_OUT, "transposed", t);
 	Iter *it[MAX_RANK];
 	Node *kn;
 
@@ -343,7 +344,7 @@ static Value *turned_value(Module *m, Node *n, Value *v, int last)
 
 static void turn_load(void *arg, Stmt *s, Expr *load)
 {
-	Turn *t = arg;
+	Permutation *t = arg;
 	Buf *b = load->load.buf;
 	Value *v = b->kind == BUF_IN ? node_in(t->n, b->param) : NULL;
 	int along = -1;
@@ -376,14 +377,14 @@ static const Iter *written_along(const Stmt *s)
 	return s->widx[last]->iter;
 }
 
-typedef struct Runs {
-	Turn *t;
+typedef struct UnitStrides {
+	Permutation *t;
 	int hits[MAX_ITERS];
-} Runs;
+} UnitStrides;
 
 static void count_run(void *arg, Stmt *s, Expr *load)
 {
-	Runs *r = arg;
+	UnitStrides *r = arg;
 	const Buf *b = load->load.buf;
 	const Value *v = b->kind == BUF_IN ? node_in(r->t->n, b->param) : NULL;
 	Affine a;
@@ -396,9 +397,9 @@ static void count_run(void *arg, Stmt *s, Expr *load)
 }
 
 /* On a GPU a thread has a point, and neighbouring threads those along which S reads its operands, if there is such. */
-static const Iter *read_along(Turn *t, Stmt *s)
+static const Iter *read_along(Permutation *t, Stmt *s)
 {
-	Runs r = {.t = t};
+	UnitStrides r = {.t = t};
 	int best = 0;
 
 	stmt_loads(s, count_run, &r);
@@ -413,7 +414,7 @@ static void turn_constants(Module *m, Node *n)
 
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
-		Turn t = {m, n, k, NULL};
+		Permutation t = {m, n, k, NULL};
 
 		t.it = module_on_gpu(m) ? read_along(&t, s) : written_along(s);
 		if (t.it)

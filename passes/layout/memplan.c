@@ -21,7 +21,7 @@ typedef struct Slots {
 	VEC(bool) joins;
 } Slots;
 
-typedef struct Plan {
+typedef struct MemPlanner {
 	Module *m;
 	MemPlan *p;
 	Slots device, host;
@@ -30,7 +30,7 @@ typedef struct Plan {
 	Value **dying; /* by position: a base whose last use is there; */
 	Value **next;  /* by Value.id: the next such base */
 	bool *left;    /* by Value.id: its slot went to the value that was written over it */
-} Plan;
+} MemPlanner;
 
 Value *value_base(Value *v)
 {
@@ -73,14 +73,14 @@ Dim *memplan_size(Module *m, Dim *size)
 	return b.ok && dim_prove_le(m->ctx, size, most) ? most : NULL;
 }
 
-static void use(Plan *p, Value *v, int at)
+static void use(MemPlanner *p, Value *v, int at)
 {
 	v = value_base(v);
 	if (p->p->last[v->id] < at)
 		p->p->last[v->id] = at;
 }
 
-static void lifetimes(Plan *p)
+static void lifetimes(MemPlanner *p)
 {
 	Graph *g = p->m->graph;
 	int at = 0;
@@ -104,7 +104,7 @@ static void lifetimes(Plan *p)
 			}
 }
 
-static int new_slot(Plan *p, Slots *s, Dim *size, bool joins)
+static int new_slot(MemPlanner *p, Slots *s, Dim *size, bool joins)
 {
 	vec_push(p->m->arena, s->sizes, size);
 	vec_push(p->m->arena, &s->free, false);
@@ -113,7 +113,7 @@ static int new_slot(Plan *p, Slots *s, Dim *size, bool joins)
 }
 
 /* JOINS: rather than a new one it takes a slot that was made for such, whichever is larger. */
-static int take_slot(Plan *p, Slots *s, Dim *size, bool joins)
+static int take_slot(MemPlanner *p, Slots *s, Dim *size, bool joins)
 {
 	Ctx *c = p->m->ctx;
 	int best = -1, grow = -1, join = -1;
@@ -144,7 +144,7 @@ static int take_slot(Plan *p, Slots *s, Dim *size, bool joins)
 }
 
 /* Room for BYTES that node N writes; JOINS as of take_slot. */
-static Place place_bytes(Plan *p, const Node *n, Dim *bytes, bool joins)
+static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes, bool joins)
 {
 	Dim *size = memplan_size(p->m, bytes);
 	Slots *s = node_on_host(n) ? &p->host : &p->device;
@@ -154,7 +154,7 @@ static Place place_bytes(Plan *p, const Node *n, Dim *bytes, bool joins)
 	return (Place){s->kind, take_slot(p, s, size, joins), 0, size};
 }
 
-static void give_back(Plan *p, const Place *pl)
+static void give_back(MemPlanner *p, const Place *pl)
 {
 	if (pl->kind == PLACE_SLOT)
 		p->device.free.at[pl->at] = true;
@@ -201,7 +201,7 @@ static bool in_place_ok(Node *n, int k)
 	return p.ok;
 }
 
-static bool try_in_place(Plan *p, Node *n, Value *out)
+static bool try_in_place(MemPlanner *p, Node *n, Value *out)
 {
 	for (int i = 0; i < n->nin; i++) {
 		Value *v = node_in(n, i), *b = v ? value_base(v) : NULL;
@@ -260,7 +260,7 @@ static bool size_known_at(const Value *view, const Value *of)
 }
 
 /* The outputs whose memory values are: their own, or that of a view of all of them. */
-static void find_outputs(Plan *p)
+static void find_outputs(MemPlanner *p)
 {
 	Graph *g = p->m->graph;
 
@@ -274,7 +274,7 @@ static void find_outputs(Plan *p)
 			p->output[node_in(n, 0)->id] = p->output[n->out[0]->id];
 }
 
-static void weights_place(Plan *p, Value *v)
+static void weights_place(MemPlanner *p, Value *v)
 {
 	Place *pl = &p->p->value[v->id];
 	int64_t n, bits = dtype_info[v->type->dtype].bits, bytes;
@@ -295,7 +295,7 @@ static bool reads_weights(Module *m, const Node *n)
 }
 
 /* Constants and what constants alone give are in the weights where something else reads them, be it a size. */
-static void place_weights(Plan *p)
+static void place_weights(MemPlanner *p)
 {
 	Graph *g = p->m->graph;
 
@@ -314,7 +314,7 @@ static void place_weights(Plan *p)
 }
 
 /* What inputs are in runs that give none: behind the weights, for the host alone reads it. */
-static void place_presets(Plan *p)
+static void place_presets(MemPlanner *p)
 {
 	const Graph *g = p->m->graph;
 
@@ -336,7 +336,7 @@ static void place_presets(Plan *p)
 
 /* B of schedule S is no larger than in runs for which S is. Variants have theirs in one slot, though none of their sizes is
  * the largest for all dims. */
-static Place place_temp(Plan *p, const Node *n, const Schedule *s, const Buf *b)
+static Place place_temp(MemPlanner *p, const Node *n, const Schedule *s, const Buf *b)
 {
 	Ctx *c = p->m->ctx;
 	Dim *bytes = dim_const(c, (dtype_info[b->dtype].bits + 7) / 8), *each, *cap;
@@ -358,7 +358,7 @@ static Place place_temp(Plan *p, const Node *n, const Schedule *s, const Buf *b)
 	return place_bytes(p, n, bytes, joins);
 }
 
-static void give_back_all(Plan *p, const Place *pl, int n)
+static void give_back_all(MemPlanner *p, const Place *pl, int n)
 {
 	for (int i = 0; i < n; i++)
 		give_back(p, &pl[i]);
@@ -366,7 +366,7 @@ static void give_back_all(Plan *p, const Place *pl, int n)
 
 /* Temporaries of N on target T. Variants may have the same slots, as one of them runs; the last one has its own until
  * all targets have theirs. How many those are, and in *LAST the first. */
-static int place_temps(Plan *p, const Node *n, int t, Place **last)
+static int place_temps(MemPlanner *p, const Node *n, int t, Place **last)
 {
 	const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
 	int all = 0;
@@ -387,14 +387,14 @@ static int place_temps(Plan *p, const Node *n, int t, Place **last)
 }
 
 /* Values whose last use was here give their slots back. */
-static void release_dead(Plan *p, int at)
+static void release_dead(MemPlanner *p, int at)
 {
 	for (Value *v = p->dying[at]; v; v = p->next[v->id])
 		if (!p->left[v->id])
 			give_back(p, &p->p->value[v->id]);
 }
 
-static void place_results(Plan *p, Node *n)
+static void place_results(MemPlanner *p, Node *n)
 {
 	for (int i = 0; i < n->nout; i++) {
 		Value *v = n->out[i];
@@ -414,7 +414,7 @@ static void place_results(Plan *p, Node *n)
 bool pass_memplan(Module *m)
 {
 	Graph *g = m->graph;
-	Plan p = {.m = m, .p = NEW(m->arena, MemPlan)};
+	MemPlanner p = {.m = m, .p = NEW(m->arena, MemPlan)};
 	int at = 0;
 
 	m->mem = p.p;

@@ -2,14 +2,14 @@
 /* The memory plan as text, for --dump-ir=memplan: slots, and where each value is, from its node to its last reader. */
 #include "passes/module.h"
 
-typedef struct Printer {
+typedef struct MemPlanPrinter {
 	StrBuf *b;
 	const Module *m;
 	const char **label; /* by Value.id */
 	const char **node;  /* by position: the label of its first result */
-} Printer;
+} MemPlanPrinter;
 
-static void put_place(Printer *p, const Place *at)
+static void put_place(MemPlanPrinter *p, const Place *at)
 {
 	switch (at->kind) {
 	case PLACE_NONE: strbuf_puts(p->b, "not stored"); return;
@@ -25,7 +25,7 @@ static void put_place(Printer *p, const Place *at)
 	strbuf_puts(p->b, " bytes");
 }
 
-static void put_value(Printer *p, const Value *v)
+static void put_value(MemPlanPrinter *p, const Value *v)
 {
 	const MemPlan *mem = p->m->mem;
 	const Value *base = value_base((Value *)(uintptr_t)v);
@@ -44,7 +44,7 @@ static void put_value(Printer *p, const Value *v)
 	strbuf_puts(p->b, "\n");
 }
 
-static void put_temps(Printer *p, const Node *n)
+static void put_temps(MemPlanPrinter *p, const Node *n)
 {
 	for (int t = 0; t < p->m->ntargets; t++) {
 		const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
@@ -71,7 +71,8 @@ void memplan_print(StrBuf *b, const Module *m)
 {
 	Arena *tmp = arena_new();
 	const Graph *g = m->graph;
-	Printer p = {b, m, graph_labels(g, tmp), NEW_ARRAY(tmp, g->nnodes + 1, const char *)};
+	MemPlanPrinter p = {b, m, graph_labels(g, tmp),
+			    NEW_ARRAY(tmp, g->nnodes + 1, const char *)};
 	int at = 0;
 
 	for (const Node *n = g->first; n; n = n->next)

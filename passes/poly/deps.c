@@ -4,7 +4,7 @@
 
 /* ---- Accesses ---- */
 
-typedef enum Side { READS, WRITES } Side;
+typedef enum DepSide { READS, WRITES } DepSide;
 
 static void find_load(void *arg, Expr *e)
 {
@@ -20,16 +20,16 @@ static bool has_load(Expr *e)
 }
 
 /* One access of a statement, over the first N of its coordinates. */
-typedef struct Access {
+typedef struct StmtAccess {
 	Stmt *s;
 	int n;
 	Expr *const *idx;
 	int nidx;
 	bool guarded;
-} Access;
+} StmtAccess;
 
 /* The dims of access A that run by the digits of its coordinate C, in DIM[digit]; false where not all have one. */
-static bool digit_dims(const Poly *p, const Access *a, int c, int *dim)
+static bool digit_dims(const Poly *p, const StmtAccess *a, int c, int *dim)
 {
 	const Coords *co = &p->coords[a->s->id];
 
@@ -47,7 +47,8 @@ static bool digit_dims(const Poly *p, const Access *a, int c, int *dim)
 }
 
 /* Coordinates CA of A and CB of B are digits of the same extents in the same dims, which DIM gets. */
-static bool same_digits(const Poly *p, const Access *a, int ca, const Access *b, int cb, int *dim)
+static bool same_digits(const Poly *p, const StmtAccess *a, int ca, const StmtAccess *b, int cb,
+			int *dim)
 {
 	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
 	int other[MAX_ITERS], n = x->ndigits[ca];
@@ -61,10 +62,10 @@ static bool same_digits(const Poly *p, const Access *a, int ca, const Access *b,
 	return true;
 }
 
-static isl_map *access_map(Poly *p, const Access *a, Expr *const *idx, int nidx, bool *weak)
+static isl_map *access_map(Poly *p, const StmtAccess *a, Expr *const *idx, int nidx, bool *weak)
 {
 	const Coords *c = &p->coords[a->s->id];
-	Scope sc = {c->it, a->n};
+	SetDims sc = {c->it, a->n};
 	isl_set *dom = poly_universe(p, a->n);
 	int odd = 0;
 
@@ -81,7 +82,7 @@ static isl_map *access_map(Poly *p, const Access *a, Expr *const *idx, int nidx,
 
 /* Points of A -> points of B that meet in an element: an index that is not affine may be anywhere. *WEAK where that
  * is for want of an affine form alone, not since data say where. */
-static isl_map *meet(Poly *p, const Access *a, const Access *b, bool *weak)
+static isl_map *meet(Poly *p, const StmtAccess *a, const StmtAccess *b, bool *weak)
 {
 	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
 	Expr *ia[MAX_RANK], *ib[MAX_RANK];
@@ -120,7 +121,7 @@ int poly_writes_of(const Poly *p, const Stmt *s)
 }
 
 /* Which part of S makes access SIDE, and over how many iterators. */
-static LPart part_of(const Stmt *s, Side side)
+static LPart part_of(const Stmt *s, DepSide side)
 {
 	if (is_scatter(s))
 		return PART_TERM;
@@ -130,22 +131,22 @@ static LPart part_of(const Stmt *s, Side side)
 typedef struct Accesses {
 	const Poly *p;
 	const Buf *buf;
-	VEC(Access) list;
+	VEC(StmtAccess) list;
 } Accesses;
 
 static void add_read(void *arg, Stmt *s, Expr *load)
 {
 	Accesses *l = arg;
-	Access a = {s, l->p->coords[s->id].n, load->load.idx, load->load.nidx, true};
+	StmtAccess a = {s, l->p->coords[s->id].n, load->load.idx, load->load.nidx, true};
 
 	if (load->load.buf == l->buf)
 		vec_push(l->p->arena, &l->list, a);
 }
 
-static Accesses accesses(const Poly *p, Stmt *s, Side side, const Buf *b)
+static Accesses accesses(const Poly *p, Stmt *s, DepSide side, const Buf *b)
 {
 	Accesses l = {.p = p, .buf = b};
-	Access w = {s, poly_writes_of(p, s), s->widx, s->nwidx, !s->red || is_scatter(s)};
+	StmtAccess w = {s, poly_writes_of(p, s), s->widx, s->nwidx, !s->red || is_scatter(s)};
 
 	if (side == READS)
 		stmt_loads(s, add_read, &l);
@@ -284,7 +285,7 @@ static void check_meetings(Poly *p, Dep d, Accesses a, Accesses b, bool flow)
 static void between(Poly *p, Stmt *s, Stmt *t, const Buf *b)
 {
 	static const struct {
-		Side s, t;
+		DepSide s, t;
 		const char *what;
 	} kinds[] = {{WRITES, READS, "the flow"},
 		     {READS, WRITES, "the anti-dependence"},
@@ -382,7 +383,7 @@ static void within_writes(Poly *p, Stmt *s)
 		 .buf = s->out[0],
 		 .fpart = part_of(s, WRITES),
 		 .tpart = part_of(s, WRITES)};
-	Access w;
+	StmtAccess w;
 
 	d.need = s->ordered ? STRICT : ALONE;
 	d.what = s->ordered ? "the order of writes" : "the combining of terms";

@@ -192,15 +192,15 @@ bool poly_empty(Poly *p, isl_set *s)
 
 /* ---- Indices ---- */
 
-static isl_space *space_of(Poly *p, const Scope *s)
+static isl_space *space_of(Poly *p, const SetDims *s)
 {
 	return isl_space_set_alloc(p->isl, 0, (unsigned)s->n);
 }
 
-static isl_pw_aff *iterator(Poly *p, const Scope *s, const Iter *it);
+static isl_pw_aff *iterator(Poly *p, const SetDims *s, const Iter *it);
 
 /* An iterator that runs as a digit of a flat one. */
-static isl_pw_aff *digit(Poly *p, const Scope *s, const Iter *it)
+static isl_pw_aff *digit(Poly *p, const SetDims *s, const Iter *it)
 {
 	isl_pw_aff *a;
 	int64_t by, mod;
@@ -220,7 +220,7 @@ static isl_pw_aff *digit(Poly *p, const Scope *s, const Iter *it)
 	return NULL;
 }
 
-static isl_pw_aff *iterator(Poly *p, const Scope *s, const Iter *it)
+static isl_pw_aff *iterator(Poly *p, const SetDims *s, const Iter *it)
 {
 	const Split *split = poly_split_of(p, it);
 	isl_pw_aff *q, *r;
@@ -275,7 +275,7 @@ static isl_pw_aff *combined(Inst i, isl_pw_aff *a, isl_pw_aff *b)
 	}
 }
 
-static isl_pw_aff *selected(Poly *p, const Scope *s, Expr *e)
+static isl_pw_aff *selected(Poly *p, const SetDims *s, Expr *e)
 {
 	isl_set *c = poly_cond(p, s, e->op.arg[0]);
 	isl_pw_aff *a = c ? poly_aff(p, s, e->op.arg[1]) : NULL,
@@ -289,7 +289,7 @@ static isl_pw_aff *selected(Poly *p, const Scope *s, Expr *e)
 }
 
 /* E, which is X mod C and not affine, in the execution that is read; null where none is. */
-static isl_pw_aff *rest(Poly *p, const Scope *s, Expr *e)
+static isl_pw_aff *rest(Poly *p, const SetDims *s, Expr *e)
 {
 	Rest new = {p->reads, e, NULL};
 	int i = 0;
@@ -306,7 +306,7 @@ static isl_pw_aff *rest(Poly *p, const Scope *s, Expr *e)
 					     isl_id_copy(p->rests.at[i].id));
 }
 
-isl_pw_aff *poly_aff(Poly *p, const Scope *s, Expr *e)
+isl_pw_aff *poly_aff(Poly *p, const SetDims *s, Expr *e)
 {
 	isl_pw_aff *a, *b;
 	int64_t v;
@@ -359,7 +359,7 @@ static isl_set *compared(Inst i, isl_pw_aff *a, isl_pw_aff *b)
 	}
 }
 
-isl_set *poly_cond(Poly *p, const Scope *s, Expr *e)
+isl_set *poly_cond(Poly *p, const SetDims *s, Expr *e)
 {
 	if (e->kind == EX_CONST)
 		return e->i ? poly_universe(p, s->n) : isl_set_empty(space_of(p, s));
@@ -390,7 +390,7 @@ isl_set *poly_cond(Poly *p, const Scope *s, Expr *e)
 	return NULL;
 }
 
-int poly_guard(Poly *p, const Scope *s, isl_set **set, Expr *guard)
+int poly_guard(Poly *p, const SetDims *s, isl_set **set, Expr *guard)
 {
 	isl_set *c;
 
@@ -405,7 +405,7 @@ int poly_guard(Poly *p, const Scope *s, isl_set **set, Expr *guard)
 	return c ? 0 : 1;
 }
 
-static bool cut(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *bound, Inst rel)
+static bool cut(Poly *p, const SetDims *s, isl_set **set, Expr *e, Expr *bound, Inst rel)
 {
 	isl_pw_aff *a = poly_aff(p, s, e), *b = a ? poly_aff(p, s, bound) : NULL;
 
@@ -417,7 +417,7 @@ static bool cut(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *bound, In
 	return true;
 }
 
-bool poly_at_least(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *lo)
+bool poly_at_least(Poly *p, const SetDims *s, isl_set **set, Expr *e, Expr *lo)
 {
 	if (lo->kind == EX_INST && lo->op.inst == IN_max) {
 		bool a = poly_at_least(p, s, set, e, lo->op.arg[0]);
@@ -427,7 +427,7 @@ bool poly_at_least(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *lo)
 	return cut(p, s, set, e, lo, IN_ge);
 }
 
-bool poly_below(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *hi, int *odd)
+bool poly_below(Poly *p, const SetDims *s, isl_set **set, Expr *e, Expr *hi, int *odd)
 {
 	isl_set *c, *yes, *no;
 	bool ok;
@@ -451,7 +451,7 @@ bool poly_below(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *hi, int *
 	return ok;
 }
 
-isl_map *poly_map(Poly *p, const Scope *s, isl_set *set, Expr *const *e, int n, int *odd)
+isl_map *poly_map(Poly *p, const SetDims *s, isl_set *set, Expr *const *e, int n, int *odd)
 {
 	isl_map *m = isl_map_from_domain(set);
 

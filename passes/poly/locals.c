@@ -126,7 +126,7 @@ static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 static isl_map *cell_map(Poly *p, const Exec *e, const Buf *b, Expr *at, bool dims)
 {
 	Iter **it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
-	Scope sc = {it, e->axis.n};
+	SetDims sc = {it, e->axis.n};
 	Expr *idx[MAX_RANK];
 	int odd = 0, n = 1;
 	isl_map *m;
@@ -197,7 +197,7 @@ static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, i
 typedef struct Wide {
 	Poly *p;
 	const Exec *e;
-	Scope sc;
+	SetDims sc;
 	VEC(Iter *) it;
 	VEC(Expr *) odd; /* by axis after those of E */
 } Wide;
@@ -205,7 +205,7 @@ typedef struct Wide {
 static void widen(Wide *w, Iter *it)
 {
 	vec_push(w->p->arena, &w->it, it);
-	w->sc = (Scope){w->it.at, w->it.n};
+	w->sc = (SetDims){w->it.at, w->it.n};
 }
 
 static Wide wide(Poly *p, const Exec *e)
@@ -287,20 +287,20 @@ static int tell(Poly *p, Telling how, const Buf *b, Expr *const *idx, int n, Exp
 }
 
 /* An element of a buffer as an execution names it. */
-typedef struct Named {
+typedef struct NamedLocal {
 	Expr *at[MAX_RANK];
 	int n;
-} Named;
+} NamedLocal;
 
 /* X in terms of the axes of W. */
-static void in_axes(Wide *w, Named *x)
+static void in_axes(Wide *w, NamedLocal *x)
 {
 	for (int i = 0; i < x->n; i++)
 		x->at[i] = ex_rewrite(w->p->pool, x->at[i], odd_as_axis, w);
 }
 
 /* Times of A -> times of B where they name the same; null where the two name it by different numbers of indices. */
-static isl_map *where_same(const Wide *a, const Named *x, const Wide *b, const Named *y)
+static isl_map *where_same(const Wide *a, const NamedLocal *x, const Wide *b, const NamedLocal *y)
 {
 	return x->n && x->n == y->n ? isl_map_apply_range(wide_map(a, x->at, x->n),
 							  isl_map_reverse(wide_map(b, y->at, y->n)))
@@ -321,7 +321,7 @@ static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *
 	const Stmt *s = p->k->stmts.at[a->stmt];
 	const Local *l = local_of(p, r->local);
 	Wide wa = wide(p, a), wb = wide(p, b);
-	Named made = {.n = 0}, read = {.n = 0}, put, got;
+	NamedLocal made = {.n = 0}, read = {.n = 0}, put, got;
 	Expr *idx[MAX_RANK], *cell = poly_by_parts(p, a->idx);
 	isl_map *pairs, *same;
 
@@ -431,17 +431,17 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 /* ---- Scratch ---- */
 
 /* A local of which threads keep elements, and the bytes of scratch where it has more; 0: it has none there. */
-typedef struct Held {
+typedef struct KeptLocal {
 	const LNode *local;
 	int64_t at, bytes;
 	bool holds; /* what was stored to it */
-} Held;
+} KeptLocal;
 
-typedef struct Scratch {
+typedef struct ScratchCheck {
 	Poly *p;
 	const Stage *stage;
-	VEC(Held) places;
-} Scratch;
+	VEC(KeptLocal) places;
+} ScratchCheck;
 
 static int64_t bytes_of(const Buf *b)
 {
@@ -452,13 +452,13 @@ static int64_t bytes_of(const Buf *b)
 	return n;
 }
 
-static bool find_places(Scratch *s, const LNode *n)
+static bool find_places(ScratchCheck *s, const LNode *n)
 {
 	bool more = false;
 
 	for (; n; n = n->next) {
 		if (n->kind == LN_LOCAL && (n->keep || n->idx)) {
-			Held x = {.local = n};
+			KeptLocal x = {.local = n};
 
 			if (n->idx && n->idx->kind == EX_CONST)
 				x.at = n->idx->i;
@@ -478,12 +478,12 @@ static bool find_places(Scratch *s, const LNode *n)
 }
 
 /* N reads X in scratch, or makes again from it what it reads. */
-static bool needs(const Scratch *s, const LNode *n, const Held *x)
+static bool needs(const ScratchCheck *s, const LNode *n, const KeptLocal *x)
 {
 	if (poly_node_loads(n, x->local->buf[0]))
 		return true;
 	for (int i = 0; i < s->places.n; i++) {
-		const Held *y = &s->places.at[i];
+		const KeptLocal *y = &s->places.at[i];
 
 		if (!y->bytes && y->local != n && poly_node_loads(n, y->local->buf[0]) &&
 		    needs(s, y->local, x))
@@ -492,10 +492,10 @@ static bool needs(const Scratch *s, const LNode *n, const Held *x)
 	return false;
 }
 
-static void store_to(Scratch *s, const LNode *n, Held *x)
+static void store_to(ScratchCheck *s, const LNode *n, KeptLocal *x)
 {
 	for (int i = 0; i < s->places.n; i++) {
-		Held *y = &s->places.at[i];
+		KeptLocal *y = &s->places.at[i];
 
 		if (y == x || x->at >= y->at + y->bytes || y->at >= x->at + x->bytes)
 			continue;
@@ -508,18 +508,18 @@ static void store_to(Scratch *s, const LNode *n, Held *x)
 }
 
 /* Loops run twice: a turn finds what the one before left. Points that threads share out are each thread's own. */
-static void run_scratch(Scratch *s, const LNode *n)
+static void run_scratch(ScratchCheck *s, const LNode *n)
 {
 	for (; n; n = n->next) {
 		for (int i = 0; i < s->places.n; i++) {
-			const Held *x = &s->places.at[i];
+			const KeptLocal *x = &s->places.at[i];
 
 			if (n->kind != LN_LOCAL && x->bytes && !x->holds && needs(s, n, x))
 				poly_wrong(s->p, "another local is where %s was in scratch",
 					   x->local->buf[0]->name);
 		}
 		for (int i = 0; i < s->places.n; i++) {
-			Held *x = &s->places.at[i];
+			KeptLocal *x = &s->places.at[i];
 
 			if (n == x->local)
 				x->holds = false;
@@ -535,7 +535,7 @@ static void run_scratch(Scratch *s, const LNode *n)
 /* In stages where threads have more elements in scratch than in registers: what is read there is what was stored. */
 static void check_scratch(Poly *p, const Stage *st)
 {
-	Scratch s = {.p = p, .stage = st};
+	ScratchCheck s = {.p = p, .stage = st};
 	bool more = find_places(&s, st->head);
 	int64_t all = 0;
 

@@ -41,11 +41,11 @@ void poly_unproved(Poly *p, const char *fmt, ...)
 static const char *const part_names[] = {"nothing", "the first value of the state", "a term",
 					 "the write"};
 
-typedef struct Whole {
+typedef struct WholePart {
 	Stmt *s;
 	LPart part;
 	int comp, n; /* iterators of the points */
-} Whole;
+} WholePart;
 
 /* E's terms come from copies of operands, which hold what leaves the state as it is where the guard fails. */
 static bool is_padded(const Poly *p, const Exec *e)
@@ -73,10 +73,10 @@ static bool any_padded(const Poly *p, int stmt)
 }
 
 /* The points, where the guard holds, unless ALL. */
-static isl_set *domain(Poly *p, const Whole *w, bool all, int *odd)
+static isl_set *domain(Poly *p, const WholePart *w, bool all, int *odd)
 {
 	const Coords *c = &p->coords[w->s->id];
-	Scope sc = {c->it, w->n};
+	SetDims sc = {c->it, w->n};
 	isl_set *set = poly_universe(p, w->n);
 	bool guarded = !all && (w->part == PART_TERM || (w->part == PART_WRITE && !w->s->red));
 
@@ -91,7 +91,7 @@ static isl_set *domain(Poly *p, const Whole *w, bool all, int *odd)
 	return set;
 }
 
-static void point(Poly *p, const Whole *w, isl_set *bad, const char *how)
+static void point(Poly *p, const WholePart *w, isl_set *bad, const char *how)
 {
 	isl_set *one = isl_set_from_basic_set(
 		isl_set_sample(isl_set_intersect_params(bad, poly_context(p))));
@@ -116,7 +116,7 @@ static isl_set *twice(const Exec *e)
 	return isl_map_range(other);
 }
 
-static void check_once(Poly *p, const Whole *w, Exec *const *e, int n)
+static void check_once(Poly *p, const WholePart *w, Exec *const *e, int n)
 {
 	for (int i = 0; i < n; i++) {
 		isl_map *m = isl_map_intersect_params(isl_map_copy(e[i]->map), poly_context(p));
@@ -135,7 +135,7 @@ static void check_once(Poly *p, const Whole *w, Exec *const *e, int n)
 	}
 }
 
-static void check_whole(Poly *p, const Whole *w)
+static void check_whole(Poly *p, const WholePart *w)
 {
 	Exec **e = NEW_ARRAY(p->arena, p->execs.n + 1, Exec *);
 	int n = 0, odd = 0, none = 0;
@@ -183,7 +183,7 @@ static void check_points(Poly *p)
 		Stmt *s = p->k->stmts.at[i];
 		bool scatter = s->red && s->update && s->nband == s->niters;
 		const Coords *c = &p->coords[i];
-		Whole w = {.s = s};
+		WholePart w = {.s = s};
 
 		if (s->red) {
 			w.part = PART_TERM;

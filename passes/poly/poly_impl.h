@@ -65,11 +65,11 @@ typedef enum AxisKind {
 	AXIS_ANY /* terms in any order, one at a time: lanes of a reduction, a tile */
 } AxisKind;
 
-typedef struct Axis {
+typedef struct SetAxis {
 	Iter *it;         /* fresh: one loop, or a part of one */
 	const Iter *loop; /* the whole of it */
 	AxisKind kind;
-} Axis;
+} SetAxis;
 
 typedef struct Bound {
 	Expr *lo, *hi; /* lo <= it < hi */
@@ -88,11 +88,11 @@ typedef struct Read {
 } Read;
 
 /* What each element of a local is, at VAR (LN_LOCAL). */
-typedef struct Kept {
+typedef struct LocalValue {
 	const Buf *buf;
 	Iter *var;
 	Expr *is;
-} Kept;
+} LocalValue;
 
 /* A node that carries out part of a statement: when and for which points. */
 struct Exec {
@@ -101,7 +101,7 @@ struct Exec {
 	const LNode *node;
 	Buf *buf[2]; /* what it stores to */
 	Expr *idx;
-	VEC(Axis) axis; /* outermost first */
+	VEC(SetAxis) axis; /* outermost first */
 	VEC(Bound) bound;
 	VEC(Expr *) guard;
 	Expr *val[2];
@@ -150,7 +150,7 @@ typedef struct Poly {
 	VEC(Exec *) execs;
 	VEC(Outer) outers;
 	VEC(Local) locals;
-	VEC(Kept) kept;
+	VEC(LocalValue) kept;
 	VEC(const LNode *) copies; /* stores that carry out nothing: a local has what memory has */
 	StrBuf *why;
 	bool wrong, unproved;
@@ -162,24 +162,24 @@ void poly_unproved(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
 /* ---- passes/poly/expr.c ---- */
 
 /* The iterators that are the dims of a set. */
-typedef struct Scope {
+typedef struct SetDims {
 	Iter *const *it;
 	int n;
-} Scope;
+} SetDims;
 
 /* E over the set's dims; null where it has no affine form. */
-isl_pw_aff *poly_aff(Poly *p, const Scope *s, Expr *e);
+isl_pw_aff *poly_aff(Poly *p, const SetDims *s, Expr *e);
 /* Where the bool E holds; null where it has no affine form. */
-isl_set *poly_cond(Poly *p, const Scope *s, Expr *e);
+isl_set *poly_cond(Poly *p, const SetDims *s, Expr *e);
 isl_set *poly_universe(Poly *p, int n);
 /* SET cut to LO <= E or E < HI; false where it has no affine form. A range that a condition empties is
  * select(condition, HI, LO): a condition that is not affine is counted in *ODD. */
-bool poly_at_least(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *lo);
-bool poly_below(Poly *p, const Scope *s, isl_set **set, Expr *e, Expr *hi, int *odd);
+bool poly_at_least(Poly *p, const SetDims *s, isl_set **set, Expr *e, Expr *lo);
+bool poly_below(Poly *p, const SetDims *s, isl_set **set, Expr *e, Expr *hi, int *odd);
 /* SET cut to the conjuncts of GUARD that are affine; returns how many are not. */
-int poly_guard(Poly *p, const Scope *s, isl_set **set, Expr *guard);
+int poly_guard(Poly *p, const SetDims *s, isl_set **set, Expr *guard);
 /* [dims] -> [E0, E1 ...] on SET (taken); an E that is not affine may be anything, and is counted. */
-isl_map *poly_map(Poly *p, const Scope *s, isl_set *set, Expr *const *e, int n, int *odd);
+isl_map *poly_map(Poly *p, const SetDims *s, isl_set *set, Expr *const *e, int n, int *odd);
 /* What is known of the parameters seen so far. */
 isl_set *poly_context(Poly *p);
 bool poly_empty(

@@ -8,22 +8,22 @@
 /* ---- Relations ---- */
 
 /* The parts of axis A, outermost first. */
-static void expand(Poly *p, Exec *e, Axis a)
+static void expand(Poly *p, Exec *e, SetAxis a)
 {
 	const Split *s = poly_split_of(p, a.it);
 
 	if (s) {
 		Iter *q = s->q, *r = s->r;
 
-		expand(p, e, (Axis){q, a.loop, a.kind});
-		expand(p, e, (Axis){r, a.loop, a.kind});
+		expand(p, e, (SetAxis){q, a.loop, a.kind});
+		expand(p, e, (SetAxis){r, a.loop, a.kind});
 		return;
 	}
 	vec_push(p->arena, &e->axis, a);
 }
 
 /* Cuts SET to what axes FROM and after run over, where that is all of their extents. */
-static bool cut_boxes(Poly *p, const Scope *sc, Exec *e, int from, isl_set **set)
+static bool cut_boxes(Poly *p, const SetDims *sc, Exec *e, int from, isl_set **set)
 {
 	bool ok = true;
 
@@ -38,7 +38,7 @@ static bool cut_boxes(Poly *p, const Scope *sc, Exec *e, int from, isl_set **set
 	return ok;
 }
 
-static bool cut_bound(Poly *p, const Scope *sc, Exec *e, const Bound *b, isl_set **set)
+static bool cut_bound(Poly *p, const SetDims *sc, Exec *e, const Bound *b, isl_set **set)
 {
 	Expr *x = ex_iter(p->pool, b->it), *off;
 	bool ok = poly_at_least(p, sc, set, x, b->lo);
@@ -60,10 +60,10 @@ bool poly_has_rests(const Poly *p, const Exec *e)
 }
 
 /* The axes up to the last loop of E that does not run over all of its extent: other executions share them, if they have no rests. */
-static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
+static isl_set *outer_axes(Poly *p, const SetDims *all, Exec *e, int *naxes)
 {
 	int last = e->bound.n - 1, odd = e->odd;
-	Scope sc = {all->it, 0};
+	SetDims sc = {all->it, 0};
 	Outer o = {0};
 	bool shared = true;
 
@@ -97,12 +97,12 @@ static isl_set *outer_axes(Poly *p, const Scope *all, Exec *e, int *naxes)
 
 typedef struct Known {
 	const Poly *p;
-	const Scope *sc;
+	const SetDims *sc;
 	bool ok;
 } Known;
 
 /* IT is in SC, or its parts are. */
-static bool in_scope(const Poly *p, const Scope *sc, const Iter *it)
+static bool in_scope(const Poly *p, const SetDims *sc, const Iter *it)
 {
 	const Split *s = poly_split_of(p, it);
 
@@ -122,7 +122,7 @@ static void known(void *arg, Expr *e)
 
 /* X is made of iterators in SC alone, and of what they are parts of: of none that others there stand for, and of nothing that
  * memory has. */
-static bool of_scope(const Poly *p, const Scope *sc, Expr *x)
+static bool of_scope(const Poly *p, const SetDims *sc, Expr *x)
 {
 	Known k = {p, sc, true};
 
@@ -143,7 +143,7 @@ static bool made_of(const Poly *p, Expr *x, const Iter *a)
 }
 
 /* Each point of E is at one place of the iterators in X, whatever the rests of E are: X is of the point alone. */
-static bool of_points(Poly *p, const Scope *sc, const Exec *e, Expr *x)
+static bool of_points(Poly *p, const SetDims *sc, const Exec *e, Expr *x)
 {
 	isl_map *at = isl_map_reverse(isl_map_copy(e->map));
 	isl_bool one;
@@ -173,7 +173,7 @@ static bool points_apart(const Poly *p, const Exec *e)
 }
 
 /* The rests of E may be parameters (passes/poly/poly_impl.h). */
-static bool rests_hold(Poly *p, const Scope *sc, const Exec *e)
+static bool rests_hold(Poly *p, const SetDims *sc, const Exec *e)
 {
 	bool ok = true;
 
@@ -186,10 +186,10 @@ static bool rests_hold(Poly *p, const Scope *sc, const Exec *e)
 
 static void relate(Poly *p, Exec *e)
 {
-	VEC(Axis) loops = {e->axis.at, e->axis.n, e->axis.cap};
+	VEC(SetAxis) loops = {e->axis.at, e->axis.n, e->axis.cap};
 	Iter **it;
 	isl_set *set;
-	Scope sc;
+	SetDims sc;
 	int odd = 0, outer;
 
 	memset(&e->axis, 0, sizeof e->axis);
@@ -198,7 +198,7 @@ static void relate(Poly *p, Exec *e)
 	it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
 	for (int i = 0; i < e->axis.n; i++)
 		it[i] = e->axis.at[i].it;
-	sc = (Scope){it, e->axis.n};
+	sc = (SetDims){it, e->axis.n};
 	p->reads = e;
 	set = outer_axes(p, &sc, e, &outer);
 	set = isl_set_add_dims(set, isl_dim_set, (unsigned)(sc.n - outer));

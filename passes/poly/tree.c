@@ -14,14 +14,14 @@ typedef struct Bind {
 	Expr *is;
 } Bind;
 
-typedef struct Walk {
+typedef struct TreeWalk {
 	Poly *p;
 	VEC(Bind) env; /* the last one counts */
 	VEC(Bound) loops;
 	VEC(AxisKind) kinds;
 	int order;
 	bool unbound;
-} Walk;
+} TreeWalk;
 
 Iter *poly_fresh(Poly *p, const char *name, Dim *extent)
 {
@@ -63,7 +63,7 @@ enum {
 
 static Expr *bound_to(void *arg, Expr *e)
 {
-	Walk *w = arg;
+	TreeWalk *w = arg;
 
 	if (e->kind == EX_ITER && e->iter->id >= 0) {
 		for (int i = w->env.n - 1; i >= 0; i--)
@@ -81,21 +81,21 @@ static Expr *bound_to(void *arg, Expr *e)
 	return NULL;
 }
 
-static Expr *resolve(Walk *w, Expr *e)
+static Expr *resolve(TreeWalk *w, Expr *e)
 {
 	return e ? ex_rewrite(w->p->pool, e, bound_to, w) : NULL;
 }
 
 /* ---- Nodes ---- */
 
-static void bind(Walk *w, const Iter *var, Expr *is)
+static void bind(TreeWalk *w, const Iter *var, Expr *is)
 {
 	Bind b = {var, is};
 
 	vec_push(w->p->arena, &w->env, b);
 }
 
-static void push_loop(Walk *w, const Iter *var, AxisKind kind, Expr *lo, Expr *hi, int64_t step,
+static void push_loop(TreeWalk *w, const Iter *var, AxisKind kind, Expr *lo, Expr *hi, int64_t step,
 		      Dim *extent)
 {
 	Bound b = {.lo = lo, .hi = hi, .step = step};
@@ -110,13 +110,13 @@ static void push_loop(Walk *w, const Iter *var, AxisKind kind, Expr *lo, Expr *h
 	bind(w, var, ex_iter(w->p->pool, b.it));
 }
 
-static void pop_to(Walk *w, int loops, int env)
+static void pop_to(TreeWalk *w, int loops, int env)
 {
 	w->loops.n = w->kinds.n = loops;
 	w->env.n = env;
 }
 
-static Exec *exec(Walk *w, const LNode *n, LPart part, int order)
+static Exec *exec(TreeWalk *w, const LNode *n, LPart part, int order)
 {
 	Poly *p = w->p;
 	Exec *e = NEW(p->arena, Exec);
@@ -128,7 +128,7 @@ static Exec *exec(Walk *w, const LNode *n, LPart part, int order)
 		    .node = n,
 		    .nat = n->nat};
 	for (int i = 0; i < w->loops.n; i++) {
-		Axis a = {w->loops.at[i].it, w->loops.at[i].it, w->kinds.at[i]};
+		SetAxis a = {w->loops.at[i].it, w->loops.at[i].it, w->kinds.at[i]};
 
 		vec_push(p->arena, &e->bound, w->loops.at[i]);
 		vec_push(p->arena, &e->axis, a);
@@ -153,7 +153,7 @@ static Exec *exec(Walk *w, const LNode *n, LPart part, int order)
 	return e;
 }
 
-static void reduce(Walk *w, const LNode *n)
+static void reduce(TreeWalk *w, const LNode *n)
 {
 	int loops = w->loops.n, env = w->env.n;
 
@@ -162,7 +162,7 @@ static void reduce(Walk *w, const LNode *n)
 	pop_to(w, loops, env);
 }
 
-static void folds(Walk *w, const LNode *n)
+static void folds(TreeWalk *w, const LNode *n)
 {
 	Iter *const it[] = {n->columns->row, n->columns->col};
 	Expr *const rows = n->columns->valid ? resolve(w, n->columns->valid)
@@ -185,7 +185,7 @@ static bool written_elsewhere(const LNode *l, int stmt)
 	return false;
 }
 
-static void tile_part(Walk *w, const LNode *n, LPart part, int order)
+static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 {
 	Poly *p = w->p;
 	const Tile *t = n->tile;
@@ -221,7 +221,7 @@ static void tile_part(Walk *w, const LNode *n, LPart part, int order)
 }
 
 /* A tile starts its state unless it adds to it; where nothing stores the result, the tile holds it. */
-static void tile(Walk *w, const LNode *n)
+static void tile(TreeWalk *w, const LNode *n)
 {
 	bool stored = false;
 
@@ -236,7 +236,7 @@ static void tile(Walk *w, const LNode *n)
 }
 
 /* PART for each element of a block's tile, and each term that the pipeline's round adds to it; or of a strip of it. */
-static void product(Walk *w, const LNode *n, const Mma *m, LPart part)
+static void product(TreeWalk *w, const LNode *n, const Mma *m, LPart part)
 {
 	Poly *p = w->p;
 	int loops = w->loops.n, env = w->env.n;
@@ -264,7 +264,7 @@ static bool is_local(const Poly *p, const Buf *b)
 	return false;
 }
 
-static void local(Walk *w, const LNode *n)
+static void local(TreeWalk *w, const LNode *n)
 {
 	Local l = {.buf = n->buf[0], .nloops = w->loops.n};
 
@@ -274,11 +274,11 @@ static void local(Walk *w, const LNode *n)
 	vec_push(w->p->arena, &w->p->locals, l);
 	if (n->val[0])
 		vec_push(w->p->arena, &w->p->kept,
-			 ((Kept){n->buf[0], n->var, resolve(w, n->val[0])}));
+			 ((LocalValue){n->buf[0], n->var, resolve(w, n->val[0])}));
 }
 
 /* A store, or what adds to a state; what carries out no statement is a copy, of what the tree has elsewhere. */
-static void stores(Walk *w, const LNode *n)
+static void stores(TreeWalk *w, const LNode *n)
 {
 	Poly *p = w->p;
 
@@ -290,10 +290,10 @@ static void stores(Walk *w, const LNode *n)
 		vec_push(p->arena, &p->copies, n);
 }
 
-static void walk(Walk *w, const LNode *n);
+static void walk(TreeWalk *w, const LNode *n);
 
 /* LN_LOOP, LN_PIPELINE */
-static void loop(Walk *w, const LNode *n)
+static void loop(TreeWalk *w, const LNode *n)
 {
 	const bool serial = n->kind == LN_PIPELINE || n->loop == LOOP_SERIAL ||
 			    n->loop == LOOP_UNROLL;
@@ -305,7 +305,7 @@ static void loop(Walk *w, const LNode *n)
 	pop_to(w, loops, env);
 }
 
-static void visit(Walk *w, const LNode *n)
+static void visit(TreeWalk *w, const LNode *n)
 {
 	switch (n->kind) {
 	case LN_LOOP:
@@ -341,7 +341,7 @@ static void visit(Walk *w, const LNode *n)
 }
 
 /* N and its siblings, with what is in them. */
-static void walk(Walk *w, const LNode *n)
+static void walk(TreeWalk *w, const LNode *n)
 {
 	const int env = w->env.n;
 
@@ -358,7 +358,7 @@ static void walk(Walk *w, const LNode *n)
 
 void poly_read_tree(Poly *p)
 {
-	Walk w = {.p = p};
+	TreeWalk w = {.p = p};
 
 	for (int i = 0; i < p->s->stages.n; i++) {
 		Stage *st = p->s->stages.at[i];

@@ -15,11 +15,11 @@
 
 typedef enum Answer { SAME, DIFFERENT, UNKNOWN } Answer;
 
-typedef struct Match {
+typedef struct ValueMatch {
 	Poly *p;
 	Exec *e;
-	Scope sc; /* the axes of E */
-} Match;
+	SetDims sc; /* the axes of E */
+} ValueMatch;
 
 static Answer worse(Answer a, Answer b)
 {
@@ -29,12 +29,12 @@ static Answer worse(Answer a, Answer b)
 /* ---- Indices and conditions ---- */
 
 /* Whether the points of E at which SET (taken) holds are none. */
-static bool nowhere(const Match *m, isl_set *set)
+static bool nowhere(const ValueMatch *m, isl_set *set)
 {
 	return poly_empty(m->p, isl_set_intersect(set, isl_map_domain(isl_map_copy(m->e->map))));
 }
 
-static Answer same_index(const Match *m, Expr *a, Expr *b)
+static Answer same_index(const ValueMatch *m, Expr *a, Expr *b)
 {
 	Expr *off = a == b ? NULL : ex_sub(m->p->pool, a, b);
 	isl_pw_aff *x;
@@ -52,7 +52,7 @@ static Answer same_index(const Match *m, Expr *a, Expr *b)
 }
 
 /* Whether bool C is VALUE in all executions. */
-static bool always(const Match *m, Expr *c, bool value)
+static bool always(const ValueMatch *m, Expr *c, bool value)
 {
 	isl_set *set = poly_cond(m->p, &m->sc, c);
 
@@ -64,7 +64,7 @@ static bool always(const Match *m, Expr *c, bool value)
 /* A least or greatest number, or a choice, that is the same one in all executions is that one. */
 static Expr *settle(void *arg, Expr *e)
 {
-	const Match *m = arg;
+	const ValueMatch *m = arg;
 	Expr *first = NULL;
 
 	if (e->ct != CT_I64)
@@ -82,7 +82,7 @@ static Expr *settle(void *arg, Expr *e)
 					 : NULL;
 }
 
-static Answer same_settled(const Match *m, Expr *a, Expr *b)
+static Answer same_settled(const ValueMatch *m, Expr *a, Expr *b)
 {
 	Answer is = same_index(m, a, b);
 
@@ -120,7 +120,7 @@ Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n)
 static Expr *declared(const Poly *p, const Expr *e)
 {
 	for (int i = 0; i < p->kept.n; i++) {
-		const Kept *k = &p->kept.at[i];
+		const LocalValue *k = &p->kept.at[i];
 
 		if (k->buf == e->load.buf && !is_stored(p, k->buf))
 			return ex_subst_iters(p->pool, k->is, &k->var, e->load.idx, 1);
@@ -166,9 +166,9 @@ Expr *poly_form(Poly *p, Expr *e)
 	return e;
 }
 
-static Answer same(const Match *m, Expr *want, Expr *got);
+static Answer same(const ValueMatch *m, Expr *want, Expr *got);
 
-static Answer same_load(const Match *m, Expr *want, Expr *got)
+static Answer same_load(const ValueMatch *m, Expr *want, Expr *got)
 {
 	const Buf *w = want->load.buf, *b = got->load.buf;
 	Read r = {w, want->load.idx, want->load.nidx, b, got->load.idx[0]};
@@ -198,7 +198,7 @@ static Stmt *map_of(const Poly *p, const Buf *b)
 }
 
 /* The value of the element that E loads, as the map computes it that makes it; null where none does. */
-static Expr *made(const Match *m, const Expr *e)
+static Expr *made(const ValueMatch *m, const Expr *e)
 {
 	ExprPool *pool = m->p->pool;
 	const Buf *b = e->load.buf;
@@ -221,7 +221,7 @@ static Expr *made(const Match *m, const Expr *e)
 /* ---- Expressions ---- */
 
 /* Whether they are the same; what was found on the way counts only then. */
-static bool is_same(const Match *m, Expr *want, Expr *got)
+static bool is_same(const ValueMatch *m, Expr *want, Expr *got)
 {
 	const int reads = m->e->reads.n;
 
@@ -254,7 +254,7 @@ static void summands(Expr *e, bool minus, Summands *s)
 }
 
 /* Sums of integers whose terms are the same in any order. */
-static bool same_sum(const Match *m, Expr *want, Expr *got)
+static bool same_sum(const ValueMatch *m, Expr *want, Expr *got)
 {
 	Summands w = {.n = 0}, g = {.n = 0};
 	bool found = want->ct == CT_I64;
@@ -275,7 +275,7 @@ static bool same_sum(const Match *m, Expr *want, Expr *got)
 	return found;
 }
 
-static Answer same_operands(const Match *m, Expr *want, Expr *got)
+static Answer same_operands(const ValueMatch *m, Expr *want, Expr *got)
 {
 	Answer a = SAME;
 
@@ -288,7 +288,7 @@ static Answer same_operands(const Match *m, Expr *want, Expr *got)
 }
 
 /* E, or what it chooses wherever the node is carried out. */
-static Expr *chosen(const Match *m, Expr *e)
+static Expr *chosen(const ValueMatch *m, Expr *e)
 {
 	while (ex_is_op(e, IN_select)) {
 		if (always(m, e->op.arg[0], true))
@@ -302,7 +302,7 @@ static Expr *chosen(const Match *m, Expr *e)
 }
 
 /* CHOICE, whose condition now holds and now fails, and ONE: different where an arm is. */
-static Answer same_choice(const Match *m, Expr *choice, Expr *one)
+static Answer same_choice(const ValueMatch *m, Expr *choice, Expr *one)
 {
 	isl_set *c = poly_cond(m->p, &m->sc, choice->op.arg[0]);
 	const bool known = c && !m->e->weak;
@@ -314,12 +314,12 @@ static Answer same_choice(const Match *m, Expr *choice, Expr *one)
 		       : UNKNOWN;
 }
 
-static bool is_copy(const Match *m, const Expr *e)
+static bool is_copy(const ValueMatch *m, const Expr *e)
 {
 	return e->kind == EX_LOAD && !original(m->p, e->load.buf) && !is_stored(m->p, e->load.buf);
 }
 
-static Answer same(const Match *m, Expr *want, Expr *got)
+static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 {
 	Answer a;
 
@@ -349,12 +349,12 @@ static Answer same(const Match *m, Expr *want, Expr *got)
 
 /* ---- Nodes ---- */
 
-static Expr *at_point(const Match *m, const Stmt *s, Expr *e)
+static Expr *at_point(const ValueMatch *m, const Stmt *s, Expr *e)
 {
 	return poly_form(m->p, ex_subst_iters(m->p->pool, e, s->iter, m->e->point, m->e->npoint));
 }
 
-static const char *text_of(const Match *m, const Expr *e)
+static const char *text_of(const ValueMatch *m, const Expr *e)
 {
 	StrBuf b = {0};
 	const char *s;
@@ -366,7 +366,7 @@ static const char *text_of(const Match *m, const Expr *e)
 }
 
 /* WHAT of the statement is WANT, that of the node GOT. */
-static void compare(const Match *m, const char *what, Expr *want, Expr *got)
+static void compare(const ValueMatch *m, const char *what, Expr *want, Expr *got)
 {
 	const Answer a = same(m, want, got);
 
@@ -409,7 +409,7 @@ static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
 }
 
 /* What the write of reduction S stores is its state. */
-static void check_state(const Match *m, const Stmt *s, int c, const Expr *got)
+static void check_state(const ValueMatch *m, const Stmt *s, int c, const Expr *got)
 {
 	if (got->kind != EX_LOAD || !has_terms(m->p, s, c, got->load.buf))
 		poly_wrong(m->p, "a node stores %s, which is no state of statement %d",
@@ -417,7 +417,7 @@ static void check_state(const Match *m, const Stmt *s, int c, const Expr *got)
 }
 
 /* GOT is component C of what E makes. */
-static void check_value(const Match *m, const Stmt *s, int c, Expr *got)
+static void check_value(const ValueMatch *m, const Stmt *s, int c, Expr *got)
 {
 	Expr *want = NULL;
 
@@ -436,7 +436,7 @@ static void check_value(const Match *m, const Stmt *s, int c, Expr *got)
 		compare(m, "value", want, poly_form(m->p, got));
 }
 
-static void check_place(const Match *m, const Stmt *s, const Buf *b)
+static void check_place(const ValueMatch *m, const Stmt *s, const Buf *b)
 {
 	const Buf *is = original(m->p, b);
 	Expr *idx[MAX_RANK];
@@ -450,7 +450,7 @@ static void check_place(const Match *m, const Stmt *s, const Buf *b)
 }
 
 /* Conjunct WANT is one of those in GOT. */
-static bool has_conjunct(const Match *m, Expr *got, Expr *want)
+static bool has_conjunct(const ValueMatch *m, Expr *got, Expr *want)
 {
 	if (ex_is_op(got, IN_and))
 		return has_conjunct(m, got->op.arg[0], want) ||
@@ -459,7 +459,7 @@ static bool has_conjunct(const Match *m, Expr *got, Expr *want)
 }
 
 /* Where WANT fails, end HI of a range leaves nothing of it. */
-static bool ends_where(const Match *m, Expr *hi, Expr *want)
+static bool ends_where(const ValueMatch *m, Expr *hi, Expr *want)
 {
 	if (ex_is_op(hi, IN_min))
 		return ends_where(m, hi->op.arg[0], want) || ends_where(m, hi->op.arg[1], want);
@@ -469,7 +469,7 @@ static bool ends_where(const Match *m, Expr *hi, Expr *want)
 
 /* Conjuncts of the statement's guard, at the point, that have no affine form are the node's or bound one of its loops. The others
  * are part of the points that the node is carried out at. */
-static void check_guard(const Match *m, Expr *want)
+static void check_guard(const ValueMatch *m, Expr *want)
 {
 	isl_set *c;
 	bool found = false;
@@ -497,7 +497,7 @@ void poly_check_values(Poly *p)
 	for (int i = 0; i < p->execs.n; i++) {
 		Exec *e = p->execs.at[i];
 		const Stmt *s = p->k->stmts.at[e->stmt];
-		Match m = {p, e, {NULL, e->axis.n}};
+		ValueMatch m = {p, e, {NULL, e->axis.n}};
 		Iter **it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
 		const LNodeKind kind = e->node->kind;
 		bool none = false;

@@ -53,35 +53,35 @@ static const char usage[] =
 	"  --keep=DIR     write what fails there, and what was said of it\n"
 	"  --samples=DIR  write every Nth file that ran there, as a case (--every=N, default 20)\n";
 
-typedef struct Options {
+typedef struct FuzzOptions {
 	long count, seed, from, models, jobs, every;
 	bool plain;
 	const char *keep, *samples;
-} Options;
+} FuzzOptions;
 
-typedef struct Tally {
+typedef struct FuzzTally {
 	long files, outcome[BROKEN + 1], slow;
-} Tally;
+} FuzzTally;
 
 /* What a worker and the parent share. */
-typedef struct Slot {
+typedef struct FuzzSlot {
 	long at, to; /* the file under way; one past the last */
 	Tried tried;
-	Tally tally;
-} Slot;
+	FuzzTally tally;
+} FuzzSlot;
 
-typedef struct Worker {
+typedef struct FuzzWorker {
 	pid_t pid;  /* 0: none */
 	bool large; /* ended for its memory */
-	Slot *slot;
+	FuzzSlot *slot;
 	int err;
-} Worker;
+} FuzzWorker;
 
 typedef struct Fuzz {
-	Options o;
+	FuzzOptions o;
 	Arena *a;
 	Seeds seeds;
-	Worker worker[MAX_JOBS];
+	FuzzWorker worker[MAX_JOBS];
 	long next, failed;
 } Fuzz;
 
@@ -156,7 +156,7 @@ static void limit(int seconds)
 	alarm((unsigned)seconds * 12);
 }
 
-static void work(const Fuzz *f, Slot *s)
+static void work(const Fuzz *f, FuzzSlot *s)
 {
 	for (; s->at < s->to; s->at++) {
 		Arena *a = arena_new();
@@ -180,7 +180,7 @@ static void work(const Fuzz *f, Slot *s)
 	_exit(0);
 }
 
-static void start(Fuzz *f, Worker *w)
+static void start(Fuzz *f, FuzzWorker *w)
 {
 	w->large = false;
 	w->pid = fork();
@@ -215,7 +215,7 @@ static long resident(pid_t pid)
 }
 
 /* The line of what a worker wrote that says most. */
-static const char *telling(const Fuzz *f, const Worker *w)
+static const char *telling(const Fuzz *f, const FuzzWorker *w)
 {
 	static const char *const words[] = {"runtime error", "ERROR: AddressSanitizer", "Assertion",
 					    "error"};
@@ -236,7 +236,7 @@ static const char *telling(const Fuzz *f, const Worker *w)
 }
 
 /* The file, and what its worker said. */
-static void keep(const Fuzz *f, const Worker *w, long k)
+static void keep(const Fuzz *f, const FuzzWorker *w, long k)
 {
 	char *text = arena_alloc(f->a, 65536);
 	ssize_t n = pread(w->err, text, 65536, 0);
@@ -251,9 +251,9 @@ static void keep(const Fuzz *f, const Worker *w, long k)
 		   n > 0 ? (size_t)n : 0);
 }
 
-static void judge(Fuzz *f, Worker *w, int status)
+static void judge(Fuzz *f, FuzzWorker *w, int status)
 {
-	Slot *s = w->slot;
+	FuzzSlot *s = w->slot;
 	const char *why = telling(f, w), *kind;
 	bool evaluating = str_starts(s->tried.phase, "eval");
 	bool late = WIFSIGNALED(status) &&
@@ -288,7 +288,7 @@ static void judge(Fuzz *f, Worker *w, int status)
 	keep(f, w, s->at);
 }
 
-static bool more(Fuzz *f, Worker *w)
+static bool more(Fuzz *f, FuzzWorker *w)
 {
 	long end = f->o.from + f->o.count;
 
@@ -303,7 +303,7 @@ static bool more(Fuzz *f, Worker *w)
 }
 
 /* Sees to W; false where it is idle and nothing is left. */
-static bool tend(Fuzz *f, Worker *w)
+static bool tend(Fuzz *f, FuzzWorker *w)
 {
 	int status;
 
@@ -330,7 +330,7 @@ static void run(Fuzz *f)
 	bool busy = true;
 
 	for (int i = 0; i < f->o.jobs; i++) {
-		f->worker[i].slot = mmap(NULL, sizeof(Slot), PROT_READ | PROT_WRITE,
+		f->worker[i].slot = mmap(NULL, sizeof(FuzzSlot), PROT_READ | PROT_WRITE,
 					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		f->worker[i].err = memfd_create("err", MFD_CLOEXEC);
 		if (f->worker[i].slot == MAP_FAILED || f->worker[i].err < 0)
@@ -347,11 +347,11 @@ static void run(Fuzz *f)
 
 static void report(const Fuzz *f)
 {
-	Tally all = {0};
+	FuzzTally all = {0};
 	long accepted;
 
 	for (int i = 0; i < f->o.jobs; i++) {
-		const Tally *t = &f->worker[i].slot->tally;
+		const FuzzTally *t = &f->worker[i].slot->tally;
 
 		all.files += t->files;
 		all.slow += t->slow;
@@ -374,7 +374,7 @@ static bool number(const char *a, const char *option, long *out)
 	return true;
 }
 
-static bool option(Options *o, const char *a)
+static bool option(FuzzOptions *o, const char *a)
 {
 	if (str_starts(a, "--keep="))
 		o->keep = a + 7;

@@ -14,15 +14,15 @@ enum { GLOBAL = 0, RELAXED = 2, BLOCKING = 0, NON_BLOCKING = 1 };
 static const char *dir;
 static float x[ELEMS], w[COLS * COLS], y[ELEMS];
 
-typedef struct Chain {
+typedef struct CaptureChain {
 	const dl_api *api;
 	dl_model *m;
 	dl_context *c;
 	CUdeviceptr x, w, y; /* on the GPU */
 	void *s;             /* a stream */
-} Chain;
+} CaptureChain;
 
-static int run_rows(const Chain *k, int64_t rows, void *px, void *py, void *stream)
+static int run_rows(const CaptureChain *k, int64_t rows, void *px, void *py, void *stream)
 {
 	int64_t xs[] = {rows, COLS}, ws[] = {COLS, COLS}, ys[2];
 	dl_tensor in[] = {tensor(DL_F32, px, xs, 2, BYTES),
@@ -32,7 +32,7 @@ static int run_rows(const Chain *k, int64_t rows, void *px, void *py, void *stre
 	return k->api->run(k->c, in, 2, &out, 1, stream);
 }
 
-static int run(const Chain *k, void *stream)
+static int run(const CaptureChain *k, void *stream)
 {
 	return run_rows(k, ROWS, on_device(k->x), on_device(k->y), stream);
 }
@@ -52,21 +52,21 @@ static bool right(const float *at, int seed)
 	return true;
 }
 
-static bool fetched(const Chain *k, int seed)
+static bool fetched(const CaptureChain *k, int seed)
 {
 	memset(y, 0, sizeof(y));
 	MUST(!cu.cuMemcpyDtoH_v2(y, k->y, BYTES));
 	return right(y, seed);
 }
 
-static bool give(const Chain *k, int seed)
+static bool give(const CaptureChain *k, int seed)
 {
 	fill(seed);
 	MUST(!cu.cuMemcpyHtoD_v2(k->x, x, BYTES));
 	return true;
 }
 
-static bool open_chain(Chain *k, uint32_t flags, unsigned stream_flags)
+static bool open_chain(CaptureChain *k, uint32_t flags, unsigned stream_flags)
 {
 	dl_load_options load = {.size = sizeof(load), .device = "cuda"};
 	dl_context_options o = {.size = sizeof(o), .flags = flags};
@@ -82,7 +82,7 @@ static bool open_chain(Chain *k, uint32_t flags, unsigned stream_flags)
 	return true;
 }
 
-static bool close_chain(Chain *k)
+static bool close_chain(CaptureChain *k)
 {
 	k->api->context_free(k->c);
 	MUST(k->api->unload(k->m) == DL_OK && !cu.cuStreamDestroy_v2(k->s));
@@ -98,7 +98,7 @@ static bool default_stream(uint32_t flags)
 {
 	int64_t dims[] = {ROWS};
 	float *pinned;
-	Chain k;
+	CaptureChain k;
 
 	MUST(open_chain(&k, flags, NON_BLOCKING));
 	MUST(!cu.cuMemHostAlloc((void **)&pinned, 2 * BYTES, 0));
@@ -120,13 +120,13 @@ static bool default_stream(uint32_t flags)
 
 /* ---- Captured runs ---- */
 
-static bool capture(const Chain *k, int mode)
+static bool capture(const CaptureChain *k, int mode)
 {
 	return !cu.cuStreamBeginCapture_v2(k->s, mode);
 }
 
 /* The capture is over and was not disturbed. *EXEC: its graph, that of NODES. */
-static bool captured(const Chain *k, void **exec, size_t nodes)
+static bool captured(const CaptureChain *k, void **exec, size_t nodes)
 {
 	size_t n = 0;
 	void *graph;
@@ -139,7 +139,7 @@ static bool captured(const Chain *k, void **exec, size_t nodes)
 
 /* The graph of two runs computes what they would, whenever it is launched; other runs of the context go on before, during and
  * after the capture. */
-static bool two_runs(const Chain *k, int mode, bool prepared, void *other)
+static bool two_runs(const CaptureChain *k, int mode, bool prepared, void *other)
 {
 	int64_t dims[] = {ROWS};
 	void *exec, *again;
@@ -168,7 +168,7 @@ static bool two_runs(const Chain *k, int mode, bool prepared, void *other)
 static bool captures(uint32_t flags)
 {
 	int64_t dims[] = {ROWS};
-	Chain k;
+	CaptureChain k;
 
 	for (int i = 0; i < 8; i++) {
 		void *other = NULL;
@@ -191,7 +191,7 @@ static bool captures(uint32_t flags)
 }
 
 /* A run that cannot be captured says so, and why; the capture goes on, and so does the context. */
-static bool refused(const Chain *k, int rc, const char *why, size_t nodes)
+static bool refused(const CaptureChain *k, int rc, const char *why, size_t nodes)
 {
 	void *exec;
 
@@ -209,7 +209,7 @@ static bool refusals(void)
 {
 	int64_t dims[] = {ROWS}, many[] = {100 * ROWS};
 	void *exec;
-	Chain k;
+	CaptureChain k;
 
 	MUST(open_chain(&k, DL_CONTEXT_ON_GPU, NON_BLOCKING));
 	MUST(capture(&k, GLOBAL));
@@ -232,7 +232,7 @@ static bool refusals(void)
 static bool beside_a_capture(void)
 {
 	int64_t dims[] = {ROWS};
-	Chain k;
+	CaptureChain k;
 
 	MUST(open_chain(&k, 0, BLOCKING));
 	MUST(k.api->prepare(k.c, dims, 1) == DL_OK && capture(&k, RELAXED));
@@ -247,7 +247,7 @@ static bool failures(void)
 	int64_t dims[] = {ROWS};
 	bool done = false;
 	unsigned n;
-	Chain k;
+	CaptureChain k;
 
 	MUST(open_chain(&k, 0, NON_BLOCKING) && k.api->prepare(k.c, dims, 1) == DL_OK);
 	for (n = 1; !done; n++) {

@@ -60,13 +60,13 @@ int posix_memalign(void **p, size_t align, size_t n)
 }
 #endif
 
-typedef struct Case {
+typedef struct AppCase {
 	const dl_api *api;
 	dl_model *model;
 	float *data; /* inputs, then the output */
 	int64_t dims[8];
 	int n_dims;
-} Case;
+} AppCase;
 
 static void die(const char *what, const char *why)
 {
@@ -81,7 +81,7 @@ static void need(int ok, const char *what)
 }
 
 /* Fills SHAPE and gives the number of elements. */
-static int64_t shape_of(const Case *c, const dl_io *io, int64_t *shape)
+static int64_t shape_of(const AppCase *c, const dl_io *io, int64_t *shape)
 {
 	int64_t n = 1;
 
@@ -95,7 +95,7 @@ static int64_t shape_of(const Case *c, const dl_io *io, int64_t *shape)
 }
 
 /* One run; the largest error, relative to 1 or to the value expected. */
-static double run(const Case *c, dl_context *ctx)
+static double run(const AppCase *c, dl_context *ctx)
 {
 	const dl_desc *desc = c->api->describe();
 	int64_t in_shape[MAX][MAX], out_shape[MAX], n;
@@ -127,7 +127,7 @@ static double run(const Case *c, dl_context *ctx)
 }
 
 /* The workspace at the end, then at the beginning of memory between two pages that must not be touched. */
-static void guarded(const Case *c)
+static void guarded(const AppCase *c)
 {
 	dl_workspace w = {.size = sizeof(w)};
 	dl_context_options o = {.size = sizeof(o), .n_dims = c->n_dims, .max_dims = c->dims};
@@ -158,9 +158,9 @@ static void guarded(const Case *c)
 
 static void *thread(void *arg)
 {
-	const Case *c = arg;
+	const AppCase *c = arg;
 	dl_context *ctx;
-	Case less = *c;
+	AppCase less = *c;
 
 	if (c->api->context(c->model, NULL, &ctx))
 		die("context", c->api->error(c->model));
@@ -176,7 +176,7 @@ static void *thread(void *arg)
 
 static void check(const dl_api *api, float *data, char **dims, int n)
 {
-	Case c = {.api = api, .data = data, .n_dims = n};
+	AppCase c = {.api = api, .data = data, .n_dims = n};
 	dl_load_options load = {.size = sizeof(load), .threads = 2};
 	dl_context_options o = {.size = sizeof(o), .n_dims = n, .max_dims = c.dims};
 	dl_context *ctx;

@@ -644,15 +644,15 @@ static void test_data_dependent(void)
 	EXPECT(DL_OK, api->unload(m), NULL);
 }
 
-typedef struct Shared {
+typedef struct SharedRun {
 	const dl_api *api;
 	dl_model *model;
 	int ok;
-} Shared;
+} SharedRun;
 
 static void *use_model(void *arg)
 {
-	Shared *s = arg;
+	SharedRun *s = arg;
 	dl_context *c;
 
 	s->ok = s->api->context(s->model, NULL, &c) == DL_OK;
@@ -668,11 +668,11 @@ static void test_concurrent(void)
 	const dl_api *api = open_api("relu_mul", NULL), *other = open_api("relu_mul2", NULL);
 	dl_model *m = load(api, 4), *m2 = load(other, 4);
 	pthread_t t[8];
-	Shared s[8];
+	SharedRun s[8];
 
 	CHECK(api != other);
 	for (int i = 0; i < 8; i++) {
-		s[i] = i % 2 ? (Shared){api, m, 0} : (Shared){other, m2, 0};
+		s[i] = i % 2 ? (SharedRun){api, m, 0} : (SharedRun){other, m2, 0};
 		pthread_create(&t[i], NULL, use_model, &s[i]);
 	}
 	for (int i = 0; i < 8; i++) {
@@ -685,7 +685,7 @@ static void test_concurrent(void)
 
 static void *fail_often(void *arg)
 {
-	Shared *s = arg;
+	SharedRun *s = arg;
 	dl_workspace w = {.size = sizeof(w)};
 	int64_t N = 1;
 
@@ -709,10 +709,10 @@ static void test_errors_of_threads(void)
 	const dl_api *api = open_api("relu_mul", NULL);
 	dl_model *m = load(api, 1);
 	pthread_t t[4];
-	Shared s[4];
+	SharedRun s[4];
 
 	for (int i = 0; i < 4; i++) {
-		s[i] = (Shared){api, m, 0};
+		s[i] = (SharedRun){api, m, 0};
 		pthread_create(&t[i], NULL, fail_often, &s[i]);
 	}
 	for (int i = 0; i < 4; i++) {

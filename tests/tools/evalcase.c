@@ -20,7 +20,7 @@ enum { MAX_TENSORS = 256 };
 
 static const double RTOL = 1e-3, ATOL = 1e-7;
 
-typedef struct Case {
+typedef struct EvalCase {
 	const char *dir;
 	Diag diag;
 	char *text; /* what the diagnostics said */
@@ -29,9 +29,9 @@ typedef struct Case {
 	Ctx *ctx;
 	Arena *arena;
 	Graph *graph;
-} Case;
+} EvalCase;
 
-static const Tensor *read_tensor(Case *c, const char *path, const char **name)
+static const Tensor *read_tensor(EvalCase *c, const char *path, const char **name)
 {
 	OnnxFile *f = onnx_open_as(&c->diag, path, &onnx__tensor_proto__descriptor);
 	const Onnx__TensorProto *p = f ? (const Onnx__TensorProto *)f->message : NULL;
@@ -41,7 +41,7 @@ static const Tensor *read_tensor(Case *c, const char *path, const char **name)
 }
 
 /* The files KIND_0.pb, KIND_1.pb ... of data set SET; -1 after a diagnostic. */
-static int read_set(Case *c, int set, const char *kind, const Tensor **out, const char **names)
+static int read_set(EvalCase *c, int set, const char *kind, const Tensor **out, const char **names)
 {
 	for (int n = 0;; n++) {
 		const char *path = arena_printf(c->arena, "%s/test_data_set_%d/%s_%d.pb", c->dir,
@@ -112,7 +112,7 @@ static const char *compare(Arena *a, const Tensor *got, const Tensor *want)
 	return NULL;
 }
 
-static const char *said(Case *c)
+static const char *said(EvalCase *c)
 {
 	fflush(c->diag.out);
 	for (char *s = c->text; s && *s; s++)
@@ -122,7 +122,7 @@ static const char *said(Case *c)
 }
 
 /* Null, or why the set fails. */
-static const char *run_set(Case *c, int set, int *outputs)
+static const char *run_set(EvalCase *c, int set, int *outputs)
 {
 	const Tensor *in[MAX_TENSORS], *want[MAX_TENSORS], *feed[MAX_TENSORS];
 	const char *in_name[MAX_TENSORS], *want_name[MAX_TENSORS], *bad;
@@ -153,7 +153,7 @@ static const char *run_set(Case *c, int set, int *outputs)
 
 static int run_case(const char *dir)
 {
-	Case c = {.dir = dir, .arena = arena_new()};
+	EvalCase c = {.dir = dir, .arena = arena_new()};
 	const char *path = arena_printf(c.arena, "%s/model.onnx", dir), *bad;
 	int outputs = 1, sets = 0;
 

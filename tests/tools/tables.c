@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 		       (long long)(t->vector_bytes / bytes));
 	}
 	printf("depth %d\nrow %d\nwindow %d\n", TILE_DEPTH, BLOCK, SHORT_LOOP);
-	printf("channels %d\nslide %d\nside %d\n", BLOCK_WINDOW, TILE_WINDOW, SIDE_BY_SIDE);
+	printf("channels %d\nslide %d\nside %d\n", BLOCK_STENCIL, TILE_STENCIL, SIDE_BY_SIDE);
 	for (int i = 0; i < OP_COUNT; i++)
 		if (op_table[i] && op_table[i]->types && !(op_row[i].flags & OPF_INTERNAL))
 			printf("op %s %s %d %d %s\n", op_row[i].name,

@@ -13,16 +13,16 @@
 
 static int failed;
 
-typedef struct Case {
+typedef struct PolyCase {
 	Arena *a;
 	Ctx *c;
 	Kernel *k, *clone;
 	Schedule s;
-} Case;
+} PolyCase;
 
 static Diag diag = {.limit = 100};
 
-static void read_case(Case *t, const char *text)
+static void read_case(PolyCase *t, const char *text)
 {
 	const char *p = text;
 	int line = 1;
@@ -41,7 +41,7 @@ static void read_case(Case *t, const char *text)
 static const char *const verdicts[] = {"proved", "unproved", "wrong"};
 
 /* The verdict of T's schedule, and a part of what is said. */
-static void expect(Case *t, const char *what, PolyVerdict v, const char *says)
+static void expect(PolyCase *t, const char *what, PolyVerdict v, const char *says)
 {
 	StrBuf why = {0};
 	PolyVerdict got = poly_verdict(t->k, &t->s, 0, &why);
@@ -65,7 +65,7 @@ static void expect(Case *t, const char *what, PolyVerdict v, const char *says)
 static const Target target = {
 	.name = "test", .vector_bytes = 32, .registers = 16, .l1 = 32768, .l2 = 1 << 20};
 
-static void contraction(Case *t)
+static void contraction(PolyCase *t)
 {
 	if (!sched_contraction(&target, t->clone, &t->s)) {
 		printf("test_poly.c: no contraction\n");
@@ -73,7 +73,7 @@ static void contraction(Case *t)
 	}
 }
 
-static void row(Case *t)
+static void row(PolyCase *t)
 {
 	if (!sched_row(t->clone, &t->s)) {
 		printf("test_poly.c: no row\n");
@@ -81,13 +81,13 @@ static void row(Case *t)
 	}
 }
 
-static void order(Case *t)
+static void order(PolyCase *t)
 {
 	sched_order(t->clone, &t->s);
 }
 
 /* All statements in one stage whose parallel loop runs over the first iterator of each, whatever they read. */
-static void forced(Case *t)
+static void forced(PolyCase *t)
 {
 	Kernel *k = t->clone;
 	LBuild b = {.sched = &t->s, .k = k, .p = k->pool, .arena = k->arena, .stmt = -1};
@@ -118,7 +118,7 @@ static LNode *find(LNode *l, LNodeKind kind, int *n)
 	return NULL;
 }
 
-static LNode *node(Case *t, LNodeKind kind, int n)
+static LNode *node(PolyCase *t, LNodeKind kind, int n)
 {
 	for (int i = 0; i < t->s.stages.n; i++) {
 		LNode *l = find(t->s.stages.at[i]->body, kind, &n);
@@ -246,7 +246,7 @@ static void right(void)
 {
 	static const struct {
 		const char *name, *text;
-		void (*sched)(Case *t);
+		void (*sched)(PolyCase *t);
 	} cases[] = {
 		{"softmax", SOFTMAX, row},         {"softmax in order", SOFTMAX, order},
 		{"matmul", MATMUL, contraction},   {"matmul in order", MATMUL, order},
@@ -260,7 +260,7 @@ static void right(void)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		Case t;
+		PolyCase t;
 
 		read_case(&t, cases[i].text);
 		cases[i].sched(&t);
@@ -271,7 +271,7 @@ static void right(void)
 /* Updates of one monoid may be at once where each is one step; what else there is, not. */
 static void atomics(void)
 {
-	Case t;
+	PolyCase t;
 	LNode *l;
 	Stage *st;
 
@@ -295,7 +295,7 @@ static void atomics(void)
 
 static void wrong_order(void)
 {
-	Case t;
+	PolyCase t;
 	Stage *st;
 	LNode *l, *first;
 
@@ -330,7 +330,7 @@ static void wrong_order(void)
 
 static void wrong_loops(void)
 {
-	Case t;
+	PolyCase t;
 
 	read_case(&t, COLUMNS);
 	row(&t);
@@ -351,7 +351,7 @@ static void wrong_loops(void)
 }
 
 /* The loop that takes several windows at a time. */
-static LNode *windows_side_by_side(Case *t)
+static LNode *windows_side_by_side(PolyCase *t)
 {
 	for (LNode *l = t->s.stages.at[0]->body; l; l = l->next)
 		if (l->kind == LN_LOOP && l->step > 1)
@@ -362,7 +362,7 @@ static LNode *windows_side_by_side(Case *t)
 
 static void wrong_points(void)
 {
-	Case t;
+	PolyCase t;
 	LNode *l;
 	Stage *st;
 
@@ -421,7 +421,7 @@ static void wrong_points(void)
 
 static void wrong_locals(void)
 {
-	Case t;
+	PolyCase t;
 	LNode *l;
 	Expr *zero;
 
@@ -456,7 +456,7 @@ static void wrong_values(void)
 {
 	Expr *one;
 	LNode *l;
-	Case t;
+	PolyCase t;
 
 	read_case(&t, MASKED);
 	row(&t);
@@ -532,7 +532,7 @@ static void wrong_scratch(void)
 
 	t80.gpu = &gpu;
 	for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
-		Case t;
+		PolyCase t;
 		LNode *l;
 
 		read_case(&t, TWICE);
@@ -549,7 +549,7 @@ static void wrong_scratch(void)
 
 /* Accesses of a row begin up to 7 before it: as many as its number, or, not BY_ROW, that of the access, says, which is not
  * affine. Without the last END points. */
-static void peeled(Case *t, bool by_row, int64_t end)
+static void peeled(PolyCase *t, bool by_row, int64_t end)
 {
 	LBuild b = l_build(t->clone, &t->s);
 	Stmt *s = t->clone->stmts.at[0];
@@ -574,7 +574,7 @@ static void peeled(Case *t, bool by_row, int64_t end)
 }
 
 /* As peeled, the rows and their accesses one loop, whose variable says by how much. */
-static void skewed_flat(Case *t)
+static void skewed_flat(PolyCase *t)
 {
 	LBuild b = l_build(t->clone, &t->s);
 	Stmt *s = t->clone->stmts.at[0];
@@ -597,7 +597,7 @@ static void skewed_flat(Case *t)
 }
 
 /* Columns, each of whose accesses has a row's point as many rows on as a number of its column says, which is not affine. */
-static void skewed_columns(Case *t)
+static void skewed_columns(PolyCase *t)
 {
 	LBuild b = l_build(t->clone, &t->s);
 	Stmt *s = t->clone->stmts.at[0];
@@ -626,7 +626,7 @@ static void skewed_columns(Case *t)
 
 static void rests(void)
 {
-	Case t;
+	PolyCase t;
 
 	read_case(&t, ZEROS);
 	skewed_flat(&t);
@@ -652,7 +652,7 @@ static void rests(void)
 static void limits(void)
 {
 	StrBuf why = {0};
-	Case t;
+	PolyCase t;
 
 	read_case(&t, CONV);
 	contraction(&t);

@@ -28,18 +28,18 @@ static bool check(bool ok, const char *what)
 	return ok;
 }
 
-typedef struct Rng {
+typedef struct TestRng {
 	uint64_t s;
-} Rng;
+} TestRng;
 
-static uint64_t next(Rng *r)
+static uint64_t next(TestRng *r)
 {
 	r->s = r->s * 6364136223846793005U + 1442695040888963407U;
 	return r->s >> 33;
 }
 
 /* Small numbers; where SPECIAL, also zeros of both signs, infinities and NaN. */
-static double number(Rng *r, bool special)
+static double number(TestRng *r, bool special)
 {
 	static const double odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-42, 3e38};
 
@@ -55,7 +55,7 @@ typedef struct Example {
 	int n, ninputs;
 } Example;
 
-static Tensor *random_tensor(Arena *a, const Type *t, Rng *r, bool special, const double *splat)
+static Tensor *random_tensor(Arena *a, const Type *t, TestRng *r, bool special, const double *splat)
 {
 	int64_t dims[MAX_RANK];
 	Tensor *x;
@@ -94,7 +94,7 @@ static Tensor *listed_tensor(Arena *a, const Type *t, const char **p)
 }
 
 /* T with a change of its shape, or T. */
-static const Type *other_shape(Ctx *c, const Type *t, Rng *r)
+static const Type *other_shape(Ctx *c, const Type *t, TestRng *r)
 {
 	static const int64_t size[] = {1, 1, 2, 3, 4, 6};
 	Dim *dims[MAX_RANK], *d = dim_const(c, size[next(r) % (sizeof size / sizeof *size)]);
@@ -112,7 +112,7 @@ static const Type *other_shape(Ctx *c, const Type *t, Rng *r)
 
 /* "x: f32[2,3], w: const f32[3], c: 8 f32[], a: i64[2](1,2)": inputs, random constants, constants of one number,
  * constants of these integers. VARIED: in other shapes, but for those that list their elements. */
-static bool read_example(Graph *g, const char *p, Rng *r, bool special, bool varied, Example *e)
+static bool read_example(Graph *g, const char *p, TestRng *r, bool special, bool varied, Example *e)
 {
 	while (*p) {
 		const char *colon = strchr(p, ':');
@@ -237,8 +237,8 @@ static bool try_rule(int at, const Rule *rule, unsigned pick, uint64_t seed)
 	Trial t;
 
 	open_trial(&t, stdout);
-	if (check(read_example(t.m.graph, rule->example, &(Rng){seed}, rule->flags == RULE_EXACT,
-			       false, &t.e),
+	if (check(read_example(t.m.graph, rule->example, &(TestRng){seed},
+			       rule->flags == RULE_EXACT, false, &t.e),
 		  "the example cannot be read"))
 		v = rule_example(&t.c, at, pick, find, &t.e);
 	if (v && check(v->type != NULL, "the left side has no type"))
@@ -255,8 +255,8 @@ static bool try_shape(int at, const Rule *rule, unsigned pick, uint64_t seed)
 	Trial t;
 
 	open_trial(&t, NULL);
-	if (read_example(t.m.graph, rule->example, &(Rng){seed}, rule->flags == RULE_EXACT, true,
-			 &t.e)) {
+	if (read_example(t.m.graph, rule->example, &(TestRng){seed}, rule->flags == RULE_EXACT,
+			 true, &t.e)) {
 		v = rule_example(&t.c, at, pick, find, &t.e);
 		applied = v && v->type && apply(&t, at, rule, v);
 	}

@@ -8,21 +8,21 @@
 enum { LONG_ROW = 64 };
 
 /* Accesses that step by one element along an iterator, and that step otherwise. */
-typedef struct Along {
+typedef struct StrideCounts {
 	int runs, strides;
-} Along;
+} StrideCounts;
 
-static bool better(Along a, Along b)
+static bool better(StrideCounts a, StrideCounts b)
 {
 	return a.strides != b.strides ? a.strides < b.strides : a.runs > b.runs;
 }
 
-static Along along(Ctx *c, Expr *at, const Iter *it)
+static StrideCounts along(Ctx *c, Expr *at, const Iter *it)
 {
 	Dim *step = ex_step(c, at, it);
 	const bool runs = step && dim_equals(step, 1);
 
-	return (Along){runs, !runs && !(step && dim_equals(step, 0))};
+	return (StrideCounts){runs, !runs && !(step && dim_equals(step, 0))};
 }
 
 static bool fewer(const Iter *it, int64_t than)
@@ -42,7 +42,7 @@ static bool is_short(const Iter *it)
 
 typedef struct Steps {
 	Row *r;
-	Along band[MAX_ITERS], inner;
+	StrideCounts band[MAX_ITERS], inner;
 	bool is_long; /* rows inside are: the sum across lanes at their ends is small beside them */
 } Steps;
 
@@ -50,11 +50,11 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 {
 	Kernel *k = st->r->k;
 	Expr *at = row_keeps(st->r, buf) ? NULL : flat_index(k, buf, idx);
-	Along inner = {0};
+	StrideCounts inner = {0};
 
 	for (int i = 0; at && i < s->niters; i++) {
 		const int b = band_index(st->r->band, s, s->iter[i]);
-		const Along a = along(k->ctx, at, s->iter[i]);
+		const StrideCounts a = along(k->ctx, at, s->iter[i]);
 
 		if (b >= 0) {
 			st->band[b].runs += a.runs;
@@ -105,13 +105,13 @@ void row_choose_vector(Row *r)
 typedef struct Lane {
 	Ctx *ctx;
 	const Iter *it;
-	Along all;
+	StrideCounts all;
 } Lane;
 
 static void lane_load(void *arg, Expr *e)
 {
 	Lane *l = arg;
-	Along a;
+	StrideCounts a;
 
 	if (e->kind != EX_LOAD || e->load.nidx != 1)
 		return;
@@ -122,7 +122,7 @@ static void lane_load(void *arg, Expr *e)
 
 int row_lane_of(const Points *t)
 {
-	Along best = {0};
+	StrideCounts best = {0};
 	int at = -1;
 
 	for (int i = 0; i < t->n; i++) {

@@ -116,12 +116,12 @@ static void tidy(Tidy *t, LNode **at)
 
 /* ---- Names ---- */
 
-typedef struct Scope {
+typedef struct LiveIters {
 	Arena *arena;
 	VEC(Iter *) in;
-} Scope;
+} LiveIters;
 
-static bool is_taken(const Scope *s, const Iter *by, const char *name)
+static bool is_taken(const LiveIters *s, const Iter *by, const char *name)
 {
 	for (int i = 0; i < s->in.n; i++)
 		if (s->in.at[i] != by && !strcmp(s->in.at[i]->name, name))
@@ -129,7 +129,7 @@ static bool is_taken(const Scope *s, const Iter *by, const char *name)
 	return false;
 }
 
-static void enter(Scope *s, Iter *it)
+static void enter(LiveIters *s, Iter *it)
 {
 	const char *name = it ? it->name : NULL;
 
@@ -141,7 +141,7 @@ static void enter(Scope *s, Iter *it)
 	vec_push(s->arena, &s->in, it);
 }
 
-static void name_apart(Scope *s, const LNode *n)
+static void name_apart(LiveIters *s, const LNode *n)
 {
 	const int outside = s->in.n;
 
@@ -173,7 +173,7 @@ void l_tidy(Schedule *s)
 	for (int i = 0; i < s->stages.n; i++) {
 		Stage *st = s->stages.at[i];
 		Tidy t = {.arena = s->kernel->arena, .p = s->kernel->pool};
-		Scope scope = {.arena = s->kernel->arena};
+		LiveIters scope = {.arena = s->kernel->arena};
 
 		tidy(&t, &st->body);
 		if (!st->group)

@@ -40,7 +40,7 @@ static void make_local(Row *r, Stmt *s, Buf *t)
 		if (r->keep[t->id][d] != KEEP_NOT)
 			dims[n++] = b < 0 ? t->dims[d]
 					  : dim_const(r->k->ctx,
-						      b == r->tile ? TILE_WINDOW : r->block);
+						      b == r->tile ? TILE_STENCIL : r->block);
 	}
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 	l_local(r->b, r->local[t->id]);
@@ -84,8 +84,8 @@ static int64_t tile_size(const Iter *it)
 	int64_t n, tiles;
 
 	if (!dim_is_const(it->extent, &n))
-		return TILE_WINDOW;
-	tiles = (n + TILE_WINDOW - 1) / TILE_WINDOW;
+		return TILE_STENCIL;
+	tiles = (n + TILE_STENCIL - 1) / TILE_STENCIL;
 	return tiles ? (n + tiles - 1) / tiles : 1;
 }
 
@@ -132,8 +132,8 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 	Merged g[MAX_ITERS];
 
 	row_choose_vector(&r);
-	r.tile = row_window_along(&r);
-	r.block = r.tile >= 0                                    ? BLOCK_WINDOW
+	r.tile = row_stencil_iter(&r);
+	r.block = r.tile >= 0                                    ? BLOCK_STENCIL
 		  : first == last && !b->k->stmts.at[first]->red ? BLOCK_MAP
 								 : BLOCK;
 	ngroups = row_merge_band(&r, g);

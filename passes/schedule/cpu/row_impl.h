@@ -5,7 +5,14 @@
 
 #include "passes/schedule/common/row.h"
 
-enum { BLOCK = 512, BLOCK_MAP = 4096, BLOCK_WINDOW = 64, TILE_WINDOW = 32, SIDE_BY_SIDE = 4, GRAIN_POINTS = 16384 };
+enum {
+	BLOCK = 512,
+	BLOCK_MAP = 4096,
+	BLOCK_STENCIL = 64,
+	TILE_STENCIL = 32,
+	SIDE_BY_SIDE = 4,
+	GRAIN_POINTS = 16384
+};
 
 /* ---- row_reduce.c ---- */
 
@@ -15,8 +22,8 @@ void row_emit_reduce_vector(Row *r, Stmt *s);
 /* ---- row_stencil.c ---- */
 
 /* Windows along a band iterator that is not v: false where S is none. */
-bool row_emit_window(Row *r, Stmt *s);
+bool row_emit_stencil(Row *r, Stmt *s);
 /* The band iterator that windows of the stage slide along, or -1. */
-int row_window_along(const Row *r);
+int row_stencil_iter(const Row *r);
 
 #endif

@@ -36,14 +36,14 @@ static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **in
  * A row of the input of a window: the one load of VAL that runs along v, at base + cv*v + cu*u, where the guard
  * bounds just that sum. Copied once with the monoid's neutral padding, it serves all taps without a guard.
  */
-typedef struct Window {
+typedef struct InputRow {
 	Expr *load;
 	int64_t cv, cu, length;
 	Iter *t;       /* cv*v + cu*u */
 	Expr *base;    /* the load's index without that */
 	Expr *lo, *hi; /* of t, where the guard holds */
 	Buf *row;
-} Window;
+} InputRow;
 
 typedef struct FindLoad {
 	const Iter *v;
@@ -62,7 +62,7 @@ static void find_load(void *arg, Expr *e)
 }
 
 /* G in terms of t; false where it is no bound on it. */
-static bool window_guard(Row *r, Window *w, Expr *g, const Iter *v, const Iter *u)
+static bool window_guard(Row *r, InputRow *w, Expr *g, const Iter *v, const Iter *u)
 {
 	ExprPool *p = r->k->pool;
 	Expr *rest;
@@ -97,7 +97,7 @@ static bool pads_neutral(const Stmt *s, const Expr *val, const Expr *load)
 	       (val->op.arg[0] == load || val->op.arg[1] == load);
 }
 
-static bool find_window(Row *r, Stmt *s, Expr *val, Expr *inner, Window *w)
+static bool find_input_row(Row *r, Stmt *s, Expr *val, Expr *inner, InputRow *w)
 {
 	ExprPool *p = r->k->pool;
 	Iter *v = r->rep[r->vec], *u = s->iter[s->niters - 1];
@@ -125,7 +125,7 @@ static bool find_window(Row *r, Stmt *s, Expr *val, Expr *inner, Window *w)
 	return window_guard(r, w, inner, v, u);
 }
 
-static void copy_window(Row *r, Stmt *s, Window *w, Expr *outer, Nest *in)
+static void copy_input_row(Row *r, Stmt *s, InputRow *w, Expr *outer, Nest *in)
 {
 	ExprPool *p = r->k->pool;
 	Expr *t = ex_iter(p, w->t), *at = ex_add(p, w->base, t);
@@ -143,9 +143,9 @@ static void copy_window(Row *r, Stmt *s, Window *w, Expr *outer, Nest *in)
 		l_close(r->b, in->loop[--in->n]);
 }
 
-static Expr *from_window(void *arg, Expr *e)
+static Expr *from_input_row(void *arg, Expr *e)
 {
-	Window *w = arg;
+	InputRow *w = arg;
 
 	(void)e;
 	return e == w->load ? w->base : NULL;
@@ -160,12 +160,12 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 	Nest in = {.n = 0};
 	Expr *val = row_placed(r, s->val[0]);
 	Expr *inner = NULL, *outer = NULL, *lo = r->vlo, *hi = r->vhi;
-	Window w = {0};
+	InputRow w = {0};
 	int64_t taps = 0;
 
 	dim_is_const(u->extent, &taps);
 	split_guard(r, row_placed(r, s->guard), v, u, &inner, &outer);
-	if (inner && !find_window(r, s, val, inner, &w))
+	if (inner && !find_input_row(r, s, val, inner, &w))
 		return false;
 	for (int i = s->nband; i < s->niters - 1; i++)
 		row_open(r, &in, LOOP_SERIAL, s->iter[i], l_int(r->b, 0),
@@ -174,9 +174,9 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 		Expr *idx = ex_add(p, ex_mul(p, l_int(r->b, w.cv), ex_iter(p, v)),
 				   ex_mul(p, l_int(r->b, w.cu), ex_iter(p, u)));
 
-		copy_window(r, s, &w, outer, &in);
+		copy_input_row(r, s, &w, outer, &in);
 		w.base = ex_load(p, w.row, &idx, 1);
-		val = ex_rewrite(p, val, from_window, &w);
+		val = ex_rewrite(p, val, from_input_row, &w);
 	}
 	guard_to_range(r->k, outer, v, &lo, &hi);
 	row_open(r, &in, l_short(v->extent) ? LOOP_SHORT : LOOP_VECTOR, v, lo, hi);
@@ -282,7 +282,7 @@ void row_emit_reduce_vector(Row *r, Stmt *s)
 	Iter *blocks;
 	int64_t step;
 
-	if (r->tile >= 0 && row_emit_window(r, s))
+	if (r->tile >= 0 && row_emit_stencil(r, s))
 		return;
 	assert(r->block <= BLOCK);
 	row_open_band(r, s, &n, false);

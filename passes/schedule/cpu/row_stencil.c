@@ -42,7 +42,7 @@ static void slide_load(void *arg, Stmt *s, Expr *load)
 	}
 }
 
-int row_window_along(const Row *r)
+int row_stencil_iter(const Row *r)
 {
 	Slide f = {r, -1, -1, false};
 
@@ -110,7 +110,7 @@ static void set_w(Row *r, Expr *w)
 }
 
 /* Windows at w, w+1 .. w+SIDE-1 for w in [LO, HI) by SIDE; one alone looks at the guard. */
-static void emit_windows(Row *r, Stmt *s, Expr *lo, Expr *hi, int side)
+static void emit_window_points(Row *r, Stmt *s, Expr *lo, Expr *hi, int side)
 {
 	ExprPool *p = r->k->pool;
 	Iter *w = r->rep[r->tile], *v = r->rep[r->vec],
@@ -157,7 +157,7 @@ static Expr *let(Row *r, const char *name, Expr *e)
 	return ex_iter(r->k->pool, it);
 }
 
-bool row_emit_window(Row *r, Stmt *s)
+bool row_emit_stencil(Row *r, Stmt *s)
 {
 	LBuild *b = r->b;
 	ExprPool *p = r->k->pool;
@@ -175,13 +175,13 @@ bool row_emit_window(Row *r, Stmt *s)
 		return false;
 	if (lo != r->tlo) {
 		lo = let(r, "inside", l_min(b, lo, r->thi));
-		emit_windows(r, s, r->tlo, lo, 1);
+		emit_window_points(r, s, r->tlo, lo, 1);
 	}
 	many = l_max(b, ex_sub(p, hi, lo), none);
 	many = rest ? ex_op3(p, IN_select, rest, many, none) : many;
 	many = ex_op2(p, IN_floordiv, many, l_int(b, SIDE_BY_SIDE));
 	hi = let(r, "outside", ex_add(p, lo, ex_mul(p, l_int(b, SIDE_BY_SIDE), many)));
-	emit_windows(r, s, lo, hi, SIDE_BY_SIDE);
-	emit_windows(r, s, hi, r->thi, 1);
+	emit_window_points(r, s, lo, hi, SIDE_BY_SIDE);
+	emit_window_points(r, s, hi, r->thi, 1);
 	return true;
 }

@@ -19,7 +19,7 @@ enum {
 	LANES_BLOCKS = 2   /* blocks whose columns a wide one has: rows are read less often */
 };
 
-static bool takes(const Row *r, const Few *few)
+static bool takes(const Row *r, const SkinnyRows *skinny)
 {
 	const Stmt *s = r->k->stmts.at[r->first];
 	int64_t terms = 1, lo, hi;
@@ -28,14 +28,14 @@ static bool takes(const Row *r, const Few *few)
 		dim_bounds(r->k->ctx, s->iter[i]->extent, &lo, &hi);
 		terms = hi < SHORTEST && terms < SHORTEST ? terms * hi : SHORTEST;
 	}
-	return gpu_chain(r) && !s->guard && (terms >= SHORTEST || few->lanes);
+	return gpu_chain(r) && !s->guard && (terms >= SHORTEST || skinny->lanes);
 }
 
 /* ---- The matrix ---- */
 
 static void look(void *arg, Stmt *s, Expr *load)
 {
-	Across *x = arg;
+	ColumnBlock *x = arg;
 	Ctx *c = x->r->k->ctx;
 	const Buf *b = load->load.buf;
 	const int bits = dtype_info[b->dtype].bits;
@@ -57,28 +57,28 @@ static void look(void *arg, Stmt *s, Expr *load)
 		x->vector /= 2;
 }
 
-static bool is_row(const Across *x, int b)
+static bool is_row(const ColumnBlock *x, int b)
 {
-	for (int i = 0; i < x->few.n; i++)
-		if (x->few.of[i] == b)
+	for (int i = 0; i < x->skinny.n; i++)
+		if (x->skinny.of[i] == b)
 			return true;
 	return false;
 }
 
 /* The few rows of a product; else the longest iterator of the band that may be such. */
-static void find_rows(Across *x, const Few *few)
+static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
 {
 	Stmt *s = x->r->k->stmts.at[x->r->first];
 	int best = -1;
 
-	x->few = *few;
-	x->rows = few->n ? few->most : 1;
-	if (few->n && !is_row(x, x->n))
+	x->skinny = *skinny;
+	x->rows = skinny->n ? skinny->most : 1;
+	if (skinny->n && !is_row(x, x->n))
 		return;
-	x->few.n = 0;
+	x->skinny.n = 0;
 	x->rows = 1;
 	for (int b = 0; b < x->r->band->n; b++) {
-		Across trial = {.r = x->r, .n = x->n, .m = b, .vector = MOST_VECTOR};
+		ColumnBlock trial = {.r = x->r, .n = x->n, .m = b, .vector = MOST_VECTOR};
 		int64_t v;
 
 		if (b == x->n || !dim_is_const(x->r->band->iter[b]->extent, &v) || v > MOST_ROWS ||
@@ -91,29 +91,29 @@ static void find_rows(Across *x, const Few *few)
 		}
 	}
 	if (best >= 0)
-		x->few = (Few){.of = {best},
-			       .n = 1,
-			       .rows = x->r->band->iter[best]->extent,
-			       .most = x->rows};
+		x->skinny = (SkinnyRows){.of = {best},
+					 .n = 1,
+					 .rows = x->r->band->iter[best]->extent,
+					 .most = x->rows};
 }
 
 /* Columns of rows that are no whole sectors, and more than a warp has lanes: in parts that are alike, as wide as a thread has
  * states for. Every so many rows begin at the same place of a sector, and those are a warp's. */
-static bool shape_peeled(Across *x)
+static bool shape_peeled(ColumnBlock *x)
 {
-	enum { MOST_THREADS = 2 * FOLD_THREADS };
+	enum { MOST_THREADS = 2 * COLUMN_THREADS };
 	const int64_t sector = SECTOR / x->bytes,
 		      most = (x->bytes < 4 ? COLUMN_BLOCKS : COLUMN_BLOCKS / 2) * WARP -
 			     (sector - 1);
 	int64_t n, parts;
 
-	if (x->few.n || x->by <= 0 || !dim_is_const(x->r->band->iter[x->n]->extent, &n) ||
+	if (x->skinny.n || x->by <= 0 || !dim_is_const(x->r->band->iter[x->n]->extent, &n) ||
 	    n <= WARP || (x->vector > 1 && x->by % SECTOR == 0 && n % sector == 0))
 		return false;
 	while (x->by * (x->threads / WARP) % SECTOR && x->threads < MOST_THREADS)
 		x->threads *= 2;
 	if (x->by * (x->threads / WARP) % SECTOR) {
-		x->threads = FOLD_THREADS;
+		x->threads = COLUMN_THREADS;
 		return false;
 	}
 	parts = (n + most - 1) / most;
@@ -125,14 +125,14 @@ static bool shape_peeled(Across *x)
 
 /* Where there are few blocks, they have fewer columns; but where a block has rows that are no whole sectors, which are a run with
  * their neighbours, more threads. */
-static void shape(Across *x, const Gpu *gpu)
+static void shape(ColumnBlock *x, const Gpu *gpu)
 {
 	Ctx *c = x->r->k->ctx;
 	Dim *n = x->r->band->iter[x->n]->extent, *blocks;
 	int64_t many;
 	bool run;
 
-	while (x->vector > 1 && !x->few.lanes && !dim_multiple(c, n, x->vector))
+	while (x->vector > 1 && !x->skinny.lanes && !dim_multiple(c, n, x->vector))
 		x->vector /= 2;
 	if (shape_peeled(x))
 		return;
@@ -141,11 +141,12 @@ static void shape(Across *x, const Gpu *gpu)
 		x->cols = WARP * x->vector;
 	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->vector)
 		x->cols /= 2;
-	while (x->cols > x->vector && x->rows * x->cols * FOLD_THREADS / WARP * 8 > SHARED)
+	while (x->cols > x->vector && x->rows * x->cols * COLUMN_THREADS / WARP * 8 > SHARED)
 		x->cols /= 2;
-	while (x->few.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 && x->cols > x->vector)
+	while (x->skinny.lanes && x->rows * x->cols > LANES_STATES * WARP / 4 &&
+	       x->cols > x->vector)
 		x->cols /= 2;
-	run = !x->few.n && dim_is_const(n, &many) && many <= x->cols && x->by % SECTOR;
+	run = !x->skinny.n && dim_is_const(n, &many) && many <= x->cols && x->by % SECTOR;
 	for (int64_t cols = x->cols;
 	     x->vector > 1 && cols > SECTOR / x->bytes && cols > x->vector;) {
 		blocks = dim_ceildiv(c, n, dim_const(c, x->cols));
@@ -153,7 +154,7 @@ static void shape(Across *x, const Gpu *gpu)
 			if (b != x->n && !is_row(x, b))
 				blocks = dim_mul(c, blocks, x->r->band->iter[b]->extent);
 		if (!dim_is_const(blocks, &many) ||
-		    many * (x->few.lanes ? LANES_BLOCKS : 1) >= gpu->sms)
+		    many * (x->skinny.lanes ? LANES_BLOCKS : 1) >= gpu->sms)
 			break;
 		cols /= 2;
 		x->cols = run ? x->cols : cols;
@@ -166,11 +167,11 @@ static void shape(Across *x, const Gpu *gpu)
 
 /* The rows of a block: all there are, or, where that is not known, those of a block of them. Terms are made of all ROWS:
  * where there are fewer they READ the last one once more. */
-static void place_rows(Across *x, bool read)
+static void place_rows(ColumnBlock *x, bool read)
 {
 	LBuild *b = x->r->b;
 	ExprPool *p = b->p;
-	Expr *flat = ex_iter(p, x->row), *as = flat, *all = ex_dim(p, x->few.rows);
+	Expr *flat = ex_iter(p, x->row), *as = flat, *all = ex_dim(p, x->skinny.rows);
 
 	x->r->row_at = flat;
 	if (x->some && x->rows == 1)
@@ -184,11 +185,11 @@ static void place_rows(Across *x, bool read)
 		x->there = ex_op2(p, IN_lt, flat, all);
 		x->valid = ex_op2(p, IN_min, l_int(b, x->rows), ex_sub(p, all, first));
 	}
-	if (x->few.n)
-		gpu_skinny_place(x->r, &x->few, as, flat);
+	if (x->skinny.n)
+		gpu_skinny_place(x->r, &x->skinny, as, flat);
 }
 
-static void place_band(Across *x)
+static void place_band(ColumnBlock *x)
 {
 	Row *r = x->r;
 	LBuild *b = r->b;
@@ -200,9 +201,9 @@ static void place_band(Across *x)
 	x->row = l_iter(b, "m", dim_const(c, x->rows));
 	x->block = l_iter(b, "block",
 			  dim_ceildiv(c, r->band->iter[x->n]->extent, dim_const(c, x->cols)));
-	if (x->few.n && !dim_is_const(x->few.rows, NULL))
-		split[n++] = x->some = l_iter(b, "rows",
-					      dim_ceildiv(c, x->few.rows, dim_const(c, x->rows)));
+	if (x->skinny.n && !dim_is_const(x->skinny.rows, NULL))
+		split[n++] = x->some = l_iter(
+			b, "rows", dim_ceildiv(c, x->skinny.rows, dim_const(c, x->rows)));
 	for (int i = 0; i < r->band->n; i++)
 		if (i != x->n && !is_row(x, i))
 			split[n++] = r->rep[i];
@@ -218,7 +219,7 @@ static void place_band(Across *x)
 				  ex_dim(b->p, r->band->iter[x->n]->extent));
 }
 
-void fold_local(Across *x, const Stmt *s)
+void column_local(ColumnBlock *x, const Stmt *s)
 {
 	Row *r = x->r;
 	Buf *t = s->out[0];
@@ -233,7 +234,7 @@ void fold_local(Across *x, const Stmt *s)
 		const int d = row_memory_dim(t, i);
 		const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
 		const bool along = it == r->band->of[s->id][x->n],
-			   rows = x->few.n && it == r->band->of[s->id][x->few.of[0]];
+			   rows = x->skinny.n && it == r->band->of[s->id][x->skinny.of[0]];
 
 		r->keep[t->id][d] = along ? KEEP_BLOCK : rows ? KEEP_ROWS : KEEP_NOT;
 		if (along || rows)
@@ -244,7 +245,7 @@ void fold_local(Across *x, const Stmt *s)
 }
 
 /* Opens a loop over the block's points of the band, at X.COL and X.ROW. */
-static LNode *fold_open(const Across *x)
+static LNode *column_open(const ColumnBlock *x)
 {
 	LBuild *b = x->r->b;
 	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, x->rows * x->cols));
@@ -255,16 +256,16 @@ static LNode *fold_open(const Across *x)
 	return loop;
 }
 
-void fold_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
+void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
 {
-	LNode *loop = fold_open(x);
+	LNode *loop = column_open(x);
 	Expr *guard = x->there ? ex_and(x->r->b->p, x->guard, x->there) : x->guard;
 
 	row_does(x->r, l_store(x->r->b, out, at, val, guard), s, part, s->nband, NULL);
 	l_close(x->r->b, loop);
 }
 
-static Expr *state_at(const Across *x)
+static Expr *state_at(const ColumnBlock *x)
 {
 	ExprPool *p = x->r->b->p;
 
@@ -273,7 +274,7 @@ static Expr *state_at(const Across *x)
 }
 
 typedef struct Skew {
-	const Across *x;
+	const ColumnBlock *x;
 	Expr *at; /* of the first load that runs along the columns */
 } Skew;
 
@@ -288,7 +289,7 @@ static void find_at(void *arg, Expr *e)
 }
 
 /* How far after a sector's begin the block's first column of a row is, in terms VAL; of what the block has it begins there. */
-static Expr *peel_of(const Across *x, Expr *val)
+static Expr *peel_of(const ColumnBlock *x, Expr *val)
 {
 	ExprPool *p = x->r->b->p;
 	Skew s = {x, NULL};
@@ -302,7 +303,7 @@ static Expr *peel_of(const Across *x, Expr *val)
 		      l_int(x->r->b, SECTOR / x->bytes));
 }
 
-void fold_points(Across *x, const Stmt *s, Points *p)
+void column_points(ColumnBlock *x, const Stmt *s, Points *p)
 {
 	*p = (Points){.k = x->r->k, .ne = 1, .e[0] = row_placed(x->r, s->val[0])};
 	for (int i = s->red ? s->nband : 0; i < s->niters; i++)
@@ -310,7 +311,7 @@ void fold_points(Across *x, const Stmt *s, Points *p)
 			points_add(p, s->iter[i]);
 }
 
-void fold_sum(Across *x, Stmt *s, const Points *p)
+void column_sum(ColumnBlock *x, Stmt *s, const Points *p)
 {
 	Row *r = x->r;
 	LBuild *b = r->b;
@@ -321,13 +322,13 @@ void fold_sum(Across *x, Stmt *s, const Points *p)
 
 	x->acc = kernel_temp(r->k, "acc", ctype_dtype(s->val[0]->ct), 1, &states);
 	l_node(b, LN_LOCAL)->buf[0] = x->acc;
-	fold_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
-		   PART_INIT);
+	column_store(x, s, x->acc, at, monoid_identity(r->k->pool, s->red, 0, s->val[0]->ct),
+		     PART_INIT);
 	n = row_state_node(r, LN_COLUMNS, s, &x->acc, at, p->e, x->guard);
 	n->columns = NEW(b->arena, ColumnReduction);
-	*n->columns = (ColumnReduction){x->col,       x->row,       x->few.lanes,
+	*n->columns = (ColumnReduction){x->col,       x->row,       x->skinny.lanes,
 					(int)x->cols, (int)x->rows, x->valid};
-	n->vector = x->few.lanes ? 0 : x->peeled ? x->peeled : x->vector;
+	n->vector = x->skinny.lanes ? 0 : x->peeled ? x->peeled : x->vector;
 	if (x->peeled)
 		n->peel = peel_of(x, p->e[0]);
 	n->var = p->it[0];
@@ -335,30 +336,31 @@ void fold_sum(Across *x, Stmt *s, const Points *p)
 	n->hi = row_extent(r, p->it[0]);
 	row_does(r, n, s, PART_TERM, s->niters, p->at);
 	out_at = row_write_index(r, s, 0, &out);
-	fold_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);
+	column_store(x, s, out, out_at, ex_load(b->p, x->acc, &at, 1), PART_WRITE);
 }
 
-static void sum(Across *x, Stmt *s)
+static void sum(ColumnBlock *x, Stmt *s)
 {
 	Points p;
 
 	place_rows(x, true);
-	fold_points(x, s, &p);
+	column_points(x, s, &p);
 	place_rows(x, false);
 	points_join(&p);
 	points_flatten(&p);
-	fold_sum(x, s, &p);
+	column_sum(x, s, &p);
 }
 
-bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const Few *few)
+bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny)
 {
-	Across x = {.r = r, .n = along, .m = -1, .vector = MOST_VECTOR, .threads = FOLD_THREADS};
+	ColumnBlock x = {
+		.r = r, .n = along, .m = -1, .vector = MOST_VECTOR, .threads = COLUMN_THREADS};
 
-	if (along < 0 || !takes(r, few))
+	if (along < 0 || !takes(r, skinny))
 		return false;
-	find_rows(&x, few);
-	if (few->lanes) {
-		x.bytes = dtype_info[few->lanes->dtype].bits / 8;
+	find_rows(&x, skinny);
+	if (skinny->lanes) {
+		x.bytes = dtype_info[skinny->lanes->dtype].bits / 8;
 		x.vector = MMA_ROWS;
 	} else {
 		stmt_loads(r->k->stmts.at[r->first], look, &x);
@@ -373,13 +375,13 @@ bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const Few *few)
 		Expr *at;
 
 		row_begin(r, s);
-		fold_local(&x, s);
+		column_local(&x, s);
 		if (s->red) {
 			sum(&x, s);
 			continue;
 		}
 		at = row_write_index(r, s, 0, &out);
-		fold_store(&x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
+		column_store(&x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
 	}
 	return true;
 }

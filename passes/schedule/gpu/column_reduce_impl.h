@@ -5,12 +5,12 @@
 
 #include "passes/schedule/gpu/gpu_impl.h"
 
-enum { FOLD_THREADS = 256 };
+enum { COLUMN_THREADS = 256 };
 
-typedef struct Across {
+typedef struct ColumnBlock {
 	Row *r;
 	int n, m;          /* of the band; M: a trial, -1 where the matrix has it */
-	Few few;           /* none: a block has one row */
+	SkinnyRows skinny; /* none: a block has one row */
 	int vector, bytes; /* of what runs along N */
 	int64_t by;        /* bytes from one term of it to the next; 0: that is not known */
 	int threads,
@@ -21,15 +21,15 @@ typedef struct Across {
 	Expr *there, *valid;            /* the row is, and how many are; null: all are */
 	Buf *acc;
 	int64_t left; /* bytes that the block may share beside the states */
-} Across;
+} ColumnBlock;
 
 /* A temporary that S writes at points of the band has the block's points alone, as far as there is room for them. */
-void fold_local(Across *x, const Stmt *s);
+void column_local(ColumnBlock *x, const Stmt *s);
 /* PART of S: stores VAL in OUT at AT for all of the block's points of the band. */
-void fold_store(const Across *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part);
+void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part);
 /* S, placed, over what of its iterators the stage does not fix; none are joined yet. */
-void fold_points(Across *x, const Stmt *s, Points *p);
+void column_points(ColumnBlock *x, const Stmt *s, Points *p);
 /* S reduces, over the one iterator of P. */
-void fold_sum(Across *x, Stmt *s, const Points *p);
+void column_sum(ColumnBlock *x, Stmt *s, const Points *p);
 
 #endif

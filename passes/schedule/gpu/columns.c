@@ -90,7 +90,7 @@ static bool over_terms(Columns *c, Stmt *s, Points *p)
 	Expr *it;
 	Buf *out;
 
-	fold_points(&c->x, s, p);
+	column_points(&c->x, s, p);
 	p->write = s->red ? NULL : row_write_index(c->x.r, s, 0, &out);
 	points_join(p);
 	points_flatten(p);
@@ -167,9 +167,9 @@ static int64_t columns_of(const Columns *c, int64_t side)
 /* Threads of the block, and how they share out sums: those of few columns go along them together. */
 static void share(Columns *c)
 {
-	Across *x = &c->x;
+	ColumnBlock *x = &c->x;
 
-	x->threads = c->terms * c->wide > MANY_ELEMENTS ? 2 * FOLD_THREADS : FOLD_THREADS;
+	x->threads = c->terms * c->wide > MANY_ELEMENTS ? 2 * COLUMN_THREADS : COLUMN_THREADS;
 	x->cols = c->wide;
 	x->peeled = (int)((c->wide + before(c) + WARP - 1) / WARP);
 	c->run = dim_equals(c->group->extent, c->wide) && c->wide * 4 < c->side * 3;
@@ -238,7 +238,7 @@ static void have_columns(Columns *c)
 
 static void open_stage(Columns *c)
 {
-	Across *x = &c->x;
+	ColumnBlock *x = &c->x;
 	Row *r = x->r;
 	LBuild *b = r->b;
 	Ctx *ctx = r->k->ctx;
@@ -306,7 +306,7 @@ static void inner_stmt(Columns *c, Stmt *s)
 	if (s->red && c->terms <= SERIAL_TERMS)
 		serial_sum(c, s, &p);
 	else if (s->red)
-		fold_sum(&c->x, s, &p);
+		column_sum(&c->x, s, &p);
 	if (s->red)
 		return;
 	row_write_index(r, s, 0, &out);
@@ -338,13 +338,13 @@ bool gpu_columns(Row *r, const Gpu *gpu, int along)
 		row_begin(r, s);
 		c.at = i;
 		if (s->red || !columns_inner(r, s))
-			fold_local(&c.x, s);
+			column_local(&c.x, s);
 		if (columns_inner(r, s)) {
 			inner_stmt(&c, s);
 			continue;
 		}
 		at = row_write_index(r, s, 0, &out);
-		fold_store(&c.x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
+		column_store(&c.x, s, out, at, row_placed(r, s->val[0]), PART_WRITE);
 	}
 	return true;
 }

@@ -11,7 +11,7 @@
 enum { MOST_TILES = 8 };
 
 /* What several statements read of the columns, or one reads for all of them; or, no LOAD, a temporary that one makes of them. */
-typedef struct Held {
+typedef struct ColumnValue {
 	Expr *load;
 	Buf *buf; /* what the block has of it */
 	const Buf *temp;
@@ -22,18 +22,18 @@ typedef struct Held {
 	bool elsewhere; /* it is read at other points than the one in hand, too */
 	bool shared;    /* all columns read the same of it: it is of the terms alone */
 	int slot;
-} Held;
+} ColumnValue;
 
 typedef struct Columns {
-	Across x;
+	ColumnBlock x;
 	Merged *group; /* of the band, whose last one has N */
 	Merged all[MAX_ITERS];
 	int n;
 	Iter *term;
 	int64_t terms; /* at most */
-	Held tile[MOST_TILES];
-	int ntiles, at; /* AT: the statement in hand */
-	const Held *slot[MOST_TILES]; /* who was there first */
+	ColumnValue tile[MOST_TILES];
+	int ntiles, at;                      /* AT: the statement in hand */
+	const ColumnValue *slot[MOST_TILES]; /* who was there first */
 	int slots;
 	int64_t wide,
 		side; /* columns of a block, of which X.COLS have states, and threads along them */

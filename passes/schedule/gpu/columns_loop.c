@@ -13,11 +13,11 @@ enum {
 };
 
 /* The loops around an element, innermost last. */
-typedef struct Element {
+typedef struct ElementLoops {
 	LNode *open[3];
 	int n;
 	Expr *val, *guard;
-} Element;
+} ElementLoops;
 
 /* Terms from one whose row begins at the same place of a sector to the next, where rows are read or written AT. */
 static int64_t period(const Columns *c, Expr *at)
@@ -99,7 +99,7 @@ static Expr *place(Columns *c, Expr *at, Iter *t, Expr *term)
 }
 
 /* A thread has each LANES-th row, from FIRST on: they are few, and written out where that is known. */
-static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lanes, Element *e)
+static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lanes, ElementLoops *e)
 {
 	LBuild *b = c->x.r->b;
 	ExprPool *p = b->p;
@@ -122,7 +122,7 @@ static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lane
 
 /* Neighbouring threads have neighbouring columns, as many as SIDE less those before the row; a thread has rows that begin at the
  * same place of a sector, or, where those are few, each LANES-th row. */
-static void by_rows(Columns *c, Expr *at, Iter *t, Element *e)
+static void by_rows(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 {
 	LBuild *b = c->x.r->b;
 	ExprPool *p = b->p;
@@ -149,9 +149,9 @@ static void by_rows(Columns *c, Expr *at, Iter *t, Element *e)
 }
 
 /* All of the block's rows are one run. */
-static void by_run(Columns *c, Expr *at, Iter *t, Element *e)
+static void by_run(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 {
-	Across *x = &c->x;
+	ColumnBlock *x = &c->x;
 	LBuild *b = x->r->b;
 	ExprPool *p = b->p;
 	Dim *all = dim_mul(b->k->ctx, c->term->extent, dim_const(b->k->ctx, c->wide));
@@ -172,7 +172,7 @@ LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val)
 {
 	LBuild *b = c->x.r->b;
 	Iter *t = l_iter(b, "t", dim_const(b->k->ctx, c->x.threads));
-	Element e = {.val = val};
+	ElementLoops e = {.val = val};
 	LNode *store;
 
 	e.open[e.n++] = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, c->x.threads), 1);

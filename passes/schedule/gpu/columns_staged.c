@@ -65,7 +65,7 @@ static void find_tile(void *arg, Expr *e)
 	if (i == MOST_TILES)
 		return;
 	if (i == c->ntiles)
-		c->tile[c->ntiles++] = (Held){.load = e, .last = -1, .shared = shared};
+		c->tile[c->ntiles++] = (ColumnValue){.load = e, .last = -1, .shared = shared};
 	c->tile[i].in += c->tile[i].last != c->at;
 	c->tile[i].last = c->at;
 }
@@ -134,12 +134,12 @@ bool columns_make(Columns *c, const Stmt *s, Expr *at)
 	if (!row_may_be_local(r, s, t) || c->ntiles == MOST_TILES ||
 	    !lies_by_terms(c, s, t, &in_order))
 		return false;
-	c->tile[c->ntiles++] = (Held){.temp = t,
-				      .at = at,
-				      .in = c->at,
-				      .last = last_use(r, t),
-				      .type = t->dtype,
-				      .in_order = in_order};
+	c->tile[c->ntiles++] = (ColumnValue){.temp = t,
+					     .at = at,
+					     .in = c->at,
+					     .last = last_use(r, t),
+					     .type = t->dtype,
+					     .in_order = in_order};
 	return true;
 }
 
@@ -151,7 +151,7 @@ static void widen(Columns *c)
 	for (int i = 0; i < c->ntiles; i++)
 		temps = temps || c->tile[i].temp;
 	for (int i = 0; i < c->ntiles; i++) {
-		Held *t = &c->tile[i];
+		ColumnValue *t = &c->tile[i];
 
 		if (!t->temp)
 			t->type = temps ? ctype_dtype(t->load->ct) : t->load->load.buf->dtype;
@@ -162,7 +162,7 @@ static void widen(Columns *c)
 static void find_slots(Columns *c)
 {
 	for (int i = 0; i < c->ntiles; i++) {
-		Held *t = &c->tile[i];
+		ColumnValue *t = &c->tile[i];
 
 		t->slot = -1;
 		for (int j = 0; j < i && t->in_order && t->slot < 0; j++) {
@@ -216,7 +216,7 @@ int64_t columns_bytes(const Columns *c, int i)
 /* ---- Nodes ---- */
 
 /* A column's element of what the block has of all terms in T. */
-static Expr *in_tile(const Columns *c, const Held *t)
+static Expr *in_tile(const Columns *c, const ColumnValue *t)
 {
 	ExprPool *p = c->x.r->b->p;
 
@@ -226,7 +226,7 @@ static Expr *in_tile(const Columns *c, const Held *t)
 		      ex_iter(p, c->x.col));
 }
 
-static void declare(Columns *c, const Held *t)
+static void declare(Columns *c, const ColumnValue *t)
 {
 	LNode *n = l_node(c->x.r->b, LN_LOCAL);
 	int64_t at = 0;
@@ -237,7 +237,7 @@ static void declare(Columns *c, const Held *t)
 	n->idx = l_int(c->x.r->b, at);
 }
 
-static void fetch_terms(Columns *c, const Held *t)
+static void fetch_terms(Columns *c, const ColumnValue *t)
 {
 	LBuild *b = c->x.r->b;
 	LNode *loop = l_loop(b, LOOP_GROUP, c->term, l_int(b, 0), row_extent(c->x.r, c->term), 1);
@@ -256,7 +256,7 @@ void columns_fetch(Columns *c)
 	b->stage->scratch = dim_const(b->k->ctx, all);
 	b->stmt = -1;
 	for (int i = 0; i < c->ntiles; i++) {
-		Held *t = &c->tile[i];
+		ColumnValue *t = &c->tile[i];
 		Dim *points = dim_const(b->k->ctx, c->terms * (t->shared ? 1 : c->wide));
 
 		if (t->temp)
@@ -270,7 +270,7 @@ void columns_fetch(Columns *c)
 	}
 }
 
-static void tile_local(Columns *c, const Stmt *s, Held *tile)
+static void tile_local(Columns *c, const Stmt *s, ColumnValue *tile)
 {
 	Row *r = c->x.r;
 	Buf *t = s->out[0];

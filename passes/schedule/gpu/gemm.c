@@ -65,7 +65,7 @@ static int wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, i
 }
 
 /* The iterators run as one through all that O reads. */
-static bool joins_all(Gemm *g, const Operand *o, Iter *const *it, int n)
+static bool joins_all(Gemm *g, const TileOperand *o, Iter *const *it, int n)
 {
 	for (int i = 0; i + 1 < n; i++) {
 		Pair p = {g->k, it[i], it[i + 1], it[i + 1]->extent, NULL};
@@ -80,7 +80,7 @@ static bool joins_all(Gemm *g, const Operand *o, Iter *const *it, int n)
 }
 
 /* The block to a multiple of which rows of O along IT have elements; 1 where there is none. */
-static int64_t padded_along(const Operand *o, const Iter *it)
+static int64_t padded_along(const TileOperand *o, const Iter *it)
 {
 	const Layout *l = o->val->kind == EX_LOAD ? o->val->load.buf->layout : NULL;
 
@@ -90,7 +90,7 @@ static int64_t padded_along(const Operand *o, const Iter *it)
 }
 
 /* Elements of a chunk along the last of the N iterators IT, of which BYTES each are stored. */
-static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool joined, int bytes)
+static int chunk_of(Gemm *g, const TileOperand *o, Iter *const *it, int n, bool joined, int bytes)
 {
 	Iter *last = it[n - 1];
 	Dim *run = joined ? gemm_product(g, it, n) : last->extent;
@@ -105,7 +105,7 @@ static int chunk_of(Gemm *g, const Operand *o, Iter *const *it, int n, bool join
 	return vector;
 }
 
-static void look_at_operand(GpuGemm *gg, Operand *o, Expr *val, Expr *guard, Iter *const *side,
+static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard, Iter *const *side,
 			    int nside)
 {
 	Gemm *g = &gg->g;

@@ -120,7 +120,7 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int vector,
 /* ---- Fills ---- */
 
 /* A row of the tile is MMA_ROWS of the side by what the block of the pipeline has of terms, one run of memory. */
-static void emit_lanes(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side,
+static void emit_lanes(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_block, int side,
 		       Expr *kb, Expr *slot)
 {
 	Gemm *g = &gg->g;
@@ -156,7 +156,7 @@ static void emit_lanes(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block
 	l_close(b, n);
 }
 
-static void emit_fill(GpuGemm *gg, const Operand *o, Buf *buf, Expr *side_block, int side,
+static void emit_fill(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_block, int side,
 		      Dim *side_all, Expr *kb, Expr *slot)
 {
 	Gemm *g = &gg->g;
@@ -257,7 +257,7 @@ static Expr *in_block(Gemm *g, const Iter *block, int size, const Iter *in)
 }
 
 /* The results of a strip's points: every statement's value is an expression of the sum and of what it reads. */
-static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Expr *guard,
+static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Expr *guard,
 			 Iter *elem, int vector, Expr *m, Expr *col)
 {
 	LBuild *b = &g->b;
@@ -273,7 +273,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *strip, Expr *sum_at, Exp
 
 		l_of(b, s);
 		pl.s = s;
-		val = i ? gemm_placed(&pl, s->val[0]) : ex_load(p, strip, &sum_at, 1);
+		val = i ? gemm_placed(&pl, s->val[0]) : ex_load(p, staged, &sum_at, 1);
 		pl.value[o->id] = ex_round(p, o->dtype, val);
 		if (!gemm_stores(g, s))
 			continue;
@@ -311,7 +311,7 @@ static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, in
 }
 
 /* The row of the tile that row R of strip S is; both are of PACK rows each. */
-static Expr *strip_row(Gemm *g, const Mma *m, Iter *r, Iter *s, int vector)
+static Expr *staged_row(Gemm *g, const Mma *m, Iter *r, Iter *s, int vector)
 {
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
@@ -331,7 +331,7 @@ static Expr *in_matrix(Gemm *g, Expr *row, Expr *col)
 		      ex_op2(p, IN_lt, col, ex_dim(p, g->n)));
 }
 
-static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
+static void emit_copy_sums(GpuGemm *gg, Mma *m, Buf *staged, int ld, Iter *s)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
@@ -339,7 +339,7 @@ static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
 	LNode *n = l_node(b, LN_COPY_SUMS);
 	Expr *row, *col;
 
-	n->buf[0] = strip;
+	n->buf[0] = staged;
 	n->nout = 1;
 	n->idx = ex_iter(p, s);
 	n->step = ld;
@@ -348,7 +348,7 @@ static void emit_drain(GpuGemm *gg, Mma *m, Buf *strip, int ld, Iter *s)
 	if (gemm_stores(g, g->c.s))
 		return;
 	row = ex_add(p, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)),
-		     strip_row(g, m, n->var, s, 1));
+		     staged_row(g, m, n->var, s, 1));
 	col = in_block(g, gg->nb, m->bn, m->col);
 	n->guard = in_matrix(g, row, col);
 	gemm_does(g, n, g->c.s, PART_WRITE, row, col, NULL);
@@ -364,36 +364,36 @@ static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int vector, Expr *elem)
 }
 
 /* Chunks of results run along rows of the strip, or, where it lies by columns, along those. */
-static void emit_strips(GpuGemm *gg, Mma *m)
+static void emit_parts(GpuGemm *gg, Mma *m)
 {
 	Gemm *g = &gg->g;
 	LBuild *b = &g->b;
 	ExprPool *p = b->p;
 	Ctx *ctx = g->k->ctx;
 	const bool down = m->by_columns;
-	const int unit = mma_part_rows(m), rows = unit * m->wm, strips = m->bm / m->wm / unit,
+	const int unit = mma_part_rows(m), rows = unit * m->wm, nparts = m->bm / m->wm / unit,
 		  ld = (down ? rows : m->bn) + mma_pad(m),
 		  vector = result_chunk(g, down ? g->c.m[g->c.nm - 1] : g->c.n[g->c.nn - 1]),
 		  mvector = down ? vector : 1, nvector = down ? 1 : vector, nr = rows / mvector,
 		  nc = m->bn / nvector;
-	Iter *s = l_iter(b, "s", dim_const(ctx, strips)),
+	Iter *s = l_iter(b, "s", dim_const(ctx, nparts)),
 	     *t = l_iter(b, "t", dim_const(ctx, nr * nc)), *r = l_iter(b, "r", dim_const(ctx, nr)),
 	     *c = l_iter(b, "c", dim_const(ctx, nc)),
 	     *i = l_iter(b, "i", dim_const(ctx, m->bm / mvector)),
 	     *e = l_iter(b, "e", dim_const(ctx, vector)), *outer = down ? c : r,
 	     *inner = down ? r : c;
-	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, strips), 1), *tl;
+	LNode *sl = l_loop(b, LOOP_SERIAL, s, l_int(b, 0), l_int(b, nparts), 1), *tl;
 	Naming x = {.gg = gg};
 	Expr *chunks = l_int(b, down ? nr : nc), *elem, *melem, *nelem, *guard, *at;
-	Buf *strip = declare(gg, "staged", ctype_dtype(g->c.ct), (down ? m->bn : rows) * ld, 0, 0,
-			     SWIZZLE_NONE, 0)
-			     ->buf[0];
+	Buf *staged = declare(gg, "staged", ctype_dtype(g->c.ct), (down ? m->bn : rows) * ld, 0, 0,
+			      SWIZZLE_NONE, 0)
+			      ->buf[0];
 
-	emit_drain(gg, m, strip, ld, s);
+	emit_copy_sums(gg, m, staged, ld, s);
 	tl = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, nr * nc), 1);
 	l_let(b, outer, ex_op2(p, IN_floordiv, ex_iter(p, t), chunks));
 	l_let(b, inner, ex_op2(p, IN_mod, ex_iter(p, t), chunks));
-	l_let(b, i, strip_row(g, m, r, s, mvector));
+	l_let(b, i, staged_row(g, m, r, s, mvector));
 	guard = ex_and(p, before_end(g, ex_iter(p, gg->mb), m->bm, ex_iter(p, i), mvector, g->m),
 		       before_end(g, ex_iter(p, gg->nb), m->bn, ex_iter(p, c), nvector, g->n));
 	elem = vector > 1 ? ex_iter(p, e) : NULL;
@@ -405,7 +405,7 @@ static void emit_strips(GpuGemm *gg, Mma *m)
 		m->bn, ex_iter(p, c), nvector, nelem);
 	at = in_chunk(g, ex_mul(p, ex_iter(p, outer), l_int(b, ld)), ex_iter(p, inner), vector,
 		      elem);
-	emit_results(g, &x, strip, at, guard, e, vector,
+	emit_results(g, &x, staged, at, guard, e, vector,
 		     in_chunk(g, ex_mul(p, ex_iter(p, gg->mb), l_int(b, m->bm)), ex_iter(p, i),
 			      mvector, melem),
 		     in_chunk(g, ex_mul(p, ex_iter(p, gg->nb), l_int(b, m->bn)), ex_iter(p, c),
@@ -442,7 +442,7 @@ static Mma *new_mma(GpuGemm *gg)
 	return m;
 }
 
-static Buf *declare_tile(GpuGemm *gg, const char *what, const Operand *o, int side, int64_t at)
+static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, int side, int64_t at)
 {
 	const bool words = gg->s.kind && !o->along && dtype_info[o->type].bits == 32;
 
@@ -536,5 +536,5 @@ void gemm_gpu_emit(GpuGemm *gg)
 	m->b = declare_tile(gg, "b_tile", &gg->b, s->bn,
 			    (int64_t)s->stages * s->bm * s->bk * (dtype_info[gg->a.type].bits / 8));
 	emit_pipeline(gg, m, row, col);
-	emit_strips(gg, m);
+	emit_parts(gg, m);
 }

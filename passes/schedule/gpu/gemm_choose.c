@@ -62,15 +62,15 @@ int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 		       .by_columns = g->by_columns};
 	const int rows = mma_part_rows(&m) * s->wm, pad = mma_pad(&m);
 	const int64_t pipeline = (int64_t)s->stages * s->bk * (s->bm + s->bn) * bytes_of(g->a.type),
-		      strip = (int64_t)(g->by_columns ? s->bn * (rows + pad)
-						      : rows * (s->bn + pad)) *
-			      bytes_of(ctype_dtype(g->g.c.ct));
+		      staged = (int64_t)(g->by_columns ? s->bn * (rows + pad)
+						       : rows * (s->bn + pad)) *
+			       bytes_of(ctype_dtype(g->g.c.ct));
 
-	return pipeline > strip ? pipeline : strip;
+	return pipeline > staged ? pipeline : staged;
 }
 
 /* Of a chunk whose row of O's tile is split into several indices. */
-static int split_registers(const Operand *o)
+static int split_registers(const TileOperand *o)
 {
 	for (int i = 1; i < o->nside && o->guard; i++)
 		if (!dim_is_const(o->side[i]->extent, NULL))
@@ -79,7 +79,7 @@ static int split_registers(const Operand *o)
 }
 
 /* What a thread has for its chunks of O's tile, SIDE of the block, all the time that the pipeline runs. */
-static int fill_registers(const GpuGemm *g, const BlockShape *s, const Operand *o, int side)
+static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOperand *o, int side)
 {
 	Dim *all = o == &g->a ? g->g.m : g->g.n;
 	const int elems = side * s->bk, chunks = elems / o->vector, threads = gemm_gpu_threads(s),
@@ -165,7 +165,7 @@ typedef struct Work {
 } Work;
 
 /* Instructions of a block that fill O's tile, SIDE of it by K terms. */
-static double fill_issues(const Operand *o, double side, double k)
+static double fill_issues(const TileOperand *o, double side, double k)
 {
 	return side * k / o->vector *
 	       ((o->async ? ISSUE_COPIED : ISSUE_MOVED) +
@@ -279,7 +279,7 @@ static int stages(const GpuGemm *g, const BlockShape *s, double k)
 }
 
 /* A row of O's tile, SIDE of the block, is whole sectors. */
-static bool whole_sectors(const Operand *o, int side)
+static bool whole_sectors(const TileOperand *o, int side)
 {
 	return o->along || side * bytes_of(o->type) >= SECTOR;
 }
@@ -289,7 +289,7 @@ static bool possible(const GpuGemm *g, const BlockShape *s)
 {
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
 
-	return s->bn >= STRIP_COLUMNS && whole_sectors(&g->a, s->bm) &&
+	return s->bn >= PART_COLUMNS && whole_sectors(&g->a, s->bm) &&
 	       whole_sectors(&g->b, s->bn) &&
 	       gemm_gpu_shared(g, s) + GPU_DRIVER <= g->g.t->gpu->block_shared &&
 	       !(wide && s->tm * s->tn > 32) && pipeline_registers(g, s) <= REGISTERS;

@@ -7,10 +7,10 @@
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/gpu/gpu.h"
 
-enum { STRIP_COLUMNS = 32 }; /* of a strip's row, the fewest */
+enum { PART_COLUMNS = 32 }; /* of a strip's row, the fewest */
 
 /* One operand of the product as its tiles in shared memory are filled. */
-typedef struct Operand {
+typedef struct TileOperand {
 	Expr *val, *guard; /* flat loads */
 	Iter *const *side; /* its free iterators, m or n */
 	int nside;
@@ -21,7 +21,7 @@ typedef struct Operand {
 	Fragments fragments;
 	bool async;
 	DType type; /* as it lies there */
-} Operand;
+} TileOperand;
 
 /* What a block does, and in which steps. */
 typedef struct BlockShape {
@@ -38,7 +38,7 @@ typedef struct GemmPlan {
 
 typedef struct GpuGemm {
 	Gemm g;
-	Operand a, b;
+	TileOperand a, b;
 	BlockShape s;
 	bool by_columns;        /* results lie along m */
 	const Schedule *serves; /* its guard tells a size */

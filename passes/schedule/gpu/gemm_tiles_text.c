@@ -22,11 +22,11 @@ enum {
 	MOST_STAGES = 8
 };
 
-typedef struct Row {
+typedef struct TileLine {
 	char target[NAME], type[NAME];
 	long long m, n, k;
 	BlockShape s;
-} Row;
+} TileLine;
 
 static bool in(int n, int least, int most)
 {
@@ -34,7 +34,7 @@ static bool in(int n, int least, int most)
 }
 
 /* One line: 1 a row, 0 an empty one, -1 neither. */
-static int read_row(const char *line, size_t n, Row *r)
+static int read_row(const char *line, size_t n, TileLine *r)
 {
 	char text[128], rest;
 	int got;
@@ -46,7 +46,7 @@ static int read_row(const char *line, size_t n, Row *r)
 		return -1;
 	memcpy(text, line, n);
 	text[n] = '\0';
-	*r = (Row){0};
+	*r = (TileLine){0};
 	got = sscanf(text, "%15s %15s %18lld %18lld %18lld %9dx%9dx%9dx%9d %c", r->target, r->type,
 		     &r->m, &r->n, &r->k, &r->s.bm, &r->s.bn, &r->s.bk, &r->s.stages, &rest);
 	return got == 9 && in(r->s.bm, 1, MOST_SIDE) && in(r->s.bn, 1, MOST_SIDE) &&
@@ -67,7 +67,7 @@ bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const c
 	int number = 1;
 
 	for (const char *at = text; *at; at = next_line(at), number++) {
-		Row r;
+		TileLine r;
 		const int got = read_row(at, strcspn(at, "\n"), &r);
 
 		if (got < 0)
@@ -93,7 +93,7 @@ static const char *type_of(const GpuGemm *g)
 
 bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s)
 {
-	Row r;
+	TileLine r;
 
 	for (const char *at = text ? text : ""; *at; at = next_line(at)) {
 		if (read_row(at, strcspn(at, "\n"), &r) <= 0 ||

@@ -15,8 +15,8 @@ enum {
 	SECTOR = 32,               /* bytes: memory answers requests in such */
 	LINE = 128,                /* bytes: of four sectors, and of all banks of shared memory */
 	SHARED = 40 << 10,         /* bytes that a block may share */
-	TURN_SHORT = 16,           /* rows of no more elements, */
-	TURN_MIDDLE = 128,         /* or of these, are turned in tiles of their own shapes */
+	TRANSPOSE_SHORT = 16,      /* rows of no more elements, */
+	TRANSPOSE_MIDDLE = 128,    /* or of these, are turned in tiles of their own shapes */
 	GPU_DRIVER =
 		1
 		<< 10 /* bytes of an SM's shared memory that the driver takes of each block, from sm_80 on */
@@ -24,14 +24,14 @@ enum {
 
 /* The few rows of a product: iterators of the band that its matrix does not have, which what has a part of the matrix
  * does all at once. None: n is 0. */
-typedef struct Few {
+typedef struct SkinnyRows {
 	int of[MAX_ITERS], n; /* of the band, outermost first */
 	Dim *rows;            /* their product */
 	int64_t most;         /* rows are so many at the most, or that many are done at once */
 	bool along;           /* the matrix runs along what is summed */
 	const Buf *lanes;     /* the matrix, in the order of fragments; else null */
 	int col;              /* then: of the band, its columns */
-} Few;
+} SkinnyRows;
 
 /* What D is at most in runs for which S is, or DIM_INF. */
 int64_t gpu_most(const Schedule *s, Dim *d);
@@ -44,9 +44,9 @@ int64_t gpu_least(Ctx *c, const Dim *d);
 /* STEP, of N, with one of SIZE up to MOST, where that says anything: some sizes are so small, and some are not. */
 int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
 /* What of K's statements from FIRST on under BAND are few rows where S is to serve (passes/schedule/gpu/skinny.c). */
-void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few);
+void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny);
 /* Row FLAT of all stands for the iterators of F; AS, another or the same, in accesses. */
-void gpu_skinny_place(Row *r, const Few *f, Expr *as, Expr *flat);
+void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat);
 /* Some reduction of K has so many terms that its sum may be worth splitting (passes/schedule/gpu/split.c). */
 bool gpu_may_split(Kernel *k);
 /* Splits reductions of K whose stages, in schedule SCHED of its like, leave SMs idle, over blocks; false where there are
@@ -67,7 +67,7 @@ Dim *gpu_transpose_length(const Stmt *s, Points *p); /* that of map S, given as 
 bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
 /* A stage of the statements of R, where they reduce across memory, which runs along iterator ALONG of the band
  * (passes/schedule/gpu/column_reduce.c); false where they do not. */
-bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const Few *few);
+bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny);
 /* A stage of the statements of R, where they reduce across memory several times, or go over it again (passes/schedule/gpu/columns.c);
  * false where they do not. */
 bool gpu_columns(Row *r, const Gpu *gpu, int along);
@@ -88,11 +88,11 @@ bool gpu_stencil(Row *r, const Gpu *gpu, int along);
 void gpu_row_stmt(Row *r, Stmt *s, Stmt *as);
 /* A stage of statements FIRST..LAST under BAND. */
 void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band,
-	     const Few *few);
+	     const SkinnyRows *skinny);
 /* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
 /* The statements of a stage whose rows have a group each (passes/schedule/gpu/group.c); the N iterators that the stage is split into; null,
  * or what goes over few rows of a group. */
-void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few);
+void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *skinny);
 
 #endif

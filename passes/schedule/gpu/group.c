@@ -10,7 +10,7 @@
 
 /* ---- What runs along the row ---- */
 
-static void place_part(Group *t, Part *x)
+static void place_part(Group *t, RowStmt *x)
 {
 	Row *r = t->r;
 	Stmt *s = x->s;
@@ -35,7 +35,7 @@ int64_t group_length(const Group *t, Dim *d)
 	return gpu_most(t->r->b->sched, d);
 }
 
-static void use_row(Group *t, Part *x)
+static void use_row(Group *t, RowStmt *x)
 {
 	ExprPool *p = t->r->k->pool;
 	Expr *it = ex_iter(p, t->it);
@@ -133,7 +133,7 @@ static void fetch(Group *t, bool block, bool each)
 		LNode *loop;
 
 		if (x->temp || x->block != block ||
-		    (t->few && expr_has_iter(x->is, t->few)) != each)
+		    (t->skinny_row && expr_has_iter(x->is, t->skinny_row)) != each)
 			continue;
 		if (block)
 			declare_shared(t, x->buf);
@@ -161,7 +161,7 @@ static void fetch_for_block(Group *t)
 	b->tail = body;
 }
 
-static void declare(Group *t, const Part *x)
+static void declare(Group *t, const RowStmt *x)
 {
 	for (int i = 0; x->ahead && i < t->nkept; i++)
 		if (t->kept[i].buf == x->out)
@@ -179,7 +179,7 @@ static void declare(Group *t, const Part *x)
 	}
 }
 
-static void map_part(Group *t, const Part *x)
+static void map_part(Group *t, const RowStmt *x)
 {
 	Row *r = t->r;
 	const Stmt *s = x->s;
@@ -199,7 +199,7 @@ static void map_part(Group *t, const Part *x)
 		l_close(r->b, loop);
 }
 
-static void reduce_part(Group *t, const Part *x)
+static void reduce_part(Group *t, const RowStmt *x)
 {
 	Row *r = t->r;
 	Stmt *s = x->s;
@@ -295,17 +295,17 @@ static void loop_rows(Group *t, const Gpu *gpu)
 	b->tail = &loop->next;
 }
 
-void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few)
+void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *skinny_row)
 {
 	Group t = {.r = r,
 		   .n = r->last - r->first + 1,
 		   .split = split,
 		   .nsplit = n,
-		   .few = few,
+		   .skinny_row = skinny_row,
 		   .vector = 1};
 	LNode *rows = NULL;
 
-	t.part = NEW_ARRAY(r->b->arena, 2 * t.n, Part);
+	t.part = NEW_ARRAY(r->b->arena, 2 * t.n, RowStmt);
 	for (int i = 0; i < t.n; i++)
 		t.part[i].s = r->k->stmts.at[r->first + i];
 	make_locals(&t);
@@ -315,19 +315,20 @@ void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *few)
 	if (t.it) {
 		group_keep_written(&t);
 		group_keep_reads(&t, gpu);
-		group_choose_spans(&t);
+		group_choose_bulk(&t);
 		group_share_out(&t, gpu);
 		group_share_ones(&t);
 	}
 	r->b->stmt = -1;
 	fetch_for_block(&t);
 	fetch(&t, false, false);
-	if (few) {
-		rows = l_loop(r->b, LOOP_SERIAL, few, l_int(r->b, 0), row_extent(r, few), 1);
+	if (skinny_row) {
+		rows = l_loop(r->b, LOOP_SERIAL, skinny_row, l_int(r->b, 0),
+			      row_extent(r, skinny_row), 1);
 		fetch(&t, false, true);
 	}
 	for (int i = 0; i < t.n; i++) {
-		const Part *x = &t.part[i];
+		const RowStmt *x = &t.part[i];
 
 		row_begin(r, x->s);
 		declare(&t, x);

@@ -14,17 +14,17 @@ enum {
 	SHORT_BYTES = 640, /* of a row: two sectors in part are a tenth of twenty */
 	/* Rows of a block, at least, unless they have more points: threads of larger blocks have fewer registers for those. What
 	 * it reads of all rows, and sectors that it shares, are few beside so many. */
-	SPAN_ROWS = 16,
-	SPAN_POINTS = 320
+	BULK_ROWS = 16,
+	BULK_POINTS = 320
 };
 
 /* The buffers that a stage accesses, each as a span, where it may be one. */
-typedef struct Found {
+typedef struct BulkCandidates {
 	Group *t;
 	int64_t left;          /* bytes that its blocks may share */
 	VEC(BulkCopy) bulk;    /* EACH null: it may not */
 	VEC(const Buf *) read; /* at every point, so that they have what spans of them take */
-} Found;
+} BulkCandidates;
 
 static bool is_among(Iter *const *at, int n, const Iter *it)
 {
@@ -77,7 +77,7 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
 }
 
 /* B is accessed at AT; null: at some elements. */
-static void find_access(Found *f, Buf *b, Expr *at, bool written)
+static void find_access(BulkCandidates *f, Buf *b, Expr *at, bool written)
 {
 	Group *t = f->t;
 	BulkCopy s = {.buf = b,
@@ -102,7 +102,7 @@ static void find_access(Found *f, Buf *b, Expr *at, bool written)
 
 static void find_load(void *arg, Expr *e)
 {
-	Found *f = arg;
+	BulkCandidates *f = arg;
 
 	if (e->kind == EX_LOAD)
 		find_access(f, e->load.buf, e->load.nidx ? e->load.idx[0] : l_int(f->t->r->b, 0),
@@ -111,14 +111,14 @@ static void find_load(void *arg, Expr *e)
 
 static void find_read(void *arg, Expr *e)
 {
-	Found *f = arg;
+	BulkCandidates *f = arg;
 
 	if (e->kind == EX_LOAD)
 		vec_push(f->t->r->b->arena, &f->read, e->load.buf);
 }
 
 /* What only some points read may end before the rows do. */
-static void drop_unread(Found *f)
+static void drop_unread(BulkCandidates *f)
 {
 	for (int i = 0; i < f->bulk.n; i++) {
 		BulkCopy *s = &f->bulk.at[i];
@@ -130,7 +130,7 @@ static void drop_unread(Found *f)
 	}
 }
 
-static void find_part(Found *f, Part *x)
+static void find_part(BulkCandidates *f, RowStmt *x)
 {
 	Group *t = f->t;
 	Buf *out;
@@ -155,19 +155,19 @@ static void find_part(Found *f, Part *x)
 }
 
 /* Of a block that has spans. */
-static int span_threads(const Group *t)
+static int bulk_threads(const Group *t)
 {
-	const int many = SPAN_ROWS * t->r->b->stage->group;
+	const int many = BULK_ROWS * t->r->b->stage->group;
 
-	return many < BLOCK_THREADS || group_length(t, t->it->extent) > SPAN_POINTS ? BLOCK_THREADS
+	return many < BLOCK_THREADS || group_length(t, t->it->extent) > BULK_POINTS ? BLOCK_THREADS
 										    : many;
 }
 
 /* Bytes that the block shares for S; 0: it is no span, or not worth one. */
-static int64_t span_bytes(const Group *t, BulkCopy *s)
+static int64_t bulk_bytes(const Group *t, BulkCopy *s)
 {
 	const Stage *st = t->r->b->stage;
-	const int bits = dtype_info[s->buf->dtype].bits, groups = span_threads(t) / st->group;
+	const int bits = dtype_info[s->buf->dtype].bits, groups = bulk_threads(t) / st->group;
 	Ctx *c = t->r->k->ctx;
 
 	if (!s->each || bits < 8 || dim_equals(s->each, 0) ||
@@ -181,7 +181,7 @@ static int64_t span_bytes(const Group *t, BulkCopy *s)
 	return group_shared_bytes(s->most * groups * bits / 8);
 }
 
-bool group_is_span(const Group *t, const Buf *b)
+bool group_is_bulk(const Group *t, const Buf *b)
 {
 	const Stage *st = t->r->b->stage;
 
@@ -192,7 +192,7 @@ bool group_is_span(const Group *t, const Buf *b)
 }
 
 /* BYTES more are to be shared; false where there is no room for them. */
-static bool take(Found *f, int64_t bytes)
+static bool take(BulkCandidates *f, int64_t bytes)
 {
 	if (bytes > f->left)
 		return false;
@@ -200,12 +200,12 @@ static bool take(Found *f, int64_t bytes)
 	return true;
 }
 
-static void share_spans(Found *f)
+static void share_bulk(BulkCandidates *f)
 {
 	Group *t = f->t;
 
 	for (int i = 0; i < f->bulk.n; i++) {
-		const int64_t bytes = span_bytes(t, &f->bulk.at[i]);
+		const int64_t bytes = bulk_bytes(t, &f->bulk.at[i]);
 
 		if (bytes && take(f, bytes))
 			vec_push(t->r->b->arena, &t->r->b->stage->bulk, f->bulk.at[i]);
@@ -213,7 +213,7 @@ static void share_spans(Found *f)
 }
 
 /* What all iterations read of one element: once a block, where its threads meet anyway. */
-static void share_elements(Found *f)
+static void share_elements(BulkCandidates *f)
 {
 	Group *t = f->t;
 
@@ -230,14 +230,14 @@ static void share_elements(Found *f)
 /* What a row has one element of, at which every point reads it. */
 static void find_one(void *arg, Expr *e)
 {
-	Found *f = arg;
+	BulkCandidates *f = arg;
 	Group *t = f->t;
 	const Stage *st = t->r->b->stage;
 	const Buf *b = e->kind == EX_LOAD ? e->load.buf : NULL;
 	Affine a;
 
 	if (!b || b->data || b->id >= t->r->nlocal || !b->rank || dtype_info[b->dtype].bits < 8 ||
-	    t->nones == MOST_ONES || gpu_writes(t->r, b) || group_is_span(t, b) ||
+	    t->nones == MOST_ONES || gpu_writes(t->r, b) || group_is_bulk(t, b) ||
 	    !ex_affine(t->r->k->ctx, e->load.idx[0], &a) || !a.n)
 		return;
 	for (int i = 0; i < a.n; i++)
@@ -247,7 +247,7 @@ static void find_one(void *arg, Expr *e)
 		if (t->one[i].is == e)
 			return;
 	if (take(f,
-		 group_shared_bytes(span_threads(t) / st->group * dtype_info[b->dtype].bits / 8)))
+		 group_shared_bytes(bulk_threads(t) / st->group * dtype_info[b->dtype].bits / 8)))
 		t->one[t->nones++] = (One){.is = e};
 }
 
@@ -257,19 +257,19 @@ static bool has_many_rows(const Group *t)
 	const Stage *st = t->r->b->stage;
 	int64_t rows;
 
-	return st->group <= WARP && !t->few &&
-	       !(dim_is_const(st->extent, &rows) && rows < SPAN_ROWS);
+	return st->group <= WARP && !t->skinny_row &&
+	       !(dim_is_const(st->extent, &rows) && rows < BULK_ROWS);
 }
 
-void group_choose_spans(Group *t)
+void group_choose_bulk(Group *t)
 {
 	Stage *st = t->r->b->stage;
-	Found f = {.t = t};
+	BulkCandidates f = {.t = t};
 	bool meet = false;
 
 	if (!has_many_rows(t))
 		return;
-	f.left = SHARED - span_threads(t) / st->group * t->shared - STATES;
+	f.left = SHARED - bulk_threads(t) / st->group * t->shared - STATES;
 	for (int i = 0; i < t->nkept; i++) {
 		ex_walk(t->kept[i].is, find_load, &f);
 		ex_walk_always(t->kept[i].is, find_read, &f);
@@ -280,12 +280,12 @@ void group_choose_spans(Group *t)
 	for (int i = 0; i < t->n; i++)
 		find_part(&f, &t->part[i]);
 	drop_unread(&f);
-	share_spans(&f);
+	share_bulk(&f);
 	for (int i = 0; i < t->n; i++)
 		for (int j = 0; j < t->part[i].p.ne && !t->part[i].p.guard; j++)
 			ex_walk_always(t->part[i].p.e[j], find_one, &f);
 	if (st->bulk.n || t->nones)
-		st->threads = span_threads(t);
+		st->threads = bulk_threads(t);
 	if (st->bulk.n || t->nones || meet)
 		share_elements(&f);
 }

@@ -17,13 +17,13 @@ enum {
 };
 
 /* A statement of a row. */
-typedef struct Part {
+typedef struct RowStmt {
 	Stmt *s;
 	Points p;
 	Buf *out;
 	bool along; /* it runs along the row, over Group.it */
 	bool ahead; /* it makes what the next part stores, which is S's write */
-} Part;
+} RowStmt;
 
 /* What is read or made once for each point, and then at hand. */
 typedef struct Kept {
@@ -44,12 +44,12 @@ typedef struct One {
 
 typedef struct Group {
 	Row *r;
-	Part *part;
+	RowStmt *part;
 	int n;
 	Iter *it;           /* along the row; null: no statement runs along it */
 	Iter *const *split; /* which the stage's iterations are split into, outermost first */
 	int nsplit;
-	Iter *few; /* over few rows that the group has, one after the other; null: it has one */
+	Iter *skinny_row; /* over few rows that the group has, one after the other; null: it has one */
 	Kept kept[MOST_KEPT];
 	int nkept;
 	One one[MOST_ONES];
@@ -79,8 +79,8 @@ void group_keep_reads(Group *t, const Gpu *gpu);
 /* E knows a loop around the row in one statement alone. */
 bool group_knows_loop(const Group *t, Expr *e);
 /* Finds what a block of rows that are short moves as a whole; accesses of that are of shared memory. */
-void group_choose_spans(Group *t);
-bool group_is_span(const Group *t, const Buf *b);
+void group_choose_bulk(Group *t);
+bool group_is_bulk(const Group *t, const Buf *b);
 /* Finds what rows have one element of; rows read it where the block has it. Then: the block fetches it. */
 void group_share_ones(Group *t);
 void group_fetch_ones(Group *t);

@@ -36,14 +36,14 @@ static void used_at_point(void *arg, Expr *e)
 }
 
 /* Local B, of what S writes, is written and read at the points of the row alone; PART that writes it in *BY. */
-static bool only_at_points(Group *t, const Buf *b, const Part **by)
+static bool only_at_points(Group *t, const Buf *b, const RowStmt **by)
 {
 	Uses u = {t, b, true};
 	Expr *all[MAX_TERMS + 1];
 
 	*by = NULL;
 	for (int i = 0; i < t->n; i++) {
-		const Part *x = &t->part[i];
+		const RowStmt *x = &t->part[i];
 		int n = 0;
 
 		for (int j = 0; j < x->p.ne; j++)
@@ -96,7 +96,7 @@ bool group_choose_kept(Group *t)
 {
 	Row *r = t->r;
 	bool again = false;
-	const Part *by;
+	const RowStmt *by;
 
 	t->nkept = 0;
 	for (int i = 0; i < r->nlocal; i++) {
@@ -136,7 +136,7 @@ static Expr *from_written(void *arg, Expr *e)
 static bool keep_written(Group *t, int at)
 {
 	ExprPool *p = t->r->k->pool;
-	Part *x = &t->part[at];
+	RowStmt *x = &t->part[at];
 	Expr *it = ex_iter(p, t->it);
 	Written w;
 	Buf *b;
@@ -170,18 +170,18 @@ void group_keep_written(Group *t)
 
 /* ---- What several statements read ---- */
 
-typedef struct Found {
+typedef struct KeepCandidates {
 	const Group *t;
 	Expr *load[MOST_KEPT], *where[MOST_KEPT]; /* and the guard of all that read it, or null */
 	bool apart[MOST_KEPT];              /* their guards differ, or know too much for one read */
 	int in[MOST_KEPT], last[MOST_KEPT]; /* how many statements read it; the last one */
 	int n, part;
-} Found;
+} KeepCandidates;
 
 /* S does its row several times, and reads AT each time. */
 static bool reads_again(const Group *t, const Stmt *s, Expr *at)
 {
-	bool again = t->few && s->red && !expr_has_iter(at, t->few);
+	bool again = t->skinny_row && s->red && !expr_has_iter(at, t->skinny_row);
 
 	for (int i = 0; i < s->nband && s->red; i++) {
 		again = again || !row_is_fixed(t->r, s->iter[i]);
@@ -220,7 +220,8 @@ static bool known_there(const Group *t, Expr *where, Expr *at)
 		return true;
 	if (!of_all_rows(t, at))
 		return !group_knows_loop(t, where) &&
-		       !(t->few && expr_has_iter(where, t->few) && !expr_has_iter(at, t->few));
+		       !(t->skinny_row && expr_has_iter(where, t->skinny_row) &&
+			 !expr_has_iter(at, t->skinny_row));
 	ex_walk(where, find_others, &o);
 	return !o.any;
 }
@@ -228,7 +229,7 @@ static bool known_there(const Group *t, Expr *where, Expr *at)
 /* Loads that each point makes. */
 static void find_load(void *arg, Expr *e)
 {
-	Found *f = arg;
+	KeepCandidates *f = arg;
 	Expr *where = f->t->part[f->part].p.guard;
 	int at = 0;
 
@@ -280,7 +281,8 @@ static int words(const Buf *b)
 }
 
 /* What is read once for each point and what is of all rows, as far as there are LEFT bytes of shared memory for that. */
-static void count_reads(const Group *t, const Found *f, int64_t left, int *registers, int *shared)
+static void count_reads(const Group *t, const KeepCandidates *f, int64_t left, int *registers,
+			int *shared)
 {
 	*registers = *shared = 0;
 	for (int i = 0; i < t->nkept; i++)
@@ -300,7 +302,7 @@ static void count_reads(const Group *t, const Found *f, int64_t left, int *regis
 }
 
 /* The bytes of one point that threads keep. */
-static int bytes_kept(const Group *t, const Found *f)
+static int bytes_kept(const Group *t, const KeepCandidates *f)
 {
 	int most = 0;
 
@@ -324,7 +326,7 @@ static int64_t most_of_warp(const Group *t, int registers)
 
 /* Points of one row that a block which has one after another reads from memory again, where it shares what is of all rows as far
  * as there are LEFT of its ROOM bytes of shared memory for that. */
-static int64_t read_again(const Group *t, const Found *f, int64_t left, int64_t room)
+static int64_t read_again(const Group *t, const KeepCandidates *f, int64_t left, int64_t room)
 {
 	const int64_t points = group_length(t, t->it->extent), shared = left;
 	int64_t again = 0, rest = 0;
@@ -344,7 +346,7 @@ static int64_t read_again(const Group *t, const Found *f, int64_t left, int64_t 
 }
 
 /* Bytes of what is of all rows, where it is known how long they are. */
-static int64_t bytes_of_all_rows(const Group *t, const Found *f)
+static int64_t bytes_of_all_rows(const Group *t, const KeepCandidates *f)
 {
 	int64_t all = 0, bytes;
 
@@ -358,7 +360,7 @@ static int64_t bytes_of_all_rows(const Group *t, const Found *f)
 
 /* Bytes of shared memory that a block which has one row after another has for what is of all rows: all, or those beside the
  * rest of its row, whichever leads to fewer reads. */
-static int64_t left_beside_row(const Group *t, const Found *f, const Gpu *gpu)
+static int64_t left_beside_row(const Group *t, const KeepCandidates *f, const Gpu *gpu)
 {
 	const int64_t other = t->shared + GPU_DRIVER + STATES,
 		      points = group_length(t, t->it->extent),
@@ -376,7 +378,7 @@ static int64_t left_beside_row(const Group *t, const Found *f, const Gpu *gpu)
 /* Who has the rows where some reads are of all of them, so that a block makes those once for many rows: warps, where
  * they have registers for rows so long; else blocks that have one row after another, where there are more rows than
  * blocks. Gives the bytes of shared memory that a block has for such reads. */
-static int64_t share_reads(Group *t, const Found *f, const Gpu *gpu)
+static int64_t share_reads(Group *t, const KeepCandidates *f, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
 	const int rows_each = BLOCK_THREADS / (st->group < WARP ? st->group : WARP);
@@ -402,7 +404,7 @@ static int64_t share_reads(Group *t, const Found *f, const Gpu *gpu)
 
 static void find_reads(Group *t, const Gpu *gpu)
 {
-	Found f = {.t = t};
+	KeepCandidates f = {.t = t};
 	int64_t left;
 
 	for (f.part = 0; f.part < t->n; f.part++) {

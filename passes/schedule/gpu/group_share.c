@@ -26,12 +26,12 @@ enum {
 };
 
 /* Accesses along the row: PACK elements are one; the largest element; a flat index that all statements can tell. */
-typedef struct Along {
+typedef struct RowAccesses {
 	const Group *t;
 	int vector, bytes;
 	Expr *at;
 	bool apart; /* some are elsewhere at each point */
-} Along;
+} RowAccesses;
 
 bool group_knows_loop(const Group *t, Expr *e)
 {
@@ -41,7 +41,7 @@ bool group_knows_loop(const Group *t, Expr *e)
 	return false;
 }
 
-static void access_along(Along *x, const Buf *b, Expr *at)
+static void access_along(RowAccesses *x, const Buf *b, Expr *at)
 {
 	Ctx *c = x->t->r->k->ctx;
 	const int bits = dtype_info[b->dtype].bits;
@@ -51,7 +51,7 @@ static void access_along(Along *x, const Buf *b, Expr *at)
 		   (!b->data && expr_has_iter(at, x->t->it) && !ex_runs_along(c, at, x->t->it));
 	if (b->data || bits < 8 || !ex_runs_along(c, at, x->t->it) || !ex_affine(c, at, &a))
 		return;
-	if (!group_is_span(x->t, b)) {
+	if (!group_is_bulk(x->t, b)) {
 		x->at = group_knows_loop(x->t, at) ? x->at : at;
 		x->bytes = bits / 8 > x->bytes ? bits / 8 : x->bytes;
 	}
@@ -62,7 +62,7 @@ static void access_along(Along *x, const Buf *b, Expr *at)
 
 static void load_along(void *arg, Expr *e)
 {
-	Along *x = arg;
+	RowAccesses *x = arg;
 
 	if (e->kind != EX_LOAD)
 		return;
@@ -72,16 +72,16 @@ static void load_along(void *arg, Expr *e)
 	access_along(x, e->load.buf, e->load.idx[0]);
 }
 
-typedef struct Reads {
+typedef struct ReadSearch {
 	const Group *t;
 	const Buf *buf;
 	bool again; /* what has no place in scratch is made again, too */
 	bool yes;
-} Reads;
+} ReadSearch;
 
 static void reads_buf(void *arg, Expr *e)
 {
-	Reads *r = arg;
+	ReadSearch *r = arg;
 
 	if (e->kind != EX_LOAD)
 		return;
@@ -98,7 +98,7 @@ static void reads_buf(void *arg, Expr *e)
  * AT itself, which stores it, counts. */
 static bool alive_after(const Group *t, const Kept *x, int at, bool again)
 {
-	Reads r = {t, x->buf, again, again && at >= 0 && t->part[at].out == x->buf};
+	ReadSearch r = {t, x->buf, again, again && at >= 0 && t->part[at].out == x->buf};
 
 	for (int i = at + 1; i < t->n; i++) {
 		if (t->part[i].out == x->buf)
@@ -151,14 +151,14 @@ static int64_t longest(const Group *t, bool keeps)
 
 /* ---- What registers do not hold ---- */
 
-typedef struct Made {
+typedef struct MadeValue {
 	const Group *t;
 	bool from_memory;
-} Made;
+} MadeValue;
 
 static void made_from(void *arg, Expr *e)
 {
-	Made *m = arg;
+	MadeValue *m = arg;
 	bool kept = e->kind != EX_LOAD || !e->load.buf->rank || e->load.buf->data;
 
 	for (int i = 0; i < m->t->nkept && !kept; i++)
@@ -169,7 +169,7 @@ static void made_from(void *arg, Expr *e)
 /* To make X again memory is read. */
 static bool from_memory(const Group *t, const Kept *x)
 {
-	Made m = {t, false};
+	MadeValue m = {t, false};
 
 	ex_walk(x->is, made_from, &m);
 	return m.from_memory;
@@ -186,7 +186,7 @@ static bool takes_turns(const Group *t, const Kept *x, const Kept *y)
 	for (int at = -1; at < t->n; at++)
 		if (alive_after(t, x, at, true) && alive_after(t, y, at, true))
 			return false;
-	return bits_of(x) == bits_of(y) && !t->few;
+	return bits_of(x) == bits_of(y) && !t->skinny_row;
 }
 
 /* X, which has no place yet, has that of Y, where it takes turns with all that have it. */
@@ -296,7 +296,7 @@ void group_share_out(Group *t, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
 	Ctx *c = t->r->k->ctx;
-	Along x = {.t = t, .vector = MOST_VECTOR};
+	RowAccesses x = {.t = t, .vector = MOST_VECTOR};
 	const int registers = in_registers(t);
 	const int64_t n = longest(t, registers > 0);
 	int each = group_most_kept(st->group, registers), need = each < UNKNOWN ? each : UNKNOWN,
@@ -305,7 +305,7 @@ void group_share_out(Group *t, const Gpu *gpu)
 	bool scratch;
 
 	for (int i = 0; i < t->n; i++) {
-		const Part *y = &t->part[i];
+		const RowStmt *y = &t->part[i];
 
 		for (int j = 0; j < y->p.ne && y->along; j++)
 			ex_walk(y->p.e[j], load_along, &x);

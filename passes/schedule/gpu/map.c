@@ -7,15 +7,15 @@
 
 enum { MAP_THREADS = 256 };
 
-typedef struct Along {
+typedef struct WidestLoad {
 	Ctx *ctx;
 	const Iter *it;
 	int bytes; /* of the largest element that is read along it */
-} Along;
+} WidestLoad;
 
 static void read_along(void *arg, Expr *e)
 {
-	Along *x = arg;
+	WidestLoad *x = arg;
 	int bytes;
 
 	if (e->kind != EX_LOAD || !ex_runs_along(x->ctx, e->load.idx[0], x->it))
@@ -28,7 +28,7 @@ static void read_along(void *arg, Expr *e)
 static int vector_of(Points *p, const Buf *out, bool *whole)
 {
 	Iter *in = p->n ? p->it[p->n - 1] : NULL;
-	Along x = {p->k->ctx, in, (dtype_info[out->dtype].bits + 7) / 8};
+	WidestLoad x = {p->k->ctx, in, (dtype_info[out->dtype].bits + 7) / 8};
 	int64_t n;
 	int vector;
 

@@ -6,7 +6,7 @@
 #include "passes/schedule/gpu/gpu_impl.h"
 #include "passes/kernel/inline.h"
 
-static bool may_be_made_again(Kernel *k, int i)
+static bool may_be_recomputed(Kernel *k, int i)
 {
 	return inline_may(k, i) && !row_packed(k->stmts.at[i]);
 }
@@ -14,7 +14,7 @@ static bool may_be_made_again(Kernel *k, int i)
 bool gpu_may_recompute(Kernel *k)
 {
 	for (int i = 0; i < k->stmts.n; i++)
-		if (may_be_made_again(k, i))
+		if (may_be_recomputed(k, i))
 			return true;
 	return false;
 }
@@ -46,7 +46,7 @@ bool gpu_recompute(Kernel *k, const Schedule *sched)
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 
-		if (may_be_made_again(k, i) && is_in_memory(sched, s->out[0])) {
+		if (may_be_recomputed(k, i) && is_in_memory(sched, s->out[0])) {
 			inline_after(k, i);
 			continue;
 		}

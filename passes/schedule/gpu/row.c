@@ -65,10 +65,10 @@ Dim *gpu_row_length(Kernel *k)
 }
 
 /* Accesses of memory along the iterators of the band, and along others. */
-typedef struct Runs {
+typedef struct AccessCounts {
 	Row *r;
 	double band[MAX_ITERS], inner;
-} Runs;
+} AccessCounts;
 
 bool gpu_writes(const Row *r, const Buf *b)
 {
@@ -92,7 +92,7 @@ static bool from_memory(const Row *r, const Stmt *s, const Buf *b, const Affine 
 	return inner;
 }
 
-static void count_runs(Runs *x, const Stmt *s, const Buf *buf, Expr *const *idx)
+static void count_runs(AccessCounts *x, const Stmt *s, const Buf *buf, Expr *const *idx)
 {
 	Kernel *k = x->r->k;
 	const double points = (double)most_points(x->r, s);
@@ -119,7 +119,7 @@ static void count_load(void *arg, Stmt *s, Expr *load)
 }
 
 /* The iterator of the band that most of memory runs along, or -1. */
-static int most_run(const Runs *x)
+static int most_run(const AccessCounts *x)
 {
 	int best = -1;
 
@@ -134,7 +134,7 @@ static int choose_group(Row *r, int *along)
 {
 	enum { SHORT = 2, WARPS_ROW = 1024 };
 	int group = 1;
-	Runs x = {.r = r};
+	AccessCounts x = {.r = r};
 	int64_t n = 1;
 	bool alone = false;
 
@@ -250,7 +250,7 @@ static bool few_points(const Row *r)
 	return true;
 }
 
-static bool is_few(const Few *f, int b)
+static bool is_skinny(const SkinnyRows *f, int b)
 {
 	for (int i = 0; i < f->n; i++)
 		if (f->of[i] == b)
@@ -259,7 +259,7 @@ static bool is_few(const Few *f, int b)
 }
 
 void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band,
-	     const Few *few)
+	     const SkinnyRows *skinny)
 {
 	Row r = row_new(b, first, last, band);
 	Iter *split[MAX_ITERS], *each = NULL;
@@ -270,23 +270,23 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 		r.rep[i] = l_iter(b, band->iter[i]->name, band->iter[i]->extent);
 		r.as[i] = r.pos[i] = ex_iter(b->p, r.rep[i]);
 	}
-	if (few->lanes && gpu_column_reduce(&r, gpu, few->col, few))
+	if (skinny->lanes && gpu_column_reduce(&r, gpu, skinny->col, skinny))
 		return;
 	group = choose_group(&r, &along);
-	if (group == 1 && (gpu_column_reduce(&r, gpu, along, few) || gpu_stencil(&r, gpu, along) ||
-			   gpu_columns(&r, gpu, along)))
+	if (group == 1 && (gpu_column_reduce(&r, gpu, along, skinny) ||
+			   gpu_stencil(&r, gpu, along) || gpu_columns(&r, gpu, along)))
 		return;
 	r.unrolled = group == 1 && few_points(&r);
 	if (r.unrolled && gpu_small_panels(&r, along))
 		return;
-	if (group > 1 && few->n && few->along) {
-		each = l_iter(b, "m", few->rows);
-		gpu_skinny_place(&r, few, ex_iter(b->p, each), ex_iter(b->p, each));
+	if (group > 1 && skinny->n && skinny->along) {
+		each = l_iter(b, "m", skinny->rows);
+		gpu_skinny_place(&r, skinny, ex_iter(b->p, each), ex_iter(b->p, each));
 	}
 	for (int i = 0; i < band->n; i++)
-		if (i != along && !(each && is_few(few, i)))
+		if (i != along && !(each && is_skinny(skinny, i)))
 			split[n++] = r.rep[i];
-	if (along >= 0 && !(each && is_few(few, along)))
+	if (along >= 0 && !(each && is_skinny(skinny, along)))
 		split[n++] = r.rep[along];
 	l_stage(b, strategy, iters_points(b->k->ctx, split, n));
 	b->stage->group = group;

@@ -73,7 +73,7 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 static int row_steps(Kernel *k, SizeStep *step)
 {
 	static const int64_t length[] = {128, 1024, 2048, 4096},
-			     turned[] = {TURN_SHORT, TURN_MIDDLE};
+			     turned[] = {TRANSPOSE_SHORT, TRANSPOSE_MIDDLE};
 	Dim *size = gpu_row_length(k), *row = size ? NULL : gpu_map_row(k);
 	int n = 0;
 
@@ -96,16 +96,16 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 {
 	LBuild b = l_build(k, s);
 	KernelClass c = kernel_class_of(k, first, last);
-	Few few;
+	SkinnyRows skinny;
 	Band band;
 
 	if (first == 0 && sched_gpu_contraction(m, t, k, last, s))
 		return;
 	if (c != KC_OTHER && !all_maps(k, first, last) && !any_packed(k, first, last)) {
 		band_of_some(k, first, last, k->arena, &band);
-		gpu_skinny_rows(s, k, first, &band, &few);
+		gpu_skinny_rows(s, k, first, &band, &skinny);
 		if (band.n || first == last || band_is_rows(k, first, last, &band)) {
-			gpu_row(&b, t->gpu, "row", first, last, &band, &few);
+			gpu_row(&b, t->gpu, "row", first, last, &band, &skinny);
 			return;
 		}
 	}
@@ -118,8 +118,8 @@ static void stages(const Module *m, const Target *t, Kernel *k, int first, int l
 		band_of_one(k, st, &band);
 		if (row_packed(st))
 			band.n = 0; /* points share bytes */
-		few = (Few){.rows = dim_const(k->ctx, 1)};
-		gpu_row(&b, t->gpu, "order", i, i, &band, &few);
+		skinny = (SkinnyRows){.rows = dim_const(k->ctx, 1)};
+		gpu_row(&b, t->gpu, "order", i, i, &band, &skinny);
 	}
 }
 

@@ -28,7 +28,8 @@ static void along_sum(void *arg, Expr *e)
 }
 
 /* The matrix lies in the order of fragments, and what is summed is whole halves of blocks. */
-static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band, Few *few)
+static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band,
+		       SkinnyRows *skinny)
 {
 	Fragments f;
 
@@ -37,35 +38,35 @@ static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *b
 		return;
 	for (int b = 0; b < band->n; b++)
 		if (band->of[first][b] == c->n[0]) {
-			few->lanes = c->b->load.buf;
-			few->col = b;
+			skinny->lanes = c->b->load.buf;
+			skinny->col = b;
 		}
 }
 
-void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, Few *few)
+void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny)
 {
 	Contraction c;
 	AlongSum x = {k, &c, false};
 
-	*few = (Few){.rows = dim_const(k->ctx, 1)};
+	*skinny = (SkinnyRows){.rows = dim_const(k->ctx, 1)};
 	if (!stmt_contraction(k, k->stmts.at[first], &c) || !c.nn)
 		return;
 	for (int b = 0; b < band->n; b++)
 		for (int i = 0; i < c.nm; i++)
 			if (band->of[first][b] == c.m[i]) {
-				few->of[few->n++] = b;
-				few->rows = dim_mul(k->ctx, few->rows, c.m[i]->extent);
+				skinny->of[skinny->n++] = b;
+				skinny->rows = dim_mul(k->ctx, skinny->rows, c.m[i]->extent);
 			}
-	few->most = gpu_most(s, few->rows);
-	if (few->n != c.nm || few->most > MOST_ROWS)
-		few->n = 0;
-	if (few->n)
-		find_lanes(k, &c, first, band, few);
+	skinny->most = gpu_most(s, skinny->rows);
+	if (skinny->n != c.nm || skinny->most > MOST_ROWS)
+		skinny->n = 0;
+	if (skinny->n)
+		find_lanes(k, &c, first, band, skinny);
 	ex_walk(c.b, along_sum, &x);
-	few->along = x.yes;
+	skinny->along = x.yes;
 }
 
-void gpu_skinny_place(Row *r, const Few *f, Expr *as, Expr *flat)
+void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat)
 {
 	ExprPool *p = r->k->pool;
 	Dim *inner = r->band->iter[f->of[f->n - 1]]->extent;

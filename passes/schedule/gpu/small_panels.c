@@ -10,7 +10,7 @@ enum {
 	LEAST_THREADS = 2 * WARP,
 	USUAL_THREADS = 8 * WARP, /* at most, where some number of panels has so many columns */
 	MOST_THREADS = 32 * WARP,
-	MOST_SPANS = 8 /* buffers whose panels a block moves */
+	MOST_BULK = 8 /* buffers whose panels a block moves */
 };
 
 typedef struct Panels {
@@ -18,8 +18,8 @@ typedef struct Panels {
 	Iter *split[MAX_ITERS + 1]; /* over panels, outermost first; then over columns */
 	int n;                      /* over panels */
 	int64_t cols;
-	BulkCopy span[MOST_SPANS]; /* EACH: of a panel, until there is a stage */
-	int nspans;
+	BulkCopy bulk[MOST_BULK]; /* EACH: of a panel, until there is a stage */
+	int nbulk;
 	bool ok;
 } Panels;
 
@@ -33,7 +33,7 @@ static bool is_plain(const Stmt *s)
 
 /* B is accessed AT, all of it that is a panel's. Of types of 8 bytes threads have no registers for whole columns, which ptxas fetches
  * from shared memory early. */
-static void find_span(Panels *x, Buf *b, Expr *at, bool written)
+static void find_bulk(Panels *x, Buf *b, Expr *at, bool written)
 {
 	const int bits = dtype_info[b->dtype].bits;
 	Dim *each = gpu_own_elements(x->r->k->ctx, at, x->split, x->n);
@@ -41,14 +41,14 @@ static void find_span(Panels *x, Buf *b, Expr *at, bool written)
 
 	if (!each || b->data || b->kind == BUF_TEMP || bits < 8 || bits > 32)
 		return;
-	while (i < x->nspans && x->span[i].buf != b)
+	while (i < x->nbulk && x->bulk[i].buf != b)
 		i++;
-	if (i == MOST_SPANS)
+	if (i == MOST_BULK)
 		return;
-	if (i == x->nspans)
-		x->span[x->nspans++] = (BulkCopy){.buf = b, .each = each, .written = written};
+	if (i == x->nbulk)
+		x->bulk[x->nbulk++] = (BulkCopy){.buf = b, .each = each, .written = written};
 	else
-		x->ok = x->ok && x->span[i].each == each && !written && !x->span[i].written;
+		x->ok = x->ok && x->bulk[i].each == each && !written && !x->bulk[i].written;
 }
 
 static void find_load(void *arg, Expr *e)
@@ -56,7 +56,7 @@ static void find_load(void *arg, Expr *e)
 	Panels *x = arg;
 
 	if (e->kind == EX_LOAD && e->load.nidx)
-		find_span(x, e->load.buf, e->load.idx[0], false);
+		find_bulk(x, e->load.buf, e->load.idx[0], false);
 }
 
 /* What has spans is read in no other way. */
@@ -64,14 +64,14 @@ static void see_other(void *arg, Expr *e)
 {
 	Panels *x = arg;
 
-	for (int i = 0; i < x->nspans && e->kind == EX_LOAD; i++)
-		if (x->span[i].buf == e->load.buf)
+	for (int i = 0; i < x->nbulk && e->kind == EX_LOAD; i++)
+		if (x->bulk[i].buf == e->load.buf)
 			x->ok = x->ok && e->load.nidx &&
 				gpu_own_elements(x->r->k->ctx, e->load.idx[0], x->split, x->n) ==
-					x->span[i].each;
+					x->bulk[i].each;
 }
 
-static void find_spans(Panels *x)
+static void find_all_bulk(Panels *x)
 {
 	Row *r = x->r;
 	Buf *out;
@@ -83,7 +83,7 @@ static void find_spans(Panels *x)
 		row_begin(r, s);
 		ex_walk_always(row_placed(r, s->val[0]), find_load, x);
 		at = row_write_index(r, s, 0, &out);
-		find_span(x, out, at, true);
+		find_bulk(x, out, at, true);
 	}
 	for (int i = r->first; i <= r->last; i++) {
 		Stmt *s = r->k->stmts.at[i];
@@ -103,11 +103,11 @@ static int64_t threads_of(const Panels *x, int64_t most)
 		int64_t bytes = 0;
 		bool ok = n >= LEAST_THREADS;
 
-		for (int i = 0; i < x->nspans; i++) {
-			const int64_t size = dtype_info[x->span[i].buf->dtype].bits / 8;
+		for (int i = 0; i < x->nbulk; i++) {
+			const int64_t size = dtype_info[x->bulk[i].buf->dtype].bits / 8;
 
 			ok = ok && n * size % VECTOR_BYTES == 0;
-			bytes += (n * x->span[i].most * size + LINE - 1) / LINE * LINE;
+			bytes += (n * x->bulk[i].most * size + LINE - 1) / LINE * LINE;
 		}
 		if (!ok || bytes > SHARED || (warps * WARP - n) * of > idle * warps)
 			continue;
@@ -120,14 +120,14 @@ static int64_t threads_of(const Panels *x, int64_t most)
 
 /* What spans have for each column; those that have one element, or not as much for each, are none: neighbours read neighbours. False
  * where all rows begin with sectors: then threads may as well read them where they are. */
-static bool share_spans(Panels *x)
+static bool share_bulk(Panels *x)
 {
 	bool ragged = false;
 	int64_t each;
 	int n = 0;
 
-	for (int i = 0; i < x->nspans; i++) {
-		BulkCopy s = x->span[i];
+	for (int i = 0; i < x->nbulk; i++) {
+		BulkCopy s = x->bulk[i];
 		const int size = dtype_info[s.buf->dtype].bits / 8;
 
 		if (!dim_is_const(s.each, &each) || each <= x->cols || each % x->cols)
@@ -135,9 +135,9 @@ static bool share_spans(Panels *x)
 		s.most = each / x->cols;
 		s.each = dim_const(x->r->k->ctx, s.most);
 		ragged = ragged || x->cols * size % SECTOR;
-		x->span[n++] = s;
+		x->bulk[n++] = s;
 	}
-	x->nspans = n;
+	x->nbulk = n;
 	return ragged;
 }
 
@@ -172,8 +172,8 @@ static int64_t find_panels(Panels *x, int along)
 		x->ok = x->ok && is_plain(r->k->stmts.at[i]);
 	if (!x->ok)
 		return 0;
-	find_spans(x);
-	if (!x->ok || !share_spans(x))
+	find_all_bulk(x);
+	if (!x->ok || !share_bulk(x))
 		return 0;
 	threads = threads_of(x, USUAL_THREADS);
 	return threads ? threads : threads_of(x, MOST_THREADS);
@@ -193,8 +193,8 @@ bool gpu_small_panels(Row *r, int along)
 	l_stage(b, "row", iters_points(r->k->ctx, x.split, x.n + 1));
 	b->stage->group = 1;
 	b->stage->threads = (int)threads;
-	for (int i = 0; i < x.nspans; i++)
-		vec_push(b->arena, &b->stage->bulk, x.span[i]);
+	for (int i = 0; i < x.nbulk; i++)
+		vec_push(b->arena, &b->stage->bulk, x.bulk[i]);
 	l_split(b, x.split, x.n + 1, ex_iter(b->p, b->stage->var));
 	for (int i = r->first; i <= r->last; i++)
 		gpu_row_stmt(r, r->k->stmts.at[i], r->k->stmts.at[i]);

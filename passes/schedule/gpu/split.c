@@ -174,14 +174,14 @@ static bool shares_row(Kernel *k, const Stmt *s)
 }
 
 /* Memory runs along the band in what S reads of its terms. */
-typedef struct Along {
+typedef struct BandAccess {
 	Kernel *k;
 	bool band;
-} Along;
+} BandAccess;
 
 static void along_load(void *arg, Stmt *s, Expr *load)
 {
-	Along *x = arg;
+	BandAccess *x = arg;
 	bool along = false, term = false;
 	Affine a;
 
@@ -199,18 +199,18 @@ static void along_load(void *arg, Stmt *s, Expr *load)
 
 static bool runs_along_band(Kernel *k, Stmt *s)
 {
-	Along x = {k, false};
+	BandAccess x = {k, false};
 
 	stmt_loads(s, along_load, &x);
 	return x.band;
 }
 
 /* The rows of a reduction, as they stand. */
-typedef struct Rows {
+typedef struct RowCounts {
 	const Stage *stage;
 	int64_t blocks, terms; /* the fewest blocks, and the most terms of a row */
 	bool known, terms_known;
-} Rows;
+} RowCounts;
 
 /* ---- The parts ---- */
 
@@ -326,7 +326,7 @@ static int64_t least_terms(const LNode *n)
 }
 
 /* What a part costs, S pays for: the stage leaves SMs idle, and where S shares the row, no group has all of it at hand. */
-static bool leaves_idle(const Splitter *x, Stmt *s, const Rows *r)
+static bool leaves_idle(const Splitter *x, Stmt *s, const RowCounts *r)
 {
 	const int64_t sms = x->t->gpu->sms;
 
@@ -337,7 +337,7 @@ static bool leaves_idle(const Splitter *x, Stmt *s, const Rows *r)
 }
 
 /* Of three readings of most of the row there remain two, by more blocks. */
-static bool saves_reading(const Splitter *x, Stmt *s, const Rows *r)
+static bool saves_reading(const Splitter *x, Stmt *s, const RowCounts *r)
 {
 	return shares_row(x->k, s) && r->terms_known && has_relative(x->k, s) &&
 	       (r->blocks < x->t->gpu->sms ? 2 : 4) * held(r->stage, r->stage->body, true) <
@@ -347,7 +347,7 @@ static bool saves_reading(const Splitter *x, Stmt *s, const Rows *r)
 /* Whether and how reduction S, of schedule SCHED, is to be split. */
 static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 {
-	Rows r = {.stage = stage_of(sched, s->id)};
+	RowCounts r = {.stage = stage_of(sched, s->id)};
 	int64_t parts, n, least;
 
 	if (!r.stage || !may_split(x->k->ctx, s))
@@ -393,7 +393,7 @@ static void follow(Splitter *x, Stmt *s)
 
 /* A temporary of all of the row would go through memory, and one that is a copy is for rows that stay whole
  * (passes/schedule/gpu/shared_reads.c): it is made again where it is read. */
-static bool made_again(Splitter *x, const Stmt *s)
+static bool is_recomputed(Splitter *x, const Stmt *s)
 {
 	Kernel *k = x->k;
 
@@ -407,22 +407,22 @@ static void split(Splitter *x, int i)
 {
 	Kernel *k = x->k;
 	const Stmt *s = k->stmts.at[i];
-	Halves h;
+	Partials h;
 
 	if (x->later[i]) {
 		follow(x, x->later[i]);
 		return;
 	}
-	gpu_halve(k, s, &x->cut[i], &h);
+	gpu_partials(k, s, &x->cut[i], &h);
 	emit(x, h.part, true);
 	for (int j = i + 1; j < k->stmts.n; j++) {
 		const Stmt *o = k->stmts.at[j];
-		Halves ho;
+		Partials ho;
 
 		if (!x->cut[j].along || !gpu_is_relative(k, s, o) ||
 		    !gpu_cut_alike(s, &x->cut[i], o, &x->cut[j]))
 			continue;
-		gpu_halve(k, o, &x->cut[j], &ho);
+		gpu_partials(k, o, &x->cut[j], &ho);
 		gpu_relative(k, s, &h, &x->cut[i], o, &ho);
 		emit(x, ho.part, false);
 		x->later[j] = ho.whole;
@@ -451,7 +451,7 @@ bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int
 	sched->parts = x.most;
 	again = NEW_ARRAY(k->arena, k->stmts.n, bool);
 	for (int i = 0; i < k->stmts.n; i++)
-		again[i] = made_again(&x, k->stmts.at[i]);
+		again[i] = is_recomputed(&x, k->stmts.at[i]);
 	for (int i = 0; i < k->stmts.n; i++)
 		if (x.cut[i].along)
 			split(&x, i);

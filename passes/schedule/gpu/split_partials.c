@@ -22,14 +22,14 @@
 #include <float.h>
 
 /* A load of BUF at all points of a statement, each once. */
-typedef struct Reads {
+typedef struct OnceRead {
 	const Buf *buf;
 	Expr *load;
-} Reads;
+} OnceRead;
 
 static void reads_each(void *arg, Stmt *s, Expr *load)
 {
-	Reads *r = arg;
+	OnceRead *r = arg;
 
 	if (load->load.buf == r->buf && load_once(s, load) && load_plain(load))
 		r->load = load;
@@ -67,7 +67,7 @@ static int band_in_memory(Kernel *k, const Stmt *s, Iter **out)
 {
 	for (int i = k->stmts.n - 1; i >= 0 && s->out[0]->kind == BUF_TEMP; i--) {
 		Stmt *t = k->stmts.at[i];
-		Reads r = {s->out[0], NULL};
+		OnceRead r = {s->out[0], NULL};
 
 		if (t->red || t->out[0]->kind == BUF_TEMP)
 			continue;
@@ -79,7 +79,7 @@ static int band_in_memory(Kernel *k, const Stmt *s, Iter **out)
 }
 
 /* The place of the slice among the dims of the parts; it comes behind the iterator around it. */
-static int slice_dim(const Halves *h, const Cut *c)
+static int slice_dim(const Partials *h, const Cut *c)
 {
 	return (c->inner ? h->n : 0) + (c->outer != NULL);
 }
@@ -96,7 +96,7 @@ static Expr *first_of(Kernel *k, const Cut *c, Iter *slice)
 	return ex_mul(k->pool, ex_iter(k->pool, slice), ex_dim(k->pool, c->each));
 }
 
-static void parts_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
+static void parts_of(Kernel *k, const Stmt *s, const Cut *c, Partials *h)
 {
 	ExprPool *p = k->pool;
 	Stmt *part = NEW(k->arena, Stmt);
@@ -132,7 +132,7 @@ static void parts_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
 	h->part = part;
 }
 
-static void whole_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
+static void whole_of(Kernel *k, const Stmt *s, const Cut *c, Partials *h)
 {
 	ExprPool *p = k->pool;
 	Stmt *whole = NEW(k->arena, Stmt);
@@ -160,7 +160,7 @@ static void whole_of(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
 	h->whole = whole;
 }
 
-void gpu_halve(Kernel *k, const Stmt *s, const Cut *c, Halves *h)
+void gpu_partials(Kernel *k, const Stmt *s, const Cut *c, Partials *h)
 {
 	h->n = band_in_memory(k, s, h->band);
 	assert(h->n == s->nband);
@@ -184,16 +184,16 @@ static Expr *difference(const Stmt *w, const Stmt *s)
 	return d && ex_is_op(d, IN_sub) ? d : NULL;
 }
 
-typedef struct From {
+typedef struct PartialsSource {
 	Kernel *k;
 	const Buf *b;
 	bool yes;
-} From;
+} PartialsSource;
 
 /* E is B, or of what maps make of it. */
 static void made_from(void *arg, Expr *e)
 {
-	From *f = arg;
+	PartialsSource *f = arg;
 
 	if (e->kind != EX_LOAD || f->yes)
 		return;
@@ -210,7 +210,7 @@ static void made_from(void *arg, Expr *e)
 /* What S's terms are relative to is made of W's result. Else it is some other number: where W's is infinite, that need not be. */
 static bool is_of(Kernel *k, const Stmt *w, const Expr *d)
 {
-	From f = {k, w->out[0], false};
+	PartialsSource f = {k, w->out[0], false};
 
 	ex_walk(d->op.arg[1], made_from, &f);
 	return f.yes;
@@ -220,7 +220,8 @@ bool gpu_is_relative(Kernel *k, const Stmt *w, const Stmt *s)
 {
 	Expr *d = difference(w, s), *to[MAX_ITERS];
 
-	if (!d || (w->red == MONOID_sum && !is_of(k, w, d)) || w->guard || s->guard || w->niters != s->niters || w->nband != s->nband)
+	if (!d || (w->red == MONOID_sum && !is_of(k, w, d)) || w->guard || s->guard ||
+	    w->niters != s->niters || w->nband != s->nband)
 		return false;
 	for (int i = 0; i < s->niters; i++) {
 		if (w->iter[i]->extent != s->iter[i]->extent ||
@@ -250,8 +251,8 @@ static Expr *number(ExprPool *p, Expr *largest)
 }
 
 /* A part of W's result where H's part of S is; or, WHOLE, where the whole reads it. */
-static Expr *part_at(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
-		     const Halves *h, bool whole)
+static Expr *part_at(Kernel *k, const Stmt *w, const Partials *hw, const Cut *c, const Stmt *s,
+		     const Partials *h, bool whole)
 {
 	Expr *idx[MAX_ITERS];
 	const int at = slice_dim(hw, c);
@@ -291,8 +292,8 @@ static Expr *square(ExprPool *p, Expr *e)
 	return ex_op2(p, IN_mul, e, e);
 }
 
-void gpu_relative(Kernel *k, const Stmt *w, const Halves *hw, const Cut *c, const Stmt *s,
-		  Halves *h)
+void gpu_relative(Kernel *k, const Stmt *w, const Partials *hw, const Cut *c, const Stmt *s,
+		  Partials *h)
 {
 	ExprPool *p = k->pool;
 	Expr *f = difference(w, h->part)->op.arg[0], *from = difference(w, s)->op.arg[1],

@@ -21,14 +21,14 @@ static const double NONE = 1e30; /* the cost of a tile that cannot be */
 
 /* ---- Boxes ---- */
 
-int64_t window_stride(const Affine *a, int i)
+int64_t stencil_stride(const Affine *a, int i)
 {
 	int64_t v;
 
 	return dim_is_const(a->coef[i], &v) && v > 0 ? v : -1;
 }
 
-static bool indices(Window *w, Box *x, Expr *const *idx)
+static bool indices(Stencil *w, InputTile *x, Expr *const *idx)
 {
 	const Buf *buf = x->buf;
 	Ctx *c = w->r->k->ctx;
@@ -38,7 +38,7 @@ static bool indices(Window *w, Box *x, Expr *const *idx)
 		if (!ex_affine(c, idx[d], &x->at[d]))
 			return false;
 		for (int i = 0; i < x->at[d].n; i++)
-			if (window_stride(&x->at[d], i) < 0 ||
+			if (stencil_stride(&x->at[d], i) < 0 ||
 			    (band_index(w->r->band, x->s, x->at[d].iter[i]) < 0 &&
 			     !dim_is_const(x->at[d].iter[i]->extent, &v)))
 				return false;
@@ -48,7 +48,7 @@ static bool indices(Window *w, Box *x, Expr *const *idx)
 }
 
 /* Several points of a band iterator, which are a window apart, read the same in dim D. */
-static void find_slid(Window *w, const Box *x, int d)
+static void find_slid(Stencil *w, const InputTile *x, int d)
 {
 	const Affine *a = &x->at[d];
 	bool inner = false;
@@ -59,18 +59,18 @@ static void find_slid(Window *w, const Box *x, int d)
 		const int b = band_index(w->r->band, x->s, a->iter[i]);
 		int j = 0;
 
-		while (j < w->nslid && w->slid[j] != b)
+		while (j < w->nmoving && w->moving[j] != b)
 			j++;
-		if (b >= 0 && j == w->nslid && j < MOST_SLID)
-			w->slid[w->nslid++] = b;
+		if (b >= 0 && j == w->nmoving && j < MOST_MOVING)
+			w->moving[w->nmoving++] = b;
 	}
 }
 
 static void find_box(void *arg, Stmt *s, Expr *load)
 {
-	Window *w = arg;
+	Stencil *w = arg;
 	const Buf *buf = load->load.buf;
-	Box *x = &w->box[w->n];
+	InputTile *x = &w->box[w->n];
 
 	for (int i = 0; i < w->n; i++)
 		if (w->box[i].load == load && w->box[i].s == s)
@@ -79,7 +79,7 @@ static void find_box(void *arg, Stmt *s, Expr *load)
 	    !buf->rank || load->load.nidx != buf->rank || dtype_info[buf->dtype].bits < 8 ||
 	    (buf->layout && buf->layout->n != buf->rank))
 		return;
-	*x = (Box){.s = s, .buf = buf, .load = load};
+	*x = (InputTile){.s = s, .buf = buf, .load = load};
 	if (!indices(w, x, load->load.idx))
 		return;
 	w->n++;
@@ -88,18 +88,18 @@ static void find_box(void *arg, Stmt *s, Expr *load)
 }
 
 /* What S, the last statement, writes. */
-static void find_out(Window *w, Stmt *s)
+static void find_out(Stencil *w, Stmt *s)
 {
 	const Buf *buf = s->out[0];
 
-	w->out = (Box){.s = s, .buf = buf};
+	w->out = (InputTile){.s = s, .buf = buf};
 	if (!buf->rank || s->nwidx != buf->rank || dtype_info[buf->dtype].bits < 8 ||
 	    (buf->layout && buf->layout->n != buf->rank) || !indices(w, &w->out, s->widx))
 		w->out.buf = NULL;
 }
 
 /* Memory runs along the band iterator of the tile that does, or X is the same all along it. */
-static bool runs_along(const Window *w, const Box *x)
+static bool runs_along(const Stencil *w, const InputTile *x)
 {
 	const Iter *it = w->r->band->of[x->s->id][w->along];
 	int last = x->buf->rank - 1;
@@ -109,13 +109,13 @@ static bool runs_along(const Window *w, const Box *x)
 	for (int d = 0; d < x->buf->rank; d++)
 		for (int i = 0; i < x->at[d].n; i++)
 			if (x->at[d].iter[i] == it &&
-			    (window_stride(&x->at[d], i) != 1 || d != x->dim[last]))
+			    (stencil_stride(&x->at[d], i) != 1 || d != x->dim[last]))
 				return false;
 	return true;
 }
 
 /* What S writes is elsewhere for each point along memory, by one index, which is the point's. */
-static bool told_apart(const Window *w, const Stmt *s)
+static bool told_apart(const Stencil *w, const Stmt *s)
 {
 	const Iter *it = w->r->band->of[s->id][w->along];
 	int n = 0;
@@ -130,7 +130,7 @@ static bool told_apart(const Window *w, const Stmt *s)
 }
 
 /* Neighbours along memory that a thread can have at a time: a tap of them is one access of each tile, under one guard. */
-static int most_neighbours(const Window *w)
+static int most_neighbours(const Stencil *w)
 {
 	enum { MOST = 4 };
 	const Stmt *s = w->r->k->stmts.at[w->r->first];
@@ -143,16 +143,16 @@ static int most_neighbours(const Window *w)
 		if (w->r->k->stmts.at[i]->out[0]->kind == BUF_TEMP &&
 		    !told_apart(w, w->r->k->stmts.at[i]))
 			return 1;
-	bytes = window_bytes(&w->out);
+	bytes = stencil_bytes(&w->out);
 	for (int i = 0; i < w->n; i++) {
 		if (!runs_along(w, &w->box[i]))
 			return 1;
-		bytes = window_bytes(&w->box[i]) > bytes ? window_bytes(&w->box[i]) : bytes;
+		bytes = stencil_bytes(&w->box[i]) > bytes ? stencil_bytes(&w->box[i]) : bytes;
 	}
 	return VECTOR_BYTES / bytes < MOST ? VECTOR_BYTES / bytes : MOST;
 }
 
-int64_t window_side(const Window *w, const Box *x, int d)
+int64_t stencil_side(const Stencil *w, const InputTile *x, int d)
 {
 	int64_t n = 1, many = 1;
 
@@ -163,12 +163,12 @@ int64_t window_side(const Window *w, const Box *x, int d)
 			many = w->size[b];
 		else
 			dim_is_const(x->at[d].iter[i]->extent, &many);
-		n += window_stride(&x->at[d], i) * (many - 1);
+		n += stencil_stride(&x->at[d], i) * (many - 1);
 	}
 	return n;
 }
 
-int window_bytes(const Box *x)
+int stencil_bytes(const InputTile *x)
 {
 	return dtype_info[x->buf->dtype].bits / 8;
 }
@@ -177,11 +177,11 @@ int window_bytes(const Box *x)
  * of channels, are idle. The weight makes tiles wide enough that an access takes a tenth more sectors than it need, at most (of
  * 24 to 200 channels, counted by the simulator). Their halos, up to twice the bytes where an image is small, come from the L2
  * cache; instructions, of which such kernels have too many for bytes to matter, are up to a third fewer. */
-static double ragged_bytes(const Box *x, const Run *y)
+static double ragged_bytes(const InputTile *x, const StencilRun *y)
 {
 	const double weight = 12;
 
-	return weight * ((double)SECTOR - (double)y->align * window_bytes(x)) * (double)y->runs;
+	return weight * ((double)SECTOR - (double)y->align * stencil_bytes(x)) * (double)y->runs;
 }
 
 /* ---- The tile ---- */
@@ -189,17 +189,17 @@ static double ragged_bytes(const Box *x, const Run *y)
 /* What tiles of this shape cost: the bytes that a block fetches, and what ragged runs are worse than that (ragged_bytes), times the
  * blocks that follow each other where half of the GPU's SMs have one at a time; where a block has fewer points than EACH for each
  * thread, as much as if it had them. Of what is not known there is UNKNOWN. */
-static double cost(const Window *w, const Gpu *gpu)
+static double cost(const Stencil *w, const Gpu *gpu)
 {
 	enum { UNKNOWN = 256, EACH = 4 };
 	double held = 0, bytes = 0, blocks = 1, points = 1;
 	int64_t n;
 
 	for (int i = 0; i < w->n + (w->out.buf != NULL); i++) {
-		const Box *x = i < w->n ? &w->box[i] : &w->out;
-		const Run y = window_run(w, x);
+		const InputTile *x = i < w->n ? &w->box[i] : &w->out;
+		const StencilRun y = stencil_run(w, x);
 
-		held += x->load ? (double)(y.size * y.runs * window_bytes(x)) : 0;
+		held += x->load ? (double)(y.size * y.runs * stencil_bytes(x)) : 0;
 		bytes += ragged_bytes(x, &y);
 	}
 	if (held > (double)MOST_BYTES)
@@ -211,14 +211,14 @@ static double cost(const Window *w, const Gpu *gpu)
 					: (double)((n + w->size[b] - 1) / w->size[b]);
 		points *= (double)w->size[b];
 	}
-	if (points < EACH * WINDOW_THREADS)
-		bytes *= EACH * WINDOW_THREADS / points;
+	if (points < EACH * STENCIL_THREADS)
+		bytes *= EACH * STENCIL_THREADS / points;
 	blocks /= gpu->sms / 2.0;
 	return bytes * (blocks < 1 ? 1 : blocks);
 }
 
 /* The sides of the cheapest tile; WIDE along memory. */
-static double sides(Window *w, const Gpu *gpu, int64_t wide, int64_t *side)
+static double sides(Stencil *w, const Gpu *gpu, int64_t wide, int64_t *side)
 {
 	double best = NONE;
 
@@ -226,36 +226,36 @@ static double sides(Window *w, const Gpu *gpu, int64_t wide, int64_t *side)
 	for (int64_t at = 0; at < MOST_SIDE * MOST_SIDE; at++) {
 		double now;
 
-		for (int i = 0; i < w->nslid; i++)
-			w->size[w->slid[i]] = (i ? at / MOST_SIDE : at % MOST_SIDE) + 1;
+		for (int i = 0; i < w->nmoving; i++)
+			w->size[w->moving[i]] = (i ? at / MOST_SIDE : at % MOST_SIDE) + 1;
 		now = cost(w, gpu);
 		if (now >= best)
 			continue;
 		best = now;
-		for (int i = 0; i < w->nslid; i++)
-			side[i] = w->size[w->slid[i]];
+		for (int i = 0; i < w->nmoving; i++)
+			side[i] = w->size[w->moving[i]];
 	}
 	return best;
 }
 
 /* Elements of a sector, of the smallest type. */
-static int64_t most_of_sector(const Window *w)
+static int64_t most_of_sector(const Stencil *w)
 {
 	int64_t n = 1;
 
 	for (int i = 0; i < w->n; i++)
-		if (SECTOR / window_bytes(&w->box[i]) > n)
-			n = SECTOR / window_bytes(&w->box[i]);
+		if (SECTOR / stencil_bytes(&w->box[i]) > n)
+			n = SECTOR / stencil_bytes(&w->box[i]);
 	return n;
 }
 
 /* Points are further apart in some box than in the tile. */
-static bool strides(const Window *w)
+static bool strides(const Stencil *w)
 {
-	for (const Box *x = w->box; x < w->box + w->n; x++)
+	for (const InputTile *x = w->box; x < w->box + w->n; x++)
 		for (int d = 0; d < x->buf->rank; d++)
 			for (int i = 0; i < x->at[d].n; i++)
-				if (window_stride(&x->at[d], i) > 1 &&
+				if (stencil_stride(&x->at[d], i) > 1 &&
 				    band_index(w->r->band, x->s, x->at[d].iter[i]) >= 0)
 					return true;
 	return false;
@@ -263,11 +263,11 @@ static bool strides(const Window *w)
 
 /* Along memory a tile has about a warp's width, or more, up to all; where points are apart, a line, which has bytes of all banks
  * of shared memory, so that no two of a warp's meet in one. */
-static bool shape(Window *w, const Gpu *gpu)
+static bool shape(Stencil *w, const Gpu *gpu)
 {
 	const int64_t sector = most_of_sector(w),
 		      least = strides(w) ? LINE / SECTOR * sector : WARP;
-	int64_t side[MOST_SLID], all = least, wide = 0, each;
+	int64_t side[MOST_MOVING], all = least, wide = 0, each;
 	double best = NONE;
 
 	for (int b = 0; b < w->r->band->n; b++)
@@ -275,7 +275,7 @@ static bool shape(Window *w, const Gpu *gpu)
 	dim_is_const(w->r->band->iter[w->along]->extent, &all);
 	/* In N parts of whole sectors; then in the fewer that are wider by one sector at least. */
 	for (int64_t n = (all + least - 1) / least; n > 0; n = (all - 1) / each) {
-		int64_t now_side[MOST_SLID];
+		int64_t now_side[MOST_MOVING];
 		double now;
 
 		each = ((all + n - 1) / n + sector - 1) / sector * sector;
@@ -290,26 +290,26 @@ static bool shape(Window *w, const Gpu *gpu)
 		memcpy(side, now_side, sizeof side);
 	}
 	w->size[w->along] = wide;
-	for (int i = 0; i < w->nslid && wide; i++)
-		w->size[w->slid[i]] = side[i];
+	for (int i = 0; i < w->nmoving && wide; i++)
+		w->size[w->moving[i]] = side[i];
 	return best < NONE;
 }
 
 bool gpu_stencil(Row *r, const Gpu *gpu, int along)
 {
-	Window w = {.r = r, .along = along};
+	Stencil w = {.r = r, .along = along};
 
 	if (along < 0 || !gpu_chain(r))
 		return false;
 	for (int i = r->first; i <= r->last; i++)
 		stmt_loads(r->k->stmts.at[i], find_box, &w);
-	for (int i = 0; i < w.nslid; i++)
-		if (w.slid[i] == along)
+	for (int i = 0; i < w.nmoving; i++)
+		if (w.moving[i] == along)
 			return false;
 	find_out(&w, r->k->stmts.at[r->last]);
 	w.most = most_neighbours(&w);
-	if (!w.nslid || !shape(&w, gpu))
+	if (!w.nmoving || !shape(&w, gpu))
 		return false;
-	window_emit(&w);
+	stencil_emit(&w);
 	return true;
 }

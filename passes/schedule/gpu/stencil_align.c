@@ -7,7 +7,7 @@
 #include "passes/schedule/gpu/stencil_impl.h"
 
 /* The box has all of dim D, always. */
-static bool has_all(const Window *w, const Box *x, int d)
+static bool has_all(const Stencil *w, const InputTile *x, int d)
 {
 	const Affine *a = &x->at[d];
 
@@ -17,7 +17,7 @@ static bool has_all(const Window *w, const Box *x, int d)
 		if (k >= 0 && !dim_equals(a->iter[i]->extent, w->size[k]))
 			return false;
 	}
-	return dim_equals(a->base, 0) && dim_equals(x->buf->dims[d], window_side(w, x, d));
+	return dim_equals(a->base, 0) && dim_equals(x->buf->dims[d], stencil_side(w, x, d));
 }
 
 /* The most elements, up to MOST, that BY is a multiple of. */
@@ -29,20 +29,21 @@ static int64_t aligned(Ctx *c, Dim *by, int64_t most)
 }
 
 /* The most elements of a sector that all runs begin at multiples of. */
-static int64_t begins(const Window *w, const Box *x, const Run *y)
+static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 {
 	Ctx *c = w->r->k->ctx;
 	const int first = x->dim[y->outer];
 	const Affine *a = &x->at[first];
 	Dim *step = dim_const(c, y->inner);
-	int64_t n = aligned(c, dim_mul(c, a->base, step), SECTOR / window_bytes(x));
+	int64_t n = aligned(c, dim_mul(c, a->base, step), SECTOR / stencil_bytes(x));
 
 	for (int i = 0; i < a->n; i++) {
 		const int k = band_index(w->r->band, x->s, a->iter[i]);
 
 		if (k >= 0 && !dim_prove_le(c, a->iter[i]->extent, dim_const(c, w->size[k])))
 			n = aligned(
-				c, dim_mul(c, dim_const(c, window_stride(a, i) * w->size[k]), step),
+				c,
+				dim_mul(c, dim_const(c, stencil_stride(a, i) * w->size[k]), step),
 				n);
 	}
 	for (int i = y->outer; i > 0; i--) {
@@ -55,7 +56,7 @@ static int64_t begins(const Window *w, const Box *x, const Run *y)
 
 /* So many threads have a run of ALL accesses, in UNITs of a sector, and no more than a few accesses each, that all runs are
  * done soonest; of those the fewest: what a run is peeled by is asked for once. */
-static void share_peeled(Run *y, int64_t all, int64_t unit)
+static void share_peeled(StencilRun *y, int64_t all, int64_t unit)
 {
 	enum { MOST = 8 };
 	const int64_t warp = all < WARP ? all : WARP, few = (all / MOST + unit - 1) / unit * unit;
@@ -63,7 +64,7 @@ static void share_peeled(Run *y, int64_t all, int64_t unit)
 
 	for (int64_t n = few > warp ? few : warp; n <= all; n += unit) {
 		const int64_t times = (all + n - 1) / n,
-			      now = (y->runs * n + WINDOW_THREADS - 1) / WINDOW_THREADS * times;
+			      now = (y->runs * n + STENCIL_THREADS - 1) / STENCIL_THREADS * times;
 
 		if (now >= best)
 			continue;
@@ -74,7 +75,7 @@ static void share_peeled(Run *y, int64_t all, int64_t unit)
 }
 
 /* Points along memory that a thread may have at a time: as many as leave half of the block's threads some. */
-static int neighbours(const Window *w)
+static int neighbours(const Stencil *w)
 {
 	Dim *all = w->r->band->iter[w->along]->extent;
 	int64_t points = 1;
@@ -82,29 +83,29 @@ static int neighbours(const Window *w)
 
 	for (int i = 0; i < w->r->band->n; i++)
 		points *= w->size[i];
-	while (n > 1 && (points < n * WINDOW_THREADS / 2 || w->size[w->along] % n ||
+	while (n > 1 && (points < n * STENCIL_THREADS / 2 || w->size[w->along] % n ||
 			 !dim_multiple(w->r->k->ctx, all, n)))
 		n /= 2;
 	return n;
 }
 
-Run window_run(const Window *w, const Box *x)
+StencilRun stencil_run(const Stencil *w, const InputTile *x)
 {
 	enum {
 		FEW = 8, /* sectors of an access that is worth a peel */
 		ROOM = 5 /* a run may be longer by that part of it */
 	};
 	Ctx *c = w->r->k->ctx;
-	const int rank = x->buf->rank, bytes = window_bytes(x);
+	const int rank = x->buf->rank, bytes = stencil_bytes(x);
 	const int64_t sector = SECTOR / bytes;
-	Run y = {.outer = rank - 1, .inner = 1, .runs = 1, .vector = 1, .times = 1};
+	StencilRun y = {.outer = rank - 1, .inner = 1, .runs = 1, .vector = 1, .times = 1};
 	int64_t reach, access;
 
 	for (; y.outer && has_all(w, x, x->dim[y.outer]); y.outer--)
-		y.inner *= window_side(w, x, x->dim[y.outer]);
+		y.inner *= stencil_side(w, x, x->dim[y.outer]);
 	for (int i = 0; i < y.outer; i++)
-		y.runs *= window_side(w, x, x->dim[i]);
-	y.size = y.inner * window_side(w, x, x->dim[y.outer]);
+		y.runs *= stencil_side(w, x, x->dim[i]);
+	y.size = y.inner * stencil_side(w, x, x->dim[y.outer]);
 	y.extent = dim_mul(c, x->buf->dims[x->dim[y.outer]], dim_const(c, y.inner));
 	y.align = begins(w, x, &y);
 	if (x->load)

@@ -2,7 +2,7 @@
 /* The stage of a window: the block fetches its boxes into tiles, as far as buffers go (passes/schedule/gpu/stencil.c). */
 #include "passes/schedule/gpu/stencil_impl.h"
 
-static void place_band(Window *w)
+static void place_band(Stencil *w)
 {
 	Row *r = w->r;
 	LBuild *b = r->b;
@@ -18,7 +18,7 @@ static void place_band(Window *w)
 				  dim_const(c, w->size[i] / (i == w->along ? w->vector : 1)));
 	}
 	l_stage(b, "stencil", iters_points(c, split, r->band->n));
-	b->stage->group = b->stage->threads = WINDOW_THREADS;
+	b->stage->group = b->stage->threads = STENCIL_THREADS;
 	l_split(b, split, r->band->n, ex_iter(b->p, b->stage->var));
 	for (int i = 0; i < r->band->n; i++)
 		w->from[i] = dim_equals(split[i]->extent, 1)
@@ -26,7 +26,7 @@ static void place_band(Window *w)
 				     : ex_mul(b->p, ex_iter(b->p, split[i]), l_int(b, w->size[i]));
 }
 
-Expr *window_from(const Window *w, const Box *x, int d, bool *whole)
+Expr *stencil_from(const Stencil *w, const InputTile *x, int d, bool *whole)
 {
 	LBuild *b = w->r->b;
 	Ctx *c = w->r->k->ctx;
@@ -34,7 +34,7 @@ Expr *window_from(const Window *w, const Box *x, int d, bool *whole)
 	Expr *at = ex_dim(b->p, a->base);
 
 	*whole = dim_equals(a->base, 0) &&
-		 (!a->n || (a->n == 1 && window_stride(a, 0) == 1 &&
+		 (!a->n || (a->n == 1 && stencil_stride(a, 0) == 1 &&
 			    dim_prove_le(c, a->iter[0]->extent, x->buf->dims[d])));
 	for (int i = 0; i < a->n; i++) {
 		const int k = band_index(w->r->band, x->s, a->iter[i]);
@@ -42,7 +42,7 @@ Expr *window_from(const Window *w, const Box *x, int d, bool *whole)
 		if (k < 0)
 			continue;
 		at = ex_add(b->p, at,
-			    ex_mul(b->p, w->from[k], ex_int(b->p, CT_I64, window_stride(a, i))));
+			    ex_mul(b->p, w->from[k], ex_int(b->p, CT_I64, stencil_stride(a, i))));
 		*whole = *whole && dim_multiple(c, a->iter[i]->extent, w->size[k]);
 	}
 	return at;
@@ -53,7 +53,7 @@ static Expr *inside(LBuild *b, Expr *guard, Expr *at, Dim *n)
 	return ex_and(b->p, guard, ex_inside(b->p, at, ex_dim(b->p, n)));
 }
 
-Expr *window_at(const Window *w, const Box *x, int d, Expr *at)
+Expr *stencil_at(const Stencil *w, const InputTile *x, int d, Expr *at)
 {
 	LBuild *b = w->r->b;
 	const Affine *a = &x->at[d];
@@ -65,12 +65,12 @@ Expr *window_at(const Window *w, const Box *x, int d, Expr *at)
 		if (k == w->along && w->vector > 1)
 			e = ex_add(b->p, ex_mul(b->p, e, l_int(b, w->vector)),
 				   ex_iter(b->p, w->elem));
-		at = ex_add(b->p, at, ex_mul(b->p, e, l_int(b, window_stride(a, i))));
+		at = ex_add(b->p, at, ex_mul(b->p, e, l_int(b, stencil_stride(a, i))));
 	}
 	return at;
 }
 
-Begin window_begin(const Window *w, const Box *x, const Run *y, Expr **at)
+Begin stencil_begin(const Stencil *w, const InputTile *x, const StencilRun *y, Expr **at)
 {
 	LBuild *b = w->r->b;
 	Begin g;
@@ -78,7 +78,7 @@ Begin window_begin(const Window *w, const Box *x, const Run *y, Expr **at)
 	for (int i = y->outer; i < x->buf->rank; i++)
 		at[x->dim[i]] = l_int(b, 0);
 	g.before = flat_index(b->k, x->buf, at);
-	g.from = ex_mul(b->p, window_from(w, x, x->dim[y->outer], &g.whole), l_int(b, y->inner));
+	g.from = ex_mul(b->p, stencil_from(w, x, x->dim[y->outer], &g.whole), l_int(b, y->inner));
 	return g;
 }
 
@@ -103,7 +103,7 @@ static LNode *open_access(LBuild *b, Dim *extent, int vector, Expr **at, Expr **
 }
 
 /* Element E of the run, AT along its dims of the buffer, is one that there is. */
-static Expr *in_run(LBuild *b, const Run *y, const Begin *g, Expr *guard, Expr *at, Expr *e)
+static Expr *in_run(LBuild *b, const StencilRun *y, const Begin *g, Expr *guard, Expr *at, Expr *e)
 {
 	Expr *lo = l_int(b, 0), *hi = l_int(b, y->size);
 
@@ -117,7 +117,7 @@ static Expr *in_run(LBuild *b, const Run *y, const Begin *g, Expr *guard, Expr *
 	return ex_and(b->p, guard, ex_op2(b->p, IN_lt, e, hi));
 }
 
-void window_open_runs(Row *r, const Run *y, Iter **in, int n, Nest *nest)
+void stencil_open_runs(Row *r, const StencilRun *y, Iter **in, int n, Nest *nest)
 {
 	LBuild *b = r->b;
 	Dim *all;
@@ -130,10 +130,11 @@ void window_open_runs(Row *r, const Run *y, Iter **in, int n, Nest *nest)
 	l_split(b, in, n + 1, ex_iter(b->p, t));
 }
 
-Expr *window_open_times(Row *r, const Box *x, const Run *y, const Begin *g, Iter *lane, Nest *nest)
+Expr *stencil_open_times(Row *r, const InputTile *x, const StencilRun *y, const Begin *g,
+			 Iter *lane, Nest *nest)
 {
 	LBuild *b = r->b;
-	const int sector = SECTOR / window_bytes(x);
+	const int sector = SECTOR / stencil_bytes(x);
 	const LoopKind kind = x->load ? LOOP_UNROLL : LOOP_SERIAL;
 	Iter *u = l_iter(b, "u", dim_const(b->k->ctx, y->times)),
 	     *peel = l_iter(b, "peel", dim_const(b->k->ctx, sector / y->vector));
@@ -150,10 +151,10 @@ Expr *window_open_times(Row *r, const Box *x, const Run *y, const Begin *g, Iter
 	return y->peeled ? ex_sub(b->p, e, ex_iter(b->p, peel)) : e;
 }
 
-static void fetch(Window *w, Box *x)
+static void fetch(Stencil *w, InputTile *x)
 {
 	LBuild *b = w->r->b;
-	const Run y = window_run(w, x);
+	const StencilRun y = stencil_run(w, x);
 	Dim *cells = dim_const(b->k->ctx, y.runs * y.size);
 	Iter *in[MAX_RANK];
 	Expr *at[MAX_RANK], *guard = NULL, *to = l_int(b, 0), *e, *place;
@@ -162,20 +163,20 @@ static void fetch(Window *w, Box *x)
 
 	for (int i = 0; i < y.outer; i++) {
 		const int d = x->dim[i];
-		const int64_t n = window_side(w, x, d);
+		const int64_t n = stencil_side(w, x, d);
 		bool whole;
 
 		in[i] = l_iter(b, "b", dim_const(b->k->ctx, n));
-		at[d] = ex_add(b->p, window_from(w, x, d, &whole), ex_iter(b->p, in[i]));
+		at[d] = ex_add(b->p, stencil_from(w, x, d, &whole), ex_iter(b->p, in[i]));
 		if (!whole)
 			guard = inside(b, guard, at[d], x->buf->dims[d]);
 		to = ex_add(b->p, ex_mul(b->p, to, l_int(b, n)), ex_iter(b->p, in[i]));
 	}
-	g = window_begin(w, x, &y, at);
+	g = stencil_begin(w, x, &y, at);
 	x->tile = kernel_temp(b->k, x->buf->name, x->buf->dtype, 1, &cells);
 	l_node(b, LN_LOCAL)->buf[0] = x->tile;
-	window_open_runs(w->r, &y, in, y.outer, &nest);
-	e = ex_mul(b->p, window_open_times(w->r, x, &y, &g, in[y.outer], &nest),
+	stencil_open_runs(w->r, &y, in, y.outer, &nest);
+	e = ex_mul(b->p, stencil_open_times(w->r, x, &y, &g, in[y.outer], &nest),
 		   l_int(b, y.vector));
 	place = ex_add(b->p, g.from, e);
 	guard = in_run(b, &y, &g, guard, place, e);
@@ -187,12 +188,12 @@ static void fetch(Window *w, Box *x)
 	row_close(w->r, &nest);
 }
 
-void window_emit(Window *w)
+void stencil_emit(Stencil *w)
 {
-	w->vector = w->out.buf ? window_run(w, &w->out).vector : 1;
+	w->vector = w->out.buf ? stencil_run(w, &w->out).vector : 1;
 	w->elem = l_iter(w->r->b, "v", dim_const(w->r->k->ctx, w->vector));
 	place_band(w);
 	for (int i = 0; i < w->n; i++)
 		fetch(w, &w->box[i]);
-	window_points(w);
+	stencil_points(w);
 }

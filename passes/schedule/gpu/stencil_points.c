@@ -14,7 +14,7 @@
 /* Iterators of the band whose points are a run of the result that is peeled: they are shared out as its accesses are. */
 typedef struct Joint {
 	int of[MAX_ITERS], n; /* outermost first; none: each iterator is on its own */
-	Run run;
+	StencilRun run;
 	Begin begin;
 } Joint;
 
@@ -26,37 +26,37 @@ static bool is_joint(const Joint *j, int k)
 	return false;
 }
 
-static Joint joint_points(const Window *w)
+static Joint joint_points(const Stencil *w)
 {
-	const Box *x = &w->out;
+	const InputTile *x = &w->out;
 	const Joint none = {.n = 0};
 	Joint j = none;
 	Expr *at[MAX_RANK];
 
 	if (!x->buf)
 		return none;
-	j.run = window_run(w, x);
+	j.run = stencil_run(w, x);
 	for (int i = 0; i < j.run.outer; i++) {
 		const int d = x->dim[i];
 		bool whole;
 
-		at[d] = window_at(w, x, d, window_from(w, x, d, &whole));
+		at[d] = stencil_at(w, x, d, stencil_from(w, x, d, &whole));
 	}
 	for (int i = j.run.outer; i < x->buf->rank; i++) {
 		const Affine *a = &x->at[x->dim[i]];
 		const int k = a->n ? band_index(w->r->band, x->s, a->iter[0]) : -1;
 
-		if (a->n > 1 || (a->n && (window_stride(a, 0) != 1 || is_joint(&j, k))))
+		if (a->n > 1 || (a->n && (stencil_stride(a, 0) != 1 || is_joint(&j, k))))
 			return none;
 		if (a->n)
 			j.of[j.n++] = k;
 	}
-	j.begin = window_begin(w, x, &j.run, at);
+	j.begin = stencil_begin(w, x, &j.run, at);
 	return j.run.peeled ? j : none;
 }
 
 /* The thread's point along K, of neighbours the first one. */
-static Expr *first_along(const Window *w, int k)
+static Expr *first_along(const Stencil *w, int k)
 {
 	ExprPool *p = w->r->b->p;
 
@@ -66,7 +66,7 @@ static Expr *first_along(const Window *w, int k)
 }
 
 /* The stage's iterator K is at the thread's point. */
-static void place_point(Window *w, int k)
+static void place_point(Stencil *w, int k)
 {
 	Row *r = w->r;
 	Expr *at = first_along(w, k);
@@ -78,7 +78,7 @@ static void place_point(Window *w, int k)
 }
 
 /* The same, in a loop where that may be past the end. */
-static void open_point(Window *w, int k, Nest *nest)
+static void open_point(Stencil *w, int k, Nest *nest)
 {
 	Row *r = w->r;
 	LBuild *b = r->b;
@@ -94,7 +94,7 @@ static void open_point(Window *w, int k, Nest *nest)
 }
 
 /* The joint ones are at access AT of their run, in a loop where there may be no such. */
-static void open_joint(Window *w, const Joint *j, Expr *at, Nest *nest)
+static void open_joint(Stencil *w, const Joint *j, Expr *at, Nest *nest)
 {
 	Row *r = w->r;
 	LBuild *b = r->b;
@@ -118,11 +118,11 @@ static void open_joint(Window *w, const Joint *j, Expr *at, Nest *nest)
 }
 
 /* The loops of one thread, each over one point or, past the end of what the tile runs along, none. */
-static Nest open_points(Window *w)
+static Nest open_points(Stencil *w)
 {
 	Row *r = w->r;
 	const Joint j = joint_points(w);
-	const Run alone = {.threads = w->size[w->along] / w->vector};
+	const StencilRun alone = {.threads = w->size[w->along] / w->vector};
 	Iter *in[MAX_ITERS + 1];
 	Nest nest = {.n = 0};
 	int n = 0;
@@ -130,14 +130,14 @@ static Nest open_points(Window *w)
 	for (int i = 0; i < r->band->n; i++)
 		if (!is_joint(&j, i) && (j.n || i != w->along))
 			in[n++] = w->in[i];
-	window_open_runs(r, j.n ? &j.run : &alone, in, n, &nest);
+	stencil_open_runs(r, j.n ? &j.run : &alone, in, n, &nest);
 	if (!j.n)
 		l_let(r->b, w->in[w->along], ex_iter(r->b->p, in[n]));
 	for (int i = 0; i < r->band->n; i++)
 		if (!is_joint(&j, i))
 			open_point(w, i, &nest);
 	if (j.n)
-		open_joint(w, &j, window_open_times(r, &w->out, &j.run, &j.begin, in[n], &nest),
+		open_joint(w, &j, stencil_open_times(r, &w->out, &j.run, &j.begin, in[n], &nest),
 			   &nest);
 	return nest;
 }
@@ -145,17 +145,17 @@ static Nest open_points(Window *w)
 /* ---- What is done there ---- */
 
 typedef struct Boxed {
-	Window *w;
+	Stencil *w;
 	const Stmt *s;
 } Boxed;
 
 static Expr *from_box(void *arg, Expr *e)
 {
 	const Boxed *y = arg;
-	const Window *w = y->w;
+	const Stencil *w = y->w;
 	LBuild *b = w->r->b;
 	Expr *at = l_int(b, 0);
-	const Box *x = w->box;
+	const InputTile *x = w->box;
 
 	while (x < w->box + w->n && (x->load != e || x->s != y->s))
 		x++;
@@ -164,13 +164,13 @@ static Expr *from_box(void *arg, Expr *e)
 	for (int j = 0; j < e->load.buf->rank; j++) {
 		const int d = x->dim[j];
 
-		at = window_at(w, x, d, ex_mul(b->p, at, l_int(b, window_side(w, x, d))));
+		at = stencil_at(w, x, d, ex_mul(b->p, at, l_int(b, stencil_side(w, x, d))));
 	}
 	return ex_load(b->p, x->tile, &at, 1);
 }
 
 /* A temporary is of the thread's neighbours, in registers: one of its dims is along memory (passes/schedule/gpu/stencil.c). */
-static void keep_elements(Window *w, const Stmt *s)
+static void keep_elements(Stencil *w, const Stmt *s)
 {
 	Row *r = w->r;
 	Buf *t = s->out[0];
@@ -186,7 +186,7 @@ static void keep_elements(Window *w, const Stmt *s)
 	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-static void open_elements(Window *w, Nest *nest)
+static void open_elements(Stencil *w, Nest *nest)
 {
 	row_open(w->r, nest, LOOP_VECTOR, w->elem, l_int(w->r->b, 0), l_int(w->r->b, w->vector));
 	nest->loop[nest->n - 1]->vector = w->vector;
@@ -203,7 +203,7 @@ static LoopKind tap_loop(const Stmt *s, int i)
 }
 
 /* The sums of the thread's neighbours: of each tap, whose guard is the same for all, a term of each. */
-static void sum_elements(Window *w, Stmt *s)
+static void sum_elements(Stencil *w, Stmt *s)
 {
 	Row *r = w->r;
 	Expr *zero = l_int(r->b, 0), *at = ex_iter(r->b->p, w->elem),
@@ -227,7 +227,7 @@ static void sum_elements(Window *w, Stmt *s)
 	row_close(r, &in);
 }
 
-static void map_elements(Window *w, Stmt *s)
+static void map_elements(Stencil *w, Stmt *s)
 {
 	Row *r = w->r;
 	Nest in = {.n = 0};
@@ -241,7 +241,7 @@ static void map_elements(Window *w, Stmt *s)
 	row_close(r, &in);
 }
 
-void window_points(Window *w)
+void stencil_points(Stencil *w)
 {
 	Row *r = w->r;
 	Nest nest = open_points(w);

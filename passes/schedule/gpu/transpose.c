@@ -19,22 +19,22 @@ enum {
 		SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
 };
 
-int turn_bytes(const Way *w)
+int transpose_bytes(const Way *w)
 {
 	return dtype_info[w->buf->dtype].bits / 8;
 }
 
-int64_t turn_sector(const Way *w)
+int64_t transpose_sector(const Way *w)
 {
-	return SECTOR / turn_bytes(w);
+	return SECTOR / transpose_bytes(w);
 }
 
-static Dim *step(const Turn *t, const Way *w, int i)
+static Dim *step(const TransposePlan *t, const Way *w, int i)
 {
 	return affine_coef(t->p->k->ctx, &w->a, t->p->it[i]);
 }
 
-bool turn_way(const Turn *t, const Buf *buf, Expr *at, Way *w)
+bool transpose_way(const TransposePlan *t, const Buf *buf, Expr *at, Way *w)
 {
 	Ctx *c = t->p->k->ctx;
 	Dim *next = dim_const(c, 1);
@@ -60,14 +60,14 @@ bool turn_way(const Turn *t, const Buf *buf, Expr *at, Way *w)
 
 static bool long_row(const Way *w, int64_t n)
 {
-	const int64_t bytes = n * turn_bytes(w);
+	const int64_t bytes = n * transpose_bytes(w);
 
 	return bytes >= LONG_ROW && bytes % VECTOR_BYTES == 0;
 }
 
 /* Both read and write whole rows, but those are no whole sectors, and each row is another element of the other. Rows of which it
  * is not known are one iterator's. */
-static bool rows_turn(const Turn *t, const Way *in, int common)
+static bool rows_turn(const TransposePlan *t, const Way *in, int common)
 {
 	Ctx *c = t->p->k->ctx;
 	Dim *row = dim_const(c, 1);
@@ -75,7 +75,8 @@ static bool rows_turn(const Turn *t, const Way *in, int common)
 
 	for (int i = 0; i < common; i++)
 		row = dim_mul(c, row, t->p->it[in->along[i]]->extent);
-	if (dim_multiple(c, row, turn_sector(in)) && dim_multiple(c, row, turn_sector(&t->out)))
+	if (dim_multiple(c, row, transpose_sector(in)) &&
+	    dim_multiple(c, row, transpose_sector(&t->out)))
 		return false;
 	if (dim_is_const(row, &n) ? long_row(in, n) && long_row(&t->out, n) : common > 1)
 		return false;
@@ -90,7 +91,7 @@ static bool rows_turn(const Turn *t, const Way *in, int common)
 }
 
 /* IN and the write part after *COMMON iterators. */
-static bool turns(const Turn *t, const Way *in, int *common)
+static bool turns(const TransposePlan *t, const Way *in, int *common)
 {
 	int i = 0;
 
@@ -102,14 +103,14 @@ static bool turns(const Turn *t, const Way *in, int *common)
 }
 
 /* Loads that each point makes and that turn in the way of the first of them. */
-static void find_turned(void *arg, Expr *e)
+static void find_transposed(void *arg, Expr *e)
 {
-	Turn *t = arg;
+	TransposePlan *t = arg;
 	int common;
 	Way w;
 
 	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
-	    t->n == MOST_LOADS || !turn_way(t, e->load.buf, e->load.idx[0], &w) ||
+	    t->n == MOST_LOADS || !transpose_way(t, e->load.buf, e->load.idx[0], &w) ||
 	    !turns(t, &w, &common))
 		return;
 	if (t->n && (common != t->common || w.along[common] != t->in[0].along[common]))
@@ -121,18 +122,18 @@ static void find_turned(void *arg, Expr *e)
 
 /* ---- The tile ---- */
 
-bool turn_whole(const Turn *t, int i)
+bool transpose_whole(const TransposePlan *t, int i)
 {
 	return dim_equals(t->p->it[i]->extent, t->tile[i]);
 }
 
-int64_t turn_run(const Turn *t, const Way *w, int *n)
+int64_t transpose_run(const TransposePlan *t, const Way *w, int *n)
 {
 	int64_t run = 1;
 
 	for (*n = 0; *n < w->n && t->tile[w->along[*n]] > 1; ++*n) {
 		run *= t->tile[w->along[*n]];
-		if (!turn_whole(t, w->along[*n])) {
+		if (!transpose_whole(t, w->along[*n])) {
 			++*n;
 			break;
 		}
@@ -140,7 +141,7 @@ int64_t turn_run(const Turn *t, const Way *w, int *n)
 	return run;
 }
 
-int64_t turn_points(const Turn *t)
+int64_t transpose_points(const TransposePlan *t)
 {
 	int64_t n = 1;
 
@@ -149,7 +150,7 @@ int64_t turn_points(const Turn *t)
 	return n;
 }
 
-int turn_order(const Turn *t, const Way *w, int *order)
+int transpose_order(const TransposePlan *t, const Way *w, int *order)
 {
 	bool seen[MAX_ITERS] = {false};
 	int n = 0;
@@ -164,11 +165,11 @@ int turn_order(const Turn *t, const Way *w, int *order)
 	return n;
 }
 
-int64_t turn_steps(const Turn *t, const Way *w, int64_t *steps)
+int64_t transpose_steps(const TransposePlan *t, const Way *w, int64_t *steps)
 {
 	const int odd = t->out.along[t->common];
 	int order[MAX_ITERS];
-	const int count = turn_order(t, w, order);
+	const int count = transpose_order(t, w, order);
 	int64_t n = 1;
 
 	for (int i = 0; i < t->p->n; i++)
@@ -180,18 +181,18 @@ int64_t turn_steps(const Turn *t, const Way *w, int64_t *steps)
 	return n;
 }
 
-static bool fits(const Turn *t)
+static bool fits(const TransposePlan *t)
 {
 	int64_t bytes = 0, steps[MAX_ITERS];
 
 	for (int i = 0; i < t->n; i++)
-		bytes += turn_steps(t, &t->in[i], steps) *
+		bytes += transpose_steps(t, &t->in[i], steps) *
 			 ((dtype_info[ctype_dtype(t->load[i]->ct)].bits + 7) / 8);
 	return bytes <= SHARED;
 }
 
 /* Points of iterator I in a larger tile: all of a short one, which then may run on in its neighbour. */
-static int64_t larger(const Turn *t, int i)
+static int64_t larger(const TransposePlan *t, int i)
 {
 	int64_t n, twice = t->tile[i] == 1 ? SIDE : 2 * t->tile[i];
 
@@ -202,12 +203,12 @@ static int64_t larger(const Turn *t, int i)
 
 /* Makes the run of W longer, with MOST points in the tile, or with more where it is shorter than a SIDE. Where no larger tile
  * will do, a few points of an iterator are more than one, but not of the first one. */
-static bool grow(Turn *t, const Way *w, int64_t most)
+static bool grow(TransposePlan *t, const Way *w, int64_t most)
 {
 	int n, k = 0, i;
-	const int64_t run = turn_run(t, w, &n);
+	const int64_t run = transpose_run(t, w, &n);
 
-	while (k < w->n && turn_whole(t, w->along[k]))
+	while (k < w->n && transpose_whole(t, w->along[k]))
 		k++;
 	if (k == w->n)
 		return false;
@@ -215,7 +216,7 @@ static bool grow(Turn *t, const Way *w, int64_t most)
 	for (int64_t was = t->tile[i], least = k ? 2 : SIDE, size = larger(t, i);;
 	     size = size > SIDE ? SIDE : size / 2) {
 		t->tile[i] = size;
-		if (fits(t) && (turn_points(t) <= most || run < SIDE))
+		if (fits(t) && (transpose_points(t) <= most || run < SIDE))
 			return true;
 		t->tile[i] = was;
 		if (was > 1 || size / 2 < least)
@@ -223,34 +224,34 @@ static bool grow(Turn *t, const Way *w, int64_t most)
 	}
 }
 
-static void grow_all(Turn *t, int64_t most)
+static void grow_all(TransposePlan *t, int64_t most)
 {
 	bool grew = true;
 	int n;
 
 	while (grew) {
-		const bool in = turn_run(t, &t->in[0], &n) <= turn_run(t, &t->out, &n);
+		const bool in = transpose_run(t, &t->in[0], &n) <= transpose_run(t, &t->out, &n);
 
 		grew = grow(t, in ? &t->in[0] : &t->out, most) ||
 		       grow(t, in ? &t->out : &t->in[0], most);
 	}
 }
 
-bool turn_ragged(const Turn *t, const Way *w)
+bool transpose_misaligned(const TransposePlan *t, const Way *w)
 {
 	Ctx *c = t->p->k->ctx;
-	const int64_t sector = turn_sector(w);
+	const int64_t sector = transpose_sector(w);
 	bool aligned = dim_multiple(c, w->a.base, sector);
 	int n;
 
-	turn_run(t, w, &n);
+	transpose_run(t, w, &n);
 	for (int i = 0; i < t->p->n; i++) {
 		Dim *by = step(t, w, i);
 		bool in_run = false;
 
 		for (int j = 0; j < n; j++)
 			in_run = in_run || w->along[j] == i;
-		if (in_run && turn_whole(t, i))
+		if (in_run && transpose_whole(t, i))
 			continue;
 		if (in_run)
 			by = dim_mul(c, by, dim_const(c, t->tile[i]));
@@ -259,19 +260,19 @@ bool turn_ragged(const Turn *t, const Way *w)
 	return !aligned;
 }
 
-static bool any_ragged(const Turn *t)
+static bool any_ragged(const TransposePlan *t)
 {
-	bool any = turn_ragged(t, &t->out);
+	bool any = transpose_misaligned(t, &t->out);
 
 	for (int i = 0; i < t->n; i++)
-		any = any || turn_ragged(t, &t->in[i]);
+		any = any || transpose_misaligned(t, &t->in[i]);
 	return any;
 }
 
 /* About TILE points; more where runs are ragged: each is then cut at both ends. */
-static bool shape(Turn *t)
+static bool shape(TransposePlan *t)
 {
-	int64_t points = turn_bytes(&t->in[0]) < 4 ? 2 * TILE : TILE;
+	int64_t points = transpose_bytes(&t->in[0]) < 4 ? 2 * TILE : TILE;
 	int n;
 
 	for (int i = 0; i < t->p->n; i++)
@@ -279,22 +280,22 @@ static bool shape(Turn *t)
 	grow_all(t, points);
 	if (any_ragged(t))
 		grow_all(t, points * RAGGED);
-	return turn_run(t, &t->out, &n) > 1 && turn_run(t, &t->in[0], &n) > 1;
+	return transpose_run(t, &t->out, &n) > 1 && transpose_run(t, &t->in[0], &n) > 1;
 }
 
 /* What of S, given as P, is turned; false where nothing is. */
-static bool find(Turn *t, const Stmt *s, Points *p)
+static bool find(TransposePlan *t, const Stmt *s, Points *p)
 {
 	t->p = p;
 	if (p->guard || dtype_info[s->out[0]->dtype].bits < 8 ||
-	    !turn_way(t, s->out[0], p->write, &t->out))
+	    !transpose_way(t, s->out[0], p->write, &t->out))
 		return false;
-	ex_walk_always(p->e[0], find_turned, t);
+	ex_walk_always(p->e[0], find_transposed, t);
 	return t->n > 0;
 }
 
 /* The length of the rows that T keeps, where it is not known; else null. */
-static Dim *unknown_row(const Turn *t)
+static Dim *unknown_row(const TransposePlan *t)
 {
 	Dim *n = t->common ? t->p->it[t->out.along[0]]->extent : NULL;
 
@@ -303,23 +304,23 @@ static Dim *unknown_row(const Turn *t)
 
 Dim *gpu_transpose_length(const Stmt *s, Points *p)
 {
-	Turn t = {.n = 0};
+	TransposePlan t = {.n = 0};
 
 	return find(&t, s, p) ? unknown_row(&t) : NULL;
 }
 
 bool gpu_transpose(LBuild *b, Stmt *s, Points *p)
 {
-	Turn t = {.b = b};
+	TransposePlan t = {.b = b};
 
 	if (!find(&t, s, p))
 		return false;
 	if (unknown_row(&t)) {
-		turn_rows(&t, s);
+		transpose_rows(&t, s);
 		return true;
 	}
 	if (!shape(&t))
 		return false;
-	turn_emit(&t, s);
+	transpose_emit(&t, s);
 	return true;
 }

@@ -7,10 +7,10 @@
 
 /* ---- One way ---- */
 
-/* As turn_run, but no longer than is good: parts of whole sectors, of which neighbours go along a SIDE of several. */
-static int64_t short_run(const Turn *t, const Way *w, int *n)
+/* As transpose_run, but no longer than is good: parts of whole sectors, of which neighbours go along a SIDE of several. */
+static int64_t short_run(const TransposePlan *t, const Way *w, int *n)
 {
-	const int64_t all = turn_run(t, w, n);
+	const int64_t all = transpose_run(t, w, n);
 	int64_t run = 1;
 
 	for (int i = 0; i < *n; i++) {
@@ -24,10 +24,11 @@ static int64_t short_run(const Turn *t, const Way *w, int *n)
 }
 
 /* Elements of one access on W. */
-static int vector_along(const Turn *t, const Way *w)
+static int vector_along(const TransposePlan *t, const Way *w)
 {
 	enum { MOST = 4 };
-	int vector = VECTOR_BYTES / turn_bytes(w) < MOST ? VECTOR_BYTES / turn_bytes(w) : MOST;
+	int vector = VECTOR_BYTES / transpose_bytes(w) < MOST ? VECTOR_BYTES / transpose_bytes(w)
+							      : MOST;
 	const Iter *inner = w->n ? t->p->it[w->along[0]] : NULL;
 
 	return inner && t->tile[w->along[0]] % vector == 0 &&
@@ -38,7 +39,7 @@ static int vector_along(const Turn *t, const Way *w)
 }
 
 /* How far before the run that W is at it begins, so that accesses begin where sectors do. */
-static Expr *peel(const Turn *t, const Way *w, int n)
+static Expr *peel(const TransposePlan *t, const Way *w, int n)
 {
 	ExprPool *p = t->b->p;
 	Iter *it[MAX_ITERS];
@@ -49,11 +50,11 @@ static Expr *peel(const Turn *t, const Way *w, int n)
 		with[i] = t->first[w->along[i]];
 	}
 	return ex_op2(p, IN_mod, ex_subst_iters(p, w->at, it, with, n),
-		      ex_int(p, CT_I64, turn_sector(w)));
+		      ex_int(p, CT_I64, transpose_sector(w)));
 }
 
 /* Point U of the tile along iterator I, which *REST counts; what is left of *REST counts the next one. */
-static Expr *digit(const Turn *t, int i, bool last, Expr **rest)
+static Expr *digit(const TransposePlan *t, int i, bool last, Expr **rest)
 {
 	ExprPool *p = t->b->p;
 	Expr *size = ex_int(p, CT_I64, t->tile[i]), *u = *rest;
@@ -66,7 +67,7 @@ static Expr *digit(const Turn *t, int i, bool last, Expr **rest)
 }
 
 /* PLACE is one of iterator I, too: not of the iterator, which is known to be inside. */
-static Expr *inside(const Turn *t, int i, Expr *place)
+static Expr *inside(const TransposePlan *t, int i, Expr *place)
 {
 	Iter *it = t->p->it[i];
 
@@ -76,11 +77,11 @@ static Expr *inside(const Turn *t, int i, Expr *place)
 }
 
 /* The iterators of the tile that are in no run of W, of which N are, at number O of all their points. */
-static Expr *let_outer(Turn *t, const Way *w, int n, Expr *o)
+static Expr *let_outer(TransposePlan *t, const Way *w, int n, Expr *o)
 {
 	Expr *guard = NULL, *place;
 	int order[MAX_ITERS];
-	const int count = turn_order(t, w, order);
+	const int count = transpose_order(t, w, order);
 
 	for (int i = n; i < count; i++) {
 		place = digit(t, order[i], i == count - 1, &o);
@@ -92,7 +93,7 @@ static Expr *let_outer(Turn *t, const Way *w, int n, Expr *o)
 
 /* The N iterators of a run of W at its point X. That of the innermost one, which is the caller's to name, comes back. GUARD,
  * unless it is null, is where they are. */
-static Expr *let_run(Turn *t, const Way *w, int n, Expr *x, Expr **guard)
+static Expr *let_run(TransposePlan *t, const Way *w, int n, Expr *x, Expr **guard)
 {
 	LBuild *b = t->b;
 	Expr *rest, *place;
@@ -112,7 +113,7 @@ static Expr *let_run(Turn *t, const Way *w, int n, Expr *x, Expr **guard)
 }
 
 /* The loop over the PACK elements of an access along iterator I, at PLACE, where GUARD holds. */
-static LNode *open_access(Turn *t, int i, Expr *place, int vector, Expr *guard)
+static LNode *open_access(TransposePlan *t, int i, Expr *place, int vector, Expr *guard)
 {
 	LBuild *b = t->b;
 	Iter *it = t->p->it[i];
@@ -144,18 +145,18 @@ typedef struct Path {
 
 /* Neighbours are SIDE points, or, where runs are ragged, as many as a warp has, or all. Ragged runs of no more than a SIDE are
  * of the same sectors wherever accesses begin. */
-static Path path_of(const Turn *t, const Way *w)
+static Path path_of(const TransposePlan *t, const Way *w)
 {
 	Path x = {.vector = vector_along(t, w)};
-	const int64_t sector = turn_sector(w), unit = x.vector == 1 ? sector : SIDE;
+	const int64_t sector = transpose_sector(w), unit = x.vector == 1 ? sector : SIDE;
 	int64_t run, few;
 
-	x.size = turn_run(t, w, &x.n);
-	x.peeled = x.size > SIDE && turn_ragged(t, w);
+	x.size = transpose_run(t, w, &x.n);
+	x.peeled = x.size > SIDE && transpose_misaligned(t, w);
 	if (!x.peeled)
 		x.size = short_run(t, w, &x.n);
-	x.runs = turn_points(t) / x.size;
-	x.ends = x.peeled && x.runs >= TURN_THREADS / WARP;
+	x.runs = transpose_points(t) / x.size;
+	x.ends = x.peeled && x.runs >= TRANSPOSE_THREADS / WARP;
 	run = x.peeled ? (x.size + sector + unit - 1) / unit * unit : x.size;
 	few = x.peeled && x.size < LONG ? WARP * x.vector : SIDE;
 	x.few = x.ends ? WARP : (run % few ? run : few) / x.vector;
@@ -165,7 +166,7 @@ static Path path_of(const Turn *t, const Way *w)
 
 /* The points that a run of W has in the tensor, of those that the tile has of it; none where GUARD fails. Under a name: accesses
  * of the run compare with it alone. */
-static Expr *let_end(Turn *t, const Way *w, const Path *y, Expr *guard)
+static Expr *let_end(TransposePlan *t, const Way *w, const Path *y, Expr *guard)
 {
 	LBuild *b = t->b;
 	const int last = w->along[y->n - 1];
@@ -184,7 +185,7 @@ static Expr *let_end(Turn *t, const Way *w, const Path *y, Expr *guard)
 
 /* Opens, in NEST, the loops over the accesses along W, and names what is the same in a run. Where in its run an access begins;
  * *GUARD: whether there is such a run, or, where it is peeled, such a point of it. */
-static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **guard)
+static Expr *open_path(TransposePlan *t, const Way *w, const Path *y, Nest *nest, Expr **guard)
 {
 	LBuild *b = t->b;
 	Ctx *c = b->k->ctx;
@@ -213,7 +214,7 @@ static Expr *open_path(Turn *t, const Way *w, const Path *y, Nest *nest, Expr **
 }
 
 /* The tile's points, shared out between the threads. What follows is done at each that exists; *GUARD says where. */
-static Nest open_tile(Turn *t, const Way *w, Expr **guard)
+static Nest open_tile(TransposePlan *t, const Way *w, Expr **guard)
 {
 	LBuild *b = t->b;
 	const Path y = path_of(t, w);
@@ -232,20 +233,20 @@ static Nest open_tile(Turn *t, const Way *w, Expr **guard)
 	return nest;
 }
 
-static void close_tile(Turn *t, Nest *nest)
+static void close_tile(TransposePlan *t, Nest *nest)
 {
 	while (nest->n)
 		l_close(t->b, nest->loop[--nest->n]);
 }
 
 /* Where the tile of W has the point. */
-static Expr *in_tile(const Turn *t, const Way *w)
+static Expr *in_tile(const TransposePlan *t, const Way *w)
 {
 	ExprPool *p = t->b->p;
 	int64_t steps[MAX_ITERS];
 	Expr *at = ex_int(p, CT_I64, 0);
 
-	turn_steps(t, w, steps);
+	transpose_steps(t, w, steps);
 	for (int i = 0; i < t->p->n; i++)
 		if (steps[i])
 			at = ex_add(p, at,
@@ -255,7 +256,7 @@ static Expr *in_tile(const Turn *t, const Way *w)
 }
 
 typedef struct Staged {
-	const Turn *t;
+	const TransposePlan *t;
 	Buf *const *tile;
 	Expr **at;
 } Staged;
@@ -270,14 +271,14 @@ static Expr *from_tile(void *arg, Expr *e)
 	return NULL;
 }
 
-Expr *turn_value(const Turn *t, Buf *const *tile, Expr **at)
+Expr *transpose_value(const TransposePlan *t, Buf *const *tile, Expr **at)
 {
 	Staged staged = {t, tile, at};
 
 	return ex_rewrite(t->b->p, t->p->e[0], from_tile, &staged);
 }
 
-void turn_open_stage(Turn *t, const Stmt *s)
+void transpose_open_stage(TransposePlan *t, const Stmt *s)
 {
 	LBuild *b = t->b;
 	Ctx *c = b->k->ctx;
@@ -290,10 +291,10 @@ void turn_open_stage(Turn *t, const Stmt *s)
 
 			if ((t->tile[i] > 1) != pass)
 				continue;
-			t->first[i] = turn_whole(t, i) ? l_int(b, 0) : NULL;
+			t->first[i] = transpose_whole(t, i) ? l_int(b, 0) : NULL;
 			if (!pass)
 				outer[n++] = it;
-			if (!pass || turn_whole(t, i))
+			if (!pass || transpose_whole(t, i))
 				continue;
 			outer[n] = l_iter(b, arena_printf(b->arena, "%s_tile", it->name),
 					  dim_ceildiv(c, it->extent, dim_const(c, t->tile[i])));
@@ -301,11 +302,11 @@ void turn_open_stage(Turn *t, const Stmt *s)
 		}
 	l_of(b, s);
 	l_stage(b, "transpose", iters_points(c, outer, n));
-	b->stage->group = b->stage->threads = TURN_THREADS;
+	b->stage->group = b->stage->threads = TRANSPOSE_THREADS;
 	l_split(b, outer, n, ex_iter(b->p, b->stage->var));
 }
 
-Buf *turn_local(Turn *t, int i, int64_t cells)
+Buf *transpose_local(TransposePlan *t, int i, int64_t cells)
 {
 	Dim *extent = dim_const(t->b->k->ctx, cells);
 	Buf *tile = kernel_temp(t->b->k, t->load[i]->load.buf->name, ctype_dtype(t->load[i]->ct), 1,
@@ -315,7 +316,7 @@ Buf *turn_local(Turn *t, int i, int64_t cells)
 	return tile;
 }
 
-void turn_store(Turn *t, Stmt *s, Expr *val)
+void transpose_store(TransposePlan *t, Stmt *s, Expr *val)
 {
 	Expr *guard;
 	Nest nest = open_tile(t, &t->out, &guard);
@@ -325,16 +326,16 @@ void turn_store(Turn *t, Stmt *s, Expr *val)
 	close_tile(t, &nest);
 }
 
-void turn_emit(Turn *t, Stmt *s)
+void transpose_emit(TransposePlan *t, Stmt *s)
 {
 	Buf *tile[MOST_LOADS];
 	Expr *at[MOST_LOADS], *guard;
 	int64_t steps[MAX_ITERS];
 	Nest nest;
 
-	turn_open_stage(t, s);
+	transpose_open_stage(t, s);
 	for (int i = 0; i < t->n; i++) {
-		tile[i] = turn_local(t, i, turn_steps(t, &t->in[i], steps));
+		tile[i] = transpose_local(t, i, transpose_steps(t, &t->in[i], steps));
 		at[i] = in_tile(t, &t->in[i]);
 	}
 	for (int i = 0; i < t->n; i++) {
@@ -342,5 +343,5 @@ void turn_emit(Turn *t, Stmt *s)
 		l_store(t->b, tile[i], at[i], t->load[i], guard);
 		close_tile(t, &nest);
 	}
-	turn_store(t, s, turn_value(t, tile, at));
+	transpose_store(t, s, transpose_value(t, tile, at));
 }

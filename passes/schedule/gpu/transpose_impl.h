@@ -5,7 +5,7 @@
 
 #include "passes/schedule/gpu/gpu_impl.h"
 
-enum { SIDE = 32, LONG = 4 * SIDE, MOST_LOADS = 4, TURN_THREADS = 256 };
+enum { SIDE = 32, LONG = 4 * SIDE, MOST_LOADS = 4, TRANSPOSE_THREADS = 256 };
 
 /* One way through the tile. */
 typedef struct Way {
@@ -16,45 +16,46 @@ typedef struct Way {
 		n; /* iterators (of Points) along which memory runs on, innermost first */
 } Way;
 
-typedef struct Turn {
+typedef struct TransposePlan {
 	LBuild *b;
 	Points *p;
 	Way out, in[MOST_LOADS];
 	Expr *load[MOST_LOADS]; /* those that are turned */
 	int n;
 	int common; /* iterators along which the write and the loads both run first */
-	int64_t tile[MAX_ITERS]; /* of each iterator, so many points; 1: the tile does not run along it */
+	int64_t tile
+		[MAX_ITERS]; /* of each iterator, so many points; 1: the tile does not run along it */
 	Expr *first[MAX_ITERS]; /* where the tile begins */
-} Turn;
+} TransposePlan;
 
-int turn_bytes(const Way *w);      /* of an element */
-int64_t turn_sector(const Way *w); /* elements of a sector */
+int transpose_bytes(const Way *w);      /* of an element */
+int64_t transpose_sector(const Way *w); /* elements of a sector */
 /* The way through BUF at AT; false where AT is not affine. */
-bool turn_way(const Turn *t, const Buf *buf, Expr *at, Way *w);
+bool transpose_way(const TransposePlan *t, const Buf *buf, Expr *at, Way *w);
 /* The tile has all of iterator I. */
-bool turn_whole(const Turn *t, int i);
-int64_t turn_points(const Turn *t); /* of a tile */
+bool transpose_whole(const TransposePlan *t, int i);
+int64_t transpose_points(const TransposePlan *t); /* of a tile */
 /* Elements of W in a tile that follow one another in memory; *N: along so many of its iterators. */
-int64_t turn_run(const Turn *t, const Way *w, int *n);
+int64_t transpose_run(const TransposePlan *t, const Way *w, int *n);
 /* Runs of W do not all begin where sectors do, or there is no saying. */
-bool turn_ragged(const Turn *t, const Way *w);
+bool transpose_misaligned(const TransposePlan *t, const Way *w);
 /* The iterators that the tile runs along, as W goes through them: those of its run are first. How many. */
-int turn_order(const Turn *t, const Way *w, int *order);
+int transpose_order(const TransposePlan *t, const Way *w, int *order);
 /* By iterator: its step in the tile of W. The elements that it has. */
-int64_t turn_steps(const Turn *t, const Way *w, int64_t *steps);
+int64_t transpose_steps(const TransposePlan *t, const Way *w, int64_t *steps);
 
 /* What stages of turns have in common. Opens that of S: who has which tile. */
-void turn_open_stage(Turn *t, const Stmt *s);
+void transpose_open_stage(TransposePlan *t, const Stmt *s);
 /* A tile of so many CELLS for load I. */
-Buf *turn_local(Turn *t, int i, int64_t cells);
+Buf *transpose_local(TransposePlan *t, int i, int64_t cells);
 /* Stores VAL at the tile's points. */
-void turn_store(Turn *t, Stmt *s, Expr *val);
+void transpose_store(TransposePlan *t, Stmt *s, Expr *val);
 /* The value of T, whose load I is element AT[I] of TILE[I]. */
-Expr *turn_value(const Turn *t, Buf *const *tile, Expr **at);
+Expr *transpose_value(const TransposePlan *t, Buf *const *tile, Expr **at);
 
 /* The stage of S, which T is about, whose tile is chosen. */
-void turn_emit(Turn *t, Stmt *s);
+void transpose_emit(TransposePlan *t, Stmt *s);
 /* That of S, where T keeps rows whose length is not known (passes/schedule/gpu/transpose_rows.c). */
-void turn_rows(Turn *t, Stmt *s);
+void transpose_rows(TransposePlan *t, Stmt *s);
 
 #endif

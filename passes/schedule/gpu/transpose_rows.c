@@ -11,9 +11,9 @@
 
 #include <assert.h>
 
-typedef struct Rows {
-	Turn *t; /* as it was found */
-	Turn to; /* over X */
+typedef struct TransposeRows {
+	TransposePlan *t; /* as it was found */
+	TransposePlan to; /* over X */
 	Points p;
 	Iter *row, *a, *b;
 	int ia, ix;  /* A and X among the points of TO */
@@ -21,9 +21,9 @@ typedef struct Rows {
 	Expr *a0;    /* the first row of the tile along A */
 	Expr *x0;    /* what a warp fetches of the part: from X0 on so many LEN */
 	int64_t len;
-} Rows;
+} TransposeRows;
 
-static Expr *over_x(const Rows *r, Expr *e)
+static Expr *over_x(const TransposeRows *r, Expr *e)
 {
 	ExprPool *p = r->t->b->p;
 	Expr *x = ex_iter(p, r->p.it[r->ix]), *row = ex_dim(p, r->row->extent),
@@ -34,7 +34,7 @@ static Expr *over_x(const Rows *r, Expr *e)
 }
 
 /* The point that S is done at: iterators that the row and B were joined of are digits of X. */
-static void place(const Rows *r, const Stmt *s)
+static void place(const TransposeRows *r, const Stmt *s)
 {
 	ExprPool *p = r->t->b->p;
 	Expr *x = ex_iter(p, r->p.it[r->ix]), *b = x;
@@ -55,9 +55,9 @@ static void place(const Rows *r, const Stmt *s)
 }
 
 /* X takes the place of the row and of B. */
-static void join(Rows *r, const Stmt *s)
+static void join(TransposeRows *r, const Stmt *s)
 {
-	const Turn *t = r->t;
+	const TransposePlan *t = r->t;
 	ExprPool *p = t->b->p;
 	Iter *x = l_iter(t->b, "x", dim_mul(t->b->k->ctx, r->row->extent, r->b->extent)),
 	     *it[] = {r->row, r->b};
@@ -73,14 +73,14 @@ static void join(Rows *r, const Stmt *s)
 	r->ix = r->p.n;
 	r->p.it[r->p.n++] = x;
 	r->p.write = ex_subst_iters(p, t->p->write, it, flat, 2);
-	r->to = (Turn){.b = t->b, .p = &r->p};
+	r->to = (TransposePlan){.b = t->b, .p = &r->p};
 	place(r, s);
-	turn_way(&r->to, t->out.buf, r->p.write, &r->to.out);
+	transpose_way(&r->to, t->out.buf, r->p.write, &r->to.out);
 }
 
 /* Longer rows have longer parts, which cut few of them, and fewer rows side by side make a run. In the tile a run along X steps to
  * that of the next A by a row more than its part: what a fetch goes through lies in banks as in memory. */
-static void shape(Rows *r)
+static void shape(TransposeRows *r)
 {
 	enum { TILE = 26 << 10 };
 	const int64_t longest = gpu_most(r->t->b->sched, r->row->extent);
@@ -92,10 +92,12 @@ static void shape(Rows *r)
 		bytes = own > bytes ? own : bytes;
 	}
 	cells = (r->t->n * TILE > SHARED ? SHARED / r->t->n : TILE) / bytes;
-	r->pad = longest <= TURN_SHORT ? TURN_SHORT : longest <= TURN_MIDDLE ? TURN_MIDDLE : 0;
-	part = longest <= TURN_SHORT    ? 6 * SIDE
-	       : longest <= TURN_MIDDLE ? 28 * SIDE
-					: cells / TURN_THREADS * TURN_THREADS;
+	r->pad = longest <= TRANSPOSE_SHORT    ? TRANSPOSE_SHORT
+		 : longest <= TRANSPOSE_MIDDLE ? TRANSPOSE_MIDDLE
+					       : 0;
+	part = longest <= TRANSPOSE_SHORT    ? 6 * SIDE
+	       : longest <= TRANSPOSE_MIDDLE ? 28 * SIDE
+					     : cells / TRANSPOSE_THREADS * TRANSPOSE_THREADS;
 	many = cells / (part + r->pad);
 	assert(many > 0);
 	if (dim_is_const(r->a->extent, &all) && all < many) {
@@ -108,13 +110,13 @@ static void shape(Rows *r)
 	r->to.tile[r->ia] = many;
 }
 
-static bool one_row(const Rows *r)
+static bool one_row(const TransposeRows *r)
 {
 	return r->to.tile[r->ia] == 1;
 }
 
 /* Element X of its part, of row A of those of the tile. */
-static Expr *in_tile(const Rows *r, Expr *a, Expr *x)
+static Expr *in_tile(const TransposeRows *r, Expr *a, Expr *x)
 {
 	ExprPool *p = r->t->b->p;
 	Dim *step = dim_add(r->t->b->k->ctx, dim_const(r->t->b->k->ctx, r->to.tile[r->ix]),
@@ -124,19 +126,19 @@ static Expr *in_tile(const Rows *r, Expr *a, Expr *x)
 }
 
 /* Of a load, for one B: elements FROM to END - 1 of A's rows, counted from BEGIN, which is where the first row begins. */
-typedef struct Run {
+typedef struct RowRange {
 	Expr *begin, *from, *end;
-} Run;
+} RowRange;
 
 /* Where the tile has one row along A, no more of it than the warp's. */
-static Run run_of(const Rows *r, int i)
+static RowRange run_of(const TransposeRows *r, int i)
 {
 	LBuild *b = r->t->b;
 	ExprPool *p = b->p;
 	Expr *row = ex_dim(p, r->row->extent), *zero = l_int(b, 0), *with[] = {zero, r->a0},
 	     *before;
 	Iter *it[] = {r->row, r->a};
-	Run run = {.begin = ex_subst_iters(p, r->t->in[i].at, it, with, 2), .from = zero};
+	RowRange run = {.begin = ex_subst_iters(p, r->t->in[i].at, it, with, 2), .from = zero};
 
 	if (one_row(r)) {
 		before = ex_sub(p, r->x0, ex_mul(p, ex_iter(p, r->b), row));
@@ -150,7 +152,8 @@ static Run run_of(const Rows *r, int i)
 }
 
 /* Element Y of RUN, at least where GUARD holds, goes to TILE, if it is one of the part. */
-static void fetch_one(const Rows *r, int i, const Run *run, Expr *y, Expr *guard, Buf *tile)
+static void fetch_one(const TransposeRows *r, int i, const RowRange *run, Expr *y, Expr *guard,
+		      Buf *tile)
 {
 	LBuild *b = r->t->b;
 	ExprPool *p = b->p;
@@ -173,11 +176,11 @@ static void fetch_one(const Rows *r, int i, const Run *run, Expr *y, Expr *guard
 
 /* Opens the loop over those B of a warp that have elements in the part: every so many. Where the tile has one row along A, which may
  * be as long as the part, a warp has a part of that. */
-static LNode *open_runs(Rows *r, Expr *t)
+static LNode *open_runs(TransposeRows *r, Expr *t)
 {
 	LBuild *b = r->t->b;
 	ExprPool *p = b->p;
-	const int64_t warps = TURN_THREADS / WARP, part = r->to.tile[r->ix];
+	const int64_t warps = TRANSPOSE_THREADS / WARP, part = r->to.tile[r->ix];
 	Expr *row = ex_dim(p, r->row->extent), *x = r->to.first[r->ix],
 	     *warp = ex_op2(p, IN_floordiv, t, l_int(b, WARP)), *first, *end;
 
@@ -190,19 +193,19 @@ static LNode *open_runs(Rows *r, Expr *t)
 		      ex_add(p, end, l_int(b, 1)), one_row(r) ? 1 : warps);
 }
 
-static void fetch(Rows *r, int i, Buf *tile)
+static void fetch(TransposeRows *r, int i, Buf *tile)
 {
 	LBuild *b = r->t->b;
 	ExprPool *p = b->p;
 	Ctx *c = b->k->ctx;
-	const int64_t sector = turn_sector(&r->t->in[i]);
+	const int64_t sector = transpose_sector(&r->t->in[i]);
 	Dim *most = dim_mul(c, r->row->extent, dim_const(c, r->to.tile[r->ia]));
-	Iter *t = l_iter(b, "t", dim_const(c, TURN_THREADS)),
+	Iter *t = l_iter(b, "t", dim_const(c, TRANSPOSE_THREADS)),
 	     *before = l_iter(b, "before", dim_const(c, sector)),
 	     *u = l_iter(b, "u", dim_add(c, most, dim_const(c, sector)));
-	LNode *group = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, TURN_THREADS), 1),
+	LNode *group = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, TRANSPOSE_THREADS), 1),
 	      *runs = open_runs(r, ex_iter(p, t)), *along;
-	Run run = run_of(r, i);
+	RowRange run = run_of(r, i);
 	Expr *peel;
 
 	l_let(b, before, ex_op2(p, IN_mod, ex_add(p, run.begin, run.from), l_int(b, sector)));
@@ -216,27 +219,27 @@ static void fetch(Rows *r, int i, Buf *tile)
 	l_close(b, group);
 }
 
-void turn_rows(Turn *t, Stmt *s)
+void transpose_rows(TransposePlan *t, Stmt *s)
 {
 	ExprPool *p = t->b->p;
-	Rows r = {.t = t,
-		  .row = t->p->it[t->out.along[0]],
-		  .a = t->p->it[t->in[0].along[1]],
-		  .b = t->p->it[t->out.along[1]]};
+	TransposeRows r = {.t = t,
+			   .row = t->p->it[t->out.along[0]],
+			   .a = t->p->it[t->in[0].along[1]],
+			   .b = t->p->it[t->out.along[1]]};
 	Buf *tile[MOST_LOADS];
 	Expr *at[MOST_LOADS], *here;
 
 	join(&r, s);
 	shape(&r);
-	turn_open_stage(&r.to, s);
+	transpose_open_stage(&r.to, s);
 	r.a0 = one_row(&r) ? ex_iter(p, r.a) : r.to.first[r.ia];
 	here = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
 		       ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
 	for (int i = 0; i < t->n; i++) {
-		tile[i] = turn_local(t, i, r.to.tile[r.ia] * (r.to.tile[r.ix] + r.pad));
+		tile[i] = transpose_local(t, i, r.to.tile[r.ia] * (r.to.tile[r.ix] + r.pad));
 		at[i] = here;
 	}
 	for (int i = 0; i < t->n; i++)
 		fetch(&r, i, tile[i]);
-	turn_store(&r.to, s, over_x(&r, turn_value(t, tile, at)));
+	transpose_store(&r.to, s, over_x(&r, transpose_value(t, tile, at)));
 }

@@ -30,12 +30,12 @@ bool module_is_elementwise(Module *m)
 
 /* ---- Exactness: a value is whole when small integers as inputs make it a small integer ---- */
 
-typedef struct Whole {
+typedef struct IntegerCheck {
 	Module *m;
 	bool *broken; /* by Value.id: may have a fraction */
 	bool *buf;    /* by Buf.id of the kernel at hand */
 	bool yes;
-} Whole;
+} IntegerCheck;
 
 static bool whole_inst(const Expr *e)
 {
@@ -47,7 +47,7 @@ static bool whole_inst(const Expr *e)
 
 static void see(void *arg, Expr *e)
 {
-	Whole *w = arg;
+	IntegerCheck *w = arg;
 
 	if (e->kind == EX_INST && !whole_inst(e))
 		w->yes = false;
@@ -69,7 +69,7 @@ static bool const_is_whole(const Tensor *t)
 }
 
 /* False where a sum has terms with fractions. */
-static bool kernel_exact(Whole *w, Node *n, Kernel *k, bool *sums)
+static bool kernel_exact(IntegerCheck *w, Node *n, Kernel *k, bool *sums)
 {
 	w->buf = NEW_ARRAY(w->m->arena, k->bufs.n + 1, bool);
 	for (int i = 0; i < k->bufs.n; i++)
@@ -95,7 +95,7 @@ static bool kernel_exact(Whole *w, Node *n, Kernel *k, bool *sums)
 
 bool module_is_exact_on_integers(Module *m)
 {
-	Whole w = {.m = m, .broken = NEW_ARRAY(m->arena, m->graph->nvalues + 1, bool)};
+	IntegerCheck w = {.m = m, .broken = NEW_ARRAY(m->arena, m->graph->nvalues + 1, bool)};
 	bool sums = false;
 
 	for (Node *n = m->graph->first; n; n = n->next) {

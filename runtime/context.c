@@ -295,6 +295,7 @@ static int first_on_gpu(dl_context *c, const dl_context_options *o)
 static int take_context_options(dl_model *m, const dl_context_options *options,
 				dl_context_options *o)
 {
+	const uint32_t known = DL_CONTEXT_ON_GPU | DL_CONTEXT_OWN_STREAM;
 	int rc;
 
 	*o = (dl_context_options){.size = sizeof(*o)};
@@ -302,9 +303,9 @@ static int take_context_options(dl_model *m, const dl_context_options *options,
 		return DL_OK;
 	rc = rt_take(m, "dl_context_options", o, sizeof(*o), options,
 		     RT_UPTO(dl_context_options, workspace_bytes));
-	if (!rc && o->flags & ~DL_CONTEXT_ON_GPU)
+	if (!rc && o->flags & ~known)
 		return rt_error(m, DL_UNSUPPORTED, "context: flags 0x%x are not known",
-				(unsigned)(o->flags & ~DL_CONTEXT_ON_GPU));
+				(unsigned)(o->flags & ~known));
 	return rc;
 }
 

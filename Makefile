@@ -123,6 +123,7 @@ $(BUILD)/tests/%: $$(call program_obj,tests/%) $(BUILD)/tests/libdlrun.a $(BUILD
 	$(Q)$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 
 $(BUILD)/tests/fuzz/fuzz: $(BUILD)/obj/tests/tools/batch/judge.o
+$(BUILD)/tests/unit/test_rewrites: $(BUILD)/obj/tests/tools/batch/rewrites.o $(BUILD)/obj/tests/tools/batch/judge.o
 
 # A PTX interpreter that poses as the CUDA driver. It runs where it is built, and it is fast under sanitizers too.
 PTXSIM_OBJ := $(patsubst %.c,$(BUILD)/obj/ptxsim/%.o,$(wildcard tests/ptxsim/*.c) base/arena.c base/escape.c base/str.c)

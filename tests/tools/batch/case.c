@@ -9,6 +9,7 @@
 #include "tests/tools/batch/edge.h"
 #include "tests/tools/batch/judge.h"
 #include "tests/tools/batch/kernels.h"
+#include "tests/tools/batch/rewrites.h"
 #include "tools/dlrun/datasets.h"
 #include "tools/dlrun/session.h"
 
@@ -538,6 +539,27 @@ static const char *run_on_integers(Case *c, Session *s)
 	return bad ? arena_printf(c->arena, "on small integers: %s", bad) : NULL;
 }
 
+/* Each pass that rewrites kernels, on a CPU and on a GPU: the small integers of the first set show what it changes. */
+static const char *run_rewrites(Case *c)
+{
+	const Target *const on[] = {c->o->target, target_by_name("sm_80")};
+	const char *bad = NULL;
+
+	for (int t = 0; t < 2 && !bad; t++) {
+		Graph *g = import(c);
+		Module m = {.ctx = g ? g->ctx : NULL,
+			    .arena = c->arena,
+			    .graph = g,
+			    .opt = {.level = 2, .rewrite_limit = -1},
+			    .target = {on[t]},
+			    .ntargets = 1,
+			    .host = c->o->target};
+
+		bad = g ? rewrites_differ(pass_table, &m, c->sets[0].feed) : "";
+	}
+	return bad && !*bad ? said(c) : bad;
+}
+
 static const char *run(Case *c, const char *library)
 {
 	Session s;
@@ -549,6 +571,8 @@ static const char *run(Case *c, const char *library)
 		bad = run_set(c, &s, k);
 	if (!bad && c->o->gpu)
 		bad = run_on_integers(c, &s);
+	if (!bad && c->integers && !c->o->gpu && c->nsets)
+		bad = run_rewrites(c);
 	if (!bad)
 		session_close(&s);
 	return bad;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A pass that changes what a graph computes is named by rewrites_differ, and the passes as they are change nothing. */
+#include "tests/tools/batch/rewrites.h"
+
+#include "codegen/targets.h"
+#include "passes/kernel/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char text[] = "dlir 1\n"
+			   "graph @main(%x: f32[4,6], %w: f32[6,5]) -> (%y) {\n"
+			   "  %p = MatMul(%x, %w) : ?\n"
+			   "  %y = Relu(%p) : ?\n"
+			   "}\n";
+
+static Iter *last_iter(const Stmt *s)
+{
+	return s->iter[s->niters - 1];
+}
+
+/* A fault: sums lose their last term. */
+static bool lose_a_term(Module *m)
+{
+	for (Node *n = m->graph->first; n; n = n->next) {
+		Kernel *k = node_kernel(n);
+
+		for (int i = 0; k && i < k->stmts.n; i++)
+			if (k->stmts.at[i]->red == MONOID_sum)
+				last_iter(k->stmts.at[i])->extent = dim_const(m->ctx, 5);
+	}
+	return true;
+}
+
+static const Pass with_fault[] = {
+	{"infer", pass_infer, ON_ALL, false, ""}, {"canon", pass_canon, ON_ALL, false, ""},
+	{"lower", pass_lower, ON_ALL, true, ""},  {"fault", lose_a_term, ON_ALL, true, ""},
+	{"fuse", pass_fuse, ON_ALL, true, ""},    {0},
+};
+
+static const char *differ(const Pass *table)
+{
+	static float x[24], w[30];
+	static int64_t x_dims[] = {4, 6}, w_dims[] = {6, 5};
+	const Tensor in[] = {
+		{.dtype = DT_F32, .rank = 2, .dims = x_dims, .data = x, .bytes = sizeof(x)},
+		{.dtype = DT_F32, .rank = 2, .dims = w_dims, .data = w, .bytes = sizeof(w)}};
+	Diag diag = {.out = stderr};
+	Ctx *ctx = ctx_new(&diag);
+	Arena *a = arena_new();
+	Graph *g = graph_parse(ctx, a, text, "text");
+	Module m = {.ctx = ctx,
+		    .arena = a,
+		    .graph = g,
+		    .opt = {.level = 2, .rewrite_limit = -1},
+		    .target = {target_table},
+		    .ntargets = 1};
+
+	for (int i = 0; i < 24; i++)
+		x[i] = (float)(i % 5 - 2);
+	for (int i = 0; i < 30; i++)
+		w[i] = (float)(i % 4 + 1);
+	return g ? rewrites_differ(table, &m, (const Tensor *const[]){&in[0], &in[1]}) : "no graph";
+}
+
+int main(void)
+{
+	const char *whole = differ(pass_table), *fault = differ(with_fault);
+
+	if (whole)
+		printf("test_rewrites.c: the passes as they are: %s\n", whole);
+	if (!fault || !strstr(fault, "pass fault on"))
+		printf("test_rewrites.c: a pass that loses a term: %s\n",
+		       fault ? fault : "no difference");
+	return whole || !fault || !strstr(fault, "pass fault on");
+}

@@ -18,8 +18,10 @@ enum {
 	COMMON = 24,     /* registers: loops, edges, the lane's places */
 	COPIED = 4,      /* and of a chunk that is copied: from where and to where */
 	MOVED = 2,       /* of one that goes through registers, without its value */
-	EDGED = 2,       /* more for single elements that end within tiles: comparisons */
-	SPLIT = 8,       /* the same, where its row of the tile is split into several indices */
+	COMPUTED =
+		3, /* more for each chunk whose elements are computed: what ptxas needs beside the loaded ones */
+	EDGED = 2, /* more for single elements that end within tiles: comparisons */
+	SPLIT = 8, /* the same, where its row of the tile is split into several indices */
 	ASKED = 5, /* and more where those, of sizes that are not known, are compared with these */
 	PAIRED = 30,    /* where two instructions have the sums: what ptxas takes more */
 	MOST_PARTS = 64 /* of a sum */
@@ -86,7 +88,9 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOpera
 		  each = (chunks + threads - 1) / threads,
 		  words = (o->vector * bytes_of(o->type) + 3) / 4,
 		  edge = o->vector == 1 && !dim_multiple(g->g.k->ctx, all, side) ? EDGED : 0,
-		  place = o->along && !o->side_joins ? split_registers(o) : MOVED + edge;
+		  computed = o->val->kind == EX_LOAD ? 0 : COMPUTED,
+		  place = (o->along && !o->side_joins ? split_registers(o) : MOVED + edge) +
+			  computed;
 
 	return each * (!o->async ? place + words : place > COPIED ? place : COPIED);
 }

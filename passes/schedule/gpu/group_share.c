@@ -17,6 +17,8 @@ enum {
 	/* Where the length of the row is not known: points that a thread keeps, or, where variants go by it, for how long
 	 * a row the last one is. */
 	UNKNOWN = 16,
+	UNKNOWN_PEELED =
+		12, /* the same in the largest blocks, where a misaligned first access is peeled, which takes registers */
 	LONGEST = 16 << 10,
 	WORD = 4, /* bytes of a register; where the length is not known blocks of wider elements have half the threads */
 	MOST_THREADS = 1024, /* of a block, on all GPUs */
@@ -256,7 +258,7 @@ static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 static int registers_of(const Group *t, bool scratch, bool apart)
 {
 	const bool known = group_length(t, t->it->extent) < INT64_MAX;
-	const int most = !known    ? UNKNOWN
+	const int most = !known    ? t->peel ? UNKNOWN_PEELED : UNKNOWN
 			 : scratch ? SCRATCH_REGISTERS
 				   : FULL_REGISTERS,
 		  all = apart ? most / 2 : most;

@@ -12,6 +12,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = ("base", "ir", "frontend", "ops", "passes/graph", "passes/kernel", "passes/layout", "passes/schedule", "passes/poly",
            "codegen", "runtime", "tools", "tests/ptxsim")
+GLOSSARY_WORDS = 25  # words that the field lacks: each is one more for a new reader to learn
 faults = []
 
 
@@ -73,6 +74,12 @@ def ops(build):
         faults.append("docs/ops.md: not what the table of ops says; run make docs")
 
 
+def glossary():
+    words = re.findall(r"^\*\*|^\| (?!word|---)", text("docs/glossary.md"), re.M)
+    if len(words) > GLOSSARY_WORDS:
+        faults.append(f"docs/glossary.md: has {len(words)} words of at most {GLOSSARY_WORDS}")
+
+
 def main():
     build = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build")
     heads()
@@ -81,6 +88,7 @@ def main():
     lists_of_cases()
     options(build)
     ops(build)
+    glossary()
     print("\n".join(faults))
     return 1 if faults else 0
 

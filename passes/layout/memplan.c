@@ -274,14 +274,18 @@ static void find_outputs(MemPlanner *p)
 			p->output[node_in(n, 0)->id] = p->output[n->out[0]->id];
 }
 
+/* The memory that V lies in, where that is known when the model is built. V itself may not be: a view's dims may be read from data. */
 static void weights_place(MemPlanner *p, Value *v)
 {
-	Place *pl = &p->p->value[v->id];
-	int64_t n, bits = dtype_info[v->type->dtype].bits, bytes;
+	Place *pl;
+	int64_t n, bytes;
 
-	if (pl->kind != PLACE_NONE || !dim_is_const(type_storage(p->m->ctx, v->type), &n))
+	v = value_base(v);
+	pl = &p->p->value[v->id];
+	if (!value_is_weights(p->m, v) || pl->kind != PLACE_NONE ||
+	    !dim_is_const(type_storage(p->m->ctx, v->type), &n))
 		return;
-	bytes = (n * bits + 7) / 8;
+	bytes = (n * dtype_info[v->type->dtype].bits + 7) / 8;
 	*pl = (Place){PLACE_WEIGHTS, 0, p->p->weights, dim_const(p->m->ctx, bytes)};
 	p->p->weights += (bytes + 63) / 64 * 64;
 	vec_push(p->m->arena, &p->p->stored, v);
@@ -302,15 +306,14 @@ static void place_weights(MemPlanner *p)
 	for (Node *n = g->first; n; n = n->next) {
 		if (reads_weights(p->m, n))
 			for (int i = 0; i < n->nin; i++)
-				if (node_in(n, i) && value_is_weights(p->m, node_in(n, i)))
-					weights_place(p, value_base(node_in(n, i)));
+				if (node_in(n, i))
+					weights_place(p, node_in(n, i));
 		for (int i = 0; i < n->nout; i++)
-			if (n->out[i] && n->out[i]->syms && value_is_weights(p->m, n->out[i]))
-				weights_place(p, value_base(n->out[i]));
+			if (n->out[i] && n->out[i]->syms)
+				weights_place(p, n->out[i]);
 	}
 	for (int i = 0; i < g->results.n; i++)
-		if (value_is_weights(p->m, g->results.at[i]->value))
-			weights_place(p, value_base(g->results.at[i]->value));
+		weights_place(p, g->results.at[i]->value);
 }
 
 /* What inputs are in runs that give none: behind the weights, for the host alone reads it. */

@@ -34,6 +34,7 @@ static const char usage[] =
 	"usage: batch [options] OUTDIR <FOLDERS\n"
 	"\n"
 	"  --cc=CC --target=NAME -O0..3 (default -O1)  how the C is compiled\n"
+	"  --effort=N     -O of dlcc (default 2)\n"
 	"  --sanitize     with ASan and UBSan\n"
 	"  --size=N       cases in one C file (default 40)\n"
 	"  --jobs=N       batches at a time (default: the processors)\n"
@@ -410,6 +411,8 @@ static bool option(RunOptions *o, const char *a)
 		return (o->gpu = target_by_name(v)) != NULL && o->gpu->gpu;
 	else if ((v = value_of(a, "--ptx")))
 		o->ptx = v;
+	else if ((v = value_of(a, "--effort")))
+		o->effort = atoi(v);
 	else if ((v = value_of(a, "--size")))
 		o->size = atoi(v);
 	else if ((v = value_of(a, "--jobs")))
@@ -449,6 +452,7 @@ int main(int argc, char **argv)
 {
 	Arena *a = arena_new();
 	RunOptions o = {.level = 1,
+			.effort = 2,
 			.size = 40,
 			.seconds = 30,
 			.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN),

@@ -354,7 +354,7 @@ static bool make(Case *c, Ctx *ctx, Graph *g, Made *out)
 	*m = (Module){.ctx = ctx,
 		      .arena = c->arena,
 		      .graph = g,
-		      .opt = {.level = 2, .rewrite_limit = -1, .verify = true}};
+		      .opt = {.level = c->o->effort, .rewrite_limit = -1, .verify = true}};
 	m->target[m->ntargets++] = c->o->target;
 	if (!passes(c, m) ||
 	    ((c->o->gpu || c->o->ptx) && !passes_for_gpu(c, m, NEW(c->arena, Module))) ||

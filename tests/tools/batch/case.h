@@ -24,6 +24,7 @@ typedef struct RunOptions {
 	const Target *gpu; /* not null: path ptx alone, code for it, run on the GPU that there is */
 	const char *ptx;   /* not null: path ptx alone, code for every GPU, kept in this folder and not run */
 	int level; /* -O of the C compiler */
+	int effort; /* -O of dlcc */
 	int size;  /* cases in one C file */
 	int jobs;
 	int seconds;	/* processor time that a case may take for one step */

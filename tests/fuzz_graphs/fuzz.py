@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs over all operators through eval, C and PTX, compared with ONNX Runtime. Prints "N passed, N failed".
+
+    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND]     # seeds FIRST and on
+
+Each graph goes through one or two of KINDS, by its seed: both C compilers, every -O level of dlcc, the printed graph read again, each
+kernel by itself, sanitizers, and GPUs of several kinds in the simulator. A graph that fails is made smaller and stays as
+FOLDER/failed/SEED.KIND, in ONNX's layout, with the message beside it.
+"""
+
+import collections
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "names"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import operators  # noqa: E402
+import patterns  # noqa: E402
+import samples  # noqa: E402
+from grow import Grower, noise  # noqa: E402
+from models import PIECES, encode, is_expression  # noqa: E402
+from reduce import reduce  # noqa: E402
+
+BUILD, FOLDER = (os.path.abspath(p) for p in sys.argv[1:3])
+
+# How a graph is run: options of tests/tools/batch, and one of how many seeds goes through it.
+KINDS = {
+    "gcc": (1, ["--cc=gcc", "--kernels"]),
+    "clang": (4, ["--cc=clang", "--roundtrip"]),
+    "least": (4, ["--cc=gcc", "--effort=0"]),
+    "little": (8, ["--cc=clang", "--effort=1", "--kernels"]),
+    "most": (8, ["--cc=gcc", "--effort=3", "-O2", "--target=x86-64-v2"]),
+    "sanitize": (5, ["--cc=clang", "--sanitize"]),
+    "sm_80": (16, ["--cc=gcc", "-O0", "--gpu=sm_80", "--kernels"]),
+    "sm_75": (32, ["--cc=gcc", "-O0", "--gpu=sm_75"]),
+    "sm_90a": (64, ["--cc=gcc", "-O0", "--gpu=sm_90a"]),
+    "sm_120": (64, ["--cc=gcc", "-O0", "--gpu=sm_120"]),
+}
+REDUCED = 2      # cases of one fault that are made smaller: that takes a minute each
+reported = collections.Counter()
+# What dlcc refuses with a reason that docs/ops.md gives.
+REFUSED = re.compile(r"number of elements must be known|must be known when|at most 64|axes.*known number|last dim of the indices")
+
+
+def grow(seed):
+    """The Grower of SEED, of 3 to 25 nodes."""
+    g = Grower(seed)
+    nodes = g.random.randint(3, 25)
+    for _ in range(3 * nodes):
+        if len(g.nodes) >= nodes:
+            break
+        if g.random.random() < 0.12:
+            g.random.choice(patterns.PATTERNS)(g)
+        else:
+            op = g.random.choice(list(operators.ROWS))
+            operators.ROWS[op](g, op)
+    return g
+
+
+def hostile(case, seed):
+    """Names for the model's own, of what has a meaning elsewhere."""
+    r, names, taken = random.Random(seed), {}, set()
+    texts = [v.name for v, _ in case.inputs] + [o for n in case.nodes for o in n[2]] + list(case.constants)
+    texts += [d for _, dims in case.inputs for d in dims if isinstance(d, str)]
+    for text in dict.fromkeys(texts):
+        word = b""
+        while word in taken or is_expression(word):
+            word = b"".join(r.choice(PIECES) for _ in range(r.choice((1, 1, 2))))
+        taken.add(word)
+        names[text] = word
+    return names
+
+
+def write(case, folder, seed):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    names = hostile(case, seed) if seed % 7 == 3 else {}
+    with open(f"{folder}/model.onnx", "wb") as f:
+        f.write(encode(case.model(), names) if names else case.model().SerializeToString())
+    for n, k in enumerate(case.sets):
+        data = f"{folder}/test_data_set_{n}"
+        os.makedirs(data)
+        for role, values in ("input", [v for v, _ in case.inputs]), ("output", case.results):
+            for i, v in enumerate(values):
+                samples.tensor(f"{data}/{role}_{i}.pb", v.arrays[k], "" if names else v.name)
+
+
+def batch(kind, cases):
+    """The verdicts on CASES, (folder, noise), run as KIND: (verdict, path and message) by folder; the worst of a folder's."""
+    options = KINDS[kind][1]
+    sm = re.match(r"sm_(\d+)", kind)
+    env = samples.simulated(BUILD, **({"PTXSIM_SM": sm[1]} if sm else {}))
+    out = f"{FOLDER}/out.{kind}"
+    r = subprocess.run([f"{BUILD}/tests/tools/batch", "--seconds=120", *options, out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+                       input="".join(f"{folder}\t{3 * noise_:.3g}\n" for folder, noise_ in cases).encode())
+    shutil.rmtree(out, ignore_errors=True)
+    verdicts = {}
+    for line in r.stdout.decode(errors="replace").splitlines():
+        found = re.match(r"(PASS|FAIL|SKIP) (\S+) (.*)", line)
+        if found and (found[2] not in verdicts or found[1] == "FAIL"):
+            verdicts[found[2]] = found[1], found[3]
+    return verdicts
+
+
+def failure(verdict):
+    """Why a case failed, or None. What is refused must be refused for a reason that is documented."""
+    if verdict is None:
+        return "no verdict"
+    return None if verdict[0] == "PASS" or (verdict[0] == "SKIP" and REFUSED.search(verdict[1])) else verdict[1]
+
+
+def same_fault(message):
+    """What of a message stays as a case gets smaller."""
+    return re.sub(r'[\d.e+-]+|"[^"]*"', "#", message)[:40]
+
+
+def report(seed, kind, case, by_name, message):
+    folder = f"{FOLDER}/failed/{seed}.{kind}"
+
+    def fails(smaller):
+        write(smaller, folder + ".try", seed)
+        why = failure(batch(kind, [(folder + ".try", smaller.noise())]).get(folder + ".try"))
+        return why is not None and same_fault(why) == same_fault(message)
+    reported[same_fault(message)] += 1
+    smallest = reduce(case, by_name, fails) if reported[same_fault(message)] <= REDUCED else case
+    shutil.rmtree(folder + ".try", ignore_errors=True)
+    write(smallest, folder, seed)
+    with open(f"{folder}/message.txt", "w") as f:
+        f.write(f"{kind} {' '.join(KINDS[kind][1])}\n{message}\nnoise {smallest.noise():.3g}\n")
+        f.writelines(f"{' '.join(outs)} = {op}({', '.join(ins)}) {attributes}\n" for op, ins, outs, attributes in smallest.nodes)
+    print(f"seed {seed} {kind}: {message[:300]}: {folder}", flush=True)
+
+
+def main(first, count, only=None):
+    cases, names, seen = {}, {}, collections.Counter()
+    passed = failed = refused = 0
+    for start in range(first, first + count, 400):
+        cases.clear()
+        names.clear()
+        for seed in range(start, min(start + 400, first + count)):
+            g = grow(seed)
+            case = g.case()
+            if case is None:
+                continue
+            cases[seed], names[seed] = case, g.by_name()
+            seen.update(node[0] for node in case.nodes)
+            write(case, f"{FOLDER}/{seed}", seed)
+        for kind, (one_of, _) in KINDS.items():
+            if only not in (None, kind):
+                continue
+            seeds = [s for s in cases if s % one_of == (0 if one_of == 1 else len(kind) % one_of) or only]
+            verdicts = batch(kind, [(f"{FOLDER}/{s}", cases[s].noise()) for s in seeds])
+            for s in seeds:
+                verdict = verdicts.get(f"{FOLDER}/{s}")
+                why = failure(verdict)
+                passed += why is None
+                failed += why is not None
+                refused += why is None and verdict[0] == "SKIP"
+                if why is not None:
+                    report(s, kind, cases[s], names[s], why)
+        for seed in cases:
+            shutil.rmtree(f"{FOLDER}/{seed}", ignore_errors=True)
+    rare = sorted(set(operators.ROWS) - set(seen))
+    print(f"graphs of {len(seen)} operators, {refused} refused for a documented reason" + (f"; never: {' '.join(rare)}" if rare else ""))
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    options = [a for a in sys.argv[3:] if a.startswith("--only=")]
+    sys.exit(main(*[int(a) for a in sys.argv[3:5]], *[o[7:] for o in options]))

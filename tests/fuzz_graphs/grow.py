@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs of ONNX operators, grown node by node beside their values.
+
+A graph has symbolic dims and several data sets, which give the dims other sizes, 0 and 1 among them. Every value holds its elements
+for each data set: a node is proposed (operators.py, patterns.py), ONNX Runtime computes it, and it stays only if it is defined for all
+data sets, finite, and well-conditioned. So a graph is valid at all of its sizes by construction.
+
+Each value has a twin, computed like it but with every inexact result moved by one rounding error. How far the twin is from the value
+tells how far another correct order of computation may be: the noise of the graph. Operators that jump (comparisons, Floor, ArgMax)
+take only exact values, which every correct program gives bit by bit: integers, and floats that are small multiples of 1/4.
+"""
+
+import random
+import warnings
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+OPSET = 26
+SETS = 3                                     # data sets of a graph
+LARGEST = 6000                               # elements of a value
+EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+EXACT = {"float16": 256, "bfloat16": 32, "float32": 2**18, "float64": 2**40}      # quarters up to this are exact, and sums of a few
+MOST = {"float16": 500, "bfloat16": 1e4, "float32": 1e4, "float64": 1e4}
+NOISIEST = {"float16": 0.02, "bfloat16": 0.1, "float32": 1e-3, "float64": 1e-9}   # relative to a value's largest element
+INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOATS = tuple(EPS)
+TYPES = {**{t: np.dtype(t) for t in INTS + ("float16", "float32", "float64", "bool")}, "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+CODES = {t: helper.np_dtype_to_tensor_dtype(d) for t, d in TYPES.items()}
+SIZES = (2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33)
+
+warnings.filterwarnings("ignore")
+ort.set_default_logger_severity(4)
+
+
+class Value:
+    def __init__(self, name, arrays, twins, exact, depth):
+        self.name, self.arrays, self.twins, self.exact, self.depth = name, arrays, twins, exact, depth
+        self.type = next(t for t, d in TYPES.items() if d == arrays[0].dtype)
+        self.rank = arrays[0].ndim
+
+    def sizes(self, axis):
+        """The sizes of AXIS, by data set."""
+        return tuple(a.shape[axis] for a in self.arrays)
+
+    def shapes(self):
+        return [a.shape for a in self.arrays]
+
+    def least(self):
+        """The least and the largest element of all data sets; 0, 0 where there is none."""
+        all_ = np.concatenate([a.astype(np.float64).ravel() for a in self.arrays])
+        return (all_.min(), all_.max()) if all_.size else (0.0, 0.0)
+
+
+def one_node(op, ins, outs, attributes, types):
+    """A model of one node. TYPES: element type and rank of each operand that is there."""
+    info = [helper.make_tensor_value_info(n, CODES[t], [None] * rank) for n, (t, rank) in types.items()]
+    node = helper.make_node(op, ins, outs, **attributes)
+    graph = helper.make_graph([node], "g", info, [helper.make_empty_tensor_value_info(o) for o in outs])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+
+
+def runner(model):
+    """A function from arrays by name to the results' arrays: ONNX Runtime, or ONNX's reference for types that it lacks."""
+    names = [o.name for o in model.graph.output]
+    try:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        inputs = {i.name for i in session.get_inputs()}
+        if any("bfloat16" in i.type for i in session.get_inputs() + session.get_outputs()):
+            raise RuntimeError("NumPy does not exchange bfloat16 with ONNX Runtime")
+        return lambda feed: session.run(names, {k: v for k, v in feed.items() if k in inputs})
+    except Exception:
+        reference = ReferenceEvaluator(model)
+        return lambda feed: reference.run(None, feed)
+
+
+class Grower:
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.rng = np.random.default_rng(seed)
+        self.values, self.inputs, self.constants, self.nodes = [], [], {}, []
+        self.symbols = {}                     # sizes by data set, of each symbol
+        self.made = 0
+        self.all = {}                         # every value that was made, by its name
+        r = self.random
+        self.dynamic = r.choice((0, 0.3, 0.7))    # how often a dim is a symbol
+        self.type = r.choice(("float32",) * 6 + ("float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8"))
+
+    # ---- Dims ----
+
+    def fresh(self, kind):
+        self.made += 1
+        return f"{kind}{self.made}"
+
+    def new_sizes(self):
+        r = self.random
+        a = r.choice(SIZES)
+        return (a, r.choice(SIZES), r.choice((0, 1, 1, r.choice(SIZES)))) if r.random() < self.dynamic else (a,) * SETS
+
+    def dim(self, sizes):
+        """How an input writes a dim of SIZES: a symbol that has them, another symbol, or a number."""
+        same = [s for s, have in self.symbols.items() if have == sizes]
+        if len(set(sizes)) == 1 and (self.random.random() >= self.dynamic / 2 or not same):
+            return sizes[0]
+        if same and self.random.random() < 0.9:
+            return self.random.choice(same)
+        name = self.fresh("D")
+        self.symbols[name] = sizes
+        return name
+
+    # ---- Inputs and constants ----
+
+    def elements(self, type, shape, exact):
+        if type == "bool":
+            return self.rng.integers(0, 2, shape).astype(bool)
+        if type in INTS:
+            return self.rng.integers(0 if type[0] == "u" else -4, 5, shape).astype(type)
+        a = self.rng.integers(-4, 5, shape) if exact else self.rng.standard_normal(shape)
+        return np.asarray(a).astype(TYPES[type])
+
+    def feed(self, arrays, exact=True, constant=None):
+        """A value of these ARRAYS: an input, or a constant where they are all the same."""
+        same = all(a.shape == arrays[0].shape and a.tobytes() == arrays[0].tobytes() for a in arrays)
+        constant = same and (self.random.random() < 0.5 if constant is None else constant)
+        v = Value(self.fresh("c" if constant else "x"), arrays, arrays, exact, 0)
+        if constant:
+            self.constants[v.name] = arrays[0]
+        else:
+            self.inputs.append((v, [self.dim(v.sizes(i)) for i in range(v.rank)]))
+        return v
+
+    def new(self, type=None, sizes=None, exact=None, constant=None):
+        """An input of TYPE with dims of SIZES (those of each dim by data set), or of a random shape."""
+        r = self.random
+        type = type or self.type
+        if sizes is None:
+            sizes = [self.new_sizes() for _ in range(r.choice((0, 1, 2, 2, 3, 3, 4, 4)))]
+            while max(np.prod([s[k] for s in sizes], dtype=int) for k in range(SETS)) > LARGEST // 2:
+                sizes[r.randrange(len(sizes))] = (r.choice((1, 2, 3)),) * SETS
+        if any(np.prod([s[k] for s in sizes], dtype=int) > LARGEST for k in range(SETS)):
+            return None
+        exact = r.random() < 0.5 if exact is None else exact
+        if type in FLOATS and constant is None and r.random() < 0.7:
+            constant = False
+        shapes = [tuple(s[k] for s in sizes) for k in range(SETS)]
+        arrays = [self.elements(type, s, exact) for s in shapes]
+        if len(set(shapes)) == 1 and r.random() < 0.6:          # the same in all data sets, as a constant must be
+            arrays = [arrays[0]] * SETS
+        v = self.feed(arrays, exact or type not in FLOATS, constant)
+        self.values.append(v)
+        return v
+
+    def const(self, array):
+        """A constant operand: numbers that an operator needs as they are."""
+        return self.feed([np.asarray(array)] * SETS, constant=True)
+
+    def ints(self, *by_set, type="int64"):
+        """A vector of integers, by data set; one given: the same for all."""
+        by_set = by_set if len(by_set) == SETS else by_set * SETS
+        return self.feed([np.array(b, type) for b in by_set])
+
+    # ---- Choosing ----
+
+    def pick(self, test=lambda v: True, types=None, rank=None, exact=None, least=0):
+        """A value that passes; a recent one is likelier. Else a fresh input. LEAST: of every size of a dim."""
+        r = self.random
+        types = types or FLOATS
+        rank = (rank, rank) if isinstance(rank, int) else rank or (0, 9)
+        fit = [v for v in self.values if v.type in types and rank[0] <= v.rank <= rank[1] and (not exact or v.exact)
+               and all(min(v.sizes(i)) >= least for i in range(v.rank)) and test(v)]
+        if fit and r.random() < 0.9:
+            return r.choice(fit[-4:] if r.random() < 0.7 else fit)
+        for _ in range(4):
+            n = r.randint(rank[0], min(rank[1], max(rank[0], 4)))
+            sizes = [tuple(max(s, least) for s in self.new_sizes()) for _ in range(n)]
+            v = self.new(self.type if self.type in types else r.choice(types), sizes, exact or None) if self.count(sizes) else None
+            if v and test(v):
+                return v
+        return None
+
+    @staticmethod
+    def count(sizes):
+        return all(np.prod([s[k] for s in sizes], dtype=int) <= LARGEST // 2 for k in range(SETS))
+
+    def beside(self, v, test=lambda w: True):
+        """An operand of V's type that broadcasts with it: a value, or an input with 1 in place of some dims."""
+        r = self.random
+
+        def fits(w):
+            try:
+                return w.type == v.type and all(np.prod(np.broadcast_shapes(a, b), dtype=int) <= LARGEST
+                                                for a, b in zip(v.shapes(), w.shapes())) and test(w)
+            except ValueError:
+                return False
+        fit = [w for w in self.values if fits(w)]
+        if fit and r.random() < 0.6:
+            return r.choice(fit)
+        sizes = [(1,) * SETS if r.random() < 0.3 else v.sizes(i) for i in range(v.rank)]
+        w = self.new(v.type, sizes[r.randrange(len(sizes) + 1):] if r.random() < 0.4 else sizes, exact=v.exact or None)
+        return w if w and test(w) else None
+
+    def within(self, v, low, high):
+        """V, or V clipped to what an operator is defined for."""
+        least, most = v.least() if v else (0, 0)
+        if v is None or (low <= least and most <= high):
+            return v
+        return self.node("Clip", [v, self.const(np.asarray(low, TYPES[v.type])), self.const(np.asarray(high, TYPES[v.type]))],
+                         exact=v.exact and low == int(low) and high == int(high))
+
+    # ---- Nodes ----
+
+    def node(self, op, operands, results=1, exact=None, keep=True, **attributes):
+        """The results of a node (one: not in a list), or None where it is not defined for these operands. EXACT: whether results are
+        exact if the operands are; None: never, where they are floats."""
+        if any(o is None for o in operands if not isinstance(o, str)):
+            return None
+        ins = [o if isinstance(o, str) else o.name for o in operands]
+        real = [o for o in operands if not isinstance(o, str)]
+        outs = [self.fresh("v") for _ in range(results)]
+        arrays = self.compute(op, ins, outs, attributes, real)
+        if arrays is None:
+            return None
+        values = []
+        for k, name in enumerate(outs):
+            v = self.judge(name, [a[k] for a in arrays[0]], [a[k] for a in arrays[1]], bool(exact) and all(o.exact for o in real), real)
+            if v is None:
+                return None
+            values.append(v)
+        self.nodes.append((op, ins, outs, attributes))
+        self.all.update((v.name, v) for v in values)
+        if keep:
+            self.values += values
+        return values[0] if results == 1 else values
+
+    @staticmethod
+    def compute(op, ins, outs, attributes, real):
+        """The results by data set, of the values and of their twins; None: not defined."""
+        try:
+            run = runner(one_node(op, ins, outs, attributes, {o.name: (o.type, o.rank) for o in real}))
+            exact = all(o.exact for o in real)
+            arrays = [[np.asarray(a) for a in run({o.name: o.arrays[k] for o in real})] for k in range(SETS)]
+            twins = arrays if exact else [[np.asarray(a) for a in run({o.name: o.twins[k] for o in real})] for k in range(SETS)]
+        except Exception:
+            return None
+        return arrays, twins
+
+    def judge(self, name, arrays, twins, exact, real):
+        """A value, unless it is too large, not finite, or moves too far from its twin."""
+        if any(a.size > LARGEST for a in arrays) or arrays[0].dtype not in TYPES.values() or len({a.ndim for a in arrays}) > 1 \
+                or len({a.dtype for a in arrays + twins}) > 1 or any(a.shape != t.shape for a, t in zip(arrays, twins)):
+            return None
+        depth = 1 + max((o.depth for o in real), default=0)
+        type = next(t for t, d in TYPES.items() if d == arrays[0].dtype)
+        if type not in FLOATS:
+            return Value(name, arrays, arrays, True, depth) if all(np.array_equal(a, t) for a, t in zip(arrays, twins)) else None
+        moved = []
+        for a, t in zip(arrays, twins):
+            wide, other = a.astype(np.float64), t.astype(np.float64)
+            if not (np.isfinite(wide).all() and np.isfinite(other).all() and (np.abs(wide) <= MOST[type]).all()):
+                return None
+            exact = exact and (4 * wide == np.rint(4 * wide)).all() and (np.abs(wide) <= EXACT[type]).all()
+            moved.append(other * (1 + EPS[type] * self.rng.integers(-1, 2, a.shape)))
+        if exact:
+            return Value(name, arrays, arrays, True, depth)
+        v = Value(name, arrays, [m.astype(TYPES[type]) for m in moved], False, depth)
+        return v if noise(v) <= NOISIEST[type] else None
+
+    # ---- Whole graphs ----
+
+    def results(self):
+        """What no node reads, and sometimes more: six at most."""
+        read = {i for _, ins, _, _ in self.nodes for i in ins}
+        made = {o: k for k, (_, _, outs, _) in enumerate(self.nodes) for o in outs}
+        ends = [v for v in self.values if v.name in made and v.name not in read]
+        more = [v for v in self.values if v.name in read and v.name in made]
+        if more and self.random.random() < 0.2:
+            ends.append(self.random.choice(more))
+        return ends[-6:]
+
+    def by_name(self):
+        return self.all
+
+    def case(self):
+        """The graph as it is: a Case, or None where it has no result."""
+        results = self.results()
+        return Case(self.nodes, self.inputs, self.constants, results).pruned() if results else None
+
+
+def noise(v):
+    """How far V's twin is from it, relative to V's largest element; the most of the data sets."""
+    most = 0.0
+    for a, t in zip(v.arrays, v.twins):
+        if a.size and v.type in FLOATS:
+            wide = a.astype(np.float64)
+            most = max(most, np.abs(wide - t.astype(np.float64)).max() / max(np.abs(wide).max(), 1e-30)) if (wide != t.astype(np.float64)).any() else most
+    return float(most)
+
+
+class Case:
+    """A graph with its data: NODES (operator, operands, results, attributes), INPUTS (value, dims), CONSTANTS (arrays by name), RESULTS."""
+
+    def __init__(self, nodes, inputs, constants, results, sets=range(SETS)):
+        self.nodes, self.inputs, self.constants, self.results, self.sets = nodes, inputs, constants, results, list(sets)
+
+    def pruned(self):
+        """Without what no result needs. Inputs that nothing reads stay away, too."""
+        wanted, nodes = {v.name for v in self.results}, []
+        for node in reversed(self.nodes):
+            if wanted & set(node[2]):
+                nodes.insert(0, node)
+                wanted |= set(node[1])
+        return Case(nodes, [i for i in self.inputs if i[0].name in wanted],
+                    {n: a for n, a in self.constants.items() if n in wanted}, self.results, self.sets)
+
+    def noise(self):
+        return max((noise(v) for v in self.results), default=0.0)
+
+    def model(self):
+        info = [helper.make_tensor_value_info(v.name, CODES[v.type], dims) for v, dims in self.inputs]
+        outs = [helper.make_tensor_value_info(v.name, CODES[v.type], [f"o_{v.name}_{i}" for i in range(v.rank)]) for v in self.results]
+        nodes = [helper.make_node(op, ins, outs_, name=f"n_{outs_[0]}", **attributes) for op, ins, outs_, attributes in self.nodes]
+        graph = helper.make_graph(nodes, "g", info, outs, [numpy_helper.from_array(a, n) for n, a in self.constants.items()])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)

@@ -1,0 +1,658 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each operator is put into a random graph: a function from a Grower and the operator's name to its results, or None.
+
+A function chooses operands for which the operator is likely to be defined; whether it is, the Grower finds out. `exact` says that
+results are exact where operands are, so that operators that jump may take them."""
+
+import math
+
+import numpy as np
+
+from grow import CODES, FLOATS, INTS, SETS, TYPES
+
+INF = math.inf
+ROWS = {}
+SIGNED = ("int8", "int16", "int32", "int64")
+WHOLE = INTS + ("bool",)
+NUMBERS = FLOATS + INTS
+ANY = NUMBERS + ("bool",)
+
+
+def row(*names):
+    def put(function):
+        for name in names:
+            ROWS[name] = function
+        return function
+    return put
+
+
+def numpy_of(v):
+    return TYPES[v.type]
+
+
+def scalar(g, v, x):
+    return g.const(np.asarray(x, numpy_of(v)))
+
+
+# ---- Elementwise ----
+
+# Domain of a unary operator on floats.
+DOMAIN = {"Acos": (-1, 1), "Acosh": (1, 50), "Asin": (-1, 1), "Asinh": (-50, 50), "Atan": (-50, 50), "Atanh": (-0.9, 0.9), "Celu": (-20, 50),
+          "Cos": (-20, 20), "Cosh": (-4, 4), "Elu": (-20, 50), "Erf": (-9, 9), "Exp": (-20, 4), "Gelu": (-9, 50), "HardSigmoid": (-50, 50),
+          "HardSwish": (-50, 50), "LeakyRelu": (-INF, INF), "Log": (0.1, 1e4), "Mish": (-20, 50), "Reciprocal": (0.1, 50), "Selu": (-20, 50),
+          "Sigmoid": (-20, 20), "Sin": (-20, 20), "Sinh": (-4, 4), "Softplus": (-20, 50), "Softsign": (-50, 50), "Sqrt": (0, 1e4),
+          "Swish": (-20, 50), "Tan": (-1.2, 1.2), "Tanh": (-9, 9)}
+ATTRIBUTES = {"Celu": ("alpha",), "Elu": ("alpha",), "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Selu": ("alpha", "gamma"),
+              "Swish": ("alpha",)}
+
+
+@row(*DOMAIN)
+def function(g, op):
+    v = g.within(g.pick(), *DOMAIN[op])
+    attributes = {a: g.random.choice((0.2, 0.5, 1.0, 1.5)) for a in ATTRIBUTES.get(op, ()) if g.random.random() < 0.6}
+    if op == "Gelu" and g.random.random() < 0.5:
+        attributes["approximate"] = "tanh"
+    return g.node(op, [v], **attributes)
+
+
+@row("Abs", "Neg", "Relu", "Identity")
+def exact_unary(g, op):
+    return g.node(op, [g.pick(types=ANY if op == "Identity" else FLOATS + SIGNED)], exact=True)
+
+
+@row("Ceil", "Floor", "Round", "Sign", "IsNaN", "IsInf", "ThresholdedRelu", "Shrink", "Hardmax")
+def jump(g, op):
+    v = g.pick(exact=True, least=1 if op == "Hardmax" else 0, rank=(1, 6) if op == "Hardmax" else None)
+    attributes = {"Shrink": {"lambd": 1.5, "bias": 1.0}, "ThresholdedRelu": {"alpha": 1.5}}.get(op, {})
+    if op == "Hardmax" and v:
+        attributes = {"axis": axis(g, v)}
+    if op in ("Ceil", "Floor", "Round") and v:
+        v = g.node("Mul", [v, scalar(g, v, 0.5)], exact=True) and g.values[-1]
+    return g.node(op, [v], exact=True, **attributes)
+
+
+@row("Not", "BitwiseNot")
+def bits(g, op):
+    return g.node(op, [g.pick(types=("bool",) if op == "Not" else INTS)], exact=True)
+
+
+@row("Add", "Sub", "Mul", "Max", "Min", "Mean", "Sum")
+def arithmetic(g, op):
+    v = g.pick(types=NUMBERS if op in ("Add", "Sub", "Mul", "Max", "Min") else FLOATS)
+    operands = [v, g.beside(v) if v else None]
+    if op in ("Max", "Min", "Mean", "Sum"):
+        operands = operands[:g.random.choice((1, 2, 2))] + ([g.beside(v)] if v and g.random.random() < 0.4 else [])
+    g.random.shuffle(operands)
+    return g.node(op, operands, exact=op != "Mean")
+
+
+@row("Div", "Mod")
+def division(g, op):
+    types = FLOATS + INTS if op == "Div" else INTS + FLOATS
+    v = g.pick(types=types, exact=op == "Mod")
+    if v is None:
+        return None
+    d = g.beside(v, test=lambda w: op == "Div" or w.exact)
+    if d is None:
+        return None
+    if v.type in INTS:
+        if any((a == 0).any() for a in d.arrays):
+            d = g.node("Max", [d, scalar(g, d, 1)], exact=True)
+        return g.node(op, [v, d], exact=True)
+    if op == "Mod":
+        return g.node(op, [v, g.node("Add", [g.node("Abs", [d], exact=True), scalar(g, d, 1)], exact=True)], exact=True, fmod=1)
+    return g.node(op, [v, g.within(g.node("Abs", [d]), 0.25, 1e3)])
+
+
+@row("Pow")
+def power(g, op):
+    v = g.pick(types=FLOATS)
+    if g.random.random() < 0.5 and v:
+        v = g.within(v, -3, 3)
+        return g.node(op, [v, scalar(g, v, g.random.choice((1, 2, 3)))] if v else [None])
+    v = g.within(v, 0.1, 9)
+    return g.node(op, [v, g.within(g.beside(v), -3, 3) if v else None])
+
+
+@row("PRelu")
+def prelu(g, op):
+    v = g.pick(rank=(1, 6))
+    return g.node(op, [v, g.new(v.type, [v.sizes(v.rank - 1)], exact=v.exact or None) if v else None], exact=True)
+
+
+@row("And", "Or", "Xor")
+def logic(g, op):
+    v = g.pick(types=("bool",))
+    return g.node(op, [v, g.beside(v) if v else None], exact=True)
+
+
+@row("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+def bitwise(g, op):
+    v = g.pick(types=INTS)
+    return g.node(op, [v, g.beside(v) if v else None], exact=True)
+
+
+@row("BitShift")
+def shift(g, op):
+    v = g.pick(types=[t for t in INTS if t[0] == "u"])
+    if v is None:
+        return None
+    return g.node(op, [v, scalar(g, v, g.random.randrange(4))], exact=True, direction=g.random.choice(("LEFT", "RIGHT")))
+
+
+@row("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+def compare(g, op):
+    v = g.pick(types=NUMBERS, exact=True)
+    return g.node(op, [v, g.beside(v, test=lambda w: w.exact) if v else None], exact=True)
+
+
+@row("Where")
+def where(g, op):
+    v = g.pick(types=ANY)
+    o = g.beside(v) if v else None
+    if o is None:
+        return None
+    shaped = [w for w in g.values if w.type == "bool" and w.rank <= v.rank]
+    cond = g.random.choice(shaped) if shaped and g.random.random() < 0.5 else g.new("bool", [v.sizes(i) for i in range(v.rank)])
+    return g.node(op, [cond, v, o], exact=True)
+
+
+@row("Clip")
+def clip(g, op):
+    v = g.pick(types=FLOATS + ("int32", "int64", "int8", "uint8"))
+    if v is None:
+        return None
+    low, high = scalar(g, v, 0 if v.type[0] == "u" else -2), scalar(g, v, 3)
+    return g.node(op, [v] + g.random.choice(([low], [low, high], ["", high])), exact=True)
+
+
+@row("Cast", "CastLike")
+def cast(g, op):
+    v = g.pick(types=ANY)
+    if v is None:
+        return None
+    to = g.random.choice([t for t in ANY if v.exact or t in FLOATS])
+    least = v.least()[0]
+    if to[0] == "u" and least < 0:
+        v = g.node("Max", [v, scalar(g, v, 0)], exact=True)
+    if v and to in ("int8", "uint8"):
+        v = v if v.type == "bool" else g.within(v, 0, 100)
+    if op == "Cast":
+        return g.node(op, [v], exact=True, to=CODES[to])
+    return g.node(op, [v, g.const(np.zeros((), TYPES[to]))], exact=True)
+
+
+@row("BitCast")
+def bitcast(g, op):
+    pairs = {"int8": "uint8", "uint8": "int8", "int32": "uint32", "uint32": "int32", "int16": "uint16", "int64": "uint64", "float32": "int32"}
+    v = g.pick(types=tuple(pairs), exact=True)
+    return g.node(op, [v], exact=True, to=CODES[pairs[v.type]]) if v else None
+
+
+@row("Dropout")
+def dropout(g, op):
+    return g.node(op, [g.pick()], exact=True)
+
+
+# ---- Shapes ----
+
+def axis(g, v):
+    a = g.random.randrange(v.rank)
+    return a - v.rank if g.random.random() < 0.4 else a
+
+
+def some_axes(g, v, most=3):
+    axes = g.random.sample(range(v.rank), g.random.randint(1, min(most, v.rank)))
+    return [a - v.rank if g.random.random() < 0.3 else a for a in axes]
+
+
+@row("Transpose")
+def transpose(g, op):
+    v = g.pick(types=ANY, rank=(1, 6))
+    return g.node(op, [v], exact=True, perm=g.random.sample(range(v.rank), v.rank)) if v else None
+
+
+@row("Reshape")
+def reshape(g, op):
+    """To a shape that is known, computed from shapes, or read from data; or with 0 and -1."""
+    v = g.pick(types=ANY, rank=(1, 6))
+    if v is None:
+        return None
+    r = g.random
+    if r.random() < 0.4:
+        i = r.randrange(v.rank)
+        return g.node(op, [v, g.ints([0] * i + [-1])], exact=True)
+    if v.rank > 1 and r.random() < 0.6:                       # joins two dims
+        i = r.randrange(v.rank - 1)
+        shapes = [list(s[:i]) + [s[i] * s[i + 1]] + list(s[i + 2:]) for s in v.shapes()]
+    else:                                                     # splits one
+        i = r.randrange(v.rank)
+        part = r.choice((1, 2, 3, 4))
+        if any(s % part for s in v.sizes(i)):
+            part = 1
+        shapes = [list(s[:i]) + [s[i] // part, part] + list(s[i + 1:]) for s in v.shapes()]
+    return g.node(op, [v, g.ints(*shapes)], exact=True)
+
+
+@row("Flatten")
+def flatten(g, op):
+    v = g.pick(types=ANY)
+    return g.node(op, [v], exact=True, axis=g.random.randint(-v.rank, v.rank)) if v else None
+
+
+@row("Squeeze", "Unsqueeze")
+def squeeze(g, op):
+    v = g.pick(types=ANY, rank=(0, 5))
+    if v is None:
+        return None
+    n = g.random.randint(1, 2)
+    up = g.node("Unsqueeze", [v, g.ints(sorted(g.random.sample(range(v.rank + n), n)))], exact=True)
+    if op == "Unsqueeze" or up is None:
+        return up
+    ones = [i for i in range(up.rank) if set(up.sizes(i)) == {1}]
+    return g.node("Squeeze", [up, g.ints(ones)], exact=True) if ones else None
+
+
+@row("Expand")
+def expand(g, op):
+    v = g.pick(types=ANY)
+    if v is None:
+        return None
+    extra = [g.new_sizes() for _ in range(g.random.randint(0, 1))]
+    shapes = [[e[k] for e in extra] + [g.random.choice((1, 3)) if set(v.sizes(i)) == {1} else g.random.choice((1, n))
+                                      for i, n in enumerate(v.arrays[k].shape)] for k in range(SETS)]
+    return g.node(op, [v, g.ints(*shapes)], exact=True)
+
+
+@row("Tile")
+def tile(g, op):
+    v = g.pick(types=ANY, rank=(1, 4))
+    if v is None:
+        return None
+    repeats = [[g.random.choice((1, 1, 2, 3)) for _ in range(v.rank)] for _ in range(SETS)]
+    return g.node(op, [v, g.ints(*(repeats if g.random.random() < 0.5 else repeats[:1]))], exact=True)
+
+
+@row("Pad")
+def pad(g, op):
+    v = g.pick(types=ANY, rank=(1, 5), least=1)
+    if v is None:
+        return None
+    mode = g.random.choice(("constant", "constant", "edge", "reflect", "wrap"))
+    ends = lambda: [g.random.choice((0, 0, 1, 2)) for _ in range(2 * v.rank)]
+    operands = [v, g.ints(*([ends() for _ in range(SETS)] if g.random.random() < 0.4 else [ends()]))]
+    if mode == "constant" and g.random.random() < 0.6:
+        operands.append(scalar(g, v, 1))
+    return g.node(op, operands, exact=True, mode=mode)
+
+
+@row("Slice")
+def slice_(g, op):
+    v = g.pick(types=ANY, rank=(1, 6))
+    if v is None:
+        return None
+    axes = some_axes(g, v, 2)
+    one = lambda: ([g.random.choice((0, 1, -3, 2)) for _ in axes], [g.random.choice((2, 5, -1, 2**31, -2)) for _ in axes])
+    pairs = [one() for _ in range(SETS)] if g.random.random() < 0.4 else [one()]
+    steps = [g.random.choice((1, 1, 2, 3)) for _ in axes]
+    if g.random.random() < 0.2:
+        return g.node(op, [v, g.ints([-1] * len(axes)), g.ints([-2**31] * len(axes)), g.ints(axes), g.ints([-s for s in steps])], exact=True)
+    return g.node(op, [v, g.ints(*[p[0] for p in pairs]), g.ints(*[p[1] for p in pairs]), g.ints(axes), g.ints(steps)], exact=True)
+
+
+@row("Split")
+def split(g, op):
+    v = g.pick(types=ANY, rank=(1, 5))
+    if v is None:
+        return None
+    a = axis(g, v)
+    n = g.random.randint(2, 3)
+    sizes = v.sizes(a)
+    if len(set(sizes)) == 1 and sizes[0] > n and g.random.random() < 0.6:
+        cuts = sorted(g.random.sample(range(1, sizes[0]), n - 1))
+        return g.node(op, [v, g.ints([b - c for b, c in zip(cuts + [sizes[0]], [0] + cuts)])], n, exact=True, axis=a)
+    return g.node(op, [v], n, exact=True, axis=a, num_outputs=n)
+
+
+@row("Concat")
+def concat(g, op):
+    v = g.pick(types=ANY, rank=(1, 5))
+    if v is None:
+        return None
+    a = axis(g, v)
+
+    def same(w):
+        return w.type == v.type and w.rank == v.rank and all(w.sizes(i) == v.sizes(i) for i in range(v.rank) if i != a % v.rank)
+    fit = [w for w in g.values if same(w)]
+    others = [g.random.choice(fit)] if g.random.random() < 0.6 else []
+    if not others or g.random.random() < 0.3:
+        others.append(g.new(v.type, [g.new_sizes() if i == a % v.rank else v.sizes(i) for i in range(v.rank)]))
+    operands = [v] + others
+    g.random.shuffle(operands)
+    return g.node(op, operands, exact=True, axis=a)
+
+
+@row("Shape", "Size")
+def shape(g, op):
+    v = g.pick(types=ANY)
+    attributes = {"start": g.random.choice((0, 1, -2))} if op == "Shape" and g.random.random() < 0.4 else {}
+    return g.node(op, [v], exact=True, **attributes)
+
+
+@row("ConstantOfShape")
+def constant_of_shape(g, op):
+    from onnx import numpy_helper
+    shapes = [[g.random.choice((1, 2, 5)) for _ in range(2)] for _ in range(SETS)]
+    value = np.ones(1, TYPES[g.random.choice(("float32", "int64", "bool"))])
+    v = g.pick(types=ANY, rank=(1, 3))
+    s = g.node("Shape", [v], exact=True) if v and g.random.random() < 0.5 else g.ints(*shapes)
+    return g.node(op, [s], exact=True, value=numpy_helper.from_array(value))
+
+
+@row("Range")
+def range_(g, op):
+    limits = [g.random.choice((0, 1, 5, 9)) for _ in range(SETS)]
+    v = g.pick(types=ANY, rank=(1, 4))
+    if v and g.random.random() < 0.6:
+        n = g.node("Gather", [g.node("Shape", [v], exact=True), g.const(np.array(g.random.randrange(v.rank)))], exact=True)
+    else:
+        n = g.feed([np.array(x) for x in limits])
+    return g.node(op, [g.const(np.array(0)), n, g.const(np.array(g.random.choice((1, 1, 2))))], exact=True)
+
+
+@row("EyeLike", "Trilu")
+def diagonal(g, op):
+    if op == "EyeLike":
+        return g.node(op, [g.pick(types=("float32", "float64", "int32", "int64", "bool"), rank=2)], exact=True, k=g.random.choice((0, 0, 1, -1)))
+    v = g.pick(types=("float32", "float64", "int64", "bool"), rank=(2, 4))
+    return g.node(op, [v] + ([g.const(np.array(g.random.choice((-1, 0, 1, 2))))] if g.random.random() < 0.5 else []), exact=True,
+                  upper=g.random.randrange(2))
+
+
+@row("DepthToSpace", "SpaceToDepth")
+def depth(g, op):
+    block = g.random.choice((1, 2, 3))
+    sizes = [g.new_sizes() for _ in range(4)]
+    many = [1] if op == "DepthToSpace" else [2, 3]
+    sizes = [tuple(n * (block * block if i == 1 and many == [1] else block if i in many and many != [1] else 1) for n in s) for i, s in enumerate(sizes)]
+    v = g.new(g.random.choice(FLOATS[:1] + ("float32", "float32", "int64")), sizes) if g.count(sizes) else None
+    attributes = {"mode": g.random.choice(("DCR", "CRD"))} if op == "DepthToSpace" else {}
+    return g.node(op, [v], exact=True, blocksize=block, **attributes)
+
+
+# ---- Indices ----
+
+def indices(g, limits, sizes):
+    """Indices within LIMITS, by data set; negative ones among them."""
+    arrays = []
+    for k in range(SETS):
+        n, shape = limits[k], tuple(s[k] for s in sizes)
+        if n == 0 and np.prod(shape, dtype=int):
+            return None
+        arrays.append(g.rng.integers(-n, max(n, 1), shape).astype(np.int64))
+    return g.feed(arrays)
+
+
+@row("Gather")
+def gather(g, op):
+    v = g.pick(types=ANY, rank=(1, 4))
+    if v is None:
+        return None
+    a = axis(g, v)
+    return g.node(op, [v, indices(g, v.sizes(a), [g.new_sizes() for _ in range(g.random.randint(0, 2))])], exact=True, axis=a)
+
+
+@row("GatherElements")
+def gather_elements(g, op):
+    v = g.pick(types=ANY, rank=(1, 4))
+    if v is None:
+        return None
+    a = axis(g, v)
+    sizes = [g.new_sizes() if i == a % v.rank else v.sizes(i) for i in range(v.rank)]
+    return g.node(op, [v, indices(g, v.sizes(a), sizes) if g.count(sizes) else None], exact=True, axis=a)
+
+
+@row("GatherND", "ScatterND")
+def gather_nd(g, op):
+    v = g.pick(types=ANY if op == "GatherND" else NUMBERS, rank=(1, 4), least=1)
+    if v is None:
+        return None
+    n = g.random.randint(1, v.rank)
+    count = g.random.randint(0, 5)
+    arrays = []
+    for s in v.shapes():
+        cells = int(np.prod(s[:n], dtype=int))
+        flat = g.rng.permutation(cells)[:count]                # each place once: ScatterND's order is not defined otherwise
+        arrays.append(np.stack(np.unravel_index(flat, s[:n]), -1).reshape(len(flat), n))
+    if len({a.shape for a in arrays}) > 1 and g.dynamic == 0:
+        return None
+    at = g.feed([a.astype(np.int64) for a in arrays])
+    if op == "GatherND":
+        return g.node(op, [v, at], exact=True)
+    update = g.new(v.type, [tuple(len(a) for a in arrays)] + [v.sizes(i) for i in range(n, v.rank)], exact=v.exact or None)
+    return g.node(op, [v, at, update], exact=True, reduction=g.random.choice(("none", "add", "max", "min")))
+
+
+@row("ScatterElements")
+def scatter_elements(g, op):
+    v = g.pick(types=NUMBERS, rank=(1, 3), least=1)
+    if v is None:
+        return None
+    a = g.random.randrange(v.rank)
+    reduction = g.random.choice(("none", "add", "max", "min"))
+    arrays = []
+    for s in v.shapes():
+        n = s[a] if reduction == "none" else 4
+        one = np.stack([g.rng.permutation(s[a])[:n] if reduction == "none" else g.rng.integers(-s[a], s[a], n)
+                        for _ in range(int(np.prod(s, dtype=int)) // s[a])])
+        arrays.append(np.moveaxis(one.reshape([d for i, d in enumerate(s) if i != a] + [n]), -1, a).astype(np.int64))
+    update = g.new(v.type, [tuple(x.shape[i] for x in arrays) for i in range(v.rank)], exact=v.exact or None)
+    return g.node(op, [v, g.feed(arrays), update], exact=True, axis=a, reduction=reduction)
+
+
+@row("OneHot")
+def one_hot(g, op):
+    depth_ = g.random.choice((1, 3, 6))
+    i = indices(g, [depth_] * SETS, [g.new_sizes() for _ in range(g.random.randint(0, 2))])
+    values = g.const(np.array([0, 1], TYPES[g.random.choice(("float32", "int64"))]))
+    return g.node(op, [i, g.const(np.array(depth_)), values], exact=True, axis=g.random.choice((-1, 0))) if i else None
+
+
+# ---- Reductions ----
+
+@row("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+def reduce(g, op):
+    whole = op in ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceSumSquare", "ReduceL1")
+    v = g.pick(types=FLOATS + (("int32", "int64") if whole else ()), rank=(1, 5), least=0 if op in ("ReduceSum", "ReduceL1", "ReduceSumSquare") else 1)
+    if op in ("ReduceLogSum", "ReduceLogSumExp"):
+        v = g.within(v, 0.1 if op == "ReduceLogSum" else -9, 9)
+    if op == "ReduceProd":
+        v = g.within(v, -1 if v and v.type not in FLOATS else -1.5, 1 if v and v.type not in FLOATS else 1.5)
+    if v is None:
+        return None
+    axes = some_axes(g, v)
+    if any(0 in s for s in v.shapes()):                       # ONNX Runtime 1.31 keeps a dim of 0 that a negative axis names
+        axes = [a % v.rank for a in axes]
+    axes = [g.ints(axes)] if g.random.random() < 0.9 else []
+    return g.node(op, [v] + axes, exact=whole, keepdims=g.random.randrange(2))
+
+
+@row("ArgMax", "ArgMin")
+def arg(g, op):
+    v = g.pick(types=("float32", "float64", "int32", "int64", "int8", "uint8"), rank=(1, 4), exact=True, least=1)
+    return g.node(op, [v], exact=True, axis=axis(g, v), keepdims=g.random.randrange(2), select_last_index=g.random.randrange(2)) if v else None
+
+
+@row("CumSum", "CumProd")
+def cumulate(g, op):
+    v = g.pick(types=("float32", "float64", "int32", "int64"), rank=(1, 4))
+    if op == "CumProd" and v:
+        v = g.within(v, -1, 1)
+    return g.node(op, [v, g.const(np.array(axis(g, v)))], exact=True, exclusive=g.random.randrange(2), reverse=g.random.randrange(2)) if v else None
+
+
+@row("Softmax", "LogSoftmax", "LpNormalization")
+def softmax(g, op):
+    v = g.within(g.pick(rank=(1, 5), least=1), -30, 30)
+    if v is None:
+        return None
+    if op == "LpNormalization":
+        return g.node(op, [g.node("Add", [g.node("Abs", [v]), scalar(g, v, 1)])], axis=axis(g, v), p=g.random.choice((1, 2)))
+    return g.node(op, [v], axis=axis(g, v))
+
+
+@row("LayerNormalization", "RMSNormalization")
+def layer_norm(g, op):
+    v = g.within(g.pick(rank=(1, 4), least=2), -50, 50)
+    if v is None:
+        return None
+    a = g.random.randrange(v.rank)
+    sizes = [v.sizes(i) for i in range(a, v.rank)]
+    more = [g.new(v.type, sizes) for _ in range(g.random.choice((1, 2)) if op[0] == "L" else 1)]
+    return g.node(op, [v] + more, axis=a, epsilon=0.25)
+
+
+@row("BatchNormalization", "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization")
+def image_norm(g, op):
+    v = g.within(image(g), -50, 50)
+    if v is None:
+        return None
+    c = [v.sizes(1)]
+    if op == "MeanVarianceNormalization":
+        return g.node(op, [v], axes=g.random.choice(([0, 2, 3], [2, 3], [1])))
+    if op == "BatchNormalization":
+        variance = g.node("Add", [g.node("Abs", [g.new(v.type, c)]), scalar(g, v, 0.5)])
+        return g.node(op, [v, g.new(v.type, c), g.new(v.type, c), g.new(v.type, c), variance], epsilon=1e-3)
+    attributes = {"epsilon": 0.25}
+    if op == "GroupNormalization":
+        attributes["num_groups"] = g.random.choice([n for n in (1, 2, 3, 4) if all(s % n == 0 for s in v.sizes(1))])
+    return g.node(op, [v, g.new(v.type, c), g.new(v.type, c)], **attributes)
+
+
+# ---- Contractions ----
+
+@row("MatMul")
+def matmul(g, op):
+    v = g.pick(types=("float32", "float64", "float16", "int32", "int64"), rank=(1, 4))
+    if v is None:
+        return None
+    fit = [w for w in g.values if w.type == v.type and w.rank >= 2 and w.sizes(w.rank - 2) == v.sizes(v.rank - 1)]
+    if fit and g.random.random() < 0.4:
+        w = g.random.choice(fit)
+    else:
+        batch = [v.sizes(i) for i in range(v.rank - 2)] if g.random.random() < 0.4 else []
+        w = g.new(v.type, batch + [v.sizes(v.rank - 1)] + ([g.new_sizes()] if g.random.random() < 0.9 or batch else []), exact=v.exact or None)
+    return g.node(op, [v, w], exact=True)
+
+
+@row("Gemm")
+def gemm(g, op):
+    v = g.pick(types=("float32", "float64", "float16"), rank=2)
+    if v is None:
+        return None
+    ta, tb = g.random.randrange(2), g.random.randrange(2)
+    k, m, n = v.sizes(0 if ta else 1), v.sizes(1 if ta else 0), g.new_sizes()
+    w = g.new(v.type, [n, k] if tb else [k, n], exact=v.exact or None)
+    c = [g.new(v.type, g.random.choice(([n], [m, n], [(1,) * SETS, n], [m, (1,) * SETS], [])), exact=v.exact or None)] if g.random.random() < 0.6 else []
+    scale = {"alpha": 0.5, "beta": 2.0} if g.random.random() < 0.3 else {}
+    return g.node(op, [v, w] + c, exact=not scale, transA=ta, transB=tb, **scale)
+
+
+@row("Einsum")
+def einsum(g, op):
+    v = g.pick(types=("float32", "float64"), rank=(1, 4))
+    if v is None:
+        return None
+    a = "abcd"[:v.rank]
+    if g.random.random() < 0.3:
+        out = "".join(g.random.sample(a, g.random.randint(0, v.rank)))
+        return g.node(op, [v], exact=True, equation=f"{a}->{out}")
+    shared = "".join(g.random.sample(a, g.random.randint(1, v.rank)))
+    b = shared + "e"
+    w = g.new(v.type, [v.sizes(a.index(c)) if c in a else g.new_sizes() for c in b], exact=v.exact or None)
+    out = "".join(c for c in a + "e" if c not in shared or g.random.random() < 0.4)
+    return g.node(op, [v, w], exact=True, equation=f"{a},{b}->{out}")
+
+
+def image(g, least=1, types=("float32", "float32", "float64", "float16")):
+    v = g.pick(types=types, rank=(3, 5), least=least)
+    if v is None or g.random.random() < 0.3:
+        sizes = [g.new_sizes()] + [(g.random.choice((1, 2, 3, 4, 6, 8, 16)),) * SETS] + [tuple(max(s, least) for s in g.new_sizes()) for _ in range(g.random.choice((1, 2, 2, 2, 3)))]
+        v = g.new(g.random.choice(types), sizes) if g.count(sizes) else None
+    return v
+
+
+@row("Conv", "ConvTranspose")
+def conv(g, op):
+    v = image(g)
+    if v is None or len(set(v.sizes(1))) > 1:
+        return None
+    r, n, c = g.random, v.rank - 2, v.sizes(1)[0]
+    kernel = [r.choice((1, 1, 2, 3, 3, 5)) for _ in range(n)]
+    group = r.choice([1, 1] + [k for k in (2, 3, 4, c) if c % k == 0])
+    outer = group * r.choice((1, 1, 2, 3, 5)) if op == "Conv" else r.choice((1, 1, 2, 3)) * group
+    shape_ = [outer, c // group] + kernel if op == "Conv" else [c, outer // group] + kernel
+    w = g.new(v.type, [(s,) * SETS for s in shape_], exact=v.exact or None)
+    bias = [g.new(v.type, [(outer,) * SETS], exact=v.exact or None)] if r.random() < 0.5 else []
+    attributes = dict(group=group, strides=[r.choice((1, 1, 2)) for _ in range(n)], dilations=[r.choice((1, 1, 2)) for _ in range(n)])
+    if r.random() < 0.3 and op == "Conv":
+        attributes["auto_pad"] = r.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
+    else:
+        attributes["pads"] = [r.choice((0, 0, 1, k // 2)) for k in kernel * 2]
+    if op == "ConvTranspose" and r.random() < 0.3:
+        attributes["output_padding"] = [r.randrange(max(s, d)) for s, d in zip(attributes["strides"], attributes["dilations"])]
+    return g.node(op, [v, w] + bias, exact=True, **attributes)
+
+
+@row("AveragePool", "MaxPool", "LpPool")
+def pool(g, op):
+    v = image(g)
+    if v is None:
+        return None
+    r, n = g.random, v.rank - 2
+    kernel = [r.choice((1, 2, 3)) for _ in range(n)]
+    attributes = dict(kernel_shape=kernel, strides=[r.choice((1, 2)) for _ in range(n)], ceil_mode=r.randrange(2))
+    attributes["pads"] = [r.randrange(k) for k in kernel * 2]
+    if r.random() < 0.3:
+        attributes["dilations"] = [r.choice((1, 2)) for _ in range(n)]
+    if op == "AveragePool":
+        attributes["count_include_pad"] = r.randrange(2)
+    if op == "LpPool":
+        v, attributes["p"] = g.node("Add", [g.node("Abs", [v]), scalar(g, v, 0.5)]), r.choice((1, 2))
+    return g.node(op, [v], 2 if op == "MaxPool" and v and v.exact and r.random() < 0.2 else 1, exact=op == "MaxPool", **attributes)
+
+
+@row("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(g, op):
+    v = image(g)
+    if op == "GlobalLpPool" and v:
+        v = g.node("Abs", [v])
+    return g.node(op, [v], exact=op == "GlobalMaxPool")
+
+
+@row("LRN")
+def lrn(g, op):
+    return g.node(op, [g.within(image(g), -9, 9)], size=g.random.choice((1, 3, 5)), alpha=0.1, bias=1.0)
+
+
+@row("Resize")
+def resize(g, op):
+    v = g.pick(types=("float32", "float64", "uint8", "int8"), rank=(1, 4), least=1)
+    if v is None:
+        return None
+    r = g.random
+    mode = "nearest" if v.type not in FLOATS else r.choice(("nearest", "linear", "cubic"))
+    attributes = dict(mode=mode, coordinate_transformation_mode=r.choice(("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")))
+    if mode == "nearest":
+        attributes["nearest_mode"] = r.choice(("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
+    keep = r.randrange(v.rank)
+    if r.random() < 0.5:
+        scales = [1.0 if i < keep else r.choice((0.5, 1.0, 2.0, 3.0)) for i in range(v.rank)]
+        return g.node(op, [v, "", g.const(np.array(scales, np.float32))], exact=mode == "nearest", **attributes)
+    sizes = [[s if i < keep else r.choice((1, 2, 5, 8)) for i, s in enumerate(shape_)] for shape_ in v.shapes()]
+    return g.node(op, [v, "", "", g.ints(*sizes)], exact=mode == "nearest", **attributes)
+
+
+
+# Operators of the table that no graph has, with the reason.
+LEFT_OUT = {"Upsample": "the standard has had Resize in its place since opset 10, and graphs are of the newest"}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms that exporters write and that passes look for, as they stand in graphs: functions from a Grower to a value, or None."""
+
+import numpy as np
+
+from grow import FLOATS, SETS, TYPES
+from operators import image, scalar
+
+
+def chain(g, v, *steps):
+    """V through STEPS: (operator, further operands or attributes)."""
+    for op, *more in steps:
+        operands = [m for m in more if not isinstance(m, dict)]
+        attributes = {k: x for m in more if isinstance(m, dict) for k, x in m.items()}
+        v = g.node(op, [v] + operands, **attributes) if v else None
+    return v
+
+
+def activation(g, v):
+    op = g.random.choice(("Relu", "Clip", "HardSwish", "Sigmoid", "swish", "gelu", "LeakyRelu", None))
+    if v is None or op is None:
+        return v
+    if op == "Clip":
+        return g.node(op, [v, scalar(g, v, 0), scalar(g, v, 6)], exact=True)
+    if op == "swish":
+        return g.node("Mul", [v, g.node("Sigmoid", [v])])
+    if op == "gelu":
+        inner = chain(g, v, ("Div", scalar(g, v, 2**0.5)), ("Erf",), ("Add", scalar(g, v, 1)))
+        return g.node("Mul", [g.node("Mul", [v, scalar(g, v, 0.5)]), inner]) if inner else None
+    return g.node(op, [v], exact=op == "Relu")
+
+
+def convolutions(g):
+    """Conv, normalisation, activation, a residual, and a gate of the pooled image."""
+    v = image(g)
+    if v is None or len(set(v.sizes(1))) > 1:
+        return None
+    r, n, c = g.random, v.rank - 2, v.sizes(1)[0]
+    k = r.choice((1, 3))
+    group = r.choice((1, c))
+    w = g.new(v.type, [(s,) * SETS for s in [c, c // group] + [k] * n], constant=True)
+    y = g.node("Conv", [v, w], pads=[k // 2] * (2 * n), group=group, exact=True)
+    if y and r.random() < 0.5:
+        y = g.node("BatchNormalization", [y] + [g.const(g.elements(v.type, (c,), False)) for _ in range(3)] +
+                   [g.const((np.abs(g.elements(v.type, (c,), False)) + np.ones(c, TYPES[v.type])).astype(TYPES[v.type]))])
+    if y and r.random() < 0.5:
+        y = g.node("Add", [y, v], exact=True)
+    y = activation(g, y)
+    if y and r.random() < 0.5:
+        gate = chain(g, y, ("GlobalAveragePool",), ("Sigmoid",))
+        y = g.node("Mul", [y, gate]) if gate else y
+    return y
+
+
+def attention(g):
+    """softmax(q k^T * scale + mask) v, with heads split off by Reshape and Transpose where they divide."""
+    r = g.random
+    batch, q, k, dim = g.new_sizes(), g.new_sizes(), g.new_sizes(), r.choice((2, 4, 8))
+    heads = r.choice((1, 2, 3))
+    k = tuple(max(n, 1) for n in k)
+    type_ = r.choice(FLOATS[:1] + ("float32",) * 3)
+
+    def head(n):
+        x = g.new(type_, [batch, n, (heads * dim,) * SETS], exact=False)
+        if x is None:
+            return None
+        x = g.node("Reshape", [x, g.ints([0, 0, heads, dim])])
+        return g.node("Transpose", [x], perm=[0, 2, 1, 3]) if x else None
+    a, b, c = head(q), head(k), head(k)
+    if not (a and b and c):
+        return None
+    scores = chain(g, g.node("MatMul", [a, g.node("Transpose", [b], perm=[0, 1, 3, 2])]), ("Mul", scalar(g, a, dim**-0.5)))
+    if scores and r.random() < 0.7:
+        kind = r.choice(("add", "where", "causal"))
+        if kind == "add":
+            scores = g.node("Add", [scores, g.new(type_, [(1,) * SETS, (1,) * SETS, (1,) * SETS, k])])
+        elif kind == "where":
+            mask = g.new("bool", [(1,) * SETS, (1,) * SETS, q, k])
+            scores = g.node("Where", [mask, scores, scalar(g, scores, -100)]) if mask else None
+        else:
+            shape = g.node("Shape", [scores], exact=True)
+            rows = g.node("Range", [g.const(np.array(0)), g.node("Gather", [shape, g.const(np.array(2))], exact=True), g.const(np.array(1))], exact=True)
+            columns = g.node("Range", [g.const(np.array(0)), g.node("Gather", [shape, g.const(np.array(3))], exact=True), g.const(np.array(1))], exact=True)
+            below = g.node("LessOrEqual", [columns, g.node("Unsqueeze", [rows, g.const(np.array([1]))], exact=True)], exact=True) if rows and columns else None
+            scores = g.node("Where", [below, scores, scalar(g, scores, -100)]) if below else None
+    y = chain(g, scores, ("Softmax", {"axis": -1}), ("MatMul", c), ("Transpose", {"perm": [0, 2, 1, 3]}))
+    return g.node("Reshape", [y, g.ints([0, 0, -1])]) if y and min(batch) and min(q) else y
+
+
+def spelled_norm(g):
+    """LayerNormalization or RMSNormalization as exporters of old spelled them."""
+    v = g.within(g.pick(rank=(2, 4), least=2), -9, 9)
+    if v is None:
+        return None
+    last = g.const(np.array([-1]))
+    mean = g.random.random() < 0.6
+    x = g.node("Sub", [v, g.node("ReduceMean", [v, last])]) if mean else v
+    if x is None:
+        return None
+    square = g.node("Pow", [x, scalar(g, x, 2)]) if g.random.random() < 0.5 else g.node("Mul", [x, x])
+    deviation = chain(g, square, ("ReduceMean", last), ("Add", scalar(g, v, 0.25)), ("Sqrt",))
+    y = g.node("Div", [x, deviation]) if deviation else None
+    return chain(g, y, ("Mul", g.new(v.type, [v.sizes(v.rank - 1)])), ("Add", g.new(v.type, [v.sizes(v.rank - 1)]))) if y else None
+
+
+def spelled_softmax(g):
+    v = g.within(g.pick(rank=(1, 4), least=1), -9, 9)
+    if v is None:
+        return None
+    last = g.const(np.array([g.random.randrange(v.rank)]))
+    e = chain(g, v, ("Sub", g.node("ReduceMax", [v, last], exact=True)), ("Exp",))
+    return g.node("Div", [e, g.node("ReduceSum", [e, last])]) if e else None
+
+
+def split_and_join(g):
+    """Pieces of a value, each through something else, joined again: rotary embeddings, gates, shuffles."""
+    v = g.pick(rank=(1, 4))
+    if v is None:
+        return None
+    a = g.random.randrange(v.rank)
+    if any(s % 2 or not s for s in v.sizes(a)):
+        return None
+    two = g.node("Split", [v], 2, exact=True, axis=a, num_outputs=2)
+    if two is None:
+        return None
+    if g.random.random() < 0.3:
+        return g.node("Mul", [two[0], g.node("Sigmoid", [two[1]])])
+    joined = g.node("Concat", [g.node("Neg", [two[1]], exact=True), two[0]], exact=True, axis=a)
+    return g.node("Add", [v, g.node("Mul", [joined, g.beside(v)], exact=True)], exact=True) if joined else None
+
+
+def shape_glue(g):
+    """A Reshape to dims that Shape, Gather, Mul and Concat compute, as exporters write views."""
+    v = g.pick(types=FLOATS + ("int64",), rank=(2, 5))
+    if v is None:
+        return None
+    shape = g.node("Shape", [v], exact=True)
+    dims = [g.node("Gather", [shape, g.const(np.array([i]))], exact=True) for i in range(v.rank)] if shape else [None]
+    if any(d is None for d in dims):
+        return None
+    i = g.random.randrange(v.rank - 1)
+    joined = g.node("Mul", [dims[i], dims[i + 1]], exact=True)
+    target = g.node("Concat", dims[:i] + [joined] + dims[i + 2:], exact=True, axis=0)
+    return g.node("Reshape", [v, target], exact=True)
+
+
+PATTERNS = (convolutions, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue)

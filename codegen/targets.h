@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What code can be made for: a target is one row of targets.c. */
+/*
+ * The machines that code can be made for. A target is one row of the table in targets.c: a CPU by its compiler flag, features,
+ * vector width, number of vector registers and caches; a GPU by what a schedule must know of it. A CPU with another vector width
+ * is a new row, and nothing else.
+ */
 #ifndef CODEGEN_TARGETS_H
 #define CODEGEN_TARGETS_H
 

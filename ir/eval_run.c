@@ -351,7 +351,7 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		jitter(p, i);
 }
 
-/* Evaluates lazy node I at least in the lanes of MASK. Lanes it has from before are made again with it, so
+/* Evaluates lazy node I at least in the lanes of MASK. Lanes that it has from before are evaluated once more, so
  * that one strip holds them all. */
 static void demand(Prog *p, int i, const uint8_t *mask)
 {

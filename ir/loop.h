@@ -77,8 +77,8 @@ typedef struct Fill {
 	bool async; /* the value is one aligned load of 4, 8 or 16 bytes: cp.async */
 } Fill;
 
-/* States of COLS neighbours, through which memory runs, by ROWS, which only the other operands have: idx, vals and LNode.at
- * mention both. A thread has LNode.vector neighbours in every row, or, with LNode.peel, COLUMN_BLOCKS at most, a warp apart.
+/* States of COLS adjacent columns, contiguous in memory, by ROWS, which only the other operands have: idx, vals and LNode.at
+ * mention both. A thread has LNode.vector adjacent columns of every row, or, with LNode.peel, COLUMN_BLOCKS at most, a warp apart.
  * Where LANES, which vals read once, is not null, that lies in the order of fragments instead (ir/mma.def), and a thread
  * reads what a lane has of a half of a block's terms, of two columns of each MMA_ROWS; lo is 0, and the terms are whole
  * halves. */
@@ -127,7 +127,7 @@ typedef struct Mma {
 	int bm, bn, bk, wm, wn, tm, tn;
 	Buf *acc, *a, *b;
 	bool a_along, b_along;
-	bool by_columns; /* strips lie by columns: what follows runs along rows */
+	bool by_columns; /* the staging buffer is column-major: the epilogue is contiguous along rows */
 	Iter *stage;     /* of the pipeline */
 	Iter *row, *col,
 		*depth; /* LNode.at and guard mention them: an element of the tile, a term of the part */
@@ -138,7 +138,7 @@ bool mma_rounds(int sm);
 /* The sums leave in strips: of each row of warps, STRIP consecutive rows. Row r of strip s is row
  * r / STRIP * (bm / wm) + s * STRIP + r % STRIP of the tile. */
 int mma_part_rows(const Mma *m);
-/* An operand of bytes whose rows do not run along k (not ALONG) is turned on its way to registers: of its 16 rows
+/* An operand of bytes whose rows are not contiguous along k (not ALONG) is transposed on its way to registers: of its 16 rows
  * (columns) a fragment of 8 has every other one. */
 bool mma_transposes(const Mma *m, bool along);
 /* Elements behind a row of a strip, or a column of one that lies by columns, such that what lanes store at once lies in different

@@ -43,8 +43,8 @@ bool mma_transposes(const Mma *m, bool along)
 
 int mma_pad(const Mma *m)
 {
-	const int neighbours = mma_transposes(m, m->b_along) ? 4 : 2,
+	const int adjacent = mma_transposes(m, m->b_along) ? 4 : 2,
 		  rows = mma_transposes(m, m->a_along) ? 2 : 1;
 
-	return m->by_columns ? 4 : 4 * neighbours / rows;
+	return m->by_columns ? 4 : 4 * adjacent / rows;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Elementwise ops. Most are a line: their scalar meaning over x, y, z and attribute names. The texts keep
- * their accuracy near 0 and for large |x|: expm1 and log1p where 1 would swallow the term, and exp only of
+ * their accuracy near 0 and for large |x|: expm1 and log1p where adding 1 would round the term away, and exp only of
  * what is not positive, so that nothing overflows on the way.
  */
 #include "ops/infer.h"

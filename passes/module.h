@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A module is what the passes work on: one graph, and what they find out about it in side arrays. The
- * way of the data is passes.c's table; each pass is one function over a Module.
+ * A module is what the passes work on: one graph, and what they find out about it in side arrays indexed by Node.id or Value.id. The
+ * table in passes.c is the pipeline; each pass is one function over a Module.
  */
 #ifndef PASSES_MODULE_H
 #define PASSES_MODULE_H

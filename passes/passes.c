@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of a graph to kernels with schedules and memory: this table, in this order. */
+/* The pipeline from a graph to kernels with schedules and memory: the passes of this table, in this order. */
 #include "passes/module.h"
 
 const Pass pass_table[] = {

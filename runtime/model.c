@@ -307,7 +307,7 @@ static int choose_variant(dl_model *m)
 	m->variant = 0;
 	if (!p->n_variants)
 		return DL_OK;
-	return rt_error(m, DL_TARGET, "%s: compiled for %s, and this CPU%s is none of these",
+	return rt_error(m, DL_TARGET, "%s: compiled for %s, and this CPU%s is not one of these",
 			p->desc->name, p->desc->targets,
 			mask != ~UINT64_C(0) || m->opt.cpu_mask ? ", restricted as asked," : "");
 }

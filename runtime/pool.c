@@ -45,7 +45,7 @@ struct Pool {
 	_Alignas(64) _Atomic uint32_t sleepers;
 	_Atomic uint32_t caller_sleeps;
 	_Atomic uint32_t busy;
-	_Atomic int32_t pid; /* -1 while workers are made again */
+	_Atomic int32_t pid; /* -1 while workers are created once more */
 	const Job *job;
 	uint64_t bytes;
 	int32_t max_workers, n_workers;

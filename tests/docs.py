@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that documents are exact: README.md names every source folder, every file has a head, files named in documents exist,
-README.md's prose has lines of 120 columns, HACKING.md names the lists of cases, manual pages and --help name the same options, docs/ops.md is what the table of ops says. docs.py [BUILD]"""
+README.md's prose has lines of 120 columns, HACKING.md names the lists of cases, manual pages and --help name the same options, docs/ops.md is what the table of ops says, the glossary is
+short, and no line uses a private word where the field has one. docs.py [BUILD]"""
 
 import fnmatch
 import glob
@@ -13,6 +14,16 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = ("base", "ir", "frontend", "ops", "passes/graph", "passes/kernel", "passes/layout", "passes/schedule", "passes/poly",
            "codegen", "runtime", "tools", "tests/ptxsim")
 GLOSSARY_WORDS = 25  # words that the field lacks: each is one more for a new reader to learn
+
+# Words in a sense that only this project would give them, and clauses that do not name their subject. Each has a word of the field:
+# recompute, vector width, contiguous, misalignment, over budget, fuse, transpose, persistent block, skinny product, column reduction,
+# stencil, partial sums, software pipeline.
+PRIVATE_WORDS = re.compile(
+    r"made again|\bneighbours\b|runs? along|ragged (rows|tiles|columns|channels|windows|accesses)|\bskew|\bdear\b|swallow|\bin hand\b|"
+    r"gpu_(turn|again|few|fold|panels|halves|window)|ring_slot|what (it|they) (is|are|has|have) of|who has|is none of")
+# Text that is not ours, and this list.
+FOREIGN = ("tests/ptxsim/triton/", "tests/ptxsim/cuda/", "tests/docs.py")
+
 faults = []
 
 
@@ -80,6 +91,18 @@ def glossary():
         faults.append(f"docs/glossary.md: has {len(words)} words of at most {GLOSSARY_WORDS}")
 
 
+def private_words():
+    """In every file of the tree but build and what is hidden."""
+    for path in sorted(glob.glob("**/*", root_dir=ROOT, recursive=True)):
+        if path.startswith(FOREIGN + ("build",)) or not os.path.isfile(os.path.join(ROOT, path)):
+            continue
+        with open(os.path.join(ROOT, path), errors="replace") as f:
+            for n, line in enumerate(f, 1):
+                found = PRIVATE_WORDS.search(line)
+                if found:
+                    faults.append(f"{path}:{n}: \"{found[0]}\" is no word of the field; see PRIVATE_WORDS in tests/docs.py")
+
+
 def main():
     build = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build")
     heads()
@@ -89,6 +112,7 @@ def main():
     options(build)
     ops(build)
     glossary()
+    private_words()
     print("\n".join(faults))
     return 1 if faults else 0
 

@@ -19,7 +19,7 @@ uint32_t near(uint32_t word, int bits);
 /* ---- libraries.c ---- */
 
 struct LibraryType;
-/* Null: there is none of this name. */
+/* Null: no library has this name. */
 const struct LibraryType *type_named(const char *name);
 /* Time a library for SECONDS, at least three runs, and print a line of JSON. A few results are computed here, too: what
  * differs is status 1. */

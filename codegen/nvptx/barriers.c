@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Barriers that nothing needs. Nodes end with a barrier, since what comes next may read what they stored; here the whole
- * function is known. A barrier stays where, on some way through the function over it and over no other, an access before it
- * and one after it are of the same memory, and one of them stores; not so where each thread keeps to elements of its own.
- * They are looked at one by one, so that one of two in a row stays; each by a walk to the barriers around it.
+ * Removes barriers that nothing needs. Every node of the loop tree whose threads share memory ends with a barrier (stage.c), since
+ * the next node may read what it stored; here the whole function is known. A barrier stays where some path through the function
+ * that passes it and no other barrier has an access before it and an access after it to the same memory, of which one is a store. It
+ * is not needed where each thread accesses elements of its own alone. Barriers are tested one by one, so that one of two in a row
+ * stays; each test walks to the barriers around it.
  *
- * Of an address it is known which buffer it is in. Where it is not, and for atomics, fences and assembly, it may be any.
+ * For an address the buffer that it lies in is known. Where that is not so, and for atomics, fences and assembly, it may be any.
  */
 #include "codegen/nvptx/kernel.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans (ir/loop.h): what the groups of a block have of a buffer, side by side, goes between memory and the block's shared
- * memory as a whole, thread after thread an access of 16 bytes, and what is left at its end by elements. Each block begins at
- * a multiple of 16 bytes.
+ * Bulk copies (ir/loop.h, BulkCopy): the elements of a buffer that the thread groups of a block own together are contiguous, and move
+ * between global and shared memory as a whole: each thread 16 bytes at a time, and the remainder at the end by elements. The range of
+ * each block begins at a multiple of 16 bytes.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -10,7 +10,7 @@
 
 enum { ACCESS = 16 };
 
-/* A span of the block in hand. */
+/* A bulk copy of the block that is being emitted. */
 typedef struct BlockBulk {
 	LlKernel *k;
 	const BulkCopy *s;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LN_COLUMNS: a block's threads go along its columns, and then along what is reduced. A thread has a state for each of its
- * columns in each row. They meet over the lanes of a warp that have the same columns, by shuffles, and over the warps
- * in shared memory.
+ * LN_COLUMNS: column reductions. A block's threads lie along its columns, and then down the rows. A thread has a state for each of its
+ * columns in each row of the result. States are combined over the lanes of a warp that have the same columns, by shuffles,
+ * and over the warps in shared memory.
  *
- * Where rows begin anywhere in a sector, each warp has rows that begin at the same place of one, and all columns: its lanes begin
- * where the sector does, and have every 32nd column.
+ * Where rows begin within a sector, each warp has all columns of the rows that begin at one offset in a sector: its lanes begin at the
+ * sector's boundary and have every 32nd column.
  *
- * Where what is read lies in the order of fragments all warps have all columns. Lane 4 g + t has columns g, g + 8 ..., and of
- * a half of a block's terms those of its registers: E from t E on, and as many 4 E further.
+ * Where the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has columns g, g + 8 ..., and of a half of a
+ * block's terms those of its registers: E from t E on, and as many 4 E further.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -22,7 +22,7 @@ typedef struct Folding {
 	const LNode *n;
 	const ColumnReduction *f;
 	int vector,
-		lanes; /* columns of a thread; threads along the columns, where memory runs along them */
+		lanes; /* columns of a thread; threads along the columns, where those are contiguous in memory */
 	int step;      /* from one of its columns to the next */
 	int from,
 		to;  /* lanes of the same columns differ in these bits, from FROM up to before TO */
@@ -194,7 +194,7 @@ static void share_lanes(Folding *g)
 
 /* ---- All terms ---- */
 
-/* Who has what where memory runs along the columns. */
+/* How columns and rows are shared out to threads where columns are contiguous in memory. */
 static void share_columns(Folding *g)
 {
 	LlFn *f = &g->k->f;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a group shares: points, in runs of one access each, and reductions. A thread has every group-th run. Of its
- * first `keep` points, which are unrolled, it may keep values in registers, of the next `more` in the block's scratch; for
- * those after them the values are made again.
+ * Points of a row that the threads of a group share out, and reductions over them. A thread has every group-th vector of the row. Of
+ * its first `keep` points, which are unrolled, it may keep values in registers; of the next `more`, in the block's shared memory; for
+ * points after those the values are computed once more.
  */
 #include "codegen/nvptx/kernel.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Iterators and sizes of a kernel: which values they are here, and what is known of those: which no two threads have, and
- * which are parts of a block's number.
+ * The values of a kernel's iterators and sizes in LLVM IR, and what is known of them: which differ between threads, and which are parts
+ * of the block's index.
  */
 #include "codegen/nvptx/kernel.h"
 

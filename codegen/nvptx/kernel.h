@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel in the making: its parameters, memory, and the printing of nodes (stage.c, mem.c). */
+/*
+ * One kernel while it is emitted: its parameters and memory, and the emission of the nodes of its loop tree (stage.c, mem.c).
+ */
 #ifndef CODEGEN_NVPTX_KERNEL_H
 #define CODEGEN_NVPTX_KERNEL_H
 
@@ -43,13 +45,13 @@ typedef struct LlKernel {
 	const char *
 		slot; /* i64: which slot of the pipeline's tiles is meant; its iterator is 0, so that the rest of an
 			   * address stays the same in all rounds */
-	int group; /* threads that run through the nodes in hand together, and which of them this one is */
+	int group; /* threads that share the iteration whose nodes are being emitted, and which of them this one is */
 	const char *lane;
 	const char *mask; /* lanes of the warp that run through the body */
 	int in_group;     /* inside LOOP_GROUP: each thread has points of its own */
-	int kept;         /* of what threads keep, the element in hand; -1: none */
+	int kept;         /* of the elements that a thread keeps, the current one; -1: none */
 	const char *
-		in_scratch; /* i64: where in scratch elements of the run in hand are, KEPT of which is in hand; null: they are
+		in_scratch; /* i64: where in scratch elements of the current access are, KEPT of which is the current one; null: they are
 			   * in registers */
 	bool partial[2][2][CT_COUNT]; /* declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
@@ -66,7 +68,7 @@ LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
 void ll_nodes(LlKernel *k, const LNode *n);
 /* A loop, with what is in it (codegen/nvptx/loop.c). */
 void ll_loop(LlKernel *k, const LNode *n);
-/* The threads that run through the nodes in hand together meet here, and see what each of them stored; nothing where each
+/* The threads that share an iteration meet here, and see what each of them stored; nothing where each
  * runs alone. All of them get here, or none. */
 void ll_barrier(LlKernel *k);
 /* Opens a block for where COND holds; what it gives, ll_close_if wants (null: nothing was opened). */
@@ -126,7 +128,7 @@ bool ll_in_register(LlKernel *k, const Buf *b);
 /* The scalar that element IDX of B has; ll_store gives it VAL. Names of loads stay (ll_forget). */
 const char *ll_load(LlKernel *k, const Buf *b, const char *idx);
 void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val);
-/* As ll_store, for N codes VAL of neighbours, aligned as one. */
+/* As ll_store, for the codes VAL of N contiguous elements, aligned as one vectorised access. */
 void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n);
 /* Shared words, one a warp, for component C of a state of type T: stores VAL at AT, or (null) loads from there. Reductions
  * have those of two sets in turn, such that a barrier between the two accesses of one also parts the next one but one from it. */

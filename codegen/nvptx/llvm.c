@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LLVM: the IR of each kernel to PTX, a kernel a module, in child processes, since LLVM ends the process where it
- * lacks a pattern. A child takes every JOBS-th kernel and writes what it made to a file of its own; one that ends
- * early is answered for by the kernel it was at. What a kernel becomes depends on nothing but its text.
+ * LLVM: compiles the IR of each kernel to PTX, one module a kernel, in child processes, since LLVM ends the process where it lacks a
+ * pattern. A child takes every JOBS-th kernel and writes the PTX to a file of its own. If a child ends early, the kernel that it was
+ * compiling is named in the diagnostic. The PTX of a kernel depends on nothing but its IR.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 

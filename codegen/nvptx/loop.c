@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops of a kernel: a thread's own, whose points follow each other or are several in flight, and a group's, whose threads
- * share them out.
+ * Loops of a kernel: those of one thread, one point after the other or several unrolled, and those whose points the threads of a group
+ * share out.
  */
 #include "codegen/nvptx/kernel.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a kernel: which buffers and sizes are its parameters, where locals lie, single elements, and accesses
- * of 16 bytes. An element is kept in its stored form and computed with as its scalar type, here as everywhere.
+ * Memory of a kernel: which buffers and sizes are its parameters, where locals lie, and accesses to single elements and of 16 bytes. An
+ * element in memory has its stored form; loads convert it to the scalar type that is computed with, as everywhere.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -350,7 +350,7 @@ const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
 	return beyond(k, place_of(k, b), r);
 }
 
-/* Element KEPT of the run in hand of what threads keep as P, in scratch: lanes are neighbours there. */
+/* Element KEPT of the current access to the elements that threads keep as P, in scratch, where adjacent lanes are adjacent. */
 static const char *in_rest(LlKernel *k, const LlBuf *p)
 {
 	LlFn *f = &k->f;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of shared tiles by the warps of a block, and the way of their sums to shared memory.
+ * Products of tiles in shared memory by the warps of a block, and the staging of their sums through shared memory for the epilogue.
  *
- * A warp has the part (w / wn, w % wn) of the block's tile. With multiply-adds its lanes are 4 by 8 and lane (y, x)
- * has TM rows and TN columns; reads of shared memory are 16 bytes, of V elements. Where an operand's rows run along k the
- * lane has rows y, y + 4 ... and reads V terms at once; else it has V neighbours of every 4 * V (8 * V columns) and
- * reads those. Eight neighbouring lanes then read 128 bytes of all banks, or the same.
+ * Warp w has the part (w / wn, w % wn) of the block's tile. With multiply-adds its lanes are 4 by 8, and lane (y, x) has TM rows and
+ * TN columns; reads of shared memory are 16 bytes, of V elements. Where an operand's rows are contiguous along k, the lane has rows
+ * y, y + 4 ... and reads V terms at once; else it has V adjacent ones of every 4 * V (8 * V columns) and reads those. Eight adjacent
+ * lanes then read 128 bytes of different banks, or the same bytes.
  *
- * With a matrix instruction the warp's part is fragments of 16 by 8; ldmatrix brings four matrices of 8 by 16 bytes at once.
- * Where rows of the tile do not run along k, its transposing form turns elements of 16 bits; bytes come in pairs then, which
- * permutes take apart; words are read one by one. Constants in the order of fragments (passes/layout/fragments.c) need none of
- * that: a lane has its four registers side by side.
+ * With a matrix instruction the warp's part is fragments of 16 by 8. ldmatrix loads four matrices of 8 rows by 16 bytes at once. Where
+ * rows of the tile are not contiguous along k, its transposing form transposes elements of 16 bits; bytes arrive in pairs, which
+ * `prmt` separates; words are loaded one by one. Constants in the order of fragments (passes/layout/fragments.c) need none of that: the
+ * four registers of a lane are contiguous.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -266,7 +266,7 @@ static void ldmatrix(WarpTile *p, bool turned, const char *where, const char **o
 	}
 }
 
-/* Rows of the tile run along k, or, with terms of 16 bits as rows, the transposing form turns them. */
+/* Rows of the tile are contiguous along k, or, with terms of 16 bits as rows, the transposing form transposes them. */
 static void read_matrices(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	const bool low_rows = s->is_a ==
@@ -477,7 +477,7 @@ void ll_mma(LlKernel *k, const LNode *n)
 
 /* ---- To shared memory ---- */
 
-/* Sums, neighbours on one of the strip's lines from place IN on. */
+/* Adjacent sums on one row of the staging buffer, from element IN on. */
 static void put_run(WarpTile *p, const LNode *n, const char *line, const char *in,
 		    const char *const *val, int count)
 {
@@ -488,7 +488,7 @@ static void put_run(WarpTile *p, const LNode *n, const char *line, const char *i
 	ll_store_run(p->k, n->buf[0], at, val, count);
 }
 
-/* The sums at ROW (i32, of the strip) and COL (of the block's tile) and its COUNT - 1 neighbours. */
+/* The COUNT sums from ROW (i32, of the staging buffer) and COL (of the block's tile) on. */
 static void put_sums(WarpTile *p, const LNode *n, const char *row, const char *col,
 		     const char *const *val, int count)
 {
@@ -504,7 +504,7 @@ static void copy_lanes(WarpTile *p, const LNode *n, int s)
 	enum { LANES = 4, MOST = 4 };
 	const Mma *m = p->m;
 	const int staged = mma_part_rows(m), rows = staged / LANES, run = m->b_along ? 1 : p->piece;
-	const bool down = m->by_columns && !m->a_along; /* the lane's rows are neighbours */
+	const bool down = m->by_columns && !m->a_along; /* the lane's rows are adjacent */
 	const char *y = opn(p, "lshr", p->lane, 3), *x = opn(p, "and", p->lane, 7),
 		   *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), m->wn),
 				   staged),
@@ -531,8 +531,8 @@ static void copy_lanes(WarpTile *p, const LNode *n, int s)
 }
 
 /*
- * Fragment row S of the warp: a lane has two neighbours of rows g and g + 8 of each fragment. Where an operand was turned a
- * fragment has every other row (column), and the lane two neighbouring rows, or four neighbours of two fragments.
+ * Fragment row S of the warp: a lane has two adjacent elements of rows g and g + 8 of each fragment. Where an operand was transposed a
+ * fragment has every other row (column), and the lane two adjacent rows, or four adjacent elements of two fragments.
  */
 static void copy_fragments(WarpTile *p, const LNode *n, int s)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many registers ptxas may give a thread, by what the thread has alive at once in the PTX that LLVM made: liveness over
- * its blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
+ * How many blocks an SM shall run at once (.minnctapersm), and so how many registers ptxas may give a thread: by the number of registers
+ * that are live at once in the PTX that LLVM made. Liveness is computed over basic blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
  *
- * Told nothing, ptxas spills a few registers to have more threads at once. Told of blocks that an SM shall have at once, it
- * uses what that leaves, to unroll and to move loads ahead, and spills where it leaves little beside what is alive: over the
- * model suites, kernels with few alive want up to 38 more, those with 60 and more up to 4. They are given more than that.
+ * Without that directive ptxas spills a few registers to run more threads at once. With it, ptxas uses all registers that the number of
+ * blocks leaves, to unroll and to move loads ahead, and spills where few are left beside the live ones. Over the model suites, kernels
+ * with few live registers need up to 38 more, those with 60 and more need up to 4 more. They are given more than that.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 

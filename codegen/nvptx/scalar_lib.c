@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library: groups of ir/scalar.ll, written out for every value of their variables, looked up by name. */
+/*
+ * The library of scalar functions: groups of ir/scalar.ll, expanded for every value of their variables, looked up by name.
+ */
 #include "codegen/nvptx/nvptx_impl.h"
 
 #include "codegen/package/embed.h"

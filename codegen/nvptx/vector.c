@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accesses of several elements at once: points of one iterator that follow one another, of which loads and stores of
- * neighbouring, aligned elements are one each. And chunks of shared tiles, which are such stores.
+ * Vectorised accesses: consecutive points of one iterator, whose loads and stores of adjacent, aligned elements become one access
+ * each. Stores of the pieces of tiles in shared memory are such accesses, too.
  */
 #include "codegen/nvptx/kernel.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights that kernels compute (folding), by the interpreter, from mapped file to mapped file. Pages of the operands
- * and of the results leave memory after each block.
+ * Weights that kernels compute (constant folding), by the interpreter, from mapped file to mapped file. Pages of the operands and of the
+ * results are released after each block.
  */
 #include "codegen/weights/weights_impl.h"
 

@@ -76,7 +76,7 @@ static bool source_of(Kernel *k, Expr *e, Iter *const *it, const Buf *out, Move 
 	return true;
 }
 
-/* Iterators of one step go, and neighbours that step as one become one. */
+/* Removes iterators of extent 1, and merges adjacent ones that step through both sides with one stride. */
 static void merge(Move *m)
 {
 	int n = 0;
@@ -232,7 +232,7 @@ static const char *from(const MoveBox *b, const int64_t *x)
 	return b->src + at * b->m->size;
 }
 
-/* The iterator whose neighbours lie closest in the source. */
+/* The iterator with the smallest stride in the source. */
 static int fastest(const Move *m, const int64_t *lo, const int64_t *hi)
 {
 	int best = m->n - 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights that are elements of others at other places (transposes, packing, padding). A move is cut into boxes, as
- * jobs that threads take; each gathers its box and writes it to the file in runs. Pages that a box read leave memory
- * after it, so the weights are never all there.
+ * Weights that are copies of other elements: transposes, packing, padding. A move is cut into boxes of points, jobs that threads take;
+ * each gathers its box and writes it to the file in contiguous pieces. Pages that a box read are released after it, so the weights
+ * are never all in memory.
  */
 #include "codegen/weights/weights_impl.h"
 

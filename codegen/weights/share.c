@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What CPUs and GPUs have in common stands in the weights once. Two values are one where they are the same constant, or
- * where kernels of one text compute them from values that are one: a name says so, which holds the text and the names of
- * the operands. The GPU has its weights in the order of its own plan, so the file gives it pieces.
+ * Weights that CPUs and GPUs have in common are in the file once. Two values are the same if they are the same constant, or if kernels
+ * of equal text compute them from the same values: a name stands for the text and the names of the operands. The GPU has its weights in
+ * the order of its own plan, so the file gives it pieces.
  */
 #include "codegen/weights/weights.h"
 

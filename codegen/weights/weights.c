@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All weights of a module: constants and what nodes compute of constants alone, in the order of the graph, and their
- * hash. What only moves waits as jobs until something reads it.
+ * All weights of a module: constants and results of nodes that read constants alone, in the order of the graph, and their hash. Moves
+ * wait as jobs until something reads their results.
  */
 #include "codegen/weights/weights_impl.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Common subexpressions: nodes of one op, with the same operands, attributes and result types; small
- * constants with the same elements; constants that `layout` packs or turns once a reader. The earlier one stays. */
+/*
+ * Common subexpressions: nodes of one operator with the same operands, attributes and result types are merged; so are small constants
+ * with the same elements, and constants that `layout` packs or transposes in the same way. The earlier node stays.
+ */
 #include "passes/graph/canon.h"
 #include "passes/kernel/kernels.h"
 

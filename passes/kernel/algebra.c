@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * algebra: rewrites that no schedule finds. A sum of products of bytes less their zero points is one of products of bytes,
- * which is what matrix units take, and sums of either factor:
+ * algebra: rewrites that no schedule finds. A sum of products of bytes minus their zero points becomes a sum of products of bytes, which
+ * matrix units compute, and sums of either factor:
  *
  *     sum (a - x) (b - y)  =  sum a b  -  x sum (b - y)  -  y sum a
  *
- * Integers wrap, so it is exact. Zero points may differ from row to row and from column to column, not from term to term. Where
- * the guard of a term fails (a window's padding) it is left out of all three sums: those of the factors then depend on
- * where the window is.
+ * Integers wrap, so this is exact. Zero points may differ from row to row and from column to column, not from term to term. Where
+ * the guard of a term fails (the padding of a convolution) the term is left out of all three sums: the sums of the factors
+ * then depend on the position of the stencil.
  *
- * The sums of a factor are kernels of their own: what is known when the model is built is summed then. A window's
- * are made in two steps, first over what all windows sum alike (channels), then over the window; where only the guard knows
- * where the window is, they are made once for all places that are alike.
+ * The sums of a factor are kernels of their own: those of constants are computed when the model is built. The sums of a stencil are
+ * computed in two steps, first over the iterators that all positions sum alike (channels), then over the stencil. Where only the
+ * guard depends on the position, they are computed once for each border class (border_classes.c).
  */
 #include "passes/kernel/algebra.h"
 
@@ -24,7 +24,7 @@ typedef struct Iters {
 	int n;
 } Iters;
 
-/* The product in hand. */
+/* The product that is being rewritten. */
 typedef struct FactoredProduct {
 	Module *m;
 	Node *n;

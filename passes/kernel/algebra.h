@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rewrites of `algebra` share. */
+/* What the files of the pass `algebra` share. */
 #ifndef PASSES_KERNEL_ALGEBRA_H
 #define PASSES_KERNEL_ALGEBRA_H
 

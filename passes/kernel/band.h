@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common parallel band of a kernel's statements: iterators that run together through all of them, such
- * that every temporary is read only in the row that wrote it. Softmax's band is its rows; a map's is all
- * of its domain.
+ * The common parallel band of a kernel's statements: iterators that all statements share, chosen so that every temporary is read only
+ * at the point of the band that wrote it. The band of a softmax is its rows; that of a map is all of its domain.
  */
 #ifndef PASSES_KERNEL_BAND_H
 #define PASSES_KERNEL_BAND_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a guard leaves out of a window depends on where the window is, but only near the edges: along an iterator there are
- * a few first places, a few last ones, and all between, which are alike. A table by places is small where one by points
- * is as large as an image.
+ * Border classes of a stencil: which of its terms a guard leaves out depends on the position of the stencil, but only near the edges.
+ * Along an iterator there are a few first positions, a few last ones, and all between, which are alike. A table by class is small
+ * where a table by position would be as large as an image.
  *
- * The guard's terms are f >= 0 with f affine: one holds for all of a window from some point on, or up to one.
+ * The guard's conditions are f >= 0 with f affine: each holds for all terms from some position on, or up to one.
  */
 #include "passes/kernel/algebra.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * constants: in the type in which least of them moves, for GPUs. Composite ops compute in f32, and folding leaves their
- * constants so (a norm's scale and shift): twice the memory that the model has. Beside halves, a constant whose numbers
- * halves have exactly is kept as halves, too; a load widens it for nothing, and vectors of both are of one width.
+ * constants: stores constants in the narrowest type that holds their values, for GPUs. Composite operators compute in f32, and folding
+ * leaves their constants in f32 (a norm's scale and shift), twice the size that they have in the model. Beside operands of f16, a
+ * constant whose elements f16 represents exactly is stored as f16; a load converts it at no cost, and vectorised
+ * accesses of both have one width.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"

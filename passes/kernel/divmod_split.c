@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * divmod: temporaries that are indexed by quotient and remainder of a flat number get a dim for each. Where a statement writes a dim of one by x*E + y, all of it, and what follows reads that dim along one
- * iterator, statements do not run together: a grouped convolution's channel is its group's number and one in it, but the
- * channel alone to a bias. Here the temporary has both dims, and what follows both iterators:
+ * divmod: splits a dim of a temporary in two, where its index is quotient and remainder of a flat number. Suppose a statement writes
+ * index x*E + y of a dim, all of it, and the statements after it read that dim along one iterator. Then the statements have no
+ * common band: a grouped convolution's channel is the group's number and the channel within it, but a bias reads the channel
+ * alone. Here the temporary gets both dims, and the readers both iterators:
  *
  *     acc[g*4 + o] = sum ...      y[c] = acc[c] + b[c]
  *     acc[g,o] = sum ...          y[g*4 + o] = acc[g,o] + b[g*4 + o]
  *
- * Phases of a sum (stmt_is_phase) stay digits, by which it is known that their terms differ.
+ * Phases of a sum (stmt_is_phase) keep their flat index, which shows that their terms differ.
  */
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/cpu/cpu.h"
@@ -17,7 +18,7 @@ typedef struct Digits {
 	Kernel *k;
 	Buf *b, *to; /* the temporary, and the one that stands for it */
 	int dim;
-	Iter *hi, *lo; /* of the statement in hand: the dim is hi*EXTENT + lo */
+	Iter *hi, *lo; /* of the current statement: the dim is hi*EXTENT + lo */
 	Dim *extent;
 	bool ok;
 } Digits;
@@ -156,7 +157,7 @@ static Expr *split_load(void *arg, Expr *e)
 	return ex_load(d->k->pool, d->to, idx, d->to->rank);
 }
 
-/* B's layout with two axes for the dim's one. Where the second is short, memory does not run along it: plain. */
+/* B's layout with two axes for the dim's one. Where the second is short it is not the innermost one: plain. */
 static const Layout *layout_split(const Digits *d)
 {
 	int64_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuse: draws the kernel boundaries. Each Kernel node, in order, swallows the producers that it alone can
+ * fuse: draws the kernel boundaries. Each Kernel node, in order, fuses the producers that it alone can
  * use: one anchor (a contraction or rows of reductions), the maps that feed it, the maps that follow it.
  * Decisions read statements and access relations, never an op's name.
  *
@@ -21,12 +21,12 @@
 typedef struct Fuse {
 	Module *m;
 	int *order;     /* by Node.id: position in the list */
-	bool *constant; /* by Node.id: of nodes up to the one in hand, computed from constants alone */
+	bool *constant; /* by Node.id: of nodes up to the current one, computed from constants alone */
 	int norder;
 	int budget; /* --rewrite-limit */
 	/* What a merge makes, and the kernel of the node that grows. */
 	Arena *tmp, *grown;
-	/* The last one that grew: its kernel goes to the module's arena when the next one has not swallowed it. */
+	/* The last one that grew: its kernel goes to the module's arena when the next one has not fused it. */
 	Node *last;
 	Arena *last_grown;
 } Fuse;
@@ -227,7 +227,7 @@ static void unused_params(FusedKernel *g)
 	g->nin = n;
 }
 
-/* Gives the last node that grew its place; or forgets it, where it was swallowed. */
+/* Gives the last node that grew its place; or forgets it, where it was fused. */
 static void settle(Fuse *f)
 {
 	if (f->last)
@@ -237,7 +237,7 @@ static void settle(Fuse *f)
 	f->last_grown = NULL;
 }
 
-static void swallow(Fuse *f, Node *p)
+static void absorb(Fuse *f, Node *p)
 {
 	if (p == f->last)
 		f->last = NULL;
@@ -273,14 +273,14 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 	f->order[n->id] = f->order[c->id];
 	node_remove(c);
 	if (!keep)
-		swallow(f, p);
+		absorb(f, p);
 	return n;
 }
 
 /* The map's loads of BUF are all the same permutation of all of the map's iterators. */
 typedef struct Pointwise {
 	const Buf *buf;
-	Expr *first; /* of the statement in hand: equal loads are one expression */
+	Expr *first; /* of the current statement: equal loads are one expression */
 	bool ok;
 } Pointwise;
 
@@ -412,7 +412,7 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	KernelClass kc = kernel_class(node_kernel(c));
 	int n = node_kernel(c)->stmts.n;
 
-	/* Where C alone reads P, the copy would be what was just found too dear. */
+	/* Where C alone reads P, the copy would be what was just found over budget. */
 	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER ||
 	    !build(f, p, c, true, g))
 		return false;
@@ -458,7 +458,7 @@ static Node *merge(Fuse *f, Node *p, Node *c)
 	if (!keep || try_copy(f, p, c, g)) {
 		n = replace(f, p, c, keep, g);
 		if (keep && is_dead(p))
-			swallow(f, p);
+			absorb(f, p);
 		arena_free(f->grown);
 		f->grown = f->tmp;
 	} else {

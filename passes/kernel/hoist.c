@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hoist: an element that many points of a row read, as a norm over groups does a channel's scale, is loaded once, for GPUs. Where
- * the points that read it are no multiple of a vectorised access (7 by 7 images), each of them would load it. Here a statement
- * before the row's loads such elements into a temporary of the row, which lies in shared memory:
+ * hoist: loads an element once that many points of a row read, as a norm over groups reads a channel's scale, for GPUs. Where the number
+ * of points that read it is no multiple of the vector width (images of 7 by 7), each of them would load it. Here a statement before
+ * those of the row loads such elements into a temporary of the row, in shared memory:
  *
  *     y[g*4 + c,p] = x[g*4 + c,p] * s[g*4 + c]        s_2[g,c] = s[g*4 + c]
  *                                                     y[g*4 + c,p] = x[g*4 + c,p] * s_2[g,c]
  *
- * An element of which a row has one comes to be in a register so. Where blocks have many rows, that statement reads it in shared
- * memory, where the block has put those of its rows (passes/schedule/gpu/group_bulk.c).
+ * If a row has one such element, the temporary is a register. Where blocks have many rows, that statement reads shared memory, into
+ * which the block put the elements of its rows (passes/schedule/gpu/group_bulk.c).
  */
 #include "passes/kernel/band.h"
 #include "passes/module.h"

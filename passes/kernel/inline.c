@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inlining inside a kernel: a temporary that one simple map writes is replaced, where it is read, by what
- * the map computes, rounded to the temporary's element type. Free maps (moves, broadcasts, casts that
- * change nothing) always go; others only where no point is computed twice.
+ * Inlining inside a kernel: a temporary that one simple map writes is replaced, where it is read, by the expression of the map, rounded
+ * to the temporary's element type. Free maps (moves, broadcasts, casts that change nothing) are always inlined; others only where no
+ * point is computed twice.
  */
 #include "passes/kernel/inline.h"
 #include "passes/kernel/contraction.h"

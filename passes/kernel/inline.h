@@ -9,7 +9,7 @@
 bool kernel_inline(Kernel *k);
 /* A map that only moves elements. */
 bool inline_is_free(const Stmt *s);
-/* Statement AT is a map that may be made again wherever its result, a temporary, is read. */
+/* Statement AT is a map that may be recomputed wherever its result, a temporary, is read. */
 bool inline_may(Kernel *k, int at);
 /* What the statements behind number AT, a simple map, read of its result becomes part of them. */
 void inline_after(Kernel *k, int at);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lower: every node that is neither a constant nor a view becomes a Kernel node, whose kernel is what the
- * op's `lower` wrote; one of more operands than a kernel takes becomes several. Operands that no statement
- * reads (shapes that became dims) are dropped, dims of extent 1 lose their iterators. After this pass no op
- * is named again.
+ * lower: every node that is neither a constant nor a view becomes a Kernel node, whose kernel the operator's `lower` function builds. A
+ * node of more operands than a kernel takes becomes several. Operands that no statement reads (shapes that became dims) are
+ * dropped, and iterators of extent 1 are removed. After this pass no operator is named.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"

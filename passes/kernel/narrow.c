@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Integers as bytes less a zero point: (byte) - zero, where the zero point is the same for all terms of a sum. So says an
- * expression by its form, through the maps that made what it reads; so says a constant of i32 by its values, which
- * folding left where the model had bytes.
+ * Recognises integers that are a byte minus a zero point, where the zero point is the same for all terms of a sum: by the form of an
+ * expression, through the maps that computed its operands; or by the values of a constant of i32, which folding left where the model
+ * had bytes.
  */
 #include "passes/kernel/algebra.h"
 #include "passes/kernel/contraction.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place: which side of a program for GPUs computes what. The host launches kernels, so sizes are the host's to know.
- * A tensor that sizes are read from is computed there, as long as the caller's inputs and constants are all that goes
- * into it and all of it is small: by C kernels, in host memory, before the first launch, and nothing waits. All else is
- * the GPU's. What both read both compute: a kernel of a few elements costs less than its transfer.
+ * place: decides which side of a program for GPUs computes each value. The host launches kernels, so it must know all sizes. A tensor
+ * whose values are sizes is computed on the host if it depends on nothing but inputs and constants and all of these are small: by C
+ * kernels, in host memory, before the first launch, without any wait. All else is computed on the GPU. Values that both sides read,
+ * both compute: a kernel of a few elements costs less than a transfer.
  *
- * That leaves sizes that follow from what the GPU computes. A Copy brings the tensor to the host, and the run waits for
- * it (-Wfallback). Copied is the earliest small value on the way to the size: what else follows from it needs no other.
+ * That leaves sizes that depend on results of the GPU. A Copy node brings such a tensor to the host, and the run waits for it
+ * (-Wfallback). The earliest small value on the way to the size is copied, so that other sizes that follow from it need no other copy.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Iterators that run through memory as one would become one: a long loop is faster than a nest of short ones, and
- * what is left has fewer quotients.
+ * Merges iterators that step through every access in one stride: one long loop is faster than a nest of short ones, and needs fewer
+ * quotients.
  */
 #ifndef PASSES_KERNEL_POINTS_H
 #define PASSES_KERNEL_POINTS_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scatter: updates whose places only data say, in a form that allows any order of the points, for GPUs, where each thread makes one
+ * scatter: brings updates at indices that are data to a form that allows any order of the points, for GPUs, where each thread makes one
  * update:
  *
- *   - Where the last of a place's updates wins, the greatest number of an update wins, which is a monoid:
+ *   - Where the last update of an element wins, the greatest number of an update wins, which is a monoid:
  *
  *         last[..] = -1      last[at i] = max i      y[at i] = u[i] where last[at i] = i
  *
- *     An iterator that is a dim of the place by itself keeps points apart; LAST has the other dims alone, and no updates
- *     where there are none of those points.
- *   - Elements that are narrower than what memory updates in one step are wide, in a temporary, until all updates are made.
+ *     An iterator that is an index of the element by itself keeps points apart: LAST has the other dims alone, and no
+ *     updates where there are none.
+ *   - Elements narrower than the hardware's atomic operations are widened in a temporary until all updates are made.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * views: rows and the maps that follow them get one shape, where a View stands between. A norm over groups has rows of
- * [N,G,L], the scale behind it channels of [N,C,H,W]; neither kernel could swallow the other. Here each dim becomes the parts
- * that both shapes are made of:
+ * views: gives rows and the maps that follow them one shape, where a View stands between. A norm over groups has rows of [N,G,L], the
+ * scale behind it channels of [N,C,H,W]; neither kernel could be fused into the other. Here each dim is split into the parts that
+ * both shapes consist of:
  *
  *     d[n,g,l] = x[n,g,l] - mean[n,g,0]          d[n,g,k,h,w] = x[n,g,k,h,w] - mean[n,g,0]
  *     y = View(d)                                z[n,g,k,h,w] = d[n,g,k,h,w] * s[g,k,0,0]
  *     z[n,c,h,w] = y[n,c,h,w] * s[c,0,0]         View(z)
  *
- * and Views stand around all of it. That is done where rows begin at Views, constants and inputs: one more View parts them
- * from no kernel that they could be one with. On GPUs alone, where a row has a warp or a block: CPUs go over the dims of a
- * row in a loop each, and over channels, of which there are more than groups, by several threads.
+ * and Views stand around all of it. This is done where rows begin at Views, constants and inputs, where one more View separates no
+ * kernels that could be fused. It is for GPUs alone, where a warp or a block has a row: CPUs loop over the dims of a row, and run
+ * channels, of which there are more than groups, on several threads.
  */
 #include "passes/kernel/views_impl.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dims as parts: what passes/kernel/views.c decides and passes/kernel/views_parts.c writes. */
+/* Dims split into parts: passes/kernel/views.c decides, passes/kernel/views_parts.c rewrites. */
 #ifndef PASSES_KERNEL_VIEWS_IMPL_H
 #define PASSES_KERNEL_VIEWS_IMPL_H
 
@@ -23,7 +23,7 @@ typedef struct Member {
 
 typedef struct Views {
 	Module *m;
-	Arena *tmp; /* of the View in hand */
+	Arena *tmp; /* of the current View */
 	Member member[MOST_NODES];
 	int n;
 	Value *value[MAX_PARAMS]; /* that kernels here read or write */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels whose dims and iterators become parts, and the Views around them (passes/kernel/views.c says which, and why). */
+/*
+ * Rewrites kernels so that their dims and iterators are split into parts, with Views around them (passes/kernel/views.c).
+ */
 #include "passes/kernel/views_impl.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@ const Type *fragment_type(Ctx *c, const Type *plain, int ng);
 /* An operand that lies so. */
 typedef struct Fragments {
 	int terms;   /* of a block */
-	Expr *term;  /* the term in hand, as they lie, over iterators of the sum and others */
+	Expr *term;  /* the index of the term in the constant as it lies, over iterators of the sum and others */
 	bool joins;  /* the sum's iterators go through the terms as one would */
 	Dim *blocks; /* along the side */
 	Dim *row;    /* elements from one of these to the next */

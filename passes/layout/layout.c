@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout: how tensors lie in memory between kernels. The statements say along which dim of a tensor their
- * inner loops would run, and the points they compute are their votes:
+ * layout: chooses the order of each tensor's dims in memory between kernels. Statements vote for the dim of a tensor that should be
+ * contiguous for their inner loops, with the number of points that they compute:
  *
- *   a contraction with constant weights   what it sums over, in the other operand; the weights' side, in its result
- *   any other contraction                 the last dim: both its operands are as the model made them
- *   a reduction over a window             the last dim that it neither sums over nor slides along: channels
+ *   a contraction with constant weights   of the other operand, the summed dim; of its result, the dim of the weights
+ *   any other contraction                 the last dim: both operands stay as the model has them
+ *   a reduction over a stencil            the last dim that it neither sums over nor slides along: channels
  *   any other reduction                   the last dim that it sums over
  *
- * Tensors that one statement walks side by side vote together and lie alike. The winner becomes the innermost
- * axis: a convolution's channels (N,H,W,C inside, whatever the model says), so that its sums, its results, the
- * depthwise windows between and every epilogue run along memory, and a 1x1 convolution is a matrix product in
- * place. All channels are one block: no padding, and a block of rows of pixels stays contiguous, which
- * channels in blocks of a vector would break at odd counts. Inputs, results and what an op reads as a view
- * keep their order; on GPUs a copy of such an image is turned for products of windows.
+ * Tensors that a statement accesses by the same indices vote together and get one order. The dim with most votes becomes the innermost
+ * one: for a convolution that is channels (N,H,W,C inside, whatever the model has), so that its sums, its results, depthwise
+ * convolutions between and every epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place. All
+ * channels are one block: no padding, and several rows of pixels stay contiguous, which blocks of channels would prevent for
+ * channel counts that are no multiple of the vector width. Inputs, results and operands of views keep their order; on GPUs a
+ * transposed copy of such an image serves convolutions.
  *
- * Constants then follow their readers: to panels (passes/layout/panels.c), or turned as the statement runs.
+ * Constants follow their readers: they are packed into panels (passes/layout/panels.c), or transposed for the statement.
  */
 #include "base/sets.h"
 #include "passes/layout/panels.h"

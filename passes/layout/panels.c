@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that
- * copies the operand expression (transposes, conversions and all) into a packed constant. That kernel reads
- * constants alone, so `weights` runs it at build time. All CPU targets share the layout. On GPUs either operand comes to lie
- * in the order of fragments (passes/layout/fragments.c) where matrix instructions read it; else B has rows that run along n,
- * each to the next multiple of 16 bytes: so tiles are filled in whole pieces, and products with few rows, which sum down the
- * columns, read each element of the operand once.
+ * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that copies the operand
+ * expression (transposes, conversions and all) into a packed constant. That kernel reads constants alone, so it runs when the model is
+ * built. All CPU targets share the layout. On GPUs either operand is stored in the order of fragments (passes/layout/fragments.c)
+ * where matrix instructions read it; else B has rows that are contiguous along n, each padded to a multiple of 16 bytes: so tiles are
+ * filled by whole pieces, and skinny products, which sum down the columns, read each element of the operand once.
  */
 #include "passes/layout/panels.h"
 
@@ -156,7 +155,7 @@ static bool all_better_in_rows(Module *m, const Node *n, const Contraction *c)
 	return true;
 }
 
-/* A GPU's tiles take an operand by rows that run along n, or along all of k; where nobody holds the constant as it is, it
+/* A GPU's tiles take an operand by rows that are contiguous along n, or along all of k; where nobody reads the constant as it is, it
  * comes to lie such that a row is whole pieces. */
 static bool lies_well(Module *m, const Node *n, const Contraction *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dependences of the original statements against the times of the loop tree. */
+/* Dependences of the kernel's statements, compared with the times at which the loop tree carries statements out. */
 #include "passes/poly/poly_impl.h"
 
 /* ---- Accesses ---- */
@@ -157,15 +157,6 @@ static Accesses accesses(const Poly *p, Stmt *s, DepSide side, const Buf *b)
 }
 
 /* ---- Times ---- */
-
-bool poly_no_pair(Poly *p, isl_map *m)
-{
-	isl_map *in = isl_map_intersect_params(m, poly_context(p));
-	isl_bool empty = isl_map_is_empty(in);
-
-	isl_map_free(in);
-	return empty != isl_bool_false;
-}
 
 /* A and B have each their own rests, which need not be those of two points that meet: nothing found with them shows a fault. */
 static bool apart_in_rests(const Poly *p, const Exec *a, const Exec *b)

@@ -180,14 +180,116 @@ isl_set *poly_context(Poly *p)
 	return isl_set_copy(p->context);
 }
 
+/* ---- Sizes that exist ---- */
+
+/*
+ * A product or quotient of sizes is a parameter beside them, and isl does not know how they depend on each other: a set may have points
+ * where D = 0 and D*x = 1. So sizes are tried, first the same for all symbols and then pseudo-random ones.
+ */
+typedef struct Trial {
+	int64_t *value; /* by Sym.id */
+	uint64_t seed;
+	int64_t all; /* the size of every symbol, or -1 */
+	int last;    /* the largest Sym.id */
+} Trial;
+
+static void last_sym(void *arg, Sym *s)
+{
+	Trial *t = arg;
+
+	t->last = s->id > t->last ? s->id : t->last;
+}
+
+static void give_size(void *arg, Sym *s)
+{
+	static const int64_t sizes[] = {0,  1,  2,  3,  4,  5,   7,   8,   13,  16,   31,
+					32, 33, 64, 65, 96, 127, 128, 257, 512, 1025, 4097};
+	const int n = (int)(sizeof(sizes) / sizeof(*sizes));
+	Trial *t = arg;
+	int64_t *v = &t->value[s->id];
+
+	if (*v >= 0)
+		return;
+	t->seed = t->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	*v = t->all >= 0 ? t->all : sizes[(t->seed >> 33) % (uint64_t)n];
+	*v = *v < s->lo ? s->lo : *v > s->hi ? s->hi : *v;
+	if (s->def && !dim_eval(s->def, t->value, v))
+		*v = s->lo;
+}
+
+/* SET cut to the sizes of a trial. */
+static isl_set *at_sizes(const Poly *p, isl_set *set, const Trial *t)
+{
+	for (int i = 0; i < p->params.n; i++) {
+		const int at = isl_set_find_dim_by_id(set, isl_dim_param, p->params.at[i].id);
+		int64_t v;
+
+		if (at >= 0 && dim_eval(p->params.at[i].mono, t->value, &v))
+			set = isl_set_fix_val(set, isl_dim_param, (unsigned)at,
+					      isl_val_int_from_si(p->isl, v));
+	}
+	return set;
+}
+
+/* Whether SET, of parameters and not empty, has a point at some sizes that were tried; takes it. */
+static bool has_sizes(Poly *p, isl_set *set)
+{
+	enum { ALIKE = 4, TRIALS = 400 };
+	Trial t = {.seed = 1};
+	bool relaxed = false, found = false;
+
+	for (int i = 0; i < p->params.n; i++) {
+		relaxed = relaxed || !dim_as_sym(p->params.at[i].mono);
+		dim_syms(p->params.at[i].mono, last_sym, &t);
+	}
+	t.value = NEW_ARRAY(p->arena, t.last + 1, int64_t);
+	for (int k = 0; k < TRIALS && relaxed && !found; k++) {
+		isl_set *one;
+
+		t.all = k < ALIKE ? k : -1;
+		for (int i = 0; i <= t.last; i++)
+			t.value[i] = -1;
+		for (int i = 0; i < p->params.n; i++)
+			dim_syms(p->params.at[i].mono, give_size, &t);
+		one = at_sizes(p, isl_set_copy(set), &t);
+		found = isl_set_is_empty(one) == isl_bool_false;
+		isl_set_free(one);
+	}
+	isl_set_free(set);
+	return found || !relaxed;
+}
+
+/* Whether a set or map of these parameters (taken) counts as empty, given what isl found. */
+static bool counts_as_empty(Poly *p, isl_bool empty, isl_set *params)
+{
+	if (empty != isl_bool_false) {
+		isl_set_free(params);
+		return true;
+	}
+	if (has_sizes(p, params))
+		return false;
+	poly_unproved(p, "what holds at sizes of which none was found");
+	return true;
+}
+
 bool poly_empty(Poly *p, isl_set *s)
 {
-	isl_bool empty;
+	bool empty;
 
 	s = isl_set_intersect_params(s, poly_context(p));
-	empty = isl_set_is_empty(s);
+	empty = counts_as_empty(p, isl_set_is_empty(s), isl_set_params(isl_set_copy(s)));
 	isl_set_free(s);
-	return empty != isl_bool_false;
+	return empty;
+}
+
+bool poly_no_pair(Poly *p, isl_map *m)
+{
+	bool empty;
+
+	m = isl_map_intersect_params(m, poly_context(p));
+	empty = counts_as_empty(p, isl_map_is_empty(m), isl_map_params(isl_map_copy(m)));
+	isl_map_free(m);
+	return empty;
 }
 
 /* ---- Indices ---- */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locals: a value lives in its cell until its last reader, alone; so does one in the scratch of a block. */
+/*
+ * Locals: from the write of a value to its last read, its cell in the local holds no other value; the same for the shared memory of a
+ * block.
+ */
 #include "passes/poly/poly_impl.h"
 
 static const Local *local_of(const Poly *p, const Buf *b)

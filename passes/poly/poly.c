@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check of schedules: that all points are done once, and the verdict. */
+/* The check of schedules: that all points are carried out once, and the verdict. */
 #include "passes/poly/poly_impl.h"
 
 #include <isl/options.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the passes/poly*.c files share; no one else includes it, nor isl. */
+/* What the files of passes/poly/ share; no other file includes this header, or isl. */
 #ifndef PASSES_POLY_POLY_IMPL_H
 #define PASSES_POLY_POLY_IMPL_H
 
@@ -182,9 +182,10 @@ int poly_guard(Poly *p, const SetDims *s, isl_set **set, Expr *guard);
 isl_map *poly_map(Poly *p, const SetDims *s, isl_set *set, Expr *const *e, int n, int *odd);
 /* What is known of the parameters seen so far. */
 isl_set *poly_context(Poly *p);
-bool poly_empty(
-	Poly *p,
-	isl_set *s); /* for all sizes; takes S. What the budget does not decide counts as empty */
+/* Whether S or M (taken) is empty for all sizes. What the budget does not decide counts as empty; so does what has points only at
+ * sizes of which none was found, and then the schedule is not proved. */
+bool poly_empty(Poly *p, isl_set *s);
+bool poly_no_pair(Poly *p, isl_map *m);
 const Split *poly_split_of(const Poly *p, const Iter *x);
 
 /* ---- passes/poly/tree.c ---- */
@@ -224,8 +225,6 @@ typedef struct Dep {
 void poly_check_deps(Poly *p);
 /* How many coordinates of S's points tell what S writes. */
 int poly_writes_of(const Poly *p, const Stmt *s);
-/* For all sizes; takes M. */
-bool poly_no_pair(Poly *p, isl_map *m);
 /* Whether a pair of M differs in dim D. */
 bool poly_differs(Poly *p, isl_map *m, int d);
 /* The times of A and B at pairs of points REL. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop tree as executions: for each node that carries out part of a statement, the loops around it, their
- * bounds, and the point, all over fresh iterators, a loop each; what LETs name is put in.
+ * The loop tree as executions: for each node that carries out a part of a statement, the loops around it, their bounds, and the point,
+ * over fresh iterators, one for each loop, with the definitions of LETs substituted.
  *
- * A stage's loop runs over several iterators as one: p mod N and p div N. With N a size that is not affine;
- * but where p runs from 0 to a multiple of N, (p div N, p mod N) is any pair within its ranges, each once and
- * in order, so p is split into two axes.
+ * A stage's loop runs over several iterators as one: p mod N and p div N. With N a size that is not known, these are not affine. But
+ * where p runs from 0 to a multiple of N, (p div N, p mod N) takes every pair within its ranges once and in order, so p is split into
+ * two axes.
  */
 #include "passes/poly/poly_impl.h"
 

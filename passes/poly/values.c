@@ -181,7 +181,7 @@ static Answer same_load(const ValueMatch *m, Expr *want, Expr *got)
 	return SAME;
 }
 
-/* ---- What the kernel makes, where it is made again instead of being read ---- */
+/* ---- Values of the kernel that the schedule recomputes instead of reading ---- */
 
 /* The one statement that writes B, where that is a map of a point an element; else null. */
 static Stmt *map_of(const Poly *p, const Buf *b)

@@ -426,7 +426,7 @@ def many_outputs(m, n):
 
 @kind
 def pairs(m, n):
-    """A tree: neighbours are added until one is left."""
+    """A tree: adjacent pairs are added until one value is left."""
     level = [m.node("Sin", m.input(f"i{i}", [8])) for i in range(n // 2)]
     while len(level) > 1:
         level = [m.node("Add", *level[i:i + 2]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]

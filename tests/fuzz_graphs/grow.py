@@ -64,21 +64,38 @@ def one_node(op, ins, outs, attributes, types):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
 
 
-def runner(model):
-    """A function from arrays by name to the results' arrays: ONNX Runtime, or ONNX's reference for types that it lacks."""
-    names = [o.name for o in model.graph.output]
-    try:
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = 1
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        inputs = {i.name for i in session.get_inputs()}
-        if any("bfloat16" in i.type for i in session.get_inputs() + session.get_outputs()):
-            raise RuntimeError("NumPy does not exchange bfloat16 with ONNX Runtime")
-        return lambda feed: session.run(names, {k: v for k, v in feed.items() if k in inputs})
-    except Exception:
-        reference = ReferenceEvaluator(model)
-        return lambda feed: reference.run(None, feed)
+def session(model):
+    """A function from arrays by name to the results' arrays, by ONNX Runtime without its optimisations."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    made = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    inputs, names = {i.name for i in made.get_inputs()}, [o.name for o in model.graph.output]
+    return lambda feed: made.run(names, {k: v for k, v in feed.items() if k in inputs})
+
+
+def widened(op, ins, outs, attributes, types):
+    """The node on f32 in place of 16-bit floats, its results rounded: as a node is defined that computes in f32."""
+    narrow = onnx.shape_inference.infer_shapes(one_node(op, ins, outs, attributes, types), strict_mode=True)
+    code = {o.name: o.type.tensor_type.elem_type for o in narrow.graph.output}
+    wide = {n: ("float32" if t in ("float16", "bfloat16") else t, rank) for n, (t, rank) in types.items()}
+    attributes = {k: TensorProto.FLOAT if k == "to" and x in (TensorProto.FLOAT16, TensorProto.BFLOAT16) else x for k, x in attributes.items()}
+    run = session(one_node(op, ins, outs, attributes, wide))
+    return lambda feed: [r.astype(helper.tensor_dtype_to_np_dtype(code[o])) if r.dtype == np.float32 else r for o, r in
+                         zip(outs, run({k: v.astype(np.float32) if v.dtype in (TYPES["float16"], TYPES["bfloat16"]) else v for k, v in feed.items()}))]
+
+
+def runner(op, ins, outs, attributes, types):
+    """A function from arrays by name to the results' arrays: ONNX Runtime; where it lacks a type, on f32; else ONNX's reference."""
+    model = one_node(op, ins, outs, attributes, types)
+    lacks = any(t == "bfloat16" for t, _ in types.values()) or attributes.get("to") == TensorProto.BFLOAT16    # NumPy cannot exchange it
+    for make in ([] if lacks else [lambda: session(model)]) + [lambda: widened(op, ins, outs, attributes, types)]:
+        try:
+            return make()
+        except Exception:
+            pass
+    reference = ReferenceEvaluator(model)
+    return lambda feed: reference.run(None, feed)
 
 
 class Grower:
@@ -243,7 +260,7 @@ class Grower:
     def compute(op, ins, outs, attributes, real):
         """The results by data set, of the values and of their twins; None: not defined."""
         try:
-            run = runner(one_node(op, ins, outs, attributes, {o.name: (o.type, o.rank) for o in real}))
+            run = runner(op, ins, outs, attributes, {o.name: (o.type, o.rank) for o in real})
             exact = all(o.exact for o in real)
             arrays = [[np.asarray(a) for a in run({o.name: o.arrays[k] for o in real})] for k in range(SETS)]
             twins = arrays if exact else [[np.asarray(a) for a in run({o.name: o.twins[k] for o in real})] for k in range(SETS)]

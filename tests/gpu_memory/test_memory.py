@@ -50,7 +50,7 @@ transpose((1, 0), (77, 1000), sectors=1.06, traffic=1.06)
 transpose((1, 0), (301, 403), sectors=1.04, traffic=1.2, conflicts=0)
 transpose((0, 1, 3, 2), (1, 4, 197, 64), sectors=1.04, traffic=1.15, conflicts=0)
 transpose((2, 1, 0), (40, 9, 56), sectors=1.06, traffic=1.1)
-# Short rows, small matrices and rows that stay whole are a run with their neighbours.
+# Short rows, small matrices and whole rows are contiguous with the adjacent ones.
 for perm, shape, sectors, traffic in (
         ((2, 1, 0), (17, 5, 33), 1, 1), ((0, 2, 1), (64, 7, 9), 1, 1), ((0, 2, 1), (64, 5, 50), 1, 1.03), ((0, 2, 1, 3), (2, 77, 12, 33), 1, 1.02),
         ((0, 2, 1, 3), (2, 77, 12, 5), 1, 1), ((0, 2, 1, 3), (2, 50, 3, 7), 1, 1), ((1, 0, 2), (31, 45, 11), 1.02, 1.07), ((1, 0, 2), (31, 45, 100), 1.01, 1.03),

@@ -94,7 +94,7 @@ static void take_blocks(Worker *k, Launch *l)
 	}
 }
 
-/* The caller's rounding and flushing of floats is none of a kernel's business. */
+/* The caller's rounding and flushing of floats must not change what a kernel computes. */
 static void *work(void *arg)
 {
 	Job *job = arg;

@@ -44,6 +44,12 @@ MODELS = {
                     [{"x": real(3, 4), "z": real(3, 4)}, {"x": real(1, 7), "z": real(1, 7)}]),
     "where_range_scalar": (f"g (float[N,M] x, float z) => (float[N,M] y) {RANGE} c = Less (r, two) y = Where (c, x, z) }}",
                            [{"x": real(3, 4), "z": np.array(2, np.float32)}]),
+    # The proof found a fault at sizes that do not exist: a product of sizes that was 1 though one of them was 0.
+    "tile_of_rows": ("g (float[N,3] x, int64[2] r) => (float[a,b] y) { y = Tile (x, r) }",
+                     [{"x": real(4, 3), "r": ints(2, 3)}, {"x": real(1, 3), "r": ints(1, 1)}]),
+    # A constant behind a view whose dims are read from data was in no memory.
+    "constant_view": ("g (float[2,3] x, int64[2] s) => (float[a,b] y) <float[3,2] c = {1,2,3,4,5,6}> "
+                      "{ v = Reshape (c, s) y = Add (x, v) }", [{"x": real(2, 3), "s": ints(2, 3)}, {"x": real(2, 3), "s": ints(-1, 3)}]),
     "where_trilu": ("g (float[N,M] x, float[N,M] z) => (float[a,b] y) { q = Sub (x, x) e = Exp (q) l = Trilu (e) "
                     "c = Cast <to = 9> (l) y = Where (c, x, z) }",
                     [{"x": real(3, 4), "z": real(3, 4)}, {"x": real(1, 7), "z": real(1, 7)}, {"x": real(5, 1), "z": real(5, 1)}]),

@@ -508,7 +508,7 @@ static void wrong_values(void)
 	expect(&t, "a block of terms left out", POLY_WRONG, "no state of statement 0");
 }
 
-/* A row longer than a block has registers for: what of it lies in the block's scratch, and who has its place after it. */
+/* A row longer than a block has registers for: the rest of it lies in the block's scratch, whose place another row takes after it. */
 static void wrong_scratch(void)
 {
 	static const struct {
@@ -574,7 +574,7 @@ static void peeled(PolyCase *t, bool by_row, int64_t end)
 }
 
 /* As peeled, the rows and their accesses one loop, whose variable says by how much. */
-static void skewed_flat(PolyCase *t)
+static void peeled_flat(PolyCase *t)
 {
 	LBuild b = l_build(t->clone, &t->s);
 	Stmt *s = t->clone->stmts.at[0];
@@ -597,7 +597,7 @@ static void skewed_flat(PolyCase *t)
 }
 
 /* Columns, each of whose accesses has a row's point as many rows on as a number of its column says, which is not affine. */
-static void skewed_columns(PolyCase *t)
+static void peeled_columns(PolyCase *t)
 {
 	LBuild b = l_build(t->clone, &t->s);
 	Stmt *s = t->clone->stmts.at[0];
@@ -629,11 +629,11 @@ static void rests(void)
 	PolyCase t;
 
 	read_case(&t, ZEROS);
-	skewed_flat(&t);
+	peeled_flat(&t);
 	expect(&t, "each point of one loop peeled by a number of its own", POLY_UNPROVED, NULL);
 
 	read_case(&t, ONE_PLACE);
-	skewed_columns(&t);
+	peeled_columns(&t);
 	expect(&t, "an order between points whose numbers differ", POLY_UNPROVED, NULL);
 
 	read_case(&t, ZEROS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building loop trees: what the strategies share. */
+/* Functions that build loop trees, which the strategies share. */
 #ifndef PASSES_SCHEDULE_COMMON_LOOPS_H
 #define PASSES_SCHEDULE_COMMON_LOOPS_H
 
@@ -32,7 +32,7 @@ void l_close(LBuild *b, LNode *loop);
 void l_let(LBuild *b, Iter *var, Expr *value);
 /* BUF[IDX] = VAL where GUARD (null: always); IDX is flat. */
 LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
-/* N carries out PART of the statement in hand at the point AT[0..nat) (copied). */
+/* N carries out PART of the current statement at the point AT[0..nat) (copied). */
 void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
 /* A buffer for the rest of this body, on the stack or in scratch. */
 void l_local(LBuild *b, Buf *buf);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the row strategy share: the stage in the making, and the nests of one statement. */
+/* What the files of the row strategy share: the stage that is being built, and the loop nests of one statement. */
 #ifndef PASSES_SCHEDULE_COMMON_ROW_H
 #define PASSES_SCHEDULE_COMMON_ROW_H
 
@@ -17,7 +17,7 @@ typedef struct Row {
 	Kernel *k;
 	const Band *band;
 	int first, last;
-	Stmt *s;        /* the statement in hand */
+	Stmt *s;        /* the current statement */
 	bool fixed[MAX_ITERS]; /* by band index */
 	int vec;        /* band index of the vector iterator, or -1 */
 	int tile;       /* band index of the iterator that windows slide along, looped over in tiles, or -1 */
@@ -42,14 +42,14 @@ typedef struct Nest {
 	int n;
 } Nest;
 
-/* Of statements FIRST..LAST under BAND, of which the first is in hand: nothing is local yet, and no iterator is the vector's
+/* Of statements FIRST..LAST under BAND, of which the first is the current one: nothing is local yet, and no iterator is the vector's
  * or looped over in tiles. */
 Row row_new(LBuild *b, int first, int last, const Band *band);
-/* S is in hand from here on: what is placed is of it, and so are the nodes that are made. */
+/* S is the current statement from here on: expressions and nodes belong to it. */
 void row_begin(Row *r, Stmt *s);
-/* The nodes of the statement in hand, whose locals are declared (row_emit.c, row_reduce.c). */
+/* The nodes of the current statement, whose locals are declared (row_emit.c, row_reduce.c). */
 void row_emit(Row *r);
-/* E of the statement in hand in terms of the stage's iterators, with flat indices; null stays null. */
+/* E of the current statement in terms of the stage's iterators, with flat indices; null stays null. */
 Expr *row_placed(Row *r, Expr *e);
 /* Where statement S writes, flat; the buffer in *OUT for component K. */
 Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out);
@@ -86,9 +86,9 @@ typedef struct Merged {
  * and POS. */
 int row_merge_band(Row *r, Merged *g);
 void row_stage_iters(Row *r, const Merged *g, int n);
-/* AT: where the iterators of the statement in hand are; those that the stage does not loop over are FREE's, in order. */
+/* AT: the values of the iterators of the current statement; those that the stage does not loop over are FREE's, in order. */
 void row_point(const Row *r, Expr *const *free, Expr **at);
-/* The stage loops over IT, a band iterator of the statement in hand. */
+/* The stage loops over IT, a band iterator of the current statement. */
 bool row_is_fixed(const Row *r, const Iter *it);
 /* S stores elements that share a byte: one after the other, in one thread. */
 bool row_packed(const Stmt *s);

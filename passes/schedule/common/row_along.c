@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Along which iterator the innermost loop of a row goes. A stride there costs a cache line a point, while an
- * access that does not step stays in a register: the fewest strides win, then the most accesses that run.
+ * Chooses the iterator of a row's innermost loop. An access with a stride costs a cache line a point, while an access that does not
+ * depend on the iterator stays in a register: the fewest strided accesses win, then the most contiguous ones.
  */
 #include "passes/schedule/common/row.h"
 
@@ -65,7 +65,7 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 			st->is_long = st->is_long || (a.runs && !fewer(s->iter[i], LONG_ROW));
 		}
 	}
-	/* Some loop inside runs along it. */
+	/* Some loop inside is over it. */
 	st->inner.runs += inner.runs;
 	st->inner.strides += inner.strides && !inner.runs;
 }

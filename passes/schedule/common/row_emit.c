@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row strategy's nests: loops over what a stage did not fix, maps, states, prefixes and scatters. */
+/*
+ * The loop nests of the row strategy: loops over the iterators that the stage does not fix, maps, states, prefix sums and scatters.
+ */
 #include "passes/schedule/common/row.h"
 
 void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi)

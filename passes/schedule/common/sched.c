@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sched: puts every kernel under a loop tree, once a target. Strategies are tried in order, each
- * recognising its kernels by access relations; what none takes keeps its original order, a stage a
- * statement.
+ * sched: gives every kernel a loop tree for each target. Strategies are tried in order, each recognising its kernels by access
+ * relations. A kernel that no strategy takes keeps its order of statements, a stage a statement (strategy *order*).
  */
 
 #include "passes/poly/poly.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A loop tree as one would write it: strategies speak of blocks, tiles and rests whatever the sizes are, and where a
- * size is known much of that says nothing. An index that is a number or another index has no name of its own; a loop
- * over one point is that point, a loop over none is nothing.
+ * Simplifies a loop tree. Strategies build blocks, tiles and remainders whatever the sizes are; where a size is known, much of that is
+ * trivial. An index that is a number or another index loses its name; a loop over one point becomes that point; a loop over none is
+ * removed.
  *
- * Nothing is captured. A strategy makes an iterator for each LET and loop, so that what a name is said to be mentions
- * only iterators of bodies around it, which mean the same wherever it is mentioned. One that is used again in a later
- * body (a kernel's own, looped over once a statement) is forgotten where it gets its new meaning.
+ * No name is captured. A strategy makes a new iterator for each LET and loop, so the definition of a name mentions only
+ * iterators of enclosing bodies, which mean the same wherever the name is used. If an iterator is used again in a later body (a
+ * kernel's own iterator, looped over once a statement), its definition is dropped where it is bound again.
  *
- * On GPUs, where strategies split what statements have, iterators that are in scope together get names of their own.
+ * On GPUs, where strategies split iterators of statements, iterators that are in scope together get different names.
  */
 #include "passes/schedule/common/loops.h"
 

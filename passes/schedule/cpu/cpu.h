@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules for CPUs. A strategy appends stages to schedule S of kernel K: false, and nothing done, where the kernel is not one of
- * its own.
+ * Schedules for CPUs. A strategy appends stages to schedule S of kernel K. It returns false and does nothing where the kernel is not of
+ * its kind.
  */
 #ifndef PASSES_SCHEDULE_CPU_CPU_H
 #define PASSES_SCHEDULE_CPU_CPU_H

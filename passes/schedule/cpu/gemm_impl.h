@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products on CPUs: what the files of the strategy share. */
+/* What the files of the strategy *contraction* on CPUs share (gemm.c says what it is). */
 #ifndef PASSES_SCHEDULE_CPU_GEMM_IMPL_H
 #define PASSES_SCHEDULE_CPU_GEMM_IMPL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row strategy on CPUs: what its files share. */
+/* What the files of the row strategy on CPUs share. */
 #ifndef PASSES_SCHEDULE_CPU_ROW_IMPL_H
 #define PASSES_SCHEDULE_CPU_ROW_IMPL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row strategy's reductions: with the vector iterator innermost (a block of states at a time; small windows
- * read a padded copy of their row and take all taps in one loop), or in lanes along what is reduced.
+ * The row strategy's reductions on CPUs: with the vector iterator innermost (a block of states at a time; small stencils read a padded
+ * copy of their row and compute all taps in one loop), or in lanes along the reduced iterator.
  */
 #include "passes/schedule/cpu/row_impl.h"
 
@@ -33,7 +33,7 @@ static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **in
 }
 
 /*
- * A row of the input of a window: the one load of VAL that runs along v, at base + cv*v + cu*u, where the guard
+ * A row of the input of a stencil: the one load of VAL that is contiguous along v, at base + cv*v + cu*u, where the guard
  * bounds just that sum. Copied once with the monoid's neutral padding, it serves all taps without a guard.
  */
 typedef struct InputRow {

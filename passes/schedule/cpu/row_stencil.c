@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row strategy's windows along a band iterator that is not the vector one: depthwise convolutions and pools
- * over channels that lie innermost. The stage takes that iterator, w, in tiles; where every tap is inside, a few
- * windows side by side share their reads and keep their states in registers:
+ * Stencils of the row strategy along a band iterator that is not the vector one: depthwise convolutions and pools over channels that are
+ * innermost. The stage takes that iterator, w, in tiles. Where every tap is inside the input, a few adjacent points share their
+ * loads and keep their states in registers:
  *
- *   for w in the tile, to the inside     each tap under its guard
+ *   for w in the tile, up to the inside  each tap under its guard
  *   for w in the tile, inside, by 4      no guard
  *     for v
  *       4 states; all taps, unrolled; 4 stores
- *   for w, the rest                      each tap under its guard
+ *   for w, the remainder                 each tap under its guard
  */
 #include "passes/schedule/cpu/row_impl.h"
 

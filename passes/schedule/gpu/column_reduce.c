@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions across memory on GPUs: sums of columns, and products of a few rows with a matrix whose columns lie
- * side by side. What is reduced does not run through memory, a band iterator N does. A block has a few neighbouring
- * columns; its threads go along them, by 16 bytes each, and then down what is reduced, which they share out, so that the
- * matrix is read once, in whole sectors, by many threads at once. A thread has a state for each of its columns and for
- * each of the few points of an iterator M that the matrix does not have: the rows of a vector or of a small batch.
- * A matrix in the order of fragments (passes/layout/fragments.c) is read by the same 16 bytes as tiles read it, terms of two
- * columns: each warp has all columns, its lanes the terms of a half of a block.
- * States meet over the lanes, then over the warps. The statements that follow are done at the block's points.
+ * Column reductions on GPUs: the reduced iterator strides through memory, and a band iterator N is contiguous. Sums of columns
+ * are such, and products of a few rows with a row-major matrix. A block has a few adjacent columns. Its threads lie along the
+ * columns, 16 bytes each, and then down the rows, which they share out. So the matrix is read once, in whole sectors, by many
+ * threads. A thread has a state for each of its columns and for each point of an iterator M that the matrix does not depend on:
+ * the rows of a vector or of a small batch. The states of a block are combined across lanes by shuffles, then across warps in
+ * shared memory. The statements that follow the reduction are computed at the block's points.
+ *
+ * A matrix in the order of fragments (passes/layout/fragments.c) is read in the same pieces of 16 bytes as tiles read it, which
+ * hold terms of two columns: each warp has all columns, and its lanes the terms of half a block of fragments.
  */
 #include "passes/schedule/gpu/column_reduce_impl.h"
 
@@ -124,7 +125,7 @@ static bool shape_peeled(ColumnBlock *x)
 }
 
 /* Where there are few blocks, they have fewer columns; but where a block has rows that are no whole sectors, which are a run with
- * their neighbours, more threads. */
+ * adjacent columns, more threads. */
 static void shape(ColumnBlock *x, const Gpu *gpu)
 {
 	Ctx *c = x->r->k->ctx;
@@ -275,7 +276,7 @@ static Expr *state_at(const ColumnBlock *x)
 
 typedef struct Skew {
 	const ColumnBlock *x;
-	Expr *at; /* of the first load that runs along the columns */
+	Expr *at; /* of the first load that is contiguous along the columns */
 } Skew;
 
 static void find_at(void *arg, Expr *e)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of reductions across memory share: column_reduce.c one of them, columns.c several and what lies between. */
+/*
+ * What the files of column reductions share: column_reduce.c has one reduction, columns.c several and the statements between them.
+ */
 #ifndef PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
 
@@ -11,7 +13,7 @@ typedef struct ColumnBlock {
 	Row *r;
 	int n, m;          /* of the band; M: a trial, -1 where the matrix has it */
 	SkinnyRows skinny; /* none: a block has one row */
-	int vector, bytes; /* of what runs along N */
+	int vector, bytes; /* of the accesses that are contiguous along N */
 	int64_t by;        /* bytes from one term of it to the next; 0: that is not known */
 	int threads,
 		peeled; /* SKEWED: columns of a thread, a warp apart, where rows begin anywhere in a sector; else 0 */

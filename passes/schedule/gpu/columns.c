@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columns on GPUs: statements that reduce across memory more than once, or go over what they reduce again: a softmax or a norm
- * along an axis behind which there are others. A block has neighbouring columns, as passes/schedule/gpu/column_reduce.c has, and of these what
- * several statements read in shared memory, where it is fetched once, and what they make of it. Each loop over a block's elements
- * goes along the columns. Where rows of them begin anywhere in a sector, it begins with one: neighbouring threads have
- * neighbouring columns from there on, and a thread has those rows that begin at the same place of a sector.
+ * Several column reductions in one block: a softmax or a norm over an axis that is not the innermost one. The statements reduce
+ * across memory more than once, or read again the elements that they reduced. A block has adjacent columns, as in
+ * passes/schedule/gpu/column_reduce.c. Inputs that several statements read are fetched to shared memory once, and temporaries
+ * between the statements live there. Each loop over a block's elements is contiguous along the columns. Where rows of columns
+ * begin within a sector, the loop is peeled to a sector's boundary: adjacent threads have adjacent columns from there on, and
+ * a thread has the rows that begin at the same offset in a sector.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 
@@ -49,7 +50,7 @@ static bool takes(const Row *r)
 
 /* ---- The band ---- */
 
-/* Iterators of the band that step as one are one; N is the last one of its group: memory runs along it. */
+/* Iterators of the band that step as one are one; N is the last one of its group, contiguous in memory. */
 static bool merge(Columns *c)
 {
 	Row *r = c->x.r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of columns share: columns.c the stage, columns_staged.c what a block holds of all its elements,
- * columns_loop.c the loops over them.
+ * What the files of columns share: columns.c has the stage, columns_staged.c the buffers that a block holds in shared memory,
+ * columns_loop.c the loops over its elements.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
@@ -19,7 +19,7 @@ typedef struct ColumnValue {
 	int in, last; /* how many statements read it; the last one, which may write another in its place */
 	DType type;
 	bool in_order;  /* a temporary, and lies as what is read does */
-	bool elsewhere; /* it is read at other points than the one in hand, too */
+	bool elsewhere; /* it is read at other points than the current one, too */
 	bool shared;    /* all columns read the same of it: it is of the terms alone */
 	int slot;
 } ColumnValue;
@@ -32,7 +32,7 @@ typedef struct Columns {
 	Iter *term;
 	int64_t terms; /* at most */
 	ColumnValue tile[MOST_TILES];
-	int ntiles, at;                      /* AT: the statement in hand */
+	int ntiles, at;                      /* AT: the current statement */
 	const ColumnValue *slot[MOST_TILES]; /* who was there first */
 	int slots;
 	int64_t wide,
@@ -44,7 +44,7 @@ typedef struct Columns {
 
 /* S goes over more than the band. */
 bool columns_inner(const Row *r, const Stmt *s);
-/* AT runs along the columns, each term elsewhere: rows in memory may begin there. */
+/* AT is contiguous along the columns, and each term is in another row: rows in memory may begin there. */
 bool columns_run(Columns *c, Expr *at);
 /* B lies along columns: sectors have elements of the smallest type that does. */
 void columns_see(Columns *c, const Buf *b);
@@ -63,7 +63,7 @@ int64_t columns_bytes(const Columns *c, int i);
 void columns_fetch(Columns *c);
 /* What S writes, where the block holds it: its columns come last. */
 void columns_local(Columns *c, const Stmt *s);
-/* VAL, of the statement in hand, which reads what is held there. */
+/* VAL, of the current statement, with loads of staged temporaries replaced by those of their tiles. */
 Expr *columns_held(Columns *c, Expr *val);
 /* A thread's N of all terms are written out. */
 bool columns_unrolled(const Columns *c, int64_t n);

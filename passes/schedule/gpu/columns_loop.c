@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops over the elements that a block of columns has. Neighbouring threads have neighbouring columns. Where rows of columns begin
- * anywhere in a sector, a warp begins with one: its first threads have nothing of the first row, and a thread has rows that
- * begin at the same place. Where the block has few columns, but all, its rows are one run.
+ * Loops over the elements of a block of columns; adjacent threads have adjacent columns. Where rows of columns begin within a
+ * sector, a warp's first access begins at the sector's boundary: its first threads have no element of the first row, and a
+ * thread has the rows that begin at the same offset. Where the block has all columns, and they are few, its rows are one
+ * contiguous range.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a block of columns holds of all its elements, in shared memory: what several statements read, which is fetched once, and
- * the temporaries between them. A temporary lies where that did which its statement reads for the last time.
+ * The buffers that a block of columns holds in shared memory: inputs that several statements read, fetched once, and the
+ * temporaries between the statements. A temporary takes the place of an input or temporary that its statement reads last.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 
 #include <assert.h>
 
-/* AT, which is A, runs along the columns: rows in memory may begin there. */
+/* AT, which is A, is contiguous along the columns: rows in memory may begin there. */
 static bool along(Columns *c, Expr *at, Affine *a)
 {
 	Ctx *ctx = c->x.r->k->ctx;
@@ -158,7 +158,7 @@ static void widen(Columns *c)
 	}
 }
 
-/* A temporary lies where what its statement reads for the last time did, at the point in hand alone. */
+/* A temporary lies where what its statement reads for the last time did, at the current point alone. */
 static void find_slots(Columns *c)
 {
 	for (int i = 0; i < c->ntiles; i++) {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategy *contraction* on a GPU. A block has a tile of the result, BM rows of m by BN columns of n:
+ * The strategy *contraction* on a GPU: matrix products and convolutions. A block has a tile of the result, BM rows of m by BN
+ * columns of n:
  *
- *   p over (g, block of n, block of m)        a block each
- *     pipeline over blocks of k, BK terms           fills run ahead of what reads them
- *       fill A's tile, fill B's tile              operand expressions, in chunks of 16 bytes where they lie so
- *       sums += A tile * B tile                   registers
- *     for strips of the sums
- *       drain the strip to shared memory
- *       the statements that follow, point by point, in chunks along memory
+ *   p over (g, block of n, block of m)        a block of threads each
+ *     pipeline over blocks of k, BK terms     a software pipeline of several stages
+ *       fill A's tile, fill B's tile          operand expressions, in pieces of 16 bytes where they are contiguous
+ *       sums += A tile * B tile               registers
+ *     for groups of rows of the sums
+ *       copy the group to shared memory       epilogue staging
+ *       the statements that follow, point by point, in contiguous pieces
  *
- * An operand is whatever its expression says: im2col, padding and prologues happen where a tile is filled. A tile keeps
- * the direction in which its operand is contiguous. What lies past an edge, or where a guard fails, is zero.
+ * An operand is whatever its expression says: im2col, padding and prologues are computed where a tile is filled. A tile is
+ * contiguous along the iterator along which its operand is. Elements past an edge, or for which a guard fails, are zero.
  *
- * Here: what the operands are like. gemm_choose.c chooses the tile, gemm_block.c writes the tree.
+ * Here: the properties of the operands. gemm_choose.c chooses the tile, gemm_block.c builds the loop tree.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -30,7 +31,7 @@ typedef struct Look {
 	int wide; /* loads that are one aligned access of PACK elements along it */
 } Look;
 
-/* IT runs along with the last iterator, in its steps. */
+/* IT steps through every load with the last iterator, in one stride. */
 static bool runs(const Look *l, const Iter *it)
 {
 	for (int i = l->joined ? 0 : l->n - 1; i < l->n; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop tree of a contraction's block on a GPU: fills, the pipeline, and the statements that follow. */
+/* The loop tree of a contraction's block on a GPU: the pipeline with its fills, and the epilogue. */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -363,7 +363,7 @@ static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int vector, Expr *elem)
 	return elem ? ex_add(p, at, elem) : at;
 }
 
-/* Chunks of results run along rows of the strip, or, where it lies by columns, along those. */
+/* Chunks of results are contiguous along rows of the staging buffer, or, where it is column-major, along columns. */
 static void emit_parts(GpuGemm *gg, Mma *m)
 {
 	Gemm *g = &gg->g;

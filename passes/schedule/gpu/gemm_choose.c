@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tile of a contraction on a GPU, by an analytic model of the target: what a block's arithmetic, its traffic from L2,
- * its reads of shared memory and its instructions take, the slowest of them counting most; how many blocks an SM has at
- * once, and how often; and what is slower where those have few warps. Of sizes that are not known it is the sum over some.
- * A thread's registers hold its sums, what it multiplies, and of every chunk that it fills the place and perhaps the value;
- * a shape that needs more than there are is left out. Of equal cost the smallest tile is taken, and of those the first
- * candidate, so the choice depends on nothing but the sizes and the target's row.
+ * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a block is that of its arithmetic,
+ * its traffic from L2, its reads of shared memory and its instructions, of which the slowest counts most. The time of the
+ * product follows from how many blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
+ * warps. For sizes that are not known it is the sum over several assumed sizes.
+ *
+ * A thread's registers hold its sums, the operands of one step, and for each piece that it fills the address and perhaps the
+ * value; shapes that need more registers than there are, are left out. Of equal cost the smallest tile is taken, and of those the
+ * first candidate, so the choice depends on nothing but the sizes and the target's row.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -185,7 +187,7 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 		warps = s->wm * s->wn,
 		/* The matrix unit takes so many bytes, of whatever type. */
 		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / gpu->sms,
-		/* ldmatrix reads each byte once, a lane's own reads repeat those of its neighbours. */
+		/* ldmatrix reads each byte once, a lane's own reads repeat those of the adjacent lanes. */
 		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
 			       : warps * 32 * (s->tm + s->tn),
 		issues = fill_issues(&g->a, s->bm, k) + fill_issues(&g->b, s->bn, k) +
@@ -345,7 +347,7 @@ static double best_shape(const GpuGemm *g, const double size[4], const BlockShap
 }
 
 /* Fewer rows are better off with a thread a result, but where each group has rows of its own, and what they are multiplied with is
- * of windows: the tile reads neighbours' terms once. */
+ * of stencils: the tile reads the terms that adjacent points share once. */
 static int least_rows(const GpuGemm *g)
 {
 	enum { GROUP_ROWS = 2 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products on GPUs: what the files of the strategy share. */
+/* What the files of the strategy *contraction* on GPUs share (gemm.c says what it is). */
 #ifndef PASSES_SCHEDULE_GPU_GEMM_IMPL_H
 #define PASSES_SCHEDULE_GPU_GEMM_IMPL_H
 
@@ -14,7 +14,7 @@ typedef struct TileOperand {
 	Expr *val, *guard; /* flat loads */
 	Iter *const *side; /* its free iterators, m or n */
 	int nside;
-	bool along;               /* a row of the tile runs along k */
+	bool along;               /* a row of the tile is contiguous along k */
 	bool k_joins, side_joins; /* the iterators run through every load as one would */
 	int vector;               /* elements of a chunk */
 	bool lanes;               /* it lies in the order of FRAGMENTS, and so do tiles */

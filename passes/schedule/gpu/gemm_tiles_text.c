@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles of products on GPUs as text: what the model of gemm_choose.c holds to be the best, printed, and what was measured to
- * be, read. A line is
+ * Tiles of products on GPUs as text. `--list-tiles` prints the candidates that the model of gemm_choose.c ranks best; `--tiles`
+ * reads those that measurements found best. A line is
  *
- *	TARGET TYPE M N K BMxBNxBKxSTAGES
- *	sm_80 f16 2048 768 768 128x128x32x4
+ * 	TARGET TYPE M N K BMxBNxBKxSTAGES
+ * 	sm_80 f16 2048 768 768 128x128x32x4
  *
- * of a product of M rows, N columns and sums of K on that target: a block's tile, and the slots of its pipeline. TYPE is of
- * the factors; tf32 are those of f32 that --tf32 rounds. Sizes that are not known are what the model takes them to
- * be. Blank lines and what follows # mean nothing; the first line for a product holds, so what lists the best first can be read
- * as it is.
+ * for a product of M rows, N columns and sums of K terms on that target: the block's tile, and the stages of its pipeline.
+ * TYPE is that of the factors; tf32 means f32 factors that --tf32 rounds. For a size that is not known, the line has the size
+ * that the model assumes. Blank lines and text after # are ignored. The first line for a product holds, so a list of
+ * candidates, best first, can be read as it is.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 

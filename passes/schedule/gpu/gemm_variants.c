@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products on GPUs whose sizes are not known before they run. They have variants: for one row and for few, which read the
- * matrix once (passes/schedule/gpu/skinny.c); then by the number of their results, batch x rows x columns, whichever of those is not known.
- * That number is what decides a tile and into how many parts the sum goes: how much there is for an SM to do. What the model
- * of the tiles (passes/schedule/gpu/gemm_choose.c) takes such a product to be like lies in the middle of what its variant is for, and is a power
- * of two, as how many of its rows miss a tile says nothing of others. A variant that saves little by that model is none.
+ * Variants of products on GPUs whose sizes are known only at run time: for one row and for few rows, which read the matrix once
+ * (passes/schedule/gpu/skinny.c), then by the number of results, batch x rows x columns. That number decides how much work an
+ * SM gets, and so the tile and the number of split-K parts. A variant is planned for a size in the middle of its range, a power of
+ * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that saves little by the model of
+ * passes/schedule/gpu/gemm_choose.c is left out.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"

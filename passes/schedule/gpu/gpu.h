@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules for GPUs. */
+/* Schedules for GPUs: the entry points. */
 #ifndef PASSES_SCHEDULE_GPU_GPU_H
 #define PASSES_SCHEDULE_GPU_GPU_H
 

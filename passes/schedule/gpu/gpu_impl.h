@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the schedules for GPUs share (passes/schedule/gpu/sched_gpu.c says what they are). */
+/* What the strategies for GPUs share (passes/schedule/gpu/sched_gpu.c lists them). */
 #ifndef PASSES_SCHEDULE_GPU_GPU_IMPL_H
 #define PASSES_SCHEDULE_GPU_GPU_IMPL_H
 
@@ -28,7 +28,7 @@ typedef struct SkinnyRows {
 	int of[MAX_ITERS], n; /* of the band, outermost first */
 	Dim *rows;            /* their product */
 	int64_t most;         /* rows are so many at the most, or that many are done at once */
-	bool along;           /* the matrix runs along what is summed */
+	bool along;           /* the matrix is contiguous along the summed iterator */
 	const Buf *lanes;     /* the matrix, in the order of fragments; else null */
 	int col;              /* then: of the band, its columns */
 } SkinnyRows;
@@ -52,7 +52,7 @@ bool gpu_may_split(Kernel *k);
 /* Splits reductions of K whose stages, in schedule SCHED of its like, leave SMs idle, over blocks; false where there are
  * none. Else the statements are now those of *N stages, which begin at *FIRST. */
 bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
-/* What statements of K make of all of their rows goes through memory in SCHED, of its like, and is made again here where it is read
+/* What statements of K make of all of their rows goes through memory in SCHED, of its like, and is recomputed here where it is read
  * (passes/schedule/gpu/recompute.c); false where there is none, or, of any schedule, may be none. */
 bool gpu_recompute(Kernel *k, const Schedule *sched);
 bool gpu_may_recompute(Kernel *k);
@@ -65,7 +65,7 @@ Dim *gpu_map_row(Kernel *k);
 Dim *gpu_transpose_length(const Stmt *s, Points *p); /* that of map S, given as P */
 /* A stage of map S, given as P, where it turns what it reads (passes/schedule/gpu/transpose.c); false where it does not. */
 bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
-/* A stage of the statements of R, where they reduce across memory, which runs along iterator ALONG of the band
+/* A stage of the statements of R, where they reduce across memory, which is contiguous along iterator ALONG of the band
  * (passes/schedule/gpu/column_reduce.c); false where they do not. */
 bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny);
 /* A stage of the statements of R, where they reduce across memory several times, or go over it again (passes/schedule/gpu/columns.c);
@@ -81,7 +81,7 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
 bool gpu_writes(const Row *r, const Buf *b);
 /* The first statement of R reduces to one value, and the others follow it point by point. */
 bool gpu_chain(const Row *r);
-/* A stage of the statements of R, where windows slide and memory runs along iterator ALONG of the band
+/* A stage of the statements of R, where stencils slide and memory is contiguous along iterator ALONG of the band
  * (passes/schedule/gpu/stencil.c); false where they do not. */
 bool gpu_stencil(Row *r, const Gpu *gpu, int along);
 /* Statement S of a thread's own row, in the form AS, which reads the same elsewhere. */

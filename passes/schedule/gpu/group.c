@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that a warp or a block has. Most statements of a row run along all of it; these share their points out in one
- * way (passes/schedule/gpu/group_share.c), so what a thread made of a point in one statement it has at hand in the next
- * (passes/schedule/gpu/group_keep.c). Other temporaries are in shared memory where they are small, else in memory.
+ * Rows that a thread group has: a part of a warp, a warp or a block. Most statements of a row have a point for each of its
+ * elements. The group shares these points out in one way for all statements (passes/schedule/gpu/group_share.c), so a value that
+ * a thread computes at a point in one statement is in its registers for the next (passes/schedule/gpu/group_keep.c). Other
+ * temporaries are in shared memory where they are small, else in global memory.
  *
- * Here: which statements run along the row, and the nodes of the stage.
+ * Here: which statements iterate over the row, and the nodes of the stage.
  */
 #include "passes/schedule/gpu/group_impl.h"
 
-/* ---- What runs along the row ---- */
+/* ---- Statements that iterate over the row ---- */
 
 static void place_part(Group *t, RowStmt *x)
 {
@@ -51,7 +52,7 @@ static void use_row(Group *t, RowStmt *x)
 	x->p.it[0] = t->it;
 }
 
-/* The longest extent that a statement runs along, and who runs along it. */
+/* The longest extent of an iterator of the row, and the statements that iterate over it. */
 static void find_row(Group *t)
 {
 	Dim *most = NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What blocks of many rows move for all of their groups at once.
+ * Bulk copies: elements that a block of many rows moves for all of its thread groups together.
  *
- * Short rows that do not begin where sectors do: neighbours have parts of one sector, and a group for each would move it
- * twice. Where a buffer has nothing but the rows, one after the other, a block moves those of its groups as a whole
- * (ir/loop.h, BulkCopy). In longer rows such sectors are few.
+ * Where short rows begin within a sector, adjacent rows have parts of one sector, and groups that access their rows separately
+ * would move it twice. If a buffer holds nothing but the rows, one after the other, the block moves the rows of its groups as
+ * one contiguous range (ir/loop.h, BulkCopy). For longer rows the shared sectors are few, and groups access memory themselves.
  *
- * Elements of which a row has one, a channel's scale: the block puts those of its rows side by side.
+ * A buffer with one element for each row, such as a channel's scale: the block puts the elements of its rows into shared memory.
  */
 #include "passes/schedule/gpu/group_impl.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of rows that a warp or a block has share: group.c the stage, group_keep.c what threads keep of the
- * row, group_bulk.c what a block moves as a whole, group_share.c how its points are shared out.
+ * What the files of rows of a thread group share: group.c has the stage, group_keep.c the values that threads keep of the row,
+ * group_bulk.c the buffers that a block moves as a whole, group_share.c how points are shared out to threads.
  */
 #ifndef PASSES_SCHEDULE_GPU_GROUP_IMPL_H
 #define PASSES_SCHEDULE_GPU_GROUP_IMPL_H
@@ -21,7 +21,7 @@ typedef struct RowStmt {
 	Stmt *s;
 	Points p;
 	Buf *out;
-	bool along; /* it runs along the row, over Group.it */
+	bool along; /* it iterates over the row, by Group.it */
 	bool ahead; /* it makes what the next part stores, which is S's write */
 } RowStmt;
 
@@ -46,7 +46,7 @@ typedef struct Group {
 	Row *r;
 	RowStmt *part;
 	int n;
-	Iter *it;           /* along the row; null: no statement runs along it */
+	Iter *it;           /* over the row; null: no statement has it */
 	Iter *const *split; /* which the stage's iterations are split into, outermost first */
 	int nsplit;
 	Iter *skinny_row; /* over few rows that the group has, one after the other; null: it has one */

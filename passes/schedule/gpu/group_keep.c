@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a thread of a group keeps in registers, so that it has it at hand at its points of the row:
+ * Values that a thread of a group keeps in registers from one statement to later ones, at its points of the row:
  *
- *   - what several statements read at the same point, which so is read from memory once
+ *   - inputs that several statements read at the same point, which so are read from memory once
  *   - temporaries that are written and read at the same point
- *   - what is written to memory and read at the same point: a sum that a norm is taken of, and the model goes on with
+ *   - outputs that are read at the same point: a sum that is normalised and that the model uses elsewhere, too
  *
- * as far as registers and shared memory go; a row that is longer is read again beyond them, and temporaries are made
- * again. What is of all rows (scales) is put in shared memory once: by a block of warps that have a row each, or, where rows
- * are longer than a warp has registers for, by a block that has one row after another.
+ * as far as registers and shared memory go. Of longer rows, the rest is read from memory again, and temporaries are recomputed.
+ * Inputs that all rows read (scales) are put in shared memory once: by a block of warps with a row each, or, where rows
+ * are longer than a warp has registers for, by a persistent block that computes one row after another.
  */
 #include "passes/schedule/gpu/group_impl.h"
 

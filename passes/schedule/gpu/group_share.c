@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a group shares out the points of a row: how many threads it has, how many neighbouring points are one access, and
- * for how many a thread has registers. Runs of neighbouring points are one access of 16 bytes where rows begin at
- * multiples, else a shorter one; then the first run begins so far before the row that the requests of a warp begin where
- * sectors do.
+ * How a thread group shares out the points of a row: the number of its threads, the vector width, and the number of vectors that a
+ * thread keeps in registers. Vectors have 16 bytes where rows begin at multiples of that, else fewer. Where rows begin within a
+ * sector, the first access is peeled so that all requests of a warp begin at boundaries of sectors.
  *
- * Where a row of known length has more points than the largest block has registers for, those after them have elements in
- * the block's scratch, each thread its own: what is read from memory, and in the place of that what is made of it.
+ * Where a row of known length has more points than the registers of the largest block hold, the elements of the remaining points
+ * are in the block's shared memory, those of each thread apart: first the inputs, and in their place the temporaries computed from
+ * them.
  */
 #include "passes/schedule/gpu/group_impl.h"
 
@@ -77,7 +77,7 @@ static void load_along(void *arg, Expr *e)
 typedef struct ReadSearch {
 	const Group *t;
 	const Buf *buf;
-	bool again; /* what has no place in scratch is made again, too */
+	bool again; /* values that have no place in scratch are recomputed, too */
 	bool yes;
 } ReadSearch;
 

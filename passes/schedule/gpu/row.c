@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows on GPUs: statements under their common band. Where memory runs along the rows, a warp, a part of it or a block has a row
- * (passes/schedule/gpu/group.c). Else a thread has a row, and neighbouring threads have neighbouring rows.
+ * Rows on GPUs: statements under their common band. Where rows are contiguous in memory, a thread group has a row: a part of a
+ * warp, a warp or a block (passes/schedule/gpu/group.c). Otherwise each thread has a row, and adjacent threads have adjacent rows.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -118,7 +118,7 @@ static void count_load(void *arg, Stmt *s, Expr *load)
 	count_runs(arg, s, load->load.buf, load->load.idx);
 }
 
-/* The iterator of the band that most of memory runs along, or -1. */
+/* The iterator of the band along which most accesses are contiguous, or -1. */
 static int most_run(const AccessCounts *x)
 {
 	int best = -1;
@@ -129,7 +129,7 @@ static int most_run(const AccessCounts *x)
 	return best;
 }
 
-/* The threads that share a row, and in *ALONG the iterator of the band that neighbouring rows run along. */
+/* The threads that share a row, and in *ALONG the iterator of the band that steps from a row to the adjacent one in memory. */
 static int choose_group(Row *r, int *along)
 {
 	enum { SHORT = 2, WARPS_ROW = 1024 };

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules for GPUs. A stage is a launch, and a group of threads has each of its iterations (ir/loop.h):
+ * Schedules for GPUs. A stage is a launch, and a thread group has each of its iterations (ir/loop.h). The strategies:
  *
- *   map     statements that store each element once (passes/schedule/gpu/map.c); turn: that read along other iterators than
- *           they write (passes/schedule/gpu/transpose.c)
- *   fold    a reduction across memory, and what follows it point by point (passes/schedule/gpu/column_reduce.c); several, and what goes over the
- *           same again (passes/schedule/gpu/columns.c)
- *   window  short sums whose terms neighbours read again (passes/schedule/gpu/stencil.c)
- *   row     statements under their common band (passes/schedule/gpu/row.c); short columns of small panels (passes/schedule/gpu/small_panels.c)
- *   contraction  products of tiles in shared memory, and the maps that follow them (passes/schedule/gpu/gemm.c)
- *   scatter updates of places that data say (passes/schedule/gpu/scatter.c)
- *   order   what is left, statement after statement, a thread for each point of its band; for what must keep its
- *           order that is one thread
+ *   map        statements that store each element once (map.c)
+ *   transpose  maps whose loads are contiguous along other iterators than their store (transpose.c)
+ *   column reduction  a reduction across memory, and the maps that follow it (column_reduce.c)
+ *   columns    several column reductions over the same elements: a softmax over an outer axis (columns.c)
+ *   stencil    short sums whose terms adjacent points share: depthwise convolutions, pools (stencil.c)
+ *   row        statements under their common band: softmax, norms, reductions (row.c, group.c); short columns of small
+ *              panels (small_panels.c)
+ *   contraction  matrix products in tiles of shared memory, and the maps that follow them (gemm.c); of few rows (skinny.c)
+ *   scatter    updates at indices that are data (scatter.c)
+ *   order      what no other takes: statement after statement, a thread for each point of the band, or one thread where the order
+ *              of points matters
  *
- * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (passes/schedule/gpu/split.c); one
- * that leaves what it makes of a thread's row in memory, without that (passes/schedule/gpu/recompute.c).
+ * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (split.c). A kernel whose
+ * threads would pass rows of temporaries through memory is scheduled again without those (recompute.c).
  *
- * Products of sizes that are not known have variants (passes/schedule/gpu/gemm_variants.c), of which a run takes the first whose guard holds.
- * So have rows of unknown length: a warp or a block has them, or they change places, in tiles of some shapes. What is the same
- * for two of them is one.
+ * Products of sizes that are not known have variants (gemm_variants.c), of which a run takes the first whose guard holds. Rows of
+ * unknown length have variants, too: for a warp, for a block, or transposed in tiles of some shapes. Of two equal variants one is
+ * left out.
  *
  * A block plans for the shared memory that it gets on every GPU that runs the code. A schedule that could use more has another
- * variant before it, for GPUs that give a block as much as the target does: they keep more of a long row there.
+ * variant before it, for GPUs that give a block as much as the target does: it keeps more of a long row in shared memory.
  */
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/gpu/gpu_impl.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of few rows on GPUs. What such a product costs is reading its matrix, so who has a part of the matrix does all
- * rows with it: a block of columns (passes/schedule/gpu/column_reduce.c), or a group that has a row of the matrix (passes/schedule/gpu/group.c). How
- * many rows there are need not be known, only that they are few, as a variant's guard says.
+ * Skinny products on GPUs: matrix products of few rows (GEMV). Their cost is that of reading the matrix, so the thread that reads a
+ * part of the matrix computes all rows with it: a block of columns (passes/schedule/gpu/column_reduce.c), or a thread group with a
+ * row of the matrix (passes/schedule/gpu/group.c). The number of rows need not be known when compiling; a variant's guard says that
+ * they are few.
  */
 #include "passes/layout/fragments.h"
 #include "passes/schedule/gpu/gpu_impl.h"

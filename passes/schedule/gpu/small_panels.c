@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small panels on GPUs: short columns beside a few others, which have a piece of memory to themselves, as a softmax over 10 classes of
- * 6 boxes has. Each thread has a column, so the threads of a warp have columns of several panels, and of each row a part of a
- * sector. Where a block's threads have whole panels, the block moves these as a whole (ir/loop.h, BulkCopy).
+ * Small panels on GPUs: a few short columns that are a contiguous piece of memory, such as those of a softmax over 10 classes of 6
+ * boxes: 60 elements. Each thread has a column, so the threads of a warp have columns of several panels, and would read a part of
+ * a sector of each row. Where a block's threads have whole panels, the block moves these by bulk copies (ir/loop.h, BulkCopy).
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -118,7 +118,7 @@ static int64_t threads_of(const Panels *x, int64_t most)
 	return best;
 }
 
-/* What spans have for each column; those that have one element, or not as much for each, are none: neighbours read neighbours. False
+/* What bulk copies have for each column; those that have one element, or not as much for each, are none: adjacent threads read adjacent elements. False
  * where all rows begin with sectors: then threads may as well read them where they are. */
 static bool share_bulk(Panels *x)
 {

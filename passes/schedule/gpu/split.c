@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of few long rows, and products of few tiles, on GPUs. Where a schedule has fewer blocks than there are SMs and a
- * reduction is long, the reduction becomes two, which is what a monoid allows:
+ * Partial sums of few long rows, and split-K products of few tiles, on GPUs. Where a schedule has fewer blocks than there are SMs and
+ * a reduction is long, the reduction becomes two, which is what a monoid allows:
  *
  *     acc[i] = sum x[i,r]                for i < 4 over r < 262144
  *
  *     part[i,p] = sum x[i,p*2048+q]      for i < 4, p < 128 over q < 2048       blocks for each part
- *     acc[i] = sum part[i,p]             for i < 4 over p < 128                 and what follows
+ *     acc[i] = sum part[i,p]             for i < 4 over p < 128                 and the statements that follow
  *
- * Each part of a sum is a point of the band, so whatever strategy takes the reduction takes its parts, and what follows it
- * is done once. The order in which terms meet is fixed. Parts lie in memory between the stages, with types of the sums. What the
- * row's points need of a result (a norm's last step) is a stage of its own.
+ * Each partial sum is a point of the band, so the strategy that takes the reduction takes its parts, and the epilogue is computed
+ * once. The order in which terms are added is fixed. Partial sums are stored in memory between the stages, in the type of
+ * the sums. Statements that need a result at each point of the row, such as a norm's last step, are a stage of their own.
  *
- * A softmax of few long rows is its two reductions over the same rows, the largest and the sum of exponentials relative to
- * it. Their parts are made in one stage, each sum relative to its own part's largest, and rescaled when they meet
- * (gpu_relative): the rows are read once for both, and once more for what is written.
+ * A softmax of few long rows has two reductions over the same rows: the maximum, and the sum of exponentials relative to it. One
+ * stage computes the parts of both, each sum relative to the maximum of its own part, and rescales them when they are combined
+ * (gpu_relative). So the rows are read once for both, and once more for the output.
  *
- * How many parts: as many as give each SM several blocks, of at least LEAST terms; for products what the model of their tiles
- * finds fastest (passes/schedule/gpu/gemm_choose.c). Where the number of terms is not known a part has at least so many, where
- * that of the rows is not, a large number. A product whose sum is of unknown length has as many parts as such have terms for, up to a
- * number that its guard makes a bound of their memory; short ones are for a variant that has none.
+ * The number of parts: enough to give each SM several blocks, each of at least LEAST terms; for products, the number that the model
+ * of passes/schedule/gpu/gemm_choose.c finds fastest. Where the number of terms is not known, a part has at least LEAST; where the
+ * number of rows is not known, a large number is assumed. A product of unknown depth has as many parts as there are terms for, up
+ * to a bound by the variant's guard, which bounds their memory; short sums take a variant without parts.
  */
 #include "passes/schedule/gpu/split_impl.h"
 #include "passes/kernel/inline.h"
@@ -48,7 +48,7 @@ typedef struct Splitter {
 	Cut *cut;       /* by Stmt.id: none where `along` is null */
 	Stmt **later;   /* by Stmt.id: what is left of a sum whose parts are made */
 	int64_t most;   /* parts of a sum of unknown length; 0: there is none */
-	Dim *points;    /* of the band of the stage in hand; null: it takes no more */
+	Dim *points;    /* of the band of the current stage; null: it takes no more */
 } Splitter;
 
 /* The most terms that S can have, where SCHED, not null, is to serve, or LIMIT; *KNOWN: it always has so many. */
@@ -149,7 +149,7 @@ static bool has_relative(Kernel *k, const Stmt *s)
 	return false;
 }
 
-/* A map runs along the rows of S: split, they are read once more for it. */
+/* A map reads the rows of S: split, they are read once more for it. */
 static bool read_on(Kernel *k, const Stmt *s)
 {
 	for (int i = 0; i < k->stmts.n; i++)
@@ -173,7 +173,7 @@ static bool shares_row(Kernel *k, const Stmt *s)
 	return false;
 }
 
-/* Memory runs along the band in what S reads of its terms. */
+/* The loads of the terms of S are contiguous along the band. */
 typedef struct BandAccess {
 	Kernel *k;
 	bool band;
@@ -275,7 +275,7 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 	return outer > 1 || n > each;
 }
 
-/* S, a map, runs along rows of which a sum is split. */
+/* S, a map, reads rows of which a sum is split. */
 static bool shares_row_with(const Splitter *x, const Stmt *s)
 {
 	for (int i = 0; i < x->k->stmts.n; i++) {
@@ -392,7 +392,7 @@ static void follow(Splitter *x, Stmt *s)
 }
 
 /* A temporary of all of the row would go through memory, and one that is a copy is for rows that stay whole
- * (passes/schedule/gpu/shared_reads.c): it is made again where it is read. */
+ * (passes/schedule/gpu/shared_reads.c): it is recomputed where it is read. */
 static bool is_recomputed(Splitter *x, const Stmt *s)
 {
 	Kernel *k = x->k;

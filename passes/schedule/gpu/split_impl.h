@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions in parts: what passes/schedule/gpu/split.c decides and passes/schedule/gpu/split_partials.c writes. */
+/* Partial reductions: passes/schedule/gpu/split.c decides, passes/schedule/gpu/split_partials.c rewrites. */
 #ifndef PASSES_SCHEDULE_GPU_SPLIT_IMPL_H
 #define PASSES_SCHEDULE_GPU_SPLIT_IMPL_H
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reduction as two (passes/schedule/gpu/split.c). Softmax's sum is of exponentials relative to the row's maximum, which no part
- * knows; so each is relative to its part's own,
+ * Rewrites a reduction as two (passes/schedule/gpu/split.c). The sum of a softmax is of exponentials relative to the row's maximum,
+ * which no part knows; so each part is relative to its own maximum,
  *
  *     top[i,p] = max x[i,p*C+q]                    part[i,p] = sum exp(x[i,p*C+q] - top[i,p])
  *     m[i] = max top[i,p]                          s[i] = sum part[i,p] * exp(top[i,p] - m[i])
  *
- * and one reading of the row makes both (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). An
- * infinity is no number to be relative to: the nearest number stands for it, and sums are infinite, zero or NaN as before.
+ * and one reading of the row computes both (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). An
+ * infinite maximum cannot be subtracted: the nearest finite number replaces it, and sums are infinite, zero or NaN as before.
  *
- * So with a norm's sum of squares, which are relative to the row's mean: each part's are relative to its own,
+ * Likewise the sum of squares of a norm, which is relative to the row's mean: each part is relative to its own mean,
  *
  *     part[i,p] = sum x[i,p*C+q]                   square[i,p] = sum (x[i,p*C+q] - part[i,p]/C)^2
  *     m[i] = (sum part[i,p]) / n                   v[i] = sum square[i,p] + C * (part[i,p]/C - m[i])^2

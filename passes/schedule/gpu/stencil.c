@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows on GPUs: short sums whose terms neighbouring points read again, as those of depthwise convolutions and pools
- * do, where memory runs along an iterator of the band that no window slides along (channels last). A block has a tile of
- * the band: some points along each iterator that windows slide along, and a part of what memory runs along, or all. What its
- * points read of a buffer is a box, by the index of each dim: as many elements as points, and a halo, which the next tile reads
- * again. The block fetches the box into shared memory, as far as the buffer goes, and its threads have a point at a time, or some
- * neighbours along memory. A tap is a term of a point's sum.
+ * Stencils on GPUs: short sums whose terms adjacent points share, as in depthwise convolutions and pools, where memory is contiguous
+ * along a band iterator that the stencil does not slide along (channels last). A block has a tile of the band: some points
+ * along each iterator that the stencil slides along, and a part of the contiguous iterator, or all. The elements of a buffer that
+ * its points read are an input tile: as many elements as points, and a halo, which the next block reads, too. The block fetches the
+ * input tile into shared memory, clipped to the buffer. Each of its threads computes one point at a time, or several that are
+ * adjacent in memory. A tap is a term of a point's sum.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
@@ -98,7 +98,7 @@ static void find_out(Stencil *w, Stmt *s)
 		w->out.buf = NULL;
 }
 
-/* Memory runs along the band iterator of the tile that does, or X is the same all along it. */
+/* X is contiguous along the band iterator that is contiguous in the tile, or does not depend on it. */
 static bool runs_along(const Stencil *w, const InputTile *x)
 {
 	const Iter *it = w->r->band->of[x->s->id][w->along];

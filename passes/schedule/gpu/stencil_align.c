@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs: what a box has of memory is pieces of it, which threads access several elements at a time, or one. Where pieces
- * begin anywhere in a sector, so do the accesses of a warp, of which each then takes a sector more; if accesses are
- * peeled, so that they begin where sectors do, a piece takes one more at most.
+ * Alignment of the accesses to input tiles of stencils. An input tile is several contiguous pieces of memory, which threads access by
+ * vectors or by single elements. Where pieces begin within a sector, each access of a warp would touch one sector more than it
+ * needs. Where the first access of a piece is peeled to the boundary of a sector, the whole piece touches at most one more.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
@@ -75,7 +75,7 @@ static void share_peeled(StencilRun *y, int64_t all, int64_t unit)
 }
 
 /* Points along memory that a thread may have at a time: as many as leave half of the block's threads some. */
-static int neighbours(const Stencil *w)
+static int vector_width(const Stencil *w)
 {
 	Dim *all = w->r->band->iter[w->along]->extent;
 	int64_t points = 1;
@@ -111,7 +111,7 @@ StencilRun stencil_run(const Stencil *w, const InputTile *x)
 	if (x->load)
 		y.vector = VECTOR_BYTES / bytes < MOST_VECTOR ? VECTOR_BYTES / bytes : MOST_VECTOR;
 	else
-		y.vector = neighbours(w);
+		y.vector = vector_width(w);
 	while (y.size % y.vector || y.align % y.vector || !dim_multiple(c, y.extent, y.vector))
 		y.vector /= 2;
 	y.threads = y.size / y.vector;

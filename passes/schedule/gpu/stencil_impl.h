@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows on GPUs: what passes/gpu_stencil*.c share (passes/schedule/gpu/stencil.c says what they are). */
+/* What the files of stencils on GPUs share (passes/schedule/gpu/stencil.c says what they are). */
 #ifndef PASSES_SCHEDULE_GPU_STENCIL_IMPL_H
 #define PASSES_SCHEDULE_GPU_STENCIL_IMPL_H
 
@@ -27,7 +27,7 @@ typedef struct Stencil {
 	int moving[MOST_MOVING], nmoving;
 	int64_t size[MAX_ITERS]; /* of the tile */
 	int most,
-		vector; /* neighbours along memory that a thread has at a time, at most and with this tile */
+		vector; /* adjacent points in memory that a thread has at a time, at most and with this tile */
 	Iter *elem;            /* which of them */
 	Iter *in[MAX_ITERS];   /* the point in the tile; along memory, the PACK that it is of */
 	Expr *from[MAX_ITERS]; /* where the tile begins */

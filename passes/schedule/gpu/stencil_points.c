@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The points of a window's block, once its boxes are in tiles (passes/schedule/gpu/stencil.c). A thread has a point at a time, or some
- * neighbours along memory, whose tap is one access of each tile and whose guards are asked once:
+ * The points of a stencil's block, once its input tiles are in shared memory (passes/schedule/gpu/stencil.c). A thread has one point
+ * at a time, or several that are adjacent in memory: then a tap of all of them is one vector access, and its guard is tested once:
  *
  *   for each row of taps
- *     for each tap, unrolled, where it is inside
- *       for the neighbours: a term of each one's sum
+ *     for each tap, unrolled, where it is inside the input
+ *       for the adjacent points: a term of each one's sum
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
@@ -55,7 +55,7 @@ static Joint joint_points(const Stencil *w)
 	return j.run.peeled ? j : none;
 }
 
-/* The thread's point along K, of neighbours the first one. */
+/* The thread's point along K, the first one of a vector. */
 static Expr *first_along(const Stencil *w, int k)
 {
 	ExprPool *p = w->r->b->p;
@@ -117,7 +117,7 @@ static void open_joint(Stencil *w, const Joint *j, Expr *at, Nest *nest)
 		place_point(w, j->of[i]);
 }
 
-/* The loops of one thread, each over one point or, past the end of what the tile runs along, none. */
+/* The loops of one thread, each over one point or, past the end of the iterators of the tile, none. */
 static Nest open_points(Stencil *w)
 {
 	Row *r = w->r;
@@ -169,7 +169,7 @@ static Expr *from_box(void *arg, Expr *e)
 	return ex_load(b->p, x->tile, &at, 1);
 }
 
-/* A temporary is of the thread's neighbours, in registers: one of its dims is along memory (passes/schedule/gpu/stencil.c). */
+/* A temporary holds the adjacent points of the thread, in registers: one of its dims is the contiguous one (passes/schedule/gpu/stencil.c). */
 static void keep_elements(Stencil *w, const Stmt *s)
 {
 	Row *r = w->r;
@@ -202,7 +202,7 @@ static LoopKind tap_loop(const Stmt *s, int i)
 										      : LOOP_SERIAL;
 }
 
-/* The sums of the thread's neighbours: of each tap, whose guard is the same for all, a term of each. */
+/* The sums of the thread's adjacent points: of each tap, whose guard is the same for all, a term of each. */
 static void sum_elements(Stencil *w, Stmt *s)
 {
 	Row *r = w->r;

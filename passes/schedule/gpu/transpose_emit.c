@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of a map that turns: the block fetches what each turned load reads of its tile, then stores the tile. Both go
- * through the tile's points in the order of their own memory, a run after the other (passes/schedule/gpu/transpose.c).
+ * The stage of a transpose: the block fetches the elements that each transposed load reads of its tile, then stores the tile. Both go
+ * through the tile's points in the order of their own memory, one contiguous range after the other (passes/schedule/gpu/transpose.c).
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 
 /* ---- One way ---- */
 
-/* As transpose_run, but no longer than is good: parts of whole sectors, of which neighbours go along a SIDE of several. */
+/* As transpose_run, but no longer than is good: parts of whole sectors, of which adjacent ones go along a SIDE of several. */
 static int64_t short_run(const TransposePlan *t, const Way *w, int *n)
 {
 	const int64_t all = transpose_run(t, w, n);
@@ -130,7 +130,7 @@ static LNode *open_access(TransposePlan *t, int i, Expr *place, int vector, Expr
 }
 
 /*
- * How the threads go along W: neighbours along a run for some accesses, and then to the next run, until all runs have had so
+ * How the threads go along W: adjacent ones along a run for some accesses, and then to the next run, until all runs have had so
  * many. Where runs are ragged and there is one for each warp, a warp goes on to the end of its run: where the run begins is
  * asked for once.
  */
@@ -140,7 +140,7 @@ typedef struct Path {
 	int n;              /* iterators of a run */
 	int vector;         /* elements of an access */
 	int64_t size, runs; /* elements of a run, runs of a tile */
-	int64_t few, times; /* neighbours, and how often they are in a run */
+	int64_t few, times; /* adjacent threads, and how often they are in a run */
 } Path;
 
 /* Neighbours are SIDE points, or, where runs are ragged, as many as a warp has, or all. Ragged runs of no more than a SIDE are

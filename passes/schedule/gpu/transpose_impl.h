@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps that turn: what passes/schedule/gpu/transpose.c decides and passes/schedule/gpu/transpose_emit.c writes. */
+/* Transposes: what passes/schedule/gpu/transpose.c decides and passes/schedule/gpu/transpose_emit.c builds. */
 #ifndef PASSES_SCHEDULE_GPU_TRANSPOSE_IMPL_H
 #define PASSES_SCHEDULE_GPU_TRANSPOSE_IMPL_H
 
@@ -24,7 +24,7 @@ typedef struct TransposePlan {
 	int n;
 	int common; /* iterators along which the write and the loads both run first */
 	int64_t tile
-		[MAX_ITERS]; /* of each iterator, so many points; 1: the tile does not run along it */
+		[MAX_ITERS]; /* of each iterator, so many points; 1: the tile has one index of it */
 	Expr *first[MAX_ITERS]; /* where the tile begins */
 } TransposePlan;
 
@@ -39,12 +39,12 @@ int64_t transpose_points(const TransposePlan *t); /* of a tile */
 int64_t transpose_run(const TransposePlan *t, const Way *w, int *n);
 /* Runs of W do not all begin where sectors do, or there is no saying. */
 bool transpose_misaligned(const TransposePlan *t, const Way *w);
-/* The iterators that the tile runs along, as W goes through them: those of its run are first. How many. */
+/* The iterators of which the tile has several indices, as W goes through them: those of its run are first. How many. */
 int transpose_order(const TransposePlan *t, const Way *w, int *order);
 /* By iterator: its step in the tile of W. The elements that it has. */
 int64_t transpose_steps(const TransposePlan *t, const Way *w, int64_t *steps);
 
-/* What stages of turns have in common. Opens that of S: who has which tile. */
+/* Opens the stage of S, a transpose: which block has which tile. */
 void transpose_open_stage(TransposePlan *t, const Stmt *s);
 /* A tile of so many CELLS for load I. */
 Buf *transpose_local(TransposePlan *t, int i, int64_t cells);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns that keep rows whose length is not known before a run. Rows that follow one another in what is read, along iterator A, lie
- * apart in what is written, where those along B follow one another. A block has some rows along A and, of each run that they are
- * written to, a part of fixed size, wherever rows begin in it: X counts elements along B and rows at once. So tiles and the stores
- * are as those of turns whose sizes are known. What such parts are of, rows of some B, is fetched as it lies in memory: for each B
- * a run of A's rows, which a warp goes along, from where a sector begins. Elements of the first and the last B that are in other
- * blocks' parts are left out.
+ * Transposes that keep rows whole whose length is known only at run time. In the source, rows are consecutive along iterator A; in the
+ * destination, rows along B are. A block has some rows along A and, of each contiguous range of the destination, a part of fixed
+ * size, wherever rows begin in it: X counts elements along B and rows together. So tiles and stores are as for known sizes. The
+ * source of such a part is, for each B, a contiguous range of A's rows, which a warp reads, peeled to the boundary of a sector.
+ * Elements of the first and the last B that belong to the parts of other blocks are left out.
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 
@@ -78,7 +77,7 @@ static void join(TransposeRows *r, const Stmt *s)
 	transpose_way(&r->to, t->out.buf, r->p.write, &r->to.out);
 }
 
-/* Longer rows have longer parts, which cut few of them, and fewer rows side by side make a run. In the tile a run along X steps to
+/* Longer rows have longer parts, which cut few of them, and fewer rows side by side make a run. In the tile a contiguous access along X steps to
  * that of the next A by a row more than its part: what a fetch goes through lies in banks as in memory. */
 static void shape(TransposeRows *r)
 {

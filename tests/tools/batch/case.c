@@ -303,7 +303,7 @@ static bool passes_for_gpu(Case *c, Module *m, Module *gpu)
 	return g && passes(c, gpu);
 }
 
-/* The kernels of G: a file each. One that is there is as it would be made again; its time says that it was asked for. */
+/* The kernels of G: a file each. A file that exists holds the same kernel; its time says that it was asked for. */
 static bool keep_kernels(Case *c, const GenPtx *g)
 {
 	GenPtx fresh = *g, one = *g;

@@ -17,8 +17,9 @@ enum {
 	/* Where the length of the row is not known: points that a thread keeps, or, where variants go by it, for how long
 	 * a row the last one is. */
 	UNKNOWN = 16,
-	UNKNOWN_PEELED =
-		12, /* the same in the largest blocks, where a misaligned first access is peeled, which takes registers */
+	/* Registers for each further product of an iterator and a run-time stride in the address of a row whose misaligned
+	 * first access is peeled: ptxas holds all of them for as long as the row is in registers. */
+	STRIDE_REGISTERS = 2,
 	LONGEST = 16 << 10,
 	WORD = 4, /* bytes of a register; where the length is not known blocks of wider elements have half the threads */
 	MOST_THREADS = 1024, /* of a block, on all GPUs */
@@ -253,18 +254,26 @@ static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 	t->r->b->stage->scratch = dim_const(t->r->k->ctx, (int64_t)st->threads * t->more * bytes);
 }
 
+/* Iterators that the address of a peeled row has beyond the first one: 2 for x[n][h][i][:] of any sizes. */
+static int further_strides(const Group *t, Expr *at)
+{
+	Affine a;
+
+	return t->peel && ex_affine(t->r->k->ctx, at, &a) && a.n > 2 ? a.n - 2 : 0;
+}
+
 /* Points that a thread of the largest block keeps in registers. Blocks that have one row after another have fewer left, and
- * so have those that work out where the elements of each point are: APART. */
-static int registers_of(const Group *t, bool scratch, bool apart)
+ * so have those that compute the address of each point, and rows whose address is a sum of several products. */
+static int registers_of(const Group *t, const RowAccesses *x, bool scratch)
 {
 	const bool known = group_length(t, t->it->extent) < INT64_MAX;
-	const int most = !known    ? t->peel ? UNKNOWN_PEELED : UNKNOWN
+	const int most = !known    ? UNKNOWN - STRIDE_REGISTERS * further_strides(t, x->at)
 			 : scratch ? SCRATCH_REGISTERS
 				   : FULL_REGISTERS,
-		  all = apart ? most / 2 : most;
+		  all = x->apart ? most / 2 : most;
 	const int each = (t->again ? all - all / 4 : all) / words_kept(t);
 
-	return each ? each : 1;
+	return each > 0 ? each : 1;
 }
 
 /* Of one register each, by blocks that have one row after another: where no more are in scratch, and where some are. */
@@ -338,9 +347,9 @@ void group_share_out(Group *t, const Gpu *gpu)
 	runs = n < INT64_MAX ? runs_of(t, n + (t->peel ? sector : 0)) : 0;
 	scratch = st->threads == MOST_THREADS && dim_is_const(t->it->extent, NULL);
 	if (st->threads == MOST_THREADS)
-		each = registers_of(t, false, x.apart);
+		each = registers_of(t, &x, false);
 	if (scratch && runs * t->vector > each)
-		each = registers_of(t, true, x.apart);
+		each = registers_of(t, &x, true);
 	while (registers && t->vector > 1 && t->vector > each)
 		t->vector /= 2;
 	runs = n < INT64_MAX ? runs_of(t, n + (t->peel ? sector : 0)) : 0;

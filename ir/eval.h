@@ -8,13 +8,13 @@
  * The interpreter can also compute an error bound for each value: how far the value that a target
  * computes may differ, since a target may reassociate sums.
  *
- *   - A sum of n terms may be off by n * eps * sum |terms|, where eps is the machine epsilon of the type
- *     that accumulates, plus the bounds of its terms.
+ *   - A sum of n terms may be off by n * eps * sum |terms|, where eps is the machine epsilon of the
+ *     type that accumulates, plus the bounds of its terms.
  *   - If a bound is not 0, one ulp of the element type is added, since both sides round.
- *   - An expression f over loads x with bounds e may be off by the sum of max |f(x +- e) - f(x)|, taking
- *     each load in turn.
- *   - The bound is infinite where a shifted value has no meaning: an index leaves its buffer, or an arg-max
- *     compares values with bounds.
+ *   - An expression f over loads x with bounds e may be off by the sum of max |f(x +- e) - f(x)|,
+ *     taking each load in turn.
+ *   - The bound is infinite where a shifted value has no meaning: an index leaves its buffer, or an
+ *     arg-max compares values with bounds.
  *
  * Inputs may have bounds, too. The interpreter evaluates strips of points at once; contractions
  * have a blocked path of 1 G multiply-adds a second or more.

@@ -22,7 +22,7 @@ typedef enum Inst {
 #include "ir/funcs.def"
 #undef FUNC
 	INST_COUNT,
-	INST_FUNCS = INST_COUNT /* from here on functions (inst_is_func) */
+	INST_FUNCS = INST_COUNT /* see inst_is_func */
 } Inst;
 
 typedef enum InstRule {

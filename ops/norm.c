@@ -2,8 +2,7 @@
 /*
  * Normalizations, as composites of reductions and elementwise operators. So fusion sees the same
  * form whether an exporter wrote the operator or its parts. Elements smaller than f32 are computed
- * in f32 and rounded once at the end, except for the statistics that BatchNormalization has as
- * operands.
+ * in f32 and rounded once at the end.
  */
 #include "ops/build.h"
 

@@ -25,8 +25,9 @@ typedef struct Op {
 	const char *scalar, *scalar_int, *scalar_bool, *attrs;
 	/* element type of the result (DT_BOOL for comparisons); DT_NONE: that of the operands */
 	DType result;
-	const char *types; /* element types operand 0 may have, of "f i u b s" (float, signed, unsigned, bool,
-	                      string); null: f i u */
+	/* element types that operand 0 may have, of "f i u b s" (float, signed, unsigned, bool,
+	 * string); null: f i u */
+	const char *types;
 	bool variadic;     /* any number of operands, combined by SCALAR over x and y (Max, Sum) */
 	bool commutative;  /* op(a, b) is op(b, a) */
 	/* with many operands: op(a, b, c) is op(op(a, b), c); unless VARIADIC, also op(a, op(b,
@@ -118,7 +119,7 @@ Kernel *lower_node(Infer *in, Node *n, Arena *arena);
 /* Evaluates the whole graph. INPUTS and OUTPUTS are tensors by position; symbols are bound from
  * the inputs' shapes. False after a diagnostic (a fact that fails, an index out of range). */
 bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag);
-/* Options for eval_graph_opts. eval_graph has mad not fused and no watch function. */
+/* Options of eval_graph_with. eval_graph has mad fused and no watch function. */
 typedef struct EvalGraphOpts {
 	bool mad_fused; /* whether the target's mad rounds once */
 	/* May be null. Called with ARG after each kernel. BUFS, by Buf.id, are its operands and

@@ -19,7 +19,9 @@ enum {
 	/* Registers for each further product of an iterator and a run-time stride in the address of a row whose misaligned
 	 * first access is peeled: ptxas holds all of them for as long as the row is in registers. */
 	STRIDE_REGISTERS = 2,
-	LONGEST = 16 << 10,
+	LONGEST =
+		16
+		<< 10, /* the row length that the last variant is planned for, if it has no bound */
 	/* bytes of a register; for wider elements of rows of unknown length, blocks have half the
 	 * threads */
 	WORD = 4,

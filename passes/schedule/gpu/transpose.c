@@ -15,9 +15,8 @@ enum {
 	/* times as many points where contiguous ranges are misaligned: 24 KiB, of which an SM has
 	 * room for several */
 	MISALIGNED_TIMES = 6,
-	LONG_ROW = 10 *
-		   /* bytes, accessed by 16: for rows so long, partial sectors are a small part */
-		   SECTOR
+	/* bytes, accessed by 16: for rows so long, partial sectors are a small part */
+	LONG_ROW = 10 * SECTOR
 };
 
 int transpose_bytes(const Way *w)

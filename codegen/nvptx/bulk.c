@@ -14,9 +14,9 @@ enum { ACCESS = 16 };
 typedef struct BlockBulk {
 	LlKernel *k;
 	const BulkCopy *s;
-	int64_t most;      /* elements */
-	const char *first; /* the first one, as i64 */
-	const char *count; /* how many there are */
+	int64_t most;      /* elements, at most */
+	const char *first; /* index of the first one, as i64 */
+	const char *count; /* number of elements */
 	const char *shared;
 } BlockBulk;
 
@@ -25,7 +25,7 @@ static int bytes_of(const BulkCopy *s)
 	return dtype_info[s->buf->dtype].bits / 8;
 }
 
-/* Iterations of a block, all of which there are, or those up to the last one. */
+/* The iterations of a block; the last block may have fewer. */
 static const char *iterations(LlKernel *k, int groups)
 {
 	LlFn *f = &k->f;
@@ -68,7 +68,7 @@ static BlockBulk part_of(LlKernel *k, const BulkCopy *s)
 	return p;
 }
 
-/* Moves what TYPE is, of ALIGN bytes, at element AT of the span. */
+/* Copies a value of TYPE, aligned to ALIGN bytes, at element AT of the range. */
 static void move(const BlockBulk *p, const char *type, int align, const char *at)
 {
 	LlFn *f = &p->k->f;
@@ -87,7 +87,7 @@ static void move(const BlockBulk *p, const char *type, int align, const char *at
 	       out ? there : here, align);
 }
 
-/* Whole accesses: VALUES elements each, WHOLE of them in all. */
+/* Copies WHOLE accesses of VALUES elements each. */
 static void move_whole(const BlockBulk *p, int values, const char *whole)
 {
 	LlKernel *k = p->k;
@@ -104,7 +104,7 @@ static void move_whole(const BlockBulk *p, int values, const char *whole)
 	}
 }
 
-/* What is behind WHOLE accesses of VALUES elements: fewer than one. */
+/* Copies the remaining elements, fewer than VALUES, after the WHOLE accesses. */
 static void move_rest(const BlockBulk *p, int values, const char *whole)
 {
 	LlKernel *k = p->k;

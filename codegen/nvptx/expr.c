@@ -125,7 +125,7 @@ const char *ll_const(Arena *a, const Expr *e)
 	return arena_printf(a, "0x%016llX", (unsigned long long)bits);
 }
 
-/* The library's name of instruction E. */
+/* The name of instruction E in the library. */
 static const char *inst_name(Arena *a, const Expr *e)
 {
 	const char *name = inst_info[e->op.inst].name, *from = ctype_name[e->op.arg[0]->ct];

@@ -21,14 +21,16 @@
 /* One entry. */
 typedef struct PtxFunc {
 	const char *name; /* with the prefix of the model (codegen_name) */
-	const char *text; /* its module, without the name */
-	const char *ir;   /* its module */
-	const char *ptx;  /* after gen_nvptx_compile: its part of the PTX module */
+	const char *text; /* its module in LLVM IR, with KERNEL_NAME in place of the name */
+	const char *ir;   /* its module in LLVM IR */
+	const char *ptx;  /* its part of the PTX module, after gen_nvptx_compile */
 	uint64_t hash;
 	bool faults;
 	int threads, group;
-	int ahead; /* registers of the operands of its longest unrolled row of terms: ptxas may load all of them at once */
-	int words; /* of 8 bytes, of parameters */
+	/* registers for the operands of its longest unrolled row of terms: ptxas may load all of
+	 * them at once */
+	int ahead;
+	int words;     /* parameters, in words of 8 bytes */
 	int shared;    /* bytes of dynamic shared memory of a block */
 	VEC(Loc) locs; /* every ONNX node it serves */
 } PtxFunc;
@@ -52,24 +54,26 @@ typedef struct GenPtx {
 	Ctx *ctx;
 	const Target *target;
 	const char *prefix;
-	ExprPool *pool; /* bodies of functions */
+	ExprPool *pool; /* for the bodies of functions */
 	struct LlLib *lib;
 	VEC(PtxFunc *) funcs;
-	const void *cubin; /* all of it, compiled further by who vectors it; or null */
+	const void *cubin; /* the whole module compiled by ptxas when packaging; or null */
 	size_t cubin_bytes;
 	VEC(PtxDone) done;
 } GenPtx;
 
 GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
-/* Prints (or finds) the entry of stage ST and says how to call it. */
+/* Emits the entry of stage ST, or finds an equal one, and returns how to call it. */
 PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st);
 /* Whether this build of dlcc has LLVM. */
 bool gen_nvptx_available(void);
-/* Its version; null where there is none. */
+/* LLVM's version; null without LLVM. */
 const char *gen_nvptx_llvm(void);
-/* Null where LLVM makes code for GPU; where it does not know it yet, the newest that it knows, whose code GPU gets. */
+/* Null if LLVM supports GPU. Otherwise the newest processor that LLVM supports, for which GPU's
+ * code is generated. */
 const char *gen_nvptx_processor(const Gpu *gpu);
-/* Gives every entry its PTX, JOBS processes at once. False after a diagnostic, which names the kernel. */
+/* Compiles every entry to PTX, with JOBS processes. False after a diagnostic that names the
+ * kernel. */
 bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d);
 /* All entries as one PTX module (after gen_nvptx_compile), and as LLVM IR. */
 void gen_nvptx_ptx(GenPtx *g, StrBuf *b);

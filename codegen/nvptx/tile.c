@@ -20,8 +20,8 @@
 /* One thread's chunk of a fill, between its load and its store. */
 typedef struct FillChunk {
 	const LNode *fill;
-	int at;          /* the how manieth of the thread's */
-	const char *all; /* its codes */
+	int at;          /* its number among the thread's chunks */
+	const char *all; /* its stored elements */
 } FillChunk;
 
 typedef VEC(FillChunk) Chunks;
@@ -31,7 +31,7 @@ static int chunks_each(const LlKernel *k, const Fill *f)
 	return (f->rows * f->chunks + k->stage->threads - 1) / k->stage->threads;
 }
 
-/* Binds what chunk AT of the thread is named by. */
+/* Binds the iterators of the thread's chunk AT. */
 static void bind_chunk(LlKernel *k, const LNode *n, int at)
 {
 	LlFn *f = &k->f;
@@ -56,7 +56,7 @@ static void bind_chunk(LlKernel *k, const LNode *n, int at)
 	ll_forget(f);
 }
 
-/* A block with more threads than the last of their chunks: whether this thread has one; null: all have. */
+/* The condition that this thread has a chunk AT; null: all threads have. */
 static const char *has_chunk(LlKernel *k, const Fill *f, int at)
 {
 	const int left = f->rows * f->chunks - at * k->stage->threads;
@@ -90,7 +90,7 @@ static void copy_chunks(LlKernel *k, const LNode *n)
 	}
 }
 
-/* Loads where MORE (null: always) and the guard hold, zeros elsewhere. */
+/* Loads the thread's chunks where MORE (null: always) and the guard hold; others are zero. */
 static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *out)
 {
 	LlFn *f = &k->f;
@@ -148,7 +148,8 @@ void ll_fill(LlKernel *k, const LNode *n)
 
 /* ---- The pipeline ---- */
 
-/* What all fills of the pipeline do in one go; what they keep in registers goes to *KEPT. */
+/* Starts all fills of one iteration; chunks loaded to registers go to *KEPT. Returns whether some
+ * are asynchronous. */
 static bool start_fills(LlKernel *k, const LNode *pipeline, const char *more, Chunks *kept)
 {
 	bool any = false;
@@ -170,7 +171,8 @@ static bool start_fills(LlKernel *k, const LNode *pipeline, const char *more, Ch
 	return any;
 }
 
-/* Rounds and slots are counted in 32 bits, as PTX's registers are; what is named is 64 wide. */
+/* Iterations and stages are counted in 32 bits, the width of a register; values that are bound have
+ * 64. */
 static const char *load_count(LlKernel *k, const char *slot)
 {
 	const char *r = ll_new(&k->f);
@@ -195,7 +197,7 @@ static const char *narrow(LlKernel *k, const char *value)
 	return r;
 }
 
-/* AT + STEP, of N slots one behind the other in a circle; it leaves them at EDGE, and is then TO. */
+/* AT + STEP in the circle of stages: after EDGE comes TO. */
 static const char *other_slot(LlKernel *k, const char *at, int step, int edge, int to)
 {
 	const char *next = ll_op(&k->f, "add nsw i32", at, step),
@@ -213,7 +215,7 @@ static const char *less(LlKernel *k, const char *a, const char *b)
 	return r;
 }
 
-/* Count A and N more. */
+/* A + N. */
 static const char *plus(LlKernel *k, const char *a, int n)
 {
 	return ll_op(&k->f, "add nuw nsw i32", a, n);
@@ -274,7 +276,8 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	store_chunks(k, &kept);
 	ll_put(f, "store i32 %s, ptr %s", plus(k, i, 1), at);
 	ll_put(f, "store i32 %s, ptr %s", other_slot(k, from, 1, n->stages - 1, 0), read);
-	/* ptxas would have registers hold what several rounds fetch. */
+	/* without asynchronous copies, no unrolling: ptxas would hold the loads of several
+	 * iterations in registers */
 	ll_put(f, "br label %%%s%s", head, async ? "" : LL_LOOP_ONCE);
 	ll_begin(f, end);
 	ll_forget(f);

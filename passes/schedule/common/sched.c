@@ -81,7 +81,7 @@ static void find_temps(Schedule *s)
 	arena_free(tmp);
 }
 
-/* Elements that share a byte are written by one thread, one after the other. */
+/* Makes loops serial that store elements of less than a byte; returns whether there are any. */
 static bool keep_order(LNode *n)
 {
 	bool any = false;
@@ -97,8 +97,8 @@ static bool keep_order(LNode *n)
 	return any;
 }
 
-/* For the runs of STEP. In a program for GPUs kernels on the host are of a few elements, for whatever CPU it
- * has. */
+/* N's schedule for the runs of STEP. In a program for GPUs, kernels on the host have few elements,
+ * and are scheduled for any CPU. */
 static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *step)
 {
 	Kernel *k = kernel_clone(node_kernel(n), m->arena);
@@ -137,8 +137,8 @@ static bool does_the_same(const Schedule *a, const Schedule *b)
 	return same;
 }
 
-/* N's schedule for the runs of STEP, as the code for T has it on any GPU. Where that is short of shared memory and GPUs of T have more,
- * another one is before it, for those that do. */
+/* N's schedule for the runs of STEP on every GPU that runs T's code. If it could use more shared
+ * memory, and T has more, a variant for GPUs with as much as T precedes it. */
 static Schedule *variant(Module *m, const Target *t, Node *n, SizeStep step)
 {
 	Schedule *s = schedule(m, t, n, &step), *wide;
@@ -153,14 +153,14 @@ static Schedule *variant(Module *m, const Target *t, Node *n, SizeStep step)
 	return wide;
 }
 
-/* What variant() gave for A and for B. */
+/* A and B are results of variant(). */
 static bool both_do_the_same(const Schedule *a, const Schedule *b)
 {
 	return a->where.shared == b->where.shared && does_the_same(a, b) &&
 	       (!a->where.shared || does_the_same(a->next, b->next));
 }
 
-/* N's schedule, with variants where it goes by sizes that are not known, from the last to the first. */
+/* N's schedule, with its variants for sizes that are unknown at compile time. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n)
 {
 	const Target *of = node_on_host(n) ? m->host : t;

@@ -61,7 +61,7 @@ static bool plain(const Expr *e, CType t)
 	return e->kind == EX_LOAD && e->load.buf->dtype == ctype_dtype(t) && !e->load.buf->data;
 }
 
-/* A is read in place where k steps by one stride. */
+/* A is read in place if its k iterators merge into one with a constant stride. */
 static void look_at_a(Gemm *g)
 {
 	Affine a;
@@ -75,7 +75,7 @@ static void look_at_a(Gemm *g)
 		g->a_step = ex_dim(g->k->pool, affine_coef(g->k->ctx, &a, g->c.k[g->c.nk - 1]));
 }
 
-/* B is read in place where its buffer has the layout that gemm_pack_layout gives. */
+/* B is read in place if its buffer has the layout of gemm_pack_layout. */
 static void look_at_b(Gemm *g)
 {
 	Expr *e = g->c.b;
@@ -125,11 +125,11 @@ static void choose_blocks(Gemm *g)
 		if (dim_is_const(g->kk, &kk) && kk > 0)
 			g->nc = g->t->l2 / 2 / (kk * esize) / g->pw * g->pw;
 		g->nc = g->nc < g->pw ? g->pw : g->nc > MAX_COLUMNS ? MAX_COLUMNS : g->nc;
-		g->mc = 0; /* all rows: B's block is packed once */
+		g->mc = 0; /* all rows, so that B's block is packed once */
 	}
 	if (dim_is_const(g->n, &v) && v < g->nc)
 		g->nc = round_up(v > 0 ? v : 1, g->pw);
-	/* With few blocks of columns, rows are split too, and B's block is packed again for each. */
+	/* with few blocks of columns, rows are split too, and each block of rows packs B again */
 	if (!g->mc) {
 		int64_t m, n, blocks = 4;
 
@@ -160,7 +160,7 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 	return !dim_is_const(c->n[c->nn - 1]->extent, &v) || v >= MIN_N || c->nn > 1;
 }
 
-/* A block's multiply-adds. */
+/* The grain counts a block's multiply-adds. */
 static void set_grain(Gemm *g)
 {
 	Ctx *c = g->k->ctx;

@@ -15,9 +15,10 @@
 enum {
 	MOST_ROWS = 8,
 	SHORTEST = 64,
-	/* Where the matrix lies in the order of fragments: */
-	LANES_STATES = 64, /* of a thread */
-	LANES_BLOCKS = 2   /* blocks whose columns a wide one has: rows are read less often */
+	/* for a matrix packed in the order of fragments: */
+	LANES_STATES = 64, /* states of a thread, at most */
+	/* blocks of columns that are joined into a wide one, so that rows are read less often */
+	LANES_BLOCKS = 2
 };
 
 static bool takes(const Row *r, const SkinnyRows *skinny)
@@ -66,7 +67,8 @@ static bool is_row(const ColumnBlock *x, int b)
 	return false;
 }
 
-/* The few rows of a product; else the longest iterator of the band that may be such. */
+/* Finds the iterators for ColumnBlock.rows: the rows of a skinny product, else the longest short
+ * band iterator that the matrix does not depend on. */
 static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
 {
 	Stmt *s = x->r->k->stmts.at[x->r->first];
@@ -98,8 +100,9 @@ static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
 					 .most = x->rows};
 }
 
-/* Columns of rows that are no whole sectors, and more than a warp has lanes: in parts that are alike, as wide as a thread has
- * states for. Every so many rows begin at the same place of a sector, and those are a warp's. */
+/* Shapes a block for rows that begin within sectors. The columns are divided evenly into blocks as
+ * wide as a thread has states for. A warp takes the rows that begin at the same offset in a sector:
+ * with rows of 50 f32 (200 bytes), every fourth one. */
 static bool shape_peeled(ColumnBlock *x)
 {
 	enum { MOST_THREADS = 2 * COLUMN_THREADS };
@@ -124,8 +127,9 @@ static bool shape_peeled(ColumnBlock *x)
 	return true;
 }
 
-/* Where there are few blocks, they have fewer columns; but where a block has rows that are no whole sectors, which are a run with
- * adjacent columns, more threads. */
+/* Chooses the columns and threads of a block. If there are fewer blocks than SMs, blocks get fewer
+ * columns. If a block has all columns, and rows are no multiple of a sector, its rows are one
+ * contiguous range, and it gets more threads instead. */
 static void shape(ColumnBlock *x, const Gpu *gpu)
 {
 	Ctx *c = x->r->k->ctx;
@@ -138,7 +142,7 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 	if (shape_peeled(x))
 		return;
 	x->cols = x->vector == 1 ? WARP : LINE / x->bytes;
-	if (x->cols > WARP * x->vector) /* no more threads along the columns than a warp has */
+	if (x->cols > WARP * x->vector) /* at most a warp along the columns */
 		x->cols = WARP * x->vector;
 	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->vector)
 		x->cols /= 2;
@@ -166,8 +170,9 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 
 /* ---- The stage ---- */
 
-/* The rows of a block: all there are, or, where that is not known, those of a block of them. Terms are made of all ROWS:
- * where there are fewer they READ the last one once more. */
+/* Expresses the skinny rows by the block's row X.row: the block has all rows, or, if their number
+ * is unknown, one block of them. Terms are computed for X.rows rows in any case: READ clamps rows
+ * that do not exist to the last one. */
 static void place_rows(ColumnBlock *x, bool read)
 {
 	LBuild *b = x->r->b;
@@ -183,7 +188,7 @@ static void place_rows(ColumnBlock *x, bool read)
 		flat = as = ex_add(p, first, flat);
 		if (read)
 			as = ex_op2(p, IN_min, flat, ex_sub(p, all, l_int(b, 1)));
-		x->there = ex_op2(p, IN_lt, flat, all);
+		x->row_exists = ex_op2(p, IN_lt, flat, all);
 		x->valid = ex_op2(p, IN_min, l_int(b, x->rows), ex_sub(p, all, first));
 	}
 	if (x->skinny.n)
@@ -245,7 +250,7 @@ void column_local(ColumnBlock *x, const Stmt *s)
 	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-/* Opens a loop over the block's points of the band, at X.COL and X.ROW. */
+/* Opens a loop over the block's points of the band, which binds X.col and X.row. */
 static LNode *column_open(const ColumnBlock *x)
 {
 	LBuild *b = x->r->b;
@@ -260,7 +265,7 @@ static LNode *column_open(const ColumnBlock *x)
 void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
 {
 	LNode *loop = column_open(x);
-	Expr *guard = x->there ? ex_and(x->r->b->p, x->guard, x->there) : x->guard;
+	Expr *guard = x->row_exists ? ex_and(x->r->b->p, x->guard, x->row_exists) : x->guard;
 
 	row_does(x->r, l_store(x->r->b, out, at, val, guard), s, part, s->nband, NULL);
 	l_close(x->r->b, loop);
@@ -274,14 +279,14 @@ static Expr *state_at(const ColumnBlock *x)
 		      ex_iter(p, x->col));
 }
 
-typedef struct Skew {
+typedef struct PeelSearch {
 	const ColumnBlock *x;
-	Expr *at; /* of the first load that is contiguous along the columns */
-} Skew;
+	Expr *at; /* index of the first load that is contiguous along the columns */
+} PeelSearch;
 
 static void find_at(void *arg, Expr *e)
 {
-	Skew *s = arg;
+	PeelSearch *s = arg;
 
 	if (!s->at && e->kind == EX_LOAD && !e->load.buf->data &&
 	    e->load.buf->id < s->x->r->nlocal &&
@@ -289,11 +294,12 @@ static void find_at(void *arg, Expr *e)
 		s->at = e->load.idx[0];
 }
 
-/* How far after a sector's begin the block's first column of a row is, in terms VAL; of what the block has it begins there. */
+/* The offset of the block's first column in its sector, in the row that VAL reads; 0 if VAL reads
+ * only shared memory. */
 static Expr *peel_of(const ColumnBlock *x, Expr *val)
 {
 	ExprPool *p = x->r->b->p;
-	Skew s = {x, NULL};
+	PeelSearch s = {x, NULL};
 	Expr *zero = l_int(x->r->b, 0);
 	Iter *col = x->col;
 

@@ -10,7 +10,7 @@ enum { MAP_THREADS = 256 };
 typedef struct WidestLoad {
 	Ctx *ctx;
 	const Iter *it;
-	int bytes; /* of the largest element that is read along it */
+	int bytes; /* of the largest element that is read along IT */
 } WidestLoad;
 
 static void read_along(void *arg, Expr *e)
@@ -24,7 +24,8 @@ static void read_along(void *arg, Expr *e)
 	x->bytes = bytes > x->bytes ? bytes : x->bytes;
 }
 
-/* Elements that a thread has of the innermost iterator. *WHOLE: they are always so many. */
+/* Elements of the innermost iterator that a thread computes. *WHOLE: its extent is a multiple of
+ * them. */
 static int vector_of(Points *p, const Buf *out, bool *whole)
 {
 	Iter *in = p->n ? p->it[p->n - 1] : NULL;
@@ -47,7 +48,8 @@ static int vector_of(Points *p, const Buf *out, bool *whole)
 		       : vector;
 }
 
-/* A thread's store of sub-byte elements fills whole bytes: other threads have none of them. */
+/* A thread's store of sub-byte elements fills whole bytes, so no other thread writes to these
+ * bytes. */
 static bool fills_bytes(Points *p, int vector)
 {
 	Affine a;

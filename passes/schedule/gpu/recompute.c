@@ -20,7 +20,7 @@ bool gpu_may_recompute(Kernel *k)
 	return false;
 }
 
-/* A node of N and those after it stores to buffer ID. */
+/* A node of N, its siblings or their bodies stores to buffer ID. */
 static bool stores_to(const LNode *n, int id)
 {
 	for (; n; n = n->next)

@@ -9,7 +9,7 @@
 
 enum { SCATTER_THREADS = 256 };
 
-/* S's points are updates in any order. */
+/* The updates of S may run in any order, and there is an atomic operation for them. */
 static bool any_order(const Stmt *s)
 {
 	const int bits = dtype_info[s->out[0]->dtype].bits;

@@ -69,19 +69,20 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 	return n;
 }
 
-/* Rows: by their length. A few elements for each lane of a warp, what a warp keeps, blocks of some sizes, and the largest one.
- * Those that change places are turned in tiles of some shapes. */
+/* Variants for rows, by their length: rows of which each lane of a warp has a few elements, rows
+ * that a warp keeps in registers, and rows for blocks of two sizes; longer ones get the largest
+ * block. Transposed rows have tiles of other shapes where they are short. */
 static int row_steps(Kernel *k, SizeStep *step)
 {
 	static const int64_t length[] = {128, 1024, 2048, 4096},
-			     turned[] = {TRANSPOSE_SHORT, TRANSPOSE_MIDDLE};
+			     transposed[] = {TRANSPOSE_SHORT, TRANSPOSE_MIDDLE};
 	Dim *size = gpu_row_length(k), *row = size ? NULL : gpu_map_row(k);
 	int n = 0;
 
 	for (size_t i = 0; size && i < sizeof length / sizeof *length; i++)
 		n = gpu_add_step(k->ctx, step, n, size, length[i]);
-	for (size_t i = 0; row && i < sizeof turned / sizeof *turned; i++)
-		n = gpu_add_step(k->ctx, step, n, row, turned[i]);
+	for (size_t i = 0; row && i < sizeof transposed / sizeof *transposed; i++)
+		n = gpu_add_step(k->ctx, step, n, row, transposed[i]);
 	return n;
 }
 
@@ -92,7 +93,8 @@ int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 							 : row_steps(k, step);
 }
 
-/* Statements FIRST..LAST, which what comes before and after them leaves to themselves. */
+/* Schedules statements FIRST..LAST as one stage, or, if no strategy takes them together, one by
+ * one. */
 static void stages(const Module *m, const Target *t, Kernel *k, int first, int last, Schedule *s)
 {
 	LBuild b = l_build(k, s);

@@ -28,7 +28,8 @@ static void along_sum(void *arg, Expr *e)
 		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
 }
 
-/* The matrix lies in the order of fragments, and what is summed is whole halves of blocks. */
+/* Sets SkinnyRows.lanes if the matrix is packed in the order of fragments, and the number of terms
+ * is a multiple of half a block of fragments. */
 static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band,
 		       SkinnyRows *skinny)
 {

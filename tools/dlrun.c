@@ -16,6 +16,8 @@ static const char help[] =
 	"  --describe         names, types, dims and bounds (the default)\n"
 	"  --data DIR         run the data sets of DIR (test_data_set_K/input_N.pb) and compare\n"
 	"  --rtol R, --atol A compare each element: |a - b| <= A + R * |b|\n"
+	"  --noise R          the noise of the references, relative to their largest elements; default: it is measured where\n"
+	"                     an output differs\n"
 	"  -i NAME=FILE       an input from a .npy or .pb file; run once, and print the outputs in short\n"
 	"  -o DIR             write them as DIR/NAME.npy instead\n"
 	"  --bench            time runs, on random inputs, or those of --data or -i; prints one line of JSON\n"
@@ -68,6 +70,7 @@ static const Valued valued[] = {
 	{"-o", ONCE, offsetof(Options, out_dir), "a folder"},
 	{"--rtol", NUMBER, offsetof(Options, compare.rtol), "a number from 0"},
 	{"--atol", NUMBER, offsetof(Options, compare.atol), "a number from 0"},
+	{"--noise", NUMBER, offsetof(Options, compare.noise), "a number from 0"},
 	{"--seconds", POSITIVE, offsetof(Options, seconds), "a number above 0"},
 	{"--threads", WHOLE, offsetof(Options, load.threads), "a whole number; 0 is all CPUs"},
 	{"--device", TEXT, offsetof(Options, load.device), "cpu, cuda, cuda:N or auto"},
@@ -149,7 +152,7 @@ static bool option_with_value(Options *o, char **argv, int *i)
 
 static bool parse(Options *o, int argc, char **argv)
 {
-	*o = (Options){.seconds = 2, .compare = {-1, -1}, .load = {.size = sizeof(o->load)}};
+	*o = (Options){.seconds = 2, .compare = {-1, -1, -1}, .load = {.size = sizeof(o->load)}};
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--describe"))
 			o->describe = true;

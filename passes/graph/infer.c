@@ -8,7 +8,8 @@
 static void note_halves(Module *m)
 {
 	const Graph *g = m->graph;
-	bool *runs = NEW_ARRAY(m->arena, g->nvalues + 1, bool); /* by Value.id: depends on an input */
+	bool *runs = NEW_ARRAY(m->arena, g->nvalues + 1,
+			       bool); /* by Value.id: depends on an input */
 
 	for (int i = 0; i < g->inputs.n; i++)
 		runs[g->inputs.at[i]->id] = true;

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import samples  # noqa: E402
@@ -79,6 +80,99 @@ def data_tolerance():
     dlrun(RELU, "--data", folder, status=1)
 
 
+def compiled(name, body, *options):
+    """The artifact of a model in ONNX's textual syntax."""
+    onnx.save(samples.model(body), f"{DIR}/{name}.onnx")
+    subprocess.run([os.path.dirname(DLRUN) + "/dlcc", f"{DIR}/{name}.onnx", "-o", f"{DIR}/{name}.so", *options], check=True)
+    return f"{DIR}/{name}.so"
+
+
+def judged(so, name, x, y, *options, status=0):
+    """What dlrun --data says of an artifact with one input, x, and one output, y."""
+    samples.tensors(f"{DIR}/{name}/test_data_set_0", "input", {"x": x})
+    samples.tensors(f"{DIR}/{name}/test_data_set_0", "output", {"y": y})
+    return dlrun(so, "--data", f"{DIR}/{name}", *options, status=status).splitlines()
+
+
+CENTRED = "g (float[4,64] x) => (float[4,64] y) <int64[1] last = {-1}> { m = ReduceMean(x, last) y = Sub(x, m) }"
+
+
+@test
+def noise_of_inputs():
+    """Rows of nearly equal numbers: what is left without their mean is rounding. A result is judged by how far it moves."""
+    x = (1000 + 1e-3 * np.random.default_rng(1).standard_normal((4, 64))).astype(np.float32)
+    exact = x.astype(np.float64) - x.astype(np.float64).mean(-1, keepdims=True)
+    so = compiled("centred", CENTRED)
+    moved = (exact + 3e-5 * np.sign(exact)).astype(np.float32)
+    text = judged(so, "centred", x, moved)
+    assert re.search(r"max rel 0.0.*: ok, within 8 times the noise measured by moving inputs by one ulp: it is 0.0\d+ of the reference's "
+                     r"largest element; at most 0.01 of it where an element itself moved less$", text[0]), text
+    text = judged(so, "centred", x, -moved, status=1)
+    assert "elements beyond 8 times the noise measured by moving inputs by one ulp: it is" in text[0], text
+    text = judged(so, "centred", x, moved, "--noise=1e-9", status=1)
+    assert text[0].endswith("beyond 2e-05 of the reference's largest element"), text
+    text = judged(so, "centred", x, moved, "--noise=0.02")
+    assert text[0].endswith("ok, within 8 times the noise given: it is 0.02 of the reference's largest element"), text
+    tiny = x * np.float32(1e-9)
+    judged(so, "tiny", tiny, (moved * 1e-9).astype(np.float32))
+    moved[0, 0] = np.nan
+    assert "1 elements differ in NaN or infinity" in judged(so, "centred", x, moved, status=1)[0]
+
+
+@test
+def noise_is_not_a_licence():
+    """Where one element hangs on an ulp and moves by all of its size, the others are judged as before, but for a hundredth."""
+    x = np.full((1, 64), 0.5, np.float32)
+    x[0, 0] = 1.5
+    so = compiled("step", "g (float[1,64] x) => (float[1,64] y) <float h = {1.5}> { b = Greater(x, h) c = Cast<to = 1>(b) y = Add(x, c) }")
+    y = x.copy()
+    y[0, 0] = 2.5
+    assert "ok, within 8 times the noise" in judged(so, "step", x, y)[0]
+    y[0, 1] = 0.6
+    assert "FAIL: 1 elements beyond 8 times the noise" in judged(so, "step", x, y, status=1)[0]
+
+
+@test
+def noise_without_float_inputs():
+    rng = np.random.default_rng(2)
+    w = [", ".join(f"{v:.9g}" for v in (rng.standard_normal(64 * 32) + off).astype(np.float32)) for off in (0, 1000)]
+    body = (f"g (int64[8,64] x) => (float[8,32] y) <float[64,32] v = {{{w[0]}}}, float[64,32] w = {{{w[1]}}}, float k = {{1000}}> "
+            "{ f = Cast<to = 1>(x) p = MatMul(f, v) q = MatMul(f, w) y = Sub(p, q) }")
+    x = rng.integers(1, 1000, (8, 64))
+    one, two = compiled("ids1", body, "--target=cpu:v2"), compiled("ids2", body, "--target=cpu:v2,v3")
+    dlrun(one, "-i", f"x={save('ids', x)}", "-o", DIR + "/ids_out")
+    y = np.load(DIR + "/ids_out/y.npy")
+    off = (y * np.float32(1 + 3e-5)).astype(np.float32)
+    text = judged(one, "ids", x, off, status=1)
+    assert text[1] == ("  note: the noise could not be measured: no float input moves it, and no CPU variant gives another; where the noise is "
+                       "known, give it: --noise R"), text
+    judged(one, "ids", x, off, "--noise=1e-5")
+    text = judged(two, "ids", x, (y * 1.5).astype(np.float32), status=1)
+    assert "the noise measured by comparing the artifact's CPU variants is" in text[0], text
+
+
+@test
+def half_inside():
+    """f16 and bf16 inside of a model of f32: the tolerance is theirs."""
+    x = np.random.default_rng(3).standard_normal((4, 64)).astype(np.float32)
+    for to, name, near, far, limit in (10, "f16", 1e-3, 5e-3, "0.002"), (16, "bf16", 1e-2, 5e-2, "0.016"):
+        so = compiled(name, f"g (float[4,64] x) => (float[4,64] y) {{ h = Cast<to = {to}>(x) e = Neg(h) y = Cast<to = 1>(e) }}")
+        dlrun(so, "-i", f"x={save(name, x)}", "-o", DIR + "/half_out")
+        y = np.load(DIR + "/half_out/y.npy")
+        text = judged(so, name, x, (y * (1 + near)).astype(np.float32))
+        assert text[0].endswith(f"ok, within {limit} of the reference's largest element, for values inside are {name}"), text
+        judged(so, name, x, (y * (1 + far)).astype(np.float32), "--noise=0", status=1)
+    so = compiled("halfweights", "g (float[4,64] x) => (float[4,64] y) <float16[64] w = {" + ", ".join(["15360"] * 64) + "}> "
+                  "{ f = Cast<to = 1>(w) y = Mul(x, f) }")
+    judged(so, "halfweights", x, x)
+    judged(so, "halfweights", x, (x * 1.0005).astype(np.float32), status=1)
+
+
+def save(name, array):
+    np.save(f"{DIR}/{name}.npy", array)
+    return f"{DIR}/{name}.npy"
+
+
 @test
 def data_faults():
     assert "type is f32, expected f64" in dlrun(RELU, "--data", relu_case("type", dtype=np.float64), status=1)
@@ -87,7 +181,18 @@ def data_faults():
     assert "dim 1 is 4, expected 3" in dlrun(RELU, "--data", folder, status=1)
     samples.tensor(folder + "/test_data_set_0/input_0.pb", np.zeros((5, 3), np.float32), "x")
     assert 'input "x": dim 1 is 3, expected 4' in dlrun(RELU, "--data", folder, status=1)
+    samples.tensor(folder + "/test_data_set_0/input_0.pb", np.zeros((5, 4), np.float32), "x")
+    samples.tensor(folder + "/test_data_set_0/input_1.pb", np.zeros(5, np.float32), "xx")
+    text = dlrun(RELU, "--data", folder, status=1)
+    assert 'test_data_set_0: error: input_1.pb "xx": the model has no such input; --describe names all' in text, text
+    os.rename(folder + "/test_data_set_0/input_1.pb", folder + "/test_data_set_0/input_2.pb")
+    assert "input_2.pb is not read: there is no input_1.pb" in dlrun(RELU, "--data", folder, status=1)
+    os.remove(folder + "/test_data_set_0/input_2.pb")
+    samples.tensor(folder + "/test_data_set_0/input_0.pb", np.zeros((5, 4), np.float32), "")
+    samples.tensor(folder + "/test_data_set_0/input_1.pb", np.zeros(5, np.float32), "")
+    assert "input_1.pb: the model has no such input" in dlrun(RELU, "--data", folder, status=1)
     os.remove(folder + "/test_data_set_0/input_0.pb")
+    os.remove(folder + "/test_data_set_0/input_1.pb")
     assert 'no data for input "x"' in dlrun(RELU, "--data", folder, status=1)
     assert "not a folder" in dlrun(RELU, "--data", DIR + "/none", status=1)
 

@@ -90,18 +90,24 @@ static void put_rule(DType type, Tolerance t, double noise, Comparison *c)
 	if (given(t)) {
 		snprintf(c->rule, n, "the tolerance given");
 	} else if (NOISES * noise > p.limit) {
-		snprintf(c->rule, n, "%g times the noise measured by %s: it is %.2g of the reference's largest element%s",
-			 NOISES, t.measured_by, noise,
-			 NOISES * noise > MOVED_MOST ? "; at most 0.01 of it where an element itself moved less" : "");
+		snprintf(
+			c->rule, n,
+			"%g times the noise measured by %s: it is %.2g of the reference's largest element%s",
+			NOISES, t.measured_by, noise,
+			NOISES * noise > MOVED_MOST
+				? "; at most 0.01 of it where an element itself moved less"
+				: "");
 	} else if (NOISES * t.noise > p.limit) {
-		snprintf(c->rule, n, "%g times the noise given: it is %.2g of the reference's largest element",
+		snprintf(c->rule, n,
+			 "%g times the noise given: it is %.2g of the reference's largest element",
 			 NOISES, t.noise);
 	} else {
 		k = snprintf(c->rule, n, "%.2g of the reference's largest element%s%s", p.limit,
 			     p.limit > own.limit ? ", for values inside are " : "",
 			     p.limit > own.limit ? p.type : "");
 		if (t.moved)
-			snprintf(c->rule + k, n - (size_t)k, "; the noise measured by %s is %.2g of it", t.measured_by, noise);
+			snprintf(c->rule + k, n - (size_t)k,
+				 "; the noise measured by %s is %.2g of it", t.measured_by, noise);
 	}
 }
 

@@ -110,7 +110,8 @@ static int file_number(const char *file, const char *what)
 }
 
 /* Every file input_K.pb of DIR is an input of the model: the first N, ARRAYS, were read, and of those the others follow. */
-static bool inputs_exist(const Session *s, const char *dir, const char *const *names, const Array *arrays, int n)
+static bool inputs_exist(const Session *s, const char *dir, const char *const *names,
+			 const Array *arrays, int n)
 {
 	const int n_in = s->desc->n_in;
 	const bool named = by_names(names, n_in, arrays, n);
@@ -125,10 +126,11 @@ static bool inputs_exist(const Session *s, const char *dir, const char *const *n
 			found = found || !strcmp(arrays[k].name, names[i]);
 		if (!found) {
 			closedir(d);
-			return diag_error(s->diag, (DiagLoc){.file = dir},
-					  "input_%d.pb%s%s%s: the model has no such input; --describe names all",
-					  k, arrays[k].name[0] ? " \"" : "", arrays[k].name,
-					  arrays[k].name[0] ? "\"" : "");
+			return diag_error(
+				s->diag, (DiagLoc){.file = dir},
+				"input_%d.pb%s%s%s: the model has no such input; --describe names all",
+				k, arrays[k].name[0] ? " \"" : "", arrays[k].name,
+				arrays[k].name[0] ? "\"" : "");
 		}
 	}
 	while (d && (e = readdir(d)))
@@ -200,7 +202,8 @@ static void compare_set(Session *s, const char *set, const Array *in, const Arra
 }
 
 /* Runs SET, which DIR is, and compares; false where it could not be run. */
-static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, bool measures, Tally *sum)
+static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, bool measures,
+		    Tally *sum)
 {
 	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array), *want;
 	const int n = data_read(s->arena, s->diag, dir, "output", &want);

@@ -6,7 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { SEEDS = 8 }; /* an element that moves by noise s stays within s / 10 in all of them once in 10^8 times */
+enum {
+	SEEDS = 8
+}; /* an element that moves by noise s stays within s / 10 in all of them once in 10^8 times */
 
 /* Floats whose ulp is noise. Those of 8 bits and fewer are codes: another one is another number. */
 static bool moves(const dl_io *io)
@@ -125,7 +127,8 @@ static bool by_inputs(Session *s, const Array *in, const Array *got, double **mo
 static bool by_variants(const Session *s, const Array *in, double **moved)
 {
 	/* A feature that no variant needs stands for none. */
-	static const uint64_t masks[] = {DL_CPU_AVX_VNNI, DL_CPU_X86_V2, DL_CPU_X86_V2 | DL_CPU_X86_V3,
+	static const uint64_t masks[] = {DL_CPU_AVX_VNNI, DL_CPU_X86_V2,
+					 DL_CPU_X86_V2 | DL_CPU_X86_V3,
 					 DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_X86_V4};
 	Array *base = NULL;
 
@@ -159,6 +162,7 @@ Noise noise_measure(Session *s, const Array *in, const Array *got)
 	else if (by_variants(s, in, r.moved))
 		r.measured_by = "comparing the artifact's CPU variants";
 	else
-		r.why_not = "no float input moves it, and no CPU variant gives another; where the noise is known, give it: --noise R";
+		r.why_not =
+			"no float input moves it, and no CPU variant gives another; where the noise is known, give it: --noise R";
 	return r;
 }

@@ -8,13 +8,7 @@
 enum { V2 = 1, V3 = 2, V4 = 4 };
 
 /* A GPU multiplies and adds fused; a register is a lane's. */
-#define GPU(name, ...)                                            \
-	{                                                         \
-#name, NULL, 0, 16, 255, true, 0, 0, &(const Gpu) \
-		{                                                 \
-			__VA_ARGS__                               \
-		}                                                 \
-	}
+#define GPU(name, ...) {#name, NULL, 0, 16, 255, true, 0, 0, &(const Gpu){__VA_ARGS__}}
 
 /* The order is rank: CPUs before GPUs, and of each kind the best first. An artifact tries its targets in this order. */
 const Target target_table[] = {
@@ -25,20 +19,13 @@ const Target target_table[] = {
 	/* Plain C for whatever the C compiler makes code for. */
 	{"generic", NULL, 0, 16, 32, false, 32 << 10, 256 << 10, NULL},
 	/* capability, only, PTX, LLVM, SMs, shared on it and on all that run its code, registers, spare ones, threads, f32 lanes, L2 MiB, GB/s, TFLOP/s of f32 and f16: of the usual card */
-	GPU(sm_120, 120, false, 87, 20, 170, 99 << 10, 99 << 10, 65536, 8, 1536, 128, 96, 1792, 105,
-	    210), /* RTX 5090 */
-	GPU(sm_100, 100, false, 86, 20, 148, 227 << 10, 99 << 10, 65536, 0, 2048, 128, 126, 8000,
-	    75, 2250), /* B200 */
-	GPU(sm_90a, 90, true, 80, 19, 132, 227 << 10, 227 << 10, 65536, 0, 2048, 128, 50, 3350, 67,
-	    989), /* H100, H200 */
-	GPU(sm_89, 89, false, 78, 19, 128, 99 << 10, 99 << 10, 65536, 0, 1536, 128, 72, 1008, 83,
-	    165), /* RTX 4090, L40 */
-	GPU(sm_86, 86, false, 71, 19, 84, 99 << 10, 99 << 10, 65536, 0, 1536, 128, 6, 936, 36,
-	    142), /* RTX 3090, A40 */
-	GPU(sm_80, 80, false, 70, 19, 108, 163 << 10, 99 << 10, 65536, 0, 2048, 64, 40, 1555, 19,
-	    312), /* A100 */
-	GPU(sm_75, 75, false, 65, 19, 40, 64 << 10, 64 << 10, 65536, 0, 1024, 64, 4, 320, 8,
-	    65), /* T4 */
+	GPU(sm_120, 120, false, 87, 20, 170, 99 << 10, 99 << 10, 65536, 8, 1536, 128, 96, 1792, 105, 210),   /* RTX 5090 */
+	GPU(sm_100, 100, false, 86, 20, 148, 227 << 10, 99 << 10, 65536, 0, 2048, 128, 126, 8000, 75, 2250), /* B200 */
+	GPU(sm_90a, 90, true, 80, 19, 132, 227 << 10, 227 << 10, 65536, 0, 2048, 128, 50, 3350, 67, 989),    /* H100, H200 */
+	GPU(sm_89, 89, false, 78, 19, 128, 99 << 10, 99 << 10, 65536, 0, 1536, 128, 72, 1008, 83, 165),      /* RTX 4090, L40 */
+	GPU(sm_86, 86, false, 71, 19, 84, 99 << 10, 99 << 10, 65536, 0, 1536, 128, 6, 936, 36, 142),         /* RTX 3090, A40 */
+	GPU(sm_80, 80, false, 70, 19, 108, 163 << 10, 99 << 10, 65536, 0, 2048, 64, 40, 1555, 19, 312),      /* A100 */
+	GPU(sm_75, 75, false, 65, 19, 40, 64 << 10, 64 << 10, 65536, 0, 1024, 64, 4, 320, 8, 65),            /* T4 */
 	{0},
 };
 

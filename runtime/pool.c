@@ -36,8 +36,7 @@ typedef struct Worker {
 	pthread_t thread;
 	uint64_t seen;  /* the word when it was made */
 	uint32_t index; /* from 1: its part */
-	_Alignas(64) _Atomic uint64_t
-		begun; /* the last job, by its generation, whose part INDEX somebody has begun */
+	_Alignas(64) _Atomic uint64_t begun; /* the last job, by its generation, whose part INDEX somebody has begun */
 } Worker;
 
 struct Pool {
@@ -162,8 +161,7 @@ static void *worker_main(void *arg)
 /* Gives the job's generation. */
 static uint64_t publish(Pool *p, uint32_t active)
 {
-	const uint64_t job = (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) +
-			     1;
+	const uint64_t job = (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) + 1;
 
 	atomic_store(&p->word, job << ACTIVE_BITS | active);
 	if (atomic_load(&p->sleepers))

@@ -23,7 +23,7 @@ typedef struct Folding {
 	const ColumnReduction *f;
 	int vector,
 		lanes; /* columns of a thread; threads along the columns, where those are contiguous in memory */
-	int step; /* from one of its columns to the next */
+	int step;      /* from one of its columns to the next */
 	int from,
 		to;  /* lanes of the same columns differ in these bits, from FROM up to before TO */
 	Buf **state; /* by row, then column of the thread */

@@ -255,6 +255,29 @@ def files():
     assert "row-major" in dlrun_npy(np.asfortranarray(x))
 
 
+@test
+def names_with_equals():
+    """Of the inputs whose name and = begin a text, the longest name is meant."""
+    so = compiled("equals", 'g (float[M] x, float[M] x_, float[M] xb) => (float[M] y) { d = Sub(x, x_) y = Sub(d, xb) }')
+    m = onnx.load(DIR + "/equals.onnx")
+    for value, name in zip(m.graph.input, ("a", "a=b", "c=d")):
+        for node in m.graph.node:
+            for i, operand in enumerate(node.input):
+                node.input[i] = name if operand == value.name else operand
+        value.name = name
+        value.type.tensor_type.shape.dim[0].dim_param = "M=N"
+    onnx.save(m, DIR + "/equals.onnx")
+    subprocess.run([os.path.dirname(DLRUN) + "/dlcc", DIR + "/equals.onnx", "-o", so], check=True)
+    one, two, ten = (save(n, np.full(3, v, np.float32)) for n, v in (("one", 1), ("b=two", 2), ("ten", 10)))
+    given = "-i", f"a={ten}", "-i", f"a=b={two}", "-i", f"c=d={one}"
+    assert dlrun(so, *given).splitlines()[-1].startswith("y: f32[3]: 7 7 7;")
+    assert "-i a=b=x.npy: an earlier one says otherwise" in dlrun(so, *given, "-i", "a=b=x.npy", status=1)
+    assert "-i a=x.npy: an earlier one says otherwise" in dlrun(so, *given, "-i", "a=x.npy", status=2)
+    assert "-i a=x=.npy: an earlier one says otherwise" in dlrun(so, *given, "-i", "a=x=.npy", status=1)
+    assert f"-i c={one}: the model has no such input" in dlrun(so, *given, "-i", f"c={one}", status=1)
+    assert '"M=N":5' in dlrun(so, "--bench", "--seconds=0.01", "--dim", "M=N=5")
+
+
 def dlrun_npy(array):
     np.save(DIR + "/bad.npy", array)
     return dlrun(RELU, "-i", f"x={DIR}/bad.npy", status=1)

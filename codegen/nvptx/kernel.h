@@ -65,24 +65,6 @@ typedef struct LlKernel {
 	VEC(const char *) own;
 } LlKernel;
 
-/* A kernel for stage ST of S, without any code yet. */
-LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
-/* Emits N and its siblings. */
-void ll_nodes(LlKernel *k, const LNode *n);
-/* Emits a loop with its body (codegen/nvptx/loop.c). */
-void ll_loop(LlKernel *k, const LNode *n);
-/* Emits a barrier for the threads that share an iteration; nothing if each runs alone. All of them
- * reach it, or none. */
-void ll_barrier(LlKernel *k);
-/* Opens a block that runs where COND holds. Pass the result to ll_close_if (null: nothing was
- * opened). */
-const char *ll_open_if(LlKernel *k, const char *cond);
-/* As ll_open_if, where LO <= AT < HI; LO null: AT < HI. */
-const char *ll_open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi);
-void ll_close_if(LlKernel *k, const char *after);
-/* The code so far calls library function NAME. */
-bool ll_calls(const LlFn *f, const char *name);
-
 /* ---- iters.c ---- */
 
 /* Binds IT to VALUE from here on; ll_let: to the value of an expression. */
@@ -141,6 +123,22 @@ void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const 
  * VAL is null, loads it. Consecutive reductions alternate between two sets of words, so the barrier
  * inside a reduction also separates its accesses from those of the one after the next. */
 const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val);
+/* A kernel for stage ST of S, without any code yet. */
+LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
+/* The code so far calls library function NAME. */
+bool ll_calls(const LlFn *f, const char *name);
+/* B is a shared tile whose 16-byte pieces are swizzled. */
+bool ll_is_tile(const Buf *b);
+/* The swizzle: 2^ROW elements are a row, 2^PIECE a piece, and piece c of row r is at c ^ ((r >>
+ * SHIFT & MASK) << UP). */
+typedef struct LlMove {
+	int row, piece, shift, mask, up;
+} LlMove;
+LlMove ll_move(const Buf *b);
+/* log2 of N, a power of two. */
+int ll_log2(int64_t n);
+/* AT, a pointer into the first stage of tile B, moved to the current stage. */
+const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at);
 
 /* ---- vector.c ---- */
 
@@ -169,6 +167,15 @@ void ll_vector_store(LlVector *p, const LNode *st, const char *lo);
 /* Emits a loop over the elements of one access (LNode.vector). False if N is to be emitted as any
  * other loop. */
 bool ll_vector(LlKernel *k, const LNode *n);
+/* The store that ends FILL's body. */
+const LNode *ll_fill_store(const LNode *fill);
+/* A chunk of a fill, at the values its iterators are bound to. ll_chunk_load loads it as one value
+ * of ll_chunk_type, ll_chunk_store stores that. ll_chunk_copy copies it asynchronously, or zeros
+ * where COND, unless null, is false. */
+const char *ll_chunk_type(LlKernel *k, const LNode *fill);
+const char *ll_chunk_load(LlKernel *k, const LNode *fill);
+void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all);
+void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond);
 
 /* ---- group.c ---- */
 
@@ -180,8 +187,6 @@ void ll_share(LlKernel *k, const LNode *n);
 void ll_reduce(LlKernel *k, const LNode *n);
 /* VALUE of the lane whose number differs by xor with OFF. */
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
-/* LN_COLUMNS (column_reduce.c). */
-void ll_columns(LlKernel *k, const LNode *n);
 
 /* ---- bulk.c ---- */
 
@@ -222,47 +227,52 @@ typedef struct LlLoop {
  * defines it. */
 #define LL_LOOP_ONCE ", !llvm.loop !1"
 
+
+/* ---- Shared tiles ---- */
+
+/* Emits N and its siblings. */
+void ll_nodes(LlKernel *k, const LNode *n);
+/* Emits a barrier for the threads that share an iteration; nothing if each runs alone. All of them
+ * reach it, or none. */
+void ll_barrier(LlKernel *k);
+/* Opens a block that runs where COND holds. Pass the result to ll_close_if (null: nothing was
+ * opened). */
+const char *ll_open_if(LlKernel *k, const char *cond);
+/* As ll_open_if, where LO <= AT < HI; LO null: AT < HI. */
+const char *ll_open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi);
+void ll_close_if(LlKernel *k, const char *after);
+
+/* ---- loop.c ---- */
+
+/* Emits a loop with its body (codegen/nvptx/loop.c). */
+void ll_loop(LlKernel *k, const LNode *n);
 /* for (VAR = FROM; VAR < TO; VAR += STEP), where the bounds are texts of values. */
 LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
 		    const char *step);
 void ll_close_loop(LlKernel *k, const LlLoop *l);
+enum { LL_UNROLL = 4 };
 /* Calls BODY(ARG, AT) for each AT = FROM, FROM + STRIDE ... before TO. UNROLLED: LL_UNROLL of them
  * in one iteration, as long as there are so many, so that their loads are in flight together. BODY
  * binds VAR, the loop's iterator, to AT. */
-enum { LL_UNROLL = 4 };
 void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride,
 		bool unrolled, void (*body)(void *arg, const char *at), void *arg);
 /* Evaluates the bounds of loop N. */
 void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi);
 
-/* ---- Shared tiles ---- */
+/* ---- column_reduce.c ---- */
 
-/* B is a shared tile whose 16-byte pieces are swizzled. */
-bool ll_is_tile(const Buf *b);
-/* The swizzle: 2^ROW elements are a row, 2^PIECE a piece, and piece c of row r is at c ^ ((r >>
- * SHIFT & MASK) << UP). */
-typedef struct LlMove {
-	int row, piece, shift, mask, up;
-} LlMove;
-LlMove ll_move(const Buf *b);
-/* log2 of N, a power of two. */
-int ll_log2(int64_t n);
-/* AT, a pointer into the first stage of tile B, moved to the current stage. */
-const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at);
-/* The store that ends FILL's body. */
-const LNode *ll_fill_store(const LNode *fill);
-/* A chunk of a fill, at the values its iterators are bound to. ll_chunk_load loads it as one value
- * of ll_chunk_type, ll_chunk_store stores that. ll_chunk_copy copies it asynchronously, or zeros
- * where COND, unless null, is false. */
-const char *ll_chunk_type(LlKernel *k, const LNode *fill);
-const char *ll_chunk_load(LlKernel *k, const LNode *fill);
-void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all);
-void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond);
+/* LN_COLUMNS (column_reduce.c). */
+void ll_columns(LlKernel *k, const LNode *n);
+
+/* ---- tile.c ---- */
 
 /* Fills by all threads of the block: at once, or in a software pipeline ahead of their use
  * (tile.c). */
 void ll_fill(LlKernel *k, const LNode *n);
 void ll_pipeline(LlKernel *k, const LNode *n);
+
+/* ---- mma.c ---- */
+
 /* Products of tiles, and the copy of their sums to shared memory (mma.c). */
 void ll_mma(LlKernel *k, const LNode *n);
 void ll_copy_sums(LlKernel *k, const LNode *n);

@@ -62,9 +62,17 @@ typedef struct GenPtx {
 	VEC(PtxDone) done;
 } GenPtx;
 
+/* ---- stage.c ---- */
+
 GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
 /* Emits the entry of stage ST, or finds an equal one, and returns how to call it. */
 PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st);
+/* All entries as one PTX module (after gen_nvptx_compile), and as LLVM IR. */
+void gen_nvptx_ptx(GenPtx *g, StrBuf *b);
+void gen_nvptx_ir(GenPtx *g, StrBuf *b);
+
+/* ---- llvm.c ---- */
+
 /* Whether this build of dlcc has LLVM. */
 bool gen_nvptx_available(void);
 /* LLVM's version; null without LLVM. */
@@ -75,8 +83,5 @@ const char *gen_nvptx_processor(const Gpu *gpu);
 /* Compiles every entry to PTX, with JOBS processes. False after a diagnostic that names the
  * kernel. */
 bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d);
-/* All entries as one PTX module (after gen_nvptx_compile), and as LLVM IR. */
-void gen_nvptx_ptx(GenPtx *g, StrBuf *b);
-void gen_nvptx_ir(GenPtx *g, StrBuf *b);
 
 #endif

@@ -10,20 +10,6 @@
 
 typedef struct LlLib LlLib;
 
-/* The library for GPUs of compute capability SM, times ten. */
-LlLib *ll_lib_new(Arena *a, int sm);
-bool ll_lib_has(const LlLib *l, const char *name);
-/* Appends to B the code that computes function NAME of the N arguments ARG, and returns its value.
- * A function that is one instruction is expanded, others are called. TEMP numbers values. */
-const char *ll_lib_call(LlLib *l, Arena *a, StrBuf *b, const char *name, const char *const *arg, int n, int *temp);
-/* Appends the definitions of the functions that TEXT calls, and of those that these call, each
- * once. A function that the library does not have is defined by MAKE (null: it is an intrinsic). */
-void ll_lib_define(LlLib *l, Arena *a, StrBuf *b, const char *text, const char *(*make)(void *arg, const char *name), void *arg);
-
-/* LLVM's type of a scalar type; and of the stored form of an element type in a register. */
-const char *ll_ctype(CType t);
-const char *ll_stored(DType t);
-
 /* ---- expr.c: expressions ---- */
 
 /*
@@ -49,6 +35,23 @@ typedef struct LlFn {
 	ExprNames names;
 } LlFn;
 
+/* ---- scalar_lib.c ---- */
+
+/* The library for GPUs of compute capability SM, times ten. */
+LlLib *ll_lib_new(Arena *a, int sm);
+bool ll_lib_has(const LlLib *l, const char *name);
+/* Appends to B the code that computes function NAME of the N arguments ARG, and returns its value.
+ * A function that is one instruction is expanded, others are called. TEMP numbers values. */
+const char *ll_lib_call(LlLib *l, Arena *a, StrBuf *b, const char *name, const char *const *arg, int n, int *temp);
+/* Appends the definitions of the functions that TEXT calls, and of those that these call, each
+ * once. A function that the library does not have is defined by MAKE (null: it is an intrinsic). */
+void ll_lib_define(LlLib *l, Arena *a, StrBuf *b, const char *text, const char *(*make)(void *arg, const char *name), void *arg);
+/* LLVM's type of a scalar type; and of the stored form of an element type in a register. */
+const char *ll_ctype(CType t);
+const char *ll_stored(DType t);
+
+/* ---- expr.c ---- */
+
 const char *ll_new(LlFn *f);                            /* "%t12" */
 const char *ll_label(LlFn *f, const char *what);        /* "then3" */
 void ll_begin(LlFn *f, const char *label);              /* begins the block LABEL */
@@ -71,6 +74,8 @@ void ll_forget(LlFn *f);
 const char *ll_const(Arena *a, const Expr *e);
 /* The definition of the function FN of ir/funcs.def on f32 or f64. */
 const char *ll_func(GenPtx *g, Inst fn, CType t);
+
+/* ---- registers.c ---- */
 
 /* The maximum number of 32-bit registers that are live at once in PTX, which is one entry. */
 int ptx_most_alive(const char *ptx);

@@ -50,9 +50,6 @@ typedef struct Nest {
 Row row_new(LBuild *b, int first, int last, const Band *band);
 /* Makes S the current statement, to which expressions and nodes belong from here on. */
 void row_begin(Row *r, Stmt *s);
-/* Emits the nodes of the current statement, whose locals are declared (row_emit.c,
- * row_reduce.c). */
-void row_emit(Row *r);
 /* Rewrites E of the current statement to the stage's iterators and flat indices; null stays
  * null. */
 Expr *row_placed(Row *r, Expr *e);
@@ -61,20 +58,6 @@ Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out);
 /* Notes that N carries out PART of statement S at the point of its first NAT iterators. RED, unless
  * null, are the values of the reduced ones. */
 void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red);
-/* Opens a loop in the nest N; row_close ends all of them. */
-void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi);
-void row_close(Row *r, Nest *n);
-/* Opens loops over the band iterators of S that the stage does not fix, except for the vector one.
- * LEAVE_LAST: if there is no vector iterator, the last one is left to be the innermost loop, and
- * returned. */
-Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last);
-/* A node that combines VAL into the states ACC at IDX where GUARD holds. */
-LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val, Expr *guard);
-/* row_declare_state declares the states of S, SIZE elements each (null: scalars). row_init_state
- * gives them their initial value, and row_store_state stores them where S writes. */
-void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size);
-void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
-void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 /* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout has no blocks. */
 int row_memory_dim(const Buf *t, int i);
 /* T is a temporary that no other stage reads or writes. */
@@ -93,6 +76,29 @@ typedef struct Merged {
  * row_stage_iters then creates the stage's iterators for them: rep, as and pos. */
 int row_merge_band(Row *r, Merged *g);
 void row_stage_iters(Row *r, const Merged *g, int n);
+
+/* The taps of a stencil: the points over which S reduces; 0 if unknown or too many to unroll. */
+int64_t row_taps(const Stmt *s);
+
+/* ---- row_emit.c ---- */
+
+/* Emits the nodes of the current statement, whose locals are declared (row_emit.c,
+ * row_reduce.c). */
+void row_emit(Row *r);
+/* Opens a loop in the nest N; row_close ends all of them. */
+void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi);
+void row_close(Row *r, Nest *n);
+/* Opens loops over the band iterators of S that the stage does not fix, except for the vector one.
+ * LEAVE_LAST: if there is no vector iterator, the last one is left to be the innermost loop, and
+ * returned. */
+Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last);
+/* A node that combines VAL into the states ACC at IDX where GUARD holds. */
+LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val, Expr *guard);
+/* row_declare_state declares the states of S, SIZE elements each (null: scalars). row_init_state
+ * gives them their initial value, and row_store_state stores them where S writes. */
+void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size);
+void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
+void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 /* AT: the values of the iterators of the current statement. Those that the stage does not fix are
  * taken from FREE in order. */
 void row_point(const Row *r, Expr *const *free, Expr **at);
@@ -102,11 +108,11 @@ bool row_is_fixed(const Row *r, const Iter *it);
 bool row_packed(const Stmt *s);
 Expr *row_extent(Row *r, const Iter *it);
 
+/* ---- row_along.c ---- */
+
 /* Chooses vec and fixed by the accesses of all statements (row_along.c). */
 void row_choose_vector(Row *r);
 /* The index of T's iterator that lanes should traverse; -1 if T has no iterators. */
 int row_lane_of(const Points *t);
-/* The taps of a stencil: the points over which S reduces; 0 if unknown or too many to unroll. */
-int64_t row_taps(const Stmt *s);
 
 #endif

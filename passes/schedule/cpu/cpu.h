@@ -13,6 +13,10 @@ struct Band;
 
 /* ---- gemm.c: matrix products, and which kernels are some ---- */
 
+/* ---- row.c: all else ---- */
+
+/* ---- gemm.c ---- */
+
 /* Schedules all statements as a blocked matrix product. */
 bool sched_contraction(const Target *t, Kernel *k, Schedule *s);
 /* Columns of a panel of B: the same for every CPU, so that variants share packed weights. */
@@ -25,7 +29,7 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant);
 /* All statements of K are a product and its epilogue, which the strategy takes on CPU T. */
 bool gemm_is_whole(const Target *t, Kernel *k);
 
-/* ---- row.c: all else ---- */
+/* ---- row.c ---- */
 
 /* Schedules all statements as one stage under their common band. */
 bool sched_row(Kernel *k, Schedule *s);

@@ -30,6 +30,8 @@ typedef struct ColumnBlock {
 	int64_t left; /* bytes of shared memory that are left beside the states */
 } ColumnBlock;
 
+/* ---- column_reduce.c ---- */
+
 /* Makes the temporary that S writes at points of the band a local of the block, if shared memory is
  * left for it. */
 void column_local(ColumnBlock *x, const Stmt *s);

@@ -47,8 +47,13 @@ typedef struct Columns {
 	int64_t begins;
 } Columns;
 
+/* ---- columns.c ---- */
+
 /* S iterates over more than the band. */
 bool columns_inner(const Row *r, const Stmt *s);
+
+/* ---- columns_staged.c ---- */
+
 /* AT is contiguous along the columns and differs from term to term. Notes the alignment of its
  * rows. */
 bool columns_run(Columns *c, Expr *at);
@@ -75,6 +80,9 @@ void columns_fetch(Columns *c);
 void columns_local(Columns *c, const Stmt *s);
 /* VAL, of the current statement, with loads of held inputs replaced by loads of their copies. */
 Expr *columns_held(Columns *c, Expr *val);
+
+/* ---- columns_loop.c ---- */
+
 /* A thread's N terms are unrolled. */
 bool columns_unrolled(const Columns *c, int64_t n);
 /* Emits OUT[TO] = VAL for all elements of the block. AT is the index in memory that the loop reads

@@ -46,32 +46,46 @@ typedef struct GpuGemm {
 	Iter *mb, *nb;          /* the block's tile coordinates */
 } GpuGemm;
 
+/* ---- gemm_variants.c ---- */
+
 /* The M, N and K and the number of matrices that the cost model assumes in the runs that G's
  * schedule serves (passes/schedule/gpu/gemm_variants.c). gemm_gpu_bounded: whether the number of
  * results is bounded there. */
 void gemm_gpu_sizes(const GpuGemm *g, double size[4]);
 bool gemm_gpu_bounded(const GpuGemm *g);
+
+/* ---- gemm_choose.c ---- */
+
 /* Chooses the shape for G's sizes (passes/schedule/gpu/gemm_choose.c); false if one thread per
  * result is faster. */
 bool gemm_gpu_shape(GpuGemm *g, const Options *o);
 /* Prints the N best tiles for G. */
 void gemm_gpu_list(const GpuGemm *g, int n);
-/* Looks up in TEXT, which may be null, the line for G's target and SIZE: the tile and the stages go
- * to *S. The other one prints such a line (passes/schedule/gpu/gemm_tiles_text.c). */
-bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s);
-void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s);
 /* Finds the cheapest tile and split of the sum (passes/schedule/gpu/gemm_choose.c). Returns the
  * cost in seconds, or 0 if no tile fits. Where O names the tile, it also names the split. */
 double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *p);
 /* The cost of G with plan P, which may be the plan for other sizes; 0 if P is not possible. */
 double gemm_gpu_cost(const GpuGemm *g, const GemmPlan *p);
+/* Threads of a block, and its bytes of shared memory. */
+int gemm_gpu_threads(const BlockShape *s);
+int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
+
+/* ---- gemm_tiles_text.c ---- */
+
+/* Looks up in TEXT, which may be null, the line for G's target and SIZE: the tile and the stages go
+ * to *S. The other one prints such a line (passes/schedule/gpu/gemm_tiles_text.c). */
+bool gemm_tiles_find(const char *text, const GpuGemm *g, const double size[4], BlockShape *s);
+void gemm_tiles_print(const GpuGemm *g, const double size[4], const BlockShape *s);
+
+/* ---- gemm.c ---- */
+
 /* Sets up GG for statements 0..LAST of K as a tiled product for the runs that S serves; false if
  * they are none. */
 bool gemm_gpu_open(GpuGemm *gg, const Options *o, const Target *t, Kernel *k, int last,
 		   const Schedule *s);
-/* Threads of a block, and its bytes of shared memory. */
-int gemm_gpu_threads(const BlockShape *s);
-int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s);
+
+/* ---- gemm_block.c ---- */
+
 /* Emits the body of the stage (passes/schedule/gpu/gemm_block.c). */
 void gemm_gpu_emit(GpuGemm *g);
 

@@ -17,16 +17,6 @@ int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 
 /* ---- gemm.c: matrix products ---- */
 
-/* Schedules a contraction, and the statements that follow it up to statement LAST, in tiles
- * (passes/schedule/gpu/gemm.c). sched_gpu_parts: the number of parts into which split-K should cut
- * the sum for the runs that S serves, or 1. The cut is along iterator *ALONG. A part has *EACH
- * terms; where the number of terms is unknown, at least that many. */
-bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
-int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
-/* The matrix instruction of GPU for the types of C: the one with the largest k. MAY_ROUND: f32
- * operands may be rounded to tf32. */
-MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round);
-
 /* ---- gemm_variants.c ---- */
 
 /* sched_gpu_steps for matrix products. */
@@ -38,5 +28,17 @@ int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
  * (passes/schedule/gpu/gemm_tiles_text.c); else reports a diagnostic. IS_GPU says whether a name is
  * that of a GPU target. */
 bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const char *), Diag *d);
+
+/* ---- gemm.c ---- */
+
+/* Schedules a contraction, and the statements that follow it up to statement LAST, in tiles
+ * (passes/schedule/gpu/gemm.c). sched_gpu_parts: the number of parts into which split-K should cut
+ * the sum for the runs that S serves, or 1. The cut is along iterator *ALONG. A part has *EACH
+ * terms; where the number of terms is unknown, at least that many. */
+bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
+/* The matrix instruction of GPU for the types of C: the one with the largest k. MAY_ROUND: f32
+ * operands may be rounded to tf32. */
+MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round);
 
 #endif

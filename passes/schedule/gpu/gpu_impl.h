@@ -35,6 +35,8 @@ typedef struct SkinnyRows {
 	int col;              /* if LANES: band index of the matrix's columns */
 } SkinnyRows;
 
+/* ---- row.c ---- */
+
 /* Upper bound of D in the runs that S serves, or DIM_INF. */
 int64_t gpu_most(const Schedule *s, Dim *d);
 /* Bytes of shared memory that a block of S may use on every GPU that S is for. If WANTED is more, S
@@ -42,66 +44,11 @@ int64_t gpu_most(const Schedule *s, Dim *d);
 int64_t gpu_block_room(Schedule *s, const Gpu *gpu, int64_t wanted);
 /* The length of K's rows if it is unknown at compile time; else null. */
 Dim *gpu_row_length(Kernel *k);
-/* The value of D with every symbol at its minimum, but at least 1. */
-int64_t gpu_least(Ctx *c, const Dim *d);
-/* Appends the step "SIZE <= MOST" to the N steps of STEP, unless its guard would always or never
- * hold. Returns the new number of steps. */
-int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
-/* Finds the skinny rows of the product in statement FIRST of K, for the runs that S serves
- * (passes/schedule/gpu/skinny.c). */
-void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny);
-/* Expresses the iterators of F by one flat row number: FLAT gives their values. AS, the same or
- * another number, stands for them in the indices of accesses. */
-void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat);
-/* Some reduction of K is long enough that splitting its sum may pay
- * (passes/schedule/gpu/split.c). */
-bool gpu_may_split(Kernel *k);
-/* Splits those reductions of K over several blocks whose stages, in SCHED, leave SMs idle. SCHED is
- * the schedule of a copy of K. False if there are none. Otherwise the statements of K form *N
- * stages; stage i begins at statement (*FIRST)[i]. */
-bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
-/* Recomputes, where they are read, the temporaries of K that SCHED, the schedule of a copy of K,
- * passes through global memory (passes/schedule/gpu/recompute.c). False if there are none.
- * gpu_may_recompute: whether any schedule can have some. */
-bool gpu_recompute(Kernel *k, const Schedule *sched);
-bool gpu_may_recompute(Kernel *k);
-/* Schedules S as a stage of atomic updates (passes/schedule/gpu/scatter.c); false if the order of
- * its points matters. */
-bool gpu_scatter(LBuild *b, Stmt *s);
-/* Schedules map S as a stage. False if elements of less than a byte would be shared between
- * threads. */
-bool gpu_map(LBuild *b, Stmt *s);
-/* The length of the rows that some transposing map of K keeps whole, if it is unknown at compile
- * time; else null. gpu_transpose_length does this for map S, whose points are P. */
-Dim *gpu_map_row(Kernel *k);
-Dim *gpu_transpose_length(const Stmt *s, Points *p);
-/* Schedules map S, whose points are P, as a transpose (passes/schedule/gpu/transpose.c); false if
- * it is none. */
-bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
-/* Schedules the statements of R as a column reduction: memory is contiguous along band iterator
- * ALONG, and the reduced iterator strides through it (passes/schedule/gpu/column_reduce.c). False
- * if they are no such reduction. */
-bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny);
-/* Schedules the statements of R as several column reductions, or as one whose elements are read
- * again (passes/schedule/gpu/columns.c). False if they are not of this form. */
-bool gpu_columns(Row *r, const Gpu *gpu, int along);
-/* Schedules the statements of R with one thread per row and bulk copies of small panels. Each
- * statement has few points of a row, and rows are adjacent along band iterator ALONG
- * (passes/schedule/gpu/small_panels.c). False if there are no such panels. */
-bool gpu_small_panels(Row *r, int along);
-/* The number of elements that each iteration of a stage accesses at AT, where these are contiguous
- * and follow those of the iteration before: a[i][j] with i in SPLIT and j < 10 gives 10. SPLIT are
- * the N iterators of the stage. Null: the access has another form, or AT is null. 0: all iterations
- * access the same element. */
-Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
 /* A statement of R writes B, so B must not be read ahead of it. */
 bool gpu_writes(const Row *r, const Buf *b);
 /* The first statement of R reduces to one value for each point of the band, and the others are maps
  * of these values. */
 bool gpu_chain(const Row *r);
-/* Schedules the statements of R as a stencil: sliding sums, with memory contiguous along band
- * iterator ALONG (passes/schedule/gpu/stencil.c). False if they are none. */
-bool gpu_stencil(Row *r, const Gpu *gpu, int along);
 /* Emits statement S for a row that one thread has. AS is S with its reads redirected, to buffers in
  * shared memory, say. */
 void gpu_row_stmt(Row *r, Stmt *s, Stmt *as);
@@ -111,6 +58,102 @@ void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int las
 /* Makes temporary T, which S writes, a local of the row if that is possible. Does not declare
  * it. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
+
+/* ---- sched_gpu.c ---- */
+
+/* The value of D with every symbol at its minimum, but at least 1. */
+int64_t gpu_least(Ctx *c, const Dim *d);
+/* Appends the step "SIZE <= MOST" to the N steps of STEP, unless its guard would always or never
+ * hold. Returns the new number of steps. */
+int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
+
+/* ---- skinny.c ---- */
+
+/* Finds the skinny rows of the product in statement FIRST of K, for the runs that S serves
+ * (passes/schedule/gpu/skinny.c). */
+void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny);
+/* Expresses the iterators of F by one flat row number: FLAT gives their values. AS, the same or
+ * another number, stands for them in the indices of accesses. */
+void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat);
+
+/* ---- split.c ---- */
+
+/* Some reduction of K is long enough that splitting its sum may pay
+ * (passes/schedule/gpu/split.c). */
+bool gpu_may_split(Kernel *k);
+/* Splits those reductions of K over several blocks whose stages, in SCHED, leave SMs idle. SCHED is
+ * the schedule of a copy of K. False if there are none. Otherwise the statements of K form *N
+ * stages; stage i begins at statement (*FIRST)[i]. */
+bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
+
+/* ---- recompute.c ---- */
+
+/* Recomputes, where they are read, the temporaries of K that SCHED, the schedule of a copy of K,
+ * passes through global memory (passes/schedule/gpu/recompute.c). False if there are none.
+ * gpu_may_recompute: whether any schedule can have some. */
+bool gpu_recompute(Kernel *k, const Schedule *sched);
+bool gpu_may_recompute(Kernel *k);
+
+/* ---- scatter.c ---- */
+
+/* Schedules S as a stage of atomic updates (passes/schedule/gpu/scatter.c); false if the order of
+ * its points matters. */
+bool gpu_scatter(LBuild *b, Stmt *s);
+
+/* ---- map.c ---- */
+
+/* The length of the rows that some transposing map of K keeps whole, if it is unknown at compile
+ * time; else null. */
+Dim *gpu_map_row(Kernel *k);
+/* Schedules map S as a stage. False if elements of less than a byte would be shared between
+ * threads. */
+bool gpu_map(LBuild *b, Stmt *s);
+
+/* ---- transpose.c ---- */
+
+/* The length of the rows that transposing map S, whose points are P, keeps whole, if it is unknown
+ * at compile time; else null. */
+Dim *gpu_transpose_length(const Stmt *s, Points *p);
+/* Schedules map S, whose points are P, as a transpose (passes/schedule/gpu/transpose.c); false if
+ * it is none. */
+bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
+
+/* ---- column_reduce.c ---- */
+
+/* Schedules the statements of R as a column reduction: memory is contiguous along band iterator
+ * ALONG, and the reduced iterator strides through it (passes/schedule/gpu/column_reduce.c). False
+ * if they are no such reduction. */
+bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny);
+
+/* ---- columns.c ---- */
+
+/* Schedules the statements of R as several column reductions, or as one whose elements are read
+ * again (passes/schedule/gpu/columns.c). False if they are not of this form. */
+bool gpu_columns(Row *r, const Gpu *gpu, int along);
+
+/* ---- small_panels.c ---- */
+
+/* Schedules the statements of R with one thread per row and bulk copies of small panels. Each
+ * statement has few points of a row, and rows are adjacent along band iterator ALONG
+ * (passes/schedule/gpu/small_panels.c). False if there are no such panels. */
+bool gpu_small_panels(Row *r, int along);
+
+/* ---- group_bulk.c ---- */
+
+/* The number of elements that each iteration of a stage accesses at AT, where these are contiguous
+ * and follow those of the iteration before: a[i][j] with i in SPLIT and j < 10 gives 10. SPLIT are
+ * the N iterators of the stage. Null: the access has another form, or AT is null. 0: all iterations
+ * access the same element. */
+Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
+
+/* ---- stencil.c ---- */
+
+/* Schedules the statements of R as a stencil: sliding sums, with memory contiguous along band
+ * iterator ALONG (passes/schedule/gpu/stencil.c). False if they are none. */
+bool gpu_stencil(Row *r, const Gpu *gpu, int along);
+
+/* ---- group.c ---- */
+
 /* Emits the statements of a stage in which a thread group has each row
  * (passes/schedule/gpu/group.c). The stage is split into the N iterators SPLIT. SKINNY: the
  * iterator over the skinny rows of a group; or null. */

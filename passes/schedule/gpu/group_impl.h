@@ -65,15 +65,19 @@ typedef struct Group {
 	Expr *peel; /* elements by which the first access begins before the row; null: 0 */
 } Group;
 
+/* ---- group.c ---- */
+
 /* Upper bound of D, or INT64_MAX. */
 int64_t group_length(const Group *t, Dim *d);
+
+/* ---- group_keep.c ---- */
+
 /* AT is just Group.it. */
 bool group_at_point(const Group *t, const Expr *at);
 /* Bytes of B; INT64_MAX if unknown, or more than any block can share. */
 int64_t group_bytes_of(const Buf *b);
 /* Shared memory that a buffer of BYTES takes, as all buffers begin at a multiple of LINE. */
 int64_t group_shared_bytes(int64_t bytes);
-
 /* Chooses the locals that threads keep in registers. Locals that are too large to be shared stay
  * temporaries in memory. True: there were some, so the statements have to be placed again. */
 bool group_choose_kept(Group *t);
@@ -83,15 +87,11 @@ void group_keep_written(Group *t);
 /* Keeps inputs that several statements or all rows read, and redirects the statements to the kept
  * values. Chooses between warps and blocks. */
 void group_keep_reads(Group *t, const Gpu *gpu);
+
+/* ---- group_share.c ---- */
+
 /* E depends on a loop that one statement alone has around the row. */
 bool group_knows_loop(const Group *t, Expr *e);
-/* Finds the buffers whose short rows a block moves by bulk copies, through shared memory. */
-void group_choose_bulk(Group *t);
-bool group_is_bulk(const Group *t, const Buf *b);
-/* group_share_ones finds inputs with one element per row and redirects the reads to the block's
- * copies. group_fetch_ones emits the loop that fetches these. */
-void group_share_ones(Group *t);
-void group_fetch_ones(Group *t);
 /* Points of a row that a thread of GROUP threads can keep, with REGISTERS registers for each. */
 int group_most_kept(int group, int registers);
 /* The number of a row's POINTS that a persistent block holds, with BYTES for each point and ROOM
@@ -102,5 +102,15 @@ int64_t group_scratch(int64_t points, int bytes);
 /* Chooses the threads, the vector width and the registers for a row, and the scratch for points
  * beyond the registers. */
 void group_share_out(Group *t, const Gpu *gpu);
+
+/* ---- group_bulk.c ---- */
+
+/* Finds the buffers whose short rows a block moves by bulk copies, through shared memory. */
+void group_choose_bulk(Group *t);
+bool group_is_bulk(const Group *t, const Buf *b);
+/* group_share_ones finds inputs with one element per row and redirects the reads to the block's
+ * copies. group_fetch_ones emits the loop that fetches these. */
+void group_share_ones(Group *t);
+void group_fetch_ones(Group *t);
 
 #endif

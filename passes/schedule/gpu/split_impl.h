@@ -24,6 +24,8 @@ typedef struct Partials {
 	Iter *slice; /* the iterator of WHOLE over the parts */
 } Partials;
 
+/* ---- split_partials.c ---- */
+
 /* Builds the two statements that replace reduction S. The caller puts them into the kernel. */
 void gpu_partials(Kernel *k, const Stmt *s, const Cut *c, Partials *h);
 /* S sums exp(F - C), and W is the maximum of F; or S sums the squares of F - C, and W sums F. C is

@@ -60,12 +60,6 @@ typedef struct Begin {
 
 /* ---- stencil.c: the tile ---- */
 
-/* The step of iterator I in index A; -1: unknown or negative. */
-int64_t stencil_stride(const Affine *a, int i);
-/* Points of the input tile along dim D. */
-int64_t stencil_side(const Stencil *w, const InputTile *x, int d);
-int stencil_bytes(const InputTile *x);
-
 /* ---- stencil_align.c ---- */
 
 /* Chooses how threads traverse input tile X, or the output. */
@@ -93,5 +87,13 @@ Expr *stencil_open_times(Row *r, const InputTile *x, const StencilRun *y, const 
 
 /* Emits the computation of each thread's points from the input tiles. */
 void stencil_points(Stencil *w);
+
+/* ---- stencil.c ---- */
+
+/* The step of iterator I in index A; -1: unknown or negative. */
+int64_t stencil_stride(const Affine *a, int i);
+/* Points of the input tile along dim D. */
+int64_t stencil_side(const Stencil *w, const InputTile *x, int d);
+int stencil_bytes(const InputTile *x);
 
 #endif

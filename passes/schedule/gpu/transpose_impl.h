@@ -27,6 +27,8 @@ typedef struct TransposePlan {
 	Expr *first[MAX_ITERS];  /* the tile's first index */
 } TransposePlan;
 
+/* ---- transpose.c ---- */
+
 int transpose_bytes(const Way *w);      /* bytes of an element */
 int64_t transpose_sector(const Way *w); /* elements of a sector */
 /* Analyses the access of BUF at AT; false if AT is not affine. */
@@ -44,6 +46,8 @@ int transpose_order(const TransposePlan *t, const Way *w, int *order);
 /* The step of each iterator in a tile stored in W's order. Returns the elements of the tile. */
 int64_t transpose_steps(const TransposePlan *t, const Way *w, int64_t *steps);
 
+/* ---- transpose_emit.c ---- */
+
 /* Opens the stage of transpose S, and computes the tile of a block. */
 void transpose_open_stage(TransposePlan *t, const Stmt *s);
 /* Declares a shared tile of CELLS elements for load I. */
@@ -52,9 +56,11 @@ Buf *transpose_local(TransposePlan *t, int i, int64_t cells);
 void transpose_store(TransposePlan *t, Stmt *s, Expr *val);
 /* The value of the map, with load I replaced by TILE[I][AT[I]]. */
 Expr *transpose_value(const TransposePlan *t, Buf *const *tile, Expr **at);
-
 /* Emits the stage of S, whose tile T has chosen. */
 void transpose_emit(TransposePlan *t, Stmt *s);
+
+/* ---- transpose_rows.c ---- */
+
 /* transpose_emit for rows of unknown length that stay whole
  * (passes/schedule/gpu/transpose_rows.c). */
 void transpose_rows(TransposePlan *t, Stmt *s);

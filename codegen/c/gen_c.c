@@ -153,7 +153,7 @@ static bool same_loc(Loc a, Loc b)
 	       !strcmp(a.op ? a.op : "", b.op ? b.op : "");
 }
 
-/* The nodes that FN serves, each once, in lines of a comment. */
+/* Prints the nodes that FN serves, each once, as a comment. */
 static void print_locs(StrBuf *b, const CFunc *fn)
 {
 	enum { MOST = 8, WIDTH = 100 };
@@ -163,11 +163,11 @@ static void print_locs(StrBuf *b, const CFunc *fn)
 	strbuf_puts(b, "/*");
 	for (int i = 0; i < fn->locs.n; i++) {
 		StrBuf one = {0};
-		bool again = false;
+		bool repeated = false;
 
-		for (int j = 0; j < i && !again; j++)
-			again = same_loc(fn->locs.at[j], fn->locs.at[i]);
-		if (again)
+		for (int j = 0; j < i && !repeated; j++)
+			repeated = same_loc(fn->locs.at[j], fn->locs.at[i]);
+		if (repeated)
 			continue;
 		if (shown == MOST) {
 			more++;

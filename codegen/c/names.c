@@ -13,7 +13,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST = 40 }; /* letters of a name: what is longer is cut */
+enum { MOST = 40 }; /* letters of a name, at most */
 
 static bool name_taken(Fn *f, const char *s)
 {
@@ -89,7 +89,6 @@ static void print_dim(void *arg, StrBuf *b, Dim *d)
 	dim_print_c(b, d, sym_name, arg);
 }
 
-/* Types whose memory C reads and writes as they are. */
 const char *c_memory_type(DType t)
 {
 	switch (t) {
@@ -106,7 +105,7 @@ const char *c_memory_type(DType t)
 	case DT_U64: return "uint64_t";
 	case DT_F16:
 	case DT_BF16: return "uint16_t";
-	default: return NULL; /* through dl_load_*, dl_store_* */
+	default: return NULL; /* accessed by dl_load_* and dl_store_* */
 	}
 }
 

@@ -92,7 +92,8 @@ static void print_io_row(Host *h, const char *table, const Type *t, const char *
 void host_desc(Host *h)
 {
 	Graph *g = h->m->graph;
-	/* Where inputs are read is known of GPUs, and told by what describe gives, which is of the CPUs. */
+	/* whether inputs are read on the host is known for GPUs, and reported by the CPUs'
+	 * description */
 	const Graph *placed = h->m->gpu ? h->m->gpu->graph : g;
 
 	if (h->syms.n) {
@@ -129,7 +130,7 @@ void host_desc(Host *h)
 				     host_result_name(g, i), i, "0");
 		strbuf_puts(h->b, "};\n");
 	}
-	/* In a struct: the linker lets one string literal be the end of another, and the hash may change after it. */
+	/* in a struct, as linkers merge string literals, and the hash may change after linking */
 	strbuf_printf(h->b, "\nstatic const struct {\n\tchar text[17];\n} %s = {\"%016llx\"};\n",
 		      host_own(h, "hash"), (unsigned long long)h->o->hash);
 	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n",
@@ -158,7 +159,7 @@ void host_desc(Host *h)
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
-/* A line of the header: input 0: "x" f32[batch,64], and MORE */
+/* Prints a line of the header: input 0: "x" f32[batch,64], and MORE. */
 static void put_io_comment(StrBuf *b, const char *what, int i, const char *name, const Type *t,
 			   const char *more)
 {

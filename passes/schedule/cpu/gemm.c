@@ -75,7 +75,7 @@ static void look_at_a(Gemm *g)
 		g->a_step = ex_dim(g->k->pool, affine_coef(g->k->ctx, &a, g->c.k[g->c.nk - 1]));
 }
 
-/* B is read in place if its buffer has the layout of gemm_pack_layout. */
+/* B is read in place if its buffer is packed in panels (passes/layout/panels.c). */
 static void look_at_b(Gemm *g)
 {
 	Expr *e = g->c.b;

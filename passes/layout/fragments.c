@@ -48,7 +48,7 @@ const Type *fragment_type(Ctx *c, const Type *plain, int ng)
 	return type_with_layout(c, plain, &l);
 }
 
-/* The dims of B before those that are summed, if it lies in the order of fragments; else -1. */
+/* The number of group dims of B if it is in the order of fragments; else -1. */
 static int groups_of(Ctx *c, const Buf *b)
 {
 	const Type *plain;
@@ -63,7 +63,7 @@ static int groups_of(Ctx *c, const Buf *b)
 	return -1;
 }
 
-/* Indices FROM..TO of LOAD as one. */
+/* Indices FROM to TO - 1 of LOAD as one flat index. */
 static Expr *joined(Kernel *k, const Expr *load, int from, int to)
 {
 	Expr *at = ex_int(k->pool, CT_I64, 0);
@@ -77,8 +77,8 @@ static Expr *joined(Kernel *k, const Expr *load, int from, int to)
 	return at;
 }
 
-/* Blocks of SIZE terms are whole in the sum over TERM, or it goes through ALL of them and the last one is padded. *JOINS: it
- * goes through them as they lie. */
+/* The sum over TERM covers whole blocks of SIZE terms; or it covers ALL of them, and the last block
+ * is padded. *JOINS: its iterators traverse the terms in order, as one. */
 static bool in_blocks(Kernel *k, const Contraction *c, Expr *term, int size, const Dim *all,
 		      bool *joins)
 {

@@ -44,10 +44,11 @@ static const char *const part_names[] = {"nothing", "the first value of the stat
 typedef struct WholePart {
 	Stmt *s;
 	LPart part;
-	int comp, n; /* iterators of the points */
+	int comp, n; /* number of coordinates of the points */
 } WholePart;
 
-/* E's terms come from copies of operands, which hold what leaves the state as it is where the guard fails. */
+/* E reads its terms from copies of operands. Where the guard fails, these hold values that do not
+ * change the state. */
 static bool is_padded(const Poly *p, const Exec *e)
 {
 	if (e->node->kind == LN_TILE || e->node->kind == LN_MMA)
@@ -72,7 +73,7 @@ static bool any_padded(const Poly *p, int stmt)
 	return false;
 }
 
-/* The points, where the guard holds, unless ALL. */
+/* The set of points; only those where the guard holds, unless ALL. */
 static isl_set *domain(Poly *p, const WholePart *w, bool all, int *odd)
 {
 	const Coords *c = &p->coords[w->s->id];
@@ -104,7 +105,7 @@ static void point(Poly *p, const WholePart *w, isl_set *bad, const char *how)
 	isl_set_free(one);
 }
 
-/* Points that E does twice. */
+/* The points that E carries out twice. */
 static isl_set *twice(const Exec *e)
 {
 	isl_map *again = isl_map_apply_range(isl_map_copy(e->map),
@@ -266,10 +267,10 @@ bool poly_check(Kernel *original, Schedule *s, Diag *d)
 	return ok;
 }
 
-/* The texts of checked schedules, as hashes. */
+/* Hashes of the texts of checked schedules. */
 typedef VEC(uint64_t) Seen;
 
-/* A hash of K and S without names and places. */
+/* A hash of K and S without names and source locations. */
 static uint64_t shape_hash(Kernel *k, Schedule *s)
 {
 	Kernel plain = *k;

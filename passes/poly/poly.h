@@ -20,14 +20,16 @@
 
 #include "passes/module.h"
 
-/* UNPROVED: a size or an index has no affine form, or the budget of operations is spent. */
+/* POLY_UNPROVED: a size or an index has no affine form, or isl's budget of operations is spent. */
 typedef enum PolyVerdict { POLY_PROVED, POLY_UNPROVED, POLY_WRONG } PolyVerdict;
 
-/* Appends to WHY what is wrong, or not proved. OPERATIONS: isl's budget, 0: the usual one. */
+/* Checks schedule S of kernel ORIGINAL. Appends to WHY what is wrong or not proved. OPERATIONS:
+ * isl's budget; 0: the default. */
 PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations, StrBuf *why);
-/* What is wrong is an error and a false return; what is not proved is the warning "unproved". */
+/* As poly_verdict. A wrong schedule is an error, and the result false; one that is not proved is
+ * the warning "unproved". */
 bool poly_check(Kernel *original, Schedule *s, Diag *d);
-/* Every schedule of M, equal ones once. */
+/* Checks every schedule of M, equal ones once. */
 bool poly_check_module(Module *m, Diag *d);
 
 #endif

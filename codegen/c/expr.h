@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar expressions as C for gen_c, over ir/expr_c.h. Shared parts become named temporaries; a load behind
- * a select stays behind it. */
+/* Scalar expressions as C, for gen_c, over ir/expr_c.h. Shared subexpressions become named
+ * temporaries. A load in an arm of a select is only evaluated if the arm is taken. */
 #ifndef CODEGEN_C_EXPR_H
 #define CODEGEN_C_EXPR_H
 

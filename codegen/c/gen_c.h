@@ -39,13 +39,13 @@ typedef struct CDone {
 typedef struct GenC {
 	Arena *arena;
 	const Target *target;
-	const char *prefix; /* of function names: model and target */
+	const char *prefix; /* prefix of function names: model and target */
 	VEC(CFunc *) funcs;
 	FuncUses used_funcs;
 	VEC(const char *) tiles; /* keys of the micro-kernels in use */
 	VEC(Tile) tile;
 	ExprPool *pool;     /* for the bodies of functions */
-	VEC(CDone) done;    /* stages that were printed */
+	VEC(CDone) done;    /* stages that have been printed */
 } GenC;
 
 GenC *gen_c_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
@@ -55,7 +55,7 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st);
  * gen_c_file prints part FILE; STATICS: its functions are static. */
 void gen_c_split(GenC *g, int nfiles);
 void gen_c_file(GenC *g, StrBuf *b, int file, bool statics);
-/* Everything before the functions: prelude, scalar functions, micro-kernels. */
+/* Prints everything before the functions: prelude, scalar functions, micro-kernels. */
 void gen_c_prelude(GenC *g, StrBuf *b);
 
 #endif

@@ -17,9 +17,9 @@ typedef struct Fn {
 	const Schedule *sched;
 	const Stage *stage;
 	VEC(FnName) names;
-	VEC(Buf *) bufs;   /* parameters, in order of use */
+	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
 	VEC(Sym *) syms;
-	VEC(Buf *) tables; /* constants */
+	VEC(Buf *) tables; /* tables of constants */
 	VEC(Buf *) locals;
 	VEC(bool) scalar;           /* by local: it is a plain variable */
 	VEC(const Iter *) naturals; /* variables that are never negative */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names within one printed function, and memory: what is behind a name, and how it is read and written.
+ * Names within one printed function, and how the buffers behind them are loaded and stored.
  *
- * Identifiers have two name spaces. One that stands for a buffer, an iterator or a size of the IR ends in an underscore: `out_`,
- * `i0_`, `batch_`. Models and texts may give these any names, such as `default`, `NULL` or `valid`. No other identifier of a
- * kernel ends in an underscore: no keyword, no name of C's headers, of runtime/dlrt.h or of ir/scalar.h, and none that code
- * generation makes up, such as `begin` or `t3`. (Some macros that compilers predefine do, and begin with an underscore;
- * identifiers from the IR begin with a letter.)
+ * There are two name spaces. An identifier that stands for a buffer, an iterator or a size of the
+ * IR ends in an underscore: `out_`, `i0_`, `batch_`. Models and texts may give these any names,
+ * such as `default`, `NULL` or `valid`. No other identifier of a kernel ends in an underscore: no
+ * keyword, no name of C's headers, of runtime/dlrt.h or of ir/scalar.h, and none that code
+ * generation creates, such as `begin` or `t3`. (Some predefined macros of compilers do, but they
+ * begin with an underscore; identifiers from the IR begin with a letter.)
  */
 #include "codegen/c/gen_c_impl.h"
 

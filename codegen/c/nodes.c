@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes of a loop tree as C statements. */
+/* Prints the nodes of a loop tree as C statements. */
 #include "codegen/c/gen_c_impl.h"
 
 #include "codegen/c/tile.h"
@@ -77,7 +77,7 @@ static void print_one_store(Fn *f, const LNode *n)
 		close_block(f);
 }
 
-/* state[at] = combine(state[at], val), all components at once. */
+/* Prints state[at] = combine(state[at], val), for all components together. */
 static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 {
 	ExprPool *p = f->sched->kernel->pool;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contraction micro-kernel as C: one function a scalar type and tile shape, shared by all kernels. */
+/* The contraction micro-kernel as C: one function for each scalar type and tile shape, shared by
+ * all kernels. */
 #ifndef CODEGEN_C_TILE_H
 #define CODEGEN_C_TILE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols: where their values come from, at bind from the shapes of inputs, and the facts over them. */
+/* The values of symbols, which bind computes from the shapes of inputs, and the checks of facts
+ * about them. */
 #include "codegen/host/host_impl.h"
 
 #include <assert.h>

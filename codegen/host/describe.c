@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables behind describe(), and the header of a model. */
+/* The tables for describe(), and the header of a model. */
 #include "codegen/host/host_impl.h"
 
 #include <ctype.h>
@@ -57,7 +57,7 @@ static void print_io(Host *h, const char *table, const Type *t, int i)
 	strbuf_puts(h->b, "};\n");
 }
 
-/* DL_F32 ... */
+/* The C name of T: DL_F32 ... */
 static const char *dtype_c(Host *h, DType t)
 {
 	char *s = arena_printf(h->m->arena, "DL_%s", dtype_info[t].name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gen_host: prints the host stub, the C that drives the kernels: tables for describe, the binding of symbols,
- * checks, the plan of the arena, and one launch after the other. */
+/* gen_host: prints the host stub, the C code that drives the kernels: tables for describe, the
+ * computation of symbols, checks, the memory plan of the arena, and the sequence of launches. */
 #ifndef CODEGEN_HOST_GEN_HOST_H
 #define CODEGEN_HOST_GEN_HOST_H
 
@@ -17,7 +17,7 @@ typedef struct HostOpts {
 	const char *weights_file;
 	uint64_t weights_hash;
 	int64_t weights_size;              /* bytes of all weights (weights_size) */
-	const unsigned char *weights_data; /* WEIGHTS_EMBEDDED: the bytes to print */
+	const unsigned char *weights_data; /* WEIGHTS_EMBEDDED: their bytes */
 	/* path, as a string of the assembler, of the file that holds the weights while this C is
 	 * compiled; null: their bytes are printed */
 	const char *weights_path;

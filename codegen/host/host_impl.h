@@ -5,7 +5,7 @@
 
 #include "codegen/host/gen_host.h"
 
-/* The number of a variant's kernel. */
+/* The kernel number of a variant. */
 typedef struct Guarded {
 	const Node *node;
 	const Schedule *s;
@@ -68,7 +68,7 @@ bool host_bind(Host *h);
 
 /* The C text of the address of buffer B of node N, for target T. */
 const char *host_buf(Host *h, int t, Node *n, Buf *b);
-/* The number of the fault that the kernel of S reports. */
+/* The number of the fault message for the kernel of S. */
 int host_fault_site(Host *h, const Schedule *s);
 /* host_gpu_launch prints a launch on the GPU, host_gpu_tables the tables of a program for GPUs. */
 void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s);

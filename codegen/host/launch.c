@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host stub's part for GPUs: launches, and the PTX that the artifact carries. */
+/* The host stub's part for GPUs: launches, and the PTX that the artifact contains. */
 #include "codegen/host/host_impl.h"
 #include "codegen/weights/weights.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Points of a row that the threads of a group share out, and reductions over them. A thread has every group-th vector of the row. Of
- * its first `keep` points, which are unrolled, it may keep values in registers; of the next `more`, in the block's shared memory; for
- * points after those the values are computed once more.
+ * The points of a row that the threads of a group share out, and reductions over them. A thread has
+ * every group-th vector of the row. It may keep values of its first `keep` points, which are
+ * unrolled, in registers, and of the next `scratch` points in the block's shared memory. For
+ * further points these values are recomputed.
  */
 #include "codegen/nvptx/kernel.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops of a kernel: those of one thread, one point after the other or several unrolled, and those whose points the threads of a group
- * share out.
+ * Loops of a kernel: loops of one thread, and loops whose points the threads of a group share out.
  */
 #include "codegen/nvptx/kernel.h"
 

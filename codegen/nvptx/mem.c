@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a kernel: which buffers and sizes are its parameters, where locals lie, and accesses to single elements and of 16 bytes. An
- * element in memory has its stored form; loads convert it to the scalar type that is computed with, as everywhere.
+ * The memory of a kernel: which buffers and sizes are its parameters, where locals lie, and the
+ * loads and stores of elements and of vectors. An element in memory has its stored form; a load
+ * converts it to the scalar type that is computed with.
  */
 #include "codegen/nvptx/kernel.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C compiler and the tools that go with it: which they are, and how they are called. */
+/* The C compiler and its tools: how they are found and called. */
 #include "codegen/package/package_impl.h"
 
 #include "base/sys.h"
@@ -47,7 +47,7 @@ static bool is_clang(const char *cc)
 	return strstr(cc, "clang") != NULL;
 }
 
-/* --cc= may be a program, or a program and its first arguments. */
+/* The value of --cc= is a program, or a program and its first arguments. */
 bool pack_find_cc(Pack *p)
 {
 	const char *wanted = p->o->cc;
@@ -112,7 +112,7 @@ bool pack_cc_fits(Pack *p)
 			  p->o->cc, machine, t->name);
 }
 
-/* A tool that goes with the C compiler: aarch64-linux-gnu-ar with aarch64-linux-gnu-gcc. */
+/* Finds a tool that belongs to the C compiler: aarch64-linux-gnu-ar for aarch64-linux-gnu-gcc. */
 static const char *find_tool(Pack *p, const char *name)
 {
 	const char *base = strrchr(p->cc, '/') ? strrchr(p->cc, '/') + 1 : p->cc, *found = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appends a section to a linked ELF file: page-aligned, not allocated, at the end, so that weights of any size
- * never pass through a linker and need no relocation. */
+/* Appends a section to a linked ELF file: page-aligned, not allocated, and at the end. So weights
+ * of any size need no linker and no relocation. */
 #ifndef CODEGEN_PACKAGE_ELF_H
 #define CODEGEN_PACKAGE_ELF_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * package: from a planned module to a file: C, compiled and linked by the user's C compiler, weights streamed
- * in behind. The suffix of the output says what it is: .so .a .o .c. All or nothing: it is made under
- * temporary names and renamed.
+ * package: makes a file from a planned module. It generates C, compiles and links it with the
+ * user's C compiler, and appends the weights. The suffix of the output selects its kind: .so .a .o
+ * .c. The file is made under temporary names and renamed at the end, so an error leaves nothing
+ * behind.
  */
 #ifndef CODEGEN_PACKAGE_PACKAGE_H
 #define CODEGEN_PACKAGE_PACKAGE_H
@@ -15,7 +16,7 @@ typedef struct PackageOpts {
 	const char *cc;            /* C compiler; null: the newest clang from 15 on, else gcc */
 	const char *sysroot;       /* null: none */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
-	const char *weights_file;  /* null: embedded or in a section */
+	const char *weights_file;  /* null: the weights are embedded or in a section */
 	bool embed;                /* a .a, .o or .c may hold more than 16 MiB of weights */
 	bool cubin;                /* also include the GPU code compiled by ptxas */
 	const char *ptxas;         /* null: on PATH, or where CUDA usually is */
@@ -34,7 +35,7 @@ typedef struct PackageOpts {
 /* Makes the package. False after a diagnostic, with nothing left behind. For a .ptx, M has no
  * targets, and only M->gpu is compiled. */
 bool package(Module *m, const PackageOpts *o);
-/* The C compiler that would be used, or null. */
+/* The path of the C compiler that is used, or null. */
 const char *package_cc(Arena *a, const char *wanted);
 /* Compiler flags for generated C on all targets, besides -O and -I; ends with null. */
 extern const char *const package_cflags[];

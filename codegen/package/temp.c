@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The temporary folder of a package, the commands that run in it, and the moves out of it: what an interrupted
- * compile must undo.
+ * The temporary folder of a package, the commands that run in it, and the moves out of it: all that
+ * has to be undone if dlcc is interrupted.
  */
 #include "codegen/package/package_impl.h"
 

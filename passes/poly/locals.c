@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locals: from the write of a value to its last read, its cell in the local holds no other value; the same for the shared memory of a
- * block.
+ * Checks locals: from the write of a value to its last read, no other value is stored to its
+ * element of the local. The same is checked for the scratch of a block in shared memory.
  */
 #include "passes/poly/poly_impl.h"
 

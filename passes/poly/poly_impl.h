@@ -17,7 +17,7 @@
 
 typedef struct Exec Exec;
 
-/* A product of symbols and opaque terms: a parameter. */
+/* A parameter: a product of symbols and opaque terms. */
 typedef struct Param {
 	Dim *mono;
 	isl_id *id;

@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-/* What a loop tree does with buffers, by Buf.id. */
+/* Which buffers a loop tree accesses, and which it declares, by Buf.id. */
 typedef struct Mentions {
 	bool *used, *local;
 } Mentions;
@@ -45,7 +45,7 @@ static void mentions(LNode *n, Mentions *m)
 	}
 }
 
-/* Names are for the reader: no two buffers of a schedule share one. */
+/* Gives the buffers of a schedule unique names, for readers of dumps. */
 static void name_apart(Kernel *k, const bool *used)
 {
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -59,7 +59,7 @@ static void name_apart(Kernel *k, const bool *used)
 	}
 }
 
-/* Temporaries that are still read or written from memory. */
+/* Finds the temporaries that are accessed in memory. */
 static void find_temps(Schedule *s)
 {
 	Kernel *k = s->kernel;

@@ -461,7 +461,7 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 		->buf[0];
 }
 
-/* The stage: a block for each tile of each of the matrices. */
+/* Opens the stage: a block for each tile of each matrix. */
 static void open_blocks(GpuGemm *gg)
 {
 	Gemm *g = &gg->g;

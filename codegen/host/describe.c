@@ -89,6 +89,26 @@ static void print_io_row(Host *h, const char *table, const Type *t, const char *
 		strbuf_printf(h->b, ", NULL, -1, %s},\n", flags);
 }
 
+static void print_flags(Host *h)
+{
+	const struct {
+		bool set;
+		const char *name;
+	} flags[] = {
+		{h->m->mem->nregions > 0, "DL_DESC_UNBOUNDED"},
+		{h->m->f16, "DL_DESC_F16"},
+		{h->m->bf16, "DL_DESC_BF16"},
+	};
+	const char *before = "\t.flags = ";
+
+	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+		if (flags[i].set) {
+			strbuf_printf(h->b, "%s%s", before, flags[i].name);
+			before = " | ";
+		}
+	strbuf_puts(h->b, *before == '\t' ? "" : ",\n");
+}
+
 void host_desc(Host *h)
 {
 	Graph *g = h->m->graph;
@@ -135,8 +155,7 @@ void host_desc(Host *h)
 		      host_own(h, "hash"), (unsigned long long)h->o->hash);
 	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n",
 		      host_own(h, "desc"));
-	if (h->m->mem->nregions)
-		strbuf_puts(h->b, "\t.flags = DL_DESC_UNBOUNDED,\n");
+	print_flags(h);
 	strbuf_printf(
 		h->b,
 		"\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = %s.text,\n\t.targets = \"",

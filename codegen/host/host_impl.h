@@ -41,9 +41,11 @@ typedef struct Host {
 
 /* The name of a static object in the generated file. */
 const char *host_own(Host *h, const char *name);
-/* Prints S as a C string. Where S has text from a model, the string is an argument of a format, never a format. */
+/* Prints S as a C string. Where S has text from a model, the string is an argument of a format,
+ * never a format. */
 void host_quote(Host *h, const char *s);
-/* node "/MatMul" (MatMul), for messages of the runtime. The name is cut to 100 bytes, so that the rest has room. */
+/* node "/MatMul" (MatMul), for messages of the runtime. The name is cut to 100 bytes, so that the
+ * rest has room. */
 const char *host_node(Host *h, Loc l);
 /* The name of input I, which may be empty. */
 const char *host_input_name(const Graph *g, int i);
@@ -61,7 +63,8 @@ const char *host_dim(Host *h, Dim *d);
  * dims, host_facts the checks of facts. */
 void host_named(Host *h);
 void host_facts(Host *h);
-/* Prints the function that computes symbols and output shapes from input shapes; false after a diagnostic. */
+/* Prints the function that computes symbols and output shapes from input shapes; false after a
+ * diagnostic. */
 bool host_bind(Host *h);
 
 /* ---- codegen/host/gen_host.c, launch.c ---- */

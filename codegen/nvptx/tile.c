@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills of tiles in shared memory, and the software pipeline around them. Thread t of a block of T threads has pieces t, t + T ... of a
- * tile, row after row. An iteration of the pipeline:
+ * Fills of tiles in shared memory, and the software pipeline around them. Thread t of a block of T
+ * threads has pieces t, t + T ... of a tile, row after row. An iteration of the pipeline:
  *
  *   wait for the copies of this iteration's stage; barrier
- *   copies into the stage that was read last, for STAGES - 1 iterations ahead: cp.async, or loads into registers
+ *   copies into the stage that was read last, for STAGES - 1 iterations ahead: cp.async, or loads
+ *     into registers
  *   the work that reads this iteration's stage
  *   stores of the elements that were loaded into registers
  *
- * so that loads of either kind are in flight during the work. Before the first iteration the first stages are filled. The last
- * iterations commit empty groups, so none is in flight behind the pipeline.
+ * so that loads of either kind are in flight during the work. Before the first iteration the first
+ * stages are filled. The last iterations commit empty groups, so none is in flight behind the
+ * pipeline.
  */
 #include "codegen/nvptx/kernel.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Constant operands of matrix instructions in the order of fragments: their layout, and how a product finds them in it. */
+/* Constant operands of matrix instructions in the order of fragments: their layout, and how a
+ * product finds them in it. */
 #ifndef PASSES_LAYOUT_FRAGMENTS_H
 #define PASSES_LAYOUT_FRAGMENTS_H
 

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout: chooses the order of each tensor's dims in memory between kernels. Statements vote for the dim of a tensor that should be
- * contiguous for their inner loops, with the number of points that they compute:
+ * layout: chooses the order of each tensor's dims in memory between kernels. Statements vote for
+ * the dim of a tensor that should be contiguous for their inner loops, with the number of points
+ * that they compute:
  *
- *   a contraction with constant weights   of the other operand, the summed dim; of its result, the dim of the weights
+ *   a contraction with constant weights   of the other operand, the summed dim; of its result, the
+ *                                         dim of the weights
  *   any other contraction                 the last dim: both operands stay as the model has them
- *   a reduction over a stencil            the last dim that it neither sums over nor slides along: channels
+ *   a reduction over a stencil            the last dim that it neither sums over nor slides along:
+ *                                         channels
  *   any other reduction                   the last dim that it sums over
  *
- * Tensors that a statement accesses by the same indices vote together and get one order. The dim with most votes becomes the innermost
- * one: for a convolution that is channels (N,H,W,C inside, whatever the model has), so that its sums, its results, depthwise
- * convolutions between and every epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place. All
- * channels are one block: no padding, and several rows of pixels stay contiguous, which blocks of channels would prevent for
- * channel counts that are no multiple of the vector width. Inputs, results and operands of views keep their order; on GPUs a
- * transposed copy of such an image serves convolutions.
+ * Tensors that a statement accesses by the same indices vote together and get one order. The dim
+ * with most votes becomes the innermost one: for a convolution that is channels (N,H,W,C inside,
+ * whatever the model has), so that its sums, its results, depthwise convolutions between and every
+ * epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place. All
+ * channels are one block: no padding, and several rows of pixels stay contiguous, which blocks of
+ * channels would prevent for channel counts that are no multiple of the vector width. Inputs,
+ * results and operands of views keep their order; on GPUs a transposed copy of such an image serves
+ * convolutions.
  *
- * Constants follow their readers: they are packed into panels (passes/layout/panels.c), or transposed for the statement.
+ * Constants follow their readers: they are packed into panels (passes/layout/panels.c), or
+ * transposed for the statement.
  */
 #include "base/sets.h"
 #include "passes/layout/panels.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memplan: one arena for all values that live between kernels. Slots are assigned in program order: a value takes the smallest free
- * slot that is provably large enough, or one that may grow to its size, or a new one. Sizes are dims, so the plan holds for
- * every shape; the artifact evaluates it at run time.
+ * memplan: one arena for all values that live between kernels. Slots are assigned in program order:
+ * a value takes the smallest free slot that is provably large enough, else one that can grow to its
+ * size, else a new one. Sizes are dims, so the plan holds for every shape; the artifact evaluates
+ * it at run time.
  *
- * A kernel that is one map may write over an operand that is not read later and that it reads only at the point that it writes.
- * Values of data-dependent size are planned at their upper bound, or go to the second region.
+ * A kernel that is a single map may write over an operand that is not read later, and that it reads
+ * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
+ * or go to the second region.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"

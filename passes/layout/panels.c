@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that copies the operand
- * expression (transposes, conversions and all) into a packed constant. That kernel reads constants alone, so it runs when the model is
- * built. All CPU targets share the layout. On GPUs either operand is stored in the order of fragments (passes/layout/fragments.c)
- * where matrix instructions read it; else B has rows that are contiguous along n, each padded to a multiple of 16 bytes: so tiles are
- * filled by whole pieces, and skinny products, which sum down the columns, read each element of the operand once.
+ * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a
+ * kernel that copies the operand expression (transposes, conversions and all) into a packed
+ * constant. That kernel reads constants alone, so it runs when the model is built. All CPU targets
+ * share the layout. On GPUs either operand is stored in the order of fragments
+ * (passes/layout/fragments.c) where matrix instructions read it; else B has rows that are
+ * contiguous along n, each padded to a multiple of 16 bytes: so tiles are filled by whole pieces,
+ * and skinny products, which sum down the columns, read each element of the operand once.
  */
 #include "passes/layout/panels.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dependences of the kernel's statements, compared with the times at which the loop tree carries statements out. */
+/* Dependences of the kernel's statements, compared with the times at which the loop tree carries
+ * statements out. */
 #include "passes/poly/poly_impl.h"
 
 /* ---- Accesses ---- */

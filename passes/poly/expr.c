@@ -183,8 +183,9 @@ isl_set *poly_context(Poly *p)
 /* ---- Sizes that exist ---- */
 
 /*
- * A product or quotient of sizes is a parameter beside them, and isl does not know how they depend on each other: a set may have points
- * where D = 0 and D*x = 1. So sizes are tried, first the same for all symbols and then pseudo-random ones.
+ * A product or quotient of sizes is a parameter beside them, and isl does not know how they depend
+ * on each other: a set may have points where D = 0 and D*x = 1. So sizes are tried, first the same
+ * for all symbols and then pseudo-random ones.
  */
 typedef struct Trial {
 	int64_t *value; /* by Sym.id */

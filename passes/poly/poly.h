@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of schedules, by isl. Statements of the original kernel, their dependences, and the points and
- * times at which the nodes of a loop tree carry them out are integer sets and relations over the sizes;
- * what is proved holds for every size that the symbols' bounds allow:
+ * The check of schedules, by isl. Statements of the original kernel, their dependences, and the
+ * points and times at which the nodes of a loop tree carry them out are integer sets and relations
+ * over the sizes; what is proved holds for every size that the symbols' bounds allow:
  *
- *   - every point of every statement is carried out, and once: a reduction as its state's first value, each
- *     term, and its write;
- *   - the source of a dependence runs before its sink; neither the parallel loop of a stage nor a vector loop
- *     carries one. Terms of one monoid may change places, and are not combined into one state at once;
- *   - two points that share a cell of a local while it lives are one point, and readers read the cell that holds the
- *     value;
- *   - at each point a node computes what its statement computes there, from the elements that the statement reads, and stores
- *     it where the statement writes (passes/poly/values.c).
+ *   - every point of every statement is carried out once: for a reduction, these are the initial
+ *     value of its state, each term, and its write;
+ *   - the source of a dependence runs before its sink; neither the parallel loop of a stage nor a
+ *     vector loop carries one. Terms of one monoid may be reordered, but two terms are not combined
+ *     into one state at the same time;
+ *   - two points that use the same element of a local while it lives are one point, and readers
+ *     read the element that holds the value;
+ *   - at each point a node computes what its statement computes there, from the elements that the
+ *     statement reads, and stores it where the statement writes (passes/poly/values.c).
  *
- * Not looked at: what copies of operands hold (packing, tiles in shared memory).
+ * Not checked: the contents of copies of operands (packing, tiles in shared memory).
  */
 #ifndef PASSES_POLY_POLY_H
 #define PASSES_POLY_POLY_H

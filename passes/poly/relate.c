@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executions as relations from loop iterators to points of statements. Iterators of the tree that are a div/mod split of one number are
- * replaced by that number.
+ * Executions as relations from loop iterators to points of statements. Iterators of the tree that
+ * are a div/mod split of one number are replaced by that number.
  */
 #include "passes/poly/poly_impl.h"
 

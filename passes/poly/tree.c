@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop tree as executions: for each node that carries out a part of a statement, the loops around it, their bounds, and the point,
- * over fresh iterators, one for each loop, with the definitions of LETs substituted.
+ * Reads the loop tree as executions: for each node that carries out part of a statement, the loops
+ * around it, their bounds, and the point. They are expressed over new iterators, one for each loop,
+ * with the definitions of LETs substituted.
  *
- * A stage's loop runs over several iterators as one: p mod N and p div N. With N a size that is not known, these are not affine. But
- * where p runs from 0 to a multiple of N, (p div N, p mod N) takes every pair within its ranges once and in order, so p is split into
- * two axes.
+ * The loop of a stage runs over several iterators as one: p mod N and p div N. If N is an unknown
+ * size, these are not affine. But if p runs from 0 to a multiple of N, (p div N, p mod N) takes
+ * every pair within its ranges once and in order, so p is split into two axes.
  */
 #include "passes/poly/poly_impl.h"
 

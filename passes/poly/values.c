@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of values: each node computes what its statement computes at the point that the node names, from the elements that
- * the statement reads there, and stores it where the statement writes. Otherwise a strategy that loses an iterator of a value
- * would be proved: it loses the iterator in the point's value alone, and all points are still carried out once.
+ * The check of values: each node computes what its statement computes at the point that the node
+ * names, from the elements that the statement reads there, and stores it where the statement
+ * writes. Without this check, a strategy that loses an iterator in a value alone would be proved,
+ * as all points are still carried out once.
  *
- * The statement's expression, with the node's point in place of its iterators, is compared with the node's own. Where the two
- * differ in form, indices are compared by isl over all executions of the node. A load of a local that other nodes store to must
- * read the cell in which the statement's element lies: such pairs are kept (Read) and compared with each flow between statements
+ * The statement's expression, with the node's point in place of its iterators, is compared with the
+ * node's own. Where their forms differ, indices are compared by isl over all times of the node. A
+ * load of a local that other nodes store to must read the element that holds the statement's value:
+ * such pairs are recorded (Read) and compared with each flow between statements
  * (poly_check_holder).
  *
- * Not looked at: what copies of operands hold (packing, tiles in shared memory).
+ * Not checked: the contents of copies of operands (packing, tiles in shared memory).
  */
 #include "passes/poly/poly_impl.h"
 

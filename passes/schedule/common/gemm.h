@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products as CPUs and GPUs schedule them: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), and the maps that follow it point
- * by point.
+ * Matrix products as CPUs and GPUs schedule them: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n),
+ * and the maps that follow it point by point.
  */
 #ifndef PASSES_SCHEDULE_COMMON_GEMM_H
 #define PASSES_SCHEDULE_COMMON_GEMM_H

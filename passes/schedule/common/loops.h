@@ -36,7 +36,8 @@ LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
 void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
 /* A buffer for the rest of this body, on the stack or in scratch. */
 void l_local(LBuild *b, Buf *buf);
-Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent); /* declared at once; null extent: a scalar */
+/* A new temporary of EXTENT elements (null: a scalar), which is declared here. */
+Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent);
 /* A new iterator, for a loop or a LET. */
 Iter *l_iter(LBuild *b, const char *name, Dim *extent);
 /* A loop of this extent is too short to pay for a peeled vector loop. */

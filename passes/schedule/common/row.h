@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the row strategy share: the stage that is being built, and the loop nests of one statement. */
+/* What the files of the row strategy share: the stage that is being built, and the loop nests of
+ * one statement. */
 #ifndef PASSES_SCHEDULE_COMMON_ROW_H
 #define PASSES_SCHEDULE_COMMON_ROW_H
 
@@ -75,7 +76,8 @@ LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *id
 void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size);
 void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
 void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
-/* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout has no blocks. */
+/* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout
+ * has no blocks. */
 int row_memory_dim(const Buf *t, int i);
 /* T is a temporary that no other stage reads or writes. */
 bool row_keeps(const Row *r, const Buf *t);

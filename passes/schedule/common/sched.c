@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sched: gives every kernel a loop tree for each target. Strategies are tried in order, each recognising its kernels by access
- * relations. A kernel that no strategy takes keeps its order of statements, a stage a statement (strategy *order*).
+ * sched: gives every kernel a loop tree for each target. Strategies are tried in order; each
+ * recognises its kernels by their access relations. A kernel that no strategy takes is scheduled
+ * statement by statement, one stage for each (strategy *order*).
  */
 
 #include "passes/poly/poly.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of column reductions share: column_reduce.c has one reduction, columns.c several and the statements between them.
+ * What the files of column reductions share: column_reduce.c has one reduction, columns.c several
+ * and the statements between them.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop tree of a contraction's block on a GPU: the pipeline with its fills, and the epilogue. */
+/* The loop tree of a contraction's block on a GPU: the pipeline with its fills, and the
+ * epilogue. */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a block is that of its arithmetic,
- * its traffic from L2, its reads of shared memory and its instructions, of which the slowest counts most. The time of the
- * product follows from how many blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
+ * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a
+ * block is that of its arithmetic, its traffic from L2, its reads of shared memory and its
+ * instructions, of which the slowest counts most. The time of the product follows from how many
+ * blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
  * warps. For sizes that are not known it is the sum over several assumed sizes.
  *
- * A thread's registers hold its sums, the operands of one step, and for each piece that it fills the address and perhaps the
- * value; shapes that need more registers than there are, are left out. Of equal cost the smallest tile is taken, and of those the
- * first candidate, so the choice depends on nothing but the sizes and the target's row.
+ * A thread's registers hold its sums, the operands of one step, and for each piece that it fills
+ * the address and perhaps the value; shapes that need more registers than there are, are left out.
+ * Of equal cost the smallest tile is taken, and of those the first candidate, so the choice depends
+ * on nothing but the sizes and the target's row.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variants of products on GPUs whose sizes are known only at run time: for one row and for few rows, which read the matrix once
- * (passes/schedule/gpu/skinny.c), then by the number of results, batch x rows x columns. That number decides how much work an
- * SM gets, and so the tile and the number of split-K parts. A variant is planned for a size in the middle of its range, a power of
- * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that saves little by the model of
- * passes/schedule/gpu/gemm_choose.c is left out.
+ * Variants of products on GPUs whose sizes are known only at run time: for one row and for few
+ * rows, which read the matrix once (passes/schedule/gpu/skinny.c), then by the number of results,
+ * batch x rows x columns. That number decides how much work an SM gets, and so the tile and the
+ * number of split-K parts. A variant is planned for a size in the middle of its range, a power of
+ * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that
+ * saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"

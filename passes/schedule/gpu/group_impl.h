@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of rows of a thread group share: group.c has the stage, group_keep.c the values that threads keep of the row,
- * group_bulk.c the buffers that a block moves as a whole, group_share.c how points are shared out to threads.
+ * What the files of rows of a thread group share: group.c has the stage, group_keep.c the values
+ * that threads keep of the row, group_bulk.c the buffers that a block moves as a whole,
+ * group_share.c how points are shared out to threads.
  */
 #ifndef PASSES_SCHEDULE_GPU_GROUP_IMPL_H
 #define PASSES_SCHEDULE_GPU_GROUP_IMPL_H

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that a thread of a group keeps in registers from one statement to later ones, at its points of the row:
+ * Values that a thread of a group keeps in registers from one statement to later ones, at its
+ * points of the row:
  *
  *   - inputs that several statements read at the same point, which so are read from memory once
  *   - temporaries that are written and read at the same point
- *   - outputs that are read at the same point: a sum that is normalised and that the model uses elsewhere, too
+ *   - outputs that are read at the same point: a sum that is normalised and that the model
+ *     uses elsewhere, too
  *
- * as far as registers and shared memory go. Of longer rows, the rest is read from memory again, and temporaries are recomputed.
- * Inputs that all rows read (scales) are put in shared memory once: by a block of warps with a row each, or, where rows
- * are longer than a warp has registers for, by a persistent block that computes one row after another.
+ * as far as registers and shared memory go. Of longer rows, the rest is read from memory again, and
+ * temporaries are recomputed. Inputs that all rows read (scales) are put in shared memory once: by
+ * a block of warps with a row each, or, where rows are longer than a warp has registers for, by a
+ * persistent block that computes one row after another.
  */
 #include "passes/schedule/gpu/group_impl.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a thread group shares out the points of a row: the number of its threads, the vector width, and the number of vectors that a
- * thread keeps in registers. Vectors have 16 bytes where rows begin at multiples of that, else fewer. Where rows begin within a
- * sector, the first access is peeled so that all requests of a warp begin at boundaries of sectors.
+ * How a thread group shares out the points of a row: the number of its threads, the vector width,
+ * and the number of vectors that a thread keeps in registers. Vectors have 16 bytes where rows
+ * begin at multiples of that, else fewer. Where rows begin within a sector, the first access is
+ * peeled so that all requests of a warp begin at boundaries of sectors.
  *
- * Where a row of known length has more points than the registers of the largest block hold, the elements of the remaining points
- * are in the block's shared memory, those of each thread apart: first the inputs, and in their place the temporaries computed from
- * them.
+ * Where a row of known length has more points than the registers of the largest block hold, the
+ * elements of the remaining points are in the block's shared memory, those of each thread apart:
+ * first the inputs, and in their place the temporaries computed from them.
  */
 #include "passes/schedule/gpu/group_impl.h"
 
@@ -16,8 +17,9 @@ enum {
 	WARP_REGISTERS = 128, /* in warps, whose blocks have at most 256 threads */
 	/* points that a thread keeps where the length of the row is unknown */
 	UNKNOWN = 16,
-	/* Registers for each further product of an iterator and a run-time stride in the address of a row whose misaligned
-	 * first access is peeled: ptxas holds all of them for as long as the row is in registers. */
+	/* Registers for each further product of an iterator and a run-time stride in the address of
+	 * a row whose misaligned first access is peeled: ptxas holds all of them for as long as the
+	 * row is in registers. */
 	STRIDE_REGISTERS = 2,
 	LONGEST =
 		16

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps on GPUs: a statement that stores each element once. A thread has as many adjacent elements as 16 bytes hold, and adjacent
- * threads have adjacent vectors.
+ * Maps on GPUs: a statement that stores each element once. A thread has as many adjacent elements
+ * as 16 bytes hold, and adjacent threads have adjacent vectors.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rewrites a reduction as two (passes/schedule/gpu/split.c). The sum of a softmax is of exponentials relative to the row's maximum,
- * which no part knows; so each part is relative to its own maximum,
+ * Rewrites a reduction as two (passes/schedule/gpu/split.c). The sum of a softmax is of
+ * exponentials relative to the row's maximum, which no part knows; so each part is relative to its
+ * own maximum,
  *
  *     top[i,p] = max x[i,p*C+q]                    part[i,p] = sum exp(x[i,p*C+q] - top[i,p])
  *     m[i] = max top[i,p]                          s[i] = sum part[i,p] * exp(top[i,p] - m[i])
  *
- * and one reading of the row computes both (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). An
- * infinite maximum cannot be subtracted: the nearest finite number replaces it, and sums are infinite, zero or NaN as before.
+ * and one reading of the row computes both (Milakov and Gimelshein, "Online normalizer calculation
+ * for softmax", 2018). An infinite maximum cannot be subtracted: the nearest finite number replaces
+ * it, and sums are infinite, zero or NaN as before.
  *
- * Likewise the sum of squares of a norm, which is relative to the row's mean: each part is relative to its own mean,
+ * Likewise the sum of squares of a norm, which is relative to the row's mean: each part is relative
+ * to its own mean,
  *
- *     part[i,p] = sum x[i,p*C+q]                   square[i,p] = sum (x[i,p*C+q] - part[i,p]/C)^2
- *     m[i] = (sum part[i,p]) / n                   v[i] = sum square[i,p] + C * (part[i,p]/C - m[i])^2
+ *     part[i,p] = sum x[i,p*C+q]        square[i,p] = sum (x[i,p*C+q] - part[i,p]/C)^2
+ *     m[i] = (sum part[i,p]) / n        v[i] = sum square[i,p] + C * (part[i,p]/C - m[i])^2
  *
- * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+ * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+ * variances", 1979).
  */
 #include "passes/schedule/gpu/split_impl.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transposes that keep rows whole whose length is known only at run time. In the source, rows are consecutive along iterator A; in the
- * destination, rows along B are. A block has some rows along A and, of each contiguous range of the destination, a part of fixed
- * size, wherever rows begin in it: X counts elements along B and rows together. So tiles and stores are as for known sizes. The
- * source of such a part is, for each B, a contiguous range of A's rows, which a warp reads, peeled to the boundary of a sector.
- * Elements of the first and the last B that belong to the parts of other blocks are left out.
+ * Transposes that keep rows whole whose length is known only at run time. In the source, rows are
+ * consecutive along iterator A; in the destination, rows along B are. A block has some rows along A
+ * and, of each contiguous range of the destination, a part of fixed size, wherever rows begin in
+ * it: X counts elements along B and rows together. So tiles and stores are as for known sizes. The
+ * source of such a part is, for each B, a contiguous range of A's rows, which a warp reads, peeled
+ * to the boundary of a sector. Elements of the first and the last B that belong to the parts of
+ * other blocks are left out.
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 

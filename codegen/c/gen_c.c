@@ -158,7 +158,7 @@ static void print_locs(StrBuf *b, const CFunc *fn)
 {
 	enum { MOST = 8, WIDTH = 100 };
 	size_t line = b->n;
-	int shown = 0, more = 0;
+	int shown = 0, omitted = 0;
 
 	strbuf_puts(b, "/*");
 	for (int i = 0; i < fn->locs.n; i++) {
@@ -170,7 +170,7 @@ static void print_locs(StrBuf *b, const CFunc *fn)
 		if (repeated)
 			continue;
 		if (shown == MOST) {
-			more++;
+			omitted++;
 			continue;
 		}
 		codegen_put_loc(&one, fn->locs.at[i], escape_c_comment);
@@ -182,8 +182,8 @@ static void print_locs(StrBuf *b, const CFunc *fn)
 		strbuf_printf(b, " %s", strbuf_str(&one));
 		strbuf_free(&one);
 	}
-	if (more)
-		strbuf_printf(b, ", and %d more", more);
+	if (omitted)
+		strbuf_printf(b, ", and %d more", omitted);
 	strbuf_puts(b, " */\n");
 }
 

@@ -24,16 +24,16 @@ static void tabs(Fn *f)
 /* The texts of N expressions, after printing their temporaries; the text of a null one is empty. */
 static void texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 {
-	Expr *some[8] = {NULL};
+	Expr *nonnull[8] = {NULL};
 	StrBuf text[8] = {{0}};
 	int m = 0;
 
 	for (int i = 0; i < n; i++)
 		if (e[i]) {
 			ex_walk(e[i], find_fault, f);
-			some[m++] = e[i];
+			nonnull[m++] = e[i];
 		}
-	c_exprs(&f->body, text, some, m, &f->cb, f->indent, &f->ntemp);
+	c_exprs(&f->body, text, nonnull, m, &f->cb, f->indent, &f->ntemp);
 	m = 0;
 	for (int i = 0; i < n; i++)
 		if (e[i])

@@ -178,9 +178,9 @@ void host_desc(Host *h)
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
-/* Prints a line of the header: input 0: "x" f32[batch,64], and MORE. */
+/* Prints a line of the header: input 0: "x" f32[batch,64], then SUFFIX. */
 static void put_io_comment(StrBuf *b, const char *what, int i, const char *name, const Type *t,
-			   const char *more)
+			   const char *suffix)
 {
 	StrBuf type = {0};
 
@@ -189,7 +189,7 @@ static void put_io_comment(StrBuf *b, const char *what, int i, const char *name,
 	strbuf_escape(b, name, escape_c_comment);
 	strbuf_puts(b, "\" ");
 	strbuf_escape(b, strbuf_str(&type), escape_c_comment);
-	strbuf_printf(b, "%s */\n", more);
+	strbuf_printf(b, "%s */\n", suffix);
 	strbuf_free(&type);
 }
 

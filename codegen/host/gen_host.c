@@ -483,7 +483,7 @@ static void print_copies(Host *h)
 	for (int i = 0; i < g->results.n; i++) {
 		Value *v = g->results.at[i]->value;
 		const Place *p = value_place(h, v);
-		const char *some;
+		const char *nonempty;
 		Dim *bytes;
 		int64_t n;
 
@@ -491,15 +491,15 @@ static void print_copies(Host *h)
 			continue;
 		print_output(h, i);
 		bytes = type_bytes(h->m->ctx, v->type);
-		some = dim_is_const(bytes, &n)
-			       ? ""
-			       : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
+		nonempty = dim_is_const(bytes, &n)
+				   ? ""
+				   : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
 		if (!dim_equals(bytes, 0))
 			strbuf_printf(
 				h->b,
 				h->gpu ? "\tif (!x->status%s)\n\t\tdl_gpu_copy(x, x->out[%d], %s, %s);\n"
 				       : "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n",
-				some, i, place_text(h, p), host_dim(h, bytes));
+				nonempty, i, place_text(h, p), host_dim(h, bytes));
 	}
 }
 

@@ -171,7 +171,7 @@ static void native_or_swap(const Cell *c, const Native *n, const char *val)
 void ll_atomic(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const Native *own = native_of(k, n->red, n->buf[0]->dtype);
+	const Native *native_op = native_of(k, n->red, n->buf[0]->dtype);
 	const int bits = dtype_info[n->buf[0]->dtype].bits;
 	Cell c = {.k = k,
 		  .n = n,
@@ -189,10 +189,10 @@ void ll_atomic(LlKernel *k, const LNode *n)
 	at = ll_pointer(k, n->buf[0], ll_expr(f, n->idx), &type);
 	c.at = ll_new(f);
 	ll_put(f, "%s = ptrtoint %s %s to i64", c.at, type, at);
-	if (own && own->least)
-		native_or_swap(&c, own, val);
-	else if (own)
-		native(&c, own, ll_encoded(k, n->buf[0]->dtype, val));
+	if (native_op && native_op->least)
+		native_or_swap(&c, native_op, val);
+	else if (native_op)
+		native(&c, native_op, ll_encoded(k, n->buf[0]->dtype, val));
 	else
 		swap(&c, val);
 	ll_forget(f);

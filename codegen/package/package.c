@@ -165,10 +165,10 @@ static bool collect_kernels(Pack *p)
 
 static void finish_hash(Pack *p)
 {
-	const uint64_t more[] = {p->whash, (uint64_t)p->o->level, p->kind};
+	const uint64_t parts[] = {p->whash, (uint64_t)p->o->level, p->kind};
 	dl_hash h = p->hash;
 
-	dl_hash_update(&h, more, sizeof more);
+	dl_hash_update(&h, parts, sizeof parts);
 	p->model_hash = dl_hash_value(&h);
 }
 

@@ -332,7 +332,7 @@ static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *
 	const Stmt *s = p->k->stmts.at[a->stmt];
 	const Local *l = local_of(p, r->local);
 	Wide wa = wide(p, a), wb = wide(p, b);
-	NamedLocal made = {.n = 0}, read = {.n = 0}, put, got;
+	NamedLocal made = {.n = 0}, read = {.n = 0}, put, loaded;
 	Expr *idx[MAX_RANK], *cell = poly_by_parts(p, a->idx);
 	isl_map *pairs, *same;
 
@@ -344,15 +344,15 @@ static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *
 		read.n = to_form(p, t.elements, r->temp, r->idx, r->nidx, read.at);
 	}
 	put.n = to_form(p, t.cells, l->buf, &cell, 1, put.at);
-	got.n = to_form(p, t.cells, l->buf, &r->cell, 1, got.at);
+	loaded.n = to_form(p, t.cells, l->buf, &r->cell, 1, loaded.at);
 	in_axes(&wa, &made);
 	in_axes(&wa, &put);
 	in_axes(&wb, &read);
-	in_axes(&wb, &got);
+	in_axes(&wb, &loaded);
 	if ((wa.odd.n || wb.odd.n) && !t.odd)
 		return POLY_UNPROVED;
 	pairs = v ? isl_map_copy(v) : where_same(&wa, &made, &wb, &read);
-	same = pairs ? where_same(&wa, &put, &wb, &got) : NULL;
+	same = pairs ? where_same(&wa, &put, &wb, &loaded) : NULL;
 	if (!same) {
 		isl_map_free(pairs);
 		return POLY_UNPROVED;
@@ -465,7 +465,7 @@ static int64_t bytes_of(const Buf *b)
 
 static bool find_places(ScratchCheck *s, const LNode *n)
 {
-	bool more = false;
+	bool has_scratch = false;
 
 	for (; n; n = n->next) {
 		if (n->kind == LN_LOCAL && (n->keep || n->idx)) {
@@ -481,11 +481,11 @@ static bool find_places(ScratchCheck *s, const LNode *n)
 			else
 				x.bytes = bytes_of(n->buf[0]);
 			vec_push(s->p->arena, &s->places, x);
-			more = more || n->scratch;
+			has_scratch = has_scratch || n->scratch;
 		}
-		more = find_places(s, n->body) || more;
+		has_scratch = find_places(s, n->body) || has_scratch;
 	}
-	return more;
+	return has_scratch;
 }
 
 /* N reads X in scratch, or recomputes from X a value that it reads. */
@@ -549,16 +549,16 @@ static void run_scratch(ScratchCheck *s, const LNode *n)
 static void check_scratch(Poly *p, const Stage *st)
 {
 	ScratchCheck s = {.p = p, .stage = st};
-	bool more = find_places(&s, st->head);
+	bool has_scratch = find_places(&s, st->head);
 	int64_t all = 0;
 
-	more = find_places(&s, st->body) || more;
+	has_scratch = find_places(&s, st->body) || has_scratch;
 	dim_is_const(st->scratch, &all);
-	for (int i = 0; i < s.places.n && more; i++)
+	for (int i = 0; i < s.places.n && has_scratch; i++)
 		if (s.places.at[i].at < 0 || s.places.at[i].at + s.places.at[i].bytes > all)
 			poly_wrong(p, "%s lies outside of scratch",
 				   s.places.at[i].local->buf[0]->name);
-	if (!more)
+	if (!has_scratch)
 		return;
 	run_scratch(&s, st->head);
 	run_scratch(&s, st->body);

@@ -183,10 +183,10 @@ static void place_rows(ColumnBlock *x, bool read)
 	Expr *flat = ex_iter(p, x->row), *as = flat, *all = ex_dim(p, x->skinny.rows);
 
 	x->r->row_at = flat;
-	if (x->some && x->rows == 1)
-		flat = as = ex_iter(p, x->some);
-	if (x->some && x->rows > 1) {
-		Expr *first = ex_mul(p, ex_iter(p, x->some), l_int(b, x->rows));
+	if (x->row_block && x->rows == 1)
+		flat = as = ex_iter(p, x->row_block);
+	if (x->row_block && x->rows > 1) {
+		Expr *first = ex_mul(p, ex_iter(p, x->row_block), l_int(b, x->rows));
 
 		flat = as = ex_add(p, first, flat);
 		if (read)
@@ -211,7 +211,7 @@ static void place_band(ColumnBlock *x)
 	x->block = l_iter(b, "block",
 			  dim_ceildiv(c, r->band->iter[x->n]->extent, dim_const(c, x->cols)));
 	if (x->skinny.n && !dim_is_const(x->skinny.rows, NULL))
-		split[n++] = x->some = l_iter(
+		split[n++] = x->row_block = l_iter(
 			b, "rows", dim_ceildiv(c, x->skinny.rows, dim_const(c, x->rows)));
 	for (int i = 0; i < r->band->n; i++)
 		if (i != x->n && !is_row(x, i))

@@ -22,8 +22,8 @@ typedef struct ColumnBlock {
 	 * 0 */
 	int threads, peeled;
 	int64_t cols, rows;
-	/* some: number of the block of rows; null: one block has all rows */
-	Iter *col, *row, *block, *some;
+	/* row_block: number of the block of rows; null: one block has all rows */
+	Iter *col, *row, *block, *row_block;
 	Expr *guard; /* the column exists; null: always */
 	/* the row exists, and the number of rows that do; null: all */
 	Expr *row_exists, *valid;

@@ -5,7 +5,7 @@
  *
  *   p over (g, block of n, block of m)        a block of threads each
  *     pipeline over blocks of k, BK terms     a software pipeline of several stages
- *       fill A's tile, fill B's tile          operand expressions, in pieces of 16 bytes if contiguous
+ *       fill A's tile, fill B's tile          operand expressions, in 16-byte pieces if contiguous
  *       sums += A tile * B tile               registers
  *     for groups of rows of the sums
  *       copy the group to shared memory       epilogue staging

@@ -133,9 +133,9 @@ static double blocks_along(double n, int block)
  * half empty. */
 static double blocks_of(const Dim *d, double n, int block)
 {
-	const double some = n / block + 0.5;
+	const double count = n / block + 0.5;
 
-	return dim_is_const(d, NULL) ? blocks_along(n, block) : some > 1 ? some : 1;
+	return dim_is_const(d, NULL) ? blocks_along(n, block) : count > 1 ? count : 1;
 }
 
 /* Warps of shape S that keep an SM busy. */
@@ -170,9 +170,9 @@ static double clock_of(const Gpu *gpu)
 static double l2_rate(const Gpu *gpu)
 {
 	const double of_all = L2_RATE * gpu->memory * 1e9 / gpu->sms,
-		     own = L2_BYTES * clock_of(gpu);
+		     sm_rate = L2_BYTES * clock_of(gpu);
 
-	return of_all < own ? of_all : own;
+	return of_all < sm_rate ? of_all : sm_rate;
 }
 
 /* Seconds of each resource for one block, if the SM did nothing else. */

@@ -65,7 +65,7 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 	for (int i = 0; i < few; i++)
 		keep[i] = by_groups(&model, t, kernel_clone(k, tmp), &step[i]);
 	for (int i = n, next; i >= few; i--) {
-		Kernel *own = kernel_clone(k, tmp);
+		Kernel *copy = kernel_clone(k, tmp);
 		GpuGemm g;
 		Schedule s;
 		double cost, other;
@@ -74,10 +74,10 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 			next++;
 		if (i < n)
 			step[i].tile = plan[next].s.bm * plan[next].s.bn;
-		s = (Schedule){.kernel = own, .where = i < n ? step[i] : (SizeStep){0}};
+		s = (Schedule){.kernel = copy, .where = i < n ? step[i] : (SizeStep){0}};
 		keep[i] = true;
 		plan[i] = (GemmPlan){0};
-		if (!gemm_gpu_open(&g, &model.opt, t, own, own->stmts.n - 1, &s))
+		if (!gemm_gpu_open(&g, &model.opt, t, copy, copy->stmts.n - 1, &s))
 			continue;
 		cost = gemm_gpu_plan(&g, &model.opt, &plan[i]);
 		other = i < n && plan[next].parts ? gemm_gpu_cost(&g, &plan[next]) : 0;

@@ -80,7 +80,7 @@ static void shared_by(const Group *t, LNode *n)
 {
 	n->vector = t->vector > 1 ? t->vector : 0;
 	n->keep = t->keep;
-	n->scratch = t->more;
+	n->scratch = t->scratch_points;
 	n->peel = t->peel;
 	if (!n->vector && !n->keep)
 		n->vector = 1;
@@ -92,8 +92,8 @@ static void declare_kept(Group *t, const Kept *x)
 
 	n->buf[0] = x->buf;
 	n->keep = t->keep;
-	if (x->more) {
-		n->scratch = t->more;
+	if (x->in_scratch) {
+		n->scratch = t->scratch_points;
 		n->idx = l_int(t->r->b, x->at);
 	}
 	n->var = t->it;
@@ -109,7 +109,7 @@ static void declare_shared(Group *t, Buf *buf)
 	LNode *n = l_node(t->r->b, LN_LOCAL);
 
 	n->buf[0] = buf;
-	if (!t->again)
+	if (!t->persistent)
 		return;
 	n->idx = ex_dim(t->r->b->p, st->scratch);
 	st->scratch = dim_add(c, st->scratch,
@@ -341,6 +341,6 @@ void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *skinny_r
 	}
 	if (rows)
 		l_close(r->b, rows);
-	if (t.again)
+	if (t.persistent)
 		loop_rows(&t, gpu);
 }

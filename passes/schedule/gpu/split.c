@@ -133,21 +133,22 @@ static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 	return lo < 1 ? 1 : lo;
 }
 
-/* Points of a row that a group of ST, whose nodes are N, keeps in registers; MORE: and in
+/* Points of a row that a group of ST, whose nodes are N, keeps in registers; WITH_SCRATCH: and in
  * scratch. */
-static int64_t kept_points(const Stage *st, const LNode *n, bool more)
+static int64_t kept_points(const Stage *st, const LNode *n, bool with_scratch)
 {
 	int64_t most = 0;
 
 	for (; n; n = n->next) {
-		const int64_t below = kept_points(st, n->body, more),
-			      own = n->kind == LN_LOCAL
-					    ? (int64_t)(n->keep + (more ? n->scratch : 0)) *
-						      st->group
-					    : 0;
+		const int64_t below = kept_points(st, n->body, with_scratch),
+			      here = n->kind == LN_LOCAL
+					     ? (int64_t)(n->keep +
+							 (with_scratch ? n->scratch : 0)) *
+						       st->group
+					     : 0;
 
 		most = most > below ? most : below;
-		most = most > own ? most : own;
+		most = most > here ? most : here;
 	}
 	return most;
 }

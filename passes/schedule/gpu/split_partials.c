@@ -307,20 +307,20 @@ void gpu_relative(Kernel *k, const Stmt *w, const Partials *hw, const Cut *c, co
 	ExprPool *p = k->pool;
 	Expr *f = difference(w, h->part)->op.arg[0], *from = difference(w, s)->op.arg[1],
 	     *to[MAX_ITERS], *sum = h->whole->val[0], *d, *n;
-	Expr *mine = part_at(k, w, hw, c, s, h, false), *all = part_at(k, w, hw, c, s, h, true);
+	Expr *partial = part_at(k, w, hw, c, s, h, false), *all = part_at(k, w, hw, c, s, h, true);
 
 	for (int i = 0; i < h->n; i++)
 		to[i] = ex_iter(p, h->to[i]);
 	from = ex_subst_iters(p, from, h->band, to, h->n);
 	if (w->red == MONOID_max) {
 		d = ex_op2(p, IN_sub, number(p, all), from);
-		h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, number(p, mine)));
+		h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, number(p, partial)));
 		h->whole->val[0] = ex_op2(p, IN_mul, sum, ex_op1(p, FN_exp, d));
 		return;
 	}
-	mine = ex_op2(p, IN_div, mine, terms_at(k, w, c, h->part->iter[slice_dim(h, c)]));
+	partial = ex_op2(p, IN_div, partial, terms_at(k, w, c, h->part->iter[slice_dim(h, c)]));
 	n = terms_at(k, w, c, h->slice);
 	d = ex_op2(p, IN_sub, ex_op2(p, IN_div, all, n), from);
-	h->part->val[0] = square(p, ex_op2(p, IN_sub, f, mine));
+	h->part->val[0] = square(p, ex_op2(p, IN_sub, f, partial));
 	h->whole->val[0] = ex_op2(p, IN_add, sum, ex_op2(p, IN_mul, n, square(p, d)));
 }

@@ -90,9 +90,9 @@ static void shape(TransposeRows *r)
 	int64_t bytes = 1, cells, part, many, all;
 
 	for (int i = 0; i < r->t->n; i++) {
-		const int64_t own = (dtype_info[ctype_dtype(r->t->load[i]->ct)].bits + 7) / 8;
+		const int64_t size = (dtype_info[ctype_dtype(r->t->load[i]->ct)].bits + 7) / 8;
 
-		bytes = own > bytes ? own : bytes;
+		bytes = size > bytes ? size : bytes;
 	}
 	cells = (r->t->n * TILE > SHARED ? SHARED / r->t->n : TILE) / bytes;
 	r->pad = longest <= TRANSPOSE_SHORT    ? TRANSPOSE_SHORT
@@ -232,17 +232,17 @@ void transpose_rows(TransposePlan *t, Stmt *s)
 			   .a = t->p->it[t->in[0].along[1]],
 			   .b = t->p->it[t->out.along[1]]};
 	Buf *tile[MOST_LOADS];
-	Expr *at[MOST_LOADS], *here;
+	Expr *at[MOST_LOADS], *index;
 
 	join(&r, s);
 	shape(&r);
 	transpose_open_stage(&r.to, s);
 	r.a0 = one_row(&r) ? ex_iter(p, r.a) : r.to.first[r.ia];
-	here = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
-		       ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
+	index = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
+			ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
 	for (int i = 0; i < t->n; i++) {
 		tile[i] = transpose_local(t, i, r.to.tile[r.ia] * (r.to.tile[r.ix] + r.pad));
-		at[i] = here;
+		at[i] = index;
 	}
 	for (int i = 0; i < t->n; i++)
 		fetch(&r, i, tile[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machines that code can be made for. A target is one row of the table in targets.c: a CPU by its compiler flag, features,
- * vector width, number of vector registers and caches; a GPU by what a schedule must know of it. A CPU with another vector width
- * is a new row, and nothing else.
+ * The machines that dlcc generates code for. A target is one row of the table in targets.c: a CPU
+ * by its compiler flag, features, vector width, number of vector registers and caches; a GPU by
+ * what schedules need to know of it. A CPU with another vector width is just a new row.
  */
 #ifndef CODEGEN_TARGETS_H
 #define CODEGEN_TARGETS_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomic updates of elements that other threads update, too: by `red` where the hardware's operation is the one that the monoid's table
- * defines, else by a loop of compare-and-swap. The hardware's max and min of floats, for instance, lose NaNs. The next launch
- * sees what a launch stored, and within one launch no order is needed (`relaxed`). LLVM's own atomic instructions have no form for
- * 16 bits on all targets.
+ * Atomic updates of elements that other threads update, too: by `red` where the hardware's
+ * operation is the one that the monoid's table defines, else by a loop of compare-and-swap. The
+ * hardware's max and min of floats, for instance, lose NaNs. The next launch sees what a launch
+ * stored, and within one launch no order is needed (`relaxed`). LLVM's own atomic instructions have
+ * no form for 16 bits on all targets.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -170,7 +171,7 @@ static void native_or_swap(const Cell *c, const Native *n, const char *val)
 void ll_atomic(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const Native *own = native_of(k, n->red, n->buf[0]->dtype);
+	const Native *native_op = native_of(k, n->red, n->buf[0]->dtype);
 	const int bits = dtype_info[n->buf[0]->dtype].bits;
 	Cell c = {.k = k,
 		  .n = n,
@@ -188,10 +189,10 @@ void ll_atomic(LlKernel *k, const LNode *n)
 	at = ll_pointer(k, n->buf[0], ll_expr(f, n->idx), &type);
 	c.at = ll_new(f);
 	ll_put(f, "%s = ptrtoint %s %s to i64", c.at, type, at);
-	if (own && own->least)
-		native_or_swap(&c, own, val);
-	else if (own)
-		native(&c, own, ll_encoded(k, n->buf[0]->dtype, val));
+	if (native_op && native_op->least)
+		native_or_swap(&c, native_op, val);
+	else if (native_op)
+		native(&c, native_op, ll_encoded(k, n->buf[0]->dtype, val));
 	else
 		swap(&c, val);
 	ll_forget(f);

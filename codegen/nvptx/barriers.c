@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes barriers that nothing needs. Every node of the loop tree whose threads share memory ends with a barrier (stage.c), since
- * the next node may read what it stored; here the whole function is known. A barrier stays where some path through the function
- * that passes it and no other barrier has an access before it and an access after it to the same memory, of which one is a store. It
- * is not needed where each thread accesses elements of its own alone. Barriers are tested one by one, so that one of two in a row
- * stays; each test walks to the barriers around it.
+ * Removes unnecessary barriers. Every node of the loop tree whose threads share memory ends with a
+ * barrier (stage.c), as the next node may read what it stored; here the whole function is known. A
+ * barrier is needed if on some path through it, up to the next barriers on either side, there is an
+ * access before it and an access after it to the same buffer, of which one is a store. It is not
+ * needed if each thread only accesses elements of its own. Barriers are tested one by one, so that
+ * one of two adjacent ones stays.
  *
- * For an address the buffer that it lies in is known. Where that is not so, and for atomics, fences and assembly, it may be any.
+ * The buffer of an address is known, or else it may be any buffer; so it is for atomics, fences and
+ * inline assembly.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -24,7 +26,7 @@ typedef struct Step {
 	const char *line;
 	Level level;
 	bool ends;    /* control does not continue at the next line */
-	int first, n; /* accesses */
+	int first, n; /* its accesses */
 	int edge[2];  /* the first edge to a successor, and the first to a predecessor; -1: none */
 } Step;
 
@@ -54,7 +56,7 @@ typedef struct Sync {
 	VEC(MemAccess) accesses;
 	VEC(const char *) roots; /* names of buffers; the first stands for any buffer */
 	VEC(int) async;          /* buffers that asynchronous copies in flight write */
-	Pointer *value;          /* by number */
+	Pointer *value;          /* pointers, by number of the value */
 	int *label;              /* the label's step, by number */
 	/* state of a walk: the number of the last walk that visited a step; the steps to continue
 	 * from; how buffers are accessed, [0] after and [1] before the step where it began */

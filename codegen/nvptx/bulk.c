@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk copies (ir/loop.h, BulkCopy): the elements of a buffer that the thread groups of a block own together are contiguous, and move
- * between global and shared memory as a whole: each thread 16 bytes at a time, and the remainder at the end by elements. The range of
- * each block begins at a multiple of 16 bytes.
+ * Bulk copies (ir/loop.h, BulkCopy): the elements of a buffer that the thread groups of a block own
+ * together are contiguous, and move between global and shared memory as a whole: each thread 16
+ * bytes at a time, and the remainder at the end by elements. The range of each block begins at a
+ * multiple of 16 bytes.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -72,19 +73,19 @@ static BlockBulk part_of(LlKernel *k, const BulkCopy *s)
 static void move(const BlockBulk *p, const char *type, int align, const char *at)
 {
 	LlFn *f = &p->k->f;
-	const char *stored = ll_stored(p->s->buf->dtype), *in = ll_new(f), *here = ll_new(f),
-		   *there = ll_new(f), *all = ll_new(f);
+	const char *stored = ll_stored(p->s->buf->dtype), *in = ll_new(f), *in_shared = ll_new(f),
+		   *in_global = ll_new(f), *all = ll_new(f);
 	const bool out = p->s->written;
 
 	ll_put(f, "%s = add nuw nsw i64 %s, %s", in, p->first, at);
-	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", here, stored, p->shared,
-	       at);
-	ll_put(f, "%s = getelementptr %s, ptr addrspace(1) %s, i64 %s", there, stored,
+	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", in_shared, stored,
+	       p->shared, at);
+	ll_put(f, "%s = getelementptr %s, ptr addrspace(1) %s, i64 %s", in_global, stored,
 	       ll_buf_name(p->k, p->s->buf), in);
 	ll_put(f, "%s = load %s, ptr addrspace(%d) %s, align %d", all, type, out ? 3 : 1,
-	       out ? here : there, align);
+	       out ? in_shared : in_global, align);
 	ll_put(f, "store %s %s, ptr addrspace(%d) %s, align %d", type, all, out ? 1 : 3,
-	       out ? there : here, align);
+	       out ? in_global : in_shared, align);
 }
 
 /* Copies WHOLE accesses of VALUES elements each. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LN_COLUMNS: column reductions. A block's threads lie along its columns, and then down the rows. A thread has a state for each of its
- * columns in each row of the result. States are combined over the lanes of a warp that have the same columns, by shuffles,
- * and over the warps in shared memory.
+ * LN_COLUMNS: column reductions. A block's threads lie along its columns, and then down the rows. A
+ * thread has a state for each of its columns in each row of the result. States are combined over
+ * the lanes of a warp that have the same columns, by shuffles, and over the warps in shared memory.
  *
- * Where rows begin within a sector, each warp has all columns of the rows that begin at one offset in a sector: its lanes begin at the
- * sector's boundary and have every 32nd column.
+ * Where rows begin within a sector, a warp has the rows that begin at the same offset in a sector,
+ * with all of their columns: its lanes begin at the sector's boundary and have every 32nd column.
  *
- * Where the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has columns g, g + 8 ..., and of a half of a
- * block's terms those of its registers: E from t E on, and as many 4 E further.
+ * Where the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has
+ * columns g, g + 8 and so on. Of half a block's terms it has those of its registers: with E
+ * elements per register, terms t E to t E + E - 1, and the same plus 4 E.
  */
 #include "codegen/nvptx/kernel.h"
 

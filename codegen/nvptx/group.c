@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Points of a row that the threads of a group share out, and reductions over them. A thread has every group-th vector of the row. Of
- * its first `keep` points, which are unrolled, it may keep values in registers; of the next `more`, in the block's shared memory; for
- * points after those the values are computed once more.
+ * The points of a row that the threads of a group share out, and reductions over them. A thread has
+ * every group-th vector of the row. It may keep values of its first `keep` points, which are
+ * unrolled, in registers, and of the next `scratch` points in the block's shared memory. For
+ * further points these values are recomputed.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -26,15 +27,15 @@ const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
 	}
 	if (t == CT_I64 || t == CT_U64 || t == CT_F64) {
 		for (int i = 0; i < 2; i++) {
-			const char *part = ll_new(f), *low = ll_new(f), *got = ll_new(f);
+			const char *part = ll_new(f), *low = ll_new(f), *other = ll_new(f);
 
 			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
 			ll_put(f, "%s = trunc i64 %s to i32", low, part);
 			ll_put(f,
 			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
-			       got, k->mask, low, off);
+			       other, k->mask, low, off);
 			half[i] = ll_new(f);
-			ll_put(f, "%s = zext i32 %s to i64", half[i], got);
+			ll_put(f, "%s = zext i32 %s to i64", half[i], other);
 		}
 		s = ll_new(f);
 		r = ll_new(f);
@@ -296,15 +297,15 @@ static void run_in_scratch(void *arg, const char *at)
 static void runs_in_scratch(const Share *s, const char *first, const ThreadRuns *r)
 {
 	LlKernel *k = s->k;
-	Share some = *s;
+	Share in_range = *s;
 	const char *end = ll_plus(&k->f, first, s->n->scratch / s->vector * r->stride),
 		   *less = ll_new(&k->f), *hi = ll_new(&k->f);
 
 	ll_put(&k->f, "%s = icmp slt i64 %s, %s", less, end, r->hi);
 	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", hi, less, end, r->hi);
 	k->in_scratch = first;
-	some.n = without_kept(k, s->n);
-	ll_strided(k, s->n->var, first, hi, r->stride, false, run_in_scratch, &some);
+	in_range.n = without_kept(k, s->n);
+	ll_strided(k, s->n->var, first, hi, r->stride, false, run_in_scratch, &in_range);
 	k->in_scratch = NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of a kernel's iterators and sizes in LLVM IR, and what is known of them: which differ between threads, and which are parts
- * of the block's index.
+ * The values of a kernel's iterators and sizes in LLVM IR, and two properties of them: which differ
+ * between all threads, and which are div/mod splits of the block's index.
  */
 #include "codegen/nvptx/kernel.h"
 

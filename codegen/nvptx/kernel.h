@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One kernel while it is emitted: its parameters and memory, and the emission of the nodes of its loop tree (stage.c, mem.c).
+ * One kernel while it is emitted: its parameters and memory, and the emission of the nodes of its
+ * loop tree (stage.c, mem.c).
  */
 #ifndef CODEGEN_NVPTX_KERNEL_H
 #define CODEGEN_NVPTX_KERNEL_H

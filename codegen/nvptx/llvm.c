@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LLVM: compiles the IR of each kernel to PTX, one module a kernel, in child processes, since LLVM ends the process where it lacks a
- * pattern. A child takes every JOBS-th kernel and writes the PTX to a file of its own. If a child ends early, the kernel that it was
- * compiling is named in the diagnostic. The PTX of a kernel depends on nothing but its IR.
+ * LLVM: compiles the IR of each kernel to PTX, one module for each kernel. It runs in child
+ * processes, as LLVM aborts if it cannot select an instruction. A child takes every JOBS-th kernel
+ * and writes the PTX to a file of its own. If a child ends early, the diagnostic names the kernel
+ * that it was compiling. The PTX of a kernel depends on nothing but its IR.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 
@@ -247,7 +248,7 @@ static bool collect(GenPtx *g, LlvmWorker *w, int k, int jobs, Diag *d)
 /* Every kernel's parameters fit into a launch. */
 static bool parameters_fit(const GenPtx *g, Diag *d)
 {
-	enum { MOST = 512 }; /* words: 4 KiB, what PTX allows before version 8.1 */
+	enum { MOST = 512 }; /* words: 4 KiB, the limit of PTX before version 8.1 */
 
 	for (int i = 0; i < g->funcs.n; i++) {
 		const PtxFunc *fn = g->funcs.at[i];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops of a kernel: those of one thread, one point after the other or several unrolled, and those whose points the threads of a group
- * share out.
+ * Loops of a kernel: loops of one thread, and loops whose points the threads of a group share out.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -13,14 +12,14 @@ LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *
 	LlFn *f = &k->f;
 	LlLoop l = {ll_slot(k, "i64", 0), ll_new(f),           step,
 		    ll_label(f, "loop"),  ll_label(f, "done"), false};
-	const char *body = ll_label(f, "body"), *more = ll_new(f);
+	const char *body = ll_label(f, "body"), *inside = ll_new(f);
 
 	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
 	ll_put(f, "br label %%%s", l.head);
 	ll_begin(f, l.head);
 	ll_put(f, "%s = load i64, ptr %s", l.var, l.slot);
-	ll_put(f, "%s = icmp slt i64 %s, %s", more, l.var, to);
-	ll_put(f, "br i1 %s, label %%%s, label %%%s", more, body, l.end);
+	ll_put(f, "%s = icmp slt i64 %s, %s", inside, l.var, to);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", inside, body, l.end);
 	ll_begin(f, body);
 	ll_bind(k, var, l.var);
 	return l;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a kernel: which buffers and sizes are its parameters, where locals lie, and accesses to single elements and of 16 bytes. An
- * element in memory has its stored form; loads convert it to the scalar type that is computed with, as everywhere.
+ * The memory of a kernel: which buffers and sizes are its parameters, where locals lie, and the
+ * loads and stores of elements and of vectors. An element in memory has its stored form; a load
+ * converts it to the scalar type that is computed with.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -403,10 +404,10 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 		idx = swizzled(k, b, idx);
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
 	if (p->space == 3 && k->stage->group < k->stage->threads) {
-		const char *mine = ll_new(f), *at = ll_new(f);
+		const char *first = ll_new(f), *at = ll_new(f);
 
-		ll_put(f, "%s = mul i64 %%group, %lld", mine, (long long)p->group);
-		ll_put(f, "%s = add i64 %s, %s", at, mine, idx);
+		ll_put(f, "%s = mul i64 %%group, %lld", first, (long long)p->group);
+		ll_put(f, "%s = add i64 %s, %s", at, first, idx);
 		if (ll_is_own(k, idx))
 			vec_push(f->arena, &k->own, at);
 		idx = at;

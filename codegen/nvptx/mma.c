@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of tiles in shared memory by the warps of a block, and the staging of their sums through shared memory for the epilogue.
+ * Products of tiles in shared memory by the warps of a block, and the staging of their sums through
+ * shared memory for the epilogue.
  *
- * Warp w has the part (w / wn, w % wn) of the block's tile. With multiply-adds its lanes are 4 by 8, and lane (y, x) has TM rows and
- * TN columns; reads of shared memory are 16 bytes, of V elements. Where an operand's rows are contiguous along k, the lane has rows
- * y, y + 4 ... and reads V terms at once; else it has V adjacent ones of every 4 * V (8 * V columns) and reads those. Eight adjacent
- * lanes then read 128 bytes of different banks, or the same bytes.
+ * Warp w has the part (w / wn, w % wn) of the block's tile. With multiply-adds its lanes are 4 by
+ * 8, and lane (y, x) has TM rows and TN columns; reads of shared memory are 16 bytes, of V
+ * elements. Where an operand's rows are contiguous along k, the lane has rows y, y + 4 ... and
+ * reads V terms at once; else it has V adjacent ones of every 4 * V (8 * V columns) and reads
+ * those. Eight adjacent lanes then read 128 bytes of different banks, or the same bytes.
  *
- * With a matrix instruction the warp's part is fragments of 16 by 8. ldmatrix loads four matrices of 8 rows by 16 bytes at once. Where
- * rows of the tile are not contiguous along k, its transposing form transposes elements of 16 bits; bytes arrive in pairs, which
- * `prmt` separates; words are loaded one by one. Constants in the order of fragments (passes/layout/fragments.c) need none of that: the
- * four registers of a lane are contiguous.
+ * With a matrix instruction the warp's part is fragments of 16 by 8. ldmatrix loads four matrices
+ * of 8 rows by 16 bytes at once. Where rows of the tile are not contiguous along k, its transposing
+ * form transposes elements of 16 bits; bytes arrive in pairs, which `prmt` separates; words are
+ * loaded one by one. Constants in the order of fragments (passes/layout/fragments.c) need none of
+ * that: the four registers of a lane are contiguous.
  */
 #include "codegen/nvptx/kernel.h"
 

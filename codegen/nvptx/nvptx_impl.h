@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of gen_nvptx share: the library of scalar functions, and a function that is being emitted. */
+/* What the files of gen_nvptx share: the library of scalar functions, and a function that is being
+ * emitted. */
 #ifndef CODEGEN_NVPTX_NVPTX_IMPL_H
 #define CODEGEN_NVPTX_NVPTX_IMPL_H
 

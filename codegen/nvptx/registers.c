@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many blocks an SM shall run at once (.minnctapersm), and so how many registers ptxas may give a thread: by the number of registers
- * that are live at once in the PTX that LLVM made. Liveness is computed over basic blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
+ * Chooses how many blocks an SM runs at once (.minnctapersm), and so how many registers ptxas may
+ * give a thread, from the number of registers that are live at once in the PTX that LLVM generated.
+ * Liveness is computed over basic blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
  *
- * Without that directive ptxas spills a few registers to run more threads at once. With it, ptxas uses all registers that the number of
- * blocks leaves, to unroll and to move loads ahead, and spills where few are left beside the live ones. Over the model suites, kernels
- * with few live registers need up to 38 more, those with 60 and more need up to 4 more. They are given more than that.
+ * Without that directive ptxas spills a few registers to run more threads at once. With it, ptxas
+ * uses all registers that the number of blocks leaves, to unroll and to hoist loads, and spills if
+ * few are left beside the live ones. Over the model suites, kernels with few live registers need up
+ * to 38 more, and those with 60 or more need up to 4 more. They are given more than that.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 

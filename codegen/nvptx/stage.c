@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stage as one LLVM function: the entry, the nodes of its loop tree, and a barrier after each node whose threads share memory
- * (barriers.c removes those that are not needed). Loop counters, states and other scalars are stack slots, which LLVM promotes to
- * registers.
+ * A stage as one LLVM function: the entry, the nodes of its loop tree, and a barrier after each
+ * node whose threads share memory (barriers.c removes those that are not needed). Loop counters,
+ * states and other scalars are stack slots, which LLVM promotes to registers.
  */
 #include "codegen/names.h"
 #include "codegen/nvptx/kernel.h"

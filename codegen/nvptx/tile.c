@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills of tiles in shared memory, and the software pipeline around them. Thread t of a block of T threads has pieces t, t + T ... of a
- * tile, row after row. An iteration of the pipeline:
+ * Fills of tiles in shared memory, and the software pipeline around them. Thread t of a block of T
+ * threads has pieces t, t + T ... of a tile, row after row. An iteration of the pipeline:
  *
  *   wait for the copies of this iteration's stage; barrier
- *   copies into the stage that was read last, for STAGES - 1 iterations ahead: cp.async, or loads into registers
+ *   copies into the stage that was read last, for STAGES - 1 iterations ahead: cp.async, or loads
+ *     into registers
  *   the work that reads this iteration's stage
  *   stores of the elements that were loaded into registers
  *
- * so that loads of either kind are in flight during the work. Before the first iteration the first stages are filled. The last
- * iterations commit empty groups, so none is in flight behind the pipeline.
+ * so that loads of either kind are in flight during the work. Before the first iteration the first
+ * stages are filled. The last iterations commit empty groups, so none is in flight behind the
+ * pipeline.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -90,8 +92,8 @@ static void copy_chunks(LlKernel *k, const LNode *n)
 	}
 }
 
-/* Loads the thread's chunks where MORE (null: always) and the guard hold; others are zero. */
-static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *out)
+/* Loads the thread's chunks where INSIDE (null: always) and the guard hold; others are zero. */
+static void load_chunks(LlKernel *k, const LNode *n, const char *inside, Chunks *out)
 {
 	LlFn *f = &k->f;
 	const char *type = ll_chunk_type(k, n);
@@ -102,7 +104,7 @@ static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *o
 		const char *cond, *from, *loaded, *after = NULL, *end;
 
 		bind_chunk(k, n, i);
-		cond = and_also(k, has_chunk(k, n->fill, i), more);
+		cond = and_also(k, has_chunk(k, n->fill, i), inside);
 		cond = and_also(k, cond, guard ? ll_expr(f, guard) : NULL);
 		ll_forget(f);
 		from = f->block;
@@ -150,14 +152,14 @@ void ll_fill(LlKernel *k, const LNode *n)
 
 /* Starts all fills of one iteration; chunks loaded to registers go to *KEPT. Returns whether some
  * are asynchronous. */
-static bool start_fills(LlKernel *k, const LNode *pipeline, const char *more, Chunks *kept)
+static bool start_fills(LlKernel *k, const LNode *pipeline, const char *inside, Chunks *kept)
 {
 	bool any = false;
 
 	for (const LNode *n = pipeline->body; n; n = n->next)
 		any = any || (n->kind == LN_FILL && n->fill->async);
 	if (any) {
-		const char *after = ll_open_if(k, more);
+		const char *after = ll_open_if(k, inside);
 
 		for (const LNode *n = pipeline->body; n; n = n->next)
 			if (n->kind == LN_FILL && n->fill->async)
@@ -167,7 +169,7 @@ static bool start_fills(LlKernel *k, const LNode *pipeline, const char *more, Ch
 	}
 	for (const LNode *n = pipeline->body; n; n = n->next)
 		if (n->kind == LN_FILL && !n->fill->async)
-			load_chunks(k, n, more, kept);
+			load_chunks(k, n, inside, kept);
 	return any;
 }
 
@@ -227,7 +229,7 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	const char *at = ll_slot(k, "i32", 0), *read = ll_slot(k, "i32", 0);
 	const char *head = ll_label(f, "pipeline"), *round = ll_label(f, "round"),
 		   *end = ll_label(f, "done");
-	const char *lo, *hi, *i, *ahead, *from, *to, *more;
+	const char *lo, *hi, *i, *ahead, *from, *to, *inside;
 	bool async = false;
 	Chunks kept = {0};
 
@@ -249,8 +251,8 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	ll_put(f, "br label %%%s", head);
 	ll_begin(f, head);
 	i = load_count(k, at);
-	more = less(k, i, hi);
-	ll_put(f, "br i1 %s, label %%%s, label %%%s", more, round, end);
+	inside = less(k, i, hi);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", inside, round, end);
 	ll_begin(f, round);
 	from = load_count(k, read);
 	to = other_slot(k, from, -1, 0, n->stages - 1);

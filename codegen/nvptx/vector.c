@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vectorised accesses: consecutive points of one iterator, whose loads and stores of adjacent, aligned elements become one access
- * each. Stores of the pieces of tiles in shared memory are such accesses, too.
+ * Vectorised accesses: consecutive points of one iterator, whose loads and stores of adjacent,
+ * aligned elements become one access each. Stores of the pieces of tiles in shared memory are such
+ * accesses, too.
  */
 #include "codegen/nvptx/kernel.h"
 

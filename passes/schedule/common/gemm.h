@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products as CPUs and GPUs schedule them: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), and the maps that follow it point
- * by point.
+ * Matrix products as CPUs and GPUs schedule them: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n),
+ * and the maps that follow it point by point.
  */
 #ifndef PASSES_SCHEDULE_COMMON_GEMM_H
 #define PASSES_SCHEDULE_COMMON_GEMM_H
@@ -20,15 +20,15 @@ typedef struct Gemm {
 	Kernel *k;
 	const Target *t;
 	Contraction c;
-	int nstmts; /* the first of K's statements: all that are in the band */
+	int nstmts; /* number of statements, the first ones of K, in the band */
 	Band band;
-	Iter *outer[MAX_ITERS]; /* g and the n iterators that do not merge: LETs of the task */
+	Iter *outer[MAX_ITERS]; /* g, and the n iterators that are not merged: LETs of the task */
 	int nouter;
 	Iter *nin[MAX_ITERS];   /* the n iterators that merge to one, outermost first */
 	int nnin;
 	Iter *mflat, *nflat;    /* row and column of the whole matrix */
 	Dim *m, *n, *kk;        /* extents */
-	bool m_merges;          /* rows are one stride in every access */
+	bool m_merges;          /* the m iterators have one stride in every access */
 	bool a_direct, b_panels;
 	Expr *a_step;
 	int64_t pw, nr, mr, nc, mc, kc;
@@ -41,7 +41,8 @@ typedef struct Gemm {
 typedef struct Placing {
 	Gemm *g;
 	const Stmt *s;
-	Expr **value;     /* by Buf.id, NVALUES of them: what an element of a temporary is at this point; or null */
+	/* by Buf.id, NVALUES of them: the value of a temporary's element at this point; or null */
+	Expr **value;
 	int nvalues;
 	bool flat;        /* merged iterators: the last one stands for all, the others are 0 */
 } Placing;

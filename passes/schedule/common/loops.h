@@ -7,7 +7,7 @@
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
-/* A place to append nodes to. */
+/* Where nodes are appended. */
 typedef struct LBuild {
 	Schedule *sched;
 	Kernel *k;
@@ -36,7 +36,8 @@ LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
 void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
 /* A buffer for the rest of this body, on the stack or in scratch. */
 void l_local(LBuild *b, Buf *buf);
-Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent); /* declared at once; null extent: a scalar */
+/* A new temporary of EXTENT elements (null: a scalar), which is declared here. */
+Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent);
 /* A new iterator, for a loop or a LET. */
 Iter *l_iter(LBuild *b, const char *name, Dim *extent);
 /* A loop of this extent is too short to pay for a peeled vector loop. */
@@ -53,10 +54,11 @@ void l_grain(LBuild *b, int64_t enough, Dim *work);
 /* var[0..n) from the flat index P over their extents: LETs. */
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
 
-/* The conjunct G as D >= 0, affine; false where it has no such form. */
+/* Converts the conjunct G to D >= 0 with an affine D; false if that is not possible. */
 bool guard_affine(Kernel *k, Expr *g, Affine *d);
-/* Takes out of GUARD the conjuncts that bound VAR from below and above, as *LO and *HI (tightened), and
- * those without VAR, which then empty the range; returns what is left (null: nothing). */
+/* Removes from GUARD the conjuncts that bound VAR, and tightens *LO and *HI by them. Conjuncts
+ * without VAR are removed, too: where they fail the range is empty. Returns the remaining guard
+ * (null: none). */
 Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
 
 /* ---- tidy.c ---- */

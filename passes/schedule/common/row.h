@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the row strategy share: the stage that is being built, and the loop nests of one statement. */
+/* What the files of the row strategy share: the stage that is being built, and the loop nests of
+ * one statement. */
 #ifndef PASSES_SCHEDULE_COMMON_ROW_H
 #define PASSES_SCHEDULE_COMMON_ROW_H
 
@@ -58,7 +59,8 @@ Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out);
 /* Notes that N carries out PART of statement S at the point of its first NAT iterators. RED, unless
  * null, are the values of the reduced ones. */
 void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red);
-/* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout has no blocks. */
+/* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout
+ * has no blocks. */
 int row_memory_dim(const Buf *t, int i);
 /* T is a temporary that no other stage reads or writes. */
 bool row_keeps(const Row *r, const Buf *t);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the iterator of a row's innermost loop. An access with a stride costs a cache line a point, while an access that does not
- * depend on the iterator stays in a register: the fewest strided accesses win, then the most contiguous ones.
+ * Chooses the iterator of a row's innermost loop. A strided access costs a cache line for each
+ * point, while an access that does not depend on the iterator stays in a register. So the iterator
+ * with the fewest strided accesses wins, then the one with the most contiguous ones.
  */
 #include "passes/schedule/common/row.h"
 

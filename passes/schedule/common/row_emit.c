@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop nests of the row strategy: loops over the iterators that the stage does not fix, maps, states, prefix sums and scatters.
+ * The loop nests of the row strategy: loops over the iterators that the stage does not fix, maps,
+ * states, prefix sums and scatters.
  */
 #include "passes/schedule/common/row.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sched: gives every kernel a loop tree for each target. Strategies are tried in order, each recognising its kernels by access
- * relations. A kernel that no strategy takes keeps its order of statements, a stage a statement (strategy *order*).
+ * sched: gives every kernel a loop tree for each target. Strategies are tried in order; each
+ * recognises its kernels by their access relations. A kernel that no strategy takes is scheduled
+ * statement by statement, one stage for each (strategy *order*).
  */
 
 #include "passes/poly/poly.h"
@@ -10,7 +11,7 @@
 
 #include <assert.h>
 
-/* What a loop tree does with buffers, by Buf.id. */
+/* Which buffers a loop tree accesses, and which it declares, by Buf.id. */
 typedef struct Mentions {
 	bool *used, *local;
 } Mentions;
@@ -45,7 +46,7 @@ static void mentions(LNode *n, Mentions *m)
 	}
 }
 
-/* Names are for the reader: no two buffers of a schedule share one. */
+/* Gives the buffers of a schedule unique names, for readers of dumps. */
 static void name_apart(Kernel *k, const bool *used)
 {
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -59,7 +60,7 @@ static void name_apart(Kernel *k, const bool *used)
 	}
 }
 
-/* Temporaries that are still read or written from memory. */
+/* Finds the temporaries that are accessed in memory. */
 static void find_temps(Schedule *s)
 {
 	Kernel *k = s->kernel;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simplifies a loop tree. Strategies build blocks, tiles and remainders whatever the sizes are; where a size is known, much of that is
- * trivial. An index that is a number or another index loses its name; a loop over one point becomes that point; a loop over none is
- * removed.
+ * Simplifies a loop tree. Strategies build blocks, tiles and remainders for any sizes; for known
+ * sizes many of these are trivial. A LET of a constant or of another iterator is substituted; a
+ * loop of one iteration is replaced by its body; a loop of none is removed.
  *
- * No name is captured. A strategy makes a new iterator for each LET and loop, so the definition of a name mentions only
- * iterators of enclosing bodies, which mean the same wherever the name is used. If an iterator is used again in a later body (a
- * kernel's own iterator, looped over once a statement), its definition is dropped where it is bound again.
+ * No name is captured. A strategy creates a new iterator for each LET and loop, so a definition
+ * mentions only iterators of enclosing bodies, which have the same meaning wherever the name is
+ * used. If an iterator is bound again in a later body (a kernel's own iterator, looped over once
+ * for each statement), its definition is dropped there.
  *
- * On GPUs, where strategies split iterators of statements, iterators that are in scope together get different names.
+ * On GPUs, where strategies split the iterators of statements, iterators that are in scope together
+ * get different names.
  */
 #include "passes/schedule/common/loops.h"
 

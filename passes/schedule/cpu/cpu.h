@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules for CPUs. A strategy appends stages to schedule S of kernel K. It returns false and does nothing where the kernel is not of
- * its kind.
+ * Schedules for CPUs. A strategy appends stages to schedule S of kernel K. If the kernel is not of
+ * its kind, it returns false and does nothing.
  */
 #ifndef PASSES_SCHEDULE_CPU_CPU_H
 #define PASSES_SCHEDULE_CPU_CPU_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of A. */
+/* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of
+ * A. */
 #include "passes/schedule/cpu/gemm_impl.h"
 
 /* The flat index of the k iterators. */

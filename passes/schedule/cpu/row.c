@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategies *row* and *map* on CPUs: statements under their common parallel band, one after the other. Softmax, norms, reductions and
- * elementwise kernels are scheduled here. Temporaries that live only inside a row are in registers or in a local of one row.
+ * The strategies *row* and *map* on CPUs: statements under their common parallel band, one after
+ * the other. Softmax, norms, reductions and elementwise kernels are scheduled here. Temporaries
+ * that live only inside a row are in registers or in a local of one row.
  *
  *   p over the fixed band iterators        parallel
  *     v in blocks of the vector iterator   parallel too
  *       statement 1 over its own iterators, v innermost, or a reduction in lanes
  *       statement 2 ...
  *
- * The vector iterator is the band's contiguous one, if there is one (maps, reductions over an outer axis). Where the reduced iterator
- * is the contiguous one, as in a softmax over the last axis, there is none, and reductions go in lanes.
+ * The vector iterator is the band's contiguous one, if there is one (maps, reductions over an outer
+ * axis). Where the reduced iterator is the contiguous one, as in a softmax over the last axis,
+ * there is none, and reductions go in lanes.
  */
 #include "passes/schedule/cpu/row_impl.h"
 

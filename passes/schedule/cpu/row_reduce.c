@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row strategy's reductions on CPUs: with the vector iterator innermost (a block of states at a time; small stencils read a padded
- * copy of their row and compute all taps in one loop), or in lanes along the reduced iterator.
+ * The row strategy's reductions on CPUs: with the vector iterator innermost (a block of states at a
+ * time; small stencils read a padded copy of their row and compute all taps in one loop), or in
+ * lanes along the reduced iterator.
  */
 #include "passes/schedule/cpu/row_impl.h"
 
@@ -17,7 +18,7 @@ static bool unrolled(const Stmt *s)
 	       dim_is_const(s->iter[s->niters - 1]->extent, &n) && n > 0 && n <= TAPS;
 }
 
-/* The conjuncts of G that mention V or U go to *INNER, the rest to *OUTER. */
+/* Splits guard G: conjuncts with V or U go to *INNER, the rest to *OUTER. */
 static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **inner, Expr **outer)
 {
 	if (!g)
@@ -33,8 +34,9 @@ static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **in
 }
 
 /*
- * A row of the input of a stencil: the one load of VAL that is contiguous along v, at base + cv*v + cu*u, where the guard
- * bounds just that sum. Copied once with the monoid's neutral padding, it serves all taps without a guard.
+ * A row of a stencil's input: the only load of VAL that is contiguous along v, at base + cv*v +
+ * cu*u, where the guard bounds just that sum. It is copied once, padded with the monoid's identity,
+ * and serves all taps without a guard.
  */
 typedef struct InputRow {
 	Expr *load;

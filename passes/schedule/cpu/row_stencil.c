@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stencils of the row strategy along a band iterator that is not the vector one: depthwise convolutions and pools over channels that are
- * innermost. The stage takes that iterator, w, in tiles. Where every tap is inside the input, a few adjacent points share their
- * loads and keep their states in registers:
+ * Stencils of the row strategy along a band iterator that is not the vector one: depthwise
+ * convolutions and pools over channels that are innermost. The stage takes that iterator, w, in
+ * tiles. Where every tap is inside the input, a few adjacent points share their loads and keep
+ * their states in registers:
  *
  *   for w in the tile, up to the inside  each tap under its guard
  *   for w in the tile, inside, by 4      no guard

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Column reductions on GPUs: the reduced iterator strides through memory, and a band iterator N is contiguous. Sums of columns
- * are such, and products of a few rows with a row-major matrix. A block has a few adjacent columns. Its threads lie along the
- * columns, 16 bytes each, and then down the rows, which they share out. So the matrix is read once, in whole sectors, by many
- * threads. A thread has a state for each of its columns and for each point of an iterator M that the matrix does not depend on:
- * the rows of a vector or of a small batch. The states of a block are combined across lanes by shuffles, then across warps in
- * shared memory. The statements that follow the reduction are computed at the block's points.
+ * Column reductions on GPUs: the reduced iterator strides through memory, and a band iterator N is
+ * contiguous. Sums of columns are such, and products of a few rows with a row-major matrix. A block
+ * has a few adjacent columns. Its threads lie along the columns, 16 bytes each, and then down the
+ * rows, which they share out. So the matrix is read once, in whole sectors, by many threads. A
+ * thread has a state for each of its columns and for each point of an iterator M that the matrix
+ * does not depend on: the rows of a vector or of a small batch. The states of a block are combined
+ * across lanes by shuffles, then across warps in shared memory. The statements that follow the
+ * reduction are computed at the block's points.
  *
- * A matrix in the order of fragments (passes/layout/fragments.c) is read in the same pieces of 16 bytes as tiles read it, which
- * hold terms of two columns: each warp has all columns, and its lanes the terms of half a block of fragments.
+ * A matrix in the order of fragments (passes/layout/fragments.c) is read in the same pieces of 16
+ * bytes as tiles read it, which hold terms of two columns: each warp has all columns, and its lanes
+ * the terms of half a block of fragments.
  */
 #include "passes/schedule/gpu/column_reduce_impl.h"
 
@@ -180,10 +183,10 @@ static void place_rows(ColumnBlock *x, bool read)
 	Expr *flat = ex_iter(p, x->row), *as = flat, *all = ex_dim(p, x->skinny.rows);
 
 	x->r->row_at = flat;
-	if (x->some && x->rows == 1)
-		flat = as = ex_iter(p, x->some);
-	if (x->some && x->rows > 1) {
-		Expr *first = ex_mul(p, ex_iter(p, x->some), l_int(b, x->rows));
+	if (x->row_block && x->rows == 1)
+		flat = as = ex_iter(p, x->row_block);
+	if (x->row_block && x->rows > 1) {
+		Expr *first = ex_mul(p, ex_iter(p, x->row_block), l_int(b, x->rows));
 
 		flat = as = ex_add(p, first, flat);
 		if (read)
@@ -208,7 +211,7 @@ static void place_band(ColumnBlock *x)
 	x->block = l_iter(b, "block",
 			  dim_ceildiv(c, r->band->iter[x->n]->extent, dim_const(c, x->cols)));
 	if (x->skinny.n && !dim_is_const(x->skinny.rows, NULL))
-		split[n++] = x->some = l_iter(
+		split[n++] = x->row_block = l_iter(
 			b, "rows", dim_ceildiv(c, x->skinny.rows, dim_const(c, x->rows)));
 	for (int i = 0; i < r->band->n; i++)
 		if (i != x->n && !is_row(x, i))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of column reductions share: column_reduce.c has one reduction, columns.c several and the statements between them.
+ * What the files of column reductions share: column_reduce.c has one reduction, columns.c several
+ * and the statements between them.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
@@ -21,8 +22,8 @@ typedef struct ColumnBlock {
 	 * 0 */
 	int threads, peeled;
 	int64_t cols, rows;
-	/* some: number of the block of rows; null: one block has all rows */
-	Iter *col, *row, *block, *some;
+	/* row_block: number of the block of rows; null: one block has all rows */
+	Iter *col, *row, *block, *row_block;
 	Expr *guard; /* the column exists; null: always */
 	/* the row exists, and the number of rows that do; null: all */
 	Expr *row_exists, *valid;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several column reductions in one block: a softmax or a norm over an axis that is not the innermost one. The statements reduce
- * across memory more than once, or read again the elements that they reduced. A block has adjacent columns, as in
- * passes/schedule/gpu/column_reduce.c. Inputs that several statements read are fetched to shared memory once, and temporaries
- * between the statements live there. Each loop over a block's elements is contiguous along the columns. Where rows of columns
- * begin within a sector, the loop is peeled to a sector's boundary: adjacent threads have adjacent columns from there on, and
- * a thread has the rows that begin at the same offset in a sector.
+ * Several column reductions in one block: a softmax or a norm over an axis that is not the
+ * innermost one. The statements reduce across memory more than once, or read again the elements
+ * that they reduced. A block has adjacent columns, as in passes/schedule/gpu/column_reduce.c.
+ * Inputs that several statements read are fetched to shared memory once, and temporaries between
+ * the statements live there. Each loop over a block's elements is contiguous along the columns.
+ * Where rows of columns begin within a sector, the loop is peeled to a sector's boundary: adjacent
+ * threads have adjacent columns from there on, and a thread has the rows that begin at the same
+ * offset in a sector.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 
@@ -190,20 +192,20 @@ static void share(Columns *c)
 static bool fits(Columns *c, const Gpu *gpu, int64_t room)
 {
 	const Row *r = c->x.r;
-	int64_t own = 0, tiles = 0;
+	int64_t static_bytes = 0, tiles = 0;
 
 	share(c);
 	for (int i = r->first; i <= r->last; i++)
 		if (r->k->stmts.at[i]->red)
-			own += (c->x.cols * 8 + LINE) * (c->x.threads / WARP + 1);
+			static_bytes += (c->x.cols * 8 + LINE) * (c->x.threads / WARP + 1);
 	for (int i = 0; i < c->slots; i++)
 		tiles += columns_bytes(c, i);
-	c->x.left = STATIC - own;
-	own += (r->last - r->first + 1) * (c->x.cols * 8 + LINE);
-	if (own > STATIC || tiles > room)
+	c->x.left = STATIC - static_bytes;
+	static_bytes += (r->last - r->first + 1) * (c->x.cols * 8 + LINE);
+	if (static_bytes > STATIC || tiles > room)
 		return false;
-	own += tiles + GPU_DRIVER;
-	return own <= gpu_block_room(r->b->sched, gpu, own);
+	static_bytes += tiles + GPU_DRIVER;
+	return static_bytes <= gpu_block_room(r->b->sched, gpu, static_bytes);
 }
 
 /* Chooses the columns of a block: as many as fit while other blocks still fit on the SM, else as

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of columns share: columns.c has the stage, columns_staged.c the buffers that a block holds in shared memory,
- * columns_loop.c the loops over its elements.
+ * What the files of columns share: columns.c has the stage, columns_staged.c the buffers that a
+ * block holds in shared memory, columns_loop.c the loops over its elements.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H

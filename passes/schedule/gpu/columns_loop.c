@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops over the elements of a block of columns; adjacent threads have adjacent columns. Where rows of columns begin within a
- * sector, a warp's first access begins at the sector's boundary: its first threads have no element of the first row, and a
- * thread has the rows that begin at the same offset. Where the block has all columns, and they are few, its rows are one
- * contiguous range.
+ * Loops over the elements of a block of columns; adjacent threads have adjacent columns. Where rows
+ * of columns begin within a sector, a warp's first access begins at the sector's boundary: its
+ * first threads have no element of the first row, and a thread has the rows that begin at the same
+ * offset. Where the block has all columns, and they are few, its rows are one contiguous range.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The buffers that a block of columns holds in shared memory: inputs that several statements read, fetched once, and the
- * temporaries between the statements. A temporary takes the place of an input or temporary that its statement reads last.
+ * The buffers that a block of columns holds in shared memory: inputs that several statements read,
+ * fetched once, and the temporaries between the statements. A temporary takes the place of an input
+ * or temporary that its statement reads last.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 

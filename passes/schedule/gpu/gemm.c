@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategy *contraction* on a GPU: matrix products and convolutions. A block has a tile of the result, BM rows of m by BN
- * columns of n:
+ * The strategy *contraction* on a GPU: matrix products and convolutions. A block has a tile of the
+ * result, BM rows of m by BN columns of n:
  *
  *   p over (g, block of n, block of m)        a block of threads each
  *     pipeline over blocks of k, BK terms     a software pipeline of several stages
- *       fill A's tile, fill B's tile          operand expressions, in pieces of 16 bytes where they are contiguous
+ *       fill A's tile, fill B's tile          operand expressions, in 16-byte pieces if contiguous
  *       sums += A tile * B tile               registers
  *     for groups of rows of the sums
  *       copy the group to shared memory       epilogue staging
  *       the statements that follow, point by point, in contiguous pieces
  *
- * An operand is whatever its expression says: im2col, padding and prologues are computed where a tile is filled. A tile is
- * contiguous along the iterator along which its operand is. Elements past an edge, or for which a guard fails, are zero.
+ * An operand is whatever its expression says: im2col, padding and prologues are computed where a
+ * tile is filled. A tile is contiguous along the iterator along which its operand is. Elements past
+ * an edge, or for which a guard fails, are zero.
  *
- * Here: the properties of the operands. gemm_choose.c chooses the tile, gemm_block.c builds the loop tree.
+ * Here: the properties of the operands. gemm_choose.c chooses the tile, gemm_block.c builds the
+ * loop tree.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop tree of a contraction's block on a GPU: the pipeline with its fills, and the epilogue. */
+/* The loop tree of a contraction's block on a GPU: the pipeline with its fills, and the
+ * epilogue. */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -272,7 +273,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Ex
 	for (int i = 0; i < g->nstmts; i++) {
 		Stmt *s = g->k->stmts.at[i];
 		Buf *o = s->out[0];
-		Expr *val, *at, *some = guard;
+		Expr *val, *at, *cond = guard;
 		LNode *loop = NULL;
 
 		l_of(b, s);
@@ -283,7 +284,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Ex
 			continue;
 		at = gemm_placed(&pl, flat_index(g->k, o, s->widx));
 		if (i && s->guard)
-			some = ex_and(p, some,
+			cond = ex_and(p, cond,
 				      ex_subst_iters(p, gemm_placed(&pl, s->guard), x->from, x->to,
 						     x->n));
 		if (vector > 1) {
@@ -292,7 +293,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Ex
 		}
 		gemm_does(g,
 			  l_store(b, o, ex_subst_iters(p, at, x->from, x->to, x->n),
-				  ex_subst_iters(p, val, x->from, x->to, x->n), some),
+				  ex_subst_iters(p, val, x->from, x->to, x->n), cond),
 			  s, PART_WRITE, m, col, NULL);
 		if (loop)
 			l_close(b, loop);
@@ -461,7 +462,7 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 		->buf[0];
 }
 
-/* The stage: a block for each tile of each of the matrices. */
+/* Opens the stage: a block for each tile of each matrix. */
 static void open_blocks(GpuGemm *gg)
 {
 	Gemm *g = &gg->g;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a block is that of its arithmetic,
- * its traffic from L2, its reads of shared memory and its instructions, of which the slowest counts most. The time of the
- * product follows from how many blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
+ * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a
+ * block is that of its arithmetic, its traffic from L2, its reads of shared memory and its
+ * instructions, of which the slowest counts most. The time of the product follows from how many
+ * blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
  * warps. For sizes that are not known it is the sum over several assumed sizes.
  *
- * A thread's registers hold its sums, the operands of one step, and for each piece that it fills the address and perhaps the
- * value; shapes that need more registers than there are, are left out. Of equal cost the smallest tile is taken, and of those the
- * first candidate, so the choice depends on nothing but the sizes and the target's row.
+ * A thread's registers hold its sums, the operands of one step, and for each piece that it fills
+ * the address and perhaps the value; shapes that need more registers than there are, are left out.
+ * Of equal cost the smallest tile is taken, and of those the first candidate, so the choice depends
+ * on nothing but the sizes and the target's row.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -131,9 +133,9 @@ static double blocks_along(double n, int block)
  * half empty. */
 static double blocks_of(const Dim *d, double n, int block)
 {
-	const double some = n / block + 0.5;
+	const double count = n / block + 0.5;
 
-	return dim_is_const(d, NULL) ? blocks_along(n, block) : some > 1 ? some : 1;
+	return dim_is_const(d, NULL) ? blocks_along(n, block) : count > 1 ? count : 1;
 }
 
 /* Warps of shape S that keep an SM busy. */
@@ -168,9 +170,9 @@ static double clock_of(const Gpu *gpu)
 static double l2_rate(const Gpu *gpu)
 {
 	const double of_all = L2_RATE * gpu->memory * 1e9 / gpu->sms,
-		     own = L2_BYTES * clock_of(gpu);
+		     sm_rate = L2_BYTES * clock_of(gpu);
 
-	return of_all < own ? of_all : own;
+	return of_all < sm_rate ? of_all : sm_rate;
 }
 
 /* Seconds of each resource for one block, if the SM did nothing else. */

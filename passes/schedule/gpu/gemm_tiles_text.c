@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles of products on GPUs as text. `--list-tiles` prints the candidates that the model of gemm_choose.c ranks best; `--tiles`
- * reads those that measurements found best. A line is
+ * Tiles of products on GPUs as text. `--list-tiles` prints the candidates that the model of
+ * gemm_choose.c ranks best; `--tiles` reads those that measurements found best. A line is
  *
  * 	TARGET TYPE M N K BMxBNxBKxSTAGES
  * 	sm_80 f16 2048 768 768 128x128x32x4
  *
- * for a product of M rows, N columns and sums of K terms on that target: the block's tile, and the stages of its pipeline.
- * TYPE is that of the factors; tf32 means f32 factors that --tf32 rounds. For a size that is not known, the line has the size
- * that the model assumes. Blank lines and text after # are ignored. The first line for a product holds, so a list of
- * candidates, best first, can be read as it is.
+ * for a product of M rows, N columns and sums of K terms on that target: the block's tile, and the
+ * stages of its pipeline. TYPE is that of the factors; tf32 means f32 factors that --tf32 rounds.
+ * For a size that is unknown at compile time, the line has the size that the model assumes. Blank
+ * lines and text after # are ignored. The first line for a product counts, so a list of candidates,
+ * best first, can be read unchanged.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variants of products on GPUs whose sizes are known only at run time: for one row and for few rows, which read the matrix once
- * (passes/schedule/gpu/skinny.c), then by the number of results, batch x rows x columns. That number decides how much work an
- * SM gets, and so the tile and the number of split-K parts. A variant is planned for a size in the middle of its range, a power of
- * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that saves little by the model of
- * passes/schedule/gpu/gemm_choose.c is left out.
+ * Variants of products on GPUs whose sizes are known only at run time: for one row and for few
+ * rows, which read the matrix once (passes/schedule/gpu/skinny.c), then by the number of results,
+ * batch x rows x columns. That number decides how much work an SM gets, and so the tile and the
+ * number of split-K parts. A variant is planned for a size in the middle of its range, a power of
+ * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that
+ * saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -64,7 +65,7 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 	for (int i = 0; i < few; i++)
 		keep[i] = by_groups(&model, t, kernel_clone(k, tmp), &step[i]);
 	for (int i = n, next; i >= few; i--) {
-		Kernel *own = kernel_clone(k, tmp);
+		Kernel *copy = kernel_clone(k, tmp);
 		GpuGemm g;
 		Schedule s;
 		double cost, other;
@@ -73,10 +74,10 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 			next++;
 		if (i < n)
 			step[i].tile = plan[next].s.bm * plan[next].s.bn;
-		s = (Schedule){.kernel = own, .where = i < n ? step[i] : (SizeStep){0}};
+		s = (Schedule){.kernel = copy, .where = i < n ? step[i] : (SizeStep){0}};
 		keep[i] = true;
 		plan[i] = (GemmPlan){0};
-		if (!gemm_gpu_open(&g, &model.opt, t, own, own->stmts.n - 1, &s))
+		if (!gemm_gpu_open(&g, &model.opt, t, copy, copy->stmts.n - 1, &s))
 			continue;
 		cost = gemm_gpu_plan(&g, &model.opt, &plan[i]);
 		other = i < n && plan[next].parts ? gemm_gpu_cost(&g, &plan[next]) : 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that a thread group has: a part of a warp, a warp or a block. Most statements of a row have a point for each of its
- * elements. The group shares these points out in one way for all statements (passes/schedule/gpu/group_share.c), so a value that
- * a thread computes at a point in one statement is in its registers for the next (passes/schedule/gpu/group_keep.c). Other
- * temporaries are in shared memory where they are small, else in global memory.
+ * Rows that a thread group has: a part of a warp, a warp or a block. Most statements of a row have
+ * a point for each of its elements. The group shares these points out in one way for all statements
+ * (passes/schedule/gpu/group_share.c), so a value that a thread computes at a point in one
+ * statement is in its registers for the next (passes/schedule/gpu/group_keep.c). Other temporaries
+ * are in shared memory where they are small, else in global memory.
  *
  * Here: which statements iterate over the row, and the nodes of the stage.
  */
@@ -79,7 +80,7 @@ static void shared_by(const Group *t, LNode *n)
 {
 	n->vector = t->vector > 1 ? t->vector : 0;
 	n->keep = t->keep;
-	n->scratch = t->more;
+	n->scratch = t->scratch_points;
 	n->peel = t->peel;
 	if (!n->vector && !n->keep)
 		n->vector = 1;
@@ -91,8 +92,8 @@ static void declare_kept(Group *t, const Kept *x)
 
 	n->buf[0] = x->buf;
 	n->keep = t->keep;
-	if (x->more) {
-		n->scratch = t->more;
+	if (x->in_scratch) {
+		n->scratch = t->scratch_points;
 		n->idx = l_int(t->r->b, x->at);
 	}
 	n->var = t->it;
@@ -108,7 +109,7 @@ static void declare_shared(Group *t, Buf *buf)
 	LNode *n = l_node(t->r->b, LN_LOCAL);
 
 	n->buf[0] = buf;
-	if (!t->again)
+	if (!t->persistent)
 		return;
 	n->idx = ex_dim(t->r->b->p, st->scratch);
 	st->scratch = dim_add(c, st->scratch,
@@ -340,6 +341,6 @@ void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *skinny_r
 	}
 	if (rows)
 		l_close(r->b, rows);
-	if (t.again)
+	if (t.persistent)
 		loop_rows(&t, gpu);
 }

@@ -2,11 +2,13 @@
 /*
  * Bulk copies: elements that a block of many rows moves for all of its thread groups together.
  *
- * Where short rows begin within a sector, adjacent rows have parts of one sector, and groups that access their rows separately
- * would move it twice. If a buffer holds nothing but the rows, one after the other, the block moves the rows of its groups as
- * one contiguous range (ir/loop.h, BulkCopy). For longer rows the shared sectors are few, and groups access memory themselves.
+ * Where short rows begin within a sector, adjacent rows have parts of one sector, and groups that
+ * access their rows separately would move it twice. If a buffer holds nothing but the rows, one
+ * after the other, the block moves the rows of its groups as one contiguous range (ir/loop.h,
+ * BulkCopy). For longer rows the shared sectors are few, and groups access memory themselves.
  *
- * A buffer with one element for each row, such as a channel's scale: the block puts the elements of its rows into shared memory.
+ * A buffer with one element for each row, such as a channel's scale: the block puts the elements of
+ * its rows into shared memory.
  */
 #include "passes/schedule/gpu/group_impl.h"
 

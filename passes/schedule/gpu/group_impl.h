@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of rows of a thread group share: group.c has the stage, group_keep.c the values that threads keep of the row,
- * group_bulk.c the buffers that a block moves as a whole, group_share.c how points are shared out to threads.
+ * What the files of rows of a thread group share: group.c has the stage, group_keep.c the values
+ * that threads keep of the row, group_bulk.c the buffers that a block moves as a whole,
+ * group_share.c how points are shared out to threads.
  */
 #ifndef PASSES_SCHEDULE_GPU_GROUP_IMPL_H
 #define PASSES_SCHEDULE_GPU_GROUP_IMPL_H
@@ -34,7 +35,7 @@ typedef struct Kept {
 	Expr *where; /* the condition under which it is read; null: always */
 	bool temp;   /* a temporary of the row; else an input */
 	bool block;  /* the same for all rows: fetched once to the block's shared memory */
-	bool more;   /* elements beyond those in registers are in the block's scratch, too, */
+	bool in_scratch; /* elements beyond those in registers are in the block's scratch, too, */
 	int64_t at;  /* from this byte on */
 } Kept;
 
@@ -60,8 +61,8 @@ typedef struct Group {
 	int64_t shared; /* bytes of shared memory for the locals of a group */
 	/* elements of one access; points of the row that a thread keeps in registers */
 	int vector, keep;
-	int more;   /* further points of a thread whose elements are in the block's scratch */
-	bool again; /* persistent blocks: a block computes one row after another */
+	int scratch_points; /* further points of a thread whose elements are in the block's scratch */
+	bool persistent;    /* persistent blocks: a block computes one row after another */
 	Expr *peel; /* elements by which the first access begins before the row; null: 0 */
 } Group;
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that a thread of a group keeps in registers from one statement to later ones, at its points of the row:
+ * Values that a thread of a group keeps in registers from one statement to later ones, at its
+ * points of the row:
  *
  *   - inputs that several statements read at the same point, which so are read from memory once
  *   - temporaries that are written and read at the same point
- *   - outputs that are read at the same point: a sum that is normalised and that the model uses elsewhere, too
+ *   - outputs that are read at the same point: a sum that is normalised and that the model
+ *     uses elsewhere, too
  *
- * as far as registers and shared memory go. Of longer rows, the rest is read from memory again, and temporaries are recomputed.
- * Inputs that all rows read (scales) are put in shared memory once: by a block of warps with a row each, or, where rows
- * are longer than a warp has registers for, by a persistent block that computes one row after another.
+ * as far as registers and shared memory go. Of longer rows, the rest is read from memory again, and
+ * temporaries are recomputed. Inputs that all rows read (scales) are put in shared memory once: by
+ * a block of warps with a row each, or, where rows are longer than a warp has registers for, by a
+ * persistent block that computes one row after another.
  */
 #include "passes/schedule/gpu/group_impl.h"
 
@@ -96,7 +99,7 @@ static void add_kept(Group *t, Buf *b, Expr *is, bool temp)
 bool group_choose_kept(Group *t)
 {
 	Row *r = t->r;
-	bool again = false;
+	bool changed = false;
 	const RowStmt *by;
 
 	t->nkept = 0;
@@ -109,10 +112,10 @@ bool group_choose_kept(Group *t)
 			add_kept(t, b, by->p.e[0], true);
 		} else if (dtype_info[b->dtype].bits < 8 || group_bytes_of(b) > SHARED) {
 			r->local[i] = NULL;
-			again = true;
+			changed = true;
 		}
 	}
-	return again;
+	return changed;
 }
 
 /* ---- What is written to memory, too ---- */
@@ -187,14 +190,14 @@ typedef struct KeepCandidates {
 /* S iterates over its row several times and reads the same elements AT each time. */
 static bool reads_again(const Group *t, const Stmt *s, Expr *at)
 {
-	bool again = t->skinny_row && s->red && !expr_has_iter(at, t->skinny_row);
+	bool repeated = t->skinny_row && s->red && !expr_has_iter(at, t->skinny_row);
 
 	for (int i = 0; i < s->nband && s->red; i++) {
-		again = again || !row_is_fixed(t->r, s->iter[i]);
+		repeated = repeated || !row_is_fixed(t->r, s->iter[i]);
 		if (!row_is_fixed(t->r, s->iter[i]) && expr_has_iter(at, s->iter[i]))
 			return false;
 	}
-	return again;
+	return repeated;
 }
 
 /* AT depends on Group.it alone, so all rows read the same elements. */
@@ -338,7 +341,7 @@ static int64_t most_of_warp(const Group *t, int registers)
 static int64_t read_again(const Group *t, const KeepCandidates *f, int64_t left, int64_t room)
 {
 	const int64_t points = group_length(t, t->it->extent), shared = left;
-	int64_t again = 0, rest = 0;
+	int64_t shared_reads = 0, rest = 0;
 
 	for (int i = 0; i < f->n; i++) {
 		const int64_t bytes = group_shared_bytes(row_bytes(t, f->load[i]->load.buf));
@@ -348,9 +351,9 @@ static int64_t read_again(const Group *t, const KeepCandidates *f, int64_t left,
 		else if (bytes <= left)
 			left -= bytes;
 		else
-			again += points;
+			shared_reads += points;
 	}
-	return again +
+	return shared_reads +
 	       rest * (points - group_held(points, bytes_kept(t, f), room - (shared - left)));
 }
 
@@ -407,8 +410,8 @@ static int64_t share_reads(Group *t, const KeepCandidates *f, const Gpu *gpu)
 		return each;
 	}
 	count_reads(t, f, all, &registers, &shared);
-	t->again = shared && rows > gpu->sms;
-	return t->again ? all : 0;
+	t->persistent = shared && rows > gpu->sms;
+	return t->persistent ? all : 0;
 }
 
 static void find_reads(Group *t, const Gpu *gpu)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a thread group shares out the points of a row: the number of its threads, the vector width, and the number of vectors that a
- * thread keeps in registers. Vectors have 16 bytes where rows begin at multiples of that, else fewer. Where rows begin within a
- * sector, the first access is peeled so that all requests of a warp begin at boundaries of sectors.
+ * How a thread group shares out the points of a row: the number of its threads, the vector width,
+ * and the number of vectors that a thread keeps in registers. Vectors have 16 bytes where rows
+ * begin at multiples of that, else fewer. Where rows begin within a sector, the first access is
+ * peeled so that all requests of a warp begin at boundaries of sectors.
  *
- * Where a row of known length has more points than the registers of the largest block hold, the elements of the remaining points
- * are in the block's shared memory, those of each thread apart: first the inputs, and in their place the temporaries computed from
- * them.
+ * Where a row of known length has more points than the registers of the largest block hold, the
+ * elements of the remaining points are in the block's shared memory, those of each thread apart:
+ * first the inputs, and in their place the temporaries computed from them.
  */
 #include "passes/schedule/gpu/group_impl.h"
 
@@ -16,8 +17,9 @@ enum {
 	WARP_REGISTERS = 128, /* in warps, whose blocks have at most 256 threads */
 	/* points that a thread keeps where the length of the row is unknown */
 	UNKNOWN = 16,
-	/* Registers for each further product of an iterator and a run-time stride in the address of a row whose misaligned
-	 * first access is peeled: ptxas holds all of them for as long as the row is in registers. */
+	/* Registers for each further product of an iterator and a run-time stride in the address of
+	 * a row whose misaligned first access is peeled: ptxas holds all of them for as long as the
+	 * row is in registers. */
 	STRIDE_REGISTERS = 2,
 	LONGEST =
 		16
@@ -83,7 +85,7 @@ static void load_along(void *arg, Expr *e)
 typedef struct ReadSearch {
 	const Group *t;
 	const Buf *buf;
-	bool again; /* look through kept values without a place in scratch, which are recomputed */
+	bool recompute; /* look through kept values without a place in scratch, which are recomputed */
 	bool yes;
 } ReadSearch;
 
@@ -94,10 +96,10 @@ static void reads_buf(void *arg, Expr *e)
 	if (e->kind != EX_LOAD)
 		return;
 	r->yes = r->yes || e->load.buf == r->buf;
-	for (int i = 0; i < r->t->nkept && r->again && !r->yes; i++) {
+	for (int i = 0; i < r->t->nkept && r->recompute && !r->yes; i++) {
 		const Kept *x = &r->t->kept[i];
 
-		if (x->buf == e->load.buf && x->temp && !x->more)
+		if (x->buf == e->load.buf && x->temp && !x->in_scratch)
 			ex_walk(x->is, reads_buf, r);
 	}
 }
@@ -205,14 +207,14 @@ static bool takes_place(Group *t, Kept *x, const Kept *y)
 {
 	bool turns = true;
 
-	x->more = true;
+	x->in_scratch = true;
 	for (int i = 0; i < t->nkept && turns; i++) {
 		const Kept *z = &t->kept[i];
 
-		turns = z == x || !z->more || z->at != y->at || takes_turns(t, x, z);
+		turns = z == x || !z->in_scratch || z->at != y->at || takes_turns(t, x, z);
 	}
 	x->at = turns ? y->at : 0;
-	x->more = turns;
+	x->in_scratch = turns;
 	return turns;
 }
 
@@ -226,16 +228,16 @@ static int64_t choose_more(Group *t)
 	for (int i = 0; i < t->nkept; i++) {
 		Kept *x = &t->kept[i];
 
-		x->more = !x->block && (!x->temp || from_memory(t, x));
+		x->in_scratch = !x->block && (!x->temp || from_memory(t, x));
 		x->at = bytes;
-		bytes += x->more ? bits_of(x) / 8 : 0;
+		bytes += x->in_scratch ? bits_of(x) / 8 : 0;
 	}
 	for (int i = 0; i < t->nkept; i++) {
 		Kept *x = &t->kept[i];
-		bool held = x->more || x->block;
+		bool held = x->in_scratch || x->block;
 
 		for (int j = 0; j < t->nkept && !held; j++)
-			held = t->kept[j].more && takes_place(t, x, &t->kept[j]);
+			held = t->kept[j].in_scratch && takes_place(t, x, &t->kept[j]);
 	}
 	return bytes;
 }
@@ -256,12 +258,14 @@ static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 			      other + st->threads * (points - t->keep) * bytes) -
 	       other;
 	most = bytes && room > 0 ? room / (st->threads * bytes) : 0;
-	t->more = (int)(most < points - t->keep ? most : points - t->keep) / t->vector * t->vector;
+	t->scratch_points = (int)(most < points - t->keep ? most : points - t->keep) / t->vector *
+			    t->vector;
 	for (int i = 0; i < t->nkept; i++) {
-		t->kept[i].more = t->kept[i].more && t->more;
-		t->kept[i].at *= (int64_t)st->threads * t->more;
+		t->kept[i].in_scratch = t->kept[i].in_scratch && t->scratch_points;
+		t->kept[i].at *= (int64_t)st->threads * t->scratch_points;
 	}
-	t->r->b->stage->scratch = dim_const(t->r->k->ctx, (int64_t)st->threads * t->more * bytes);
+	t->r->b->stage->scratch = dim_const(t->r->k->ctx,
+					    (int64_t)st->threads * t->scratch_points * bytes);
 }
 
 /* Further products in the address of a peeled row: 2 for x[n][h][i][:] with unknown sizes. */
@@ -282,7 +286,7 @@ static int registers_of(const Group *t, const RowAccesses *x, bool scratch)
 			 : scratch ? SCRATCH_REGISTERS
 				   : FULL_REGISTERS,
 		  all = x->apart ? most / 2 : most;
-	const int each = (t->again ? all - all / 4 : all) / words_kept(t);
+	const int each = (t->persistent ? all - all / 4 : all) / words_kept(t);
 
 	return each > 0 ? each : 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps on GPUs: a statement that stores each element once. A thread has as many adjacent elements as 16 bytes hold, and adjacent
- * threads have adjacent vectors.
+ * Maps on GPUs: a statement that stores each element once. A thread has as many adjacent elements
+ * as 16 bytes hold, and adjacent threads have adjacent vectors.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -86,15 +86,15 @@ Dim *gpu_map_row(Kernel *k)
 
 	for (int i = 0; i < k->stmts.n && !row; i++) {
 		Arena *tmp;
-		Kernel *own;
+		Kernel *copy;
 		Points p;
 
 		if (!stmt_is_map(k->stmts.at[i]) || !any_unknown(k->stmts.at[i]))
 			continue;
 		tmp = arena_new();
-		own = kernel_clone(k, tmp);
-		p = points_of(own, own->stmts.at[i]);
-		row = gpu_transpose_length(own->stmts.at[i], &p);
+		copy = kernel_clone(k, tmp);
+		p = points_of(copy, copy->stmts.at[i]);
+		row = gpu_transpose_length(copy->stmts.at[i], &p);
 		arena_free(tmp);
 	}
 	return row;

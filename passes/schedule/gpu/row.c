@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows on GPUs: statements under their common band. Where rows are contiguous in memory, a thread group has a row: a part of a
- * warp, a warp or a block (passes/schedule/gpu/group.c). Otherwise each thread has a row, and adjacent threads have adjacent rows.
+ * Rows on GPUs: statements under their common band. Where rows are contiguous in memory, a thread
+ * group has a row: a part of a warp, a warp or a block (passes/schedule/gpu/group.c). Otherwise
+ * each thread has a row, and adjacent threads have adjacent rows.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scatters on GPUs: each thread makes one update by an atomic operation (LN_ATOMIC), so updates of one element may come in any
- * order. The pass `scatter` brought the statements to this form (passes/kernel/scatter.c). Those that it could not are left to one
- * thread, by the strategy *order*: reductions of bools and of floats under 16 bits, floats under 8 bits, and elements under 32 bits that no
- * map stored.
+ * Scatters on GPUs: each thread makes one update by an atomic operation (LN_ATOMIC), so updates of
+ * one element may come in any order. The pass `scatter` brought the statements to this form
+ * (passes/kernel/scatter.c). Those that it could not are left to one thread, by the strategy
+ * *order*: reductions of bools and of floats under 16 bits, floats under 8 bits, and elements under
+ * 32 bits that no map stored.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 

@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules for GPUs. A stage is a launch, and a thread group has each of its iterations (ir/loop.h). The strategies:
+ * Schedules for GPUs. A stage is a launch, and a thread group has each of its iterations
+ * (ir/loop.h). The strategies:
  *
- *   map        statements that store each element once (map.c)
- *   transpose  maps whose loads are contiguous along other iterators than their store (transpose.c)
+ *   map               statements that store each element once (map.c)
+ *   transpose         maps whose loads are contiguous along other iterators than their store
+ *                     (transpose.c)
  *   column reduction  a reduction across memory, and the maps that follow it (column_reduce.c)
- *   columns    several column reductions over the same elements: a softmax over an outer axis (columns.c)
- *   stencil    short sums whose terms adjacent points share: depthwise convolutions, pools (stencil.c)
- *   row        statements under their common band: softmax, norms, reductions (row.c, group.c); short columns of small
- *              panels (small_panels.c)
- *   contraction  matrix products in tiles of shared memory, and the maps that follow them (gemm.c); of few rows (skinny.c)
- *   scatter    updates at indices that are data (scatter.c)
- *   order      what no other takes: statement after statement, a thread for each point of the band, or one thread where the order
- *              of points matters
+ *   columns           several column reductions over the same elements: a softmax over an outer
+ *                     axis (columns.c)
+ *   stencil           short sums whose terms adjacent points share: depthwise convolutions, pools
+ *                     (stencil.c)
+ *   row               statements under their common band: softmax, norms, reductions (row.c,
+ *                     group.c); short columns of small panels (small_panels.c)
+ *   contraction       matrix products in tiles of shared memory, and the maps that follow them
+ *                     (gemm.c); products of few rows (skinny.c)
+ *   scatter           updates at indices that are data (scatter.c)
+ *   order             everything else: statement after statement, a thread for each point of the
+ *                     band, or one thread if the order of points matters
  *
- * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (split.c). A kernel whose
- * threads would pass rows of temporaries through memory is scheduled again without those (recompute.c).
+ * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts
+ * (split.c). A kernel whose threads would pass rows of temporaries through memory is scheduled
+ * again without those (recompute.c).
  *
- * Products of sizes that are not known have variants (gemm_variants.c), of which a run takes the first whose guard holds. Rows of
- * unknown length have variants, too: for a warp, for a block, or transposed in tiles of some shapes. Of two equal variants one is
- * left out.
+ * Products of sizes that are not known have variants (gemm_variants.c), of which a run takes the
+ * first whose guard holds. Rows of unknown length have variants, too: for a warp, for a block, or
+ * transposed in tiles of some shapes. Of two equal variants one is left out.
  *
- * A block plans for the shared memory that it gets on every GPU that runs the code. A schedule that could use more has another
- * variant before it, for GPUs that give a block as much as the target does: it keeps more of a long row in shared memory.
+ * A block plans for the shared memory that it gets on every GPU that runs the code. A schedule that
+ * could use more has another variant before it, for GPUs that give a block as much as the target
+ * does: it keeps more of a long row in shared memory.
  */
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/gpu/gpu_impl.h"

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Partial sums of few long rows, and split-K products of few tiles, on GPUs. Where a schedule has fewer blocks than there are SMs and
- * a reduction is long, the reduction becomes two, which is what a monoid allows:
+ * Partial sums of few long rows, and split-K products of few tiles, on GPUs. Where a schedule has
+ * fewer blocks than there are SMs and a reduction is long, the reduction becomes two, which is what
+ * a monoid allows:
  *
  *     acc[i] = sum x[i,r]                for i < 4 over r < 262144
  *
- *     part[i,p] = sum x[i,p*2048+q]      for i < 4, p < 128 over q < 2048       blocks for each part
- *     acc[i] = sum part[i,p]             for i < 4 over p < 128                 and the statements that follow
+ *     part[i,p] = sum x[i,p*2048+q]      for i < 4, p < 128 over q < 2048   blocks for each part
+ *     acc[i] = sum part[i,p]             for i < 4 over p < 128             and the epilogue
  *
- * Each partial sum is a point of the band, so the strategy that takes the reduction takes its parts, and the epilogue is computed
- * once. The order in which terms are added is fixed. Partial sums are stored in memory between the stages, in the type of
- * the sums. Statements that need a result at each point of the row, such as a norm's last step, are a stage of their own.
+ * Each partial sum is a point of the band, so the strategy that takes the reduction takes its
+ * parts, and the epilogue is computed once. The order in which terms are added is fixed. Partial
+ * sums are stored in memory between the stages, in the type of the sums. Statements that need a
+ * result at each point of the row, such as a norm's last step, are a stage of their own.
  *
- * A softmax of few long rows has two reductions over the same rows: the maximum, and the sum of exponentials relative to it. One
- * stage computes the parts of both, each sum relative to the maximum of its own part, and rescales them when they are combined
- * (gpu_relative). So the rows are read once for both, and once more for the output.
+ * A softmax of few long rows has two reductions over the same rows: the maximum, and the sum of
+ * exponentials relative to it. One stage computes the parts of both, each sum relative to the
+ * maximum of its own part, and rescales them when they are combined (gpu_relative). So the rows are
+ * read once for both, and once more for the output.
  *
- * The number of parts: enough to give each SM several blocks, each of at least LEAST terms; for products, the number that the model
- * of passes/schedule/gpu/gemm_choose.c finds fastest. Where the number of terms is not known, a part has at least LEAST; where the
- * number of rows is not known, a large number is assumed. A product of unknown depth has as many parts as there are terms for, up
- * to a bound by the variant's guard, which bounds their memory; short sums take a variant without parts.
+ * The number of parts: enough to give each SM several blocks, each of at least LEAST terms; for
+ * products, the number that the model of passes/schedule/gpu/gemm_choose.c finds fastest. Where the
+ * number of terms is not known, a part has at least LEAST; where the number of rows is not known, a
+ * large number is assumed. A product of unknown depth has as many parts as there are terms for, up
+ * to a bound by the variant's guard, which bounds their memory; short sums take a variant without
+ * parts.
  */
 #include "passes/schedule/gpu/split_impl.h"
 #include "passes/kernel/inline.h"
@@ -128,21 +133,22 @@ static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 	return lo < 1 ? 1 : lo;
 }
 
-/* Points of a row that a group of ST, whose nodes are N, keeps in registers; MORE: and in
+/* Points of a row that a group of ST, whose nodes are N, keeps in registers; WITH_SCRATCH: and in
  * scratch. */
-static int64_t kept_points(const Stage *st, const LNode *n, bool more)
+static int64_t kept_points(const Stage *st, const LNode *n, bool with_scratch)
 {
 	int64_t most = 0;
 
 	for (; n; n = n->next) {
-		const int64_t below = kept_points(st, n->body, more),
-			      own = n->kind == LN_LOCAL
-					    ? (int64_t)(n->keep + (more ? n->scratch : 0)) *
-						      st->group
-					    : 0;
+		const int64_t below = kept_points(st, n->body, with_scratch),
+			      here = n->kind == LN_LOCAL
+					     ? (int64_t)(n->keep +
+							 (with_scratch ? n->scratch : 0)) *
+						       st->group
+					     : 0;
 
 		most = most > below ? most : below;
-		most = most > own ? most : own;
+		most = most > here ? most : here;
 	}
 	return most;
 }

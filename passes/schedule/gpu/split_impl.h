@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Partial reductions: passes/schedule/gpu/split.c decides, passes/schedule/gpu/split_partials.c rewrites. */
+/* Partial reductions: passes/schedule/gpu/split.c decides, passes/schedule/gpu/split_partials.c
+ * rewrites. */
 #ifndef PASSES_SCHEDULE_GPU_SPLIT_IMPL_H
 #define PASSES_SCHEDULE_GPU_SPLIT_IMPL_H
 

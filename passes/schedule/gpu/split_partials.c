@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rewrites a reduction as two (passes/schedule/gpu/split.c). The sum of a softmax is of exponentials relative to the row's maximum,
- * which no part knows; so each part is relative to its own maximum,
+ * Rewrites a reduction as two (passes/schedule/gpu/split.c). The sum of a softmax is of
+ * exponentials relative to the row's maximum, which no part knows; so each part is relative to its
+ * own maximum,
  *
  *     top[i,p] = max x[i,p*C+q]                    part[i,p] = sum exp(x[i,p*C+q] - top[i,p])
  *     m[i] = max top[i,p]                          s[i] = sum part[i,p] * exp(top[i,p] - m[i])
  *
- * and one reading of the row computes both (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). An
- * infinite maximum cannot be subtracted: the nearest finite number replaces it, and sums are infinite, zero or NaN as before.
+ * and one reading of the row computes both (Milakov and Gimelshein, "Online normalizer calculation
+ * for softmax", 2018). An infinite maximum cannot be subtracted: the nearest finite number replaces
+ * it, and sums are infinite, zero or NaN as before.
  *
- * Likewise the sum of squares of a norm, which is relative to the row's mean: each part is relative to its own mean,
+ * Likewise the sum of squares of a norm, which is relative to the row's mean: each part is relative
+ * to its own mean,
  *
- *     part[i,p] = sum x[i,p*C+q]                   square[i,p] = sum (x[i,p*C+q] - part[i,p]/C)^2
- *     m[i] = (sum part[i,p]) / n                   v[i] = sum square[i,p] + C * (part[i,p]/C - m[i])^2
+ *     part[i,p] = sum x[i,p*C+q]        square[i,p] = sum (x[i,p*C+q] - part[i,p]/C)^2
+ *     m[i] = (sum part[i,p]) / n        v[i] = sum square[i,p] + C * (part[i,p]/C - m[i])^2
  *
- * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+ * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+ * variances", 1979).
  */
 #include "passes/schedule/gpu/split_impl.h"
 
@@ -303,20 +307,20 @@ void gpu_relative(Kernel *k, const Stmt *w, const Partials *hw, const Cut *c, co
 	ExprPool *p = k->pool;
 	Expr *f = difference(w, h->part)->op.arg[0], *from = difference(w, s)->op.arg[1],
 	     *to[MAX_ITERS], *sum = h->whole->val[0], *d, *n;
-	Expr *mine = part_at(k, w, hw, c, s, h, false), *all = part_at(k, w, hw, c, s, h, true);
+	Expr *partial = part_at(k, w, hw, c, s, h, false), *all = part_at(k, w, hw, c, s, h, true);
 
 	for (int i = 0; i < h->n; i++)
 		to[i] = ex_iter(p, h->to[i]);
 	from = ex_subst_iters(p, from, h->band, to, h->n);
 	if (w->red == MONOID_max) {
 		d = ex_op2(p, IN_sub, number(p, all), from);
-		h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, number(p, mine)));
+		h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, number(p, partial)));
 		h->whole->val[0] = ex_op2(p, IN_mul, sum, ex_op1(p, FN_exp, d));
 		return;
 	}
-	mine = ex_op2(p, IN_div, mine, terms_at(k, w, c, h->part->iter[slice_dim(h, c)]));
+	partial = ex_op2(p, IN_div, partial, terms_at(k, w, c, h->part->iter[slice_dim(h, c)]));
 	n = terms_at(k, w, c, h->slice);
 	d = ex_op2(p, IN_sub, ex_op2(p, IN_div, all, n), from);
-	h->part->val[0] = square(p, ex_op2(p, IN_sub, f, mine));
+	h->part->val[0] = square(p, ex_op2(p, IN_sub, f, partial));
 	h->whole->val[0] = ex_op2(p, IN_add, sum, ex_op2(p, IN_mul, n, square(p, d)));
 }

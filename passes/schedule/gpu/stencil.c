@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stencils on GPUs: short sums whose terms adjacent points share, as in depthwise convolutions and pools, where memory is contiguous
- * along a band iterator that the stencil does not slide along (channels last). A block has a tile of the band: some points
- * along each iterator that the stencil slides along, and a part of the contiguous iterator, or all. The elements of a buffer that
- * its points read are an input tile: as many elements as points, and a halo, which the next block reads, too. The block fetches the
- * input tile into shared memory, clipped to the buffer. Each of its threads computes one point at a time, or several that are
- * adjacent in memory. A tap is a term of a point's sum.
+ * Stencils on GPUs: short sums whose terms adjacent points share, as in depthwise convolutions and
+ * pools, where memory is contiguous along a band iterator that the stencil does not slide along
+ * (channels last). A block has a tile of the band: some points along each iterator that the stencil
+ * slides along, and a part of the contiguous iterator, or all. The elements of a buffer that its
+ * points read are an input tile: as many elements as points, and a halo, which the next block
+ * reads, too. The block fetches the input tile into shared memory, clipped to the buffer. Each of
+ * its threads computes one point at a time, or several that are adjacent in memory. A tap is a term
+ * of a point's sum.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
@@ -100,7 +102,8 @@ static void find_out(Stencil *w, Stmt *s)
 		w->out.buf = NULL;
 }
 
-/* X is contiguous along the band iterator that is contiguous in the tile, or does not depend on it. */
+/* X is contiguous along the band iterator that is contiguous in the tile, or does not depend on
+ * it. */
 static bool runs_along(const Stencil *w, const InputTile *x)
 {
 	const Iter *it = w->r->band->of[x->s->id][w->along];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Alignment of the accesses to input tiles of stencils. An input tile is several contiguous pieces of memory, which threads access by
- * vectors or by single elements. Where pieces begin within a sector, each access of a warp would touch one sector more than it
- * needs. Where the first access of a piece is peeled to the boundary of a sector, the whole piece touches at most one more.
+ * Alignment of the accesses to input tiles of stencils. An input tile is several contiguous pieces
+ * of memory, which threads access by vectors or by single elements. Where pieces begin within a
+ * sector, each access of a warp would touch one sector more than it needs. Where the first access
+ * of a piece is peeled to the boundary of a sector, the whole piece touches at most one more.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 

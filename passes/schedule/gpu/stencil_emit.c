@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of a stencil: the block fetches its input tiles to shared memory, clipped to the buffers (passes/schedule/gpu/stencil.c).
+ * The stage of a stencil: the block fetches its input tiles to shared memory, clipped to the
+ * buffers (passes/schedule/gpu/stencil.c).
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 

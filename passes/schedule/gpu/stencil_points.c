@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The points of a stencil's block, once its input tiles are in shared memory (passes/schedule/gpu/stencil.c). A thread has one point
- * at a time, or several that are adjacent in memory: then a tap of all of them is one vector access, and its guard is tested once:
+ * The points of a stencil's block, once its input tiles are in shared memory
+ * (passes/schedule/gpu/stencil.c). A thread has one point at a time, or several that are adjacent
+ * in memory: then a tap of all of them is one vector access, and its guard is tested once:
  *
  *   for each row of taps
  *     for each tap, unrolled, where it is inside the input

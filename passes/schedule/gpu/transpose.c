@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transposes on GPUs: maps whose loads are contiguous along other iterators than their store. A block has a tile of points. It fetches
- * the elements of the transposed loads to shared memory in the order of the loads, and stores in the order of the store. A tile has
- * whole iterators, innermost ones first, and a part of one more, until the contiguous ranges of both the loads and the store
- * are long; so short rows, and batches of small matrices, have long ranges, too. Accesses are of 16 bytes where sizes allow.
- * Rows of the tile in shared memory are padded to an odd number of elements, so that neither direction has bank conflicts. Where
- * ranges are misaligned, as they may be where sizes are not known, their first access is peeled to the boundary of a sector.
- * Transposes that keep rows of unknown length whole have tiles of their own (passes/schedule/gpu/transpose_rows.c).
+ * Transposes on GPUs: maps whose loads are contiguous along other iterators than their store. A
+ * block has a tile of points. It fetches the elements of the transposed loads to shared memory in
+ * the order of the loads, and stores in the order of the store. A tile has whole iterators,
+ * innermost ones first, and a part of one more, until the contiguous ranges of both the loads and
+ * the store are long; so short rows, and batches of small matrices, have long ranges, too. Accesses
+ * are of 16 bytes where sizes allow. Rows of the tile in shared memory are padded to an odd number
+ * of elements, so that neither direction has bank conflicts. Where ranges are misaligned, as they
+ * may be where sizes are not known, their first access is peeled to the boundary of a sector.
+ * Transposes that keep rows of unknown length whole have tiles of their own
+ * (passes/schedule/gpu/transpose_rows.c).
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 

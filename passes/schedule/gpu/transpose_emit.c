@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of a transpose: the block fetches the elements that each transposed load reads of its tile, then stores the tile. Both go
- * through the tile's points in the order of their own memory, one contiguous range after the other (passes/schedule/gpu/transpose.c).
+ * The stage of a transpose: the block fetches the elements that each transposed load reads of its
+ * tile, then stores the tile. Both go through the tile's points in the order of their own memory,
+ * one contiguous range after the other (passes/schedule/gpu/transpose.c).
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transposes: what passes/schedule/gpu/transpose.c decides and passes/schedule/gpu/transpose_emit.c builds. */
+/* Transposes: what passes/schedule/gpu/transpose.c decides and passes/schedule/gpu/transpose_emit.c
+ * builds. */
 #ifndef PASSES_SCHEDULE_GPU_TRANSPOSE_IMPL_H
 #define PASSES_SCHEDULE_GPU_TRANSPOSE_IMPL_H
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transposes that keep rows whole whose length is known only at run time. In the source, rows are consecutive along iterator A; in the
- * destination, rows along B are. A block has some rows along A and, of each contiguous range of the destination, a part of fixed
- * size, wherever rows begin in it: X counts elements along B and rows together. So tiles and stores are as for known sizes. The
- * source of such a part is, for each B, a contiguous range of A's rows, which a warp reads, peeled to the boundary of a sector.
- * Elements of the first and the last B that belong to the parts of other blocks are left out.
+ * Transposes that keep rows whole whose length is known only at run time. In the source, rows are
+ * consecutive along iterator A; in the destination, rows along B are. A block has some rows along A
+ * and, of each contiguous range of the destination, a part of fixed size, wherever rows begin in
+ * it: X counts elements along B and rows together. So tiles and stores are as for known sizes. The
+ * source of such a part is, for each B, a contiguous range of A's rows, which a warp reads, peeled
+ * to the boundary of a sector. Elements of the first and the last B that belong to the parts of
+ * other blocks are left out.
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 
@@ -88,9 +90,9 @@ static void shape(TransposeRows *r)
 	int64_t bytes = 1, cells, part, many, all;
 
 	for (int i = 0; i < r->t->n; i++) {
-		const int64_t own = (dtype_info[ctype_dtype(r->t->load[i]->ct)].bits + 7) / 8;
+		const int64_t size = (dtype_info[ctype_dtype(r->t->load[i]->ct)].bits + 7) / 8;
 
-		bytes = own > bytes ? own : bytes;
+		bytes = size > bytes ? size : bytes;
 	}
 	cells = (r->t->n * TILE > SHARED ? SHARED / r->t->n : TILE) / bytes;
 	r->pad = longest <= TRANSPOSE_SHORT    ? TRANSPOSE_SHORT
@@ -230,17 +232,17 @@ void transpose_rows(TransposePlan *t, Stmt *s)
 			   .a = t->p->it[t->in[0].along[1]],
 			   .b = t->p->it[t->out.along[1]]};
 	Buf *tile[MOST_LOADS];
-	Expr *at[MOST_LOADS], *here;
+	Expr *at[MOST_LOADS], *index;
 
 	join(&r, s);
 	shape(&r);
 	transpose_open_stage(&r.to, s);
 	r.a0 = one_row(&r) ? ex_iter(p, r.a) : r.to.first[r.ia];
-	here = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
-		       ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
+	index = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
+			ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
 	for (int i = 0; i < t->n; i++) {
 		tile[i] = transpose_local(t, i, r.to.tile[r.ia] * (r.to.tile[r.ix] + r.pad));
-		at[i] = here;
+		at[i] = index;
 	}
 	for (int i = 0; i < t->n; i++)
 		fetch(&r, i, tile[i]);

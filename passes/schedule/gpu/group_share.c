@@ -17,9 +17,8 @@ enum {
 	WARP_REGISTERS = 128, /* in warps, whose blocks have at most 256 threads */
 	/* points that a thread keeps where the length of the row is unknown */
 	UNKNOWN = 16,
-	/* Registers for each further product of an iterator and a run-time stride in the address of
-	 * a row whose misaligned first access is peeled: ptxas holds all of them for as long as the
-	 * row is in registers. */
+	/* Registers for each further product of an iterator and a stride in the address of a row:
+	 * ptxas holds all of them for as long as the row is in registers. */
 	STRIDE_REGISTERS = 2,
 	LONGEST =
 		16
@@ -268,12 +267,12 @@ static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 					    (int64_t)st->threads * t->scratch_points * bytes);
 }
 
-/* Further products in the address of a peeled row: 2 for x[n][h][i][:] with unknown sizes. */
+/* Further products in the address AT of a row: 2 for x[n][h][i][:]. */
 static int further_strides(const Group *t, Expr *at)
 {
 	Affine a;
 
-	return t->peel && ex_affine(t->r->k->ctx, at, &a) && a.n > 2 ? a.n - 2 : 0;
+	return at && ex_affine(t->r->k->ctx, at, &a) && a.n > 2 ? a.n - 2 : 0;
 }
 
 /* Points that a thread of the largest block keeps in registers. There are fewer in persistent

@@ -284,6 +284,8 @@ class Grower:
         """The results by data set, of the values and of their twins; None: not defined."""
         try:
             run = runner(op, ins, outs, attributes, {o.name: (o.type, o.rank) for o in real})
+            if op == "Einsum" and any(a.size == 0 for o in real for a in o.arrays):      # ends ONNX Runtime with SIGFPE
+                run = lambda feed: [np.einsum(attributes["equation"], *feed.values())]   # noqa: E731
             exact = all(o.exact for o in real)
             arrays = [[np.asarray(a) for a in run({o.name: o.arrays[k] for o in real})] for k in range(SETS)]
             twins = arrays if exact else [[np.asarray(a) for a in run({o.name: o.twins[k] for o in real})] for k in range(SETS)]

@@ -251,7 +251,8 @@ static void print_region(Host *h, const Place *p)
 			p->at, p->at, host_dim(h, p->size));
 }
 
-/* What profiles call the kernel of N: the model's nodes, or, of a text without any, what it makes. */
+/* What profiles call the kernel of N: the model's nodes, all of them, by the names that --dump-node takes; or, of a text without any,
+ * what it makes. */
 static const char *kernel_label(Host *h, const Node *n)
 {
 	StrBuf b = {0};
@@ -259,11 +260,9 @@ static const char *kernel_label(Host *h, const Node *n)
 
 	if (!n->locs.n)
 		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
-	for (int i = 0; i < n->locs.n && i < 6; i++)
+	for (int i = 0; i < n->locs.n; i++)
 		strbuf_printf(&b, "%s%s", i ? ", " : "",
 			      n->locs.at[i].node ? n->locs.at[i].node : "?");
-	if (n->locs.n > 6)
-		strbuf_printf(&b, ", and %d more", n->locs.n - 6);
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;

@@ -324,6 +324,31 @@ def profile():
 
 
 @test
+def profile_names():
+    """Whole names of all nodes of a kernel, each of which dlcc --dump-node takes."""
+    folder, ops = "/encoder/layer.0/a/folder/whose/name/is/rather/long/", ("Relu", "Exp", "Neg", "Abs", "Sqrt", "Sigmoid", "Tanh", "Cos", "Sin", "Erf")
+    names = [f"{folder}{op}_{i}" for i, op in enumerate(ops)]
+    so = compiled("chain", "g (float[N] x0) => (float[N] x10) { " + " ".join(f"x{i + 1} = {op}(x{i})" for i, op in enumerate(ops)) + " }")
+    m = onnx.load(DIR + "/chain.onnx")
+    for node, name in zip(m.graph.node, names):
+        node.name = name
+    onnx.save(m, DIR + "/chain.onnx")
+    dlcc = os.path.dirname(DLRUN) + "/dlcc"
+    subprocess.run([dlcc, DIR + "/chain.onnx", "-o", so], check=True)
+    lines = dlrun(so, f"--profile={DIR}/chain.json", "--bench", "--seconds=0.01", "--dim=N=8").splitlines()
+    told = json.loads(dlrun(so, "--profile", "--json", "--dim=N=8"))["kernels"]
+    with open(DIR + "/chain.json") as f:
+        traced = {e["name"] for e in json.load(f)["traceEvents"]}
+    assert sorted(told[0]["nodes"].split(", ")) == sorted(names) and traced == {told[0]["nodes"]}, told
+    assert any(line.endswith("  " + told[0]["nodes"]) for line in lines), lines
+    for name in names:
+        text = subprocess.run([dlcc, DIR + "/chain.onnx", "--dump-ir=fuse", "--dump-node=" + name], capture_output=True, text=True, check=True).stdout
+        assert f'@"{name}"' in text, text
+    symbols = subprocess.run(["nm", so], capture_output=True, text=True, check=True).stdout
+    assert re.search(r" t chain_\w+_k0_encoder_layer_0_a_folder", symbols), symbols
+
+
+@test
 def usage():
     for arguments, says in (((), "no model"), ((RELU, "--nonsense"), "unknown option --nonsense"),
                             ((RELU, "--threads", "-1"), "--threads -1: a whole number; 0 is all CPUs"),

@@ -175,6 +175,9 @@ try "no sanitizers of gcc" 1 "note: --sanitize needs the runtime of gcc's saniti
 unset SAYS
 try "a compiler for another machine" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and x86-64-v3 is an x86-64; give --target=cpu:generic, and --runtime=FILE" \
 	cnn.onnx --cc=./arm-cc --target=cpu:v3 -o m.so
+if [ "$(uname -m)" = x86_64 ]; then
+	try "a compiler for another machine, no target" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and .* give --target=cpu:generic" cnn.onnx --cc=./arm-cc -o m.a
+fi
 try "weights inside and beside" 2 "--embed-weights: --weights puts them into a file" large.onnx --embed-weights --weights=w.bin -o m.a
 clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)
 if [ -n "$clang" ] && echo "#include <string.h>" | "$clang" --target=aarch64-linux-gnu -xc -fsyntax-only - 2>/dev/null; then

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inference: types forward through a graph in one walk; composite nodes are replaced on the way.
+ * Inference: computes types in one forward walk over a graph, and replaces composite nodes.
  *
- * What cannot be proved of two dims becomes a fact of the graph, which run time checks before a node
- * that relies on it runs. A node whose operand has no type (a fault was reported there) is passed over
- * in silence, so that every fault is told once.
+ * What cannot be proved about two dims becomes a fact of the graph, which run time checks before a
+ * node that relies on it. A node whose operand has no type is skipped silently: the fault was
+ * already reported.
  */
 #include "ops/infer.h"
 
@@ -57,8 +57,8 @@ const Type *infer_type(const Node *n, int k)
 
 /* ---- Results ---- */
 
-/* The declared shape of a value in the file is a claim; what the op makes is the truth. Only a claim that
- * must be wrong is worth a word. */
+/* The model file may declare the shape of a value. The operator's own result shape is used; a
+ * declaration that certainly differs is only worth a warning. */
 static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 {
 	const Type *said = v->type;
@@ -82,7 +82,8 @@ static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 	}
 }
 
-/* What an ONNX file claims of V, which is of type MADE: the element type must hold; a shape is only a word. */
+/* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a
+ * rank only warns. */
 static void check_said(Infer *in, Node *n, Value *v, const Type *made)
 {
 	if (v->said && v->said != (int)made->dtype)
@@ -176,7 +177,7 @@ bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
 	return true;
 }
 
-/* A symbol read from data that a fact holds below: from now on its bound says so. */
+/* Tightens the bound of a symbol read from data, if the fact A <= B implies one. */
 static void tighten(Infer *in, Dim *a, Dim *b)
 {
 	Sym *s = dim_as_sym(b);
@@ -221,7 +222,7 @@ static void find_sym_of(void *arg, Sym *s)
 	at[at[0] != NULL] = s;
 }
 
-/* A <= HI, which a fact checks, where A is k*s + r with constants k > 0 and r: a bound on s. */
+/* If a fact A <= HI holds, where A is k*s + r with constants k > 0 and r: derives a bound of s. */
 static void bound_above(Infer *in, Dim *a, int64_t hi)
 {
 	Sym *s[2] = {NULL, NULL};
@@ -239,8 +240,8 @@ static void bound_above(Infer *in, Dim *a, int64_t hi)
 	}
 }
 
-/* B is min(A, K) with K > 1: then the two can only fit when A <= K, and are equal. The bound of a symbol
- * says so from now on. */
+/* If B is min(A, K) with K > 1, A and B broadcast only if A <= K, and then they are equal. Adds
+ * that fact, and the bound that it implies. */
 static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 {
 	Ctx *c = in->ctx;
@@ -256,13 +257,13 @@ static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	return true;
 }
 
-/* What is 0 where A is 1 or R, that is, where A stretches to R. */
+/* A dim that is 0 if A is 1 or A is R, that is, if A broadcasts to R. */
 static Dim *misfit(Ctx *c, Dim *a, Dim *r)
 {
 	return dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1)));
 }
 
-/* An earlier operation on the two has asked for it already. */
+/* Whether an earlier operation on A and R has already added that fact. */
 static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 {
 	Dim *zero = dim_const(in->ctx, 0), *d = misfit(in->ctx, a, r);
@@ -273,7 +274,8 @@ static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 	return false;
 }
 
-/* A, if it is not the result R, is 1. The message names the dims, which the fact's two sides are not. */
+/* Adds the fact that A is 1 or R, the result. The message names the dims, which are not the two
+ * sides of the fact. */
 static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
 {
 	StrBuf s = {0}, t = {0};
@@ -290,8 +292,8 @@ static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
 	return infer_equal(in, n, misfit(in->ctx, a, r), dim_const(in->ctx, 0), what);
 }
 
-/* Two dims that may both be 1 give the larger one, but 0 and 1 give 0. A name keeps it short where it is an operand of many
- * operations. */
+/* The result of broadcasting two dims that may both be 1: the larger one, but 0 if they are 0
+ * and 1. It is abbreviated by a symbol, so that dims stay short over many operations. */
 static Dim *stretched(Ctx *c, Dim *a, Dim *b)
 {
 	Dim *some = dim_min(c, dim_const(c, 1), dim_min(c, a, b));
@@ -300,8 +302,9 @@ static Dim *stretched(Ctx *c, Dim *a, Dim *b)
 }
 
 /*
- * A dim that is 1 stretches to the other; what is unknown is left to facts. A result that meets one of its own
- * operands again stays as it is, so that dims do not grow along a chain of ops.
+ * Broadcasts A and B: a dim that is 1 stretches to the other one. What cannot be decided becomes a
+ * fact. If one of the two is itself the result of broadcasting the other, it is reused, so that
+ * dims do not grow along a chain of operators.
  */
 static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 {
@@ -473,7 +476,7 @@ bool infer_node(Infer *in, Node *n)
 	return ok;
 }
 
-/* Bounds that came with later nodes may shorten the sizes of earlier ones. */
+/* Simplifies types with bounds that later nodes have added. */
 static void refresh_types(Infer *in)
 {
 	for (Node *n = in->graph->first; n; n = n->next)

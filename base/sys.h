@@ -10,7 +10,8 @@
 
 /* The whole file as text; null where it cannot be read (errno says why). *N: bytes. */
 char *read_file(Arena *a, const char *path, size_t *n);
-/* Writes P[0..n) to a temporary name beside PATH and renames it: PATH has the old contents or the new. */
+/* Writes P[0..n) to a temporary name beside PATH and renames it: PATH has the old contents or the new. A device, a pipe or a
+ * link, as /dev/stdout, stays, and is written to as it is. */
 bool write_file(const char *path, const void *p, size_t n);
 /* Writes all of P to FD; false with errno set. */
 bool write_all(int fd, const void *p, size_t n);

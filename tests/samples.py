@@ -2,6 +2,7 @@
 """What tests in Python make models and their data of, and the environment of the simulated GPU."""
 
 import functools
+import glob
 import os
 import re
 import subprocess
@@ -22,8 +23,10 @@ def tensor(path, array, name=""):
 
 
 def tensors(folder, role, arrays):
-    """FOLDER/ROLE_0.pb ... of ARRAYS by their names; the folder is made."""
+    """FOLDER/ROLE_0.pb ... of ARRAYS by their names, and no others; the folder is made."""
     os.makedirs(folder, exist_ok=True)
+    for old in glob.glob(f"{glob.escape(folder)}/{role}_*.pb"):
+        os.remove(old)
     for i, (name, array) in enumerate(arrays.items()):
         tensor(f"{folder}/{role}_{i}.pb", array, name)
 

@@ -589,7 +589,7 @@ int main(int argc, char **argv)
 	Cli c = {.level = 2, .rewrite_limit = -1, .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))
-		return 0;
+		return program_end("dlcc", 0);
 	c.diag.colour = isatty(2) && !getenv("NO_COLOR");
 	if (!options_read(&c, argc, argv))
 		return EXIT_USAGE;
@@ -600,5 +600,5 @@ int main(int argc, char **argv)
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write */
-	return compile(&c);
+	return program_end("dlcc", compile(&c));
 }

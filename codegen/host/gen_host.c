@@ -252,7 +252,8 @@ static void print_region(Host *h, const Place *p)
 			p->at, p->at, host_dim(h, p->size));
 }
 
-/* The name of N's kernel in profiles: the model's nodes, or, for a text without any, its result. */
+/* The name of N's kernel in profiles: all of the model's nodes, as --dump-node takes them, or, for a text without any, its
+ * result. */
 static const char *kernel_label(Host *h, const Node *n)
 {
 	StrBuf b = {0};
@@ -260,11 +261,9 @@ static const char *kernel_label(Host *h, const Node *n)
 
 	if (!n->locs.n)
 		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
-	for (int i = 0; i < n->locs.n && i < 6; i++)
+	for (int i = 0; i < n->locs.n; i++)
 		strbuf_printf(&b, "%s%s", i ? ", " : "",
 			      n->locs.at[i].node ? n->locs.at[i].node : "?");
-	if (n->locs.n > 6)
-		strbuf_printf(&b, ", and %d more", n->locs.n - 6);
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;

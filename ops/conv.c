@@ -44,8 +44,10 @@ static bool infer_conv(Infer *in, Node *n)
 		return infer_error(in, n, "group is %lld", (long long)node_int(n, "group", 1));
 	if (!infer_equal(in, n, x->dims[1], dim_mul(c, w->dims[1], group),
 			 "input channels differ from the weight's") ||
-	    !infer_equal(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0),
-			 "group does not divide the output channels") ||
+	    !infer_equal_shown(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0),
+			       "group does not divide the output channels",
+			       infer_dim_shown(in, n, &w->dims[0]),
+			       (FactSize){"group is", group}) ||
 	    !conv_bias(in, n, w->dims[0]))
 		return false;
 	dims[0] = x->dims[0];
@@ -179,8 +181,10 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 	dims[1] = dim_mul(c, w->dims[1], dim_const(c, group));
 	if (!infer_equal(in, n, x->dims[1], w->dims[0],
 			 "input channels differ from the weight's") ||
-	    !infer_equal(in, n, dim_mod(c, w->dims[0], dim_const(c, group)), dim_const(c, 0),
-			 "group does not divide the input channels") ||
+	    !infer_equal_shown(in, n, dim_mod(c, w->dims[0], dim_const(c, group)), dim_const(c, 0),
+			       "group does not divide the input channels",
+			       infer_dim_shown(in, n, &w->dims[0]),
+			       (FactSize){"group is", dim_const(c, group)}) ||
 	    !conv_bias(in, n, dims[1]))
 		return false;
 	for (int d = 0; d < win.n; d++)

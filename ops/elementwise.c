@@ -552,6 +552,8 @@ const Op op_Identity = {
 static bool training_is_idle(Infer *in, Node *n)
 {
 	Value *mode = node_in(n, 2), *ratio = node_in(n, 1), *used;
+	static const char refused[] =
+		"training mode is not supported unless ratio is 0; export the model for inference";
 	Dim *zero = dim_const(infer_ctx(in), 0), **d;
 	const double *r = ratio ? infer_const_floats(in, ratio, &(int){0}) : NULL;
 	int count;
@@ -564,7 +566,8 @@ static bool training_is_idle(Infer *in, Node *n)
 	if (dim_equals(d[0], 0))
 		return true;
 	if (r || !ratio)
-		return infer_equal(in, n, d[0], zero, "training mode is not supported");
+		return infer_equal_shown(in, n, d[0], zero, refused,
+					 (FactSize){"training_mode is", d[0]}, (FactSize){0});
 	if (node_int(n, "ratio_checked", 0))
 		return true;
 	used = EXPAND(in, n, Abs, expand_cast(in, n, ratio, DT_F32));
@@ -572,9 +575,9 @@ static bool training_is_idle(Infer *in, Node *n)
 			   DT_I64);
 	node_set_int(n, "ratio_checked", 1);
 	infer_read_at_run_time(in, used);
-	return infer_equal(in, n,
-			   dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]),
-			   zero, "training mode is not supported");
+	return infer_equal_shown(
+		in, n, dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]), zero,
+		refused, (FactSize){"training_mode is", d[0]}, (FactSize){0});
 }
 
 static bool infer_dropout(Infer *in, Node *n)

@@ -127,81 +127,7 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 	v->type = made;
 }
 
-/* ---- Facts ---- */
-
-static void dim_text(StrBuf *b, Dim *x)
-{
-	dim_print(b, x);
-}
-
-static bool fact_fails(Infer *in, Node *n, Dim *a, Dim *b, const char *rel, const char *what)
-{
-	StrBuf s = {0}, t = {0};
-
-	dim_text(&s, a);
-	dim_text(&t, b);
-	infer_error(in, n, "%s: %s %s %s", what, strbuf_str(&s), rel, strbuf_str(&t));
-	strbuf_free(&s);
-	strbuf_free(&t);
-	return false;
-}
-
-static void add_fact(Infer *in, Node *n, Dim *a, Dim *b, bool le, const char *what)
-{
-	Graph *g = in->graph;
-
-	for (int i = 0; i < g->facts.n; i++) {
-		const Fact *f = &g->facts.at[i];
-
-		if (f->le == le && ((f->a == a && f->b == b) || (!le && f->a == b && f->b == a)))
-			return;
-	}
-	vec_push(g->arena, &g->facts, ((Fact){a, b, le, node_loc(n), what}));
-}
-
-bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
-{
-	int64_t lo, hi;
-	Dim *diff;
-
-	if (a == b)
-		return true;
-	diff = dim_sub(in->ctx, a, b);
-	if (dim_equals(diff, 0))
-		return true;
-	dim_bounds(in->ctx, diff, &lo, &hi);
-	if (lo > 0 || hi < 0)
-		return fact_fails(in, n, a, b, "and", what);
-	add_fact(in, n, a, b, false, what);
-	return true;
-}
-
-/* A symbol read from data that a fact holds below: from now on its bound says so. */
-static void tighten(Infer *in, Dim *a, Dim *b)
-{
-	Sym *s = dim_as_sym(b);
-	int64_t v;
-
-	if (s && s->src && dim_is_const(a, &v) && v > s->lo)
-		sym_bound(in->ctx, s, v, s->hi);
-	s = dim_as_sym(a);
-	if (s && s->src && dim_is_const(b, &v) && v < s->hi)
-		sym_bound(in->ctx, s, s->lo, v);
-}
-
-bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
-{
-	int64_t lo, hi;
-
-	if (dim_prove_le(in->ctx, a, b))
-		return true;
-	dim_bounds(in->ctx, dim_sub(in->ctx, b, a), &lo, &hi);
-	if (hi < 0)
-		return fact_fails(in, n, a, b, ">", what);
-	add_fact(in, n, a, b, true, what);
-	tighten(in, a, b);
-	return true;
-}
+/* ---- Axes ---- */
 
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 {
@@ -239,10 +165,13 @@ static void bound_above(Infer *in, Dim *a, int64_t hi)
 	}
 }
 
+static const char no_broadcast[] = "dimensions do not broadcast";
+
 /* B is min(A, K) with K > 1: then the two can only fit when A <= K, and are equal. The bound of a symbol
  * says so from now on. */
-static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
+static bool equal_below(Infer *in, Node *n, Dim *const *at, Dim *b, Dim **out)
 {
+	Dim *a = *at;
 	Ctx *c = in->ctx;
 	int64_t lo, hi;
 
@@ -251,7 +180,7 @@ static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	    b != dim_min(c, a, dim_const(c, hi)))
 		return false;
 	*out = a;
-	add_fact(in, n, a, dim_const(c, hi), true, "dimensions do not broadcast");
+	infer_at_most(in, n, a, dim_const(c, hi), no_broadcast, infer_dim_shown(in, n, at));
 	bound_above(in, a, hi);
 	return true;
 }
@@ -273,21 +202,12 @@ static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 	return false;
 }
 
-/* A, if it is not the result R, is 1. The message names the dims, which the fact's two sides are not. */
-static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
+/* A, if it is not the result R, is 1. The message shows A and OTHER, which the fact's two sides are not. */
+static bool stretches(Infer *in, Node *n, Dim *const *a, Dim *r, Dim *const *other)
 {
-	StrBuf s = {0}, t = {0};
-	const char *what;
-
-	if (a == r)
-		return true;
-	dim_text(&s, a);
-	dim_text(&t, other);
-	what = arena_printf(in->arena, "dimensions %s and %s do not broadcast", strbuf_str(&s),
-			    strbuf_str(&t));
-	strbuf_free(&s);
-	strbuf_free(&t);
-	return infer_equal(in, n, misfit(in->ctx, a, r), dim_const(in->ctx, 0), what);
+	return *a == r ||
+	       infer_equal_shown(in, n, misfit(in->ctx, *a, r), dim_const(in->ctx, 0), no_broadcast,
+				 infer_dim_shown(in, n, a), infer_dim_shown(in, n, other));
 }
 
 /* Two dims that may both be 1 give the larger one, but 0 and 1 give 0. A name keeps it short where it is an operand of many
@@ -303,8 +223,9 @@ static Dim *stretched(Ctx *c, Dim *a, Dim *b)
  * A dim that is 1 stretches to the other; what is unknown is left to facts. A result that meets one of its own
  * operands again stays as it is, so that dims do not grow along a chain of ops.
  */
-static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
+static bool broadcast_dim(Infer *in, Node *n, Dim *const *at, Dim *const *bt, Dim **out)
 {
+	Dim *a = *at, *b = *bt;
 	Ctx *c = in->ctx;
 	int64_t alo, ahi, blo, bhi;
 	bool fixed_a, fixed_b;
@@ -320,17 +241,18 @@ static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 		*out = b;
 		return true;
 	}
-	if (equal_below(in, n, a, b, out) || equal_below(in, n, b, a, out))
+	if (equal_below(in, n, at, b, out) || equal_below(in, n, bt, a, out))
 		return true;
 	if (fixed_a && fixed_b)
-		return infer_equal(in, n, a, b, "dimensions do not broadcast");
+		return infer_equal_shown(in, n, a, b, no_broadcast, infer_dim_shown(in, n, at),
+					 infer_dim_shown(in, n, bt));
 	if (known_to_stretch(in, b, a))
 		return true;
 	*out = b;
 	if (known_to_stretch(in, a, b))
 		return true;
 	*out = fixed_a ? a : fixed_b ? b : stretched(c, a, b);
-	return stretches(in, n, a, *out, b) && stretches(in, n, b, *out, a);
+	return stretches(in, n, at, *out, bt) && stretches(in, n, bt, *out, at);
 }
 
 int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out)
@@ -346,7 +268,7 @@ int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, in
 			res[i] = b[ib];
 		else if (ib < 0)
 			res[i] = a[ia];
-		else if (!broadcast_dim(in, n, a[ia], b[ib], &res[i]))
+		else if (!broadcast_dim(in, n, &a[ia], &b[ib], &res[i]))
 			return -1;
 	}
 	memcpy(out, res, (size_t)r * sizeof *res);

@@ -201,8 +201,10 @@ static bool expand_group(Infer *in, Node *n, Value **out)
 		return false;
 	if (groups < 1)
 		return infer_error(in, n, "num_groups is %lld", (long long)groups);
-	if (!infer_equal(in, n, dim_mod(c, t->dims[1], dim_const(c, groups)), dim_const(c, 0),
-			 "num_groups does not divide the channels"))
+	if (!infer_equal_shown(in, n, dim_mod(c, t->dims[1], dim_const(c, groups)), dim_const(c, 0),
+			       "num_groups does not divide the channels",
+			       infer_dim_shown(in, n, &t->dims[1]),
+			       (FactSize){"num_groups is", dim_const(c, groups)}))
 		return false;
 	whole = EXPAND(in, n, Shape, node_in(n, 0));
 	x = EXPAND(in, n, Reshape, node_in(n, 0), expand_ints(in, n, shape, 3));

@@ -33,7 +33,9 @@ static bool flags_of_dims(Infer *in, Ctx *c, Node *n, Dim *const *v, int count, 
 	}
 	for (int d = 0; d < a->rank; d++)
 		sum = dim_add(c, sum, a->flag[d]);
-	if (in && !infer_equal(in, n, sum, dim_const(c, count), "an axis is given twice"))
+	if (in && !infer_equal_shown(in, n, sum, dim_const(c, count), "an axis is given twice",
+				     (FactSize){"axes given:", dim_const(c, count)},
+				     (FactSize){"different ones:", sum}))
 		return false;
 	a->count = count;
 	return true;

@@ -71,8 +71,9 @@ bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, i
 		Dim *empty = dim_sub(c, one, dim_min(c, one, d[i]));
 
 		if (!dim_prove_le(c, one, d[i]) &&
-		    !infer_equal(in, n, dim_mul(c, empty, dims_product(c, dims, rank)), zero,
-				 "elements are taken from a dim of size 0"))
+		    !infer_equal_shown(in, n, dim_mul(c, empty, dims_product(c, dims, rank)), zero,
+				       "elements are taken from an empty dim",
+				       infer_dim_shown(in, n, &d[i]), (FactSize){0}))
 			return false;
 	}
 	return true;

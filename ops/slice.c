@@ -135,7 +135,9 @@ static bool slice_ranges(Infer *in, Node *n, SliceRange *r)
 		if (v[3] ? !infer_axes(in, n, v[3] + i, 1, x->rank, &a)
 			 : !infer_axis(in, n, i, x->rank, &a))
 			return false;
-		if (!infer_equal(in, n, dim_eq(c, step, zero), zero, "a step is 0"))
+		if (!infer_equal_shown(in, n, dim_eq(c, step, zero), zero,
+				       arena_printf(infer_arena(in), "the step of axis %d is 0", a),
+				       (FactSize){0}, (FactSize){0}))
 			return false;
 		r[a] = slice_dim(c, x->dims[a], v[1][i], v[2][i], step);
 	}

@@ -337,14 +337,15 @@ static bool block_size(Infer *in, Node *n, int64_t *b)
 	return infer_movable(in, n, 0);
 }
 
-/* D / B, which must leave no rest. */
-static bool exact_div(Infer *in, Node *n, Dim *d, int64_t b, Dim **q)
+/* *AT / B, which must leave no rest. */
+static bool exact_div(Infer *in, Node *n, Dim *const *at, int64_t b, Dim **q)
 {
 	Ctx *c = infer_ctx(in);
 
-	*q = dim_floordiv(c, d, dim_const(c, b));
-	return infer_equal(in, n, dim_mul(c, *q, dim_const(c, b)), d,
-			   "a dim is not a multiple of the block");
+	*q = dim_floordiv(c, *at, dim_const(c, b));
+	return infer_equal_shown(in, n, dim_mul(c, *q, dim_const(c, b)), *at,
+				 "a dim is not a multiple of the block", infer_dim_shown(in, n, at),
+				 (FactSize){"the block needs a multiple of", dim_const(c, b)});
 }
 
 static bool infer_depthtospace(Infer *in, Node *n)
@@ -354,7 +355,7 @@ static bool infer_depthtospace(Infer *in, Node *n)
 	Dim *out[4];
 	int64_t b;
 
-	if (!block_size(in, n, &b) || !exact_div(in, n, x->dims[1], b * b, &out[1]))
+	if (!block_size(in, n, &b) || !exact_div(in, n, &x->dims[1], b * b, &out[1]))
 		return false;
 	out[0] = x->dims[0];
 	for (int i = 2; i < 4; i++)
@@ -393,8 +394,8 @@ static bool infer_spacetodepth(Infer *in, Node *n)
 	Dim *out[4];
 	int64_t b;
 
-	if (!block_size(in, n, &b) || !exact_div(in, n, x->dims[2], b, &out[2]) ||
-	    !exact_div(in, n, x->dims[3], b, &out[3]))
+	if (!block_size(in, n, &b) || !exact_div(in, n, &x->dims[2], b, &out[2]) ||
+	    !exact_div(in, n, &x->dims[3], b, &out[3]))
 		return false;
 	out[0] = x->dims[0];
 	out[1] = dim_mul(c, x->dims[1], dim_const(c, b * b));

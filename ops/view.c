@@ -216,8 +216,10 @@ static bool squeeze_ones(Infer *in, Node *n, bool *gone)
 	for (int a = 0; a < x->rank; a++) {
 		gone[a] = dim_equals(x->dims[a], 1);
 		if (!dim_is_const(x->dims[a], NULL) &&
-		    !infer_equal(in, n, dim_eq(c, x->dims[a], dim_const(c, 1)), dim_const(c, 0),
-				 "without axes a dim of 1 would change the rank"))
+		    !infer_equal_shown(in, n, dim_eq(c, x->dims[a], dim_const(c, 1)),
+				       dim_const(c, 0),
+				       "a dim of 1 would change the rank; name the axes",
+				       infer_dim_shown(in, n, &x->dims[a]), (FactSize){0}))
 			return false;
 	}
 	return true;

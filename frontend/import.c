@@ -103,11 +103,10 @@ static void see_duplicate(Import *im, const char *name)
 static void warn_duplicates(const Import *im)
 {
 	if (im->duplicates)
-		diag_warning(
-			im->diag, (DiagLoc){.file = im->file->path, .node = im->duplicate},
-			"duplicate",
-			"several constants have this name; of such only the last one counts: %d do not",
-			im->duplicates);
+		diag_warning(im->diag, import_loc(im), "duplicate",
+			     "%d constant%s ignored, since a later one has the same name: \"%s\"%s",
+			     im->duplicates, im->duplicates > 1 ? "s are" : " is", im->duplicate,
+			     im->duplicates > 1 ? " and others" : "");
 }
 
 /* So that a name can be looked up before its node is imported, and a second definition is seen. */
@@ -129,7 +128,7 @@ static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, 
 			   (DiagLoc){.file = im->file->path,
 				     .node = import_node_name(im, fr, p, index),
 				     .op = text(p->op_type)},
-			   "its result \"%s\" is defined elsewhere too", name);
+			   "its result \"%s\" is also the name of another value", name);
 	}
 }
 
@@ -148,7 +147,9 @@ bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes)
 	int cyclic;
 
 	if (nodes.n > INT32_MAX / 2)
-		return diag_error(im->diag, import_loc(im), "%zu nodes in one graph", nodes.n);
+		return diag_error(im->diag, import_loc(im),
+				  "the graph has %zu nodes; at most %d are supported", nodes.n,
+				  INT32_MAX / 2);
 	register_results(im, fr, s, nodes);
 	order = nodes_order(im->ctx, im->scratch, s, nodes.at, (int)nodes.n, &cyclic);
 	if (cyclic >= 0) {
@@ -171,7 +172,7 @@ static void bind_tensor(Import *im, Scope *s, const char *name, const Onnx__Tens
 	Binding *b;
 
 	if (!*text(name)) {
-		diag_error(im->diag, import_loc(im), "an initialiser without a name");
+		diag_error(im->diag, import_loc(im), "an initialiser has no name");
 		return;
 	}
 	name = ctx_name(im->ctx, name);
@@ -343,7 +344,9 @@ static void import_results(Import *im, Scope *s, const Onnx__GraphProto *g)
 		if (v)
 			graph_result(s->graph, v, name);
 		else
-			diag_error(im->diag, loc, "the output is an omitted operand");
+			diag_error(
+				im->diag, loc,
+				"the output has no value: it is an operand that the call of a function omits");
 	}
 }
 
@@ -377,7 +380,7 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 				  CALL_DEPTH);
 	before = node_ints(n, "captures", &count);
 	if (count >= 8)
-		return diag_error(im->diag, loc, "more subgraphs than an operator has");
+		return diag_error(im->diag, loc, "more than 8 attributes are graphs");
 	if (count < 0)
 		count = 0;
 	if (count)

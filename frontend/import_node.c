@@ -47,7 +47,8 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 		import_bind(s, name, index, v, name);
 		return true;
 	}
-	return diag_error(im->diag, loc, "a constant without a value");
+	return diag_error(im->diag, loc,
+			  "the constant has no value: none of its attributes is one");
 }
 
 static bool add_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
@@ -87,17 +88,16 @@ static bool arity_holds(Import *im, const Node *n, DiagLoc loc)
 	const OpRow *row = &op_row[n->op];
 
 	if (n->nin < row->nin_min)
-		return diag_error(im->diag, loc, "%d operands, and at least %d are needed", n->nin,
+		return diag_error(im->diag, loc, "has %d operands, expected at least %d", n->nin,
 				  row->nin_min);
 	if (row->nin_max >= 0 && n->nin > row->nin_max)
-		return diag_error(im->diag, loc, "%d operands, and at most %d are allowed", n->nin,
+		return diag_error(im->diag, loc, "has %d operands, expected at most %d", n->nin,
 				  row->nin_max);
 	for (int i = 0; i < row->nin_min; i++)
 		if (!node_in(n, i))
-			return diag_error(im->diag, loc, "operand %d is omitted, and must not be",
-					  i + 1);
+			return diag_error(im->diag, loc, "operand %d is missing", i + 1);
 	if (row->nout_max >= 0 && n->nout > row->nout_max)
-		return diag_error(im->diag, loc, "%d results, and at most %d are supported",
+		return diag_error(im->diag, loc, "has %d results; at most %d are supported",
 				  n->nout, row->nout_max);
 	return true;
 }
@@ -210,7 +210,9 @@ void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p
 
 	if (p->n_input > OPERANDS_MAX || p->n_output > OPERANDS_MAX || p->n_attribute > ATTRS_MAX) {
 		diag_error(im->diag, loc,
-			   "more operands, results or attributes than any operator has");
+			   "has %zu operands, %zu results and %zu attributes, more than any "
+			   "operator",
+			   p->n_input, p->n_output, p->n_attribute);
 		break_results(im, s, p, index);
 		return;
 	}

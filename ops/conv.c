@@ -41,7 +41,8 @@ static bool infer_conv(Infer *in, Node *n)
 	if (!contract_types(in, n) || !window_init(in, c, n, x, w, &win))
 		return false;
 	if (node_int(n, "group", 1) < 1)
-		return infer_error(in, n, "group is %lld", (long long)node_int(n, "group", 1));
+		return infer_error(in, n, "attribute \"group\" is %lld, expected 1 or more",
+				   (long long)node_int(n, "group", 1));
 	if (!infer_equal(in, n, x->dims[1], dim_mul(c, w->dims[1], group),
 			 "input channels differ from the weight's") ||
 	    !infer_equal_shown(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0),
@@ -131,7 +132,8 @@ static bool transposed_init(Infer *in, Ctx *c, Node *n, Window *w)
 		return infer_error(in, n, "%d spatial dims; at most %d are supported", w->n,
 				   (MAX_ITERS - 4) / 3);
 	if (in && nshape > 0 && nshape != w->n && nshape != x->rank)
-		return infer_error(in, n, "output_shape has %d entries", nshape);
+		return infer_error(in, n, "attribute \"output_shape\" has %d entries, expected %d",
+				   nshape, w->n);
 	if (!window_ints(in, n, "strides", w->n, 1, 1, w->stride) ||
 	    !window_ints(in, n, "dilations", w->n, 1, 1, w->dilation) ||
 	    !window_ints(in, n, "output_padding", w->n, 0, 0, extra) ||
@@ -176,7 +178,8 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 	if (!contract_types(in, n) || !transposed_init(in, c, n, &win))
 		return false;
 	if (group < 1)
-		return infer_error(in, n, "group is %lld", (long long)group);
+		return infer_error(in, n, "attribute \"group\" is %lld, expected 1 or more",
+				   (long long)group);
 	dims[0] = x->dims[0];
 	dims[1] = dim_mul(c, w->dims[1], dim_const(c, group));
 	if (!infer_equal(in, n, x->dims[1], w->dims[0],

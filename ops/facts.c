@@ -102,7 +102,7 @@ FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at)
 			if (&t->dims[i] == at)
 				return (FactSize){operand_dim_name(in, n, (OperandDim){k, i}), *at};
 	}
-	return (FactSize){NULL, *at};
+	return (FactSize){size_name(in, n, *at), *at};
 }
 
 static void put_size(Infer *in, StrBuf *b, Dim *d)
@@ -214,13 +214,6 @@ bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, Fac
 	return equal(in, n, &f, false);
 }
 
-void infer_at_most(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x)
-{
-	const Fact f = {.a = a, .b = b, .le = true, .what = what, .show = {x, {NULL, b}}};
-
-	leave_to_run_time(in, n, f, true, false);
-}
-
 /* A symbol read from data that a fact holds below: from now on its bound says so. */
 static void tighten(Infer *in, Dim *a, Dim *b)
 {
@@ -234,16 +227,29 @@ static void tighten(Infer *in, Dim *a, Dim *b)
 		sym_bound(in->ctx, s, s->lo, v);
 }
 
+static bool at_most(Infer *in, Node *n, const Fact *f, bool both)
+{
+	int64_t lo, hi;
+
+	if (dim_prove_le(in->ctx, f->a, f->b))
+		return true;
+	dim_bounds(in->ctx, dim_sub(in->ctx, f->b, f->a), &lo, &hi);
+	if (!leave_to_run_time(in, n, *f, both, hi < 0))
+		return false;
+	tighten(in, f->a, f->b);
+	return true;
+}
+
 bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
 {
 	const Fact f = {.a = a, .b = b, .le = true, .what = what, .show = {{NULL, a}, {NULL, b}}};
-	int64_t lo, hi;
 
-	if (dim_prove_le(in->ctx, a, b))
-		return true;
-	dim_bounds(in->ctx, dim_sub(in->ctx, b, a), &lo, &hi);
-	if (!leave_to_run_time(in, n, f, true, hi < 0))
-		return false;
-	tighten(in, a, b);
-	return true;
+	return at_most(in, n, &f, true);
+}
+
+bool infer_le_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y)
+{
+	const Fact f = {.a = a, .b = b, .le = true, .what = what, .show = {x, y}};
+
+	return at_most(in, n, &f, false);
 }

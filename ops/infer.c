@@ -167,6 +167,13 @@ static void bound_above(Infer *in, Dim *a, int64_t hi)
 
 static const char no_broadcast[] = "dimensions do not broadcast";
 
+static FactSize shown(Infer *in, Node *n, Dim *const *at)
+{
+	const FactSize s = infer_dim_shown(in, n, at);
+
+	return s.name ? s : (FactSize){"the other is", *at};
+}
+
 /* B is min(A, K) with K > 1: then the two can only fit when A <= K, and are equal. The bound of a symbol
  * says so from now on. */
 static bool equal_below(Infer *in, Node *n, Dim *const *at, Dim *b, Dim **out)
@@ -180,7 +187,9 @@ static bool equal_below(Infer *in, Node *n, Dim *const *at, Dim *b, Dim **out)
 	    b != dim_min(c, a, dim_const(c, hi)))
 		return false;
 	*out = a;
-	infer_at_most(in, n, a, dim_const(c, hi), no_broadcast, infer_dim_shown(in, n, at));
+	if (!infer_le_shown(in, n, a, dim_const(c, hi), no_broadcast, shown(in, n, at),
+			    (FactSize){"expected at most", dim_const(c, hi)}))
+		return false;
 	bound_above(in, a, hi);
 	return true;
 }
@@ -205,9 +214,8 @@ static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 /* A, if it is not the result R, is 1. The message shows A and OTHER, which the fact's two sides are not. */
 static bool stretches(Infer *in, Node *n, Dim *const *a, Dim *r, Dim *const *other)
 {
-	return *a == r ||
-	       infer_equal_shown(in, n, misfit(in->ctx, *a, r), dim_const(in->ctx, 0), no_broadcast,
-				 infer_dim_shown(in, n, a), infer_dim_shown(in, n, other));
+	return *a == r || infer_equal_shown(in, n, misfit(in->ctx, *a, r), dim_const(in->ctx, 0),
+					    no_broadcast, shown(in, n, a), shown(in, n, other));
 }
 
 /* Two dims that may both be 1 give the larger one, but 0 and 1 give 0. A name keeps it short where it is an operand of many
@@ -244,8 +252,8 @@ static bool broadcast_dim(Infer *in, Node *n, Dim *const *at, Dim *const *bt, Di
 	if (equal_below(in, n, at, b, out) || equal_below(in, n, bt, a, out))
 		return true;
 	if (fixed_a && fixed_b)
-		return infer_equal_shown(in, n, a, b, no_broadcast, infer_dim_shown(in, n, at),
-					 infer_dim_shown(in, n, bt));
+		return infer_equal_shown(in, n, a, b, no_broadcast, shown(in, n, at),
+					 shown(in, n, bt));
 	if (known_to_stretch(in, b, a))
 		return true;
 	*out = b;
@@ -294,10 +302,10 @@ static bool check_tensors(Infer *in, Node *n)
 			return infer_error(
 				in, n,
 				"operand %d is a sequence or an optional, which is not supported",
-				i);
+				i + 1);
 		if (v && v->type->rank > MAX_RANK)
 			return infer_error(in, n, "operand %d has rank %d; at most %d is supported",
-					   i, v->type->rank, MAX_RANK);
+					   i + 1, v->type->rank, MAX_RANK);
 	}
 	return true;
 }
@@ -306,13 +314,21 @@ static bool check_arity(Infer *in, Node *n)
 {
 	const OpRow *r = &op_row[n->op];
 
-	if (n->nin < r->nin_min || (r->nin_max >= 0 && n->nin > r->nin_max))
-		return infer_error(in, n, "has %d operands", n->nin);
-	if (n->nout < r->nout_min || (r->nout_max >= 0 && n->nout > r->nout_max))
-		return infer_error(in, n, "has %d results", n->nout);
+	if (n->nin < r->nin_min)
+		return infer_error(in, n, "has %d operands, expected at least %d", n->nin,
+				   r->nin_min);
+	if (r->nin_max >= 0 && n->nin > r->nin_max)
+		return infer_error(in, n, "has %d operands, expected at most %d", n->nin,
+				   r->nin_max);
+	if (n->nout < r->nout_min)
+		return infer_error(in, n, "has %d results, expected at least %d", n->nout,
+				   r->nout_min);
+	if (r->nout_max >= 0 && n->nout > r->nout_max)
+		return infer_error(in, n, "has %d results, expected at most %d", n->nout,
+				   r->nout_max);
 	for (int i = 0; i < (r->nin_max < 0 ? n->nin : r->nin_min); i++)
 		if (!node_in(n, i))
-			return infer_error(in, n, "operand %d is missing", i);
+			return infer_error(in, n, "operand %d is missing", i + 1);
 	return true;
 }
 
@@ -322,10 +338,10 @@ static bool infer_tensor_const(Infer *in, Node *n)
 	Dim *dims[MAX_RANK];
 
 	if (!t)
-		return infer_error(in, n, "has no value");
+		return infer_error(in, n, "the constant has no value");
 	if (t->rank > MAX_RANK)
-		return infer_error(in, n, "has rank %d; at most %d is supported", t->rank,
-				   MAX_RANK);
+		return infer_error(in, n, "the constant has rank %d; at most %d is supported",
+				   t->rank, MAX_RANK);
 	for (int i = 0; i < t->rank; i++)
 		dims[i] = dim_const(in->ctx, t->dims[i]);
 	infer_result(in, n, 0, t->dtype, t->rank, dims);
@@ -340,7 +356,7 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 		if (!n->out[i])
 			continue;
 		if (!out[i])
-			return infer_error(in, n, "result %d is not supported", i);
+			return infer_error(in, n, "result %d is not supported", i + 1);
 		if (!out[i]->type)
 			return false;
 		if (!out[i]->name && out[i]->def)

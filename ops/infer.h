@@ -34,8 +34,6 @@ void lower_elementwise(Infer *in, Node *n, Kernel *k);
 bool infer_or_expand(Infer *in, Node *n, Value **out);
 /* The tensor behind V where V depends on small constants alone; null where it does not. */
 const Tensor *infer_const_tensor(Infer *in, Value *v);
-/* A fact of what is known to be no proof: A <= B. */
-void infer_at_most(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x);
 /* From now on the contents of V are symbols that are read from it, whatever it is computed from. */
 void infer_read_at_run_time(Infer *in, Value *v);
 /* Whether D depends on what a tensor holds at run time. */

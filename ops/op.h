@@ -70,9 +70,10 @@ const double *infer_const_floats(Infer *in, Value *v, int *count);
 /* A == B must hold: proved, or a fact for run time, or (provably false) an error that says WHAT. */
 bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
 bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
-/* infer_equal where A and B say little to a reader, as remainders do: the message shows X and Y (each may be without a
+/* The same where A and B say little to a reader, as remainders do: the message shows X and Y (each may be without a
  * dim). One without a name gets that of an operand's dim or element, or is not shown. */
 bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
+bool infer_le_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
 /* *AT, which is a dim of an operand's type, as messages show it. Without a name where AT is no operand's. */
 FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at);
 /* An axis attribute or constant: in [-rank, rank) wrapped, else an error. */

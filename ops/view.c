@@ -79,7 +79,9 @@ static bool set_target(Infer *in, Node *n, Value *shape)
 	int count;
 
 	if (!shape->type)
-		return infer_error(in, n, "the result's shape cannot be computed");
+		return infer_error(
+			in, n,
+			"the target shape is computed at run time in a way that is not supported");
 	infer_read_at_run_time(in, shape);
 	d = infer_contents(in, n, shape, &count);
 	for (int i = 0; i < count; i++)
@@ -129,8 +131,10 @@ static bool fill_open(Infer *in, Node *n, ReshapeTarget *t, int j, Dim *q)
 					 dim_sub(c, infer_type(n, 0)->dims[j], q),
 					 dim_const(c, 1)));
 	t->dim[j] = q;
-	return infer_equal(in, n, off, dim_const(c, 0),
-			   "the operand's elements do not fill the target shape");
+	return infer_equal_shown(
+		in, n, off, dim_const(c, 0), "the operand's elements do not fill the target shape",
+		(FactSize){arena_printf(infer_arena(in), "dim %d of the target is", j), s},
+		(FactSize){"expected", q});
 }
 
 static bool infer_reshape(Infer *in, Node *n)
@@ -172,8 +176,9 @@ static bool infer_reshape(Infer *in, Node *n)
 	} else {
 		total = given;
 	}
-	if (!infer_equal(in, n, numel, total,
-			 "the operand's elements do not fill the target shape"))
+	if (!infer_equal_shown(
+		    in, n, numel, total, "the operand's elements do not fill the target shape",
+		    (FactSize){"the operand has", numel}, (FactSize){"the target", given}))
 		return false;
 	infer_result(in, n, 0, x->dtype, t.rank, t.dim);
 	return true;
@@ -320,8 +325,10 @@ static bool infer_squeeze(Infer *in, Node *n)
 		if (!(axes = infer_vector(in, n, 1, &count)))
 			return false;
 		if (!all_const(axes, count))
-			return count <= x->rank ? squeeze_at_run_time(in, n, count)
-						: infer_error(in, n, "has more axes than dims");
+			return count <= x->rank
+				       ? squeeze_at_run_time(in, n, count)
+				       : infer_error(in, n, "%d axes are given for rank %d", count,
+						     x->rank);
 		for (int i = 0; i < count; i++) {
 			if (!infer_axes(in, n, axes + i, 1, x->rank, &at))
 				return false;

@@ -80,9 +80,9 @@ void import_bind(Scope *s, const char *name, int index, Value *v, const char *sh
 		v->name = shown;
 }
 
-const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p, int index)
+const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p)
 {
-	return ctx_name(im->ctx, onnx_node_name(im->scratch, fr->prefix, fr->around, p, index));
+	return ctx_name(im->ctx, arena_printf(im->scratch, "%s%s", fr->prefix, text(p->name)));
 }
 
 /* ---- Bodies ---- */
@@ -126,7 +126,7 @@ static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, 
 	} else {
 		diag_error(im->diag,
 			   (DiagLoc){.file = im->file->path,
-				     .node = import_node_name(im, fr, p, index),
+				     .node = import_node_name(im, fr, p),
 				     .op = text(p->op_type)},
 			   "its result \"%s\" is also the name of another value", name);
 	}
@@ -157,7 +157,7 @@ bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes)
 
 		return diag_error(im->diag,
 				  (DiagLoc){.file = im->file->path,
-					    .node = import_node_name(im, fr, p, cyclic),
+					    .node = import_node_name(im, fr, p),
 					    .op = text(p->op_type)},
 				  "the node depends on its own result");
 	}
@@ -374,7 +374,6 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 	int count;
 
 	inner.depth++;
-	inner.around = arena_printf(im->scratch, "%s/%s/", loc.node + strlen(fr->prefix), name);
 	if (inner.depth > CALL_DEPTH)
 		return diag_error(im->diag, loc, "subgraphs are nested more than %d deep",
 				  CALL_DEPTH);
@@ -419,7 +418,7 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable
 		     .model = f->model,
 		     .overridable = overridable};
 	const Onnx__GraphProto *p = f->model->graph;
-	Frame fr = {.prefix = "", .around = ""};
+	Frame fr = {.prefix = ""};
 	Graph *g = graph_new(c, a, "main");
 	int before = f->diag->errors;
 

@@ -17,17 +17,9 @@ typedef struct Frame {
 	const Onnx__FunctionProto *fn; /* null: the model's graph */
 	AttrArgs args;
 	const char *prefix; /* before the names of what is in it: "call/" */
-	const char *around; /* before the names that unnamed nodes get, besides */
 	int opset;	    /* of the standard domain; 0: none is imported */
 	int depth;
 } Frame;
-
-/* An operator that is not supported, reported once for all its nodes. */
-typedef struct Missing {
-	const char *domain, *op;
-	DiagLoc loc;
-	int nodes;
-} Missing;
 
 typedef struct Import {
 	Ctx *ctx;
@@ -38,7 +30,7 @@ typedef struct Import {
 	const Onnx__ModelProto *model;
 	Scope *functions; /* by "domain:name:overload"; Binding.node is the index */
 	DimNames dims;
-	VEC(Missing) missing;
+	DiagLoc unknown; /* the first node of an operator that is not supported */
 	size_t inlined; /* bytes, about */
 	bool opset_reported;
 	const char *duplicate; /* the first constant that has another's name, */
@@ -77,8 +69,8 @@ bool import_lookup(Import *im, Scope *s, const char *name, DiagLoc loc, Value **
 /* The result NAME of node INDEX of S's body, unless another node defines it too. V null: it does not exist.
  * SHOWN: its name in messages. */
 void import_bind(Scope *s, const char *name, int index, Value *v, const char *shown);
-/* The name of node P, at INDEX of its body, in messages. */
-const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p, int index);
+/* The name of node P in messages. */
+const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p);
 bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes);
 /* G becomes a region of N. */
 bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
@@ -89,7 +81,7 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 void import_add_loc(Import *im, Node *n, DiagLoc loc);
 /* Node P, at INDEX of its body. A fault leaves its results broken, and import goes on. */
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index);
-/* One error for each operator that is not supported. */
+/* One error for each operator that is not supported, wherever it is in the model. */
 void import_missing(Import *im);
 
 /* ---- frontend/import_call.c ---- */

@@ -8,6 +8,7 @@
 
 typedef struct ListedNode {
 	const char *name, *op; /* the name as diagnostics have it */
+	const char *domain;    /* of the operator; "": the ONNX standard */
 	bool call;	       /* of a function, whose nodes follow */
 	bool known;	       /* an operator that import takes; a call */
 } ListedNode;
@@ -19,11 +20,9 @@ typedef struct Listing {
 
 Listing onnx_nodes(Arena *a, const OnnxFile *f);
 
-/* The name of node P, at INDEX of its body. PREFIX stands before all names of a call, AROUND moreover before those
- * that unnamed nodes of a body get. */
-const char *onnx_node_name(Arena *a, const char *prefix, const char *around,
-			   const Onnx__NodeProto *p, int index);
 /* Whether P's operator is one that import takes. */
 bool onnx_op_known(const Onnx__NodeProto *p);
+/* Why N, which is not known, is refused. */
+const char *onnx_op_missing(Arena *a, const ListedNode *n);
 
 #endif

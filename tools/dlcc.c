@@ -195,6 +195,25 @@ static void print_time(double ms, const char *what)
 	fprintf(stderr, "%10.1f ms  %s\n", ms, what);
 }
 
+/* --verify: how many schedules were proved, and what that means. */
+static void print_verified(const Cli *c, const Module *m)
+{
+	const Verified *v = &m->verified;
+	StrBuf b = {0};
+
+	strbuf_printf(&b, "%s: for ", c->input);
+	for (int t = 0; t < m->ntargets; t++)
+		strbuf_printf(&b, "%s%s", t ? ", " : "", m->target[t]->name);
+	strbuf_printf(
+		&b,
+		": %d schedules proved, %d not proved, %d wrong (%d more equal one of them); "
+		"compared: points and their order, values, the places of loads and stores, guards",
+		v->proved, v->unproved, v->wrong, v->equal);
+	escape_to_file(stderr, strbuf_str(&b), escape_terminal);
+	fputc('\n', stderr);
+	strbuf_free(&b);
+}
+
 static bool run_passes(const Cli *c, Module *m, const char *until)
 {
 	bool tty = isatty(2);
@@ -221,6 +240,8 @@ static bool run_passes(const Cli *c, Module *m, const char *until)
 			print_time(now() - t, p->name);
 		if (ok && m->opt.verify)
 			ok = graph_verify(m->graph, &((Cli *)(uintptr_t)c)->diag, p->name);
+		if (m->opt.verify && !strcmp(p->name, "sched"))
+			print_verified(c, m);
 		if (!ok)
 			return false;
 		dump(c, m, p->name);

@@ -25,9 +25,10 @@ typedef enum PolyVerdict { POLY_PROVED, POLY_UNPROVED, POLY_WRONG } PolyVerdict;
 
 /* Appends to WHY what is wrong, or not proved. OPERATIONS: isl's budget, 0: the usual one. */
 PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations, StrBuf *why);
-/* What is wrong is an error and a false return; what is not proved is the warning "unproved". */
-bool poly_check(Kernel *original, Schedule *s, Diag *d);
-/* Every schedule of M, equal ones once. */
+/* What is wrong is an error; what is not proved is the warning "unproved". */
+PolyVerdict poly_check(Kernel *original, Schedule *s, Diag *d);
+/* Every schedule of M, equal ones once; counts them in M. False where one is wrong, or not proved under
+ * -Werror=unproved. */
 bool poly_check_module(Module *m, Diag *d);
 
 #endif

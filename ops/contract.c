@@ -203,8 +203,8 @@ static bool infer_matmul(Infer *in, Node *n)
 		return false;
 	if (!a->rank || !b->rank)
 		return infer_error(in, n, "an operand is a scalar; both need rank 1 or more");
-	if (!infer_equal(in, n, a->dims[a->rank - 1], b->dims[b->rank > 1 ? b->rank - 2 : 0],
-			 "inner dimensions differ"))
+	if (!infer_equal_dims(in, n, &a->dims[a->rank - 1], &b->dims[b->rank > 1 ? b->rank - 2 : 0],
+			      "inner dimensions differ"))
 		return false;
 	rank = infer_broadcast(in, n, a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims,
 			       b->rank > 2 ? b->rank - 2 : 0, dims);
@@ -268,7 +268,9 @@ static bool infer_gemm(Infer *in, Node *n)
 	gemm_labels(infer_arena(in), n, &p);
 	gemm_extents(&p, 0, a->dims, ea);
 	gemm_extents(&p, 1, b->dims, eb);
-	if (!infer_equal(in, n, ea[LABEL_K], eb[LABEL_K], "inner dimensions differ"))
+	if (!infer_equal_dims(in, n, &a->dims[node_int(n, "transA", 0) ? 0 : 1],
+			      &b->dims[node_int(n, "transB", 0) ? 1 : 0],
+			      "inner dimensions differ"))
 		return false;
 	whole[0] = ea[LABEL_M];
 	whole[1] = eb[LABEL_N];

@@ -28,7 +28,22 @@ static bool conv_bias(Infer *in, Node *n, Dim *channels)
 
 	if (b && b->rank != 1)
 		return infer_error(in, n, "bias has rank %d, not 1", b->rank);
-	return !b || infer_equal(in, n, b->dims[0], channels, "bias and output channels differ");
+	return !b ||
+	       infer_equal_shown(in, n, b->dims[0], channels, "bias and output channels differ",
+				 infer_dim_shown(in, n, &b->dims[0]),
+				 (FactSize){"the output has", channels});
+}
+
+/* The input has as many channels as the weight, which is WANTED with its groups. */
+static bool input_channels(Infer *in, Node *n, Dim *wanted)
+{
+	Dim *const *x = &infer_type(n, 0)->dims[1], *const *w = &infer_type(n, 1)->dims[1];
+	static const char what[] = "input channels differ from the weight's";
+
+	if (wanted == *w)
+		return infer_equal_dims(in, n, x, w, what);
+	return infer_equal_shown(in, n, *x, wanted, what, infer_dim_shown(in, n, x),
+				 (FactSize){"the weight's groups have", wanted});
 }
 
 static bool infer_conv(Infer *in, Node *n)
@@ -43,8 +58,7 @@ static bool infer_conv(Infer *in, Node *n)
 	if (node_int(n, "group", 1) < 1)
 		return infer_error(in, n, "attribute \"group\" is %lld, expected 1 or more",
 				   (long long)node_int(n, "group", 1));
-	if (!infer_equal(in, n, x->dims[1], dim_mul(c, w->dims[1], group),
-			 "input channels differ from the weight's") ||
+	if (!input_channels(in, n, dim_mul(c, w->dims[1], group)) ||
 	    !infer_equal_shown(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0),
 			       "group does not divide the output channels",
 			       infer_dim_shown(in, n, &w->dims[0]),
@@ -182,8 +196,8 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 				   (long long)group);
 	dims[0] = x->dims[0];
 	dims[1] = dim_mul(c, w->dims[1], dim_const(c, group));
-	if (!infer_equal(in, n, x->dims[1], w->dims[0],
-			 "input channels differ from the weight's") ||
+	if (!infer_equal_dims(in, n, &x->dims[1], &w->dims[0],
+			      "input channels differ from the weight's") ||
 	    !infer_equal_shown(in, n, dim_mod(c, w->dims[0], dim_const(c, group)), dim_const(c, 0),
 			       "group does not divide the input channels",
 			       infer_dim_shown(in, n, &w->dims[0]),

@@ -557,8 +557,6 @@ const Op op_Identity = {
 static bool training_is_idle(Infer *in, Node *n)
 {
 	Value *mode = node_in(n, 2), *ratio = node_in(n, 1), *used;
-	static const char refused[] =
-		"training mode is not supported; export the model for inference";
 	Dim *zero = dim_const(infer_ctx(in), 0), **d;
 	const double *r = ratio ? infer_const_floats(in, ratio, &(int){0}) : NULL;
 	int count;
@@ -574,7 +572,10 @@ static bool training_is_idle(Infer *in, Node *n)
 	if (r || !ratio)
 		return infer_equal_shown(
 			in, n, d[0], zero,
-			arena_printf(infer_arena(in), "%s; ratio is %g", refused, r ? r[0] : 0.5),
+			arena_printf(
+				infer_arena(in),
+				"training mode with ratio %g is not supported; export the model for inference",
+				r ? r[0] : 0.5),
 			(FactSize){"training_mode is", d[0]}, (FactSize){0});
 	if (node_int(n, "ratio_checked", 0))
 		return true;
@@ -585,7 +586,8 @@ static bool training_is_idle(Infer *in, Node *n)
 	infer_read_at_run_time(in, used);
 	return infer_equal_shown(
 		in, n, dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]), zero,
-		refused, (FactSize){"training_mode is", d[0]}, (FactSize){0});
+		"training mode is not supported unless ratio is 0; export the model for inference",
+		(FactSize){"training_mode is", d[0]}, (FactSize){0});
 }
 
 static bool infer_dropout(Infer *in, Node *n)

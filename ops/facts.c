@@ -214,6 +214,12 @@ bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, Fac
 	return equal(in, n, &f, false);
 }
 
+bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what)
+{
+	return *a == *b || infer_equal_shown(in, n, *a, *b, what, infer_dim_shown(in, n, a),
+					     infer_dim_shown(in, n, b));
+}
+
 /* A symbol read from data that a fact holds below: from now on its bound says so. */
 static void tighten(Infer *in, Dim *a, Dim *b)
 {

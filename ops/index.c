@@ -171,7 +171,7 @@ static bool infer_gathernd(Infer *in, Node *n)
 	if (!tuple_length(in, n, batch, &m))
 		return false;
 	for (int a = 0; a < batch; a++)
-		if (!infer_equal(in, n, x->dims[a], i->dims[a], "batch dims differ"))
+		if (!infer_equal_dims(in, n, &x->dims[a], &i->dims[a], "batch dims differ"))
 			return false;
 	for (int a = 0; a < i->rank - 1; a++)
 		out[r++] = i->dims[a];

@@ -211,11 +211,11 @@ static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 	return false;
 }
 
-/* A, if it is not the result R, is 1. The message shows A and OTHER, which the fact's two sides are not. */
-static bool stretches(Infer *in, Node *n, Dim *const *a, Dim *r, Dim *const *other)
+/* A, if it is not the result R, is 1. The message shows X and Y, the two dims that broadcast to R. */
+static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *const *x, Dim *const *y)
 {
-	return *a == r || infer_equal_shown(in, n, misfit(in->ctx, *a, r), dim_const(in->ctx, 0),
-					    no_broadcast, shown(in, n, a), shown(in, n, other));
+	return a == r || infer_equal_shown(in, n, misfit(in->ctx, a, r), dim_const(in->ctx, 0),
+					   no_broadcast, shown(in, n, x), shown(in, n, y));
 }
 
 /* Two dims that may both be 1 give the larger one, but 0 and 1 give 0. A name keeps it short where it is an operand of many
@@ -260,7 +260,7 @@ static bool broadcast_dim(Infer *in, Node *n, Dim *const *at, Dim *const *bt, Di
 	if (known_to_stretch(in, a, b))
 		return true;
 	*out = fixed_a ? a : fixed_b ? b : stretched(c, a, b);
-	return stretches(in, n, at, *out, bt) && stretches(in, n, bt, *out, at);
+	return stretches(in, n, a, *out, at, bt) && stretches(in, n, b, *out, at, bt);
 }
 
 int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out)

@@ -111,8 +111,10 @@ static bool check_channels(Infer *in, Node *n, int from, int to)
 		if (t->rank != 1)
 			return infer_error(in, n, "operand %d has rank %d, expected 1", k + 1,
 					   t->rank);
-		if (!infer_equal(in, n, t->dims[0], channels,
-				 "an operand must have one element for each channel"))
+		if (!infer_equal_shown(in, n, t->dims[0], channels,
+				       "an operand must have one element for each channel",
+				       infer_dim_shown(in, n, &t->dims[0]),
+				       (FactSize){"channels are", channels}))
 			return false;
 	}
 	return true;

@@ -74,6 +74,8 @@ bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
  * dim). One without a name gets that of an operand's dim or element, or is not shown. */
 bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
 bool infer_le_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
+/* infer_equal of *A and *B, which are dims of operands' types. */
+bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what);
 /* *AT, which is a dim of an operand's type, as messages show it. Without a name where AT is no operand's. */
 FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at);
 /* An axis attribute or constant: in [-rank, rank) wrapped, else an error. */

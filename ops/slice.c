@@ -287,8 +287,9 @@ static bool infer_concat(Infer *in, Node *n)
 		for (int a = 0; a < x->rank; a++) {
 			if (a == axis)
 				out[a] = dim_add(infer_ctx(in), out[a], y->dims[a]);
-			else if (!infer_equal(in, n, y->dims[a], x->dims[a],
-					      "dims of operands differ, and not along the axis"))
+			else if (!infer_equal_dims(
+					 in, n, &y->dims[a], &x->dims[a],
+					 "dims of operands differ, and not along the axis"))
 				return false;
 		}
 	}

@@ -601,6 +601,7 @@ static int compile(Cli *c)
 	if (gpu.ctx && gpu.ctx != m.ctx)
 		ctx_free(gpu.ctx);
 	arena_free(a);
+	diag_end(&c->diag);
 	return ok && !c->diag.errors ? 0 : status;
 }
 

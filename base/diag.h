@@ -2,7 +2,7 @@
 /*
  * Diagnostics: what a user reads when something is wrong.
  *
- *     model.onnx: error: node "/fc/MatMul" (MatMul): inner dimensions differ: 64 and 32
+ *     model.onnx: error: node "/fc/MatMul" (MatMul): inner dimensions differ: dim 1 of input "x" is 64, dim 0 of "w" is 32
  *       note: left operand %12: f32[N,64] from "/pool/Flatten"
  *
  * One diagnostic a fault, several faults a run. Bad input is a diagnostic and a `false` return;

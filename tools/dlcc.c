@@ -4,6 +4,7 @@
 #include "base/sys.h"
 #include "codegen/package/package.h"
 #include "codegen/targets.h"
+#include "codegen/weights/weights.h"
 #include "frontend/import.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
@@ -587,6 +588,8 @@ static int compile(Cli *c)
 	if (c->output && str_ends(c->output, ".dl"))
 		m.gpu = NULL;
 	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, &gpu, &again, &refusals));
+	if (c->check && ok)
+		weights_check(&m);
 	if (c->check && file)
 		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals);
 	if (ok && m.gpu)

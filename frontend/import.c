@@ -17,7 +17,7 @@ static Tensor *initialiser(Import *im, const Binding *b)
 			 : onnx_tensor(im->file, b->tensor, loc);
 }
 
-/* The constant of an initialiser, made in G. */
+/* Makes the constant of an initialiser, in G. */
 static Value *make_const(Import *im, Graph *g, Binding *b)
 {
 	DiagLoc loc = {.file = im->file->path, .node = b->name, .op = "Const"};
@@ -92,8 +92,8 @@ static bool is_constant(const Onnx__NodeProto *p)
 	return !*domain_of(p->domain) && !strcmp(text(p->op_type), "Constant");
 }
 
-/* Two constants of one name: exporters that merge graphs write that, of hundreds. The last one stands, as in
- * ONNX Runtime. */
+/* Notes a second constant of the same name. Exporters that merge graphs write hundreds of them.
+ * The last one is used, as in ONNX Runtime. */
 static void see_duplicate(Import *im, const char *name)
 {
 	if (!im->duplicates++)
@@ -109,7 +109,8 @@ static void warn_duplicates(const Import *im)
 			     im->duplicates > 1 ? " and others" : "");
 }
 
-/* So that a name can be looked up before its node is imported, and a second definition is seen. */
+/* Registers a result, so that its name is found before its node is imported, and a second
+ * definition is detected. */
 static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, int index,
 			    const char *name)
 {
@@ -209,7 +210,8 @@ static bool is_overridable(Import *im, const char *name)
 	return found;
 }
 
-/* What the file says of the input's type, if anything, is the type of its initialiser T; a symbol stands for any size. */
+/* Whether DECLARED, the input's type in the file if there is one, fits its initialiser T. A
+ * symbol fits any size. */
 static bool fits_declared(const Tensor *t, const Type *declared)
 {
 	int64_t n;
@@ -223,7 +225,7 @@ static bool fits_declared(const Tensor *t, const Type *declared)
 	return true;
 }
 
-/* The initialiser B becomes an input that has its value where a run gives none. */
+/* Makes the initialiser B an input whose default value it is. */
 static void import_preset(Import *im, Scope *s, Binding *b, const Type *declared)
 {
 	const Tensor *t = initialiser(im, b);
@@ -251,7 +253,8 @@ static bool has_shape(const Onnx__TypeProto *t)
 	return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && t->tensor_type->shape;
 }
 
-/* Input P is an initialiser, too. Before version 4 of the IR all of them are, and mean constants. */
+/* Input P is also an initialiser. Before version 4 of the IR all initialisers are inputs, and
+ * mean constants. */
 static void import_initialised(Import *im, Scope *s, Binding *b, const Onnx__ValueInfoProto *p)
 {
 	if (s->parent || im->model->ir_version < 4)
@@ -267,7 +270,8 @@ static void import_initialised(Import *im, Scope *s, Binding *b, const Onnx__Val
 		im->constant = b->name;
 }
 
-/* One warning counts the inputs that are constants, and what OVERRIDABLE names in vain is an error. */
+/* Warns once, with the number of inputs that are constants; reports names of OVERRIDABLE that
+ * are no such input. */
 static void see_constants(const Import *im)
 {
 	const Overridable *o = im->overridable;
@@ -291,7 +295,7 @@ static void see_constants(const Import *im)
 			     im->constants);
 }
 
-/* A subgraph's input may lack a type: it has those of the operands. */
+/* Imports an input. That of a subgraph may lack a type: it has the type of the operand. */
 static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
 {
 	const char *name = ctx_name(im->ctx, text(p->name));
@@ -314,7 +318,7 @@ static void import_input(Import *im, Scope *s, const Onnx__ValueInfoProto *p)
 		b->value = graph_input(s->graph, name, t);
 }
 
-/* What the file says of the results of nodes: inference checks it. */
+/* Notes the types that the file declares for results of nodes; inference checks them. */
 static void import_claims(Import *im, Scope *s, Onnx__ValueInfoProto *const *info, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

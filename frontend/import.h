@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ONNX model to graph IR: a node for each ONNX node, in an order in which definitions come first,
- * with the ONNX names as locations (a node without one is called by its op and place, "Relu_3").
+ * Imports an ONNX model as graph IR: one node for each ONNX node, in an order in which definitions
+ * come first, with the ONNX names as locations. A node without a name is called by its operator and
+ * index, "Relu_3".
  *
- * - Initialisers and Constants become Const nodes when they are first used; their data stays mapped.
- *   An initialiser that is also an input is a constant, unless OVERRIDABLE names it: then it is an input, of the
- *   initialiser's shape, with its value as Value.preset.
- * - Model-local functions are inlined; what stood in them is named "call/inner".
- * - Nodes are in the form of opset 28 (frontend/upgrade.h).
- * - A subgraph becomes a region, closed: values that it takes from around it are further inputs of the
- *   region, and further operands of its node, in the order of the node's regions. The attribute
- *   `captures` has their number for each region.
+ * - Initialisers and Constants become Const nodes when they are first used; their data stays
+ * mapped. An initialiser that is also an input is a constant, unless OVERRIDABLE names it. Then it
+ * is an input with the initialiser's shape, and with its value as Value.preset.
+ *
+ * - Model-local functions are inlined; their nodes are named "call/inner".
+ *
+ * - Nodes are converted to the form of opset 28 (frontend/upgrade.h).
+ *
+ * - A subgraph becomes a closed region. Values that it uses from the surrounding graph become
+ * additional inputs of the region and additional operands of its node, in the order of the node's
+ * regions. The attribute `captures` has their number for each region.
  */
 #ifndef FRONTEND_IMPORT_H
 #define FRONTEND_IMPORT_H
@@ -18,19 +22,19 @@
 #include "frontend/model.h"
 #include "ir/graph.h"
 
-/* IR and opset versions that are read. */
+/* The versions of the IR and of opsets that can be read. */
 enum { IR_VERSION_MIN = 3, IR_VERSION_MAX = 14 };
 
 enum { MAX_OVERRIDABLE = 64 };
 
-/* Names of initialisers. */
+/* The initialisers that OVERRIDABLE names. */
 typedef struct Overridable {
 	const char *name[MAX_OVERRIDABLE];
 	int n;
 } Overridable;
 
-/* The graph of F's model, in arena A. F must outlive it: constants point into its mapping. Every
- * fault found is a diagnostic of its own; then null. OVERRIDABLE may be null. */
+/* Imports F's model as a graph in arena A. F must outlive the graph, whose constants point into
+ * its mapping. Reports all faults, and returns null if there is any. OVERRIDABLE may be null. */
 Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of model-local functions, which are inlined. */
+/* Inlines calls of model-local functions. */
 #include "frontend/import_impl.h"
 
 #include "frontend/upgrade.h"
@@ -10,11 +10,11 @@ enum {
 	ARG_COST = sizeof(const char *) + sizeof(const Onnx__AttributeProto *),
 };
 
-/* What inlined functions may take: a small file can ask for exponentially many nodes, or for one function with a million
- * attributes ten thousand times. */
+/* Limit on the memory of inlined functions. Otherwise a small file could ask for exponentially
+ * many nodes, or use a function with a million attributes ten thousand times. */
 static const size_t inline_max = (size_t)256 << 20;
 
-/* Equal for equal parts alone: a name may have any bytes. */
+/* A key that differs if any of its parts do. Names may contain any bytes. */
 static const char *function_key(Import *im, const char *domain, const char *name,
 				const char *overload)
 {
@@ -130,8 +130,8 @@ static bool call_allowed(Import *im, const Frame *fr, const Onnx__NodeProto *p,
 	return true;
 }
 
-/* About what a body takes in memory once imported; NAME: the length of the prefix its names get. An attribute that refers
- * to one of the call is looked for among all ARGS of them. */
+/* Roughly the memory of an imported body. NAME: length of the prefix of its names. An attribute
+ * that refers to one of the call is searched for among all ARGS of them. */
 static size_t body_cost(Nodes nodes, size_t name, size_t args)
 {
 	size_t cost = NODE_COST;
@@ -156,8 +156,9 @@ static size_t body_cost(Nodes nodes, size_t name, size_t args)
 	return cost;
 }
 
-/* False where what is inlined outgrows its bound, after a diagnostic for the first such call. Each attribute of the function is
- * looked for among those of the call P, and kept, as each input is. */
+/* Adds the cost of the call P to what is inlined so far. False, with a diagnostic for the first
+ * such call, if that exceeds the limit. Each attribute of the function is searched for among
+ * those of P, and kept, as is each input. */
 static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const Onnx__NodeProto *p,
 		       const char *prefix, DiagLoc loc)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the import share: frontend/import.c bodies, import_node.c nodes, import_call.c functions. */
+/* Shared by the files of the import: import.c (bodies), import_node.c (nodes), import_call.c
+ * (functions). */
 #ifndef FRONTEND_IMPORT_IMPL_H
 #define FRONTEND_IMPORT_IMPL_H
 
@@ -8,37 +9,38 @@
 #include "frontend/scope.h"
 #include "frontend/valuetype.h"
 
-enum { CALL_DEPTH = 64 }; /* functions in functions, subgraphs in subgraphs */
+enum { CALL_DEPTH = 64 }; /* maximum nesting of functions and of subgraphs */
 
-/* One body that is being imported: the model's graph, or a call of a function, or a subgraph in
- * one. */
+/* A body that is being imported: the model's graph, a call of a function, or a subgraph in one
+ * of these. */
 typedef struct Frame {
 	const struct Frame *caller;
 	const Onnx__FunctionProto *fn; /* null: the model's graph */
 	AttrArgs args;
-	const char *prefix; /* before the names of what is in it: "call/" */
-	int opset;	    /* of the standard domain; 0: none is imported */
+	const char *prefix; /* prefix of the names in the body: "call/" */
+	int opset;	    /* version of the standard domain; 0: it is not imported */
 	int depth;
 } Frame;
 
 typedef struct Import {
 	Ctx *ctx;
 	Arena *arena;	/* the graph's */
-	Arena *scratch; /* what only import needs */
+	Arena *scratch; /* for data that only the import needs */
 	OnnxFile *file;
 	Diag *diag;
 	const Onnx__ModelProto *model;
 	Scope *functions; /* by "domain:name:overload"; Binding.node is the index */
 	DimNames dims;
-	DiagLoc unknown; /* the first node of an operator that is not supported */
-	size_t inlined; /* bytes, about */
+	DiagLoc unknown; /* the first node of an unsupported operator */
+	size_t inlined; /* bytes, approximately */
 	bool opset_reported;
-	const char *duplicate; /* the first constant that has another's name, */
-	int duplicates;        /* and how many have */
+	const char *duplicate; /* the first constant with the name of another one */
+	int duplicates;        /* how many such constants there are */
 	const Overridable *overridable;
-	bool found[MAX_OVERRIDABLE]; /* which of them are inputs */
-	const char *constant; /* the first initialiser that is an input, too, and stays a constant, */
-	int constants;        /* and how many are */
+	bool found[MAX_OVERRIDABLE]; /* which of the OVERRIDABLE names were found as inputs */
+	/* the first initialiser that is also an input and is taken as a constant */
+	const char *constant;
+	int constants;        /* how many such initialisers there are */
 } Import;
 
 typedef struct Nodes {
@@ -63,35 +65,37 @@ static inline DiagLoc import_loc(const Import *im)
 
 /* ---- frontend/import.c ---- */
 
-/* What NAME means in S: *OUT is its value, null where an operand is omitted. False where there
- * is none, after a diagnostic at the first such use. */
+/* Looks NAME up in S. *OUT is its value; null for an omitted operand. False, with a diagnostic
+ * at the first such use, if it is not defined. */
 bool import_lookup(Import *im, Scope *s, const char *name, DiagLoc loc, Value **out);
-/* The result NAME of node INDEX of S's body, unless another node defines it too. V null: it does not exist.
- * SHOWN: its name in messages. */
+/* Binds the result NAME of node INDEX of S's body to V, unless another node defines that name
+ * too. V null: the result does not exist. SHOWN: the node's name in messages. */
 void import_bind(Scope *s, const char *name, int index, Value *v, const char *shown);
 /* The name of node P in messages. */
 const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p);
 bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes);
-/* G becomes a region of N. */
+/* Imports G as a region of N. */
 bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
 		   const Onnx__GraphProto *g, DiagLoc loc);
 
 /* ---- frontend/import_node.c ---- */
 
 void import_add_loc(Import *im, Node *n, DiagLoc loc);
-/* Node P, at INDEX of its body. A fault leaves its results broken, and import goes on. */
+/* Imports node P, number INDEX of its body. After a fault its results are marked broken, and
+ * import continues. */
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index);
-/* One error for each operator that is not supported, wherever it is in the model. */
+/* Reports one error for each unsupported operator, wherever in the model it is. */
 void import_missing(Import *im);
 
 /* ---- frontend/import_call.c ---- */
 
 void import_functions(Import *im);
-/* The model's function that node P calls, or null. */
+/* The model-local function that node P calls, or null. */
 const Onnx__FunctionProto *import_function(Import *im, const Onnx__NodeProto *p);
-/* The version of the standard operators; 0: none is imported. */
+/* The version of the standard operators; 0: not imported. */
 int import_opset(Import *im, Onnx__OperatorSetIdProto *const *sets, size_t n);
-/* Inlines a call. IN: the operands, null where omitted; KNOWN: false where a fault was reported for one. */
+/* Inlines a call. IN: the operands, null if omitted. KNOWN false: a fault was reported for an
+ * operand. */
 bool import_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
 		 const Onnx__FunctionProto *fn, DiagLoc loc, Value *const *in, const bool *known);
 

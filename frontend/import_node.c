@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One ONNX node as a node of the graph. */
+/* Imports one ONNX node as a node of the graph. */
 #include "frontend/import_impl.h"
 
 #include "frontend/listing.h"
@@ -169,7 +169,7 @@ static size_t without_trailing(char *const *names, size_t n)
 	return n;
 }
 
-/* The node itself, with operands IN. */
+/* Makes the node, with operands IN. */
 static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
 		      OpKind op, DiagLoc loc, Value *const *in)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes of a model wherever they stand: in its graph, in bodies of control flow, in functions, once for each
- * call. */
+/* Lists all nodes of a model: those of its graph, of bodies of control flow, and of functions,
+ * the latter once for each call. */
 #ifndef FRONTEND_LISTING_H
 #define FRONTEND_LISTING_H
 
 #include "frontend/model.h"
 
 typedef struct ListedNode {
-	const char *name, *op; /* the name as diagnostics have it */
+	const char *name, *op; /* NAME: as diagnostics print it */
 	const char *domain;    /* of the operator; "": the ONNX standard */
-	bool call;	       /* of a function, whose nodes follow */
-	bool known;	       /* an operator that import takes; a call */
+	bool call;	       /* a call of a function, whose nodes follow */
+	bool known;	       /* import supports the operator, or it is a call */
 } ListedNode;
 
 typedef struct Listing {
 	VEC(ListedNode) nodes;
-	bool cut; /* a model that calls too much: the first ones */
+	bool cut; /* the list is incomplete, since the model has too many calls */
 } Listing;
 
 Listing onnx_nodes(Arena *a, const OnnxFile *f);
 
-/* Whether P's operator is one that import takes. */
+/* Whether import supports P's operator. */
 bool onnx_op_known(const Onnx__NodeProto *p);
 /* Why N, which is not known, is refused. */
 const char *onnx_op_missing(Arena *a, const ListedNode *n);

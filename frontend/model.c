@@ -22,7 +22,7 @@ static void arena_free_cb(void *arena, void *p)
 	(void)p;
 }
 
-/* Maps PATH, which is called SHOWN in messages. */
+/* Maps PATH; messages call it SHOWN. */
 static bool map_file(Diag *d, DiagLoc loc, const char *path, const char *shown, MappedFile *m)
 {
 	/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
@@ -140,7 +140,7 @@ void onnx_close(OnnxFile *f)
 	arena_free(f->arena);
 }
 
-/* No empty name, no absolute path, no `..` component. */
+/* Whether S is neither empty nor an absolute path and has no `..` component. */
 static bool location_safe(const char *s)
 {
 	if (!*s || *s == '/')
@@ -153,7 +153,7 @@ static bool location_safe(const char *s)
 	return true;
 }
 
-/* The folder of PATH with symbolic links followed; malloc'ed, null where there is none. */
+/* The folder of PATH, with symbolic links resolved; malloc'ed. Null if it does not exist. */
 static char *real_folder(Arena *a, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -172,7 +172,7 @@ static bool beneath(const char *path, const char *folder)
 	return !strncmp(path, folder, n) && path[n] == '/';
 }
 
-/* The real path of LOCATION in one of the two folders, if it lies in one of them; malloc'ed. */
+/* The resolved path of LOCATION, if it is in one of the two folders; malloc'ed. */
 static char *find_external(OnnxFile *f, const char *location, bool *outside)
 {
 	char *real = realpath(f->path, NULL);

@@ -7,10 +7,10 @@ typedef struct NodeOrder {
 	const Scope *scope;
 	VEC(int) deps; /* of node i: deps[first[i]] to deps[first[i + 1]] */
 	int *first;
-	bool forward; /* some node stands before one that it needs */
+	bool forward; /* some node comes before one that it depends on */
 } NodeOrder;
 
-/* LOCAL: the names that the subgraphs around this use define themselves; null in the body. */
+/* LOCAL: the names that enclosing subgraphs define; null in the body itself. */
 static void need(NodeOrder *o, int node, const Scope *local, const char *text)
 {
 	const Binding *b;
@@ -64,7 +64,7 @@ static void need_graph(NodeOrder *o, int node, Scope *around, const Onnx__GraphP
 		need(o, node, local, g->output[i]->name);
 }
 
-/* Depth first, by an explicit stack: a file may hold a chain of any length. */
+/* A depth-first sort with an explicit stack: a file may contain a chain of any length. */
 static int sort(NodeOrder *o, int n, int *order)
 {
 	enum { NEW_NODE, OPEN, DONE };

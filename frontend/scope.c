@@ -15,7 +15,7 @@ Scope *scope_new(Arena *a, Graph *g, Scope *parent)
 	return s;
 }
 
-/* The slot that holds NAME or is free for it. */
+/* The slot with NAME, or the free slot for it. */
 static Binding **find(Binding **slot, int cap, const char *name)
 {
 	size_t mask = (size_t)cap - 1;

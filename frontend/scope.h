@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scopes: what the names of one ONNX graph mean while it is imported. A subgraph's scope has the scope
- * around it as parent; the body of a function has none.
+ * Scopes: the meaning of the names of one ONNX graph during import. The parent of a subgraph's
+ * scope is the scope of the surrounding graph; the body of a function has no parent.
  *
  * Names are interned in the context, so a lookup compares pointers.
  */
@@ -12,10 +12,10 @@
 #include "ir/graph.h"
 
 typedef enum BindKind {
-	BIND_NODE,   /* made by a node that is still to be imported: NODE */
-	BIND_TENSOR, /* an initialiser that nothing has used yet: TENSOR or SPARSE */
-	BIND_VALUE,  /* VALUE; null: an optional operand that the caller omitted */
-	BIND_BROKEN /* a fault was reported where it should have been made; its users keep silent */
+	BIND_NODE,   /* made by node NODE, which is not imported yet */
+	BIND_TENSOR, /* an initialiser that was not used so far: TENSOR or SPARSE */
+	BIND_VALUE,  /* VALUE; null: an optional operand that a call omits */
+	BIND_BROKEN /* a fault was reported where it is defined; uses of it report nothing more */
 } BindKind;
 
 typedef struct Binding {
@@ -30,19 +30,20 @@ typedef struct Binding {
 typedef struct Scope {
 	struct Scope *parent;
 	Arena *arena;
-	Graph *graph; /* where its nodes go */
+	Graph *graph; /* the graph that its nodes are added to */
 	Binding **slot;
 	int n, cap; /* CAP: a power of two */
 	VEC(Value *)
-	captures; /* of a region: what it takes from around it, in the order of its inputs */
+	/* of a region: outer values that it uses, in the order of its additional inputs */
+	captures;
 } Scope;
 
 Scope *scope_new(Arena *a, Graph *g, Scope *parent);
-/* NAME in this scope alone; null where there is none. */
+/* NAME in this scope, without its parents; null if it is not bound. */
 Binding *scope_find(const Scope *s, const char *name);
-/* A new binding of NAME, or null where it has one already. */
+/* Binds NAME; null if it is bound already. */
 Binding *scope_add(Scope *s, const char *name, BindKind kind);
-/* The input of S's region that stands for OUTER, a value of the parent's graph. */
+/* The input of S's region for OUTER, a value of the parent's graph. */
 Value *scope_capture(Scope *s, Value *outer, const char *name);
 
 #endif

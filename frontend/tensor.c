@@ -6,7 +6,7 @@
 
 enum { TENSOR_FLOAT_DATA = 4, TENSOR_DOUBLE_DATA = 10 };
 
-/* What all sparse tensors of a file may take as dense ones. */
+/* The most bytes that all sparse tensors of a file may take as dense ones. */
 static const uint64_t densified_max = UINT64_C(256) << 20;
 
 DType onnx_dtype(OnnxFile *f, int code, DiagLoc loc)
@@ -73,7 +73,7 @@ static bool count_is(OnnxFile *f, uint64_t have, uint64_t want, const char *what
 			  (unsigned long long)want, what, (unsigned long long)have);
 }
 
-/* True is 1 in every reader; a file may hold any non-zero byte. */
+/* Makes all true values 1, which every reader expects; a file may contain any nonzero byte. */
 static void normalise_bools(OnnxFile *f, Tensor *t)
 {
 	const uint8_t *p = t->data;
@@ -118,7 +118,7 @@ static bool set_range(OnnxFile *f, Tensor *t, uint64_t ref, const uint8_t *bytes
 	return set_raw(f, t, bytes + r->at, r->size, loc);
 }
 
-/* A number without a sign. */
+/* Reads an unsigned number. */
 static bool parse_u64(const char *s, uint64_t *v)
 {
 	*v = 0;
@@ -131,7 +131,8 @@ static bool parse_u64(const char *s, uint64_t *v)
 	return true;
 }
 
-/* LOCATION as a path that opens from here: beside the model, or beside what the model's path links to. */
+/* LOCATION as a path that can be opened from here: beside the model, or beside the file that the
+ * model's path links to. */
 static const char *path_beside(OnnxFile *f, const char *location)
 {
 	char *real = realpath(f->path, NULL);
@@ -209,7 +210,8 @@ static bool set_strings(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, uint
 	return true;
 }
 
-/* int32_data: an element an entry, or a byte an entry for the packed types of 4 and 2 bits. */
+/* int32_data: one element for each entry; for the packed types of 4 and 2 bits one byte for each
+ * entry. */
 static bool set_int32(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, uint64_t n, DiagLoc loc)
 {
 	int bits = dtype_info[t->dtype].bits;
@@ -333,7 +335,7 @@ static unsigned get_bits(const uint8_t *p, int64_t i, int bits)
 	return v;
 }
 
-/* The place was zero before. */
+/* Sets BITS bits, which must be zero before. */
 static void set_bits(uint8_t *p, int64_t i, int bits, unsigned v)
 {
 	for (int b = 0; b < bits; b++) {
@@ -343,7 +345,7 @@ static void set_bits(uint8_t *p, int64_t i, int bits, unsigned v)
 	}
 }
 
-/* The element that row ROW of the indices names, or -1 where it is outside T. */
+/* The index of the element that row ROW of the indices denotes; -1 if it is outside of T. */
 static int64_t sparse_index(const Tensor *t, const Tensor *indices, int64_t row)
 {
 	int64_t at = 0, v;

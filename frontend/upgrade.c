@@ -5,7 +5,7 @@
 
 typedef struct Upgrade {
 	Graph *g;
-	Node *n; /* being upgraded */
+	Node *n; /* the node that is upgraded */
 	int version;
 	Value **out;
 } Upgrade;
@@ -27,7 +27,7 @@ static bool complain(Upgrade *u, const char *what)
 	return diag_error(u->g->ctx->diag, node_diag(u->n), "%s (opset %d)", what, u->version);
 }
 
-/* A node of one result; before N, so that N may read it, or after. */
+/* Makes a node of one result before N, which N may read, or after N. */
 static Value *emit_at(Upgrade *u, OpKind op, Value *const *in, int nin, Node *before)
 {
 	Node *m = node_new(u->g, op, in, nin, 1, before);
@@ -49,7 +49,7 @@ static Value *emit_attr(Upgrade *u, OpKind op, Value *a, Value *b, const char *a
 	return r;
 }
 
-/* V, a constant just made, says where it comes from. */
+/* Sets the location of the new constant V. */
 static Value *located(Upgrade *u, Value *v)
 {
 	node_locs_from(v->def, u->n);
@@ -66,7 +66,7 @@ static Value *one_int(Upgrade *u, int64_t v)
 	return ints(u, &v, 1);
 }
 
-/* V as a scalar of the element type of LIKE. */
+/* V as a scalar of LIKE's element type. */
 static Value *scalar_like(Upgrade *u, double v, Value *like)
 {
 	if (like->type && like->type->kind == TYPE_TENSOR && dtype_is_float(like->type->dtype))
@@ -84,7 +84,7 @@ static Value *rank_of(Upgrade *u, Value *v)
 	return shape_of(u, shape_of(u, v));
 }
 
-/* COUNT (one integer in a tensor of rank 1) ones. */
+/* COUNT ones; COUNT is one integer in a tensor of rank 1. */
 static Value *ones(Upgrade *u, Value *count)
 {
 	Value *r = emit(u, OP_ConstantOfShape, count, NULL);
@@ -102,7 +102,7 @@ static Value *concat(Upgrade *u, Value *a, Value *b)
 	return emit_attr(u, OP_Concat, a, b, "axis", 0);
 }
 
-/* Operand K, whatever the number of operands so far. */
+/* Sets operand K, which may be one more than there are. */
 static void set_in(Node *n, int k, Value *v)
 {
 	while (n->nin < k)
@@ -110,7 +110,7 @@ static void set_in(Node *n, int k, Value *v)
 	node_set_input(n, k, v);
 }
 
-/* The list attribute ATTR becomes operand K, if it is there. */
+/* Makes the list attribute ATTR, if present, operand K. */
 static bool ints_to_input(Upgrade *u, const char *attr, int k)
 {
 	int count;
@@ -125,7 +125,8 @@ static bool ints_to_input(Upgrade *u, const char *attr, int k)
 
 /* ---- The rules ---- */
 
-/* B stood at axis AXIS of A, not at its end: it gets the trailing dims of 1 that it lacks there. */
+/* In the old form B was aligned at axis AXIS of A, not at A's end: adds the trailing dims of 1
+ * for that. */
 static Value *align_at(Upgrade *u, Value *a, Value *b, int64_t axis)
 {
 	Value *rest = emit(u, OP_Sub, emit(u, OP_Sub, rank_of(u, a), one_int(u, axis)),
@@ -149,7 +150,7 @@ static bool broadcast_axis(Upgrade *u)
 	return true;
 }
 
-/* A slope a channel. */
+/* The old form had one slope for each channel. */
 static bool prelu(Upgrade *u)
 {
 	if (node_in(u->n, 0) && node_in(u->n, 1))
@@ -233,7 +234,7 @@ static void clip_bound(Upgrade *u, const char *attr, int k, float otherwise)
 	drop_attr(n, attr);
 }
 
-/* From 6 on the bounds had defaults, so that infinity was clipped too. */
+/* From version 6 on the bounds had defaults, so infinity was clipped, too. */
 static bool clip(Upgrade *u)
 {
 	if (!node_in(u->n, 0))
@@ -243,7 +244,7 @@ static bool clip(Upgrade *u)
 	return true;
 }
 
-/* Inference: the data pass. */
+/* Inference: Dropout returns the data. */
 static bool dropout(Upgrade *u)
 {
 	drop_attr(u->n, "ratio");
@@ -253,7 +254,7 @@ static bool dropout(Upgrade *u)
 	return true;
 }
 
-/* Rows were all that follows AXIS together, after everything before it. */
+/* In the old form a row was everything after AXIS, merged; and so was everything before it. */
 static bool softmax(Upgrade *u)
 {
 	Node *n = u->n;
@@ -271,7 +272,8 @@ static bool softmax(Upgrade *u)
 	return true;
 }
 
-/* Statistics and parameters for every element of a sample, not a channel. */
+/* The old form had statistics and parameters for every element of a sample, not for each
+ * channel. */
 static bool batch_norm_elements(Upgrade *u)
 {
 	Node *n = u->n;
@@ -307,7 +309,7 @@ static bool batch_norm(Upgrade *u)
 	return spatial || u->version >= 9 || batch_norm_elements(u);
 }
 
-/* Scale and bias were given for each group. */
+/* The old form had a scale and a bias for each group. */
 static bool group_norm(Upgrade *u)
 {
 	Node *n = u->n;
@@ -336,7 +338,7 @@ static bool concat_axis(Upgrade *u)
 	return true;
 }
 
-/* Element types were named. */
+/* The old form named the element type by a string. */
 static bool cast(Upgrade *u)
 {
 	static const struct {
@@ -382,7 +384,7 @@ static bool lp_order(Upgrade *u)
 	return true;
 }
 
-/* Tile repeated along one axis, both given at run time. */
+/* The old form repeated along one axis; the axis and the count were operands. */
 static bool tile(Upgrade *u)
 {
 	Node *n = u->n;
@@ -436,7 +438,7 @@ static bool upsample_7(Upgrade *u)
 	return true;
 }
 
-/* Pixels were their upper left corners. */
+/* The old form sampled pixels at their upper left corners. */
 static bool resize_10(Upgrade *u)
 {
 	Node *n = u->n;
@@ -450,7 +452,7 @@ static bool resize_10(Upgrade *u)
 	return true;
 }
 
-/* Operands that could not be omitted were given as empty tensors. */
+/* In the old form operands could not be omitted and were empty tensors instead. */
 static bool resize_empty(Upgrade *u)
 {
 	for (int i = 1; i < u->n->nin; i++) {
@@ -464,11 +466,11 @@ static bool resize_empty(Upgrade *u)
 
 typedef struct UpgradeRule {
 	const char *op;
-	int until; /* the version whose form it makes: applies to those before */
+	int until; /* the version of the new form: the rule applies to older nodes */
 	bool (*apply)(Upgrade *u);
 } UpgradeRule;
 
-/* Several rules of an op apply in this order, which is that of their versions. */
+/* If an operator has several rules they apply in this order, which is that of the versions. */
 static const UpgradeRule rules[] = {
 	{"Add", 7, broadcast_axis},
 	{"And", 7, broadcast_axis},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opset upgrades: every node of the standard domain is brought to the form of opset 28 as it is
- * imported, so the rest of the compiler knows one form of each op.
+ * Opset upgrades: every node of the standard domain is converted to the form of opset 28 when it is
+ * imported, so the rest of the compiler knows one form of each operator.
  *
- * A rule is a row (op, the version that ended the old form, function) in upgrade.c. Types are not
- * known yet, so a rule never asks for a rank or an element type: it says what it needs with Shape,
- * CastLike and Reshape, and shape inference makes that vanish.
+ * A rule is a row (operator, the version that ended the old form, function) in upgrade.c. Types are
+ * not known yet, so a rule never uses a rank or an element type. It adds Shape, CastLike and
+ * Reshape nodes instead, which shape inference removes.
  */
 #ifndef FRONTEND_UPGRADE_H
 #define FRONTEND_UPGRADE_H
@@ -14,13 +14,12 @@
 
 enum { OPSET_MIN = 1, OPSET_MAX = 28 };
 
-/* The op that OP_TYPE is now: most are themselves, Scatter is ScatterElements. */
+/* The current name of the operator OP_TYPE: mostly itself; Scatter is ScatterElements. */
 const char *upgrade_name(const char *op_type);
 
-/* Upgrades *N, the graph's last node, called OP_TYPE in opset VERSION; *N is null where other
- * nodes took its place. OUT are the values that stand for its results (at first N's own); a rule
- * may put others there, and null where a result of the old form has no meaning. False after a
- * diagnostic. */
+/* Upgrades *N, the graph's last node, called OP_TYPE in opset VERSION. *N becomes null if other
+ * nodes replace it. OUT has the values that replace its results, at first N's own. A rule may
+ * set others; null if a result of the old form has no counterpart. False after a diagnostic. */
 bool upgrade_node(Node **n, const char *op_type, int version, Value **out);
 
 #endif

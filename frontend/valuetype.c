@@ -5,7 +5,7 @@
 
 #include <ctype.h>
 
-/* Bounds that no real name reaches: what a hostile one may cost. */
+/* Limits that no real name reaches, so that a hostile one costs little. */
 enum { EXPR_TEXT = 100, EXPR_DEPTH = 16, NAMES_MAX = 1024 };
 
 /* ---- dim_param as an expression: sum := product {(+|-) product}, product := atom {* atom} ---- */
@@ -131,7 +131,7 @@ static Dim *named_dim(Ctx *c, const DimNames *names, const char *text)
 	return sym_get(c, ctx_name(c, text))->dim;
 }
 
-/* The name that D of a shape has, or null. */
+/* The name of dim D of a shape, or null. */
 static const char *param_of(const Onnx__TensorShapeProto__Dimension *d)
 {
 	return d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&

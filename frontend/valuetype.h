@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TypeProto to Type, and the names of dims.
+ * Converts TypeProto to Type, and names of dims to dims.
  *
- * A dim_param that is an identifier is a symbol. One that is a sum or product of names which stand
- * alone in some input ("past_sequence_length + sequence_length") is that expression, so that a symbol
- * can always be had from an input's shape; any other text is a symbol of that name. A dim without
+ * A dim_param that is an identifier is a symbol. A sum or product of names, each of which is a dim
+ * of some input by itself ("past_sequence_length + sequence_length"), is that expression; so each
+ * symbol can be read from an input's shape. Any other text is a symbol of that name. A dim without
  * value and name is a fresh symbol.
  */
 #ifndef FRONTEND_VALUETYPE_H
@@ -14,16 +14,16 @@
 #include "ir/type.h"
 
 typedef struct DimNames {
-	VEC(const char *) v; /* interned: what stands alone as a dim of an input */
+	VEC(const char *) v; /* interned: names that are by themselves a dim of an input */
 } DimNames;
 
 /* Notes the dims of P that are plain names. */
 void dim_names_note(Ctx *c, Arena *a, DimNames *names, const Onnx__TypeProto *p);
-/* Makes the symbols that P's dims name. Import calls this for all inputs before it makes a fresh symbol, so that the fresh one
- * gets a name that no dim of the model has. */
+/* Makes the symbols that P's dims name. Import calls this for all inputs before it makes a fresh
+ * symbol, so a fresh one never gets a name that the model uses. */
 void dim_names_take(Ctx *c, const DimNames *names, const Onnx__TypeProto *p);
 
-/* NAME is that of the value, for fresh symbols. Null after a diagnostic for LOC. */
+/* NAME is the value's name, used to name fresh symbols. Null after a diagnostic for LOC. */
 const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p,
 		      const char *name, DiagLoc loc);
 

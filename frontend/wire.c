@@ -14,10 +14,11 @@ enum {
 };
 enum { MEMBER_COST = 64, LENGTH_BYTES = 5 };
 
-/* What decoding may take: room for any small file, and more in proportion for a large one. */
+/* Limit on the memory for decoding: enough for any small file, and proportionally more for a
+ * large one. */
 static const uint64_t budget_base = UINT64_C(256) << 20;
 static const uint64_t budget_per_byte = 8;
-/* protobuf-c measures lengths in int. */
+/* protobuf-c stores lengths in an int. */
 static const size_t compact_max = (size_t)1 << 30;
 
 typedef struct Walk {
@@ -53,7 +54,7 @@ static bool spend(Walk *w, size_t at, const Message *m, uint64_t cost)
 	return true;
 }
 
-/* Varints of up to ten bytes; longer ones and those above 64 bits are refused. */
+/* Reads a varint of up to ten bytes; refuses longer ones and values above 64 bits. */
 static bool get_varint(Walk *w, Span *s, const Message *m, uint64_t *v)
 {
 	size_t start = s->at;
@@ -91,7 +92,7 @@ static void put_tag(Walk *w, uint32_t field, int wire)
 	put_varint(w, (uint64_t)field << 3 | (unsigned)wire);
 }
 
-/* The tag and a length of fixed width, to be set when the contents are written. */
+/* Writes the tag and a length of fixed width, which is set after the contents are written. */
 static size_t open_message(Walk *w, uint32_t field)
 {
 	put_tag(w, field, WIRE_BYTES);
@@ -129,7 +130,7 @@ static size_t width_of(int wire)
 	return wire == WIRE_32 ? 4 : wire == WIRE_64 ? 8 : 1;
 }
 
-/* The fields that are given once, as bits: F's own, and those that share its oneof. */
+/* The singular fields that conflict with F, as bits: F itself and the others of its oneof. */
 static uint64_t once_mask(const Message *m, const Field *f)
 {
 	uint64_t mask = 0;
@@ -151,7 +152,7 @@ static bool is_data(const Message *m, const Field *f)
 		f->id == TENSOR_DOUBLE_DATA);
 }
 
-/* Packed scalars: each is sound, and together they fill S. */
+/* Checks packed scalars: each one, and that they fill S exactly. */
 static bool walk_packed(Walk *w, const Message *m, const Field *f, Span s)
 {
 	int wire = wire_of(f->type);
@@ -198,7 +199,7 @@ static void cut(Walk *w, const Field *f, Span s)
 	put_varint(w, (uint64_t)w->ranges->v.n - 1);
 }
 
-/* The contents of what stands at S, a length-prefixed field or a plain number; S is led past it. */
+/* The contents of the field at S, length-prefixed or a plain number; advances S past it. */
 static bool take(Walk *w, Span *s, const Message *m, int wire, Span *body)
 {
 	uint64_t n = width_of(wire);
@@ -221,7 +222,7 @@ static bool take(Walk *w, Span *s, const Message *m, int wire, Span *body)
 
 static bool walk_message(Walk *w, const Message *m, Span s, int depth);
 
-/* A length-prefixed field of the schema; S is its contents. */
+/* Walks the contents S of a length-prefixed field of the schema. */
 static bool walk_contents(Walk *w, const Message *m, const Field *f, Span s, int depth)
 {
 	size_t start;
@@ -256,8 +257,8 @@ static bool walk_scalar(Walk *w, const Message *m, const Field *f, Span s)
 	return true;
 }
 
-/* Tensor data: *CUT_OUT says whether it stays in the file. *DATA: 1 after small data, 2 after
- * large. */
+/* Tensor data. *CUT_OUT: whether it stays in the file. *DATA becomes 1 after small data and 2
+ * after large data. */
 static bool walk_data(Walk *w, const Message *m, const Field *f, Span s, int *data, bool *cut_out)
 {
 	size_t n = s.end - s.at;
@@ -275,7 +276,7 @@ static bool walk_data(Walk *w, const Message *m, const Field *f, Span s, int *da
 	return spend(w, s.at, m, MEMBER_COST);
 }
 
-/* One field, its tag read. SEEN: the singular fields so far; DATA: as in walk_data. */
+/* Walks one field after its tag. SEEN: the singular fields so far; DATA: as in walk_data. */
 static bool walk_field(Walk *w, const Message *m, const Field *f, int wire, Span *s, uint64_t *seen,
 		       int *data, int depth)
 {

@@ -24,11 +24,11 @@
 
 enum {
 	WIRE_MAX_DEPTH =
-		200, /* messages in messages: 64 subgraphs in subgraphs, and a type in the last */
-	WIRE_CUT = 1024, /* tensor data of this many bytes or more stays in the file */
+		200, /* nesting of messages: 64 nested subgraphs, and a type in the innermost one */
+	WIRE_CUT = 1024, /* tensor data with at least this many bytes stays in the file */
 };
 
-/* Tensor data in the file: the bytes, and which field they were (9 raw_data, 4 float_data, 10
+/* Tensor data in the file: its bytes, and the field that they are (9 raw_data, 4 float_data, 10
  * double_data). */
 typedef struct WireRange {
 	uint64_t at, size;
@@ -39,9 +39,9 @@ typedef struct WireRanges {
 	VEC(WireRange) v;
 } WireRanges;
 
-/* Walks BYTES as one message of type ROOT, appends its compact copy to *OUT and the ranges that it
- * cut out to *RANGES (growing in A). A fault is one diagnostic for FILE that names the byte, the
- * message and the field; then false, and *OUT is unspecified. */
+/* Walks BYTES as one message of type ROOT. Appends its compact copy to *OUT, and the ranges that
+ * stay in the file to *RANGES (growing in A). A fault is one diagnostic for FILE that names the
+ * byte, the message and the field. It returns false then, and *OUT is unspecified. */
 bool wire_compact(Arena *a, Diag *d, const char *file, const ProtobufCMessageDescriptor *root,
 		  const uint8_t *bytes, size_t n, StrBuf *out, WireRanges *ranges);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * i64 expressions as sums: the normal form that ex_inst keeps them in, their ranges, and what follows
- * from these: affine views, guards that always hold, quotients and remainders of flattened indices.
+ * i64 expressions as linear forms, the normal form in which ex_inst keeps them; the ranges of such
+ * forms; and what follows from the ranges: affine views, guards that always hold, and simpler
+ * quotients and remainders of flattened indices.
  */
 #include "ir/expr_impl.h"
 
@@ -17,7 +18,7 @@ static bool is_const_zero(const Dim *d)
 	return dim_equals(d, 0);
 }
 
-/* *OUT = A + B and A * B; false where the constants overflow. */
+/* Set *OUT to A + B or A * B; false if a constant overflows. */
 static bool dim_sum(Ctx *c, Dim *a, Dim *b, Dim **out)
 {
 	int64_t x, y, r;
@@ -44,7 +45,7 @@ static void linear_zero(ExprPool *p, Linear *l)
 	l->base = dim_const(p->ctx, 0);
 }
 
-/* OUT += K * ATOM, in id order. */
+/* OUT += K * ATOM; keeps the terms in the order of ids. */
 static bool add_term(ExprPool *p, Linear *out, Expr *atom, Dim *k)
 {
 	int at = 0;
@@ -85,7 +86,7 @@ bool linear_add(ExprPool *p, Linear *out, const Linear *l, Dim *k)
 	return dim_product(p->ctx, l->base, k, &d) && dim_sum(p->ctx, out->base, d, &out->base);
 }
 
-/* The dim that E is, or null. */
+/* The dim that E is equal to, or null. */
 static Dim *as_dim(ExprPool *p, const Expr *e)
 {
 	if (e->kind == EX_CONST)
@@ -93,7 +94,8 @@ static Dim *as_dim(ExprPool *p, const Expr *e)
 	return e->kind == EX_DIM ? e->dim : NULL;
 }
 
-/* OUT += K * E. Sums in normal form lean left, so the loop does nearly all of the work. */
+/* OUT += K * E. A sum in normal form nests to the left, so the loop handles nearly all of its
+ * terms. */
 static bool add_expr(ExprPool *p, Linear *out, Expr *e, Dim *k)
 {
 	while (e->kind == EX_INST && e->op.inst == IN_add) {
@@ -146,8 +148,8 @@ Expr *linear_expr(ExprPool *p, const Linear *l)
 
 /* ---- Ranges ---- */
 
-/* A min or max has the ranges of both operands: in nests deeper than this they are not looked for, since the
- * bounds would grow with them. */
+/* The range of a min or max contains the ranges of both operands, so the bounds grow with each
+ * level. Deeper than this, no range is computed. */
 enum { MAX_NESTED = 8 };
 
 int expr_nest(const Expr *e)
@@ -186,7 +188,8 @@ static Dim *minus_one(ExprPool *p, Dim *d)
 	return dim_sub(p->ctx, d, dim_const(p->ctx, 1));
 }
 
-/* A bound of min or max from its operands' bounds, each null where unknown. EITHER: one is enough. */
+/* The bound of a min or max from its operands' bounds, each null if unknown. EITHER: one of them
+ * suffices. */
 static Dim *either_bound(ExprPool *p, Dim *a, Dim *b, bool is_min, bool either)
 {
 	if (!a || !b)
@@ -238,7 +241,7 @@ static DimRange find_range(ExprPool *p, Expr *e)
 	}
 }
 
-/* The range of an atom, found once. */
+/* The range of an atom, cached. */
 static DimRange atom_range(ExprPool *p, Expr *e)
 {
 	DimRange r;
@@ -284,7 +287,8 @@ bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi)
 
 /* ---- Quotients and remainders ---- */
 
-/* L = D*Q + R, by the terms and the base that D divides. SPLIT: a constant base gives R a base in [0, D). */
+/* Divides: L = D*Q + R, with the terms and the base that D divides in Q. SPLIT: a constant base
+ * is divided with remainder, so that R's base is in [0, D). */
 static bool linear_split(ExprPool *p, const Linear *l, Dim *d, bool split, Linear *q, Linear *r)
 {
 	int64_t base, div;
@@ -317,13 +321,13 @@ Expr *fold_divmod(ExprPool *p, Inst i, Expr *a, Expr *b)
 	Linear l, q, r;
 	Expr *rest;
 
-	/* The range also says that nothing wraps. */
+	/* linear_range also proves that nothing wraps. */
 	if (!d || is_const_zero(d) || !linear_of(p, a, &l) || !linear_range(p, &l, &lo, &hi))
 		return NULL;
 	for (int split = 0; split < 2; split++) {
 		if (!linear_split(p, &l, d, split, &q, &r) || !linear_range(p, &r, &lo, &hi))
 			return NULL;
-		/* Where the point exists, this implies D > 0. */
+		/* For a point that exists, 0 <= a < d implies d > 0. */
 		if (dim_prove_le(p->ctx, zero, lo) && dim_prove_lt(p->ctx, hi, d))
 			return linear_expr(p, i == IN_mod ? &r : &q);
 	}
@@ -340,7 +344,7 @@ Expr *ex_inside(ExprPool *p, Expr *a, Expr *n)
 	return ex_and(p, ex_op2(p, IN_ge, a, ex_int(p, CT_I64, 0)), ex_op2(p, IN_lt, a, n));
 }
 
-/* Without a pool: sums are walked as they stand. */
+/* Has no pool to build a normal form in, so it walks the sums as they are. */
 static bool affine_add(Ctx *c, Expr *e, Dim *k, Affine *out)
 {
 	int64_t v;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The context: what outlives a graph. Names, dims and types are hash-consed in it, so equal pointers
- * mean equal things. One context belongs to one thread; there is no global state. */
+/* The context holds what outlives a graph. Names, dims and types are hash-consed in it: equal
+ * pointers mean equal things. A context belongs to one thread, and there is no global state. */
 #ifndef IR_CTX_H
 #define IR_CTX_H
 
@@ -16,7 +16,7 @@ typedef struct Ctx {
 	struct TypeTable *types; /* ir/type.c */
 } Ctx;
 
-/* DIAG stays the caller's. */
+/* The caller keeps ownership of DIAG. */
 Ctx *ctx_new(Diag *diag);
 void ctx_free(Ctx *c);
 static inline const char *ctx_name(Ctx *c, const char *s) { return intern(c->names, s); }

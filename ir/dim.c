@@ -18,8 +18,9 @@ enum { SMALL_CONSTS = 64 };
 struct DimTable {
 	VEC(Sym *) syms;
 	HashSlots dims, atoms, names;
-	Dim *few[SMALL_CONSTS]; /* 0, 1 ..., made when first asked for */
-	Dim *too_complex; /* what stands for such sizes; null: there was none, which is told once */
+	Dim *few[SMALL_CONSTS]; /* the constants 0, 1, 2 ...; made on first use */
+	/* the symbol for dims beyond the limits, which are reported only once; null: none so far */
+	Dim *too_complex;
 	int bounds_changed;
 };
 
@@ -181,7 +182,8 @@ int term_cmp(const Term *a, const Term *b)
 	return a->n - b->n;
 }
 
-/* Constants count last, so that adding one keeps the order of dims that differ elsewhere. */
+/* Constants are compared last, so that adding a constant keeps the order of dims that differ
+ * otherwise. */
 int dim_cmp(const Dim *a, const Dim *b)
 {
 	int64_t ka = dim_const_part(a), kb = dim_const_part(b);
@@ -243,7 +245,7 @@ Dim *dim_too_complex(Ctx *c)
 	return c->dims->too_complex = sym_fresh(c, "too_complex")->dim;
 }
 
-/* The factors of a term that is kept; those of a lone atom are the atom's own. */
+/* Copies the factors of a term for a dim that is kept; a single atom already has such an array. */
 static Factor *keep_factors(Ctx *c, const Term *t)
 {
 	const Atom *a = term_atom(t);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds of a dim for all values of its symbols: intervals, and proofs that it is not negative.
+ * Properties of a dim that hold for all values of its symbols: intervals, and proofs that a dim is
+ * not negative.
  *
- * A proof tries, in order: the interval; writing every atom as its lower bound plus something not
- * negative and looking for a polynomial without a negative coefficient (then the same from upper
- * bounds); taking one opaque atom away by what is known of it: floor(x, m) lies in
- * [(x - m + 1)/m, x/m], a min or max is one of its arguments. Steps and size are limited: a proof that
- * is not found soon is not found.
+ * A proof tries, in this order:
+ *
+ *   - the interval of the dim
+ *   - every atom is written as its lower bound plus a nonnegative rest; the dim is nonnegative if
+ *     the resulting polynomial has no negative coefficient; then the same with upper bounds
+ *   - one opaque atom is replaced by its bounds: floor(x, m) is in [(x - m + 1)/m, x/m], and a min
+ *     or max equals one of its arguments
+ *
+ * The number of steps and the size of the polynomials are limited, so a proof may fail to be found.
  */
 #include "ir/dim_impl.h"
 
@@ -66,7 +71,7 @@ static bool is_inf(int64_t v)
 	return v == DIM_INF || v == -DIM_INF;
 }
 
-/* An infinite bound times 0 is 0; times anything else it stays infinite. */
+/* An infinite bound times 0 is 0; times anything else it is infinite. */
 static int64_t bound_mul(int64_t a, int64_t b)
 {
 	if (!a || !b)
@@ -93,7 +98,7 @@ static int64_t bound_floordiv(int64_t a, int64_t b)
 	return int_floordiv(a, b);
 }
 
-/* A divisor of 0 gives 0; negative divisors are not followed. */
+/* A divisor of 0 gives 0. Negative divisors are not analysed. */
 static IntRange range_floordiv(IntRange a, IntRange b)
 {
 	IntRange r;
@@ -121,7 +126,7 @@ static IntRange extreme_range(const Atom *a)
 		r.lo = (max ? x.lo > r.lo : x.lo < r.lo) ? x.lo : r.lo;
 		r.hi = (max ? x.hi > r.hi : x.hi < r.hi) ? x.hi : r.hi;
 	}
-	if (a->fixed_sum && a->sum > -DIM_INF) { /* the greatest is at least the mean */
+	if (a->fixed_sum && a->sum > -DIM_INF) { /* the maximum is at least the mean */
 		int64_t mean = max ? -int_floordiv(-a->sum, a->n) : int_floordiv(a->sum, a->n);
 
 		if (max && mean > r.lo)
@@ -213,7 +218,7 @@ static bool atoms_of(const Dim *d, AtomList *l)
 	return true;
 }
 
-/* D with A written as K + SIGN*A: the A that stands then is A's distance from a bound. */
+/* D with A replaced by K + SIGN*A, so that A now stands for its distance from the bound K. */
 static bool shift(Ctx *c, const Dim *d, const Atom *a, int64_t k, int sign, Dim **out)
 {
 	Dim *with;
@@ -260,7 +265,7 @@ static bool appears_beside(const Dim *d, const Atom *a, const Term *alone)
 	return false;
 }
 
-/* K*F + rest >= 0 with F = floor(x, m), m >= 1: from m*F <= x, and m*F >= x - m + 1. */
+/* Proves K*F + rest >= 0, where F = floor(x, m) and m >= 1, from m*F <= x and m*F >= x - m + 1. */
 static bool nonneg_floor(Ctx *c, const Dim *d, const Term *t, int *steps)
 {
 	const Atom *a = term_atom(t);
@@ -289,7 +294,7 @@ static bool nonneg_extreme(Ctx *c, const Dim *d, const Atom *a, bool any, int *s
 	return !any;
 }
 
-/* Takes one opaque atom away: a min or max where there is one, else a floor. */
+/* Eliminates one opaque atom: a min or max if there is one, else a floor. */
 static bool nonneg_opaque(Ctx *c, const Dim *d, int *steps)
 {
 	for (int i = 0; i < d->n; i++)

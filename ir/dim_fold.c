@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Normal forms of floor, min and max. Each rule rewrites and starts again, and an atom is made only
- * where none applies, so that rebuilding a dim from its own parts gives the same dim.
+ * Normal forms of floor, min and max. A rule that applies rewrites its operands and starts over; an
+ * atom is made only when no rule applies. So rebuilding a dim from its own parts gives the same
+ * dim.
  */
 #include "ir/dim_impl.h"
 
@@ -27,7 +28,7 @@ uint64_t int_gcd(uint64_t a, uint64_t b)
 
 /* ---- Division ---- */
 
-/* A's monomial divided by B's; F holds the factors. */
+/* A's monomial divided by B's. F is room for the factors. */
 static bool mono_div(const Term *a, const Term *b, Factor *f, Term *out)
 {
 	int j = 0;
@@ -101,7 +102,7 @@ bool dim_multiple(Ctx *c, Dim *d, int64_t n)
 
 /* ---- Floor ---- */
 
-/* The greatest monomial that divides every term of D, into COMMON, which holds one already. */
+/* Reduces COMMON to the greatest monomial that divides it and every term of D. */
 static void common_mono(const Dim *d, Term *common)
 {
 	for (int i = 0; i < d->n; i++) {
@@ -125,7 +126,7 @@ static void common_mono(const Dim *d, Term *common)
 		common->degree += common->f[k].pow;
 }
 
-/* The divisor of all coefficients from G on; the constant's too where WHOLE. */
+/* The greatest common divisor of G and all coefficients of D; with the constant term if WHOLE. */
 static uint64_t content(const Dim *d, uint64_t g, bool whole)
 {
 	for (int i = 0; i < d->n; i++)
@@ -134,7 +135,7 @@ static uint64_t content(const Dim *d, uint64_t g, bool whole)
 	return g;
 }
 
-/* D divided by a monomial with a coefficient that divides every term. */
+/* D divided by a monomial whose coefficient divides every term. */
 static Dim *divide_exact(Ctx *c, const Dim *d, const Term *by)
 {
 	Term t[DIM_MAX_TERMS];
@@ -215,7 +216,8 @@ static bool unnest(Ctx *c, Dim **a, Dim **b)
 	return false;
 }
 
-/* 0 <= a < b gives 0, -b <= a < 0 gives -1, and bounds may leave one value. */
+/* Whether bounds decide floor(a/b): 0 <= a < b gives 0, -b <= a < 0 gives -1, or only one value
+ * is possible. */
 static bool decided(Ctx *c, Dim *a, Dim *b, int64_t *v)
 {
 	int64_t al, ah, bl, bh;
@@ -300,7 +302,8 @@ typedef struct Args {
 	int n;
 } Args;
 
-/* An argument that is one of its own kind plus something becomes that one's arguments. */
+/* A min within a min (max within a max), plus some term, is replaced by its arguments plus that
+ * term. */
 static bool flatten(Ctx *c, AtomKind kind, Args *l)
 {
 	for (int i = 0; i < l->n; i++) {
@@ -364,7 +367,8 @@ static int64_t coef_of(const Dim *d, const Term *t)
 	return 0;
 }
 
-/* Terms that every argument has, and the constant of the first that is not one, stand outside. */
+/* Takes terms that every argument has out of the min or max; also the constant of the first
+ * argument that is not a constant. */
 static Dim *pull_common(Ctx *c, Args *l)
 {
 	Dim *out = dim_const(c, 0), *first = l->at[0], *next[DIM_MAX_ARGS];
@@ -446,7 +450,8 @@ Dim *dim_max(Ctx *c, Dim *a, Dim *b)
 
 /* ---- Comparisons ---- */
 
-/* A - B is a multiple of something that does not divide its constant: never 0. */
+/* Whether A - B is never 0: its terms are multiples of a number that does not divide its
+ * constant. */
 static bool never_zero(const Dim *d)
 {
 	uint64_t g = content(d, 0, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols that stand for long dims. */
+/* Symbols that abbreviate long dims. */
 #include "ir/dim_impl.h"
 
 enum { LONG = 60 };

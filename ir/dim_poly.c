@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dims: arithmetic of polynomials; what would grow too large becomes an opaque term. */
+/* Arithmetic of polynomials. A result that would be too large becomes an opaque term. */
 #include "ir/dim_impl.h"
 
 #include <string.h>
@@ -106,7 +106,7 @@ bool poly_mul(Ctx *c, const Dim *a, const Dim *b, Dim **out)
 	return true;
 }
 
-/* The term without the atom, and the atom's power. */
+/* *OUT is the term without atom A; returns A's power in it. */
 static int term_without(const Term *t, const Atom *a, Term *out, Factor *f)
 {
 	int pow = 0;
@@ -145,7 +145,7 @@ bool poly_replace(Ctx *c, const Dim *d, const Atom *a, const Dim *with, Dim **ou
 	return true;
 }
 
-/* The opaque sum or product, with the greater operand first. */
+/* The opaque sum or product of A and B, with the greater operand first. */
 static Dim *opaque(Ctx *c, AtomKind kind, Dim *a, Dim *b)
 {
 	Dim *arg[2] = {a, b};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dims: their value for given symbols, substitution, and what they are made of. */
+/* Evaluation of dims, substitution, and the symbols and parts that a dim consists of. */
 #include "ir/dim_impl.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out)
 
 /* ---- Substitution ---- */
 
-/* AGAIN: atoms are normalised anew even where no symbol in them is replaced. */
+/* AGAIN: rebuilds every atom, even if none of its symbols is replaced. */
 static Dim *rebuild(Ctx *c, Dim *d, Dim *const *to, int n, bool again);
 
 static Dim *atom_rebuild(Ctx *c, Atom *a, Dim *const *to, int n, bool again)
@@ -119,7 +119,7 @@ typedef struct SymList {
 	int n;
 } SymList;
 
-/* Keeps the list in id order. */
+/* Adds the symbols of D; the list stays in the order of ids. */
 static void collect(const Dim *d, SymList *l)
 {
 	for (int i = 0; i < d->n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dims as text, both ways, and as C. */
+/* Reads and prints dims; prints them as C, too. */
 #include "ir/dim_impl.h"
 
 #include <ctype.h>
@@ -39,7 +39,7 @@ typedef struct DimPrinter {
 	StrBuf *b;
 	SymName sym_name;
 	void *arg;
-	bool checked; /* C whose overflow is seen */
+	bool checked; /* C that detects overflow */
 } DimPrinter;
 
 static void put_dim(const DimPrinter *p, const Dim *d);
@@ -90,7 +90,7 @@ static void put_factor(const DimPrinter *p, const Factor *f)
 	}
 }
 
-/* The sign and the number before a term's factors. */
+/* Prints the sign and the number in front of a term's factors. */
 static void put_coef(const DimPrinter *p, const Term *t, bool first)
 {
 	uint64_t mag = int_mag(t->coef);
@@ -204,7 +204,7 @@ static bool take(DimReader *r, char ch)
 	return true;
 }
 
-/* An integer with its sign, so that the least one can be read. */
+/* Reads an integer with its sign, so that INT64_MIN can be read. */
 static bool read_int(DimReader *r, bool neg, int64_t *out)
 {
 	int64_t v = 0;
@@ -305,7 +305,7 @@ static Dim *read_power(DimReader *r, bool neg)
 		return d;
 	if (!read_int(r, false, &pow) || pow < 1 || pow > DIM_MAX_POW)
 		return NULL;
-	if (neg) /* the sign is the power's */
+	if (neg) /* the sign applies to the power, not to its base */
 		x = dim_sub(r->c, dim_const(r->c, 0), d);
 	for (int64_t i = 1; i < pow; i++)
 		d = dim_mul(r->c, d, x);

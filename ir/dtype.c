@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Element types: the table, and the reference conversions. Every small float goes through one row of
- * `formats`, by exact arithmetic in f64; ir/scalar.h holds the fast ones, and the tests compare the two.
+ * Element types: the table, and the reference conversions. All small floats are described by rows
+ * of `formats` and converted exactly through f64. ir/scalar.h has the fast conversions; the tests
+ * compare the two.
  */
 #include "ir/dtype.h"
 
@@ -106,7 +107,8 @@ DType ctype_dtype(CType t)
 
 /* ---- Codes of the small floats ---- */
 
-/* |V| (finite) at the format's precision, to nearest even; may exceed the largest value. */
+/* |V| (finite) rounded to the format's precision, to nearest even. The result may exceed the
+ * largest value. */
 static double round_magnitude(const FloatFormat *f, double v)
 {
 	int e, unit;
@@ -118,7 +120,8 @@ static double round_magnitude(const FloatFormat *f, double v)
 	return ldexp(nearbyint(ldexp(v, -unit)), unit);
 }
 
-/* Ties go up, zero and the negatives by their magnitude, as ONNX's own conversion. */
+/* Ties round up; zero and negative numbers give the code of their magnitude, as in ONNX's own
+ * conversion. */
 static double round_pow2(double v, bool saturate)
 {
 	int e;
@@ -135,7 +138,7 @@ static double round_pow2(double v, bool saturate)
 	return ldexp(1, m >= 0.75 ? e : e - 1);
 }
 
-/* V at type T: the value, inf or NaN that it is stored as. */
+/* The value (or inf, or NaN) that V has after it is stored as type T. */
 static double round_value(DType t, double v, bool saturate, bool keep_inf)
 {
 	const FloatFormat *f = &formats[t];
@@ -216,7 +219,7 @@ static double float_value(DType t, unsigned code)
 
 /* ---- Elements of packed arrays ---- */
 
-/* The bits of element I; little-endian. Those of less than 8 bits may lie over two bytes (f6). */
+/* The bits of element I, little-endian. An element of less than 8 bits may span two bytes (f6). */
 static uint64_t load_bits(DType t, const void *p, int64_t i)
 {
 	int bits = dtype_info[t].bits;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference interpreter: buffers, and statements in order. Maps are here; reductions in eval_reduce.c,
- * contractions in eval_contract.c. */
+/* The reference interpreter: buffers, and statements in order. Maps are evaluated here,
+ * reductions in eval_reduce.c, contractions in eval_contract.c. */
 #include "ir/eval_impl.h"
 
 #include <assert.h>
@@ -33,7 +33,7 @@ int run_slots(int from, int to, int *out)
 	return to - from;
 }
 
-/* A load or store outside its buffer is a fault of whoever made the statement. */
+/* Reports a load or store outside its buffer, a bug of the pass that made the statement. */
 static void report_stray(const KernelRun *r, const Buf *b)
 {
 	StrBuf text = {0};
@@ -137,7 +137,7 @@ static bool eval_map(KernelRun *r)
 /* ---- Kernels ---- */
 
 typedef struct Mem {
-	EvalBuf own; /* what eval works on: plain */
+	EvalBuf own; /* the buffer in plain row-major order */
 	bool mine, mine_bound;
 	int64_t dims[MAX_RANK], numel;
 } Mem;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error bounds. A buffer may carry a bound for each element: how far the value that a target computes may
- * lie from eval's. Bounds begin at sums (reassociation) and pass through what follows: an expression moves
- * by at most the sum over its loads of the larger of |f(x+e) - f(x)| and |f(x-e) - f(x)|, each load alone.
- * That is exact for sums and products to first order and for monotone functions of one load; a jump (a
- * comparison, a rounding) inside the interval shows where it separates the ends from the middle. What the
- * operations on the way round otherwise for another x is added, measured: with each of them a step up or down, by chance.
- * Near an extremum, and where terms cancel, that is all there is.
+ * Error bounds. A buffer may have a bound for each element: how far the value that a target
+ * computes may differ from the interpreter's. Bounds originate at sums (reassociation) and
+ * propagate: an expression moves by at most the sum over its loads of the larger of |f(x+e) - f(x)|
+ * and |f(x-e) - f(x)|, where only one load x is shifted at a time.
+ *
+ * To first order this is exact for sums and products, and for monotone functions of one load. A
+ * jump inside the interval (a comparison, a rounding) is noticed if the ends differ from the
+ * middle. A shifted load also makes later operations round differently: this is measured with every
+ * such operation moved one ulp up or down at random. Near an extremum, and where terms cancel, only
+ * this second part is not 0.
  */
 #include "ir/eval_impl.h"
 
@@ -50,7 +53,8 @@ static double moved(double from, double to)
 	return isnan(d) ? INFINITY : d;
 }
 
-/* By how much the roots are away from NOMINAL, at least what MOST says. */
+/* Raises MOST to the distance of each root's current value from NOMINAL. Roots whose OUT is
+ * null are skipped. */
 static void see_roots(Prog *p, double *const *out, double (*nominal)[STRIP], double (*most)[STRIP])
 {
 	double now[STRIP];
@@ -65,7 +69,8 @@ static void see_roots(Prog *p, double *const *out, double (*nominal)[STRIP], dou
 	}
 }
 
-/* What operations on the way from LOAD round otherwise for another value of it. */
+/* Adds the effect of rounding: operations that depend on LOAD round differently for a shifted
+ * value. */
 static void add_roundings(Prog *p, int load, double *const *out, double (*nominal)[STRIP],
 			  const double *low, const double *high)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contractions: sum over k of A(g,m,k) * B(g,n,k), where A and B are any expressions. The iterators are
- * sorted by which operand reads them, guards go to the operand whose iterators they use (and make its
- * elements zero), both are evaluated strip by strip into panels, and panels are multiplied in registers.
- * Floats are multiplied and summed in f64 (products of f32 are exact there), integers in their own type.
+ * Contractions: sum over k of A(g,m,k) * B(g,n,k), where A and B are any expressions. The iterators
+ * are sorted by which operand reads them. Each conjunct of the guard is assigned to the operand
+ * whose iterators it mentions; where it fails, that operand's element is zero. Both operands are
+ * evaluated strip by strip into packed panels, and the panels are multiplied in register tiles.
+ * Floats are multiplied and summed in f64, where products of f32 are exact; integers in their own
+ * type.
  */
 #include "ir/eval_impl.h"
 
@@ -21,10 +23,11 @@ enum {
 	CONJUNCTS = 16
 };
 
-/* What a panel holds: the values, their magnitudes, or magnitudes widened by their bounds. */
+/* What the packed panels contain: the values, their magnitudes, or the magnitudes plus their
+ * bounds. */
 typedef enum PackMode { PACK_VALUE, PACK_ABS, PACK_WIDE, PACK_MODES } PackMode;
 
-/* A box of iterator slots, numbered in lexicographic order. */
+/* Several iterator slots as one axis, whose points are numbered in lexicographic order. */
 typedef struct EvalAxis {
 	int slot[MAX_ITERS], n;
 	int64_t total;
@@ -34,7 +37,7 @@ typedef struct EvalOperand {
 	Prog *p;
 	const EvalAxis *row, *k;
 	int width;       /* MR or NR */
-	bool along_rows; /* lanes go along the rows, else along k */
+	bool along_rows; /* a strip's lanes are rows; else they are values of k */
 	void *panel;
 	int64_t *table; /* MAX_ITERS tables of STRIP */
 	EvalPoints at;
@@ -47,7 +50,8 @@ typedef struct EvalContraction {
 	Expr *a, *b, *ga, *gb;
 	EvalOperand oa, ob;
 	Prog *write;
-	bool bounds, moving; /* bounds are wanted; some operand has bounds of its own */
+	/* BOUNDS: bounds are wanted; MOVING: an operand has bounds of its own */
+	bool bounds, moving;
 	void *c[PACK_MODES];
 	int64_t ldc;
 } EvalContraction;
@@ -167,7 +171,7 @@ static void axis_base(const EvalAxis *a, const int64_t *extent, int64_t i, EvalP
 	}
 }
 
-/* Lanes over points [from, from + n) of A. */
+/* Sets up lanes for the points [from, from + n) of axis A. */
 static void axis_lanes(const EvalAxis *a, KernelRun *r, int64_t from, int n, int64_t *table,
 		       EvalPoints *at)
 {
@@ -188,7 +192,7 @@ static void axis_lanes(const EvalAxis *a, KernelRun *r, int64_t from, int n, int
 	r->pattern += 2;
 }
 
-/* Steps of one element along A's innermost iterator that is longer than 1. */
+/* Counts an access with unit stride along A's innermost iterator that has more than one point. */
 static bool steps_by_one(const EvalAxis *a, const KernelRun *r, const EvalAccess *access)
 {
 	int n = a->n;
@@ -230,7 +234,8 @@ static bool operand_init(EvalContraction *c, EvalOperand *o, Expr *e, Expr *guar
 	return true;
 }
 
-/* Evaluates the strip at o->at; the elements as MODE wants them in BITS, of 4 bytes where ISIZE is 4. */
+/* Evaluates the strip at o->at; BITS gets the elements as MODE wants them, of 4 bytes if ISIZE
+ * is 4. */
 static bool pack_strip(EvalContraction *c, EvalOperand *o, PackMode mode, void *bits)
 {
 	Prog *p = o->p;
@@ -268,7 +273,8 @@ static bool pack_strip(EvalContraction *c, EvalOperand *o, PackMode mode, void *
 	return true;
 }
 
-/* Lane l to element l * STRIDE, or, in panels of WIDTH lanes that are PANEL elements apart, to its row. */
+/* Stores lane l at element l * STRIDE; or in row l of panels of WIDTH rows, which are PANEL
+ * elements apart. */
 #define SPREAD(T)                                                                          \
 	static void spread_##T(T *dst, const T *src, int n, int64_t stride)                \
 	{                                                                                  \
@@ -284,7 +290,8 @@ static bool pack_strip(EvalContraction *c, EvalOperand *o, PackMode mode, void *
 SPREAD(uint32_t)
 SPREAD(uint64_t)
 
-/* Rows [r0, r0 + nr) by k [k0, k0 + nk) as panels of o->width rows, each k by k. */
+/* Packs rows [r0, r0 + nr) by k [k0, k0 + nk) into panels of o->width rows, in which k varies
+ * slowest. */
 static bool pack(EvalContraction *c, EvalOperand *o, PackMode mode, int64_t r0, int nr, int64_t k0,
 		 int nk)
 {
@@ -369,7 +376,7 @@ TILE(u64, uint64_t, V_u64)
 
 typedef void (*TileFn)(int k, const void *a, const void *b, void *c, int64_t ldc);
 
-/* C rows [m0, m0 + nm) += the packed blocks. */
+/* Adds the product of the packed blocks to C, from row m0 on (nm rows). */
 static void multiply(const EvalContraction *c, PackMode mode, int64_t m0, int nm, int nn, int nk)
 {
 	bool wide = mode != PACK_VALUE || ctype_is_float(c->ct);
@@ -389,7 +396,7 @@ static int least(int64_t a, int64_t b)
 	return (int)(a < b ? a : b);
 }
 
-/* The sums of rows [m0, m0 + nm) and columns [n0, n0 + nn), over all of k. */
+/* Computes the sums of rows [m0, m0 + nm) by columns [n0, n0 + nn), over all of k. */
 static bool sum_block(EvalContraction *c, PackMode mode, int64_t m0, int nm, int64_t n0, int nn)
 {
 	memset(c->c[mode], 0, (size_t)(nm + MR) * (size_t)c->ldc * 8);
@@ -411,7 +418,8 @@ static bool sum_block(EvalContraction *c, PackMode mode, int64_t m0, int nm, int
 
 /* ---- Storing ---- */
 
-/* N sums from element AT of C, STRIDE apart, as type ct; what the buffer holds is added to an update. */
+/* Stores N sums, from element AT of C on and STRIDE apart, as type ct. An update adds the
+ * buffer's element first. */
 static void store_strip(EvalContraction *c, const ResolvedAccess *where, int64_t at, int64_t stride,
 			int n)
 {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expressions as programs over strips: nodes in topological order, and which of them are lazy. A node whose
- * value may fault (a load, an `index`, or what is made of them) and that is reached only through an arm of a
- * select or past the guard is evaluated on demand, for the lanes that take it; every other node is evaluated
- * once for the whole strip. Running is in eval_run.c.
+ * Expressions as programs over strips: nodes in topological order, some of them lazy. A node may
+ * fault if it is a load or an `index`, or depends on one. If such a node is reached only through an
+ * arm of a select, or only under the guard, it is lazy: it is evaluated on demand, for the lanes
+ * that take the arm. Every other node is evaluated once for the whole strip. eval_run.c runs the
+ * programs.
  */
 #include "ir/eval_impl.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Nodes made so far for the expressions of one body: the statement's, or a function's expansion. */
+/* Cache of the nodes that were made for the expressions of one body: the statement's, or a
+ * function's expansion. */
 typedef struct ExprMemo {
 	const int *arg; /* the nodes that EX_PARAM stands for, or null */
 	VEC(int) memo;  /* node + 1 by Expr.id */
@@ -336,7 +338,7 @@ static void share_storage(Prog *p)
 
 			if (last[arg[j]] != i || p->nodes.at[arg[j]].kind == EX_CONST || !own)
 				continue;
-			last[arg[j]] = n; /* once */
+			last[arg[j]] = n; /* an operand that is used twice is freed once */
 			vec_push(p->a, &unused, own);
 		}
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions, prefixes and updates over strips. Lanes run either along the reduced iterators, folded in the
- * end, or along the band, with the reduced points one after the other; whichever reads memory in order.
+ * Reductions, prefixes and updates over strips. Lanes run either along the reduced iterators, and
+ * are combined at the end, or along the band, with the reduced points one after the other. The
+ * choice is whichever has more unit-stride loads.
  */
 #include "ir/eval_state.h"
 
@@ -20,7 +21,8 @@ static int64_t box_points(const KernelRun *r, const int *slot, int n)
 	return total;
 }
 
-/* How many loads of P step by one element along the innermost of SLOT that is longer than 1. */
+/* The number of P's loads with unit stride along the innermost iterator of SLOT with more than
+ * one point. */
 static int contiguous_loads(const Reduce *d, const int *slot, int n)
 {
 	int count = 0;
@@ -104,7 +106,7 @@ static bool run_along_red(Reduce *d)
 	return true;
 }
 
-/* One strip of a prefix: the terms are evaluated together, then combined one by one in lane 0. */
+/* One strip of a prefix: all terms are evaluated at once, then combined one by one in lane 0. */
 static bool scan_strip(Reduce *d, const EvalPoints *at, void *const *out, double *bound)
 {
 	double v[STRIP], e[STRIP], held;
@@ -220,9 +222,10 @@ static bool update_lane(Reduce *d, Prog *p, const ResolvedAccess *strip, int l)
 	return true;
 }
 
-/* What an element's bound is of, where sums meet there: N terms, in any order, of which each may meet all others' sum. */
+/* What the bound of an element depends on if several terms of a sum are added to it: N terms, in
+ * any order, each of which may be added to the sum of all others. */
 typedef struct Met {
-	double all; /* sum of |terms|, and of what was there */
+	double all; /* sum of |terms|, and of the element's value before */
 	double own; /* bounds of terms */
 	int64_t n;
 } Met;
@@ -243,7 +246,8 @@ static double sum_bound(Met *m, DType t, double held, double was, double v, doub
 	return m->own + 2 * (double)m->n * ulp_of(t, m->all + m->own);
 }
 
-/* Bounds of an update grow with each term: its own, and a rounding of what is there by then. */
+/* A term increases the bound of an updated element by its own bound, and by one rounding of the
+ * sum so far. */
 static void update_bounds(Reduce *d, Prog *p, const ResolvedAccess *strip, Met *met,
 			  const double *v, const double *e, int l)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a program over a strip: where accesses go, what is evaluated for which lanes. */
+/* Running a program over a strip: the addresses of accesses, and the evaluation of eager and
+ * lazy nodes. */
 #include "ir/eval_impl.h"
 
 #include <string.h>
@@ -65,7 +66,7 @@ static bool none_set(const uint8_t *mask, int n)
 	return !memchr(mask, 1, (size_t)n);
 }
 
-/* Values of an affine form in every lane. */
+/* The values of a linear form in all lanes. */
 static void lin_values(Prog *p, const Lin *lin, LinPattern pat[2], int64_t *out)
 {
 	const LinPattern *of = pattern_of(p->a, lin, pat, p->at);
@@ -87,7 +88,7 @@ static bool inside_whole(Prog *p, EvalAccess *a, int d)
 	return base + pat->min >= 0 && base + pat->max < a->extent[d];
 }
 
-/* Sets a->off and, in LOST, the lanes of MAKE whose index is outside. */
+/* Sets a->off, and marks in LOST those lanes of MAKE that have an index outside of the buffer. */
 static void lane_offsets(Prog *p, EvalAccess *a, const uint8_t *make, uint8_t *lost)
 {
 	int64_t own[STRIP];
@@ -114,7 +115,8 @@ static void lane_offsets(Prog *p, EvalAccess *a, const uint8_t *make, uint8_t *l
 	}
 }
 
-/* Only the lanes of MASK, or some index is outside: every other lane goes where one of them does. */
+/* An access that only the lanes of MASK make, or that has an index outside of the buffer in some
+ * lane. The other lanes get the address of a lane that does make it. */
 static bool place_lanes(Prog *p, EvalAccess *a, const uint8_t *mask, ResolvedAccess *out)
 {
 	int64_t some = -1;
@@ -153,7 +155,7 @@ static bool place_affine(Prog *p, EvalAccess *a, const uint8_t *mask, ResolvedAc
 	return true;
 }
 
-/* Where A goes in the lanes of MASK; false where there is none to make. */
+/* The address of A in the lanes of MASK; false if no lane makes the access. */
 static bool place(Prog *p, EvalAccess *a, const uint8_t *mask, ResolvedAccess *out)
 {
 	uint64_t outside = 0;
@@ -247,7 +249,8 @@ static void exec_index(Prog *p, PNode *n, const uint8_t *mask)
 	}
 }
 
-/* A comparison that has one answer in the whole strip, known from the range of its index. */
+/* Evaluates a comparison that is the same in the whole strip, which the range of its index
+ * shows. */
 static bool exec_range_test(Prog *p, PNode *n)
 {
 	PNode *a = &p->nodes.at[n->arg[0]];
@@ -255,7 +258,7 @@ static bool exec_range_test(Prog *p, PNode *n)
 	int64_t c = *(const int64_t *)p->nodes.at[n->arg[1]].val, base = lin_base(&a->lin, p->at);
 	int64_t lo = base + pat->min, hi = base + pat->max;
 	bool strict = n->inst == IN_lt ||
-		      n->inst == IN_ge; /* of the sides: below c, or c and above */
+		      n->inst == IN_ge; /* which side of c is true: below c, or c and above */
 	bool below = strict ? hi < c : hi <= c, above = strict ? lo >= c : lo > c;
 	bool want_below = n->inst == IN_lt || n->inst == IN_le;
 
@@ -270,7 +273,7 @@ static bool exec_range_test(Prog *p, PNode *n)
 
 static void demand(Prog *p, int i, const uint8_t *mask);
 
-/* The arms of a select that are lazy, each in the lanes of MASK (null: all) that take it. */
+/* Evaluates the lazy arms of a select, each in the lanes of MASK (null: all) that take it. */
 static void demand_arms(Prog *p, const PNode *n, const uint8_t *mask)
 {
 	const uint8_t *cond = p->nodes.at[n->arg[0]].val;
@@ -300,7 +303,7 @@ static bool rounds(const PNode *n)
 	}
 }
 
-/* Node I up or down by a step of its type. Zeros and what is not finite stay. */
+/* Moves the values of node I by one ulp, up or down at random. Zero, inf and NaN stay. */
 static void jitter(const Prog *p, int i)
 {
 	const PNode *n = &p->nodes.at[i];
@@ -351,8 +354,8 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		jitter(p, i);
 }
 
-/* Evaluates lazy node I at least in the lanes of MASK. Lanes that it has from before are evaluated once more, so
- * that one strip holds them all. */
+/* Evaluates lazy node I at least in the lanes of MASK. Lanes that were evaluated before are
+ * evaluated again, so that one strip holds all of them. */
 static void demand(Prog *p, int i, const uint8_t *mask)
 {
 	PNode *n = &p->nodes.at[i];

@@ -95,7 +95,8 @@ bool reduce_init(Reduce *d, KernelRun *r)
 
 /* ---- The state ---- */
 
-/* STATE and TERM, lane by lane, into d->next, which becomes the state; lanes outside MASK stay. */
+/* Combines STATE and TERM, lane by lane, into d->next, and swaps it with the state. Lanes
+ * outside of MASK are unchanged. */
 void reduce_combine(Reduce *d, const void *const *term, const uint8_t *mask, int n)
 {
 	EvalPoints at = {.n = n, .pattern = 2};
@@ -127,7 +128,7 @@ void reduce_combine(Reduce *d, const void *const *term, const uint8_t *mask, int
 				memcpy(d->next[c], v, (size_t)n * (size_t)ctype_bytes(d->ct[c]));
 		}
 	}
-	for (int c = 0; c < d->ncomp; c++) /* lanes from N on stay */
+	for (int c = 0; c < d->ncomp; c++) /* lanes from N on are unchanged */
 		memcpy(d->state[c], d->next[c], (size_t)n * (size_t)ctype_bytes(d->ct[c]));
 }
 
@@ -143,7 +144,7 @@ void reduce_term_f64(Reduce *d, double *out, int n)
 		out[l] *= b[l];
 }
 
-/* How far the term may move, after its strip was run. */
+/* The bounds of the terms, after their strip was evaluated. */
 void reduce_term_bounds(Reduce *d, double *out, int n)
 {
 	double v[2][STRIP], e[2][STRIP];
@@ -228,7 +229,7 @@ bool reduce_place(Reduce *d, const EvalPoints *at, ResolvedAccess *where)
 	return run_failed(d->r, d->write);
 }
 
-/* What the buffer holds, as the state. */
+/* Loads the buffer's elements as the state. */
 bool reduce_load(Reduce *d, const EvalPoints *at)
 {
 	ResolvedAccess where;

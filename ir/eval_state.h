@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a reduction in lanes: what a strip of points does to it. Sums and products of floats are carried
- * in f64, and so is a product that is the term of a sum.
+ * The state of a reduction, for each lane of a strip: how terms are combined into it. Sums and
+ * products of floats are carried in f64; so is a product that is the term of a sum.
  */
 #ifndef IR_EVAL_STATE_H
 #define IR_EVAL_STATE_H
@@ -12,36 +12,39 @@ typedef struct Reduce {
 	KernelRun *r;
 	const Stmt *s;
 	int ncomp;
-	bool carry, product; /* acc is the state; the term is root 0 times root 1 */
+	/* CARRY: the state is ACC, in f64; PRODUCT: the term is root 0 times root 1, not rounded */
+	bool carry, product;
 	Prog *term, *write, *combine;
-	VecFn fn; /* combines one component of a native type, or null */
+	VecFn fn; /* combines one component whose type has native arithmetic, or null */
 	CType ct[2];
 	uint64_t identity[2];
 	void *state[2], *next[2], *blend;
 	double *acc;
 	bool bounds;
-	double *sum, *err,
-		*count; /* of |terms|, of their bounds, and how many; a product's in `sum` */
+	/* for the bound: sum of |terms|, sum of their bounds, number of terms; a product's bound is
+	 * in `sum` */
+	double *sum, *err, *count;
 	int band[MAX_ITERS], nband, red[MAX_ITERS], nred;
 } Reduce;
 
-/* Programs and storage for R's statement; false where R cannot run it. */
+/* Prepares the programs and storage for R's statement; false if R cannot run it. */
 bool reduce_init(Reduce *d, KernelRun *r);
-/* Lanes [0, n): the identity; and, of an update, what is in memory. */
+/* Sets lanes [0, n) to the identity; for an update, then loads the buffer's elements. */
 void reduce_identity(Reduce *d, int n);
 bool reduce_start(Reduce *d, const EvalPoints *at, int lanes);
-/* What the buffer holds becomes the state. */
+/* Loads the buffer's elements into the state. */
 bool reduce_load(Reduce *d, const EvalPoints *at);
-/* Combines a strip's terms into the state, lane by lane. */
+/* Combines a strip's terms with the state, lane by lane. */
 bool reduce_take(Reduce *d, const EvalPoints *at);
-/* STATE and TERM, lane by lane, where no f64 carries the state; lanes outside MASK stay. */
+/* Combines TERM with the state, lane by lane, where ACC does not carry it. Lanes outside of MASK
+ * keep their state. */
 void reduce_combine(Reduce *d, const void *const *term, const uint8_t *mask, int n);
-/* The terms of the strip that d->term ran, and how far each may move. */
+/* The values of the terms in the strip that d->term evaluated, and their bounds. */
 void reduce_term_f64(Reduce *d, double *out, int n);
 void reduce_term_bounds(Reduce *d, double *out, int n);
-/* Lanes [0, n) into lane 0. */
+/* Combines lanes [0, n) into lane 0. */
 void reduce_fold(Reduce *d, int n);
-/* Where the statement writes at AT; the state goes there. */
+/* The address that the statement writes at AT. */
 bool reduce_place(Reduce *d, const EvalPoints *at, ResolvedAccess *where);
 bool reduce_store(Reduce *d, const EvalPoints *at);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements over symbolic numbers (ir/symval.h): what is known of the contents of small tensors. */
+/* Evaluates statements over symbolic numbers (ir/symval.h), to find the elements of small
+ * tensors. */
 #include "ir/eval.h"
 #include "ir/symval.h"
 
@@ -13,10 +14,10 @@ typedef struct SymEval {
 	Arena *a;
 	Dim *const *const *in;
 	SymVal **bufs;   /* by Buf.id: row-major elements; null for inputs and tables */
-	bool *wanted;    /* by Buf.id: the result depends on it */
+	bool *wanted;    /* by Buf.id: whether the result depends on it */
 	int64_t *it;     /* by Iter.id: the current point */
 	SymVal *memo;    /* by Expr.id */
-	int *stamp, now; /* memo is of the current point where stamp == now */
+	int *stamp, now; /* memo[i] holds for the current point if stamp[i] == now */
 	int work;
 } SymEval;
 
@@ -135,10 +136,11 @@ static void put(SymEval *s, const Stmt *st, SymVal v)
 	if (flat_index(s, st->out[0], st->widx, st->nwidx, &at))
 		s->bufs[st->out[0]->id][at] = v;
 	else
-		s->work = POINTS_MAX; /* the place is unknown, so everything is */
+		/* an unknown element is written, so all elements become unknown */
+		s->work = POINTS_MAX;
 }
 
-/* Steps the point of iterators [from, to) of ST; false after the last. */
+/* Steps iterators [from, to) of ST to the next point; false after the last. */
 static bool step(SymEval *s, const Stmt *st, int from, int to)
 {
 	s->now++;
@@ -152,7 +154,7 @@ static bool step(SymEval *s, const Stmt *st, int from, int to)
 	return false;
 }
 
-/* The points of iterators [from, to), or -1 where not constant or too many. */
+/* The number of points of iterators [from, to); -1 if not constant or too large. */
 static int64_t points(const Stmt *st, int from, int to)
 {
 	int64_t total = 1, n;
@@ -177,7 +179,7 @@ static bool guarded(SymEval *s, const Stmt *st, bool *holds)
 	return true;
 }
 
-/* One band point: its map, or its whole reduction. */
+/* Evaluates one point of the band: a map, or a whole reduction. */
 static bool run_point(SymEval *s, const Stmt *st, int64_t nred)
 {
 	SymVal state;
@@ -266,7 +268,8 @@ static bool is_wanted(const SymEval *s, const Stmt *st)
 	return s->wanted[st->out[0]->id] || (st->nout > 1 && s->wanted[st->out[1]->id]);
 }
 
-/* RESULT depends on what is read on the way to it: a Shape on no element of its operand, which may be of any size. */
+/* Marks the buffers that RESULT depends on. A Shape, for instance, depends on no element of its
+ * operand, which may then have any size. */
 static void find_wanted(SymEval *s, const Buf *result)
 {
 	s->wanted[result->id] = true;
@@ -283,7 +286,7 @@ static void find_wanted(SymEval *s, const Buf *result)
 	}
 }
 
-/* What the out buffer holds, as dims. */
+/* The elements of the output buffer, as dims. */
 static bool read_out(SymEval *s, const Buf *b, Dim **out, int n)
 {
 	int64_t total = 1, v;
@@ -305,7 +308,8 @@ static bool read_out(SymEval *s, const Buf *b, Dim **out, int n)
 	return true;
 }
 
-/* Identities of the monoids are made now: the memo is as large as the pool. */
+/* Makes the monoids' identities before the memo, which has an entry for each expression of the
+ * pool. */
 static void make_identities(Kernel *k)
 {
 	for (int i = 0; i < k->stmts.n; i++) {

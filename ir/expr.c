@@ -249,7 +249,7 @@ static Expr *make(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, 
 	return e ? e : ex_raw(p, i, ct, dtype, arg, n);
 }
 
-/* The type that RULE gives over these operand types; CT_NONE where it does not take them. */
+/* The result type of RULE for these operand types; CT_NONE if the rule does not accept them. */
 static CType rule_type(InstRule rule, Expr *const *arg, int n)
 {
 	CType t = arg[rule == RULE_SELECT]->ct;
@@ -275,7 +275,7 @@ static CType rule_type(InstRule rule, Expr *const *arg, int n)
 	return CT_NONE;
 }
 
-/* On bools the smaller is `and`, the larger `or`. */
+/* min of bools is `and`, max is `or`. */
 static Inst of_bools(Inst i, const Expr *a)
 {
 	if (a->ct == CT_BOOL && (i == IN_min || i == IN_max))

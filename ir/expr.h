@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar expressions: what one point of a statement computes. A hash-consed DAG over constants,
- * iterators, dims, loads and instructions (ir/insts.def, ir/funcs.def), each of one scalar type.
- * Index expressions are expressions of type i64. Everything a kernel means is here: eval, C and PTX
- * are three readings of it.
+ * Scalar expressions: what one point of a statement computes. An expression is a hash-consed DAG
+ * over constants, iterators, dims, loads and instructions (ir/insts.def, ir/funcs.def), each of one
+ * scalar type. Index expressions have type i64. The interpreter and the code for C and for PTX give
+ * expressions the same meaning.
  *
- * Equal expressions of one pool are equal pointers. `select` is lazy, so a load behind a guard is
- * never made; everything else is pure and may be evaluated or not.
+ * Equal expressions of one pool are equal pointers. `select` is lazy: a load in the arm that is not
+ * taken is not executed. Everything else is pure, so it may be evaluated or not.
  */
 #ifndef IR_EXPR_H
 #define IR_EXPR_H
@@ -49,7 +49,7 @@ typedef struct InstInfo {
 } InstInfo;
 
 extern const InstInfo inst_info[INST_COUNT];
-/* INST_COUNT where there is none. */
+/* INST_COUNT if no instruction has this name. */
 Inst inst_by_name(const char *name, size_t n);
 static inline bool inst_is_func(Inst i) { return inst_info[i].rule == RULE_FUNC; }
 
@@ -62,22 +62,25 @@ typedef struct Expr Expr;
 struct Expr {
 	ExprKind kind;
 	CType ct;
-	int id; /* dense in the pool: operands have smaller ids */
-	int nest; /* of an i64: how deep min, max, select and quotients stand in one another (ir/affine.c) */
+	int id; /* dense in the pool; operands have smaller ids */
+	int nest; /* of an i64: how deep min, max, select and quotients are nested (ir/affine.c) */
 	union {
 		int64_t i;     /* EX_CONST: integer and bool; floats: see f */
 		double f;      /* EX_CONST of f32, f64 (an f32 is exact in it; NaN is the quiet one) */
 		Iter *iter;    /* EX_ITER: i64 */
 		Dim *dim;      /* EX_DIM: i64 */
-		int param;     /* EX_PARAM: the operand number, in an op's or function's own expression */
+		/* in the own expression of an operator or function: the operand's number */
+		int param;
 		struct {
 			Buf *buf;
-			Expr **idx; /* one i64 a dim of BUF, or exactly one into flat memory (a scheduled kernel) */
+			/* one i64 for each dim of BUF; or exactly one, the index into flat
+			 * memory (scheduled kernels) */
+			Expr **idx;
 			int nidx;
 		} load;        /* EX_LOAD: of buf's ctype */
 		struct {
 			Inst inst;
-			DType dtype; /* of round; else DT_NONE */
+			DType dtype; /* of `round`; else DT_NONE */
 			int n;
 			Expr *arg[3];
 		} op;          /* EX_INST */
@@ -96,7 +99,7 @@ static inline bool ex_is_op(const Expr *e, Inst i)
 	return e->kind == EX_INST && e->op.inst == i;
 }
 
-/* How many expressions E is made of, *OUT: indices of a load, operands. */
+/* The operands of E, or the indices if it is a load: their number, with the array in *OUT. */
 static inline int ex_operands(const Expr *e, Expr *const **out)
 {
 	*out = e->kind == EX_LOAD ? e->load.idx : e->op.arg;
@@ -105,51 +108,60 @@ static inline int ex_operands(const Expr *e, Expr *const **out)
 
 Expr *ex_int(ExprPool *p, CType t, int64_t v); /* integer or bool constant */
 Expr *ex_float(ExprPool *p, CType t, double v);
-/* The number V as a constant of type T, whatever T is. */
+/* The number V as a constant of any type T. */
 Expr *ex_num(ExprPool *p, CType t, double v);
 Expr *ex_iter(ExprPool *p, Iter *i);
 Expr *ex_dim(ExprPool *p, Dim *d); /* a constant dim becomes an EX_CONST */
 Expr *ex_param(ExprPool *p, CType t, int k);
 Expr *ex_load(ExprPool *p, Buf *b, Expr *const *idx, int n);
-/* Whether the rule of I takes operands of these types. */
+/* Whether the rule of I accepts these operands. */
 bool ex_inst_takes(Inst i, Expr *const *arg, int n);
-/* Folds constants and the plain identities (x+0, x*1, i64 affine forms into a normal order, select of a
- * constant, dims into one EX_DIM); asserts the rule's types. Float folds are exact: evaluated as
- * ir/scalar.h does. */
+/* Makes the instruction, simplified: constants are folded, so are exact identities (x+0, x*1,
+ * select of a constant); i64 affine forms are brought into a normal order, and dims into one
+ * EX_DIM. Asserts that the types follow the rule. Floats are folded exactly, by the functions of
+ * ir/scalar.h. */
 Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n);
 Expr *ex_op1(ExprPool *p, Inst i, Expr *a);
 Expr *ex_op2(ExprPool *p, Inst i, Expr *a, Expr *b);
 Expr *ex_op3(ExprPool *p, Inst i, Expr *a, Expr *b, Expr *c);
-Expr *ex_cvt(ExprPool *p, CType to, Expr *a);        /* A itself where it has the type */
+Expr *ex_cvt(ExprPool *p, CType to, Expr *a);        /* A itself if it already has the type */
 Expr *ex_bits(ExprPool *p, CType to, Expr *a);
-Expr *ex_round(ExprPool *p, DType t, Expr *a);       /* A itself where T holds every value of A's type */
+/* A itself if T represents every value of A's type */
+Expr *ex_round(ExprPool *p, DType t, Expr *a);
 Expr *ex_roundsat(ExprPool *p, DType t, Expr *a);
 /* i64 shorthands */
 Expr *ex_add(ExprPool *p, Expr *a, Expr *b);
 Expr *ex_sub(ExprPool *p, Expr *a, Expr *b);
 Expr *ex_mul(ExprPool *p, Expr *a, Expr *b);
-/* 0 <= A < N, as one bool; true where it is provable from iterator ranges. */
-Expr *ex_inside(ExprPool *p, Expr *a, Expr *n);
-Expr *ex_and(ExprPool *p, Expr *a, Expr *b); /* either may be null: true */
+Expr *ex_and(ExprPool *p, Expr *a, Expr *b); /* null stands for true */
 
-/* A copy of E in P (which may be another pool) with parts replaced: MAP is asked bottom up for every node,
- * rebuilt over its replaced operands, and returns a replacement or null. */
+/* The expansion of function FN for type T, over EX_PARAM 0, 1 ...; cached in the pool. */
+Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
+
+/* ---- expr_walk.c ---- */
+
+/* A copy of E in pool P, which may be another pool, with some nodes replaced. MAP is called
+ * bottom up for every node, rebuilt over its new operands, and returns a replacement or null. */
 typedef Expr *(*ExprMap)(void *arg, Expr *e);
 Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg);
-/* As ex_rewrite, replacing iterators: iters[k] by with[k]. */
+/* ex_rewrite that replaces iters[k] by with[k]. */
 Expr *ex_subst_iters(ExprPool *p, Expr *e, Iter *const *iters, Expr *const *with, int n);
-/* Calls FN on every distinct node of E, operands first. */
+/* Calls FN on every distinct node of E, operands before users. */
 void ex_walk(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
-/* The same, but only on what is computed wherever E is: not on what a select chooses from. Nor on indices of loads. */
+/* As ex_walk, but only on nodes that are evaluated whenever E is: neither on the arms of a
+ * select nor on the indices of loads. */
 void ex_walk_always(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
-/* As ex_walk, but on no node that only occurs in the index of a load. */
+/* As ex_walk, but not on nodes that occur only in the index of a load. */
 void ex_walk_outside_loads(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
-/* IT occurs in E. */
+/* Whether IT occurs in E. */
 bool expr_has_iter(Expr *e, const Iter *it);
-/* IT occurs in E other than in the index of a load: the value depends on IT itself, not only on which element is loaded. */
+/* Whether IT occurs in E outside of the indices of loads. Then the value depends on IT itself,
+ * not only on which element is loaded. */
 bool expr_has_iter_outside_loads(Expr *e, const Iter *it);
-/* Any of the N iterators IT does. */
+/* Whether any of the N iterators IT occurs in E. */
 bool expr_has_any(Expr *e, Iter *const *it, int n);
+
+/* ---- affine.c ---- */
 
 /*
  * Affine view of an i64 expression: sum of coef[k] * iter[k] + base, with dims as coefficients.
@@ -164,35 +176,43 @@ typedef struct Affine {
 } Affine;
 bool ex_affine(Ctx *c, Expr *e, Affine *out);
 Expr *ex_from_affine(ExprPool *p, const Affine *a);
-Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it); /* 0 where it does not occur */
-/* A is a multiple of N at every point, but for its steps along BUT: its base is, and so is each other coefficient. */
+Dim *affine_coef(Ctx *c, const Affine *a, const Iter *it); /* 0 if IT does not occur */
+/* Whether A, without its term of BUT, is a multiple of N at every point: so are the base and
+ * each other coefficient. */
 bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n);
-/* What E goes by from point to point along IT, whatever else is in it; null where that is not the same everywhere. */
+/* The difference between E's values at adjacent points along IT, even if the rest of E is not
+ * affine. Null if the difference is not the same everywhere. */
 Dim *ex_step(Ctx *c, Expr *e, const Iter *it);
-/* E is affine and goes by one from point to point along IT. */
+/* Whether E is affine and increases by one from point to point along IT: unit stride. */
 bool ex_runs_along(Ctx *c, Expr *e, const Iter *it);
+/* 0 <= A < N, as one bool; constant true if the iterators' ranges prove it. */
+Expr *ex_inside(ExprPool *p, Expr *a, Expr *n);
+
+/* ---- expr_parse.c ---- */
 
 /*
- * Text: "select(lt(x, 0), mul(alpha, x), x)", with let: "let y = exp(x); div(y, add(y, 1))". Literals
- * take the type of what they stand beside (or T); names are looked up in NAMES (values EX_PARAM or any
- * expression). i32(x) f32(x) ... convert, bits.i32(x) reinterprets, round.f16(x) rounds. Numbers may be
- * decimal, hex floats, inf, nan. Returns null and sets *ERR (in the arena of P) on a fault.
+ * Reads the text of an expression: "select(lt(x, 0), mul(alpha, x), x)"; with names for parts: "let
+ * y = exp(x); div(y, add(y, 1))". A literal has the type of the operands beside it, or else T.
+ * Names are looked up in NAMES (EX_PARAM or any other expression). i32(x), f32(x) ... convert,
+ * bits.i32(x) reinterprets, round.f16(x) rounds. Numbers are decimal or hex floats, inf, nan. On a
+ * fault returns null and sets *ERR, in the arena of P.
  */
 typedef struct ExprName { const char *name; Expr *e; } ExprName;
 typedef struct ExprScope {
 	const ExprName *names;
 	int nnames;
-	Buf *const *bufs; /* x[i, j] loads from them */
+	Buf *const *bufs; /* x[i, j] loads from these */
 	int nbufs;
-	bool dims;        /* dim(B*S + 1), and an unknown name is a symbol */
+	bool dims;        /* whether dim(B*S + 1) is read, and an unknown name is a symbol */
 } ExprScope;
 Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, int n, const char **err);
-/* Reads one expression at *TEXT and advances it. i64 and bool have infix + - * and &, inside(a, n) is
- * ex_inside. */
+/* Reads one expression at *TEXT and advances *TEXT past it. i64 and bool have infix + - * and &;
+ * inside(a, n) is ex_inside. */
 Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, const char **err);
-/* The function's expansion for type T as an expression over EX_PARAM 0.. (cached in the pool). */
-Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
-/* What ex_parse_at reads back to the same pointer; parameters print as x, y, p2 ... */
+
+/* ---- expr_print.c ---- */
+
+/* Prints E such that ex_parse_at reads back the same pointer. Parameters print as x, y, p2 ... */
 void ex_print(StrBuf *b, const Expr *e);
 
 #endif

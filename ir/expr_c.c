@@ -104,7 +104,7 @@ void ex_c_const(StrBuf *b, const Expr *e)
 	strbuf_printf(b, "%s%s", text, is_f32 ? "f" : "");
 }
 
-/* Whether S is one pair of parentheses around all of it. */
+/* Whether one pair of parentheses encloses all of S. */
 static bool is_wrapped(const char *s)
 {
 	size_t n = strlen(s);
@@ -125,7 +125,7 @@ static const char *unwrap(Arena *a, const char *s)
 	return is_wrapped(s) ? arena_strndup(a, s + 1, strlen(s) - 2) : s;
 }
 
-/* Whether operand K of E reads the same without its parentheses. */
+/* Whether operand K of E needs no parentheses. */
 static bool needs_no_parens(const ExprC *c, const Expr *e, int k)
 {
 	const Expr *a = e->op.arg[k];
@@ -141,13 +141,13 @@ static bool needs_no_parens(const ExprC *c, const Expr *e, int k)
 	return i == IN_mul && k == 0 && ex_is_op(a, IN_mul);
 }
 
-/* TEXT of E without its parentheses, where it is a product: as a term of a sum. */
+/* TEXT of E; without its parentheses if E is a product, which a sum does not need. */
 static const char *unwrap_term(const ExprC *c, const Expr *e, const char *text)
 {
 	return ex_is_op(e, IN_mul) && !has_name(c, e) ? unwrap(c->arena, text) : text;
 }
 
-/* A pattern's $ parts: operands, types, the element type, the fault. */
+/* Expands a pattern: $ stands for operands, types, the element type, the fault variable. */
 static void put_pattern(const ExprC *c, StrBuf *b, const Expr *e, const char *const *arg)
 {
 	for (const char *s = inst_info[e->op.inst].c; *s; s++) {
@@ -198,7 +198,8 @@ static const char *put_lazy_select(ExprC *c, StrBuf *b, Expr *e)
 	StrBuf arm[2] = {{0}, {0}};
 	const char *cond, *value[2], *name;
 
-	/* What both arms need is printed before them, so that nothing is printed twice over. */
+	/* Subexpressions of both arms are printed before the select, so that they are not
+	 * printed twice. */
 	ex_of_both_arms(e, name_shared, &(SharedDivs){c, b});
 	cond = put_value(c, b, e->op.arg[0]);
 	c->indent++;
@@ -238,13 +239,14 @@ static bool is_negative_int(const Expr *e)
 	       e->i > INT32_MIN;
 }
 
-/* Whether E is printed in place as a product by a negative constant. */
+/* Whether E is printed as a product with a negative constant. */
 static bool is_negative_product(const ExprC *c, const Expr *e)
 {
 	return ex_is_op(e, IN_mul) && !has_name(c, e) && is_negative_int(e->op.arg[1]);
 }
 
-/* Sums with a negative constant or a product by one, as differences: a - 3, a - b * 3. */
+/* Prints a sum with a negative constant, or with a product by one, as a difference: a - 3, a - b
+ * * 3. */
 static bool put_difference(ExprC *c, StrBuf *b, Expr *e, const char *const *arg, StrBuf *out)
 {
 	if (is_negative_int(e->op.arg[1])) {
@@ -270,7 +272,8 @@ static bool put_difference(ExprC *c, StrBuf *b, Expr *e, const char *const *arg,
 	return false;
 }
 
-/* A sum of indices whose first term is negative, with one that is not in front: 48 - n - j * 32. */
+/* Prints a sum of indices that begins with a negative term with another term first: 48 - n - j *
+ * 32. */
 static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 {
 	Expr *term[8], *at = e;
@@ -307,7 +310,8 @@ static bool put_sum(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	return true;
 }
 
-/* Quotients and remainders of naturals by a number are those of C. */
+/* Whether C's / and % are right: a quotient or remainder of a nonnegative index by a positive
+ * constant. */
 static bool is_plain_quotient(const ExprC *c, const Expr *e)
 {
 	return (e->op.inst == IN_floordiv || e->op.inst == IN_mod) && e->ct == CT_I64 &&
@@ -329,7 +333,7 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	}
 	if (e->op.inst == IN_add && put_difference(c, b, e, arg, out))
 		return;
-	/* A call under & of bools is a warning of clang's. */
+	/* clang warns about a call under & of bools. */
 	if (e->ct == CT_BOOL && inst_info[e->op.inst].rule == RULE_BITS && e->op.n == 2 &&
 	    strstr(arg[1], "dl_")) {
 		strbuf_printf(out, "dl_%s_bool(%s, %s)", inst_info[e->op.inst].name,
@@ -382,7 +386,7 @@ static void put_dim(ExprC *c, StrBuf *out, Dim *d)
 	strbuf_free(&text);
 }
 
-/* A number, an index, or an index a number of times. */
+/* A constant, an index, or a constant times an index. */
 static bool is_simple(const Expr *e)
 {
 	if (ex_is_op(e, IN_mul))
@@ -390,7 +394,7 @@ static bool is_simple(const Expr *e)
 	return e->kind == EX_CONST || e->kind == EX_ITER;
 }
 
-/* Such as `i - lo`: no name says more. */
+/* A short index such as `i - lo`, which a name would not make clearer. */
 static bool is_short_index(const Expr *e, const char *text)
 {
 	return e->kind == EX_INST && e->ct == CT_I64 && e->op.n == 2 &&
@@ -398,7 +402,7 @@ static bool is_short_index(const Expr *e, const char *text)
 	       is_simple(e->op.arg[1]) && strlen(text) < MAX_TEXT / 4 && text[0] == '(';
 }
 
-/* E's text, safe as an operand; statements go to B. */
+/* E's text, safe as an operand; the statements that it needs go to B. */
 static const char *put_value(ExprC *c, StrBuf *b, Expr *e)
 {
 	StrBuf out = {0};

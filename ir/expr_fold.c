@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
 /*
- * What ex_inst simplifies: constants, through the very functions of ir/scalar.h, and identities that are
- * exact for every value (so no x + 0 and no x * 0 on floats, where -0 and NaN would change).
+ * The simplifications of ex_inst: constants are folded by the functions of ir/scalar.h themselves,
+ * and identities are applied that are exact for every value. So there is no x + 0 and no x * 0 on
+ * floats, where -0 and NaN would change.
  */
 #include "ir/expr_impl.h"
 #include "ir/scalar.h"
@@ -116,7 +117,7 @@ static bool fold_cvt(CType src, CType ct, const Scalar *a, Scalar *out)
 	}
 }
 
-/* The members of a Scalar begin at one address. */
+/* All members of a Scalar begin at the same address. */
 static bool fold_bits(CType src, CType ct, const Scalar *a, Scalar *out)
 {
 	assert(dtype_info[ctype_dtype(src)].bits == dtype_info[ctype_dtype(ct)].bits);
@@ -167,7 +168,7 @@ static Expr *param_to_const(void *arg, Expr *e)
 	return e->kind == EX_PARAM ? with[e->param] : NULL;
 }
 
-/* The body over constants, where that leaves a constant. */
+/* Evaluates the function's expansion over constants, if the result is a constant. */
 static Expr *fold_func(ExprPool *p, Inst i, CType ct, Expr *const *arg)
 {
 	Expr *with[2] = {arg[0], inst_info[i].nargs > 1 ? arg[1] : NULL};
@@ -188,7 +189,7 @@ static Expr *fold_constants(ExprPool *p, Inst i, CType ct, DType dtype, Expr *co
 	if (inst_is_func(i))
 		return fold_func(p, i, ct, arg);
 	if (i == IN_mad) {
-		/* Only where both ways of rounding agree. */
+		/* Only if rounding once and rounding twice give the same. */
 		eval_inst(IN_mul, ct, ct, dtype, a, &out);
 		eval_inst(IN_add, ct, ct, dtype, (Scalar[]){out, a[2]}, &unfused);
 		eval_inst(IN_fma, ct, ct, dtype, a, &out);
@@ -225,7 +226,7 @@ static Expr *zero_of(ExprPool *p, CType t)
 	return ex_num(p, t, 0);
 }
 
-/* Identities of two operands; -0 is what a float sum may drop. */
+/* Identities of two operands. A float sum may drop only -0. */
 static Expr *fold_binary(ExprPool *p, Inst i, CType ct, Expr *a, Expr *b)
 {
 	bool is_int = !ctype_is_float(a->ct);
@@ -286,7 +287,7 @@ static Expr *fold_select(ExprPool *p, Expr *c, Expr *a, Expr *b)
 	return NULL;
 }
 
-/* Whether every value of FROM is one of TO. */
+/* Whether TO represents every value of FROM. */
 static bool ctype_holds(CType to, CType from)
 {
 	static const unsigned char holds[CT_COUNT] = {
@@ -375,7 +376,7 @@ static Expr *fold_sum(ExprPool *p, Inst i, Expr *const *arg, int n)
 	return linear_expr(p, &l);
 }
 
-/* Comparisons, min and max that the ranges decide: D = B - A in [LO, HI]. */
+/* Comparisons, min and max that are decided by the range [LO, HI] of D = B - A. */
 static Expr *fold_compare(ExprPool *p, Inst i, Expr *a, Expr *b)
 {
 	Dim *lo, *hi, *zero = dim_const(p->ctx, 0);
@@ -402,7 +403,7 @@ static Expr *fold_compare(ExprPool *p, Inst i, Expr *a, Expr *b)
 	}
 }
 
-/* min(min(a, b), c) where c beside a or b is decided. */
+/* Simplifies min(min(a, b), c) if the order of c and a, or of c and b, is known. */
 static Expr *fold_nested(ExprPool *p, Inst i, Expr *a, Expr *c)
 {
 	for (int k = 0; k < 2 && a->kind == EX_INST && a->op.inst == i; k++) {

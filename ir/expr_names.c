@@ -65,7 +65,7 @@ static bool reads(ExprNames *t, Arena *a, const Expr *e)
 	return known == 2;
 }
 
-/* Evaluating E reads, beyond what has a name by now. */
+/* Whether evaluating E reads memory, apart from values that have a name. */
 static bool still_reads(ExprNames *t, Arena *a, const Expr *e)
 {
 	Expr *const *arg;
@@ -86,7 +86,8 @@ bool ex_is_lazy(ExprNames *t, Arena *a, const Expr *e)
 	       (still_reads(t, a, e->op.arg[1]) || still_reads(t, a, e->op.arg[2]));
 }
 
-/* Who always evaluates an expression, and whether it was seen. */
+/* Whether an expression is always evaluated by the one arm, by the other, and whether it was
+ * visited. */
 enum { THEN = 1, ELSE = 2, SEEN = 4 };
 
 static void mark_must(const Expr *e, unsigned char *must, unsigned char arm)

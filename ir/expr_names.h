@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a printer of expressions knows of each: its name, where one holds its value, and from that which selects are
- * lazy. Evaluating the arm of a select that is not taken would read where nothing may be read, unless it reads
- * nothing; what both arms evaluate always may be read before.
+ * What a printer of expressions knows about each expression: the variable that holds its value, if
+ * any, and thus which selects must stay lazy. If an arm of a select loads, it may be evaluated only
+ * when it is taken: the load might be out of bounds otherwise. An arm that loads nothing, or only
+ * values that have a name already, may always be evaluated; so may whatever both arms evaluate.
  */
 #ifndef IR_EXPR_NAMES_H
 #define IR_EXPR_NAMES_H
@@ -10,9 +11,9 @@
 #include "ir/expr.h"
 
 typedef struct ExprNote {
-	const char *name;  /* null: none holds */
-	int uses;          /* the printer's own count */
-	signed char reads; /* 0 not known, 1 no memory, 2 loads or indexes */
+	const char *name;  /* the variable that holds the value, or null */
+	int uses;          /* number of uses; for the printer alone */
+	signed char reads; /* 0: not known yet, 1: reads no memory, 2: loads or indexes */
 } ExprNote;
 
 /* Zero-initialise. */
@@ -22,17 +23,17 @@ typedef struct ExprNames {
 	struct { struct ExprNamed { int id; const char *before; } *at; int n, cap; } named; /* in order */
 } ExprNames;
 
-/* The note of E; valid until one is asked for of an expression made later. */
+/* The note of E; the pointer is valid until a note of a newer expression is asked for. */
 ExprNote *ex_note(ExprNames *t, Arena *a, const Expr *e);
-/* NAME holds E's value until ex_leave. */
+/* NAME holds E's value, until ex_leave. */
 void ex_set_name(ExprNames *t, Arena *a, const Expr *e, const char *name);
-/* Names set between the two hold no longer: they are a block's. */
+/* Names that are set between ex_enter and ex_leave are forgotten by ex_leave, as C's blocks do. */
 int ex_enter(const ExprNames *t);
 void ex_leave(ExprNames *t, int mark);
 
-/* E is a select of which only the arm taken may be evaluated, as far as names go by now. */
+/* Whether E is a select of which only the arm taken may be evaluated, given the names so far. */
 bool ex_is_lazy(ExprNames *t, Arena *a, const Expr *e);
-/* Calls FN on the largest expressions that both arms of select E always evaluate. */
+/* Calls FN on the largest expressions that both arms of the select E evaluate in any case. */
 void ex_of_both_arms(Expr *e, void (*fn)(void *arg, Expr *e), void *arg);
 
 #endif

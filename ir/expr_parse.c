@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the text of expressions: calls and infix + - * & over typed values; a literal has no type until it
- * meets one.
+ * Reads the text of expressions: calls, and infix + - * &, over typed values. A literal gets the
+ * type of the operand beside it.
  */
 #include "ir/expr_impl.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An expression, or (E null) the literal that starts at TEXT. */
+/* An expression; or, if E is null, the literal that starts at TEXT. */
 typedef struct ParsedValue {
 	Expr *e;
 	const char *text;
@@ -23,7 +23,7 @@ typedef struct ExprReader {
 	ExprPool *p;
 	const char *at;
 	const ExprScope *scope;
-	CType t; /* of literals that stand beside nothing */
+	CType t; /* type of literals without an operand beside them */
 	const char *err;
 	struct {
 		const char *name;
@@ -130,7 +130,7 @@ static bool read_literal(ExprReader *r, ParsedValue *out)
 	return true;
 }
 
-/* The type of what the literals among V stand beside. */
+/* The type of the operands beside the literals among V, or else HINT. */
 static CType common_type(const ParsedValue *v, int n, CType hint)
 {
 	for (int i = 0; i < n; i++)
@@ -154,7 +154,7 @@ static bool make_inst(ExprReader *r, Inst i, ParsedValue *v, int n, CType hint, 
 	return true;
 }
 
-/* The hint for operand K of an instruction whose own is HINT. */
+/* The hint for operand K of an instruction whose own hint is HINT. */
 static CType operand_hint(const ExprReader *r, InstRule rule, int k, CType hint)
 {
 	switch (rule) {
@@ -206,7 +206,7 @@ static DType dtype_by_text(const char *at, size_t n)
 	return dtype_by_name(name);
 }
 
-/* i32(x), bits.i32(x), round.f16(x), roundsat.f8e5m2(x); after the parenthesis. */
+/* Reads i32(x), bits.i32(x), round.f16(x), roundsat.f8e5m2(x), from after the parenthesis on. */
 static bool read_typed_call(ExprReader *r, const char *at, size_t len, ParsedValue *out,
 			    bool *found)
 {
@@ -350,7 +350,7 @@ static bool read_primary(ExprReader *r, CType hint, ParsedValue *out)
 	return fail(r, "unknown name", at, len);
 }
 
-/* A minus before a number belongs to it. */
+/* A minus directly before a number is part of the number. */
 static bool read_unary(ExprReader *r, CType hint, ParsedValue *out)
 {
 	const char *at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints expressions as ir/expr_parse.c reads them, to the same pointer: a type is written where a literal
- * would meet none, and what is used twice gets a name.
+ * Prints expressions such that ir/expr_parse.c reads back the same pointer. A literal has its type
+ * written if no operand beside it has one, and subexpressions that are used twice get a name.
  */
 #include "ir/expr_impl.h"
 
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Per node of the expression, by id. */
+/* A note for each node of the expression, by id. */
 typedef struct Note {
-	int uses, weight, name; /* NAME: of its let, from 1 */
+	int uses, weight, name; /* NAME: number of its `let`, from 1 */
 } Note;
 
 typedef struct ExprPrinter {
@@ -76,7 +76,8 @@ static bool is_negative(const Expr *e)
 	return e->kind == EX_CONST && e->i < 0 && e->i != INT64_MIN;
 }
 
-/* i64 sums and products as infix; what stands after a minus or a star is in parentheses where it must. */
+/* Prints i64 sums and products as infix, with parentheses after a minus or a star where they are
+ * needed. */
 static void print_term(ExprPrinter *pr, const Expr *e, bool in_product)
 {
 	bool paren = in_product && ex_is_op(e, IN_add) && !pr->note[e->id].name;
@@ -118,7 +119,7 @@ static void print_product(ExprPrinter *pr, const Expr *e)
 	print_term(pr, e->op.arg[1], true);
 }
 
-/* and(ge(a, 0), lt(a, n)) */
+/* Whether E is and(ge(a, 0), lt(a, n)), which prints as inside(a, n). */
 static bool is_inside(const Expr *e)
 {
 	const Expr *a = e->op.arg[0], *b = e->op.arg[1];
@@ -127,7 +128,7 @@ static bool is_inside(const Expr *e)
 	       a->op.arg[0]->ct == CT_I64 && a->op.arg[1]->kind == EX_CONST && a->op.arg[1]->i == 0;
 }
 
-/* A constant operand needs its type written where no sibling has it. */
+/* Prints an operand; a constant with its type if no other operand has one. */
 static void print_operand(ExprPrinter *pr, const Expr *e, bool typeless)
 {
 	if (typeless && e->kind == EX_CONST && e->ct != CT_BOOL) {
@@ -233,7 +234,7 @@ void ex_print(StrBuf *b, const Expr *e)
 	Arena *tmp = arena_new();
 	ExprPrinter pr = {b, NEW_ARRAY(tmp, e->id + 1, Note), 0};
 
-	/* The walk changes nothing. */
+	/* The cast drops const, but the walk changes nothing. */
 	ex_walk((Expr *)(uintptr_t)e, count_uses, &pr);
 	ex_walk((Expr *)(uintptr_t)e, print_let, &pr);
 	print_node(&pr, e, true);

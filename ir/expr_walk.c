@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walking and rewriting expressions. Operands have smaller ids than what is made of them, so the nodes of an
- * expression, each once, come off a heap of those still to be seen, largest id first. Time and memory are by
- * the nodes of the expression, whatever else its pool holds; nothing recurses.
+ * Walking and rewriting expressions. Operands have smaller ids than the nodes that use them, so a
+ * heap of the nodes still to be visited, largest id first, gives each node once, users before
+ * operands. Time and memory are proportional to the nodes of the expression, not of its pool.
+ * Nothing recurses.
  */
 #include "ir/expr_impl.h"
 
@@ -20,10 +21,10 @@ typedef struct ExprList {
 
 typedef int Operands(const Expr *e, Expr *const **out);
 
-/* The nodes of an expression, by falling id. */
+/* The nodes of an expression, in descending order of ids. */
 typedef struct Dag {
 	ExprList node, heap;
-	Arena *tmp; /* null while they are few */
+	Arena *tmp; /* null while the nodes fit the fixed array */
 } Dag;
 
 static void append(Dag *d, ExprList *l, Expr *e)
@@ -132,7 +133,7 @@ void ex_walk_outside_loads(Expr *e, void (*fn)(void *arg, Expr *e), void *arg)
 	walk(e, operands_outside_loads, fn, arg);
 }
 
-/* E in P over the operands ARG. */
+/* E rebuilt in P with the operands ARG. */
 static Expr *rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 {
 	switch (e->kind) {
@@ -153,7 +154,7 @@ static Expr *rebuild(ExprPool *p, Expr *e, Expr *const *arg)
 	}
 }
 
-/* The place of E among the nodes. */
+/* The index of E in the list of nodes. */
 static int place_of(const Dag *d, const Expr *e)
 {
 	int lo = 0, hi = d->node.n - 1;
@@ -178,7 +179,7 @@ Expr *ex_rewrite(ExprPool *p, Expr *e, ExprMap map, void *arg)
 	dag_of(&d, e, ex_operands);
 	if (d.node.n > SMALL_LIST)
 		copy = NEW_ARRAY(d.tmp, d.node.n, Expr *);
-	/* What rebuilding folded into another node was mapped already. */
+	/* If rebuilding folded the node into another one, MAP was already called on that one. */
 	for (int i = d.node.n; i-- > 0; copy[i] = m ? m : r) {
 		Expr *old = d.node.at[i];
 

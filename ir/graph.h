@@ -39,16 +39,16 @@ typedef struct OpRow {
 } OpRow;
 
 extern const OpRow op_row[OP_COUNT];
-OpKind op_by_name(const char *name); /* OP_NONE where there is none */
+OpKind op_by_name(const char *name); /* OP_NONE if there is none */
 
-/* A constant's elements: in memory that outlives the graph (arena or a mapped file). */
+/* The elements of a constant, in memory that outlives the graph (an arena or a mapped file). */
 typedef struct Tensor {
 	DType dtype;
 	int rank;
 	int64_t *dims;
 	const void *data;   /* packed, row-major; STR: const char *const *(NUL-terminated) */
 	int64_t bytes;
-	const char *file;   /* where it is mapped from, for dumps; null: memory */
+	const char *file;   /* the file that the data is mapped from, for dumps; null: not a file */
 	int64_t offset;
 } Tensor;
 
@@ -57,7 +57,7 @@ typedef enum AttrKind { ATTR_INT, ATTR_FLOAT, ATTR_STR, ATTR_INTS, ATTR_FLOATS, 
 typedef struct Attr {
 	const char *name; /* interned */
 	AttrKind kind;
-	int n;            /* elements of a list */
+	int n;            /* number of elements of a list */
 	union {
 		int64_t i;
 		float f;
@@ -71,17 +71,18 @@ typedef struct Attr {
 	};
 } Attr;
 
-/* In a program for GPUs: whose memory has a value, and which side computes it. Constants and inputs may be on both. */
+/* In a program for GPUs: which memory holds a value, and which side computes it. Constants and
+ * inputs may be in both. */
 typedef enum ValuePlace { ON_DEVICE, ON_HOST, ON_BOTH } ValuePlace;
 
 typedef struct Value Value;
 typedef struct Node Node;
 typedef struct Graph Graph;
 
-/* One operand slot; the uses of a value are a list through them. */
+/* An operand slot. All uses of a value form a linked list. */
 typedef struct Use {
 	Value *value;
-	Node *user;  /* null: the graph's result */
+	Node *user;  /* null: the slot is a result of the graph */
 	int slot;
 	struct Use *next, *prev;
 } Use;
@@ -94,9 +95,11 @@ struct Value {
 	ValuePlace place; /* ON_DEVICE until pass `place` */
 	const char *name; /* the ONNX name, for messages; may be null */
 	Use *uses;
-	Sym *syms;   /* symbols that are read from its elements: a list through Sym.sibling */
-	const Tensor *preset; /* of an input: its value in a run that gives none, or null */
-	signed char said, said_rank; /* what a file claims, until it is inferred: DType, rank + 1; 0: nothing */
+	Sym *syms;   /* symbols that are read from its elements, linked by Sym.sibling */
+	const Tensor *preset; /* of an input: its default value, or null */
+	/* until inferred: the type that the model file declares, as DType and rank + 1; 0: not
+	 * declared */
+	signed char said, said_rank;
 };
 
 struct Node {
@@ -104,10 +107,10 @@ struct Node {
 	int id;      /* dense in the graph, never reused */
 	int nin, nout;
 	Use *in;     /* nin slots; in[k].value may be null */
-	Value **out; /* nout; an unused optional result is null */
+	Value **out; /* nout entries; null: an optional result that is not used */
 	VEC(Attr) attrs;
 	VEC(Graph *) regions;
-	VEC(Loc) locs; /* ONNX nodes this stands for; [0] is the main one */
+	VEC(Loc) locs; /* ONNX nodes that this node implements; [0] is the main one */
 	Graph *graph;
 	Node *next, *prev;
 };
@@ -118,7 +121,8 @@ typedef struct FactSize {
 	Dim *dim; /* null: none */
 } FactSize;
 
-/* What could not be proved at compile time and is checked at run time: A == B or A <= B. */
+/* A relation between sizes that compile time could not prove, checked at run time: A == B or A
+ * <= B. */
 typedef struct Fact {
 	Dim *a, *b;
 	bool le;
@@ -136,11 +140,11 @@ struct Graph {
 	Arena *arena;
 	const char *name;
 	VEC(Value *) inputs;
-	VEC(Use *) results;      /* graph results, in order; a value may stand in it twice */
+	VEC(Use *) results;      /* graph results, in order; a value may be a result twice */
 	VEC(const char *) result_names;
 	Node *first, *last;
 	VEC(Fact) facts;
-	int nvalues, nnodes;     /* ids handed out */
+	int nvalues, nnodes;     /* next free ids */
 	const char *file;        /* the model's file, for messages */
 };
 
@@ -148,33 +152,34 @@ Graph *graph_new(Ctx *c, Arena *a, const char *name);
 Value *graph_input(Graph *g, const char *name, const Type *t);
 void graph_result(Graph *g, Value *v, const char *name);
 
-/* A node with NIN operands and NOUT results (types null), appended, or put before BEFORE. */
+/* Makes a node with NIN operands and NOUT results (their types null), before BEFORE, or at the
+ * end if that is null. */
 Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *before);
-/* Whether L is one of the N locations AT. */
+/* Whether L is one of the locations AT[0..n). */
 bool loc_among(const Loc *at, int n, Loc l);
-/* N has the locations of FROM, too. */
+/* Adds the locations of FROM to N's. */
 void node_locs_from(Node *n, const Node *from);
-void node_set_input(Node *n, int k, Value *v); /* k may be nin: appends */
-void node_truncate_inputs(Node *n, int nin); /* operands from NIN on are dropped */
+void node_set_input(Node *n, int k, Value *v); /* K == nin appends an operand */
+void node_truncate_inputs(Node *n, int nin); /* drops the operands from number NIN on */
 static inline Value *node_in(const Node *n, int k) { return k < n->nin ? n->in[k].value : NULL; }
 static inline Value *node_out(const Node *n, int k) { return k < n->nout ? n->out[k] : NULL; }
-/* Where N runs: with its results. */
+/* Whether N runs on the host: its results are there. */
 static inline bool node_on_host(const Node *n) { return n->nout && n->out[0] && n->out[0]->place == ON_HOST; }
 /* Removes a node whose results have no use. */
 void node_remove(Node *n);
 /* Every use of A becomes a use of B. */
 void value_replace(Value *a, Value *b);
-/* S is read from V's elements now; from none where V is null. */
+/* Makes V the value that S is read from; null: none. */
 void sym_read_from(Sym *s, Value *v);
 bool value_used_once(const Value *v);
-/* Moves N before BEFORE (null: to the end). */
+/* Moves N before BEFORE, or to the end if that is null. */
 void node_move(Node *n, Node *before);
 
-const Attr *node_attr(const Node *n, const char *name); /* null where absent */
+const Attr *node_attr(const Node *n, const char *name); /* null if N has none */
 int64_t node_int(const Node *n, const char *name, int64_t otherwise);
 float node_float(const Node *n, const char *name, float otherwise);
 const char *node_str(const Node *n, const char *name, const char *otherwise);
-/* The list of ints; *COUNT is -1 where absent. */
+/* The attribute's list of ints; *COUNT is -1 if N has none. */
 const int64_t *node_ints(const Node *n, const char *name, int *count);
 const float *node_floats(const Node *n, const char *name, int *count);
 void node_set_int(Node *n, const char *name, int64_t v);
@@ -183,30 +188,41 @@ void node_set_str(Node *n, const char *name, const char *v);
 void node_set_ints(Node *n, const char *name, const int64_t *v, int count);
 void node_set_attr(Node *n, Attr a);
 
-/* The constant behind a value, or null. */
+/* The constant that defines V, or null. */
 const Tensor *value_const(const Value *v);
 Tensor *tensor_new(Arena *a, DType t, int rank, const int64_t *dims); /* zeroed data */
 Value *graph_const(Graph *g, const Tensor *t, Node *before);
-/* 1-D i64 and scalar constants. */
+/* Make a constant: a 1-D i64, or a scalar. */
 Value *graph_const_ints(Graph *g, const int64_t *v, int n, Node *before);
 Value *graph_const_scalar(Graph *g, DType t, double v, Node *before);
 int64_t tensor_numel(const Tensor *t);
-bool tensor_has_type(const Tensor *t, const Type *type); /* element type and dims */
+bool tensor_has_type(const Tensor *t, const Type *type); /* whether element type and dims agree */
 
 Loc node_loc(const Node *n);
 DiagLoc node_diag(const Node *n); /* for diag_error */
-/* WHERE is worked on until the next call (Diag.where); what was before. */
+/* Sets the location of the current work (Diag.where) and returns the one before. */
 DiagLoc diag_at(Ctx *c, DiagLoc where);
 
-/* Text, version 1 (docs/ir.md). What graph_parse reads prints as the same bytes. Constants up to 64 elements
- * are printed whole; larger ones as file("name", offset, bytes) where mapped, else as hex. */
+/* ---- graph_print.c ---- */
+
+/* Text, version 1 (docs/ir.md). Text that graph_parse reads prints as the same bytes. Constants
+ * with up to 64 elements are printed whole; larger ones as file("name", offset, bytes) if
+ * mapped, else as hex. */
 void graph_print(StrBuf *b, const Graph *g);
-/* By Value.id: what that text calls each value of G, without the %. */
+/* The labels of G's values in that text, without the %, by Value.id. */
 const char **graph_labels(const Graph *g, Arena *a);
-/* FILE is for messages: "FILE:LINE: error: expected ...". Null after one. The graph is not verified. */
+
+/* ---- graph_parse.c ---- */
+
+/* FILE is for messages: "FILE:LINE: error: expected ...". Null after an error. Does not verify
+ * the graph. */
 Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file);
-/* Order, uses, arities, constants and kernels against their types, the sources of symbols. Values without
- * a type are a fault unless PASS is "import" or "parse", which leave types to infer. */
+
+/* ---- graph_verify.c ---- */
+
+/* Verifies order, uses, arities, the types of constants and kernels, and the sources of symbols.
+ * A value without a type is an error unless PASS is "import" or "parse", which leave types to
+ * inference. */
 bool graph_verify(Graph *g, Diag *d, const char *pass);
 
 #endif

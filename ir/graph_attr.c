@@ -10,7 +10,7 @@
 
 /* ---- Tensors ---- */
 
-/* A relative PATH starts in the folder that the text lies in. */
+/* Opens PATH; a relative path is relative to the folder of the text. */
 static int open_beside(GraphText *r, const char *path)
 {
 	const char *slash = r->file ? strrchr(r->file, '/') : NULL;
@@ -44,7 +44,7 @@ static const Mapped *map_file(GraphText *r, const char *path)
 	return &vec_last(&r->files);
 }
 
-/* The mapping stays for as long as the process: constants point into it. */
+/* Maps the file that T is in. The mapping is never removed, since constants point into it. */
 static bool read_file(GraphText *r, Tensor *t, int64_t bytes)
 {
 	const char *path = text_string(r);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what graph_print wrote (docs/ir.md has the grammar). The first fault is the diagnostic; what
- * was read before it stays in the arena. Symbols have no bounds until all is read, so that no bound decides a
- * min or max that the graph had from before the bound was found.
+ * Reads what graph_print wrote (docs/ir.md has the grammar). Only the first fault is reported; what
+ * was read before it stays in the arena. Symbols get their bounds when everything has been read.
+ * Otherwise a bound might decide a min or max that the printed graph has, because it was made
+ * before that bound was found.
  */
 #include "ir/graph.h"
 
@@ -47,7 +48,8 @@ static const char *read_label(GraphText *r)
 	return s;
 }
 
-/* Names V by the label and its own name, if any. */
+/* Reads a label and makes the value V for it, named by the label or by its own name if it has
+ * one. */
 static bool read_definition(GraphText *r, Value *(*make)(void *arg), void *arg, Value **out)
 {
 	const char *label = read_label(r), *name = NULL;
@@ -89,7 +91,7 @@ static Value *find_value(GraphText *r, const Graph *g, const char *label, int li
 
 /* ---- Nodes ---- */
 
-/* After @. */
+/* Reads a location, after the @. */
 static bool read_loc(GraphText *r, const char *op, Loc *l)
 {
 	*l = (Loc){.op = op};
@@ -120,7 +122,8 @@ static bool read_locs(GraphText *r, Node *n)
 	return true;
 }
 
-/* The text of a node's results, read once the operator is known. */
+/* Skips the text of a node's results, which are read once the operator is known; returns their
+ * number. */
 static int skip_results(GraphText *r)
 {
 	int n = 0;
@@ -166,7 +169,7 @@ static bool read_results(GraphText *r, Node *n)
 	return true;
 }
 
-/* A value's type, and its place where that is not the device. */
+/* Reads a value's type, and its place if that is not the device. */
 static bool read_type(GraphText *r, Value *v)
 {
 	if (!text_type(r, &v->type))
@@ -280,7 +283,7 @@ static bool read_node(GraphText *r, Graph *g)
 
 /* ---- Headers ---- */
 
-/* Over a bracketed list, strings and all. */
+/* Skips a bracketed list, with strings in it. */
 static bool skip_list(GraphText *r)
 {
 	int depth = 0;
@@ -308,7 +311,8 @@ static void see_last(void *arg, Sym *s)
 	*(int *)arg = s->id;
 }
 
-/* What S is a name for: a size over symbols that were there before it, so that none means itself. */
+/* Reads the dim that S abbreviates. It may mention only symbols that were defined before S, so
+ * that no symbol stands for itself. */
 static bool read_meaning(GraphText *r, Sym *s)
 {
 	Dim *d = text_dim(r);
@@ -402,7 +406,7 @@ static Value *input_of(void *arg)
 	return graph_input(arg, NULL, NULL);
 }
 
-/* The value of input V in a run that gives none, if the text has one. */
+/* Reads the default value of input V, if the text has one. */
 static bool read_preset(GraphText *r, Value *v)
 {
 	const Tensor *t;
@@ -434,7 +438,7 @@ static bool read_inputs(GraphText *r, Graph *g)
 	return true;
 }
 
-/* The results' names and labels, which the body defines. */
+/* Reads the results' names and labels, which the body defines. */
 static bool read_graph_results(GraphText *r, Graph *g)
 {
 	if (!text_want(r, "("))
@@ -480,7 +484,7 @@ static void go(GraphText *r, TextPosition to)
 	r->line = to.line;
 }
 
-/* Symbols first, in their order, then inputs and facts, then the body, then the results that it defines. */
+/* Reads, in this order: symbols, inputs, facts, the body, and the results that it defines. */
 static bool read_parts(GraphText *r, Graph *g, bool region)
 {
 	TextPosition inputs = here(r), results, facts, end;

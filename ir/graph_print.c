@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs as text, version 1 (docs/ir.md). Values are labelled by their own name where it is an
- * identifier that no other value has, else by their number in the order of printing; labels are unique over
- * a graph and its regions. What graph_parse makes of the text prints as the same bytes.
+ * Graphs as text, version 1 (docs/ir.md). The label of a value is its own name if that is an
+ * identifier that no other value has, else its number in the order of printing. Labels are unique
+ * over a graph and its regions. Text that graph_parse has read prints as the same bytes.
  */
 #include "ir/graph.h"
 
@@ -104,7 +104,8 @@ static void put_value(GraphPrinter *p, const Value *v)
 	if (!v)
 		strbuf_puts(p->b, "_");
 	else
-		strbuf_printf(p->b, "%%%s", l->v ? l->text : "?"); /* ?: no value of this graph */
+		/* ?: not a value of this graph */
+		strbuf_printf(p->b, "%%%s", l->v ? l->text : "?");
 }
 
 static void put_definition(GraphPrinter *p, const Value *v)
@@ -218,7 +219,7 @@ void text_put_name(StrBuf *b, const char *s)
 		strbuf_quote(b, s);
 }
 
-/* The shortest decimal that reads back, with a mark that it is no integer. */
+/* Prints the shortest decimal that reads back as V, with a point or an exponent. */
 void text_put_float(StrBuf *b, double v, bool f32)
 {
 	char text[40];
@@ -292,7 +293,7 @@ static void put_tensor(StrBuf *b, const Tensor *t)
 	}
 }
 
-/* The kernel's lines, each moved in. */
+/* Prints the kernel, each line indented. */
 static void put_kernel(StrBuf *b, const Kernel *k, int indent)
 {
 	StrBuf text = {0};
@@ -367,7 +368,7 @@ static void put_type(StrBuf *b, const Value *v)
 	strbuf_puts(b, places[v->place]);
 }
 
-/* @"name", with (op) where that is not OP. */
+/* Prints @"name", followed by (op) if that is not OP. */
 static void put_loc(StrBuf *b, Loc l, const char *op)
 {
 	strbuf_puts(b, "@");

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every pass must leave true of a graph: definitions come before uses, use lists and operands say
- * the same, arities are those of ir/ops.def, every value has a type (only import and parse may leave
- * that to infer), constants and kernels agree with the types around them, operands are where their nodes
- * run, and the values that symbols are read from exist.
+ * The invariants of a graph that every pass must preserve:
+ *
+ *   - definitions come before uses, and use lists agree with operands
+ *   - numbers of operands and results are as ir/ops.def says
+ *   - every value has a type (import and parse may leave that to inference)
+ *   - constants and kernels agree with the types around them
+ *   - the operands of a node are where the node runs
+ *   - values that symbols are read from exist
  */
 #include "ir/graph.h"
 
@@ -15,9 +19,9 @@ typedef struct GraphVerifier {
 	const char *pass;
 	Arena *tmp;
 	const struct GraphVerifier *outer;
-	const Value **value; /* by id: the live values */
-	int *order;          /* by id: after which node, counted from 1; 0: an input */
-	bool untyped;        /* types may be missing */
+	const Value **value; /* by id; null: not a live value */
+	int *order;          /* by id: the position of the defining node, from 1; 0: an input */
+	bool untyped;        /* whether types may be missing */
 	bool ok;
 } GraphVerifier;
 
@@ -96,7 +100,8 @@ static bool on_list(const Use *u)
 	return false;
 }
 
-/* Every use on a live value's list is a slot of a node or a result that holds this value. */
+/* Every use of a live value must be an operand slot, or a result of the graph, that holds the
+ * value. Returns the number. */
 static int count_uses(GraphVerifier *v, const Value *x)
 {
 	const Use *prev = NULL;
@@ -170,7 +175,7 @@ static void check_arity(GraphVerifier *v, const Node *n)
 		report(v, n, "there is no operator %d", n->op);
 		return;
 	}
-	if (n->regions.n) /* the values that its regions capture follow its operands */
+	if (n->regions.n) /* the values that a node's regions capture are its last operands */
 		nin = row->nin_min;
 	if (nin < row->nin_min || (row->nin_max >= 0 && nin > row->nin_max))
 		report(v, n, "%d operands; %s takes %d to %d", nin, row->name, row->nin_min,
@@ -183,7 +188,8 @@ static void check_arity(GraphVerifier *v, const Node *n)
 		       row->nout_max);
 }
 
-/* A node's results are in one place, and its operands are there too; a Copy's operand is in the other. */
+/* A node's results and operands are on the same side; only a Copy's operand is on the other
+ * side. */
 static void check_place(GraphVerifier *v, const Node *n)
 {
 	const bool crosses = n->op == OP_Copy, host = node_on_host(n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels: monoids, the builder that an op's `lower` calls, and deep copies. */
+/* Kernels: monoids, the functions that an operator's `lower` calls, and deep copies. */
 #include "ir/kernel.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@ const MonoidInfo monoid_info[MONOID_COUNT] = {
 
 /* ---- Monoids ---- */
 
-/* Part K of TEXT, whose parts are separated by '|', as a string of its own. */
+/* The part number K of TEXT, whose parts are separated by '|', as a new string. */
 static const char *text_part(Arena *a, const char *text, int k)
 {
 	const char *end;
@@ -196,7 +196,7 @@ static void set_identity_widx(Kernel *k, Stmt *s, Iter *const *iters, int n)
 		s->widx[i] = ex_iter(k->pool, iters[i]);
 }
 
-/* VAL as a value of OUT: an op computes in the ctype of its own choice, the store in the buffer's. */
+/* Sets S's value, converted from the ctype that the operator chose to the buffer's. */
 static void set_val(Kernel *k, Stmt *s, Expr *val, Expr *guard)
 {
 	s->val[0] = ex_cvt(k->pool, dtype_ctype(s->out[0]->dtype), val);
@@ -273,7 +273,7 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it)
 
 typedef struct Cloner {
 	Kernel *to;
-	Expr **done; /* by Expr.id of the source pool */
+	Expr **done; /* by Expr.id of the source pool: the copies */
 } Cloner;
 
 static void clone_expr_node(void *arg, Expr *e)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernel IR. A kernel is a list of statements over iteration domains; scheduling puts the same
- * statements under a loop tree (ir/loop.h). The statement form is the meaning, and eval runs it.
+ * statements under a loop tree (ir/loop.h). The statements are what a kernel means, and the
+ * interpreter runs them.
  *
  *     kernel @conv_relu(%x: f32[N,64,56,56], %w: f32[64,64,3,3], %b: f32[64]) -> (%y: f32[N,64,56,56])
  *         from @"Conv_4", @"Relu_5" {
@@ -12,10 +13,13 @@
  *       y[n,o,h,w] = max(add(acc[n,o,h,w], b[o]), 0)    for n < N, ...
  *     }
  *
- * Invariants (kernel_verify): statements run in order; a map's write is injective unless `ordered`;
- * a buffer is written by one statement, or by several maps with disjoint writes (Concat), and then by
- * updates; every read of a temporary follows its write; index expressions stay inside the buffer wherever
- * the guard holds (or go through `index`, which faults).
+ * Invariants (kernel_verify):
+ *
+ *   - Statements run in order. The write of a map is injective unless the map is `ordered`.
+ *   - One statement writes a buffer, or several maps that write disjoint parts (Concat); updates
+ *     may follow.
+ *   - Every read of a temporary follows its write.
+ *   - Indices stay inside the buffer wherever the guard holds, or go through `index`, which checks.
  */
 #ifndef IR_KERNEL_H
 #define IR_KERNEL_H
@@ -36,24 +40,29 @@ typedef struct MonoidInfo {
 	const char *name;
 	int n; /* components of the state */
 	const char *identity, *combine;
-	const char *
-		atomic; /* updates of one element in any order: memory's own operation, "cas", or "": not so */
+	/* how updates of one element may be done in any order: the name of an atomic operation
+	 * of memory; "cas", a compare-and-swap loop; or "", not at all */
+	const char *atomic;
 } MonoidInfo;
 
 extern const MonoidInfo monoid_info[MONOID_COUNT];
-/* Component K's identity in type T. */
+/* The identity of component K in type T. */
 Expr *monoid_identity(ExprPool *p, Monoid m, int k, CType t);
-/* Component K of combining state A with term B. */
+/* Component K of the state A combined with the term B. */
 Expr *monoid_combine(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b);
 
-/* How a local of a team lies on a GPU. Pieces of 16 bytes move such that lanes that walk down a column meet different
- * banks; registers have no order at all. */
+/* How a shared or register buffer is laid out on a GPU. The swizzles permute the pieces of 16
+ * bytes within a row, so that lanes that read down a column access different banks. */
 typedef enum Swizzle {
 	SWIZZLE_NONE,
-	SWIZZLE_ROWS, /* piece c of row r at c ^ r; narrow rows: at c ^ r / 2 or c ^ r / 4. Dims: slots, rows, columns */
-	SWIZZLE_WORDS, /* the same, at c ^ 2 r (c ^ r / 2 * 2): lanes walk down four rows of two pieces, word by word */
-	SWIZZLE_FRAGMENTS, /* as it is: in the order of fragments, 16 bytes a lane */
-	SWIZZLE_REGISTERS  /* in registers: ir/loop.h, Mma */
+	/* piece c of row r is at c ^ r; in narrow rows, at c ^ r / 2 or c ^ r / 4. Dims: stages,
+	 * rows, columns */
+	SWIZZLE_ROWS,
+	/* piece c is at c ^ 2 r (c ^ r / 2 * 2), for lanes that read down four rows of two
+	 * pieces, word by word */
+	SWIZZLE_WORDS,
+	SWIZZLE_FRAGMENTS, /* not permuted: the order of fragments, 16 bytes for each lane */
+	SWIZZLE_REGISTERS  /* in registers, which have no order in memory (ir/loop.h, Mma) */
 } Swizzle;
 
 typedef enum BufKind { BUF_IN, BUF_OUT, BUF_TEMP } BufKind;
@@ -65,8 +74,9 @@ struct Buf {
 	DType dtype;
 	int rank;
 	Dim **dims;
-	const Layout *layout; /* physical order; statements index logically */
-	const void *data; /* a small constant carried by the kernel itself (row-major), or null */
+	const Layout *layout; /* the order in memory; indices in statements are logical */
+	/* the elements, row-major, of a small constant that is part of the kernel; or null */
+	const void *data;
 	Swizzle swizzle;
 	int param; /* BUF_IN, BUF_OUT: which operand or result of the kernel node */
 };
@@ -78,19 +88,22 @@ struct Iter {
 	Dim *extent;
 };
 
-/* Where a statement came from, for messages, dumps and profiles. */
+/* The ONNX node that a statement comes from, for messages, dumps and profiles. */
 typedef struct Loc {
 	const char *node, *op;
 } Loc;
 
 /*
- * One statement. A map: out[k][widx] = val[k] for every point of ITERS (all of them parallel unless
- * `ordered`). A reduction: for every point of the first NBAND iterators the state starts from the
- * monoid's identity (or, with `update`, from what the buffer holds) and combines the terms of the
- * remaining iterators whose guard holds; out[k] has the state's component k, stored once in the end.
- * A prefix (`scan`): as a reduction with one remaining iterator (the last), and the state is stored
- * at every step; the write index mentions that iterator.
- * An update with NBAND == niters and a write that need not be injective is a scatter with a monoid.
+ * A statement.
+ *
+ *   - A map: out[k][widx] = val[k] for every point of ITERS.
+ *     All points are parallel unless `ordered`.
+ *   - A reduction: for every point of the first NBAND iterators the state starts from the monoid's
+ *     identity (with `update`: from the buffer's element), and the terms of the remaining iterators
+ *     are combined with it where the guard holds. Then out[k] gets the state's component k.
+ *   - A prefix (`scan`) is a reduction over one iterator, the last, whose state is stored at every
+ *     step; the write index mentions that iterator.
+ *   - A scatter with a monoid is an update with NBAND == niters, whose write need not be injective.
  */
 typedef struct Stmt {
 	int id;
@@ -98,13 +111,14 @@ typedef struct Stmt {
 	int niters, nband; /* a map has nband == niters */
 	Monoid red;        /* MONOID_NONE: a map */
 	bool update, scan;
-	bool ordered; /* points run in lexicographic order: a scatter whose last write wins */
+	/* points run in lexicographic order: in a scatter, the last write of an element wins */
+	bool ordered;
 	int nout;
 	Buf *out[2]; /* the state's components; components past nout are dropped */
-	Expr **widx; /* one i64 a dim of out[0] (the same for every out), or one flat */
+	Expr **widx; /* one i64 for each dim of out[0], the same for every out; or one flat index */
 	int nwidx;
-	Expr *val[2]; /* of the out's ctype (stores round to its dtype) */
-	Expr *guard;  /* bool; null: true. A map whose guard fails writes nothing. */
+	Expr *val[2]; /* of the out's ctype; the store rounds to its dtype */
+	Expr *guard;  /* bool; null: true. A map writes nothing where its guard fails. */
 	Loc loc;
 } Stmt;
 
@@ -125,38 +139,49 @@ Kernel *kernel_new(Ctx *c, Arena *a, const char *name);
 
 Buf *kernel_buf(Kernel *k, BufKind kind, const char *name, const Type *t);
 Buf *kernel_temp(Kernel *k, const char *name, DType t, int rank, Dim *const *dims);
-/* A constant carried by the kernel: N elements of T, row-major in DATA (copied). */
+/* Adds a constant to the kernel: N elements of T, row-major, copied from DATA. */
 Buf *kernel_table(Kernel *k, const char *name, DType t, int64_t n, const void *data);
 Iter *kernel_iter(Kernel *k, const char *name, Dim *extent);
-/* Iterators over every dim of B, named i0, i1 ... */
+/* Makes an iterator for every dim of B, named i0, i1 ... */
 void kernel_iters_of(Kernel *k, const Buf *b, Iter **out);
-/* A map over ITERS: out[widx] = val. GUARD may be null. */
+/* Adds a map over ITERS: out[widx] = val. GUARD may be null. */
 Stmt *kernel_map(Kernel *k, Iter *const *iters, int n, Buf *out, Expr *const *widx, Expr *val,
 		 Expr *guard);
-/* As kernel_map with the identity write: one iterator a dim of OUT. */
+/* kernel_map with the identity as write: one iterator for each dim of OUT. */
 Stmt *kernel_map_id(Kernel *k, Iter *const *iters, Buf *out, Expr *val);
-/* out[band...] = reduction of VAL over RED where GUARD: the write is the identity over BAND. */
+/* Adds out[band...] = reduction of VAL over RED where GUARD holds. The write is the identity
+ * over BAND. */
 Stmt *kernel_reduce(Kernel *k, Monoid m, Iter *const *band, int nband, Iter *const *red, int nred,
 		    Buf *out, Expr *val, Expr *guard);
-/* Whether IT is a phase of S: the lower digit, x*N + IT, of where S writes, of which S's guard speaks. Phases have terms
- * of their own (a ConvTranspose's taps): what one leaves out is no zero times another's. */
+/* Whether IT is a phase of S: S writes at an index x*N + IT, and S's guard mentions IT. The
+ * phases of a ConvTranspose with stride N, for example, each use their own taps of the filter.
+ * The guard is no mere zero padding then: every phase sums other terms. */
 bool stmt_is_phase(Ctx *c, const Stmt *s, const Iter *it);
 /* b[idx...] as an expression. */
 Expr *kernel_load(Kernel *k, Buf *b, Expr *const *idx);
 /* b[it...] with iterators. */
 Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it);
 
-/* ---- Text ---- */
-void kernel_print(StrBuf *b, const Kernel *k);
-/* As kernel_print, under names of its own and without where it came from: kernels of one text do the same. */
-void kernel_print_bare(StrBuf *b, const Kernel *k);
-/* Reads one kernel at *P, advancing it (and *LINE); null after a diagnostic. */
-Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line);
-
-/* Every fault is a diagnostic that says which pass left it (PASS). */
-bool kernel_verify(Kernel *k, Diag *d, const char *pass);
-/* Deep copies into arena A. */
+/* Deep copies, in arena A. */
 Buf *buf_copy(Arena *a, const Buf *b);
 Kernel *kernel_clone(Kernel *k, Arena *a);
+
+/* ---- kernel_print.c ---- */
+
+/* ---- Text ---- */
+void kernel_print(StrBuf *b, const Kernel *k);
+/* As kernel_print, but with uniform names and without locations, so that kernels that compute
+ * the same print the same. */
+void kernel_print_bare(StrBuf *b, const Kernel *k);
+
+/* ---- kernel_parse.c ---- */
+
+/* Reads a kernel at *P; advances *P and *LINE. Null after a diagnostic. */
+Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line);
+
+/* ---- kernel_verify.c ---- */
+
+/* Reports every fault as a diagnostic that names PASS, the pass that ran before. */
+bool kernel_verify(Kernel *k, Diag *d, const char *pass);
 
 #endif

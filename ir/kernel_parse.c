@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of kernels, read; ir/kernel_print.c prints it.
+ * Reads the text of kernels, which ir/kernel_print.c prints.
  *
  *     kernel    = "kernel" "@" name "(" [param {"," param}] ")" "->" "(" [param {"," param}] ")"
  *                 ["from" loc {"," loc}] "{" {temp | stmt} "}"
@@ -12,10 +12,11 @@
  *     iters     = "()" | name "<" dim {"," name "<" dim}
  *     loc       = "@" quoted [quoted]                      node and op; default: the first after "from"
  *
- * Space and line breaks mean nothing. Every statement has a "for" or an "over" ("for ()" where it has no
- * iterator), which is read first, since it declares what the indices and the value use. Several writes
- * have the same indices. A name is one thing throughout a kernel: the printer renames what would clash,
- * with another or with a reserved word, so that what it prints is read back and printed the same.
+ * Spaces and line breaks have no meaning. Every statement has a "for" or an "over" ("for ()" if it
+ * has no iterator). These clauses are read first, since they declare the iterators that the indices
+ * and the value mention. Several writes have the same indices. A name has one meaning throughout a
+ * kernel: the printer renames what would clash with another name or with a reserved word, so that
+ * the text is read back and printed the same.
  */
 #include "ir/kernel.h"
 
@@ -109,7 +110,7 @@ static const char *read_word(KernelReader *r)
 	return s;
 }
 
-/* Moves to END, which lies ahead, counting lines. */
+/* Moves to END, which is ahead, and counts lines. */
 static void advance(KernelReader *r, const char *end)
 {
 	for (; r->p < end; r->p++)
@@ -130,7 +131,7 @@ static const char *read_quoted(KernelReader *r)
 	return s;
 }
 
-/* After "@". */
+/* Reads a location, after the "@". */
 static bool read_loc(KernelReader *r, Loc *l)
 {
 	const char *node = read_quoted(r);
@@ -239,7 +240,7 @@ static bool read_table(KernelReader *r, Buf *b)
 	return want(r, "}");
 }
 
-/* After NAME and ":". */
+/* Reads a temporary, after NAME and ":". */
 static bool read_temp(KernelReader *r, const char *name)
 {
 	const Type *t = read_type(r);
@@ -289,8 +290,8 @@ static bool read_iters(KernelReader *r, Stmt *s)
 	return true;
 }
 
-/* The next "for" or "over" outside of brackets and parentheses, or null. Within them such a word is the name of a size. P is
- * within the brackets of a write. */
+/* The next "for" or "over" outside of brackets and parentheses, where such a word would be the
+ * name of a size; or null. P is within the brackets of a write. */
 static const char *find_clause(const char *p)
 {
 	int depth = 1;
@@ -342,7 +343,7 @@ static Expr *read_expr(KernelReader *r, const Stmt *s, CType t)
 	return e;
 }
 
-/* NAME and "[" are read. */
+/* Reads a write, after NAME and "[". */
 static bool read_write(KernelReader *r, Stmt *s, const char *name)
 {
 	Buf *b = find_buf(r, name);
@@ -372,7 +373,7 @@ static bool read_write(KernelReader *r, Stmt *s, const char *name)
 	return true;
 }
 
-/* A word that space follows: flags and monoids, which a value never begins with. */
+/* Reads a word followed by a space: a flag or a monoid. A value never begins like that. */
 static bool read_kind(KernelReader *r, Stmt *s)
 {
 	for (;;) {
@@ -405,7 +406,7 @@ static bool read_kind(KernelReader *r, Stmt *s)
 	}
 }
 
-/* The type of value K: its buffer's, or what a dropped component of a monoid has. */
+/* The type of value K: its buffer's, or, for a component that is not stored, the monoid's. */
 static CType value_type(const Stmt *s, int k)
 {
 	return k < s->nout ? dtype_ctype(s->out[k]->dtype) : CT_I64;
@@ -423,7 +424,7 @@ static bool read_values(KernelReader *r, Stmt *s)
 	return true;
 }
 
-/* NAME and "[" are read: the first write's. */
+/* Reads a statement, after NAME and "[" of its first write. */
 static bool read_stmt(KernelReader *r, const char *name)
 {
 	Stmt *s = NEW(r->k->arena, Stmt);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of kernels, printed; ir/kernel_parse.c has the grammar. */
+/* Prints the text of kernels; ir/kernel_parse.c has the grammar. */
 #include "ir/kernel.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ static bool is_reserved(const char *s)
 	return false;
 }
 
-/* A word that is not reserved and is in none of TAKEN. */
+/* NAME as a word that is neither reserved nor one of TAKEN. */
 static const char *clean_name(Ctx *c, const char *name, const char *const *taken, int n)
 {
 	StrBuf b = {0};
@@ -171,7 +171,7 @@ static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
 	strbuf_puts(b, "\n");
 }
 
-/* K, whose names are words by now. */
+/* Prints K, whose names are words already. */
 static void put_kernel(StrBuf *b, const Kernel *k)
 {
 	strbuf_printf(b, "kernel @%s", k->name);
@@ -199,7 +199,7 @@ static void put_kernel(StrBuf *b, const Kernel *k)
 	strbuf_puts(b, "}\n");
 }
 
-/* Cloning reads only. */
+/* The cast drops const; cloning only reads. */
 static Kernel *copy(const Kernel *k, Arena *tmp)
 {
 	return kernel_clone((Kernel *)(uintptr_t)k, tmp);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every kernel keeps (ir/kernel.h). Of what is undecidable only provable violations are faults: an
- * index that must leave its buffer at some point, a map that must write one element twice.
+ * The invariants of kernels (ir/kernel.h). What is undecidable is a fault only if it is provably
+ * wrong: an index that leaves its buffer at some point for sure, a map that writes one element
+ * twice for sure.
  */
 #include "ir/kernel.h"
 
@@ -11,10 +12,10 @@ typedef struct KernelVerifier {
 	Kernel *k;
 	Diag *d;
 	const char *pass;
-	const Stmt *s;    /* null: the kernel itself */
-	const char *part; /* of the statement, for messages */
-	int niters;       /* iterators that the part may use */
-	bool sure;        /* the expression is evaluated at every point */
+	const Stmt *s;    /* null: the fault is of the kernel itself */
+	const char *part; /* the part of the statement, for messages */
+	int niters;       /* number of iterators that the part may mention */
+	bool sure;        /* whether the expression is evaluated at every point */
 	bool *written;    /* by Buf.id */
 	bool ok;
 } KernelVerifier;
@@ -41,7 +42,7 @@ static bool has_buf(const Kernel *k, const Buf *b)
 
 /* ---- Index ranges ---- */
 
-/* Sign of D where it is provable: -1, 0, 1; 2 where it is not. */
+/* The sign of D: -1, 0, 1; 2 if it cannot be proved. */
 static int sign_of(Ctx *c, Dim *d)
 {
 	Dim *zero = dim_const(c, 0);
@@ -53,7 +54,8 @@ static int sign_of(Ctx *c, Dim *d)
 	return dim_prove_lt(c, d, zero) ? -1 : 2;
 }
 
-/* The least and largest value of an affine index over domains none of which is provably empty or may be. */
+/* The least and greatest value of an affine index. False if they are not known, or a domain may
+ * be empty. */
 static bool index_range(Ctx *c, Expr *e, Dim **lo, Dim **hi)
 {
 	Affine a;
@@ -135,7 +137,7 @@ static void check_load(KernelVerifier *v, const Expr *e)
 	check_ranges(v, b, e->load.idx, e->load.nidx);
 }
 
-/* What the instruction's rule asks of its operands. */
+/* Whether the operands follow the instruction's rule. */
 static bool takes(const Expr *e)
 {
 	Expr *a = e->op.arg[0];
@@ -246,7 +248,7 @@ static bool mentions(Ctx *c, Expr *const *idx, int n, const Iter *it, bool *affi
 	bool found = false;
 	Affine a;
 
-	/* An index that is not affine may mention anything. */
+	/* An index that is not affine is assumed to mention all iterators. */
 	for (int i = 0; i < n; i++) {
 		if (idx[i]->kind == EX_CONST)
 			continue;
@@ -258,7 +260,7 @@ static bool mentions(Ctx *c, Expr *const *idx, int n, const Iter *it, bool *affi
 	return found;
 }
 
-/* A map that leaves an iterator out of its indices writes elements more than once. */
+/* A map writes an element more than once if its indices do not mention one of its iterators. */
 static void check_injective(KernelVerifier *v)
 {
 	const Stmt *s = v->s;

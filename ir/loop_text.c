@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop tree as text, for --dump-ir=sched: what code generation prints, in the terms of the IR. */
+/* Prints the loop tree for --dump-ir=sched: what code generation emits, in terms of the IR. */
 #include "ir/loop.h"
 
 static void indent(StrBuf *b, int depth)
@@ -53,7 +53,7 @@ static void put_tile(StrBuf *b, const Tile *t)
 	strbuf_puts(b, "\n");
 }
 
-/* How TILE lies: along k or not, as ROWS or COLS say. */
+/* The order of TILE: along k or not, with ROWS or COLS as the other side. */
 static const char *tile_lies(const Buf *tile, bool along, const char *rows, const char *cols)
 {
 	return tile->swizzle == SWIZZLE_FRAGMENTS ? "fragments" : along ? rows : cols;
@@ -79,7 +79,7 @@ static void put_range(StrBuf *b, const LNode *n)
 	strbuf_puts(b, ")");
 }
 
-/* How a group shares a loop's points. */
+/* Prints how the threads of a group share the points of a loop. */
 static void put_shares(StrBuf *b, const LNode *n)
 {
 	if (n->vector)
@@ -120,7 +120,7 @@ static void put_let(StrBuf *b, const LNode *n)
 	strbuf_puts(b, "\n");
 }
 
-/* BUFS = VALS, or through a monoid. */
+/* Prints BUFS = VALS, or the combination by a monoid. */
 static void put_store(StrBuf *b, const LNode *n)
 {
 	strbuf_puts(b, n->kind == LN_ATOMIC ? "atomic " : "");
@@ -164,7 +164,7 @@ static void put_columns(StrBuf *b, const LNode *n)
 	put_vals(b, n);
 }
 
-/* What a thread keeps in its registers of a local, and what that is. */
+/* Prints how many elements of a local a thread keeps in registers, and their value. */
 static void put_kept(StrBuf *b, const LNode *n)
 {
 	strbuf_printf(b, " keep %d", n->keep);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of matrix instructions, and how sums lie in registers. */
+/* The table of matrix instructions, and the layout of their sums in registers. */
 #include "ir/loop.h"
 
-/* Tiles, fragments and ldmatrix are written for these alone. */
+/* The code for tiles, fragments and ldmatrix handles these element types only. */
 #define IS_BYTE(t) ((t) == DT_I8 || (t) == DT_U8)
 #define MMA(name, a, b, ...)                                                                       \
 	_Static_assert((IS_BYTE(a) && IS_BYTE(b)) ||                                               \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Minimax polynomials for ir/funcs.def, by tests/numerics/fit.py; the error is weighted as a relative one. */
+/* Minimax polynomials for ir/funcs.def, made by tests/numerics/fit.py; errors are relative. */
 /* 2/pi in pieces of 29 bits, and as words of 64 bits after the point */
 #define TWO_OVER_PI_0 "0x1.45f306d000000p-1"
 #define TWO_OVER_PI_1 "0x1.9391054000000p-30"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scalar instructions of ir/insts.def and the conversions of every element type, in C. The compiler's
- * own evaluation includes this file and generated C carries its text, so both run the same code.
- * Branch-free where it can be, so that loops over it vectorise; no call of libm.
+ * The scalar instructions of ir/insts.def, and the conversions of every element type, in C. The
+ * compiler includes this file for its own evaluation, and generated C contains its text, so both
+ * run the same code. It avoids branches where possible, so that loops over it vectorise, and never
+ * calls libm.
  *
- * Compile with -ffp-contract=off, and generated C with -fwrapv too, for its patterns; -fno-math-errno and
- * -fno-trapping-math make it fast. The rounding mode is to nearest even. On a name: dl_add_f32 is the instruction on a scalar type, dl_round_f16 goes
- * through an element type, dl_load_f16 and dl_store_f16 are an element of packed memory.
+ * Compile with -ffp-contract=off; generated C also needs -fwrapv, for its patterns. -fno-math-errno
+ * and -fno-trapping-math make it fast. The rounding mode is to nearest even. Names: dl_add_f32 is
+ * an instruction on a scalar type, dl_round_f16 rounds to an element type, dl_load_f16 and
+ * dl_store_f16 access an element in packed memory.
  */
 #ifndef DL_SCALAR_H
 #define DL_SCALAR_H
@@ -14,14 +16,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A type instead of a macro, so that the name survives as an argument of the macros here and of others. */
+/* _Bool as a type instead of a macro, so that the word `bool` survives as an argument of macros. */
 #ifdef bool
 #undef bool
 typedef _Bool bool;
 #endif
 
 #define DL_FN static inline __attribute__((always_inline, unused))
-/* Loops and long code that would only grow their callers. */
+/* For loops and long code, which would only bloat their callers. */
 #define DL_SLOW static inline __attribute__((unused))
 
 /* ---- Bits ---- */
@@ -56,7 +58,7 @@ DL_BITS(u64, uint64_t, i64, int64_t)
 	DL_FN bool dl_gt_##t(T a, T b) { return a > b; }                                           \
 	DL_FN bool dl_ge_##t(T a, T b) { return a >= b; }                                          \
 	DL_FN bool dl_isnan_##t(T a) { return a != a; }
-/* In the type U: integers wrap. */
+/* Computed in the unsigned type U, so that integers wrap. */
 #define DL_NUMBER(t, T, U)                                                                         \
 	DL_COMMON(t, T)                                                                            \
 	DL_FN T dl_neg_##t(T a) { return (T)(-(U)a); }                                             \
@@ -74,8 +76,8 @@ DL_FN bool dl_not_bool(bool a) { return !a; }
 
 /* ---- Integers ---- */
 
-/* Shifts by the width or more, or by less than 0: every bit is gone, a sign stays. x^n of n < 0 is 1/x^-n
- * towards zero, 0 where x is 0. */
+/* Shifts by the width or more, or by a negative number, shift all bits out; the sign stays. x^n
+ * for n < 0 is 1/x^-n rounded towards zero; 0 if x is 0. */
 #define DL_INTEGER(t, T, U, W)                                                                     \
 	DL_NUMBER(t, T, U)                                                                         \
 	DL_BITWISE(t, T)                                                                           \
@@ -143,7 +145,7 @@ DL_MULHI(u64, uint64_t, unsigned __int128, 64)
 	DL_FN T dl_ceil_##t(T x) { return __builtin_ceil##f(x); }                                  \
 	DL_FN T dl_trunc_##t(T x) { return __builtin_trunc##f(x); }                                \
 	DL_FN T dl_rint_##t(T x) { return __builtin_rint##f(x); }
-#else /* x + 2^23 - 2^23 rounds x; from there on x is an integer already */
+#else /* x + 2^23 - 2^23 rounds x; larger x are integers already */
 #define DL_ROUNDING(t, T, f, big)                                                                  \
 	DL_FN T dl_rint_##t(T x)                                                                   \
 	{                                                                                          \
@@ -178,7 +180,8 @@ DL_FN double dl_fma_f64(double a, double b, double c) { return __builtin_fma(a, 
 #else
 #define DL_FUSED 0
 
-/* The product is exact in f64; its sum with c, rounded to odd, rounds to f32 once. */
+/* The product is exact in f64. Its sum with c is rounded to odd, so that rounding it to f32
+ * rounds only once. */
 DL_FN float dl_fma_f32(float a, float b, float c)
 {
 	double p = (double)a * (double)b, d = (double)c, s = p + d, t = s - p;
@@ -189,7 +192,7 @@ DL_FN float dl_fma_f32(float a, float b, float c)
 	return (float)dl_bits_i64_f64(bits);
 }
 
-/* X as m * 2^e with m of 53 bits; not for 0, inf and NaN. */
+/* X as m * 2^e, where m has 53 bits; not for 0, inf and NaN. */
 DL_FN uint64_t dl_split_f64(double x, int *e)
 {
 	uint64_t bits = dl_bits_f64_u64(x) & INT64_MAX, m = bits & 0xfffffffffffffu;
@@ -203,7 +206,7 @@ DL_FN uint64_t dl_split_f64(double x, int *e)
 	return m << shift;
 }
 
-/* M * 2^e rounded once; the lowest bit of M also stands for whatever is lost below it. */
+/* M * 2^e, rounded once. The lowest bit of M also represents all bits that were lost below it. */
 DL_SLOW double dl_join_f64(bool negative, unsigned __int128 m, int e)
 {
 	int top = m >> 64 ? 127 - __builtin_clzll((uint64_t)(m >> 64)) : 63 - __builtin_clzll((uint64_t)m);
@@ -247,7 +250,7 @@ DL_SLOW double dl_fma_f64(double a, double b, double c)
 
 	if (!(__builtin_fabs(a) <= 0x1.fffffffffffffp1023 && __builtin_fabs(b) <= 0x1.fffffffffffffp1023 &&
 	      __builtin_fabs(c) <= 0x1.fffffffffffffp1023) || a == 0 || b == 0 || c == 0) {
-		/* Without c the product rounds once anyway; an infinite c is the sum. */
+		/* If c is 0, the product alone is rounded once; if c is infinite, it is the sum. */
 		if (__builtin_fabs(a) <= 0x1.fffffffffffffp1023 && __builtin_fabs(b) <= 0x1.fffffffffffffp1023)
 			return c == 0 && a != 0 && b != 0 ? a * b : (a != 0 && b != 0 ? c : a * b + c);
 		return a * b + c;
@@ -283,7 +286,8 @@ DL_FN double dl_mad_f64(double a, double b, double c) { return DL_MAD_f64(a, b, 
 
 /* ---- Floats ---- */
 
-/* The exact remainder of a / b with a's sign, by long division on the significands, STEP bits at a time. */
+/* The exact remainder of a / b, with the sign of a: long division of the significands, STEP bits
+ * at a time. */
 #define DL_REM(t, T, U, f, man, top, step)                                                         \
 	DL_SLOW T dl_rem_##t(T a, T b)                                                             \
 	{                                                                                          \
@@ -347,7 +351,7 @@ DL_CVT_INT(i64, int64_t)
 DL_CVT_INT(u32, uint32_t)
 DL_CVT_INT(u64, uint64_t)
 
-/* Below LO, LO; from HI on, LAST; V, in the type VIA, is in range where the conversion is made. */
+/* LO for V below LO, LAST for V from HI on; V is compared in the type VIA. */
 #define DL_CVT_SAT(s, S, t, T, VIA, lo, hi, last)                                                  \
 	DL_FN T dl_cvt_##s##_##t(S x)                                                              \
 	{                                                                                          \
@@ -371,10 +375,11 @@ DL_FN double dl_cvt_f64_f64(double x) { return x; }
 /* ---- Small floats ---- */
 
 /*
- * X as a code of MAN mantissa bits at exponent bias BIAS. LAST is the largest finite code, OVER what is
- * beyond it, NAN_ the code of NaN, SIGN the sign bit. A magnitude under the smallest normal is rounded
- * by adding a power of two whose unit is the format's smallest step. KEEP_INF: infinities are OVER even
- * where SAT makes the rest LAST. NO_NEG0: zero and NaN have no sign. Where there is no NaN it is 0.
+ * X as a code with MAN mantissa bits and exponent bias BIAS. LAST is the largest finite code, OVER
+ * the code for larger values, NAN_ the code of NaN, SIGN the sign bit. A magnitude below the
+ * smallest normal number is rounded by adding a power of two whose ulp is the format's smallest
+ * step. KEEP_INF: infinities become OVER even if SAT turns other large values into LAST. NO_NEG0:
+ * zero and NaN have no sign. A format without NaN stores 0.
  */
 DL_FN uint32_t dl_encode(float x, int man, int bias, uint32_t last, uint32_t over, uint32_t nan_,
 			 uint32_t sign, bool sat, bool keep_inf, bool no_neg0)
@@ -392,7 +397,7 @@ DL_FN uint32_t dl_encode(float x, int man, int bias, uint32_t last, uint32_t ove
 	return no_neg0 && (m == 0 || m == nan_) ? m : m | s;
 }
 
-/* The value of a code; magnitudes from INF on are inf and, past it, NaN. */
+/* The value of a code. The magnitude INF is infinity, larger ones are NaN. */
 DL_FN float dl_decode(uint32_t code, int man, int bias, uint32_t inf, uint32_t nan_, uint32_t sign,
 		      bool no_neg0)
 {
@@ -407,8 +412,9 @@ DL_FN float dl_decode(uint32_t code, int man, int bias, uint32_t inf, uint32_t n
 	return dl_bits_u32_f32(n | s);
 }
 
-/* NAME, mantissa bits, bias, largest finite code, code past it, code of NaN, first code that is no
- * number as inf, magnitude that is NaN, sign bit, whether infinities are codes, whether -0 is NaN. */
+/* NAME, mantissa bits, bias, largest finite code, the code after it, code of NaN, first code
+ * that is not a finite number, magnitude that is NaN, sign bit, whether there are infinities,
+ * whether -0 is NaN. */
 #define DL_SMALL(d, man, bias, last, over, nan_, inf, dnan, sign, has_inf, fnuz)                   \
 	DL_FN uint32_t dl_encode_##d(float x)                                                      \
 	{                                                                                          \
@@ -432,7 +438,8 @@ DL_SMALL(f4e2m1, 1, 1, 0x7, 0x7, 0, DL_NEVER, DL_NEVER, 0x8, false, false)
 DL_SMALL(f6e2m3, 3, 1, 0x1f, 0x1f, 0, DL_NEVER, DL_NEVER, 0x20, false, false)
 DL_SMALL(f6e3m2, 2, 3, 0x1f, 0x1f, 0, DL_NEVER, DL_NEVER, 0x20, false, false)
 
-/* f16 and bf16 overflow to infinity in every mode. gcc's loops over _Float16 stay scalar, those over bits do not. */
+/* f16 and bf16 overflow to infinity in every mode. gcc does not vectorise loops over _Float16,
+ * but does over bits. */
 #if (defined(__F16C__) && defined(__clang__) && __clang_major__ >= 15) || defined(__AVX512FP16__) || defined(__aarch64__)
 DL_FN uint32_t dl_encode_f16(float x)
 {
@@ -469,7 +476,8 @@ DL_FN float dl_roundsat_f16(float x) { return dl_round_f16(x); }
 DL_FN float dl_round_bf16(float x) { return dl_decode_bf16(dl_encode_bf16(x)); }
 DL_FN float dl_roundsat_bf16(float x) { return dl_round_bf16(x); }
 
-/* f8e8m0: the power of two nearest to |x|, ties and all between 2^-127 and 2^-126 up. */
+/* f8e8m0: the power of two nearest to |x|; ties round up, and so does everything between 2^-127
+ * and 2^-126. */
 DL_FN uint32_t dl_round_code_f8e8m0(float x, bool sat)
 {
 	uint32_t a = dl_bits_f32_u32(x) & 0x7fffffff, r = (a + 0x400000 - (a < 0x800000)) >> 23;
@@ -540,8 +548,8 @@ DL_CODED(f8e5m2, float, uint8_t)
 DL_CODED(f8e5m2fnuz, float, uint8_t)
 DL_CODED(f8e8m0, float, uint8_t)
 
-/* Less than 8 bits, the first element in the low bits. A store changes the byte beside it too: threads
- * that share a byte would race. f6 may lie over two bytes. */
+/* Less than 8 bits: the first element is in the low bits. A store rewrites the whole byte, so
+ * threads that write elements of one byte would race. An element of 6 bits may span two bytes. */
 #define DL_PACKED(d, T, bits)                                                                      \
 	DL_FN T dl_load_##d(const void *p, int64_t i)                                              \
 	{                                                                                          \
@@ -569,7 +577,7 @@ DL_PACKED(f4e2m1, float, 4)
 DL_PACKED(f6e2m3, float, 6)
 DL_PACKED(f6e3m2, float, 6)
 
-/* I in [-n, n) as [0, n); else *FAULT is set and 0 read. */
+/* I in [-n, n), wrapped to [0, n); otherwise sets *FAULT and returns 0. */
 DL_FN int64_t dl_index(int64_t i, int64_t n, int *fault)
 {
 	int64_t at = i + (i < 0 ? n : 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions over symbolic numbers: arithmetic of dims where there is one, else a failure. */
+/* Instructions over symbolic numbers: arithmetic on dims where they have it, else a failure. */
 #include "ir/symval.h"
 
 #include <limits.h>
@@ -39,7 +39,7 @@ bool symval_is_const(SymVal v, int64_t *out)
 	return v.kind == SYM_INT && dim_is_const(v.d, out);
 }
 
-/* A constant dyadic float as p/q with small q. */
+/* A constant float p/q, where q is a small power of two. */
 static bool as_ratio(Ctx *c, SymVal v, Dim **num, int64_t *den)
 {
 	int64_t q = 1;
@@ -78,7 +78,7 @@ static SymVal div_trunc(Ctx *c, Dim *a, Dim *b, bool want_rem)
 					: symval_dim(dim_sub(c, dim_const(c, 0), a));
 		return symval_int(c, want_rem ? x % y : x / y);
 	}
-	/* By a size that is 0 at run time: 0, as a floor term has it. */
+	/* If the size is 0 at run time the quotient is 0, as for a floor term. */
 	if (!provably_ge0(c, b))
 		return symval_fail;
 	if (dim_divides(c, a, b, &q))
@@ -302,7 +302,7 @@ static SymVal float_inst1(Ctx *c, const Expr *e, SymVal a)
 	}
 }
 
-/* An integer constant as type T holds it, saturating as dl_cvt does between integers. */
+/* An integer constant converted to type T; saturating, as dl_cvt between integers, if SATURATE. */
 static SymVal int_to(Ctx *c, CType t, Dim *d, bool saturate)
 {
 	int64_t v;
@@ -345,7 +345,7 @@ static SymVal convert(Ctx *c, const Expr *e, SymVal a)
 				  : symval_fail;
 }
 
-/* Rounding to an element type: what is known to fit stays. */
+/* Rounds to an element type; a value that is known to fit is unchanged. */
 static SymVal round_to(const Expr *e, SymVal a)
 {
 	int64_t v;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbolic numbers: what shape arithmetic (Shape, Gather, Concat, Mul ...) computes, as dims.
+ * Symbolic numbers: the values that shape arithmetic (Shape, Gather, Concat, Mul ...) computes, as
+ * dims.
  *
- * A value is an integer dim, or a float that is either a constant or dim/den with a constant den. The
- * latter covers the ways exporters scale a size through floats (cvt, mul by 0.5, floor, cvt back); it
- * takes the float arithmetic as exact, which holds for sizes below 2^24 in f32. Everything else fails: the
- * caller then has a value that only run time knows.
+ * A value is an integer dim, or a float that is either a constant or dim/den with a constant den.
+ * Exporters scale sizes through floats (cvt, mul by 0.5, floor, cvt back), which the last form
+ * represents. Float arithmetic is taken as exact, which holds for sizes below 2^24 in f32. All
+ * other instructions fail; then only run time knows the value.
  */
 #ifndef IR_SYMVAL_H
 #define IR_SYMVAL_H
@@ -23,12 +24,13 @@ typedef struct SymVal {
 
 extern const SymVal symval_fail;
 
-SymVal symval_dim(Dim *d); /* D null: a failure */
+SymVal symval_dim(Dim *d); /* D null: a failed value */
 SymVal symval_int(Ctx *c, int64_t v);
 SymVal symval_float(double f);
 SymVal symval_ratio(Ctx *c, Dim *num, int64_t den);
 bool symval_is_const(SymVal v, int64_t *out);
-/* Instruction E, which is not `select`, of A and, where it has two operands, B; A has not failed. */
+/* Applies instruction E, which is not `select`, to A and, if it has two operands, B. A must not
+ * be a failure. */
 SymVal symval_inst(Ctx *c, const Expr *e, SymVal a, SymVal b);
 
 #endif

@@ -64,7 +64,7 @@ bool text_take(GraphText *r, const char *s)
 	return true;
 }
 
-/* A whole word. */
+/* Reads S if it comes next as a whole word. */
 bool text_take_word(GraphText *r, const char *s)
 {
 	size_t n = strlen(s);
@@ -111,7 +111,7 @@ int text_hex_digit(char c)
 	return -1;
 }
 
-/* "...", interned; null after a diagnostic. */
+/* Reads "...", interned; null after a diagnostic. */
 const char *text_string(GraphText *r)
 {
 	StrBuf b = {0};
@@ -128,7 +128,7 @@ const char *text_string(GraphText *r)
 	return s;
 }
 
-/* A word, or anything quoted. */
+/* Reads a word, or any quoted string. */
 const char *text_name(GraphText *r)
 {
 	const char *s;
@@ -188,7 +188,7 @@ bool text_f64(GraphText *r, double *out)
 	return true;
 }
 
-/* Whether the number ahead is written as a float. */
+/* Whether the number at the current position is written as a float. */
 bool text_float_ahead(GraphText *r)
 {
 	const char *p;
@@ -213,7 +213,7 @@ Dim *text_dim(GraphText *r)
 	return d;
 }
 
-/* "?": not inferred. False after a diagnostic. */
+/* *OUT is null for "?", a type that is not inferred. False after a diagnostic. */
 bool text_type(GraphText *r, const Type **out)
 {
 	*out = NULL;

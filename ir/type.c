@@ -277,7 +277,7 @@ static bool read_count(const char **p, int64_t max, int64_t *out)
 	return true;
 }
 
-/* The axis of L that is the digit of dim D from DIV (0: the last) on, or null. */
+/* The axis of L that takes dim D's index divided by DIV (0: not divided), or null. */
 static const LayoutAxis *digit_from(const Layout *l, int d, int64_t div)
 {
 	for (int i = 0; i < l->n; i++)
@@ -286,7 +286,7 @@ static const LayoutAxis *digit_from(const Layout *l, int d, int64_t div)
 	return NULL;
 }
 
-/* The digits of every dim follow one another, and those are all. */
+/* Whether the axes of every dim form a complete div/mod split, and there are no others. */
 static bool layout_complete(const Layout *l, int rank)
 {
 	int n = 0;
@@ -305,7 +305,8 @@ static bool layout_complete(const Layout *l, int rank)
 	return n == l->n;
 }
 
-/* The number after CH, from 2 on; *OUT stays where CH is not there. */
+/* Reads the number after CH, which must be 2 or more; leaves *OUT alone if CH does not come
+ * next. */
 static bool parse_after(const char **p, char ch, int64_t *out)
 {
 	if (**p != ch)

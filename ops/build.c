@@ -146,7 +146,7 @@ Dim *window_extent(Ctx *c, const Window *w, int d)
 		       one);
 }
 
-/* The kernel's extents: kernel_shape, WEIGHT's dims, or both, equal. */
+/* The window's extents: kernel_shape, WEIGHT's dims, or both, which must be equal. */
 static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window *w)
 {
 	int have;
@@ -173,14 +173,15 @@ static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window
 	return true;
 }
 
-/* a / 2, towards zero. */
+/* a / 2, rounded towards zero. */
 static Dim *halved(Ctx *c, Dim *a)
 {
 	return dim_floordiv(c, dim_add(c, a, dim_le(c, a, dim_const(c, -1))), dim_const(c, 2));
 }
 
-/* SAME_UPPER and SAME_LOWER: the result has ceil(in / stride) points, pads are what that takes; where it takes
- * less than the input, a convolution starts at its first element, but a pool in its middle. */
+/* SAME_UPPER and SAME_LOWER: the result has ceil(in / stride) points, and the pads are as large
+ * as that needs. If it needs less than the input, a convolution starts at the first element, but
+ * a pool is centred. */
 static void window_same(Ctx *c, Window *w, int d, bool lower, bool pool)
 {
 	Dim *one = dim_const(c, 1), *s = dim_const(c, w->stride[d]), *total;
@@ -195,8 +196,8 @@ static void window_same(Ctx *c, Window *w, int d, bool lower, bool pool)
 	w->padded[d] = !dim_equals(total, 0);
 }
 
-/* Explicit pads: floor or ceil((in + pads - extent) / stride) + 1; a last window that would start past
- * the input and its begin pad is dropped. */
+/* Explicit pads: the result has floor or ceil((in + pads - extent) / stride) + 1 points. With
+ * ceil, a last window that would start beyond the input and its begin pad is dropped. */
 static bool window_explicit(Infer *in, Ctx *c, Node *n, Window *w, int d, bool ceil)
 {
 	Dim *s = dim_const(c, w->stride[d]), *one = dim_const(c, 1);

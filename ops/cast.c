@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversions between element types. Integers wrap among themselves; a float goes to the nearest value of
- * a narrower float, or towards zero and into the range of an integer (NaN to 0); to bool is != 0.
+ * Conversions between element types. Between integers, values wrap. A float is rounded to the
+ * nearest value of a narrower float. To an integer it is rounded towards zero and limited to the
+ * range; NaN gives 0. The conversion to bool is x != 0.
  */
 #include "ops/infer.h"
 
@@ -31,8 +32,8 @@ static bool infer_castlike(Infer *in, Node *n)
 	return check_cast(in, n, infer_type(n, 0)->dtype, infer_type(n, 1)->dtype);
 }
 
-/* A float into the range of an 8 or 16-bit integer, which the store alone would wrap. ONNX has 4 and 2 bits
- * wrapped. */
+/* Limits a float to the range of an 8 or 16-bit integer, since the store alone would wrap. For 4
+ * and 2 bits ONNX wants wrapping. */
 static Expr *float_to_int(ExprPool *p, Expr *e, DType to)
 {
 	CType t = dtype_ctype(to);
@@ -48,8 +49,8 @@ static Expr *float_to_int(ExprPool *p, Expr *e, DType to)
 	return ex_op2(p, IN_min, e, ex_int(p, t, hi));
 }
 
-/* An f64 as an f32 whose last bit is odd where it is not exact: what then rounds to fewer bits is as if it
- * had been rounded once. */
+/* Rounds an f64 to odd as f32: if it is inexact, the last bit is set. A second rounding to fewer
+ * bits then gives the same as a single rounding. */
 static Expr *round_to_odd(ExprPool *p, Expr *x)
 {
 	Expr *near = ex_cvt(p, CT_F32, x), *back = ex_cvt(p, CT_F64, near),
@@ -61,7 +62,7 @@ static Expr *round_to_odd(ExprPool *p, Expr *x)
 	return ex_op3(p, IN_select, ex_op2(p, IN_eq, back, x), near, ex_bits(p, CT_F32, bits));
 }
 
-/* A power of two: of |x|, its own exponent (down) or the next one where there is a fraction (up). */
+/* A power of two: the one at or below |x|, or (up) the next one if |x| is not a power of two. */
 static Expr *power_of_two(ExprPool *p, Expr *x, bool up, bool saturate)
 {
 	Expr *b = ex_op2(p, IN_and, ex_bits(p, CT_I32, x), ex_int(p, CT_I32, 0x7fffffff)), *e,
@@ -155,8 +156,8 @@ static DType bits_type(int bits)
 	}
 }
 
-/* Where a scalar type is the element itself `bits` does it. Elements narrower than their scalar type are
- * moved as unsigned integers: both buffers are read as such. */
+/* If the scalar type has the element's width, `bits` reinterprets it. Narrower elements are
+ * moved as unsigned integers: both buffers are declared as such. */
 static void lower_bitcast(Infer *in, Node *n, Kernel *k)
 {
 	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);

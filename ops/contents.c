@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contents: the elements of small integer tensors as dims, so that an exporter's Shape, Gather, Concat,
- * Reshape leave no trace. There is no table of shape arithmetic: a node's own lowered statements are run
- * over symbolic integers. What they cannot say becomes a symbol that is read from the tensor at run time.
+ * Contents: the elements of small integer tensors as dims, so that shape arithmetic that exporters
+ * write (Shape, Gather, Concat, Reshape) disappears. There is no table of shape arithmetic: a
+ * node's own lowered statements are evaluated over symbolic integers. If an element has no such
+ * expression, it becomes a symbol that is read from the tensor at run time.
  */
 #include "ops/infer.h"
 
@@ -65,7 +66,8 @@ static void see_since(void *arg, Sym *s)
 	since->found = since->found || s->id >= since->first;
 }
 
-/* Symbols from number FIRST on, made for a trace that failed, are read from nothing any more. */
+/* Symbols from number FIRST on were made for an attempt that failed: they are no longer read
+ * from tensors. */
 static void forget_syms(Infer *in, int first)
 {
 	if (first == sym_count(in->ctx))
@@ -83,8 +85,8 @@ static void forget_syms(Infer *in, int first)
 		sym_read_from(sym_at(in->ctx, i), NULL);
 }
 
-/* The contents of V where they can be had without reading V itself at run time: without any symbol read
- * from data, or with SYMS for what V is computed from. */
+/* The contents of V, if known without reading V itself at run time: without any symbol read from
+ * data; or, with SYMS, over symbols for what V is computed from. */
 static Dim **known(Infer *in, Value *v, int n, bool syms)
 {
 	const Tensor *t = value_const(v);
@@ -111,9 +113,9 @@ static Dim **known(Infer *in, Value *v, int n, bool syms)
 }
 
 /*
- * The kernel that computes a node from integers: small float operands are not operands of it, but come from
- * the statements of the nodes that make them, so that a size which passes through floats (Cast, Mul, Floor,
- * Cast) is followed.
+ * The kernel that computes a node from integers alone. Small float operands are not its operands;
+ * their statements are part of it. So a size that passes through floats (Cast, Mul, Floor, Cast) is
+ * followed.
  */
 typedef struct Chain {
 	Infer *in;
@@ -160,8 +162,8 @@ static Buf *chain_operand(Chain *c, Value *v)
 	return b;
 }
 
-/* `lower` finds the node's buffers by kind and number, so for its time they have the node's and all others
- * have none. */
+/* Calls the node's `lower`, which finds its buffers by kind and number. Meanwhile only the
+ * node's own buffers have these numbers. */
 static void lower_into(Chain *c, Node *n, Buf **in, Buf *out)
 {
 	const Op *op = op_table[n->op];
@@ -196,7 +198,7 @@ static void lower_into(Chain *c, Node *n, Buf **in, Buf *out)
 	}
 }
 
-/* The kernel of V's node, and the values of its operands by Buf.param. */
+/* Makes the kernel of V's node; ARGS are the values of its operands by Buf.param. */
 static Kernel *kernel_of(Infer *in, Value *v, Arena *tmp, Value *const **args, int *nargs)
 {
 	Node *n = v->def;
@@ -281,7 +283,7 @@ static Dim *find_sym(const Value *v, int at)
 	return first ? first->dim : NULL;
 }
 
-/* The symbol for element AT of V: the one that is there, or a new one. */
+/* The symbol for element AT of V; makes one if there is none. */
 static Dim *element_sym(Infer *in, Value *v, int at, int n)
 {
 	Dim *d = find_sym(v, at);
@@ -325,7 +327,7 @@ bool dim_from_data(Dim *d)
 	return found;
 }
 
-/* An element that is a long expression of data is better read from the tensor itself. */
+/* If an element is a long expression of data, reading it from the tensor is better. */
 static Dim *simple_or_sym(Infer *in, Value *v, Dim *d, int at, int n)
 {
 	enum { LONG = 40 };
@@ -340,7 +342,7 @@ static Dim *simple_or_sym(Infer *in, Value *v, Dim *d, int at, int n)
 	return is_long ? element_sym(in, v, at, n) : d;
 }
 
-/* Symbols that are there already stay, so that a second inference finds what the first one found. */
+/* Symbols that exist are reused, so a second inference finds the same as the first. */
 static void find_contents(Infer *in, Value *v, int n)
 {
 	Contents *c = slot(in, v);

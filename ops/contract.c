@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contractions. MatMul, Gemm and Einsum are products of operands whose dims carry labels: labels of the
- * result are the band, the others are summed. Each is one reduction of mul(a, b) into an accumulator of
- * acc_dtype, and a map for what follows: that is all a scheduler looks for.
+ * Contractions. MatMul, Gemm and Einsum are products of operands whose dims have labels: the labels
+ * of the result form the band, the others are summed. Each product is one reduction of mul(a, b)
+ * into an accumulator of acc_dtype, followed by a map. Schedulers rely on nothing else.
  */
 #include "ops/build.h"
 
@@ -20,7 +20,7 @@ typedef struct Labels {
 
 typedef struct EinsumProduct {
 	int nops;
-	Labels *op; /* a label a dim */
+	Labels *op; /* one label for each dim */
 	Labels out;
 	Dim *extent[MAX_LABELS]; /* null: the label does not occur */
 } EinsumProduct;
@@ -39,8 +39,8 @@ static bool labels_have(const Labels *l, int label)
 	return false;
 }
 
-/* B at the point whose index for a label is IDX[label]. Only the dims of an ellipsis may turn out to be 1 at
- * run time; a letter's are equal by then. */
+/* B's element at the point whose index for each label is IDX[label]. Only dims of an ellipsis
+ * may turn out to be 1 at run time; the dims of a letter are equal by then. */
 static Expr *product_load(Kernel *k, const EinsumProduct *p, Buf *b, const Labels *l,
 			  Expr *const *idx)
 {
@@ -57,7 +57,7 @@ static Expr *product_load(Kernel *k, const EinsumProduct *p, Buf *b, const Label
 	return kernel_load(k, b, at);
 }
 
-/* out = sum over the labels it lacks of A * B (B may be null). */
+/* out = sum over the labels that out lacks of A * B (B may be null). */
 static void product_stmt(Kernel *k, const EinsumProduct *p, Buf *a, const Labels *la, Buf *b,
 			 const Labels *lb, Buf *out, const Labels *lo)
 {
@@ -95,8 +95,8 @@ static void product_stmt(Kernel *k, const EinsumProduct *p, Buf *a, const Labels
 		point_map(k, &band, out, widx, val, NULL);
 }
 
-/* The labels of A and of operand NEXT that the result or a later operand still needs; false where they are
- * more than a tensor can have dims. */
+/* The labels of A and of operand NEXT that the result or a later operand needs. False if there
+ * are more than a tensor may have dims. */
 static bool labels_kept(const EinsumProduct *p, const Labels *a, int next, Labels *out)
 {
 	*out = (Labels){0};
@@ -118,7 +118,7 @@ static bool labels_kept(const EinsumProduct *p, const Labels *a, int next, Label
 	return true;
 }
 
-/* Whether every product on the way from the left has few enough dims. */
+/* Whether all intermediate products, from left to right, have few enough dims. */
 static bool product_fits(const EinsumProduct *p)
 {
 	Labels a = p->op[0], t;
@@ -131,7 +131,7 @@ static bool product_fits(const EinsumProduct *p)
 	return true;
 }
 
-/* Writes P over the kernel's operands into OUT: two at a time, from the left. */
+/* Writes P over the kernel's operands into OUT, multiplying two at a time from left to right. */
 static void product_lower(Kernel *k, const EinsumProduct *p, Buf *out)
 {
 	Buf *a = lower_in(k, 0);
@@ -168,7 +168,7 @@ static void product_lower(Kernel *k, const EinsumProduct *p, Buf *out)
 
 enum { LABEL_K = 'k' - 'a', LABEL_M = 'm' - 'a', LABEL_N = 'n' - 'a' };
 
-/* Labels of a MatMul: a 1-D operand lacks m or n, leading dims are aligned at their ends. */
+/* Labels of a MatMul: a 1-D operand has no m or no n; leading dims are aligned at their ends. */
 static void matmul_labels(Arena *a, int ra, int rb, EinsumProduct *p)
 {
 	int ba = ra > 2 ? ra - 2 : 0, bb = rb > 2 ? rb - 2 : 0, batch = ba > bb ? ba : bb;
@@ -218,7 +218,7 @@ static bool infer_matmul(Infer *in, Node *n)
 	return true;
 }
 
-/* A dim in constant form where either side has one. */
+/* A dim in its constant form, if either side has one. */
 static Dim *known_dim(Dim *a, Dim *b)
 {
 	return dim_is_const(a, NULL) ? a : b;
@@ -285,7 +285,7 @@ static bool infer_gemm(Infer *in, Node *n)
 	return true;
 }
 
-/* V * FACTOR in the type of V: in f64 where an integer meets a factor that is none. */
+/* V * FACTOR in the type of V; computed in f64 if V is an integer and FACTOR is not. */
 static Expr *scaled(ExprPool *p, Expr *v, float factor)
 {
 	if (factor == 1.0F)
@@ -342,8 +342,9 @@ static int letter_label(char c)
 	return islower((unsigned char)c) ? c - 'a' : c - 'A' + 26;
 }
 
-/* Reads one term at *S up to ',' '-' or the end. An ellipsis is labels LETTERS + [WIDTH - e, WIDTH) for
- * e dims; RANK -1: of the result, where it stands for all WIDTH. */
+/* Reads one term at *S, up to ',' or '-' or the end. The e dims of an ellipsis have the labels
+ * LETTERS + [WIDTH - e, WIDTH). RANK -1: the term is the result's, where an ellipsis stands for
+ * all WIDTH dims. */
 static const char *einsum_term(const char **s, int rank, int width, Labels *out)
 {
 	const char *p = *s;
@@ -377,7 +378,7 @@ static const char *einsum_term(const char **s, int rank, int width, Labels *out)
 					   : NULL;
 }
 
-/* Without "->": an ellipsis, then the letters that occur once, in the order of their characters. */
+/* The result without "->": an ellipsis, then the letters that occur once, in alphabetical order. */
 static const char *einsum_implicit(EinsumProduct *p, int width)
 {
 	for (int i = 0; i < width; i++)
@@ -416,7 +417,7 @@ static int einsum_width(Node *n, const char *s)
 	return width;
 }
 
-/* The equation as labels; a message where it is wrong. */
+/* Reads the equation as labels; returns a message if it is wrong, else null. */
 static const char *einsum_parse(Arena *a, Node *n, EinsumProduct *p)
 {
 	const char *s = node_str(n, "equation", ""), *err;
@@ -445,7 +446,7 @@ static const char *einsum_parse(Arena *a, Node *n, EinsumProduct *p)
 	return NULL;
 }
 
-/* Extents of all labels: dims of 1 broadcast. With IN null nothing is checked. */
+/* Sets the extents of all labels; dims of 1 broadcast. A null IN means that nothing is checked. */
 static bool einsum_extents(Infer *in, Ctx *c, Node *n, EinsumProduct *p)
 {
 	for (int o = 0; o < p->nops; o++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions: one reduction of mul(x, w) over channels and taps, with a window for an index, into an
- * accumulator of acc_dtype, and a map for the bias. Groups are an iterator of their own.
+ * Convolutions: one reduction of mul(x, w) over channels and taps, indexed by a window, into an
+ * accumulator of acc_dtype, then a map that adds the bias. The group is an iterator of its own.
  */
 #include "ops/build.h"
 
 /* ---- Conv ---- */
 
-/* out = acc (+ bias by channel), where acc is not out. */
+/* Adds out = acc (+ bias by channel); acc is a temporary. */
 static void lower_bias(Kernel *k, Buf *acc, Buf *bias, Buf *out)
 {
 	Expr *idx[MAX_RANK], *val;
@@ -117,7 +117,7 @@ static void lower_conv(Infer *in, Node *n, Kernel *k)
 
 /* ---- ConvTranspose ---- */
 
-/* out[q] takes x[t] * w[r] where q + begin - r * dilation == t * stride. */
+/* Sets the pads. out[q] sums x[t] * w[r] where q + begin - r * dilation == t * stride. */
 static void transposed_pads(Ctx *c, Window *w, int d, Dim *natural, Dim *out, bool upper)
 {
 	Dim *total = dim_max(c, dim_sub(c, natural, out), dim_const(c, 0));
@@ -210,14 +210,14 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 	return true;
 }
 
-/* The output in dim D split as q = stride * u + phase, so that only taps that meet an input are summed
- * and, once the phase is fixed, every index is affine. */
+/* Whether dim D of the output is split as q = stride * u + phase. Then only taps that meet an
+ * input are summed, and every index is affine once the phase is fixed. */
 static bool phased(const Window *w, int d)
 {
 	return w->stride[d] > 1 && w->dilation[d] == 1;
 }
 
-/* The result's extent in dim D, rounded up to whole strides where it is phased. */
+/* The extent of the result in dim D, rounded up to a multiple of the stride if it is split. */
 static Dim *phased_extent(Ctx *c, const Window *w, int d)
 {
 	Dim *s = dim_const(c, w->stride[d]);
@@ -240,7 +240,7 @@ static Expr *phased_point(Kernel *k, Point *band, const Window *w, int d, Expr *
 	return ex_add(p, ex_mul(p, *u, ex_dim(p, s)), *phase);
 }
 
-/* Adds the taps of dim D: where the input (returned) and the weight (*R) are read. */
+/* Adds the taps of dim D; returns the index into the input, with that into the weights in *R. */
 static Expr *phased_taps(Kernel *k, Point *red, const Window *w, int d, Expr *u, Expr *phase,
 			 Expr **r, Expr **guard)
 {
@@ -288,7 +288,7 @@ static Expr *plain_taps(Kernel *k, Point *red, const Window *w, int d, Expr *q, 
 	return e;
 }
 
-/* out = acc (+ bias), where acc may reach past out's ends. */
+/* Adds out = acc (+ bias); acc may extend beyond both ends of out. */
 static void transposed_bias(Kernel *k, const Window *w, Buf *acc, Buf *bias, Buf *out)
 {
 	ExprPool *p = k->pool;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise ops. Most are a line: their scalar meaning over x, y, z and attribute names. The texts keep
- * their accuracy near 0 and for large |x|: expm1 and log1p where adding 1 would round the term away, and exp only of
- * what is not positive, so that nothing overflows on the way.
+ * Elementwise operators. Most need one line: their meaning at one point, over x, y, z and attribute
+ * names. The expressions are accurate near 0 and for large |x|: they use expm1 and log1p where
+ * adding 1 would round the small term away, and exp only of arguments <= 0, so that no intermediate
+ * result overflows.
  */
 #include "ops/infer.h"
 
@@ -31,7 +32,7 @@ static bool check_type(Infer *in, Node *n, const char *types, DType t)
 	return true;
 }
 
-/* The shape that operands FROM.. of N broadcast to; -1 after a diagnostic. */
+/* The shape that N's operands from FROM on broadcast to; -1 after a diagnostic. */
 static int broadcast_all(Infer *in, Node *n, int from, Dim **dims)
 {
 	Dim *const *before =
@@ -90,8 +91,8 @@ static double attr_value(Node *n, const char *name, double otherwise)
 				       : otherwise;
 }
 
-/* Reads "alpha=0.01, beta=0.5" and binds each name to the node's value or the default, which is an f32 as all of ONNX's
- * float attributes: on f64 operands alpha is the f32 nearest to 0.01. */
+/* Reads "alpha=0.01, beta=0.5" and binds each name to the node's value or the default. As all of
+ * ONNX's float attributes these are f32: on f64 operands alpha is the f32 nearest to 0.01. */
 static int bind_attrs(Kernel *k, Node *n, const char *attrs, CType t, ExprName *names, int count)
 {
 	while (attrs && *attrs) {
@@ -122,7 +123,7 @@ static Expr *parse_text(Kernel *k, Node *n, const Op *op, const char *text, CTyp
 		names[count] = (ExprName){letters[count], args[count]};
 	count = bind_attrs(k, n, op->attrs, t, names, count);
 	e = ex_parse(k->pool, text, t, names, count, &err);
-	if (!e) { /* a slip in the table: says where, since no run gets past it */
+	if (!e) { /* a mistake in the table, which every run would report */
 		fprintf(stderr, "operator %s, for %s: %s in \"%s\"\n", op_row[n->op].name,
 			ctype_name[t], err, text);
 		abort();
@@ -147,7 +148,7 @@ Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args,
 	return acc;
 }
 
-/* Loads of all operands at the point of the result's iterators IT, which are made here. */
+/* Makes the result's iterators IT and the loads of all operands at that point. */
 static Expr **load_all(Kernel *k, Node *n, Iter **it)
 {
 	Expr **args = NEW_ARRAY(k->arena, n->nin + 1, Expr *);
@@ -170,7 +171,7 @@ void lower_elementwise(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, lower_out(k, 0), lower_scalar(k, n, op_table[n->op], t, args, n->nin));
 }
 
-/* The node lowered with another text than its op's. */
+/* Lowers the node with TEXT instead of its operator's expression. */
 static void lower_text(Node *n, Kernel *k, const char *text)
 {
 	Iter *it[MAX_RANK];
@@ -283,11 +284,12 @@ const Op op_HardSigmoid = {
 	.attrs = "alpha=0.2, beta=0.5",
 	.types = "f",
 };
-/* ONNX defines it by HardSigmoid with an attribute, so its 1/6 is an f32. */
+/* ONNX defines HardSwish by HardSigmoid with an attribute, so its 1/6 is an f32. */
 UNARY_FLOAT(HardSwish, "mul(x, max(0, min(1, add(mul(0.166666671633720397949, x), 0.5))))");
 UNARY_FLOAT(Softplus, "add(max(x, 0), log1p(exp(neg(abs(x)))))");
 UNARY_FLOAT(Softsign, "div(x, add(1, abs(x)))");
-/* tanh(softplus(x)) is n / (n + 2) with n = e^x (e^x + 2); for x >= 0 both sides are divided by e^2x. */
+/* tanh(softplus(x)) is n / (n + 2), where n = e^x (e^x + 2). For x >= 0 both sides are divided
+ * by e^2x. */
 UNARY_FLOAT(Mish, "let e = exp(neg(abs(x)));"
 		  "let n = select(lt(x, 0), mul(e, add(e, 2)), add(1, mul(2, e)));"
 		  "mul(x, div(n, add(n, select(lt(x, 0), 2, mul(2, mul(e, e))))))");
@@ -298,7 +300,7 @@ const Op op_Swish = {
 	.types = "f",
 };
 
-/* Attribute NAME (USUALLY where it is not given) is one of A and B. */
+/* Checks that attribute NAME (default USUALLY) is A or B. */
 static bool infer_either(Infer *in, Node *n, const char *name, const char *usually, const char *a,
 			 const char *b)
 {
@@ -316,7 +318,8 @@ static bool infer_gelu(Infer *in, Node *n)
 	return infer_either(in, n, "approximate", "none", "none", "tanh");
 }
 
-/* (1 + tanh(u)) / 2 is the sigmoid of 2u, which keeps the small values of negative x. */
+/* (1 + tanh(u)) / 2 is the sigmoid of 2u, which is accurate for negative x, where the value is
+ * small. */
 static void lower_gelu(Infer *in, Node *n, Kernel *k)
 {
 	if (!strcmp(node_str(n, "approximate", "none"), "none"))
@@ -376,7 +379,7 @@ static bool infer_pow(Infer *in, Node *n)
 	return true;
 }
 
-/* The exponents that models are full of, as products; 0 where Y is something else. */
+/* Exponents that are common in models, which become products; 0 for any other Y. */
 static int constant_power(Infer *in, Value *y)
 {
 	const Tensor *t = infer_const_tensor(in, y);
@@ -403,7 +406,8 @@ static void lower_pow(Infer *in, Node *n, Kernel *k)
 		u = ctype_is_float(t) ? t : CT_F64;
 		a[0] = ex_cvt(k->pool, u, a[0]);
 		a[1] = ex_cvt(k->pool, u, a[1]);
-		/* To an integer towards zero, but what is an integer but for rounding is that one. */
+		/* Rounds towards zero to an integer, but to the nearest one if the result is an
+		 * integer up to rounding. */
 		e = lower_scalar(
 			k, n,
 			&(Op){.scalar =
@@ -437,7 +441,7 @@ static void lower_mean(Infer *in, Node *n, Kernel *k)
 const Op op_Mean = {
 	.types = "f", .commutative = true, .infer = infer_elementwise, .lower = lower_mean};
 
-/* Its attributes are floats, so integers are compared and moved as such. */
+/* The attributes are floats, so integers are compared with them in floats, and biased in floats. */
 static void lower_shrink(Infer *in, Node *n, Kernel *k)
 {
 	Iter *it[MAX_RANK];
@@ -486,7 +490,7 @@ static void lower_where(Infer *in, Node *n, Kernel *k)
 const Op op_Where = {
 	.infer = infer_where, .lower = lower_where, .doc = "strings are not supported"};
 
-/* The result has the shape of X alone; the others must fit it. */
+/* The result has the shape of X; the other operands must broadcast to it. */
 static bool infer_like_first(Infer *in, Node *n)
 {
 	const Op *op = op_table[n->op];
@@ -553,7 +557,9 @@ const Op op_Identity = {
 	.doc = "strings, sequences and optionals are not supported",
 };
 
-/* Training mode draws random numbers unless the ratio is 0; where only run time knows, a node tells it. */
+/* Whether Dropout copies its input. Training mode draws random numbers, which is not supported,
+ * unless the ratio is 0. If only run time knows the mode or the ratio, it becomes a fact that
+ * one of them is 0. */
 static bool training_is_idle(Infer *in, Node *n)
 {
 	Value *mode = node_in(n, 2), *ratio = node_in(n, 1), *used;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reference run of a graph: symbols from the inputs' shapes, then node by node its own lowered
- * statements. A symbol that is read from data is bound once that tensor is there, and a fact is checked
- * as soon as its symbols are bound, before any node that may rely on it.
+ * The reference run of a graph. Symbols are bound from the inputs' shapes; then each node's own
+ * lowered statements are evaluated. A symbol that is read from data is bound as soon as its tensor
+ * has been computed. A fact is checked as soon as its symbols are bound, before any node that
+ * relies on it.
  */
 #include "ops/infer.h"
 
@@ -17,8 +18,8 @@ typedef struct GraphRun {
 	bool *bound;
 	int nsym;
 	void **data; /* by Value.id */
-	bool *owned; /* malloc'ed here */
-	int *uses;   /* uses still to come */
+	bool *owned; /* by Value.id: whether the data was malloc'ed here */
+	int *uses;   /* by Value.id: uses that are still to come */
 	bool *fact_done;
 	Arena *tmp;
 	const EvalGraphOpts *o;
@@ -57,7 +58,7 @@ static Unbound unbound(const GraphRun *r, Dim *d)
 
 static bool bind(GraphRun *r, DiagLoc loc, Sym *s, int64_t v);
 
-/* Symbols that stand for a dim, whose own symbols are all bound by now. */
+/* Binds the symbols that abbreviate a dim; the symbols of that dim are bound by now. */
 static bool bind_named(GraphRun *r, DiagLoc loc)
 {
 	for (int i = 0; i < r->nsym; i++) {
@@ -83,7 +84,7 @@ static bool bind(GraphRun *r, DiagLoc loc, Sym *s, int64_t v)
 	return bind_named(r, loc);
 }
 
-/* Solves D == V where one symbol of D is unbound and D is linear in it. */
+/* Solves D == V if exactly one symbol of D is unbound and D is linear in it. */
 static bool solve(GraphRun *r, Dim *d, int64_t v, bool *progress)
 {
 	Unbound u = unbound(r, d);
@@ -213,7 +214,7 @@ static bool value_dims(GraphRun *r, const Value *v, DiagLoc loc, int64_t *dims, 
 	return true;
 }
 
-/* A layout pads dims up to multiples of its blocks. */
+/* Allocates V's elements; a layout pads dims up to multiples of its blocks. */
 static bool make_data(GraphRun *r, const Value *v, DiagLoc loc)
 {
 	int64_t dims[MAX_RANK], bytes;
@@ -272,7 +273,7 @@ static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 	return diag_error(r->diag, node_diag(n), "the kernel cannot be evaluated");
 }
 
-/* The operand's elements as they are. */
+/* Copies the operand's elements unchanged. */
 static bool copy_view(GraphRun *r, const Node *n, DiagLoc loc)
 {
 	const Value *to = n->out[0], *from = n->in[0].value;
@@ -287,7 +288,8 @@ static bool copy_view(GraphRun *r, const Node *n, DiagLoc loc)
 	return true;
 }
 
-/* Room for symbols that lowering made; those are read from tensors that are still there. */
+/* Makes room for symbols that lowering made, and binds them from tensors that are still in
+ * memory. */
 static bool grow_syms(GraphRun *r)
 {
 	int n = sym_count(r->g->ctx);

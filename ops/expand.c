@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building nodes for `expand`: each is typed as it is made. */
+/* Makes nodes for `expand`; each gets its type when it is made. */
 #include "ops/infer.h"
 
 static Value *finish(Infer *in, Node *m)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ops whose places come from data. Every such place goes through `index`, which wraps negative ones and
- * faults on what is out of range. A scatter copies its operand first and then updates it: in order, so that
- * the last of equal places wins, or through a monoid.
+ * Operators with indices that are data. Every index goes through `index`, which wraps negative ones
+ * and faults if it is out of range. A scatter first copies its operand and then updates the copy:
+ * either in order, so that the last update of an element wins, or through a monoid.
  */
 #include "ops/shape.h"
 
@@ -21,7 +21,7 @@ static bool check_indices(Infer *in, Node *n, int k)
 	return true;
 }
 
-/* What ops with indices along an axis ask of their operands. */
+/* Checks the axis and the operands of operators with indices along an axis. */
 static bool check_axis(Infer *in, Node *n, int *axis)
 {
 	return infer_movable(in, n, 0) && check_indices(in, n, 1) &&
@@ -68,7 +68,7 @@ static void lower_gather(Infer *in, Node *n, Kernel *k)
 const Op op_Gather = {
 	.infer = infer_gather, .lower = lower_gather, .doc = "strings are not supported"};
 
-/* Indices of X's rank, whose other dims lie within X's. */
+/* Checks that the indices have X's rank, and that their other dims are at most X's. */
 static bool check_elements(Infer *in, Node *n, int *axis)
 {
 	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
@@ -119,8 +119,8 @@ const Op op_GatherElements = {
 
 /* ---- GatherND, ScatterND ---- */
 
-/* The length M of an index tuple, the last dim of the indices: it makes a rank, so it must be a constant, or
- * follow from the rank of the updates. */
+/* The length M of an index tuple, which is the last dim of the indices. It determines a rank, so
+ * it must be a constant, or follow from the rank of the updates. */
 static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 {
 	const Type *x = infer_type(n, 0), *i = infer_type(n, 1), *u = infer_type(n, 2);
@@ -181,7 +181,7 @@ static bool infer_gathernd(Infer *in, Node *n)
 	return infer_places(in, n, x->dims + batch, m, out, r);
 }
 
-/* Element J of the tuple that the iterators IT choose, as a place in a dim of EXTENT. */
+/* Element J of the index tuple at the iterators IT, as an index into a dim of EXTENT. */
 static Expr *tuple_at(Kernel *k, Buf *i, Iter *const *it, int j, Dim *extent)
 {
 	Expr *idx[MAX_RANK];
@@ -266,7 +266,7 @@ static void copy_operand(Kernel *k)
 	kernel_map_id(k, it, out, kernel_load_iters(k, lower_in(k, 0), it));
 }
 
-/* The update of the result at IDX by every element of operand 2. */
+/* Updates the result at IDX with every element of operand 2. */
 static void scatter(Infer *in, Node *n, Kernel *k, Iter *const *it, Expr *const *idx)
 {
 	Buf *u = lower_in(k, 2), *out = lower_out(k, 0);
@@ -348,7 +348,8 @@ const Op op_ScatterElements = {
 
 /* ---- OneHot ---- */
 
-/* The depth may be of any number type; a float that only run time knows is cast by a node of its own. */
+/* The depth may be of any number type. A float that only run time knows is cast by an extra
+ * node. */
 static Dim *onehot_depth(Infer *in, Node *n, int axis)
 {
 	const Type *was = n->out[0]->type, *t = infer_type(n, 1);

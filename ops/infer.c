@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inference: types forward through a graph in one walk; composite nodes are replaced on the way.
+ * Inference: computes types in one forward walk over a graph, and replaces composite nodes.
  *
- * What cannot be proved of two dims becomes a fact of the graph, which run time checks before a node
- * that relies on it runs. A node whose operand has no type (a fault was reported there) is passed over
- * in silence, so that every fault is told once.
+ * What cannot be proved about two dims becomes a fact of the graph, which run time checks before a
+ * node that relies on it. A node whose operand has no type is skipped silently: the fault was
+ * already reported.
  */
 #include "ops/infer.h"
 
@@ -57,8 +57,8 @@ const Type *infer_type(const Node *n, int k)
 
 /* ---- Results ---- */
 
-/* The declared shape of a value in the file is a claim; what the op makes is the truth. Only a claim that
- * must be wrong is worth a word. */
+/* The model file may declare the shape of a value. The operator's own result shape is used; a
+ * declaration that certainly differs is only worth a warning. */
 static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 {
 	const Type *said = v->type;
@@ -82,7 +82,8 @@ static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 	}
 }
 
-/* What an ONNX file claims of V, which is of type MADE: the element type must hold; a shape is only a word. */
+/* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a
+ * rank only warns. */
 static void check_said(Infer *in, Node *n, Value *v, const Type *made)
 {
 	if (v->said && v->said != (int)made->dtype)
@@ -147,7 +148,7 @@ static void find_sym_of(void *arg, Sym *s)
 	at[at[0] != NULL] = s;
 }
 
-/* A <= HI, which a fact checks, where A is k*s + r with constants k > 0 and r: a bound on s. */
+/* If a fact A <= HI holds, where A is k*s + r with constants k > 0 and r: derives a bound of s. */
 static void bound_above(Infer *in, Dim *a, int64_t hi)
 {
 	Sym *s[2] = {NULL, NULL};
@@ -174,8 +175,8 @@ static FactSize shown(Infer *in, Node *n, Dim *const *at)
 	return s.name ? s : (FactSize){"the other is", *at};
 }
 
-/* B is min(A, K) with K > 1: then the two can only fit when A <= K, and are equal. The bound of a symbol
- * says so from now on. */
+/* If B is min(A, K) with K > 1, A and B broadcast only if A <= K, and then they are equal. Adds
+ * that fact, and the bound that it implies. */
 static bool equal_below(Infer *in, Node *n, Dim *const *at, Dim *b, Dim **out)
 {
 	Dim *a = *at;
@@ -194,13 +195,13 @@ static bool equal_below(Infer *in, Node *n, Dim *const *at, Dim *b, Dim **out)
 	return true;
 }
 
-/* What is 0 where A is 1 or R, that is, where A stretches to R. */
+/* A dim that is 0 if A is 1 or A is R, that is, if A broadcasts to R. */
 static Dim *misfit(Ctx *c, Dim *a, Dim *r)
 {
 	return dim_mul(c, dim_sub(c, r, a), dim_sub(c, a, dim_const(c, 1)));
 }
 
-/* An earlier operation on the two has asked for it already. */
+/* Whether an earlier operation on A and R has already added that fact. */
 static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 {
 	Dim *zero = dim_const(in->ctx, 0), *d = misfit(in->ctx, a, r);
@@ -211,15 +212,16 @@ static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 	return false;
 }
 
-/* A, if it is not the result R, is 1. The message shows X and Y, the two dims that broadcast to R. */
+/* Adds the fact that A is 1 or R, the result. The message shows X and Y, the two dims that
+ * broadcast to R. */
 static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *const *x, Dim *const *y)
 {
 	return a == r || infer_equal_shown(in, n, misfit(in->ctx, a, r), dim_const(in->ctx, 0),
 					   no_broadcast, shown(in, n, x), shown(in, n, y));
 }
 
-/* Two dims that may both be 1 give the larger one, but 0 and 1 give 0. A name keeps it short where it is an operand of many
- * operations. */
+/* The result of broadcasting two dims that may both be 1: the larger one, but 0 if they are 0
+ * and 1. It is abbreviated by a symbol, so that dims stay short over many operations. */
 static Dim *stretched(Ctx *c, Dim *a, Dim *b)
 {
 	Dim *some = dim_min(c, dim_const(c, 1), dim_min(c, a, b));
@@ -228,8 +230,9 @@ static Dim *stretched(Ctx *c, Dim *a, Dim *b)
 }
 
 /*
- * A dim that is 1 stretches to the other; what is unknown is left to facts. A result that meets one of its own
- * operands again stays as it is, so that dims do not grow along a chain of ops.
+ * Broadcasts A and B: a dim that is 1 stretches to the other one. What cannot be decided becomes a
+ * fact. If one of the two is itself the result of broadcasting the other, it is reused, so that
+ * dims do not grow along a chain of operators.
  */
 static bool broadcast_dim(Infer *in, Node *n, Dim *const *at, Dim *const *bt, Dim **out)
 {
@@ -411,7 +414,7 @@ bool infer_node(Infer *in, Node *n)
 	return ok;
 }
 
-/* Bounds that came with later nodes may shorten the sizes of earlier ones. */
+/* Simplifies types with bounds that later nodes have added. */
 static void refresh_types(Infer *in)
 {
 	for (Node *n = in->graph->first; n; n = n->next)

@@ -11,10 +11,10 @@ enum {
 };
 
 typedef struct Contents {
-	Dim **at;    /* null: not asked for yet */
+	Dim **at;    /* null: not computed yet */
 	int n;
-	bool done;   /* the symbols in it are chosen */
-	bool opaque; /* cannot be had without symbols read from data */
+	bool done;   /* whether the symbols in it have been chosen */
+	bool opaque; /* cannot be expressed without symbols that are read from data */
 } Contents;
 
 struct Infer {
@@ -23,22 +23,30 @@ struct Infer {
 	Arena *arena;
 	VEC(Contents *) contents; /* by Value.id */
 	int errors, depth;
-	bool bounded; /* a fact has bounded a symbol since types were last refreshed */
+	/* a fact has tightened the bound of a symbol since the types were last simplified */
+	bool bounded;
 };
 
-/* Ops with `scalar`, where they bring no infer or lower of their own (ops/elementwise.c). */
+/* infer_node for a node that may be composite. OUT (nout entries) gets the values that stand for
+ * its results; if the node was replaced and removed, they differ from the node's own. */
+bool infer_or_expand(Infer *in, Node *n, Value **out);
+
+/* ---- elementwise.c ---- */
+
+/* The defaults for operators with `scalar` (ops/elementwise.c). */
 bool infer_elementwise(Infer *in, Node *n);
 void lower_elementwise(Infer *in, Node *n, Kernel *k);
-/* infer_node for a node that may be a composite: OUT (nout entries) gets the values that stand for its
- * results, which are others than the node's own where it was replaced and removed. */
-bool infer_or_expand(Infer *in, Node *n, Value **out);
-/* The tensor behind V where V depends on small constants alone; null where it does not. */
+
+/* ---- contents.c ---- */
+
+/* The tensor that V is equal to, if V depends on small constants alone; else null. */
 const Tensor *infer_const_tensor(Infer *in, Value *v);
-/* From now on the contents of V are symbols that are read from it, whatever it is computed from. */
+/* From now on the contents of V are symbols that are read from it, even if V could be traced
+ * back. */
 void infer_read_at_run_time(Infer *in, Value *v);
-/* Whether D depends on what a tensor holds at run time. */
+/* Whether D depends on the elements of a tensor at run time. */
 bool dim_from_data(Dim *d);
-/* Elements where the size is a constant up to MAX, else -1. */
+/* The number of elements, if it is a constant up to MAX; else -1. */
 int64_t type_const_numel(const Type *t, int64_t max);
 
 #endif

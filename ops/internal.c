@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph IR's own ops, which passes make and no file names.
+ * Operators of the graph IR itself, which passes make; no model file names them.
  *
- *   View   the operand's elements in the same order under the result's type. It stands for Reshape and its
- *          kind once their shape operand has become dims, and its type is all that it says.
- *   Copy   the operand in the other place: from the GPU's memory to the host's, or back (passes/kernel/place.c).
- *   Dims   a vector (or with `scalar` a scalar) of integers that are dims: attribute `value` is a type whose
- *          element type is the result's, and whose dims are the result's elements.
+ * View   the operand's elements in the same order with the result's type. It replaces Reshape and
+ *          similar operators once their shape operand has become dims; only its type matters.
+ * Copy   the operand on the other side: from the GPU's memory to the host's, or back
+ *          (passes/kernel/place.c).
+ * Dims   a vector (with `scalar`, a scalar) of integers that are dims. Attribute `value` is a type:
+ * its
+ *          element type is the result's, its dims are the result's elements.
  */
 #include "ops/shape.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of one node: its buffers and names, and what `lower` functions share. */
+/* Makes the kernel of a node: its buffers and names, and helpers for `lower` functions. */
 #include "ops/build.h"
 #include "ops/infer.h"
 
 #include <assert.h>
 #include <ctype.h>
 
-/* "/fc/MatMul" as fc_MatMul. The name is for readers: two nodes may give the same one, and code generation numbers the functions
- * that it prints. */
+/* Turns "/fc/MatMul" into fc_MatMul, for readers. Names need not be unique: code generation
+ * numbers the functions that it prints. */
 static const char *kernel_name(Arena *a, const Node *n)
 {
 	const char *node = node_loc(n).node, *op = op_row[n->op].name;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Normalizations: composites of reductions and elementwise ops, so that fusion sees one form whether an
- * exporter wrote the op or its parts. All but batch statistics at inference are computed in f32 where
- * the elements are smaller, and rounded once in the end.
+ * Normalizations, as composites of reductions and elementwise operators. So fusion sees the same
+ * form whether an exporter wrote the operator or its parts. Elements smaller than f32 are computed
+ * in f32 and rounded once at the end.
  */
 #include "ops/build.h"
 
-/* What N computes in, and the same for its operands. */
+/* The type that N computes in. */
 static DType real_dtype(const Node *n)
 {
 	return acc_dtype(infer_type(n, 0)->dtype);
@@ -40,7 +40,7 @@ static bool norm_types(Infer *in, Node *n, int least_rank)
 	       infer_error(in, n, "operand has rank %d, less than %d", x->rank, least_rank);
 }
 
-/* The axes [from, to) as a constant operand. */
+/* The axes from FROM up to TO - 1, as a constant operand. */
 static Value *axes_range(Infer *in, Node *n, int from, int to)
 {
 	int64_t axes[MAX_RANK];
@@ -50,13 +50,14 @@ static Value *axes_range(Infer *in, Node *n, int from, int to)
 	return expand_ints(in, n, axes, to - from);
 }
 
-/* A value a channel, to stand beside a tensor of this rank: C as C,1,1. */
+/* A value with one element for each channel, reshaped to broadcast with a tensor of this rank: C
+ * becomes C,1,1. */
 static Value *by_channel(Infer *in, Node *n, Value *v, int rank)
 {
 	return rank <= 2 ? v : EXPAND(in, n, Unsqueeze, v, axes_range(in, n, 1, rank - 1));
 }
 
-/* X minus its mean over AXES, which may be asked for. */
+/* X minus its mean over AXES; *MEAN, unless MEAN is null, gets the mean. */
 static Value *centred(Infer *in, Node *n, Value *x, Value *axes, Value **mean)
 {
 	Value *m = EXPAND(in, n, ReduceMean, x, axes);
@@ -84,7 +85,8 @@ static Value *standardised(Infer *in, Node *n, Value *x, Value *axes)
 	return EXPAND(in, n, Mul, d, inverse_rms(in, n, d, axes, node_float(n, "epsilon", 1e-5F)));
 }
 
-/* X * operand 1 + operand 2 (which may be omitted); CHANNEL_RANK above 2: they are by channel. */
+/* X * operand 1 + operand 2, which may be omitted. If CHANNEL_RANK is above 2 they have an
+ * element for each channel. */
 static Value *affine(Infer *in, Node *n, Value *x, int channel_rank)
 {
 	for (int k = 1; k <= 2 && k < n->nin; k++) {
@@ -98,7 +100,7 @@ static Value *affine(Infer *in, Node *n, Value *x, int channel_rank)
 	return x;
 }
 
-/* Scale and bias have one element a channel (dim 1). */
+/* Checks that scale and bias have one element for each channel (dim 1). */
 static bool check_channels(Infer *in, Node *n, int from, int to)
 {
 	const Type *x = infer_type(n, 0);
@@ -122,7 +124,7 @@ static bool check_channels(Infer *in, Node *n, int from, int to)
 
 /* ---- BatchNormalization ---- */
 
-/* x * a + b, a and b by channel: what constant folding can put into a convolution before it. */
+/* x * a + b, with a and b by channel, which can be folded into a convolution before it. */
 static Value *batch_affine(Infer *in, Node *n, Value *mean, Value *var)
 {
 	int rank = infer_type(n, 0)->rank;
@@ -217,7 +219,7 @@ static bool expand_group(Infer *in, Node *n, Value **out)
 	return finish(in, n, affine(in, n, x, t->rank), &out[0]);
 }
 
-/* The axis attribute's dims up to the last, as an operand; null after a diagnostic. */
+/* The dims from the axis attribute to the last, as an operand; null after a diagnostic. */
 static Value *trailing_axes(Infer *in, Node *n)
 {
 	int rank = infer_type(n, 0)->rank, axis;
@@ -293,7 +295,7 @@ static bool expand_mean_variance(Infer *in, Node *n, Value **out)
 
 /* ---- Softmax ---- */
 
-/* x - max over the axis, and the sum of its exponentials. */
+/* Computes x - max over the axis, its exponentials, and their sum. */
 static bool softmax_parts(Infer *in, Node *n, Value **shifted, Value **exps, Value **sum)
 {
 	int axis;
@@ -378,7 +380,7 @@ static void lower_hardmax(Infer *in, Node *n, Kernel *k)
 	point_map(k, &all, out, oi, val[0], NULL);
 }
 
-/* x / (bias + alpha / size * sum of squares over SIZE channels around) ^ beta. */
+/* x / (bias + alpha / size * sum of squares over SIZE adjacent channels) ^ beta. */
 static void lower_lrn(Infer *in, Node *n, Kernel *k)
 {
 	ExprPool *p = k->pool;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools: a reduction over a window of every spatial dim, guarded where the window reaches outside. The
- * global ones are reductions over whole dims, and composites.
+ * Pools: a reduction over a window in every spatial dim, with a guard if the window may reach
+ * outside of the input. Global pools are composites of reductions over whole dims.
  */
 #include "ops/build.h"
 
@@ -66,7 +66,7 @@ static void pool_init(Node *n, Kernel *k, PoolNode *p)
 
 /* ---- MaxPool ---- */
 
-/* The place of the element read in its tensor, row-major. */
+/* The row-major index of the element in its tensor. */
 static Expr *flat_index(Kernel *k, const PoolNode *p)
 {
 	Expr *e = p->xi[0];
@@ -76,7 +76,7 @@ static Expr *flat_index(Kernel *k, const PoolNode *p)
 	return e;
 }
 
-/* A row-major place as one with the first spatial dim running fastest. */
+/* Converts a row-major index to one in which the first spatial dim varies fastest. */
 static Expr *column_major(Kernel *k, const PoolNode *p, Expr *flat)
 {
 	ExprPool *e = k->pool;
@@ -123,7 +123,8 @@ static void lower_max_pool(Infer *in, Node *n, Kernel *k)
 
 /* ---- AveragePool ---- */
 
-/* Taps of dim D at output O that count: those inside the input, or with PADS inside its pads, too. */
+/* The number of taps of dim D at output O that are inside the input; with PADS, inside its pads,
+ * too. */
 static Expr *pool_count(Kernel *k, const PoolNode *p, int d, bool pads)
 {
 	const Window *w = &p->w;

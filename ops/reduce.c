@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions over axes, arg-reductions and prefixes. Axes that only run time knows become a 0 or 1 a
- * dim, `flag`: the dim's kept extent is flag ? 1 : d, its reduced extent flag ? d : 1, and the operand
- * is read at kept + reduced. Known axes are the same with constant flags, which vanish.
+ * Reductions over axes, arg-reductions and prefixes. Axes that only run time knows are represented
+ * by a `flag` of 0 or 1 for each dim d: its kept extent is flag ? 1 : d, its reduced extent is flag
+ * ? d : 1, and the operand is read at index kept + reduced. For known axes the flags are constants,
+ * and the other terms fold away.
  */
 #include "ops/build.h"
 
 #include <assert.h>
 
 typedef struct Axes {
-	int rank, count; /* of the operand; how many axes are reduced */
+	int rank, count; /* rank of the operand; number of reduced axes */
 	bool keep;
 	Dim *flag[MAX_RANK]; /* 1: reduced */
 } Axes;
 
-/* FLAG from COUNT axes given as dims, which may be negative. */
+/* Sets FLAG from COUNT axes given as dims, which may be negative. */
 static bool flags_of_dims(Infer *in, Ctx *c, Node *n, Dim *const *v, int count, Axes *a)
 {
 	Dim *rank = dim_const(c, a->rank), *sum = dim_const(c, 0);
@@ -41,7 +42,8 @@ static bool flags_of_dims(Infer *in, Ctx *c, Node *n, Dim *const *v, int count, 
 	return true;
 }
 
-/* The axes of a Reduce node: operand 1, all where it is omitted or empty, none with the noop attribute. */
+/* The axes of a Reduce node: operand 1; all if it is omitted or empty, or none with the noop
+ * attribute. */
 static bool reduce_axes(Infer *in, Node *n, bool check, Axes *a)
 {
 	Ctx *c = infer_ctx(in);
@@ -66,7 +68,8 @@ static bool reduce_axes(Infer *in, Node *n, bool check, Axes *a)
 	return true;
 }
 
-/* 1 where dim D of the operand is dim J of the result (without the reduced dims). */
+/* 1 if dim D of the operand is dim J of the result (from which reduced dims are removed), else
+ * 0. */
 static Dim *axis_is_at(Ctx *c, const Axes *a, int d, int j)
 {
 	Dim *one = dim_const(c, 1), *pos = dim_const(c, 0);
@@ -128,18 +131,18 @@ static bool infer_extremum(Infer *in, Node *n)
 
 /* ---- Statements ---- */
 
-/* A reduction's points: the result's, those reduced, and where the operand is read and the result
- * written. */
+/* The points of a reduction, those of the result and the reduced ones, and the indices at which
+ * the operand is read and the result is written. */
 typedef struct Reduction {
 	Kernel *k;
 	Buf *x, *out;
 	Point band, red;
 	Expr *xi[MAX_RANK], *oi[MAX_RANK];
-	Dim *count; /* elements reduced to one */
+	Dim *count; /* number of elements that are reduced to one */
 	Axes axes;
 } Reduction;
 
-/* Where the operand's dim D is read, but for the reduced part. */
+/* The index into dim D of the operand, without its reduced part. */
 static Expr *kept_index(Reduction *r, int d)
 {
 	Ctx *c = r->k->ctx;
@@ -176,11 +179,11 @@ static Expr *reduction_load(Reduction *r, CType t)
 	return ex_cvt(r->k->pool, t, kernel_load(r->k, r->x, r->xi));
 }
 
-/* One row a reduction: TERM over x, FINISH over s (the sum) and n (the number of terms). */
+/* A reduction: TERM over x, and FINISH over s (the sum) and n (the number of terms). */
 typedef struct ReduceForm {
 	Monoid monoid;
 	const char *term, *finish;
-	bool real; /* finish leaves the integers: computed in floats */
+	bool real; /* FINISH has fractions, so integers are computed in floats */
 } ReduceForm;
 
 static const ReduceForm reduce_form[] = {
@@ -191,7 +194,7 @@ static const ReduceForm reduce_form[] = {
 };
 enum { FORM_SUM, FORM_MEAN, FORM_PROD, FORM_L1, FORM_SUMSQUARE, FORM_L2, FORM_LOGSUM };
 
-/* What a form on elements of T computes in. */
+/* The type that a form computes in for elements of T. */
 static CType form_ctype(const ReduceForm *f, DType t)
 {
 	return f->real && !dtype_is_float(t) ? CT_F64 : dtype_ctype(t);
@@ -233,7 +236,7 @@ LOWER_FORM(sum_square, FORM_SUMSQUARE)
 LOWER_FORM(l2, FORM_L2)
 LOWER_FORM(log_sum, FORM_LOGSUM)
 
-/* log(sum(exp(x))), shifted by the maximum, or by 0 where that is infinite. */
+/* log(sum(exp(x))), with x shifted by its maximum, or by 0 if that is infinite. */
 static void lower_log_sum_exp(Infer *in, Node *n, Kernel *k)
 {
 	Reduction r;
@@ -254,8 +257,8 @@ static void lower_log_sum_exp(Infer *in, Node *n, Kernel *k)
 	point_map(k, &r.band, r.out, r.oi, s, NULL);
 }
 
-/* The ends of a type narrower than its scalar type, which an empty set gives; false where the monoid's own
- * identity is right. */
+/* The ends of a type that is narrower than its scalar type: an empty set gives these, not the
+ * monoid's identity. False if the identity is right. */
 static bool narrow_ends(DType t, int64_t *lo, int64_t *hi)
 {
 	int bits = dtype_info[t].bits;
@@ -394,7 +397,8 @@ static bool infer_scan(Infer *in, Node *n)
 	return true;
 }
 
-/* Step J writes at j, or from the end at last - j; the term is read there, or one step earlier. */
+/* Step J writes at j, or, from the end, at last - j. It reads its term there, or one step
+ * before. */
 static void lower_scan(Infer *in, Node *n, Kernel *k, Monoid m, double unit)
 {
 	Ctx *c = k->ctx;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resize: attributes, and what is known of scales and sizes. Scales that are constant are exact binary
- * fractions, sizes give quotients of dims; both are known exactly. What only run time knows of scales
- * is read there, and nodes of their own compute the sizes.
+ * Resize: its attributes, scales and sizes. Constant scales are exact binary fractions, and sizes
+ * give scales that are quotients of dims; both are represented exactly. Scales that only run time
+ * knows are read at run time, and extra nodes compute the sizes.
  */
 #include "ops/sample.h"
 #include "ops/shape.h"
@@ -33,7 +33,7 @@ static bool choice(Infer *in, Node *n, const char *attr, const char *const *name
 	       infer_error(in, n, "attribute \"%s\" is \"%s\", which is not supported", attr, s);
 }
 
-/* Operand K, where it is not omitted, in either of the two ways. */
+/* The type of operand K; null if it is omitted or empty. */
 static const Type *given(const Node *n, int k)
 {
 	const Type *t = infer_type(n, k);
@@ -78,7 +78,7 @@ static bool sampling_attrs(Infer *in, Node *n, Sampling *s)
 	return true;
 }
 
-/* SCALE as an exact quotient; false where it is too large, too small, or no positive number. */
+/* SCALE as an exact quotient; false if it is too large, too small, or not a positive number. */
 static bool exact_scale(double scale, int64_t *num, int64_t *den)
 {
 	int e;
@@ -99,8 +99,9 @@ static bool exact_scale(double scale, int64_t *num, int64_t *den)
 	return e <= MAX_SCALE_BITS;
 }
 
-/* floor(d * scale) as ONNX computes it, in f32. Of a symbolic dim: the product with the simple fraction
- * that rounds to SCALE, since the exact one would fall below whole sizes. */
+/* floor(d * scale) as ONNX computes it, in f32. A symbolic dim is multiplied by the simplest
+ * fraction that rounds to SCALE; the exact binary fraction might be a little less, and floor
+ * would then give one element too few. */
 static Dim *scaled_dim(Ctx *c, Dim *d, float scale, int64_t num, int64_t den)
 {
 	int64_t v;
@@ -119,7 +120,7 @@ static Dim *scaled_dim(Ctx *c, Dim *d, float scale, int64_t num, int64_t den)
 	return dim_floordiv(c, dim_mul(c, d, dim_const(c, num)), dim_const(c, den));
 }
 
-/* The scale out / in, in lowest terms where one divides the other. */
+/* The scale out / in; in lowest terms if one divides the other. */
 static void scale_of_sizes(Ctx *c, Axis *a)
 {
 	Dim *q;
@@ -135,7 +136,7 @@ static void scale_of_sizes(Ctx *c, Axis *a)
 	}
 }
 
-/* Sizes that keep the aspect ratio: every axis has the least or the largest of the scales. */
+/* Sizes that keep the aspect ratio: every axis gets the least, or the largest, of the scales. */
 static void keep_aspect(Ctx *c, Sampling *s, bool largest)
 {
 	Dim *num = NULL, *den = NULL, *two = dim_const(c, 2);
@@ -225,8 +226,8 @@ static bool by_scales(Infer *in, Node *n, Sampling *s)
 	return true;
 }
 
-/* Scales that only run time knows: their sizes are computed by nodes of their own, and stand as a fourth
- * operand beside them. */
+/* Scales that only run time knows: extra nodes compute the sizes, which become an additional
+ * fourth operand. */
 static bool add_sizes(Infer *in, Node *n)
 {
 	int count;
@@ -245,7 +246,7 @@ static bool add_sizes(Infer *in, Node *n)
 	return v->type != NULL;
 }
 
-/* Operand K has S->count elements, if need be by a Reshape that says so. */
+/* Gives operand K the static size of S->count elements, by a Reshape if necessary. */
 static bool sized_operand(Infer *in, Node *n, int k, const Sampling *s)
 {
 	const Type *t = given(n, k);
@@ -277,7 +278,7 @@ static bool region_operand(Infer *in, Node *n, const Sampling *s)
 			   "roi needs a start and an end for each axis");
 }
 
-/* All of N's meaning but the contents of roi. */
+/* Reads everything of N except for the elements of roi. */
 static bool sampling_init(Infer *in, Node *n, bool check, Sampling *s)
 {
 	bool runtime;
@@ -349,7 +350,7 @@ static void lower_resize(Infer *in, Node *n, Kernel *k)
 	sample_lower(k, &s);
 }
 
-/* Upsample: a Resize whose pixels are their upper left corners. */
+/* Upsample is a Resize that samples pixels at their upper left corners. */
 static bool expand_upsample(Infer *in, Node *n, Value **out)
 {
 	Value *v = expand_node(in, n, OP_Resize, (Value *[]){node_in(n, 0), NULL, node_in(n, 1)},

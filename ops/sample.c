@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the scale of a dim is a quotient of dims, the coordinate is an exact quotient (a * y + b) / c of
- * integers: no rounding, no floats, and whole factors read at floordiv(y, factor). Otherwise (scales or
- * a region of interest that only run time knows) it is computed in f64, in the order of ONNX's reference.
- * Nearest picks must not depend on such rounding: exact quotients are used there only where they agree
- * with the reference on every point of a known size, or where no tie can be rounded away.
+ * Sampling. If the scale of a dim is a quotient of dims, the coordinate is an exact quotient (a * y
+ * + b) / c of integers, without rounding and floats; for an integer scale the element is at
+ * floordiv(y, scale). Otherwise (scales or a region of interest that only run time knows) the
+ * coordinate is computed in f64, in the order of ONNX's reference.
  *
- * Nearest and N-linear are one map. Cubic and antialiased sampling goes dim by dim: a small table of
- * weights (point, tap), then a contraction with it.
+ * Nearest sampling rounds the coordinate, and the result must be that of the reference. If the
+ * sizes are known, exact quotients are used only if they agree with the reference at every point;
+ * else only if no tie can be rounded wrongly.
+ *
+ * Nearest and N-linear sampling are one map. Cubic and antialiased sampling work dim by dim: a
+ * small table of weights for (point, tap), then a contraction with it.
  */
 #include "ops/sample.h"
 
 #include <math.h>
 
-enum {
-	MAP_AXES = 3
-}; /* linear in more dims goes dim by dim: a map would read 2^dims elements a point */
+/* Linear sampling in more dims works dim by dim: one map would read 2^dims elements for a point. */
+enum { MAP_AXES = 3 };
 
 /* ---- Coordinates ---- */
 
-/* The coordinate for an output point: NUM / DEN in integers, or X in f64. */
+/* The coordinate of an output point: NUM / DEN in integers, or X in f64. */
 typedef struct Coord {
 	Expr *num, *den, *x;
 } Coord;
 
-/* x = (a * y + b) / c for a dim whose scale is a quotient of dims. */
+/* Sets a, b and c such that x = (a * y + b) / c, for a dim whose scale is a quotient of dims. */
 static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **pa, Dim **pb,
 			       Dim **pc)
 {
@@ -37,7 +39,7 @@ static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **p
 		*pb = dim_add(c, *pb,
 			      dim_sub(c, dim_mul(c, a->in, a->num), dim_mul(c, a->out, a->den)));
 	if (s->transform == PYTORCH &&
-	    !dim_prove_le(c, a->den, a->num)) /* else one element is all there is */
+	    !dim_prove_le(c, a->den, a->num)) /* otherwise the only element is taken anyway */
 		*pb = dim_select(c, dim_eq(c, a->out, one), zero, *pb);
 	if (s->transform == ASYMMETRIC || s->transform == ALIGN_CORNERS)
 		*pb = zero;
@@ -51,8 +53,8 @@ static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **p
 	}
 }
 
-/* In f64: over y, n (input extent), m (output extent), s (scale), w (s * n), p and q (a crop's start, and
- * its width as a part of the input). */
+/* Coordinates in f64, over y, n (input extent), m (output extent), s (scale), w (s * n), and a
+ * crop's p (start) and q (width as a fraction of the input). */
 static const char *const transform_text[] = {
 	[HALF_PIXEL] = "sub(div(add(y, 0.5), s), 0.5)",
 	[SYMMETRIC] = "sub(add(mul(div(n, 2), sub(1, div(m, w))), div(add(y, 0.5), s)), 0.5)",
@@ -82,7 +84,8 @@ static Expr *scale_float(Kernel *k, const Sampling *s, CType t, const Axis *a)
 	return ex_op2(k->pool, IN_div, dim_float(k, t, a->num), dim_float(k, t, a->den));
 }
 
-/* Start and width of a crop, in the region's own type as the reference has them: widths of the input. */
+/* Start and width of a crop as fractions of the input, computed in the type of roi, as the
+ * reference does. */
 static void crop_region(Kernel *k, const Sampling *s, const Axis *a, Expr **start, Expr **width)
 {
 	ExprPool *p = k->pool;
@@ -129,7 +132,7 @@ static Expr *coord_floor(Kernel *k, const Coord *c)
 	return ex_op2(k->pool, IN_floordiv, c->num, c->den);
 }
 
-/* The coordinate's fraction, in [0, 1). */
+/* The fractional part of the coordinate, in [0, 1). */
 static Expr *coord_fraction(Kernel *k, CType t, const Coord *c)
 {
 	ExprPool *p = k->pool;
@@ -148,7 +151,7 @@ static Expr *clamped(Kernel *k, Expr *i, Dim *extent)
 	return ex_op2(p, IN_max, ex_op2(p, IN_min, i, last), ex_int(p, CT_I64, 0));
 }
 
-/* Whether a crop's point lies outside the input in any dim; null where there is no crop. */
+/* Whether the point of a crop is outside of the input in any dim; null if there is no crop. */
 static Expr *outside(Kernel *k, const Sampling *s, Expr *const *y)
 {
 	ExprPool *p = k->pool;
@@ -175,7 +178,7 @@ static int64_t floor_div(int64_t a, int64_t b)
 	return a / b - (a % b != 0 && (a ^ b) < 0);
 }
 
-/* The pick for num / den, and for x: the two must agree. */
+/* The index that is chosen for num / den; float_pick must choose the same for x. */
 static int64_t exact_pick(Nearest m, int64_t num, int64_t den)
 {
 	switch (m) {
@@ -214,8 +217,9 @@ static double reference_coord(const Sampling *s, double y, double n, double m, d
 	return (y + 0.5) / scale - 0.5;
 }
 
-/* Whether exact quotients pick what ONNX's reference does. Of symbolic sizes: where the scale is a constant
- * or whole, so that a quotient that is a tie is computed without rounding. */
+/* Whether exact quotients choose the same elements as ONNX's reference. With symbolic sizes: if
+ * the scale is constant, an integer or 1 over an integer, since the reference then computes a
+ * tie without rounding. */
 static bool exact_nearest(Ctx *c, const Sampling *s, const Axis *a)
 {
 	Dim *dim[3];
@@ -242,7 +246,8 @@ static bool exact_nearest(Ctx *c, const Sampling *s, const Axis *a)
 	return true;
 }
 
-/* A whole factor, taken at pixel centres or corners, repeats or skips elements: no rounding, no clamp. */
+/* An integer factor with pixel centres or corners repeats or skips elements, without rounding
+ * and limiting. */
 static Expr *whole_factor(Kernel *k, const Sampling *s, const Axis *a, Expr *y)
 {
 	Ctx *c = k->ctx;
@@ -303,7 +308,7 @@ static void lower_nearest(Kernel *k, const Sampling *s)
 
 /* ---- Linear, as one map ---- */
 
-/* What elements of T are interpolated in. */
+/* The type that elements of T are interpolated in. */
 static DType real_dtype(DType t)
 {
 	if (dtype_is_float(t))
@@ -311,7 +316,8 @@ static DType real_dtype(DType t)
 	return dtype_info[t].bits <= 16 ? DT_F32 : DT_F64;
 }
 
-/* V, in the interpolation's type, as an element of T: integers round to nearest and saturate. */
+/* Converts V from the interpolation's type to an element of T: integers are rounded to nearest
+ * and saturate. */
 static Expr *to_element(Kernel *k, DType t, Expr *v)
 {
 	ExprPool *p = k->pool;
@@ -338,7 +344,8 @@ static Expr *extrapolated(Kernel *k, const Sampling *s, Expr *const *y, Expr *v)
 		    : v;
 }
 
-/* The sample at XI, whose dims below D are set: between two elements in each dim that is used. */
+/* The sample at index XI, which is set for dims below D: interpolates between two elements in
+ * every dim that is resized. */
 static Expr *linear_sample(Kernel *k, const Sampling *s, CType t, Buf *x, int d, Expr *const *y,
 			   Expr **xi)
 {
@@ -387,7 +394,7 @@ static void lower_linear(Kernel *k, const Sampling *s)
 
 /* ---- Weighted taps, dim by dim ---- */
 
-/* Half the taps of a dim: the filter's radius, stretched by an antialiased reduction. */
+/* Half the number of taps in a dim: the filter's radius, enlarged when antialiasing a reduction. */
 static Dim *half_taps(Ctx *c, const Sampling *s, const Axis *a)
 {
 	Dim *radius = dim_const(c, s->mode == CUBIC ? 2 : 1), *wide;
@@ -410,7 +417,7 @@ static const char *const filter_text[] = {
 		" select(lt(v, 2), sub(mul(add(mul(sub(mul(a, v), mul(5, a)), v), mul(8, a)), v), mul(4, a)), 0))",
 };
 
-/* A table of weights over (point, tap) for dim D. */
+/* Makes the table of weights over (point, tap) for dim D. */
 static Buf *weight_table(Kernel *k, const Sampling *s, const Axis *a, DType type)
 {
 	Ctx *c = k->ctx;
@@ -451,7 +458,7 @@ static Buf *weight_table(Kernel *k, const Sampling *s, const Axis *a, DType type
 	return norm;
 }
 
-/* DST = SRC with dim D sampled. */
+/* DST = SRC with dim D resized. */
 static void taps_pass(Kernel *k, const Sampling *s, int d, Buf *src, Buf *dst, DType type)
 {
 	const Axis *a = &s->axis[d];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sampling a tensor at coordinates that each output dim gives by itself: what Resize lowers to. */
+/* Resizing a tensor, with a coordinate for each output dim that depends on that dim alone:
+ * Resize lowers to this. */
 #ifndef OPS_SAMPLE_H
 #define OPS_SAMPLE_H
 
@@ -11,9 +12,9 @@ typedef enum Mode { NEAREST, LINEAR, CUBIC, MODE_COUNT } Mode;
 
 typedef struct Axis {
 	bool used;       /* else the dim is copied */
-	int at;          /* its place in roi and scales */
+	int at;          /* its index in roi and scales */
 	Dim *in, *out;
-	Dim *num, *den;  /* the scale; null: run time reads it */
+	Dim *num, *den;  /* the scale as a quotient; null: only run time knows it */
 } Axis;
 
 typedef struct Sampling {
@@ -22,13 +23,15 @@ typedef struct Sampling {
 	Nearest nearest;
 	bool antialias, exclude;
 	float cubic_a;       /* cubic_coeff_a */
-	float extrapolation; /* what lies outside a crop */
-	int rank, count;     /* dims; of them given in roi, scales, sizes */
+	float extrapolation; /* value of points outside the input of a crop */
+	/* rank of x; number of dims that roi, scales and sizes have entries for */
+	int rank, count;
 	Axis axis[MAX_RANK];
 	Buf *x, *roi, *scales, *out;
 } Sampling;
 
-/* Writes the statements: out = x sampled. ROI and SCALES are read where a crop or an axis needs them. */
+/* Makes the statements that resize x to out. ROI and SCALES are read if a crop or an axis needs
+ * them. */
 void sample_lower(Kernel *k, const Sampling *s);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shapes: Shape and Size, Transpose, and what ops that move elements share.
+ * Shape, Size, Transpose, and helpers of operators that move elements.
  *
- * Shapes, axes and counts may be known only at run time: they are dims like any other, or nodes bring what is
- * said of axes into the order of the dims. Only the number of axes, which makes the rank, must be known.
+ * Shapes, axes and counts may be known only at run time: they are dims, or nodes that are added
+ * compute an entry for each dim. Only the number of axes, which determines the rank, must be known.
  */
 #include "ops/shape.h"
 
@@ -87,7 +87,7 @@ typedef struct DimGroup {
 	int a0, a1, b0, b1;
 } DimGroup; /* dims [a0, a1) of the buffer, [b0, b1) of the shape */
 
-/* The next group after G: as few dims as have equal products, or all that is left. */
+/* The next group after G: the fewest dims whose products are equal, or all that remain. */
 static DimGroup next_group(Ctx *c, const DimGroup *g, Dim *const *a, int na, Dim *const *b, int nb)
 {
 	for (int i = g->a1; i <= na; i++)
@@ -99,7 +99,7 @@ static DimGroup next_group(Ctx *c, const DimGroup *g, Dim *const *a, int na, Dim
 	return (DimGroup){g->a1, na, g->b1, nb};
 }
 
-/* One group's flat position, taken apart by the dims of the buffer. */
+/* Splits a group's flat index into the indices of the buffer's dims, by div and mod. */
 static void split_group(Kernel *k, const DimGroup *g, Dim *const *a, Expr *flat, Expr **idx)
 {
 	Ctx *c = k->ctx;

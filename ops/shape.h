@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ops that move elements share: shapes and axes from contents, reshaped indices. */
+/* Helpers of operators that move elements: shapes and axes from contents, indices after a
+ * reshape. */
 #ifndef OPS_SHAPE_H
 #define OPS_SHAPE_H
 
 #include "ops/op.h"
 
 Dim *dims_product(Ctx *c, Dim *const *d, int n);
-/* False after a diagnostic where operand K holds strings. */
+/* False, after a diagnostic, if operand K has strings. */
 bool infer_movable(Infer *in, Node *n, int k);
 /* The contents of operand K, which must be a vector (or a scalar) of integers; null after a diagnostic. */
 Dim **infer_vector(Infer *in, Node *n, int k, int *count);
 /* The contents of operand K, which must have one element; null after a diagnostic. */
 Dim *infer_single(Infer *in, Node *n, int k);
 
-/* Constant axes, each in [0, RANK); OUT has room for COUNT of them. */
+/* Requires constant axes; OUT gets each in [0, RANK), and has room for COUNT of them. */
 bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *out);
 
-/* Where any of D is 0 there is no place in it, so nothing of shape DIMS may be read or written there. */
+/* Requires that if any of the dims D is 0, DIMS has no elements, either: there would be no valid
+ * index into D for reading or writing them. */
 bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, int rank);
 
-/* The element of B, a tensor of DIMS in B's order, at the point IDX of that shape: groups of dims with equal
- * products are matched, so that merged dims stay affine and only a split needs divisions. */
+/* The element of B, read as a tensor of DIMS with the same order of elements, at the index IDX.
+ * Groups of dims with equal products are matched, so that merged dims stay affine and only a
+ * split dim needs div and mod. */
 Expr *lower_load_reshaped(Kernel *k, Buf *b, Dim *const *dims, Expr *const *idx, int n);
 
-/* The lowering of a view: the operand's elements in order. */
+/* The lowering of a view: copies the operand's elements in order. */
 void lower_view(Infer *in, Node *n, Kernel *k);
 
 /* ---- i64 expressions ---- */

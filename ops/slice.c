@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pieces of tensors: Slice, Split, Concat, Pad. Bounds and amounts may be known only at run time: they are
- * dims in the indices, so that every read stays affine.
+ * Slice, Split, Concat, Pad. Bounds and amounts that only run time knows are dims in the index
+ * expressions, so all reads are affine.
  */
 #include "ops/infer.h"
 #include "ops/shape.h"
@@ -14,7 +14,8 @@ typedef struct SliceRange {
 	Dim *start, *step, *len;
 } SliceRange;
 
-/* The bound V of a dim of D wrapped once, at least LO, and then at most D + HI, which may be below LO. */
+/* The bound V of a slice of a dim of D elements: a negative one has D added once. Limited to
+ * [LO, D + HI]. */
 static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 {
 	Dim *low = dim_const(c, lo), *high = dim_add(c, d, dim_const(c, hi)), *w;
@@ -29,7 +30,7 @@ static Dim *slice_bound(Ctx *c, Dim *v, Dim *d, int lo, int hi)
 		return dim_min(c, v, high);
 	if (vhi < 0)
 		return dim_min(c, dim_max(c, low, dim_add(c, d, v)), high);
-	/* First into [-d - 1, d], so that nothing overflows. */
+	/* Limited to [-d - 1, d] first, so that nothing overflows. */
 	w = dim_min(c, dim_max(c, v, dim_sub(c, dim_const(c, -1), d)), d);
 	w = dim_add(c, w, dim_mul(c, d, dim_le(c, w, dim_const(c, -1))));
 	return dim_min(c, dim_max(c, low, w), high);
@@ -62,7 +63,7 @@ static SliceRange slice_dim(Ctx *c, Dim *d, Dim *start, Dim *end, Dim *step)
 	return up;
 }
 
-/* FILL in every one of RANK places but those that AXES names, which have V's elements. */
+/* A vector of RANK elements: V's elements at the positions in AXES, FILL elsewhere. */
 static Value *spread_by_axis(Infer *in, Node *n, Value *v, Value *axes, int rank, int64_t fill)
 {
 	int64_t all[MAX_RANK];
@@ -80,7 +81,8 @@ static bool is_known(Infer *in, Value *v)
 	return !v || infer_const_ints(in, v, &count);
 }
 
-/* Axes that only run time knows: nodes bring what is said of them in the order of the dims. */
+/* Axes that only run time knows: nodes are added that compute starts, ends and steps for every
+ * dim in order. */
 static bool slice_all_axes(Infer *in, Node *n)
 {
 	int rank = infer_type(n, 0)->rank, count;
@@ -179,7 +181,7 @@ const Op op_Slice = {
 
 /* ---- Split ---- */
 
-/* The sizes of the N->nout pieces. */
+/* The sizes of the N->nout results. */
 static bool split_sizes(Infer *in, Node *n, Dim *d, Dim **size)
 {
 	Ctx *c = infer_ctx(in);
@@ -297,7 +299,7 @@ static bool infer_concat(Infer *in, Node *n)
 	return true;
 }
 
-/* One map an operand, each into its own part of the result. */
+/* One map for each operand, which writes its part of the result. */
 static void lower_concat(Infer *in, Node *n, Kernel *k)
 {
 	Buf *out = lower_out(k, 0);
@@ -341,7 +343,7 @@ static PadMode pad_mode(const Node *n)
 	return (PadMode)m;
 }
 
-/* What is added before and after each axis; negative: cut off. */
+/* How many elements are added before and after each axis; negative numbers remove elements. */
 static bool pad_amounts(Infer *in, Node *n, Dim **before, Dim **after)
 {
 	int rank = infer_type(n, 0)->rank, count, naxes = rank;
@@ -428,7 +430,7 @@ static bool infer_pad(Infer *in, Node *n)
 	return true;
 }
 
-/* The place in [0, LEN) that place E of the padded axis shows. */
+/* The index in [0, LEN) of the element that the padded axis has at E. */
 static Expr *pad_place(Kernel *k, PadMode mode, Expr *e, Dim *len)
 {
 	Ctx *c = k->ctx;
@@ -473,7 +475,7 @@ static void lower_pad(Infer *in, Node *n, Kernel *k)
 	pad_amounts(in, n, before, after);
 	kernel_iters_of(k, out, it);
 	for (int a = 0; a < out->rank; a++) {
-		/* What is cut off goes first; the rest is padded. */
+		/* Elements are removed first; then the rest is padded. */
 		Dim *cut = dim_max(c, zero, dim_sub(c, zero, before[a])),
 		    *add = dim_max(c, zero, before[a]);
 		Dim *len = dim_sub(c, dim_sub(c, x->dims[a], cut),

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops that make or spread elements by position alone: Expand, Tile, ConstantOfShape, Range, EyeLike, Trilu,
- * DepthToSpace, SpaceToDepth. */
+/* Operators whose result depends on positions: Expand, Tile, ConstantOfShape, Range, EyeLike,
+ * Trilu, DepthToSpace, SpaceToDepth. */
 #include "ops/shape.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* Every one of D[0..n) is at least 0. */
+/* Requires every one of D[0..n) to be at least 0. */
 static bool check_sizes(Infer *in, Node *n, Dim *const *d, int count, const char *what)
 {
 	for (int i = 0; i < count; i++)
@@ -166,7 +166,8 @@ static Dim *range_const(Infer *in, Node *n, bool *ok)
 	return dim_const(infer_ctx(in), v[0] > 0 ? (int64_t)v[0] : 0);
 }
 
-/* The count as nodes, for floats that only run time knows; a symbol is read from their result. */
+/* Adds nodes that compute the number of elements, for floats that only run time knows; returns a
+ * symbol read from their result. */
 static Dim *range_float(Infer *in, Node *n)
 {
 	const Type *was = n->out[0]->type;
@@ -347,7 +348,7 @@ static bool block_size(Infer *in, Node *n, int64_t *b)
 	return infer_movable(in, n, 0);
 }
 
-/* *AT / B, which must leave no rest. */
+/* *AT / B, which must be exact. */
 static bool exact_div(Infer *in, Node *n, Dim *const *at, int64_t b, Dim **q)
 {
 	Ctx *c = infer_ctx(in);

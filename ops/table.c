@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of ops: a row of ir/ops.def beside its `op_NAME`. A row without one does not link. */
+/* The table of operators: pairs each row of ir/ops.def with `op_NAME`. A row without one is a
+ * link error. */
 #include "ops/op.h"
 
 #define OP(name, nin_min, nin_max, nout_min, nout_max, flags) extern const Op op_##name;
@@ -12,6 +13,7 @@ const Op *const op_table[OP_COUNT] = {
 #undef OP
 };
 
-/* The IR's own have no meaning here: a constant's is its tensor, a kernel's its statements. */
+/* Operators of the IR itself have no definition here: a constant is its tensor, a kernel its
+ * statements. */
 const Op op_Const = {0};
 const Op op_Kernel = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Views: Reshape, Flatten, Squeeze, Unsqueeze. Their elements stay as they are; what they do is a shape. Where
- * that is an involved function of data, nodes compute it and the view reads it from their result, so that no
- * dim grows long.
+ * Views: Reshape, Flatten, Squeeze, Unsqueeze. They change the shape and leave the elements in
+ * order. If the shape depends on data in a complicated way, nodes are added that compute it and the
+ * view reads it from their result, so that no dim becomes long.
  */
 #include "ops/infer.h"
 #include "ops/shape.h"
@@ -12,14 +12,15 @@
 /* ---- Reshape ---- */
 
 typedef struct ReshapeTarget {
-	int rank, wild,
-		open; /* wild: the place of a constant -1, or -1; open: how many may be -1 at run time */
-	Dim *dim[MAX_RANK]; /* 0 replaced by the operand's dim */
+	int rank;
+	int wild;           /* the index of the element that is the constant -1; -1: none is */
+	int open;           /* how many elements may be -1 at run time */
+	Dim *dim[MAX_RANK]; /* the target, with 0 replaced by the operand's dim */
 	bool is_open[MAX_RANK];
 	Dim **raw;
 } ReshapeTarget;
 
-/* Element J of the target shape. */
+/* Reads element J of the target shape. */
 static bool target_dim(Infer *in, Node *n, ReshapeTarget *t, int j, bool zero)
 {
 	Ctx *c = infer_ctx(in);
@@ -72,7 +73,7 @@ static bool read_target(Infer *in, Node *n, ReshapeTarget *t)
 	return true;
 }
 
-/* SHAPE, whose elements are known to be sizes, becomes the target. */
+/* Makes SHAPE, whose elements are known to be sizes, the target. */
 static bool set_target(Infer *in, Node *n, Value *shape)
 {
 	Dim **d;
@@ -93,7 +94,7 @@ static bool set_target(Infer *in, Node *n, Value *shape)
 	return true;
 }
 
-/* Nodes that find the target out at run time, with 0 and -1 replaced, become the operand. */
+/* Replaces the target by nodes that compute it at run time, with 0 and -1 replaced. */
 static bool resolve_target(Infer *in, Node *n, int rank)
 {
 	const Type *x = infer_type(n, 0);
@@ -119,7 +120,8 @@ static bool resolve_target(Infer *in, Node *n, int rank)
 	return set_target(in, n, s);
 }
 
-/* The one dim that may be -1 at run time has one possible value where the others are not 0. */
+/* If dim J turns out to be -1 at run time, it is Q, the quotient of the other sizes; a fact
+ * requires -1 or Q. */
 static bool fill_open(Infer *in, Node *n, ReshapeTarget *t, int j, Dim *q)
 {
 	Ctx *c = infer_ctx(in);
@@ -151,7 +153,7 @@ static bool infer_reshape(Infer *in, Node *n)
 	for (int j = 0; j < t.rank; j++) {
 		if (j == t.wild)
 			continue;
-		/* Beside a -1 that is known nothing else can be negative. */
+		/* Besides the known -1 no other element may be negative. */
 		if (t.is_open[j] && t.wild >= 0) {
 			if (!infer_le(in, n, dim_const(c, 0), t.raw[j],
 				      "a dim of the target shape is negative"))
@@ -212,7 +214,8 @@ const Op op_Flatten = {
 
 /* ---- Squeeze, Unsqueeze ---- */
 
-/* Without axes every dim of 1 goes; one that only run time knows must not be 1, or the rank would vary. */
+/* Without axes every dim of 1 is removed. A dim that only run time knows must not be 1, or the
+ * rank would vary. */
 static bool squeeze_ones(Infer *in, Node *n, bool *gone)
 {
 	Ctx *c = infer_ctx(in);
@@ -231,8 +234,9 @@ static bool squeeze_ones(Infer *in, Node *n, bool *gone)
 }
 
 /*
- * Axes that only run time knows: nodes compute the result's shape, and the node becomes a Reshape to it.
- * FLAGS is 1 at each axis; places before an axis count up to where each other dim goes or comes from.
+ * Axes that only run time knows: nodes compute the result's shape, and the node becomes a Reshape
+ * to it. FLAGS has a 1 at each axis. BEFORE counts, at each position, the dims before it that are
+ * not axes, which is the index of that dim in the other shape.
  */
 typedef struct AxisPlaces {
 	Value *flags, *before;

@@ -63,6 +63,7 @@ typedef struct Module {
 	Arena *arena;
 	Graph *graph;
 	Infer *infer;
+	bool f16, bf16; /* after `infer`: a value that is computed from inputs is of this type */
 	Options opt;
 	const Target *target[MAX_TARGETS]; /* best first */
 	int ntargets; /* all CPUs, or all GPUs */

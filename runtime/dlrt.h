@@ -182,6 +182,9 @@ typedef struct dl_io {
 #define DL_IO_DEFAULT 8u
 
 #define DL_DESC_UNBOUNDED 1u /* some memory has no bound and is served by the allocator at run time */
+/* The model rounds values that it computes to f16 or bf16, whatever the types of its outputs: no output is more exact. */
+#define DL_DESC_F16 2u
+#define DL_DESC_BF16 4u
 
 /* What a model is. */
 typedef struct dl_desc {

@@ -286,6 +286,12 @@ try "dlrun: a dim that nobody gave" 1 'note: no --dim says what "n rows" is, so 
 try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8
 dlcc=$python
 try "run.py: a file that is no test" 1 '^no suite or case "declared.dl"$' "$root/tests/run.py" --build "$build" declared.dl
+for counts in "0 passed, 0 failed" "0 passed, 0 failed, 0 skipped"; do
+	try "run.py: a script without a test: $counts" 0 "'fail'.*it ran no test: $counts'" -c "import sys; sys.path.insert(0, '$root/tests'); import suites
+class Runner:
+    def run(self, *arguments, **options): return 0, '$counts\n'
+print(suites.script_tests('tests/empty/run.sh').run(Runner()))"
+done
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer
 try "dlcc-opt: unknown option" 2 "unknown argument --frob" declared.dl --frob

@@ -155,7 +155,7 @@ def two_over_pi():
 
 def main():
     print("/* SPDX-License-Identifier: Apache-2.0 */")
-    print("/* Minimax polynomials for ir/funcs.def, by tests/numerics/fit.py; the error is weighted as a relative one. */")
+    print("/* Minimax polynomials for ir/funcs.def, made by tests/numerics/fit.py; errors are relative. */")
     mp.dps = 400
     two_over_pi()
     mp.dps = 50

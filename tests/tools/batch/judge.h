@@ -12,7 +12,7 @@ bool module_is_elementwise(Module *m);
 bool module_is_exact_on_integers(Module *m);
 /* The same bits, but for NaN's. */
 bool same_bits(const Array *a, const Array *b, int64_t *at);
-/* Null, or how GOT differs: against BITS bit by bit, else within the rule for whole models. */
-const char *difference(Arena *a, const Array *got, const Array *want, bool bits, double noise);
+/* Null, or how GOT differs: with BITS bit by bit, else by the rule of dlrun --data (tools/dlrun/compare.h), within T. */
+const char *difference(Arena *a, const Array *got, const Array *want, bool bits, Tolerance t);
 
 #endif

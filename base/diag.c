@@ -7,9 +7,14 @@
 
 enum { DEFAULT_LIMIT = 20 };
 
+static int limit_of(const Diag *d)
+{
+	return d->limit ? d->limit : DEFAULT_LIMIT;
+}
+
 static bool printing(const Diag *d)
 {
-	return d->out && d->errors <= (d->limit ? d->limit : DEFAULT_LIMIT);
+	return d->out && d->errors <= limit_of(d);
 }
 
 /* Escapes everything but the colours: a message holds names from a model, which must not end its line or reach a terminal as
@@ -105,6 +110,12 @@ bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
 		      ap);
 	va_end(ap);
 	return !error;
+}
+
+void diag_end(Diag *d)
+{
+	if (d->out && !d->sink && d->errors > limit_of(d))
+		fprintf(d->out, "%d errors; the first %d are above\n", d->errors, limit_of(d));
 }
 
 void diag_note(Diag *d, const char *fmt, ...)

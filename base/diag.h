@@ -2,7 +2,7 @@
 /*
  * Diagnostics: what a user reads when something is wrong.
  *
- *     model.onnx: error: node "/fc/MatMul" (MatMul): inner dimensions differ: 64 and 32
+ *     model.onnx: error: node "/fc/MatMul" (MatMul): inner dimensions differ: dim 1 of input "x" is 64, dim 0 of "w" is 32
  *       note: left operand %12: f32[N,64] from "/pool/Flatten"
  *
  * One diagnostic a fault, several faults a run. Bad input is a diagnostic and a `false` return;
@@ -40,6 +40,8 @@ bool diag_error(Diag *d, DiagLoc loc, const char *fmt, ...) BASE_PRINTF(3, 4);
 /* NAME is the warning's option name, as in -Wfallback; may be promoted or silenced by it.
  * Returns false where it was promoted to an error. */
 bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...) BASE_PRINTF(4, 5);
+/* Says how many errors were past the limit and not printed, where there are any. */
+void diag_end(Diag *d);
 /* A line under the diagnostic before it. */
 void diag_note(Diag *d, const char *fmt, ...) BASE_PRINTF(2, 3);
 

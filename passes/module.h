@@ -52,6 +52,11 @@ typedef struct Options {
 
 enum { MAX_TARGETS = 8 };
 
+/* What --verify found of the schedules; a schedule that equals an earlier one is not looked at again. */
+typedef struct Verified {
+	int proved, unproved, wrong, equal;
+} Verified;
+
 /* The graph for one kind of device. For a GPU the whole way is gone again over a graph of its own. */
 typedef struct Module {
 	Ctx *ctx;
@@ -66,6 +71,7 @@ typedef struct Module {
 	/* After `sched`: by target, then by Node.id; null where the node is no kernel. */
 	Schedule **sched[MAX_TARGETS];
 	int nsched; /* entries of each */
+	Verified verified;
 	struct MemPlan *mem; /* after `memplan` */
 	bool *weights;       /* value_is_weights, by Value.id */
 	int nweights;

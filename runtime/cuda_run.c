@@ -249,7 +249,7 @@ static int read_inputs(dl_context *c)
 		if (gpu_not_captured(c, "reads a tensor of the GPU's that sizes depend on"))
 			return c->x.status;
 		if (!rt_region_grow(c, r, (int64_t)bytes, 0))
-			return dl_fail(&c->x, DL_NOMEM, "no memory for what sizes depend on");
+			return dl_fail(&c->x, DL_NOMEM, "no memory on the host for the values that sizes depend on");
 		rc = c->model->gpu->cuda->cuMemcpyDtoHAsync_v2(
 			r->p, (CUdeviceptr)(uintptr_t)c->x.in[i], bytes, c->gpu->stream);
 		c->x.host_in[i] = r->p;

@@ -155,13 +155,13 @@ static const char *read_value(Host *h, const Value *v, const Sym *s)
 						    : arena_printf(h->m->arena, "input \"%.100s\"",
 								   v->name ? v->name : "");
 
-	return arena_printf(h->m->arena, "%s: value %.100s", from, s->name);
+	return arena_printf(h->m->arena, "%s: element %lld", from, (long long)s->at);
 }
 
 /* Prints a check that symbol S, number I, an element of V, is within its bounds. */
 static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 {
-	const bool low = s->lo > INT64_MIN, high = s->hi < DIM_INF;
+	const bool low = s->lo > -DIM_FAR, high = s->hi < DIM_FAR; /* it was cut off there */
 	const long long lo = s->lo, hi = s->hi;
 
 	if (!low && !high)
@@ -171,9 +171,9 @@ static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 		strbuf_printf(h->b, "sym[%d] < INT64_C(%lld)%s", i, lo, high ? " || " : "");
 	if (high)
 		strbuf_printf(h->b, "sym[%d] > INT64_C(%lld)", i, hi);
-	strbuf_puts(h->b, ")\n\t\treturn dl_fail(x, DL_SHAPE, \"%s is %lld, and must be ");
+	strbuf_puts(h->b, ")\n\t\treturn dl_fail(x, DL_SHAPE, \"%s is %lld, expected ");
 	if (low && high)
-		strbuf_printf(h->b, "in %lld..%lld\", ", lo, hi);
+		strbuf_printf(h->b, "%lld to %lld\", ", lo, hi);
 	else
 		strbuf_printf(h->b, "%lld or %s\", ", low ? lo : hi, low ? "more" : "less");
 	host_quote(h, read_value(h, v, s));

@@ -106,6 +106,8 @@ static void mark(Live *l)
 	for (int i = 0; i < l->g->facts.n; i++) {
 		dim_syms(l->g->facts.at[i].a, live_sym, l);
 		dim_syms(l->g->facts.at[i].b, live_sym, l);
+		for (int k = 0; k < 2 && l->g->facts.at[i].show[k].dim; k++)
+			dim_syms(l->g->facts.at[i].show[k].dim, live_sym, l);
 	}
 	while (l->todo.n) {
 		Value *v = l->todo.at[--l->todo.n];

@@ -18,6 +18,8 @@ for name, body in (("refused", "{ [one] m = Frobnicate(x) [two] n = Relu(m) [thr
                    ("bodies", "{ [call] t = local.twice(x) [cond] y = If(t) <then_branch = b () => (float[a,3] r) { r = Frobnicate(t) },"
                               " else_branch = c () => (float[a,3] s) { [in_else] s = Relu(t) }> }"
                               '<domain: "local", opset_import: ["" : 17]> twice (u) => (v) { [dup] v = Add(u, u) }'),
+                   ("twins", "<float[2] w = {1,2}> { [n] a = Relu(x) [n] b = Add(x, w) [n] c = Frobnicate(x) y = If(t) <then_branch = b ()"
+                             " => (float[a,3] r) { [n] r = Twirl(t) }, else_branch = c () => (float[a,3] s) { s = Twirl(t) }> }"),
                    ("faulty", "<float[2,2] w = {1,2,3,4}> { [product] y = MatMul(x, w) }")):
     with open(f"{sys.argv[1]}/{name}.onnx", "wb") as f:
         f.write(onnx.parser.parse_model(HEAD + body).SerializeToString())
@@ -247,7 +249,7 @@ try "IR of the CPU beside" 0 "^; after fuse for x86-64-v3$" cnn.onnx --dump-ir=f
 try "IR of a node" 0 'relu' cnn.onnx --dump-ir=canon --dump-node=relu
 try "no such pass" 2 "--dump-ir=frob: there is no such pass" cnn.onnx --dump-ir=frob
 try "no such node" 1 "--dump-node=frob: the model has no such node" cnn.onnx --dump-ir=fuse --dump-node=frob
-try "verified" 0 "" cnn.onnx --verify -o m.so
+try "verified" 0 "^cnn.onnx: for .*: [1-9][0-9]* schedules proved, 0 not proved, 0 wrong" cnn.onnx --verify -o m.so
 try "times" 0 "ms  sched" cnn.onnx --time-passes
 try "times for GPUs" 0 "^for sm_90a, sm_80:$" cnn.onnx --time-passes --target=cuda:sm_80,sm_90a
 try "PTX runs passes" 0 "^for sm_80:$" cnn.onnx --time-passes --target=cpu:v3,cuda:sm_80 -o times.ptx
@@ -269,6 +271,13 @@ try "check: the rest" 1 'node "two" \(Relu\): supported' --check refused.onnx
 try "check: a function" 1 'node "call/dup" \(Add\): supported' --check bodies.onnx
 try "check: a body" 1 'node "in_else" \(Relu\): supported' --check bodies.onnx
 try "check: an operator in a body" 1 'node "cond/then_branch/Frobnicate_0" \(Frobnicate\): not supported' --check bodies.onnx
+try "an operator in a body" 1 'error: node "cond/then_branch/Frobnicate_0" \(Frobnicate\): this operator' bodies.onnx -o no.so
+try "an operator of two nodes" 1 'note: the same for "If_3/else_branch/Twirl_0"$' twins.onnx -o no.so
+try "nodes of one name" 1 'error: node "n#4" \(Twirl\): this operator' twins.onnx -o no.so
+try "check: nodes of one name" 1 'node "n#4" \(Twirl\): not supported: this operator' --check twins.onnx
+try "check: the first of one name" 1 'node "n" \(Relu\): supported' --check twins.onnx
+try "check: faults of one name" 1 ': 6 nodes, 2 supported$' --check twins.onnx
+absent "a refused model" no.so
 try "check: a fault" 1 'node "product" \(MatMul\): not supported: inner dim' --check faulty.onnx
 try "check: a GPU's strategies" 0 'node "conv" \(Conv\): supported: (row|window)' --check cnn.onnx --target=cuda:sm_80
 mv beside.data gone.data

@@ -13,8 +13,8 @@
 
 typedef struct ReshapeTarget {
 	int rank;
-	int wild; /* the index of the element that is the constant -1; -1: none is */
-	int open; /* how many elements may be -1 at run time */
+	int wild;           /* the index of the element that is the constant -1; -1: none is */
+	int open;           /* how many elements may be -1 at run time */
 	Dim *dim[MAX_RANK]; /* the target, with 0 replaced by the operand's dim */
 	bool is_open[MAX_RANK];
 	Dim **raw;

@@ -75,7 +75,7 @@ typedef struct Module {
 	Infer *infer;
 	Options opt;
 	const Target *target[MAX_TARGETS]; /* best first; all CPUs, or all GPUs */
-	int ntargets; /* number of targets */
+	int ntargets; /* all of them are CPUs, or all are GPUs */
 	/* for GPUs: the CPU for which host code is compiled, which any host can run */
 	const Target *host;
 	/* Set by `sched`. By target, then by Node.id; null if the node is not a kernel. */

@@ -17,16 +17,16 @@
 struct GpuGraph {
 	/* AT: where the part that is being collected is stored; null there: it is a new one */
 	GpuPart *part, **at;
-	bool launches;       /* parts are launched when they are complete */
-	bool by_first_run;   /* prepare could not make it, so the first run does */
-	bool reads;          /* the host reads values during the run */
+	bool launches;     /* parts are launched when they are complete */
+	bool by_first_run; /* prepare could not make it, so the first run does */
+	bool reads;        /* the host reads values during the run */
 	/* its nodes have the pointers in io and on_gpu, and addresses of the context as of
 	 * `moves` */
 	bool set;
-	int64_t *sym;        /* the dims that it is for */
-	void **io;           /* x.in, then x.out */
-	bool *on_gpu;        /* whether the pointer is to the GPU's memory */
-	uint64_t moves;      /* GpuContext.moves when it was set */
+	int64_t *sym;   /* the dims that it is for */
+	void **io;      /* x.in, then x.out */
+	bool *on_gpu;   /* whether the pointer is to the GPU's memory */
+	uint64_t moves; /* GpuContext.moves when it was set */
 	uint64_t used, bytes;
 };
 

@@ -283,7 +283,8 @@ static int update(dl_context *c, GpuPart *p)
 		GpuCall *was = &p->has.call[i];
 		uint64_t *old_word = p->has.word + was->first;
 
-		if (!now->off && (now->blocks != was->blocks || memcmp(old_word, word, bytes) != 0)) {
+		if (!now->off &&
+		    (now->blocks != was->blocks || memcmp(old_word, word, bytes) != 0)) {
 			rc = change_node(c, p, i, now, word);
 			if (rc)
 				return failed_call(c, now, rc);

@@ -38,8 +38,8 @@ static int make_events(dl_context *c, GpuIo *io)
 
 	for (uint64_t at = 0; at < io->bytes; at += piece_at(io, at), n++) {
 		const int rc = io->arrived[n] ? 0
-					    : c->model->gpu->cuda->cuEventCreate(&io->arrived[n],
-										 CUDA_NO_TIMING);
+					      : c->model->gpu->cuda->cuEventCreate(&io->arrived[n],
+										   CUDA_NO_TIMING);
 
 		if (rc)
 			return io->arrived[n] = NULL, gpu_fail(c, rc, "an event");

@@ -533,10 +533,9 @@ typedef struct dl_gpu_image {
 	int32_t sm;   /* compute capability times ten */
 	int32_t only; /* nonzero: it does not run on GPUs of later capabilities */
 	const char *ptx;
-	/* the PTX, compiled for exactly this capability; or null */
 	const dl_gpu_fn *fn;
 	int32_t n_fn, reserved;
-	const void *cubin;
+	const void *cubin; /* the PTX, compiled for exactly this capability; or null */
 } dl_gpu_image;
 
 /* A range of the weights that the GPU has, too: at offset `to` of its copy, and `from` of all

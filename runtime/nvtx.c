@@ -18,7 +18,7 @@ typedef int (*PopFn)(void);
 
 /* the numbers of modules and of functions in version 3 */
 enum { CORE = 1, MODULES = 7, PLACES = 17 };
-enum { RANGE_PUSH = 9, RANGE_POP = 11 };     /* nvtxRangePushA, nvtxRangePop */
+enum { RANGE_PUSH = 9, RANGE_POP = 11 }; /* nvtxRangePushA, nvtxRangePop */
 enum { TABLE_CALLBACKS = 1, TABLE_VERSION = 3 };
 
 static Function function[MODULES][PLACES];

@@ -165,7 +165,8 @@ static void *worker_main(void *arg)
 /* Publishes the job; returns its generation. */
 static uint64_t publish(Pool *p, uint32_t active)
 {
-	const uint64_t job = (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) + 1;
+	const uint64_t job = (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) +
+			     1;
 
 	atomic_store(&p->word, job << ACTIVE_BITS | active);
 	if (atomic_load(&p->sleepers))

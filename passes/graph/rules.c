@@ -30,8 +30,7 @@ typedef enum PatKind {
 
 typedef struct Pat {
 	PatKind kind;
-	const char
-		*name; /* of the value, of the function, or of the labelled node */
+	const char *name;  /* of the value, of the function, or of the labelled node */
 	const char *label; /* label of the node, or null */
 	OpKind op, or ;    /* OR: the second operator of A|B, or OP_NONE */
 	/* PAT_NUMBER: the number; PAT_VALUE with HAS_NUMBER: the number that replaces an absent

@@ -103,14 +103,14 @@ static void add_iter(Iters *l, Iter *it)
 /* How the elements of one factor are summed. */
 typedef struct FactorPlan {
 	ByteFactor f;
-	Iters band;               /* iterators that the sums depend on, point by point */
+	Iters band; /* iterators that the sums depend on, point by point */
 	/* iterators that only the guard depends on: the sums are computed for each border class */
 	Places places[MAX_ITERS];
 	int nplaces;
 	/* summed iterators that the position of the stencil affects: those in the guard, or in
 	 * an index with a free iterator */
 	Iters window;
-	Iters alike;  /* the other summed iterators (channels) */
+	Iters alike; /* the other summed iterators (channels) */
 } FactorPlan;
 
 static bool beside(const Expr *load, const Iter *k, Iter *const *free, int n)

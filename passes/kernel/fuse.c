@@ -20,7 +20,7 @@
 
 typedef struct Fuse {
 	Module *m;
-	int *order;     /* by Node.id: position in the node list */
+	int *order; /* by Node.id: position in the node list */
 	/* by Node.id: computed from constants alone; for nodes up to the current one */
 	bool *constant;
 	int norder;

@@ -53,7 +53,7 @@ void inline_after(Kernel *k, int at)
 
 typedef struct Sites {
 	const Buf *buf;
-	int n;         /* number of distinct loads */
+	int n; /* number of distinct loads */
 	/* an element of the temporary is read at more than one point of a statement */
 	bool repeated;
 	bool windowed; /* read at an index that is not a plain iterator */

@@ -15,11 +15,11 @@
 
 typedef struct HostPlacing {
 	Module *m;
-	/* By Value.id, for the values that exist before the pass. */
 	Arena *tmp;
-	bool *have;   /* whether a Copy transfers it */
-	bool *copied; /* the value in the host's memory */
-	Value **host; /* what the host has for it */
+	/* By Value.id, for the values that exist before the pass. */
+	bool *have;   /* whether the host can compute it or have it copied */
+	bool *copied; /* whether a Copy transfers it */
+	Value **host; /* the value in the host's memory */
 	/* By Node.id, likewise: the sides that run the node. */
 	bool *on_host, *on_device;
 } HostPlacing;

@@ -257,8 +257,9 @@ static void meet(Views *v, const Parts **a, const Parts **b)
 	else
 		*a = *b;
 	v->changed = true;
-/* The dims of B and the iterators that index them get the same parts. */
 }
+
+/* The dims of B and the iterators that index them get the same parts. */
 static void meet_index(Views *v, Member *m, const Buf *b, Expr *const *idx, int n)
 {
 	for (int d = 0; d < n && n == b->rank; d++) {

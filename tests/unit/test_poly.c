@@ -510,7 +510,7 @@ static void wrong_values(void)
 }
 
 /* A row that is longer than the registers of a block can hold: the rest is in the block's
- * scratch, whose memory another temporary uses after it. */
+ * scratch, whose memory another row uses after it. */
 static void wrong_scratch(void)
 {
 	static const struct {

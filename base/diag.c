@@ -17,8 +17,8 @@ static bool printing(const Diag *d)
 	return d->out && d->errors <= limit_of(d);
 }
 
-/* Escapes everything but the colours: a message holds names from a model, which must not end its line or reach a terminal as
- * control sequences. */
+/* Prints TEXT with everything but the colours escaped. A message contains names from a model,
+ * which must not end the line or reach a terminal as control sequences. */
 static void put(const Diag *d, const char *text)
 {
 	escape_to_file(d->out, text, escape_terminal);

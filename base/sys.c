@@ -105,9 +105,9 @@ bool write_file(const char *path, const void *p, size_t n)
 }
 
 /*
- * A command runs under a watcher, a fork of this process that stays: the command leads a process group of its
- * own, and the watcher ends all of it when it is told to (SIGTERM) or when this process is gone, and leaves
- * last. So no cc1 or ld outlives the compile that wanted it.
+ * A command runs under a watcher, a fork of this process. The command leads a process group of its
+ * own. The watcher kills that group when it gets SIGTERM, or when this process has ended, and exits
+ * last. So no cc1 or ld outlives the compile that started it.
  */
 static volatile sig_atomic_t watched;
 
@@ -136,7 +136,7 @@ static void exec_command(char *const *argv, const char *log, const char *tmp)
 	_exit(127);
 }
 
-/* In the child, with all signals blocked; OLD is the mask that the command starts with. */
+/* Runs in the child, with all signals blocked; OLD is the signal mask for the command. */
 static void watch(char *const *argv, const char *log, const char *tmp, pid_t parent,
 		  const sigset_t *old)
 {

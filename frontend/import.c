@@ -330,9 +330,9 @@ static void import_claims(Import *im, Scope *s, Onnx__ValueInfoProto *const *inf
 		    b->kind != BIND_VALUE || !b->value || !b->value->def)
 			continue;
 		t = type->tensor_type;
-		b->value->said = (signed char)dtype_by_onnx(t->elem_type);
+		b->value->declared = (signed char)dtype_by_onnx(t->elem_type);
 		if (t->shape && t->shape->n_dim <= MAX_RANK)
-			b->value->said_rank = (signed char)(t->shape->n_dim + 1);
+			b->value->declared_rank = (signed char)(t->shape->n_dim + 1);
 	}
 }
 

@@ -99,7 +99,7 @@ struct Value {
 	const Tensor *preset; /* of an input: its default value, or null */
 	/* until inferred: the type that the model file declares, as DType and rank + 1; 0: not
 	 * declared */
-	signed char said, said_rank;
+	signed char declared, declared_rank;
 };
 
 struct Node {

@@ -379,7 +379,7 @@ static bool infer_pow(Infer *in, Node *n)
 	return true;
 }
 
-/* Exponents that are common in models, which become products; 0 for any other Y. */
+/* The exponent, if it is one that is common in models, which becomes a product; else 0. */
 static int constant_power(Infer *in, Value *y)
 {
 	const Tensor *t = infer_const_tensor(in, y);

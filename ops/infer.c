@@ -61,19 +61,19 @@ const Type *infer_type(const Node *n, int k)
  * declaration that certainly differs is only worth a warning. */
 static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 {
-	const Type *said = v->type;
-	bool wrong = said->rank != made->rank;
+	const Type *declared = v->type;
+	bool wrong = declared->rank != made->rank;
 
 	for (int i = 0; !wrong && i < made->rank; i++) {
 		int64_t a, b;
 
-		wrong = dim_is_const(said->dims[i], &a) && dim_is_const(made->dims[i], &b) &&
+		wrong = dim_is_const(declared->dims[i], &a) && dim_is_const(made->dims[i], &b) &&
 			a != b;
 	}
 	if (wrong) {
 		StrBuf b = {0};
 
-		type_print(&b, said);
+		type_print(&b, declared);
 		strbuf_puts(&b, ", but it is ");
 		type_print(&b, made);
 		diag_warning(in->ctx->diag, node_diag(n), "shape", "result %s is declared as %s",
@@ -84,16 +84,16 @@ static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 
 /* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a
  * rank only warns. */
-static void check_said(Infer *in, Node *n, Value *v, const Type *made)
+static void check_declared(Infer *in, Node *n, Value *v, const Type *made)
 {
-	if (v->said && v->said != (int)made->dtype)
+	if (v->declared && v->declared != (int)made->dtype)
 		infer_error(in, n, "the result is declared as %s, but it is %s",
-			    dtype_info[(DType)v->said].name, dtype_info[made->dtype].name);
-	else if (v->said_rank && v->said_rank - 1 != made->rank)
+			    dtype_info[(DType)v->declared].name, dtype_info[made->dtype].name);
+	else if (v->declared_rank && v->declared_rank - 1 != made->rank)
 		diag_warning(in->ctx->diag, node_diag(n), "shape",
 			     "result %s is declared with %d dims, but it has %d",
-			     v->name ? v->name : "", v->said_rank - 1, made->rank);
-	v->said = v->said_rank = 0;
+			     v->name ? v->name : "", v->declared_rank - 1, made->rank);
+	v->declared = v->declared_rank = 0;
 }
 
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims)
@@ -124,7 +124,7 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 			made = type_with_layout(in->ctx, made, v->type->layout);
 		warn_declared(in, n, v, made);
 	}
-	check_said(in, n, v, made);
+	check_declared(in, n, v, made);
 	v->type = made;
 }
 
@@ -364,7 +364,7 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 			return false;
 		if (!out[i]->name && out[i]->def)
 			out[i]->name = n->out[i]->name;
-		check_said(in, n, n->out[i], out[i]->type);
+		check_declared(in, n, n->out[i], out[i]->type);
 		value_replace(n->out[i], out[i]);
 	}
 	node_remove(n);

@@ -2,10 +2,11 @@
 /*
  * Evaluates ONNX cases: folders with model.onnx and test_data_set_K/{input,output}_N.pb.
  *
- *   evalcase DIR...     or the folders on stdin, one a line
+ * evalcase DIR...     or reads the folders from stdin, one a line
  *
- * A line a case: "PASS dir", "FAIL dir: message", "SKIP dir: reason". Each case runs in a process of its
- * own, so a fault of one does not hide the others. Floats compare as ONNX's backend tests do.
+ * Prints a line for each case: "PASS dir", "FAIL dir: message", "SKIP dir: reason". Each case runs
+ * in its own process, so a crash in one does not affect the others. Floats are compared as ONNX's
+ * backend tests compare them.
  */
 #include "frontend/import.h"
 #include "frontend/tensor.h"
@@ -23,7 +24,7 @@ static const double RTOL = 1e-3, ATOL = 1e-7;
 typedef struct EvalCase {
 	const char *dir;
 	Diag diag;
-	char *text; /* what the diagnostics said */
+	char *text; /* text of the diagnostics */
 	size_t text_size;
 	OnnxFile *model;
 	Ctx *ctx;
@@ -40,7 +41,8 @@ static const Tensor *read_tensor(EvalCase *c, const char *path, const char **nam
 	return p ? onnx_tensor(f, p, (DiagLoc){.file = path}) : NULL;
 }
 
-/* The files KIND_0.pb, KIND_1.pb ... of data set SET; -1 after a diagnostic. */
+/* Reads the files KIND_0.pb, KIND_1.pb ... of data set SET; returns their number, or -1 after a
+ * diagnostic. */
 static int read_set(EvalCase *c, int set, const char *kind, const Tensor **out, const char **names)
 {
 	for (int n = 0;; n++) {
@@ -55,7 +57,7 @@ static int read_set(EvalCase *c, int set, const char *kind, const Tensor **out, 
 	}
 }
 
-/* The tensor for what is called NAME and stands at place I. */
+/* The tensor called NAME, or else number I. */
 static const Tensor *pick(const char *name, int i, const Tensor *const *t, const char *const *names,
 			  int n)
 {
@@ -65,7 +67,7 @@ static const Tensor *pick(const char *name, int i, const Tensor *const *t, const
 	return i < n ? t[i] : NULL;
 }
 
-/* Half-size floats: two of their steps. */
+/* The relative tolerance; for 16-bit floats two ulps. */
 static double tolerance(DType t)
 {
 	return t == DT_BF16 ? 0x1p-6 : t == DT_F16 ? 0x1p-9 : RTOL;
@@ -76,7 +78,7 @@ static Array as_array(const Tensor *t)
 	return (Array){"", t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data};
 }
 
-/* Null, or what differs. */
+/* Returns null, or a description of the difference. */
 static const char *differs(Arena *a, const Tensor *got, const Tensor *want)
 {
 	const Array x = as_array(got), y = as_array(want);
@@ -97,7 +99,7 @@ static const char *said(EvalCase *c)
 	return c->text && *c->text ? c->text : "no diagnostic";
 }
 
-/* Null, or why the set fails. */
+/* Runs data set SET; returns null, or the reason of a failure. */
 static const char *run_set(EvalCase *c, int set, int *outputs)
 {
 	const Tensor *in[MAX_TENSORS], *want[MAX_TENSORS], *feed[MAX_TENSORS];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arena: bump allocation with one lifetime. Nothing allocated from an arena is freed alone.
- * Three kinds are in use: the context's (types, dims, names), a graph's, and a pass's scratch.
+ * Arena: bump allocation with one lifetime. Nothing is freed individually. There are three kinds of
+ * arenas: the context's (types, dims, names), a graph's, and a pass's scratch.
  *
- * Running out of memory ends the process here, with a message and exit status 1, and nowhere else.
+ * Running out of memory ends the process here, and nowhere else, with a message and exit status 1.
  * An arena belongs to one thread at a time.
  */
 #ifndef BASE_ARENA_H
@@ -24,16 +24,16 @@ typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *a);
 
-/* SIZE zeroed bytes, aligned to 16. A size of 0 gives a unique non-null pointer. */
+/* Allocates SIZE zeroed bytes, aligned to 16. A size of 0 gives a unique non-null pointer. */
 void *arena_alloc(Arena *a, size_t size);
-/* As arena_alloc(n * size), checked for overflow. */
+/* arena_alloc(n * size), with a check for overflow. */
 void *arena_array(Arena *a, size_t n, size_t size);
 void *arena_copy(Arena *a, const void *p, size_t size);
 char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) BASE_PRINTF(2, 0);
-/* Bytes handed out so far. */
+/* The number of bytes allocated so far. */
 size_t arena_used(const Arena *a);
 
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))

@@ -7,13 +7,18 @@
 
 enum { DEFAULT_LIMIT = 20 };
 
-static bool printing(const Diag *d)
+static int limit_of(const Diag *d)
 {
-	return d->out && d->errors <= (d->limit ? d->limit : DEFAULT_LIMIT);
+	return d->limit ? d->limit : DEFAULT_LIMIT;
 }
 
-/* Escapes everything but the colours: a message holds names from a model, which must not end its line or reach a terminal as
- * control sequences. */
+static bool printing(const Diag *d)
+{
+	return d->out && d->errors <= limit_of(d);
+}
+
+/* Prints TEXT with everything but the colours escaped. A message contains names from a model,
+ * which must not end the line or reach a terminal as control sequences. */
 static void put(const Diag *d, const char *text)
 {
 	escape_to_file(d->out, text, escape_terminal);
@@ -105,6 +110,12 @@ bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...)
 		      ap);
 	va_end(ap);
 	return !error;
+}
+
+void diag_end(Diag *d)
+{
+	if (d->out && !d->sink && d->errors > limit_of(d))
+		fprintf(d->out, "%d errors; the first %d are above\n", d->errors, limit_of(d));
 }
 
 void diag_note(Diag *d, const char *fmt, ...)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Diagnostics: what a user reads when something is wrong.
+ * Diagnostics: messages for the user about errors in the input.
  *
- *     model.onnx: error: node "/fc/MatMul" (MatMul): inner dimensions differ: 64 and 32
+ *     model.onnx: error: node "/fc/MatMul" (MatMul): inner dimensions differ: dim 1 of input "x" is 64, dim 0 of "w" is 32
  *       note: left operand %12: f32[N,64] from "/pool/Flatten"
  *
- * One diagnostic a fault, several faults a run. Bad input is a diagnostic and a `false` return;
- * a bug is an assert. Nothing here exits.
+ * Each fault is reported once, and a run reports several faults. Bad input gives a diagnostic and a
+ * `false` return; a bug is an assert. Nothing here exits.
  */
 #ifndef BASE_DIAG_H
 #define BASE_DIAG_H
@@ -16,31 +16,37 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Where a fault is: the file, and the node's name and op where there is one (each may be null). */
+/* The location of a fault: the file, the node's name and its operator; each may be null. */
 typedef struct DiagLoc {
 	const char *file, *node, *op;
-	int line; /* of a text IR file; 0: none */
+	int line; /* line of a text IR file; 0: none */
 } DiagLoc;
 
 typedef struct Diag {
-	FILE *out;        /* null: nothing is printed, only counted (fuzzing, tests) */
-	const char *file; /* the input; used where a DiagLoc names none */
-	DiagLoc where;    /* what is worked on: for faults of what knows no nodes, as sizes; kept by infer, lower, sched */
+	FILE *out;        /* null: messages are not printed, only counted (fuzzing, tests) */
+	const char *file; /* the input; used if a DiagLoc has no file */
+	/* the current node, for faults in code that knows no nodes, such as sizes; set by infer,
+	 * lower, sched */
+	DiagLoc where;
 	bool colour;
 	int errors, warnings;
-	int limit; /* errors printed at most, 0: 20 */
-	const char *werror[16], *wno[16]; /* -Werror=NAME, -Wno-NAME; "all": every one; a name beats "all" */
-	/* Where set, gets every error, and errors are not printed. */
+	int limit; /* errors that are printed at most; 0: 20 */
+	/* names of warnings of -Werror=NAME, -Wno-NAME; "all": every warning; a name overrides
+	 * "all" */
+	const char *werror[16], *wno[16];
+	/* If set, gets every error, and errors are not printed. */
 	void (*sink)(void *arg, DiagLoc loc, const char *text);
 	void *sink_arg;
 } Diag;
 
-/* Always returns false, so that `return diag_error(...)` reads well. FMT has no newline. */
+/* Reports an error. Always returns false, for `return diag_error(...)`. FMT has no newline. */
 bool diag_error(Diag *d, DiagLoc loc, const char *fmt, ...) BASE_PRINTF(3, 4);
-/* NAME is the warning's option name, as in -Wfallback; may be promoted or silenced by it.
- * Returns false where it was promoted to an error. */
+/* Reports a warning. NAME is its name in options, as in -Wfallback, which may turn it into an
+ * error or off. Returns false if it is an error. */
 bool diag_warning(Diag *d, DiagLoc loc, const char *name, const char *fmt, ...) BASE_PRINTF(4, 5);
-/* A line under the diagnostic before it. */
+/* Reports how many errors past the limit were not printed, if there are any. */
+void diag_end(Diag *d);
+/* Prints a line below the last diagnostic. */
 void diag_note(Diag *d, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/escape.h"
 
-/* A backslash and WITH, for the character at *S. */
+/* Writes a backslash and WITH for the character at *S. */
 static size_t backslash(const char **s, char *out, char with)
 {
 	++*s;
@@ -10,7 +10,8 @@ static size_t backslash(const char **s, char *out, char with)
 	return 2;
 }
 
-/* The N bytes at *S as three octal digits each, after BACKSLASHES: a digit that follows is no part of them. */
+/* Writes each of the N bytes at *S as BACKSLASHES and three octal digits, so that a digit after
+ * it is not part of it. */
 static size_t octal(const char **s, size_t n, char *out, size_t backslashes)
 {
 	char *at = out;
@@ -66,7 +67,7 @@ size_t escape_line_comment(const char **s, char *out)
 	uint32_t code;
 	const size_t n = escape_character(at, &code);
 
-	/* A backslash at the end would take the next line along. */
+	/* A backslash at the end would join the next line to the comment. */
 	if (code < 0x80 && code != '\\')
 		return escape_plain(s, out);
 	*s += n;
@@ -102,6 +103,7 @@ size_t escape_assembler(const char **s, char *out)
 	escape_character(*s, &code);
 	if (escape_prints(code) && !strchr("\"\\?", **s))
 		return escape_plain(s, out);
-	/* The assembler takes a backslash and digits; of two backslashes C leaves it one. A byte at a time, for room. */
+	/* The assembler reads a backslash and digits; C turns two backslashes into one. Escapes
+	 * one byte at a time, since more would not fit ESCAPE_MOST. */
 	return octal(s, 1, out, 2);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command lines of all programs share. */
+/* Shared by the command lines of all programs. */
 #ifndef BASE_PROGRAM_H
 #define BASE_PROGRAM_H
 
@@ -11,17 +11,23 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* A question about the program itself, as --version, which it answers in place of its work. */
+/* An option such as --version, which prints something about the program instead of doing its
+ * work. */
 typedef struct Question {
 	const char *option;
 	void (*answer)(void);
 } Question;
 
-/* Answers the first argument that is one of ALL, which end with a null option; -h is --help. False: none is. */
+/* Handles the first argument that is one of ALL, which ends with a null option; -h is --help.
+ * False if there is none. */
 bool program_answers(int argc, char **argv, const Question *all);
 
+/* The status that PROGRAM ends with: STATUS, or, where that is 0 and the standard output could not be written, 1 after a
+ * message that says why. */
+int program_end(const char *program, int status);
+
 #define OPT_LEVELS "the levels are -O0, -O1, -O2 and -O3"
-/* ARG begins with -O. *LEVEL: the one that it names, or -1. */
+/* Reads ARG, which begins with -O. *LEVEL is the level, or -1 if it is not valid. */
 bool program_level(const char *arg, int *level);
 
 #endif

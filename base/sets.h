@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Disjoint sets of 0 .. n-1, each named by one of its members: union-find with path halving (Tarjan and van Leeuwen,
- * "Worst-case analysis of set union algorithms", 1984). */
+/* Disjoint sets of 0 .. n-1, each represented by one of its members: union-find with path
+ * halving (Tarjan and van Leeuwen, "Worst-case analysis of set union algorithms", 1984). */
 #ifndef BASE_SETS_H
 #define BASE_SETS_H
 
@@ -10,7 +10,7 @@ typedef struct Sets {
 	int *parent;
 } Sets;
 
-/* Each of N alone. */
+/* N sets with one member each. */
 static inline Sets sets_new(Arena *a, int n)
 {
 	Sets s = {NEW_ARRAY(a, n, int)};
@@ -20,7 +20,7 @@ static inline Sets sets_new(Arena *a, int n)
 	return s;
 }
 
-/* The name of X's set. */
+/* The representative of X's set. */
 static inline int sets_find(Sets s, int x)
 {
 	while (s.parent[x] != x)
@@ -28,7 +28,7 @@ static inline int sets_find(Sets s, int x)
 	return x;
 }
 
-/* The sets named KEEP and GONE become one, named KEEP. */
+/* Merges the sets represented by KEEP and GONE into one, represented by KEEP. */
 static inline void sets_join(Sets s, int keep, int gone)
 {
 	s.parent[gone] = keep;

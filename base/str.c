@@ -98,7 +98,7 @@ static int hex_digit(char c)
 				      : -1;
 }
 
-/* The escape at *P, after its backslash; false where it is none. */
+/* Reads the escape at *P, after its backslash; false if it is not valid. */
 static bool read_escape(const char **p, char *out)
 {
 	const char c = **p;

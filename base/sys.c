@@ -56,7 +56,7 @@ bool write_all(int fd, const void *p, size_t n)
 	return true;
 }
 
-bool write_file(const char *path, const void *p, size_t n)
+static bool replace_file(const char *path, const void *p, size_t n)
 {
 	Arena *a = arena_new();
 	char *tmp = arena_printf(a, "%s.XXXXXX", path);
@@ -80,10 +80,34 @@ bool write_file(const char *path, const void *p, size_t n)
 	return ok;
 }
 
+/* Into what PATH is, as it is. */
+static bool write_to(const char *path, const void *p, size_t n)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	int failed = 0;
+
+	if (fd < 0)
+		return false;
+	if (!write_all(fd, p, n))
+		failed = errno;
+	if (close(fd) && !failed)
+		failed = errno;
+	errno = failed;
+	return !failed;
+}
+
+bool write_file(const char *path, const void *p, size_t n)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && !S_ISREG(st.st_mode) ? write_to(path, p, n)
+							 : replace_file(path, p, n);
+}
+
 /*
- * A command runs under a watcher, a fork of this process that stays: the command leads a process group of its
- * own, and the watcher ends all of it when it is told to (SIGTERM) or when this process is gone, and leaves
- * last. So no cc1 or ld outlives the compile that wanted it.
+ * A command runs under a watcher, a fork of this process. The command leads a process group of its
+ * own. The watcher kills that group when it gets SIGTERM, or when this process has ended, and exits
+ * last. So no cc1 or ld outlives the compile that started it.
  */
 static volatile sig_atomic_t watched;
 
@@ -112,7 +136,7 @@ static void exec_command(char *const *argv, const char *log, const char *tmp)
 	_exit(127);
 }
 
-/* In the child, with all signals blocked; OLD is the mask that the command starts with. */
+/* Runs in the child, with all signals blocked; OLD is the signal mask for the command. */
 static void watch(char *const *argv, const char *log, const char *tmp, pid_t parent,
 		  const sigset_t *old)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and processes: output that appears whole or not at all, and child processes. */
+/* Files and processes: output that appears completely or not at all, and child processes. */
 #ifndef BASE_SYS_H
 #define BASE_SYS_H
 
@@ -8,20 +8,23 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The whole file as text; null where it cannot be read (errno says why). *N: bytes. */
+/* Reads the whole file as text; null if it cannot be read (errno has the reason). *N: bytes. */
 char *read_file(Arena *a, const char *path, size_t *n);
-/* Writes P[0..n) to a temporary name beside PATH and renames it: PATH has the old contents or the new. */
+/* Writes P[0..n) to a temporary file beside PATH and renames it, so PATH always has either the
+ * old or the new contents. A device, a pipe or a link, as /dev/stdout, is kept and written to
+ * directly. */
 bool write_file(const char *path, const void *p, size_t n);
-/* Writes all of P to FD; false with errno set. */
+/* Writes all of P to FD; on failure returns false, with errno set. */
 bool write_all(int fd, const void *p, size_t n);
 
-/* Starts ARGV (ends with null), its output and errors into the file LOG (or inherited where null), in the C locale,
- * with TMP (where not null) as its TMPDIR. SIGTERM to the process that is returned, or the end of this one, ends
- * the command with all that it started. -1: failed. */
+/* Starts ARGV (which ends with null) in the C locale. Its output and errors go to the file LOG,
+ * or are inherited if that is null; TMP, if not null, is its TMPDIR. SIGTERM to the returned
+ * process, or the end of this one, ends the command and all that it started. Returns -1 on
+ * failure. */
 pid_t spawn(char *const *argv, const char *log, const char *tmp);
-/* Waits; the exit status, or 128 + the signal. */
+/* Waits for the process; returns its exit status, or 128 + the signal. */
 int wait_for(pid_t pid);
-/* The path of program NAME on PATH, or null. */
+/* The path of program NAME in a folder of PATH, or null. */
 const char *find_program(Arena *a, const char *name);
 
 #endif

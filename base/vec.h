@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growable arrays in an arena: VEC(T) is a struct {T *at; int n, cap;}. Growth leaves the old copy
- * to the arena, so a pointer into `at` is stale after a push.
+ * Growable arrays in an arena: VEC(T) is a struct {T *at; int n, cap;}. Growing leaves the old copy
+ * in the arena, so after a push pointers into `at` are to the old copy.
  */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H

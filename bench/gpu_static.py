@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What code for GPUs is, without a GPU: registers, shared memory, occupancy, and the SASS of each kernel's inner loop.
+"""Measures code for GPUs without a GPU: registers, shared memory, occupancy, and the SASS of each kernel's inner loop.
 
     bench/gpu_static.py [--sm NAME] [--ptxas FILE] [--opcodes] [MODEL.onnx ...]
 
-A table of the kernels of each model, as ptxas compiles them; without models, those of bench/run.py that are there, else
-small ones that are made here. Then GEMMs of fp16 beside Triton's for the same tile, by the same ptxas. The inner loop is
-the one without a loop inside that multiplies most, or loads most where nothing is multiplied. Ends with status 1 where a
-kernel spills, and where a GEMM's loop has more instructions for one that multiplies than Triton's. Triton and nvdisasm come
-from bench/gpu_requirements.txt, in build/gpu-venv (make gpu-static).
+Prints a table of the kernels of each model, as ptxas compiles them. Without models these are the models of bench/run.py whose
+files exist, and a GEMM of fp32. Then it compares GEMMs of fp16 with Triton's for the same tile, compiled by the same ptxas. The
+inner loop of a kernel is the innermost loop with most multiplications, or, if nothing is multiplied, with most loads. Ends with
+status 1 if a kernel spills, or if a GEMM's loop has more instructions per multiplication than Triton's. Triton and nvdisasm are
+installed from bench/gpu_requirements.txt to build/gpu-venv (make gpu-static).
 """
 import argparse, glob, os, re, shutil, subprocess, sys, tempfile
 from collections import Counter, namedtuple
@@ -19,16 +19,16 @@ sys.path.insert(0, HERE)
 
 Kernel = namedtuple("Kernel", "name nodes threads registers static dynamic spills occupancy code loop")
 
-# tile of M, N, K, warps, stages: the peer's options
+# tile of M, N, K, warps, stages: options of Triton's kernel
 TILES = [(128, 128, 32, 4, 4), (128, 256, 32, 8, 3)]
-# dlcc chooses its tile by the sizes: of these GEMMs, the first that gets the peer's is compared.
+# dlcc chooses its tile by the sizes: the first of these GEMMs for which it chooses Triton's tile is compared.
 SIZES = [(4096, 4096, 4096), (2048, 2048, 2048), (8192, 8192, 4096), (1024, 1024, 1024), (1536, 2304, 1024)]
 MULTIPLIES = "HMMA", "IMMA", "DMMA", "FFMA", "HFMA2", "DFMA"
 LOADS = "LDG", "LDS", "LDSM", "LDGSTS"
 
 
 def run(*command, log=False):
-    """What the command prints; LOG: on stderr, too."""
+    """The output of the command; LOG: with stderr."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr or done.stdout}")
@@ -38,7 +38,7 @@ def run(*command, log=False):
 # ---- SASS ----
 
 def functions(sass):
-    """{kernel: [(address, opcode)], ...} and labels in place: [(label, None)]."""
+    """{kernel: [(label, None, None) or (None, opcode, operands), ...]}, in the order of the text."""
     found, lines = {}, None
     for line in sass.splitlines():
         if m := re.match(r"\.text\.(\S+):", line):
@@ -57,7 +57,7 @@ def opcode(name):
 
 
 def inner_loop(lines):
-    """The opcodes from a label to a branch back to it, of the loop that counts; [] where there is none."""
+    """The opcodes of the inner loop, from its label to the branch back; [] if there is none."""
     labels = {label: i for i, (label, _, _) in enumerate(lines) if label}
     loops = set()
     for i, (_, op, rest) in enumerate(lines):
@@ -74,7 +74,7 @@ def inner_loop(lines):
 
 
 def multiplies(loop):
-    """What the loop multiplies by, and how often."""
+    """The opcode that the loop multiplies with, and how often it occurs."""
     ops = Counter(map(opcode, loop))
     return next(((m, ops[m]) for m in MULTIPLIES if ops[m]), ("", 0))
 
@@ -96,14 +96,14 @@ class Tools:
         return os.path.join(self.folder.name, name)
 
     def occupancy(self, threads, registers, shared):
-        """Threads that an SM holds at once, of those it could hold; registers are given out to a warp, by 256."""
+        """Resident threads of an SM as a fraction of the most possible; a warp's registers are allocated in units of 256."""
         warps = -(-threads // 32)
         blocks = min(self.gpu["threads"] // (warps * 32), self.gpu["registers"] // (-(-registers * 32 // 256) * 256 * warps),
                      self.gpu["shared"] // shared if shared else 1 << 20)
         return blocks * warps * 32 / self.gpu["threads"]
 
     def kernels(self, ptx, dynamic=None, threads=None):
-        """Those of a PTX module."""
+        """The kernels of a PTX module."""
         with open(self.path("k.ptx"), "w") as f:
             f.write(ptx)
         log = run(self.ptxas, "-v", f"-arch={self.target}", "-o", self.path("k.cubin"), self.path("k.ptx"), log=True)
@@ -171,7 +171,8 @@ def opcodes(name, kernel):
 
 
 def of_tile(tools, threads, mmas, turn):
-    """A kernel of dlcc's with so many threads, so many mma and bytes of operands in a turn of its ring, and whether there is one."""
+    """dlcc's kernel with THREADS threads, MMAS matrix instructions in its loop and TURN bytes of operands in a stage of its pipeline, and
+    True; or another kernel, and False."""
     first = None
     for m, n, k in SIZES:
         kernel = max(tools.compiled(gemm_model(tools.path("gemm.onnx"), m, n, k)), key=lambda k: multiplies(k.loop)[1])
@@ -183,13 +184,13 @@ def of_tile(tools, threads, mmas, turn):
 
 
 def each(kernel):
-    """Instructions in the loop for one that multiplies."""
+    """Instructions of the loop per multiplication."""
     times = multiplies(kernel.loop)[1]
     return len(kernel.loop) / times if times else float("inf")
 
 
 def longer(name, ours, peer, theirs):
-    """What is wrong with the first beside the second."""
+    """The faults of OURS, called NAME, in comparison with THEIRS, called PEER: a list of texts."""
     if not multiplies(theirs.loop)[1]:
         return [f"{peer} has no loop"]
     if each(ours) > each(theirs):
@@ -198,7 +199,7 @@ def longer(name, ours, peer, theirs):
 
 
 def peers(tools, with_opcodes):
-    """What is wrong."""
+    """Compares GEMMs with Triton's; returns a list of faults."""
     print(f"\n## GEMM of fp16, beside Triton's\n\n{HEAD}")
     loops, wrong = [], []
     for bm, bn, bk, warps, stages in TILES:
@@ -234,7 +235,7 @@ def main():
     ap.add_argument("--sm", default="sm_80")
     ap.add_argument("--ptxas", default=shutil.which("ptxas") or os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "ptxas"))
     ap.add_argument("--build", default=os.path.join(ROOT, "build"))
-    ap.add_argument("--opcodes", action="store_true", help="what the loops beside Triton's are made of")
+    ap.add_argument("--opcodes", action="store_true", help="print the opcodes of the GEMMs' loops")
     a = ap.parse_args()
     tools = Tools(a)
     print(f"# Kernels for {a.sm}, as {run(a.ptxas, '--version').split('release ')[1].split(',')[0]} of ptxas compiles them")

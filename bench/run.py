@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""dlcc beside ONNX Runtime on full-size models, one thread or more, in one run.
+"""Compares dlcc with ONNX Runtime on full-size models, with one thread or more.
 
     bench/run.py [--threads N] [--rounds N] [--seconds S] [--json FILE] [MODEL ...]
 
-Models are folders BENCH/graphs/MODEL.onnx with BENCH/materialise.py to draw their weights (BENCH: environment, default
-../shared/bench), made once under build/bench. Each round runs one engine after the other in processes of their own, on the
-same random inputs' shapes, and the table gives the median of the rounds' medians, their ratio, the percent of the
-measured roof (bench/roof.c), the compile time and the peak memory of both. Where a model is absent it is left out, and said.
+Models are BENCH/graphs/MODEL.onnx (BENCH: environment variable, default ../shared/bench); BENCH/materialise.py adds random
+weights, once, in build/bench. Each round runs one engine after the other, each in its own process, on random inputs of the same
+shapes. The table has the median of the rounds' medians, their ratio, the percentage of the measured peak (bench/roof.c), the
+compile time and the peak memory of both. A model that does not exist is left out, with a message.
 """
 import argparse, json, os, re, statistics, subprocess, sys, time
 

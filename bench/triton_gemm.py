@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A GEMM in Triton, as a peer for bench/gpu_static.py: triton_gemm.py SM M N K WARPS STAGES prints its PTX, after a line with
-its dynamic shared memory. Sizes are multiples of the tile, so that nothing is masked. No GPU is needed."""
+"""A GEMM in Triton, with which bench/gpu_static.py compares dlcc's. triton_gemm.py SM M N K WARPS STAGES prints the bytes of its
+dynamic shared memory on a line, then its PTX. Sizes are multiples of the tile, so nothing is masked. No GPU is needed."""
 
 import sys
 

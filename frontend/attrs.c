@@ -45,7 +45,8 @@ static bool convert_string(Ctx *c, OnnxFile *f, const char *name, ProtobufCBinar
 			   DiagLoc loc, const char **out)
 {
 	if (s.len && memchr(s.data, 0, s.len))
-		return diag_error(f->diag, loc, "attribute \"%s\" holds a zero byte", name);
+		return diag_error(f->diag, loc,
+				  "attribute \"%s\" is a string that holds a zero byte", name);
 	*out = intern_n(c->names, s.len ? (const char *)s.data : "", s.len);
 	return true;
 }
@@ -69,6 +70,14 @@ static bool convert_tensor(OnnxFile *f, const char *name, const Onnx__AttributeP
 	return *out != NULL;
 }
 
+static const char *type_name(Onnx__AttributeProto__AttributeType t)
+{
+	const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(
+		&onnx__attribute_proto__attribute_type__descriptor, (int)t);
+
+	return v ? v->name : "unknown";
+}
+
 bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__AttributeProto *p,
 		  DiagLoc loc, Attr *out)
 {
@@ -76,7 +85,9 @@ bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__A
 	static const DimNames none;
 
 	if (n > INT32_MAX || p->n_strings > INT32_MAX)
-		return diag_error(f->diag, loc, "attribute \"%s\" has too many elements", name);
+		return diag_error(f->diag, loc,
+				  "attribute \"%s\" has %zu elements; at most %d are supported",
+				  name, n > p->n_strings ? n : p->n_strings, INT32_MAX);
 	*out = (Attr){.name = ctx_name(c, name)};
 	switch (attr_type(p)) {
 	case T(INT):
@@ -109,9 +120,10 @@ bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__A
 		return out->type != NULL;
 	case T(UNDEFINED): return diag_error(f->diag, loc, "attribute \"%s\" has no value", name);
 	default:
-		return diag_error(f->diag, loc,
-				  "attribute \"%s\" is of a kind (%d) that is not supported", name,
-				  (int)attr_type(p));
+		return diag_error(
+			f->diag, loc,
+			"attribute \"%s\" is of type %s; expected a number, a string, a tensor, a type or a list of numbers or strings",
+			name, type_name(attr_type(p)));
 	}
 }
 
@@ -150,6 +162,9 @@ Tensor *attr_constant(Ctx *c, Arena *a, OnnxFile *f, const char *name,
 	case ATTR_INTS: return list_tensor(a, DT_I64, (size_t)v.n, v.is);
 	case ATTR_FLOATS: return list_tensor(a, DT_F32, (size_t)v.n, v.fs);
 	case ATTR_STRS: return list_tensor(a, DT_STR, (size_t)v.n, v.ss);
-	default: diag_error(f->diag, loc, "attribute \"%s\" is no constant", name); return NULL;
+	default:
+		diag_error(f->diag, loc,
+			   "attribute \"%s\" is a type, expected the value of the constant", name);
+		return NULL;
 	}
 }

@@ -80,9 +80,9 @@ void import_bind(Scope *s, const char *name, int index, Value *v, const char *sh
 		v->name = shown;
 }
 
-const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p, int index)
+const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p)
 {
-	return ctx_name(im->ctx, onnx_node_name(im->scratch, fr->prefix, fr->around, p, index));
+	return ctx_name(im->ctx, arena_printf(im->scratch, "%s%s", fr->prefix, text(p->name)));
 }
 
 /* ---- Bodies ---- */
@@ -103,11 +103,10 @@ static void see_duplicate(Import *im, const char *name)
 static void warn_duplicates(const Import *im)
 {
 	if (im->duplicates)
-		diag_warning(
-			im->diag, (DiagLoc){.file = im->file->path, .node = im->duplicate},
-			"duplicate",
-			"several constants have this name; of such only the last one counts: %d do not",
-			im->duplicates);
+		diag_warning(im->diag, import_loc(im), "duplicate",
+			     "%d constant%s ignored, since a later one has the same name: \"%s\"%s",
+			     im->duplicates, im->duplicates > 1 ? "s are" : " is", im->duplicate,
+			     im->duplicates > 1 ? " and others" : "");
 }
 
 /* Registers a result, so that its name is found before its node is imported, and a second
@@ -128,9 +127,9 @@ static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, 
 	} else {
 		diag_error(im->diag,
 			   (DiagLoc){.file = im->file->path,
-				     .node = import_node_name(im, fr, p, index),
+				     .node = import_node_name(im, fr, p),
 				     .op = text(p->op_type)},
-			   "its result \"%s\" is defined elsewhere too", name);
+			   "its result \"%s\" is also the name of another value", name);
 	}
 }
 
@@ -149,7 +148,9 @@ bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes)
 	int cyclic;
 
 	if (nodes.n > INT32_MAX / 2)
-		return diag_error(im->diag, import_loc(im), "%zu nodes in one graph", nodes.n);
+		return diag_error(im->diag, import_loc(im),
+				  "the graph has %zu nodes; at most %d are supported", nodes.n,
+				  INT32_MAX / 2);
 	register_results(im, fr, s, nodes);
 	order = nodes_order(im->ctx, im->scratch, s, nodes.at, (int)nodes.n, &cyclic);
 	if (cyclic >= 0) {
@@ -157,7 +158,7 @@ bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes)
 
 		return diag_error(im->diag,
 				  (DiagLoc){.file = im->file->path,
-					    .node = import_node_name(im, fr, p, cyclic),
+					    .node = import_node_name(im, fr, p),
 					    .op = text(p->op_type)},
 				  "the node depends on its own result");
 	}
@@ -172,7 +173,7 @@ static void bind_tensor(Import *im, Scope *s, const char *name, const Onnx__Tens
 	Binding *b;
 
 	if (!*text(name)) {
-		diag_error(im->diag, import_loc(im), "an initialiser without a name");
+		diag_error(im->diag, import_loc(im), "an initialiser has no name");
 		return;
 	}
 	name = ctx_name(im->ctx, name);
@@ -329,9 +330,9 @@ static void import_claims(Import *im, Scope *s, Onnx__ValueInfoProto *const *inf
 		    b->kind != BIND_VALUE || !b->value || !b->value->def)
 			continue;
 		t = type->tensor_type;
-		b->value->said = (signed char)dtype_by_onnx(t->elem_type);
+		b->value->declared = (signed char)dtype_by_onnx(t->elem_type);
 		if (t->shape && t->shape->n_dim <= MAX_RANK)
-			b->value->said_rank = (signed char)(t->shape->n_dim + 1);
+			b->value->declared_rank = (signed char)(t->shape->n_dim + 1);
 	}
 }
 
@@ -347,7 +348,9 @@ static void import_results(Import *im, Scope *s, const Onnx__GraphProto *g)
 		if (v)
 			graph_result(s->graph, v, name);
 		else
-			diag_error(im->diag, loc, "the output is an omitted operand");
+			diag_error(
+				im->diag, loc,
+				"the output has no value: it is an operand that the call of a function omits");
 	}
 }
 
@@ -375,13 +378,12 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 	int count;
 
 	inner.depth++;
-	inner.around = arena_printf(im->scratch, "%s/%s/", loc.node + strlen(fr->prefix), name);
 	if (inner.depth > CALL_DEPTH)
 		return diag_error(im->diag, loc, "subgraphs are nested more than %d deep",
 				  CALL_DEPTH);
 	before = node_ints(n, "captures", &count);
 	if (count >= 8)
-		return diag_error(im->diag, loc, "more subgraphs than an operator has");
+		return diag_error(im->diag, loc, "more than 8 attributes are graphs");
 	if (count < 0)
 		count = 0;
 	if (count)
@@ -420,7 +422,7 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable
 		     .model = f->model,
 		     .overridable = overridable};
 	const Onnx__GraphProto *p = f->model->graph;
-	Frame fr = {.prefix = "", .around = ""};
+	Frame fr = {.prefix = ""};
 	Graph *g = graph_new(c, a, "main");
 	int before = f->diag->errors;
 

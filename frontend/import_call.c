@@ -181,7 +181,7 @@ static bool spend_call(Import *im, const Onnx__FunctionProto *fn, const Onnx__No
 bool import_call(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
 		 const Onnx__FunctionProto *fn, DiagLoc loc, Value *const *in, const bool *known)
 {
-	Frame callee = {.caller = fr, .fn = fn, .around = "", .depth = fr->depth + 1};
+	Frame callee = {.caller = fr, .fn = fn, .depth = fr->depth + 1};
 	Scope *body;
 
 	if (!call_allowed(im, fr, p, fn, loc))

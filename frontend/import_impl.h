@@ -18,17 +18,9 @@ typedef struct Frame {
 	const Onnx__FunctionProto *fn; /* null: the model's graph */
 	AttrArgs args;
 	const char *prefix; /* prefix of the names in the body: "call/" */
-	const char *around; /* additional prefix of the names that unnamed nodes get */
 	int opset;	    /* version of the standard domain; 0: it is not imported */
 	int depth;
 } Frame;
-
-/* An unsupported operator, which is reported once for all of its nodes. */
-typedef struct Missing {
-	const char *domain, *op;
-	DiagLoc loc;
-	int nodes;
-} Missing;
 
 typedef struct Import {
 	Ctx *ctx;
@@ -39,7 +31,7 @@ typedef struct Import {
 	const Onnx__ModelProto *model;
 	Scope *functions; /* by "domain:name:overload"; Binding.node is the index */
 	DimNames dims;
-	VEC(Missing) missing;
+	DiagLoc unknown; /* the first node of an unsupported operator */
 	size_t inlined; /* bytes, approximately */
 	bool opset_reported;
 	const char *duplicate; /* the first constant with the name of another one */
@@ -79,8 +71,8 @@ bool import_lookup(Import *im, Scope *s, const char *name, DiagLoc loc, Value **
 /* Binds the result NAME of node INDEX of S's body to V, unless another node defines that name
  * too. V null: the result does not exist. SHOWN: the node's name in messages. */
 void import_bind(Scope *s, const char *name, int index, Value *v, const char *shown);
-/* The name in messages of node P, which has number INDEX in its body. */
-const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p, int index);
+/* The name of node P in messages. */
+const char *import_node_name(Import *im, const Frame *fr, const Onnx__NodeProto *p);
 bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes);
 /* Imports G as a region of N. */
 bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
@@ -92,7 +84,7 @@ void import_add_loc(Import *im, Node *n, DiagLoc loc);
 /* Imports node P, number INDEX of its body. After a fault its results are marked broken, and
  * import continues. */
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index);
-/* Reports one error for each unsupported operator. */
+/* Reports one error for each unsupported operator, wherever in the model it is. */
 void import_missing(Import *im);
 
 /* ---- frontend/import_call.c ---- */

@@ -10,6 +10,7 @@ enum {
 	OPERANDS_MAX = 100000,
 	ATTRS_MAX = 1000,
 	MISSING_MAX = 64, /* kinds of operators that are reported as not supported */
+	OTHERS_NAMED = 4, /* nodes of such an operator that are named after the first one */
 };
 
 void import_add_loc(Import *im, Node *n, DiagLoc loc)
@@ -47,7 +48,8 @@ static bool import_constant(Import *im, const Frame *fr, Scope *s, const Onnx__N
 		import_bind(s, name, index, v, name);
 		return true;
 	}
-	return diag_error(im->diag, loc, "a constant without a value");
+	return diag_error(im->diag, loc,
+			  "the constant has no value: none of its attributes is one");
 }
 
 static bool add_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
@@ -87,55 +89,77 @@ static bool arity_holds(Import *im, const Node *n, DiagLoc loc)
 	const OpRow *row = &op_row[n->op];
 
 	if (n->nin < row->nin_min)
-		return diag_error(im->diag, loc, "%d operands, and at least %d are needed", n->nin,
+		return diag_error(im->diag, loc, "has %d operands, expected at least %d", n->nin,
 				  row->nin_min);
 	if (row->nin_max >= 0 && n->nin > row->nin_max)
-		return diag_error(im->diag, loc, "%d operands, and at most %d are allowed", n->nin,
+		return diag_error(im->diag, loc, "has %d operands, expected at most %d", n->nin,
 				  row->nin_max);
 	for (int i = 0; i < row->nin_min; i++)
 		if (!node_in(n, i))
-			return diag_error(im->diag, loc, "operand %d is omitted, and must not be",
-					  i + 1);
+			return diag_error(im->diag, loc, "operand %d is missing", i + 1);
 	if (row->nout_max >= 0 && n->nout > row->nout_max)
-		return diag_error(im->diag, loc, "%d results, and at most %d are supported",
+		return diag_error(im->diag, loc, "has %d results; at most %d are supported",
 				  n->nout, row->nout_max);
 	return true;
 }
 
-static void note_missing(Import *im, const Onnx__NodeProto *p, DiagLoc loc)
+static bool same_operator(const ListedNode *a, const ListedNode *b)
 {
-	const char *domain = domain_of(p->domain);
-	Missing m = {.domain = domain, .op = text(p->op_type), .loc = loc, .nodes = 1};
-
-	for (int i = 0; i < im->missing.n; i++) {
-		Missing *old = &im->missing.at[i];
-
-		if (!strcmp(old->domain, domain) && !strcmp(old->op, m.op)) {
-			old->nodes++;
-			return;
-		}
-	}
-	if (im->missing.n < MISSING_MAX)
-		vec_push(im->scratch, &im->missing, m);
+	return !strcmp(a->domain, b->domain) && !strcmp(a->op, b->op);
 }
+
+static void note_others(Import *im, const Listing *l, int first, int others)
+{
+	StrBuf b = {0};
+	int named = 0;
+
+	for (int i = first + 1; named < OTHERS_NAMED && named < others; i++) {
+		const ListedNode *n = &l->nodes.at[i];
+
+		if (!n->known && same_operator(n, &l->nodes.at[first]))
+			strbuf_printf(&b, "%s\"%s\"", named++ ? ", " : "", n->name);
+	}
+	if (others > named)
+		strbuf_printf(&b, " and %d more", others - named);
+	diag_note(im->diag, "the same for %s", strbuf_str(&b));
+	strbuf_free(&b);
+}
+
+/* The first node of its operator, and how many others there are. */
+typedef struct Missing {
+	int first, others;
+} Missing;
 
 void import_missing(Import *im)
 {
-	for (int i = 0; i < im->missing.n; i++) {
-		const Missing *m = &im->missing.at[i];
+	Listing l;
+	VEC(Missing) kinds = {0};
+	int k;
 
-		if (*m->domain)
-			diag_error(im->diag, m->loc,
-				   "operators of domain \"%s\" are not supported; export "
-				   "the model with operators of the ONNX standard",
-				   m->domain);
-		else
-			diag_error(im->diag, m->loc,
-				   "this operator is not supported; `dlcc --list-ops` "
-				   "names those that are");
-		if (m->nodes > 1)
-			diag_note(im->diag, "nodes of this operator: %d", m->nodes);
+	if (!im->unknown.node)
+		return;
+	l = onnx_nodes(im->scratch, im->file);
+	for (int i = 0; i < l.nodes.n; i++) {
+		if (l.nodes.at[i].known)
+			continue;
+		for (k = 0; k < kinds.n; k++)
+			if (same_operator(&l.nodes.at[i], &l.nodes.at[kinds.at[k].first]))
+				break;
+		if (k < kinds.n)
+			kinds.at[k].others++;
+		else if (k < MISSING_MAX)
+			vec_push(im->scratch, &kinds, ((Missing){i, 0}));
 	}
+	for (k = 0; k < kinds.n; k++) {
+		const ListedNode *n = &l.nodes.at[kinds.at[k].first];
+		const DiagLoc loc = {.file = im->file->path, .node = n->name, .op = n->op};
+
+		diag_error(im->diag, loc, "%s", onnx_op_missing(im->scratch, n));
+		if (kinds.at[k].others)
+			note_others(im, &l, kinds.at[k].first, kinds.at[k].others);
+	}
+	if (!kinds.n)
+		diag_error(im->diag, im->unknown, "this operator is not supported");
 }
 
 static size_t without_trailing(char *const *names, size_t n)
@@ -173,11 +197,17 @@ static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 	return true;
 }
 
+static void note_unknown(Import *im, DiagLoc loc)
+{
+	if (!im->unknown.node)
+		im->unknown = loc;
+}
+
 static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
 		      DiagLoc loc, Value *const *in, bool sound)
 {
 	if (*domain_of(p->domain)) {
-		note_missing(im, p, loc);
+		note_unknown(im, loc);
 		return false;
 	}
 	if (!fr->opset) {
@@ -191,7 +221,7 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 	if (!strcmp(text(p->op_type), "Constant"))
 		return import_constant(im, fr, s, p, index, loc);
 	if (!onnx_op_known(p)) {
-		note_missing(im, p, loc);
+		note_unknown(im, loc);
 		return false;
 	}
 	return sound &&
@@ -200,7 +230,7 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index)
 {
-	const char *name = import_node_name(im, fr, p, index);
+	const char *name = import_node_name(im, fr, p);
 	DiagLoc loc = {
 		.file = im->file->path, .node = name, .op = ctx_name(im->ctx, text(p->op_type))};
 	const Onnx__FunctionProto *fn = import_function(im, p);
@@ -210,7 +240,9 @@ void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p
 
 	if (p->n_input > OPERANDS_MAX || p->n_output > OPERANDS_MAX || p->n_attribute > ATTRS_MAX) {
 		diag_error(im->diag, loc,
-			   "more operands, results or attributes than any operator has");
+			   "has %zu operands, %zu results and %zu attributes, more than any "
+			   "operator",
+			   p->n_input, p->n_output, p->n_attribute);
 		break_results(im, s, p, index);
 		return;
 	}

@@ -12,14 +12,6 @@ typedef struct Lister {
 	Listing out;
 } Lister;
 
-const char *onnx_node_name(Arena *a, const char *prefix, const char *around,
-			   const Onnx__NodeProto *p, int index)
-{
-	if (*text(p->name))
-		return arena_printf(a, "%s%s", prefix, p->name);
-	return arena_printf(a, "%s%s%s_%d", prefix, around, text(p->op_type), index);
-}
-
 bool onnx_op_known(const Onnx__NodeProto *p)
 {
 	OpKind op = op_by_name(upgrade_name(text(p->op_type)));
@@ -41,14 +33,14 @@ static const Onnx__FunctionProto *function_of(const Lister *l, const Onnx__NodeP
 	return NULL;
 }
 
-static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char *prefix,
-		 const char *around, int depth)
+static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char *prefix, int depth)
 {
 	for (size_t i = 0; i < n && !l->out.cut; i++) {
 		const Onnx__NodeProto *p = nodes[i];
 		const Onnx__FunctionProto *fn = function_of(l, p);
-		const char *name = onnx_node_name(l->arena, prefix, around, p, (int)i);
-		ListedNode one = {name, text(p->op_type), fn != NULL, fn || onnx_op_known(p)};
+		const char *name = arena_printf(l->arena, "%s%s", prefix, text(p->name));
+		ListedNode one = {name, text(p->op_type), domain_of(p->domain), fn != NULL,
+				  fn || onnx_op_known(p)};
 
 		if (l->out.nodes.n == NODES_MAX || depth > DEPTH_MAX) {
 			l->out.cut = true;
@@ -56,16 +48,13 @@ static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char 
 		}
 		vec_push(l->arena, &l->out.nodes, one);
 		if (fn)
-			list(l, fn->node, fn->n_node, arena_printf(l->arena, "%s/", name), "",
+			list(l, fn->node, fn->n_node, arena_printf(l->arena, "%s/", name),
 			     depth + 1);
 		for (size_t k = 0; k < p->n_attribute && !fn; k++) {
 			const Onnx__GraphProto *g = p->attribute[k]->g;
 
 			if (g)
-				list(l, g->node, g->n_node, prefix,
-				     arena_printf(l->arena, "%s/%s/", name + strlen(prefix),
-						  text(p->attribute[k]->name)),
-				     depth + 1);
+				list(l, g->node, g->n_node, prefix, depth + 1);
 		}
 	}
 }
@@ -76,6 +65,16 @@ Listing onnx_nodes(Arena *a, const OnnxFile *f)
 	const Onnx__GraphProto *g = f->model->graph;
 
 	if (g)
-		list(&l, g->node, g->n_node, "", "", 0);
+		list(&l, g->node, g->n_node, "", 0);
 	return l.out;
+}
+
+const char *onnx_op_missing(Arena *a, const ListedNode *n)
+{
+	if (!*n->domain)
+		return "this operator is not supported; `dlcc --list-ops` names those that are";
+	return arena_printf(a,
+			    "operators of domain \"%s\" are not supported; export the model with "
+			    "operators of the ONNX standard",
+			    n->domain);
 }

@@ -8,6 +8,7 @@
 
 typedef struct ListedNode {
 	const char *name, *op; /* NAME: as diagnostics print it */
+	const char *domain;    /* of the operator; "": the ONNX standard */
 	bool call;	       /* a call of a function, whose nodes follow */
 	bool known;	       /* import supports the operator, or it is a call */
 } ListedNode;
@@ -19,11 +20,9 @@ typedef struct Listing {
 
 Listing onnx_nodes(Arena *a, const OnnxFile *f);
 
-/* The name of node P, number INDEX of its body. PREFIX precedes all names of a call; AROUND also
- * precedes names of unnamed nodes in a body. */
-const char *onnx_node_name(Arena *a, const char *prefix, const char *around,
-			   const Onnx__NodeProto *p, int index);
 /* Whether import supports P's operator. */
 bool onnx_op_known(const Onnx__NodeProto *p);
+/* Why N, which is not known, is refused. */
+const char *onnx_op_missing(Arena *a, const ListedNode *n);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/model.h"
 
+#include "frontend/names.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -84,6 +86,7 @@ static bool decode(OnnxFile *f, const uint8_t *bytes, size_t n,
 			return diag_error(f->diag, loc,
 					  "the file holds no graph; "
 					  "is it an ONNX model?");
+		onnx_name_nodes(f->arena, f->model);
 	}
 	return ok;
 }

@@ -24,7 +24,7 @@ DType onnx_dtype(OnnxFile *f, int code, DiagLoc loc)
 			   "export the real and the imaginary part as two tensors",
 			   e->name);
 	else if (code == ONNX__TENSOR_PROTO__DATA_TYPE__UNDEFINED)
-		diag_error(f->diag, loc, "a tensor without an element type");
+		diag_error(f->diag, loc, "the tensor has no element type");
 	else if (e)
 		diag_error(f->diag, loc, "element type %s is not supported", e->name);
 	else
@@ -41,23 +41,25 @@ static bool set_shape(OnnxFile *f, Tensor *t, const int64_t *dims, size_t rank, 
 	bool zero = false;
 
 	if (rank > MAX_RANK)
-		return diag_error(f->diag, loc, "rank %zu; at most %d is supported", rank,
-				  MAX_RANK);
+		return diag_error(f->diag, loc, "the tensor has rank %zu; at most %d is supported",
+				  rank, MAX_RANK);
 	t->rank = (int)rank;
 	t->dims = NEW_ARRAY(f->arena, rank, int64_t);
 	for (size_t i = 0; i < rank; i++) {
 		if (dims[i] < 0)
-			return diag_error(f->diag, loc, "dimension %zu is %lld", i,
+			return diag_error(f->diag, loc,
+					  "dim %zu of the tensor is %lld, expected 0 or more", i,
 					  (long long)dims[i]);
 		t->dims[i] = dims[i];
 		zero |= !dims[i];
 	}
 	for (size_t i = 0; i < rank; i++)
 		if (__builtin_mul_overflow(n, dims[i] ? dims[i] : 1, &n))
-			return diag_error(f->diag, loc, "more elements than 64 bits can count");
+			return diag_error(f->diag, loc,
+					  "the tensor has more elements than 64 bits can count");
 	t->bytes = dtype_size(t->dtype, zero ? 0 : n);
 	if (t->bytes < 0)
-		return diag_error(f->diag, loc, "more bytes than 64 bits can count");
+		return diag_error(f->diag, loc, "the tensor has more bytes than 64 bits can count");
 	return true;
 }
 
@@ -66,7 +68,7 @@ static bool count_is(OnnxFile *f, uint64_t have, uint64_t want, const char *what
 	if (have == want)
 		return true;
 	return diag_error(f->diag, loc,
-			  "the shape asks for %llu %s and %llu are there; "
+			  "the tensor's shape asks for %llu %s, and the file holds %llu; "
 			  "the file is damaged",
 			  (unsigned long long)want, what, (unsigned long long)have);
 }
@@ -105,11 +107,12 @@ static bool set_range(OnnxFile *f, Tensor *t, uint64_t ref, const uint8_t *bytes
 	const WireRange *r;
 
 	if (ref >= (uint64_t)f->ranges.v.n)
-		return diag_error(f->diag, loc, "its data is missing");
+		return diag_error(f->diag, loc, "the tensor has no data");
 	r = &f->ranges.v.at[ref];
 	if ((r->field == TENSOR_FLOAT_DATA && t->dtype != DT_F32) ||
 	    (r->field == TENSOR_DOUBLE_DATA && t->dtype != DT_F64))
-		return diag_error(f->diag, loc, "its data is in the field of another element type");
+		return diag_error(f->diag, loc,
+				  "the tensor's data is in the field of another element type");
 	t->file = f->path;
 	t->offset = (int64_t)r->at;
 	return set_raw(f, t, bytes + r->at, r->size, loc);
@@ -163,14 +166,14 @@ static bool set_external(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, Dia
 		if (!strcmp(key, "location"))
 			location = v;
 		else if (!strcmp(key, "offset") && !parse_u64(v, &at))
-			return diag_error(f->diag, loc, "external data: offset \"%s\" is no number",
-					  v);
+			return diag_error(f->diag, loc,
+					  "external data: the offset \"%s\" is not a number", v);
 		else if (!strcmp(key, "length") && !parse_u64(v, &size))
-			return diag_error(f->diag, loc, "external data: length \"%s\" is no number",
-					  v);
+			return diag_error(f->diag, loc,
+					  "external data: the length \"%s\" is not a number", v);
 	}
 	if (!location)
-		return diag_error(f->diag, loc, "external data without a location");
+		return diag_error(f->diag, loc, "external data: the location is missing");
 	if (t->dtype == DT_STR)
 		return diag_error(f->diag, loc, "strings cannot be external data");
 	if (!count_is(f, size, (uint64_t)t->bytes, "bytes", loc))
@@ -305,7 +308,8 @@ Tensor *onnx_tensor(OnnxFile *f, const Onnx__TensorProto *p, DiagLoc loc)
 	if (t->dtype == DT_NONE || !set_shape(f, t, p->dims, p->n_dims, loc))
 		return NULL;
 	if (p->segment) {
-		diag_error(f->diag, loc, "a tensor in segments; no exporter writes them");
+		diag_error(f->diag, loc,
+			   "the tensor is stored in segments, which is not supported");
 		return NULL;
 	}
 	if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
@@ -368,7 +372,7 @@ static bool densify(OnnxFile *f, Tensor *t, const Tensor *values, const Tensor *
 
 	if ((uint64_t)t->bytes > densified_max - f->densified)
 		return diag_error(f->diag, loc,
-				  "a sparse tensor of %lld bytes; sparse tensors are "
+				  "the sparse tensor would take %lld bytes; sparse tensors are "
 				  "stored densely, up to %llu MiB in a model",
 				  (long long)t->bytes, (unsigned long long)densified_max >> 20);
 	f->densified += (uint64_t)t->bytes;
@@ -380,7 +384,8 @@ static bool densify(OnnxFile *f, Tensor *t, const Tensor *values, const Tensor *
 		size_t size = (size_t)bits / 8;
 
 		if (at < 0)
-			return diag_error(f->diag, loc, "sparse index %lld is outside the shape",
+			return diag_error(f->diag, loc,
+					  "index %lld of the sparse tensor is outside its shape",
 					  (long long)i);
 		if (bits < 8)
 			set_bits(q, at, bits, get_bits(values->data, i, bits));
@@ -398,7 +403,7 @@ Tensor *onnx_sparse_tensor(OnnxFile *f, const Onnx__SparseTensorProto *p, DiagLo
 
 	loc = tensor_loc(f, p->values ? p->values->name : NULL, loc);
 	if (!p->values || !p->indices) {
-		diag_error(f->diag, loc, "a sparse tensor without values or indices");
+		diag_error(f->diag, loc, "the sparse tensor has no values or no indices");
 		return NULL;
 	}
 	values = onnx_tensor(f, p->values, loc);
@@ -412,7 +417,7 @@ Tensor *onnx_sparse_tensor(OnnxFile *f, const Onnx__SparseTensorProto *p, DiagLo
 	    indices->rank > 2 || indices->dims[0] != values->dims[0] ||
 	    (indices->rank == 2 && indices->dims[1] != t->rank)) {
 		diag_error(f->diag, loc,
-			   "a sparse tensor whose values and indices do not fit its shape");
+			   "the sparse tensor's values and indices do not fit its shape");
 		return NULL;
 	}
 	return densify(f, t, values, indices, loc) ? t : NULL;

@@ -142,7 +142,7 @@ static bool broadcast_axis(Upgrade *u)
 	bool given = node_attr(u->n, "axis") && node_int(u->n, "broadcast", 0);
 
 	if (given && axis < 0)
-		return complain(u, "a negative axis to broadcast at");
+		return complain(u, "the axis to broadcast at is negative, which is not supported");
 	if (given && node_in(u->n, 0) && node_in(u->n, 1))
 		node_set_input(u->n, 1, align_at(u, node_in(u->n, 0), node_in(u->n, 1), axis));
 	drop_attr(u->n, "axis");
@@ -377,7 +377,7 @@ static bool lp_order(Upgrade *u)
 		float v = p->f;
 
 		if (!(v >= 1 && v <= 1024) || (float)(int)v != v)
-			return complain(u, "attribute \"p\" is no small whole number");
+			return complain(u, "attribute \"p\" is not a small whole number");
 		drop_attr(u->n, "p");
 		node_set_int(u->n, "p", (int64_t)v);
 	}

@@ -181,13 +181,13 @@ static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
 		return NULL;
 	if (!p->shape) {
 		diag_error(f->diag, loc,
-			   "a tensor of unknown rank; export the model with a shape "
-			   "for it, whose dims may be names");
+			   "its rank is not known; export the model with a shape for it, "
+			   "whose dims may be names");
 		return NULL;
 	}
 	if (p->shape->n_dim > MAX_RANK) {
-		diag_error(f->diag, loc, "rank %zu; at most %d is supported", p->shape->n_dim,
-			   MAX_RANK);
+		diag_error(f->diag, loc, "its rank is %zu; at most %d is supported",
+			   p->shape->n_dim, MAX_RANK);
 		return NULL;
 	}
 	for (size_t i = 0; i < p->shape->n_dim; i++) {
@@ -225,16 +225,16 @@ const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__Ty
 		elem = onnx_type(c, f, names, of, name, loc);
 		return elem ? type_optional(c, elem) : NULL;
 	case ONNX__TYPE_PROTO__VALUE_MAP_TYPE:
-		what = "a map; export the model without its dictionary (zipmap) ends";
+		what = "its type is a map, which is not supported; export the model without its dictionaries (zipmap=False)";
 		break;
 	case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
-		what = "a sparse tensor; only constants may be sparse";
+		what = "its type is a sparse tensor, and only constants may be sparse";
 		break;
 	case ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE:
-		what = "of an opaque type, which is not supported";
+		what = "its type is opaque, which is not supported";
 		break;
-	default: what = "without a type; export the model with types for its inputs"; break;
+	default: what = "it has no type; export the model with types for its inputs"; break;
 	}
-	diag_error(f->diag, loc, "a value %s", what);
+	diag_error(f->diag, loc, "%s", what);
 	return NULL;
 }

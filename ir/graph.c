@@ -417,6 +417,20 @@ Value *graph_const_scalar(Graph *g, DType dt, double v, Node *before)
 
 /* ---- Locations ---- */
 
+bool fact_size(Arena *a, const Fact *f, int k, FactSize *out)
+{
+	const bool named = f->show[0].dim != NULL;
+	const FactSize bare[2] = {{": ", f->a}, {f->le ? " > " : " and ", f->b}};
+
+	if (k > 1 || (named && !f->show[k].dim))
+		return false;
+	*out = bare[k];
+	if (named)
+		*out = (FactSize){arena_printf(a, "%s %s ", k ? "," : ":", f->show[k].name),
+				  f->show[k].dim};
+	return true;
+}
+
 Loc node_loc(const Node *n)
 {
 	return n->locs.n ? n->locs.at[0] : (Loc){NULL, op_row[n->op].name};

@@ -99,7 +99,7 @@ struct Value {
 	const Tensor *preset; /* of an input: its default value, or null */
 	/* until inferred: the type that the model file declares, as DType and rank + 1; 0: not
 	 * declared */
-	signed char said, said_rank;
+	signed char declared, declared_rank;
 };
 
 struct Node {
@@ -115,14 +115,25 @@ struct Node {
 	Node *next, *prev;
 };
 
+/* A size that a message shows, after NAME: `dim 0 of "x" is`, then 3. */
+typedef struct FactSize {
+	const char *name;
+	Dim *dim; /* null: none */
+} FactSize;
+
 /* A relation between sizes that compile time could not prove, checked at run time: A == B or A
  * <= B. */
 typedef struct Fact {
 	Dim *a, *b;
 	bool le;
 	Loc loc;
-	const char *what; /* "inner dimensions differ", for the message */
+	const char *what; /* "inner dimensions differ", for the message; may be null */
+	FactSize show[2]; /* where both are null, the message shows A and B */
 } Fact;
+
+/* Size K of the message of F, which is WHAT, then for each size its name, with the punctuation before it, and its value:
+ * ": dim 0 of "x" is " 3 ", expected " 4. */
+bool fact_size(Arena *a, const Fact *f, int k, FactSize *out);
 
 struct Graph {
 	Ctx *ctx;

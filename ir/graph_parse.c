@@ -367,6 +367,23 @@ static bool read_symbols(GraphText *r)
 	return true;
 }
 
+/* The sizes that the message of F shows. */
+static bool read_shown(GraphText *r, Fact *f)
+{
+	int n = 0;
+
+	if (!text_take_word(r, "with"))
+		return true;
+	do {
+		if (n == 2)
+			return text_fault(r, r->line, "a check shows two sizes at most");
+		if (!(f->show[n].name = text_string(r)) || !(f->show[n].dim = text_dim(r)))
+			return false;
+		n++;
+	} while (text_take(r, ","));
+	return true;
+}
+
 static bool read_fact(GraphText *r, Graph *g)
 {
 	Fact f = {0};
@@ -378,7 +395,7 @@ static bool read_fact(GraphText *r, Graph *g)
 		return false;
 	if (text_take(r, "@") && !read_loc(r, NULL, &f.loc))
 		return false;
-	if (text_peek(r) == '"' && !(f.what = text_string(r)))
+	if (text_peek(r) == '"' && (!(f.what = text_string(r)) || !read_shown(r, &f)))
 		return false;
 	vec_push(r->arena, &g->facts, f);
 	return true;

@@ -166,6 +166,8 @@ static void see_graph(GraphPrinter *p, const Graph *g)
 	for (int i = 0; i < g->facts.n; i++) {
 		dim_syms(g->facts.at[i].a, see_sym, p);
 		dim_syms(g->facts.at[i].b, see_sym, p);
+		for (int k = 0; k < 2 && g->facts.at[i].show[k].dim; k++)
+			dim_syms(g->facts.at[i].show[k].dim, see_sym, p);
 	}
 	for (const Node *n = g->first; n; n = n->next) {
 		for (int k = 0; k < n->nout; k++)
@@ -455,6 +457,12 @@ static void print_facts(GraphPrinter *p, const Graph *g, int indent)
 		if (f->what) {
 			strbuf_puts(p->b, " ");
 			strbuf_quote(p->b, f->what);
+		}
+		for (int k = 0; k < 2 && f->show[k].dim; k++) {
+			strbuf_puts(p->b, k ? ", " : " with ");
+			strbuf_quote(p->b, f->show[k].name);
+			strbuf_puts(p->b, " ");
+			dim_print(p->b, f->show[k].dim);
 		}
 	}
 }

@@ -99,7 +99,7 @@ bool contract_types(Infer *in, Node *n)
 	for (int i = 1; i < n->nin; i++)
 		if (infer_type(n, i) && infer_type(n, i)->dtype != t)
 			return infer_error(
-				in, n, "operand %d has elements of type %s, operand 0 of %s", i,
+				in, n, "operand %d has elements of type %s, operand 1 of %s", i + 1,
 				dtype_info[infer_type(n, i)->dtype].name, dtype_info[t].name);
 	return true;
 }
@@ -126,11 +126,14 @@ bool window_ints(Infer *in, Node *n, const char *name, int count, int64_t least,
 	if (have <= 0)
 		return true;
 	if (in && have != count)
-		return infer_error(in, n, "%s has %d entries, not %d", name, have, count);
+		return infer_error(in, n, "attribute \"%s\" has %d entries, expected %d", name,
+				   have, count);
 	for (int i = 0; i < count && i < have; i++) {
 		out[i] = v[i];
 		if (in && (v[i] < least || v[i] > INT_MAX))
-			return infer_error(in, n, "%s has %lld", name, (long long)v[i]);
+			return infer_error(in, n,
+					   "attribute \"%s\" holds %lld, expected %lld to %d", name,
+					   (long long)v[i], (long long)least, INT_MAX);
 	}
 	return true;
 }
@@ -150,7 +153,7 @@ static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window
 	const int64_t *v = node_ints(n, "kernel_shape", &have);
 
 	if (!weight && have < 0)
-		return !in || infer_error(in, n, "kernel_shape is missing");
+		return !in || infer_error(in, n, "attribute \"kernel_shape\" is missing");
 	if (in && have >= 0 && have != w->n)
 		return infer_error(in, n, "kernel_shape has %d entries for %d spatial dims", have,
 				   w->n);
@@ -158,7 +161,9 @@ static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window
 		Dim *given = have > i ? dim_const(c, v[i]) : NULL;
 
 		if (in && given && v[i] < 1)
-			return infer_error(in, n, "kernel_shape has %lld", (long long)v[i]);
+			return infer_error(
+				in, n, "attribute \"kernel_shape\" holds %lld, expected 1 or more",
+				(long long)v[i]);
 		w->kernel[i] = weight ? weight->dims[i + 2] : given;
 		if (in && weight && given &&
 		    !infer_equal(in, n, weight->dims[i + 2], given,
@@ -201,7 +206,11 @@ static bool window_explicit(Infer *in, Ctx *c, Node *n, Window *w, int d, bool c
 	Dim *ext = window_extent(c, w, d);
 	Dim *span = dim_sub(c, room, ext), *past, *quot;
 
-	if (in && !infer_le(in, n, ext, room, "the window is larger than the padded input"))
+	if (in &&
+	    !infer_le_shown(
+		    in, n, ext, room, "the window is larger than the padded input",
+		    (FactSize){arena_printf(infer_arena(in), "along dim %d it spans", d + 2), ext},
+		    (FactSize){"the input with its pads", room}))
 		return false;
 	if (ceil && w->stride[d] > 1) {
 		w->out[d] = dim_add(c, dim_ceildiv(c, span, s), one);
@@ -230,7 +239,10 @@ bool window_init(Infer *in, Ctx *c, Node *n, const Type *x, const Type *weight, 
 		return infer_error(in, n, "weight has rank %d, the input %d", weight->rank,
 				   x->rank);
 	if (in && !same && strcmp(pad, "NOTSET") && strcmp(pad, "VALID") && *pad)
-		return infer_error(in, n, "auto_pad \"%s\" is unknown", pad);
+		return infer_error(
+			in, n,
+			"auto_pad is \"%s\", expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+			pad);
 	for (int i = 0; i < w->n; i++)
 		w->in[i] = x->dims[i + 2];
 	if (!window_kernel(in, c, n, weight, w) ||

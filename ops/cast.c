@@ -11,7 +11,10 @@ static bool check_cast(Infer *in, Node *n, DType from, DType to)
 	if (from == DT_STR || to == DT_STR)
 		return infer_error(in, n, "strings are not supported");
 	if (to == DT_NONE)
-		return infer_error(in, n, "the element type to cast to is not known");
+		return infer_error(
+			in, n,
+			"attribute \"to\" is %lld, which is no element type that is supported",
+			(long long)node_int(n, "to", 0));
 	infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
 	return true;
 }
@@ -133,8 +136,9 @@ static bool infer_bitcast(Infer *in, Node *n)
 	if (from == DT_STR || to == DT_STR)
 		return infer_error(in, n, "strings are not supported");
 	if (to == DT_NONE || dtype_info[to].bits != dtype_info[from].bits)
-		return infer_error(in, n, "cannot take the bits of %s as another width",
-				   dtype_info[from].name);
+		return infer_error(
+			in, n, "cannot take the bits of %s as %s: both must have the same width",
+			dtype_info[from].name, to ? dtype_info[to].name : "an unknown type");
 	infer_result(in, n, 0, to, infer_type(n, 0)->rank, infer_type(n, 0)->dims);
 	return true;
 }

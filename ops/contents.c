@@ -361,6 +361,15 @@ static void find_contents(Infer *in, Value *v, int n)
 	c->done = true;
 }
 
+static void contents_error(Infer *in, Node *n, const Value *v, const char *why)
+{
+	StrBuf b = {0};
+
+	type_print(&b, v->type);
+	infer_error(in, n, "operand \"%s\" is %s, %s", v->name ? v->name : "", strbuf_str(&b), why);
+	strbuf_free(&b);
+}
+
 Dim **infer_contents(Infer *in, Node *n, Value *v, int *count)
 {
 	int64_t numel;
@@ -371,12 +380,14 @@ Dim **infer_contents(Infer *in, Node *n, Value *v, int *count)
 	numel = type_const_numel(v->type, MAX_CONTENTS);
 	if (!is_whole(v->type) || numel < 0) {
 		if (n && is_whole(v->type))
-			infer_error(in, n,
-				    "operand %s must have a constant size of at most %d elements",
-				    v->name ? v->name : "", MAX_CONTENTS);
+			contents_error(
+				in, n, v,
+				arena_printf(
+					in->arena,
+					"which must have a constant size of at most %d elements",
+					MAX_CONTENTS));
 		else if (n)
-			infer_error(in, n, "operand %s must be a tensor of integers",
-				    v->name ? v->name : "");
+			contents_error(in, n, v, "which must be a tensor of integers");
 		return NULL;
 	}
 	*count = (int)numel;

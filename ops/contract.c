@@ -202,9 +202,9 @@ static bool infer_matmul(Infer *in, Node *n)
 	if (!contract_types(in, n))
 		return false;
 	if (!a->rank || !b->rank)
-		return infer_error(in, n, "an operand is a scalar");
-	if (!infer_equal(in, n, a->dims[a->rank - 1], b->dims[b->rank > 1 ? b->rank - 2 : 0],
-			 "inner dimensions differ"))
+		return infer_error(in, n, "an operand is a scalar; both need rank 1 or more");
+	if (!infer_equal_dims(in, n, &a->dims[a->rank - 1], &b->dims[b->rank > 1 ? b->rank - 2 : 0],
+			      "inner dimensions differ"))
 		return false;
 	rank = infer_broadcast(in, n, a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims,
 			       b->rank > 2 ? b->rank - 2 : 0, dims);
@@ -268,7 +268,9 @@ static bool infer_gemm(Infer *in, Node *n)
 	gemm_labels(infer_arena(in), n, &p);
 	gemm_extents(&p, 0, a->dims, ea);
 	gemm_extents(&p, 1, b->dims, eb);
-	if (!infer_equal(in, n, ea[LABEL_K], eb[LABEL_K], "inner dimensions differ"))
+	if (!infer_equal_dims(in, n, &a->dims[node_int(n, "transA", 0) ? 0 : 1],
+			      &b->dims[node_int(n, "transB", 0) ? 1 : 0],
+			      "inner dimensions differ"))
 		return false;
 	whole[0] = ea[LABEL_M];
 	whole[1] = eb[LABEL_N];
@@ -454,7 +456,8 @@ static bool einsum_extents(Infer *in, Ctx *c, Node *n, EinsumProduct *p)
 			if (!*e || dim_equals(*e, 1) || dim_equals(x, 1)) {
 				*e = *e && dim_equals(x, 1) ? *e : x;
 			} else if (p->op[o].at[d] < LETTERS) {
-				if (in && !infer_equal(in, n, *e, x, "dims of one letter differ"))
+				if (in && !infer_equal(in, n, *e, x,
+						       "dims of one letter of the equation differ"))
 					return false;
 				*e = known_dim(*e, x);
 			} else if (in) {
@@ -491,8 +494,10 @@ static bool infer_einsum(Infer *in, Node *n)
 					   node_str(n, "equation", ""));
 	}
 	if (!product_fits(&p))
-		return infer_error(in, n, "a product of some operands has more than %d dims",
-				   MAX_RANK);
+		return infer_error(
+			in, n,
+			"the product of the operands has more than %d dims before it is summed, which is not supported",
+			MAX_RANK);
 	infer_result(in, n, 0, infer_type(n, 0)->dtype, p.out.n, dims);
 	return true;
 }

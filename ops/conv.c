@@ -28,7 +28,22 @@ static bool conv_bias(Infer *in, Node *n, Dim *channels)
 
 	if (b && b->rank != 1)
 		return infer_error(in, n, "bias has rank %d, not 1", b->rank);
-	return !b || infer_equal(in, n, b->dims[0], channels, "bias and output channels differ");
+	return !b ||
+	       infer_equal_shown(in, n, b->dims[0], channels, "bias and output channels differ",
+				 infer_dim_shown(in, n, &b->dims[0]),
+				 (FactSize){"the output has", channels});
+}
+
+/* The input has as many channels as the weight, which is WANTED with its groups. */
+static bool input_channels(Infer *in, Node *n, Dim *wanted)
+{
+	Dim *const *x = &infer_type(n, 0)->dims[1], *const *w = &infer_type(n, 1)->dims[1];
+	static const char what[] = "input channels differ from the weight's";
+
+	if (wanted == *w)
+		return infer_equal_dims(in, n, x, w, what);
+	return infer_equal_shown(in, n, *x, wanted, what, infer_dim_shown(in, n, x),
+				 (FactSize){"the weight's groups have", wanted});
 }
 
 static bool infer_conv(Infer *in, Node *n)
@@ -41,11 +56,13 @@ static bool infer_conv(Infer *in, Node *n)
 	if (!contract_types(in, n) || !window_init(in, c, n, x, w, &win))
 		return false;
 	if (node_int(n, "group", 1) < 1)
-		return infer_error(in, n, "group is %lld", (long long)node_int(n, "group", 1));
-	if (!infer_equal(in, n, x->dims[1], dim_mul(c, w->dims[1], group),
-			 "input channels differ from the weight's") ||
-	    !infer_equal(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0),
-			 "group does not divide the output channels") ||
+		return infer_error(in, n, "attribute \"group\" is %lld, expected 1 or more",
+				   (long long)node_int(n, "group", 1));
+	if (!input_channels(in, n, dim_mul(c, w->dims[1], group)) ||
+	    !infer_equal_shown(in, n, dim_mod(c, w->dims[0], group), dim_const(c, 0),
+			       "group does not divide the output channels",
+			       infer_dim_shown(in, n, &w->dims[0]),
+			       (FactSize){"group is", group}) ||
 	    !conv_bias(in, n, w->dims[0]))
 		return false;
 	dims[0] = x->dims[0];
@@ -129,7 +146,8 @@ static bool transposed_init(Infer *in, Ctx *c, Node *n, Window *w)
 		return infer_error(in, n, "%d spatial dims; at most %d are supported", w->n,
 				   (MAX_ITERS - 4) / 3);
 	if (in && nshape > 0 && nshape != w->n && nshape != x->rank)
-		return infer_error(in, n, "output_shape has %d entries", nshape);
+		return infer_error(in, n, "attribute \"output_shape\" has %d entries, expected %d",
+				   nshape, w->n);
 	if (!window_ints(in, n, "strides", w->n, 1, 1, w->stride) ||
 	    !window_ints(in, n, "dilations", w->n, 1, 1, w->dilation) ||
 	    !window_ints(in, n, "output_padding", w->n, 0, 0, extra) ||
@@ -174,13 +192,16 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 	if (!contract_types(in, n) || !transposed_init(in, c, n, &win))
 		return false;
 	if (group < 1)
-		return infer_error(in, n, "group is %lld", (long long)group);
+		return infer_error(in, n, "attribute \"group\" is %lld, expected 1 or more",
+				   (long long)group);
 	dims[0] = x->dims[0];
 	dims[1] = dim_mul(c, w->dims[1], dim_const(c, group));
-	if (!infer_equal(in, n, x->dims[1], w->dims[0],
-			 "input channels differ from the weight's") ||
-	    !infer_equal(in, n, dim_mod(c, w->dims[0], dim_const(c, group)), dim_const(c, 0),
-			 "group does not divide the input channels") ||
+	if (!infer_equal_dims(in, n, &x->dims[1], &w->dims[0],
+			      "input channels differ from the weight's") ||
+	    !infer_equal_shown(in, n, dim_mod(c, w->dims[0], dim_const(c, group)), dim_const(c, 0),
+			       "group does not divide the input channels",
+			       infer_dim_shown(in, n, &w->dims[0]),
+			       (FactSize){"group is", dim_const(c, group)}) ||
 	    !conv_bias(in, n, dims[1]))
 		return false;
 	for (int d = 0; d < win.n; d++)

@@ -27,20 +27,25 @@ static bool check_type(Infer *in, Node *n, const char *types, DType t)
 	if (t == DT_STR)
 		return infer_error(in, n, "strings are not supported");
 	if (!strchr(types ? types : "fiu", type_letter(t)))
-		return infer_error(in, n, "is not defined on %s", dtype_info[t].name);
+		return infer_error(in, n, "elements of type %s are not supported",
+				   dtype_info[t].name);
 	return true;
 }
 
 /* The shape that N's operands from FROM on broadcast to; -1 after a diagnostic. */
 static int broadcast_all(Infer *in, Node *n, int from, Dim **dims)
 {
+	Dim *const *before =
+		NULL; /* of the operands before: those of the first one are its own, for messages */
 	int rank = 0;
 
 	for (int i = from; i < n->nin && rank >= 0; i++) {
 		const Type *t = infer_type(n, i);
 
-		if (t)
-			rank = infer_broadcast(in, n, dims, rank, t->dims, t->rank, dims);
+		if (!t)
+			continue;
+		rank = infer_broadcast(in, n, before, rank, t->dims, t->rank, dims);
+		before = before ? dims : t->dims;
 	}
 	return rank;
 }
@@ -374,7 +379,7 @@ static bool infer_pow(Infer *in, Node *n)
 	return true;
 }
 
-/* Exponents that are common in models, which become products; 0 for any other Y. */
+/* The exponent, if it is one that is common in models, which becomes a product; else 0. */
 static int constant_power(Infer *in, Value *y)
 {
 	const Tensor *t = infer_const_tensor(in, y);
@@ -566,11 +571,18 @@ static bool training_is_idle(Infer *in, Node *n)
 		return true;
 	d = infer_contents(in, n, mode, &count);
 	if (!d || count != 1)
-		return d ? infer_error(in, n, "the training mode is not a scalar") : false;
+		return d ? infer_error(in, n, "training_mode has %d elements, expected one", count)
+			 : false;
 	if (dim_equals(d[0], 0))
 		return true;
 	if (r || !ratio)
-		return infer_equal(in, n, d[0], zero, "training mode is not supported");
+		return infer_equal_shown(
+			in, n, d[0], zero,
+			arena_printf(
+				infer_arena(in),
+				"training mode with ratio %g is not supported; export the model for inference",
+				r ? r[0] : 0.5),
+			(FactSize){"training_mode is", d[0]}, (FactSize){0});
 	if (node_int(n, "ratio_checked", 0))
 		return true;
 	used = EXPAND(in, n, Abs, expand_cast(in, n, ratio, DT_F32));
@@ -578,9 +590,10 @@ static bool training_is_idle(Infer *in, Node *n)
 			   DT_I64);
 	node_set_int(n, "ratio_checked", 1);
 	infer_read_at_run_time(in, used);
-	return infer_equal(in, n,
-			   dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]),
-			   zero, "training mode is not supported");
+	return infer_equal_shown(
+		in, n, dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]), zero,
+		"training mode is not supported unless ratio is 0; export the model for inference",
+		(FactSize){"training_mode is", d[0]}, (FactSize){0});
 }
 
 static bool infer_dropout(Infer *in, Node *n)

@@ -158,6 +158,22 @@ static bool bind_from_data(GraphRun *r, const Value *v)
 	return true;
 }
 
+static bool fact_fails(GraphRun *r, const Fact *f, DiagLoc loc)
+{
+	StrBuf b = {0};
+	FactSize size;
+	int64_t v;
+
+	strbuf_puts(&b, f->what ? f->what : "sizes do not agree");
+	for (int k = 0; fact_size(r->tmp, f, k, &size) && !unbound(r, size.dim).n &&
+			dim_eval(size.dim, r->sym, &v);
+	     k++)
+		strbuf_printf(&b, "%s%lld", size.name, (long long)v);
+	diag_error(r->diag, loc, "%s", strbuf_str(&b));
+	strbuf_free(&b);
+	return false;
+}
+
 static bool check_facts(GraphRun *r)
 {
 	for (int i = 0; i < r->g->facts.n; i++) {
@@ -171,8 +187,7 @@ static bool check_facts(GraphRun *r)
 		if (!dim_eval(f->a, r->sym, &a) || !dim_eval(f->b, r->sym, &b))
 			return diag_error(r->diag, loc, "a size overflows");
 		if (f->le ? a > b : a != b)
-			return diag_error(r->diag, loc, "%s: %lld and %lld", f->what, (long long)a,
-					  (long long)b);
+			return fact_fails(r, f, loc);
 	}
 	return true;
 }

@@ -130,7 +130,7 @@ static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1))
 		return false;
 	if (i->rank < 1)
-		return infer_error(in, n, "the indices are a scalar");
+		return infer_error(in, n, "the indices are a scalar, expected rank 1 or more");
 	if (!dim_is_const(i->dims[i->rank - 1], &v)) {
 		if (!u) {
 			dim_print(&last, i->dims[i->rank - 1]);
@@ -171,7 +171,7 @@ static bool infer_gathernd(Infer *in, Node *n)
 	if (!tuple_length(in, n, batch, &m))
 		return false;
 	for (int a = 0; a < batch; a++)
-		if (!infer_equal(in, n, x->dims[a], i->dims[a], "batch dims differ"))
+		if (!infer_equal_dims(in, n, &x->dims[a], &i->dims[a], "batch dims differ"))
 			return false;
 	for (int a = 0; a < i->rank - 1; a++)
 		out[r++] = i->dims[a];
@@ -235,7 +235,7 @@ static bool check_reduction(Infer *in, Node *n, Monoid *m)
 						   name);
 			return true;
 		}
-	return infer_error(in, n, "reduction is \"%s\"", name);
+	return infer_error(in, n, "reduction is \"%s\", expected none, add, mul, max or min", name);
 }
 
 static bool check_updates(Infer *in, Node *n, Dim *const *dims, int rank)
@@ -244,7 +244,8 @@ static bool check_updates(Infer *in, Node *n, Dim *const *dims, int rank)
 	Monoid m;
 
 	if (u->dtype != x->dtype)
-		return infer_error(in, n, "the updates have another element type");
+		return infer_error(in, n, "the updates are %s, the operand %s",
+				   dtype_info[u->dtype].name, dtype_info[x->dtype].name);
 	if (u->rank != rank)
 		return infer_error(in, n, "the updates have rank %d, not %d", u->rank, rank);
 	for (int a = 0; a < rank; a++)
@@ -382,14 +383,16 @@ static bool infer_onehot(Infer *in, Node *n)
 	int axis;
 
 	if (!is_number(i->dtype) || !is_number(d->dtype))
-		return infer_error(in, n, "indices and depth must be numbers");
+		return infer_error(in, n, "the indices are %s and the depth %s, expected numbers",
+				   dtype_info[i->dtype].name, dtype_info[d->dtype].name);
 	if (!infer_movable(in, n, 2) ||
 	    !infer_axis(in, n, node_int(n, "axis", -1), i->rank + 1, &axis))
 		return false;
 	if (i->rank + 1 > MAX_RANK)
-		return infer_error(in, n, "the indices have rank %d", i->rank);
+		return infer_error(in, n, "the indices have rank %d; at most %d is supported",
+				   i->rank, MAX_RANK - 1);
 	if (v->rank != 1 ||
-	    !infer_equal(in, n, v->dims[0], dim_const(c, 2), "the values are not two"))
+	    !infer_equal(in, n, v->dims[0], dim_const(c, 2), "the values are not two, off and on"))
 		return v->rank != 1 ? infer_error(in, n, "the values have rank %d, not 1", v->rank)
 				    : false;
 	depth = onehot_depth(in, n, axis);

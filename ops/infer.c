@@ -61,19 +61,19 @@ const Type *infer_type(const Node *n, int k)
  * declaration that certainly differs is only worth a warning. */
 static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 {
-	const Type *said = v->type;
-	bool wrong = said->rank != made->rank;
+	const Type *declared = v->type;
+	bool wrong = declared->rank != made->rank;
 
 	for (int i = 0; !wrong && i < made->rank; i++) {
 		int64_t a, b;
 
-		wrong = dim_is_const(said->dims[i], &a) && dim_is_const(made->dims[i], &b) &&
+		wrong = dim_is_const(declared->dims[i], &a) && dim_is_const(made->dims[i], &b) &&
 			a != b;
 	}
 	if (wrong) {
 		StrBuf b = {0};
 
-		type_print(&b, said);
+		type_print(&b, declared);
 		strbuf_puts(&b, ", but it is ");
 		type_print(&b, made);
 		diag_warning(in->ctx->diag, node_diag(n), "shape", "result %s is declared as %s",
@@ -84,16 +84,16 @@ static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
 
 /* Checks what an ONNX file declares of V, which has type MADE: the element type must agree; a
  * rank only warns. */
-static void check_said(Infer *in, Node *n, Value *v, const Type *made)
+static void check_declared(Infer *in, Node *n, Value *v, const Type *made)
 {
-	if (v->said && v->said != (int)made->dtype)
+	if (v->declared && v->declared != (int)made->dtype)
 		infer_error(in, n, "the result is declared as %s, but it is %s",
-			    dtype_info[(DType)v->said].name, dtype_info[made->dtype].name);
-	else if (v->said_rank && v->said_rank - 1 != made->rank)
+			    dtype_info[(DType)v->declared].name, dtype_info[made->dtype].name);
+	else if (v->declared_rank && v->declared_rank - 1 != made->rank)
 		diag_warning(in->ctx->diag, node_diag(n), "shape",
 			     "result %s is declared with %d dims, but it has %d",
-			     v->name ? v->name : "", v->said_rank - 1, made->rank);
-	v->said = v->said_rank = 0;
+			     v->name ? v->name : "", v->declared_rank - 1, made->rank);
+	v->declared = v->declared_rank = 0;
 }
 
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims)
@@ -124,85 +124,11 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 			made = type_with_layout(in->ctx, made, v->type->layout);
 		warn_declared(in, n, v, made);
 	}
-	check_said(in, n, v, made);
+	check_declared(in, n, v, made);
 	v->type = made;
 }
 
-/* ---- Facts ---- */
-
-static void dim_text(StrBuf *b, Dim *x)
-{
-	dim_print(b, x);
-}
-
-static bool fact_fails(Infer *in, Node *n, Dim *a, Dim *b, const char *rel, const char *what)
-{
-	StrBuf s = {0}, t = {0};
-
-	dim_text(&s, a);
-	dim_text(&t, b);
-	infer_error(in, n, "%s: %s %s %s", what, strbuf_str(&s), rel, strbuf_str(&t));
-	strbuf_free(&s);
-	strbuf_free(&t);
-	return false;
-}
-
-static void add_fact(Infer *in, Node *n, Dim *a, Dim *b, bool le, const char *what)
-{
-	Graph *g = in->graph;
-
-	for (int i = 0; i < g->facts.n; i++) {
-		const Fact *f = &g->facts.at[i];
-
-		if (f->le == le && ((f->a == a && f->b == b) || (!le && f->a == b && f->b == a)))
-			return;
-	}
-	vec_push(g->arena, &g->facts, ((Fact){a, b, le, node_loc(n), what}));
-}
-
-bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
-{
-	int64_t lo, hi;
-	Dim *diff;
-
-	if (a == b)
-		return true;
-	diff = dim_sub(in->ctx, a, b);
-	if (dim_equals(diff, 0))
-		return true;
-	dim_bounds(in->ctx, diff, &lo, &hi);
-	if (lo > 0 || hi < 0)
-		return fact_fails(in, n, a, b, "and", what);
-	add_fact(in, n, a, b, false, what);
-	return true;
-}
-
-/* Tightens the bound of a symbol read from data, if the fact A <= B implies one. */
-static void tighten(Infer *in, Dim *a, Dim *b)
-{
-	Sym *s = dim_as_sym(b);
-	int64_t v;
-
-	if (s && s->src && dim_is_const(a, &v) && v > s->lo)
-		sym_bound(in->ctx, s, v, s->hi);
-	s = dim_as_sym(a);
-	if (s && s->src && dim_is_const(b, &v) && v < s->hi)
-		sym_bound(in->ctx, s, s->lo, v);
-}
-
-bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what)
-{
-	int64_t lo, hi;
-
-	if (dim_prove_le(in->ctx, a, b))
-		return true;
-	dim_bounds(in->ctx, dim_sub(in->ctx, b, a), &lo, &hi);
-	if (hi < 0)
-		return fact_fails(in, n, a, b, ">", what);
-	add_fact(in, n, a, b, true, what);
-	tighten(in, a, b);
-	return true;
-}
+/* ---- Axes ---- */
 
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 {
@@ -240,10 +166,20 @@ static void bound_above(Infer *in, Dim *a, int64_t hi)
 	}
 }
 
+static const char no_broadcast[] = "dimensions do not broadcast";
+
+static FactSize shown(Infer *in, Node *n, Dim *const *at)
+{
+	const FactSize s = infer_dim_shown(in, n, at);
+
+	return s.name ? s : (FactSize){"the other is", *at};
+}
+
 /* If B is min(A, K) with K > 1, A and B broadcast only if A <= K, and then they are equal. Adds
  * that fact, and the bound that it implies. */
-static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
+static bool equal_below(Infer *in, Node *n, Dim *const *at, Dim *b, Dim **out)
 {
+	Dim *a = *at;
 	Ctx *c = in->ctx;
 	int64_t lo, hi;
 
@@ -252,7 +188,9 @@ static bool equal_below(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 	    b != dim_min(c, a, dim_const(c, hi)))
 		return false;
 	*out = a;
-	add_fact(in, n, a, dim_const(c, hi), true, "dimensions do not broadcast");
+	if (!infer_le_shown(in, n, a, dim_const(c, hi), no_broadcast, shown(in, n, at),
+			    (FactSize){"expected at most", dim_const(c, hi)}))
+		return false;
 	bound_above(in, a, hi);
 	return true;
 }
@@ -274,22 +212,12 @@ static bool known_to_stretch(const Infer *in, Dim *a, Dim *r)
 	return false;
 }
 
-/* Adds the fact that A is 1 or R, the result. The message names the dims, which are not the two
- * sides of the fact. */
-static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *other)
+/* Adds the fact that A is 1 or R, the result. The message shows X and Y, the two dims that
+ * broadcast to R. */
+static bool stretches(Infer *in, Node *n, Dim *a, Dim *r, Dim *const *x, Dim *const *y)
 {
-	StrBuf s = {0}, t = {0};
-	const char *what;
-
-	if (a == r)
-		return true;
-	dim_text(&s, a);
-	dim_text(&t, other);
-	what = arena_printf(in->arena, "dimensions %s and %s do not broadcast", strbuf_str(&s),
-			    strbuf_str(&t));
-	strbuf_free(&s);
-	strbuf_free(&t);
-	return infer_equal(in, n, misfit(in->ctx, a, r), dim_const(in->ctx, 0), what);
+	return a == r || infer_equal_shown(in, n, misfit(in->ctx, a, r), dim_const(in->ctx, 0),
+					   no_broadcast, shown(in, n, x), shown(in, n, y));
 }
 
 /* The result of broadcasting two dims that may both be 1: the larger one, but 0 if they are 0
@@ -306,8 +234,9 @@ static Dim *stretched(Ctx *c, Dim *a, Dim *b)
  * fact. If one of the two is itself the result of broadcasting the other, it is reused, so that
  * dims do not grow along a chain of operators.
  */
-static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
+static bool broadcast_dim(Infer *in, Node *n, Dim *const *at, Dim *const *bt, Dim **out)
 {
+	Dim *a = *at, *b = *bt;
 	Ctx *c = in->ctx;
 	int64_t alo, ahi, blo, bhi;
 	bool fixed_a, fixed_b;
@@ -323,17 +252,18 @@ static bool broadcast_dim(Infer *in, Node *n, Dim *a, Dim *b, Dim **out)
 		*out = b;
 		return true;
 	}
-	if (equal_below(in, n, a, b, out) || equal_below(in, n, b, a, out))
+	if (equal_below(in, n, at, b, out) || equal_below(in, n, bt, a, out))
 		return true;
 	if (fixed_a && fixed_b)
-		return infer_equal(in, n, a, b, "dimensions do not broadcast");
+		return infer_equal_shown(in, n, a, b, no_broadcast, shown(in, n, at),
+					 shown(in, n, bt));
 	if (known_to_stretch(in, b, a))
 		return true;
 	*out = b;
 	if (known_to_stretch(in, a, b))
 		return true;
 	*out = fixed_a ? a : fixed_b ? b : stretched(c, a, b);
-	return stretches(in, n, a, *out, b) && stretches(in, n, b, *out, a);
+	return stretches(in, n, a, *out, at, bt) && stretches(in, n, b, *out, at, bt);
 }
 
 int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out)
@@ -349,7 +279,7 @@ int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, in
 			res[i] = b[ib];
 		else if (ib < 0)
 			res[i] = a[ia];
-		else if (!broadcast_dim(in, n, a[ia], b[ib], &res[i]))
+		else if (!broadcast_dim(in, n, &a[ia], &b[ib], &res[i]))
 			return -1;
 	}
 	memcpy(out, res, (size_t)r * sizeof *res);
@@ -375,10 +305,10 @@ static bool check_tensors(Infer *in, Node *n)
 			return infer_error(
 				in, n,
 				"operand %d is a sequence or an optional, which is not supported",
-				i);
+				i + 1);
 		if (v && v->type->rank > MAX_RANK)
 			return infer_error(in, n, "operand %d has rank %d; at most %d is supported",
-					   i, v->type->rank, MAX_RANK);
+					   i + 1, v->type->rank, MAX_RANK);
 	}
 	return true;
 }
@@ -387,13 +317,21 @@ static bool check_arity(Infer *in, Node *n)
 {
 	const OpRow *r = &op_row[n->op];
 
-	if (n->nin < r->nin_min || (r->nin_max >= 0 && n->nin > r->nin_max))
-		return infer_error(in, n, "has %d operands", n->nin);
-	if (n->nout < r->nout_min || (r->nout_max >= 0 && n->nout > r->nout_max))
-		return infer_error(in, n, "has %d results", n->nout);
+	if (n->nin < r->nin_min)
+		return infer_error(in, n, "has %d operands, expected at least %d", n->nin,
+				   r->nin_min);
+	if (r->nin_max >= 0 && n->nin > r->nin_max)
+		return infer_error(in, n, "has %d operands, expected at most %d", n->nin,
+				   r->nin_max);
+	if (n->nout < r->nout_min)
+		return infer_error(in, n, "has %d results, expected at least %d", n->nout,
+				   r->nout_min);
+	if (r->nout_max >= 0 && n->nout > r->nout_max)
+		return infer_error(in, n, "has %d results, expected at most %d", n->nout,
+				   r->nout_max);
 	for (int i = 0; i < (r->nin_max < 0 ? n->nin : r->nin_min); i++)
 		if (!node_in(n, i))
-			return infer_error(in, n, "operand %d is missing", i);
+			return infer_error(in, n, "operand %d is missing", i + 1);
 	return true;
 }
 
@@ -403,10 +341,10 @@ static bool infer_tensor_const(Infer *in, Node *n)
 	Dim *dims[MAX_RANK];
 
 	if (!t)
-		return infer_error(in, n, "has no value");
+		return infer_error(in, n, "the constant has no value");
 	if (t->rank > MAX_RANK)
-		return infer_error(in, n, "has rank %d; at most %d is supported", t->rank,
-				   MAX_RANK);
+		return infer_error(in, n, "the constant has rank %d; at most %d is supported",
+				   t->rank, MAX_RANK);
 	for (int i = 0; i < t->rank; i++)
 		dims[i] = dim_const(in->ctx, t->dims[i]);
 	infer_result(in, n, 0, t->dtype, t->rank, dims);
@@ -421,12 +359,12 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 		if (!n->out[i])
 			continue;
 		if (!out[i])
-			return infer_error(in, n, "result %d is not supported", i);
+			return infer_error(in, n, "result %d is not supported", i + 1);
 		if (!out[i]->type)
 			return false;
 		if (!out[i]->name && out[i]->def)
 			out[i]->name = n->out[i]->name;
-		check_said(in, n, n->out[i], out[i]->type);
+		check_declared(in, n, n->out[i], out[i]->type);
 		value_replace(n->out[i], out[i]);
 	}
 	node_remove(n);

@@ -111,9 +111,12 @@ static bool check_channels(Infer *in, Node *n, int from, int to)
 		const Type *t = infer_type(n, k);
 
 		if (t->rank != 1)
-			return infer_error(in, n, "operand %d has rank %d, not 1", k, t->rank);
-		if (!infer_equal(in, n, t->dims[0], channels,
-				 "an operand has not one element a channel"))
+			return infer_error(in, n, "operand %d has rank %d, expected 1", k + 1,
+					   t->rank);
+		if (!infer_equal_shown(in, n, t->dims[0], channels,
+				       "an operand must have one element for each channel",
+				       infer_dim_shown(in, n, &t->dims[0]),
+				       (FactSize){"channels are", channels}))
 			return false;
 	}
 	return true;
@@ -174,8 +177,8 @@ static bool expand_batch(Infer *in, Node *n, Value **out)
 	if (node_int(n, "training_mode", 0))
 		return batch_training(in, n, out);
 	if (node_out(n, 1) || node_out(n, 2))
-		return infer_error(in, n,
-				   "has running statistics as results, but training_mode is 0");
+		return infer_error(
+			in, n, "the running mean and variance are results, but training_mode is 0");
 	return finish(in, n, batch_affine(in, n, real_in(in, n, 3), real_in(in, n, 4)), &out[0]);
 }
 
@@ -202,9 +205,12 @@ static bool expand_group(Infer *in, Node *n, Value **out)
 	if (!norm_types(in, n, 2) || !check_channels(in, n, 1, 3))
 		return false;
 	if (groups < 1)
-		return infer_error(in, n, "num_groups is %lld", (long long)groups);
-	if (!infer_equal(in, n, dim_mod(c, t->dims[1], dim_const(c, groups)), dim_const(c, 0),
-			 "num_groups does not divide the channels"))
+		return infer_error(in, n, "attribute \"num_groups\" is %lld, expected 1 or more",
+				   (long long)groups);
+	if (!infer_equal_shown(in, n, dim_mod(c, t->dims[1], dim_const(c, groups)), dim_const(c, 0),
+			       "num_groups does not divide the channels",
+			       infer_dim_shown(in, n, &t->dims[1]),
+			       (FactSize){"num_groups is", dim_const(c, groups)}))
 		return false;
 	whole = EXPAND(in, n, Shape, node_in(n, 0));
 	x = EXPAND(in, n, Reshape, node_in(n, 0), expand_ints(in, n, shape, 3));
@@ -260,7 +266,7 @@ static bool expand_lp(Infer *in, Node *n, Value **out)
 	if (!norm_types(in, n, 1) || !infer_axis(in, n, node_int(n, "axis", -1), rank, &axis))
 		return false;
 	if (p != 1 && p != 2)
-		return infer_error(in, n, "p is %lld, neither 1 nor 2", (long long)p);
+		return infer_error(in, n, "attribute \"p\" is %lld, expected 1 or 2", (long long)p);
 	x = real_in(in, n, 0);
 	axes = axes_range(in, n, axis, axis + 1);
 	norm = p == 1 ? EXPAND(in, n, ReduceL1, x, axes) : EXPAND(in, n, ReduceL2, x, axes);
@@ -336,7 +342,8 @@ static bool infer_same(Infer *in, Node *n)
 	if (n->op == OP_LRN && x->rank < 2)
 		return infer_error(in, n, "operand has rank %d, less than 2", x->rank);
 	if (n->op == OP_LRN && (node_int(n, "size", 0) < 1 || node_int(n, "size", 0) > INT32_MAX))
-		return infer_error(in, n, "size is %lld", (long long)node_int(n, "size", 0));
+		return infer_error(in, n, "attribute \"size\" is %lld, expected 1 to %d",
+				   (long long)node_int(n, "size", 0), INT32_MAX);
 	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 	return true;
 }

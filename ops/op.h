@@ -60,10 +60,6 @@ const Type *infer_type(const Node *n, int k);
 /* Makes result K a tensor of these dims. If it has a type already, checks it, with facts for its
  * dims. */
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims);
-/* Requires A == B: proves it, or adds a fact for run time, or, if it is false, reports the error
- * WHAT. */
-bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
-bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
 /* An axis in [-rank, rank), wrapped to [0, rank); else an error. */
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out);
 /* Broadcasts two shapes as numpy does. OUT has room for max(ra, rb) dims; returns their number,
@@ -76,6 +72,22 @@ int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, in
 Infer *infer_new(Graph *g);
 bool infer_graph_run(Infer *in);
 bool infer_node(Infer *in, Node *n);
+
+/* ---- facts.c ---- */
+
+/* Requires A == B: proves it, or adds a fact for run time, or, if it is false, reports the error
+ * WHAT. */
+bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
+bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
+/* As the two above, for A and B that say little to a reader, such as remainders: the message shows
+ * X and Y instead, each of which may be without a dim. A size without a name is shown if it is a
+ * dim or an element of an operand. */
+bool infer_equal_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
+bool infer_le_shown(Infer *in, Node *n, Dim *a, Dim *b, const char *what, FactSize x, FactSize y);
+/* Requires that *A and *B, which are dims of operands' types, are equal. */
+bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const char *what);
+/* *AT, a dim of an operand's type, with its name in messages. */
+FactSize infer_dim_shown(Infer *in, Node *n, Dim *const *at);
 
 /* ---- contents.c ---- */
 

@@ -200,7 +200,8 @@ static void lower_lp_pool(Infer *in, Node *n, Kernel *k)
 static bool infer_lp_pool(Infer *in, Node *n)
 {
 	if (node_int(n, "p", 2) < 1)
-		return infer_error(in, n, "p is %lld", (long long)node_int(n, "p", 2));
+		return infer_error(in, n, "attribute \"p\" is %lld, expected 1 or more",
+				   (long long)node_int(n, "p", 2));
 	return infer_float_pool(in, n);
 }
 
@@ -243,8 +244,11 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 
 	if (!axes)
 		return false;
-	if (norm < 1 || !dtype_is_float(t))
-		return infer_error(in, n, "p is %lld, elements are %s", (long long)norm,
+	if (norm < 1)
+		return infer_error(in, n, "attribute \"p\" is %lld, expected 1 or more",
+				   (long long)norm);
+	if (!dtype_is_float(t))
+		return infer_error(in, n, "elements of type %s are not supported",
 				   dtype_info[t].name);
 	if (norm <= 2) {
 		out[0] = norm == 1 ? EXPAND(in, n, ReduceL1, x, axes)

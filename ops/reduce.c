@@ -21,7 +21,7 @@ static bool flags_of_dims(Infer *in, Ctx *c, Node *n, Dim *const *v, int count, 
 	Dim *rank = dim_const(c, a->rank), *sum = dim_const(c, 0);
 
 	if (count > a->rank)
-		return infer_error(in, n, "there are %d axes, of %d dims", count, a->rank);
+		return infer_error(in, n, "%d axes are given for rank %d", count, a->rank);
 	for (int d = 0; d < a->rank; d++)
 		a->flag[d] = dim_const(c, 0);
 	for (int i = 0; i < count; i++) {
@@ -34,7 +34,9 @@ static bool flags_of_dims(Infer *in, Ctx *c, Node *n, Dim *const *v, int count, 
 	}
 	for (int d = 0; d < a->rank; d++)
 		sum = dim_add(c, sum, a->flag[d]);
-	if (in && !infer_equal(in, n, sum, dim_const(c, count), "an axis is given twice"))
+	if (in && !infer_equal_shown(in, n, sum, dim_const(c, count), "an axis is given twice",
+				     (FactSize){"axes given:", dim_const(c, count)},
+				     (FactSize){"different ones:", sum}))
 		return false;
 	a->count = count;
 	return true;
@@ -52,7 +54,8 @@ static bool reduce_axes(Infer *in, Node *n, bool check, Axes *a)
 	*a = (Axes){.rank = x->rank, .keep = node_int(n, "keepdims", 1) != 0};
 	if (t) {
 		if (t->rank > 1 || !dtype_is_int(t->dtype))
-			return infer_error(in, n, "axes are not a list of integers");
+			return infer_error(in, n, "the axes have rank %d, expected 1",
+					   infer_type(n, 1)->rank);
 		v = infer_contents(in, n, node_in(n, 1), &count);
 		if (!v)
 			return false;
@@ -379,7 +382,7 @@ static bool scan_axis(Infer *in, Node *n, bool check, Axes *a)
 	if (!v)
 		return false;
 	if (count != 1)
-		return infer_error(in, n, "axis has %d elements", count);
+		return infer_error(in, n, "axis has %d elements, expected one", count);
 	return flags_of_dims(check ? in : NULL, infer_ctx(in), n, v, 1, a);
 }
 

@@ -29,7 +29,8 @@ static bool choice(Infer *in, Node *n, const char *attr, const char *const *name
 		if (!strcmp(s, names[*out]))
 			return true;
 	*out = 0;
-	return !in || infer_error(in, n, "%s \"%s\" is not supported", attr, s);
+	return !in ||
+	       infer_error(in, n, "attribute \"%s\" is \"%s\", which is not supported", attr, s);
 }
 
 /* The type of operand K; null if it is omitted or empty. */
@@ -61,7 +62,7 @@ static bool sampling_attrs(Infer *in, Node *n, Sampling *s)
 	s->extrapolation = node_float(n, "extrapolation_value", 0.0F);
 	s->count = count > 0 ? count : s->rank;
 	if (in && s->count > s->rank)
-		return infer_error(in, n, "has %d axes for rank %d", s->count, s->rank);
+		return infer_error(in, n, "%d axes are given for rank %d", s->count, s->rank);
 	for (int i = 0; i < s->count; i++) {
 		axis = i;
 		if (count > 0 && in && !infer_axis(in, n, axes[i], s->rank, &axis))
@@ -193,8 +194,10 @@ static bool by_sizes(Infer *in, Node *n, bool check, Sampling *s)
 	if (!strcmp(policy, "not_larger") || !strcmp(policy, "not_smaller"))
 		keep_aspect(c, s, !strcmp(policy, "not_smaller"));
 	else if (check && strcmp(policy, "stretch"))
-		return infer_error(in, n, "keep_aspect_ratio_policy \"%s\" is not supported",
-				   policy);
+		return infer_error(
+			in, n,
+			"attribute \"keep_aspect_ratio_policy\" is \"%s\", which is not supported",
+			policy);
 	return true;
 }
 
@@ -252,9 +255,9 @@ static bool sized_operand(Infer *in, Node *n, int k, const Sampling *s)
 	if (!t)
 		return true;
 	if (t->rank != 1)
-		return infer_error(in, n, "operand %d has rank %d, not 1", k, t->rank);
+		return infer_error(in, n, "operand %d has rank %d, expected 1", k + 1, t->rank);
 	if (!infer_equal(in, n, t->dims[0], dim_const(infer_ctx(in), count),
-			 "scales or sizes differ from the axes"))
+			 "scales or sizes must have one element for each axis"))
 		return false;
 	if (!dim_is_const(t->dims[0], NULL))
 		node_set_input(

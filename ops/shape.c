@@ -31,7 +31,7 @@ Dim **infer_vector(Infer *in, Node *n, int k, int *count)
 
 	*count = 0;
 	if (t && t->rank > 1) {
-		infer_error(in, n, "operand %d has rank %d, not 1", k, t->rank);
+		infer_error(in, n, "operand %d has rank %d, expected 1", k + 1, t->rank);
 		return NULL;
 	}
 	return infer_contents(in, n, node_in(n, k), count);
@@ -43,7 +43,7 @@ Dim *infer_single(Infer *in, Node *n, int k)
 	Dim **d = infer_contents(in, n, node_in(n, k), &count);
 
 	if (d && count != 1) {
-		infer_error(in, n, "operand %d has %d elements, not one", k, count);
+		infer_error(in, n, "operand %d has %d elements, expected one", k + 1, count);
 		return NULL;
 	}
 	return d ? d[0] : NULL;
@@ -55,7 +55,9 @@ bool infer_axes(Infer *in, Node *n, Dim *const *axes, int count, int rank, int *
 		int64_t v;
 
 		if (!dim_is_const(axes[i], &v))
-			return infer_error(in, n, "an axis is not known");
+			return infer_error(
+				in, n,
+				"the axes are computed at run time, which is not supported; make them constants");
 		if (!infer_axis(in, n, v, rank, &out[i]))
 			return false;
 	}
@@ -71,8 +73,9 @@ bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, i
 		Dim *empty = dim_sub(c, one, dim_min(c, one, d[i]));
 
 		if (!dim_prove_le(c, one, d[i]) &&
-		    !infer_equal(in, n, dim_mul(c, empty, dims_product(c, dims, rank)), zero,
-				 "elements are taken from a dim of size 0"))
+		    !infer_equal_shown(in, n, dim_mul(c, empty, dims_product(c, dims, rank)), zero,
+				       "elements are taken from an empty dim",
+				       infer_dim_shown(in, n, &d[i]), (FactSize){0}))
 			return false;
 	}
 	return true;

@@ -102,8 +102,9 @@ static bool slice_all_axes(Infer *in, Node *n)
 	for (int i = 1; i < 5; i++)
 		if (node_in(n, i)) {
 			if (!node_in(n, i)->type)
-				return infer_error(in, n,
-						   "what it says of its axes cannot be computed");
+				return infer_error(
+					in, n,
+					"its axes are computed at run time in a way that is not supported; make them constants");
 			infer_read_at_run_time(in, node_in(n, i));
 		}
 	return true;
@@ -137,7 +138,9 @@ static bool slice_ranges(Infer *in, Node *n, SliceRange *r)
 		if (v[3] ? !infer_axes(in, n, v[3] + i, 1, x->rank, &a)
 			 : !infer_axis(in, n, i, x->rank, &a))
 			return false;
-		if (!infer_equal(in, n, dim_eq(c, step, zero), zero, "a step is 0"))
+		if (!infer_equal_shown(in, n, dim_eq(c, step, zero), zero,
+				       arena_printf(infer_arena(in), "the step of axis %d is 0", a),
+				       (FactSize){0}, (FactSize){0}))
 			return false;
 		r[a] = slice_dim(c, x->dims[a], v[1][i], v[2][i], step);
 	}
@@ -190,7 +193,8 @@ static bool split_sizes(Infer *in, Node *n, Dim *d, Dim **size)
 		if (!(given = infer_vector(in, n, 1, &count)))
 			return false;
 		if (count != n->nout)
-			return infer_error(in, n, "has %d sizes for %d results", count, n->nout);
+			return infer_error(in, n, "%d sizes are given for %d results", count,
+					   n->nout);
 		for (int i = 0; i < count; i++) {
 			size[i] = given[i];
 			sum = dim_add(c, sum, given[i]);
@@ -268,7 +272,7 @@ static bool infer_concat(Infer *in, Node *n)
 	if (!x)
 		return infer_error(in, n, "the first operand is missing");
 	if (!node_attr(n, "axis"))
-		return infer_error(in, n, "has no axis");
+		return infer_error(in, n, "attribute \"axis\" is missing");
 	if (!infer_movable(in, n, 0) || !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
 		return false;
 	for (int i = 0; i < x->rank; i++)
@@ -278,13 +282,16 @@ static bool infer_concat(Infer *in, Node *n)
 
 		if (!y || y->dtype != x->dtype || y->rank != x->rank)
 			return infer_error(
-				in, n, "operand %d has another element type or rank than the first",
-				i);
+				in, n,
+				"operand %d is %s of rank %d, operand 1 %s of rank %d; they must agree",
+				i + 1, y ? dtype_info[y->dtype].name : "missing, not a tensor",
+				y ? y->rank : 0, dtype_info[x->dtype].name, x->rank);
 		for (int a = 0; a < x->rank; a++) {
 			if (a == axis)
 				out[a] = dim_add(infer_ctx(in), out[a], y->dims[a]);
-			else if (!infer_equal(in, n, y->dims[a], x->dims[a],
-					      "dims of operands differ"))
+			else if (!infer_equal_dims(
+					 in, n, &y->dims[a], &x->dims[a],
+					 "dims of operands differ, and not along the axis"))
 				return false;
 		}
 	}
@@ -345,7 +352,8 @@ static bool pad_amounts(Infer *in, Node *n, Dim **before, Dim **after)
 	if (!pads || (node_in(n, 3) && !(axes = infer_vector(in, n, 3, &naxes))))
 		return false;
 	if (count != 2 * naxes)
-		return infer_error(in, n, "has %d pads for %d axes", count, naxes);
+		return infer_error(in, n, "%d pads are given for %d axes, expected %d", count,
+				   naxes, 2 * naxes);
 	for (int a = 0; a < rank; a++)
 		before[a] = after[a] = dim_const(infer_ctx(in), 0);
 	for (int i = 0; i < naxes; i++) {
@@ -369,7 +377,8 @@ static bool pad_all_axes(Infer *in, Node *n)
 	if (!infer_vector(in, n, 3, &count) || !infer_vector(in, n, 1, &npads))
 		return false;
 	if (npads != 2 * count)
-		return infer_error(in, n, "has %d pads for %d axes", npads, count);
+		return infer_error(in, n, "%d pads are given for %d axes, expected %d", npads,
+				   count, 2 * count);
 	axes = expand_cast(in, n, node_in(n, 3), DT_I64);
 	pads = expand_cast(in, n, node_in(n, 1), DT_I64);
 	for (int i = 0; i < 2; i++) {
@@ -381,7 +390,9 @@ static bool pad_all_axes(Infer *in, Node *n)
 	}
 	pads = expand_node_ints(in, n, OP_Concat, half, 2, "axis", 0);
 	if (!pads->type)
-		return infer_error(in, n, "what it says of its axes cannot be computed");
+		return infer_error(
+			in, n,
+			"its axes are computed at run time in a way that is not supported; make them constants");
 	infer_read_at_run_time(in, pads);
 	node_set_input(n, 1, pads);
 	node_set_input(n, 3, NULL);
@@ -396,7 +407,9 @@ static bool infer_pad(Infer *in, Node *n)
 	PadMode mode = pad_mode(n);
 
 	if (mode == PAD_UNKNOWN)
-		return infer_error(in, n, "mode is \"%s\"", node_str(n, "mode", ""));
+		return infer_error(in, n,
+				   "mode is \"%s\", expected constant, reflect, edge or wrap",
+				   node_str(n, "mode", ""));
 	if (node_in(n, 2) &&
 	    (infer_type(n, 2)->dtype != x->dtype || type_static(infer_type(n, 2), NULL) == false))
 		return infer_error(in, n,
@@ -405,7 +418,8 @@ static bool infer_pad(Infer *in, Node *n)
 		return false;
 	for (int a = 0; a < x->rank; a++) {
 		out[a] = dim_add(c, x->dims[a], dim_add(c, before[a], after[a]));
-		if (!infer_le(in, n, dim_const(c, 0), out[a], "more is cut off than there is"))
+		if (!infer_le(in, n, dim_const(c, 0), out[a],
+			      "negative pads cut off more than there is"))
 			return false;
 		if (mode != PAD_CONSTANT && out[a] != x->dims[a] &&
 		    !infer_le(in, n, dim_const(c, 1), x->dims[a],

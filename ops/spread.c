@@ -66,7 +66,7 @@ static bool infer_tile(Infer *in, Node *n)
 	    !check_sizes(in, n, r, count, "a repeat count is negative"))
 		return false;
 	if (count != x->rank)
-		return infer_error(in, n, "has %d repeat counts for rank %d", count, x->rank);
+		return infer_error(in, n, "%d repeat counts are given for rank %d", count, x->rank);
 	for (int i = 0; i < count; i++)
 		out[i] = dim_mul(c, x->dims[i], r[i]);
 	infer_result(in, n, 0, x->dtype, count, out);
@@ -157,7 +157,10 @@ static Dim *range_const(Infer *in, Node *n, bool *ok)
 	v[0] = infer_type(n, 0)->dtype == DT_F64 ? v[1] - v[0] : (double)(float)(v[1] - v[0]);
 	v[0] = ceil(v[0] / v[2]);
 	if (isnan(v[0]) || v[0] > 1e15) {
-		*ok = infer_error(in, n, "has no finite number of elements");
+		*ok = infer_error(
+			in, n,
+			"the range has no finite number of elements: (limit - start) / delta is %g",
+			v[0]);
 		return NULL;
 	}
 	return dim_const(infer_ctx(in), v[0] > 0 ? (int64_t)v[0] : 0);
@@ -214,7 +217,10 @@ static bool infer_range(Infer *in, Node *n)
 		const Type *o = infer_type(n, i);
 
 		if (o->dtype != t || !(dtype_is_int(t) || dtype_is_float(t)))
-			return infer_error(in, n, "operands must be numbers of one type");
+			return infer_error(
+				in, n,
+				"operand %d is %s, operand 1 %s; expected numbers of one type",
+				i + 1, dtype_info[o->dtype].name, dtype_info[t].name);
 		for (int j = 0; j < o->rank; j++)
 			if (!infer_equal(in, n, o->dims[j], dim_const(infer_ctx(in), 1),
 					 "an operand is not a scalar"))
@@ -267,7 +273,10 @@ static bool infer_eyelike(Infer *in, Node *n)
 	if (x->rank != 2)
 		return infer_error(in, n, "the operand has rank %d, not 2", x->rank);
 	if (t == DT_NONE || t == DT_STR)
-		return infer_error(in, n, "the element type is not supported");
+		return infer_error(
+			in, n,
+			"attribute \"dtype\" is %lld, which is no element type that is supported",
+			(long long)code);
 	infer_result(in, n, 0, t, 2, x->dims);
 	return true;
 }
@@ -332,20 +341,22 @@ static bool block_size(Infer *in, Node *n, int64_t *b)
 	if (infer_type(n, 0)->rank != 4)
 		return infer_error(in, n, "the operand has rank %d, not 4", infer_type(n, 0)->rank);
 	if (*b < 1 || *b > INT32_MAX)
-		return infer_error(in, n, "blocksize is %lld", (long long)*b);
+		return infer_error(in, n, "attribute \"blocksize\" is %lld, expected 1 or more",
+				   (long long)*b);
 	if (strcmp(mode, "DCR") && strcmp(mode, "CRD"))
 		return infer_error(in, n, "mode is \"%s\", not \"DCR\" or \"CRD\"", mode);
 	return infer_movable(in, n, 0);
 }
 
-/* D / B, which must be exact. */
-static bool exact_div(Infer *in, Node *n, Dim *d, int64_t b, Dim **q)
+/* *AT / B, which must be exact. */
+static bool exact_div(Infer *in, Node *n, Dim *const *at, int64_t b, Dim **q)
 {
 	Ctx *c = infer_ctx(in);
 
-	*q = dim_floordiv(c, d, dim_const(c, b));
-	return infer_equal(in, n, dim_mul(c, *q, dim_const(c, b)), d,
-			   "a dim is not a multiple of the block");
+	*q = dim_floordiv(c, *at, dim_const(c, b));
+	return infer_equal_shown(in, n, dim_mul(c, *q, dim_const(c, b)), *at,
+				 "a dim is not a multiple of the block", infer_dim_shown(in, n, at),
+				 (FactSize){"the block needs a multiple of", dim_const(c, b)});
 }
 
 static bool infer_depthtospace(Infer *in, Node *n)
@@ -355,7 +366,7 @@ static bool infer_depthtospace(Infer *in, Node *n)
 	Dim *out[4];
 	int64_t b;
 
-	if (!block_size(in, n, &b) || !exact_div(in, n, x->dims[1], b * b, &out[1]))
+	if (!block_size(in, n, &b) || !exact_div(in, n, &x->dims[1], b * b, &out[1]))
 		return false;
 	out[0] = x->dims[0];
 	for (int i = 2; i < 4; i++)
@@ -394,8 +405,8 @@ static bool infer_spacetodepth(Infer *in, Node *n)
 	Dim *out[4];
 	int64_t b;
 
-	if (!block_size(in, n, &b) || !exact_div(in, n, x->dims[2], b, &out[2]) ||
-	    !exact_div(in, n, x->dims[3], b, &out[3]))
+	if (!block_size(in, n, &b) || !exact_div(in, n, &x->dims[2], b, &out[2]) ||
+	    !exact_div(in, n, &x->dims[3], b, &out[3]))
 		return false;
 	out[0] = x->dims[0];
 	out[1] = dim_mul(c, x->dims[1], dim_const(c, b * b));

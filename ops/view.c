@@ -13,8 +13,8 @@
 
 typedef struct ReshapeTarget {
 	int rank;
-	int wild; /* the index of the element that is the constant -1; -1: none is */
-	int open; /* how many elements may be -1 at run time */
+	int wild;           /* the index of the element that is the constant -1; -1: none is */
+	int open;           /* how many elements may be -1 at run time */
 	Dim *dim[MAX_RANK]; /* the target, with 0 replaced by the operand's dim */
 	bool is_open[MAX_RANK];
 	Dim **raw;
@@ -80,7 +80,9 @@ static bool set_target(Infer *in, Node *n, Value *shape)
 	int count;
 
 	if (!shape->type)
-		return infer_error(in, n, "the result's shape cannot be computed");
+		return infer_error(
+			in, n,
+			"the target shape is computed at run time in a way that is not supported");
 	infer_read_at_run_time(in, shape);
 	d = infer_contents(in, n, shape, &count);
 	for (int i = 0; i < count; i++)
@@ -131,8 +133,10 @@ static bool fill_open(Infer *in, Node *n, ReshapeTarget *t, int j, Dim *q)
 					 dim_sub(c, infer_type(n, 0)->dims[j], q),
 					 dim_const(c, 1)));
 	t->dim[j] = q;
-	return infer_equal(in, n, off, dim_const(c, 0),
-			   "the operand's elements do not fill the target shape");
+	return infer_equal_shown(
+		in, n, off, dim_const(c, 0), "the operand's elements do not fill the target shape",
+		(FactSize){arena_printf(infer_arena(in), "dim %d of the target is", j), s},
+		(FactSize){"expected", q});
 }
 
 static bool infer_reshape(Infer *in, Node *n)
@@ -174,8 +178,9 @@ static bool infer_reshape(Infer *in, Node *n)
 	} else {
 		total = given;
 	}
-	if (!infer_equal(in, n, numel, total,
-			 "the operand's elements do not fill the target shape"))
+	if (!infer_equal_shown(
+		    in, n, numel, total, "the operand's elements do not fill the target shape",
+		    (FactSize){"the operand has", numel}, (FactSize){"the target", given}))
 		return false;
 	infer_result(in, n, 0, x->dtype, t.rank, t.dim);
 	return true;
@@ -219,8 +224,10 @@ static bool squeeze_ones(Infer *in, Node *n, bool *gone)
 	for (int a = 0; a < x->rank; a++) {
 		gone[a] = dim_equals(x->dims[a], 1);
 		if (!dim_is_const(x->dims[a], NULL) &&
-		    !infer_equal(in, n, dim_eq(c, x->dims[a], dim_const(c, 1)), dim_const(c, 0),
-				 "without axes a dim of 1 would change the rank"))
+		    !infer_equal_shown(in, n, dim_eq(c, x->dims[a], dim_const(c, 1)),
+				       dim_const(c, 0),
+				       "a dim of 1 would change the rank; name the axes",
+				       infer_dim_shown(in, n, &x->dims[a]), (FactSize){0}))
 			return false;
 	}
 	return true;
@@ -322,8 +329,10 @@ static bool infer_squeeze(Infer *in, Node *n)
 		if (!(axes = infer_vector(in, n, 1, &count)))
 			return false;
 		if (!all_const(axes, count))
-			return count <= x->rank ? squeeze_at_run_time(in, n, count)
-						: infer_error(in, n, "has more axes than dims");
+			return count <= x->rank
+				       ? squeeze_at_run_time(in, n, count)
+				       : infer_error(in, n, "%d axes are given for rank %d", count,
+						     x->rank);
 		for (int i = 0; i < count; i++) {
 			if (!infer_axes(in, n, axes + i, 1, x->rank, &at))
 				return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A module is what the passes work on: one graph, and what they find out about it in side arrays indexed by Node.id or Value.id. The
- * table in passes.c is the pipeline; each pass is one function over a Module.
+ * A module is what the passes work on: one graph, and the results of analyses in side arrays
+ * indexed by Node.id or Value.id. The table in passes.c is the pipeline; each pass is one function
+ * over a Module.
  */
 #ifndef PASSES_MODULE_H
 #define PASSES_MODULE_H
@@ -9,50 +10,70 @@
 #include "ir/loop.h"
 #include "ops/op.h"
 
-/* What a GPU has, for schedules and their costs. Rates are of one chip at its boost clock. */
+/* Properties of a GPU, for schedules and their cost models. Rates are those of one chip at its
+ * boost clock. */
 typedef struct Gpu {
 	int sm;          /* compute capability times ten: 80 */
-	bool only;       /* its code runs on no later GPU (sm_90a) */
-	int ptx;         /* the lowest PTX version, times ten */
-	int llvm;        /* the first LLVM that makes code for it */
+	bool only;       /* code for it does not run on later GPUs (sm_90a) */
+	int ptx;         /* the lowest PTX version that supports it, times ten */
+	int llvm;        /* the first LLVM that generates code for it */
 	int sms;
-	int shared;      /* bytes of shared memory that a block may have on it, and nearly what the blocks of an SM have together */
-	int block_shared; /* that a block may have on every GPU that runs this code, later ones among them: the least of their SHARED */
-	int registers;   /* of an SM */
-	int spare;       /* of a thread, that code of the same registers alive needs more than for sm_80: the least for which ptxas 13.0
-	                    spills nothing in the model suites */
-	int threads;     /* of an SM at once */
-	int lanes;       /* multiply-adds of f32 that an SM does a clock */
-	int l2;          /* MiB */
-	int memory;      /* GB/s */
-	int f32, f16;    /* TFLOP/s: fma, and the dense matrix unit with f32 sums */
+	/* bytes of shared memory that a block may have on it; about what all blocks of an SM
+	 * have together */
+	int shared;
+	/* the least SHARED of all GPUs that run this code, later ones included: a block may have
+	 * it on each of them */
+	int block_shared;
+	int registers;   /* 32-bit registers of an SM */
+	/* Extra registers per thread, relative to sm_80, that ptxas needs for code with as many
+	 * live values. The values are the least for which ptxas 13.0 spills nothing in the model
+	 * suites. */
+	int spare;
+	int threads;     /* resident threads of an SM */
+	int lanes;       /* f32 multiply-adds of an SM in one clock */
+	int l2;          /* MiB of L2 cache */
+	int memory;      /* memory bandwidth, GB/s */
+	/* TFLOP/s of f32 fma, and of dense f16 matrix instructions with f32 sums */
+	int f32, f16;
 } Gpu;
 
-/* What code is made for: one row of codegen/targets.c. */
+/* What code is generated for: a row of codegen/targets.c. */
 typedef struct Target {
 	const char *name;   /* "x86-64-v4", "sm_80" */
-	const char *march;  /* of the C compiler; null: its default */
-	uint64_t features;  /* DL_CPU_ bits that a machine must have; 0: any */
-	int vector_bytes;   /* 16, 32, 64 */
-	int registers;      /* vector registers */
+	const char *march;  /* -march of the C compiler; null: its default */
+	/* DL_CPU_ bits of the features that a machine must have; 0: any machine */
+	uint64_t features;
+	int vector_bytes;   /* bytes of a vector register: 16, 32, 64 */
+	int registers;      /* number of vector registers */
 	bool fma;           /* mad is fused */
-	int64_t l1, l2;     /* bytes of data cache that blocking may count on */
+	int64_t l1, l2;     /* bytes of data cache to block for */
 	const Gpu *gpu;     /* null: a CPU */
 } Target;
 
 typedef struct Options {
-	int level;               /* -O0..3: 0 keeps one kernel a node */
-	int rewrite_limit;       /* rewrites done at most; -1: no limit */
-	bool verify;             /* the verifier runs after every pass, and isl proves schedules */
-	bool tf32;               /* GPUs may round the factors of f32 products to tf32 */
-	const char *tiles;       /* of products on GPUs, as passes/schedule/gpu/gemm_tiles_text.c reads them; null: as the model chooses */
-	int list_tiles;          /* so many of the best for each are printed */
-	bool shuffle;            /* visit what is independent in another order: output must not change */
+	int level;               /* -O0..3; 0: one kernel for each node */
+	int rewrite_limit;       /* the most rewrites that are done; -1: no limit */
+	/* run the verifier after every pass, and let isl check schedules */
+	bool verify;
+	bool tf32;               /* allow GPUs to round the operands of f32 products to tf32 */
+	/* tiles of products on GPUs, in the syntax of passes/schedule/gpu/gemm_tiles_text.c;
+	 * null: the cost model chooses */
+	const char *tiles;
+	int list_tiles;          /* print this many of the best tiles for each product */
+	/* visit independent things in another order, which must not change the output */
+	bool shuffle;
 } Options;
 
 enum { MAX_TARGETS = 8 };
 
-/* The graph for one kind of device. For a GPU the whole way is gone again over a graph of its own. */
+/* What --verify found of the schedules. A schedule that equals an earlier one counts as EQUAL and
+ * is not proved again. */
+typedef struct Verified {
+	int proved, unproved, wrong, equal;
+} Verified;
+
+/* The graph for one kind of device. For GPUs a second module has a graph of its own, and all
+ * passes run on it, too. */
 typedef struct Module {
 	Ctx *ctx;
 	Arena *arena;
@@ -60,37 +81,42 @@ typedef struct Module {
 	Infer *infer;
 	bool f16, bf16; /* after `infer`: a value that is computed from inputs is of this type */
 	Options opt;
-	const Target *target[MAX_TARGETS]; /* best first */
-	int ntargets; /* all CPUs, or all GPUs */
-	const Target *host; /* with GPUs: the CPU whose code any host runs */
-	/* After `sched`: by target, then by Node.id; null where the node is no kernel. */
+	const Target *target[MAX_TARGETS]; /* best first; all CPUs, or all GPUs */
+	int ntargets; /* all of them are CPUs, or all are GPUs */
+	/* for GPUs: the CPU for which host code is compiled, which any host can run */
+	const Target *host;
+	/* Set by `sched`. By target, then by Node.id; null if the node is not a kernel. */
 	Schedule **sched[MAX_TARGETS];
 	int nsched; /* entries of each */
-	struct MemPlan *mem; /* after `memplan` */
-	bool *weights;       /* value_is_weights, by Value.id */
+	Verified verified;
+	struct MemPlan *mem; /* set by `memplan` */
+	bool *weights;       /* cached results of value_is_weights, by Value.id */
 	int nweights;
-	struct Module *gpu;  /* of the CPUs' module: the same model on GPUs, or null */
+	struct Module *gpu;  /* in the module for CPUs: the one for GPUs, or null */
 } Module;
 
-/* The devices whose modules a pass does something with. */
+/* The kinds of devices that a pass applies to. */
 typedef enum PassOn { ON_ALL, ON_GPUS } PassOn;
 
 typedef struct Pass {
 	const char *name;
 	bool (*run)(Module *m); /* false after a diagnostic */
 	PassOn on;
-	bool rewrites;          /* kernels become other kernels that compute the same: tests evaluate the graph before and after */
-	const char *what;       /* a line for --list-passes: what it does and why it stands here */
+	/* changes kernels into others that compute the same: tests evaluate the graph before and
+	 * after it */
+	bool rewrites;
+	const char *what;       /* a line for --list-passes: what it does, and why at this point */
 } Pass;
 
-extern const Pass pass_table[]; /* in order; ends with a null name */
+extern const Pass pass_table[]; /* in the order in which they run; the last has a null name */
 
-/* Runs P, where it does something with M. False after a diagnostic. */
+/* Runs P if it applies to M. False after a diagnostic. */
 bool pass_run(const Pass *p, Module *m);
-/* A line for each pass, for --list-passes. */
+/* Prints a line for each pass, for --list-passes. */
 void passes_list(FILE *out);
 
-/* Before the passes: symbols bound to one value (--dim N=8) leave the inputs' types (passes/graph/bind.c). */
+/* Runs before the passes: replaces symbols that --dim N=8 fixed, in the inputs' types
+ * (passes/graph/bind.c). */
 void graph_bind_dims(Graph *g);
 
 /* Whether M's kernels run on a GPU. */
@@ -114,25 +140,27 @@ bool pass_constants(Module *m);
 bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
 
-/* Removes nodes that no result, fact or size needs (passes/graph/dce.c). Symbols that nothing mentions any more lose
- * their source. */
+/* Removes nodes that no result, fact or size depends on (passes/graph/dce.c). A symbol that is
+ * no longer mentioned loses its source. */
 void dce_graph(Module *m);
 
-/* Kernels over constants alone that do the same become one (passes/graph/cse.c). */
+/* Merges kernels over constants that compute the same (passes/graph/cse.c). */
 void cse_weights(Module *m);
 
 /*
- * The memory plan. A value lives in a slot of the arena, in an output's memory, in the weights, in an input,
- * or where its base lives (a view). Slots are shared by values whose lifetimes do not meet; a slot's size is
- * a dim over symbols that the inputs' shapes give. What has no such bound lives in the second region. In a program for
- * GPUs all that is the GPU's memory, but for what the host computes: that is in slots of an arena of the host, and its
- * constants stand in the code.
+ * The memory plan. A value is stored in a slot of the arena, in an output's memory, in the weights,
+ * in an input's memory, or, if it is a view, with its base. Values whose lifetimes do not overlap
+ * share a slot. The size of a slot is a dim over symbols that the inputs' shapes determine. A value
+ * whose size has no such bound is in the second region.
+ *
+ * In a program for GPUs all of that is GPU memory. Values that the host computes are in slots of a
+ * second arena in host memory, and the host's constants are part of its code.
  */
 typedef enum PlaceKind {
-	PLACE_NONE,    /* not stored: dead, or a constant that no kernel reads */
-	PLACE_INPUT,   /* at: which */
-	PLACE_OUTPUT,  /* at: which; the kernel writes the caller's memory */
-	PLACE_SLOT,    /* at: arena slot */
+	PLACE_NONE,    /* not stored: unused, or a constant that no kernel reads */
+	PLACE_INPUT,   /* at: the input's number */
+	PLACE_OUTPUT,  /* at: the output's number; the kernel writes the caller's memory */
+	PLACE_SLOT,    /* at: slot of the arena */
 	PLACE_HOST,    /* at: slot of the host's arena, in a program for GPUs */
 	PLACE_REGION,  /* at: slot of the second region; size: bytes */
 	PLACE_WEIGHTS  /* offset: bytes from the base */
@@ -148,37 +176,45 @@ typedef struct Place {
 typedef VEC(Dim *) SlotSizes; /* bytes */
 
 typedef struct MemPlan {
-	Place *value;        /* by Value.id; views resolved */
-	int *last;           /* by Value.id of bases: the position in the graph of the node that reads it last */
-	Value **over;        /* by Value.id: the operand whose slot it is written over, or null */
+	Place *value;        /* by Value.id; a view has the place of its base */
+	/* by Value.id of bases: position in the graph of the last node that reads it */
+	int *last;
+	/* by Value.id: the operand whose slot the result overwrites, or null */
+	Value **over;
 	SlotSizes slots;     /* of the arena */
 	SlotSizes host;      /* of the host's arena */
 	int nregions;
 	int64_t weights;     /* bytes of the weights */
-	VEC(Value *) stored; /* what the weights hold, in order of offset */
-	int64_t *presets;    /* by input: where the weights hold Value.preset, or -1; null, as in a program for GPUs: none do */
-	struct WeightsFile *file; /* of GPUs: what of it stands where (codegen/weights/weights.h), once that was asked for */
-	/* By target, then Node.id: the slots (or regions) of the schedule's temps, in the order of schedule_temp. */
+	VEC(Value *) stored; /* the values in the weights, by offset */
+	/* by input: offset of Value.preset in the weights, or -1. Null: no input has one; always
+	 * null for GPUs. */
+	int64_t *presets;
+	/* for GPUs, once it is needed: the offset of each value in the weights' file
+	 * (codegen/weights/weights.h) */
+	struct WeightsFile *file;
+	/* By target, then Node.id: slots (or regions) of the schedule's temps, in the order of
+	 * schedule_temp. */
 	Place **temp[MAX_TARGETS];
 } MemPlan;
 
 void memplan_print(StrBuf *b, const Module *m);
-/* A size that memory planned before a run can count on to hold SIZE: SIZE over symbols that the shapes of inputs give, with
- * symbols that are read from data at their upper bounds. Null where one of those has no bound: SIZE is known during the run. */
+/* An upper bound of SIZE for memory that is planned before a run: SIZE with symbols that are
+ * read from data at their upper bounds, so it only has symbols that the inputs' shapes
+ * determine. Null if such a symbol has no bound; then the size is only known during the run. */
 Dim *memplan_size(Module *m, Dim *size);
 
-/* Whether V is known when the model is built: a constant, or computed from constants alone (passes/graph/known.c). Asked when fusion is
- * done; what was answered of a value stays so. */
+/* Whether V is known when the model is compiled: a constant, or computed from constants alone
+ * (passes/graph/known.c). For use after fusion. Answers are cached. */
 bool value_is_weights(Module *m, const Value *v);
-/* Whether N as it stands may run when the model is built, where all of its operands are known then. */
+/* Whether N may be evaluated when the model is compiled, if all of its operands are known. */
 bool node_may_be_weights(const Node *n);
 
-/* Whether N's kernel runs on M's own device, on which it is worth a form of its own: not on the host of a GPU, nor when the model is
- * built. */
+/* Whether N's kernel runs on M's own device at run time, so that a layout or schedule for that
+ * device pays off. Not if it runs on the host of a GPU, or when the model is compiled. */
 bool module_schedules(Module *m, const Node *n);
 
-/* Where a value's bytes are: the value that owns the memory (through views), which may be a constant, a
- * graph input, or a kernel's result. */
+/* The value that owns V's memory: a constant, an input or a kernel's result, to which V is a
+ * chain of views. */
 Value *value_base(Value *v);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipeline from a graph to kernels with schedules and memory: the passes of this table, in this order. */
+/* The pipeline from a graph to scheduled kernels and a memory plan: the passes of this table, in
+ * order. */
 #include "passes/module.h"
 
 const Pass pass_table[] = {

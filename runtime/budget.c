@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many threads compute at once in this process. Every artifact has its own copy of the runtime,
- * so the count lives in a page that the copies find each other by: a memory file whose name has the
- * process id, listed in /proc/self/fd. Each copy holds its own descriptor, so the page is there as
- * long as any copy is. It leaves nothing behind and a forked child, whose id differs, gets its own.
- * A process may close all descriptors and open others, so a number is ours only while it still
- * stands for our file.
- * Where memory files do not exist, each copy counts for itself.
+ * Limits how many threads compute at once in this process. Every artifact has its own copy of the
+ * runtime, so the count is in a page that the copies share: a memory file whose name contains the
+ * process id, which they find in /proc/self/fd. Each copy holds a descriptor of its own, so the
+ * page exists as long as any copy does. Nothing is left behind, and a forked child, with another
+ * process id, gets a page of its own. The process may close any descriptor and reuse its number, so
+ * a copy checks that its number still refers to its file. If memory files do not exist, each copy
+ * counts only its own threads.
  *
- * A run takes as many threads as are free, and at least one: its own.
+ * A run gets as many threads as are free, and at least one, its own.
  */
 #include "runtime/rt.h"
 
@@ -27,10 +27,10 @@ typedef struct Page {
 } Page;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Page alone; /* when no page can be shared */
+static Page alone; /* used if no page can be shared */
 static _Atomic(Page *) current;
 static int page_fd = -1;
-static struct stat page_file; /* which file page_fd was */
+static struct stat page_file; /* identifies the file of page_fd */
 static int users;
 
 static void close_page(void)
@@ -57,7 +57,7 @@ int32_t rt_cpus(void)
 }
 
 #if defined(__linux__)
-/* A new descriptor of the file named name, or -1. */
+/* Opens another descriptor of the file called name; -1 if there is none. */
 static int find(const char *name)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -111,7 +111,7 @@ static Page *share(void)
 }
 #endif
 
-/* The page of this process; made anew after a fork, where the old mapping is left to be. */
+/* The page of this process. After a fork a new one is made; the old mapping is left alone. */
 static Page *page(void)
 {
 	Page *p = atomic_load(&current);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts and their memory. A context is one block: its struct and all arrays of dl_exec. Its
- * workspace is another, the caller's or its own: the arena as the program plans it, then one scratch
- * area for each thread; both depend on the dims and nothing else, which makes workspace() exact.
+ * Contexts and their memory. A context is one block: its struct and all arrays of dl_exec. The
+ * workspace is a second block, the caller's or its own: the arena as the program plans it, then a
+ * scratch area for each thread. Its size depends only on the dims, so workspace() is exact.
  */
 #include "runtime/rt.h"
 
 #include <string.h>
 
-/* Cuts pieces of a block; with a null base it only measures. */
+/* Cuts a block into pieces; if base is null, only adds up their sizes. */
 typedef struct Cutter {
 	char *base;
 	uint64_t used;
@@ -40,7 +40,8 @@ static uint64_t n_regions(const dl_program *p)
 	return (uint64_t)p->n_region + (uint64_t)p->desc->n_in + (uint64_t)p->desc->n_out;
 }
 
-/* Lays out a context of program p in base, or measures it: the bytes. */
+/* Lays out a context of program p at base, or, if that is null, only measures it. Returns the
+ * bytes. */
 static uint64_t lay_out(char *base, const dl_program *p)
 {
 	const dl_desc *d = p->desc;
@@ -62,8 +63,9 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	return c.used;
 }
 
-/* What plan asks for, in bytes: the arena, one scratch area, and all of it for this many threads; on a GPU, the arena,
- * which is there, and one thread's scratch, which is here. */
+/* The sizes in bytes that plan asks for: the arena, the scratch of one thread, and everything
+ * for this number of threads. On a GPU the arena is in its memory, and the scratch, of one
+ * thread, in the host's. */
 static int64_t measure(const dl_model *m, const int64_t *sym, int64_t *offset, int64_t *arena,
 		       int64_t *scratch)
 {
@@ -74,7 +76,7 @@ static int64_t measure(const dl_model *m, const int64_t *sym, int64_t *offset, i
 	return dl_add(*arena, dl_mul(*scratch, m->gpu ? 1 : m->threads));
 }
 
-/* Values of all symbols from the caller's. */
+/* Sets all symbols from the caller's dims. */
 static int take_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *sym)
 {
 	const dl_desc *d = m->prog->desc;
@@ -82,7 +84,7 @@ static int take_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *
 	if (n_dims != m->desc->n_sym || (n_dims && !dims))
 		return rt_error(m, DL_INVALID, "%s: dims of %d symbols are asked for, %d given",
 				d->name, (int)m->desc->n_sym, (int)n_dims);
-	/* Programs for other devices differ in symbols of data alone, which come last. */
+	/* Programs for other devices differ only in symbols of data, which are last. */
 	for (int32_t i = 0; i < d->n_sym; i++) {
 		const dl_sym *s = dl_desc_sym(d, i);
 
@@ -109,7 +111,7 @@ static int too_large(dl_model *m)
 			m->prog->desc->name);
 }
 
-/* What measure gives for the caller's dims. */
+/* Calls measure for the caller's dims. */
 static int measure_dims(dl_model *m, const int64_t *dims, int32_t n_dims, int64_t *arena,
 			int64_t *scratch, int64_t *need)
 {
@@ -145,7 +147,7 @@ int dl_rt_workspace(dl_model *m, const int64_t *max_dims, int32_t n_dims, dl_wor
 	return rt_give(m, "dl_workspace", w, RT_UPTO(dl_workspace, host_bytes), &is, sizeof(is));
 }
 
-/* Makes the workspace bytes large. */
+/* Grows the workspace to this number of bytes. */
 static int grow_arena(dl_context *c, uint64_t bytes)
 {
 	if (c->gpu && !c->arena_borrowed)
@@ -167,7 +169,8 @@ static int grow_arena(dl_context *c, uint64_t bytes)
 	return DL_OK;
 }
 
-/* The arena, and scratch in it; on a GPU, beside it, for that is the host's. */
+/* Makes room for the arena and, in it, scratch; on a GPU scratch is a separate block, in host
+ * memory. */
 static int grow(dl_context *c, int64_t arena, int64_t need)
 {
 	if (grow_arena(c, (uint64_t)(c->gpu ? arena : need)))
@@ -218,7 +221,8 @@ bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep)
 		return false;
 	want = (uint64_t)dl_align(bytes);
 	if (keep > 0 && want < r->bytes + r->bytes / 2)
-		want = (r->bytes + r->bytes / 2 + 63) & ~(uint64_t)63; /* grown step by step */
+		/* grows in steps of a half */
+		want = (r->bytes + r->bytes / 2 + 63) & ~(uint64_t)63;
 	if (!keep) {
 		rt_free(c->model, r->p, r->bytes);
 		*r = (dl_region){NULL, 0};
@@ -233,7 +237,7 @@ bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep)
 	return true;
 }
 
-/* Hands the text of a failure in a context that is about to go to its model. */
+/* Copies the failure's text to the model, before the context is freed. */
 static int give_up(dl_context *c, dl_context **context, int rc)
 {
 	if (c->head.error[0])
@@ -243,7 +247,7 @@ static int give_up(dl_context *c, dl_context **context, int rc)
 	return rc;
 }
 
-/* All that a first run of the dims in x.sym would set up. */
+/* Sets up everything that a first run with the dims in x.sym would. */
 static int prepare(dl_context *c)
 {
 	if (rt_bind_dims(c) || rt_plan(c))
@@ -309,7 +313,7 @@ static int take_context_options(dl_model *m, const dl_context_options *options,
 	return rc;
 }
 
-/* A context without workspace, or null. */
+/* Makes a context without workspace; null if there is no memory. */
 static dl_context *new_context(dl_model *m, uint32_t flags)
 {
 	const uint64_t bytes = lay_out(NULL, m->prog);
@@ -367,7 +371,7 @@ void dl_rt_context_free(dl_context *c)
 		return;
 	m = c->model;
 	if (c->gpu) {
-		c->arena = NULL; /* the GPU's */
+		c->arena = NULL; /* it is in the GPU's memory */
 		rt_gpu_context_free(c);
 	}
 	rt_free(m, c->beside.p, c->beside.bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU features, including whether the system saves their registers, as DL_CPU_ bits; and the
- * floating point environment, which kernels find in its default state (round to nearest, subnormals
- * kept, no traps) whatever the caller has, and the caller finds as he left it.
+ * CPU features as DL_CPU_ bits, which includes that the system saves their registers; and the
+ * floating point environment. Kernels run in the default environment (round to nearest, subnormals
+ * kept, no traps), whatever the caller has set, and the caller's is restored.
  */
 #include "runtime/rt.h"
 
@@ -35,7 +35,7 @@ static bool all(unsigned word, unsigned mask)
 	return (word & mask) == mask;
 }
 
-/* Bits are named in the processor manuals; the levels are those of the x86-64 psABI. */
+/* The processor manuals define the bits, the x86-64 psABI the levels. */
 uint64_t rt_cpu_features(void)
 {
 	const Cpuid f1 = cpuid(1, 0), f7 = cpuid(7, 0), f71 = cpuid(7, 1),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA driver: opened once a process and never closed, since it cannot be. */
+/* The CUDA driver: opened once per process and never closed, since that is not possible. */
 #include "runtime/cuda.h"
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ static void find_driver(void)
 				 names[i]);
 			return;
 		}
-		/* Every member is a pointer to a function, in this order. */
+		/* All members are pointers to functions, in the order of cuda.def. */
 		memcpy((char *)&driver + i * sizeof(fn), &fn, sizeof(fn));
 	}
 	found = true;
@@ -49,7 +49,7 @@ const Cuda *cuda_open(const char **why)
 	*why = reason;
 	if (!found)
 		return NULL;
-	/* Again each time: what it lacked once may be there now. */
+	/* Called every time: what was missing at the first call may be there now. */
 	rc = driver.cuInit(0);
 	*why = text;
 	if (rc)
@@ -59,11 +59,11 @@ const Cuda *cuda_open(const char **why)
 
 const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room)
 {
-	const char *name = NULL, *said = NULL;
+	const char *name = NULL, *message = NULL;
 
 	cuda->cuGetErrorName(status, &name);
-	cuda->cuGetErrorString(status, &said);
-	snprintf(text, room, "%s: %s", name ? name : "CUDA error", said ? said : "unknown");
+	cuda->cuGetErrorString(status, &message);
+	snprintf(text, room, "%s: %s", name ? name : "CUDA error", message ? message : "unknown");
 	return text;
 }
 

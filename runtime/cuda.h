@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPUs, through the CUDA driver. A model on a GPU retains the device's primary context, which it shares with whatever
- * else the process runs there, and never resets it; it has one module with its kernels, and one copy of the weights.
- * A context has a stream, its arena, memory for what the caller keeps on the host, and a graph for each set of dims
- * that was prepared.
+ * GPUs, through the CUDA driver. A model on a GPU retains the device's primary context, which other
+ * code of the process shares, and never resets it. The model has one module with its kernels and
+ * one copy of the weights. A context has a stream, its arena, memory for tensors that the caller
+ * has on the host, and a CUDA graph for each set of dims that was prepared.
  *
- * Whoever calls the driver pushes the context first and pops it after. After an error that the driver cannot recover
- * from (an access outside of memory) the device is lost to the process: `lost` is set, calls fail with DL_DEVICE_LOST,
- * and models on the CPU still run. To a child of fork it is lost from the start, and the driver is not called there.
+ * Code that calls the driver pushes the primary context first and pops it afterwards. After an
+ * error that the driver cannot recover from (an access outside of memory) the device is lost to the
+ * process: `lost` is set, calls fail with DL_DEVICE_LOST, and models on the CPU still run. In a
+ * child of fork the device is lost from the start, and the driver is never called.
  *
- *	cuda.c          the driver, its errors    cuda_model.c  load and unload; the module, by the first context
- *	cuda_context.c  memory of a context       cuda_run.c    a run: copies, waiting, the status word
- *	cuda_exec.c     what generated code calls; events for the profile
- *	cuda_stage.c    tensors on the host
- *	cuda_part.c     a list of such calls as a CUDA graph    cuda_graph.c  runs that are graphs
+ * 	cuda.c          the driver, its errors    cuda_model.c  load and unload; the module, by the first context
+ * 	cuda_context.c  memory of a context       cuda_run.c    a run: copies, waiting, the status word
+ * 	cuda_exec.c     functions for generated code; events for the profile
+ * 	cuda_stage.c    copies of tensors that the caller has on the host
+ * 	cuda_part.c     a list of calls as a CUDA graph    cuda_graph.c  runs that are CUDA graphs
  */
 #ifndef RUNTIME_CUDA_H
 #define RUNTIME_CUDA_H
@@ -39,14 +40,14 @@ enum { CUDA_MEMORY_TYPE = 2, CUDA_DEVICE_ORDINAL = 9 };   /* of a pointer */
 enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
 enum { CUDA_NON_BLOCKING = 1, CUDA_NO_TIMING = 2 };       /* a stream, an event */
 
-/* CUDA_KERNEL_NODE_PARAMS of the driver, version 1. */
+/* The driver's CUDA_KERNEL_NODE_PARAMS, version 1. */
 typedef struct GpuKernelNode {
 	CUfunction function;
 	unsigned grid[3], block[3], shared;
 	void **parameter, **extra;
 } GpuKernelNode;
 
-/* One side of a copy in CUDA_MEMCPY3D. */
+/* Source or destination in CUDA_MEMCPY3D. */
 typedef struct GpuCopySide {
 	size_t x, y, z, level;
 	int type; /* CUDA_MEMORY_ */
@@ -61,20 +62,20 @@ typedef struct GpuCopyNode {
 	size_t width, height, depth;
 } GpuCopyNode;
 
-/* The driver's functions. */
+/* The functions of the driver. */
 typedef struct Cuda {
 #define CUDA(name, params) int (*name) params;
 #include "runtime/cuda.def"
 #undef CUDA
 } Cuda;
 
-/* A piece of device memory that grows. */
+/* A block of device memory that can grow. */
 typedef struct GpuMem {
 	CUdeviceptr at;
 	uint64_t bytes;
 } GpuMem;
 
-/* Host memory that the GPU reaches by itself, at the same address. */
+/* Pinned host memory, which the GPU accesses at the same address. */
 typedef struct Pinned {
 	char *at;
 	uint64_t bytes;
@@ -85,46 +86,54 @@ struct Gpu {
 	CUdevice device;
 	bool retained;
 	CUcontext context;
-	pthread_mutex_t fetching; /* module and fn, by the first context */
+	pthread_mutex_t fetching; /* protects module and fn, which the first context sets */
 	CUmodule module;
-	CUfunction *fn; /* null: not fetched yet */
+	CUfunction *fn; /* null: not loaded yet */
 	int sm; /* compute capability times ten */
 	int block_shared; /* bytes of shared memory that a block may have */
-	int pools; /* nonzero: memory is allocated and freed in the order of a stream */
-	uint64_t bytes_per_second; /* of the memory; 0: not known */
+	int pools; /* nonzero: memory can be allocated and freed in the order of a stream */
+	uint64_t bytes_per_second; /* bandwidth of the memory; 0: not known */
 	const dl_gpu_image *image;
 	GpuMem weights;
 	atomic_int lost;
-	_Atomic(const char *) ran; /* the kernel that any context launched last, or null */
-	int process;   /* that opened it; a child of fork has no use of it */
-	bool listened; /* by a tool: ranges around kernels, which are then launched one by one */
+	_Atomic(const char *) last_kernel; /* the kernel that any context launched last, or null */
+	int process;   /* the process that opened it; a forked child cannot use it */
+	/* a tool listens for NVTX ranges around kernels, which are then launched one by one */
+	bool listened;
 	char name[96]; /* "cuda:0 NVIDIA H200" */
 };
 
-/* A tensor on the host that is larger than two pieces goes in pieces, of so many bytes at least, so many at most. */
+/* A tensor in host memory that is larger than two pieces is copied piece by piece. GPU_PIECE:
+ * the least bytes of a piece; GPU_PIECES: the most pieces of a tensor. */
 enum { GPU_PIECE = 1 << 20, GPU_PIECES = 16 };
 
 /* An input or output of a run. */
 typedef struct GpuIo {
-	GpuMem mem;    /* where the GPU has it, unless the caller's memory serves */
-	Pinned pinned; /* what of the caller's is on the host, on its way */
-	void *host;    /* the caller's memory, on the host; null: on the GPU */
-	void *device;  /* the caller's memory, on the GPU, where it does not serve; null: it does */
-	bool staged;   /* by prepare: what the caller will give is taken to be on the host */
+	GpuMem mem;    /* the tensor in the GPU's memory, if it is not the caller's memory itself */
+	/* the buffer for copies between the host and the GPU, if the caller's memory is on the
+	 * host */
+	Pinned pinned;
+	void *host;    /* the caller's memory, if on the host; else null */
+	/* the caller's memory, if on the GPU but not aligned, so that MEM is used; else null */
+	void *device;
+	bool staged;   /* prepare has set it up for memory on the host */
 	uint64_t bytes;
-	CUevent there[GPU_PIECES]; /* of an output: when each piece is in pinned memory; null: not needed so far */
+	/* of an output: when each piece has arrived in pinned memory; null: not created yet */
+	CUevent arrived[GPU_PIECES];
 } GpuIo;
 
-/* What generated code asks for, and copies of inputs and outputs. */
+/* The calls of generated code, and the copies of inputs and outputs. */
 typedef enum GpuCallKind { GPU_KERNEL, GPU_COPY, GPU_IN, GPU_OUT } GpuCallKind;
 
 typedef struct GpuCall {
 	GpuCallKind kind;
-	int32_t which;    /* kernel; or which input or output, of both */
+	/* of a kernel: its number; of a copy: the input's or output's number, counted together */
+	int32_t which;
 	int32_t fn, site; /* of a kernel */
-	int32_t first, n; /* of words: a kernel's arguments; to, from, bytes */
+	/* of words: the arguments of a kernel; destination, source and bytes of a copy */
+	int32_t first, n;
 	int64_t blocks;   /* of a kernel */
-	bool off;         /* a copy that is not needed, since the caller's memory is the GPU's */
+	bool off;         /* the copy is switched off, since the caller's memory is the GPU's */
 } GpuCall;
 
 typedef struct GpuCalls {
@@ -136,112 +145,126 @@ typedef struct GpuCalls {
 typedef struct GpuPart {
 	struct GpuPart *next;
 	CUgraph graph;
-	CUgraphExec exec; /* null: not made yet */
+	CUgraphExec exec; /* null: not created yet */
 	CUgraphNode *node;
 	uint64_t node_bytes;
-	GpuCalls has; /* what the nodes do, one for one */
+	GpuCalls has; /* the calls that the nodes carry out, one for each node */
 } GpuPart;
 
 typedef struct GpuGraph GpuGraph;
 typedef struct GpuMarks GpuMarks;
 
-enum { GPU_GRAPHS = 8 }; /* a context keeps so many, those that were used last */
+enum { GPU_GRAPHS = 8 }; /* a context keeps the graphs that were used last */
 
 struct GpuContext {
-	CUstream own, stream; /* stream: between enter and leave it may be the caller's, null the default stream */
-	bool capturing;       /* this run's stream is being captured by the caller */
-	bool captured;        /* one was: a graph of the caller's may hold addresses of this context's memory */
-	bool busy;            /* what was begun in it may not be done */
-	bool ended;           /* order stands at the end of that, in a stream that was the caller's */
-	bool waits;           /* this run has something to bring back to the host */
-	CUevent order;        /* where one stream stands when a run goes on in another */
-	GpuMem arena, *region; /* region: the program's */
+	/* STREAM: the current run's, which may be the caller's; null is the default stream */
+	CUstream own, stream;
+	bool capturing;       /* the caller is capturing the stream of this run */
+	/* a run was captured: a graph of the caller's may contain addresses of this context's
+	 * memory */
+	bool captured;
+	bool busy;            /* work of this context may still be in flight */
+	/* `order` was recorded after that work, in a stream of the caller's */
+	bool ended;
+	bool waits;           /* this run has outputs to copy to the host */
+	CUevent order;        /* orders the work of one stream before that of another */
+	GpuMem arena, *region; /* region: as many as the program has */
 	GpuIo *in, *out;
-	Pinned word;          /* the status, which kernels write */
-	int32_t last;         /* for messages, while busy: the kernel that was launched last, or -1; or the graph, or null */
+	Pinned word;          /* the status word, which kernels write */
+	/* for messages, while busy: the kernel that was launched last, or -1; FLOWN: the graph,
+	 * or null */
+	int32_t last;
 	const GpuPart *flown;
 	uint64_t moves;       /* how often memory of this context has moved */
-	GpuMarks *marks;      /* where there is a profile */
+	GpuMarks *marks;      /* for the profile; else null */
 	GpuGraph *graph[GPU_GRAPHS];
-	GpuGraph *making;     /* what generated code calls goes into it; null: into the stream */
-	GpuCalls said;        /* such calls, of the part that is being collected */
-	uint64_t used;        /* counts uses of graphs */
+	/* the graph that calls of generated code are added to; null: they go to the stream */
+	GpuGraph *making;
+	GpuCalls collected;        /* the calls of the part that is being collected */
+	uint64_t used;        /* a counter of uses of graphs */
 };
 
 /* ---- cuda.c ---- */
 
-/* The driver, opened once a process; null where there is none, with the reason in *WHY. */
+/* Opens the driver, once per process. Null if there is none, with the reason in *WHY. */
 const Cuda *cuda_open(const char **why);
 /* "CUDA_ERROR_X: text" */
 const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room);
-/* Whether the context is of no more use after it; it is then the failure of a kernel, which shows in any later call. */
+/* Whether the context is unusable after this status. The cause is a failure of a kernel, which
+ * any later call may report. */
 bool gpu_is_sticky(int status);
-/* A driver's failure as ours; the device may be lost from now on. */
+/* Converts the driver's status to a dl_status; marks the device as lost if it is. */
 int gpu_status(Gpu *g, int status);
-/* Why this process can use the GPU no more; null: it can. */
+/* The reason why this process cannot use the GPU any more; null: it can. */
 const char *gpu_lost(const Gpu *g);
 
 /* ---- cuda_model.c ---- */
 
-/* The GPU's context is this thread's until popped; the driver's status. */
+/* Makes the GPU's context current in this thread; returns the driver's status. */
 int gpu_push(Gpu *g);
-/* The same, to give back what is held: that hangs on it, so it is tried twice. Whether it is. */
+/* As gpu_push, to free resources, which depends on it, so it is tried twice. Whether it
+ * succeeded. */
 bool gpu_push_to_free(Gpu *g);
-/* What was this thread's context before gpu_push is again. */
+/* Restores the context that was current before gpu_push. */
 void gpu_pop(Gpu *g);
-/* Module and functions, by whoever is first; under the GPU's context. The status; the model has the text. */
+/* Loads the module and functions, if that was not done yet; under the GPU's context. Returns the
+ * status; the model has the text. */
 int gpu_fetch(dl_model *m);
 
 /* ---- cuda_context.c ---- */
 
-/* Records the failure of WHAT in the context; the status that is returned. Where a kernel failed before, and it shows only
- * now, the text names the last one, or those of the last graph. */
+/* Records in the context that WHAT failed; returns the status. If the cause may be a kernel that
+ * failed earlier, the text names the last one, or those of the last graph. */
 int gpu_fail(dl_context *c, int status, const char *what);
-/* The same of what was waited for: kernels, whatever the status. */
+/* As gpu_fail, for waiting: the cause is always a kernel. */
 int gpu_fail_by_now(dl_context *c, int status);
-/* Kernel, or else the graph, was put into the stream. */
+/* Notes that the kernel, or, if PART is not null, that graph, was put into the stream. */
 void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part);
-/* Fails where this run's stream is being captured: the run DOES what cannot be in the caller's graph. */
+/* Fails if this run's stream is being captured; DOES says what the run does that a caller's
+ * graph cannot contain. */
 int gpu_not_captured(dl_context *c, const char *does);
-/* Something was put into the stream; in a capture it runs only as part of the caller's graph. */
+/* Notes that work was put into the stream; in a capture it runs only with the caller's graph. */
 void gpu_began(dl_context *c);
-/* At least BYTES; what was there is lost. In the order of the stream, where the device has pools of memory. */
+/* Grows M to at least BYTES, without its contents; in the order of the stream, if the device has
+ * memory pools. */
 int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes);
-/* The same of host memory that the GPU reaches. No copy of it is in flight: a run with tensors on the host waits at its end. */
+/* As gpu_grow, for pinned memory. No copy uses it: a run with tensors on the host waits at its
+ * end. */
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes);
-/* Waits until nothing of the context is in flight; the driver's status. */
+/* Waits until no work of the context is in flight; returns the driver's status. */
 int gpu_idle(dl_context *c);
 
 /* ---- cuda_stage.c ---- */
 
-/* Whether IO, of io->bytes, goes in pieces where it is on the host. */
+/* Whether IO is copied in pieces if it is in host memory. */
 bool gpu_in_pieces(const GpuIo *io);
-/* Pinned memory for io->bytes, and events where they are needed. */
+/* Allocates pinned memory for io->bytes, and events if they are needed. */
 int gpu_stage(dl_context *c, GpuIo *io);
-/* All memory of IO; under the GPU's context. */
+/* Frees all memory of IO; under the GPU's context. */
 void gpu_io_free(const Cuda *cuda, GpuIo *io);
-/* Input NAME on its way to where the GPU has it, before what is launched next. IN_GRAPH: but for what a node of the graph
- * copies. */
+/* Copies input NAME to the GPU, before the kernels that are launched next. IN_GRAPH: except for
+ * what a node of the graph copies. */
 int gpu_send(dl_context *c, GpuIo *io, const char *name, bool in_graph);
-/* The same of an output, behind what was launched. */
+/* Copies an output to the host, after the kernels that were launched. */
 int gpu_bring(dl_context *c, GpuIo *io, bool in_graph);
-/* An output in pieces, to the caller's memory as they come. */
+/* Copies an output in pieces to the caller's memory, each piece when it has arrived. */
 int gpu_take_pieces(dl_context *c, const GpuIo *io);
-/* Any other, once nothing is in flight. */
+/* Copies any other output to the caller's memory, when nothing is in flight. */
 void gpu_take(const GpuIo *io);
 
 /* ---- cuda_exec.c ---- */
 
-/* The events of a context, which tell when its kernels begin and end. Made where the model has a profile. */
+/* Makes the events of a context, which measure when its kernels begin and end, if the model has
+ * a profile. */
 int gpu_marks_new(dl_context *c);
-/* Where there are none, nothing. The driver is called where the GPU's context is at hand; HELD. */
+/* HELD: the GPU's context is current, so the driver may be called. */
 void gpu_marks_free(dl_context *c, bool held);
-/* Waits for the kernels since the last such call and adds their times to the profile. */
+/* Waits for the kernels since the last call, and adds their times to the profile. */
 int gpu_marks_flush(dl_context *c);
-/* They do not count: their run failed. */
+/* Drops the events, since the run failed. */
 void gpu_marks_drop(dl_context *c);
-/* The parameters of a kernel: those that generated code gives, then the status word's, 4 KiB in all. Into P, with room for
- * them. */
+/* Fills P with pointers to the parameters of a kernel, at most 4 KiB: the arguments ARG that
+ * generated code gives, then the status word's. */
 enum { GPU_MOST_ARGS = 510 };
 typedef struct GpuArgs {
 	void *p[GPU_MOST_ARGS + 2];
@@ -251,41 +274,43 @@ void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *
 
 /* ---- cuda_part.c ---- */
 
-/* A call more in the part that is collected. */
+/* Adds a call to the part that is being collected. */
 int gpu_call(dl_context *c, const GpuCall *call, const uint64_t *word);
-/* S is empty, its memory given back. */
+/* Empties S and frees its memory. */
 void gpu_calls_free(dl_context *c, GpuCalls *s);
-/* P does what was collected: its nodes are told, or made anew where other calls stand there. After a failure it is none or
- * does part of it. */
+/* Makes P carry out the collected calls: updates its nodes, or builds the graph again if it
+ * consists of other calls. After a failure P is empty, or only partly updated. */
 int gpu_part_set(dl_context *c, GpuPart *p);
-/* Into the stream of the run; the context is busy from now on. The status; the context has the text. */
+/* Launches P in the stream of the run; the context is then busy. Returns the status; the context
+ * has the text. */
 int gpu_part_launch(dl_context *c, const GpuPart *p);
-/* P and all that follow it. The driver is called where the GPU's context is at hand; HELD. */
+/* Frees P and all parts after it. HELD: as for gpu_marks_free. */
 void gpu_parts_free(dl_context *c, GpuPart *p, bool held);
-/* "a graph of 12 kernels: A; B; C; ..." into TEXT. */
+/* Writes "a graph of 12 kernels: A; B; C; ..." to TEXT. */
 const char *gpu_part_text(const dl_context *c, const GpuPart *p, char *text, size_t room);
-/* As gpu_fail, naming the kernels of P. */
+/* As gpu_fail, with the kernels of P in the text. */
 int gpu_part_fail(dl_context *c, const GpuPart *p, int status);
 
 /* ---- cuda_graph.c ---- */
 
-/* A graph of a run with the dims that are bound, whose memory is there. Of a model that reads values while it runs it has no
- * parts until the first run. */
+/* Makes the graph of a run with the dims that are bound, whose memory is allocated. If the model
+ * reads values during the run, the graph has no parts until the first run. */
 int gpu_graph_make(dl_context *c);
-/* The graph of the dims that are bound, or null. */
+/* The graph for the dims that are bound, or null. */
 GpuGraph *gpu_graph_find(dl_context *c);
-/* Launches it over x.in and x.out; copies between host and pinned memory are the caller's part. */
+/* Launches the graph over x.in and x.out. The caller copies between host and pinned memory. */
 int gpu_graph_launch(dl_context *c, GpuGraph *g);
-/* All graphs of the context, and the calls that are collected; HELD as of gpu_parts_free. */
+/* Frees all graphs of the context, and the collected calls. HELD: as for gpu_marks_free. */
 void gpu_graphs_free(dl_context *c, bool held);
-/* What goes into the graph that is being made or brought up to date. */
+/* Add a kernel or a copy to the graph that is being made or updated. */
 int gpu_graph_kernel(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args, int64_t blocks,
 		     int32_t site);
 int gpu_graph_copy(dl_exec *x, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
-/* What comes needs what only a run has: while prepare makes a graph that is given up, and so is the call of generated
- * code. */
+/* The following calls need values that only a run has. While prepare makes a graph, this fails,
+ * and the graph is left to the first run. */
 int gpu_graph_reads(dl_exec *x);
-/* Where a graph is collected: what was called so far goes into the stream, before it is waited for. */
+/* If a graph is being collected, ends its current part and puts it into the stream, before the
+ * host waits for it. */
 int gpu_graph_cut(dl_context *c);
 
 #endif

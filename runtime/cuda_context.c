@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A context on a GPU: its stream, and memory on both sides, which grows and is kept. */
+/* A context on a GPU: its stream, and its memory on both sides, which grows and is kept. */
 #include "runtime/cuda.h"
 
 #include <string.h>
 
-/* What ran last, of this context or else of another; null: nothing that is known of. */
+/* The kernels that ran last: of this context, else of another one; null if none is known. */
 static const char *suspect(const dl_context *c, char *text, size_t room)
 {
 	const GpuContext *g = c->gpu;
@@ -13,10 +13,10 @@ static const char *suspect(const dl_context *c, char *text, size_t room)
 		return c->model->prog->kernels[g->last];
 	if (g && g->busy && g->flown)
 		return gpu_part_text(c, g->flown, text, room);
-	return atomic_load(&c->model->gpu->ran);
+	return atomic_load(&c->model->gpu->last_kernel);
 }
 
-/* Names are cut: what the driver says comes behind them. */
+/* Names are cut, so that the driver's message after them fits. */
 static int fail(dl_context *c, int status, const char *what, bool by_now)
 {
 	Gpu *g = c->model->gpu;
@@ -65,7 +65,7 @@ void gpu_launched(dl_context *c, int32_t kernel, const GpuPart *part)
 	}
 	gpu_began(c);
 	if (name)
-		atomic_store_explicit(&c->model->gpu->ran, name, memory_order_relaxed);
+		atomic_store_explicit(&c->model->gpu->last_kernel, name, memory_order_relaxed);
 }
 
 int gpu_idle(dl_context *c)
@@ -85,7 +85,7 @@ int gpu_idle(dl_context *c)
 	return 0;
 }
 
-/* Gives M back, which work in flight may still use: behind that work, or once it is done. */
+/* Frees M, which work in flight may still use: in the order of the stream, or after waiting. */
 static int give_back(dl_context *c, GpuMem *m)
 {
 	const Gpu *g = c->model->gpu;
@@ -113,7 +113,8 @@ static int give_back(dl_context *c, GpuMem *m)
 	return DL_OK;
 }
 
-/* The driver's status. Where memory is short, what is given back but still in use counts too. */
+/* Allocates M; returns the driver's status. If memory is short, waits for memory that was freed
+ * but is still in use. */
 static int take(dl_context *c, GpuMem *m)
 {
 	const Gpu *g = c->model->gpu;
@@ -198,7 +199,7 @@ int rt_gpu_context(dl_context *c)
 	rc = g->cuda->cuStreamCreate(&x->own, CUDA_NON_BLOCKING);
 	x->own = rc ? NULL : x->own;
 	x->stream = x->own;
-	c->threads = 1; /* what runs on the host is small */
+	c->threads = 1; /* computations on the host are small */
 	if (rc)
 		return gpu_fail(c, rc, "a stream");
 	rc = g->cuda->cuEventCreate(&x->order, CUDA_NO_TIMING);
@@ -240,7 +241,7 @@ void rt_gpu_context_free(dl_context *c)
 			cuda->cuStreamDestroy_v2(x->own);
 		gpu_pop(g);
 	} else {
-		/* Nothing of the GPU's can be given back, but what the host's allocator gave can. */
+		/* The GPU's memory cannot be freed any more, but the host's can. */
 		gpu_graphs_free(c, false);
 		gpu_marks_free(c, false);
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What generated code calls on a GPU: launches, copies, values that come to the host. They go into the stream, or into the
- * graph that is being made. With a profile an event stands before the first kernel and after each, and the times are
- * asked for at the end of a run, or when the events run out.
+ * The functions that generated code calls on a GPU: launches, copies, and values that the host
+ * reads. They put work into the stream, or into the graph that is being made. With a profile, an
+ * event is recorded before the first kernel and after each kernel. The times are read at the end of
+ * a run, or when the events are used up.
  */
 #include "runtime/cuda.h"
 
@@ -14,7 +15,7 @@ enum { MARKS = 256 };
 
 struct GpuMarks {
 	CUevent event[MARKS];
-	int32_t kernel[MARKS]; /* that ends there; -1: none */
+	int32_t kernel[MARKS]; /* the kernel that ends at this event; -1: none */
 	int32_t n;
 };
 
@@ -75,7 +76,7 @@ int gpu_marks_flush(dl_context *c)
 	const uint64_t now = rt_now();
 
 	m->n = 0;
-	/* From the last to the first: the host's clock is known at the end. */
+	/* From the last to the first, since the host's clock is known for the end. */
 	for (int32_t i = n; --i > 0 && !rc; end += (double)ms * 1e6) {
 		rc = cuda->cuEventElapsedTime(&ms, m->event[i - 1], m->event[i]);
 		if (!rc && m->kernel[i] >= 0)

@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs of runs: a run of dims that were prepared is one launch, or, where sizes depend on values, one for each part
- * between two places where the host reads some. Generated code itself says what is in them: it runs, its calls are
- * collected, and a part ends where it must have run before the rest can be told.
+ * Runs as CUDA graphs. A run of dims that were prepared is one launch. If sizes depend on values
+ * that the host reads during the run, it is one launch for each part between two such reads.
+ * Generated code determines what a graph contains: it runs, and its calls are collected. A part
+ * ends where its work must be done before the host can go on.
  *
- * Where nothing is read, prepare makes the graph, and generated code runs again only when pointers have changed.
- * Where something is read, or copied by addresses that only a run has, the first run makes it; where something is read,
- * generated code runs each time, and each part is told of what differs and launched as soon as it is complete.
+ * If nothing is read, prepare makes the graph, and generated code runs again only if pointers have
+ * changed. If something is read, or copied from or to addresses that only a run knows, the first
+ * run makes the graph. If something is read, generated code runs each time, and each part is
+ * updated where it differs and launched as soon as it is complete.
  */
 #include "runtime/cuda.h"
 
 #include <string.h>
 
 struct GpuGraph {
-	GpuPart *part, **at; /* at: that which is being collected, or null where it is new */
-	bool launches;       /* parts are launched as they end */
-	bool late;           /* the first run makes it */
-	bool reads;          /* the host reads values in between */
-	bool set;            /* its nodes have io, on_gpu, and addresses as of moves */
-	int64_t *sym;        /* the dims */
-	void **io;           /* x.in, then x.out */
-	bool *on_gpu;        /* the caller's memory */
-	uint64_t moves;      /* as in the context, at that time */
+	/* AT: where the part that is being collected is stored; null there: it is a new one */
+	GpuPart *part, **at;
+	bool launches;     /* parts are launched when they are complete */
+	bool by_first_run; /* prepare could not make it, so the first run does */
+	bool reads;        /* the host reads values during the run */
+	/* its nodes have the pointers in io and on_gpu, and addresses of the context as of
+	 * `moves` */
+	bool set;
+	int64_t *sym;   /* the dims that it is for */
+	void **io;      /* x.in, then x.out */
+	bool *on_gpu;   /* whether the pointer is to the GPU's memory */
+	uint64_t moves; /* GpuContext.moves when it was set */
 	uint64_t used, bytes;
 };
 
@@ -47,7 +52,7 @@ int gpu_graph_copy(dl_exec *x, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
 
 	if (!bytes)
 		return DL_OK;
-	/* The driver takes no copy without addresses. */
+	/* The driver rejects copies without addresses. */
 	if (!to || !from)
 		return gpu_graph_reads(x);
 	return gpu_call(x->ctx, &call, word);
@@ -59,8 +64,8 @@ static bool on_gpu(const GpuIo *io)
 	return !io->host && !io->staged;
 }
 
-/* The copy of input or output I, of both, over pinned memory; none where there is no such memory. What goes in pieces goes
- * beside the graph. */
+/* Collects the copy of input or output I (counted together) from or to pinned memory; none if
+ * there is no such memory. A tensor that is copied in pieces is copied outside of the graph. */
 static int collect_io(dl_context *c, GpuCallKind kind, int32_t i)
 {
 	const GpuIo *io = &c->gpu->in[i];
@@ -77,14 +82,14 @@ static int collect_io(dl_context *c, GpuCallKind kind, int32_t i)
 
 static void begin_part(dl_context *c)
 {
-	c->gpu->said.n = c->gpu->said.n_words = 0;
+	c->gpu->collected.n = c->gpu->collected.n_words = 0;
 }
 
 static int end_part(dl_context *c, GpuGraph *g)
 {
 	int rc;
 
-	if (!c->gpu->said.n)
+	if (!c->gpu->collected.n)
 		return DL_OK;
 	if (g->launches && atomic_load_explicit(&c->cancel, memory_order_relaxed))
 		return dl_fail(&c->x, DL_CANCELLED, "cancelled before %s", "a graph of the run");
@@ -116,7 +121,7 @@ int gpu_graph_reads(dl_exec *x)
 	g->reads = true;
 	if (g->launches)
 		return DL_OK;
-	g->late = true;
+	g->by_first_run = true;
 	return x->status = DL_UNSUPPORTED;
 }
 
@@ -139,7 +144,7 @@ static int walk(dl_context *c, GpuGraph *g, bool launches)
 	rc = rc ? rc : end_part(c, g);
 	if (rc)
 		return rc;
-	/* The last time there may have been more. */
+	/* An earlier run may have had more parts. */
 	if (*g->at && (rc = gpu_idle(c)))
 		return gpu_fail_by_now(c, rc);
 	gpu_parts_free(c, *g->at, true);
@@ -167,7 +172,7 @@ static void free_graph(dl_context *c, GpuGraph *g, bool held)
 	rt_free(c->model, g, g->bytes);
 }
 
-/* A graph of the dims that are bound, without parts, in one block; null without memory. */
+/* A graph without parts for the dims that are bound, in one block; null if there is no memory. */
 static GpuGraph *new_graph(dl_context *c)
 {
 	const uint64_t io = (uint64_t)n_io(c);
@@ -186,7 +191,7 @@ static GpuGraph *new_graph(dl_context *c)
 	return g;
 }
 
-/* Where a graph may be kept: the place of what was not used for longest. */
+/* The slot for a new graph: a free one, or that of the graph that was unused for longest. */
 static GpuGraph **place(dl_context *c)
 {
 	GpuGraph **best = &c->gpu->graph[0];
@@ -225,7 +230,7 @@ static int fill(dl_context *c, GpuGraph *g)
 {
 	int rc = walk(c, g, false), nodes = 0;
 
-	if (g->late) {
+	if (g->by_first_run) {
 		c->x.status = DL_OK;
 		rt_log(c->model, DL_LOG_INFO, "%s: its first run makes the graphs",
 		       c->model->desc->name);
@@ -291,10 +296,10 @@ int gpu_graph_launch(dl_context *c, GpuGraph *g)
 {
 	int rc = DL_OK;
 
-	if (g->late) {
+	if (g->by_first_run) {
 		rc = walk(c, g, true);
-		g->late = rc || g->reads;
-		if (!g->late)
+		g->by_first_run = rc || g->reads;
+		if (!g->by_first_run)
 			has_now(c, g);
 		return rc;
 	}
@@ -314,5 +319,5 @@ void gpu_graphs_free(dl_context *c, bool held)
 		free_graph(c, c->gpu->graph[i], held);
 		c->gpu->graph[i] = NULL;
 	}
-	gpu_calls_free(c, &c->gpu->said);
+	gpu_calls_free(c, &c->gpu->collected);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading a model on a GPU: the device, its context, the weights. The module, which the driver may have to compile, and
- * its functions are fetched by the first context; by load only where it may still choose the CPU instead.
+ * Loads a model on a GPU: the device, its context, the weights. The module, which the driver may
+ * have to compile, and its functions are loaded by the first context; or by load, if load may still
+ * choose the CPU instead.
  */
 #include "runtime/cuda.h"
 
@@ -18,7 +19,7 @@ static int failed(dl_model *m, int status, const char *what)
 			cuda_error(m->gpu->cuda, status, text, sizeof(text)));
 }
 
-/* The best image for a GPU of this capability; null: none. */
+/* The best image for a GPU of capability SM; null if there is none. */
 static const dl_gpu_image *choose_image(const dl_gpu *p, int sm)
 {
 	const dl_gpu_image *best = NULL;
@@ -34,7 +35,7 @@ static const dl_gpu_image *choose_image(const dl_gpu *p, int sm)
 	return best;
 }
 
-/* Of memory, where the driver says: two words of the bus a cycle. */
+/* Sets the memory's bandwidth, if the driver has the data: two words of the bus width per cycle. */
 static void ask_speed(Gpu *g)
 {
 	const Cuda *cuda = g->cuda;
@@ -81,7 +82,8 @@ static int open_device(dl_model *m, int ordinal)
 	return DL_OK;
 }
 
-/* What is compiled for just this GPU, where the artifact has it and the driver takes it. */
+/* Loads the code compiled for exactly this GPU, if the artifact has it and the driver accepts
+ * it. */
 static bool load_cubin(dl_model *m)
 {
 	Gpu *g = m->gpu;
@@ -97,7 +99,7 @@ static bool load_cubin(dl_model *m)
 	return !rc;
 }
 
-/* The driver compiles the PTX, and says in its log what it cannot. */
+/* Loads the PTX, which the driver compiles; its log has the errors. */
 static int load_module(dl_model *m)
 {
 	enum { JIT_LOG = 5, JIT_LOG_BYTES = 6 };
@@ -131,7 +133,8 @@ static int fetch_functions(dl_model *m)
 		const dl_gpu_fn *f = &g->image->fn[i];
 
 		rc = g->cuda->cuModuleGetFunction(&g->fn[i], g->module, f->name);
-		/* More than 48 KiB a block has only who asks. What this GPU does not give is for others. */
+		/* More than 48 KiB for a block must be requested. A function that needs more
+		 * than this GPU has is for other GPUs. */
 		if (!rc && f->shared && f->shared <= g->block_shared)
 			rc = g->cuda->cuFuncSetAttribute(g->fn[i], CUDA_DYNAMIC_SHARED, f->shared);
 		if (rc)
@@ -166,7 +169,7 @@ int gpu_fetch(dl_model *m)
 	return rc;
 }
 
-/* In a stream of its own: the default one would wait for the application, and hold it up. */
+/* In a stream of its own: the default one would wait for the application's work, and delay it. */
 static int load_weights(dl_model *m, const dl_gpu *p)
 {
 	Gpu *g = m->gpu;
@@ -207,7 +210,7 @@ void gpu_pop(Gpu *g)
 {
 	CUcontext was;
 
-	/* The caller's own context is below. */
+	/* The caller's current context is below the one that is popped. */
 	if (g->cuda->cuCtxPopCurrent_v2(&was))
 		g->cuda->cuCtxPopCurrent_v2(&was);
 }
@@ -228,7 +231,8 @@ void rt_gpu_pop(dl_model *m)
 	gpu_pop(m->gpu);
 }
 
-/* "auto", "cpu", "cuda", "cuda:N": the ordinal, -1 for the CPU, -2 for what this is not. */
+/* Reads "auto", "cpu", "cuda", "cuda:N": returns the ordinal, -1 for the CPU, -2 for anything
+ * else. */
 static int ordinal_of(const char *device, bool *asked)
 {
 	char *end;
@@ -245,7 +249,7 @@ static int ordinal_of(const char *device, bool *asked)
 	return *end || end == device + 5 || n < 0 || n > 1023 ? -2 : (int)n;
 }
 
-/* Where nobody ASKED for a GPU it must take the kernels, too, or the CPU does. */
+/* If nobody ASKED for a GPU, the GPU is only used if its driver also accepts the kernels. */
 static int open_gpu(dl_model *m, int ordinal, bool asked)
 {
 	const char *why;
@@ -294,7 +298,8 @@ int rt_gpu_open(dl_model *m)
 		m->threads = 1;
 		return DL_OK;
 	}
-	level = m->gpu->cuda ? DL_LOG_WARNING : DL_LOG_INFO; /* no driver, no GPU: so it is meant */
+	/* without a driver there is no GPU, so this is expected */
+	level = m->gpu->cuda ? DL_LOG_WARNING : DL_LOG_INFO;
 	rt_gpu_close(m);
 	if (asked)
 		return rc;
@@ -328,7 +333,8 @@ void rt_gpu_close(dl_model *m)
 		drop_module(m);
 		gpu_pop(g);
 	} else {
-		/* The driver keeps the module, but what the host's allocator gave can be given back. */
+		/* The driver's module is lost with the device, but the host's memory can be
+		 * freed. */
 		g->module = NULL;
 		drop_module(m);
 	}
@@ -348,7 +354,7 @@ const char *dl_rt_device(const dl_model *m)
 
 int dl_rt_device_info(const dl_model *m, dl_device_info *info)
 {
-	dl_model *of = (dl_model *)(uintptr_t)m; /* the text of its last error */
+	dl_model *of = (dl_model *)(uintptr_t)m; /* only the text of its last error changes */
 	dl_device_info is = {0};
 	int rc = rt_check_model(m, "device_info");
 

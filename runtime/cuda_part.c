@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A part of a run as a CUDA graph. What generated code asks for is collected as a list of calls; a graph is built from it, a
- * node for each call, or told of the arguments and sizes that differ from those that its nodes have.
+ * A part of a run as a CUDA graph. The calls of generated code are collected in a list. A graph is
+ * built from the list, with one node for each call; or an existing graph is updated where the
+ * arguments and sizes differ from those of its nodes.
  *
- * Kernels and copies on the GPU are a chain, as in a stream. Copies from and to pinned memory stand beside it: a kernel that
- * uses an input comes after its copy, and an output is copied after the last that uses it. They are switched off for
- * what is on the GPU already.
+ * Kernels and copies on the GPU form a chain, as in a stream. Copies from and to pinned memory are
+ * beside the chain: the copy of an input precedes the first kernel that uses the input, and the
+ * copy of an output follows the last one that uses it. They are switched off if the caller's tensor
+ * is in the GPU's memory.
  */
 #include "runtime/cuda.h"
 
@@ -14,7 +16,7 @@
 
 /* ---- Lists of calls ---- */
 
-/* Room for MORE items of SIZE behind N; false without memory. */
+/* Makes room for MORE items of SIZE after N items; false if there is no memory. */
 static bool make_room(const dl_model *m, void **p, int32_t n, int32_t more, int32_t *room,
 		      size_t size)
 {
@@ -54,7 +56,7 @@ static bool calls_add(const dl_model *m, GpuCalls *s, const GpuCall *call, const
 
 int gpu_call(dl_context *c, const GpuCall *call, const uint64_t *word)
 {
-	return calls_add(c->model, &c->gpu->said, call, word)
+	return calls_add(c->model, &c->gpu->collected, call, word)
 		       ? DL_OK
 		       : dl_fail(&c->x, DL_NOMEM, "no memory for a graph");
 }
@@ -66,7 +68,7 @@ void gpu_calls_free(dl_context *c, GpuCalls *s)
 	*s = (GpuCalls){0};
 }
 
-/* The same calls in the same order, whatever their arguments and sizes. */
+/* Whether both lists have the same calls in the same order, apart from arguments and sizes. */
 static bool alike(const GpuCalls *a, const GpuCalls *b)
 {
 	bool same = a->n == b->n;
@@ -115,12 +117,13 @@ static int failed_call(dl_context *c, const GpuCall *call, int status)
 			call->kind == GPU_KERNEL ? c->model->prog->kernels[call->which] : "a copy");
 }
 
-/* How nodes follow one another, while a graph is built; by input, then output. */
+/* The order of nodes while a graph is built; arrays by input, then output. */
 typedef struct Order {
 	CUgraphNode *before;
-	int32_t *copy; /* the call that copies this input to the GPU, until it is used; -1 */
-	int32_t *user; /* the last of the chain that uses this output; -1 */
-	int32_t last;  /* of the chain */
+	/* the call that copies this input to the GPU; -1: none, or a later call has used it */
+	int32_t *copy;
+	int32_t *user; /* the last call of the chain that uses this output; -1: none */
+	int32_t last;  /* the last call of the chain */
 } Order;
 
 static int32_t n_io(const dl_context *c)
@@ -135,7 +138,7 @@ static uint64_t io_address(const dl_context *c, int32_t i)
 	return (uint64_t)(uintptr_t)(i < n_in ? c->x.in[i] : c->x.out[i - n_in]);
 }
 
-/* What call I of P comes after, in O->before: how many. */
+/* Sets O->before to the nodes that call I of P comes after; returns how many. */
 static size_t after(const dl_context *c, const GpuPart *p, int32_t i, Order *o)
 {
 	const GpuCall *call = &p->has.call[i];
@@ -207,7 +210,7 @@ static int change_node(dl_context *c, GpuPart *p, int32_t i, const GpuCall *call
 
 /* ---- A graph ---- */
 
-/* What there is of it besides its struct. */
+/* Frees everything of P except its struct. */
 static void clear(dl_context *c, GpuPart *p, bool held)
 {
 	const Cuda *cuda = c->model->gpu->cuda;
@@ -244,7 +247,7 @@ static int add_nodes(dl_context *c, GpuPart *p)
 static int build(dl_context *c, GpuPart *p)
 {
 	const Cuda *cuda = c->model->gpu->cuda;
-	const GpuCalls *s = &c->gpu->said;
+	const GpuCalls *s = &c->gpu->collected;
 	bool ok = true;
 	int rc;
 
@@ -270,7 +273,7 @@ static int build(dl_context *c, GpuPart *p)
 
 static int update(dl_context *c, GpuPart *p)
 {
-	const GpuCalls *s = &c->gpu->said;
+	const GpuCalls *s = &c->gpu->collected;
 	int rc = 0;
 
 	for (int32_t i = 0; i < s->n && !rc; i++) {
@@ -278,13 +281,14 @@ static int update(dl_context *c, GpuPart *p)
 		const uint64_t *word = s->word + now->first;
 		const size_t bytes = sizeof(*word) * (size_t)now->n;
 		GpuCall *was = &p->has.call[i];
-		uint64_t *had = p->has.word + was->first;
+		uint64_t *old_word = p->has.word + was->first;
 
-		if (!now->off && (now->blocks != was->blocks || memcmp(had, word, bytes) != 0)) {
+		if (!now->off &&
+		    (now->blocks != was->blocks || memcmp(old_word, word, bytes) != 0)) {
 			rc = change_node(c, p, i, now, word);
 			if (rc)
 				return failed_call(c, now, rc);
-			memcpy(had, word, bytes);
+			memcpy(old_word, word, bytes);
 			was->blocks = now->blocks;
 		}
 		if (now->off != was->off)
@@ -299,9 +303,9 @@ int gpu_part_set(dl_context *c, GpuPart *p)
 {
 	int rc;
 
-	if (p->exec && alike(&p->has, &c->gpu->said))
+	if (p->exec && alike(&p->has, &c->gpu->collected))
 		return update(c, p);
-	rc = p->exec ? gpu_idle(c) : 0; /* it may be in flight */
+	rc = p->exec ? gpu_idle(c) : 0; /* the graph may be in flight */
 	if (rc)
 		return gpu_fail_by_now(c, rc);
 	clear(c, p, true);
@@ -336,7 +340,7 @@ void gpu_parts_free(dl_context *c, GpuPart *p, bool held)
 
 const char *gpu_part_text(const dl_context *c, const GpuPart *p, char *text, size_t room)
 {
-	enum { DOTS = 6 }; /* "; ..." */
+	enum { DOTS = 6 }; /* for "; ..." */
 	const char *const *names = c->model->prog->kernels;
 	int32_t n = 0, last = -1;
 	size_t at;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run on a GPU. What the caller keeps in host memory is copied through pinned memory (cuda_stage.c); what the
- * caller has on the GPU is used where it is. Where these dims were prepared the run is one launch of a graph, else
- * generated code launches kernel by kernel.
+ * A run on a GPU. Tensors that the caller has in host memory are copied through pinned memory
+ * (cuda_stage.c); tensors in the GPU's memory are used where they are. If the dims were prepared,
+ * the run is one launch of a graph; otherwise generated code launches one kernel after another.
  *
- * An index out of range leaves its site in the status word. That is pinned memory, which kernels reach and which needs
- * no copy; it is looked at when the stream is waited for: at the end of a run with something on the host, by
- * rt_gpu_wait, and at the beginning of the next run.
+ * An index out of range sets the status word to its site. The word is in pinned memory, so kernels
+ * can write it and no copy is needed. It is checked when the stream is waited for: at the end of a
+ * run with tensors on the host, by rt_gpu_wait, and at the beginning of the next run.
  */
 #include "runtime/cuda.h"
 #include "runtime/vector.h"
 
 #include <string.h>
 
-/* Nothing is in flight: what the status word says, and it is zero again. EARLIER: of runs before this one. */
+/* Nothing is in flight: reports the status word and clears it. EARLIER: prefix of the text, for
+ * a fault of earlier runs. */
 static int look_at_word(dl_context *c, const char *earlier)
 {
 	const dl_program *p = c->model->prog;
@@ -34,15 +35,16 @@ static int wait_for_it(dl_context *c, const char *earlier)
 	return rc ? gpu_fail_by_now(c, rc) : look_at_word(c, earlier);
 }
 
-/* Work of this run comes after that of the last, whose stream may be another: or one that is gone, whose handle this one
- * has now. What fails on the way is in STREAM all the same, until leave_stream. */
+/* Makes this run's work follow the last run's, whose stream may be another one; that stream may
+ * even be destroyed, and this one may have the same handle. Failures from here on are in STREAM,
+ * too, until leave_stream. */
 static int choose_stream(dl_context *c, CUstream stream)
 {
 	GpuContext *g = c->gpu;
 	const Cuda *cuda = c->model->gpu->cuda;
 	int rc = 0;
 
-	if (g->capturing) { /* it cannot wait for what is not in the caller's graph */
+	if (g->capturing) { /* a capture cannot wait for work outside of the caller's graph */
 		g->stream = stream;
 		return DL_OK;
 	}
@@ -57,7 +59,7 @@ static int choose_stream(dl_context *c, CUstream stream)
 	return DL_OK;
 }
 
-/* The caller may do with the stream what it likes once the run has returned, however it ended. */
+/* After the run, even if it failed, the caller may do anything with the stream. */
 static void leave_stream(dl_context *c)
 {
 	GpuContext *g = c->gpu;
@@ -77,7 +79,7 @@ static void leave_stream(dl_context *c)
 	g->capturing = false;
 }
 
-/* The context is this thread's, unless the device is lost. */
+/* Makes the GPU's context current, unless the device is lost. */
 static int push(dl_context *c)
 {
 	Gpu *g = c->model->gpu;
@@ -90,7 +92,8 @@ static int push(dl_context *c)
 	return rc ? gpu_fail(c, rc, "its context") : DL_OK;
 }
 
-/* Whether the caller is capturing STREAM. What may not be called then is not called from here on. */
+/* Finds out whether the caller is capturing STREAM. If it is, nothing is called from here on
+ * that a capture forbids. */
 static int find_capture(dl_context *c, CUstream stream)
 {
 	int state = CUDA_CAPTURE_NONE, rc;
@@ -182,7 +185,8 @@ int rt_gpu_owns(dl_context *c, const void *p)
 	return -1;
 }
 
-/* Where the GPU has an input or output whose memory is P; null after a failure, and where there are no elements. */
+/* The address in the GPU's memory of the input or output with the caller's data P. Null after a
+ * failure, and if there are no elements. */
 static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 {
 	const int device = rt_gpu_owns(c, p);
@@ -227,7 +231,7 @@ static const dl_io *out_io(const dl_context *c, int32_t o)
 	return dl_desc_out(c->model->prog->desc, o);
 }
 
-/* What the host reads of the inputs: the caller's memory, or a copy of what is the GPU's. */
+/* Sets the inputs that the host reads: the caller's memory, or a copy of the GPU's. */
 static int read_inputs(dl_context *c)
 {
 	const dl_program *p = c->model->prog;
@@ -249,7 +253,7 @@ static int read_inputs(dl_context *c)
 		if (gpu_not_captured(c, "reads a tensor of the GPU's that sizes depend on"))
 			return c->x.status;
 		if (!rt_region_grow(c, r, (int64_t)bytes, 0))
-			return dl_fail(&c->x, DL_NOMEM, "no memory for what sizes depend on");
+			return dl_fail(&c->x, DL_NOMEM, "no memory on the host for the values that sizes depend on");
 		rc = c->model->gpu->cuda->cuMemcpyDtoHAsync_v2(
 			r->p, (CUdeviceptr)(uintptr_t)c->x.in[i], bytes, c->gpu->stream);
 		c->x.host_in[i] = r->p;
@@ -259,7 +263,7 @@ static int read_inputs(dl_context *c)
 	return rc ? gpu_fail_by_now(c, rc) : DL_OK;
 }
 
-/* Whether the GPU has nothing to do with input I. */
+/* Whether the GPU does not use input I. */
 static bool stays_here(const dl_context *c, int32_t i)
 {
 	return in_io(c, i)->flags & DL_IO_HOST_ONLY;
@@ -276,13 +280,13 @@ static int settle_inputs(dl_context *c)
 
 /* ---- A run ---- */
 
-/* Puts the run into the stream. */
+/* Puts the work of the run into the stream. */
 static int begin(dl_context *c, GpuGraph *graph)
 {
 	const dl_desc *d = c->model->prog->desc;
 	int rc = DL_OK;
 
-	gpu_began(c); /* and again at the end: memory that grows in between is waited for */
+	gpu_began(c); /* also at the end: memory that grows in between waits for what was begun */
 	for (int32_t i = 0; i < d->n_in && !rc; i++)
 		rc = gpu_send(c, &c->gpu->in[i], in_io(c, i)->name, graph != NULL);
 	if (!rc)
@@ -293,20 +297,20 @@ static int begin(dl_context *c, GpuGraph *graph)
 	return rc;
 }
 
-/* Whoever looks at kernels sees them one by one. */
+/* Whether a tool or the profile observes kernels, which are then launched one by one. */
 static bool is_watched(const dl_context *c)
 {
 	return c->model->profile || c->model->gpu->listened;
 }
 
-/* The run goes into the caller's graph kernel by kernel; what was begun before is not of it. */
+/* The kernels become nodes of the caller's graph; earlier work of the context is not part of it. */
 static int execute_captured(dl_context *c)
 {
 	c->gpu->captured = true;
 	return begin(c, NULL);
 }
 
-/* The run is over, and the outputs that are on the host are there. */
+/* Waits for the run, and copies outputs to the caller's host memory. */
 static int end(dl_context *c)
 {
 	const int32_t n_out = c->model->prog->desc->n_out;
@@ -336,7 +340,7 @@ static int execute(dl_context *c)
 	if (!rc && c->model->profile)
 		rc = gpu_marks_flush(c);
 	if (rc) {
-		/* What was begun uses memory of this context. */
+		/* The work in flight uses memory of this context. */
 		gpu_idle(c);
 		gpu_marks_drop(c);
 		return rc;
@@ -358,7 +362,8 @@ int rt_gpu_execute(dl_context *c)
 
 /* ---- Before a run ---- */
 
-/* Memory for an input or output on the host, whose shape is bound, unless the caller has it on the GPU. */
+/* Allocates memory for an input or output of known shape in host memory, unless the caller will
+ * have it in the GPU's. */
 static int stage(dl_context *c, GpuIo *io, void **data, uint64_t bytes)
 {
 	io->staged = !(c->flags & DL_CONTEXT_ON_GPU);

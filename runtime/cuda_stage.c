@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs and outputs that the caller has on the host, on their way through pinned memory. A large one goes in pieces, so that
- * the host copies one while the GPU fetches or brings another: an input's pieces are in the stream before the run's kernels,
- * an output's behind them, each with an event. Small ones are copied as a whole, by a node of the graph where there is one.
+ * Copies inputs and outputs that the caller has on the host, through pinned memory. A large one is
+ * copied in pieces, so that the host copies one piece while the GPU transfers another. The pieces
+ * of an input are in the stream before the run's kernels, those of an output after them, each with
+ * an event. A small one is copied as a whole, by a node of the graph if there is one.
  */
 #include "runtime/cuda.h"
 
 #include <string.h>
 
-/* Bytes of each piece but the last. */
+/* The size of each piece except the last. */
 static uint64_t piece_bytes(uint64_t bytes)
 {
 	const uint64_t even = ((bytes + GPU_PIECES - 1) / GPU_PIECES + 63) & ~(uint64_t)63;
@@ -21,7 +22,7 @@ bool gpu_in_pieces(const GpuIo *io)
 	return io->bytes > piece_bytes(io->bytes);
 }
 
-/* The piece at AT: its bytes. */
+/* The size of the piece at AT. */
 static uint64_t piece_at(const GpuIo *io, uint64_t at)
 {
 	const uint64_t piece = piece_bytes(io->bytes), left = io->bytes - at;
@@ -36,12 +37,12 @@ static int make_events(dl_context *c, GpuIo *io)
 	int n = 0;
 
 	for (uint64_t at = 0; at < io->bytes; at += piece_at(io, at), n++) {
-		const int rc = io->there[n] ? 0
-					    : c->model->gpu->cuda->cuEventCreate(&io->there[n],
-										 CUDA_NO_TIMING);
+		const int rc = io->arrived[n] ? 0
+					      : c->model->gpu->cuda->cuEventCreate(&io->arrived[n],
+										   CUDA_NO_TIMING);
 
 		if (rc)
-			return io->there[n] = NULL, gpu_fail(c, rc, "an event");
+			return io->arrived[n] = NULL, gpu_fail(c, rc, "an event");
 	}
 	return DL_OK;
 }
@@ -60,13 +61,14 @@ void gpu_io_free(const Cuda *cuda, GpuIo *io)
 	if (io->pinned.at)
 		cuda->cuMemFreeHost(io->pinned.at);
 	for (int k = 0; k < GPU_PIECES; k++)
-		if (io->there[k])
-			cuda->cuEventDestroy_v2(io->there[k]);
+		if (io->arrived[k])
+			cuda->cuEventDestroy_v2(io->arrived[k]);
 }
 
 /* ---- Copies ---- */
 
-/* From the host, where DMA to the GPU too. */
+/* Copies the pieces from the caller's memory; DMA: and puts their transfer to the GPU into the
+ * stream. */
 static int send_pieces(dl_context *c, GpuIo *io, bool dma)
 {
 	const Cuda *cuda = c->model->gpu->cuda;
@@ -87,7 +89,7 @@ int gpu_send(dl_context *c, GpuIo *io, const char *name, bool in_graph)
 	int rc = 0;
 
 	if (io->host && io->bytes) {
-		c->gpu->waits = true; /* pinned memory is free again when the run is over */
+		c->gpu->waits = true; /* the pinned memory is in use until the run is over */
 		rc = send_pieces(c, io, !in_graph || gpu_in_pieces(io));
 	} else if (io->device && io->bytes) {
 		rc = c->model->gpu->cuda->cuMemcpyDtoDAsync_v2(
@@ -106,7 +108,7 @@ static int bring_pieces(dl_context *c, GpuIo *io)
 		rc = cuda->cuMemcpyDtoHAsync_v2(io->pinned.at + at, io->mem.at + at, n,
 						c->gpu->stream);
 		if (!rc && gpu_in_pieces(io))
-			rc = cuda->cuEventRecord(io->there[k++], c->gpu->stream);
+			rc = cuda->cuEventRecord(io->arrived[k++], c->gpu->stream);
 	}
 	return rc;
 }
@@ -133,7 +135,7 @@ int gpu_take_pieces(dl_context *c, const GpuIo *io)
 		return DL_OK;
 	for (uint64_t at = 0, n; at < io->bytes && !rc; at += n) {
 		n = piece_at(io, at);
-		rc = c->model->gpu->cuda->cuEventSynchronize(io->there[k++]);
+		rc = c->model->gpu->cuda->cuEventSynchronize(io->arrived[k++]);
 		if (!rc)
 			memcpy((char *)io->host + at, io->pinned.at + at, n);
 	}

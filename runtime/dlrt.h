@@ -4,27 +4,33 @@
  *
  * Part 1 is for applications. A model NAME exports NAME_get_api and NAME_describe and nothing else:
  *
- *	const dl_api *api = NAME_get_api(DL_ABI_VERSION);
- *	dl_model *m; dl_context *c;
- *	api->load(NULL, &m);
- *	api->context(m, NULL, &c);
- *	api->run(c, in, n_in, out, n_out, NULL);
+ * 	const dl_api *api = NAME_get_api(DL_ABI_VERSION);
+ * 	dl_model *m; dl_context *c;
+ * 	api->load(NULL, &m);
+ * 	api->context(m, NULL, &c);
+ * 	api->run(c, in, n_in, out, n_out, NULL);
  *
  * Part 2 is for generated code, which defines DLRT_GENERATED before it includes this file.
  *
- * Structs of part 1 begin with their size, and a later version may append members. A program and a
- * library of different versions work together: a member that the program's struct lacks has its
- * default, and of a struct that the library fills it fills what there is. A program that is newer
- * than the library must leave members that the library does not know zero, and must look at
- * dl_api.size before it calls a function that was appended. Arrays are strided by the size of their
- * first element: use dl_desc_in, dl_desc_out, dl_desc_sym and dl_io_dim for those of dl_desc.
+ * Versions. Structs of part 1 begin with their size, and a later version may append members. A
+ * program and a library of different versions work together. If the program's struct is shorter
+ * than the library's, the missing members have their defaults, and a struct that the library fills
+ * is filled as far as it goes. A program that is newer than the library must leave members that the
+ * library does not know zero, and must compare dl_api.size before it calls a function that was
+ * appended. The items of an array are as far apart as the size of its first item says: use
+ * dl_desc_in, dl_desc_out, dl_desc_sym and dl_io_dim for the arrays of dl_desc.
  *
- * Invariants. Members and values marked as reserved have no meaning yet: set them to zero, do not
- * read them. Codes are frozen. Sizes, shapes and
- * indices are 64 bits. Tensors are borrowed. No function exits, aborts, prints, or changes the
- * caller's floating point environment. A model may be shared by threads; a context belongs to one
- * thread at a time, except for cancel. After context and prepare nothing is allocated, unless the
- * model has unbounded sizes (dl_desc.flags).
+ * Invariants.
+ *
+ *   - Members and values that are marked as reserved have no meaning yet: set them to zero, do not
+ *     read them.
+ *   - The numbers of all codes are frozen.
+ *   - Sizes, shapes and indices are 64 bits wide.
+ *   - Tensors are borrowed until the call returns; on a GPU, until its work is done.
+ *   - No function exits, aborts, prints, or changes the caller's floating point environment.
+ *   - Threads may share a model. A context belongs to one thread at a time, except for cancel.
+ *   - Nothing is allocated after context and prepare, unless the model has unbounded sizes
+ *     (dl_desc.flags); docs/c-api.md lists the other exceptions.
  */
 #ifndef DLRT_H
 #define DLRT_H
@@ -47,30 +53,35 @@ extern "C" {
 
 /* ---- Part 1: applications ------------------------------------------------------------------ */
 
-/* What every function returns. dl_api.status_text names them, dl_api.error says more. */
+/* The result of every function. dl_api.status_text names the codes, dl_api.error gives details. */
 typedef enum dl_status {
 	DL_OK = 0,
-	DL_INVALID = 1,      /* an argument is wrong: count, type, null pointer, alignment */
-	DL_ABI = 2,          /* header, runtime and model do not fit together */
-	DL_SHAPE = 3,        /* shapes do not agree with the model, or a fact about them fails */
+	/* an argument is wrong: count, type, null pointer, alignment, overlap */
+	DL_INVALID = 1,
+	DL_ABI = 2,          /* versions of header, runtime and model do not fit together */
+	/* the model does not accept these shapes, or a relation between them does not hold */
+	DL_SHAPE = 3,
 	DL_INDEX = 4,        /* an index was out of range at run time */
-	DL_NOMEM = 5,        /* the allocator gave nothing, or a size overflows */
+	DL_NOMEM = 5,        /* the allocator returned null, or a size overflows */
 	DL_WORKSPACE = 6,    /* the caller's workspace is too small for these dims */
-	DL_CAPACITY = 7,     /* an output's memory is too small; its shape says what it needs */
-	DL_WEIGHTS = 8,      /* weights missing, unreadable, or not those of this model */
-	DL_TARGET = 9,       /* this machine and what the model was compiled for do not fit */
+	/* an output's memory is too small; its shape is set, and says what is needed */
+	DL_CAPACITY = 7,
+	DL_WEIGHTS = 8,      /* the weights are missing, unreadable, or another model's */
+	DL_TARGET = 9,       /* the machine lacks a device or feature that the code needs */
 	DL_CANCELLED = 10,   /* cancel was called */
-	DL_UNSUPPORTED = 11, /* a form this version does not take; a run that cannot be captured */
-	DL_BUSY = 12,        /* unload while contexts live, or a context used twice at once */
+	/* not supported by this version; or a run that cannot be captured in a CUDA graph */
+	DL_UNSUPPORTED = 11,
+	/* unload while contexts exist, or a context is used by two threads at once */
+	DL_BUSY = 12,
 	DL_IO = 13,          /* a file could not be written */
-	DL_UNBOUNDED = 14,   /* an exact size was asked for, and a dim has no upper bound */
-	DL_RUNTIME = 15,     /* the model itself failed: If without a branch, negative size, ... */
-	DL_DEVICE = 16,      /* the GPU's driver refused something */
-	DL_DEVICE_LOST = 17, /* the GPU failed such that this process cannot use it any more */
+	DL_UNBOUNDED = 14,   /* an exact size was asked for, but a dim has no upper bound */
+	DL_RUNTIME = 15,     /* the model itself failed: a negative size, for example */
+	DL_DEVICE = 16,      /* the GPU's driver reported an error */
+	DL_DEVICE_LOST = 17, /* the GPU failed, and this process cannot use it any more */
 } dl_status;
 
-/* Element types: the numbers of ONNX's TensorProto.DataType. Types under 8 bits are packed, first
- * element in the low bits. */
+/* Element types, with the numbers of ONNX's TensorProto.DataType. Types under 8 bits are packed,
+ * with the first element in the low bits. */
 typedef enum dl_dtype {
 	DL_F32 = 1, DL_U8 = 2, DL_I8 = 3, DL_U16 = 4, DL_I16 = 5, DL_I32 = 6, DL_I64 = 7,
 	DL_STR = 8, /* reserved */
@@ -80,7 +91,7 @@ typedef enum dl_dtype {
 	DL_F6E3M2 = 28,
 } dl_dtype;
 
-/* Reserved: an element of type DL_STR, bytes that are not terminated. */
+/* Reserved: an element of type DL_STR, bytes without a terminating NUL. */
 typedef struct dl_str {
 	const char *p;
 	uint64_t n;
@@ -92,16 +103,19 @@ typedef enum dl_form { DL_TENSOR = 0, DL_SEQUENCE = 1, DL_OPTIONAL = 2 } dl_form
 /*
  * A tensor.
  *
- * Input: shape has rank entries; strides are in elements, null means contiguous; other strides are
- * copied in through memory of the context. data needs only its element's alignment, and may be null
- * when there are no elements, or for the default of an input with DL_IO_DEFAULT. bytes is the size
- * of the memory from data on and is checked against the shape; 0 means that it is not told.
- * Output: rank is the room in shape on entry and the true rank on return, and shape the true shape.
- * dtype is the true one, or 0 and is then filled in. data is the caller's, with room for bytes
- * bytes; strides must be null. When data is null the context serves the memory, which stays until
- * its next run or its end; data is then set, and bytes to the size of the output. To be served
- * again, set data to null or leave it as it is.
- * No output may overlap an input or another output.
+ * Input: shape has rank entries. strides are in elements; null means contiguous, and an input with
+ * other strides is copied to memory of the context. data must have the alignment of an element. It
+ * may be null if there are no elements, or, for an input with DL_IO_DEFAULT, to use the default
+ * value. bytes is the size of the memory at data, which is compared with what the shape needs; 0
+ * means that it is not checked.
+ *
+ * Output: on entry rank is the number of entries that shape has room for; on return rank and shape
+ * are those of the result. dtype is the element type; if it is 0 it is filled in. strides must be
+ * null. data is the caller's memory, with room for bytes bytes. If data is null, the context
+ * provides the memory, which is valid until its next run or its end; data and bytes are then set.
+ * To have memory provided again, set data to null or leave it unchanged.
+ *
+ * An output may not overlap an input or another output.
  */
 typedef struct dl_tensor {
 	uint32_t size;
@@ -112,12 +126,14 @@ typedef struct dl_tensor {
 	const int64_t *strides;
 	void *data;
 	uint64_t bytes;
-	struct dl_tensor *items; /* reserved, as the next two: of sequences and optionals */
+	/* reserved, like the next two members: for sequences and optionals */
+	struct dl_tensor *items;
 	int64_t n_items;
 	int64_t cap_items;
 } dl_tensor;
 
-/* A contiguous tensor. For an output that the context serves: dtype 0, data null, bytes 0. */
+/* A contiguous tensor. For an output whose memory the context provides: dtype 0, data null,
+ * bytes 0. */
 static inline dl_tensor dl_tensor_of(int32_t dtype, int32_t rank, int64_t *shape, void *data,
 				     uint64_t bytes)
 {
@@ -140,11 +156,11 @@ static inline dl_tensor dl_tensor_of(int32_t dtype, int32_t rank, int64_t *shape
 #define DL_UNLIMITED INT64_MAX
 
 typedef enum dl_sym_kind {
-	DL_SYM_INPUT = 0, /* known from the inputs before anything is computed */
-	DL_SYM_DATA = 1,  /* found while computing; at most upper */
+	DL_SYM_INPUT = 0, /* known from the inputs, before anything is computed */
+	DL_SYM_DATA = 1,  /* computed during the run; at most upper */
 } dl_sym_kind;
 
-/* A symbolic dim, lower <= dim <= upper; DL_UNLIMITED: no bound. */
+/* A symbolic dim, lower <= dim <= upper. upper is DL_UNLIMITED if there is no bound. */
 typedef struct dl_sym {
 	uint32_t size;
 	int32_t kind;
@@ -152,8 +168,8 @@ typedef struct dl_sym {
 	int64_t lower, upper;
 } dl_sym;
 
-/* One dim of an input or output: a constant (value >= 0), a symbol (sym >= 0: its index), or else an
- * expression that only the text tells ("past + seq"). */
+/* A dim of an input or output: a constant (value >= 0), a symbol (sym >= 0 is its index), or
+ * else an expression, given only by its text ("past + seq"). */
 typedef struct dl_dim {
 	uint32_t size;
 	int32_t sym;
@@ -161,7 +177,7 @@ typedef struct dl_dim {
 	const char *text;
 } dl_dim;
 
-/* One input or output. flags: DL_IO_. */
+/* An input or output. flags: DL_IO_. */
 typedef struct dl_io {
 	uint32_t size;
 	int32_t dtype;
@@ -173,27 +189,30 @@ typedef struct dl_io {
 	uint32_t flags;
 } dl_io;
 
-/* Of an input, on a GPU: sizes depend on its elements, so the host reads them: from host memory as they are; where they are
- * in the GPU's, a run begins by waiting for their copy. */
+/* Of an input, on a GPU: sizes depend on its elements, so the host reads them. Pass it in host
+ * memory, which is read directly. If it is in the GPU's memory, the run first waits for a copy
+ * to the host. */
 #define DL_IO_HOST 2u
-#define DL_IO_HOST_ONLY 4u /* and the GPU does not: in host memory it stays there */
-/* Of an input: the model has a value for it. A run whose tensor has null data takes that value, and looks at no other
- * member of the tensor. */
+#define DL_IO_HOST_ONLY 4u /* only the host reads it: in host memory it is not copied to the GPU */
+/* Of an input: the model has a default value for it. A run whose tensor has null data uses the
+ * default, and ignores the other members of the tensor. */
 #define DL_IO_DEFAULT 8u
 
-#define DL_DESC_UNBOUNDED 1u /* some memory has no bound and is served by the allocator at run time */
-/* The model rounds values that it computes to f16 or bf16, whatever the types of its outputs: no output is more exact. */
+/* the size of some memory has no bound; it is allocated during the run */
+#define DL_DESC_UNBOUNDED 1u
+/* The model rounds values that it computes to f16 or bf16, whatever the types of its outputs, so no
+ * output is more exact than that type. */
 #define DL_DESC_F16 2u
 #define DL_DESC_BF16 4u
 
-/* What a model is. */
+/* The description of a model. */
 typedef struct dl_desc {
 	uint32_t size;
 	uint32_t flags;
 	const char *name;
-	const char *version; /* of the compiler */
-	const char *hash;    /* of the model and of all options that shaped the code */
-	const char *targets; /* "x86-64-v4 x86-64-v3" */
+	const char *version; /* version of the compiler that made the model */
+	const char *hash;    /* hash of the model and of all options that affect the code */
+	const char *targets; /* the processors that there is code for: "x86-64-v4 x86-64-v3" */
 	const dl_io *in, *out;
 	int32_t n_in, n_out;
 	const dl_sym *sym;
@@ -201,8 +220,8 @@ typedef struct dl_desc {
 	uint64_t weights_size;
 } dl_desc;
 
-/* Input, output and symbol i of a description, and dim d of an input or output, whatever version of these structs the
- * library has. */
+/* Return input, output or symbol i of a description, and dim d of an input or output, whatever
+ * version the library's structs have. */
 static inline const dl_io *dl_desc_in(const dl_desc *desc, int32_t i)
 {
 	return (const dl_io *)(const void *)((const char *)desc->in + (size_t)i * desc->in->size);
@@ -229,46 +248,57 @@ typedef struct dl_context dl_context;
 typedef enum dl_log_level { DL_LOG_ERROR = 0, DL_LOG_WARNING = 1, DL_LOG_INFO = 2 } dl_log_level;
 
 /*
- * How to load; null or zero members take their default. Callbacks must be safe to call from any
- * thread that uses the model. Borrowed for the life of the model: user pointers, weights_data.
+ * Options of load. Members that are null or zero have their defaults. Callbacks may be called from
+ * any thread that uses the model. user and weights_data must stay valid as long as the model
+ * exists.
  */
 typedef struct dl_load_options {
 	uint32_t size;
-	int32_t threads; /* 0: as many as the process may use; 1: none is created; not negative */
-	void *user;      /* first argument of all callbacks */
+	/* 0: as many as the process may use; 1: the caller's only, no thread is created; must
+	 * not be negative */
+	int32_t threads;
+	void *user;      /* the first argument of all callbacks */
 	void (*log)(void *user, int32_t level, const char *text);
-	void *(*alloc)(void *user, uint64_t bytes, uint64_t align); /* both or none */
+	void *(*alloc)(void *user, uint64_t bytes, uint64_t align); /* set both, or neither */
 	void (*free)(void *user, void *p, uint64_t bytes);
-	/* Weights from elsewhere, the first that is set: memory aligned to 64; a reader that fills
-	 * dst with bytes bytes from offset and returns 0; a file. They are checked by their hash.
-	 * A file of weights, the model's own among them, is mapped: it must not be written to or
-	 * cut while the model is loaded, but may be replaced or removed. */
+	/* Other weights than the model's own; the first of these that is set is used: memory
+	 * aligned to 64; a reader, which fills dst with bytes bytes from offset and returns 0; a
+	 * file. They are checked by their hash. Files of weights, the model's own included, are
+	 * mapped: while the model is loaded they may be replaced or removed, but not written to
+	 * or truncated. */
 	const void *weights_data;
 	int (*weights)(void *user, void *dst, uint64_t offset, uint64_t bytes);
 	const char *weights_path;
-	/* The user's thread pool: call task(arg, i) for every 0 <= i < n, at most executor_threads at
-	 * once, and return when all have returned. Without it the model makes its own threads. */
+	/* The application's thread pool. It must call task(arg, i) for every 0 <= i < n, at most
+	 * executor_threads at once, and return when all calls have returned. Null: the model
+	 * creates its own threads. */
 	void (*executor)(void *user, int32_t n, void (*task)(void *arg, int32_t i), void *arg);
 	int32_t executor_threads;
-	int32_t profile;          /* nonzero: count time per kernel */
-	const char *profile_path; /* and write a Chrome trace at unload (or DLCC_PROFILE) */
-	uint64_t cpu_mask;        /* nonzero: use only these DL_CPU_ features (or DLCC_CPU=none|v2|v3|v4) */
+	int32_t profile;          /* nonzero: measure the time of each kernel */
+	const char *profile_path; /* also write a Chrome trace at unload (or set DLCC_PROFILE) */
+	/* nonzero: use only these DL_CPU_ features (or set DLCC_CPU=none|v2|v3|v4) */
+	uint64_t cpu_mask;
 	uint32_t flags;
 	uint32_t reserved;
-	/* Where it runs: "cpu"; "cuda" or "cuda:1", a GPU, or the load fails; null or "auto": the first GPU that the
-	 * model has code for, else the CPU. dl_api.device says what it became. */
+	/* The device to run on: "cpu"; "cuda" or "cuda:1", where load fails if there is no such
+	 * GPU; null or "auto": the first GPU that the model has code for, else the CPU.
+	 * dl_api.device returns the one that was chosen. */
 	const char *device;
 } dl_load_options;
 
-#define DL_LOAD_CHECK_WEIGHTS 1u /* hash weights of the model's own file too, not only others */
+/* check the hash of the weights even if they are the model's own */
+#define DL_LOAD_CHECK_WEIGHTS 1u
 
 /*
- * How to make a context. max_dims: a value for every symbol of dl_desc.sym, -1 for its upper bound
- * (the value of a DL_SYM_DATA symbol is not looked at). With max_dims, or when there is no
- * DL_SYM_INPUT symbol, the workspace is there from the start; else it is made by prepare or by the
- * first run that needs more, and grows.
- * workspace: the caller's memory, aligned to 64, for as long as the context lives; never grown. On a GPU it is the
- * GPU's.
+ * Options of context.
+ *
+ * max_dims: the largest value of each symbol of dl_desc.sym, -1 for its upper bound; values of
+ * DL_SYM_DATA symbols are ignored. If max_dims is given, or there is no DL_SYM_INPUT symbol, the
+ * workspace is allocated at once. Otherwise it is allocated by prepare, or by the first run that
+ * needs more, and grows.
+ *
+ * workspace: the caller's memory, aligned to 64, which must stay valid as long as the context; it
+ * never grows. On a GPU it is the GPU's memory.
  */
 typedef struct dl_context_options {
 	uint32_t size;
@@ -280,20 +310,24 @@ typedef struct dl_context_options {
 	uint32_t reserved;
 } dl_context_options;
 
-/* On a GPU: inputs and outputs will be in its memory, so prepare takes none for others; a run that has others takes it. */
+/* On a GPU: inputs and outputs will be in its memory, so prepare allocates no memory to copy
+ * them from or to the host. A run with tensors in host memory then allocates it. */
 #define DL_CONTEXT_ON_GPU 1u
-/* On a GPU: a run with a null stream works in a stream of the context's own, which waits for nothing that the application has put
- * into the default stream. Without the flag a null stream is the default stream. */
+/* On a GPU: a run with a null stream uses a stream of the context's own, which does not wait for
+ * work in the default stream. Without this flag a null stream is the default stream. */
 #define DL_CONTEXT_OWN_STREAM 2u
 
 typedef struct dl_workspace {
 	uint32_t size;
 	uint32_t align;
-	uint64_t host_bytes;   /* on a GPU: of what sizes are computed with; the context's own */
-	uint64_t device_bytes; /* on a GPU; inputs and outputs in host memory need more, of their own */
+	/* on a GPU: host memory for computing sizes, which the context allocates itself */
+	uint64_t host_bytes;
+	/* on a GPU: GPU memory; memory to copy inputs and outputs from or to the host is not
+	 * included */
+	uint64_t device_bytes;
 } dl_workspace;
 
-/* Time of one kernel over all runs of a model. name: the ONNX nodes in it. */
+/* The time of a kernel, summed over all runs of a model. name: the ONNX nodes in the kernel. */
 typedef struct dl_profile_entry {
 	uint32_t size;
 	uint32_t reserved;
@@ -302,67 +336,81 @@ typedef struct dl_profile_entry {
 	uint64_t nanoseconds;
 } dl_profile_entry;
 
-/* What is known of the GPU that a model runs on. */
+/* Properties of the GPU that a model runs on. */
 typedef struct dl_device_info {
 	uint32_t size;
 	int32_t sm;                /* compute capability times ten */
-	uint64_t bytes_per_second; /* of its memory, at most, by clock and bus; 0: the driver does not say */
-	uint64_t weights_bytes;    /* of the model, in its memory */
+	/* peak bandwidth of its memory, from clock and bus width; 0: the driver does not say */
+	uint64_t bytes_per_second;
+	uint64_t weights_bytes;    /* bytes of the model's weights in its memory */
 } dl_device_info;
 
 typedef struct dl_api {
 	uint32_t size;
 	uint32_t abi;
 	const dl_desc *(*describe)(void);
-	/* Null options: all defaults. On failure *model is null and error(NULL) has the text, in the
-	 * calling thread. */
+	/* Loads the model. Null options: all defaults. On failure *model is null, and
+	 * error(NULL), called in the same thread, returns the text. */
 	int (*load)(const dl_load_options *options, dl_model **model);
-	/* Joins the threads and writes the profile. DL_BUSY while contexts live. Before dlclose. */
+	/* Joins the threads and writes the profile. DL_BUSY if contexts still exist. Call it
+	 * before dlclose. */
 	int (*unload)(dl_model *model);
-	/* Exact bytes of a context's workspace at these largest dims; n_dims must be desc.n_sym. */
+	/* The exact size in bytes of a context's workspace for dims up to max_dims; n_dims must
+	 * be desc.n_sym. */
 	int (*workspace)(dl_model *model, const int64_t *max_dims, int32_t n_dims,
 			 dl_workspace *bytes);
-	/* On a GPU the first one has the driver take the kernels, for all. */
+	/* Makes a context. On a GPU the first context has the driver load the kernels, for all
+	 * contexts. */
 	int (*context)(dl_model *model, const dl_context_options *options, dl_context **context);
 	void (*context_free)(dl_context *context);
-	/* Sets up all that a first run of these dims would; n_dims must be desc.n_sym. On a GPU that is a graph too, and
-	 * memory for inputs and outputs on the host unless DL_CONTEXT_ON_GPU says that there are none; the last 8 sets of
-	 * dims have one. Where sizes depend on values the first run makes the graphs. Without symbols context does this. */
+	/* Sets up everything that a first run with these dims would; n_dims must be desc.n_sym.
+	 * On a GPU that includes a CUDA graph, and, unless DL_CONTEXT_ON_GPU is set, memory to
+	 * copy inputs and outputs from or to the host. The graphs of the last 8 sets of dims are
+	 * kept. If sizes depend on values, the first run makes the graph. For a model without
+	 * symbols, context does all this. */
 	int (*prepare)(dl_context *context, const int64_t *dims, int32_t n_dims);
-	/* Fills rank, shape and bytes of the outputs; in needs data only where sizes depend on it. A
-	 * dim that is found by computing is -1, and bytes is then 0. */
+	/* Sets rank, shape and bytes of the outputs. Inputs need data only if sizes depend on
+	 * it. A dim that the run computes is -1, and bytes is then 0. */
 	int (*infer_shapes)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 			    int32_t n_out);
-	/* Inputs and outputs in the order of describe. On a GPU their data may be host memory, which is copied, or the
-	 * GPU's, and stream is a CUstream (null: the default stream, but see DL_CONTEXT_OWN_STREAM), which is not looked at any
-	 * more once run has returned. It may be capturing: docs/c-api.md says what a run does then.
-	 * Where all of it is the GPU's and no size depends on data, run returns when the work is in the stream; an index
-	 * out of range is then the status of wait, or of a later run, which does nothing else. After a failure what the
-	 * outputs hold is undefined. */
+	/* Runs the model. Inputs and outputs are in the order of describe.
+	 *
+	 * On a GPU their data may be in host memory, which is copied, or in the GPU's. stream is
+	 * a CUstream; null is the default stream, unless DL_CONTEXT_OWN_STREAM is set. It is not
+	 * used any more once run has returned. It may be capturing; docs/c-api.md says what a
+	 * run does then. If all data is in the GPU's memory and no size depends on data, run
+	 * returns as soon as its work is in the stream. An index out of range is then reported
+	 * by wait, or by a later run, which does nothing else.
+	 *
+	 * After a failure the contents of the outputs are undefined. */
 	int (*run)(dl_context *context, const dl_tensor *in, int32_t n_in, dl_tensor *out,
 		   int32_t n_out, void *stream);
-	/* From any thread: the run in flight, or else the next one, stops before its next kernel. */
+	/* Stops the current run, or else the next one, before its next kernel. May be called
+	 * from any thread. */
 	void (*cancel)(dl_context *context);
-	/* The last failure of a context or of a model; null: of load, of a function of a model (context among them), or of a
-	 * function that was given no model or context, in this thread. "" if none. The text stays until this thread calls
-	 * a function of the API again. */
+	/* The text of the last failure of a context or of a model; "" if there was none. Null:
+	 * of load, of a function of a model (context is one), or of a function that got a null
+	 * model or context, in this thread. The text is valid until this thread calls a function
+	 * of the API again. */
 	const char *(*error)(const void *object);
-	/* Entry i of the profile, or DL_INVALID beyond the last. */
+	/* Sets *entry to entry i of the profile; DL_INVALID beyond the last one. */
 	int (*profile)(dl_model *model, int32_t i, dl_profile_entry *entry);
 	const char *(*status_text)(int status);
-	/* What the model runs on: "cpu", or "cuda:0" and the GPU's name. */
+	/* The device that the model runs on: "cpu", or "cuda:0" and the GPU's name. */
 	const char *(*device)(const dl_model *model);
-	/* Waits for runs that returned before they were done; the status is that of the first that failed. */
+	/* Waits for runs that returned before their work was done. Returns the status of the
+	 * first one that failed. */
 	int (*wait)(dl_context *context);
-	/* DL_TARGET where the model runs on the CPU. */
+	/* DL_TARGET if the model runs on the CPU. */
 	int (*device_info)(const dl_model *model, dl_device_info *info);
 } dl_api;
 
-/* The one symbol that dlopen needs, as NAME_get_api; null for a version it does not know. */
+/* The one symbol to look up with dlsym, NAME_get_api. Returns null for a version that the
+ * library does not know. */
 typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 
-/* What a variant may need, as bits: levels of x86-64. The single features behind them are reserved: no variant needs one
- * yet. */
+/* The processor features that code may need, as bits: levels of x86-64. The bits of single
+ * features are reserved: no code needs one yet. */
 #define DL_CPU_X86_V2      1ull
 #define DL_CPU_X86_V3      2ull
 #define DL_CPU_X86_V4      4ull
@@ -375,8 +423,9 @@ typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 
 /* ---- Part 2: generated code ---------------------------------------------------------------- */
 
-/* The structs that a program begins with their size, too: code that an earlier dlcc generated works with this runtime.
- * dl_gpu_fn, dl_gpu_image and dl_gpu_piece stay as they are for all of DL_ABI_VERSION. */
+/* The structs of this part that begin with their size may grow, too: code that an earlier dlcc
+ * generated works with this runtime. dl_gpu_fn, dl_gpu_image and dl_gpu_piece do not change
+ * within one DL_ABI_VERSION. */
 #ifdef DLRT_GENERATED
 
 #ifdef __cplusplus
@@ -385,26 +434,27 @@ typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 
 #define DL_EXPORT __attribute__((visibility("default")))
 
-/* What a kernel sees: buffers, dims, and where to report an index out of range. */
+/* The arguments of a kernel: buffers, dims, and where to report an index out of range. */
 typedef struct dl_kctx {
 	void *const *buf;
 	const int64_t *dim;
-	int32_t *fault; /* by dl_fault alone */
+	int32_t *fault; /* set by dl_fault alone */
 } dl_kctx;
 
-/* One parallel stage of a kernel over [begin, end) of its parallel extent. scratch: this thread's
- * bytes, as plan asked for, aligned to 64. */
+/* A function that computes [begin, end) of a kernel's parallel stage. scratch is this thread's
+ * own, aligned to 64, with as many bytes as plan asked for. */
 typedef void (*dl_kernel_fn)(const dl_kctx *k, int64_t begin, int64_t end, void *scratch);
 
-/* Reports fault site number SITE (an index in dl_program.faults). The kernel goes on, without the
- * access. */
+/* Reports an index out of range at fault site SITE, an index in dl_program.faults. The kernel
+ * skips the access and continues. */
 static inline void dl_fault(const dl_kctx *k, int32_t site)
 {
 	__atomic_store_n(k->fault, site + 1, __ATOMIC_RELAXED);
 }
 
-/* Arithmetic of sizes. What does not fit is INT64_MAX, "too large", and so is what is computed of it: checks at
- * the end of a computation see an overflow anywhere in it. */
+/* Arithmetic on sizes. A result that does not fit is INT64_MAX, "too large", and so is every
+ * result computed from it. So checking the final result detects an overflow anywhere in the
+ * computation. */
 static inline int64_t dl_add(int64_t a, int64_t b)
 {
 	int64_t r;
@@ -425,7 +475,7 @@ static inline int64_t dl_mul(int64_t a, int64_t b)
 	return r;
 }
 
-/* Floor of a quotient, 0 where b is 0. */
+/* floor(a / b); 0 if b is 0. */
 static inline int64_t dl_floordiv(int64_t a, int64_t b)
 {
 	if (b == 0)
@@ -435,7 +485,7 @@ static inline int64_t dl_floordiv(int64_t a, int64_t b)
 	return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* Whether sizes that fit agree. */
+/* Whether two sizes are equal, and neither is too large. */
 static inline int dl_equal(int64_t a, int64_t b)
 {
 	return a == b && a != INT64_MAX;
@@ -456,13 +506,13 @@ static inline int64_t dl_max(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* A size as a dim gives it: at least 0. */
+/* The size of a dim: n, but at least 0. */
 static inline int64_t dl_size(int64_t n)
 {
 	return n < 0 ? 0 : n;
 }
 
-/* Rounds up to a multiple of 64, the alignment of everything in the arena. */
+/* n rounded up to a multiple of 64, the alignment of everything in the arena. */
 static inline int64_t dl_align(int64_t n)
 {
 	return n > INT64_MAX - 63 ? INT64_MAX : (n + 63) & ~(int64_t)63;
@@ -471,27 +521,29 @@ static inline int64_t dl_align(int64_t n)
 typedef struct dl_program dl_program;
 typedef struct dl_region dl_region;
 
-/* A kernel for GPUs: an entry of a PTX module. Its parameters are 8 bytes each; of one that may report an index out
- * of range the last two are the status word and the site, which dl_gpu_launch adds. */
+/* A kernel for GPUs: an entry of a PTX module. Its parameters have 8 bytes each. A kernel that
+ * may report an index out of range has two more, the status word and the site, which
+ * dl_gpu_launch adds. */
 typedef struct dl_gpu_fn {
 	const char *name;
-	int32_t threads; /* of a block */
+	int32_t threads; /* threads per block */
 	int32_t faults;
-	int32_t shared;  /* bytes of dynamic shared memory of a block */
+	int32_t shared;  /* bytes of dynamic shared memory per block */
 	int32_t reserved;
 } dl_gpu_fn;
 
-/* All kernels for one target; dl_exec.variant is its index. */
+/* All kernels for one target. dl_exec.variant is the index of the image. */
 typedef struct dl_gpu_image {
 	int32_t sm;   /* compute capability times ten */
-	int32_t only; /* it runs on no later one */
+	int32_t only; /* nonzero: it does not run on GPUs of later capabilities */
 	const char *ptx;
 	const dl_gpu_fn *fn;
 	int32_t n_fn, reserved;
-	const void *cubin; /* the PTX, compiled for this capability alone; or null */
+	const void *cubin; /* the PTX, compiled for exactly this capability; or null */
 } dl_gpu_image;
 
-/* Bytes of the weights that the GPU has too: at `to` of its own, `from` of all. */
+/* A range of the weights that the GPU has, too: at offset `to` of its copy, and `from` of all
+ * weights. */
 typedef struct dl_gpu_piece {
 	uint64_t to, from, bytes;
 } dl_gpu_piece;
@@ -500,22 +552,23 @@ typedef struct dl_gpu {
 	uint32_t size;
 	int32_t n_images;
 	const dl_gpu_image *image; /* best first */
-	uint64_t weights_bytes;    /* on the GPU */
+	uint64_t weights_bytes;    /* bytes of the weights' copy on the GPU */
 	const dl_gpu_piece *piece;
 	int32_t n_pieces, reserved;
 } dl_gpu;
 
 /*
- * One run. All arrays are made by the runtime and live as long as the context.
- *   sym     values of dl_desc.sym. The runtime sets those that are a dim of an input by themselves,
- *           and -1 elsewhere; bind sets the other DL_SYM_INPUT ones; exec sets the DL_SYM_DATA ones.
- *   in,out  data, in the order of dl_desc. out[o] is valid from the moment the shape is known: from
- *           the start, or from dl_output on.
- *   host_in in a program for GPUs: data of inputs with DL_IO_HOST, in host memory; in[i] is then the GPU's, or null
- *           with DL_IO_HOST_ONLY.
- *   buf     the arena's buffers at plan's offsets; null where the offset is -1.
- *   weights base of the weights, aligned to 64.
- *   variant index in dl_program.variants.
+ * The state of a run. The runtime makes all arrays; they live as long as the context. sym
+ * values of dl_desc.sym. The runtime sets those that are by themselves a dim of an input, and the
+ *           others to -1; bind sets the other DL_SYM_INPUT ones; exec sets the DL_SYM_DATA ones.
+ * in,out  data, in the order of dl_desc. out[o] is valid as soon as the output's shape is known:
+ * from the
+ *           start, or after dl_output.
+ * host_in in a program for GPUs: the data of inputs with DL_IO_HOST in host memory; in[i] is then
+ * the data
+ *           in the GPU's memory, or null with DL_IO_HOST_ONLY.
+ * buf     the arena's buffers, at the offsets that plan has set; null if the offset is -1. weights
+ * the weights, aligned to 64. variant index in dl_program.variants.
  */
 typedef struct dl_exec {
 	const dl_program *prog;
@@ -525,101 +578,113 @@ typedef struct dl_exec {
 	void **host_in;
 	void **out;
 	void **buf;
-	char *weights; /* not to be written */
+	char *weights; /* must not be written */
 	int64_t *const *in_shape;  /* [i][d] */
 	int64_t *const *out_shape; /* [o][d]: -1 until known */
 	int32_t variant;
-	int32_t status; /* of the first failure */
+	int32_t status; /* status of the first failure */
 } dl_exec;
 
 typedef enum dl_weights_kind {
 	DL_WEIGHTS_NONE = 0,
 	DL_WEIGHTS_EMBEDDED = 1, /* at dl_program.weights, aligned to 64 */
-	DL_WEIGHTS_SECTION = 2,  /* in section .dlcc.weights of the file that holds dl_program */
-	DL_WEIGHTS_FILE = 3,     /* in weights_file, beside that file; checked by hash */
+	DL_WEIGHTS_SECTION = 2,  /* in section .dlcc.weights of the file that contains dl_program */
+	DL_WEIGHTS_FILE = 3,     /* in the file weights_file in the same folder; checked by hash */
 } dl_weights_kind;
 
 /*
- * A compiled model. Order of a run: dims of inputs bind the symbols; bind; plan, unless the symbols
- * are those of the last run; shapes and memory of the outputs; exec.
+ * A compiled model. A run does the following, in this order: dims of the inputs are bound to
+ * symbols; bind; plan, unless the symbols have the same values as in the last run; shapes and
+ * memory of the outputs; exec.
  */
 struct dl_program {
 	uint32_t size, abi;
 	const dl_desc *desc;
-	int32_t n_buf;     /* buffers in the arena; on a GPU, the last n_host_buf of them are the host's */
-	int32_t n_region;  /* slots of the second region */
-	int32_t n_kernels; /* names, for the profile: the ONNX nodes in each */
-	int32_t n_faults;  /* texts: "node \"/emb/Gather\" (Gather): index out of range" */
+	/* buffers in the arena; in a program for GPUs, the last n_host_buf are in host memory */
+	int32_t n_buf;
+	/* slots of the second region: memory whose size is known only during a run */
+	int32_t n_region;
+	int32_t n_kernels; /* kernels; their names, for the profile, are the ONNX nodes in each */
+	/* fault sites; their texts are like "node \"/emb/Gather\" (Gather): index out of range" */
+	int32_t n_faults;
 	const char *const *kernels;
 	const char *const *faults;
-	/* Sets of DL_CPU_ features, best first; the first that the machine has is dl_exec.variant.
-	 * None at all: variant 0 runs anywhere. */
+	/* Sets of DL_CPU_ features, best first. dl_exec.variant is the first one that the
+	 * machine has. If there is none at all, variant 0 runs on any machine. */
 	const uint64_t *variants;
 	int32_t n_variants;
 	int32_t weights_kind;
 	const void *weights;
 	const char *weights_file;
-	uint64_t weights_hash; /* runtime/hash.h; the size is in desc */
-	/* May be null. Sets symbols and entries of out_shape that are expressions, checks facts, and
-	 * dims of inputs that are expressions. Reads input data only where dl_io.flags says so. */
+	uint64_t weights_hash; /* computed by runtime/hash.h; the size is in desc */
+	/* May be null. Sets symbols and entries of out_shape that are expressions; checks facts,
+	 * and dims of inputs that are expressions. It reads the data only of inputs whose
+	 * dl_io.flags have DL_IO_SHAPE_DATA. */
 	int (*bind)(dl_exec *x);
-	/* Of DL_SYM_INPUT symbols alone: offset[n_buf] in the arena (multiples of 64, or -1: not in
-	 * the arena), total bytes, scratch bytes per thread. Never null. Must not overflow: dl_mul. In a program for
-	 * GPUs the arena is the GPU's and scratch the host's, with its n_host_buf buffers at offsets in it. */
+	/* Depends on DL_SYM_INPUT symbols alone. Sets offset[n_buf] in the arena (multiples of
+	 * 64; -1: not in the arena), the arena's total bytes, and the scratch bytes of a thread.
+	 * Never null. It must use dl_mul, so that it does not overflow. In a program for GPUs
+	 * the arena is in the GPU's memory; scratch is host memory, in which the n_host_buf
+	 * buffers have their offsets. */
 	void (*plan)(const int64_t *sym, int64_t *offset, int64_t *total, int64_t *scratch);
-	/* The model: a straight line of dl_launch under C control flow. */
+	/* Runs the model: a sequence of dl_launch, with C control flow around it. */
 	int (*exec)(dl_exec *x);
-	const dl_program *on_gpu; /* the same model for GPUs, or null */
-	const dl_gpu *gpu;        /* of a program for GPUs: its kernels; variants[i] is then unused */
-	/* May be null. Sets entries of in_shape that are expressions, from symbols. */
+	const dl_program *on_gpu; /* the same model's program for GPUs, or null */
+	/* of a program for GPUs: its kernels; variants[i] is not used then */
+	const dl_gpu *gpu;
+	/* May be null. Sets entries of in_shape that are expressions, from the symbols. */
 	void (*dims)(dl_exec *x);
 	int32_t n_host_buf;
-	const int64_t *defaults; /* by input: where among the weights its default is, or -1; null: none has one */
+	/* by input: offset of its default value in the weights, or -1; null: no input has one */
+	const int64_t *defaults;
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags: bind reads this input's data */
 
 /*
- * Runs fn over [0, n), split between the threads in contiguous parts that begin at multiples of
- * grain (n <= grain: one part, in the calling thread). Asks for cancel before, and for a fault after. buf
- * and dim are the kernel's own. Every launch of kernel number kernel counts under its name. After a
- * failure does nothing and returns it again.
+ * Runs fn over [0, n), split between the threads into contiguous parts that begin at multiples of
+ * grain. If n <= grain, there is one part, which runs in the calling thread. Checks for cancel
+ * before, and for a fault after. buf and dim are the arguments of this kernel. The time of every
+ * launch is counted for kernel number kernel. After a failure in the run it does nothing and
+ * returns that status again.
  */
 int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, const int64_t *dim,
 	      int64_t n, int64_t grain);
 
-/* Records a failure and its text, and returns status. */
+/* Records a failure with its text; returns status. */
 int dl_fail(dl_exec *x, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The data-dependent shape of output o is known: checks the capacity, tells the caller, sets
- * x->out[o]. Before the first write to that output. */
+/* To be called when the data-dependent shape of output o is known, before the first write to the
+ * output: checks the capacity, sets the caller's shape, and sets x->out[o]. */
 int dl_output(dl_exec *x, int32_t o, const int64_t *shape);
 
 /*
- * As dl_launch, on the GPU: function fn of the variant's image over blocks blocks, in the run's stream. site: what
- * an index out of range is reported as. In a program for GPUs buffers are the GPU's memory.
+ * As dl_launch, on the GPU: launches function fn of the variant's image with blocks blocks, in the
+ * run's stream. site: the fault site that an index out of range is reported for. In a program for
+ * GPUs buffers are in the GPU's memory.
  */
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site);
-/* Bytes of shared memory that the GPU gives a block. */
+/* Bytes of shared memory that a block may have on this GPU. */
 int32_t dl_gpu_shared(const dl_exec *x);
-/* A copy in the stream, both sides on the GPU. */
+/* Copies in the stream, from GPU memory to GPU memory. */
 int dl_gpu_copy(dl_exec *x, void *to, const void *from, int64_t bytes);
-/* Before exec reads values that sizes depend on. Fails while a graph of the run is made, which there cannot be. */
+/* To be called before exec reads values that sizes depend on. Fails while prepare makes a graph,
+ * when there are no values yet; the first run makes the graph then. */
 int dl_gpu_reads(dl_exec *x);
-/* A copy from the GPU to the host's memory, once all before it is done: waits. */
+/* Copies from the GPU to host memory, after all earlier work in the stream; waits for the copy. */
 int dl_gpu_to_host(dl_exec *x, void *to, const void *from, int64_t bytes);
 
-/* Memory of slot s of the second region, at least bytes bytes, aligned to 64: reused between runs
- * when large enough, else made by the allocator. Contents are lost, except for the first keep bytes
- * when it grows. Null after a failure, which is recorded. */
+/* Memory of slot s of the second region: at least bytes bytes, aligned to 64. It is reused
+ * between runs if it is large enough, else allocated again. When it grows, only the first keep
+ * bytes of the contents are preserved. Null after a failure, which is recorded. */
 void *dl_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep);
 
-/* At least bytes bytes of scratch for each thread in the launches that follow: for kernels whose scratch depends on sizes
- * that are read from data. A status, 0 where there is so much. */
+/* Provides at least bytes bytes of scratch to each thread in the following launches, for kernels
+ * whose scratch depends on sizes that are read from data. Returns a status. */
 int dl_scratch(dl_exec *x, int64_t bytes);
 
-/* What DL_DEFINE_API needs; see dl_api. */
+/* The functions that DL_DEFINE_API refers to; see dl_api. */
 int dl_rt_load(const dl_program *p, const dl_load_options *options, dl_model **model);
 int dl_rt_unload(dl_model *model);
 int dl_rt_workspace(dl_model *model, const int64_t *max_dims, int32_t n_dims, dl_workspace *bytes);
@@ -638,7 +703,7 @@ const char *dl_rt_device(const dl_model *model);
 int dl_rt_wait(dl_context *context);
 int dl_rt_device_info(const dl_model *model, dl_device_info *info);
 
-/* Defines the two exported functions of model NAME over the dl_program PROG. */
+/* Defines the two exported functions of model NAME, whose program is PROG. */
 #define DL_DEFINE_API(NAME, PROG)                                                                 \
 	DL_EXPORT const dl_desc *NAME##_describe(void);                                           \
 	DL_EXPORT const dl_api *NAME##_get_api(uint32_t abi_version);                             \

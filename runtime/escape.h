@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text that comes from a model, written where it must not be taken for anything else. A name in a model is any bytes
- * but NUL: it may hold quotes, line breaks, terminal control sequences, ends of comments, and bytes that are no UTF-8.
+ * Text from a model, written such that it cannot be taken for anything else. A name in a model may
+ * contain any bytes except NUL: quotes, line breaks, control sequences of terminals, ends of
+ * comments, and bytes that are not UTF-8.
  *
- * A form is how a character reads in one context. Each is a function: it takes the character at *S, moves *S past it,
- * writes its form to OUT, of at most ESCAPE_MOST bytes without a NUL, and returns the form's length. Here are the forms
- * that the runtime needs, too; base/escape.h has those of the compiler. This file depends on nothing.
+ * A form is the way in which characters are written in one context. Each form is a function: it
+ * reads the character at *S, moves *S past it, writes it to OUT, with at most ESCAPE_MOST bytes and
+ * no NUL, and returns the number of bytes. This file has the forms that the runtime needs, too;
+ * base/escape.h has those of the compiler. It includes nothing of dlcc.
  */
 #ifndef RUNTIME_ESCAPE_H
 #define RUNTIME_ESCAPE_H
@@ -20,8 +22,8 @@ enum { ESCAPE_MOST = 16 };
 
 typedef size_t EscapeForm(const char **s, char *out);
 
-/* The bytes of the UTF-8 character at S and, in *CODE, its number; a byte that begins none is a character of its own,
- * with the number UINT32_MAX. */
+/* The number of bytes of the UTF-8 character at S; *CODE is its code point. A byte that begins
+ * no character counts as one, with the code UINT32_MAX. */
 static inline size_t escape_character(const char *s, uint32_t *code)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -36,7 +38,7 @@ static inline size_t escape_character(const char *s, uint32_t *code)
 		}
 		c = c << 6 | (p[i] & 0x3f);
 	}
-	/* Neither a continuation by itself, nor a longer form than needed, nor half a UTF-16 pair. */
+	/* Rejects continuation bytes, overlong forms, and surrogates. */
 	if ((n > 1 && p[0] < 0xc0) || p[0] > 0xf7 || c < least[n] || c > 0x10ffff || c >> 11 == 0x1b) {
 		*code = UINT32_MAX;
 		return 1;
@@ -45,8 +47,8 @@ static inline size_t escape_character(const char *s, uint32_t *code)
 	return n;
 }
 
-/* Whether the character CODE shows as itself and changes nothing around it: no control character, and none of those that
- * break lines, join, or reverse the order in which text shows. */
+/* Whether the character CODE is visible and has no effect on the text around it: not a control
+ * character, and none that breaks lines, joins characters, or reverses the direction of text. */
 static inline bool escape_prints(uint32_t code)
 {
 	static const uint32_t not[][2] = {{0, 0x1f},	    {0x7f, 0x9f},     {0x61c, 0x61c},
@@ -59,7 +61,7 @@ static inline bool escape_prints(uint32_t code)
 	return true;
 }
 
-/* The N bytes at S as \xHH each. */
+/* Writes the N bytes at S as \xHH each. */
 static inline size_t escape_hex(const char *s, size_t n, char *out)
 {
 	static const char digit[] = "0123456789abcdef";
@@ -73,7 +75,7 @@ static inline size_t escape_hex(const char *s, size_t n, char *out)
 	return 4 * n;
 }
 
-/* The character at *S as it is where it prints, else in hex. */
+/* Writes the character at *S unchanged if it is printable, else in hex. */
 static inline size_t escape_plain(const char **s, char *out)
 {
 	uint32_t code;
@@ -87,7 +89,7 @@ static inline size_t escape_plain(const char **s, char *out)
 	return n;
 }
 
-/* For a line on a terminal, or in a log. Tabs stay. */
+/* For a line on a terminal, or in a log. Tabs are kept. */
 static inline size_t escape_terminal(const char **s, char *out)
 {
 	if (**s != '\t')
@@ -96,7 +98,7 @@ static inline size_t escape_terminal(const char **s, char *out)
 	return 1;
 }
 
-/* \uHHHH of a unit of UTF-16. */
+/* Writes \uHHHH for a unit of UTF-16. */
 static inline size_t escape_unit(uint32_t unit, char *out)
 {
 	static const char digit[] = "0123456789abcdef";
@@ -107,7 +109,8 @@ static inline size_t escape_unit(uint32_t unit, char *out)
 	return 6;
 }
 
-/* For a JSON string, within its quotes. Bytes that are no UTF-8 become U+FFFD: JSON cannot say them. */
+/* For a JSON string, between its quotes. Bytes that are not UTF-8 become U+FFFD, since JSON
+ * cannot represent them. */
 static inline size_t escape_json(const char **s, char *out)
 {
 	uint32_t code;
@@ -132,7 +135,7 @@ static inline size_t escape_json(const char **s, char *out)
 	return escape_unit(0xd800 | code >> 10, out) + escape_unit(0xdc00 | (code & 0x3ff), out + 6);
 }
 
-/* S in a form to F. */
+/* Writes S to F in a form. */
 static inline void escape_to_file(FILE *f, const char *s, EscapeForm *form)
 {
 	char out[ESCAPE_MOST];
@@ -141,7 +144,7 @@ static inline void escape_to_file(FILE *f, const char *s, EscapeForm *form)
 		fwrite(out, 1, form(&s, out), f);
 }
 
-/* S in a form to the ROOM bytes at TO, as much as fits with a NUL. No form is cut. */
+/* Writes S in a form to the ROOM bytes at TO, as far as it fits with a NUL; no character is cut. */
 static inline void escape_to_text(char *to, size_t room, const char *s, EscapeForm *form)
 {
 	char out[ESCAPE_MOST];

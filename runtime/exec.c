@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What generated code calls while it runs: launches, failures, memory of the second region.
+ * The functions that generated code calls during a run: launches, failures, memory of the second
+ * region.
  */
 #include "runtime/rt.h"
 
@@ -17,7 +18,8 @@ int dl_fail(dl_exec *x, int status, const char *fmt, ...)
 	return status;
 }
 
-/* A task of the user's executor: a part of the job, in the floating point state of kernels. */
+/* A task for the application's executor: one part of the job, in the floating point environment
+ * of kernels. */
 static void task(void *arg, int32_t i)
 {
 	const uint64_t fp = rt_fp_enter();

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A 64-bit hash of long byte strings, for telling apart weights of different builds; no defence
- * against an adversary. The compiler computes it while it writes the weights, the runtime checks
- * it; both include this file, which depends on nothing.
+ * A 64-bit hash of long byte strings, to detect weights of another build. It is not cryptographic.
+ * The compiler computes it while it writes the weights, the runtime checks it; both include this
+ * file, which includes nothing of dlcc.
  *
- * Four lanes take turns at the little-endian 8-byte words, each by xor, multiply, rotate (in the
- * manner of FNV-1a, with a rotation so that high bits reach low ones). The tail is padded with
- * zeros; the length is mixed in at the end. The result does not depend on how the input is cut.
+ * Four lanes process little-endian 8-byte words in turn, each by xor, multiply, rotate (like
+ * FNV-1a, with a rotation so that high bits affect low ones). The tail is padded with zeros, and
+ * the length is mixed in at the end. The result does not depend on how the input is divided between
+ * calls.
  */
 #ifndef RUNTIME_HASH_H
 #define RUNTIME_HASH_H
@@ -45,7 +46,7 @@ static inline void dl_hash_init(dl_hash *h)
 		h->lane[i] = 0xcbf29ce484222325ull + i;
 }
 
-/* Takes the next n bytes. */
+/* Adds the next n bytes. */
 static inline void dl_hash_update(dl_hash *h, const void *data, size_t n)
 {
 	const unsigned char *p = data;
@@ -68,7 +69,7 @@ static inline void dl_hash_update(dl_hash *h, const void *data, size_t n)
 		memcpy(h->tail, p, n);
 }
 
-/* The hash of all bytes so far; h may go on. */
+/* The hash of all bytes so far; more may be added afterwards. */
 static inline uint64_t dl_hash_value(const dl_hash *h)
 {
 	dl_hash c = *h;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading: options, memory, errors, the choice of the variant, weights and threads. A model is
- * constant once loaded, but for the text of its last error, its count of contexts and its profile.
+ * Loads models: options, memory, errors, choice of the variant, weights and threads. A loaded model
+ * is constant, except for the text of its last error, its number of contexts and its profile.
  */
 #include "runtime/escape.h"
 #include "runtime/rt.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a load, or of a call on a model, in this thread. */
+/* The text of the last failure, in this thread, of load or of a call on a model. */
 static _Thread_local char last_error[sizeof(((Head *)NULL)->error)];
-/* A copy of a model's text for this thread, since others may write that at any time. */
+/* A copy of a model's text for this thread, since other threads may change it at any time. */
 static _Thread_local char shown_error[sizeof(last_error)];
 _Thread_local const void *rt_refused;
 
@@ -90,7 +90,7 @@ const char *dl_rt_error(const void *object)
 
 	if (!h)
 		return last_error;
-	/* The text in a context that another thread uses is that thread's. */
+	/* Another thread uses the context, and its text belongs to that thread. */
 	if (h == rt_refused)
 		return "the context is in use: its functions, apart from cancel, are for one "
 		       "thread at a time";
@@ -266,7 +266,7 @@ int rt_use_program(dl_model *m, const dl_program *p)
 
 /* ---- Loading ---- */
 
-/* DLCC_CPU as a mask of features, all when it is not set; false where it is not known. */
+/* Reads DLCC_CPU as a mask of features; all if it is not set. False if the value is unknown. */
 static bool cpu_env(uint64_t *mask)
 {
 	static const struct {
@@ -312,7 +312,7 @@ static int choose_variant(dl_model *m)
 			mask != ~UINT64_C(0) || m->opt.cpu_mask ? ", restricted as asked," : "");
 }
 
-/* What the options ask for can be done. */
+/* Whether the options can be fulfilled. */
 static int check_options(const dl_load_options *o)
 {
 	if (o->threads < 0 || o->executor_threads < 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVTX 3 without its library: ranges under the model's names for Nsight and whatever else listens. The environment
- * variable NVTX_INJECTION64_PATH names a tool's library, whose InitializeInjectionNvtx2 is given a function that gives
- * tables; the tool writes its functions into the places of a module's table that it cares for. Of these the ranges of
- * module 1, the core, are called here. Done once a process and never undone, as tools expect.
+ * NVTX 3 without its library: ranges with the model's names, for Nsight and other tools that
+ * listen. The environment variable NVTX_INJECTION64_PATH names a tool's library. Its
+ * InitializeInjectionNvtx2 gets a function that returns tables, and the tool writes its functions
+ * to the table entries that it wants to handle. Only the ranges of module 1, the core, are called
+ * here. This is done once per process and never undone, as tools expect.
  */
 #include "runtime/rt.h"
 
@@ -15,8 +16,9 @@ typedef void (*Function)(void);
 typedef int (*PushFn)(const char *text);
 typedef int (*PopFn)(void);
 
-enum { CORE = 1, MODULES = 7, PLACES = 17 }; /* as many modules and functions as version 3 knows */
-enum { RANGE_PUSH = 9, RANGE_POP = 11 };     /* nvtxRangePushA, nvtxRangePop */
+/* the numbers of modules and of functions in version 3 */
+enum { CORE = 1, MODULES = 7, PLACES = 17 };
+enum { RANGE_PUSH = 9, RANGE_POP = 11 }; /* nvtxRangePushA, nvtxRangePop */
 enum { TABLE_CALLBACKS = 1, TABLE_VERSION = 3 };
 
 static Function function[MODULES][PLACES];
@@ -24,7 +26,7 @@ static Function *place[MODULES][PLACES];
 
 static int module_table(int module, Function ***table, unsigned *size)
 {
-	/* By module: functions, and the first, which none is. */
+	/* By module: the number of functions; entry 0 is never a function. */
 	static const unsigned char sizes[MODULES] = {0, 16, 9, 15, 7, 16, 7};
 
 	if (module < CORE || module >= MODULES)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread pool of a model. The caller is thread 0; the others wait, first spinning, then asleep.
- * A job is cut into contiguous parts, one per thread, always the same way (a static split), so
- * what a kernel writes does not depend on timing. Each is for one worker, as a rule, which so finds in its caches what it
- * wrote before; but the caller, when done with its own, takes those that no worker has begun: a worker that sleeps, or has
- * no processor, delays nobody.
+ * The thread pool of a model. The caller is thread 0; the other threads wait, first spinning, then
+ * asleep. A job is cut into contiguous parts, one for each thread, always in the same way (a static
+ * split), so what a kernel writes does not depend on timing. Normally each part is computed by its
+ * own worker, which thus finds in its caches what it wrote before. But when the caller has finished
+ * its own part, it takes the parts that no worker has begun: a worker that sleeps, or has no
+ * processor, delays nobody.
  *
- * One word publishes a job: a generation in its high bits and the number of workers that take part
- * in the low 12. Workers that do not take part look at nothing else, so that only those that do
- * have to be waited for. Sleeping is a futex on the low half of the word.
+ * One word publishes a job: a generation in its high bits, and the number of workers that take part
+ * in the low 12. Workers that do not take part read nothing else, so only those that do have to be
+ * waited for. Sleeping is a futex on the low half of the word.
  *
  * A pool serves one run at a time; a second run at the same time computes in its caller's thread.
- * In a forked child the workers do not exist: the first run there, seeing another process id, makes
- * new ones. Signals are blocked in workers.
+ * In a forked child the workers do not exist: the first run there detects another process id and
+ * creates new ones. Signals are blocked in workers.
  */
 #include "runtime/rt.h"
 
@@ -29,14 +30,16 @@
 #define ACTIVE_MASK ((1u << ACTIVE_BITS) - 1)
 #define STOP ACTIVE_MASK
 #define SPINS 1000
-#define MOMENT 20 /* that workers have to begin after the caller has done its own part */
+/* spins that workers have to begin their parts after the caller has finished its own */
+#define MOMENT 20
 
 typedef struct Worker {
 	Pool *pool;
 	pthread_t thread;
-	uint64_t seen;  /* the word when it was made */
-	uint32_t index; /* from 1: its part */
-	_Alignas(64) _Atomic uint64_t begun; /* the last job, by its generation, whose part INDEX somebody has begun */
+	uint64_t seen;  /* the word when the worker was created */
+	uint32_t index; /* number of its part, from 1 */
+	/* the generation of the last job whose part INDEX was begun by anybody */
+	_Alignas(64) _Atomic uint64_t begun;
 } Worker;
 
 struct Pool {
@@ -45,7 +48,7 @@ struct Pool {
 	_Alignas(64) _Atomic uint32_t sleepers;
 	_Atomic uint32_t caller_sleeps;
 	_Atomic uint32_t busy;
-	_Atomic int32_t pid; /* -1 while workers are created once more */
+	_Atomic int32_t pid; /* -1 while workers are created in a forked child */
 	const Job *job;
 	uint64_t bytes;
 	int32_t max_workers, n_workers;
@@ -105,7 +108,7 @@ void rt_job_part(const Job *job, int32_t i)
 		job->fn(job->k, begin, end, job->scratch + job->scratch_bytes * i);
 }
 
-/* Waits until the word is not seen any more, and gives what it is. */
+/* Waits until the word differs from SEEN; returns it. */
 static uint64_t next_word(Pool *p, uint64_t seen)
 {
 	uint64_t w;
@@ -124,8 +127,9 @@ static uint64_t next_word(Pool *p, uint64_t seen)
 }
 
 /*
- * Does W's part of JOB unless somebody has begun it. A worker may come when all is done, even when another job is under
- * way: the job is looked at only after its part is had, which keeps it from ending.
+ * Does W's part of JOB, unless another thread has begun it. A worker may be so late that everything
+ * is done, or even that another job is published. So it reads the job only after it has claimed the
+ * part: the job cannot end before the part does.
  */
 static void do_part(Pool *p, Worker *w, uint64_t job)
 {
@@ -158,10 +162,11 @@ static void *worker_main(void *arg)
 	}
 }
 
-/* Gives the job's generation. */
+/* Publishes the job; returns its generation. */
 static uint64_t publish(Pool *p, uint32_t active)
 {
-	const uint64_t job = (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) + 1;
+	const uint64_t job = (atomic_load_explicit(&p->word, memory_order_relaxed) >> ACTIVE_BITS) +
+			     1;
 
 	atomic_store(&p->word, job << ACTIVE_BITS | active);
 	if (atomic_load(&p->sleepers))
@@ -214,7 +219,7 @@ void rt_pool_free(const dl_model *m, Pool *p)
 	rt_free(m, p, p->bytes);
 }
 
-/* In a forked child: the workers again. False when another thread is at it. */
+/* In a forked child: creates the workers again. False if another thread is already doing so. */
 static bool after_fork(Pool *p, int32_t pid)
 {
 	int32_t old = atomic_load(&p->pid);
@@ -255,7 +260,7 @@ void rt_pool_release(Pool *p, int32_t threads)
 		atomic_store(&p->busy, 0);
 }
 
-/* Whether all parts are done, within so many SPINS. */
+/* Whether all parts are done within SPINS spins. */
 static bool done_soon(Pool *p, int spins)
 {
 	for (int i = 0; i < spins; i++) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the runtime share. The runtime is linked into every artifact: it includes
- * nothing of the compiler, needs C11, libc and pthreads only, has no global constructors, and all
- * its symbols are hidden, so that each artifact has its own copy.
+ * Shared by the files of the runtime. The runtime is linked into every artifact. It includes
+ * nothing of the compiler and needs only C11, libc and pthreads. It has no global constructors, and
+ * all its symbols are hidden, so each artifact has its own copy.
  *
- *	model.c    load and unload          weights.c  where the weights are
- *	context.c  workspace, plan, prepare run.c      a run: bind, outputs, exec
- *	exec.c     what generated code calls
- *	pool.c     threads                  budget.c   how many threads, process-wide
- *	profile.c  time per kernel          cpu.c      features and the floating point environment
- *	nvtx.c     ranges for NVIDIA's tools
- *	cuda*.c    GPUs: see cuda.h
+ * 	model.c    load and unload          weights.c  finding the weights
+ * 	context.c  workspace, plan, prepare run.c      a run: bind, outputs, exec
+ * 	exec.c     functions for generated code
+ * 	pool.c     threads                  budget.c   how many threads, process-wide
+ * 	profile.c  time per kernel          cpu.c      features and the floating point environment
+ * 	nvtx.c     ranges for NVIDIA's tools
+ * 	cuda*.c    GPUs: see cuda.h
  */
 #ifndef RUNTIME_RT_H
 #define RUNTIME_RT_H
@@ -31,7 +31,7 @@ typedef struct Profile Profile;
 typedef struct Gpu Gpu;
 typedef struct GpuContext GpuContext;
 
-/* How a model and a context begin, so that error() can tell them apart from anything else. */
+/* The first member of models and contexts, by which error() recognises them. */
 typedef struct Head {
 	uint32_t magic;
 	char error[508];
@@ -42,28 +42,31 @@ typedef struct Head {
 
 typedef struct Weights {
 	char *base;
-	void *map;         /* munmap(map, map_bytes) at the end, or null */
+	void *map;         /* to be unmapped at the end, or null */
 	uint64_t map_bytes;
-	void *owned;       /* from the allocator, or null */
+	void *owned;       /* to be freed by the allocator, or null */
 } Weights;
 
 struct dl_model {
-	Head head; /* its text is written and read under lock */
-	const dl_program *prog; /* &program; on a GPU: the one for GPUs */
-	dl_program program;     /* that of the generated code; what an earlier version of it lacks is zero */
-	const dl_desc *desc;    /* what describe gives: of the CPU's program */
-	Gpu *gpu;               /* null: the CPU */
+	Head head; /* the error text is read and written under lock */
+	const dl_program *prog; /* &program; on a GPU, the program for GPUs */
+	/* a copy of the generated code's struct; members that an older version of it lacks are
+	 * zero */
+	dl_program program;
+	const dl_desc *desc;    /* the CPU program's, which describe returns */
+	Gpu *gpu;               /* null: the model runs on the CPU */
 	dl_load_options opt;
 	pthread_mutex_t lock;
 	Weights weights;
-	Pool *pool; /* null: one thread, or the user's executor */
+	Pool *pool; /* null: one thread only, or the application's executor */
 	Profile *profile;
 	atomic_int contexts;
-	int32_t threads; /* parts a launch is cut into at most, and scratch areas in a workspace */
+	/* the most parts of a launch, and the number of scratch areas in a workspace */
+	int32_t threads;
 	int32_t variant;
 };
 
-/* A growing piece of memory from the allocator. */
+/* A block of memory from the allocator that can grow. */
 struct dl_region {
 	void *p;
 	uint64_t bytes;
@@ -76,21 +79,23 @@ struct dl_context {
 	atomic_int cancel;
 	atomic_int running;
 	int32_t fault;
-	int32_t id; /* in the profile */
+	int32_t id; /* identifies the context in the profile */
 	uint32_t flags; /* DL_CONTEXT_ */
-	uint64_t own_bytes; /* of this struct and its arrays */
-	/* workspace: the arena, then one scratch area per thread */
+	uint64_t own_bytes; /* bytes of this struct and its arrays */
+	/* the workspace: the arena, then a scratch area for each thread */
 	char *arena;
 	uint64_t arena_bytes;
 	bool arena_borrowed;
-	bool planned; /* planned_sym is what buf and scratch stand for */
+	bool planned; /* buf and scratch are set up for planned_sym */
 	int64_t *planned_sym;
 	int64_t *offset;
 	char *scratch;
-	int64_t scratch_bytes; /* of one thread */
-	dl_region beside;      /* on a GPU: the host's memory, which is scratch */
-	dl_region more;        /* scratch of all threads, where a run asked for more than was planned (dl_scratch) */
-	/* regions: the program's, then one per input (copied in), then one per output (served) */
+	int64_t scratch_bytes; /* bytes for one thread */
+	dl_region beside;      /* on a GPU: scratch, in host memory */
+	/* scratch of all threads, if a run needs more than was planned (dl_scratch) */
+	dl_region more;
+	/* the program's regions, then one for each input (strided ones are copied), then one for
+	 * each output (memory that the context provides) */
 	dl_region *region;
 	GpuContext *gpu;
 	/* during a run */
@@ -101,39 +106,42 @@ struct dl_context {
 
 /* model.c */
 /*
- * A struct that crosses the API may be shorter than the runtime's, or longer: its first member is its size. RT_UPTO is
- * the size of a T that ends with member LAST.
+ * A struct that crosses the API may be shorter or longer than the runtime's; its first member is
+ * its size. RT_UPTO is the size of a struct T that ends with the member LAST.
  */
 #define RT_UPTO(T, last) (offsetof(T, last) + sizeof(((T *)NULL)->last))
-/* A larger size is one that nobody has set. */
+/* Nobody sets a larger size on purpose. */
 #define RT_LARGEST_STRUCT 4096u
-/* Takes the struct FROM, a NAME that has at least LEAST bytes, into TO, which has SIZE: members that FROM lacks are zero.
- * Refused (of model M, or null) where FROM is too short, or sets something beyond SIZE. */
+/* Copies the caller's struct FROM, which is called NAME in messages and has at least LEAST
+ * bytes, to TO, which has SIZE bytes. Members that FROM lacks become zero. Fails (an error of M,
+ * which may be null) if FROM is too short, or a member beyond SIZE is not zero. */
 int rt_take(dl_model *m, const char *name, void *to, size_t size, const void *from, size_t least);
-/* Fills the struct TO, a NAME that has at least LEAST bytes, from FROM, which has SIZE; TO keeps its size. */
+/* Copies FROM, which has SIZE bytes, to the caller's struct TO, called NAME, of at least LEAST
+ * bytes; TO keeps its size. */
 int rt_give(dl_model *m, const char *name, void *to, size_t least, const void *from, size_t size);
-/* M is a model, or a failure of function WHAT. */
+/* Checks that M is a model; the error names the function WHAT. */
 int rt_check_model(const dl_model *m, const char *what);
-/* P becomes M's program. */
+/* Makes P the program of M. */
 int rt_use_program(dl_model *m, const dl_program *p);
-/* The context that this thread was last refused because it was in use, or null. */
+/* The context that this thread was last refused with DL_BUSY, or null. */
 extern _Thread_local const void *rt_refused;
 void *rt_alloc(const dl_model *m, uint64_t bytes);
 void rt_free(const dl_model *m, void *p, uint64_t bytes);
 void rt_log(const dl_model *m, int level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Formats a message into the ROOM bytes at TO, as one line that is safe on a terminal. TO may be among the arguments.
- * Formats cut the names of inputs, outputs and dims to 100 bytes (%.100s), so that the rest of a message has room. */
+/* Formats a message into the ROOM bytes at TO, as one line that is safe on a terminal. TO may be
+ * among the arguments. Formats cut names of inputs, outputs and dims to 100 bytes (%.100s), so
+ * that the rest of the message fits. */
 void rt_message(char *to, size_t room, const char *fmt, va_list ap);
-/* Records the text of a failure in a model (or, for null, of a load in this thread); gives status. */
+/* Records the text of a failure in a model; null: of a load, in this thread. Returns status. */
 int rt_error(dl_model *m, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Bytes of n elements, or INT64_MAX where that overflows. */
+/* The bytes of n elements; INT64_MAX on overflow. */
 int64_t rt_bytes(int32_t dtype, int64_t n);
-/* Bits of an element, 0 for a code that is not known. */
+/* The bits of an element; 0 if the code is unknown. */
 unsigned rt_dtype_bits(int32_t dtype);
 unsigned rt_dtype_align(int32_t dtype);
 const char *rt_dtype_name(int32_t dtype);
-/* Item i of an array that is strided by the size of its first element. */
+/* Item i of an array whose items are as far apart as the first item's size says. */
 #define RT_AT(T, base, i) ((T *)(void *)((uintptr_t)(base) + (uintptr_t)(i) * (base)->size))
 
 /* weights.c */
@@ -141,17 +149,20 @@ int rt_weights_open(dl_model *m);
 void rt_weights_close(dl_model *m);
 
 /* context.c */
-/* Makes arena, offsets and scratch fit x.sym. */
+/* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
-/* At least bytes bytes in region r, of which keep are kept. False without memory. */
+/* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
+ * no memory. */
 bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 
 /* run.c */
-/* Begins a use of a context, which ends with running = 0. DL_BUSY when it is in use, DL_INVALID when it is none. */
+/* Marks a context as in use, until running = 0. DL_BUSY if it is in use already, DL_INVALID if C
+ * is not a context. */
 int rt_enter(dl_context *c);
-/* Checks and sets output o of the run in flight: shape known. */
+/* Checks and sets the shape of output o of the current run. */
 int rt_output(dl_context *c, int32_t o, const int64_t *shape);
-/* Binds all that follows from the values of symbols: shapes of inputs and outputs, symbols again, facts. */
+/* Binds what follows from the symbols' values: shapes of inputs and outputs, other symbols,
+ * facts. */
 int rt_bind_dims(dl_context *c);
 
 /* pool.c */
@@ -164,75 +175,80 @@ typedef struct Job {
 	int64_t scratch_bytes;
 } Job;
 
-/* A pool of threads - 1 workers (the caller is the first thread), sleeping; null without memory or
- * threads. */
+/* Makes a pool of threads - 1 sleeping workers (the caller is the first thread). Null if there
+ * is no memory or thread. */
 Pool *rt_pool_new(const dl_model *m, int32_t threads);
 void rt_pool_free(const dl_model *m, Pool *p);
-/* Takes the pool for a run: the number of threads to use, from 1, within the process's budget, to be
- * given back. A pool in use by another run, or no pool, gives 1. */
+/* Takes the pool for a run. Returns the number of threads to use, at least 1, within the
+ * process's budget; they must be given back. If there is no pool, or another run uses it,
+ * returns 1. */
 int32_t rt_pool_acquire(Pool *p, int32_t threads);
 void rt_pool_release(Pool *p, int32_t threads);
-/* Runs all parts of a job. The pool must be acquired for at least job->parts threads. */
+/* Runs all parts of a job, for at least as many acquired threads. */
 void rt_pool_run(Pool *p, const Job *job);
-/* Part i of a job. */
+/* Runs part i of a job. */
 void rt_job_part(const Job *job, int32_t i);
 
 /* budget.c */
-/* CPUs that this process may use, from 1. */
+/* The number of CPUs that this process may use, at least 1. */
 int32_t rt_cpus(void);
-/* Joins and leaves the process-wide count of running threads. */
+/* Start and stop taking part in the process-wide count of threads. */
 void rt_budget_join(void);
 void rt_budget_leave(void);
-/* Between 1 and want threads, less when others run; to be given back. */
+/* Takes between 1 and want threads, fewer if other runs have some; they must be given back. */
 int32_t rt_budget_take(int32_t want);
 void rt_budget_give(int32_t n);
 
 /* profile.c */
 int rt_profile_open(dl_model *m);
-/* Writes the trace, if one was asked for, and frees. */
+/* Writes the trace, if one is wanted, and frees the profile. */
 int rt_profile_close(dl_model *m);
 uint64_t rt_now(void); /* nanoseconds */
 void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end);
 
 /* nvtx.c */
-/* Whether a tool listens; only then may the others be called. */
+/* Whether a tool listens; the other functions may only be called if it does. */
 bool rt_nvtx_open(void);
 void rt_nvtx_push(const char *text);
 void rt_nvtx_pop(void);
 
 /* cuda_model.c: on the CPU all of these do nothing */
-/* Chooses the device; on a GPU, the program and variant. Then its weights, once they are there. */
+/* rt_gpu_open chooses the device, and for a GPU the program and variant; rt_gpu_weights copies
+ * the weights to the GPU once they are found. */
 int rt_gpu_open(dl_model *m);
 int rt_gpu_weights(dl_model *m);
 void rt_gpu_close(dl_model *m);
-/* Its context is this thread's until popped. */
+/* Makes the model's GPU context current in this thread, until popped. */
 int rt_gpu_push(dl_model *m);
 void rt_gpu_pop(dl_model *m);
 /* cuda_context.c, cuda_run.c: of a context whose model is on a GPU, between enter and leave */
 int rt_gpu_context(dl_context *c);
-void rt_gpu_context_free(dl_context *c); /* by itself */
+void rt_gpu_context_free(dl_context *c); /* itself calls enter and leave */
 int rt_gpu_arena(dl_context *c, int64_t bytes);
-/* Checks that the caller's workspace is the GPU's memory. */
+/* Checks that the caller's workspace is in the GPU's memory. */
 int rt_gpu_workspace(dl_context *c, void *p, uint64_t bytes);
-/* 1: P is memory of the context's GPU; 0: it is the host's; -1: neither, or a failure, which is recorded. */
+/* 1: P is in the memory of the context's GPU; 0: in the host's; -1: in neither, or a failure;
+ * the failure is recorded. */
 int rt_gpu_owns(dl_context *c, const void *p);
-/* What a first run of the dims that are bound would set up. */
+/* Sets up everything that a first run with the bound dims would. */
 int rt_gpu_prepare(dl_context *c);
-/* Waits for the runs so far: the first index that was out of range in them. Outside of enter and leave. */
+/* Waits for all runs so far; returns the first index error among them. To be called outside of
+ * enter and leave. */
 int rt_gpu_wait(dl_context *c);
 void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes);
-/* STREAM, or null for that of the context's flags, is that of what follows, up to rt_gpu_leave. */
+/* Makes STREAM (null: the stream that the context's flags say) the stream of all work up to
+ * rt_gpu_leave. */
 int rt_gpu_enter(dl_context *c, void *stream);
-/* The same of the context's own stream. */
+/* As rt_gpu_enter, with the context's own stream. */
 int rt_gpu_enter_own(dl_context *c);
-/* STREAM is not needed any more. The status of what came between, or that of leaving. */
+/* Ends the use of the stream. Returns the status of the work since enter, or of leaving. */
 int rt_gpu_leave(dl_context *c);
 int rt_gpu_output(dl_context *c, int32_t o, void *data, int64_t bytes);
 int rt_gpu_execute(dl_context *c);
 
 /* cpu.c */
 uint64_t rt_cpu_features(void);
-/* The caller's floating point state: saved and set to the default, and put back. */
+/* Saves the caller's floating point state and sets the default one; restores it. */
 uint64_t rt_fp_enter(void);
 void rt_fp_leave(uint64_t saved);
 

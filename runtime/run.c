@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One run: the inputs are checked and give the symbols, the program binds the rest, the workspace is
- * planned, the outputs whose shapes are known get their memory, and the program executes. A failure
- * anywhere stops it with a status and a text that speaks the model's names.
+ * A run: the inputs are checked and determine symbols, the program binds the other symbols, the
+ * workspace is planned, outputs of known shape get their memory, and the program executes. Any
+ * failure stops the run with a status, and a text with the model's names.
  */
 #include "runtime/rt.h"
 
@@ -42,7 +42,7 @@ static bool contiguous(const dl_tensor *t)
 	return true;
 }
 
-/* Gives symbol s the value v that dim d of an input has. */
+/* Binds symbol s to v, the size of dim d of an input. */
 static int bind_sym(dl_context *c, const dl_io *io, int32_t d, int32_t s, int64_t v)
 {
 	const dl_sym *sym = dl_desc_sym(c->model->prog->desc, s);
@@ -103,7 +103,8 @@ static int check_form(dl_context *c, const char *what, const dl_io *io, const dl
 	return DL_OK;
 }
 
-/* Elements from data on up to the last one of T, or INT64_MAX; what lies before data is not counted. */
+/* The elements from data up to the last one of T; INT64_MAX on overflow. Elements before data
+ * are not counted. */
 static int64_t reach(const dl_tensor *t)
 {
 	int64_t n = 1;
@@ -116,7 +117,7 @@ static int64_t reach(const dl_tensor *t)
 	return n;
 }
 
-/* The memory of an input that has elements holds them, where the caller says how large it is. */
+/* Checks that an input's memory is large enough, if the caller gives its size. */
 static int check_room(dl_context *c, const dl_io *io, const dl_tensor *t)
 {
 	const int64_t need = rt_bytes(t->dtype, reach(t));
@@ -131,7 +132,7 @@ static int check_room(dl_context *c, const dl_io *io, const dl_tensor *t)
 		(long long)need);
 }
 
-/* Input I is the value that the model has for it, whose shape is fixed. */
+/* Makes input I its default value, whose shape is fixed. */
 static void bind_default(dl_context *c, int32_t i)
 {
 	const dl_model *m = c->model;
@@ -206,7 +207,7 @@ static int copy_in(dl_context *c, int32_t i, const dl_tensor *t)
 	return DL_OK;
 }
 
-/* What dims of outputs are known from symbols; -1 for the others. */
+/* Sets the dims of outputs that are known from symbols; the others to -1. */
 static void bind_outputs(dl_context *c)
 {
 	for (int32_t o = 0; o < c->model->prog->desc->n_out; o++) {
@@ -249,7 +250,8 @@ static int check_syms(dl_context *c)
 	return DL_OK;
 }
 
-/* The shapes of all inputs are there: the other symbols, the facts, the shapes of outputs. */
+/* When the shapes of all inputs are bound: binds the other symbols, checks facts, and binds the
+ * shapes of outputs. */
 static int bind_rest(dl_context *c)
 {
 	const dl_program *p = c->model->prog;
@@ -298,7 +300,7 @@ int rt_bind_dims(dl_context *c)
 	return bind_rest(c);
 }
 
-/* Whether the array of N tensors can be looked at. WHAT: "inputs". */
+/* Checks that the array of N tensors can be read. WHAT, for messages: "inputs". */
 static int check_tensors(dl_context *c, const char *what, const dl_tensor *t, int32_t n)
 {
 	const uint32_t least = RT_UPTO(dl_tensor, bytes);
@@ -349,7 +351,7 @@ static bool known(const dl_context *c, int32_t o)
 	return true;
 }
 
-/* Tells the caller the shape of an output: rank and dims. */
+/* Sets rank and shape of the caller's output. */
 static int tell_shape(dl_context *c, int32_t o, dl_tensor *t)
 {
 	const dl_io *io = out_io(c, o);
@@ -373,7 +375,7 @@ static int tell_shape(dl_context *c, int32_t o, dl_tensor *t)
 	return DL_OK;
 }
 
-/* The size of output O with this shape; a failure where it is too large. */
+/* Sets *BYTES to the size of output O with this shape; fails if that is too large. */
 static int output_bytes(dl_context *c, int32_t o, const int64_t *shape, int64_t *bytes)
 {
 	const dl_io *io = out_io(c, o);
@@ -400,7 +402,8 @@ static int64_t input_bytes(const dl_context *c, int32_t i)
 	return rt_bytes(in_io(c, i)->dtype, count(c->x.in_shape[i], in_io(c, i)->rank));
 }
 
-/* The context's own memory R for output o, which T describes. What an earlier run left there is lost. */
+/* Provides the context's own memory R for output o, described by T. Its contents from an earlier
+ * run are lost. */
 static int serve(dl_context *c, int32_t o, dl_region *r, dl_tensor *t, int64_t bytes)
 {
 	const dl_io *io = out_io(c, o);
@@ -449,7 +452,7 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape)
 	return c->gpu ? rt_gpu_output(c, o, t->data, bytes) : DL_OK;
 }
 
-/* Bytes that output o may write: its size, or the whole room while that is not known. */
+/* The bytes that output o may write: its size, or, while that is unknown, all of its memory. */
 static int64_t extent(const dl_context *c, int32_t o)
 {
 	const dl_tensor *t = RT_AT(const dl_tensor, c->out, o);
@@ -462,7 +465,8 @@ static int64_t extent(const dl_context *c, int32_t o)
 	return (int64_t)(t->bytes > INT64_MAX / 2 ? INT64_MAX / 2 : t->bytes);
 }
 
-/* An output's memory that overlaps an input's (unless declared), or another output's. */
+/* Refuses an output whose memory overlaps that of an input (unless that is declared) or of
+ * another output. */
 static int check_overlap(dl_context *c)
 {
 	const dl_desc *d = c->model->prog->desc;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the weights are: given by the caller, inside the code, in section .dlcc.weights of the
+ * Finds the weights: given by the caller, inside the code, in section .dlcc.weights of the
  * artifact's own file, or in a file in the folder of the artifact or of the program. Files are
- * mapped, read-only, and never copied. The section is not allocated, so the loader does not map it,
- * and it is found through the file's own section table; it is part of the artifact, so only its
- * size is checked, unless asked for. What lies elsewhere is checked by its hash.
+ * mapped read-only and never copied. The section is not allocated, so the loader does not map it;
+ * it is found through the file's section table. It is part of the artifact, so by default only its
+ * size is checked. Weights from elsewhere are checked by their hash.
  *
- * A mapped page of a file that somebody cuts or overwrites is lost or changed, and reading it may
- * end the process with SIGBUS. No check at load can prevent that, so dlrt.h forbids it.
+ * If somebody truncates or overwrites a mapped file, its pages are lost or change, and reading them
+ * may end the process with SIGBUS. No check at load can prevent that, so dlrt.h forbids it.
  */
 #include "runtime/rt.h"
 #include "runtime/hash.h"
@@ -25,7 +25,7 @@
 
 #define SECTION ".dlcc.weights"
 
-/* Line breaks in the path of a file, which /proc/self/maps has as \\012. */
+/* Replaces \012, a line break in a path of /proc/self/maps, by the character. */
 static void read_breaks(char *path)
 {
 	char *to = path;
@@ -39,8 +39,8 @@ static void read_breaks(char *path)
 	*to = '\0';
 }
 
-/* The absolute path of the file that address at was mapped from, as /proc/self/maps has it: dladdr
- * says what dlopen was given, which a later chdir makes wrong. */
+/* The absolute path of the file that address at is mapped from, according to /proc/self/maps.
+ * dladdr would return the path that dlopen was given, which a later chdir makes wrong. */
 static bool path_from_maps(const void *at, char *path, size_t room)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -96,7 +96,7 @@ static int open_file(dl_model *m, const char *path, int *fd, uint64_t *bytes)
 	return DL_OK;
 }
 
-/* Maps the weights, which begin at offset of fd. */
+/* Maps the weights, at offset of fd. */
 static int map(dl_model *m, int fd, const char *path, uint64_t offset)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset % page;
@@ -119,7 +119,7 @@ static bool read_at(int fd, void *p, uint64_t n, uint64_t at)
 	return pread(fd, p, n, (off_t)at) == (ssize_t)n;
 }
 
-/* Finds the section; false when the file is no ELF file or has none. */
+/* Finds the section; false if the file is not an ELF file or has no such section. */
 static bool find_section(int fd, uint64_t *offset, uint64_t *bytes)
 {
 	Elf64_Ehdr eh;
@@ -189,7 +189,7 @@ static int open_path(dl_model *m, const char *path)
 	return rc;
 }
 
-/* PATH, of a file, becomes that of weights_file in its folder. False where it is too long. */
+/* Replaces the file name in PATH by weights_file. False if the path is too long. */
 static bool beside(const dl_model *m, char *path, size_t room)
 {
 	const char *name = m->prog->weights_file;
@@ -202,7 +202,7 @@ static bool beside(const dl_model *m, char *path, size_t room)
 	return true;
 }
 
-/* weights_file in the folder of the artifact's own file, or else of the program. */
+/* Opens weights_file in the folder of the artifact's own file, or else of the program. */
 static int open_beside(dl_model *m)
 {
 	char path[PATH_MAX], other[PATH_MAX];
@@ -250,7 +250,7 @@ static int check(dl_model *m)
 			m->desc->name, m->desc->hash);
 }
 
-/* The data of a borrowed address, which is not written to. */
+/* The address without const; the data is never written. */
 static char *borrow(const void *p)
 {
 	return (char *)(uintptr_t)p;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model cases in ONNX's layout (model.onnx, test_data_set_K/{input,output}_N.pb), and which ops each uses.
+"""Finds model cases in ONNX's layout (model.onnx, test_data_set_K/{input,output}_N.pb), and the operators in each.
 
-What the installed onnx package holds and generates is written to build/cases/onnx once; it is a superset of
-its release's backend tests. CORPUS/small.tar.zst is unpacked beside it, CORPUS/models read where it is.
+The cases that the installed onnx package contains and generates are written to build/cases/onnx once; they are a superset
+of its release's backend tests. CORPUS/small.tar.zst is unpacked to build/cases/small; CORPUS/models is read in place.
 """
 
 import glob
@@ -17,9 +17,9 @@ from collections import namedtuple
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CASES = os.path.join(ROOT, "build", "cases")
 CORPUS = os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")
-VERSION = "3"  # of what is written here; another one writes it anew
+VERSION = "3"  # of the files in build/cases: after a change they are written again
 
-# name; folder; ops: names with their domain where it is not ONNX's, those in model-local functions included
+# name; folder; ops: names of operators, also of those in model-local functions, with their domain if it is not ONNX's
 Case = namedtuple("Case", "name dir ops")
 
 
@@ -42,7 +42,7 @@ def write_value(path, value, info):
 
 
 def write_onnx_cases(out):
-    """The package's cases: those its case modules compute, and the models it carries."""
+    """Writes the package's cases: those that its modules compute, and the models that it contains."""
     import onnx.backend.test
     from onnx.backend.test.case.node import collect_testcases
 
@@ -75,7 +75,7 @@ def unpack(archive, out):
 
 
 def once(name, stamp, make):
-    """The folder build/cases/NAME, made by MAKE(folder) unless it was with the same STAMP."""
+    """The folder build/cases/NAME; MAKE(folder) writes it unless it was written with the same STAMP."""
     out = os.path.join(CASES, name)
     mark = out + ".stamp"
     if not (os.path.exists(mark) and open(mark).read() == stamp):
@@ -107,7 +107,7 @@ def model_ops(model):
 
 
 def find(folder):
-    """The cases under FOLDER, with their ops cached in FOLDER's index."""
+    """The cases under FOLDER."""
     import onnx
 
     cases = []
@@ -119,7 +119,7 @@ def find(folder):
 
 
 def indexed(name, stamp, folder):
-    """find(FOLDER), kept in build/cases/NAME.json."""
+    """find(FOLDER), cached in build/cases/NAME.json for this STAMP."""
     path = os.path.join(CASES, name + ".json")
     if os.path.exists(path):
         kept = json.load(open(path))
@@ -132,7 +132,7 @@ def indexed(name, stamp, folder):
 
 
 def index(corpus, suites):
-    """{suite: [Case]} for those of `onnx`, `small`, `models` in SUITES that are there."""
+    """{suite: [Case]} for those of `onnx`, `small`, `models` in SUITES whose files exist."""
     warnings.filterwarnings("ignore")
     os.makedirs(CASES, exist_ok=True)
     found = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that documents are exact: README.md names every source folder, every file has a head, files named in documents exist,
 README.md's prose has lines of 120 columns, HACKING.md names the lists of cases, manual pages and --help name the same options, docs/ops.md is what the table of ops says, the glossary is
-short, and no line uses a private word where the field has one. docs.py [BUILD]"""
+short, and no line uses a private word for which the field has one. docs.py [BUILD]"""
 
 import fnmatch
 import glob
@@ -13,15 +13,15 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = ("base", "ir", "frontend", "ops", "passes/graph", "passes/kernel", "passes/layout", "passes/schedule", "passes/poly",
            "codegen", "runtime", "tools", "tests/ptxsim")
-GLOSSARY_WORDS = 25  # words that the field lacks: each is one more for a new reader to learn
+GLOSSARY_WORDS = 25  # most words of the glossary, since a new reader must learn each one
 
-# Words in a sense that only this project would give them, and clauses that do not name their subject. Each has a word of the field:
+# Words with a meaning that only this project gives them, and clauses that do not name their subject. The field's words are:
 # recompute, vector width, contiguous, misalignment, over budget, fuse, transpose, persistent block, skinny product, column reduction,
 # stencil, partial sums, software pipeline.
 PRIVATE_WORDS = re.compile(
     r"made again|\bneighbours\b|runs? along|ragged (rows|tiles|columns|channels|windows|accesses)|\bskew|\bdear\b|swallow|\bin hand\b|"
     r"gpu_(turn|again|few|fold|panels|halves|window)|ring_slot|what (it|they) (is|are|has|have) of|who has|is none of")
-# Text that is not ours, and this list.
+# Text of others, and this file.
 FOREIGN = ("tests/ptxsim/triton/", "tests/ptxsim/cuda/", "tests/docs.py")
 
 faults = []
@@ -33,7 +33,7 @@ def text(path):
 
 
 def heads():
-    """Each source folder is in the README, and each file says at its head what it is; a .c file beside its header leaves that to it."""
+    """README.md names each source folder, and each file has a comment at its head; in a pair of .c and .h the header's is enough."""
     for folder in FOLDERS:
         if f"`{folder}/`" not in text("README.md"):
             faults.append(f"README.md: does not name {folder}/")
@@ -45,7 +45,7 @@ def heads():
 
 
 def paths():
-    """A path with a folder, in backquotes, exists."""
+    """Paths with a folder, in backquotes, exist."""
     for doc in ["README.md", "HACKING.md"] + sorted(glob.glob("docs/*.md", root_dir=ROOT)):
         for path in re.findall(r"`((?:\w[\w-]*/)+[\w.-]*)`", text(doc)):
             top = path.split("/")[0]
@@ -55,14 +55,14 @@ def paths():
 
 
 def width():
-    """README.md is read as it stands, too: prose in lines of 120 columns; rows of tables and code may be longer."""
+    """README.md is also read as plain text: its prose has lines of at most 120 columns; rows of tables and code may be longer."""
     for n, line in enumerate(text("README.md").splitlines(), 1):
         if len(line) > 120 and not line.startswith(("|", "    ")):
             faults.append(f"README.md: line {n} has {len(line)} columns of at most 120")
 
 
 def lists_of_cases():
-    """Each list that the suites read is in HACKING.md, which says what it is for."""
+    """HACKING.md names each list of cases that the suites read."""
     for path in sorted(glob.glob("tests/*.txt", root_dir=ROOT)):
         if path != "tests/requirements.txt" and path not in text("HACKING.md"):
             faults.append(f"HACKING.md: does not name {path}")
@@ -70,12 +70,12 @@ def lists_of_cases():
 
 def options(build):
     for tool in "dlcc", "dlcc-opt", "dlrun":
-        said = subprocess.run([os.path.join(build, "bin", tool), "--help"], capture_output=True, text=True)
+        usage = subprocess.run([os.path.join(build, "bin", tool), "--help"], capture_output=True, text=True)
         page = re.sub(r"\\f.|[\\\"]|\.[BI]R? ?", "", text(f"docs/man/{tool}.1"))
         known = re.compile(r"(?<![\w-])--[a-z][\w-]*")
-        for option in sorted(set(known.findall(said.stdout + said.stderr)) - set(known.findall(page))):
+        for option in sorted(set(known.findall(usage.stdout + usage.stderr)) - set(known.findall(page))):
             faults.append(f"docs/man/{tool}.1: lacks {option}, which --help names")
-        for option in sorted(set(known.findall(page)) - set(known.findall(said.stdout + said.stderr))):
+        for option in sorted(set(known.findall(page)) - set(known.findall(usage.stdout + usage.stderr))):
             faults.append(f"docs/man/{tool}.1: names {option}, which --help does not")
 
 
@@ -92,7 +92,7 @@ def glossary():
 
 
 def private_words():
-    """In every file of the tree but build and what is hidden."""
+    """No file of the tree, except in build and hidden folders, has a private word."""
     for path in sorted(glob.glob("**/*", root_dir=ROOT, recursive=True)):
         if path.startswith(FOREIGN + ("build",)) or not os.path.isfile(os.path.join(ROOT, path)):
             continue

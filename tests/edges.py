@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes and values at the edges: a graph a file, for tests/tools/batch to run through generated C, bit-equal to eval.
+"""Makes graphs with sizes and values at the edges, one in each file. tests/tools/batch runs them through generated C, whose
+results must equal eval's bit by bit.
 
     edges.py TABLES TARGET FOLDER [PATTERN]
 
-Sizes stand around the places where the loops of the strategies end, which TABLES (build/tests/tools/tables) says:
-tiles, panels, lanes, blocks; and 0, 1, odd primes. Each form comes with sizes that are known at run time only (many
-runs of one artifact) and with constant ones. Reductions and contractions read small integers (tests/tools/batch/edge.h),
-so that every sum is exact in any order; elementwise operators read special values. All is the same every time: a
-case's numbers come from its name.
+Sizes are one less than, equal to and one more than the sizes of the strategies' tiles, panels, vectors and blocks, which
+TABLES (build/tests/tools/tables) prints; also 0, 1 and odd primes. Each form has cases whose sizes only run time knows (many
+runs of one artifact) and cases whose sizes are constant. Reductions and contractions read small integers
+(tests/tools/batch/edge.h), so that every sum is exact in any order; elementwise operators read special values. The cases
+are the same every time: random numbers are seeded by the case's name.
 """
 
 import fnmatch
@@ -23,11 +24,11 @@ FLOATS = ("f32", "f64", "f16", "bf16")
 INTS = ("i32", "i64")
 BYTES = ("u8", "i8")
 GROUP = {"f": FLOATS, "i": ("i8", "i16", "i32", "i64"), "u": ("u8", "u16", "u32", "u64"), "b": ("bool",)}
-COMPUTED = {"f16": "f32", "bf16": "f32", "u8": "i32", "i8": "i32"}  # in which type a kernel adds
+COMPUTED = {"f16": "f32", "bf16": "f32", "u8": "i32", "i8": "i32"}  # the type in which sums are accumulated
 
 
 class Tables:
-    """What tests/tools/tables prints."""
+    """The output of tests/tools/tables."""
 
     def __init__(self, program, target):
         lines = subprocess.run([program, target], check=True, capture_output=True, text=True).stdout.splitlines()
@@ -41,7 +42,7 @@ class Tables:
                 self.number[kind] = int(rest[0])
 
     def around(self, dtype):
-        """Edge sizes of rows and columns."""
+        """Sizes at the edges for rows and columns."""
         sizes = {0, 1, 2, 3, 7, 13}
         for n in self.block[COMPUTED.get(dtype, dtype)]:
             sizes |= {n - 1, n, n + 1}
@@ -69,7 +70,7 @@ def attrs(values):
 
 
 class Graph:
-    """A graph under construction; values are labels without their %."""
+    """A graph that is being built; values are their labels without the %."""
 
     def __init__(self, name):
         self.name, self.random = name, random.Random(name)
@@ -86,7 +87,7 @@ class Graph:
         return name
 
     def weights(self, name, dtype, shape):
-        """-2 .. 2, or 0 .. 4."""
+        """A constant with random elements in -2 .. 2, for u8 in 0 .. 4."""
         count, least = 1, 0 if dtype == "u8" else -2
         for d in shape:
             count *= d
@@ -99,7 +100,7 @@ class Graph:
         return name
 
     def operand(self, name, dtype, shape):
-        """An input; or where its size is known, by chance weights."""
+        """An input; or, with probability 1/2 if its size is constant, weights."""
         if all(isinstance(d, int) and d > 0 for d in shape) and self.random.random() < 0.5:
             return self.weights(name, dtype, shape)
         return self.input(name, dtype, shape)
@@ -121,7 +122,7 @@ class Graph:
 
 
 def runs(g, most, **choices):
-    """Sizes of G's symbols: each edge once at least, then combinations by chance, MOST in all."""
+    """Sets the sizes of G's symbols: every choice at least once, then random combinations, MOST runs in all."""
     names = list(choices)
     longest = max(len(c) for c in choices.values())
     shuffled = {n: g.random.sample(choices[n], len(choices[n])) for n in names}
@@ -139,7 +140,7 @@ AXES = ([2], [1], [0], [0, 2], [1, 2], [0, 1, 2])
 
 
 def row_shapes(g, t, dtype, dynamic, axes, least=0):
-    """A shape of rank 3; its edge size stands on a reduced axis, then on another."""
+    """A shape of rank 3 with a size at an edge, first on a reduced axis, then on another one."""
     rows = [n for n in t.rows(dtype) if n >= least]
     if not dynamic:
         shape = [g.random.choice((1, 2, 3, 5)) for _ in range(3)]
@@ -224,7 +225,7 @@ def norms(t):
 
 
 def long_rows(t):
-    """Few rows, of so many terms that a GPU splits them over blocks; the last part may be short."""
+    """Few rows with so many terms that a GPU splits each over several blocks; the last part may be shorter."""
     places = [(op, "ints") for op in ("ArgMax", "ArgMin")]
     for (op, data), dtype, i in itertools.product(REDUCTIONS + places, ("f32", "f16", "i64"), range(4)):
         if dtype == "i64" and data == "hot":
@@ -261,7 +262,7 @@ def letters(shape, of):
 
 
 def contraction_sizes(g, t, dtype, dynamic, extra=()):
-    """Of M, K and N, and small ones of EXTRA: a number each, or the letters, with runs."""
+    """Sizes for M, K and N, and small ones for the letters of EXTRA: {letter: number}; empty if they are symbols, with runs."""
     around, depths = t.around(dtype), t.depths(dtype)
     if dynamic:
         runs(g, 40, M=around, N=around, K=depths, **{c: [0, 1, 2, 3] for c in extra})
@@ -271,7 +272,7 @@ def contraction_sizes(g, t, dtype, dynamic, extra=()):
 
 
 def epilogue(g, y, dtype, columns):
-    """By chance a bias and a clamp."""
+    """Adds a bias and a Relu, each with probability 0.4."""
     if g.random.random() < 0.4:
         y = g.node("sum", "Add", y, g.input("bias", dtype, [columns]))
     if g.random.random() < 0.4:
@@ -285,7 +286,7 @@ def products(t):
             g = Graph(f"MatMul.{form}.{dtype}.{i or 'dynamic'}")
             of = contraction_sizes(g, t, dtype, i == 0, "GH")
             if i in (1, 2):
-                of.update(zip("MK"[:i], "MK"))  # some known, some not
+                of.update(zip("MK"[:i], "MK"))  # some sizes are constant, some are symbols
                 runs(g, 20, M=t.around(dtype), **({"K": t.depths(dtype)} if i == 2 else {}))
             a, b = g.operand("a", dtype, letters(shapes[0], of)), g.operand("b", dtype, letters(shapes[1], of))
             epilogue(g, g.node("y", "MatMul", a, b), dtype, of.get("N", "N") if "N" in shapes[1] else 1)
@@ -301,7 +302,7 @@ def products(t):
         epilogue(g, g.node("y", "MatMul", *sides), "i32", of.get("N", "N"))
         yield g
     for dtype, i in itertools.product(FLOATS, range(6)):
-        g = Graph(f"MatMul.deep.{dtype}.{i}")  # few tiles, long sums
+        g = Graph(f"MatMul.deep.{dtype}.{i}")  # few tiles with long sums
         m, n, k = g.random.choice((9, 16, 33, 77)), g.random.choice((40, 64, 100)), g.random.choice((768, 1024, 1600, 3072))
         if i == 5:
             g.sizes = [{"M": m} for m in (1, 9, 40)]
@@ -334,7 +335,7 @@ def products(t):
 
 
 def window(g, rank, transposed=False):
-    """Kernel, strides, dilations and pads; and sizes of the image that they fit in."""
+    """Random kernel, strides, dilations and pads, and the least size of an image that they fit."""
     r = g.random
     kernel = [r.choice((1, 2, 3, 3, 5, 7)) for _ in range(rank)] if r.random() < 0.4 else [r.choice((1, 3, 3, 7))] * rank
     if rank == 3:
@@ -348,7 +349,7 @@ def window(g, rank, transposed=False):
 
 
 def image(g, t, rank, least, channels):
-    """A shape with known or unknown batch and space; sizes of one run or many."""
+    """A shape whose batch and spatial dims are constants or symbols; symbols get the sizes of several runs."""
     most = {1: 70, 2: 20, 3: 8}[rank]
     pick = lambda i: g.random.choice([n for n in (least[i], least[i] + 1, 7, 8, 13, t.block["f32"][3] + 1, most) if n >= least[i]])
     shape = [g.random.choice((1, 2, "N")), channels] + [pick(i) for i in range(rank)]
@@ -396,12 +397,12 @@ def convolutions(t):
 
 
 def weighted(g, name, x, dtype, outer, inner, group=1, kernel=(1, 1), **attributes):
-    """A convolution by weights."""
+    """A convolution whose filter is a constant."""
     return g.node(name, "Conv", x, g.weights(f"{name}_w", dtype, [group * outer, inner, *kernel]), group=group, **attributes)
 
 
 def middles(t):
-    """Between convolutions by weights tensors lie as suits them: windows, products, sums and moves there."""
+    """Operators between two convolutions, where `layout` chooses the order of tensors: windows, products, sums and moves."""
     channels, slide, side = (t.number[n] for n in ("channels", "slide", "side"))
     kinds = ("depthwise", "depthwise", "dense", "grouped", "MaxPool", "residual", "squeeze", "concat", "slice", "transpose", "pad")
     for dtype, kind in itertools.product(FLOATS, kinds):
@@ -412,7 +413,7 @@ def middles(t):
             kernel, strides, dilations, pads, least = window(g, 2)
             least = [max(n, k) for n, k in zip(least, kernel)] if kind == "MaxPool" else least
             if kind == "depthwise" and i % 2:
-                far = g.random.randrange(2)   # taps further apart than windows that go together
+                far = g.random.randrange(2)   # taps are further apart than the windows that are computed at once
                 kernel[far], dilations[far], pads[far], pads[far + 2] = 3, slide + 8, slide + 8, slide + 8
                 least[far] = 1
             wide = [n for n in (1, 3, side - 1, side, side + 1, 2 * side + 3, slide - 1, slide, slide + 1) if n >= least[1]] or [least[1]]
@@ -478,7 +479,7 @@ def in_groups(items, n):
 
 
 def elementwise(t):
-    """Some operators a graph, on one input or pair: all special values, pairs of them, and any bits."""
+    """Several operators in each graph, on the same one, two or three operands: all special values, pairs of them, and random bits."""
     rows = t.ops + [("Pow", "other", 2, 2, "f"), ("Where", "other", 3, 3, "fiub")]
     for kind, (dtypes, operands) in itertools.product("fiub", ((GROUP, 1), (GROUP, 2), (GROUP, 3))):
         names = [op for op, _, least, most, types in rows if kind in types and least <= operands <= (99 if most < 0 else most) and
@@ -505,7 +506,7 @@ def elementwise(t):
                 elif op == "PRelu":
                     more[0] = g.input("wide", dtype, ["M", "N"], "special")
                 result = g.node(op, op, *more, **mod)
-                if op in ("Max", "Min") and kind == "f":  # which zero is the largest, targets need not agree on (docs/numerics.md)
+                if op in ("Max", "Min") and kind == "f":  # targets may differ in the sign of a zero (docs/numerics.md)
                     result = g.node(f"{op}_of_zeros", "Add", result, g.const(f"{op}_zero", dtype, [], ["0.0"]))
                 g.results.append(result)
             yield g
@@ -526,8 +527,8 @@ def casts(t):
 
 
 def spots(t):
-    """Infinities and NaN reach the results that read them, and no other: not by padding, and not from images, rows and
-    points beside."""
+    """Infinities and NaN must affect the results that read them and no others: neither through padding, nor through adjacent
+    images, rows and points."""
     for g in itertools.chain.from_iterable(family(t) for family in (products, convolutions, middles, pools)):
         first = next(iter(g.data), None)
         if ".f32." in g.name and g.data.get(first) == "ints":
@@ -539,7 +540,7 @@ FAMILIES = (reductions, places, norms, long_rows, products, convolutions, middle
 
 
 def write(program, target, folder, chosen=lambda name: True):
-    """The chosen cases for TARGET, written to FOLDER: {path: name}."""
+    """Writes the chosen cases for TARGET to FOLDER; returns {path: name}."""
     tables, written = Tables(program, target), {}
     for g in itertools.chain.from_iterable(family(tables) for family in FAMILIES):
         if g.results and chosen(g.name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks who includes whom, and that neither passes nor codegen know ONNX's contractions by name."""
+"""Checks which folders include which, and that neither passes nor codegen test for ONNX's contractions by name."""
 
 import glob
 import os
@@ -8,7 +8,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# A folder, and the folders it may include. Of a folder outside its row a file may include only what EXTRA says.
+# For each folder, the folders that it may include. EXTRA has single files of other folders that it may include, too.
 MAY = {
     "base": {"base"},
     "ir": {"ir", "base"},
@@ -20,10 +20,10 @@ MAY = {
     "tools": {"tools", "codegen", "frontend", "passes", "ops", "ir", "base", "runtime"},
 }
 EXTRA = {"base": {"runtime/escape.h"}, "codegen": {"runtime/hash.h"}, "passes": {"runtime/vector.h"}, "frontend": {"runtime/hash.h"}}
-OPS_PUBLIC = {"ops/op.h"}         # all that other folders may see of ops/
-LLVM = {"codegen/nvptx/llvm.c"}  # sees LLVM
-ISL = {"passes/poly/poly_impl.h", "passes/poly/poly.c"}  # see isl
-EQUATIONS = r"passes/graph/(.*_)?(rules|equations|raise)\w*\.(c|def|h)"  # tables of equations: speak of ops by name
+OPS_PUBLIC = {"ops/op.h"}         # the only file of ops/ that other folders may include
+LLVM = {"codegen/nvptx/llvm.c"}  # may include LLVM
+ISL = {"passes/poly/poly_impl.h", "passes/poly/poly.c"}  # may include isl
+EQUATIONS = r"passes/graph/(.*_)?(rules|equations|raise)\w*\.(c|def|h)"  # tables of equations: may name operators
 CONTRACTIONS = r"\bOP_(MatMul\w*|Gemm|Einsum|Conv\w*|QLinear\w+|Attention|GroupQueryAttention)\b"
 
 

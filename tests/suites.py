@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of run.py. A Test has a suite, a name, and a function of the Runner that returns a list of
-Verdicts: mostly one, many where a program tries many things at once."""
+"""The suites of run.py. A Test has a suite, a name, and a function that takes the Runner and returns a list of Verdicts: one, or
+several if a program runs many tests at once."""
 
 import fnmatch
 import functools
@@ -41,7 +41,7 @@ def fail(message):
 
 
 def brief(status, output):
-    """A failing command in a line: how it ended, and the line of its output that says why."""
+    """One line about a failed command: how it ended, and the line of its output that gives the reason."""
     lines = [line for line in output.strip().splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"error|runtime error|ERROR|FAIL|wrong|Assert", line)]
     why = (telling or lines[-1:] or ["no output"])[0].strip()[:300]
@@ -50,7 +50,7 @@ def brief(status, output):
 
 
 def verdict(status, output):
-    """What a command says with its status alone: 77 is that it lacks something here."""
+    """The verdict of a command that reports only a status; 77 means that something it needs is missing here."""
     if status == 77:
         return "skip", output.strip().splitlines()[-1] if output.strip() else "status 77"
     return PASS if status == 0 else fail(brief(status, output))
@@ -61,13 +61,13 @@ def command_test(command, seconds, runner):
 
 
 def faults_test(command, seconds, runner):
-    """Every line that the command prints is a fault of its own."""
+    """Every line that the command prints is one fault."""
     status, output = runner.run(command, seconds=seconds)
     return PASS if status == 0 else fail("\n      ".join(output.strip().splitlines()) or brief(status, output))
 
 
 def script_tests(path):
-    """A script that prints lines FAIL: NAME: WHY and a closing line "N passed, N failed", or only has a status."""
+    """A script that prints lines FAIL: NAME: WHY and a last line "N passed, N failed", or reports only a status."""
     name = os.path.basename(os.path.dirname(path))
 
     def run(runner):
@@ -87,9 +87,9 @@ def script_tests(path):
 
 # ---- Text tests ----
 #
-# "; what is tested", "; RUN: dlcc-opt %s -p canon" (any number), the input, "; ----", what the commands print
-# (stdout and stderr together), then "; exit N" where a command ended with another status than 0. %s is the
-# input, %t a name for outputs. The input of a .onnxtxt is a model in ONNX's textual syntax; %s is that model.
+# A file has a comment that says what is tested, any number of lines "; RUN: dlcc-opt %s -p canon", the input, "; ----", and the
+# output of the commands (stdout and stderr together), with "; exit N" after a command whose status is not 0. %s is the input,
+# %t a name for outputs. The input of a .onnxtxt is a model in ONNX's textual syntax; %s is then the model in binary form.
 
 SEPARATOR = "; ----\n"
 FAULT = re.compile(r"^; exit \d+$|\berror: ", re.M)
@@ -97,7 +97,7 @@ WRITTEN, NOW_FAILS = "written", "written; it has an error now that it had not"
 
 
 def text_input(path, source, folder):
-    """Writes the input where %s finds it. Leading comment lines become empty, so that line numbers stay."""
+    """Writes the input to the file for %s. Leading comment lines become empty lines, so that line numbers are kept."""
     stem = os.path.splitext(os.path.basename(path))[0]
     lines = source.splitlines(keepends=True)
     for i, line in enumerate(lines):
@@ -157,7 +157,7 @@ def difference(expected, printed):
 # ---- Model suites ----
 
 def rows_of(name):
-    """[(pattern of SUITE/NAME, text)] from tests/NAME, lines "pattern: text"."""
+    """Reads tests/NAME, lines "pattern: text": [(pattern of SUITE/NAME, text)]."""
     rows = []
     with open(os.path.join(ROOT, "tests", name)) as f:
         for line in f:
@@ -178,17 +178,17 @@ BATCH = 40
 LINE = re.compile(r"(PASS|FAIL|SKIP) (/\S+) (eval|c|ir|int|edge|ptx)(?:: (.*))?")
 
 
-# Code for sm_80 runs on GPUs of these: the second one gives a block less shared memory.
+# Code for sm_80 is run on simulated GPUs of these capabilities; the second one has less shared memory for a block.
 GPUS = 80, 86
 
 
 def on_gpu(folder, sm):
-    """What a command runs under whose driver is the simulator in FOLDER."""
+    """The environment of a command whose driver is the simulator in FOLDER."""
     return ["env", f"LD_LIBRARY_PATH={folder}", f"PTXSIM_SM={sm}"]
 
 
 def simulator(runner):
-    """The folder of what poses as libcuda.so.1, where there is one and dlcc makes code for GPUs; else None."""
+    """The folder of the simulator's libcuda.so.1; None if there is none, or dlcc is built without LLVM."""
     folder = os.path.join(runner.build, "ptxsim")
     if not os.path.exists(os.path.join(folder, "libcuda.so.1")):
         return None
@@ -196,7 +196,7 @@ def simulator(runner):
 
 
 def batch(runner, lines, names, paths, options, under=()):
-    """{(name, path): (status, message)} for NAMES, {folder or file: name}, and each of PATHS."""
+    """Runs the cases NAMES, {folder or file: name}, by each of PATHS: {(name, path): (status, message)}."""
     folder = runner.folder()
     command = [*under, os.path.join(runner.build, "tests", "tools", "batch"), "--jobs=1", f"--size={BATCH}", *options,
                *(["--sanitize", "--seconds=60"] if os.path.basename(runner.build) == "san" else []), folder]
@@ -214,7 +214,7 @@ def batch(runner, lines, names, paths, options, under=()):
 
 
 def run_batch(runner, suite, found, paths, options, under=()):
-    """A verdict for each case of FOUND and each of PATHS; none for `int` where a model has no exact sums."""
+    """A verdict for each case of FOUND and each of PATHS; for `int` only if the model has sums that are exact."""
     names = {case.dir: case.name for case in found}
     noise = {name: text.split()[0] for name, text in rows_of("noise.txt")}
     lines = [f"{dir}\t{noise.get(f'{suite}/{name}', 0)}\n" for dir, name in names.items()]
@@ -224,7 +224,7 @@ def run_batch(runner, suite, found, paths, options, under=()):
 
 
 def ptx_verdicts(runner, suite, found, gpus):
-    """The cases FOUND on the simulated GPUS, where there is a simulator; heavy.txt names those that are left to a real one."""
+    """Runs the cases FOUND on the simulated GPUS, if there is a simulator. heavy.txt names cases that only a real GPU runs."""
     folder = simulator(runner)
     if not folder:
         return []
@@ -242,7 +242,7 @@ def ptx_verdicts(runner, suite, found, gpus):
 
 
 def batch_test(suite, found, gpus):
-    """The cases FOUND through build/tests/tools/batch, and on these simulated GPUS."""
+    """A test of the cases FOUND through build/tests/tools/batch, and on these simulated GPUS."""
     def run(runner):
         roundtrip = runner.options.all or suite != "onnx"
         paths, options = (("eval", "c", "ir"), ["--kernels", "--roundtrip"]) if roundtrip else (("eval", "c"), ["--kernels"])
@@ -275,13 +275,13 @@ def orders_test():
 
 # ---- Sizes and values at the edges (edges.py) ----
 
-EDGE_PARTS = 8    # of all cases for a target
-EDGE_SHARE = 40   # one case in so many, without --all
-GPU_SHARE = 60    # on the simulated GPU
+EDGE_PARTS = 8    # tests into which a target's cases are divided
+EDGE_SHARE = 40   # without --all, one case in this many runs
+GPU_SHARE = 60    # the same on the simulated GPU
 
 
 def edge_test(target, part, parts):
-    """The cases whose name falls into PART of PARTS."""
+    """The cases whose name hashes to PART of PARTS."""
     def run(runner):
         folder = runner.folder()
         chosen = lambda name: zlib.crc32(f"{target} {name}".encode()) % parts == part
@@ -293,7 +293,7 @@ def edge_test(target, part, parts):
 
 
 def edge_test_on_gpu(target, parts, k):
-    """Part K of PARTS, on one of GPUS; sizes as TARGET, a CPU, has them."""
+    """Runs part K of PARTS on one of GPUS, with the sizes of TARGET, a CPU."""
     def run(runner):
         sim, folder = simulator(runner), runner.folder()
         if not sim:
@@ -317,7 +317,7 @@ def edge_tests(runner):
 
 
 def wanted(suite, case, patterns):
-    """Whether a pattern is the suite, with or without a path, or matches SUITE/NAME, or SUITE.PATH/NAME."""
+    """Whether a pattern names the suite, with or without a path, or matches SUITE/NAME or SUITE.PATH/NAME."""
     for pattern in patterns:
         family, slash, name = pattern.partition("/")
         if family.split(".")[0] == suite and (not slash or fnmatch.fnmatch(case.name, name)):
@@ -353,7 +353,7 @@ def model_tests(runner):
                 ready.append(case)
         step = BATCH if suite != "models" else 4
         for i in range(0, len(ready), step):
-            # A simulated GPU takes its time: all cases on all GPUS where they are asked for, else a share, by turns.
+            # A simulated GPU is slow: all cases run on all GPUS if they are asked for; else a quarter, on one GPU in turn.
             named = any(p.split("/")[0] in (suite, suite + ".ptx") for p in patterns)
             every, turn = runner.options.all or named, i // step // 4 % len(GPUS)
             gpus = GPUS if every else GPUS[turn:turn + 1] if not patterns and i // step % 4 == 0 else ()
@@ -365,7 +365,7 @@ def files(*patterns):
 
 
 def collect(runner):
-    """All tests; the cheap ones first, since they say most."""
+    """All tests; the cheap ones first, since they find most faults."""
     tests = [single("layers", "include directions", faults_test, [sys.executable, "tests/layers.py"], 60),
              single("docs", "exact", faults_test, [sys.executable, "tests/docs.py", runner.build], 60)]
     tests.append(single("warnings", "gcc and clang", command_test, ["make", "-s", "warnings"], 120))

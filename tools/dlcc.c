@@ -4,6 +4,7 @@
 #include "base/sys.h"
 #include "codegen/package/package.h"
 #include "codegen/targets.h"
+#include "codegen/weights/weights.h"
 #include "frontend/import.h"
 #include "passes/schedule/gpu/gpu.h"
 #include "tools/dlcc/check.h"
@@ -196,6 +197,25 @@ static void print_time(double ms, const char *what)
 	fprintf(stderr, "%10.1f ms  %s\n", ms, what);
 }
 
+/* --verify: how many schedules were proved, and what that means. */
+static void print_verified(const Cli *c, const Module *m)
+{
+	const Verified *v = &m->verified;
+	StrBuf b = {0};
+
+	strbuf_printf(&b, "%s: for ", c->input);
+	for (int t = 0; t < m->ntargets; t++)
+		strbuf_printf(&b, "%s%s", t ? ", " : "", m->target[t]->name);
+	strbuf_printf(
+		&b,
+		": %d schedules proved, %d not proved, %d wrong (%d more equal one of them); "
+		"compared: points and their order, values, the places of loads and stores, guards",
+		v->proved, v->unproved, v->wrong, v->equal);
+	escape_to_file(stderr, strbuf_str(&b), escape_terminal);
+	fputc('\n', stderr);
+	strbuf_free(&b);
+}
+
 static bool run_passes(const Cli *c, Module *m, const char *until)
 {
 	bool tty = isatty(2);
@@ -222,6 +242,8 @@ static bool run_passes(const Cli *c, Module *m, const char *until)
 			print_time(now() - t, p->name);
 		if (ok && m->opt.verify)
 			ok = graph_verify(m->graph, &((Cli *)(uintptr_t)c)->diag, p->name);
+		if (m->opt.verify && !strcmp(p->name, "sched"))
+			print_verified(c, m);
 		if (!ok)
 			return false;
 		dump(c, m, p->name);
@@ -567,6 +589,8 @@ static int compile(Cli *c)
 	if (c->output && str_ends(c->output, ".dl"))
 		m.gpu = NULL;
 	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, &gpu, &again, &refusals));
+	if (c->check && ok)
+		weights_check(&m);
 	if (c->check && file)
 		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals);
 	if (ok && m.gpu)
@@ -581,6 +605,7 @@ static int compile(Cli *c)
 	if (gpu.ctx && gpu.ctx != m.ctx)
 		ctx_free(gpu.ctx);
 	arena_free(a);
+	diag_end(&c->diag);
 	return ok && !c->diag.errors ? 0 : status;
 }
 
@@ -589,7 +614,7 @@ int main(int argc, char **argv)
 	Cli c = {.level = 2, .rewrite_limit = -1, .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))
-		return 0;
+		return program_end("dlcc", 0);
 	c.diag.colour = isatty(2) && !getenv("NO_COLOR");
 	if (!options_read(&c, argc, argv))
 		return EXIT_USAGE;
@@ -600,5 +625,5 @@ int main(int argc, char **argv)
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write */
-	return compile(&c);
+	return program_end("dlcc", compile(&c));
 }

@@ -463,12 +463,12 @@ int main(int argc, char **argv)
 	bool ok;
 
 	if (program_answers(argc, argv, questions))
-		return 0;
+		return program_end("dlrun", 0);
 	if (!parse(&o, argc, argv))
 		return EXIT_USAGE;
 	a = arena_new();
 	ok = session_open(&s, a, &d, o.model) && work(&o, &s);
 	session_close(&s);
 	arena_free(a);
-	return ok && !d.errors ? 0 : 1;
+	return program_end("dlrun", ok && !d.errors ? 0 : 1);
 }

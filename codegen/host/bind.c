@@ -133,19 +133,25 @@ static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
 
 static void print_fact(Host *h, const Fact *f, const char *fail)
 {
-	StrBuf a = {0}, c = {0};
+	Arena *a = h->m->arena;
+	FactSize size;
+	int n = 0;
 
-	dim_print(&a, f->a);
-	dim_print(&c, f->b);
-	strbuf_printf(
-		h->b, "\tif (!%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s: %%lld and %%lld\", ",
-		f->le ? "dl_at_most" : "dl_equal", host_dim(h, f->a), host_dim(h, f->b), fail);
-	host_quote(h, arena_printf(h->m->arena, "%s: %s: %.100s and %.100s", host_node(h, f->loc),
-				   f->what, strbuf_str(&a), strbuf_str(&c)));
-	strbuf_printf(h->b, ",\n\t\t\t(long long)(%s), (long long)(%s));\n", host_dim(h, f->a),
-		      host_dim(h, f->b));
-	strbuf_free(&a);
-	strbuf_free(&c);
+	strbuf_printf(h->b, "\tif (!%s(%s, %s))\n\t\t%s dl_fail(x, DL_SHAPE, \"%%s",
+		      f->le ? "dl_at_most" : "dl_equal", host_dim(h, f->a), host_dim(h, f->b),
+		      fail);
+	for (; fact_size(a, f, n, &size) && host_dim_known(h, size.dim); n++)
+		strbuf_puts(h->b, "%s%lld");
+	strbuf_puts(h->b, "\", ");
+	host_quote(h, arena_printf(a, "%s: %.100s", host_node(h, f->loc),
+				   f->what ? f->what : "sizes do not agree"));
+	for (int k = 0; k < n; k++) {
+		fact_size(a, f, k, &size);
+		strbuf_puts(h->b, ",\n\t\t\t");
+		host_quote(h, size.name);
+		strbuf_printf(h->b, ", (long long)(%s)", host_dim(h, size.dim));
+	}
+	strbuf_puts(h->b, ");\n");
 }
 
 /* Prints symbols that are defined by dims, as soon as the symbols of these are known. */

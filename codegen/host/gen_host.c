@@ -155,13 +155,13 @@ static const char *read_value(Host *h, const Value *v, const Sym *s)
 						    : arena_printf(h->m->arena, "input \"%.100s\"",
 								   v->name ? v->name : "");
 
-	return arena_printf(h->m->arena, "%s: value %.100s", from, s->name);
+	return arena_printf(h->m->arena, "%s: element %lld", from, (long long)s->at);
 }
 
 /* Prints a check that symbol S, number I, an element of V, is within its bounds. */
 static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 {
-	const bool low = s->lo > INT64_MIN, high = s->hi < DIM_INF;
+	const bool low = s->lo > -DIM_FAR, high = s->hi < DIM_FAR; /* it was cut off there */
 	const long long lo = s->lo, hi = s->hi;
 
 	if (!low && !high)
@@ -171,9 +171,9 @@ static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 		strbuf_printf(h->b, "sym[%d] < INT64_C(%lld)%s", i, lo, high ? " || " : "");
 	if (high)
 		strbuf_printf(h->b, "sym[%d] > INT64_C(%lld)", i, hi);
-	strbuf_puts(h->b, ")\n\t\treturn dl_fail(x, DL_SHAPE, \"%s is %lld, and must be ");
+	strbuf_puts(h->b, ")\n\t\treturn dl_fail(x, DL_SHAPE, \"%s is %lld, expected ");
 	if (low && high)
-		strbuf_printf(h->b, "in %lld..%lld\", ", lo, hi);
+		strbuf_printf(h->b, "%lld to %lld\", ", lo, hi);
 	else
 		strbuf_printf(h->b, "%lld or %s\", ", low ? lo : hi, low ? "more" : "less");
 	host_quote(h, read_value(h, v, s));
@@ -252,7 +252,8 @@ static void print_region(Host *h, const Place *p)
 			p->at, p->at, host_dim(h, p->size));
 }
 
-/* The name of N's kernel in profiles: the model's nodes, or, for a text without any, its result. */
+/* The name of N's kernel in profiles: all of the model's nodes, as --dump-node takes them, or, for a text without any, its
+ * result. */
 static const char *kernel_label(Host *h, const Node *n)
 {
 	StrBuf b = {0};
@@ -260,11 +261,9 @@ static const char *kernel_label(Host *h, const Node *n)
 
 	if (!n->locs.n)
 		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
-	for (int i = 0; i < n->locs.n && i < 6; i++)
+	for (int i = 0; i < n->locs.n; i++)
 		strbuf_printf(&b, "%s%s", i ? ", " : "",
 			      n->locs.at[i].node ? n->locs.at[i].node : "?");
-	if (n->locs.n > 6)
-		strbuf_printf(&b, ", and %d more", n->locs.n - 6);
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;

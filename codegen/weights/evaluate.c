@@ -115,7 +115,7 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 	}
 	if (st == EVAL_INDEX)
 		return diag_error(w->m->ctx->diag, node_diag(n),
-				  "index out of range in a constant");
+				  "an index is out of range; it is computed from constants, when the model is compiled");
 	if (st != EVAL_OK)
 		return diag_error(w->m->ctx->diag, node_diag(n), "cannot compute a constant");
 	return true;

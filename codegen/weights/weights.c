@@ -216,3 +216,43 @@ bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 		diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file},
 			   "cannot map the weights: %s", strerror(errno)));
 }
+
+static bool may_fault(const Kernel *k)
+{
+	bool yes = false;
+
+	for (int i = 0; i < k->stmts.n; i++) {
+		const Stmt *s = k->stmts.at[i];
+
+		yes = yes || expr_can_fault(s->val[0]);
+		for (int d = 0; d < s->nwidx; d++)
+			yes = yes || expr_can_fault(s->widx[d]);
+	}
+	return yes;
+}
+
+static bool weights_may_fault(Module *m)
+{
+	for (Node *n = m->graph->first; n; n = n->next)
+		if (node_kernel(n) && n->nout && value_is_weights(m, n->out[0]) &&
+		    may_fault(node_kernel(n)))
+			return true;
+	return m->gpu && weights_may_fault(m->gpu);
+}
+
+bool weights_check(Module *m)
+{
+	uint64_t hash;
+	FILE *f;
+	bool ok;
+
+	if (!weights_may_fault(m))
+		return true;
+	f = tmpfile();
+	if (!f)
+		return diag_error(m->ctx->diag, (DiagLoc){.file = m->graph->file},
+				  "cannot make a temporary file: %s", strerror(errno));
+	ok = weights_write(m, fileno(f), 0, 1, &hash);
+	fclose(f);
+	return ok;
+}

@@ -29,5 +29,8 @@ int64_t weights_size(Module *m);
  * hash (runtime/hash.h). What they are does not depend on the number. False after a
  * diagnostic. */
 bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash);
+/* Whether all weights of M can be computed: where one takes an index that may be out of range, they are, into a file that
+ * is gone afterwards. False after a diagnostic. */
+bool weights_check(Module *m);
 
 #endif

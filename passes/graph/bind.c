@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols whose bounds leave one value become that value in the types of a graph's inputs, from which
- * inference carries it on. */
+/* Replaces symbols whose bounds leave only one value by that value in the types of a graph's
+ * inputs. Inference propagates it. */
 #include "passes/module.h"
 
 void graph_bind_dims(Graph *g)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * canon: brings the graph to the form that later passes read. Rounds over the nodes in order, until nothing
- * changes: fold what is known, drop what does nothing, apply the equations of rules.def, then merge common
- * subexpressions and remove what is dead.
+ * canon: brings the graph into the form that later passes expect. It repeats rounds over the nodes,
+ * in order, until nothing changes: fold what is known, remove nodes that do nothing, apply the
+ * equations of rules.def; then merge common subexpressions and remove dead code.
  *
- * After it no Shape, Gather, Concat glue computes what a dim says, Reshape and its kind are Views, and
- * constants that only feed sizes are gone. Every rewrite keeps the result's type and the ONNX names.
+ * After it no nodes remain that compute a dim (Shape, Gather, Concat), Reshape and similar
+ * operators are Views, and constants that only sizes used are gone. Every rewrite preserves the
+ * result's type and the ONNX names.
  */
 #include "passes/graph/canon.h"
 #include "passes/kernel/kernels.h"
@@ -100,7 +101,7 @@ static void visit(Canon *c, Node *n)
 		rules_node(c, n);
 }
 
-/* A rewrite of N makes nodes before N and removes N alone, so the next node stays. */
+/* A rewrite of N adds nodes before N and removes only N, so the next node stays valid. */
 static void walk(Canon *c)
 {
 	for (Node *n = c->g->first, *next; n; n = next) {

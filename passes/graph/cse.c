@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Common subexpressions: nodes of one operator with the same operands, attributes and result types are merged; so are small constants
- * with the same elements, and constants that `layout` packs or transposes in the same way. The earlier node stays.
+ * Merges common subexpressions: nodes of one operator with the same operands, attributes and result
+ * types; small constants with the same elements; and constants that `layout` packs or transposes in
+ * the same way. The earlier node is kept.
  */
 #include "passes/graph/canon.h"
 #include "passes/kernel/kernels.h"
@@ -117,7 +118,7 @@ static bool same_node(const Node *a, const Node *b)
 	return true;
 }
 
-/* KEEP does what N does, which goes. */
+/* Replaces N by KEEP, which computes the same. */
 static void merge(Node *keep, Node *n)
 {
 	for (int i = 0; i < n->nout; i++)
@@ -143,7 +144,7 @@ static NodeTable table_of(const Graph *g, Arena *tmp)
 	return t;
 }
 
-/* The node that does what N does, which is N where there was none. */
+/* The first node that computes the same as N; N itself if there was none. */
 static Node *first_of(NodeTable *t, Node *n)
 {
 	size_t at = hash_node(n) & (t->n - 1);

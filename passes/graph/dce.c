@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dead code. A value lives when it is a graph result, an operand of a live node, or the source of a symbol
- * that is used: one that a live value's type, a fact, or the contents of a live node's operand mentions (its
- * kernel may say every dim that inference gave the operand). A node lives when a result of it does.
+ * Dead code elimination. A value is live if it is a graph result, an operand of a live node, or the
+ * source of a symbol in use. A symbol is in use if the type of a live value, a fact, or the
+ * contents of a live node's operand mention it: a kernel may mention every dim that inference found
+ * for an operand. A node is live if one of its results is.
  */
 #include "passes/module.h"
 #include "passes/kernel/kernels.h"
@@ -106,6 +107,8 @@ static void mark(Live *l)
 	for (int i = 0; i < l->g->facts.n; i++) {
 		dim_syms(l->g->facts.at[i].a, live_sym, l);
 		dim_syms(l->g->facts.at[i].b, live_sym, l);
+		for (int k = 0; k < 2 && l->g->facts.at[i].show[k].dim; k++)
+			dim_syms(l->g->facts.at[i].show[k].dim, live_sym, l);
 	}
 	while (l->todo.n) {
 		Value *v = l->todo.at[--l->todo.n];
@@ -116,7 +119,7 @@ static void mark(Live *l)
 	}
 }
 
-/* An optional result that nobody uses is not made. A list of results (Split) stays whole. */
+/* An optional result without uses is dropped. A list of results (Split) is kept whole. */
 static void drop_results(Live *l, Node *n)
 {
 	if (op_row[n->op].nout_max < 0)

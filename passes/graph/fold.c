@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folding. A node over constants whose result is small is run by the interpreter; larger ones stay nodes over
- * constants and are run when the artifact's weights are made. A view of a constant is the constant under
- * another shape. A small integer tensor whose elements inference knows is a constant, or Dims.
+ * Constant folding. A node over constants whose result is small is evaluated by the interpreter. A
+ * larger one stays and is evaluated when the artifact's weights are computed. A view of a constant
+ * becomes the constant with another shape. A small integer tensor whose elements inference knows
+ * becomes a constant, or Dims.
  */
 #include "passes/graph/canon.h"
 #include "passes/kernel/kernels.h"
@@ -10,8 +11,8 @@
 #include "ir/eval.h"
 
 enum {
-	MAX_OPERANDS = 1 << 20, /* bytes of operands that folding reads */
-	MAX_WORK = 1 << 22      /* points that folding visits */
+	MAX_OPERANDS = 1 << 20, /* bytes of operands that folding may read */
+	MAX_WORK = 1 << 22      /* points that folding may visit */
 };
 
 static void replace_by_const(Canon *c, Node *n, int k, const Tensor *t)
@@ -129,7 +130,8 @@ static void see_dim(void *arg, Expr *e)
 		*(bool *)arg = true;
 }
 
-/* A symbol in a kernel over constants would be one that nobody can give. */
+/* A kernel over constants that mentions a symbol cannot be evaluated: nothing gives the symbol a
+ * value. */
 static bool mentions_dims(Kernel *k)
 {
 	bool found = false;
@@ -148,7 +150,8 @@ static bool mentions_dims(Kernel *k)
 	return found;
 }
 
-/* The same elements; a large constant that others read, too, is not stored twice. */
+/* A view of a constant. A large constant with other uses is not folded, since it would be stored
+ * twice. */
 static bool fold_view(Canon *c, Node *n)
 {
 	const Tensor *t = value_const(node_in(n, 0));
@@ -209,7 +212,7 @@ static bool known_const(Canon *c, Node *n, Dim *const *d, int count)
 	return true;
 }
 
-/* Data that run time reads, and long expressions, stay arithmetic on tensors. */
+/* Dims that are read from data, or are long expressions, stay arithmetic on tensors. */
 static bool is_plain_dim(Dim *d, const Value *v)
 {
 	enum { LONG = 60 };
@@ -246,7 +249,8 @@ static bool known_dims(Canon *c, Node *n, Dim *const *d, int count)
 	return true;
 }
 
-/* Contents come from constants and Dims, or from a shape, so that they grow by one op at a time. */
+/* Whether N may have contents: constants, Dims and shapes do; other nodes if their operands
+ * have. So folding proceeds node by node. */
 static bool has_contents(const Node *n)
 {
 	if (n->nout != 1 || !n->out[0] || n->out[0]->type->kind != TYPE_TENSOR)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer: types for every value, composite ops replaced by what they are made of. It may run again at any
- * time; what was known of contents is then found anew. */
+/* infer: computes types for all values, and replaces composite operators by their expansion. It
+ * may run again at any time; the contents that it knew are then computed anew. */
 #include "passes/module.h"
 
 /* Whether a model rounds to f16 or bf16 as it runs. What constants alone give is exact: a weight of f16 that is cast to f32

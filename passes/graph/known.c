@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known when the model is built: constants, and what constants alone give, where it is worth storing. */
+/* Values that are known when the model is compiled: constants, and what depends on constants
+ * alone, if it is worth storing. */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
@@ -9,7 +10,7 @@ static void has_dim(void *arg, Expr *e)
 		*(bool *)arg = true;
 }
 
-/* A kernel that means the same for all values of the symbols. */
+/* Whether the kernel computes the same for all values of the symbols. */
 static bool kernel_static(Kernel *k)
 {
 	bool dims = false;
@@ -30,7 +31,7 @@ static bool kernel_static(Kernel *k)
 	return !dims;
 }
 
-/* Elements of a static type; INT64_MAX where there are more than that. */
+/* Number of elements of a static type; INT64_MAX if that overflows. */
 static int64_t static_numel(const Type *t)
 {
 	int64_t dims[MAX_RANK], n = 1;
@@ -45,7 +46,7 @@ static int64_t static_numel(const Type *t)
 	return n;
 }
 
-/* Points of the statements of K, whose extents are constants. */
+/* Number of points of K's statements, whose extents are constants. */
 static int64_t static_points(const Kernel *k)
 {
 	int64_t sum = 0;
@@ -64,8 +65,8 @@ static int64_t static_points(const Kernel *k)
 	return sum;
 }
 
-/* Much made out of little (an Expand, an EyeLike) is made when the model runs, rather than stored; and so is
- * what takes too long to make. */
+/* A large result of small operands (an Expand, an EyeLike) is computed when the model runs
+ * rather than stored; so is one that takes too long to compute. */
 static bool worth_storing(const Node *n)
 {
 	enum { LARGE = 1 << 22, GROWTH = 16 };
@@ -115,7 +116,7 @@ bool value_is_weights(Module *m, const Value *v)
 {
 	Graph *g = m->graph;
 
-	/* Operands come before what is made of them: one walk knows all. */
+	/* Operands come before their users, so one walk decides all values. */
 	if (v->id >= m->nweights) {
 		m->nweights = g->nvalues;
 		m->weights = NEW_ARRAY(m->arena, m->nweights, bool);

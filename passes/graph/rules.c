@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Equations over graph ops: their text read once, matched against nodes, and their right sides built. */
+/* Equations over graph operators: parses their text once, matches it with nodes, and builds the
+ * right sides. */
 #include "passes/graph/rules.h"
 
 #include <assert.h>
@@ -21,22 +22,25 @@ typedef enum PatKind {
 	PAT_VALUE,
 	PAT_NUMBER,
 	PAT_OP,
-	PAT_LIKE, /* on the right: a node like the one of the left side that is called so */
+	/* on the right side: a node with the operator and attributes of the labelled node of the
+	 * left side */
+	PAT_LIKE,
 	PAT_CALL
 } PatKind;
 
 typedef struct Pat {
 	PatKind kind;
-	const char
-		*name; /* the value's, the function's, or that of the node that this one is like */
-	const char *label; /* the node's, or null */
-	OpKind op, or ;    /* OR: the other operator of A|B, or OP_NONE */
-	double number; /* PAT_NUMBER; of a PAT_VALUE with HAS_NUMBER: what stands for an absent value */
+	const char *name;  /* of the value, of the function, or of the labelled node */
+	const char *label; /* label of the node, or null */
+	OpKind op, or ;    /* OR: the second operator of A|B, or OP_NONE */
+	/* PAT_NUMBER: the number; PAT_VALUE with HAS_NUMBER: the number that replaces an absent
+	 * value */
+	double number;
 	bool optional, has_number;
 	struct Pat *arg[MAX_ARGS];
 	int nargs;
 	struct Pat
-		*attr; /* a call that changes the attributes of the node that is built, or null */
+		*attr; /* a call of a function that changes attributes of the new node, or null */
 } Pat;
 
 typedef struct Equation {
@@ -58,7 +62,7 @@ typedef struct RuleText {
 	const char *p;
 } RuleText;
 
-/* A slip in the table: says where, since every run stops at it. */
+/* Reports a mistake in the table, which every run would meet. */
 static void must(const RuleText *t, bool ok, const char *wants)
 {
 	if (ok)
@@ -165,13 +169,13 @@ typedef struct BoundName {
 } BoundName;
 
 typedef struct RuleMatch {
-	BoundName name[MAX_NAMES]; /* values, and the results of labelled nodes */
+	BoundName name[MAX_NAMES]; /* values, and results of labelled nodes */
 	int nnames;
 	Node *node[MAX_NODES]; /* all nodes of the left side, the root first */
 	int nnodes;
 } RuleMatch;
 
-/* The value called NAME; null where it is absent. */
+/* The value called NAME; null if it is absent. */
 static Value *lookup(const RuleMatch *m, const char *name)
 {
 	for (int i = 0; i < m->nnames; i++)
@@ -250,7 +254,7 @@ static bool match(RuleMatch *m, const Pat *p, Value *v)
 
 /* ---- Conditions ---- */
 
-/* Each is asked of values that are there, in the order of the condition's arguments. */
+/* Each predicate is called with values that exist, in the order of the condition's arguments. */
 
 static bool is_once(Canon *c, const Node *root, Value *const *v)
 {
@@ -279,7 +283,8 @@ static bool is_own_weights(Canon *c, const Node *root, Value *const *v)
 	return v[0]->def->op != OP_ConvTranspose || node_int(v[0]->def, "group", 1) == 1;
 }
 
-/* A power of two whose reciprocal is exact, and no product of it overflows where the quotient does not. */
+/* Whether V is a power of two with an exact reciprocal, such that multiplying by the reciprocal
+ * overflows only if dividing does. */
 static bool is_power2(Canon *c, const Node *root, Value *const *v)
 {
 	double x;
@@ -307,8 +312,8 @@ static bool is_channels(Canon *c, const Node *root, Value *const *v)
 	return true;
 }
 
-/* The constant widths of zeros that the Pad node P puts around the dims after two, at least 0, none around the
- * first two. */
+/* Whether the Pad node P adds constant numbers of zeros, at least 0, around the dims after the
+ * second, and none around the first two. */
 static bool zero_pads(Canon *c, const Node *p, int64_t *before, int64_t *after)
 {
 	int rank = infer_type(p, 0)->rank, n;
@@ -374,12 +379,14 @@ typedef struct Build {
 	Canon *c;
 	Value *(*value)(void *arg, const char *name);
 	void *arg;
-	const RuleMatch *m; /* null: the left side, for the test */
+	const RuleMatch *m; /* null: builds the left side, for the test */
 	Node *before;
-	unsigned pick; /* of the left side's alternatives, those that are still to be met */
+	/* the alternatives of the left side that are still to be chosen, a bit each */
+	unsigned pick;
 } Build;
 
-/* S, one element or one a channel, with its channel at dim AXIS of RANK. */
+/* S, with one element or one for each channel, reshaped such that its channels are dim AXIS of
+ * RANK dims. */
 static Value *spread(Build *b, Value *s, int axis, int rank)
 {
 	Ctx *c = b->c->m->ctx;
@@ -390,13 +397,14 @@ static Value *spread(Build *b, Value *s, int axis, int rank)
 	return canon_view(b->c, b->before, s, type_tensor(c, s->type->dtype, rank, dims));
 }
 
-/* S beside the weights W of convolution C, whose output channels are the first dim, or for a ConvTranspose the second. */
+/* S reshaped to scale convolution C's weights by output channel, which is dim 0, for a
+ * ConvTranspose dim 1. */
 static Value *fn_of_outputs(Build *b, Value *const *arg)
 {
 	return spread(b, arg[0], arg[2]->def->op == OP_ConvTranspose ? 1 : 0, arg[1]->type->rank);
 }
 
-/* S as a vector of the channels of C's result. */
+/* S as a vector with an element for each channel of C's result. */
 static Value *fn_vector(Build *b, Value *const *arg)
 {
 	Value *v = spread(b, arg[0], 0, 1);
@@ -422,7 +430,7 @@ static const struct Function *function(const char *name)
 	return NULL;
 }
 
-/* The pads of X and those of the Pad node that made V. */
+/* Sets X's pads to its own plus those of the Pad node that made V. */
 static void attr_padded(Build *b, Node *x, Value *v)
 {
 	int64_t before[MAX_RANK], after[MAX_RANK], pads[MAX_RANK * 2];
@@ -450,7 +458,8 @@ static const struct AttrFunction *attr_function(const char *name)
 	return NULL;
 }
 
-/* A labelled node is first of all the one that it was, then the others of the left side. */
+/* A labelled node gets the location of the node it replaces first, then those of the other nodes
+ * of the left side. */
 static void locate(Build *b, Node *x, const Node *like)
 {
 	if (like)
@@ -459,7 +468,7 @@ static void locate(Build *b, Node *x, const Node *like)
 		node_locs_from(x, b->m->node[i]);
 }
 
-/* Which of two, on the left side: the next bit of the alternatives. */
+/* The next alternative of the left side. */
 static bool picked(Build *b)
 {
 	const bool yes = b->pick & 1;
@@ -468,7 +477,7 @@ static bool picked(Build *b)
 	return yes;
 }
 
-/* A number among the operands ARG of P is a scalar of the type of the others. */
+/* Makes numbers among the operands ARG of P scalars of the type of the other operands. */
 static void build_numbers(Build *b, const Pat *p, Value **arg)
 {
 	DType t = DT_F32;
@@ -504,7 +513,7 @@ static Value *build_node(Build *b, const Pat *p, Value *const *arg)
 	return infer_node(b->c->in, x) ? x->out[0] : NULL;
 }
 
-/* Null where P is absent, or a node of the left side is refused. */
+/* Builds P; null if P is absent, or a node of the left side cannot be built. */
 static Value *build(Build *b, const Pat *p)
 {
 	Value *arg[MAX_ARGS] = {NULL};
@@ -542,7 +551,7 @@ static bool has_label(const Pat *p, const char *label)
 	return false;
 }
 
-/* Side P has NAME: a value, or the label of a node. */
+/* Whether side P mentions NAME, a value or the label of a node. */
 static bool has_name(const Pat *p, const char *name)
 {
 	if (!strcmp(p->kind == PAT_VALUE ? p->name : p->label ? p->label : "", name))
@@ -553,7 +562,7 @@ static bool has_name(const Pat *p, const char *name)
 	return false;
 }
 
-/* The nodes and functions that right side P names are there. */
+/* Checks that the nodes and functions that right side P mentions exist. */
 static void must_know(RuleText *t, const Pat *lhs, Pat *p)
 {
 	if (p->kind == PAT_CALL && has_label(lhs, p->name))
@@ -569,7 +578,7 @@ static void must_know(RuleText *t, const Pat *lhs, Pat *p)
 		must_know(t, lhs, p->arg[i]);
 }
 
-/* P is a predicate that there is over something of the left side. */
+/* Checks that P is a predicate that exists, on values of the left side. */
 static void must_hold(RuleText *t, const Pat *lhs, const Pat *p)
 {
 	t->p = p->name ? p->name : "";

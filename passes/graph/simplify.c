@@ -9,7 +9,7 @@
 
 /* ---- Copies ---- */
 
-/* The load that is all that K does: one unguarded map over the whole result. */
+/* The load that is all that K computes: one map without guard over the whole result. */
 static Expr *only_load(Kernel *k)
 {
 	Stmt *s = k->stmts.n == 1 ? k->stmts.at[0] : NULL;
@@ -21,7 +21,8 @@ static Expr *only_load(Kernel *k)
 	return s->val[0];
 }
 
-/* The next dim from *AT on that is not 1, with its iterator; false at the end. Null: no plain iterator. */
+/* The next dim from *AT on that is not 1, with its iterator; false at the end. *IT is null if
+ * the index is not an iterator. */
 static bool next_iter(Expr *const *idx, const Buf *b, int *at, const Iter **it)
 {
 	while (*at < b->rank && dim_equals(b->dims[*at], 1))
@@ -52,7 +53,7 @@ static bool same_order(const Stmt *s, const Expr *load)
 	}
 }
 
-/* The same dims in the same order, but for those of 1. */
+/* Whether A and B have the same dims in the same order, apart from dims of 1. */
 static bool same_dims(const Type *a, const Type *b)
 {
 	int i = 0, j = 0;
@@ -159,7 +160,7 @@ static bool simplify_transpose(Canon *c, Node *n)
 
 /* ---- Cast ---- */
 
-/* Every value of FROM is one of TO. */
+/* Whether TO represents every value of FROM. */
 static bool is_wider(DType from, DType to)
 {
 	int a = dtype_info[from].bits, b = dtype_info[to].bits;
@@ -175,7 +176,7 @@ static bool is_wider(DType from, DType to)
 	return from == DT_F32 && to == DT_F64;
 }
 
-/* There and back: Cast(Cast(x, wider), type of x). */
+/* Removes a pair of casts: Cast(Cast(x, wider), type of x). */
 static bool simplify_cast(Canon *c, Node *n)
 {
 	Node *d = node_in(n, 0)->def;
@@ -202,7 +203,7 @@ static bool simplify_castlike(Canon *c, Node *n)
 
 /* ---- Concat ---- */
 
-/* Operands without elements go. */
+/* Removes operands without elements. */
 static bool simplify_concat(Canon *c, Node *n)
 {
 	Value **in = NEW_ARRAY(c->m->arena, n->nin, Value *);
@@ -225,7 +226,7 @@ static bool simplify_concat(Canon *c, Node *n)
 
 /* ---- Gather, Split ---- */
 
-/* [FROM, TO) of axis AXIS. */
+/* Slice [FROM, TO) of axis AXIS. */
 static Value *slice(Canon *c, Node *n, Value *x, int64_t axis, int64_t from, int64_t to)
 {
 	return canon_node(c, n, OP_Slice,
@@ -235,7 +236,8 @@ static Value *slice(Canon *c, Node *n, Value *x, int64_t axis, int64_t from, int
 			  4);
 }
 
-/* One constant index in range is a Slice of one, which needs no check at run time. */
+/* A Gather with one constant index in range becomes a Slice of one element, which needs no check
+ * at run time. */
 static bool simplify_gather(Canon *c, Node *n)
 {
 	const Type *x = infer_type(n, 0);
@@ -257,7 +259,7 @@ static bool simplify_gather(Canon *c, Node *n)
 	return true;
 }
 
-/* Slices, which each go into what reads them. */
+/* A Split becomes Slices, each of which can be fused with its users. */
 static bool simplify_split(Canon *c, Node *n)
 {
 	int axis = (int)node_int(n, "axis", 0), rank = infer_type(n, 0)->rank;

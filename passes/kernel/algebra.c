@@ -24,7 +24,7 @@ typedef struct Iters {
 	int n;
 } Iters;
 
-/* The product that is being rewritten. */
+/* The product that is rewritten. */
 typedef struct FactoredProduct {
 	Module *m;
 	Node *n;
@@ -35,11 +35,12 @@ typedef struct FactoredProduct {
 
 /* ---- Kernels of sums ---- */
 
-/* One in the making: out[band] = sum over RED. Iterators of P's statement have copies. */
+/* A kernel of sums that is being built: out[band] = sum over RED. It has copies of the iterators
+ * of P's statement. */
 typedef struct FactorSum {
 	const FactoredProduct *p;
 	Kernel *k;
-	Iter *from[2 * MAX_ITERS]; /* P's */
+	Iter *from[2 * MAX_ITERS]; /* iterators of P's statement; WITH has the copies */
 	Expr *with[2 * MAX_ITERS];
 	int n;
 	Value *in[MAX_PARAMS];
@@ -68,7 +69,7 @@ static Expr *sum_import(FactorSum *s, Expr *e)
 				  &s->nin);
 }
 
-/* The kernel becomes a node: its result, of these dims. */
+/* Makes the finished kernel a node; returns its result, which has these dims. */
 static Value *sum_close(FactorSum *s, Iters *band, const Iters *red, int rank, Dim *const *dims,
 			Expr *const *widx, Expr *val, Expr *guard)
 {
@@ -99,14 +100,17 @@ static void add_iter(Iters *l, Iter *it)
 
 /* ---- Which iterators ---- */
 
-/* How one factor is summed. */
+/* How the elements of one factor are summed. */
 typedef struct FactorPlan {
 	ByteFactor f;
-	Iters band;               /* those that its sums depend on, point by point */
-	Places places[MAX_ITERS]; /* along others, on which the guard alone depends */
+	Iters band; /* iterators that the sums depend on, point by point */
+	/* iterators that only the guard depends on: the sums are computed for each border class */
+	Places places[MAX_ITERS];
 	int nplaces;
-	Iters window; /* terms that differ from window to window: the guard's, and those beside a free iterator in an index */
-	Iters alike;  /* all other terms */
+	/* summed iterators that the position of the stencil affects: those in the guard, or in
+	 * an index with a free iterator */
+	Iters window;
+	Iters alike; /* the other summed iterators (channels) */
 } FactorPlan;
 
 static bool beside(const Expr *load, const Iter *k, Iter *const *free, int n)
@@ -146,11 +150,13 @@ static FactorPlan plan(const FactoredProduct *p, const ByteFactor *f, Iter *cons
 
 /* ---- First step ---- */
 
-/* The sums over what all windows have alike, of each element that is read: of a load's dims, those that such a term is in go, and
- * the iterators beside it stay. */
+/* The first step: sums over the iterators `alike`, for each element of the factor's operand. The
+ * dims of the load whose index mentions such an iterator are summed away; other iterators in
+ * such an index become dims of the result. */
 typedef struct Strip {
 	Value *sums;
-	Expr *idx[MAX_RANK]; /* where the second step reads it, over P's iterators */
+	/* the index at which the second step reads the result, over P's iterators */
+	Expr *idx[MAX_RANK];
 	int rank;
 } Strip;
 
@@ -215,17 +221,17 @@ static Buf *add_operand(Node *n, const char *name, Value *v)
 	return b;
 }
 
-/* How often each term of a second step stands for one. */
+/* How many terms each term of the second step stands for. */
 static Expr *times(ExprPool *p, Ctx *c, const Iters *l)
 {
 	return ex_cvt(p, CT_I32, ex_dim(p, iters_points(c, l->at, l->n)));
 }
 
-/* The dims of the sums of a factor. */
+/* The dims of the tensor of sums. */
 typedef struct FactorTable {
 	Dim *dims[MAX_RANK];
-	Expr *at[MAX_RANK];   /* where the product reads them */
-	Expr *widx[MAX_RANK]; /* where they are written */
+	Expr *at[MAX_RANK];   /* the indices at which the product reads it */
+	Expr *widx[MAX_RANK]; /* the indices at which it is written */
 	int rank;
 } FactorTable;
 
@@ -236,7 +242,8 @@ static void add_dim(FactorTable *t, Dim *d, Expr *at, Expr *widx)
 	t->widx[t->rank++] = widx;
 }
 
-/* Iterators of the band as the product's result has them, where all of an index of it is known. */
+/* Adds the dims of the band. They are those of the product's result if the sums depend on all
+ * iterators in that dim's index; else there is one for each iterator. */
 static void add_band(const FactorPlan *l, FactorSum *s, FactorTable *t)
 {
 	const Stmt *of = s->p->c.s;
@@ -275,7 +282,8 @@ static Iter *sum_place(FactorSum *s, const Places *l)
 	return it;
 }
 
-/* The sums of L's factor, as an expression over the iterators of P's statement. */
+/* Adds the kernels that compute the sums of L's factor; returns the load of a sum, over the
+ * iterators of P's statement. */
 static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *name)
 {
 	ExprPool *pool = p->k->pool;
@@ -316,7 +324,7 @@ static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *nam
 
 /* ---- The product ---- */
 
-/* The number of points is known, and less than LEAST. */
+/* Whether the number of points is constant and less than LEAST. */
 static bool fewer(const FactoredProduct *p, Iter *const *it, int n, int64_t least)
 {
 	int64_t v;
@@ -329,7 +337,8 @@ static bool is_worth(const FactoredProduct *p)
 	return !fewer(p, p->c.m, p->c.nm, GEMM_ROWS) && !fewer(p, p->c.n, p->c.nn, GEMM_ROWS);
 }
 
-/* The temporary of the products alone: like the result, where that has a dim for each iterator. */
+/* A temporary for the sum of byte products. It has the result's shape if that has a dim for each
+ * iterator. */
 static Buf *products_buf(const FactoredProduct *p, Expr **idx)
 {
 	const Stmt *s = p->c.s;
@@ -349,7 +358,8 @@ static Buf *products_buf(const FactoredProduct *p, Expr **idx)
 	return kernel_temp(p->k, "products", DT_I32, s->nband, dims);
 }
 
-/* S's value is stored by a map behind it, which says VAL of it; S itself stores to OUT at IDX. */
+/* Makes S store to OUT at IDX, and adds a map after it that stores VAL, an expression over S's
+ * sum, where S stored before. */
 static void put_behind(Kernel *k, Stmt *s, Buf *out, Expr *const *idx, Expr *val)
 {
 	Iter *it[MAX_ITERS];
@@ -410,7 +420,7 @@ static bool without_zero_points(FactoredProduct *p)
 
 static bool rewrite_product(Module *m, Node *n)
 {
-	enum { MORE = 6 }; /* operands */
+	enum { MORE = 6 }; /* number of operands that the rewrite may add */
 	FactoredProduct p = {.m = m, .n = n, .k = node_kernel(n)};
 	bool done;
 

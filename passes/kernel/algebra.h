@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the pass `algebra` share. */
+/* Shared by the files of the pass `algebra`. */
 #ifndef PASSES_KERNEL_ALGEBRA_H
 #define PASSES_KERNEL_ALGEBRA_H
 
 #include "passes/kernel/contraction.h"
 
-/* byte - zero: an i32. BYTE is of a type of 8 bits; ZERO is the same for all terms of a sum, null: 0. */
+/* An i32 of the form byte - zero. BYTE has a type of 8 bits. ZERO is the same for all terms of a
+ * sum; null: 0. */
 typedef struct ByteFactor {
 	Expr *byte, *zero;
 } ByteFactor;
 
-/* Factor E of N's contraction *C, its first statement, as that; N gets the operands that it reads (passes/kernel/narrow.c). False where
- * it is none, or cannot be told; then operands may be left that nothing reads. */
+/* Brings factor E of N's contraction *C, which is N's first statement, into this form, and adds
+ * the operands that it reads to N (passes/kernel/narrow.c). False if E does not have the form,
+ * or that cannot be decided; operands that nothing reads may then have been added. */
 bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out);
 
-/* Points along IT by what a guard leaves out of the sum of each: so many first ones, so many last ones, and those between, from
- * which it leaves nothing out; of few points some places have none. */
+/* The border classes along IT: FIRST first points, LAST last points, and one class for all
+ * points between, for which the guard leaves out no term. If there are fewer points, some
+ * classes are empty. */
 typedef struct Places {
 	Iter *it;
 	Dim *first, *last;
-	Dim *n; /* places: first + 1 + last */
+	Dim *n; /* number of classes: first + 1 + last */
 } Places;
 
-/* Those of S's guard along IT, of its band (passes/kernel/border_classes.c); false where they are not known, or as many as points. */
+/* Finds the border classes of S's guard along IT, an iterator of S's band
+ * (passes/kernel/border_classes.c). False if they are not known, or there are as many as points. */
 bool guard_places(Ctx *c, const Stmt *s, Iter *it, Places *out);
-/* The place of point AT; a point of PLACE. */
+/* The number of the class of point AT, and a point of the class number PLACE. */
 Expr *place_of(ExprPool *p, const Places *l, Expr *at);
 Expr *place_at(ExprPool *p, const Places *l, Expr *place);
 

@@ -3,11 +3,11 @@
 
 #include "base/sets.h"
 
-/* Classes of (statement, iterator) pairs that must run together. */
+/* Classes of iterators of statements that must be the same iterator of the band. */
 typedef struct Classes {
 	Kernel *k;
-	int first, last;      /* statements */
-	int (*id)[MAX_ITERS]; /* [s][i] -> member of the sets */
+	int first, last;      /* range of statements */
+	int (*id)[MAX_ITERS]; /* id[s][i]: the member of SETS for iterator i of statement s */
 	Sets sets;
 	bool *blocked;
 } Classes;
@@ -51,7 +51,7 @@ static void block_inside(Classes *c, const Stmt *s, Expr *e)
 			c->blocked[sets_find(c->sets, c->id[s->id][i])] = true;
 }
 
-/* Dim D is written and read by digits, and those run together. */
+/* Joins iterators if both writer and reader index dim D by the same div/mod split, hi*N + lo. */
 static bool join_digits(Classes *c, const Stmt *writer, const Stmt *r, const Expr *load, int d)
 {
 	const Dim *whole = writer->out[0]->dims[d];

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Border classes of a stencil: which of its terms a guard leaves out depends on the position of the stencil, but only near the edges.
- * Along an iterator there are a few first positions, a few last ones, and all between, which are alike. A table by class is small
- * where a table by position would be as large as an image.
+ * Border classes of a stencil. The guard leaves out terms that are outside of the image, which
+ * depends on the position, but only near the edges. Along an iterator there are a few first
+ * positions, a few last ones, and between them only positions that sum all terms alike: a
+ * convolution of 3 with pads of 1 has 1 + 1 + 1 classes. A table by class is small, where a table
+ * by position is as large as an image.
  *
- * The guard's conditions are f >= 0 with f affine: each holds for all terms from some position on, or up to one.
+ * The guard's conditions have the form f >= 0 with f affine. Each holds for all terms from some
+ * position on, or up to some position.
  */
 #include "passes/kernel/algebra.h"
 
-/* E is F >= 0. */
+/* Whether E has the form F >= 0. */
 static bool as_affine(Ctx *c, Expr *e, Affine *f)
 {
 	static const struct {
 		Inst inst;
-		int less, more; /* operands: more - less - STRICT >= 0 */
+		int less, more; /* indices of operands: E is more - less - STRICT >= 0 */
 		int strict;
 	} form[] = {{IN_ge, 1, 0, 0}, {IN_le, 0, 1, 0}, {IN_gt, 1, 0, 1}, {IN_lt, 0, 1, 1}};
 	Affine less;
@@ -33,7 +36,8 @@ static bool as_affine(Ctx *c, Expr *e, Affine *f)
 	return false;
 }
 
-/* F's least value over the terms of the sum, less what IT brings, in *LEAST; IT's coefficient in *STEP. */
+/* The least value of F, without its term of IT, over the terms of the sum, in *LEAST; IT's
+ * coefficient in *STEP. */
 static bool least(Ctx *c, const Stmt *s, const Affine *f, const Iter *it, Dim **out, int64_t *step)
 {
 	const Dim *along = affine_coef(c, f, it);
@@ -90,7 +94,8 @@ bool guard_places(Ctx *c, const Stmt *s, Iter *it, Places *out)
 	return !dim_is_const(out->n, &n) || !dim_is_const(it->extent, &points) || n < points;
 }
 
-/* The last point of those that are alike; of few points, where there are none between, the first after the first ones. */
+/* The last point of the class in the middle; if that is empty, the first point after the first
+ * classes. */
 static Dim *end(Ctx *c, const Places *l)
 {
 	Dim *last = dim_sub(c, l->it->extent, dim_const(c, 1));

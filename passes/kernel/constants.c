@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * constants: stores constants in the narrowest type that holds their values, for GPUs. Composite operators compute in f32, and folding
- * leaves their constants in f32 (a norm's scale and shift), twice the size that they have in the model. Beside operands of f16, a
- * constant whose elements f16 represents exactly is stored as f16; a load converts it at no cost, and vectorised
- * accesses of both have one width.
+ * constants: stores constants in the narrowest type that holds their values, for GPUs. Composite
+ * operators compute in f32, so folding leaves their constants, such as a norm's scale and shift, in
+ * f32, twice as large as in the model. If a constant's elements are exact in f16 and the kernel
+ * also reads f16, it is stored as f16. A load converts it at no cost, and vectorised accesses to
+ * both have the same width.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
 #include <string.h>
 
-enum { MAX_CONSTANT = 1 << 20 /* bytes of a constant that is looked at */ };
+enum { MAX_CONSTANT = 1 << 20 /* bytes of the largest constant that is examined */ };
 
 static bool exact(DType half, const Tensor *t)
 {
@@ -25,7 +26,8 @@ static bool exact(DType half, const Tensor *t)
 	return true;
 }
 
-/* U is an operand of a kernel with halves, of which maps read it: what products and sums read, schedules choose the type of. */
+/* Whether the kernel of U also reads HALF, and only maps read U's operand; schedules choose the
+ * types in products and reductions. */
 static bool beside(DType half, const Use *u)
 {
 	Kernel *k = u->user ? node_kernel(u->user) : NULL;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises contractions, acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), by access relations alone: the
- * term is a product whose factors read disjoint sets of the band's iterators. MatMul, Gemm, Conv (as
- * implicit GEMM), Einsum and a ReduceSum over a broadcast product are all this.
+ * Recognises contractions, acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), by access relations
+ * alone: the term is a product whose factors read disjoint sets of the band's iterators. MatMul,
+ * Gemm, Conv (as implicit GEMM), Einsum and a ReduceSum over a broadcast product have this form.
  *
- * The guard's conjuncts go to the operand whose iterators they mention (a convolution's padding belongs to
- * the image) or that leaves its buffers where they fail, so that packing evaluates them and the micro-kernel never sees one.
+ * Each conjunct of the guard is assigned to the operand whose iterators it mentions (a
+ * convolution's padding belongs to the image), or to the operand that would leave its buffer
+ * without it. Packing evaluates these guards, so the micro-kernel has none.
  */
 #include "passes/kernel/contraction.h"
 
@@ -24,7 +25,8 @@ static void leaves(void *arg, Expr *e)
 	}
 }
 
-/* Where a guard of k alone fails, an operand may be read only if it stays inside its buffers there. */
+/* If a guard of k alone fails, an operand may be read without it only if its indices stay inside
+ * its buffers. */
 static bool needs_guard(Expr *e)
 {
 	bool yes = false;
@@ -80,7 +82,7 @@ void contraction_swap(Contraction *c)
 	c->guard_b = guard;
 }
 
-/* The axis of the result that the last of the iterators IT walks: the larger, the nearer to unit stride. */
+/* The innermost dim of the result that any iterator of IT indexes. */
 static int innermost(const Stmt *s, Iter *const *it, int n)
 {
 	int best = -1;
@@ -109,7 +111,7 @@ static void axis_of(void *arg, Expr *e)
 			a->axis = buf_axis(e->load.buf, d);
 }
 
-/* The sum goes through A as A lies in memory. */
+/* Orders k such that the sum reads A in the order of A in memory. */
 static void sort_k(Contraction *c)
 {
 	int axis[MAX_ITERS];
@@ -160,8 +162,8 @@ bool stmt_contraction(Kernel *k, Stmt *s, Contraction *c)
 		else
 			return false;
 	}
-	/* Without a second free side there is no reuse to tile for: a row strategy serves better, unless one
-	 * factor does not vary with the band at all. */
+	/* Without a second free side no element is reused, so tiles gain nothing and the row
+	 * strategy is better; unless one factor does not depend on the band at all. */
 	if (!c->nn && !c->nm)
 		return false;
 	if (innermost(s, c->m, c->nm) > innermost(s, c->n, c->nn))

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contractions, recognised by access relations. */
+/* Contractions, which are recognised by access relations. */
 #ifndef PASSES_KERNEL_CONTRACTION_H
 #define PASSES_KERNEL_CONTRACTION_H
 
 #include "passes/kernel/kernels.h"
 
 /*
- * A contraction: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), recognised by which iterators the two
- * factors of a sum's term read. N is the side whose iterators lie innermost in the result; K goes as A lies in
- * memory, outermost first.
+ * A contraction: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), recognised by the iterators that
+ * the two factors of the term read. N is the side whose iterators are innermost in the result. K is
+ * in the order of A in memory, outermost first.
  */
 typedef struct Contraction {
 	Stmt *s;
-	Expr *a, *b;           /* A reads no n iterator, B no m iterator */
-	Expr *guard_a, *guard_b; /* the guard's terms, by operand; null: true */
+	Expr *a, *b;           /* A reads no iterator of n, B none of m */
+	Expr *guard_a, *guard_b; /* conjuncts of the guard, by operand; null: true */
 	Iter *g[MAX_ITERS], *m[MAX_ITERS], *n[MAX_ITERS], *k[MAX_ITERS];
 	int ng, nm, nn, nk;
 	CType ct;
 } Contraction;
 bool stmt_contraction(Kernel *k, Stmt *s, Contraction *out);
-/* The element type that has every value of operand E. */
+/* The element type that represents every value of operand E. */
 DType contraction_type(const Expr *e);
-void contraction_swap(Contraction *c); /* A, m and its guard for B and n */
+void contraction_swap(Contraction *c); /* exchanges A, m and guard_a with B, n and guard_b */
 
 #endif

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * divmod: splits a dim of a temporary in two, where its index is quotient and remainder of a flat number. Suppose a statement writes
- * index x*E + y of a dim, all of it, and the statements after it read that dim along one iterator. Then the statements have no
- * common band: a grouped convolution's channel is the group's number and the channel within it, but a bias reads the channel
- * alone. Here the temporary gets both dims, and the readers both iterators:
+ * divmod: splits a dim of a temporary in two, if its index is a flat number x*E + y. Suppose one
+ * statement writes the dim at all x*E + y, and later statements read it along a single iterator.
+ * Then they have no common band. In a grouped convolution, for instance, a channel is written by
+ * group and channel within the group, but the bias is indexed by the channel alone. The pass gives
+ * the temporary both dims, and the readers both iterators:
  *
  *     acc[g*4 + o] = sum ...      y[c] = acc[c] + b[c]
  *     acc[g,o] = sum ...          y[g*4 + o] = acc[g,o] + b[g*4 + o]
  *
- * Phases of a sum (stmt_is_phase) keep their flat index, which shows that their terms differ.
+ * Phases of a sum (stmt_is_phase) keep their flat index, which shows that each phase has terms of
+ * its own.
  */
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/cpu/cpu.h"
@@ -16,9 +18,9 @@
 
 typedef struct Digits {
 	Kernel *k;
-	Buf *b, *to; /* the temporary, and the one that stands for it */
+	Buf *b, *to; /* the temporary, and the new one with both dims */
 	int dim;
-	Iter *hi, *lo; /* of the current statement: the dim is hi*EXTENT + lo */
+	Iter *hi, *lo; /* of the current statement: the dim's index is hi*EXTENT + lo */
 	Dim *extent;
 	bool ok;
 } Digits;
@@ -33,7 +35,7 @@ static bool is_iter(const Stmt *s, const Iter *it)
 	return false;
 }
 
-/* The reader goes along the dim by one iterator, or by the same digits. */
+/* Whether the reader indexes the dim by one iterator, or by the same div/mod split. */
 static void may_read(void *arg, Stmt *s, Expr *load)
 {
 	Digits *d = arg;
@@ -50,7 +52,7 @@ static void may_read(void *arg, Stmt *s, Expr *load)
 			lo->extent == d->extent;
 }
 
-/* Its layout, if any, is an order of dims. */
+/* Whether B's layout splits dims into blocks; other layouts only permute dims. */
 static bool has_blocks(const Buf *b)
 {
 	for (int i = 0; b->layout && i < b->layout->n; i++)
@@ -77,7 +79,7 @@ static bool may_split(Digits *d, const Stmt *writer)
 
 /* ---- Splitting ---- */
 
-/* IDX of N with digits HI and LO for dim AT. */
+/* The N indices IDX with HI and LO instead of the index of dim AT. */
 static Expr **with_digits(Kernel *k, Expr *const *idx, int n, int at, Expr *hi, Expr *lo)
 {
 	Expr **r = NEW_ARRAY(k->arena, n + 1, Expr *);
@@ -96,7 +98,7 @@ static void find_along(void *arg, Stmt *s, Expr *load)
 		d->lo = load->load.idx[d->dim]->iter;
 }
 
-/* The iterator along which S reads the dim, or null. */
+/* The iterator by which S indexes the dim, or null. */
 static Iter *along(Digits *d, Stmt *s)
 {
 	d->lo = NULL;
@@ -123,7 +125,7 @@ static Expr *digits_for(void *arg, Expr *e)
 	return e->kind == EX_ITER && e->iter == a->it ? a->is : NULL;
 }
 
-/* S goes along the dim by two iterators of its own. */
+/* Replaces S's iterator IT by two. */
 static void split_iter(Digits *d, Stmt *s, Iter *it)
 {
 	Dim *many = dim_floordiv(d->k->ctx, it->extent, d->extent);
@@ -157,7 +159,8 @@ static Expr *split_load(void *arg, Expr *e)
 	return ex_load(d->k->pool, d->to, idx, d->to->rank);
 }
 
-/* B's layout with two axes for the dim's one. Where the second is short it is not the innermost one: plain. */
+/* B's layout with two axes in place of the dim's. Null, row-major, if the inner dim is short, since
+ * it should not be the innermost one then. */
 static const Layout *layout_split(const Digits *d)
 {
 	int64_t n;
@@ -204,7 +207,7 @@ static void split_dim(Digits *d, Stmt *writer)
 		stmt_rewrite(k, k->stmts.at[i], split_load, d);
 }
 
-/* False where K has none. */
+/* False if K has no such dims. */
 static bool split_dims(Kernel *k)
 {
 	bool any = false;
@@ -232,7 +235,7 @@ static bool split_dims(Kernel *k)
 	return true;
 }
 
-/* On CPUs statements go over both dims in a loop each, so that is done only where a matrix product comes of it. */
+/* On CPUs statements loop over both dims, so the split is only done if a matrix product results. */
 static bool makes_product(const Module *m, Kernel *k)
 {
 	Kernel *split = kernel_clone(k, k->arena);

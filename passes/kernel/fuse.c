@@ -20,19 +20,22 @@
 
 typedef struct Fuse {
 	Module *m;
-	int *order;     /* by Node.id: position in the list */
-	bool *constant; /* by Node.id: of nodes up to the current one, computed from constants alone */
+	int *order; /* by Node.id: position in the node list */
+	/* by Node.id: computed from constants alone; for nodes up to the current one */
+	bool *constant;
 	int norder;
 	int budget; /* --rewrite-limit */
-	/* What a merge makes, and the kernel of the node that grows. */
+	/* TMP: for kernels that are tried; GROWN: for the kernel of the node that is growing. */
 	Arena *tmp, *grown;
-	/* The last one that grew: its kernel goes to the module's arena when the next one has not fused it. */
+	/* The last node that grew. Its kernel is copied to the module's arena once the next node
+	 * has not fused it. */
 	Node *last;
 	Arena *last_grown;
 } Fuse;
 
-/* Fused kernels keep compile times and register pressure sane below this: statements, operands and results, what a
- * point costs, parts of expressions, and nodes of the model, many of which may come to nothing. */
+/* Limits on fused kernels, which bound compile time and register pressure: statements; operands
+ * and results; cost of a point; parts of expressions; nodes of the model, many of which may have
+ * folded away. */
 enum { MAX_STMTS = 24, MAX_FUSED_PARAMS = 48, MAX_COST = 2000, MAX_PARTS = 400, MAX_NODES = 256 };
 
 static void number(Fuse *f)
@@ -46,7 +49,7 @@ static void number(Fuse *f)
 		f->order[n->id] = at++;
 }
 
-/* Every use of P's results is C or comes after it, and C is one of them. */
+/* Whether P's results are used by C and otherwise only after it, so that P can move there. */
 static bool can_move_to(Fuse *f, Node *p, Node *c)
 {
 	for (int i = 0; i < p->nout; i++) {
@@ -70,7 +73,7 @@ static bool only_used_by(const Node *p, const Node *c)
 
 typedef struct Remap {
 	Kernel *k;
-	Buf **buf; /* by id in the kernel that is copied */
+	Buf **buf; /* by Buf.id in the source kernel: the copy */
 	Iter **iter;
 } Remap;
 
@@ -85,7 +88,7 @@ static Expr *remap_expr(void *arg, Expr *e)
 	return NULL;
 }
 
-/* Appends FROM's statements to K; MAP[id] names K's buffer for each of FROM's. */
+/* Appends FROM's statements to K; MAP[id] is K's buffer for FROM's buffer id. */
 static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 {
 	Remap r = {k, map, NEW_ARRAY(k->arena, from->iters.n + 1, Iter *)};
@@ -139,7 +142,7 @@ typedef struct FusedKernel {
 	Kernel *k;
 	Value *in[MAX_PARAMS], *out[MAX_PARAMS];
 	int nin, nout;
-	bool over_budget; /* it costs too much, or is too large */
+	bool over_budget; /* the kernel exceeds a limit */
 } FusedKernel;
 
 static Buf *param_in(FusedKernel *g, const Buf *b, Value *v)
@@ -154,8 +157,8 @@ static Buf *param_in(FusedKernel *g, const Buf *b, Value *v)
 	return copy_buf(g->k, b, BUF_IN, g->nin++);
 }
 
-/* The kernel of P then C. Results of P that only C reads become temporaries. KEEP: P stays a node of its
- * own, and the copy is C's alone. */
+/* Builds the kernel that computes P, then C. Results of P that only C reads become temporaries.
+ * KEEP: P also stays a node of its own, and C gets a copy. */
 static bool build(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
@@ -227,7 +230,8 @@ static void unused_params(FusedKernel *g)
 	g->nin = n;
 }
 
-/* Gives the last node that grew its place; or forgets it, where it was fused. */
+/* Finishes the last node that grew: copies its kernel to the module's arena, unless it was fused
+ * into another node. */
 static void settle(Fuse *f)
 {
 	if (f->last)
@@ -277,10 +281,10 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 	return n;
 }
 
-/* The map's loads of BUF are all the same permutation of all of the map's iterators. */
+/* Whether all loads of BUF in a map use the same permutation of all of the map's iterators. */
 typedef struct Pointwise {
 	const Buf *buf;
-	Expr *first; /* of the current statement: equal loads are one expression */
+	Expr *first; /* in the current statement; equal loads are one expression */
 	bool ok;
 } Pointwise;
 
@@ -335,7 +339,8 @@ static void count_part(void *arg, Expr *e)
 	++*(int *)arg;
 }
 
-/* Cost bounds what a point computes, parts what a compile handles: an endless chain of cheap maps is cut. */
+/* The cost limits what a point computes; the parts limit compile time: an endless chain of cheap
+ * maps is cut. */
 static bool costs_too_much(FusedKernel *g)
 {
 	const Kernel *k = g->k;
@@ -365,7 +370,8 @@ static bool can_fault(Kernel *k)
 	return false;
 }
 
-/* Whether P and C may and should be one kernel; the kernel in *G. A kernel reports faults under one name. */
+/* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
+ * one name only. */
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
@@ -389,7 +395,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	kernel_inline(g->k);
 	if (costs_too_much(g))
 		return false;
-	if (kc == KC_CONTRACTION) /* all of P must have vanished into the operands */
+	if (kc == KC_CONTRACTION) /* P must have been inlined completely into the operands */
 		return kp == KC_MAP && g->k->stmts.n == ck->stmts.n &&
 		       kernel_class(g->k) == KC_CONTRACTION;
 	if (kp == KC_MAP && kc == KC_MAP)
@@ -412,7 +418,7 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	KernelClass kc = kernel_class(node_kernel(c));
 	int n = node_kernel(c)->stmts.n;
 
-	/* Where C alone reads P, the copy would be what was just found over budget. */
+	/* If C alone reads P, the copy would be the kernel that exceeded the limits. */
 	if ((g->over_budget && only_used_by(p, c)) || !is_free_map(p) || kc == KC_OTHER ||
 	    !build(f, p, c, true, g))
 		return false;
@@ -420,7 +426,8 @@ static bool try_copy(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	return g->k->stmts.n == n && kernel_class(g->k) == kc && !costs_too_much(g);
 }
 
-/* A BitCast reads or writes elements as another type of their width: its loads are not its operand's values. */
+/* A BitCast accesses elements as another type of their width, so its loads are not the operand's
+ * values. */
 static bool moves_bits(const Node *n)
 {
 	Kernel *k = node_kernel(n);
@@ -445,7 +452,7 @@ static bool is_dead(const Node *n)
 	return true;
 }
 
-/* C with producer P in it, or null. */
+/* Fuses producer P into C; returns C's new node, or null. */
 static Node *merge(Fuse *f, Node *p, Node *c)
 {
 	FusedKernel *g;
@@ -487,7 +494,7 @@ static Node *grow(Fuse *f, Node *c)
 	return NULL;
 }
 
-/* Whether N, whole by now, runs when the model is built. */
+/* Whether N, which is complete by now, runs when the model is compiled. */
 static bool is_constant(const Fuse *f, const Node *n)
 {
 	for (int i = 0; i < n->nin; i++) {

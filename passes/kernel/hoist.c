@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hoist: loads an element once that many points of a row read, as a norm over groups reads a channel's scale, for GPUs. Where the number
- * of points that read it is no multiple of the vector width (images of 7 by 7), each of them would load it. Here a statement before
- * those of the row loads such elements into a temporary of the row, in shared memory:
+ * hoist: for GPUs, loads an element once that many points of a row read, such as a channel's scale
+ * in a norm over groups. If the number of points that read it is not a multiple of the vector width
+ * (images of 7 by 7), each point would load it. A statement before those of the row loads such
+ * elements into a temporary of the row, in shared memory:
  *
  *     y[g*4 + c,p] = x[g*4 + c,p] * s[g*4 + c]        s_2[g,c] = s[g*4 + c]
  *                                                     y[g*4 + c,p] = x[g*4 + c,p] * s_2[g,c]
  *
- * If a row has one such element, the temporary is a register. Where blocks have many rows, that statement reads shared memory, into
- * which the block put the elements of its rows (passes/schedule/gpu/group_bulk.c).
+ * If a row has only one such element, the temporary is a register. If a block has many rows, the
+ * new statement reads shared memory, too, into which the block has copied the elements of all its
+ * rows (passes/schedule/gpu/group_bulk.c).
  */
 #include "passes/kernel/band.h"
 #include "passes/module.h"
@@ -16,14 +18,14 @@
 
 enum {
 	MOST_PARTS = 256,
-	WIDEST = GPU_VECTOR / 2 /* elements of 16 bits in one access */
+	WIDEST = GPU_VECTOR / 2 /* 16-bit elements of one vectorised access */
 };
 
 typedef struct HoistedLoad {
 	Kernel *k;
 	Stmt *s;
-	bool banded[MAX_ITERS]; /* by S's iterators: of the band */
-	Expr *load;             /* what is fetched; null: nothing is */
+	bool banded[MAX_ITERS]; /* by S's iterators: whether they are in the band */
+	Expr *load;             /* the load to hoist; null: none */
 } HoistedLoad;
 
 static bool has_index(const Expr *load, const Iter *it)
@@ -34,7 +36,8 @@ static bool has_index(const Expr *load, const Iter *it)
 	return false;
 }
 
-/* LOAD, which each point makes, is the same for all points of the row that differ in the last iterators alone. */
+/* Finds a LOAD that has the same value at all points of a row that differ only in the last
+ * iterators. */
 static void find_part(void *arg, Expr *load)
 {
 	HoistedLoad *x = arg;
@@ -67,7 +70,7 @@ static Expr *from_temp(void *arg, Expr *e)
 	return e == both[0] ? both[1] : NULL;
 }
 
-/* The statement that fetches the element, before statement AT; that reads it where it is. */
+/* Adds the statement that loads the element before statement AT, which then reads the temporary. */
 static void fetch(HoistedLoad *x, int at)
 {
 	Kernel *k = x->k;
@@ -100,7 +103,7 @@ static void fetch(HoistedLoad *x, int at)
 	stmt_rewrite(k, x->s, from_temp, both);
 }
 
-/* One element that statement AT reads for many points; false where there is none. */
+/* Hoists one load of statement AT; false if there is none. */
 static bool fetch_one(Kernel *k, const Band *band, int at)
 {
 	HoistedLoad x = {.k = k, .s = k->stmts.at[at]};
@@ -119,7 +122,7 @@ static bool fetch_one(Kernel *k, const Band *band, int at)
 	return true;
 }
 
-/* False where K has no such loads. */
+/* False if K has no such loads. */
 static bool hoist_loads(Kernel *k)
 {
 	bool any = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inlining inside a kernel: a temporary that one simple map writes is replaced, where it is read, by the expression of the map, rounded
- * to the temporary's element type. Free maps (moves, broadcasts, casts that change nothing) are always inlined; others only where no
- * point is computed twice.
+ * Inlining inside a kernel: a temporary that one simple map writes is replaced, wherever it is
+ * read, by the map's expression, rounded to the temporary's element type. Free maps (moves,
+ * broadcasts, exact casts) are always inlined; others only if no point is computed twice.
  */
 #include "passes/kernel/inline.h"
 #include "passes/kernel/contraction.h"
@@ -17,7 +17,7 @@ typedef struct Inline {
 	Buf *buf;
 } Inline;
 
-/* def's value with its iterators replaced by the index expressions of a load. */
+/* DEF's value at the index IDX of a load. */
 static Expr *inline_value(Kernel *k, const Stmt *def, Expr *const *idx)
 {
 	Iter *it[MAX_ITERS];
@@ -53,9 +53,10 @@ void inline_after(Kernel *k, int at)
 
 typedef struct Sites {
 	const Buf *buf;
-	int n;         /* distinct loads */
-	bool repeated; /* one point of the temporary is read at more than one point of a statement */
-	bool windowed; /* read at an index that is no plain iterator */
+	int n; /* number of distinct loads */
+	/* an element of the temporary is read at more than one point of a statement */
+	bool repeated;
+	bool windowed; /* read at an index that is not a plain iterator */
 } Sites;
 
 static void count_site(void *arg, Stmt *s, Expr *load)
@@ -74,7 +75,7 @@ bool inline_is_free(const Stmt *s)
 	return expr_cost(s->val[0]) == 0;
 }
 
-/* The statements of a kernel, and which buffers each reads. */
+/* The statements of a kernel, and the buffers that each one reads. */
 typedef struct BufReads {
 	Kernel *k;
 	Arena *tmp;
@@ -101,7 +102,8 @@ static void remove_stmt(BufReads *r, int at)
 	memmove(r->of + at, r->of + at + 1, (size_t)(k->stmts.n - at) * sizeof *r->of);
 }
 
-/* In a contraction every element of an operand is packed about once, though many points read it. */
+/* In a contraction every element of an operand is packed about once, although many points read
+ * it. */
 static bool worth(const BufReads *r, Stmt *def, Buf *t)
 {
 	Kernel *k = r->k;
@@ -125,7 +127,7 @@ static bool worth(const BufReads *r, Stmt *def, Buf *t)
 					      : cost <= CHEAP && all.n <= 2;
 }
 
-/* Nothing between the map and its readers may change what the map reads. */
+/* Whether a statement between the map and one of its readers changes what the map reads. */
 static bool reads_written_later(const BufReads *r, int at)
 {
 	for (int i = at + 1; i < r->k->stmts.n; i++)
@@ -144,7 +146,7 @@ static bool written_once(const Kernel *k, const Buf *t)
 	return writers == 1;
 }
 
-/* Of statement AT R knows what it reads. */
+/* Whether statement AT may be inlined; R knows the buffers that it reads. */
 static bool may_inline(const BufReads *r, int at)
 {
 	const Stmt *s = r->k->stmts.at[at];

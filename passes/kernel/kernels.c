@@ -20,7 +20,7 @@ void kernel_node_set(Node *n, Kernel *k)
 	node_set_attr(n, a);
 }
 
-/* The node's results keep their uses and what symbols are read from them. */
+/* Moves the node's results to the new node: their uses, and the symbols that are read from them. */
 void value_move(Value *from, Value *to)
 {
 	value_replace(from, to);
@@ -223,8 +223,8 @@ bool expr_can_fault(Expr *e)
 	return yes;
 }
 
-/* Below loads nothing counts, so this is a recursion and not ex_walk; a shared part counts once a use,
- * which only makes an expression look dearer. */
+/* Indices of loads cost nothing, so this recurses itself instead of using ex_walk. A shared
+ * subexpression counts once for each use, which only overestimates the cost. */
 static int cost(Expr *e, int depth)
 {
 	int c = 0;
@@ -286,7 +286,7 @@ bool stmt_is_simple_map(const Stmt *s)
 	return n == s->niters;
 }
 
-/* MASKED: maps may leave out some of their points. */
+/* MASKED: maps may have guards. */
 static KernelClass class_of(Kernel *k, int first, int last, bool masked)
 {
 	KernelClass c = KC_MAP;
@@ -387,8 +387,8 @@ Expr *expr_flatten(Kernel *k, Expr *e)
 	return ex_rewrite(k->pool, e, flatten_load, k);
 }
 
-/* A map into a buffer with a layout, as a map over its physical axes into plain memory: padding is written as
- * zero. */
+/* Rewrites a map into a buffer with a layout as a map over the physical axes into plain memory,
+ * which writes the padding as zero. */
 void kernel_physical(Kernel *k)
 {
 	Stmt *s = k->stmts.at[0];
@@ -509,7 +509,7 @@ Expr *kernel_import_expr(Kernel *k, Kernel *from, Expr *e, Iter *const *it, Expr
 	return ex_subst_iters(k->pool, ex_rewrite(k->pool, e, import_load, &im), it, with, n);
 }
 
-/* Operands that no statement of the kernel reads any more leave the node. */
+/* Removes operands that no statement of the kernel reads from the node. */
 void node_drop_unused_inputs(Node *n)
 {
 	Kernel *k = node_kernel(n);

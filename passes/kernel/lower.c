@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lower: every node that is neither a constant nor a view becomes a Kernel node, whose kernel the operator's `lower` function builds. A
- * node of more operands than a kernel takes becomes several. Operands that no statement reads (shapes that became dims) are
- * dropped, and iterators of extent 1 are removed. After this pass no operator is named.
+ * lower: replaces every node that is neither a constant nor a view by a Kernel node, whose kernel
+ * the operator's `lower` function builds. A node with more operands than a kernel may have becomes
+ * several. Operands that no statement reads (shapes that became dims) are dropped, and iterators of
+ * extent 1 are removed. After this pass no operator is referred to by name.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
 #include <assert.h>
 
-/* A view needs no kernel when its operand is stored row-major, which every plain value is. */
+/* A view needs no kernel if its operand is stored row-major, as every plain value is. */
 static bool is_view(const Node *n)
 {
 	return (op_row[n->op].flags & OPF_VIEW) && node_in(n, 0) && !node_in(n, 0)->type->layout;
 }
 
-/* A kernel takes MAX_PARAMS operands and results. */
+/* The most operands of a node: a kernel has MAX_PARAMS operands and results. */
 enum { WIDE = MAX_PARAMS - 1 };
 
-/* Operands FROM on, at most WIDE of them, as one value. */
+/* Combines COUNT operands from number FROM on into one value. */
 static Value *group(Module *m, Node *n, int from, int count)
 {
 	Value *in[WIDE];
@@ -36,7 +37,8 @@ static Value *group(Module *m, Node *n, int from, int count)
 	return x->out[0];
 }
 
-/* Many operands become groups, until they are few. Arithmetic keeps its order: its first operands are the group. */
+/* Combines operands in groups until at most WIDE are left. Arithmetic keeps its order: only the
+ * first operands are grouped. */
 static void narrow(Module *m, Node *n)
 {
 	while (op_table[n->op]->grouped && n->nin > WIDE) {
@@ -90,7 +92,7 @@ static bool lower_one(Module *m, Node *n)
 	return true;
 }
 
-/* What a view's other operands say, its type says. */
+/* Removes a view's other operands, since its type has all that they determine. */
 static void lower_view(Node *n)
 {
 	Value *x = node_in(n, 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises integers that are a byte minus a zero point, where the zero point is the same for all terms of a sum: by the form of an
- * expression, through the maps that computed its operands; or by the values of a constant of i32, which folding left where the model
- * had bytes.
+ * Recognises integers of the form byte - zero point, where the zero point is the same for all terms
+ * of a sum: either by the form of an expression, looking through the maps that computed its
+ * operands; or by the values of an i32 constant, which folding may have made from the model's
+ * bytes.
  */
 #include "passes/kernel/algebra.h"
 #include "passes/kernel/contraction.h"
@@ -12,10 +13,10 @@
 #include <string.h>
 
 enum {
-	BYTES = 256,           /* values of a byte */
-	MAX_CHAIN = 8,         /* maps that are looked through, one after the other */
-	MAX_COST = 2,          /* of each */
-	MAX_CONSTANT = 1 << 20 /* bytes of a constant that is looked at */
+	BYTES = 256,           /* number of values of a byte */
+	MAX_CHAIN = 8,         /* number of successive maps that are looked through */
+	MAX_COST = 2,          /* the highest cost of each of these maps */
+	MAX_CONSTANT = 1 << 20 /* bytes of the largest constant that is examined */
 };
 
 /* ---- Constants ---- */
@@ -30,7 +31,7 @@ static bool all_zero(const Tensor *t)
 	return true;
 }
 
-/* The type of bytes that has the values LO..HI less *ZERO; DT_NONE where they are too many. */
+/* The type of bytes that holds LO..HI minus *ZERO; DT_NONE if there are too many values. */
 static DType byte_type(int64_t lo, int64_t hi, int64_t *zero)
 {
 	*zero = 0;
@@ -41,7 +42,7 @@ static DType byte_type(int64_t lo, int64_t hi, int64_t *zero)
 	return hi - lo < BYTES ? DT_U8 : DT_NONE;
 }
 
-/* V, a constant of i32, as bytes less *ZERO; null where it is none, or its values are too many. */
+/* V, an i32 constant, as bytes minus *ZERO; null if it is not one, or has too many values. */
 static Value *constant_as_bytes(Graph *g, const Value *v, Node *before, int64_t *zero)
 {
 	const Tensor *t = value_const(v);
@@ -76,7 +77,8 @@ typedef struct Through {
 	bool found;
 } Through;
 
-/* The one map that made what load E of N reads, where it may as well be computed once a term. */
+/* The map that computed what load E of N reads, if it is cheap enough to recompute for each
+ * term; else null. */
 static const Stmt *made_by(const Node *n, const Expr *e)
 {
 	const Value *v = e->load.buf->kind == BUF_IN ? node_in(n, e->load.buf->param) : NULL;
@@ -136,7 +138,7 @@ static void leaves(void *arg, Expr *e)
 	}
 }
 
-/* E is the same for all terms, and may be asked for where there is none. */
+/* Whether E is the same for all terms and can be evaluated outside of the sum. */
 static bool is_zero_point(ExprPool *p, const Contraction *c, Expr *e)
 {
 	if (expr_has_any(e, c->k, c->nk))
@@ -186,7 +188,7 @@ static bool narrow_load(Node *n, Expr *e, ByteFactor *out)
 	return true;
 }
 
-/* E less OUT's zero point, which is there already. */
+/* Sets OUT to E minus the zero point that OUT already has. */
 static bool narrow(Node *n, const Contraction *c, Expr *e, ByteFactor *out)
 {
 	ExprPool *p = node_kernel(n)->pool;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place: decides which side of a program for GPUs computes each value. The host launches kernels, so it must know all sizes. A tensor
- * whose values are sizes is computed on the host if it depends on nothing but inputs and constants and all of these are small: by C
- * kernels, in host memory, before the first launch, without any wait. All else is computed on the GPU. Values that both sides read,
- * both compute: a kernel of a few elements costs less than a transfer.
+ * place: decides on which side each value of a program for GPUs is computed. The host launches
+ * kernels, so it must know all sizes. A tensor whose elements are sizes is computed on the host if
+ * it depends only on inputs and constants that are small: by C kernels, in host memory, before the
+ * first launch, without waiting for the GPU. Everything else is computed on the GPU. A value that
+ * both sides read is computed on both: a kernel of a few elements costs less than a transfer.
  *
- * That leaves sizes that depend on results of the GPU. A Copy node brings such a tensor to the host, and the run waits for it
- * (-Wfallback). The earliest small value on the way to the size is copied, so that other sizes that follow from it need no other copy.
+ * There remain sizes that depend on results of the GPU. A Copy node transfers such a tensor to the
+ * host, and the run waits for it (-Wfallback). The earliest small value on which the size depends
+ * is copied, so that other sizes that depend on it need no other copy.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
@@ -14,11 +16,11 @@
 typedef struct HostPlacing {
 	Module *m;
 	Arena *tmp;
-	/* By Value.id, of the values that were there before. */
-	bool *have;   /* the host can have it */
-	bool *copied; /* by a Copy */
-	Value **host; /* what the host has for it */
-	/* By Node.id, likewise: who runs it. */
+	/* By Value.id, for the values that exist before the pass. */
+	bool *have;   /* whether the host can compute it or have it copied */
+	bool *copied; /* whether a Copy transfers it */
+	Value **host; /* the value in the host's memory */
+	/* By Node.id, likewise: the sides that run the node. */
 	bool *on_host, *on_device;
 } HostPlacing;
 
@@ -37,7 +39,7 @@ static bool small(const Value *v)
 
 /* ---- What the host can have ---- */
 
-/* Whether the host could run N, had it N's operands. */
+/* Whether the host could run N if it had N's operands. */
 static bool could_run(const Node *n)
 {
 	if (!node_kernel(n) && n->op != OP_View)
@@ -48,7 +50,7 @@ static bool could_run(const Node *n)
 	return true;
 }
 
-/* How many operands of N the host lacks; the last of them. */
+/* The number of different operands of N that the host does not have; *WHICH is the last one. */
 static int lacking(const HostPlacing *p, const Node *n, Value **which)
 {
 	int count = 0;
@@ -64,7 +66,7 @@ static int lacking(const HostPlacing *p, const Node *n, Value **which)
 	return count;
 }
 
-/* The host runs N. */
+/* Marks N's results as computed by the host. */
 static void host_has(HostPlacing *p, const Node *n)
 {
 	for (int i = 0; i < n->nout; i++)
@@ -74,7 +76,8 @@ static void host_has(HostPlacing *p, const Node *n)
 		}
 }
 
-/* The host must have V. Back along what it could compute of one operand alone, to where it has that or copies it. */
+/* Makes V available on the host. Goes back through nodes that need only one more operand on the
+ * host, to a value that the host has, or else copies one. */
 static void obtain(HostPlacing *p, Value *v)
 {
 	VEC(Node *) way = {0};
@@ -155,7 +158,7 @@ static void find_nodes(HostPlacing *p)
 	}
 }
 
-/* Inputs and constants lie where they are read. */
+/* Inputs and constants are in the memory of each side that reads them. */
 static void place_source(HostPlacing *p, Value *v)
 {
 	p->host[v->id] = v;
@@ -163,7 +166,7 @@ static void place_source(HostPlacing *p, Value *v)
 		v->place = wanted_on_device(p, v) ? ON_BOTH : ON_HOST;
 }
 
-/* The host's constants come before all that may read them. */
+/* Moves the host's constants to the front, before all nodes that may read them. */
 static void place_sources(HostPlacing *p)
 {
 	const Graph *g = p->m->graph;
@@ -185,7 +188,7 @@ static void place_sources(HostPlacing *p)
 
 /* ---- The graph ---- */
 
-/* The host has NOW for WAS; sizes are read from it. */
+/* NOW is WAS in the host's memory; symbols are read from it. */
 static void stands_for(HostPlacing *p, Value *was, Value *now)
 {
 	now->type = was->type;
@@ -207,7 +210,8 @@ static Node *twin(HostPlacing *p, Node *n)
 	return t;
 }
 
-/* N, or its twin where the GPU runs it too, goes to the host; before AT, where that is known. */
+/* Makes N, or a copy of N if the GPU runs it, too, a node of the host; moves it before AT unless
+ * AT is null. */
 static void to_host(HostPlacing *p, Node *n, Node *at)
 {
 	Node *h = p->on_device[n->id] ? twin(p, n) : n;
@@ -234,7 +238,7 @@ static bool copy(HostPlacing *p, Value *v)
 		"the GPU's run waits for a copy of this result, since sizes depend on it");
 }
 
-/* What depends on no Copy runs before the GPU's first node. */
+/* A host node that depends on no Copy is moved before the GPU's first node. */
 static bool rewrite(HostPlacing *p)
 {
 	Node *at = NULL;

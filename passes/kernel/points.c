@@ -43,7 +43,7 @@ bool pair_joins(const Pair *p, Expr *e)
 	return l.ok;
 }
 
-/* Whether the last two of the first N iterators can be one. */
+/* Whether the last two of the first N iterators can be merged. */
 static bool joins(const Points *p, int n)
 {
 	Pair pair = {p->k, p->it[n - 2], p->it[n - 1], p->it[n - 1]->extent, NULL};
@@ -109,7 +109,8 @@ void points_join(Points *p)
 
 typedef struct Flatten {
 	const Pair *pair;
-	Expr *const *one; /* for the pair's iterators, where they step as one */
+	/* replacements of the pair's iterators, in indices that step through both with one stride */
+	Expr *const *one;
 } Flatten;
 
 static Expr *flatten_index(const Flatten *f, Expr *at)
@@ -129,7 +130,8 @@ static Expr *flatten_load(void *arg, Expr *e)
 	return ex_load(((Flatten *)arg)->pair->k->pool, e->load.buf, &at, 1);
 }
 
-/* The last two iterators become one; where they step as one, it steps in their place. */
+/* Replaces the last two iterators by one: by their merged index if possible, else by its
+ * quotient and remainder. */
 static void flatten_last(Points *p)
 {
 	ExprPool *pool = p->k->pool;

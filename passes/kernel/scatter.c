@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scatter: brings updates at indices that are data to a form that allows any order of the points, for GPUs, where each thread makes one
- * update:
+ * scatter: for GPUs, where each thread does one update, rewrites scatters such that the updates may
+ * happen in any order.
  *
- *   - Where the last update of an element wins, the greatest number of an update wins, which is a monoid:
+ *   - If the last update of an element should win, the update with the greatest number wins, which
+ *     is a monoid:
  *
  *         last[..] = -1      last[at i] = max i      y[at i] = u[i] where last[at i] = i
  *
- *     An iterator that is an index of the element by itself keeps points apart: LAST has the other dims alone, and no
- *     updates where there are none.
- *   - Elements narrower than the hardware's atomic operations are widened in a temporary until all updates are made.
+ *     If an index of the element is a plain iterator, points that differ in it never update the
+ *     same element. LAST has only the other dims then, and no updates if that iterator has no
+ *     points.
+ *
+ *   - Elements that are narrower than the hardware's atomic operations are widened in a temporary
+ *     until all updates are done.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
@@ -28,8 +32,9 @@ static void emit(Scatters *x, Stmt *s, const Stmt *from)
 
 /* ---- The last update wins ---- */
 
-/* Points of S that meet have the same IT: it is dim D of where they write, and nothing else of that knows it. Not where a
- * guard may fault: it is asked where there are points, no more often. */
+/* Whether points of S that differ in iterator IT update different elements: IT is the index in
+ * dim D of the write, and the guard does not depend on it. Not if the guard may fault: it must
+ * be evaluated at exactly the points that exist. */
 static bool keeps_apart(const Stmt *s, int d)
 {
 	const Iter *it = s->widx[d]->kind == EX_ITER ? s->widx[d]->iter : NULL;
@@ -40,7 +45,7 @@ static bool keeps_apart(const Stmt *s, int d)
 	return it && !(s->guard && (expr_has_iter(s->guard, it) || expr_can_fault(s->guard)));
 }
 
-/* An update and its place, but for what keeps points apart. */
+/* The iterators and indices of an update, without those that keep points apart (APART). */
 typedef struct ScatterUpdate {
 	Iter *it[MAX_ITERS];
 	Expr *at[MAX_RANK];
@@ -72,7 +77,7 @@ static ScatterUpdate order_of(const Stmt *s)
 	return o;
 }
 
-/* GUARD, and there are points that are kept apart. */
+/* GUARD, and a check that the iterators of APART have points. */
 static Expr *where_any(Kernel *k, const ScatterUpdate *o, Expr *guard)
 {
 	Dim *zero = dim_const(k->ctx, 0);
@@ -89,7 +94,7 @@ static Expr *where_any(Kernel *k, const ScatterUpdate *o, Expr *guard)
 	return any ? ex_and(k->pool, any, guard) : guard;
 }
 
-/* The update's number among all, in the order of their points. */
+/* The number of an update, in the order of the points. */
 static Expr *number_of(Kernel *k, const ScatterUpdate *o, CType t)
 {
 	Expr *at = ex_int(k->pool, CT_I64, 0);
@@ -100,7 +105,8 @@ static Expr *number_of(Kernel *k, const ScatterUpdate *o, CType t)
 	return ex_cvt(k->pool, t, at);
 }
 
-/* What updates store is made for all of them, where it may fault: those that do not win have faults, too. */
+/* If the stored value may fault, a map computes it for all updates, since faults of updates that
+ * do not win must be reported, too. */
 static Expr *made_before(Scatters *x, const Stmt *s)
 {
 	Kernel *k = x->k;
@@ -156,7 +162,8 @@ static DType wide_type(const Buf *b)
 	return ctype_dtype(dtype_ctype(b->dtype));
 }
 
-/* Floats round at each update; integers wrap in the end as they do on the way. */
+/* Integers give the same whether they wrap at each update or at the end. Floats do not: they are
+ * rounded at each update. */
 static bool wants_wide(const Stmt *s)
 {
 	const Buf *b = s->out[0];
@@ -181,13 +188,14 @@ static Expr *renamed(void *arg, Expr *e)
 		       : NULL;
 }
 
-/* E as an element of type T has it. */
+/* E rounded as a store to type T would. */
 static Expr *as_stored(Kernel *k, DType t, Expr *e)
 {
 	return e->kind == EX_LOAD && e->load.buf->dtype == t ? e : ex_round(k->pool, t, e);
 }
 
-/* What is written so far, S included, is wide, and an element as it will be stored. */
+/* Redirects all statements so far, S included, from S's buffer to a wide temporary, and adds a
+ * map that stores its elements to the buffer. */
 static void widen(Scatters *x, const Stmt *s)
 {
 	Kernel *k = x->k;
@@ -211,7 +219,7 @@ static void widen(Scatters *x, const Stmt *s)
 
 /* ---- All of them ---- */
 
-/* What S updates was stored element by element. */
+/* Whether earlier statements that write S's buffer are all maps and scatters. */
 static bool follows_maps(const Kernel *k, const Stmt *s)
 {
 	for (int i = 0; i < s->id; i++)
@@ -221,7 +229,7 @@ static bool follows_maps(const Kernel *k, const Stmt *s)
 	return true;
 }
 
-/* S is not as it may stay: points wait for one another, or elements are small. */
+/* Whether S has to be rewritten: its points are ordered, or its elements are too narrow. */
 static bool may_change(const Kernel *k, const Stmt *s)
 {
 	const bool wide = wants_wide(s);
@@ -234,7 +242,7 @@ static bool may_change(const Kernel *k, const Stmt *s)
 	return s->ordered && (wide || dtype_info[s->out[0]->dtype].bits >= 8);
 }
 
-/* False where K has no such updates. */
+/* False if K has no such updates. */
 static bool allow_any_order(Kernel *k)
 {
 	Scatters x = {.k = k};

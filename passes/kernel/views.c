@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * views: gives rows and the maps that follow them one shape, where a View stands between. A norm over groups has rows of [N,G,L], the
- * scale behind it channels of [N,C,H,W]; neither kernel could be fused into the other. Here each dim is split into the parts that
- * both shapes consist of:
+ * views: gives rows and the maps that follow them the same dims, if a View is between them. A norm
+ * over groups has rows of [N,G,L], but the scale after it applies to the channels of [N,C,H,W], so
+ * neither kernel could be fused into the other. The pass splits each dim into parts that both
+ * shapes consist of:
  *
  *     d[n,g,l] = x[n,g,l] - mean[n,g,0]          d[n,g,k,h,w] = x[n,g,k,h,w] - mean[n,g,0]
  *     y = View(d)                                z[n,g,k,h,w] = d[n,g,k,h,w] * s[g,k,0,0]
  *     z[n,c,h,w] = y[n,c,h,w] * s[c,0,0]         View(z)
  *
- * and Views stand around all of it. This is done where rows begin at Views, constants and inputs, where one more View separates no
- * kernels that could be fused. It is for GPUs alone, where a warp or a block has a row: CPUs loop over the dims of a row, and run
- * channels, of which there are more than groups, on several threads.
+ * The kernels then have Views around them. So this is done only if all operands of the rows are
+ * Views, constants and inputs, where another View separates no kernels that could be fused. It is
+ * for GPUs alone, where a warp or a block has a row. CPUs loop over the dims of a row, and
+ * distribute channels, of which there are more than groups, over threads.
  */
 #include "passes/kernel/views_impl.h"
 
@@ -18,7 +20,7 @@
 
 /* ---- Parts ---- */
 
-/* The dims that A and B are both made of. False where there are none. */
+/* Finds parts that the dims of both A and B consist of; false if there are none. */
 static bool common_parts(Views *v, const Type *a, const Type *b, const Parts **pa, const Parts **pb)
 {
 	const Type *type[2] = {a, b};
@@ -106,7 +108,8 @@ static Value *buf_value(const Node *n, const Buf *b)
 				    : NULL;
 }
 
-/* N reads and writes along iterators alone, and what it writes nobody takes for a size. */
+/* Whether all accesses of N are indexed by plain iterators, and no size is read from its
+ * results. */
 static bool may_join(const Node *n)
 {
 	Kernel *k = node_kernel(n);
@@ -160,7 +163,7 @@ static void join(Views *v, Node *n)
 
 /* ---- Which kernels ---- */
 
-/* N, which makes the rows, and all before it up to Views. */
+/* Adds N, which computes rows, and all kernels before it up to Views. */
 static void join_rows(Views *v, Node *n)
 {
 	if (views_member(v, n) || !v->ok || !may_join(n))
@@ -175,14 +178,15 @@ static void join_rows(Views *v, Node *n)
 			join_rows(v, node_in(n, i)->def);
 }
 
-/* A map N as it is asked for what it reads: Y, at the place that it writes, or what maps made of it. What another kernel
- * makes, which may have come to be one with N, is not to be parted from it. */
+/* Checks a map N: it must read Y, and what other such maps compute from Y, at the point that it
+ * writes. If it also reads the result of another kernel, no iterator that is split may index
+ * that: N could otherwise have been fused with that kernel. */
 typedef struct Follows {
 	Views *v;
 	const Node *n;
 	const Value *y;
 	const Parts *const *parts; /* of Y */
-	int maps;                  /* members from here on are such maps */
+	int maps;                  /* members from this one on are such maps */
 	bool ok;
 } Follows;
 
@@ -255,7 +259,7 @@ static void meet(Views *v, const Parts **a, const Parts **b)
 	v->changed = true;
 }
 
-/* Dims of B, and the iterators along them, become the same. */
+/* The dims of B and the iterators that index them get the same parts. */
 static void meet_index(Views *v, Member *m, const Buf *b, Expr *const *idx, int n)
 {
 	for (int d = 0; d < n && n == b->rank; d++) {
@@ -307,7 +311,8 @@ static void meet_all(Views *v, Member *m)
 	}
 }
 
-/* Iterators have room, and what becomes parts is of members, or comes through Views. */
+/* Whether the split kernels have at most MAX_ITERS iterators and MAX_RANK dims, and all values
+ * to be split are results of members, or of Views, inputs and constants. */
 static bool may_part(Views *v, const Member *m)
 {
 	const Kernel *k = node_kernel(m->node);
@@ -332,7 +337,7 @@ static bool may_part(Views *v, const Member *m)
 	return ok;
 }
 
-/* View N, where rows stand before it and maps behind. */
+/* Tries to move View N, with rows before it and maps after it; true if it was. */
 static bool through(Views *v, Node *n)
 {
 	Value *x = node_in(n, 0), *y = n->out[0];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dims split into parts: passes/kernel/views.c decides, passes/kernel/views_parts.c rewrites. */
+/* Shared by passes/kernel/views.c, which decides which dims are split, and views_parts.c, which
+ * rewrites the kernels. */
 #ifndef PASSES_KERNEL_VIEWS_IMPL_H
 #define PASSES_KERNEL_VIEWS_IMPL_H
 
@@ -8,37 +9,39 @@
 
 enum { MOST_NODES = 32 };
 
-/* What a dim, or an iterator, becomes, outermost first; null: it stays. */
+/* The parts that a dim or an iterator is split into, outermost first; null: it is not split. */
 typedef struct Parts {
 	int n;
 	Dim *dim[MAX_RANK];
 } Parts;
 
-/* A kernel node and what becomes parts of it. */
+/* A kernel node to rewrite. */
 typedef struct Member {
 	Node *node;
-	const Parts **iter; /* by Iter.id */
-	const Parts ***buf; /* by Buf.id, then by dim; of operands and results: that of the value */
+	const Parts **iter; /* by Iter.id: its parts */
+	/* by Buf.id, then by dim; operands and results share the parts of their value */
+	const Parts ***buf;
 } Member;
 
 typedef struct Views {
 	Module *m;
-	Arena *tmp; /* of the current View */
+	Arena *tmp; /* lives while one View is tried */
 	Member member[MOST_NODES];
 	int n;
-	Value *value[MAX_PARAMS]; /* that kernels here read or write */
+	Value *value[MAX_PARAMS]; /* values that the members read or write */
 	const Parts **parts[MAX_PARAMS];
 	int nvalues;
 	bool ok, changed;
 } Views;
 
-/* Dims, or iterators, in the place of one that becomes P. */
+/* The number of dims or iterators that replace one with the parts P (1 if that is null). */
 int parts_count(const Parts *p);
 bool parts_any(const Parts *const *p, int n);
-/* What N is of V's members, or null. */
+/* The member of V that is N, or null. */
 const Member *views_member(const Views *v, const Node *n);
 
-/* Members become parts; what reads their results besides reads Views of those, and they read Views of what they are given. */
+/* Rewrites the members. Other users of their results read Views with the former shape, and the
+ * members read Views of their operands. */
 void views_rewrite(Views *v);
 
 #endif

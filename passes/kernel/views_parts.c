@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rewrites kernels so that their dims and iterators are split into parts, with Views around them (passes/kernel/views.c).
+ * Rewrites kernels so that their dims and iterators are split into parts, with Views around them
+ * (passes/kernel/views.c).
  */
 #include "passes/kernel/views_impl.h"
 
 #include <string.h>
 
-/* T with PARTS for dims. */
+/* T with each dim replaced by its PARTS. */
 static const Type *type_in_parts(Ctx *c, const Type *t, const Parts *const *parts)
 {
 	Dim *dims[MAX_RANK];
@@ -23,11 +24,11 @@ static const Type *type_in_parts(Ctx *c, const Type *t, const Parts *const *part
 typedef struct Rewrite {
 	Kernel *k;
 	const Member *m;
-	Buf **buf;               /* by Buf.id: the same in parts */
-	Expr *(*with)[MAX_RANK]; /* by Iter.id: its parts */
+	Buf **buf;               /* by Buf.id: the buffer with split dims */
+	Expr *(*with)[MAX_RANK]; /* by Iter.id: the iterators for its parts */
 } Rewrite;
 
-/* IDX of buffer B in parts, into TO; their number. */
+/* Writes the indices IDX of buffer B, split into parts, to TO; returns their number. */
 static int index_in_parts(const Rewrite *r, const Buf *b, Expr *const *idx, int n, Expr **to)
 {
 	int count = 0;
@@ -84,7 +85,7 @@ static void stmt_in_parts(const Rewrite *r, Stmt *s)
 	s->nband = nband;
 }
 
-/* M's kernel in parts; of an extent of 1 there is no iterator. */
+/* Rewrites M's kernel; a part of extent 1 gets no iterator. */
 static void kernel_in_parts(Views *v, const Member *m)
 {
 	Kernel *k = node_kernel(m->node);
@@ -123,7 +124,8 @@ static void kernel_in_parts(Views *v, const Member *m)
 
 /* ---- The graph ---- */
 
-/* X as T: what X is a view of, where that has the type, or a view where X is made. */
+/* X with type T: a value that X is a view of, if it has that type; else a new view after X's
+ * definition. */
 static Value *as_type(Graph *g, Value *x, const Type *t)
 {
 	Node *n;
@@ -139,7 +141,8 @@ static Value *as_type(Graph *g, Value *x, const Type *t)
 	return n->out[0];
 }
 
-/* X gets type T; what read it, and members are yet to be told, reads a view of it as it was. */
+/* Gives X the type T. All users now read a view with the former type; members are then changed
+ * to read X. */
 static Value *change_type(Graph *g, Value *x, const Type *t)
 {
 	const Type *was = x->type;

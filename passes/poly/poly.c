@@ -247,24 +247,22 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 	return p.wrong ? POLY_WRONG : p.unproved ? POLY_UNPROVED : POLY_PROVED;
 }
 
-bool poly_check(Kernel *original, Schedule *s, Diag *d)
+PolyVerdict poly_check(Kernel *original, Schedule *s, Diag *d)
 {
 	StrBuf why = {0};
 	DiagLoc loc = {0};
-	bool ok = true;
 	PolyVerdict v = poly_verdict(original, s, 0, &why);
 
 	if (original->locs.n)
 		loc = (DiagLoc){.node = original->locs.at[0].node, .op = original->locs.at[0].op};
 	if (v == POLY_WRONG)
-		ok = diag_error(d, loc, "the schedule of kernel @%s is wrong: %s", s->kernel->name,
-				strbuf_str(&why));
+		diag_error(d, loc, "the schedule of kernel @%s is wrong: %s", s->kernel->name,
+			   strbuf_str(&why));
 	else if (v == POLY_UNPROVED)
-		ok = diag_warning(d, loc, "unproved",
-				  "the schedule of kernel @%s is not proved: %s", s->kernel->name,
-				  strbuf_str(&why));
+		diag_warning(d, loc, "unproved", "the schedule of kernel @%s is not proved: %s",
+			     s->kernel->name, strbuf_str(&why));
 	strbuf_free(&why);
-	return ok;
+	return v;
 }
 
 /* Hashes of the texts of checked schedules. */
@@ -306,20 +304,27 @@ static bool seen_before(Arena *a, Seen *seen, Kernel *k, Schedule *s)
 
 bool poly_check_module(Module *m, Diag *d)
 {
+	const int errors = d->errors;
 	Arena *a = arena_new();
-	bool ok = true;
 
+	m->verified = (Verified){0};
 	for (int t = 0; t < m->ntargets; t++) {
 		Seen seen = {0};
 
 		for (Node *n = m->graph->first; n; n = n->next)
 			for (Schedule *s = n->id < m->nsched ? m->sched[t][n->id] : NULL; s;
-			     s = s->next)
-				if (!seen_before(a, &seen, node_kernel(n), s))
-					ok = poly_check(s->split ? s->split : node_kernel(n), s,
-							d) &&
-					     ok;
+			     s = s->next) {
+				int *const count[] = {[POLY_PROVED] = &m->verified.proved,
+						      [POLY_UNPROVED] = &m->verified.unproved,
+						      [POLY_WRONG] = &m->verified.wrong};
+
+				if (seen_before(a, &seen, node_kernel(n), s))
+					m->verified.equal++;
+				else
+					++*count[poly_check(s->split ? s->split : node_kernel(n), s,
+							    d)];
+			}
 	}
 	arena_free(a);
-	return ok;
+	return d->errors == errors;
 }

@@ -27,10 +27,11 @@ typedef enum PolyVerdict { POLY_PROVED, POLY_UNPROVED, POLY_WRONG } PolyVerdict;
 /* Checks schedule S of kernel ORIGINAL. Appends to WHY what is wrong or not proved. OPERATIONS:
  * isl's budget; 0: the default. */
 PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations, StrBuf *why);
-/* As poly_verdict. A wrong schedule is an error, and the result false; one that is not proved is
- * the warning "unproved". */
-bool poly_check(Kernel *original, Schedule *s, Diag *d);
-/* Checks every schedule of M, equal ones once. */
+/* As poly_verdict. A wrong schedule is an error; one that is not proved is the warning
+ * "unproved". */
+PolyVerdict poly_check(Kernel *original, Schedule *s, Diag *d);
+/* Checks every schedule of M, equal ones once, and counts the verdicts in M. False if one is wrong,
+ * or not proved under -Werror=unproved. */
 bool poly_check_module(Module *m, Diag *d);
 
 #endif

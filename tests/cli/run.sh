@@ -18,6 +18,8 @@ for name, body in (("refused", "{ [one] m = Frobnicate(x) [two] n = Relu(m) [thr
                    ("bodies", "{ [call] t = local.twice(x) [cond] y = If(t) <then_branch = b () => (float[a,3] r) { r = Frobnicate(t) },"
                               " else_branch = c () => (float[a,3] s) { [in_else] s = Relu(t) }> }"
                               '<domain: "local", opset_import: ["" : 17]> twice (u) => (v) { [dup] v = Add(u, u) }'),
+                   ("twins", "<float[2] w = {1,2}> { [n] a = Relu(x) [n] b = Add(x, w) [n] c = Frobnicate(x) y = If(t) <then_branch = b ()"
+                             " => (float[a,3] r) { [n] r = Twirl(t) }, else_branch = c () => (float[a,3] s) { s = Twirl(t) }> }"),
                    ("faulty", "<float[2,2] w = {1,2,3,4}> { [product] y = MatMul(x, w) }")):
     with open(f"{sys.argv[1]}/{name}.onnx", "wb") as f:
         f.write(onnx.parser.parse_model(HEAD + body).SerializeToString())
@@ -90,6 +92,32 @@ try "dlcc-opt: one target" 2 "--target=cpu:v3,v4: name one" bounded.dl --target=
 dlcc=$build/bin/dlcc
 try "no limit of threads" 0 "" bounded.dl --threads=0 -O0 -o bounded.so
 dlcc=$build/bin/dlrun
+if [ -c /dev/full ]; then
+	full() { # what, arguments of $dlcc
+		local what=$1
+		shift
+		"$dlcc" "$@" 2>out >/dev/full
+		if [ $? = 1 ] && grep -Eq "error: (.*: )?No space left on device$" out; then passed=$((passed + 1)); else
+			failed=$((failed + 1)); echo "FAIL: $what on a full disk: $(head -n 2 out | tr '\n' ' ')"; fi
+	}
+	"$python" -c "import numpy; numpy.save('full.npy', numpy.zeros((5, 3, 8, 8), numpy.float32))"
+	"$build/bin/dlcc" cnn.onnx -O0 -o full.so
+	for dlcc in dlcc dlcc-opt dlrun; do dlcc=$build/bin/$dlcc && full "$dlcc --help" --help; done
+	full "what dlrun says" bounded.so
+	full "a report of dlrun" bounded.so --bench --seconds=0.01
+	mkdir fullout && ln -s /dev/full fullout/y.npy && ln -s /dev/full full.file
+	full "a trace" bounded.so --profile=full.file
+	full "an output" full.so -i x=full.npy -o fullout
+	dlcc=$build/bin/dlcc-opt
+	full "a graph" bounded.dl -p infer
+	full "a graph in a file" bounded.dl -p infer -o full.file
+	if [ -c full.file ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: an output took a device's place"; fi
+	dlcc=$build/bin/dlcc
+	full "a dump" large.onnx --dump-ir
+	full "a report of dlcc" --check cnn.onnx
+	try "weights into a device" 2 "full.file is a device or a pipe; give the name of a file" cnn.onnx -o m.so --weights=full.file
+	dlcc=$build/bin/dlrun
+fi
 try "dlrun: no limit of threads" 0 "\"threads\":" bounded.so --threads=0 --bench --seconds=0.01
 try "dlrun: no number of threads" 2 "--threads -1: a whole number" bounded.so --threads=-1 --bench
 
@@ -149,6 +177,9 @@ try "no sanitizers of gcc" 1 "note: --sanitize needs the runtime of gcc's saniti
 unset SAYS
 try "a compiler for another machine" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and x86-64-v3 is an x86-64; give --target=cpu:generic, and --runtime=FILE" \
 	cnn.onnx --cc=./arm-cc --target=cpu:v3 -o m.so
+if [ "$(uname -m)" = x86_64 ]; then
+	try "a compiler for another machine, no target" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and .* give --target=cpu:generic" cnn.onnx --cc=./arm-cc -o m.a
+fi
 try "weights inside and beside" 2 "--embed-weights: --weights puts them into a file" large.onnx --embed-weights --weights=w.bin -o m.a
 clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)
 if [ -n "$clang" ] && echo "#include <string.h>" | "$clang" --target=aarch64-linux-gnu -xc -fsyntax-only - 2>/dev/null; then
@@ -218,7 +249,7 @@ try "IR of the CPU beside" 0 "^; after fuse for x86-64-v3$" cnn.onnx --dump-ir=f
 try "IR of a node" 0 'relu' cnn.onnx --dump-ir=canon --dump-node=relu
 try "no such pass" 2 "--dump-ir=frob: there is no such pass" cnn.onnx --dump-ir=frob
 try "no such node" 1 "--dump-node=frob: the model has no such node" cnn.onnx --dump-ir=fuse --dump-node=frob
-try "verified" 0 "" cnn.onnx --verify -o m.so
+try "verified" 0 "^cnn.onnx: for .*: [1-9][0-9]* schedules proved, 0 not proved, 0 wrong" cnn.onnx --verify -o m.so
 try "times" 0 "ms  sched" cnn.onnx --time-passes
 try "times for GPUs" 0 "^for sm_90a, sm_80:$" cnn.onnx --time-passes --target=cuda:sm_80,sm_90a
 try "PTX runs passes" 0 "^for sm_80:$" cnn.onnx --time-passes --target=cpu:v3,cuda:sm_80 -o times.ptx
@@ -240,6 +271,13 @@ try "check: the rest" 1 'node "two" \(Relu\): supported' --check refused.onnx
 try "check: a function" 1 'node "call/dup" \(Add\): supported' --check bodies.onnx
 try "check: a body" 1 'node "in_else" \(Relu\): supported' --check bodies.onnx
 try "check: an operator in a body" 1 'node "cond/then_branch/Frobnicate_0" \(Frobnicate\): not supported' --check bodies.onnx
+try "an operator in a body" 1 'error: node "cond/then_branch/Frobnicate_0" \(Frobnicate\): this operator' bodies.onnx -o no.so
+try "an operator of two nodes" 1 'note: the same for "If_3/else_branch/Twirl_0"$' twins.onnx -o no.so
+try "nodes of one name" 1 'error: node "n#4" \(Twirl\): this operator' twins.onnx -o no.so
+try "check: nodes of one name" 1 'node "n#4" \(Twirl\): not supported: this operator' --check twins.onnx
+try "check: the first of one name" 1 'node "n" \(Relu\): supported' --check twins.onnx
+try "check: faults of one name" 1 ': 6 nodes, 2 supported$' --check twins.onnx
+absent "a refused model" no.so
 try "check: a fault" 1 'node "product" \(MatMul\): not supported: inner dim' --check faulty.onnx
 try "check: a GPU's strategies" 0 'node "conv" \(Conv\): supported: (row|window)' --check cnn.onnx --target=cuda:sm_80
 mv beside.data gone.data

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import samples  # noqa: E402
 
 DLRUN, DIR = sys.argv[1:3]
+DLCC, FLAGS = os.path.dirname(DLRUN) + "/dlcc", os.environ.get("DLCC_FLAGS", "").split()
 RELU, NONZERO = DIR + "/relu_mul.so", DIR + "/nonzero.so"
 W = np.array([1, -1, 0.5, 2], np.float32)
 tests = []
@@ -80,10 +81,10 @@ def data_tolerance():
     dlrun(RELU, "--data", folder, status=1)
 
 
-def compiled(name, body, *options):
-    """The artifact of a model in ONNX's textual syntax."""
-    onnx.save(samples.model(body), f"{DIR}/{name}.onnx")
-    subprocess.run([os.path.dirname(DLRUN) + "/dlcc", f"{DIR}/{name}.onnx", "-o", f"{DIR}/{name}.so", *options], check=True)
+def compiled(name, model, *options):
+    """The artifact of a model, or of one in ONNX's textual syntax."""
+    onnx.save(samples.model(model) if isinstance(model, str) else model, f"{DIR}/{name}.onnx")
+    subprocess.run([DLCC, f"{DIR}/{name}.onnx", "-o", f"{DIR}/{name}.so", *FLAGS, *options], check=True)
     return f"{DIR}/{name}.so"
 
 
@@ -258,16 +259,14 @@ def files():
 @test
 def names_with_equals():
     """Of the inputs whose name and = begin a text, the longest name is meant."""
-    so = compiled("equals", 'g (float[M] x, float[M] x_, float[M] xb) => (float[M] y) { d = Sub(x, x_) y = Sub(d, xb) }')
-    m = onnx.load(DIR + "/equals.onnx")
+    m = samples.model("g (float[M] x, float[M] x_, float[M] xb) => (float[M] y) { d = Sub(x, x_) y = Sub(d, xb) }")
     for value, name in zip(m.graph.input, ("a", "a=b", "c=d")):
         for node in m.graph.node:
             for i, operand in enumerate(node.input):
                 node.input[i] = name if operand == value.name else operand
         value.name = name
         value.type.tensor_type.shape.dim[0].dim_param = "M=N"
-    onnx.save(m, DIR + "/equals.onnx")
-    subprocess.run([os.path.dirname(DLRUN) + "/dlcc", DIR + "/equals.onnx", "-o", so], check=True)
+    so = compiled("equals", m)
     one, two, ten = (save(n, np.full(3, v, np.float32)) for n, v in (("one", 1), ("b=two", 2), ("ten", 10)))
     given = "-i", f"a={ten}", "-i", f"a=b={two}", "-i", f"c=d={one}"
     assert dlrun(so, *given).splitlines()[-1].startswith("y: f32[3]: 7 7 7;")
@@ -321,6 +320,28 @@ def profile():
     with open(DIR + "/trace.json") as f:
         events = json.load(f)["traceEvents"]
     assert {e["name"] for e in events} == {"/Mul, /Relu", "/Copy", "/Add"}
+
+
+@test
+def profile_names():
+    """Whole names of all nodes of a kernel, each of which dlcc --dump-node takes."""
+    folder, ops = "/encoder/layer.0/a/folder/whose/name/is/rather/long/", ("Relu", "Exp", "Neg", "Abs", "Sqrt", "Sigmoid", "Tanh", "Cos", "Sin", "Erf")
+    names = [f"{folder}{op}_{i}" for i, op in enumerate(ops)]
+    m = samples.model("g (float[N] x0) => (float[N] x10) { " + " ".join(f"x{i + 1} = {op}(x{i})" for i, op in enumerate(ops)) + " }")
+    for node, name in zip(m.graph.node, names):
+        node.name = name
+    so = compiled("chain", m)
+    lines = dlrun(so, f"--profile={DIR}/chain.json", "--bench", "--seconds=0.01", "--dim=N=8").splitlines()
+    told = json.loads(dlrun(so, "--profile", "--json", "--dim=N=8"))["kernels"]
+    with open(DIR + "/chain.json") as f:
+        traced = {e["name"] for e in json.load(f)["traceEvents"]}
+    assert sorted(told[0]["nodes"].split(", ")) == sorted(names) and traced == {told[0]["nodes"]}, told
+    assert any(line.endswith("  " + told[0]["nodes"]) for line in lines), lines
+    for name in names:
+        text = subprocess.run([DLCC, DIR + "/chain.onnx", "--dump-ir=fuse", "--dump-node=" + name], capture_output=True, text=True, check=True).stdout
+        assert f'@"{name}"' in text, text
+    symbols = subprocess.run(["nm", so], capture_output=True, text=True, check=True).stdout
+    assert re.search(r" t chain_\w+_k0_encoder_layer_0_a_folder", symbols), symbols
 
 
 @test

@@ -108,7 +108,7 @@ def test_wire():
     # raw_ref is the reader's own: a file cannot name a range by it.
     tensor = field(8, b"w") + b"\x10\x01" + b"\x08\x02" + varint(10000 << 3) + b"\x00"
     refused("raw_ref in a file", field(7, field(5, tensor) + field(1, field(1, b"w") + field(2, b"y") +
-            field(4, b"Relu")) + field(12, field(1, b"y"))) + b"\x08\x0a" + field(8, b"\x10\x16"), "0 are there")
+            field(4, b"Relu")) + field(12, field(1, b"y"))) + b"\x08\x0a" + field(8, b"\x10\x16"), "holds 0")
     nested = b""
     for _ in range(5000):
         nested = field(1, field(4, b"If") + field(5, field(1, b"g") + field(6, nested)))
@@ -172,15 +172,15 @@ def test_tensors():
             check(read(typed)[1] == want, f"{name} {shape} typed", (read(typed), want))
     t = helper.make_tensor("t", TensorProto.FLOAT, [2], [1, 2])
     for name, change, pattern in (
-            ("negative dim", lambda t: t.dims.__setitem__(0, -2), "dimension 0 is -2"),
-            ("too few values", lambda t: t.dims.__setitem__(0, 3), "3 values and 2"),
+            ("negative dim", lambda t: t.dims.__setitem__(0, -2), "dim 0 of the tensor is -2"),
+            ("too few values", lambda t: t.dims.__setitem__(0, 3), "3 values, and the file holds 2"),
             ("overflow", lambda t: t.dims.extend([1 << 40, 1 << 40]), "64 bits"),
             ("overflow beside 0", lambda t: t.dims.extend([1 << 40, 1 << 40, 0]), "64 bits"),
             ("rank", lambda t: t.dims.extend([1] * 20), "rank 21"),
             ("complex", lambda t: setattr(t, "data_type", TensorProto.COMPLEX64), "complex"),
             ("unknown type", lambda t: setattr(t, "data_type", 77), "77"),
-            ("no type", lambda t: t.ClearField("data_type"), "without an element type"),
-            ("raw of another size", lambda t: setattr(t, "raw_data", b"abc"), "8 bytes and 3"),
+            ("no type", lambda t: t.ClearField("data_type"), "no element type"),
+            ("raw of another size", lambda t: setattr(t, "raw_data", b"abc"), "8 bytes, and the file holds 3"),
             ("large data of another type", lambda t: (t.dims.__setitem__(0, 2048), t.float_data.extend([0] * 1022),
              setattr(t, "data_type", TensorProto.FLOAT16)), "another element type")):
         bad = TensorProto()
@@ -241,9 +241,9 @@ def test_external():
     refused("past the end", put("w.bin", 49), "past the end")
     refused("offset overflow", put("w.bin", (1 << 64) - 8), "past the end")
     for offset in ("-4", "1e2", "99999999999999999999", "", " 4"):
-        refused(f"offset {offset!r}", put("w.bin", offset), "no number")
-    refused("length", put("w.bin", 0, 64), "16 bytes and 64")
-    refused("no location", put(None), "without a location")
+        refused(f"offset {offset!r}", put("w.bin", offset), "not a number")
+    refused("length", put("w.bin", 0, 64), "16 bytes, and the file holds 64")
+    refused("no location", put(None), "location is missing")
     # The layout of a hub's cache: both files are links into another folder.
     write(at("hub", "blobs", "data"), bytes(64))
     write(at("hub", "blobs", "model"), external("model.onnx_data"))
@@ -269,11 +269,11 @@ def test_import():
             "depends on its own result")
     refused("undefined", model_of([node("Add", ["x", "b"], ["y"], "p")], x, ["y"]), '"p" \\(Add\\): "b" is used')
     refused("undefined output", model_of([node("Abs", ["x"], ["y"])], x, ["z"]), '"z"')
-    refused("result twice", model_of([node("Abs", ["x"], ["y"]), node("Neg", ["x"], ["y"])], x, ["y"]), "elsewhere")
-    refused("result is an input", model_of([node("Abs", ["x"], ["x"])], x, ["x"]), "elsewhere|own result")
+    refused("result twice", model_of([node("Abs", ["x"], ["y"]), node("Neg", ["x"], ["y"])], x, ["y"]), "also the name of another")
+    refused("result is an input", model_of([node("Abs", ["x"], ["x"])], x, ["x"]), "also the name of another|own result")
     refused("input twice", model_of([node("Abs", ["x"], ["y"])], x + x, ["y"]), "two inputs")
     refused("operand missing", model_of([node("Add", ["x"], ["y"], "p")], x, ["y"]), "at least 2")
-    refused("operand omitted", model_of([node("Add", ["", "x"], ["y"], "p")], x, ["y"]), "operand 1 is omitted")
+    refused("operand omitted", model_of([node("Add", ["", "x"], ["y"], "p")], x, ["y"]), "operand 1 is missing")
     refused("operands too many", model_of([node("Abs", ["x", "x"], ["y"])], x, ["y"]), "at most 1")
     refused("op", model_of([node("Frob", ["x"], ["a"], "p"), node("Frob", ["a"], ["y"])], x, ["y"]),
             '"p" \\(Frob\\): this operator is not supported')
@@ -287,7 +287,7 @@ def test_import():
     del model.opset_import[:]
     refused("no opset", model, "opset_import")
     refused("no outputs", model_of([node("Abs", ["x"], ["y"])], x, []), "no outputs")
-    refused("unknown rank", relu(shape=None), "unknown rank")
+    refused("unknown rank", relu(shape=None), "rank is not known")
     several = model_of([node("Add", ["x", "b"], ["y"], "p"), node("Frob", ["x"], ["z"], "q"),
                         node("Abs", ["y"], ["w"])], x, ["w"])
     status, _, err = fe(write(at("m.onnx"), several))
@@ -302,7 +302,13 @@ def test_attributes():
                               ("sparse_value", sparse(np.ones(2, np.float32), [0, 1], [4]), r"f32\[4\]")):
         accepted(f"Constant {name}", model_of([node("Constant", [], ["c"], "k", **{name: value}),
                                                node("Identity", ["c"], ["y"])], x, ["y"]), text)
-    refused("Constant without a value", model_of([node("Constant", [], ["y"], "k")], x, ["y"]), "without a value")
+    of_sparse = node("Relu", ["x"], ["y"], "p")
+    of_sparse.attribute.add(name="a", type=onnx.AttributeProto.SPARSE_TENSOR)
+    refused("attribute of another type", model_of([of_sparse], x, ["y"]), 'attribute "a" is of type SPARSE_TENSOR; expected')
+    of_map = model_of([node("Relu", ["x"], ["y"])], x, ["y"])
+    of_map.graph.input[0].type.CopyFrom(helper.make_map_type_proto(TensorProto.INT64, of_map.graph.input[0].type))
+    refused("map", of_map, '"x": its type is a map, which is not supported')
+    refused("Constant without a value", model_of([node("Constant", [], ["y"], "k")], x, ["y"]), "has no value")
     bad = node("Elu", ["x"], ["y"], alpha=1.0)
     bad.attribute.append(bad.attribute[0])
     refused("attribute twice", model_of([bad], x, ["y"]), "given twice")
@@ -383,10 +389,10 @@ def test_duplicates():
     add = node("Add", ["x", "w"], ["y"], "add")
     model = model_of([add], [("x", (2,))], ["y"], inits=c)
     status, out, err = fe("-p", write(at("m.onnx"), model))
-    check(status == 0 and "warning" in err and "last one counts: 1 do" in err, "initialiser twice", err)
+    check(status == 0 and "warning" in err and "1 constant is ignored" in err, "initialiser twice", err)
     model = model_of([add], [("x", (2,))], ["y"], inits=c * 3)
     status, out, err = fe("-p", write(at("m.onnx"), model))
-    check(status == 0 and err.count("warning") == 1 and "counts: 5 do not" in err, "one warning for all", err)
+    check(status == 0 and err.count("warning") == 1 and "5 constants are ignored" in err, "one warning for all", err)
 
 
 def test_fuzz():

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs many ONNX cases through eval and through generated C, with one run of the C compiler for many.
+ * Runs many ONNX cases through the interpreter and through generated C. The C compiler is run once
+ * for many cases.
  *
- *   batch [options] OUTDIR        folders with model.onnx and test_data_set_K on stdin, one a line;
- *                                 after a tab the noise of the references, where it is known
+ * batch [options] OUTDIR        reads folders with model.onnx and test_data_set_K from stdin, one a
+ * line;
+ *                                 after a tab, the noise of the references, if it is known
  *
- * A line a case and path (eval, c, with --roundtrip ir, with --integers int alone, with --gpu or --ptx ptx alone):
+ * Prints a line for each case and path. Paths are eval and c; with --roundtrip also ir; with
+ * --integers only int; with --gpu or --ptx only ptx:
  *
- *   PASS|FAIL|SKIP FOLDER PATH: message
+ * PASS|FAIL|SKIP FOLDER PATH: message
  *
- * Every case is a process (batch/case.h), so that a fault of one is one FAIL line. The parent puts the C of
- * a batch into one file, the functions that cases share once, compiles it, and hands the library back. A file
- * that the compiler refuses is compiled again case by case.
+ * Every case is a process (batch/case.h), so that a crash in one gives one FAIL line. The parent
+ * puts the C of a batch of cases into one file, in which functions that cases share occur once,
+ * compiles it, and sends the library's name to the cases. If the compiler rejects a file, each case
+ * is compiled by itself.
  */
 #include "tests/tools/batch/case.h"
 
@@ -51,14 +55,14 @@ typedef struct Child {
 	double noise;
 	pid_t pid;
 	FILE *to, *from;
-	char path[8]; /* what the verdict under way is about */
-	bool written; /* waits for its library */
+	char path[8]; /* the path that the next verdict is about */
+	bool written; /* the C is written, and the case waits for its library */
 	bool evaluated;
 } Child;
 
 typedef struct Batch {
 	const RunOptions *o;
-	const char *self; /* folder of this program */
+	const char *self; /* the folder of this program */
 	Arena *arena;
 	int id, n;
 	Child child[MAX_SIZE];
@@ -66,7 +70,7 @@ typedef struct Batch {
 
 /* ---- Lines ---- */
 
-/* One write, so that batches that run at once do not mix their lines. */
+/* Prints a line with a single write, so that the lines of batches that run at once do not mix. */
 static void report(const char *status, const char *dir, const char *path, const char *message)
 {
 	char line[4096];
@@ -78,7 +82,7 @@ static void report(const char *status, const char *dir, const char *path, const 
 	write_all(1, line, (size_t)n);
 }
 
-/* The line of a log that says why. */
+/* The line of a compiler's log that explains the failure. */
 static const char *telling(Arena *a, const char *file)
 {
 	static const char *const words[] = {"ERROR: AddressSanitizer",
@@ -166,7 +170,7 @@ static void died(Batch *b, Child *c)
 		start(b, c, false);
 }
 
-/* Hears C until it waits for its library, or ends. */
+/* Reads what C reports until it waits for its library, or ends. */
 static void hear(Batch *b, Child *c)
 {
 	char line[4096], status[8], path[8];
@@ -208,7 +212,7 @@ static void give_up(Child *c, const char *why)
 
 /* ---- C ---- */
 
-/* Adds those functions of TEXT (each ends in a line "}") that are not in B yet. */
+/* Appends those functions of TEXT (each ends with a line "}") that B does not have yet. */
 static void add_shared(Batch *b, StrBuf *out, const char *text)
 {
 	while (*text) {
@@ -261,7 +265,7 @@ static int head_args(const Batch *b, const char **argv)
 	return n;
 }
 
-/* The library, or null with the reason in *WHY. */
+/* Compiles the cases' C; returns the library's name, or null with the reason in *WHY. */
 static const char *compile(Batch *b, const char *base, Child *const *c, int n, const char **why)
 {
 	const char *src = path_of(b, base, "all.c"), *obj = path_of(b, base, "o"),
@@ -364,7 +368,7 @@ static void read_lines(Arena *a, Lines *l)
 	}
 }
 
-/* Takes batches from the common counter until there is none. */
+/* Processes batches, numbered by the shared counter, until there is none left. */
 static void work(const RunOptions *o, const char *self, const Lines *l, int *next)
 {
 	for (;;) {

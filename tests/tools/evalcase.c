@@ -2,16 +2,17 @@
 /*
  * Evaluates ONNX cases: folders with model.onnx and test_data_set_K/{input,output}_N.pb.
  *
- *   evalcase DIR...     or the folders on stdin, one a line
+ * evalcase DIR...     or reads the folders from stdin, one a line
  *
- * A line a case: "PASS dir", "FAIL dir: message", "SKIP dir: reason". Each case runs in a process of its
- * own, so a fault of one does not hide the others. Floats compare as ONNX's backend tests do.
+ * Prints a line for each case: "PASS dir", "FAIL dir: message", "SKIP dir: reason". Each case runs
+ * in its own process, so a crash in one does not affect the others. Floats are compared as ONNX's
+ * backend tests compare them.
  */
 #include "frontend/import.h"
 #include "frontend/tensor.h"
 #include "ops/op.h"
+#include "tools/dlrun/compare.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ static const double RTOL = 1e-3, ATOL = 1e-7;
 typedef struct EvalCase {
 	const char *dir;
 	Diag diag;
-	char *text; /* what the diagnostics said */
+	char *text; /* text of the diagnostics */
 	size_t text_size;
 	OnnxFile *model;
 	Ctx *ctx;
@@ -40,7 +41,8 @@ static const Tensor *read_tensor(EvalCase *c, const char *path, const char **nam
 	return p ? onnx_tensor(f, p, (DiagLoc){.file = path}) : NULL;
 }
 
-/* The files KIND_0.pb, KIND_1.pb ... of data set SET; -1 after a diagnostic. */
+/* Reads the files KIND_0.pb, KIND_1.pb ... of data set SET; returns their number, or -1 after a
+ * diagnostic. */
 static int read_set(EvalCase *c, int set, const char *kind, const Tensor **out, const char **names)
 {
 	for (int n = 0;; n++) {
@@ -55,7 +57,7 @@ static int read_set(EvalCase *c, int set, const char *kind, const Tensor **out, 
 	}
 }
 
-/* The tensor for what is called NAME and stands at place I. */
+/* The tensor called NAME, or else number I. */
 static const Tensor *pick(const char *name, int i, const Tensor *const *t, const char *const *names,
 			  int n)
 {
@@ -65,51 +67,27 @@ static const Tensor *pick(const char *name, int i, const Tensor *const *t, const
 	return i < n ? t[i] : NULL;
 }
 
-/* Half-size floats: two of their steps. */
+/* The relative tolerance; for 16-bit floats two ulps. */
 static double tolerance(DType t)
 {
 	return t == DT_BF16 ? 0x1p-6 : t == DT_F16 ? 0x1p-9 : RTOL;
 }
 
-static bool close_to(double a, double b, double rtol)
+static Array as_array(const Tensor *t)
 {
-	if (isnan(a) || isnan(b))
-		return isnan(a) && isnan(b);
-	if (isinf(a) || isinf(b))
-		return a == b;
-	return fabs(a - b) <= ATOL + rtol * fabs(b);
+	return (Array){"", t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data};
 }
 
-/* Null, or what differs. */
-static const char *compare(Arena *a, const Tensor *got, const Tensor *want)
+/* Returns null, or a description of the difference. */
+static const char *differs(Arena *a, const Tensor *got, const Tensor *want)
 {
-	if (got->dtype != want->dtype)
-		return arena_printf(a, "is %s, not %s", dtype_info[got->dtype].name,
-				    dtype_info[want->dtype].name);
-	if (got->rank != want->rank)
-		return arena_printf(a, "has rank %d, not %d", got->rank, want->rank);
-	for (int i = 0; i < got->rank; i++)
-		if (got->dims[i] != want->dims[i])
-			return arena_printf(a, "dim %d is %lld, not %lld", i,
-					    (long long)got->dims[i], (long long)want->dims[i]);
-	for (int64_t i = 0; i < tensor_numel(got); i++) {
-		if (dtype_is_float(got->dtype)) {
-			double x = dtype_load_f64(got->dtype, got->data, i);
-			double y = dtype_load_f64(want->dtype, want->data, i);
+	const Array x = as_array(got), y = as_array(want);
+	const bool floats = dtype_is_float(want->dtype);
+	const Comparison c = compare(&x, &y,
+				     (Tolerance){.rtol = floats ? tolerance(want->dtype) : -1,
+						 .atol = floats ? ATOL : -1});
 
-			if (!close_to(x, y, tolerance(got->dtype)))
-				return arena_printf(a, "[%lld] is %.9g, not %.9g", (long long)i, x,
-						    y);
-		} else {
-			int64_t x = dtype_load_i64(got->dtype, got->data, i);
-			int64_t y = dtype_load_i64(want->dtype, want->data, i);
-
-			if (x != y)
-				return arena_printf(a, "[%lld] is %lld, not %lld", (long long)i,
-						    (long long)x, (long long)y);
-		}
-	}
-	return NULL;
+	return c.ok ? NULL : arena_printf(a, "%s, by %.3g at most", c.why, c.max_abs);
 }
 
 static const char *said(EvalCase *c)
@@ -121,7 +99,7 @@ static const char *said(EvalCase *c)
 	return c->text && *c->text ? c->text : "no diagnostic";
 }
 
-/* Null, or why the set fails. */
+/* Runs data set SET; returns null, or the reason of a failure. */
 static const char *run_set(EvalCase *c, int set, int *outputs)
 {
 	const Tensor *in[MAX_TENSORS], *want[MAX_TENSORS], *feed[MAX_TENSORS];
@@ -145,8 +123,8 @@ static const char *run_set(EvalCase *c, int set, int *outputs)
 	for (int i = 0; i < g->results.n && nout; i++) {
 		const Tensor *t = pick(g->result_names.at[i], i, want, want_name, nout);
 
-		if (t && (bad = compare(c->arena, got[i], t)))
-			return arena_printf(c->arena, "output %s %s", g->result_names.at[i], bad);
+		if (t && (bad = differs(c->arena, got[i], t)))
+			return arena_printf(c->arena, "output %s: %s", g->result_names.at[i], bad);
 	}
 	return NULL;
 }

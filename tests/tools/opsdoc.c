@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints docs/ops.md: what ir/ops.def and the families' structs say of each operator. */
+/* Prints docs/ops.md from ir/ops.def and the operators' structs. */
 #include "ops/infer.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void range(char *s, size_t n, int least, int most)
 		snprintf(s, n, "%d to %d", least, most);
 }
 
-/* What SCALAR names as a table's cell: a bar would end it. */
+/* Prints S as a cell of a table, in which a bar must be escaped. */
 static void cell(const char *s)
 {
 	for (; s && *s; s++)

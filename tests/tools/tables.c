@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints what tests/edges.py makes its cases from.
+ * Prints the numbers from which tests/edges.py makes its cases.
  *
- *   tables            the CPUs whose code this machine can run, a line each
- *   tables GPU        gpu capability N sms N shared N registers N threads N: those of an SM
- *   tables TARGET
+ * tables            the CPUs whose code this machine can run, one a line tables GPU        gpu
+ * capability N sms N shared N registers N threads N: of an SM tables TARGET
  *
- *   block TYPE ROWS COLUMNS PANEL LANES   where the loops of a contraction end
- *   depth N, row N, window N              those of a tile over k, of a row, of a small window
- *   channels N, slide N, side N           those of windows beside channels: channels, windows, windows at once
- *   op NAME KIND LEAST MOST TYPES         operands, and the types of the first as ops/op.h has them
+ * block TYPE ROWS COLUMNS PANEL LANES   sizes at which the loops of a contraction end depth N, row
+ * N, window N              the same for a tile over k, a row, a small window channels N, slide N,
+ * side N           the same for pools over channels: channels, positions, positions at once op NAME
+ * KIND LEAST MOST TYPES         number of operands, and the types of the first as in ops/op.h
  */
 #include "codegen/c/tile.h"
 #include "codegen/targets.h"

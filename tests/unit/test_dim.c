@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dims: normal forms by name, and random dims against plain integer evaluation: whatever a rule
- * rewrites must keep the value, bounds must hold, a proof must be true, and text must read back.
+ * Dims: normal forms, by examples; and random dims compared with evaluation in plain integers. A
+ * rewrite must keep the value, bounds must hold, a proof must be true, and printed text must be
+ * read back.
  */
 #include "ir/dim.h"
 
@@ -127,7 +128,7 @@ static int64_t rnd(int64_t lo, int64_t hi)
 	return lo + (int64_t)((seed >> 33) % (uint64_t)(hi - lo + 1));
 }
 
-/* A dim and what it is, computed beside it for every sample. */
+/* A dim, and its value at every sample, computed in plain integers. */
 typedef struct Both {
 	Dim *d;
 	int64_t v[SAMPLES];
@@ -269,7 +270,7 @@ static void test_random(Ctx *c, int rounds)
 	}
 }
 
-/* Hostile growth ends in a diagnostic, soon. */
+/* Hostile growth ends soon, with a diagnostic. */
 static void test_limits(void)
 {
 	Diag diag = {0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The forms of text from a model (base/escape.h): some by hand; and all on random bytes, where none may be longer than allowed or
- * have what its context takes for anything else, and what a form can say reads back.
+ * The forms of text from a model (base/escape.h): examples; and random bytes, which no form may
+ * make longer than allowed or turn into something with a meaning in its context. Reversible forms
+ * must be read back.
  */
 #include "base/str.h"
 
@@ -48,7 +49,7 @@ static void need(bool ok, const char *what, const char *s, const char *got)
 	printf(" became %s\n", got);
 }
 
-/* Whether all of S, but for tabs, shows as itself. */
+/* Whether all characters of S except tabs are printable. */
 static bool all_prints(const char *s)
 {
 	uint32_t code;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interpreter, part by part (tests/unit/test_eval/parts.h): kernels beside one that is as plain as can be, layouts, bounds,
- * symbolic values. Each kernel is also printed, read back, copied and verified. `test_eval speed` times it.
+ * The interpreter, in parts (tests/unit/test_eval/parts.h): kernels, compared with a second, much
+ * simpler interpreter; layouts; error bounds; symbolic values. Each kernel is also printed, read
+ * back, copied and verified. `test_eval speed` measures its speed.
  */
 #include "tests/unit/test_eval/parts.h"
 

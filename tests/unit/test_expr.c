@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expressions: folding and normal forms by text, reading back what is printed, affine views, rewriting, and
- * what simplification must keep: random index expressions against their plain evaluation.
+ * Expressions: folding and normal forms, by their text; reading back what is printed; affine views;
+ * rewriting; and random index expressions, whose value simplification must keep.
  */
 #include "ir/expr_c.h"
 #include "ir/kernel.h"
@@ -72,7 +72,8 @@ static Expr *read_expr(Test *t, const char *text, CType ct, const char **err)
 	return e;
 }
 
-/* TEXT prints as WANT (which may be null: as itself), and that reads back to the same pointer. */
+/* Checks that TEXT prints as WANT (null: as itself), and that this is read back as the same
+ * pointer. */
 static void check(Test *t, int line, const char *text, CType ct, const char *want)
 {
 	const char *err = NULL;
@@ -212,7 +213,7 @@ static uint64_t next_random(uint64_t *s)
 	return z ^ z >> 31;
 }
 
-/* A random index expression, and its value at a point by plain arithmetic as it is built. */
+/* A random index expression, and its value at a point, computed with it. */
 typedef struct Sample {
 	Expr *e;
 	int64_t v[4];
@@ -408,7 +409,7 @@ static void test_c(Test *t)
 	check_c(t, __LINE__, "x[j - i]", "x[j - i]");
 	check_c(t, __LINE__, "select(lt(x, 0), x[i], 0)", "(x < 0.0f) ? x[i] : 0.0f");
 	check_c(t, __LINE__, "mul(add(x, 1), add(x, 1))", "const float t0 = x + 1.0f;\nt0 * t0");
-	/* What both arms load is loaded once, the rest in its arm. */
+	/* What both arms load is loaded once; other loads stay in their arm. */
 	check_c(t, __LINE__, "select(lt(x, 0), mul(x[i], exp(x[i])), x[i])",
 		"const float t0 = x[i];\n(x < 0.0f) ? (t0 * dl_exp_f32(t0)) : t0");
 	check_c(t, __LINE__, "select(lt(x, 0), mul(add(x[i], 1), add(x[i], 1)), 2)",

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs: uses and order under edits, text both ways, what the parser and the verifier say, and mutated
- * texts, which must end in a graph or a diagnostic.
- *	test_graph [ROUNDS [FILE ...]]	ROUNDS mutations, of the files where there are some
- *	test_graph FILE			reads the file, verifies it and prints it
+ * Graphs: uses and order under edits; text, printed and read; messages of the parser and the
+ * verifier; and mutated texts, which must give a graph or a diagnostic.
+ *
+ * 	test_graph [ROUNDS [FILE ...]]	ROUNDS mutations, of the files if there are any
+ * 	test_graph FILE			reads the file, verifies it and prints it
  */
 #include "ir/graph.h"
 
@@ -76,7 +77,7 @@ static char *print(Arena *a, const Graph *g)
 	return s;
 }
 
-/* In another context too, whose symbols have another age. */
+/* Also in another context, whose symbols were made in another order. */
 static bool round_trip(const Graph *g, bool show)
 {
 	Arena *a = arena_new();
@@ -113,7 +114,7 @@ static void test_text(void)
 	}
 }
 
-/* Constants past the limit of what is printed whole. */
+/* Constants larger than those that are printed whole. */
 static void test_large(void)
 {
 	Arena *a = arena_new();

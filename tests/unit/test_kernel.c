@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults in the text of kernels and in kernels: each is refused by the reader or by the verifier, with a
- * message; and names that clash or are no words are printed as others that read back.
+ * Faults in kernels and in their text: the reader or the verifier rejects each one with a message.
+ * Also names that clash, or are not words, which are printed as other names that can be read back.
  */
 #include "ir/kernel.h"
 
@@ -30,7 +30,8 @@ static const Bad unreadable[] = {
 	{"kernel @k(%x: f32[8]) -> (%y: f32[8] {\n}", "expected )"},
 	{"kernel @k(%x: str[8]) -> (%y: f32[8]) {\n}", "a tensor type"},
 	{K "  y[i,j] = x[i,j]\n}", "without 'for' or 'over'"},
-	{K "  y[i,j] = x[i]" ITERS, ""}, /* one flat index: read, then refused below */
+	/* one flat index: can be read, then the verifier rejects it */
+	{K "  y[i,j] = x[i]" ITERS, ""},
 	{K "  y[i,j] = x[i,j,0]" ITERS, "wrong number of indices"},
 	{K "  y[i] = z[i,j]" ITERS, "no buffer"},
 	{K "  y[i,j] = i" ITERS, "another type"},
@@ -59,7 +60,7 @@ static const Bad unverified[] = {
 	{"kernel @k(%x: f32[N]) -> (%y: f32[N]) {\n  y[i] = x[i + 1] for i < N\n}", ""},
 };
 
-/* What the diagnostics of reading and verifying TEXT say. */
+/* The text of the diagnostics from reading and verifying TEXT. */
 static char *messages(const char *text, bool *read, bool *good)
 {
 	char *out = NULL;
@@ -93,7 +94,7 @@ static void check_bad(const Bad *b, size_t n, bool readable)
 	}
 }
 
-/* Names of ONNX values and iterators that stand for different things. */
+/* Names of ONNX values and iterators that are used for different things. */
 static void check_names(void)
 {
 	Diag diag = {.out = stdout};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers that are alive at once in PTX, counted by hand; and the blocks that follow from them. */
+/* Numbers of registers that are live at once in PTX, compared with numbers counted by hand; and
+ * the resulting blocks per SM. */
 #include "codegen/nvptx/nvptx_impl.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 
 #define ENTRY ".visible .entry k(\n\t.param .u64 k_0\n)\n.maxntid 256\n{\n"
-/* A function that the entry calls stands before it. */
+/* A function that the entry calls precedes it. */
 #define FUNCTION ".func f\n(\n)\n{\n\t.reg .b32 \t%r<9>;\n\tret;\n}\n"
 #define REGS \
 	"\t.reg .pred \t%p<3>;\n\t.reg .b16 \t%rs<2>;\n\t.reg .b32 \t%r<40>;\n\t.reg .b64 \t%rd<9>;\n"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every row of monoids.def is a monoid: its identity changes nothing on either side, and combining is
- * associative, for random values of every type it is used with, NaN and infinities among them. Values of
- * sums and products are small integers, so that rounding has no part in it. Those that atomics update are of one component, and
- * commutative.
+ * Every row of monoids.def is a monoid: its identity is neutral on both sides, and combining is
+ * associative. Tried with random values of every type that it is used with, including NaN and
+ * infinities. For sums and products the values are small integers, so that there is no rounding.
+ * Monoids with atomic updates have one component and are commutative.
  */
 #include "ir/kernel.h"
 
@@ -22,7 +22,7 @@ static uint64_t random_bits(void)
 	return random_state >> 11;
 }
 
-/* Whether M is used on states whose first component has type T. */
+/* Whether M is used with states whose first component has type T. */
 static bool applies(Monoid m, CType t)
 {
 	if (m == MONOID_or || m == MONOID_and)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves (codegen/weights/move.h): kernels that only move elements are recognised, others are not, and any box of a move holds
- * what the interpreter computes.
+ * Moves (codegen/weights/move.h): kernels that only move elements are recognised, and no others.
+ * Any box of a move has the values that the interpreter computes.
  */
 #include "codegen/weights/move.h"
 #include "ir/eval.h"
@@ -113,7 +113,7 @@ static void try_move(Ctx *c, Arena *a, const char *text)
 		bufs[k->bufs.at[i]->id].data = malloc(
 			(size_t)((k->bufs.at[i]->kind == BUF_IN ? m.total : n) * m.size));
 	for (int64_t i = 0; i < m.total * m.size; i++)
-		((char *)bufs[0].data)[i] = (char)below(60); /* no NaN of any type */
+		((char *)bufs[0].data)[i] = (char)below(60); /* not a NaN in any type */
 	if (eval_kernel(k, &o, bufs, NULL) != EVAL_OK)
 		fail("not evaluated", text);
 	for (int i = 0; i < 200 && !failed; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of every elementwise operator is an expression, for every element type that it has; a slip aborts. */
+/* The text of every elementwise operator is a valid expression for every element type of the
+ * operator; a mistake aborts. */
 #include "ops/op.h"
 
 #include <stdio.h>
@@ -14,7 +15,8 @@ static char letter(DType t)
 				    : 'u';
 }
 
-/* The expression on parameters, of an operator with as many operands as its text may name; null: T is not its. */
+/* The operator's expression over parameters, for as many operands as it may mention; null: it
+ * does not have type T. */
 static const Expr *lowered(Graph *g, Kernel *k, OpKind kind, DType t)
 {
 	const Op *op = op_table[kind];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of schedules: those of the strategies are proved, and each way of breaking one is caught. A checker that
- * cannot fail proves nothing.
+ * The check of schedules by isl: schedules of the strategies are proved, and every way of breaking
+ * one is detected. A checker that cannot fail proves nothing.
  */
 #include "passes/kernel/band.h"
 #include "passes/poly/poly.h"
@@ -40,7 +40,7 @@ static void read_case(PolyCase *t, const char *text)
 
 static const char *const verdicts[] = {"proved", "unproved", "wrong"};
 
-/* The verdict of T's schedule, and a part of what is said. */
+/* Checks the verdict on T's schedule, and that the message contains SAYS. */
 static void expect(PolyCase *t, const char *what, PolyVerdict v, const char *says)
 {
 	StrBuf why = {0};
@@ -86,7 +86,8 @@ static void order(PolyCase *t)
 	sched_order(t->clone, &t->s);
 }
 
-/* All statements in one stage whose parallel loop runs over the first iterator of each, whatever they read. */
+/* Puts all statements into one stage whose parallel loop runs over the first iterator of each,
+ * whatever they read. */
 static void forced(PolyCase *t)
 {
 	Kernel *k = t->clone;
@@ -103,7 +104,7 @@ static void forced(PolyCase *t)
 
 /* ---- Faults ---- */
 
-/* The Nth node of KIND, in the order of the text. */
+/* Node number N of KIND, in the order of the text. */
 static LNode *find(LNode *l, LNodeKind kind, int *n)
 {
 	for (; l; l = l->next) {
@@ -144,7 +145,7 @@ static LNode *part(LNode *l, LPart p)
 	return NULL;
 }
 
-/* The innermost loop around the first node that does P. */
+/* The innermost loop around the first node with part P. */
 static LNode *loop_around(LNode *l, LPart p)
 {
 	for (; l; l = l->next)
@@ -226,7 +227,7 @@ static LNode *loop_around(LNode *l, LPart p)
 	", dim(W))\n}"
 #define WIDE WINDOWS(5, 2, 1, "H", "W")
 #define STRIDED WINDOWS(3, 1, 2, "floor(H + 1, 2)", "floor(W + 1, 2)")
-/* More sizes than those of which each is compared with each. */
+/* More sizes than the checker compares pairwise. */
 #define SIZES                                                                                      \
 	"kernel @sizes(%x: f32[max(M, N)], %s: f32[A + B,C + D,E + F,G + H,I + J,N,max(M, N)])\n"  \
 	"    -> (%y: f32[N,max(M, N)], %t: f32[A + B,C + D,E + F,G + H,I + J,N,max(M, N)]) {\n"    \
@@ -268,7 +269,7 @@ static void right(void)
 	}
 }
 
-/* Updates of one monoid may be at once where each is one step; what else there is, not. */
+/* Updates with one monoid may be concurrent if each is atomic; no other accesses may. */
 static void atomics(void)
 {
 	PolyCase t;
@@ -317,7 +318,7 @@ static void wrong_order(void)
 	forced(&t);
 	expect(&t, "a temporary read in another row", POLY_WRONG, "flow through t");
 
-	/* a reduction's first value after its terms */
+	/* a reduction's initial value after its terms */
 	read_case(&t, COLUMNS);
 	row(&t);
 	l = node(&t, LN_LOCAL, 0);
@@ -350,7 +351,7 @@ static void wrong_loops(void)
 	expect(&t, "a scatter at once", POLY_WRONG, "the combining of terms through y");
 }
 
-/* The loop that takes several windows at a time. */
+/* The loop over windows that are computed at once. */
 static LNode *windows_side_by_side(PolyCase *t)
 {
 	for (LNode *l = t->s.stages.at[0]->body; l; l = l->next)
@@ -425,7 +426,7 @@ static void wrong_locals(void)
 	LNode *l;
 	Expr *zero;
 
-	/* the row of exponentials in one cell */
+	/* all exponentials of a row in one element */
 	read_case(&t, SOFTMAX);
 	row(&t);
 	for (int i = 0;; i++) {
@@ -436,7 +437,7 @@ static void wrong_locals(void)
 	l->idx = ex_int(t.clone->pool, CT_I64, 0);
 	expect(&t, "a row in one cell", POLY_WRONG, "the local of a value");
 
-	/* each reads the exponential of its neighbour */
+	/* each point reads the exponential of the next point */
 	read_case(&t, SOFTMAX);
 	row(&t);
 	for (int i = 0;; i++) {
@@ -451,7 +452,7 @@ static void wrong_locals(void)
 	expect(&t, "an element of another point", POLY_WRONG, "reads another element of");
 }
 
-/* The points are right, but what is computed there is not what the statement says. */
+/* The points are right, but the values there are not the statement's. */
 static void wrong_values(void)
 {
 	Expr *one;
@@ -496,7 +497,7 @@ static void wrong_values(void)
 	l->val[0] = ex_load(t.clone->pool, t.clone->bufs.at[0], &l->idx, 1);
 	expect(&t, "a term instead of the sum", POLY_WRONG, "no state of statement 0");
 
-	/* the sum of a block of terms that is not added to the state */
+	/* the sum of a block of terms is not added to the state */
 	read_case(&t, COLUMNS);
 	row(&t);
 	for (int i = 0;; i++) {
@@ -508,12 +509,14 @@ static void wrong_values(void)
 	expect(&t, "a block of terms left out", POLY_WRONG, "no state of statement 0");
 }
 
-/* A row longer than a block has registers for: the rest of it lies in the block's scratch, whose place another row takes after it. */
+/* A row that is longer than the registers of a block can hold: the rest is in the block's
+ * scratch, whose memory another row uses after it. */
 static void wrong_scratch(void)
 {
 	static const struct {
 		const char *what, *says;
-		int local; /* of those that threads keep, and its place */
+		/* the number of the local among those that threads keep, and its byte in scratch */
+		int local;
 		int64_t at;
 	} fault[] = {
 		{"each in its own place", NULL, 0, 0},
@@ -547,8 +550,9 @@ static void wrong_scratch(void)
 	}
 }
 
-/* Accesses of a row begin up to 7 before it: as many as its number, or, not BY_ROW, that of the access, says, which is not
- * affine. Without the last END points. */
+/* Peeled accesses: those of a row begin up to 7 elements before it. How many is given by the
+ * row's number, or, if not BY_ROW, by the access's own number, which is not affine. The last END
+ * points are left out. */
 static void peeled(PolyCase *t, bool by_row, int64_t end)
 {
 	LBuild b = l_build(t->clone, &t->s);
@@ -573,7 +577,8 @@ static void peeled(PolyCase *t, bool by_row, int64_t end)
 	l_close(&b, loop);
 }
 
-/* As peeled, the rows and their accesses one loop, whose variable says by how much. */
+/* As peeled, with rows and accesses in one loop, whose variable determines how many elements are
+ * peeled. */
 static void peeled_flat(PolyCase *t)
 {
 	LBuild b = l_build(t->clone, &t->s);
@@ -596,7 +601,8 @@ static void peeled_flat(PolyCase *t)
 	       PART_WRITE, at, 2);
 }
 
-/* Columns, each of whose accesses has a row's point as many rows on as a number of its column says, which is not affine. */
+/* Columns whose accesses are peeled: each access has a row's point from a later row, by a number
+ * that depends on the column and is not affine. */
 static void peeled_columns(PolyCase *t)
 {
 	LBuild b = l_build(t->clone, &t->s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pass that changes what a graph computes is named by rewrites_differ, and the passes as they are change nothing. */
+/* rewrites_differ names a pass that changes what a graph computes; the real passes change
+ * nothing. */
 #include "tests/tools/batch/rewrites.h"
 
 #include "codegen/targets.h"
@@ -19,7 +20,7 @@ static Iter *last_iter(const Stmt *s)
 	return s->iter[s->niters - 1];
 }
 
-/* A fault: sums lose their last term. */
+/* A faulty pass: sums lose their last term. */
 static bool lose_a_term(Module *m)
 {
 	for (Node *n = m->graph->first; n; n = n->next) {

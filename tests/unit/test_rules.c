@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every equation of passes/graph/rules.def: its left side is built over its example's types, run on random values,
- * rewritten, and run again. An exact rule gives the same bits (any NaN is a NaN), one of class reassoc the
- * same up to rounding; types stay, and the rule matches its own left side, whichever of its alternatives that has.
+ * Every equation of passes/graph/rules.def: its left side is built with the types of its example,
+ * run on random values, rewritten, and run again. An exact rule must give the same bits (any NaN
+ * equals any other), a rule of class REASSOC the same up to rounding. The type must stay, and the
+ * rule must match its own left side with all alternatives.
  *
- * The same over other shapes: those of the example with some dims of other sizes, with dims before them, without the
- * first ones. Where the left side has a type, the rule applies and means the same, or does not apply;
- * in neither case is there a diagnostic.
+ * The same with other shapes: the example's with some dims of other sizes, with additional leading
+ * dims, and without the first ones. If the left side has a type then, the rule either applies and
+ * keeps the meaning, or does not apply; neither gives a diagnostic.
  */
 #include "passes/graph/rules.h"
 
@@ -38,7 +39,7 @@ static uint64_t next(TestRng *r)
 	return r->s >> 33;
 }
 
-/* Small numbers; where SPECIAL, also zeros of both signs, infinities and NaN. */
+/* A small number; if SPECIAL, maybe a zero of either sign, an infinity or NaN. */
 static double number(TestRng *r, bool special)
 {
 	static const double odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-42, 3e38};
@@ -51,7 +52,7 @@ static double number(TestRng *r, bool special)
 typedef struct Example {
 	const char *name[MAX_VALUES];
 	Value *value[MAX_VALUES];
-	const Tensor *data[MAX_VALUES]; /* of the graph's inputs, in their order */
+	const Tensor *data[MAX_VALUES]; /* of the graph's inputs, in order */
 	int n, ninputs;
 } Example;
 
@@ -75,7 +76,7 @@ static Tensor *random_tensor(Arena *a, const Type *t, TestRng *r, bool special, 
 	return x;
 }
 
-/* "(1,2,3)" as T's elements, P behind it. */
+/* Reads "(1,2,3)" as the elements of a tensor of type T; moves P past it. */
 static Tensor *listed_tensor(Arena *a, const Type *t, const char **p)
 {
 	int64_t dims[MAX_RANK];
@@ -93,7 +94,7 @@ static Tensor *listed_tensor(Arena *a, const Type *t, const char **p)
 	return x;
 }
 
-/* T with a change of its shape, or T. */
+/* T with another shape, or T. */
 static const Type *other_shape(Ctx *c, const Type *t, TestRng *r)
 {
 	static const int64_t size[] = {1, 1, 2, 3, 4, 6};
@@ -110,8 +111,9 @@ static const Type *other_shape(Ctx *c, const Type *t, TestRng *r)
 	}
 }
 
-/* "x: f32[2,3], w: const f32[3], c: 8 f32[], a: i64[2](1,2)": inputs, random constants, constants of one number,
- * constants of these integers. VARIED: in other shapes, but for those that list their elements. */
+/* Reads "x: f32[2,3], w: const f32[3], c: 8 f32[], a: i64[2](1,2)": inputs, random constants,
+ * constants of one number, constants of these integers. VARIED: with other shapes, except for
+ * constants that list their elements. */
 static bool read_example(Graph *g, const char *p, TestRng *r, bool special, bool varied, Example *e)
 {
 	while (*p) {
@@ -180,7 +182,7 @@ static bool same(const Tensor *a, const Tensor *b, bool exact)
 	return exact || off <= 1e-5 * most;
 }
 
-/* The graph of one rule and what it takes to rewrite it. */
+/* The graph of one rule, and the state for rewriting it. */
 typedef struct Trial {
 	Diag diag;
 	Ctx *ctx;
@@ -207,7 +209,7 @@ static void close_trial(Trial *t)
 	ctx_free(t->ctx);
 }
 
-/* Rewrites V, the left side, and compares; false where the rule does not apply. */
+/* Rewrites V, the left side, and compares the results; false if the rule does not apply. */
 static bool apply(Trial *t, int at, const Rule *rule, Value *v)
 {
 	Tensor *before[1], *after[1];
@@ -230,7 +232,7 @@ static bool apply(Trial *t, int at, const Rule *rule, Value *v)
 	return true;
 }
 
-/* False where the left side has not so many alternatives. */
+/* False if the left side has fewer alternatives. */
 static bool try_rule(int at, const Rule *rule, unsigned pick, uint64_t seed)
 {
 	Value *v = NULL;
@@ -247,7 +249,7 @@ static bool try_rule(int at, const Rule *rule, unsigned pick, uint64_t seed)
 	return v;
 }
 
-/* The example in another shape: whether the rule applied. */
+/* Tries the example with another shape; returns whether the rule applied. */
 static bool try_shape(int at, const Rule *rule, unsigned pick, uint64_t seed)
 {
 	bool applied = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
-/* ir/scalar.h against the reference conversions of ir/dtype.c, wide arithmetic and libm. */
+/* Compares ir/scalar.h with the reference conversions of ir/dtype.c, wide arithmetic and libm. */
 #include "ir/dtype.h"
 #include "ir/scalar.h"
 
@@ -49,7 +49,7 @@ typedef struct SmallFloat {
 static const SmallFloat small_floats[] = {DL_SMALL_FLOATS(X, f32)};
 #undef X
 
-/* How ONNX packs codes of BITS bits: the first in the low bits. */
+/* Packs codes of BITS bits as ONNX does: the first one in the low bits. */
 static void put_code(unsigned char *p, int bits, int i, unsigned code)
 {
 	for (int k = 0; k < bits; k++) {
@@ -289,7 +289,8 @@ static void test_cvt(double v)
 {
 	float f = (float)v;
 
-	/* As integers: a compiler may make one truncation of a conversion there and back, which keeps -0. */
+	/* Compared as integers: a compiler may turn a conversion there and back into one
+	 * truncation, which keeps -0. */
 	if (dl_cvt_f64_i32(v) != SATURATED(v, -0x1p31, 0x1p31, int32_t) ||
 	    dl_cvt_f32_i32(f) != SATURATED(f, -0x1p31, 0x1p31, int32_t) ||
 	    dl_cvt_f64_u32(v) != SATURATED(v, 0, 0x1p32, uint32_t) ||

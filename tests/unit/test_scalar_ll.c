@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every instruction on every type that it takes, every conversion and every element type has its meaning in
- * ir/scalar.ll. What they mean is tested by running them: path ptx of the model suites. */
+/* ir/scalar.ll defines every instruction for every type that it accepts, every conversion and
+ * every element type. The definitions are tested by running them: path ptx of the model suites. */
 #include "codegen/nvptx/nvptx_impl.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static bool takes(InstRule rule, CType t)
 	}
 }
 
-/* eq and ne alone compare bools in kernels of today; and order is not asked of them. */
+/* Kernels compare bools only by eq and ne; there is no order of bools. */
 static bool orders_bools(Inst i, CType t)
 {
 	return t == CT_BOOL && inst_info[i].rule == RULE_CMP && i != IN_eq && i != IN_ne;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Laws of the table of targets. */
+/* Invariants of the table of targets. */
 #include "codegen/targets.h"
 
 #include <stdio.h>
 
-/* Code for T runs on the GPU of U. */
+/* Whether code for T runs on the GPU of U. */
 static bool runs_on(const Target *t, const Target *u)
 {
 	return t == u || (!t->gpu->only && u->gpu->sm > t->gpu->sm);

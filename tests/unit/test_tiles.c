@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tiles of products on GPUs whose rows or columns are not known, over a grid of the sizes that are. Of the variants of
- * one, by the number of results, none has a larger tile than one for more of them; and where a tile with half of a side
- * would reach over all that is known of it, the smaller one is taken.
+ * Tiles of products on GPUs for which the number of rows or columns is unknown, over a grid of the
+ * sizes that are known. Of a schedule's variants, which are for different numbers of results, none
+ * has a larger tile than a variant for more results. If a tile with half as many rows or columns
+ * would cover all that is known of that side, the smaller tile is used.
  */
 #include "codegen/targets.h"
 #include "passes/schedule/gpu/gpu.h"
 
 #include <stdlib.h>
 
-enum { ROWS = 16, COLUMNS = 32 }; /* of a tile, the fewest */
+enum { ROWS = 16, COLUMNS = 32 }; /* the smallest tile */
 
 static int failed;
 static Diag diag = {.limit = 100};
 
-/* N columns or rows are known, and K terms. */
+/* The known number of columns or rows, N, and of terms, K. */
 static const struct Form {
 	const char *what, *text;
 	bool columns;
@@ -29,7 +30,7 @@ static const struct Form {
 	 false},
 };
 
-/* The first product of tiles among N and what follows. */
+/* The first product of tiles among N and the nodes after it. */
 static const Mma *find_tile(const LNode *n)
 {
 	for (; n; n = n->next) {
@@ -41,7 +42,7 @@ static const Mma *find_tile(const LNode *n)
 	return NULL;
 }
 
-/* K's tile where STEP, not null, holds; null: it has none. */
+/* K's tile for the runs of STEP (null: all); null: it has none. */
 static const Mma *tile_of(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
 {
 	Schedule *s = NEW(m->arena, Schedule);

@@ -5,43 +5,80 @@
 #include "passes/kernel/kernels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void check_sink(void *arg, DiagLoc loc, const char *text)
 {
 	Refusals *r = arg;
 	Refusal one = {loc.node ? arena_strdup(r->arena, loc.node) : NULL,
-		       loc.op ? arena_strdup(r->arena, loc.op) : NULL,
 		       arena_strdup(r->arena, text)};
 
 	vec_push(r->arena, &r->all, one);
 }
 
-/* Import reports an operator that it does not know once, at its first node. */
-static bool of_operator(const char *text)
+/* A fault of a listed node, or a node of the compiled graph that stands for one. */
+typedef struct Mention {
+	const char *name;
+	int order;
+	const char *fault;
+	Node *node;
+} Mention;
+
+/* All that is said of listed nodes: by name, then in order. */
+typedef struct Mentions {
+	Arena *arena;
+	VEC(Mention) all;
+} Mentions;
+
+static int compare(const void *pa, const void *pb)
 {
-	return str_starts(text, "this operator is not") || str_starts(text, "operators of domain");
+	const Mention *a = pa, *b = pb;
+	const int c = strcmp(a->name, b->name);
+
+	return c ? c : (a->order > b->order) - (a->order < b->order);
 }
 
-static const char *refused(const Refusals *r, const char *name, const char *op)
+static void mention(Mentions *m, const char *name, const char *fault, Node *n)
 {
-	for (int i = 0; i < r->all.n; i++) {
-		const Refusal *x = &r->all.at[i];
+	vec_push(m->arena, &m->all, ((Mention){name, m->all.n, fault, n}));
+}
 
-		if (x->node && !strcmp(x->node, name))
-			return x->text;
-		if (x->op && !strcmp(x->op, op) && of_operator(x->text))
-			return x->text;
+static Mentions all_mentions(const Module *m, const Refusals *r)
+{
+	Mentions all = {.arena = m->arena};
+
+	for (int i = 0; i < r->all.n; i++)
+		if (r->all.at[i].node)
+			mention(&all, r->all.at[i].node, r->all.at[i].text, NULL);
+	for (Node *n = m->graph ? m->graph->first : NULL; n; n = n->next)
+		for (int i = 0; i < n->locs.n; i++)
+			if (n->locs.at[i].node)
+				mention(&all, n->locs.at[i].node, NULL, n);
+	if (all.all.n)
+		qsort(all.all.at, (size_t)all.all.n, sizeof *all.all.at, compare);
+	return all;
+}
+
+/* The first mention of NAME, or where it would be. */
+static int first_mention(const Mentions *m, const char *name)
+{
+	int lo = 0, hi = m->all.n;
+
+	while (lo < hi) {
+		const int mid = lo + (hi - lo) / 2;
+
+		if (strcmp(m->all.at[mid].name, name) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
 	}
-	return NULL;
+	return lo;
 }
 
-static bool stands_for(const Node *n, const char *name)
+static bool mentions(const Mentions *m, int i, const char *name)
 {
-	for (int i = 0; i < n->locs.n; i++)
-		if (n->locs.at[i].node && !strcmp(n->locs.at[i].node, name))
-			return true;
-	return false;
+	return i < m->all.n && !strcmp(m->all.at[i].name, name);
 }
 
 static void put_once(StrBuf *b, const char *word)
@@ -68,17 +105,16 @@ static void put_node(StrBuf *b, Module *m, Node *n)
 }
 
 /* What became of node NAME: what a run does for it, or else that compiling did it. */
-static void put_how(StrBuf *b, Module *m, const char *name)
+static void put_how(StrBuf *b, Module *m, const Mentions *all, const char *name)
 {
 	bool compiled = false;
 
-	for (Node *n = m->graph->first; n; n = n->next) {
-		bool weights = n->nout && n->out[0] && value_is_weights(m, n->out[0]);
+	for (int i = first_mention(all, name); mentions(all, i, name); i++) {
+		Node *n = all->all.at[i].node;
+		bool weights = n && n->nout && n->out[0] && value_is_weights(m, n->out[0]);
 
-		if (!stands_for(n, name))
-			continue;
 		compiled = compiled || weights;
-		if (!weights)
+		if (n && !weights)
 			put_node(b, m, n);
 	}
 	if (!b->n)
@@ -86,21 +122,14 @@ static void put_how(StrBuf *b, Module *m, const char *name)
 					: "no code: folded, or nothing needs it");
 }
 
-/* Why a node is not supported; null: nothing is against it. Import does not look into the bodies of a node that it
- * does not take. */
-static const char *against(const Refusals *r, const ListedNode *n)
+/* Why a node is not supported; null: nothing is against it. Of an operator that is not supported, import reports the first
+ * node alone. */
+static const char *against(const Mentions *all, const ListedNode *n)
 {
-	const char *why = refused(r, n->name, n->op);
-
-	return why || n->known ? why : "this operator is not supported";
-}
-
-static bool listed(const Listing *l, const char *name)
-{
-	for (int i = 0; i < l->nodes.n; i++)
-		if (!strcmp(l->nodes.at[i].name, name))
-			return true;
-	return false;
+	for (int i = first_mention(all, n->name); mentions(all, i, n->name); i++)
+		if (all->all.at[i].fault)
+			return all->all.at[i].fault;
+	return n->known ? NULL : onnx_op_missing(all->arena, n);
 }
 
 /* The weights whose data is missing are one fault, however many they are. */
@@ -126,32 +155,41 @@ static void line(const OnnxFile *f, const char *fmt, ...)
 	strbuf_free(&b);
 }
 
-static void print_missing(const OnnxFile *f, const Listing *l, const Refusals *r)
+/* Faults that belong to no listed node: of inputs and weights, and of the model as a whole. */
+static void print_others(const OnnxFile *f, const Mentions *nodes, const Refusals *r)
 {
 	const char *first = NULL;
-	int n = 0;
+	int missing = 0;
 
 	for (int i = 0; i < r->all.n; i++) {
 		const Refusal *x = &r->all.at[i];
 
-		if (!of_data(x->text) || (x->node && listed(l, x->node)))
+		if (x->node && mentions(nodes, first_mention(nodes, x->node), x->node))
 			continue;
-		first = first ? first : x->text;
-		n++;
+		if (of_data(x->text)) {
+			first = first ? first : x->text;
+			missing++;
+		} else if (x->node) {
+			line(f, "not supported: \"%s\": %s", x->node, x->text);
+		} else {
+			line(f, "not supported: %s", x->text);
+		}
 	}
-	if (n)
-		line(f, "error: %d weight%s data: %s", n, n > 1 ? "s lack their" : " lacks its",
-		     first);
+	if (missing)
+		line(f, "error: %d weight%s data: %s", missing,
+		     missing > 1 ? "s lack their" : " lacks its", first);
 }
 
 bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 {
 	const Listing l = onnx_nodes(m->arena, f);
+	const Mentions all = all_mentions(m, r);
+	Mentions nodes = {.arena = m->arena};
 	int bad = 0;
 
 	for (int i = 0; i < l.nodes.n; i++) {
 		const ListedNode *n = &l.nodes.at[i];
-		const char *why = against(r, n);
+		const char *why = against(&all, n);
 		StrBuf how = {0};
 
 		if (n->call)
@@ -159,21 +197,16 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 		else if (!planned)
 			strbuf_puts(&how, "nothing found against it");
 		else
-			put_how(&how, m, n->name);
+			put_how(&how, m, &all, n->name);
 		line(f, "node \"%s\" (%s): %s%s", n->name, n->op,
 		     why ? "not supported: " : "supported: ", why ? why : strbuf_str(&how));
 		bad += why != NULL;
 		strbuf_free(&how);
+		mention(&nodes, n->name, NULL, NULL);
 	}
-	for (int i = 0; i < r->all.n; i++) {
-		const char *node = r->all.at[i].node;
-
-		if (!node && !of_data(r->all.at[i].text))
-			line(f, "not supported: %s", r->all.at[i].text);
-		else if (node && !listed(&l, node) && !of_data(r->all.at[i].text))
-			line(f, "not supported: node \"%s\": %s", node, r->all.at[i].text);
-	}
-	print_missing(f, &l, r);
+	if (nodes.all.n)
+		qsort(nodes.all.at, (size_t)nodes.all.n, sizeof *nodes.all.at, compare);
+	print_others(f, &nodes, r);
 	line(f, "%d nodes, %d supported%s", l.nodes.n, l.nodes.n - bad,
 	     l.cut ? "; the first ones of too many" : "");
 	return !r->all.n && planned;

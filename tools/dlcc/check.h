@@ -11,7 +11,7 @@
 #include "passes/module.h"
 
 typedef struct Refusal {
-	const char *node, *op, *text;
+	const char *node, *text; /* NODE may be null */
 } Refusal;
 
 typedef struct Refusals {

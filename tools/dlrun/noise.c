@@ -35,26 +35,26 @@ static void move(const Array *v, int64_t i, int bits, int step)
 	memcpy(at, &x, (size_t)bits / 8);
 }
 
-/* V with every element moved; MOVED says whether one was. */
-static Array moved_array(Arena *a, const Array *v, uint64_t *seed, bool *moved)
+/* TO's elements: those of V, moved. True where one was. */
+static bool move_all(const Array *v, const Array *to, uint64_t *seed)
 {
 	const int bits = dtype_info[v->dtype].bits;
 	const int64_t n = array_count(v);
-	Array r = *v;
+	bool moved = false;
 
-	r.data = arena_copy(a, v->data, (size_t)dtype_size(v->dtype, n));
+	memcpy(to->data, v->data, (size_t)dtype_size(v->dtype, n));
 	for (int64_t i = 0; i < n; i++) {
 		const double x = dtype_load_f64(v->dtype, v->data, i);
 		const bool up = next_random(seed) & 1;
 
 		if (x == 0 || !isfinite(x) || (!up && x == rint(x)))
 			continue;
-		move(&r, i, bits, up ? 1 : -1);
-		if (!isfinite(dtype_load_f64(v->dtype, r.data, i)))
-			move(&r, i, bits, -1);
-		*moved = true;
+		move(to, i, bits, up ? 1 : -1);
+		if (!isfinite(dtype_load_f64(v->dtype, to->data, i)))
+			move(to, i, bits, -1);
+		moved = true;
 	}
-	return r;
+	return moved;
 }
 
 static bool same_shape(const Array *a, const Array *b)
@@ -108,15 +108,20 @@ static bool repeats(Session *s, const Array *in, const Array *got)
 static bool by_inputs(Session *s, const Array *in, const Array *got, double **moved)
 {
 	Array *other = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
-	bool any = false;
 
+	for (int32_t i = 0; i < s->desc->n_in; i++) {
+		other[i] = in[i];
+		if (in[i].data && moves(session_in(s, i)))
+			other[i].data = arena_alloc(
+				s->arena, (size_t)dtype_size(in[i].dtype, array_count(&in[i])));
+	}
 	for (uint64_t k = 1; k <= SEEDS; k++) {
 		uint64_t seed = k;
+		bool any = false;
 
 		for (int32_t i = 0; i < s->desc->n_in; i++)
-			other[i] = in[i].data && moves(session_in(s, i))
-					   ? moved_array(s->arena, &in[i], &seed, &any)
-					   : in[i];
+			if (other[i].data != in[i].data)
+				any |= move_all(&in[i], &other[i], &seed);
 		if (any && !session_run(s, other))
 			enter(s, got, moved);
 	}

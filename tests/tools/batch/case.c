@@ -27,12 +27,12 @@ typedef struct Set {
 	Array *in, *want;
 	int nwant;
 	double noise;
-	const Tensor **feed; /* the inputs, for eval */
-	Tensor **got;        /* what eval gave; null: it was not run, or failed */
-	Tensor **kernels;    /* what eval gave for the compiled graph, once asked for */
+	const Tensor **feed; /* the inputs for eval */
+	Tensor **got;        /* results of eval; null: it was not run, or failed */
+	Tensor **kernels;    /* results of eval for the compiled graph, made when first needed */
 } Set;
 
-/* The C of a model, by parts, and its weights. */
+/* The C of a model, in parts, and its weights. */
 typedef struct Made {
 	StrBuf shared, kernels, host;
 	uint64_t hash;
@@ -48,24 +48,26 @@ typedef struct Case {
 	double noise;
 	FILE *to;
 	Diag diag;
-	char *text; /* what the diagnostics said */
+	char *text; /* text of the diagnostics */
 	size_t text_size;
 	Arena *arena;
 	OnnxFile *file;
-	const char *edge; /* in place of it: the text of a case of tests/edges.py */
-	Graph *graph;     /* to be compiled */
+	/* not null: the text of a case of tests/edges.py, which replaces the model and its data */
+	const char *edge;
+	Graph *graph; /* the graph to compile */
 	Set *sets;
 	int nsets;
 	Made made;
-	bool bits;     /* the code must equal eval bit by bit */
-	bool exact;    /* on integers, too */
-	bool integers; /* inputs are small ones: eval is the reference */
-	uint32_t inside; /* session_inside, once the library is open */
+	bool bits;     /* generated code must equal eval bit by bit */
+	bool exact;    /* also bit by bit on small integers */
+	bool integers; /* the inputs are small integers, and eval is the reference */
+	uint32_t inside; /* session_inside of the opened library */
 } Case;
 
 /* ---- Telling ---- */
 
-/* The time for one step: of the processor, and so much more of the clock that only sleep uses it up. */
+/* Limits the processor time of one step, and the elapsed time to more than that, which only a
+ * sleeping process exceeds. */
 static void limit(const Case *c)
 {
 	struct itimerval t = {.it_value = {.tv_sec = c->o->seconds}};
@@ -89,7 +91,7 @@ static void begin(const Case *c, const char *path)
 	limit(c);
 }
 
-/* What the diagnostics said since the last time, in a line. */
+/* The text of the diagnostics since the last call, on one line. */
 static const char *said(Case *c)
 {
 	char *s;
@@ -113,7 +115,7 @@ static void verdict(const Case *c, const char *status, const char *path, const c
 	fflush(c->to);
 }
 
-/* MESSAGE null: passed. A model that asks for what is not there yet is no failure. */
+/* Reports a verdict; MESSAGE null: passed. A model that needs something unsupported is skipped. */
 static void judge(const Case *c, const char *path, const char *message)
 {
 	if (!message)
@@ -141,7 +143,7 @@ static Tensor *as_tensor(Arena *a, const Array *v)
 	return t;
 }
 
-/* -2 .. 2, the same every time. */
+/* Fills V with integers in -2 .. 2 that depend only on SEED. */
 static void small_integers(Array *v, uint32_t seed)
 {
 	for (int64_t i = 0; dtype_is_float(v->dtype) && i < array_count(v); i++) {
@@ -176,7 +178,7 @@ static bool read_set(Case *c, int k, Set *s)
 	return s->nwant >= 0;
 }
 
-/* Inputs alone: eval is the reference. */
+/* Makes inputs without reference outputs: eval is the reference. */
 static bool make_sets(Case *c)
 {
 	const Graph *g = c->graph;
@@ -216,7 +218,7 @@ static Tolerance tolerance(const Case *c, const Set *s)
 	return (Tolerance){.rtol = -1, .atol = -1, .noise = s->noise, .inside = c->inside};
 }
 
-/* Null, or how output O of set K differs from its reference. */
+/* Returns null, or how output O of data set K differs from its reference. */
 static const char *against_reference(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
@@ -232,7 +234,7 @@ static const char *output_name(const Graph *g, int o)
 	return g->result_names.at[o] ? g->result_names.at[o] : "";
 }
 
-/* The model's graph, in a context of its own. */
+/* Imports the model's graph in a context of its own. */
 static Graph *import(Case *c)
 {
 	if (c->edge)
@@ -268,7 +270,7 @@ static const char *evaluate(Case *c)
 
 /* ---- C ---- */
 
-/* Equal kernels have one place, whatever their names are. */
+/* A path that depends on the kernel's code but not on its name. */
 static const char *kernel_path(const Case *c, const GenPtx *g, const PtxFunc *fn)
 {
 	return arena_printf(c->arena, "%s/%s/%016llx.ptx", c->o->ptx, g->target->name,
@@ -295,7 +297,7 @@ static bool make_weights(Module *m, Made *out)
 	return ok && out->weights != MAP_FAILED;
 }
 
-/* The model once more, for the GPU. */
+/* Runs the passes on another copy of the model, for the GPU. */
 static bool passes_for_gpu(Case *c, Module *m, Module *gpu)
 {
 	Graph *g = import(c);
@@ -312,7 +314,8 @@ static bool passes_for_gpu(Case *c, Module *m, Module *gpu)
 	return g && passes(c, gpu);
 }
 
-/* The kernels of G: a file each. A file that exists holds the same kernel; its time says that it was asked for. */
+/* Writes each kernel of G to a file. A file that exists has the same kernel; only its time is
+ * updated. */
 static bool keep_kernels(Case *c, const GenPtx *g)
 {
 	GenPtx fresh = *g, one = *g;
@@ -334,7 +337,7 @@ static bool keep_kernels(Case *c, const GenPtx *g)
 	return ok;
 }
 
-/* Prints the host stub once so that the GPU's kernels are known, and compiles them. */
+/* Prints the host stub once, so that the kernels for the GPU are known, and compiles them. */
 static bool make_ptx(Case *c, Module *m, GenC *const *gc, HostOpts *h, GenPtx **ptx)
 {
 	StrBuf host = {0};
@@ -422,7 +425,8 @@ static const char *generate(Case *c)
 	return bad ? bad : write_part(c, "c", &c->made.kernels, &c->made.host);
 }
 
-/* Printed, read and printed again: the same bytes; and compiled: the same C as PARSED's. */
+/* The text, read and printed again, must have the same bytes; compiled, it must give the same C
+ * as PARSED. */
 static const char *reread(Case *c, const StrBuf *text, Made *again)
 {
 	Ctx *ctx = ctx_new(&c->diag);
@@ -476,8 +480,9 @@ static const char *open_library(Case *c, const char *path, Session *s)
 	return NULL;
 }
 
-/* Null, or how output O of set K differs from eval. Where bits count, eval's of the kernels themselves, as the
- * target rounds: canon may have written a function as another (x^3 as x*x*x). */
+/* Returns null, or how output O of data set K differs from eval. Results that must be equal bit
+ * by bit are compared with eval's of the compiled kernels, with the target's rounding: canon may
+ * have replaced a function by another one (x^3 by x*x*x). */
 static const char *against_eval(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
@@ -520,7 +525,7 @@ static const char *run_set(Case *c, Session *s, int k)
 	return bad;
 }
 
-/* Each kernel of the first set, on eval's values. */
+/* Runs each kernel of the first data set on eval's values. */
 static const char *run_kernels(Case *c, Session *s)
 {
 	Made *m = &c->made;
@@ -531,7 +536,7 @@ static const char *run_kernels(Case *c, Session *s)
 		      : "no table of stages";
 }
 
-/* The GPU's code once more, on small integers, where its sums and products are exact. */
+/* Runs the GPU's code again, on small integers, for which its sums and products are exact. */
 static const char *run_on_integers(Case *c, Session *s)
 {
 	const char *bad = NULL;
@@ -542,14 +547,15 @@ static const char *run_on_integers(Case *c, Session *s)
 	for (int k = 0; k < c->nsets; k++)
 		for (int i = 0; i < c->graph->inputs.n; i++)
 			small_integers(&c->sets[k].in[i], (uint32_t)(k * 100 + i));
-	if (evaluate(c)) /* of indices, as floats, that are out of range */
+	if (evaluate(c)) /* fails if small integers are used as indices and are out of range */
 		return NULL;
 	for (int k = 0; k < c->nsets && !bad; k++)
 		bad = run_set(c, s, k);
 	return bad ? arena_printf(c->arena, "on small integers: %s", bad) : NULL;
 }
 
-/* Each pass that rewrites kernels, on a CPU and on a GPU: the small integers of the first set show what it changes. */
+/* Checks each pass that rewrites kernels, for a CPU and for a GPU, with the small integers of
+ * the first data set. */
 static const char *run_rewrites(Case *c)
 {
 	const Target *const on[] = {c->o->target, target_by_name("sm_80")};
@@ -575,7 +581,8 @@ static const char *run(Case *c, const char *library)
 	Session s;
 	const char *bad = open_library(c, library, &s);
 
-	if (!bad && c->o->kernels) /* first: it says where a fault is */
+	/* before the whole model, since it tells which kernel is at fault */
+	if (!bad && c->o->kernels)
 		bad = run_kernels(c, &s);
 	for (int k = 0; k < c->nsets && !bad; k++)
 		bad = run_set(c, &s, k);
@@ -626,7 +633,7 @@ static void run_case(Case *c, bool eval, FILE *from)
 	Made again = {0};
 	char library[4096];
 	bool tell = eval && !c->o->gpu && !c->o->ptx && !c->o->integers &&
-		    !edge_is(c->dir); /* of eval too */
+		    !edge_is(c->dir); /* of eval, too */
 
 	begin(c, tell ? "eval" : first);
 	bad = open_case(c);

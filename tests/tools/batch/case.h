@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One case of a batch, in a process of its own. It reads the model and its data sets, evaluates them, and
- * writes the model's C: NAME.pre, the functions that cases may share, and NAME.c, kernels and host stub.
- * Then it waits for the name of a shared library that holds the model, runs it, and compares.
+ * One case of a batch, in a process of its own. It reads the model and its data sets, evaluates
+ * them, and writes the model's C: NAME.pre has the functions that cases may share, NAME.c the
+ * kernels and the host stub. Then it waits for the name of a shared library that contains the
+ * model, runs it, and compares.
  *
- * What it tells goes up a pipe, a line each:
- *   begin PATH            the next verdict will be about this
- *   verdict STATUS PATH MESSAGE
- *   written               the C is there
- *   none                  there is no C; the process ends
+ * It reports through a pipe, one line each:
+ *
+ * begin PATH            the next verdict is about this path verdict STATUS PATH MESSAGE written
+ * the C is complete none                  there is no C; the process ends
  */
 #ifndef TESTS_TOOLS_BATCH_CASE_H
 #define TESTS_TOOLS_BATCH_CASE_H
@@ -18,25 +18,29 @@
 #include <stdio.h>
 
 typedef struct RunOptions {
-	const char *out; /* folder for what is made */
+	const char *out; /* the folder for all output */
 	const char *cc;
 	const Target *target;
-	const Target *gpu; /* not null: path ptx alone, code for it, run on the GPU that there is */
-	const char *ptx;   /* not null: path ptx alone, code for every GPU, kept in this folder and not run */
+	/* not null: only path ptx, with code for this target, run on the GPU of this machine */
+	const Target *gpu;
+	/* not null: only path ptx, with code for all GPUs, kept in this folder and not run */
+	const char *ptx;
 	int level; /* -O of the C compiler */
 	int effort; /* -O of dlcc */
-	int size;  /* cases in one C file */
+	int size;  /* number of cases in one C file */
 	int jobs;
-	int seconds;	/* processor time that a case may take for one step */
-	bool sanitize;	/* generated C under ASan and UBSan */
-	bool roundtrip; /* also path ir: printed, read and compiled again, the same C */
-	bool integers;	/* small integers as inputs; sums and products bit-equal to eval */
-	bool kernels;	/* also each kernel by itself, within eval's bounds */
-	bool keep;	/* the files in OUT stay */
+	int seconds;	/* processor time in seconds that one step of a case may take */
+	bool sanitize;	/* compile generated C with ASan and UBSan */
+	/* also path ir: print, read and compile again, which must give the same C */
+	bool roundtrip;
+	/* inputs are small integers; sums and products must equal eval bit by bit */
+	bool integers;
+	bool kernels;	/* also run each kernel by itself, within eval's error bounds */
+	bool keep;	/* do not remove the files in OUT */
 } RunOptions;
 
-/* Never returns. NOISE: of the reference, at least. EVAL: evaluate first. FROM: names of libraries; TO: lines as
- * above. */
+/* Runs a case; never returns. NOISE: the least noise of the reference. EVAL: evaluate first.
+ * FROM: a pipe with the names of libraries; TO: the pipe for reports. */
 _Noreturn void case_main(const RunOptions *o, const char *dir, const char *name, double noise,
 			 bool eval, FILE *from, FILE *to);
 

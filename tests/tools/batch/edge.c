@@ -17,7 +17,7 @@ Graph *edge_graph(Arena *a, Diag *d, const char *text)
 	return graph_parse(ctx_new(d), a, text, "edge");
 }
 
-/* The rest of the K-th line that begins with WORD; null past the last. */
+/* The rest of the K-th line that begins with WORD; null if there are fewer. */
 static const char *line_of(Arena *a, const char *text, const char *word, int k)
 {
 	for (; text && *text == ';'; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL)
@@ -47,7 +47,7 @@ int edge_count(const char *text)
 	return n ? n : 1;
 }
 
-/* The text after NAME= in LINE; null where there is none. */
+/* The text after NAME= in LINE; null if it is not there. */
 static const char *value_in(const char *line, const char *name)
 {
 	size_t n = strlen(name);

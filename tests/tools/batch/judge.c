@@ -10,7 +10,8 @@ static bool is_float(CType t)
 	return t == CT_F32 || t == CT_F64;
 }
 
-/* A reduction whose result depends on the order of its terms, were they any numbers. */
+/* Whether the result of the reduction S depends on the order of its terms, for arbitrary
+ * numbers. */
 static bool rounds(const Stmt *s)
 {
 	return (s->red == MONOID_sum || s->red == MONOID_prod) && is_float(s->val[0]->ct);
@@ -28,12 +29,12 @@ bool module_is_elementwise(Module *m)
 	return true;
 }
 
-/* ---- Exactness: a value is whole when small integers as inputs make it a small integer ---- */
+/* ---- Exactness: whether a value is a small integer if the inputs are small integers ---- */
 
 typedef struct IntegerCheck {
 	Module *m;
-	bool *broken; /* by Value.id: may have a fraction */
-	bool *buf;    /* by Buf.id of the kernel at hand */
+	bool *broken; /* by Value.id: the value may have a fraction */
+	bool *buf;    /* by Buf.id of the current kernel: likewise */
 	bool yes;
 } IntegerCheck;
 
@@ -68,7 +69,7 @@ static bool const_is_whole(const Tensor *t)
 	return true;
 }
 
-/* False where a sum has terms with fractions. */
+/* False if a sum has terms with fractions. */
 static bool kernel_exact(IntegerCheck *w, Node *n, Kernel *k, bool *sums)
 {
 	w->buf = NEW_ARRAY(w->m->arena, k->bufs.n + 1, bool);
@@ -135,7 +136,7 @@ static double number(const Array *a, int64_t i)
 					: (double)dtype_load_i64(a->dtype, a->data, i);
 }
 
-/* The element that is furthest off; NaN and infinity count most. */
+/* The element with the largest error; NaN and infinity count most. */
 static int64_t worst(const Array *got, const Array *want)
 {
 	int64_t at = 0;

@@ -13,17 +13,17 @@
 enum { ALIGN = 64 };
 
 typedef struct Judge {
-	Arena *arena; /* of the answer */
+	Arena *arena; /* for the answer */
 	Module *m;
 	GenC *g;
 	GenPtx *ptx; /* null: there is no GPU */
 	TestGpu *gpu;
 	dl_kernel_fn const *stages;
-	int next; /* stage in the table */
+	int next; /* index of the next stage in the table */
 	const char *bad;
 } Judge;
 
-/* Of a kernel that runs when the model does; null for others. */
+/* The schedule of a kernel that runs with the model; null for other nodes. */
 static Schedule *schedule_of(Module *m, const Node *n)
 {
 	Schedule *s = n->id < m->nsched ? m->sched[0][n->id] : NULL;
@@ -67,7 +67,7 @@ static int64_t bytes_of(const Buf *b, const int64_t *sym)
 	return dtype_size(b->dtype, layout_elements(b, dims));
 }
 
-/* Full of what is no answer. */
+/* Memory filled with values that no result has. */
 static void *fresh(Arena *a, int64_t bytes)
 {
 	char *p = arena_alloc(a, (size_t)bytes + 2 * ALIGN);
@@ -91,7 +91,7 @@ static int param_of(const Kernel *k, BufKind kind, int param)
 	return -1;
 }
 
-/* What lies in a mapped file lies anywhere there, but not where a run has it. */
+/* A copy at the alignment that a run has; data in a mapped file may be unaligned. */
 static void *aligned(Arena *a, const Buf *b, const int64_t *sym, void *data)
 {
 	if ((uintptr_t)data % sizeof(double) == 0)
@@ -100,11 +100,11 @@ static void *aligned(Arena *a, const Buf *b, const int64_t *sym, void *data)
 }
 
 typedef struct Memory {
-	const Kernel *k; /* as eval ran it */
+	const Kernel *k; /* the kernel that eval ran */
 	const Schedule *s;
 	void **data;                 /* by Buf.id of K */
-	void **temp;                 /* by place in S->temps */
-	uint64_t *data_at, *temp_at; /* where the GPU has them, or null */
+	void **temp;                 /* by index in S->temps */
+	uint64_t *data_at, *temp_at; /* their addresses on the GPU, or null */
 } Memory;
 
 static void *memory_of(const Memory *m, const Buf *b)
@@ -131,7 +131,7 @@ static uint64_t address_of(const Memory *m, const Buf *b)
 	return 0;
 }
 
-/* In two parts, as two threads do. */
+/* Runs a stage in two parts, as two threads do. */
 static void run_stage(dl_kernel_fn fn, const dl_kctx *x, int64_t extent, int64_t grain,
 		      void *scratch)
 {
@@ -192,7 +192,7 @@ static void launch_on_gpu(Judge *j, Arena *a, const Memory *m, const Stage *st, 
 			arg, c.nbuf + c.ndim, (extent + each - 1) / each);
 }
 
-/* The stages of M.s, with its memory on the GPU as on the host, and the results back. */
+/* Runs the stages of M.s on the GPU, with copies of its memory, and copies the results back. */
 static void run_on_gpu(Judge *j, Arena *a, Memory *m, const int64_t *sym)
 {
 	m->data_at = NEW_ARRAY(a, m->k->bufs.n + 1, uint64_t);
@@ -216,7 +216,7 @@ static void run_on_gpu(Judge *j, Arena *a, Memory *m, const int64_t *sym)
 
 /* ---- Judging ---- */
 
-/* X is what the C gave, Y what eval did, B by how much they may differ. */
+/* Whether X, computed by the C, is within B of eval's Y. */
 static bool agree(double x, double y, double b)
 {
 	if (isnan(x) || isnan(y) || isinf(b))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error bounds beside values. */
+/* Error bounds of values. */
 #include "tests/unit/test_eval/parts.h"
 
 #include <math.h>
 
-/* Bounds hold for a sum in f32 in any order, and pass through what follows. */
+/* Bounds hold for an f32 sum in any order, and propagate through later operations. */
 static void check_bounds_sum(void)
 {
 	Diag diag = {.out = stdout};
@@ -50,7 +50,8 @@ static void check_bounds_sum(void)
 	ctx_free(c);
 }
 
-/* Updates that meet are a sum: its bound holds in any order of theirs, also where large ones cancel at first. */
+/* Updates of one element are a sum: its bound holds for any order, also if large terms cancel
+ * first. */
 static void check_bounds_updates(void)
 {
 	enum { N = 400 };
@@ -82,7 +83,7 @@ static void check_bounds_updates(void)
 	ctx_free(c);
 }
 
-/* A bound that goes through a second contraction, a product and a prefix. */
+/* A bound that propagates through a second contraction, a product and a prefix. */
 static void check_bounds_chain(void)
 {
 	enum { N = 16, K = 300 };
@@ -138,7 +139,8 @@ static void check_bounds_chain(void)
 	ctx_free(c);
 }
 
-/* Bounds where shifting an operand moves nothing: at an extremum, where terms cancel, below the normal numbers. */
+/* Bounds where shifting an operand changes nothing: at an extremum, where terms cancel, for
+ * subnormal numbers. */
 static void check_bounds_flat(void)
 {
 	Diag diag = {.out = stdout};

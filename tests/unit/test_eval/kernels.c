@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of kernels, equal bit by bit to those of the plain interpreter: inputs are small integers, so every sum is exact. */
+/* Values of kernels, bit by bit equal to those of the simple interpreter: inputs are small
+ * integers, so every sum is exact. */
 #include "tests/unit/test_eval/parts.h"
 
 #include <inttypes.h>
@@ -78,7 +79,8 @@ static void check_kernel(const char *text)
 	ctx_free(c);
 }
 
-/* Asking for bounds changes no value, whatever the inputs' bounds do to indices and conditions. */
+/* Computing bounds changes no value, whatever the inputs' bounds mean for indices and
+ * conditions. */
 static void check_bounds_run(Kernel *k, const int64_t *sym, const EvalBuf *got)
 {
 	EvalBuf bufs[16] = {0};
@@ -225,7 +227,7 @@ static const char *const kernels[] = {
 	"  y[i] = add(a[i], mul(b[i], f32(c[i]))) for i < 60\n  z[i] = add(d[i], 11) for i < 60\n}",
 };
 
-/* A contraction larger than every block of the blocked path, against loops in f64. */
+/* A contraction larger than every block of the blocked path, compared with loops in f64. */
 static void check_blocks(int M, int N, int K)
 {
 	Diag diag = {.out = stdout};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that lie in memory by a layout. */
+/* Values in buffers with a layout. */
 #include "tests/unit/test_eval/parts.h"
 
 #include <string.h>
 
-/* A layout moves elements and nothing else: rows of M by N, counted from 1, are PACKED by one kernel, of so many elements,
- * and another one unpacks them. */
+/* A layout only moves elements: one kernel packs M rows of N elements, counted from 1, into
+ * ELEMENTS elements at PACKED, and another kernel unpacks them. */
 static void pack_and_back(const char *layout, int m, int n, float *packed, size_t elements)
 {
 	Diag diag = {.out = stdout};
@@ -44,7 +44,8 @@ static void check_layout(void)
 	CHECK(packed[16] == 38 && packed[2 * 5 * 16 + 4] == 37 && packed[2 * 5 * 16 + 5] == 0);
 }
 
-/* The same, where both dims are several digits: of [k,n] blocks of 16 columns by 32 terms, in the order of fragments. */
+/* The same if both dims are split: [k,n] in blocks of 16 columns by 32 terms, in the order of
+ * fragments. */
 static void check_digits(void)
 {
 	enum { K = 45, N = 21, BLOCK = 16 * 32 };
@@ -66,7 +67,7 @@ static void check_digits(void)
 	CHECK(packed[BLOCK / 2 + 14 * 8 + 6] == 28 * N + 11 + 1);
 }
 
-/* A layout whose digits leave something out, overlap, or follow one another in none, is no layout. */
+/* A layout whose axes miss a part of a dim, overlap, or do not follow one another is rejected. */
 static void check_bad_layouts(void)
 {
 	static const char *const bad[] = {"{0}",          "{0,1/16}",    "{0,1%16}",

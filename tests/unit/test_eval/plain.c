@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An interpreter that is as plain as can be: point by point, each expression folded to a constant by the pool. */
+/* A very simple interpreter: point by point, each expression folded to a constant by the pool. */
 #include "tests/unit/test_eval/parts.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@ typedef struct Plain {
 	const int64_t *sym;
 	EvalBuf *bufs;
 	int64_t it[64];
-	Expr *param[4]; /* of a monoid's combination */
+	Expr *param[4]; /* parameters of a monoid's combination */
 	bool fault;
 } Plain;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast kernels are interpreted. */
+/* Measures how fast kernels are interpreted. */
 #include "tests/unit/test_eval/parts.h"
 
 #include <stdlib.h>

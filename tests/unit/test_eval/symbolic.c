@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that are sizes. */
+/* Symbolic values (eval_symbolic). */
 #include "tests/unit/test_eval/parts.h"
 
 #include <string.h>

@@ -14,6 +14,7 @@
 # make gpu-ptxas  all PTX of the model suites through ptxas, where there is one
 # make gpu-static registers, occupancy and inner loops of GPU kernels, beside Triton's; needs ptxas
 # make fuzz       mutated model files against dlcc under sanitizers
+# make fuzz-graphs  N random graphs (default 500) over all operators from seed SEED on, against eval and ONNX Runtime
 # Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
 
 VERSION := 0.1.0
@@ -221,6 +222,14 @@ fuzz: deps
 		build/san/tests/tools/batch --cc=$(CC) --sanitize build/fuzz/run/out >build/fuzz/run.txt
 	! grep '^FAIL' build/fuzz/run.txt
 
+# Sanitized programs for the graphs that run so. What fails stays in build/fuzz-graphs/failed, made smaller.
+SEED ?= 1
+N ?= 500
+fuzz-graphs: deps
+	$(MAKE) $(JOBS) all tests
+	$(MAKE) SAN=1 $(JOBS) all tests
+	tests/fuzz_graphs/run.sh $(SEED) $(N)
+
 ulp: deps all
 	CC=$(CC) PYTHON=$(PYTHON) tests/numerics/run.sh all
 
@@ -256,6 +265,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz warnings format install clean force bench ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static
+.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/program.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 bool program_answers(int argc, char **argv, const Question *all)
@@ -15,6 +17,18 @@ bool program_answers(int argc, char **argv, const Question *all)
 			}
 	}
 	return false;
+}
+
+int program_end(const char *program, int status)
+{
+	const bool failed = ferror(stdout);
+
+	errno = 0;
+	if (!fflush(stdout) && !failed)
+		return status;
+	fprintf(stderr, "%s: error: the standard output cannot be written%s%s\n", program,
+		errno ? ": " : "", errno ? strerror(errno) : "");
+	return status ? status : 1;
 }
 
 bool program_level(const char *arg, int *level)

@@ -22,6 +22,10 @@ typedef struct Question {
  * False if there is none. */
 bool program_answers(int argc, char **argv, const Question *all);
 
+/* The status that PROGRAM ends with: STATUS, or, where that is 0 and the standard output could not be written, 1 after a
+ * message that says why. */
+int program_end(const char *program, int status);
+
 #define OPT_LEVELS "the levels are -O0, -O1, -O2 and -O3"
 /* Reads ARG, which begins with -O. *LEVEL is the level, or -1 if it is not valid. */
 bool program_level(const char *arg, int *level);

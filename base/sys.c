@@ -56,7 +56,7 @@ bool write_all(int fd, const void *p, size_t n)
 	return true;
 }
 
-bool write_file(const char *path, const void *p, size_t n)
+static bool replace_file(const char *path, const void *p, size_t n)
 {
 	Arena *a = arena_new();
 	char *tmp = arena_printf(a, "%s.XXXXXX", path);
@@ -78,6 +78,30 @@ bool write_file(const char *path, const void *p, size_t n)
 	}
 	arena_free(a);
 	return ok;
+}
+
+/* Into what PATH is, as it is. */
+static bool write_to(const char *path, const void *p, size_t n)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	int failed = 0;
+
+	if (fd < 0)
+		return false;
+	if (!write_all(fd, p, n))
+		failed = errno;
+	if (close(fd) && !failed)
+		failed = errno;
+	errno = failed;
+	return !failed;
+}
+
+bool write_file(const char *path, const void *p, size_t n)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && !S_ISREG(st.st_mode) ? write_to(path, p, n)
+							 : replace_file(path, p, n);
 }
 
 /*

@@ -11,7 +11,7 @@
 /* Reads the whole file as text; null if it cannot be read (errno has the reason). *N: bytes. */
 char *read_file(Arena *a, const char *path, size_t *n);
 /* Writes P[0..n) to a temporary file beside PATH and renames it, so PATH always has either the
- * old or the new contents. */
+ * old or the new contents. A device, a pipe or a link, such as /dev/stdout, is written to directly. */
 bool write_file(const char *path, const void *p, size_t n);
 /* Writes all of P to FD; on failure returns false, with errno set. */
 bool write_all(int fd, const void *p, size_t n);

@@ -7,18 +7,23 @@
 /* Bits of dlrt.h's DL_CPU_X86_*, which this folder does not include. */
 enum { V2 = 1, V3 = 2, V4 = 4 };
 
-/* A GPU multiplies and adds fused; a register is a lane's. */
+/* A GPU has fused multiply-add; registers are counted per lane. */
 #define GPU(name, ...) {#name, NULL, 0, 16, 255, true, 0, 0, &(const Gpu){__VA_ARGS__}}
 
-/* The order is rank: CPUs before GPUs, and of each kind the best first. An artifact tries its targets in this order. */
+/* Rows are in the order in which an artifact tries its targets: CPUs before GPUs, and the best of
+ * each kind first. */
 const Target target_table[] = {
-	/* name, -march, features, vector bytes, vector registers, fma, L1, L2, GPU */
+	/* name, -march, features, bytes of a vector, vector registers, fma, bytes of L1 and L2,
+	 * GPU */
 	{"x86-64-v4", "x86-64-v4", V2 | V3 | V4, 64, 32, true, 32 << 10, 1 << 20, NULL},
 	{"x86-64-v3", "x86-64-v3", V2 | V3, 32, 16, true, 32 << 10, 512 << 10, NULL},
 	{"x86-64-v2", "x86-64-v2", V2, 16, 16, false, 32 << 10, 256 << 10, NULL},
-	/* Plain C for whatever the C compiler makes code for. */
+	/* plain C for any CPU that the C compiler supports */
 	{"generic", NULL, 0, 16, 32, false, 32 << 10, 256 << 10, NULL},
-	/* capability, only, PTX, LLVM, SMs, shared on it and on all that run its code, registers, spare ones, threads, f32 lanes, L2 MiB, GB/s, TFLOP/s of f32 and f16: of the usual card */
+	/* compute capability, its code runs on it only, PTX version, LLVM version, SMs, shared
+	 * memory of a block on it and on all GPUs that run its code, registers of an SM, extra
+	 * registers per thread relative to sm_80, threads of an SM, f32 lanes, MiB of L2, GB/s of
+	 * memory, TFLOP/s of f32 and f16; all of the most common card */
 	GPU(sm_120, 120, false, 87, 20, 170, 99 << 10, 99 << 10, 65536, 8, 1536, 128, 96, 1792, 105, 210),   /* RTX 5090 */
 	GPU(sm_100, 100, false, 86, 20, 148, 227 << 10, 99 << 10, 65536, 0, 2048, 128, 126, 8000, 75, 2250), /* B200 */
 	GPU(sm_90a, 90, true, 80, 19, 132, 227 << 10, 227 << 10, 65536, 0, 2048, 128, 50, 3350, 67, 989),    /* H100, H200 */

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machines that code can be made for. A target is one row of the table in targets.c: a CPU by its compiler flag, features,
- * vector width, number of vector registers and caches; a GPU by what a schedule must know of it. A CPU with another vector width
- * is a new row, and nothing else.
+ * The machines that dlcc generates code for. A target is one row of the table in targets.c: a CPU
+ * by its compiler flag, features, vector width, number of vector registers and caches; a GPU by
+ * what schedules need to know of it. A CPU with another vector width is just a new row.
  */
 #ifndef CODEGEN_TARGETS_H
 #define CODEGEN_TARGETS_H
 
 #include "passes/module.h"
 
-/* The row of this name; null where there is none. "native": the best CPU row that this machine can run. */
+/* The row named NAME; null if there is none. "native": the best CPU row that this machine can
+ * run. */
 const Target *target_by_name(const char *name);
 /* All rows, CPUs before GPUs, best first; ends with a null name. */
 extern const Target target_table[];
 /*
- * The next target of *LIST, what follows --target=: names with commas between them, cpu:v4,cuda:sm_80,sm_90a. What cpu: and
- * cuda: begin lasts until the other, in *CUDA. Null at the list's end; and where a name is none, of which ERROR tells then.
+ * The next target of *LIST, the argument of --target=: names with commas between them,
+ * cpu:v4,cuda:sm_80,sm_90a. A prefix cpu: or cuda: holds until the next one; *CUDA remembers it.
+ * Null at the end of the list, or for an unknown name, which ERROR then describes.
  */
 const Target *target_next(const char **list, bool *cuda, StrBuf *error);
 /* Appends the names of all CPUs, or of all GPUs, with commas between them. */

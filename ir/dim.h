@@ -44,18 +44,21 @@ Sym *sym_fresh(Ctx *c, const char *base);
 /* Sets the bounds of S and drops all proofs that were cached with the old ones. Nothing else
  * writes bounds. */
 void sym_bound(Ctx *c, Sym *s, int64_t lo, int64_t hi);
-/* D itself if it is short, else a symbol that abbreviates it. Sizes known only at run time thus
- * stay short however often they are multiplied. The symbol is named after BASE. */
-Dim *dim_named(Ctx *c, Dim *d, const char *base);
-/* Whether the value of S depends on the elements of a tensor, directly or through DEF. */
-bool sym_from_data(Sym *s);
 int sym_count(const Ctx *c);
 Sym *sym_at(const Ctx *c, int id);
 
 Dim *dim_const(Ctx *c, int64_t v);
-Dim *dim_add(Ctx *c, Dim *a, Dim *b);
-Dim *dim_sub(Ctx *c, Dim *a, Dim *b);
-Dim *dim_mul(Ctx *c, Dim *a, Dim *b);
+
+/* ---- dim_named.c ---- */
+
+/* Whether the value of S depends on the elements of a tensor, directly or through DEF. */
+bool sym_from_data(Sym *s);
+/* D itself if it is short, else a symbol that abbreviates it. Sizes known only at run time thus
+ * stay short however often they are multiplied. The symbol is named after BASE. */
+Dim *dim_named(Ctx *c, Dim *d, const char *base);
+
+/* ---- dim_fold.c ---- */
+
 /* Rounds towards minus infinity. Finds exact quotients. A constant divisor of 0 gives 0. */
 Dim *dim_floordiv(Ctx *c, Dim *a, Dim *b);
 Dim *dim_ceildiv(Ctx *c, Dim *a, Dim *b);
@@ -68,17 +71,27 @@ Dim *dim_eq(Ctx *c, Dim *a, Dim *b);
 Dim *dim_le(Ctx *c, Dim *a, Dim *b); /* 1 where a <= b, else 0: min(1, max(0, b-a+1)) */
 /* COND (0 or 1) ? A : B, as COND*A + (1-COND)*B. */
 Dim *dim_select(Ctx *c, Dim *cond, Dim *a, Dim *b);
+/* Whether B divides A for all values of the symbols; if so, *Q is the quotient. */
+bool dim_divides(Ctx *c, Dim *a, Dim *b, Dim **q);
+bool dim_multiple(Ctx *c, Dim *d, int64_t n); /* D is a multiple of the constant N, whatever the symbols are */
 
+/* ---- dim_poly.c ---- */
+
+Dim *dim_add(Ctx *c, Dim *a, Dim *b);
+Dim *dim_sub(Ctx *c, Dim *a, Dim *b);
+Dim *dim_mul(Ctx *c, Dim *a, Dim *b);
 bool dim_is_const(const Dim *d, int64_t *v); /* V may be null */
 bool dim_equals(const Dim *d, int64_t v);
+
+/* ---- dim_bounds.c ---- */
+
 /* Bounds of D, by interval arithmetic over the symbols' bounds; -DIM_INF and DIM_INF where
  * unknown. */
 void dim_bounds(Ctx *c, Dim *d, int64_t *lo, int64_t *hi);
 bool dim_prove_le(Ctx *c, Dim *a, Dim *b);
 bool dim_prove_lt(Ctx *c, Dim *a, Dim *b);
-/* Whether B divides A for all values of the symbols; if so, *Q is the quotient. */
-bool dim_divides(Ctx *c, Dim *a, Dim *b, Dim **q);
-bool dim_multiple(Ctx *c, Dim *d, int64_t n); /* D is a multiple of the constant N, whatever the symbols are */
+
+/* ---- dim_subst.c ---- */
 
 /* Evaluates D at the symbol values SYM (indexed by Sym.id). False on overflow. */
 bool dim_eval(const Dim *d, const int64_t *sym, int64_t *out);
@@ -101,6 +114,8 @@ int dim_as_min(const Dim *d, Dim *const **arg);
 /* If D is k*s + rest, where k is constant and rest does not mention s. Used to solve for a
  * symbol from an input's shape. */
 bool dim_linear_in(Ctx *c, Dim *d, Sym *s, int64_t *k, Dim **rest);
+
+/* ---- dim_text.c ---- */
 
 /* "B*S + 1", "floor(N + 1, 2)", "min(N, 64)": what dim_parse reads back to the same pointer.
  * Symbol names that are not identifiers are quoted as $"a.b". */

@@ -64,53 +64,61 @@ struct Dim {
 	Term *t;
 };
 
-struct DimTable *dim_table_new(Ctx *c);
-/* A count: 1 plus the number of sym_bound calls so far. */
-int dim_bounds_changed(const Ctx *c);
-/* Reports a dim beyond the limits at Diag.where, and returns a symbol in its place. */
-Dim *dim_too_complex(Ctx *c);
-
-int atom_cmp(const Atom *a, const Atom *b);
-/* Compares the monomials of A and B: > 0 if A is greater. */
-int term_cmp(const Term *a, const Term *b);
-int dim_cmp(const Dim *a, const Dim *b);
-
-/* The dim with the terms T, which are sorted, combined and nonzero. */
-Dim *dim_make(Ctx *c, const Term *t, int n);
-Dim *dim_from_term(Ctx *c, Term t);
-/* Makes an opaque term without trying any simplification. */
-Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n);
-/* The constant term, which is the last one, or 0. */
-int64_t dim_const_part(const Dim *d);
 /* A term that is one atom to the first power. */
 static inline Atom *term_atom(const Term *t)
 {
 	return t->n == 1 && t->f[0].pow == 1 ? t->f[0].atom : NULL;
 }
 
+static inline uint64_t int_mag(int64_t v)
+{
+	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+}
+
+/* ---- dim.c ---- */
+
+struct DimTable *dim_table_new(Ctx *c);
+/* A count: 1 plus the number of sym_bound calls so far. */
+int dim_bounds_changed(const Ctx *c);
+/* Reports a dim beyond the limits at Diag.where, and returns a symbol in its place. */
+Dim *dim_too_complex(Ctx *c);
+int atom_cmp(const Atom *a, const Atom *b);
+/* Compares the monomials of A and B: > 0 if A is greater. */
+int term_cmp(const Term *a, const Term *b);
+int dim_cmp(const Dim *a, const Dim *b);
+/* The dim with the terms T, which are sorted, combined and nonzero. */
+Dim *dim_make(Ctx *c, const Term *t, int n);
+Dim *dim_from_term(Ctx *c, Term t);
+/* Makes an opaque term without trying any simplification. */
+Dim *dim_atom(Ctx *c, AtomKind kind, Dim *const *arg, int n);
+
+/* ---- dim_poly.c ---- */
+
+/* The constant term, which is the last one, or 0. */
+int64_t dim_const_part(const Dim *d);
 /* A + k*B, A*B and A*T; false where a coefficient overflows or the result is too large. */
 bool poly_add(Ctx *c, const Dim *a, int64_t k, const Dim *b, Dim **out);
 bool poly_mul(Ctx *c, const Dim *a, const Dim *b, Dim **out);
 bool poly_mul_term(Ctx *c, const Dim *a, const Term *t, Dim **out);
 /* Replaces every occurrence of atom A at the top level of D by WITH. */
 bool poly_replace(Ctx *c, const Dim *d, const Atom *a, const Dim *with, Dim **out);
+
+/* ---- dim_fold.c ---- */
+
 /* Divides: A = Q*B + R, where no term of R is divisible by B's leading term. False if the result
  * grows too large. */
 bool poly_divmod(Ctx *c, const Dim *a, const Dim *b, Dim **q, Dim **r);
-
 /* Min or max of N dims, in normal form. */
 Dim *dim_extreme(Ctx *c, AtomKind kind, Dim *const *arg, int n);
+int64_t int_floordiv(int64_t a, int64_t b); /* B not 0, not INT64_MIN / -1 */
+uint64_t int_gcd(uint64_t a, uint64_t b);
+
+/* ---- dim_bounds.c ---- */
+
 /* Bounds by interval arithmetic alone, without proofs. */
 void dim_interval(const Dim *d, int64_t *lo, int64_t *hi);
 void atom_interval(const Atom *a, int64_t *lo, int64_t *hi);
 /* Tries to prove that D >= 0 for all values of the symbols within their bounds. */
 bool dim_nonneg(Ctx *c, Dim *d);
-
-int64_t int_floordiv(int64_t a, int64_t b); /* B not 0, not INT64_MIN / -1 */
-uint64_t int_gcd(uint64_t a, uint64_t b);
-static inline uint64_t int_mag(int64_t v)
-{
-	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-}
 
 #endif

@@ -46,11 +46,15 @@ typedef enum EvalStatus { EVAL_OK, EVAL_INDEX, EVAL_BAD } EvalStatus;
  * with the bad index. */
 EvalStatus eval_kernel(Kernel *k, const EvalOpts *o, EvalBuf *bufs, Stmt **fault);
 
+/* ---- eval_symbolic.c ---- */
+
 /* The elements of a kernel's single output as dims. Extents must be constants and N small (64).
  * Statements are evaluated over symbolic integers; an integer that is computed through floats is
  * assumed to be below 2^24. IN[k]: the elements of operand k (Buf.param), or null. False if an
  * element cannot be expressed as a dim. */
 bool eval_symbolic(Kernel *k, Dim *const *const *in, Dim **out, int n);
+
+/* ---- eval_layout.c ---- */
 
 /* The number of elements in memory, with the layout's padding; -1 on overflow. */
 int64_t layout_elements(const Buf *b, const int64_t *dims);

@@ -53,26 +53,9 @@ typedef struct StripWalk {
 	bool empty;
 } StripWalk;
 
-/* EXTENTS are by slot. *PATTERN is the number of the next pattern. The tables, of n * limit
- * entries, are allocated in A. */
-void walk_init(StripWalk *w, Arena *a, const int *slot, int n, const int64_t *extents, int limit,
-	       int64_t *pattern);
-/* Sets P's lane iterators to the first strip; false if the box is empty. */
-bool walk_first(StripWalk *w, EvalPoints *p);
-bool walk_next(StripWalk *w, EvalPoints *p);
-/* Steps P's base over the box of SLOT[0..n), the last slot fastest; false, with the base reset
- * to 0, at the end. */
-bool points_step(EvalPoints *p, const int *slot, int n, const int64_t *extents);
-
 /* ---- Programs ---- */
 
 typedef void (*VecFn)(void *restrict dst, const void *a, const void *b, const void *c, int n);
-VecFn vec_inst(Inst i, CType t); /* T: type of the operands (for select: of the two arms) */
-VecFn vec_cvt(CType from, CType to);
-VecFn vec_bits(CType from, CType to);
-void vec_round(Inst i, DType to, CType t, void *dst, const void *a, int n);
-int ctype_bytes(CType t);
-void vec_fill(CType t, void *dst, const void *one, int n);
 
 typedef struct LinTerm {
 	int slot;
@@ -170,47 +153,10 @@ typedef struct Prog {
 	struct ExprMemo *scope;
 } Prog;
 
-/* Makes an empty program over the iterators ITER[0..n) of a statement. */
-Prog *prog_new(Arena *a, Kernel *k, const EvalOpts *o, EvalBuf *bufs, Iter *const *iter, int n);
-void prog_guard(Prog *p, Expr *guard);
-/* Adds a root and returns its number. */
-int prog_root(Prog *p, Expr *e);
-/* Adds the write to B[idx], which is evaluated under the guard, like the roots. */
-void prog_write(Prog *p, Buf *b, Expr *const *idx, int n);
-/* Ends the program: no more roots follow. False if p->bad. */
-bool prog_end(Prog *p);
-/* The nodes that N reads, into OUT (room for MAX_RANK + 3); returns their number. Operands 1 and
- * 2 of a select are its arms. */
-int prog_operands(const PNode *n, int *out);
-/* Evaluates one strip of points. False after a fault. */
-bool prog_run(Prog *p, const EvalPoints *at);
 static inline const void *prog_val(const Prog *p, int root)
 {
 	return p->nodes.at[p->root[root]].val;
 }
-/* The addresses of the write, after prog_run. */
-bool prog_place(Prog *p, const EvalPoints *at, ResolvedAccess *out);
-/* Evaluates again the nodes that depend on load node LOAD, with its values shifted by SIGN times
- * their bounds. Lanes in which an index then leaves its buffer are set in p->lost. SIGN 0
- * restores the values. P must have `keep` set. */
-void prog_shift(Prog *p, int load, int sign);
-/* The error bound of each root in every lane, by finite differences over the loads' bounds. To
- * be called after prog_run. Null entries of OUT are not computed. */
-void prog_bounds(Prog *p, double *const *out);
-/* Sets where the values of EX_PARAM number PARAM are. */
-void prog_param(Prog *p, int param, const void *val);
-
-/* Copy elements between a buffer and a strip. */
-void strip_load(const EvalAccess *a, const ResolvedAccess *at, CType t, void *dst, int n);
-void strip_store(const EvalAccess *a, const ResolvedAccess *at, const void *src,
-		 const uint8_t *mask, int n);
-void strip_store_bounds(const EvalAccess *a, const ResolvedAccess *at, const double *src,
-			const uint8_t *mask, int n);
-void strip_load_bounds(const EvalAccess *a, const ResolvedAccess *at, double *dst, int n);
-/* Converts a strip of type T to f64 (integers are rounded). */
-void strip_to_f64(CType t, const void *src, double *dst, int n);
-/* Converts a strip of f64 to type T, rounded or wrapped. */
-void strip_from_f64(CType t, const double *src, void *dst, int n);
 
 /* ---- Statements ---- */
 
@@ -230,6 +176,84 @@ static inline bool run_wants_bounds(const KernelRun *r)
 	return r->o->bounds && r->bufs[r->s->out[0]->id].bound;
 }
 
+/* ---- eval_strip.c ---- */
+
+/* EXTENTS are by slot. *PATTERN is the number of the next pattern. The tables, of n * limit
+ * entries, are allocated in A. */
+void walk_init(StripWalk *w, Arena *a, const int *slot, int n, const int64_t *extents, int limit,
+	       int64_t *pattern);
+/* Sets P's lane iterators to the first strip; false if the box is empty. */
+bool walk_first(StripWalk *w, EvalPoints *p);
+bool walk_next(StripWalk *w, EvalPoints *p);
+/* Steps P's base over the box of SLOT[0..n), the last slot fastest; false, with the base reset
+ * to 0, at the end. */
+bool points_step(EvalPoints *p, const int *slot, int n, const int64_t *extents);
+
+/* ---- eval_inst.c ---- */
+
+VecFn vec_inst(Inst i, CType t); /* T: type of the operands (for select: of the two arms) */
+VecFn vec_cvt(CType from, CType to);
+VecFn vec_bits(CType from, CType to);
+void vec_round(Inst i, DType to, CType t, void *dst, const void *a, int n);
+int ctype_bytes(CType t);
+void vec_fill(CType t, void *dst, const void *one, int n);
+/* Converts a strip of type T to f64 (integers are rounded). */
+void strip_to_f64(CType t, const void *src, double *dst, int n);
+/* Converts a strip of f64 to type T, rounded or wrapped. */
+void strip_from_f64(CType t, const double *src, void *dst, int n);
+
+/* ---- eval_prog.c ---- */
+
+/* Makes an empty program over the iterators ITER[0..n) of a statement. */
+Prog *prog_new(Arena *a, Kernel *k, const EvalOpts *o, EvalBuf *bufs, Iter *const *iter, int n);
+void prog_guard(Prog *p, Expr *guard);
+/* Adds a root and returns its number. */
+int prog_root(Prog *p, Expr *e);
+/* Adds the write to B[idx], which is evaluated under the guard, like the roots. */
+void prog_write(Prog *p, Buf *b, Expr *const *idx, int n);
+/* Ends the program: no more roots follow. False if p->bad. */
+bool prog_end(Prog *p);
+/* The nodes that N reads, into OUT (room for MAX_RANK + 3); returns their number. Operands 1 and
+ * 2 of a select are its arms. */
+int prog_operands(const PNode *n, int *out);
+/* Sets where the values of EX_PARAM number PARAM are. */
+void prog_param(Prog *p, int param, const void *val);
+
+/* ---- eval_run.c ---- */
+
+/* Evaluates one strip of points. False after a fault. */
+bool prog_run(Prog *p, const EvalPoints *at);
+/* The addresses of the write, after prog_run. */
+bool prog_place(Prog *p, const EvalPoints *at, ResolvedAccess *out);
+/* Evaluates again the nodes that depend on load node LOAD, with its values shifted by SIGN times
+ * their bounds. Lanes in which an index then leaves its buffer are set in p->lost. SIGN 0
+ * restores the values. P must have `keep` set. */
+void prog_shift(Prog *p, int load, int sign);
+
+/* ---- eval_bound.c ---- */
+
+/* The error bound of each root in every lane, by finite differences over the loads' bounds. To
+ * be called after prog_run. Null entries of OUT are not computed. */
+void prog_bounds(Prog *p, double *const *out);
+/* The distance from V to the next value of element type T; 0 for integers. */
+double ulp_of(DType t, double v);
+/* Machine epsilon of the type that accumulates; 0 for integers. */
+double ctype_eps(CType t);
+/* The smallest subnormal of the type: the rounding error of one operation on subnormal results. */
+double ctype_tiny(CType t);
+
+/* ---- eval_elem.c ---- */
+
+/* Copy elements between a buffer and a strip. */
+void strip_load(const EvalAccess *a, const ResolvedAccess *at, CType t, void *dst, int n);
+void strip_store(const EvalAccess *a, const ResolvedAccess *at, const void *src,
+		 const uint8_t *mask, int n);
+void strip_store_bounds(const EvalAccess *a, const ResolvedAccess *at, const double *src,
+			const uint8_t *mask, int n);
+void strip_load_bounds(const EvalAccess *a, const ResolvedAccess *at, double *dst, int n);
+
+/* ---- eval.c ---- */
+
 /* Makes a program over the iterators of R's statement. */
 Prog *run_prog(KernelRun *r);
 /* Points with a single lane: the one point at the base. */
@@ -241,17 +265,15 @@ bool run_failed(KernelRun *r, const Prog *p);
 /* As WRITE, but into component K of the statement's state. */
 EvalAccess run_write(KernelRun *r, const EvalAccess *write, int k);
 
+/* ---- eval_reduce.c ---- */
+
 bool eval_reduce(KernelRun *r);
 bool eval_scatter_update(KernelRun *r);
+
+/* ---- eval_contract.c ---- */
+
 /* The blocked path: sum over k of A(g,m,k) * B(g,n,k). False if the statement does not have this
  * form, or is too small to gain from it. Otherwise r->status has the result. */
 bool eval_contraction(KernelRun *r);
-
-/* The distance from V to the next value of element type T; 0 for integers. */
-double ulp_of(DType t, double v);
-/* Machine epsilon of the type that accumulates; 0 for integers. */
-double ctype_eps(CType t);
-/* The smallest subnormal of the type: the rounding error of one operation on subnormal results. */
-double ctype_tiny(CType t);
 
 #endif

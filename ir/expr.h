@@ -133,9 +133,12 @@ Expr *ex_roundsat(ExprPool *p, DType t, Expr *a);
 Expr *ex_add(ExprPool *p, Expr *a, Expr *b);
 Expr *ex_sub(ExprPool *p, Expr *a, Expr *b);
 Expr *ex_mul(ExprPool *p, Expr *a, Expr *b);
-/* 0 <= A < N, as one bool; constant true if the iterators' ranges prove it. */
-Expr *ex_inside(ExprPool *p, Expr *a, Expr *n);
 Expr *ex_and(ExprPool *p, Expr *a, Expr *b); /* null stands for true */
+
+/* The expansion of function FN for type T, over EX_PARAM 0, 1 ...; cached in the pool. */
+Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
+
+/* ---- expr_walk.c ---- */
 
 /* A copy of E in pool P, which may be another pool, with some nodes replaced. MAP is called
  * bottom up for every node, rebuilt over its new operands, and returns a replacement or null. */
@@ -157,6 +160,8 @@ bool expr_has_iter(Expr *e, const Iter *it);
 bool expr_has_iter_outside_loads(Expr *e, const Iter *it);
 /* Whether any of the N iterators IT occurs in E. */
 bool expr_has_any(Expr *e, Iter *const *it, int n);
+
+/* ---- affine.c ---- */
 
 /*
  * Affine view of an i64 expression: sum of coef[k] * iter[k] + base, with dims as coefficients.
@@ -180,6 +185,10 @@ bool affine_aligned(Ctx *c, const Affine *a, const Iter *but, int64_t n);
 Dim *ex_step(Ctx *c, Expr *e, const Iter *it);
 /* Whether E is affine and increases by one from point to point along IT: unit stride. */
 bool ex_runs_along(Ctx *c, Expr *e, const Iter *it);
+/* 0 <= A < N, as one bool; constant true if the iterators' ranges prove it. */
+Expr *ex_inside(ExprPool *p, Expr *a, Expr *n);
+
+/* ---- expr_parse.c ---- */
 
 /*
  * Reads the text of an expression: "select(lt(x, 0), mul(alpha, x), x)"; with names for parts: "let
@@ -200,8 +209,9 @@ Expr *ex_parse(ExprPool *p, const char *text, CType t, const ExprName *names, in
 /* Reads one expression at *TEXT and advances *TEXT past it. i64 and bool have infix + - * and &;
  * inside(a, n) is ex_inside. */
 Expr *ex_parse_at(ExprPool *p, const char **text, CType t, const ExprScope *s, const char **err);
-/* The expansion of function FN for type T, over EX_PARAM 0, 1 ...; cached in the pool. */
-Expr *ex_func_body(ExprPool *p, Inst fn, CType t);
+
+/* ---- expr_print.c ---- */
+
 /* Prints E such that ex_parse_at reads back the same pointer. Parameters print as x, y, p2 ... */
 void ex_print(StrBuf *b, const Expr *e);
 

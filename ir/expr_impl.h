@@ -21,12 +21,6 @@ struct ExprPool {
 	Expr *func[INST_COUNT][2]; /* cached expansions for f32 and f64 */
 };
 
-/* Makes the instruction, hash-consed, without folding. */
-Expr *ex_raw(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n);
-
-/* A simpler expression that equals the instruction, or null. */
-Expr *ex_fold(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n);
-
 /*
  * The linear form of an i64 expression: sum of coef[k]*atom[k] + base. An atom is any expression
  * that is neither a sum nor a dim. Atoms are ordered by id and distinct, and no coefficient is 0.
@@ -39,6 +33,20 @@ typedef struct Linear {
 	Dim *coef[LINEAR_MAX];
 	Dim *base;
 } Linear;
+
+/* ---- expr.c ---- */
+
+/* Makes the instruction, hash-consed, without folding. */
+Expr *ex_raw(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n);
+/* Wraps V to the integer or bool type T. */
+int64_t int_wrap(CType t, int64_t v);
+
+/* ---- expr_fold.c ---- */
+
+/* A simpler expression that equals the instruction, or null. */
+Expr *ex_fold(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, int n);
+
+/* ---- affine.c ---- */
 
 /* False if a constant would overflow or there are too many terms. */
 bool linear_of(ExprPool *p, Expr *e, Linear *out);
@@ -53,8 +61,5 @@ bool linear_range(ExprPool *p, const Linear *l, Dim **lo, Dim **hi);
 /* Simplifies i64 floordiv and mod: A's terms that are multiples of B are separated, and the rest
  * is decided by its range. Null if that does not simplify. */
 Expr *fold_divmod(ExprPool *p, Inst i, Expr *a, Expr *b);
-
-/* Wraps V to the integer or bool type T. */
-int64_t int_wrap(CType t, int64_t v);
 
 #endif

@@ -192,15 +192,23 @@ DiagLoc node_diag(const Node *n); /* for diag_error */
 /* Sets the location of the current work (Diag.where) and returns the one before. */
 DiagLoc diag_at(Ctx *c, DiagLoc where);
 
+/* ---- graph_print.c ---- */
+
 /* Text, version 1 (docs/ir.md). Text that graph_parse reads prints as the same bytes. Constants
  * with up to 64 elements are printed whole; larger ones as file("name", offset, bytes) if
  * mapped, else as hex. */
 void graph_print(StrBuf *b, const Graph *g);
 /* The labels of G's values in that text, without the %, by Value.id. */
 const char **graph_labels(const Graph *g, Arena *a);
+
+/* ---- graph_parse.c ---- */
+
 /* FILE is for messages: "FILE:LINE: error: expected ...". Null after an error. Does not verify
  * the graph. */
 Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file);
+
+/* ---- graph_verify.c ---- */
+
 /* Verifies order, uses, arities, the types of constants and kernels, and the sources of symbols.
  * A value without a type is an error unless PASS is "import" or "parse", which leave types to
  * inference. */

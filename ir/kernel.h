@@ -162,18 +162,26 @@ Expr *kernel_load(Kernel *k, Buf *b, Expr *const *idx);
 /* b[it...] with iterators. */
 Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it);
 
+/* Deep copies, in arena A. */
+Buf *buf_copy(Arena *a, const Buf *b);
+Kernel *kernel_clone(Kernel *k, Arena *a);
+
+/* ---- kernel_print.c ---- */
+
 /* ---- Text ---- */
 void kernel_print(StrBuf *b, const Kernel *k);
 /* As kernel_print, but with uniform names and without locations, so that kernels that compute
  * the same print the same. */
 void kernel_print_bare(StrBuf *b, const Kernel *k);
+
+/* ---- kernel_parse.c ---- */
+
 /* Reads a kernel at *P; advances *P and *LINE. Null after a diagnostic. */
 Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line);
 
+/* ---- kernel_verify.c ---- */
+
 /* Reports every fault as a diagnostic that names PASS, the pass that ran before. */
 bool kernel_verify(Kernel *k, Diag *d, const char *pass);
-/* Deep copies, in arena A. */
-Buf *buf_copy(Arena *a, const Buf *b);
-Kernel *kernel_clone(Kernel *k, Arena *a);
 
 #endif

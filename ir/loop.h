@@ -166,21 +166,6 @@ typedef struct Mma {
 	Iter *row, *col, *depth;
 } Mma;
 
-/* Whether GPUs of compute capability SM (times ten) have an instruction whose operands are
- * rounded first (f32 to tf32). */
-bool mma_rounds(int sm);
-/* Rows of each warp row that are staged at once, a strip. The epilogue moves the sums to shared
- * memory one strip at a time: row r of strip s is row r / STRIP * (bm / wm) + s * STRIP + r %
- * STRIP of the tile. */
-int mma_part_rows(const Mma *m);
-/* Whether an operand of bytes is transposed on its way to the registers, because its rows are
- * not contiguous along k (not ALONG). Then a fragment of 8 rows (columns) holds every other one
- * of 16. */
-bool mma_transposes(const Mma *m, bool along);
-/* Padding, in elements, after each staged row (column if by_columns), so that the lanes of one
- * store instruction use different banks. */
-int mma_pad(const Mma *m);
-
 /* Which part of its statement a node carries out: the initial value of the state, one term, or
  * the write of the result. A map has only the write; a scatter has only terms. */
 typedef enum LPart { PART_NONE, PART_INIT, PART_TERM, PART_WRITE } LPart;
@@ -301,6 +286,25 @@ typedef struct Schedule {
 	bool short_of_shared;
 	struct Schedule *next;
 } Schedule;
+
+/* ---- mma.c ---- */
+
+/* Whether GPUs of compute capability SM (times ten) have an instruction whose operands are
+ * rounded first (f32 to tf32). */
+bool mma_rounds(int sm);
+/* Rows of each warp row that are staged at once, a strip. The epilogue moves the sums to shared
+ * memory one strip at a time: row r of strip s is row r / STRIP * (bm / wm) + s * STRIP + r %
+ * STRIP of the tile. */
+int mma_part_rows(const Mma *m);
+/* Whether an operand of bytes is transposed on its way to the registers, because its rows are
+ * not contiguous along k (not ALONG). Then a fragment of 8 rows (columns) holds every other one
+ * of 16. */
+bool mma_transposes(const Mma *m, bool along);
+/* Padding, in elements, after each staged row (column if by_columns), so that the lanes of one
+ * store instruction use different banks. */
+int mma_pad(const Mma *m);
+
+/* ---- loop_text.c ---- */
 
 /* Temporary I of S and the variants after it; null past the last. */
 Buf *schedule_temp(const Schedule *s, int i);

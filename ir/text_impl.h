@@ -62,13 +62,17 @@ static inline bool text_is_word(const char *s)
 
 /* ---- Printing (ir/graph_print.c) ---- */
 
+/* ---- Reading (ir/text_read.c) ---- */
+
+/* ---- graph_print.c ---- */
+
 /* Prints a word as it is, and any other name quoted. */
 void text_put_name(StrBuf *b, const char *s);
 /* Prints the shortest decimal that reads back as V (as an f32 if F32), with a point or an
  * exponent. */
 void text_put_float(StrBuf *b, double v, bool f32);
 
-/* ---- Reading (ir/text_read.c) ---- */
+/* ---- text_read.c ---- */
 
 /* Reports "expected EXPECTED, found ..." at the current position (text_fail), or WHAT at a line;
  * returns false. */
@@ -97,6 +101,8 @@ int text_hex_digit(char c); /* -1: none */
 Dim *text_dim(GraphText *r);
 /* *OUT is null for "?", a type that is not inferred. */
 bool text_type(GraphText *r, const Type **out);
+
+/* ---- graph_attr.c ---- */
 
 /* Reads "{name = value, ...}" into N's attributes, if it comes next (ir/graph_attr.c). */
 bool text_attrs(GraphText *r, Node *n);

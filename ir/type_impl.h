@@ -5,6 +5,8 @@
 
 #include "ir/type.h"
 
+/* ---- type.c ---- */
+
 /* For ir/ctx.c alone. */
 struct TypeTable *type_table_new(Ctx *c);
 

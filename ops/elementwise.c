@@ -374,7 +374,7 @@ static bool infer_pow(Infer *in, Node *n)
 	return true;
 }
 
-/* The exponent, if it is one that is common in models, which becomes a product; else 0. */
+/* Exponents that are common in models, which become products; 0 for any other Y. */
 static int constant_power(Infer *in, Value *y)
 {
 	const Tensor *t = infer_const_tensor(in, y);

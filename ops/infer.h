@@ -27,12 +27,18 @@ struct Infer {
 	bool bounded;
 };
 
-/* The defaults for operators with `scalar` (ops/elementwise.c). */
-bool infer_elementwise(Infer *in, Node *n);
-void lower_elementwise(Infer *in, Node *n, Kernel *k);
 /* infer_node for a node that may be composite. OUT (nout entries) gets the values that stand for
  * its results; if the node was replaced and removed, they differ from the node's own. */
 bool infer_or_expand(Infer *in, Node *n, Value **out);
+
+/* ---- elementwise.c ---- */
+
+/* The defaults for operators with `scalar` (ops/elementwise.c). */
+bool infer_elementwise(Infer *in, Node *n);
+void lower_elementwise(Infer *in, Node *n, Kernel *k);
+
+/* ---- contents.c ---- */
+
 /* The tensor that V is equal to, if V depends on small constants alone; else null. */
 const Tensor *infer_const_tensor(Infer *in, Value *v);
 /* From now on the contents of V are symbols that are read from it, even if V could be traced

@@ -48,19 +48,37 @@ typedef struct Op {
 
 extern const Op *const op_table[OP_COUNT]; /* by OpKind; ops/table.c */
 
-/* ---- For infer, lower and expand (ops/infer.c) ---- */
+/* ---- infer.c ---- */
 
 Ctx *infer_ctx(Infer *in);
 Graph *infer_graph(Infer *in);
 Arena *infer_arena(Infer *in);
 /* Reports "node "NAME" (Op): ..."; returns false. */
 bool infer_error(Infer *in, Node *n, const char *fmt, ...) BASE_PRINTF(3, 4);
-
 /* Operand K's type; null if the operand is omitted. */
 const Type *infer_type(const Node *n, int k);
 /* Makes result K a tensor of these dims. If it has a type already, checks it, with facts for its
  * dims. */
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims);
+/* Requires A == B: proves it, or adds a fact for run time, or, if it is false, reports the error
+ * WHAT. */
+bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
+bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
+/* An axis in [-rank, rank), wrapped to [0, rank); else an error. */
+bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out);
+/* Broadcasts two shapes as numpy does. OUT has room for max(ra, rb) dims; returns their number,
+ * or -1. */
+int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out);
+/* Pass `infer`: computes the types of all values of G, and replaces composites by their
+ * expansion. The contents of operands come from evaluating lowered statements symbolically
+ * (eval_symbolic). If a result's shape depends on data in a complicated way, nodes that compute
+ * it are added before the operator. Reports all faults; null after any. */
+Infer *infer_new(Graph *g);
+bool infer_graph_run(Infer *in);
+bool infer_node(Infer *in, Node *n);
+
+/* ---- contents.c ---- */
+
 /* The elements of V (integer or bool, of constant size at most 64) as dims. Constants and shape
  * arithmetic are known; an element that only run time knows becomes a symbol with SRC = V. Null
  * if V is null, too large, or not of constant size; then a diagnostic is reported if NODE is not
@@ -75,15 +93,8 @@ Dim **infer_asked(Infer *in, const Value *v, int *count);
 const int64_t *infer_const_ints(Infer *in, Value *v, int *count);
 /* The elements of V, a constant of any float type; or null. */
 const double *infer_const_floats(Infer *in, Value *v, int *count);
-/* Requires A == B: proves it, or adds a fact for run time, or, if it is false, reports the error
- * WHAT. */
-bool infer_equal(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
-bool infer_le(Infer *in, Node *n, Dim *a, Dim *b, const char *what);
-/* An axis in [-rank, rank), wrapped to [0, rank); else an error. */
-bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out);
-/* Broadcasts two shapes as numpy does. OUT has room for max(ra, rb) dims; returns their number,
- * or -1. */
-int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out);
+
+/* ---- lower.c ---- */
 
 /* The buffer of an operand or result; null if it is omitted. */
 Buf *lower_in(Kernel *k, int i);
@@ -91,34 +102,28 @@ Buf *lower_out(Kernel *k, int i);
 /* Loads B at the point IT[0..n) of a result that it broadcasts to. Trailing dims are aligned.
  * Dims of 1 are indexed by 0; for a dim that may be 1 at run time the stride is computed. */
 Expr *lower_load_broadcast(Kernel *k, Buf *b, Iter *const *it, int n);
-/* The expression of OP over ARGS, with N's attributes, computed in the ctype T
- * (ops/elementwise.c). */
+/* Makes the kernel of one node, in ARENA: buffers for its operands and results, then op->lower. */
+Kernel *lower_node(Infer *in, Node *n, Arena *arena);
+
+/* ---- elementwise.c ---- */
+
+/* The expression of OP over ARGS, with N's attributes, computed in the ctype T. */
 Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args, int nargs);
+
+/* ---- expand.c ---- */
 
 /* Make nodes in `expand`: inserted before N, with N's locations, and typed at once. */
 Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v);
-#define EXPAND(in, n, op, ...) \
-	expand_node((in), (n), OP_##op, (Value *[]){__VA_ARGS__}, (int)(sizeof((Value *[]){__VA_ARGS__}) / sizeof(Value *)))
 Value *expand_scalar(Infer *in, Node *n, DType t, double v);
 Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count);
 /* V itself if it already has the type */
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to);
+#define EXPAND(in, n, op, ...) \
+	expand_node((in), (n), OP_##op, (Value *[]){__VA_ARGS__}, (int)(sizeof((Value *[]){__VA_ARGS__}) / sizeof(Value *)))
 
-/* ---- For passes (ops/infer.c) ---- */
+/* ---- eval_graph.c ---- */
 
-/* Pass `infer`: computes the types of all values of G, and replaces composites by their
- * expansion. The contents of operands come from evaluating lowered statements symbolically
- * (eval_symbolic). If a result's shape depends on data in a complicated way, nodes that compute
- * it are added before the operator. Reports all faults; null after any. */
-Infer *infer_new(Graph *g);
-bool infer_graph_run(Infer *in);
-bool infer_node(Infer *in, Node *n);
-/* Makes the kernel of one node, in ARENA: buffers for its operands and results, then op->lower. */
-Kernel *lower_node(Infer *in, Node *n, Arena *arena);
-/* Evaluates the whole graph. INPUTS and OUTPUTS are tensors by position; symbols are bound from
- * the inputs' shapes. False after a diagnostic (a fact that fails, an index out of range). */
-bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag);
 /* Options of eval_graph_with. eval_graph has mad fused and no watch function. */
 typedef struct EvalGraphOpts {
 	bool mad_fused; /* whether the target's mad rounds once */
@@ -129,6 +134,9 @@ typedef struct EvalGraphOpts {
 	void *arg;
 } EvalGraphOpts;
 
+/* Evaluates the whole graph. INPUTS and OUTPUTS are tensors by position; symbols are bound from
+ * the inputs' shapes. False after a diagnostic (a fact that fails, an index out of range). */
+bool eval_graph(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag);
 bool eval_graph_with(Graph *g, const Tensor *const *inputs, Tensor **outputs, Arena *arena, Diag *diag, const EvalGraphOpts *o);
 
 #endif

@@ -200,6 +200,10 @@ typedef struct dl_io {
 
 /* the size of some memory has no bound; it is allocated during the run */
 #define DL_DESC_UNBOUNDED 1u
+/* The model rounds values that it computes to f16 or bf16, whatever the types of its outputs, so no
+ * output is more exact. */
+#define DL_DESC_F16 2u
+#define DL_DESC_BF16 4u
 
 /* The description of a model. */
 typedef struct dl_desc {

@@ -106,13 +106,14 @@ static int write_trace(dl_model *m)
 	const uint32_t n = p->n_events < MAX_EVENTS ? p->n_events : MAX_EVENTS;
 	uint64_t calls = 0;
 	char path[PATH_MAX];
-	bool bad;
+	int bad;
 	FILE *f;
 
 	expand(m, path, sizeof(path));
 	f = fopen(path, "we");
 	if (!f)
 		return rt_error(m, DL_IO, "%s: %s", path, strerror(errno));
+	errno = 0;
 	fprintf(f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
 	for (uint32_t i = 0; i < n; i++) {
 		const Event *e = &p->event[i];
@@ -132,9 +133,11 @@ static int write_trace(dl_model *m)
 	fprintf(f, ",\"hash\":");
 	put_json(f, m->prog->desc->hash);
 	fprintf(f, ",\"dropped\":%llu}}\n", (unsigned long long)(calls - n));
-	bad = ferror(f);
-	if (fclose(f) || bad)
-		return rt_error(m, DL_IO, "%s: could not be written", path);
+	bad = ferror(f) ? errno : 0;
+	if (fclose(f) && !bad)
+		bad = errno;
+	if (bad)
+		return rt_error(m, DL_IO, "%s: %s", path, strerror(bad));
 	return DL_OK;
 }
 

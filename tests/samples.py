@@ -2,6 +2,7 @@
 """Helpers of tests in Python: models and their data, and the environment of the simulated GPU."""
 
 import functools
+import glob
 import os
 import re
 import subprocess
@@ -22,8 +23,10 @@ def tensor(path, array, name=""):
 
 
 def tensors(folder, role, arrays):
-    """Writes ARRAYS, {name: array}, to FOLDER/ROLE_0.pb ...; makes the folder."""
+    """Writes ARRAYS, {name: array}, to FOLDER/ROLE_0.pb ..., and removes other such files; makes the folder."""
     os.makedirs(folder, exist_ok=True)
+    for old in glob.glob(f"{glob.escape(folder)}/{role}_*.pb"):
+        os.remove(old)
     for i, (name, array) in enumerate(arrays.items()):
         tensor(f"{folder}/{role}_{i}.pb", array, name)
 

@@ -77,6 +77,8 @@ def script_tests(path):
         if not counts or (status != 0 and counts.group(2) == "0"):
             return [Verdict("scripts", name, *verdict(status, output))]
         passed, failed, skipped = (int(n or 0) for n in counts.groups())
+        if not passed + failed + skipped:
+            return [Verdict("scripts", name, *fail("it ran no test: " + lines[-1]))]
         why = [line for line in lines if "FAIL" in line] + ["failed"] * failed
         status = ["pass"] * passed + ["fail"] * failed + ["skip"] * skipped
         return [Verdict("scripts", f"{name}#{i}", s, why.pop(0) if s == "fail" else "") for i, s in enumerate(status)]

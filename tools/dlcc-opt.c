@@ -236,12 +236,12 @@ int main(int argc, char **argv)
 		    .diag = {.out = stderr}};
 
 	if (program_answers(argc, argv, questions))
-		return 0;
+		return program_end("dlcc-opt", 0);
 	for (int i = 1; i < argc; i++)
 		if (!option(&c, argv, &i))
 			return EXIT_USAGE;
 	if (!c.input)
 		return fault(&c, "no input%s; see dlcc-opt --help", ""), EXIT_USAGE;
 	c.diag.file = c.input;
-	return work(&c) ? 0 : 1;
+	return program_end("dlcc-opt", work(&c) ? 0 : 1);
 }

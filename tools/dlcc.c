@@ -183,7 +183,8 @@ static void dump_nvptx(const Cli *c, const Module *m)
 			for (const Schedule *s = m->sched[t][i]; s && serves(s, c->dump_node);
 			     s = s->next)
 				for (int j = 0; j < s->stages.n; j++)
-					gen_nvptx_stage(g, s, s->stages.at[j]);
+					if (s->stages.at[j]->group) /* else the host runs it */
+						gen_nvptx_stage(g, s, s->stages.at[j]);
 		gen_nvptx_ir(g, &b);
 		printf("; for %s\n%s", m->target[t]->name, strbuf_str(&b));
 		strbuf_free(&b);
@@ -588,7 +589,7 @@ int main(int argc, char **argv)
 	Cli c = {.level = 2, .rewrite_limit = -1, .diag = {.out = stderr}};
 
 	if (options_answer(argc, argv))
-		return 0;
+		return program_end("dlcc", 0);
 	c.diag.colour = isatty(2) && !getenv("NO_COLOR");
 	if (!options_read(&c, argc, argv))
 		return EXIT_USAGE;
@@ -599,5 +600,5 @@ int main(int argc, char **argv)
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
 	signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of write */
-	return compile(&c);
+	return program_end("dlcc", compile(&c));
 }

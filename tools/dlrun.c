@@ -16,6 +16,8 @@ static const char help[] =
 	"  --describe         names, types, dims and bounds (the default)\n"
 	"  --data DIR         run the data sets of DIR (test_data_set_K/input_N.pb) and compare\n"
 	"  --rtol R, --atol A compare each element: |a - b| <= A + R * |b|\n"
+	"  --noise R          the noise of the references, relative to their largest elements; default: it is measured where\n"
+	"                     an output differs\n"
 	"  -i NAME=FILE       an input from a .npy or .pb file; run once, and print the outputs in short\n"
 	"  -o DIR             write them as DIR/NAME.npy instead\n"
 	"  --bench            time runs, on random inputs, or those of --data or -i; prints one line of JSON\n"
@@ -68,6 +70,7 @@ static const Valued valued[] = {
 	{"-o", ONCE, offsetof(Options, out_dir), "a folder"},
 	{"--rtol", NUMBER, offsetof(Options, compare.rtol), "a number from 0"},
 	{"--atol", NUMBER, offsetof(Options, compare.atol), "a number from 0"},
+	{"--noise", NUMBER, offsetof(Options, compare.noise), "a number from 0"},
 	{"--seconds", POSITIVE, offsetof(Options, seconds), "a number above 0"},
 	{"--threads", WHOLE, offsetof(Options, load.threads), "a whole number; 0 is all CPUs"},
 	{"--device", TEXT, offsetof(Options, load.device), "cpu, cuda, cuda:N or auto"},
@@ -115,15 +118,17 @@ static bool is_option(const Valued *x, char **argv, int *i, const char **v)
 	return true;
 }
 
-/* An earlier X, of which there is one, or one for each name, has another value than V. */
+/* An earlier X, of which there is one, or one for each name, has another value than V. A name may contain =: two texts that are equal
+ * up to the last one are of one name. */
 static bool says_otherwise(const Options *o, const Valued *x, const char *v)
 {
 	const void *at = (const char *)o + x->at;
-	const char *const *one = at, *eq = strchr(v, '=');
+	const char *const *one = at, *eq = strrchr(v, '=');
 	const List *l = at;
 
 	for (int i = 0; x->kind == PAIRS && eq && i < l->n; i++)
-		if (!strncmp(l->at[i], v, (size_t)(eq - v) + 1) && strcmp(l->at[i], v))
+		if (!strncmp(l->at[i], v, (size_t)(eq - v) + 1) && strcmp(l->at[i], v) &&
+		    strrchr(l->at[i], '=') == l->at[i] + (eq - v))
 			return true;
 	return x->kind == ONCE && *one && strcmp(*one, v);
 }
@@ -149,7 +154,7 @@ static bool option_with_value(Options *o, char **argv, int *i)
 
 static bool parse(Options *o, int argc, char **argv)
 {
-	*o = (Options){.seconds = 2, .compare = {-1, -1}, .load = {.size = sizeof(o->load)}};
+	*o = (Options){.seconds = 2, .compare = {-1, -1, -1}, .load = {.size = sizeof(o->load)}};
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--describe"))
 			o->describe = true;
@@ -184,8 +189,8 @@ static int given_dim(const Options *o, const char *name)
 {
 	int k = 0;
 
-	while (k < o->dim.n &&
-	       (strncmp(o->dim.at[k], name, strlen(name)) || o->dim.at[k][strlen(name)] != '='))
+	while (k < o->dim.n && (strncmp(o->dim.at[k], name, strlen(name)) ||
+				strrchr(o->dim.at[k], '=') != o->dim.at[k] + strlen(name)))
 		k++;
 	return k < o->dim.n ? k : -1;
 }
@@ -249,21 +254,40 @@ static int64_t *dims(const Options *o, const Session *s)
 	return v;
 }
 
-/* Every -i names an input. */
-static bool inputs_exist(const Options *o, const Session *s)
+/* The input that -i NAME=FILE gives a value to: of a=b=c.npy that named a=b, where there is one, else a. -1: none. */
+static int32_t named_input(const Session *s, const char *text)
+{
+	int32_t found = -1;
+	size_t longest = 0;
+
+	for (int32_t i = 0; i < s->desc->n_in; i++) {
+		const char *name = session_in(s, i)->name;
+		const size_t n = strlen(name);
+
+		if (!strncmp(text, name, n) && text[n] == '=' && (found < 0 || n > longest)) {
+			found = i;
+			longest = n;
+		}
+	}
+	return found;
+}
+
+/* The files of -i, by input. */
+static bool input_paths(const Options *o, const Session *s, const char **paths)
 {
 	for (int k = 0; k < o->input.n; k++) {
-		const size_t n = (size_t)(strchr(o->input.at[k], '=') - o->input.at[k]);
-		bool found = false;
+		const char *text = o->input.at[k], *path;
+		const int32_t i = named_input(s, text);
 
-		for (int32_t i = 0; i < s->desc->n_in && !found; i++)
-			found = strlen(session_in(s, i)->name) == n &&
-				!strncmp(session_in(s, i)->name, o->input.at[k], n);
-		if (!found)
+		if (i < 0)
 			return diag_error(
 				s->diag, (DiagLoc){.file = s->path},
-				"-i %s: the model has no such input; --describe names all",
-				o->input.at[k]);
+				"-i %s: the model has no such input; --describe names all", text);
+		path = text + strlen(session_in(s, i)->name) + 1;
+		if (paths[i] && strcmp(paths[i], path))
+			return diag_error(s->diag, (DiagLoc){.file = s->path},
+					  "-i %s: an earlier one says otherwise", text);
+		paths[i] = path;
 	}
 	return true;
 }
@@ -271,16 +295,14 @@ static bool inputs_exist(const Options *o, const Session *s)
 /* The inputs of -i, all of them. */
 static bool inputs(const Options *o, Session *s, Array *in)
 {
-	if (!inputs_exist(o, s))
+	const char **paths = NEW_ARRAY(s->arena, s->desc->n_in + 1, const char *);
+
+	if (!input_paths(o, s, paths))
 		return false;
 	for (int32_t i = 0; i < s->desc->n_in; i++) {
 		const dl_io *io = session_in(s, i);
-		const size_t n = strlen(io->name);
-		const char *path = NULL;
+		const char *path = paths[i];
 
-		for (int k = 0; k < o->input.n; k++)
-			if (!strncmp(o->input.at[k], io->name, n) && o->input.at[k][n] == '=')
-				path = o->input.at[k] + n + 1;
 		if (!path && session_default(s, i, &in[i]))
 			continue;
 		if (!path)
@@ -441,12 +463,12 @@ int main(int argc, char **argv)
 	bool ok;
 
 	if (program_answers(argc, argv, questions))
-		return 0;
+		return program_end("dlrun", 0);
 	if (!parse(&o, argc, argv))
 		return EXIT_USAGE;
 	a = arena_new();
 	ok = session_open(&s, a, &d, o.model) && work(&o, &s);
 	session_close(&s);
 	arena_free(a);
-	return ok && !d.errors ? 0 : 1;
+	return program_end("dlrun", ok && !d.errors ? 0 : 1);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the printer of ir/expr_c.h and gen_c: many roots at once, flat loads, texts that are operands. */
+/* Adapts the expression printer of ir/expr_c.h to gen_c: several roots at once, loads by flat
+ * index, and a test whether a text needs parentheses as an operand. */
 #include "codegen/c/expr.h"
 
 #include "ir/expr_c.h"

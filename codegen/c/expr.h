@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar expressions as C for gen_c, over ir/expr_c.h. Shared parts become named temporaries; a load behind
- * a select stays behind it. */
+/* Scalar expressions as C, for gen_c, over ir/expr_c.h. Shared subexpressions become named
+ * temporaries. A load in an arm of a select is only evaluated if the arm is taken. */
 #ifndef CODEGEN_C_EXPR_H
 #define CODEGEN_C_EXPR_H
 
@@ -8,23 +8,24 @@
 #include "ir/expr.h"
 #include "ir/kernel.h"
 
-/* How leaves print; each appends C text. */
+/* Callbacks that append the C text of leaves. */
 typedef struct CExprNames {
 	void (*iter)(void *arg, StrBuf *b, const Iter *it);
 	void (*dim)(void *arg, StrBuf *b, Dim *d);
 	/* The element of BUF at the index text AT, converted to its scalar type. */
 	void (*load)(void *arg, StrBuf *b, const Buf *buf, const char *at);
-	void (*func)(void *arg, Inst fn, CType t); /* a function is used; may be null */
-	bool (*natural)(void *arg, const Expr *e); /* the i64 E is 0 or more; may be null */
+	void (*func)(void *arg, Inst fn, CType t); /* notes that a function is used; may be null */
+	bool (*natural)(void *arg, const Expr *e); /* the i64 E is never negative; may be null */
 	void *arg;
 } CExprNames;
 
 const char *c_type(CType t);
-/* Whether the C text S has an operator outside of parentheses and brackets: it needs them to be an operand. */
+/* The C text S has an operator outside of parentheses and brackets, so it needs parentheses as an
+ * operand. */
 bool c_is_operation(const char *s);
-/* The C text of E, in which what is used more than once has been hoisted into `const T tN = ...;` lines
- * appended to PRE, indented by INDENT tabs; *NTEMP numbers them. */
+/* Prints the C text of E. Subexpressions that are used more than once become `const T tN = ...;`
+ * lines, which are appended to PRE, indented by INDENT tabs; *NTEMP numbers them. */
 void c_expr(StrBuf *pre, StrBuf *out, Expr *e, const CExprNames *names, int indent, int *ntemp);
-/* As c_expr for N expressions that share temporaries; OUT[i] is each one's text. */
+/* As c_expr, for N expressions that share temporaries; OUT[i] is the text of E[i]. */
 void c_exprs(StrBuf *pre, StrBuf *out, Expr *const *e, int n, const CExprNames *names, int indent, int *ntemp);
 #endif

@@ -153,24 +153,24 @@ static bool same_loc(Loc a, Loc b)
 	       !strcmp(a.op ? a.op : "", b.op ? b.op : "");
 }
 
-/* The nodes that FN serves, each once, in lines of a comment. */
+/* Prints the nodes that FN serves, each once, as a comment. */
 static void print_locs(StrBuf *b, const CFunc *fn)
 {
 	enum { MOST = 8, WIDTH = 100 };
 	size_t line = b->n;
-	int shown = 0, more = 0;
+	int shown = 0, omitted = 0;
 
 	strbuf_puts(b, "/*");
 	for (int i = 0; i < fn->locs.n; i++) {
 		StrBuf one = {0};
-		bool again = false;
+		bool repeated = false;
 
-		for (int j = 0; j < i && !again; j++)
-			again = same_loc(fn->locs.at[j], fn->locs.at[i]);
-		if (again)
+		for (int j = 0; j < i && !repeated; j++)
+			repeated = same_loc(fn->locs.at[j], fn->locs.at[i]);
+		if (repeated)
 			continue;
 		if (shown == MOST) {
-			more++;
+			omitted++;
 			continue;
 		}
 		codegen_put_loc(&one, fn->locs.at[i], escape_c_comment);
@@ -182,8 +182,8 @@ static void print_locs(StrBuf *b, const CFunc *fn)
 		strbuf_printf(b, " %s", strbuf_str(&one));
 		strbuf_free(&one);
 	}
-	if (more)
-		strbuf_printf(b, ", and %d more", more);
+	if (omitted)
+		strbuf_printf(b, ", and %d more", omitted);
 	strbuf_puts(b, " */\n");
 }
 

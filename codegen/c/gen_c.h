@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gen_c: prints scheduled kernels as C. A stage becomes one function of the type dl_kernel_fn; stages whose
- * text is the same are printed once. The C is GNU C (vector extensions), clean under -Wall -Wextra with gcc
- * and clang, and means the same under -ffp-contract=off -fwrapv at any optimisation level.
+ * gen_c: prints scheduled kernels as C. A stage becomes one function of the type dl_kernel_fn;
+ * stages whose text is the same are printed once. The C is GNU C (vector extensions), clean under
+ * -Wall -Wextra with gcc and clang, and means the same under -ffp-contract=off -fwrapv at any
+ * optimisation level.
  */
 #ifndef CODEGEN_C_GEN_C_H
 #define CODEGEN_C_GEN_C_H
@@ -18,7 +19,7 @@ typedef struct CFunc {
 	const char *text;   /* body, without the name */
 	uint64_t hash;
 	bool faults;        /* it may report an index out of range at dim[nsyms] */
-	int file;           /* which of the C files holds it */
+	int file;           /* number of the C file that holds it */
 	VEC(Loc) locs;      /* every ONNX node it serves */
 } CFunc;
 
@@ -39,22 +40,23 @@ typedef struct CDone {
 typedef struct GenC {
 	Arena *arena;
 	const Target *target;
-	const char *prefix; /* of function names: model and target */
+	const char *prefix; /* prefix of function names: model and target */
 	VEC(CFunc *) funcs;
 	FuncUses used_funcs;
 	VEC(const char *) tiles; /* keys of the micro-kernels in use */
 	VEC(Tile) tile;
-	ExprPool *pool;     /* bodies of functions */
-	VEC(CDone) done;    /* stages that were printed */
+	ExprPool *pool;     /* for the bodies of functions */
+	VEC(CDone) done;    /* stages that have been printed */
 } GenC;
 
 GenC *gen_c_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
-/* Prints (or finds) the function of stage ST and says how to call it. */
+/* Prints the function of stage ST, or finds an equal one, and returns how to call it. */
 CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st);
-/* The C files, in parts of similar size that compile in parallel: file FILE of NFILES. */
+/* gen_c_split divides the functions into NFILES parts of similar size, which compile in parallel.
+ * gen_c_file prints part FILE; STATICS: its functions are static. */
 void gen_c_split(GenC *g, int nfiles);
 void gen_c_file(GenC *g, StrBuf *b, int file, bool statics);
-/* Everything before the functions: prelude, scalar functions, micro-kernels. */
+/* Prints everything before the functions: prelude, scalar functions, micro-kernels. */
 void gen_c_prelude(GenC *g, StrBuf *b);
 
 #endif

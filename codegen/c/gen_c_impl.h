@@ -17,38 +17,39 @@ typedef struct Fn {
 	const Schedule *sched;
 	const Stage *stage;
 	VEC(FnName) names;
-	VEC(Buf *) bufs;   /* parameters, in order of use */
+	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
 	VEC(Sym *) syms;
-	VEC(Buf *) tables; /* constants */
+	VEC(Buf *) tables; /* tables of constants */
 	VEC(Buf *) locals;
-	VEC(bool) scalar;  /* by local: a plain variable */
-	VEC(const Iter *) naturals; /* variables that are 0 or more */
+	VEC(bool) scalar;           /* by local: it is a plain variable */
+	VEC(const Iter *) naturals; /* variables that are never negative */
 	StrBuf body;
 	int indent, ntemp;
-	bool faults, scratch; /* whether it has an index that may be out of range; uses its scratch */
+	bool faults, scratch; /* it has an index that may be out of range; it uses its scratch */
 	CExprNames cb;
 } Fn;
 
 /* ---- codegen/c/names.c ---- */
 
-/* The name of KEY in F, which F knows by now or gets from BASE (null: "v"): out_, or out_2_, out_3_ ... */
+/* The name of KEY in F. A new one is made from BASE (null: "v"): out_, or out_2_, out_3_ ... */
 const char *fn_name(Fn *f, const void *key, const char *base);
-/* The name of B, which becomes a parameter or a table where it is no local. */
+/* The name of B. Unless B is a local, it becomes a parameter or a table of constants. */
 const char *fn_buf(Fn *f, Buf *b);
-/* Whether the i64 E is 0 or more in FN, a Fn, as far as a glance tells. Overflow is none: an index is a place in
- * memory. */
+/* The i64 E is never negative in FN, a Fn, as far as a quick analysis shows. Overflow is ignored: E
+ * is an index into memory. */
 bool fn_natural(void *fn, const Expr *e);
-/* How the leaves of F's expressions print. */
+/* The callbacks that print the leaves of F's expressions. */
 CExprNames fn_leaves(Fn *f);
-/* Types whose memory C reads and writes as they are; null: through dl_load_*, dl_store_*, as C_CONVERTS. */
+/* The C type of T's elements in memory; null if they are accessed by dl_load_* and dl_store_*
+ * alone. c_converts: loads and stores convert. */
 const char *c_memory_type(DType t);
 bool c_converts(DType t);
-/* The statement that stores VAL to B[AT]. */
+/* Prints the statement that stores VAL to B[AT]. */
 void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
 
 /* ---- codegen/c/nodes.c ---- */
 
-/* Prints N and what follows it to f->body. */
+/* Prints N and its siblings to f->body. */
 void fn_nodes(Fn *f, const LNode *n);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names within one printed function, and memory: what is behind a name, and how it is read and written.
+ * Names within one printed function, and how the buffers behind them are loaded and stored.
  *
- * Identifiers have two name spaces. One that stands for a buffer, an iterator or a size of the IR ends in an underscore: `out_`,
- * `i0_`, `batch_`. Models and texts may give these any names, such as `default`, `NULL` or `valid`. No other identifier of a
- * kernel ends in an underscore: no keyword, no name of C's headers, of runtime/dlrt.h or of ir/scalar.h, and none that code
- * generation makes up, such as `begin` or `t3`. (Some macros that compilers predefine do, and begin with an underscore;
- * identifiers from the IR begin with a letter.)
+ * There are two name spaces. An identifier that stands for a buffer, an iterator or a size of the
+ * IR ends in an underscore: `out_`, `i0_`, `batch_`. Models and texts may give these any names,
+ * such as `default`, `NULL` or `valid`. No other identifier of a kernel ends in an underscore: no
+ * keyword, no name of C's headers, of runtime/dlrt.h or of ir/scalar.h, and none that code
+ * generation creates, such as `begin` or `t3`. (Some predefined macros of compilers do, but they
+ * begin with an underscore; identifiers from the IR begin with a letter.)
  */
 #include "codegen/c/gen_c_impl.h"
 
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST = 40 }; /* letters of a name: what is longer is cut */
+enum { MOST = 40 }; /* letters of a name, at most */
 
 static bool name_taken(Fn *f, const char *s)
 {
@@ -89,7 +90,6 @@ static void print_dim(void *arg, StrBuf *b, Dim *d)
 	dim_print_c(b, d, sym_name, arg);
 }
 
-/* Types whose memory C reads and writes as they are. */
 const char *c_memory_type(DType t)
 {
 	switch (t) {
@@ -106,7 +106,7 @@ const char *c_memory_type(DType t)
 	case DT_U64: return "uint64_t";
 	case DT_F16:
 	case DT_BF16: return "uint16_t";
-	default: return NULL; /* through dl_load_*, dl_store_* */
+	default: return NULL; /* accessed by dl_load_* and dl_store_* */
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes of a loop tree as C statements. */
+/* Prints the nodes of a loop tree as C statements. */
 #include "codegen/c/gen_c_impl.h"
 
 #include "codegen/c/tile.h"
@@ -21,26 +21,26 @@ static void tabs(Fn *f)
 		strbuf_puts(&f->body, "\t");
 }
 
-/* The texts of several expressions, their temporaries printed before; null ones stay empty. */
+/* The texts of N expressions, after printing their temporaries; the text of a null one is empty. */
 static void texts(Fn *f, Expr *const *e, int n, StrBuf *out)
 {
-	Expr *some[8] = {NULL};
-	StrBuf got[8] = {{0}};
+	Expr *nonnull[8] = {NULL};
+	StrBuf text[8] = {{0}};
 	int m = 0;
 
 	for (int i = 0; i < n; i++)
 		if (e[i]) {
 			ex_walk(e[i], find_fault, f);
-			some[m++] = e[i];
+			nonnull[m++] = e[i];
 		}
-	c_exprs(&f->body, got, some, m, &f->cb, f->indent, &f->ntemp);
+	c_exprs(&f->body, text, nonnull, m, &f->cb, f->indent, &f->ntemp);
 	m = 0;
 	for (int i = 0; i < n; i++)
 		if (e[i])
-			out[i] = got[m++];
+			out[i] = text[m++];
 }
 
-/* Opens a block under a guard; what only the guarded part needs is computed inside. */
+/* Opens a block under a guard; temporaries of the guarded part are computed inside. */
 static bool open_guard(Fn *f, Expr *guard)
 {
 	StrBuf t = {0};
@@ -77,7 +77,7 @@ static void print_one_store(Fn *f, const LNode *n)
 		close_block(f);
 }
 
-/* state[at] = combine(state[at], val), all components at once. */
+/* Prints state[at] = combine(state[at], val), for all components together. */
 static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 {
 	ExprPool *p = f->sched->kernel->pool;
@@ -109,7 +109,7 @@ static void print_update(Fn *f, const LNode *n, Buf *const *state, Expr *at)
 		close_block(f);
 }
 
-/* Whether a tile of N works on B, by its address. */
+/* A tile node in N accesses B, by its address. */
 static bool in_tile(const LNode *n, const Buf *b)
 {
 	for (; n; n = n->next)
@@ -134,7 +134,8 @@ static void declare(Fn *f, Buf *b, Expr *offset)
 	name = fn_name(f, b, b->name);
 	tabs(f);
 	if (vec_last(&f->scalar)) {
-		/* A variable holds the scalar type; a bool or a small integer keeps its range by its stores. */
+		/* a variable has the scalar type; a bool or small integer keeps its type, which
+		 * bounds its range */
 		strbuf_printf(&f->body, "%s %s;\n",
 			      dtype_info[b->dtype].bits < 32 ? c_memory_type(b->dtype)
 							     : c_type(dtype_ctype(b->dtype)),
@@ -152,7 +153,7 @@ static void declare(Fn *f, Buf *b, Expr *offset)
 		strbuf_free(&at);
 	} else {
 		if (!dim_is_const(n, &count))
-			abort(); /* l_local puts these in scratch */
+			abort(); /* l_local puts buffers of unknown size into scratch */
 		if (!type)
 			count = dtype_size(b->dtype, count);
 		strbuf_printf(&f->body, "%s %s[%lld] __attribute__((aligned(64)));\n",
@@ -160,7 +161,7 @@ static void declare(Fn *f, Buf *b, Expr *offset)
 	}
 }
 
-/* N's variable, from its first value on, is 0 or more, or is not known to be. */
+/* Notes whether N's variable is never negative, by its first value. */
 static void note_natural(Fn *f, const LNode *n)
 {
 	bool natural = fn_natural(f, n->lo);
@@ -180,14 +181,14 @@ static bool const_range(const LNode *n, int64_t *trips)
 	return true;
 }
 
-/* The variable that holds where N's iterator ends. */
+/* The name of the variable that holds the upper bound of N's iterator. */
 static const char *end_name(Fn *f, const LNode *n)
 {
 	return fn_name(f, &n->hi, arena_printf(f->g->arena, "%s_end", n->var->name));
 }
 
-/* A reduction in lanes: independent partial states, so that the loop over them vectorises, then the rest,
- * then the lanes are combined in order. */
+/* Prints a reduction in lanes: a vectorisable loop over independent partial states, a loop over the
+ * remainder, and one that combines the lanes in order. */
 static void print_reduce(Fn *f, const LNode *n)
 {
 	ExprPool *p = f->sched->kernel->pool;
@@ -288,18 +289,18 @@ static void print_reduce(Fn *f, const LNode *n)
 
 static void print_loop(Fn *f, const LNode *n)
 {
-	static const char *const asks[] = {[LOOP_VECTOR] = "DL_IVDEP\n",
-					   [LOOP_SHORT] = "DL_SHORT\n",
-					   [LOOP_UNROLL] = "DL_UNROLL\n"};
+	static const char *const pragmas[] = {[LOOP_VECTOR] = "DL_IVDEP\n",
+					      [LOOP_SHORT] = "DL_SHORT\n",
+					      [LOOP_UNROLL] = "DL_UNROLL\n"};
 	const char *var = fn_name(f, n->var, n->var->name), *end;
 	Expr *ends[] = {n->lo, n->hi};
 	StrBuf t[2] = {{0}};
 
 	texts(f, ends, 2, t);
 	end = strpbrk(strbuf_str(&t[1]), " *([") ? end_name(f, n) : NULL;
-	if (asks[n->loop]) {
+	if (pragmas[n->loop]) {
 		tabs(f);
-		strbuf_puts(&f->body, asks[n->loop]);
+		strbuf_puts(&f->body, pragmas[n->loop]);
 	}
 	tabs(f);
 	if (end)
@@ -404,7 +405,7 @@ void fn_nodes(Fn *f, const LNode *n)
 		case LN_MMA:
 		case LN_COLUMNS:
 		case LN_COPY_SUMS:
-			assert(n->kind == LN_LOOP); /* GPUs alone */
+			assert(n->kind == LN_LOOP); /* for GPUs only */
 			break;
 		}
 	}

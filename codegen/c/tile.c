@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * acc[i][j] = sum over k of a(i, k) * b(k, j) for a tile of mr rows by nr columns: an outer product a k, the
- * accumulators in vector registers, A broadcast, B from a panel. Written with GNU vector types, so gcc and
- * clang make the same code of it; for sums of products alone, contraction to fma is asked for (the rule of
- * `mad`). A tile with few valid rows runs a shorter function.
+ * The micro-kernel acc[i][j] = sum over k of a(i, k) * b(k, j), for a tile of mr rows by nr
+ * columns. It is an outer product for each k, with the accumulators in vector registers, A
+ * broadcast, and B from a panel. It uses GNU vector types, from which gcc and clang generate the
+ * same code. Contraction to fma is enabled for these sums of products alone (the rule of `mad`). A
+ * tile with few valid rows runs a shorter function.
  */
 #include "codegen/c/tile.h"
 

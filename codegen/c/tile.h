@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contraction micro-kernel as C: one function a scalar type and tile shape, shared by all kernels. */
+/* The contraction micro-kernel as C: one function for each scalar type and tile shape, shared by
+ * all kernels. */
 #ifndef CODEGEN_C_TILE_H
 #define CODEGEN_C_TILE_H
 
 #include "codegen/c/gen_c.h"
 
-/* Products are summed in runs of so many, so that rounding errors grow with the number of runs. */
+/* Terms that are summed at a time, so that rounding errors grow with the number of such sums. */
 enum { TILE_DEPTH = 256 };
 
-/* Notes that the micro-kernel for T is used and gives its C name. */
+/* Notes that the micro-kernel for T is used; returns its C name. */
 const char *c_tile_use(GenC *g, const Tile *t);
 /* Prints the micro-kernels that were used. */
 void c_tiles(GenC *g, StrBuf *b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols: where their values come from, at bind from the shapes of inputs, and the facts over them. */
+/* The values of symbols, which bind computes from the shapes of inputs, and the checks of facts
+ * about them. */
 #include "codegen/host/host_impl.h"
 
 #include <assert.h>
@@ -52,7 +53,7 @@ static void indexed(void *arg, Sym *s)
 	x->ok = x->ok && x->h->sym_index[s->id] >= 0;
 }
 
-/* Whether the stub has all symbols of D. */
+/* All symbols of D have an index in the stub. */
 static bool all_indexed(const Host *h, Dim *d)
 {
 	Indexed x = {h, true};
@@ -102,7 +103,7 @@ static void check_known(void *arg, Sym *s)
 		k->unknown = s;
 }
 
-/* A symbol of D that is not known yet, or null. */
+/* A symbol of D that is unknown so far, or null. */
 static Sym *unknown_in(const Host *h, const Dim *d)
 {
 	KnownCheck k = {h, NULL};
@@ -116,7 +117,8 @@ static bool host_dim_known(const Host *h, const Dim *d)
 	return !unknown_in(h, d);
 }
 
-/* Whether A and B are known. *WAITS is what they waited for when last asked: while it is unknown, so are they. */
+/* All symbols of A and B are known. *WAITS: a symbol that was unknown at the last test; while it
+ * is, the result is false. */
 static bool both_known(const Host *h, const Dim *a, const Dim *b, Sym **waits)
 {
 	if (*waits && !h->known[(*waits)->id])
@@ -146,11 +148,11 @@ static void print_fact(Host *h, const Fact *f, const char *fail)
 	strbuf_free(&c);
 }
 
-/* Symbols that stand for dims whose own symbols are known by now. */
+/* Prints symbols that are defined by dims, as soon as the symbols of these are known. */
 void host_named(Host *h)
 {
-	for (bool again = true; again;) {
-		again = false;
+	for (bool changed = true; changed;) {
+		changed = false;
 		for (int i = 0; i < h->syms.n; i++) {
 			Sym *s = h->syms.at[i];
 
@@ -158,12 +160,12 @@ void host_named(Host *h)
 			    !both_known(h, s->def, s->def, &h->sym_waits[i]))
 				continue;
 			strbuf_printf(h->b, "\tsym[%d] = %s;\n", i, host_dim(h, s->def));
-			h->known[s->id] = again = true;
+			h->known[s->id] = changed = true;
 		}
 	}
 }
 
-/* Facts whose symbols are all known by now. */
+/* Prints the checks of facts whose symbols are all known. */
 void host_facts(Host *h)
 {
 	Graph *g = h->m->graph;
@@ -176,19 +178,19 @@ void host_facts(Host *h)
 		}
 }
 
-/* Symbols that stand in an input's dim by themselves are the runtime's; others are solved from a dim that is
- * linear in them. */
+/* The runtime sets symbols that are an input's dim. Others are solved from dims that are linear in
+ * them. */
 static void solve_syms(Host *h)
 {
 	Graph *g = h->m->graph;
-	bool again = true;
+	bool changed = true;
 
 	for (int i = 0; i < g->inputs.n; i++)
 		for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
 			if (dim_as_sym(g->inputs.at[i]->type->dims[d]))
 				h->known[dim_as_sym(g->inputs.at[i]->type->dims[d])->id] = true;
-	while (again) {
-		again = false;
+	while (changed) {
+		changed = false;
 		for (int i = 0; i < g->inputs.n; i++)
 			for (int d = 0; d < g->inputs.at[i]->type->rank; d++)
 				for (int s = 0; s < h->nshape_syms; s++) {
@@ -205,12 +207,12 @@ static void solve_syms(Host *h)
 						h->b,
 						"\tsym[%d] = (x->in_shape[%d][%d] - (%s)) / %lld;\n",
 						s, i, d, host_dim(h, rest), (long long)k);
-					h->known[h->syms.at[s]->id] = again = true;
+					h->known[h->syms.at[s]->id] = changed = true;
 				}
 	}
 }
 
-/* Prints the function that gives dims of inputs which are expressions, where there are any. */
+/* Prints the function that computes those dims of inputs that are expressions, if there are any. */
 static void print_dims(Host *h)
 {
 	Graph *g = h->m->graph;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables behind describe(), and the header of a model. */
+/* The tables for describe(), and the header of a model. */
 #include "codegen/host/host_impl.h"
 
 #include <ctype.h>
@@ -57,7 +57,7 @@ static void print_io(Host *h, const char *table, const Type *t, int i)
 	strbuf_puts(h->b, "};\n");
 }
 
-/* DL_F32 ... */
+/* The C name of T: DL_F32 ... */
 static const char *dtype_c(Host *h, DType t)
 {
 	char *s = arena_printf(h->m->arena, "DL_%s", dtype_info[t].name);
@@ -89,10 +89,31 @@ static void print_io_row(Host *h, const char *table, const Type *t, const char *
 		strbuf_printf(h->b, ", NULL, -1, %s},\n", flags);
 }
 
+static void print_flags(Host *h)
+{
+	const struct {
+		bool set;
+		const char *name;
+	} flags[] = {
+		{h->m->mem->nregions > 0, "DL_DESC_UNBOUNDED"},
+		{h->m->f16, "DL_DESC_F16"},
+		{h->m->bf16, "DL_DESC_BF16"},
+	};
+	const char *before = "\t.flags = ";
+
+	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+		if (flags[i].set) {
+			strbuf_printf(h->b, "%s%s", before, flags[i].name);
+			before = " | ";
+		}
+	strbuf_puts(h->b, *before == '\t' ? "" : ",\n");
+}
+
 void host_desc(Host *h)
 {
 	Graph *g = h->m->graph;
-	/* Where inputs are read is known of GPUs, and told by what describe gives, which is of the CPUs. */
+	/* whether inputs are read on the host is known for GPUs, and reported by the CPUs'
+	 * description */
 	const Graph *placed = h->m->gpu ? h->m->gpu->graph : g;
 
 	if (h->syms.n) {
@@ -129,13 +150,12 @@ void host_desc(Host *h)
 				     host_result_name(g, i), i, "0");
 		strbuf_puts(h->b, "};\n");
 	}
-	/* In a struct: the linker lets one string literal be the end of another, and the hash may change after it. */
+	/* in a struct, as linkers merge string literals, and the hash may change after linking */
 	strbuf_printf(h->b, "\nstatic const struct {\n\tchar text[17];\n} %s = {\"%016llx\"};\n",
 		      host_own(h, "hash"), (unsigned long long)h->o->hash);
 	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n",
 		      host_own(h, "desc"));
-	if (h->m->mem->nregions)
-		strbuf_puts(h->b, "\t.flags = DL_DESC_UNBOUNDED,\n");
+	print_flags(h);
 	strbuf_printf(
 		h->b,
 		"\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = %s.text,\n\t.targets = \"",
@@ -158,9 +178,9 @@ void host_desc(Host *h)
 	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
-/* A line of the header: input 0: "x" f32[batch,64], and MORE */
+/* Prints a line of the header: input 0: "x" f32[batch,64], then SUFFIX. */
 static void put_io_comment(StrBuf *b, const char *what, int i, const char *name, const Type *t,
-			   const char *more)
+			   const char *suffix)
 {
 	StrBuf type = {0};
 
@@ -169,7 +189,7 @@ static void put_io_comment(StrBuf *b, const char *what, int i, const char *name,
 	strbuf_escape(b, name, escape_c_comment);
 	strbuf_puts(b, "\" ");
 	strbuf_escape(b, strbuf_str(&type), escape_c_comment);
-	strbuf_printf(b, "%s */\n", more);
+	strbuf_printf(b, "%s */\n", suffix);
 	strbuf_free(&type);
 }
 

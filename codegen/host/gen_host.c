@@ -9,8 +9,8 @@
 
 /* ---- plan ---- */
 
-/* The scratch that stages ask for: the greatest of the constants, and the other sizes, once each. Sizes that only a run knows are
- * not planned: print_launch asks for them. */
+/* The scratch of stages: the largest constant, and each other size once. Sizes that are known only
+ * during a run are not planned; print_launch allocates them. */
 typedef struct StageScratch {
 	int64_t constant;
 	VEC(Dim *) dims;
@@ -68,7 +68,7 @@ static void print_plan(Host *h)
 
 /* ---- exec ---- */
 
-static const char *place_c(Host *h, const Place *p)
+static const char *place_text(Host *h, const Place *p)
 {
 	Arena *a = h->m->arena;
 
@@ -91,8 +91,9 @@ static const Place *value_place(Host *h, Value *v)
 	return &h->m->mem->value[value_base(v)->id];
 }
 
-/* A constant that a kernel on the host of a GPU reads: the weights are the GPU's. */
-static const char *const_c(Host *h, const Value *v)
+/* A copy of a constant for a kernel on the host of a GPU, as the weights are in the GPU's
+ * memory. */
+static const char *const_text(Host *h, const Value *v)
 {
 	int i = 0;
 
@@ -103,7 +104,7 @@ static const char *const_c(Host *h, const Value *v)
 	return arena_printf(h->m->arena, "(void *)(uintptr_t)%s_%d", host_own(h, "const"), i);
 }
 
-/* What const_c named from number FROM on. */
+/* Prints the constants that const_c has numbered from FROM on. */
 static void print_consts(Host *h, int from)
 {
 	for (int i = from; i < h->consts.n; i++) {
@@ -119,16 +120,16 @@ static void print_consts(Host *h, int from)
 	strbuf_puts(h->b, from < h->consts.n ? "\n" : "");
 }
 
-/* Where V is for the host; in a program for CPUs, where it is. */
-static const char *value_c(Host *h, Value *v)
+/* The address of V in host memory; in a program for CPUs, its address. */
+static const char *value_text(Host *h, Value *v)
 {
 	v = value_base(v);
 	if (h->gpu && value_const(v))
-		return const_c(h, v);
+		return const_text(h, v);
 	if (h->gpu && !v->def)
 		return arena_printf(h->m->arena, "x->host_in[%d]", v->index);
 	assert(!h->gpu || v->place == ON_HOST);
-	return place_c(h, value_place(h, v));
+	return place_text(h, value_place(h, v));
 }
 
 static const char *int_type(DType t)
@@ -147,7 +148,7 @@ static const char *int_type(DType t)
 	}
 }
 
-/* The symbol S, an element of V, for messages. */
+/* Describes symbol S, an element of V, for messages. */
 static const char *read_value(Host *h, const Value *v, const Sym *s)
 {
 	const char *from = v->def && v->def->locs.n ? host_node(h, v->def->locs.at[0])
@@ -157,7 +158,7 @@ static const char *read_value(Host *h, const Value *v, const Sym *s)
 	return arena_printf(h->m->arena, "%s: value %.100s", from, s->name);
 }
 
-/* Fails where symbol I, S, which is an element of V, is not in its bounds. */
+/* Prints a check that symbol S, number I, an element of V, is within its bounds. */
 static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 {
 	const bool low = s->lo > INT64_MIN, high = s->hi < DIM_INF;
@@ -179,7 +180,7 @@ static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 	strbuf_printf(h->b, ", (long long)sym[%d]);\n", i);
 }
 
-/* Symbols that are elements of V, and what is known with them. */
+/* Prints the reads of symbols that are elements of V, and what follows from them. */
 static void print_reads(Host *h, Value *v)
 {
 	bool any = false;
@@ -193,7 +194,7 @@ static void print_reads(Host *h, Value *v)
 		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n");
 		strbuf_printf(h->b,
 			      "\tsym[%d] = (int64_t)((const %s *)(const void *)(%s))[%lld];\n", i,
-			      int_type(v->type->dtype), value_c(h, v), (long long)s->at);
+			      int_type(v->type->dtype), value_text(h, v), (long long)s->at);
 		if (dtype_info[v->type->dtype].bits == 64)
 			strbuf_printf(
 				h->b,
@@ -251,7 +252,8 @@ static void print_region(Host *h, const Place *p)
 			p->at, p->at, host_dim(h, p->size));
 }
 
-/* What profiles call the kernel of N: the model's nodes, or, of a text without any, what it makes. */
+/* The name of N's kernel in profiles: all of the model's nodes, as --dump-node takes them, or, for a text without any, its
+ * result. */
 static const char *kernel_label(Host *h, const Node *n)
 {
 	StrBuf b = {0};
@@ -259,11 +261,9 @@ static const char *kernel_label(Host *h, const Node *n)
 
 	if (!n->locs.n)
 		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
-	for (int i = 0; i < n->locs.n && i < 6; i++)
+	for (int i = 0; i < n->locs.n; i++)
 		strbuf_printf(&b, "%s%s", i ? ", " : "",
 			      n->locs.at[i].node ? n->locs.at[i].node : "?");
-	if (n->locs.n > 6)
-		strbuf_printf(&b, ", and %d more", n->locs.n - 6);
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;
@@ -274,18 +274,19 @@ const char *host_buf(Host *h, int t, Node *n, Buf *b)
 	Schedule *s = h->m->sched[t][n->id];
 
 	if (b->kind == BUF_IN && node_on_host(n))
-		return value_c(h, node_in(n, b->param));
+		return value_text(h, node_in(n, b->param));
 	if (b->kind == BUF_IN)
-		return place_c(h, value_place(h, node_in(n, b->param)));
+		return place_text(h, value_place(h, node_in(n, b->param)));
 	if (b->kind == BUF_OUT)
-		return place_c(h, value_place(h, n->out[b->param]));
+		return place_text(h, value_place(h, n->out[b->param]));
 	for (int i = 0; schedule_temp(s, i); i++)
 		if (schedule_temp(s, i) == b)
-			return place_c(h, &h->m->mem->temp[t][n->id][i]);
+			return place_text(h, &h->m->mem->temp[t][n->id][i]);
 	return "NULL";
 }
 
-/* The site of the statements that may fault: fuse leaves a kernel those of one node. */
+/* The fault number of the statements that may fault: fuse leaves a kernel only those of one
+ * node. */
 int host_fault_site(Host *h, const Schedule *s)
 {
 	Loc l = s->kernel->locs.n ? s->kernel->locs.at[0] : (Loc){"?", NULL};
@@ -304,7 +305,7 @@ int host_fault_site(Host *h, const Schedule *s)
 	return h->faults.n - 1;
 }
 
-/* ARRAY[0] = TEXT[0], ARRAY[1] = ...; in lines of about a hundred columns. */
+/* Prints ARRAY[0] = TEXT[0], ARRAY[1] = ...; in lines of about a hundred columns. */
 static void print_assign(Host *h, char array, const char *const *text, int n)
 {
 	enum { WIDTH = 92 };
@@ -352,7 +353,7 @@ static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedul
 	h->nd = nd > h->nd ? nd : h->nd;
 }
 
-/* The lines of BODY, one deeper, at the end of B; BODY is empty after that. */
+/* Appends the lines of BODY to B, indented by a further tab, and empties BODY. */
 static void put_deeper(StrBuf *b, StrBuf *body)
 {
 	const char *s = strbuf_str(body);
@@ -374,7 +375,7 @@ static bool same_guard(const SizeStep *a, const SizeStep *b)
 	       a->also_most == b->also_most && a->shared == b->shared;
 }
 
-/* The number under which kernel S of N counts; variants have their guard in the name. */
+/* The kernel number of schedule S of N; the name of a variant includes its guard. */
 static int kernel_number(Host *h, const Node *n, const Schedule *s)
 {
 	StrBuf b = {0};
@@ -404,7 +405,7 @@ static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place
 		print_launch(h, t, n, s->stages.at[i], s);
 }
 
-/* The condition that is S's guard. */
+/* Prints the condition of S's guard. */
 static void print_guard(Host *h, const SizeStep *x)
 {
 	const char *and = "";
@@ -420,7 +421,7 @@ static void print_guard(Host *h, const SizeStep *x)
 		strbuf_printf(h->b, "%sdl_gpu_shared(x) >= %d", and, x->shared);
 }
 
-/* The stages of S where its guard holds, those of the variants after it where not. */
+/* Prints an if-chain over S and the variants after it. */
 static void print_variants(Host *h, int t, Node *n, const Schedule *s)
 {
 	const Place *temp = h->m->mem->temp[t][n->id];
@@ -465,15 +466,15 @@ static void print_node(Host *h, int t, Node *n)
 		print_stages(h, t, n, s, h->m->mem->temp[t][n->id]);
 }
 
-/* A value that sizes depend on comes to the host: all before it must be done. */
+/* Copies a value that sizes depend on to the host, after all work before it is done. */
 static void print_to_host(Host *h, Node *n)
 {
 	strbuf_printf(h->b, "\tif (dl_gpu_to_host(x, %s, %s, %s))\n\t\treturn x->status;\n",
-		      value_c(h, n->out[0]), place_c(h, value_place(h, node_in(n, 0))),
+		      value_text(h, n->out[0]), place_text(h, value_place(h, node_in(n, 0))),
 		      host_dim(h, type_bytes(h->m->ctx, n->out[0]->type)));
 }
 
-/* Results that no kernel wrote where the caller wants them. */
+/* Copies results that no kernel wrote to the caller's memory. */
 static void print_copies(Host *h)
 {
 	Graph *g = h->m->graph;
@@ -481,7 +482,7 @@ static void print_copies(Host *h)
 	for (int i = 0; i < g->results.n; i++) {
 		Value *v = g->results.at[i]->value;
 		const Place *p = value_place(h, v);
-		const char *some;
+		const char *nonempty;
 		Dim *bytes;
 		int64_t n;
 
@@ -489,19 +490,19 @@ static void print_copies(Host *h)
 			continue;
 		print_output(h, i);
 		bytes = type_bytes(h->m->ctx, v->type);
-		some = dim_is_const(bytes, &n)
-			       ? ""
-			       : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
+		nonempty = dim_is_const(bytes, &n)
+				   ? ""
+				   : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
 		if (!dim_equals(bytes, 0))
 			strbuf_printf(
 				h->b,
 				h->gpu ? "\tif (!x->status%s)\n\t\tdl_gpu_copy(x, x->out[%d], %s, %s);\n"
 				       : "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n",
-				some, i, place_c(h, p), host_dim(h, bytes));
+				nonempty, i, place_text(h, p), host_dim(h, bytes));
 	}
 }
 
-/* One function for each target, and "exec" to choose; where there is one target, that alone. */
+/* The name of the exec function of target T; with several targets, "exec" itself selects one. */
 static const char *exec_name(Host *h, int t)
 {
 	return host_own(h, h->m->ntargets > 1 ? arena_printf(h->m->arena, "exec_%d", t) : "exec");
@@ -571,11 +572,12 @@ static const char *weights_name(Host *h)
 
 static void print_embedded(Host *h)
 {
-	/* One array for both programs, before the first. */
+	/* one array serves both programs, before the first */
 	if (h->o->weights != WEIGHTS_EMBEDDED || h->m->gpu)
 		return;
 	if (h->o->weights_path) {
-		/* The assembler copies them: as text they would cost the compiler a hundred times as long. */
+		/* the assembler copies them: as C text they would take a hundred times as long to
+		 * compile */
 		strbuf_printf(
 			h->b,
 			"extern const unsigned char %s[] __attribute__((visibility(\"hidden\")));\n",
@@ -592,7 +594,7 @@ static void print_embedded(Host *h)
 	strbuf_puts(h->b, "\n};\n\n");
 }
 
-/* Where among the weights the values are that inputs have in runs that give none. */
+/* Prints the offsets, in the weights, of the default values of inputs. */
 static void print_presets(Host *h)
 {
 	if (!h->presets)
@@ -678,7 +680,7 @@ static void print_prototypes(Host *h, const GenC *g)
 			g->funcs.at[i]->name);
 }
 
-/* The program of one module, H's, to BODY. */
+/* Prints the program of H's module to BODY. */
 static bool print_all(Host *h, StrBuf *body)
 {
 	Module *m = h->m;

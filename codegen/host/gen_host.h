@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gen_host: prints the host stub, the C that drives the kernels: tables for describe, the binding of symbols,
- * checks, the plan of the arena, and one launch after the other. */
+/* gen_host: prints the host stub, the C code that drives the kernels: tables for describe, the
+ * computation of symbols, checks, the memory plan of the arena, and the sequence of launches. */
 #ifndef CODEGEN_HOST_GEN_HOST_H
 #define CODEGEN_HOST_GEN_HOST_H
 
@@ -12,24 +12,29 @@ typedef enum WeightsKind { WEIGHTS_NONE, WEIGHTS_EMBEDDED, WEIGHTS_SECTION, WEIG
 typedef struct HostOpts {
 	const char *name;      /* prefix of the exported symbols */
 	const char *version;
-	uint64_t hash;         /* of the model and the options */
+	uint64_t hash; /* hash of the model and the options */
 	WeightsKind weights;
 	const char *weights_file;
 	uint64_t weights_hash;
-	int64_t weights_size;  /* of all: weights_size */
-	const unsigned char *weights_data; /* WEIGHTS_EMBEDDED: the bytes to print */
-	const char *weights_path;          /* of the file that holds them while this C is compiled, for a string of the assembler, or null: they are printed */
-	const char *suffix;    /* of static objects, where several models stand in one file; null: none */
-	bool one_file;         /* kernels stand in this file: no prototypes */
-	GenPtx *const *ptx;    /* of M->gpu: by target; null: no GPUs */
-	GenC *beside;          /* of M->gpu: its kernels on the host */
+	int64_t weights_size;              /* bytes of all weights (weights_size) */
+	const unsigned char *weights_data; /* WEIGHTS_EMBEDDED: their bytes */
+	/* path, as a string of the assembler, of the file that holds the weights while this C is
+	 * compiled; null: their bytes are printed */
+	const char *weights_path;
+	/* suffix of static objects, if several models share a file; null: none */
+	const char *suffix;
+	bool one_file;      /* kernels are in the same file, so there are no prototypes */
+	GenPtx *const *ptx; /* kernels of M->gpu, by target; null: no GPUs */
+	GenC *beside;       /* kernels of M->gpu that run on the host */
 } HostOpts;
 
-/* M after memplan; G[t] has target T's functions (gen_c_stage is called here for every stage, so kernels are
- * printed after this; the same holds for gen_nvptx_stage, whose PTX is printed here where it is there already, and for
- * O->beside). M->gpu becomes a program of its own before M's; without targets M has none. False after a diagnostic. */
+/* Prints the host stub of M, which has passed memplan. G[t] collects target T's functions:
+ * gen_c_stage is called here for every stage, so kernels are printed afterwards. The same holds for
+ * O->beside, and for gen_nvptx_stage; PTX is included if it has been compiled. M->gpu becomes a
+ * program of its own, before that of M; without targets M has none. False after a diagnostic. */
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
-/* The header that an application includes: the two functions, and names of inputs and outputs. */
+/* Prints the header that an application includes: the two functions, and the inputs and outputs in
+ * comments. */
 void gen_header(Module *m, const HostOpts *o, StrBuf *b);
 
 #endif

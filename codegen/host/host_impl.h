@@ -5,7 +5,7 @@
 
 #include "codegen/host/gen_host.h"
 
-/* The number of a variant's kernel. */
+/* The kernel number of a variant. */
 typedef struct Guarded {
 	const Node *node;
 	const Schedule *s;
@@ -17,57 +17,63 @@ typedef struct Host {
 	GenC *const *gc;
 	const HostOpts *o;
 	StrBuf *b;
-	int *sym_index;      /* by Sym.id: index in dl_desc.sym, -1 */
-	VEC(Sym *) syms;     /* those known from shapes first */
+	int *sym_index;  /* by Sym.id: index in dl_desc.sym, or -1 */
+	VEC(Sym *) syms; /* symbols, first those known from shapes */
 	int nshape_syms;
-	bool *known;         /* by Sym.id, while exec is printed */
+	bool *known; /* by Sym.id: its value is known at the current point of exec */
 	bool *fact_done;
-	Sym **sym_waits, **fact_waits; /* by index in syms and in facts: an unknown symbol when last looked at */
+	/* by index in syms and in facts: a symbol that was unknown at the last test */
+	Sym **sym_waits, **fact_waits;
 	VEC(const char *) kernels, faults;
-	int *kernel_id;      /* by Node.id: of schedules without a guard */
+	int *kernel_id; /* by Node.id: number of the schedule without a guard */
 	VEC(Guarded) guarded;
-	int kernel;          /* whose launches are printed */
-	int nb, nd;          /* the most buffers and dims of a launch */
-	bool dims;           /* there is a function for dims of inputs that are expressions */
-	bool gpu;            /* the program for GPUs: m is the GPUs' module */
-	const int64_t *presets; /* of the CPUs' memory plan, which is that of the weights in the host's memory */
-	bool reads;          /* the code that is printed reads values that sizes depend on */
-	VEC(const Value *) consts; /* those that kernels on its host read */
+	int kernel; /* number of the current kernel */
+	int nb, nd; /* maximum of buffers and of dims of a launch */
+	bool dims;  /* there is a function that computes dims of inputs */
+	bool gpu;   /* this is the program for GPUs, and m the GPUs' module */
+	/* from the CPUs' memory plan, which is also that of the weights in host memory */
+	const int64_t *presets;
+	bool reads;                /* exec reads values that sizes depend on */
+	VEC(const Value *) consts; /* constants that kernels on the host read */
 } Host;
 
 /* ---- codegen/host/describe.c ---- */
 
-/* The name of a static object of this file. */
+/* The name of a static object in the generated file. */
 const char *host_own(Host *h, const char *name);
-/* Prints S as a C string. Where S has text from a model, the string is an argument of a format, never a format. */
+/* Prints S as a C string. Where S has text from a model, the string is an argument of a format,
+ * never a format. */
 void host_quote(Host *h, const char *s);
-/* node "/MatMul" (MatMul), for messages of the runtime. The name is cut to 100 bytes, so that the rest has room. */
+/* node "/MatMul" (MatMul), for messages of the runtime. The name is cut to 100 bytes, so that the
+ * rest has room. */
 const char *host_node(Host *h, Loc l);
-/* The name of input I, maybe empty. */
+/* The name of input I, which may be empty. */
 const char *host_input_name(const Graph *g, int i);
-/* Prints the tables behind describe(). */
+/* Prints the tables for describe(). */
 void host_desc(Host *h);
 
 /* ---- codegen/host/bind.c ---- */
 
-/* Gives each symbol that the stub knows its place in sym[]. */
+/* Assigns each symbol of the stub its index in sym[]. */
 void host_find_syms(Host *h);
-/* The C of a symbol, and of a dim (INT64_MAX where it overflows). */
+/* The C text of a symbol and of a dim (INT64_MAX on overflow). */
 const char *host_sym(void *h, const Sym *s);
 const char *host_dim(Host *h, Dim *d);
-/* Prints what is known as soon as h->known is: symbols that stand for dims, and the checks of facts. */
+/* Print what follows from the symbols in h->known: host_named prints symbols that are defined by
+ * dims, host_facts the checks of facts. */
 void host_named(Host *h);
 void host_facts(Host *h);
-/* Prints the function that computes symbols and output shapes from input shapes; false after a diagnostic. */
+/* Prints the function that computes symbols and output shapes from input shapes; false after a
+ * diagnostic. */
 bool host_bind(Host *h);
 
 /* ---- codegen/host/gen_host.c, launch.c ---- */
 
-/* Where buffer B of node N is, for target T. */
+/* The C text of the address of buffer B of node N, for target T. */
 const char *host_buf(Host *h, int t, Node *n, Buf *b);
-/* The number of the fault that the kernel of S reports. */
+/* The number of the fault message for the kernel of S. */
 int host_fault_site(Host *h, const Schedule *s);
-/* Prints a launch on the GPU, and the tables of a program for GPUs. */
+/* host_gpu_launch prints a launch on the GPU, host_gpu_tables the tables of a program for GPUs. */
 void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s);
 void host_gpu_tables(Host *h);
 

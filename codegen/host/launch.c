@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host stub's part for GPUs: launches, and the PTX that the artifact carries. */
+/* The host stub's part for GPUs: launches, and the PTX that the artifact contains. */
 #include "codegen/host/host_impl.h"
 #include "codegen/weights/weights.h"
 
@@ -28,7 +28,7 @@ void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s
 		      c.fn->faults ? host_fault_site(h, s) : -1);
 }
 
-/* TEXT as C strings, a line each. */
+/* Prints TEXT as C strings, one for each line. */
 static void print_text(Host *h, const char *name, const char *text)
 {
 	strbuf_printf(h->b, "static const char %s[] =\n", name);
@@ -43,7 +43,7 @@ static void print_text(Host *h, const char *name, const char *text)
 	strbuf_puts(h->b, "\t;\n\n");
 }
 
-/* BYTES as words of 8; an ELF file, so it may end in zeros. */
+/* Prints BYTES as 8-byte words. It is an ELF file, so zeros at the end do no harm. */
 static void print_bytes(Host *h, const char *name, const char *bytes, size_t n)
 {
 	strbuf_printf(h->b, "static const uint64_t %s[] = {", name);
@@ -66,7 +66,7 @@ static void print_image(Host *h, int t)
 	const GenPtx *g = h->o->ptx[t];
 	StrBuf ptx = {0};
 
-	/* While the kernels are only collected there is no PTX yet. */
+	/* there is no PTX yet while kernels are only collected */
 	if (g->funcs.n && g->funcs.at[0]->ptx)
 		gen_nvptx_ptx(h->o->ptx[t], &ptx);
 	print_text(h, of_target(h, "ptx", t), ptx.n ? strbuf_str(&ptx) : "\n");
@@ -83,7 +83,7 @@ static void print_image(Host *h, int t)
 	strbuf_puts(h->b, "};\n\n");
 }
 
-/* Where the GPU's weights are among all. */
+/* Prints where the GPU's weights are among all weights. */
 static void print_pieces(Host *h)
 {
 	const WeightsFile *f = h->m->mem->file;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomic updates of elements that other threads update, too: by `red` where the hardware's operation is the one that the monoid's table
- * defines, else by a loop of compare-and-swap. The hardware's max and min of floats, for instance, lose NaNs. The next launch
- * sees what a launch stored, and within one launch no order is needed (`relaxed`). LLVM's own atomic instructions have no form for
- * 16 bits on all targets.
+ * Atomic updates of elements that other threads update, too: by `red` where the hardware's
+ * operation is the one that the monoid's table defines, else by a loop of compare-and-swap. The
+ * hardware's max and min of floats, for instance, lose NaNs. The next launch sees what a launch
+ * stored, and within one launch no order is needed (`relaxed`). LLVM's own atomic instructions have
+ * no form for 16 bits on all targets.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -11,18 +12,18 @@
 #include <string.h>
 
 /*
- * Memory's own operations: by monoids.def's name for them.
+ * Native operations of memory, by their names in monoids.def.
  *
- * To an f32 in global memory it adds with subnormals taken as zero (PTX ISA, red). From 2^-101 on, what is added has no part
- * below 2^-124, and what a sum with it cancels to none below 2^-125: no sum is subnormal, and a subnormal that is added to
- * does not change how it rounds.
+ * Addition to an f32 in global memory takes subnormals as zero (PTX ISA, red). If the magnitude of
+ * the addend is at least 2^-101, it has no bits below 2^-124, and a sum that cancels has none below
+ * 2^-125. So no sum is subnormal, and a subnormal cell does not change the rounding.
  */
 typedef struct Native {
 	const char *op;
 	DType t;
-	int sm; /* from this compute capability on */
+	int sm; /* least compute capability */
 	const char *name;
-	uint32_t least; /* the magnitude from which it is exact, as a code of 32 bits; 0: any */
+	uint32_t least; /* least magnitude, as 32 bits, for which it is exact; 0: any */
 } Native;
 
 static const Native natives[] = {
@@ -53,7 +54,7 @@ static const Native *native_of(const LlKernel *k, Monoid m, DType t)
 	return NULL;
 }
 
-/* The register that an assembler's operand of a stored element is. */
+/* The constraint letter of an inline assembly operand for a stored element. */
 static const char *register_of(DType t)
 {
 	switch (dtype_info[t].bits) {
@@ -63,7 +64,7 @@ static const char *register_of(DType t)
 	}
 }
 
-/* CODE, of TYPE, as one of AS, of the same bits. */
+/* Bitcasts CODE from TYPE to AS. */
 static const char *as_bits(LlFn *f, const char *code, const char *type, const char *as)
 {
 	const char *r;
@@ -75,17 +76,17 @@ static const char *as_bits(LlFn *f, const char *code, const char *type, const ch
 	return r;
 }
 
-/* A state of one monoid in memory, in the making. */
+/* An element in memory that is updated atomically. */
 typedef struct Cell {
 	LlKernel *k;
 	const LNode *n;
 	const char *at;   /* its address, an i64 */
-	const char *bits; /* LLVM's type of as many */
+	const char *bits; /* LLVM's integer type of its size */
 	const char *reg;
 	int nbits;
 } Cell;
 
-/* What stands in the cell once VAL is combined with what the code OLD stands for: its code. */
+/* The stored form of the cell after VAL is combined with OLD, a stored form. */
 static const char *combined(const Cell *c, const char *old, const char *val)
 {
 	LlKernel *k = c->k;
@@ -102,13 +103,14 @@ static const char *combined(const Cell *c, const char *old, const char *val)
 		       ll_stored(t), c->bits);
 }
 
-/* Until no one comes between: what stands there, combined, goes there. What would not change stays alone. */
+/* Compare-and-swap loop: combines the cell with VAL until no other thread intervenes. A value that
+ * would not change is not stored. */
 static void swap(const Cell *c, const char *val)
 {
 	LlFn *f = &c->k->f;
 	const char *slot = ll_slot(c->k, c->bits, 0), *old = ll_new(f), *seen = ll_new(f),
 		   *now = ll_new(f), *same = ll_new(f), *won = ll_new(f);
-	const char *again = ll_label(f, "again"), *try = ll_label(f, "try"),
+	const char *retry = ll_label(f, "again"), *try = ll_label(f, "try"),
 		   *done = ll_label(f, "done"), *made;
 
 	ll_put(f,
@@ -116,8 +118,8 @@ static void swap(const Cell *c, const char *val)
 	       "\"=%s,l,~{memory}\"(i64 %s)",
 	       seen, c->bits, c->nbits, c->reg, c->at);
 	ll_put(f, "store %s %s, ptr %s", c->bits, seen, slot);
-	ll_put(f, "br label %%%s", again);
-	ll_begin(f, again);
+	ll_put(f, "br label %%%s", retry);
+	ll_begin(f, retry);
 	ll_put(f, "%s = load %s, ptr %s", old, c->bits, slot);
 	made = combined(c, old, val);
 	ll_put(f, "%s = icmp eq %s %s, %s", same, c->bits, made, old);
@@ -129,11 +131,11 @@ static void swap(const Cell *c, const char *val)
 	       now, c->bits, c->nbits, c->reg, c->reg, c->reg, c->at, c->bits, old, c->bits, made);
 	ll_put(f, "store %s %s, ptr %s", c->bits, now, slot);
 	ll_put(f, "%s = icmp eq %s %s, %s", won, c->bits, now, old);
-	ll_put(f, "br i1 %s, label %%%s, label %%%s", won, done, again);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", won, done, retry);
 	ll_begin(f, done);
 }
 
-/* Memory combines what stands in the cell with what CODE, as stored, stands for. */
+/* Emits a native atomic operation with CODE, a stored form. */
 static void native(const Cell *c, const Native *n, const char *code)
 {
 	const DType t = c->n->buf[0]->dtype;
@@ -144,7 +146,7 @@ static void native(const Cell *c, const Native *n, const char *code)
 	       n->name, register_of(t), c->at, ll_stored(t), code);
 }
 
-/* As memory does it where that is exact, else by comparing and swapping. */
+/* Native operation where it is exact, else a compare-and-swap loop. */
 static void native_or_swap(const Cell *c, const Native *n, const char *val)
 {
 	LlFn *f = &c->k->f;
@@ -169,7 +171,7 @@ static void native_or_swap(const Cell *c, const Native *n, const char *val)
 void ll_atomic(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
-	const Native *own = native_of(k, n->red, n->buf[0]->dtype);
+	const Native *native_op = native_of(k, n->red, n->buf[0]->dtype);
 	const int bits = dtype_info[n->buf[0]->dtype].bits;
 	Cell c = {.k = k,
 		  .n = n,
@@ -187,10 +189,10 @@ void ll_atomic(LlKernel *k, const LNode *n)
 	at = ll_pointer(k, n->buf[0], ll_expr(f, n->idx), &type);
 	c.at = ll_new(f);
 	ll_put(f, "%s = ptrtoint %s %s to i64", c.at, type, at);
-	if (own && own->least)
-		native_or_swap(&c, own, val);
-	else if (own)
-		native(&c, own, ll_encoded(k, n->buf[0]->dtype, val));
+	if (native_op && native_op->least)
+		native_or_swap(&c, native_op, val);
+	else if (native_op)
+		native(&c, native_op, ll_encoded(k, n->buf[0]->dtype, val));
 	else
 		swap(&c, val);
 	ll_forget(f);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes barriers that nothing needs. Every node of the loop tree whose threads share memory ends with a barrier (stage.c), since
- * the next node may read what it stored; here the whole function is known. A barrier stays where some path through the function
- * that passes it and no other barrier has an access before it and an access after it to the same memory, of which one is a store. It
- * is not needed where each thread accesses elements of its own alone. Barriers are tested one by one, so that one of two in a row
- * stays; each test walks to the barriers around it.
+ * Removes unnecessary barriers. Every node of the loop tree whose threads share memory ends with a
+ * barrier (stage.c), as the next node may read what it stored; here the whole function is known. A
+ * barrier is needed if on some path through it, up to the next barriers on either side, there is an
+ * access before it and an access after it to the same buffer, of which one is a store. It is not
+ * needed if each thread only accesses elements of its own. Barriers are tested one by one, so that
+ * one of two adjacent ones stays.
  *
- * For an address the buffer that it lies in is known. Where that is not so, and for atomics, fences and assembly, it may be any.
+ * The buffer of an address is known, or else it may be any buffer; so it is for atomics, fences and
+ * inline assembly.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -14,22 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How memory is accessed: by any thread, or, << OWN, each thread its own elements. */
+/* How memory is accessed: by any thread; shifted by OWN, each thread accesses its own elements. */
 enum { READ = 1, WRITE = 2, OWN = 2, ALL = READ | WRITE };
 
 typedef enum Level { LEVEL_NONE, LEVEL_WARP, LEVEL_BLOCK } Level;
 
-/* A line that matters: a label, a branch, a barrier, or accesses. */
+/* A line of interest: a label, a branch, a barrier, or one with accesses. */
 typedef struct Step {
 	const char *line;
 	Level level;
-	bool ends;    /* the next line is not what comes next */
-	int first, n; /* accesses */
-	int edge[2];  /* the first that leads on, and the first that leads back; -1: none */
+	bool ends;    /* control does not continue at the next line */
+	int first, n; /* its accesses */
+	int edge[2];  /* the first edge to a successor, and the first to a predecessor; -1: none */
 } Step;
 
 typedef struct Edge {
-	int step, next; /* where it leads; the next one of the same step */
+	int step, next; /* its target; the next edge of the same step */
 } Edge;
 
 typedef struct MemAccess {
@@ -39,7 +41,8 @@ typedef struct MemAccess {
 
 enum { ROOT_ANY = 0 };
 
-/* What a value of the function points into. */
+/* The buffer that a value of the function points into, and whether to an element of the thread's
+ * own. */
 typedef struct Pointer {
 	int root;
 	bool own;
@@ -51,12 +54,12 @@ typedef struct Sync {
 	VEC(Step) steps;
 	VEC(Edge) edges;
 	VEC(MemAccess) accesses;
-	VEC(const char *) roots; /* names of buffers, after that of any */
-	VEC(int) async;          /* buffers that copies under way write */
-	Pointer *value;          /* by number */
-	int *label;              /* its step, by number */
-	/* Of a walk: its number, by steps that it has come to; where it goes on; how buffers are accessed on it, [0] after and [1]
-	 * before the step where it began. */
+	VEC(const char *) roots; /* names of buffers; the first stands for any buffer */
+	VEC(int) async;          /* buffers that asynchronous copies in flight write */
+	Pointer *value;          /* pointers, by number of the value */
+	int *label;              /* the label's step, by number */
+	/* state of a walk: the number of the last walk that visited a step; the steps to continue
+	 * from; how buffers are accessed, [0] after and [1] before the step where it began */
 	int *seen, walks, *todo;
 	unsigned *how[2];
 } Sync;
@@ -77,13 +80,13 @@ static bool is_name(const char *s, const char *name)
 	return strlen(name) == name_length(s) && !memcmp(s, name, name_length(s));
 }
 
-/* WHAT in the line, or null. */
+/* Finds WHAT in the line; null if it is not there. */
 static const char *find(const char *line, const char *what)
 {
 	return memmem(line, strcspn(line, "\n"), what, strlen(what));
 }
 
-static bool has(const char *line, const char *what)
+static bool contains(const char *line, const char *what)
 {
 	return find(line, what) != NULL;
 }
@@ -109,7 +112,7 @@ static int root_named(Sync *s, const char *name)
 	return s->roots.n - 1;
 }
 
-/* What the first name in TEXT points into. */
+/* The buffer that the first name in TEXT points into. */
 static Pointer pointer_at(Sync *s, const char *text)
 {
 	const char *name = text + strcspn(text, "%@\n");
@@ -120,13 +123,14 @@ static Pointer pointer_at(Sync *s, const char *text)
 	return (Pointer){*name == '\n' ? ROOT_ANY : root_named(s, name), false};
 }
 
-/* "TYPE, ptr addrspace(3) BASE, i64 INDEX": of a variable, by an index that is the thread's own. */
+/* The pointer of "TYPE, ptr addrspace(3) BASE, i64 INDEX". It is the thread's own if BASE is a
+ * variable and INDEX differs between all threads. */
 static Pointer element_at(Sync *s, const char *text)
 {
 	const char *base = text + strcspn(text, "@\n"), *index = base + strcspn(base, "%\n");
 	Pointer p = pointer_at(s, text);
 
-	if (*base == '\n' || *index == '\n' || has(base, "_scratch"))
+	if (*base == '\n' || *index == '\n' || contains(base, "_scratch"))
 		return p;
 	for (int i = 0; i < s->k->own.n; i++)
 		p.own = p.own || is_name(index, s->k->own.at[i]);
@@ -139,7 +143,8 @@ static void add_access(Sync *s, int root, unsigned how)
 	vec_last(&s->steps).n++;
 }
 
-/* An access of each pointer in TEXT to memory that threads share: FIRST of the first, HOW of the others. */
+/* Adds an access for each pointer in TEXT to shared or global memory: FIRST for the first, HOW for
+ * the others. */
 static void add_accesses(Sync *s, const char *text, unsigned first, unsigned how)
 {
 	static const char shared[] = "ptr addrspace(";
@@ -155,16 +160,16 @@ static void add_accesses(Sync *s, const char *text, unsigned first, unsigned how
 
 static void add_copy(Sync *s, const char *text)
 {
-	if (has(text, ".wait")) {
+	if (contains(text, ".wait")) {
 		for (int i = 0; i < s->async.n; i++)
 			add_access(s, s->async.at[i], WRITE);
-	} else if (has(text, "addrspace(3)")) {
+	} else if (contains(text, "addrspace(3)")) {
 		vec_push(s->arena, &s->async, pointer_at(s, find(text, "addrspace(3)")).root);
 		add_accesses(s, text, WRITE, READ);
 	}
 }
 
-/* An instruction: what it gives points into, and what it accesses. */
+/* Records an instruction: the buffer its result points into, and its accesses. */
 static void add_instruction(Sync *s, const char *line)
 {
 	const char *is = find(line, " = "), *text = is ? is + 3 : line;
@@ -175,18 +180,19 @@ static void add_instruction(Sync *s, const char *line)
 	else if (made >= 0 && (str_starts(text, "ptrtoint") || str_starts(text, "inttoptr") ||
 			       str_starts(text, "xor")))
 		s->value[made] = (Pointer){pointer_at(s, text).root, false};
-	else if (has(text, "barrier0()"))
+	else if (contains(text, "barrier0()"))
 		vec_last(&s->steps).level = LEVEL_BLOCK;
-	else if (has(text, "@llvm.nvvm.bar.warp.sync("))
+	else if (contains(text, "@llvm.nvvm.bar.warp.sync("))
 		vec_last(&s->steps).level = LEVEL_WARP;
-	else if (has(text, "@llvm.nvvm.cp.async."))
+	else if (contains(text, "@llvm.nvvm.cp.async."))
 		add_copy(s, text);
-	else if (str_starts(text, "load ") || has(text, "ldmatrix") || has(text, "@load_packed("))
+	else if (str_starts(text, "load ") || contains(text, "ldmatrix") ||
+		 contains(text, "@load_packed("))
 		add_accesses(s, text, READ, READ);
 	else if (str_starts(text, "store "))
 		add_accesses(s, text, WRITE, WRITE);
 	else if (str_starts(text, "atomicrmw") || str_starts(text, "cmpxchg") ||
-		 str_starts(text, "fence") || has(text, " asm "))
+		 str_starts(text, "fence") || contains(text, " asm "))
 		add_access(s, ROOT_ANY, ALL);
 	else
 		add_accesses(s, text, ALL, ALL);
@@ -200,7 +206,7 @@ static void add_line(Sync *s, const char *line)
 	vec_push(s->arena, &s->steps,
 		 ((Step){.line = line, .first = s->accesses.n, .edge = {-1, -1}}));
 	line += strspn(line, " ");
-	if (n && line[strcspn(line, ":\n")] == ':' && !has(line, " ")) {
+	if (n && line[strcspn(line, ":\n")] == ':' && !contains(line, " ")) {
 		s->label[label_number(line)] = s->steps.n - 1;
 		return;
 	}
@@ -243,7 +249,8 @@ static void make_room_for_walks(Sync *s)
 		s->how[back] = NEW_ARRAY(s->arena, s->roots.n, unsigned);
 }
 
-/* Of each buffer, how it is accessed after step AT, BACK: before it, up to the next barriers of its level. */
+/* How each buffer is accessed after step AT (BACK: before it), up to the next barriers of its
+ * level. */
 static const unsigned *around(Sync *s, int at, bool back)
 {
 	unsigned *how = s->how[back];
@@ -271,8 +278,9 @@ static const unsigned *around(Sync *s, int at, bool back)
 	return how;
 }
 
-/* Whether accesses A and B of a buffer, by different threads, may be of one element, and one of them stores. */
-static bool meet(unsigned a, unsigned b)
+/* Accesses A and B of a buffer by different threads may be to one element, and one of them is a
+ * store. */
+static bool conflict(unsigned a, unsigned b)
 {
 	const unsigned all_a = (a | a >> OWN) & ALL, all_b = (b | b >> OWN) & ALL;
 
@@ -285,8 +293,8 @@ static bool is_needed(Sync *s, int at)
 	const unsigned *before = around(s, at, true), *after = around(s, at, false);
 
 	for (int i = 0; i < s->roots.n; i++)
-		if (meet(before[i], after[i]) || meet(before[ROOT_ANY], after[i]) ||
-		    meet(before[i], after[ROOT_ANY]))
+		if (conflict(before[i], after[i]) || conflict(before[ROOT_ANY], after[i]) ||
+		    conflict(before[i], after[ROOT_ANY]))
 			return true;
 	return false;
 }

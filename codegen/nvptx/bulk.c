@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk copies (ir/loop.h, BulkCopy): the elements of a buffer that the thread groups of a block own together are contiguous, and move
- * between global and shared memory as a whole: each thread 16 bytes at a time, and the remainder at the end by elements. The range of
- * each block begins at a multiple of 16 bytes.
+ * Bulk copies (ir/loop.h, BulkCopy): the elements of a buffer that the thread groups of a block own
+ * together are contiguous, and move between global and shared memory as a whole: each thread 16
+ * bytes at a time, and the remainder at the end by elements. The range of each block begins at a
+ * multiple of 16 bytes.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -14,9 +15,9 @@ enum { ACCESS = 16 };
 typedef struct BlockBulk {
 	LlKernel *k;
 	const BulkCopy *s;
-	int64_t most;      /* elements */
-	const char *first; /* the first one, as i64 */
-	const char *count; /* how many there are */
+	int64_t most;      /* elements, at most */
+	const char *first; /* index of the first one, as i64 */
+	const char *count; /* number of elements */
 	const char *shared;
 } BlockBulk;
 
@@ -25,7 +26,7 @@ static int bytes_of(const BulkCopy *s)
 	return dtype_info[s->buf->dtype].bits / 8;
 }
 
-/* Iterations of a block, all of which there are, or those up to the last one. */
+/* The iterations of a block; the last block may have fewer. */
 static const char *iterations(LlKernel *k, int groups)
 {
 	LlFn *f = &k->f;
@@ -68,26 +69,26 @@ static BlockBulk part_of(LlKernel *k, const BulkCopy *s)
 	return p;
 }
 
-/* Moves what TYPE is, of ALIGN bytes, at element AT of the span. */
+/* Copies a value of TYPE, aligned to ALIGN bytes, at element AT of the range. */
 static void move(const BlockBulk *p, const char *type, int align, const char *at)
 {
 	LlFn *f = &p->k->f;
-	const char *stored = ll_stored(p->s->buf->dtype), *in = ll_new(f), *here = ll_new(f),
-		   *there = ll_new(f), *all = ll_new(f);
+	const char *stored = ll_stored(p->s->buf->dtype), *in = ll_new(f), *in_shared = ll_new(f),
+		   *in_global = ll_new(f), *all = ll_new(f);
 	const bool out = p->s->written;
 
 	ll_put(f, "%s = add nuw nsw i64 %s, %s", in, p->first, at);
-	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", here, stored, p->shared,
-	       at);
-	ll_put(f, "%s = getelementptr %s, ptr addrspace(1) %s, i64 %s", there, stored,
+	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", in_shared, stored,
+	       p->shared, at);
+	ll_put(f, "%s = getelementptr %s, ptr addrspace(1) %s, i64 %s", in_global, stored,
 	       ll_buf_name(p->k, p->s->buf), in);
 	ll_put(f, "%s = load %s, ptr addrspace(%d) %s, align %d", all, type, out ? 3 : 1,
-	       out ? here : there, align);
+	       out ? in_shared : in_global, align);
 	ll_put(f, "store %s %s, ptr addrspace(%d) %s, align %d", type, all, out ? 1 : 3,
-	       out ? there : here, align);
+	       out ? in_global : in_shared, align);
 }
 
-/* Whole accesses: VALUES elements each, WHOLE of them in all. */
+/* Copies WHOLE accesses of VALUES elements each. */
 static void move_whole(const BlockBulk *p, int values, const char *whole)
 {
 	LlKernel *k = p->k;
@@ -104,7 +105,7 @@ static void move_whole(const BlockBulk *p, int values, const char *whole)
 	}
 }
 
-/* What is behind WHOLE accesses of VALUES elements: fewer than one. */
+/* Copies the remaining elements, fewer than VALUES, after the WHOLE accesses. */
 static void move_rest(const BlockBulk *p, int values, const char *whole)
 {
 	LlKernel *k = p->k;

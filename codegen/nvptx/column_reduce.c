@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LN_COLUMNS: column reductions. A block's threads lie along its columns, and then down the rows. A thread has a state for each of its
- * columns in each row of the result. States are combined over the lanes of a warp that have the same columns, by shuffles,
- * and over the warps in shared memory.
+ * LN_COLUMNS: column reductions. A block's threads lie along its columns, and then down the rows. A
+ * thread has a state for each of its columns in each row of the result. States are combined over
+ * the lanes of a warp that have the same columns, by shuffles, and over the warps in shared memory.
  *
- * Where rows begin within a sector, each warp has all columns of the rows that begin at one offset in a sector: its lanes begin at the
- * sector's boundary and have every 32nd column.
+ * Where rows begin within a sector, a warp has the rows that begin at the same offset in a sector,
+ * with all of their columns: its lanes begin at the sector's boundary and have every 32nd column.
  *
- * Where the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has columns g, g + 8 ..., and of a half of a
- * block's terms those of its registers: E from t E on, and as many 4 E further.
+ * Where the matrix is in the order of fragments, all warps have all columns. Lane 4 g + t has
+ * columns g, g + 8 and so on. Of half a block's terms it has those of its registers: with E
+ * elements per register, terms t E to t E + E - 1, and the same plus 4 E.
  */
 #include "codegen/nvptx/kernel.h"
 
 #include <assert.h>
 #include <string.h>
 
-enum { MOST_BLOCKS = COLUMN_BLOCKS }; /* of columns, which a thread has */
+enum { MOST_BLOCKS = COLUMN_BLOCKS }; /* blocks of columns of a thread */
 
-typedef struct Folding {
+typedef struct ColumnsEmitter {
 	LlKernel *k;
 	const LNode *n;
 	const ColumnReduction *f;
-	int vector,
-		lanes; /* columns of a thread; threads along the columns, where those are contiguous in memory */
-	int step;      /* from one of its columns to the next */
-	int from,
-		to;  /* lanes of the same columns differ in these bits, from FROM up to before TO */
-	Buf **state; /* by row, then column of the thread */
+	/* columns of a thread; threads along the columns, if these are contiguous in memory */
+	int vector, lanes;
+	int step;     /* distance between its columns */
+	int from, to; /* lanes with the same columns differ in the bits from FROM up to before TO */
+	Buf **state;  /* states, by row, then by column of the thread */
 	CType ct;
 	const char *j0; /* the thread's first column */
-	const char *in
-		[MOST_BLOCKS]; /* i1, where rows are peeled: the thread's column exists; else COL is another's */
-	const char *any; /* i1: the warp has one of the last such columns; null: it always has */
-	/* In the order of fragments: */
+	/* i1, if rows are peeled: the thread's column exists; else COL is a substitute */
+	const char *in[MOST_BLOCKS];
+	const char *any; /* i1: some lane of the warp has the last of these columns; null: always */
+	/* for a matrix in the order of fragments: */
 	Expr *load;
 	int reg;                      /* elements of a register */
-	const char *term;             /* i64: of a half of a block, the lane's first */
-	const char *col[MOST_BLOCKS]; /* i64: of each block of columns, the lane's first */
-} Folding;
+	const char *term;             /* i64: the lane's first term in half a block */
+	const char *col[MOST_BLOCKS]; /* i64: the lane's first column in each block of columns */
+} ColumnsEmitter;
 
-/* A term of each state, at AT of what is reduced. */
+/* Adds a term to each state: the one at index AT of the reduced iterator. */
 static void terms(void *arg, const char *at)
 {
-	Folding *g = arg;
+	ColumnsEmitter *g = arg;
 	LlKernel *k = g->k;
 	LlVector p = {.k = k, .var = g->f->col, .vector = g->vector, .kept = -1};
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
@@ -62,10 +62,10 @@ static void terms(void *arg, const char *at)
 	ll_forget(&k->f);
 }
 
-/* The same, where rows are peeled. */
+/* As terms, for peeled rows. */
 static void peeled_terms(void *arg, const char *at)
 {
-	Folding *g = arg;
+	ColumnsEmitter *g = arg;
 	LlKernel *k = g->k;
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
 
@@ -87,14 +87,14 @@ static void peeled_terms(void *arg, const char *at)
 
 static void find_lanes(void *arg, Expr *e)
 {
-	Folding *g = arg;
+	ColumnsEmitter *g = arg;
 
 	if (e->kind == EX_LOAD && e->load.buf == g->f->lanes)
 		g->load = e;
 }
 
-/* The lane's 16 bytes of column COL and its neighbour, of the terms from K0 on. */
-static const char *lane_bytes(Folding *g, const char *k0, const char *col)
+/* Loads the lane's 16 bytes of columns COL and COL + 8, from term K0 on. */
+static const char *lane_bytes(ColumnsEmitter *g, const char *k0, const char *col)
 {
 	LlKernel *k = g->k;
 	const char *v = ll_new(&k->f), *type, *at;
@@ -108,9 +108,10 @@ static const char *lane_bytes(Folding *g, const char *k0, const char *col)
 	return v;
 }
 
-/* Term V from LO on of what P fetched there, in column C of the thread and row M: element ELEM of ALL. */
-static void lane_term(Folding *g, LlVector *p, const char *lo, int v, int m, int c, const char *all,
-		      int elem)
+/* Adds term LO + V, which P fetched, to the state of column C of the thread and row M; the matrix
+ * element is ELEM of ALL. */
+static void lane_term(ColumnsEmitter *g, LlVector *p, const char *lo, int v, int m, int c,
+		      const char *all, int elem)
 {
 	LlKernel *k = g->k;
 	Expr *zero = ex_int(k->sched->kernel->pool, CT_I64, 0);
@@ -125,11 +126,11 @@ static void lane_term(Folding *g, LlVector *p, const char *lo, int v, int m, int
 	ll_step(k, g->n, &g->state[m * g->vector + c], zero);
 }
 
-/* What the lane has of the half of a block whose terms begin at AT. Words are its four registers: for either column those of
- * the first terms and of the last. */
+/* Adds the lane's terms of the half block that begins at AT. A lane has four registers: for either
+ * column, the first and the last terms. */
 static void lane_terms(void *arg, const char *at)
 {
-	Folding *g = arg;
+	ColumnsEmitter *g = arg;
 	LlKernel *k = g->k;
 	const char *k0 = ll_new(&k->f), *all[MOST_BLOCKS];
 
@@ -154,8 +155,9 @@ static void lane_terms(void *arg, const char *at)
 	ll_forget(&k->f);
 }
 
-/* Where the lane has no column of a further block, its first one stands for it. */
-static void find_columns(Folding *g)
+/* Computes the lane's columns. If a further block has no column for the lane, it uses its first
+ * one. */
+static void find_columns(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;
 
@@ -174,8 +176,8 @@ static void find_columns(Folding *g)
 	ll_forget(&k->f);
 }
 
-/* Who has what where the matrix lies so. */
-static void share_lanes(Folding *g)
+/* Shares out columns and terms for a matrix in the order of fragments. */
+static void share_lanes(ColumnsEmitter *g)
 {
 	LlFn *f = &g->k->f;
 
@@ -194,8 +196,8 @@ static void share_lanes(Folding *g)
 
 /* ---- All terms ---- */
 
-/* How columns and rows are shared out to threads where columns are contiguous in memory. */
-static void share_columns(Folding *g)
+/* Shares out columns and rows if columns are contiguous in memory. */
+static void share_columns(ColumnsEmitter *g)
 {
 	LlFn *f = &g->k->f;
 
@@ -207,8 +209,8 @@ static void share_columns(Folding *g)
 	g->j0 = ll_op(f, "mul i64", ll_op(f, "urem i64", "%lane", g->lanes), g->vector);
 }
 
-/* I1: column COL exists. */
-static const char *is_column(Folding *g, const char *col)
+/* The condition, as an i1, that column COL exists. */
+static const char *is_column(ColumnsEmitter *g, const char *col)
 {
 	LlKernel *k = g->k;
 	const char *in = ll_new(&k->f), *both;
@@ -224,7 +226,7 @@ static const char *is_column(Folding *g, const char *col)
 	return both;
 }
 
-/* A where COND, else B. */
+/* COND ? A : B. */
 static const char *choose(LlFn *f, const char *cond, const char *a, const char *b)
 {
 	const char *t = ll_new(f);
@@ -233,9 +235,9 @@ static const char *choose(LlFn *f, const char *cond, const char *a, const char *
 	return t;
 }
 
-/* Who has what where rows are peeled. In place of a column that does not exist a lane reads the warp's first one of the same 32,
- * or of all. */
-static void share_peeled(Folding *g)
+/* Shares out columns and rows if rows are peeled. For a column that does not exist, a lane reads
+ * the first of its 32 columns, or else the block's first. */
+static void share_peeled(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
@@ -264,8 +266,8 @@ static void share_peeled(Folding *g)
 	}
 }
 
-/* The terms of this thread: several in flight at once. */
-static void all_terms(Folding *g)
+/* Emits the loop over this thread's terms, with several in flight. */
+static void all_terms(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;
 	const char *lo, *hi;
@@ -283,8 +285,9 @@ static void all_terms(Folding *g)
 		   k->stage->threads / g->lanes, true, g->n->peel ? peeled_terms : terms, g);
 }
 
-/* Lanes with the same columns become one; each warp leaves what it has. */
-static const char *meet(Folding *g)
+/* Combines the states of lanes with the same columns; each warp then stores its states to shared
+ * memory. */
+static const char *combine_lanes(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
@@ -308,7 +311,7 @@ static const char *meet(Folding *g)
 	for (int m = 0; m < g->f->rows; m++)
 		for (int v = 0; v < g->vector; v++) {
 			const char *to = ll_new(f), *i = ll_new(f), *x,
-				   *there = g->in[v] ? ll_open_if(k, g->in[v]) : NULL;
+				   *in = g->in[v] ? ll_open_if(k, g->in[v]) : NULL;
 
 			ll_put(f, "%s = add i64 %s, %s", i, at, g->j0);
 			i = ll_plus(f, i, m * g->f->cols + v * g->step);
@@ -317,21 +320,21 @@ static const char *meet(Folding *g)
 			p = ll_load(k, g->state[m * g->vector + v], "0");
 			x = ll_encoded(k, t, p);
 			ll_put(f, "store %s %s, ptr addrspace(3) %s", ll_stored(t), x, to);
-			ll_close_if(k, there);
+			ll_close_if(k, in);
 		}
 	ll_close_if(k, after);
 	ll_barrier(k);
 	return warps;
 }
 
-/* A thread for each state: what the warps left, and what the state was. */
-static void over_warps(Folding *g, const char *warps)
+/* Combines, with one thread per state, the states of all warps and the previous state. */
+static void over_warps(ColumnsEmitter *g, const char *warps)
 {
 	LlKernel *k = g->k;
 	LlFn *f = &k->f;
 	const int all = g->f->rows * g->f->cols, nwarps = k->stage->threads / 32;
 	const DType t = ctype_dtype(g->ct);
-	Iter *point = NEW(f->arena, Iter); /* a binding keeps it */
+	Iter *point = NEW(f->arena, Iter); /* a binding refers to it */
 	const char *after = NULL, *exists = NULL;
 	LlLoop l;
 
@@ -371,7 +374,8 @@ static void over_warps(Folding *g, const char *warps)
 void ll_columns(LlKernel *k, const LNode *n)
 {
 	ExprPool *p = k->sched->kernel->pool;
-	Folding g = {.k = k, .n = n, .f = n->columns, .vector = n->vector, .ct = n->val[0]->ct};
+	ColumnsEmitter g = {
+		.k = k, .n = n, .f = n->columns, .vector = n->vector, .ct = n->val[0]->ct};
 	const char *after = NULL;
 	int nstate;
 
@@ -400,5 +404,5 @@ void ll_columns(LlKernel *k, const LNode *n)
 	k->in_group--;
 	ll_close_if(k, after);
 	ll_forget(&k->f);
-	over_warps(&g, meet(&g));
+	over_warps(&g, combine_lanes(&g));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expressions as LLVM IR. An instruction is a function of the library; a select whose arm would read memory
- * branches, such that only the arm taken does, and what both arms need is computed before.
+ * Expressions as LLVM IR. An instruction is a function of the library. A select with a load in an
+ * arm becomes a branch, so that only the taken arm is evaluated; subexpressions of both arms are
+ * evaluated before.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 
@@ -125,7 +126,7 @@ const char *ll_const(Arena *a, const Expr *e)
 	return arena_printf(a, "0x%016llX", (unsigned long long)bits);
 }
 
-/* The library's name of instruction E. */
+/* The name of instruction E in the library. */
 static const char *inst_name(Arena *a, const Expr *e)
 {
 	const char *name = inst_info[e->op.inst].name, *from = ctype_name[e->op.arg[0]->ct];

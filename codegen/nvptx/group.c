@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Points of a row that the threads of a group share out, and reductions over them. A thread has every group-th vector of the row. Of
- * its first `keep` points, which are unrolled, it may keep values in registers; of the next `more`, in the block's shared memory; for
- * points after those the values are computed once more.
+ * The points of a row that the threads of a group share out, and reductions over them. A thread has
+ * every group-th vector of the row. It may keep values of its first `keep` points, which are
+ * unrolled, in registers, and of the next `scratch` points in the block's shared memory. For
+ * further points these values are recomputed.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -26,15 +27,15 @@ const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off)
 	}
 	if (t == CT_I64 || t == CT_U64 || t == CT_F64) {
 		for (int i = 0; i < 2; i++) {
-			const char *part = ll_new(f), *low = ll_new(f), *got = ll_new(f);
+			const char *part = ll_new(f), *low = ll_new(f), *other = ll_new(f);
 
 			ll_put(f, "%s = lshr i64 %s, %d", part, in, 32 * i);
 			ll_put(f, "%s = trunc i64 %s to i32", low, part);
 			ll_put(f,
 			       "%s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 %s, i32 %s, i32 %d, i32 31)",
-			       got, k->mask, low, off);
+			       other, k->mask, low, off);
 			half[i] = ll_new(f);
-			ll_put(f, "%s = zext i32 %s to i64", half[i], got);
+			ll_put(f, "%s = zext i32 %s to i64", half[i], other);
 		}
 		s = ll_new(f);
 		r = ll_new(f);
@@ -69,7 +70,8 @@ static void over_lanes(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 	}
 }
 
-/* Each warp's first lane leaves what the warp has; then every warp combines those. */
+/* Combines the states of warps: each warp's first lane stores its state to shared memory, and every
+ * warp combines all. */
 static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CType *ct)
 {
 	LlFn *f = &k->f;
@@ -100,11 +102,11 @@ static void over_warps(LlKernel *k, const LNode *n, Buf *const *part, const CTyp
 typedef struct Share {
 	LlKernel *k;
 	const LNode *n;    /* LN_REDUCE, or a loop around one store */
-	Buf *const *state; /* of the thread, to reduce to */
+	Buf *const *state; /* the thread's state, if N is a reduction; else null */
 	int vector;
 } Share;
 
-/* PACK points from LO on, all of which exist. */
+/* Emits VECTOR points from LO on, all of which exist. */
 static void run_points(const Share *s, const char *lo, int kept)
 {
 	LlKernel *k = s->k;
@@ -136,7 +138,7 @@ static void run_points(const Share *s, const char *lo, int kept)
 	k->kept = -1;
 }
 
-/* What stands for what is kept, where it is not. */
+/* Replaces loads of kept values by their expressions where they are not kept. */
 static Expr *recomputed(void *arg, Expr *e)
 {
 	LlKernel *k = arg;
@@ -161,7 +163,7 @@ static LNode *without_kept(LlKernel *k, const LNode *n)
 	return r;
 }
 
-/* The local that N fills with what threads keep, or null. */
+/* The local of kept elements that N fills, or null. */
 static const LNode *fills(LlKernel *k, const LNode *n)
 {
 	return n->kind == LN_LOOP ? ll_local(k, n->body->buf[0]) : NULL;
@@ -172,7 +174,7 @@ static bool keeps(LlKernel *k, const LNode *n)
 	return fills(k, n) != NULL;
 }
 
-/* Points before the first one that its thread passes over. */
+/* FIRST less the points of the peel. */
 static const char *peeled(LlKernel *k, const LNode *n, const char *first)
 {
 	const char *t;
@@ -190,7 +192,8 @@ static void other_run(void *arg, const char *at)
 	run_points(arg, at, -1);
 }
 
-/* Of a remainder, where it is not known to be less: what the group's threads pass over in one go, STRIDE, is more than a sector. */
+/* The maximum peel. An unknown offset counts as STRIDE, the points that the group covers in one
+ * step, which is more than a sector. */
 static int64_t most_peel(const LNode *n, int64_t stride)
 {
 	const Expr *e = n->peel;
@@ -200,16 +203,17 @@ static int64_t most_peel(const LNode *n, int64_t stride)
 	return ex_is_op(e, IN_mod) && e->op.arg[1]->kind == EX_CONST ? e->op.arg[1]->i - 1 : stride;
 }
 
-/* The runs of a thread: the first one's place, how far it is from there to the end, and from one to the next. */
+/* The vectors of a thread: the first one's index, the points from there to the end, and the stride
+ * between them. */
 typedef struct ThreadRuns {
 	const char *first, *left;
 	const char *lo, *hi;
 	int64_t stride, before;
-	int64_t many; /* points there are; 0: that is not known */
-	int64_t most; /* at most; 0: any number */
+	int64_t many; /* number of points; 0: unknown */
+	int64_t most; /* upper bound of the points; 0: none */
 } ThreadRuns;
 
-/* What E is at most in runs for which the schedule is; 0: that is not known. */
+/* Upper bound of E in the runs that the schedule serves; 0: unknown. */
 static int64_t most_of(const LlKernel *k, const Expr *e)
 {
 	int64_t lo, hi;
@@ -247,7 +251,7 @@ static ThreadRuns runs_of(const Share *s)
 	return r;
 }
 
-/* Opens a block for where there is a run J; null: it is always there. */
+/* Opens a block that runs if vector J exists; null: it always does. */
 static const char *open_run(LlKernel *k, const ThreadRuns *r, int j)
 {
 	if (r->before && j == 0)
@@ -258,7 +262,7 @@ static const char *open_run(LlKernel *k, const ThreadRuns *r, int j)
 			     r->left);
 }
 
-/* Whether a thread may have a run J. */
+/* Some thread may have a vector J. */
 static bool may_have(const ThreadRuns *r, int j)
 {
 	const int64_t most = r->many ? r->many : r->most;
@@ -266,7 +270,7 @@ static bool may_have(const ThreadRuns *r, int j)
 	return !most || j * r->stride < most + r->before;
 }
 
-/* Runs from J on. */
+/* Emits the vectors from J on in a loop, with kept values recomputed. */
 static void other_runs(const Share *s, const ThreadRuns *r, int j)
 {
 	Share other = *s;
@@ -289,24 +293,25 @@ static void run_in_scratch(void *arg, const char *at)
 	k->in_scratch = first;
 }
 
-/* The runs whose elements are in scratch, from the text FIRST on. */
+/* Emits the vectors whose elements are in scratch, from point FIRST on. */
 static void runs_in_scratch(const Share *s, const char *first, const ThreadRuns *r)
 {
 	LlKernel *k = s->k;
-	Share some = *s;
+	Share in_range = *s;
 	const char *end = ll_plus(&k->f, first, s->n->scratch / s->vector * r->stride),
 		   *less = ll_new(&k->f), *hi = ll_new(&k->f);
 
 	ll_put(&k->f, "%s = icmp slt i64 %s, %s", less, end, r->hi);
 	ll_put(&k->f, "%s = select i1 %s, i64 %s, i64 %s", hi, less, end, r->hi);
 	k->in_scratch = first;
-	some.n = without_kept(k, s->n);
-	ll_strided(k, s->n->var, first, hi, r->stride, false, run_in_scratch, &some);
+	in_range.n = without_kept(k, s->n);
+	ll_strided(k, s->n->var, first, hi, r->stride, false, run_in_scratch, &in_range);
 	k->in_scratch = NULL;
 }
 
-/* Where it is not known how many runs there are, those past the end are passed over some at a time. */
-static void share(const Share *s)
+/* Emits all vectors of a thread. If their number is unknown, GROUP of them are skipped by one
+ * branch. */
+static void emit_shared(const Share *s)
 {
 	enum { GROUP = 4 };
 	LlKernel *k = s->k;
@@ -344,7 +349,7 @@ void ll_share(LlKernel *k, const LNode *n)
 {
 	const Share s = {k, n, NULL, n->vector ? n->vector : 1};
 
-	share(&s);
+	emit_shared(&s);
 	if (!keeps(k, n))
 		ll_barrier(k);
 }
@@ -373,7 +378,7 @@ void ll_reduce(LlKernel *k, const LNode *n)
 		ll_store(k, part[i], "0",
 			 ll_const(k->f.arena, monoid_identity(p, n->red, i, ct[i])));
 	}
-	share(&(Share){k, n, part, n->vector ? n->vector : 1});
+	emit_shared(&(Share){k, n, part, n->vector ? n->vector : 1});
 	over_lanes(k, n, part, ct, k->stage->group < 32 ? k->stage->group : 32);
 	if (k->stage->group > 32)
 		over_warps(k, n, part, ct);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of a kernel's iterators and sizes in LLVM IR, and what is known of them: which differ between threads, and which are parts
- * of the block's index.
+ * The values of a kernel's iterators and sizes in LLVM IR, and two properties of them: which differ
+ * between all threads, and which are div/mod splits of the block's index.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -35,7 +35,7 @@ const char *ll_iter(void *arg, const Iter *it)
 {
 	const LlIter *i = find_iter(arg, it);
 
-	assert(i); /* a loop or a let binds each */
+	assert(i);
 	return i ? i->value : "0";
 }
 
@@ -47,7 +47,7 @@ bool ll_is_own(const LlKernel *k, const char *value)
 	return false;
 }
 
-/* A block's number, or a part of it. */
+/* E is the block's number, or a div/mod split of it. */
 static bool counts_blocks(LlKernel *k, const Expr *e)
 {
 	const LlIter *i;
@@ -60,7 +60,8 @@ static bool counts_blocks(LlKernel *k, const Expr *e)
 		counts_blocks(k, i->is->op.arg[0]));
 }
 
-/* Of a block's number by a factor of how many there are: a launch has 1 or more and less than 2^31. */
+/* E divides a block's number, or a split of it, by a factor of the number of blocks, which is
+ * between 1 and 2^31 - 1 in a launch. */
 bool ll_is_short(void *arg, const Expr *e)
 {
 	LlKernel *k = arg;
@@ -74,7 +75,7 @@ bool ll_is_short(void *arg, const Expr *e)
 	return dim_mul(c, dim_floordiv(c, all, by), by) == all;
 }
 
-/* IT is INST(t, BY) of a T whose value is the thread's own, which is given; else null. */
+/* If IT is INST(t, BY) of an iterator t that differs between all threads, returns t; else null. */
 static const Iter *part_of_own(LlKernel *k, const Iter *it, Inst inst, Dim *by)
 {
 	const LlIter *i = find_iter(k, it), *of;
@@ -87,7 +88,7 @@ static const Iter *part_of_own(LlKernel *k, const Iter *it, Inst inst, Dim *by)
 	return of && ll_is_own(k, of->value) ? of->it : NULL;
 }
 
-/* t, or mod(t, n) + floordiv(t, n) * n. */
+/* IDX has the form mod(t, n) + floordiv(t, n) * n, which is t. */
 void ll_note_own(LlKernel *k, Expr *idx, const char *value)
 {
 	Affine a;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One kernel while it is emitted: its parameters and memory, and the emission of the nodes of its loop tree (stage.c, mem.c).
+ * One kernel while it is emitted: its parameters and memory, and the emission of the nodes of its
+ * loop tree (stage.c, mem.c).
  */
 #ifndef CODEGEN_NVPTX_KERNEL_H
 #define CODEGEN_NVPTX_KERNEL_H
@@ -9,176 +10,195 @@
 
 #define KERNEL_NAME "$kernel$"
 
-/* Where a buffer of a kernel is. */
+/* Where a buffer of a kernel lies. */
 typedef struct LlBuf {
 	const Buf *buf;
 	const char *name;   /* "%in.x", "@NAME.shared0" ... */
-	int space;          /* LLVM's address space: 0 the thread's own, 1 global, 3 shared */
-	int64_t group;      /* shared: elements that each group has */
-	int64_t at;         /* in the block's scratch: bytes from its begin, which NAME is */
-	bool packed;        /* elements of less than a byte share bytes, as in memory outside */
-	const LNode *local; /* that says which elements a thread keeps, or null */
-	const char *
-		rest; /* what is the block's scratch, where it keeps elements in that, too; else null */
-	const char *copied,
-		*first; /* a span in shared memory, and which element its first one is; else null */
+	int space;          /* LLVM's address space: 0 local, 1 global, 3 shared */
+	int64_t group;      /* shared: elements of each group */
+	int64_t at;         /* in the block's scratch: byte offset from NAME */
+	bool packed;        /* elements of less than a byte are packed, as in global memory */
+	const LNode *local; /* the LN_LOCAL node, if threads keep elements; else null */
+	/* name of the block's scratch, if further elements are kept there; else null */
+	const char *rest;
+	/* name of the bulk copy in shared memory, and the index of its first element; else null */
+	const char *copied, *first;
 } LlBuf;
 
 typedef struct LlIter {
 	const Iter *it;
 	const char *value;
-	const Expr *is; /* of a LET: what it names; else null */
+	const Expr *is; /* of a LET: its expression; else null */
 } LlIter;
 
 typedef struct LlKernel {
 	LlFn f;
 	const Schedule *sched;
 	const Stage *stage;
-	VEC(Buf *) bufs; /* parameters, in order of use */
+	VEC(Buf *) bufs; /* buffer parameters, in order of first use */
 	VEC(Dim *) dims;
 	VEC(LlBuf) places;
 	VEC(LlIter) iters;
 	StrBuf globals;
-	int64_t shared; /* bytes of the globals that are shared memory */
+	int64_t shared; /* bytes of static shared memory */
 	int nshared, nslots;
-	bool scratch; /* the block's scratch is declared */
-	const char *
-		slot; /* i64: which slot of the pipeline's tiles is meant; its iterator is 0, so that the rest of an
-			   * address stays the same in all rounds */
-	int group; /* threads that share the iteration whose nodes are being emitted, and which of them this one is */
+	bool scratch; /* the block's scratch has been declared */
+	/* i64: the pipeline stage whose tiles are accessed. The stage's iterator is bound to 0, so
+	 * that the rest of an address is the same in all iterations */
+	const char *slot;
+	/* threads of the group that runs the current nodes, and this thread's number in it */
+	int group;
 	const char *lane;
-	const char *mask; /* lanes of the warp that run through the body */
-	int in_group;     /* inside LOOP_GROUP: each thread has points of its own */
-	int kept;         /* of the elements that a thread keeps, the current one; -1: none */
-	const char *
-		in_scratch; /* i64: where in scratch elements of the current access are, KEPT of which is the current one; null: they are
-			   * in registers */
-	bool partial[2][2][CT_COUNT]; /* declared: see ll_partial */
+	const char *mask; /* mask of the warp's lanes that run the body */
+	int in_group;     /* inside LOOP_GROUP: each thread has its own points */
+	int kept;         /* index of the current one of a thread's kept elements; -1: none */
+	/* i64: index in scratch of the current access's elements, which kept then counts from;
+	 * null: they are in registers */
+	const char *in_scratch;
+	bool partial[2][2][CT_COUNT]; /* variables that have been declared: see ll_partial */
 	int partials;                 /* reductions that have used them */
-	bool sums;                    /* threads have, or had, sums of products in registers */
-	int ahead;                    /* as PtxFunc's */
+	/* threads have, or have had, the sums of a product in registers */
+	bool sums;
+	int ahead; /* as in PtxFunc */
 	bool faults;
-	VEC(const char *)
-	own; /* values that no two threads of a group have: numbers of points from 0 on, shared out one by one */
+	/* values that differ between all threads of a group: indices of points that are shared out
+	 * one by one from 0 on */
+	VEC(const char *) own;
 } LlKernel;
-
-/* For stage ST of S, with nothing printed yet. */
-LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
-/* Prints N and what follows it. */
-void ll_nodes(LlKernel *k, const LNode *n);
-/* A loop, with what is in it (codegen/nvptx/loop.c). */
-void ll_loop(LlKernel *k, const LNode *n);
-/* The threads that share an iteration meet here, and see what each of them stored; nothing where each
- * runs alone. All of them get here, or none. */
-void ll_barrier(LlKernel *k);
-/* Opens a block for where COND holds; what it gives, ll_close_if wants (null: nothing was opened). */
-const char *ll_open_if(LlKernel *k, const char *cond);
-/* The same for where LO <= AT < HI; LO null: AT < HI. */
-const char *ll_open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi);
-void ll_close_if(LlKernel *k, const char *after);
-/* Whether the text so far calls library function NAME. */
-bool ll_calls(const LlFn *f, const char *name);
 
 /* ---- iters.c ---- */
 
-/* VALUE is what IT is from here on; ll_let: of an expression. */
+/* Binds IT to VALUE from here on; ll_let: to the value of an expression. */
 void ll_bind(LlKernel *k, const Iter *it, const char *value);
 void ll_let(LlKernel *k, const Iter *it, Expr *is);
-/* Where element IDX, whose value VALUE is, is one that no other thread of the group has, VALUE is one of LlKernel.own, too. */
+/* If index IDX, whose value is VALUE, differs between all threads of the group, adds VALUE to
+ * LlKernel.own. */
 void ll_note_own(LlKernel *k, Expr *idx, const char *value);
 /* VALUE is one of LlKernel.own. */
 bool ll_is_own(const LlKernel *k, const char *value);
-/* For LlFn: the value of IT in kernel K, and whether division E is a short one. */
+/* Callbacks of LlFn: the value of IT in kernel K; whether division E fits 32 bits. */
 const char *ll_iter(void *k, const Iter *it);
 bool ll_is_short(void *k, const Expr *e);
-/* The value of D in kernel K: a number, or a parameter that it becomes here. */
+/* The value of D in kernel K: a constant, or a parameter, which is added if needed. */
 const char *ll_dim(void *k, Dim *d);
 
 /* ---- mem.c ---- */
 
-/* The name of what holds B: where no one declared it, a parameter or a table that it becomes here. */
+/* The name of the memory of B. If nothing declared B, it becomes a parameter or a table of
+ * constants. */
 const char *ll_buf_name(LlKernel *k, const Buf *b);
 
-/* A stack slot of TYPE (N elements; 0: one). */
+/* Declares a stack slot of TYPE (N elements; 0: one). */
 const char *ll_slot(LlKernel *k, const char *type, int64_t n);
-/* Makes room for a local buffer: registers, the thread's memory, or the group's, as LOCAL says, where not null. Sums begin
- * as 0. */
+/* Declares a local buffer: in registers, local or shared memory, as LOCAL says, unless null. Sums
+ * of products are set to 0. */
 void ll_declare(LlKernel *k, Buf *b, const LNode *local);
-/* LLVM's address space of what holds B (LlBuf). */
+/* LLVM's address space of B (LlBuf). */
 int ll_space(LlKernel *k, const Buf *b);
-/* The LN_LOCAL of a buffer whose elements threads keep; else null. */
+/* The LN_LOCAL node of B if threads keep its elements; else null. */
 const LNode *ll_local(LlKernel *k, const Buf *b);
-/* A pointer to element IDX of B; its type in *TYPE. */
+/* A pointer to element IDX of B; *TYPE: its type. */
 const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type);
-/* CODE, an element of T as it is stored, as the scalar that is computed with; and back. */
+/* Converts CODE, a stored element of type T, to the scalar that is computed with; and back. */
 const char *ll_decoded(LlKernel *k, DType t, const char *code);
 const char *ll_encoded(LlKernel *k, DType t, const char *val);
-/* Declares NAME, N elements of T in shared memory. Schedules see to it that there is room. */
+/* Declares NAME, N elements of T in shared memory. Schedules ensure that there is room. */
 void ll_shared(LlKernel *k, const char *name, int64_t n, DType t);
-/* Bytes of shared memory that the launch has to give. */
+/* Bytes of dynamic shared memory of the launch. */
 int ll_dynamic_shared(const LlKernel *k);
-/* Makes room for N elements of B, from FIRST on, in shared memory, where all accesses of it go from here on. Gives the name of
- * that, as ll_bulk_name does; ll_buf_name stays that of B. */
+/* Declares shared memory for N elements of B from FIRST on, which all accesses use from here on.
+ * Returns its name, as ll_bulk_name does; ll_buf_name still returns the name of B. */
 const char *ll_declare_bulk(LlKernel *k, const Buf *b, int64_t n, const char *first);
 const char *ll_bulk_name(LlKernel *k, const Buf *b);
-/* A pointer to element I of the thread's own ARRAY. */
+/* A pointer to element I of the local ARRAY. */
 const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i);
-/* Each thread has a B of its own. */
+/* B is local to each thread. */
 bool ll_in_register(LlKernel *k, const Buf *b);
-/* The scalar that element IDX of B has; ll_store gives it VAL. Names of loads stay (ll_forget). */
+/* Loads element IDX of B as a scalar; ll_store stores VAL to it. Names of loads are kept
+ * (ll_forget). */
 const char *ll_load(LlKernel *k, const Buf *b, const char *idx);
 void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val);
-/* As ll_store, for the codes VAL of N contiguous elements, aligned as one vectorised access. */
+/* Stores the N stored forms VAL to contiguous elements, aligned as one vectorised access. */
 void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n);
-/* Shared words, one a warp, for component C of a state of type T: stores VAL at AT, or (null) loads from there. Reductions
- * have those of two sets in turn, such that a barrier between the two accesses of one also parts the next one but one from it. */
+/* A shared word of each warp for component C of a state of type T: stores VAL to word AT, or, if
+ * VAL is null, loads it. Consecutive reductions alternate between two sets of words, so the barrier
+ * inside a reduction also separates its accesses from those of the one after the next. */
 const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *val);
+/* A kernel for stage ST of S, without any code yet. */
+LlKernel *ll_kernel_new(GenPtx *g, const Schedule *s, const Stage *st);
+/* The code so far calls library function NAME. */
+bool ll_calls(const LlFn *f, const char *name);
+/* B is a shared tile whose 16-byte pieces are swizzled. */
+bool ll_is_tile(const Buf *b);
+/* The swizzle: 2^ROW elements are a row, 2^PIECE a piece, and piece c of row r is at c ^ ((r >>
+ * SHIFT & MASK) << UP). */
+typedef struct LlMove {
+	int row, piece, shift, mask, up;
+} LlMove;
+LlMove ll_move(const Buf *b);
+/* log2 of N, a power of two. */
+int ll_log2(int64_t n);
+/* AT, a pointer into the first stage of tile B, moved to the current stage. */
+const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at);
 
 /* ---- vector.c ---- */
 
 typedef struct LlWide {
 	Expr *load;
-	const char *vector; /* its codes */
+	const char *vector; /* its stored elements */
 } LlWide;
 
-/* PACK points of VAR, and the loads of theirs that are one access. */
+/* VECTOR points of VAR, and those of their loads that are one access each. */
 typedef struct LlVector {
 	LlKernel *k;
 	const Iter *var;
-	int vector, kept; /* KEPT: the first one's LlKernel.kept */
+	int vector, kept; /* kept: LlKernel.kept of the first point */
 	VEC(LlWide) wide;
 } LlVector;
 
-/* Loads of E that every point makes, not those behind a select, are fetched at once. */
+/* Collects the loads of E that every point makes, not those behind a select, to be fetched as
+ * vectors. */
 void ll_vector_find(LlVector *p, Expr *e);
-/* Fetches them, for VAR from LO on; then: VAR is LO + V, until names are dropped. */
+/* ll_vector_fetch fetches them for VAR from LO on. ll_vector_element then binds VAR to LO + V, and
+ * their names to its elements, until names are dropped. */
 void ll_vector_fetch(LlVector *p, const char *lo);
 void ll_vector_element(LlVector *p, const char *lo, int v);
-/* All of store ST, whose loads were found. */
+/* Emits store ST, whose loads were collected, for all points. */
 void ll_vector_store(LlVector *p, const LNode *st, const char *lo);
-/* A loop over the elements of one access (LNode.vector). False where it is a loop as any other. */
+/* Emits a loop over the elements of one access (LNode.vector). False if N is to be emitted as any
+ * other loop. */
 bool ll_vector(LlKernel *k, const LNode *n);
+/* The store that ends FILL's body. */
+const LNode *ll_fill_store(const LNode *fill);
+/* A chunk of a fill, at the values its iterators are bound to. ll_chunk_load loads it as one value
+ * of ll_chunk_type, ll_chunk_store stores that. ll_chunk_copy copies it asynchronously, or zeros
+ * where COND, unless null, is false. */
+const char *ll_chunk_type(LlKernel *k, const LNode *fill);
+const char *ll_chunk_load(LlKernel *k, const LNode *fill);
+void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all);
+void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond);
 
 /* ---- group.c ---- */
 
-/* A loop of LOOP_GROUP whose points are shared out in runs, or of which threads keep elements. */
+/* Emits a LOOP_GROUP loop whose points are shared out as vectors, or of which threads keep
+ * elements. */
 void ll_share(LlKernel *k, const LNode *n);
-/* LN_REDUCE: by the thread where it runs alone, else by its group, each thread of which then has the state. */
+/* Emits LN_REDUCE: by one thread if it runs alone, else by its group; each of its threads then has
+ * the state. */
 void ll_reduce(LlKernel *k, const LNode *n);
-/* VALUE of the lane that is OFF away. */
+/* VALUE of the lane whose number differs by xor with OFF. */
 const char *ll_shuffled(LlKernel *k, const char *value, CType t, int off);
-/* LN_COLUMNS (column_reduce.c). */
-void ll_columns(LlKernel *k, const LNode *n);
 
 /* ---- bulk.c ---- */
 
-/* Declares the stage's spans, and fetches what is read; stores what was written. By all threads of the block. */
+/* ll_bulk_in declares the stage's bulk copies and fetches the inputs; ll_bulk_out stores the
+ * outputs. All threads of the block take part. */
 void ll_bulk_in(LlKernel *k);
 void ll_bulk_out(LlKernel *k);
 
 /* ---- barriers.c ---- */
 
-/* CODE, the body of K's function, without the barriers that nothing needs. */
+/* CODE, the body of K's function, without unnecessary barriers. */
 const char *ll_needed_barriers(const LlKernel *k, const char *code);
 
 /* ---- atomic.c ---- */
@@ -188,61 +208,73 @@ void ll_atomic(LlKernel *k, const LNode *n);
 
 /* ---- stage.c ---- */
 
-/* Each thread has points of its own here. */
+/* Each thread has its own points here. */
 bool ll_alone(const LlKernel *k);
-/* STATE[at] = combine(STATE[at], VAL), all components at once; VAL is read before. */
+/* STATE[IDX] = combine(STATE[IDX], VAL), for all components together; VAL is computed before. STEP:
+ * VAL is a term. */
 void ll_combine(LlKernel *k, Monoid red, Buf *const *state, const char *idx, const char *const *val,
 		const CType *ct, int n, bool step);
-/* A term of N into STATE: of a sum of products it is a multiply-add, as in the C code. ll_update: where its guard holds. */
+/* ll_step adds a term of N to STATE; in a sum of products it is a multiply-add, as in the C code.
+ * ll_update does so where N's guard holds. */
 void ll_step(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);
 void ll_update(LlKernel *k, const LNode *n, Buf *const *state, Expr *at);
 
 typedef struct LlLoop {
 	const char *slot, *var, *step, *head, *end;
-	bool once; /* as it is: neither LLVM nor ptxas unrolls it */
+	bool once; /* neither LLVM nor ptxas may unroll it */
 } LlLoop;
 
-/* At the branch back, where LLVM and ptxas are not to unroll; put_metadata (stage.c) says what it is. */
+/* Metadata of the backward branch of a loop that must not be unrolled; put_metadata (stage.c)
+ * defines it. */
 #define LL_LOOP_ONCE ", !llvm.loop !1"
 
-/* for VAR = FROM; VAR < TO; VAR += STEP (texts). */
-LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
-		    const char *step);
-void ll_close_loop(LlKernel *k, const LlLoop *l);
-/* BODY(ARG, AT) at each AT of FROM, FROM + STRIDE ... before TO. UNROLLED: LL_UNROLL in one round, as long as there are so many,
- * such that loads of all are under way at once. VAR is the loop's; BODY binds it to AT. */
-enum { LL_UNROLL = 4 };
-void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride,
-		bool unrolled, void (*body)(void *arg, const char *at), void *arg);
-/* The bounds of N. */
-void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi);
 
 /* ---- Shared tiles ---- */
 
-/* Whether B is a shared tile, whose pieces of 16 bytes move. */
-bool ll_is_tile(const Buf *b);
-/* How: 2^ROW elements are a row, 2^PIECE a piece, and piece c of row r is at c ^ (r >> SHIFT & MASK) << UP. */
-typedef struct LlMove {
-	int row, piece, shift, mask, up;
-} LlMove;
-LlMove ll_move(const Buf *b);
-/* Of N, a power of two. */
-int ll_log2(int64_t n);
-/* AT, a pointer into the first slot of tile B, in the slot that is meant. */
-const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at);
-/* The store that ends FILL's body. */
-const LNode *ll_fill_store(const LNode *fill);
-/* A chunk of a fill, at what its iterators are bound to: its codes as one value of ll_chunk_type, their store, and, where
- * it is asynchronous, its copy; zeros where COND, not null, is false. */
-const char *ll_chunk_type(LlKernel *k, const LNode *fill);
-const char *ll_chunk_load(LlKernel *k, const LNode *fill);
-void ll_chunk_store(LlKernel *k, const LNode *fill, const char *all);
-void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond);
+/* Emits N and its siblings. */
+void ll_nodes(LlKernel *k, const LNode *n);
+/* Emits a barrier for the threads that share an iteration; nothing if each runs alone. All of them
+ * reach it, or none. */
+void ll_barrier(LlKernel *k);
+/* Opens a block that runs where COND holds. Pass the result to ll_close_if (null: nothing was
+ * opened). */
+const char *ll_open_if(LlKernel *k, const char *cond);
+/* As ll_open_if, where LO <= AT < HI; LO null: AT < HI. */
+const char *ll_open_if_in(LlKernel *k, const char *at, const char *lo, const char *hi);
+void ll_close_if(LlKernel *k, const char *after);
 
-/* Fills by all threads of the block, one after the other or ahead of what reads them (tile.c). */
+/* ---- loop.c ---- */
+
+/* Emits a loop with its body (codegen/nvptx/loop.c). */
+void ll_loop(LlKernel *k, const LNode *n);
+/* for (VAR = FROM; VAR < TO; VAR += STEP), where the bounds are texts of values. */
+LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *to,
+		    const char *step);
+void ll_close_loop(LlKernel *k, const LlLoop *l);
+enum { LL_UNROLL = 4 };
+/* Calls BODY(ARG, AT) for each AT = FROM, FROM + STRIDE ... before TO. UNROLLED: LL_UNROLL of them
+ * in one iteration, as long as there are so many, so that their loads are in flight together. BODY
+ * binds VAR, the loop's iterator, to AT. */
+void ll_strided(LlKernel *k, const Iter *var, const char *from, const char *to, long long stride,
+		bool unrolled, void (*body)(void *arg, const char *at), void *arg);
+/* Evaluates the bounds of loop N. */
+void ll_ends(LlKernel *k, const LNode *n, const char **lo, const char **hi);
+
+/* ---- column_reduce.c ---- */
+
+/* LN_COLUMNS (column_reduce.c). */
+void ll_columns(LlKernel *k, const LNode *n);
+
+/* ---- tile.c ---- */
+
+/* Fills by all threads of the block: at once, or in a software pipeline ahead of their use
+ * (tile.c). */
 void ll_fill(LlKernel *k, const LNode *n);
 void ll_pipeline(LlKernel *k, const LNode *n);
-/* Products of tiles, and their way to shared memory (mma.c). */
+
+/* ---- mma.c ---- */
+
+/* Products of tiles, and the copy of their sums to shared memory (mma.c). */
 void ll_mma(LlKernel *k, const LNode *n);
 void ll_copy_sums(LlKernel *k, const LNode *n);
 

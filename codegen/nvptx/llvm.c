@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LLVM: compiles the IR of each kernel to PTX, one module a kernel, in child processes, since LLVM ends the process where it lacks a
- * pattern. A child takes every JOBS-th kernel and writes the PTX to a file of its own. If a child ends early, the kernel that it was
- * compiling is named in the diagnostic. The PTX of a kernel depends on nothing but its IR.
+ * LLVM: compiles the IR of each kernel to PTX, one module for each kernel. It runs in child
+ * processes, as LLVM aborts if it cannot select an instruction. A child takes every JOBS-th kernel
+ * and writes the PTX to a file of its own. If a child ends early, the diagnostic names the kernel
+ * that it was compiling. The PTX of a kernel depends on nothing but its IR.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 
@@ -80,7 +81,7 @@ static struct {
 #undef LLVM
 } llvm;
 
-/* The library of the build, where it was or wherever the loader finds it by its name. */
+/* Opens the LLVM library that dlcc was built with: by its path, or else by its name. */
 static void open_llvm(void)
 {
 	static const char *const names[] = {
@@ -126,14 +127,14 @@ static LLVMTargetMachineRef machine(const Target *t)
 					LLVMCodeModelDefault);
 }
 
-/* What went wrong is said on stderr; then null. */
+/* Prints an error to stderr; returns null. */
 static char *failed(const char *what, char *message)
 {
 	fprintf(stderr, "error: %s: %s\n", what, message ? message : "?");
 	return NULL;
 }
 
-/* The PTX of FN without the module's head: what stands after .address_size. */
+/* The PTX of FN without the module's head, which ends with the line of .address_size. */
 static char *translate(LLVMTargetMachineRef tm, const PtxFunc *fn)
 {
 	LLVMContextRef ctx = llvm.ContextCreate();
@@ -164,7 +165,8 @@ static char *translate(LLVMTargetMachineRef tm, const PtxFunc *fn)
 	return at ? strchr(at, '\n') + 1 : failed("the emitter", NULL);
 }
 
-/* A file of this process alone: for each kernel that is done, its number, the length, the text. */
+/* Compiles every STEP-th kernel from FIRST on. Writes to file OUT, for each kernel, its number, the
+ * length and the text. */
 static void child(const GenPtx *g, int first, int step, int out, int log)
 {
 	LLVMTargetMachineRef tm;
@@ -200,7 +202,7 @@ static char *contents(Arena *a, int fd, size_t *n)
 	return s;
 }
 
-/* LLVM's own name of a function is not the user's. */
+/* Reports that LLVM could not compile kernel AT, with the first lines of LLVM's messages. */
 static bool refused(GenPtx *g, const LlvmWorker *w, int at, Diag *d)
 {
 	size_t n;
@@ -219,7 +221,7 @@ static bool refused(GenPtx *g, const LlvmWorker *w, int at, Diag *d)
 	return false;
 }
 
-/* Waits for worker K of JOBS and takes what it made. */
+/* Waits for worker K of JOBS and takes its PTX. */
 static bool collect(GenPtx *g, LlvmWorker *w, int k, int jobs, Diag *d)
 {
 	size_t n, at = 0;
@@ -243,10 +245,10 @@ static bool collect(GenPtx *g, LlvmWorker *w, int k, int jobs, Diag *d)
 	return refused(g, w, next < g->funcs.n ? next : g->funcs.n - 1, d);
 }
 
-/* Whether a launch can hand over what every kernel wants. */
+/* Every kernel's parameters fit into a launch. */
 static bool parameters_fit(const GenPtx *g, Diag *d)
 {
-	enum { MOST = 512 }; /* words: 4 KiB, what PTX allows before version 8.1 */
+	enum { MOST = 512 }; /* words: 4 KiB, the limit of PTX before version 8.1 */
 
 	for (int i = 0; i < g->funcs.n; i++) {
 		const PtxFunc *fn = g->funcs.at[i];

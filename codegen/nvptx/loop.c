@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops of a kernel: those of one thread, one point after the other or several unrolled, and those whose points the threads of a group
- * share out.
+ * Loops of a kernel: loops of one thread, and loops whose points the threads of a group share out.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -13,14 +12,14 @@ LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *
 	LlFn *f = &k->f;
 	LlLoop l = {ll_slot(k, "i64", 0), ll_new(f),           step,
 		    ll_label(f, "loop"),  ll_label(f, "done"), false};
-	const char *body = ll_label(f, "body"), *more = ll_new(f);
+	const char *body = ll_label(f, "body"), *inside = ll_new(f);
 
 	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
 	ll_put(f, "br label %%%s", l.head);
 	ll_begin(f, l.head);
 	ll_put(f, "%s = load i64, ptr %s", l.var, l.slot);
-	ll_put(f, "%s = icmp slt i64 %s, %s", more, l.var, to);
-	ll_put(f, "br i1 %s, label %%%s, label %%%s", more, body, l.end);
+	ll_put(f, "%s = icmp slt i64 %s, %s", inside, l.var, to);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", inside, body, l.end);
 	ll_begin(f, body);
 	ll_bind(k, var, l.var);
 	return l;
@@ -85,7 +84,8 @@ static void count_words(void *arg, Expr *e)
 		*words += dtype_info[ctype_dtype(e->ct)].bits > 32 ? 2 : 1;
 }
 
-/* Registers of the operands of N, an unrolled row of terms of several elements each; 0: N is no such row. */
+/* Registers for the operands of N, an unrolled row of terms of several elements each; 0: N is no
+ * such row. */
 static int row_registers(const LNode *n)
 {
 	int words = 0;
@@ -117,7 +117,8 @@ typedef struct Strided {
 	const LNode *n;
 } Strided;
 
-/* The body of a loop over independent points that are apart, at one of them: several are in flight at once. */
+/* Emits the body of a strided loop over independent points at point AT; several points are in
+ * flight at once. */
 static void strided_node(void *arg, const char *at)
 {
 	const Strided *s = arg;
@@ -128,8 +129,9 @@ static void strided_node(void *arg, const char *at)
 	ll_forget(&s->k->f);
 }
 
-/* Of a loop with no more points than the group has threads, each does one. In kernels that have had sums in registers it is a
- * loop still: ptxas begins with what follows it before it ends, and spills. */
+/* Loop N has at most one point for each thread of the group, so it needs no loop. Kernels that have
+ * had sums in registers keep the loop: without it ptxas hoists code above the end of the sums, and
+ * spills. */
 static bool one_each(const LlKernel *k, const LNode *n)
 {
 	int64_t lo = 0, hi = n->hi->kind == EX_CONST ? n->hi->i : INT64_MAX;
@@ -149,8 +151,8 @@ static bool has_kind(const LNode *n, LNodeKind kind)
 	return false;
 }
 
-/* Terms of sums are written out in N or what follows it: what is around them is not to be unrolled, as ptxas would, until
- * registers are spilled. Of copies, whose loads are then in flight together, it may. */
+/* N or a sibling contains unrolled terms of sums. A loop around them must not be unrolled: ptxas
+ * would, until it spills. Copies may be, as their loads are then in flight together. */
 static bool has_terms(const LNode *n)
 {
 	for (; n; n = n->next)

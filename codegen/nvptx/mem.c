@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a kernel: which buffers and sizes are its parameters, where locals lie, and accesses to single elements and of 16 bytes. An
- * element in memory has its stored form; loads convert it to the scalar type that is computed with, as everywhere.
+ * The memory of a kernel: which buffers and sizes are its parameters, where locals lie, and the
+ * loads and stores of elements and of vectors. An element in memory has its stored form; a load
+ * converts it to the scalar type that is computed with.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -20,7 +21,7 @@ static bool name_taken(const LlKernel *k, const char *name)
 	return false;
 }
 
-/* A new name of LLVM IR for B. No other kind of name begins with PREFIX and a point. */
+/* A new name for B in LLVM IR. No other kind of name begins with PREFIX and a dot. */
 static const char *new_name(LlKernel *k, const char *prefix, const Buf *b)
 {
 	const char *word = str_word(k->f.arena, b->name ? b->name : "v", 64);
@@ -82,7 +83,7 @@ static LlBuf *add_place(LlKernel *k, LlBuf p)
 	return &vec_last(&k->places);
 }
 
-/* The stored bits of element I of a constant. */
+/* Prints the stored form of element I of a constant. */
 static void put_code(StrBuf *b, const Buf *t, int64_t i)
 {
 	const int bits = dtype_info[t->dtype].bits;
@@ -160,7 +161,7 @@ const char *ll_slot(LlKernel *k, const char *type, int64_t n)
 
 enum { STATIC_SHARED = 48 << 10 };
 
-/* Bytes of the block's scratch, one piece of shared memory, that LN_LOCAL places locals in. */
+/* Bytes of the block's scratch, a single shared array in which LN_LOCAL places locals. */
 static int64_t scratch(const LlKernel *k)
 {
 	int64_t v = 0;
@@ -168,7 +169,7 @@ static int64_t scratch(const LlKernel *k)
 	return k->stage->scratch && dim_is_const(k->stage->scratch, &v) ? v : 0;
 }
 
-/* N and what follows it has shared memory that is not in scratch. */
+/* N or a sibling declares shared memory outside of scratch. */
 static bool declares(const LNode *n)
 {
 	for (; n; n = n->next)
@@ -179,7 +180,8 @@ static bool declares(const LNode *n)
 	return false;
 }
 
-/* The launch gives the scratch: it is larger than what code may declare, or code declares locals or partial states, too. */
+/* The scratch is dynamic shared memory: it is larger than what static declarations may have, or
+ * there are static declarations, too. */
 static bool launch_gives(const LlKernel *k)
 {
 	return scratch(k) > STATIC_SHARED ||
@@ -187,7 +189,8 @@ static bool launch_gives(const LlKernel *k)
 		(k->stage->bulk.n || declares(k->stage->head) || declares(k->stage->body)));
 }
 
-/* Schedules see to it that what a block has in shared memory is there: of what code declares, STATIC_SHARED bytes. */
+/* Asserts that shared memory suffices, which schedules ensure: of static declarations,
+ * STATIC_SHARED bytes. */
 static void must_fit(const LlKernel *k)
 {
 	const SizeStep *where = &k->sched->where;
@@ -312,8 +315,8 @@ const char *ll_element(LlKernel *k, const char *array, DType t, int64_t i)
 	return r;
 }
 
-/* Element IDX of a buffer whose pieces moved (kernel.h, Swizzle). */
-static const char *moved(LlKernel *k, const Buf *b, const char *idx)
+/* The swizzled index of element IDX of tile B (kernel.h, LlMove). */
+static const char *swizzled(LlKernel *k, const Buf *b, const char *idx)
 {
 	LlFn *f = &k->f;
 	const LlMove m = ll_move(b);
@@ -324,8 +327,9 @@ static const char *moved(LlKernel *k, const Buf *b, const char *idx)
 	return r;
 }
 
-/* AT in scratch, as if B began where scratch does, in B. The constant comes last: what buffers have in common is the same. */
-static const char *beyond(LlKernel *k, const LlBuf *p, const char *at)
+/* AT, a pointer into B as if B began where scratch does, moved to B. The constant is added last, so
+ * that buffers share the rest of the address. */
+static const char *at_offset(LlKernel *k, const LlBuf *p, const char *at)
 {
 	const char *r;
 
@@ -347,10 +351,11 @@ const char *ll_in_slot(LlKernel *k, const Buf *b, const char *at)
 	ll_put(&k->f, "%s = mul nuw nsw i64 %s, %lld", bytes, k->slot,
 	       (long long)(rows * cols * dtype_info[b->dtype].bits / 8));
 	ll_put(&k->f, "%s = getelementptr i8, ptr addrspace(3) %s, i64 %s", r, at, bytes);
-	return beyond(k, place_of(k, b), r);
+	return at_offset(k, place_of(k, b), r);
 }
 
-/* Element KEPT of the current access to the elements that threads keep as P, in scratch, where adjacent lanes are adjacent. */
+/* A pointer to element KEPT of the current access to kept elements in scratch, where those of
+ * adjacent lanes are adjacent. */
 static const char *in_rest(LlKernel *k, const LlBuf *p)
 {
 	LlFn *f = &k->f;
@@ -364,7 +369,7 @@ static const char *in_rest(LlKernel *k, const LlBuf *p)
 	return r;
 }
 
-/* Element IDX of a buffer, in the span that the block has of it. */
+/* A pointer to element IDX of a buffer in its bulk copy. */
 static const char *in_copied(LlKernel *k, const LlBuf *p, const char *idx)
 {
 	const char *at = ll_new(&k->f), *r = ll_new(&k->f);
@@ -396,13 +401,13 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 		idx = arena_printf(f->arena, "%d", k->kept);
 	}
 	if (ll_is_tile(b) && b->swizzle != SWIZZLE_FRAGMENTS)
-		idx = moved(k, b, idx);
+		idx = swizzled(k, b, idx);
 	*type = p->space ? arena_printf(f->arena, "ptr addrspace(%d)", p->space) : "ptr";
 	if (p->space == 3 && k->stage->group < k->stage->threads) {
-		const char *mine = ll_new(f), *at = ll_new(f);
+		const char *first = ll_new(f), *at = ll_new(f);
 
-		ll_put(f, "%s = mul i64 %%group, %lld", mine, (long long)p->group);
-		ll_put(f, "%s = add i64 %s, %s", at, mine, idx);
+		ll_put(f, "%s = mul i64 %%group, %lld", first, (long long)p->group);
+		ll_put(f, "%s = add i64 %s, %s", at, first, idx);
 		if (ll_is_own(k, idx))
 			vec_push(f->arena, &k->own, at);
 		idx = at;
@@ -411,7 +416,7 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 	       p->name, idx);
 	if (p->local)
 		return r;
-	return ll_is_tile(b) ? ll_in_slot(k, b, r) : beyond(k, p, r);
+	return ll_is_tile(b) ? ll_in_slot(k, b, r) : at_offset(k, p, r);
 }
 
 const char *ll_decoded(LlKernel *k, DType t, const char *code)

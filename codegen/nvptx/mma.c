@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of tiles in shared memory by the warps of a block, and the staging of their sums through shared memory for the epilogue.
+ * Products of tiles in shared memory by the warps of a block, and the staging of their sums through
+ * shared memory for the epilogue.
  *
- * Warp w has the part (w / wn, w % wn) of the block's tile. With multiply-adds its lanes are 4 by 8, and lane (y, x) has TM rows and
- * TN columns; reads of shared memory are 16 bytes, of V elements. Where an operand's rows are contiguous along k, the lane has rows
- * y, y + 4 ... and reads V terms at once; else it has V adjacent ones of every 4 * V (8 * V columns) and reads those. Eight adjacent
- * lanes then read 128 bytes of different banks, or the same bytes.
+ * Warp w has the part (w / wn, w % wn) of the block's tile. With multiply-adds its lanes are 4 by
+ * 8, and lane (y, x) has TM rows and TN columns; reads of shared memory are 16 bytes, of V
+ * elements. Where an operand's rows are contiguous along k, the lane has rows y, y + 4 ... and
+ * reads V terms at once; else it has V adjacent ones of every 4 * V (8 * V columns) and reads
+ * those. Eight adjacent lanes then read 128 bytes of different banks, or the same bytes.
  *
- * With a matrix instruction the warp's part is fragments of 16 by 8. ldmatrix loads four matrices of 8 rows by 16 bytes at once. Where
- * rows of the tile are not contiguous along k, its transposing form transposes elements of 16 bits; bytes arrive in pairs, which
- * `prmt` separates; words are loaded one by one. Constants in the order of fragments (passes/layout/fragments.c) need none of that: the
- * four registers of a lane are contiguous.
+ * With a matrix instruction the warp's part is fragments of 16 by 8. ldmatrix loads four matrices
+ * of 8 rows by 16 bytes at once. Where rows of the tile are not contiguous along k, its transposing
+ * form transposes elements of 16 bits; bytes arrive in pairs, which `prmt` separates; words are
+ * loaded one by one. Constants in the order of fragments (passes/layout/fragments.c) need none of
+ * that: the four registers of a lane are contiguous.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -22,12 +25,12 @@ typedef struct WarpTile {
 	const Mma *m;
 	const MmaInfo *info;
 	DType type;
-	int piece;                      /* elements of 16 bytes, as they lie */
-	int wtm, wtn;                   /* the warp's part */
+	int piece;                      /* elements of a tile in 16 bytes */
+	int wtm, wtn;                   /* rows and columns of the warp's part */
 	const char *lane, *row0, *col0; /* i32: the warp's first row and column */
-	const char **acc;               /* the thread's sums */
+	const char **acc;               /* values of the thread's sums */
 	int n;
-	const char *array, *sum; /* where they are kept, their LLVM type */
+	const char *array, *sum; /* the local array that keeps them; their LLVM type */
 } WarpTile;
 
 static const char *op2(WarpTile *p, const char *op, const char *a, const char *b)
@@ -43,7 +46,7 @@ static const char *num(WarpTile *p, int v)
 	return arena_printf(p->f->arena, "%d", v);
 }
 
-/* A OP V, which is A itself where V is 0 and OP a sum or shift. */
+/* A OP V; A itself if V is 0 and OP a sum or shift. */
 static const char *opn(WarpTile *p, const char *op, const char *a, int v)
 {
 	if (!v && (!strcmp(op, "add") || !strcmp(op, "shl") || !strcmp(op, "lshr")))
@@ -80,7 +83,7 @@ static WarpTile warp_tile(LlKernel *k, const Mma *m)
 	return p;
 }
 
-static void keep(WarpTile *p)
+static void store_accumulators(WarpTile *p)
 {
 	for (int i = 0; i < p->n; i++)
 		ll_put(p->f, "store %s %s, ptr %s", p->sum, p->acc[i],
@@ -89,13 +92,13 @@ static void keep(WarpTile *p)
 
 /* ---- Tiles in shared memory ---- */
 
-/* The slot of tile B that is read. */
+/* The pipeline stage of tile B that is read. */
 static const char *slot_of(WarpTile *p, const Buf *b)
 {
 	return ll_in_slot(p->k, b, ll_buf_name(p->k, b));
 }
 
-/* Byte offset, in its slot, of piece PIECE of row ROW (i32). */
+/* Byte offset in its stage of piece PIECE of row ROW (i32). */
 static const char *piece_at(WarpTile *p, const Buf *b, const char *row, const char *piece)
 {
 	const LlMove m = ll_move(b);
@@ -105,7 +108,7 @@ static const char *piece_at(WarpTile *p, const Buf *b, const char *row, const ch
 	return add(p, line, opn(p, "shl", op2(p, "xor", piece, x), 4));
 }
 
-/* SLOT + AT + further ROWS rows, whose number is a multiple of 8. */
+/* SLOT + AT, and ROWS rows further, a multiple of 8. */
 static const char *shared_at(WarpTile *p, const Buf *b, const char *slot, const char *at, int rows)
 {
 	const LlMove m = ll_move(b);
@@ -121,15 +124,15 @@ static const char *shared_at(WarpTile *p, const Buf *b, const char *slot, const 
 
 /* ---- Multiply-adds ---- */
 
-/* Lanes of a warp along a side, and this lane's number there. */
+/* The lanes of a warp along one side of the tile, and this lane's first address. */
 typedef struct LaneSide {
 	const Buf *buf;
 	bool along;
 	int lanes, n;
-	const char *at; /* i64: the first piece of this lane's first row or column */
+	const char *at; /* i64: address of the first piece of this lane's first row or column */
 } LaneSide;
 
-/* Byte offset AT in tile B's slot as an address. */
+/* The address of byte offset AT in the current stage of tile B. */
 static const char *address(WarpTile *p, const Buf *b, const char *at)
 {
 	const char *x = shared_at(p, b, slot_of(p, b), at, 0), *r = ll_new(p->f);
@@ -139,8 +142,9 @@ static const char *address(WarpTile *p, const Buf *b, const char *at)
 }
 
 /*
- * A slot begins at a multiple of what pieces move within, and what the warp has begins at one of what its lanes have: any
- * piece is found from the first by an exclusive or and a sum with numbers known here, so that one address is alive.
+ * Opens one side of the tile. A stage is aligned to the range of the swizzle, and the warp's part
+ * to that of its lanes. So the address of any piece is the first one's, changed by an xor and a sum
+ * with constants, and one address stays live.
  */
 static LaneSide open_side(WarpTile *p, const Buf *b, bool along, int lanes, int n,
 			  const char *first, const char *lane)
@@ -153,7 +157,8 @@ static LaneSide open_side(WarpTile *p, const Buf *b, bool along, int lanes, int 
 	return (LaneSide){b, along, lanes, n, address(p, b, at)};
 }
 
-/* V elements, apart, of piece PIECE, counted from the first, of row ROW, counted likewise. */
+/* Loads the V elements of a piece as scalars. Row ROW and piece PIECE are counted from the lane's
+ * first ones. */
 static void read_piece(WarpTile *p, const LaneSide *s, int row, int piece, const char **out)
 {
 	const LlMove m = ll_move(s->buf);
@@ -174,22 +179,22 @@ static void read_piece(WarpTile *p, const LaneSide *s, int row, int piece, const
 	}
 }
 
-/* OUT[term * n + element] for the V terms from K on. */
+/* Loads OUT[term * n + element] for the V terms from K on. */
 static void read_side(WarpTile *p, const LaneSide *s, int k, const char **out)
 {
 	const int v = p->piece;
-	const char *got[16];
+	const char *result[16];
 
 	for (int e = 0; e < s->n && s->along; e++) {
-		read_piece(p, s, e * s->lanes, k / v, got);
+		read_piece(p, s, e * s->lanes, k / v, result);
 		for (int t = 0; t < v; t++)
-			out[t * s->n + e] = got[t];
+			out[t * s->n + e] = result[t];
 	}
 	for (int t = 0; t < v && !s->along; t++)
 		for (int e = 0; e < s->n; e += v) {
-			read_piece(p, s, k + t, e / v * s->lanes, got);
+			read_piece(p, s, k + t, e / v * s->lanes, result);
 			for (int i = 0; i < v; i++)
-				out[t * s->n + e + i] = got[i];
+				out[t * s->n + e + i] = result[i];
 		}
 }
 
@@ -234,9 +239,10 @@ static void multiply_add(WarpTile *p)
 /* ---- Matrix instructions ---- */
 
 /*
- * A step is 32 bytes of k, of which a lane has four registers for each 16 rows of A or columns of B, as ldmatrix gives
- * them: A's are (rows 0-7, first 16 bytes), (rows 8-15, first), (rows 0-7, second), (rows 8-15, second), B's of two
- * neighbouring fragments (columns 0-7, first), (0-7, second), (8-15, first), (8-15, second).
+ * A step is 32 bytes of k. A lane has four registers of it for each 16 rows of A or columns of B,
+ * in ldmatrix's order. A's are (rows 0-7, first 16 bytes), (rows 8-15, first), (rows 0-7, second),
+ * (rows 8-15, second). B's are of two adjacent fragments: (columns 0-7, first), (0-7, second),
+ * (8-15, first), (8-15, second).
  */
 typedef struct Source {
 	const Buf *buf;
@@ -245,32 +251,34 @@ typedef struct Source {
 	const char *first; /* the warp's first row or column */
 } Source;
 
-/* Which of the four registers has half HALF of k of the (8 FURTHER)th row or column and on. */
+/* The one of the four registers that has half HALF of k, of rows or columns 8 * FURTHER and on. */
 static int register_of(const Source *s, int further, int half)
 {
 	return s->is_a ? 2 * half + further : 2 * further + half;
 }
 
-/* Four matrices of 8 rows of 16 bytes; lane l gives the address, and so the row l % 8 of matrix l / 8. */
-static void ldmatrix(WarpTile *p, bool turned, const char *where, const char **out)
+/* Loads four matrices of 8 rows of 16 bytes; lane l passes the address of row l % 8 of matrix l /
+ * 8. */
+static void ldmatrix(WarpTile *p, bool transposed, const char *where, const char **out)
 {
 	LlFn *f = p->f;
-	const char *got = ll_new(f);
+	const char *result = ll_new(f);
 
 	ll_put(f,
 	       "%s = call { i32, i32, i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4%s.b16.p3(ptr addrspace(3) %s) convergent",
-	       got, turned ? ".trans" : "", where);
+	       result, transposed ? ".trans" : "", where);
 	for (int i = 0; i < 4; i++) {
 		out[i] = ll_new(f);
-		ll_put(f, "%s = extractvalue { i32, i32, i32, i32 } %s, %d", out[i], got, i);
+		ll_put(f, "%s = extractvalue { i32, i32, i32, i32 } %s, %d", out[i], result, i);
 	}
 }
 
-/* Rows of the tile are contiguous along k, or, with terms of 16 bits as rows, the transposing form transposes them. */
+/* Loads fragments if rows of the tile are contiguous along k, or if rows are terms of 16 bits, with
+ * the transposing form. */
 static void read_matrices(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	const bool low_rows = s->is_a ==
-			      s->along; /* matrix 1 is the one 8 rows further, else matrix 2 */
+			      s->along; /* matrix 1 is 8 rows further; else matrix 2 is */
 	const char *row = low_rows ? opn(p, "and", p->lane, 15)
 				   : add(p, opn(p, "and", p->lane, 7),
 					 opn(p, "shl", opn(p, "lshr", p->lane, 4), 3)),
@@ -299,13 +307,14 @@ static const char *permute(WarpTile *p, const char *a, const char *b, const char
 }
 
 /*
- * Bytes, terms as rows. Transposed by pairs of bytes, a register has two terms of rows (columns) 2g and 2g + 1; two make
- * four terms of either, which are then fragments of every other row (column). Lane t wants terms 4t .. 4t + 3, so the matrices
- * are of terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13: all of either in different banks.
+ * Loads fragments of bytes where rows of the tile are terms. The transposing load moves pairs of
+ * bytes, so a register has two terms of rows (columns) 2g and 2g + 1. Two registers make four terms
+ * of each, which are fragments of every other row (column). Lane t needs terms 4t to 4t + 3. So the
+ * matrices are of terms 0 1 4 5 10 11 14 15 and 2 3 6 7 8 9 12 13, which are in different banks.
  */
 static void read_bytes(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
-	const char *lane = p->lane, *got[4], *is = ll_new(p->f), *even = ll_new(p->f), *odd,
+	const char *lane = p->lane, *result[4], *is = ll_new(p->f), *even = ll_new(p->f), *odd,
 		   *low = add(p, opn(p, "and", lane, 1), opn(p, "shl", opn(p, "and", lane, 6), 1)),
 		   *swap = op2(p, "xor", opn(p, "lshr", lane, 3), opn(p, "lshr", lane, 2)),
 		   *row = add(p, add(p, low, opn(p, "shl", opn(p, "and", swap, 1), 1)),
@@ -313,17 +322,17 @@ static void read_bytes(WarpTile *p, const Source *s, int at, int step, const cha
 		   *piece = opn(p, "add", opn(p, "lshr", s->first, 4), at / 16);
 
 	ldmatrix(p, true, shared_at(p, s->buf, s->slot, piece_at(p, s->buf, row, piece), 32 * step),
-		 got);
+		 result);
 	ll_put(p->f, "%s = icmp eq i32 %s, 0", is, opn(p, "and", lane, 2));
 	ll_put(p->f, "%s = select i1 %s, i32 %d, i32 %d", even, is, 0x6420, 0x2064);
 	odd = opn(p, "add", even, 0x1111);
 	for (int half = 0; half < 2; half++)
 		for (int i = 0; i < 2; i++)
-			out[register_of(s, i, half)] = permute(p, got[2 * half], got[2 * half + 1],
-							       i ? odd : even);
+			out[register_of(s, i, half)] = permute(
+				p, result[2 * half], result[2 * half + 1], i ? odd : even);
 }
 
-/* Elements of 32 bits, terms as rows: one by one. */
+/* Loads fragments of 32-bit elements where rows of the tile are terms: one by one. */
 static void read_words(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	const char *side = add(p, s->first, opn(p, "lshr", p->lane, 2)),
@@ -343,7 +352,7 @@ static void read_words(WarpTile *p, const Source *s, int at, int step, const cha
 	}
 }
 
-/* REG, i32, as the instruction wants it. */
+/* REG, an i32, as an operand of the instruction: rounded to tf32, or bitcast. */
 static const char *operand(WarpTile *p, const char *reg)
 {
 	const MmaInfo *in = p->info;
@@ -364,7 +373,7 @@ static const char *operand(WarpTile *p, const char *reg)
 	return r;
 }
 
-/* In the order of fragments: a lane's four registers are one piece. */
+/* Loads fragments of a tile in the order of fragments: a lane's four registers are one piece. */
 static void read_lanes(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	const int block = MMA_ROWS * p->m->bk * (16 / p->piece), part = 32 * 16;
@@ -384,7 +393,7 @@ static void read_lanes(WarpTile *p, const Source *s, int at, int step, const cha
 	}
 }
 
-/* The four registers of the 16 rows (columns) from AT on, of step STEP. */
+/* Loads the four registers of the 16 rows (columns) from AT on, for step STEP. */
 static void read_fragments(WarpTile *p, const Source *s, int at, int step, const char **out)
 {
 	if (s->buf->swizzle == SWIZZLE_FRAGMENTS)
@@ -399,13 +408,13 @@ static void read_fragments(WarpTile *p, const Source *s, int at, int step, const
 		out[i] = operand(p, out[i]);
 }
 
-/* SUM += A * B, of the instruction's own rows. */
+/* Emits one instruction: SUM += A * B. */
 static void multiply(WarpTile *p, const char *const *a, const char *const *b, const char **sum)
 {
 	LlFn *f = p->f;
 	const MmaInfo *in = p->info;
 	const int n = in->m / 4;
-	const char *got = ll_new(f), *type;
+	const char *result = ll_new(f), *type;
 	StrBuf arg = {0}, list = {0};
 
 	for (int i = 0; i < in->a; i++)
@@ -417,16 +426,16 @@ static void multiply(WarpTile *p, const char *const *a, const char *const *b, co
 		strbuf_printf(&list, "%s%s", i ? ", " : "", p->sum);
 	}
 	type = arena_printf(f->arena, "{ %s }", strbuf_str(&list));
-	ll_put(f, "%s = call %s @%s(%s) convergent", got, type, in->call, strbuf_str(&arg));
+	ll_put(f, "%s = call %s @%s(%s) convergent", result, type, in->call, strbuf_str(&arg));
 	strbuf_free(&arg);
 	strbuf_free(&list);
 	for (int i = 0; i < n; i++) {
 		sum[i] = ll_new(f);
-		ll_put(f, "%s = extractvalue %s %s, %d", sum[i], type, got, i);
+		ll_put(f, "%s = extractvalue %s %s, %d", sum[i], type, result, i);
 	}
 }
 
-/* SUM[0..4) += A * B: of a step's terms those of an instruction. */
+/* SUM[0..4) += A * B, for part PART of a step's terms: those of one instruction. */
 static void multiply_part(WarpTile *p, int part, const char *const *a, const char *const *b,
 			  const char **sum)
 {
@@ -471,13 +480,13 @@ void ll_mma(LlKernel *k, const LNode *n)
 		multiply_add(&p);
 	else
 		matrices(&p);
-	keep(&p);
+	store_accumulators(&p);
 	ll_forget(&k->f);
 }
 
 /* ---- To shared memory ---- */
 
-/* Adjacent sums on one row of the staging buffer, from element IN on. */
+/* Stores adjacent sums to row LINE of the staging buffer, from element IN on. */
 static void put_run(WarpTile *p, const LNode *n, const char *line, const char *in,
 		    const char *const *val, int count)
 {
@@ -488,7 +497,8 @@ static void put_run(WarpTile *p, const LNode *n, const char *line, const char *i
 	ll_store_run(p->k, n->buf[0], at, val, count);
 }
 
-/* The COUNT sums from ROW (i32, of the staging buffer) and COL (of the block's tile) on. */
+/* Stores COUNT sums from row ROW (i32, of the staging buffer) and column COL (of the block's tile)
+ * on. */
 static void put_sums(WarpTile *p, const LNode *n, const char *row, const char *col,
 		     const char *const *val, int count)
 {
@@ -498,13 +508,13 @@ static void put_sums(WarpTile *p, const LNode *n, const char *row, const char *c
 		put_run(p, n, i ? opn(p, "add", col, i) : col, row, val + i, 1);
 }
 
-/* The lane's rows and columns in the strip: rows of strip S are those of its elements E with E / ROWS = S. */
+/* Stages part S of a lane's sums: those in its rows E with E / ROWS = S. */
 static void copy_lanes(WarpTile *p, const LNode *n, int s)
 {
 	enum { LANES = 4, MOST = 4 };
 	const Mma *m = p->m;
 	const int staged = mma_part_rows(m), rows = staged / LANES, run = m->b_along ? 1 : p->piece;
-	const bool down = m->by_columns && !m->a_along; /* the lane's rows are adjacent */
+	const bool down = m->by_columns && !m->a_along; /* the lane's rows are adjacent in memory */
 	const char *y = opn(p, "lshr", p->lane, 3), *x = opn(p, "and", p->lane, 7),
 		   *warp_row = opn(p, "mul", opn(p, "udiv", opn(p, "lshr", "%tid32", 5), m->wn),
 				   staged),
@@ -531,8 +541,9 @@ static void copy_lanes(WarpTile *p, const LNode *n, int s)
 }
 
 /*
- * Fragment row S of the warp: a lane has two adjacent elements of rows g and g + 8 of each fragment. Where an operand was transposed a
- * fragment has every other row (column), and the lane two adjacent rows, or four adjacent elements of two fragments.
+ * Stages row S of the warp's fragments: a lane has two adjacent elements of rows g and g + 8 of
+ * each fragment. If an operand was transposed, a fragment has every other row (column), and the
+ * lane has two adjacent rows, or four adjacent elements of two fragments.
  */
 static void copy_fragments(WarpTile *p, const LNode *n, int s)
 {

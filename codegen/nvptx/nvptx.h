@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gen_nvptx: scheduled kernels as LLVM IR, and LLVM's NVPTX back end over that. A stage becomes one PTX entry; stages
- * of the same text share it. The IR is text, built here, from the meanings in ir/scalar.ll; LLVM itself stands
- * behind gen_nvptx_compile alone, in child processes, a kernel a module.
+ * gen_nvptx: emits scheduled kernels as LLVM IR, and compiles these to PTX by LLVM's NVPTX back
+ * end. A stage becomes one PTX entry; stages with the same text share it. The IR is emitted as
+ * text, with the scalar functions of ir/scalar.ll. LLVM is only used by gen_nvptx_compile, in child
+ * processes, with one module for each kernel.
  *
- * An entry's parameters are 8 bytes each: the buffers (device addresses), the sizes, and, where it may report an
- * index out of range, the status word and what to store there. All threads of a block run; block b has the points
- * p = b * (threads / group) + thread / group of the stage's loop, p < extent.
+ * The parameters of an entry have 8 bytes each: the buffers (device addresses), the sizes, and, if
+ * it may report an index out of range, the status word and the value to store there. All threads of
+ * a block run. Thread t of block b has point p = b * (threads / group) + t / group of the stage's
+ * loop, if p < extent.
  *
- * The numbers are those of the tables in docs/numerics.md: no flush to zero, no fused operation but mad, division
- * and roots rounded to nearest.
+ * Numbers are computed as docs/numerics.md says: no flush to zero, no fused operation except mad,
+ * and division and roots rounded to nearest.
  */
 #ifndef CODEGEN_NVPTX_NVPTX_H
 #define CODEGEN_NVPTX_NVPTX_H
@@ -18,22 +20,24 @@
 #include "ir/loop.h"
 #include "passes/module.h"
 
-/* One entry. */
+/* A PTX entry. */
 typedef struct PtxFunc {
 	const char *name; /* with the prefix of the model (codegen_name) */
-	const char *text; /* its module, without the name */
-	const char *ir;   /* its module */
-	const char *ptx;  /* after gen_nvptx_compile: its part of the PTX module */
+	const char *text; /* its module in LLVM IR, with KERNEL_NAME in place of the name */
+	const char *ir;   /* its module in LLVM IR */
+	const char *ptx;  /* its part of the PTX module, after gen_nvptx_compile */
 	uint64_t hash;
 	bool faults;
 	int threads, group;
-	int ahead; /* registers of the operands of its longest unrolled row of terms: ptxas may load all of them at once */
-	int words; /* of 8 bytes, of parameters */
+	/* registers for the operands of its longest unrolled row of terms: ptxas may load all of
+	 * them at once */
+	int ahead;
+	int words;     /* parameters, in words of 8 bytes */
 	int shared;    /* bytes of dynamic shared memory of a block */
 	VEC(Loc) locs; /* every ONNX node it serves */
 } PtxFunc;
 
-/* A stage's call: buffers and sizes in the order of the parameters. */
+/* How to call a stage: buffers and sizes in the order of the parameters. */
 typedef struct PtxStage {
 	PtxFunc *fn;
 	Buf **buf;
@@ -52,27 +56,34 @@ typedef struct GenPtx {
 	Ctx *ctx;
 	const Target *target;
 	const char *prefix;
-	ExprPool *pool; /* bodies of functions */
+	ExprPool *pool; /* for the bodies of functions */
 	struct LlLib *lib;
 	VEC(PtxFunc *) funcs;
-	const void *cubin; /* all of it, compiled further by who vectors it; or null */
+	const void *cubin; /* the whole module compiled by ptxas when packaging; or null */
 	size_t cubin_bytes;
 	VEC(PtxDone) done;
 } GenPtx;
 
+/* ---- stage.c ---- */
+
 GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix);
-/* Prints (or finds) the entry of stage ST and says how to call it. */
+/* Emits the entry of stage ST, or finds an equal one, and returns how to call it. */
 PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st);
-/* Whether this build of dlcc has LLVM. */
-bool gen_nvptx_available(void);
-/* Its version; null where there is none. */
-const char *gen_nvptx_llvm(void);
-/* Null where LLVM makes code for GPU; where it does not know it yet, the newest that it knows, whose code GPU gets. */
-const char *gen_nvptx_processor(const Gpu *gpu);
-/* Gives every entry its PTX, JOBS processes at once. False after a diagnostic, which names the kernel. */
-bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d);
-/* All entries as one PTX module (after gen_nvptx_compile), and as LLVM IR. */
+/* Prints all entries as one PTX module (after gen_nvptx_compile), and as LLVM IR. */
 void gen_nvptx_ptx(GenPtx *g, StrBuf *b);
 void gen_nvptx_ir(GenPtx *g, StrBuf *b);
+
+/* ---- llvm.c ---- */
+
+/* This build of dlcc includes LLVM. */
+bool gen_nvptx_available(void);
+/* LLVM's version; null without LLVM. */
+const char *gen_nvptx_llvm(void);
+/* Null if LLVM supports GPU. Otherwise the newest processor that LLVM supports, for which GPU's
+ * code is generated. */
+const char *gen_nvptx_processor(const Gpu *gpu);
+/* Compiles every entry to PTX, with JOBS processes. False after a diagnostic that names the
+ * kernel. */
+bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d);
 
 #endif

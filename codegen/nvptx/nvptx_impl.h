@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of gen_nvptx share: the library of scalar functions, and a function that is being emitted. */
+/* What the files of gen_nvptx share: the library of scalar functions, and a function that is being
+ * emitted. */
 #ifndef CODEGEN_NVPTX_NVPTX_IMPL_H
 #define CODEGEN_NVPTX_NVPTX_IMPL_H
 
@@ -10,71 +11,77 @@
 
 typedef struct LlLib LlLib;
 
-/* For GPUs of compute capability SM, times ten. */
-LlLib *ll_lib_new(Arena *a, int sm);
-bool ll_lib_has(const LlLib *l, const char *name);
-/* Appends to B what computes function NAME of N arguments ARG, and gives its value: the call, or, where it is one
- * instruction, that. TEMP numbers values. */
-const char *ll_lib_call(LlLib *l, Arena *a, StrBuf *b, const char *name, const char *const *arg, int n, int *temp);
-/* Appends the definitions of what TEXT calls, and of what those call, each once: of the library, or, where it does
- * not have them, what MAKE gives (null: an intrinsic). */
-void ll_lib_define(LlLib *l, Arena *a, StrBuf *b, const char *text, const char *(*make)(void *arg, const char *name), void *arg);
-
-/* LLVM's type of a scalar type, and of an element type's stored form in a register. */
-const char *ll_ctype(CType t);
-const char *ll_stored(DType t);
-
 /* ---- expr.c: expressions ---- */
 
 /*
- * A function in the making. Values are named within the block that made them and those it dominates: ll_enter and
- * ll_leave bound where a name holds. The names of one expression tree are dropped by ll_forget, since memory may
- * have changed.
+ * A function while it is emitted. A value's name holds in the block that computes it and in the
+ * blocks that it dominates: ll_enter and ll_leave bound where it holds. ll_forget drops the names
+ * of expressions, since memory may have changed.
  */
 typedef struct LlFn {
 	GenPtx *g;
 	Arena *arena;
 	StrBuf b, allocas;
-	const char *block;      /* the label of the block being written */
+	const char *block; /* label of the current block */
 	int temp, labels;
-	/* Leaves: what they append goes to B. */
+	/* callbacks for the leaves of expressions; the code they append goes to B */
 	void *arg;
 	const char *(*iter)(void *arg, const Iter *it);
 	const char *(*dim)(void *arg, Dim *d);
 	const char *(*load)(void *arg, const Expr *e, const char *const *idx);
-	/* Division E is one of 32 bits, of what is 0 or more by what is 1 or more; null: none is. */
+	/* division E can be one of 32 bits: dividend >= 0, divisor >= 1; null: none can */
 	bool (*is_short)(void *arg, const Expr *e);
-	const char *param[4];   /* of EX_PARAM */
+	const char *param[4]; /* values of EX_PARAM */
 
 	ExprNames names;
 } LlFn;
 
+/* ---- scalar_lib.c ---- */
+
+/* The library for GPUs of compute capability SM, times ten. */
+LlLib *ll_lib_new(Arena *a, int sm);
+bool ll_lib_has(const LlLib *l, const char *name);
+/* Appends to B the code that computes function NAME of the N arguments ARG, and returns its value.
+ * A function that is one instruction is expanded, others are called. TEMP numbers values. */
+const char *ll_lib_call(LlLib *l, Arena *a, StrBuf *b, const char *name, const char *const *arg, int n, int *temp);
+/* Appends the definitions of the functions that TEXT calls, and of those that these call, each
+ * once. A function that the library does not have is defined by MAKE (null: it is an intrinsic). */
+void ll_lib_define(LlLib *l, Arena *a, StrBuf *b, const char *text, const char *(*make)(void *arg, const char *name), void *arg);
+/* LLVM's type of a scalar type; and of the stored form of an element type in a register. */
+const char *ll_ctype(CType t);
+const char *ll_stored(DType t);
+
+/* ---- expr.c ---- */
+
 const char *ll_new(LlFn *f);                            /* "%t12" */
 const char *ll_label(LlFn *f, const char *what);        /* "then3" */
-void ll_begin(LlFn *f, const char *label);              /* the block LABEL begins here */
-void ll_put(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3); /* a line of the block */
-/* X INST Y, where INST is "add nsw i64" or the like; of i64 and "add nsw" ll_plus, which is X where Y is 0. */
+void ll_begin(LlFn *f, const char *label);              /* begins the block LABEL */
+void ll_put(LlFn *f, const char *fmt, ...) BASE_PRINTF(2, 3); /* appends a line to the block */
+/* X INST Y, where INST is "add nsw i64" or the like. ll_plus adds i64, and returns X where Y is
+ * 0. */
 const char *ll_op(LlFn *f, const char *inst, const char *x, long long y);
 const char *ll_plus(LlFn *f, const char *x, long long y);
-/* Function NAME of the N arguments ARG: of ir/scalar.ll, or of ir/funcs.def ("exp_f32"). */
+/* The value of function NAME of the N arguments ARG: one of ir/scalar.ll, or of ir/funcs.def
+ * ("exp_f32"). */
 const char *ll_call(LlFn *f, const char *name, const char *const *arg, int n);
-/* The value of E, which is printed where it has none yet. */
+/* The value of E; its code is emitted if E has no name yet. */
 const char *ll_expr(LlFn *f, Expr *e);
-/* NAME is E's value from here on. */
+/* Makes NAME the value of E from here on. */
 void ll_name(LlFn *f, Expr *e, const char *name);
 int ll_enter(LlFn *f);
 void ll_leave(LlFn *f, int mark);
 void ll_forget(LlFn *f);
-/* A constant as LLVM writes it. */
+/* A constant in LLVM's syntax. */
 const char *ll_const(Arena *a, const Expr *e);
 /* The definition of the function FN of ir/funcs.def on f32 or f64. */
 const char *ll_func(GenPtx *g, Inst fn, CType t);
 
-/* ---- registers.c: registers ---- */
+/* ---- registers.c ---- */
 
-/* The most registers of 32 bits that are alive at once in PTX, an entry. */
+/* The maximum number of 32-bit registers that are live at once in PTX, which is one entry. */
 int ptx_most_alive(const char *ptx);
-/* PTX, the entry of FN, that also says how many registers ptxas may give it. The caller frees it. */
+/* PTX, the entry of FN, with a directive that limits the registers ptxas may use. The caller frees
+ * the result. */
 char *ptx_limited(const char *ptx, const Gpu *gpu, const PtxFunc *fn);
 
 #endif

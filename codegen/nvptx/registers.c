@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many blocks an SM shall run at once (.minnctapersm), and so how many registers ptxas may give a thread: by the number of registers
- * that are live at once in the PTX that LLVM made. Liveness is computed over basic blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
+ * Chooses how many blocks an SM runs at once (.minnctapersm), and so how many registers ptxas may
+ * give a thread, from the number of registers that are live at once in the PTX that LLVM generated.
+ * Liveness is computed over basic blocks (Aho, Lam, Sethi, Ullman: Compilers, 9.2.5).
  *
- * Without that directive ptxas spills a few registers to run more threads at once. With it, ptxas uses all registers that the number of
- * blocks leaves, to unroll and to move loads ahead, and spills where few are left beside the live ones. Over the model suites, kernels
- * with few live registers need up to 38 more, those with 60 and more need up to 4 more. They are given more than that.
+ * Without that directive ptxas spills a few registers to run more threads at once. With it, ptxas
+ * uses all registers that the number of blocks leaves, to unroll and to hoist loads, and spills if
+ * few are left beside the live ones. Over the model suites, kernels with few live registers need up
+ * to 38 more, and those with 60 or more need up to 4 more. They are given more than that.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 
@@ -13,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Registers of a thread: beside those alive, but only BESIDE_MANY where that makes ENOUGH, and all of those that ptxas may load
- * ahead (PtxFunc.ahead); what numbers of them are multiples of; the most. */
+/* Registers of a thread: BESIDE more than the live ones; only BESIDE_MANY more if that makes
+ * ENOUGH, but all that ptxas may load ahead (PtxFunc.ahead). STEP: granularity of their number;
+ * ALL: the maximum. */
 enum { BESIDE = 40, BESIDE_MANY = 8, ENOUGH = 80, STEP = 8, ALL = 255, MOST_BLOCKS = 16 };
 
 typedef struct RegClass { /* .reg .b32 %r<45>: */
@@ -23,23 +26,26 @@ typedef struct RegClass { /* .reg .b32 %r<45>: */
 } RegClass;
 
 typedef struct PtxLabel {
-	const char *name; /* up to its colon */
-	const char *
-		table; /* that it names, or null: labels with commas between them, and a semicolon */
-	int at;        /* the instruction that it stands before */
+	const char *name; /* ends with a colon */
+	/* the branch table that it names, or null: labels with commas between them, and a
+	 * semicolon */
+	const char *table;
+	int at; /* index of the instruction after it */
 } PtxLabel;
 
 typedef struct PtxInst {
-	int first, made,
-		n; /* its registers in LiveRegs.regs: those that it makes, then those that it reads; N in all */
-	bool guarded, ends;  /* it may do nothing; nothing runs after it but where it jumps to */
+	/* its N registers in LiveRegs.regs: first the MADE that it defines, then those that it
+	 * reads */
+	int first, made, n;
+	/* it is predicated; control does not continue after it, except at its targets */
+	bool guarded, ends;
 	const char *targets; /* as PtxLabel.table, or null */
 } PtxInst;
 
 typedef struct Block {
 	int first, end;
-	int to, nto;  /* blocks that may run after it: in LiveRegs.to, how many */
-	uint64_t *in; /* a bit for each register that is alive where it begins */
+	int to, nto;  /* successors in LiveRegs.to, and their number */
+	uint64_t *in; /* bit set of the registers that are live at its begin */
 } Block;
 
 typedef struct LiveRegs {
@@ -50,8 +56,8 @@ typedef struct LiveRegs {
 	VEC(int) regs;
 	VEC(Block) blocks;
 	VEC(int) to;
-	VEC(int) words; /* of each register; predicates have none */
-	uint64_t *now;  /* the registers that are alive, and their words */
+	VEC(int) words; /* 32-bit words of each register; 0 for predicates */
+	uint64_t *now;  /* bit set of the live registers; the number of their words */
 	int alive, most;
 } LiveRegs;
 
@@ -71,7 +77,7 @@ static const char *word_end(const char *s)
 	return s;
 }
 
-/* S begins with WORD, the whole of it or up to a dot. */
+/* S begins with the word WORD, which may be followed by a dot. */
 static bool is_op(const char *s, const char *word)
 {
 	const size_t n = strlen(word);
@@ -87,14 +93,14 @@ static void read_class(LiveRegs *l, const char *s)
 	RegClass c = {name, (int)strcspn(name, "<"), l->words.n, 0};
 
 	if (s + strcspn(s, "%;") + 1 != name)
-		return; /* of inline assembly, in braces of its own */
+		return; /* a register of inline assembly, local to braces */
 	c.n = atoi(past(name, '<'));
 	for (int i = 0; i < c.n; i++)
 		vec_push(l->arena, &l->words, (bits + 31) / 32);
 	vec_push(l->arena, &l->classes, c);
 }
 
-/* The register at S, after its %; -1: not one of a class, as %tid.x. */
+/* The register at S, after the %; -1 if it is of no class, as %tid.x. */
 static int find_register(const LiveRegs *l, const char *s)
 {
 	const int len = (int)strcspn(s, "0123456789,;]}. \t\n");
@@ -160,7 +166,7 @@ static void read_inst(LiveRegs *l, const char *s)
 	vec_push(l->arena, &l->insts, in);
 }
 
-/* What stands between the braces, of which S is after the first; there may be more inside. */
+/* Reads a body from after its opening brace on; it may contain further braces. */
 static void read_body(LiveRegs *l, const char *s)
 {
 	for (int depth = 1;;) {
@@ -206,7 +212,7 @@ static const PtxLabel *find_label(const LiveRegs *l, const char *s)
 	return NULL;
 }
 
-/* Blocks that begin at any of TARGETS; BLOCK: those that begin at an instruction. */
+/* Appends the blocks that begin at TARGETS; BLOCK: the block of each instruction. */
 static void add_targets(LiveRegs *l, const char *targets, const int *block)
 {
 	for (const char *s = targets; *s != ';'; s++) {
@@ -287,7 +293,8 @@ static void before_inst(LiveRegs *l, const PtxInst *in)
 		set_alive(l, r[i], true);
 }
 
-/* From what is alive after block B to what is before it; whether that is more than was known. */
+/* Computes the registers that are live before block B from those after it; returns whether they
+ * changed. */
 static bool before_block(LiveRegs *l, Block *b)
 {
 	const int words = (l->words.n + 63) / 64;
@@ -309,7 +316,7 @@ static bool before_block(LiveRegs *l, Block *b)
 	return true;
 }
 
-/* Where the body of PTX's entry begins, behind what functions it has; null: there is none. */
+/* The begin of the body of PTX's entry, after its helper functions; null: there is none. */
 static const char *entry_body(const char *ptx)
 {
 	const char *entry = strstr(ptx, ".entry");
@@ -321,21 +328,22 @@ int ptx_most_alive(const char *ptx)
 {
 	const char *body = entry_body(ptx);
 	LiveRegs l = {.arena = arena_new()};
-	bool more = body != NULL;
+	bool changed = body != NULL;
 
 	read_body(&l, body ? past(body, '{') : "");
 	make_blocks(&l);
-	while (more) {
-		more = false;
+	while (changed) {
+		changed = false;
 		for (int i = l.blocks.n - 1; i >= 0; i--)
-			more = before_block(&l, &l.blocks.at[i]) || more;
+			changed = before_block(&l, &l.blocks.at[i]) || changed;
 	}
 	arena_free(l.arena);
 	return l.most;
 }
 
-/* Blocks for which ptxas has registers enough for what is alive. An SM's registers are of four parts, and a warp's of one: warps
- * are shared out in fours. A block's last one may have fewer threads. */
+/* The number of blocks per SM for which there are enough registers for ALIVE live ones. An SM's
+ * registers are in four parts, and a warp's are in one of them, so warps are allocated in fours. A
+ * block's last warp may have fewer threads. */
 static int blocks_at_once(const Gpu *gpu, int alive, const PtxFunc *fn)
 {
 	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,

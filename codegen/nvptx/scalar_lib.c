@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library of scalar functions: groups of ir/scalar.ll, expanded for every value of their variables, looked up by name.
+ * The library of scalar functions: groups of ir/scalar.ll, expanded for every value of their
+ * variables, looked up by name.
  */
 #include "codegen/nvptx/nvptx_impl.h"
 
@@ -17,9 +18,9 @@ typedef struct LlDef {
 	const char *param[10]; /* "%a", "%b" ... */
 	const char *type[10];
 	int nparams;
-	const char *result; /* its type */
-	const char *
-		one; /* the right side, where it is one instruction; "": its result is the parameter GIVES */
+	const char *result; /* type of the result */
+	/* the right side, if it is one instruction; "": the result is the parameter GIVES */
+	const char *one;
 	const char *gives;
 } LlDef;
 
@@ -64,7 +65,7 @@ static const char *type_named(const char *name)
 	return "?";
 }
 
-/* Part K of a value "name/1/2". */
+/* Prints part K of a value "name/1/2". */
 static void put_part(StrBuf *b, const char *v, int k)
 {
 	for (; k > 0 && *v; k--)
@@ -126,7 +127,7 @@ static size_t word(const char *s)
 	return n;
 }
 
-/* "  %r = INST\n  ret T %r\n}" and "  ret T %a\n}". */
+/* Recognises bodies " %r = INST\n ret T %r\n}" and " ret T %a\n}". */
 static void find_one(Arena *a, LlDef *d, const char *body)
 {
 	const char *end = strchr(body, '\n');
@@ -160,7 +161,7 @@ static void add_def(LlLib *l, Arena *a, const char *text)
 	vec_push(a, &l->defs, d);
 }
 
-/* Writes the functions TEXT[0..n) of a group out for one choice of values. */
+/* Expands the functions TEXT[0..n) of a group for one choice of values. */
 static void write_out(LlLib *l, Arena *a, const char *text, size_t n, const Var *var, const int *at,
 		      int nvars)
 {
@@ -228,7 +229,7 @@ bool ll_lib_has(const LlLib *l, const char *name)
 	return *find(l, name, strlen(name)) != 0;
 }
 
-/* D's one instruction over the arguments. */
+/* The single instruction of D with its arguments inserted. */
 static const char *filled(Arena *a, const LlDef *d, const char *const *arg)
 {
 	StrBuf b = {0};
@@ -249,7 +250,8 @@ static const char *filled(Arena *a, const LlDef *d, const char *const *arg)
 	return text;
 }
 
-/* The call of a function that the library does not have has the types of its own kind: functions of funcs.def. */
+/* Functions that the library does not have are those of funcs.def: their parameters and result have
+ * the type of the name's suffix. */
 const char *ll_lib_call(LlLib *l, Arena *a, StrBuf *b, const char *name, const char *const *arg,
 			int n, int *temp)
 {

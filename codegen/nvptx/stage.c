@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stage as one LLVM function: the entry, the nodes of its loop tree, and a barrier after each node whose threads share memory
- * (barriers.c removes those that are not needed). Loop counters, states and other scalars are stack slots, which LLVM promotes to
- * registers.
+ * A stage as one LLVM function: the entry, the nodes of its loop tree, and a barrier after each
+ * node whose threads share memory (barriers.c removes those that are not needed). Loop counters,
+ * states and other scalars are stack slots, which LLVM promotes to registers.
  */
 #include "codegen/names.h"
 #include "codegen/nvptx/kernel.h"
@@ -63,7 +63,7 @@ static const char *open_guard(LlKernel *k, Expr *guard)
 	return guard ? ll_open_if(k, ll_expr(&k->f, guard)) : NULL;
 }
 
-/* What only one of a group's threads does. */
+/* Opens a block for the group's first thread alone. */
 static const char *open_once(LlKernel *k, const Buf *b)
 {
 	const char *first;
@@ -171,7 +171,7 @@ void ll_nodes(LlKernel *k, const LNode *n)
 
 /* ---- The entry ---- */
 
-/* Which point this thread has, and which lane of its group it is. */
+/* Computes this thread's point and its lane in the group. */
 static void begin(LlKernel *k)
 {
 	LlFn *f = &k->f;
@@ -199,7 +199,7 @@ static void begin(LlKernel *k)
 		ll_bind(k, st->first, "%first");
 }
 
-/* Opens a block for the groups that have a point; null: all have. */
+/* Opens a block for the groups that have a point; null: all have one. */
 static const char *open_points(LlKernel *k)
 {
 	LlFn *f = &k->f;
@@ -212,7 +212,7 @@ static const char *open_points(LlKernel *k)
 		return NULL;
 	inside = ll_new(f);
 	ll_put(f, "%s = icmp slt i64 %%p, %s", inside, ll_dim(k, st->extent));
-	if (st->group > 1 && st->group < 32) { /* of a warp, some groups may have no point */
+	if (st->group > 1 && st->group < 32) { /* some groups of a warp may have no point */
 		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
 		k->mask = "%mask";
 	}
@@ -243,7 +243,7 @@ static const char *body(LlKernel *k)
 		ll_put(f, "%s = load i32, ptr %%fault", bad);
 		ll_put(f, "%s = icmp ne i32 %s, 0", is, bad);
 		end = ll_open_if(k, is);
-		/* The word is the host's. */
+		/* the word is in host memory */
 		ll_put(f, "store volatile i64 %%site, ptr addrspace(1) %%status, align 8");
 		ll_close_if(k, end);
 	}
@@ -288,8 +288,8 @@ static void put_metadata(const LlKernel *k, StrBuf *b, bool once)
 			       "!2 = !{!\"llvm.loop.unroll.disable\"}\n");
 }
 
-/* What the rest does not say: how values are aligned (LLVM's guide to NVPTX), and what is launched with it, which makes kernels
- * that are else the same two. */
+/* The data layout (LLVM's guide to NVPTX), and the dynamic shared memory of the launch, which
+ * distinguishes kernels whose code is otherwise the same. */
 static void put_head(LlKernel *k, StrBuf *b)
 {
 	strbuf_puts(b, "target datalayout = \"e-i64:64-i128:128-v16:16-v32:32-n16:32:64\"\n");
@@ -298,7 +298,7 @@ static void put_head(LlKernel *k, StrBuf *b)
 			      ll_dynamic_shared(k));
 }
 
-/* The module, in which KERNEL_NAME stands for the name. */
+/* The module, with KERNEL_NAME in place of the name. */
 static const char *module_text(LlKernel *k)
 {
 	StrBuf b = {0};

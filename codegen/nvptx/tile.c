@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills of tiles in shared memory, and the software pipeline around them. Thread t of a block of T threads has pieces t, t + T ... of a
- * tile, row after row. An iteration of the pipeline:
+ * Fills of tiles in shared memory, and the software pipeline around them. Thread t of a block of T
+ * threads has pieces t, t + T ... of a tile, row after row. An iteration of the pipeline:
  *
  *   wait for the copies of this iteration's stage; barrier
- *   copies into the stage that was read last, for STAGES - 1 iterations ahead: cp.async, or loads into registers
+ *   copies into the stage that was read last, for STAGES - 1 iterations ahead: cp.async, or loads
+ *     into registers
  *   the work that reads this iteration's stage
  *   stores of the elements that were loaded into registers
  *
- * so that loads of either kind are in flight during the work. Before the first iteration the first stages are filled. The last
- * iterations commit empty groups, so none is in flight behind the pipeline.
+ * so that loads of either kind are in flight during the work. Before the first iteration the first
+ * stages are filled. The last iterations commit empty groups, so none is in flight behind the
+ * pipeline.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -20,8 +22,8 @@
 /* One thread's chunk of a fill, between its load and its store. */
 typedef struct FillChunk {
 	const LNode *fill;
-	int at;          /* the how manieth of the thread's */
-	const char *all; /* its codes */
+	int at;          /* its number among the thread's chunks */
+	const char *all; /* its stored elements */
 } FillChunk;
 
 typedef VEC(FillChunk) Chunks;
@@ -31,7 +33,7 @@ static int chunks_each(const LlKernel *k, const Fill *f)
 	return (f->rows * f->chunks + k->stage->threads - 1) / k->stage->threads;
 }
 
-/* Binds what chunk AT of the thread is named by. */
+/* Binds the iterators of the thread's chunk AT. */
 static void bind_chunk(LlKernel *k, const LNode *n, int at)
 {
 	LlFn *f = &k->f;
@@ -56,7 +58,7 @@ static void bind_chunk(LlKernel *k, const LNode *n, int at)
 	ll_forget(f);
 }
 
-/* A block with more threads than the last of their chunks: whether this thread has one; null: all have. */
+/* The condition that this thread has a chunk AT; null: all threads have. */
 static const char *has_chunk(LlKernel *k, const Fill *f, int at)
 {
 	const int left = f->rows * f->chunks - at * k->stage->threads;
@@ -90,8 +92,8 @@ static void copy_chunks(LlKernel *k, const LNode *n)
 	}
 }
 
-/* Loads where MORE (null: always) and the guard hold, zeros elsewhere. */
-static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *out)
+/* Loads the thread's chunks where INSIDE (null: always) and the guard hold; others are zero. */
+static void load_chunks(LlKernel *k, const LNode *n, const char *inside, Chunks *out)
 {
 	LlFn *f = &k->f;
 	const char *type = ll_chunk_type(k, n);
@@ -102,7 +104,7 @@ static void load_chunks(LlKernel *k, const LNode *n, const char *more, Chunks *o
 		const char *cond, *from, *loaded, *after = NULL, *end;
 
 		bind_chunk(k, n, i);
-		cond = and_also(k, has_chunk(k, n->fill, i), more);
+		cond = and_also(k, has_chunk(k, n->fill, i), inside);
 		cond = and_also(k, cond, guard ? ll_expr(f, guard) : NULL);
 		ll_forget(f);
 		from = f->block;
@@ -148,15 +150,16 @@ void ll_fill(LlKernel *k, const LNode *n)
 
 /* ---- The pipeline ---- */
 
-/* What all fills of the pipeline do in one go; what they keep in registers goes to *KEPT. */
-static bool start_fills(LlKernel *k, const LNode *pipeline, const char *more, Chunks *kept)
+/* Starts all fills of one iteration; chunks loaded to registers go to *KEPT. Returns whether some
+ * are asynchronous. */
+static bool start_fills(LlKernel *k, const LNode *pipeline, const char *inside, Chunks *kept)
 {
 	bool any = false;
 
 	for (const LNode *n = pipeline->body; n; n = n->next)
 		any = any || (n->kind == LN_FILL && n->fill->async);
 	if (any) {
-		const char *after = ll_open_if(k, more);
+		const char *after = ll_open_if(k, inside);
 
 		for (const LNode *n = pipeline->body; n; n = n->next)
 			if (n->kind == LN_FILL && n->fill->async)
@@ -166,11 +169,12 @@ static bool start_fills(LlKernel *k, const LNode *pipeline, const char *more, Ch
 	}
 	for (const LNode *n = pipeline->body; n; n = n->next)
 		if (n->kind == LN_FILL && !n->fill->async)
-			load_chunks(k, n, more, kept);
+			load_chunks(k, n, inside, kept);
 	return any;
 }
 
-/* Rounds and slots are counted in 32 bits, as PTX's registers are; what is named is 64 wide. */
+/* Iterations and stages are counted in 32 bits, the width of a register; values that are bound have
+ * 64. */
 static const char *load_count(LlKernel *k, const char *slot)
 {
 	const char *r = ll_new(&k->f);
@@ -195,7 +199,7 @@ static const char *narrow(LlKernel *k, const char *value)
 	return r;
 }
 
-/* AT + STEP, of N slots one behind the other in a circle; it leaves them at EDGE, and is then TO. */
+/* AT + STEP in the circle of stages: after EDGE comes TO. */
 static const char *other_slot(LlKernel *k, const char *at, int step, int edge, int to)
 {
 	const char *next = ll_op(&k->f, "add nsw i32", at, step),
@@ -213,7 +217,7 @@ static const char *less(LlKernel *k, const char *a, const char *b)
 	return r;
 }
 
-/* Count A and N more. */
+/* A + N. */
 static const char *plus(LlKernel *k, const char *a, int n)
 {
 	return ll_op(&k->f, "add nuw nsw i32", a, n);
@@ -225,7 +229,7 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	const char *at = ll_slot(k, "i32", 0), *read = ll_slot(k, "i32", 0);
 	const char *head = ll_label(f, "pipeline"), *round = ll_label(f, "round"),
 		   *end = ll_label(f, "done");
-	const char *lo, *hi, *i, *ahead, *from, *to, *more;
+	const char *lo, *hi, *i, *ahead, *from, *to, *inside;
 	bool async = false;
 	Chunks kept = {0};
 
@@ -247,8 +251,8 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	ll_put(f, "br label %%%s", head);
 	ll_begin(f, head);
 	i = load_count(k, at);
-	more = less(k, i, hi);
-	ll_put(f, "br i1 %s, label %%%s, label %%%s", more, round, end);
+	inside = less(k, i, hi);
+	ll_put(f, "br i1 %s, label %%%s, label %%%s", inside, round, end);
 	ll_begin(f, round);
 	from = load_count(k, read);
 	to = other_slot(k, from, -1, 0, n->stages - 1);
@@ -274,7 +278,8 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	store_chunks(k, &kept);
 	ll_put(f, "store i32 %s, ptr %s", plus(k, i, 1), at);
 	ll_put(f, "store i32 %s, ptr %s", other_slot(k, from, 1, n->stages - 1, 0), read);
-	/* ptxas would have registers hold what several rounds fetch. */
+	/* without asynchronous copies, no unrolling: ptxas would hold the loads of several
+	 * iterations in registers */
 	ll_put(f, "br label %%%s%s", head, async ? "" : LL_LOOP_ONCE);
 	ll_begin(f, end);
 	ll_forget(f);

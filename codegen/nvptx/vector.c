@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vectorised accesses: consecutive points of one iterator, whose loads and stores of adjacent, aligned elements become one access
- * each. Stores of the pieces of tiles in shared memory are such accesses, too.
+ * Vectorised accesses: consecutive points of one iterator, whose loads and stores of adjacent,
+ * aligned elements become one access each. Stores of the pieces of tiles in shared memory are such
+ * accesses, too.
  */
 #include "codegen/nvptx/kernel.h"
 
@@ -11,7 +12,7 @@
 
 enum {
 	SHARED_ALIGN = 16
-}; /* bytes, of an access and of an array: one of twice as many is two (align_of) */
+}; /* bytes: alignment of shared arrays and accesses; a larger access becomes two (align_of) */
 
 static bool is_multiple(Ctx *c, const Expr *e, int n)
 {
@@ -26,7 +27,7 @@ static bool is_multiple(Ctx *c, const Expr *e, int n)
 	return ex_is_op(e, IN_add) && is_multiple(c, arg[0], n) && is_multiple(c, arg[1], n);
 }
 
-/* IDX is VAR and a multiple of PACK, be that a sum of iterators or not. */
+/* IDX is VAR plus a multiple of VECTOR, whether it is affine or not. */
 static bool aligned_along(Ctx *c, Expr *idx, const Iter *var, int vector)
 {
 	Affine a;
@@ -41,7 +42,7 @@ static bool aligned_along(Ctx *c, Expr *idx, const Iter *var, int vector)
 	return false;
 }
 
-/* Whether the elements of B at IDX, VAR from a multiple of PACK on, are one aligned access. */
+/* The elements of B at IDX, for VAR from a multiple of VECTOR on, are one aligned access. */
 static bool one_access(const LlVector *p, const Buf *b, Expr *idx)
 {
 	Ctx *c = p->k->f.g->ctx;
@@ -80,8 +81,8 @@ static int bytes_of(const Buf *b, int n)
 	return n * dtype_info[b->dtype].bits / 8;
 }
 
-/* What an access of N elements is aligned to; shared arrays are to no more than SHARED_ALIGN (ll_shared), and LLVM makes two of a
- * larger one. */
+/* The alignment of an access of N elements. Shared arrays are aligned to SHARED_ALIGN (ll_shared),
+ * so LLVM splits a larger access in two. */
 static int align_of(LlKernel *k, const Buf *b, int n)
 {
 	const int bytes = bytes_of(b, n);
@@ -132,7 +133,7 @@ static void end_elements(LlVector *p, const char *lo)
 	p->k->kept = -1;
 }
 
-/* What ST stores, as one vector. */
+/* The values that ST stores, as one vector. */
 static const char *vector_values(LlVector *p, const LNode *st, const char *lo)
 {
 	LlKernel *k = p->k;
@@ -154,7 +155,7 @@ static const char *vector_values(LlVector *p, const LNode *st, const char *lo)
 	return all;
 }
 
-/* ALL, of type WHOLE, is VECTOR elements. */
+/* Stores ALL, a vector of VECTOR elements, of type WHOLE. */
 static void store_vector(LlKernel *k, const LNode *st, int vector, const char *whole,
 			 const char *all)
 {
@@ -186,8 +187,8 @@ void ll_vector_store(LlVector *p, const LNode *st, const char *lo)
 	end_elements(p, lo);
 }
 
-/* Elements of less than a byte, a whole number of bytes: gathered in a word, byte after byte stored as far as there are
- * elements. What is past the last one is 0. */
+/* Stores elements of less than a byte that fill whole bytes: they are gathered in a word, of which
+ * each byte with elements is stored. Bits past the last element are 0. */
 static void packed_bytes(LlVector *p, const LNode *st, const char *lo, const char *hi)
 {
 	LlKernel *k = p->k;
@@ -233,7 +234,7 @@ static void packed_bytes(LlVector *p, const LNode *st, const char *lo, const cha
 	}
 }
 
-/* A term of each element's state; of N, which stores, what it stores. */
+/* Emits N, a store or an update of states, for all elements of the vector. */
 static void vector_node(LlVector *p, const LNode *n, const char *lo)
 {
 	if (n->kind == LN_STORE) {
@@ -319,7 +320,7 @@ const LNode *ll_fill_store(const LNode *fill)
 	return n;
 }
 
-/* The elements of a chunk, and in *STORE what is stored of each. */
+/* The elements of a chunk; *STORE: the store of one element, without its guard. */
 static LlVector chunk(LlKernel *k, LNode *store, const LNode *fill)
 {
 	*store = *ll_fill_store(fill);
@@ -328,7 +329,8 @@ static LlVector chunk(LlKernel *k, LNode *store, const LNode *fill)
 		.k = k, .var = fill->fill->elem, .vector = fill->fill->vector, .kept = -1};
 }
 
-/* Bytes go from block to block as words: LLVM takes vectors of more than four apart. */
+/* Vectors of bytes pass between basic blocks as words: LLVM splits vectors of more than four
+ * elements. */
 static bool in_words(const Buf *b, int vector)
 {
 	return dtype_info[b->dtype].bits == 8 && vector % 4 == 0;
@@ -380,7 +382,8 @@ void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)
 	const Expr *load = store.val[0];
 	const char *to, *from, *size = ll_new(f), *type;
 
-	/* The schedule sees to it (passes/schedule/gpu/gemm.c): what is copied is one run, and both ends are multiples of its bytes. */
+	/* the schedule ensures (passes/schedule/gpu/gemm.c) that a copy is contiguous and aligned
+	 * to its size at both ends */
 	assert(load->kind == EX_LOAD && (bytes == 4 || bytes == 8 || bytes == 16));
 	assert(p.vector == 1 || (one_access(&p, load->load.buf, load->load.idx[0]) &&
 				 one_access(&p, store.buf[0], store.idx)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C compiler and the tools that go with it: which they are, and how they are called. */
+/* The C compiler and its tools: how they are found and called. */
 #include "codegen/package/package_impl.h"
 
 #include "base/sys.h"
@@ -11,7 +11,7 @@
 
 enum { MAX_ARGS = 64, CLANG_OLDEST = 15, CLANG_NEWEST = 40 };
 
-/* Whether `clang` on PATH is one that understands the code. */
+/* `clang` on PATH is new enough for generated code. */
 static bool clang_is_new(void)
 {
 	FILE *f = popen("clang -dumpversion 2>/dev/null", "r");
@@ -28,7 +28,7 @@ const char *package_cc(Arena *a, const char *wanted)
 {
 	const char *s = NULL;
 
-#ifdef DLCC_CC /* under sanitizers: the runtime links with the compiler that made it */
+#ifdef DLCC_CC /* under sanitizers, the runtime must be linked by the compiler that compiled it */
 	wanted = wanted ? wanted : DLCC_CC;
 #endif
 	if (wanted)
@@ -47,7 +47,7 @@ static bool is_clang(const char *cc)
 	return strstr(cc, "clang") != NULL;
 }
 
-/* --cc= may be a program, or a program and its first arguments. */
+/* The value of --cc= is a program, or a program and its first arguments. */
 bool pack_find_cc(Pack *p)
 {
 	const char *wanted = p->o->cc;
@@ -90,7 +90,7 @@ bool pack_cc_fits(Pack *p)
 	const Target *t = x86_target(p);
 	const char *machine;
 	int n = 1;
-	bool told;
+	bool answered;
 	pid_t pid;
 
 	if (!p->cc || !p->o->cc || !t || p->o->dry)
@@ -99,12 +99,12 @@ bool pack_cc_fits(Pack *p)
 		argv[n++] = p->cc_args[i];
 	argv[n] = (char *)(uintptr_t) "-dumpmachine";
 	pid = pack_start(p, argv, 0);
-	told = pid > 0 && !pack_finish(pid, 0);
+	answered = pid > 0 && !pack_finish(pid, 0);
 	machine = pack_log(p);
 	machine = arena_strndup(p->a, machine, strcspn(machine, "\n"));
 	pack_forget_log(p);
-	/* A compiler that does not say it is told by its first compile. */
-	return !told || !strchr(machine, '-') || str_starts(machine, "x86_64") ||
+	/* a compiler that does not name its machine is judged by its first compile */
+	return !answered || !strchr(machine, '-') || str_starts(machine, "x86_64") ||
 	       str_starts(machine, "amd64") ||
 	       diag_error(p->diag, (DiagLoc){.file = p->o->output},
 			  "--cc=%s makes code for %s, and %s is an x86-64; give "
@@ -112,7 +112,7 @@ bool pack_cc_fits(Pack *p)
 			  p->o->cc, machine, t->name);
 }
 
-/* A tool that goes with the C compiler: aarch64-linux-gnu-ar with aarch64-linux-gnu-gcc. */
+/* Finds a tool that belongs to the C compiler: aarch64-linux-gnu-ar for aarch64-linux-gnu-gcc. */
 static const char *find_tool(Pack *p, const char *name)
 {
 	const char *base = strrchr(p->cc, '/') ? strrchr(p->cc, '/') + 1 : p->cc, *found = NULL;
@@ -187,7 +187,8 @@ const char *const package_cflags[] = {
 	NULL,
 };
 
-/* The host stub, which is for no target, is one call after the other: nothing to optimise, and much of it. */
+/* The -O level for target T. The host stub, which has no target, is large and a sequence of calls:
+ * it is not optimised. */
 static int level(const Pack *p, const Target *t)
 {
 	if (!t)
@@ -218,13 +219,13 @@ static pid_t start_compile(Pack *p, int i)
 	return p->o->dry ? 0 : pack_start(p, argv, i);
 }
 
-/* What a command that failed printed, and what to do then. */
+/* A message of a failed command, and what the user can do. */
 typedef struct Hint {
 	const char *printed, *what;
 } Hint;
 
 static const Hint hints[] = {
-	/* ld says it where a file is too large, too. */
+	/* ld also prints this where a file is too large */
 	{"No space left on device",
 	 "the disk that the output goes to is full, or files may not be as large (ulimit -f)"},
 	{"Disk quota exceeded",
@@ -323,7 +324,7 @@ bool pack_link_shared(Pack *p, const char *lib, const char *out)
 	for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
 		if (!p->o->sanitize || strcmp(flags[j], "-Wl,-z,defs"))
 			argv[n++] = (char *)(uintptr_t)flags[j];
-	/* A program that is linked with it looks for its file's name, not for the path that the linker was given. */
+	/* the soname is the file's name, not the path that the linker got */
 	argv[n++] = (char *)(uintptr_t) "-Xlinker";
 	argv[n++] = (char *)(uintptr_t) "-soname";
 	argv[n++] = (char *)(uintptr_t) "-Xlinker";

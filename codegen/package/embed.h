@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that dlcc carries and writes into what it generates. NUL-terminated. */
+/* Texts that dlcc contains and writes into generated code, NUL-terminated. */
 #ifndef CODEGEN_PACKAGE_EMBED_H
 #define CODEGEN_PACKAGE_EMBED_H
 

@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Weights of up to EMBED_LIMIT bytes are data of a .a, .o or .c unless a file is named for them; of up to EMBED_MOST where
- * that is asked for. With more the code of a program could be too far from its data for its relocations. */
+/* Up to EMBED_LIMIT bytes of weights are data of a .a, .o or .c, unless --weights names a file; up
+ * to EMBED_MOST with --embed-weights. With more, code could be too far from data for its
+ * relocations. */
 enum { EMBED_LIMIT = 16 << 20, EMBED_MOST = 1 << 30, KERNELS_PER_FILE = 12 };
 
 /* ---- C files ---- */
@@ -98,7 +99,7 @@ void package_c_head(StrBuf *b)
 	strbuf_puts(b, kernel_macros);
 }
 
-/* The functions of G, for target T, in at most MOST files. */
+/* Writes the functions of G, for target T, to at most MOST files. */
 static bool write_kernels(Pack *p, GenC *g, const Target *t, const char *base, int most)
 {
 	int n = g->funcs.n / KERNELS_PER_FILE + 1;
@@ -120,7 +121,7 @@ static bool write_kernels(Pack *p, GenC *g, const Target *t, const char *base, i
 	return ok;
 }
 
-/* Those of all CPUs, and those beside a GPU's. */
+/* Writes the kernels of all CPUs, and those on the host of a GPU. */
 static bool write_all_kernels(Pack *p)
 {
 	const int most = p->m->ntargets > 1 ? 2 : 4;
@@ -134,8 +135,9 @@ static bool write_all_kernels(Pack *p)
 
 /* ---- Weights ---- */
 
-/* Prints the host stub once so that gen_c sees every stage. The hash is of all that shapes the code but the C
- * compiler: texts, which follow from model and options, targets, weights. */
+/* Prints the host stub once, so that the generators see every stage. The hash covers everything
+ * that determines the code, except the C compiler: texts, which follow from model and options,
+ * targets and weights. */
 static bool collect_kernels(Pack *p)
 {
 	StrBuf b = {0};
@@ -163,10 +165,10 @@ static bool collect_kernels(Pack *p)
 
 static void finish_hash(Pack *p)
 {
-	const uint64_t more[] = {p->whash, (uint64_t)p->o->level, p->kind};
+	const uint64_t parts[] = {p->whash, (uint64_t)p->o->level, p->kind};
 	dl_hash h = p->hash;
 
-	dl_hash_update(&h, more, sizeof more);
+	dl_hash_update(&h, parts, sizeof parts);
 	p->model_hash = dl_hash_value(&h);
 }
 
@@ -187,16 +189,17 @@ static bool find_kind(Pack *p, const char *suffix)
 	return true;
 }
 
-/* The weights into FD, the file PATH, from AT on. */
+/* Writes the weights to FD, the file PATH, from AT on. */
 static bool fill_weights(Pack *p, int fd, const char *path, int64_t at)
 {
-	/* Space on the disk is taken now: a write to a mapping could not say that there is none. */
+	/* allocate disk space now, as a write to a mapping cannot report that there is none */
 	if ((errno = posix_fallocate(fd, at, weights_size(p->m))))
 		return pack_fail(p, "cannot write the weights to", path);
 	return weights_write(p->m, fd, at, p->o->jobs, &p->whash);
 }
 
-/* Weights that the C holds or names stand in a file of their own before it is written. */
+/* Writes weights that are embedded, or in a file of their own, to a temporary file before the C is
+ * written. */
 static bool make_weights(Pack *p)
 {
 	const char *path = pack_temp(p, "weights");
@@ -216,8 +219,8 @@ static bool make_weights(Pack *p)
 	return true;
 }
 
-/* Where MARK, of SIZE bytes, stands in the N bytes at TEXT, WITH takes its place. False where that is nowhere, or in more
- * places than programs name it. */
+/* Replaces MARK, of SIZE bytes, by WITH in the N bytes at TEXT. False if MARK does not occur, or
+ * more often than once for each program. */
 static bool replace_mark(const Pack *p, unsigned char *text, size_t n, const void *mark,
 			 size_t size, const void *with)
 {
@@ -229,7 +232,7 @@ static bool replace_mark(const Pack *p, unsigned char *text, size_t n, const voi
 	return found >= 1 && found <= (p->m->gpu ? 2 : 1);
 }
 
-/* The linked code, of N bytes in FD, was compiled with the hashes of other weights: it gets those of these. */
+/* Replaces the hashes in the linked code, N bytes of FD: WHASH and MODEL_HASH were placeholders. */
 static bool correct_hashes(Pack *p, int fd, int64_t n, uint64_t whash, uint64_t model_hash)
 {
 	unsigned char *text = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -247,8 +250,9 @@ static bool correct_hashes(Pack *p, int fd, int64_t n, uint64_t whash, uint64_t 
 }
 
 /*
- * The weights as a section of the linked file SO. They are computed in their place, for they may be large, and only
- * then is their hash known; the code was compiled with another in its stead.
+ * Appends the weights to the linked file SO as a section. They may be large, so they are computed
+ * in place. Only then their hash is known, and replaces the placeholder that the code was compiled
+ * with.
  */
 static bool append_weights(Pack *p, const char *so)
 {
@@ -277,7 +281,7 @@ static bool write_host(Pack *p)
 	HostOpts h = host_opts(p);
 	bool ok;
 
-	/* What is saved for reading must not name what is gone by then. */
+	/* saved C must not refer to a temporary file */
 	if (p->kind == WEIGHTS_EMBEDDED && !p->o->save_temps)
 		h.weights_path = arena_escape(p->a, pack_temp(p, "weights"), escape_assembler);
 	file_head(&b, arena_printf(p->a, "Host stub of %s.", p->o->name));
@@ -315,7 +319,7 @@ static bool write_header(Pack *p)
 	return ok;
 }
 
-/* One C file: prelude, kernels of the one target, host stub. */
+/* Makes one C file: prelude, kernels of the one target, host stub. */
 static bool make_c(Pack *p)
 {
 	StrBuf b = {0};
@@ -361,7 +365,7 @@ static bool write_ptx(Pack *p, GenPtx *g)
 	return ok;
 }
 
-/* What ptxas makes of the PTX of G, a file by now. */
+/* Compiles the PTX of G, which is in a file, with ptxas. */
 static bool make_cubin(Pack *p, GenPtx *g)
 {
 	const char *name = g->target->name;
@@ -374,7 +378,7 @@ static bool make_cubin(Pack *p, GenPtx *g)
 	return p->o->dry || g->cubin || pack_fail(p, "cannot read", cubin);
 }
 
-/* The code of all GPU targets, and with --save-temps files of each. */
+/* Compiles the code of all GPU targets; with --save-temps, also to files. */
 static bool make_ptx(Pack *p)
 {
 	bool ok = true;
@@ -391,7 +395,7 @@ static bool make_ptx(Pack *p)
 	return ok;
 }
 
-/* The PTX of the first GPU target alone. */
+/* Makes a .ptx file: the PTX of the first GPU target. */
 static bool make_ptx_file(Pack *p)
 {
 	StrBuf b = {0};
@@ -404,7 +408,7 @@ static bool make_ptx_file(Pack *p)
 	return ok;
 }
 
-/* The files beside the output. */
+/* Makes the files beside the output. */
 static bool make_beside(Pack *p)
 {
 	if (p->kind == WEIGHTS_FILE)
@@ -429,7 +433,7 @@ static const char *runtime_lib(Pack *p)
 	return access(s, R_OK) ? NULL : s;
 }
 
-/* The runtime beside dlcc is for dlcc's machine. */
+/* Checks that the runtime library, which is for dlcc's machine, fits the compiled objects. */
 static bool runtime_fits(Pack *p)
 {
 	if (p->o->runtime || p->o->dry || elf_machine(p->obj[0]) == elf_machine("/proc/self/exe"))
@@ -444,22 +448,22 @@ static bool runtime_fits(Pack *p)
 	return false;
 }
 
-/* OK; then PART of the work is done. */
-static bool did(const Pack *p, bool ok, const char *part)
+/* Reports that PART of the work is done, if OK; returns OK. */
+static bool report_done(const Pack *p, bool ok, const char *part)
 {
 	if (ok && p->o->done)
 		p->o->done(p->o->done_arg, part);
 	return ok;
 }
 
-/* The generators of all targets, empty. */
+/* Creates the generators of all targets. */
 static void make_generators(Pack *p, const char *suffix)
 {
 	for (int t = 0; t < p->m->ntargets; t++)
 		p->gc[t] = gen_c_new(p->m->ctx, p->a, p->m->target[t],
 				     arena_printf(p->a, "%s_%s", p->o->name,
 						  str_word(p->a, p->m->target[t]->name, 32)));
-	/* One file of C is for one target, whose code may then be that of any host. */
+	/* a .c file is for one target, whose code also serves the host */
 	if (p->m->gpu)
 		p->beside = !strcmp(suffix, ".c")
 				    ? p->gc[0]
@@ -469,16 +473,17 @@ static void make_generators(Pack *p, const char *suffix)
 		p->ptx[t] = gen_nvptx_new(p->m->gpu->ctx, p->a, p->m->gpu->target[t], p->o->name);
 }
 
-/* Objects and LIB, what SUFFIX says. */
+/* Links the objects and LIB to the kind of file that SUFFIX names. */
 static bool link_all(Pack *p, const char *suffix, const char *lib)
 {
 	const char *out = pack_temp(p, "out"), *obj = pack_temp(p, "model.o");
 	const bool shared = !strcmp(suffix, ".so"), archive = !strcmp(suffix, ".a");
 
-	if (!did(p, shared ? pack_link_shared(p, lib, out) : pack_link_object(p, lib, obj), "link"))
+	if (!report_done(p, shared ? pack_link_shared(p, lib, out) : pack_link_object(p, lib, obj),
+			 "link"))
 		return false;
 	if (shared && p->kind == WEIGHTS_SECTION && !p->o->dry &&
-	    !did(p, append_weights(p, out), "weights"))
+	    !report_done(p, append_weights(p, out), "weights"))
 		return false;
 	return (!archive || pack_archive(p, obj, out)) &&
 	       pack_will_be(p, shared || archive ? out : obj, p->o->output);
@@ -489,32 +494,32 @@ static bool build(Pack *p, const char *suffix)
 	const char *lib = runtime_lib(p);
 
 	make_generators(p, suffix);
-	if (!did(p, collect_kernels(p), "code") || !make_ptx(p) ||
-	    (p->m->gpu && !did(p, true, "PTX")))
+	if (!report_done(p, collect_kernels(p), "code") || !make_ptx(p) ||
+	    (p->m->gpu && !report_done(p, true, "PTX")))
 		return false;
 	if (!strcmp(suffix, ".ptx"))
 		return make_ptx_file(p);
 	if (!find_kind(p, suffix))
 		return false;
-	/* A mark, which append_weights replaces. */
+	/* a placeholder, which append_weights replaces */
 	if (p->kind == WEIGHTS_SECTION)
 		p->whash = dl_hash_value(&p->hash);
-	if (!make_weights(p) || (p->wfd >= 0 && !did(p, true, "weights")))
+	if (!make_weights(p) || (p->wfd >= 0 && !report_done(p, true, "weights")))
 		return false;
 	finish_hash(p);
 	if (!make_beside(p))
 		return false;
 	if (!strcmp(suffix, ".c"))
-		return did(p, make_c(p), "C");
+		return report_done(p, make_c(p), "C");
 	if (!lib)
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output},
 				  "libdlrt.a is not beside dlcc (../lib); give --runtime=FILE");
 	if (access(lib, R_OK))
 		return diag_error(p->diag, (DiagLoc){.file = p->o->output}, "--runtime=%s: %s", lib,
 				  strerror(errno));
-	if (!did(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
+	if (!report_done(p, write_texts(p) && write_all_kernels(p) && write_host(p), "C"))
 		return false;
-	return did(p, pack_compile(p, 0), "C compiler") && runtime_fits(p) &&
+	return report_done(p, pack_compile(p, 0), "C compiler") && runtime_fits(p) &&
 	       link_all(p, suffix, lib);
 }
 

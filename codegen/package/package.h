@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * package: from a planned module to a file: C, compiled and linked by the user's C compiler, weights streamed
- * in behind. The suffix of the output says what it is: .so .a .o .c. All or nothing: it is made under
- * temporary names and renamed.
+ * package: makes a file from a planned module. It generates C, compiles and links it with the
+ * user's C compiler, and appends the weights. The suffix of the output selects its kind: .so .a .o
+ * .c. The file is made under temporary names and renamed at the end, so an error leaves nothing
+ * behind.
  */
 #ifndef CODEGEN_PACKAGE_PACKAGE_H
 #define CODEGEN_PACKAGE_PACKAGE_H
@@ -15,28 +16,30 @@ typedef struct PackageOpts {
 	const char *cc;            /* C compiler; null: the newest clang from 15 on, else gcc */
 	const char *sysroot;       /* null: none */
 	const char *runtime;       /* libdlrt.a; null: beside the running program */
-	const char *weights_file;  /* null: embedded or in a section */
-	bool embed;                /* a .a, .o or .c holds weights of more than 16 MiB, too */
-	bool cubin;                /* the GPU's code also as ptxas compiles it */
+	const char *weights_file;  /* null: the weights are embedded or in a section */
+	bool embed;                /* a .a, .o or .c may hold more than 16 MiB of weights */
+	bool cubin;                /* also include the GPU code compiled by ptxas */
 	const char *ptxas;         /* null: on PATH, or where CUDA usually is */
 	const char *version;
 	int level;                 /* -O of the C compiler */
 	int jobs;                  /* C compilers at once */
-	const char *save_temps;    /* folder for a folder NAME with the C files; null: none */
+	const char *save_temps;    /* folder in which a folder NAME gets the C files; null: none */
 	bool verbose;              /* print commands */
 	bool dry;                  /* print commands, and run none */
 	bool sanitize;             /* compile the generated C with ASan and UBSan */
-	void (*done)(void *arg, const char *part); /* called at the end of each part of the work; null: nobody asks */
+	/* called after each part of the work; null: not called */
+	void (*done)(void *arg, const char *part);
 	void *done_arg;
 } PackageOpts;
 
-/* False after a diagnostic, with nothing left behind. M without targets, for a .ptx, is M->gpu alone. */
+/* Makes the package. False after a diagnostic, with nothing left behind. For a .ptx, M has no
+ * targets, and only M->gpu is compiled. */
 bool package(Module *m, const PackageOpts *o);
-/* The C compiler that would be used, or null. */
+/* The path of the C compiler that is used, or null. */
 const char *package_cc(Arena *a, const char *wanted);
-/* Flags that generated C needs, whatever the target, besides -O and -I; ends with null. */
+/* Compiler flags for generated C on all targets, besides -O and -I; ends with null. */
 extern const char *const package_cflags[];
-/* How a C file that holds kernels and host stubs begins; it includes dlrt.h. */
+/* Prints the begin of a C file that holds kernels and host stubs and includes dlrt.h. */
 void package_c_head(StrBuf *b);
 /* Removes the temporary files of a package in progress; safe in a signal handler. */
 void package_abort(void);

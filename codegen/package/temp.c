@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The temporary folder of a package, the commands that run in it, and the moves out of it: what an interrupted
- * compile must undo.
+ * The temporary folder of a package, the commands that run in it, and the moves out of it: all that
+ * has to be undone if dlcc is interrupted.
  */
 #include "codegen/package/package_impl.h"
 
@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The one temporary folder of a package in progress, beside the output: all that a kill can leave. And the
- * commands that run, to be ended first. */
+/* The temporary folder of a package in progress, and the running commands, which package_abort ends
+ * first. */
 static volatile sig_atomic_t live;
 static char live_dir[4096], live_file[4096];
 static volatile sig_atomic_t live_pid[MAX_FILES];
@@ -30,7 +30,7 @@ bool pack_fail(Pack *p, const char *what, const char *path)
 			  strerror(errno));
 }
 
-/* Removes DIR with the files in it. No function but system calls: it runs in signal handlers too. */
+/* Removes DIR with its files. It only uses system calls, as it also runs in signal handlers. */
 static void remove_dir(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -168,22 +168,22 @@ static bool copy_all(int from, int to)
 	return n == 0;
 }
 
-/* What would make the move of M fail is found now: where its place is on another file system than the folder, it is
- * copied beside it, and a rename will do. */
+/* Detects now what would make the move of M fail. If its final path is on another file system,
+ * copies it beside that path, so that a rename suffices. */
 static bool bring_near(Pack *p, MadeFile *m)
 {
 	const char *slash = strrchr(m->to, '/');
 	const char *dir = slash ? arena_printf(p->a, "%.*s/", (int)(slash - m->to), m->to) : ".";
-	struct stat here, there;
+	struct stat temp, target;
 	sigset_t all, old;
 	int from, to;
 	bool ok;
 
-	if (!stat(m->to, &there) && S_ISDIR(there.st_mode)) {
+	if (!stat(m->to, &target) && S_ISDIR(target.st_mode)) {
 		errno = EISDIR;
 		return pack_fail(p, "cannot write", m->to);
 	}
-	if (stat(p->dir, &here) || stat(dir, &there) || here.st_dev == there.st_dev)
+	if (stat(p->dir, &temp) || stat(dir, &target) || temp.st_dev == target.st_dev)
 		return true;
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);

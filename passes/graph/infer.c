@@ -3,8 +3,38 @@
  * may run again at any time; the contents that it knew are then computed anew. */
 #include "passes/module.h"
 
+/* Whether a model rounds to f16 or bf16 as it runs. What constants alone give is exact: a weight of f16 that is cast to f32
+ * rounds nothing. */
+static void note_halves(Module *m)
+{
+	const Graph *g = m->graph;
+	bool *runs = NEW_ARRAY(m->arena, g->nvalues + 1,
+			       bool); /* by Value.id: depends on an input */
+
+	for (int i = 0; i < g->inputs.n; i++)
+		runs[g->inputs.at[i]->id] = true;
+	for (const Node *n = g->first; n; n = n->next) {
+		bool any = n->regions.n > 0;
+
+		for (int i = 0; i < n->nin; i++)
+			any = any || (n->in[i].value && runs[n->in[i].value->id]);
+		for (int i = 0; any && i < n->nout; i++) {
+			const Value *v = n->out[i];
+
+			if (!v)
+				continue;
+			runs[v->id] = true;
+			m->f16 = m->f16 || (v->type && v->type->dtype == DT_F16);
+			m->bf16 = m->bf16 || (v->type && v->type->dtype == DT_BF16);
+		}
+	}
+}
+
 bool pass_infer(Module *m)
 {
 	m->infer = infer_new(m->graph);
-	return infer_graph_run(m->infer);
+	if (!infer_graph_run(m->infer))
+		return false;
+	note_halves(m);
+	return true;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Constant operands of matrix instructions in the order of fragments (ir/mma.def). Blocks of MMA_ROWS rows of the operand's own side
- * by 64 bytes of terms follow one another along the summed iterator. A block holds, for each half of the terms, the four registers
- * (16 bytes) of lane 0, of lane 1 and so on. So a tile is filled by contiguous pieces of 1 KiB, a lane reads its registers by one
- * access, and one array serves all tiles and all instructions for elements of its size. The padding to whole blocks is zero, as a
- * product needs. Skinny products read it by the same pieces of 16 bytes (passes/schedule/gpu/column_reduce.c).
+ * Constant operands of matrix instructions in the order of fragments (ir/mma.def). Blocks of
+ * MMA_ROWS rows of the operand's own side by 64 bytes of terms follow one another along the summed
+ * iterator. A block holds, for each half of the terms, the four registers (16 bytes) of lane 0, of
+ * lane 1 and so on. So a tile is filled by contiguous pieces of 1 KiB, a lane reads its registers
+ * by one access, and one array serves all tiles and all instructions for elements of its size. The
+ * padding to whole blocks is zero, as a product needs. Skinny products read it by the same pieces
+ * of 16 bytes (passes/schedule/gpu/column_reduce.c).
  *
- * As a layout, the block is a div/mod split of two dims, the side and the last summed one: for f16 (E, the elements of a register, is
- * 2) f16[K,N]{1/16,0/32,0/16%2,1%8,0/2%4,1/8%2,0/8%2,0%2}.
+ * As a layout, the block is a div/mod split of two dims, the side and the last summed one: for f16
+ * (E, the elements of a register, is 2) f16[K,N]{1/16,0/32,0/16%2,1%8,0/2%4,1/8%2,0/8%2,0%2}.
  */
 #include "passes/layout/fragments.h"
 
@@ -48,7 +50,7 @@ const Type *fragment_type(Ctx *c, const Type *plain, int ng)
 	return type_with_layout(c, plain, &l);
 }
 
-/* The dims of B before those that are summed, if it lies in the order of fragments; else -1. */
+/* The number of group dims of B if it is in the order of fragments; else -1. */
 static int groups_of(Ctx *c, const Buf *b)
 {
 	const Type *plain;
@@ -63,7 +65,7 @@ static int groups_of(Ctx *c, const Buf *b)
 	return -1;
 }
 
-/* Indices FROM..TO of LOAD as one. */
+/* Indices FROM to TO - 1 of LOAD as one flat index. */
 static Expr *joined(Kernel *k, const Expr *load, int from, int to)
 {
 	Expr *at = ex_int(k->pool, CT_I64, 0);
@@ -77,8 +79,8 @@ static Expr *joined(Kernel *k, const Expr *load, int from, int to)
 	return at;
 }
 
-/* Blocks of SIZE terms are whole in the sum over TERM, or it goes through ALL of them and the last one is padded. *JOINS: it
- * goes through them as they lie. */
+/* The sum over TERM covers whole blocks of SIZE terms; or it covers ALL of them, and the last block
+ * is padded. *JOINS: its iterators traverse the terms in order, as one. */
 static bool in_blocks(Kernel *k, const Contraction *c, Expr *term, int size, const Dim *all,
 		      bool *joins)
 {

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout: chooses the order of each tensor's dims in memory between kernels. Statements vote for the dim of a tensor that should be
- * contiguous for their inner loops, with the number of points that they compute:
+ * layout: chooses the order of each tensor's dims in memory between kernels. Statements vote for
+ * the dim of a tensor that should be contiguous for their inner loops, with the number of points
+ * that they compute:
  *
- *   a contraction with constant weights   of the other operand, the summed dim; of its result, the dim of the weights
+ *   a contraction with constant weights   of the other operand, the summed dim; of its result, the
+ *                                         dim of the weights
  *   any other contraction                 the last dim: both operands stay as the model has them
- *   a reduction over a stencil            the last dim that it neither sums over nor slides along: channels
+ *   a reduction over a stencil            the last dim that it neither sums over nor slides along:
+ *                                         channels
  *   any other reduction                   the last dim that it sums over
  *
- * Tensors that a statement accesses by the same indices vote together and get one order. The dim with most votes becomes the innermost
- * one: for a convolution that is channels (N,H,W,C inside, whatever the model has), so that its sums, its results, depthwise
- * convolutions between and every epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place. All
- * channels are one block: no padding, and several rows of pixels stay contiguous, which blocks of channels would prevent for
- * channel counts that are no multiple of the vector width. Inputs, results and operands of views keep their order; on GPUs a
- * transposed copy of such an image serves convolutions.
+ * Tensors that a statement accesses by the same indices vote together and get one order. The dim
+ * with most votes becomes the innermost one: for a convolution that is channels (N,H,W,C inside,
+ * whatever the model has), so that its sums, its results, depthwise convolutions between and every
+ * epilogue access memory contiguously, and a 1x1 convolution is a matrix product in place. All
+ * channels are one block: no padding, and several rows of pixels stay contiguous, which blocks of
+ * channels would prevent for channel counts that are no multiple of the vector width. Inputs,
+ * results and operands of views keep their order; on GPUs a transposed copy of such an image serves
+ * convolutions.
  *
- * Constants follow their readers: they are packed into panels (passes/layout/panels.c), or transposed for the statement.
+ * Constants follow their readers: they are packed into panels (passes/layout/panels.c), or
+ * transposed for the statement.
  */
 #include "base/sets.h"
 #include "passes/layout/panels.h"
@@ -28,14 +34,14 @@ typedef struct Votes {
 	double dim[MAX_RANK];
 } Votes;
 
-/* Tensors: values by id, then the temporaries of kernels. */
+/* Tensors are numbered: values by id, then the temporaries of kernels. */
 typedef struct Choice {
 	Module *m;
 	Sets sets;
 	int n;
 	bool *fixed;
 	Votes *votes;
-	int **of; /* by Node.id, then Buf.id */
+	int **of; /* tensor number, by Node.id, then Buf.id */
 } Choice;
 
 static double points(const Stmt *s)
@@ -114,7 +120,8 @@ static bool has_unit(Ctx *c, Expr *e, Iter *const *it, int n)
 	return false;
 }
 
-/* The last of the dims indexed by one of the iterators WITH, of stride 1, and none of WITHOUT; -1: none. */
+/* The last dim that is indexed with unit stride by one of the iterators WITH, and by none of
+ * WITHOUT; -1: none. */
 static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int nwith,
 		     Iter *const *without, int nwithout)
 {
@@ -128,7 +135,7 @@ static int dim_along(Ctx *c, Expr *const *idx, int rank, Iter *const *with, int 
 
 typedef struct Ballot {
 	Choice *c;
-	const int *of; /* the kernel's */
+	const int *of; /* tensor numbers of the kernel's buffers */
 	Kernel *k;
 	const Contraction *ct;
 	double weight;
@@ -168,7 +175,7 @@ static void contraction_votes(Ballot *b, const Node *n, Contraction *ct)
 			: ct->s->nwidx - 1);
 }
 
-/* A band and a reduced iterator of S in one index: a window. */
+/* E has both a band and a reduced iterator of S: a stencil slides. */
 static bool slides(const Stmt *s, Expr *e)
 {
 	return expr_has_any(e, s->iter, s->nband) &&
@@ -192,7 +199,7 @@ static void reduction_load(void *arg, Stmt *s, Expr *load)
 
 /* ---- Who lies alike ---- */
 
-/* Dim D of both is walked by the same iterator, or has nothing to walk. */
+/* Each dim of B and of S's output is indexed by the same iterator, or has size 1. */
 static bool alike(const Stmt *s, const Buf *b, Expr *const *idx)
 {
 	const Buf *o = s->out[0];
@@ -262,7 +269,7 @@ static void join_tensors(Choice *c, Node *n)
 
 /* ---- The winner ---- */
 
-/* Which dim of B should be innermost; -1: as it is. */
+/* The dim of B that should be innermost; -1: no change. */
 static int innermost_dim(Choice *c, int tensor, const Buf *b)
 {
 	const Votes *v = &c->votes[sets_find(c->sets, tensor)];
@@ -283,7 +290,7 @@ static int innermost_dim(Choice *c, int tensor, const Buf *b)
 }
 
 /* T with dim LAST innermost and the others in their order. */
-static const Type *turned(Ctx *c, const Type *t, int last)
+static const Type *permuted(Ctx *c, const Type *t, int last)
 {
 	Layout l = {0};
 
@@ -305,7 +312,7 @@ static void lay_out(Choice *c, Node *n)
 
 		if (d < 0)
 			continue;
-		t = turned(c->m->ctx, type_tensor(c->m->ctx, b->dtype, b->rank, b->dims), d);
+		t = permuted(c->m->ctx, type_tensor(c->m->ctx, b->dtype, b->rank, b->dims), d);
 		b->layout = t->layout;
 		if (b->kind == BUF_OUT)
 			n->out[b->param]->type = type_with_layout(c->m->ctx, n->out[b->param]->type,
@@ -319,14 +326,14 @@ typedef struct Permutation {
 	Module *m;
 	Node *n;
 	Kernel *k;
-	const Iter *it; /* along which the statement writes */
+	const Iter *it; /* the iterator along which the statement should read */
 } Permutation;
 
-static Value *turned_value(Module *m, Node *n, Value *v, int last)
+static Value *permuted_value(Module *m, Node *n, Value *v, int last)
 {
 	Kernel *k = kernel_new(m->ctx, m->arena,
 			       arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
-	const Type *t = turned(m->ctx, v->type, last);
+	const Type *t = permuted(m->ctx, v->type, last);
 	Buf *in = kernel_buf(k, BUF_IN, "x", v->type),
 	    *out = kernel_buf(k, BUF_OUT, "transposed", t);
 	Iter *it[MAX_RANK];
@@ -342,7 +349,7 @@ static Value *turned_value(Module *m, Node *n, Value *v, int last)
 	return kn->out[0];
 }
 
-static void turn_load(void *arg, Stmt *s, Expr *load)
+static void permute_load(void *arg, Stmt *s, Expr *load)
 {
 	Permutation *t = arg;
 	Buf *b = load->load.buf;
@@ -361,12 +368,12 @@ static void turn_load(void *arg, Stmt *s, Expr *load)
 		moves = moves || !dim_equals(b->dims[d], 1);
 	if (!moves)
 		return;
-	v = turned_value(t->m, t->n, v, along);
+	v = permuted_value(t->m, t->n, v, along);
 	node_set_input(t->n, b->param, v);
 	b->layout = v->type->layout;
 }
 
-/* The iterator along which S writes memory. */
+/* The iterator along which S's writes are contiguous. */
 static const Iter *written_along(const Stmt *s)
 {
 	const Layout *l = s->out[0]->layout;
@@ -396,7 +403,8 @@ static void count_run(void *arg, Stmt *s, Expr *load)
 		r->hits[i] += dim_equals(affine_coef(r->t->k->ctx, &a, s->iter[i]), 1);
 }
 
-/* On a GPU a thread has a point, and neighbouring threads those along which S reads its operands, if there is such. */
+/* For GPUs: the iterator along which S's operands are contiguous, if there is one. Adjacent threads
+ * take adjacent points of it. */
 static const Iter *read_along(Permutation *t, Stmt *s)
 {
 	UnitStrides r = {.t = t};
@@ -408,7 +416,7 @@ static const Iter *read_along(Permutation *t, Stmt *s)
 	return s->nband && r.hits[best] ? s->iter[best] : NULL;
 }
 
-static void turn_constants(Module *m, Node *n)
+static void permute_constants(Module *m, Node *n)
 {
 	Kernel *k = node_kernel(n);
 
@@ -418,7 +426,7 @@ static void turn_constants(Module *m, Node *n)
 
 		t.it = module_on_gpu(m) ? read_along(&t, s) : written_along(s);
 		if (t.it)
-			stmt_loads(s, turn_load, &t);
+			stmt_loads(s, permute_load, &t);
 	}
 }
 
@@ -428,16 +436,16 @@ typedef struct Image {
 	Choice *c;
 	Node *n;
 	const Contraction *ct;
-	Value **turned; /* by Value.id: made for a reader before */
-	Expr *along;    /* what indexes the innermost dim now */
+	Value **permuted; /* by Value.id: the transposed copy made for an earlier reader */
+	Expr *along;      /* index of the new innermost dim */
 } Image;
 
-static void turn_operand(Image *i, Buf *b, int d)
+static void permute_operand(Image *i, Buf *b, int d)
 {
-	Value *v = node_in(i->n, b->param), **made = &i->turned[v->id];
+	Value *v = node_in(i->n, b->param), **made = &i->permuted[v->id];
 
 	if (!*made || (*made)->type->layout->ax[b->rank - 1].dim != d)
-		*made = turned_value(i->c->m, i->n, v, d);
+		*made = permuted_value(i->c->m, i->n, v, d);
 	node_set_input(i->n, b->param, *made);
 	b->layout = (*made)->type->layout;
 }
@@ -453,9 +461,9 @@ static Buf *plain_operand(const Image *i, const Expr *e)
 		       : NULL;
 }
 
-/* Products of windows go over what they sum in single elements unless that lies innermost; all windows together read each
- * several times, so on a GPU an image that may not lie so is turned first. */
-static void turn_image(void *arg, Expr *e)
+/* A convolution reads single elements unless the summed dim is innermost, and reads each element
+ * several times. So for a GPU, an image that may not change its own layout is transposed first. */
+static void permute_image(void *arg, Expr *e)
 {
 	Image *i = arg;
 	const Contraction *ct = i->ct;
@@ -475,11 +483,11 @@ static void turn_image(void *arg, Expr *e)
 	    (dim_is_const(b->dims[d], &few) && few < FEW_CHANNELS))
 		return;
 	i->along = e->load.idx[d];
-	turn_operand(i, b, d);
+	permute_operand(i, b, d);
 }
 
-/* The sum goes as its first operand lies. */
-static void turn_filter(void *arg, Expr *e)
+/* Transposes the filter as well: the order of the sum follows the first operand. */
+static void permute_filter(void *arg, Expr *e)
 {
 	Image *i = arg;
 	Buf *b = plain_operand(i, e);
@@ -487,14 +495,14 @@ static void turn_filter(void *arg, Expr *e)
 	for (int k = 0; b && k < i->ct->nk; k++)
 		for (int d = 0; d < b->rank - 1 && expr_has_iter(i->along, i->ct->k[k]); d++)
 			if (!b->layout && has_unit(i->c->m->ctx, e->load.idx[d], &i->ct->k[k], 1))
-				turn_operand(i, b, d);
+				permute_operand(i, b, d);
 }
 
-static void turn_images(Choice *c, Node *n, Value **turned)
+static void permute_images(Choice *c, Node *n, Value **permuted)
 {
 	Kernel *k = node_kernel(n);
 	Contraction ct;
-	Image i = {c, n, &ct, turned, NULL};
+	Image i = {c, n, &ct, permuted, NULL};
 	bool first;
 
 	if (!gemm_takes(k, &ct, true))
@@ -504,12 +512,12 @@ static void turn_images(Choice *c, Node *n, Value **turned)
 		contraction_swap(&ct);
 	if (!ct.nm || !expr_is_weights(c->m, n, ct.b))
 		return;
-	ex_walk(ct.a, turn_image, &i);
+	ex_walk(ct.a, permute_image, &i);
 	if (i.along && first)
-		ex_walk(ct.b, turn_filter, &i);
+		ex_walk(ct.b, permute_filter, &i);
 }
 
-/* A product of matrices, whose blocks read constants in any order. */
+/* N is a matrix product, whose blocks read constants in any order. */
 static bool is_product(Node *n)
 {
 	Kernel *k = node_kernel(n);
@@ -523,7 +531,7 @@ bool pass_layout(Module *m)
 	Graph *g = m->graph;
 	int most = g->nvalues + temps(g);
 	Choice c = {.m = m, .n = g->nvalues};
-	Value **turned;
+	Value **permuted;
 
 	if (m->opt.level == 0)
 		return true;
@@ -549,14 +557,14 @@ bool pass_layout(Module *m)
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n))
 			lay_out(&c, n);
-	turned = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	permuted = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
 	for (Node *n = g->first; n && module_on_gpu(m); n = n->next)
 		if (node_kernel(n) && !node_on_host(n))
-			turn_images(&c, n, turned);
+			permute_images(&c, n, permuted);
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n) && !node_on_host(n) && !pack_operand(m, n) &&
 		    !value_is_weights(m, n->out[0]) && !(module_on_gpu(m) && is_product(n)))
-			turn_constants(m, n);
+			permute_constants(m, n);
 	cse_weights(m);
 	return true;
 }

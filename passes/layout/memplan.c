@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memplan: one arena for all values that live between kernels. Slots are assigned in program order: a value takes the smallest free
- * slot that is provably large enough, or one that may grow to its size, or a new one. Sizes are dims, so the plan holds for
- * every shape; the artifact evaluates it at run time.
+ * memplan: one arena for all values that live between kernels. Slots are assigned in program order:
+ * a value takes the smallest free slot that is provably large enough, else one that can grow to its
+ * size, else a new one. Sizes are dims, so the plan holds for every shape; the artifact evaluates
+ * it at run time.
  *
- * A kernel that is one map may write over an operand that is not read later and that it reads only at the point that it writes.
- * Values of data-dependent size are planned at their upper bound, or go to the second region.
+ * A kernel that is a single map may write over an operand that is not read later, and that it reads
+ * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
+ * or go to the second region.
  */
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
@@ -25,11 +27,11 @@ typedef struct MemPlanner {
 	Module *m;
 	MemPlan *p;
 	Slots device, host;
-	int *order;    /* by Node.id: position */
-	int *output;   /* by Value.id: the output whose memory it is, or -1 */
-	Value **dying; /* by position: a base whose last use is there; */
-	Value **next;  /* by Value.id: the next such base */
-	bool *left;    /* by Value.id: its slot went to the value that was written over it */
+	int *order;    /* by Node.id: position in program order */
+	int *output;   /* by Value.id: the output whose memory it uses, or -1 */
+	Value **dying; /* by position: the first value whose last use is there */
+	Value **next;  /* by Value.id: the next value with the same last use */
+	bool *reused;  /* by Value.id: its slot went to the value written over it */
 } MemPlanner;
 
 Value *value_base(Value *v)
@@ -42,7 +44,7 @@ Value *value_base(Value *v)
 typedef struct Bounded {
 	Module *m;
 	Arena *tmp;
-	Dim **to; /* null while nothing is bounded */
+	Dim **to; /* bounds by symbol; null while there are none */
 	bool ok;
 } Bounded;
 
@@ -54,7 +56,7 @@ static void bound_sym(void *arg, Sym *s)
 		return;
 	if (!b->to)
 		b->to = NEW_ARRAY(b->tmp, sym_count(b->m->ctx), Dim *);
-	/* The range of a type of 32 bits is no bound to plan with. */
+	/* the range of a 32-bit type is no useful bound */
 	if (s->hi >= INT32_MAX)
 		b->ok = false;
 	else
@@ -112,7 +114,8 @@ static int new_slot(MemPlanner *p, Slots *s, Dim *size, bool joins)
 	return s->sizes->n - 1;
 }
 
-/* JOINS: rather than a new one it takes a slot that was made for such, whichever is larger. */
+/* Takes a free slot for SIZE. JOINS: instead of a new slot, takes one that was made for such a
+ * value, and grows it to the maximum of both sizes. */
 static int take_slot(MemPlanner *p, Slots *s, Dim *size, bool joins)
 {
 	Ctx *c = p->m->ctx;
@@ -143,7 +146,7 @@ static int take_slot(MemPlanner *p, Slots *s, Dim *size, bool joins)
 	return best;
 }
 
-/* Room for BYTES that node N writes; JOINS as of take_slot. */
+/* Memory for BYTES that node N writes; JOINS as for take_slot. */
 static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes, bool joins)
 {
 	Dim *size = memplan_size(p->m, bytes);
@@ -162,7 +165,7 @@ static void give_back(MemPlanner *p, const Place *pl)
 		p->host.free.at[pl->at] = true;
 }
 
-/* Operand B of a kernel that is one map is read only where the map writes. */
+/* Operand B of a kernel that is one map is only read at the point that the map writes. */
 typedef struct SamePoint {
 	const Buf *b;
 	const Stmt *s;
@@ -216,13 +219,13 @@ static bool try_in_place(MemPlanner *p, Node *n, Value *out)
 		p->p->value[out->id] = *pl;
 		p->p->value[out->id].size = p->p->slots.at[pl->at];
 		p->p->over[out->id] = b;
-		p->left[b->id] = true;
+		p->reused[b->id] = true;
 		return true;
 	}
 	return false;
 }
 
-/* Whether the symbols of a view that are read from data are among those of what it views. */
+/* Whether all symbols of a view that are read from data are also symbols of the viewed value. */
 typedef struct Sooner {
 	const Type *of;
 	const Sym *s;
@@ -249,7 +252,8 @@ static void see_data_sym(void *arg, Sym *s)
 	x->all = x->all && x->here;
 }
 
-/* The size of VIEW's memory is known when what it views is made: data that say it may be read later. */
+/* The size of VIEW is known when OF, the value it views, is written: data that determine it might
+ * be read only later. */
 static bool size_known_at(const Value *view, const Value *of)
 {
 	Sooner x = {.of = of->type, .all = true};
@@ -259,7 +263,8 @@ static bool size_known_at(const Value *view, const Value *of)
 	return x.all;
 }
 
-/* The outputs whose memory values are: their own, or that of a view of all of them. */
+/* Finds the values that are written to an output's memory: the output itself, or a value of which
+ * it is a view of all elements. */
 static void find_outputs(MemPlanner *p)
 {
 	Graph *g = p->m->graph;
@@ -274,7 +279,8 @@ static void find_outputs(MemPlanner *p)
 			p->output[node_in(n, 0)->id] = p->output[n->out[0]->id];
 }
 
-/* The memory that V lies in, where that is known when the model is built. V itself may not be: a view's dims may be read from data. */
+/* Places the memory of V in the weights, if its size is known when compiling. V itself may be a
+ * view whose dims are read from data. */
 static void weights_place(MemPlanner *p, Value *v)
 {
 	Place *pl;
@@ -291,14 +297,15 @@ static void weights_place(MemPlanner *p, Value *v)
 	vec_push(p->m->arena, &p->p->stored, v);
 }
 
-/* N reads its operands where they are planned: those of the host's kernels are its own. */
+/* N reads its operands at their planned addresses; kernels on the host have copies of constants. */
 static bool reads_weights(Module *m, const Node *n)
 {
 	return n->op == OP_Copy ||
 	       (node_kernel(n) && n->nout && !node_on_host(n) && !value_is_weights(m, n->out[0]));
 }
 
-/* Constants and what constants alone give are in the weights where something else reads them, be it a size. */
+/* Places constants, and values computed from constants alone, in the weights if other kernels or
+ * sizes read them. */
 static void place_weights(MemPlanner *p)
 {
 	Graph *g = p->m->graph;
@@ -316,7 +323,7 @@ static void place_weights(MemPlanner *p)
 		weights_place(p, g->results.at[i]->value);
 }
 
-/* What inputs are in runs that give none: behind the weights, for the host alone reads it. */
+/* Places the default values of inputs after the weights, as only the host reads them. */
 static void place_presets(MemPlanner *p)
 {
 	const Graph *g = p->m->graph;
@@ -337,8 +344,8 @@ static void place_presets(MemPlanner *p)
 	}
 }
 
-/* B of schedule S is no larger than in runs for which S is. Variants have theirs in one slot, though none of their sizes is
- * the largest for all dims. */
+/* Places buffer B of schedule S, at its maximum size in the runs that S serves. Variants share a
+ * slot, though none of their sizes is the maximum for all dims. */
 static Place place_temp(MemPlanner *p, const Node *n, const Schedule *s, const Buf *b)
 {
 	Ctx *c = p->m->ctx;
@@ -367,8 +374,9 @@ static void give_back_all(MemPlanner *p, const Place *pl, int n)
 		give_back(p, &pl[i]);
 }
 
-/* Temporaries of N on target T. Variants may have the same slots, as one of them runs; the last one has its own until
- * all targets have theirs. How many those are, and in *LAST the first. */
+/* Places the temporaries of N on target T. Variants may share slots, as only one of them runs;
+ * those of the last variant are kept until all targets are placed. Returns their number, and in
+ * *LAST the first. */
 static int place_temps(MemPlanner *p, const Node *n, int t, Place **last)
 {
 	const Schedule *s = n->id < p->m->nsched ? p->m->sched[t][n->id] : NULL;
@@ -389,11 +397,11 @@ static int place_temps(MemPlanner *p, const Node *n, int t, Place **last)
 	}
 }
 
-/* Values whose last use was here give their slots back. */
+/* Frees the slots of values whose last use was at AT. */
 static void release_dead(MemPlanner *p, int at)
 {
 	for (Value *v = p->dying[at]; v; v = p->next[v->id])
-		if (!p->left[v->id])
+		if (!p->reused[v->id])
 			give_back(p, &p->p->value[v->id]);
 }
 
@@ -426,7 +434,7 @@ bool pass_memplan(Module *m)
 	p.p->value = NEW_ARRAY(m->arena, g->nvalues + 1, Place);
 	p.p->last = NEW_ARRAY(m->arena, g->nvalues + 1, int);
 	p.p->over = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
-	p.left = NEW_ARRAY(m->arena, g->nvalues + 1, bool);
+	p.reused = NEW_ARRAY(m->arena, g->nvalues + 1, bool);
 	p.order = NEW_ARRAY(m->arena, g->nnodes + 1, int);
 	p.output = NEW_ARRAY(m->arena, g->nvalues + 1, int);
 	p.dying = NEW_ARRAY(m->arena, g->nnodes + 1, Value *);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory plan as text, for --dump-ir=memplan: slots, and where each value is, from its node to its last reader. */
+/* The memory plan as text, for --dump-ir=memplan: slots, and where each value is, from its node to
+ * its last reader. */
 #include "passes/module.h"
 
 typedef struct MemPlanPrinter {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a kernel that copies the operand
- * expression (transposes, conversions and all) into a packed constant. That kernel reads constants alone, so it runs when the model is
- * built. All CPU targets share the layout. On GPUs either operand is stored in the order of fragments (passes/layout/fragments.c)
- * where matrix instructions read it; else B has rows that are contiguous along n, each padded to a multiple of 16 bytes: so tiles are
- * filled by whole pieces, and skinny products, which sum down the columns, read each element of the operand once.
+ * Gives the constant operand of a contraction the panel layout that the micro-kernel reads, by a
+ * kernel that copies the operand expression (transposes, conversions and all) into a packed
+ * constant. That kernel reads constants alone, so it runs when the model is built. All CPU targets
+ * share the layout. On GPUs either operand is stored in the order of fragments
+ * (passes/layout/fragments.c) where matrix instructions read it; else B has rows that are
+ * contiguous along n, each padded to a multiple of 16 bytes: so tiles are filled by whole pieces,
+ * and skinny products, which sum down the columns, read each element of the operand once.
  */
 #include "passes/layout/panels.h"
 
@@ -41,7 +43,7 @@ bool expr_is_weights(Module *m, const Node *n, Expr *e)
 	return d.ok;
 }
 
-/* Panels: g, outer n, n / panel, k, n % panel. */
+/* The panel layout: g, outer n, n / panel, k, n % panel. */
 static const Type *in_panels(Module *m, const Contraction *c, const Type *plain)
 {
 	Layout l = {0};
@@ -63,7 +65,7 @@ static int piece_of(const Contraction *c)
 	return 128 / dtype_info[contraction_type(c->b)].bits;
 }
 
-/* Rows along n, padded to pieces of 16 bytes where they are those of one iterator. */
+/* The layout of rows along n, padded to multiples of 16 bytes if n is a single iterator. */
 static const Type *in_rows(Module *m, const Contraction *c, const Type *plain)
 {
 	const int last = plain->rank - 1, piece = piece_of(c);
@@ -78,7 +80,7 @@ static const Type *in_rows(Module *m, const Contraction *c, const Type *plain)
 	return type_with_layout(m->ctx, plain, &l);
 }
 
-/* The product may have so few rows that it is no matter of tiles, and more than one. */
+/* The product may have too few rows for a tile, but more than one. */
 static bool may_have_few_rows(Kernel *k, const Contraction *c)
 {
 	int64_t least = 1, most = 1;
@@ -95,52 +97,55 @@ static bool may_have_few_rows(Kernel *k, const Contraction *c)
 	return least < GEMM_ROWS && most > 1;
 }
 
-typedef enum Lies { LIES_ELSE, LIES_ALONG_N, LIES_ALONG_K } Lies;
+typedef enum Contiguity { CONTIGUOUS_OTHER, CONTIGUOUS_N, CONTIGUOUS_K } Contiguity;
 
-/* How B lies as it is: rows along n, or along all of k. */
-static Lies lies(Kernel *k, const Contraction *c)
+/* Along which iterators B is contiguous: along n, or along all of k. */
+static Contiguity contiguity(Kernel *k, const Contraction *c)
 {
 	const Expr *b = c->b;
 	Affine a;
 
 	if (b->kind != EX_LOAD || !ex_affine(k->ctx, flat_index(k, b->load.buf, b->load.idx), &a))
-		return LIES_ELSE;
+		return CONTIGUOUS_OTHER;
 	if (dim_equals(affine_coef(k->ctx, &a, c->n[c->nn - 1]), 1))
-		return LIES_ALONG_N;
+		return CONTIGUOUS_N;
 	for (int i = 0; i + 1 < c->nk; i++) {
 		Pair p = {k, c->k[i], c->k[i + 1], c->k[i + 1]->extent, NULL};
 
 		if (!pair_joins(&p, c->b))
-			return LIES_ELSE;
+			return CONTIGUOUS_OTHER;
 	}
-	return dim_equals(affine_coef(k->ctx, &a, c->k[c->nk - 1]), 1) ? LIES_ALONG_K : LIES_ELSE;
+	return dim_equals(affine_coef(k->ctx, &a, c->k[c->nk - 1]), 1) ? CONTIGUOUS_K
+								       : CONTIGUOUS_OTHER;
 }
 
-/* A tile of B, lying as it does, would be filled by less than pieces, or B be read along k by products of few rows. */
+/* B is better stored in rows along n: now its tiles would not be filled by pieces of 16 bytes, or
+ * skinny products would read it along k. */
 static bool better_in_rows(Kernel *k, const Contraction *c)
 {
 	Dim *sum = dim_const(k->ctx, 1);
 
 	if (c->nn != 1)
 		return false;
-	if (lies(k, c) == LIES_ALONG_N)
+	if (contiguity(k, c) == CONTIGUOUS_N)
 		return !dim_multiple(k->ctx, c->n[0]->extent, piece_of(c));
 	for (int i = 0; i < c->nk; i++)
 		sum = dim_mul(k->ctx, sum, c->k[i]->extent);
 	return may_have_few_rows(k, c) || !dim_multiple(k->ctx, sum, piece_of(c));
 }
 
-/* The product of N, as *C, has V as B, as V lies. */
+/* N is a product *C whose operand B is V, unchanged. */
 static bool multiplies(Node *n, const Value *v, Contraction *c)
 {
 	Kernel *k = node_kernel(n);
 
 	return k && !node_on_host(n) && gemm_takes(k, c, true) && !c->guard_b &&
-	       lies(k, c) != LIES_ELSE && c->b->load.buf->kind == BUF_IN &&
+	       contiguity(k, c) != CONTIGUOUS_OTHER && c->b->load.buf->kind == BUF_IN &&
 	       node_in(n, c->b->load.buf->param) == v;
 }
 
-/* So it is for all that read what the product of N reads as B: in rows it takes the place of what there was. */
+/* better_in_rows holds for all readers of operand B of N's product, so that the rows replace the
+ * original. */
 static bool all_better_in_rows(Module *m, const Node *n, const Contraction *c)
 {
 	Contraction other;
@@ -155,13 +160,14 @@ static bool all_better_in_rows(Module *m, const Node *n, const Contraction *c)
 	return true;
 }
 
-/* A GPU's tiles take an operand by rows that are contiguous along n, or along all of k; where nobody reads the constant as it is, it
- * comes to lie such that a row is whole pieces. */
-static bool lies_well(Module *m, const Node *n, const Contraction *c)
+/* Operand B suits a GPU's tiles as it is: contiguous along n or along all of k. If nothing needs
+ * the original, it is stored so that each row is a multiple of 16 bytes. */
+static bool suits_tiles(Module *m, const Node *n, const Contraction *c)
 {
 	Kernel *k = node_kernel(n);
 
-	return lies(k, c) != LIES_ELSE && !(better_in_rows(k, c) && all_better_in_rows(m, n, c));
+	return contiguity(k, c) != CONTIGUOUS_OTHER &&
+	       !(better_in_rows(k, c) && all_better_in_rows(m, n, c));
 }
 
 /* ---- The order of fragments ---- */
@@ -187,13 +193,15 @@ static bool all_have_instruction(const Module *m, const Contraction *c)
 	return true;
 }
 
-/* What is summed may be one dim of B, or its dims: blocks of terms are whole in the last one, or there is no other. */
+/* The summed dims of B may stay separate: the last one is a multiple of a block of terms, or is the
+ * only one. */
 static bool terms_apart(Ctx *ctx, const Contraction *c, int size)
 {
 	return c->nk == 1 || dim_multiple(ctx, c->k[c->nk - 1]->extent, size);
 }
 
-/* The sum goes through terms that are one dim in the order of the statement, where A is that operand (stmt_contraction). */
+/* The sum traverses its terms in the statement's order, as it must if they become one dim and A is
+ * that operand (stmt_contraction). */
 static bool in_order(const Contraction *c)
 {
 	for (int i = 0; i < c->nk; i++)
@@ -202,7 +210,7 @@ static bool in_order(const Contraction *c)
 	return true;
 }
 
-/* The statements of K are a product of tiles and what follows it. */
+/* The statements of K are a tiled product and its epilogue. */
 static bool is_of_tiles(Kernel *k)
 {
 	Gemm g = {.k = k, .nstmts = k->stmts.n};
@@ -210,7 +218,8 @@ static bool is_of_tiles(Kernel *k)
 	return gemm_open(&g);
 }
 
-/* IS_B: the kernel's B, whose product may have few rows; those read whole steps of an instruction. */
+/* IS_B: the operand is the kernel's B, so the product may be skinny; then the sum must be whole
+ * steps of an instruction. */
 static bool suits_fragments(Module *m, Kernel *k, const Contraction *c, bool is_b)
 {
 	const int size = fragment_terms(contraction_type(c->b));
@@ -230,7 +239,7 @@ static bool reads(const Node *n, const Expr *e, const Value *v)
 	       node_in(n, e->load.buf->param) == v;
 }
 
-/* N is a product that reads V as an operand that suits. */
+/* N is a product that reads V as an operand that suits fragments. */
 static bool suits_reader(Module *m, Node *n, const Value *v)
 {
 	Kernel *k = node_kernel(n);
@@ -245,7 +254,8 @@ static bool suits_reader(Module *m, Node *n, const Value *v)
 	return reads(n, c.b, v) && suits_fragments(m, k, &c, is_b);
 }
 
-/* B of C is a constant, and what reads it as it is wants it in the order of fragments: no other copy stays. */
+/* B of C is a constant, and all of its readers want it in the order of fragments, so that no other
+ * copy remains. */
 static bool wants_fragments(Module *m, Node *n, const Contraction *c, bool is_b)
 {
 	const Expr *b = c->b;
@@ -272,12 +282,13 @@ typedef struct Packing {
 	Contraction *c;
 	bool fragments;
 	Kernel *k;
-	Iter *from[MAX_ITERS], *it[MAX_ITERS]; /* the product's; those of the copy's dims */
-	Expr *with[MAX_ITERS];                 /* each of FROM, over them */
+	/* iterators of the product; iterators of the copy's dims */
+	Iter *from[MAX_ITERS], *it[MAX_ITERS];
+	Expr *with[MAX_ITERS]; /* each iterator of FROM in terms of IT */
 	int nfrom, rank;
 } Packing;
 
-/* Iterators IT are dims of the copy. */
+/* Adds the iterators IT as dims of the copy. */
 static void add_dims(Packing *p, Iter *const *it, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -287,7 +298,7 @@ static void add_dims(Packing *p, Iter *const *it, int n)
 	}
 }
 
-/* They are one. */
+/* Adds the iterators IT as one dim of the copy. */
 static void add_joined(Packing *p, Iter *const *it, int n)
 {
 	ExprPool *pool = p->k->pool;
@@ -328,7 +339,8 @@ static const Type *packed_type(const Packing *p)
 			    : in_panels(p->m, c, t);
 }
 
-/* E without what rounds an element to the type that it has: such a copy only moves (codegen/weights/move.h). */
+/* E without a rounding of an element to its own type, so that the copy only moves data
+ * (codegen/weights/move.h). */
 static Expr *without_round(Expr *e)
 {
 	Expr *of = ex_is_op(e, IN_round) ? e->op.arg[0] : NULL;
@@ -336,7 +348,7 @@ static Expr *without_round(Expr *e)
 	return of && of->kind == EX_LOAD && of->load.buf->dtype == e->op.dtype ? of : e;
 }
 
-/* A kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
+/* Adds a kernel packed[g.., k.., n..] = B, over copies of the statement's iterators. */
 static Value *pack(Module *m, Node *n, Contraction *c, bool fragments)
 {
 	Kernel *ck = node_kernel(n),
@@ -367,7 +379,7 @@ static Value *pack(Module *m, Node *n, Contraction *c, bool fragments)
 	return kn->out[0];
 }
 
-/* What C, of N's kernel, reads of PACKED. */
+/* The load from PACKED that replaces operand B of C, in N's kernel. */
 static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
 {
 	Kernel *k = node_kernel(n);
@@ -393,7 +405,7 @@ static Expr *load_packed(Node *n, const Contraction *c, Value *packed)
 	return ex_load(k->pool, buf, idx, r);
 }
 
-/* Packs B of C, or, where SWAPPED, what the kernel has as A. */
+/* Packs B of C; SWAPPED: that is operand A of the kernel. */
 static bool pack_as(Module *m, Node *n, Contraction *c, bool fragments, bool swapped)
 {
 	Kernel *k = node_kernel(n);
@@ -425,5 +437,5 @@ bool pack_operand(Module *m, Node *n)
 	if (gpu && wants_fragments(m, n, &swapped, false))
 		return pack_as(m, n, &swapped, true, true);
 	return !c.guard_b && !has_layout(c.b) && expr_is_weights(m, n, c.b) &&
-	       !(gpu && lies_well(m, n, &c)) && pack_as(m, n, &c, false, false);
+	       !(gpu && suits_tiles(m, n, &c)) && pack_as(m, n, &c, false, false);
 }

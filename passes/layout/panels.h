@@ -6,9 +6,9 @@
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
-/* E of node N reads constants alone, and no size. */
+/* E of node N depends on constants alone, and on no size. */
 bool expr_is_weights(Module *m, const Node *n, Expr *e);
-/* Packs the constant operand of N's contraction into panels; false where there is none. */
+/* Packs the constant operand of N's contraction; false if there is none to pack. */
 bool pack_operand(Module *m, Node *n);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dependences of the kernel's statements, compared with the times at which the loop tree carries statements out. */
+/* Dependences of the kernel's statements, compared with the times at which the loop tree carries
+ * statements out. */
 #include "passes/poly/poly_impl.h"
 
 /* ---- Accesses ---- */
@@ -28,7 +29,8 @@ typedef struct StmtAccess {
 	bool guarded;
 } StmtAccess;
 
-/* The dims of access A that run by the digits of its coordinate C, in DIM[digit]; false where not all have one. */
+/* The dims of access A that are indexed by the iterators of its coordinate C, in order; false if
+ * some has none. */
 static bool digit_dims(const Poly *p, const StmtAccess *a, int c, int *dim)
 {
 	const Coords *co = &p->coords[a->s->id];
@@ -46,7 +48,8 @@ static bool digit_dims(const Poly *p, const StmtAccess *a, int c, int *dim)
 	return true;
 }
 
-/* Coordinates CA of A and CB of B are digits of the same extents in the same dims, which DIM gets. */
+/* Coordinates CA of A and CB of B stand for iterators of the same extents that index the same dims,
+ * DIM. */
 static bool same_digits(const Poly *p, const StmtAccess *a, int ca, const StmtAccess *b, int cb,
 			int *dim)
 {
@@ -80,9 +83,9 @@ static isl_map *access_map(Poly *p, const StmtAccess *a, Expr *const *idx, int n
 	return poly_map(p, &sc, dom, idx, nidx, &odd);
 }
 
-/* Points of A -> points of B that meet in an element: an index that is not affine may be anywhere. *WEAK where that
- * is for want of an affine form alone, not since data say where. */
-static isl_map *meet(Poly *p, const StmtAccess *a, const StmtAccess *b, bool *weak)
+/* The map from points of A to points of B that access the same element. An index that is not affine
+ * may be any number; *WEAK: some index is not affine for another reason than being data. */
+static isl_map *same_element(Poly *p, const StmtAccess *a, const StmtAccess *b, bool *weak)
 {
 	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
 	Expr *ia[MAX_RANK], *ib[MAX_RANK];
@@ -120,7 +123,7 @@ int poly_writes_of(const Poly *p, const Stmt *s)
 	return s->red && !s->scan ? p->coords[s->id].nband : p->coords[s->id].n;
 }
 
-/* Which part of S makes access SIDE, and over how many iterators. */
+/* The part of S that makes access SIDE. */
 static LPart part_of(const Stmt *s, DepSide side)
 {
 	if (is_scatter(s))
@@ -158,7 +161,8 @@ static Accesses accesses(const Poly *p, Stmt *s, DepSide side, const Buf *b)
 
 /* ---- Times ---- */
 
-/* A and B have each their own rests, which need not be those of two points that meet: nothing found with them shows a fault. */
+/* A and B both have rests, which need not agree at two points that access one element, so nothing
+ * found with them proves an error. */
 static bool apart_in_rests(const Poly *p, const Exec *a, const Exec *b)
 {
 	return a != b && poly_has_rests(p, a) && poly_has_rests(p, b);
@@ -194,7 +198,7 @@ bool poly_differs(Poly *p, isl_map *m, int d)
 	       !poly_no_pair(p, isl_map_order_gt(isl_map_copy(m), isl_dim_in, d, isl_dim_out, d));
 }
 
-/* V: pairs of times (taken). */
+/* Checks that dependence D is kept at the pairs of times V (taken). */
 static void check_times(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
 {
 	const char *how = NULL;
@@ -232,8 +236,8 @@ isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel)
 
 /* ---- Dependences ---- */
 
-/* Updates of one monoid may be at once where memory does each in one step. */
-static bool may_meet(const Dep *d, const Exec *a, const Exec *b)
+/* Atomic updates of one monoid may run at the same time. */
+static bool may_run_together(const Dep *d, const Exec *a, const Exec *b)
 {
 	return d->need == ALONE && a->node->kind == LN_ATOMIC && b->node->kind == LN_ATOMIC;
 }
@@ -246,7 +250,7 @@ static void check_dep(Poly *p, Dep d, bool flow)
 			isl_map *v;
 
 			if (a->stmt != d.from || a->part != d.fpart || b->stmt != d.to ||
-			    b->part != d.tpart || may_meet(&d, a, b))
+			    b->part != d.tpart || may_run_together(&d, a, b))
 				continue;
 			v = poly_times(a, b, d.rel);
 			if (poly_no_pair(p, isl_map_copy(v))) {
@@ -260,13 +264,13 @@ static void check_dep(Poly *p, Dep d, bool flow)
 	isl_map_free(d.rel);
 }
 
-static void check_meetings(Poly *p, Dep d, Accesses a, Accesses b, bool flow)
+static void check_accesses(Poly *p, Dep d, Accesses a, Accesses b, bool flow)
 {
 	for (int i = 0; i < a.list.n; i++)
 		for (int j = 0; j < b.list.n; j++) {
 			Dep one = d;
 
-			one.rel = meet(p, &a.list.at[i], &b.list.at[j], &one.weak);
+			one.rel = same_element(p, &a.list.at[i], &b.list.at[j], &one.weak);
 			one.idx = b.list.at[j].idx;
 			one.nidx = b.list.at[j].nidx;
 			check_dep(p, one, flow);
@@ -291,10 +295,10 @@ static void between(Poly *p, Stmt *s, Stmt *t, const Buf *b)
 			 .what = kinds[i].what,
 			 .buf = b};
 
-		check_meetings(p, d, accesses(p, s, kinds[i].s, b), accesses(p, t, kinds[i].t, b),
+		check_accesses(p, d, accesses(p, s, kinds[i].s, b), accesses(p, t, kinds[i].t, b),
 			       i == 0);
 	}
-	/* An update's state starts from what is there. */
+	/* an update's state starts from the previous element */
 	if (t->update && !is_scatter(t) && t->red) {
 		Dep d = {.from = s->id,
 			 .to = t->id,
@@ -304,11 +308,11 @@ static void between(Poly *p, Stmt *s, Stmt *t, const Buf *b)
 			 .what = "the flow",
 			 .buf = b};
 
-		check_meetings(p, d, accesses(p, s, WRITES, b), accesses(p, t, WRITES, b), true);
+		check_accesses(p, d, accesses(p, s, WRITES, b), accesses(p, t, WRITES, b), true);
 	}
 }
 
-/* Pairs of points of S with equal band, over the first N coordinates and the first M. */
+/* The pairs of points of S with equal band, over the first N coordinates and the first M. */
 static isl_map *same_band(Poly *p, const Stmt *s, int n, int m)
 {
 	isl_map *r = isl_map_universe(isl_space_alloc(p->isl, 0, (unsigned)n, (unsigned)m));
@@ -338,7 +342,7 @@ static void within_scan(Poly *p, Stmt *s, Dep d)
 	check_dep(p, d, false);
 }
 
-/* The state's first value, the terms, the write. */
+/* Checks the order of a reduction: the initial value, the terms, the write. */
 static void within_reduction(Poly *p, Stmt *s)
 {
 	const Coords *c = &p->coords[s->id];
@@ -366,7 +370,8 @@ static void within_reduction(Poly *p, Stmt *s)
 	check_dep(p, d, false);
 }
 
-/* Points of one statement that meet in memory: a scatter's are not combined at once, ordered ones keep order. */
+/* Checks points of one statement that access the same element: the terms of a scatter are not
+ * combined at the same time, and ordered points keep their order. */
 static void within_writes(Poly *p, Stmt *s)
 {
 	Dep d = {.from = s->id,
@@ -379,12 +384,12 @@ static void within_writes(Poly *p, Stmt *s)
 	d.need = s->ordered ? STRICT : ALONE;
 	d.what = s->ordered ? "the order of writes" : "the combining of terms";
 	if (!s->ordered) {
-		check_meetings(p, d, accesses(p, s, WRITES, d.buf), accesses(p, s, WRITES, d.buf),
+		check_accesses(p, d, accesses(p, s, WRITES, d.buf), accesses(p, s, WRITES, d.buf),
 			       false);
 		return;
 	}
 	w = accesses(p, s, WRITES, d.buf).list.at[0];
-	d.rel = meet(p, &w, &w, &d.weak);
+	d.rel = same_element(p, &w, &w, &d.weak);
 	d.rel = isl_map_intersect(d.rel,
 				  isl_map_lex_lt(isl_space_set_alloc(p->isl, 0, (unsigned)w.n)));
 	check_dep(p, d, false);

@@ -64,7 +64,7 @@ static isl_set *le(isl_pw_aff *a, isl_pw_aff *b)
 	return isl_pw_aff_le_set(a, b);
 }
 
-/* The least of N sizes is one of them, and no more than any. */
+/* The minimum of N sizes equals one of them, and is at most each of them. */
 static void min_facts(Poly *p, Dim *mono, Dim *const *arg, int n)
 {
 	isl_space *sp = isl_space_set_from_params(isl_space_params_alloc(p->isl, 0));
@@ -80,7 +80,7 @@ static void min_facts(Poly *p, Dim *mono, Dim *const *arg, int n)
 	isl_space_free(sp);
 }
 
-/* One parameter: its bounds, and what a floor or a least size is. */
+/* The constraints on one parameter: its bounds, and the definition of a floor or minimum. */
 static void param_facts(Poly *p, Dim *mono)
 {
 	isl_space *sp = isl_space_params_alloc(p->isl, 0);
@@ -125,7 +125,7 @@ static bool is_multiple(const Poly *p, const Expr *e, int64_t n)
 	       is_multiple(p, e->op.arg[1], n);
 }
 
-/* What rest R is a multiple of: what it is the rest by, or a part of that. */
+/* A number that rest R is a multiple of: its divisor, or a factor of that. */
 static int64_t rest_step(const Poly *p, const Rest *r)
 {
 	const int64_t by = r->is->op.arg[1]->i;
@@ -136,7 +136,7 @@ static int64_t rest_step(const Poly *p, const Rest *r)
 	return step;
 }
 
-/* A rest is a number below what it is the rest by, and a multiple of what both are multiples of. */
+/* A rest is at least 0, less than its divisor, and a multiple of rest_step. */
 static void rest_facts(Poly *p, const Rest *r)
 {
 	isl_space *sp = isl_space_set_from_params(isl_space_params_alloc(p->isl, 0));
@@ -160,7 +160,7 @@ isl_set *poly_context(Poly *p)
 		return isl_set_copy(p->context);
 	isl_set_free(p->context);
 	p->context = poly_universe(p, 0);
-	for (int i = 0; i < p->params.n; i++) /* grows */
+	for (int i = 0; i < p->params.n; i++) /* p->params grows in this loop */
 		param_facts(p, p->params.at[i].mono);
 	for (int i = 0; i < p->rests.n; i++)
 		rest_facts(p, &p->rests.at[i]);
@@ -183,13 +183,14 @@ isl_set *poly_context(Poly *p)
 /* ---- Sizes that exist ---- */
 
 /*
- * A product or quotient of sizes is a parameter beside them, and isl does not know how they depend on each other: a set may have points
- * where D = 0 and D*x = 1. So sizes are tried, first the same for all symbols and then pseudo-random ones.
+ * A product or quotient of sizes is a parameter beside them, and isl does not know how they depend
+ * on each other: a set may have points where D = 0 and D*x = 1. So sizes are tried, first the same
+ * for all symbols and then pseudo-random ones.
  */
 typedef struct Trial {
 	int64_t *value; /* by Sym.id */
 	uint64_t seed;
-	int64_t all; /* the size of every symbol, or -1 */
+	int64_t all; /* the value of every symbol, or -1 */
 	int last;    /* the largest Sym.id */
 } Trial;
 
@@ -217,7 +218,7 @@ static void give_size(void *arg, Sym *s)
 		*v = s->lo;
 }
 
-/* SET cut to the sizes of a trial. */
+/* SET at the sizes of a trial. */
 static isl_set *at_sizes(const Poly *p, isl_set *set, const Trial *t)
 {
 	for (int i = 0; i < p->params.n; i++) {
@@ -231,7 +232,7 @@ static isl_set *at_sizes(const Poly *p, isl_set *set, const Trial *t)
 	return set;
 }
 
-/* Whether SET, of parameters and not empty, has a point at some sizes that were tried; takes it. */
+/* SET (taken), a set of parameters that is not empty, has a point at some trial's sizes. */
 static bool has_sizes(Poly *p, isl_set *set)
 {
 	enum { ALIKE = 4, TRIALS = 400 };
@@ -259,7 +260,7 @@ static bool has_sizes(Poly *p, isl_set *set)
 	return found || !relaxed;
 }
 
-/* Whether a set or map of these parameters (taken) counts as empty, given what isl found. */
+/* A set or map with parameters PARAMS (taken) counts as empty; EMPTY is what isl found. */
 static bool counts_as_empty(Poly *p, isl_bool empty, isl_set *params)
 {
 	if (empty != isl_bool_false) {
@@ -301,7 +302,7 @@ static isl_space *space_of(Poly *p, const SetDims *s)
 
 static isl_pw_aff *iterator(Poly *p, const SetDims *s, const Iter *it);
 
-/* An iterator that runs as a digit of a flat one. */
+/* An iterator that is part of a div/mod split of a flat one. */
 static isl_pw_aff *digit(Poly *p, const SetDims *s, const Iter *it)
 {
 	isl_pw_aff *a;
@@ -390,7 +391,8 @@ static isl_pw_aff *selected(Poly *p, const SetDims *s, Expr *e)
 	return NULL;
 }
 
-/* E, which is X mod C and not affine, in the execution that is read; null where none is. */
+/* The parameter for E, which is X mod C and not affine, in the current execution; null if there is
+ * none. */
 static isl_pw_aff *rest(Poly *p, const SetDims *s, Expr *e)
 {
 	Rest new = {p->reads, e, NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locals: from the write of a value to its last read, its cell in the local holds no other value; the same for the shared memory of a
- * block.
+ * Checks locals: from the write of a value to its last read, no other value is stored to its
+ * element of the local. The same is checked for the scratch of a block in shared memory.
  */
 #include "passes/poly/poly_impl.h"
 
@@ -13,7 +13,7 @@ static const Local *local_of(const Poly *p, const Buf *b)
 	return NULL;
 }
 
-/* Axes of E around the declaration of L. */
+/* The number of E's axes around the declaration of L. */
 static int around(const Exec *e, const Local *l)
 {
 	int n = 0, loops = 0;
@@ -28,21 +28,21 @@ static int around(const Exec *e, const Local *l)
 	return n;
 }
 
-typedef struct Asked {
+typedef struct LoadSearch {
 	const Buf *b;
 	bool yes;
-} Asked;
+} LoadSearch;
 
-static void ask(void *arg, Expr *e)
+static void find_load(void *arg, Expr *e)
 {
-	Asked *a = arg;
+	LoadSearch *a = arg;
 
 	a->yes = a->yes || (e->kind == EX_LOAD && e->load.buf == a->b);
 }
 
 bool poly_node_loads(const LNode *n, const Buf *b)
 {
-	Asked a = {b, false};
+	LoadSearch a = {b, false};
 	Expr *e[] = {n->val[0],
 		     n->val[1],
 		     n->guard,
@@ -54,11 +54,11 @@ bool poly_node_loads(const LNode *n, const Buf *b)
 		return true;
 	for (size_t i = 0; i < sizeof e / sizeof *e; i++)
 		if (e[i])
-			ex_walk(e[i], ask, &a);
+			ex_walk(e[i], find_load, &a);
 	return a.yes;
 }
 
-/* N reads B, or a copy of it. */
+/* N reads B, or a copy of B. */
 static bool reads(const Poly *p, const LNode *n, const Buf *b)
 {
 	for (int i = 0; i < p->copies.n; i++)
@@ -68,8 +68,8 @@ static bool reads(const Poly *p, const LNode *n, const Buf *b)
 	return poly_node_loads(n, b);
 }
 
-/* The local that store W takes its value from as it is, where N reads that, too; or null. */
-static const Buf *made_ahead(const Poly *p, const LNode *w, const LNode *n)
+/* The local whose value store W copies, if N reads that local, too; else null. */
+static const Buf *copied_local(const Poly *p, const LNode *w, const LNode *n)
 {
 	const Expr *e = w->kind == LN_STORE ? w->val[0] : NULL;
 
@@ -78,7 +78,7 @@ static const Buf *made_ahead(const Poly *p, const LNode *w, const LNode *n)
 		       : NULL;
 }
 
-/* An iterator that is split, by its parts. */
+/* Replaces a split iterator by its parts. */
 static Expr *by_parts(void *arg, Expr *e)
 {
 	Poly *p = arg;
@@ -94,7 +94,8 @@ Expr *poly_by_parts(Poly *p, Expr *e)
 	return p->splits.n ? ex_rewrite(p->pool, e, by_parts, p) : e;
 }
 
-/* The flat index into B by dims: strides are B's own. False where it has no such form. */
+/* Converts flat index FLAT into B to indices by dims, using B's strides; false if it has no such
+ * form. */
 static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 {
 	Affine a;
@@ -125,7 +126,8 @@ static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 	return true;
 }
 
-/* [axes of E] -> [cell of B at flat index AT], by dims where BY_DIMS; null where that has no affine form. */
+/* The map [axes of E] -> [element of B at flat index AT], by DIMS or flat; null if it is not
+ * affine. */
 static isl_map *cell_map(Poly *p, const Exec *e, const Buf *b, Expr *at, bool dims)
 {
 	Iter **it = NEW_ARRAY(p->arena, e->axis.n + 1, Iter *);
@@ -147,7 +149,7 @@ static isl_map *cell_map(Poly *p, const Exec *e, const Buf *b, Expr *at, bool di
 	return NULL;
 }
 
-/* The cells of B that A and C name, flat or, where that is not affine, by dims. */
+/* The elements of B that A and C access, flat or, if that is not affine, by dims. */
 static bool cell_maps(Poly *p, const Buf *b, const Exec *a, Expr *at_a, const Exec *c, Expr *at_c,
 		      isl_map **ma, isl_map **mc)
 {
@@ -161,7 +163,8 @@ static bool cell_maps(Poly *p, const Buf *b, const Exec *a, Expr *at_a, const Ex
 	return false;
 }
 
-/* Points of the band that A and B put into one cell of L in one life of it are one. */
+/* Checks that points of the band that A and B store to the same element of L, in one lifetime of L,
+ * are equal. */
 static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, int nband)
 {
 	Dep d = {.from = a->stmt, .to = b->stmt, .what = "the local of a value", .buf = l->buf};
@@ -196,13 +199,13 @@ static void check_cells(Poly *p, const Exec *a, const Exec *b, const Local *l, i
 	isl_map_free(v);
 }
 
-/* The axes of an execution, and numbers that are not affine in them: each is an axis of its own. */
+/* The axes of an execution, and further axes for expressions that are not affine in them. */
 typedef struct Wide {
 	Poly *p;
 	const Exec *e;
 	SetDims sc;
 	VEC(Iter *) it;
-	VEC(Expr *) odd; /* by axis after those of E */
+	VEC(Expr *) odd; /* the expressions of the further axes */
 } Wide;
 
 static void widen(Wide *w, Iter *it)
@@ -220,7 +223,7 @@ static Wide wide(Poly *p, const Exec *e)
 	return w;
 }
 
-/* The axis of W that E is. */
+/* The further axis of W for E. */
 static Expr *axis_of(Wide *w, Expr *e)
 {
 	int i = 0;
@@ -234,7 +237,8 @@ static Expr *axis_of(Wide *w, Expr *e)
 	return ex_iter(w->p->pool, w->it.at[w->e->axis.n + i]);
 }
 
-/* X times size D: a sum of axes, one for each product of sizes, so that X*2*N and X*-N are multiples of one. */
+/* X times size D as a sum of axes, one for each monomial of D, so that X*2*N and X*-N are multiples
+ * of the same axis. */
 static Expr *times_size(Wide *w, Expr *x, Dim *d)
 {
 	ExprPool *p = w->p->pool;
@@ -262,7 +266,7 @@ static Expr *odd_as_axis(void *arg, Expr *e)
 	return axis_of(w, e);
 }
 
-/* [axes of W] -> [AT], where its execution is carried out. */
+/* The map [axes of W] -> [AT], at the times of its execution. */
 static isl_map *wide_map(const Wide *w, Expr *const *at, int n)
 {
 	isl_set *set = isl_map_domain(isl_map_copy(w->e->map));
@@ -272,12 +276,13 @@ static isl_map *wide_map(const Wide *w, Expr *const *at, int n)
 	return poly_map(w->p, &w->sc, set, at, n, &odd);
 }
 
-/* How an element is told: by its dims, by its flat index, or by that in terms of the strides of dims, where several dims run as
- * one through the first of them. */
-typedef enum Telling { BY_INDEX, FLAT, BY_STRIDES, TELLINGS } Telling;
+/* How an element is identified: by its indices, by its flat index, or by the flat index in terms of
+ * the strides of dims, where several merged dims are represented by the first. */
+typedef enum IndexForm { BY_INDEX, FLAT, BY_STRIDES, INDEX_FORMS } IndexForm;
 
-/* IDX[0..N) of buffer B, told so, in TO: how many, 0 where it cannot be. */
-static int tell(Poly *p, Telling how, const Buf *b, Expr *const *idx, int n, Expr **to)
+/* Converts IDX[0..N) of buffer B to this form, in TO; returns the number of indices, 0 if that is
+ * not possible. */
+static int to_form(Poly *p, IndexForm how, const Buf *b, Expr *const *idx, int n, Expr **to)
 {
 	for (int d = 0; d < n; d++)
 		to[d] = idx[d];
@@ -289,20 +294,21 @@ static int tell(Poly *p, Telling how, const Buf *b, Expr *const *idx, int n, Exp
 	return by_dims(p, b, to[0], to) ? b->rank : 0;
 }
 
-/* An element of a buffer as an execution names it. */
+/* An element of a buffer as an execution accesses it. */
 typedef struct NamedLocal {
 	Expr *at[MAX_RANK];
 	int n;
 } NamedLocal;
 
-/* X in terms of the axes of W. */
+/* Rewrites X in terms of the axes of W. */
 static void in_axes(Wide *w, NamedLocal *x)
 {
 	for (int i = 0; i < x->n; i++)
 		x->at[i] = ex_rewrite(w->p->pool, x->at[i], odd_as_axis, w);
 }
 
-/* Times of A -> times of B where they name the same; null where the two name it by different numbers of indices. */
+/* The map from times of A to times of B at which they access the same element; null if their
+ * numbers of indices differ. */
 static isl_map *where_same(const Wide *a, const NamedLocal *x, const Wide *b, const NamedLocal *y)
 {
 	return x->n && x->n == y->n ? isl_map_apply_range(wide_map(a, x->at, x->n),
@@ -310,21 +316,23 @@ static isl_map *where_same(const Wide *a, const NamedLocal *x, const Wide *b, co
 				    : NULL;
 }
 
-/* How elements and cells are told, and whether numbers that are not affine may be axes of their own. */
+/* The forms of elements and of cells of locals, and whether expressions that are not affine may be
+ * axes. */
 typedef struct Terms {
-	Telling elements, cells;
+	IndexForm elements, cells;
 	bool odd;
 } Terms;
 
-/* Whether A puts the element that B reads as R, in one life of the local, into the cell that B reads. V: the times at which they may
- * meet, where it is not null; else that is told by the elements. UNPROVED where it cannot be told so. */
+/* Checks that, in one lifetime of the local, A stores the element that B reads as R to the cell
+ * that B reads. V: the times at which the dependence relates them; null: those at which the
+ * elements are equal. UNPROVED if the forms T do not suffice. */
 static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *r, isl_map *v,
 			     Terms t)
 {
 	const Stmt *s = p->k->stmts.at[a->stmt];
 	const Local *l = local_of(p, r->local);
 	Wide wa = wide(p, a), wb = wide(p, b);
-	NamedLocal made = {.n = 0}, read = {.n = 0}, put, got;
+	NamedLocal made = {.n = 0}, read = {.n = 0}, put, loaded;
 	Expr *idx[MAX_RANK], *cell = poly_by_parts(p, a->idx);
 	isl_map *pairs, *same;
 
@@ -332,19 +340,19 @@ static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *
 		idx[d] = poly_form(
 			p, ex_subst_iters(p->pool, s->widx[d], s->iter, a->point, a->npoint));
 	if (!v) {
-		made.n = tell(p, t.elements, r->temp, idx, s->nwidx, made.at);
-		read.n = tell(p, t.elements, r->temp, r->idx, r->nidx, read.at);
+		made.n = to_form(p, t.elements, r->temp, idx, s->nwidx, made.at);
+		read.n = to_form(p, t.elements, r->temp, r->idx, r->nidx, read.at);
 	}
-	put.n = tell(p, t.cells, l->buf, &cell, 1, put.at);
-	got.n = tell(p, t.cells, l->buf, &r->cell, 1, got.at);
+	put.n = to_form(p, t.cells, l->buf, &cell, 1, put.at);
+	loaded.n = to_form(p, t.cells, l->buf, &r->cell, 1, loaded.at);
 	in_axes(&wa, &made);
 	in_axes(&wa, &put);
 	in_axes(&wb, &read);
-	in_axes(&wb, &got);
+	in_axes(&wb, &loaded);
 	if ((wa.odd.n || wb.odd.n) && !t.odd)
 		return POLY_UNPROVED;
 	pairs = v ? isl_map_copy(v) : where_same(&wa, &made, &wb, &read);
-	same = pairs ? where_same(&wa, &put, &wb, &got) : NULL;
+	same = pairs ? where_same(&wa, &put, &wb, &loaded) : NULL;
 	if (!same) {
 		isl_map_free(pairs);
 		return POLY_UNPROVED;
@@ -356,7 +364,7 @@ static PolyVerdict reads_own(Poly *p, const Exec *a, const Exec *b, const Read *
 							      : POLY_WRONG;
 }
 
-/* V: the times of A and B at which the dependence has them meet. */
+/* V: the times of A and B that the dependence relates. */
 static void check_read(Poly *p, const Exec *a, const Exec *b, const Read *r, isl_map *v)
 {
 	static const Terms ways[] = {{BY_INDEX, FLAT, false},   {BY_INDEX, BY_STRIDES, false},
@@ -376,7 +384,7 @@ static void check_read(Poly *p, const Exec *a, const Exec *b, const Read *r, isl
 			   r->local->name);
 }
 
-/* R of B is the access that dependence D is of, and A stores to the local that it reads. */
+/* Read R of B is the access of dependence D, and A stores to the local that R reads. */
 static bool is_read(Poly *p, const Dep *d, const Exec *a, const Exec *b, const Read *r)
 {
 	const Stmt *s = p->k->stmts.at[b->stmt];
@@ -392,26 +400,26 @@ static bool is_read(Poly *p, const Dep *d, const Exec *a, const Exec *b, const R
 
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v)
 {
-	const Buf *held = NULL;
+	const Buf *holder = NULL;
 	const Local *l;
 
 	if (b->node->kind == LN_TILE || b->node->kind == LN_MMA)
-		return; /* its operands may be packed */
-	for (int i = 0; i < p->execs.n && !held; i++) {
+		return; /* its operands may be packed copies */
+	for (int i = 0; i < p->execs.n && !holder; i++) {
 		const Exec *e = p->execs.at[i];
 
-		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !held; k++)
+		for (int k = 0; k < 2 && e->stmt == d->from && e->part != PART_INIT && !holder; k++)
 			if (e->buf[k] && reads(p, b->node, e->buf[k]))
-				held = e->buf[k];
+				holder = e->buf[k];
 			else if (e->buf[k])
-				held = made_ahead(p, e->node, b->node);
+				holder = copied_local(p, e->node, b->node);
 	}
-	if (!held) {
+	if (!holder) {
 		poly_wrong(p, "statement %d does not read %s from where statement %d leaves it",
 			   d->to, d->buf->name, d->from);
 		return;
 	}
-	l = local_of(p, held);
+	l = local_of(p, holder);
 	if (!l)
 		return;
 	for (int i = 0; i < b->reads.n; i++)
@@ -433,11 +441,11 @@ void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_
 
 /* ---- Scratch ---- */
 
-/* A local of which threads keep elements, and the bytes of scratch where it has more; 0: it has none there. */
+/* A local whose elements threads keep, and its bytes of scratch; 0: it has none there. */
 typedef struct KeptLocal {
 	const LNode *local;
 	int64_t at, bytes;
-	bool holds; /* what was stored to it */
+	bool holds; /* the scratch still holds what was stored to it */
 } KeptLocal;
 
 typedef struct ScratchCheck {
@@ -457,7 +465,7 @@ static int64_t bytes_of(const Buf *b)
 
 static bool find_places(ScratchCheck *s, const LNode *n)
 {
-	bool more = false;
+	bool has_scratch = false;
 
 	for (; n; n = n->next) {
 		if (n->kind == LN_LOCAL && (n->keep || n->idx)) {
@@ -473,14 +481,14 @@ static bool find_places(ScratchCheck *s, const LNode *n)
 			else
 				x.bytes = bytes_of(n->buf[0]);
 			vec_push(s->p->arena, &s->places, x);
-			more = more || n->scratch;
+			has_scratch = has_scratch || n->scratch;
 		}
-		more = find_places(s, n->body) || more;
+		has_scratch = find_places(s, n->body) || has_scratch;
 	}
-	return more;
+	return has_scratch;
 }
 
-/* N reads X in scratch, or makes again from it what it reads. */
+/* N reads X in scratch, or recomputes from X a value that it reads. */
 static bool needs(const ScratchCheck *s, const LNode *n, const KeptLocal *x)
 {
 	if (poly_node_loads(n, x->local->buf[0]))
@@ -510,7 +518,8 @@ static void store_to(ScratchCheck *s, const LNode *n, KeptLocal *x)
 	x->holds = true;
 }
 
-/* Loops run twice: a turn finds what the one before left. Points that threads share out are each thread's own. */
+/* Simulates stores to scratch. Loops run twice, so that an iteration sees what the previous one
+ * stored. Each thread has its own elements. */
 static void run_scratch(ScratchCheck *s, const LNode *n)
 {
 	for (; n; n = n->next) {
@@ -535,20 +544,21 @@ static void run_scratch(ScratchCheck *s, const LNode *n)
 	}
 }
 
-/* In stages where threads have more elements in scratch than in registers: what is read there is what was stored. */
+/* Checks, in stages whose threads have elements in scratch beyond those in registers, that each
+ * read finds what was stored. */
 static void check_scratch(Poly *p, const Stage *st)
 {
 	ScratchCheck s = {.p = p, .stage = st};
-	bool more = find_places(&s, st->head);
+	bool has_scratch = find_places(&s, st->head);
 	int64_t all = 0;
 
-	more = find_places(&s, st->body) || more;
+	has_scratch = find_places(&s, st->body) || has_scratch;
 	dim_is_const(st->scratch, &all);
-	for (int i = 0; i < s.places.n && more; i++)
+	for (int i = 0; i < s.places.n && has_scratch; i++)
 		if (s.places.at[i].at < 0 || s.places.at[i].at + s.places.at[i].bytes > all)
 			poly_wrong(p, "%s lies outside of scratch",
 				   s.places.at[i].local->buf[0]->name);
-	if (!more)
+	if (!has_scratch)
 		return;
 	run_scratch(&s, st->head);
 	run_scratch(&s, st->body);

@@ -44,10 +44,11 @@ static const char *const part_names[] = {"nothing", "the first value of the stat
 typedef struct WholePart {
 	Stmt *s;
 	LPart part;
-	int comp, n; /* iterators of the points */
+	int comp, n; /* number of coordinates of the points */
 } WholePart;
 
-/* E's terms come from copies of operands, which hold what leaves the state as it is where the guard fails. */
+/* E reads its terms from copies of operands. Where the guard fails, these hold values that do not
+ * change the state. */
 static bool is_padded(const Poly *p, const Exec *e)
 {
 	if (e->node->kind == LN_TILE || e->node->kind == LN_MMA)
@@ -72,7 +73,7 @@ static bool any_padded(const Poly *p, int stmt)
 	return false;
 }
 
-/* The points, where the guard holds, unless ALL. */
+/* The set of points; only those where the guard holds, unless ALL. */
 static isl_set *domain(Poly *p, const WholePart *w, bool all, int *odd)
 {
 	const Coords *c = &p->coords[w->s->id];
@@ -104,15 +105,15 @@ static void point(Poly *p, const WholePart *w, isl_set *bad, const char *how)
 	isl_set_free(one);
 }
 
-/* Points that E does twice. */
+/* The points that E carries out twice. */
 static isl_set *twice(const Exec *e)
 {
-	isl_map *again = isl_map_apply_range(isl_map_copy(e->map),
+	isl_map *pairs = isl_map_apply_range(isl_map_copy(e->map),
 					     isl_map_reverse(isl_map_copy(e->map)));
 	isl_map *other;
 
-	again = isl_map_subtract(again, isl_map_identity(isl_map_get_space(again)));
-	other = isl_map_intersect_domain(isl_map_copy(e->map), isl_map_domain(again));
+	pairs = isl_map_subtract(pairs, isl_map_identity(isl_map_get_space(pairs)));
+	other = isl_map_intersect_domain(isl_map_copy(e->map), isl_map_domain(pairs));
 	return isl_map_range(other);
 }
 
@@ -142,7 +143,7 @@ static void check_whole(Poly *p, const WholePart *w)
 	bool weak = false, padded = w->part == PART_TERM && any_padded(p, w->s->id);
 	isl_set *need = domain(p, w, false, &odd), *may = domain(p, w, padded, &none),
 		*done = isl_set_empty(isl_set_get_space(need));
-	isl_set *left, *more;
+	isl_set *left, *extra;
 
 	for (int i = 0; i < p->execs.n; i++) {
 		Exec *x = p->execs.at[i];
@@ -163,18 +164,18 @@ static void check_whole(Poly *p, const WholePart *w)
 		done = isl_set_union(done, isl_map_range(isl_map_copy(x->map)));
 	}
 	left = isl_set_subtract(need, isl_set_copy(done));
-	more = isl_set_subtract(done, may);
+	extra = isl_set_subtract(done, may);
 	if (!poly_empty(p, isl_set_copy(left)))
 		point(p, w, isl_set_copy(left), "is not carried out");
 	else if (weak)
 		poly_unproved(p, "that %s of statement %d is done everywhere, once",
 			      part_names[w->part], w->s->id);
-	else if (!poly_empty(p, isl_set_copy(more)))
-		point(p, w, isl_set_copy(more), "is carried out and is none");
+	else if (!poly_empty(p, isl_set_copy(extra)))
+		point(p, w, isl_set_copy(extra), "is carried out and is none");
 	else
 		check_once(p, w, e, n);
 	isl_set_free(left);
-	isl_set_free(more);
+	isl_set_free(extra);
 }
 
 static void check_points(Poly *p)
@@ -266,10 +267,10 @@ bool poly_check(Kernel *original, Schedule *s, Diag *d)
 	return ok;
 }
 
-/* The texts of checked schedules, as hashes. */
+/* Hashes of the texts of checked schedules. */
 typedef VEC(uint64_t) Seen;
 
-/* A hash of K and S without names and places. */
+/* A hash of K and S without names and source locations. */
 static uint64_t shape_hash(Kernel *k, Schedule *s)
 {
 	Kernel plain = *k;

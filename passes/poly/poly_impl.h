@@ -17,16 +17,18 @@
 
 typedef struct Exec Exec;
 
-/* A product of symbols and opaque terms: a parameter. */
+/* A parameter: a product of symbols and opaque terms. */
 typedef struct Param {
 	Dim *mono;
 	isl_id *id;
 } Param;
 
 /*
- * X mod C in one execution, where X is not affine: peels of rows whose lengths are not known. It is some number below C, and a
- * parameter, as though it were one number for all points. That it may be where X is of the point alone: what holds of all points
- * for any number holds of each for its own; and where nothing is asked of two of the execution's points, which may differ in it.
+ * X mod C in one execution, where X is not affine: the peel of a row whose length is unknown. It is
+ * a number below C, treated as a parameter, as though it were the same number for all points. This
+ * is sound where X depends on the point alone: what holds for all points and any number holds for
+ * each point and its own number. And no two points of the execution, whose numbers may differ, may
+ * be compared with each other (rests_hold in relate.c).
  */
 typedef struct Rest {
 	const Exec *of;
@@ -34,21 +36,23 @@ typedef struct Rest {
 	isl_id *id;
 } Rest;
 
-/* A loop variable that is only used as X div N and X mod N is two: X runs from 0 to a multiple of N. */
+/* A loop variable X that is only used as X div N and X mod N is split into these two: X runs from 0
+ * to a multiple of N. */
 typedef struct Split {
 	Iter *x, *q, *r;
 	Dim *n;
 } Split;
 
 /*
- * The coordinates of a statement's points: its iterators, but those that the loop tree runs as digits of one
- * flat number, X mod N and X div N, are that number. So sizes of digits need not be affine.
+ * The coordinates of a statement's points: its iterators. If the loop tree runs some of them as a
+ * div/mod split of one flat number, that number is a single coordinate instead, so their extents
+ * need not be affine.
  */
 typedef struct Coords {
 	Iter *it[MAX_ITERS];
 	int n, nband;
-	int first
-		[MAX_ITERS]; /* by coordinate: the flat one's digits are the statement's iterators digit[first ..] */
+	/* by coordinate: it stands for iterators digit[first] and on, ndigits of them */
+	int first[MAX_ITERS];
 	int ndigits[MAX_ITERS];
 	const Iter *digit[MAX_ITERS];
 } Coords;
@@ -56,7 +60,7 @@ typedef struct Coords {
 typedef struct Digit {
 	const Iter *it;
 	Iter *flat;
-	Dim *by, *mod; /* it = flat div BY mod MOD; MOD null: the first digit */
+	Dim *by, *mod; /* it = flat div BY mod MOD; MOD null: the outermost */
 } Digit;
 
 typedef enum AxisKind {
@@ -66,8 +70,8 @@ typedef enum AxisKind {
 } AxisKind;
 
 typedef struct SetAxis {
-	Iter *it;         /* fresh: one loop, or a part of one */
-	const Iter *loop; /* the whole of it */
+	Iter *it;         /* a new iterator: a loop, or a part of one */
+	const Iter *loop; /* the loop */
 	AxisKind kind;
 } SetAxis;
 
@@ -75,47 +79,48 @@ typedef struct Bound {
 	Expr *lo, *hi; /* lo <= it < hi */
 	Iter *it;
 	int64_t step;
-	bool full; /* all of the iterator's extent */
+	bool full; /* the loop runs over the iterator's whole extent */
 } Bound;
 
-/* A load of a local by an execution, which stands for one of element IDX of TEMP. */
+/* A load of a local by an execution, in place of a load of element IDX of TEMP. */
 typedef struct Read {
 	const Buf *temp;
 	Expr *const *idx;
 	int nidx;
 	const Buf *local;
-	Expr *cell; /* flat */
+	Expr *cell; /* flat index */
 } Read;
 
-/* What each element of a local is, at VAR (LN_LOCAL). */
+/* The value of each element of a local, at VAR (LN_LOCAL). */
 typedef struct LocalValue {
 	const Buf *buf;
 	Iter *var;
 	Expr *is;
 } LocalValue;
 
-/* A node that carries out part of a statement: when and for which points. */
+/* A node that carries out part of a statement: at which times, and for which points. */
 struct Exec {
-	int stmt, comp, order; /* order: of nodes in one body */
+	int stmt, comp, order; /* order: position among the nodes of a body */
 	LPart part;
 	const LNode *node;
-	Buf *buf[2]; /* what it stores to */
+	Buf *buf[2]; /* buffers it stores to */
 	Expr *idx;
 	VEC(SetAxis) axis; /* outermost first */
 	VEC(Bound) bound;
 	VEC(Expr *) guard;
 	Expr *val[2];
 	VEC(Read) reads;
-	Expr **point; /* of the statement: an expression for each of its first NPOINT iterators */
+	/* the statement's point: an expression for each of its first NPOINT iterators */
+	Expr **point;
 	int npoint;
-	Expr **at; /* the same in coordinates */
+	Expr **at; /* the point in coordinates */
 	int nat;
-	int odd;      /* conditions that are not affine */
-	bool weak;    /* a bound or a place is not affine: MAP has too many pairs */
-	isl_map *map; /* axes -> point */
+	int odd;      /* number of conditions that are not affine */
+	bool weak;    /* a bound or a coordinate is not affine, so MAP has too many pairs */
+	isl_map *map; /* axes -> point in coordinates */
 };
 
-/* The axes up to a loop as a set; how it is read is as in Exec. */
+/* The axes up to a loop as a set; WEAK and ODD as in Exec. */
 typedef struct Outer {
 	const Iter *last;
 	isl_set *set;
@@ -123,7 +128,8 @@ typedef struct Outer {
 	int odd;
 } Outer;
 
-/* A local, and the loops around its declaration: it lives for one turn of the innermost. */
+/* A local, and the loops around its declaration: it lives for one iteration of the innermost
+ * one. */
 typedef struct Local {
 	const Buf *buf;
 	const Iter **loop;
@@ -134,24 +140,24 @@ typedef struct Poly {
 	Ctx *ctx;
 	Arena *arena;
 	ExprPool *pool;
-	Kernel *k; /* the original */
+	Kernel *k; /* the original kernel */
 	Schedule *s;
 	isl_ctx *isl;
-	isl_set *
-		context; /* what holds of the first NCONTEXT parameters (poly_context), rests among them */
+	/* what is known of the first NCONTEXT parameters (poly_context), counting rests */
+	isl_set *context;
 	int ncontext;
 	VEC(Param) params;
 	VEC(Rest) rests;
-	const Exec *
-		reads; /* whose rests are parameters while its bounds, places and conditions are read; or null */
+	/* the execution that is being read, whose rests become parameters; or null */
+	const Exec *reads;
 	VEC(Split) splits;
 	VEC(Digit) digits;
-	Coords *coords; /* by statement */
+	Coords *coords; /* coordinates of each statement */
 	VEC(Exec *) execs;
 	VEC(Outer) outers;
 	VEC(Local) locals;
 	VEC(LocalValue) kept;
-	VEC(const LNode *) copies; /* stores that carry out nothing: a local has what memory has */
+	VEC(const LNode *) copies; /* stores that carry out no statement: they copy to a local */
 	StrBuf *why;
 	bool wrong, unproved;
 } Poly;
@@ -167,46 +173,48 @@ typedef struct SetDims {
 	int n;
 } SetDims;
 
-/* E over the set's dims; null where it has no affine form. */
+/* E as an affine form over the set's dims; null if it has none. */
 isl_pw_aff *poly_aff(Poly *p, const SetDims *s, Expr *e);
-/* Where the bool E holds; null where it has no affine form. */
+/* The set where the bool E holds; null if it has no affine form. */
 isl_set *poly_cond(Poly *p, const SetDims *s, Expr *e);
 isl_set *poly_universe(Poly *p, int n);
-/* SET cut to LO <= E or E < HI; false where it has no affine form. A range that a condition empties is
- * select(condition, HI, LO): a condition that is not affine is counted in *ODD. */
+/* Intersects SET with LO <= E, or with E < HI; false if that has no affine form. A range that a
+ * condition empties has the end select(condition, HI, LO); a condition that is not affine is
+ * counted in *ODD. */
 bool poly_at_least(Poly *p, const SetDims *s, isl_set **set, Expr *e, Expr *lo);
 bool poly_below(Poly *p, const SetDims *s, isl_set **set, Expr *e, Expr *hi, int *odd);
-/* SET cut to the conjuncts of GUARD that are affine; returns how many are not. */
+/* Intersects SET with the affine conjuncts of GUARD; returns the number of the others. */
 int poly_guard(Poly *p, const SetDims *s, isl_set **set, Expr *guard);
-/* [dims] -> [E0, E1 ...] on SET (taken); an E that is not affine may be anything, and is counted. */
+/* The map [dims] -> [E0, E1 ...] on SET (taken). An E that is not affine may have any value, and is
+ * counted in *ODD. */
 isl_map *poly_map(Poly *p, const SetDims *s, isl_set *set, Expr *const *e, int n, int *odd);
-/* What is known of the parameters seen so far. */
+/* The constraints on the parameters so far. */
 isl_set *poly_context(Poly *p);
-/* Whether S or M (taken) is empty for all sizes. What the budget does not decide counts as empty; so does what has points only at
- * sizes of which none was found, and then the schedule is not proved. */
+/* S or M (taken) is empty for all sizes. It counts as empty if the budget is spent. It also does if
+ * it has points only at sizes of which none was found to exist; the schedule is then not proved. */
 bool poly_empty(Poly *p, isl_set *s);
 bool poly_no_pair(Poly *p, isl_map *m);
 const Split *poly_split_of(const Poly *p, const Iter *x);
 
 /* ---- passes/poly/tree.c ---- */
 
-/* Fills p->execs and p->locals. */
+/* Reads the loop tree into p->execs and p->locals. */
 void poly_read_tree(Poly *p);
-/* An iterator of no loop yet. */
+/* A new iterator, of no loop yet. */
 Iter *poly_fresh(Poly *p, const char *name, Dim *extent);
-/* E where it is a size, else null. */
+/* E as a size; null if it is none. */
 Dim *poly_as_dim(Poly *p, const Expr *e);
 
 /* ---- passes/poly/relate.c ---- */
 
 /* Fills p->coords, and the points and maps of p->execs. */
 void poly_relate(Poly *p);
-/* E has rests of its own (Rest.of). */
+/* E has rests (Rest.of). */
 bool poly_has_rests(const Poly *p, const Exec *e);
 
 /* ---- passes/poly/deps.c ---- */
 
-/* STRICT: the first before the second. ALONE: not at once. */
+/* STRICT: the source must run before the sink. ALONE: they must not run at the same time. */
 typedef enum Need { STRICT, ALONE } Need;
 
 typedef struct Dep {
@@ -217,35 +225,37 @@ typedef struct Dep {
 	bool weak;
 	const char *what;
 	const Buf *buf;
-	Expr *const *
-		idx; /* a flow's: what of BUF the sink reads, over the iterators of its statement */
+	/* of a flow: the element of BUF that the sink reads, over the iterators of its statement */
+	Expr *const *idx;
 	int nidx;
 } Dep;
 
 void poly_check_deps(Poly *p);
-/* How many coordinates of S's points tell what S writes. */
+/* The number of S's coordinates that determine what S writes. */
 int poly_writes_of(const Poly *p, const Stmt *s);
-/* Whether a pair of M differs in dim D. */
+/* Some pair of M differs in dim D. */
 bool poly_differs(Poly *p, isl_map *m, int d);
-/* The times of A and B at pairs of points REL. */
+/* The pairs of times of A and B at the pairs of points REL. */
 isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel);
-/* Dependence D from A to B fails at the times BAD, in the way HOW; or is not proved. */
+/* Reports that dependence D from A to B fails at the times BAD, in the way HOW; or that it is not
+ * proved. */
 void poly_say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how);
 
 /* ---- passes/poly/values.c ---- */
 
 void poly_check_values(Poly *p);
-/* The element of B at IDX[0..n), by dims or already flat, as a flat index. */
+/* The flat index of the element of B at IDX[0..n), which is by dims or already flat. */
 Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n);
-/* E in the form in which values and indices are compared. */
+/* E in the canonical form in which values and indices are compared. */
 Expr *poly_form(Poly *p, Expr *e);
 
 /* ---- passes/poly/locals.c ---- */
 
-/* E with iterators that are split (Split) as their parts. */
+/* E with split iterators (Split) replaced by their parts. */
 Expr *poly_by_parts(Poly *p, Expr *e);
 
-/* The value goes from A to B, at the times V, through a buffer that both name; through a local only while it lives. */
+/* Checks that the value goes from A to B, at the times V, through a buffer that both access;
+ * through a local only while it lives. */
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v);
 void poly_check_locals(Poly *p);
 bool poly_node_loads(const LNode *n, const Buf *b);

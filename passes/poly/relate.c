@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executions as relations from loop iterators to points of statements. Iterators of the tree that are a div/mod split of one number are
- * replaced by that number.
+ * Executions as relations from loop iterators to points of statements. Iterators of the tree that
+ * are a div/mod split of one number are replaced by that number.
  */
 #include "passes/poly/poly_impl.h"
 
 /* ---- Relations ---- */
 
-/* The parts of axis A, outermost first. */
+/* Appends the parts of axis A, outermost first. */
 static void expand(Poly *p, Exec *e, SetAxis a)
 {
 	const Split *s = poly_split_of(p, a.it);
@@ -22,7 +22,7 @@ static void expand(Poly *p, Exec *e, SetAxis a)
 	vec_push(p->arena, &e->axis, a);
 }
 
-/* Cuts SET to what axes FROM and after run over, where that is all of their extents. */
+/* Limits axes FROM and later of SET to their extents, if they run over all of these. */
 static bool cut_boxes(Poly *p, const SetDims *sc, Exec *e, int from, isl_set **set)
 {
 	bool ok = true;
@@ -59,7 +59,8 @@ bool poly_has_rests(const Poly *p, const Exec *e)
 	return false;
 }
 
-/* The axes up to the last loop of E that does not run over all of its extent: other executions share them, if they have no rests. */
+/* The set of the axes up to the last loop of E that does not run over all of its extent. Executions
+ * share it, unless they have rests. */
 static isl_set *outer_axes(Poly *p, const SetDims *all, Exec *e, int *naxes)
 {
 	int last = e->bound.n - 1, odd = e->odd;
@@ -101,7 +102,7 @@ typedef struct Known {
 	bool ok;
 } Known;
 
-/* IT is in SC, or its parts are. */
+/* IT, or both of its parts, are in SC. */
 static bool in_scope(const Poly *p, const SetDims *sc, const Iter *it)
 {
 	const Split *s = poly_split_of(p, it);
@@ -120,8 +121,7 @@ static void known(void *arg, Expr *e)
 		(e->kind != EX_ITER || in_scope(k->p, k->sc, e->iter));
 }
 
-/* X is made of iterators in SC alone, and of what they are parts of: of none that others there stand for, and of nothing that
- * memory has. */
+/* X depends only on iterators in SC, and on those that have parts there; not on memory. */
 static bool of_scope(const Poly *p, const SetDims *sc, Expr *x)
 {
 	Known k = {p, sc, true};
@@ -130,7 +130,7 @@ static bool of_scope(const Poly *p, const SetDims *sc, Expr *x)
 	return k.ok;
 }
 
-/* A, or what it is a part of, occurs in X. */
+/* A, or an iterator that it is a part of, occurs in X. */
 static bool made_of(const Poly *p, Expr *x, const Iter *a)
 {
 	for (int i = 0; i < p->splits.n; i++) {
@@ -142,7 +142,8 @@ static bool made_of(const Poly *p, Expr *x, const Iter *a)
 	return expr_has_iter(x, a);
 }
 
-/* Each point of E is at one place of the iterators in X, whatever the rests of E are: X is of the point alone. */
+/* Each point of E determines the iterators in X, whatever the rests of E are, so X depends on the
+ * point alone. */
 static bool of_points(Poly *p, const SetDims *sc, const Exec *e, Expr *x)
 {
 	isl_map *at = isl_map_reverse(isl_map_copy(e->map));
@@ -163,8 +164,8 @@ static bool of_points(Poly *p, const SetDims *sc, const Exec *e, Expr *x)
 	return one == isl_bool_true;
 }
 
-/* Points of what E carries out have nothing to do with each other: no terms of one sum, no order, and no place that one has after
- * the other, as in a local. */
+/* No two points of E are ever compared: they are no terms of one sum, have no order, and are not
+ * stored to a local. */
 static bool points_apart(const Poly *p, const Exec *e)
 {
 	const Stmt *s = p->k->stmts.at[e->stmt];
@@ -172,7 +173,7 @@ static bool points_apart(const Poly *p, const Exec *e)
 	return !s->red && !s->ordered && e->buf[0]->id < p->k->bufs.n;
 }
 
-/* The rests of E may be parameters (passes/poly/poly_impl.h). */
+/* Treating the rests of E as parameters is sound (passes/poly/poly_impl.h). */
 static bool rests_hold(Poly *p, const SetDims *sc, const Exec *e)
 {
 	bool ok = true;
@@ -213,8 +214,8 @@ static void relate(Poly *p, Exec *e)
 
 /* ---- Coordinates ---- */
 
-/* Where iterator A of S is the digit before iterator B = X mod N in execution E: 0 no, 1 A = X div N, which ends it,
- * 2 A = (X div N) mod its own extent. */
+/* Whether iterator A of S precedes iterator B = X mod N in a div/mod split in E, where Y = X div N.
+ * 0: no. 1: A = Y, which ends the split. 2: A = Y mod its own extent. */
 static int before(Poly *p, const Exec *e, const Stmt *s, int a, const Expr *y)
 {
 	Expr *mod;
@@ -225,7 +226,8 @@ static int before(Poly *p, const Exec *e, const Stmt *s, int a, const Expr *y)
 	return e->at[a] == mod ? 2 : 0;
 }
 
-/* The digits that end in iterator LAST, last first, with their flat number in *FLAT; 0 where LAST is no digit. */
+/* The iterators of the div/mod split whose innermost one is LAST, innermost first. *FLAT: the
+ * number that is split. Returns their number, 0 if LAST is no such iterator. */
 static int digits_of(Poly *p, const Exec *e, const Stmt *s, int last, int *digit, Expr **flat)
 {
 	Expr *y = e->at[last];
@@ -253,7 +255,7 @@ static int digits_of(Poly *p, const Exec *e, const Stmt *s, int last, int *digit
 	}
 }
 
-/* The digits that end in LAST are the same in all executions of S. */
+/* digits_of, if all executions of S have the same; else 0. */
 static int common_digits(Poly *p, const Stmt *s, int last, int *digit)
 {
 	int n = -1, other[MAX_ITERS];
@@ -317,7 +319,7 @@ static void find_coords(Poly *p, const Stmt *s, Coords *c)
 	}
 }
 
-/* E's point in coordinates. */
+/* Converts E's point to coordinates. */
 static void place(Poly *p, Exec *e)
 {
 	const Stmt *s = p->k->stmts.at[e->stmt];

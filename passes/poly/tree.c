@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop tree as executions: for each node that carries out a part of a statement, the loops around it, their bounds, and the point,
- * over fresh iterators, one for each loop, with the definitions of LETs substituted.
+ * Reads the loop tree as executions: for each node that carries out part of a statement, the loops
+ * around it, their bounds, and the point. They are expressed over new iterators, one for each loop,
+ * with the definitions of LETs substituted.
  *
- * A stage's loop runs over several iterators as one: p mod N and p div N. With N a size that is not known, these are not affine. But
- * where p runs from 0 to a multiple of N, (p div N, p mod N) takes every pair within its ranges once and in order, so p is split into
- * two axes.
+ * The loop of a stage runs over several iterators as one: p mod N and p div N. If N is an unknown
+ * size, these are not affine. But if p runs from 0 to a multiple of N, (p div N, p mod N) takes
+ * every pair within its ranges once and in order, so p is split into two axes.
  */
 #include "passes/poly/poly_impl.h"
 
@@ -16,7 +17,7 @@ typedef struct Bind {
 
 typedef struct TreeWalk {
 	Poly *p;
-	VEC(Bind) env; /* the last one counts */
+	VEC(Bind) env; /* later ones hide earlier ones */
 	VEC(Bound) loops;
 	VEC(AxisKind) kinds;
 	int order;
@@ -38,7 +39,7 @@ Dim *poly_as_dim(Poly *p, const Expr *e)
 	return e->kind == EX_DIM ? e->dim : e->kind == EX_CONST ? dim_const(p->ctx, e->i) : NULL;
 }
 
-/* X as Q*N + R: null where it is not split so and cannot be. */
+/* Splits X into Q*N + R; null if that is not possible, or X is split by another number. */
 static const Split *split(Poly *p, Iter *x, Dim *n)
 {
 	const Split *old = poly_split_of(p, x);
@@ -59,7 +60,7 @@ static const Split *split(Poly *p, Iter *x, Dim *n)
 
 enum {
 	NOT_FREE = -2
-}; /* Iter.id of a loop that does not run over all of its extent; -1: of one that does */
+}; /* Iter.id of a loop that does not run over all of its extent; -1 of one that does */
 
 static Expr *bound_to(void *arg, Expr *e)
 {
@@ -162,7 +163,7 @@ static void reduce(TreeWalk *w, const LNode *n)
 	pop_to(w, loops, env);
 }
 
-static void folds(TreeWalk *w, const LNode *n)
+static void columns(TreeWalk *w, const LNode *n)
 {
 	Iter *const it[] = {n->columns->row, n->columns->col};
 	Expr *const rows = n->columns->valid ? resolve(w, n->columns->valid)
@@ -220,7 +221,8 @@ static void tile_part(TreeWalk *w, const LNode *n, LPart part, int order)
 	pop_to(w, loops, env);
 }
 
-/* A tile starts its state unless it adds to it; where nothing stores the result, the tile holds it. */
+/* A tile initialises its state unless it accumulates. If no node stores the result, the tile itself
+ * counts as the write. */
 static void tile(TreeWalk *w, const LNode *n)
 {
 	bool stored = false;
@@ -235,7 +237,8 @@ static void tile(TreeWalk *w, const LNode *n)
 	w->order += 2;
 }
 
-/* PART for each element of a block's tile, and each term that the pipeline's round adds to it; or of a strip of it. */
+/* Carries out PART for each element of a block's tile, and for each term that an iteration of the
+ * pipeline adds; or for a staged part of the tile. */
 static void product(TreeWalk *w, const LNode *n, const Mma *m, LPart part)
 {
 	Poly *p = w->p;
@@ -277,7 +280,7 @@ static void local(TreeWalk *w, const LNode *n)
 			 ((LocalValue){n->buf[0], n->var, resolve(w, n->val[0])}));
 }
 
-/* A store, or what adds to a state; what carries out no statement is a copy, of what the tree has elsewhere. */
+/* A store or an update of a state. A node that carries out no statement is a copy. */
 static void stores(TreeWalk *w, const LNode *n)
 {
 	Poly *p = w->p;
@@ -317,14 +320,14 @@ static void visit(TreeWalk *w, const LNode *n)
 			product(w, n, n->mma, PART_INIT);
 		break;
 	case LN_MMA: product(w, n, n->mma, PART_TERM); break;
-	case LN_COLUMNS: folds(w, n); break;
+	case LN_COLUMNS: columns(w, n); break;
 	case LN_COPY_SUMS:
 		if (n->part == PART_WRITE)
 			product(w, n, n->mma, PART_WRITE);
 		else
 			vec_push(w->p->arena, &w->p->copies, n);
 		break;
-	case LN_FILL: break; /* as packing: a copy of what the product reads */
+	case LN_FILL: break; /* a copy of operands, as packing is */
 	case LN_TILE:
 	case LN_REDUCE:
 		if (n->part != PART_TERM)
@@ -340,7 +343,7 @@ static void visit(TreeWalk *w, const LNode *n)
 	}
 }
 
-/* N and its siblings, with what is in them. */
+/* Walks over N, its siblings and their bodies. */
 static void walk(TreeWalk *w, const LNode *n)
 {
 	const int env = w->env.n;

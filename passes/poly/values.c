@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check of values: each node computes what its statement computes at the point that the node names, from the elements that
- * the statement reads there, and stores it where the statement writes. Otherwise a strategy that loses an iterator of a value
- * would be proved: it loses the iterator in the point's value alone, and all points are still carried out once.
+ * The check of values: each node computes what its statement computes at the point that the node
+ * names, from the elements that the statement reads there, and stores it where the statement
+ * writes. Without this check, a strategy that loses an iterator in a value alone would be proved,
+ * as all points are still carried out once.
  *
- * The statement's expression, with the node's point in place of its iterators, is compared with the node's own. Where the two
- * differ in form, indices are compared by isl over all executions of the node. A load of a local that other nodes store to must
- * read the cell in which the statement's element lies: such pairs are kept (Read) and compared with each flow between statements
+ * The statement's expression, with the node's point in place of its iterators, is compared with the
+ * node's own. Where their forms differ, indices are compared by isl over all times of the node. A
+ * load of a local that other nodes store to must read the element that holds the statement's value:
+ * such pairs are recorded (Read) and compared with each flow between statements
  * (poly_check_holder).
  *
- * Not looked at: what copies of operands hold (packing, tiles in shared memory).
+ * Not checked: the contents of copies of operands (packing, tiles in shared memory).
  */
 #include "passes/poly/poly_impl.h"
 
@@ -18,7 +20,7 @@ typedef enum Answer { SAME, DIFFERENT, UNKNOWN } Answer;
 typedef struct ValueMatch {
 	Poly *p;
 	Exec *e;
-	SetDims sc; /* the axes of E */
+	SetDims sc; /* axes of E */
 } ValueMatch;
 
 static Answer worse(Answer a, Answer b)
@@ -28,8 +30,8 @@ static Answer worse(Answer a, Answer b)
 
 /* ---- Indices and conditions ---- */
 
-/* Whether the points of E at which SET (taken) holds are none. */
-static bool nowhere(const ValueMatch *m, isl_set *set)
+/* SET (taken) holds at no time of E. */
+static bool never(const ValueMatch *m, isl_set *set)
 {
 	return poly_empty(m->p, isl_set_intersect(set, isl_map_domain(isl_map_copy(m->e->map))));
 }
@@ -46,22 +48,22 @@ static Answer same_index(const ValueMatch *m, Expr *a, Expr *b)
 	if (!x)
 		return UNKNOWN;
 	apart = isl_pw_aff_ne_set(x, poly_aff(m->p, &m->sc, ex_int(m->p->pool, CT_I64, 0)));
-	if (nowhere(m, apart))
+	if (never(m, apart))
 		return SAME;
 	return off->kind == EX_CONST || !m->e->weak ? DIFFERENT : UNKNOWN;
 }
 
-/* Whether bool C is VALUE in all executions. */
+/* The bool C is VALUE at all times of E. */
 static bool always(const ValueMatch *m, Expr *c, bool value)
 {
 	isl_set *set = poly_cond(m->p, &m->sc, c);
 
 	if (!set)
 		return false;
-	return nowhere(m, value ? isl_set_complement(set) : set);
+	return never(m, value ? isl_set_complement(set) : set);
 }
 
-/* A least or greatest number, or a choice, that is the same one in all executions is that one. */
+/* Replaces a min, max or select by one of its operands if it is the same one at all times of E. */
 static Expr *settle(void *arg, Expr *e)
 {
 	const ValueMatch *m = arg;
@@ -94,13 +96,14 @@ static Answer same_settled(const ValueMatch *m, Expr *a, Expr *b)
 
 /* ---- Loads ---- */
 
-/* The original's buffer that B of the schedule's kernel is; null where B is a local. */
+/* The original kernel's buffer that corresponds to B of the schedule's kernel; null if B is a
+ * local. */
 static const Buf *original(const Poly *p, const Buf *b)
 {
 	return b->id < p->k->bufs.n ? p->k->bufs.at[b->id] : NULL;
 }
 
-/* Nodes that carry out statements store to local B. */
+/* A node that carries out a statement stores to local B. */
 static bool is_stored(const Poly *p, const Buf *b)
 {
 	for (int i = 0; i < p->execs.n; i++)
@@ -116,7 +119,8 @@ Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n)
 	return n == b->rank ? flat_index(&k, b, idx) : idx[0];
 }
 
-/* The element that E loads of a local that no statement is stored to, as it is where the local is declared (LN_LOCAL); or null. */
+/* The value that E loads from a local that is only copied to, from the local's declaration
+ * (LN_LOCAL); or null. */
 static Expr *declared(const Poly *p, const Expr *e)
 {
 	for (int i = 0; i < p->kept.n; i++) {
@@ -129,8 +133,9 @@ static Expr *declared(const Poly *p, const Expr *e)
 }
 
 /*
- * One form for both sides: what the kernel only reads by flat indices into the original's buffers (what it writes may lie in
- * locals); and no remainders, so that a quotient and its remainder meet as one number again.
+ * The canonical form. Buffers that the kernel only reads are accessed by flat indices into the
+ * original's buffers; those that it writes may be locals. Remainders are written as x - x div n *
+ * n, so that a quotient and its remainder combine to one number again.
  */
 static Expr *one_form(void *arg, Expr *e)
 {
@@ -152,7 +157,7 @@ static Expr *one_form(void *arg, Expr *e)
 	return ex_sub(p->pool, e->op.arg[0], ex_mul(p->pool, at, e->op.arg[1]));
 }
 
-/* Again where folding made new remainders on the way. */
+/* repeated, as simplification may create new remainders */
 Expr *poly_form(Poly *p, Expr *e)
 {
 	enum { ROUNDS = 4 };
@@ -183,7 +188,7 @@ static Answer same_load(const ValueMatch *m, Expr *want, Expr *got)
 
 /* ---- Values of the kernel that the schedule recomputes instead of reading ---- */
 
-/* The one statement that writes B, where that is a map of a point an element; else null. */
+/* The only statement that writes B, if it is a map of one point per element; else null. */
 static Stmt *map_of(const Poly *p, const Buf *b)
 {
 	Stmt *one = NULL;
@@ -197,8 +202,9 @@ static Stmt *map_of(const Poly *p, const Buf *b)
 	return one && stmt_is_simple_map(one) ? one : NULL;
 }
 
-/* The value of the element that E loads, as the map computes it that makes it; null where none does. */
-static Expr *made(const ValueMatch *m, const Expr *e)
+/* The value of the element that E loads, as computed by the map that writes it; null if there is
+ * none. */
+static Expr *map_value(const ValueMatch *m, const Expr *e)
 {
 	ExprPool *pool = m->p->pool;
 	const Buf *b = e->load.buf;
@@ -220,7 +226,7 @@ static Expr *made(const ValueMatch *m, const Expr *e)
 
 /* ---- Expressions ---- */
 
-/* Whether they are the same; what was found on the way counts only then. */
+/* WANT and GOT are the same; otherwise the reads that were found are dropped. */
 static bool is_same(const ValueMatch *m, Expr *want, Expr *got)
 {
 	const int reads = m->e->reads.n;
@@ -231,7 +237,7 @@ static bool is_same(const ValueMatch *m, Expr *want, Expr *got)
 	return false;
 }
 
-/* The terms of E, a sum of integers: appended to TERM with their signs. */
+/* The terms of a sum of integers, with their signs. */
 enum { MAX_SUMMANDS = 16 };
 
 typedef struct Summands {
@@ -253,7 +259,7 @@ static void summands(Expr *e, bool minus, Summands *s)
 	}
 }
 
-/* Sums of integers whose terms are the same in any order. */
+/* WANT and GOT are sums of integers with the same terms in any order. */
 static bool same_sum(const ValueMatch *m, Expr *want, Expr *got)
 {
 	Summands w = {.n = 0}, g = {.n = 0};
@@ -287,8 +293,8 @@ static Answer same_operands(const ValueMatch *m, Expr *want, Expr *got)
 	return a;
 }
 
-/* E, or what it chooses wherever the node is carried out. */
-static Expr *chosen(const ValueMatch *m, Expr *e)
+/* E; if it is a select that always takes the same arm, that arm. */
+static Expr *taken_arm(const ValueMatch *m, Expr *e)
 {
 	while (ex_is_op(e, IN_select)) {
 		if (always(m, e->op.arg[0], true))
@@ -301,7 +307,7 @@ static Expr *chosen(const ValueMatch *m, Expr *e)
 	return e;
 }
 
-/* CHOICE, whose condition now holds and now fails, and ONE: different where an arm is. */
+/* CHOICE, a select that takes both arms, differs from ONE if an arm does. */
 static Answer same_choice(const ValueMatch *m, Expr *choice, Expr *one)
 {
 	isl_set *c = poly_cond(m->p, &m->sc, choice->op.arg[0]);
@@ -329,7 +335,7 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 	    (!original(m->p, got->load.buf) || original(m->p, got->load.buf) == want->load.buf))
 		return same_load(m, want, got);
 	if (want->kind == EX_LOAD) {
-		want = made(m, want);
+		want = map_value(m, want);
 		return want ? same(m, want, got) : DIFFERENT;
 	}
 	if (want->ct != got->ct)
@@ -337,8 +343,8 @@ static Answer same(const ValueMatch *m, Expr *want, Expr *got)
 	if (want->ct == CT_I64 && (same_settled(m, want, got) == SAME || same_sum(m, want, got)))
 		return SAME;
 	if (ex_is_op(want, IN_select) != ex_is_op(got, IN_select)) {
-		want = chosen(m, want);
-		got = chosen(m, got);
+		want = taken_arm(m, want);
+		got = taken_arm(m, got);
 		if (ex_is_op(want, IN_select) == ex_is_op(got, IN_select))
 			return same(m, want, got);
 		return ex_is_op(want, IN_select) ? same_choice(m, want, got) : UNKNOWN;
@@ -365,7 +371,7 @@ static const char *text_of(const ValueMatch *m, const Expr *e)
 	return s;
 }
 
-/* WHAT of the statement is WANT, that of the node GOT. */
+/* Reports if WANT, the statement's WHAT, differs from GOT, the node's. */
 static void compare(const ValueMatch *m, const char *what, Expr *want, Expr *got)
 {
 	const Answer a = same(m, want, got);
@@ -382,8 +388,8 @@ static void compare(const ValueMatch *m, const char *what, Expr *want, Expr *got
 			what, m->e->stmt, text_of(m, want), text_of(m, got));
 }
 
-/* Terms of statement S go to component C of state B, to a part of it that another node adds to B, or to registers that one copies to
- * B. */
+/* Terms of statement S are added to component C of state B, or to a partial state that another node
+ * adds to B, or to registers that one copies to B. */
 static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
 {
 	for (int i = 0; i < p->execs.n; i++) {
@@ -408,7 +414,7 @@ static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
 	return false;
 }
 
-/* What the write of reduction S stores is its state. */
+/* The write of reduction S must store its state. */
 static void check_state(const ValueMatch *m, const Stmt *s, int c, const Expr *got)
 {
 	if (got->kind != EX_LOAD || !has_terms(m->p, s, c, got->load.buf))
@@ -416,7 +422,7 @@ static void check_state(const ValueMatch *m, const Stmt *s, int c, const Expr *g
 			   text_of(m, got), s->id);
 }
 
-/* GOT is component C of what E makes. */
+/* Checks GOT, component C of the value of execution m->e. */
 static void check_value(const ValueMatch *m, const Stmt *s, int c, Expr *got)
 {
 	Expr *want = NULL;
@@ -427,7 +433,7 @@ static void check_value(const ValueMatch *m, const Stmt *s, int c, Expr *got)
 		want = monoid_identity(m->p->pool, s->red, c, got->ct);
 	else if (m->e->part == PART_WRITE)
 		check_state(m, s, c, got);
-	/* What is stored is rounded to the element's type. */
+	/* a stored value is rounded to the element's type */
 	if (want && m->e->part == PART_WRITE) {
 		want = ex_round(m->p->pool, s->out[c]->dtype, want);
 		got = ex_round(m->p->pool, s->out[c]->dtype, got);
@@ -449,7 +455,7 @@ static void check_place(const ValueMatch *m, const Stmt *s, const Buf *b)
 		poly_form(m->p, m->e->idx));
 }
 
-/* Conjunct WANT is one of those in GOT. */
+/* Conjunct WANT is one of GOT's. */
 static bool has_conjunct(const ValueMatch *m, Expr *got, Expr *want)
 {
 	if (ex_is_op(got, IN_and))
@@ -458,7 +464,7 @@ static bool has_conjunct(const ValueMatch *m, Expr *got, Expr *want)
 	return same(m, want, got) == SAME;
 }
 
-/* Where WANT fails, end HI of a range leaves nothing of it. */
+/* The range that ends at HI is empty where WANT fails. */
 static bool ends_where(const ValueMatch *m, Expr *hi, Expr *want)
 {
 	if (ex_is_op(hi, IN_min))
@@ -467,8 +473,8 @@ static bool ends_where(const ValueMatch *m, Expr *hi, Expr *want)
 	       (has_conjunct(m, hi->op.arg[0], want) || ends_where(m, hi->op.arg[1], want));
 }
 
-/* Conjuncts of the statement's guard, at the point, that have no affine form are the node's or bound one of its loops. The others
- * are part of the points that the node is carried out at. */
+/* Conjuncts of the statement's guard that have no affine form must be the node's, or bound one of
+ * its loops. The others are part of the points that the node carries out. */
 static void check_guard(const ValueMatch *m, Expr *want)
 {
 	isl_set *c;

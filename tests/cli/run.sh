@@ -90,6 +90,32 @@ try "dlcc-opt: one target" 2 "--target=cpu:v3,v4: name one" bounded.dl --target=
 dlcc=$build/bin/dlcc
 try "no limit of threads" 0 "" bounded.dl --threads=0 -O0 -o bounded.so
 dlcc=$build/bin/dlrun
+if [ -c /dev/full ]; then
+	full() { # what, arguments of $dlcc
+		local what=$1
+		shift
+		"$dlcc" "$@" 2>out >/dev/full
+		if [ $? = 1 ] && grep -Eq "error: (.*: )?No space left on device$" out; then passed=$((passed + 1)); else
+			failed=$((failed + 1)); echo "FAIL: $what on a full disk: $(head -n 2 out | tr '\n' ' ')"; fi
+	}
+	"$python" -c "import numpy; numpy.save('full.npy', numpy.zeros((5, 3, 8, 8), numpy.float32))"
+	"$build/bin/dlcc" cnn.onnx -O0 -o full.so
+	for dlcc in dlcc dlcc-opt dlrun; do dlcc=$build/bin/$dlcc && full "$dlcc --help" --help; done
+	full "what dlrun says" bounded.so
+	full "a report of dlrun" bounded.so --bench --seconds=0.01
+	mkdir fullout && ln -s /dev/full fullout/y.npy && ln -s /dev/full full.file
+	full "a trace" bounded.so --profile=full.file
+	full "an output" full.so -i x=full.npy -o fullout
+	dlcc=$build/bin/dlcc-opt
+	full "a graph" bounded.dl -p infer
+	full "a graph in a file" bounded.dl -p infer -o full.file
+	if [ -c full.file ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL: an output took a device's place"; fi
+	dlcc=$build/bin/dlcc
+	full "a dump" large.onnx --dump-ir
+	full "a report of dlcc" --check cnn.onnx
+	try "weights into a device" 2 "full.file is a device or a pipe; give the name of a file" cnn.onnx -o m.so --weights=full.file
+	dlcc=$build/bin/dlrun
+fi
 try "dlrun: no limit of threads" 0 "\"threads\":" bounded.so --threads=0 --bench --seconds=0.01
 try "dlrun: no number of threads" 2 "--threads -1: a whole number" bounded.so --threads=-1 --bench
 
@@ -149,6 +175,9 @@ try "no sanitizers of gcc" 1 "note: --sanitize needs the runtime of gcc's saniti
 unset SAYS
 try "a compiler for another machine" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and x86-64-v3 is an x86-64; give --target=cpu:generic, and --runtime=FILE" \
 	cnn.onnx --cc=./arm-cc --target=cpu:v3 -o m.so
+if [ "$(uname -m)" = x86_64 ]; then
+	try "a compiler for another machine, no target" 1 "--cc=./arm-cc makes code for aarch64-linux-gnu, and .* give --target=cpu:generic" cnn.onnx --cc=./arm-cc -o m.a
+fi
 try "weights inside and beside" 2 "--embed-weights: --weights puts them into a file" large.onnx --embed-weights --weights=w.bin -o m.a
 clang=$(for n in $(seq 40 -1 15); do command -v clang-$n && break; done)
 if [ -n "$clang" ] && echo "#include <string.h>" | "$clang" --target=aarch64-linux-gnu -xc -fsyntax-only - 2>/dev/null; then
@@ -277,6 +306,12 @@ try "dlrun: a dim that nobody gave" 1 'note: no --dim says what "n rows" is, so 
 try "dlrun: a dim that was given" 0 '"n rows":8' eights.so --bench --seconds 0.01 --dim "n rows"=8
 dlcc=$python
 try "run.py: a file that is no test" 1 '^no suite or case "declared.dl"$' "$root/tests/run.py" --build "$build" declared.dl
+for counts in "0 passed, 0 failed" "0 passed, 0 failed, 0 skipped"; do
+	try "run.py: a script without a test: $counts" 0 "'fail'.*it ran no test: $counts'" -c "import sys; sys.path.insert(0, '$root/tests'); import suites
+class Runner:
+    def run(self, *arguments, **options): return 0, '$counts\n'
+print(suites.script_tests('tests/empty/run.sh').run(Runner()))"
+done
 dlcc=$build/bin/dlcc-opt
 try "dlcc-opt: a test as it stands" 0 "Relu" declared.dl -p infer
 try "dlcc-opt: unknown option" 2 "unknown argument --frob" declared.dl --frob

@@ -21,8 +21,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 OPSET = 26
+OLDER = 21                                   # of operators whose newest form ONNX Runtime lacks
 SETS = 3                                     # data sets of a graph
-LARGEST = 6000                               # elements of a value
+LARGEST, LARGER = 6000, 40000                # elements of a value; in one graph of ten, whose dims go beyond the blocks of schedules
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 EXACT = {"float16": 256, "bfloat16": 32, "float32": 2**18, "float64": 2**40}      # quarters up to this are exact, and sums of a few
 MOST = {"float16": 500, "bfloat16": 1e4, "float32": 1e4, "float64": 1e4}
@@ -32,6 +33,7 @@ FLOATS = tuple(EPS)
 TYPES = {**{t: np.dtype(t) for t in INTS + ("float16", "float32", "float64", "bool")}, "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 CODES = {t: helper.np_dtype_to_tensor_dtype(d) for t, d in TYPES.items()}
 SIZES = (2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33)
+LARGER_SIZES = SIZES + (63, 64, 65, 77, 100, 129, 143, 200, 255, 257, 333, 513, 600, 700)
 
 warnings.filterwarnings("ignore")
 ort.set_default_logger_severity(4)
@@ -56,12 +58,12 @@ class Value:
         return (all_.min(), all_.max()) if all_.size else (0.0, 0.0)
 
 
-def one_node(op, ins, outs, attributes, types):
+def one_node(op, ins, outs, attributes, types, opset=OPSET):
     """A model of one node. TYPES: element type and rank of each operand that is there."""
     info = [helper.make_tensor_value_info(n, CODES[t], [None] * rank) for n, (t, rank) in types.items()]
     node = helper.make_node(op, ins, outs, **attributes)
     graph = helper.make_graph([node], "g", info, [helper.make_empty_tensor_value_info(o) for o in outs])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
 def session(model):
@@ -74,28 +76,49 @@ def session(model):
     return lambda feed: made.run(names, {k: v for k, v in feed.items() if k in inputs})
 
 
+def on_f32(op, ins, outs, attributes, types, floats):
+    """The node on f32 in place of FLOATS."""
+    run = session(one_node(op, ins, outs, attributes, {n: ("float32" if t in floats else t, rank) for n, (t, rank) in types.items()}))
+    return lambda feed: run({k: v.astype(np.float32) if v.dtype in [TYPES[f] for f in floats] else v for k, v in feed.items()})
+
+
 def widened(op, ins, outs, attributes, types):
     """The node on f32 in place of 16-bit floats, its results rounded: as a node is defined that computes in f32."""
     narrow = onnx.shape_inference.infer_shapes(one_node(op, ins, outs, attributes, types), strict_mode=True)
     code = {o.name: o.type.tensor_type.elem_type for o in narrow.graph.output}
-    wide = {n: ("float32" if t in ("float16", "bfloat16") else t, rank) for n, (t, rank) in types.items()}
     attributes = {k: TensorProto.FLOAT if k == "to" and x in (TensorProto.FLOAT16, TensorProto.BFLOAT16) else x for k, x in attributes.items()}
-    run = session(one_node(op, ins, outs, attributes, wide))
-    return lambda feed: [r.astype(helper.tensor_dtype_to_np_dtype(code[o])) if r.dtype == np.float32 else r for o, r in
-                         zip(outs, run({k: v.astype(np.float32) if v.dtype in (TYPES["float16"], TYPES["bfloat16"]) else v for k, v in feed.items()}))]
+    run = on_f32(op, ins, outs, attributes, types, ("float16", "bfloat16"))
+    return lambda feed: [r.astype(helper.tensor_dtype_to_np_dtype(code[o])) if r.dtype == np.float32 else r for o, r in zip(outs, run(feed))]
+
+
+def reference(op, ins, outs, attributes, types):
+    """The node by ONNX's reference, which does not check operands: where ONNX Runtime takes the node on f32, the shapes must be its."""
+    exact = ReferenceEvaluator(one_node(op, ins, outs, attributes, types))
+    try:
+        other = on_f32(op, ins, outs, attributes, types, ("float64",))
+    except Exception:
+        return lambda feed: exact.run(None, feed)
+
+    def run(feed):
+        results = exact.run(None, feed)
+        if [np.shape(r) for r in results] != [r.shape for r in other(feed)]:
+            raise ValueError("ONNX's reference and ONNX Runtime give different shapes")
+        return results
+    return run
 
 
 def runner(op, ins, outs, attributes, types):
-    """A function from arrays by name to the results' arrays: ONNX Runtime; where it lacks a type, on f32; else ONNX's reference."""
+    """A function from arrays by name to the results' arrays: ONNX Runtime; where it lacks a type, on f32, or the operator's form of
+    an older opset; else ONNX's reference."""
     model = one_node(op, ins, outs, attributes, types)
     lacks = any(t == "bfloat16" for t, _ in types.values()) or attributes.get("to") == TensorProto.BFLOAT16    # NumPy cannot exchange it
-    for make in ([] if lacks else [lambda: session(model)]) + [lambda: widened(op, ins, outs, attributes, types)]:
+    for make in ([] if lacks else [lambda: session(model)]) + [
+            lambda: widened(op, ins, outs, attributes, types), lambda: session(one_node(op, ins, outs, attributes, types, OLDER))]:
         try:
             return make()
         except Exception:
             pass
-    reference = ReferenceEvaluator(model)
-    return lambda feed: reference.run(None, feed)
+    return reference(op, ins, outs, attributes, types)
 
 
 class Grower:
@@ -108,6 +131,7 @@ class Grower:
         self.all = {}                         # every value that was made, by its name
         r = self.random
         self.dynamic = r.choice((0, 0.3, 0.7))    # how often a dim is a symbol
+        self.largest, self.dim_sizes = (LARGER, LARGER_SIZES) if r.random() < 0.1 else (LARGEST, SIZES)
         self.type = r.choice(("float32",) * 6 + ("float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8"))
 
     # ---- Dims ----
@@ -118,8 +142,8 @@ class Grower:
 
     def new_sizes(self):
         r = self.random
-        a = r.choice(SIZES)
-        return (a, r.choice(SIZES), r.choice((0, 1, 1, r.choice(SIZES)))) if r.random() < self.dynamic else (a,) * SETS
+        a = r.choice(self.dim_sizes)
+        return (a, r.choice(self.dim_sizes), r.choice((0, 1, 1, r.choice(SIZES)))) if r.random() < self.dynamic else (a,) * SETS
 
     def dim(self, sizes):
         """How an input writes a dim of SIZES: a symbol that has them, another symbol, or a number."""
@@ -159,9 +183,9 @@ class Grower:
         type = type or self.type
         if sizes is None:
             sizes = [self.new_sizes() for _ in range(r.choice((0, 1, 2, 2, 3, 3, 4, 4)))]
-            while max(np.prod([s[k] for s in sizes], dtype=int) for k in range(SETS)) > LARGEST // 2:
+            while max(np.prod([s[k] for s in sizes], dtype=int) for k in range(SETS)) > self.largest // 2:
                 sizes[r.randrange(len(sizes))] = (r.choice((1, 2, 3)),) * SETS
-        if any(np.prod([s[k] for s in sizes], dtype=int) > LARGEST for k in range(SETS)):
+        if any(np.prod([s[k] for s in sizes], dtype=int) > self.largest for k in range(SETS)):
             return None
         exact = r.random() < 0.5 if exact is None else exact
         if type in FLOATS and constant is None and r.random() < 0.7:
@@ -202,9 +226,8 @@ class Grower:
                 return v
         return None
 
-    @staticmethod
-    def count(sizes):
-        return all(np.prod([s[k] for s in sizes], dtype=int) <= LARGEST // 2 for k in range(SETS))
+    def count(self, sizes):
+        return all(np.prod([s[k] for s in sizes], dtype=int) <= self.largest // 2 for k in range(SETS))
 
     def beside(self, v, test=lambda w: True):
         """An operand of V's type that broadcasts with it: a value, or an input with 1 in place of some dims."""
@@ -212,7 +235,7 @@ class Grower:
 
         def fits(w):
             try:
-                return w.type == v.type and all(np.prod(np.broadcast_shapes(a, b), dtype=int) <= LARGEST
+                return w.type == v.type and all(np.prod(np.broadcast_shapes(a, b), dtype=int) <= self.largest
                                                 for a, b in zip(v.shapes(), w.shapes())) and test(w)
             except ValueError:
                 return False
@@ -270,7 +293,7 @@ class Grower:
 
     def judge(self, name, arrays, twins, exact, real):
         """A value, unless it is too large, not finite, or moves too far from its twin."""
-        if any(a.size > LARGEST for a in arrays) or arrays[0].dtype not in TYPES.values() or len({a.ndim for a in arrays}) > 1 \
+        if any(a.size > self.largest for a in arrays) or arrays[0].dtype not in TYPES.values() or len({a.ndim for a in arrays}) > 1 \
                 or len({a.dtype for a in arrays + twins}) > 1 or any(a.shape != t.shape for a, t in zip(arrays, twins)):
             return None
         depth = 1 + max((o.depth for o in real), default=0)

@@ -372,10 +372,9 @@ def diagonal(g, op):
 @row("DepthToSpace", "SpaceToDepth")
 def depth(g, op):
     block = g.random.choice((1, 2, 3))
-    sizes = [g.new_sizes() for _ in range(4)]
-    many = [1] if op == "DepthToSpace" else [2, 3]
-    sizes = [tuple(n * (block * block if i == 1 and many == [1] else block if i in many and many != [1] else 1) for n in s) for i, s in enumerate(sizes)]
-    v = g.new(g.random.choice(FLOATS[:1] + ("float32", "float32", "int64")), sizes) if g.count(sizes) else None
+    factors = (1, block * block, 1, 1) if op == "DepthToSpace" else (1, 1, block, block)
+    sizes = [tuple(min(n, 5) * factor for n in g.new_sizes()) for factor in factors]
+    v = g.new(g.random.choice(("float16", "float32", "float32", "int64")), sizes)
     attributes = {"mode": g.random.choice(("DCR", "CRD"))} if op == "DepthToSpace" else {}
     return g.node(op, [v], exact=True, blocksize=block, **attributes)
 
@@ -519,7 +518,7 @@ def image_norm(g, op):
         return None
     c = [v.sizes(1)]
     if op == "MeanVarianceNormalization":
-        return g.node(op, [v], axes=g.random.choice(([0, 2, 3], [2, 3], [1])))
+        return g.node(op, [v], axes=[a for a in g.random.choice(([0, 2, 3], [2, 3], [1])) if a < v.rank])
     if op == "BatchNormalization":
         variance = g.node("Add", [g.node("Abs", [g.new(v.type, c)]), scalar(g, v, 0.5)])
         return g.node(op, [v, g.new(v.type, c), g.new(v.type, c), g.new(v.type, c), variance], epsilon=1e-3)
@@ -610,11 +609,13 @@ def pool(g, op):
     if v is None:
         return None
     r, n = g.random, v.rank - 2
-    kernel = [r.choice((1, 2, 3)) for _ in range(n)]
+    dilations = [r.choice((1, 2)) for _ in range(n)] if r.random() < 0.3 else [1] * n
+    # No window is larger than the input, which dlcc refuses.
+    kernel = [r.choice([k for k in (1, 2, 3) if k == 1 or d * (k - 1) < min(v.sizes(i + 2))]) for i, d in enumerate(dilations)]
     attributes = dict(kernel_shape=kernel, strides=[r.choice((1, 2)) for _ in range(n)], ceil_mode=r.randrange(2))
     attributes["pads"] = [r.randrange(k) for k in kernel * 2]
-    if r.random() < 0.3:
-        attributes["dilations"] = [r.choice((1, 2)) for _ in range(n)]
+    if max(dilations) > 1:
+        attributes["dilations"] = dilations
     if op == "AveragePool":
         attributes["count_include_pad"] = r.randrange(2)
     if op == "LpPool":

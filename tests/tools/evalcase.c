@@ -11,8 +11,8 @@
 #include "frontend/import.h"
 #include "frontend/tensor.h"
 #include "ops/op.h"
+#include "tools/dlrun/compare.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,45 +73,21 @@ static double tolerance(DType t)
 	return t == DT_BF16 ? 0x1p-6 : t == DT_F16 ? 0x1p-9 : RTOL;
 }
 
-static bool close_to(double a, double b, double rtol)
+static Array as_array(const Tensor *t)
 {
-	if (isnan(a) || isnan(b))
-		return isnan(a) && isnan(b);
-	if (isinf(a) || isinf(b))
-		return a == b;
-	return fabs(a - b) <= ATOL + rtol * fabs(b);
+	return (Array){"", t->dtype, t->rank, t->dims, (void *)(uintptr_t)t->data};
 }
 
 /* Returns null, or a description of the difference. */
-static const char *compare(Arena *a, const Tensor *got, const Tensor *want)
+static const char *differs(Arena *a, const Tensor *got, const Tensor *want)
 {
-	if (got->dtype != want->dtype)
-		return arena_printf(a, "is %s, not %s", dtype_info[got->dtype].name,
-				    dtype_info[want->dtype].name);
-	if (got->rank != want->rank)
-		return arena_printf(a, "has rank %d, not %d", got->rank, want->rank);
-	for (int i = 0; i < got->rank; i++)
-		if (got->dims[i] != want->dims[i])
-			return arena_printf(a, "dim %d is %lld, not %lld", i,
-					    (long long)got->dims[i], (long long)want->dims[i]);
-	for (int64_t i = 0; i < tensor_numel(got); i++) {
-		if (dtype_is_float(got->dtype)) {
-			double x = dtype_load_f64(got->dtype, got->data, i);
-			double y = dtype_load_f64(want->dtype, want->data, i);
+	const Array x = as_array(got), y = as_array(want);
+	const bool floats = dtype_is_float(want->dtype);
+	const Comparison c = compare(&x, &y,
+				     (Tolerance){.rtol = floats ? tolerance(want->dtype) : -1,
+						 .atol = floats ? ATOL : -1});
 
-			if (!close_to(x, y, tolerance(got->dtype)))
-				return arena_printf(a, "[%lld] is %.9g, not %.9g", (long long)i, x,
-						    y);
-		} else {
-			int64_t x = dtype_load_i64(got->dtype, got->data, i);
-			int64_t y = dtype_load_i64(want->dtype, want->data, i);
-
-			if (x != y)
-				return arena_printf(a, "[%lld] is %lld, not %lld", (long long)i,
-						    (long long)x, (long long)y);
-		}
-	}
-	return NULL;
+	return c.ok ? NULL : arena_printf(a, "%s, by %.3g at most", c.why, c.max_abs);
 }
 
 static const char *said(EvalCase *c)
@@ -147,8 +123,8 @@ static const char *run_set(EvalCase *c, int set, int *outputs)
 	for (int i = 0; i < g->results.n && nout; i++) {
 		const Tensor *t = pick(g->result_names.at[i], i, want, want_name, nout);
 
-		if (t && (bad = compare(c->arena, got[i], t)))
-			return arena_printf(c->arena, "output %s %s", g->result_names.at[i], bad);
+		if (t && (bad = differs(c->arena, got[i], t)))
+			return arena_printf(c->arena, "output %s: %s", g->result_names.at[i], bad);
 	}
 	return NULL;
 }

@@ -41,6 +41,11 @@ static bool add(Outputs *o, const char *path)
 	Output x = {.path = path, .place = place_of(o->arena, path)};
 
 	x.there = !stat(path, &x.st);
+	if (x.there && !S_ISREG(x.st.st_mode) && !S_ISDIR(x.st.st_mode))
+		return options_fault(
+			o->cli,
+			arena_printf(o->arena, "%s is a device or a pipe; give the name of a file",
+				     path));
 	for (int i = 0; i < o->n; i++)
 		if (!strcmp(o->at[i].place, x.place))
 			return options_fault(

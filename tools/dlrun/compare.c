@@ -27,37 +27,122 @@ static bool same_kind(const Array *got, const Array *want, Comparison *c)
 	return true;
 }
 
-static void compare_floats(const Array *got, const Array *want, Tolerance t, Comparison *c)
+/*
+ * The thresholds, all but the 8 relative to the reference's largest element:
+ *
+ *   2e-5     f32 and f64: sums of some thousands of terms, each rounded to 2^-24, in another order than the reference's
+ *   2e-3     f16 and narrower floats: two units in the last place of f16's 11 bits
+ *   1.6e-2   bf16: two units in the last place of its 8 bits
+ *   8        times a noise: a noise is measured on few runs, and the two sides differ by the noise of both
+ *   1e-2     the most that a measured noise allows elements that did not themselves move: a result off by more is wrong
+ */
+static const struct Precision {
+	const char *type;
+	double limit;
+} f32 = {"f32", 2e-5}, f16 = {"f16", 2e-3}, bf16 = {"bf16", 1.6e-2};
+static const double NOISES = 8, MOVED_MOST = 1e-2;
+
+/* Of the type of T or, where the model rounds to a coarser one inside, of that. */
+static struct Precision precision(DType t, uint32_t inside)
 {
-	const bool each = t.rtol >= 0 || t.atol >= 0;
-	const double rtol = t.rtol >= 0 ? t.rtol : 0, atol = t.atol >= 0 ? t.atol : 0;
-	/* Two units in the last place of f16's and bf16's 11 and 8 bits. */
-	const double base = got->dtype == DT_BF16               ? 1.6e-2
-			    : dtype_info[got->dtype].bits <= 16 ? 2e-3
-								: 2e-5;
-	const double limit = 8 * t.noise > base ? 8 * t.noise : base;
+	if (t == DT_BF16 || inside & DL_DESC_BF16)
+		return bf16;
+	return dtype_info[t].bits <= 16 || inside & DL_DESC_F16 ? f16 : f32;
+}
+
+static double largest_finite(const Array *v)
+{
 	double largest = 0;
 
-	for (int64_t i = 0, n = array_count(got); i < n; i++) {
+	for (int64_t i = 0, n = array_count(v); i < n; i++) {
+		const double x = fabs(dtype_load_f64(v->dtype, v->data, i));
+
+		if (isfinite(x) && x > largest)
+			largest = x;
+	}
+	return largest;
+}
+
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static bool given(Tolerance t)
+{
+	return t.rtol >= 0 || t.atol >= 0;
+}
+
+/* By how much an element of WANT that moved by MOVED may be off. */
+static double allowed(Tolerance t, double limit, double want, double moved)
+{
+	return given(t) ? larger(t.atol, 0) + larger(t.rtol, 0) * fabs(want)
+			: larger(limit, NOISES * moved);
+}
+
+/* Says what decides, after the word "within" or "beyond". NOISE: the largest that was measured. */
+static void put_rule(DType type, Tolerance t, double noise, Comparison *c)
+{
+	const struct Precision own = precision(type, 0), p = precision(type, t.inside);
+	const size_t n = sizeof(c->rule);
+	int k;
+
+	if (given(t)) {
+		snprintf(c->rule, n, "the tolerance given");
+	} else if (NOISES * noise > p.limit) {
+		snprintf(
+			c->rule, n,
+			"%g times the noise measured by %s: it is %.2g of the reference's largest element%s",
+			NOISES, t.measured_by, noise,
+			NOISES * noise > MOVED_MOST
+				? "; at most 0.01 of it where an element itself moved less"
+				: "");
+	} else if (NOISES * t.noise > p.limit) {
+		snprintf(c->rule, n,
+			 "%g times the noise given: it is %.2g of the reference's largest element",
+			 NOISES, t.noise);
+	} else {
+		k = snprintf(c->rule, n, "%.2g of the reference's largest element%s%s", p.limit,
+			     p.limit > own.limit ? ", for values inside are " : "",
+			     p.limit > own.limit ? p.type : "");
+		if (t.moved)
+			snprintf(c->rule + k, n - (size_t)k,
+				 "; the noise measured by %s is %.2g of it", t.measured_by, noise);
+	}
+}
+
+static void compare_floats(const Array *got, const Array *want, Tolerance t, Comparison *c)
+{
+	const int64_t n = array_count(got);
+	const double largest = largest_finite(want), scale = largest > 0 ? largest : 1;
+	double limit = larger(precision(got->dtype, t.inside).limit, NOISES * t.noise), noise = 0;
+	int64_t special = 0;
+
+	for (int64_t i = 0; t.moved && i < n; i++)
+		noise = larger(noise, t.moved[i] / scale);
+	limit = larger(limit, fmin(NOISES * noise, MOVED_MOST));
+	for (int64_t i = 0; i < n; i++) {
 		const double a = dtype_load_f64(got->dtype, got->data, i);
 		const double b = dtype_load_f64(want->dtype, want->data, i);
 		const double e = fabs(a - b);
 
-		if (isfinite(b) && fabs(b) > largest)
-			largest = fabs(b);
 		if ((isnan(a) && isnan(b)) || a == b)
 			continue;
 		if (isfinite(e) && e > c->max_abs)
 			c->max_abs = e;
+		special += !isfinite(a) || !isfinite(b);
 		c->unequal += !isfinite(a) || !isfinite(b) ||
-			      (each && !(e <= atol + rtol * fabs(b)));
+			      !(e <= allowed(t, limit * scale, b, t.moved ? t.moved[i] : 0));
 	}
-	c->max_rel = largest > 0 ? c->max_abs / largest : c->max_abs;
-	if (c->unequal)
-		snprintf(c->why, sizeof(c->why), "%" PRId64 " elements %s", c->unequal,
-			 each ? "beyond the tolerance" : "differ in NaN or infinity");
-	else if (!each && !(c->max_rel <= limit))
-		snprintf(c->why, sizeof(c->why), "beyond %.3g of the largest output", limit);
+	c->max_rel = c->max_abs / scale;
+	c->noise_may_tell = c->unequal && !special && !given(t);
+	put_rule(got->dtype, t, noise, c);
+	if (special)
+		snprintf(c->why, sizeof(c->why), "%" PRId64 " elements differ in NaN or infinity",
+			 special);
+	else if (c->unequal)
+		snprintf(c->why, sizeof(c->why), "%" PRId64 " elements beyond %s", c->unequal,
+			 c->rule);
 }
 
 static bool equal_at(const Array *got, const Array *want, int64_t i)
@@ -88,11 +173,13 @@ static void compare_exact(const Array *got, const Array *want, Tolerance t, Comp
 		e = fabs(a - b);
 		if (e > c->max_abs)
 			c->max_abs = e;
-		c->unequal += !(t.rtol >= 0 || t.atol >= 0) || got->dtype == DT_STR ||
+		c->unequal += !given(t) || got->dtype == DT_STR ||
 			      !(e <=
 				(t.atol > 0 ? t.atol : 0) + (t.rtol > 0 ? t.rtol : 0) * fabs(b));
 	}
 	c->max_rel = largest > 0 ? c->max_abs / largest : c->max_abs;
+	snprintf(c->rule, sizeof(c->rule), "%s",
+		 given(t) ? "the tolerance given" : "no difference");
 	if (c->unequal)
 		snprintf(c->why, sizeof(c->why), "%" PRId64 " elements differ", c->unequal);
 }

@@ -7,10 +7,11 @@
 #include "tools/dlrun/datasets.h"
 
 #include "tools/dlrun/compare.h"
+#include "tools/dlrun/noise.h"
 #include "tools/dlrun/session.h"
 
 #include <dirent.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,17 +76,15 @@ static bool by_names(const char *const *names, int n_in, const Array *arrays, in
 	return false;
 }
 
-bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, int n_in, Array *in,
-		 const Array *otherwise)
+bool data_assign(Diag *d, const char *dir, const char *const *names, int n_in, const Array *arrays,
+		 int n, Array *in, const Array *otherwise)
 {
-	Array *arrays;
-	const int n = data_read(a, d, dir, "input", &arrays);
+	const bool named = by_names(names, n_in, arrays, n);
 
-	for (int i = 0; n >= 0 && i < n_in; i++) {
+	for (int i = 0; i < n_in; i++) {
 		const Array *v = data_pick(arrays, n, names[i], i);
 
-		if (v && by_names(names, n_in, arrays, n) && v->name[0] &&
-		    strcmp(v->name, names[i]))
+		if (v && named && v->name[0] && strcmp(v->name, names[i]))
 			v = NULL;
 		if (!v && otherwise && otherwise[i].name)
 			v = &otherwise[i];
@@ -94,29 +93,75 @@ bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, i
 					  names[i]);
 		in[i] = *v;
 	}
-	return n >= 0;
+	return true;
+}
+
+/* The number K of a file WHAT_K.pb, or -1. */
+static int file_number(const char *file, const char *what)
+{
+	const size_t n = strlen(what);
+	char *end;
+	long k;
+
+	if (strncmp(file, what, n) || file[n] != '_' || !strchr("0123456789", file[n + 1]))
+		return -1;
+	k = strtol(file + n + 1, &end, 10);
+	return !strcmp(end, ".pb") && k < INT_MAX ? (int)k : -1;
+}
+
+/* Every file input_K.pb of DIR is an input of the model: the first N, ARRAYS, were read, and of those the others follow. */
+static bool inputs_exist(const Session *s, const char *dir, const char *const *names,
+			 const Array *arrays, int n)
+{
+	const int n_in = s->desc->n_in;
+	const bool named = by_names(names, n_in, arrays, n);
+	const struct dirent *e;
+	DIR *d = opendir(dir);
+	int left = -1;
+
+	for (int k = 0; k < n; k++) {
+		bool found = k < n_in && (!named || !arrays[k].name[0]);
+
+		for (int i = 0; i < n_in && named; i++)
+			found = found || !strcmp(arrays[k].name, names[i]);
+		if (!found) {
+			closedir(d);
+			return diag_error(
+				s->diag, (DiagLoc){.file = dir},
+				"input_%d.pb%s%s%s: the model has no such input; --describe names all",
+				k, arrays[k].name[0] ? " \"" : "", arrays[k].name,
+				arrays[k].name[0] ? "\"" : "");
+		}
+	}
+	while (d && (e = readdir(d)))
+		if (file_number(e->d_name, "input") >= n)
+			left = file_number(e->d_name, "input");
+	if (d)
+		closedir(d);
+	return left < 0 || diag_error(s->diag, (DiagLoc){.file = dir},
+				      "input_%d.pb is not read: there is no input_%d.pb", left, n);
 }
 
 static bool inputs(Session *s, const char *dir, Array *in)
 {
 	const char **names = NEW_ARRAY(s->arena, s->desc->n_in + 1, const char *);
-	Array *otherwise = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
+	Array *otherwise = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array), *arrays;
+	int n;
 
 	for (int32_t i = 0; i < s->desc->n_in; i++) {
 		names[i] = session_in(s, i)->name;
 		session_default(s, i, &otherwise[i]);
 	}
-	return data_inputs(s->arena, s->diag, dir, names, s->desc->n_in, in, otherwise);
+	n = data_read(s->arena, s->diag, dir, "input", &arrays);
+	return n >= 0 && inputs_exist(s, dir, names, arrays, n) &&
+	       data_assign(s->diag, dir, names, s->desc->n_in, arrays, n, in, otherwise);
 }
 
-static bool same(const Session *s, const char *set, const Array *got, const Array *want,
-		 Tolerance t)
+static bool same(const Session *s, const char *set, const Array *got, const Comparison *c)
 {
-	const Comparison c = compare(got, want, t);
-
-	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s%s\n", set, session_shown(s, got->name),
-	       c.max_abs, c.max_rel, c.ok ? "ok" : "FAIL", c.ok ? "" : ": ", c.why);
-	return c.ok;
+	printf("%s: %s: max abs %.3g, max rel %.3g: %s%s\n", set, session_shown(s, got->name),
+	       c->max_abs, c->max_rel, c->ok ? "ok, within " : "FAIL: ", c->ok ? c->rule : c->why);
+	return c->ok;
 }
 
 /* What came of data sets. */
@@ -125,8 +170,40 @@ typedef struct Tally {
 	int outputs, differ, alone; /* compared; of which differ; without a reference */
 } Tally;
 
+/* Compares GOT, the outputs of a run on IN. Noise is measured where an output differs such that it may be the reason. */
+static void compare_set(Session *s, const char *set, const Array *in, const Array *got,
+			const Array *want, int n, Tolerance t, bool measures, Tally *sum)
+{
+	Noise noise = {0};
+
+	for (int32_t o = 0; o < s->desc->n_out; o++) {
+		const Array *w = data_pick(want, n, got[o].name, o);
+		Comparison c;
+
+		sum->outputs += w != NULL;
+		sum->alone += !w;
+		if (!w) {
+			printf("%s: %s: no reference\n", set, session_shown(s, got[o].name));
+			continue;
+		}
+		c = compare(&got[o], w, t);
+		if (c.noise_may_tell && measures) {
+			if (!noise.moved)
+				noise = noise_measure(s, in, got);
+			t.moved = noise.measured_by ? noise.moved[o] : NULL;
+			t.measured_by = noise.measured_by;
+			c = compare(&got[o], w, t);
+			t.moved = NULL;
+		}
+		sum->differ += !same(s, set, &got[o], &c);
+		if (c.noise_may_tell && noise.why_not)
+			printf("  note: the noise could not be measured: %s\n", noise.why_not);
+	}
+}
+
 /* Runs SET, which DIR is, and compares; false where it could not be run. */
-static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, Tally *sum)
+static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, bool measures,
+		    Tally *sum)
 {
 	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array), *want;
 	const int n = data_read(s->arena, s->diag, dir, "output", &want);
@@ -137,15 +214,7 @@ static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, T
 		printf("%s: FAIL: %s\n", set, s->api->error(s->context));
 		return false;
 	}
-	for (int32_t o = 0; o < s->desc->n_out; o++) {
-		const Array got = session_output(s, o), *w = data_pick(want, n, got.name, o);
-
-		if (!w)
-			printf("%s: %s: no reference\n", set, session_shown(s, got.name));
-		sum->alone += !w;
-		sum->outputs += w != NULL;
-		sum->differ += w && !same(s, set, &got, w, t);
-	}
+	compare_set(s, set, in, session_copy_outputs(s), want, n, t, measures, sum);
 	return true;
 }
 
@@ -174,11 +243,20 @@ static int is_set(const struct dirent *e)
 	return !strncmp(e->d_name, "test_data_set_", 14);
 }
 
+/* The tolerance of data set K of DIR. */
+static Tolerance tolerance(const Session *s, DataOptions o, const char *dir, int k)
+{
+	return (Tolerance){.rtol = o.rtol,
+			   .atol = o.atol,
+			   .noise = o.noise >= 0 ? o.noise : data_noise(s->arena, dir, k),
+			   .inside = session_inside(s)};
+}
+
 bool session_data(Session *s, const char *dir, DataOptions o)
 {
 	struct dirent **set;
 	const int n = scandir(dir, &set, is_set, by_number);
-	Tolerance t = {o.rtol, o.atol, 0};
+	const bool measures = o.noise < 0;
 	Tally sum = {.sets = 0};
 
 	if (n < 0)
@@ -186,10 +264,9 @@ bool session_data(Session *s, const char *dir, DataOptions o)
 	for (int i = 0; i < n; i++) {
 		const char *name = set[i]->d_name;
 
-		t.noise = data_noise(s->arena, dir, atoi(name + 14));
 		sum.sets++;
-		sum.failed += !run_set(s, arena_printf(s->arena, "%s/%s", dir, name), name, t,
-				       &sum);
+		sum.failed += !run_set(s, arena_printf(s->arena, "%s/%s", dir, name), name,
+				       tolerance(s, o, dir, atoi(name + 14)), measures, &sum);
 		free(set[i]);
 	}
 	free(set);
@@ -198,8 +275,9 @@ bool session_data(Session *s, const char *dir, DataOptions o)
 	if (access(arena_printf(s->arena, "%s/output_0.pb", dir), R_OK))
 		return diag_error(s->diag, (DiagLoc){.file = dir},
 				  "no test_data_set_K and no output_0.pb in it");
-	t.noise = data_noise(s->arena, arena_printf(s->arena, "%s/..", dir), 0);
 	sum.sets++;
-	sum.failed += !run_set(s, dir, dir, t, &sum);
+	sum.failed += !run_set(s, dir, dir,
+			       tolerance(s, o, arena_printf(s->arena, "%s/..", dir), 0), measures,
+			       &sum);
 	return summary(dir, &sum);
 }

@@ -11,8 +11,9 @@ double data_noise(Arena *a, const char *dir, int k);
 int data_read(Arena *a, Diag *d, const char *dir, const char *what, Array **arrays);
 /* The array named NAME, else the one at number I, or null. */
 const Array *data_pick(const Array *arrays, int n, const char *name, int i);
-/* An array for each of the inputs NAMES, where there is none that of OTHERWISE (which may be null) if that has a name; false
- * after a diagnostic. */
-bool data_inputs(Arena *a, Diag *d, const char *dir, const char *const *names, int n_in, Array *in, const Array *otherwise);
+/* One of the N arrays, read from DIR, for each of the inputs NAMES, where there is none that of OTHERWISE (which may be null)
+ * if that has a name; false after a diagnostic. */
+bool data_assign(Diag *d, const char *dir, const char *const *names, int n_in, const Array *arrays, int n, Array *in,
+		 const Array *otherwise);
 
 #endif

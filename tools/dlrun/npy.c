@@ -161,6 +161,17 @@ static void write_unpacked(FILE *f, const Array *v)
 	}
 }
 
+/* Closes F; false, with errno, where something was not written since errno was 0. */
+static bool finish(FILE *f)
+{
+	const int failed = ferror(f) ? errno : 0;
+	const bool closed = !fclose(f);
+
+	if (failed)
+		errno = failed;
+	return closed && !failed;
+}
+
 bool array_write_npy(Diag *d, const char *path, const Array *v)
 {
 	const char *descr = descr_of(v->dtype);
@@ -182,6 +193,7 @@ bool array_write_npy(Diag *d, const char *path, const Array *v)
 	while ((10 + n + 1) % 64)
 		header[n++] = ' ';
 	header[n++] = '\n';
+	errno = 0;
 	fwrite(magic, 1, 6, f);
 	fwrite((const char[]){1, 0, (char)(n & 255), (char)(n >> 8)}, 1, 4, f);
 	fwrite(header, 1, (size_t)n, f);
@@ -189,6 +201,5 @@ bool array_write_npy(Diag *d, const char *path, const Array *v)
 		write_unpacked(f, v);
 	else if (array_count(v))
 		fwrite(v->data, 1, (size_t)dtype_size(v->dtype, array_count(v)), f);
-	n = ferror(f);
-	return (!fclose(f) && !n) || bad(d, path, "could not be written");
+	return finish(f) || bad(d, path, strerror(errno));
 }

@@ -8,10 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-enum { FIRST_VALUES = 6, TOP_KERNELS = 20, WIDTH = 120 };
+enum { FIRST_VALUES = 6, TOP_KERNELS = 20 };
 
 /* ---- Outputs ---- */
 
@@ -117,56 +115,6 @@ static dl_profile_entry *kernels(const Session *s, int *n)
 	return all;
 }
 
-/* "/a/b/MatMul, /a/b/Add where N <= 8" as "/a/b/MatMul, Add where N <= 8": folders that the first node names are not said
- * again. Cut to WIDTH bytes: a long first name and a long guard at their beginnings, else the list at its end. */
-static void put_names(FILE *f, const char *names, int width)
-{
-	const char *guard = strstr(names, " where "), *end = guard ? guard : names + strlen(names);
-	const size_t first = strcspn(names, ",") < (size_t)(end - names) ? strcspn(names, ",")
-									 : (size_t)(end - names);
-	const int rest = (int)strlen(end), half = width / 2, said = rest > half ? half : rest,
-		  room = width - said;
-	StrBuf b = {0}, line = {0};
-	int skip;
-
-	strbuf_put(&b, names, first);
-	for (const char *p = names + first; p < end;) {
-		size_t n, common = 0;
-
-		p += strspn(p, ", ");
-		n = strcspn(p, ",") < (size_t)(end - p) ? strcspn(p, ",") : (size_t)(end - p);
-		for (size_t i = 0; i < n && i < first && p[i] == names[i]; i++)
-			if (p[i] == '/' && i > 0)
-				common = i + 1;
-		strbuf_puts(&b, n ? ", " : "");
-		strbuf_put(&b, p + common, n - common);
-		p += n;
-	}
-	skip = (int)first > room ? (int)first - room + 3 : 0;
-	if ((int)b.n - skip > room - (skip ? 3 : 0) && !skip)
-		strbuf_printf(&line, "%.*s...", room - 3, strbuf_str(&b));
-	else
-		strbuf_printf(&line, "%s%.*s", skip ? "..." : "",
-			      skip ? (int)first - skip : (int)b.n, strbuf_str(&b) + skip);
-	if (rest > said)
-		strbuf_printf(&line, " where ...%s",
-			      end + rest - (said - (int)strlen(" where ...")));
-	else
-		strbuf_puts(&line, end);
-	escape_to_file(f, strbuf_str(&line), escape_terminal);
-	fputc('\n', f);
-	strbuf_free(&b);
-	strbuf_free(&line);
-}
-
-static int columns(FILE *f)
-{
-	struct winsize w;
-
-	return isatty(fileno(f)) && !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col >= 60 ? w.ws_col
-											: WIDTH;
-}
-
 static void put_row(FILE *f, const dl_profile_entry *e, double total)
 {
 	fprintf(f, "%6.2f%% %10.3f %9" PRIu64 " %11.2f  ",
@@ -196,7 +144,7 @@ static void put_speed(const Session *s, FILE *f, uint64_t ns)
 void session_profile(const Session *s, FILE *f)
 {
 	dl_profile_entry rest = {0}, sum = {0}, *all;
-	int n, width = columns(f) - 42;
+	int n;
 
 	all = kernels(s, &n);
 	for (int i = 0; i < n; i++) {
@@ -212,7 +160,8 @@ void session_profile(const Session *s, FILE *f)
 	fprintf(f, "%7s %10s %9s %11s  %s\n", "share", "total ms", "calls", "us/call", "nodes");
 	for (int i = 0; i < n && i < TOP_KERNELS; i++) {
 		put_row(f, &all[i], (double)sum.nanoseconds);
-		put_names(f, all[i].name, width);
+		escape_to_file(f, all[i].name, escape_terminal);
+		fputc('\n', f);
 	}
 	if (rest.calls) {
 		put_row(f, &rest, (double)sum.nanoseconds);

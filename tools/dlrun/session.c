@@ -142,27 +142,50 @@ static void put_warning(void *user, int32_t level, const char *text)
 		fprintf(stderr, "dlrun: warning: %s\n", text);
 }
 
-bool session_load(Session *s, const dl_load_options *options)
+/* Loads by S's options, and makes the context and room for tensors. The API's status. */
+static int load(Session *s)
 {
-	dl_load_options with = *options;
-	int rc;
-
-	with.log = put_warning;
-	rc = s->api->load(&with, &s->model);
+	int rc = s->api->load(&s->options, &s->model);
 
 	if (!rc)
 		rc = s->api->context(s->model, NULL, &s->context);
 	if (rc)
-		return session_fail(s, "load", rc);
+		return rc;
 	s->in = NEW_ARRAY(s->arena, s->desc->n_in + 1, dl_tensor);
 	s->out = NEW_ARRAY(s->arena, s->desc->n_out + 1, dl_tensor);
 	s->out_shape = NEW_ARRAY(s->arena, s->desc->n_out + 1, int64_t *);
 	for (int32_t o = 0; o < s->desc->n_out; o++)
 		s->out_shape[o] = NEW_ARRAY(s->arena, session_out(s, o)->rank + 1, int64_t);
-	return true;
+	return DL_OK;
 }
 
-void session_close(Session *s)
+bool session_load(Session *s, const dl_load_options *options)
+{
+	int rc;
+
+	s->options = *options;
+	s->options.log = put_warning;
+	rc = load(s);
+	return rc ? session_fail(s, "load", rc) : true;
+}
+
+bool session_load_variant(Session *s, uint64_t features)
+{
+	bool ok;
+
+	s->model = NULL;
+	s->context = NULL;
+	s->options.cpu_mask = features;
+	s->options.device = "cpu";
+	s->options.profile = 0;
+	s->options.profile_path = NULL;
+	ok = !load(s);
+	if (!ok)
+		session_unload(s);
+	return ok;
+}
+
+void session_unload(Session *s)
 {
 	int rc;
 
@@ -173,6 +196,11 @@ void session_close(Session *s)
 	s->model = NULL;
 	if (rc)
 		session_fail(s, "unload", rc);
+}
+
+void session_close(Session *s)
+{
+	session_unload(s);
 	if (s->library)
 		dlclose(s->library);
 }
@@ -230,6 +258,29 @@ int session_run(Session *s, const Array *in)
 Array session_output(const Session *s, int32_t o)
 {
 	return array_of(&s->out[o], session_out(s, o)->name);
+}
+
+Array *session_copy_outputs(const Session *s)
+{
+	Array *all = NEW_ARRAY(s->arena, s->desc->n_out + 1, Array);
+
+	for (int32_t o = 0; o < s->desc->n_out; o++) {
+		const Array v = session_output(s, o);
+
+		all[o] = v;
+		all[o].dims = arena_copy(s->arena, v.dims, (size_t)v.rank * sizeof(*v.dims));
+		all[o].data = arena_copy(s->arena, v.data,
+					 (size_t)dtype_size(v.dtype, array_count(&v)));
+	}
+	return all;
+}
+
+uint32_t session_inside(const Session *s)
+{
+	const bool tf32 = strstr(s->desc->targets, "+tf32") && session_gpu(s).sm;
+
+	/* tf32 has f16's 11 bits. */
+	return (s->desc->flags & (DL_DESC_F16 | DL_DESC_BF16)) | (tf32 ? DL_DESC_F16 : 0);
 }
 
 const char *session_shown(const Session *s, const char *text)

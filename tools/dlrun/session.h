@@ -19,6 +19,7 @@ typedef struct Session {
 	dl_context *context;
 	dl_tensor *in, *out;
 	int64_t **out_shape;
+	dl_load_options options; /* that it was loaded with */
 	const Array *given; /* the inputs of the first run, if there was one */
 	double bytes, all_bytes; /* of inputs and outputs of the last run; of those and the GPU's weights, of all runs */
 	uint64_t runs;
@@ -28,6 +29,11 @@ typedef struct Session {
 bool session_open(Session *s, Arena *a, Diag *d, const char *path);
 /* Loads, and makes the context; false after a diagnostic. */
 bool session_load(Session *s, const dl_load_options *options);
+/* S, opened and loaded as another session is, on a CPU that has no more than FEATURES (DL_CPU_): a model and a context of
+ * its own. False where the artifact has no variant for it. Closed by session_unload. */
+bool session_load_variant(Session *s, uint64_t features);
+void session_unload(Session *s);
+/* Unloads, and closes the library. */
 void session_close(Session *s);
 
 const dl_io *session_in(const Session *s, int32_t i);
@@ -40,6 +46,10 @@ dl_device_info session_gpu(const Session *s);
 int session_run(Session *s, const Array *in);
 /* Output o of the last run. */
 Array session_output(const Session *s, int32_t o);
+/* All of them, in the arena. */
+Array *session_copy_outputs(const Session *s);
+/* Which floats of 16 bits values inside are rounded to: DL_DESC_F16, DL_DESC_BF16. */
+uint32_t session_inside(const Session *s);
 /* Reports a failure of the API; false. */
 bool session_fail(const Session *s, const char *what, int status);
 
@@ -59,7 +69,7 @@ Array *session_random(Session *s, const int64_t *sym_values);
 /* datasets.c: runs the data sets of DIR (which is one, or has test_data_set_K) and prints a line per
  * output, and one for all. False when one fails. */
 typedef struct DataOptions {
-	double rtol, atol; /* negative: not given */
+	double rtol, atol, noise; /* negative: not given */
 } DataOptions;
 
 bool session_data(Session *s, const char *dir, DataOptions o);

@@ -22,7 +22,6 @@ static void sort_by_write(const Stmt *s, Iter **it, int n)
 		}
 }
 
-/* The m and n iterators of C in the order in which the result is stored. */
 void gemm_sort(Contraction *c)
 {
 	sort_by_write(c->s, c->m, c->nm);
@@ -59,7 +58,7 @@ Dim *gemm_product(Gemm *g, Iter *const *it, int n)
 
 /* ---- Which iterators merge ---- */
 
-/* The iterator of statement S that runs with iterator IT of the contraction. */
+/* The iterator of statement S that corresponds to iterator IT of the contraction. */
 static Iter *partner(const Gemm *g, const Stmt *s, const Iter *it)
 {
 	for (int b = 0; b < g->band.n; b++)
@@ -100,7 +99,8 @@ bool gemm_joins_after(Gemm *g, Iter *const *it, int n)
 
 /* ---- Expressions ---- */
 
-/* Iterators that merged: all but the last read 0, the last one the flat one, as strides agree. */
+/* Merged iterators: the last one is replaced by the flat one, the others by 0, which is right as
+ * their strides agree. */
 static Expr *flat_iter(Gemm *g, const Iter *it)
 {
 	for (int i = 0; i < g->nnin; i++)

@@ -113,7 +113,7 @@ void l_local(LBuild *b, Buf *buf)
 		bytes = dim_mul(b->k->ctx, bytes, buf->dims[i]);
 	if (dim_is_const(bytes, &v) && v <= STACK)
 		return;
-	/* In scratch: n->idx is its offset in bytes. */
+	/* in scratch: n->idx is its offset in bytes */
 	n->idx = ex_dim(b->p, b->stage->scratch);
 	bytes = dim_mul(b->k->ctx, dim_ceildiv(b->k->ctx, bytes, dim_const(b->k->ctx, 64)),
 			dim_const(b->k->ctx, 64));
@@ -171,7 +171,6 @@ void l_split(LBuild *b, Iter *const *var, int n, Expr *p)
 
 /* ---- Guards as ranges ---- */
 
-/* The conjunct G as D >= 0, affine; false where it has no such form. */
 bool guard_affine(Kernel *k, Expr *g, Affine *d)
 {
 	Expr *l, *r;

@@ -7,7 +7,7 @@
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
-/* A place to append nodes to. */
+/* Where nodes are appended. */
 typedef struct LBuild {
 	Schedule *sched;
 	Kernel *k;
@@ -19,9 +19,9 @@ typedef struct LBuild {
 	int stmt;
 } LBuild;
 
-/* Stages of K, which go to S. */
+/* A builder of stages of K, which are appended to S. */
 LBuild l_build(Kernel *k, Schedule *s);
-/* What follows is of statement S. */
+/* The nodes from here on belong to statement S. */
 void l_of(LBuild *b, const Stmt *s);
 /* Appends a node of KIND, whose members are the caller's to set. */
 LNode *l_node(LBuild *b, LNodeKind kind);
@@ -36,32 +36,34 @@ LNode *l_store(LBuild *b, Buf *buf, Expr *idx, Expr *val, Expr *guard);
 void l_does(LBuild *b, LNode *n, LPart part, Expr *const *at, int nat);
 /* A buffer for the rest of this body, on the stack or in scratch. */
 void l_local(LBuild *b, Buf *buf);
-Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent); /* declared at once; null extent: a scalar */
+/* A new temporary of EXTENT elements (null: a scalar), which is declared here. */
+Buf *l_temp(LBuild *b, const char *name, DType t, Dim *extent);
 /* A new iterator, for a loop or a LET. */
 Iter *l_iter(LBuild *b, const char *name, Dim *extent);
-/* A row of this extent is shorter than what a peeled vector loop pays for. */
+/* A loop of this extent is too short to pay for a peeled vector loop. */
 bool l_short(Dim *extent);
-Expr *l_int(LBuild *b, int64_t v); /* of an index */
+Expr *l_int(LBuild *b, int64_t v);
 Expr *l_min(LBuild *b, Expr *x, Expr *y);
 Expr *l_max(LBuild *b, Expr *x, Expr *y);
 
-/* Opens a stage of EXTENT parallel iterations, each worth a thread's waking, named after the kernel; what follows goes into
- * its body. */
+/* Opens a stage of EXTENT parallel iterations, named after the kernel; what follows goes into its
+ * body. Its grain is 1. */
 Stage *l_stage(LBuild *b, const char *strategy, Dim *extent);
-/* An iteration of the stage does WORK; ENOUGH is worth a thread's waking. */
+/* Sets the stage's grain: an iteration costs WORK, and ENOUGH work pays for waking a thread. */
 void l_grain(LBuild *b, int64_t enough, Dim *work);
 /* var[0..n) from the flat index P over their extents: LETs. */
 void l_split(LBuild *b, Iter *const *var, int n, Expr *p);
 
-/* The conjunct G as D >= 0, affine; false where it has no such form. */
+/* Converts the conjunct G to D >= 0 with an affine D; false if that is not possible. */
 bool guard_affine(Kernel *k, Expr *g, Affine *d);
-/* Takes out of GUARD the conjuncts that bound VAR from below and above, as *LO and *HI (tightened), and
- * those without VAR, which then empty the range; returns what is left (null: nothing). */
+/* Removes from GUARD the conjuncts that bound VAR, and tightens *LO and *HI by them. Conjuncts
+ * without VAR are removed, too: where they fail the range is empty. Returns the remaining guard
+ * (null: none). */
 Expr *guard_to_range(Kernel *k, Expr *guard, const Iter *var, Expr **lo, Expr **hi);
 
 /* ---- tidy.c ---- */
 
-/* Takes what says nothing out of S: names of numbers and of other names, loops over one point. */
+/* Simplifies S: removes names of constants and of other names, and loops of one iteration. */
 void l_tidy(Schedule *s);
 
 #endif

@@ -112,7 +112,8 @@ static Expr *place_iter(void *arg, Expr *e)
 	return b >= 0 ? r->as[b] : NULL;
 }
 
-/* Loads are flat before iterators become the stage's: only in a flat index does a merged one stand for all that it was. */
+/* Loads are made flat before iterators are replaced: only in a flat index can a merged iterator
+ * stand for all that it was merged from. */
 Expr *row_placed(Row *r, Expr *e)
 {
 	ExprPool *p = r->k->pool;
@@ -150,7 +151,8 @@ void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const 
 
 /* ---- Band iterators that run through memory as one ---- */
 
-/* Some dim of what S writes has an index of IT and more: a local has that dim whole, for one value of what is around it. */
+/* Some index of S's write combines IT with other iterators. A local would keep that dim whole, for
+ * one value of the iterators around it. */
 static bool index_mixes(const Stmt *s, const Iter *it)
 {
 	for (int d = 0; d < s->nwidx; d++)
@@ -181,14 +183,14 @@ int row_merge_band(Row *r, Merged *g)
 {
 	Ctx *c = r->k->ctx;
 	int n = r->band->n;
-	bool again = r->tile < 0;
+	bool changed = r->tile < 0;
 
 	for (int b = 0; b < n; b++)
 		g[b] = (Merged){{b}, 1, r->band->iter[b]->extent};
-	while (again) {
-		again = false;
-		for (int i = 0; i < n && !again; i++)
-			for (int j = 0; j < n && !again; j++) {
+	while (changed) {
+		changed = false;
+		for (int i = 0; i < n && !changed; i++)
+			for (int j = 0; j < n && !changed; j++) {
 				if (i == j || g[i].of[g[i].n - 1] == r->vec ||
 				    !row_joins(r, g[i].of[g[i].n - 1], g[j].of[g[j].n - 1],
 					       g[j].extent))
@@ -200,7 +202,7 @@ int row_merge_band(Row *r, Merged *g)
 				for (int x = i; x + 1 < n; x++)
 					g[x] = g[x + 1];
 				n--;
-				again = true;
+				changed = true;
 			}
 	}
 	return n;

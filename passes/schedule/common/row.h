@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the row strategy share: the stage that is being built, and the loop nests of one statement. */
+/* What the files of the row strategy share: the stage that is being built, and the loop nests of
+ * one statement. */
 #ifndef PASSES_SCHEDULE_COMMON_ROW_H
 #define PASSES_SCHEDULE_COMMON_ROW_H
 
@@ -7,7 +8,7 @@
 #include "passes/schedule/common/loops.h"
 #include "passes/kernel/points.h"
 
-/* Fewer points are too few for the innermost loop. */
+/* Least points of an iterator that is worth being the innermost loop. */
 enum { SHORT_LOOP = 16 };
 
 typedef enum Keep { KEEP_NOT, KEEP_ALL, KEEP_BLOCK, KEEP_TILE, KEEP_ROWS } Keep;
@@ -20,16 +21,19 @@ typedef struct Row {
 	Stmt *s;        /* the current statement */
 	bool fixed[MAX_ITERS]; /* by band index */
 	int vec;        /* band index of the vector iterator, or -1 */
-	int tile;       /* band index of the iterator that windows slide along, looped over in tiles, or -1 */
-	Iter *rep[MAX_ITERS];  /* the stage's iterator for each band iterator; merged ones: of the last of them */
-	Expr *as[MAX_ITERS];   /* what stands for a band iterator in flat accesses: merged ones are 0 but for the last */
+	/* band index of the iterator that stencils slide along, looped over in tiles, or -1 */
+	int tile;
+	/* the stage's iterator for each band iterator; if merged, that of the last one */
+	Iter *rep[MAX_ITERS];
+	/* what replaces a band iterator in flat indices; of merged ones, all but the last are 0 */
+	Expr *as[MAX_ITERS];
 	Expr *pos[MAX_ITERS];  /* its value */
-	int64_t block;  /* points of v that a block has at most */
-	Expr *v0;       /* first of this block of v */
+	int64_t block;         /* upper bound of the points of v in a block */
+	Expr *v0;              /* first point of v in this block */
 	Expr *vlo, *vhi;
-	Expr *tlo, *thi; /* of the tile */
-	bool unrolled;  /* what a thread goes over alone is short, of so many points always, and written out */
-	Expr *row_at;   /* KEEP_ROWS: which of the rows it is */
+	Expr *tlo, *thi; /* bounds of the tile */
+	bool unrolled;   /* a thread's own loops are short, of constant length, and unrolled */
+	Expr *row_at;    /* KEEP_ROWS: the index of the row */
 	Buf **local;    /* by Buf.id: the local that stands for a temporary, or null */
 	Keep (*keep)[MAX_RANK]; /* by Buf.id, per dim: how it is kept */
 	int nlocal;
@@ -42,39 +46,27 @@ typedef struct Nest {
 	int n;
 } Nest;
 
-/* Of statements FIRST..LAST under BAND, of which the first is the current one: nothing is local yet, and no iterator is the vector's
- * or looped over in tiles. */
+/* A Row for statements FIRST..LAST under BAND. FIRST is the current statement. There are no locals,
+ * no vector iterator and no tiles yet. */
 Row row_new(LBuild *b, int first, int last, const Band *band);
-/* S is the current statement from here on: expressions and nodes belong to it. */
+/* Makes S the current statement, to which expressions and nodes belong from here on. */
 void row_begin(Row *r, Stmt *s);
-/* The nodes of the current statement, whose locals are declared (row_emit.c, row_reduce.c). */
-void row_emit(Row *r);
-/* E of the current statement in terms of the stage's iterators, with flat indices; null stays null. */
+/* Rewrites E of the current statement to the stage's iterators and flat indices; null stays
+ * null. */
 Expr *row_placed(Row *r, Expr *e);
-/* Where statement S writes, flat; the buffer in *OUT for component K. */
+/* The flat index at which statement S writes component K; *OUT: the buffer. */
 Expr *row_write_index(Row *r, Stmt *s, int k, Buf **out);
-/* N does PART of statement S at its first NAT iterators; RED, where not null, is the place of those it reduces. */
+/* Notes that N carries out PART of statement S at the point of its first NAT iterators. RED, unless
+ * null, are the values of the reduced ones. */
 void row_does(Row *r, LNode *n, const Stmt *s, LPart part, int nat, Expr *const *red);
-/* Opens a loop in the nest N; row_close ends all of them. */
-void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi);
-void row_close(Row *r, Nest *n);
-/* Loops over the band iterators of S that the stage did not fix, but for the vector one and the last one
- * where there is no vector (given back, to be the innermost). */
-Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last);
-/* A node that combines VAL into the states ACC at IDX where GUARD holds. */
-LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val, Expr *guard);
-/* Declares the states of S, SIZE elements each; null: scalars. Then: gives them their first value, and writes
- * them where S writes. */
-void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size);
-void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
-void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
-/* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout has no blocks. */
+/* The dim that is axis I of temporary T in memory, and in a local that stands for it. Its layout
+ * has no blocks. */
 int row_memory_dim(const Buf *t, int i);
-/* T is a temporary of this stage alone. */
+/* T is a temporary that no other stage reads or writes. */
 bool row_keeps(const Row *r, const Buf *t);
-/* And what S, alone, writes to it need not be stored. */
+/* T is such a temporary, and S is its only writer, so it need not be stored. */
 bool row_may_be_local(const Row *r, const Stmt *s, const Buf *t);
-/* Whether band iterators OUT and IN, which stands for EXTENT points, step as one in every access. */
+/* Band iterators OUT and IN can be merged in every access; IN stands for EXTENT points. */
 bool row_joins(Row *r, int out, int in, Dim *extent);
 /* A merged iterator: the band iterators that it stands for, in order. */
 typedef struct Merged {
@@ -82,23 +74,47 @@ typedef struct Merged {
 	Dim *extent;
 } Merged;
 
-/* The band of R in G, one for each run of iterators that step as one; how many. Then: the stage's iterators for them, REP, AS
- * and POS. */
+/* row_merge_band merges the band iterators of R as far as possible, to G; returns their number.
+ * row_stage_iters then creates the stage's iterators for them: rep, as and pos. */
 int row_merge_band(Row *r, Merged *g);
 void row_stage_iters(Row *r, const Merged *g, int n);
-/* AT: the values of the iterators of the current statement; those that the stage does not loop over are FREE's, in order. */
+
+/* The taps of a stencil: the points over which S reduces; 0 if unknown or too many to unroll. */
+int64_t row_taps(const Stmt *s);
+
+/* ---- row_emit.c ---- */
+
+/* Emits the nodes of the current statement, whose locals are declared (row_emit.c,
+ * row_reduce.c). */
+void row_emit(Row *r);
+/* Opens a loop in the nest N; row_close ends all of them. */
+void row_open(Row *r, Nest *n, LoopKind kind, Iter *it, Expr *lo, Expr *hi);
+void row_close(Row *r, Nest *n);
+/* Opens loops over the band iterators of S that the stage does not fix, except for the vector one.
+ * LEAVE_LAST: if there is no vector iterator, the last one is left to be the innermost loop, and
+ * returned. */
+Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last);
+/* A node that combines VAL into the states ACC at IDX where GUARD holds. */
+LNode *row_state_node(Row *r, LNodeKind kind, Stmt *s, Buf *const *acc, Expr *idx, Expr *const *val, Expr *guard);
+/* row_declare_state declares the states of S, SIZE elements each (null: scalars). row_init_state
+ * gives them their initial value, and row_store_state stores them where S writes. */
+void row_declare_state(Row *r, Stmt *s, Buf **acc, Dim *size);
+void row_init_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
+void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx);
+/* AT: the values of the iterators of the current statement. Those that the stage does not fix are
+ * taken from FREE in order. */
 void row_point(const Row *r, Expr *const *free, Expr **at);
-/* The stage loops over IT, a band iterator of the current statement. */
+/* The stage fixes IT, a band iterator of the current statement. */
 bool row_is_fixed(const Row *r, const Iter *it);
-/* S stores elements that share a byte: one after the other, in one thread. */
+/* S stores elements of less than a byte, which one thread must store one after the other. */
 bool row_packed(const Stmt *s);
 Expr *row_extent(Row *r, const Iter *it);
 
-/* VEC and FIXED, by the accesses of all statements (row_along.c). */
+/* ---- row_along.c ---- */
+
+/* Chooses vec and fixed by the accesses of all statements (row_along.c). */
 void row_choose_vector(Row *r);
-/* Of iterators T the one that lanes go over; -1 where there are none. */
+/* The index of T's iterator that lanes should traverse; -1 if T has no iterators. */
 int row_lane_of(const Points *t);
-/* The taps of a window: points of what S reduces, 0 where that is not known or too many to unroll. */
-int64_t row_taps(const Stmt *s);
 
 #endif

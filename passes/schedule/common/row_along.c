@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the iterator of a row's innermost loop. An access with a stride costs a cache line a point, while an access that does not
- * depend on the iterator stays in a register: the fewest strided accesses win, then the most contiguous ones.
+ * Chooses the iterator of a row's innermost loop. A strided access costs a cache line for each
+ * point, while an access that does not depend on the iterator stays in a register. So the iterator
+ * with the fewest strided accesses wins, then the one with the most contiguous ones.
  */
 #include "passes/schedule/common/row.h"
 
 enum { LONG_ROW = 64 };
 
-/* Accesses that step by one element along an iterator, and that step otherwise. */
+/* Accesses with unit stride along an iterator, and with another stride. */
 typedef struct StrideCounts {
 	int runs, strides;
 } StrideCounts;
@@ -32,7 +33,7 @@ static bool fewer(const Iter *it, int64_t than)
 	return dim_is_const(it->extent, &n) && n < than;
 }
 
-/* Too few points for a row, as of a window. */
+/* IT has too few points for an innermost loop, as a stencil's taps. */
 static bool is_short(const Iter *it)
 {
 	return fewer(it, SHORT_LOOP);
@@ -43,7 +44,8 @@ static bool is_short(const Iter *it)
 typedef struct Steps {
 	Row *r;
 	StrideCounts band[MAX_ITERS], inner;
-	bool is_long; /* rows inside are: the sum across lanes at their ends is small beside them */
+	/* some inner row is long, so the sum across lanes at its end is cheap in comparison */
+	bool is_long;
 } Steps;
 
 static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *idx)
@@ -65,7 +67,7 @@ static void step_index(Steps *st, const Stmt *s, const Buf *buf, Expr *const *id
 			st->is_long = st->is_long || (a.runs && !fewer(s->iter[i], LONG_ROW));
 		}
 	}
-	/* Some loop inside is over it. */
+	/* an inner loop is contiguous, or all are strided */
 	st->inner.runs += inner.runs;
 	st->inner.strides += inner.strides && !inner.runs;
 }
@@ -75,7 +77,8 @@ static void step_load(void *arg, Stmt *s, Expr *load)
 	step_index(arg, s, load->load.buf, load->load.idx);
 }
 
-/* A loop inside is better than band iterator B; of two that are as good, it is where its rows are long. */
+/* An inner loop is better than band iterator B. If both are equally good, the inner one is,
+ * provided that its rows are long. */
 static bool goes_inside(const Steps *st, int b)
 {
 	return st->inner.runs &&

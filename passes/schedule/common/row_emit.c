@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop nests of the row strategy: loops over the iterators that the stage does not fix, maps, states, prefix sums and scatters.
+ * The loop nests of the row strategy: loops over the iterators that the stage does not fix, maps,
+ * states, prefix sums and scatters.
  */
 #include "passes/schedule/common/row.h"
 
@@ -63,7 +64,6 @@ Iter *row_open_band(Row *r, Stmt *s, Nest *n, bool leave_last)
 	return leave_last && r->vec < 0 ? last : NULL;
 }
 
-/* Elements that share a byte are stored one after the other. */
 bool row_packed(const Stmt *s)
 {
 	return dtype_info[s->out[0]->dtype].bits < 8;
@@ -151,7 +151,7 @@ void row_store_state(Row *r, Stmt *s, Buf *const *acc, Expr *idx)
 	}
 }
 
-/* A prefix: one state, stored at every step. */
+/* A prefix reduction: one state, stored after every term. */
 static void emit_scan(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};
@@ -174,7 +174,7 @@ static void emit_scan(Row *r, Stmt *s)
 	row_close(r, &n);
 }
 
-/* A scatter with a monoid: read, combine, write, point after point. */
+/* A scatter with a reduction: load, combine and store, one point after the other. */
 static void emit_scatter(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0};
@@ -195,7 +195,8 @@ static void emit_scatter(Row *r, Stmt *s)
 
 /* ---- Reductions with scalar states, in lanes over the contiguous reduced iterator ---- */
 
-/* The terms of S in terms of the stage: joined where that can be, its lanes are many short sums rather than a long one. */
+/* The points of S that it reduces, in terms of the stage. They are merged where possible, so that
+ * lanes traverse one long row rather than many short ones. */
 static void terms_of(Row *r, Stmt *s, Points *t)
 {
 	*t = (Points){.k = r->k, .ne = monoid_info[s->red].n, .guard = row_placed(r, s->guard)};
@@ -206,7 +207,7 @@ static void terms_of(Row *r, Stmt *s, Points *t)
 	points_join(t);
 }
 
-/* Reduction with scalar states: lanes over the contiguous reduced iterator. */
+/* A reduction with scalar states, in lanes over the contiguous reduced iterator. */
 static void emit_reduction(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};

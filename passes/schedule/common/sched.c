@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sched: gives every kernel a loop tree for each target. Strategies are tried in order, each recognising its kernels by access
- * relations. A kernel that no strategy takes keeps its order of statements, a stage a statement (strategy *order*).
+ * sched: gives every kernel a loop tree for each target. Strategies are tried in order; each
+ * recognises its kernels by their access relations. A kernel that no strategy takes is scheduled
+ * statement by statement, one stage for each (strategy *order*).
  */
 
 #include "passes/poly/poly.h"
@@ -10,7 +11,7 @@
 
 #include <assert.h>
 
-/* What a loop tree does with buffers, by Buf.id. */
+/* Which buffers a loop tree accesses, and which it declares, by Buf.id. */
 typedef struct Mentions {
 	bool *used, *local;
 } Mentions;
@@ -45,7 +46,7 @@ static void mentions(LNode *n, Mentions *m)
 	}
 }
 
-/* Names are for the reader: no two buffers of a schedule share one. */
+/* Gives the buffers of a schedule unique names, for readers of dumps. */
 static void name_apart(Kernel *k, const bool *used)
 {
 	for (int i = 0; i < k->bufs.n; i++) {
@@ -59,7 +60,7 @@ static void name_apart(Kernel *k, const bool *used)
 	}
 }
 
-/* Temporaries that are still read or written from memory. */
+/* Finds the temporaries that are accessed in memory. */
 static void find_temps(Schedule *s)
 {
 	Kernel *k = s->kernel;
@@ -81,7 +82,7 @@ static void find_temps(Schedule *s)
 	arena_free(tmp);
 }
 
-/* Elements that share a byte are written by one thread, one after the other. */
+/* Makes loops serial that store elements of less than a byte; returns whether there are any. */
 static bool keep_order(LNode *n)
 {
 	bool any = false;
@@ -97,8 +98,8 @@ static bool keep_order(LNode *n)
 	return any;
 }
 
-/* For the runs of STEP. In a program for GPUs kernels on the host are of a few elements, for whatever CPU it
- * has. */
+/* N's schedule for the runs of STEP. In a program for GPUs, kernels on the host have few elements,
+ * and are scheduled for any CPU. */
 static Schedule *schedule(Module *m, const Target *t, Node *n, const SizeStep *step)
 {
 	Kernel *k = kernel_clone(node_kernel(n), m->arena);
@@ -137,8 +138,8 @@ static bool does_the_same(const Schedule *a, const Schedule *b)
 	return same;
 }
 
-/* N's schedule for the runs of STEP, as the code for T has it on any GPU. Where that is short of shared memory and GPUs of T have more,
- * another one is before it, for those that do. */
+/* N's schedule for the runs of STEP on every GPU that runs T's code. If it could use more shared
+ * memory, and T has more, a variant for GPUs with as much as T precedes it. */
 static Schedule *variant(Module *m, const Target *t, Node *n, SizeStep step)
 {
 	Schedule *s = schedule(m, t, n, &step), *wide;
@@ -153,14 +154,14 @@ static Schedule *variant(Module *m, const Target *t, Node *n, SizeStep step)
 	return wide;
 }
 
-/* What variant() gave for A and for B. */
+/* A and B are results of variant(). */
 static bool both_do_the_same(const Schedule *a, const Schedule *b)
 {
 	return a->where.shared == b->where.shared && does_the_same(a, b) &&
 	       (!a->where.shared || does_the_same(a->next, b->next));
 }
 
-/* N's schedule, with variants where it goes by sizes that are not known, from the last to the first. */
+/* N's schedule, with its variants for sizes that are unknown at compile time. */
 static Schedule *all_variants(Module *m, const Target *t, Node *n)
 {
 	const Target *of = node_on_host(n) ? m->host : t;

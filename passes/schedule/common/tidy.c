@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simplifies a loop tree. Strategies build blocks, tiles and remainders whatever the sizes are; where a size is known, much of that is
- * trivial. An index that is a number or another index loses its name; a loop over one point becomes that point; a loop over none is
- * removed.
+ * Simplifies a loop tree. Strategies build blocks, tiles and remainders for any sizes; for known
+ * sizes many of these are trivial. A LET of a constant or of another iterator is substituted; a
+ * loop of one iteration is replaced by its body; a loop of none is removed.
  *
- * No name is captured. A strategy makes a new iterator for each LET and loop, so the definition of a name mentions only
- * iterators of enclosing bodies, which mean the same wherever the name is used. If an iterator is used again in a later body (a
- * kernel's own iterator, looped over once a statement), its definition is dropped where it is bound again.
+ * No name is captured. A strategy creates a new iterator for each LET and loop, so a definition
+ * mentions only iterators of enclosing bodies, which have the same meaning wherever the name is
+ * used. If an iterator is bound again in a later body (a kernel's own iterator, looped over once
+ * for each statement), its definition is dropped there.
  *
- * On GPUs, where strategies split iterators of statements, iterators that are in scope together get different names.
+ * On GPUs, where strategies split the iterators of statements, iterators that are in scope together
+ * get different names.
  */
 #include "passes/schedule/common/loops.h"
 
@@ -18,22 +20,22 @@ typedef struct Tidy {
 	Arena *arena;
 	ExprPool *p;
 	VEC(Iter *) of;
-	VEC(Expr *) is; /* what each is */
+	VEC(Expr *) value; /* what replaces each */
 } Tidy;
 
-static void put(Tidy *t, Expr **e)
+static void substitute(Tidy *t, Expr **e)
 {
 	if (*e && t->of.n)
-		*e = ex_subst_iters(t->p, *e, t->of.at, t->is.at, t->of.n);
+		*e = ex_subst_iters(t->p, *e, t->of.at, t->value.at, t->of.n);
 }
 
-/* IT gets a meaning of its own: what an outer body said of it is no more. */
+/* IT is bound again: drops its definition by an outer body. */
 static void forget(Tidy *t, const Iter *it)
 {
 	for (int i = 0; i < t->of.n; i++)
 		if (t->of.at[i] == it) {
 			t->of.at[i] = t->of.at[--t->of.n];
-			t->is.at[i] = t->is.at[--t->is.n];
+			t->value.at[i] = t->value.at[--t->value.n];
 			return;
 		}
 }
@@ -41,39 +43,39 @@ static void forget(Tidy *t, const Iter *it)
 static void name_is(Tidy *t, Iter *name, Expr *e)
 {
 	vec_push(t->arena, &t->of, name);
-	vec_push(t->arena, &t->is, e);
+	vec_push(t->arena, &t->value, e);
 }
 
-/* The expressions of N; its variable counts from behind its bounds on. */
-static void put_all(Tidy *t, LNode *n)
+/* Substitutes in the expressions of N. Its variable is bound after its bounds are evaluated. */
+static void substitute_all(Tidy *t, LNode *n)
 {
-	put(t, &n->lo);
-	put(t, &n->hi);
+	substitute(t, &n->lo);
+	substitute(t, &n->hi);
 	if (n->var)
 		forget(t, n->var);
 	if (n->columns) {
-		put(t, &n->columns->valid);
+		substitute(t, &n->columns->valid);
 		forget(t, n->columns->col);
 		forget(t, n->columns->row);
 	}
-	put(t, &n->idx);
-	put(t, &n->peel);
-	put(t, &n->guard);
+	substitute(t, &n->idx);
+	substitute(t, &n->peel);
+	substitute(t, &n->guard);
 	for (int i = 0; i < n->nout; i++)
-		put(t, &n->val[i]);
+		substitute(t, &n->val[i]);
 	for (int i = 0; i < n->nat; i++)
-		put(t, &n->at[i]);
+		substitute(t, &n->at[i]);
 	if (n->tile) {
 		Expr **x[] = {&n->tile->acc_at, &n->tile->a_at,    &n->tile->a_step,
 			      &n->tile->b_at,   &n->tile->b_step,  &n->tile->ahead,
 			      &n->tile->k,      &n->tile->m_valid, &n->tile->n_valid};
 
 		for (size_t i = 0; i < sizeof x / sizeof *x; i++)
-			put(t, x[i]);
+			substitute(t, x[i]);
 	}
 }
 
-/* How often a loop runs, where that is known; else -1. */
+/* The trip count of a loop; -1 if unknown. */
 static int64_t trips(const LNode *n)
 {
 	int64_t span;
@@ -84,7 +86,7 @@ static int64_t trips(const LNode *n)
 	return span <= 0 ? 0 : (span - 1) / n->step + 1;
 }
 
-/* The body of loop N in its place. */
+/* Replaces loop N by its body. */
 static void splice(LNode **at, LNode *n)
 {
 	*at = n->body;
@@ -98,7 +100,7 @@ static void tidy(Tidy *t, LNode **at)
 	LNode *n;
 
 	while ((n = *at)) {
-		put_all(t, n);
+		substitute_all(t, n);
 		if (n->kind == LN_LET && (n->lo->kind == EX_CONST || n->lo->kind == EX_ITER)) {
 			name_is(t, n->var, n->lo);
 			*at = n->next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategy *contraction*: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), and the maps that follow it
- * pointwise, as a blocked matrix product.
+ * The strategy *contraction*: acc[g,m,n] = sum over k of A(g,m,k) * B(g,k,n), and the maps that
+ * follow it pointwise, as a blocked matrix product.
  *
  *   p over (g, other n, block of n, block of m)            parallel
  *     pack B's block into panels of 128 bytes of columns   unless the weights are packed already
@@ -10,14 +10,14 @@
  *       tile = A rows * B panel                            the micro-kernel
  *       the epilogue over the tile, m rows by n columns
  *
- * A sum longer than kc goes through all tiles of a panel in parts, and each tile fetches some of the panel that
- * follows, which the first tile of the next would otherwise wait for.
+ * A sum longer than kc goes through all tiles of a panel in parts, and each tile fetches some of
+ * the panel that follows, which the first tile of the next would otherwise wait for.
  *
- * Operands are expressions: im2col, padding, conversions and prologues are what packing evaluates. Edges:
- * rows past the end repeat the last row and are not stored; columns past the end are zero in the panel.
- * Blocking follows the analytic model of Low et al., "Analytical modeling is enough for high-performance
- * BLIS" (2016), in its simplest form: B's panel block in half of L2, a part of a panel and of A's rows in L1, a tile's
- * accumulators in registers.
+ * Operands are expressions: im2col, padding, conversions and prologues are what packing evaluates.
+ * Edges: rows past the end repeat the last row and are not stored; columns past the end are zero in
+ * the panel. Blocking follows the analytic model of Low et al., "Analytical modeling is enough for
+ * high-performance BLIS" (2016), in its simplest form: B's panel block in half of L2, a part of a
+ * panel and of A's rows in L1, a tile's accumulators in registers.
  */
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/schedule/cpu/gemm_impl.h"
@@ -61,7 +61,7 @@ static bool plain(const Expr *e, CType t)
 	return e->kind == EX_LOAD && e->load.buf->dtype == ctype_dtype(t) && !e->load.buf->data;
 }
 
-/* A is read in place where k steps by one stride. */
+/* A is read in place if its k iterators merge into one with a constant stride. */
 static void look_at_a(Gemm *g)
 {
 	Affine a;
@@ -75,7 +75,7 @@ static void look_at_a(Gemm *g)
 		g->a_step = ex_dim(g->k->pool, affine_coef(g->k->ctx, &a, g->c.k[g->c.nk - 1]));
 }
 
-/* B is read in place where its buffer has the layout that gemm_pack_layout gives. */
+/* B is read in place if its buffer is packed in panels (passes/layout/panels.c). */
 static void look_at_b(Gemm *g)
 {
 	Expr *e = g->c.b;
@@ -125,11 +125,11 @@ static void choose_blocks(Gemm *g)
 		if (dim_is_const(g->kk, &kk) && kk > 0)
 			g->nc = g->t->l2 / 2 / (kk * esize) / g->pw * g->pw;
 		g->nc = g->nc < g->pw ? g->pw : g->nc > MAX_COLUMNS ? MAX_COLUMNS : g->nc;
-		g->mc = 0; /* all rows: B's block is packed once */
+		g->mc = 0; /* all rows, so that B's block is packed once */
 	}
 	if (dim_is_const(g->n, &v) && v < g->nc)
 		g->nc = round_up(v > 0 ? v : 1, g->pw);
-	/* With few blocks of columns, rows are split too, and B's block is packed again for each. */
+	/* with few blocks of columns, rows are split too, and each block of rows packs B again */
 	if (!g->mc) {
 		int64_t m, n, blocks = 4;
 
@@ -160,7 +160,7 @@ bool gemm_takes(Kernel *k, Contraction *c, bool b_constant)
 	return !dim_is_const(c->n[c->nn - 1]->extent, &v) || v >= MIN_N || c->nn > 1;
 }
 
-/* A block's multiply-adds. */
+/* The grain counts a block's multiply-adds. */
 static void set_grain(Gemm *g)
 {
 	Ctx *c = g->k->ctx;

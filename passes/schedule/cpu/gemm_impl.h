@@ -9,17 +9,18 @@
 
 /* One past the last column of the block. */
 Expr *gemm_block_end(Gemm *g);
-/* Panels of the block that hold a column. */
+/* The number of panels of the block. */
 Expr *gemm_panels(Gemm *g);
-/* Bp[panel][k][column] of columns n0.. of the block. */
+/* Packs B into Bp[panel][k][column], for columns from n0 on of the block. */
 void gemm_pack_b(Gemm *g);
-/* Ap[row][k] of the block's rows. */
+/* Packs A into Ap[row][k], for the block's rows. */
 void gemm_pack_a(Gemm *g);
 
 /* ---- gemm_tile.c ---- */
 
-/* The tiles of a block: panels outside where B's panel is to stay in L1 or L2 (packed weights; long sums in parts
- * of kc terms), tiles of rows outside where A is the larger. */
+/* Emits the tiles of a block. Panels are the outer loop if B's panel is to stay in L1 or L2 (packed
+ * weights; long sums are split into parts of kc terms); tiles of rows are if A is the larger
+ * operand. */
 void gemm_emit_tiles(Gemm *g);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of A. */
+/* The contraction strategy's packing: operand expressions evaluated into panels of B and rows of
+ * A. */
 #include "passes/schedule/cpu/gemm_impl.h"
 
-/* kf, the flat k, of the k iterators. */
+/* The flat index of the k iterators. */
 static Expr *flat_k(Gemm *g)
 {
 	Expr *e = l_int(&g->b, 0);
@@ -48,7 +49,7 @@ Expr *gemm_panels(Gemm *g)
 		l_int(&g->b, g->pw));
 }
 
-/* B's loads step through the merged columns as through one iterator: no run ends inside a panel. */
+/* The merged columns have one stride in B's loads, so no contiguous range ends inside a panel. */
 static bool b_merges(Gemm *g)
 {
 	if (g->c.guard_b)
@@ -62,7 +63,7 @@ static bool b_merges(Gemm *g)
 	return true;
 }
 
-/* Stores zeros in columns FROM.. of the panel row at BASE. */
+/* Stores zeros to columns FROM and later of the panel row at BASE. */
 static void zero_columns(Gemm *g, Expr *base, Expr *from)
 {
 	LBuild *b = &g->b;
@@ -73,7 +74,7 @@ static void zero_columns(Gemm *g, Expr *base, Expr *from)
 	l_close(b, l);
 }
 
-/* One panel row: columns c0 .. cend as a single run. */
+/* Packs one panel row, columns c0 to cend - 1, as a single range. */
 static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 {
 	LBuild *b = &g->b;
@@ -86,7 +87,8 @@ static void pack_run(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 	zero_columns(g, base, ex_sub(b->p, cend, c0));
 }
 
-/* One panel row in runs of the innermost iterator, each cut to where the guard holds. */
+/* Packs one panel row as ranges of the innermost iterator, each limited to where the guard
+ * holds. */
 static void pack_runs(Gemm *g, Expr *base, Expr *c0, Expr *cend)
 {
 	LBuild *b = &g->b;

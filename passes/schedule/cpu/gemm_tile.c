@@ -7,13 +7,14 @@ typedef struct TileAt {
 	Expr *panel;   /* the panel's number in the block */
 	Expr *js;      /* column of the tile in the panel */
 	Expr *m_valid, *n_valid;
-	Buf *tile;     /* or, where the sum goes in parts, all tiles of the panel */
-	Expr *tile_at; /* this one in it */
-	Expr *k0, *k;  /* the part of the sum: its first term, and how many */
+	/* the tile's sums; or, if the sum is split into parts, those of all tiles of the panel */
+	Buf *tile;
+	Expr *tile_at; /* offset of this tile's sums */
+	Expr *k0, *k;  /* the part of the sum: its first term and the number of terms */
 	bool accumulate, partial;
 } TileAt;
 
-/* A's row ROW of the tile, flat. */
+/* The flat index of the first element of A's row ROW of the tile. */
 static Expr *a_index(Gemm *g, const TileAt *t, Iter *row)
 {
 	ExprPool *p = g->b.p;
@@ -61,7 +62,7 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->a_at = a_index(g, t, tl->row);
 	tl->a_step = g->a_direct ? g->a_step : l_int(b, 1);
 	if (g->b_panels) {
-		/* The layout puts a panel's first element at n / pw and k = 0. */
+		/* in this layout, a panel begins at column n / pw and k = 0 */
 		Expr *idx[MAX_RANK];
 		Placing pl = {.g = g, .s = g->c.s};
 		const Buf *buf = g->c.b->load.buf;
@@ -93,7 +94,8 @@ static void emit_tile(Gemm *g, const TileAt *t)
 	tl->b_at = ex_add(p, tl->b_at, ex_mul(p, t->k0, tl->b_step));
 	tl->k = t->k;
 	if (g->b_panels) {
-		/* The panel is read from memory for the first tile of rows alone: all of them fetch what follows it. */
+		/* only the first tile of rows reads the panel from memory: all tiles prefetch parts
+		 * of the next panel */
 		int64_t tiles = g->mc / g->mr, step = tiles < g->pw ? g->pw / tiles : 1;
 
 		tl->ahead_step = (int)step;
@@ -167,7 +169,7 @@ static void emit_epilogue(Gemm *g, const TileAt *t)
 	l_close(b, il);
 }
 
-/* All tiles of a panel, for the terms K0 .. K0+K of the sum alone. */
+/* Emits all tiles of a panel, for terms k0 to k0 + k - 1 of the sum. */
 static void emit_part(Gemm *g, TileAt t, Expr *mhi, Expr *k0, Expr *k, bool accumulate)
 {
 	LNode *ml = l_loop(&g->b, LOOP_SERIAL, t.mt, ex_iter(g->b.p, g->m0), mhi, g->mr);
@@ -180,8 +182,8 @@ static void emit_part(Gemm *g, TileAt t, Expr *mhi, Expr *k0, Expr *k, bool accu
 	l_close(&g->b, ml);
 }
 
-/* A long sum goes through the tiles in parts, so that a part of B's panel stays in L1 for all of them; but for the
- * last one, which the epilogue follows. */
+/* Emits all parts of a long sum but the last one, which the epilogue follows. So a part of B's
+ * panel stays in L1 for all tiles. */
 static void emit_parts(Gemm *g, TileAt *t, Expr *mhi)
 {
 	LBuild *b = &g->b;

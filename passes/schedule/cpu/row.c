@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategies *row* and *map* on CPUs: statements under their common parallel band, one after the other. Softmax, norms, reductions and
- * elementwise kernels are scheduled here. Temporaries that live only inside a row are in registers or in a local of one row.
+ * The strategies *row* and *map* on CPUs: statements under their common parallel band, one after
+ * the other. Softmax, norms, reductions and elementwise kernels are scheduled here. Temporaries
+ * that live only inside a row are in registers or in a local of one row.
  *
  *   p over the fixed band iterators        parallel
  *     v in blocks of the vector iterator   parallel too
  *       statement 1 over its own iterators, v innermost, or a reduction in lanes
  *       statement 2 ...
  *
- * The vector iterator is the band's contiguous one, if there is one (maps, reductions over an outer axis). Where the reduced iterator
- * is the contiguous one, as in a softmax over the last axis, there is none, and reductions go in lanes.
+ * The vector iterator is the band's contiguous one, if there is one (maps, reductions over an outer
+ * axis). Where the reduced iterator is the contiguous one, as in a softmax over the last axis,
+ * there is none, and reductions go in lanes.
  */
 #include "passes/schedule/cpu/row_impl.h"
 
@@ -17,7 +19,7 @@
 
 /* ---- Locals ---- */
 
-/* Dim D of T, written by S, runs with which band iterator? -1: none. */
+/* The band iterator that indexes dim D of what S writes; -1: none. */
 static int band_dim(const Row *r, const Stmt *s, int d)
 {
 	return s->widx[d]->kind == EX_ITER ? band_index(r->band, s, s->widx[d]->iter) : -1;
@@ -61,7 +63,7 @@ static void emit_stmt(Row *r, Stmt *s)
 
 /* ---- Band iterators that run through memory as one ---- */
 
-/* [lo, hi) of block P of SIZE points of IT. */
+/* The bounds [lo, hi) of block P of SIZE points of IT. */
 static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name, Expr **hi)
 {
 	LBuild *b = r->b;
@@ -78,7 +80,7 @@ static Expr *block_of(Row *r, Expr *p, Iter *it, int64_t size, const char *name,
 	return lo;
 }
 
-/* Windows' tiles of the sliding iterator: as even as can be. */
+/* The tile size of the iterator that stencils slide along: it is divided evenly. */
 static int64_t tile_size(const Iter *it)
 {
 	int64_t n, tiles;
@@ -89,7 +91,7 @@ static int64_t tile_size(const Iter *it)
 	return tiles ? (n + tiles - 1) / tiles : 1;
 }
 
-/* How far band iterator AT runs in an iteration of the stage. */
+/* Points of band iterator AT in one iteration of the stage. */
 static Dim *reach(const Row *r, int at)
 {
 	Ctx *c = r->k->ctx;
@@ -100,7 +102,7 @@ static Dim *reach(const Row *r, int at)
 	return at == r->tile ? dim_min(c, all, dim_const(c, tile_size(r->rep[at]))) : all;
 }
 
-/* Points of an iteration of the stage, of the statement that has most. */
+/* Points of one iteration of the stage, for the statement with the most. */
 static Dim *points(const Row *r)
 {
 	Ctx *c = r->k->ctx;
@@ -166,7 +168,6 @@ void row_stage(LBuild *b, const char *strategy, int first, int last, const Band 
 		emit_stmt(&r, b->k->stmts.at[i]);
 }
 
-/* All statements under one band. */
 bool sched_row(Kernel *k, Schedule *s)
 {
 	LBuild b = l_build(k, s);

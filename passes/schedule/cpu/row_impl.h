@@ -16,14 +16,14 @@ enum {
 
 /* ---- row_reduce.c ---- */
 
-/* With v innermost: a block of states, updated a row of terms at a time. */
+/* Emits a reduction with v innermost: a block of states, updated a row of terms at a time. */
 void row_emit_reduce_vector(Row *r, Stmt *s);
 
 /* ---- row_stencil.c ---- */
 
-/* Windows along a band iterator that is not v: false where S is none. */
+/* Emits a stencil along a band iterator that is not v; false if S is none. */
 bool row_emit_stencil(Row *r, Stmt *s);
-/* The band iterator that windows of the stage slide along, or -1. */
+/* The band iterator that the stencils of the stage slide along, or -1. */
 int row_stencil_iter(const Row *r);
 
 #endif

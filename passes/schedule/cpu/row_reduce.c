@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row strategy's reductions on CPUs: with the vector iterator innermost (a block of states at a time; small stencils read a padded
- * copy of their row and compute all taps in one loop), or in lanes along the reduced iterator.
+ * The row strategy's reductions on CPUs: with the vector iterator innermost (a block of states at a
+ * time; small stencils read a padded copy of their row and compute all taps in one loop), or in
+ * lanes along the reduced iterator.
  */
 #include "passes/schedule/cpu/row_impl.h"
 
 #include <assert.h>
 
-/* The innermost reduced iterator of a small window is unrolled inside the vector loop. */
+/* The innermost reduced iterator of S has few points and is unrolled inside the vector loop. */
 static bool unrolled(const Stmt *s)
 {
 	enum { TAPS = 8 };
@@ -17,7 +18,7 @@ static bool unrolled(const Stmt *s)
 	       dim_is_const(s->iter[s->niters - 1]->extent, &n) && n > 0 && n <= TAPS;
 }
 
-/* The conjuncts of G that mention V or U go to *INNER, the rest to *OUTER. */
+/* Splits guard G: conjuncts with V or U go to *INNER, the rest to *OUTER. */
 static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **inner, Expr **outer)
 {
 	if (!g)
@@ -33,15 +34,16 @@ static void split_guard(Row *r, Expr *g, const Iter *v, const Iter *u, Expr **in
 }
 
 /*
- * A row of the input of a stencil: the one load of VAL that is contiguous along v, at base + cv*v + cu*u, where the guard
- * bounds just that sum. Copied once with the monoid's neutral padding, it serves all taps without a guard.
+ * A row of a stencil's input: the only load of VAL that is contiguous along v, at base + cv*v +
+ * cu*u, where the guard bounds just that sum. It is copied once, padded with the monoid's identity,
+ * and serves all taps without a guard.
  */
 typedef struct InputRow {
 	Expr *load;
 	int64_t cv, cu, length;
 	Iter *t;       /* cv*v + cu*u */
-	Expr *base;    /* the load's index without that */
-	Expr *lo, *hi; /* of t, where the guard holds */
+	Expr *base;    /* the load's index without t */
+	Expr *lo, *hi; /* bounds of t where the guard holds */
 	Buf *row;
 } InputRow;
 
@@ -61,8 +63,8 @@ static void find_load(void *arg, Expr *e)
 	f->n++;
 }
 
-/* G in terms of t; false where it is no bound on it. */
-static bool window_guard(Row *r, InputRow *w, Expr *g, const Iter *v, const Iter *u)
+/* Converts guard G to bounds on t; false if that is not possible. */
+static bool guard_to_bounds(Row *r, InputRow *w, Expr *g, const Iter *v, const Iter *u)
 {
 	ExprPool *p = r->k->pool;
 	Expr *rest;
@@ -72,8 +74,8 @@ static bool window_guard(Row *r, InputRow *w, Expr *g, const Iter *v, const Iter
 	if (!g)
 		return true;
 	if (g->kind == EX_INST && g->op.inst == IN_and)
-		return window_guard(r, w, g->op.arg[0], v, u) &&
-		       window_guard(r, w, g->op.arg[1], v, u);
+		return guard_to_bounds(r, w, g->op.arg[0], v, u) &&
+		       guard_to_bounds(r, w, g->op.arg[1], v, u);
 	if (!guard_affine(r->k, g, &d) || !dim_is_const(affine_coef(r->k->ctx, &d, v), &gv) ||
 	    !dim_is_const(affine_coef(r->k->ctx, &d, u), &gu) || (gv != w->cv && gv != -w->cv) ||
 	    gu != (gv > 0 ? w->cu : -w->cu))
@@ -88,7 +90,7 @@ static bool window_guard(Row *r, InputRow *w, Expr *g, const Iter *v, const Iter
 	return true;
 }
 
-/* Padding must leave the state as it is. */
+/* Padding elements must not change the state. */
 static bool pads_neutral(const Stmt *s, const Expr *val, const Expr *load)
 {
 	if (val == load)
@@ -122,7 +124,7 @@ static bool find_input_row(Row *r, Stmt *s, Expr *val, Expr *inner, InputRow *w)
 				ex_mul(p, l_int(r->b, w->cu), ex_iter(p, u))));
 	w->lo = l_int(r->b, 0);
 	w->hi = l_int(r->b, w->length);
-	return window_guard(r, w, inner, v, u);
+	return guard_to_bounds(r, w, inner, v, u);
 }
 
 static void copy_input_row(Row *r, Stmt *s, InputRow *w, Expr *outer, Nest *in)
@@ -151,8 +153,8 @@ static Expr *from_input_row(void *arg, Expr *e)
 	return e == w->load ? w->base : NULL;
 }
 
-/* The innermost reduced iterator of a small window, unrolled inside the loop over v: no guard, one register of
- * states. False where the window cannot be had so. */
+/* Emits the innermost reduced iterator unrolled inside the loop over v, without a guard, with the
+ * state in a register. False if the input row cannot be padded. */
 static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 {
 	ExprPool *p = r->k->pool;
@@ -194,9 +196,10 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
 }
 
 /*
- * A sum of floats is rounded at every term, so a long one is made of the sums of blocks of SUM_BLOCK terms: for terms of one sign
- * the error then grows with the number of blocks, not of terms. A block is *STEP points of the iterator that is given back and
- * all points of those inside it; null where the sum is short.
+ * A float sum is rounded at every term. A long one is computed from the sums of blocks of SUM_BLOCK
+ * terms, so that for terms of one sign the error grows with the number of blocks, not of terms.
+ * Returns the iterator of which a block has *STEP points, with all points of the iterators inside
+ * it; null if the sum is short.
  */
 enum { SUM_BLOCK = 512 };
 
@@ -214,13 +217,14 @@ static Iter *sum_blocks(const Stmt *s, int64_t *step)
 	return NULL;
 }
 
-/* A loop over v: the states of a block of the stage. */
+/* Opens a loop over v, which is over the states of a block. */
 static void open_states(Row *r, Nest *in)
 {
 	row_open(r, in, LOOP_VECTOR, r->rep[r->vec], r->vlo, r->vhi);
 }
 
-/* Adds the terms of S to ACC, a row of them at a time. BLOCKS, where it is not null, goes over [FIRST, END) alone. */
+/* Adds the terms of S to ACC, a row of them at a time. If BLOCKS is not null, only its points in
+ * [FIRST, END). */
 static void emit_terms(Row *r, Stmt *s, Buf *const *acc, Expr *at, const Iter *blocks, Expr *first,
 		       Expr *end)
 {
@@ -246,7 +250,7 @@ static void emit_terms(Row *r, Stmt *s, Buf *const *acc, Expr *at, const Iter *b
 	row_close(r, &in);
 }
 
-/* The same by blocks of STEP points of BLOCKS, whose sums are added to ACC. */
+/* As emit_terms, by blocks of STEP points of BLOCKS, whose sums are added to ACC. */
 static void emit_sum_blocks(Row *r, Stmt *s, Buf *const *acc, Expr *at, Iter *blocks, int64_t step)
 {
 	ExprPool *p = r->k->pool;
@@ -273,7 +277,6 @@ static void emit_sum_blocks(Row *r, Stmt *s, Buf *const *acc, Expr *at, Iter *bl
 	row_close(r, &n);
 }
 
-/* Reduction with v innermost: a block of states, updated a row of terms at a time. */
 void row_emit_reduce_vector(Row *r, Stmt *s)
 {
 	Nest n = {.n = 0}, in = {.n = 0};
@@ -302,5 +305,3 @@ void row_emit_reduce_vector(Row *r, Stmt *s)
 	row_close(r, &in);
 	row_close(r, &n);
 }
-
-/* ---- Reduced iterators ---- */

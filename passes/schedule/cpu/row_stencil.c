@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stencils of the row strategy along a band iterator that is not the vector one: depthwise convolutions and pools over channels that are
- * innermost. The stage takes that iterator, w, in tiles. Where every tap is inside the input, a few adjacent points share their
- * loads and keep their states in registers:
+ * Stencils of the row strategy along a band iterator that is not the vector one: depthwise
+ * convolutions and pools over channels that are innermost. The stage takes that iterator, w, in
+ * tiles. Where every tap is inside the input, a few adjacent points share their loads and keep
+ * their states in registers:
  *
  *   for w in the tile, up to the inside  each tap under its guard
  *   for w in the tile, inside, by 4      no guard
@@ -16,8 +17,8 @@ enum { MAX_TAPS = 64 };
 
 typedef struct Slide {
 	const Row *r;
-	int band, axis; /* the innermost so far */
-	bool vec;       /* the vector iterator slides */
+	int band, axis; /* the slid iterator in the innermost dim so far, and that dim */
+	bool vec;       /* a stencil slides along the vector iterator */
 } Slide;
 
 static void slide_load(void *arg, Stmt *s, Expr *load)
@@ -59,7 +60,8 @@ int row_stencil_iter(const Row *r)
 	return f.vec ? -1 : f.band;
 }
 
-/* G for all taps at once; null with *OK false where it is no conjunction of affine bounds. */
+/* The condition that G holds for all taps; null with *OK false if G is no conjunction of affine
+ * bounds. */
 static Expr *for_all_taps(Row *r, const Stmt *s, Expr *g, bool *ok)
 {
 	ExprPool *p = r->k->pool;
@@ -88,7 +90,7 @@ static Expr *for_all_taps(Row *r, const Stmt *s, Expr *g, bool *ok)
 	return *ok ? ex_op2(p, IN_ge, e, l_int(r->b, 0)) : NULL;
 }
 
-/* The conjuncts of G that W is not in; the others in *OF. */
+/* Returns the conjuncts of G without W; those with W go to *OF. */
 static Expr *apart(ExprPool *p, Expr *g, const Iter *w, Expr **of)
 {
 	if (!g)
@@ -109,7 +111,8 @@ static void set_w(Row *r, Expr *w)
 	r->as[r->tile] = r->pos[r->tile] = w;
 }
 
-/* Windows at w, w+1 .. w+SIDE-1 for w in [LO, HI) by SIDE; one alone looks at the guard. */
+/* Computes the points w to w+SIDE-1 for w in [LO, HI) by SIDE. The guard is tested only if SIDE is
+ * 1. */
 static void emit_window_points(Row *r, Stmt *s, Expr *lo, Expr *hi, int side)
 {
 	ExprPool *p = r->k->pool;

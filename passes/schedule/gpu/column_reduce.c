@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Column reductions on GPUs: the reduced iterator strides through memory, and a band iterator N is contiguous. Sums of columns
- * are such, and products of a few rows with a row-major matrix. A block has a few adjacent columns. Its threads lie along the
- * columns, 16 bytes each, and then down the rows, which they share out. So the matrix is read once, in whole sectors, by many
- * threads. A thread has a state for each of its columns and for each point of an iterator M that the matrix does not depend on:
- * the rows of a vector or of a small batch. The states of a block are combined across lanes by shuffles, then across warps in
- * shared memory. The statements that follow the reduction are computed at the block's points.
+ * Column reductions on GPUs: the reduced iterator strides through memory, and a band iterator N is
+ * contiguous. Sums of columns are such, and products of a few rows with a row-major matrix. A block
+ * has a few adjacent columns. Its threads lie along the columns, 16 bytes each, and then down the
+ * rows, which they share out. So the matrix is read once, in whole sectors, by many threads. A
+ * thread has a state for each of its columns and for each point of an iterator M that the matrix
+ * does not depend on: the rows of a vector or of a small batch. The states of a block are combined
+ * across lanes by shuffles, then across warps in shared memory. The statements that follow the
+ * reduction are computed at the block's points.
  *
- * A matrix in the order of fragments (passes/layout/fragments.c) is read in the same pieces of 16 bytes as tiles read it, which
- * hold terms of two columns: each warp has all columns, and its lanes the terms of half a block of fragments.
+ * A matrix in the order of fragments (passes/layout/fragments.c) is read in the same pieces of 16
+ * bytes as tiles read it, which hold terms of two columns: each warp has all columns, and its lanes
+ * the terms of half a block of fragments.
  */
 #include "passes/schedule/gpu/column_reduce_impl.h"
 
 enum {
 	MOST_ROWS = 8,
 	SHORTEST = 64,
-	/* Where the matrix lies in the order of fragments: */
-	LANES_STATES = 64, /* of a thread */
-	LANES_BLOCKS = 2   /* blocks whose columns a wide one has: rows are read less often */
+	/* for a matrix packed in the order of fragments: */
+	LANES_STATES = 64, /* states of a thread, at most */
+	/* blocks of columns that are joined into a wide one, so that rows are read less often */
+	LANES_BLOCKS = 2
 };
 
 static bool takes(const Row *r, const SkinnyRows *skinny)
@@ -66,7 +70,8 @@ static bool is_row(const ColumnBlock *x, int b)
 	return false;
 }
 
-/* The few rows of a product; else the longest iterator of the band that may be such. */
+/* Finds the iterators for ColumnBlock.rows: the rows of a skinny product, else the longest short
+ * band iterator that the matrix does not depend on. */
 static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
 {
 	Stmt *s = x->r->k->stmts.at[x->r->first];
@@ -98,8 +103,9 @@ static void find_rows(ColumnBlock *x, const SkinnyRows *skinny)
 					 .most = x->rows};
 }
 
-/* Columns of rows that are no whole sectors, and more than a warp has lanes: in parts that are alike, as wide as a thread has
- * states for. Every so many rows begin at the same place of a sector, and those are a warp's. */
+/* Shapes a block for rows that begin within sectors. The columns are divided evenly into blocks as
+ * wide as a thread has states for. A warp takes the rows that begin at the same offset in a sector:
+ * with rows of 50 f32 (200 bytes), every fourth one. */
 static bool shape_peeled(ColumnBlock *x)
 {
 	enum { MOST_THREADS = 2 * COLUMN_THREADS };
@@ -124,8 +130,9 @@ static bool shape_peeled(ColumnBlock *x)
 	return true;
 }
 
-/* Where there are few blocks, they have fewer columns; but where a block has rows that are no whole sectors, which are a run with
- * adjacent columns, more threads. */
+/* Chooses the columns and threads of a block. If there are fewer blocks than SMs, blocks get fewer
+ * columns. If a block has all columns, and rows are no multiple of a sector, its rows are one
+ * contiguous range, and it gets more threads instead. */
 static void shape(ColumnBlock *x, const Gpu *gpu)
 {
 	Ctx *c = x->r->k->ctx;
@@ -138,7 +145,7 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 	if (shape_peeled(x))
 		return;
 	x->cols = x->vector == 1 ? WARP : LINE / x->bytes;
-	if (x->cols > WARP * x->vector) /* no more threads along the columns than a warp has */
+	if (x->cols > WARP * x->vector) /* at most a warp along the columns */
 		x->cols = WARP * x->vector;
 	while (dim_is_const(n, &many) && x->cols / 2 >= many && x->cols > x->vector)
 		x->cols /= 2;
@@ -166,8 +173,9 @@ static void shape(ColumnBlock *x, const Gpu *gpu)
 
 /* ---- The stage ---- */
 
-/* The rows of a block: all there are, or, where that is not known, those of a block of them. Terms are made of all ROWS:
- * where there are fewer they READ the last one once more. */
+/* Expresses the skinny rows by the block's row X.row: the block has all rows, or, if their number
+ * is unknown, one block of them. Terms are computed for X.rows rows in any case: READ clamps rows
+ * that do not exist to the last one. */
 static void place_rows(ColumnBlock *x, bool read)
 {
 	LBuild *b = x->r->b;
@@ -175,15 +183,15 @@ static void place_rows(ColumnBlock *x, bool read)
 	Expr *flat = ex_iter(p, x->row), *as = flat, *all = ex_dim(p, x->skinny.rows);
 
 	x->r->row_at = flat;
-	if (x->some && x->rows == 1)
-		flat = as = ex_iter(p, x->some);
-	if (x->some && x->rows > 1) {
-		Expr *first = ex_mul(p, ex_iter(p, x->some), l_int(b, x->rows));
+	if (x->row_block && x->rows == 1)
+		flat = as = ex_iter(p, x->row_block);
+	if (x->row_block && x->rows > 1) {
+		Expr *first = ex_mul(p, ex_iter(p, x->row_block), l_int(b, x->rows));
 
 		flat = as = ex_add(p, first, flat);
 		if (read)
 			as = ex_op2(p, IN_min, flat, ex_sub(p, all, l_int(b, 1)));
-		x->there = ex_op2(p, IN_lt, flat, all);
+		x->row_exists = ex_op2(p, IN_lt, flat, all);
 		x->valid = ex_op2(p, IN_min, l_int(b, x->rows), ex_sub(p, all, first));
 	}
 	if (x->skinny.n)
@@ -203,7 +211,7 @@ static void place_band(ColumnBlock *x)
 	x->block = l_iter(b, "block",
 			  dim_ceildiv(c, r->band->iter[x->n]->extent, dim_const(c, x->cols)));
 	if (x->skinny.n && !dim_is_const(x->skinny.rows, NULL))
-		split[n++] = x->some = l_iter(
+		split[n++] = x->row_block = l_iter(
 			b, "rows", dim_ceildiv(c, x->skinny.rows, dim_const(c, x->rows)));
 	for (int i = 0; i < r->band->n; i++)
 		if (i != x->n && !is_row(x, i))
@@ -245,7 +253,7 @@ void column_local(ColumnBlock *x, const Stmt *s)
 	l_node(r->b, LN_LOCAL)->buf[0] = r->local[t->id];
 }
 
-/* Opens a loop over the block's points of the band, at X.COL and X.ROW. */
+/* Opens a loop over the block's points of the band, which binds X.col and X.row. */
 static LNode *column_open(const ColumnBlock *x)
 {
 	LBuild *b = x->r->b;
@@ -260,7 +268,7 @@ static LNode *column_open(const ColumnBlock *x)
 void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part)
 {
 	LNode *loop = column_open(x);
-	Expr *guard = x->there ? ex_and(x->r->b->p, x->guard, x->there) : x->guard;
+	Expr *guard = x->row_exists ? ex_and(x->r->b->p, x->guard, x->row_exists) : x->guard;
 
 	row_does(x->r, l_store(x->r->b, out, at, val, guard), s, part, s->nband, NULL);
 	l_close(x->r->b, loop);
@@ -274,14 +282,14 @@ static Expr *state_at(const ColumnBlock *x)
 		      ex_iter(p, x->col));
 }
 
-typedef struct Skew {
+typedef struct PeelSearch {
 	const ColumnBlock *x;
-	Expr *at; /* of the first load that is contiguous along the columns */
-} Skew;
+	Expr *at; /* index of the first load that is contiguous along the columns */
+} PeelSearch;
 
 static void find_at(void *arg, Expr *e)
 {
-	Skew *s = arg;
+	PeelSearch *s = arg;
 
 	if (!s->at && e->kind == EX_LOAD && !e->load.buf->data &&
 	    e->load.buf->id < s->x->r->nlocal &&
@@ -289,11 +297,12 @@ static void find_at(void *arg, Expr *e)
 		s->at = e->load.idx[0];
 }
 
-/* How far after a sector's begin the block's first column of a row is, in terms VAL; of what the block has it begins there. */
+/* The offset of the block's first column in its sector, in the row that VAL reads; 0 if VAL reads
+ * only shared memory. */
 static Expr *peel_of(const ColumnBlock *x, Expr *val)
 {
 	ExprPool *p = x->r->b->p;
-	Skew s = {x, NULL};
+	PeelSearch s = {x, NULL};
 	Expr *zero = l_int(x->r->b, 0);
 	Iter *col = x->col;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of column reductions share: column_reduce.c has one reduction, columns.c several and the statements between them.
+ * What the files of column reductions share: column_reduce.c has one reduction, columns.c several
+ * and the statements between them.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMN_REDUCE_IMPL_H
@@ -11,27 +12,36 @@ enum { COLUMN_THREADS = 256 };
 
 typedef struct ColumnBlock {
 	Row *r;
-	int n, m;          /* of the band; M: a trial, -1 where the matrix has it */
-	SkinnyRows skinny; /* none: a block has one row */
-	int vector, bytes; /* of the accesses that are contiguous along N */
-	int64_t by;        /* bytes from one term of it to the next; 0: that is not known */
-	int threads,
-		peeled; /* SKEWED: columns of a thread, a warp apart, where rows begin anywhere in a sector; else 0 */
+	/* band indices of the columns and of a candidate for the rows; m is -1 if the matrix
+	 * depends on it */
+	int n, m;
+	SkinnyRows skinny; /* n is 0: one row */
+	int vector, bytes; /* elements of an access along n, and bytes of the largest element */
+	int64_t by;        /* bytes from one term to the next; 0: not known */
+	/* peeled: columns of a thread, each a warp apart, where rows begin within a sector; else
+	 * 0 */
+	int threads, peeled;
 	int64_t cols, rows;
-	Iter *col, *row, *block, *some; /* SOME: which block of rows, null: one has all */
-	Expr *guard;                    /* the column is there; null: all are */
-	Expr *there, *valid;            /* the row is, and how many are; null: all are */
+	/* row_block: number of the block of rows; null: one block has all rows */
+	Iter *col, *row, *block, *row_block;
+	Expr *guard; /* the column exists; null: always */
+	/* the row exists, and the number of rows that do; null: all */
+	Expr *row_exists, *valid;
 	Buf *acc;
-	int64_t left; /* bytes that the block may share beside the states */
+	int64_t left; /* bytes of shared memory that are left beside the states */
 } ColumnBlock;
 
-/* A temporary that S writes at points of the band has the block's points alone, as far as there is room for them. */
+/* ---- column_reduce.c ---- */
+
+/* Makes the temporary that S writes at points of the band a local of the block, if shared memory is
+ * left for it. */
 void column_local(ColumnBlock *x, const Stmt *s);
-/* PART of S: stores VAL in OUT at AT for all of the block's points of the band. */
+/* Stores VAL to OUT[AT] for all of the block's points of the band, as PART of S. */
 void column_store(const ColumnBlock *x, Stmt *s, Buf *out, Expr *at, Expr *val, LPart part);
-/* S, placed, over what of its iterators the stage does not fix; none are joined yet. */
+/* The points of S over those of its iterators that the stage does not fix, with S's value rewritten
+ * in terms of the stage. None of the iterators are merged yet. */
 void column_points(ColumnBlock *x, const Stmt *s, Points *p);
-/* S reduces, over the one iterator of P. */
+/* Emits reduction S over the one iterator of P. */
 void column_sum(ColumnBlock *x, Stmt *s, const Points *p);
 
 #endif

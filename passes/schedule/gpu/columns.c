@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several column reductions in one block: a softmax or a norm over an axis that is not the innermost one. The statements reduce
- * across memory more than once, or read again the elements that they reduced. A block has adjacent columns, as in
- * passes/schedule/gpu/column_reduce.c. Inputs that several statements read are fetched to shared memory once, and temporaries
- * between the statements live there. Each loop over a block's elements is contiguous along the columns. Where rows of columns
- * begin within a sector, the loop is peeled to a sector's boundary: adjacent threads have adjacent columns from there on, and
- * a thread has the rows that begin at the same offset in a sector.
+ * Several column reductions in one block: a softmax or a norm over an axis that is not the
+ * innermost one. The statements reduce across memory more than once, or read again the elements
+ * that they reduced. A block has adjacent columns, as in passes/schedule/gpu/column_reduce.c.
+ * Inputs that several statements read are fetched to shared memory once, and temporaries between
+ * the statements live there. Each loop over a block's elements is contiguous along the columns.
+ * Where rows of columns begin within a sector, the loop is peeled to a sector's boundary: adjacent
+ * threads have adjacent columns from there on, and a thread has the rows that begin at the same
+ * offset in a sector.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 
 enum {
 	MOST_SIDE = 8 * WARP,
-	USUAL_SIDE = 4 * WARP, /* at most, where a block has enough elements so */
+	USUAL_SIDE = 4 * WARP, /* threads along the columns, if blocks still have enough elements */
 	LEAST_SIDE = WARP,
-	SERIAL_TERMS = 64,     /* so many, or fewer, a thread sums alone */
-	FEW_ELEMENTS = 1 << 8, /* of a block: it has nearly nothing to do */
+	SERIAL_TERMS = 64,     /* a thread alone sums this many terms or fewer */
+	FEW_ELEMENTS = 1 << 8, /* elements of a block that are too few to be worth a launch */
 	ENOUGH_ELEMENTS = 1 << 10,
-	MANY_ELEMENTS = 8 << 10, /* it has more threads */
-	STATIC = 48 << 10,       /* bytes that a block may share whatever the launch says */
-	KNOWN_TERMS = 1 << 20    /* no block holds so many */
+	MANY_ELEMENTS = 8 << 10, /* elements of a block that gets twice the threads */
+	STATIC = 48 << 10,       /* bytes of static shared memory that a block may have */
+	KNOWN_TERMS = 1 << 20    /* more terms than any block holds */
 };
 
 /* ---- What is taken ---- */
@@ -28,7 +30,8 @@ bool columns_inner(const Row *r, const Stmt *s)
 	return s->niters > r->band->n;
 }
 
-/* Statements that have an order, or points where they are not, are not for the threads of a block. */
+/* The statements include several reductions, or one whose elements are read again; their points are
+ * independent and complete. */
 static bool takes(const Row *r)
 {
 	bool inner = false;
@@ -50,7 +53,7 @@ static bool takes(const Row *r)
 
 /* ---- The band ---- */
 
-/* Iterators of the band that step as one are one; N is the last one of its group, contiguous in memory. */
+/* Merges band iterators; Columns.group is the merged one that ends with X.n. */
 static bool merge(Columns *c)
 {
 	Row *r = c->x.r;
@@ -63,7 +66,7 @@ static bool merge(Columns *c)
 	return c->group != NULL;
 }
 
-/* A block's columns begin at X.block, times their number. */
+/* Expresses the columns as X.block, the first column of a block, plus X.col. */
 static void place_columns(Columns *c)
 {
 	Row *r = c->x.r;
@@ -84,7 +87,8 @@ static void place_columns(Columns *c)
 
 /* ---- Statements over columns ---- */
 
-/* S over the one iterator of all that go over more than the band; false where it has other points. */
+/* Rewrites S to the one iterator that all statements over the terms share; false if S has other
+ * points. */
 static bool over_terms(Columns *c, Stmt *s, Points *p)
 {
 	ExprPool *pool = c->x.r->b->p;
@@ -144,7 +148,7 @@ static bool look(Columns *c)
 
 /* ---- The shape ---- */
 
-/* Threads along a row before its first column, at most. */
+/* Upper bound of the threads that a peeled row leaves without a column. */
 static int64_t before(const Columns *c)
 {
 	const int64_t sector = SECTOR / c->x.bytes;
@@ -152,7 +156,8 @@ static int64_t before(const Columns *c)
 	return c->begins % sector ? sector - 1 : 0;
 }
 
-/* Columns of a block with SIDE threads along them: as even as can be, and as many as they have wherever the first one is. */
+/* Columns of a block with SIDE threads along them: the columns are divided evenly, and a block
+ * never has more than the threads that remain after peeling. */
 static int64_t columns_of(const Columns *c, int64_t side)
 {
 	const int64_t sector = SECTOR / c->x.bytes, most = side - before(c);
@@ -165,7 +170,8 @@ static int64_t columns_of(const Columns *c, int64_t side)
 	return parts > 1 && most == side ? (n + sector - 1) / sector * sector : n;
 }
 
-/* Threads of the block, and how they share out sums: those of few columns go along them together. */
+/* Chooses the block's threads, and how they share out sums: with few columns, several lanes reduce
+ * a column together. */
 static void share(Columns *c)
 {
 	ColumnBlock *x = &c->x;
@@ -181,31 +187,32 @@ static void share(Columns *c)
 	x->peeled = 0;
 }
 
-/* Bytes of shared memory: states and what the band's points have; and what is of all terms. */
+/* The block's static shared memory (states, and values of the band's points) fits, and so do the
+ * slots in ROOM. */
 static bool fits(Columns *c, const Gpu *gpu, int64_t room)
 {
 	const Row *r = c->x.r;
-	int64_t own = 0, tiles = 0;
+	int64_t static_bytes = 0, tiles = 0;
 
 	share(c);
 	for (int i = r->first; i <= r->last; i++)
 		if (r->k->stmts.at[i]->red)
-			own += (c->x.cols * 8 + LINE) * (c->x.threads / WARP + 1);
+			static_bytes += (c->x.cols * 8 + LINE) * (c->x.threads / WARP + 1);
 	for (int i = 0; i < c->slots; i++)
 		tiles += columns_bytes(c, i);
-	c->x.left = STATIC - own;
-	own += (r->last - r->first + 1) * (c->x.cols * 8 + LINE);
-	if (own > STATIC || tiles > room)
+	c->x.left = STATIC - static_bytes;
+	static_bytes += (r->last - r->first + 1) * (c->x.cols * 8 + LINE);
+	if (static_bytes > STATIC || tiles > room)
 		return false;
-	own += tiles + GPU_DRIVER;
-	return own <= gpu_block_room(r->b->sched, gpu, own);
+	static_bytes += tiles + GPU_DRIVER;
+	return static_bytes <= gpu_block_room(r->b->sched, gpu, static_bytes);
 }
 
-/* As many columns as there is room for, such that other blocks have room, too, or else all. False where blocks would have
- * nearly nothing to do. */
+/* Chooses the columns of a block: as many as fit while other blocks still fit on the SM, else as
+ * many as fit alone. False if a block would have next to nothing to do. */
 static bool shape(Columns *c, const Gpu *gpu)
 {
-	/* Ragged rows have a part of a sector at either end. */
+	/* misaligned rows have a partial sector at either end */
 	const int64_t room[] = {SHARED, gpu->shared, gpu->shared},
 		      least[] = {before(c) ? 8 * SECTOR / c->x.bytes : 2 * LEAST_SIDE,
 				 2 * LEAST_SIDE, before(c) ? LEAST_SIDE : SECTOR / c->x.bytes},
@@ -224,7 +231,7 @@ static bool shape(Columns *c, const Gpu *gpu)
 
 /* ---- The stage ---- */
 
-/* The last block may have fewer columns. */
+/* Computes the number of columns of this block: the last one may have fewer. */
 static void have_columns(Columns *c)
 {
 	LBuild *b = c->x.r->b;
@@ -260,7 +267,7 @@ static void open_stage(Columns *c)
 		have_columns(c);
 }
 
-/* A thread sums a column. */
+/* Emits a sum in which one thread sums each column. */
 static void serial_sum(Columns *c, Stmt *s, const Points *p)
 {
 	Row *r = c->x.r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of columns share: columns.c has the stage, columns_staged.c the buffers that a block holds in shared memory,
- * columns_loop.c the loops over its elements.
+ * What the files of columns share: columns.c has the stage, columns_staged.c the buffers that a
+ * block holds in shared memory, columns_loop.c the loops over its elements.
  */
 #ifndef PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
 #define PASSES_SCHEDULE_GPU_COLUMNS_IMPL_H
@@ -10,64 +10,83 @@
 
 enum { MOST_TILES = 8 };
 
-/* What several statements read of the columns, or one reads for all of them; or, no LOAD, a temporary that one makes of them. */
+/* A value that the block holds in shared memory: an input that several statements read, or that one
+ * statement reads for all columns alike; or, with no LOAD, a temporary that a statement of the
+ * stage computes. */
 typedef struct ColumnValue {
 	Expr *load;
-	Buf *buf; /* what the block has of it */
+	Buf *buf; /* the block's copy */
 	const Buf *temp;
-	Expr *at; /* where the temporary is written */
-	int in, last; /* how many statements read it; the last one, which may write another in its place */
+	Expr *at; /* index at which the temporary is written */
+	/* an input: the number of statements that read it; a temporary: the statement that writes
+	 * it. The last statement that reads it, which may write a temporary to the same slot */
+	int in, last;
 	DType type;
-	bool in_order;  /* a temporary, and lies as what is read does */
-	bool elsewhere; /* it is read at other points than the current one, too */
-	bool shared;    /* all columns read the same of it: it is of the terms alone */
+	bool in_order;  /* a temporary whose elements have the order of the inputs */
+	bool elsewhere; /* it is also read at other points than the current one */
+	bool shared;    /* it depends on the terms alone: all columns read the same elements */
 	int slot;
 } ColumnValue;
 
 typedef struct Columns {
 	ColumnBlock x;
-	Merged *group; /* of the band, whose last one has N */
+	Merged *group; /* merged band iterators, the last of which is X.N */
 	Merged all[MAX_ITERS];
 	int n;
 	Iter *term;
-	int64_t terms; /* at most */
+	int64_t terms; /* upper bound of the number of terms */
 	ColumnValue tile[MOST_TILES];
-	int ntiles, at;                      /* AT: the current statement */
-	const ColumnValue *slot[MOST_TILES]; /* who was there first */
+	int ntiles, at;                      /* at: the current statement */
+	const ColumnValue *slot[MOST_TILES]; /* by slot: the first value that lies there */
 	int slots;
-	int64_t wide,
-		side; /* columns of a block, of which X.COLS have states, and threads along them */
-	Expr *many;   /* those that exist */
-	bool run;     /* its rows are one run */
-	int64_t begins; /* rows in memory begin at multiples of so many elements; SECTOR or less */
+	/* columns of a block, X.COLS of which have states; threads along the columns */
+	int64_t wide, side;
+	Expr *many; /* number of columns that exist */
+	bool run;   /* the block's rows are one contiguous range */
+	/* rows in memory begin at multiples of this many elements, SECTOR at most */
+	int64_t begins;
 } Columns;
 
-/* S goes over more than the band. */
+/* ---- columns.c ---- */
+
+/* S iterates over more than the band. */
 bool columns_inner(const Row *r, const Stmt *s);
-/* AT is contiguous along the columns, and each term is in another row: rows in memory may begin there. */
+
+/* ---- columns_staged.c ---- */
+
+/* AT is contiguous along the columns and differs from term to term. Notes the alignment of its
+ * rows. */
 bool columns_run(Columns *c, Expr *at);
-/* B lies along columns: sectors have elements of the smallest type that does. */
+/* Notes that B is accessed along the columns: a sector is counted in elements of the smallest type
+ * that is. */
 void columns_see(Columns *c, const Buf *b);
-/* Finds what statement C.AT, whose value is VAL, reads of the columns. */
+/* Finds the inputs that VAL, the value of statement C.AT, reads along the columns. */
 void columns_find(Columns *c, Expr *val);
-/* Statement C.AT is S, which makes a temporary of all terms AT; false where it cannot be the block's. */
+/* Statement C.AT is S, and writes a temporary of all terms at AT. False if the block cannot hold
+ * it. */
 bool columns_make(Columns *c, const Stmt *s, Expr *at);
-/* What of all that the block is to hold, and where. */
+/* Decides which values the block holds, and assigns slots. */
 void columns_hold(Columns *c);
-/* There is no room: what is read of the columns is read from memory each time; then what all columns share is, too. False where
- * temporaries are held, or nothing is. */
+/* Shared memory does not suffice: drops the inputs of the columns, then those that all columns
+ * share; they are read from memory each time. False if temporaries are held, or nothing is left to
+ * drop. */
 bool columns_let_go(Columns *c);
 /* Bytes of slot I. */
 int64_t columns_bytes(const Columns *c, int i);
-/* Fetches what the block holds of memory. */
+/* Emits the loops that fetch the held inputs to shared memory. */
 void columns_fetch(Columns *c);
-/* What S writes, where the block holds it: its columns come last. */
+/* Declares the shared buffer of the temporary that S writes, if the block holds it. The columns are
+ * its innermost axis. */
 void columns_local(Columns *c, const Stmt *s);
-/* VAL, of the current statement, with loads of staged temporaries replaced by those of their tiles. */
+/* VAL, of the current statement, with loads of held inputs replaced by loads of their copies. */
 Expr *columns_held(Columns *c, Expr *val);
-/* A thread's N of all terms are written out. */
+
+/* ---- columns_loop.c ---- */
+
+/* A thread's N terms are unrolled. */
 bool columns_unrolled(const Columns *c, int64_t n);
-/* OUT[TO] = VAL for all of the block's elements, where memory is accessed AT; null: it is not. */
+/* Emits OUT[TO] = VAL for all elements of the block. AT is the index in memory that the loop reads
+ * or writes along; null: it accesses shared memory only. */
 LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops over the elements of a block of columns; adjacent threads have adjacent columns. Where rows of columns begin within a
- * sector, a warp's first access begins at the sector's boundary: its first threads have no element of the first row, and a
- * thread has the rows that begin at the same offset. Where the block has all columns, and they are few, its rows are one
- * contiguous range.
+ * Loops over the elements of a block of columns; adjacent threads have adjacent columns. Where rows
+ * of columns begin within a sector, a warp's first access begins at the sector's boundary: its
+ * first threads have no element of the first row, and a thread has the rows that begin at the same
+ * offset. Where the block has all columns, and they are few, its rows are one contiguous range.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 
 enum {
-	FEW_ROWS = 16, /* of a thread: they are written out */
-	SAME_ROWS = 2, /* rows of a thread that begin alike, at least */
-	MANY_ROWS = 4, /* of a thread: several are in flight at once */
+	FEW_ROWS = 16, /* rows of a thread that are unrolled, at most */
+	SAME_ROWS = 2, /* rows of a thread with the same offset in a sector, at least */
+	MANY_ROWS = 4, /* rows of a thread for which several loads are kept in flight */
 };
 
 /* The loops around an element, innermost last. */
@@ -20,7 +20,8 @@ typedef struct ElementLoops {
 	Expr *val, *guard;
 } ElementLoops;
 
-/* Terms from one whose row begins at the same place of a sector to the next, where rows are read or written AT. */
+/* The number of rows after which the offset in a sector repeats, for rows read or written AT: 4 for
+ * rows of 50 f32. */
 static int64_t period(const Columns *c, Expr *at)
 {
 	int64_t n = SECTOR / c->x.bytes, by;
@@ -33,8 +34,8 @@ static int64_t period(const Columns *c, Expr *at)
 	return n;
 }
 
-/* The next row AT begins where the last one ends. */
-static bool runs_on(const Columns *c, Expr *at)
+/* Rows at AT are adjacent: the next one begins where the last one ends. */
+static bool rows_are_adjacent(const Columns *c, Expr *at)
 {
 	Affine a;
 
@@ -42,7 +43,7 @@ static bool runs_on(const Columns *c, Expr *at)
 	       dim_equals(affine_coef(c->x.r->k->ctx, &a, c->term), c->wide);
 }
 
-/* How far after a sector's begin the row of TERM is AT. */
+/* The offset in its sector of the row of TERM at AT. */
 static Expr *peel(const Columns *c, Expr *at, Expr *term)
 {
 	LBuild *b = c->x.r->b;
@@ -58,7 +59,7 @@ typedef struct Ahead {
 	Expr *where;
 } Ahead;
 
-/* What the block has of a column alone is read before its terms, where the column is. */
+/* Hoists loads of per-column values, such as a mean, out of the loop over the terms. */
 static Expr *read_ahead(void *arg, Expr *e)
 {
 	const Ahead *a = arg;
@@ -86,7 +87,8 @@ bool columns_unrolled(const Columns *c, int64_t n)
 	return n <= FEW_ROWS && dim_is_const(c->term->extent, NULL);
 }
 
-/* Thread T's column in the row of TERM, which is AT; whether the block has it. */
+/* Binds the column of thread T in the row of TERM at AT; returns whether the block has this
+ * column. */
 static Expr *place(Columns *c, Expr *at, Iter *t, Expr *term)
 {
 	LBuild *b = c->x.r->b;
@@ -99,7 +101,8 @@ static Expr *place(Columns *c, Expr *at, Iter *t, Expr *term)
 	return ex_and(p, ex_op2(p, IN_ge, col, l_int(b, 0)), ex_op2(p, IN_lt, col, c->many));
 }
 
-/* A thread has each LANES-th row, from FIRST on: they are few, and written out where that is known. */
+/* A thread has every LANES-th row from FIRST on. These are few, and unrolled if their number is
+ * known. */
 static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lanes, ElementLoops *e)
 {
 	LBuild *b = c->x.r->b;
@@ -121,8 +124,8 @@ static void by_few_rows(Columns *c, Expr *at, Iter *t, Expr *first, int64_t lane
 	e->guard = ex_and(p, place(c, at, t, ex_iter(p, c->term)), in);
 }
 
-/* Neighbouring threads have neighbouring columns, as many as SIDE less those before the row; a thread has rows that begin at the
- * same place of a sector, or, where those are few, each LANES-th row. */
+/* Adjacent threads have adjacent columns: SIDE of them, less those before a misaligned row. A
+ * thread has rows with the same offset in a sector, or, if these are few, every LANES-th row. */
 static void by_rows(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 {
 	LBuild *b = c->x.r->b;
@@ -149,7 +152,7 @@ static void by_rows(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 		ex_op3(p, IN_select, in, row_extent(c->x.r, c->term), l_int(b, 0)), step);
 }
 
-/* All of the block's rows are one run. */
+/* The block's rows are one contiguous range, which its threads traverse together. */
 static void by_run(Columns *c, Expr *at, Iter *t, ElementLoops *e)
 {
 	ColumnBlock *x = &c->x;
@@ -177,7 +180,7 @@ LNode *columns_each(Columns *c, Expr *at, Buf *out, Expr *to, Expr *val)
 	LNode *store;
 
 	e.open[e.n++] = l_loop(b, LOOP_GROUP, t, l_int(b, 0), l_int(b, c->x.threads), 1);
-	(c->run && (!at || runs_on(c, at)) ? by_run : by_rows)(c, at, t, &e);
+	(c->run && (!at || rows_are_adjacent(c, at)) ? by_run : by_rows)(c, at, t, &e);
 	store = l_store(b, out, to, e.val, e.guard);
 	while (e.n)
 		l_close(b, e.open[--e.n]);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The buffers that a block of columns holds in shared memory: inputs that several statements read, fetched once, and the
- * temporaries between the statements. A temporary takes the place of an input or temporary that its statement reads last.
+ * The buffers that a block of columns holds in shared memory: inputs that several statements read,
+ * fetched once, and the temporaries between the statements. A temporary takes the place of an input
+ * or temporary that its statement reads last.
  */
 #include "passes/schedule/gpu/columns_impl.h"
 
 #include <assert.h>
 
-/* AT, which is A, is contiguous along the columns: rows in memory may begin there. */
+/* AT is contiguous along the columns; A is its affine form. Lowers Columns.begins to the alignment
+ * of its rows. */
 static bool along(Columns *c, Expr *at, Affine *a)
 {
 	Ctx *ctx = c->x.r->k->ctx;
@@ -35,7 +37,7 @@ void columns_see(Columns *c, const Buf *b)
 	c->x.bytes = !c->x.bytes || bytes < c->x.bytes ? bytes : c->x.bytes;
 }
 
-/* AT is the same for all columns, but not for all terms. */
+/* AT depends on the terms, but not on the columns. */
 static bool of_terms(const Columns *c, Expr *at)
 {
 	return expr_has_iter(at, c->term) && !expr_has_iter(at, c->x.col) &&
@@ -75,7 +77,7 @@ void columns_find(Columns *c, Expr *val)
 	ex_walk_always(val, find_tile, c);
 }
 
-static int last_use(const Row *r, const Buf *t)
+static int last_read(const Row *r, const Buf *t)
 {
 	int last = r->first;
 
@@ -85,7 +87,8 @@ static int last_use(const Row *r, const Buf *t)
 	return last;
 }
 
-/* What is read once is read from memory, but for what each warp would read anew. */
+/* Drops inputs that one statement alone reads, unless all columns share them, as each warp would
+ * read those anew. */
 static void drop_once(Columns *c)
 {
 	int n = 0;
@@ -96,7 +99,8 @@ static void drop_once(Columns *c)
 	c->ntiles = n;
 }
 
-/* S writes T at its terms' places and the columns', and nothing else is in T's rows; *IN_ORDER: those lie in the terms' order. */
+/* Each row of T holds just the terms and columns that S writes. *IN_ORDER: the terms lie in the
+ * order of the iterators. */
 static bool lies_by_terms(const Columns *c, const Stmt *s, const Buf *t, bool *in_order)
 {
 	const Row *r = c->x.r;
@@ -137,13 +141,14 @@ bool columns_make(Columns *c, const Stmt *s, Expr *at)
 	c->tile[c->ntiles++] = (ColumnValue){.temp = t,
 					     .at = at,
 					     .in = c->at,
-					     .last = last_use(r, t),
+					     .last = last_read(r, t),
 					     .type = t->dtype,
 					     .in_order = in_order};
 	return true;
 }
 
-/* Where there are temporaries, what is read is held as it is computed with: they may take its place. */
+/* If there are temporaries, inputs are held in the type they are computed with, so that a temporary
+ * can take their slot. */
 static void widen(Columns *c)
 {
 	bool temps = false;
@@ -158,7 +163,8 @@ static void widen(Columns *c)
 	}
 }
 
-/* A temporary lies where what its statement reads for the last time did, at the current point alone. */
+/* Assigns slots. A temporary takes the slot of an input or temporary of the same width that its
+ * statement reads last, and only at the current point. */
 static void find_slots(Columns *c)
 {
 	for (int i = 0; i < c->ntiles; i++) {
@@ -191,19 +197,19 @@ void columns_hold(Columns *c)
 
 bool columns_let_go(Columns *c)
 {
-	const int had = c->ntiles;
+	const int held = c->ntiles;
 	int shared = 0;
 
-	for (int i = 0; i < had; i++) {
+	for (int i = 0; i < held; i++) {
 		if (c->tile[i].temp)
 			return false;
 		if (c->tile[i].shared)
 			c->tile[shared++] = c->tile[i];
 	}
-	c->ntiles = shared < had ? shared : 0;
+	c->ntiles = shared < held ? shared : 0;
 	c->slots = 0;
 	find_slots(c);
-	return had > 0;
+	return held > 0;
 }
 
 int64_t columns_bytes(const Columns *c, int i)
@@ -215,7 +221,7 @@ int64_t columns_bytes(const Columns *c, int i)
 
 /* ---- Nodes ---- */
 
-/* A column's element of what the block has of all terms in T. */
+/* The index in the copy of T at the current term and column. */
 static Expr *in_tile(const Columns *c, const ColumnValue *t)
 {
 	ExprPool *p = c->x.r->b->p;

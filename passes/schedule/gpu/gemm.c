@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strategy *contraction* on a GPU: matrix products and convolutions. A block has a tile of the result, BM rows of m by BN
- * columns of n:
+ * The strategy *contraction* on a GPU: matrix products and convolutions. A block has a tile of the
+ * result, BM rows of m by BN columns of n:
  *
  *   p over (g, block of n, block of m)        a block of threads each
  *     pipeline over blocks of k, BK terms     a software pipeline of several stages
- *       fill A's tile, fill B's tile          operand expressions, in pieces of 16 bytes where they are contiguous
+ *       fill A's tile, fill B's tile          operand expressions, in 16-byte pieces if contiguous
  *       sums += A tile * B tile               registers
  *     for groups of rows of the sums
  *       copy the group to shared memory       epilogue staging
  *       the statements that follow, point by point, in contiguous pieces
  *
- * An operand is whatever its expression says: im2col, padding and prologues are computed where a tile is filled. A tile is
- * contiguous along the iterator along which its operand is. Elements past an edge, or for which a guard fails, are zero.
+ * An operand is whatever its expression says: im2col, padding and prologues are computed where a
+ * tile is filled. A tile is contiguous along the iterator along which its operand is. Elements past
+ * an edge, or for which a guard fails, are zero.
  *
- * Here: the properties of the operands. gemm_choose.c chooses the tile, gemm_block.c builds the loop tree.
+ * Here: the properties of the operands. gemm_choose.c chooses the tile, gemm_block.c builds the
+ * loop tree.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -22,17 +24,17 @@
 
 /* ---- Operands ---- */
 
-typedef struct Look {
+typedef struct AccessSearch {
 	Kernel *k;
-	Iter *const *it; /* of N iterators the last; JOINED: they are one */
+	Iter *const *it; /* the last of N iterators; joined: they are merged into one */
 	int n;
 	bool joined;
 	int vector;
-	int wide; /* loads that are one aligned access of PACK elements along it */
-} Look;
+	int wide; /* loads that are one aligned access of VECTOR elements along it */
+} AccessSearch;
 
-/* IT steps through every load with the last iterator, in one stride. */
-static bool runs(const Look *l, const Iter *it)
+/* IT is the last iterator, or merged with it. */
+static bool is_merged(const AccessSearch *l, const Iter *it)
 {
 	for (int i = l->joined ? 0 : l->n - 1; i < l->n; i++)
 		if (l->it[i] == it)
@@ -42,7 +44,7 @@ static bool runs(const Look *l, const Iter *it)
 
 static void look_at_load(void *arg, Expr *e)
 {
-	Look *l = arg;
+	AccessSearch *l = arg;
 	Ctx *c = l->k->ctx;
 	Affine a;
 
@@ -52,20 +54,20 @@ static void look_at_load(void *arg, Expr *e)
 	    !dim_multiple(c, a.base, l->vector))
 		return;
 	for (int i = 0; i < a.n; i++)
-		if (!dim_multiple(c, a.coef[i], l->vector) && !runs(l, a.iter[i]))
+		if (!dim_multiple(c, a.coef[i], l->vector) && !is_merged(l, a.iter[i]))
 			return;
 	l->wide++;
 }
 
 static int wide_loads(Kernel *k, Expr *e, Iter *const *it, int n, bool joined, int vector)
 {
-	Look l = {k, it, n, joined, vector, 0};
+	AccessSearch l = {k, it, n, joined, vector, 0};
 
 	ex_walk(e, look_at_load, &l);
 	return l.wide;
 }
 
-/* The iterators run as one through all that O reads. */
+/* The iterators can be merged in all loads of O. */
 static bool joins_all(Gemm *g, const TileOperand *o, Iter *const *it, int n)
 {
 	for (int i = 0; i + 1 < n; i++) {
@@ -80,7 +82,7 @@ static bool joins_all(Gemm *g, const TileOperand *o, Iter *const *it, int n)
 	return true;
 }
 
-/* The block to a multiple of which rows of O along IT have elements; 1 where there is none. */
+/* The multiple to which the layout pads rows of O along IT; 1: no padding. */
 static int64_t padded_along(const TileOperand *o, const Iter *it)
 {
 	const Layout *l = o->val->kind == EX_LOAD ? o->val->load.buf->layout : NULL;
@@ -90,7 +92,8 @@ static int64_t padded_along(const TileOperand *o, const Iter *it)
 		       : 1;
 }
 
-/* Elements of a chunk along the last of the N iterators IT, of which BYTES each are stored. */
+/* Elements of a chunk along the last of the N iterators IT; BYTES is the size of an element in the
+ * tile. */
 static int chunk_of(Gemm *g, const TileOperand *o, Iter *const *it, int n, bool joined, int bytes)
 {
 	Iter *last = it[n - 1];
@@ -112,7 +115,7 @@ static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard,
 	Gemm *g = &gg->g;
 	Placing pl = {.g = g, .s = g->c.s};
 	const Contraction *c = &g->c;
-	int bytes, vectors[2], units[2]; /* along k, along the side */
+	int bytes, vectors[2], units[2]; /* along k; along the free side */
 
 	o->val = gemm_placed(&pl, val);
 	o->guard = gemm_placed(&pl, guard);
@@ -142,7 +145,7 @@ static void look_at_operand(GpuGemm *gg, TileOperand *o, Expr *val, Expr *guard,
 			     : wide_loads(g->k, o->val, side, nside, o->side_joins, o->vector));
 }
 
-/* Whether all results lie along rows of the matrix, not along its columns' iterators. */
+/* All results are contiguous along m, none along n. */
 static bool results_along_m(Gemm *g)
 {
 	const Iter *m = g->c.m[g->c.nm - 1], *n = g->c.n[g->c.nn - 1];
@@ -184,7 +187,8 @@ MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_roun
 	return (MmaKind)best;
 }
 
-/* What later statements read of temporaries other than the sum becomes part of them: a result's chunk is one expression. */
+/* Substitutes the temporaries of the epilogue into the statements that read them, so that each
+ * result is one expression of the sum. */
 static void inline_temps(Gemm *g)
 {
 	Kernel *k = g->k;

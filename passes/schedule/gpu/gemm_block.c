@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop tree of a contraction's block on a GPU: the pipeline with its fills, and the epilogue. */
+/* The loop tree of a contraction's block on a GPU: the pipeline with its fills, and the
+ * epilogue. */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
 
-/* Iterators that a fill or a result names by where it is: what each stands for there. */
+/* A substitution for the iterators of a fill or a result: FROM[i] becomes TO[i]. */
 typedef struct Naming {
 	GpuGemm *gg;
 	Iter *from[2 * MAX_ITERS];
@@ -40,7 +41,7 @@ static Dim *split_of(Naming *x, Dim *d, int n)
 	return dim_floordiv(c, d, dim_const(c, n));
 }
 
-/* The iterators IT[0..n) but the last, of which REST counts the points. */
+/* Binds the iterators IT[0..n), the last one apart, by a div/mod split of REST. */
 static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
 {
 	ExprPool *p = x->gg->g.b.p;
@@ -58,9 +59,9 @@ static void name_outer(Naming *x, Iter *const *it, int n, Expr *rest)
 }
 
 /*
- * IT[0..n) at element ELEM (null: 0) of chunk CHUNK, of PACK elements each, in block BLOCK of SIZE elements, as one
- * flat index (JOINED: the loads know no other) or each. Chunks do not reach over the last iterator's end; nor do
- * blocks where their size divides it.
+ * Substitutes for IT[0..n) the position of element ELEM (null: 0) of chunk CHUNK, of VECTOR
+ * elements each, in block BLOCK of SIZE elements: one flat index if they are JOINED, else an index
+ * each. Chunks do not cross the end of the last iterator; nor do blocks if SIZE divides its extent.
  */
 static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block, int size,
 		    Expr *chunk, int vector, Expr *elem)
@@ -101,7 +102,7 @@ static void name_at(Naming *x, Iter *const *it, int n, bool joined, Expr *block,
 	name_outer(x, it, n, ex_iter(p, let(x, "q", gemm_product(g, it, n - 1), at)));
 }
 
-/* BLOCK * SIZE + CHUNK * PACK < ALL, where that says anything. */
+/* The condition BLOCK * SIZE + CHUNK * VECTOR < ALL; null if it always holds. */
 static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int vector, Dim *all)
 {
 	ExprPool *p = g->b.p;
@@ -119,7 +120,8 @@ static Expr *before_end(Gemm *g, Expr *block, int size, Expr *chunk, int vector,
 
 /* ---- Fills ---- */
 
-/* A row of the tile is MMA_ROWS of the side by what the block of the pipeline has of terms, one run of memory. */
+/* Fills a tile in the order of fragments. One row of it is MMA_ROWS of the free side by the terms
+ * of one stage, contiguous in memory. */
 static void emit_lanes(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_block, int side,
 		       Expr *kb, Expr *slot)
 {
@@ -208,7 +210,7 @@ static void emit_fill(GpuGemm *gg, const TileOperand *o, Buf *buf, Expr *side_bl
 
 /* ---- What follows ---- */
 
-/* Whether S has a point depends on LAST. */
+/* The guard of S depends on LAST. */
 static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
 {
 	for (int i = 0; s->guard && i < s->niters; i++)
@@ -217,10 +219,12 @@ static bool guarded_along(const Gemm *g, const Stmt *s, const Iter *last)
 	return false;
 }
 
-/* Elements of a chunk of all results, along LAST, the last iterator of a side: one access of each and of the strip. */
+/* Elements of a chunk along LAST, the last iterator of a side: an access of every result and of the
+ * staging buffer. */
 static int result_chunk(Gemm *g, const Iter *last)
 {
-	int vector = VECTOR_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8); /* of the strip */
+	/* elements of the staging buffer */
+	int vector = VECTOR_BYTES / (dtype_info[ctype_dtype(g->c.ct)].bits / 8);
 
 	for (int i = 0; i < g->nstmts; i++) {
 		const Stmt *s = g->k->stmts.at[i];
@@ -256,7 +260,8 @@ static Expr *in_block(Gemm *g, const Iter *block, int size, const Iter *in)
 		      ex_iter(p, (Iter *)(uintptr_t)in));
 }
 
-/* The results of a strip's points: every statement's value is an expression of the sum and of what it reads. */
+/* Stores the results at the points of a staged part: every statement's value is an expression of
+ * the sum and of what it reads. */
 static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Expr *guard,
 			 Iter *elem, int vector, Expr *m, Expr *col)
 {
@@ -268,7 +273,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Ex
 	for (int i = 0; i < g->nstmts; i++) {
 		Stmt *s = g->k->stmts.at[i];
 		Buf *o = s->out[0];
-		Expr *val, *at, *some = guard;
+		Expr *val, *at, *cond = guard;
 		LNode *loop = NULL;
 
 		l_of(b, s);
@@ -279,7 +284,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Ex
 			continue;
 		at = gemm_placed(&pl, flat_index(g->k, o, s->widx));
 		if (i && s->guard)
-			some = ex_and(p, some,
+			cond = ex_and(p, cond,
 				      ex_subst_iters(p, gemm_placed(&pl, s->guard), x->from, x->to,
 						     x->n));
 		if (vector > 1) {
@@ -288,7 +293,7 @@ static void emit_results(Gemm *g, const Naming *x, Buf *staged, Expr *sum_at, Ex
 		}
 		gemm_does(g,
 			  l_store(b, o, ex_subst_iters(p, at, x->from, x->to, x->n),
-				  ex_subst_iters(p, val, x->from, x->to, x->n), some),
+				  ex_subst_iters(p, val, x->from, x->to, x->n), cond),
 			  s, PART_WRITE, m, col, NULL);
 		if (loop)
 			l_close(b, loop);
@@ -310,7 +315,7 @@ static LNode *declare(GpuGemm *gg, const char *what, DType t, int d0, int d1, in
 	return n;
 }
 
-/* The row of the tile that row R of strip S is; both are of PACK rows each. */
+/* The row of the tile that is row R of part S of the sums, both counted in units of VECTOR rows. */
 static Expr *staged_row(Gemm *g, const Mma *m, Iter *r, Iter *s, int vector)
 {
 	LBuild *b = &g->b;
@@ -354,7 +359,7 @@ static void emit_copy_sums(GpuGemm *gg, Mma *m, Buf *staged, int ld, Iter *s)
 	gemm_does(g, n, g->c.s, PART_WRITE, row, col, NULL);
 }
 
-/* Element ELEM (null: 0) of chunk CHUNK, of PACK elements, of what begins AT. */
+/* Element ELEM (null: 0) of chunk CHUNK, of VECTOR elements each, from AT on. */
 static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int vector, Expr *elem)
 {
 	ExprPool *p = g->b.p;
@@ -363,7 +368,9 @@ static Expr *in_chunk(Gemm *g, Expr *at, Expr *chunk, int vector, Expr *elem)
 	return elem ? ex_add(p, at, elem) : at;
 }
 
-/* Chunks of results are contiguous along rows of the staging buffer, or, where it is column-major, along columns. */
+/* The epilogue: stages the sums in shared memory part by part, and stores the results from there.
+ * Chunks are contiguous along the rows of the staging buffer; along its columns if it is
+ * column-major. */
 static void emit_parts(GpuGemm *gg, Mma *m)
 {
 	Gemm *g = &gg->g;
@@ -455,7 +462,7 @@ static Buf *declare_tile(GpuGemm *gg, const char *what, const TileOperand *o, in
 		->buf[0];
 }
 
-/* The stage: a block for each tile of each of the matrices. */
+/* Opens the stage: a block for each tile of each matrix. */
 static void open_blocks(GpuGemm *gg)
 {
 	Gemm *g = &gg->g;
@@ -479,7 +486,7 @@ static void open_blocks(GpuGemm *gg)
 	l_split(b, split, n, ex_iter(b->p, b->stage->var));
 }
 
-/* M's sums, of the elements at ROW and COL. */
+/* Declares the sums of M; ROW and COL are an element's position in the matrix. */
 static void declare_sums(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 {
 	Gemm *g = &gg->g;
@@ -492,7 +499,8 @@ static void declare_sums(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 	gemm_does(g, node, g->c.s, PART_INIT, row, col, NULL);
 }
 
-/* The pipeline over the blocks of k: fills of M's tiles, and M, which adds their terms to the sums at ROW and COL. */
+/* The pipeline over blocks of k: it fills the tiles of M, and M adds their products to the sums at
+ * ROW and COL. */
 static void emit_pipeline(GpuGemm *gg, Mma *m, Expr *row, Expr *col)
 {
 	Gemm *g = &gg->g;

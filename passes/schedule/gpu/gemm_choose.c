@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a block is that of its arithmetic,
- * its traffic from L2, its reads of shared memory and its instructions, of which the slowest counts most. The time of the
- * product follows from how many blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
+ * Chooses the tile of a contraction on a GPU by an analytic model of the target. The time of a
+ * block is that of its arithmetic, its traffic from L2, its reads of shared memory and its
+ * instructions, of which the slowest counts most. The time of the product follows from how many
+ * blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
  * warps. For sizes that are not known it is the sum over several assumed sizes.
  *
- * A thread's registers hold its sums, the operands of one step, and for each piece that it fills the address and perhaps the
- * value; shapes that need more registers than there are, are left out. Of equal cost the smallest tile is taken, and of those the
- * first candidate, so the choice depends on nothing but the sizes and the target's row.
+ * A thread's registers hold its sums, the operands of one step, and for each piece that it fills
+ * the address and perhaps the value; shapes that need more registers than there are, are left out.
+ * Of equal cost the smallest tile is taken, and of those the first candidate, so the choice depends
+ * on nothing but the sizes and the target's row.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -15,37 +17,43 @@
 #include <math.h>
 
 enum {
-	ROW_BYTES = 64,  /* of k */
-	REGISTERS = 255, /* of a thread, at most */
-	COMMON = 24,     /* registers: loops, edges, the lane's places */
-	COPIED = 4,      /* and of a chunk that is copied: from where and to where */
-	MOVED = 2,       /* of one that goes through registers, without its value */
-	COMPUTED =
-		3, /* more for each chunk whose elements are computed: what ptxas needs beside the loaded ones */
-	EDGED = 2, /* more for single elements that end within tiles: comparisons */
-	SPLIT = 8, /* the same, where its row of the tile is split into several indices */
-	ASKED = 5, /* and more where those, of sizes that are not known, are compared with these */
-	PAIRED = 30,    /* where two instructions have the sums: what ptxas takes more */
-	MOST_PARTS = 64 /* of a sum */
+	ROW_BYTES = 64,  /* bytes of a tile's row along k */
+	REGISTERS = 255, /* registers of a thread, at most */
+	COMMON = 24,     /* registers for loops, edges and the lane's addresses */
+	COPIED = 4,      /* registers of a chunk that is copied: source and destination address */
+	MOVED = 2,       /* registers of a chunk that goes through registers, beside its value */
+	/* further registers of a chunk whose elements are computed: measured with ptxas */
+	COMPUTED = 3,
+	/* further registers where chunks are single elements and tiles are cut by the edge:
+	 * comparisons */
+	EDGED = 2,
+	SPLIT = 8, /* registers of a chunk whose row of the tile is split into several indices */
+	/* further registers if these indices, of unknown extents, are compared with bounds */
+	ASKED = 5,
+	PAIRED = 30,    /* registers that ptxas needs more where two instructions share the sums */
+	MOST_PARTS = 64 /* parts of a sum, at most */
 };
 
-/* What the model takes all GPUs to have in common; the rates that differ are in the target's row. */
-static const double SHARED_BYTES = 128; /* of shared memory per SM and clock: 32 banks of 4 bytes */
-static const double L2_BYTES = 32;      /* from L2 per SM and clock, at most: an estimate */
-static const double OVERLAP =
-	0.25; /* what hides behind the slowest still costs so much of its time: an estimate */
-static const double BESIDE_SUMS = 56; /* registers for fragments, addresses: an estimate */
-/* Warps that keep an SM busy: one for each of its 4 schedulers, two where lanes multiply: an estimate. */
+/* Constants of the model for all GPUs; the rates that differ are in the target's row. */
+/* bytes of shared memory per SM and clock: 32 banks of 4 bytes */
+static const double SHARED_BYTES = 128;
+static const double L2_BYTES = 32; /* bytes from L2 per SM and clock, at most: an estimate */
+/* fraction of the time of all but the slowest resource that is not hidden behind it: an estimate */
+static const double OVERLAP = 0.25;
+static const double BESIDE_SUMS = 56; /* registers for fragments and addresses: an estimate */
+/* Warps that keep an SM busy: one for each of its 4 schedulers, or two if lanes multiply: an
+ * estimate. */
 static const double WARPS_MATRIX = 4, WARPS_SCALAR = 8;
 static const double L2_RATE = 3.0; /* bandwidth of L2 over that of memory: an estimate */
-static const double ISSUES = 128;  /* instructions of threads per SM and clock: 4 warps */
-/* Instructions for a chunk that is copied, and that goes through registers; more where its place in the operand is worked out
- * in each round, or whether it has one: counted in PTX. */
+static const double ISSUES = 128;  /* thread instructions per SM and clock: 4 warps */
+/* Instructions for a chunk that is copied, for one that goes through registers, and further ones
+ * where its index in the operand, or whether it exists, is computed in each round: counted in
+ * PTX. */
 static const double ISSUE_COPIED = 4, ISSUE_MOVED = 8, ISSUE_PLACE = 14;
-static const double EDGES = 2e-6; /* seconds for first loads and last stores: an estimate */
+static const double EDGES = 2e-6; /* seconds for the first loads and last stores: an estimate */
 static const double STAGE = 2e-6; /* seconds for one more launch: an estimate */
-static const double GAIN =
-	0.9; /* what splitting a sum must save of the time, the model being rough */
+/* a split must take at most this part of the time, as the model is rough */
+static const double GAIN = 0.9;
 
 int gemm_gpu_threads(const BlockShape *s)
 {
@@ -73,7 +81,7 @@ int64_t gemm_gpu_shared(const GpuGemm *g, const BlockShape *s)
 	return pipeline > staged ? pipeline : staged;
 }
 
-/* Of a chunk whose row of O's tile is split into several indices. */
+/* Registers of a chunk of O whose row of the tile is split into several indices. */
 static int split_registers(const TileOperand *o)
 {
 	for (int i = 1; i < o->nside && o->guard; i++)
@@ -82,7 +90,7 @@ static int split_registers(const TileOperand *o)
 	return SPLIT;
 }
 
-/* What a thread has for its chunks of O's tile, SIDE of the block, all the time that the pipeline runs. */
+/* Registers of a thread for its chunks of O's tile, SIDE of the block, throughout the pipeline. */
 static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOperand *o, int side)
 {
 	Dim *all = o == &g->a ? g->g.m : g->g.n;
@@ -97,7 +105,8 @@ static int fill_registers(const GpuGemm *g, const BlockShape *s, const TileOpera
 	return each * (!o->async ? place + words : place > COPIED ? place : COPIED);
 }
 
-/* Of a thread in the pipeline, an estimate: the sums, what one step of the product reads, and the chunks that it fills. */
+/* Estimated registers of a thread in the pipeline: the sums, the operands of one step, and the
+ * chunks that it fills. */
 static int pipeline_registers(const GpuGemm *g, const BlockShape *s)
 {
 	const int word = bytes_of(ctype_dtype(g->g.c.ct)) / 4, piece = 16 / bytes_of(g->a.type);
@@ -120,28 +129,29 @@ static double blocks_along(double n, int block)
 	return (double)(((int64_t)n + block - 1) / block);
 }
 
-/* Blocks along size D, which is taken to be N; of one that is not known the last is half empty. */
+/* Blocks along size D, which is assumed to be N. If D is unknown, the last block is assumed to be
+ * half empty. */
 static double blocks_of(const Dim *d, double n, int block)
 {
-	const double some = n / block + 0.5;
+	const double count = n / block + 0.5;
 
-	return dim_is_const(d, NULL) ? blocks_along(n, block) : some > 1 ? some : 1;
+	return dim_is_const(d, NULL) ? blocks_along(n, block) : count > 1 ? count : 1;
 }
 
-/* Warps that keep an SM busy with S. */
+/* Warps of shape S that keep an SM busy. */
 static double busy(const BlockShape *s)
 {
 	return s->kind ? WARPS_MATRIX : WARPS_SCALAR;
 }
 
-/* Blocks for each SM, not a whole number. */
+/* Blocks per SM, a fraction. */
 static double blocks_each(const GpuGemm *g, const BlockShape *s, const double size[4])
 {
 	return size[3] * blocks_of(g->g.m, size[0], s->bm) * blocks_of(g->g.n, size[1], s->bn) /
 	       g->g.t->gpu->sms;
 }
 
-/* Sizes that are known, all of them. */
+/* M, N and the number of matrices are known. */
 static bool all_known(const GpuGemm *g)
 {
 	Gemm *x = (Gemm *)(uintptr_t)&g->g;
@@ -150,27 +160,27 @@ static bool all_known(const GpuGemm *g)
 	       dim_is_const(gemm_product(x, x->c.g, x->c.ng), NULL);
 }
 
-/* Of an SM, in Hz, at which it has its rate of f32. */
+/* The clock of an SM in Hz, from its f32 rate. */
 static double clock_of(const Gpu *gpu)
 {
 	return gpu->f32 * 1e12 / (2.0 * gpu->lanes * gpu->sms);
 }
 
-/* Bytes a second that an SM has from L2. */
+/* Bytes per second that an SM gets from L2. */
 static double l2_rate(const Gpu *gpu)
 {
 	const double of_all = L2_RATE * gpu->memory * 1e9 / gpu->sms,
-		     own = L2_BYTES * clock_of(gpu);
+		     sm_rate = L2_BYTES * clock_of(gpu);
 
-	return of_all < own ? of_all : own;
+	return of_all < sm_rate ? of_all : sm_rate;
 }
 
-/* Seconds that each part of a block's work takes, were it all that an SM does. */
+/* Seconds of each resource for one block, if the SM did nothing else. */
 typedef struct Work {
 	double math, l2, shared, issue, out;
 } Work;
 
-/* Instructions of a block that fill O's tile, SIDE of it by K terms. */
+/* Instructions of a block to fill O's tiles: SIDE by all K terms. */
 static double fill_issues(const TileOperand *o, double side, double k)
 {
 	return side * k / o->vector *
@@ -181,19 +191,18 @@ static double fill_issues(const TileOperand *o, double side, double k)
 static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 {
 	const Gpu *gpu = g->g.t->gpu;
-	const double
-		k = blocks_along(terms, s->bk) * s->bk,
-		bytes = bytes_of(g->a.type), wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1,
-		warps = s->wm * s->wn,
-		/* The matrix unit takes so many bytes, of whatever type. */
+	const double k = blocks_along(terms, s->bk) * s->bk, bytes = bytes_of(g->a.type),
+		     wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8 ? 2 : 1, warps = s->wm * s->wn,
+		     /* the matrix unit's rate is in bytes, whatever the type */
 		rate = (s->kind ? gpu->f16 * 2 / bytes : gpu->f32) * 1e12 / gpu->sms,
-		/* ldmatrix reads each byte once, a lane's own reads repeat those of the adjacent lanes. */
+		     /* ldmatrix reads each byte once; scalar lanes read again what adjacent lanes
+		 * read */
 		read = s->kind ? warps * (s->bm / s->wm + s->bn / s->wn)
 			       : warps * 32 * (s->tm + s->tn),
-		issues = fill_issues(&g->a, s->bm, k) + fill_issues(&g->b, s->bn, k) +
-			 (s->kind ? 0
-				  : wide * s->bm * s->bn * k +
-					    read * k * bytes / (double)VECTOR_BYTES);
+		     issues = fill_issues(&g->a, s->bm, k) + fill_issues(&g->b, s->bn, k) +
+			      (s->kind ? 0
+				       : wide * s->bm * s->bn * k +
+						 read * k * bytes / (double)VECTOR_BYTES);
 
 	return (Work){.math = 2.0 * s->bm * s->bn * k / rate * wide,
 		      .l2 = (s->bm + s->bn) * k * bytes / l2_rate(gpu),
@@ -202,8 +211,9 @@ static Work work_of(const GpuGemm *g, const BlockShape *s, double terms)
 		      .out = 2.0 * s->bm * s->bn * 4 / (gpu->memory * 1e9 / gpu->sms)};
 }
 
-/* Seconds of N blocks of S, with W to do each, at once on an SM. Where their warps are too few to keep it busy, what these
- * issue takes as long as if they were enough; what is copied on its way does not. */
+/* Seconds of N concurrent blocks of S on an SM, each with work W. If their warps are too few to
+ * keep the SM busy, what they issue takes as long as if they were enough; asynchronous copies do
+ * not. */
 static double together(const BlockShape *s, const Work *w, double n)
 {
 	const double slow = n * larger(1, busy(s) / (n * s->wm * s->wn)), math = slow * w->math,
@@ -213,7 +223,7 @@ static double together(const BlockShape *s, const Work *w, double n)
 	return slowest + OVERLAP * (math + l2 + shared + issue - slowest) + n * w->out + EDGES;
 }
 
-/* Blocks that an SM has room for. */
+/* Blocks that fit on an SM. */
 static double room_for(const GpuGemm *g, const BlockShape *s)
 {
 	const Gpu *gpu = g->g.t->gpu;
@@ -226,10 +236,11 @@ static double room_for(const GpuGemm *g, const BlockShape *s)
 	return larger(1, fit < room ? fit : room);
 }
 
-/* Seconds, but for what all candidates have in common; where sizes are not known, over those around SIZE. */
+/* Seconds, without what all candidates have in common. If sizes are unknown, the sum over several
+ * sizes around SIZE. */
 static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 {
-	const int around = 4; /* SIZE itself, in the middle of twice as many */
+	const int around = 4; /* half the number of sizes: SIZE is the middle one */
 	const Work w = work_of(g, s, size[2]);
 	const double each = blocks_each(g, s, size), most = room_for(g, s),
 		     all = together(s, &w, most);
@@ -245,7 +256,7 @@ static double cost(const GpuGemm *g, const BlockShape *s, const double size[4])
 	return x;
 }
 
-/* Candidates in an order of their own: larger tiles first. */
+/* Enumerates the candidates, larger tiles first. */
 static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 {
 	static const struct {
@@ -275,22 +286,22 @@ static bool next_shape(const GpuGemm *g, BlockShape *s, int *at)
 	return true;
 }
 
-/* Slots of the pipeline: as many as cover a load's latency, and no more than there are rounds. */
+/* Stages of the pipeline: enough to cover a load's latency, and no more than rounds. */
 static int stages(const GpuGemm *g, const BlockShape *s, double k)
 {
 	const int most = !g->a.async || !g->b.async ? 2 : s->kind ? 4 : 3;
-	const double turns = blocks_along(k, s->bk) + 1;
+	const double rounds = blocks_along(k, s->bk) + 1;
 
-	return turns < 2 ? 2 : turns < most ? (int)turns : most;
+	return rounds < 2 ? 2 : rounds < most ? (int)rounds : most;
 }
 
-/* A row of O's tile, SIDE of the block, is whole sectors. */
+/* A row of O's tile, SIDE of the block, has at least a sector. */
 static bool whole_sectors(const TileOperand *o, int side)
 {
 	return o->along || side * bytes_of(o->type) >= SECTOR;
 }
 
-/* What a GPU can do, and does well. */
+/* S fits the GPU's registers and shared memory, and its accesses fill sectors. */
 static bool possible(const GpuGemm *g, const BlockShape *s)
 {
 	const bool wide = bytes_of(ctype_dtype(g->g.c.ct)) == 8;
@@ -306,8 +317,8 @@ static bool same_tile(const BlockShape *a, const BlockShape *b)
 	return a->bm == b->bm && a->bn == b->bn && a->bk == b->bk;
 }
 
-/* The next shape that a GPU can do, and its cost; 0: there is none more. Of WANT's tile and slots, or, where that is null,
- * of any tile that G's schedule may have. */
+/* The next possible shape and its cost; 0: there are no more. WANT: only the shapes with WANT's
+ * tile and stages; null: any tile that G's schedule allows. */
 static double next_cost(const GpuGemm *g, const double size[4], const BlockShape *want,
 			BlockShape *s, int *at)
 {
@@ -324,13 +335,14 @@ static double next_cost(const GpuGemm *g, const double size[4], const BlockShape
 	return 0;
 }
 
-/* S, of cost X, is better than T, of cost Y: cheaper, or as cheap and smaller, as more blocks keep more SMs busy. */
+/* S, of cost X, is better than T, of cost Y: cheaper, or as cheap and smaller, as more blocks keep
+ * more SMs busy. */
 static bool better(const BlockShape *s, double x, const BlockShape *t, double y)
 {
 	return x < y || (x <= y && s->bm * s->bn < t->bm * t->bn);
 }
 
-/* The best shape for these sizes in *OUT, and its cost; 0: there is none. WANT: as above. */
+/* Finds the best shape for SIZE and returns its cost; 0: there is none. WANT: as for next_cost. */
 static double best_shape(const GpuGemm *g, const double size[4], const BlockShape *want,
 			 BlockShape *out)
 {
@@ -346,8 +358,9 @@ static double best_shape(const GpuGemm *g, const double size[4], const BlockShap
 	return best;
 }
 
-/* Fewer rows are better off with a thread a result, but where each group has rows of its own, and what they are multiplied with is
- * of stencils: the tile reads the terms that adjacent points share once. */
+/* The least rows for which a tile pays; with fewer, one thread per result is faster. In a grouped
+ * convolution, tiles read the terms that adjacent points share only once, so they pay from 2 rows
+ * on. */
 static int least_rows(const GpuGemm *g)
 {
 	enum { GROUP_ROWS = 2 };
@@ -380,7 +393,7 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 	struct {
 		BlockShape s;
 		double cost;
-		int at; /* where next_cost() has it: of equal cost the first is the best */
+		int at; /* its position in the enumeration: of equal cost, the first is best */
 	} of[MOST];
 	BlockShape s = {0};
 	double size[4], x;
@@ -397,7 +410,7 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 			found += k == found;
 		}
 	}
-	/* Few are asked for, and there are few. */
+	/* both numbers are small */
 	for (int i = 0; i < n && i < found; i++) {
 		int best = -1;
 
@@ -412,8 +425,8 @@ void gemm_gpu_list(const GpuGemm *g, int n)
 	}
 }
 
-/* Along which iterator the sum may be split: that with most points, or the only one, if their number is not known, which is
- * then taken to be N. */
+/* The iterator along which the sum may be split, *ALONG, and its points: the longest one; or the
+ * only one, if its extent is unknown, which counts as N. 0: none. */
 static int64_t longest(const GpuGemm *g, double n, Iter **along)
 {
 	const Contraction *c = &g->g.c;
@@ -430,7 +443,8 @@ static int64_t longest(const GpuGemm *g, double n, Iter **along)
 	return most;
 }
 
-/* The cost of G's product in P parts of the best tile, or of WANT's, which is in *S then; 0: it cannot have one. */
+/* The cost of G's product in P parts with the best tile, or with WANT's; *S is the shape. 0: not
+ * possible. */
 static double cost_of_parts(const GpuGemm *g, const double size[4], int64_t p,
 			    const BlockShape *want, BlockShape *s)
 {
@@ -460,7 +474,7 @@ double gemm_gpu_plan(const GpuGemm *g, const Options *o, GemmPlan *plan)
 	gemm_gpu_sizes(g, size);
 	*plan = (GemmPlan){.parts = 1};
 	best = whole = cost_of_parts(g, size, 1, NULL, &plan->s);
-	/* Parts of many tiles would cost more than parts of few gain. */
+	/* with many tiles, splitting would cost more than it gains for few tiles */
 	if (whole <= 0 || !gemm_gpu_bounded(g))
 		return whole;
 	n = longest(g, size[2], &plan->along);

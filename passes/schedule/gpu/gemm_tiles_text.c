@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles of products on GPUs as text. `--list-tiles` prints the candidates that the model of gemm_choose.c ranks best; `--tiles`
- * reads those that measurements found best. A line is
+ * Tiles of products on GPUs as text. `--list-tiles` prints the candidates that the model of
+ * gemm_choose.c ranks best; `--tiles` reads those that measurements found best. A line is
  *
  * 	TARGET TYPE M N K BMxBNxBKxSTAGES
  * 	sm_80 f16 2048 768 768 128x128x32x4
  *
- * for a product of M rows, N columns and sums of K terms on that target: the block's tile, and the stages of its pipeline.
- * TYPE is that of the factors; tf32 means f32 factors that --tf32 rounds. For a size that is not known, the line has the size
- * that the model assumes. Blank lines and text after # are ignored. The first line for a product holds, so a list of
- * candidates, best first, can be read as it is.
+ * for a product of M rows, N columns and sums of K terms on that target: the block's tile, and the
+ * stages of its pipeline. TYPE is that of the factors; tf32 means f32 factors that --tf32 rounds.
+ * For a size that is unknown at compile time, the line has the size that the model assumes. Blank
+ * lines and text after # are ignored. The first line for a product counts, so a list of candidates,
+ * best first, can be read unchanged.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 
@@ -18,7 +19,7 @@
 
 enum {
 	NAME = 16,
-	MOST_SIDE = 1024, /* of a tile, and of its part of k */
+	MOST_SIDE = 1024, /* side of a tile, and its k, at most */
 	MOST_STAGES = 8
 };
 
@@ -33,11 +34,11 @@ static bool in(int n, int least, int most)
 	return n >= least && n <= most;
 }
 
-/* One line: 1 a row, 0 an empty one, -1 neither. */
+/* Reads one line: 1 a row, 0 an empty line, -1 an error. */
 static int read_row(const char *line, size_t n, TileLine *r)
 {
 	char text[128], rest;
-	int got;
+	int result;
 
 	n = strcspn(line, "#\n") < n ? strcspn(line, "#\n") : n;
 	if (strspn(line, " \t\r") >= n)
@@ -47,9 +48,10 @@ static int read_row(const char *line, size_t n, TileLine *r)
 	memcpy(text, line, n);
 	text[n] = '\0';
 	*r = (TileLine){0};
-	got = sscanf(text, "%15s %15s %18lld %18lld %18lld %9dx%9dx%9dx%9d %c", r->target, r->type,
-		     &r->m, &r->n, &r->k, &r->s.bm, &r->s.bn, &r->s.bk, &r->s.stages, &rest);
-	return got == 9 && in(r->s.bm, 1, MOST_SIDE) && in(r->s.bn, 1, MOST_SIDE) &&
+	result = sscanf(text, "%15s %15s %18lld %18lld %18lld %9dx%9dx%9dx%9d %c", r->target,
+			r->type, &r->m, &r->n, &r->k, &r->s.bm, &r->s.bn, &r->s.bk, &r->s.stages,
+			&rest);
+	return result == 9 && in(r->s.bm, 1, MOST_SIDE) && in(r->s.bn, 1, MOST_SIDE) &&
 			       in(r->s.bk, 1, MOST_SIDE) && in(r->s.stages, 2, MOST_STAGES)
 		       ? 1
 		       : -1;
@@ -68,19 +70,19 @@ bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const c
 
 	for (const char *at = text; *at; at = next_line(at), number++) {
 		TileLine r;
-		const int got = read_row(at, strcspn(at, "\n"), &r);
+		const int result = read_row(at, strcspn(at, "\n"), &r);
 
-		if (got < 0)
+		if (result < 0)
 			return diag_error(
 				d, loc,
 				"line %d is not TARGET TYPE M N K BMxBNxBKxSTAGES, with sides of 1 to %d and 2 to %d stages",
 				number, MOST_SIDE, MOST_STAGES);
-		if (got && !is_gpu(r.target))
+		if (result && !is_gpu(r.target))
 			return diag_error(
 				d, loc,
 				"line %d: there is no GPU %s; dlcc --list-targets names all",
 				number, r.target);
-		if (got && strcmp(r.type, "tf32") != 0 && dtype_by_name(r.type) == DT_NONE)
+		if (result && strcmp(r.type, "tf32") != 0 && dtype_by_name(r.type) == DT_NONE)
 			return diag_error(d, loc, "line %d: there is no type %s", number, r.type);
 	}
 	return true;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variants of products on GPUs whose sizes are known only at run time: for one row and for few rows, which read the matrix once
- * (passes/schedule/gpu/skinny.c), then by the number of results, batch x rows x columns. That number decides how much work an
- * SM gets, and so the tile and the number of split-K parts. A variant is planned for a size in the middle of its range, a power of
- * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that saves little by the model of
- * passes/schedule/gpu/gemm_choose.c is left out.
+ * Variants of products on GPUs whose sizes are known only at run time: for one row and for few
+ * rows, which read the matrix once (passes/schedule/gpu/skinny.c), then by the number of results,
+ * batch x rows x columns. That number decides how much work an SM gets, and so the tile and the
+ * number of split-K parts. A variant is planned for a size in the middle of its range, a power of
+ * two: whether that size is a multiple of a tile says nothing about other sizes. A variant that
+ * saves little by the model of passes/schedule/gpu/gemm_choose.c is left out.
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -12,16 +13,18 @@
 #include <math.h>
 
 enum {
-	FEWEST = 16,   /* rows and columns, where a tile is made for them */
-	REST = 131072, /* results of an SM where there are more than any step has */
-	SHORT = 1024,  /* terms: no sum of so many has parts where their number is not known */
-	SUM = 4096     /* of a sum without bounds */
+	FEWEST = 16,   /* least rows and columns that a tile is planned for */
+	REST = 131072, /* results per SM that the last variant is planned for */
+	SHORT = 1024,  /* terms: sums of unknown length that are no longer are not split */
+	SUM = 4096     /* terms assumed of a sum without bound */
 };
 
-static const double WORTH = 0.8; /* what a variant must save of the time, the model being rough */
-static const int64_t few_rows[] = {1, 8}, results_each[] = {128, 1024, 8192}; /* of an SM */
+/* a variant must take at most this part of the time, as the model is rough */
+static const double WORTH = 0.8;
+static const int64_t few_rows[] = {1, 8}, results_each[] = {128, 1024, 8192}; /* results per SM */
 
-/* Of sums of TERMS, each of the N steps first for short ones: what a split gains must not cost those. */
+/* Precedes each of the N steps by one for short sums, if TERMS is unknown: these must not pay for
+ * split-K. */
 static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
 {
 	int64_t lo, hi;
@@ -36,7 +39,8 @@ static int add_short(Ctx *c, SizeStep *step, int n, Dim *terms)
 	return 2 * n;
 }
 
-/* K with few rows, as STEP says, is done by groups, which read the matrix once. A thread for each result is no better than tiles. */
+/* For the few rows of STEP, K is scheduled for thread groups, which read the matrix once. A thread
+ * for each result would be no better than tiles. */
 static bool by_groups(const Module *m, const Target *t, Kernel *k, const SizeStep *step)
 {
 	Schedule s = {.kernel = k, .where = *step};
@@ -45,9 +49,9 @@ static bool by_groups(const Module *m, const Target *t, Kernel *k, const SizeSte
 	return s.stages.n && s.stages.at[0]->group > 1;
 }
 
-/* Of the N steps those stay that save something: of the first FEW, which are for few rows, those that groups do; of the others
- * those of which the model of the tiles says so. A run without one has the next that is for it. No tile is larger than those of
- * that. */
+/* Keeps those of the N steps that save time. The first FEW steps, for few rows, stay if thread
+ * groups take them; the others if the model predicts a gain over the next variant that serves their
+ * runs. No tile may be larger than the next variant's. */
 static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *step, int few, int n)
 {
 	Module model = *m;
@@ -61,7 +65,7 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 	for (int i = 0; i < few; i++)
 		keep[i] = by_groups(&model, t, kernel_clone(k, tmp), &step[i]);
 	for (int i = n, next; i >= few; i--) {
-		Kernel *own = kernel_clone(k, tmp);
+		Kernel *copy = kernel_clone(k, tmp);
 		GpuGemm g;
 		Schedule s;
 		double cost, other;
@@ -70,10 +74,10 @@ static int worth_having(const Module *m, const Target *t, Kernel *k, SizeStep *s
 			next++;
 		if (i < n)
 			step[i].tile = plan[next].s.bm * plan[next].s.bn;
-		s = (Schedule){.kernel = own, .where = i < n ? step[i] : (SizeStep){0}};
+		s = (Schedule){.kernel = copy, .where = i < n ? step[i] : (SizeStep){0}};
 		keep[i] = true;
 		plan[i] = (GemmPlan){0};
-		if (!gemm_gpu_open(&g, &model.opt, t, own, own->stmts.n - 1, &s))
+		if (!gemm_gpu_open(&g, &model.opt, t, copy, copy->stmts.n - 1, &s))
 			continue;
 		cost = gemm_gpu_plan(&g, &model.opt, &plan[i]);
 		other = i < n && plan[next].parts ? gemm_gpu_cost(&g, &plan[next]) : 0;
@@ -112,7 +116,7 @@ int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 	return worth_having(m, t, k, step, n ? few * all / n : 0, all);
 }
 
-/* The results of G in runs for which its schedule is, at most; DIM_INF: there is no saying. */
+/* Upper bound of the results of G in the runs that its schedule serves; DIM_INF: unknown. */
 static int64_t most_results(const GpuGemm *g)
 {
 	Gemm *x = (Gemm *)(uintptr_t)&g->g;
@@ -132,7 +136,7 @@ bool gemm_gpu_bounded(const GpuGemm *g)
 	return most_results(g) < DIM_INF;
 }
 
-/* Size I grows BY so much, as far as it may, and *ROOM is what it leaves. */
+/* Grows size I by factor BY, at most to MOST[i], and divides *ROOM by the growth. */
 static void grow(double size[4], const double most[4], int i, double by, double *room)
 {
 	const double was = size[i], to = fmin(most[i], was * fmax(by, 1));

@@ -8,30 +8,37 @@
 
 /* ---- sched_gpu.c ---- */
 
-/* Appends stages of all statements of K to S. */
+/* Appends the stages of all statements of K to S. */
 void sched_gpu(const Module *m, const Target *t, Kernel *k, Schedule *s);
 enum { MOST_STEPS = 16 };
-/* For which sizes K has variants on T, in the order in which a run asks; how many. A strategy names its own. */
+/* The sizes for which K has variants on T, in the order in which a run tests them; returns their
+ * number. Each strategy chooses its own sizes. */
 int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
 
 /* ---- gemm.c: matrix products ---- */
 
-/* A contraction on a GPU, in tiles (passes/schedule/gpu/gemm.c), with what follows it up to statement LAST. Into how many parts its
- * sum, along iterator *ALONG, is better split where S is to serve, or 1: a part has *EACH terms, or, where it is not known how
- * many there are, so many or more. */
-bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
-int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
-/* The instruction of GPU for products of tiles of C, the one with most terms; MAY_ROUND: to tf32. */
-MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round);
-
 /* ---- gemm_variants.c ---- */
 
-/* Those of products (passes/schedule/gpu/gemm_variants.c). */
+/* sched_gpu_steps for matrix products. */
 int gemm_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step);
 
 /* ---- gemm_tiles_text.c ---- */
 
-/* TEXT of FILE can be Options.tiles; else a diagnostic (passes/schedule/gpu/gemm_tiles_text.c). IS_GPU: whether that is a target's name. */
+/* Checks that TEXT, read from FILE, is a valid Options.tiles
+ * (passes/schedule/gpu/gemm_tiles_text.c); else reports a diagnostic. IS_GPU says whether a name is
+ * that of a GPU target. */
 bool gemm_tiles_check(const char *text, const char *file, bool (*is_gpu)(const char *), Diag *d);
+
+/* ---- gemm.c ---- */
+
+/* Schedules a contraction, and the statements that follow it up to statement LAST, in tiles
+ * (passes/schedule/gpu/gemm.c). sched_gpu_parts: the number of parts into which split-K should cut
+ * the sum for the runs that S serves, or 1. The cut is along iterator *ALONG. A part has *EACH
+ * terms; where the number of terms is unknown, at least that many. */
+bool sched_gpu_contraction(const Module *m, const Target *t, Kernel *k, int last, Schedule *s);
+int64_t sched_gpu_parts(const Module *m, const Target *t, Kernel *k, const Schedule *s, Iter **along, int64_t *each);
+/* The matrix instruction of GPU for the types of C: the one with the largest k. MAY_ROUND: f32
+ * operands may be rounded to tf32. */
+MmaKind gemm_gpu_instruction(const Contraction *c, const Gpu *gpu, bool may_round);
 
 #endif

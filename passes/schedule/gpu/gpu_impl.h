@@ -10,89 +10,153 @@
 
 enum {
 	WARP = 32,
-	VECTOR_BYTES = GPU_VECTOR, /* of one access, at most */
-	MOST_VECTOR = 8,           /* elements of one access */
-	SECTOR = 32,               /* bytes: memory answers requests in such */
-	LINE = 128,                /* bytes: of four sectors, and of all banks of shared memory */
-	SHARED = 40 << 10,         /* bytes that a block may share */
-	TRANSPOSE_SHORT = 16,      /* rows of no more elements, */
-	TRANSPOSE_MIDDLE = 128,    /* or of these, are turned in tiles of their own shapes */
-	GPU_DRIVER =
-		1
-		<< 10 /* bytes of an SM's shared memory that the driver takes of each block, from sm_80 on */
+	VECTOR_BYTES = GPU_VECTOR, /* bytes of the widest access */
+	MOST_VECTOR = 8,           /* elements of one access, at most */
+	SECTOR = 32,               /* bytes that memory transfers at a time */
+	/* bytes: four sectors; also one word of each bank of shared memory */
+	LINE = 128,
+	/* shared memory that a block uses at most, so that several blocks fit on an SM */
+	SHARED = 40 << 10,
+	/* the longest rows that are transposed in tiles of few long rows, */
+	TRANSPOSE_SHORT = 16,
+	TRANSPOSE_MIDDLE = 128, /* and in tiles of rows of middle length */
+	/* bytes of shared memory that the driver reserves for each block, from sm_80 on */
+	GPU_DRIVER = 1 << 10
 };
 
-/* The few rows of a product: iterators of the band that its matrix does not have, which what has a part of the matrix
- * does all at once. None: n is 0. */
+/* The rows of a skinny product: band iterators that the matrix does not depend on. The thread that
+ * reads an element of the matrix uses it for all rows. n is 0 where the product is not skinny. */
 typedef struct SkinnyRows {
-	int of[MAX_ITERS], n; /* of the band, outermost first */
-	Dim *rows;            /* their product */
-	int64_t most;         /* rows are so many at the most, or that many are done at once */
+	int of[MAX_ITERS], n; /* band indices, outermost first */
+	Dim *rows;            /* number of rows: the product of the extents */
+	int64_t most;         /* upper bound of ROWS, or the number of rows of one block */
 	bool along;           /* the matrix is contiguous along the summed iterator */
-	const Buf *lanes;     /* the matrix, in the order of fragments; else null */
-	int col;              /* then: of the band, its columns */
+	const Buf *lanes;     /* the matrix, if it is packed in the order of fragments; else null */
+	int col;              /* if LANES: band index of the matrix's columns */
 } SkinnyRows;
 
-/* What D is at most in runs for which S is, or DIM_INF. */
+/* ---- row.c ---- */
+
+/* Upper bound of D in the runs that S serves, or DIM_INF. */
 int64_t gpu_most(const Schedule *s, Dim *d);
-/* Bytes of shared memory that a block of S may have on GPU, and on any other that S is for, where it has use of WANTED. */
+/* Bytes of shared memory that a block of S may use on every GPU that S is for. If WANTED is more, S
+ * is marked short_of_shared, and gets another variant for GPUs with more. */
 int64_t gpu_block_room(Schedule *s, const Gpu *gpu, int64_t wanted);
-/* The length of rows of K, where it is not known when they are scheduled; else null. */
+/* The length of K's rows if it is unknown at compile time; else null. */
 Dim *gpu_row_length(Kernel *k);
-/* D where no symbol is more than it must be, but none is 0 either. */
-int64_t gpu_least(Ctx *c, const Dim *d);
-/* STEP, of N, with one of SIZE up to MOST, where that says anything: some sizes are so small, and some are not. */
-int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
-/* What of K's statements from FIRST on under BAND are few rows where S is to serve (passes/schedule/gpu/skinny.c). */
-void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny);
-/* Row FLAT of all stands for the iterators of F; AS, another or the same, in accesses. */
-void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat);
-/* Some reduction of K has so many terms that its sum may be worth splitting (passes/schedule/gpu/split.c). */
-bool gpu_may_split(Kernel *k);
-/* Splits reductions of K whose stages, in schedule SCHED of its like, leave SMs idle, over blocks; false where there are
- * none. Else the statements are now those of *N stages, which begin at *FIRST. */
-bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
-/* What statements of K make of all of their rows goes through memory in SCHED, of its like, and is recomputed here where it is read
- * (passes/schedule/gpu/recompute.c); false where there is none, or, of any schedule, may be none. */
-bool gpu_recompute(Kernel *k, const Schedule *sched);
-bool gpu_may_recompute(Kernel *k);
-/* A stage of S, where its points are updates in any order (passes/schedule/gpu/scatter.c); false where they are not. */
-bool gpu_scatter(LBuild *b, Stmt *s);
-/* A stage of map S alone. False where elements of less than a byte would be shared between threads. */
-bool gpu_map(LBuild *b, Stmt *s);
-/* The length of rows that some map of K keeps whole while it turns what it reads, where that is not known; else null. */
-Dim *gpu_map_row(Kernel *k);
-Dim *gpu_transpose_length(const Stmt *s, Points *p); /* that of map S, given as P */
-/* A stage of map S, given as P, where it turns what it reads (passes/schedule/gpu/transpose.c); false where it does not. */
-bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
-/* A stage of the statements of R, where they reduce across memory, which is contiguous along iterator ALONG of the band
- * (passes/schedule/gpu/column_reduce.c); false where they do not. */
-bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny);
-/* A stage of the statements of R, where they reduce across memory several times, or go over it again (passes/schedule/gpu/columns.c);
- * false where they do not. */
-bool gpu_columns(Row *r, const Gpu *gpu, int along);
-/* A stage of the statements of R, which each have few points of a row, where rows lie side by side along iterator ALONG of the band in
- * small panels (passes/schedule/gpu/small_panels.c); false where they do not. */
-bool gpu_small_panels(Row *r, int along);
-/* The elements that an iteration of a stage, the N iterators SPLIT, has for itself, side by side, where AT runs over all of those; null:
- * it has no such, as where AT is null; 0: all iterations have one element. */
-Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
-/* A statement of R writes B: what it has is not to be read before. */
+/* A statement of R writes B, so B must not be read ahead of it. */
 bool gpu_writes(const Row *r, const Buf *b);
-/* The first statement of R reduces to one value, and the others follow it point by point. */
+/* The first statement of R reduces to one value for each point of the band, and the others are maps
+ * of these values. */
 bool gpu_chain(const Row *r);
-/* A stage of the statements of R, where stencils slide and memory is contiguous along iterator ALONG of the band
- * (passes/schedule/gpu/stencil.c); false where they do not. */
-bool gpu_stencil(Row *r, const Gpu *gpu, int along);
-/* Statement S of a thread's own row, in the form AS, which reads the same elsewhere. */
+/* Emits statement S for a row that one thread has. AS is S with its reads redirected, to buffers in
+ * shared memory, say. */
 void gpu_row_stmt(Row *r, Stmt *s, Stmt *as);
-/* A stage of statements FIRST..LAST under BAND. */
+/* Schedules statements FIRST..LAST as a stage over BAND. */
 void gpu_row(LBuild *b, const Gpu *gpu, const char *strategy, int first, int last, const Band *band,
 	     const SkinnyRows *skinny);
-/* Temporary T, which S writes, as a local of the row, where it may be one; not declared yet. */
+/* Makes temporary T, which S writes, a local of the row if that is possible. Does not declare
+ * it. */
 void gpu_make_local(Row *r, const Stmt *s, Buf *t);
-/* The statements of a stage whose rows have a group each (passes/schedule/gpu/group.c); the N iterators that the stage is split into; null,
- * or what goes over few rows of a group. */
+
+/* ---- sched_gpu.c ---- */
+
+/* The value of D with every symbol at its minimum, but at least 1. */
+int64_t gpu_least(Ctx *c, const Dim *d);
+/* Appends the step "SIZE <= MOST" to the N steps of STEP, unless its guard would always or never
+ * hold. Returns the new number of steps. */
+int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most);
+
+/* ---- skinny.c ---- */
+
+/* Finds the skinny rows of the product in statement FIRST of K, for the runs that S serves
+ * (passes/schedule/gpu/skinny.c). */
+void gpu_skinny_rows(const Schedule *s, Kernel *k, int first, const Band *band, SkinnyRows *skinny);
+/* Expresses the iterators of F by one flat row number: FLAT gives their values. AS, the same or
+ * another number, stands for them in the indices of accesses. */
+void gpu_skinny_place(Row *r, const SkinnyRows *f, Expr *as, Expr *flat);
+
+/* ---- split.c ---- */
+
+/* Some reduction of K is long enough that splitting its sum may pay
+ * (passes/schedule/gpu/split.c). */
+bool gpu_may_split(Kernel *k);
+/* Splits those reductions of K over several blocks whose stages, in SCHED, leave SMs idle. SCHED is
+ * the schedule of a copy of K. False if there are none. Otherwise the statements of K form *N
+ * stages; stage i begins at statement (*FIRST)[i]. */
+bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n);
+
+/* ---- recompute.c ---- */
+
+/* Recomputes, where they are read, the temporaries of K that SCHED, the schedule of a copy of K,
+ * passes through global memory (passes/schedule/gpu/recompute.c). False if there are none.
+ * gpu_may_recompute: whether any schedule can have some. */
+bool gpu_recompute(Kernel *k, const Schedule *sched);
+bool gpu_may_recompute(Kernel *k);
+
+/* ---- scatter.c ---- */
+
+/* Schedules S as a stage of atomic updates (passes/schedule/gpu/scatter.c); false if the order of
+ * its points matters. */
+bool gpu_scatter(LBuild *b, Stmt *s);
+
+/* ---- map.c ---- */
+
+/* The length of the rows that some transposing map of K keeps whole, if it is unknown at compile
+ * time; else null. */
+Dim *gpu_map_row(Kernel *k);
+/* Schedules map S as a stage. False if elements of less than a byte would be shared between
+ * threads. */
+bool gpu_map(LBuild *b, Stmt *s);
+
+/* ---- transpose.c ---- */
+
+/* The length of the rows that transposing map S, whose points are P, keeps whole, if it is unknown
+ * at compile time; else null. */
+Dim *gpu_transpose_length(const Stmt *s, Points *p);
+/* Schedules map S, whose points are P, as a transpose (passes/schedule/gpu/transpose.c); false if
+ * it is none. */
+bool gpu_transpose(LBuild *b, Stmt *s, Points *p);
+
+/* ---- column_reduce.c ---- */
+
+/* Schedules the statements of R as a column reduction: memory is contiguous along band iterator
+ * ALONG, and the reduced iterator strides through it (passes/schedule/gpu/column_reduce.c). False
+ * if they are no such reduction. */
+bool gpu_column_reduce(Row *r, const Gpu *gpu, int along, const SkinnyRows *skinny);
+
+/* ---- columns.c ---- */
+
+/* Schedules the statements of R as several column reductions, or as one whose elements are read
+ * again (passes/schedule/gpu/columns.c). False if they are not of this form. */
+bool gpu_columns(Row *r, const Gpu *gpu, int along);
+
+/* ---- small_panels.c ---- */
+
+/* Schedules the statements of R with one thread per row and bulk copies of small panels. Each
+ * statement has few points of a row, and rows are adjacent along band iterator ALONG
+ * (passes/schedule/gpu/small_panels.c). False if there are no such panels. */
+bool gpu_small_panels(Row *r, int along);
+
+/* ---- group_bulk.c ---- */
+
+/* The number of elements that each iteration of a stage accesses at AT, where these are contiguous
+ * and follow those of the iteration before: a[i][j] with i in SPLIT and j < 10 gives 10. SPLIT are
+ * the N iterators of the stage. Null: the access has another form, or AT is null. 0: all iterations
+ * access the same element. */
+Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n);
+
+/* ---- stencil.c ---- */
+
+/* Schedules the statements of R as a stencil: sliding sums, with memory contiguous along band
+ * iterator ALONG (passes/schedule/gpu/stencil.c). False if they are none. */
+bool gpu_stencil(Row *r, const Gpu *gpu, int along);
+
+/* ---- group.c ---- */
+
+/* Emits the statements of a stage in which a thread group has each row
+ * (passes/schedule/gpu/group.c). The stage is split into the N iterators SPLIT. SKINNY: the
+ * iterator over the skinny rows of a group; or null. */
 void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *skinny);
 
 #endif

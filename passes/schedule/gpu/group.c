@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that a thread group has: a part of a warp, a warp or a block. Most statements of a row have a point for each of its
- * elements. The group shares these points out in one way for all statements (passes/schedule/gpu/group_share.c), so a value that
- * a thread computes at a point in one statement is in its registers for the next (passes/schedule/gpu/group_keep.c). Other
- * temporaries are in shared memory where they are small, else in global memory.
+ * Rows that a thread group has: a part of a warp, a warp or a block. Most statements of a row have
+ * a point for each of its elements. The group shares these points out in one way for all statements
+ * (passes/schedule/gpu/group_share.c), so a value that a thread computes at a point in one
+ * statement is in its registers for the next (passes/schedule/gpu/group_keep.c). Other temporaries
+ * are in shared memory where they are small, else in global memory.
  *
  * Here: which statements iterate over the row, and the nodes of the stage.
  */
@@ -52,7 +53,8 @@ static void use_row(Group *t, RowStmt *x)
 	x->p.it[0] = t->it;
 }
 
-/* The longest extent of an iterator of the row, and the statements that iterate over it. */
+/* Finds the row: the longest iterator that is a statement's only one beside the band. Rewrites the
+ * statements that iterate over it to Group.it. */
 static void find_row(Group *t)
 {
 	Dim *most = NULL;
@@ -78,7 +80,7 @@ static void shared_by(const Group *t, LNode *n)
 {
 	n->vector = t->vector > 1 ? t->vector : 0;
 	n->keep = t->keep;
-	n->scratch = t->more;
+	n->scratch = t->scratch_points;
 	n->peel = t->peel;
 	if (!n->vector && !n->keep)
 		n->vector = 1;
@@ -90,8 +92,8 @@ static void declare_kept(Group *t, const Kept *x)
 
 	n->buf[0] = x->buf;
 	n->keep = t->keep;
-	if (x->more) {
-		n->scratch = t->more;
+	if (x->in_scratch) {
+		n->scratch = t->scratch_points;
 		n->idx = l_int(t->r->b, x->at);
 	}
 	n->var = t->it;
@@ -99,7 +101,7 @@ static void declare_kept(Group *t, const Kept *x)
 	n->nout = 1;
 }
 
-/* Local BUF of the whole block; of blocks that have one row alone, as far as their shared memory goes. */
+/* Declares BUF, which all rows of the block share. A persistent block has it in its scratch. */
 static void declare_shared(Group *t, Buf *buf)
 {
 	Stage *st = t->r->b->stage;
@@ -107,14 +109,14 @@ static void declare_shared(Group *t, Buf *buf)
 	LNode *n = l_node(t->r->b, LN_LOCAL);
 
 	n->buf[0] = buf;
-	if (!t->again)
+	if (!t->persistent)
 		return;
 	n->idx = ex_dim(t->r->b->p, st->scratch);
 	st->scratch = dim_add(c, st->scratch,
 			      dim_const(c, group_shared_bytes(group_bytes_of(buf))));
 }
 
-/* Elements of BUF that an access has: a row's may be of a smaller type. */
+/* Elements of BUF in an access: at most t->vector, and at most 16 bytes. */
 static int vector_of(const Group *t, const Buf *buf)
 {
 	int vector = t->vector;
@@ -124,7 +126,8 @@ static int vector_of(const Group *t, const Buf *buf)
 	return vector;
 }
 
-/* Reads once what several statements, or, BLOCK, several groups read; EACH: of one of few rows. */
+/* Emits the loops that read the kept inputs: those that the block shares (BLOCK), or those of a
+ * group; those that depend on the skinny row (EACH), or the others. */
 static void fetch(Group *t, bool block, bool each)
 {
 	LBuild *b = t->r->b;
@@ -150,7 +153,7 @@ static void fetch(Group *t, bool block, bool each)
 	}
 }
 
-/* What the block's threads fetch for all of its rows. */
+/* Emits, in the stage's head, what the block fetches for all of its rows. */
 static void fetch_for_block(Group *t)
 {
 	LBuild *b = t->r->b;
@@ -225,7 +228,7 @@ static void reduce_part(Group *t, const RowStmt *x)
 	row_close(r, &n);
 }
 
-/* Locals that may be in registers or in shared memory, as far as that goes. */
+/* Makes temporaries locals, which then lie in registers or shared memory. */
 static void make_locals(Group *t)
 {
 	for (int i = 0; i < t->n; i++)
@@ -233,7 +236,8 @@ static void make_locals(Group *t)
 			gpu_make_local(t->r, t->part[i].s, t->part[i].s->out[o]);
 }
 
-/* What is to be in shared memory and does not fit is in memory. True: there was such. */
+/* Turns locals that do not fit into shared memory back into temporaries in global memory. True:
+ * there were some. */
 static bool drop_large(Group *t)
 {
 	const Stage *st = t->r->b->stage;
@@ -259,10 +263,10 @@ static bool drop_large(Group *t)
 	return any;
 }
 
-/* Blocks that have one row after another, as many as the GPU has at once. */
+/* Makes the blocks persistent: as many as the GPU runs at once, each with a loop over rows. */
 static void loop_rows(Group *t, const Gpu *gpu)
 {
-	enum { OTHER = 48 }; /* registers beside what is kept */
+	enum { OTHER = 48 }; /* registers of a thread beside those that keep elements */
 	LBuild *b = t->r->b;
 	Stage *st = b->stage;
 	Ctx *c = b->k->ctx;
@@ -277,7 +281,7 @@ static void loop_rows(Group *t, const Gpu *gpu)
 	if (room > gpu->registers / (st->threads * (t->keep + OTHER)))
 		room = gpu->registers / (st->threads * (t->keep + OTHER));
 	room = (room ? room : 1) * gpu->sms;
-	if (dim_is_const(rows, &many)) { /* no more blocks than end as early */
+	if (dim_is_const(rows, &many)) { /* with this many rounds, use no more blocks than needed */
 		const int64_t rounds = (many + room - 1) / room;
 
 		room = (many + rounds - 1) / rounds;
@@ -337,6 +341,6 @@ void gpu_group(Row *r, const Gpu *gpu, Iter *const *split, int n, Iter *skinny_r
 	}
 	if (rows)
 		l_close(r->b, rows);
-	if (t.again)
+	if (t.persistent)
 		loop_rows(&t, gpu);
 }

@@ -2,28 +2,33 @@
 /*
  * Bulk copies: elements that a block of many rows moves for all of its thread groups together.
  *
- * Where short rows begin within a sector, adjacent rows have parts of one sector, and groups that access their rows separately
- * would move it twice. If a buffer holds nothing but the rows, one after the other, the block moves the rows of its groups as
- * one contiguous range (ir/loop.h, BulkCopy). For longer rows the shared sectors are few, and groups access memory themselves.
+ * Where short rows begin within a sector, adjacent rows have parts of one sector, and groups that
+ * access their rows separately would move it twice. If a buffer holds nothing but the rows, one
+ * after the other, the block moves the rows of its groups as one contiguous range (ir/loop.h,
+ * BulkCopy). For longer rows the shared sectors are few, and groups access memory themselves.
  *
- * A buffer with one element for each row, such as a channel's scale: the block puts the elements of its rows into shared memory.
+ * A buffer with one element for each row, such as a channel's scale: the block puts the elements of
+ * its rows into shared memory.
  */
 #include "passes/schedule/gpu/group_impl.h"
 
 enum {
-	SHORT_BYTES = 640, /* of a row: two sectors in part are a tenth of twenty */
-	/* Rows of a block, at least, unless they have more points: threads of larger blocks have fewer registers for those. What
-	 * it reads of all rows, and sectors that it shares, are few beside so many. */
+	/* bytes of a row: of longer rows, the two partial sectors are less than a tenth of all */
+	SHORT_BYTES = 640,
+	/* rows of a block, at least, unless they are longer than BULK_POINTS: threads of larger
+	 * blocks have fewer registers. With so many rows, what the block reads for all of them, and
+	 * the sectors that blocks share, hardly matter. */
 	BULK_ROWS = 16,
 	BULK_POINTS = 320
 };
 
-/* The buffers that a stage accesses, each as a span, where it may be one. */
+/* The buffers that a stage accesses, as candidates for bulk copies. */
 typedef struct BulkCandidates {
 	Group *t;
-	int64_t left;          /* bytes that its blocks may share */
-	VEC(BulkCopy) bulk;    /* EACH null: it may not */
-	VEC(const Buf *) read; /* at every point, so that they have what spans of them take */
+	int64_t left;       /* bytes of shared memory that are left */
+	VEC(BulkCopy) bulk; /* each is null: no candidate */
+	/* buffers that are read at every point, so that all elements of a bulk copy exist */
+	VEC(const Buf *) read;
 } BulkCandidates;
 
 static bool is_among(Iter *const *at, int n, const Iter *it)
@@ -39,7 +44,7 @@ static bool is_split(const Group *t, const Iter *it)
 	return is_among(t->split, t->nsplit, it);
 }
 
-/* Iterator I of A is not one of SPLIT, and has more than one point. */
+/* Iterator I of A has several points and is not one of SPLIT. */
 static bool is_own(const Affine *a, int i, Iter *const *split, int n)
 {
 	return !dim_equals(a->iter[i]->extent, 1) && !is_among(split, n, a->iter[i]);
@@ -76,7 +81,7 @@ Dim *gpu_own_elements(Ctx *c, Expr *at, Iter *const *split, int n)
 	return each;
 }
 
-/* B is accessed at AT; null: at some elements. */
+/* Notes an access of B at AT; null: the elements are not known. */
 static void find_access(BulkCandidates *f, Buf *b, Expr *at, bool written)
 {
 	Group *t = f->t;
@@ -92,7 +97,7 @@ static void find_access(BulkCandidates *f, Buf *b, Expr *at, bool written)
 	if (i < f->bulk.n) {
 		BulkCopy *old = &f->bulk.at[i];
 
-		/* What is stored is stored once. */
+		/* an output is stored once, and not read */
 		if (written || old->written || old->each != s.each)
 			old->each = NULL;
 		return;
@@ -117,7 +122,7 @@ static void find_read(void *arg, Expr *e)
 		vec_push(f->t->r->b->arena, &f->read, e->load.buf);
 }
 
-/* What only some points read may end before the rows do. */
+/* Drops buffers that only some points read: they may be shorter than the rows. */
 static void drop_unread(BulkCandidates *f)
 {
 	for (int i = 0; i < f->bulk.n; i++) {
@@ -154,7 +159,7 @@ static void find_part(BulkCandidates *f, RowStmt *x)
 	}
 }
 
-/* Of a block that has spans. */
+/* Threads of a block with bulk copies. */
 static int bulk_threads(const Group *t)
 {
 	const int many = BULK_ROWS * t->r->b->stage->group;
@@ -163,7 +168,7 @@ static int bulk_threads(const Group *t)
 										    : many;
 }
 
-/* Bytes that the block shares for S; 0: it is no span, or not worth one. */
+/* Shared memory that bulk copy S needs; 0 if S is not possible or not worth it. */
 static int64_t bulk_bytes(const Group *t, BulkCopy *s)
 {
 	const Stage *st = t->r->b->stage;
@@ -191,7 +196,7 @@ bool group_is_bulk(const Group *t, const Buf *b)
 	return false;
 }
 
-/* BYTES more are to be shared; false where there is no room for them. */
+/* Takes BYTES of shared memory; false if they are not left. */
 static bool take(BulkCandidates *f, int64_t bytes)
 {
 	if (bytes > f->left)
@@ -212,7 +217,8 @@ static void share_bulk(BulkCandidates *f)
 	}
 }
 
-/* What all iterations read of one element: once a block, where its threads meet anyway. */
+/* Adds bulk copies of single elements that all iterations read, in blocks that have a barrier
+ * before the rows anyway. */
 static void share_elements(BulkCandidates *f)
 {
 	Group *t = f->t;
@@ -227,7 +233,7 @@ static void share_elements(BulkCandidates *f)
 	}
 }
 
-/* What a row has one element of, at which every point reads it. */
+/* Collects loads of inputs with one element per row. */
 static void find_one(void *arg, Expr *e)
 {
 	BulkCandidates *f = arg;
@@ -251,7 +257,7 @@ static void find_one(void *arg, Expr *e)
 		t->one[t->nones++] = (One){.is = e};
 }
 
-/* Blocks have many rows, one after the other. */
+/* A block has several rows. */
 static bool has_many_rows(const Group *t)
 {
 	const Stage *st = t->r->b->stage;
@@ -265,7 +271,7 @@ void group_choose_bulk(Group *t)
 {
 	Stage *st = t->r->b->stage;
 	BulkCandidates f = {.t = t};
-	bool meet = false;
+	bool has_barrier = false;
 
 	if (!has_many_rows(t))
 		return;
@@ -275,7 +281,7 @@ void group_choose_bulk(Group *t)
 		ex_walk_always(t->kept[i].is, find_read, &f);
 		if (t->kept[i].block)
 			f.left -= group_shared_bytes(group_bytes_of(t->kept[i].buf));
-		meet = meet || t->kept[i].block;
+		has_barrier = has_barrier || t->kept[i].block;
 	}
 	for (int i = 0; i < t->n; i++)
 		find_part(&f, &t->part[i]);
@@ -286,7 +292,7 @@ void group_choose_bulk(Group *t)
 			ex_walk_always(t->part[i].p.e[j], find_one, &f);
 	if (st->bulk.n || t->nones)
 		st->threads = bulk_threads(t);
-	if (st->bulk.n || t->nones || meet)
+	if (st->bulk.n || t->nones || has_barrier)
 		share_elements(&f);
 }
 

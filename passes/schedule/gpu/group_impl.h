@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of rows of a thread group share: group.c has the stage, group_keep.c the values that threads keep of the row,
- * group_bulk.c the buffers that a block moves as a whole, group_share.c how points are shared out to threads.
+ * What the files of rows of a thread group share: group.c has the stage, group_keep.c the values
+ * that threads keep of the row, group_bulk.c the buffers that a block moves as a whole,
+ * group_share.c how points are shared out to threads.
  */
 #ifndef PASSES_SCHEDULE_GPU_GROUP_IMPL_H
 #define PASSES_SCHEDULE_GPU_GROUP_IMPL_H
@@ -9,9 +10,9 @@
 #include "passes/schedule/gpu/gpu_impl.h"
 
 enum {
-	MOST_KEPT = 8,  /* buffers of one row at most */
-	MOST_ONES = 4,  /* elements of one row that a block has for all of its rows */
-	BLOCK_ROWS = 8, /* warps of a block that shares what they read, */
+	MOST_KEPT = 8,  /* buffers that threads keep for one row, at most */
+	MOST_ONES = 4,  /* values of one element per row, at most */
+	BLOCK_ROWS = 8, /* rows of a block whose warps share reads */
 	BLOCK_THREADS = BLOCK_ROWS * WARP,
 	STATES = 2048 /* bytes of shared memory for partial states */
 };
@@ -21,24 +22,26 @@ typedef struct RowStmt {
 	Stmt *s;
 	Points p;
 	Buf *out;
-	bool along; /* it iterates over the row, by Group.it */
-	bool ahead; /* it makes what the next part stores, which is S's write */
+	bool along; /* it iterates over the row with Group.it */
+	/* it computes into a kept buffer the value that the next part, S's write, stores */
+	bool ahead;
 } RowStmt;
 
-/* What is read or made once for each point, and then at hand. */
+/* A value that is read or computed once for each point of the row, and kept for the statements that
+ * use it. */
 typedef struct Kept {
 	Buf *buf;
-	Expr *is;    /* what it holds at Group.it, */
-	Expr *where; /* where that is read at all; null: everywhere */
-	bool temp;   /* a temporary of the row, else something that is read */
-	bool block;  /* of all rows: in memory that the block shares, where it is put once */
-	bool more;   /* threads have elements of it in the block's scratch, too, */
-	int64_t at;  /* from that byte on */
+	Expr *is;    /* its value at Group.it */
+	Expr *where; /* the condition under which it is read; null: always */
+	bool temp;   /* a temporary of the row; else an input */
+	bool block;  /* the same for all rows: fetched once to the block's shared memory */
+	bool in_scratch; /* elements beyond those in registers are in the block's scratch, too, */
+	int64_t at;  /* from this byte on */
 } Kept;
 
-/* What a row has one element of. */
+/* An input with one element for each row. */
 typedef struct One {
-	Buf *buf; /* the block's, an element for each of its groups */
+	Buf *buf; /* the block's copy: an element for each of its groups */
 	Expr *is;
 } One;
 
@@ -46,51 +49,69 @@ typedef struct Group {
 	Row *r;
 	RowStmt *part;
 	int n;
-	Iter *it;           /* over the row; null: no statement has it */
-	Iter *const *split; /* which the stage's iterations are split into, outermost first */
+	Iter *it;           /* over the row; null: no statement iterates over it */
+	Iter *const *split; /* the iterators of the stage, outermost first */
 	int nsplit;
-	Iter *skinny_row; /* over few rows that the group has, one after the other; null: it has one */
+	/* over the skinny rows that the group computes one after the other; null: one row */
+	Iter *skinny_row;
 	Kept kept[MOST_KEPT];
 	int nkept;
 	One one[MOST_ONES];
 	int nones;
-	int64_t shared;   /* bytes of shared memory that a group has for its locals */
-	int vector, keep; /* elements of one access; points of the row that a thread keeps */
-	int more;         /* and of how many after those it has elements in the block's scratch */
-	bool again;       /* a block has one row after another */
-	Expr *peel;       /* how far before the row the first run begins; null: not at all */
+	int64_t shared; /* bytes of shared memory for the locals of a group */
+	/* elements of one access; points of the row that a thread keeps in registers */
+	int vector, keep;
+	int scratch_points; /* further points of a thread whose elements are in the block's scratch */
+	bool persistent;    /* persistent blocks: a block computes one row after another */
+	Expr *peel; /* elements by which the first access begins before the row; null: 0 */
 } Group;
 
-/* What D is at most, or INT64_MAX. */
-int64_t group_length(const Group *t, Dim *d);
-/* AT is Group.it: the point itself. */
-bool group_at_point(const Group *t, const Expr *at);
-/* Bytes of B; INT64_MAX where they are not known or more than any block shares. */
-int64_t group_bytes_of(const Buf *b);
-/* What a buffer of so many bytes takes of a block's shared memory, where all begin at a line. */
-int64_t group_shared_bytes(int64_t bytes);
+/* ---- group.c ---- */
 
-/* Locals that threads keep; others that would be too large are none. True: some are none, all is to be placed again. */
+/* Upper bound of D, or INT64_MAX. */
+int64_t group_length(const Group *t, Dim *d);
+
+/* ---- group_keep.c ---- */
+
+/* AT is just Group.it. */
+bool group_at_point(const Group *t, const Expr *at);
+/* Bytes of B; INT64_MAX if unknown, or more than any block can share. */
+int64_t group_bytes_of(const Buf *b);
+/* Shared memory that a buffer of BYTES takes, as all buffers begin at a multiple of LINE. */
+int64_t group_shared_bytes(int64_t bytes);
+/* Chooses the locals that threads keep in registers. Locals that are too large to be shared stay
+ * temporaries in memory. True: there were some, so the statements have to be placed again. */
 bool group_choose_kept(Group *t);
-/* What a statement writes to memory and later ones read at the same point is made by a part of its own, and kept. */
+/* Splits statements whose output later statements read at the same point: a part of its own
+ * computes the value, which is kept, and another one stores it. */
 void group_keep_written(Group *t);
-/* Keeps what several statements or all rows read; statements read it there. Chooses between warps and blocks. */
+/* Keeps inputs that several statements or all rows read, and redirects the statements to the kept
+ * values. Chooses between warps and blocks. */
 void group_keep_reads(Group *t, const Gpu *gpu);
-/* E knows a loop around the row in one statement alone. */
+
+/* ---- group_share.c ---- */
+
+/* E depends on a loop that one statement alone has around the row. */
 bool group_knows_loop(const Group *t, Expr *e);
-/* Finds what a block of rows that are short moves as a whole; accesses of that are of shared memory. */
+/* Points of a row that a thread of GROUP threads can keep, with REGISTERS registers for each. */
+int group_most_kept(int group, int registers);
+/* The number of a row's POINTS that a persistent block holds, with BYTES for each point and ROOM
+ * bytes of scratch. */
+int64_t group_held(int64_t points, int bytes, int64_t room);
+/* Bytes of scratch that a persistent block needs to hold POINTS of BYTES each. */
+int64_t group_scratch(int64_t points, int bytes);
+/* Chooses the threads, the vector width and the registers for a row, and the scratch for points
+ * beyond the registers. */
+void group_share_out(Group *t, const Gpu *gpu);
+
+/* ---- group_bulk.c ---- */
+
+/* Finds the buffers whose short rows a block moves by bulk copies, through shared memory. */
 void group_choose_bulk(Group *t);
 bool group_is_bulk(const Group *t, const Buf *b);
-/* Finds what rows have one element of; rows read it where the block has it. Then: the block fetches it. */
+/* group_share_ones finds inputs with one element per row and redirects the reads to the block's
+ * copies. group_fetch_ones emits the loop that fetches these. */
 void group_share_ones(Group *t);
 void group_fetch_ones(Group *t);
-/* Points of a row for which a thread of a TEAM has registers, where it keeps so many elements of each. */
-int group_most_kept(int group, int registers);
-/* How many of POINTS of so many bytes a block that has one row after another holds, given ROOM bytes of scratch. */
-int64_t group_held(int64_t points, int bytes, int64_t room);
-/* How much scratch a block that has one row after another wants for POINTS of so many bytes each. */
-int64_t group_scratch(int64_t points, int bytes);
-/* Threads, runs and registers of a row, and scratch, where registers do not hold it. */
-void group_share_out(Group *t, const Gpu *gpu);
 
 #endif

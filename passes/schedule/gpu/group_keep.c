@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that a thread of a group keeps in registers from one statement to later ones, at its points of the row:
+ * Values that a thread of a group keeps in registers from one statement to later ones, at its
+ * points of the row:
  *
  *   - inputs that several statements read at the same point, which so are read from memory once
  *   - temporaries that are written and read at the same point
- *   - outputs that are read at the same point: a sum that is normalised and that the model uses elsewhere, too
+ *   - outputs that are read at the same point: a sum that is normalised and that the model
+ *     uses elsewhere, too
  *
- * as far as registers and shared memory go. Of longer rows, the rest is read from memory again, and temporaries are recomputed.
- * Inputs that all rows read (scales) are put in shared memory once: by a block of warps with a row each, or, where rows
- * are longer than a warp has registers for, by a persistent block that computes one row after another.
+ * as far as registers and shared memory go. Of longer rows, the rest is read from memory again, and
+ * temporaries are recomputed. Inputs that all rows read (scales) are put in shared memory once: by
+ * a block of warps with a row each, or, where rows are longer than a warp has registers for, by a
+ * persistent block that computes one row after another.
  */
 #include "passes/schedule/gpu/group_impl.h"
 
@@ -35,7 +38,8 @@ static void used_at_point(void *arg, Expr *e)
 		u->ok = u->ok && group_at_point(u->t, e->load.idx[0]);
 }
 
-/* Local B, of what S writes, is written and read at the points of the row alone; PART that writes it in *BY. */
+/* Local B is written and read only at the current point of the row. *BY: the part that writes
+ * it. */
 static bool only_at_points(Group *t, const Buf *b, const RowStmt **by)
 {
 	Uses u = {t, b, true};
@@ -95,7 +99,7 @@ static void add_kept(Group *t, Buf *b, Expr *is, bool temp)
 bool group_choose_kept(Group *t)
 {
 	Row *r = t->r;
-	bool again = false;
+	bool changed = false;
 	const RowStmt *by;
 
 	t->nkept = 0;
@@ -108,15 +112,15 @@ bool group_choose_kept(Group *t)
 			add_kept(t, b, by->p.e[0], true);
 		} else if (dtype_info[b->dtype].bits < 8 || group_bytes_of(b) > SHARED) {
 			r->local[i] = NULL;
-			again = true;
+			changed = true;
 		}
 	}
-	return again;
+	return changed;
 }
 
 /* ---- What is written to memory, too ---- */
 
-/* LOAD, of what is written, is read as AS. */
+/* Replaces LOAD, a load of an output just written, by AS, a load of the kept value. */
 typedef struct Written {
 	Expr *load, *as;
 	bool any;
@@ -132,7 +136,8 @@ static Expr *from_written(void *arg, Expr *e)
 	return w->as;
 }
 
-/* What part AT writes, kept where later parts read it; false where none does. */
+/* Keeps the value that part AT writes, if later parts read it at the same point; false if none
+ * does. */
 static bool keep_written(Group *t, int at)
 {
 	ExprPool *p = t->r->k->pool;
@@ -172,26 +177,30 @@ void group_keep_written(Group *t)
 
 typedef struct KeepCandidates {
 	const Group *t;
-	Expr *load[MOST_KEPT], *where[MOST_KEPT]; /* and the guard of all that read it, or null */
-	bool apart[MOST_KEPT];              /* their guards differ, or know too much for one read */
-	int in[MOST_KEPT], last[MOST_KEPT]; /* how many statements read it; the last one */
+	/* load: the inputs; where: the guard under which all statements read it, or null */
+	Expr *load[MOST_KEPT], *where[MOST_KEPT];
+	/* the guards differ, or depend on values that are unknown where the input would be
+	 * fetched */
+	bool apart[MOST_KEPT];
+	/* the number of statements that read it; the last one that does */
+	int in[MOST_KEPT], last[MOST_KEPT];
 	int n, part;
 } KeepCandidates;
 
-/* S does its row several times, and reads AT each time. */
+/* S iterates over its row several times and reads the same elements AT each time. */
 static bool reads_again(const Group *t, const Stmt *s, Expr *at)
 {
-	bool again = t->skinny_row && s->red && !expr_has_iter(at, t->skinny_row);
+	bool repeated = t->skinny_row && s->red && !expr_has_iter(at, t->skinny_row);
 
 	for (int i = 0; i < s->nband && s->red; i++) {
-		again = again || !row_is_fixed(t->r, s->iter[i]);
+		repeated = repeated || !row_is_fixed(t->r, s->iter[i]);
 		if (!row_is_fixed(t->r, s->iter[i]) && expr_has_iter(at, s->iter[i]))
 			return false;
 	}
-	return again;
+	return repeated;
 }
 
-/* E has no other iterator than IT: it is of all rows. */
+/* AT depends on Group.it alone, so all rows read the same elements. */
 static bool of_all_rows(const Group *t, Expr *at)
 {
 	Affine a;
@@ -211,7 +220,8 @@ static void find_others(void *arg, Expr *e)
 	o->any = o->any || (e->kind == EX_ITER && e->iter != o->it);
 }
 
-/* What WHERE asks is known where what is read AT is read once: for all rows, or for one. */
+/* Guard WHERE can be evaluated where the input AT is fetched: before the rows, or at the begin of a
+ * row. */
 static bool known_there(const Group *t, Expr *where, Expr *at)
 {
 	Others o = {t->it, false};
@@ -226,7 +236,7 @@ static bool known_there(const Group *t, Expr *where, Expr *at)
 	return !o.any;
 }
 
-/* Loads that each point makes. */
+/* Collects loads that every point makes. */
 static void find_load(void *arg, Expr *e)
 {
 	KeepCandidates *f = arg;
@@ -258,7 +268,7 @@ static void find_load(void *arg, Expr *e)
 	f->last[at] = f->part;
 }
 
-/* The points that a row has at most; its extent where any number is. */
+/* The maximum length of a row as a dim; its extent if there is no bound. */
 static Dim *most_points(const Group *t)
 {
 	const int64_t n = group_length(t, t->it->extent);
@@ -266,7 +276,7 @@ static Dim *most_points(const Group *t)
 	return n < INT64_MAX ? dim_const(t->r->k->ctx, n) : t->it->extent;
 }
 
-/* Bytes of what B has of one row; INT64_MAX as group_bytes_of. */
+/* Bytes of one row's elements of type B->dtype; INT64_MAX as for group_bytes_of. */
 static int64_t row_bytes(const Group *t, const Buf *b)
 {
 	Dim *points = most_points(t);
@@ -274,13 +284,14 @@ static int64_t row_bytes(const Group *t, const Buf *b)
 	return group_bytes_of(&(Buf){.dtype = b->dtype, .rank = 1, .dims = &points});
 }
 
-/* Registers that an element of B takes. */
+/* Registers of 32 bits that an element of B takes. */
 static int words(const Buf *b)
 {
 	return (dtype_info[b->dtype].bits + 31) / 32;
 }
 
-/* What is read once for each point and what is of all rows, as far as there are LEFT bytes of shared memory for that. */
+/* *REGISTERS: registers for each point of a row's kept elements. *SHARED: the number of inputs that
+ * all rows share and that fit into LEFT bytes of shared memory. */
 static void count_reads(const Group *t, const KeepCandidates *f, int64_t left, int *registers,
 			int *shared)
 {
@@ -301,7 +312,7 @@ static void count_reads(const Group *t, const KeepCandidates *f, int64_t left, i
 	}
 }
 
-/* The bytes of one point that threads keep. */
+/* The largest element that threads keep at a point, in bytes. */
 static int bytes_kept(const Group *t, const KeepCandidates *f)
 {
 	int most = 0;
@@ -316,7 +327,8 @@ static int bytes_kept(const Group *t, const KeepCandidates *f)
 	return most;
 }
 
-/* Points of a row that a warp has. Where it is not known how many there are it asks for each, which takes registers, too. */
+/* Points of a row that a warp keeps. With unknown lengths every point is tested against the end,
+ * which takes registers, so it is half as many. */
 static int64_t most_of_warp(const Group *t, int registers)
 {
 	const int64_t most = (int64_t)group_most_kept(WARP, registers) * WARP;
@@ -324,12 +336,12 @@ static int64_t most_of_warp(const Group *t, int registers)
 	return dim_is_const(t->it->extent, NULL) ? most : most / 2;
 }
 
-/* Points of one row that a block which has one after another reads from memory again, where it shares what is of all rows as far
- * as there are LEFT of its ROOM bytes of shared memory for that. */
+/* The number of elements that a persistent block reads from memory more than once per row. Of its
+ * ROOM bytes of shared memory, inputs that all rows share take up to LEFT. */
 static int64_t read_again(const Group *t, const KeepCandidates *f, int64_t left, int64_t room)
 {
 	const int64_t points = group_length(t, t->it->extent), shared = left;
-	int64_t again = 0, rest = 0;
+	int64_t shared_reads = 0, rest = 0;
 
 	for (int i = 0; i < f->n; i++) {
 		const int64_t bytes = group_shared_bytes(row_bytes(t, f->load[i]->load.buf));
@@ -339,13 +351,13 @@ static int64_t read_again(const Group *t, const KeepCandidates *f, int64_t left,
 		else if (bytes <= left)
 			left -= bytes;
 		else
-			again += points;
+			shared_reads += points;
 	}
-	return again +
+	return shared_reads +
 	       rest * (points - group_held(points, bytes_kept(t, f), room - (shared - left)));
 }
 
-/* Bytes of what is of all rows, where it is known how long they are. */
+/* Bytes of the inputs that all rows share, those of unknown length apart. */
 static int64_t bytes_of_all_rows(const Group *t, const KeepCandidates *f)
 {
 	int64_t all = 0, bytes;
@@ -358,8 +370,8 @@ static int64_t bytes_of_all_rows(const Group *t, const KeepCandidates *f)
 	return all;
 }
 
-/* Bytes of shared memory that a block which has one row after another has for what is of all rows: all, or those beside the
- * rest of its row, whichever leads to fewer reads. */
+/* Shared memory that a persistent block gives to inputs that all rows share: all of it, or what its
+ * own row leaves, whichever leads to fewer reads. */
 static int64_t left_beside_row(const Group *t, const KeepCandidates *f, const Gpu *gpu)
 {
 	const int64_t other = t->shared + GPU_DRIVER + STATES,
@@ -375,15 +387,15 @@ static int64_t left_beside_row(const Group *t, const KeepCandidates *f, const Gp
 		       : beside;
 }
 
-/* Who has the rows where some reads are of all of them, so that a block makes those once for many rows: warps, where
- * they have registers for rows so long; else blocks that have one row after another, where there are more rows than
- * blocks. Gives the bytes of shared memory that a block has for such reads. */
+/* Chooses who computes a row where all rows share some inputs, which a block then fetches once for
+ * many rows. Warps do if they have enough registers for a row; else persistent blocks do, if there
+ * are more rows than blocks. Returns the shared memory of a block for the shared inputs. */
 static int64_t share_reads(Group *t, const KeepCandidates *f, const Gpu *gpu)
 {
 	Stage *st = t->r->b->stage;
 	const int rows_each = BLOCK_THREADS / (st->group < WARP ? st->group : WARP);
 	const int64_t all = left_beside_row(t, f, gpu);
-	int64_t rows, each = SHARED - rows_each * t->shared; /* rows have their own locals */
+	int64_t rows, each = SHARED - rows_each * t->shared; /* each row has locals of its own */
 	int registers, shared;
 
 	if (!dim_is_const(st->extent, &rows))
@@ -398,8 +410,8 @@ static int64_t share_reads(Group *t, const KeepCandidates *f, const Gpu *gpu)
 		return each;
 	}
 	count_reads(t, f, all, &registers, &shared);
-	t->again = shared && rows > gpu->sms;
-	return t->again ? all : 0;
+	t->persistent = shared && rows > gpu->sms;
+	return t->persistent ? all : 0;
 }
 
 static void find_reads(Group *t, const Gpu *gpu)

@@ -1,39 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a thread group shares out the points of a row: the number of its threads, the vector width, and the number of vectors that a
- * thread keeps in registers. Vectors have 16 bytes where rows begin at multiples of that, else fewer. Where rows begin within a
- * sector, the first access is peeled so that all requests of a warp begin at boundaries of sectors.
+ * How a thread group shares out the points of a row: the number of its threads, the vector width,
+ * and the number of vectors that a thread keeps in registers. Vectors have 16 bytes where rows
+ * begin at multiples of that, else fewer. Where rows begin within a sector, the first access is
+ * peeled so that all requests of a warp begin at boundaries of sectors.
  *
- * Where a row of known length has more points than the registers of the largest block hold, the elements of the remaining points
- * are in the block's shared memory, those of each thread apart: first the inputs, and in their place the temporaries computed from
- * them.
+ * Where a row of known length has more points than the registers of the largest block hold, the
+ * elements of the remaining points are in the block's shared memory, those of each thread apart:
+ * first the inputs, and in their place the temporaries computed from them.
  */
 #include "passes/schedule/gpu/group_impl.h"
 
 enum {
-	/* For what it keeps a thread has, of the 255 that it may have, */
-	REGISTERS = 64,       /* in blocks, which may have 1024 threads, */
-	WARP_REGISTERS = 128, /* in warps, whose blocks have 256 at most */
-	/* Where the length of the row is not known: points that a thread keeps, or, where variants go by it, for how long
-	 * a row the last one is. */
+	/* registers of a thread for kept elements, of its 255: */
+	REGISTERS = 64,       /* in blocks of up to 1024 threads */
+	WARP_REGISTERS = 128, /* in warps, whose blocks have at most 256 threads */
+	/* points that a thread keeps where the length of the row is unknown */
 	UNKNOWN = 16,
-	/* Registers for each further product of an iterator and a run-time stride in the address of a row whose misaligned
-	 * first access is peeled: ptxas holds all of them for as long as the row is in registers. */
+	/* Registers for each further product of an iterator and a stride in the address of a row:
+	 * ptxas holds all of them for as long as the row is in registers. */
 	STRIDE_REGISTERS = 2,
-	LONGEST = 16 << 10,
-	WORD = 4, /* bytes of a register; where the length is not known blocks of wider elements have half the threads */
-	MOST_THREADS = 1024, /* of a block, on all GPUs */
-	/* of the 64 that a thread of so large a block may have, and where the row goes on in scratch */
+	LONGEST =
+		16
+		<< 10, /* the row length that the last variant is planned for, if it has no bound */
+	/* bytes of a register; for wider elements of rows of unknown length, blocks have half the
+	 * threads */
+	WORD = 4,
+	MOST_THREADS = 1024, /* threads of a block, at most, on all GPUs */
+	/* registers for kept elements in a block of MOST_THREADS, whose threads have 64: without
+	 * scratch, and with */
 	FULL_REGISTERS = 32,
 	SCRATCH_REGISTERS = 20
 };
 
-/* Accesses along the row: PACK elements are one; the largest element; a flat index that all statements can tell. */
+/* Accesses along the row: the elements of one access, the bytes of the largest element, and an
+ * index that does not depend on a statement's own loops. */
 typedef struct RowAccesses {
 	const Group *t;
 	int vector, bytes;
 	Expr *at;
-	bool apart; /* some are elsewhere at each point */
+	bool apart; /* some accesses are not contiguous along the row */
 } RowAccesses;
 
 bool group_knows_loop(const Group *t, Expr *e)
@@ -78,7 +84,7 @@ static void load_along(void *arg, Expr *e)
 typedef struct ReadSearch {
 	const Group *t;
 	const Buf *buf;
-	bool again; /* values that have no place in scratch are recomputed, too */
+	bool recompute; /* look through kept values without a place in scratch, which are recomputed */
 	bool yes;
 } ReadSearch;
 
@@ -89,16 +95,16 @@ static void reads_buf(void *arg, Expr *e)
 	if (e->kind != EX_LOAD)
 		return;
 	r->yes = r->yes || e->load.buf == r->buf;
-	for (int i = 0; i < r->t->nkept && r->again && !r->yes; i++) {
+	for (int i = 0; i < r->t->nkept && r->recompute && !r->yes; i++) {
 		const Kept *x = &r->t->kept[i];
 
-		if (x->buf == e->load.buf && x->temp && !x->more)
+		if (x->buf == e->load.buf && x->temp && !x->in_scratch)
 			ex_walk(x->is, reads_buf, r);
 	}
 }
 
-/* A statement after AT reads what is kept as X, which one up to AT, or none, writes; AGAIN: or what is made of it again, and
- * AT itself, which stores it, counts. */
+/* Kept value X, written by part AT or before, is read after AT. AGAIN: also count the operands of
+ * values that are recomputed there, and the part that writes it. */
 static bool alive_after(const Group *t, const Kept *x, int at, bool again)
 {
 	ReadSearch r = {t, x->buf, again, again && at >= 0 && t->part[at].out == x->buf};
@@ -114,7 +120,7 @@ static bool alive_after(const Group *t, const Kept *x, int at, bool again)
 	return r.yes;
 }
 
-/* The most registers of what a thread keeps of one point that are in use between two statements. */
+/* The maximum number of registers for kept values of one point that are live at a time. */
 static int words_kept(const Group *t)
 {
 	int most = 1;
@@ -144,7 +150,8 @@ int group_most_kept(int group, int registers)
 	return (group <= WARP ? WARP_REGISTERS : REGISTERS) / (registers ? registers : 1);
 }
 
-/* The most points of the row. Where that is not known, and variants go by it, the last one KEEPS very many. */
+/* The maximum length of the row. If it has no bound, and variants are made by length (KEEPS), the
+ * last one is planned for LONGEST. */
 static int64_t longest(const Group *t, bool keeps)
 {
 	const int64_t n = group_length(t, t->it->extent);
@@ -169,7 +176,7 @@ static void made_from(void *arg, Expr *e)
 	m->from_memory = m->from_memory || !kept;
 }
 
-/* To make X again memory is read. */
+/* Recomputing X reads memory. */
 static bool from_memory(const Group *t, const Kept *x)
 {
 	MadeValue m = {t, false};
@@ -183,7 +190,8 @@ static int bits_of(const Kept *x)
 	return dtype_info[x->buf->dtype].bits;
 }
 
-/* X and Y, whose elements are alike, are never needed at once. */
+/* X and Y are never live at the same time, and their elements have the same width, so they can
+ * share a place. */
 static bool takes_turns(const Group *t, const Kept *x, const Kept *y)
 {
 	for (int at = -1; at < t->n; at++)
@@ -192,24 +200,26 @@ static bool takes_turns(const Group *t, const Kept *x, const Kept *y)
 	return bits_of(x) == bits_of(y) && !t->skinny_row;
 }
 
-/* X, which has no place yet, has that of Y, where it takes turns with all that have it. */
+/* Gives X, which has no place yet, the place of Y, if X shares it with all values there; returns
+ * whether it does. */
 static bool takes_place(Group *t, Kept *x, const Kept *y)
 {
 	bool turns = true;
 
-	x->more = true;
+	x->in_scratch = true;
 	for (int i = 0; i < t->nkept && turns; i++) {
 		const Kept *z = &t->kept[i];
 
-		turns = z == x || !z->more || z->at != y->at || takes_turns(t, x, z);
+		turns = z == x || !z->in_scratch || z->at != y->at || takes_turns(t, x, z);
 	}
 	x->at = turns ? y->at : 0;
-	x->more = turns;
+	x->in_scratch = turns;
 	return turns;
 }
 
-/* What of the row needs a place in scratch: all that is read from memory, and what may take the place of that. Gives the
- * bytes of one point; places are in elements of a thread until MORE is known. */
+/* Chooses the kept values that have a place in scratch: inputs, values whose recomputation reads
+ * memory, and temporaries that can share the place of one of these. Returns the bytes of a point.
+ * Kept.at is in bytes of one point until the number of points is known. */
 static int64_t choose_more(Group *t)
 {
 	int64_t bytes = 0;
@@ -217,21 +227,22 @@ static int64_t choose_more(Group *t)
 	for (int i = 0; i < t->nkept; i++) {
 		Kept *x = &t->kept[i];
 
-		x->more = !x->block && (!x->temp || from_memory(t, x));
+		x->in_scratch = !x->block && (!x->temp || from_memory(t, x));
 		x->at = bytes;
-		bytes += x->more ? bits_of(x) / 8 : 0;
+		bytes += x->in_scratch ? bits_of(x) / 8 : 0;
 	}
 	for (int i = 0; i < t->nkept; i++) {
 		Kept *x = &t->kept[i];
-		bool held = x->more || x->block;
+		bool held = x->in_scratch || x->block;
 
 		for (int j = 0; j < t->nkept && !held; j++)
-			held = t->kept[j].more && takes_place(t, x, &t->kept[j]);
+			held = t->kept[j].in_scratch && takes_place(t, x, &t->kept[j]);
 	}
 	return bytes;
 }
 
-/* The points after those for which there are registers have elements in scratch, as far as a block's shared memory goes. */
+/* Puts the points that registers do not hold into the block's scratch, as far as shared memory
+ * suffices. */
 static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 {
 	const Stage *st = t->r->b->stage;
@@ -246,24 +257,27 @@ static void share_scratch(Group *t, const Gpu *gpu, int64_t points)
 			      other + st->threads * (points - t->keep) * bytes) -
 	       other;
 	most = bytes && room > 0 ? room / (st->threads * bytes) : 0;
-	t->more = (int)(most < points - t->keep ? most : points - t->keep) / t->vector * t->vector;
+	t->scratch_points = (int)(most < points - t->keep ? most : points - t->keep) / t->vector *
+			    t->vector;
 	for (int i = 0; i < t->nkept; i++) {
-		t->kept[i].more = t->kept[i].more && t->more;
-		t->kept[i].at *= (int64_t)st->threads * t->more;
+		t->kept[i].in_scratch = t->kept[i].in_scratch && t->scratch_points;
+		t->kept[i].at *= (int64_t)st->threads * t->scratch_points;
 	}
-	t->r->b->stage->scratch = dim_const(t->r->k->ctx, (int64_t)st->threads * t->more * bytes);
+	t->r->b->stage->scratch = dim_const(t->r->k->ctx,
+					    (int64_t)st->threads * t->scratch_points * bytes);
 }
 
-/* Iterators that the address of a peeled row has beyond the first one: 2 for x[n][h][i][:] of any sizes. */
+/* Further products in the address AT of a row: 2 for x[n][h][i][:]. */
 static int further_strides(const Group *t, Expr *at)
 {
 	Affine a;
 
-	return t->peel && ex_affine(t->r->k->ctx, at, &a) && a.n > 2 ? a.n - 2 : 0;
+	return at && ex_affine(t->r->k->ctx, at, &a) && a.n > 2 ? a.n - 2 : 0;
 }
 
-/* Points that a thread of the largest block keeps in registers. Blocks that have one row after another have fewer left, and
- * so have those that compute the address of each point, and rows whose address is a sum of several products. */
+/* Points that a thread of the largest block keeps in registers. There are fewer in persistent
+ * blocks, where each point has an address of its own, and where the address of a row is a sum of
+ * several products. */
 static int registers_of(const Group *t, const RowAccesses *x, bool scratch)
 {
 	const bool known = group_length(t, t->it->extent) < INT64_MAX;
@@ -271,12 +285,13 @@ static int registers_of(const Group *t, const RowAccesses *x, bool scratch)
 			 : scratch ? SCRATCH_REGISTERS
 				   : FULL_REGISTERS,
 		  all = x->apart ? most / 2 : most;
-	const int each = (t->again ? all - all / 4 : all) / words_kept(t);
+	const int each = (t->persistent ? all - all / 4 : all) / words_kept(t);
 
 	return each > 0 ? each : 1;
 }
 
-/* Of one register each, by blocks that have one row after another: where no more are in scratch, and where some are. */
+/* points of one register that a persistent block holds: without elements in scratch, and beside
+ * those */
 enum {
 	HELD = MOST_THREADS * FULL_REGISTERS * 3 / 4,
 	HELD_BESIDE = MOST_THREADS * SCRATCH_REGISTERS * 3 / 4
@@ -295,7 +310,7 @@ int64_t group_scratch(int64_t points, int bytes)
 	return points < INT64_MAX && points > HELD ? (points - HELD_BESIDE) * bytes + LINE : 0;
 }
 
-/* Runs of a thread over POINTS. */
+/* Accesses of a thread to a row of POINTS. */
 static int64_t runs_of(const Group *t, int64_t points)
 {
 	const int64_t each = (int64_t)t->r->b->stage->group * t->vector;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps on GPUs: a statement that stores each element once. A thread has as many adjacent elements as 16 bytes hold, and adjacent
- * threads have adjacent vectors.
+ * Maps on GPUs: a statement that stores each element once. A thread has as many adjacent elements
+ * as 16 bytes hold, and adjacent threads have adjacent vectors.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -10,7 +10,7 @@ enum { MAP_THREADS = 256 };
 typedef struct WidestLoad {
 	Ctx *ctx;
 	const Iter *it;
-	int bytes; /* of the largest element that is read along it */
+	int bytes; /* of the largest element that is read along IT */
 } WidestLoad;
 
 static void read_along(void *arg, Expr *e)
@@ -24,7 +24,8 @@ static void read_along(void *arg, Expr *e)
 	x->bytes = bytes > x->bytes ? bytes : x->bytes;
 }
 
-/* Elements that a thread has of the innermost iterator. *WHOLE: they are always so many. */
+/* Elements of the innermost iterator that a thread computes. *WHOLE: its extent is a multiple of
+ * them. */
 static int vector_of(Points *p, const Buf *out, bool *whole)
 {
 	Iter *in = p->n ? p->it[p->n - 1] : NULL;
@@ -47,7 +48,8 @@ static int vector_of(Points *p, const Buf *out, bool *whole)
 		       : vector;
 }
 
-/* A thread's store of sub-byte elements fills whole bytes: other threads have none of them. */
+/* A thread's store of sub-byte elements fills whole bytes, so no other thread writes to these
+ * bytes. */
 static bool fills_bytes(Points *p, int vector)
 {
 	Affine a;
@@ -84,15 +86,15 @@ Dim *gpu_map_row(Kernel *k)
 
 	for (int i = 0; i < k->stmts.n && !row; i++) {
 		Arena *tmp;
-		Kernel *own;
+		Kernel *copy;
 		Points p;
 
 		if (!stmt_is_map(k->stmts.at[i]) || !any_unknown(k->stmts.at[i]))
 			continue;
 		tmp = arena_new();
-		own = kernel_clone(k, tmp);
-		p = points_of(own, own->stmts.at[i]);
-		row = gpu_transpose_length(own->stmts.at[i], &p);
+		copy = kernel_clone(k, tmp);
+		p = points_of(copy, copy->stmts.at[i]);
+		row = gpu_transpose_length(copy->stmts.at[i], &p);
 		arena_free(tmp);
 	}
 	return row;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recomputes temporaries instead of passing them through global memory on GPUs. Where each thread has a row, it would store its row
- * of a temporary contiguously, so accesses of adjacent lanes could not coalesce. Unless a thread or a block holds such a temporary,
- * it is computed where it is read, and the kernel is scheduled anew.
+ * Recomputes temporaries instead of passing them through global memory on GPUs. Where each thread
+ * has a row, it would store its row of a temporary contiguously, so accesses of adjacent lanes
+ * could not coalesce. Unless a thread or a block holds such a temporary, it is computed where it is
+ * read, and the kernel is scheduled anew.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 #include "passes/kernel/inline.h"
@@ -20,7 +21,7 @@ bool gpu_may_recompute(Kernel *k)
 	return false;
 }
 
-/* A node of N and those after it stores to buffer ID. */
+/* A node of N, its siblings or their bodies stores to buffer ID. */
 static bool stores_to(const LNode *n, int id)
 {
 	for (; n; n = n->next)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows on GPUs: statements under their common band. Where rows are contiguous in memory, a thread group has a row: a part of a
- * warp, a warp or a block (passes/schedule/gpu/group.c). Otherwise each thread has a row, and adjacent threads have adjacent rows.
+ * Rows on GPUs: statements under their common band. Where rows are contiguous in memory, a thread
+ * group has a row: a part of a warp, a warp or a block (passes/schedule/gpu/group.c). Otherwise
+ * each thread has a row, and adjacent threads have adjacent rows.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
@@ -28,7 +29,7 @@ int64_t gpu_block_room(Schedule *s, const Gpu *gpu, int64_t wanted)
 	return room;
 }
 
-/* Points of S in one row under BAND. */
+/* The points of S in one row of BAND. */
 static Dim *row_points(Kernel *k, const Band *band, const Stmt *s)
 {
 	Dim *n = dim_const(k->ctx, 1);
@@ -39,7 +40,7 @@ static Dim *row_points(Kernel *k, const Band *band, const Stmt *s)
 	return n;
 }
 
-/* At most; many where that is not known. */
+/* Upper bound of the points of S in a row; 2^20 where it is unknown. */
 static int64_t most_points(const Row *r, const Stmt *s)
 {
 	enum { MANY = 1 << 20 };
@@ -64,7 +65,8 @@ Dim *gpu_row_length(Kernel *k)
 	return NULL;
 }
 
-/* Accesses of memory along the iterators of the band, and along others. */
+/* Contiguous accesses of memory, weighted by points: along each band iterator, and along the
+ * others. */
 typedef struct AccessCounts {
 	Row *r;
 	double band[MAX_ITERS], inner;
@@ -78,7 +80,8 @@ bool gpu_writes(const Row *r, const Buf *b)
 	return false;
 }
 
-/* What the stage's own statements write stays with them, mostly; what others wrote of the row alone is read once. */
+/* The access of B is one of global memory. Temporaries of this stage mostly stay on chip.
+ * Temporaries of other stages that have one element per row are read once, and do not count. */
 static bool from_memory(const Row *r, const Stmt *s, const Buf *b, const Affine *at)
 {
 	bool inner = false;
@@ -129,7 +132,8 @@ static int most_run(const AccessCounts *x)
 	return best;
 }
 
-/* The threads that share a row, and in *ALONG the iterator of the band that steps from a row to the adjacent one in memory. */
+/* The number of threads that share a row. *ALONG: the band iterator that is contiguous in memory
+ * across rows, or -1. */
 static int choose_group(Row *r, int *along)
 {
 	enum { SHORT = 2, WARPS_ROW = 1024 };
@@ -157,7 +161,7 @@ static int choose_group(Row *r, int *along)
 	return n <= WARPS_ROW ? WARP : ROW_THREADS;
 }
 
-/* At a point of the band S writes one index of dim D. */
+/* At each point of the band, S writes a single index of dim D. */
 static bool banded_dim(const Row *r, const Stmt *s, int d)
 {
 	for (int i = 0; i < s->niters; i++)
@@ -184,7 +188,8 @@ void gpu_make_local(Row *r, const Stmt *s, Buf *t)
 	r->local[t->id] = kernel_temp(r->k, t->name, t->dtype, n, dims);
 }
 
-/* A temporary of one thread's row lives in registers, or, where it is small, in the thread's own memory. */
+/* Declares temporary T, which S writes, as a local of one thread: in registers or, if it is small,
+ * in local memory. */
 static void own_local(Row *r, const Stmt *s, Buf *t)
 {
 	enum { OWN = 256 };
@@ -230,7 +235,8 @@ void gpu_row_stmt(Row *r, Stmt *s, Stmt *as)
 	row_emit(r);
 }
 
-/* Each statement has few points of a row, always so many: they are written out, and what is made of them stays in registers. */
+/* Each statement has few points of a row, and their number is known, so its loops are unrolled and
+ * locals stay in registers. */
 static bool few_points(const Row *r)
 {
 	enum { FEW = 32 };

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scatters on GPUs: each thread makes one update by an atomic operation (LN_ATOMIC), so updates of one element may come in any
- * order. The pass `scatter` brought the statements to this form (passes/kernel/scatter.c). Those that it could not are left to one
- * thread, by the strategy *order*: reductions of bools and of floats under 16 bits, floats under 8 bits, and elements under 32 bits that no
- * map stored.
+ * Scatters on GPUs: each thread makes one update by an atomic operation (LN_ATOMIC), so updates of
+ * one element may come in any order. The pass `scatter` brought the statements to this form
+ * (passes/kernel/scatter.c). Those that it could not are left to one thread, by the strategy
+ * *order*: reductions of bools and of floats under 16 bits, floats under 8 bits, and elements under
+ * 32 bits that no map stored.
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
 enum { SCATTER_THREADS = 256 };
 
-/* S's points are updates in any order. */
+/* The updates of S may run in any order, and there is an atomic operation for them. */
 static bool any_order(const Stmt *s)
 {
 	const int bits = dtype_info[s->out[0]->dtype].bits;

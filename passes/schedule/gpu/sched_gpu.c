@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules for GPUs. A stage is a launch, and a thread group has each of its iterations (ir/loop.h). The strategies:
+ * Schedules for GPUs. A stage is a launch, and a thread group has each of its iterations
+ * (ir/loop.h). The strategies:
  *
- *   map        statements that store each element once (map.c)
- *   transpose  maps whose loads are contiguous along other iterators than their store (transpose.c)
+ *   map               statements that store each element once (map.c)
+ *   transpose         maps whose loads are contiguous along other iterators than their store
+ *                     (transpose.c)
  *   column reduction  a reduction across memory, and the maps that follow it (column_reduce.c)
- *   columns    several column reductions over the same elements: a softmax over an outer axis (columns.c)
- *   stencil    short sums whose terms adjacent points share: depthwise convolutions, pools (stencil.c)
- *   row        statements under their common band: softmax, norms, reductions (row.c, group.c); short columns of small
- *              panels (small_panels.c)
- *   contraction  matrix products in tiles of shared memory, and the maps that follow them (gemm.c); of few rows (skinny.c)
- *   scatter    updates at indices that are data (scatter.c)
- *   order      what no other takes: statement after statement, a thread for each point of the band, or one thread where the order
- *              of points matters
+ *   columns           several column reductions over the same elements: a softmax over an outer
+ *                     axis (columns.c)
+ *   stencil           short sums whose terms adjacent points share: depthwise convolutions, pools
+ *                     (stencil.c)
+ *   row               statements under their common band: softmax, norms, reductions (row.c,
+ *                     group.c); short columns of small panels (small_panels.c)
+ *   contraction       matrix products in tiles of shared memory, and the maps that follow them
+ *                     (gemm.c); products of few rows (skinny.c)
+ *   scatter           updates at indices that are data (scatter.c)
+ *   order             everything else: statement after statement, a thread for each point of the
+ *                     band, or one thread if the order of points matters
  *
- * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts (split.c). A kernel whose
- * threads would pass rows of temporaries through memory is scheduled again without those (recompute.c).
+ * A kernel whose schedule leaves SMs without a block is scheduled again with its long sums in parts
+ * (split.c). A kernel whose threads would pass rows of temporaries through memory is scheduled
+ * again without those (recompute.c).
  *
- * Products of sizes that are not known have variants (gemm_variants.c), of which a run takes the first whose guard holds. Rows of
- * unknown length have variants, too: for a warp, for a block, or transposed in tiles of some shapes. Of two equal variants one is
- * left out.
+ * Products of sizes that are not known have variants (gemm_variants.c), of which a run takes the
+ * first whose guard holds. Rows of unknown length have variants, too: for a warp, for a block, or
+ * transposed in tiles of some shapes. Of two equal variants one is left out.
  *
- * A block plans for the shared memory that it gets on every GPU that runs the code. A schedule that could use more has another
- * variant before it, for GPUs that give a block as much as the target does: it keeps more of a long row in shared memory.
+ * A block plans for the shared memory that it gets on every GPU that runs the code. A schedule that
+ * could use more has another variant before it, for GPUs that give a block as much as the target
+ * does: it keeps more of a long row in shared memory.
  */
 #include "passes/schedule/common/gemm.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -69,19 +76,20 @@ int gpu_add_step(Ctx *c, SizeStep *step, int n, Dim *size, int64_t most)
 	return n;
 }
 
-/* Rows: by their length. A few elements for each lane of a warp, what a warp keeps, blocks of some sizes, and the largest one.
- * Those that change places are turned in tiles of some shapes. */
+/* Variants for rows, by their length: rows of which each lane of a warp has a few elements, rows
+ * that a warp keeps in registers, and rows for blocks of two sizes; longer ones get the largest
+ * block. Transposed rows have tiles of other shapes where they are short. */
 static int row_steps(Kernel *k, SizeStep *step)
 {
 	static const int64_t length[] = {128, 1024, 2048, 4096},
-			     turned[] = {TRANSPOSE_SHORT, TRANSPOSE_MIDDLE};
+			     transposed[] = {TRANSPOSE_SHORT, TRANSPOSE_MIDDLE};
 	Dim *size = gpu_row_length(k), *row = size ? NULL : gpu_map_row(k);
 	int n = 0;
 
 	for (size_t i = 0; size && i < sizeof length / sizeof *length; i++)
 		n = gpu_add_step(k->ctx, step, n, size, length[i]);
-	for (size_t i = 0; row && i < sizeof turned / sizeof *turned; i++)
-		n = gpu_add_step(k->ctx, step, n, row, turned[i]);
+	for (size_t i = 0; row && i < sizeof transposed / sizeof *transposed; i++)
+		n = gpu_add_step(k->ctx, step, n, row, transposed[i]);
 	return n;
 }
 
@@ -92,7 +100,8 @@ int sched_gpu_steps(const Module *m, const Target *t, Kernel *k, SizeStep *step)
 							 : row_steps(k, step);
 }
 
-/* Statements FIRST..LAST, which what comes before and after them leaves to themselves. */
+/* Schedules statements FIRST..LAST as one stage, or, if no strategy takes them together, one by
+ * one. */
 static void stages(const Module *m, const Target *t, Kernel *k, int first, int last, Schedule *s)
 {
 	LBuild b = l_build(k, s);

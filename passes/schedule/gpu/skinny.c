@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Skinny products on GPUs: matrix products of few rows (GEMV). Their cost is that of reading the matrix, so the thread that reads a
- * part of the matrix computes all rows with it: a block of columns (passes/schedule/gpu/column_reduce.c), or a thread group with a
- * row of the matrix (passes/schedule/gpu/group.c). The number of rows need not be known when compiling; a variant's guard says that
- * they are few.
+ * Skinny products on GPUs: matrix products of few rows (GEMV). Their cost is that of reading the
+ * matrix, so the thread that reads a part of the matrix computes all rows with it: a block of
+ * columns (passes/schedule/gpu/column_reduce.c), or a thread group with a row of the matrix
+ * (passes/schedule/gpu/group.c). The number of rows need not be known when compiling; a variant's
+ * guard says that they are few.
  */
 #include "passes/layout/fragments.h"
 #include "passes/schedule/gpu/gpu_impl.h"
@@ -28,7 +29,8 @@ static void along_sum(void *arg, Expr *e)
 		x->yes = x->yes || dim_equals(affine_coef(x->k->ctx, &a, x->c->k[i]), 1);
 }
 
-/* The matrix lies in the order of fragments, and what is summed is whole halves of blocks. */
+/* Sets SkinnyRows.lanes if the matrix is packed in the order of fragments, and the number of terms
+ * is a multiple of half a block of fragments. */
 static void find_lanes(Kernel *k, const Contraction *c, int first, const Band *band,
 		       SkinnyRows *skinny)
 {

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small panels on GPUs: a few short columns that are a contiguous piece of memory, such as those of a softmax over 10 classes of 6
- * boxes: 60 elements. Each thread has a column, so the threads of a warp have columns of several panels, and would read a part of
- * a sector of each row. Where a block's threads have whole panels, the block moves these by bulk copies (ir/loop.h, BulkCopy).
+ * Small panels on GPUs: a few short columns that are a contiguous piece of memory, such as those of
+ * a softmax over 10 classes of 6 boxes: 60 elements. Each thread has a column, so the threads of a
+ * warp have columns of several panels, and would read a part of a sector of each row. Where a
+ * block's threads have whole panels, the block moves these by bulk copies (ir/loop.h, BulkCopy).
  */
 #include "passes/schedule/gpu/gpu_impl.h"
 
 enum {
 	LEAST_THREADS = 2 * WARP,
-	USUAL_THREADS = 8 * WARP, /* at most, where some number of panels has so many columns */
+	USUAL_THREADS = 8 * WARP, /* preferred upper bound, if some number of panels fits */
 	MOST_THREADS = 32 * WARP,
-	MOST_BULK = 8 /* buffers whose panels a block moves */
+	MOST_BULK = 8 /* buffers whose panels a block moves by bulk copies */
 };
 
 typedef struct Panels {
 	Row *r;
-	Iter *split[MAX_ITERS + 1]; /* over panels, outermost first; then over columns */
-	int n;                      /* over panels */
+	/* iterators over panels, outermost first; the last one is over columns */
+	Iter *split[MAX_ITERS + 1];
+	int n; /* number of iterators over panels */
 	int64_t cols;
-	BulkCopy bulk[MOST_BULK]; /* EACH: of a panel, until there is a stage */
+	BulkCopy bulk[MOST_BULK]; /* each: elements of a panel; after share_bulk, of a column */
 	int nbulk;
 	bool ok;
 } Panels;
 
-/* Statements that have an order, or leave out points, have no panels. */
+/* The points of S are independent and complete: no guard, no scan, no fixed order. */
 static bool is_plain(const Stmt *s)
 {
 	return !s->guard && !s->update && !s->scan && !s->ordered && s->nout == 1 &&
@@ -31,8 +33,9 @@ static bool is_plain(const Stmt *s)
 	       (!s->red || monoid_info[s->red].n == 1);
 }
 
-/* B is accessed AT, all of it that is a panel's. Of types of 8 bytes threads have no registers for whole columns, which ptxas fetches
- * from shared memory early. */
+/* Makes B a candidate for bulk copies if its accesses AT cover whole panels. Types of 8 bytes are
+ * left out: ptxas hoists the loads from shared memory, and a thread has not enough registers for a
+ * whole column of them. */
 static void find_bulk(Panels *x, Buf *b, Expr *at, bool written)
 {
 	const int bits = dtype_info[b->dtype].bits;
@@ -59,7 +62,7 @@ static void find_load(void *arg, Expr *e)
 		find_bulk(x, e->load.buf, e->load.idx[0], false);
 }
 
-/* What has spans is read in no other way. */
+/* A buffer that is moved by bulk copies must have no other access. */
 static void see_other(void *arg, Expr *e)
 {
 	Panels *x = arg;
@@ -93,7 +96,9 @@ static void find_all_bulk(Panels *x)
 	}
 }
 
-/* The number of threads that have whole panels, and memory for them, and leave the fewest lanes of their warps idle; 0: none is such. */
+/* The number of threads, at most MOST, that covers whole panels, fits into shared memory, and
+ * leaves the fewest lanes idle: with panels of 6 columns, 192 threads rather than 256. 0 if there
+ * is none. */
 static int64_t threads_of(const Panels *x, int64_t most)
 {
 	int64_t best = 0, idle = WARP, of = 1; /* lanes, OF warps */
@@ -118,11 +123,12 @@ static int64_t threads_of(const Panels *x, int64_t most)
 	return best;
 }
 
-/* What bulk copies have for each column; those that have one element, or not as much for each, are none: adjacent threads read adjacent elements. False
- * where all rows begin with sectors: then threads may as well read them where they are. */
+/* Turns the bulk copies from elements per panel to elements per column. Buffers with one element
+ * per column are dropped: their accesses coalesce already. False if every panel row begins at a
+ * sector's boundary: bulk copies would gain nothing. */
 static bool share_bulk(Panels *x)
 {
-	bool ragged = false;
+	bool misaligned = false;
 	int64_t each;
 	int n = 0;
 
@@ -134,14 +140,15 @@ static bool share_bulk(Panels *x)
 			continue;
 		s.most = each / x->cols;
 		s.each = dim_const(x->r->k->ctx, s.most);
-		ragged = ragged || x->cols * size % SECTOR;
+		misaligned = misaligned || x->cols * size % SECTOR;
 		x->bulk[n++] = s;
 	}
 	x->nbulk = n;
-	return ragged;
+	return misaligned;
 }
 
-/* The band's iterators, of which those that step as one with ALONG, the last of them, are the columns; else X.ok stays false. */
+/* Splits the band: iterators that merge with ALONG, the innermost one, are the columns, the others
+ * number the panels. X.ok stays false if the number of columns is unknown or too large. */
 static void place(Panels *x, int along)
 {
 	Row *r = x->r;
@@ -161,7 +168,7 @@ static void place(Panels *x, int along)
 	x->split[x->n] = r->rep[along];
 }
 
-/* The threads of a block, whose spans X then has; 0: there are no such panels. */
+/* The threads of a block, with its bulk copies in X; 0 if the panels do not suit. */
 static int64_t find_panels(Panels *x, int along)
 {
 	const Row *r = x->r;

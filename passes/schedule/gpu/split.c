@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Partial sums of few long rows, and split-K products of few tiles, on GPUs. Where a schedule has fewer blocks than there are SMs and
- * a reduction is long, the reduction becomes two, which is what a monoid allows:
+ * Partial sums of few long rows, and split-K products of few tiles, on GPUs. Where a schedule has
+ * fewer blocks than there are SMs and a reduction is long, the reduction becomes two, which is what
+ * a monoid allows:
  *
  *     acc[i] = sum x[i,r]                for i < 4 over r < 262144
  *
- *     part[i,p] = sum x[i,p*2048+q]      for i < 4, p < 128 over q < 2048       blocks for each part
- *     acc[i] = sum part[i,p]             for i < 4 over p < 128                 and the statements that follow
+ *     part[i,p] = sum x[i,p*2048+q]      for i < 4, p < 128 over q < 2048   blocks for each part
+ *     acc[i] = sum part[i,p]             for i < 4 over p < 128             and the epilogue
  *
- * Each partial sum is a point of the band, so the strategy that takes the reduction takes its parts, and the epilogue is computed
- * once. The order in which terms are added is fixed. Partial sums are stored in memory between the stages, in the type of
- * the sums. Statements that need a result at each point of the row, such as a norm's last step, are a stage of their own.
+ * Each partial sum is a point of the band, so the strategy that takes the reduction takes its
+ * parts, and the epilogue is computed once. The order in which terms are added is fixed. Partial
+ * sums are stored in memory between the stages, in the type of the sums. Statements that need a
+ * result at each point of the row, such as a norm's last step, are a stage of their own.
  *
- * A softmax of few long rows has two reductions over the same rows: the maximum, and the sum of exponentials relative to it. One
- * stage computes the parts of both, each sum relative to the maximum of its own part, and rescales them when they are combined
- * (gpu_relative). So the rows are read once for both, and once more for the output.
+ * A softmax of few long rows has two reductions over the same rows: the maximum, and the sum of
+ * exponentials relative to it. One stage computes the parts of both, each sum relative to the
+ * maximum of its own part, and rescales them when they are combined (gpu_relative). So the rows are
+ * read once for both, and once more for the output.
  *
- * The number of parts: enough to give each SM several blocks, each of at least LEAST terms; for products, the number that the model
- * of passes/schedule/gpu/gemm_choose.c finds fastest. Where the number of terms is not known, a part has at least LEAST; where the
- * number of rows is not known, a large number is assumed. A product of unknown depth has as many parts as there are terms for, up
- * to a bound by the variant's guard, which bounds their memory; short sums take a variant without parts.
+ * The number of parts: enough to give each SM several blocks, each of at least LEAST terms; for
+ * products, the number that the model of passes/schedule/gpu/gemm_choose.c finds fastest. Where the
+ * number of terms is not known, a part has at least LEAST; where the number of rows is not known, a
+ * large number is assumed. A product of unknown depth has as many parts as there are terms for, up
+ * to a bound by the variant's guard, which bounds their memory; short sums take a variant without
+ * parts.
  */
 #include "passes/schedule/gpu/split_impl.h"
 #include "passes/kernel/inline.h"
@@ -27,16 +32,21 @@
 #include <assert.h>
 
 enum {
-	LEAST = 2048, /* terms of a part */
-	NARROW = 8,   /* columns of a block that has as few as can be */
-	DEEP = 256, /* terms of a sum, of fewer gemm_gpu_parts is not asked: their stage costs more than parts gain */
-	HELD = 8192,    /* of a part that a block reads once */
+	LEAST = 2048, /* least terms of a part */
+	NARROW = 8,   /* columns of the narrowest block of a column reduction */
+	/* least terms of a product that is split: below, a further stage costs more than parts
+	 * gain */
+	DEEP = 256,
+	HELD = 8192,    /* elements of a part that a block reads once */
 	MANY = 1 << 16, /* parts, at most */
-	LARGE = 16384,  /* which are no matter however many rows there are */
-	BLOCKS = 4,     /* on an SM */
-	FEW = 8, /* so many times fewer groups than SMs leave most of the memory's bandwidth unused */
-	PACK = 32, /* terms: parts begin where wide accesses may */
-	WHOLE = 64 /* terms: of tiles of any product a whole number */
+	/* least terms of a part if the number of rows is unknown: such parts cost little for any
+	 * number */
+	LARGE = 16384,
+	BLOCKS = 4, /* blocks for each SM */
+	/* with eight times fewer groups than SMs, most of the memory's bandwidth is unused */
+	FEW = 8,
+	PACK = 32, /* terms: parts begin at multiples of it, so that wide accesses are aligned */
+	WHOLE = 64 /* terms: a multiple of the k of any tile */
 };
 
 typedef struct Splitter {
@@ -44,14 +54,17 @@ typedef struct Splitter {
 	const Target *t;
 	Kernel *k;
 	VEC(Stmt *) out;
-	VEC(int) first; /* of each stage: its first statement */
-	Cut *cut;       /* by Stmt.id: none where `along` is null */
-	Stmt **later;   /* by Stmt.id: what is left of a sum whose parts are made */
-	int64_t most;   /* parts of a sum of unknown length; 0: there is none */
-	Dim *points;    /* of the band of the current stage; null: it takes no more */
+	VEC(int) first; /* the first statement of each stage */
+	Cut *cut;       /* by Stmt.id; not split if `along` is null */
+	/* by Stmt.id: the combining statement of a sum whose parts have been emitted */
+	Stmt **later;
+	int64_t most; /* parts of a sum of unknown length; 0: there is no such sum */
+	/* points of the band of the current stage; null: no statement may join it */
+	Dim *points;
 } Splitter;
 
-/* The most terms that S can have, where SCHED, not null, is to serve, or LIMIT; *KNOWN: it always has so many. */
+/* Upper bound of the terms of S, at most LIMIT, in the runs that SCHED (or null) serves. *KNOWN:
+ * the number is constant. */
 static int64_t terms_of(Ctx *c, const Schedule *sched, const Stmt *s, int64_t limit, bool *known)
 {
 	int64_t n = 1, lo, hi;
@@ -108,7 +121,8 @@ static const Stage *stage_of(const Schedule *s, int stmt)
 	return NULL;
 }
 
-/* The fewest groups of ST, or blocks where a thread has an iteration; *KNOWN: there are never more. */
+/* Lower bound of the groups of ST, or of its blocks if each thread has an iteration. *KNOWN: the
+ * number is constant. */
 static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 {
 	Dim *each = dim_const(c, st->group == 1 ? st->threads : 1);
@@ -119,25 +133,28 @@ static int64_t blocks_of(Ctx *c, const Stage *st, bool *known)
 	return lo < 1 ? 1 : lo;
 }
 
-/* Points of a row that groups of the stage whose nodes are N have in registers, and, MORE, in scratch. */
-static int64_t held(const Stage *st, const LNode *n, bool more)
+/* Points of a row that a group of ST, whose nodes are N, keeps in registers; WITH_SCRATCH: and in
+ * scratch. */
+static int64_t kept_points(const Stage *st, const LNode *n, bool with_scratch)
 {
 	int64_t most = 0;
 
 	for (; n; n = n->next) {
-		const int64_t below = held(st, n->body, more),
-			      own = n->kind == LN_LOCAL
-					    ? (int64_t)(n->keep + (more ? n->scratch : 0)) *
-						      st->group
-					    : 0;
+		const int64_t below = kept_points(st, n->body, with_scratch),
+			      here = n->kind == LN_LOCAL
+					     ? (int64_t)(n->keep +
+							 (with_scratch ? n->scratch : 0)) *
+						       st->group
+					     : 0;
 
 		most = most > below ? most : below;
-		most = most > own ? most : own;
+		most = most > here ? most : here;
 	}
 	return most;
 }
 
-/* S and another reduction are made of one reading of the same rows, if both are split (gpu_relative). */
+/* S and another reduction of the same rows, if both are split, read the rows once
+ * (gpu_relative). */
 static bool has_relative(Kernel *k, const Stmt *s)
 {
 	for (int i = 0; i < k->stmts.n; i++) {
@@ -149,7 +166,7 @@ static bool has_relative(Kernel *k, const Stmt *s)
 	return false;
 }
 
-/* A map reads the rows of S: split, they are read once more for it. */
+/* A map reads the rows of S too, so a split makes it read them again. */
 static bool read_on(Kernel *k, const Stmt *s)
 {
 	for (int i = 0; i < k->stmts.n; i++)
@@ -160,7 +177,8 @@ static bool read_on(Kernel *k, const Stmt *s)
 	return false;
 }
 
-/* S is not all that its kernel does along the row: what a group has at hand there is read again if the row is split. */
+/* Other statements iterate over the row of S: a split makes them read again what a group would
+ * keep. */
 static bool shares_row(Kernel *k, const Stmt *s)
 {
 	for (int i = 0; i < k->stmts.n; i++) {
@@ -173,7 +191,7 @@ static bool shares_row(Kernel *k, const Stmt *s)
 	return false;
 }
 
-/* The loads of the terms of S are contiguous along the band. */
+/* Whether the loads of a sum's terms are contiguous along the band. */
 typedef struct BandAccess {
 	Kernel *k;
 	bool band;
@@ -205,16 +223,18 @@ static bool runs_along_band(Kernel *k, Stmt *s)
 	return x.band;
 }
 
-/* The rows of a reduction, as they stand. */
+/* The rows of a reduction in the schedule without parts. */
 typedef struct RowCounts {
 	const Stage *stage;
-	int64_t blocks, terms; /* the fewest blocks, and the most terms of a row */
+	/* lower bound of the blocks, and upper bound of the terms of a row */
+	int64_t blocks, terms;
 	bool known, terms_known;
 } RowCounts;
 
 /* ---- The parts ---- */
 
-/* The largest number of parts up to MOST, and not below half of that, such that they have a whole number of wide accesses. */
+/* The largest number of parts, at most MOST and more than half of that, that divides N into
+ * multiples of VECTOR; else 0. */
 static int64_t even_parts(int64_t n, int64_t most, int64_t vector)
 {
 	for (int64_t p = most; p > 1 && 2 * p > most; p--)
@@ -223,8 +243,8 @@ static int64_t even_parts(int64_t n, int64_t most, int64_t vector)
 	return 0;
 }
 
-/* At most PARTS of the terms of S, a part having at least LEAST of them; where their number is not known, as many parts as
- * have LEAST. False: there would be one. */
+/* Cuts the terms of S into at most PARTS parts of at least LEAST terms. If their number is unknown,
+ * a part has at least LEAST terms. False: there would be one part. */
 static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c)
 {
 	Ctx *ctx = x->k->ctx;
@@ -251,7 +271,7 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 		}
 	least = (least + beside - 1) / beside;
 	parts = (parts + outer - 1) / outer;
-	if (!n) { /* no more than PARTS, each beginning where wide accesses may */
+	if (!n) { /* at most PARTS, each of which begins at a multiple of VECTOR */
 		const int64_t vector = beside > 1 ? 1 : PACK;
 		Dim *share = dim_ceildiv(ctx, c->along->extent, dim_const(ctx, parts * vector));
 
@@ -275,7 +295,7 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 	return outer > 1 || n > each;
 }
 
-/* S, a map, reads rows of which a sum is split. */
+/* Map S iterates over other points than the band of any split sum. */
 static bool shares_row_with(const Splitter *x, const Stmt *s)
 {
 	for (int i = 0; i < x->k->stmts.n; i++) {
@@ -288,7 +308,8 @@ static bool shares_row_with(const Splitter *x, const Stmt *s)
 	return true;
 }
 
-/* A product is cut into PARTS of EACH terms; where their number is not known, into no more parts, of EACH or more. */
+/* Cuts a product into PARTS parts of EACH terms; if the number of terms is unknown, into at most
+ * PARTS parts of at least EACH. */
 static bool cut_product(Splitter *x, int64_t parts, int64_t each, Cut *c)
 {
 	Ctx *ctx = x->k->ctx;
@@ -308,8 +329,8 @@ static bool cut_product(Splitter *x, int64_t parts, int64_t each, Cut *c)
 	return true;
 }
 
-/* Terms that a part of a sum under N is to have: fewer where a block has many columns, of rows that begin anywhere in a sector,
- * side by side. */
+/* Least terms of a part of a sum in N: fewer for a column reduction whose block has many columns
+ * and whose rows are misaligned. */
 static int64_t least_terms(const LNode *n)
 {
 	int64_t least = LEAST;
@@ -325,7 +346,8 @@ static int64_t least_terms(const LNode *n)
 	return least > DEEP ? least : DEEP;
 }
 
-/* What a part costs, S pays for: the stage leaves SMs idle, and where S shares the row, no group has all of it at hand. */
+/* Splitting S pays: its stage leaves SMs idle, and, if other statements iterate over the row, no
+ * group keeps all of it. */
 static bool leaves_idle(const Splitter *x, Stmt *s, const RowCounts *r)
 {
 	const int64_t sms = x->t->gpu->sms;
@@ -333,18 +355,18 @@ static bool leaves_idle(const Splitter *x, Stmt *s, const RowCounts *r)
 	if (!shares_row(x->k, s))
 		return 2 * r->blocks <= sms && (r->known || r->terms_known);
 	return FEW * r->blocks <= sms && r->known && r->terms_known &&
-	       held(r->stage, r->stage->body, read_on(x->k, s)) < r->terms;
+	       kept_points(r->stage, r->stage->body, read_on(x->k, s)) < r->terms;
 }
 
-/* Of three readings of most of the row there remain two, by more blocks. */
+/* Splitting S saves reads: of three passes over most of the row two remain, by more blocks. */
 static bool saves_reading(const Splitter *x, Stmt *s, const RowCounts *r)
 {
 	return shares_row(x->k, s) && r->terms_known && has_relative(x->k, s) &&
-	       (r->blocks < x->t->gpu->sms ? 2 : 4) * held(r->stage, r->stage->body, true) <
+	       (r->blocks < x->t->gpu->sms ? 2 : 4) * kept_points(r->stage, r->stage->body, true) <
 		       r->terms;
 }
 
-/* Whether and how reduction S, of schedule SCHED, is to be split. */
+/* Whether reduction S of schedule SCHED is split; *C: how. */
 static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 {
 	RowCounts r = {.stage = stage_of(sched, s->id)};
@@ -365,7 +387,7 @@ static bool choose(Splitter *x, const Schedule *sched, Stmt *s, Cut *c)
 		return false;
 	least = r.known ? least_terms(r.stage->body) : LARGE;
 	if (least < LEAST && !even_parts(n, parts < n / least ? parts : n / least, 1))
-		least = LEAST; /* parts that are not alike have guards, which folds do not */
+		least = LEAST; /* unequal parts need guards, which column reductions do not take */
 	if (n < 2 * least)
 		return false;
 	c->inner = monoid_info[s->red].n > 1 || !runs_along_band(x->k, s);
@@ -382,7 +404,7 @@ static void emit(Splitter *x, Stmt *s, bool stage)
 	vec_push(x->k->arena, &x->out, s);
 }
 
-/* What follows a sum point by point is of its stage. */
+/* Emits S; it joins the current stage if it has the same points as the sum before it. */
 static void follow(Splitter *x, Stmt *s)
 {
 	Dim *points = iters_points(x->k->ctx, s->iter, s->nband);
@@ -391,8 +413,9 @@ static void follow(Splitter *x, Stmt *s)
 	x->points = s->red || stmt_is_map(s) ? points : NULL;
 }
 
-/* A temporary of all of the row would go through memory, and one that is a copy is for rows that stay whole
- * (passes/schedule/gpu/shared_reads.c): it is recomputed where it is read. */
+/* S is recomputed where it is read: it is a temporary of the whole row, which would go through
+ * memory, or a copy that is only useful for rows that stay whole
+ * (passes/kernel/hoist.c). */
 static bool is_recomputed(Splitter *x, const Stmt *s)
 {
 	Kernel *k = x->k;
@@ -435,7 +458,7 @@ static void split(Splitter *x, int i)
 bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int **first, int *n)
 {
 	Splitter x = {.m = m, .t = t, .k = k};
-	bool any = false, *again;
+	bool any = false, *recomputed;
 
 	x.cut = NEW_ARRAY(k->arena, k->stmts.n, Cut);
 	x.later = NEW_ARRAY(k->arena, k->stmts.n, Stmt *);
@@ -449,13 +472,13 @@ bool gpu_split(const Module *m, const Target *t, Kernel *k, Schedule *sched, int
 	if (!any)
 		return false;
 	sched->parts = x.most;
-	again = NEW_ARRAY(k->arena, k->stmts.n, bool);
+	recomputed = NEW_ARRAY(k->arena, k->stmts.n, bool);
 	for (int i = 0; i < k->stmts.n; i++)
-		again[i] = is_recomputed(&x, k->stmts.at[i]);
+		recomputed[i] = is_recomputed(&x, k->stmts.at[i]);
 	for (int i = 0; i < k->stmts.n; i++)
 		if (x.cut[i].along)
 			split(&x, i);
-		else if (!again[i])
+		else if (!recomputed[i])
 			follow(&x, k->stmts.at[i]);
 	k->stmts.n = 0;
 	for (int i = 0; i < x.out.n; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Partial reductions: passes/schedule/gpu/split.c decides, passes/schedule/gpu/split_partials.c rewrites. */
+/* Partial reductions: passes/schedule/gpu/split.c decides, passes/schedule/gpu/split_partials.c
+ * rewrites. */
 #ifndef PASSES_SCHEDULE_GPU_SPLIT_IMPL_H
 #define PASSES_SCHEDULE_GPU_SPLIT_IMPL_H
 
@@ -7,31 +8,34 @@
 
 /* How a reduction is split. */
 typedef struct Cut {
-	Iter *along; /* which iterator of the sum is split */
+	Iter *along; /* the iterator of the sum that is split */
 	Dim *parts;
-	Iter *outer; /* around it, of which each point has parts of its own; or null */
-	Dim *each;   /* points of it in a part */
-	bool exact;  /* all parts have so many */
-	bool inner;  /* parts of a row lie side by side */
+	/* a reduced iterator around it, each point of which has its own parts; or null */
+	Iter *outer;
+	Dim *each;  /* points of ALONG in a part */
+	bool exact; /* all parts have EACH points; else the last one may have fewer */
+	bool inner; /* the partial sums of a row are contiguous */
 } Cut;
 
-/* A reduction as two: its parts, and those together. */
+/* A reduction as two statements: PART computes the partial sums, WHOLE combines them. */
 typedef struct Partials {
 	Stmt *part, *whole;
-	Iter *band[MAX_ITERS], *to[MAX_ITERS]; /* the iterators of the band in each */
+	Iter *band[MAX_ITERS], *to[MAX_ITERS]; /* the band iterators of PART and of WHOLE */
 	int n;
-	Iter *slice; /* of the whole, that goes over the parts */
+	Iter *slice; /* the iterator of WHOLE over the parts */
 } Partials;
 
-/* The statements that reduction S becomes, whose place in the kernel is the caller's to choose. */
+/* ---- split_partials.c ---- */
+
+/* Builds the two statements that replace reduction S. The caller puts them into the kernel. */
 void gpu_partials(Kernel *k, const Stmt *s, const Cut *c, Partials *h);
-/* S sums exp(F - C) where W is the largest F, or the squares of F - C where W sums F and C is made of that, along the same rows,
- * and C is of the row: a softmax, a norm. */
+/* S sums exp(F - C), and W is the maximum of F; or S sums the squares of F - C, and W sums F. C is
+ * computed from W and is constant along the row. So are the sums of a softmax and of a norm. */
 bool gpu_is_relative(Kernel *k, const Stmt *w, const Stmt *s);
-/* Such W and S have the same parts. */
+/* W and S, as gpu_is_relative has them, are cut into the same parts. */
 bool gpu_cut_alike(const Stmt *w, const Cut *cw, const Stmt *s, const Cut *cs);
-/* Of such S, halved as H: its parts are relative to those of W, halved as HW; what they were to be relative to counts when
- * they meet. */
+/* Makes the partial sums of S, split as H, relative to those of W, split as HW: each part of exp(F
+ * - C) uses the maximum of its own part. The combining statement corrects for the difference. */
 void gpu_relative(Kernel *k, const Stmt *w, const Partials *hw, const Cut *c, const Stmt *s,
 		  Partials *h);
 

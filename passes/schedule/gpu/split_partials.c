@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rewrites a reduction as two (passes/schedule/gpu/split.c). The sum of a softmax is of exponentials relative to the row's maximum,
- * which no part knows; so each part is relative to its own maximum,
+ * Rewrites a reduction as two (passes/schedule/gpu/split.c). The sum of a softmax is of
+ * exponentials relative to the row's maximum, which no part knows; so each part is relative to its
+ * own maximum,
  *
  *     top[i,p] = max x[i,p*C+q]                    part[i,p] = sum exp(x[i,p*C+q] - top[i,p])
  *     m[i] = max top[i,p]                          s[i] = sum part[i,p] * exp(top[i,p] - m[i])
  *
- * and one reading of the row computes both (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). An
- * infinite maximum cannot be subtracted: the nearest finite number replaces it, and sums are infinite, zero or NaN as before.
+ * and one reading of the row computes both (Milakov and Gimelshein, "Online normalizer calculation
+ * for softmax", 2018). An infinite maximum cannot be subtracted: the nearest finite number replaces
+ * it, and sums are infinite, zero or NaN as before.
  *
- * Likewise the sum of squares of a norm, which is relative to the row's mean: each part is relative to its own mean,
+ * Likewise the sum of squares of a norm, which is relative to the row's mean: each part is relative
+ * to its own mean,
  *
- *     part[i,p] = sum x[i,p*C+q]                   square[i,p] = sum (x[i,p*C+q] - part[i,p]/C)^2
- *     m[i] = (sum part[i,p]) / n                   v[i] = sum square[i,p] + C * (part[i,p]/C - m[i])^2
+ *     part[i,p] = sum x[i,p*C+q]        square[i,p] = sum (x[i,p*C+q] - part[i,p]/C)^2
+ *     m[i] = (sum part[i,p]) / n        v[i] = sum square[i,p] + C * (part[i,p]/C - m[i])^2
  *
- * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+ * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+ * variances", 1979).
  */
 #include "passes/schedule/gpu/split_impl.h"
 
 #include <assert.h>
 #include <float.h>
 
-/* A load of BUF at all points of a statement, each once. */
+/* A load of BUF that reads each of its elements once. */
 typedef struct OnceRead {
 	const Buf *buf;
 	Expr *load;
@@ -44,7 +48,8 @@ static const Iter *writes_with(const Stmt *s, Expr *load, const Iter *it)
 	return NULL;
 }
 
-/* The iterators of S's band as T, which reads the results at LOAD, stores to memory; S itself: LOAD is null. */
+/* The band iterators of S in the memory order of what T stores, where T reads S's result at LOAD.
+ * LOAD is null: T is S. */
 static int band_as_stored(const Stmt *s, const Stmt *t, Expr *load, Iter **out)
 {
 	int n = 0;
@@ -62,7 +67,8 @@ static int band_as_stored(const Stmt *s, const Stmt *t, Expr *load, Iter **out)
 	return n;
 }
 
-/* The band's iterators as what is made of S's results, point by point, lies in memory, or they themselves. */
+/* The band iterators of S in the memory order of the output that maps compute from S's results;
+ * else in that of S. */
 static int band_in_memory(Kernel *k, const Stmt *s, Iter **out)
 {
 	for (int i = k->stmts.n - 1; i >= 0 && s->out[0]->kind == BUF_TEMP; i--) {
@@ -78,19 +84,19 @@ static int band_in_memory(Kernel *k, const Stmt *s, Iter **out)
 	return band_as_stored(s, s, NULL, out);
 }
 
-/* The place of the slice among the dims of the parts; it comes behind the iterator around it. */
+/* The dim of the slice in the partial sums. It comes after the outer iterator. */
 static int slice_dim(const Partials *h, const Cut *c)
 {
 	return (c->inner ? h->n : 0) + (c->outer != NULL);
 }
 
-/* Dims of the parts before those of the band. */
+/* The number of dims of the partial sums before those of the band. */
 static int before(const Cut *c)
 {
 	return c->inner ? 0 : 1 + (c->outer != NULL);
 }
 
-/* Where part SLICE begins. */
+/* The first point of part SLICE. */
 static Expr *first_of(Kernel *k, const Cut *c, Iter *slice)
 {
 	return ex_mul(k->pool, ex_iter(k->pool, slice), ex_dim(k->pool, c->each));
@@ -170,7 +176,8 @@ void gpu_partials(Kernel *k, const Stmt *s, const Cut *c, Partials *h)
 
 /* ---- Sums relative to another reduction's result ---- */
 
-/* The difference F - C of which a sum with W may be relative to its parts: of exp(F - C) or (F - C) * (F - C); or null. */
+/* The difference F - C in S = sum exp(F - C), W = max F, or in S = sum (F - C)^2, W = sum F; else
+ * null. */
 static Expr *difference(const Stmt *w, const Stmt *s)
 {
 	Expr *e = s->val[0], *d = NULL;
@@ -190,7 +197,7 @@ typedef struct PartialsSource {
 	bool yes;
 } PartialsSource;
 
-/* E is B, or of what maps make of it. */
+/* E is a load of B, or of a map of B. */
 static void made_from(void *arg, Expr *e)
 {
 	PartialsSource *f = arg;
@@ -207,7 +214,8 @@ static void made_from(void *arg, Expr *e)
 	}
 }
 
-/* What S's terms are relative to is made of W's result. Else it is some other number: where W's is infinite, that need not be. */
+/* C is computed from the result of W. If C were an unrelated number, it might be finite where W's
+ * result is infinite. */
 static bool is_of(Kernel *k, const Stmt *w, const Expr *d)
 {
 	PartialsSource f = {k, w->out[0], false};
@@ -241,7 +249,7 @@ bool gpu_cut_alike(const Stmt *w, const Cut *cw, const Stmt *s, const Cut *cs)
 	return cw->parts == cs->parts && cw->each == cs->each && cw->inner == cs->inner;
 }
 
-/* The largest term of a part, as a number: what the terms of the part are taken relative to. */
+/* LARGEST clamped to the finite numbers: the terms of its part are taken relative to it. */
 static Expr *number(ExprPool *p, Expr *largest)
 {
 	const double most = largest->ct == CT_F64 ? DBL_MAX : FLT_MAX;
@@ -250,7 +258,8 @@ static Expr *number(ExprPool *p, Expr *largest)
 		      ex_op2(p, IN_max, ex_num(p, largest->ct, -most), largest));
 }
 
-/* A part of W's result where H's part of S is; or, WHOLE, where the whole reads it. */
+/* The load of W's partial result that corresponds to H's part; WHOLE: at the point of the combining
+ * statement. */
 static Expr *part_at(Kernel *k, const Stmt *w, const Partials *hw, const Cut *c, const Stmt *s,
 		     const Partials *h, bool whole)
 {
@@ -271,7 +280,7 @@ static Expr *part_at(Kernel *k, const Stmt *w, const Partials *hw, const Cut *c,
 	return ex_load(k->pool, hw->part->out[0], idx, hw->part->nwidx);
 }
 
-/* How many terms of S, which is cut as C, part SLICE has. */
+/* The number of terms of S in part SLICE of cut C. */
 static Expr *terms_at(Kernel *k, const Stmt *s, const Cut *c, Iter *slice)
 {
 	ExprPool *p = k->pool;
@@ -298,20 +307,20 @@ void gpu_relative(Kernel *k, const Stmt *w, const Partials *hw, const Cut *c, co
 	ExprPool *p = k->pool;
 	Expr *f = difference(w, h->part)->op.arg[0], *from = difference(w, s)->op.arg[1],
 	     *to[MAX_ITERS], *sum = h->whole->val[0], *d, *n;
-	Expr *mine = part_at(k, w, hw, c, s, h, false), *all = part_at(k, w, hw, c, s, h, true);
+	Expr *partial = part_at(k, w, hw, c, s, h, false), *all = part_at(k, w, hw, c, s, h, true);
 
 	for (int i = 0; i < h->n; i++)
 		to[i] = ex_iter(p, h->to[i]);
 	from = ex_subst_iters(p, from, h->band, to, h->n);
 	if (w->red == MONOID_max) {
 		d = ex_op2(p, IN_sub, number(p, all), from);
-		h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, number(p, mine)));
+		h->part->val[0] = ex_op1(p, FN_exp, ex_op2(p, IN_sub, f, number(p, partial)));
 		h->whole->val[0] = ex_op2(p, IN_mul, sum, ex_op1(p, FN_exp, d));
 		return;
 	}
-	mine = ex_op2(p, IN_div, mine, terms_at(k, w, c, h->part->iter[slice_dim(h, c)]));
+	partial = ex_op2(p, IN_div, partial, terms_at(k, w, c, h->part->iter[slice_dim(h, c)]));
 	n = terms_at(k, w, c, h->slice);
 	d = ex_op2(p, IN_sub, ex_op2(p, IN_div, all, n), from);
-	h->part->val[0] = square(p, ex_op2(p, IN_sub, f, mine));
+	h->part->val[0] = square(p, ex_op2(p, IN_sub, f, partial));
 	h->whole->val[0] = ex_op2(p, IN_add, sum, ex_op2(p, IN_mul, n, square(p, d)));
 }

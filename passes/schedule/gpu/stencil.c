@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stencils on GPUs: short sums whose terms adjacent points share, as in depthwise convolutions and pools, where memory is contiguous
- * along a band iterator that the stencil does not slide along (channels last). A block has a tile of the band: some points
- * along each iterator that the stencil slides along, and a part of the contiguous iterator, or all. The elements of a buffer that
- * its points read are an input tile: as many elements as points, and a halo, which the next block reads, too. The block fetches the
- * input tile into shared memory, clipped to the buffer. Each of its threads computes one point at a time, or several that are
- * adjacent in memory. A tap is a term of a point's sum.
+ * Stencils on GPUs: short sums whose terms adjacent points share, as in depthwise convolutions and
+ * pools, where memory is contiguous along a band iterator that the stencil does not slide along
+ * (channels last). A block has a tile of the band: some points along each iterator that the stencil
+ * slides along, and a part of the contiguous iterator, or all. The elements of a buffer that its
+ * points read are an input tile: as many elements as points, and a halo, which the next block
+ * reads, too. The block fetches the input tile into shared memory, clipped to the buffer. Each of
+ * its threads computes one point at a time, or several that are adjacent in memory. A tap is a term
+ * of a point's sum.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
@@ -14,7 +16,8 @@
 enum {
 	MOST_SIDE = 16,
 	MOST_WIDE = 8 * WARP,
-	MOST_BYTES = SHARED / 4 * 3 /* of all boxes: other blocks are to have room beside */
+	/* bytes of all input tiles, so that other blocks fit on the SM, too */
+	MOST_BYTES = SHARED / 4 * 3
 };
 
 static const double NONE = 1e30; /* the cost of a tile that cannot be */
@@ -47,7 +50,8 @@ static bool indices(Stencil *w, InputTile *x, Expr *const *idx)
 	return true;
 }
 
-/* Several points of a band iterator, which are a window apart, read the same in dim D. */
+/* Notes the band iterators that a stencil slides along in dim D: dim D's index is a sum of them and
+ * of a reduced iterator. */
 static void find_slid(Stencil *w, const InputTile *x, int d)
 {
 	const Affine *a = &x->at[d];
@@ -87,7 +91,7 @@ static void find_box(void *arg, Stmt *s, Expr *load)
 		find_slid(w, x, d);
 }
 
-/* What S, the last statement, writes. */
+/* Finds the output tile: what S, the last statement, writes. */
 static void find_out(Stencil *w, Stmt *s)
 {
 	const Buf *buf = s->out[0];
@@ -98,7 +102,8 @@ static void find_out(Stencil *w, Stmt *s)
 		w->out.buf = NULL;
 }
 
-/* X is contiguous along the band iterator that is contiguous in the tile, or does not depend on it. */
+/* X is contiguous along the band iterator that is contiguous in the tile, or does not depend on
+ * it. */
 static bool runs_along(const Stencil *w, const InputTile *x)
 {
 	const Iter *it = w->r->band->of[x->s->id][w->along];
@@ -114,8 +119,9 @@ static bool runs_along(const Stencil *w, const InputTile *x)
 	return true;
 }
 
-/* What S writes is elsewhere for each point along memory, by one index, which is the point's. */
-static bool told_apart(const Stencil *w, const Stmt *s)
+/* S writes to a different element for each point of the contiguous iterator, by one index that is
+ * this iterator. */
+static bool writes_apart(const Stencil *w, const Stmt *s)
 {
 	const Iter *it = w->r->band->of[s->id][w->along];
 	int n = 0;
@@ -129,8 +135,9 @@ static bool told_apart(const Stencil *w, const Stmt *s)
 	return n == 1;
 }
 
-/* Neighbours along memory that a thread can have at a time: a tap of them is one access of each tile, under one guard. */
-static int most_neighbours(const Stencil *w)
+/* The largest number of contiguous points that a thread can compute at a time: a tap of all of them
+ * is one access of each input tile, under one guard. */
+static int most_adjacent(const Stencil *w)
 {
 	enum { MOST = 4 };
 	const Stmt *s = w->r->k->stmts.at[w->r->first];
@@ -141,7 +148,7 @@ static int most_neighbours(const Stencil *w)
 		return 1;
 	for (int i = w->r->first; i <= w->r->last; i++)
 		if (w->r->k->stmts.at[i]->out[0]->kind == BUF_TEMP &&
-		    !told_apart(w, w->r->k->stmts.at[i]))
+		    !writes_apart(w, w->r->k->stmts.at[i]))
 			return 1;
 	bytes = stencil_bytes(&w->out);
 	for (int i = 0; i < w->n; i++) {
@@ -173,11 +180,12 @@ int stencil_bytes(const InputTile *x)
 	return dtype_info[x->buf->dtype].bits / 8;
 }
 
-/* What it costs that runs Y share sectors with others. The bytes are the less of it: threads that begin with sectors, or at rests
- * of channels, are idle. The weight makes tiles wide enough that an access takes a tenth more sectors than it need, at most (of
- * 24 to 200 channels, counted by the simulator). Their halos, up to twice the bytes where an image is small, come from the L2
- * cache; instructions, of which such kernels have too many for bytes to matter, are up to a third fewer. */
-static double ragged_bytes(const InputTile *x, const StencilRun *y)
+/* The cost, in bytes, of misaligned runs Y. The extra sectors matter less than the threads that a
+ * peeled first access leaves idle. The weight makes tiles wide enough that accesses touch at most a
+ * tenth more sectors than necessary (for 24 to 200 channels, counted by the simulator). In return
+ * halos grow, up to twice the bytes for small images; they come from the L2 cache. Instructions,
+ * which limit these kernels, decrease by up to a third. */
+static double misaligned_bytes(const InputTile *x, const StencilRun *y)
 {
 	const double weight = 12;
 
@@ -186,9 +194,9 @@ static double ragged_bytes(const InputTile *x, const StencilRun *y)
 
 /* ---- The tile ---- */
 
-/* What tiles of this shape cost: the bytes that a block fetches, and what ragged runs are worse than that (ragged_bytes), times the
- * blocks that follow each other where half of the GPU's SMs have one at a time; where a block has fewer points than EACH for each
- * thread, as much as if it had them. Of what is not known there is UNKNOWN. */
+/* The cost of a tile: the bytes that a block fetches, plus misaligned_bytes, times the number of
+ * consecutive blocks if half of the SMs run one at a time. A block with fewer than EACH points per
+ * thread costs as much as if it had them. Unknown sizes count as UNKNOWN. */
 static double cost(const Stencil *w, const Gpu *gpu)
 {
 	enum { UNKNOWN = 256, EACH = 4 };
@@ -200,14 +208,14 @@ static double cost(const Stencil *w, const Gpu *gpu)
 		const StencilRun y = stencil_run(w, x);
 
 		held += x->load ? (double)(y.size * y.runs * stencil_bytes(x)) : 0;
-		bytes += ragged_bytes(x, &y);
+		bytes += misaligned_bytes(x, &y);
 	}
 	if (held > (double)MOST_BYTES)
 		return NONE;
 	bytes += held;
 	for (int b = 0; b < w->r->band->n; b++) {
 		n = dim_is_const(w->r->band->iter[b]->extent, &n) ? n : UNKNOWN;
-		blocks *= b == w->along ? (double)n / (double)w->size[b] /* there is no halo */
+		blocks *= b == w->along ? (double)n / (double)w->size[b] /* no halo along memory */
 					: (double)((n + w->size[b] - 1) / w->size[b]);
 		points *= (double)w->size[b];
 	}
@@ -217,7 +225,8 @@ static double cost(const Stencil *w, const Gpu *gpu)
 	return bytes * (blocks < 1 ? 1 : blocks);
 }
 
-/* The sides of the cheapest tile; WIDE along memory. */
+/* Finds the cheapest tile that has WIDE points along memory; its other sides go to SIDE. Returns
+ * the cost. */
 static double sides(Stencil *w, const Gpu *gpu, int64_t wide, int64_t *side)
 {
 	double best = NONE;
@@ -238,7 +247,7 @@ static double sides(Stencil *w, const Gpu *gpu, int64_t wide, int64_t *side)
 	return best;
 }
 
-/* Elements of a sector, of the smallest type. */
+/* Elements of a sector, for the smallest type of an input. */
 static int64_t most_of_sector(const Stencil *w)
 {
 	int64_t n = 1;
@@ -249,7 +258,7 @@ static int64_t most_of_sector(const Stencil *w)
 	return n;
 }
 
-/* Points are further apart in some box than in the tile. */
+/* The stencil has a stride: adjacent points are not adjacent in some input tile. */
 static bool strides(const Stencil *w)
 {
 	for (const InputTile *x = w->box; x < w->box + w->n; x++)
@@ -261,8 +270,9 @@ static bool strides(const Stencil *w)
 	return false;
 }
 
-/* Along memory a tile has about a warp's width, or more, up to all; where points are apart, a line, which has bytes of all banks
- * of shared memory, so that no two of a warp's meet in one. */
+/* Chooses the tile. Along memory it has at least a warp's width, up to the whole extent. For
+ * strided stencils it has at least a line, which covers all banks of shared memory, so that the
+ * accesses of a warp have no bank conflicts. */
 static bool shape(Stencil *w, const Gpu *gpu)
 {
 	const int64_t sector = most_of_sector(w),
@@ -273,7 +283,8 @@ static bool shape(Stencil *w, const Gpu *gpu)
 	for (int b = 0; b < w->r->band->n; b++)
 		w->size[b] = 1;
 	dim_is_const(w->r->band->iter[w->along]->extent, &all);
-	/* In N parts of whole sectors; then in the fewer that are wider by one sector at least. */
+	/* Divide the extent into N parts of whole sectors, then into fewer parts that are at least
+	 * a sector wider. */
 	for (int64_t n = (all + least - 1) / least; n > 0; n = (all - 1) / each) {
 		int64_t now_side[MOST_MOVING];
 		double now;
@@ -307,7 +318,7 @@ bool gpu_stencil(Row *r, const Gpu *gpu, int along)
 		if (w.moving[i] == along)
 			return false;
 	find_out(&w, r->k->stmts.at[r->last]);
-	w.most = most_neighbours(&w);
+	w.most = most_adjacent(&w);
 	if (!w.nmoving || !shape(&w, gpu))
 		return false;
 	stencil_emit(&w);

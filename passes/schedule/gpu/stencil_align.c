@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Alignment of the accesses to input tiles of stencils. An input tile is several contiguous pieces of memory, which threads access by
- * vectors or by single elements. Where pieces begin within a sector, each access of a warp would touch one sector more than it
- * needs. Where the first access of a piece is peeled to the boundary of a sector, the whole piece touches at most one more.
+ * Alignment of the accesses to input tiles of stencils. An input tile is several contiguous pieces
+ * of memory, which threads access by vectors or by single elements. Where pieces begin within a
+ * sector, each access of a warp would touch one sector more than it needs. Where the first access
+ * of a piece is peeled to the boundary of a sector, the whole piece touches at most one more.
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
-/* The box has all of dim D, always. */
+/* The input tile always has all of dim D. */
 static bool has_all(const Stencil *w, const InputTile *x, int d)
 {
 	const Affine *a = &x->at[d];
@@ -20,7 +21,7 @@ static bool has_all(const Stencil *w, const InputTile *x, int d)
 	return dim_equals(a->base, 0) && dim_equals(x->buf->dims[d], stencil_side(w, x, d));
 }
 
-/* The most elements, up to MOST, that BY is a multiple of. */
+/* The largest power of two up to MOST that divides BY. */
 static int64_t aligned(Ctx *c, Dim *by, int64_t most)
 {
 	while (most > 1 && !dim_multiple(c, by, most))
@@ -28,7 +29,7 @@ static int64_t aligned(Ctx *c, Dim *by, int64_t most)
 	return most;
 }
 
-/* The most elements of a sector that all runs begin at multiples of. */
+/* The largest power of two, up to a sector, at multiples of which all runs begin. */
 static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 {
 	Ctx *c = w->r->k->ctx;
@@ -54,8 +55,9 @@ static int64_t begins(const Stencil *w, const InputTile *x, const StencilRun *y)
 	return n;
 }
 
-/* So many threads have a run of ALL accesses, in UNITs of a sector, and no more than a few accesses each, that all runs are
- * done soonest; of those the fewest: what a run is peeled by is asked for once. */
+/* Chooses the threads for a run of ALL accesses, in multiples of UNIT, the accesses of a sector:
+ * the number with which all runs are finished soonest, with at most MOST accesses per thread. Among
+ * equals it is the fewest threads, as each thread computes the run's offset once. */
 static void share_peeled(StencilRun *y, int64_t all, int64_t unit)
 {
 	enum { MOST = 8 };
@@ -74,7 +76,8 @@ static void share_peeled(StencilRun *y, int64_t all, int64_t unit)
 	}
 }
 
-/* Points along memory that a thread may have at a time: as many as leave half of the block's threads some. */
+/* Contiguous points that a thread computes at a time: as many as leave work for half of the block's
+ * threads. */
 static int vector_width(const Stencil *w)
 {
 	Dim *all = w->r->band->iter[w->along]->extent;
@@ -92,8 +95,8 @@ static int vector_width(const Stencil *w)
 StencilRun stencil_run(const Stencil *w, const InputTile *x)
 {
 	enum {
-		FEW = 8, /* sectors of an access that is worth a peel */
-		ROOM = 5 /* a run may be longer by that part of it */
+		FEW = 8, /* sectors of an access, at most, for which a peel pays */
+		ROOM = 5 /* a peel may make a run longer by a fifth */
 	};
 	Ctx *c = w->r->k->ctx;
 	const int rank = x->buf->rank, bytes = stencil_bytes(x);

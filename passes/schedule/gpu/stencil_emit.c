@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of a stencil: the block fetches its input tiles to shared memory, clipped to the buffers (passes/schedule/gpu/stencil.c).
+ * The stage of a stencil: the block fetches its input tiles to shared memory, clipped to the
+ * buffers (passes/schedule/gpu/stencil.c).
  */
 #include "passes/schedule/gpu/stencil_impl.h"
 
@@ -86,8 +87,8 @@ Begin stencil_begin(const Stencil *w, const InputTile *x, const StencilRun *y, E
 
 /* ---- Fetching ---- */
 
-/* The loop over the PACK elements of the access at *AT, along a dim of EXTENT, where *GUARD holds. Then *AT is one of them, and
- * *TO its place in the tile. */
+/* Opens the loop over the VECTOR elements of the access at *AT, along a dim of EXTENT, where *GUARD
+ * holds. *AT is then one element, and *TO its place in the tile. */
 static LNode *open_access(LBuild *b, Dim *extent, int vector, Expr **at, Expr **to, Expr **guard)
 {
 	Iter *v = l_iter(b, "v", extent);
@@ -104,7 +105,7 @@ static LNode *open_access(LBuild *b, Dim *extent, int vector, Expr **at, Expr **
 	return loop;
 }
 
-/* Element E of the run, AT along its dims of the buffer, is one that there is. */
+/* Adds to GUARD that element E of the run, whose index along the run's dims is AT, exists. */
 static Expr *in_run(LBuild *b, const StencilRun *y, const Begin *g, Expr *guard, Expr *at, Expr *e)
 {
 	Expr *lo = l_int(b, 0), *hi = l_int(b, y->size);

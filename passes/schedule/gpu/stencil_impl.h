@@ -7,85 +7,93 @@
 
 enum {
 	STENCIL_THREADS = 256,
-	MOST_BOXES = 6, /* what is read beside them is read from memory */
-	MOST_MOVING =
-		2 /* iterators that tiles have several points of, but for the one along memory; others have one */
+	MOST_BOXES = 6, /* input tiles at most; further inputs are read from memory */
+	MOST_MOVING = 2 /* iterators, the contiguous one apart, with several points in a tile */
 };
 
 typedef struct InputTile {
 	Stmt *s;
 	const Buf *buf;
-	Expr *load; /* of BUF; null: what S writes */
+	Expr *load; /* load of BUF; null: the output of S */
 	Affine at[MAX_RANK];
-	int dim[MAX_RANK]; /* in the order of memory, outermost first */
+	int dim[MAX_RANK]; /* dims of BUF in memory order, outermost first */
 	Buf *tile;
 } InputTile;
 
 typedef struct Stencil {
 	Row *r;
-	int along; /* of the band */
+	int along; /* band index of the contiguous iterator */
 	int moving[MOST_MOVING], nmoving;
-	int64_t size[MAX_ITERS]; /* of the tile */
-	int most,
-		vector; /* adjacent points in memory that a thread has at a time, at most and with this tile */
-	Iter *elem;            /* which of them */
-	Iter *in[MAX_ITERS];   /* the point in the tile; along memory, the PACK that it is of */
-	Expr *from[MAX_ITERS]; /* where the tile begins */
+	int64_t size[MAX_ITERS]; /* points of the output tile */
+	/* contiguous points that a thread computes at a time: at most, and with this tile */
+	int most, vector;
+	Iter *elem; /* the point of the vector */
+	/* the point in the tile; along the contiguous iterator, the number of the vector */
+	Iter *in[MAX_ITERS];
+	Expr *from[MAX_ITERS]; /* the first point of the tile */
 	InputTile box[MOST_BOXES];
 	int n;
-	InputTile out; /* what the last statement writes; no buffer: nothing is known of that */
+	InputTile out; /* the output of the last statement; no buffer: its form is not known */
 } Stencil;
 
-/* Memory runs on along the last dims of a box, those that it has all of and the one before. */
+/* The contiguous runs of an input tile. Its innermost dims that span the whole buffer, and the one
+ * before them, are contiguous in memory. */
 typedef struct StencilRun {
-	int outer;              /* dims before, in the order of memory */
-	int64_t inner;          /* elements of one point of the run's first dim */
-	int64_t size, runs;     /* elements of a run, runs of a box */
+	int outer;              /* dims outside the run, in memory order */
+	int64_t inner;          /* elements per point of the run's first dim */
+	int64_t size, runs;     /* elements of a run; runs of an input tile */
 	Dim *extent;            /* elements of the buffer along the run's dims */
-	int64_t align;          /* elements of which runs begin at multiples, up to a sector's */
+	/* runs begin at multiples of this many elements, a sector at most */
+	int64_t align;
 	int vector;             /* elements of an access */
-	bool peeled;            /* accesses begin where a sector does, in or before the run */
-	int64_t threads, times; /* that have it, and accesses of each */
+	/* the first access begins at the sector's boundary before the run */
+	bool peeled;
+	int64_t threads, times; /* threads that move a run; accesses of each */
 } StencilRun;
 
-/* Where a run begins in the buffer along its dims, and, by the dims before, in memory. */
+/* The start of a run: FROM, its index along the run's dims, and BEFORE, the flat index of the outer
+ * dims. */
 typedef struct Begin {
 	Expr *from, *before;
-	bool whole; /* all of it is in the buffer */
+	bool whole; /* all of the run is inside the buffer */
 } Begin;
 
 /* ---- stencil.c: the tile ---- */
 
-/* By how much term I of index A moves from point to point; -1: it is not known, or backwards. */
-int64_t stencil_stride(const Affine *a, int i);
-/* Points of the box along dim D. */
-int64_t stencil_side(const Stencil *w, const InputTile *x, int d);
-int stencil_bytes(const InputTile *x); /* of an element */
-
 /* ---- stencil_align.c ---- */
 
-/* How memory, and the threads, go along box X, or what is written. */
+/* Chooses how threads traverse input tile X, or the output. */
 StencilRun stencil_run(const Stencil *w, const InputTile *x);
 
 /* ---- stencil_emit.c ---- */
 
-/* The stage of W, whose tile is chosen. */
+/* Emits the stage of W, whose tile is chosen. */
 void stencil_emit(Stencil *w);
-/* Where the box begins along D, and, in *WHOLE, that all of it is in the buffer. */
+/* The first index of the tile along D. *WHOLE: the tile is always inside the buffer along D. */
 Expr *stencil_from(const Stencil *w, const InputTile *x, int d, bool *whole);
-/* AT, and as far along D as the point of the tile is from the first one. */
+/* AT plus the distance along D of the current point from the first point of the tile. */
 Expr *stencil_at(const Stencil *w, const InputTile *x, int d, Expr *at);
-/* AT: where run Y of X is along the dims before it. */
+/* The start of run Y of X, whose indices along the outer dims are AT. */
 Begin stencil_begin(const Stencil *w, const InputTile *x, const StencilRun *y, Expr **at);
-/* The threads that runs Y are shared out between; IN: N iterators, which say what run it is, and room for the thread's own. */
+/* Opens the loop over the threads that share out runs Y. IN are the N iterators that number the
+ * runs; it has space for the iterator over the threads of one run. */
 void stencil_open_runs(Row *r, const StencilRun *y, Iter **in, int n, Nest *nest);
-/* The accesses of thread LANE of run Y, and which one of the run it is at. */
+/* Opens the loop over the accesses of thread LANE to run Y; returns the element of the run that an
+ * access begins at. */
 Expr *stencil_open_times(Row *r, const InputTile *x, const StencilRun *y, const Begin *g,
 			 Iter *lane, Nest *nest);
 
 /* ---- stencil_points.c ---- */
 
-/* Each thread's points, which are made of what is in the tiles of boxes. */
+/* Emits the computation of each thread's points from the input tiles. */
 void stencil_points(Stencil *w);
+
+/* ---- stencil.c ---- */
+
+/* The step of iterator I in index A; -1: unknown or negative. */
+int64_t stencil_stride(const Affine *a, int i);
+/* Points of the input tile along dim D. */
+int64_t stencil_side(const Stencil *w, const InputTile *x, int d);
+int stencil_bytes(const InputTile *x);
 
 #endif

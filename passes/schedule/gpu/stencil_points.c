@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The points of a stencil's block, once its input tiles are in shared memory (passes/schedule/gpu/stencil.c). A thread has one point
- * at a time, or several that are adjacent in memory: then a tap of all of them is one vector access, and its guard is tested once:
+ * The points of a stencil's block, once its input tiles are in shared memory
+ * (passes/schedule/gpu/stencil.c). A thread has one point at a time, or several that are adjacent
+ * in memory: then a tap of all of them is one vector access, and its guard is tested once:
  *
  *   for each row of taps
  *     for each tap, unrolled, where it is inside the input
@@ -11,9 +12,10 @@
 
 /* ---- Where points are ---- */
 
-/* Iterators of the band whose points are a run of the result that is peeled: they are shared out as its accesses are. */
+/* The band iterators that form a peeled run of the output. Their points are shared out between
+ * threads as the run's accesses are. */
 typedef struct Joint {
-	int of[MAX_ITERS], n; /* outermost first; none: each iterator is on its own */
+	int of[MAX_ITERS], n; /* outermost first; n is 0: each iterator is shared out separately */
 	StencilRun run;
 	Begin begin;
 } Joint;
@@ -55,7 +57,7 @@ static Joint joint_points(const Stencil *w)
 	return j.run.peeled ? j : none;
 }
 
-/* The thread's point along K, the first one of a vector. */
+/* The thread's first point along band iterator K. */
 static Expr *first_along(const Stencil *w, int k)
 {
 	ExprPool *p = w->r->b->p;
@@ -65,7 +67,7 @@ static Expr *first_along(const Stencil *w, int k)
 		ex_mul(p, ex_iter(p, w->in[k]), l_int(w->r->b, k == w->along ? w->vector : 1)));
 }
 
-/* The stage's iterator K is at the thread's point. */
+/* Binds the stage's iterator K to the thread's point. */
 static void place_point(Stencil *w, int k)
 {
 	Row *r = w->r;
@@ -77,7 +79,7 @@ static void place_point(Stencil *w, int k)
 		l_let(r->b, r->rep[k], at);
 }
 
-/* The same, in a loop where that may be past the end. */
+/* As place_point, in a loop of at most one iteration if the point may be past the end. */
 static void open_point(Stencil *w, int k, Nest *nest)
 {
 	Row *r = w->r;
@@ -93,7 +95,8 @@ static void open_point(Stencil *w, int k, Nest *nest)
 			 l_min(b, ex_add(b->p, at, l_int(b, 1)), ex_dim(b->p, end)));
 }
 
-/* The joint ones are at access AT of their run, in a loop where there may be no such. */
+/* Binds the joint iterators to access AT of their run, in a loop of at most one iteration if that
+ * access may not exist. */
 static void open_joint(Stencil *w, const Joint *j, Expr *at, Nest *nest)
 {
 	Row *r = w->r;
@@ -117,7 +120,7 @@ static void open_joint(Stencil *w, const Joint *j, Expr *at, Nest *nest)
 		place_point(w, j->of[i]);
 }
 
-/* The loops of one thread, each over one point or, past the end of the iterators of the tile, none. */
+/* Opens the loops of a thread over its points; a loop has no iteration past the end of the tile. */
 static Nest open_points(Stencil *w)
 {
 	Row *r = w->r;
@@ -169,7 +172,7 @@ static Expr *from_box(void *arg, Expr *e)
 	return ex_load(b->p, x->tile, &at, 1);
 }
 
-/* A temporary holds the adjacent points of the thread, in registers: one of its dims is the contiguous one (passes/schedule/gpu/stencil.c). */
+/* Keeps the elements of a temporary at the thread's adjacent points in registers. */
 static void keep_elements(Stencil *w, const Stmt *s)
 {
 	Row *r = w->r;
@@ -192,7 +195,8 @@ static void open_elements(Stencil *w, Nest *nest)
 	nest->loop[nest->n - 1]->vector = w->vector;
 }
 
-/* A row of taps is written out, not all of them: their loads, moved ahead, would fill the registers. */
+/* One row of taps is unrolled, not all of them: ptxas would hoist all of their loads and run out of
+ * registers. */
 static LoopKind tap_loop(const Stmt *s, int i)
 {
 	enum { ROW = 16 };
@@ -202,7 +206,8 @@ static LoopKind tap_loop(const Stmt *s, int i)
 										      : LOOP_SERIAL;
 }
 
-/* The sums of the thread's adjacent points: of each tap, whose guard is the same for all, a term of each. */
+/* Emits the sums of the thread's adjacent points: for each tap, under one guard, a term of each
+ * sum. */
 static void sum_elements(Stencil *w, Stmt *s)
 {
 	Row *r = w->r;

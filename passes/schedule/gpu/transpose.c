@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transposes on GPUs: maps whose loads are contiguous along other iterators than their store. A block has a tile of points. It fetches
- * the elements of the transposed loads to shared memory in the order of the loads, and stores in the order of the store. A tile has
- * whole iterators, innermost ones first, and a part of one more, until the contiguous ranges of both the loads and the store
- * are long; so short rows, and batches of small matrices, have long ranges, too. Accesses are of 16 bytes where sizes allow.
- * Rows of the tile in shared memory are padded to an odd number of elements, so that neither direction has bank conflicts. Where
- * ranges are misaligned, as they may be where sizes are not known, their first access is peeled to the boundary of a sector.
- * Transposes that keep rows of unknown length whole have tiles of their own (passes/schedule/gpu/transpose_rows.c).
+ * Transposes on GPUs: maps whose loads are contiguous along other iterators than their store. A
+ * block has a tile of points. It fetches the elements of the transposed loads to shared memory in
+ * the order of the loads, and stores in the order of the store. A tile has whole iterators,
+ * innermost ones first, and a part of one more, until the contiguous ranges of both the loads and
+ * the store are long; so short rows, and batches of small matrices, have long ranges, too. Accesses
+ * are of 16 bytes where sizes allow. Rows of the tile in shared memory are padded to an odd number
+ * of elements, so that neither direction has bank conflicts. Where ranges are misaligned, as they
+ * may be where sizes are not known, their first access is peeled to the boundary of a sector.
+ * Transposes that keep rows of unknown length whole have tiles of their own
+ * (passes/schedule/gpu/transpose_rows.c).
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 
 enum {
 	TILE = 1024,
-	RAGGED = 6, /* times as many points where runs are ragged: 24 KiB, SMs have room for some */
-	LONG_ROW =
-		10 *
-		SECTOR /* bytes, read by 16: such rows begin within sectors at a small part of their length */
+	/* times as many points where contiguous ranges are misaligned: 24 KiB, of which an SM has
+	 * room for several */
+	MISALIGNED_TIMES = 6,
+	/* bytes, accessed by 16: for rows so long, partial sectors are a small part */
+	LONG_ROW = 10 * SECTOR
 };
 
 int transpose_bytes(const Way *w)
@@ -64,9 +68,10 @@ static bool long_row(const Way *w, int64_t n)
 	return bytes >= LONG_ROW && bytes % VECTOR_BYTES == 0;
 }
 
-/* Both read and write whole rows, but those are no whole sectors, and each row is another element of the other. Rows of which it
- * is not known are one iterator's. */
-static bool rows_turn(const TransposePlan *t, const Way *in, int common)
+/* Both the load and the store are contiguous along the same COMMON innermost iterators: whole rows
+ * are permuted. A tile pays if rows are no multiple of a sector and not long. Each iterator must
+ * have a step of its own in the load. Rows of unknown length must be a single iterator. */
+static bool permutes_rows(const TransposePlan *t, const Way *in, int common)
 {
 	Ctx *c = t->p->k->ctx;
 	Dim *row = dim_const(c, 1);
@@ -89,8 +94,9 @@ static bool rows_turn(const TransposePlan *t, const Way *in, int common)
 	return true;
 }
 
-/* IN and the write part after *COMMON iterators. */
-static bool turns(const TransposePlan *t, const Way *in, int *common)
+/* IN and the store are contiguous along the same *COMMON innermost iterators, and then along
+ * different ones. */
+static bool is_transposed(const TransposePlan *t, const Way *in, int *common)
 {
 	int i = 0;
 
@@ -98,10 +104,11 @@ static bool turns(const TransposePlan *t, const Way *in, int *common)
 		i++;
 	*common = i;
 	return i < in->n && i < t->out.n && !dim_equals(step(t, in, t->out.along[i]), 0) &&
-	       (!i || rows_turn(t, in, i));
+	       (!i || permutes_rows(t, in, i));
 }
 
-/* Loads that each point makes and that turn in the way of the first of them. */
+/* Collects the transposed loads that every point makes and that are contiguous along the same
+ * iterators as the first one. */
 static void find_transposed(void *arg, Expr *e)
 {
 	TransposePlan *t = arg;
@@ -110,7 +117,7 @@ static void find_transposed(void *arg, Expr *e)
 
 	if (e->kind != EX_LOAD || e->load.buf->data || dtype_info[e->load.buf->dtype].bits < 8 ||
 	    t->n == MOST_LOADS || !transpose_way(t, e->load.buf, e->load.idx[0], &w) ||
-	    !turns(t, &w, &common))
+	    !is_transposed(t, &w, &common))
 		return;
 	if (t->n && (common != t->common || w.along[common] != t->in[0].along[common]))
 		return;
@@ -190,7 +197,8 @@ static bool fits(const TransposePlan *t)
 	return bytes <= SHARED;
 }
 
-/* Points of iterator I in a larger tile: all of a short one, which then may run on in its neighbour. */
+/* Points of iterator I in the next larger tile: all points of a short one, so that the contiguous
+ * range can continue in the next iterator. */
 static int64_t larger(const TransposePlan *t, int i)
 {
 	int64_t n, twice = t->tile[i] == 1 ? SIDE : 2 * t->tile[i];
@@ -200,8 +208,9 @@ static int64_t larger(const TransposePlan *t, int i)
 	return n <= twice || (t->tile[i] == 1 && n < LONG && n % SIDE) ? n : twice;
 }
 
-/* Makes the run of W longer, with MOST points in the tile, or with more where it is shorter than a SIDE. Where no larger tile
- * will do, a few points of an iterator are more than one, but not of the first one. */
+/* Extends the contiguous range of W, to a tile of at most MOST points, or more if the range is
+ * shorter than SIDE. If no larger tile is possible, tries fewer points of an iterator, but not of
+ * the innermost one. */
 static bool grow(TransposePlan *t, const Way *w, int64_t most)
 {
 	int n, k = 0, i;
@@ -259,7 +268,7 @@ bool transpose_misaligned(const TransposePlan *t, const Way *w)
 	return !aligned;
 }
 
-static bool any_ragged(const TransposePlan *t)
+static bool any_misaligned(const TransposePlan *t)
 {
 	bool any = transpose_misaligned(t, &t->out);
 
@@ -268,7 +277,8 @@ static bool any_ragged(const TransposePlan *t)
 	return any;
 }
 
-/* About TILE points; more where runs are ragged: each is then cut at both ends. */
+/* Chooses a tile of about TILE points; more where ranges are misaligned, as each has a partial
+ * sector at both ends. */
 static bool shape(TransposePlan *t)
 {
 	int64_t points = transpose_bytes(&t->in[0]) < 4 ? 2 * TILE : TILE;
@@ -277,12 +287,12 @@ static bool shape(TransposePlan *t)
 	for (int i = 0; i < t->p->n; i++)
 		t->tile[i] = 1;
 	grow_all(t, points);
-	if (any_ragged(t))
-		grow_all(t, points * RAGGED);
+	if (any_misaligned(t))
+		grow_all(t, points * MISALIGNED_TIMES);
 	return transpose_run(t, &t->out, &n) > 1 && transpose_run(t, &t->in[0], &n) > 1;
 }
 
-/* What of S, given as P, is turned; false where nothing is. */
+/* Finds the transposed loads of S, whose points are P; false if there are none. */
 static bool find(TransposePlan *t, const Stmt *s, Points *p)
 {
 	t->p = p;
@@ -293,7 +303,7 @@ static bool find(TransposePlan *t, const Stmt *s, Points *p)
 	return t->n > 0;
 }
 
-/* The length of the rows that T keeps, where it is not known; else null. */
+/* The length of the rows that T permutes, if it is unknown at compile time; else null. */
 static Dim *unknown_row(const TransposePlan *t)
 {
 	Dim *n = t->common ? t->p->it[t->out.along[0]]->extent : NULL;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of a transpose: the block fetches the elements that each transposed load reads of its tile, then stores the tile. Both go
- * through the tile's points in the order of their own memory, one contiguous range after the other (passes/schedule/gpu/transpose.c).
+ * The stage of a transpose: the block fetches the elements that each transposed load reads of its
+ * tile, then stores the tile. Both go through the tile's points in the order of their own memory,
+ * one contiguous range after the other (passes/schedule/gpu/transpose.c).
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 
 /* ---- One way ---- */
 
-/* As transpose_run, but no longer than is good: parts of whole sectors, of which adjacent ones go along a SIDE of several. */
+/* As transpose_run, but ends at a multiple of SIDE, if there is one: adjacent threads then take
+ * adjacent ranges. */
 static int64_t short_run(const TransposePlan *t, const Way *w, int *n)
 {
 	const int64_t all = transpose_run(t, w, n);
@@ -23,7 +25,7 @@ static int64_t short_run(const TransposePlan *t, const Way *w, int *n)
 	return all;
 }
 
-/* Elements of one access on W. */
+/* Elements of one access of W. */
 static int vector_along(const TransposePlan *t, const Way *w)
 {
 	enum { MOST = 4 };
@@ -38,7 +40,8 @@ static int vector_along(const TransposePlan *t, const Way *w)
 		       : 1;
 }
 
-/* How far before the run that W is at it begins, so that accesses begin where sectors do. */
+/* The offset in its sector of the current range of W: its first access begins this many elements
+ * earlier. */
 static Expr *peel(const TransposePlan *t, const Way *w, int n)
 {
 	ExprPool *p = t->b->p;
@@ -53,8 +56,9 @@ static Expr *peel(const TransposePlan *t, const Way *w, int n)
 		      ex_int(p, CT_I64, transpose_sector(w)));
 }
 
-/* Point U of the tile along iterator I, which *REST counts; what is left of *REST counts the next one. */
-static Expr *digit(const TransposePlan *t, int i, bool last, Expr **rest)
+/* Takes iterator I's index in the tile out of *REST by a div/mod split; *REST then counts the
+ * remaining iterators. */
+static Expr *take_index(const TransposePlan *t, int i, bool last, Expr **rest)
 {
 	ExprPool *p = t->b->p;
 	Expr *size = ex_int(p, CT_I64, t->tile[i]), *u = *rest;
@@ -66,7 +70,7 @@ static Expr *digit(const TransposePlan *t, int i, bool last, Expr **rest)
 	return ex_add(p, t->first[i], u);
 }
 
-/* PLACE is one of iterator I, too: not of the iterator, which is known to be inside. */
+/* PLACE is less than the extent of iterator I; null if it always is. */
 static Expr *inside(const TransposePlan *t, int i, Expr *place)
 {
 	Iter *it = t->p->it[i];
@@ -76,7 +80,8 @@ static Expr *inside(const TransposePlan *t, int i, Expr *place)
 		       : ex_op2(t->b->p, IN_lt, place, ex_dim(t->b->p, it->extent));
 }
 
-/* The iterators of the tile that are in no run of W, of which N are, at number O of all their points. */
+/* Binds the iterators of the tile that are outside of W's ranges, whose first N iterators are
+ * inside, from the flat number O. Returns the guard for them. */
 static Expr *let_outer(TransposePlan *t, const Way *w, int n, Expr *o)
 {
 	Expr *guard = NULL, *place;
@@ -84,15 +89,15 @@ static Expr *let_outer(TransposePlan *t, const Way *w, int n, Expr *o)
 	const int count = transpose_order(t, w, order);
 
 	for (int i = n; i < count; i++) {
-		place = digit(t, order[i], i == count - 1, &o);
+		place = take_index(t, order[i], i == count - 1, &o);
 		l_let(t->b, t->p->it[order[i]], place);
 		guard = ex_and(t->b->p, guard, inside(t, order[i], place));
 	}
 	return guard;
 }
 
-/* The N iterators of a run of W at its point X. That of the innermost one, which is the caller's to name, comes back. GUARD,
- * unless it is null, is where they are. */
+/* Binds the N iterators of a range of W at its element X, except for the innermost one, whose index
+ * is returned. Adds to GUARD, unless it is null, that they exist. */
 static Expr *let_run(TransposePlan *t, const Way *w, int n, Expr *x, Expr **guard)
 {
 	LBuild *b = t->b;
@@ -104,15 +109,16 @@ static Expr *let_run(TransposePlan *t, const Way *w, int n, Expr *x, Expr **guar
 		for (int j = 0; j < i; j++)
 			below *= t->tile[w->along[j]];
 		rest = ex_op2(b->p, IN_floordiv, x, l_int(b, below));
-		place = digit(t, w->along[i], i == n - 1, &rest);
+		place = take_index(t, w->along[i], i == n - 1, &rest);
 		l_let(b, t->p->it[w->along[i]], place);
 		if (guard)
 			*guard = ex_and(b->p, *guard, inside(t, w->along[i], place));
 	}
-	return digit(t, w->along[0], n == 1, &x);
+	return take_index(t, w->along[0], n == 1, &x);
 }
 
-/* The loop over the PACK elements of an access along iterator I, at PLACE, where GUARD holds. */
+/* Opens the loop over the VECTOR elements of an access along iterator I, from PLACE on, where GUARD
+ * holds. */
 static LNode *open_access(TransposePlan *t, int i, Expr *place, int vector, Expr *guard)
 {
 	LBuild *b = t->b;
@@ -130,21 +136,24 @@ static LNode *open_access(TransposePlan *t, int i, Expr *place, int vector, Expr
 }
 
 /*
- * How the threads go along W: adjacent ones along a run for some accesses, and then to the next run, until all runs have had so
- * many. Where runs are ragged and there is one for each warp, a warp goes on to the end of its run: where the run begins is
- * asked for once.
+ * How the threads traverse W. Adjacent threads take adjacent accesses of a range; after FEW
+ * accesses they go on to the next range, until all ranges have had as many. Where ranges are
+ * misaligned and there is one for each warp, a warp takes all of its range, so the range's offset
+ * is computed once.
  */
 typedef struct Path {
-	bool peeled;        /* accesses begin where a sector does, in or before the run */
-	bool ends;          /* a warp goes on to the end */
-	int n;              /* iterators of a run */
+	/* the first access begins at the boundary of a sector, in or before the range */
+	bool peeled;
+	bool ends;          /* a warp takes the range to its end */
+	int n;              /* iterators of a range */
 	int vector;         /* elements of an access */
-	int64_t size, runs; /* elements of a run, runs of a tile */
-	int64_t few, times; /* adjacent threads, and how often they are in a run */
+	int64_t size, runs; /* elements of a range; ranges of a tile */
+	int64_t few, times; /* adjacent threads of a range, and accesses of each */
 } Path;
 
-/* Neighbours are SIDE points, or, where runs are ragged, as many as a warp has, or all. Ragged runs of no more than a SIDE are
- * of the same sectors wherever accesses begin. */
+/* Adjacent threads cover SIDE points. Of a misaligned range they are a warp, or cover all of it.
+ * Misaligned ranges of no more than SIDE points touch the same sectors with or without a peel, so
+ * they are not peeled. */
 static Path path_of(const TransposePlan *t, const Way *w)
 {
 	Path x = {.vector = vector_along(t, w)};
@@ -164,8 +173,8 @@ static Path path_of(const TransposePlan *t, const Way *w)
 	return x;
 }
 
-/* The points that a run of W has in the tensor, of those that the tile has of it; none where GUARD fails. Under a name: accesses
- * of the run compare with it alone. */
+/* Computes how many elements of a range of W exist in the tensor; 0 where GUARD fails. The result
+ * is bound to an iterator, so that each access needs one comparison. */
 static Expr *let_end(TransposePlan *t, const Way *w, const Path *y, Expr *guard)
 {
 	LBuild *b = t->b;
@@ -183,8 +192,9 @@ static Expr *let_end(TransposePlan *t, const Way *w, const Path *y, Expr *guard)
 	return ex_iter(b->p, end);
 }
 
-/* Opens, in NEST, the loops over the accesses along W, and names what is the same in a run. Where in its run an access begins;
- * *GUARD: whether there is such a run, or, where it is peeled, such a point of it. */
+/* Opens, in NEST, the loops over the accesses along W, and binds what is constant in a range.
+ * Returns the position of an access in its range. *GUARD: the range exists and, if it is peeled, so
+ * does this position. */
 static Expr *open_path(TransposePlan *t, const Way *w, const Path *y, Nest *nest, Expr **guard)
 {
 	LBuild *b = t->b;
@@ -213,7 +223,8 @@ static Expr *open_path(TransposePlan *t, const Way *w, const Path *y, Nest *nest
 	return x;
 }
 
-/* The tile's points, shared out between the threads. What follows is done at each that exists; *GUARD says where. */
+/* Opens the loops over the tile's points, shared out between the threads. *GUARD: the point
+ * exists. */
 static Nest open_tile(TransposePlan *t, const Way *w, Expr **guard)
 {
 	LBuild *b = t->b;
@@ -239,7 +250,7 @@ static void close_tile(TransposePlan *t, Nest *nest)
 		l_close(t->b, nest->loop[--nest->n]);
 }
 
-/* Where the tile of W has the point. */
+/* The index of the current point in the tile of W. */
 static Expr *in_tile(const TransposePlan *t, const Way *w)
 {
 	ExprPool *p = t->b->p;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transposes: what passes/schedule/gpu/transpose.c decides and passes/schedule/gpu/transpose_emit.c builds. */
+/* Transposes: what passes/schedule/gpu/transpose.c decides and passes/schedule/gpu/transpose_emit.c
+ * builds. */
 #ifndef PASSES_SCHEDULE_GPU_TRANSPOSE_IMPL_H
 #define PASSES_SCHEDULE_GPU_TRANSPOSE_IMPL_H
 
@@ -7,55 +8,62 @@
 
 enum { SIDE = 32, LONG = 4 * SIDE, MOST_LOADS = 4, TRANSPOSE_THREADS = 256 };
 
-/* One way through the tile. */
+/* An access of the tile: in which order of the iterators it is contiguous. */
 typedef struct Way {
-	const Buf *buf; /* what is accessed, at AT, */
+	const Buf *buf; /* the buffer, accessed at AT */
 	Expr *at;
-	Affine a; /* which is this */
+	Affine a; /* AT as an affine expression */
 	int along[MAX_ITERS],
-		n; /* iterators (of Points) along which memory runs on, innermost first */
+		n; /* indices of Points' iterators along which AT is contiguous, innermost first */
 } Way;
 
 typedef struct TransposePlan {
 	LBuild *b;
 	Points *p;
 	Way out, in[MOST_LOADS];
-	Expr *load[MOST_LOADS]; /* those that are turned */
+	Expr *load[MOST_LOADS]; /* the loads whose order differs from the store's */
 	int n;
-	int common; /* iterators along which the write and the loads both run first */
-	int64_t tile
-		[MAX_ITERS]; /* of each iterator, so many points; 1: the tile has one index of it */
-	Expr *first[MAX_ITERS]; /* where the tile begins */
+	int common; /* innermost iterators that the write and the loads have in common */
+	int64_t tile[MAX_ITERS]; /* points of each iterator in a tile; 1: one index */
+	Expr *first[MAX_ITERS];  /* the tile's first index */
 } TransposePlan;
 
-int transpose_bytes(const Way *w);      /* of an element */
+/* ---- transpose.c ---- */
+
+int transpose_bytes(const Way *w);      /* bytes of an element */
 int64_t transpose_sector(const Way *w); /* elements of a sector */
-/* The way through BUF at AT; false where AT is not affine. */
+/* Analyses the access of BUF at AT; false if AT is not affine. */
 bool transpose_way(const TransposePlan *t, const Buf *buf, Expr *at, Way *w);
-/* The tile has all of iterator I. */
+/* The tile has all points of iterator I. */
 bool transpose_whole(const TransposePlan *t, int i);
-int64_t transpose_points(const TransposePlan *t); /* of a tile */
-/* Elements of W in a tile that follow one another in memory; *N: along so many of its iterators. */
+int64_t transpose_points(const TransposePlan *t); /* points of a tile */
+/* Contiguous elements of W in a tile; *N: the number of iterators that they span. */
 int64_t transpose_run(const TransposePlan *t, const Way *w, int *n);
-/* Runs of W do not all begin where sectors do, or there is no saying. */
+/* Some runs of W may begin within a sector. */
 bool transpose_misaligned(const TransposePlan *t, const Way *w);
-/* The iterators of which the tile has several indices, as W goes through them: those of its run are first. How many. */
+/* The iterators with more than one point in the tile, in W's order: those of its contiguous run
+ * come first. Returns their number. */
 int transpose_order(const TransposePlan *t, const Way *w, int *order);
-/* By iterator: its step in the tile of W. The elements that it has. */
+/* The step of each iterator in a tile stored in W's order. Returns the elements of the tile. */
 int64_t transpose_steps(const TransposePlan *t, const Way *w, int64_t *steps);
 
-/* Opens the stage of S, a transpose: which block has which tile. */
-void transpose_open_stage(TransposePlan *t, const Stmt *s);
-/* A tile of so many CELLS for load I. */
-Buf *transpose_local(TransposePlan *t, int i, int64_t cells);
-/* Stores VAL at the tile's points. */
-void transpose_store(TransposePlan *t, Stmt *s, Expr *val);
-/* The value of T, whose load I is element AT[I] of TILE[I]. */
-Expr *transpose_value(const TransposePlan *t, Buf *const *tile, Expr **at);
+/* ---- transpose_emit.c ---- */
 
-/* The stage of S, which T is about, whose tile is chosen. */
+/* Opens the stage of transpose S, and computes the tile of a block. */
+void transpose_open_stage(TransposePlan *t, const Stmt *s);
+/* Declares a shared tile of CELLS elements for load I. */
+Buf *transpose_local(TransposePlan *t, int i, int64_t cells);
+/* Emits the store of VAL at the tile's points. */
+void transpose_store(TransposePlan *t, Stmt *s, Expr *val);
+/* The value of the map, with load I replaced by TILE[I][AT[I]]. */
+Expr *transpose_value(const TransposePlan *t, Buf *const *tile, Expr **at);
+/* Emits the stage of S, whose tile T has chosen. */
 void transpose_emit(TransposePlan *t, Stmt *s);
-/* That of S, where T keeps rows whose length is not known (passes/schedule/gpu/transpose_rows.c). */
+
+/* ---- transpose_rows.c ---- */
+
+/* transpose_emit for rows of unknown length that stay whole
+ * (passes/schedule/gpu/transpose_rows.c). */
 void transpose_rows(TransposePlan *t, Stmt *s);
 
 #endif

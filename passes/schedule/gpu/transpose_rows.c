@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transposes that keep rows whole whose length is known only at run time. In the source, rows are consecutive along iterator A; in the
- * destination, rows along B are. A block has some rows along A and, of each contiguous range of the destination, a part of fixed
- * size, wherever rows begin in it: X counts elements along B and rows together. So tiles and stores are as for known sizes. The
- * source of such a part is, for each B, a contiguous range of A's rows, which a warp reads, peeled to the boundary of a sector.
- * Elements of the first and the last B that belong to the parts of other blocks are left out.
+ * Transposes that keep rows whole whose length is known only at run time. In the source, rows are
+ * consecutive along iterator A; in the destination, rows along B are. A block has some rows along A
+ * and, of each contiguous range of the destination, a part of fixed size, wherever rows begin in
+ * it: X counts elements along B and rows together. So tiles and stores are as for known sizes. The
+ * source of such a part is, for each B, a contiguous range of A's rows, which a warp reads, peeled
+ * to the boundary of a sector. Elements of the first and the last B that belong to the parts of
+ * other blocks are left out.
  */
 #include "passes/schedule/gpu/transpose_impl.h"
 
 #include <assert.h>
 
 typedef struct TransposeRows {
-	TransposePlan *t; /* as it was found */
-	TransposePlan to; /* over X */
+	TransposePlan *t; /* the plan for known sizes */
+	TransposePlan to; /* the plan in which X replaces the row and B */
 	Points p;
 	Iter *row, *a, *b;
-	int ia, ix;  /* A and X among the points of TO */
-	int64_t pad; /* of the tile, behind a part: a row, at most */
-	Expr *a0;    /* the first row of the tile along A */
-	Expr *x0;    /* what a warp fetches of the part: from X0 on so many LEN */
+	int ia, ix;  /* indices of A and X among TO's iterators */
+	int64_t pad; /* elements of padding behind each part in the tile: a row, at most */
+	Expr *a0;    /* the tile's first index of A */
+	Expr *x0;    /* a warp fetches LEN elements of the part from X0 on */
 	int64_t len;
 } TransposeRows;
 
@@ -32,7 +34,8 @@ static Expr *over_x(const TransposeRows *r, Expr *e)
 	return ex_subst_iters(p, e, it, with, 2);
 }
 
-/* The point that S is done at: iterators that the row and B were joined of are digits of X. */
+/* Expresses the iterators of S by X: those that were merged into the row and into B are div/mod
+ * splits of X. */
 static void place(const TransposeRows *r, const Stmt *s)
 {
 	ExprPool *p = r->t->b->p;
@@ -53,7 +56,7 @@ static void place(const TransposeRows *r, const Stmt *s)
 			r->to.p->at[i] = ex_subst_iters(p, r->t->p->at[i], &of, &b, 1);
 }
 
-/* X takes the place of the row and of B. */
+/* Replaces the row and B by their product X. */
 static void join(TransposeRows *r, const Stmt *s)
 {
 	const TransposePlan *t = r->t;
@@ -77,8 +80,9 @@ static void join(TransposeRows *r, const Stmt *s)
 	transpose_way(&r->to, t->out.buf, r->p.write, &r->to.out);
 }
 
-/* Longer rows have longer parts, which cut few of them, and fewer rows side by side make a run. In the tile a contiguous access along X steps to
- * that of the next A by a row more than its part: what a fetch goes through lies in banks as in memory. */
+/* Chooses the tile. Longer rows get longer parts, so that few rows are cut, and fewer points of A.
+ * In shared memory, the parts of adjacent A are a part and a row apart, so that a fetch, which runs
+ * over rows of adjacent A, hits the banks in memory order. */
 static void shape(TransposeRows *r)
 {
 	enum { TILE = 26 << 10 };
@@ -86,9 +90,9 @@ static void shape(TransposeRows *r)
 	int64_t bytes = 1, cells, part, many, all;
 
 	for (int i = 0; i < r->t->n; i++) {
-		const int64_t own = (dtype_info[ctype_dtype(r->t->load[i]->ct)].bits + 7) / 8;
+		const int64_t size = (dtype_info[ctype_dtype(r->t->load[i]->ct)].bits + 7) / 8;
 
-		bytes = own > bytes ? own : bytes;
+		bytes = size > bytes ? size : bytes;
 	}
 	cells = (r->t->n * TILE > SHARED ? SHARED / r->t->n : TILE) / bytes;
 	r->pad = longest <= TRANSPOSE_SHORT    ? TRANSPOSE_SHORT
@@ -114,7 +118,7 @@ static bool one_row(const TransposeRows *r)
 	return r->to.tile[r->ia] == 1;
 }
 
-/* Element X of its part, of row A of those of the tile. */
+/* The index in the tile of element X of the part, for point A of the tile. */
 static Expr *in_tile(const TransposeRows *r, Expr *a, Expr *x)
 {
 	ExprPool *p = r->t->b->p;
@@ -124,12 +128,14 @@ static Expr *in_tile(const TransposeRows *r, Expr *a, Expr *x)
 	return ex_add(p, ex_mul(p, a, ex_dim(p, step)), x);
 }
 
-/* Of a load, for one B: elements FROM to END - 1 of A's rows, counted from BEGIN, which is where the first row begins. */
+/* For one load and one B: elements FROM to END - 1 of A's rows, counted from BEGIN, the start of
+ * the first row. */
 typedef struct RowRange {
 	Expr *begin, *from, *end;
 } RowRange;
 
-/* Where the tile has one row along A, no more of it than the warp's. */
+/* The range of load I for the current B. If the tile has one point of A, it is limited to the
+ * warp's share. */
 static RowRange run_of(const TransposeRows *r, int i)
 {
 	LBuild *b = r->t->b;
@@ -150,7 +156,7 @@ static RowRange run_of(const TransposeRows *r, int i)
 	return run;
 }
 
-/* Element Y of RUN, at least where GUARD holds, goes to TILE, if it is one of the part. */
+/* Copies element Y of RUN to TILE, if it belongs to the part and GUARD holds. */
 static void fetch_one(const TransposeRows *r, int i, const RowRange *run, Expr *y, Expr *guard,
 		      Buf *tile)
 {
@@ -159,7 +165,7 @@ static void fetch_one(const TransposeRows *r, int i, const RowRange *run, Expr *
 	Expr *row = ex_dim(p, r->row->extent), *from = ex_add(p, run->begin, y), *a = l_int(b, 0),
 	     *x;
 
-	if (!one_row(r)) { /* both are small, and not less than 0 where the guard holds */
+	if (!one_row(r)) { /* both fit 32 bits, and are not negative where the guard holds */
 		Iter *number = l_iter(b, "row", r->a->extent);
 
 		a = ex_op2(p, IN_floordiv, ex_cvt(p, CT_U32, y), ex_cvt(p, CT_U32, row));
@@ -173,8 +179,8 @@ static void fetch_one(const TransposeRows *r, int i, const RowRange *run, Expr *
 	l_store(b, tile, in_tile(r, a, x), ex_load(p, r->t->load[i]->load.buf, &from, 1), guard);
 }
 
-/* Opens the loop over those B of a warp that have elements in the part: every so many. Where the tile has one row along A, which may
- * be as long as the part, a warp has a part of that. */
+/* Opens a warp's loop over those B that have elements in the part: every 8th one. If the tile has
+ * one point of A, whose row may be as long as the part, warps share out the part instead. */
 static LNode *open_runs(TransposeRows *r, Expr *t)
 {
 	LBuild *b = r->t->b;
@@ -226,17 +232,17 @@ void transpose_rows(TransposePlan *t, Stmt *s)
 			   .a = t->p->it[t->in[0].along[1]],
 			   .b = t->p->it[t->out.along[1]]};
 	Buf *tile[MOST_LOADS];
-	Expr *at[MOST_LOADS], *here;
+	Expr *at[MOST_LOADS], *index;
 
 	join(&r, s);
 	shape(&r);
 	transpose_open_stage(&r.to, s);
 	r.a0 = one_row(&r) ? ex_iter(p, r.a) : r.to.first[r.ia];
-	here = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
-		       ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
+	index = in_tile(&r, ex_sub(p, ex_iter(p, r.a), r.a0),
+			ex_sub(p, ex_iter(p, r.p.it[r.ix]), r.to.first[r.ix]));
 	for (int i = 0; i < t->n; i++) {
 		tile[i] = transpose_local(t, i, r.to.tile[r.ia] * (r.to.tile[r.ix] + r.pad));
-		at[i] = here;
+		at[i] = index;
 	}
 	for (int i = 0; i < t->n; i++)
 		fetch(&r, i, tile[i]);

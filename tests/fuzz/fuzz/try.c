@@ -317,6 +317,11 @@ static const Tensor *nudged(Try *y, const Tensor *t)
 	return v;
 }
 
+static Tolerance by_noise(double noise)
+{
+	return (Tolerance){.rtol = -1, .atol = -1, .noise = noise};
+}
+
 /* How far the outputs OUT move with other roundings of the inputs, as a share of the largest: a mutated graph
  * may subtract what is nearly equal, and then rounding is all that it computes. Infinite where they have no
  * number, or another integer. */
@@ -334,9 +339,9 @@ static double noise_of(Try *y, Graph *g, const Tensor *const *in, Tensor *const 
 			return INFINITY;
 		for (int i = 0; i < g->results.n; i++) {
 			Array got = as_array(now[i]), want = as_array(out[i]);
-			Comparison c = compare(&got, &want, (Tolerance){-1, -1, 0});
+			Comparison c = compare(&got, &want, by_noise(0));
 
-			noise = fmax(noise, c.unequal ? (double)INFINITY : c.max_rel);
+			noise = fmax(noise, c.ok || c.noise_may_tell ? c.max_rel : (double)INFINITY);
 		}
 	}
 	return noise;
@@ -347,7 +352,7 @@ static const char *differ(Try *y, int n, Tensor *const *a, Tensor *const *b, dou
 {
 	for (int i = 0; i < n && isfinite(noise); i++) {
 		Array got = as_array(b[i]), want = as_array(a[i]);
-		const char *bad = difference(y->arena, &got, &want, false, noise);
+		const char *bad = difference(y->arena, &got, &want, false, by_noise(noise));
 
 		if (bad)
 			return arena_printf(y->arena, "output %d: compiled, eval differs: %s", i, bad);

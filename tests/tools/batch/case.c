@@ -58,9 +58,10 @@ typedef struct Case {
 	Set *sets;
 	int nsets;
 	Made made;
-	bool bits;     /* generated code must equal eval bit by bit */
-	bool exact;    /* also bit by bit on small integers */
-	bool integers; /* the inputs are small integers, and eval is the reference */
+	bool bits;       /* generated code must equal eval bit by bit */
+	bool exact;      /* also bit by bit on small integers */
+	bool integers;   /* the inputs are small integers, and eval is the reference */
+	uint32_t inside; /* session_inside, once the library is open */
 } Case;
 
 /* ---- Telling ---- */
@@ -156,6 +157,8 @@ static bool read_set(Case *c, int k, Set *s)
 	const char *dir = arena_printf(c->arena, "%s/test_data_set_%d", c->dir, k);
 	const Graph *g = c->graph;
 	const char **names = NEW_ARRAY(c->arena, g->inputs.n + 1, const char *);
+	Array *arrays;
+	int n;
 
 	for (int i = 0; i < g->inputs.n; i++)
 		names[i] = g->inputs.at[i]->name ? g->inputs.at[i]->name : "";
@@ -163,7 +166,8 @@ static bool read_set(Case *c, int k, Set *s)
 	s->feed = NEW_ARRAY(c->arena, g->inputs.n + 1, const Tensor *);
 	s->noise = data_noise(c->arena, c->dir, k);
 	s->noise = s->noise > c->noise ? s->noise : c->noise;
-	if (!data_inputs(c->arena, &c->diag, dir, names, g->inputs.n, s->in, NULL))
+	n = data_read(c->arena, &c->diag, dir, "input", &arrays);
+	if (n < 0 || !data_assign(&c->diag, dir, names, g->inputs.n, arrays, n, s->in, NULL))
 		return false;
 	s->nwant = data_read(c->arena, &c->diag, dir, "output", &s->want);
 	for (int i = 0; i < g->inputs.n; i++) {
@@ -209,13 +213,18 @@ static bool read_sets(Case *c)
 	return true;
 }
 
+static Tolerance tolerance(const Case *c, const Set *s)
+{
+	return (Tolerance){.rtol = -1, .atol = -1, .noise = s->noise, .inside = c->inside};
+}
+
 /* Returns null, or how output O of data set K differs from its reference. */
 static const char *against_reference(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
 	const Array *want = c->integers || c->edge ? NULL
 						   : data_pick(s->want, s->nwant, got->name, o);
-	const char *bad = want ? difference(c->arena, got, want, false, s->noise) : NULL;
+	const char *bad = want ? difference(c->arena, got, want, false, tolerance(c, s)) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
 }
@@ -462,12 +471,13 @@ static const char *open_library(Case *c, const char *path, Session *s)
 	if (!s->api)
 		return "the library lacks the model, or has another ABI";
 	s->desc = s->api->describe();
-	return session_load(s, &(dl_load_options){.size = sizeof(dl_load_options),
-						  .threads = THREADS,
-						  .device = c->o->gpu ? "cuda" : "cpu",
-						  .weights_data = c->made.weights})
-		       ? NULL
-		       : said(c);
+	if (!session_load(s, &(dl_load_options){.size = sizeof(dl_load_options),
+						.threads = THREADS,
+						.device = c->o->gpu ? "cuda" : "cpu",
+						.weights_data = c->made.weights}))
+		return said(c);
+	c->inside = session_inside(s);
+	return NULL;
 }
 
 /* Returns null, or how output O of data set K differs from eval. Results that must be equal bit
@@ -477,11 +487,11 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
 	Array want = as_array(s->got[o], got->name);
-	const char *bad = difference(c->arena, got, &want, c->bits || c->exact, s->noise);
+	const char *bad = difference(c->arena, got, &want, c->bits || c->exact, tolerance(c, s));
 
 	if (!bad || !c->bits || c->exact)
 		return bad;
-	bad = difference(c->arena, got, &want, false, s->noise);
+	bad = difference(c->arena, got, &want, false, tolerance(c, s));
 	if (!bad && !s->kernels) {
 		s->kernels = NEW_ARRAY(c->arena, c->graph->results.n + 1, Tensor *);
 		if (!eval_graph_with(c->graph, s->feed, s->kernels, c->arena, &c->diag,
@@ -492,7 +502,7 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	if (bad)
 		return bad;
 	want = as_array(s->kernels[o], got->name);
-	return difference(c->arena, got, &want, true, s->noise);
+	return difference(c->arena, got, &want, true, tolerance(c, s));
 }
 
 static const char *run_set(Case *c, Session *s, int k)

@@ -157,9 +157,9 @@ static int64_t worst(const Array *got, const Array *want)
 	return at;
 }
 
-const char *difference(Arena *a, const Array *got, const Array *want, bool bits, double noise)
+const char *difference(Arena *a, const Array *got, const Array *want, bool bits, Tolerance t)
 {
-	Comparison c = compare(got, want, (Tolerance){-1, -1, noise});
+	Comparison c = compare(got, want, t);
 	const char *why = c.why;
 	int64_t at = 0;
 

@@ -14,7 +14,8 @@ bool module_is_elementwise(Module *m);
 bool module_is_exact_on_integers(Module *m);
 /* Whether all bits agree, except for those of NaN. */
 bool same_bits(const Array *a, const Array *b, int64_t *at);
-/* Null, or how GOT differs. BITS: bit by bit; else within the tolerance for whole models. */
-const char *difference(Arena *a, const Array *got, const Array *want, bool bits, double noise);
+/* Null, or how GOT differs. BITS: bit by bit; else by the rule of dlrun --data
+ * (tools/dlrun/compare.h), within T. */
+const char *difference(Arena *a, const Array *got, const Array *want, bool bits, Tolerance t);
 
 #endif

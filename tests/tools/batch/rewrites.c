@@ -21,7 +21,7 @@ static const char *changed(Module *m, const Pass *p, Tensor *const *before, Tens
 {
 	for (int o = 0; o < m->graph->results.n; o++) {
 		const Array was = as_array(before[o]), is = as_array(after[o]);
-		const char *bad = difference(m->arena, &is, &was, true, 0);
+		const char *bad = difference(m->arena, &is, &was, true, (Tolerance){.rtol = -1, .atol = -1});
 
 		if (bad)
 			return arena_printf(m->arena,

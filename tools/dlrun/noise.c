@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/dlrun/noise.h"
+
+#include "tools/dlrun/compare.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+	SEEDS = 8
+}; /* an element that moves by noise s stays within s / 10 in all of them once in 10^8 times */
+
+/* Floats whose ulp is noise. Those of 8 bits and fewer are codes: another one is another number. */
+static bool moves(const dl_io *io)
+{
+	const DType t = dtype_by_onnx(io->dtype);
+
+	return dtype_is_float(t) && dtype_info[t].bits >= 16 && !(io->flags & DL_IO_HOST);
+}
+
+static uint64_t next_random(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+	return *seed >> 33;
+}
+
+/* Element I of V, of IEEE 754's layout, in BITS bits, moved by STEP units of its magnitude. */
+static void move(const Array *v, int64_t i, int bits, int step)
+{
+	uint64_t x = 0;
+	char *at = (char *)v->data + i * bits / 8;
+
+	memcpy(&x, at, (size_t)bits / 8);
+	x += (uint64_t)(int64_t)step;
+	memcpy(at, &x, (size_t)bits / 8);
+}
+
+/* TO's elements: those of V, moved. True where one was. */
+static bool move_all(const Array *v, const Array *to, uint64_t *seed)
+{
+	const int bits = dtype_info[v->dtype].bits;
+	const int64_t n = array_count(v);
+	bool moved = false;
+
+	memcpy(to->data, v->data, (size_t)dtype_size(v->dtype, n));
+	for (int64_t i = 0; i < n; i++) {
+		const double x = dtype_load_f64(v->dtype, v->data, i);
+		const bool up = next_random(seed) & 1;
+
+		if (x == 0 || !isfinite(x) || (!up && x == rint(x)))
+			continue;
+		move(to, i, bits, up ? 1 : -1);
+		if (!isfinite(dtype_load_f64(v->dtype, to->data, i)))
+			move(to, i, bits, -1);
+		moved = true;
+	}
+	return moved;
+}
+
+static bool same_shape(const Array *a, const Array *b)
+{
+	return a->dtype == b->dtype && a->rank == b->rank &&
+	       (!a->rank || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)));
+}
+
+/* Enters how far S's outputs are from BASE, those of its shapes. */
+static void enter(const Session *s, const Array *base, double **moved)
+{
+	for (int32_t o = 0; o < s->desc->n_out; o++) {
+		const Array v = session_output(s, o);
+
+		if (!moved[o] || !same_shape(&v, &base[o]))
+			continue;
+		for (int64_t i = 0, n = array_count(&v); i < n; i++) {
+			const double e = fabs(dtype_load_f64(v.dtype, v.data, i) -
+					      dtype_load_f64(v.dtype, base[o].data, i));
+
+			if (isfinite(e) && e > moved[o][i])
+				moved[o][i] = e;
+		}
+	}
+}
+
+static bool any_moved(const Session *s, const Array *base, double *const *moved)
+{
+	for (int32_t o = 0; o < s->desc->n_out; o++)
+		for (int64_t i = 0; moved[o] && i < array_count(&base[o]); i++)
+			if (moved[o][i] > 0)
+				return true;
+	return false;
+}
+
+/* A GPU may add in another order each time: within the tolerance of the type. */
+static bool repeats(Session *s, const Array *in, const Array *got)
+{
+	if (session_run(s, in))
+		return false;
+	for (int32_t o = 0; o < s->desc->n_out; o++) {
+		const Array v = session_output(s, o);
+
+		if (!compare(&v, &got[o], (Tolerance){-1, -1, .inside = session_inside(s)}).ok)
+			return false;
+	}
+	return true;
+}
+
+/* By moving inputs. False where that moves no output. */
+static bool by_inputs(Session *s, const Array *in, const Array *got, double **moved)
+{
+	Array *other = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
+
+	for (int32_t i = 0; i < s->desc->n_in; i++) {
+		other[i] = in[i];
+		if (in[i].data && moves(session_in(s, i)))
+			other[i].data = arena_alloc(
+				s->arena, (size_t)dtype_size(in[i].dtype, array_count(&in[i])));
+	}
+	for (uint64_t k = 1; k <= SEEDS; k++) {
+		uint64_t seed = k;
+		bool any = false;
+
+		for (int32_t i = 0; i < s->desc->n_in; i++)
+			if (other[i].data != in[i].data)
+				any |= move_all(&in[i], &other[i], &seed);
+		if (any && !session_run(s, other))
+			enter(s, got, moved);
+	}
+	return any_moved(s, got, moved);
+}
+
+/* By what the artifact gives where the CPU had fewer features. False where it has none that differ. */
+static bool by_variants(const Session *s, const Array *in, double **moved)
+{
+	/* A feature that no variant needs stands for none. */
+	static const uint64_t masks[] = {DL_CPU_AVX_VNNI, DL_CPU_X86_V2,
+					 DL_CPU_X86_V2 | DL_CPU_X86_V3,
+					 DL_CPU_X86_V2 | DL_CPU_X86_V3 | DL_CPU_X86_V4};
+	Array *base = NULL;
+
+	for (size_t m = 0; m < sizeof(masks) / sizeof(*masks); m++) {
+		Session v = *s;
+
+		if (!session_load_variant(&v, masks[m]))
+			continue;
+		if (!session_run(&v, in)) {
+			if (!base)
+				base = session_copy_outputs(&v);
+			else
+				enter(&v, base, moved);
+		}
+		session_unload(&v);
+	}
+	return base && any_moved(s, base, moved);
+}
+
+Noise noise_measure(Session *s, const Array *in, const Array *got)
+{
+	Noise r = {.moved = NEW_ARRAY(s->arena, s->desc->n_out + 1, double *)};
+
+	for (int32_t o = 0; o < s->desc->n_out; o++)
+		if (dtype_is_float(got[o].dtype))
+			r.moved[o] = NEW_ARRAY(s->arena, array_count(&got[o]) + 1, double);
+	if (!repeats(s, in, got))
+		r.why_not = "two runs on the same inputs differ";
+	else if (by_inputs(s, in, got, r.moved))
+		r.measured_by = "moving inputs by one ulp";
+	else if (by_variants(s, in, r.moved))
+		r.measured_by = "comparing the artifact's CPU variants";
+	else
+		r.why_not =
+			"no float input moves it, and no CPU variant gives another; where the noise is known, give it: --noise R";
+	return r;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The noise of a model's outputs: by how much they move when nothing that matters changes. A model that
+ * subtracts nearly equal numbers, say, amplifies the rounding of f32, and two right results of it differ by more than a
+ * fixed tolerance allows. Two ways to measure it, the first that can be taken:
+ *
+ *   moving inputs by one ulp              the model runs again on float inputs whose elements are moved by a unit in the last place, up or
+ *                                         down at random. Zeros stay (masks, padding), and whole numbers move away from zero
+ *                                         alone, so that truncation keeps them; inputs that sizes depend on stay.
+ *   comparing the artifact's CPU variants where no input is a float: x86-64-v2, v3 and v4 sum in other orders.
+ *
+ * A result that two runs on the same inputs do not agree on has no noise but a fault: nothing is measured then.
+ */
+#ifndef TOOLS_DLRUN_NOISE_H
+#define TOOLS_DLRUN_NOISE_H
+
+#include "tools/dlrun/session.h"
+
+typedef struct Noise {
+	const char *measured_by; /* null: nothing was measured */
+	const char *why_not;     /* then: why */
+	double **moved;          /* by output and element, absolute; null for an output that is no float */
+} Noise;
+
+/* Measures the noise of the run of S on IN, which gave GOT: copies, since S runs again. Memory is S's arena's. */
+Noise noise_measure(Session *s, const Array *in, const Array *got);
+
+#endif

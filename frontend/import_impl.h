@@ -65,6 +65,12 @@ static inline DiagLoc import_loc(const Import *im)
 
 /* ---- frontend/import.c ---- */
 
+/* ---- frontend/import_node.c ---- */
+
+/* ---- frontend/import_call.c ---- */
+
+/* ---- import.c ---- */
+
 /* Looks NAME up in S. *OUT is its value; null for an omitted operand. False, with a diagnostic
  * at the first such use, if it is not defined. */
 bool import_lookup(Import *im, Scope *s, const char *name, DiagLoc loc, Value **out);
@@ -78,7 +84,7 @@ bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes);
 bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *name,
 		   const Onnx__GraphProto *g, DiagLoc loc);
 
-/* ---- frontend/import_node.c ---- */
+/* ---- import_node.c ---- */
 
 void import_add_loc(Import *im, Node *n, DiagLoc loc);
 /* Imports node P, number INDEX of its body. After a fault its results are marked broken, and
@@ -87,7 +93,7 @@ void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p
 /* Reports one error for each unsupported operator, wherever in the model it is. */
 void import_missing(Import *im);
 
-/* ---- frontend/import_call.c ---- */
+/* ---- import_call.c ---- */
 
 void import_functions(Import *im);
 /* The model-local function that node P calls, or null. */

@@ -110,15 +110,6 @@ typedef struct Pass {
 
 extern const Pass pass_table[]; /* in the order in which they run; the last has a null name */
 
-/* Runs P if it applies to M. False after a diagnostic. */
-bool pass_run(const Pass *p, Module *m);
-/* Prints a line for each pass, for --list-passes. */
-void passes_list(FILE *out);
-
-/* Runs before the passes: replaces symbols that --dim N=8 fixed, in the inputs' types
- * (passes/graph/bind.c). */
-void graph_bind_dims(Graph *g);
-
 /* Whether M's kernels run on a GPU. */
 static inline bool module_on_gpu(const Module *m)
 {
@@ -139,13 +130,6 @@ bool pass_fuse(Module *m);
 bool pass_constants(Module *m);
 bool pass_sched(Module *m);
 bool pass_memplan(Module *m);
-
-/* Removes nodes that no result, fact or size depends on (passes/graph/dce.c). A symbol that is
- * no longer mentioned loses its source. */
-void dce_graph(Module *m);
-
-/* Merges kernels over constants that compute the same (passes/graph/cse.c). */
-void cse_weights(Module *m);
 
 /*
  * The memory plan. A value is stored in a slot of the arena, in an output's memory, in the weights,
@@ -197,24 +181,53 @@ typedef struct MemPlan {
 	Place **temp[MAX_TARGETS];
 } MemPlan;
 
+/* ---- passes.c ---- */
+
+/* Runs P if it applies to M. False after a diagnostic. */
+bool pass_run(const Pass *p, Module *m);
+/* Prints a line for each pass, for --list-passes. */
+void passes_list(FILE *out);
+
+/* ---- graph/bind.c ---- */
+
+/* Runs before the passes: replaces symbols that --dim N=8 fixed, in the inputs' types
+ * (passes/graph/bind.c). */
+void graph_bind_dims(Graph *g);
+
+/* ---- graph/dce.c ---- */
+
+/* Removes nodes that no result, fact or size depends on (passes/graph/dce.c). A symbol that is
+ * no longer mentioned loses its source. */
+void dce_graph(Module *m);
+
+/* ---- graph/cse.c ---- */
+
+/* Merges kernels over constants that compute the same (passes/graph/cse.c). */
+void cse_weights(Module *m);
+
+/* ---- layout/memplan_text.c ---- */
+
 void memplan_print(StrBuf *b, const Module *m);
+
+/* ---- layout/memplan.c ---- */
+
 /* An upper bound of SIZE for memory that is planned before a run: SIZE with symbols that are
  * read from data at their upper bounds, so it only has symbols that the inputs' shapes
  * determine. Null if such a symbol has no bound; then the size is only known during the run. */
 Dim *memplan_size(Module *m, Dim *size);
+/* The value that owns V's memory: a constant, an input or a kernel's result, to which V is a
+ * chain of views. */
+Value *value_base(Value *v);
+
+/* ---- graph/known.c ---- */
 
 /* Whether V is known when the model is compiled: a constant, or computed from constants alone
  * (passes/graph/known.c). For use after fusion. Answers are cached. */
 bool value_is_weights(Module *m, const Value *v);
 /* Whether N may be evaluated when the model is compiled, if all of its operands are known. */
 bool node_may_be_weights(const Node *n);
-
 /* Whether N's kernel runs on M's own device at run time, so that a layout or schedule for that
  * device pays off. Not if it runs on the host of a GPU, or when the model is compiled. */
 bool module_schedules(Module *m, const Node *n);
-
-/* The value that owns V's memory: a constant, an input or a kernel's result, to which V is a
- * chain of views. */
-Value *value_base(Value *v);
 
 #endif

@@ -78,7 +78,7 @@ bool gpu_is_sticky(int status)
 	return false;
 }
 
-int gpu_status(Gpu *g, int status)
+int gpu_status(GpuModel *g, int status)
 {
 	if (!status)
 		return DL_OK;
@@ -89,7 +89,7 @@ int gpu_status(Gpu *g, int status)
 	return status == CUDA_NO_MEMORY ? DL_NOMEM : DL_DEVICE;
 }
 
-const char *gpu_lost(const Gpu *g)
+const char *gpu_lost(const GpuModel *g)
 {
 	if (g->process != getpid())
 		return "was opened before fork, and a child cannot use it";

@@ -81,7 +81,7 @@ typedef struct Pinned {
 	uint64_t bytes;
 } Pinned;
 
-struct Gpu {
+struct GpuModel {
 	const Cuda *cuda;
 	CUdevice device;
 	bool retained;
@@ -194,19 +194,19 @@ const char *cuda_error(const Cuda *cuda, int status, char *text, size_t room);
  * any later call may report. */
 bool gpu_is_sticky(int status);
 /* Converts the driver's status to a dl_status; marks the device as lost if it is. */
-int gpu_status(Gpu *g, int status);
+int gpu_status(GpuModel *g, int status);
 /* The reason why this process cannot use the GPU any more; null: it can. */
-const char *gpu_lost(const Gpu *g);
+const char *gpu_lost(const GpuModel *g);
 
 /* ---- cuda_model.c ---- */
 
 /* Makes the GPU's context current in this thread; returns the driver's status. */
-int gpu_push(Gpu *g);
+int gpu_push(GpuModel *g);
 /* As gpu_push, to free resources, which depends on it, so it is tried twice. Whether it
  * succeeded. */
-bool gpu_push_to_free(Gpu *g);
+bool gpu_push_to_free(GpuModel *g);
 /* Restores the context that was current before gpu_push. */
-void gpu_pop(Gpu *g);
+void gpu_pop(GpuModel *g);
 /* Loads the module and functions, if that was not done yet; under the GPU's context. Returns the
  * status; the model has the text. */
 int gpu_fetch(dl_model *m);

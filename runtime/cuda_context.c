@@ -19,7 +19,7 @@ static const char *suspect(const dl_context *c, char *text, size_t room)
 /* Names are cut, so that the driver's message after them fits. */
 static int fail(dl_context *c, int status, const char *what, bool by_now)
 {
-	Gpu *g = c->model->gpu;
+	GpuModel *g = c->model->gpu;
 	char text[120], graph[120];
 	const char *after = by_now ? suspect(c, graph, sizeof(graph)) : NULL;
 
@@ -88,7 +88,7 @@ int gpu_idle(dl_context *c)
 /* Frees M, which work in flight may still use: in the order of the stream, or after waiting. */
 static int give_back(dl_context *c, GpuMem *m)
 {
-	const Gpu *g = c->model->gpu;
+	const GpuModel *g = c->model->gpu;
 	int rc;
 
 	if (!m->at)
@@ -117,7 +117,7 @@ static int give_back(dl_context *c, GpuMem *m)
  * but is still in use. */
 static int take(dl_context *c, GpuMem *m)
 {
-	const Gpu *g = c->model->gpu;
+	const GpuModel *g = c->model->gpu;
 	int rc;
 
 	if (!g->pools)
@@ -180,7 +180,7 @@ static uint64_t block_bytes(const dl_program *p)
 int rt_gpu_context(dl_context *c)
 {
 	const dl_program *p = c->model->prog;
-	Gpu *g = c->model->gpu;
+	GpuModel *g = c->model->gpu;
 	GpuContext *x;
 	int rc;
 
@@ -216,7 +216,7 @@ void rt_gpu_context_free(dl_context *c)
 {
 	GpuContext *x = c->gpu;
 	const dl_program *p = c->model->prog;
-	Gpu *g = c->model->gpu;
+	GpuModel *g = c->model->gpu;
 	const Cuda *cuda;
 
 	if (!x)

@@ -111,7 +111,7 @@ void gpu_args(const dl_exec *x, GpuArgs *a, const dl_gpu_fn *f, const uint64_t *
 static int launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site)
 {
-	const Gpu *gpu = x->ctx->model->gpu;
+	const GpuModel *gpu = x->ctx->model->gpu;
 	const dl_gpu_fn *f = &gpu->image->fn[fn];
 	GpuMarks *m = x->ctx->gpu->marks;
 	GpuArgs a;
@@ -140,7 +140,7 @@ int32_t dl_gpu_shared(const dl_exec *x)
 int dl_gpu_launch(dl_exec *x, int32_t kernel, int32_t fn, const uint64_t *arg, int32_t n_args,
 		  int64_t blocks, int32_t site)
 {
-	const Gpu *gpu = x->ctx->model->gpu;
+	const GpuModel *gpu = x->ctx->model->gpu;
 	const int32_t shared = gpu->image->fn[fn].shared;
 
 	if (x->status)

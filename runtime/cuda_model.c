@@ -36,7 +36,7 @@ static const dl_gpu_image *choose_image(const dl_gpu *p, int sm)
 }
 
 /* Sets the memory's bandwidth, if the driver has the data: two words of the bus width per cycle. */
-static void ask_speed(Gpu *g)
+static void ask_speed(GpuModel *g)
 {
 	const Cuda *cuda = g->cuda;
 	int khz = 0, bits = 0;
@@ -48,7 +48,7 @@ static void ask_speed(Gpu *g)
 
 static int open_device(dl_model *m, int ordinal)
 {
-	Gpu *g = m->gpu;
+	GpuModel *g = m->gpu;
 	const dl_gpu *p = m->prog->on_gpu->gpu;
 	int count = 0, major = 0, minor = 0, rc;
 	char name[64] = "";
@@ -86,7 +86,7 @@ static int open_device(dl_model *m, int ordinal)
  * it. */
 static bool load_cubin(dl_model *m)
 {
-	Gpu *g = m->gpu;
+	GpuModel *g = m->gpu;
 	char text[160];
 	int rc;
 
@@ -103,7 +103,7 @@ static bool load_cubin(dl_model *m)
 static int load_module(dl_model *m)
 {
 	enum { JIT_LOG = 5, JIT_LOG_BYTES = 6 };
-	Gpu *g = m->gpu;
+	GpuModel *g = m->gpu;
 	char log[256] = "", text[160];
 	int option[] = {JIT_LOG, JIT_LOG_BYTES};
 	void *value[] = {log, (void *)(uintptr_t)(sizeof(log) - 1)};
@@ -123,7 +123,7 @@ static int load_module(dl_model *m)
 
 static int fetch_functions(dl_model *m)
 {
-	Gpu *g = m->gpu;
+	GpuModel *g = m->gpu;
 	int rc = 0;
 
 	g->fn = rt_alloc(m, sizeof(*g->fn) * (uint64_t)g->image->n_fn);
@@ -145,7 +145,7 @@ static int fetch_functions(dl_model *m)
 
 static void drop_module(dl_model *m)
 {
-	Gpu *g = m->gpu;
+	GpuModel *g = m->gpu;
 
 	rt_free(m, g->fn, sizeof(*g->fn) * (uint64_t)(g->image ? g->image->n_fn : 0));
 	g->fn = NULL;
@@ -172,7 +172,7 @@ int gpu_fetch(dl_model *m)
 /* In a stream of its own: the default one would wait for the application's work, and delay it. */
 static int load_weights(dl_model *m, const dl_gpu *p)
 {
-	Gpu *g = m->gpu;
+	GpuModel *g = m->gpu;
 	CUstream stream;
 	int rc, done;
 
@@ -195,18 +195,18 @@ static int load_weights(dl_model *m, const dl_gpu *p)
 	return rc ? failed(m, rc, "the weights") : DL_OK;
 }
 
-int gpu_push(Gpu *g)
+int gpu_push(GpuModel *g)
 {
 	return g->process == getpid() ? g->cuda->cuCtxPushCurrent_v2(g->context)
 				      : CUDA_NOT_INITIALIZED;
 }
 
-bool gpu_push_to_free(Gpu *g)
+bool gpu_push_to_free(GpuModel *g)
 {
 	return !gpu_push(g) || !gpu_push(g);
 }
 
-void gpu_pop(Gpu *g)
+void gpu_pop(GpuModel *g)
 {
 	CUcontext was;
 
@@ -323,7 +323,7 @@ int rt_gpu_weights(dl_model *m)
 
 void rt_gpu_close(dl_model *m)
 {
-	Gpu *g = m->gpu;
+	GpuModel *g = m->gpu;
 
 	if (!g)
 		return;

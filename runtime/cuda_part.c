@@ -100,7 +100,7 @@ static GpuCopyNode copy_node(const GpuCall *call, const uint64_t *word)
 static GpuKernelNode kernel_node(dl_context *c, const GpuCall *call, const uint64_t *word,
 				 GpuArgs *a)
 {
-	const Gpu *gpu = c->model->gpu;
+	const GpuModel *gpu = c->model->gpu;
 	const dl_gpu_fn *f = &gpu->image->fn[call->fn];
 
 	gpu_args(&c->x, a, f, word, call->n, call->site);
@@ -172,7 +172,7 @@ static size_t after(const dl_context *c, const GpuPart *p, int32_t i, Order *o)
 
 static int add_node(dl_context *c, GpuPart *p, int32_t i, Order *o)
 {
-	const Gpu *gpu = c->model->gpu;
+	const GpuModel *gpu = c->model->gpu;
 	const GpuCall *call = &p->has.call[i];
 	const uint64_t *word = p->has.word + call->first;
 	const size_t n = after(c, p, i, o);
@@ -195,7 +195,7 @@ static int add_node(dl_context *c, GpuPart *p, int32_t i, Order *o)
 static int change_node(dl_context *c, GpuPart *p, int32_t i, const GpuCall *call,
 		       const uint64_t *word)
 {
-	const Gpu *gpu = c->model->gpu;
+	const GpuModel *gpu = c->model->gpu;
 	GpuArgs a;
 
 	if (call->kind == GPU_KERNEL) {

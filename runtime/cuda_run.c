@@ -82,7 +82,7 @@ static void leave_stream(dl_context *c)
 /* Makes the GPU's context current, unless the device is lost. */
 static int push(dl_context *c)
 {
-	Gpu *g = c->model->gpu;
+	GpuModel *g = c->model->gpu;
 	const char *lost = gpu_lost(g);
 	int rc;
 
@@ -168,7 +168,7 @@ int rt_gpu_wait(dl_context *c)
 
 int rt_gpu_owns(dl_context *c, const void *p)
 {
-	Gpu *g = c->model->gpu;
+	GpuModel *g = c->model->gpu;
 	int what[] = {CUDA_MEMORY_TYPE, CUDA_DEVICE_ORDINAL}, type = 0, device = g->device, rc;
 	void *value[] = {&type, &device};
 

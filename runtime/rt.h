@@ -28,7 +28,7 @@
 
 typedef struct Pool Pool;
 typedef struct Profile Profile;
-typedef struct Gpu Gpu;
+typedef struct GpuModel GpuModel;
 typedef struct GpuContext GpuContext;
 
 /* The first member of models and contexts, by which error() recognises them. */
@@ -54,7 +54,7 @@ struct dl_model {
 	 * zero */
 	dl_program program;
 	const dl_desc *desc;    /* the CPU program's, which describe returns */
-	Gpu *gpu;               /* null: the model runs on the CPU */
+	GpuModel *gpu;               /* null: the model runs on the CPU */
 	dl_load_options opt;
 	pthread_mutex_t lock;
 	Weights weights;
@@ -104,7 +104,8 @@ struct dl_context {
 	uint8_t *out_set;
 };
 
-/* model.c */
+/* ---- model.c ---- */
+
 /*
  * A struct that crosses the API may be shorter or longer than the runtime's; its first member is
  * its size. RT_UPTO is the size of a struct T that ends with the member LAST.
@@ -144,18 +145,21 @@ const char *rt_dtype_name(int32_t dtype);
 /* Item i of an array whose items are as far apart as the first item's size says. */
 #define RT_AT(T, base, i) ((T *)(void *)((uintptr_t)(base) + (uintptr_t)(i) * (base)->size))
 
-/* weights.c */
+/* ---- weights.c ---- */
+
 int rt_weights_open(dl_model *m);
 void rt_weights_close(dl_model *m);
 
-/* context.c */
+/* ---- context.c ---- */
+
 /* Adapts arena, offsets and scratch to x.sym. */
 int rt_plan(dl_context *c);
 /* Grows region r to at least bytes bytes; the first keep bytes are preserved. False if there is
  * no memory. */
 bool rt_region_grow(dl_context *c, dl_region *r, int64_t bytes, int64_t keep);
 
-/* run.c */
+/* ---- run.c ---- */
+
 /* Marks a context as in use, until running = 0. DL_BUSY if it is in use already, DL_INVALID if C
  * is not a context. */
 int rt_enter(dl_context *c);
@@ -165,7 +169,8 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape);
  * facts. */
 int rt_bind_dims(dl_context *c);
 
-/* pool.c */
+/* ---- pool.c ---- */
+
 typedef struct Job {
 	dl_kernel_fn fn;
 	const dl_kctx *k;
@@ -189,7 +194,8 @@ void rt_pool_run(Pool *p, const Job *job);
 /* Runs part i of a job. */
 void rt_job_part(const Job *job, int32_t i);
 
-/* budget.c */
+/* ---- budget.c ---- */
+
 /* The number of CPUs that this process may use, at least 1. */
 int32_t rt_cpus(void);
 /* Start and stop taking part in the process-wide count of threads. */
@@ -199,20 +205,25 @@ void rt_budget_leave(void);
 int32_t rt_budget_take(int32_t want);
 void rt_budget_give(int32_t n);
 
-/* profile.c */
+/* ---- profile.c ---- */
+
 int rt_profile_open(dl_model *m);
 /* Writes the trace, if one is wanted, and frees the profile. */
 int rt_profile_close(dl_model *m);
 uint64_t rt_now(void); /* nanoseconds */
 void rt_profile_add(Profile *p, int32_t kernel, int32_t context, uint64_t begin, uint64_t end);
 
-/* nvtx.c */
+/* ---- nvtx.c ---- */
+
 /* Whether a tool listens; the other functions may only be called if it does. */
 bool rt_nvtx_open(void);
 void rt_nvtx_push(const char *text);
 void rt_nvtx_pop(void);
 
-/* cuda_model.c: on the CPU all of these do nothing */
+/* ---- cuda_model.c ---- */
+
+/* The functions of cuda_model.c do nothing for a model on the CPU. */
+
 /* rt_gpu_open chooses the device, and for a GPU the program and variant; rt_gpu_weights copies
  * the weights to the GPU once they are found. */
 int rt_gpu_open(dl_model *m);
@@ -221,12 +232,29 @@ void rt_gpu_close(dl_model *m);
 /* Makes the model's GPU context current in this thread, until popped. */
 int rt_gpu_push(dl_model *m);
 void rt_gpu_pop(dl_model *m);
-/* cuda_context.c, cuda_run.c: of a context whose model is on a GPU, between enter and leave */
+
+/* ---- cuda_context.c ---- */
+
+/* The functions of cuda_context.c and cuda_run.c are for a context whose model is on a GPU, and are
+ * called between enter and leave. */
+
 int rt_gpu_context(dl_context *c);
 void rt_gpu_context_free(dl_context *c); /* itself calls enter and leave */
 int rt_gpu_arena(dl_context *c, int64_t bytes);
 /* Checks that the caller's workspace is in the GPU's memory. */
 int rt_gpu_workspace(dl_context *c, void *p, uint64_t bytes);
+
+void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes);
+
+/* ---- cpu.c ---- */
+
+uint64_t rt_cpu_features(void);
+/* Saves the caller's floating point state and sets the default one; restores it. */
+uint64_t rt_fp_enter(void);
+void rt_fp_leave(uint64_t saved);
+
+/* ---- cuda_run.c ---- */
+
 /* 1: P is in the memory of the context's GPU; 0: in the host's; -1: in neither, or a failure;
  * the failure is recorded. */
 int rt_gpu_owns(dl_context *c, const void *p);
@@ -235,7 +263,6 @@ int rt_gpu_prepare(dl_context *c);
 /* Waits for all runs so far; returns the first index error among them. To be called outside of
  * enter and leave. */
 int rt_gpu_wait(dl_context *c);
-void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes);
 /* Makes STREAM (null: the stream that the context's flags say) the stream of all work up to
  * rt_gpu_leave. */
 int rt_gpu_enter(dl_context *c, void *stream);
@@ -245,11 +272,5 @@ int rt_gpu_enter_own(dl_context *c);
 int rt_gpu_leave(dl_context *c);
 int rt_gpu_output(dl_context *c, int32_t o, void *data, int64_t bytes);
 int rt_gpu_execute(dl_context *c);
-
-/* cpu.c */
-uint64_t rt_cpu_features(void);
-/* Saves the caller's floating point state and sets the default one; restores it. */
-uint64_t rt_fp_enter(void);
-void rt_fp_leave(uint64_t saved);
 
 #endif

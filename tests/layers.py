@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks which folders include which, and that neither passes nor codegen test for ONNX's contractions by name."""
+"""Checks which folders include which, that neither passes nor codegen test for ONNX's contractions by name, that each prototype in
+a header says where its body is (in the file of the header's name, or in that of the section, `/* ---- affine.c ---- */`, in which
+the prototype stands), and that no two types have one name."""
 
 import glob
 import os
@@ -55,16 +57,59 @@ def faults_of(path, text):
             yield line, f"tests for {match.group(0)} outside a table of equations"
 
 
+PROTOTYPE = re.compile(r"^(?!static|typedef|extern|return|#|\s)[A-Za-z_][\w *]*?\b(\w+)\([^;{]*?\)[^;{()]*(?:\([^;{]*?\))?;", re.M | re.S)
+BODY = re.compile(r"^(?!static|typedef|#|\s)[A-Za-z_][\w *]*?\b(\w+)\([^;{]*?\)\s*\n\{", re.M)
+SECTION = re.compile(r"^/\* ---- (\S+\.c) ---- \*/$", re.M)
+# A pass function is in the file that its row in passes/passes.c names; dlrt.h is the users' interface.
+ANYWHERE = {"passes/module.h": re.compile("pass_.*"), "runtime/dlrt.h": re.compile(".*")}
+
+
+def bodies(texts):
+    """The files with a body of each function: {name: {path}}."""
+    found = {}
+    for path, text in texts.items():
+        if path.endswith(".c"):
+            for match in BODY.finditer(text):
+                found.setdefault(match.group(1), set()).add(path)
+    return found
+
+
+def misplaced(path, text, found):
+    """Prototypes of header PATH whose body is not where the header says."""
+    plain = re.sub(r"/\*(?! ---- ).*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
+    folder, sections = os.path.dirname(path), [(m.start(), m.group(1)) for m in SECTION.finditer(plain)]
+    for match in PROTOTYPE.finditer(plain):
+        name = match.group(1)
+        said = [os.path.join(folder, file) for at, file in sections if at < match.start()][-1:] or [path[:-1] + "c"]
+        if name in found and not found[name] & set(said) and not (path in ANYWHERE and ANYWHERE[path].fullmatch(name)):
+            yield plain.count("\n", 0, match.start()) + 1, f"the body of {name} is in {', '.join(sorted(found[name]))}, not in {said[0]}"
+
+
+def shared_names(texts):
+    """Types of one name in two files: a reader who searches for the name finds one type."""
+    first = {}
+    for path, text in texts.items():
+        for match in re.finditer(r"^typedef (?:struct|enum|union) (\w+) \{", text, re.M):
+            if first.setdefault(match.group(1), path) != path:
+                yield path, text.count("\n", 0, match.start()) + 1, f"{match.group(1)} is also a type of {first[match.group(1)]}"
+
+
 def main():
     faults = 0
+    texts = {}
     for folder in MAY:
         for path in sorted(glob.glob(f"{folder}/**/*.[ch]", root_dir=ROOT, recursive=True) +
                            glob.glob(f"{folder}/**/*.def", root_dir=ROOT, recursive=True)):
             with open(os.path.join(ROOT, path)) as f:
-                text = f.read()
-            for line, what in faults_of(path, text):
-                print(f"{path}:{line}: error: {what}")
-                faults += 1
+                texts[path] = f.read()
+    found = bodies(texts)
+    for path, text in texts.items():
+        for line, what in [*faults_of(path, text), *(misplaced(path, text, found) if path.endswith(".h") else ())]:
+            print(f"{path}:{line}: error: {what}")
+            faults += 1
+    for path, line, what in shared_names(texts):
+        print(f"{path}:{line}: error: {what}")
+        faults += 1
     return 1 if faults else 0
 
 

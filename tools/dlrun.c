@@ -39,14 +39,14 @@ typedef struct List {
 	int n;
 } List;
 
-typedef struct Options {
+typedef struct RunOptions {
 	const char *model, *out_dir;
 	List data, input, dim;
 	bool describe, bench, json;
 	double seconds;
 	DataOptions compare;
 	dl_load_options load;
-} Options;
+} RunOptions;
 
 static bool usage(const char *what, const char *arg)
 {
@@ -59,22 +59,22 @@ typedef enum Kind { TEXT, ONCE, LIST, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
 typedef struct Valued {
 	const char *option;
 	Kind kind;
-	size_t at; /* offset in Options of a const char *, a List, a double or an int */
+	size_t at; /* offset in RunOptions of a const char *, a List, a double or an int */
 	const char *wants;
 } Valued;
 
 static const Valued valued[] = {
-	{"--data", LIST, offsetof(Options, data), "a folder"},
-	{"-i", PAIRS, offsetof(Options, input), "write NAME=FILE"},
-	{"--dim", PAIRS, offsetof(Options, dim), "write NAME=VALUE"},
-	{"-o", ONCE, offsetof(Options, out_dir), "a folder"},
-	{"--rtol", NUMBER, offsetof(Options, compare.rtol), "a number from 0"},
-	{"--atol", NUMBER, offsetof(Options, compare.atol), "a number from 0"},
-	{"--noise", NUMBER, offsetof(Options, compare.noise), "a number from 0"},
-	{"--seconds", POSITIVE, offsetof(Options, seconds), "a number above 0"},
-	{"--threads", WHOLE, offsetof(Options, load.threads), "a whole number; 0 is all CPUs"},
-	{"--device", TEXT, offsetof(Options, load.device), "cpu, cuda, cuda:N or auto"},
-	{"--weights", TEXT, offsetof(Options, load.weights_path), "a file"},
+	{"--data", LIST, offsetof(RunOptions, data), "a folder"},
+	{"-i", PAIRS, offsetof(RunOptions, input), "write NAME=FILE"},
+	{"--dim", PAIRS, offsetof(RunOptions, dim), "write NAME=VALUE"},
+	{"-o", ONCE, offsetof(RunOptions, out_dir), "a folder"},
+	{"--rtol", NUMBER, offsetof(RunOptions, compare.rtol), "a number from 0"},
+	{"--atol", NUMBER, offsetof(RunOptions, compare.atol), "a number from 0"},
+	{"--noise", NUMBER, offsetof(RunOptions, compare.noise), "a number from 0"},
+	{"--seconds", POSITIVE, offsetof(RunOptions, seconds), "a number above 0"},
+	{"--threads", WHOLE, offsetof(RunOptions, load.threads), "a whole number; 0 is all CPUs"},
+	{"--device", TEXT, offsetof(RunOptions, load.device), "cpu, cuda, cuda:N or auto"},
+	{"--weights", TEXT, offsetof(RunOptions, load.weights_path), "a file"},
 };
 
 static bool add(List *l, const char *v)
@@ -85,7 +85,7 @@ static bool add(List *l, const char *v)
 }
 
 /* V into its member of O; false where it is not what the option wants. */
-static bool set(Options *o, const Valued *x, const char *v)
+static bool set(RunOptions *o, const Valued *x, const char *v)
 {
 	void *to = (char *)o + x->at;
 	char *end;
@@ -120,7 +120,7 @@ static bool is_option(const Valued *x, char **argv, int *i, const char **v)
 
 /* An earlier X, of which there is one, or one for each name, has another value than V. A name may contain =: two texts that are equal
  * up to the last one are of one name. */
-static bool says_otherwise(const Options *o, const Valued *x, const char *v)
+static bool says_otherwise(const RunOptions *o, const Valued *x, const char *v)
 {
 	const void *at = (const char *)o + x->at;
 	const char *const *one = at, *eq = strrchr(v, '=');
@@ -133,7 +133,7 @@ static bool says_otherwise(const Options *o, const Valued *x, const char *v)
 	return x->kind == ONCE && *one && strcmp(*one, v);
 }
 
-static bool option_with_value(Options *o, char **argv, int *i)
+static bool option_with_value(RunOptions *o, char **argv, int *i)
 {
 	for (size_t k = 0; k < sizeof(valued) / sizeof(*valued); k++) {
 		const Valued *x = &valued[k];
@@ -152,9 +152,9 @@ static bool option_with_value(Options *o, char **argv, int *i)
 	return usage("unknown option ", argv[*i]);
 }
 
-static bool parse(Options *o, int argc, char **argv)
+static bool parse(RunOptions *o, int argc, char **argv)
 {
-	*o = (Options){.seconds = 2, .compare = {-1, -1, -1}, .load = {.size = sizeof(o->load)}};
+	*o = (RunOptions){.seconds = 2, .compare = {-1, -1, -1}, .load = {.size = sizeof(o->load)}};
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--describe"))
 			o->describe = true;
@@ -185,7 +185,7 @@ static bool parse(Options *o, int argc, char **argv)
 }
 
 /* Whether O gives a value to the symbol NAME, in which --dim. */
-static int given_dim(const Options *o, const char *name)
+static int given_dim(const RunOptions *o, const char *name)
 {
 	int k = 0;
 
@@ -196,7 +196,7 @@ static int given_dim(const Options *o, const char *name)
 }
 
 /* Those of sizes V that nobody gave: times are of these, and they may be the fault where a run fails. */
-static void note_dims(const Options *o, const Session *s, const int64_t *v)
+static void note_dims(const RunOptions *o, const Session *s, const int64_t *v)
 {
 	for (int32_t i = 0; v && i < s->desc->n_sym; i++) {
 		const dl_sym *y = dl_desc_sym(s->desc, i);
@@ -225,7 +225,7 @@ static void unknown_dim(const Session *s, const char *text)
 }
 
 /* Values for all symbols of the model; null after a diagnostic. */
-static int64_t *dims(const Options *o, const Session *s)
+static int64_t *dims(const RunOptions *o, const Session *s)
 {
 	int64_t *v = NEW_ARRAY(s->arena, s->desc->n_sym + 1, int64_t);
 	bool used[MAX_ARGS] = {false};
@@ -273,7 +273,7 @@ static int32_t named_input(const Session *s, const char *text)
 }
 
 /* The files of -i, by input. */
-static bool input_paths(const Options *o, const Session *s, const char **paths)
+static bool input_paths(const RunOptions *o, const Session *s, const char **paths)
 {
 	for (int k = 0; k < o->input.n; k++) {
 		const char *text = o->input.at[k], *path;
@@ -293,7 +293,7 @@ static bool input_paths(const Options *o, const Session *s, const char **paths)
 }
 
 /* The inputs of -i, all of them. */
-static bool inputs(const Options *o, Session *s, Array *in)
+static bool inputs(const RunOptions *o, Session *s, Array *in)
 {
 	const char **paths = NEW_ARRAY(s->arena, s->desc->n_in + 1, const char *);
 
@@ -318,7 +318,7 @@ static bool inputs(const Options *o, Session *s, Array *in)
 
 /* The file of output K: its name, with %HH for what a file's name cannot hold, as in a%2Fb.npy. A name that is too long for a
  * file is cut, and ends in % and K. */
-static const char *output_path(const Options *o, const Session *s, int32_t k)
+static const char *output_path(const RunOptions *o, const Session *s, int32_t k)
 {
 	enum { MOST = 200 };
 	const char *name = arena_escape(s->arena, session_out(s, k)->name, escape_file_name);
@@ -330,7 +330,7 @@ static const char *output_path(const Options *o, const Session *s, int32_t k)
 	return arena_printf(s->arena, "%s/%s.npy", o->out_dir, name);
 }
 
-static bool write_outputs(const Options *o, const Session *s)
+static bool write_outputs(const RunOptions *o, const Session *s)
 {
 	if (mkdir(o->out_dir, 0777) && errno != EEXIST)
 		return diag_error(s->diag, (DiagLoc){.file = o->out_dir},
@@ -338,13 +338,13 @@ static bool write_outputs(const Options *o, const Session *s)
 	for (int32_t k = 0; k < s->desc->n_out; k++) {
 		const Array v = session_output(s, k);
 
-		if (!array_write_npy(s->diag, output_path(o, s, k), &v))
+		if (!npy_write(s->diag, output_path(o, s, k), &v))
 			return false;
 	}
 	return true;
 }
 
-static bool run_once(const Options *o, Session *s)
+static bool run_once(const RunOptions *o, Session *s)
 {
 	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
 	int rc;
@@ -372,7 +372,7 @@ static const Array *random_inputs(Session *s, const int64_t *v)
 }
 
 /* Times runs on the inputs of the run before, else on random ones; or only makes them, for the profile. */
-static bool bench(const Options *o, Session *s)
+static bool bench(const RunOptions *o, Session *s)
 {
 	const Array *given = s->given;
 	const int64_t *v = given ? session_dims(s, given) : dims(o, s);
@@ -397,7 +397,7 @@ static bool bench(const Options *o, Session *s)
 }
 
 /* The runtime writes the trace at the end; that it cannot is found before all is measured. */
-static bool profile_opens(const Options *o, const Session *s)
+static bool profile_opens(const RunOptions *o, const Session *s)
 {
 	FILE *f = o->load.profile_path ? fopen(o->load.profile_path, "a") : NULL;
 
@@ -416,7 +416,7 @@ static void note_simulator(const Session *s)
 			     session_device(s));
 }
 
-static bool work(const Options *o, Session *s)
+static bool work(const RunOptions *o, Session *s)
 {
 	const bool once = o->input.n || o->out_dir;
 	bool ok = true;
@@ -456,7 +456,7 @@ static const Question questions[] = {{"--help", print_help}, {"--version", print
 
 int main(int argc, char **argv)
 {
-	static Options o;
+	static RunOptions o;
 	Diag d = {.out = stderr};
 	Session s;
 	Arena *a;

@@ -31,6 +31,10 @@ typedef struct Fn {
 
 /* ---- codegen/c/names.c ---- */
 
+/* ---- codegen/c/nodes.c ---- */
+
+/* ---- names.c ---- */
+
 /* The name of KEY in F. A new one is made from BASE (null: "v"): out_, or out_2_, out_3_ ... */
 const char *fn_name(Fn *f, const void *key, const char *base);
 /* The name of B. Unless B is a local, it becomes a parameter or a table of constants. */
@@ -47,7 +51,7 @@ bool c_converts(DType t);
 /* Prints the statement that stores VAL to B[AT]. */
 void fn_store(Fn *f, StrBuf *b, Buf *buf, const char *at, const char *val);
 
-/* ---- codegen/c/nodes.c ---- */
+/* ---- nodes.c ---- */
 
 /* Prints N and its siblings to f->body. */
 void fn_nodes(Fn *f, const LNode *n);

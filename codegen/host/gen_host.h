@@ -33,6 +33,9 @@ typedef struct HostOpts {
  * O->beside, and for gen_nvptx_stage; PTX is included if it has been compiled. M->gpu becomes a
  * program of its own, before that of M; without targets M has none. False after a diagnostic. */
 bool gen_host(Module *m, GenC *const *g, const HostOpts *o, StrBuf *b);
+
+/* ---- describe.c ---- */
+
 /* Prints the header that an application includes: the two functions, and the inputs and outputs in
  * comments. */
 void gen_header(Module *m, const HostOpts *o, StrBuf *b);

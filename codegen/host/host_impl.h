@@ -39,6 +39,12 @@ typedef struct Host {
 
 /* ---- codegen/host/describe.c ---- */
 
+/* ---- codegen/host/bind.c ---- */
+
+/* ---- codegen/host/gen_host.c, launch.c ---- */
+
+/* ---- describe.c ---- */
+
 /* The name of a static object in the generated file. */
 const char *host_own(Host *h, const char *name);
 /* Prints S as a C string. Where S has text from a model, the string is an argument of a format,
@@ -52,7 +58,7 @@ const char *host_input_name(const Graph *g, int i);
 /* Prints the tables for describe(). */
 void host_desc(Host *h);
 
-/* ---- codegen/host/bind.c ---- */
+/* ---- bind.c ---- */
 
 /* Assigns each symbol of the stub its index in sym[]. */
 void host_find_syms(Host *h);
@@ -67,12 +73,15 @@ void host_facts(Host *h);
  * diagnostic. */
 bool host_bind(Host *h);
 
-/* ---- codegen/host/gen_host.c, launch.c ---- */
+/* ---- gen_host.c ---- */
 
 /* The C text of the address of buffer B of node N, for target T. */
 const char *host_buf(Host *h, int t, Node *n, Buf *b);
 /* The number of the fault message for the kernel of S. */
 int host_fault_site(Host *h, const Schedule *s);
+
+/* ---- launch.c ---- */
+
 /* host_gpu_launch prints a launch on the GPU, host_gpu_tables the tables of a program for GPUs. */
 void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s);
 void host_gpu_tables(Host *h);

@@ -35,12 +35,18 @@ typedef struct PackageOpts {
 /* Makes the package. False after a diagnostic, with nothing left behind. For a .ptx, M has no
  * targets, and only M->gpu is compiled. */
 bool package(Module *m, const PackageOpts *o);
-/* The path of the C compiler that is used, or null. */
-const char *package_cc(Arena *a, const char *wanted);
 /* Compiler flags for generated C on all targets, besides -O and -I; ends with null. */
 extern const char *const package_cflags[];
 /* Prints the begin of a C file that holds kernels and host stubs and includes dlrt.h. */
 void package_c_head(StrBuf *b);
+
+/* ---- commands.c ---- */
+
+/* The path of the C compiler that is used, or null. */
+const char *package_cc(Arena *a, const char *wanted);
+
+/* ---- temp.c ---- */
+
 /* Removes the temporary files of a package in progress; safe in a signal handler. */
 void package_abort(void);
 

@@ -42,6 +42,10 @@ typedef struct Pack {
 
 /* ---- codegen/package/temp.c ---- */
 
+/* ---- codegen/package/commands.c ---- */
+
+/* ---- temp.c ---- */
+
 /* Reports "WHAT PATH" with the error of errno; returns false. */
 bool pack_fail(Pack *p, const char *what, const char *path);
 /* pack_make_dir makes the temporary folder p->dir beside the output. It is all that a killed dlcc
@@ -65,7 +69,7 @@ int pack_finish(pid_t pid, int slot);
 const char *pack_log(Pack *p);
 void pack_forget_log(Pack *p);
 
-/* ---- codegen/package/commands.c ---- */
+/* ---- commands.c ---- */
 
 bool pack_find_cc(Pack *p);
 /* Checks that a compiler given by --cc= generates code for the targets' machine. */

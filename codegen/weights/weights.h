@@ -21,8 +21,6 @@ typedef struct WeightsFile {
 	VEC(WeightsPiece) piece;
 } WeightsFile;
 
-/* Null without GPUs. */
-const WeightsFile *weights_file(Module *m);
 /* Bytes of all weights of M: its own, and what M->gpu has beside. */
 int64_t weights_size(Module *m);
 /* Fills FD from offset BASE (a multiple of a page) on with all weights of M, by THREADS threads at most, and gives their
@@ -32,5 +30,10 @@ bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 /* Whether all weights of M can be computed: where one takes an index that may be out of range, they are, into a file that
  * is gone afterwards. False after a diagnostic. */
 bool weights_check(Module *m);
+
+/* ---- share.c ---- */
+
+/* Null without GPUs. */
+const WeightsFile *weights_file(Module *m);
 
 #endif

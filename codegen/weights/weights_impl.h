@@ -28,12 +28,16 @@ typedef struct WeightsRun {
 	atomic_int next, fault; /* the job to take; an errno */
 } WeightsRun;
 
+/* ---- weights.c ---- */
+
 /* Where diagnostics point that no node is the cause of. */
 DiagLoc weights_here(const WeightsRun *w);
 /* Bytes of V. */
 size_t weights_bytes(Module *m, const Value *v);
 /* Where the elements of V are: a constant's, or computed. */
 void *weights_source(WeightsRun *w, Value *v);
+
+/* ---- move_run.c ---- */
 
 /* Pages of N bytes at P that were read or written may leave memory: they are the file's. */
 void weights_drop_pages(const void *p, size_t n);
@@ -44,6 +48,8 @@ int weights_cut(const int64_t *extent, int n, int64_t want, int at[2], int64_t s
 void weights_add_jobs(WeightsRun *w, const Move *m, const void *src, bool mapped, int64_t at);
 /* Runs the jobs that wait, several at once. False after a diagnostic. */
 bool weights_run_jobs(WeightsRun *w);
+
+/* ---- evaluate.c ---- */
 
 /* Computes K, node N's, where its outputs have been placed. False after a diagnostic. */
 bool weights_interpret(WeightsRun *w, Node *n, Kernel *k);

@@ -41,12 +41,24 @@ bool canon_is_weights(Canon *c, const Value *v);
 /* Whether V is a constant all of whose elements are one number, *OUT. */
 bool canon_splat(const Value *v, double *out);
 
-/* Each tries one kind of rewrite on N; true if N was replaced and removed. */
-bool fold_node(Canon *c, Node *n);     /* passes/graph/fold.c: constants, and contents that are dims */
-bool simplify_node(Canon *c, Node *n); /* nodes that do nothing, views, pairs that cancel */
-bool rules_node(Canon *c, Node *n);    /* passes/graph/rules.c: the equations of rules.def */
+/* fold_node, simplify_node and rules_node each try one kind of rewrite on N; true if N was replaced
+ * and removed. */
 
-/* Common subexpressions: one walk (passes/graph/cse.c). */
+/* ---- fold.c ---- */
+
+bool fold_node(Canon *c, Node *n); /* constants, and contents that are dims */
+
+/* ---- simplify.c ---- */
+
+bool simplify_node(Canon *c, Node *n); /* nodes that do nothing, views, pairs that cancel */
+
+/* ---- rules.c ---- */
+
+bool rules_node(Canon *c, Node *n); /* the equations of rules.def */
+
+/* ---- cse.c ---- */
+
+/* Common subexpressions: one walk. */
 void cse_graph(Canon *c);
 
 #endif

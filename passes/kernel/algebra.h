@@ -11,11 +11,6 @@ typedef struct ByteFactor {
 	Expr *byte, *zero;
 } ByteFactor;
 
-/* Brings factor E of N's contraction *C, which is N's first statement, into this form, and adds
- * the operands that it reads to N (passes/kernel/narrow.c). False if E does not have the form,
- * or that cannot be decided; operands that nothing reads may then have been added. */
-bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out);
-
 /* The border classes along IT: FIRST first points, LAST last points, and one class for all
  * points between, for which the guard leaves out no term. If there are fewer points, some
  * classes are empty. */
@@ -24,6 +19,15 @@ typedef struct Places {
 	Dim *first, *last;
 	Dim *n; /* number of classes: first + 1 + last */
 } Places;
+
+/* ---- narrow.c ---- */
+
+/* Brings factor E of N's contraction *C, which is N's first statement, into this form, and adds
+ * the operands that it reads to N (passes/kernel/narrow.c). False if E does not have the form,
+ * or that cannot be decided; operands that nothing reads may then have been added. */
+bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out);
+
+/* ---- border_classes.c ---- */
 
 /* Finds the border classes of S's guard along IT, an iterator of S's band
  * (passes/kernel/border_classes.c). False if they are not known, or there are as many as points. */

@@ -34,11 +34,15 @@ typedef struct Views {
 	bool ok, changed;
 } Views;
 
+/* ---- views.c ---- */
+
 /* The number of dims or iterators that replace one with the parts P (1 if that is null). */
 int parts_count(const Parts *p);
 bool parts_any(const Parts *const *p, int n);
 /* The member of V that is N, or null. */
 const Member *views_member(const Views *v, const Node *n);
+
+/* ---- views_parts.c ---- */
 
 /* Rewrites the members. Other users of their results read Views with the former shape, and the
  * members read Views of their operands. */

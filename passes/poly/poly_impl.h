@@ -162,9 +162,6 @@ typedef struct Poly {
 	bool wrong, unproved;
 } Poly;
 
-void poly_wrong(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
-void poly_unproved(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
-
 /* ---- passes/poly/expr.c ---- */
 
 /* The iterators that are the dims of a set. */
@@ -172,6 +169,39 @@ typedef struct SetDims {
 	Iter *const *it;
 	int n;
 } SetDims;
+
+/* ---- passes/poly/tree.c ---- */
+
+/* ---- passes/poly/relate.c ---- */
+
+/* ---- passes/poly/deps.c ---- */
+
+/* STRICT: the source must run before the sink. ALONE: they must not run at the same time. */
+typedef enum Need { STRICT, ALONE } Need;
+
+typedef struct Dep {
+	isl_map *rel; /* points of the source -> points of the sink */
+	int from, to; /* statements */
+	LPart fpart, tpart;
+	Need need;
+	bool weak;
+	const char *what;
+	const Buf *buf;
+	/* of a flow: the element of BUF that the sink reads, over the iterators of its statement */
+	Expr *const *idx;
+	int nidx;
+} Dep;
+
+/* ---- passes/poly/values.c ---- */
+
+/* ---- passes/poly/locals.c ---- */
+
+/* ---- poly.c ---- */
+
+void poly_wrong(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
+void poly_unproved(Poly *p, const char *fmt, ...) BASE_PRINTF(2, 3);
+
+/* ---- expr.c ---- */
 
 /* E as an affine form over the set's dims; null if it has none. */
 isl_pw_aff *poly_aff(Poly *p, const SetDims *s, Expr *e);
@@ -196,7 +226,7 @@ bool poly_empty(Poly *p, isl_set *s);
 bool poly_no_pair(Poly *p, isl_map *m);
 const Split *poly_split_of(const Poly *p, const Iter *x);
 
-/* ---- passes/poly/tree.c ---- */
+/* ---- tree.c ---- */
 
 /* Reads the loop tree into p->execs and p->locals. */
 void poly_read_tree(Poly *p);
@@ -205,30 +235,14 @@ Iter *poly_fresh(Poly *p, const char *name, Dim *extent);
 /* E as a size; null if it is none. */
 Dim *poly_as_dim(Poly *p, const Expr *e);
 
-/* ---- passes/poly/relate.c ---- */
+/* ---- relate.c ---- */
 
 /* Fills p->coords, and the points and maps of p->execs. */
 void poly_relate(Poly *p);
 /* E has rests (Rest.of). */
 bool poly_has_rests(const Poly *p, const Exec *e);
 
-/* ---- passes/poly/deps.c ---- */
-
-/* STRICT: the source must run before the sink. ALONE: they must not run at the same time. */
-typedef enum Need { STRICT, ALONE } Need;
-
-typedef struct Dep {
-	isl_map *rel; /* points of the source -> points of the sink */
-	int from, to; /* statements */
-	LPart fpart, tpart;
-	Need need;
-	bool weak;
-	const char *what;
-	const Buf *buf;
-	/* of a flow: the element of BUF that the sink reads, over the iterators of its statement */
-	Expr *const *idx;
-	int nidx;
-} Dep;
+/* ---- deps.c ---- */
 
 void poly_check_deps(Poly *p);
 /* The number of S's coordinates that determine what S writes. */
@@ -241,7 +255,7 @@ isl_map *poly_times(const Exec *a, const Exec *b, const isl_map *rel);
  * proved. */
 void poly_say(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *bad, const char *how);
 
-/* ---- passes/poly/values.c ---- */
+/* ---- values.c ---- */
 
 void poly_check_values(Poly *p);
 /* The flat index of the element of B at IDX[0..n), which is by dims or already flat. */
@@ -249,11 +263,10 @@ Expr *poly_flat(Poly *p, const Buf *b, Expr *const *idx, int n);
 /* E in the canonical form in which values and indices are compared. */
 Expr *poly_form(Poly *p, Expr *e);
 
-/* ---- passes/poly/locals.c ---- */
+/* ---- locals.c ---- */
 
 /* E with split iterators (Split) replaced by their parts. */
 Expr *poly_by_parts(Poly *p, Expr *e);
-
 /* Checks that the value goes from A to B, at the times V, through a buffer that both access;
  * through a local only while it lives. */
 void poly_check_holder(Poly *p, const Dep *d, const Exec *a, const Exec *b, isl_map *v);

@@ -22,12 +22,11 @@ typedef struct Array {
 int64_t array_count(const Array *v);
 /* As an input of a model. */
 dl_tensor array_tensor(const Array *v);
-/* What a model gave, borrowed. */
+/* A model's tensor, which keeps its memory. */
 Array array_of(const dl_tensor *t, const char *name);
 
-/* A file of either kind, by its suffix; false after a diagnostic. */
+/* Reads a .npy or .pb file, by its suffix; false after a diagnostic. */
 bool array_read(Arena *a, Diag *d, const char *path, Array *v);
-bool array_write_npy(Diag *d, const char *path, const Array *v);
 /* For a benchmark: normal floats, small non-negative integers, masks of ones. The same every time.
  * dtype, rank and dims are set; makes the data. */
 void array_random(Arena *a, Array *v, uint64_t *seed);

@@ -172,7 +172,7 @@ static bool finish(FILE *f)
 	return closed && !failed;
 }
 
-bool array_write_npy(Diag *d, const char *path, const Array *v)
+bool npy_write(Diag *d, const char *path, const Array *v)
 {
 	const char *descr = descr_of(v->dtype);
 	char header[64 + MAX_RANK * 24];

@@ -10,6 +10,8 @@
 
 /* The value's name is "". False after a diagnostic. */
 bool npy_read(Arena *a, Diag *d, const char *path, Array *v);
+/* Writes V; false after a diagnostic. */
+bool npy_write(Diag *d, const char *path, const Array *v);
 /* Reads v, which has a type of its own in NumPy, as one of the model's type t that has the same width
  * or less than 8 bits; false when it is neither. */
 bool npy_retype(Arena *a, Array *v, DType t);

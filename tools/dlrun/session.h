@@ -72,24 +72,31 @@ typedef struct DataOptions {
 	double rtol, atol, noise; /* negative: not given */
 } DataOptions;
 
+/* ---- datasets.c ---- */
+
 bool session_data(Session *s, const char *dir, DataOptions o);
 
-/* report.c: the outputs of the last run, a line each; the kernels by time as a table, or as a line of JSON. */
+/* ---- report.c ---- */
+
+/* Prints the outputs of the last run, a line each; session_profile the kernels by time as a table,
+ * session_profile_json as a line of JSON. */
 void session_outputs(const Session *s, FILE *f);
 void session_profile(const Session *s, FILE *f);
 void session_profile_json(const Session *s, FILE *f);
+/* S as a JSON string. */
+void put_json(FILE *f, const char *s);
 
-/* bench.c: times runs on inputs IN. False after a diagnostic. */
+/* ---- bench.c ---- */
+
 typedef struct Timing {
 	double median_ms, p95_ms, min_ms;
 	int runs;
 	long peak_rss_kib;
 } Timing;
 
+/* Times runs on inputs IN. False after a diagnostic. */
 bool session_bench(Session *s, const Array *in, double seconds, Timing *t);
 /* As one line of JSON; SYM_VALUES: those of the inputs, -1 where it is not known. */
 void session_timing(const Session *s, FILE *f, const Timing *t, const int64_t *sym_values, int threads);
-/* S as a JSON string. */
-void put_json(FILE *f, const char *s);
 
 #endif

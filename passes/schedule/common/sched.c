@@ -12,17 +12,17 @@
 #include <assert.h>
 
 /* Which buffers a loop tree accesses, and which it declares, by Buf.id. */
-typedef struct Mentions {
+typedef struct Accessed {
 	bool *used, *local;
-} Mentions;
+} Accessed;
 
 static void mention(void *arg, Expr *e)
 {
 	if (e->kind == EX_LOAD)
-		((Mentions *)arg)->used[e->load.buf->id] = true;
+		((Accessed *)arg)->used[e->load.buf->id] = true;
 }
 
-static void mentions(LNode *n, Mentions *m)
+static void mentions(LNode *n, Accessed *m)
 {
 	for (; n; n = n->next) {
 		Expr *e[] = {n->lo,
@@ -65,7 +65,7 @@ static void find_temps(Schedule *s)
 {
 	Kernel *k = s->kernel;
 	Arena *tmp = arena_new();
-	Mentions m = {NEW_ARRAY(tmp, k->bufs.n + 1, bool), NEW_ARRAY(tmp, k->bufs.n + 1, bool)};
+	Accessed m = {NEW_ARRAY(tmp, k->bufs.n + 1, bool), NEW_ARRAY(tmp, k->bufs.n + 1, bool)};
 
 	for (int i = 0; i < s->stages.n; i++) {
 		mentions(s->stages.at[i]->head, &m);

@@ -175,7 +175,7 @@ def main(first, count, only=None):
         for kind in list(KINDS)[:-1] + list(LATER):
             seeds = [s for s in cases if way(s, only) == kind]
             ways[kind] += len(seeds)
-            verdicts = batch(kind, [(f"{FOLDER}/{s}", cases[s].noise()) for s in seeds])
+            verdicts = batch(kind, [(f"{FOLDER}/{s}", cases[s].noise()) for s in seeds]) if seeds else {}
             for s in seeds:
                 verdict = verdicts.get(f"{FOLDER}/{s}")
                 why = failure(verdict)

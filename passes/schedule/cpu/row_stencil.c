@@ -149,13 +149,15 @@ static void emit_window_points(Row *r, Stmt *s, Expr *lo, Expr *hi, int side)
 	row_close(r, &n);
 }
 
+/* Names E, a bound of the tiled iterator: 0 to its extent, inclusive. */
 static Expr *let(Row *r, const char *name, Expr *e)
 {
+	Ctx *c = r->k->ctx;
 	Iter *it;
 
 	if (e->kind == EX_CONST || e->kind == EX_ITER)
 		return e;
-	it = l_iter(r->b, name, r->rep[r->tile]->extent);
+	it = l_iter(r->b, name, dim_add(c, r->rep[r->tile]->extent, dim_const(c, 1)));
 	l_let(r->b, it, e);
 	return ex_iter(r->k->pool, it);
 }

@@ -51,6 +51,7 @@ def function(g, op):
     v = g.within(g.pick(), *DOMAIN[op])
     attributes = {a: g.random.choice((0.2, 0.5, 1.0, 1.5)) for a in ATTRIBUTES.get(op, ()) if g.random.random() < 0.6}
     if op == "Gelu" and g.random.random() < 0.5:
+        v = g.within(v, -2, 50)     # below, 1 + tanh(...) cancels, and ONNX Runtime's result has few digits
         attributes["approximate"] = "tanh"
     return g.node(op, [v], **attributes)
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of targets, one row each, and the names that --target takes; see targets.h. */
 /* clang-format off: tables */
 #include "codegen/targets.h"
 
@@ -34,21 +35,34 @@ const Target target_table[] = {
 	{0},
 };
 
-static const char *native(void)
+/* The features of this machine. */
+static uint32_t machine_features(void)
 {
+	uint32_t f = 0;
+
 #if defined(__x86_64__)
 	__builtin_cpu_init();
+	if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
+		f |= V2;
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	    __builtin_cpu_supports("bmi2"))
+		f |= V3;
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
 	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512cd"))
-		return "x86-64-v4";
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-	    __builtin_cpu_supports("bmi2"))
-		return "x86-64-v3";
-	if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
-		return "x86-64-v2";
+		f |= V4;
 #endif
-	return "generic";
+	return f;
+}
+
+static const Target *native(void)
+{
+	const uint32_t features = machine_features();
+	const Target *t = target_table;
+
+	while (t->gpu || t->features & ~features)
+		t++;
+	return t;
 }
 
 void target_names(StrBuf *b, bool gpu)
@@ -65,7 +79,7 @@ void target_names(StrBuf *b, bool gpu)
 const Target *target_by_name(const char *name)
 {
 	if (!strcmp(name, "native"))
-		name = native();
+		return native();
 	for (const Target *t = target_table; t->name; t++)
 		if (!strcmp(t->name, name))
 			return t;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes unnecessary barriers. Every node of the loop tree whose threads share memory ends with a
+ * Removes unnecessary barriers, bar.sync and bar.warp.sync, from the text of a function in LLVM's
+ * IR, before LLVM optimises it. ll_barrier (stage.c) emitted them. Every node of the loop tree whose threads share memory ends with a
  * barrier (stage.c), as the next node may read what it stored; here the whole function is known. A
  * barrier is needed if on some path through it, up to the next barriers on either side, there is an
  * access before it and an access after it to the same buffer, of which one is a store. It is not

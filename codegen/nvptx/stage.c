@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stage as one LLVM function: the entry, the nodes of its loop tree, and a barrier after each
- * node whose threads share memory (barriers.c removes those that are not needed). Loop counters,
- * states and other scalars are stack slots, which LLVM promotes to registers.
+ * A stage as one LLVM function: the entry and the nodes of its loop tree. Loop counters, states and
+ * other scalars are stack slots, which LLVM promotes to registers.
+ *
+ * All barriers of a kernel come from ll_barrier: one after each node whose threads share memory,
+ * and those inside of nodes that pass data between threads, as reductions (group.c,
+ * column_reduce.c), pipelines (tile.c), bulk copies (bulk.c) and tiles (mma.c). Threads of one warp
+ * have bar.warp.sync, larger groups bar.sync. barriers.c removes those that are not needed.
  */
 #include "codegen/names.h"
 #include "codegen/nvptx/kernel.h"

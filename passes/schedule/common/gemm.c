@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the matrix products of CPUs and GPUs share: recognises the contraction in a kernel, and
+ * flattens its iterators to m, n and k.
+ */
 #include "passes/schedule/common/gemm.h"
 
 /* ---- Recognition ---- */

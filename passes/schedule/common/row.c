@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the row strategies of CPUs and GPUs share: the statements of one stage under their common
+ * band, and how an iterator, an index or a temporary of the kernel is expressed inside it.
+ */
 #include "passes/schedule/common/row.h"
 
 Row row_new(LBuild *b, int first, int last, const Band *band)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sched: gives every kernel a loop tree for each target. Strategies are tried in order; each
- * recognises its kernels by their access relations. A kernel that no strategy takes is scheduled
- * statement by statement, one stage for each (strategy *order*).
+ * recognises its kernels by their access relations. On CPUs these are *contraction*, for matrix
+ * products (cpu/gemm.c), then *row* and *map*, for everything else whose statements have a common
+ * parallel band, a softmax for example (cpu/row.c). A kernel that no strategy takes is scheduled
+ * statement by statement, one stage for each (*order*, cpu/row.c). On GPUs gpu/sched_gpu.c lists
+ * the strategies.
  */
 
 #include "passes/poly/poly.h"

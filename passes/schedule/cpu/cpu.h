@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules for CPUs. A strategy appends stages to schedule S of kernel K. If the kernel is not of
- * its kind, it returns false and does nothing.
+ * Schedules for CPUs: matrix products (gemm.c) and everything else (row.c). A strategy appends
+ * stages to schedule S of kernel K. If the kernel is not of its kind, it returns false and does
+ * nothing.
  */
 #ifndef PASSES_SCHEDULE_CPU_CPU_H
 #define PASSES_SCHEDULE_CPU_CPU_H
@@ -10,10 +11,6 @@
 #include "passes/schedule/common/loops.h"
 
 struct Band;
-
-/* ---- gemm.c: matrix products, and which kernels are some ---- */
-
-/* ---- row.c: all else ---- */
 
 /* ---- gemm.c ---- */
 

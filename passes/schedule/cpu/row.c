@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The strategies *row* and *map* on CPUs: statements under their common parallel band, one after
- * the other. Softmax, norms, reductions and elementwise kernels are scheduled here. Temporaries
- * that live only inside a row are in registers or in a local of one row.
+ * the other. Softmax, norms, reductions and elementwise kernels are scheduled here;
+ * row_reduce.c has the reductions, and common/row_along.c chooses the vector iterator. A temporary
+ * that lives only inside a row is in registers or in a local of one row; another one is in scratch
+ * memory of the thread.
  *
  *   p over the fixed band iterators        parallel
  *     v in blocks of the vector iterator   parallel too

@@ -6,10 +6,15 @@
  * blocks an SM runs at once, how many waves of blocks there are, and a penalty where an SM has few
  * warps. For sizes that are not known it is the sum over several assumed sizes.
  *
- * A thread's registers hold its sums, the operands of one step, and for each piece that it fills
- * the address and perhaps the value; shapes that need more registers than there are, are left out.
- * Of equal cost the smallest tile is taken, and of those the first candidate, so the choice depends
- * on nothing but the sizes and the target's row.
+ * Shapes are left out if they need more registers or shared memory than there is, or if their
+ * accesses do not fill sectors. A thread's registers hold its sums, the operands of one step, and
+ * for each piece that it fills the address and perhaps the value. Of equal cost the smallest tile is
+ * taken, and of those the first candidate. So the choice depends on the sizes, the element types,
+ * how the operands lie in memory, the matrix instruction (gemm.c) and the target's row, and not on
+ * the machine that compiles. A long sum is split if the model says that this saves time.
+ *
+ * --tiles overrides the choice (gemm_tiles_text.c), and a variant for few rows limits it
+ * (gemm_variants.c). Products of few rows or columns have no tile (skinny.c).
  */
 #include "passes/schedule/gpu/gemm_impl.h"
 #include "passes/schedule/gpu/gpu_impl.h"

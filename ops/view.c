@@ -187,7 +187,7 @@ static bool infer_reshape(Infer *in, Node *n)
 }
 
 const Op op_Reshape = {
-	.infer = infer_reshape, .lower = lower_view, .doc = "strings are not supported"};
+	.infer = infer_reshape, .lower = lower_view, .doc = "strings are not supported; with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim"};
 
 static bool infer_flatten(Infer *in, Node *n)
 {

@@ -5,7 +5,7 @@ A graph has symbolic dims and several data sets, which give the dims other sizes
 for each data set: a node is proposed (operators.py, patterns.py), ONNX Runtime computes it, and it stays only if it is defined for all
 data sets, finite, and well-conditioned. So a graph is valid at all of its sizes by construction.
 
-Each value has a twin, computed like it but with every inexact result moved by one rounding error. How far the twin is from the value
+Each value has a twin, computed like it but with every inexact input and result moved by one rounding error. How far the twin is from the value
 tells how far another correct order of computation may be: the noise of the graph. Operators that jump (comparisons, Floor, ArgMax)
 take only exact values, which every correct program gives bit by bit: integers, and floats that are small multiples of 1/4.
 """
@@ -159,6 +159,10 @@ class Grower:
 
     # ---- Inputs and constants ----
 
+    def moved(self, a, type):
+        """A as elements of TYPE, each moved by one rounding error at most."""
+        return (a.astype(np.float64) * (1 + EPS[type] * self.rng.integers(-1, 2, a.shape))).astype(TYPES[type])
+
     def elements(self, type, shape, exact):
         if type == "bool":
             return self.rng.integers(0, 2, shape).astype(bool)
@@ -171,7 +175,9 @@ class Grower:
         """A value of these ARRAYS: an input, or a constant where they are all the same."""
         same = all(a.shape == arrays[0].shape and a.tobytes() == arrays[0].tobytes() for a in arrays)
         constant = same and (self.random.random() < 0.5 if constant is None else constant)
-        v = Value(self.fresh("c" if constant else "x"), arrays, arrays, exact, 0)
+        type = next(t for t, d in TYPES.items() if d == arrays[0].dtype)
+        twins = arrays if exact or type not in FLOATS else [self.moved(a, type) for a in arrays]
+        v = Value(self.fresh("c" if constant else "x"), arrays, twins, exact, 0)
         if constant:
             self.constants[v.name] = arrays[0]
         else:
@@ -309,10 +315,10 @@ class Grower:
             if not (np.isfinite(wide).all() and np.isfinite(other).all() and (np.abs(wide) <= MOST[type]).all()):
                 return None
             exact = exact and (4 * wide == np.rint(4 * wide)).all() and (np.abs(wide) <= EXACT[type]).all()
-            moved.append(other * (1 + EPS[type] * self.rng.integers(-1, 2, a.shape)))
+            moved.append(self.moved(other, type))
         if exact:
             return Value(name, arrays, arrays, True, depth)
-        v = Value(name, arrays, [m.astype(TYPES[type]) for m in moved], False, depth)
+        v = Value(name, arrays, moved, False, depth)
         return v if noise(v) <= NOISIEST[type] else None
 
     # ---- Whole graphs ----

@@ -141,7 +141,7 @@ def shape_glue(g):
     i = g.random.randrange(v.rank - 1)
     joined = g.node("Mul", [dims[i], dims[i + 1]], exact=True)
     target = g.node("Concat", dims[:i] + [joined] + dims[i + 2:], exact=True, axis=0)
-    return g.node("Reshape", [v, target], exact=True)
+    return g.node("Reshape", [v, target], exact=True, allowzero=1)     # 0 copies a dim otherwise, which dlcc does only for numbers and data
 
 
 PATTERNS = (convolutions, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue)

@@ -466,6 +466,8 @@ def reduce(g, op):
     v = g.pick(types=FLOATS + (("int32", "int64") if whole else ()), rank=(1, 5), least=0 if op in ("ReduceSum", "ReduceL1", "ReduceSumSquare") else 1)
     if op in ("ReduceLogSum", "ReduceLogSumExp"):
         v = g.within(v, 0.1 if op == "ReduceLogSum" else -9, 9)
+    if v and v.type not in FLOATS:                            # ONNX Runtime's sums of integers do not wrap
+        v = g.within(v, -1000, 1000)
     if op == "ReduceProd":
         v = g.within(v, -1 if v and v.type not in FLOATS else -1.5, 1 if v and v.type not in FLOATS else 1.5)
     if v is None:

@@ -257,7 +257,7 @@ install: all
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' runtime/dlrt.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrt.pc
-	install -m 644 README.md LICENSE NOTICE $(DOC)
+	install -m 644 README.md HACKING.md LICENSE NOTICE $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
 	for f in examples/*/*; do install -m $$(stat -c %a $$f) $$f $(DOC)/$$f || exit; done
 

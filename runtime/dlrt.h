@@ -639,7 +639,7 @@ struct dl_program {
 	const int64_t *defaults;
 };
 
-#define DL_IO_SHAPE_DATA 1u /* dl_io.flags: bind reads this input's data */
+#define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */
 
 /*
  * Runs fn over [0, n), split between the threads into contiguous parts that begin at multiples of

@@ -78,7 +78,7 @@ static bool bind_dims(Cli *c, Ctx *ctx, Graph *g)
 	return true;
 }
 
-/* A size of --dim that the model has not: its own text says so, or inference found out. */
+/* Whether every --dim is within the bounds that the model's text or inference sets. */
 static bool dims_fit(Cli *c, Ctx *ctx)
 {
 	for (int i = 0; i < c->ndims; i++)
@@ -517,8 +517,7 @@ static bool make(Cli *c, Module *m)
 	return ok && run_passes(c, m, NULL) && dims_fit(c, m->ctx) && warn_unbounded(c, m);
 }
 
-/* The model once more, for GPUs: what a pass does there is another thing from `place` on. Warnings about the model
- * have been given. */
+/* Imports the model again for GPUs, as passes from `place` on differ there. Warnings about the model have been given. */
 static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file, Refusals *r)
 {
 	static Diag quiet;

@@ -333,7 +333,7 @@ static bool make_c(Pack *p)
 		&b,
 		arena_printf(
 			p->a,
-			"The model %s: link with libdlrt.a; compile with -ffp-contract=off -fwrapv "
+			"The model %s: link with libdlrt.a; compile with -O2 -ffp-contract=off -fwrapv "
 			"-fno-strict-aliasing%s%s.",
 			p->o->name, p->m->target[0]->march ? " -march=" : "",
 			p->m->target[0]->march ? p->m->target[0]->march : ""));

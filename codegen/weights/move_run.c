@@ -83,7 +83,7 @@ static bool write_all(WeightsRun *w, const char *p, int64_t n, int64_t at)
 	return true;
 }
 
-/* Box J stands dense at P: its runs go where they belong. */
+/* Copies box J, contiguous at P, run by run to the weights file. */
 static void write_runs(WeightsRun *w, const MoveJob *j, const char *p)
 {
 	const Move *m = j->move;

@@ -42,8 +42,8 @@ static int64_t file_at(const WeightsRun *w, const Value *v)
 	return w->layout ? w->layout->at[v->id] : w->m->mem->value[v->id].offset;
 }
 
-/* V is stored, and stands there by now: it is the CPUs' too. */
-static bool is_there(const WeightsRun *w, const Value *v)
+/* Whether V was already written, because the plan for CPUs shares it. */
+static bool already_written(const WeightsRun *w, const Value *v)
 {
 	return w->layout && w->m->mem->value[v->id].kind == PLACE_WEIGHTS &&
 	       w->layout->at[v->id] < w->layout->own;
@@ -66,7 +66,7 @@ static void copy_constants(WeightsRun *w)
 	for (int i = 0; i < mem->stored.n; i++) {
 		Value *v = mem->stored.at[i];
 
-		if (value_const(v) && !is_there(w, v))
+		if (value_const(v) && !already_written(w, v))
 			copy_tensor(w, value_const(v), file_at(w, v));
 	}
 	for (int i = 0; mem->presets && i < w->m->graph->inputs.n; i++)
@@ -111,7 +111,7 @@ static bool compute(WeightsRun *w, Node *n)
 	bool there = true;
 
 	for (int i = 0; i < n->nout; i++)
-		there = there && is_there(w, n->out[i]);
+		there = there && already_written(w, n->out[i]);
 	for (int i = 0; i < n->nout && there; i++)
 		w->data[n->out[i]->id] = w->base + file_at(w, n->out[i]);
 	if (there)

@@ -13,11 +13,11 @@ typedef void DecodeFn(Parser *p);
 
 /* Whether the modifier stands there; it is removed. */
 bool take_mod(Parser *p, const char *mod);
-/* Which of CHOICES (null at the end) stands there and is removed, -1: none. */
+/* Removes the modifier if it is one of CHOICES, which end with null; returns its index, or -1. */
 int take_choice(Parser *p, const char *const *choices);
-/* Removes what has no meaning here: hints. */
+/* Removes hints, which the simulator ignores. */
 void drop_mods(Parser *p, const char *const *mods);
-/* The last modifier, a type, is removed. */
+/* Removes and returns the last modifier, a type. */
 Type take_type(Parser *p);
 /* Fails where modifiers are left. */
 void no_mods(Parser *p);

@@ -50,7 +50,7 @@ static inline void set_lane(const Warp *w, Slot s, int lane, uint64_t v)
 	for (uint32_t m_##i = (m); m_##i; m_##i &= m_##i - 1) \
 		for (int i = __builtin_ctz(m_##i), once_##i = 1; once_##i; once_##i = 0)
 
-/* The lanes in MASK of D take what SRC has for them. */
+/* Copies SRC to D in the lanes of MASK. */
 void put_lanes(const Warp *w, Slot d, const void *src, uint32_t mask);
 void put_pred(const Warp *w, Slot d, uint32_t bits, uint32_t mask);
 

@@ -57,7 +57,7 @@ static bool add(Outputs *o, const char *path)
 	return true;
 }
 
-/* WHAT, the file of DEV and INO, stays as it is. */
+/* False, with a diagnostic, if an output would overwrite the file (DEV, INO), called WHAT. */
 static bool spares(Outputs *o, const char *what, dev_t dev, ino_t ino)
 {
 	for (int i = 0; i < o->n; i++) {

@@ -105,8 +105,8 @@ typedef struct FactorPlan {
 	ByteFactor f;
 	Iters band; /* iterators that the sums depend on, point by point */
 	/* iterators that only the guard depends on: the sums are computed for each border class */
-	Places places[MAX_ITERS];
-	int nplaces;
+	BorderClasses borders[MAX_ITERS];
+	int nborders;
 	/* summed iterators that the position of the stencil affects: those in the guard, or in
 	 * an index with a free iterator */
 	Iters window;
@@ -133,8 +133,8 @@ static FactorPlan plan(const FactoredProduct *p, const ByteFactor *f, Iter *cons
 		if (expr_has_iter(f->byte, it) || (f->zero && expr_has_iter(f->zero, it)))
 			add_iter(&l.band, it);
 		else if (guard && expr_has_iter(guard, it) &&
-			 !guard_places(p->m->ctx, c->s, it, &l.places[l.nplaces++])) {
-			l.nplaces--;
+			 !border_classes(p->m->ctx, c->s, it, &l.borders[l.nborders++])) {
+			l.nborders--;
 			add_iter(&l.band, it);
 		}
 	}
@@ -273,12 +273,12 @@ static void add_band(const FactorPlan *l, FactorSum *s, FactorTable *t)
 	}
 }
 
-static Iter *sum_place(FactorSum *s, const Places *l)
+static Iter *sum_border_class(FactorSum *s, const BorderClasses *l)
 {
 	Iter *it = kernel_iter(s->k, l->it->name, l->n);
 
 	s->from[s->n] = l->it;
-	s->with[s->n++] = place_at(s->k->pool, l, ex_iter(s->k->pool, it));
+	s->with[s->n++] = point_of_border_class(s->k->pool, l, ex_iter(s->k->pool, it));
 	return it;
 }
 
@@ -302,12 +302,12 @@ static Expr *sums(const FactoredProduct *p, const FactorPlan *l, const char *nam
 	if (zero)
 		val = ex_op2(pool, IN_sub, val, zero);
 	sum_open(&s, p, name);
-	for (int i = 0; i < l->nplaces; i++) {
-		Iter *it = sum_place(&s, &l->places[i]);
+	for (int i = 0; i < l->nborders; i++) {
+		Iter *it = sum_border_class(&s, &l->borders[i]);
 
 		add_iter(&band, it);
-		add_dim(&t, l->places[i].n,
-			place_of(pool, &l->places[i], ex_iter(pool, l->places[i].it)),
+		add_dim(&t, l->borders[i].n,
+			border_class_of(pool, &l->borders[i], ex_iter(pool, l->borders[i].it)),
 			ex_iter(s.k->pool, it));
 	}
 	for (int i = 0; i < l->band.n; i++)

@@ -14,11 +14,11 @@ typedef struct ByteFactor {
 /* The border classes along IT: FIRST first points, LAST last points, and one class for all
  * points between, for which the guard leaves out no term. If there are fewer points, some
  * classes are empty. */
-typedef struct Places {
+typedef struct BorderClasses {
 	Iter *it;
 	Dim *first, *last;
 	Dim *n; /* number of classes: first + 1 + last */
-} Places;
+} BorderClasses;
 
 /* ---- narrow.c ---- */
 
@@ -31,9 +31,9 @@ bool narrow_factor(Node *n, const Contraction *c, Expr *e, ByteFactor *out);
 
 /* Finds the border classes of S's guard along IT, an iterator of S's band
  * (passes/kernel/border_classes.c). False if they are not known, or there are as many as points. */
-bool guard_places(Ctx *c, const Stmt *s, Iter *it, Places *out);
-/* The number of the class of point AT, and a point of the class number PLACE. */
-Expr *place_of(ExprPool *p, const Places *l, Expr *at);
-Expr *place_at(ExprPool *p, const Places *l, Expr *place);
+bool border_classes(Ctx *c, const Stmt *s, Iter *it, BorderClasses *out);
+/* The number of the class of point AT, and a point of class NUMBER. */
+Expr *border_class_of(ExprPool *p, const BorderClasses *l, Expr *at);
+Expr *point_of_border_class(ExprPool *p, const BorderClasses *l, Expr *number);
 
 #endif

@@ -60,7 +60,7 @@ static bool least(Ctx *c, const Stmt *s, const Affine *f, const Iter *it, Dim **
 	return dim_is_const(along, step) && *step;
 }
 
-static bool look_at_term(Ctx *c, const Stmt *s, Expr *e, const Iter *it, Places *p)
+static bool look_at_term(Ctx *c, const Stmt *s, Expr *e, const Iter *it, BorderClasses *p)
 {
 	Affine f;
 	Dim *rest, *last = dim_sub(c, it->extent, dim_const(c, 1));
@@ -83,11 +83,11 @@ static bool look_at_term(Ctx *c, const Stmt *s, Expr *e, const Iter *it, Places 
 	return true;
 }
 
-bool guard_places(Ctx *c, const Stmt *s, Iter *it, Places *out)
+bool border_classes(Ctx *c, const Stmt *s, Iter *it, BorderClasses *out)
 {
 	int64_t n, points;
 
-	*out = (Places){.it = it, .first = dim_const(c, 0), .last = dim_const(c, 0)};
+	*out = (BorderClasses){.it = it, .first = dim_const(c, 0), .last = dim_const(c, 0)};
 	if (!s->guard || !look_at_term(c, s, s->guard, it, out))
 		return false;
 	out->n = dim_add(c, dim_add(c, out->first, out->last), dim_const(c, 1));
@@ -96,14 +96,14 @@ bool guard_places(Ctx *c, const Stmt *s, Iter *it, Places *out)
 
 /* The last point of the class in the middle; if that is empty, the first point after the first
  * classes. */
-static Dim *end(Ctx *c, const Places *l)
+static Dim *end(Ctx *c, const BorderClasses *l)
 {
 	Dim *last = dim_sub(c, l->it->extent, dim_const(c, 1));
 
 	return dim_max(c, dim_sub(c, last, l->last), l->first);
 }
 
-Expr *place_of(ExprPool *p, const Places *l, Expr *at)
+Expr *border_class_of(ExprPool *p, const BorderClasses *l, Expr *at)
 {
 	Expr *after = ex_op2(p, IN_sub, at, ex_dim(p, end(expr_ctx(p), l))),
 	     *zero = ex_int(p, CT_I64, 0);
@@ -113,12 +113,12 @@ Expr *place_of(ExprPool *p, const Places *l, Expr *at)
 		      dim_equals(l->last, 0) ? zero : ex_op2(p, IN_max, after, zero));
 }
 
-Expr *place_at(ExprPool *p, const Places *l, Expr *place)
+Expr *point_of_border_class(ExprPool *p, const BorderClasses *l, Expr *number)
 {
 	Dim *between = dim_sub(expr_ctx(p), end(expr_ctx(p), l), l->first);
 
 	if (dim_equals(l->last, 0))
-		return place;
-	return ex_op3(p, IN_select, ex_op2(p, IN_le, place, ex_dim(p, l->first)), place,
-		      ex_add(p, place, ex_dim(p, between)));
+		return number;
+	return ex_op3(p, IN_select, ex_op2(p, IN_le, number, ex_dim(p, l->first)), number,
+		      ex_add(p, number, ex_dim(p, between)));
 }

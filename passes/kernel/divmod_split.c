@@ -16,14 +16,14 @@
 #include "passes/schedule/cpu/cpu.h"
 #include "passes/kernel/inline.h"
 
-typedef struct Digits {
+typedef struct DivModSplit {
 	Kernel *k;
 	Buf *b, *to; /* the temporary, and the new one with both dims */
 	int dim;
 	Iter *hi, *lo; /* of the current statement: the dim's index is hi*EXTENT + lo */
 	Dim *extent;
 	bool ok;
-} Digits;
+} DivModSplit;
 
 /* ---- What reads ---- */
 
@@ -38,7 +38,7 @@ static bool is_iter(const Stmt *s, const Iter *it)
 /* Whether the reader indexes the dim by one iterator, or by the same div/mod split. */
 static void may_read(void *arg, Stmt *s, Expr *load)
 {
-	Digits *d = arg;
+	DivModSplit *d = arg;
 	Expr *e = load->load.buf == d->b && load->load.nidx == d->b->rank ? load->load.idx[d->dim]
 									  : NULL;
 	Iter *hi, *lo;
@@ -48,7 +48,7 @@ static void may_read(void *arg, Stmt *s, Expr *load)
 	if (e && e->kind == EX_ITER)
 		d->ok = d->ok && is_iter(s, e->iter) && e->iter->extent == d->b->dims[d->dim];
 	else
-		d->ok = d->ok && e && expr_digits(d->k->ctx, e, d->b->dims[d->dim], &hi, &lo) &&
+		d->ok = d->ok && e && expr_divmod(d->k->ctx, e, d->b->dims[d->dim], &hi, &lo) &&
 			lo->extent == d->extent;
 }
 
@@ -61,7 +61,7 @@ static bool has_blocks(const Buf *b)
 	return false;
 }
 
-static bool may_split(Digits *d, const Stmt *writer)
+static bool may_split(DivModSplit *d, const Stmt *writer)
 {
 	d->ok = d->b->kind == BUF_TEMP && !d->b->data && !has_blocks(d->b) && d->b->rank < MAX_RANK;
 	for (int i = 0; i < d->k->stmts.n && d->ok; i++) {
@@ -80,7 +80,7 @@ static bool may_split(Digits *d, const Stmt *writer)
 /* ---- Splitting ---- */
 
 /* The N indices IDX with HI and LO instead of the index of dim AT. */
-static Expr **with_digits(Kernel *k, Expr *const *idx, int n, int at, Expr *hi, Expr *lo)
+static Expr **with_divmod(Kernel *k, Expr *const *idx, int n, int at, Expr *hi, Expr *lo)
 {
 	Expr **r = NEW_ARRAY(k->arena, n + 1, Expr *);
 
@@ -91,7 +91,7 @@ static Expr **with_digits(Kernel *k, Expr *const *idx, int n, int at, Expr *hi, 
 
 static void find_along(void *arg, Stmt *s, Expr *load)
 {
-	Digits *d = arg;
+	DivModSplit *d = arg;
 
 	(void)s;
 	if (load->load.buf == d->b && load->load.idx[d->dim]->kind == EX_ITER)
@@ -99,14 +99,14 @@ static void find_along(void *arg, Stmt *s, Expr *load)
 }
 
 /* The iterator by which S indexes the dim, or null. */
-static Iter *along(Digits *d, Stmt *s)
+static Iter *along(DivModSplit *d, Stmt *s)
 {
 	d->lo = NULL;
 	stmt_loads(s, find_along, d);
 	return d->lo;
 }
 
-static Expr *sum_of_digits(Digits *d)
+static Expr *recombined(DivModSplit *d)
 {
 	ExprPool *p = d->k->pool;
 
@@ -118,7 +118,7 @@ typedef struct IterValue {
 	Expr *is;
 } IterValue;
 
-static Expr *digits_for(void *arg, Expr *e)
+static Expr *divmod_for(void *arg, Expr *e)
 {
 	const IterValue *a = arg;
 
@@ -126,7 +126,7 @@ static Expr *digits_for(void *arg, Expr *e)
 }
 
 /* Replaces S's iterator IT by two. */
-static void split_iter(Digits *d, Stmt *s, Iter *it)
+static void split_iter(DivModSplit *d, Stmt *s, Iter *it)
 {
 	Dim *many = dim_floordiv(d->k->ctx, it->extent, d->extent);
 	int at = 0;
@@ -134,8 +134,8 @@ static void split_iter(Digits *d, Stmt *s, Iter *it)
 
 	d->hi = kernel_iter(d->k, arena_printf(d->k->arena, "%s_hi", it->name), many);
 	d->lo = kernel_iter(d->k, arena_printf(d->k->arena, "%s_lo", it->name), d->extent);
-	a = (IterValue){it, sum_of_digits(d)};
-	stmt_rewrite(d->k, s, digits_for, &a);
+	a = (IterValue){it, recombined(d)};
+	stmt_rewrite(d->k, s, divmod_for, &a);
 	while (s->iter[at] != it)
 		at++;
 	memmove(&s->iter[at + 1], &s->iter[at], (size_t)(s->niters - at) * sizeof *s->iter);
@@ -147,21 +147,21 @@ static void split_iter(Digits *d, Stmt *s, Iter *it)
 
 static Expr *split_load(void *arg, Expr *e)
 {
-	Digits *d = arg;
+	DivModSplit *d = arg;
 	Iter *hi, *lo;
 	Expr **idx;
 
 	if (e->kind != EX_LOAD || e->load.buf != d->b)
 		return NULL;
-	expr_digits(d->k->ctx, e->load.idx[d->dim], d->b->dims[d->dim], &hi, &lo);
-	idx = with_digits(d->k, e->load.idx, e->load.nidx, d->dim, ex_iter(d->k->pool, hi),
+	expr_divmod(d->k->ctx, e->load.idx[d->dim], d->b->dims[d->dim], &hi, &lo);
+	idx = with_divmod(d->k, e->load.idx, e->load.nidx, d->dim, ex_iter(d->k->pool, hi),
 			  ex_iter(d->k->pool, lo));
 	return ex_load(d->k->pool, d->to, idx, d->to->rank);
 }
 
 /* B's layout with two axes in place of the dim's. Null, row-major, if the inner dim is short, since
  * it should not be the innermost one then. */
-static const Layout *layout_split(const Digits *d)
+static const Layout *layout_split(const DivModSplit *d)
 {
 	int64_t n;
 	const bool few = dim_is_const(d->extent, &n) && n < GEMM_ROWS;
@@ -181,13 +181,13 @@ static const Layout *layout_split(const Digits *d)
 	return l;
 }
 
-static void split_dim(Digits *d, Stmt *writer)
+static void split_dim(DivModSplit *d, Stmt *writer)
 {
 	Kernel *k = d->k;
 	Buf *b = d->b;
 	Dim *dims[MAX_RANK];
 
-	writer->widx = with_digits(k, writer->widx, writer->nwidx, d->dim, ex_iter(k->pool, d->hi),
+	writer->widx = with_divmod(k, writer->widx, writer->nwidx, d->dim, ex_iter(k->pool, d->hi),
 				   ex_iter(k->pool, d->lo));
 	writer->nwidx++;
 	for (int i = 0; i < k->stmts.n; i++) {
@@ -216,10 +216,10 @@ static bool split_dims(Kernel *k)
 		Stmt *s = k->stmts.at[i];
 
 		for (int dim = 0; dim < s->nwidx && s->nout == 1 && !s->update; dim++) {
-			Digits d = {.k = k, .b = s->out[0], .dim = dim};
+			DivModSplit d = {.k = k, .b = s->out[0], .dim = dim};
 
 			if (s->nwidx != d.b->rank ||
-			    !expr_digits(k->ctx, s->widx[dim], d.b->dims[dim], &d.hi, &d.lo))
+			    !expr_divmod(k->ctx, s->widx[dim], d.b->dims[dim], &d.hi, &d.lo))
 				continue;
 			d.extent = d.lo->extent;
 			if (stmt_is_phase(k->ctx, s, d.lo) || !may_split(&d, s))

@@ -443,7 +443,7 @@ Expr *monoid_step(ExprPool *p, Monoid m, int k, Expr *const *a, Expr *const *b)
 	return monoid_combine(p, m, k, a, b);
 }
 
-bool expr_digits(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
+bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo)
 {
 	Affine a;
 

@@ -25,7 +25,7 @@ void stmt_rewrite(Kernel *k, Stmt *s, ExprMap map, void *arg);
 void kernel_physical(Kernel *k);
 /* Whether E is hi*N + lo, where hi and lo are iterators and lo < N, and covers all of 0 <= E <
  * WHOLE. */
-bool expr_digits(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo);
+bool expr_divmod(Ctx *c, Expr *e, const Dim *whole, Iter **hi, Iter **lo);
 /* Calls FN on every load in S's values and guard, but not in the write. */
 void stmt_loads(Stmt *s, void (*fn)(void *arg, Stmt *s, Expr *load), void *arg);
 /* Whether each element is read at most once by LOAD of S: every iterator of S is one of its

@@ -31,15 +31,15 @@ typedef struct StmtAccess {
 
 /* The dims of access A that are indexed by the iterators of its coordinate C, in order; false if
  * some has none. */
-static bool digit_dims(const Poly *p, const StmtAccess *a, int c, int *dim)
+static bool part_dims(const Poly *p, const StmtAccess *a, int c, int *dim)
 {
 	const Coords *co = &p->coords[a->s->id];
 
-	for (int k = 0; k < co->ndigits[c]; k++) {
+	for (int k = 0; k < co->nparts[c]; k++) {
 		int d = 0;
 
 		while (d < a->nidx && (a->idx[d]->kind != EX_ITER ||
-				       a->idx[d]->iter != co->digit[co->first[c] + k]))
+				       a->idx[d]->iter != co->part[co->first[c] + k]))
 			d++;
 		if (d == a->nidx)
 			return false;
@@ -50,14 +50,14 @@ static bool digit_dims(const Poly *p, const StmtAccess *a, int c, int *dim)
 
 /* Coordinates CA of A and CB of B stand for iterators of the same extents that index the same dims,
  * DIM. */
-static bool same_digits(const Poly *p, const StmtAccess *a, int ca, const StmtAccess *b, int cb,
-			int *dim)
+static bool same_parts(const Poly *p, const StmtAccess *a, int ca, const StmtAccess *b, int cb,
+		       int *dim)
 {
 	const Coords *x = &p->coords[a->s->id], *y = &p->coords[b->s->id];
-	int other[MAX_ITERS], n = x->ndigits[ca];
+	int other[MAX_ITERS], n = x->nparts[ca];
 
-	if (n < 2 || y->ndigits[cb] != n || !digit_dims(p, a, ca, dim) ||
-	    !digit_dims(p, b, cb, other) || memcmp(dim, other, (size_t)n * sizeof *dim) != 0)
+	if (n < 2 || y->nparts[cb] != n || !part_dims(p, a, ca, dim) ||
+	    !part_dims(p, b, cb, other) || memcmp(dim, other, (size_t)n * sizeof *dim) != 0)
 		return false;
 	for (int k = 1; k < n; k++)
 		if (a->idx[dim[k]]->iter->extent != b->idx[dim[k]]->iter->extent)
@@ -95,9 +95,9 @@ static isl_map *same_element(Poly *p, const StmtAccess *a, const StmtAccess *b, 
 
 	for (int i = 0; a->nidx == b->nidx && i < a->n; i++)
 		for (int j = 0; j < b->n; j++) {
-			if (!same_digits(p, a, i, b, j, dim))
+			if (!same_parts(p, a, i, b, j, dim))
 				continue;
-			for (int k = 0; k < x->ndigits[i]; k++)
+			for (int k = 0; k < x->nparts[i]; k++)
 				flat[dim[k]] = true;
 			ia[n] = ex_iter(p->pool, x->it[i]);
 			ib[n++] = ex_iter(p->pool, y->it[j]);

@@ -303,13 +303,13 @@ static isl_space *space_of(Poly *p, const SetDims *s)
 static isl_pw_aff *iterator(Poly *p, const SetDims *s, const Iter *it);
 
 /* An iterator that is part of a div/mod split of a flat one. */
-static isl_pw_aff *digit(Poly *p, const SetDims *s, const Iter *it)
+static isl_pw_aff *part_of_flat(Poly *p, const SetDims *s, const Iter *it)
 {
 	isl_pw_aff *a;
 	int64_t by, mod;
 
-	for (int i = 0; i < p->digits.n; i++) {
-		const Digit *d = &p->digits.at[i];
+	for (int i = 0; i < p->divmods.n; i++) {
+		const DivMod *d = &p->divmods.at[i];
 
 		if (d->it != it || !dim_is_const(d->by, &by) || by <= 0 ||
 		    (d->mod && (!dim_is_const(d->mod, &mod) || mod <= 0)))
@@ -335,7 +335,7 @@ static isl_pw_aff *iterator(Poly *p, const SetDims *s, const Iter *it)
 				isl_aff_var_on_domain(isl_local_space_from_space(space_of(p, s)),
 						      isl_dim_set, (unsigned)i));
 	if (!split)
-		return digit(p, s, it);
+		return part_of_flat(p, s, it);
 	if (!dim_is_const(split->n, &n))
 		return NULL;
 	q = iterator(p, s, split->q);

@@ -51,17 +51,17 @@ typedef struct Split {
 typedef struct Coords {
 	Iter *it[MAX_ITERS];
 	int n, nband;
-	/* by coordinate: it stands for iterators digit[first] and on, ndigits of them */
+	/* by coordinate: it stands for iterators part[first] and on, nparts of them */
 	int first[MAX_ITERS];
-	int ndigits[MAX_ITERS];
-	const Iter *digit[MAX_ITERS];
+	int nparts[MAX_ITERS];
+	const Iter *part[MAX_ITERS];
 } Coords;
 
-typedef struct Digit {
+typedef struct DivMod {
 	const Iter *it;
 	Iter *flat;
 	Dim *by, *mod; /* it = flat div BY mod MOD; MOD null: the outermost */
-} Digit;
+} DivMod;
 
 typedef enum AxisKind {
 	AXIS_SERIAL,
@@ -151,7 +151,7 @@ typedef struct Poly {
 	/* the execution that is being read, whose rests become parameters; or null */
 	const Exec *reads;
 	VEC(Split) splits;
-	VEC(Digit) digits;
+	VEC(DivMod) divmods;
 	Coords *coords; /* coordinates of each statement */
 	VEC(Exec *) execs;
 	VEC(Outer) outers;

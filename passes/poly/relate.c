@@ -228,7 +228,7 @@ static int before(Poly *p, const Exec *e, const Stmt *s, int a, const Expr *y)
 
 /* The iterators of the div/mod split whose innermost one is LAST, innermost first. *FLAT: the
  * number that is split. Returns their number, 0 if LAST is no such iterator. */
-static int digits_of(Poly *p, const Exec *e, const Stmt *s, int last, int *digit, Expr **flat)
+static int div_mod_of(Poly *p, const Exec *e, const Stmt *s, int last, int *part, Expr **flat)
 {
 	Expr *y = e->at[last];
 	int n = 0, lo = last < s->nband ? 0 : s->nband;
@@ -238,25 +238,25 @@ static int digits_of(Poly *p, const Exec *e, const Stmt *s, int last, int *digit
 	    poly_as_dim(p, y->op.arg[1]) != s->iter[last]->extent)
 		return 0;
 	*flat = y = y->op.arg[0];
-	digit[n++] = last;
+	part[n++] = last;
 	taken[last] = true;
 	for (;;) {
 		int how = 0, a;
 
-		y = ex_op2(p->pool, IN_floordiv, y, ex_dim(p->pool, s->iter[digit[n - 1]]->extent));
+		y = ex_op2(p->pool, IN_floordiv, y, ex_dim(p->pool, s->iter[part[n - 1]]->extent));
 		for (a = lo; a < (last < s->nband ? s->nband : e->nat) && !how; a++)
 			how = taken[a] ? 0 : before(p, e, s, a, y);
 		if (!how)
 			return 0;
-		digit[n++] = a - 1;
+		part[n++] = a - 1;
 		taken[a - 1] = true;
 		if (how == 1)
 			return n;
 	}
 }
 
-/* digits_of, if all executions of S have the same; else 0. */
-static int common_digits(Poly *p, const Stmt *s, int last, int *digit)
+/* div_mod_of, if all executions of S have the same; else 0. */
+static int common_div_mod(Poly *p, const Stmt *s, int last, int *part)
 {
 	int n = -1, other[MAX_ITERS];
 	Expr *flat;
@@ -267,28 +267,27 @@ static int common_digits(Poly *p, const Stmt *s, int last, int *digit)
 
 		if (e->stmt != s->id || last >= e->nat)
 			continue;
-		m = digits_of(p, e, s, last, n < 0 ? digit : other, &flat);
-		if (m == 0 ||
-		    (n >= 0 && (m != n || memcmp(digit, other, (size_t)n * sizeof *digit))))
+		m = div_mod_of(p, e, s, last, n < 0 ? part : other, &flat);
+		if (m == 0 || (n >= 0 && (m != n || memcmp(part, other, (size_t)n * sizeof *part))))
 			return 0;
 		n = m;
 	}
 	return n < 0 ? 0 : n;
 }
 
-static void add_flat(Poly *p, Coords *c, const Stmt *s, const int *digit, int n)
+static void add_flat(Poly *p, Coords *c, const Stmt *s, const int *part, int n)
 {
 	Dim *by = dim_const(p->ctx, 1);
-	Iter *flat = poly_fresh(p, s->iter[digit[0]]->name, by);
+	Iter *flat = poly_fresh(p, s->iter[part[0]]->name, by);
 
-	c->first[c->n] = c->n ? c->first[c->n - 1] + c->ndigits[c->n - 1] : 0;
-	c->ndigits[c->n] = n;
+	c->first[c->n] = c->n ? c->first[c->n - 1] + c->nparts[c->n - 1] : 0;
+	c->nparts[c->n] = n;
 	for (int i = 0; i < n; i++) {
-		const Iter *it = s->iter[digit[i]];
-		Digit d = {it, flat, by, i + 1 < n ? it->extent : NULL};
+		const Iter *it = s->iter[part[i]];
+		DivMod d = {it, flat, by, i + 1 < n ? it->extent : NULL};
 
-		vec_push(p->arena, &p->digits, d);
-		c->digit[c->first[c->n] + n - 1 - i] = it;
+		vec_push(p->arena, &p->divmods, d);
+		c->part[c->first[c->n] + n - 1 - i] = it;
 		by = dim_mul(p->ctx, by, it->extent);
 	}
 	flat->extent = by;
@@ -297,21 +296,21 @@ static void add_flat(Poly *p, Coords *c, const Stmt *s, const int *digit, int n)
 
 static void find_coords(Poly *p, const Stmt *s, Coords *c)
 {
-	int digit[MAX_ITERS][MAX_ITERS], n[MAX_ITERS] = {0};
+	int part[MAX_ITERS][MAX_ITERS], n[MAX_ITERS] = {0};
 	bool inner[MAX_ITERS] = {false};
 
 	for (int i = 0; i < s->niters && !s->ordered; i++) {
-		n[i] = common_digits(p, s, i, digit[i]);
+		n[i] = common_div_mod(p, s, i, part[i]);
 		for (int j = 1; j < n[i]; j++)
-			inner[digit[i][j]] = true;
+			inner[part[i][j]] = true;
 	}
 	for (int i = 0; i < s->niters; i++) {
 		if (n[i] && !inner[i]) {
-			add_flat(p, c, s, digit[i], n[i]);
+			add_flat(p, c, s, part[i], n[i]);
 		} else if (!inner[i]) {
-			c->first[c->n] = c->n ? c->first[c->n - 1] + c->ndigits[c->n - 1] : 0;
-			c->ndigits[c->n] = 1;
-			c->digit[c->first[c->n]] = s->iter[i];
+			c->first[c->n] = c->n ? c->first[c->n - 1] + c->nparts[c->n - 1] : 0;
+			c->nparts[c->n] = 1;
+			c->part[c->first[c->n]] = s->iter[i];
 			c->it[c->n++] = s->iter[i];
 		}
 		if (i + 1 == s->nband)
@@ -325,7 +324,7 @@ static void place(Poly *p, Exec *e)
 	const Stmt *s = p->k->stmts.at[e->stmt];
 	const Coords *c = &p->coords[e->stmt];
 	Expr **at = NEW_ARRAY(p->arena, c->n + 1, Expr *);
-	int n = e->nat == s->niters ? c->n : e->nat == s->nband ? c->nband : -1, digit[MAX_ITERS];
+	int n = e->nat == s->niters ? c->n : e->nat == s->nband ? c->nband : -1, part[MAX_ITERS];
 
 	if (n < 0) {
 		poly_wrong(p, "a part of statement %d is not done at a point of it", e->stmt);
@@ -334,11 +333,11 @@ static void place(Poly *p, Exec *e)
 	}
 	for (int i = 0; i < n; i++)
 		for (int j = 0; j < s->niters; j++) {
-			if (s->iter[j] != c->digit[c->first[i] + c->ndigits[i] - 1])
+			if (s->iter[j] != c->part[c->first[i] + c->nparts[i] - 1])
 				continue;
 			at[i] = e->at[j];
-			if (c->ndigits[i] > 1)
-				digits_of(p, e, s, j, digit, &at[i]);
+			if (c->nparts[i] > 1)
+				div_mod_of(p, e, s, j, part, &at[i]);
 		}
 	e->at = at;
 	e->nat = n;

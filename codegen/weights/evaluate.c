@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights that kernels compute (constant folding), by the interpreter, from mapped file to mapped file. Pages of the operands and of the
- * results are released after each block.
+ * Computes the weights that are results of kernels (constant folding) with the interpreter. Operands
+ * and results are mapped files, whose pages are released after each block.
  */
 #include "codegen/weights/weights_impl.h"
 
@@ -9,8 +9,8 @@
 #include "passes/kernel/kernels.h"
 
 /*
- * One large map, a block at a time, so that only the pages of a block, of what it reads (a transpose reads across)
- * and of what it writes, are in memory at once. An iterator becomes start + i, where the start is a symbol.
+ * Evaluates one large map a block at a time, so that only the pages that the block reads and writes
+ * are in memory. In a block an iterator i becomes start + i, where start is a symbol.
  */
 typedef struct BlockAxis {
 	Sym *start;
@@ -114,8 +114,9 @@ bool weights_interpret(WeightsRun *w, Node *n, Kernel *k)
 		drop_kernel_pages(w, n);
 	}
 	if (st == EVAL_INDEX)
-		return diag_error(w->m->ctx->diag, node_diag(n),
-				  "an index is out of range; it is computed from constants, when the model is compiled");
+		return diag_error(
+			w->m->ctx->diag, node_diag(n),
+			"an index is out of range; it is computed from constants, when the model is compiled");
 	if (st != EVAL_OK)
 		return diag_error(w->m->ctx->diag, node_diag(n), "cannot compute a constant");
 	return true;

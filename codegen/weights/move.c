@@ -10,13 +10,13 @@
 
 /* ---- Recognition ---- */
 
-/* *TO += A * B; false where that overflows. */
+/* *TO += A * B; false on overflow. */
 static bool add_product(int64_t *to, int64_t a, int64_t b)
 {
 	return !__builtin_mul_overflow(a, b, &a) && !__builtin_add_overflow(*to, a, to);
 }
 
-/* E as a sum over the iterators IT. */
+/* Writes E as a sum over the iterators IT. */
 static bool linear(Kernel *k, Expr *e, Iter *const *it, int n, int64_t *coef, int64_t *base)
 {
 	Affine a;
@@ -76,7 +76,8 @@ static bool source_of(Kernel *k, Expr *e, Iter *const *it, const Buf *out, Move 
 	return true;
 }
 
-/* Removes iterators of extent 1, and merges adjacent ones that step through both sides with one stride. */
+/* Removes iterators of extent 1, and merges adjacent iterators that one stride steps through in both
+ * source and destination. */
 static void merge(Move *m)
 {
 	int n = 0;
@@ -174,8 +175,8 @@ bool move_range(const Move *m, const int64_t *lo, const int64_t *hi, int64_t *fi
 enum { TILE = 16 };
 
 /*
- * Moves of elements of S bytes at any address: a row, from every STEP-th element; and a tile, which the source has
- * the other way round: it is read and written by rows, through a copy that stays in the cache.
+ * Moves of elements of S bytes, which need not be aligned. A row reads every STEP-th element. A tile
+ * is a transpose: it is read and written by rows, through a copy that stays in the cache.
  */
 #define SIZED(S)                                                                             \
 	static void row_##S(const char *src, int64_t step, char *dst, int64_t n)             \
@@ -209,11 +210,11 @@ typedef struct MoveBox {
 	const Move *m;
 	const char *src;
 	char *dst;
-	const int64_t *origin;   /* where DST begins */
-	int64_t step[MAX_ITERS]; /* of DST */
+	const int64_t *origin;   /* the point at which DST begins */
+	int64_t step[MAX_ITERS]; /* strides of DST */
 } MoveBox;
 
-/* Where point X lies in DST. */
+/* The index of point X in DST. */
 static char *to(const MoveBox *b, const int64_t *x)
 {
 	int64_t at = 0;
@@ -260,7 +261,7 @@ static void tiles(const MoveBox *b, int a, const int64_t *x, int64_t na, int64_t
 					    nb - j < TILE ? nb - j : TILE);
 }
 
-/* A box all of which the source has. */
+/* Moves a box that is inside of the source. */
 static void move_inside(const MoveBox *b, const int64_t *lo, const int64_t *hi)
 {
 	const Move *m = b->m;
@@ -294,7 +295,7 @@ static void move_outside(const MoveBox *b, const int64_t *lo, const int64_t *hi)
 	while (move_step(last, lo, hi, x));
 }
 
-/* Halves the box until each part lies on one side of the edge. */
+/* Halves the box until each part is inside of the source or outside. */
 static void move_part(const MoveBox *b, const int64_t *lo, const int64_t *hi)
 {
 	const Move *m = b->m;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that only move elements: transposes, slices, packing into panels with zeros behind the edge. As strides
- * they run at the speed of memory, a box of their points at a time; what weights need most is of this kind.
+ * Kernels that only move elements: transposes, slices, and packing into panels, which are padded with
+ * zeros. Most weights need only such kernels. Expressed by strides they run at the speed of memory,
+ * one box of points at a time.
  */
 #ifndef CODEGEN_WEIGHTS_MOVE_H
 #define CODEGEN_WEIGHTS_MOVE_H
@@ -19,13 +20,14 @@ typedef struct Move {
 	int param;     /* which operand of the kernel it is */
 } Move;
 
-/* N elements of SIZE bytes, one after the other. */
+/* N contiguous elements of SIZE bytes. */
 Move move_plain(int64_t n, int size);
 /* Whether K, one map of constant extents into plain memory, is a move. */
 bool kernel_move(Kernel *k, Move *out);
-/* The least and the largest element of the input that the box LO <= x < HI reads; false where there is none. */
+/* The first and the last element of the input that the box LO <= x < HI reads; false if it reads
+ * none. */
 bool move_range(const Move *m, const int64_t *lo, const int64_t *hi, int64_t *first, int64_t *last);
-/* Fills DST with the box, which is dense there. */
+/* Writes the box to DST, contiguously. */
 void move_box(const Move *m, const void *src, const int64_t *lo, const int64_t *hi, void *dst);
 /* X steps over the box of its first N iterators, the last fastest; false, back at LO, after the last. */
 bool move_step(int n, const int64_t *lo, const int64_t *hi, int64_t *x);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights that are copies of other elements: transposes, packing, padding. A move is cut into boxes of points, jobs that threads take;
- * each gathers its box and writes it to the file in contiguous pieces. Pages that a box read are released after it, so the weights
- * are never all in memory.
+ * Writes weights that are copies of other elements: transposes, packing, padding. A move is cut into
+ * boxes of points, which are jobs for threads. A job gathers its box and writes it to the file in
+ * contiguous pieces, and then releases the pages that it read, so the weights are never all in memory.
  */
 #include "codegen/weights/weights_impl.h"
 
@@ -13,15 +13,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A block is long along one iterator and short along the other: each of the rows that it touches may bring 64 KiB
- * of the file, or a large page. */
+/* A block is long along one iterator and short along the other, since each row that it touches may
+ * bring 64 KiB of the file, or a large page, into memory. */
 enum { LONG_STEP = 4096, MAX_THREADS = 16 };
 
-/* One box of a move, from SRC to offset AT of the file. */
+/* One box of a move from SRC to offset AT of the file. */
 struct MoveJob {
 	const Move *move;
 	const void *src;
-	bool mapped; /* SRC is a file's */
+	bool mapped; /* whether SRC is a mapped file */
 	int64_t at;
 	int64_t lo[MAX_ITERS], hi[MAX_ITERS];
 };
@@ -161,8 +161,8 @@ bool weights_run_jobs(WeightsRun *w)
 			  strerror(w->fault));
 }
 
-/* As weights_cut. One cut will do where what lies outermost in the output does so in the source: both are read and written
- * from end to end then. */
+/* As weights_cut. One cut is enough if the outermost iterator of the output is that of the source,
+ * too: then both are accessed from end to end. */
 static int cut_move(const Move *m, int at[2], int64_t step[2])
 {
 	int64_t want = WEIGHTS_BLOCK / m->size, rest = 1;

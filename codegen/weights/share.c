@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights that CPUs and GPUs have in common are in the file once. Two values are the same if they are the same constant, or if kernels
- * of equal text compute them from the same values: a name stands for the text and the names of the operands. The GPU has its weights in
- * the order of its own plan, so the file gives it pieces.
+ * Stores weights that CPUs and GPUs have in common only once. Two values are the same if they are the
+ * same constant, or if kernels of equal text compute them from the same values. So the name of a value
+ * is the kernel's text and the names of its operands. A GPU's memory plan has another order, so a GPU
+ * loads its weights from the file in pieces.
  */
 #include "codegen/weights/weights.h"
 
@@ -10,11 +11,12 @@
 
 #include <stdlib.h>
 
-/* Constants up to so many bytes are one where their bytes are; larger ones where they are one part of a file. */
+/* Constants of at most so many bytes are the same if their bytes are equal; larger ones if they are
+ * the same part of a file. */
 enum { SMALL = 4096 };
 
 typedef struct Names {
-	Ctx *ctx;          /* where names are kept */
+	Ctx *ctx;          /* interns names */
 	const char **name; /* by Value.id */
 } Names;
 
@@ -37,7 +39,7 @@ static const char *name_const(Names *n, const Tensor *t)
 
 static const char *name_of(Names *n, Value *v);
 
-/* Interned, so that names that hold names stay short: their addresses stand for them. */
+/* Interns a name, so that a name that contains others stays short: it has their addresses. */
 static const char *name_result(Names *n, Value *v)
 {
 	Node *def = v->def;
@@ -80,8 +82,8 @@ static int by_name(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The same, where the name is one by where they stand. */
-static int by_name_and_place(const void *a, const void *b)
+/* Orders by name, then by offset. */
+static int by_name_and_offset(const void *a, const void *b)
 {
 	const int64_t x = ((const Stored *)a)->at, y = ((const Stored *)b)->at;
 	const int order = by_name(a, b);
@@ -94,7 +96,7 @@ static Names names_of(Module *m, Ctx *ctx)
 	return (Names){ctx, NEW_ARRAY(m->arena, m->graph->nvalues + 1, const char *)};
 }
 
-/* What the CPUs' weights hold, by name. */
+/* The weights of CPUs by name. */
 static Stored *stored_of(Module *m)
 {
 	Names names = names_of(m, m->ctx);
@@ -105,8 +107,8 @@ static Stored *stored_of(Module *m)
 
 		s[i] = (Stored){name_of(&names, v), m->mem->value[v->id].offset};
 	}
-	qsort(s, (size_t)m->mem->stored.n, sizeof *s, by_name_and_place);
-	/* Of several the first is meant, whatever order addresses have. */
+	qsort(s, (size_t)m->mem->stored.n, sizeof *s, by_name_and_offset);
+	/* the first of equal ones, so that the result does not depend on addresses */
 	for (int i = 1; i < m->mem->stored.n; i++)
 		if (s[i].name == s[i - 1].name)
 			s[i].at = s[i - 1].at;

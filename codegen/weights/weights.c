@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All weights of a module: constants and results of nodes that read constants alone, in the order of the graph, and their hash. Moves
- * wait as jobs until something reads their results.
+ * Writes all weights of a module, and computes their hash. Weights are constants, and results of nodes
+ * that read only constants, in the order of the graph. Moves are queued as jobs, which run before
+ * something reads their results.
  */
 #include "codegen/weights/weights_impl.h"
 
@@ -13,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CHUNK = 8 << 20 }; /* bytes that are hashed before their pages leave memory */
+enum { CHUNK = 8 << 20 }; /* bytes that are hashed before their pages are released */
 
 DiagLoc weights_here(const WeightsRun *w)
 {
@@ -36,7 +37,7 @@ void *weights_source(WeightsRun *w, Value *v)
 	return w->data[v->id];
 }
 
-/* Where V is in the file. */
+/* The offset of V in the file. */
 static int64_t file_at(const WeightsRun *w, const Value *v)
 {
 	return w->layout ? w->layout->at[v->id] : w->m->mem->value[v->id].offset;
@@ -58,7 +59,7 @@ static void copy_tensor(WeightsRun *w, const Tensor *t, int64_t at)
 		weights_add_jobs(w, m, t->data, t->file != NULL, at);
 }
 
-/* Constants that are stored, and what inputs are in runs that give none. */
+/* Writes the constants that are stored, and the default values of inputs. */
 static void copy_constants(WeightsRun *w)
 {
 	const MemPlan *mem = w->m->mem;
@@ -82,17 +83,17 @@ static bool place(WeightsRun *w, Value *v, const Node *n)
 		w->data[v->id] = w->base + file_at(w, v);
 		return true;
 	}
-	w->mine[v->id] = weights_bytes(w->m, v) + 64;
-	w->data[v->id] = mmap(NULL, w->mine[v->id], PROT_READ | PROT_WRITE,
+	w->anonymous[v->id] = weights_bytes(w->m, v) + 64;
+	w->data[v->id] = mmap(NULL, w->anonymous[v->id], PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (w->data[v->id] != MAP_FAILED)
 		return true;
-	w->mine[v->id] = 0;
+	w->anonymous[v->id] = 0;
 	return diag_error(w->m->ctx->diag, node_diag(n), "no memory for %zu bytes of constants",
 			  weights_bytes(w->m, v));
 }
 
-/* Constants, which no job that waits writes, are all that N reads. */
+/* Whether N reads only constants, which no queued job writes. */
 static bool reads_constants(const Node *n)
 {
 	for (int i = 0; i < n->nin; i++)
@@ -150,7 +151,7 @@ static void hash_all(WeightsRun *w, uint64_t *hash)
 	*hash = dl_hash_value(&h);
 }
 
-/* The weights of M, as LAYOUT has them; *HASH only without. */
+/* Writes the weights of M at the offsets of LAYOUT. Sets *HASH only if LAYOUT is null. */
 static bool write_module(Module *m, const WeightsFile *layout, int fd, int64_t base, int threads,
 			 uint64_t *hash)
 {
@@ -168,7 +169,7 @@ static bool write_module(Module *m, const WeightsFile *layout, int fd, int64_t b
 		return diag_error(m->ctx->diag, weights_here(&w), "cannot map the weights: %s",
 				  strerror(errno));
 	w.data = NEW_ARRAY(m->arena, m->graph->nvalues + 1, void *);
-	w.mine = NEW_ARRAY(m->arena, m->graph->nvalues + 1, size_t);
+	w.anonymous = NEW_ARRAY(m->arena, m->graph->nvalues + 1, size_t);
 	copy_constants(&w);
 	for (Node *n = m->graph->first; n && ok; n = n->next)
 		if (node_kernel(n) && n->nout && value_is_weights(m, n->out[0]))
@@ -177,8 +178,8 @@ static bool write_module(Module *m, const WeightsFile *layout, int fd, int64_t b
 	if (ok && !layout)
 		hash_all(&w, hash);
 	for (int i = 0; i < m->graph->nvalues; i++)
-		if (w.mine[i])
-			munmap(w.data[i], w.mine[i]);
+		if (w.anonymous[i])
+			munmap(w.data[i], w.anonymous[i]);
 	munmap(w.base, total);
 	return ok;
 }
@@ -188,7 +189,7 @@ int64_t weights_size(Module *m)
 	return m->gpu ? weights_file(m)->bytes : m->mem->weights;
 }
 
-/* The hash of N bytes of FD from AT on. */
+/* Hashes N bytes of FD from AT on. */
 static bool hash_file(int fd, int64_t at, int64_t n, uint64_t *hash)
 {
 	WeightsRun all = {.base = mmap(NULL, (size_t)n, PROT_READ, MAP_SHARED, fd, at)};

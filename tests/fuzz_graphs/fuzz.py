@@ -44,7 +44,7 @@ WAYS = [kind for kind, (share, _) in KINDS.items() for _ in range(share)]
 REDUCED = 2      # cases of one fault that are made smaller: that takes a minute each
 reported = collections.Counter()
 # What dlcc refuses with a reason that docs/ops.md gives.
-REFUSED = re.compile(r"number of elements must be known|must be known when|at most 64|axes.*known number|last dim of the indices")
+REFUSED = re.compile(r"a size grows too complex|number of elements must be known|must be known when|at most 64|axes.*known number|last dim of the indices")
 
 
 def grow(seed):

@@ -48,7 +48,9 @@ int main(void)
 	       "other operators.\n\n"
 	       "Of no operator are strings, sequences or optionals supported, nor tensors of unknown rank or of a rank above %d.\n"
 	       "An operand whose elements shape the result (a shape, axes, starts, sizes, repeats) may be known at run time only, but\n"
-	       "the number of its elements must be known when the model is compiled, and be at most %d.\n\n"
+	       "the number of its elements must be known when the model is compiled, and be at most %d.\n"
+	       "A size that would be too large an expression of the inputs' sizes is refused (\"a size grows too complex to be followed\"):\n"
+	       "a reduction with keepdims = 0 over three axes that are known at run time only has such sizes.\n\n"
 	       "| operator | kind | operands | results | meaning, and what is not supported |\n|---|---|---|---|---|\n",
 	       n, MAX_RANK, MAX_CONTENTS);
 	for (int i = 0; i < n; i++) {

@@ -225,6 +225,10 @@ def integers():
     assert dlrun(NONZERO, "--data", DIR + "/ints").count(": ok") == 4
     samples.tensor(folder + "/output_0.pb", np.array([[0, 3]]), "i")
     assert "i: max abs 1, max rel 0.333: FAIL: 1 elements differ" in dlrun(NONZERO, "--data", DIR + "/ints", status=1)
+    x = np.array([[1 << 53]])
+    so = compiled("successor", "g (int64[1,1] x) => (int64[1,1] y) <int64 one = {1}> { y = Add(x, one) }")
+    assert "max abs 1, max rel 1.11e-16: FAIL" in judged(so, "successor", x, x, "--rtol=0", "--atol=0", status=1)[0]
+    judged(so, "successor", x, x, "--atol=1")
     samples.tensor(folder + "/input_1.pb", np.array([3, 0, 16, 0], np.int64), "x")
     text = dlrun(NONZERO, "--data", DIR + "/ints", status=1)
     assert 'FAIL: node "/Gather" (Gather): index out of range' in text

@@ -145,37 +145,35 @@ static void compare_floats(const Array *got, const Array *want, Tolerance t, Com
 			 c->rule);
 }
 
-static bool equal_at(const Array *got, const Array *want, int64_t i)
+static bool same_string(const Array *got, const Array *want, int64_t i)
 {
 	const dl_str *a = got->data, *b = want->data;
 
-	if (got->dtype != DT_STR)
-		return dtype_load_i64(got->dtype, got->data, i) ==
-		       dtype_load_i64(want->dtype, want->data, i);
 	return a[i].n == b[i].n && !memcmp(a[i].p, b[i].p, a[i].n);
+}
+
+/* |a - b| of integers: subtracted in 64 bits, since doubles are equal for 2^53 and 2^53 + 1. */
+static double distance(const Array *got, const Array *want, int64_t i)
+{
+	const int64_t a = dtype_load_i64(got->dtype, got->data, i);
+	const int64_t b = dtype_load_i64(want->dtype, want->data, i);
+	const bool above = got->dtype == DT_U64 ? (uint64_t)a > (uint64_t)b : a > b;
+
+	return (double)(above ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a);
 }
 
 static void compare_exact(const Array *got, const Array *want, Tolerance t, Comparison *c)
 {
+	const bool strings = got->dtype == DT_STR;
 	double largest = 0;
 
 	for (int64_t i = 0, n = array_count(got); i < n; i++) {
-		double a = 0, b = 0, e;
+		const double e = strings ? !same_string(got, want, i) : distance(got, want, i);
+		const double b = strings ? 0 : fabs(dtype_load_f64(want->dtype, want->data, i));
 
-		if (got->dtype != DT_STR) {
-			a = (double)dtype_load_i64(got->dtype, got->data, i);
-			b = (double)dtype_load_i64(want->dtype, want->data, i);
-		}
-		if (fabs(b) > largest)
-			largest = fabs(b);
-		if (equal_at(got, want, i))
-			continue;
-		e = fabs(a - b);
-		if (e > c->max_abs)
-			c->max_abs = e;
-		c->unequal += !given(t) || got->dtype == DT_STR ||
-			      !(e <=
-				(t.atol > 0 ? t.atol : 0) + (t.rtol > 0 ? t.rtol : 0) * fabs(b));
+		largest = larger(largest, b);
+		c->max_abs = larger(c->max_abs, strings ? 0 : e);
+		c->unequal += e > (strings || !given(t) ? 0 : allowed(t, 0, b, 0));
 	}
 	c->max_rel = largest > 0 ? c->max_abs / largest : c->max_abs;
 	snprintf(c->rule, sizeof(c->rule), "%s",

@@ -60,6 +60,9 @@ def data():
     text = dlrun(RELU, "--data", folder)
     assert text.count(": ok, within 2e-05 of the reference's largest element\n") == 6 and "test_data_set_10: z: max abs 0" in text, text
     assert text.endswith(f"{folder}: 3 data sets, 6 outputs compared: ok\n"), text
+    os.rename(f"{folder}/test_data_set_10/output_1.pb", f"{folder}/test_data_set_10/output_0.pb")
+    text = dlrun(RELU, "--data", folder + "/test_data_set_10")  # output_0.pb is named z, the second output
+    assert "y: no reference\n" in text and ": z: max abs 0" in text and "1 output compared, 1 without a reference: ok" in text, text
     text = dlrun(RELU, "--data", folder + "/test_data_set_1")
     assert text.count(": ok") == 3
 

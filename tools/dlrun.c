@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char help[] =
 	"usage: dlrun MODEL.so [--describe] [--data DIR]... [-i NAME=FILE]... [-o DIR] [--bench]\n"
@@ -119,8 +120,8 @@ static bool is_option(const Valued *x, char **argv, int *i, const char **v)
 	return true;
 }
 
-/* Whether an earlier option X, or one of the same name of NAME=V, has another value than V. A name may contain =: two texts that are
- * equal up to the last one are of one name. */
+/* Whether an earlier option X has another value than V. Of NAME=VALUE only those of the same name
+ * count. A name may contain =: two texts that are equal up to the last one are of one name. */
 static bool says_otherwise(const RunOptions *o, const Valued *x, const char *v)
 {
 	const char *eq = strrchr(v, '='), *single = o->single[x - valued];
@@ -401,15 +402,25 @@ static bool bench(const RunOptions *o, Session *s)
 	return true;
 }
 
-/* The runtime writes the trace at the end; that it cannot is found before all is measured. */
-static bool profile_opens(const RunOptions *o, const Session *s)
+/* Whether the runtime can write the trace at the end: into a device or through a link, else as a
+ * new file in its folder. Asked before the runs, which may take long. */
+static bool trace_can_be_written(const RunOptions *o, const Session *s)
 {
-	FILE *f = o->load.profile_path ? fopen(o->load.profile_path, "a") : NULL;
+	const char *path = o->load.profile_path, *slash = path ? strrchr(path, '/') : NULL;
+	const char *folder = slash ? arena_printf(s->arena, "%.*s/", (int)(slash - path), path)
+				   : ".";
+	struct stat st;
+	bool ok;
 
-	if (f)
-		fclose(f);
-	return !o->load.profile_path || f ||
-	       diag_error(s->diag, (DiagLoc){.file = o->load.profile_path}, "%s", strerror(errno));
+	if (!path)
+		return true;
+	if (lstat(path, &st) || S_ISREG(st.st_mode))
+		ok = !access(folder, W_OK | X_OK);
+	else if (S_ISDIR(st.st_mode))
+		ok = false, errno = EISDIR;
+	else
+		ok = !access(path, W_OK) || (S_ISLNK(st.st_mode) && errno == ENOENT);
+	return ok || diag_error(s->diag, (DiagLoc){.file = path}, "%s", strerror(errno));
 }
 
 /* tests/ptxsim poses as the driver, and its times are those of an interpreter, or counts. */
@@ -430,7 +441,7 @@ static bool work(const RunOptions *o, Session *s)
 		session_describe(s, stdout);
 	if (!o->data.n && !once && !o->bench && !o->load.profile)
 		return true;
-	if (!profile_opens(o, s) || !session_load(s, &o->load))
+	if (!trace_can_be_written(o, s) || !session_load(s, &o->load))
 		return false;
 	if (o->bench || o->load.profile)
 		note_simulator(s);

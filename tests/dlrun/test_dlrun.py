@@ -4,6 +4,8 @@
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 
@@ -17,6 +19,8 @@ DLRUN, DIR = sys.argv[1:3]
 DLCC, FLAGS = os.path.dirname(DLRUN) + "/dlcc", os.environ.get("DLCC_FLAGS", "").split()
 RELU, NONZERO = DIR + "/relu_mul.so", DIR + "/nonzero.so"
 W = np.array([1, -1, 0.5, 2], np.float32)
+UMASK = os.umask(0)
+os.umask(UMASK)
 tests = []
 
 
@@ -261,6 +265,44 @@ def files():
     assert "elements are f64, expected f32" in dlrun_npy(x.astype(np.float64))
     assert "elements of type <c8 are not read" in dlrun_npy(x.astype(np.complex64))
     assert "row-major" in dlrun_npy(np.asfortranarray(x))
+    assert "big-endian; convert them: array.astype('<f4')" in dlrun_npy(x.astype(">f4"))
+    for shape, says in (("4,4", "has 48 bytes of elements, its shape needs 64"),
+                        ("1099511627776,", "has 48 bytes of elements, its shape needs 4398046511104"),
+                        ("4294967296,4294967296", "its shape has more elements than any memory holds"),
+                        ("4611686018427387904,4", "its shape has more elements than any memory holds")):
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}".ljust(117) + "\n"
+        with open(DIR + "/shape.npy", "wb") as f:
+            f.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + x.tobytes())
+        assert f"shape.npy: error: {says}\n" in dlrun(RELU, "-i", f"x={DIR}/shape.npy", status=1)
+
+
+@test
+def files_are_whole():
+    """What cannot be written leaves the old file, and no other."""
+    folder = DIR + "/whole"
+    os.makedirs(folder)
+    x = save("large", np.ones((4096, 4), np.float32))
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    for name, arguments in (("y.npy", ("-o", folder)), ("trace.json", (f"--profile={folder}/trace.json",))):
+        for old in (None, "old"):
+            if old:
+                with open(f"{folder}/{name}", "w") as f:
+                    f.write(old)
+            r = subprocess.run([DLRUN, RELU, "-i", f"x={x}", *arguments], capture_output=True, text=True, preexec_fn=limited, check=False)
+            assert r.returncode == 1 and "File too large" in r.stderr, r
+            assert os.listdir(folder) == [name] * bool(old), os.listdir(folder)
+            assert not old or open(f"{folder}/{name}").read() == old
+        os.remove(f"{folder}/{name}")
+    os.symlink("linked.json", folder + "/link.json")
+    for name in "new%n.json", "link.json":
+        dlrun(RELU, f"--profile={folder}/{name}", "--seconds=0.01", "--dim=N=1")
+    assert sorted(os.listdir(folder)) == ["link.json", "linked.json", "newrelu_mul.json"], os.listdir(folder)
+    assert os.stat(folder + "/newrelu_mul.json").st_mode & 0o777 == 0o666 & ~UMASK
+    assert "Is a directory" in dlrun(RELU, f"--profile={folder}", status=1)
 
 
 @test

@@ -162,8 +162,8 @@ static int put_trace_to(int fd, const dl_model *m)
 	return fclose(f) && !bad ? errno : bad;
 }
 
-/* Writes a temporary file and renames it, so the path always has either the old or the new contents.
- * A device, a pipe or a link, as /dev/stdout, is kept and written to directly. */
+/* Writes a temporary file and renames it, so the path always has either the old or the new
+ * contents. A device, a pipe or a link, as /dev/stdout, is kept and written to directly. */
 static int write_trace(dl_model *m)
 {
 	char path[PATH_MAX], tmp[PATH_MAX + 16];

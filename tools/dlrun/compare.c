@@ -73,7 +73,7 @@ static bool given(Tolerance t)
 	return t.rtol >= 0 || t.atol >= 0;
 }
 
-/* By how much an element may be off that should be WANT. LIMIT holds where no tolerance is given. */
+/* By how much an element may be off that should be WANT: by LIMIT if no tolerance is given. */
 static double allowed(Tolerance t, double limit, double want)
 {
 	return given(t) ? larger(t.atol, 0) + larger(t.rtol, 0) * fabs(want) : limit;

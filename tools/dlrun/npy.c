@@ -84,7 +84,7 @@ static bool parse_header(Arena *a, Diag *d, const char *path, const char *header
 	return true;
 }
 
-/* Refuses V, whose elements follow at F, before memory for them is taken; *BYTES: what they take. */
+/* Refuses V, whose elements follow in F, before memory is taken for them. *BYTES: their size. */
 static bool elements_fit(Diag *d, const char *path, FILE *f, const Array *v, size_t *bytes)
 {
 	const long at = ftell(f);

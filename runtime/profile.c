@@ -9,9 +9,11 @@
 #include "runtime/rt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,20 +102,12 @@ static void expand(const dl_model *m, char *out, size_t room)
 	out[n < room ? n : room - 1] = '\0';
 }
 
-static int write_trace(dl_model *m)
+static void put_trace(FILE *f, const dl_model *m)
 {
 	const Profile *p = m->profile;
 	const uint32_t n = p->n_events < MAX_EVENTS ? p->n_events : MAX_EVENTS;
 	uint64_t calls = 0;
-	char path[PATH_MAX];
-	int bad;
-	FILE *f;
 
-	expand(m, path, sizeof(path));
-	f = fopen(path, "we");
-	if (!f)
-		return rt_error(m, DL_IO, "%s: %s", path, strerror(errno));
-	errno = 0;
 	fprintf(f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
 	for (uint32_t i = 0; i < n; i++) {
 		const Event *e = &p->event[i];
@@ -133,12 +127,60 @@ static int write_trace(dl_model *m)
 	fprintf(f, ",\"hash\":");
 	put_json(f, m->prog->desc->hash);
 	fprintf(f, ",\"dropped\":%llu}}\n", (unsigned long long)(calls - n));
+}
+
+/* Creates a file in the folder of PATH; TMP gets its path. -1: errno says why. Not mkostemp, whose
+ * mode ignores the umask: a library cannot read the umask without changing it for other threads. */
+static int open_beside(const char *path, char *tmp, size_t room)
+{
+	const char *slash = strrchr(path, '/');
+	const int folder = slash ? (int)(slash + 1 - path) : 0;
+	int fd = -1;
+
+	for (int tries = 0; tries < 100 && fd < 0; tries++) {
+		snprintf(tmp, room, "%.*s.dlcc.%06x", folder, path, (unsigned)rt_now() & 0xffffff);
+		fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	return fd;
+}
+
+/* Writes the trace to FD, and closes it. 0, or errno. */
+static int put_trace_to(int fd, const dl_model *m)
+{
+	FILE *f = fdopen(fd, "w");
+	int bad = f ? 0 : errno;
+
+	if (!f) {
+		close(fd);
+		return bad;
+	}
+	errno = 0;
+	put_trace(f, m);
 	bad = ferror(f) ? errno : 0;
-	if (fclose(f) && !bad)
+	return fclose(f) && !bad ? errno : bad;
+}
+
+/* Writes a temporary file and renames it, so the path always has either the old or the new
+ * contents. A device, a pipe or a link, as /dev/stdout, is kept and written to directly. */
+static int write_trace(dl_model *m)
+{
+	char path[PATH_MAX], tmp[PATH_MAX + 16];
+	struct stat st;
+	bool direct;
+	int fd, bad;
+
+	expand(m, path, sizeof(path));
+	direct = !lstat(path, &st) && !S_ISREG(st.st_mode);
+	fd = direct ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
+		    : open_beside(path, tmp, sizeof(tmp));
+	bad = fd < 0 ? errno : put_trace_to(fd, m);
+	if (!direct && fd >= 0 && !bad && rename(tmp, path))
 		bad = errno;
-	if (bad)
-		return rt_error(m, DL_IO, "%s: %s", path, strerror(bad));
-	return DL_OK;
+	if (!direct && fd >= 0 && bad)
+		unlink(tmp);
+	return bad ? rt_error(m, DL_IO, "%s: %s", path, strerror(bad)) : DL_OK;
 }
 
 int rt_profile_close(dl_model *m)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char help[] =
 	"usage: dlrun MODEL.so [--describe] [--data DIR]... [-i NAME=FILE]... [-o DIR] [--bench]\n"
@@ -32,7 +33,7 @@ static const char help[] =
 	"  --version          the version, and that of the API; --help: these lines\n"
 	"exit status: 0, or 1 when something failed or an output differs, or 2 for wrong usage\n";
 
-enum { MAX_ARGS = 512 };
+enum { MAX_ARGS = 4096, MAX_VALUED = 16 };
 
 typedef struct List {
 	const char *at[MAX_ARGS];
@@ -42,6 +43,7 @@ typedef struct List {
 typedef struct RunOptions {
 	const char *model, *out_dir;
 	List data, input, dim;
+	const char *single[MAX_VALUED]; /* values of the options that take one, by row of VALUED */
 	bool describe, bench, json;
 	double seconds;
 	DataOptions compare;
@@ -54,7 +56,7 @@ static bool usage(const char *what, const char *arg)
 	return false;
 }
 
-typedef enum Kind { TEXT, ONCE, LIST, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
+typedef enum Kind { TEXT, LIST, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
 
 typedef struct Valued {
 	const char *option;
@@ -67,7 +69,7 @@ static const Valued valued[] = {
 	{"--data", LIST, offsetof(RunOptions, data), "a folder"},
 	{"-i", PAIRS, offsetof(RunOptions, input), "write NAME=FILE"},
 	{"--dim", PAIRS, offsetof(RunOptions, dim), "write NAME=VALUE"},
-	{"-o", ONCE, offsetof(RunOptions, out_dir), "a folder"},
+	{"-o", TEXT, offsetof(RunOptions, out_dir), "a folder"},
 	{"--rtol", NUMBER, offsetof(RunOptions, compare.rtol), "a number from 0"},
 	{"--atol", NUMBER, offsetof(RunOptions, compare.atol), "a number from 0"},
 	{"--noise", NUMBER, offsetof(RunOptions, compare.noise), "a number from 0"},
@@ -76,11 +78,12 @@ static const Valued valued[] = {
 	{"--device", TEXT, offsetof(RunOptions, load.device), "cpu, cuda, cuda:N or auto"},
 	{"--weights", TEXT, offsetof(RunOptions, load.weights_path), "a file"},
 };
+_Static_assert(sizeof(valued) / sizeof(*valued) <= MAX_VALUED, "raise it");
 
+/* There is room: parse() refuses more than MAX_ARGS arguments. */
 static bool add(List *l, const char *v)
 {
-	if (l->n < MAX_ARGS)
-		l->at[l->n++] = v;
+	l->at[l->n++] = v;
 	return true;
 }
 
@@ -91,8 +94,7 @@ static bool set(RunOptions *o, const Valued *x, const char *v)
 	char *end;
 
 	switch (x->kind) {
-	case TEXT:
-	case ONCE: *(const char **)to = v; return true;
+	case TEXT: *(const char **)to = v; return true;
 	case PAIRS: return strchr(v, '=') && add(to, v);
 	case LIST: return add(to, v);
 	case WHOLE: {
@@ -118,19 +120,18 @@ static bool is_option(const Valued *x, char **argv, int *i, const char **v)
 	return true;
 }
 
-/* An earlier X, of which there is one, or one for each name, has another value than V. A name may contain =: two texts that are equal
- * up to the last one are of one name. */
+/* Whether an earlier option X has another value than V. Of NAME=VALUE only those of the same name
+ * count. A name may contain =: two texts that are equal up to the last one are of one name. */
 static bool says_otherwise(const RunOptions *o, const Valued *x, const char *v)
 {
-	const void *at = (const char *)o + x->at;
-	const char *const *one = at, *eq = strrchr(v, '=');
-	const List *l = at;
+	const char *eq = strrchr(v, '='), *single = o->single[x - valued];
+	const List *l = (const void *)((const char *)o + x->at);
 
 	for (int i = 0; x->kind == PAIRS && eq && i < l->n; i++)
 		if (!strncmp(l->at[i], v, (size_t)(eq - v) + 1) && strcmp(l->at[i], v) &&
 		    strrchr(l->at[i], '=') == l->at[i] + (eq - v))
 			return true;
-	return x->kind == ONCE && *one && strcmp(*one, v);
+	return single && strcmp(single, v);
 }
 
 static bool option_with_value(RunOptions *o, char **argv, int *i)
@@ -144,8 +145,11 @@ static bool option_with_value(RunOptions *o, char **argv, int *i)
 		if (!is_option(x, argv, i, &v))
 			continue;
 		other = v && says_otherwise(o, x, v);
-		if (v && !other && set(o, x, v))
+		if (v && !other && set(o, x, v)) {
+			if (x->kind != LIST && x->kind != PAIRS)
+				o->single[k] = v;
 			return true;
+		}
 		snprintf(text, sizeof(text), "%s%s%.200s: ", x->option, v ? " " : "", v ? v : "");
 		return usage(text, other ? "an earlier one says otherwise" : x->wants);
 	}
@@ -155,6 +159,8 @@ static bool option_with_value(RunOptions *o, char **argv, int *i)
 static bool parse(RunOptions *o, int argc, char **argv)
 {
 	*o = (RunOptions){.seconds = 2, .compare = {-1, -1, -1}, .load = {.size = sizeof(o->load)}};
+	if (argc > MAX_ARGS)
+		return usage("too many arguments", "");
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--describe"))
 			o->describe = true;
@@ -195,7 +201,7 @@ static int given_dim(const RunOptions *o, const char *name)
 	return k < o->dim.n ? k : -1;
 }
 
-/* Those of sizes V that nobody gave: times are of these, and they may be the fault where a run fails. */
+/* Notes the dims that no --dim sets, with the sizes used. */
 static void note_dims(const RunOptions *o, const Session *s, const int64_t *v)
 {
 	for (int32_t i = 0; v && i < s->desc->n_sym; i++) {
@@ -396,15 +402,25 @@ static bool bench(const RunOptions *o, Session *s)
 	return true;
 }
 
-/* The runtime writes the trace at the end; that it cannot is found before all is measured. */
-static bool profile_opens(const RunOptions *o, const Session *s)
+/* Whether the runtime can write the trace at the end: into a device or through a link, else as a
+ * new file in its folder. Asked before the runs, which may take long. */
+static bool trace_can_be_written(const RunOptions *o, const Session *s)
 {
-	FILE *f = o->load.profile_path ? fopen(o->load.profile_path, "a") : NULL;
+	const char *path = o->load.profile_path, *slash = path ? strrchr(path, '/') : NULL;
+	const char *folder = slash ? arena_printf(s->arena, "%.*s/", (int)(slash - path), path)
+				   : ".";
+	struct stat st;
+	bool ok;
 
-	if (f)
-		fclose(f);
-	return !o->load.profile_path || f ||
-	       diag_error(s->diag, (DiagLoc){.file = o->load.profile_path}, "%s", strerror(errno));
+	if (!path)
+		return true;
+	if (lstat(path, &st) || S_ISREG(st.st_mode))
+		ok = !access(folder, W_OK | X_OK);
+	else if (S_ISDIR(st.st_mode))
+		ok = false, errno = EISDIR;
+	else
+		ok = !access(path, W_OK) || (S_ISLNK(st.st_mode) && errno == ENOENT);
+	return ok || diag_error(s->diag, (DiagLoc){.file = path}, "%s", strerror(errno));
 }
 
 /* tests/ptxsim poses as the driver, and its times are those of an interpreter, or counts. */
@@ -425,7 +441,7 @@ static bool work(const RunOptions *o, Session *s)
 		session_describe(s, stdout);
 	if (!o->data.n && !once && !o->bench && !o->load.profile)
 		return true;
-	if (!profile_opens(o, s) || !session_load(s, &o->load))
+	if (!trace_can_be_written(o, s) || !session_load(s, &o->load))
 		return false;
 	if (o->bench || o->load.profile)
 		note_simulator(s);

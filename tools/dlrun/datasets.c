@@ -59,33 +59,39 @@ int data_read(Arena *a, Diag *d, const char *dir, const char *what, Array **arra
 	return n;
 }
 
-const Array *data_pick(const Array *arrays, int n, const char *name, int i)
+/* The array of that name, or null. */
+static const Array *named(const Array *arrays, int n, const char *name)
 {
-	for (int k = 0; k < n; k++)
+	for (int k = 0; k < n && *name; k++)
 		if (!strcmp(arrays[k].name, name))
 			return &arrays[k];
-	return i < n ? &arrays[i] : NULL;
+	return NULL;
 }
 
-static bool by_names(const char *const *names, int n_in, const Array *arrays, int n)
+/* Whether arrays go by their names: one of them is among NAMES. */
+static bool by_names(const char *const *names, int n_names, const Array *arrays, int n)
 {
-	for (int k = 0; k < n; k++)
-		for (int i = 0; i < n_in; i++)
-			if (!strcmp(arrays[k].name, names[i]))
-				return true;
+	for (int i = 0; i < n_names; i++)
+		if (named(arrays, n, names[i]))
+			return true;
 	return false;
+}
+
+const Array *data_pick(const Array *arrays, int n, const char *const *names, int n_names, int i)
+{
+	const Array *v = named(arrays, n, names[i]);
+
+	if (v || i >= n || (arrays[i].name[0] && by_names(names, n_names, arrays, n)))
+		return v;
+	return &arrays[i];
 }
 
 bool data_assign(Diag *d, const char *dir, const char *const *names, int n_in, const Array *arrays,
 		 int n, Array *in, const Array *otherwise)
 {
-	const bool named = by_names(names, n_in, arrays, n);
-
 	for (int i = 0; i < n_in; i++) {
-		const Array *v = data_pick(arrays, n, names[i], i);
+		const Array *v = data_pick(arrays, n, names, n_in, i);
 
-		if (v && named && v->name[0] && strcmp(v->name, names[i]))
-			v = NULL;
 		if (!v && otherwise && otherwise[i].name)
 			v = &otherwise[i];
 		if (!v)
@@ -114,15 +120,15 @@ static bool inputs_exist(const Session *s, const char *dir, const char *const *n
 			 const Array *arrays, int n)
 {
 	const int n_in = s->desc->n_in;
-	const bool named = by_names(names, n_in, arrays, n);
+	const bool go_by_names = by_names(names, n_in, arrays, n);
 	const struct dirent *e;
 	DIR *d = opendir(dir);
 	int left = -1;
 
 	for (int k = 0; k < n; k++) {
-		bool found = k < n_in && (!named || !arrays[k].name[0]);
+		bool found = k < n_in && (!go_by_names || !arrays[k].name[0]);
 
-		for (int i = 0; i < n_in && named; i++)
+		for (int i = 0; i < n_in && go_by_names; i++)
 			found = found || !strcmp(arrays[k].name, names[i]);
 		if (!found) {
 			closedir(d);
@@ -174,10 +180,13 @@ typedef struct Tally {
 static void compare_set(Session *s, const char *set, const Array *in, const Array *got,
 			const Array *want, int n, Tolerance t, bool measures, Tally *sum)
 {
+	const char **names = NEW_ARRAY(s->arena, s->desc->n_out + 1, const char *);
 	Noise noise = {0};
 
+	for (int32_t o = 0; o < s->desc->n_out; o++)
+		names[o] = got[o].name;
 	for (int32_t o = 0; o < s->desc->n_out; o++) {
-		const Array *w = data_pick(want, n, got[o].name, o);
+		const Array *w = data_pick(want, n, names, s->desc->n_out, o);
 		Comparison c;
 
 		sum->outputs += w != NULL;

@@ -24,19 +24,39 @@ static uint64_t next_random(uint64_t *seed)
 	return *seed >> 33;
 }
 
-/* Element I of V, of IEEE 754's layout, in BITS bits, moved by STEP units of its magnitude. */
-static void move(const Array *v, int64_t i, int bits, int step)
+/* The bits of a mantissa; of a type that moves() admits. */
+static int mantissa(DType t)
+{
+	return t == DT_BF16 ? 7 : t == DT_F16 ? 10 : t == DT_F32 ? 23 : 52;
+}
+
+/* The coarsest of the types INSIDE (DL_DESC_), DT_F64 for none. */
+static DType coarsest(uint32_t inside)
+{
+	return inside & DL_DESC_BF16 ? DT_BF16 : inside & DL_DESC_F16 ? DT_F16 : DT_F64;
+}
+
+/* Ulps of type T that one ulp of COARSEST is, or 1. */
+static int64_t ulps(DType t, DType coarsest)
+{
+	const int more = mantissa(t) - mantissa(coarsest);
+
+	return more > 0 ? INT64_C(1) << more : 1;
+}
+
+/* Element I of V, of IEEE 754's layout, in BITS bits, moved by STEP ulps of its magnitude. */
+static void move(const Array *v, int64_t i, int bits, int64_t step)
 {
 	uint64_t x = 0;
 	char *at = (char *)v->data + i * bits / 8;
 
 	memcpy(&x, at, (size_t)bits / 8);
-	x += (uint64_t)(int64_t)step;
+	x += (uint64_t)step;
 	memcpy(at, &x, (size_t)bits / 8);
 }
 
-/* TO's elements: those of V, moved. True where one was. */
-static bool move_all(const Array *v, const Array *to, uint64_t *seed)
+/* TO's elements: those of V, moved by STEP ulps. True where one was. */
+static bool move_all(const Array *v, const Array *to, int64_t step, uint64_t *seed)
 {
 	const int bits = dtype_info[v->dtype].bits;
 	const int64_t n = array_count(v);
@@ -45,14 +65,16 @@ static bool move_all(const Array *v, const Array *to, uint64_t *seed)
 	memcpy(to->data, v->data, (size_t)dtype_size(v->dtype, n));
 	for (int64_t i = 0; i < n; i++) {
 		const double x = dtype_load_f64(v->dtype, v->data, i);
-		const bool up = next_random(seed) & 1;
+		const int64_t by = next_random(seed) & 1 ? step : -step;
 
-		if (x == 0 || !isfinite(x) || (!up && x == rint(x)))
+		if (x == rint(x) || !isfinite(x))
 			continue;
-		move(to, i, bits, up ? 1 : -1);
-		if (!isfinite(dtype_load_f64(v->dtype, to->data, i)))
-			move(to, i, bits, -1);
-		moved = true;
+		move(to, i, bits, by);
+		/* A subnormal, moved below zero, has wrapped to the bits of a NaN. */
+		if (isfinite(dtype_load_f64(v->dtype, to->data, i)))
+			moved = true;
+		else
+			move(to, i, bits, -by);
 	}
 	return moved;
 }
@@ -104,8 +126,8 @@ static bool repeats(Session *s, const Array *in, const Array *got)
 	return true;
 }
 
-/* By moving inputs. False where that moves no output. */
-static bool by_inputs(Session *s, const Array *in, const Array *got, double **moved)
+/* By moving inputs by one ulp, that of COARSEST if it is more. False where that moves no output. */
+static bool by_inputs(Session *s, const Array *in, const Array *got, DType coarsest, double **moved)
 {
 	Array *other = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array);
 
@@ -121,11 +143,24 @@ static bool by_inputs(Session *s, const Array *in, const Array *got, double **mo
 
 		for (int32_t i = 0; i < s->desc->n_in; i++)
 			if (other[i].data != in[i].data)
-				any |= move_all(&in[i], &other[i], &seed);
+				any |= move_all(&in[i], &other[i], ulps(in[i].dtype, coarsest),
+						&seed);
 		if (any && !session_run(s, other))
 			enter(s, got, moved);
 	}
 	return any_moved(s, got, moved);
+}
+
+/* The number of CPUs that the artifact has code for. */
+static int cpu_variants(const Session *s)
+{
+	int n = 0;
+
+	for (const char *p = s->desc->targets; *p; p += strspn(p, " ")) {
+		n += strncmp(p, "sm_", 3) != 0;
+		p += strcspn(p, " ");
+	}
+	return n;
 }
 
 /* By what the artifact gives where the CPU had fewer features. False where it has none that differ. */
@@ -155,6 +190,12 @@ static bool by_variants(const Session *s, const Array *in, double **moved)
 
 Noise noise_measure(Session *s, const Array *in, const Array *got)
 {
+	static const char *const by_ulp[DT_COUNT] = {
+		[DT_F64] = "moving inputs by one ulp",
+		[DT_F16] = "moving inputs by one ulp of f16",
+		[DT_BF16] = "moving inputs by one ulp of bf16",
+	};
+	const DType inside = coarsest(session_inside(s));
 	Noise r = {.moved = NEW_ARRAY(s->arena, s->desc->n_out + 1, double *)};
 
 	for (int32_t o = 0; o < s->desc->n_out; o++)
@@ -162,12 +203,14 @@ Noise noise_measure(Session *s, const Array *in, const Array *got)
 			r.moved[o] = NEW_ARRAY(s->arena, array_count(&got[o]) + 1, double);
 	if (!repeats(s, in, got))
 		r.why_not = "two runs on the same inputs differ";
-	else if (by_inputs(s, in, got, r.moved))
-		r.measured_by = "moving inputs by one ulp";
-	else if (by_variants(s, in, r.moved))
+	else if (by_inputs(s, in, got, inside, r.moved))
+		r.measured_by = by_ulp[inside];
+	else if (cpu_variants(s) > 1 && by_variants(s, in, r.moved))
 		r.measured_by = "comparing the artifact's CPU variants";
 	else
 		r.why_not =
-			"no float input moves it, and no CPU variant gives another; where the noise is known, give it: --noise R";
+			cpu_variants(s) > 1
+				? "no float input moves it, and its CPU variants agree; where the noise is known, give it: --noise R"
+				: "no float input moves it; where the noise is known, give it: --noise R";
 	return r;
 }

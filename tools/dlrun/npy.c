@@ -2,11 +2,14 @@
 /* NumPy files; the format is a magic, a version, and a Python dict as text before the data. */
 #include "tools/dlrun/npy.h"
 
+#include "base/sys.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_RANK = 64 };
 
@@ -54,10 +57,13 @@ static bool parse_header(Arena *a, Diag *d, const char *path, const char *header
 
 	if (!descr || !order || !shape || *shape != '(' || strlen(descr) < 4)
 		return bad(d, path, "no .npy header");
-	if (strncmp(order, "False", 5) || descr[1] == '>')
+	if (descr[1] == '>')
+		return diag_error(d, (DiagLoc){.file = path},
+				  "elements are big-endian; convert them: array.astype('<%.2s')",
+				  descr + 2);
+	if (strncmp(order, "False", 5))
 		return bad(d, path,
-			   "only row-major little-endian arrays are read; "
-			   "numpy.ascontiguousarray makes them row-major");
+			   "only row-major arrays are read; numpy.ascontiguousarray makes them so");
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (!strncmp(descr + 2, types[i].descr, 2) && descr[4] == '\'')
 			v->dtype = types[i].dtype;
@@ -78,11 +84,29 @@ static bool parse_header(Arena *a, Diag *d, const char *path, const char *header
 	return true;
 }
 
+/* Refuses V, whose elements follow in F, before memory is taken for them. *BYTES: their size. */
+static bool elements_fit(Diag *d, const char *path, FILE *f, const Array *v, size_t *bytes)
+{
+	const long at = ftell(f);
+	int64_t n = dtype_size(v->dtype, 1);
+	struct stat st;
+
+	for (int32_t i = 0; i < v->rank; i++)
+		if (__builtin_mul_overflow(n, v->dims[i], &n))
+			return bad(d, path, "its shape has more elements than any memory holds");
+	*bytes = (size_t)n;
+	if (at < 0 || fstat(fileno(f), &st) || !S_ISREG(st.st_mode) || n <= st.st_size - at)
+		return true;
+	return diag_error(d, (DiagLoc){.file = path},
+			  "has %" PRId64 " bytes of elements, its shape needs %" PRId64,
+			  (int64_t)st.st_size - at, n);
+}
+
 static bool read_open(Arena *a, Diag *d, const char *path, FILE *f, Array *v)
 {
 	unsigned char head[12];
 	char *header;
-	size_t n, bytes;
+	size_t n, bytes = 0;
 
 	if (fread(head, 1, 10, f) != 10 || memcmp(head, magic, 6) || head[6] < 1 || head[6] > 3)
 		return bad(d, path, "not a .npy file");
@@ -98,9 +122,8 @@ static bool read_open(Arena *a, Diag *d, const char *path, FILE *f, Array *v)
 	if (fread(header, 1, n, f) != n)
 		return bad(d, path, "ends early");
 	*v = (Array){.name = ""};
-	if (!parse_header(a, d, path, header, v))
+	if (!parse_header(a, d, path, header, v) || !elements_fit(d, path, f, v, &bytes))
 		return false;
-	bytes = (size_t)dtype_size(v->dtype, array_count(v));
 	v->data = arena_alloc(a, bytes);
 	return fread(v->data, 1, bytes, f) == bytes || bad(d, path, "ends early");
 }
@@ -161,29 +184,13 @@ static void write_unpacked(FILE *f, const Array *v)
 	}
 }
 
-/* Closes F; false, with errno, where something was not written since errno was 0. */
-static bool finish(FILE *f)
-{
-	const int failed = ferror(f) ? errno : 0;
-	const bool closed = !fclose(f);
-
-	if (failed)
-		errno = failed;
-	return closed && !failed;
-}
-
-bool npy_write(Diag *d, const char *path, const Array *v)
+/* V of a type that descr_of names, as a file's bytes. */
+static void put_npy(FILE *f, const Array *v)
 {
 	const char *descr = descr_of(v->dtype);
 	char header[64 + MAX_RANK * 24];
 	int n;
-	FILE *f;
 
-	if (v->dtype == DT_STR)
-		return bad(d, path, "strings are not written");
-	f = fopen(path, "wb");
-	if (!f)
-		return bad(d, path, strerror(errno));
 	n = snprintf(header, sizeof(header), "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
 		     descr[1] == '1' ? '|' : '<', descr);
 	for (int32_t i = 0; i < v->rank; i++)
@@ -193,7 +200,6 @@ bool npy_write(Diag *d, const char *path, const Array *v)
 	while ((10 + n + 1) % 64)
 		header[n++] = ' ';
 	header[n++] = '\n';
-	errno = 0;
 	fwrite(magic, 1, 6, f);
 	fwrite((const char[]){1, 0, (char)(n & 255), (char)(n >> 8)}, 1, 4, f);
 	fwrite(header, 1, (size_t)n, f);
@@ -201,5 +207,27 @@ bool npy_write(Diag *d, const char *path, const Array *v)
 		write_unpacked(f, v);
 	else if (array_count(v))
 		fwrite(v->data, 1, (size_t)dtype_size(v->dtype, array_count(v)), f);
-	return finish(f) || bad(d, path, strerror(errno));
+}
+
+bool npy_write(Diag *d, const char *path, const Array *v)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f;
+	bool ok;
+
+	if (v->dtype == DT_STR)
+		return bad(d, path, "strings are not written");
+	f = open_memstream(&text, &n);
+	if (f)
+		put_npy(f, v);
+	ok = f && !ferror(f);
+	if (f && fclose(f))
+		ok = false;
+	if (!ok)
+		bad(d, path, "no memory to write it");
+	else if (!write_file(path, text, n))
+		ok = bad(d, path, strerror(errno));
+	free(text);
+	return ok;
 }

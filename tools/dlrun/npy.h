@@ -10,7 +10,7 @@
 
 /* The value's name is "". False after a diagnostic. */
 bool npy_read(Arena *a, Diag *d, const char *path, Array *v);
-/* Writes V; false after a diagnostic. */
+/* Writes V, by write_file(): PATH has the old or the new contents. False after a diagnostic. */
 bool npy_write(Diag *d, const char *path, const Array *v);
 /* Reads v, which has a type of its own in NumPy, as one of the model's type t that has the same width
  * or less than 8 bits; false when it is neither. */

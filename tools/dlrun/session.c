@@ -91,7 +91,7 @@ static uint64_t whole_size(Arena *a, FILE *f)
 		       : 0;
 }
 
-/* F has no symbol of a model. What is cut off is not given to dlopen, which maps it and then dies of the bytes that lack. */
+/* F has no symbol of a model. dlopen would crash on a truncated file, so it is refused here. */
 static bool no_model(const Session *s, FILE *f)
 {
 	const uint64_t whole = whole_size(s->arena, f),

@@ -58,9 +58,9 @@ typedef struct Case {
 	Set *sets;
 	int nsets;
 	Made made;
-	bool bits;     /* generated code must equal eval bit by bit */
-	bool exact;    /* also bit by bit on small integers */
-	bool integers; /* the inputs are small integers, and eval is the reference */
+	bool bits;       /* generated code must equal eval bit by bit */
+	bool exact;      /* also bit by bit on small integers */
+	bool integers;   /* the inputs are small integers, and eval is the reference */
 	uint32_t inside; /* session_inside of the opened library */
 } Case;
 
@@ -218,20 +218,27 @@ static Tolerance tolerance(const Case *c, const Set *s)
 	return (Tolerance){.rtol = -1, .atol = -1, .noise = s->noise, .inside = c->inside};
 }
 
+static const char *output_name(const Graph *g, int o)
+{
+	return g->result_names.at[o] ? g->result_names.at[o] : "";
+}
+
 /* Returns null, or how output O of data set K differs from its reference. */
 static const char *against_reference(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
-	const Array *want = c->integers || c->edge ? NULL
-						   : data_pick(s->want, s->nwant, got->name, o);
-	const char *bad = want ? difference(c->arena, got, want, false, tolerance(c, s)) : NULL;
+	const int n = c->graph->results.n;
+	const char **names = NEW_ARRAY(c->arena, n + 1, const char *);
+	const Array *want = NULL;
+	const char *bad;
+
+	for (int i = 0; i < n; i++)
+		names[i] = output_name(c->graph, i);
+	if (!c->integers && !c->edge)
+		want = data_pick(s->want, s->nwant, names, n, o);
+	bad = want ? difference(c->arena, got, want, false, tolerance(c, s)) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
-}
-
-static const char *output_name(const Graph *g, int o)
-{
-	return g->result_names.at[o] ? g->result_names.at[o] : "";
 }
 
 /* Imports the model's graph in a context of its own. */

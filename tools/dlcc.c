@@ -208,9 +208,9 @@ static void print_verified(const Cli *c, const Module *m)
 		strbuf_printf(&b, "%s%s", t ? ", " : "", m->target[t]->name);
 	strbuf_printf(
 		&b,
-		": %d schedules proved, %d not proved, %d wrong (%d more equal one of them); "
+		": %d schedule%s proved, %d not proved, %d wrong (%d more equal one of them); "
 		"compared: points and their order, values, the places of loads and stores, guards",
-		v->proved, v->unproved, v->wrong, v->equal);
+		v->proved, v->proved == 1 ? "" : "s", v->unproved, v->wrong, v->equal);
 	escape_to_file(stderr, strbuf_str(&b), escape_terminal);
 	fputc('\n', stderr);
 	strbuf_free(&b);

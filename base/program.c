@@ -19,15 +19,22 @@ bool program_answers(int argc, char **argv, const Question *all)
 	return false;
 }
 
+static int flush_error; /* errno of a flush that failed */
+
+bool program_flush(void)
+{
+	errno = 0;
+	if (fflush(stdout))
+		flush_error = errno;
+	return !ferror(stdout);
+}
+
 int program_end(const char *program, int status)
 {
-	const bool failed = ferror(stdout);
-
-	errno = 0;
-	if (!fflush(stdout) && !failed)
+	if (program_flush())
 		return status;
 	fprintf(stderr, "%s: error: the standard output cannot be written%s%s\n", program,
-		errno ? ": " : "", errno ? strerror(errno) : "");
+		flush_error ? ": " : "", flush_error ? strerror(flush_error) : "");
 	return status ? status : 1;
 }
 

@@ -7,6 +7,8 @@
 #include "frontend/tensor.h"
 #include "frontend/upgrade.h"
 
+enum { INPUTS_NAMED = 8 }; /* inputs that a message names at most, which fill about a line */
+
 /* ---- Names ---- */
 
 static Tensor *initialiser(Import *im, const Binding *b)
@@ -266,33 +268,62 @@ static void import_initialised(Import *im, Scope *s, Binding *b, const Onnx__Val
 				? onnx_type(im->ctx, im->file, &im->dims, p->type, b->name,
 					    (DiagLoc){.file = im->file->path, .node = b->name})
 				: NULL);
-	else if (!im->constants++)
-		im->constant = b->name;
+	else
+		vec_push(im->scratch, &im->constants, b->name);
 }
 
-/* Warns once, with the number of inputs that are constants; reports names of OVERRIDABLE that
- * are no such input. */
+/* The names of the inputs that are constants, the first ones where they are many. */
+static void put_constants(const Import *im, StrBuf *b)
+{
+	const int n = im->constants.n;
+
+	for (int i = 0; i < n && i < INPUTS_NAMED; i++)
+		strbuf_printf(b, "%s\"%s\"", i ? ", " : "", im->constants.at[i]);
+	if (n > INPUTS_NAMED)
+		strbuf_printf(b, " and %d more", n - INPUTS_NAMED);
+}
+
+/* Refuses --overridable=NAME, naming the inputs that it could be. */
+static void not_overridable(const Import *im, const char *name)
+{
+	StrBuf b = {0};
+
+	if (im->model->ir_version < 4) {
+		diag_error(
+			im->diag, import_loc(im),
+			"--overridable=%s: in IR version 3 every initialiser is listed among the "
+			"inputs, and is a constant; save the model in a later version",
+			name);
+		return;
+	}
+	put_constants(im, &b);
+	diag_error(
+		im->diag, import_loc(im),
+		"--overridable=%s: the model has no input of this name with an initialiser; %s%s",
+		name, b.n ? "it has " : "no other input has one", strbuf_str(&b));
+	strbuf_free(&b);
+}
+
+/* Warns once of the inputs that are constants; reports names of OVERRIDABLE that are no such
+ * input. */
 static void see_constants(const Import *im)
 {
 	const Overridable *o = im->overridable;
+	const bool one = im->constants.n == 1;
+	StrBuf b = {0};
 
 	for (int i = 0; o && i < o->n; i++)
 		if (!im->found[i])
-			diag_error(
-				im->diag, import_loc(im),
-				im->model->ir_version < 4
-					? "--overridable=%s: in IR version 3 every initialiser is "
-					  "listed among the inputs, and is a constant; save the "
-					  "model in a later version"
-					: "--overridable=%s: the model has no input of this name "
-					  "with an initialiser",
-				o->name[i]);
-	if (im->constants)
-		diag_warning(im->diag, (DiagLoc){.file = im->file->path, .node = im->constant},
-			     "overridable",
-			     "inputs that are initialisers as well, as this one, are constants: "
-			     "%d; --overridable=NAME makes one an input with a default",
-			     im->constants);
+			not_overridable(im, o->name[i]);
+	if (!im->constants.n)
+		return;
+	put_constants(im, &b);
+	diag_warning(
+		im->diag, import_loc(im), "overridable",
+		"%d input%s compiled as %s: %s; --overridable=NAME makes %s an input with that default",
+		im->constants.n, one ? " has an initialiser and is" : "s have initialisers and are",
+		one ? "a constant" : "constants", strbuf_str(&b), one ? "it" : "one");
+	strbuf_free(&b);
 }
 
 /* Imports an input. That of a subgraph may lack a type: it has the type of the operand. */

@@ -38,9 +38,7 @@ typedef struct Import {
 	int duplicates;        /* how many such constants there are */
 	const Overridable *overridable;
 	bool found[MAX_OVERRIDABLE]; /* which of the OVERRIDABLE names were found as inputs */
-	/* the first initialiser that is also an input and is taken as a constant */
-	const char *constant;
-	int constants;        /* how many such initialisers there are */
+	VEC(const char *) constants; /* inputs that have an initialiser and are taken as constants */
 } Import;
 
 typedef struct Nodes {

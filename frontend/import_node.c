@@ -159,7 +159,7 @@ void import_missing(Import *im)
 			note_others(im, &l, kinds.at[k].first, kinds.at[k].others);
 	}
 	if (!kinds.n)
-		diag_error(im->diag, im->unknown, "this operator is not supported");
+		diag_error(im->diag, im->unknown, "not supported");
 }
 
 static size_t without_trailing(char *const *names, size_t n)

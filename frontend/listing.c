@@ -4,11 +4,15 @@
 #include "frontend/import_impl.h"
 #include "frontend/upgrade.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 enum { NODES_MAX = 1 << 20, DEPTH_MAX = 64 };
 
 typedef struct Lister {
 	Arena *arena;
-	const Onnx__ModelProto *model;
+	const Onnx__FunctionProto **function; /* sorted by compare_functions */
+	size_t nfunctions;
 	Listing out;
 } Lister;
 
@@ -20,27 +24,51 @@ bool onnx_op_known(const Onnx__NodeProto *p)
 					  (op != OP_NONE && !(op_row[op].flags & OPF_INTERNAL)));
 }
 
-static const Onnx__FunctionProto *function_of(const Lister *l, const Onnx__NodeProto *p)
+/* By domain, name and overload. */
+static int compare_function(const char *domain, const char *name, const char *overload,
+			    const Onnx__FunctionProto *fn)
 {
-	for (size_t i = 0; i < l->model->n_functions; i++) {
-		const Onnx__FunctionProto *fn = l->model->functions[i];
+	int c = strcmp(domain_of(domain), domain_of(fn->domain));
 
-		if (!strcmp(domain_of(fn->domain), domain_of(p->domain)) &&
-		    !strcmp(text(fn->name), text(p->op_type)) &&
-		    !strcmp(text(fn->overload), text(p->overload)))
-			return fn;
-	}
-	return NULL;
+	c = c ? c : strcmp(text(name), text(fn->name));
+	return c ? c : strcmp(text(overload), text(fn->overload));
 }
 
-static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char *prefix, int depth)
+static int compare_functions(const void *pa, const void *pb)
+{
+	const Onnx__FunctionProto *const *a = pa, *const *b = pb;
+
+	return compare_function((*a)->domain, (*a)->name, (*a)->overload, *b);
+}
+
+static int compare_call(const void *call, const void *function)
+{
+	const Onnx__NodeProto *p = call;
+	const Onnx__FunctionProto *const *fn = function;
+
+	return compare_function(p->domain, p->op_type, p->overload, *fn);
+}
+
+static const Onnx__FunctionProto *function_of(const Lister *l, const Onnx__NodeProto *p)
+{
+	const Onnx__FunctionProto **found = l->nfunctions
+						    ? bsearch(p, l->function, l->nfunctions,
+							      sizeof *l->function, compare_call)
+						    : NULL;
+
+	return found ? *found : NULL;
+}
+
+/* BODY: which body of which node the nodes are in, as messages say it; null: none. */
+static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char *prefix,
+		 const char *body, int depth)
 {
 	for (size_t i = 0; i < n && !l->out.cut; i++) {
 		const Onnx__NodeProto *p = nodes[i];
 		const Onnx__FunctionProto *fn = function_of(l, p);
 		const char *name = arena_printf(l->arena, "%s%s", prefix, text(p->name));
-		ListedNode one = {name, text(p->op_type), domain_of(p->domain), fn != NULL,
-				  fn || onnx_op_known(p)};
+		ListedNode one = {name, text(p->op_type), domain_of(p->domain),
+				  body, fn != NULL,       fn || onnx_op_known(p)};
 
 		if (l->out.nodes.n == NODES_MAX || depth > DEPTH_MAX) {
 			l->out.cut = true;
@@ -48,33 +76,46 @@ static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char 
 		}
 		vec_push(l->arena, &l->out.nodes, one);
 		if (fn)
-			list(l, fn->node, fn->n_node, arena_printf(l->arena, "%s/", name),
+			list(l, fn->node, fn->n_node, arena_printf(l->arena, "%s/", name), NULL,
 			     depth + 1);
 		for (size_t k = 0; k < p->n_attribute && !fn; k++) {
 			const Onnx__GraphProto *g = p->attribute[k]->g;
 
 			if (g)
-				list(l, g->node, g->n_node, prefix, depth + 1);
+				list(l, g->node, g->n_node, prefix,
+				     arena_printf(l->arena, "%s of \"%s\"",
+						  text(p->attribute[k]->name), name),
+				     depth + 1);
 		}
 	}
 }
 
 Listing onnx_nodes(Arena *a, const OnnxFile *f)
 {
-	Lister l = {.arena = a, .model = f->model};
-	const Onnx__GraphProto *g = f->model->graph;
+	const Onnx__ModelProto *model = f->model;
+	Lister l = {.arena = a, .nfunctions = model->n_functions};
+	const Onnx__GraphProto *g = model->graph;
 
+	if (l.nfunctions) {
+		l.function = NEW_ARRAY(a, l.nfunctions, const Onnx__FunctionProto *);
+		for (size_t i = 0; i < l.nfunctions; i++)
+			l.function[i] = model->functions[i];
+		qsort(l.function, l.nfunctions, sizeof *l.function, compare_functions);
+	}
 	if (g)
-		list(&l, g->node, g->n_node, "", 0);
+		list(&l, g->node, g->n_node, "", NULL, 0);
 	return l.out;
 }
 
 const char *onnx_op_missing(Arena *a, const ListedNode *n)
 {
+	const char *at = n->body ? arena_printf(a, " (in %s)", n->body) : "";
+
 	if (!*n->domain)
-		return "this operator is not supported; `dlcc --list-ops` names those that are";
+		return arena_printf(
+			a, "not supported%s; `dlcc --list-ops` names the operators that are", at);
 	return arena_printf(a,
-			    "operators of domain \"%s\" are not supported; export the model with "
-			    "operators of the ONNX standard",
-			    n->domain);
+			    "not supported%s, as no operator of domain \"%s\" is; export the model "
+			    "with operators of the ONNX standard",
+			    at, n->domain);
 }

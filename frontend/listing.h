@@ -9,6 +9,7 @@
 typedef struct ListedNode {
 	const char *name, *op; /* NAME: as diagnostics print it */
 	const char *domain;    /* of the operator; "": the ONNX standard */
+	const char *body;      /* `then_branch of "if"`; null: it is in no body of control flow */
 	bool call;	       /* a call of a function, whose nodes follow */
 	bool known;	       /* import supports the operator, or it is a call */
 } ListedNode;
@@ -22,7 +23,7 @@ Listing onnx_nodes(Arena *a, const OnnxFile *f);
 
 /* Whether import supports P's operator. */
 bool onnx_op_known(const Onnx__NodeProto *p);
-/* Why N, which is not known, is refused. */
+/* Why N, which is not known, is refused: "not supported; ...". */
 const char *onnx_op_missing(Arena *a, const ListedNode *n);
 
 #endif

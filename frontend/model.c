@@ -22,7 +22,7 @@ static void arena_free_cb(void *arena, void *p)
 	(void)p;
 }
 
-/* Maps PATH; messages call it SHOWN. */
+/* Maps PATH; messages call it SHOWN, as "the file" for LOC's own. */
 static bool map_file(Diag *d, DiagLoc loc, const char *path, const char *shown, MappedFile *m)
 {
 	/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
@@ -31,10 +31,10 @@ static bool map_file(Diag *d, DiagLoc loc, const char *path, const char *shown, 
 	void *p;
 
 	if (fd < 0)
-		return diag_error(d, loc, "cannot open \"%s\": %s", shown, strerror(errno));
+		return diag_error(d, loc, "cannot open %s: %s", shown, strerror(errno));
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		close(fd);
-		return diag_error(d, loc, "\"%s\" is not a regular file", shown);
+		return diag_error(d, loc, "%s is not a regular file", shown);
 	}
 	m->size = (size_t)st.st_size;
 	m->dev = st.st_dev;
@@ -44,7 +44,7 @@ static bool map_file(Diag *d, DiagLoc loc, const char *path, const char *shown, 
 		p = mmap(NULL, m->size, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (p == MAP_FAILED) {
 			close(fd);
-			return diag_error(d, loc, "cannot map \"%s\": %s", shown, strerror(errno));
+			return diag_error(d, loc, "cannot map %s: %s", shown, strerror(errno));
 		}
 		m->bytes = p;
 	}
@@ -118,7 +118,7 @@ OnnxFile *onnx_open_as(Diag *d, const char *path, const ProtobufCMessageDescript
 	OnnxFile *f = file_new(d, path);
 
 	f->map.path = f->path;
-	if (map_file(d, (DiagLoc){.file = f->path}, path, path, &f->map) &&
+	if (map_file(d, (DiagLoc){.file = f->path}, path, "the file", &f->map) &&
 	    decode(f, f->map.bytes, f->map.size, root))
 		return f;
 	onnx_close(f);
@@ -233,7 +233,7 @@ const MappedFile *onnx_external(OnnxFile *f, const char *location, DiagLoc loc)
 				   location);
 		return NULL;
 	}
-	if (!map_file(f->diag, loc, path, location, &m)) {
+	if (!map_file(f->diag, loc, path, arena_printf(f->arena, "\"%s\"", location), &m)) {
 		free(path);
 		return NULL;
 	}

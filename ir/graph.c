@@ -419,15 +419,23 @@ Value *graph_const_scalar(Graph *g, DType dt, double v, Node *before)
 
 bool fact_size(Arena *a, const Fact *f, int k, FactSize *out)
 {
-	const bool named = f->show[0].dim != NULL;
-	const FactSize bare[2] = {{": ", f->a}, {f->le ? " > " : " and ", f->b}};
+	const bool low = dim_is_const(f->a, NULL), limit = low || dim_is_const(f->b, NULL);
+	FactSize show[2] = {f->show[0], f->show[1]};
 
-	if (k > 1 || (named && !f->show[k].dim))
+	if (!show[0].dim && limit) {
+		show[0] = (FactSize){"it is", low ? f->b : f->a};
+		show[1] = (FactSize){!f->le ? "expected"
+				     : low  ? "expected at least"
+					    : "expected at most",
+				     low ? f->a : f->b};
+	}
+	if (k > 1 || (show[0].dim && !show[k].dim))
 		return false;
-	*out = bare[k];
-	if (named)
-		*out = (FactSize){arena_printf(a, "%s %s ", k ? "," : ":", f->show[k].name),
-				  f->show[k].dim};
+	if (show[0].dim)
+		*out = (FactSize){arena_printf(a, "%s %s ", k ? "," : ":", show[k].name),
+				  show[k].dim};
+	else
+		*out = k ? (FactSize){f->le ? " > " : " and ", f->b} : (FactSize){": ", f->a};
 	return true;
 }
 

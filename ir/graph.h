@@ -128,7 +128,7 @@ typedef struct Fact {
 	bool le;
 	Loc loc;
 	const char *what; /* "inner dimensions differ", for the message; may be null */
-	FactSize show[2]; /* where both are null, the message shows A and B */
+	FactSize show[2]; /* where both are null, the message shows A and B, a constant as what is expected */
 } Fact;
 
 /* Size K of the message of F, which is WHAT, then for each size its name, with the punctuation before it, and its value:

@@ -166,8 +166,8 @@ static bool window_kernel(Infer *in, Ctx *c, Node *n, const Type *weight, Window
 				(long long)v[i]);
 		w->kernel[i] = weight ? weight->dims[i + 2] : given;
 		if (in && weight && given &&
-		    !infer_equal(in, n, weight->dims[i + 2], given,
-				 "kernel_shape differs from the weight's"))
+		    !infer_dim_equals(in, n, &weight->dims[i + 2], given,
+				      "kernel_shape differs from the weight's"))
 			return false;
 	}
 	return true;

@@ -276,10 +276,14 @@ static bool infer_gemm(Infer *in, Node *n)
 	whole[1] = eb[LABEL_N];
 	if (c && c->rank > 2)
 		return infer_error(in, n, "C has rank %d, more than 2", c->rank);
-	if (c && infer_broadcast(in, n, whole, 2, c->dims, c->rank, dims) < 0)
+	if (c && infer_broadcast(in, n, c->dims, c->rank, whole, 2, dims) < 0)
 		return false;
 	for (int d = 0; c && d < 2; d++)
-		if (!infer_equal(in, n, dims[d], whole[d], "C does not broadcast to the product"))
+		if (!infer_equal_shown(
+			    in, n, dims[d], whole[d], "C does not broadcast to the product",
+			    (FactSize){arena_printf(infer_arena(in), "dim %d of the product is", d),
+				       whole[d]},
+			    (FactSize){"with C it is", dims[d]}))
 			return false;
 	infer_result(in, n, 0, a->dtype, 2, whole);
 	return true;
@@ -456,8 +460,9 @@ static bool einsum_extents(Infer *in, Ctx *c, Node *n, EinsumProduct *p)
 			if (!*e || dim_equals(*e, 1) || dim_equals(x, 1)) {
 				*e = *e && dim_equals(x, 1) ? *e : x;
 			} else if (p->op[o].at[d] < LETTERS) {
-				if (in && !infer_equal(in, n, *e, x,
-						       "dims of one letter of the equation differ"))
+				if (in &&
+				    !infer_dim_equals(in, n, &infer_type(n, o)->dims[d], *e,
+						      "dims of one letter of the equation differ"))
 					return false;
 				*e = known_dim(*e, x);
 			} else if (in) {

@@ -175,7 +175,12 @@ static bool transposed_init(Infer *in, Ctx *c, Node *n, Window *w)
 		w->begin[d] = dim_const(c, valid ? 0 : pads[d]);
 		w->end[d] = dim_const(c, valid ? 0 : pads[w->n + d]);
 		w->out[d] = dim_sub(c, dim_sub(c, natural, w->begin[d]), w->end[d]);
-		if (in && !infer_le(in, n, dim_const(c, 0), w->out[d], "pads exceed the result"))
+		if (in &&
+		    !infer_le_shown(in, n, dim_const(c, 0), w->out[d], "pads exceed the result",
+				    (FactSize){arena_printf(infer_arena(in),
+							    "dim %d of the result is", d + 2),
+					       w->out[d]},
+				    (FactSize){0}))
 			return false;
 	}
 	return true;

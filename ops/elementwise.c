@@ -507,8 +507,10 @@ static bool infer_like_first(Infer *in, Node *n)
 		return infer_error(in, n, "an operand of rank %d does not broadcast to rank %d",
 				   rank, x->rank);
 	for (int i = 0; i < rank; i++)
-		if (!infer_equal(in, n, dims[i], x->dims[i],
-				 "an operand does not broadcast to the first"))
+		if (!infer_equal_shown(in, n, dims[i], x->dims[i],
+				       "an operand does not broadcast to the first",
+				       infer_dim_shown(in, n, &x->dims[i]),
+				       (FactSize){"with all operands it is", dims[i]}))
 			return false;
 	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 	return true;

@@ -48,24 +48,17 @@ static const char *value_shown(Infer *in, const Node *n, const Value *v, int k)
 			    name_shown(in, maker.node));
 }
 
-/* The operand of N that D is a size of. A constant may be the size of several dims by chance: it is found only where
- * one alone has it. */
+/* The operand of N that D is a size of: none where D is a constant, which a dim may equal by chance. */
 static OperandDim find_dim(const Node *n, const Dim *d)
 {
-	OperandDim found = {-1, 0};
-
-	for (int k = 0; k < n->nin; k++) {
+	for (int k = 0; k < n->nin && !dim_is_const(d, NULL); k++) {
 		const Type *t = infer_type(n, k);
 
-		for (int i = 0; t && i < t->rank; i++) {
-			if (t->dims[i] != d)
-				continue;
-			if (found.k >= 0)
-				return dim_is_const(d, NULL) ? (OperandDim){-1, 0} : found;
-			found = (OperandDim){k, i};
-		}
+		for (int i = 0; t && i < t->rank; i++)
+			if (t->dims[i] == d)
+				return (OperandDim){k, i};
 	}
-	return found;
+	return (OperandDim){-1, 0};
 }
 
 static const char *operand_dim_name(Infer *in, const Node *n, OperandDim o)
@@ -218,6 +211,14 @@ bool infer_equal_dims(Infer *in, Node *n, Dim *const *a, Dim *const *b, const ch
 {
 	return *a == *b || infer_equal_shown(in, n, *a, *b, what, infer_dim_shown(in, n, a),
 					     infer_dim_shown(in, n, b));
+}
+
+bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *what)
+{
+	const Fact f = {
+		.a = *a, .b = b, .what = what, .show = {infer_dim_shown(in, n, a), {NULL, b}}};
+
+	return equal(in, n, &f, true);
 }
 
 /* A symbol read from data that a fact holds below: from now on its bound says so. */

@@ -79,8 +79,10 @@ static bool check_elements(Infer *in, Node *n, int *axis)
 		return infer_error(in, n, "the indices have rank %d, the operand %d", i->rank,
 				   x->rank);
 	for (int a = 0; a < x->rank; a++)
-		if (a != *axis &&
-		    !infer_le(in, n, i->dims[a], x->dims[a], "a dim of the indices is too large"))
+		if (a != *axis && !infer_le_shown(in, n, i->dims[a], x->dims[a],
+						  "a dim of the indices is too large",
+						  infer_dim_shown(in, n, &i->dims[a]),
+						  infer_dim_shown(in, n, &x->dims[a])))
 			return false;
 	return true;
 }
@@ -144,8 +146,8 @@ static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 		}
 		v = i->rank - 1 + x->rank - u->rank;
 		if (v >= 0 &&
-		    !infer_equal(in, n, i->dims[i->rank - 1], dim_const(infer_ctx(in), v),
-				 "the last dim of the indices does not fit the updates' rank"))
+		    !infer_dim_equals(in, n, &i->dims[i->rank - 1], dim_const(infer_ctx(in), v),
+				      "the last dim of the indices does not fit the updates' rank"))
 			return false;
 	}
 	if (batch < 0 || batch >= i->rank || v < 0 || v > x->rank - batch)
@@ -249,7 +251,8 @@ static bool check_updates(Infer *in, Node *n, Dim *const *dims, int rank)
 	if (u->rank != rank)
 		return infer_error(in, n, "the updates have rank %d, not %d", u->rank, rank);
 	for (int a = 0; a < rank; a++)
-		if (!infer_equal(in, n, u->dims[a], dims[a], "the updates have another shape"))
+		if (!infer_dim_equals(in, n, &u->dims[a], dims[a],
+				      "the updates have another shape"))
 			return false;
 	if (!check_reduction(in, n, &m))
 		return false;
@@ -391,8 +394,8 @@ static bool infer_onehot(Infer *in, Node *n)
 	if (i->rank + 1 > MAX_RANK)
 		return infer_error(in, n, "the indices have rank %d; at most %d is supported",
 				   i->rank, MAX_RANK - 1);
-	if (v->rank != 1 ||
-	    !infer_equal(in, n, v->dims[0], dim_const(c, 2), "the values are not two, off and on"))
+	if (v->rank != 1 || !infer_dim_equals(in, n, &v->dims[0], dim_const(c, 2),
+					      "the values are not two, off and on"))
 		return v->rank != 1 ? infer_error(in, n, "the values have rank %d, not 1", v->rank)
 				    : false;
 	depth = onehot_depth(in, n, axis);

@@ -256,8 +256,8 @@ static bool sized_operand(Infer *in, Node *n, int k, const Sampling *s)
 		return true;
 	if (t->rank != 1)
 		return infer_error(in, n, "operand %d has rank %d, expected 1", k + 1, t->rank);
-	if (!infer_equal(in, n, t->dims[0], dim_const(infer_ctx(in), count),
-			 "scales or sizes must have one element for each axis"))
+	if (!infer_dim_equals(in, n, &t->dims[0], dim_const(infer_ctx(in), count),
+			      "scales or sizes must have one element for each axis"))
 		return false;
 	if (!dim_is_const(t->dims[0], NULL))
 		node_set_input(
@@ -274,8 +274,8 @@ static bool region_operand(Infer *in, Node *n, const Sampling *s)
 		return infer_error(in, n, "roi is missing");
 	if (t->rank != 1)
 		return infer_error(in, n, "roi has rank %d, not 1", t->rank);
-	return infer_equal(in, n, t->dims[0], dim_const(infer_ctx(in), 2 * (int64_t)s->count),
-			   "roi needs a start and an end for each axis");
+	return infer_dim_equals(in, n, &t->dims[0], dim_const(infer_ctx(in), 2 * (int64_t)s->count),
+				"roi needs a start and an end for each axis");
 }
 
 /* Reads everything of N except for the elements of roi. */

@@ -71,11 +71,12 @@ bool infer_places(Infer *in, Node *n, Dim *const *d, int nd, Dim *const *dims, i
 
 	for (int i = 0; i < nd; i++) {
 		Dim *empty = dim_sub(c, one, dim_min(c, one, d[i]));
+		FactSize size = infer_dim_shown(in, n, &d[i]);
 
+		size.name = size.name ? size.name : "its size is";
 		if (!dim_prove_le(c, one, d[i]) &&
 		    !infer_equal_shown(in, n, dim_mul(c, empty, dims_product(c, dims, rank)), zero,
-				       "elements are taken from an empty dim",
-				       infer_dim_shown(in, n, &d[i]), (FactSize){0}))
+				       "elements are taken from an empty dim", size, (FactSize){0}))
 			return false;
 	}
 	return true;

@@ -138,9 +138,11 @@ static bool slice_ranges(Infer *in, Node *n, SliceRange *r)
 		if (v[3] ? !infer_axes(in, n, v[3] + i, 1, x->rank, &a)
 			 : !infer_axis(in, n, i, x->rank, &a))
 			return false;
-		if (!infer_equal_shown(in, n, dim_eq(c, step, zero), zero,
-				       arena_printf(infer_arena(in), "the step of axis %d is 0", a),
-				       (FactSize){0}, (FactSize){0}))
+		if (!infer_equal_shown(
+			    in, n, dim_eq(c, step, zero), zero, "a step may not be 0",
+			    (FactSize){arena_printf(infer_arena(in), "along axis %d it is", a),
+				       step},
+			    (FactSize){0}))
 			return false;
 		r[a] = slice_dim(c, x->dims[a], v[1][i], v[2][i], step);
 	}
@@ -201,7 +203,9 @@ static bool split_sizes(Infer *in, Node *n, Dim *d, Dim **size)
 			if (!infer_le(in, n, dim_const(c, 0), given[i], "a size is negative"))
 				return false;
 		}
-		return infer_equal(in, n, sum, d, "the sizes do not sum up to the dim");
+		return infer_equal_shown(in, n, sum, d, "the sizes do not sum up to the dim",
+					 (FactSize){"the sizes sum to", sum},
+					 (FactSize){"the dim is", d});
 	}
 	if (parts != n->nout)
 		return infer_error(in, n, "num_outputs is %lld, but there are %d results",
@@ -211,8 +215,10 @@ static bool split_sizes(Infer *in, Node *n, Dim *d, Dim **size)
 		size[i] = i < n->nout - 1
 				  ? chunk
 				  : dim_sub(c, d, dim_mul(c, chunk, dim_const(c, parts - 1)));
-	return infer_le(in, n, dim_const(c, 0), size[n->nout - 1],
-			"the dim is too small for that many pieces");
+	return infer_le_shown(in, n, dim_const(c, 0), size[n->nout - 1],
+			      "the dim is too small for that many pieces",
+			      (FactSize){"the dim is", d},
+			      (FactSize){"num_outputs is", dim_const(c, parts)});
 }
 
 static bool infer_split(Infer *in, Node *n)
@@ -290,7 +296,7 @@ static bool infer_concat(Infer *in, Node *n)
 			if (a == axis)
 				out[a] = dim_add(infer_ctx(in), out[a], y->dims[a]);
 			else if (!infer_equal_dims(
-					 in, n, &y->dims[a], &x->dims[a],
+					 in, n, &x->dims[a], &y->dims[a],
 					 "dims of operands differ, and not along the axis"))
 				return false;
 		}
@@ -418,12 +424,17 @@ static bool infer_pad(Infer *in, Node *n)
 		return false;
 	for (int a = 0; a < x->rank; a++) {
 		out[a] = dim_add(c, x->dims[a], dim_add(c, before[a], after[a]));
-		if (!infer_le(in, n, dim_const(c, 0), out[a],
-			      "negative pads cut off more than there is"))
+		if (!infer_le_shown(
+			    in, n, dim_const(c, 0), out[a],
+			    "negative pads cut off more than there is",
+			    (FactSize){arena_printf(infer_arena(in), "dim %d of the result is", a),
+				       out[a]},
+			    (FactSize){0}))
 			return false;
 		if (mode != PAD_CONSTANT && out[a] != x->dims[a] &&
-		    !infer_le(in, n, dim_const(c, 1), x->dims[a],
-			      "an empty dim cannot be padded from itself"))
+		    !infer_le_shown(in, n, dim_const(c, 1), x->dims[a],
+				    "an empty dim cannot be padded from itself",
+				    infer_dim_shown(in, n, &x->dims[a]), (FactSize){0}))
 			return false;
 	}
 	infer_result(in, n, 0, x->dtype, x->rank, out);

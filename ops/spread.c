@@ -201,8 +201,9 @@ static Dim *range_int(Infer *in, Node *n)
 
 	if (!start || !limit || !delta)
 		return NULL;
-	if (!infer_equal(in, n, dim_eq(c, delta, dim_const(c, 0)), dim_const(c, 0),
-			 "the step is 0"))
+	if (!infer_equal_shown(in, n, dim_eq(c, delta, dim_const(c, 0)), dim_const(c, 0),
+			       "the step may not be 0", (FactSize){"delta is", delta},
+			       (FactSize){0}))
 		return NULL;
 	return dim_max(c, dim_const(c, 0), dim_ceildiv(c, dim_sub(c, limit, start), delta));
 }
@@ -222,8 +223,8 @@ static bool infer_range(Infer *in, Node *n)
 				"operand %d is %s, operand 1 %s; expected numbers of one type",
 				i + 1, dtype_info[o->dtype].name, dtype_info[t].name);
 		for (int j = 0; j < o->rank; j++)
-			if (!infer_equal(in, n, o->dims[j], dim_const(infer_ctx(in), 1),
-					 "an operand is not a scalar"))
+			if (!infer_dim_equals(in, n, &o->dims[j], dim_const(infer_ctx(in), 1),
+					      "an operand is not a scalar"))
 				return false;
 	}
 	if (!dtype_is_float(t))

@@ -187,7 +187,9 @@ static bool infer_reshape(Infer *in, Node *n)
 }
 
 const Op op_Reshape = {
-	.infer = infer_reshape, .lower = lower_view, .doc = "strings are not supported; with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim"};
+	.infer = infer_reshape,
+	.lower = lower_view,
+	.doc = "strings are not supported; with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim"};
 
 static bool infer_flatten(Infer *in, Node *n)
 {
@@ -342,7 +344,7 @@ static bool infer_squeeze(Infer *in, Node *n)
 	for (int a = 0; a < x->rank; a++) {
 		if (!gone[a])
 			out[left++] = x->dims[a];
-		else if (!infer_equal(in, n, x->dims[a], one, "a squeezed dim is not 1"))
+		else if (!infer_dim_equals(in, n, &x->dims[a], one, "a squeezed dim is not 1"))
 			return false;
 	}
 	infer_result(in, n, 0, x->dtype, left, out);

@@ -428,16 +428,17 @@ int dl_rt_load(const dl_program *p, const dl_load_options *options, dl_model **m
 
 int dl_rt_unload(dl_model *m)
 {
-	int rc;
+	int rc, live;
 
 	if (!m)
 		return DL_OK;
 	rc = rt_check_model(m, "unload");
 	if (rc)
 		return rc;
-	if (atomic_load(&m->contexts))
-		return rt_error(m, DL_BUSY, "unload: %d contexts live; free them first",
-				atomic_load(&m->contexts));
+	live = atomic_load(&m->contexts);
+	if (live)
+		return rt_error(m, DL_BUSY, "unload: %d context%s; free %s first", live,
+				live == 1 ? " is live" : "s are live", live == 1 ? "it" : "them");
 	rt_pool_free(m, m->pool);
 	m->pool = NULL;
 	rc = rt_profile_close(m);

@@ -321,8 +321,9 @@ static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out,
 
 	if (n_in != d->n_in || n_out != d->n_out)
 		return dl_fail(&c->x, DL_INVALID,
-			       "%d inputs and %d outputs given, expected %d and %d", (int)n_in,
-			       (int)n_out, (int)d->n_in, (int)d->n_out);
+			       "%d input%s and %d output%s given, expected %d and %d", (int)n_in,
+			       n_in == 1 ? "" : "s", (int)n_out, n_out == 1 ? "" : "s",
+			       (int)d->n_in, (int)d->n_out);
 	if (check_tensors(c, "inputs", in, n_in))
 		return c->x.status;
 	for (int32_t s = 0; s < d->n_sym; s++)

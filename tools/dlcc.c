@@ -208,9 +208,9 @@ static void print_verified(const Cli *c, const Module *m)
 		strbuf_printf(&b, "%s%s", t ? ", " : "", m->target[t]->name);
 	strbuf_printf(
 		&b,
-		": %d schedules proved, %d not proved, %d wrong (%d more equal one of them); "
+		": %d schedule%s proved, %d not proved, %d wrong (%d more equal one of them); "
 		"compared: points and their order, values, the places of loads and stores, guards",
-		v->proved, v->unproved, v->wrong, v->equal);
+		v->proved, v->proved == 1 ? "" : "s", v->unproved, v->wrong, v->equal);
 	escape_to_file(stderr, strbuf_str(&b), escape_terminal);
 	fputc('\n', stderr);
 	strbuf_free(&b);
@@ -488,29 +488,46 @@ static bool warn_unbounded(Cli *c, Module *m)
 	return ok;
 }
 
-static bool graph_has_loc(const Graph *g, const char *name)
+/* The ONNX node of G that is called NAME, or, where PRINTED, that messages print as NAME; null: none. */
+static const char *find_node(Arena *a, const Graph *g, const char *name, bool printed)
 {
-	for (const Node *n = g->first; n; n = n->next) {
-		for (int i = 0; i < n->locs.n; i++)
-			if (n->locs.at[i].node && !strcmp(n->locs.at[i].node, name))
-				return true;
-		for (int i = 0; i < n->regions.n; i++)
-			if (graph_has_loc(n->regions.at[i], name))
-				return true;
+	const char *found = NULL;
+
+	for (const Node *n = g->first; n && !found; n = n->next) {
+		for (int i = 0; i < n->locs.n && !found; i++) {
+			const char *at = n->locs.at[i].node;
+
+			if (at &&
+			    !strcmp(printed ? arena_escape(a, at, escape_terminal) : at, name))
+				found = at;
+		}
+		for (int i = 0; i < n->regions.n && !found; i++)
+			found = find_node(a, n->regions.at[i], name, printed);
 	}
-	return false;
+	return found;
 }
 
-static bool check_node(Cli *c, const Graph *g)
+/* Makes --dump-node's argument, a name or what messages print for it, the name. False after a diagnostic. */
+static bool check_node(Cli *c, Arena *a, const Graph *g)
 {
-	return !c->dump_node || graph_has_loc(g, c->dump_node) ||
-	       diag_error(&c->diag, no_where(c), "--dump-node=%s: the model has no such node",
-			  c->dump_node);
+	const char *found;
+
+	if (!c->dump_node)
+		return true;
+	found = find_node(a, g, c->dump_node, false);
+	if (!found)
+		found = find_node(a, g, c->dump_node, true);
+	if (!found)
+		return diag_error(&c->diag, no_where(c),
+				  "--dump-node=%s: the model has no such node%s", c->dump_node,
+				  str_ends(c->input, ".dl") ? "" : "; --check lists the nodes");
+	c->dump_node = found;
+	return true;
 }
 
 static bool make(Cli *c, Module *m)
 {
-	bool ok = m->graph && check_node(c, m->graph) && bind_dims(c, m->ctx, m->graph);
+	bool ok = m->graph && check_node(c, m->arena, m->graph) && bind_dims(c, m->ctx, m->graph);
 
 	if (ok && c->output && str_ends(c->output, ".dl"))
 		return write_text(c, m);
@@ -594,8 +611,9 @@ static int compile(Cli *c)
 		ok = check_report(file, ok && m.gpu ? m.gpu : &m, ok, &refusals);
 	if (ok && m.gpu)
 		dump_nvptx(c, m.gpu);
+	/* Dumps that could not be written are an error, after which no output may appear. */
 	if (ok && !c->check && c->output && !str_ends(c->output, ".dl"))
-		ok = emit(c, &m);
+		ok = program_flush() && emit(c, &m);
 	if (file)
 		onnx_close(file);
 	if (again)

@@ -74,7 +74,8 @@ static const Valued valued[] = {
 	{"--atol", NUMBER, offsetof(RunOptions, compare.atol), "a number from 0"},
 	{"--noise", NUMBER, offsetof(RunOptions, compare.noise), "a number from 0"},
 	{"--seconds", POSITIVE, offsetof(RunOptions, seconds), "a number above 0"},
-	{"--threads", WHOLE, offsetof(RunOptions, load.threads), "a whole number; 0 is all CPUs"},
+	{"--threads", WHOLE, offsetof(RunOptions, load.threads),
+	 "a whole number from 0 to 2147483647; 0 is all CPUs"},
 	{"--device", TEXT, offsetof(RunOptions, load.device), "cpu, cuda, cuda:N or auto"},
 	{"--weights", TEXT, offsetof(RunOptions, load.weights_path), "a file"},
 };
@@ -246,11 +247,13 @@ static int64_t *dims(const RunOptions *o, const Session *s)
 
 		if (!text)
 			continue;
+		errno = 0;
 		v[i] = strtoll(text, &end, 10);
 		used[k] = true;
-		if (*end || end == text || v[i] < 0) {
+		if (*end || end == text || v[i] < 0 || errno) {
 			diag_error(s->diag, (DiagLoc){.file = s->path},
-				   "--dim %s: write NAME=VALUE, a whole number", o->dim.at[k]);
+				   "--dim %s: write NAME=VALUE, a whole number from 0 to %lld",
+				   o->dim.at[k], (long long)INT64_MAX);
 			return NULL;
 		}
 	}

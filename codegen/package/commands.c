@@ -245,12 +245,14 @@ static const Hint hints[] = {
 	 "a part of the C compiler is missing: install binutils, and the compiler again"},
 };
 
-static bool command_failed(Pack *p, const char *what, const char *program, const char *kind)
+static bool command_failed(Pack *p, const char *what, const char *program, int status,
+			   const char *kind)
 {
 	const char *text = pack_log(p), *at = text;
 
 	diag_error(p->diag, (DiagLoc){.file = p->o->output},
-		   "%s failed (%s); run with --save-temps to see the %s", what, program, kind);
+		   "%s (%s) failed with exit status %d; run with --save-temps to see the %s", what,
+		   program, status, kind);
 	for (int lines = 0; *at && lines < 12; lines++) {
 		int len = (int)strcspn(at, "\n");
 
@@ -265,18 +267,12 @@ static bool command_failed(Pack *p, const char *what, const char *program, const
 	return false;
 }
 
-static bool cc_failed(Pack *p, const char *what)
-{
-	return command_failed(p, what, p->cc, "C");
-}
-
 bool pack_compile(Pack *p, int from)
 {
-	int running = 0, next = from;
-	bool ok = true;
+	int running = 0, next = from, failed = 0; /* FAILED: the first status that is not 0 */
 
 	while (next < p->nfiles || running) {
-		if (next < p->nfiles && running < p->o->jobs && ok) {
+		if (next < p->nfiles && running < p->o->jobs && !failed) {
 			p->pid[next] = start_compile(p, next);
 			if (p->pid[next] < 0)
 				return pack_fail(p, "cannot start", p->cc);
@@ -286,26 +282,33 @@ bool pack_compile(Pack *p, int from)
 		}
 		if (!running)
 			break;
-		ok = (p->o->dry || pack_finish(p->pid[next - running], next - running) == 0) && ok;
+		if (!p->o->dry) {
+			const int status = pack_finish(p->pid[next - running], next - running);
+
+			failed = failed ? failed : status;
+		}
 		running--;
 	}
-	return ok || cc_failed(p, "the C compiler");
+	return !failed || command_failed(p, "the C compiler", p->cc, failed, "C");
 }
 
-static bool succeeds(Pack *p, char *const *argv)
+/* The exit status of ARGV; 127 where it cannot be started. */
+static int status_of(Pack *p, char *const *argv)
 {
 	pid_t pid;
 
 	echo(p, argv);
 	if (p->o->dry)
-		return true;
+		return 0;
 	pid = pack_start(p, argv, 0);
-	return pid > 0 && pack_finish(pid, 0) == 0;
+	return pid > 0 ? pack_finish(pid, 0) : 127;
 }
 
 static bool run(Pack *p, char *const *argv, const char *what)
 {
-	return succeeds(p, argv) || cc_failed(p, what);
+	const int status = status_of(p, argv);
+
+	return !status || command_failed(p, what, argv[0], status, "C");
 }
 
 bool pack_link_shared(Pack *p, const char *lib, const char *out)
@@ -402,6 +405,7 @@ bool pack_assemble(Pack *p, const char *target, const char *ptx, const char *cub
 	char *argv[] = {(char *)(uintptr_t)p->ptxas, arena_printf(p->a, "-arch=%s", target),
 			(char *)(uintptr_t) "-o",    (char *)(uintptr_t)cubin,
 			(char *)(uintptr_t)ptx,      NULL};
+	const int status = status_of(p, argv);
 
-	return succeeds(p, argv) || command_failed(p, "ptxas", p->ptxas, "PTX");
+	return !status || command_failed(p, "ptxas", p->ptxas, status, "PTX");
 }

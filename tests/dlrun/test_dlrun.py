@@ -426,9 +426,9 @@ def profile_names():
 @test
 def usage():
     for arguments, says in (((), "no model"), ((RELU, "--nonsense"), "unknown option --nonsense"),
-                            ((RELU, "--threads", "-1"), "--threads -1: a whole number; 0 is all CPUs"),
-                            ((RELU, "--threads=abc"), "--threads abc: a whole number; 0 is all CPUs"),
-                            ((RELU, "--threads"), "--threads: a whole number; 0 is all CPUs"),
+                            ((RELU, "--threads", "-1"), "--threads -1: a whole number from 0 to 2147483647; 0 is all CPUs"),
+                            ((RELU, "--threads=abc"), "--threads abc: a whole number from 0 to 2147483647; 0 is all CPUs"),
+                            ((RELU, "--threads"), "--threads: a whole number from 0 to 2147483647; 0 is all CPUs"),
                             ((RELU, "--seconds", "0"), "--seconds 0: a number above 0"),
                             ((RELU, "--atol=x"), "--atol x: a number from 0"),
                             ((RELU, "--dim", "x"), "--dim x: write NAME=VALUE"),

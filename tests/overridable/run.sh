@@ -70,16 +70,16 @@ runs() { # library, names of inputs that are given, further arguments
 	"$dlrun" "./$1" $inputs -o got ${3:-} && "$python" -c 'import numpy, sys; a, b = map(numpy.load, sys.argv[1:]); assert a.shape == b.shape and (a == b).all()' \
 		got/y.npy "want_$2.npy"
 }
-constants() { says 0 'm.onnx: warning: "w": .* are constants: 3; --overridable=NAME' m.onnx -o c.so && [ "$(grep -c warning out)" = 1 ] && runs c.so "" &&
+constants() { says 0 'm.onnx: warning: 3 inputs have initialisers and are compiled as constants: "w", .*; --overridable=NAME' m.onnx -o c.so && [ "$(grep -c warning out)" = 1 ] && runs c.so "" &&
 	! "$dlrun" c.so --describe | grep "input w"; }
 check "constants, and one warning" constants
 check "the warning is silent" says 0 "" m.onnx -o c.so -Wno-overridable
-check "the warning is an error" says 1 'error: "w": .* are constants: 3' m.onnx -o none.so -Werror=overridable
-check "what stays a constant is counted" says 0 '"w": .* are constants: 2' m.onnx -o some.so --overridable=k
+check "the warning is an error" says 1 'error: 3 inputs have initialisers' m.onnx -o none.so -Werror=overridable
+check "what stays a constant is counted" says 0 '2 inputs have initialisers and are compiled as constants: "w"' m.onnx -o some.so --overridable=k
 old() { says 0 "" old.onnx -o old.so && runs old.so ""; }
 check "IR version 3: constants, and no warning" old
 check "IR version 3: no defaults" says 1 "error: --overridable=w: in IR version 3 " old.onnx -o none.so --overridable=w
-check "no such initialiser" says 1 "error: --overridable=x: the model has no input of this name with an initialiser" m.onnx -o none.so --overridable=x
+check "no such initialiser" says 1 "error: --overridable=x: the model has no input of this name with an initialiser; it has \"w\", \"k\"" m.onnx -o none.so --overridable=x
 check "another type" says 1 'error: "w": the input.s declared type is not that of its initialiser' wrong.onnx -o none.so --overridable=w
 check "strings" says 1 'error: "t": --overridable: strings are not supported' strings.onnx -o none.so --overridable=t
 check "a declared symbol" says 0 "" symbolic.onnx -o symbolic.so $all

@@ -12,36 +12,44 @@ void check_sink(void *arg, DiagLoc loc, const char *text)
 {
 	Refusals *r = arg;
 	Refusal one = {loc.node ? arena_strdup(r->arena, loc.node) : NULL,
-		       arena_strdup(r->arena, text)};
+		       loc.op ? arena_strdup(r->arena, loc.op) : "", arena_strdup(r->arena, text)};
 
 	vec_push(r->arena, &r->all, one);
 }
 
-/* A fault of a listed node, or a node of the compiled graph that stands for one. */
+/* A fault of a listed node, or a node of the compiled graph that stands for one. A node of a function may have the name of
+ * another node once the call is inlined, so operators are compared, too. */
 typedef struct Mention {
-	const char *name;
+	const char *name, *op;
 	int order;
 	const char *fault;
 	Node *node;
 } Mention;
 
-/* All that is said of listed nodes: by name, then in order. */
+/* All that is said of listed nodes: by name and operator, then in order. */
 typedef struct Mentions {
 	Arena *arena;
 	VEC(Mention) all;
 } Mentions;
 
+static int compare_names(const Mention *m, const char *name, const char *op)
+{
+	const int c = strcmp(m->name, name);
+
+	return c ? c : strcmp(m->op, op);
+}
+
 static int compare(const void *pa, const void *pb)
 {
 	const Mention *a = pa, *b = pb;
-	const int c = strcmp(a->name, b->name);
+	const int c = compare_names(a, b->name, b->op);
 
 	return c ? c : (a->order > b->order) - (a->order < b->order);
 }
 
-static void mention(Mentions *m, const char *name, const char *fault, Node *n)
+static void mention(Mentions *m, const char *name, const char *op, const char *fault, Node *n)
 {
-	vec_push(m->arena, &m->all, ((Mention){name, m->all.n, fault, n}));
+	vec_push(m->arena, &m->all, ((Mention){name, op ? op : "", m->all.n, fault, n}));
 }
 
 static Mentions all_mentions(const Module *m, const Refusals *r)
@@ -50,25 +58,25 @@ static Mentions all_mentions(const Module *m, const Refusals *r)
 
 	for (int i = 0; i < r->all.n; i++)
 		if (r->all.at[i].node)
-			mention(&all, r->all.at[i].node, r->all.at[i].text, NULL);
+			mention(&all, r->all.at[i].node, r->all.at[i].op, r->all.at[i].text, NULL);
 	for (Node *n = m->graph ? m->graph->first : NULL; n; n = n->next)
 		for (int i = 0; i < n->locs.n; i++)
 			if (n->locs.at[i].node)
-				mention(&all, n->locs.at[i].node, NULL, n);
+				mention(&all, n->locs.at[i].node, n->locs.at[i].op, NULL, n);
 	if (all.all.n)
 		qsort(all.all.at, (size_t)all.all.n, sizeof *all.all.at, compare);
 	return all;
 }
 
-/* The first mention of NAME, or where it would be. */
-static int first_mention(const Mentions *m, const char *name)
+/* The first mention of node NAME of operator OP, or where it would be. */
+static int first_mention(const Mentions *m, const char *name, const char *op)
 {
 	int lo = 0, hi = m->all.n;
 
 	while (lo < hi) {
 		const int mid = lo + (hi - lo) / 2;
 
-		if (strcmp(m->all.at[mid].name, name) < 0)
+		if (compare_names(&m->all.at[mid], name, op) < 0)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -76,9 +84,9 @@ static int first_mention(const Mentions *m, const char *name)
 	return lo;
 }
 
-static bool mentions(const Mentions *m, int i, const char *name)
+static bool mentions(const Mentions *m, int i, const char *name, const char *op)
 {
-	return i < m->all.n && !strcmp(m->all.at[i].name, name);
+	return i < m->all.n && !compare_names(&m->all.at[i], name, op);
 }
 
 static void put_once(StrBuf *b, const char *word)
@@ -104,12 +112,12 @@ static void put_node(StrBuf *b, Module *m, Node *n)
 		put_once(b, op_row[n->op].name);
 }
 
-/* What became of node NAME: what a run does for it, or else that compiling did it. */
-static void put_how(StrBuf *b, Module *m, const Mentions *all, const char *name)
+/* What became of L: what a run does for it, or else that compiling did it. */
+static void put_how(StrBuf *b, Module *m, const Mentions *all, const ListedNode *l)
 {
 	bool compiled = false;
 
-	for (int i = first_mention(all, name); mentions(all, i, name); i++) {
+	for (int i = first_mention(all, l->name, l->op); mentions(all, i, l->name, l->op); i++) {
 		Node *n = all->all.at[i].node;
 		bool weights = n && n->nout && n->out[0] && value_is_weights(m, n->out[0]);
 
@@ -126,7 +134,7 @@ static void put_how(StrBuf *b, Module *m, const Mentions *all, const char *name)
  * node alone. */
 static const char *against(const Mentions *all, const ListedNode *n)
 {
-	for (int i = first_mention(all, n->name); mentions(all, i, n->name); i++)
+	for (int i = first_mention(all, n->name, n->op); mentions(all, i, n->name, n->op); i++)
 		if (all->all.at[i].fault)
 			return all->all.at[i].fault;
 	return n->known ? NULL : onnx_op_missing(all->arena, n);
@@ -164,7 +172,8 @@ static void print_others(const OnnxFile *f, const Mentions *nodes, const Refusal
 	for (int i = 0; i < r->all.n; i++) {
 		const Refusal *x = &r->all.at[i];
 
-		if (x->node && mentions(nodes, first_mention(nodes, x->node), x->node))
+		if (x->node &&
+		    mentions(nodes, first_mention(nodes, x->node, x->op), x->node, x->op))
 			continue;
 		if (of_data(x->text)) {
 			first = first ? first : x->text;
@@ -197,17 +206,20 @@ bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 		else if (!planned)
 			strbuf_puts(&how, "nothing found against it");
 		else
-			put_how(&how, m, &all, n->name);
+			put_how(&how, m, &all, n);
 		line(f, "node \"%s\" (%s): %s%s", n->name, n->op,
-		     why ? "not supported: " : "supported: ", why ? why : strbuf_str(&how));
+		     !why                               ? "supported: "
+		     : str_starts(why, "not supported") ? ""
+							: "not supported: ",
+		     why ? why : strbuf_str(&how));
 		bad += why != NULL;
 		strbuf_free(&how);
-		mention(&nodes, n->name, NULL, NULL);
+		mention(&nodes, n->name, n->op, NULL, NULL);
 	}
 	if (nodes.all.n)
 		qsort(nodes.all.at, (size_t)nodes.all.n, sizeof *nodes.all.at, compare);
 	print_others(f, &nodes, r);
-	line(f, "%d nodes, %d supported%s", l.nodes.n, l.nodes.n - bad,
+	line(f, "%d node%s, %d supported%s", l.nodes.n, l.nodes.n == 1 ? "" : "s", l.nodes.n - bad,
 	     l.cut ? "; the first ones of too many" : "");
 	return !r->all.n && planned;
 }

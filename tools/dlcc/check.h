@@ -11,7 +11,7 @@
 #include "passes/module.h"
 
 typedef struct Refusal {
-	const char *node, *text; /* NODE may be null */
+	const char *node, *op, *text; /* NODE may be null; OP: "" for what is no node */
 } Refusal;
 
 typedef struct Refusals {

@@ -173,6 +173,8 @@ static const Text texts[] = {
 	{"-o", offsetof(Cli, output), true},
 };
 
+enum { NUMBER_MAX = 1 << 20 }; /* more threads, or rewrites of a model, than there are */
+
 typedef struct Number {
 	const char *option;
 	size_t at; /* of an int */
@@ -218,6 +220,8 @@ static bool text(Cli *c, const Text *t, const char *v)
 {
 	const char **to = (const char **)((char *)c + t->at);
 
+	if (!*v)
+		return usage_error(c, "%s wants a value", t->option);
 	if (t->once && *to && strcmp(*to, v)) {
 		StrBuf b = {0};
 
@@ -235,8 +239,14 @@ static bool number(Cli *c, const char *opt, const char *v, int *out)
 	char *end;
 	long n = strtol(v, &end, 10);
 
-	if (!*v || *end || n < 0 || n > 1 << 20)
-		return usage_error(c, "%s wants a number", opt);
+	if (!*v || *end || n < 0 || n > NUMBER_MAX) {
+		StrBuf b = {0};
+
+		strbuf_printf(&b, "%s wants a number from 0 to %d", opt, NUMBER_MAX);
+		options_fault(c, strbuf_str(&b));
+		strbuf_free(&b);
+		return false;
+	}
 	*out = (int)n;
 	return true;
 }
@@ -269,6 +279,8 @@ static bool dim(Cli *c, const char *text)
 
 static bool overridable(Cli *c, const char *name)
 {
+	if (!*name)
+		return usage_error(c, "%s wants a value", "--overridable");
 	if (c->overridable.n == MAX_OVERRIDABLE)
 		return usage_error(c, "%s: too many", "--overridable");
 	c->overridable.name[c->overridable.n++] = name;
@@ -414,18 +426,24 @@ bool options_read(Cli *c, int argc, char **argv)
 	return check_output(c) && check_effect(c);
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
 /* The folder that file PATH (null: none) is to be in is there. */
-static bool folder_is_there(Cli *c, const char *path)
+static bool folder_of_is_there(Cli *c, const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	StrBuf folder = {0};
-	struct stat st;
 	bool ok;
 
 	if (!slash)
 		return true;
 	strbuf_put(&folder, path, slash > path ? (size_t)(slash - path) : 1);
-	ok = (!stat(strbuf_str(&folder), &st) && S_ISDIR(st.st_mode)) ||
+	ok = is_folder(strbuf_str(&folder)) ||
 	     diag_error(&c->diag, (DiagLoc){.file = path}, "there is no folder %s",
 			strbuf_str(&folder));
 	strbuf_free(&folder);
@@ -434,7 +452,10 @@ static bool folder_is_there(Cli *c, const char *path)
 
 bool options_folders(Cli *c)
 {
-	return folder_is_there(c, c->output) && folder_is_there(c, c->weights);
+	if (c->sysroot && !is_folder(c->sysroot))
+		return diag_error(&c->diag, (DiagLoc){.file = "dlcc"},
+				  "--sysroot=%s: there is no such folder", c->sysroot);
+	return folder_of_is_there(c, c->output) && folder_of_is_there(c, c->weights);
 }
 
 static void help(void)

@@ -128,6 +128,7 @@ if [ -c /dev/full ]; then
 	dlcc=$build/bin/dlrun
 fi
 try "dlrun: no limit of threads" 0 "\"threads\":" bounded.so --threads=0 --bench --seconds=0.01
+try "dlrun: a negative dim" 1 "--dim s=-3: write NAME=VALUE, a whole number from 0 to [0-9]+$" bounded.so --bench --dim s=-3
 try "dlrun: no number of threads" 2 "--threads -1: a whole number from 0 to 2147483647" bounded.so --threads=-1 --bench
 
 for program in dlcc dlcc-opt dlrun; do

@@ -122,8 +122,13 @@ static void check_once(Poly *p, const WholePart *w, Exec *const *e, int n)
 	for (int i = 0; i < n; i++) {
 		isl_map *m = isl_map_intersect_params(isl_map_copy(e[i]->map), poly_context(p));
 
-		if (isl_map_is_injective(m) == isl_bool_false)
-			point(p, w, twice(e[i]), "is carried out twice");
+		if (isl_map_is_injective(m) == isl_bool_false) {
+			isl_set *bad = twice(e[i]);
+
+			if (!poly_empty(p, isl_set_copy(bad)))
+				point(p, w, isl_set_copy(bad), "is carried out twice");
+			isl_set_free(bad);
+		}
 		isl_map_free(m);
 		for (int j = 0; j < i; j++) {
 			isl_set *both = isl_set_intersect(isl_map_range(isl_map_copy(e[i]->map)),

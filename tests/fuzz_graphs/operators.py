@@ -641,7 +641,8 @@ def lrn(g, op):
 
 @row("Resize")
 def resize(g, op):
-    v = g.pick(types=("float32", "float64", "uint8", "int8"), rank=(1, 4), least=1)
+    # ONNX Runtime computes coordinates in f32, with few digits where they are large.
+    v = g.pick(lambda w: all(max(w.sizes(i)) <= 40 for i in range(w.rank)), types=("float32", "float64", "uint8", "int8"), rank=(1, 4), least=1)
     if v is None:
         return None
     r = g.random

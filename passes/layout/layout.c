@@ -332,7 +332,7 @@ typedef struct Permutation {
 static Value *permuted_value(Module *m, Node *n, Value *v, int last)
 {
 	Kernel *k = kernel_new(m->ctx, m->arena,
-			       arena_printf(m->arena, "%s_turn", node_kernel(n)->name));
+			       arena_printf(m->arena, "%s_transpose", node_kernel(n)->name));
 	const Type *t = permuted(m->ctx, v->type, last);
 	Buf *in = kernel_buf(k, BUF_IN, "x", v->type),
 	    *out = kernel_buf(k, BUF_OUT, "transposed", t);

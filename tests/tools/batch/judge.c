@@ -79,7 +79,8 @@ static bool kernel_exact(IntegerCheck *w, Node *n, Kernel *k, bool *sums)
 	for (int i = 0; i < k->stmts.n; i++) {
 		Stmt *s = k->stmts.at[i];
 
-		w->yes = true;
+		/* A scatter adds to elements that another statement has written. */
+		w->yes = !s->out[0] || !w->buf[s->out[0]->id];
 		ex_walk(s->val[0], see, w);
 		if (rounds(s) && !w->yes)
 			return false;

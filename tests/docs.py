@@ -94,7 +94,7 @@ def glossary():
 def private_words():
     """No file of the tree, except in build and hidden folders, has a private word."""
     for path in sorted(glob.glob("**/*", root_dir=ROOT, recursive=True)):
-        if path.startswith(FOREIGN + ("build",)) or not os.path.isfile(os.path.join(ROOT, path)):
+        if path.startswith(FOREIGN + ("build",)) or "__pycache__" in path or not os.path.isfile(os.path.join(ROOT, path)):
             continue
         with open(os.path.join(ROOT, path), errors="replace") as f:
             for n, line in enumerate(f, 1):

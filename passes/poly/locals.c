@@ -95,12 +95,12 @@ Expr *poly_by_parts(Poly *p, Expr *e)
 }
 
 /* Converts flat index FLAT into B to indices by dims, using B's strides; false if it has no such
- * form. A constant is split: in a local [3][512], 512 + i is [1][i]. */
+ * form. What is not an iterator is split, too: in a local [3][512], 512 + i is [1][i]. */
 static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 {
 	Affine a;
-	Dim *stride[MAX_RANK], *q;
-	int64_t v, unit;
+	Dim *stride[MAX_RANK], *rest, *q;
+	int64_t v, all, unit;
 
 	if (!ex_affine(p->ctx, poly_by_parts(p, flat), &a))
 		return false;
@@ -121,17 +121,20 @@ static bool by_dims(Poly *p, const Buf *b, Expr *flat, Expr **out)
 			p->pool, out[d],
 			ex_mul(p->pool, ex_int(p->pool, CT_I64, v), ex_iter(p->pool, a.iter[i])));
 	}
-	if (!b->rank)
-		return true;
-	if (!dim_is_const(a.base, &v)) {
-		out[b->rank - 1] = ex_add(p->pool, out[b->rank - 1], ex_dim(p->pool, a.base));
-		return true;
-	}
-	for (int d = 0; d < b->rank; d++)
-		if (dim_is_const(stride[d], &unit) && unit > 0) {
-			out[d] = ex_add(p->pool, out[d], ex_int(p->pool, CT_I64, v / unit));
-			v %= unit;
+	rest = a.base;
+	for (int d = 0; d < b->rank; d++) {
+		if (dim_divides(p->ctx, rest, stride[d], &q) && dim_is_const(q, &v))
+			rest = dim_const(p->ctx, 0);
+		else if (dim_is_const(rest, &all) && dim_is_const(stride[d], &unit) && unit > 0) {
+			v = all / unit;
+			rest = dim_const(p->ctx, all % unit);
+		} else {
+			continue;
 		}
+		out[d] = ex_add(p->pool, out[d], ex_int(p->pool, CT_I64, v));
+	}
+	if (b->rank)
+		out[b->rank - 1] = ex_add(p->pool, out[b->rank - 1], ex_dim(p->pool, rest));
 	return true;
 }
 

@@ -216,12 +216,23 @@ static void run_on_gpu(Judge *j, Arena *a, Memory *m, const int64_t *sym)
 
 /* ---- Judging ---- */
 
-/* Whether X, computed by the C, is within B of eval's Y. */
-static bool agree(double x, double y, double b)
+/* Whether X, computed by the C, is within B of eval's Y. ZEROS: -0 equals +0. */
+static bool agree(double x, double y, double b, bool zeros)
 {
 	if (isnan(x) || isnan(y) || isinf(b))
 		return (isnan(x) && isnan(y)) || isinf(b);
-	return b > 0 ? x == y || fabs(x - y) <= b : x == y && !signbit(x) == !signbit(y);
+	return b > 0 ? x == y || fabs(x - y) <= b
+		     : x == y && (zeros || !signbit(x) == !signbit(y));
+}
+
+/* Whether K has a maximum or minimum of several elements, of which -0 and +0 count as equal
+ * (docs/numerics.md), so that the order of the elements decides the sign of the result. */
+static bool has_extreme(const Kernel *k)
+{
+	for (int i = 0; i < k->stmts.n; i++)
+		if (k->stmts.at[i]->red == MONOID_max || k->stmts.at[i]->red == MONOID_min)
+			return true;
+	return false;
 }
 
 static const char *name_of(const Node *n)
@@ -230,7 +241,7 @@ static const char *name_of(const Node *n)
 }
 
 static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const void *got,
-			const EvalBuf *want, const int64_t *sym)
+			const EvalBuf *want, const int64_t *sym, bool zeros)
 {
 	int64_t dims[MAX_RANK], total = 1;
 	void *x, *y;
@@ -258,7 +269,7 @@ static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const v
 					     : (double)dtype_load_i64(b->dtype, x, i);
 		v = dtype_is_float(b->dtype) ? dtype_load_f64(b->dtype, y, i)
 					     : (double)dtype_load_i64(b->dtype, y, i);
-		if (!agree(u, v, bound) || (!dtype_is_float(b->dtype) && bound <= 0))
+		if (!agree(u, v, bound, zeros) || (!dtype_is_float(b->dtype) && bound <= 0))
 			j->bad = arena_printf(
 				j->arena,
 				"kernel \"%s\": [%lld] of result %d is %.9g, not %.9g within %.3g",
@@ -289,7 +300,8 @@ static void judge_schedule(Judge *j, Node *n, Kernel *k, Schedule *s, const Eval
 			launch(j, a, &m, s->stages.at[i], sym);
 	for (int i = 0; i < k->bufs.n && !j->bad; i++)
 		if (k->bufs.at[i]->kind == BUF_OUT)
-			compare_buf(j, a, n, k->bufs.at[i], m.data[i], &bufs[i], sym);
+			compare_buf(j, a, n, k->bufs.at[i], m.data[i], &bufs[i], sym,
+				    has_extreme(k));
 	arena_free(a);
 }
 

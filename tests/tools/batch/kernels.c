@@ -221,8 +221,7 @@ static bool agree(double x, double y, double b, bool zeros)
 {
 	if (isnan(x) || isnan(y) || isinf(b))
 		return (isnan(x) && isnan(y)) || isinf(b);
-	return b > 0 ? x == y || fabs(x - y) <= b
-		     : x == y && (zeros || !signbit(x) == !signbit(y));
+	return b > 0 ? x == y || fabs(x - y) <= b : x == y && (zeros || !signbit(x) == !signbit(y));
 }
 
 /* Whether K has a maximum or minimum of several elements, of which -0 and +0 count as equal

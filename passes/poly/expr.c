@@ -260,37 +260,23 @@ static bool has_sizes(Poly *p, isl_set *set)
 	return found || !relaxed;
 }
 
-/* A set or map with parameters PARAMS (taken) counts as empty; EMPTY is what isl found. */
-static bool counts_as_empty(Poly *p, isl_bool empty, isl_set *params)
-{
-	if (empty != isl_bool_false) {
-		isl_set_free(params);
-		return true;
-	}
-	if (has_sizes(p, params))
-		return false;
-	poly_unproved(p, "what holds at sizes of which none was found");
-	return true;
-}
-
 bool poly_empty(Poly *p, isl_set *s)
 {
 	bool empty;
 
 	s = isl_set_intersect_params(s, poly_context(p));
-	empty = counts_as_empty(p, isl_set_is_empty(s), isl_set_params(isl_set_copy(s)));
+	empty = isl_set_is_empty(s) != isl_bool_false;
+	if (!empty && !has_sizes(p, isl_set_params(isl_set_copy(s)))) {
+		poly_unproved(p, "what holds at sizes of which none was found");
+		empty = true;
+	}
 	isl_set_free(s);
 	return empty;
 }
 
 bool poly_no_pair(Poly *p, isl_map *m)
 {
-	bool empty;
-
-	m = isl_map_intersect_params(m, poly_context(p));
-	empty = counts_as_empty(p, isl_map_is_empty(m), isl_map_params(isl_map_copy(m)));
-	isl_map_free(m);
-	return empty;
+	return poly_empty(p, isl_map_wrap(m));
 }
 
 /* ---- Indices ---- */

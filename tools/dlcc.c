@@ -201,19 +201,14 @@ static void print_time(double ms, const char *what)
 static void print_verified(const Cli *c, const Module *m)
 {
 	const Verified *v = &m->verified;
-	StrBuf b = {0};
 
-	strbuf_printf(&b, "%s: for ", c->input);
-	for (int t = 0; t < m->ntargets; t++)
-		strbuf_printf(&b, "%s%s", t ? ", " : "", m->target[t]->name);
-	strbuf_printf(
-		&b,
+	escape_to_file(stderr, c->input, escape_terminal);
+	fputs(": for ", stderr);
+	name_targets(stderr, m);
+	fprintf(stderr,
 		": %d schedule%s proved, %d not proved, %d wrong (%d more equal one of them); "
-		"compared: points and their order, values, the places of loads and stores, guards",
+		"compared: points and their order, values, the places of loads and stores, guards\n",
 		v->proved, v->proved == 1 ? "" : "s", v->unproved, v->wrong, v->equal);
-	escape_to_file(stderr, strbuf_str(&b), escape_terminal);
-	fputc('\n', stderr);
-	strbuf_free(&b);
 }
 
 static bool run_passes(const Cli *c, Module *m, const char *until)

@@ -57,6 +57,7 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	x->x.out = cut(&c, (uint64_t)d->n_out, sizeof(void *));
 	x->x.buf = cut(&c, (uint64_t)p->n_buf, sizeof(void *));
 	x->region = cut(&c, n_regions(p), sizeof(dl_region));
+	x->in_bytes = cut(&c, (uint64_t)d->n_in, sizeof(int64_t));
 	x->out_set = cut(&c, (uint64_t)d->n_out, 1);
 	x->x.in_shape = cut_shapes(&c, d->in, d->n_in);
 	x->x.out_shape = cut_shapes(&c, d->out, d->n_out);

@@ -100,6 +100,7 @@ struct dl_context {
 	GpuContext *gpu;
 	/* during a run */
 	int32_t threads;
+	int64_t *in_bytes; /* the size of each input's data; a strided one's when contiguous */
 	dl_tensor *out;
 	uint8_t *out_set;
 };

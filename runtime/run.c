@@ -140,6 +140,7 @@ static void bind_default(dl_context *c, int32_t i)
 	for (int32_t d = 0; d < in_io(c, i)->rank; d++)
 		c->x.in_shape[i][d] = dl_io_dim(in_io(c, i), d)->value;
 	c->x.in[i] = m->weights.base + m->prog->defaults[i];
+	c->in_bytes[i] = rt_bytes(in_io(c, i)->dtype, count(c->x.in_shape[i], in_io(c, i)->rank));
 }
 
 static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_data)
@@ -158,7 +159,8 @@ static int bind_input(dl_context *c, int32_t i, const dl_tensor *t, bool need_da
 	if (bind_dims(c, io, t, c->x.in_shape[i]))
 		return c->x.status;
 	n = count(t->shape, t->rank);
-	if (rt_bytes(t->dtype, n) > INT64_MAX / 2)
+	c->in_bytes[i] = rt_bytes(t->dtype, n);
+	if (c->in_bytes[i] > INT64_MAX / 2)
 		return dl_fail(&c->x, DL_SHAPE, "input \"%.100s\": its shape is too large",
 			       io->name);
 	c->x.in[i] = t->data;
@@ -188,7 +190,7 @@ static int copy_in(dl_context *c, int32_t i, const dl_tensor *t)
 {
 	const dl_io *io = in_io(c, i);
 	dl_region *r = &c->region[c->model->prog->n_region + i];
-	const int64_t bytes = rt_bytes(t->dtype, count(t->shape, t->rank));
+	const int64_t bytes = c->in_bytes[i];
 	const unsigned bits = rt_dtype_bits(t->dtype);
 
 	if (c->gpu && rt_gpu_owns(c, t->data))
@@ -398,11 +400,6 @@ static bool overlap(const void *a, int64_t na, const void *b, int64_t nb)
 	return na && nb && pa < pb + (uintptr_t)nb && pb < pa + (uintptr_t)na;
 }
 
-static int64_t input_bytes(const dl_context *c, int32_t i)
-{
-	return rt_bytes(in_io(c, i)->dtype, count(c->x.in_shape[i], in_io(c, i)->rank));
-}
-
 /* Provides the context's own memory R for output o, described by T. Its contents from an earlier
  * run are lost. */
 static int serve(dl_context *c, int32_t o, dl_region *r, dl_tensor *t, int64_t bytes)
@@ -410,7 +407,7 @@ static int serve(dl_context *c, int32_t o, dl_region *r, dl_tensor *t, int64_t b
 	const dl_io *io = out_io(c, o);
 
 	for (int32_t i = 0; i < c->model->prog->desc->n_in; i++)
-		if (overlap(r->p, (int64_t)r->bytes, c->x.in[i], input_bytes(c, i)))
+		if (overlap(r->p, (int64_t)r->bytes, c->x.in[i], c->in_bytes[i]))
 			return dl_fail(
 				&c->x, DL_INVALID,
 				"input \"%.100s\" lies in the memory that the context serves "
@@ -478,7 +475,7 @@ static int check_overlap(dl_context *c)
 		const int64_t n = extent(c, o);
 
 		for (int32_t i = 0; n && i < d->n_in; i++) {
-			const bool over = overlap(p, n, c->x.in[i], input_bytes(c, i));
+			const bool over = overlap(p, n, c->x.in[i], c->in_bytes[i]);
 
 			if (over && (io->alias != i || p != c->x.in[i]))
 				return dl_fail(&c->x, DL_INVALID,

@@ -215,7 +215,7 @@ dl_device_info session_gpu(const Session *s)
 {
 	dl_device_info info = {.size = sizeof(info)};
 
-	if (s->api->size > offsetof(dl_api, device_info))
+	if (s->api->size > offsetof(dl_api, device_info) && strcmp(session_device(s), "cpu") != 0)
 		s->api->device_info(s->model, &info);
 	return info;
 }

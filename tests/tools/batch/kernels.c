@@ -19,7 +19,8 @@ typedef struct Judge {
 	GenPtx *ptx; /* null: there is no GPU */
 	TestGpu *gpu;
 	dl_kernel_fn const *stages;
-	int next; /* index of the next stage in the table */
+	int *first; /* by Node.id: the index of its first stage in the table; a loop runs it many times */
+	int next;   /* index of the next stage in the table */
 	const char *bad;
 } Judge;
 
@@ -304,10 +305,24 @@ static void judge_schedule(Judge *j, Node *n, Kernel *k, Schedule *s, const Eval
 	arena_free(a);
 }
 
+static int *first_stages(Arena *a, Module *m)
+{
+	int *first = NEW_ARRAY(a, m->graph->nnodes + 1, int), at = 0;
+
+	for (Node *n = m->graph->first; n; n = n->next) {
+		const Schedule *s = schedule_of(m, n);
+
+		first[n->id] = at;
+		at += s && !is_on_gpu(m, n) ? s->stages.n : 0;
+	}
+	return first;
+}
+
 static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int64_t *sym)
 {
 	Judge *j = arg;
 
+	j->next = j->first[n->id];
 	for (Schedule *s = schedule_of(j->m, n); s && !j->bad; s = s->next)
 		if (guard_holds(j, &s->where, sym))
 			judge_schedule(j, n, k, s, bufs, sym);
@@ -317,7 +332,7 @@ static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int6
 const char *kernels_differ(Arena *a, Module *m, GenC *g, GenPtx *ptx, const void *stages,
 			   const Tensor *const *inputs, Diag *diag)
 {
-	Judge j = {.arena = a, .m = m, .g = g, .ptx = ptx, .stages = stages};
+	Judge j = {.arena = a, .m = m, .g = g, .ptx = ptx, .stages = stages, .first = first_stages(a, m)};
 	Tensor **out = NEW_ARRAY(a, m->graph->results.n + 1, Tensor *);
 	EvalGraphOpts o = {m->target[0]->fma, judge, &j};
 	StrBuf text = {0};

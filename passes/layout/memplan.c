@@ -15,12 +15,11 @@
 #include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
+#include "runtime/vector.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Kernels for GPUs access up to this many bytes at once, so buffers begin at multiples of it. */
-enum { GPU_ALIGN = 16 };
 
 /* The slots of an arena. */
 typedef struct Slots {
@@ -514,7 +513,7 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 
 	s.copied = !can_write_elsewhere(p, loop, each) ||
 		   p->p->value[each->id].kind != PLACE_NONE ||
-		   (module_on_gpu(p->m) && !dim_multiple(c, bytes, GPU_ALIGN));
+		   (module_on_gpu(p->m) && !dim_multiple(c, bytes, GPU_VECTOR));
 	if (out >= 0 && !ends_early)
 		*all = (Place){PLACE_OUTPUT, out, 0, type_bytes(c, end->out[k]->type)};
 	else if (trip)

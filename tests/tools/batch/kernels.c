@@ -7,6 +7,7 @@
 #include "passes/kernel/kernels.h"
 #include "runtime/dlrt.h"
 #include "tests/tools/batch/gpu.h"
+#include "tests/tools/batch/judge.h"
 
 #include <math.h>
 
@@ -225,16 +226,6 @@ static bool agree(double x, double y, double b, bool zeros)
 	return b > 0 ? x == y || fabs(x - y) <= b : x == y && (zeros || !signbit(x) == !signbit(y));
 }
 
-/* Whether K has a maximum or minimum of several elements, of which -0 and +0 count as equal
- * (docs/numerics.md), so that the order of the elements decides the sign of the result. */
-static bool has_extreme(const Kernel *k)
-{
-	for (int i = 0; i < k->stmts.n; i++)
-		if (k->stmts.at[i]->red == MONOID_max || k->stmts.at[i]->red == MONOID_min)
-			return true;
-	return false;
-}
-
 static const char *name_of(const Node *n)
 {
 	return n->locs.n && n->locs.at[0].node ? n->locs.at[0].node : op_row[n->op].name;
@@ -281,6 +272,7 @@ static void judge_schedule(Judge *j, Node *n, Kernel *k, Schedule *s, const Eval
 			   const int64_t *sym)
 {
 	Arena *a = arena_new();
+	const bool *unsigned_zeros = kernel_unsigned_zeros(a, k);
 	Memory m = {.k = k,
 		    .s = s,
 		    .data = NEW_ARRAY(a, k->bufs.n + 1, void *),
@@ -301,7 +293,7 @@ static void judge_schedule(Judge *j, Node *n, Kernel *k, Schedule *s, const Eval
 	for (int i = 0; i < k->bufs.n && !j->bad; i++)
 		if (k->bufs.at[i]->kind == BUF_OUT)
 			compare_buf(j, a, n, k->bufs.at[i], m.data[i], &bufs[i], sym,
-				    has_extreme(k));
+				    unsigned_zeros[i]);
 	arena_free(a);
 }
 

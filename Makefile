@@ -47,6 +47,10 @@ ifneq ($(LLVM),)
 LLVM_FLAGS := -DDLCC_LLVM=\"$(shell readlink -f $$($(LLVM) --libfiles --link-shared))\" -isystem $(shell $(LLVM) --includedir)
 endif
 
+# The programs' shared libraries may lie beside them, in ../lib, as in the wheel of python/. An rpath, which these libraries'
+# own needs are searched in, too, and not a runpath.
+BESIDE := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
+
 # A library of each layer's files; a tool is tools/NAME.c and, where there is one, the folder tools/NAME.
 LIB_SRC := $(wildcard $(foreach d,base ir ops frontend passes codegen,$d/*.c $d/*/*.c $d/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/gen/onnx.pb-c.o
@@ -110,7 +114,7 @@ $(BUILD)/include/dlrt.h: runtime/dlrt.h
 $(BUILD)/bin/%: $$(call program_obj,tools/%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(BESIDE) -o $@ $^ $(LDLIBS)
 
 # Tests may use dlrun's parts: its files but its main.
 $(BUILD)/tests/libdlrun.a: $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c))

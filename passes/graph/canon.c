@@ -11,6 +11,7 @@
 #include "passes/graph/canon.h"
 #include "passes/kernel/kernels.h"
 #include "passes/graph/rules.h"
+#include "ir/blocks.h"
 
 #include <assert.h>
 
@@ -60,7 +61,7 @@ Value *canon_view(Canon *c, Node *n, Value *v, const Type *t)
 
 bool canon_is_weights(Canon *c, const Value *v)
 {
-	bool yes = v->def && type_static(v->type, NULL) &&
+	bool yes = v->def && !op_is_control(v->def->op) && type_static(v->type, NULL) &&
 		   (v->def->op == OP_Const || v->def->nin > 0);
 
 	while (c->weights.n <= v->id)
@@ -95,7 +96,7 @@ static void visit(Canon *c, Node *n)
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i])
 			canon_is_weights(c, n->out[i]);
-	if (n->op == OP_Const || n->op == OP_Kernel || n->regions.n || !canon_may(c))
+	if (n->op == OP_Const || n->op == OP_Kernel || op_is_control(n->op) || !canon_may(c))
 		return;
 	if (!fold_node(c, n) && !simplify_node(c, n))
 		rules_node(c, n);

@@ -13,6 +13,7 @@
 # make gpu-pack   build/gpu-pack: what checks and times code for GPUs on a machine that has only a driver
 # make gpu-ptxas  all PTX of the model suites through ptxas, where there is one
 # make gpu-static registers, occupancy and inner loops of GPU kernels, beside Triton's; needs ptxas
+# make conformance  ONNX's own conformance tests through the Python package: what does not pass is in build/conformance.txt
 # make fuzz       mutated model files against dlcc under sanitizers
 # make fuzz-graphs  N random graphs (default 500) over all operators from seed SEED on, against eval and ONNX Runtime
 # Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
@@ -213,6 +214,10 @@ gpu-static: deps build/gpu-venv/requirements.txt
 	$(MAKE) $(JOBS) all tests
 	$(PYTHON) bench/gpu_static.py --build $(BUILD) $(T)
 
+conformance: deps
+	$(MAKE) $(JOBS) all
+	$(PYTHON) tests/conformance/run.py --build $(BUILD) $(T)
+
 docs: tests
 	$(BUILD)/tests/tools/opsdoc >docs/ops.md
 
@@ -269,6 +274,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static
+.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

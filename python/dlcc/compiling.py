@@ -170,7 +170,7 @@ class NodeSupport:
         return f'node "{self.node}" ({self.op}): {"supported" if self.supported else "not supported"}: {self.how}'
 
 
-_NODE_LINE = re.compile(r'.*?: node "(?P<node>(?:[^"\\]|\\.)*)" \((?P<op>[^)]*)\): (?P<no>not )?supported(?:: |; |$)(?P<how>.*)')
+_NODE_LINE = re.compile(r'.*?: node "(?P<node>.*?)" \((?P<op>[^()"]*)\): (?P<no>not )?supported(?:: |; |, |$)(?P<how>.*)')
 _OTHER_LINE = re.compile(r".*?: (?P<what>(?:not supported|error): .*)")
 
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-# The file name before "error:" is any text; names inside quotes are escaped by the compiler, so that no line has a foreign quote.
 _DIAGNOSTIC = re.compile(r"(?P<file>.*?): (?P<kind>error|warning): (?P<text>.*)")
-_NODE = re.compile(r'node "(?P<node>(?:[^"\\]|\\.)*)"(?: \((?P<op>[^)]*)\))?')
+# A name may have quotes in it, so it ends where an operator follows.
+_NODE = re.compile(r'node "(?P<node>.*?)" \((?P<op>[^()"]*)\)(?=: )')
 
 
 @dataclass

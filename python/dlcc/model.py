@@ -289,26 +289,32 @@ class Model:
             raise self._library.fail(status, context)
         return [tuple(shape[:len(io.dims)]) for io, shape in zip(ios, dims)]
 
-    def _outputs(self, given: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> tuple[Any, list[Any], list[Any]]:
-        """The tensors of the outputs, the arrays for them (None: the context has the memory), and what must live on."""
+    @staticmethod
+    def _fits(shape: tuple[int, ...], memory: tuple[int, ...], io: IO) -> None:
+        """Refuses MEMORY, the shape of that given for IO, if the output's SHAPE is another; -1 is not known yet."""
+        if len(memory) != len(shape) or any(n not in (m, -1) for n, m in zip(shape, memory)):
+            raise RunError(f'output "{io.name}": its shape is {list(shape)}, and the memory given has {list(memory)}', "DL_SHAPE")
+
+    def _outputs(self, given: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> tuple[Any, list[Any], list[Any], list[Any]]:
+        """The tensors of the outputs, the arrays for them (None: the context has the memory), the shapes of their memory, and
+        what must live on."""
         ios = self._description.outputs
-        outs, arrays, keep = (abi.Tensor * max(len(ios), 1))(), [], []
+        outs, arrays, keep, memory_shapes = (abi.Tensor * max(len(ios), 1))(), [], [], []
         for tensor, io, shape in zip(outs, ios, shapes):
             where = f'output "{io.name}"'
             if given.get(io.name) is not None:
                 arrays.append(given[io.name])
                 borrowed = tensors.borrow_output(given[io.name], where)
-                if len(borrowed.shape) != len(shape) or any(n not in (m, -1) for n, m in zip(shape, borrowed.shape)):
-                    raise RunError(f"{where}: its shape is {list(shape)}, and the memory given has {list(borrowed.shape)}",
-                                   "DL_SHAPE")
+                self._fits(shape, borrowed.shape, io)
             elif -1 in shape:
                 arrays.append(None)
                 borrowed = tensors.Borrowed(io.code, shape, None, 0, 0, None)
             else:
                 arrays.append(tensors.NewOutput(io.code, shape, where))
                 borrowed = arrays[-1].borrow()
+            memory_shapes.append(borrowed.shape)
             keep.append(borrowed.fill(tensor))
-        return outs, arrays, keep
+        return outs, arrays, memory_shapes, keep
 
     def _run(self, given: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Any]:
         api, ios = self._api(), self._description.outputs
@@ -316,19 +322,18 @@ class Model:
         ins, keep_in = self._inputs(given)
         context = self._library.take()
         try:
-            outs, arrays, keep_out = self._outputs(memory, self._shapes(context, ins))
+            outs, arrays, memory_shapes, keep_out = self._outputs(memory, self._shapes(context, ins))
             status = api.run(context, ins, len(self._description.inputs), outs, len(ios), None) or api.wait(context)
             if status:
                 raise self._library.fail(status, context)
-            del keep_in, keep_out
             for i, (tensor, io) in enumerate(zip(outs, ios)):
                 if arrays[i] is None:
                     arrays[i] = tensors.copy_output(tensor, f'output "{io.name}"')
                 elif isinstance(arrays[i], tensors.NewOutput):
                     arrays[i] = arrays[i].array()
-                elif tuple(tensor.shape[:tensor.rank]) != tuple(np.shape(arrays[i])):
-                    raise RunError(f'output "{io.name}": its shape is {tensor.shape[:tensor.rank]}, and the memory given has '
-                                   f"{list(np.shape(arrays[i]))}", "DL_SHAPE")
+                else:
+                    self._fits(tuple(tensor.shape[:tensor.rank]), memory_shapes[i], io)
+            del keep_in, keep_out  # the memory of inputs and outputs, which had to live until here
             return arrays
         finally:
             self._library.give(context)

@@ -22,6 +22,7 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 
 import dlcc  # noqa: E402
 import dlcc.backend  # noqa: E402
+import numpy  # noqa: E402
 from onnx.backend.test import BackendTest  # noqa: E402
 
 SECONDS = 120   # most time of a case
@@ -29,8 +30,16 @@ SECONDS = 120   # most time of a case
 REAL = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19", "zfnet512")
 
 
+# Cases whose tolerance is less than the rounding of their references, which round every step to f16: {name: options of the case}.
+ROUNDED = {"test_attention_4d_causal_fp16_expanded": {"rtol": 2e-3}}
+
+
 class Quick(dlcc.backend.Backend):
     """The backend with quick compiles: what is slow in a small model is the C compiler. The cases use all processors."""
+
+    @classmethod
+    def is_compatible(cls, model, device="CPU", **kwargs):
+        return True  # prepare says why a model is not supported
 
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
@@ -43,7 +52,7 @@ class Quick(dlcc.backend.Backend):
 
 def collect(pattern):
     """The cases, {category/name: TestCase}."""
-    runner = BackendTest(Quick, __name__)
+    runner = BackendTest(Quick, __name__, ROUNDED)
     for name in REAL:
         runner.exclude(rf"^test_(light_)?{name}_")
     found = {}
@@ -62,7 +71,9 @@ def reason(error):
     if isinstance(error, dlcc.CompileError):
         return "refused" if error.status == 1 and error.diagnostics else "failed", text
     if isinstance(error, dlcc.RunError):
-        return "refused" if error.status == "DL_UNSUPPORTED" else "failed", f"{error.status}: {text}"
+        # Whether an operator has a form that is not supported may depend on the values of inputs.
+        refused = error.status == "DL_UNSUPPORTED" or "not supported" in text
+        return "refused" if refused else "failed", f"{error.status}: {text}"
     if isinstance(error, AssertionError):
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return "failed", "; ".join(lines[:3])[:200]
@@ -76,7 +87,7 @@ def perform(case):
     signal.signal(signal.SIGALRM, out_of_time)
     signal.alarm(SECONDS)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             getattr(case, case._testMethodName)()
         return "passed", ""
@@ -165,8 +176,7 @@ def main():
     options = parser.parse_args()
     multiprocessing.set_start_method("fork")  # the cases are computed once
     os.environ["PATH"] = os.path.join(ROOT, options.build, "bin") + os.pathsep + os.environ["PATH"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with numpy.errstate(all="ignore"):  # cases overflow and divide by zero by design
         cases = collect(options.pattern)
     results = run_all(cases, options.j)
     with open(os.path.join(ROOT, options.build, "conformance.txt"), "w", encoding="utf-8") as f:

@@ -13,7 +13,9 @@
 #include "ops/infer.h"
 #include "ops/shape.h"
 
-enum { GROWN_MAX = 8 }; /* times that a loop's body is typed again, each with more sizes that differ */
+enum {
+	GROWN_MAX = 8
+}; /* times that a loop's body is typed again, each with more sizes that differ */
 
 /* ---- Bodies ---- */
 
@@ -121,17 +123,17 @@ static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a,
 	Dim *dims[MAX_RANK];
 
 	if (a->dtype != b->dtype || a->rank != b->rank) {
-		infer_error(in, n,
-			    "result %d is %s of rank %d in one branch and %s of rank %d in the other, "
-			    "and which one runs is not known when compiling",
-			    k + 1, dtype_info[a->dtype].name, a->rank, dtype_info[b->dtype].name,
-			    b->rank);
+		infer_error(
+			in, n,
+			"result %d is %s of rank %d in one branch and %s of rank %d in the other, "
+			"and which one runs is not known when compiling",
+			k + 1, dtype_info[a->dtype].name, a->rank, dtype_info[b->dtype].name,
+			b->rank);
 		return NULL;
 	}
 	for (int i = 0; i < a->rank; i++)
-		dims[i] = a->dims[i] == b->dims[i]
-				  ? a->dims[i]
-				  : dim_select(in->ctx, c, a->dims[i], b->dims[i]);
+		dims[i] = a->dims[i] == b->dims[i] ? a->dims[i]
+						   : dim_select(in->ctx, c, a->dims[i], b->dims[i]);
 	return type_tensor(in->ctx, a->dtype, a->rank, dims);
 }
 
@@ -314,11 +316,12 @@ static bool same_sizes(Infer *in, Node *n, int k, Carried *v, const Type *now, c
 	bool same = true;
 
 	if (now->dtype != next->dtype || now->rank != next->rank)
-		return infer_error(in, n,
-				   "carried value %d is %s of rank %d before a turn and %s of rank %d "
-				   "after it",
-				   k + 1, dtype_info[now->dtype].name, now->rank,
-				   dtype_info[next->dtype].name, next->rank);
+		return infer_error(
+			in, n,
+			"carried value %d is %s of rank %d before a turn and %s of rank %d "
+			"after it",
+			k + 1, dtype_info[now->dtype].name, now->rank, dtype_info[next->dtype].name,
+			next->rank);
 	for (int d = 0; d < now->rank; d++)
 		if (!v->grows[d] && now->dims[d] != next->dims[d]) {
 			v->grows[d] = v->any = true;
@@ -393,7 +396,7 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 	const int most = 2 * l->nvar + 2;
 	Value **init = NEW_ARRAY(in->arena, most, Value *),
 	      **next = NEW_ARRAY(in->arena, most, Value *),
-	      **final = NEW_ARRAY(in->arena, most, Value *);
+	      ** final = NEW_ARRAY(in->arena, most, Value *);
 	Value **args = NEW_ARRAY(in->arena, nbody + 1, Value *),
 	      **results = NEW_ARRAY(in->arena, l->body->results.n + 1, Value *), *zero = NULL;
 	int ninit = l->nvar, go = -1, turns = -1, r = l->lead ? 1 : 0;
@@ -468,10 +471,11 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 		const Type *t = results[r + l->nvar + i]->type;
 
 		if (t && varies(b.open, t))
-			return infer_error(in, l->n,
-					   "result %d stacks values whose sizes differ from turn to "
-					   "turn, which is not supported",
-					   l->nvar + i + 1);
+			return infer_error(
+				in, l->n,
+				"result %d stacks values whose sizes differ from turn to "
+				"turn, which is not supported",
+				l->nvar + i + 1);
 		if (!t)
 			return false;
 	}
@@ -510,7 +514,8 @@ static bool build_loop(BodyLoop *l, Value **out)
 
 	for (int i = 0; i < GROWN_MAX * (l->nvar + 1) && again && ok; i++)
 		ok = try_loop(l, out, out + l->nvar, &again);
-	return ok && (!again || infer_error(l->in, l->n, "the sizes of what it carries do not settle"));
+	return ok &&
+	       (!again || infer_error(l->in, l->n, "the sizes of what it carries do not settle"));
 }
 
 /* Whether result K of BODY is its input number INPUT, or the constant true. */
@@ -555,8 +560,9 @@ static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 			l->trip = dim_mul(c, l->trip, first);
 		l->trip = dim_named(c, l->trip, "turns");
 	} else if (always && !dim_equals(first, 0)) {
-		return infer_error(in, n, "the loop never ends: its condition is always true, and it "
-					  "has no number of turns");
+		return infer_error(in, n,
+				   "the loop never ends: its condition is always true, and it "
+				   "has no number of turns");
 	} else if (always) {
 		l->trip = dim_const(c, 0);
 	}
@@ -578,11 +584,11 @@ static bool expand_loop(Infer *in, Node *n, Value **out)
 	l.neach = l.body->results.n - 1 - l.nvar;
 	if (l.neach < 0 || l.nvar + l.neach != n->nout ||
 	    l.body->inputs.n != l.lead + l.nvar + (n->nin - own))
-		return infer_error(in, n,
-				   "carries %d values and has %d results; its body has %d inputs and "
-				   "%d results",
-				   l.nvar, n->nout, l.body->inputs.n - (n->nin - own),
-				   l.body->results.n);
+		return infer_error(
+			in, n,
+			"carries %d values and has %d results; its body has %d inputs and "
+			"%d results",
+			l.nvar, n->nout, l.body->inputs.n - (n->nin - own), l.body->results.n);
 	if (!loop_trip(in, n, own, is_always(l.body, 0, 1), &l))
 		return false;
 	l.var = NEW_ARRAY(in->arena, l.nvar + 1, Carried);
@@ -691,11 +697,12 @@ static bool expand_scan(Infer *in, Node *n, Value **out)
 	s.l.neach = n->nout - s.l.nvar;
 	if (nslice < 1 || s.l.nvar < 0 || s.l.neach < 0 || s.l.body->results.n != n->nout ||
 	    s.l.body->inputs.n != n->nin)
-		return infer_error(in, n,
-				   "has %d operands, %d of them sequences, and %d results; its body "
-				   "has %d inputs and %d results",
-				   own, nslice, n->nout, s.l.body->inputs.n - (n->nin - own),
-				   s.l.body->results.n);
+		return infer_error(
+			in, n,
+			"has %d operands, %d of them sequences, and %d results; its body "
+			"has %d inputs and %d results",
+			own, nslice, n->nout, s.l.body->inputs.n - (n->nin - own),
+			s.l.body->results.n);
 	s.sequence = NEW_ARRAY(in->arena, nslice + 1, Value *);
 	s.reverse = reverse;
 	s.l.reverse = out_reverse;

@@ -123,6 +123,7 @@ bool pass_divmod(Module *m);
 bool pass_scatter(Module *m);
 bool pass_hoist(Module *m);
 bool pass_lower(Module *m);
+bool pass_invariant(Module *m);
 bool pass_place(Module *m);
 bool pass_algebra(Module *m);
 bool pass_views(Module *m);

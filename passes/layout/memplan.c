@@ -20,7 +20,6 @@
 #include <assert.h>
 #include <string.h>
 
-
 /* The slots of an arena. */
 typedef struct Slots {
 	PlaceKind kind;
@@ -507,7 +506,10 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	const int64_t *reverse = node_ints(end, "reverse", &n);
 	const int number = k - (int)node_int(end, "carried", 0), out = p->output[end->out[k]->id];
 	const bool ends_early = end->out[k]->type->dims[0] != trip;
-	Stack s = {.all = end->out[k], .open = b->open, .each = bytes, .grows = !trip,
+	Stack s = {.all = end->out[k],
+		   .open = b->open,
+		   .each = bytes,
+		   .grows = !trip,
 		   .reverse = number < n && reverse[number]};
 	Place *all = &p->p->value[end->out[k]->id];
 

@@ -126,7 +126,7 @@ static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a,
 		infer_error(
 			in, n,
 			"result %d is %s of rank %d in one branch and %s of rank %d in the other, "
-			"and which one runs is not known when compiling",
+			"and which one runs is not known when compiling; --dim NAME=SIZE may fix the size that decides it",
 			k + 1, dtype_info[a->dtype].name, a->rank, dtype_info[b->dtype].name,
 			b->rank);
 		return NULL;

@@ -403,16 +403,6 @@ static bool next_sizes(BodyLoop *l, const LoopBuild *b, int k, const Type *t, Va
 	return true;
 }
 
-/* The type of a stack, T, with the sizes that the turns have decided read from SIZES. */
-static const Type *stacked_type(Infer *in, const Carried *each, const Type *t, Value *sizes)
-{
-	Dim *dims[MAX_RANK + 1] = {t->dims[0]};
-
-	for (int d = 1; d < t->rank; d++)
-		dims[d] = each->grows[d - 1] ? fresh_size(in, sizes, d - 1) : t->dims[d];
-	return type_tensor(in->ctx, t->dtype, t->rank, dims);
-}
-
 /* Removes the nodes from OPEN up to the node that is being expanded. */
 static void remove_since(BodyLoop *l, Node *open, int syms, int facts)
 {
@@ -434,135 +424,206 @@ static Value *as_scalar(Infer *in, Node *n, Value *v)
 	return expand_node(in, n, OP_Reshape, (Value *[]){v, expand_ints(in, n, NULL, 0)}, 2);
 }
 
-/*
- * Makes the loop once, with the sizes that are known to grow so far. *AGAIN: another size grows, and
- * everything that was made is removed.
- */
-static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
-{
-	Infer *in = l->in;
-	Ctx *c = in->ctx;
-	const int syms = sym_count(c), facts = in->graph->facts.n, nbody = l->body->inputs.n;
-	const int most = 2 * l->nvar + l->neach + 2;
-	Value **init = NEW_ARRAY(in->arena, most, Value *),
-	      **next = NEW_ARRAY(in->arena, most, Value *),
-	      ** final = NEW_ARRAY(in->arena, most, Value *);
-	Value **args = NEW_ARRAY(in->arena, nbody + 1, Value *),
-	      **results = NEW_ARRAY(in->arena, l->body->results.n + 1, Value *), *zero = NULL;
-	int ninit = l->nvar, go = -1, turns = -1, r = l->lead ? 1 : 0;
-	Dim *one = dim_const(c, 1), *count = l->trip;
+/* One attempt at making a loop, with the sizes that are known to grow so far. */
+typedef struct LoopAttempt {
+	BodyLoop *l;
 	LoopBuild b;
-	bool ok = true;
+	/* What the loop carries: the body's values, the sizes of those that grow, and, where the body decides
+	 * whether a further turn follows, the condition and the number of turns so far. */
+	Value **init, **next, **last;
+	int n;
+	int go, turns;   /* the numbers of the condition and the count, or -1 */
+	Value **results; /* of the body: the values that it carries, then those that are stacked */
+	int syms, facts; /* how many there were before */
+} LoopAttempt;
 
-	const int64_t none[MAX_RANK] = {0};
+static int carry(LoopAttempt *t, Value *init)
+{
+	t->init[t->n] = init;
+	return t->n++;
+}
 
-	*again = false;
+static void list_carried(LoopAttempt *t)
+{
+	static const int64_t none[MAX_RANK];
+	BodyLoop *l = t->l;
+	Infer *in = l->in;
+
 	for (int i = 0; i < l->nvar; i++)
-		init[i] = l->var[i].init;
-	for (int i = 0; i < l->nvar; i++)
-		if (l->var[i].any) {
-			l->var[i].sizes = ninit;
-			init[ninit++] = expand_dims(in, l->n, DT_I64, l->var[i].init->type->dims,
-						    l->var[i].init->type->rank, false);
-		}
-	for (int i = 0; i < l->neach; i++)
-		if (l->each[i].any) {
-			l->each[i].sizes = ninit;
-			init[ninit++] = expand_ints(in, l->n, none, l->each[i].rank);
-		}
-	if (l->go) {
-		go = ninit;
-		init[ninit++] = l->go;
-		turns = ninit;
-		zero = expand_scalar(in, l->n, DT_I64, 0);
-		init[ninit++] = zero;
+		carry(t, l->var[i].init);
+	for (int i = 0; i < l->nvar; i++) {
+		const Type *type = l->var[i].init->type;
+
+		if (l->var[i].any)
+			l->var[i].sizes = carry(
+				t, expand_dims(in, l->n, DT_I64, type->dims, type->rank, false));
 	}
-	b = loop_open(in, l->n, l->trip, init, ninit);
-	if (go >= 0) {
-		int n;
-		Dim *d = infer_contents(in, l->n, b.carried[go], &n)[0];
+	for (int i = 0; i < l->neach; i++)
+		if (l->each[i].any)
+			l->each[i].sizes = carry(t, expand_ints(in, l->n, none, l->each[i].rank));
+	if (!l->go)
+		return;
+	t->go = carry(t, l->go);
+	t->turns = carry(t, expand_scalar(in, l->n, DT_I64, 0));
+}
+
+static void open_turn(LoopAttempt *t)
+{
+	BodyLoop *l = t->l;
+	Infer *in = l->in;
+	int n;
+
+	t->b = loop_open(in, l->n, l->trip, t->init, t->n);
+	if (t->go >= 0) {
+		Dim *d = infer_contents(in, l->n, t->b.carried[t->go], &n)[0];
 
 		control_set_dim(bracket(in, l->n, OP_While, NULL, 0, 0), "value", d);
 		in->when = when(in, in->when, d);
 	}
 	for (int i = 0; i < l->nvar; i++)
 		if (l->var[i].any)
-			b.carried[i]->type = grown_type(in, &l->var[i], init[i]->type,
-							b.carried[l->var[i].sizes]);
+			t->b.carried[i]->type = grown_type(in, &l->var[i], t->init[i]->type,
+							   t->b.carried[l->var[i].sizes]);
+}
+
+/* Puts the body into the loop. */
+static bool put_turn(LoopAttempt *t)
+{
+	BodyLoop *l = t->l;
+	Infer *in = l->in;
+	Value **args = NEW_ARRAY(in->arena, l->body->inputs.n + 1, Value *);
+	int n = 0;
+
 	if (l->lead) {
-		args[0] = expand_dims(in, l->n, DT_I64, &b.turn, 1, true);
-		args[1] = go >= 0 ? b.carried[go] : expand_scalar(in, l->n, DT_BOOL, 1);
+		args[n++] = expand_dims(in, l->n, DT_I64, &t->b.turn, 1, true);
+		args[n++] = t->go >= 0 ? t->b.carried[t->go] : expand_scalar(in, l->n, DT_BOOL, 1);
 	}
 	for (int i = 0; i < l->nvar; i++)
-		args[l->lead + i] = b.carried[i];
+		args[n++] = t->b.carried[i];
 	for (int i = 0; i < l->nslice; i++)
-		args[l->lead + l->nvar + i] = l->slice(l, &b, i);
-	for (int i = l->lead + l->nvar + l->nslice, k = l->captured_from; i < nbody; i++)
-		args[i] = node_in(l->n, k++);
-	ok = put_body(in, l->n, l->body, args, results);
-	for (int i = 0; i < l->nvar && ok; i++) {
-		next[i] = results[r + i];
-		ok = next[i] && next[i]->type;
-		if (ok && !same_sizes(in, l->n, i, &l->var[i], b.carried[i]->type, next[i]->type)) {
-			*again = !in->errors;
-			ok = *again;
-		}
-	}
-	for (int i = 0; i < l->neach && ok; i++) {
-		ok = results[r + l->nvar + i] && results[r + l->nvar + i]->type;
-		if (ok && !same_in_turns(&l->each[i], b.open, results[r + l->nvar + i]->type))
+		args[n++] = l->slice(l, &t->b, i);
+	for (int k = l->captured_from; n < l->body->inputs.n; k++)
+		args[n++] = node_in(l->n, k);
+	if (!put_body(in, l->n, l->body, args, t->results))
+		return false;
+	for (int i = 0; i < l->body->results.n; i++)
+		if (!t->results[i] || !t->results[i]->type)
+			return false;
+	if (t->go >= 0)
+		t->next[t->go] = as_scalar(in, l->n, t->results[0]);
+	t->results += l->lead ? 1 : 0;
+	return true;
+}
+
+/* Compares the sizes that a turn gives with those that it began with. *AGAIN: another one differs. */
+static bool compare_sizes(LoopAttempt *t, bool *again)
+{
+	BodyLoop *l = t->l;
+
+	for (int i = 0; i < l->nvar; i++) {
+		t->next[i] = t->results[i];
+		if (!same_sizes(l->in, l->n, i, &l->var[i], t->b.carried[i]->type,
+				t->next[i]->type))
 			*again = true;
 	}
-	if (!ok || *again) {
-		in->when = b.when;
-		if (*again)
-			remove_since(l, b.open, syms, facts);
-		return ok;
-	}
+	for (int i = 0; i < l->neach; i++)
+		if (!same_in_turns(&l->each[i], t->b.open, t->results[l->nvar + i]->type))
+			*again = true;
+	return !l->in->errors;
+}
+
+/* What is carried beside the body's own values. */
+static bool list_next(LoopAttempt *t)
+{
+	BodyLoop *l = t->l;
+	Infer *in = l->in;
+	Dim *after = dim_add(in->ctx, t->b.turn, dim_const(in->ctx, 1));
+
 	for (int i = 0; i < l->nvar; i++)
 		if (l->var[i].any)
-			next[l->var[i].sizes] = expand_dims(in, l->n, DT_I64, next[i]->type->dims,
-							    next[i]->type->rank, false);
-	if (go >= 0) {
-		Dim *after = dim_add(c, b.turn, one);
-
-		next[go] = as_scalar(in, l->n, results[0]);
-		next[turns] = expand_dims(in, l->n, DT_I64, &after, 1, true);
-	}
+			t->next[l->var[i].sizes] = expand_dims(in, l->n, DT_I64,
+							       t->next[i]->type->dims,
+							       t->next[i]->type->rank, false);
 	for (int i = 0; i < l->neach; i++)
-		if (l->each[i].any && !next_sizes(l, &b, i, results[r + l->nvar + i]->type, next))
+		if (l->each[i].any &&
+		    !next_sizes(l, &t->b, i, t->results[l->nvar + i]->type, t->next))
 			return false;
-	if (go >= 0)
-		count = NULL;
-	loop_close(&b, next, results + r + l->nvar, l->neach, l->reverse,
-		   count ? count : dim_const(c, 0), final, all);
-	if (go >= 0) {
-		int n;
+	if (t->go >= 0)
+		t->next[t->turns] = expand_dims(in, l->n, DT_I64, &after, 1, true);
+	return true;
+}
 
-		final[turns]->name = "turns";
-		count = infer_contents(in, l->n, final[turns], &n)[0];
-		if (dim_as_sym(count))
-			sym_bound(c, dim_as_sym(count), 0, DIM_FAR);
-		for (int i = 0; i < l->neach; i++) {
-			Dim *dims[MAX_RANK + 1];
-			const Type *t = all[i]->type;
+/* The number of turns that ran, once the loop has ended. */
+static Dim *turns_run(LoopAttempt *t)
+{
+	Dim *count;
+	int n;
 
-			memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
-			dims[0] = count;
-			all[i]->type = type_tensor(c, t->dtype, t->rank, dims);
-		}
+	t->last[t->turns]->name = "turns";
+	count = infer_contents(t->l->in, t->l->n, t->last[t->turns], &n)[0];
+	if (dim_as_sym(count))
+		sym_bound(t->l->in->ctx, dim_as_sym(count), 0, DIM_FAR);
+	return count;
+}
+
+static void close_loop(LoopAttempt *t, Value **last, Value **all)
+{
+	BodyLoop *l = t->l;
+	Infer *in = l->in;
+	Dim *dims[MAX_RANK + 1], *count = l->trip;
+
+	loop_close(&t->b, t->next, t->results + l->nvar, l->neach, l->reverse,
+		   t->go >= 0 ? dim_const(in->ctx, 0) : count, t->last, all);
+	if (t->go >= 0)
+		count = turns_run(t);
+	for (int i = 0; i < l->neach; i++) {
+		const Type *type = all[i]->type;
+
+		memcpy(dims, type->dims, (size_t)type->rank * sizeof *dims);
+		dims[0] = count;
+		for (int d = 1; d < type->rank; d++)
+			if (l->each[i].grows[d - 1])
+				dims[d] = fresh_size(in, t->last[l->each[i].sizes], d - 1);
+		all[i]->type = type_tensor(in->ctx, type->dtype, type->rank, dims);
 	}
-	for (int i = 0; i < l->neach; i++)
-		if (l->each[i].any)
-			all[i]->type = stacked_type(in, &l->each[i], all[i]->type,
-						    final[l->each[i].sizes]);
 	for (int i = 0; i < l->nvar; i++) {
-		last[i] = final[i];
+		last[i] = t->last[i];
 		if (l->var[i].any)
 			last[i]->type = grown_type(in, &l->var[i], last[i]->type,
-						   final[l->var[i].sizes]);
+						   t->last[l->var[i].sizes]);
 	}
-	return true;
+}
+
+/* *AGAIN: another size grows, and everything that was made is removed. */
+static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
+{
+	Infer *in = l->in;
+	const int most = 2 * l->nvar + l->neach + 2;
+	LoopAttempt t = {.l = l,
+			 .go = -1,
+			 .turns = -1,
+			 .syms = sym_count(in->ctx),
+			 .facts = in->graph->facts.n};
+	bool ok;
+
+	t.init = NEW_ARRAY(in->arena, 3 * most, Value *);
+	t.next = t.init + most;
+	t.last = t.next + most;
+	t.results = NEW_ARRAY(in->arena, l->body->results.n + 1, Value *);
+	*again = false;
+	list_carried(&t);
+	open_turn(&t);
+	ok = put_turn(&t) && compare_sizes(&t, again);
+	if (ok && !*again)
+		ok = list_next(&t);
+	if (ok && !*again) {
+		close_loop(&t, last, all);
+		return true;
+	}
+	in->when = t.b.when;
+	if (ok)
+		remove_since(l, t.b.open, t.syms, t.facts);
+	return ok;
 }
 
 static bool build_loop(BodyLoop *l, Value **out)

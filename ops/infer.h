@@ -25,6 +25,7 @@ struct Infer {
 	int errors, depth;
 	/* a fact has tightened the bound of a symbol since the types were last simplified */
 	bool bounded;
+	bool seedless; /* the warning about random numbers without a seed was given */
 };
 
 /* infer_node for a node that may be composite. OUT (nout entries) gets the values that stand for

@@ -13,6 +13,7 @@
 # make gpu-pack   build/gpu-pack: what checks and times code for GPUs on a machine that has only a driver
 # make gpu-ptxas  all PTX of the model suites through ptxas, where there is one
 # make gpu-static registers, occupancy and inner loops of GPU kernels, beside Triton's; needs ptxas
+# make conformance  ONNX's own conformance tests through the Python package: what does not pass is in build/conformance.txt
 # make fuzz       mutated model files against dlcc under sanitizers
 # make fuzz-graphs  N random graphs (default 500) over all operators from seed SEED on, against eval and ONNX Runtime
 # Variables: V=1 (print commands), CC, OPT, CORPUS (folder of further models), T (arguments of tests/run.py).
@@ -46,6 +47,10 @@ LLVM ?= $(firstword $(foreach v,22 21 20 19,$(shell command -v llvm-config-$v)))
 ifneq ($(LLVM),)
 LLVM_FLAGS := -DDLCC_LLVM=\"$(shell readlink -f $$($(LLVM) --libfiles --link-shared))\" -isystem $(shell $(LLVM) --includedir)
 endif
+
+# The programs' shared libraries may lie beside them, in ../lib, as in the wheel of python/. An rpath, which these libraries'
+# own needs are searched in, too, and not a runpath.
+BESIDE := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 
 # A library of each layer's files; a tool is tools/NAME.c and, where there is one, the folder tools/NAME.
 LIB_SRC := $(wildcard $(foreach d,base ir ops frontend passes codegen,$d/*.c $d/*/*.c $d/*/*/*.c))
@@ -110,7 +115,7 @@ $(BUILD)/include/dlrt.h: runtime/dlrt.h
 $(BUILD)/bin/%: $$(call program_obj,tools/%) $(BUILD)/lib/libdlcc.a $(BUILD)/lib/libdlrt.a
 	@mkdir -p $(@D)
 	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(BESIDE) -o $@ $^ $(LDLIBS)
 
 # Tests may use dlrun's parts: its files but its main.
 $(BUILD)/tests/libdlrun.a: $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tools/dlrun/*.c))
@@ -209,6 +214,10 @@ gpu-static: deps build/gpu-venv/requirements.txt
 	$(MAKE) $(JOBS) all tests
 	$(PYTHON) bench/gpu_static.py --build $(BUILD) $(T)
 
+conformance: deps
+	$(MAKE) $(JOBS) all
+	$(PYTHON) tests/conformance/run.py --build $(BUILD) $(T)
+
 docs: tests
 	$(BUILD)/tests/tools/opsdoc >docs/ops.md
 
@@ -265,6 +274,6 @@ clean:
 	rm -rf build/obj build/gen build/bin build/lib build/include build/tests build/san build/tsan build/flags
 
 force:
-.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static
+.PHONY: all tests ptxsim deps check check-all demo layers docs fuzz fuzz-graphs warnings format install clean force bench ulp gpu-pack gpu-pack-bin gpu-ptxas gpu-static conformance
 .SECONDARY:
 -include $(PTXSIM_OBJ:.o=.d) $(LIB_OBJ:.o=.d) $(RT_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TOOL_SRC) $(TEST_SRC))

@@ -29,7 +29,8 @@ typedef enum OpKind {
 
 enum OpFlags {
 	OPF_VIEW = 1,      /* the result is the first operand's elements in the same order */
-	OPF_INTERNAL = 2   /* not an ONNX op: cannot be imported */
+	OPF_INTERNAL = 2,  /* not an ONNX op: cannot be imported */
+	OPF_CONTROL = 4    /* a bracket of control flow (ir/blocks.h): it computes nothing itself */
 };
 
 typedef struct OpRow {

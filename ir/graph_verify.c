@@ -3,13 +3,14 @@
  * The invariants of a graph that every pass must preserve:
  *
  *   - definitions come before uses, and use lists agree with operands
+ *   - brackets of control flow match, and a value is used in its own block or one inside of it
  *   - numbers of operands and results are as ir/ops.def says
  *   - every value has a type (import and parse may leave that to inference)
  *   - constants and kernels agree with the types around them
  *   - the operands of a node are where the node runs
  *   - values that symbols are read from exist
  */
-#include "ir/graph.h"
+#include "ir/blocks.h"
 
 #include <string.h>
 
@@ -164,6 +165,31 @@ static void check_operands(GraphVerifier *v)
 			report(v, NULL, "result %d is no value of the graph", i);
 }
 
+/* ---- Blocks ---- */
+
+static void check_blocks(GraphVerifier *v)
+{
+	const Node *at = NULL;
+	const char *fault = blocks_fault(v->g, v->tmp, &at);
+	Blocks b;
+
+	if (fault) {
+		report(v, at, "%s", fault);
+		return;
+	}
+	b = blocks_of(v->g, v->tmp);
+	if (b.at.n == 1)
+		return;
+	for (const Node *n = v->g->first; n; n = n->next)
+		for (int k = 0; k < n->nin; k++)
+			if (n->in[k].value && !block_within(&b, block_of_operand(&b, n, k),
+							    block_of_value(&b, n->in[k].value)))
+				report(v, n, "operand %d is computed in a block that may not have run", k);
+	for (int i = 0; i < v->g->results.n; i++)
+		if (block_of_value(&b, v->g->results.at[i]->value))
+			report(v, NULL, "result %d is computed in a block that may not have run", i);
+}
+
 /* ---- Nodes ---- */
 
 static void check_arity(GraphVerifier *v, const Node *n)
@@ -301,6 +327,7 @@ static bool verify(Graph *g, Diag *d, const char *pass, const GraphVerifier *out
 	if (collect_values(&v)) {
 		check_uses(&v);
 		check_operands(&v);
+		check_blocks(&v);
 		check_nodes(&v);
 		for (int i = 0; i < g->nvalues; i++)
 			if (v.value[i])

@@ -66,9 +66,7 @@ static void see_since(void *arg, Sym *s)
 	since->found = since->found || s->id >= since->first;
 }
 
-/* Symbols from number FIRST on were made for an attempt that failed: they are no longer read
- * from tensors. */
-static void forget_syms(Infer *in, int first)
+void infer_forget_syms(Infer *in, int first)
 {
 	if (first == sym_count(in->ctx))
 		return;
@@ -107,7 +105,7 @@ static Dim **known(Infer *in, Value *v, int n, bool syms)
 
 		d = trace(in, v, n, true);
 		if (!d)
-			forget_syms(in, before);
+			infer_forget_syms(in, before);
 	}
 	return c->at = d;
 }
@@ -458,7 +456,8 @@ const Tensor *infer_const_tensor(Infer *in, Value *v)
 
 	if (t)
 		return t->dtype == DT_STR ? NULL : t;
-	if (!v->def || v->def->nout != 1 || v->def->nin == 0 || v->def->op == OP_Kernel ||
+	if (!v->def || v->def->nout != 1 || v->def->nin == 0 || !can_lower(v->def) ||
+	    v->def->op == OP_Kernel ||
 	    !v->type || in->depth >= MAX_DEPTH || type_const_numel(v->type, MAX_CONTENTS) < 0 ||
 	    v->type->dtype == DT_STR)
 		return NULL;

@@ -5,6 +5,7 @@
  * has been computed. A fact is checked as soon as its symbols are bound, before any node that
  * relies on it.
  */
+#include "ir/blocks.h"
 #include "ops/infer.h"
 
 #include <assert.h>
@@ -23,7 +24,20 @@ typedef struct GraphRun {
 	bool *fact_done;
 	Arena *tmp;
 	const EvalGraphOpts *o;
+	struct LoopRun *loop; /* the innermost loop that runs */
 } GraphRun;
+
+/* A loop that runs. */
+typedef struct LoopRun {
+	struct LoopRun *outer;
+	Node *open, *close;
+	int64_t turn, trip;
+	void **stack;  /* by result of the EndFor: what the turns so far have given */
+	int64_t *room; /* bytes of the stack */
+	/* what was known before the loop: a turn forgets what the one before found */
+	bool *bound, *fact_done;
+	int nsym;
+} LoopRun;
 
 static DiagLoc graph_loc(const GraphRun *r)
 {
@@ -224,6 +238,8 @@ static bool make_data(GraphRun *r, const Value *v, DiagLoc loc)
 	if (v->type->layout &&
 	    (!dim_eval(type_bytes(r->g->ctx, v->type), r->sym, &bytes) || bytes > (int64_t)1 << 34))
 		return diag_error(r->diag, loc, "a result is too large");
+	if (r->owned[v->id])
+		free(r->data[v->id]);
 	r->data[v->id] = calloc((size_t)bytes + 8, 1);
 	r->owned[v->id] = true;
 	return r->data[v->id] ||
@@ -233,6 +249,8 @@ static bool make_data(GraphRun *r, const Value *v, DiagLoc loc)
 
 static void drop_use(GraphRun *r, const Value *v)
 {
+	if (r->loop)
+		return;
 	if (--r->uses[v->id] == 0 && r->owned[v->id]) {
 		free(r->data[v->id]);
 		r->data[v->id] = NULL;
@@ -341,11 +359,219 @@ static bool run_node(GraphRun *r, Node *n)
 	return ok;
 }
 
+/* ---- Control flow ---- */
+
+static bool control_value(GraphRun *r, const Node *n, const char *name, int64_t *v)
+{
+	return dim_eval(control_dim(n, name), r->sym, v) ||
+	       diag_error(r->diag, node_diag(n), "a size overflows");
+}
+
+/* TO gets the elements of FROM, which has its size by now. */
+static bool copy_value(GraphRun *r, const Value *to, const Value *from, DiagLoc loc)
+{
+	int64_t dims[MAX_RANK], bytes;
+	void *data;
+
+	if (!value_dims(r, from, loc, dims, &bytes))
+		return false;
+	data = calloc((size_t)bytes + 8, 1);
+	if (!data)
+		return diag_error(r->diag, loc, "out of memory for a result of %lld bytes",
+				  (long long)bytes);
+	if (bytes)
+		memcpy(data, r->data[from->id], (size_t)bytes);
+	if (r->owned[to->id])
+		free(r->data[to->id]);
+	r->data[to->id] = data;
+	r->owned[to->id] = true;
+	return true;
+}
+
+static bool bind_results(GraphRun *r, const Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] && !bind_from_data(r, n->out[i]))
+			return false;
+	return true;
+}
+
+/* Begins a turn: its number is known, and what is read from the values that the loop carries. */
+static bool begin_turn(GraphRun *r)
+{
+	const LoopRun *l = r->loop;
+
+	for (int i = 0; i < r->nsym; i++)
+		r->bound[i] = i < l->nsym && l->bound[i];
+	memcpy(r->fact_done, l->fact_done, (size_t)r->g->facts.n);
+	return bind_results(r, l->open);
+}
+
+/* Ends the innermost loop after its last turn; *N becomes its EndFor. */
+static bool leave_loop(GraphRun *r, Node **n)
+{
+	LoopRun *l = r->loop;
+	const int carried = (int)node_int(l->close, "carried", 0);
+
+	r->loop = l->outer;
+	*n = l->close;
+	for (int i = 0; i < l->close->nout; i++) {
+		const int id = l->close->out[i]->id;
+
+		if (r->owned[id])
+			free(r->data[id]);
+		if (i < carried) {
+			r->data[id] = r->data[l->open->out[i]->id];
+			r->owned[id] = true;
+			r->owned[l->open->out[i]->id] = false;
+		} else {
+			r->data[id] = l->stack[i] ? l->stack[i] : calloc(8, 1);
+			r->owned[id] = true;
+		}
+		if (!r->uses[id])
+			r->uses[id] = 1;
+	}
+	return true;
+}
+
+static bool enter_loop(GraphRun *r, Node **n)
+{
+	Node *open = *n;
+	LoopRun *l = NEW(r->tmp, LoopRun);
+
+	*l = (LoopRun){
+		.outer = r->loop, .open = open, .close = block_close(open), .trip = INT64_MAX};
+	l->stack = NEW_ARRAY(r->tmp, l->close->nout + 1, void *);
+	l->room = NEW_ARRAY(r->tmp, l->close->nout + 1, int64_t);
+	l->bound = arena_copy(r->tmp, r->bound, (size_t)r->nsym + 1);
+	l->fact_done = arena_copy(r->tmp, r->fact_done, (size_t)r->g->facts.n + 1);
+	l->nsym = r->nsym;
+	for (int i = 0; i < open->nout; i++) {
+		/* the first value has the size that it was made with */
+		if (!copy_value(r, open->out[i], node_in(open, i), node_diag(open)))
+			return false;
+	}
+	r->loop = l;
+	if (control_dim(open, "trip") && !control_value(r, open, "trip", &l->trip))
+		return false;
+	if (l->trip <= 0)
+		return leave_loop(r, n);
+	return begin_turn(r);
+}
+
+/* Appends what a turn has given to the stack of result K, or puts it before. */
+static bool push(GraphRun *r, LoopRun *l, int k)
+{
+	const Value *v = node_in(l->close, k);
+	const DiagLoc loc = node_diag(l->close);
+	const int number = k - (int)node_int(l->close, "carried", 0);
+	int64_t dims[MAX_RANK], bytes;
+	int n;
+	const int64_t *reverse = node_ints(l->close, "reverse", &n);
+	char *to;
+
+	if (!value_dims(r, v, loc, dims, &bytes))
+		return false;
+	if (l->room[k] < (l->turn + 1) * bytes || !l->stack[k]) {
+		l->room[k] = 2 * (l->turn + 1) * bytes;
+		l->stack[k] = realloc(l->stack[k], (size_t)l->room[k] + 8);
+	}
+	to = l->stack[k];
+	if (!to)
+		return diag_error(r->diag, loc, "out of memory");
+	if (number < n && reverse[number])
+		memmove(to + bytes, to, (size_t)(l->turn * bytes));
+	else
+		to += l->turn * bytes;
+	if (bytes)
+		memcpy(to, r->data[v->id], (size_t)bytes);
+	return true;
+}
+
+static bool next_turn(GraphRun *r, Node **n)
+{
+	LoopRun *l = r->loop;
+	const int carried = (int)node_int(l->close, "carried", 0);
+	const Value **next = NEW_ARRAY(r->tmp, carried + 1, const Value *);
+	void **data = NEW_ARRAY(r->tmp, carried + 1, void *);
+	bool ok = true;
+
+	for (int i = carried; i < l->close->nout && ok; i++)
+		ok = push(r, l, i);
+	for (int i = 0; i < carried && ok; i++) {
+		int64_t dims[MAX_RANK], bytes;
+
+		next[i] = node_in(l->close, i);
+		ok = value_dims(r, next[i], node_diag(l->close), dims, &bytes);
+		data[i] = ok ? calloc((size_t)bytes + 8, 1) : NULL;
+		if (data[i] && bytes)
+			memcpy(data[i], r->data[next[i]->id], (size_t)bytes);
+	}
+	for (int i = 0; i < carried && ok; i++) {
+		const int id = l->open->out[i]->id;
+
+		if (r->owned[id])
+			free(r->data[id]);
+		r->data[id] = data[i];
+		r->owned[id] = true;
+	}
+	if (!ok)
+		return false;
+	l->turn++;
+	if (l->turn >= l->trip)
+		return leave_loop(r, n);
+	*n = l->open;
+	return begin_turn(r);
+}
+
+/* Runs the bracket *N, and sets *N to the bracket from which control goes on. */
+static bool run_bracket(GraphRun *r, Node **n)
+{
+	Node *at = *n;
+	int64_t v;
+
+	switch (at->op) {
+	case OP_For: return check_facts(r) && enter_loop(r, n);
+	case OP_EndFor: return check_facts(r) && next_turn(r, n);
+	case OP_Turn:
+		for (Sym *s = at->out[0]->syms; s; s = s->sibling)
+			if (!bind(r, node_diag(at), s, r->loop->turn))
+				return false;
+		return true;
+	case OP_While: return control_value(r, at, "value", &v) && (v || leave_loop(r, n));
+	case OP_When:
+		if (!check_facts(r) || !control_value(r, at, "value", &v))
+			return false;
+		if (!v)
+			*n = block_close(at);
+		return true;
+	case OP_Else: /* reached from the first side: the second one is skipped */
+		*n = block_close(at);
+		for (int i = 0; i < (*n)->nout; i++)
+			if (!copy_value(r, (*n)->out[i], node_in(*n, i), node_diag(at)))
+				return false;
+		return true;
+	case OP_EndWhen:
+		for (int i = 0; i < at->nout; i++)
+			if (!copy_value(r, at->out[i], node_in(at, at->nout + i), node_diag(at)))
+				return false;
+		return true;
+	default: return true;
+	}
+}
+
 static bool run_nodes(GraphRun *r)
 {
 	for (Node *n = r->g->first; n; n = n->next) {
 		const Tensor *t = n->op == OP_Const ? value_const(n->out[0]) : NULL;
 
+		if (op_is_control(n->op)) {
+			if (!run_bracket(r, &n))
+				return false;
+			if (n->op != OP_For && n->op != OP_Turn && !bind_results(r, n))
+				return false;
+			continue;
+		}
 		if (t)
 			r->data[n->out[0]->id] = (void *)(uintptr_t)t->data;
 		else if (!check_facts(r) || !run_node(r, n))

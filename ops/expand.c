@@ -52,25 +52,13 @@ Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count)
 	return typed(in, n, graph_const_ints(in->graph, v, count, n));
 }
 
-static Value *dims_node(Infer *in, Node *n, Dim *const *d, int count, bool scalar)
-{
-	const Type *t = type_tensor(in->ctx, DT_I64, count, d);
-	Attr value = {.name = ctx_name(in->ctx, "value"), .kind = ATTR_TYPE, .type = t};
-	Node *m = start(in, n, OP_Dims, NULL, 0);
-
-	node_set_attr(m, value);
-	if (scalar)
-		node_set_int(m, "scalar", 1);
-	return finish(in, m);
-}
-
 Value *expand_sizes(Infer *in, Node *n, Dim *const *d, int count)
 {
 	int64_t v[MAX_RANK];
 
 	for (int i = 0; i < count; i++)
 		if (!dim_is_const(d[i], &v[i]))
-			return dims_node(in, n, d, count, false);
+			return expand_dims(in, n, DT_I64, d, count, false);
 	return expand_ints(in, n, v, count);
 }
 
@@ -79,7 +67,7 @@ Value *expand_size(Infer *in, Node *n, Dim *d)
 	int64_t v;
 
 	return dim_is_const(d, &v) ? expand_scalar(in, n, DT_I64, (double)v)
-				   : dims_node(in, n, &d, 1, true);
+				   : expand_dims(in, n, DT_I64, &d, 1, true);
 }
 
 Value *expand_reshape(Infer *in, Node *n, Value *v, Dim *const *d, int count)

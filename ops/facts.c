@@ -169,6 +169,10 @@ static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 /* A fact, or, where BROKEN, an error. */
 static bool leave_to_run_time(Infer *in, Node *n, Fact f, bool both, bool broken)
 {
+	if (!broken && in->when) {
+		f.a = dim_mul(in->ctx, in->when, f.a);
+		f.b = dim_mul(in->ctx, in->when, f.b);
+	}
 	if (!broken && known(in->graph, f.a, f.b, f.le))
 		return true;
 	f.loc = node_loc(n);
@@ -224,12 +228,12 @@ bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *wha
 /* A symbol read from data that a fact holds below: from now on its bound says so. */
 static void tighten(Infer *in, Dim *a, Dim *b)
 {
-	Sym *s = dim_as_sym(b);
+	Sym *s = in->when ? NULL : dim_as_sym(b);
 	int64_t v;
 
 	if (s && s->src && dim_is_const(a, &v) && v > s->lo)
 		sym_bound(in->ctx, s, v, s->hi);
-	s = dim_as_sym(a);
+	s = in->when ? NULL : dim_as_sym(a);
 	if (s && s->src && dim_is_const(b, &v) && v < s->hi)
 		sym_bound(in->ctx, s, s->lo, v);
 }

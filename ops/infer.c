@@ -156,7 +156,7 @@ static void bound_above(Infer *in, Dim *a, int64_t hi)
 	int64_t k, r;
 
 	dim_syms(a, find_sym_of, s);
-	if (!s[0] || s[1] || !dim_linear_in(in->ctx, a, s[0], &k, &rest) || k <= 0 ||
+	if (in->when || !s[0] || s[1] || !dim_linear_in(in->ctx, a, s[0], &k, &rest) || k <= 0 ||
 	    !dim_is_const(rest, &r) || __builtin_sub_overflow(hi, r, &hi) || hi / k < s[0]->lo ||
 	    hi < 0)
 		return;
@@ -329,7 +329,8 @@ static bool check_arity(Infer *in, Node *n)
 	if (r->nout_max >= 0 && n->nout > r->nout_max)
 		return infer_error(in, n, "has %d results, expected at most %d", n->nout,
 				   r->nout_max);
-	for (int i = 0; i < (r->nin_max < 0 ? n->nin : r->nin_min); i++)
+	for (int i = 0; i < (r->nin_max < 0 ? n->nin : r->nin_min) && !op_table[n->op]->regions;
+	     i++)
 		if (!node_in(n, i))
 			return infer_error(in, n, "operand %d is missing", i + 1);
 	return true;
@@ -381,7 +382,7 @@ bool infer_or_expand(Infer *in, Node *n, Value **out)
 		out[i] = n->out[i];
 	if (!operands_typed(n) || n->op == OP_Kernel)
 		return n->op == OP_Kernel;
-	if (n->regions.n)
+	if (n->regions.n && !op->regions)
 		return infer_error(in, n,
 				   "attribute \"%s\" holds a graph, and the operator takes none",
 				   n->regions.at[0]->name);

@@ -3,13 +3,17 @@
  * Operators of the graph IR itself, which passes make; no model file names them.
  *
  * View   the operand's elements in the same order with the result's type. It replaces Reshape and
- *          similar operators once their shape operand has become dims; only its type matters.
+ *        similar operators once their shape operand has become dims; only its type matters.
  * Copy   the operand on the other side: from the GPU's memory to the host's, or back
- *          (passes/kernel/place.c).
- * Dims   a vector (with `scalar`, a scalar) of integers that are dims. Attribute `value` is a type:
- * its
- *          element type is the result's, its dims are the result's elements.
+ *        (passes/kernel/place.c).
+ * Dims   a vector (with `scalar`, a scalar) of integers that are dims. Attribute `value` is a type: its
+ *        element type is the result's, its dims are the result's elements.
+ * Row    one index along the operand's first axis. Attribute `at` is a type whose only dim is that index,
+ *        which is known to be in range: the number of a loop's turn.
  */
+#include "ir/blocks.h"
+#include "ops/build.h"
+#include "ops/infer.h"
 #include "ops/shape.h"
 
 static bool infer_view(Infer *in, Node *n)
@@ -80,3 +84,51 @@ static void lower_dims(Infer *in, Node *n, Kernel *k)
 }
 
 const Op op_Dims = {.infer = infer_dims, .lower = lower_dims};
+
+static bool infer_row(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0);
+
+	if (!control_dim(n, "at") || x->rank < 1)
+		return infer_error(in, n, "has no index, or the operand no axis");
+	infer_result(in, n, 0, x->dtype, x->rank - 1, x->dims + 1);
+	return true;
+}
+
+static void lower_row(Infer *in, Node *n, Kernel *k)
+{
+	Buf *out = lower_out(k, 0);
+	Expr *idx[MAX_RANK + 1];
+	Point p = {0};
+
+	(void)in;
+	idx[0] = at_dim(k, control_dim(n, "at"));
+	point_add_dims(k, &p, out, idx + 1);
+	point_map(k, &p, out, idx + 1, kernel_load(k, lower_in(k, 0), idx), NULL);
+}
+
+const Op op_Row = {.infer = infer_row, .lower = lower_row};
+
+Value *expand_row(Infer *in, Node *n, Value *x, Dim *at)
+{
+	Node *r = node_new(in->graph, OP_Row, &x, 1, 1, n);
+
+	node_locs_from(r, n);
+	control_set_dim(r, "at", at);
+	infer_node(in, r);
+	return r->out[0];
+}
+
+Value *expand_dims(Infer *in, Node *n, DType t, Dim *const *d, int count, bool scalar)
+{
+	Node *x = node_new(in->graph, OP_Dims, NULL, 0, 1, n);
+
+	node_locs_from(x, n);
+	node_set_attr(x, (Attr){.name = "value",
+				.kind = ATTR_TYPE,
+				.type = type_tensor(in->ctx, t, count, d)});
+	if (scalar)
+		node_set_int(x, "scalar", 1);
+	infer_node(in, x);
+	return x->out[0];
+}

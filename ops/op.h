@@ -43,6 +43,8 @@ typedef struct Op {
 	 * results. False after a diagnostic. It is called when the operands' types are known. */
 	bool (*expand)(Infer *in, Node *n, Value **out);
 
+	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
+
 	const char *doc;   /* a line for docs/ops.md about what is not supported, or null */
 } Op;
 

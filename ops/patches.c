@@ -10,15 +10,15 @@
 
 /* ---- Col2Im ---- */
 
-typedef struct Blocks {
+typedef struct ImageBlocks {
 	int n; /* spatial dims */
 	int64_t stride[MAX_RANK], dilation[MAX_RANK], pads[MAX_RANK * 2];
 	Dim **image, **block;
 	Dim *count[MAX_RANK]; /* blocks in each dim */
 	Dim *size, *total;    /* elements of a block, blocks of an image */
-} Blocks;
+} ImageBlocks;
 
-static bool blocks_init(Infer *in, Node *n, bool check, Blocks *b)
+static bool blocks_init(Infer *in, Node *n, bool check, ImageBlocks *b)
 {
 	Ctx *c = infer_ctx(in);
 	Dim *one = dim_const(c, 1);
@@ -60,7 +60,7 @@ static bool infer_col2im(Infer *in, Node *n)
 	const Type *x = infer_type(n, 0);
 	Ctx *c = infer_ctx(in);
 	Dim *out[MAX_RANK];
-	Blocks b;
+	ImageBlocks b;
 
 	if (!dtype_is_float(x->dtype) && !dtype_is_int(x->dtype))
 		return infer_error(in, n, "elements of type %s are not supported",
@@ -92,7 +92,7 @@ static void lower_col2im(Infer *in, Node *n, Kernel *k)
 	Expr *o[MAX_RANK], *xi[3], *guard = NULL, *element = at_int(k, 0), *block = at_int(k, 0),
 				   *q, *r;
 	Point band = {0}, red = {0};
-	Blocks b;
+	ImageBlocks b;
 
 	if (!blocks_init(in, n, false, &b))
 		return;

@@ -123,6 +123,7 @@ bool pass_divmod(Module *m);
 bool pass_scatter(Module *m);
 bool pass_hoist(Module *m);
 bool pass_lower(Module *m);
+bool pass_invariant(Module *m);
 bool pass_place(Module *m);
 bool pass_algebra(Module *m);
 bool pass_views(Module *m);
@@ -147,7 +148,12 @@ typedef enum PlaceKind {
 	PLACE_SLOT,    /* at: slot of the arena */
 	PLACE_HOST,    /* at: slot of the host's arena, in a program for GPUs */
 	PLACE_REGION,  /* at: slot of the second region; size: bytes */
-	PLACE_WEIGHTS  /* offset: bytes from the base */
+	PLACE_WEIGHTS, /* offset: bytes from the base */
+	PLACE_CARRY,   /* where pointer AT of MemPlan.carry points: a value that a loop carries, or the result
+			* of a When */
+	PLACE_NEXT,    /* at: likewise; the memory that the pointer points to after this turn */
+	PLACE_STACK,   /* this turn's part of stack AT of MemPlan.stack */
+	PLACE_TURN     /* the number of the turn itself, of the loop that the Turn is in */
 } PlaceKind;
 
 typedef struct Place {
@@ -159,6 +165,24 @@ typedef struct Place {
 
 typedef VEC(Dim *) SlotSizes; /* bytes */
 
+/* How control flow passes a value on: without a copy, by a pointer. */
+typedef struct Carry {
+	/* Two memories that the turns of a loop write in turn, as each reads what the one before wrote; of the
+	 * kind PLACE_NONE where no turn writes: the value is computed outside, or is a stack's. */
+	Place pair[2];
+	bool copied; /* the turn's value lies elsewhere, and is copied into one of the two */
+} Carry;
+
+/* What the turns of a loop write one after another. */
+typedef struct Stack {
+	Value *all;   /* the result of the EndFor */
+	Node *open;   /* the For */
+	Dim *each;    /* bytes of one turn */
+	bool reverse; /* the first turn's is last */
+	bool copied;  /* the turn's value lies elsewhere, and is copied */
+	bool grows;   /* the number of turns is known only after the last one */
+} Stack;
+
 typedef struct MemPlan {
 	Place *value;        /* by Value.id; a view has the place of its base */
 	/* by Value.id of bases: position in the graph of the last node that reads it */
@@ -168,6 +192,8 @@ typedef struct MemPlan {
 	SlotSizes slots;     /* of the arena */
 	SlotSizes host;      /* of the host's arena */
 	int nregions;
+	VEC(Carry) carry;
+	VEC(Stack) stack;
 	int64_t weights;     /* bytes of the weights */
 	VEC(Value *) stored; /* the values in the weights, by offset */
 	/* by input: offset of Value.preset in the weights, or -1. Null: no input has one; always

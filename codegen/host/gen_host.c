@@ -2,6 +2,7 @@
 #include "codegen/host/gen_host.h"
 
 #include "codegen/host/host_impl.h"
+#include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
 
 #include <assert.h>
@@ -68,6 +69,27 @@ static void print_plan(Host *h)
 
 /* ---- exec ---- */
 
+/* The variable that counts the turns of the loop that OPEN opens. */
+static const char *turn_text(Host *h, const Node *open)
+{
+	return arena_printf(h->m->arena, "turn_%d", open->id);
+}
+
+static const char *place_text(Host *h, const Place *p);
+
+/* The address of the part of stack S that the current turn writes. */
+static const char *stack_text(Host *h, const Stack *s)
+{
+	Arena *a = h->m->arena;
+	const char *all = place_text(h, &h->m->mem->value[s->all->id]);
+	const char *turn = turn_text(h, s->open);
+
+	if (s->reverse)
+		turn = arena_printf(a, "(%s - 1 - %s)", host_dim(h, control_dim(s->open, "trip")),
+				    turn);
+	return arena_printf(a, "(char *)(%s) + %s * %s", all, turn, host_dim(h, s->each));
+}
+
 static const char *place_text(Host *h, const Place *p)
 {
 	Arena *a = h->m->arena;
@@ -81,6 +103,10 @@ static const char *place_text(Host *h, const Place *p)
 	case PLACE_WEIGHTS:
 		return p->offset ? arena_printf(a, "x->weights + %lld", (long long)p->offset)
 				 : "x->weights";
+	case PLACE_CARRY: return arena_printf(a, "carry[%d]", p->at);
+	case PLACE_NEXT: return arena_printf(a, "next[%d]", p->at);
+	case PLACE_STACK: return stack_text(h, &h->m->mem->stack.at[p->at]);
+	case PLACE_TURN:
 	case PLACE_NONE: break;
 	}
 	return "NULL";
@@ -180,6 +206,14 @@ static void print_bounds(Host *h, const Value *v, const Sym *s, int i)
 	strbuf_printf(h->b, ", (long long)sym[%d]);\n", i);
 }
 
+/* The For that the node N is in. */
+static const Node *loop_around(const Node *n)
+{
+	for (n = block_open(n); n->op != OP_For;)
+		n = block_open(n);
+	return n;
+}
+
 /* Prints the reads of symbols that are elements of V, and what follows from them. */
 static void print_reads(Host *h, Value *v)
 {
@@ -190,6 +224,12 @@ static void print_reads(Host *h, Value *v)
 
 		if (s->src != v || h->known[s->id])
 			continue;
+		if (v->def && v->def->op == OP_Turn) {
+			strbuf_printf(h->b, "\tsym[%d] = %s;\n", i,
+				      turn_text(h, loop_around(v->def)));
+			h->known[s->id] = any = true;
+			continue;
+		}
 		h->reads = true;
 		strbuf_printf(h->b, "\tif (x->status)\n\t\treturn x->status;\n");
 		strbuf_printf(h->b,
@@ -243,8 +283,26 @@ static void print_output(Host *h, int o)
 		    t->rank ? "}))\n\t\treturn x->status;\n" : "0}))\n\t\treturn x->status;\n");
 }
 
+/* Prints the memory of value number AT that a loop carries, for what this turn writes: the one of the two
+ * regions that the turn does not read. */
+static void print_next_region(Host *h, int at, Dim *bytes)
+{
+	const Place *pair = h->m->mem->carry.at[at].pair;
+
+	if (pair[0].kind != PLACE_REGION)
+		return;
+	strbuf_printf(
+		h->b,
+		"\tat = carry[%d] == region[%d] ? %d : %d;\n"
+		"\tif (!(next[%d] = region[at] = dl_region_alloc(x, at, dl_size(%s), 0)))\n\t\treturn x->status;\n",
+		at, pair[0].at, pair[1].at, pair[0].at, at, host_dim(h, bytes));
+	h->picks = true;
+}
+
 static void print_region(Host *h, const Place *p)
 {
+	if (p->kind == PLACE_NEXT)
+		print_next_region(h, p->at, p->size);
 	if (p->kind == PLACE_REGION)
 		strbuf_printf(
 			h->b,
@@ -474,6 +532,23 @@ static void print_to_host(Host *h, Node *n)
 		      host_dim(h, type_bytes(h->m->ctx, n->out[0]->type)));
 }
 
+/* Prints a copy of V to TO. */
+static void print_copy(Host *h, const char *to, Value *v)
+{
+	Dim *bytes = type_bytes(h->m->ctx, v->type);
+	const char *from = place_text(h, value_place(h, v));
+	const char *nonempty = dim_is_const(bytes, NULL) ? ""
+							 : arena_printf(h->m->arena, " && %s > 0",
+									host_dim(h, bytes));
+
+	if (dim_equals(bytes, 0))
+		return;
+	strbuf_printf(h->b,
+		      h->gpu ? "\tif (!x->status%s)\n\t\tdl_gpu_copy(x, %s, %s, %s);\n"
+			     : "\tif (!x->status%s)\n\t\tmemcpy(%s, %s, (size_t)(%s));\n",
+		      nonempty, to, from, host_dim(h, bytes));
+}
+
 /* Copies results that no kernel wrote to the caller's memory. */
 static void print_copies(Host *h)
 {
@@ -482,23 +557,181 @@ static void print_copies(Host *h)
 	for (int i = 0; i < g->results.n; i++) {
 		Value *v = g->results.at[i]->value;
 		const Place *p = value_place(h, v);
-		const char *nonempty;
-		Dim *bytes;
-		int64_t n;
 
 		if (p->kind == PLACE_OUTPUT && p->at == i)
 			continue;
 		print_output(h, i);
-		bytes = type_bytes(h->m->ctx, v->type);
-		nonempty = dim_is_const(bytes, &n)
-				   ? ""
-				   : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
-		if (!dim_equals(bytes, 0))
+		print_copy(h, arena_printf(h->m->arena, "x->out[%d]", i), v);
+	}
+}
+
+/* ---- Control flow ---- */
+
+/* Prints what follows from the symbols that are read from N's results. */
+static void print_results_read(Host *h, Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i])
+			print_reads(h, n->out[i]);
+}
+
+static void print_nodes(Host *h, int t, Node *from, const Node *to);
+
+static const Stack *stack_of(const Host *h, const Value *all)
+{
+	const MemPlan *m = h->m->mem;
+	int i = 0;
+
+	while (m->stack.at[i].all != all)
+		i++;
+	return &m->stack.at[i];
+}
+
+/* Prints memory for a further turn, for stacks of a loop whose number of turns is not known before. */
+static void print_growth(Host *h, const Node *open, const Node *close)
+{
+	for (int i = open->nout; open->op == OP_For && i < close->nout; i++) {
+		const Stack *s = stack_of(h, close->out[i]);
+		const char *turn = turn_text(h, open), *each = host_dim(h, s->each);
+		const int r = value_place(h, close->out[i])->at;
+
+		if (s->grows)
 			strbuf_printf(
 				h->b,
-				h->gpu ? "\tif (!x->status%s)\n\t\tdl_gpu_copy(x, x->out[%d], %s, %s);\n"
-				       : "\tif (!x->status%s)\n\t\tmemcpy(x->out[%d], %s, (size_t)(%s));\n",
-				nonempty, i, place_text(h, p), host_dim(h, bytes));
+				"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s + 1, %s)), dl_mul(%s, %s))))\n"
+				"\t\treturn x->status;\n",
+				r, r, turn, each, turn, each);
+	}
+}
+
+/* Prints the nodes between the brackets OPEN and CLOSE, indented. */
+static void print_block(Host *h, int t, Node *open, const Node *close,
+			void (*at_end)(Host *h, const Node *close))
+{
+	StrBuf body = {0}, *b = h->b;
+
+	h->b = &body;
+	print_results_read(h, open);
+	print_growth(h, open, close);
+	print_nodes(h, t, open->next, close);
+	at_end(h, close);
+	h->b = b;
+	put_deeper(b, &body);
+	strbuf_puts(b, "\t}");
+}
+
+/* The side of a When that CLOSE ends leaves its values. */
+static void print_side_end(Host *h, const Node *close)
+{
+	const bool first = close->op == OP_Else;
+	const Node *end = first ? block_close(close) : close;
+
+	for (int i = 0; i < end->nout; i++)
+		strbuf_printf(
+			h->b, "\t%s = %s;\n", place_text(h, value_place(h, end->out[i])),
+			place_text(h, value_place(h, node_in(end, i + (first ? 0 : end->nout)))));
+}
+
+/* Copies what a turn has written elsewhere, then lets the carried pointers move on. */
+static void print_turn_end(Host *h, const Node *close)
+{
+	const int carried = (int)node_int(close, "carried", 0);
+	const MemPlan *m = h->m->mem;
+
+	for (int i = carried; i < close->nout; i++) {
+		const Stack *s = stack_of(h, close->out[i]);
+
+		if (s->copied)
+			print_copy(h, stack_text(h, s), node_in(close, i));
+	}
+	for (int i = 0; i < carried; i++) {
+		const int at = value_place(h, close->out[i])->at;
+
+		if (!m->carry.at[at].copied)
+			continue;
+		print_next_region(h, at, type_bytes(h->m->ctx, node_in(close, i)->type));
+		print_copy(h, arena_printf(h->m->arena, "next[%d]", at), node_in(close, i));
+	}
+	for (int i = 0; i < carried; i++) {
+		const Place *p = value_place(h, close->out[i]);
+		const char *to = m->carry.at[p->at].pair[0].kind == PLACE_NONE
+					 ? place_text(h, value_place(h, node_in(close, i)))
+					 : arena_printf(h->m->arena, "next[%d]", p->at);
+
+		if (strcmp(to, place_text(h, p)) != 0)
+			strbuf_printf(h->b, "\tcarry[%d] = %s;\n", p->at, to);
+	}
+	for (int i = 0; i < carried; i++) {
+		const int at = value_place(h, close->out[i])->at;
+		const Place *pair = m->carry.at[at].pair;
+
+		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
+			strbuf_printf(h->b, "\tnext[%d] = next[%d] == %s ? %s : %s;\n", at, at,
+				      place_text(h, &pair[0]), place_text(h, &pair[1]),
+				      place_text(h, &pair[0]));
+	}
+}
+
+static void print_loop(Host *h, int t, Node *open, Node *close)
+{
+	const MemPlan *m = h->m->mem;
+	const char *turn = turn_text(h, open);
+	Dim *trip = control_dim(open, "trip");
+
+	for (int i = open->nout; i < close->nout; i++) {
+		const Place *p = value_place(h, close->out[i]);
+
+		if (p->kind == PLACE_OUTPUT)
+			print_output(h, p->at);
+		print_region(h, p);
+	}
+	for (int i = 0; i < open->nout; i++) {
+		const int at = value_place(h, open->out[i])->at;
+		const Place *pair = m->carry.at[at].pair;
+
+		strbuf_printf(h->b, "\tcarry[%d] = %s;\n", at,
+			      place_text(h, value_place(h, node_in(open, i))));
+		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
+			strbuf_printf(h->b, "\tnext[%d] = %s;\n", at, place_text(h, &pair[0]));
+	}
+	strbuf_printf(h->b, "\tfor (int64_t %s = 0; ", turn);
+	if (trip)
+		strbuf_printf(h->b, "%s < %s", turn, host_dim(h, trip));
+	strbuf_printf(h->b, "; %s++) {\n", turn);
+	print_block(h, t, open, close, print_turn_end);
+	strbuf_puts(h->b, "\n");
+	print_results_read(h, close);
+}
+
+/* Prints the nodes from FROM up to, but without, TO, which is null at the end. */
+static void print_nodes(Host *h, int t, Node *from, const Node *to)
+{
+	for (Node *n = from; n != to; n = n->next) {
+		if (n->op == OP_For) {
+			Node *close = block_close(n);
+
+			print_loop(h, t, n, close);
+			n = close;
+			continue;
+		}
+		if (n->op == OP_When) {
+			Node *otherwise = block_close(n), *close = block_close(otherwise);
+
+			strbuf_printf(h->b, "\tif (%s) {\n", host_dim(h, control_dim(n, "value")));
+			print_block(h, t, n, otherwise, print_side_end);
+			strbuf_puts(h->b, " else {\n");
+			print_block(h, t, otherwise, close, print_side_end);
+			strbuf_puts(h->b, "\n");
+			n = close;
+		} else if (n->op == OP_While) {
+			strbuf_printf(h->b, "\tif (!(%s))\n\t\tbreak;\n",
+				      host_dim(h, control_dim(n, "value")));
+		} else if (node_kernel(n)) {
+			print_node(h, t, n);
+		} else if (n->op == OP_Copy) {
+			print_to_host(h, n);
+		}
+		print_results_read(h, n);
 	}
 }
 
@@ -520,18 +753,10 @@ static void print_exec(Host *h, int t)
 	memcpy(done, h->fact_done, (size_t)g->facts.n);
 	h->b = &body;
 	h->nb = h->nd = 0;
-	h->reads = false;
+	h->reads = h->picks = false;
 	for (int i = 0; i < g->inputs.n; i++)
 		print_reads(h, g->inputs.at[i]);
-	for (Node *nd = g->first; nd; nd = nd->next) {
-		if (node_kernel(nd))
-			print_node(h, t, nd);
-		else if (nd->op == OP_Copy)
-			print_to_host(h, nd);
-		for (int i = 0; i < nd->nout; i++)
-			if (nd->out[i])
-				print_reads(h, nd->out[i]);
-	}
+	print_nodes(h, t, g->first, NULL);
 	print_copies(h);
 	h->b = b;
 	print_consts(h, nconsts);
@@ -539,11 +764,18 @@ static void print_exec(Host *h, int t)
 		      exec_name(h, t));
 	if (h->m->mem->nregions)
 		strbuf_printf(b, "\tvoid *region[%d] = {NULL};\n", h->m->mem->nregions);
+	if (h->m->mem->carry.n)
+		strbuf_printf(b, "\tvoid *carry[%d], *next[%d];\n", h->m->mem->carry.n,
+			      h->m->mem->carry.n);
+	if (h->picks)
+		strbuf_puts(b, "\tint at;\n");
 	if (h->nb)
 		strbuf_printf(b, "\tvoid *b[%d];\n", h->nb);
 	if (h->nd)
 		strbuf_printf(b, "\tint64_t d[%d];\n", h->nd);
 	strbuf_puts(b, "\n\t(void)sym;\n");
+	if (h->m->mem->carry.n)
+		strbuf_puts(b, "\t(void)next;\n");
 	if (h->gpu && h->reads)
 		strbuf_puts(b, "\tif (dl_gpu_reads(x))\n\t\treturn x->status;\n");
 	strbuf_printf(b, "%s\treturn x->status;\n}\n\n", strbuf_str(&body));

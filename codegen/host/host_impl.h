@@ -33,6 +33,7 @@ typedef struct Host {
 	bool gpu;   /* this is the program for GPUs, and m the GPUs' module */
 	/* from the CPUs' memory plan, which is also that of the weights in host memory */
 	const int64_t *presets;
+	bool picks;                /* exec picks one of two regions */
 	bool reads;                /* exec reads values that sizes depend on */
 	VEC(const Value *) consts; /* constants that kernels on the host read */
 } Host;

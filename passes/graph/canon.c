@@ -11,6 +11,7 @@
 #include "passes/graph/canon.h"
 #include "passes/kernel/kernels.h"
 #include "passes/graph/rules.h"
+#include "ir/blocks.h"
 
 #include <assert.h>
 
@@ -60,7 +61,7 @@ Value *canon_view(Canon *c, Node *n, Value *v, const Type *t)
 
 bool canon_is_weights(Canon *c, const Value *v)
 {
-	bool yes = v->def && type_static(v->type, NULL) &&
+	bool yes = v->def && !op_is_control(v->def->op) && type_static(v->type, NULL) &&
 		   (v->def->op == OP_Const || v->def->nin > 0);
 
 	while (c->weights.n <= v->id)
@@ -71,6 +72,12 @@ bool canon_is_weights(Canon *c, const Value *v)
 		yes = !node_in(v->def, i) || canon_is_weights(c, node_in(v->def, i));
 	c->weights.at[v->id] = yes ? 1 : 2;
 	return yes;
+}
+
+bool canon_may_move_here(Canon *c, const Node *n)
+{
+	return n->id >= c->nnodes || c->block[n->id] == c->now ||
+	       (n->out[0] && canon_is_weights(c, n->out[0]));
 }
 
 bool canon_splat(const Value *v, double *out)
@@ -95,7 +102,7 @@ static void visit(Canon *c, Node *n)
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i])
 			canon_is_weights(c, n->out[i]);
-	if (n->op == OP_Const || n->op == OP_Kernel || n->regions.n || !canon_may(c))
+	if (n->op == OP_Const || n->op == OP_Kernel || op_is_control(n->op) || !canon_may(c))
 		return;
 	if (!fold_node(c, n) && !simplify_node(c, n))
 		rules_node(c, n);
@@ -104,8 +111,11 @@ static void visit(Canon *c, Node *n)
 /* A rewrite of N adds nodes before N and removes only N, so the next node stays valid. */
 static void walk(Canon *c)
 {
+	c->block = blocks_of(c->g, c->tmp).of;
+	c->nnodes = c->g->nnodes;
 	for (Node *n = c->g->first, *next; n; n = next) {
 		next = n->next;
+		c->now = n->id < c->nnodes ? c->block[n->id] : c->now;
 		visit(c, n);
 	}
 }

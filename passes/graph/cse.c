@@ -4,6 +4,7 @@
  * types; small constants with the same elements; and constants that `layout` packs or transposes in
  * the same way. The earlier node is kept.
  */
+#include "ir/blocks.h"
 #include "passes/graph/canon.h"
 #include "passes/kernel/kernels.h"
 
@@ -12,6 +13,7 @@
 typedef struct NodeTable {
 	Node **slot;
 	size_t n; /* a power of two */
+	Blocks blocks;
 } NodeTable;
 
 static uint64_t hash_kernel(const Kernel *k)
@@ -141,15 +143,22 @@ static NodeTable table_of(const Graph *g, Arena *tmp)
 	while (t.n < count * 2)
 		t.n *= 2;
 	t.slot = NEW_ARRAY(tmp, t.n, Node *);
+	t.blocks = blocks_of(g, tmp);
 	return t;
 }
 
-/* The first node that computes the same as N; N itself if there was none. */
+/* Whether what KEEP computes is there when N would run. */
+static bool runs_before(const NodeTable *t, const Node *keep, const Node *n)
+{
+	return block_within(&t->blocks, t->blocks.of[n->id], t->blocks.of[keep->id]);
+}
+
+/* The first node that computes the same as N, and runs whenever N does; N itself if there was none. */
 static Node *first_of(NodeTable *t, Node *n)
 {
 	size_t at = hash_node(n) & (t->n - 1);
 
-	while (t->slot[at] && !same_node(t->slot[at], n))
+	while (t->slot[at] && !(runs_before(t, t->slot[at], n) && same_node(t->slot[at], n)))
 		at = (at + 1) & (t->n - 1);
 	if (!t->slot[at])
 		t->slot[at] = n;
@@ -162,7 +171,7 @@ void cse_graph(Canon *c)
 
 	for (Node *n = c->g->first, *next, *same; n && canon_may(c); n = next) {
 		next = n->next;
-		if (n->op == OP_Kernel || n->regions.n)
+		if (n->op == OP_Kernel || op_is_control(n->op))
 			continue;
 		same = first_of(&t, n);
 		if (same == n)

@@ -3,17 +3,19 @@
  * Dead code elimination. A value is live if it is a graph result, an operand of a live node, or the
  * source of a symbol in use. A symbol is in use if the type of a live value, a fact, or the
  * contents of a live node's operand mention it: a kernel may mention every dim that inference found
- * for an operand. A node is live if one of its results is.
+ * for an operand. A node is live if one of its results is. The brackets around a live node are live.
  */
+#include "ir/blocks.h"
 #include "passes/module.h"
 #include "passes/kernel/kernels.h"
 
 typedef struct Live {
 	Module *m;
 	Arena *tmp;
-	bool *value, *sym; /* by id */
+	bool *value, *sym, *block; /* by id; by number */
 	VEC(Value *) todo;
 	Graph *g;
+	Blocks blocks;
 } Live;
 
 static void live_value(Live *l, Value *v)
@@ -49,32 +51,6 @@ static void live_type(Live *l, const Type *t)
 			dim_syms(t->dims[i], live_sym, l);
 }
 
-static void live_expr(void *arg, Expr *e)
-{
-	if (e->kind == EX_DIM)
-		dim_syms(e->dim, live_sym, arg);
-}
-
-static void live_kernel(Live *l, const Kernel *k)
-{
-	for (int i = 0; i < k->bufs.n; i++)
-		for (int d = 0; d < k->bufs.at[i]->rank; d++)
-			dim_syms(k->bufs.at[i]->dims[d], live_sym, l);
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		for (int j = 0; j < s->niters; j++)
-			dim_syms(s->iter[j]->extent, live_sym, l);
-		for (int j = 0; j < s->nwidx; j++)
-			ex_walk(s->widx[j], live_expr, l);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				ex_walk(s->val[j], live_expr, l);
-		if (s->guard)
-			ex_walk(s->guard, live_expr, l);
-	}
-}
-
 static void live_node(Live *l, Node *n)
 {
 	for (int i = 0; i < n->nin; i++) {
@@ -95,7 +71,29 @@ static void live_node(Live *l, Node *n)
 		if (n->attrs.at[i].kind == ATTR_TYPE)
 			live_type(l, n->attrs.at[i].type);
 	if (node_kernel(n))
-		live_kernel(l, node_kernel(n));
+		kernel_syms(node_kernel(n), live_sym, l);
+}
+
+/* Marks the brackets around the nodes of BLOCK. */
+static void live_block(Live *l, int block)
+{
+	for (; block && !l->block[block]; block = l->blocks.at.at[block].outer) {
+		const Block *b = &l->blocks.at.at[block];
+
+		l->block[block] = true;
+		live_node(l, b->open);
+		live_node(l, b->close);
+		/* the other side of a When, and the While and the turn of a For */
+		if (b->open->op == OP_Else || b->close->op == OP_Else)
+			for (int i = 1; i < l->blocks.at.n; i++)
+				if (l->blocks.at.at[i].close == b->open ||
+				    l->blocks.at.at[i].open == b->close)
+					live_block(l, i);
+		for (Node *n = b->open->next; block_is_loop(b) && op_is_control(n->op) &&
+					      (n->op == OP_Turn || n->op == OP_While);
+		     n = n->next)
+			live_node(l, n);
+	}
 }
 
 static void mark(Live *l)
@@ -114,8 +112,14 @@ static void mark(Live *l)
 		Value *v = l->todo.at[--l->todo.n];
 
 		live_type(l, v->type);
-		if (v->def)
-			live_node(l, v->def);
+		if (!v->def)
+			continue;
+		live_node(l, v->def);
+		live_block(l, l->blocks.of[v->def->id]);
+		/* the brackets that give values are those of a block, too */
+		for (int i = 1; i < l->blocks.at.n && op_is_control(v->def->op); i++)
+			if (l->blocks.at.at[i].open == v->def || l->blocks.at.at[i].close == v->def)
+				live_block(l, i);
 	}
 }
 
@@ -129,8 +133,21 @@ static void drop_results(Live *l, Node *n)
 			n->out[i] = NULL;
 }
 
+static bool bracket_is_live(const Live *l, const Node *n)
+{
+	if (n->op == OP_Turn || n->op == OP_While)
+		return l->block[l->blocks.of[n->id]];
+	for (int i = 1; i < l->blocks.at.n; i++)
+		if (l->block[i] && (l->blocks.at.at[i].open == n || l->blocks.at.at[i].close == n))
+			return true;
+	return false;
+}
+
 static bool node_is_live(const Live *l, const Node *n)
 {
+	if (op_is_control(n->op))
+		return bracket_is_live(l, n);
+
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] && l->value[n->out[i]->id])
 			return true;
@@ -144,6 +161,8 @@ void dce_graph(Module *m)
 
 	l.value = NEW_ARRAY(l.tmp, m->graph->nvalues + 1, bool);
 	l.sym = NEW_ARRAY(l.tmp, nsyms + 1, bool);
+	l.blocks = blocks_of(m->graph, l.tmp);
+	l.block = NEW_ARRAY(l.tmp, l.blocks.at.n, bool);
 	mark(&l);
 	for (Node *n = m->graph->last, *prev; n; n = prev) {
 		prev = n->prev;

@@ -14,7 +14,7 @@ static void note_halves(Module *m)
 	for (int i = 0; i < g->inputs.n; i++)
 		runs[g->inputs.at[i]->id] = true;
 	for (const Node *n = g->first; n; n = n->next) {
-		bool any = n->regions.n > 0;
+		bool any = false;
 
 		for (int i = 0; i < n->nin; i++)
 			any = any || (n->in[i].value && runs[n->in[i].value->id]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values that are known when the model is compiled: constants, and what depends on constants
  * alone, if it is worth storing. */
+#include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
@@ -88,7 +89,7 @@ static bool worth_storing(const Node *n)
 
 static bool may_be_weights(const Value *v)
 {
-	if (!v->def || !type_static(v->type, NULL) ||
+	if (!v->def || op_is_control(v->def->op) || !type_static(v->type, NULL) ||
 	    (v->place == ON_HOST && v->def->op != OP_Const))
 		return false;
 	if (node_kernel(v->def))

@@ -11,6 +11,7 @@
  * A map that only moves elements is copied into every reader instead of being stored. What is computed from
  * constants alone and has other readers stays by itself: it is computed when the model is built.
  */
+#include "ir/blocks.h"
 #include "passes/kernel/band.h"
 #include "passes/kernel/inline.h"
 #include "passes/module.h"
@@ -21,6 +22,7 @@
 typedef struct Fuse {
 	Module *m;
 	int *order; /* by Node.id: position in the node list */
+	int *block; /* by Node.id: the block that the node is in */
 	/* by Node.id: computed from constants alone; for nodes up to the current one */
 	bool *constant;
 	int norder;
@@ -45,6 +47,7 @@ static void number(Fuse *f)
 	f->norder = f->m->graph->nnodes;
 	f->order = NEW_ARRAY(f->m->arena, f->norder + 1, int);
 	f->constant = NEW_ARRAY(f->m->arena, f->norder + 1, bool);
+	f->block = blocks_of(f->m->graph, f->m->arena).of;
 	for (Node *n = f->m->graph->first; n; n = n->next)
 		f->order[n->id] = at++;
 }
@@ -266,15 +269,19 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 	kernel_node_set(n, g->k);
 	if (n->id >= f->norder) {
 		int *order = NEW_ARRAY(f->m->arena, 2 * n->id + 2, int);
+		int *block = NEW_ARRAY(f->m->arena, 2 * n->id + 2, int);
 		bool *constant = NEW_ARRAY(f->m->arena, 2 * n->id + 2, bool);
 
+		memcpy(block, f->block, (size_t)f->norder * sizeof *block);
 		memcpy(order, f->order, (size_t)f->norder * sizeof *order);
 		memcpy(constant, f->constant, (size_t)f->norder * sizeof *constant);
 		f->order = order;
 		f->constant = constant;
+		f->block = block;
 		f->norder = 2 * n->id + 2;
 	}
 	f->order[n->id] = f->order[c->id];
+	f->block[n->id] = f->block[c->id];
 	node_remove(c);
 	if (!keep)
 		absorb(f, p);
@@ -354,32 +361,18 @@ static bool costs_too_much(FusedKernel *g)
 	return g->over_budget;
 }
 
-static bool can_fault(Kernel *k)
-{
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-		Expr *e[] = {s->val[0], s->val[1], s->guard};
-
-		for (int j = 0; j < 3; j++)
-			if (e[j] && expr_can_fault(e[j]))
-				return true;
-		for (int j = 0; j < s->nwidx; j++)
-			if (expr_can_fault(s->widx[j]))
-				return true;
-	}
-	return false;
-}
-
 /* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
- * one name only. */
+ * one name only. What is computed outside of a loop is not computed again in each turn. */
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 {
 	Kernel *pk = node_kernel(p), *ck = node_kernel(c);
 	KernelClass kp = kernel_class(pk), kc = kernel_class(ck);
 	int before;
 
+	if (f->block[p->id] != f->block[c->id])
+		return false;
 	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) ||
-	    (can_fault(pk) && can_fault(ck)) || (f->constant[p->id] && !only_used_by(p, c)))
+	    (kernel_can_fault(pk) && kernel_can_fault(ck)) || (f->constant[p->id] && !only_used_by(p, c)))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lower: replaces every node that is neither a constant nor a view by a Kernel node, whose kernel
+ * lower: replaces every node that is no constant, view or bracket of control flow by a Kernel node, whose kernel
  * the operator's `lower` function builds. A node with more operands than a kernel may have becomes
  * several. Operands that no statement reads (shapes that became dims) are dropped, and iterators of
  * extent 1 are removed. After this pass no operator is referred to by name.
  */
+#include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
@@ -119,7 +120,7 @@ bool pass_lower(Module *m)
 		diag_at(m->ctx, node_diag(n));
 		if (is_view(n))
 			lower_view(n);
-		else if (n->op != OP_Const && n->op != OP_Kernel)
+		else if (n->op != OP_Const && n->op != OP_Kernel && !op_is_control(n->op))
 			ok = lower_one(m, n) && ok;
 	}
 	diag_at(m->ctx, (DiagLoc){0});

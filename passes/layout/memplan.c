@@ -8,9 +8,14 @@
  * A kernel that is a single map may write over an operand that is not read later, and that it reads
  * only at the point that it writes. Values of data-dependent size are planned at their upper bound,
  * or go to the second region.
+ *
+ * What a loop carries is passed on by pointers: a turn reads where the turn before wrote, and writes to the
+ * other one of two memories, or to its part of a stack that the loop leaves behind.
  */
+#include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
+#include "runtime/vector.h"
 
 #include <assert.h>
 #include <string.h>
@@ -32,6 +37,7 @@ typedef struct MemPlanner {
 	Value **dying; /* by position: the first value whose last use is there */
 	Value **next;  /* by Value.id: the next value with the same last use */
 	bool *reused;  /* by Value.id: its slot went to the value written over it */
+	Blocks blocks;
 } MemPlanner;
 
 Value *value_base(Value *v)
@@ -75,11 +81,48 @@ Dim *memplan_size(Module *m, Dim *size)
 	return b.ok && dim_prove_le(m->ctx, size, most) ? most : NULL;
 }
 
-static void use(MemPlanner *p, Value *v, int at)
+static void live_until(MemPlanner *p, Value *v, int at)
 {
 	v = value_base(v);
 	if (p->p->last[v->id] < at)
 		p->p->last[v->id] = at;
+}
+
+/* V is read in BLOCK, at AT. If it is computed outside of a loop that BLOCK is in, every turn reads it. */
+static void use(MemPlanner *p, Value *v, int block, int at)
+{
+	const int home = block_of_value(&p->blocks, value_base(v));
+
+	for (; block && block != home; block = p->blocks.at.at[block].outer)
+		if (block_is_loop(&p->blocks.at.at[block]))
+			at = p->order[p->blocks.at.at[block].close->id];
+	live_until(p, v, at);
+}
+
+/* V, which END passes on, lives until AT; so does the stack that it may be a part of. */
+static void keep_passed_on(MemPlanner *p, const Node *end, Value *v, int at)
+{
+	live_until(p, v, at);
+	for (int i = end->op == OP_EndFor ? (int)node_int(end, "carried", 0) : end->nin;
+	     i < end->nin; i++)
+		if (value_base(node_in(end, i)) == value_base(v))
+			live_until(p, end->out[i], at);
+}
+
+/* What a bracket's results may point to lives as long as they do. */
+static void keep_pointed_to(MemPlanner *p)
+{
+	for (Node *n = p->m->graph->last; n; n = n->prev) {
+		const int carried = n->op == OP_EndFor ? (int)node_int(n, "carried", 0) : 0;
+		Node *open = n->op == OP_EndFor ? block_open(n) : NULL;
+
+		for (int i = 0; i < carried; i++) {
+			keep_passed_on(p, n, node_in(n, i), p->p->last[n->out[i]->id]);
+			live_until(p, node_in(open, i), p->p->last[n->out[i]->id]);
+		}
+		for (int i = 0; n->op == OP_EndWhen && i < n->nin; i++)
+			live_until(p, node_in(n, i), p->p->last[n->out[i % n->nout]->id]);
+	}
 }
 
 static void lifetimes(MemPlanner *p)
@@ -87,17 +130,20 @@ static void lifetimes(MemPlanner *p)
 	Graph *g = p->m->graph;
 	int at = 0;
 
-	for (Node *n = g->first; n; n = n->next, at++) {
-		p->order[n->id] = at;
+	for (Node *n = g->first; n; n = n->next)
+		p->order[n->id] = at++;
+	for (Node *n = g->first; n; n = n->next) {
 		for (int i = 0; i < n->nin; i++)
 			if (node_in(n, i))
-				use(p, node_in(n, i), at);
+				use(p, node_in(n, i), block_of_operand(&p->blocks, n, i),
+				    p->order[n->id]);
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i])
-				use(p, n->out[i], at);
+				live_until(p, n->out[i], p->order[n->id]);
 	}
 	for (int i = 0; i < g->results.n; i++)
-		use(p, g->results.at[i]->value, at);
+		live_until(p, g->results.at[i]->value, at);
+	keep_pointed_to(p);
 	for (Node *n = g->first; n; n = n->next)
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i]) {
@@ -159,6 +205,10 @@ static Place place_bytes(MemPlanner *p, const Node *n, Dim *bytes, bool joins)
 
 static void give_back(MemPlanner *p, const Place *pl)
 {
+	if (pl->kind == PLACE_CARRY) {
+		give_back(p, &p->p->carry.at[pl->at].pair[0]);
+		give_back(p, &p->p->carry.at[pl->at].pair[1]);
+	}
 	if (pl->kind == PLACE_SLOT)
 		p->device.free.at[pl->at] = true;
 	if (pl->kind == PLACE_HOST)
@@ -300,7 +350,7 @@ static void weights_place(MemPlanner *p, Value *v)
 /* N reads its operands at their planned addresses; kernels on the host have copies of constants. */
 static bool reads_weights(Module *m, const Node *n)
 {
-	return n->op == OP_Copy ||
+	return n->op == OP_Copy || op_is_control(n->op) ||
 	       (node_kernel(n) && n->nout && !node_on_host(n) && !value_is_weights(m, n->out[0]));
 }
 
@@ -401,8 +451,103 @@ static int place_temps(MemPlanner *p, const Node *n, int t, Place **last)
 static void release_dead(MemPlanner *p, int at)
 {
 	for (Value *v = p->dying[at]; v; v = p->next[v->id])
-		if (!p->reused[v->id])
+		if (!p->reused[v->id] && v->def->op != OP_For)
 			give_back(p, &p->p->value[v->id]);
+}
+
+/* ---- Control flow ---- */
+
+/* Whether V, which a turn of LOOP gives to the next one or to a stack, is written by a kernel of the turn that
+ * can as well write elsewhere. */
+static bool can_write_elsewhere(MemPlanner *p, int loop, const Value *v)
+{
+	return v->def && node_kernel(v->def) && p->blocks.of[v->def->id] == loop &&
+	       !value_is_weights(p->m, v) && v->place != ON_HOST;
+}
+
+/* Whether a pointer to V, which is the next value number K that LOOP carries, stays valid in the next turn. */
+static bool stays(MemPlanner *p, int loop, int k, const Value *v)
+{
+	const Node *open = p->blocks.at.at[loop].open;
+
+	return !block_within(&p->blocks, block_of_value(&p->blocks, v), loop) ||
+	       v == open->out[k] || value_is_weights(p->m, v) ||
+	       p->p->value[v->id].kind == PLACE_NEXT || p->p->value[v->id].kind == PLACE_STACK;
+}
+
+/* Places value number K that LOOP carries; END is its EndFor. */
+static void place_carried(MemPlanner *p, int loop, int k, Node *end)
+{
+	Node *open = p->blocks.at.at[loop].open;
+	Value *next = value_base(node_in(end, k));
+	Dim *bytes = type_bytes(p->m->ctx, node_in(end, k)->type);
+	const Place at = {PLACE_CARRY, p->p->carry.n, 0, NULL};
+	Carry c = {0};
+
+	p->p->value[open->out[k]->id] = p->p->value[end->out[k]->id] = at;
+	if (!stays(p, loop, k, next)) {
+		c.pair[0] = place_bytes(p, end, bytes, false);
+		c.pair[1] = place_bytes(p, end, bytes, false);
+		c.copied = !can_write_elsewhere(p, loop, next);
+		if (!c.copied)
+			p->p->value[next->id] = (Place){PLACE_NEXT, at.at, 0, bytes};
+	}
+	vec_push(p->m->arena, &p->p->carry, c);
+}
+
+/* Places result number K of END, a stack. */
+static void place_stack(MemPlanner *p, int loop, int k, Node *end)
+{
+	Ctx *c = p->m->ctx;
+	const Block *b = &p->blocks.at.at[loop];
+	Value *each = value_base(node_in(end, k));
+	Dim *trip = control_dim(b->open, "trip"), *bytes = type_bytes(c, node_in(end, k)->type);
+	int n;
+	const int64_t *reverse = node_ints(end, "reverse", &n);
+	const int number = k - (int)node_int(end, "carried", 0), out = p->output[end->out[k]->id];
+	const bool ends_early = end->out[k]->type->dims[0] != trip;
+	Stack s = {.all = end->out[k],
+		   .open = b->open,
+		   .each = bytes,
+		   .grows = !trip,
+		   .reverse = number < n && reverse[number]};
+	Place *all = &p->p->value[end->out[k]->id];
+
+	s.copied = !can_write_elsewhere(p, loop, each) ||
+		   p->p->value[each->id].kind != PLACE_NONE ||
+		   (module_on_gpu(p->m) && !dim_multiple(c, bytes, GPU_VECTOR));
+	if (out >= 0 && !ends_early)
+		*all = (Place){PLACE_OUTPUT, out, 0, type_bytes(c, end->out[k]->type)};
+	else if (trip)
+		*all = place_bytes(p, end, dim_mul(c, trip, bytes), false);
+	else
+		*all = (Place){PLACE_REGION, p->p->nregions++, 0, dim_const(c, 0)};
+	if (!s.copied)
+		p->p->value[each->id] = (Place){PLACE_STACK, p->p->stack.n, 0, bytes};
+	vec_push(p->m->arena, &p->p->stack, s);
+}
+
+/* Places what a bracket's results are, when control reaches it. */
+static void place_bracket(MemPlanner *p, Node *n)
+{
+	int loop = 1;
+	Node *end;
+
+	if (n->op == OP_Turn)
+		p->p->value[n->out[0]->id] = (Place){PLACE_TURN, 0, 0, NULL};
+	for (int i = 0; n->op == OP_EndWhen && i < n->nout; i++) {
+		p->p->value[n->out[i]->id] = (Place){PLACE_CARRY, p->p->carry.n, 0, NULL};
+		vec_push(p->m->arena, &p->p->carry, (Carry){0});
+	}
+	if (n->op != OP_For)
+		return;
+	while (p->blocks.at.at[loop].open != n)
+		loop++;
+	end = p->blocks.at.at[loop].close;
+	for (int i = n->nout; i < end->nout; i++)
+		place_stack(p, loop, i, end);
+	for (int i = 0; i < n->nout; i++)
+		place_carried(p, loop, i, end);
 }
 
 static void place_results(MemPlanner *p, Node *n)
@@ -411,7 +556,8 @@ static void place_results(MemPlanner *p, Node *n)
 		Value *v = n->out[i];
 		int out = v ? p->output[v->id] : -1;
 
-		if (!v)
+		if (!v || p->p->value[v->id].kind == PLACE_NEXT ||
+		    p->p->value[v->id].kind == PLACE_STACK)
 			continue;
 		if (out >= 0)
 			p->p->value[v->id] = (Place){PLACE_OUTPUT, out, 0,
@@ -439,6 +585,7 @@ bool pass_memplan(Module *m)
 	p.output = NEW_ARRAY(m->arena, g->nvalues + 1, int);
 	p.dying = NEW_ARRAY(m->arena, g->nnodes + 1, Value *);
 	p.next = NEW_ARRAY(m->arena, g->nvalues + 1, Value *);
+	p.blocks = blocks_of(g, m->arena);
 	for (int t = 0; t < m->ntargets; t++)
 		p.p->temp[t] = NEW_ARRAY(m->arena, g->nnodes + 1, Place *);
 	lifetimes(&p);
@@ -451,6 +598,10 @@ bool pass_memplan(Module *m)
 		Place *temp[MAX_TARGETS];
 		int ntemp[MAX_TARGETS];
 
+		if (op_is_control(n->op)) {
+			place_bracket(&p, n);
+			release_dead(&p, at);
+		}
 		if ((!node_kernel(n) && n->op != OP_Copy) ||
 		    (n->nout && value_is_weights(m, n->out[0])))
 			continue;

@@ -88,7 +88,7 @@ def everywhere(name, text, feeds, expected):
             for way in ways:
                 have = run(library, feed, *way)
                 for result, (value, tolerance) in expected(feed).items():
-                    close = have[result].shape == value.shape and np.abs(have[result].astype(np.float64) - value).max(initial=0) <= tolerance
+                    close = have[result].shape == value.shape and np.abs(have[result].astype(np.float64) - value.astype(np.float64)).max(initial=0) <= tolerance
                     check(f"{name} {' '.join(way)}", close, f"{have[result].ravel()[:4]}, not {value.ravel()[:4]}")
 
 
@@ -105,6 +105,10 @@ def uniform(feed):
     n = feed["x"].shape[0]
     u = unit(words(5 * n, 1.5), np.float32).reshape(n, 5)
     return {"y": (u * np.float32(3) - np.float32(1), 1e-6), "z": (unit(words(5 * n, 2.0), np.float64).reshape(n, 5), 0)}
+
+
+def kept(feed, mask):
+    return {"m": (mask, 0), "y": (np.where(mask, feed["x"] / (1 - feed["r"] if feed["t"] else 1), 0), 1e-6)}
 
 
 SIZES = [{"x": np.zeros((n, 5), np.float32)} for n in (0, 1, 2, 3, 13)]
@@ -128,6 +132,21 @@ everywhere("constant", """g (float[3] x) => (float[2, 3] y, float[2, 3] z) {
 everywhere("bernoulli", """g (float[N, 5] x) => (int64[N, 5] y) { y = Bernoulli <dtype = 7, seed = 3.0> (x) }""",
            [{"x": np.random.default_rng(1).choice([0.0, 0.25, 1.0], (40, 5)).astype(np.float32)}],
            lambda feed: {"y": ((unit(words(200, 3.0), np.float32).reshape(40, 5) < feed["x"]).astype(np.int64), 0)})
+
+everywhere("dropout", """g (float[N, 5] x, float r, bool t) => (float[N, 5] y, bool[N, 5] m) { y, m = Dropout <seed = 8> (x, r, t) }""",
+           [{"x": np.full((9, 5), 3, np.float32), "r": np.array(r, np.float32), "t": np.array(t)} for r, t in ((0.25, True), (0.25, False), (0, True))],
+           lambda feed: kept(feed, unit(words(45, 8.0), np.float32).reshape(9, 5) >= (feed["r"] if feed["t"] else 0)))
+
+# In a loop every turn has other numbers: the number of the turn is the counter's third word.
+turns = np.zeros((12, 4), np.uint32)
+turns[:, 0], turns[:, 2] = np.arange(12) % 4, np.arange(12) // 4
+everywhere("loop", """g (int64 n) => (float[T, 4] y) {
+    c = Constant <value_int = 1> ()
+    t = Cast <to = 9> (c)
+    y = Loop (n, t) <body = b (int64 i, bool going) => (bool going_on, float[4] u) {
+        going_on = Identity(going)
+        u = RandomUniform <shape = [4], seed = 9.0> () }> }""", [{"n": np.array(3)}],
+           lambda feed: {"y": (unit(philox(turns, (int(np.float32(9).view(np.uint32)), 0)), np.float32).reshape(3, 4), 0)})
 
 # The shares of 4000 samples, of which the first class has no probability.
 library, made = compiled("multinomial", "g (float[N, 4] x) => (int64[N, 4000] y) { y = Multinomial <dtype = 7, sample_size = 4000, seed = 5.0> (x) }")

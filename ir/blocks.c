@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/blocks.h"
+
+#include <string.h>
+
+static bool opens(OpKind op)
+{
+	return op == OP_For || op == OP_When || op == OP_Else;
+}
+
+static bool closes(OpKind op)
+{
+	return op == OP_EndFor || op == OP_EndWhen || op == OP_Else;
+}
+
+Blocks blocks_of(const Graph *g, Arena *a)
+{
+	Blocks b = {.of = NEW_ARRAY(a, g->nnodes + 1, int),
+		    .gives = NEW_ARRAY(a, g->nnodes + 1, int)};
+	int now = 0;
+
+	vec_push(a, &b.at, ((Block){NULL, NULL, 0}));
+	for (Node *n = g->first; n; n = n->next) {
+		if (closes(n->op)) {
+			b.at.at[now].close = n;
+			now = b.at.at[now].outer;
+		}
+		b.of[n->id] = now;
+		if (opens(n->op)) {
+			vec_push(a, &b.at, ((Block){n, NULL, now}));
+			now = b.at.n - 1;
+		}
+		b.gives[n->id] = n->op == OP_For ? now : b.of[n->id];
+	}
+	return b;
+}
+
+bool block_within(const Blocks *b, int inner, int outer)
+{
+	while (inner && inner != outer)
+		inner = b->at.at[inner].outer;
+	return inner == outer;
+}
+
+int block_of_value(const Blocks *b, const Value *v)
+{
+	return v->def ? b->gives[v->def->id] : 0;
+}
+
+/* The block that N closes. */
+static int closed_by(const Blocks *b, const Node *n)
+{
+	int i = b->at.n - 1;
+
+	while (i && b->at.at[i].close != n)
+		i--;
+	return i;
+}
+
+int block_of_operand(const Blocks *b, const Node *n, int k)
+{
+	int block;
+
+	if (n->op != OP_EndFor && n->op != OP_EndWhen)
+		return b->of[n->id];
+	block = closed_by(b, n);
+	return n->op == OP_EndWhen && k < n->nout ? closed_by(b, b->at.at[block].open) : block;
+}
+
+int block_loop(const Blocks *b, int block)
+{
+	while (block && !block_is_loop(&b->at.at[block]))
+		block = b->at.at[block].outer;
+	return block;
+}
+
+Node *block_close(const Node *n)
+{
+	int depth = 1;
+	Node *m = n->next;
+
+	for (; m; m = m->next) {
+		depth -= closes(m->op);
+		if (!depth)
+			break;
+		depth += opens(m->op);
+	}
+	return m;
+}
+
+Node *block_open(const Node *n)
+{
+	int depth = 1;
+	Node *m = n->prev;
+
+	for (; m; m = m->prev) {
+		depth -= opens(m->op);
+		if (!depth)
+			break;
+		depth += closes(m->op);
+	}
+	return m;
+}
+
+Dim *control_dim(const Node *n, const char *name)
+{
+	const Attr *a = node_attr(n, name);
+
+	return a && a->kind == ATTR_TYPE && a->type->kind == TYPE_TENSOR && a->type->rank == 1
+		       ? a->type->dims[0]
+		       : NULL;
+}
+
+void control_set_dim(Node *n, const char *name, Dim *d)
+{
+	node_set_attr(n, (Attr){.name = name,
+				.kind = ATTR_TYPE,
+				.type = type_tensor(n->graph->ctx, DT_I64, 1, &d)});
+}
+
+/* ---- Checks ---- */
+
+static const char *end_fault(const Node *open, const Node *n, Arena *a)
+{
+	const int64_t carried = node_int(n, "carried", 0);
+
+	if (n->op == OP_EndFor && (carried != open->nout || carried > n->nin || n->nin != n->nout))
+		return arena_printf(
+			a, "the loop carries %d values, and its end has %d operands and %d results",
+			open->nout, n->nin, n->nout);
+	if (n->op == OP_EndWhen && n->nin != 2 * n->nout)
+		return arena_printf(a, "%d results of two sides have %d operands", n->nout, n->nin);
+	return NULL;
+}
+
+static const char *open_fault(const Node *n, Arena *a)
+{
+	if (n->op == OP_For && n->nin != n->nout)
+		return arena_printf(a, "%d values begin the loop, and %d are carried", n->nin,
+				    n->nout);
+	if ((n->op == OP_When || n->op == OP_While) && !control_dim(n, "value"))
+		return "has no size to depend on";
+	return NULL;
+}
+
+/* Whether the bracket N may follow the last one that is open, which is OPEN. */
+static bool fits(const Node *open, OpKind op)
+{
+	const OpKind with = open ? open->op : OP_NONE;
+
+	return op == OP_EndWhen                                     ? with == OP_Else
+	       : op == OP_Else                                      ? with == OP_When
+	       : op == OP_Turn || op == OP_While || op == OP_EndFor ? with == OP_For
+								    : true;
+}
+
+const char *blocks_fault(const Graph *g, Arena *a, const Node **at)
+{
+	VEC(const Node *) open = {0};
+	const char *fault = NULL;
+
+	for (const Node *n = g->first; n && !fault; n = n->next) {
+		const Node *with = open.n ? open.at[open.n - 1] : NULL;
+
+		if (!op_is_control(n->op))
+			continue;
+		*at = n;
+		if (!fits(with, n->op))
+			return "a bracket of control flow stands where it has no counterpart";
+		fault = open_fault(n, a);
+		if (closes(n->op)) {
+			fault = fault ? fault : end_fault(with, n, a);
+			open.n--;
+		}
+		if (opens(n->op))
+			vec_push(a, &open, n);
+	}
+	if (!fault && open.n) {
+		*at = open.at[open.n - 1];
+		return "a bracket of control flow is not closed";
+	}
+	return fault;
+}

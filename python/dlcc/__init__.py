@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlcc: an ahead-of-time compiler for deep-learning models.
+
+    model = dlcc.compile("model.onnx")
+    y = model(x)
+
+docs/python.md describes the package; dlcc.backend is ONNX's interface for backends."""
+
+from .compiling import NodeSupport, Support, check, compile  # noqa: A004 - it is dlcc.compile
+from .errors import CompileError, CompileWarning, Diagnostic, Error, RunError
+from .model import IO, Description, Kernel, Model, Symbol, load
+from .verifying import Comparison, Verification, verify
+
+__all__ = ["IO", "Comparison", "CompileError", "CompileWarning", "Description", "Diagnostic", "Error", "Kernel", "Model",
+           "NodeSupport", "RunError", "Support", "Symbol", "Verification", "check", "compile", "load", "verify"]

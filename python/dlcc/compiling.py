@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compile: from a model to a Model that runs. check: what of a model is supported."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import platform
+import re
+import tempfile
+import warnings
+from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from . import programs, wire
+from .errors import CompileError, CompileWarning, diagnostics_of
+from .model import Model, open_model
+
+Dims = Mapping[str, int | str | tuple[int, int]]
+_PROTO_LIMIT = 2**31 - 1  # bytes of a serialized protobuf
+
+
+@dataclass
+class _Source:
+    """A model as a file. `name` is what messages and the exported symbols call it."""
+
+    path: str
+    name: str
+
+
+@contextlib.contextmanager
+def _source(model: Any) -> Iterator[_Source]:
+    """MODEL, a path, a proto or its bytes, as a file."""
+    if isinstance(model, (str, os.PathLike)):
+        path = os.fspath(model)
+        yield _Source(path, os.path.basename(path))
+        return
+    if hasattr(model, "SerializeToString"):
+        if hasattr(model, "ByteSize") and model.ByteSize() > _PROTO_LIMIT:
+            raise CompileError("dlcc: error: a proto of more than 2 GiB cannot be passed on; save it with external data, "
+                               "onnx.save(model, path, save_as_external_data=True), and give the path")
+        model = model.SerializeToString()
+    if not isinstance(model, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a model is a path, an onnx.ModelProto or its bytes, not {type(model).__name__}")
+    with tempfile.TemporaryDirectory(prefix="dlcc-") as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as f:
+            f.write(model)
+        yield _Source(path, "model.onnx")
+
+
+def _dim_options(dims: Dims | None) -> list[str]:
+    options = []
+    for name, size in (dims or {}).items():
+        bounds = f"{size[0]}..{size[1]}" if isinstance(size, tuple) else str(size)
+        options.append(f"--dim={name}={bounds}")
+    return options
+
+
+def _options(dims: Dims | None, target: str | None, options: Sequence[str]) -> list[str]:
+    return _dim_options(dims) + ([f"--target={target}"] if target else []) + list(options)
+
+
+def _symbol(name: str) -> str:
+    """The prefix of the exported symbols for a model that is called NAME."""
+    stem = re.sub(r"[^0-9A-Za-z_]", "_", name.split(".")[0]) or "model"
+    return "m" + stem if stem[0].isdigit() else stem
+
+
+# ---- The cache ----
+
+def _hash_file(digest: Any, path: str) -> None:
+    """Adds the contents of the file PATH. One that cannot be read is left to the compiler to report."""
+    try:
+        with open(path, "rb") as f:
+            for block in iter(lambda: f.read(1 << 20), b""):
+                digest.update(block)
+    except OSError as e:
+        digest.update(f"errno {e.errno}".encode())
+
+
+def _external_files(path: str) -> list[str]:
+    """The files in which tensors of the model at PATH lie."""
+    try:
+        with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+            return [os.path.join(os.path.dirname(path), name) for name in wire.external_files(view)]
+    except (OSError, ValueError):  # a file that is not there, or empty
+        return []
+
+
+def _processor() -> str:
+    """What the target `native` depends on."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+            flags = next((line for line in f if line.startswith("flags")), "")
+    except OSError:
+        flags = ""
+    return platform.machine() + flags
+
+
+def cache_key(path: str, options: Sequence[str]) -> str:
+    """The hash of all that decides what is compiled: the model with its external data, the options, the compiler's version, and
+    the processor, which `native` stands for. A model that is text names files that are not read here: it has no key of its own
+    contents alone, so its folder's path is part of the key."""
+    digest = hashlib.sha256()
+    for part in (programs.compiler_version(), _processor(), *options):
+        digest.update(f"{part}\0".encode("utf-8", "surrogateescape"))
+    if path.endswith(".dl"):
+        digest.update(os.path.abspath(path).encode("utf-8", "surrogateescape"))
+    for file in (path, *_external_files(path)):
+        digest.update(b"\1")
+        _hash_file(digest, file)
+    return digest.hexdigest()[:32]
+
+
+# ---- compile ----
+
+def _warn(lines: Sequence[str]) -> None:
+    for diagnostic in diagnostics_of(lines):
+        if diagnostic.kind == "warning":
+            warnings.warn(diagnostic.text, CompileWarning, stacklevel=4)
+
+
+def compile(model: Any, *, dims: Dims | None = None, target: str | None = None,  # noqa: A001 - it is dlcc.compile
+            cache: str | os.PathLike[str] | None = None, level: int = 2, options: Sequence[str] = (),
+            progress: bool | None = None, device: str | None = None, threads: int = 0, profile: bool = False) -> Model:
+    """Compiles MODEL, a path, an onnx.ModelProto or its bytes, and loads it.
+
+    dims      binds or bounds symbolic dims: {"batch": 8}, {"seq": (1, 512)}
+    target    the processors, as dlcc's --target: "cpu:x86-64-v3,cuda:sm_80"; default: this machine's CPU
+    cache     a folder that keeps compiled models; one that is there already is not compiled again
+    level     how hard to optimise, 0 to 3
+    options   further options of the program dlcc
+    progress  show on stderr what the compiler does; default: if that is a terminal
+    device    where the model runs: "cpu", "cuda", "cuda:1"; default: a GPU that it has code for, else the CPU
+    threads   the threads of a run; 0: as many as there are processors
+    profile   time each kernel, for Model.profile()
+
+    Raises CompileError, and gives the compiler's warnings as CompileWarning."""
+    with _source(model) as source:
+        symbol = _symbol(source.name)
+        given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, options)]
+        folder = None
+        if cache is None:
+            folder = tempfile.TemporaryDirectory(prefix="dlcc-")
+            output = os.path.join(folder.name, symbol + ".so")
+        else:
+            os.makedirs(cache, exist_ok=True)
+            output = os.path.join(os.path.abspath(cache), cache_key(source.path, given) + ".so")
+        if folder or not os.path.exists(output):
+            _warn(programs.compile_model([source.path, *given, "-o", output], source.name, progress))
+    return open_model(output, device=device, threads=threads, profile=profile, folder=folder)
+
+
+# ---- check ----
+
+@dataclass
+class NodeSupport:
+    """Whether a node of a model is supported. `how` is the strategy of its kernel, or the reason why it is not."""
+
+    node: str
+    op: str
+    supported: bool
+    how: str
+
+    def __str__(self) -> str:
+        return f'node "{self.node}" ({self.op}): {"supported" if self.supported else "not supported"}: {self.how}'
+
+
+_NODE_LINE = re.compile(r'.*?: node "(?P<node>.*?)" \((?P<op>[^()"]*)\): (?P<no>not )?supported(?:: |; |, |$)(?P<how>.*)')
+_OTHER_LINE = re.compile(r".*?: (?P<what>(?:not supported|error): .*)")
+
+
+class Support(list[NodeSupport]):
+    """What check found: an entry for each node. `others` has the faults that belong to no node, of inputs and weights."""
+
+    def __init__(self, nodes: Sequence[NodeSupport], others: Sequence[str]) -> None:
+        super().__init__(nodes)
+        self.others = list(others)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the whole model is supported."""
+        return not self.others and all(n.supported for n in self)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self), *self.others])
+
+
+def check(model: Any, *, dims: Dims | None = None, target: str | None = None, options: Sequence[str] = ()) -> Support:
+    """For each node of MODEL, whether and how it is supported. The result is true if the whole model is.
+
+    Raises CompileError if MODEL cannot be read at all."""
+    with _source(model) as source:
+        printed, lines, status = programs.check_model([source.path, *_options(dims, target, options)])
+    nodes, others = [], []
+    for line in printed.splitlines():
+        found = _NODE_LINE.fullmatch(line)
+        other = _OTHER_LINE.fullmatch(line)
+        if found:
+            nodes.append(NodeSupport(found["node"], found["op"], not found["no"], found["how"]))
+        elif other:
+            others.append(other["what"])
+    if not nodes and not others and status:
+        raise programs.compile_error(lines, status)
+    if status and all(n.supported for n in nodes) and not others:
+        others = [d.text for d in diagnostics_of(lines)] or [f"exit status {status}"]
+    return Support(nodes, others)

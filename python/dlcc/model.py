@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled model that is loaded: its description, and runs of it through the C API."""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import os
+import shutil
+import struct
+import tempfile
+import threading
+import weakref
+from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import abi, dtypes, tensors
+from .errors import Error, RunError
+
+_SUFFIX = b"_get_api"
+
+
+# ---- The library ----
+
+def _api_symbol(path: str) -> str:
+    """The exported symbol of the library at PATH that ends in _get_api: the model's name is its prefix."""
+    with open(path, "rb") as f:
+        head = f.read(64)
+        if len(head) < 64 or head[:5] != b"\x7fELF\x02":
+            raise Error(f"{path}: is no library that dlcc made")
+        (at,), (count,) = struct.unpack_from("<Q", head, 0x28), struct.unpack_from("<H", head, 0x3C)
+        f.seek(at)
+        raw = f.read(64 * count)
+        sections = [struct.unpack_from("<IIQQQQIIQQ", raw, 64 * i) for i in range(len(raw) // 64)]
+        for kind, offset, size, link in ((s[1], s[4], s[5], s[6]) for s in sections):
+            if kind != 11 or link >= len(sections):  # SHT_DYNSYM
+                continue
+            f.seek(offset)
+            symbols = f.read(size)
+            f.seek(sections[link][4])
+            names = f.read(sections[link][5])
+            for i in range(len(symbols) // 24):
+                name, section = struct.unpack_from("<I", symbols, 24 * i)[0], struct.unpack_from("<H", symbols, 24 * i + 6)[0]
+                text = names[name:names.find(b"\0", name)]
+                if section and text.endswith(_SUFFIX):
+                    return text.decode("ascii")
+    raise Error(f"{path}: exports no function NAME_get_api; dlcc MODEL -o FILE.so makes such a library")
+
+
+class _Library:
+    """A library, its API, and a model that is loaded from it. close ends all of it."""
+
+    def __init__(self, path: str, options: abi.LoadOptions, folder: tempfile.TemporaryDirectory[str] | None) -> None:
+        symbol = _api_symbol(path)
+        try:
+            library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+        except OSError as e:
+            raise Error(str(e)) from None
+        found = abi.GetApi((symbol, library))(abi.VERSION)
+        if not found:
+            raise Error(f"{path}: compiled for another version of the runtime's ABI")
+        self.handle, self.folder, self.api, self.model = library._handle, folder, found.contents, ctypes.c_void_p()
+        self.contexts: list[int] = []
+        self.lock = threading.Lock()
+        status = self.api.load(ctypes.byref(options), ctypes.byref(self.model))
+        if status:
+            text = abi.text(self.api.error(None))
+            _ctypes.dlclose(self.handle)
+            raise RunError(f"{path}: {text}", abi.STATUS[status])
+
+    def fail(self, status: int, of: int | None) -> RunError:
+        """The error of a function of object OF that returned STATUS."""
+        text = abi.text(self.api.error(of)) or abi.text(self.api.status_text(status))
+        return RunError(text, abi.STATUS[status] if status < len(abi.STATUS) else str(status))
+
+    def take(self) -> int:
+        """A context that no other thread uses."""
+        with self.lock:
+            if self.contexts:
+                return self.contexts.pop()
+        context = ctypes.c_void_p()
+        status = self.api.context(self.model, None, ctypes.byref(context))
+        if status or context.value is None:
+            raise self.fail(status, None)
+        return context.value
+
+    def give(self, context: int) -> None:
+        with self.lock:
+            self.contexts.append(context)
+
+    def close(self) -> None:
+        with self.lock:
+            for context in self.contexts:
+                self.api.context_free(context)
+            self.contexts.clear()
+        # It is busy if a thread still runs it as the process ends: then the code must stay.
+        if not self.api.unload(self.model):
+            _ctypes.dlclose(self.handle)
+        if self.folder:
+            self.folder.cleanup()
+
+
+# ---- The description ----
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbolic dim. `upper` is None if it has no bound. `data` is true if it is computed during the run."""
+
+    name: str
+    lower: int
+    upper: int | None
+    data: bool
+
+    def __str__(self) -> str:
+        bounds = f"{self.lower} <= {self.name}" + (f" <= {self.upper}" if self.upper is not None else "")
+        return bounds + (", computed during the run" if self.data else "")
+
+
+@dataclass(frozen=True)
+class IO:
+    """An input or output. A dim is a number, or the text of a symbol or an expression: "batch", "past + seq"."""
+
+    name: str
+    dtype: str  # dlcc's name: "f32"
+    dims: tuple[int | str, ...]
+    code: int   # of TensorProto.DataType
+    optional: bool  # an input with a default value
+
+    @property
+    def numpy(self) -> np.dtype:
+        """NumPy's dtype; raises RunError where it has none."""
+        return dtypes.numpy_of(self.code, f'"{self.name}"')
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{','.join(map(str, self.dims))}]{', has a default' if self.optional else ''}"
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a model takes and returns. str() of it is a text for people."""
+
+    name: str
+    version: str  # of the compiler
+    hash: str
+    targets: str
+    device: str
+    inputs: tuple[IO, ...]
+    outputs: tuple[IO, ...]
+    symbols: tuple[Symbol, ...]
+    weights_size: int
+
+    def __str__(self) -> str:
+        lines = [f"model   {self.name}, for {self.targets}, on {self.device}, by dlcc {self.version}",
+                 *(f"input   {io}" for io in self.inputs), *(f"output  {io}" for io in self.outputs),
+                 *(f"symbol  {s}" for s in self.symbols), f"weights {self.weights_size} bytes"]
+        return "\n".join(lines)
+
+
+def _ios(at: int, n: int) -> tuple[IO, ...]:
+    return tuple(IO(abi.text(io.name), dtypes.name_of(io.dtype),
+                    tuple(d.value if d.value >= 0 else abi.text(d.text) for d in abi.items(abi.Dim, io.dim, io.rank)),
+                    io.dtype, bool(io.flags & abi.IO_DEFAULT)) for io in abi.items(abi.Io, at, n))
+
+
+def _symbols(desc: abi.Desc) -> tuple[Symbol, ...]:
+    return tuple(Symbol(abi.text(s.name), s.lower, None if s.upper == abi.UNLIMITED else s.upper, s.kind == abi.SYM_DATA)
+                 for s in abi.items(abi.Sym, desc.sym, desc.n_sym))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The time of a kernel, summed over all runs. `name` has the ONNX nodes in it."""
+
+    name: str
+    calls: int
+    seconds: float
+
+
+# ---- Runs ----
+
+class Model:
+    """A compiled model. compile and load make it; several threads may call it at once.
+
+    Memory: inputs are read where they lie, and an output is written into a new NumPy array, so it stays valid after later runs.
+    If the size of an output is computed during the run, the runtime has the memory, and the array is a copy of it."""
+
+    def __init__(self, library: _Library, path: str, profiled: bool) -> None:
+        self._library, self._path, self._profiled = library, path, profiled
+        desc = library.api.describe().contents
+        self._description = Description(
+            abi.text(desc.name), abi.text(desc.version), abi.text(desc.hash), abi.text(desc.targets),
+            abi.text(library.api.device(library.model)), _ios(desc.in_, desc.n_in), _ios(desc.out, desc.n_out), _symbols(desc),
+            desc.weights_size)
+        self._close = weakref.finalize(self, library.close)
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, ios)) for ios in (self._description.inputs, self._description.outputs))
+        return f"<dlcc.Model {self._description.name}({ins}) -> ({outs})>"
+
+    def close(self) -> None:
+        """Frees the model, its contexts and its threads. The model cannot be used any more."""
+        self._close()
+
+    def describe(self) -> Description:
+        """The model's inputs, outputs and symbols, and where it runs."""
+        return self._description
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Copies the compiled library to PATH, for dlcc.load, or for a C program (docs/c-api.md)."""
+        shutil.copyfile(self._path, path)
+
+    def profile(self) -> list[Kernel]:
+        """The time of each kernel in the runs so far, the longest first. The model must have been compiled or loaded with
+        profile=True."""
+        if not self._profiled:
+            raise Error("the kernels of this model are not timed: compile or load it with profile=True")
+        entry, found = abi.ProfileEntry(size=ctypes.sizeof(abi.ProfileEntry)), []
+        while not self._api().profile(self._library.model, len(found), ctypes.byref(entry)):
+            found.append(Kernel(abi.text(entry.name), entry.calls, entry.nanoseconds / 1e9))
+        return sorted(found, key=lambda k: -k.seconds)
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """Runs the model on INPUTS, in its order, and on NAMED ones. Returns the output, or a tuple if there are several."""
+        ios = self._description.inputs
+        if len(inputs) > len(ios):
+            raise RunError(f"{len(inputs)} inputs are given, and the model has {len(ios)}: {self._names(ios)}")
+        feeds = {io.name: x for io, x in zip(ios, inputs)}
+        for name in named:
+            if name in feeds:
+                raise RunError(f'input "{name}" is given twice')
+        outputs = self._run({**feeds, **named}, {})
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Runs the model on INPUTS by name, and returns its outputs by name.
+
+        OUTPUTS gives memory for some of them: NumPy arrays, or objects with __dlpack__, which may be in a GPU's memory, of the
+        shape that the run computes. They are written and returned."""
+        results = self._run(inputs, outputs or {})
+        return {io.name: x for io, x in zip(self._description.outputs, results)}
+
+    @staticmethod
+    def _names(ios: tuple[IO, ...]) -> str:
+        return ", ".join(f'"{io.name}"' for io in ios) or "none"
+
+    def _api(self) -> abi.Api:
+        if not self._close.alive:
+            raise Error("the model is closed")
+        return self._library.api
+
+    def _known(self, what: str, given: Mapping[str, Any], ios: tuple[IO, ...]) -> None:
+        for name in given:
+            if all(io.name != name for io in ios):
+                raise RunError(f'the model has no {what} "{name}"; it has {self._names(ios)}')
+
+    def _inputs(self, given: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+        """The tensors of the inputs, and what must live as long as they do."""
+        ios = self._description.inputs
+        self._known("input", given, ios)
+        found, keep = (abi.Tensor * max(len(ios), 1))(), []
+        for tensor, io in zip(found, ios):
+            if given.get(io.name) is not None:
+                borrowed = tensors.borrow_input(given[io.name], io.code, f'input "{io.name}"')
+                keep.append(borrowed.fill(tensor))
+            elif io.optional:
+                tensor.size = ctypes.sizeof(tensor)
+            else:
+                raise RunError(f'input "{io.name}" is missing; the model takes {self._names(ios)}')
+        return found, keep
+
+    def _shapes(self, context: int, ins: Any) -> list[tuple[int, ...]]:
+        """The shapes of the outputs; a dim that the run computes is -1."""
+        api, ios = self._api(), self._description.outputs
+        outs = (abi.Tensor * max(len(ios), 1))()
+        dims = [(ctypes.c_int64 * max(len(io.dims), 1))() for io in ios]
+        for tensor, io, shape in zip(outs, ios, dims):
+            tensor.size, tensor.rank, tensor.shape = ctypes.sizeof(tensor), len(io.dims), shape
+        status = api.infer_shapes(context, ins, len(self._description.inputs), outs, len(ios))
+        if status:
+            raise self._library.fail(status, context)
+        return [tuple(shape[:len(io.dims)]) for io, shape in zip(ios, dims)]
+
+    @staticmethod
+    def _fits(shape: tuple[int, ...], memory: tuple[int, ...], io: IO) -> None:
+        """Refuses MEMORY, the shape of that given for IO, if the output's SHAPE is another; -1 is not known yet."""
+        if len(memory) != len(shape) or any(n not in (m, -1) for n, m in zip(shape, memory)):
+            raise RunError(f'output "{io.name}": its shape is {list(shape)}, and the memory given has {list(memory)}', "DL_SHAPE")
+
+    def _outputs(self, given: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> tuple[Any, list[Any], list[Any], list[Any]]:
+        """The tensors of the outputs, the arrays for them (None: the context has the memory), the shapes of their memory, and
+        what must live on."""
+        ios = self._description.outputs
+        outs, arrays, keep, memory_shapes = (abi.Tensor * max(len(ios), 1))(), [], [], []
+        for tensor, io, shape in zip(outs, ios, shapes):
+            where = f'output "{io.name}"'
+            if given.get(io.name) is not None:
+                arrays.append(given[io.name])
+                borrowed = tensors.borrow_output(given[io.name], where)
+                self._fits(shape, borrowed.shape, io)
+            elif -1 in shape:
+                arrays.append(None)
+                borrowed = tensors.Borrowed(io.code, shape, None, 0, 0, None)
+            else:
+                arrays.append(tensors.NewOutput(io.code, shape, where))
+                borrowed = arrays[-1].borrow()
+            memory_shapes.append(borrowed.shape)
+            keep.append(borrowed.fill(tensor))
+        return outs, arrays, memory_shapes, keep
+
+    def _run(self, given: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Any]:
+        api, ios = self._api(), self._description.outputs
+        self._known("output", memory, ios)
+        ins, keep_in = self._inputs(given)
+        context = self._library.take()
+        try:
+            outs, arrays, memory_shapes, keep_out = self._outputs(memory, self._shapes(context, ins))
+            status = api.run(context, ins, len(self._description.inputs), outs, len(ios), None) or api.wait(context)
+            if status:
+                raise self._library.fail(status, context)
+            for i, (tensor, io) in enumerate(zip(outs, ios)):
+                if arrays[i] is None:
+                    arrays[i] = tensors.copy_output(tensor, f'output "{io.name}"')
+                elif isinstance(arrays[i], tensors.NewOutput):
+                    arrays[i] = arrays[i].array()
+                else:
+                    self._fits(tuple(tensor.shape[:tensor.rank]), memory_shapes[i], io)
+            del keep_in, keep_out  # the memory of inputs and outputs, which had to live until here
+            return arrays
+        finally:
+            self._library.give(context)
+
+
+def open_model(path: str, *, device: str | None, threads: int, profile: bool,
+               folder: tempfile.TemporaryDirectory[str] | None = None) -> Model:
+    """The model in the library at PATH, which may lie in FOLDER, a temporary one that goes with the model."""
+    options = abi.LoadOptions(size=ctypes.sizeof(abi.LoadOptions), threads=threads, profile=int(profile),
+                              device=device.encode() if device else None)
+    return Model(_Library(path, options, folder), path, profile)
+
+
+def load(path: str | os.PathLike[str], *, device: str | None = None, threads: int = 0, profile: bool = False) -> Model:
+    """Loads a library that dlcc or Model.save wrote. The arguments are those of compile."""
+    path = os.path.abspath(os.fspath(path))
+    if not os.path.exists(path):
+        raise Error(f"{path}: there is no such file")
+    return open_model(path, device=device, threads=threads, profile=profile)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs dlcc, dlcc-opt and dlrun, which the installed package carries, and a run of dlcc with its progress on a terminal."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from .errors import CompileError, Error
+
+# An installed package has the folders of an installation here: bin, lib. A source tree has none, and there PATH decides.
+CARRIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "prefix")
+
+# What --time-passes prints: a line when a pass or a part of the output is done.
+_DONE = re.compile(r" *\d+\.\d ms  (?P<what>\S.*)")
+_TARGETS = re.compile(r"for .*:")
+
+
+def path_of(program: str) -> str:
+    """Where PROGRAM is."""
+    carried = os.path.join(CARRIED, "bin", program)
+    if os.path.exists(carried):
+        return carried
+    found = shutil.which(program)
+    if not found:
+        raise Error(f"the program {program} is neither in this package nor on PATH; install the package by "
+                    "`pip install ./python` in dlcc's source, or put the folder build/bin on PATH")
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _identity(path: str, _size: int, _time: int) -> str:
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    with open(path, "rb") as f:
+        return f"{version}, {hashlib.sha256(f.read()).hexdigest()}"
+
+
+def compiler_version() -> str:
+    """What tells this compiler from others: its version, and the hash of the program."""
+    path = path_of("dlcc")
+    stat = os.stat(path)
+    return _identity(path, stat.st_size, stat.st_mtime_ns)
+
+
+class _Progress:
+    """A line on the terminal that names the part of the compile that was done last."""
+
+    def __init__(self, shown: bool, name: str) -> None:
+        self.shown, self.name = shown, name
+
+    def show(self, what: str) -> None:
+        if self.shown:
+            print(f"\r\033[K{self.name}: {what}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def compile_model(arguments: Sequence[str], name: str, progress: bool | None) -> list[str]:
+    """Runs dlcc; returns the lines that it printed, which are warnings. Raises CompileError. NAME is shown as it works."""
+    shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+    line_of = _Progress(shown, name.encode("ascii", "backslashreplace").decode())
+    command = [path_of("dlcc"), *arguments] + (["--time-passes"] if shown else [])
+    lines: list[str] = []
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          errors="backslashreplace") as process:
+        assert process.stderr is not None
+        try:
+            line_of.show("reading")
+            for line in process.stderr:
+                done = _DONE.fullmatch(line.rstrip("\n")) if shown else None
+                if done:
+                    line_of.show(done["what"])
+                elif not (shown and _TARGETS.fullmatch(line.rstrip("\n"))):
+                    lines.append(line.rstrip("\n"))
+        except BaseException:  # an interrupt, for one: dlcc removes its temporary files on this signal
+            process.terminate()
+            raise
+        finally:
+            line_of.clear()
+    if process.returncode:
+        raise compile_error(lines, process.returncode)
+    return lines
+
+
+def compile_error(lines: Sequence[str], status: int) -> CompileError:
+    """The error of a dlcc that ended with STATUS after it had printed LINES."""
+    ended = [f"dlcc: error: the compiler was ended by signal {-status}"] if status < 0 else []
+    return CompileError("\n".join([*lines, *ended]) or f"dlcc: error: exit status {status}", status)
+
+
+def check_model(arguments: Sequence[str]) -> tuple[str, list[str], int]:
+    """Runs dlcc --check: its standard output, the lines of its diagnostics, and its exit status."""
+    done = subprocess.run([path_of("dlcc"), "--check", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="backslashreplace", check=False)
+    return done.stdout, done.stderr.splitlines(), done.returncode

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of the application as tensors of the runtime: NumPy's, and those of any library by DLPack.
+
+The runtime borrows memory for a call, and so does this file: nothing is copied unless the element type is packed below a byte,
+memory is not aligned to the elements, or strides are no multiple of an element. Strided inputs are passed as they are."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import abi, dtypes
+from .errors import RunError
+
+
+@dataclass
+class Borrowed:
+    """A tensor for one call. `owner` keeps the memory alive."""
+
+    code: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # in elements; None: contiguous
+    data: int
+    bytes: int  # 0: unknown
+    owner: Any
+    writable: bool = True
+
+    def fill(self, tensor: abi.Tensor) -> Any:
+        """Fills TENSOR. What is returned must live as long as TENSOR is used."""
+        rank = len(self.shape)
+        shape = (c_int64 * max(rank, 1))(*self.shape)
+        strides = (c_int64 * max(rank, 1))(*self.strides) if self.strides is not None else None
+        tensor.size, tensor.dtype, tensor.rank, tensor.shape = ctypes.sizeof(tensor), self.code, rank, shape
+        tensor.strides = strides
+        tensor.data, tensor.bytes = self.data, self.bytes
+        return self.owner, shape, strides
+
+
+# ---- DLPack ----
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
+                ("bits", c_uint8), ("lanes", c_uint16), ("shape", c_void_p), ("strides", c_void_p), ("byte_offset", c_uint64)]
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("manager", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
+                ("tensor", _DLTensor)]
+
+
+_READ_ONLY = 1
+_CPU = (1, 3)             # kDLCPU, kDLCUDAHost
+_CUDA = (2, 13)           # kDLCUDA, kDLCUDAManaged
+_DEFAULT_STREAM = 1       # the protocol's number of the legacy default stream, which runs use
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+
+
+def _capsule(x: Any, where: str) -> Any:
+    kind = int(x.__dlpack_device__()[0])
+    if kind not in _CPU + _CUDA:
+        raise RunError(f"{where}: memory of DLPack's device type {kind} can be read neither by the CPU nor by CUDA")
+    stream = {"stream": _DEFAULT_STREAM} if kind in _CUDA else {}
+    try:
+        return x.__dlpack__(max_version=(1, 0), **stream)
+    except TypeError:  # a library that knows versions before 1.0 alone
+        return x.__dlpack__(**stream)
+
+
+def _from_dlpack(x: Any, where: str) -> Borrowed:
+    """The capsule is not consumed: when it goes, after the run, it gives the memory back to its library."""
+    capsule, writable = _capsule(x, where), True
+    if _is_valid(capsule, b"dltensor_versioned"):
+        managed = _Versioned.from_address(_pointer_of(capsule, b"dltensor_versioned"))
+        tensor, writable = managed.tensor, not managed.flags & _READ_ONLY
+        if managed.major != 1:
+            raise RunError(f"{where}: DLPack {managed.major}.{managed.minor} is not supported", "DL_UNSUPPORTED")
+    else:
+        tensor = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
+    kind = dtypes.BY_DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if kind is None:
+        raise RunError(f"{where}: no element type of a model is DLPack's code {tensor.code} of {tensor.bits} bits, "
+                       f"{tensor.lanes} at a time")
+    ints = c_int64 * tensor.ndim
+    shape = tuple(ints.from_address(tensor.shape)) if tensor.ndim else ()
+    strides = tuple(ints.from_address(tensor.strides)) if tensor.ndim and tensor.strides else None
+    if strides == _contiguous(shape):
+        strides = None
+    data = (tensor.data or 0) + tensor.byte_offset
+    return Borrowed(kind.code, shape, strides, data, 0, (x, capsule), writable)
+
+
+# ---- NumPy ----
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, n = [], 1
+    for size in reversed(shape):
+        strides.append(n)
+        n *= size
+    return tuple(reversed(strides))
+
+
+def _from_numpy(array: np.ndarray, where: str) -> Borrowed:
+    kind = dtypes.of(array.dtype, where)
+    if kind.bits % 8:
+        packed = dtypes.pack(array, kind.bits)
+        return Borrowed(kind.code, array.shape, None, packed.ctypes.data, packed.nbytes, packed, False)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.flags.aligned or any(s % array.itemsize for s in array.strides):
+        array = np.ascontiguousarray(array).copy()
+    if array.flags.c_contiguous:
+        return Borrowed(kind.code, array.shape, None, array.ctypes.data, array.nbytes, array, array.flags.writeable)
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return Borrowed(kind.code, array.shape, strides, array.ctypes.data, 0, array, array.flags.writeable)
+
+
+def borrow_input(x: Any, code: int, where: str) -> Borrowed:
+    """X as an input of element type CODE: an array, an object with __dlpack__, or numbers and lists of them, which take that type."""
+    if isinstance(x, np.ndarray):
+        return _from_numpy(x, where)
+    if hasattr(x, "__dlpack__"):
+        return _from_dlpack(x, where)
+    if isinstance(x, np.generic) or hasattr(x, "__array__"):
+        return _from_numpy(np.asarray(x), where)
+    try:
+        return _from_numpy(np.asarray(x, dtype=dtypes.numpy_of(code, where)), where)
+    except (TypeError, ValueError, OverflowError) as e:
+        raise RunError(f"{where}: {e}") from None
+
+
+def borrow_output(x: Any, where: str) -> Borrowed:
+    """X, whose memory the run writes."""
+    if isinstance(x, np.ndarray):
+        if not x.flags.c_contiguous or not x.flags.aligned or not x.dtype.isnative:
+            raise RunError(f"{where}: the memory of an output must be contiguous, aligned and in this machine's byte order")
+        if dtypes.of(x.dtype, where).bits % 8:
+            raise RunError(f"{where}: an output of {x.dtype} cannot be written into a NumPy array, which does not pack elements; "
+                           "let the run return a new one", "DL_UNSUPPORTED")
+        found = _from_numpy(x, where)
+    elif hasattr(x, "__dlpack__"):
+        found = _from_dlpack(x, where)
+    else:
+        raise RunError(f"{where}: {type(x).__name__} is neither a NumPy array nor has __dlpack__")
+    if found.strides is not None:
+        raise RunError(f"{where}: the memory of an output must be contiguous")
+    if not found.writable:
+        raise RunError(f"{where}: the memory of an output must be writable")
+    if not found.bytes:
+        count = int(np.prod(found.shape, dtype=np.int64))
+        found.bytes = dtypes.packed_bytes(count, dtypes.BY_CODE[found.code].bits)
+    return found
+
+
+class NewOutput:
+    """An array that a run fills: NumPy's memory, of a size that is known before the run."""
+
+    def __init__(self, code: int, shape: tuple[int, ...], where: str) -> None:
+        dtype = dtypes.numpy_of(code, where)
+        self.kind, self.shape = dtypes.BY_CODE[code], shape
+        if self.kind.bits % 8:
+            count = int(np.prod(shape, dtype=np.int64))
+            self.memory = np.empty(dtypes.packed_bytes(count, self.kind.bits), np.uint8)
+        else:
+            self.memory = np.empty(shape, dtype)
+
+    def borrow(self) -> Borrowed:
+        return Borrowed(self.kind.code, self.shape, None, self.memory.ctypes.data, self.memory.nbytes, self.memory)
+
+    def array(self) -> np.ndarray:
+        return dtypes.unpack(self.memory, self.kind, self.shape) if self.kind.bits % 8 else self.memory
+
+
+def copy_output(tensor: abi.Tensor, where: str) -> np.ndarray:
+    """A copy of the output TENSOR, whose memory the context has until its next run."""
+    shape = tuple(tensor.shape[i] for i in range(tensor.rank))
+    new = NewOutput(tensor.dtype, shape, where)
+    if new.memory.nbytes:
+        ctypes.memmove(new.memory.ctypes.data, tensor.data, new.memory.nbytes)
+    return new.array()

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""verify: a compiled model beside ONNX Runtime, on random inputs. The program dlrun judges the differences (docs/cli.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import compiling, dtypes, programs, wire
+from .errors import Error
+from .model import IO, Description, Model
+
+_SIZES = (2, 3, 1, 5, 7, 4)  # of symbolic dims, in turn: runs see odd and even ones, and 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An output of one run beside ONNX Runtime's. `node` and `op` made it, where intermediate values are compared."""
+
+    run: int
+    output: str
+    ok: bool
+    text: str  # the largest errors, and the rule that decided
+    node: str | None = None
+    op: str | None = None
+
+    def __str__(self) -> str:
+        made = f' of node "{self.node}" ({self.op})' if self.op else ""
+        return f'run {self.run}: "{self.output}"{made}: {self.text}'
+
+
+class Verification(list[Comparison]):
+    """What verify found. It is true if all outputs agree."""
+
+    @property
+    def first(self) -> Comparison | None:
+        """The first output, in the order of the model's nodes, that differs."""
+        return next((c for c in self if not c.ok), None)
+
+    def __bool__(self) -> bool:
+        return self.first is None
+
+    def __str__(self) -> str:
+        wrong = [c for c in self if not c.ok]
+        return "\n".join([*map(str, wrong), f"{len(self)} outputs compared, {len(wrong)} differ"])
+
+
+def _runtime() -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise Error("dlcc.verify compares with ONNX Runtime, which is not installed: pip install onnxruntime") from None
+    return onnxruntime
+
+
+# ---- Inputs ----
+
+def _size(dim: int | str, k: int, description: Description) -> int:
+    if isinstance(dim, int):
+        return dim
+    names = [s.name for s in description.symbols]
+    if dim not in names:
+        raise Error(f"verify chooses no value for a dim {dim}: give it inputs=[{{name: array}}, ...]")
+    at = names.index(dim)
+    symbol = description.symbols[at]
+    size = max(_SIZES[(k + at) % len(_SIZES)], symbol.lower)
+    return size if symbol.upper is None else min(size, symbol.upper)
+
+
+def _random(rng: np.random.Generator, io: IO, shape: tuple[int, ...]) -> np.ndarray:
+    """Floats of the normal distribution; integers 0 and 1, which are indices of most axes."""
+    dtype = io.numpy
+    if dtype == np.bool_ or dtype.kind in "iu" or io.dtype in ("i4", "u4", "i2", "u2"):
+        return rng.integers(0, 2, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def _feeds(n: int, seed: int, description: Description) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return [{io.name: _random(rng, io, tuple(_size(d, k, description) for d in io.dims)) for io in description.inputs
+             if not io.optional} for k in range(n)]
+
+
+# ---- Intermediate values ----
+
+def _with_values(model: Any) -> tuple[bytes, dict[str, tuple[str, str]]]:
+    """MODEL with every intermediate tensor as an output, and {value: (node, operator)}."""
+    try:
+        import onnx
+    except ImportError:
+        raise Error("verify(nodes=True) needs the onnx package: pip install onnx") from None
+    if isinstance(model, (str, os.PathLike)):
+        proto = onnx.load(os.fspath(model))
+    else:
+        proto = onnx.ModelProto()
+        proto.ParseFromString(model.SerializeToString() if hasattr(model, "SerializeToString") else bytes(model))
+    inferred = onnx.shape_inference.infer_shapes(proto)
+    types = {v.name: v for v in (*inferred.graph.value_info, *inferred.graph.output)}
+    declared = {v.name: v for v in proto.graph.output}
+    made = {}
+    del proto.graph.output[:]
+    for i, node in enumerate(proto.graph.node):
+        for name in filter(None, node.output):
+            value = types.get(name)
+            if name in declared or (value is not None and value.type.HasField("tensor_type")):
+                proto.graph.output.append(declared.get(name, value))
+                made[name] = node.name or f"{node.op_type}_{i}", node.op_type
+    for name, value in declared.items():  # an output that is an input or a constant
+        if name not in made:
+            proto.graph.output.append(value)
+    return proto.SerializeToString(), made
+
+
+# ---- Comparing ----
+
+def _write(folder: str, role: str, arrays: Mapping[str, Any]) -> None:
+    for i, (name, array) in enumerate(arrays.items()):
+        array = np.ascontiguousarray(array).reshape(np.shape(array))
+        kind = dtypes.of(array.dtype, f'"{name}"')
+        raw = dtypes.pack(array, kind.bits).tobytes() if kind.bits % 8 else array.tobytes()
+        with open(os.path.join(folder, f"{role}_{i}.pb"), "wb") as f:
+            f.write(wire.tensor(name, kind.code, array.shape, raw))
+
+
+_LINE = re.compile(r"test_data_set_(?P<run>\d+): (?P<rest>.*)")
+
+
+def _compare(library: str, folder: str, names: Sequence[str], made: Mapping[str, tuple[str, str]], n: int) -> Verification:
+    """The verdicts of dlrun on the data sets in FOLDER. It prints a line for each output of each set, in order."""
+    done = subprocess.run([programs.path_of("dlrun"), library, "--device", "cpu", "--data", folder], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace", check=False)
+    lines = [match for match in map(_LINE.fullmatch, done.stdout.splitlines()) if match]
+    if len(lines) != n * len(names):
+        raise Error(done.stdout.strip() or f"dlrun ended with status {done.returncode}")
+    found = Verification()
+    for i, match in enumerate(lines):
+        name = names[i % len(names)]
+        text = match["rest"].partition(": ")[2] if match["rest"].startswith(name + ": ") else match["rest"]
+        found.append(Comparison(int(match["run"]), name, ": FAIL" not in match["rest"], text, *made.get(name, ())))
+    return found
+
+
+def verify(model: Any, n: int = 3, *, nodes: bool = False, inputs: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
+           **options: Any) -> Verification:
+    """Compiles MODEL and compares N runs with ONNX Runtime's, which must be installed.
+
+    nodes    compare every intermediate value too, so that `first` is the first node that differs. All of them become outputs,
+             so that kernels fuse less than in the model itself. Needs the onnx package.
+    inputs   the inputs of the runs, instead of random ones; integers among those are 0 and 1
+    seed     of the random inputs
+    options  those of compile"""
+    runtime = _runtime()
+    made: dict[str, tuple[str, str]] = {}
+    if nodes:
+        model, made = _with_values(model)
+    source = os.fspath(model) if isinstance(model, (str, os.PathLike)) else \
+        model.SerializeToString() if hasattr(model, "SerializeToString") else bytes(model)
+    compiled: Model = compiling.compile(model, **options)
+    quiet = runtime.SessionOptions()
+    quiet.log_severity_level = 3
+    session = runtime.InferenceSession(source, quiet, providers=["CPUExecutionProvider"])
+    feeds = list(inputs) if inputs is not None else _feeds(n, seed, compiled.describe())
+    names = [io.name for io in compiled.describe().outputs]
+    with compiled, tempfile.TemporaryDirectory(prefix="dlcc-") as folder:
+        for k, feed in enumerate(feeds):
+            case = os.path.join(folder, f"test_data_set_{k}")
+            os.mkdir(case)
+            arrays = {name: x if isinstance(x, np.ndarray) else np.asarray(x) for name, x in feed.items()}
+            _write(case, "input", arrays)
+            _write(case, "output", dict(zip(names, session.run(names, arrays))))
+        library = os.path.join(folder, compiled.describe().name + ".so")
+        compiled.save(library)
+        return _compare(library, folder, names, made, len(feeds))

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs onnx.backend.test.BackendTest, ONNX's own conformance tests, through dlcc.backend on the CPU: run.py [--build BUILD]
+[-j N] [PATTERN]. Prints "N passed, N failed, N refused", and writes build/conformance.txt: what does not pass, sorted by reason.
+
+A case is refused if the compiler says why it does not support the model, or the runtime does for an input; anything else that
+does not pass is a failure. Only cases whose names match PATTERN run, a regular expression. Models that need a download ("real")
+are excluded."""
+
+import argparse
+import collections
+import multiprocessing
+import multiprocessing.connection
+import os
+import re
+import signal
+import sys
+import unittest
+import warnings
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+import dlcc  # noqa: E402
+import dlcc.backend  # noqa: E402
+import numpy  # noqa: E402
+from onnx.backend.test import BackendTest  # noqa: E402
+
+SECONDS = 120   # most time of a case
+# Models that are downloaded, which onnx.backend.test lists in data/real, and in data/light without their weights.
+REAL = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19", "zfnet512")
+
+
+# Cases whose tolerance is less than the rounding of their references, which round every step to f16: {name: options of the case}.
+ROUNDED = {"test_attention_4d_causal_fp16_expanded": {"rtol": 2e-3}}
+
+
+class Quick(dlcc.backend.Backend):
+    """The backend with quick compiles: what is slow in a small model is the C compiler. The cases use all processors."""
+
+    @classmethod
+    def is_compatible(cls, model, device="CPU", **kwargs):
+        return True  # prepare says why a model is not supported
+
+    @classmethod
+    def prepare(cls, model, device="CPU", **kwargs):
+        return super().prepare(model, device, level=1, threads=1, options=["--threads=1"])
+
+    @classmethod
+    def supports_device(cls, device):
+        return device == "CPU"
+
+
+def collect(pattern):
+    """The cases, {category/name: TestCase}."""
+    runner = BackendTest(Quick, __name__, ROUNDED)
+    for name in REAL:
+        runner.exclude(rf"^test_(light_)?{name}_")
+    found = {}
+    for category, kind in sorted(runner.test_cases.items()):
+        for name in unittest.defaultTestLoader.getTestCaseNames(kind):
+            skipped = getattr(getattr(kind, name), "__unittest_skip__", False)
+            if not skipped and re.search(pattern, name):
+                found[f"{category[len('OnnxBackend'):-len('ModelTest')].lower() or 'node'}/{name}"] = kind(name)
+    return found
+
+
+def reason(error):
+    """The verdict on a case that ended with ERROR, and why: the first line of the message, without the file's name."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    text = re.sub(r"^\S*: error: ", "", text)
+    if isinstance(error, dlcc.CompileError):
+        return "refused" if error.status == 1 and error.diagnostics else "failed", text
+    if isinstance(error, dlcc.RunError):
+        # Whether an operator has a form that is not supported may depend on the values of inputs.
+        refused = error.status == "DL_UNSUPPORTED" or "not supported" in text
+        return "refused" if refused else "failed", f"{error.status}: {text}"
+    if isinstance(error, AssertionError):
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return "failed", "; ".join(lines[:3])[:200]
+    return "failed", f"{type(error).__name__}: {text}"
+
+
+def perform(case):
+    """The verdict on CASE: (passed, failed or refused; why)."""
+    def out_of_time(_signal, _frame):
+        raise TimeoutError(f"out of time: {SECONDS} s")
+    signal.signal(signal.SIGALRM, out_of_time)
+    signal.alarm(SECONDS)
+    try:
+        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            getattr(case, case._testMethodName)()
+        return "passed", ""
+    except unittest.SkipTest as e:
+        return "refused", str(e)
+    except Exception as e:
+        return reason(e)
+    finally:
+        signal.alarm(0)
+
+
+def work(cases, pipe):
+    """A worker: performs the cases whose names come through PIPE."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
+    for name in iter(pipe.recv, None):
+        pipe.send(perform(cases[name]))
+
+
+class Worker:
+    """A process that performs one case after another; if a case ends it, another one follows."""
+
+    def __init__(self, cases):
+        self.cases, self.name = cases, None
+        self.start()
+
+    def start(self):
+        self.pipe, other = multiprocessing.Pipe()
+        self.process = multiprocessing.Process(target=work, args=(self.cases, other), daemon=True)
+        self.process.start()
+        other.close()
+
+    def give(self, name):
+        self.name = name
+        self.pipe.send(name)
+
+    def result(self):
+        try:
+            return self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            ended = self.process.exitcode or 0
+            self.start()
+            return "failed", f"the process was ended by signal {-ended}" if ended < 0 else f"the process ended with status {ended}"
+
+
+def run_all(cases, jobs):
+    """{name: (verdict, why)}."""
+    left, results = collections.deque(sorted(cases)), {}
+    workers = [Worker(cases) for _ in range(min(jobs, len(left)))]
+    idle = list(workers)
+    while left or len(idle) < len(workers):
+        while left and idle:
+            idle.pop().give(left.popleft())
+        busy = {w.pipe: w for w in workers if w not in idle}
+        for pipe in multiprocessing.connection.wait(list(busy)):
+            worker = busy[pipe]
+            results[worker.name] = worker.result()
+            idle.append(worker)
+            if sys.stderr.isatty():
+                print(f"\r{len(results)}/{len(cases)} ", end="", file=sys.stderr, flush=True)
+    for worker in workers:
+        worker.pipe.send(None)
+    return results
+
+
+def common(why):
+    """WHY without the node's name, so that cases of one reason are one group."""
+    return re.sub(r'node "(?:[^"\\]|\\.)*" ', "", why)
+
+
+def report(results):
+    """The lines of the list: the reasons by the number of their cases, then each case."""
+    wrong = [(verdict, common(why), name, why) for name, (verdict, why) in results.items() if verdict != "passed"]
+    counts = collections.Counter((verdict, why) for verdict, why, _, _ in wrong)
+    yield from (f"{n:5} {verdict}: {why}" for (verdict, why), n in sorted(counts.items(), key=lambda c: (c[0][0], -c[1], c[0][1])))
+    yield ""
+    yield from (f"{verdict} {name}: {why}" for verdict, _, name, why in sorted(wrong))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("-j", type=int, default=len(os.sched_getaffinity(0)), help="cases at a time")
+    parser.add_argument("pattern", nargs="?", default="")
+    options = parser.parse_args()
+    multiprocessing.set_start_method("fork")  # the cases are computed once
+    os.environ["PATH"] = os.path.join(ROOT, options.build, "bin") + os.pathsep + os.environ["PATH"]
+    with numpy.errstate(all="ignore"):  # cases overflow and divide by zero by design
+        cases = collect(options.pattern)
+    results = run_all(cases, options.j)
+    with open(os.path.join(ROOT, options.build, "conformance.txt"), "w", encoding="utf-8") as f:
+        f.writelines(line + "\n" for line in report(results))
+    counts = collections.Counter(verdict for verdict, _ in results.values())
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['refused']} refused")
+    return 0 if results else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models for the tests, from ONNX's textual syntax, and quick compiles of them."""
+
+import os
+import subprocess
+import sys
+
+import dlcc
+import onnx.parser
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DIGITS = os.path.join(ROOT, "examples", "digits", "digits.onnx")
+HEAD = '<ir_version: 10, opset_import: ["" : 23]> g '
+
+
+def model(text):
+    """The proto of a graph: "(float[n] x) => (float[n] y) { y = Relu(x) }"."""
+    return onnx.parser.parse_model(HEAD + text)
+
+
+def compiled(text, **options):
+    return dlcc.compile(model(text), **{"level": 0, **options})
+
+
+def python(program, *arguments, **environment):
+    """Runs PROGRAM, text, in a Python of its own: the finished process. A variable that is None is unset."""
+    env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python"), **environment}
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False,
+                          env={k: v for k, v in env.items() if v is not None})

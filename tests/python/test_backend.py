@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlcc.backend, and dlcc.verify beside ONNX Runtime."""
+
+import unittest
+
+import dlcc
+import dlcc.backend
+import ml_dtypes
+import numpy as np
+import onnx
+from models import DIGITS, model
+from onnx.backend.test import BackendTest
+
+X = np.float32([[1, -2, 3]])
+
+
+class Backend(unittest.TestCase):
+    def test_prepare(self):
+        rep = dlcc.backend.prepare(model("(float[n,3] x) => (float[n,3] y, float[n,3] z) { y = Neg(x) z = Abs(x) }"), level=0)
+        out = rep.run([X])
+        np.testing.assert_array_equal(out[0], -X)
+        np.testing.assert_array_equal(out["z"], abs(X))
+        np.testing.assert_array_equal(rep.run({"x": X})[0], -X)
+        np.testing.assert_array_equal(rep.run(X)[0], -X)
+
+    def test_run_model(self):
+        out = dlcc.backend.run_model(model("(float[n,3] x) => (float[n,3] y) { y = Neg(x) }"), [X], level=0)
+        np.testing.assert_array_equal(out[0], -X)
+
+    def test_run_node(self):
+        node = onnx.helper.make_node("Add", ["a", "b"], ["c"])
+        np.testing.assert_array_equal(dlcc.backend.run_node(node, [X, X], level=0)[0], 2 * X)
+        node = onnx.helper.make_node("Clip", ["x", "", "most"], ["y"])
+        out = dlcc.backend.run_node(node, [X, np.float32(2)], outputs_info=[(np.dtype(np.float32), (1, 3))], opset_version=13, level=0)
+        np.testing.assert_array_equal(out[0], [[1, -2, 2]])
+
+    def test_devices(self):
+        self.assertTrue(dlcc.backend.supports_device("CPU"))
+        self.assertFalse(dlcc.backend.supports_device("CUDA:77"))
+
+    def test_compatible(self):
+        self.assertTrue(dlcc.backend.is_compatible(onnx.load(DIGITS)))
+        self.assertFalse(dlcc.backend.is_compatible(model("(float[2] x) => (float[2] y) { y = Frobnicate(x) }")))
+
+    def test_conformance(self):
+        """ONNX's own runner takes it."""
+        tests = BackendTest(dlcc.backend, __name__).include(r"^test_(relu|abs)_cpu$")
+        result = unittest.TestResult()
+        tests.test_suite.run(result)
+        self.assertEqual((result.failures, result.errors), ([], []))
+        self.assertEqual(result.testsRun - len(result.skipped), 2)
+
+
+class Verify(unittest.TestCase):
+    def test_agrees(self):
+        found = dlcc.verify(DIGITS, n=2, level=1)
+        self.assertTrue(found, str(found))
+        self.assertEqual([(c.run, c.output) for c in found], [(0, "logits"), (1, "logits")])
+        self.assertIn("2 outputs compared, 0 differ", str(found))
+
+    def test_nodes(self):
+        found = dlcc.verify(DIGITS, n=1, nodes=True, level=0)
+        self.assertTrue(found, str(found))
+        self.assertEqual([c.node for c in found], ["conv1", "relu1", "pool1", "conv2", "relu2", "flatten", "classify"])
+
+    def test_differs(self):
+        """The first node whose values differ is named. Here a wrong model stands for a wrong compile."""
+        right = model("(float[n,3] x) => (float[n,3] y) { [one] a = Neg(x) [two] b = Exp(a) [three] y = Neg(b) }")
+        wrong = model("(float[n,3] x) => (float[n,3] y) { [one] a = Neg(x) [two] b = Abs(a) [three] y = Neg(b) }")
+        compile, verifying = dlcc.compile, dlcc.verifying.compiling
+        as_outputs, _ = dlcc.verifying._with_values(wrong)
+        verifying.compile = lambda _, **options: compile(as_outputs, **options)
+        try:
+            found = dlcc.verify(right, nodes=True, level=0)
+        finally:
+            verifying.compile = compile
+        self.assertFalse(found)
+        self.assertEqual((found.first.node, found.first.op, found.first.output), ("two", "Exp", "b"))
+
+    def test_types(self):
+        found = dlcc.verify(model("(float16[n,3] x, int64[k] i, bool[n,1] c) => (float16[k,3] y, float16[n,3] z)"
+                                  "{ y = Gather<axis = 0>(x, i) z = Where(c, x, x) }"), level=0, dims={"n": (2, 9)})
+        self.assertTrue(found, str(found))
+
+    def test_inputs_given(self):
+        text = "(float[n,3] x) => (float[n,3] y) { y = Neg(x) }"
+        found = dlcc.verify(model(text), inputs=[{"x": X}], level=0)
+        self.assertEqual(len(found), 1)
+        with self.assertRaisesRegex(dlcc.RunError, "complex64"):
+            dlcc.verify(model(text), inputs=[{"x": X.astype(np.complex64)}], level=0)
+
+    def test_packed(self):
+        """A TensorProto of int4, as verify writes inputs."""
+        from dlcc import dtypes, wire
+
+        x = np.array([[1, -2, 7]]).astype(ml_dtypes.int4)
+        raw = wire.tensor("x", 22, x.shape, dtypes.pack(x, 4).tobytes())
+        proto = onnx.TensorProto.FromString(raw)
+        self.assertEqual((proto.name, list(proto.dims)), ("x", [1, 3]))
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(proto).astype(int), [[1, -2, 7]])

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles: what a model may be, errors, warnings, the cache, check, progress, and the command line."""
+
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import warnings
+
+import dlcc
+import numpy as np
+import onnx
+from dlcc import compiling, programs, wire
+from models import DIGITS, ROOT, compiled, model, python
+
+NEG = "(float[2] x) => (float[2] y) { y = Neg(x) }"
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, text=NEG):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as f:
+            f.write(model(text).SerializeToString())
+        return path
+
+
+class Models(InFolder):
+    def test_forms(self):
+        proto = model(NEG)
+        path = self.path("1st model.v2.onnx")
+        for given in proto, proto.SerializeToString(), bytearray(proto.SerializeToString()), path:
+            np.testing.assert_array_equal(dlcc.compile(given, level=0)([1, 2]), [-1, -2])
+        self.assertEqual(dlcc.compile(path, level=0).describe().name, "m1st_model")
+        with self.assertRaisesRegex(TypeError, "int"):
+            dlcc.compile(3)
+
+    def test_dims(self):
+        text = "(float[n,k] x) => (float[n,k] y) { y = Neg(x) }"
+        with compiled(text, dims={"n": 2, "k": (1, 8)}) as found:
+            self.assertEqual(found.describe().inputs[0].dims, (2, "k"))
+            with self.assertRaisesRegex(dlcc.RunError, r'dim 1 \(k\) is 9.*1\.\.8') as caught:
+                found(np.zeros((2, 9), np.float32))
+            self.assertEqual(caught.exception.status, "DL_SHAPE")
+        with self.assertRaisesRegex(dlcc.CompileError, "q"):
+            compiled(text, dims={"q": 2})
+
+    def test_save_and_load(self):
+        path = os.path.join(self.folder, "saved.so")
+        compiled(NEG).save(path)
+        with dlcc.load(path, threads=1) as loaded:
+            np.testing.assert_array_equal(loaded([1, 2]), [-1, -2])
+
+    def test_load_refused(self):
+        for path, why in (("none.so", "no such file"), (DIGITS, "no library"), (sys.executable, "NAME_get_api|no library")):
+            with self.assertRaisesRegex(dlcc.Error, why):
+                dlcc.load(path)
+
+    def test_no_such_device(self):
+        with self.assertRaises(dlcc.RunError) as caught:
+            compiled(NEG, device="cuda")
+        self.assertEqual(caught.exception.status, "DL_TARGET")
+
+    def test_optional_input(self):
+        """An input with a default may be missing."""
+        proto = model("(float[2] x) => (float[2] y) <float[2] w = {3, 4}> { y = Add(x, w) }")
+        proto.graph.input.append(onnx.helper.make_tensor_value_info("w", 1, [2]))
+        found = dlcc.compile(proto, level=0, options=["--overridable=w"])
+        np.testing.assert_array_equal(found([1, 1]), [4, 5])
+        np.testing.assert_array_equal(found(x=[1, 1], w=[0, 1]), [1, 2])
+
+
+class Errors(InFolder):
+    def test_refused(self):
+        with self.assertRaises(dlcc.CompileError) as caught:
+            compiled("(float[2] x) => (float[2] y) { [odd] t = Frobnicate(x) [even] y = Twirl(t) }")
+        error = caught.exception
+        self.assertEqual((error.node, error.op, error.status), ("odd", "Frobnicate", 1))
+        self.assertEqual([d.node for d in error.diagnostics], ["odd", "even"])
+        self.assertIn('error: node "odd" (Frobnicate)', str(error))
+
+    def test_names(self):
+        """A node's name may look like anything."""
+        proto = model("(float[2] x) => (float[2] y) { [n] y = Frobnicate(x) }")
+        proto.graph.node[0].name = 'a: error: "b" (c)'
+        with self.assertRaises(dlcc.CompileError) as caught:
+            dlcc.compile(proto)
+        self.assertEqual(len(caught.exception.diagnostics), 1)
+        self.assertEqual(caught.exception.op, "Frobnicate")
+
+    def test_bad_files(self):
+        for given, why in ((os.path.join(self.folder, "none.onnx"), "No such file"), (b"junk", "error: ")):
+            with self.assertRaisesRegex(dlcc.CompileError, why):
+                dlcc.compile(given)
+
+    def test_usage(self):
+        with self.assertRaisesRegex(dlcc.CompileError, "--frob") as caught:
+            compiled(NEG, options=["--frob"])
+        self.assertEqual(caught.exception.status, 2)
+
+    def test_nothing_stays(self):
+        before = set(os.listdir(tempfile.gettempdir()))
+        with self.assertRaises(dlcc.CompileError):
+            compiled("(float[2] x) => (float[2] y) { y = Frobnicate(x) }")
+        self.assertEqual({f for f in set(os.listdir(tempfile.gettempdir())) - before if f.startswith("dlcc-")}, set())
+
+    def test_no_compiler(self):
+        """Without a C compiler the error says what to install."""
+        programs_only = os.path.join(self.folder, "bin")
+        os.mkdir(programs_only)
+        for program in "dlcc", "dlrun":
+            os.symlink(programs.path_of(program), os.path.join(programs_only, program))
+        done = python("import dlcc, sys\ntry: dlcc.compile(sys.argv[1])\nexcept dlcc.CompileError as e: print(e)",
+                      self.path("neg.onnx"), PATH=programs_only)
+        self.assertIn("no C compiler on PATH: install gcc", done.stdout, done.stderr)
+
+    def test_no_dlcc(self):
+        done = python("import dlcc, sys\ntry: dlcc.compile(sys.argv[1])\nexcept dlcc.Error as e: print(e)", self.path("neg.onnx"),
+                      PATH=self.folder)
+        self.assertIn("pip install ./python", done.stdout, done.stderr)
+
+    def test_inputs(self):
+        found = compiled("(float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }")
+        x = np.zeros(2, np.float32)
+        for call, why in ((lambda: found(x), 'input "z" is missing'), (lambda: found(x, x, x), "3 inputs are given"),
+                          (lambda: found(x, x=x), "twice"), (lambda: found(x, q=x), 'no input "q"; it has "x", "z"'),
+                          (lambda: found(x, np.zeros(3, np.float32)), 'input "z": dim 0 is 3, expected 2'),
+                          (lambda: found.run({"x": x, "z": x}, {"q": x}), 'no output "q"'),
+                          (lambda: found(x, np.zeros((2, 1), np.float32)), 'input "z": rank is 2')):
+            with self.subTest(why), self.assertRaisesRegex(dlcc.RunError, why):
+                call()
+
+    def test_run_names_the_node(self):
+        found = compiled("(float[3] x, int64[1] i) => (float[1] y) { [pick] y = Gather<axis = 0>(x, i) }")
+        with self.assertRaises(dlcc.RunError) as caught:
+            found([1, 2, 3], [7])
+        self.assertEqual((caught.exception.node, caught.exception.op, caught.exception.status), ("pick", "Gather", "DL_INDEX"))
+        np.testing.assert_array_equal(found([1, 2, 3], [2]), [3])  # the model still runs
+
+    def test_warnings(self):
+        proto = model("(float[2] x) => (float[2] y) <float[2] w = {3, 4}> { y = Add(x, w) }")
+        proto.graph.input.append(onnx.helper.make_tensor_value_info("w", 1, [2]))
+        with self.assertWarnsRegex(dlcc.CompileWarning, "overridable|initialiser"):
+            dlcc.compile(proto, level=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            dlcc.compile(proto, level=0, options=["-Wno-overridable"])
+
+
+class Cache(InFolder):
+    def setUp(self):
+        super().setUp()
+        self.cache = os.path.join(self.folder, "cache")
+
+    def libraries(self):
+        return sorted(f for f in os.listdir(self.cache) if f.endswith(".so"))
+
+    def test_hit(self):
+        compiled(NEG, cache=self.cache)
+        path, = self.libraries()
+        made = os.stat(os.path.join(self.cache, path)).st_mtime_ns
+        np.testing.assert_array_equal(compiled(NEG, cache=self.cache)([1, 2]), [-1, -2])
+        self.assertEqual(os.stat(os.path.join(self.cache, path)).st_mtime_ns, made)
+        self.assertEqual(self.libraries(), [path])
+
+    def test_misses(self):
+        keys = {compiling.cache_key(self.path("a.onnx"), ["-O2"])}
+        keys.add(compiling.cache_key(self.path("a.onnx"), ["-O1"]))
+        keys.add(compiling.cache_key(self.path("a.onnx", NEG.replace("Neg", "Abs")), ["-O2"]))
+        saved, programs.compiler_version = programs.compiler_version, lambda: "another"
+        try:
+            keys.add(compiling.cache_key(self.path("a.onnx"), ["-O2"]))
+        finally:
+            programs.compiler_version = saved
+        self.assertEqual(len(keys), 4)
+        self.assertEqual(compiling.cache_key(self.path("a.onnx"), ["-O2"]), compiling.cache_key(self.path("b.onnx"), ["-O2"]))
+
+    def test_external_data(self):
+        """A model is another one if a file of its weights is."""
+        proto = model("(float[n,64] x) => (float[n,64] y) { y = MatMul(x, w) }")
+        found = []
+        for factor in 1, 2:
+            del proto.graph.initializer[:]
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(factor * np.eye(64, dtype=np.float32), "w"))
+            path = os.path.join(self.folder, "external.onnx")
+            onnx.save_model(proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+            with open(path, "rb") as f:
+                self.assertEqual(wire.external_files(f.read()), ["weights.bin"])
+            found.append(dlcc.compile(path, cache=self.cache, level=0)(np.ones((1, 64), np.float32))[0, 0])
+            time.sleep(0.01)
+        self.assertEqual(found, [1, 2])
+        self.assertEqual(len(self.libraries()), 2)
+
+    def test_damaged(self):
+        """What is no model has a key, too: the compiler reports what is wrong."""
+        good = model(NEG).SerializeToString()
+        for n in range(len(good)):
+            wire.external_files(good[:n])
+        self.assertEqual(wire.external_files(b"\xff" * 40), [])
+
+    def test_refused(self):
+        with self.assertRaises(dlcc.CompileError):
+            compiled("(float[2] x) => (float[2] y) { y = Frobnicate(x) }", cache=self.cache)
+        self.assertEqual(os.listdir(self.cache), [])
+
+
+class Check(InFolder):
+    def test_supported(self):
+        found = dlcc.check(DIGITS)
+        self.assertTrue(found)
+        self.assertEqual((len(found), found[0].node, found[0].op, found[0].how), (7, "conv1", "Conv", "contraction"))
+
+    def test_not_supported(self):
+        found = dlcc.check(model("(float[2] x) => (float[2] y) { [one] t = Neg(x) [two] y = Frobnicate(t) }"))
+        self.assertFalse(found)
+        self.assertEqual([(n.node, n.supported) for n in found], [("one", True), ("two", False)])
+        self.assertIn('node "two" (Frobnicate): not supported', str(found))
+
+    def test_unreadable(self):
+        with self.assertRaises(dlcc.CompileError):
+            dlcc.check(b"junk")
+
+
+class Terminal(InFolder):
+    def test_command(self):
+        path, out = self.path("neg.onnx"), os.path.join(self.folder, "neg.so")
+        environment = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")}
+        run = lambda *a: subprocess.run([sys.executable, "-m", "dlcc", *a], capture_output=True, text=True, env=environment)  # noqa: E731
+        direct = subprocess.run([programs.path_of("dlcc"), "--version"], capture_output=True, text=True, check=True)
+        self.assertEqual(run("--version").stdout, direct.stdout)
+        self.assertEqual(run(path, "-o", out).returncode, 0)
+        self.assertTrue(os.path.exists(out))
+        self.assertEqual(run("--frob").returncode, 2)
+
+    def test_progress(self):
+        """On a terminal a line shows the passes, and goes at the end; elsewhere nothing is printed."""
+        program = "import dlcc, sys; dlcc.compile(sys.argv[1], level=0)"
+        self.assertEqual(python(program, self.path("neg.onnx")).stderr, "")
+        ours, theirs = pty.openpty()
+        environment = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")}
+        with subprocess.Popen([sys.executable, "-c", program, self.path("neg.onnx")], stderr=theirs, env=environment) as process:
+            os.close(theirs)
+            printed = b""
+            try:
+                while piece := os.read(ours, 4096):
+                    printed += piece
+            except OSError:  # the other side is closed
+                pass
+        os.close(ours)
+        self.assertEqual(process.returncode, 0)
+        self.assertRegex(printed, rb"neg\.onnx: fuse")
+        self.assertTrue(printed.endswith(b"\r\033[K"), printed[-40:])

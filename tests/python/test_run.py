@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs: values, element types, shapes, memory, threads."""
+
+import gc
+import threading
+import unittest
+
+import dlcc
+import ml_dtypes
+import numpy as np
+from dlcc import dtypes
+from models import compiled
+
+ADD = "(float[n,3] x, float[n,3] y) => (float[n,3] s, float[n,3] d) { s = Add(x, y) d = Sub(x, y) }"
+
+
+class Values(unittest.TestCase):
+    def setUp(self):
+        self.model = compiled(ADD)
+        self.addCleanup(self.model.close)
+        rng = np.random.default_rng(1)
+        self.x, self.y = (rng.standard_normal((4, 3)).astype(np.float32) for _ in range(2))
+
+    def test_by_position(self):
+        s, d = self.model(self.x, self.y)
+        np.testing.assert_array_equal(s, self.x + self.y)
+        np.testing.assert_array_equal(d, self.x - self.y)
+
+    def test_by_name(self):
+        for out in self.model.run({"y": self.y, "x": self.x}), dict(zip("sd", self.model(self.x, y=self.y))):
+            np.testing.assert_array_equal(out["d"], self.x - self.y)
+
+    def test_one_output_is_no_tuple(self):
+        y = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")([1, -2])
+        np.testing.assert_array_equal(y, np.float32([-1, 2]))
+        self.assertEqual(y.dtype, np.float32)
+
+    def test_sizes(self):
+        """One artifact runs all sizes of a symbolic dim."""
+        for n in 0, 1, 2, 3, 17:
+            x = np.ones((n, 3), np.float32)
+            s, d = self.model(x, x)
+            self.assertEqual((s.shape, d.shape), ((n, 3), (n, 3)))
+            np.testing.assert_array_equal(s, 2 * x)
+
+    def test_outputs_stay(self):
+        """An array that a run returned is not written by the next one, nor freed with the model."""
+        s, _ = self.model(self.x, self.y)
+        before = s.copy()
+        self.model(2 * self.x, self.y)
+        self.model.close()
+        np.testing.assert_array_equal(s, before)
+
+    def test_strides(self):
+        wide = np.arange(48, dtype=np.float32).reshape(4, 12)
+        for x in (wide[:, 1::4], wide[:, 2::-1], wide[::-1, :3], np.asfortranarray(self.x), np.broadcast_to(np.float32(2), (4, 3)),
+                  self.x.astype(">f4")):
+            s, _ = self.model(x, self.y)
+            np.testing.assert_array_equal(s, (x + self.y).astype(np.float32))
+
+    def test_misaligned(self):
+        x = np.frombuffer(b"\0" + self.x.tobytes(), np.uint8)[1:].view(np.float32).reshape(4, 3)
+        self.assertFalse(x.flags.aligned)
+        np.testing.assert_array_equal(self.model(x, self.y)[0], self.x + self.y)
+
+    def test_read_only(self):
+        self.x.flags.writeable = False
+        np.testing.assert_array_equal(self.model(self.x, self.y)[0], self.x + self.y)
+
+    def test_memory_given(self):
+        s = np.empty((4, 3), np.float32)
+        out = self.model.run({"x": self.x, "y": self.y}, {"s": s})
+        self.assertIs(out["s"], s)
+        np.testing.assert_array_equal(s, self.x + self.y)
+
+    def test_memory_refused(self):
+        s = np.empty((4, 3), np.float32)
+        for wrong, why in ((s.T, "contiguous"), (np.empty((4, 4), np.float32), "shape"), (np.empty((4, 3), np.int32), "i32"),
+                           (s[:2], "shape"), ([0.0] * 3, "list"), (self.x, "overlap")):
+            with self.subTest(why), self.assertRaisesRegex(dlcc.RunError, why):
+                self.model.run({"x": self.x, "y": self.y}, {"s": wrong})
+        s.flags.writeable = False
+        with self.assertRaisesRegex(dlcc.RunError, "writable"):
+            self.model.run({"x": self.x, "y": self.y}, {"s": s})
+
+    def test_data_dependent(self):
+        """The size of this output is known after the run alone."""
+        model = compiled("(float[n] x) => (int64[1,m] y) { y = NonZero(x) }")
+        first, second = model([0, 3, 0, 4]), model([1, 1, 1, 1])
+        np.testing.assert_array_equal(first, [[1, 3]])
+        np.testing.assert_array_equal(second, [[0, 1, 2, 3]])
+        self.assertEqual(model([0, 0]).shape, (1, 0))
+
+
+class Types(unittest.TestCase):
+    def test_identity(self):
+        """Each element type that dlcc computes with goes in and comes out."""
+        for kind in dtypes.TYPES:
+            name = {"f32": "float", "f64": "double", "f8e4m3fn": "float8e4m3fn", "bool": "bool"}.get(kind.name, kind.numpy)
+            if kind.name.startswith("f6") or kind.name == "f8e8m0":
+                continue  # ONNX has no such types, or no operator for them here
+            values = [0, 1, 1, 0] if kind.name == "bool" else [1, 0, 1] if kind.name in ("u2", "i2") else [3, 2, 1, 0, 1]
+            x = np.array(values).astype(kind.dtype())
+            to = {"float4_e2m1fn": "float4e2m1"}.get(name, name.replace("_", ""))
+            with self.subTest(kind.name):
+                model = compiled(f"({to}[n] x) => ({to}[n] y, {to}[k] z) <int64[1] e = {{1}}> "
+                                 "{ y = Identity(x) z = Concat<axis = 0>(x, x) }")
+                y, z = model(x)
+                self.assertEqual(y.dtype, x.dtype)
+                np.testing.assert_array_equal(y.astype(np.float32), x.astype(np.float32))
+                np.testing.assert_array_equal(z.astype(np.float32), np.concatenate([x, x]).astype(np.float32))
+
+    def test_pack(self):
+        """Elements below a byte keep their values and signs, also where the last byte is not full."""
+        for dtype, values in ((ml_dtypes.int4, [-8, 7, -1, 0, 3]), (ml_dtypes.uint4, [15, 0, 9]), (ml_dtypes.int2, [-2, 1, -1, 0, 1]),
+                              (ml_dtypes.uint2, [3, 1, 0]), (ml_dtypes.float4_e2m1fn, [-6, 0.5, 3]),
+                              (ml_dtypes.float6_e3m2fn, [-28, 0.25, 3, 1, 2])):
+            x = np.array(values).astype(dtype)
+            kind = dtypes.of(x.dtype, "x")
+            packed = dtypes.pack(x, kind.bits)
+            self.assertEqual(packed.nbytes, dtypes.packed_bytes(len(values), kind.bits))
+            np.testing.assert_array_equal(dtypes.unpack(packed, kind, x.shape).astype(np.float32), np.float32(values))
+        self.assertEqual(dtypes.pack(np.array([1, 2, 3]).astype(ml_dtypes.int4), 4).tolist(), [0x21, 3])
+
+    def test_without_ml_dtypes(self):
+        kind = dtypes.BY_CODE[16]
+        saved, dtypes.ml_dtypes = dtypes.ml_dtypes, None
+        try:
+            self.assertIsNone(kind.dtype())
+            with self.assertRaisesRegex(dlcc.RunError, 'output "y".*bf16.*pip install ml_dtypes'):
+                compiled("(float[2] x) => (bfloat16[2] y) { y = Cast<to = 16>(x) }")([1, 2])
+        finally:
+            dtypes.ml_dtypes = saved
+
+    def test_refused(self):
+        model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
+        for x, why in ((np.zeros(2), 'input "x": elements are f64, expected f32'), (np.zeros(2, np.complex64), "complex64"),
+                       (np.array(["a", "b"]), "<U1"), (["a", "b"], "could not convert"), ([[1], [2, 3]], "inhomogeneous")):
+            with self.subTest(why), self.assertRaisesRegex(dlcc.RunError, why):
+                model(x)
+
+
+class Shared(unittest.TestCase):
+    def test_threads(self):
+        """Several threads call one model; each gets the results of its own inputs."""
+        model = compiled("(float[n,8] x) => (float[n,8] y) { e = Exp(x) y = Softmax<axis = 1>(e) }", threads=1)
+        wrong = []
+
+        def call(seed):
+            x = np.random.default_rng(seed).standard_normal((seed + 1, 8)).astype(np.float32)
+            want = model(x)
+            for _ in range(50):
+                if not np.array_equal(model(x), want):
+                    wrong.append(seed)
+        threads = [threading.Thread(target=call, args=(seed,)) for seed in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_close(self):
+        model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
+        with model:
+            model([1, 2])
+        model.close()
+        with self.assertRaisesRegex(dlcc.Error, "closed"):
+            model([1, 2])
+
+    def test_collected(self):
+        """A model that nobody has any more is unloaded, and its temporary folder goes."""
+        model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
+        library, folder = model._library, model._library.folder.name
+        model([1, 2])
+        del model
+        gc.collect()
+        self.assertEqual(library.contexts, [])
+        with self.assertRaises(FileNotFoundError):
+            open(folder)
+
+    def test_profile(self):
+        model = compiled("(float[2] x) => (float[2] y) { [wave] y = Sin(x) }", profile=True)
+        model([1, 2])
+        model([1, 2])
+        kernel, = model.profile()
+        self.assertEqual((kernel.name, kernel.calls), ("wave", 2))
+        with self.assertRaisesRegex(dlcc.Error, "profile=True"):
+            compiled("(float[2] x) => (float[2] y) { y = Neg(x) }").profile()
+
+    def test_describe(self):
+        model = compiled("(float[n,3] x, int64[2,k] i) => (float[m,3] y) { j = Reshape(i, f) y = Gather<axis = 0>(x, j) }"
+                         .replace("=> (float[m,3] y)", "=> (float[m,3] y) <int64[1] f = {-1}>"), dims={"n": (1, 64), "k": 4})
+        found = model.describe()
+        self.assertEqual([(io.name, io.dtype, io.dims) for io in found.inputs], [("x", "f32", ("n", 3)), ("i", "i64", (2, 4))])
+        self.assertEqual(found.outputs[0].dims, (8, 3))
+        self.assertEqual([(s.name, s.lower, s.upper, s.data) for s in found.symbols], [("n", 1, 64, False)])
+        self.assertEqual(found.inputs[1].numpy, np.int64)
+        self.assertIn("input   x: f32[n,3]", str(found))
+        self.assertIn("symbol  1 <= n <= 64", str(found))
+        self.assertIn("x: f32[n,3]", repr(model))

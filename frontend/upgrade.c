@@ -464,7 +464,6 @@ static bool resize_empty(Upgrade *u)
 	return true;
 }
 
-<<<<<<< HEAD
 /* Scan had a first operand, the lengths of the sequences, and a batch as the first axis of all others. */
 static bool scan_8(Upgrade *u)
 {
@@ -481,7 +480,9 @@ static bool scan_8(Upgrade *u)
 		node_set_ints(n, "scan_input_directions", reverse, count);
 	drop_attr(n, "directions");
 	node_set_int(n, "batched", 1);
-=======
+	return true;
+}
+
 /* The axis became an operand, whose default is another one. */
 static bool dft_17(Upgrade *u)
 {
@@ -508,7 +509,6 @@ static bool grid_16(Upgrade *u)
 static bool roi_align_10(Upgrade *u)
 {
 	node_set_str(u->n, "coordinate_transformation_mode", "output_half_pixel");
->>>>>>> 77ec2bb5c1f0a5fa07f63803117da5f15b11ab86
 	return true;
 }
 
@@ -557,11 +557,8 @@ static const UpgradeRule rules[] = {
 	{"Reshape", 5, reshape},
 	{"Resize", 11, resize_10},
 	{"Resize", OPSET_MAX + 1, resize_empty},
-<<<<<<< HEAD
-	{"Scan", 9, scan_8},
-=======
 	{"RoiAlign", 16, roi_align_10},
->>>>>>> 77ec2bb5c1f0a5fa07f63803117da5f15b11ab86
+	{"Scan", 9, scan_8},
 	{"Selu", 6, selu},
 	{"Slice", 10, slice},
 	{"Softmax", 13, softmax},

@@ -33,7 +33,7 @@ typedef struct LoopBuild {
 	Dim *trip, *turn;
 	Value **carried;
 	int ncarried;
-	Dim *when; /* Infer.when outside of the loop */
+	Dim *when, *outer; /* Infer.when and Infer.turn outside of the loop */
 } LoopBuild;
 
 LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit);

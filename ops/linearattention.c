@@ -11,7 +11,7 @@
  * The elements are computed in f32. Several heads of queries may read the matrix of one head of keys.
  */
 #include "ops/build.h"
-#include "ops/infer.h"
+#include "ops/control.h"
 
 enum { QUERY, KEY, VALUE, STATE, DECAY, BETA };
 

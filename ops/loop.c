@@ -370,6 +370,7 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 		return true;
 	}
 	in->when = t.b.when;
+	in->turn = t.b.outer;
 	if (ok)
 		remove_since(l, t.b.open, t.syms, t.facts);
 	return ok;

@@ -62,7 +62,8 @@ class _Library:
         found = abi.GetApi((symbol, library))(abi.VERSION)
         if not found:
             raise Error(f"{path}: compiled for another version of the runtime's ABI")
-        self.handle, self.folder, self.api, self.model = library._handle, folder, found.contents, ctypes.c_void_p()
+        self.handle, self.folder, self.model = library._handle, folder, ctypes.c_void_p()
+        self.api: abi.Api = found.contents
         self.contexts: list[int] = []
         self.lock = threading.Lock()
         status = self.api.load(ctypes.byref(options), ctypes.byref(self.model))
@@ -130,7 +131,7 @@ class IO:
     optional: bool  # an input with a default value
 
     @property
-    def numpy(self) -> np.dtype:
+    def numpy(self) -> np.dtype[Any]:
         """NumPy's dtype; raises RunError where it has none."""
         return dtypes.numpy_of(self.code, f'"{self.name}"')
 
@@ -223,7 +224,8 @@ class Model:
         profile=True."""
         if not self._profiled:
             raise Error("the kernels of this model are not timed: compile or load it with profile=True")
-        entry, found = abi.ProfileEntry(size=ctypes.sizeof(abi.ProfileEntry)), []
+        entry = abi.ProfileEntry(size=ctypes.sizeof(abi.ProfileEntry))
+        found: list[Kernel] = []
         while not self._api().profile(self._library.model, len(found), ctypes.byref(entry)):
             found.append(Kernel(abi.text(entry.name), entry.calls, entry.nanoseconds / 1e9))
         return sorted(found, key=lambda k: -k.seconds)

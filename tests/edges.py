@@ -505,10 +505,7 @@ def elementwise(t):
                     more.append(values[0])
                 elif op == "PRelu":
                     more[0] = g.input("wide", dtype, ["M", "N"], "special")
-                result = g.node(op, op, *more, **mod)
-                if op in ("Max", "Min") and kind == "f":  # targets may differ in the sign of a zero (docs/numerics.md)
-                    result = g.node(f"{op}_of_zeros", "Add", result, g.const(f"{op}_zero", dtype, [], ["0.0"]))
-                g.results.append(result)
+                g.results.append(g.node(op, op, *more, **mod))
             yield g
 
 

@@ -10,6 +10,7 @@
  * host, and the run waits for it (-Wfallback). The earliest small value on which the size depends
  * is copied, so that other sizes that depend on it need no other copy.
  */
+#include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
@@ -42,7 +43,7 @@ static bool small(const Value *v)
 /* Whether the host could run N if it had N's operands. */
 static bool could_run(const Node *n)
 {
-	if (!node_kernel(n) && n->op != OP_View)
+	if (!node_kernel(n) && n->op != OP_View && n->op != OP_Turn)
 		return false;
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] && !small(n->out[i]))
@@ -238,9 +239,11 @@ static bool copy(HostPlacing *p, Value *v)
 		"the GPU's run waits for a copy of this result, since sizes depend on it");
 }
 
-/* A host node that depends on no Copy is moved before the GPU's first node. */
+/* A host node that depends on no Copy is moved before the GPU's first node, unless control flow decides
+ * whether it runs. */
 static bool rewrite(HostPlacing *p)
 {
+	const Blocks blocks = blocks_of(p->m->graph, p->tmp);
 	Node *at = NULL;
 	bool ok = true, copies = false;
 
@@ -248,10 +251,12 @@ static bool rewrite(HostPlacing *p)
 		next = n->next;
 		if (n->op == OP_Const)
 			continue;
+		const int block = blocks.of[n->id];
+
 		if (!at && p->on_device[n->id])
 			at = n;
 		if (p->on_host[n->id])
-			to_host(p, n, copies ? NULL : at);
+			to_host(p, n, copies || block ? NULL : at);
 		for (int i = 0; i < n->nout; i++)
 			if (n->out[i] && p->copied[n->out[i]->id]) {
 				ok = copy(p, n->out[i]) && ok;

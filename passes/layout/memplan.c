@@ -15,9 +15,11 @@
 #include "ir/blocks.h"
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
+#include "runtime/vector.h"
 
 #include <assert.h>
 #include <string.h>
+
 
 /* The slots of an arena. */
 typedef struct Slots {
@@ -98,6 +100,16 @@ static void use(MemPlanner *p, Value *v, int block, int at)
 	live_until(p, v, at);
 }
 
+/* V, which END passes on, lives until AT; so does the stack that it may be a part of. */
+static void keep_passed_on(MemPlanner *p, const Node *end, Value *v, int at)
+{
+	live_until(p, v, at);
+	for (int i = end->op == OP_EndFor ? (int)node_int(end, "carried", 0) : end->nin;
+	     i < end->nin; i++)
+		if (value_base(node_in(end, i)) == value_base(v))
+			live_until(p, end->out[i], at);
+}
+
 /* What a bracket's results may point to lives as long as they do. */
 static void keep_pointed_to(MemPlanner *p)
 {
@@ -106,7 +118,7 @@ static void keep_pointed_to(MemPlanner *p)
 		Node *open = n->op == OP_EndFor ? block_open(n) : NULL;
 
 		for (int i = 0; i < carried; i++) {
-			live_until(p, node_in(n, i), p->p->last[n->out[i]->id]);
+			keep_passed_on(p, n, node_in(n, i), p->p->last[n->out[i]->id]);
 			live_until(p, node_in(open, i), p->p->last[n->out[i]->id]);
 		}
 		for (int i = 0; n->op == OP_EndWhen && i < n->nin; i++)
@@ -499,7 +511,9 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 		   .reverse = number < n && reverse[number]};
 	Place *all = &p->p->value[end->out[k]->id];
 
-	s.copied = !can_write_elsewhere(p, loop, each) || p->p->value[each->id].kind != PLACE_NONE;
+	s.copied = !can_write_elsewhere(p, loop, each) ||
+		   p->p->value[each->id].kind != PLACE_NONE ||
+		   (module_on_gpu(p->m) && !dim_multiple(c, bytes, GPU_VECTOR));
 	if (out >= 0 && !ends_early)
 		*all = (Place){PLACE_OUTPUT, out, 0, type_bytes(c, end->out[k]->type)};
 	else if (trip)

@@ -144,4 +144,37 @@ def shape_glue(g):
     return g.node("Reshape", [v, target], exact=True, allowzero=1)     # 0 copies a dim otherwise, which dlcc does only for numbers and data
 
 
-PATTERNS = (convolutions, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue)
+def quantised(g):
+    """A product of two quantised tensors, each dequantised before it, and quantised again behind an activation and a residual."""
+    r = g.random
+    image_, type_ = r.random() < 0.5, r.choice(("uint8", "int8"))
+    v = image(g, types=("float32",)) if image_ else g.pick(types=("float32",), rank=(2, 4), exact=True, least=1)
+    if v and not v.exact:
+        v = g.new("float32", [v.sizes(i) for i in range(v.rank)], exact=True)
+    if v is None or len(set(v.sizes(1 if image_ else v.rank - 1))) > 1:
+        return None
+    c, outer, zero = v.sizes(1 if image_ else v.rank - 1)[0], r.choice((1, 3, 8, 20)), g.const(np.array(r.choice((0, 3)), TYPES[type_]))
+    scale = g.const(np.float32(r.choice((0.25, 0.5))))
+
+    def through(x, scale_, zero_):
+        q = g.node("QuantizeLinear", [x, scale_, zero_], exact=True) if x else None
+        return g.node("DequantizeLinear", [q, scale_, zero_], exact=True) if q else None
+    by_channel = np.asarray(2.0 ** g.rng.integers(-1, 1, outer), np.float32)
+    w = g.const(g.elements("int8", [outer, c] + [r.choice((1, 3)) for _ in range(v.rank - 2)] if image_ else [c, outer], True))
+    w = g.node("DequantizeLinear", [w, g.const(by_channel), g.const(np.zeros(outer, np.int8))], exact=True, axis=0 if image_ else 1)
+    bias = g.node("DequantizeLinear", [g.const(g.rng.integers(-99, 99, outer).astype(np.int32)), g.const(by_channel * np.float32(0.25))], exact=True, axis=0)
+    x = through(v, scale, zero)
+    if not (x and w and bias):
+        return None
+    if image_:
+        y = g.node("Conv", [x, w, bias], exact=True, pads=[n // 2 for n in w.arrays[0].shape[2:]] * 2)
+    else:
+        y = chain(g, x, ("MatMul", w, {"exact": True}), ("Add", bias, {"exact": True}))
+    if y and r.random() < 0.5:
+        y = g.node("Relu", [y], exact=True)
+    if y and r.random() < 0.5 and [y.sizes(i) for i in range(y.rank)] == [v.sizes(i) for i in range(v.rank)]:
+        y = g.node("Add", [through(y, scale, zero), x], exact=True)
+    return through(y, g.const(np.float32(r.choice((0.25, 2, 8)))), zero)
+
+
+PATTERNS = (convolutions, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue, quantised)

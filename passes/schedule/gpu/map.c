@@ -54,7 +54,7 @@ static bool fills_bytes(Points *p, int vector)
 {
 	Affine a;
 
-	return vector == MOST_VECTOR && ex_affine(p->k->ctx, p->write, &a) &&
+	return vector == MOST_VECTOR && p->n && ex_affine(p->k->ctx, p->write, &a) &&
 	       affine_aligned(p->k->ctx, &a, p->it[p->n - 1], vector);
 }
 
@@ -70,6 +70,17 @@ static Points points_of(Kernel *k, Stmt *s)
 	p.write = expr_flatten(k, p.write);
 	points_join(&p);
 	return p;
+}
+
+/* Makes one iterator of P's: a thread then has adjacent elements even where rows do not end with a
+ * byte. */
+static void make_one_run(Points *p)
+{
+	if (!p->n) {
+		p->it[p->n++] = kernel_iter(p->k, "t", dim_const(p->k->ctx, 1));
+		p->write = ex_add(p->k->pool, p->write, ex_iter(p->k->pool, p->it[0]));
+	}
+	points_flatten(p);
 }
 
 static bool any_unknown(const Stmt *s)
@@ -114,8 +125,12 @@ bool gpu_map(LBuild *b, Stmt *s)
 	if (gpu_transpose(b, s, &p))
 		return true;
 	vector = vector_of(&p, s->out[0], &whole);
-	if (row_packed(s) && !fills_bytes(&p, vector))
-		return false;
+	if (row_packed(s) && !fills_bytes(&p, vector)) {
+		make_one_run(&p);
+		vector = vector_of(&p, s->out[0], &whole);
+		if (!fills_bytes(&p, vector))
+			return false;
+	}
 	if (p.n) {
 		in = p.it[--p.n];
 		inner = whole || vector > 1

@@ -352,7 +352,7 @@ static const char *differ(Try *y, int n, Tensor *const *a, Tensor *const *b, dou
 {
 	for (int i = 0; i < n && isfinite(noise); i++) {
 		Array got = as_array(b[i]), want = as_array(a[i]);
-		const char *bad = difference(y->arena, &got, &want, false, by_noise(noise));
+		const char *bad = difference(y->arena, &got, &want, AGREE_WITHIN, by_noise(noise));
 
 		if (bad)
 			return arena_printf(y->arena, "output %d: compiled, eval differs: %s", i, bad);

@@ -58,10 +58,11 @@ typedef struct Case {
 	Set *sets;
 	int nsets;
 	Made made;
-	bool bits;       /* generated code must equal eval bit by bit */
-	bool exact;      /* also bit by bit on small integers */
-	bool integers;   /* the inputs are small integers, and eval is the reference */
-	uint32_t inside; /* session_inside of the opened library */
+	bool bits;            /* generated code must equal eval bit by bit */
+	bool exact;           /* also bit by bit on small integers */
+	bool *unsigned_zeros; /* by output: zeros may have either sign nevertheless */
+	bool integers;        /* the inputs are small integers, and eval is the reference */
+	uint32_t inside;      /* session_inside of the opened library */
 } Case;
 
 /* ---- Telling ---- */
@@ -236,7 +237,7 @@ static const char *against_reference(Case *c, int k, int o, const Array *got)
 		names[i] = output_name(c->graph, i);
 	if (!c->integers && !c->edge)
 		want = data_pick(s->want, s->nwant, names, n, o);
-	bad = want ? difference(c->arena, got, want, false, tolerance(c, s)) : NULL;
+	bad = want ? difference(c->arena, got, want, AGREE_WITHIN, tolerance(c, s)) : NULL;
 
 	return bad ? arena_printf(c->arena, "set %d: output %s: %s", k, got->name, bad) : NULL;
 }
@@ -426,6 +427,7 @@ static const char *generate(Case *c)
 	if (!make(c, c->graph->ctx, c->graph, &c->made))
 		return said(c);
 	c->bits = module_is_elementwise(m->gpu ? m->gpu : m);
+	c->unsigned_zeros = module_unsigned_zeros(m->gpu ? m->gpu : m);
 	c->exact = (c->edge && !edge_is_close(c->edge)) ||
 		   (c->integers && module_is_exact_on_integers(m));
 	bad = write_part(c, "pre", &c->made.shared, &none);
@@ -494,11 +496,13 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 {
 	Set *s = &c->sets[k];
 	Array want = as_array(s->got[o], got->name);
-	const char *bad = difference(c->arena, got, &want, c->bits || c->exact, tolerance(c, s));
+	const Agreement bits = c->unsigned_zeros[o] ? AGREE_EQUAL : AGREE_BITS;
+	const char *bad = difference(c->arena, got, &want,
+				     c->bits || c->exact ? bits : AGREE_WITHIN, tolerance(c, s));
 
 	if (!bad || !c->bits || c->exact)
 		return bad;
-	bad = difference(c->arena, got, &want, false, tolerance(c, s));
+	bad = difference(c->arena, got, &want, AGREE_WITHIN, tolerance(c, s));
 	if (!bad && !s->kernels) {
 		s->kernels = NEW_ARRAY(c->arena, c->graph->results.n + 1, Tensor *);
 		if (!eval_graph_with(c->graph, s->feed, s->kernels, c->arena, &c->diag,
@@ -509,7 +513,7 @@ static const char *against_eval(Case *c, int k, int o, const Array *got)
 	if (bad)
 		return bad;
 	want = as_array(s->kernels[o], got->name);
-	return difference(c->arena, got, &want, true, tolerance(c, s));
+	return difference(c->arena, got, &want, bits, tolerance(c, s));
 }
 
 static const char *run_set(Case *c, Session *s, int k)

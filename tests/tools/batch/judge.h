@@ -12,10 +12,21 @@
 bool module_is_elementwise(Module *m);
 /* Whether M has sums or products, and all of them are exact on small integers. */
 bool module_is_exact_on_integers(Module *m);
-/* Whether all bits agree, except for those of NaN. */
-bool same_bits(const Array *a, const Array *b, int64_t *at);
-/* Null, or how GOT differs. BITS: bit by bit; else by the rule of dlrun --data
- * (tools/dlrun/compare.h), within T. */
-const char *difference(Arena *a, const Array *got, const Array *want, bool bits, Tolerance t);
+/* By Buf.id: whether a zero in the buffer may have either sign, because it depends on a minimum or
+ * maximum of floats, for which -0 and +0 count as equal (docs/numerics.md). The inputs of K have
+ * defined signs. */
+bool *kernel_unsigned_zeros(Arena *a, const Kernel *k);
+/* The same for each result of M's graph. */
+bool *module_unsigned_zeros(Module *m);
+
+/* How exactly two results must agree. */
+typedef enum Agreement {
+	AGREE_WITHIN, /* by the rule of dlrun --data (tools/dlrun/compare.h) */
+	AGREE_EQUAL,  /* equal numbers: -0 equals +0, and NaN equals NaN */
+	AGREE_BITS,   /* the same, and zeros have the same sign */
+} Agreement;
+
+/* Null, or how GOT differs from WANT. T applies to AGREE_WITHIN. */
+const char *difference(Arena *a, const Array *got, const Array *want, Agreement how, Tolerance t);
 
 #endif

@@ -7,6 +7,7 @@
 #include "passes/kernel/kernels.h"
 #include "runtime/dlrt.h"
 #include "tests/tools/batch/gpu.h"
+#include "tests/tools/batch/judge.h"
 
 #include <math.h>
 
@@ -19,7 +20,8 @@ typedef struct Judge {
 	GenPtx *ptx; /* null: there is no GPU */
 	TestGpu *gpu;
 	dl_kernel_fn const *stages;
-	int next; /* index of the next stage in the table */
+	int *first; /* by Node.id: the index of its first stage in the table; a loop runs it many times */
+	int next;   /* index of the next stage in the table */
 	const char *bad;
 } Judge;
 
@@ -224,16 +226,6 @@ static bool agree(double x, double y, double b, bool zeros)
 	return b > 0 ? x == y || fabs(x - y) <= b : x == y && (zeros || !signbit(x) == !signbit(y));
 }
 
-/* Whether K has a maximum or minimum of several elements, of which -0 and +0 count as equal
- * (docs/numerics.md), so that the order of the elements decides the sign of the result. */
-static bool has_extreme(const Kernel *k)
-{
-	for (int i = 0; i < k->stmts.n; i++)
-		if (k->stmts.at[i]->red == MONOID_max || k->stmts.at[i]->red == MONOID_min)
-			return true;
-	return false;
-}
-
 static const char *name_of(const Node *n)
 {
 	return n->locs.n && n->locs.at[0].node ? n->locs.at[0].node : op_row[n->op].name;
@@ -280,6 +272,7 @@ static void judge_schedule(Judge *j, Node *n, Kernel *k, Schedule *s, const Eval
 			   const int64_t *sym)
 {
 	Arena *a = arena_new();
+	const bool *unsigned_zeros = kernel_unsigned_zeros(a, k);
 	Memory m = {.k = k,
 		    .s = s,
 		    .data = NEW_ARRAY(a, k->bufs.n + 1, void *),
@@ -300,14 +293,28 @@ static void judge_schedule(Judge *j, Node *n, Kernel *k, Schedule *s, const Eval
 	for (int i = 0; i < k->bufs.n && !j->bad; i++)
 		if (k->bufs.at[i]->kind == BUF_OUT)
 			compare_buf(j, a, n, k->bufs.at[i], m.data[i], &bufs[i], sym,
-				    has_extreme(k));
+				    unsigned_zeros[i]);
 	arena_free(a);
+}
+
+static int *first_stages(Arena *a, Module *m)
+{
+	int *first = NEW_ARRAY(a, m->graph->nnodes + 1, int), at = 0;
+
+	for (Node *n = m->graph->first; n; n = n->next) {
+		const Schedule *s = schedule_of(m, n);
+
+		first[n->id] = at;
+		at += s && !is_on_gpu(m, n) ? s->stages.n : 0;
+	}
+	return first;
 }
 
 static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int64_t *sym)
 {
 	Judge *j = arg;
 
+	j->next = j->first[n->id];
 	for (Schedule *s = schedule_of(j->m, n); s && !j->bad; s = s->next)
 		if (guard_holds(j, &s->where, sym))
 			judge_schedule(j, n, k, s, bufs, sym);
@@ -317,7 +324,7 @@ static bool judge(void *arg, Node *n, Kernel *k, const EvalBuf *bufs, const int6
 const char *kernels_differ(Arena *a, Module *m, GenC *g, GenPtx *ptx, const void *stages,
 			   const Tensor *const *inputs, Diag *diag)
 {
-	Judge j = {.arena = a, .m = m, .g = g, .ptx = ptx, .stages = stages};
+	Judge j = {.arena = a, .m = m, .g = g, .ptx = ptx, .stages = stages, .first = first_stages(a, m)};
 	Tensor **out = NEW_ARRAY(a, m->graph->results.n + 1, Tensor *);
 	EvalGraphOpts o = {m->target[0]->fma, judge, &j};
 	StrBuf text = {0};

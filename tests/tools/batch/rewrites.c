@@ -19,9 +19,13 @@ static Tensor **evaluate(Module *m, const Tensor *const *inputs)
 /* Null, or how the results after pass P differ from those before it. */
 static const char *changed(Module *m, const Pass *p, Tensor *const *before, Tensor *const *after)
 {
+	const bool *unsigned_zeros = module_unsigned_zeros(m);
+
 	for (int o = 0; o < m->graph->results.n; o++) {
 		const Array was = as_array(before[o]), is = as_array(after[o]);
-		const char *bad = difference(m->arena, &is, &was, true, (Tolerance){.rtol = -1, .atol = -1});
+		const char *bad = difference(m->arena, &is, &was,
+					     unsigned_zeros[o] ? AGREE_EQUAL : AGREE_BITS,
+					     (Tolerance){.rtol = -1, .atol = -1});
 
 		if (bad)
 			return arena_printf(m->arena,

@@ -9,6 +9,7 @@ import mmap
 import os
 import platform
 import re
+import shutil
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ def _source(model: Any) -> Iterator[_Source]:
     """MODEL, a path, a proto or its bytes, as a file."""
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
+        path = os.path.join(".", path) if path.startswith("-") else path  # else it is an option
         yield _Source(path, os.path.basename(path))
         return
     if hasattr(model, "SerializeToString"):
@@ -116,12 +118,18 @@ def cache_key(path: str, options: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
+def _in_cache(cache: Any, path: str, options: Sequence[str]) -> str:
+    """The file in the folder CACHE for the model at PATH."""
+    os.makedirs(cache, exist_ok=True)
+    return os.path.join(os.path.abspath(cache), cache_key(path, options) + ".so")
+
+
 # ---- compile ----
 
 def _warn(lines: Sequence[str]) -> None:
     for diagnostic in diagnostics_of(lines):
         if diagnostic.kind == "warning":
-            warnings.warn(diagnostic.text, CompileWarning, stacklevel=4)
+            warnings.warn(diagnostic.text, CompileWarning, stacklevel=3)
 
 
 def compile(model: Any, *, dims: Dims | None = None, target: str | None = None,  # noqa: A001 - it is dlcc.compile
@@ -140,19 +148,21 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
     profile   time each kernel, for Model.profile()
 
     Raises CompileError, and gives the compiler's warnings as CompileWarning."""
-    with _source(model) as source:
-        symbol = _symbol(source.name)
-        given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, options)]
-        folder = None
-        if cache is None:
-            folder = tempfile.TemporaryDirectory(prefix="dlcc-")
-            output = os.path.join(folder.name, symbol + ".so")
-        else:
-            os.makedirs(cache, exist_ok=True)
-            output = os.path.join(os.path.abspath(cache), cache_key(source.path, given) + ".so")
-        if folder or not os.path.exists(output):
-            _warn(programs.compile_model([source.path, *given, "-o", output], source.name, progress))
-    return open_model(output, device=device, threads=threads, profile=profile, folder=folder)
+    folder = tempfile.mkdtemp(prefix="dlcc-") if cache is None else None
+    try:
+        with _source(model) as source:
+            symbol = _symbol(source.name)
+            given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, options)]
+            output = os.path.join(folder, symbol + ".so") if folder else _in_cache(cache, source.path, given)
+            if not os.path.exists(output):
+                _warn(programs.compile_model([source.path, *given, "-o", output], source.name, progress))
+                with contextlib.suppress(FileNotFoundError):  # the header; another process may have removed it
+                    os.unlink(output[:-len("so")] + "h")
+        return open_model(output, device=device, threads=threads, profile=profile, folder=folder)
+    except BaseException:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 # ---- check ----

@@ -8,7 +8,6 @@ import ctypes
 import os
 import shutil
 import struct
-import tempfile
 import threading
 import weakref
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ def _api_symbol(path: str) -> str:
 class _Library:
     """A library, its API, and a model that is loaded from it. close ends all of it."""
 
-    def __init__(self, path: str, options: abi.LoadOptions, folder: tempfile.TemporaryDirectory[str] | None) -> None:
+    def __init__(self, path: str, options: abi.LoadOptions, folder: str | None) -> None:
         symbol = _api_symbol(path)
         try:
             library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
@@ -66,6 +65,7 @@ class _Library:
         self.api: abi.Api = found.contents
         self.contexts: list[int] = []
         self.lock = threading.Lock()
+        self.process = os.getpid()
         status = self.api.load(ctypes.byref(options), ctypes.byref(self.model))
         if status:
             text = abi.text(self.api.error(None))
@@ -100,8 +100,8 @@ class _Library:
         # It is busy if a thread still runs it as the process ends: then the code must stay.
         if not self.api.unload(self.model):
             _ctypes.dlclose(self.handle)
-        if self.folder:
-            self.folder.cleanup()
+        if self.folder and self.process == os.getpid():  # after a fork it is the parent's
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 # ---- The description ----
@@ -342,7 +342,7 @@ class Model:
 
 
 def open_model(path: str, *, device: str | None, threads: int, profile: bool,
-               folder: tempfile.TemporaryDirectory[str] | None = None) -> Model:
+               folder: str | None = None) -> Model:
     """The model in the library at PATH, which may lie in FOLDER, a temporary one that goes with the model."""
     options = abi.LoadOptions(size=ctypes.sizeof(abi.LoadOptions), threads=threads, profile=int(profile),
                               device=device.encode() if device else None)

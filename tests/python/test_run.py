@@ -174,7 +174,7 @@ class Shared(unittest.TestCase):
     def test_collected(self):
         """A model that nobody has any more is unloaded, and its temporary folder goes."""
         model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
-        library, folder = model._library, model._library.folder.name
+        library, folder = model._library, model._library.folder
         model([1, 2])
         del model
         gc.collect()

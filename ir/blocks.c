@@ -15,7 +15,8 @@ static bool closes(OpKind op)
 
 Blocks blocks_of(const Graph *g, Arena *a)
 {
-	Blocks b = {.of = NEW_ARRAY(a, g->nnodes + 1, int), .nnodes = g->nnodes};
+	Blocks b = {.of = NEW_ARRAY(a, g->nnodes + 1, int),
+		    .gives = NEW_ARRAY(a, g->nnodes + 1, int)};
 	int now = 0;
 
 	vec_push(a, &b.at, ((Block){NULL, NULL, 0}));
@@ -29,6 +30,7 @@ Blocks blocks_of(const Graph *g, Arena *a)
 			vec_push(a, &b.at, ((Block){n, NULL, now}));
 			now = b.at.n - 1;
 		}
+		b.gives[n->id] = n->op == OP_For ? now : b.of[n->id];
 	}
 	return b;
 }
@@ -42,7 +44,7 @@ bool block_within(const Blocks *b, int inner, int outer)
 
 int block_of_value(const Blocks *b, const Value *v)
 {
-	return v->def ? b->of[v->def->id] : 0;
+	return v->def ? b->gives[v->def->id] : 0;
 }
 
 /* The block that N closes. */
@@ -146,8 +148,8 @@ static bool fits(const Node *open, OpKind op)
 {
 	const OpKind with = open ? open->op : OP_NONE;
 
-	return op == OP_EndWhen ? with == OP_Else
-	       : op == OP_Else  ? with == OP_When
+	return op == OP_EndWhen                                     ? with == OP_Else
+	       : op == OP_Else                                      ? with == OP_When
 	       : op == OP_Turn || op == OP_While || op == OP_EndFor ? with == OP_For
 								    : true;
 }

@@ -40,14 +40,14 @@ typedef struct Block {
 typedef struct Blocks {
 	VEC(Block) at; /* the first is the whole graph */
 	int *of;       /* by Node.id: the block of the node; a bracket is in the block around it */
-	int nnodes;    /* entries of OF */
+	int *gives;    /* by Node.id: the block of its results, which for a For is the one that it opens */
 } Blocks;
 
 /* The blocks of G. Its brackets must match (graph_verify checks that). */
 Blocks blocks_of(const Graph *g, Arena *a);
 /* Whether block INNER is OUTER or inside of it. */
 bool block_within(const Blocks *b, int inner, int outer);
-/* The block of the node that defines V; 0 for an input of the graph. */
+/* The block in which V is computed; 0 for an input of the graph. */
 int block_of_value(const Blocks *b, const Value *v);
 static inline bool block_is_loop(const Block *b) { return b->open && b->open->op == OP_For; }
 /* The block in which operand K of N must be known: N's own; for a bracket that closes blocks, that which gives

@@ -13,7 +13,9 @@
 #include "ops/infer.h"
 #include "ops/shape.h"
 
-enum { GROWN_MAX = 8 }; /* times that a loop's body is typed again, each with more sizes that differ */
+enum {
+	GROWN_MAX = 8
+}; /* times that a loop's body is typed again, each with more sizes that differ */
 
 /* ---- Bodies ---- */
 
@@ -121,17 +123,17 @@ static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a,
 	Dim *dims[MAX_RANK];
 
 	if (a->dtype != b->dtype || a->rank != b->rank) {
-		infer_error(in, n,
-			    "result %d is %s of rank %d in one branch and %s of rank %d in the other, "
-			    "and which one runs is not known when compiling",
-			    k + 1, dtype_info[a->dtype].name, a->rank, dtype_info[b->dtype].name,
-			    b->rank);
+		infer_error(
+			in, n,
+			"result %d is %s of rank %d in one branch and %s of rank %d in the other, "
+			"and which one runs is not known when compiling",
+			k + 1, dtype_info[a->dtype].name, a->rank, dtype_info[b->dtype].name,
+			b->rank);
 		return NULL;
 	}
 	for (int i = 0; i < a->rank; i++)
-		dims[i] = a->dims[i] == b->dims[i]
-				  ? a->dims[i]
-				  : dim_select(in->ctx, c, a->dims[i], b->dims[i]);
+		dims[i] = a->dims[i] == b->dims[i] ? a->dims[i]
+						   : dim_select(in->ctx, c, a->dims[i], b->dims[i]);
 	return type_tensor(in->ctx, a->dtype, a->rank, dims);
 }
 
@@ -268,6 +270,7 @@ typedef struct Carried {
 	Value *init;
 	bool grows[MAX_RANK]; /* the sizes that differ from turn to turn */
 	bool any;
+	int rank;
 	int sizes; /* the number of the carried vector of its sizes, if any grows */
 } Carried;
 
@@ -279,6 +282,8 @@ typedef struct BodyLoop {
 	Dim *trip;
 	Value *go; /* the condition for the first turn, or null: every turn runs */
 	Carried *var;
+	Carried *
+		each; /* what is stacked; its sizes in a turn are carried to the next one, if they may differ */
 	int nvar, neach;
 	/* what comes between the carried values and the captured ones among the body's inputs */
 	Value *(*slice)(struct BodyLoop *l, const LoopBuild *b, int k);
@@ -314,11 +319,12 @@ static bool same_sizes(Infer *in, Node *n, int k, Carried *v, const Type *now, c
 	bool same = true;
 
 	if (now->dtype != next->dtype || now->rank != next->rank)
-		return infer_error(in, n,
-				   "carried value %d is %s of rank %d before a turn and %s of rank %d "
-				   "after it",
-				   k + 1, dtype_info[now->dtype].name, now->rank,
-				   dtype_info[next->dtype].name, next->rank);
+		return infer_error(
+			in, n,
+			"carried value %d is %s of rank %d before a turn and %s of rank %d "
+			"after it",
+			k + 1, dtype_info[now->dtype].name, now->rank, dtype_info[next->dtype].name,
+			next->rank);
 	for (int d = 0; d < now->rank; d++)
 		if (!v->grows[d] && now->dims[d] != next->dims[d]) {
 			v->grows[d] = v->any = true;
@@ -360,6 +366,53 @@ static bool varies(const Node *open, const Type *t)
 	return l.yes;
 }
 
+/* Whether the turns all give values of the same sizes, of which T is the type. False also notes in EACH which
+ * sizes a turn decides. */
+static bool same_in_turns(Carried *each, const Node *open, const Type *t)
+{
+	bool same = true;
+
+	each->rank = t->rank;
+	for (int d = 0; d < t->rank; d++) {
+		const Type one = {.kind = TYPE_TENSOR, .rank = 1, .dims = &t->dims[d]};
+
+		if (each->grows[d] || !varies(open, &one))
+			continue;
+		each->grows[d] = each->any = true;
+		same = false;
+	}
+	return same;
+}
+
+/* What a turn decides of the sizes of stacked value K, of type T, is carried to the next turn, which must decide
+ * the same. */
+static bool next_sizes(BodyLoop *l, const LoopBuild *b, int k, const Type *t, Value **next)
+{
+	const Carried *each = &l->each[k];
+	Ctx *c = l->in->ctx;
+	Dim *later = dim_min(c, b->turn, dim_const(c, 1));
+
+	for (int d = 0; d < t->rank; d++)
+		if (each->grows[d] &&
+		    !infer_equal(l->in, l->n,
+				 dim_mul(c, later, fresh_size(l->in, b->carried[each->sizes], d)),
+				 dim_mul(c, later, t->dims[d]),
+				 "the values that the loop stacks differ in size"))
+			return false;
+	next[each->sizes] = expand_dims(l->in, l->n, DT_I64, t->dims, t->rank, false);
+	return true;
+}
+
+/* The type of a stack, T, with the sizes that the turns have decided read from SIZES. */
+static const Type *stacked_type(Infer *in, const Carried *each, const Type *t, Value *sizes)
+{
+	Dim *dims[MAX_RANK + 1] = {t->dims[0]};
+
+	for (int d = 1; d < t->rank; d++)
+		dims[d] = each->grows[d - 1] ? fresh_size(in, sizes, d - 1) : t->dims[d];
+	return type_tensor(in->ctx, t->dtype, t->rank, dims);
+}
+
 /* Removes the nodes from OPEN up to the node that is being expanded. */
 static void remove_since(BodyLoop *l, Node *open, int syms, int facts)
 {
@@ -390,16 +443,18 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 	Infer *in = l->in;
 	Ctx *c = in->ctx;
 	const int syms = sym_count(c), facts = in->graph->facts.n, nbody = l->body->inputs.n;
-	const int most = 2 * l->nvar + 2;
+	const int most = 2 * l->nvar + l->neach + 2;
 	Value **init = NEW_ARRAY(in->arena, most, Value *),
 	      **next = NEW_ARRAY(in->arena, most, Value *),
-	      **final = NEW_ARRAY(in->arena, most, Value *);
+	      ** final = NEW_ARRAY(in->arena, most, Value *);
 	Value **args = NEW_ARRAY(in->arena, nbody + 1, Value *),
 	      **results = NEW_ARRAY(in->arena, l->body->results.n + 1, Value *), *zero = NULL;
 	int ninit = l->nvar, go = -1, turns = -1, r = l->lead ? 1 : 0;
 	Dim *one = dim_const(c, 1), *count = l->trip;
 	LoopBuild b;
 	bool ok = true;
+
+	const int64_t none[MAX_RANK] = {0};
 
 	*again = false;
 	for (int i = 0; i < l->nvar; i++)
@@ -409,6 +464,11 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 			l->var[i].sizes = ninit;
 			init[ninit++] = expand_dims(in, l->n, DT_I64, l->var[i].init->type->dims,
 						    l->var[i].init->type->rank, false);
+		}
+	for (int i = 0; i < l->neach; i++)
+		if (l->each[i].any) {
+			l->each[i].sizes = ninit;
+			init[ninit++] = expand_ints(in, l->n, none, l->each[i].rank);
 		}
 	if (l->go) {
 		go = ninit;
@@ -448,6 +508,11 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 			ok = *again;
 		}
 	}
+	for (int i = 0; i < l->neach && ok; i++) {
+		ok = results[r + l->nvar + i] && results[r + l->nvar + i]->type;
+		if (ok && !same_in_turns(&l->each[i], b.open, results[r + l->nvar + i]->type))
+			*again = true;
+	}
 	if (!ok || *again) {
 		in->when = b.when;
 		if (*again)
@@ -464,17 +529,9 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 		next[go] = as_scalar(in, l->n, results[0]);
 		next[turns] = expand_dims(in, l->n, DT_I64, &after, 1, true);
 	}
-	for (int i = 0; i < l->neach; i++) {
-		const Type *t = results[r + l->nvar + i]->type;
-
-		if (t && varies(b.open, t))
-			return infer_error(in, l->n,
-					   "result %d stacks values whose sizes differ from turn to "
-					   "turn, which is not supported",
-					   l->nvar + i + 1);
-		if (!t)
+	for (int i = 0; i < l->neach; i++)
+		if (l->each[i].any && !next_sizes(l, &b, i, results[r + l->nvar + i]->type, next))
 			return false;
-	}
 	if (go >= 0)
 		count = NULL;
 	loop_close(&b, next, results + r + l->nvar, l->neach, l->reverse,
@@ -487,7 +544,7 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 		if (dim_as_sym(count))
 			sym_bound(c, dim_as_sym(count), 0, DIM_FAR);
 		for (int i = 0; i < l->neach; i++) {
-			Dim *dims[MAX_RANK];
+			Dim *dims[MAX_RANK + 1];
 			const Type *t = all[i]->type;
 
 			memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
@@ -495,6 +552,10 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 			all[i]->type = type_tensor(c, t->dtype, t->rank, dims);
 		}
 	}
+	for (int i = 0; i < l->neach; i++)
+		if (l->each[i].any)
+			all[i]->type = stacked_type(in, &l->each[i], all[i]->type,
+						    final[l->each[i].sizes]);
 	for (int i = 0; i < l->nvar; i++) {
 		last[i] = final[i];
 		if (l->var[i].any)
@@ -508,9 +569,11 @@ static bool build_loop(BodyLoop *l, Value **out)
 {
 	bool again = true, ok = true;
 
-	for (int i = 0; i < GROWN_MAX * (l->nvar + 1) && again && ok; i++)
+	l->each = NEW_ARRAY(l->in->arena, l->neach + 1, Carried);
+	for (int i = 0; i < GROWN_MAX * (l->nvar + l->neach + 1) && again && ok; i++)
 		ok = try_loop(l, out, out + l->nvar, &again);
-	return ok && (!again || infer_error(l->in, l->n, "the sizes of what it carries do not settle"));
+	return ok &&
+	       (!again || infer_error(l->in, l->n, "the sizes of what it carries do not settle"));
 }
 
 /* Whether result K of BODY is its input number INPUT, or the constant true. */
@@ -555,8 +618,9 @@ static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 			l->trip = dim_mul(c, l->trip, first);
 		l->trip = dim_named(c, l->trip, "turns");
 	} else if (always && !dim_equals(first, 0)) {
-		return infer_error(in, n, "the loop never ends: its condition is always true, and it "
-					  "has no number of turns");
+		return infer_error(in, n,
+				   "the loop never ends: its condition is always true, and it "
+				   "has no number of turns");
 	} else if (always) {
 		l->trip = dim_const(c, 0);
 	}
@@ -578,11 +642,11 @@ static bool expand_loop(Infer *in, Node *n, Value **out)
 	l.neach = l.body->results.n - 1 - l.nvar;
 	if (l.neach < 0 || l.nvar + l.neach != n->nout ||
 	    l.body->inputs.n != l.lead + l.nvar + (n->nin - own))
-		return infer_error(in, n,
-				   "carries %d values and has %d results; its body has %d inputs and "
-				   "%d results",
-				   l.nvar, n->nout, l.body->inputs.n - (n->nin - own),
-				   l.body->results.n);
+		return infer_error(
+			in, n,
+			"carries %d values and has %d results; its body has %d inputs and "
+			"%d results",
+			l.nvar, n->nout, l.body->inputs.n - (n->nin - own), l.body->results.n);
 	if (!loop_trip(in, n, own, is_always(l.body, 0, 1), &l))
 		return false;
 	l.var = NEW_ARRAY(in->arena, l.nvar + 1, Carried);
@@ -653,36 +717,82 @@ static bool scan_ints(Infer *in, Node *n, const char *name, int count, int64_t *
 	return true;
 }
 
-static bool scan_sequences(ScanLoop *s, const int64_t *axes)
+static bool scan_sequences(ScanLoop *s, Value *const *v, const int64_t *axes)
 {
 	Infer *in = s->l.in;
 	Node *n = s->l.n;
 
 	for (int i = 0; i < s->l.nslice; i++) {
-		Value *v = node_in(n, s->l.nvar + i);
 		int axis;
 
-		if (!v || !v->type)
-			return infer_error(in, n, "operand %d is missing", s->l.nvar + i + 1);
-		if (!infer_axis(in, n, axes[i], v->type->rank, &axis))
+		if (!infer_axis(in, n, axes[i], v[i]->type->rank, &axis))
 			return false;
 		if (!s->l.trip)
-			s->l.trip = v->type->dims[axis];
-		else if (!infer_equal(in, n, s->l.trip, v->type->dims[axis],
+			s->l.trip = v[i]->type->dims[axis];
+		else if (!infer_equal(in, n, s->l.trip, v[i]->type->dims[axis],
 				      "the sequences differ in length"))
 			return false;
-		s->sequence[i] = move_axis(in, n, v, axis, 0);
+		s->sequence[i] = move_axis(in, n, v[i], axis, 0);
 	}
+	return true;
+}
+
+/* Scans the operands V: the states, then the sequences. AXES has those of the sequences, then those of the
+ * results that are stacked. */
+static bool scan(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
+{
+	BodyLoop *l = &s->l;
+
+	if (!scan_sequences(s, v + l->nvar, axes))
+		return false;
+	l->var = NEW_ARRAY(l->in->arena, l->nvar + 1, Carried);
+	for (int i = 0; i < l->nvar; i++)
+		l->var[i].init = v[i];
+	if (!build_loop(l, out))
+		return false;
+	for (int i = 0; i < l->neach; i++) {
+		Value **all = &out[l->nvar + i];
+		int axis;
+
+		if (!infer_axis(l->in, l->n, axes[l->nslice + i], (*all)->type->rank, &axis))
+			return false;
+		*all = move_axis(l->in, l->n, *all, 0, axis);
+	}
+	return true;
+}
+
+/* As `scan`, for operands and results whose first axis is a batch: the form of opset 8. */
+static bool scan_batch(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
+{
+	Infer *in = s->l.in;
+	Node *n = s->l.n;
+	const int count = s->l.nvar + s->l.nslice;
+	Value **row = NEW_ARRAY(in->arena, count + 1, Value *),
+	      **each = NEW_ARRAY(in->arena, n->nout + 1, Value *);
+	LoopBuild b;
+
+	for (int i = 0; i < count; i++)
+		if (v[i]->type->rank < 1 ||
+		    !infer_equal(in, n, v[i]->type->dims[0], v[0]->type->dims[0],
+				 "the operands differ in their batch"))
+			return !in->errors && infer_error(in, n, "operand %d has no batch", i + 2);
+	b = loop_open(in, n, v[0]->type->dims[0], NULL, 0);
+	for (int i = 0; i < count; i++)
+		row[i] = expand_row(in, n, v[i], b.turn);
+	if (!scan(s, row, axes, each))
+		return false;
+	loop_close(&b, NULL, each, n->nout, NULL, b.trip, NULL, out);
 	return true;
 }
 
 static bool expand_scan(Infer *in, Node *n, Value **out)
 {
 	const int own = own_operands(n), nslice = (int)node_int(n, "num_scan_inputs", 0);
+	const bool batched = node_int(n, "batched", 0) != 0;
 	ScanLoop s = {.l = {.in = in, .n = n, .nslice = nslice, .slice = scan_slice}};
-	int64_t *axes = NEW_ARRAY(in->arena, 4 * (own + n->nout) + 4, int64_t),
-		*reverse = axes + own + n->nout + 1, *out_axes = reverse + own + n->nout + 1,
-		*out_reverse = out_axes + own + n->nout + 1;
+	int64_t *axes = NEW_ARRAY(in->arena, 3 * (own + n->nout) + 3, int64_t),
+		*reverse = axes + own + n->nout + 1, *out_reverse = reverse + own + n->nout + 1;
+	Value **v = NEW_ARRAY(in->arena, own + 1, Value *);
 
 	s.l.body = body_of(in, n, "body", &s.l.captured_from);
 	if (!s.l.body)
@@ -691,34 +801,25 @@ static bool expand_scan(Infer *in, Node *n, Value **out)
 	s.l.neach = n->nout - s.l.nvar;
 	if (nslice < 1 || s.l.nvar < 0 || s.l.neach < 0 || s.l.body->results.n != n->nout ||
 	    s.l.body->inputs.n != n->nin)
-		return infer_error(in, n,
-				   "has %d operands, %d of them sequences, and %d results; its body "
-				   "has %d inputs and %d results",
-				   own, nslice, n->nout, s.l.body->inputs.n - (n->nin - own),
-				   s.l.body->results.n);
+		return infer_error(
+			in, n,
+			"has %d operands, %d of them sequences, and %d results; its body "
+			"has %d inputs and %d results",
+			own, nslice, n->nout, s.l.body->inputs.n - (n->nin - own),
+			s.l.body->results.n);
+	for (int i = 0; i < own; i++) {
+		v[i] = node_in(n, i);
+		if (!v[i])
+			return infer_error(in, n, "operand %d is missing", i + 1);
+	}
 	s.sequence = NEW_ARRAY(in->arena, nslice + 1, Value *);
 	s.reverse = reverse;
 	s.l.reverse = out_reverse;
-	if (!scan_ints(in, n, "scan_input_axes", nslice, axes) ||
-	    !scan_ints(in, n, "scan_input_directions", nslice, reverse) ||
-	    !scan_ints(in, n, "scan_output_axes", s.l.neach, out_axes) ||
-	    !scan_ints(in, n, "scan_output_directions", s.l.neach, out_reverse) ||
-	    !scan_sequences(&s, axes))
-		return false;
-	s.l.var = NEW_ARRAY(in->arena, s.l.nvar + 1, Carried);
-	for (int i = 0; i < s.l.nvar; i++)
-		s.l.var[i].init = node_in(n, i);
-	if (!build_loop(&s.l, out))
-		return false;
-	for (int i = 0; i < s.l.neach; i++) {
-		Value **v = &out[s.l.nvar + i];
-		int axis;
-
-		if (!infer_axis(in, n, out_axes[i], (*v)->type->rank, &axis))
-			return false;
-		*v = move_axis(in, n, *v, 0, axis);
-	}
-	return true;
+	return scan_ints(in, n, "scan_input_axes", nslice, axes) &&
+	       scan_ints(in, n, "scan_input_directions", nslice, reverse) &&
+	       scan_ints(in, n, "scan_output_axes", s.l.neach, axes + nslice) &&
+	       scan_ints(in, n, "scan_output_directions", s.l.neach, out_reverse) &&
+	       (batched ? scan_batch : scan)(&s, v, axes, out);
 }
 
 const Op op_Scan = {.expand = expand_scan, .regions = true};

@@ -32,7 +32,7 @@ typedef struct LoopRun {
 	struct LoopRun *outer;
 	Node *open, *close;
 	int64_t turn, trip;
-	void **stack; /* by result of the EndFor: what the turns so far have given */
+	void **stack;  /* by result of the EndFor: what the turns so far have given */
 	int64_t *room; /* bytes of the stack */
 	/* what was known before the loop: a turn forgets what the one before found */
 	bool *bound, *fact_done;
@@ -439,7 +439,8 @@ static bool enter_loop(GraphRun *r, Node **n)
 	Node *open = *n;
 	LoopRun *l = NEW(r->tmp, LoopRun);
 
-	*l = (LoopRun){.outer = r->loop, .open = open, .close = block_close(open), .trip = INT64_MAX};
+	*l = (LoopRun){
+		.outer = r->loop, .open = open, .close = block_close(open), .trip = INT64_MAX};
 	l->stack = NEW_ARRAY(r->tmp, l->close->nout + 1, void *);
 	l->room = NEW_ARRAY(r->tmp, l->close->nout + 1, int64_t);
 	l->bound = arena_copy(r->tmp, r->bound, (size_t)r->nsym + 1);
@@ -537,8 +538,7 @@ static bool run_bracket(GraphRun *r, Node **n)
 			if (!bind(r, node_diag(at), s, r->loop->turn))
 				return false;
 		return true;
-	case OP_While:
-		return control_value(r, at, "value", &v) && (v || leave_loop(r, n));
+	case OP_While: return control_value(r, at, "value", &v) && (v || leave_loop(r, n));
 	case OP_When:
 		if (!check_facts(r) || !control_value(r, at, "value", &v))
 			return false;

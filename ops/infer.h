@@ -60,6 +60,8 @@ LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit
  * elements. REVERSE may be null. */
 void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach, const int64_t *reverse,
 		Dim *count, Value **last, Value **all);
+/* ---- internal.c ---- */
+
 /* Element AT of X's first axis, which is known to be in range. */
 Value *expand_row(Infer *in, Node *n, Value *x, Dim *at);
 /* A tensor whose elements are the dims D; a scalar of one where SCALAR. */

@@ -21,7 +21,7 @@ typedef struct Activation {
 
 typedef struct ActivationKind {
 	const char *name;
-	OpKind op; /* OP_NONE: alpha * tanh(beta * x), or alpha * x + beta */
+	OpKind op;  /* OP_NONE: alpha * tanh(beta * x), or alpha * x + beta */
 	int params; /* how many of alpha and beta it has */
 	float alpha, beta;
 } ActivationKind;
@@ -48,18 +48,18 @@ typedef struct CellKind {
 } CellKind;
 
 /* A direction that is being built. */
-typedef struct Cell {
+typedef struct GateCell {
 	Infer *in;
 	Node *n;
 	DType t;
 	Dim *hidden;
 	const Activation *act;
-	float clip; /* 0: none */
-	Value *recurrent;   /* [hidden, gates*hidden] */
-	Value *rbias;       /* GRU with linear_before_reset: [hidden], inside of the reset; else null */
+	float clip;       /* 0: none */
+	Value *recurrent; /* [hidden, gates*hidden] */
+	Value *rbias; /* GRU with linear_before_reset: [hidden], inside of the reset; else null */
 	Value *peephole[3]; /* input, output and forget gate: [hidden]; null: none */
 	bool input_forget, reset_after;
-} Cell;
+} GateCell;
 
 /* ---- Nodes ---- */
 
@@ -72,7 +72,7 @@ static Value *slice(Infer *in, Node *n, Value *x, int axis, Dim *from, Dim *to)
 }
 
 /* Gate K of X, whose last axis has the gates one after another. */
-static Value *gate(const Cell *c, Value *x, int k)
+static Value *gate(const GateCell *c, Value *x, int k)
 {
 	Ctx *ctx = c->in->ctx;
 	Dim *from = dim_mul(ctx, c->hidden, dim_const(ctx, k));
@@ -101,25 +101,24 @@ static Value *swapped(Infer *in, Node *n, Value *x)
 	return transpose(in, n, x, (int64_t[]){1, 0, 2});
 }
 
-static Value *add(const Cell *c, Value *a, Value *b)
+static Value *add(const GateCell *c, Value *a, Value *b)
 {
 	return !a ? b : !b ? a : EXPAND(c->in, c->n, Add, a, b);
 }
 
-static Value *scaled(const Cell *c, float k, Value *x)
+static Value *scaled(const GateCell *c, float k, Value *x)
 {
 	return EXPAND(c->in, c->n, Mul, expand_scalar(c->in, c->n, c->t, (double)k), x);
 }
 
 /* Activation K of X. */
-static Value *activate(const Cell *c, int k, Value *x)
+static Value *activate(const GateCell *c, int k, Value *x)
 {
 	const Activation *a = &c->act[k];
 	Node *m;
 
 	if (c->clip > 0)
-		x = EXPAND(c->in, c->n, Clip, x,
-			   expand_scalar(c->in, c->n, c->t, (double)-c->clip),
+		x = EXPAND(c->in, c->n, Clip, x, expand_scalar(c->in, c->n, c->t, (double)-c->clip),
 			   expand_scalar(c->in, c->n, c->t, (double)c->clip));
 	if (a->kind->op == OP_NONE && a->kind->name[0] == 'S')
 		return scaled(c, a->alpha, EXPAND(c->in, c->n, Tanh, scaled(c, a->beta, x)));
@@ -140,15 +139,15 @@ static Value *activate(const Cell *c, int k, Value *x)
 
 /* Each makes the next state H, and *C, from the state and X, this turn's products with the input weights:
  * [batch, gates*hidden]. */
-typedef Value *CellStep(const Cell *c, Value *x, Value *h, Value **state);
+typedef Value *CellStep(const GateCell *c, Value *x, Value *h, Value **state);
 
-static Value *rnn_step(const Cell *c, Value *x, Value *h, Value **state)
+static Value *rnn_step(const GateCell *c, Value *x, Value *h, Value **state)
 {
 	(void)state;
 	return activate(c, 0, add(c, x, EXPAND(c->in, c->n, MatMul, h, c->recurrent)));
 }
 
-static Value *gru_step(const Cell *c, Value *x, Value *h, Value **state)
+static Value *gru_step(const GateCell *c, Value *x, Value *h, Value **state)
 {
 	Infer *in = c->in;
 	Node *n = c->n;
@@ -177,12 +176,12 @@ static Value *gru_step(const Cell *c, Value *x, Value *h, Value **state)
 		   EXPAND(in, n, Mul, z, h));
 }
 
-static Value *peep(const Cell *c, Value *x, int k, Value *state)
+static Value *peep(const GateCell *c, Value *x, int k, Value *state)
 {
 	return c->peephole[k] ? add(c, x, EXPAND(c->in, c->n, Mul, c->peephole[k], state)) : x;
 }
 
-static Value *lstm_step(const Cell *c, Value *x, Value *h, Value **state)
+static Value *lstm_step(const GateCell *c, Value *x, Value *h, Value **state)
 {
 	Infer *in = c->in;
 	Node *n = c->n;
@@ -227,9 +226,9 @@ static bool read_activations(Infer *in, Node *n, const CellKind *kind, int dirs,
 		if (!out[i].kind)
 			return infer_error(in, n, "there is no activation \"%s\"", name);
 		out[i].alpha = out[i].kind->params > 0 && alphas < nalpha ? alpha[alphas]
-									   : out[i].kind->alpha;
+									  : out[i].kind->alpha;
 		out[i].beta = out[i].kind->params > 1 && betas < nbeta ? beta[betas]
-									: out[i].kind->beta;
+								       : out[i].kind->beta;
 		alphas += out[i].kind->params > 0;
 		betas += out[i].kind->params > 1;
 	}
@@ -288,7 +287,8 @@ static bool check_operands(Recurrent *q, bool batch_first)
 	return has_dims(q, 1, 3, (Dim *[]){dirs, all, input}, "W") &&
 	       has_dims(q, 2, 3, (Dim *[]){dirs, all, q->hidden}, "R") &&
 	       has_dims(q, 3, 2, (Dim *[]){dirs, dim_mul(c, all, dim_const(c, 2))}, "B") &&
-	       has_dims(q, 4, 1, &batch, "sequence_lens") && has_dims(q, 5, 3, state, "initial_h") &&
+	       has_dims(q, 4, 1, &batch, "sequence_lens") &&
+	       has_dims(q, 5, 3, state, "initial_h") &&
 	       (!q->kind->cell ||
 		(has_dims(q, 6, 3, state, "initial_c") &&
 		 has_dims(q, 7, 2, (Dim *[]){dirs, dim_mul(c, q->hidden, dim_const(c, 3))}, "P")));
@@ -324,11 +324,11 @@ static Value *in_sequence(const Recurrent *q, Dim *t)
 
 /* The biases of the products: those with the input and, but for what is inside of a reset, the recurrent
  * ones; [gates*hidden]. */
-static Value *product_bias(const Recurrent *q, Cell *c, int d)
+static Value *product_bias(const Recurrent *q, GateCell *c, int d)
 {
 	Ctx *ctx = q->in->ctx;
-	Dim *all = dim_mul(ctx, q->hidden, dim_const(ctx, q->kind->gates)), *zero = dim_const(ctx, 0),
-	    *two = dim_mul(ctx, q->hidden, dim_const(ctx, 2));
+	Dim *all = dim_mul(ctx, q->hidden, dim_const(ctx, q->kind->gates)),
+	    *zero = dim_const(ctx, 0), *two = dim_mul(ctx, q->hidden, dim_const(ctx, 2));
 	Value *b, *wb, *rb, *parts[2];
 
 	if (!q->bias)
@@ -339,14 +339,15 @@ static Value *product_bias(const Recurrent *q, Cell *c, int d)
 	if (!c->reset_after)
 		return add(c, wb, rb);
 	c->rbias = gate(c, rb, 2);
-	parts[0] = add(c, slice(q->in, q->n, wb, 0, zero, two), slice(q->in, q->n, rb, 0, zero, two));
+	parts[0] = add(c, slice(q->in, q->n, wb, 0, zero, two),
+		       slice(q->in, q->n, rb, 0, zero, two));
 	parts[1] = gate(c, wb, 2);
 	return expand_node_ints(q->in, q->n, OP_Concat, parts, 2, "axis", 0);
 }
 
 /* Builds direction D; BACKWARD in time. Sets the stacked results [time, batch, hidden] and the last states. */
-static bool build_direction(const Recurrent *q, Cell *c, int d, bool backward, Value **y, Value **h,
-			    Value **state)
+static bool build_direction(const Recurrent *q, GateCell *c, int d, bool backward, Value **y,
+			    Value **h, Value **state)
 {
 	Infer *in = q->in;
 	Ctx *ctx = in->ctx;
@@ -407,7 +408,7 @@ static bool expand_recurrent(Infer *in, Node *n, Value **out, const CellKind *ki
 	Recurrent q = {.in = in, .n = n, .kind = kind, .step = step, .dirs = dirs};
 	Activation act[2 * ACTIVATIONS_MAX];
 	Value *y[2], *h[2], *state[2];
-	Cell c;
+	GateCell c;
 
 	if (dir < 0 || !read_activations(in, n, kind, dirs, act))
 		return false;
@@ -431,14 +432,15 @@ static bool expand_recurrent(Infer *in, Node *n, Value **out, const CellKind *ki
 	if (batch_first && q.c0)
 		q.c0 = swapped(in, n, q.c0);
 	for (int d = 0; d < dirs; d++) {
-		c = (Cell){.in = in,
-			   .n = n,
-			   .t = x->dtype,
-			   .hidden = q.hidden,
-			   .act = act + d * kind->activations,
-			   .clip = node_float(n, "clip", 0),
-			   .input_forget = node_int(n, "input_forget", 0) != 0,
-			   .reset_after = node_int(n, "linear_before_reset", 0) != 0 && kind->gates == 3};
+		c = (GateCell){.in = in,
+			       .n = n,
+			       .t = x->dtype,
+			       .hidden = q.hidden,
+			       .act = act + d * kind->activations,
+			       .clip = node_float(n, "clip", 0),
+			       .input_forget = node_int(n, "input_forget", 0) != 0,
+			       .reset_after = node_int(n, "linear_before_reset", 0) != 0 &&
+					      kind->gates == 3};
 		if (!build_direction(&q, &c, d, dir == 1 || d == 1, &y[d], &h[d], &state[d]))
 			return false;
 	}

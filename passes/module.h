@@ -123,6 +123,7 @@ bool pass_divmod(Module *m);
 bool pass_scatter(Module *m);
 bool pass_hoist(Module *m);
 bool pass_lower(Module *m);
+bool pass_invariant(Module *m);
 bool pass_place(Module *m);
 bool pass_algebra(Module *m);
 bool pass_views(Module *m);
@@ -179,7 +180,7 @@ typedef struct Stack {
 	Dim *each;    /* bytes of one turn */
 	bool reverse; /* the first turn's is last */
 	bool copied;  /* the turn's value lies elsewhere, and is copied */
-	bool grows;   /* the number of turns is known only after the last one */
+	bool grows;   /* its size is known only after the last turn */
 } Stack;
 
 typedef struct MemPlan {

@@ -85,7 +85,8 @@ static const char *stack_text(Host *h, const Stack *s)
 	const char *turn = turn_text(h, s->open);
 
 	if (s->reverse)
-		turn = arena_printf(a, "(%s - 1 - %s)", host_dim(h, control_dim(s->open, "trip")), turn);
+		turn = arena_printf(a, "(%s - 1 - %s)", host_dim(h, control_dim(s->open, "trip")),
+				    turn);
 	return arena_printf(a, "(char *)(%s) + %s * %s", all, turn, host_dim(h, s->each));
 }
 
@@ -290,10 +291,11 @@ static void print_next_region(Host *h, int at, Dim *bytes)
 
 	if (pair[0].kind != PLACE_REGION)
 		return;
-	strbuf_printf(h->b,
-		      "\tat = carry[%d] == region[%d] ? %d : %d;\n"
-		      "\tif (!(next[%d] = region[at] = dl_region_alloc(x, at, dl_size(%s), 0)))\n\t\treturn x->status;\n",
-		      at, pair[0].at, pair[1].at, pair[0].at, at, host_dim(h, bytes));
+	strbuf_printf(
+		h->b,
+		"\tat = carry[%d] == region[%d] ? %d : %d;\n"
+		"\tif (!(next[%d] = region[at] = dl_region_alloc(x, at, dl_size(%s), 0)))\n\t\treturn x->status;\n",
+		at, pair[0].at, pair[1].at, pair[0].at, at, host_dim(h, bytes));
 	h->picks = true;
 }
 
@@ -535,9 +537,9 @@ static void print_copy(Host *h, const char *to, Value *v)
 {
 	Dim *bytes = type_bytes(h->m->ctx, v->type);
 	const char *from = place_text(h, value_place(h, v));
-	const char *nonempty = dim_is_const(bytes, NULL)
-				       ? ""
-				       : arena_printf(h->m->arena, " && %s > 0", host_dim(h, bytes));
+	const char *nonempty = dim_is_const(bytes, NULL) ? ""
+							 : arena_printf(h->m->arena, " && %s > 0",
+									host_dim(h, bytes));
 
 	if (dim_equals(bytes, 0))
 		return;
@@ -585,31 +587,14 @@ static const Stack *stack_of(const Host *h, const Value *all)
 	return &m->stack.at[i];
 }
 
-/* Prints memory for a further turn, for stacks of a loop whose number of turns is not known before. */
-static void print_growth(Host *h, const Node *open, const Node *close)
-{
-	for (int i = open->nout; open->op == OP_For && i < close->nout; i++) {
-		const Stack *s = stack_of(h, close->out[i]);
-		const char *turn = turn_text(h, open), *each = host_dim(h, s->each);
-		const int r = value_place(h, close->out[i])->at;
-
-		if (s->grows)
-			strbuf_printf(
-				h->b,
-				"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s + 1, %s)), dl_mul(%s, %s))))\n"
-				"\t\treturn x->status;\n",
-				r, r, turn, each, turn, each);
-	}
-}
-
 /* Prints the nodes between the brackets OPEN and CLOSE, indented. */
-static void print_block(Host *h, int t, Node *open, const Node *close, void (*at_end)(Host *h, const Node *close))
+static void print_block(Host *h, int t, Node *open, const Node *close,
+			void (*at_end)(Host *h, const Node *close))
 {
 	StrBuf body = {0}, *b = h->b;
 
 	h->b = &body;
 	print_results_read(h, open);
-	print_growth(h, open, close);
 	print_nodes(h, t, open->next, close);
 	at_end(h, close);
 	h->b = b;
@@ -624,8 +609,22 @@ static void print_side_end(Host *h, const Node *close)
 	const Node *end = first ? block_close(close) : close;
 
 	for (int i = 0; i < end->nout; i++)
-		strbuf_printf(h->b, "\t%s = %s;\n", place_text(h, value_place(h, end->out[i])),
-			      place_text(h, value_place(h, node_in(end, i + (first ? 0 : end->nout)))));
+		strbuf_printf(
+			h->b, "\t%s = %s;\n", place_text(h, value_place(h, end->out[i])),
+			place_text(h, value_place(h, node_in(end, i + (first ? 0 : end->nout)))));
+}
+
+/* Prints memory for a further turn of stack S. */
+static void print_growth(Host *h, const Stack *s)
+{
+	const char *turn = turn_text(h, s->open), *each = host_dim(h, s->each);
+	const int r = h->m->mem->value[s->all->id].at;
+
+	strbuf_printf(
+		h->b,
+		"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s + 1, %s)), dl_mul(%s, %s))))\n"
+		"\t\treturn x->status;\n",
+		r, r, turn, each, turn, each);
 }
 
 /* Copies what a turn has written elsewhere, then lets the carried pointers move on. */
@@ -637,6 +636,8 @@ static void print_turn_end(Host *h, const Node *close)
 	for (int i = carried; i < close->nout; i++) {
 		const Stack *s = stack_of(h, close->out[i]);
 
+		if (s->grows)
+			print_growth(h, s);
 		if (s->copied)
 			print_copy(h, stack_text(h, s), node_in(close, i));
 	}
@@ -679,7 +680,8 @@ static void print_loop(Host *h, int t, Node *open, Node *close)
 
 		if (p->kind == PLACE_OUTPUT)
 			print_output(h, p->at);
-		print_region(h, p);
+		if (!stack_of(h, close->out[i])->grows)
+			print_region(h, p);
 	}
 	for (int i = 0; i < open->nout; i++) {
 		const int at = value_place(h, open->out[i])->at;
@@ -713,8 +715,7 @@ static void print_nodes(Host *h, int t, Node *from, const Node *to)
 		if (n->op == OP_When) {
 			Node *otherwise = block_close(n), *close = block_close(otherwise);
 
-			strbuf_printf(h->b, "\tif (%s) {\n",
-				      host_dim(h, control_dim(n, "value")));
+			strbuf_printf(h->b, "\tif (%s) {\n", host_dim(h, control_dim(n, "value")));
 			print_block(h, t, n, otherwise, print_side_end);
 			strbuf_puts(h->b, " else {\n");
 			print_block(h, t, otherwise, close, print_side_end);

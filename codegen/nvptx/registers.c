@@ -42,11 +42,11 @@ typedef struct PtxInst {
 	const char *targets; /* as PtxLabel.table, or null */
 } PtxInst;
 
-typedef struct Block {
+typedef struct BasicBlock {
 	int first, end;
 	int to, nto;  /* successors in LiveRegs.to, and their number */
 	uint64_t *in; /* bit set of the registers that are live at its begin */
-} Block;
+} BasicBlock;
 
 typedef struct LiveRegs {
 	Arena *arena;
@@ -54,7 +54,7 @@ typedef struct LiveRegs {
 	VEC(PtxLabel) labels;
 	VEC(PtxInst) insts;
 	VEC(int) regs;
-	VEC(Block) blocks;
+	VEC(BasicBlock) blocks;
 	VEC(int) to;
 	VEC(int) words; /* 32-bit words of each register; 0 for predicates */
 	uint64_t *now;  /* bit set of the live registers; the number of their words */
@@ -233,7 +233,7 @@ static void add_targets(LiveRegs *l, const char *targets, const int *block)
 static void add_edges(LiveRegs *l, const int *block)
 {
 	for (int i = 0; i < l->blocks.n; i++) {
-		Block *b = &l->blocks.at[i];
+		BasicBlock *b = &l->blocks.at[i];
 		const PtxInst *last = &l->insts.at[b->end - 1];
 
 		b->to = l->to.n;
@@ -261,7 +261,7 @@ static void make_blocks(LiveRegs *l)
 		block[i] = l->blocks.n;
 		if (begins[i])
 			vec_push(l->arena, &l->blocks,
-				 ((Block){.first = i, .in = NEW_ARRAY(l->arena, words, uint64_t)}));
+				 ((BasicBlock){.first = i, .in = NEW_ARRAY(l->arena, words, uint64_t)}));
 		vec_last(&l->blocks).end = i + 1;
 	}
 	add_edges(l, block);
@@ -295,7 +295,7 @@ static void before_inst(LiveRegs *l, const PtxInst *in)
 
 /* Computes the registers that are live before block B from those after it; returns whether they
  * changed. */
-static bool before_block(LiveRegs *l, Block *b)
+static bool before_block(LiveRegs *l, BasicBlock *b)
 {
 	const int words = (l->words.n + 63) / 64;
 	const size_t bytes = (size_t)words * sizeof *l->now;

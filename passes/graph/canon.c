@@ -74,6 +74,12 @@ bool canon_is_weights(Canon *c, const Value *v)
 	return yes;
 }
 
+bool canon_may_move_here(Canon *c, const Node *n)
+{
+	return n->id >= c->nnodes || c->block[n->id] == c->now ||
+	       (n->out[0] && canon_is_weights(c, n->out[0]));
+}
+
 bool canon_splat(const Value *v, double *out)
 {
 	const Tensor *t = value_const(v);
@@ -105,8 +111,11 @@ static void visit(Canon *c, Node *n)
 /* A rewrite of N adds nodes before N and removes only N, so the next node stays valid. */
 static void walk(Canon *c)
 {
+	c->block = blocks_of(c->g, c->tmp).of;
+	c->nnodes = c->g->nnodes;
 	for (Node *n = c->g->first, *next; n; n = next) {
 		next = n->next;
+		c->now = n->id < c->nnodes ? c->block[n->id] : c->now;
 		visit(c, n);
 	}
 }

@@ -158,8 +158,7 @@ static Node *first_of(NodeTable *t, Node *n)
 {
 	size_t at = hash_node(n) & (t->n - 1);
 
-	while (t->slot[at] &&
-	       !(runs_before(t, t->slot[at], n) && same_node(t->slot[at], n)))
+	while (t->slot[at] && !(runs_before(t, t->slot[at], n) && same_node(t->slot[at], n)))
 		at = (at + 1) & (t->n - 1);
 	if (!t->slot[at])
 		t->slot[at] = n;

@@ -51,32 +51,6 @@ static void live_type(Live *l, const Type *t)
 			dim_syms(t->dims[i], live_sym, l);
 }
 
-static void live_expr(void *arg, Expr *e)
-{
-	if (e->kind == EX_DIM)
-		dim_syms(e->dim, live_sym, arg);
-}
-
-static void live_kernel(Live *l, const Kernel *k)
-{
-	for (int i = 0; i < k->bufs.n; i++)
-		for (int d = 0; d < k->bufs.at[i]->rank; d++)
-			dim_syms(k->bufs.at[i]->dims[d], live_sym, l);
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		for (int j = 0; j < s->niters; j++)
-			dim_syms(s->iter[j]->extent, live_sym, l);
-		for (int j = 0; j < s->nwidx; j++)
-			ex_walk(s->widx[j], live_expr, l);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				ex_walk(s->val[j], live_expr, l);
-		if (s->guard)
-			ex_walk(s->guard, live_expr, l);
-	}
-}
-
 static void live_node(Live *l, Node *n)
 {
 	for (int i = 0; i < n->nin; i++) {
@@ -97,7 +71,7 @@ static void live_node(Live *l, Node *n)
 		if (n->attrs.at[i].kind == ATTR_TYPE)
 			live_type(l, n->attrs.at[i].type);
 	if (node_kernel(n))
-		live_kernel(l, node_kernel(n));
+		kernel_syms(node_kernel(n), live_sym, l);
 }
 
 /* Marks the brackets around the nodes of BLOCK. */
@@ -164,8 +138,7 @@ static bool bracket_is_live(const Live *l, const Node *n)
 	if (n->op == OP_Turn || n->op == OP_While)
 		return l->block[l->blocks.of[n->id]];
 	for (int i = 1; i < l->blocks.at.n; i++)
-		if (l->block[i] &&
-		    (l->blocks.at.at[i].open == n || l->blocks.at.at[i].close == n))
+		if (l->block[i] && (l->blocks.at.at[i].open == n || l->blocks.at.at[i].close == n))
 			return true;
 	return false;
 }

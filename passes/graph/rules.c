@@ -217,7 +217,7 @@ static bool match_op(RuleMatch *m, const Pat *p, Value *v)
 	RuleMatch before;
 	int nin = n ? n->nin : 0;
 
-	if (!n || (n->op != p->op && n->op != p->or) || v->index || n->regions.n)
+	if (!n || (n->op != p->op && n->op != p->or) || v->index)
 		return false;
 	while (nin && !node_in(n, nin - 1))
 		nin--;
@@ -628,6 +628,9 @@ bool rule_apply(Canon *c, int at, Node *n)
 	if ((e->lhs->op != n->op && e->lhs->or != n->op) || n->nout < 1 || !n->out[0] ||
 	    !match(&m, e->lhs, n->out[0]))
 		return false;
+	for (int i = 1; i < m.nnodes; i++)
+		if (!canon_may_move_here(c, m.node[i]))
+			return false;
 	for (int i = 0; i < e->where.n; i++)
 		if (!holds(c, e->where.at[i], &m))
 			return false;

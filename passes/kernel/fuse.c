@@ -361,22 +361,6 @@ static bool costs_too_much(FusedKernel *g)
 	return g->over_budget;
 }
 
-static bool can_fault(Kernel *k)
-{
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-		Expr *e[] = {s->val[0], s->val[1], s->guard};
-
-		for (int j = 0; j < 3; j++)
-			if (e[j] && expr_can_fault(e[j]))
-				return true;
-		for (int j = 0; j < s->nwidx; j++)
-			if (expr_can_fault(s->widx[j]))
-				return true;
-	}
-	return false;
-}
-
 /* Whether P and C can and should be one kernel; *G is that kernel. A kernel reports faults under
  * one name only. What is computed outside of a loop is not computed again in each turn. */
 static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
@@ -388,7 +372,7 @@ static bool try_merge(Fuse *f, Node *p, Node *c, FusedKernel *g)
 	if (f->block[p->id] != f->block[c->id])
 		return false;
 	if (kp == KC_OTHER || kc == KC_OTHER || !can_move_to(f, p, c) ||
-	    (can_fault(pk) && can_fault(ck)) || (f->constant[p->id] && !only_used_by(p, c)))
+	    (kernel_can_fault(pk) && kernel_can_fault(ck)) || (f->constant[p->id] && !only_used_by(p, c)))
 		return false;
 	if (kp == KC_CONTRACTION) {
 		if (kc != KC_MAP || !only_used_by(p, c) || !epilogue(p, c))

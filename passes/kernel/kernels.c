@@ -526,3 +526,54 @@ void node_drop_unused_inputs(Node *n)
 		node_set_input(n, i, in[i]);
 	node_truncate_inputs(n, nin);
 }
+
+bool kernel_can_fault(const Kernel *k)
+{
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+		Expr *e[] = {s->val[0], s->val[1], s->guard};
+
+		for (int j = 0; j < 3; j++)
+			if (e[j] && expr_can_fault(e[j]))
+				return true;
+		for (int j = 0; j < s->nwidx; j++)
+			if (expr_can_fault(s->widx[j]))
+				return true;
+	}
+	return false;
+}
+
+typedef struct SymWalk {
+	void (*fn)(void *, Sym *);
+	void *arg;
+} SymWalk;
+
+static void expr_syms(void *arg, Expr *e)
+{
+	const SymWalk *w = arg;
+
+	if (e->kind == EX_DIM)
+		dim_syms(e->dim, w->fn, w->arg);
+}
+
+void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg)
+{
+	SymWalk w = {fn, arg};
+
+	for (int i = 0; i < k->bufs.n; i++)
+		for (int d = 0; d < k->bufs.at[i]->rank; d++)
+			dim_syms(k->bufs.at[i]->dims[d], fn, arg);
+	for (int i = 0; i < k->stmts.n; i++) {
+		Stmt *s = k->stmts.at[i];
+
+		for (int j = 0; j < s->niters; j++)
+			dim_syms(s->iter[j]->extent, fn, arg);
+		for (int j = 0; j < s->nwidx; j++)
+			ex_walk(s->widx[j], expr_syms, &w);
+		for (int j = 0; j < 2; j++)
+			if (s->val[j])
+				ex_walk(s->val[j], expr_syms, &w);
+		if (s->guard)
+			ex_walk(s->guard, expr_syms, &w);
+	}
+}

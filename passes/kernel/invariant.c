@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * invariant: moves out of a loop what every turn would compute alike: nodes whose operands and sizes do not
+ * depend on the turn, and which cannot fail, as the loop may have no turn at all. A map that only moves
+ * elements is left where it is unless a node that needs it moves: its readers read what it moves
+ * (passes/kernel/fuse.c), so that nothing is computed again.
+ */
+#include "ir/blocks.h"
+#include "passes/kernel/inline.h"
+#include "passes/kernel/kernels.h"
+#include "passes/module.h"
+
+typedef struct Invariant {
+	Module *m;
+	Blocks blocks;
+	int loop;
+	bool *same, *moves; /* by Node.id: computes the same in every turn; moves out */
+	bool varies;        /* a size that was looked at depends on the turn */
+} Invariant;
+
+static bool in_loop(const Invariant *x, const Value *v)
+{
+	return block_within(&x->blocks, block_of_value(&x->blocks, v), x->loop) && v->def;
+}
+
+static void see_sym(void *arg, Sym *s)
+{
+	Invariant *x = arg;
+
+	if (s->src && in_loop(x, s->src))
+		x->varies = true;
+	if (s->def)
+		dim_syms(s->def, see_sym, x);
+}
+
+static bool computes_the_same(Invariant *x, const Node *n)
+{
+	const Kernel *k = node_kernel(n);
+
+	x->varies = false;
+	if (op_is_control(n->op) || n->op == OP_Copy || (k && kernel_can_fault(k)))
+		return false;
+	for (int i = 0; i < n->nin; i++) {
+		const Value *v = node_in(n, i);
+
+		if (v && in_loop(x, v) && !x->same[v->def->id])
+			return false;
+	}
+	for (int i = 0; i < n->nout; i++)
+		for (int d = 0; n->out[i] && d < n->out[i]->type->rank; d++)
+			dim_syms(n->out[i]->type->dims[d], see_sym, x);
+	if (k)
+		kernel_syms(k, see_sym, x);
+	return !x->varies;
+}
+
+/* Whether N itself is a reason to move: it computes, and not only moves elements. */
+static bool computes(const Node *n)
+{
+	const Kernel *k = node_kernel(n);
+
+	return k && !(k->stmts.n == 1 && stmt_is_simple_map(k->stmts.at[0]) &&
+		      inline_is_free(k->stmts.at[0]));
+}
+
+static bool needed_outside(const Invariant *x, const Node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		for (const Use *u = n->out[i] ? n->out[i]->uses : NULL; u; u = u->next)
+			if (u->user && x->moves[u->user->id])
+				return true;
+	return false;
+}
+
+static void move_out(Invariant *x)
+{
+	const Block *b = &x->blocks.at.at[x->loop];
+
+	for (Node *n = b->open->next; n != b->close; n = n->next)
+		x->same[n->id] = x->blocks.of[n->id] == x->loop && computes_the_same(x, n);
+	for (Node *n = b->close->prev; n != b->open; n = n->prev)
+		x->moves[n->id] = x->same[n->id] && (computes(n) || needed_outside(x, n));
+	for (Node *n = b->open->next, *next; n != b->close; n = next) {
+		next = n->next;
+		if (!x->moves[n->id])
+			continue;
+		node_move(n, b->open);
+		x->blocks.of[n->id] = x->blocks.gives[n->id] = b->outer;
+		x->moves[n->id] = x->same[n->id] = false;
+	}
+}
+
+bool pass_invariant(Module *m)
+{
+	Invariant x = {.m = m};
+	Arena *tmp = arena_new();
+
+	x.blocks = blocks_of(m->graph, tmp);
+	x.same = NEW_ARRAY(tmp, m->graph->nnodes + 1, bool);
+	x.moves = NEW_ARRAY(tmp, m->graph->nnodes + 1, bool);
+	/* inner loops come first: what leaves one may leave the next */
+	for (x.loop = x.blocks.at.n - 1; x.loop > 0 && m->opt.level > 0; x.loop--)
+		if (block_is_loop(&x.blocks.at.at[x.loop]))
+			move_out(&x);
+	arena_free(tmp);
+	return true;
+}

@@ -12,12 +12,12 @@ import re
 import shutil
 import tempfile
 import warnings
-from dataclasses import dataclass
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import programs, wire
-from .errors import CompileError, CompileWarning, diagnostics_of
+from .errors import CompileError, CompileWarning, Error, diagnostics_of
 from .model import Model, open_model
 
 Dims = Mapping[str, int | str | tuple[int, int]]
@@ -74,14 +74,16 @@ def _symbol(name: str) -> str:
 
 # ---- The cache ----
 
-def _hash_file(digest: Any, path: str) -> None:
-    """Adds the contents of the file PATH. One that cannot be read is left to the compiler to report."""
+def _hash_file(path: str) -> bytes:
+    """The hash of the file PATH. One that cannot be read is left to the compiler to report."""
+    digest = hashlib.sha256()
     try:
         with open(path, "rb") as f:
             for block in iter(lambda: f.read(1 << 20), b""):
                 digest.update(block)
     except OSError as e:
         digest.update(f"errno {e.errno}".encode())
+    return digest.digest()
 
 
 def _external_files(path: str) -> list[str]:
@@ -104,17 +106,16 @@ def _processor() -> str:
 
 
 def cache_key(path: str, options: Sequence[str]) -> str:
-    """The hash of all that decides what is compiled: the model with its external data, the options, the compiler's version, and
-    the processor, which `native` stands for. A model that is text names files that are not read here: it has no key of its own
-    contents alone, so its folder's path is part of the key."""
+    """The hash of all that decides what is compiled: the model with its external data, the options and the files that they name,
+    the compiler's version, and the processor, which `native` stands for."""
+    if path.endswith(".dl"):
+        raise Error(f"{path}: a model as text may name files that a cache's key would lack; compile it without a cache")
     digest = hashlib.sha256()
     for part in (programs.compiler_version(), _processor(), *options):
         digest.update(f"{part}\0".encode("utf-8", "surrogateescape"))
-    if path.endswith(".dl"):
-        digest.update(os.path.abspath(path).encode("utf-8", "surrogateescape"))
-    for file in (path, *_external_files(path)):
-        digest.update(b"\1")
-        _hash_file(digest, file)
+    named = [value for value in (option.partition("=")[2] for option in options) if os.path.isfile(value)]
+    for file in (path, *_external_files(path), *named):
+        digest.update(_hash_file(file))
     return digest.hexdigest()[:32]
 
 

@@ -32,7 +32,6 @@ SECONDS = 120   # most time of a case
 # Models that are downloaded, which onnx.backend.test lists in data/real, and in data/light without their weights.
 REAL = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19", "zfnet512")
 
-
 # Cases whose tolerance is less than the rounding of their references, which round every step to f16: {name: options of the case}.
 ROUNDED = {"test_attention_4d_causal_fp16_expanded": {"rtol": 2e-3}}
 
@@ -72,7 +71,8 @@ def reason(error):
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     text = re.sub(r"^\S*: error: ", "", text)
     if isinstance(error, dlcc.CompileError):
-        return "refused" if error.status == 1 and error.diagnostics else "failed", text
+        ours = error.status != 1 or not error.diagnostics or "failed with exit status" in text  # the C compiler's, of our C
+        return "failed" if ours else "refused", text
     if isinstance(error, dlcc.RunError):
         # Whether an operator has a form that is not supported may depend on the values of inputs.
         refused = error.status == "DL_UNSUPPORTED" or "not supported" in text

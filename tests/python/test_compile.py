@@ -195,7 +195,14 @@ class Cache(InFolder):
             keys.add(compiling.cache_key(self.path("a.onnx"), ["-O2"]))
         finally:
             programs.compiler_version = saved
-        self.assertEqual(len(keys), 4)
+        tiles = os.path.join(self.folder, "tiles")
+        for line in "sm_80 f16 1 2 3 128x128x32x4", "sm_80 f16 1 2 3 64x64x32x4":
+            with open(tiles, "w") as f:
+                f.write(line)
+            keys.add(compiling.cache_key(self.path("a.onnx"), [f"--tiles={tiles}"]))
+        self.assertEqual(len(keys), 6)
+        with self.assertRaisesRegex(dlcc.Error, "without a cache"):
+            compiling.cache_key("a.dl", [])
         self.assertEqual(compiling.cache_key(self.path("a.onnx"), ["-O2"]), compiling.cache_key(self.path("b.onnx"), ["-O2"]))
 
     def test_external_data(self):

@@ -129,6 +129,7 @@ class IO:
     dims: tuple[int | str, ...]
     code: int   # of TensorProto.DataType
     optional: bool  # an input with a default value
+    form: str = "tensor"  # or "sequence", "optional"
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -163,7 +164,7 @@ class Description:
 def _ios(at: int, n: int) -> tuple[IO, ...]:
     return tuple(IO(abi.text(io.name), dtypes.name_of(io.dtype),
                     tuple(d.value if d.value >= 0 else abi.text(d.text) for d in abi.items(abi.Dim, io.dim, io.rank)),
-                    io.dtype, bool(io.flags & abi.IO_DEFAULT)) for io in abi.items(abi.Io, at, n))
+                    io.dtype, bool(io.flags & abi.IO_DEFAULT), abi.FORM[io.form]) for io in abi.items(abi.Io, at, n))
 
 
 def _symbols(desc: abi.Desc) -> tuple[Symbol, ...]:
@@ -264,6 +265,14 @@ class Model:
             if all(io.name != name for io in ios):
                 raise RunError(f'the model has no {what} "{name}"; it has {self._names(ios)}')
 
+    def _supported(self) -> None:
+        """Refuses a model with inputs or outputs that have no form in Python yet."""
+        for what, ios in (("input", self._description.inputs), ("output", self._description.outputs)):
+            for io in ios:
+                if io.form != "tensor" or io.code not in dtypes.BY_CODE:
+                    kind = f"a tensor of {io.dtype}" if io.form == "tensor" else f"of form {io.form}"
+                    raise RunError(f'{what} "{io.name}" is {kind}, which this package does not support', "DL_UNSUPPORTED")
+
     def _inputs(self, given: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         """The tensors of the inputs, and what must live as long as they do."""
         ios = self._description.inputs
@@ -320,6 +329,7 @@ class Model:
 
     def _run(self, given: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Any]:
         api, ios = self._api(), self._description.outputs
+        self._supported()
         self._known("output", memory, ios)
         ins, keep_in = self._inputs(given)
         context = self._library.take()

@@ -136,6 +136,18 @@ class Types(unittest.TestCase):
         finally:
             dtypes.ml_dtypes = saved
 
+    def test_forms(self):
+        """Strings and sequences are refused by name, until they are supported."""
+        import dataclasses
+
+        model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
+        plain = model._description
+        for change, why in (({"code": 8, "dtype": "str"}, "a tensor of str"), ({"form": "sequence"}, "of form sequence")):
+            model._description = dataclasses.replace(plain, outputs=(dataclasses.replace(plain.outputs[0], **change),))
+            with self.assertRaisesRegex(dlcc.RunError, f'output "y" is {why}') as caught:
+                model([1, 2])
+            self.assertEqual(caught.exception.status, "DL_UNSUPPORTED")
+
     def test_refused(self):
         model = compiled("(float[2] x) => (float[2] y) { y = Neg(x) }")
         for x, why in ((np.zeros(2), 'input "x": elements are f64, expected f32'), (np.zeros(2, np.complex64), "complex64"),

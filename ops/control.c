@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control flow: If, Loop and Scan, whose bodies are graphs. Inference puts a body's nodes into the graph
- * around it, between brackets (ir/blocks.h), so that every later pass sees one list of nodes. An If whose
- * condition is known when compiling is replaced by the side that runs.
- *
- * The condition and the number of turns are sizes: constants, expressions of the inputs' dims, or
- * elements of a tensor that the host reads during the run. A value that a loop carries keeps its shape;
- * where the body gives it another one, the sizes that differ are carried as well, as a vector of integers
- * from which symbols are read.
+ * Control flow: If, and what loops share. The bodies of operators of control flow are graphs. Inference puts
+ * a body's nodes into the graph around it, between brackets (ir/blocks.h), so that every later pass sees one
+ * list of nodes. An If whose condition is known when compiling is replaced by the side that runs. A condition
+ * is a size: an expression of the inputs' dims, or an element of a tensor that the host reads during the run.
  */
-#include "ir/blocks.h"
-#include "ops/infer.h"
-#include "ops/shape.h"
+#include "ops/control.h"
 
-enum {
-	GROWN_MAX = 8
-}; /* times that a loop's body is typed again, each with more sizes that differ */
+#include "ir/blocks.h"
 
 /* ---- Bodies ---- */
 
@@ -30,8 +22,7 @@ static const int64_t *captures_of(const Node *n, int *total)
 	return c;
 }
 
-/* The operands of N that are not captured by its bodies. */
-static int own_operands(const Node *n)
+int control_operands(const Node *n)
 {
 	int captured;
 
@@ -39,9 +30,7 @@ static int own_operands(const Node *n)
 	return n->nin - captured;
 }
 
-/* The body that attribute NAME holds; *FROM is the first operand that it captures. Null after a
- * diagnostic. */
-static Graph *body_of(Infer *in, Node *n, const char *name, int *from)
+Graph *control_body(Infer *in, Node *n, const char *name, int *from)
 {
 	int total;
 	const int64_t *captured = captures_of(n, &total);
@@ -81,9 +70,7 @@ static Node *copy_node(Infer *in, const Node *from, Node *before, Value *const *
 	return n;
 }
 
-/* Puts the nodes of BODY before AT. ARGS stand for its inputs; RESULTS gets the values that stand for its
- * results. False after a diagnostic. */
-static bool put_body(Infer *in, Node *at, const Graph *body, Value *const *args, Value **results)
+bool control_put_body(Infer *in, Node *at, const Graph *body, Value *const *args, Value **results)
 {
 	Value **map = NEW_ARRAY(in->arena, body->nvalues + 1, Value *);
 	DiagLoc before = diag_at(in->ctx, node_diag(at));
@@ -109,7 +96,7 @@ static bool put_body(Infer *in, Node *at, const Graph *body, Value *const *args,
 
 /* ---- If ---- */
 
-static Node *bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin, int nout)
+Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin, int nout)
 {
 	Node *b = node_new(in->graph, op, args, nin, nout, n);
 
@@ -126,7 +113,7 @@ static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a,
 		infer_error(
 			in, n,
 			"result %d is %s of rank %d in one branch and %s of rank %d in the other, "
-			"and which one runs is not known when compiling",
+			"and which one runs is not known when compiling; --dim NAME=SIZE may fix the size that decides it",
 			k + 1, dtype_info[a->dtype].name, a->rank, dtype_info[b->dtype].name,
 			b->rank);
 		return NULL;
@@ -137,7 +124,7 @@ static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a,
 	return type_tensor(in->ctx, a->dtype, a->rank, dims);
 }
 
-static Dim *when(Infer *in, Dim *outer, Dim *c)
+Dim *control_when(Infer *in, Dim *outer, Dim *c)
 {
 	return outer ? dim_mul(in->ctx, outer, c) : c;
 }
@@ -152,14 +139,14 @@ static bool put_both(Infer *in, Node *n, Dim *c, Graph *const *body, const int *
 
 	for (int i = 0; i < n->nin; i++)
 		args[i] = node_in(n, i);
-	control_set_dim(bracket(in, n, OP_When, NULL, 0, 0), "value", c);
-	in->when = when(in, outer, c);
-	ok = put_body(in, n, body[0], args + from[0], side);
-	bracket(in, n, OP_Else, NULL, 0, 0);
-	in->when = when(in, outer, dim_sub(in->ctx, dim_const(in->ctx, 1), c));
-	ok = put_body(in, n, body[1], args + from[1], side + n->nout) && ok;
+	control_set_dim(control_bracket(in, n, OP_When, NULL, 0, 0), "value", c);
+	in->when = control_when(in, outer, c);
+	ok = control_put_body(in, n, body[0], args + from[0], side);
+	control_bracket(in, n, OP_Else, NULL, 0, 0);
+	in->when = control_when(in, outer, dim_sub(in->ctx, dim_const(in->ctx, 1), c));
+	ok = control_put_body(in, n, body[1], args + from[1], side + n->nout) && ok;
 	in->when = outer;
-	end = bracket(in, n, OP_EndWhen, side, 2 * n->nout, n->nout);
+	end = control_bracket(in, n, OP_EndWhen, side, 2 * n->nout, n->nout);
 	for (int i = 0; i < n->nout && ok; i++) {
 		ok = side[i]->type && side[n->nout + i]->type;
 		if (ok)
@@ -180,7 +167,7 @@ static bool expand_if(Infer *in, Node *n, Value **out)
 	int64_t v;
 
 	for (int k = 0; k < 2; k++) {
-		body[k] = body_of(in, n, name[k], &from[k]);
+		body[k] = control_body(in, n, name[k], &from[k]);
 		if (!body[k])
 			return false;
 		if (body[k]->results.n != n->nout)
@@ -197,7 +184,7 @@ static bool expand_if(Infer *in, Node *n, Value **out)
 
 		for (int i = 0; i < n->nin; i++)
 			args[i] = node_in(n, i);
-		return put_body(in, n, body[v ? 0 : 1], args + from[v ? 0 : 1], out);
+		return control_put_body(in, n, body[v ? 0 : 1], args + from[v ? 0 : 1], out);
 	}
 	return put_both(in, n, c[0], body, from, out);
 }
@@ -209,16 +196,21 @@ const Op op_If = {.expand = expand_if, .regions = true};
 LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit)
 {
 	Ctx *c = in->ctx;
-	LoopBuild b = {.in = in, .n = n, .trip = trip, .ncarried = ninit, .when = in->when};
+	LoopBuild b = {.in = in,
+		       .n = n,
+		       .trip = trip,
+		       .ncarried = ninit,
+		       .when = in->when,
+		       .outer = in->turn};
 	int64_t lo = 0, hi = DIM_FAR;
 	Node *turn;
 	Sym *s;
 
-	b.open = bracket(in, n, OP_For, init, ninit, ninit);
+	b.open = control_bracket(in, n, OP_For, init, ninit, ninit);
 	for (int i = 0; i < ninit; i++)
 		b.open->out[i]->type = init[i]->type;
 	b.carried = b.open->out;
-	turn = bracket(in, n, OP_Turn, NULL, 0, 1);
+	turn = control_bracket(in, n, OP_Turn, NULL, 0, 1);
 	turn->out[0]->type = type_tensor(c, DT_I64, 0, NULL);
 	s = sym_fresh(c, "turn");
 	sym_read_from(s, turn->out[0]);
@@ -226,10 +218,14 @@ LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit
 		control_set_dim(b.open, "trip", trip);
 		dim_bounds(c, trip, &lo, &hi);
 		if (lo < 1)
-			in->when = when(in, b.when, dim_min(c, trip, dim_const(c, 1)));
+			in->when = control_when(in, b.when, dim_min(c, trip, dim_const(c, 1)));
 	}
 	sym_bound(c, s, 0, hi > DIM_FAR ? DIM_FAR : hi > 0 ? hi - 1 : 0);
 	b.turn = s->dim;
+	in->turn = s->dim;
+	if (b.outer) /* no number is that of two turns, unless a While goes on for very long */
+		in->turn = dim_add(c, s->dim,
+				   dim_mul(c, b.outer, trip ? trip : dim_const(c, 1 << 24)));
 	return b;
 }
 
@@ -243,7 +239,7 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 
 	for (int i = 0; i < n; i++)
 		args[i] = i < b->ncarried ? next[i] : each[i - b->ncarried];
-	end = bracket(b->in, b->n, OP_EndFor, args, n, n);
+	end = control_bracket(b->in, b->n, OP_EndFor, args, n, n);
 	node_set_int(end, "carried", b->ncarried);
 	if (reverse)
 		node_set_ints(end, "reverse", reverse, neach);
@@ -261,8 +257,11 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 		all[i]->type = type_tensor(b->in->ctx, t->dtype, t->rank + 1, dims);
 	}
 	b->in->when = b->when;
+	b->in->turn = b->outer;
 }
 
+<<<<<<< HEAD
+=======
 /* ---- Loops with a body that is a graph ---- */
 
 /* A value that the body carries. */
@@ -270,7 +269,6 @@ typedef struct Carried {
 	Value *init;
 	bool grows[MAX_RANK]; /* the sizes that differ from turn to turn */
 	bool any;
-	int rank;
 	int sizes; /* the number of the carried vector of its sizes, if any grows */
 } Carried;
 
@@ -282,8 +280,6 @@ typedef struct BodyLoop {
 	Dim *trip;
 	Value *go; /* the condition for the first turn, or null: every turn runs */
 	Carried *var;
-	Carried *
-		each; /* what is stacked; its sizes in a turn are carried to the next one, if they may differ */
 	int nvar, neach;
 	/* what comes between the carried values and the captured ones among the body's inputs */
 	Value *(*slice)(struct BodyLoop *l, const LoopBuild *b, int k);
@@ -366,53 +362,6 @@ static bool varies(const Node *open, const Type *t)
 	return l.yes;
 }
 
-/* Whether the turns all give values of the same sizes, of which T is the type. False also notes in EACH which
- * sizes a turn decides. */
-static bool same_in_turns(Carried *each, const Node *open, const Type *t)
-{
-	bool same = true;
-
-	each->rank = t->rank;
-	for (int d = 0; d < t->rank; d++) {
-		const Type one = {.kind = TYPE_TENSOR, .rank = 1, .dims = &t->dims[d]};
-
-		if (each->grows[d] || !varies(open, &one))
-			continue;
-		each->grows[d] = each->any = true;
-		same = false;
-	}
-	return same;
-}
-
-/* What a turn decides of the sizes of stacked value K, of type T, is carried to the next turn, which must decide
- * the same. */
-static bool next_sizes(BodyLoop *l, const LoopBuild *b, int k, const Type *t, Value **next)
-{
-	const Carried *each = &l->each[k];
-	Ctx *c = l->in->ctx;
-	Dim *later = dim_min(c, b->turn, dim_const(c, 1));
-
-	for (int d = 0; d < t->rank; d++)
-		if (each->grows[d] &&
-		    !infer_equal(l->in, l->n,
-				 dim_mul(c, later, fresh_size(l->in, b->carried[each->sizes], d)),
-				 dim_mul(c, later, t->dims[d]),
-				 "the values that the loop stacks differ in size"))
-			return false;
-	next[each->sizes] = expand_dims(l->in, l->n, DT_I64, t->dims, t->rank, false);
-	return true;
-}
-
-/* The type of a stack, T, with the sizes that the turns have decided read from SIZES. */
-static const Type *stacked_type(Infer *in, const Carried *each, const Type *t, Value *sizes)
-{
-	Dim *dims[MAX_RANK + 1] = {t->dims[0]};
-
-	for (int d = 1; d < t->rank; d++)
-		dims[d] = each->grows[d - 1] ? fresh_size(in, sizes, d - 1) : t->dims[d];
-	return type_tensor(in->ctx, t->dtype, t->rank, dims);
-}
-
 /* Removes the nodes from OPEN up to the node that is being expanded. */
 static void remove_since(BodyLoop *l, Node *open, int syms, int facts)
 {
@@ -443,7 +392,7 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 	Infer *in = l->in;
 	Ctx *c = in->ctx;
 	const int syms = sym_count(c), facts = in->graph->facts.n, nbody = l->body->inputs.n;
-	const int most = 2 * l->nvar + l->neach + 2;
+	const int most = 2 * l->nvar + 2;
 	Value **init = NEW_ARRAY(in->arena, most, Value *),
 	      **next = NEW_ARRAY(in->arena, most, Value *),
 	      ** final = NEW_ARRAY(in->arena, most, Value *);
@@ -454,8 +403,6 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 	LoopBuild b;
 	bool ok = true;
 
-	const int64_t none[MAX_RANK] = {0};
-
 	*again = false;
 	for (int i = 0; i < l->nvar; i++)
 		init[i] = l->var[i].init;
@@ -464,11 +411,6 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 			l->var[i].sizes = ninit;
 			init[ninit++] = expand_dims(in, l->n, DT_I64, l->var[i].init->type->dims,
 						    l->var[i].init->type->rank, false);
-		}
-	for (int i = 0; i < l->neach; i++)
-		if (l->each[i].any) {
-			l->each[i].sizes = ninit;
-			init[ninit++] = expand_ints(in, l->n, none, l->each[i].rank);
 		}
 	if (l->go) {
 		go = ninit;
@@ -508,13 +450,9 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 			ok = *again;
 		}
 	}
-	for (int i = 0; i < l->neach && ok; i++) {
-		ok = results[r + l->nvar + i] && results[r + l->nvar + i]->type;
-		if (ok && !same_in_turns(&l->each[i], b.open, results[r + l->nvar + i]->type))
-			*again = true;
-	}
 	if (!ok || *again) {
 		in->when = b.when;
+		in->turn = b.outer;
 		if (*again)
 			remove_since(l, b.open, syms, facts);
 		return ok;
@@ -529,9 +467,18 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 		next[go] = as_scalar(in, l->n, results[0]);
 		next[turns] = expand_dims(in, l->n, DT_I64, &after, 1, true);
 	}
-	for (int i = 0; i < l->neach; i++)
-		if (l->each[i].any && !next_sizes(l, &b, i, results[r + l->nvar + i]->type, next))
+	for (int i = 0; i < l->neach; i++) {
+		const Type *t = results[r + l->nvar + i]->type;
+
+		if (t && varies(b.open, t))
+			return infer_error(
+				in, l->n,
+				"result %d stacks values whose sizes differ from turn to "
+				"turn, which is not supported",
+				l->nvar + i + 1);
+		if (!t)
 			return false;
+	}
 	if (go >= 0)
 		count = NULL;
 	loop_close(&b, next, results + r + l->nvar, l->neach, l->reverse,
@@ -544,7 +491,7 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 		if (dim_as_sym(count))
 			sym_bound(c, dim_as_sym(count), 0, DIM_FAR);
 		for (int i = 0; i < l->neach; i++) {
-			Dim *dims[MAX_RANK + 1];
+			Dim *dims[MAX_RANK];
 			const Type *t = all[i]->type;
 
 			memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
@@ -552,10 +499,6 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 			all[i]->type = type_tensor(c, t->dtype, t->rank, dims);
 		}
 	}
-	for (int i = 0; i < l->neach; i++)
-		if (l->each[i].any)
-			all[i]->type = stacked_type(in, &l->each[i], all[i]->type,
-						    final[l->each[i].sizes]);
 	for (int i = 0; i < l->nvar; i++) {
 		last[i] = final[i];
 		if (l->var[i].any)
@@ -569,8 +512,7 @@ static bool build_loop(BodyLoop *l, Value **out)
 {
 	bool again = true, ok = true;
 
-	l->each = NEW_ARRAY(l->in->arena, l->neach + 1, Carried);
-	for (int i = 0; i < GROWN_MAX * (l->nvar + l->neach + 1) && again && ok; i++)
+	for (int i = 0; i < GROWN_MAX * (l->nvar + 1) && again && ok; i++)
 		ok = try_loop(l, out, out + l->nvar, &again);
 	return ok &&
 	       (!again || infer_error(l->in, l->n, "the sizes of what it carries do not settle"));
@@ -717,82 +659,36 @@ static bool scan_ints(Infer *in, Node *n, const char *name, int count, int64_t *
 	return true;
 }
 
-static bool scan_sequences(ScanLoop *s, Value *const *v, const int64_t *axes)
+static bool scan_sequences(ScanLoop *s, const int64_t *axes)
 {
 	Infer *in = s->l.in;
 	Node *n = s->l.n;
 
 	for (int i = 0; i < s->l.nslice; i++) {
+		Value *v = node_in(n, s->l.nvar + i);
 		int axis;
 
-		if (!infer_axis(in, n, axes[i], v[i]->type->rank, &axis))
+		if (!v || !v->type)
+			return infer_error(in, n, "operand %d is missing", s->l.nvar + i + 1);
+		if (!infer_axis(in, n, axes[i], v->type->rank, &axis))
 			return false;
 		if (!s->l.trip)
-			s->l.trip = v[i]->type->dims[axis];
-		else if (!infer_equal(in, n, s->l.trip, v[i]->type->dims[axis],
+			s->l.trip = v->type->dims[axis];
+		else if (!infer_equal(in, n, s->l.trip, v->type->dims[axis],
 				      "the sequences differ in length"))
 			return false;
-		s->sequence[i] = move_axis(in, n, v[i], axis, 0);
+		s->sequence[i] = move_axis(in, n, v, axis, 0);
 	}
-	return true;
-}
-
-/* Scans the operands V: the states, then the sequences. AXES has those of the sequences, then those of the
- * results that are stacked. */
-static bool scan(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
-{
-	BodyLoop *l = &s->l;
-
-	if (!scan_sequences(s, v + l->nvar, axes))
-		return false;
-	l->var = NEW_ARRAY(l->in->arena, l->nvar + 1, Carried);
-	for (int i = 0; i < l->nvar; i++)
-		l->var[i].init = v[i];
-	if (!build_loop(l, out))
-		return false;
-	for (int i = 0; i < l->neach; i++) {
-		Value **all = &out[l->nvar + i];
-		int axis;
-
-		if (!infer_axis(l->in, l->n, axes[l->nslice + i], (*all)->type->rank, &axis))
-			return false;
-		*all = move_axis(l->in, l->n, *all, 0, axis);
-	}
-	return true;
-}
-
-/* As `scan`, for operands and results whose first axis is a batch: the form of opset 8. */
-static bool scan_batch(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
-{
-	Infer *in = s->l.in;
-	Node *n = s->l.n;
-	const int count = s->l.nvar + s->l.nslice;
-	Value **row = NEW_ARRAY(in->arena, count + 1, Value *),
-	      **each = NEW_ARRAY(in->arena, n->nout + 1, Value *);
-	LoopBuild b;
-
-	for (int i = 0; i < count; i++)
-		if (v[i]->type->rank < 1 ||
-		    !infer_equal(in, n, v[i]->type->dims[0], v[0]->type->dims[0],
-				 "the operands differ in their batch"))
-			return !in->errors && infer_error(in, n, "operand %d has no batch", i + 2);
-	b = loop_open(in, n, v[0]->type->dims[0], NULL, 0);
-	for (int i = 0; i < count; i++)
-		row[i] = expand_row(in, n, v[i], b.turn);
-	if (!scan(s, row, axes, each))
-		return false;
-	loop_close(&b, NULL, each, n->nout, NULL, b.trip, NULL, out);
 	return true;
 }
 
 static bool expand_scan(Infer *in, Node *n, Value **out)
 {
 	const int own = own_operands(n), nslice = (int)node_int(n, "num_scan_inputs", 0);
-	const bool batched = node_int(n, "batched", 0) != 0;
 	ScanLoop s = {.l = {.in = in, .n = n, .nslice = nslice, .slice = scan_slice}};
-	int64_t *axes = NEW_ARRAY(in->arena, 3 * (own + n->nout) + 3, int64_t),
-		*reverse = axes + own + n->nout + 1, *out_reverse = reverse + own + n->nout + 1;
-	Value **v = NEW_ARRAY(in->arena, own + 1, Value *);
+	int64_t *axes = NEW_ARRAY(in->arena, 4 * (own + n->nout) + 4, int64_t),
+		*reverse = axes + own + n->nout + 1, *out_axes = reverse + own + n->nout + 1,
+		*out_reverse = out_axes + own + n->nout + 1;
 
 	s.l.body = body_of(in, n, "body", &s.l.captured_from);
 	if (!s.l.body)
@@ -807,23 +703,34 @@ static bool expand_scan(Infer *in, Node *n, Value **out)
 			"has %d inputs and %d results",
 			own, nslice, n->nout, s.l.body->inputs.n - (n->nin - own),
 			s.l.body->results.n);
-	for (int i = 0; i < own; i++) {
-		v[i] = node_in(n, i);
-		if (!v[i])
-			return infer_error(in, n, "operand %d is missing", i + 1);
-	}
 	s.sequence = NEW_ARRAY(in->arena, nslice + 1, Value *);
 	s.reverse = reverse;
 	s.l.reverse = out_reverse;
-	return scan_ints(in, n, "scan_input_axes", nslice, axes) &&
-	       scan_ints(in, n, "scan_input_directions", nslice, reverse) &&
-	       scan_ints(in, n, "scan_output_axes", s.l.neach, axes + nslice) &&
-	       scan_ints(in, n, "scan_output_directions", s.l.neach, out_reverse) &&
-	       (batched ? scan_batch : scan)(&s, v, axes, out);
+	if (!scan_ints(in, n, "scan_input_axes", nslice, axes) ||
+	    !scan_ints(in, n, "scan_input_directions", nslice, reverse) ||
+	    !scan_ints(in, n, "scan_output_axes", s.l.neach, out_axes) ||
+	    !scan_ints(in, n, "scan_output_directions", s.l.neach, out_reverse) ||
+	    !scan_sequences(&s, axes))
+		return false;
+	s.l.var = NEW_ARRAY(in->arena, s.l.nvar + 1, Carried);
+	for (int i = 0; i < s.l.nvar; i++)
+		s.l.var[i].init = node_in(n, i);
+	if (!build_loop(&s.l, out))
+		return false;
+	for (int i = 0; i < s.l.neach; i++) {
+		Value **v = &out[s.l.nvar + i];
+		int axis;
+
+		if (!infer_axis(in, n, out_axes[i], (*v)->type->rank, &axis))
+			return false;
+		*v = move_axis(in, n, *v, 0, axis);
+	}
+	return true;
 }
 
 const Op op_Scan = {.expand = expand_scan, .regions = true};
 
+>>>>>>> 77ec2bb5c1f0a5fa07f63803117da5f15b11ab86
 /* ---- Brackets ---- */
 
 /* Types that a text gives are kept; others follow from the operands. */

@@ -177,9 +177,9 @@ static const char *int_type(DType t)
 /* Describes symbol S, an element of V, for messages. */
 static const char *read_value(Host *h, const Value *v, const Sym *s)
 {
-	const char *from = v->def && v->def->locs.n ? host_node(h, v->def->locs.at[0])
-						    : arena_printf(h->m->arena, "input \"%.100s\"",
-								   v->name ? v->name : "");
+	const char *from = v->def && v->def->locs ? host_node(h, locs_first(v->def->locs))
+						  : arena_printf(h->m->arena, "input \"%.100s\"",
+								 v->name ? v->name : "");
 
 	return arena_printf(h->m->arena, "%s: element %lld", from, (long long)s->at);
 }
@@ -314,14 +314,14 @@ static void print_region(Host *h, const Place *p)
  * result. */
 static const char *kernel_label(Host *h, const Node *n)
 {
+	const LocList all = locs_all(h->m->arena, n->locs);
 	StrBuf b = {0};
 	const char *s;
 
-	if (!n->locs.n)
+	if (!all.n)
 		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
-	for (int i = 0; i < n->locs.n; i++)
-		strbuf_printf(&b, "%s%s", i ? ", " : "",
-			      n->locs.at[i].node ? n->locs.at[i].node : "?");
+	for (int i = 0; i < all.n; i++)
+		strbuf_printf(&b, "%s%s", i ? ", " : "", all.at[i].node ? all.at[i].node : "?");
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;
@@ -347,7 +347,7 @@ const char *host_buf(Host *h, int t, Node *n, Buf *b)
  * node. */
 int host_fault_site(Host *h, const Schedule *s)
 {
-	Loc l = s->kernel->locs.n ? s->kernel->locs.at[0] : (Loc){"?", NULL};
+	Loc l = s->kernel->locs ? locs_first(s->kernel->locs) : (Loc){"?", NULL};
 
 	for (int i = 0; i < s->kernel->stmts.n; i++) {
 		Stmt *st = s->kernel->stmts.at[i];

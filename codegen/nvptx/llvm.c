@@ -227,7 +227,7 @@ static bool refused(GenPtx *g, const LlvmWorker *w, int at, Diag *d)
 	size_t n;
 	char *log = contents(g->arena, w->log, &n);
 	const PtxFunc *fn = g->funcs.at[at];
-	Loc l = fn->locs.n ? fn->locs.at[0] : (Loc){"?", "?"};
+	const Loc l = fn->locs ? locs_first(fn->locs) : (Loc){"?", "?"};
 
 	diag_error(d, (DiagLoc){.node = l.node, .op = l.op},
 		   "LLVM cannot make %s code of kernel %s", g->target->name, fn->name);
@@ -271,7 +271,7 @@ static bool parameters_fit(const GenPtx *g, Diag *d)
 
 	for (int i = 0; i < g->funcs.n; i++) {
 		const PtxFunc *fn = g->funcs.at[i];
-		const Loc l = fn->locs.n ? fn->locs.at[0] : (Loc){"?", "?"};
+		const Loc l = fn->locs ? locs_first(fn->locs) : (Loc){"?", "?"};
 
 		if (fn->words > MOST)
 			return diag_error(

@@ -34,7 +34,7 @@ typedef struct PtxFunc {
 	int ahead;
 	int words;     /* parameters, in words of 8 bytes */
 	int shared;    /* bytes of dynamic shared memory of a block */
-	VEC(Loc) locs; /* every ONNX node it serves */
+	const Locs *locs; /* every ONNX node it serves */
 } PtxFunc;
 
 /* How to call a stage: buffers and sizes in the order of the parameters. */

@@ -85,6 +85,7 @@ static const Warning warnings[] = {
 	{"duplicate", false, false},   /* two constants of one name */
 	{"overridable", false, false}, /* inputs that are constants, since they have initialisers */
 	{"unbounded", true, false},    /* memory whose size depends on data */
+	{"seed", false, false},        /* random numbers without a seed */
 	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
 	{"fallback", false, true},     /* a copy that the GPU's run waits for */
 };

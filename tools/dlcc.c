@@ -290,10 +290,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		strbuf_free(&error);
 		return false;
 	}
-	if (gpu->ntargets && !gen_nvptx_available())
-		return options_fault(
-			c,
-			"--target=cuda: this dlcc was built without LLVM, which code for GPUs needs");
+	if (gpu->ntargets && gen_nvptx_lacks())
+		return options_fault(c, arena_printf(a, "--target=cuda: %s", gen_nvptx_lacks()));
 	if (gpu->ntargets && !m->ntargets)
 		add_target(m->target, &m->ntargets, target_by_name("native"));
 	if (!m->ntargets)

@@ -29,7 +29,7 @@ class Body(Grower):
             setattr(self, shared, getattr(outer, shared))
         self.largest = min(self.largest, 2000)
         self.nesting = outer.nesting + 1
-        self.constants, self.nodes, self.arguments = {}, [], []
+        self.constants, self.nodes, self.arguments, self.carried = {}, [], [], []
         self.values = [v for v in outer.values[-8:] if v.type in CARRIED]
 
     def fresh(self, kind):
@@ -55,8 +55,8 @@ class Body(Grower):
 
     def own(self, v, taken, stacked):
         """V as ONNX Runtime takes a body's result that is none of those TAKEN: what a node of the body gives, or, where it is not
-        stacked, an input of the body."""
-        here = {o for node in self.nodes for o in node[2]} | ({a.name for a in self.arguments} if not stacked else set())
+        stacked, an input of the body, but for the number of the turn, which it counts on in the same memory."""
+        here = {o for node in self.nodes for o in node[2]} | ({a.name for a in self.carried} if not stacked else set())
         return v if v.name in here and v not in taken else self.node("Identity", [v], exact=True, keep=False)
 
     def graph(self, values, stacked=0):
@@ -150,7 +150,8 @@ def first_values(g, count):
 
 def bind(b, first):
     """The arguments of body B for the values carried FIRST; some are not taken for exact, so that the next ones need not be."""
-    return [b.argument(v.arrays, v.exact and (v.type not in FLOATS or b.random.random() < 0.5)) for v in first]
+    b.carried = [b.argument(v.arrays, v.exact and (v.type not in FLOATS or b.random.random() < 0.5)) for v in first]
+    return b.carried
 
 
 def next_values(b, carried):

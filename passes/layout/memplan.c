@@ -99,12 +99,12 @@ static void use(MemPlanner *p, Value *v, int block, int at)
 	live_until(p, v, at);
 }
 
-/* V, which END passes on, lives until AT; so does the stack that it may be a part of. */
+/* V, which END passes on, lives until AT; so does the memory that V may be written to: that of another result
+ * of END which is V as well, a carried value or a stack that V is a part of. */
 static void keep_passed_on(MemPlanner *p, const Node *end, Value *v, int at)
 {
 	live_until(p, v, at);
-	for (int i = end->op == OP_EndFor ? (int)node_int(end, "carried", 0) : end->nin;
-	     i < end->nin; i++)
+	for (int i = 0; end->op == OP_EndFor && i < end->nin; i++)
 		if (value_base(node_in(end, i)) == value_base(v))
 			live_until(p, end->out[i], at);
 }

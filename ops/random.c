@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random numbers: RandomUniform, RandomNormal and their Like forms, Bernoulli and Multinomial, which
- * are made of the operator Random.
+ * Random numbers: RandomUniform, RandomNormal and their Like forms, Bernoulli and Multinomial. They
+ * are composites of the operator Random.
  *
  * The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
  * as 1, 2, 3", SC 2011): a function of a counter, which is the element's row-major index and, in a

@@ -842,7 +842,7 @@ def regions(g, op):
     v = square(g, least=3, types=("float32",))
     if v is None or min(v.sizes(0)) == 0:
         return None
-    count = tuple(max(1, min(n, 7)) for n in g.new_sizes())
+    count = tuple(min(n, 7) for n in g.new_sizes())
     arrays, batch = [], []
     for k in range(SETS):
         corner = g.rng.integers(0, 6, (count[k], 2))
@@ -907,7 +907,8 @@ def attention(g, op):
     """Heads in dim 1 or in the last one; grouped; with masks, a past and windows of keys."""
     r = g.random
     type_ = r.choice(("float32", "float32", "float32", "float16"))
-    batch, queries, keys, past = (tuple(max(1, min(n, 9)) for n in g.new_sizes()) for _ in range(4))
+    batch, past = (tuple(min(n, 9) for n in g.new_sizes()) for _ in range(2))
+    queries, keys = (tuple(max(1, min(n, 9)) for n in g.new_sizes()) for _ in range(2))
     heads, group, size, value = r.choice((1, 2, 3)), r.choice((1, 1, 2)), (r.choice((2, 4, 8)),) * SETS, (r.choice((2, 4, 8)),) * SETS
     flat, causal, with_past = r.random() < 0.3, r.random() < 0.4, r.random() < 0.3
     if causal and with_past:     # otherwise ONNX Runtime's offset is not that of the standard
@@ -940,7 +941,7 @@ def attention(g, op):
 @row("RotaryEmbedding")
 def rotary(g, op):
     r = g.random
-    batch, count = (tuple(max(1, min(n, 9)) for n in g.new_sizes()) for _ in range(2))
+    batch, count = (tuple(min(n, 9) for n in g.new_sizes()) for _ in range(2))
     heads, size = r.choice((1, 2, 3)), r.choice((4, 8))
     flat, positions = r.random() < 0.5, r.random() < 0.5
     rotated = size if r.random() < 0.6 or not positions else size // 2
@@ -963,7 +964,6 @@ def loss(g, op):
     classes = r.choice((2, 3, 7))
     rest = [g.new_sizes() for _ in range(r.choice((0, 0, 1, 2)))]
     sizes = [g.new_sizes(), (classes,) * SETS] + rest
-    sizes = [tuple(max(n, 1) for n in s) for s in sizes]
     v = g.new(r.choice(("float32", "float64")), sizes) if g.count(sizes) else None
     target = g.feed([g.rng.integers(0, classes, (sizes[0][k], *(s[k] for s in sizes[2:]))).astype(np.int64) for k in range(SETS)])
     operands = [v, target]

@@ -464,6 +464,25 @@ static bool resize_empty(Upgrade *u)
 	return true;
 }
 
+/* Scan had a first operand, the lengths of the sequences, and a batch as the first axis of all others. */
+static bool scan_8(Upgrade *u)
+{
+	Node *n = u->n;
+	int count;
+	const int64_t *reverse = node_ints(n, "directions", &count);
+
+	if (node_in(n, 0))
+		return complain(u, "lengths of the sequences are not supported");
+	for (int k = 1; k < n->nin; k++)
+		node_set_input(n, k - 1, node_in(n, k));
+	node_truncate_inputs(n, n->nin - 1);
+	if (count > 0)
+		node_set_ints(n, "scan_input_directions", reverse, count);
+	drop_attr(n, "directions");
+	node_set_int(n, "batched", 1);
+	return true;
+}
+
 /* The axis became an operand, whose default is another one. */
 static bool dft_17(Upgrade *u)
 {
@@ -539,6 +558,7 @@ static const UpgradeRule rules[] = {
 	{"Resize", 11, resize_10},
 	{"Resize", OPSET_MAX + 1, resize_empty},
 	{"RoiAlign", 16, roi_align_10},
+	{"Scan", 9, scan_8},
 	{"Selu", 6, selu},
 	{"Slice", 10, slice},
 	{"Softmax", 13, softmax},

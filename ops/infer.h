@@ -36,32 +36,6 @@ struct Infer {
  * its results; if the node was replaced and removed, they differ from the node's own. */
 bool infer_or_expand(Infer *in, Node *n, Value **out);
 
-/* ---- control.c ---- */
-
-/*
- * Builds a loop, for `expand`, before node N:
- *
- *     LoopBuild b = loop_open(in, n, trip, init, ninit);   b.carried[k] is the value of INIT[k] in a turn
- *     ... nodes that compute NEXT[k], and what each turn gives ...
- *     loop_close(&b, next, each, neach, reverse, last, all);
- *
- * TRIP is the number of turns, not below 0, or null where a While ends the loop. B.turn is the number of
- * the current turn. A value that is carried keeps its type from turn to turn.
- */
-typedef struct LoopBuild {
-	Infer *in;
-	Node *n, *open;
-	Dim *trip, *turn;
-	Value **carried;
-	int ncarried;
-	Dim *when, *outer; /* Infer.when and Infer.turn outside of the loop */
-} LoopBuild;
-
-LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit);
-/* LAST gets the carried values after the last turn, ALL the stacked ones, whose first axis has COUNT
- * elements. REVERSE may be null. */
-void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach, const int64_t *reverse,
-		Dim *count, Value **last, Value **all);
 /* ---- internal.c ---- */
 
 /* Element AT of X's first axis, which is known to be in range. */

@@ -13,7 +13,7 @@
  * head of keys.
  */
 #include "ops/build.h"
-#include "ops/infer.h"
+#include "ops/control.h"
 
 enum { QUERY, KEY, VALUE, STATE, DECAY, BETA };
 

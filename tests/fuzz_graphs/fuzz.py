@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random graphs over all operators through eval, C and PTX, compared with ONNX Runtime. Prints "N passed, N failed".
 
-    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND]     # seeds FIRST to FIRST + COUNT - 1
+    fuzz.py BUILD FOLDER FIRST COUNT [--only=KIND] [--often=OP,OP]     # seeds FIRST to FIRST + COUNT - 1
 
 Each graph goes one of the ways of KINDS, by its seed: both C compilers, every -O level of dlcc, the printed graph read again, each
 kernel by itself, sanitizers (where BUILD/san is the build that has them), and GPUs of several kinds in the simulator. A graph that
@@ -16,9 +16,12 @@ import shutil
 import subprocess
 import sys
 
+import onnx.printer
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "names"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
+import control  # noqa: E402, F401: rows of operators.py
 import operators  # noqa: E402
 import patterns  # noqa: E402
 import samples  # noqa: E402
@@ -47,14 +50,17 @@ reported = collections.Counter()
 REFUSED = re.compile(r"a size grows too complex|number of elements must be known|must be known when|at most 64|axes.*known number|last dim of the indices")
 
 
-def grow(seed):
-    """The Grower of SEED, of 3 to 25 nodes."""
+def grow(seed, often=()):
+    """The Grower of SEED, of 3 to 25 nodes, a third of them of the operators OFTEN."""
     g = Grower(seed)
     nodes = g.random.randint(3, 25)
     for _ in range(3 * nodes):
         if len(g.nodes) >= nodes:
             break
-        if g.random.random() < 0.12:
+        if often and g.random.random() < 0.3:
+            op = g.random.choice(often)
+            operators.ROWS[op](g, op)
+        elif g.random.random() < 0.12:
             g.random.choice(patterns.PATTERNS)(g)
         else:
             op = g.random.choice(list(operators.ROWS))
@@ -132,6 +138,11 @@ def same_fault(message):
     return re.sub(r'[\d.e+-]+|"[^"]*"', "#", message)[:40]
 
 
+def readable(attributes):
+    """ATTRIBUTES as text; bodies as ONNX writes graphs."""
+    return "".join(f"\n{k}: {onnx.printer.to_text(a)}" if isinstance(a, onnx.GraphProto) else f" {k}={a}" for k, a in attributes.items())
+
+
 def report(seed, kind, case, by_name, message):
     folder = f"{FOLDER}/failed/{seed}.{kind}"
 
@@ -145,7 +156,7 @@ def report(seed, kind, case, by_name, message):
     write(smallest, folder, seed)
     with open(f"{folder}/message.txt", "w") as f:
         f.write(f"{kind}\n{message}\nnoise {smallest.noise():.3g}\n")
-        f.writelines(f"{' '.join(outs)} = {op}({', '.join(ins)}) {attributes}\n" for op, ins, outs, attributes in smallest.nodes)
+        f.writelines(f"{' '.join(outs)} = {op}({', '.join(ins)}) {readable(attributes)}\n" for op, ins, outs, attributes in smallest.nodes)
     print(f"seed {seed} {kind}: {message[:300]}: {folder}", flush=True)
 
 
@@ -155,7 +166,7 @@ def without_row():
     return sorted({line.split()[0] for line in listed.splitlines()} ^ (set(operators.ROWS) | set(operators.LEFT_OUT)))
 
 
-def main(first, count, only=None):
+def main(first, count, only=None, often=()):
     cases, names, seen, ways = {}, {}, collections.Counter(), collections.Counter()
     passed = failed = refused = 0
     for op in without_row():
@@ -165,7 +176,7 @@ def main(first, count, only=None):
         cases.clear()
         names.clear()
         for seed in range(start, min(start + 500, first + count)):
-            g = grow(seed)
+            g = grow(seed, often)
             case = g.case()
             if case is None:
                 continue
@@ -194,5 +205,5 @@ def main(first, count, only=None):
 
 
 if __name__ == "__main__":
-    options = [a for a in sys.argv[3:] if a.startswith("--only=")]
-    sys.exit(main(*[int(a) for a in sys.argv[3:5]], *[o[7:] for o in options]))
+    options = dict(a[2:].split("=") for a in sys.argv[5:])
+    sys.exit(main(*[int(a) for a in sys.argv[3:5]], options.get("only"), options["often"].split(",") if "often" in options else ()))

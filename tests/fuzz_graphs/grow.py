@@ -66,6 +66,22 @@ def one_node(op, ins, outs, attributes, types, opset=OPSET):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
+def captured(attributes):
+    """The names that the bodies among ATTRIBUTES read and do not define."""
+    free = []
+    for body in attributes.values():
+        if isinstance(body, onnx.GraphProto):
+            defined = {v.name for v in body.input} | {t.name for t in body.initializer} | {o for n in body.node for o in n.output}
+            names = [i for n in body.node for i in list(n.input) + captured({a.name: a.g for a in n.attribute if a.HasField("g")})]
+            free += [i for i in names if i and i not in defined]
+    return list(dict.fromkeys(free))
+
+
+def reads(node):
+    """The names that NODE reads: its operands, and what its bodies capture."""
+    return list(node[1]) + captured(node[3])
+
+
 def session(model):
     """A function from arrays by name to the results' arrays, by ONNX Runtime without its optimisations."""
     options = ort.SessionOptions()
@@ -112,6 +128,8 @@ def runner(op, ins, outs, attributes, types):
     """A function from arrays by name to the results' arrays: ONNX Runtime; where it lacks a type, on f32, or the operator's form of
     an older opset; else ONNX's reference."""
     model = one_node(op, ins, outs, attributes, types)
+    if any(isinstance(a, onnx.GraphProto) for a in attributes.values()):
+        return session(model)
     lacks = any(t == "bfloat16" for t, _ in types.values()) or attributes.get("to") == TensorProto.BFLOAT16    # NumPy cannot exchange it
     for make in ([] if lacks else [lambda: session(model)]) + [
             lambda: widened(op, ins, outs, attributes, types), lambda: session(one_node(op, ins, outs, attributes, types, OLDER))]:
@@ -130,6 +148,7 @@ class Grower:
         self.symbols = {}                     # sizes by data set, of each symbol
         self.made = 0
         self.all = {}                         # every value that was made, by its name
+        self.nesting = 0                      # bodies around what is grown now
         r = self.random
         self.dynamic = r.choice((0, 0.3, 0.7))    # how often a dim is a symbol
         self.largest, self.dim_sizes = (LARGER, LARGER_SIZES) if r.random() < 0.1 else (LARGEST, SIZES)
@@ -182,6 +201,7 @@ class Grower:
             self.constants[v.name] = arrays[0]
         else:
             self.inputs.append((v, [self.dim(v.sizes(i)) for i in range(v.rank)]))
+        self.all[v.name] = v
         return v
 
     def new(self, type=None, sizes=None, exact=None, constant=None):
@@ -263,20 +283,22 @@ class Grower:
 
     # ---- Nodes ----
 
-    def node(self, op, operands, results=1, exact=None, keep=True, **attributes):
+    def node(self, op, operands, results=1, exact=None, keep=True, run=None, mend=None, **attributes):
         """The results of a node (one: not in a list), or None where it is not defined for these operands. EXACT: whether results are
-        exact if the operands are; None: never, where they are floats."""
+        exact if the operands are; None: never, where they are floats. RUN makes what computes the results, where ONNX Runtime cannot; MEND makes
+        right, result by result and data set by data set, what it computes."""
         if any(o is None for o in operands if not isinstance(o, str)):
             return None
         ins = [o if isinstance(o, str) else o.name for o in operands]
-        real = [o for o in operands if not isinstance(o, str)]
+        real = [o for o in operands if not isinstance(o, str)] + [self.all[name] for name in captured(attributes)]
         outs = [self.fresh("v") for _ in range(results)]
-        arrays = self.compute(op, ins, outs, attributes, real)
+        arrays = self.compute(op, ins, outs, attributes, real, run)
         if arrays is None:
             return None
         values = []
         for k, name in enumerate(outs):
-            v = self.judge(name, [a[k] for a in arrays[0]], [a[k] for a in arrays[1]], bool(exact) and all(o.exact for o in real), real)
+            both = [[mend(k, n, a[k]) if mend else a[k] for n, a in enumerate(some)] for some in arrays]
+            v = self.judge(name, *both, bool(exact) and all(o.exact for o in real), real)
             if v is None:
                 return None
             values.append(v)
@@ -287,10 +309,10 @@ class Grower:
         return values[0] if results == 1 else values
 
     @staticmethod
-    def compute(op, ins, outs, attributes, real):
+    def compute(op, ins, outs, attributes, real, run=None):
         """The results by data set, of the values and of their twins; None: not defined."""
         try:
-            run = runner(op, ins, outs, attributes, {o.name: (o.type, o.rank) for o in real})
+            run = run() if run else runner(op, ins, outs, attributes, {o.name: (o.type, o.rank) for o in real})
             # Of empty operands ONNX Runtime's Einsum and QuantizeLinear end with SIGFPE, its Gemm ignores beta, and its products of
             # integers are not written.
             if op in ("Einsum", "QuantizeLinear", "Gemm", "MatMulInteger", "QLinearMatMul") and any(a.size == 0 for o in real for a in o.arrays):
@@ -328,7 +350,7 @@ class Grower:
 
     def results(self):
         """What no node reads, and sometimes more: six at most."""
-        read = {i for _, ins, _, _ in self.nodes for i in ins}
+        read = {i for node in self.nodes for i in reads(node)}
         made = {o: k for k, (_, _, outs, _) in enumerate(self.nodes) for o in outs}
         ends = [v for v in self.values if v.name in made and v.name not in read]
         more = [v for v in self.values if v.name in read and v.name in made]
@@ -367,7 +389,7 @@ class Case:
         for node in reversed(self.nodes):
             if wanted & set(node[2]):
                 nodes.insert(0, node)
-                wanted |= set(node[1])
+                wanted |= set(reads(node))
         return Case(nodes, [i for i in self.inputs if i[0].name in wanted],
                     {n: a for n, a in self.constants.items() if n in wanted}, self.results, self.sets)
 

@@ -844,6 +844,8 @@ def resize(g, op):
     mode = "nearest" if v.type not in FLOATS else r.choice(("nearest", "linear", "cubic"))
     attributes = dict(mode=mode, coordinate_transformation_mode=r.choice(("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")))
     if mode == "nearest":
+        if r.random() < 0.2:
+            attributes["coordinate_transformation_mode"] = "tf_half_pixel_for_nn"
         attributes["nearest_mode"] = r.choice(("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
     # ONNX's reference samples a single point of pytorch_half_pixel at -0.5, and the standard at 0, which cubic alone tells apart.
     if mode == "cubic" and attributes["coordinate_transformation_mode"] == "pytorch_half_pixel":

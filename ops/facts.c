@@ -231,8 +231,8 @@ static bool read_beside(const Node *n, const Sym *s)
 	int depth = 0;
 
 	for (n = n->prev; n && n != s->src->def; n = n->prev) {
-		if (!depth && (n->op == OP_When || n->op == OP_Else || n->op == OP_For ||
-			       n->op == OP_While))
+		if (!depth &&
+		    (n->op == OP_When || n->op == OP_Else || n->op == OP_For || n->op == OP_While))
 			return false;
 		depth += (n->op == OP_EndFor || n->op == OP_EndWhen) -
 			 (n->op == OP_For || n->op == OP_When);

@@ -495,7 +495,16 @@ static void place_carried(MemPlanner *p, int loop, int k, Node *end)
 	vec_push(p->m->arena, &p->p->carry, c);
 }
 
-/* Places result number K of END, a stack. */
+/* Whether END carries V to the next turn. */
+static bool is_carried(const Node *end, const Value *v)
+{
+	for (int i = 0; i < node_int(end, "carried", 0); i++)
+		if (value_base(node_in(end, i)) == v)
+			return true;
+	return false;
+}
+
+/* Places result number K of END, a stack. A stack that grows moves, so that no carried pointer may be to a part of it. */
 static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 {
 	Ctx *c = p->m->ctx;
@@ -514,7 +523,7 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	Place *all = &p->p->value[end->out[k]->id];
 
 	s.copied = !can_write_elsewhere(p, loop, each) ||
-		   p->p->value[each->id].kind != PLACE_NONE ||
+		   p->p->value[each->id].kind != PLACE_NONE || (s.grows && is_carried(end, each)) ||
 		   (module_on_gpu(p->m) && !dim_multiple(c, bytes, GPU_VECTOR));
 	if (out >= 0 && !ends_early)
 		*all = (Place){PLACE_OUTPUT, out, 0, type_bytes(c, end->out[k]->type)};

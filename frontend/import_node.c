@@ -15,7 +15,9 @@ enum {
 
 void import_add_loc(Import *im, Node *n, DiagLoc loc)
 {
-	vec_push(im->arena, &n->locs, ((Loc){.node = loc.node, .op = loc.op}));
+	const Locs *one = locs_one(im->arena, (Loc){.node = loc.node, .op = loc.op});
+
+	n->locs = locs_union(im->arena, n->locs, one);
 }
 
 static void break_results(Import *im, Scope *s, const Onnx__NodeProto *p, int index)

@@ -464,6 +464,54 @@ static bool resize_empty(Upgrade *u)
 	return true;
 }
 
+/* Scan had a first operand, the lengths of the sequences, and a batch as the first axis of all others. */
+static bool scan_8(Upgrade *u)
+{
+	Node *n = u->n;
+	int count;
+	const int64_t *reverse = node_ints(n, "directions", &count);
+
+	if (node_in(n, 0))
+		return complain(u, "lengths of the sequences are not supported");
+	for (int k = 1; k < n->nin; k++)
+		node_set_input(n, k - 1, node_in(n, k));
+	node_truncate_inputs(n, n->nin - 1);
+	if (count > 0)
+		node_set_ints(n, "scan_input_directions", reverse, count);
+	drop_attr(n, "directions");
+	node_set_int(n, "batched", 1);
+	return true;
+}
+
+/* The axis became an operand, whose default is another one. */
+static bool dft_17(Upgrade *u)
+{
+	set_in(u->n, 2,
+	       located(u,
+		       graph_const_scalar(u->g, DT_I64, (double)node_int(u->n, "axis", 1), u->n)));
+	drop_attr(u->n, "axis");
+	return true;
+}
+
+/* The modes were named after images. */
+static bool grid_16(Upgrade *u)
+{
+	const char *mode = node_str(u->n, "mode", "bilinear");
+
+	if (!strcmp(mode, "bilinear"))
+		node_set_str(u->n, "mode", "linear");
+	else if (!strcmp(mode, "bicubic"))
+		node_set_str(u->n, "mode", "cubic");
+	return true;
+}
+
+/* Coordinates were not shifted by half a pixel. */
+static bool roi_align_10(Upgrade *u)
+{
+	node_set_str(u->n, "coordinate_transformation_mode", "output_half_pixel");
+	return true;
+}
+
 typedef struct UpgradeRule {
 	const char *op;
 	int until; /* the version of the new form: the rule applies to older nodes */
@@ -478,12 +526,14 @@ static const UpgradeRule rules[] = {
 	{"Cast", 6, cast},
 	{"Clip", 11, clip},
 	{"Concat", 4, concat_axis},
+	{"DFT", 20, dft_17},
 	{"Div", 7, broadcast_axis},
 	{"Dropout", 12, dropout},
 	{"Equal", 7, broadcast_axis},
 	{"Gemm", 7, gemm},
 	{"GlobalLpPool", 2, lp_order},
 	{"Greater", 7, broadcast_axis},
+	{"GridSample", 20, grid_16},
 	{"GroupNormalization", 21, group_norm},
 	{"Hardmax", 13, softmax},
 	{"Less", 7, broadcast_axis},
@@ -507,6 +557,8 @@ static const UpgradeRule rules[] = {
 	{"Reshape", 5, reshape},
 	{"Resize", 11, resize_10},
 	{"Resize", OPSET_MAX + 1, resize_empty},
+	{"RoiAlign", 16, roi_align_10},
+	{"Scan", 9, scan_8},
 	{"Selu", 6, selu},
 	{"Slice", 10, slice},
 	{"Softmax", 13, softmax},

@@ -165,19 +165,9 @@ Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *b
 	return n;
 }
 
-bool loc_among(const Loc *at, int n, Loc l)
-{
-	for (int i = 0; i < n; i++)
-		if (at[i].node == l.node && at[i].op == l.op)
-			return true;
-	return false;
-}
-
 void node_locs_from(Node *n, const Node *from)
 {
-	for (int i = 0; i < from->locs.n; i++)
-		if (!loc_among(n->locs.at, n->locs.n, from->locs.at[i]))
-			vec_push(n->graph->arena, &n->locs, from->locs.at[i]);
+	n->locs = locs_union(n->graph->arena, n->locs, from->locs);
 }
 
 static void grow_inputs(Node *n)
@@ -441,7 +431,7 @@ bool fact_size(Arena *a, const Fact *f, int k, FactSize *out)
 
 Loc node_loc(const Node *n)
 {
-	return n->locs.n ? n->locs.at[0] : (Loc){NULL, op_row[n->op].name};
+	return n->locs ? locs_first(n->locs) : (Loc){NULL, op_row[n->op].name};
 }
 
 DiagLoc diag_at(Ctx *c, DiagLoc where)

@@ -111,7 +111,7 @@ struct Node {
 	Value **out; /* nout entries; null: an optional result that is not used */
 	VEC(Attr) attrs;
 	VEC(Graph *) regions;
-	VEC(Loc) locs; /* ONNX nodes that this node implements; [0] is the main one */
+	const Locs *locs; /* ONNX nodes that this node implements */
 	Graph *graph;
 	Node *next, *prev;
 };
@@ -156,8 +156,6 @@ void graph_result(Graph *g, Value *v, const char *name);
 /* Makes a node with NIN operands and NOUT results (their types null), before BEFORE, or at the
  * end if that is null. */
 Node *node_new(Graph *g, OpKind op, Value *const *in, int nin, int nout, Node *before);
-/* Whether L is one of the locations AT[0..n). */
-bool loc_among(const Loc *at, int n, Loc l);
 /* Adds the locations of FROM to N's. */
 void node_locs_from(Node *n, const Node *from);
 void node_set_input(Node *n, int k, Value *v); /* K == nin appends an operand */

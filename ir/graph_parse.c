@@ -113,11 +113,11 @@ static bool read_locs(GraphText *r, Node *n)
 	do {
 		Loc l;
 
-		if (n->locs.n && !text_want(r, "@"))
+		if (n->locs && !text_want(r, "@"))
 			return false;
 		if (!read_loc(r, ctx_name(r->ctx, op_row[n->op].name), &l))
 			return false;
-		vec_push(r->arena, &n->locs, l);
+		n->locs = locs_union(r->arena, n->locs, locs_one(r->arena, l));
 	} while (text_take(r, ","));
 	return true;
 }

@@ -413,6 +413,18 @@ static void put_call(GraphPrinter *p, const Node *n, int indent)
 	strbuf_puts(p->b, n->attrs.n ? "}" : "");
 }
 
+static void put_locs(GraphPrinter *p, const Node *n)
+{
+	Arena *tmp = arena_new();
+	const LocList all = locs_all(tmp, n->locs);
+
+	for (int i = 0; i < all.n; i++) {
+		strbuf_puts(p->b, i ? ", " : "  ");
+		put_loc(p->b, all.at[i], op_row[n->op].name);
+	}
+	arena_free(tmp);
+}
+
 static void print_node(GraphPrinter *p, const Node *n, int indent)
 {
 	size_t start = p->b->n;
@@ -428,10 +440,7 @@ static void print_node(GraphPrinter *p, const Node *n, int indent)
 		else
 			strbuf_puts(p->b, "_");
 	}
-	for (int i = 0; i < n->locs.n; i++) {
-		strbuf_puts(p->b, i ? ", " : "  ");
-		put_loc(p->b, n->locs.at[i], op_row[n->op].name);
-	}
+	put_locs(p, n);
 	if (n->regions.n) {
 		strbuf_puts(p->b, " {\n");
 		for (int k = 0; k < n->regions.n; k++)

@@ -174,8 +174,7 @@ static Stmt *add_stmt(Kernel *k, Iter *const *iters, int n, int nband, Buf *out)
 	s->nband = nband;
 	s->nout = 1;
 	s->out[0] = out;
-	if (k->locs.n)
-		s->loc = k->locs.at[0];
+	s->loc = locs_first(k->locs);
 	vec_push(k->arena, &k->stmts, s);
 	return s;
 }
@@ -364,6 +363,17 @@ Buf *buf_copy(Arena *a, const Buf *b)
 	return c;
 }
 
+/* K's locations, in A. */
+static const Locs *clone_locs(const Kernel *k, Arena *tmp, Arena *a)
+{
+	const LocList all = locs_all(tmp, k->locs);
+	const Locs *locs = NULL;
+
+	for (int i = 0; i < all.n; i++)
+		locs = locs_union(a, locs, locs_one(a, clone_loc(k->ctx, all.at[i])));
+	return locs;
+}
+
 Kernel *kernel_clone(Kernel *k, Arena *a)
 {
 	Kernel *n = kernel_new(k->ctx, a, k->name);
@@ -378,8 +388,7 @@ Kernel *kernel_clone(Kernel *k, Arena *a)
 		kernel_iter(n, k->iters.at[i]->name, k->iters.at[i]->extent);
 	for (int i = 0; i < k->stmts.n; i++)
 		clone_stmt(&cl, k->stmts.at[i]);
-	for (int i = 0; i < k->locs.n; i++)
-		vec_push(a, &n->locs, clone_loc(k->ctx, k->locs.at[i]));
+	n->locs = clone_locs(k, tmp, a);
 	arena_free(tmp);
 	return n;
 }

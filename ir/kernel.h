@@ -26,6 +26,7 @@
 
 #include "base/vec.h"
 #include "ir/expr.h"
+#include "ir/locs.h"
 #include "ir/type.h"
 
 typedef enum Monoid {
@@ -88,11 +89,6 @@ struct Iter {
 	Dim *extent;
 };
 
-/* The ONNX node that a statement comes from, for messages, dumps and profiles. */
-typedef struct Loc {
-	const char *node, *op;
-} Loc;
-
 /*
  * A statement.
  *
@@ -119,7 +115,7 @@ typedef struct Stmt {
 	int nwidx;
 	Expr *val[2]; /* of the out's ctype; the store rounds to its dtype */
 	Expr *guard;  /* bool; null: true. A map writes nothing where its guard fails. */
-	Loc loc;
+	Loc loc; /* the ONNX node that it comes from */
 } Stmt;
 
 typedef struct Kernel {
@@ -130,7 +126,7 @@ typedef struct Kernel {
 	VEC(Buf *) bufs;
 	VEC(Iter *) iters;
 	VEC(Stmt *) stmts;
-	VEC(Loc) locs;
+	const Locs *locs; /* ARENA may be freed before these, which nodes of the graph share */
 } Kernel;
 
 Kernel *kernel_new(Ctx *c, Arena *a, const char *name);

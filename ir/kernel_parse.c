@@ -434,7 +434,7 @@ static bool read_stmt(KernelReader *r, const char *name)
 	if (!domain)
 		return fail(r, "a statement without 'for' or 'over'", name);
 	s->id = r->k->stmts.n;
-	s->loc = r->k->locs.n ? r->k->locs.at[0] : (Loc){NULL, NULL};
+	s->loc = locs_first(r->k->locs);
 	advance(r, domain);
 	if (!read_domain(r, s))
 		return false;
@@ -485,7 +485,7 @@ static bool read_header(KernelReader *r)
 
 			if (!want(r, "@") || !read_loc(r, &l))
 				return false;
-			vec_push(r->k->arena, &r->k->locs, l);
+			r->k->locs = locs_union(r->k->arena, r->k->locs, locs_one(r->k->arena, l));
 		} while (take(r, ","));
 	}
 	return want(r, "{");

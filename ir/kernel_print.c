@@ -141,7 +141,7 @@ static void put_iters(StrBuf *b, const char *word, Iter *const *it, int n)
 
 static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
 {
-	Loc first = k->locs.n ? k->locs.at[0] : (Loc){NULL, NULL};
+	const Loc first = locs_first(k->locs);
 
 	for (int i = 0; i < s->nout; i++) {
 		strbuf_printf(b, "%s%s[", i ? ", " : "  ", s->out[i]->name);
@@ -172,16 +172,25 @@ static void put_stmt(StrBuf *b, const Kernel *k, const Stmt *s)
 }
 
 /* Prints K, whose names are words already. */
+static void put_locs(StrBuf *b, const Kernel *k)
+{
+	Arena *tmp = arena_new();
+	const LocList all = locs_all(tmp, k->locs);
+
+	for (int i = 0; i < all.n; i++) {
+		strbuf_puts(b, i ? ", " : " from ");
+		put_loc(b, all.at[i]);
+	}
+	arena_free(tmp);
+}
+
 static void put_kernel(StrBuf *b, const Kernel *k)
 {
 	strbuf_printf(b, "kernel @%s", k->name);
 	put_params(b, k, BUF_IN);
 	strbuf_puts(b, " -> ");
 	put_params(b, k, BUF_OUT);
-	for (int i = 0; i < k->locs.n; i++) {
-		strbuf_puts(b, i ? ", " : " from ");
-		put_loc(b, k->locs.at[i]);
-	}
+	put_locs(b, k);
 	strbuf_puts(b, " {\n");
 	for (int i = 0; i < k->bufs.n; i++) {
 		const Buf *buf = k->bufs.at[i];
@@ -221,7 +230,7 @@ void kernel_print_bare(StrBuf *b, const Kernel *orig)
 	Kernel *k = copy(orig, tmp);
 
 	k->name = "k";
-	k->locs.n = 0;
+	k->locs = NULL;
 	for (int i = 0; i < k->bufs.n; i++)
 		k->bufs.at[i]->name = arena_printf(tmp, "b%d", i);
 	for (int i = 0; i < k->iters.n; i++)

@@ -320,6 +320,16 @@ static void put_loc(StrBuf *b, Loc l)
 	strbuf_puts(b, ")\n");
 }
 
+static void put_locs(StrBuf *b, const Kernel *k)
+{
+	Arena *tmp = arena_new();
+	const LocList all = locs_all(tmp, k->locs);
+
+	for (int i = 0; i < all.n; i++)
+		put_loc(b, all.at[i]);
+	arena_free(tmp);
+}
+
 void schedule_print(StrBuf *b, const Schedule *s)
 {
 	for (; s; s = s->next) {
@@ -328,8 +338,7 @@ void schedule_print(StrBuf *b, const Schedule *s)
 		strbuf_printf(b, "schedule @%s%s", k->name, schedule_guarded(s) ? " " : "");
 		schedule_print_guard(b, s);
 		strbuf_puts(b, "\n");
-		for (int i = 0; i < k->locs.n; i++)
-			put_loc(b, k->locs.at[i]);
+		put_locs(b, k);
 		for (int i = 0; i < s->stages.n; i++)
 			put_stage(b, s->stages.at[i], s->stages.at[i]->name);
 	}

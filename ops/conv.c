@@ -2,6 +2,7 @@
 /*
  * Convolutions: one reduction of mul(x, w) over channels and taps, indexed by a window, into an
  * accumulator of acc_dtype, then a map that adds the bias. The group is an iterator of its own.
+ * DeformConv first samples the input at moved taps.
  */
 #include "ops/build.h"
 
@@ -362,3 +363,183 @@ const Op op_ConvTranspose = {
 	.lower = lower_conv_transpose,
 	.doc = "at most 9 spatial dims",
 };
+
+/* ---- DeformConv ---- */
+
+/*
+ * A convolution whose taps are moved by offsets, which are data. The first statement samples the
+ * input at the taps, linearly between elements and with zeros outside:
+ *
+ *     sample[n,c,r...,o...] = mask * x[n,c] at o * stride - pad + r * dilation + offset
+ *
+ * and the second is a product with the weight, as in Conv.
+ */
+enum { DEFORM_X, DEFORM_W, DEFORM_OFFSET, DEFORM_BIAS, DEFORM_MASK };
+
+/* Checks operand K, which has PER entries for each tap of each offset group. */
+static bool deform_operand(Infer *in, Node *n, int k, const Window *w, Dim *per)
+{
+	const Type *t = infer_type(n, k), *x = infer_type(n, DEFORM_X);
+	Ctx *c = infer_ctx(in);
+
+	if (!t)
+		return true;
+	if (t->rank != x->rank)
+		return infer_error(in, n, "operand %d has rank %d, the input %d", k + 1, t->rank,
+				   x->rank);
+	for (int d = 0; d < w->n; d++) {
+		per = dim_mul(c, per, w->kernel[d]);
+		if (!infer_dim_equals(in, n, &t->dims[d + 2], w->out[d],
+				      "the offsets or the mask do not have the result's size"))
+			return false;
+	}
+	return infer_equal_dims(in, n, &t->dims[0], &x->dims[0], "the batches differ") &&
+	       infer_dim_equals(in, n, &t->dims[1], per,
+				"the offsets or the mask do not have an entry for each tap");
+}
+
+static bool infer_deform(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, DEFORM_X), *w = infer_type(n, DEFORM_W),
+		   *b = infer_type(n, DEFORM_BIAS);
+	int64_t group = node_int(n, "group", 1), offsets = node_int(n, "offset_group", 1);
+	Ctx *c = infer_ctx(in);
+	Dim *dims[MAX_RANK], *groups = dim_const(c, group), *og = dim_const(c, offsets);
+	Window win;
+
+	if (!contract_types(in, n) || !window_init(in, c, n, x, w, &win))
+		return false;
+	if (!dtype_is_float(x->dtype))
+		return infer_error(in, n, "elements of type %s are not supported",
+				   dtype_info[x->dtype].name);
+	if (group < 1 || offsets < 1 || 2 * win.n + 2 > MAX_RANK)
+		return infer_error(in, n, "%lld groups, %lld groups of offsets and %d spatial dims",
+				   (long long)group, (long long)offsets, win.n);
+	if (!input_channels(in, n, dim_mul(c, w->dims[1], groups)) ||
+	    !infer_equal(in, n, dim_mod(c, w->dims[0], groups), dim_const(c, 0),
+			 "group does not divide the output channels") ||
+	    !infer_equal(in, n, dim_mod(c, x->dims[1], og), dim_const(c, 0),
+			 "offset_group does not divide the input channels") ||
+	    !deform_operand(in, n, DEFORM_OFFSET, &win, dim_mul(c, og, dim_const(c, win.n))) ||
+	    !deform_operand(in, n, DEFORM_MASK, &win, og))
+		return false;
+	if (b && b->rank != 1)
+		return infer_error(in, n, "bias has rank %d, not 1", b->rank);
+	if (b &&
+	    !infer_equal_dims(in, n, &b->dims[0], &w->dims[0], "bias and output channels differ"))
+		return false;
+	dims[0] = x->dims[0];
+	dims[1] = w->dims[0];
+	for (int d = 0; d < win.n; d++)
+		dims[d + 2] = win.out[d];
+	infer_result(in, n, 0, x->dtype, x->rank, dims);
+	return true;
+}
+
+/* The input at the coordinates AT from dim D on, where XI is set for the dims before. */
+static Expr *deform_sample(Kernel *k, CType t, Buf *x, int d, Expr *const *at, Expr **xi,
+			   Expr *inside)
+{
+	ExprPool *p = k->pool;
+	Expr *end[2], *low, *v;
+
+	if (d == x->rank) {
+		v = ex_cvt(p, t, kernel_load(k, x, xi));
+		return ex_op3(p, IN_select, inside, v, ex_num(p, t, 0));
+	}
+	low = ex_op1(p, IN_floor, at[d]);
+	for (int i = 0; i < 2; i++) {
+		xi[d] = ex_add(p, ex_cvt(p, CT_I64, low), ex_int(p, CT_I64, i));
+		end[i] = deform_sample(
+			k, t, x, d + 1, at, xi,
+			ex_and(p, inside, ex_inside(p, xi[d], ex_dim(p, x->dims[d]))));
+	}
+	return BUILD_EXPR(k, t, "add(mul(a, sub(1, f)), mul(b, f))", {"a", end[0]}, {"b", end[1]},
+			  {"f", ex_op2(p, IN_sub, at[d], low)});
+}
+
+/* Makes the samples, over (batch, channel, taps..., points...). */
+static Buf *deform_samples(Kernel *k, Node *n, const Window *w)
+{
+	Ctx *c = k->ctx;
+	ExprPool *p = k->pool;
+	Buf *x = lower_in(k, DEFORM_X), *offset = lower_in(k, DEFORM_OFFSET),
+	    *mask = lower_in(k, DEFORM_MASK), *out;
+	DType real = acc_dtype(x->dtype);
+	CType t = dtype_ctype(real);
+	Dim *dims[MAX_RANK * 2], *per;
+	Expr *idx[MAX_RANK * 2], *oi[MAX_RANK], *xi[MAX_RANK], *at[MAX_RANK], *tap, *v, *limit;
+	Point all = {0};
+
+	dims[0] = x->dims[0];
+	dims[1] = x->dims[1];
+	for (int d = 0; d < w->n; d++) {
+		dims[d + 2] = w->kernel[d];
+		dims[d + 2 + w->n] = w->out[d];
+	}
+	out = kernel_temp(k, "sample", real, 2 * w->n + 2, dims);
+	point_add_dims(k, &all, out, idx);
+	per = dim_floordiv(c, x->dims[1], dim_const(c, node_int(n, "offset_group", 1)));
+	tap = ex_op2(p, IN_floordiv, idx[1], ex_dim(p, per));
+	for (int d = 0; d < w->n; d++)
+		tap = ex_add(p, ex_mul(p, tap, ex_dim(p, w->kernel[d])), idx[d + 2]);
+	xi[0] = oi[0] = idx[0];
+	xi[1] = idx[1];
+	for (int d = 0; d < w->n; d++)
+		oi[d + 2] = idx[d + 2 + w->n];
+	for (int d = 0; d < w->n; d++) {
+		Expr *base = ex_add(p, ex_mul(p, oi[d + 2], ex_int(p, CT_I64, w->stride[d])),
+				    ex_mul(p, idx[d + 2], ex_int(p, CT_I64, w->dilation[d])));
+
+		base = ex_cvt(p, t, ex_sub(p, base, ex_dim(p, w->begin[d])));
+		oi[1] = ex_add(p, ex_mul(p, tap, ex_int(p, CT_I64, w->n)), ex_int(p, CT_I64, d));
+		at[d + 2] = ex_op2(p, IN_add, base, ex_cvt(p, t, kernel_load(k, offset, oi)));
+		/* Points that are far outside stay within the range of indices. */
+		limit = ex_cvt(p, t, ex_dim(p, w->in[d]));
+		at[d + 2] = BUILD_EXPR(
+			k, t, "select(lt(x, -2), -2, select(gt(x, add(n, 1)), add(n, 1), x))",
+			{"x", at[d + 2]}, {"n", limit});
+	}
+	v = deform_sample(k, t, x, 2, at, xi, NULL);
+	oi[1] = tap;
+	if (mask)
+		v = ex_op2(p, IN_mul, v, ex_cvt(p, t, kernel_load(k, mask, oi)));
+	point_map(k, &all, out, idx, v, NULL);
+	return out;
+}
+
+static void lower_deform(Infer *in, Node *n, Kernel *k)
+{
+	ExprPool *p = k->pool;
+	Buf *x = lower_in(k, DEFORM_X), *w = lower_in(k, DEFORM_W),
+	    *bias = lower_in(k, DEFORM_BIAS), *out = lower_out(k, 0), *acc = acc_buf(k, out, !bias),
+	    *sample;
+	Dim *groups = dim_const(k->ctx, node_int(n, "group", 1)),
+	    *per = dim_floordiv(k->ctx, w->dims[0], groups);
+	Expr *si[MAX_RANK * 2], *wi[MAX_RANK], *oi[MAX_RANK], *g, *o;
+	Point band = {0}, red = {0};
+	char name[24];
+	Window win;
+
+	(void)in;
+	window_init(NULL, k->ctx, n, infer_type(n, DEFORM_X), infer_type(n, DEFORM_W), &win);
+	sample = deform_samples(k, n, &win);
+	si[0] = oi[0] = point_add(k, &band, "n", x->dims[0]);
+	g = point_add(k, &band, "g", groups);
+	o = point_add(k, &band, "o", per);
+	oi[1] = wi[0] = ex_add(p, ex_mul(p, g, ex_dim(p, per)), o);
+	wi[1] = point_add(k, &red, "c", w->dims[1]);
+	si[1] = ex_add(p, ex_mul(p, g, ex_dim(p, w->dims[1])), wi[1]);
+	for (int d = 0; d < win.n; d++) {
+		snprintf(name, sizeof name, "h%d", d);
+		si[d + 2 + win.n] = oi[d + 2] = point_add(k, &band, name, out->dims[d + 2]);
+		snprintf(name, sizeof name, "r%d", d);
+		si[d + 2] = wi[d + 2] = point_add(k, &red, name, win.kernel[d]);
+	}
+	point_reduce(k, MONOID_sum, &band, &red, acc, oi, conv_term(k, acc, sample, si, w, wi),
+		     NULL);
+	lower_bias(k, acc, bias, out);
+}
+
+const Op op_DeformConv = {
+	.infer = infer_deform, .lower = lower_deform, .doc = "at most 7 spatial dims"};

@@ -559,74 +559,43 @@ const Op op_Identity = {
 	.doc = "strings, sequences and optionals are not supported",
 };
 
-/* Whether Dropout copies its input. Training mode draws random numbers, which is not supported,
- * unless the ratio is 0. If only run time knows the mode or the ratio, it becomes a fact that
- * one of them is 0. */
-static bool training_is_idle(Infer *in, Node *n)
+/* Whether Dropout copies its operand for sure: outside of training, or if the ratio is 0. */
+static bool drops_nothing(Infer *in, Node *n)
 {
-	Value *mode = node_in(n, 2), *ratio = node_in(n, 1), *used;
-	Dim *zero = dim_const(infer_ctx(in), 0), **d;
-	const double *r = ratio ? infer_const_floats(in, ratio, &(int){0}) : NULL;
+	Value *ratio = node_in(n, 1), *mode = node_in(n, 2);
 	int count;
+	const int64_t *training = mode ? infer_const_ints(in, mode, &count) : NULL;
+	const double *r = ratio ? infer_const_floats(in, ratio, &count) : NULL;
 
-	if (!mode || (r && r[0] == 0))
-		return true;
-	d = infer_contents(in, n, mode, &count);
-	if (!d || count != 1)
-		return d ? infer_error(in, n, "training_mode has %d elements, expected one", count)
-			 : false;
-	if (dim_equals(d[0], 0))
-		return true;
-	if (r || !ratio)
-		return infer_equal_shown(
-			in, n, d[0], zero,
-			arena_printf(
-				infer_arena(in),
-				"training mode with ratio %g is not supported; export the model for inference",
-				r ? r[0] : 0.5),
-			(FactSize){"training_mode is", d[0]}, (FactSize){0});
-	if (node_int(n, "ratio_checked", 0))
-		return true;
-	used = EXPAND(in, n, Abs, expand_cast(in, n, ratio, DT_F32));
-	used = expand_cast(in, n, EXPAND(in, n, Greater, used, expand_scalar(in, n, DT_F32, 0)),
-			   DT_I64);
-	node_set_int(n, "ratio_checked", 1);
-	infer_read_at_run_time(in, used);
-	return infer_equal_shown(
-		in, n, dim_mul(infer_ctx(in), d[0], infer_contents(in, n, used, &count)[0]), zero,
-		"training mode is not supported unless ratio is 0; export the model for inference",
-		(FactSize){"training_mode is", d[0]}, (FactSize){0});
+	return !mode || (training && !training[0]) || (r && r[0] == 0);
 }
 
-static bool infer_dropout(Infer *in, Node *n)
+/* In training, an element is kept with the probability 1 - ratio, and divided by it. */
+static bool expand_dropout(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);
+	DType real = dtype_is_float(x->dtype) ? ctype_dtype(dtype_ctype(x->dtype)) : DT_NONE;
+	Value *v, *ratio, *keep = expand_scalar(in, n, DT_BOOL, 1), *one, *share;
 
-	if (!check_type(in, n, "f", x->dtype) || !training_is_idle(in, n))
+	if (!check_type(in, n, "f", x->dtype))
 		return false;
-	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
-	infer_result(in, n, 1, DT_BOOL, x->rank, x->dims);
-	return true;
+	if (drops_nothing(in, n)) {
+		out[0] = EXPAND(in, n, Identity, node_in(n, 0));
+		out[1] = EXPAND(in, n, Expand, keep, expand_sizes(in, n, x->dims, x->rank));
+		return out[0]->type && out[1]->type;
+	}
+	one = expand_scalar(in, n, real, 1);
+	ratio = node_in(n, 1) ? expand_cast(in, n, node_in(n, 1), real)
+			      : expand_scalar(in, n, real, 0.5);
+	ratio = EXPAND(in, n, Where, node_in(n, 2), ratio, expand_scalar(in, n, real, 0));
+	v = random_numbers(in, n, real, x->rank, x->dims, false);
+	keep = EXPAND(in, n, GreaterOrEqual, v, ratio);
+	share = EXPAND(in, n, Sub, one, ratio);
+	v = EXPAND(in, n, Div, expand_cast(in, n, node_in(n, 0), real), share);
+	v = EXPAND(in, n, Where, keep, v, expand_scalar(in, n, real, 0));
+	out[0] = v->type ? expand_cast(in, n, v, x->dtype) : v;
+	out[1] = keep;
+	return out[0]->type != NULL;
 }
 
-static void lower_dropout(Infer *in, Node *n, Kernel *k)
-{
-	Iter *it[MAX_RANK];
-
-	(void)in;
-	(void)n;
-	if (lower_out(k, 0)) {
-		kernel_iters_of(k, lower_out(k, 0), it);
-		kernel_map_id(k, it, lower_out(k, 0), kernel_load_iters(k, lower_in(k, 0), it));
-	}
-	if (lower_out(k, 1)) {
-		kernel_iters_of(k, lower_out(k, 1), it);
-		kernel_map_id(k, it, lower_out(k, 1), ex_int(k->pool, CT_BOOL, 1));
-	}
-}
-
-const Op op_Dropout = {
-	.infer = infer_dropout,
-	.lower = lower_dropout,
-	.doc = "training mode with a ratio other than 0 is not supported",
-};
+const Op op_Dropout = {.expand = expand_dropout};

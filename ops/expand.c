@@ -52,6 +52,52 @@ Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count)
 	return typed(in, n, graph_const_ints(in->graph, v, count, n));
 }
 
+Value *expand_sizes(Infer *in, Node *n, Dim *const *d, int count)
+{
+	int64_t v[MAX_RANK];
+
+	for (int i = 0; i < count; i++)
+		if (!dim_is_const(d[i], &v[i]))
+			return expand_dims(in, n, DT_I64, d, count, false);
+	return expand_ints(in, n, v, count);
+}
+
+Value *expand_size(Infer *in, Node *n, Dim *d)
+{
+	int64_t v;
+
+	return dim_is_const(d, &v) ? expand_scalar(in, n, DT_I64, (double)v)
+				   : expand_dims(in, n, DT_I64, &d, 1, true);
+}
+
+Value *expand_reshape(Infer *in, Node *n, Value *v, Dim *const *d, int count)
+{
+	return expand_node_ints(in, n, OP_Reshape, (Value *[]){v, expand_sizes(in, n, d, count)}, 2,
+				"allowzero", 1);
+}
+
+Value *expand_transpose(Infer *in, Node *n, Value *v, const int64_t *perm, int rank)
+{
+	Node *m = start(in, n, OP_Transpose, &v, 1);
+
+	node_set_ints(m, "perm", perm, rank);
+	return finish(in, m);
+}
+
+Value *expand_range(Infer *in, Node *n, Dim *count)
+{
+	return EXPAND(in, n, Range, expand_scalar(in, n, DT_I64, 0), expand_size(in, n, count),
+		      expand_scalar(in, n, DT_I64, 1));
+}
+
+Value *expand_slice(Infer *in, Node *n, Value *v, int axis, int64_t from, int64_t to, int64_t step)
+{
+	int64_t at = axis;
+
+	return EXPAND(in, n, Slice, v, expand_ints(in, n, &from, 1), expand_ints(in, n, &to, 1),
+		      expand_ints(in, n, &at, 1), expand_ints(in, n, &step, 1));
+}
+
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to)
 {
 	if (v->type && v->type->dtype == to)

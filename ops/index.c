@@ -2,7 +2,8 @@
 /*
  * Operators with indices that are data. Every index goes through `index`, which wraps negative ones
  * and faults if it is out of range. A scatter first copies its operand and then updates the copy:
- * either in order, so that the last update of an element wins, or through a monoid.
+ * either in order, so that the last update of an element wins, or through a monoid. TensorScatter
+ * and ReverseSequence know from an element's place where it comes from, and write nothing twice.
  */
 #include "ops/shape.h"
 
@@ -433,3 +434,145 @@ static void lower_onehot(Infer *in, Node *n, Kernel *k)
 
 const Op op_OneHot = {
 	.infer = infer_onehot, .lower = lower_onehot, .doc = "strings are not supported"};
+
+/* ---- TensorScatter ---- */
+
+/* The result at place T of the axis is the update at T - start, or else the cache at T. So every
+ * element is computed once, and nothing is written twice. */
+static bool scatter_axis(Infer *in, Node *n, int *axis)
+{
+	int rank = infer_type(n, 0)->rank;
+
+	if (!infer_axis(in, n, node_int(n, "axis", -2), rank, axis))
+		return false;
+	return *axis > 0 || infer_error(in, n, "the axis is the batch dim");
+}
+
+static bool is_circular(const Node *n)
+{
+	return !strcmp(node_str(n, "mode", "linear"), "circular");
+}
+
+static bool infer_tensor_scatter(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *u = infer_type(n, 1), *w = infer_type(n, 2);
+	int axis;
+
+	if (!scatter_axis(in, n, &axis) || (w && !check_indices(in, n, 2)))
+		return false;
+	if (!is_circular(n) && strcmp(node_str(n, "mode", "linear"), "linear"))
+		return infer_error(in, n, "mode is \"%s\", expected linear or circular",
+				   node_str(n, "mode", ""));
+	if (u->dtype != x->dtype || u->rank != x->rank)
+		return infer_error(in, n, "the update is %s of rank %d, the cache %s of rank %d",
+				   dtype_info[u->dtype].name, u->rank, dtype_info[x->dtype].name,
+				   x->rank);
+	for (int a = 0; a < x->rank; a++)
+		if (a == axis ? !infer_le_shown(in, n, u->dims[a], x->dims[a],
+						"the update is longer than the cache",
+						infer_dim_shown(in, n, &u->dims[a]),
+						infer_dim_shown(in, n, &x->dims[a]))
+			      : !infer_equal_dims(in, n, &u->dims[a], &x->dims[a],
+						  "the update and the cache differ in a dim"))
+			return false;
+	if (w && w->rank != 1)
+		return infer_error(in, n, "the write indices have rank %d, not 1", w->rank);
+	if (w && !infer_equal_dims(in, n, &w->dims[0], &x->dims[0],
+				   "the write indices and the cache have different batches"))
+		return false;
+	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
+	return true;
+}
+
+static void lower_tensor_scatter(Infer *in, Node *n, Kernel *k)
+{
+	ExprPool *p = k->pool;
+	Buf *x = lower_in(k, 0), *u = lower_in(k, 1), *w = lower_in(k, 2), *out = lower_out(k, 0);
+	Expr *idx[MAX_RANK], *at, *start = at_int(k, 0), *value;
+	Iter *it[MAX_RANK];
+	Dim *room;
+	int axis;
+
+	infer_axis(in, n, node_int(n, "axis", -2), out->rank, &axis);
+	kernel_iters_of(k, out, it);
+	if (w)
+		start = ex_cvt(p, CT_I64, kernel_load_iters(k, w, it));
+	/* The last start leaves room for the whole update. */
+	room = dim_add(k->ctx, dim_sub(k->ctx, out->dims[axis], u->dims[axis]),
+		       dim_const(k->ctx, 1));
+	if (w && !is_circular(n))
+		start = ex_op2(p, IN_index, start, at_dim(k, room));
+	at = ex_sub(p, at_iter(k, it[axis]), start);
+	if (is_circular(n))
+		at = ex_op2(p, IN_mod, at, at_dim(k, out->dims[axis]));
+	for (int a = 0; a < out->rank; a++)
+		idx[a] = a == axis ? at : at_iter(k, it[a]);
+	value = ex_op3(p, IN_select, ex_inside(p, at, at_dim(k, u->dims[axis])),
+		       kernel_load(k, u, idx), kernel_load_iters(k, x, it));
+	kernel_map_id(k, it, out, value);
+}
+
+const Op op_TensorScatter = {
+	.infer = infer_tensor_scatter,
+	.lower = lower_tensor_scatter,
+	.doc = "strings are not supported",
+};
+
+/* ---- ReverseSequence ---- */
+
+static bool reversed_axes(Infer *in, Node *n, int *batch, int *time)
+{
+	int64_t b = node_int(n, "batch_axis", 1), t = node_int(n, "time_axis", 0);
+
+	*batch = b != 0;
+	*time = t != 0;
+	return (b == 0 && t == 1) || (b == 1 && t == 0) ||
+	       infer_error(in, n,
+			   "batch_axis is %lld and time_axis %lld; expected 0 and 1 or 1 and 0",
+			   (long long)b, (long long)t);
+}
+
+static bool infer_reverse_sequence(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *len = infer_type(n, 1);
+	int batch, time;
+
+	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1) ||
+	    !reversed_axes(in, n, &batch, &time))
+		return false;
+	if (x->rank < 2 || len->rank != 1)
+		return infer_error(in, n,
+				   "the operands have ranks %d and %d; expected 2 or more, and 1",
+				   x->rank, len->rank);
+	if (!infer_equal_dims(in, n, &len->dims[0], &x->dims[batch],
+			      "there must be a length for each entry of the batch"))
+		return false;
+	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
+	return true;
+}
+
+static void lower_reverse_sequence(Infer *in, Node *n, Kernel *k)
+{
+	ExprPool *p = k->pool;
+	Buf *x = lower_in(k, 0), *out = lower_out(k, 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK], *len, *t;
+	int batch, time;
+
+	reversed_axes(in, n, &batch, &time);
+	kernel_iters_of(k, out, it);
+	len = checked(k, kernel_load_iters(k, lower_in(k, 1), &it[batch]),
+		      dim_add(k->ctx, x->dims[time], dim_const(k->ctx, 1)));
+	t = at_iter(k, it[time]);
+	for (int a = 0; a < out->rank; a++)
+		idx[a] = at_iter(k, it[a]);
+	idx[time] = ex_op3(p, IN_select, ex_op2(p, IN_lt, t, len),
+			   ex_sub(p, ex_sub(p, len, t), at_int(k, 1)), t);
+	kernel_map_id(k, it, out, kernel_load(k, x, idx));
+}
+
+const Op op_ReverseSequence = {
+	.infer = infer_reverse_sequence,
+	.lower = lower_reverse_sequence,
+	.doc = "strings are not supported",
+};

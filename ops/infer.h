@@ -28,44 +28,25 @@ struct Infer {
 	Dim *when;
 	/* a fact has tightened the bound of a symbol since the types were last simplified */
 	bool bounded;
+	Dim *turn;     /* in loops: the number of the turn, of all turns of the loops around; else null */
+	bool seedless; /* the warning about random numbers without a seed was given */
 };
 
 /* infer_node for a node that may be composite. OUT (nout entries) gets the values that stand for
  * its results; if the node was replaced and removed, they differ from the node's own. */
 bool infer_or_expand(Infer *in, Node *n, Value **out);
 
-/* ---- control.c ---- */
-
-/*
- * Builds a loop, for `expand`, before node N:
- *
- *     LoopBuild b = loop_open(in, n, trip, init, ninit);   b.carried[k] is the value of INIT[k] in a turn
- *     ... nodes that compute NEXT[k], and what each turn gives ...
- *     loop_close(&b, next, each, neach, reverse, last, all);
- *
- * TRIP is the number of turns, not below 0, or null where a While ends the loop. B.turn is the number of
- * the current turn. A value that is carried keeps its type from turn to turn.
- */
-typedef struct LoopBuild {
-	Infer *in;
-	Node *n, *open;
-	Dim *trip, *turn;
-	Value **carried;
-	int ncarried;
-	Dim *when; /* Infer.when outside of the loop */
-} LoopBuild;
-
-LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit);
-/* LAST gets the carried values after the last turn, ALL the stacked ones, whose first axis has COUNT
- * elements. REVERSE may be null. */
-void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach, const int64_t *reverse,
-		Dim *count, Value **last, Value **all);
 /* ---- internal.c ---- */
 
 /* Element AT of X's first axis, which is known to be in range. */
 Value *expand_row(Infer *in, Node *n, Value *x, Dim *at);
 /* A tensor whose elements are the dims D; a scalar of one where SCALAR. */
 Value *expand_dims(Infer *in, Node *n, DType t, Dim *const *d, int count, bool scalar);
+
+/* ---- random.c ---- */
+
+/* Random numbers with the seed of N: uniform in [0, 1), or of the standard normal distribution. */
+Value *random_numbers(Infer *in, Node *n, DType t, int rank, Dim *const *dims, bool normal);
 
 /* ---- elementwise.c ---- */
 

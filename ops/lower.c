@@ -43,8 +43,7 @@ Kernel *lower_node(Infer *in, Node *n, Arena *arena)
 	Kernel *k = kernel_new(in->ctx, arena, kernel_name(arena, n));
 	int before = in->errors;
 
-	for (int i = 0; i < n->locs.n; i++)
-		vec_push(arena, &k->locs, n->locs.at[i]);
+	k->locs = n->locs;
 	add_buffers(k, n);
 	if (op->lower)
 		op->lower(in, n, k);

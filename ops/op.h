@@ -133,6 +133,15 @@ Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
 Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v);
 Value *expand_scalar(Infer *in, Node *n, DType t, double v);
 Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count);
+/* The dims D as a 1-D tensor of i64; a single one as a scalar. */
+Value *expand_sizes(Infer *in, Node *n, Dim *const *d, int count);
+Value *expand_size(Infer *in, Node *n, Dim *d);
+Value *expand_reshape(Infer *in, Node *n, Value *v, Dim *const *d, int count);
+Value *expand_transpose(Infer *in, Node *n, Value *v, const int64_t *perm, int rank);
+/* 0, 1 ... COUNT - 1 */
+Value *expand_range(Infer *in, Node *n, Dim *count);
+/* The elements of V at FROM up to TO - 1 in AXIS, in steps of STEP. */
+Value *expand_slice(Infer *in, Node *n, Value *v, int axis, int64_t from, int64_t to, int64_t step);
 /* V itself if it already has the type */
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to);
 #define EXPAND(in, n, op, ...) \

@@ -11,6 +11,7 @@
  */
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/shape.h"
 
 /* ---- Types ---- */
 
@@ -61,61 +62,91 @@ static Value *as_scalar(Infer *in, Node *n, Value *v)
 	return v->type->rank ? EXPAND(in, n, Reshape, v, expand_ints(in, n, NULL, 0)) : v;
 }
 
-/* V, which has one element for each index of dim AXIS of a tensor of this rank. */
-static Value *along_axis(Infer *in, Node *n, Value *v, int axis, int rank)
+/* V with each element repeated SIZE times along AXIS, in the shape that SHAPE is; null after a
+ * diagnostic. */
+static Value *repeated(Infer *in, Node *n, Value *v, Value *shape, int axis, int64_t size)
 {
-	int64_t axes[MAX_RANK];
+	Node *m = node_new(infer_graph(in), OP_Repeat, (Value *[]){v, shape}, 2, 1, n);
 
-	for (int d = axis + 1; d < rank; d++)
-		axes[d - axis - 1] = d - axis;
-	return axis + 1 < rank
-		       ? EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, axes, rank - axis - 1))
-		       : v;
+	node_locs_from(m, n);
+	node_set_int(m, "axis", axis);
+	node_set_int(m, "size", size);
+	return infer_node(in, m) ? m->out[0] : NULL;
 }
 
-/* V with each element repeated SIZE times along AXIS, and cut to the shape of X. */
-static Value *repeated(Infer *in, Node *n, Value *v, Value *x, int axis, int64_t size)
+/* The last block may have fewer than SIZE elements. With blocks of one element, Repeat gives an
+ * operand the dims that it must have, if only run time can compare them. */
+static bool infer_repeat(Infer *in, Node *n)
 {
-	int64_t ones[MAX_RANK + 1], place = axis + 1;
-	int rank = x->type->rank;
-	Value *shape;
-
-	for (int d = 0; d <= rank; d++)
-		ones[d] = 1;
-	ones[axis] = size;
-	shape = EXPAND(in, n, Mul, EXPAND(in, n, Shape, v), expand_ints(in, n, ones, rank));
-	ones[axis] = 1;
-	ones[place] = size;
-	v = EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &place, 1));
-	v = EXPAND(in, n, Expand, v, expand_ints(in, n, ones, rank + 1));
-	v = EXPAND(in, n, Reshape, v, shape);
-	if (!v->type || v->type->dims[axis] == x->type->dims[axis])
-		return v;
-	for (int d = 0; d < rank; d++)
-		ones[d] = 0;
-	return EXPAND(in, n, Slice, v, expand_ints(in, n, ones, rank), EXPAND(in, n, Shape, x));
-}
-
-/* Checks V, operand K, which has one element for each block of SIZE indices of dim AXIS of X. */
-static bool check_blocks(Infer *in, Node *n, int k, const Type *x, int axis, int64_t size)
-{
-	const Type *v = infer_type(n, k);
+	const Type *x = infer_type(n, 0);
 	Ctx *c = infer_ctx(in);
+	int64_t size = node_int(n, "size", 1);
+	int count, axis;
+	Dim **dims = infer_vector(in, n, 1, &count);
 
-	if (v->rank != x->rank)
-		return infer_error(in, n, "operand %d has rank %d, expected %d, for blocks of %lld",
-				   k + 1, v->rank, x->rank, (long long)size);
-	for (int d = 0; d < v->rank; d++) {
-		Dim *want = x->dims[d];
+	if (!dims)
+		return false;
+	if (count != x->rank)
+		return infer_error(in, n,
+				   "a scale or zero point of blocks has rank %d, expected %d",
+				   x->rank, count);
+	if (!infer_axis(in, n, node_int(n, "axis", 0), count, &axis))
+		return false;
+	if (size < 1)
+		return infer_error(in, n, "blocks have %lld elements, expected 1 or more",
+				   (long long)size);
+	for (int d = 0; d < count; d++) {
+		Dim *want = d == axis ? dim_ceildiv(c, dims[d], dim_const(c, size)) : dims[d];
 
-		if (d == axis)
-			want = dim_ceildiv(c, want, dim_const(c, size));
-		if (!infer_equal_shown(
-			    in, n, v->dims[d], want,
-			    "a scale or zero point has another number of blocks than the operand",
-			    infer_dim_shown(in, n, &v->dims[d]), (FactSize){"expected", want}))
+		if (!infer_equal_shown(in, n, x->dims[d], want,
+				       "a scale or zero point does not fit its tensor",
+				       infer_dim_shown(in, n, &x->dims[d]),
+				       (FactSize){"expected", want}))
 			return false;
 	}
+	infer_result(in, n, 0, x->dtype, count, dims);
+	return true;
+}
+
+static void lower_repeat(Infer *in, Node *n, Kernel *k)
+{
+	Buf *out = lower_out(k, 0);
+	int64_t axis = node_int(n, "axis", 0);
+	Iter *it[MAX_RANK];
+	Expr *idx[MAX_RANK];
+
+	(void)in;
+	kernel_iters_of(k, out, it);
+	axis += axis < 0 ? out->rank : 0;
+	for (int d = 0; d < out->rank; d++)
+		idx[d] = at_iter(k, it[d]);
+	idx[axis] = ex_op2(k->pool, IN_floordiv, idx[axis], at_int(k, node_int(n, "size", 1)));
+	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
+}
+
+const Op op_Repeat = {.infer = infer_repeat, .lower = lower_repeat};
+
+/* Sets *OUT to operand K, which has one element for each index of dim AXIS of X, in a shape that
+ * broadcasts to a tensor of rank RANK whose dim AT has that size. */
+static bool along_axis(Infer *in, Node *n, int k, Value *x, int axis, int at, int rank, Value **out)
+{
+	Value *v = node_in(n, k);
+	int64_t axes[MAX_RANK], which = axis;
+
+	if (v->type->rank != 1)
+		return infer_error(in, n, "operand %d has rank %d, expected 0 or 1", k + 1,
+				   v->type->rank);
+	if (v->type->dims[0] != x->type->dims[axis])
+		v = repeated(in, n, v,
+			     EXPAND(in, n, Gather, EXPAND(in, n, Shape, x),
+				    expand_ints(in, n, &which, 1)),
+			     0, 1);
+	if (!v)
+		return false;
+	for (int d = at + 1; d < rank; d++)
+		axes[d - at - 1] = d - at;
+	*out = at + 1 < rank ? EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, axes, rank - at - 1))
+			     : v;
 	return true;
 }
 
@@ -132,23 +163,10 @@ static bool like_input(Infer *in, Node *n, int k, Value **out)
 		return true;
 	if (!infer_axis(in, n, rank == 1 ? 0 : node_int(n, "axis", 1), rank, &axis))
 		return false;
-	if (size < 0)
-		return infer_error(in, n, "attribute \"block_size\" is %lld, expected 1 or more",
-				   (long long)size);
-	if (size) {
-		if (!check_blocks(in, n, k, x->type, axis, size))
-			return false;
-		*out = repeated(in, n, v, x, axis, size);
-		return true;
-	}
-	if (v->type->rank != 1)
-		return infer_error(in, n, "operand %d has rank %d, expected 0 or 1", k + 1,
-				   v->type->rank);
-	if (!infer_equal_dims(in, n, &v->type->dims[0], &x->type->dims[axis],
-			      "a scale or zero point has another size than its axis"))
-		return false;
-	*out = along_axis(in, n, v, axis, rank);
-	return true;
+	if (!size)
+		return along_axis(in, n, k, x, axis, axis, rank, out);
+	*out = repeated(in, n, v, EXPAND(in, n, Shape, x), axis, size);
+	return *out != NULL;
 }
 
 /* Sets *OUT to operand K, which must have one element, as a scalar. */
@@ -317,25 +335,24 @@ const Op op_DynamicQuantizeLinear = {.expand = expand_dynamic_quantize};
 static bool like_matrix(Infer *in, Node *n, int x, int k, bool rows, Value **out)
 {
 	const Type *m = infer_type(n, x), *t = infer_type(n, k);
-	int more;
 
-	*out = t && has_one_element(node_in(n, k)) ? as_scalar(in, n, node_in(n, k)) : NULL;
-	if (!t || *out)
+	*out = t && has_one_element(node_in(n, k)) ? as_scalar(in, n, node_in(n, k))
+						   : node_in(n, k);
+	if (!t || !(*out)->type->rank)
 		return true;
-	*out = rows && t->rank == 1 ? along_axis(in, n, node_in(n, k), 0, 2) : node_in(n, k);
-	more = m->rank - (*out)->type->rank;
-	if (more < 0 || m->rank < 2)
+	if (m->rank < 2 || t->rank > m->rank)
 		return infer_error(in, n, "operand %d has rank %d, the matrix %d", k + 1, t->rank,
 				   m->rank);
-	for (int d = more; d < m->rank; d++) {
-		Dim *const *have = &(*out)->type->dims[d - more];
-
-		if (dim_equals(*have, 1))
+	if (t->rank == 1)
+		return along_axis(in, n, k, node_in(n, x), m->rank - (rows ? 2 : 1), rows ? 0 : 1,
+				  2, out);
+	for (int d = 0; d < t->rank; d++) {
+		if (dim_equals(t->dims[d], 1))
 			continue;
-		if (d == m->rank - (rows ? 1 : 2))
+		if (d == t->rank - (rows ? 1 : 2))
 			return infer_error(in, n, "operand %d differs along the dim that is summed",
 					   k + 1);
-		if (!infer_equal_dims(in, n, have, &m->dims[d],
+		if (!infer_equal_dims(in, n, &t->dims[d], &m->dims[m->rank - t->rank + d],
 				      "a scale or zero point does not fit its matrix"))
 			return false;
 	}
@@ -410,22 +427,18 @@ const Op op_QLinearMatMul = {.expand = expand_qlinear_matmul};
 /* ---- Convolutions ---- */
 
 /* Sets *OUT to operand K, a scale or zero point of the weights W, in a shape that broadcasts to a
- * tensor of the weights' rank whose dim AXIS is the output channels; to null if it is omitted. */
-static bool like_channels(Infer *in, Node *n, int w, int k, int axis, Value **out)
+ * tensor of the weights' rank whose dim AT is the output channels; to null if it is omitted. */
+static bool like_channels(Infer *in, Node *n, int w, int k, int at, Value **out)
 {
-	const Type *t = infer_type(n, k), *of = infer_type(n, w);
-
-	*out = t && has_one_element(node_in(n, k)) ? as_scalar(in, n, node_in(n, k)) : NULL;
-	if (!t || *out)
+	*out = node_in(n, k);
+	if (!*out || has_one_element(*out)) {
+		*out = *out ? as_scalar(in, n, *out) : NULL;
 		return true;
-	if (t->rank != 1 || of->rank < 3)
-		return infer_error(in, n, "operand %d has rank %d, the weights %d", k + 1, t->rank,
-				   of->rank);
-	if (!infer_equal_dims(in, n, &t->dims[0], &of->dims[0],
-			      "a scale or zero point has not one element for each output channel"))
-		return false;
-	*out = along_axis(in, n, node_in(n, k), axis, of->rank);
-	return true;
+	}
+	if (infer_type(n, w)->rank < 3)
+		return infer_error(in, n, "the weights have rank %d, less than 3",
+				   infer_type(n, w)->rank);
+	return along_axis(in, n, k, node_in(n, w), 0, at, infer_type(n, w)->rank, out);
 }
 
 /* Sets *OUT to the convolution of operand X by operand W, minus their zero points, with N's

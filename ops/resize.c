@@ -11,7 +11,8 @@
 
 static const char *const transform_name[] = {"half_pixel",         "half_pixel_symmetric",
 					     "pytorch_half_pixel", "align_corners",
-					     "asymmetric",         "tf_crop_and_resize"};
+					     "asymmetric",         "tf_crop_and_resize",
+					     "tf_half_pixel_for_nn"};
 static const char *const nearest_name[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
 					   "ceil"};
 static const char *const mode_name[] = {"nearest", "linear", "cubic"};

@@ -5,10 +5,8 @@
  * weights and applies the gates. With sequence_lens, a state stays as it is after its sequence's end, and
  * the result is 0 there; so a reverse direction, which starts at the end, needs no reversed copy.
  */
-#include "ops/infer.h"
-#include "ops/shape.h"
+#include "ops/control.h"
 
-#include <math.h>
 #include <strings.h>
 
 enum { GATES_MAX = 4, ACTIVATIONS_MAX = 3 };

@@ -33,7 +33,7 @@ static void exact_coefficients(Ctx *c, const Sampling *s, const Axis *a, Dim **p
 	Dim *one = dim_const(c, 1), *two = dim_const(c, 2), *zero = dim_const(c, 0);
 
 	*pa = dim_mul(c, two, a->den);
-	*pb = dim_sub(c, a->den, a->num);
+	*pb = s->transform == TF_HALF_PIXEL ? a->den : dim_sub(c, a->den, a->num);
 	*pc = dim_mul(c, two, a->num);
 	if (s->transform == SYMMETRIC)
 		*pb = dim_add(c, *pb,
@@ -61,6 +61,7 @@ static const char *const transform_text[] = {
 	[PYTORCH] = "select(eq(m, 1), 0, sub(div(add(y, 0.5), s), 0.5))",
 	[ALIGN_CORNERS] = "select(eq(w, 1), 0, div(mul(y, sub(n, 1)), sub(w, 1)))",
 	[ASYMMETRIC] = "div(y, s)",
+	[TF_HALF_PIXEL] = "div(add(y, 0.5), s)",
 	[CROP] =
 		"add(p, select(eq(w, 1), div(mul(q, sub(n, 1)), 2), div(mul(mul(y, q), sub(n, 1)), sub(w, 1))))",
 };
@@ -210,6 +211,7 @@ static double reference_coord(const Sampling *s, double y, double n, double m, d
 	case PYTORCH: return m == 1 ? 0 : (y + 0.5) / scale - 0.5;
 	case ALIGN_CORNERS: return w == 1 ? 0 : y * (n - 1) / (w - 1);
 	case ASYMMETRIC: return y / scale;
+	case TF_HALF_PIXEL: return (y + 0.5) / scale;
 	case HALF_PIXEL:
 	case CROP:
 	case TRANSFORM_COUNT: break;

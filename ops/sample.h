@@ -6,7 +6,7 @@
 
 #include "ops/build.h"
 
-typedef enum Transform { HALF_PIXEL, SYMMETRIC, PYTORCH, ALIGN_CORNERS, ASYMMETRIC, CROP, TRANSFORM_COUNT } Transform;
+typedef enum Transform { HALF_PIXEL, SYMMETRIC, PYTORCH, ALIGN_CORNERS, ASYMMETRIC, CROP, TF_HALF_PIXEL, TRANSFORM_COUNT } Transform;
 typedef enum Nearest { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, NEAREST_COUNT } Nearest;
 typedef enum Mode { NEAREST, LINEAR, CUBIC, MODE_COUNT } Mode;
 

@@ -180,7 +180,7 @@ typedef struct Stack {
 	Dim *each;    /* bytes of one turn */
 	bool reverse; /* the first turn's is last */
 	bool copied;  /* the turn's value lies elsewhere, and is copied */
-	bool grows;   /* the number of turns is known only after the last one */
+	bool grows;   /* its size is known only after the last turn */
 } Stack;
 
 typedef struct MemPlan {

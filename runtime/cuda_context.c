@@ -272,8 +272,33 @@ int rt_gpu_arena(dl_context *c, int64_t bytes)
 	return DL_OK;
 }
 
-void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes)
+/* Grows M, and copies its first KEEP bytes. */
+static int grow_kept(dl_context *c, GpuMem *m, int64_t bytes, int64_t keep)
 {
-	return gpu_grow(c, &c->gpu->region[s], bytes) ? NULL
-						      : (void *)(uintptr_t)c->gpu->region[s].at;
+	GpuMem more = {0, (uint64_t)dl_align(dl_add(bytes, bytes / 2))};
+	int rc;
+
+	if (gpu_not_captured(c, "has a value that grows as it runs") || gpu_graph_cut(c))
+		return c->x.status;
+	c->gpu->moves++;
+	rc = take(c, &more);
+	rc = rc ? rc
+		: c->model->gpu->cuda->cuMemcpyDtoDAsync_v2(more.at, m->at, (size_t)keep,
+							    c->gpu->stream);
+	if (rc)
+		return gpu_fail(c, rc, "memory");
+	if (give_back(c, m))
+		return c->x.status;
+	*m = more;
+	return DL_OK;
+}
+
+void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes, int64_t keep)
+{
+	GpuMem *m = &c->gpu->region[s];
+	const bool kept = keep > 0 && m->at && (uint64_t)bytes > m->bytes;
+
+	return (kept ? grow_kept(c, m, bytes, keep) : gpu_grow(c, m, bytes))
+		       ? NULL
+		       : (void *)(uintptr_t)m->at;
 }

@@ -89,7 +89,7 @@ void *dl_region_alloc(dl_exec *x, int32_t s, int64_t bytes, int64_t keep)
 	if (x->status)
 		return NULL;
 	if (x->ctx->gpu)
-		return rt_gpu_region(x->ctx, s, bytes);
+		return rt_gpu_region(x->ctx, s, bytes, keep);
 	if (rt_region_grow(x->ctx, r, bytes, keep))
 		return r->p;
 	dl_fail(x, DL_NOMEM, "no memory for a value of %lld bytes", (long long)bytes);

@@ -245,7 +245,7 @@ int rt_gpu_arena(dl_context *c, int64_t bytes);
 /* Checks that the caller's workspace is in the GPU's memory. */
 int rt_gpu_workspace(dl_context *c, void *p, uint64_t bytes);
 
-void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes);
+void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes, int64_t keep);
 
 /* ---- cpu.c ---- */
 

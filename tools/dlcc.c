@@ -121,10 +121,14 @@ static void print_only(const char *text, const char *name)
 
 static bool serves(const Schedule *s, const char *name)
 {
-	for (int i = 0; name && i < s->kernel->locs.n; i++)
-		if (s->kernel->locs.at[i].node && !strcmp(s->kernel->locs.at[i].node, name))
-			return true;
-	return !name;
+	Arena *tmp = arena_new();
+	const LocList all = locs_all(tmp, s->kernel->locs);
+	bool yes = !name;
+
+	for (int i = 0; i < all.n && !yes; i++)
+		yes = all.at[i].node && !strcmp(all.at[i].node, name);
+	arena_free(tmp);
+	return yes;
 }
 
 /* What PASS made, for the ONNX node ONLY, or, where that is null, all. */
@@ -286,10 +290,8 @@ static bool choose_targets(Cli *c, Arena *a, Module *m, Module *gpu)
 		strbuf_free(&error);
 		return false;
 	}
-	if (gpu->ntargets && !gen_nvptx_available())
-		return options_fault(
-			c,
-			"--target=cuda: this dlcc was built without LLVM, which code for GPUs needs");
+	if (gpu->ntargets && gen_nvptx_lacks())
+		return options_fault(c, arena_printf(a, "--target=cuda: %s", gen_nvptx_lacks()));
 	if (gpu->ntargets && !m->ntargets)
 		add_target(m->target, &m->ntargets, target_by_name("native"));
 	if (!m->ntargets)
@@ -489,8 +491,10 @@ static const char *find_node(Arena *a, const Graph *g, const char *name, bool pr
 	const char *found = NULL;
 
 	for (const Node *n = g->first; n && !found; n = n->next) {
-		for (int i = 0; i < n->locs.n && !found; i++) {
-			const char *at = n->locs.at[i].node;
+		const LocList all = locs_all(a, n->locs);
+
+		for (int i = 0; i < all.n && !found; i++) {
+			const char *at = all.at[i].node;
 
 			if (at &&
 			    !strcmp(printed ? arena_escape(a, at, escape_terminal) : at, name))

@@ -106,8 +106,7 @@ CStage gen_c_stage(GenC *g, const Schedule *s, const Stage *st)
 	if (!f.scratch)
 		strbuf_puts(&all, "\t(void)scratch;\n");
 	c.fn = intern_func(g, &f, strbuf_str(&all));
-	for (int i = 0; i < s->kernel->locs.n; i++)
-		vec_push(g->arena, &c.fn->locs, s->kernel->locs.at[i]);
+	c.fn->locs = locs_union(g->arena, c.fn->locs, s->kernel->locs);
 	c.buf = f.bufs.at;
 	c.nbuf = f.bufs.n;
 	c.sym = f.syms.at;
@@ -147,44 +146,31 @@ void gen_c_prelude(GenC *g, StrBuf *b)
 	c_tiles(g, b);
 }
 
-static bool same_loc(Loc a, Loc b)
-{
-	return !strcmp(a.node ? a.node : "?", b.node ? b.node : "?") &&
-	       !strcmp(a.op ? a.op : "", b.op ? b.op : "");
-}
-
-/* Prints the nodes that FN serves, each once, as a comment. */
+/* Prints the nodes that FN serves as a comment. */
 static void print_locs(StrBuf *b, const CFunc *fn)
 {
 	enum { MOST = 8, WIDTH = 100 };
+	Arena *tmp = arena_new();
+	const LocList all = locs_all(tmp, fn->locs);
 	size_t line = b->n;
-	int shown = 0, omitted = 0;
 
 	strbuf_puts(b, "/*");
-	for (int i = 0; i < fn->locs.n; i++) {
+	for (int i = 0; i < all.n && i < MOST; i++) {
 		StrBuf one = {0};
-		bool repeated = false;
 
-		for (int j = 0; j < i && !repeated; j++)
-			repeated = same_loc(fn->locs.at[j], fn->locs.at[i]);
-		if (repeated)
-			continue;
-		if (shown == MOST) {
-			omitted++;
-			continue;
-		}
-		codegen_put_loc(&one, fn->locs.at[i], escape_c_comment);
-		strbuf_puts(b, shown++ ? "," : "");
-		if (b->n - line + one.n > WIDTH && shown > 1) {
+		codegen_put_loc(&one, all.at[i], escape_c_comment);
+		strbuf_puts(b, i ? "," : "");
+		if (b->n - line + one.n > WIDTH && i) {
 			line = b->n + 1;
 			strbuf_puts(b, "\n *");
 		}
 		strbuf_printf(b, " %s", strbuf_str(&one));
 		strbuf_free(&one);
 	}
-	if (omitted)
-		strbuf_printf(b, ", and %d more", omitted);
+	if (all.n > MOST)
+		strbuf_printf(b, ", and %d more", all.n - MOST);
 	strbuf_puts(b, " */\n");
+	arena_free(tmp);
 }
 
 void gen_c_file(GenC *g, StrBuf *b, int file, bool statics)

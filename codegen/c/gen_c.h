@@ -20,7 +20,7 @@ typedef struct CFunc {
 	uint64_t hash;
 	bool faults;        /* it may report an index out of range at dim[nsyms] */
 	int file;           /* number of the C file that holds it */
-	VEC(Loc) locs;      /* every ONNX node it serves */
+	const Locs *locs;   /* every ONNX node it serves */
 } CFunc;
 
 /* A stage's call: buffers and symbols in the order in which the function expects them. */

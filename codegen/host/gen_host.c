@@ -177,9 +177,9 @@ static const char *int_type(DType t)
 /* Describes symbol S, an element of V, for messages. */
 static const char *read_value(Host *h, const Value *v, const Sym *s)
 {
-	const char *from = v->def && v->def->locs.n ? host_node(h, v->def->locs.at[0])
-						    : arena_printf(h->m->arena, "input \"%.100s\"",
-								   v->name ? v->name : "");
+	const char *from = v->def && v->def->locs ? host_node(h, locs_first(v->def->locs))
+						  : arena_printf(h->m->arena, "input \"%.100s\"",
+								 v->name ? v->name : "");
 
 	return arena_printf(h->m->arena, "%s: element %lld", from, (long long)s->at);
 }
@@ -314,14 +314,14 @@ static void print_region(Host *h, const Place *p)
  * result. */
 static const char *kernel_label(Host *h, const Node *n)
 {
+	const LocList all = locs_all(h->m->arena, n->locs);
 	StrBuf b = {0};
 	const char *s;
 
-	if (!n->locs.n)
+	if (!all.n)
 		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
-	for (int i = 0; i < n->locs.n; i++)
-		strbuf_printf(&b, "%s%s", i ? ", " : "",
-			      n->locs.at[i].node ? n->locs.at[i].node : "?");
+	for (int i = 0; i < all.n; i++)
+		strbuf_printf(&b, "%s%s", i ? ", " : "", all.at[i].node ? all.at[i].node : "?");
 	s = arena_strdup(h->m->arena, strbuf_str(&b));
 	strbuf_free(&b);
 	return s;
@@ -347,7 +347,7 @@ const char *host_buf(Host *h, int t, Node *n, Buf *b)
  * node. */
 int host_fault_site(Host *h, const Schedule *s)
 {
-	Loc l = s->kernel->locs.n ? s->kernel->locs.at[0] : (Loc){"?", NULL};
+	Loc l = s->kernel->locs ? locs_first(s->kernel->locs) : (Loc){"?", NULL};
 
 	for (int i = 0; i < s->kernel->stmts.n; i++) {
 		Stmt *st = s->kernel->stmts.at[i];
@@ -587,23 +587,6 @@ static const Stack *stack_of(const Host *h, const Value *all)
 	return &m->stack.at[i];
 }
 
-/* Prints memory for a further turn, for stacks of a loop whose number of turns is not known before. */
-static void print_growth(Host *h, const Node *open, const Node *close)
-{
-	for (int i = open->nout; open->op == OP_For && i < close->nout; i++) {
-		const Stack *s = stack_of(h, close->out[i]);
-		const char *turn = turn_text(h, open), *each = host_dim(h, s->each);
-		const int r = value_place(h, close->out[i])->at;
-
-		if (s->grows)
-			strbuf_printf(
-				h->b,
-				"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s + 1, %s)), dl_mul(%s, %s))))\n"
-				"\t\treturn x->status;\n",
-				r, r, turn, each, turn, each);
-	}
-}
-
 /* Prints the nodes between the brackets OPEN and CLOSE, indented. */
 static void print_block(Host *h, int t, Node *open, const Node *close,
 			void (*at_end)(Host *h, const Node *close))
@@ -612,7 +595,6 @@ static void print_block(Host *h, int t, Node *open, const Node *close,
 
 	h->b = &body;
 	print_results_read(h, open);
-	print_growth(h, open, close);
 	print_nodes(h, t, open->next, close);
 	at_end(h, close);
 	h->b = b;
@@ -632,6 +614,19 @@ static void print_side_end(Host *h, const Node *close)
 			place_text(h, value_place(h, node_in(end, i + (first ? 0 : end->nout)))));
 }
 
+/* Prints memory for a further turn of stack S. */
+static void print_growth(Host *h, const Stack *s)
+{
+	const char *turn = turn_text(h, s->open), *each = host_dim(h, s->each);
+	const int r = h->m->mem->value[s->all->id].at;
+
+	strbuf_printf(
+		h->b,
+		"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s + 1, %s)), dl_mul(%s, %s))))\n"
+		"\t\treturn x->status;\n",
+		r, r, turn, each, turn, each);
+}
+
 /* Copies what a turn has written elsewhere, then lets the carried pointers move on. */
 static void print_turn_end(Host *h, const Node *close)
 {
@@ -641,6 +636,8 @@ static void print_turn_end(Host *h, const Node *close)
 	for (int i = carried; i < close->nout; i++) {
 		const Stack *s = stack_of(h, close->out[i]);
 
+		if (s->grows)
+			print_growth(h, s);
 		if (s->copied)
 			print_copy(h, stack_text(h, s), node_in(close, i));
 	}
@@ -683,7 +680,8 @@ static void print_loop(Host *h, int t, Node *open, Node *close)
 
 		if (p->kind == PLACE_OUTPUT)
 			print_output(h, p->at);
-		print_region(h, p);
+		if (!stack_of(h, close->out[i])->grows)
+			print_region(h, p);
 	}
 	for (int i = 0; i < open->nout; i++) {
 		const int at = value_place(h, open->out[i])->at;

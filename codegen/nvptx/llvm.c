@@ -12,9 +12,9 @@
 
 #ifndef DLCC_LLVM
 
-bool gen_nvptx_available(void)
+const char *gen_nvptx_lacks(void)
 {
-	return false;
+	return "this dlcc was built without LLVM, which code for GPUs needs";
 }
 
 const char *gen_nvptx_processor(const Gpu *gpu)
@@ -31,8 +31,7 @@ const char *gen_nvptx_llvm(void)
 bool gen_nvptx_compile(GenPtx *g, int jobs, Diag *d)
 {
 	(void)jobs;
-	return diag_error(d, (DiagLoc){.file = g->target->name},
-			  "this dlcc was built without LLVM, which code for GPUs needs");
+	return diag_error(d, (DiagLoc){.file = g->target->name}, "%s", gen_nvptx_lacks());
 }
 
 #else
@@ -58,9 +57,29 @@ static const char passes[] =
 	"always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
 	"loop-simplify,lcssa,loop-mssa(licm),early-cse<memssa>,gvn,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
-bool gen_nvptx_available(void)
+/* The library is looked for by its path, or else by its name. */
+static const char *library_name(void)
 {
-	return true;
+	return strrchr(DLCC_LLVM, '/') + 1;
+}
+
+const char *gen_nvptx_lacks(void)
+{
+	static char text[256];
+	void *lib;
+
+	if (!access(DLCC_LLVM, R_OK))
+		return NULL;
+	lib = dlopen(library_name(), RTLD_LAZY | RTLD_LOCAL);
+	if (lib) {
+		dlclose(lib);
+		return NULL;
+	}
+	snprintf(text, sizeof text,
+		 "code for GPUs needs LLVM's library %.80s, which is not on this machine; install "
+		 "it (apt-get install libllvm%d), or compile for CPUs alone",
+		 library_name(), LLVM_VERSION_MAJOR);
+	return text;
 }
 
 const char *gen_nvptx_processor(const Gpu *gpu)
@@ -92,7 +111,7 @@ static void open_llvm(void)
 	void *lib = dlopen(DLCC_LLVM, RTLD_NOW | RTLD_LOCAL);
 
 	if (!lib)
-		lib = dlopen(strrchr(DLCC_LLVM, '/') + 1, RTLD_NOW | RTLD_LOCAL);
+		lib = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		void *fn = lib ? dlsym(lib, names[i]) : NULL;
 
@@ -208,7 +227,7 @@ static bool refused(GenPtx *g, const LlvmWorker *w, int at, Diag *d)
 	size_t n;
 	char *log = contents(g->arena, w->log, &n);
 	const PtxFunc *fn = g->funcs.at[at];
-	Loc l = fn->locs.n ? fn->locs.at[0] : (Loc){"?", "?"};
+	const Loc l = fn->locs ? locs_first(fn->locs) : (Loc){"?", "?"};
 
 	diag_error(d, (DiagLoc){.node = l.node, .op = l.op},
 		   "LLVM cannot make %s code of kernel %s", g->target->name, fn->name);
@@ -252,7 +271,7 @@ static bool parameters_fit(const GenPtx *g, Diag *d)
 
 	for (int i = 0; i < g->funcs.n; i++) {
 		const PtxFunc *fn = g->funcs.at[i];
-		const Loc l = fn->locs.n ? fn->locs.at[0] : (Loc){"?", "?"};
+		const Loc l = fn->locs ? locs_first(fn->locs) : (Loc){"?", "?"};
 
 		if (fn->words > MOST)
 			return diag_error(

@@ -34,7 +34,7 @@ typedef struct PtxFunc {
 	int ahead;
 	int words;     /* parameters, in words of 8 bytes */
 	int shared;    /* bytes of dynamic shared memory of a block */
-	VEC(Loc) locs; /* every ONNX node it serves */
+	const Locs *locs; /* every ONNX node it serves */
 } PtxFunc;
 
 /* How to call a stage: buffers and sizes in the order of the parameters. */
@@ -75,8 +75,9 @@ void gen_nvptx_ir(GenPtx *g, StrBuf *b);
 
 /* ---- llvm.c ---- */
 
-/* This build of dlcc includes LLVM. */
-bool gen_nvptx_available(void);
+/* Why no code for GPUs can be made, as the predicate of a message: this dlcc was built without LLVM,
+ * or LLVM's library, which is opened at run time, is not on this machine. Null: it can. */
+const char *gen_nvptx_lacks(void);
 /* LLVM's version; null without LLVM. */
 const char *gen_nvptx_llvm(void);
 /* Null if LLVM supports GPU. Otherwise the newest processor that LLVM supports, for which GPU's

@@ -378,8 +378,7 @@ PtxStage gen_nvptx_stage(GenPtx *g, const Schedule *s, const Stage *st)
 			return g->done.at[i].s;
 	text = module_text(k);
 	r = (PtxStage){intern_func(g, k, text), k->bufs.at, k->bufs.n, k->dims.at, k->dims.n};
-	for (int i = 0; i < s->kernel->locs.n; i++)
-		vec_push(g->arena, &r.fn->locs, s->kernel->locs.at[i]);
+	r.fn->locs = locs_union(g->arena, r.fn->locs, s->kernel->locs);
 	vec_push(g->arena, &g->done, ((PtxDone){st, r}));
 	return r;
 }
@@ -402,15 +401,18 @@ GenPtx *gen_nvptx_new(Ctx *c, Arena *a, const Target *t, const char *prefix)
 static void put_locs(StrBuf *b, const PtxFunc *fn, const char *comment)
 {
 	enum { MOST = 8 };
+	Arena *tmp = arena_new();
+	const LocList all = locs_all(tmp, fn->locs);
 
 	strbuf_puts(b, comment);
-	for (int i = 0; i < fn->locs.n && i < MOST; i++) {
+	for (int i = 0; i < all.n && i < MOST; i++) {
 		strbuf_puts(b, i ? ", " : " ");
-		codegen_put_loc(b, fn->locs.at[i], escape_line_comment);
+		codegen_put_loc(b, all.at[i], escape_line_comment);
 	}
-	if (fn->locs.n > MOST)
-		strbuf_printf(b, ", and %d more", fn->locs.n - MOST);
+	if (all.n > MOST)
+		strbuf_printf(b, ", and %d more", all.n - MOST);
 	strbuf_puts(b, "\n");
+	arena_free(tmp);
 }
 
 void gen_nvptx_ir(GenPtx *g, StrBuf *b)

@@ -125,9 +125,6 @@ static void append_kernel(Kernel *k, Kernel *from, Buf **map)
 		t->guard = s->guard ? ex_rewrite(k->pool, s->guard, remap_expr, &r) : NULL;
 		vec_push(k->arena, &k->stmts, t);
 	}
-	for (int i = 0; i < from->locs.n; i++)
-		if (!loc_among(k->locs.at, k->locs.n, from->locs.at[i]))
-			vec_push(k->arena, &k->locs, from->locs.at[i]);
 }
 
 static Buf *copy_buf(Kernel *k, const Buf *b, BufKind kind, int param)
@@ -169,7 +166,7 @@ static bool build(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 	Buf *shared[MAX_PARAMS] = {NULL};
 
 	if (p->nin + c->nin > MAX_PARAMS || p->nout + c->nout > MAX_PARAMS ||
-	    p->locs.n + c->locs.n > MAX_NODES)
+	    locs_count(p->locs) + locs_count(c->locs) > MAX_NODES)
 		return false;
 	*g = (FusedKernel){.k = kernel_new(f->m->ctx, f->tmp, ck->name)};
 	for (int i = 0; i < pk->bufs.n; i++) {
@@ -257,6 +254,7 @@ static Node *replace(Fuse *f, Node *p, Node *c, bool keep, FusedKernel *g)
 	Node *n;
 
 	unused_params(g);
+	g->k->locs = locs_union(graph->arena, node_kernel(p)->locs, node_kernel(c)->locs);
 	n = node_new(graph, OP_Kernel, g->in, g->nin, g->nout, c);
 	node_locs_from(n, c);
 	node_locs_from(n, p);

@@ -495,16 +495,17 @@ static void place_carried(MemPlanner *p, int loop, int k, Node *end)
 	vec_push(p->m->arena, &p->p->carry, c);
 }
 
-/* Whether END carries V to the next turn. */
-static bool is_carried(const Node *end, const Value *v)
+/* Whether ALL has the dims of EACH after its first. If not, a turn decides the dims of EACH, which are those of
+ * ALL after the last turn. */
+static bool same_sizes_after(const Type *all, const Type *each)
 {
-	for (int i = 0; i < node_int(end, "carried", 0); i++)
-		if (value_base(node_in(end, i)) == v)
-			return true;
-	return false;
+	for (int d = 0; d < each->rank; d++)
+		if (all->dims[d + 1] != each->dims[d])
+			return false;
+	return true;
 }
 
-/* Places result number K of END, a stack. A stack that grows moves, so that no carried pointer may be to a part of it. */
+/* Places result number K of END, a stack. */
 static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 {
 	Ctx *c = p->m->ctx;
@@ -514,20 +515,21 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	int n;
 	const int64_t *reverse = node_ints(end, "reverse", &n);
 	const int number = k - (int)node_int(end, "carried", 0), out = p->output[end->out[k]->id];
+	const bool varies = !same_sizes_after(end->out[k]->type, node_in(end, k)->type);
 	const bool ends_early = end->out[k]->type->dims[0] != trip;
 	Stack s = {.all = end->out[k],
 		   .open = b->open,
 		   .each = bytes,
-		   .grows = !trip,
+		   .grows = !trip || varies,
 		   .reverse = number < n && reverse[number]};
 	Place *all = &p->p->value[end->out[k]->id];
 
-	s.copied = !can_write_elsewhere(p, loop, each) ||
-		   p->p->value[each->id].kind != PLACE_NONE || (s.grows && is_carried(end, each)) ||
+	s.copied = s.grows || !can_write_elsewhere(p, loop, each) ||
+		   p->p->value[each->id].kind != PLACE_NONE ||
 		   (module_on_gpu(p->m) && !dim_multiple(c, bytes, GPU_VECTOR));
-	if (out >= 0 && !ends_early)
+	if (out >= 0 && !ends_early && !s.grows)
 		*all = (Place){PLACE_OUTPUT, out, 0, type_bytes(c, end->out[k]->type)};
-	else if (trip)
+	else if (!s.grows)
 		*all = place_bytes(p, end, dim_mul(c, trip, bytes), false);
 	else
 		*all = (Place){PLACE_REGION, p->p->nregions++, 0, dim_const(c, 0)};

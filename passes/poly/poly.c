@@ -255,11 +255,10 @@ PolyVerdict poly_verdict(Kernel *original, Schedule *s, unsigned long operations
 PolyVerdict poly_check(Kernel *original, Schedule *s, Diag *d)
 {
 	StrBuf why = {0};
-	DiagLoc loc = {0};
+	const Loc first = locs_first(original->locs);
+	const DiagLoc loc = {.node = first.node, .op = first.op};
 	PolyVerdict v = poly_verdict(original, s, 0, &why);
 
-	if (original->locs.n)
-		loc = (DiagLoc){.node = original->locs.at[0].node, .op = original->locs.at[0].op};
 	if (v == POLY_WRONG)
 		diag_error(d, loc, "the schedule of kernel @%s is wrong: %s", s->kernel->name,
 			   strbuf_str(&why));
@@ -282,7 +281,7 @@ static uint64_t shape_hash(Kernel *k, Schedule *s)
 	uint64_t h;
 
 	plain.name = "k";
-	plain.locs.n = 0;
+	plain.locs = NULL;
 	for (int i = 0; i < k->stmts.n; i++) {
 		locs[i] = k->stmts.at[i]->loc;
 		k->stmts.at[i]->loc = (Loc){0};

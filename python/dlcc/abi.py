@@ -16,6 +16,8 @@ STATUS = ("DL_OK", "DL_INVALID", "DL_ABI", "DL_SHAPE", "DL_INDEX", "DL_NOMEM", "
           "DL_TARGET", "DL_CANCELLED", "DL_UNSUPPORTED", "DL_BUSY", "DL_IO", "DL_UNBOUNDED", "DL_RUNTIME", "DL_DEVICE",
           "DL_DEVICE_LOST")
 
+FORM = ("tensor", "sequence", "optional")  # dl_form
+
 UNLIMITED = 2**63 - 1
 IO_DEFAULT = 8
 SYM_DATA = 1

@@ -9,14 +9,15 @@ import mmap
 import os
 import platform
 import re
+import shutil
 import tempfile
 import warnings
-from dataclasses import dataclass
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import programs, wire
-from .errors import CompileError, CompileWarning, diagnostics_of
+from .errors import CompileError, CompileWarning, Error, diagnostics_of
 from .model import Model, open_model
 
 Dims = Mapping[str, int | str | tuple[int, int]]
@@ -36,6 +37,7 @@ def _source(model: Any) -> Iterator[_Source]:
     """MODEL, a path, a proto or its bytes, as a file."""
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
+        path = os.path.join(".", path) if path.startswith("-") else path  # else it is an option
         yield _Source(path, os.path.basename(path))
         return
     if hasattr(model, "SerializeToString"):
@@ -72,14 +74,16 @@ def _symbol(name: str) -> str:
 
 # ---- The cache ----
 
-def _hash_file(digest: Any, path: str) -> None:
-    """Adds the contents of the file PATH. One that cannot be read is left to the compiler to report."""
+def _hash_file(path: str) -> bytes:
+    """The hash of the file PATH. One that cannot be read is left to the compiler to report."""
+    digest = hashlib.sha256()
     try:
         with open(path, "rb") as f:
             for block in iter(lambda: f.read(1 << 20), b""):
                 digest.update(block)
     except OSError as e:
         digest.update(f"errno {e.errno}".encode())
+    return digest.digest()
 
 
 def _external_files(path: str) -> list[str]:
@@ -102,18 +106,23 @@ def _processor() -> str:
 
 
 def cache_key(path: str, options: Sequence[str]) -> str:
-    """The hash of all that decides what is compiled: the model with its external data, the options, the compiler's version, and
-    the processor, which `native` stands for. A model that is text names files that are not read here: it has no key of its own
-    contents alone, so its folder's path is part of the key."""
+    """The hash of all that decides what is compiled: the model with its external data, the options and the files that they name,
+    the compiler's version, and the processor, which `native` stands for."""
+    if path.endswith(".dl"):
+        raise Error(f"{path}: a model as text may name files that a cache's key would lack; compile it without a cache")
     digest = hashlib.sha256()
     for part in (programs.compiler_version(), _processor(), *options):
         digest.update(f"{part}\0".encode("utf-8", "surrogateescape"))
-    if path.endswith(".dl"):
-        digest.update(os.path.abspath(path).encode("utf-8", "surrogateescape"))
-    for file in (path, *_external_files(path)):
-        digest.update(b"\1")
-        _hash_file(digest, file)
+    named = [value for value in (option.partition("=")[2] for option in options) if os.path.isfile(value)]
+    for file in (path, *_external_files(path), *named):
+        digest.update(_hash_file(file))
     return digest.hexdigest()[:32]
+
+
+def _in_cache(cache: Any, path: str, options: Sequence[str]) -> str:
+    """The file in the folder CACHE for the model at PATH."""
+    os.makedirs(cache, exist_ok=True)
+    return os.path.join(os.path.abspath(cache), cache_key(path, options) + ".so")
 
 
 # ---- compile ----
@@ -121,7 +130,7 @@ def cache_key(path: str, options: Sequence[str]) -> str:
 def _warn(lines: Sequence[str]) -> None:
     for diagnostic in diagnostics_of(lines):
         if diagnostic.kind == "warning":
-            warnings.warn(diagnostic.text, CompileWarning, stacklevel=4)
+            warnings.warn(diagnostic.text, CompileWarning, stacklevel=3)
 
 
 def compile(model: Any, *, dims: Dims | None = None, target: str | None = None,  # noqa: A001 - it is dlcc.compile
@@ -140,19 +149,21 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
     profile   time each kernel, for Model.profile()
 
     Raises CompileError, and gives the compiler's warnings as CompileWarning."""
-    with _source(model) as source:
-        symbol = _symbol(source.name)
-        given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, options)]
-        folder = None
-        if cache is None:
-            folder = tempfile.TemporaryDirectory(prefix="dlcc-")
-            output = os.path.join(folder.name, symbol + ".so")
-        else:
-            os.makedirs(cache, exist_ok=True)
-            output = os.path.join(os.path.abspath(cache), cache_key(source.path, given) + ".so")
-        if folder or not os.path.exists(output):
-            _warn(programs.compile_model([source.path, *given, "-o", output], source.name, progress))
-    return open_model(output, device=device, threads=threads, profile=profile, folder=folder)
+    folder = tempfile.mkdtemp(prefix="dlcc-") if cache is None else None
+    try:
+        with _source(model) as source:
+            symbol = _symbol(source.name)
+            given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, options)]
+            output = os.path.join(folder, symbol + ".so") if folder else _in_cache(cache, source.path, given)
+            if not os.path.exists(output):
+                _warn(programs.compile_model([source.path, *given, "-o", output], source.name, progress))
+                with contextlib.suppress(FileNotFoundError):  # the header; another process may have removed it
+                    os.unlink(output[:-len("so")] + "h")
+        return open_model(output, device=device, threads=threads, profile=profile, folder=folder)
+    except BaseException:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 # ---- check ----

@@ -7,6 +7,7 @@ less than a byte in a byte, where ONNX and dlcc pack several; pack and unpack co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 import numpy as np
@@ -29,11 +30,10 @@ class ElementType:
     numpy: str  # a name of numpy, or else of ml_dtypes
     dlpack: int
 
-    def dtype(self) -> np.dtype | None:
+    def dtype(self) -> np.dtype[Any] | None:
         """NumPy's dtype; None if it is one of ml_dtypes, which is not installed or lacks it."""
-        if hasattr(np, self.numpy):
-            return np.dtype(getattr(np, self.numpy))
-        return np.dtype(getattr(ml_dtypes, self.numpy)) if hasattr(ml_dtypes, self.numpy) else None
+        found = getattr(np, self.numpy, None) or getattr(ml_dtypes, self.numpy, None)
+        return np.dtype(found) if found else None
 
 
 _INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
@@ -66,8 +66,8 @@ TYPES = (
     ElementType(28, "f6e3m2", 6, "float6_e3m2fn", 16),
 )
 BY_CODE: dict[int, ElementType] = {t.code: t for t in TYPES}
-BY_DLPACK: dict[tuple, ElementType] = {(t.dlpack, t.bits): t for t in TYPES}
-_BY_DTYPE: dict[np.dtype, ElementType] = {t.dtype(): t for t in TYPES if t.dtype() is not None}
+BY_DLPACK: dict[tuple[int, int], ElementType] = {(t.dlpack, t.bits): t for t in TYPES}
+_BY_DTYPE: dict[np.dtype[Any], ElementType] = {dtype: t for t in TYPES if (dtype := t.dtype()) is not None}
 
 
 def name_of(code: int) -> str:
@@ -75,7 +75,7 @@ def name_of(code: int) -> str:
     return BY_CODE[code].name if code in BY_CODE else "str" if code == 8 else f"type {code}"
 
 
-def of(dtype: np.dtype, where: str) -> ElementType:
+def of(dtype: np.dtype[Any], where: str) -> ElementType:
     """The element type that is NumPy's DTYPE. WHERE names the array in the error."""
     found = _BY_DTYPE.get(dtype.newbyteorder("="))
     if found is None:
@@ -83,7 +83,7 @@ def of(dtype: np.dtype, where: str) -> ElementType:
     return found
 
 
-def numpy_of(code: int, where: str) -> np.dtype:
+def numpy_of(code: int, where: str) -> np.dtype[Any]:
     """NumPy's dtype of element type CODE. WHERE names the tensor in the error."""
     if code not in BY_CODE:
         raise RunError(f"{where}: elements of type {name_of(code)} are not supported by this package", "DL_UNSUPPORTED")
@@ -104,7 +104,7 @@ def pack(array: np.ndarray, bits: int) -> np.ndarray:
     return np.packbits(np.unpackbits(each, axis=1, count=bits, bitorder="little").reshape(-1), bitorder="little")
 
 
-def unpack(packed: np.ndarray, kind: ElementType, shape: tuple) -> np.ndarray:
+def unpack(packed: np.ndarray, kind: ElementType, shape: tuple[int, ...]) -> np.ndarray:
     """The inverse of pack: an array of SHAPE with an element in each byte, in the form that ml_dtypes has."""
     count = int(np.prod(shape, dtype=np.int64))
     bits = np.unpackbits(packed, count=count * kind.bits, bitorder="little").reshape(count, kind.bits)

@@ -8,7 +8,6 @@ import ctypes
 import os
 import shutil
 import struct
-import tempfile
 import threading
 import weakref
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ def _api_symbol(path: str) -> str:
 class _Library:
     """A library, its API, and a model that is loaded from it. close ends all of it."""
 
-    def __init__(self, path: str, options: abi.LoadOptions, folder: tempfile.TemporaryDirectory[str] | None) -> None:
+    def __init__(self, path: str, options: abi.LoadOptions, folder: str | None) -> None:
         symbol = _api_symbol(path)
         try:
             library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
@@ -62,9 +61,11 @@ class _Library:
         found = abi.GetApi((symbol, library))(abi.VERSION)
         if not found:
             raise Error(f"{path}: compiled for another version of the runtime's ABI")
-        self.handle, self.folder, self.api, self.model = library._handle, folder, found.contents, ctypes.c_void_p()
+        self.handle, self.folder, self.model = library._handle, folder, ctypes.c_void_p()
+        self.api: abi.Api = found.contents
         self.contexts: list[int] = []
         self.lock = threading.Lock()
+        self.process = os.getpid()
         status = self.api.load(ctypes.byref(options), ctypes.byref(self.model))
         if status:
             text = abi.text(self.api.error(None))
@@ -99,8 +100,8 @@ class _Library:
         # It is busy if a thread still runs it as the process ends: then the code must stay.
         if not self.api.unload(self.model):
             _ctypes.dlclose(self.handle)
-        if self.folder:
-            self.folder.cleanup()
+        if self.folder and self.process == os.getpid():  # after a fork it is the parent's
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 # ---- The description ----
@@ -128,9 +129,10 @@ class IO:
     dims: tuple[int | str, ...]
     code: int   # of TensorProto.DataType
     optional: bool  # an input with a default value
+    form: str = "tensor"  # or "sequence", "optional"
 
     @property
-    def numpy(self) -> np.dtype:
+    def numpy(self) -> np.dtype[Any]:
         """NumPy's dtype; raises RunError where it has none."""
         return dtypes.numpy_of(self.code, f'"{self.name}"')
 
@@ -162,7 +164,7 @@ class Description:
 def _ios(at: int, n: int) -> tuple[IO, ...]:
     return tuple(IO(abi.text(io.name), dtypes.name_of(io.dtype),
                     tuple(d.value if d.value >= 0 else abi.text(d.text) for d in abi.items(abi.Dim, io.dim, io.rank)),
-                    io.dtype, bool(io.flags & abi.IO_DEFAULT)) for io in abi.items(abi.Io, at, n))
+                    io.dtype, bool(io.flags & abi.IO_DEFAULT), abi.FORM[io.form]) for io in abi.items(abi.Io, at, n))
 
 
 def _symbols(desc: abi.Desc) -> tuple[Symbol, ...]:
@@ -223,7 +225,8 @@ class Model:
         profile=True."""
         if not self._profiled:
             raise Error("the kernels of this model are not timed: compile or load it with profile=True")
-        entry, found = abi.ProfileEntry(size=ctypes.sizeof(abi.ProfileEntry)), []
+        entry = abi.ProfileEntry(size=ctypes.sizeof(abi.ProfileEntry))
+        found: list[Kernel] = []
         while not self._api().profile(self._library.model, len(found), ctypes.byref(entry)):
             found.append(Kernel(abi.text(entry.name), entry.calls, entry.nanoseconds / 1e9))
         return sorted(found, key=lambda k: -k.seconds)
@@ -261,6 +264,14 @@ class Model:
         for name in given:
             if all(io.name != name for io in ios):
                 raise RunError(f'the model has no {what} "{name}"; it has {self._names(ios)}')
+
+    def _supported(self) -> None:
+        """Refuses a model with inputs or outputs that have no form in Python yet."""
+        for what, ios in (("input", self._description.inputs), ("output", self._description.outputs)):
+            for io in ios:
+                if io.form != "tensor" or io.code not in dtypes.BY_CODE:
+                    kind = f"a tensor of {io.dtype}" if io.form == "tensor" else f"of form {io.form}"
+                    raise RunError(f'{what} "{io.name}" is {kind}, which this package does not support', "DL_UNSUPPORTED")
 
     def _inputs(self, given: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         """The tensors of the inputs, and what must live as long as they do."""
@@ -318,6 +329,7 @@ class Model:
 
     def _run(self, given: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Any]:
         api, ios = self._api(), self._description.outputs
+        self._supported()
         self._known("output", memory, ios)
         ins, keep_in = self._inputs(given)
         context = self._library.take()
@@ -340,7 +352,7 @@ class Model:
 
 
 def open_model(path: str, *, device: str | None, threads: int, profile: bool,
-               folder: tempfile.TemporaryDirectory[str] | None = None) -> Model:
+               folder: str | None = None) -> Model:
     """The model in the library at PATH, which may lie in FOLDER, a temporary one that goes with the model."""
     options = abi.LoadOptions(size=ctypes.sizeof(abi.LoadOptions), threads=threads, profile=int(profile),
                               device=device.encode() if device else None)

@@ -69,6 +69,12 @@ def elementwise(m, n):
 
 
 @kind
+def relus(m, n):
+    """One Relu is left of them, which has all their names."""
+    chain(m, n, m.input("x", ["N", 64]), [of(m, "Relu")])
+
+
+@kind
 def integers(m, n):
     c = m.const(np.int64(3))
     chain(m, n, m.input("x", ["N", 8], INT64), [lambda x: m.node("Add", x, c), lambda x: m.node("Mul", x, c), of(m, "Abs")], INT64)

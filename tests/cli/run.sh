@@ -161,6 +161,20 @@ try "passes of a text" 2 "--dump-ir: no pass runs for a .dl; leave out -o" cnn.o
 try "times of a text" 2 "--time-passes: no pass runs for a .dl; leave out -o" cnn.onnx --time-passes -o m.dl
 try "memory of a node" 2 "--dump-node: memplan is of all nodes" cnn.onnx --dump-ir=memplan --dump-node=conv
 try "a GPU without a row" 2 "\"sm_87\" is not known; .*code for one sm_ runs on all GPUs of a higher number" cnn.onnx --target=cuda:sm_87 -o m.so
+case $("$dlcc" --version) in
+*"with LLVM "*)
+	# LLVM's library is opened at run time: a name that no file has stands for a machine without it.
+	sed 's|/libLLVM|/libNONE|g' "$dlcc" >without-llvm && chmod +x without-llvm
+	with=$dlcc dlcc=$tmp/without-llvm
+	try "a GPU without LLVM's library" 2 "^dlcc: error: --target=cuda: code for GPUs needs LLVM's library libNONE.*apt-get install libllvm" \
+		cnn.onnx --target=cuda:sm_80 -o m.so
+	try "the version without LLVM's library" 0 "without LLVM$" --version
+	try "targets without LLVM's library" 0 "cpu:generic$" --list-targets
+	! grep -q cuda: out || touch gpus-listed
+	absent "targets of GPUs without LLVM's library" gpus-listed
+	dlcc=$with
+	;;
+esac
 try "unknown target" 2 "\"z80\" is not known; it is cpu: with native, x86-64-v4, .*, cuda: with sm_120, " cnn.onnx --target=cpu:z80 -o m.so
 try "target of a GPU without cuda:" 2 "write cuda:sm_80; dlcc --list-targets names all" cnn.onnx --target=sm_80 -o m.so
 try "no name of a GPU" 2 "write cuda: with a GPU, as cuda:sm_80" cnn.onnx --target=cuda -o m.so

@@ -54,7 +54,7 @@ class Body(Grower):
             ROWS[op](self, op)
 
     def own(self, v, taken, stacked):
-        """V as ONNX Runtime takes a body's result that is none of those TAKEN: what a node of the body gives, or, where it is not
+        """V as ONNX Runtime takes a body's result that is not one of those TAKEN: what a node of the body gives, or, where it is not
         stacked, a value that a Loop carries."""
         here = {o for node in self.nodes for o in node[2]} | ({a.name for a in self.carried} if not stacked else set())
         return v if v.name in here and v not in taken else self.node("Identity", [v], exact=True, keep=False)

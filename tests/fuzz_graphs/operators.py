@@ -860,6 +860,248 @@ def resize(g, op):
     return g.node(op, [v, "", "", g.ints(*sizes)], exact=mode == "nearest", **attributes)
 
 
+# ---- Sampling and pieces of images ----
+
+def square(g, least=1, channels=None, types=("float32", "float32", "float64")):
+    """An image of two spatial dims, not large."""
+    sizes = [g.new_sizes(), (channels or g.random.choice((1, 2, 3, 4)),) * SETS] + [tuple(max(min(s, 9), least) for s in g.new_sizes()) for _ in range(2)]
+    return g.new(g.random.choice(types), sizes) if g.count(sizes) else None
+
+
+@row("GridSample")
+def grid_sample(g, op):
+    r = g.random
+    v = image(g, types=("float32", "float32", "float64", "float16")) if r.random() < 0.5 else square(g)
+    if v is None or v.rank < 4:
+        return None
+    mode = r.choice(("linear", "nearest", "cubic") if v.rank == 4 else ("linear", "nearest"))
+    sizes = [v.sizes(0)] + [tuple(min(s, 6) for s in g.new_sizes()) for _ in range(v.rank - 2)] + [(v.rank - 2,) * SETS]
+    grid = g.new(v.type, sizes, exact=True if mode == "nearest" else None) if g.count(sizes) else None
+    grid = g.node("Mul", [grid, scalar(g, v, 0.25)], exact=True) if grid else None     # mostly inside
+    return g.node(op, [v, grid], mode=mode, padding_mode=r.choice(("zeros", "border", "reflection")), align_corners=r.randrange(2))
+
+
+@row("AffineGrid")
+def affine_grid(g, op):
+    n = g.random.choice((2, 3))
+    batch = g.new_sizes()
+    theta = g.new(g.random.choice(("float32", "float64")), [batch, (n,) * SETS, (n + 1,) * SETS])
+    spatial = [g.random.choice((2, 3, 5)) for _ in range(n)]
+    return g.node(op, [theta, g.ints(*[[b, 1] + spatial for b in batch])], align_corners=g.random.randrange(2))
+
+
+@row("Col2Im")
+def col2im(g, op):
+    r = g.random
+    block, stride, dilation = ([r.choice((1, 2, 3)) for _ in range(2)], [r.choice((1, 1, 2)) for _ in range(2)], [r.choice((1, 1, 2)) for _ in range(2)])
+    pads = [r.choice((0, 0, 1)) for _ in range(4)]
+    sizes = [[r.choice((5, 6, 9)) for _ in range(2)] for _ in range(SETS if r.random() < g.dynamic else 1)]
+    sizes = sizes if len(sizes) == SETS else sizes * SETS
+    count = [int(np.prod([(s[d] + pads[d] + pads[d + 2] - dilation[d] * (block[d] - 1) - 1) // stride[d] + 1 for d in range(2)])) for s in sizes]
+    v = g.new(r.choice(("float32", "float64")), [g.new_sizes(), (block[0] * block[1] * r.choice((1, 2, 3)),) * SETS, tuple(count)])
+    return g.node(op, [v, g.ints(*sizes), g.ints(block)], exact=True, strides=stride, dilations=dilation, pads=pads)
+
+
+@row("MaxUnpool")
+def max_unpool(g, op):
+    v = square(g, least=4, types=("float32",))
+    if v is None:
+        return None
+    kernel, stride = [g.random.choice((2, 3)) for _ in range(2)], [g.random.choice((2, 3)) for _ in range(2)]
+    pooled = g.node("MaxPool", [v], 2, exact=True, kernel_shape=kernel, strides=stride) if v.exact else None
+    if pooled is None:
+        return None
+    more = [g.ints(*v.shapes())] if g.random.random() < 0.5 and all(
+        (n - k) % s == 0 for n, k, s in zip(v.shapes()[0][2:], kernel, stride)) else []
+    return g.node(op, pooled + more, exact=True, kernel_shape=kernel, strides=stride)
+
+
+@row("CenterCropPad")
+def center(g, op):
+    v = g.pick(types=ANY, rank=(1, 4))
+    if v is None:
+        return None
+    axes = g.random.sample(range(v.rank), g.random.randint(1, v.rank))
+    one = lambda: [g.random.choice((1, 2, 5, 8)) for _ in axes]
+    return g.node(op, [v, g.ints(*([one() for _ in range(SETS)] if g.random.random() < 0.4 else [one()]))], exact=True, axes=axes)
+
+
+@row("RoiAlign", "MaxRoiPool")
+def regions(g, op):
+    r = g.random
+    v = square(g, least=3, types=("float32",))
+    if v is None or min(v.sizes(0)) == 0:
+        return None
+    count = tuple(max(1, min(n, 7)) for n in g.new_sizes())
+    arrays, batch = [], []
+    for k in range(SETS):
+        corner = g.rng.integers(0, 6, (count[k], 2))
+        arrays.append(np.concatenate([corner, corner + g.rng.integers(1, 9, (count[k], 2))], 1).astype(np.float32))
+        batch.append(g.rng.integers(0, v.sizes(0)[k], count[k]).astype(np.int64))
+    shape_ = [r.choice((1, 2, 4)), r.choice((1, 2, 4))]
+    if op == "MaxRoiPool":
+        rois = [np.concatenate([b[:, None].astype(np.float32), a], 1) for a, b in zip(arrays, batch)]
+        return g.node(op, [v, g.feed(rois)], exact=True, pooled_shape=shape_, spatial_scale=r.choice((1.0, 0.5)))
+    return g.node(op, [v, g.feed(arrays), g.feed(batch)], output_height=shape_[0], output_width=shape_[1], mode=r.choice(("avg", "avg", "max")),
+                  sampling_ratio=r.choice((0, 1, 2)), spatial_scale=r.choice((1.0, 0.5)),
+                  coordinate_transformation_mode=r.choice(("half_pixel", "output_half_pixel")))
+
+
+@row("DeformConv")
+def deform_conv(g, op):
+    r = g.random
+    v = square(g, least=3, channels=r.choice((2, 4)), types=("float32",))
+    if v is None:
+        return None
+    c = v.sizes(1)[0]
+    kernel, stride, dilation = [r.choice((1, 2, 3)) for _ in range(2)], [r.choice((1, 2)) for _ in range(2)], [1, 1]
+    pads = [r.choice((0, 1)) for _ in range(4)]
+    group, offsets = r.choice((1, 2)), r.choice((1, 2))
+    out = [tuple((s + pads[d] + pads[d + 2] - kernel[d]) // stride[d] + 1 for s in v.sizes(d + 2)) for d in range(2)]
+    taps = kernel[0] * kernel[1] * offsets
+    operands = [v, g.new(v.type, [(n,) * SETS for n in (2 * group, c // group, *kernel)]), g.new(v.type, [v.sizes(0), (2 * taps,) * SETS] + out)]
+    if r.random() < 0.5:
+        operands.append(g.new(v.type, [(2 * group,) * SETS]) if r.random() < 0.6 else "")
+        operands.append(g.new(v.type, [v.sizes(0), (taps,) * SETS] + out))
+    return g.node(op, operands, group=group, offset_group=offsets, strides=stride, dilations=dilation, pads=pads)
+
+
+@row("Det")
+def det(g, op):
+    n = g.random.choice((1, 2, 3, 5))
+    return g.node(op, [g.new(g.random.choice(("float32", "float64")), [g.new_sizes() for _ in range(g.random.randint(0, 2))] + [(n,) * SETS] * 2)])
+
+
+# ---- Sequences and transformers ----
+
+@row("ReverseSequence", "TensorScatter")
+def by_lengths(g, op):
+    r = g.random
+    v = g.pick(types=ANY, rank=(2, 4), least=1)
+    if v is None:
+        return None
+    batch = r.randrange(2) if op == "ReverseSequence" else 0
+    axis_ = 1 - batch if op == "ReverseSequence" else r.randrange(1, v.rank)
+    if op == "ReverseSequence":
+        lengths = [g.rng.integers(1, t + 1, b).astype(np.int64) for b, t in zip(v.sizes(batch), v.sizes(axis_))]
+        return g.node(op, [v, g.feed(lengths)], exact=True, batch_axis=batch, time_axis=axis_)
+    count = tuple(r.randint(1, t) for t in v.sizes(axis_)) if len(set(v.sizes(axis_))) > 1 else (r.randint(1, v.sizes(axis_)[0]),) * SETS
+    update = g.new(v.type, [count if i == axis_ else v.sizes(i) for i in range(v.rank)], exact=v.exact or None)
+    circular = r.random() < 0.4
+    starts = [g.rng.integers(0, t if circular else t - n + 1, b).astype(np.int64) for b, t, n in zip(v.sizes(0), v.sizes(axis_), count)]
+    return g.node(op, [v, update, g.feed(starts)], exact=True, axis=axis_, mode="circular" if circular else "linear")
+
+
+@row("Attention")
+def attention(g, op):
+    """Heads in dim 1 or in the last one; grouped; with masks, a past and windows of keys."""
+    r = g.random
+    type_ = r.choice(("float32", "float32", "float32", "float16"))
+    batch, queries, keys, past = (tuple(max(1, min(n, 9)) for n in g.new_sizes()) for _ in range(4))
+    heads, group, size, value = r.choice((1, 2, 3)), r.choice((1, 1, 2)), (r.choice((2, 4, 8)),) * SETS, (r.choice((2, 4, 8)),) * SETS
+    flat, causal, with_past = r.random() < 0.3, r.random() < 0.4, r.random() < 0.3
+    if causal and with_past:     # otherwise ONNX Runtime's offset is not that of the standard
+        keys = queries
+
+    def operand(n, count, width):
+        if flat:
+            return g.new(type_, [batch, count, tuple(n * w for w in width)])
+        return g.new(type_, [batch, (n,) * SETS, count, width])
+    operands = [operand(heads * group, queries, size), operand(heads, keys, size), operand(heads, keys, value)]
+    attributes = dict(q_num_heads=heads * group, kv_num_heads=heads) if flat else {}
+    all_keys = tuple(a + b for a, b in zip(keys, past)) if with_past else keys
+    if r.random() < 0.5:
+        shape_ = [batch, (heads * group,) * SETS, queries, all_keys][r.choice((0, 1, 2)):]
+        if r.random() < 0.5:
+            operands.append(g.new(type_, shape_))
+        else:
+            operands.append(g.feed([(g.rng.random(tuple(s[k] for s in shape_)) < 0.8) | (np.arange(all_keys[k]) == 0) for k in range(SETS)]))
+    elif with_past:
+        operands.append("")
+    if with_past:
+        operands += [g.new(type_, [batch, (heads,) * SETS, past, width]) for width in (size, value)]
+    if r.random() < 0.2:
+        attributes["softcap"] = 2.0
+    if r.random() < 0.3:
+        attributes["scale"] = 0.25
+    return g.node(op, operands, 3 if with_past else 1, is_causal=int(causal), **attributes)
+
+
+@row("RotaryEmbedding")
+def rotary(g, op):
+    r = g.random
+    batch, count = (tuple(max(1, min(n, 9)) for n in g.new_sizes()) for _ in range(2))
+    heads, size = r.choice((1, 2, 3)), r.choice((4, 8))
+    flat, positions = r.random() < 0.5, r.random() < 0.5
+    rotated = size if r.random() < 0.6 or not positions else size // 2
+    v = g.new("float32", [batch, count, (heads * size,) * SETS] if flat else [batch, (heads,) * SETS, count, (size,) * SETS])
+    table = [(12,) * SETS] if positions else [batch, count]
+    operands = [v] + [g.new("float32", table + [(rotated // 2,) * SETS]) for _ in range(2)]
+    if positions:
+        operands.append(g.feed([g.rng.integers(0, 12, (b, n)).astype(np.int64) for b, n in zip(batch, count)]))
+    attributes = {"num_heads": heads} if flat or rotated != size else {}
+    if rotated != size:
+        attributes["rotary_embedding_dim"] = rotated
+    return g.node(op, operands, interleaved=r.randrange(2), **attributes)
+
+
+# ---- Losses ----
+
+@row("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+def loss(g, op):
+    r = g.random
+    classes = r.choice((2, 3, 7))
+    rest = [g.new_sizes() for _ in range(r.choice((0, 0, 1, 2)))]
+    sizes = [g.new_sizes(), (classes,) * SETS] + rest
+    sizes = [tuple(max(n, 1) for n in s) for s in sizes]
+    v = g.new(r.choice(("float32", "float64")), sizes) if g.count(sizes) else None
+    target = g.feed([g.rng.integers(0, classes, (sizes[0][k], *(s[k] for s in sizes[2:]))).astype(np.int64) for k in range(SETS)])
+    operands = [v, target]
+    if r.random() < 0.5 and v:
+        w = g.new(v.type, [(classes,) * SETS])
+        operands.append(g.node("Add", [g.node("Abs", [w]), scalar(g, v, 0.5)]) if w else None)
+    attributes = {"ignore_index": r.randrange(classes)} if r.random() < 0.4 else {}
+    return g.node(op, operands, 2 if op[0] == "S" and r.random() < 0.3 else 1, reduction=r.choice(("none", "sum", "mean")), **attributes)
+
+
+# ---- Signals ----
+
+@row("HannWindow", "HammingWindow", "BlackmanWindow")
+def window(g, op):
+    sizes = [g.random.choice((4, 5, 16, 31)) for _ in range(SETS)]
+    n = g.feed([np.array(n) for n in sizes]) if g.random.random() < g.dynamic else g.const(np.array(sizes[0]))
+    return g.node(op, [n], periodic=g.random.randrange(2))
+
+
+@row("MelWeightMatrix")
+def mel(g, op):
+    r = g.random
+    operands = [np.array(r.choice((3, 8))), np.array(r.choice((16, 31, 64))), np.array(8192), np.array(0, np.float32), np.array(8192 / 2, np.float32)]
+    return g.node(op, [g.const(o) for o in operands])
+
+
+@row("DFT", "STFT")
+def dft(g, op):
+    r = g.random
+    type_, parts = r.choice(("float32", "float32", "float64")), r.choice((1, 2))
+    onesided = r.randrange(2) if parts == 1 else 0
+    if op == "STFT":
+        batch, length = (tuple(max(1, n) for n in g.new_sizes()) for _ in range(2))
+        step, size = r.choice((1, 2, 3)), r.choice((2, 4, 7))
+        v = g.new(type_, [batch, tuple(n + size for n in length), (1,) * SETS]) if g.count([batch, length, (size,) * SETS]) else None
+        w = g.new(type_, [(size,) * SETS]) if r.random() < 0.5 else ""
+        return g.node(op, [v, g.const(np.array(step)), w, g.const(np.array(size))], onesided=r.randrange(2))
+    rank = r.choice((1, 2, 3))
+    sizes = [tuple(max(n, 1) for n in g.new_sizes()) for _ in range(rank)]
+    v = g.new(type_, sizes + [(parts,) * SETS]) if g.count(sizes) else None
+    a = r.randrange(rank)
+    length = r.choice(("", g.const(np.array(r.choice((2, 5, 8))))))
+    return g.node(op, [v, length, g.const(np.array(a if r.random() < 0.5 else a - rank - 1))], onesided=onesided, inverse=0 if onesided else r.randrange(2))
+
 
 # Operators of the table that no graph has, with the reason.
-LEFT_OUT = {"Upsample": "the standard has had Resize in its place since opset 10, and graphs are of the newest"}
+RANDOM = "its numbers are dlcc's own; tests/random/ has them"
+NEW = "ONNX Runtime does not have its opset"
+LEFT_OUT = {"Upsample": "the standard has had Resize in its place since opset 10, and graphs are of the newest", "SwiGLU": NEW,
+            "CausalConvWithState": NEW, "LinearAttention": NEW, "RandomUniform": RANDOM, "RandomUniformLike": RANDOM, "RandomNormal": RANDOM,
+            "RandomNormalLike": RANDOM, "Bernoulli": RANDOM, "Multinomial": RANDOM}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random cases of the structured ops: reductions, contractions, pools, normalizations, Resize.
+"""Random cases of the structured ops: reductions, contractions, pools, normalizations, Resize, quantisation.
 
     random_ops.py FOLDER SEED COUNT
 
@@ -11,6 +11,7 @@ import os
 import random
 import sys
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -291,9 +292,51 @@ def resizes():
     case("Resize", [x, roi, scales] + sizes, attrs, aux=(1, 2, 3)[:2 + len(sizes)], opset=19, oracle="reference")
 
 
+SMALL_INTS = (np.int8, np.uint8, np.int16, np.uint16, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
+SMALL_FLOATS = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz, ml_dtypes.float4_e2m1fn,
+                ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn)
+
+
+def codes(dtype, *shape):
+    """Elements of a quantised tensor."""
+    if dtype in SMALL_FLOATS:
+        return (real(*shape) * 2).astype(dtype)
+    range_ = ml_dtypes.iinfo(dtype)
+    return whole(range_.min, range_.max + 1, *shape).astype(dtype)
+
+
+def quantisations():
+    """QuantizeLinear and DequantizeLinear of every type: for a tensor, an axis or blocks."""
+    shape = shape_of_rank(1, 4)
+    axis = pick.randrange(-len(shape), len(shape))
+    attrs, scales = pick.choice([({}, []), (dict(axis=axis), [shape[axis]]), (dict(axis=axis, block_size=2), list(shape))])
+    if "block_size" in attrs:
+        scales[axis] = -(-shape[axis] // 2)
+    real_type, dtype = pick.choice([np.float32, np.float32, np.float16, ml_dtypes.bfloat16]), pick.choice(SMALL_INTS + SMALL_FLOATS)
+    powers = 2.0 ** whole(-3, 3, *scales)
+    scale, zero = (powers * pick.choice([1, 0.77])).astype(real_type), [codes(dtype, *scales)] if coin() else []
+    if dtype in SMALL_FLOATS and zero:
+        zero[0] = np.zeros(scales).astype(dtype)       # ONNX's reference ignores others
+    if coin(0.2):
+        scale = powers.astype(ml_dtypes.float8_e8m0fnu)
+    if coin():
+        if scale.dtype != real_type or coin(0.3):
+            attrs["output_dtype"] = helper.np_dtype_to_tensor_dtype(np.dtype(pick.choice([np.float32, np.float16, ml_dtypes.bfloat16])))
+        case("DequantizeLinear", [codes(dtype, *shape), scale] + zero, attrs, opset=28, oracle="reference")
+        return
+    if scale.dtype != real_type or coin(0.3):
+        attrs["precision"] = onnx.TensorProto.FLOAT
+    if not zero or coin(0.3):
+        attrs["output_dtype"] = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    if dtype in SMALL_FLOATS and coin(0.3):
+        attrs["saturate"] = 0
+    x = (real(*shape) * pick.choice([1, 10, 100])).astype(real_type)
+    case("QuantizeLinear", [x, scale] + zero, attrs, opset=28, oracle="reference")
+
+
 KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
-         (normalizations, 2), (softmaxes, 1), (resizes, 6)]
+         (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4)]
 
 for kind, weight in KINDS:
     for _ in range(weight * COUNT):

@@ -13,7 +13,7 @@ from models import ROOT
 STRUCTS = {"dl_tensor": abi.Tensor, "dl_sym": abi.Sym, "dl_dim": abi.Dim, "dl_io": abi.Io, "dl_desc": abi.Desc,
            "dl_load_options": abi.LoadOptions, "dl_profile_entry": abi.ProfileEntry, "dl_api": abi.Api}
 NUMBERS = {"DL_ABI_VERSION": abi.VERSION, "DL_UNLIMITED": abi.UNLIMITED, "DL_IO_DEFAULT": abi.IO_DEFAULT,
-           "DL_SYM_DATA": abi.SYM_DATA, "DL_TENSOR": 0}
+           "DL_SYM_DATA": abi.SYM_DATA}
 
 
 def expected():
@@ -25,6 +25,8 @@ def expected():
         yield name, number
     for kind in dtypes.TYPES:
         yield f"DL_{kind.name.upper()}", kind.code
+    for number, name in enumerate(abi.FORM):
+        yield f"DL_{name.upper()}", number
     yield from NUMBERS.items()
 
 

@@ -42,6 +42,22 @@ class Models(InFolder):
         with self.assertRaisesRegex(TypeError, "int"):
             dlcc.compile(3)
 
+    def test_path_like_an_option(self):
+        here = os.getcwd()
+        self.path("-v.onnx")
+        os.chdir(self.folder)
+        try:
+            np.testing.assert_array_equal(dlcc.compile("-v.onnx", level=0)([1, 2]), [-1, -2])
+        finally:
+            os.chdir(here)
+
+    def test_fork(self):
+        """A child that ends leaves the parent's model as it is."""
+        done = python("import dlcc, os, sys\nm = dlcc.compile(sys.argv[1], level=0)\nm([1, 2])\npid = os.fork()\n"
+                      "if not pid: sys.exit(int(m([1, 2])[0] != -1))\n"
+                      "assert os.waitpid(pid, 0)[1] == 0\nm.save(sys.argv[1] + '.so')\nprint(m([1, 2]))", self.path("neg.onnx"))
+        self.assertEqual((done.stdout, done.stderr), ("[-1. -2.]\n", ""))
+
     def test_dims(self):
         text = "(float[n,k] x) => (float[n,k] y) { y = Neg(x) }"
         with compiled(text, dims={"n": 2, "k": (1, 8)}) as found:
@@ -168,7 +184,7 @@ class Cache(InFolder):
         made = os.stat(os.path.join(self.cache, path)).st_mtime_ns
         np.testing.assert_array_equal(compiled(NEG, cache=self.cache)([1, 2]), [-1, -2])
         self.assertEqual(os.stat(os.path.join(self.cache, path)).st_mtime_ns, made)
-        self.assertEqual(self.libraries(), [path])
+        self.assertEqual(os.listdir(self.cache), [path])
 
     def test_misses(self):
         keys = {compiling.cache_key(self.path("a.onnx"), ["-O2"])}
@@ -179,7 +195,14 @@ class Cache(InFolder):
             keys.add(compiling.cache_key(self.path("a.onnx"), ["-O2"]))
         finally:
             programs.compiler_version = saved
-        self.assertEqual(len(keys), 4)
+        tiles = os.path.join(self.folder, "tiles")
+        for line in "sm_80 f16 1 2 3 128x128x32x4", "sm_80 f16 1 2 3 64x64x32x4":
+            with open(tiles, "w") as f:
+                f.write(line)
+            keys.add(compiling.cache_key(self.path("a.onnx"), [f"--tiles={tiles}"]))
+        self.assertEqual(len(keys), 6)
+        with self.assertRaisesRegex(dlcc.Error, "without a cache"):
+            compiling.cache_key("a.dl", [])
         self.assertEqual(compiling.cache_key(self.path("a.onnx"), ["-O2"]), compiling.cache_key(self.path("b.onnx"), ["-O2"]))
 
     def test_external_data(self):

@@ -52,6 +52,15 @@ static void mention(Mentions *m, const char *name, const char *op, const char *f
 	vec_push(m->arena, &m->all, ((Mention){name, op ? op : "", m->all.n, fault, n}));
 }
 
+static void mention_all(Mentions *m, Node *n)
+{
+	const LocList all = locs_all(m->arena, n->locs);
+
+	for (int i = 0; i < all.n; i++)
+		if (all.at[i].node)
+			mention(m, all.at[i].node, all.at[i].op, NULL, n);
+}
+
 static Mentions all_mentions(const Module *m, const Refusals *r)
 {
 	Mentions all = {.arena = m->arena};
@@ -60,9 +69,7 @@ static Mentions all_mentions(const Module *m, const Refusals *r)
 		if (r->all.at[i].node)
 			mention(&all, r->all.at[i].node, r->all.at[i].op, r->all.at[i].text, NULL);
 	for (Node *n = m->graph ? m->graph->first : NULL; n; n = n->next)
-		for (int i = 0; i < n->locs.n; i++)
-			if (n->locs.at[i].node)
-				mention(&all, n->locs.at[i].node, n->locs.at[i].op, NULL, n);
+		mention_all(&all, n);
 	if (all.all.n)
 		qsort(all.all.at, (size_t)all.all.n, sizeof *all.all.at, compare);
 	return all;

@@ -85,6 +85,7 @@ static const Warning warnings[] = {
 	{"duplicate", false, false},   /* two constants of one name */
 	{"overridable", false, false}, /* inputs that are constants, since they have initialisers */
 	{"unbounded", true, false},    /* memory whose size depends on data */
+	{"seed", false, false},        /* random numbers without a seed */
 	{"unproved", false, true},     /* a schedule that isl cannot prove (--verify) */
 	{"fallback", false, true},     /* a copy that the GPU's run waits for */
 };
@@ -473,7 +474,7 @@ static void help(void)
 
 static void print_version(void)
 {
-	if (gen_nvptx_available())
+	if (!gen_nvptx_lacks())
 		printf("dlcc " DLCC_VERSION ", with LLVM %s\n", gen_nvptx_llvm());
 	else
 		puts("dlcc " DLCC_VERSION ", without LLVM");
@@ -481,15 +482,17 @@ static void print_version(void)
 
 static void list_targets(void)
 {
+	const bool gpus = !gen_nvptx_lacks();
+
 	for (const Target *t = target_table; t->name; t++) {
 		const char *older = t->gpu ? gen_nvptx_processor(t->gpu) : NULL;
 
 		if (!t->gpu)
 			printf("cpu:%s\n", t->name);
-		else if (older)
+		else if (gpus && older)
 			printf("cuda:%-10s code of %s: LLVM %s does not know it, LLVM %d does\n",
 			       t->name, older, gen_nvptx_llvm(), t->gpu->llvm);
-		else if (gen_nvptx_available())
+		else if (gpus)
 			printf("cuda:%s\n", t->name);
 	}
 }

@@ -228,7 +228,9 @@ static bool agree(double x, double y, double b, bool zeros)
 
 static const char *name_of(const Node *n)
 {
-	return n->locs.n && n->locs.at[0].node ? n->locs.at[0].node : op_row[n->op].name;
+	const char *name = locs_first(n->locs).node;
+
+	return name ? name : op_row[n->op].name;
 }
 
 static void compare_buf(Judge *j, Arena *a, const Node *n, const Buf *b, const void *got,

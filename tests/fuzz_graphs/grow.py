@@ -337,7 +337,8 @@ class Grower:
         moved = []
         for a, t in zip(arrays, twins):
             wide, other = a.astype(np.float64), t.astype(np.float64)
-            if not (np.isfinite(wide).all() and np.isfinite(other).all() and (np.abs(wide) <= MOST[type]).all()):
+            most = np.abs(wide).max(initial=0)
+            if not (np.isfinite(wide).all() and np.isfinite(other).all() and most <= MOST[type]) or 0 < most < 1e-30:     # subnormal
                 return None
             exact = exact and (4 * wide == np.rint(4 * wide)).all() and (np.abs(wide) <= EXACT[type]).all()
             moved.append(self.moved(other, type))

@@ -47,6 +47,11 @@ Value *expand_scalar(Infer *in, Node *n, DType t, double v)
 	return typed(in, n, graph_const_scalar(in->graph, t, v, n));
 }
 
+Value *expand_tensor(Infer *in, Node *n, const Tensor *t)
+{
+	return typed(in, n, graph_const(in->graph, t, n));
+}
+
 Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count)
 {
 	return typed(in, n, graph_const_ints(in->graph, v, count, n));

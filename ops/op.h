@@ -132,6 +132,8 @@ Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args,
 Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v);
 Value *expand_scalar(Infer *in, Node *n, DType t, double v);
+/* The constant T. */
+Value *expand_tensor(Infer *in, Node *n, const Tensor *t);
 Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count);
 /* The dims D as a 1-D tensor of i64; a single one as a scalar. */
 Value *expand_sizes(Infer *in, Node *n, Dim *const *d, int count);

@@ -1105,3 +1105,34 @@ NEW = "ONNX Runtime does not have its opset"
 LEFT_OUT = {"Upsample": "the standard has had Resize in its place since opset 10, and graphs are of the newest", "SwiGLU": NEW,
             "CausalConvWithState": NEW, "LinearAttention": NEW, "RandomUniform": RANDOM, "RandomUniformLike": RANDOM, "RandomNormal": RANDOM,
             "RandomNormalLike": RANDOM, "Bernoulli": RANDOM, "Multinomial": RANDOM}
+
+
+# ---- Sorting and selecting ----
+
+@row("TopK")
+def top_k(g, op):
+    v = g.pick(types=("float32", "float64", "float16", "int32", "int64"), exact=True, rank=(1, 4), least=1)
+    if v is None:
+        return None
+    axis = g.random.randrange(-v.rank, v.rank)
+    sizes = v.sizes(axis % v.rank)
+    count = [(g.random.randint(0, s),) for s in sizes] if g.random.random() < 0.5 else [(g.random.randint(0, min(sizes)),)]
+    return g.node(op, [v, g.ints(*count)], results=2, exact=True, axis=axis, largest=g.random.randrange(2), sorted=1)
+
+
+@row("NonZero")
+def non_zero(g, op):
+    v = g.pick(types=("float32", "float64", "bool", "int32", "int64", "uint8"), exact=True, rank=(1, 4))
+    return g.node(op, [v]) if v else None
+
+
+@row("Compress")
+def compress(g, op):
+    v = g.pick(types=ANY, rank=(1, 4))
+    if v is None:
+        return None
+    axis = g.random.choice((None, g.random.randrange(-v.rank, v.rank)))
+    sizes = v.sizes(axis) if axis is not None else tuple(a.size for a in v.arrays)
+    cut = g.random.randint(0, 2)
+    condition = g.feed([g.rng.integers(0, 2, max(s - cut, 0)).astype(bool) for s in sizes])
+    return g.node(op, [v, condition], exact=True, **({} if axis is None else {"axis": axis}))

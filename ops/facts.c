@@ -169,9 +169,11 @@ static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 /* A fact, or, where BROKEN, an error. */
 static bool leave_to_run_time(Infer *in, Node *n, Fact f, bool both, bool broken)
 {
-	if (!broken && in->when) {
-		f.a = dim_mul(in->ctx, in->when, f.a);
-		f.b = dim_mul(in->ctx, in->when, f.b);
+	Dim *when = broken ? NULL : infer_when(in, n);
+
+	if (when) {
+		f.a = dim_mul(in->ctx, when, f.a);
+		f.b = dim_mul(in->ctx, when, f.b);
 	}
 	if (!broken && known(in->graph, f.a, f.b, f.le))
 		return true;
@@ -243,13 +245,14 @@ static bool read_beside(const Node *n, const Sym *s)
 /* A symbol read from data that a fact holds below: from now on its bound says so. */
 static void tighten(Infer *in, const Node *n, Dim *a, Dim *b)
 {
+	const bool always = !infer_when(in, n);
 	Sym *s = dim_as_sym(b);
 	int64_t v;
 
-	if (s && s->src && dim_is_const(a, &v) && v > s->lo && (!in->when || read_beside(n, s)))
+	if (s && s->src && dim_is_const(a, &v) && v > s->lo && (always || read_beside(n, s)))
 		sym_bound(in->ctx, s, v, s->hi);
 	s = dim_as_sym(a);
-	if (s && s->src && dim_is_const(b, &v) && v < s->hi && (!in->when || read_beside(n, s)))
+	if (s && s->src && dim_is_const(b, &v) && v < s->hi && (always || read_beside(n, s)))
 		sym_bound(in->ctx, s, s->lo, v);
 }
 

@@ -18,6 +18,9 @@ FLOAT = ("float32", "float64")
 COMMON = ("Add", "Sub", "Mul", "Max", "Where", "Relu", "Tanh", "Sigmoid", "Neg", "MatMul", "Concat", "Slice", "Transpose", "Reshape", "Gather",
           "ReduceSum", "ReduceMax", "Softmax", "Less", "Equal", "And", "Cast", "Identity", "Unsqueeze", "Expand", "Split", "Pad", "Tile",
           "Shape", "CumSum", "LayerNormalization", "Conv", "ScatterElements", "ArgMax", "Range", "Flatten", "Clip", "Mean", "GRU", "LSTM")
+# Those whose results have sizes that their operands' sizes tell.
+SAME_SIZES = ("Add", "Sub", "Mul", "Max", "Where", "Relu", "Tanh", "Sigmoid", "Neg", "MatMul", "Transpose", "Softmax", "Less", "Equal", "And", "Cast",
+              "Identity", "Shape", "Clip", "Mean")
 
 
 class Body(Grower):
@@ -200,11 +203,15 @@ def scanned(g, v):
     return [i for i in range(v.rank) if max(v.sizes(i)) <= 17 and all(min(v.sizes(j)) for j in range(v.rank) if j != i or g.nesting)]
 
 
-def empty_stacks(first, each, axes=None):
-    """ONNX Runtime does not know the sizes of what no turn has stacked."""
+def empty_stacks(b, first, each, axes=None):
+    """ONNX Runtime does not know the sizes of what no turn of B has stacked; nobody does where they are not known before a turn."""
+    known = b.nesting == 1 and all(node[0] in SAME_SIZES for node in b.nodes)
+
     def mend(k, n, a):
         v, at = (each[k - first], axes[k - first] if axes else 0) if k >= first else (None, 0)
-        return a.reshape(np.insert(v.arrays[n].shape, at % (v.rank + 1), 0).astype(int)) if v and a.shape[at] == 0 else a
+        if v is None or a.shape[at]:
+            return a
+        return a.reshape(np.insert(v.arrays[n].shape, at % (v.rank + 1), 0).astype(int)) if known else None
     return mend
 
 
@@ -249,7 +256,7 @@ def loop(g, op):
         return None
     body = b.graph([go] + next_ + each, len(each))
     return body and g.node(op, [trip, cond] + first, len(next_ + each), exact=all(v.exact for v in next_ + each),
-                           mend=empty_stacks(len(next_), each), body=body)
+                           mend=empty_stacks(b, len(next_), each), body=body)
 
 
 def scan_run(g, first, sequences, body, each, attributes):
@@ -304,4 +311,4 @@ def scan(g, op):
         attributes["scan_output_directions"] = [r.randrange(2) for _ in each]
     return body and g.node(op, first + [v for v, _ in sequences], len(next_ + each), exact=all(v.exact for v in next_ + each),
                            run=lambda: scan_run(g, first, sequences, body, each, attributes),
-                           mend=empty_stacks(len(next_), each, attributes.get("scan_output_axes")), body=body, **attributes)
+                           mend=empty_stacks(b, len(next_), each, attributes.get("scan_output_axes")), body=body, **attributes)

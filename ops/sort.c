@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting: TopK. It sorts by merge exchange (Knuth, The Art of Computer Programming, volume 3, Algorithm 5.2.2M),
+ * Sorting: TopK and Unique. It sorts by merge exchange (Knuth, The Art of Computer Programming, volume 3, Algorithm 5.2.2M),
  * a network of comparisons for any number of elements: a loop of about log2(n)^2 / 2 turns, each of which compares
  * every element with another one, in any order. So sorting is made of maps, and runs on a GPU as it does on a CPU.
  * Elements are sorted with their indices. Of equal elements the one with the lower index comes first.
  */
+#include "ops/sort.h"
+
 #include "ir/blocks.h"
 #include "ops/build.h"
 #include "ops/control.h"
@@ -146,8 +148,7 @@ const Op op_Exchange = {.infer = infer_exchange, .lower = lower_exchange};
 
 /* ---- TopK ---- */
 
-/* Sorts X along its last axis. *INDEX gets the indices of its elements, in i64. */
-static Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
+Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 {
 	Ctx *c = in->ctx;
 	Dim *count = x->type->dims[x->type->rank - 1], *bits, *one = dim_const(c, 1), *first;
@@ -188,8 +189,7 @@ static Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **inde
 	return last[0];
 }
 
-/* The first COUNT elements of V's last axis, which has as many. */
-static Value *first_of(Infer *in, Node *n, Value *v, Dim *count)
+Value *sort_first(Infer *in, Node *n, Value *v, Dim *count)
 {
 	const int64_t zero = 0, axis = v->type->rank - 1;
 	Dim *dims[MAX_RANK];
@@ -227,11 +227,103 @@ static bool expand_topk(Infer *in, Node *n, Value **out)
 	v = sort_last(in, n, v, node_int(n, "largest", 1) != 0, &index);
 	if (!v)
 		return false;
-	out[0] = first_of(in, n, v, count);
-	out[1] = first_of(in, n, index, count);
+	out[0] = sort_first(in, n, v, count);
+	out[1] = sort_first(in, n, index, count);
 	for (int k = 0; k < 2 && axis != x->rank - 1; k++)
 		out[k] = expand_transpose(in, n, out[k], perm, x->rank);
 	return in->errors == 0;
 }
 
 const Op op_TopK = {.expand = expand_topk, .doc = "results are always sorted"};
+
+/* ---- Unique ---- */
+
+/* V as a vector of COUNT elements. */
+static Value *vector(Infer *in, Node *n, Value *v, Dim *count)
+{
+	return expand_reshape(in, n, v, &count, 1);
+}
+
+/* A vector of i64 that has SOURCE[i] at the place AT[i], for a permutation AT. */
+static Value *put_at(Infer *in, Node *n, Value *at, Value *source)
+{
+	return EXPAND(in, n, ScatterElements, at, at, source);
+}
+
+/* Whether each element of the vector V is another one than that before it. The first one is. */
+static Value *begins_run(Infer *in, Node *n, Value *v)
+{
+	const int64_t one[] = {1}, none[] = {0}, pads[] = {1, 0};
+	Value *later = EXPAND(in, n, Slice, v, expand_ints(in, n, one, 1), EXPAND(in, n, Shape, v),
+			      expand_ints(in, n, none, 1)),
+	      *sooner = EXPAND(
+		      in, n, Slice, v, expand_ints(in, n, none, 1),
+		      EXPAND(in, n, Sub, EXPAND(in, n, Shape, v), expand_ints(in, n, one, 1)),
+		      expand_ints(in, n, none, 1));
+	Value *differs = EXPAND(in, n, Not, EXPAND(in, n, Equal, later, sooner));
+
+	return EXPAND(in, n, Pad, differs, expand_ints(in, n, pads, 2),
+		      expand_scalar(in, n, DT_BOOL, 1));
+}
+
+/*
+ * The elements that differ, of a vector: it is sorted, and the first element of each run of equal ones is selected. Where
+ * the results are not to be sorted, the runs are sorted by where they begin in the operand.
+ */
+static bool expand_unique(Infer *in, Node *n, Value **out)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *count = dims_product(in->ctx, x->dims, x->rank);
+	Value *v, *index, *starts, *run, *begin, *first, *order = NULL, *end, *inverse, *one;
+	const int64_t none = 0, next = 1;
+
+	if (x->dtype == DT_STR || (node_attr(n, "axis") && x->rank != 1))
+		return infer_error(
+			in, n,
+			x->dtype == DT_STR
+				? "strings are not supported"
+				: "an axis of a tensor that is no vector is not supported");
+	v = sort_last(in, n, vector(in, n, node_in(n, 0), count), false, &index);
+	if (!v)
+		return false;
+	starts = begins_run(in, n, v);
+	one = expand_scalar(in, n, DT_I64, 1);
+	run = EXPAND(in, n, Sub,
+		     EXPAND(in, n, CumSum, expand_cast(in, n, starts, DT_I64),
+			    expand_scalar(in, n, DT_I64, 0)),
+		     one);
+	begin = select_positions(in, n, starts);
+	if (!begin || in->errors)
+		return false;
+	first = EXPAND(in, n, Gather, index, begin);
+	if (!node_int(n, "sorted", 1)) {
+		first = sort_last(in, n, first, false, &order);
+		if (!first)
+			return false;
+		run = EXPAND(in, n, Gather,
+			     put_at(in, n, order, expand_range(in, n, order->type->dims[0])), run);
+	}
+	out[0] = EXPAND(in, n, Gather, vector(in, n, node_in(n, 0), count), first);
+	if (node_out(n, 1))
+		out[1] = first;
+	inverse = put_at(in, n, index, run);
+	if (node_out(n, 2))
+		out[2] = inverse;
+	if (!node_out(n, 3))
+		return in->errors == 0;
+	end = expand_node_ints(
+		in, n, OP_Concat,
+		(Value *[]){EXPAND(in, n, Slice, begin, expand_ints(in, n, &next, 1),
+				   EXPAND(in, n, Shape, begin), expand_ints(in, n, &none, 1)),
+			    expand_sizes(in, n, &count, 1)},
+		2, "axis", 0);
+	end = EXPAND(in, n, Slice, end, expand_ints(in, n, &none, 1), EXPAND(in, n, Shape, begin));
+	out[3] = EXPAND(in, n, Sub, expand_reshape(in, n, end, begin->type->dims, 1), begin);
+	if (order)
+		out[3] = EXPAND(in, n, Gather, out[3], order);
+	return in->errors == 0;
+}
+
+const Op op_Unique = {
+	.expand = expand_unique,
+	.doc = "strings, and an axis of a tensor that is no vector, are not supported"};

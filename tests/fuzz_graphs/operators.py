@@ -1136,3 +1136,21 @@ def compress(g, op):
     cut = g.random.randint(0, 2)
     condition = g.feed([g.rng.integers(0, 2, max(s - cut, 0)).astype(bool) for s in sizes])
     return g.node(op, [v, condition], exact=True, **({} if axis is None else {"axis": axis}))
+
+
+@row("Unique")
+def unique(g, op):
+    v = g.pick(types=("float32", "int32", "int64", "uint8"), exact=True, rank=(1, 3))
+    results = g.node(op, [v], results=4, exact=True, sorted=g.random.randrange(2)) if v else None
+    return results[0] if results else None
+
+
+@row("NonMaxSuppression")
+def suppression(g, op):
+    batch, classes, boxes = g.new_sizes(), (g.random.randint(1, 3),) * SETS, g.new_sizes()
+    corners = g.new("float32", [batch, boxes, (4,) * SETS], exact=True)
+    scores = g.new("float32", [batch, classes, boxes], exact=True)
+    if corners is None or scores is None:
+        return None
+    limits = [g.const(np.array(x, t)) for x, t in ((g.random.randint(0, 5), np.int64), (g.random.choice((0, 0.25, 0.5)), np.float32), (-0.5, np.float32))]
+    return g.node(op, [corners, scores] + limits[:g.random.randint(1, 3)])

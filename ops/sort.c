@@ -238,51 +238,101 @@ const Op op_TopK = {.expand = expand_topk, .doc = "results are always sorted"};
 
 /* ---- Unique ---- */
 
-/* V as a vector of COUNT elements. */
-static Value *vector(Infer *in, Node *n, Value *v, Dim *count)
-{
-	return expand_reshape(in, n, v, &count, 1);
-}
-
 /* A vector of i64 that has SOURCE[i] at the place AT[i], for a permutation AT. */
 static Value *put_at(Infer *in, Node *n, Value *at, Value *source)
 {
 	return EXPAND(in, n, ScatterElements, at, at, source);
 }
 
-/* Whether each element of the vector V is another one than that before it. The first one is. */
+/* Whether each row of V, along its first axis, is another one than that before it. The first one is. */
 static Value *begins_run(Infer *in, Node *n, Value *v)
 {
+	const int64_t one = 1;
 	Value *zero = expand_scalar(in, n, DT_I64, 0),
 	      *range = expand_range(in, n, v->type->dims[0]);
 	Value *sooner = EXPAND(in, n, Max,
 			       EXPAND(in, n, Sub, range, expand_scalar(in, n, DT_I64, 1)), zero);
-	Value *same = EXPAND(in, n, Equal, v, EXPAND(in, n, Gather, v, sooner));
+	Value *differs = EXPAND(in, n, Not,
+				EXPAND(in, n, Equal, v, EXPAND(in, n, Gather, v, sooner)));
 
-	return EXPAND(in, n, Or, EXPAND(in, n, Equal, range, zero), EXPAND(in, n, Not, same));
+	if (v->type->rank > 1)
+		differs = expand_cast(
+			in, n,
+			expand_node_ints(in, n, OP_ReduceMax,
+					 (Value *[]){expand_cast(in, n, differs, DT_U8),
+						     expand_ints(in, n, &one, 1)},
+					 2, "keepdims", 0),
+			DT_BOOL);
+	return EXPAND(in, n, Or, EXPAND(in, n, Equal, range, zero), differs);
+}
+
+/* The order in which the rows of the matrix X are sorted, by their first element, then by their second one, and so on:
+ * they are sorted by each column, the last one first, and keep their order where it is the same. */
+static Value *sort_rows(Infer *in, Node *n, Value *x)
+{
+	Ctx *c = in->ctx;
+	Dim *columns = x->type->dims[1];
+	Value *init = expand_range(in, n, x->type->dims[0]), *key, *index, *next, *last;
+	LoopBuild b = loop_open(in, n, columns, &init, 1);
+
+	key = expand_row(in, n, expand_transpose(in, n, x, (int64_t[]){1, 0}, 2),
+			 dim_sub(c, dim_sub(c, columns, dim_const(c, 1)), b.turn));
+	key = sort_last(in, n, EXPAND(in, n, Gather, key, b.carried[0]), false, &index);
+	if (!key)
+		return NULL;
+	next = EXPAND(in, n, Gather, b.carried[0], index);
+	loop_close(&b, &next, NULL, 0, NULL, columns, &last, NULL);
+	return last;
+}
+
+/* The operand as Unique sees it: its elements as a vector, or, with an axis, a matrix of what lies at each index of it. */
+static Value *unique_rows(Infer *in, Node *n, int axis, Value **whole)
+{
+	Ctx *c = in->ctx;
+	Value *x = node_in(n, 0);
+	const Type *t = x->type;
+	int64_t perm[MAX_RANK];
+	Dim *d[2] = {dims_product(c, t->dims, t->rank), NULL};
+
+	if (axis < 0)
+		return *whole = expand_reshape(in, n, x, d, 1);
+	*whole = x;
+	for (int k = 0; k < t->rank; k++)
+		perm[k] = k == 0 ? axis : k <= axis ? k - 1 : k;
+	x = axis ? expand_transpose(in, n, x, perm, t->rank) : x;
+	d[0] = x->type->dims[0];
+	d[1] = dims_product(c, x->type->dims + 1, t->rank - 1);
+	return t->rank == 1 ? x : expand_reshape(in, n, x, d, 2);
 }
 
 /*
- * The elements that differ, of a vector: it is sorted, and the first element of each run of equal ones is selected. Where
- * the results are not to be sorted, the runs are sorted by where they begin in the operand.
+ * What differs: elements or rows are sorted, and the first one of each run of equal ones is selected. Where the results are
+ * not to be sorted, the runs are sorted by where they begin in the operand.
  */
 static bool expand_unique(Infer *in, Node *n, Value **out)
 {
 	const Type *x = infer_type(n, 0);
-	Dim *count = dims_product(in->ctx, x->dims, x->rank);
-	Value *v, *index, *starts, *run, *begin, *first, *order = NULL, *end, *inverse, *one;
+	Value *rows, *whole, *sorted, *index, *starts, *run, *begin, *first, *order = NULL, *end,
+									     *inverse, *one;
 	const int64_t none = 0, next = 1;
+	int axis = -1;
+	Dim *count;
 
-	if (x->dtype == DT_STR || (node_attr(n, "axis") && x->rank != 1))
-		return infer_error(
-			in, n,
-			x->dtype == DT_STR
-				? "strings are not supported"
-				: "an axis of a tensor that is no vector is not supported");
-	v = sort_last(in, n, vector(in, n, node_in(n, 0), count), false, &index);
-	if (!v)
+	if (x->dtype == DT_STR)
+		return infer_error(in, n, "strings are not supported");
+	if (node_attr(n, "axis") && !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
 		return false;
-	starts = begins_run(in, n, v);
+	rows = unique_rows(in, n, axis, &whole);
+	count = rows->type->dims[0];
+	if (rows->type->rank == 1) {
+		sorted = sort_last(in, n, rows, false, &index);
+	} else {
+		index = sort_rows(in, n, rows);
+		sorted = index ? EXPAND(in, n, Gather, rows, index) : NULL;
+	}
+	if (!sorted)
+		return false;
+	starts = begins_run(in, n, sorted);
 	one = expand_scalar(in, n, DT_I64, 1);
 	run = EXPAND(in, n, Sub,
 		     EXPAND(in, n, CumSum, expand_cast(in, n, starts, DT_I64),
@@ -299,7 +349,8 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 		run = EXPAND(in, n, Gather,
 			     put_at(in, n, order, expand_range(in, n, order->type->dims[0])), run);
 	}
-	out[0] = EXPAND(in, n, Gather, vector(in, n, node_in(n, 0), count), first);
+	out[0] = expand_node_ints(in, n, OP_Gather, (Value *[]){whole, first}, 2, "axis",
+				  axis < 0 ? 0 : axis);
 	if (node_out(n, 1))
 		out[1] = first;
 	inverse = put_at(in, n, index, run);

@@ -17,12 +17,12 @@ enum { MOST_BITS = 31 }; /* at most 2^31 elements are sorted */
 /* ---- The network ---- */
 
 /* What a turn compares: the element at i, for every i with (i & P) == R, with that at i + D. */
-typedef struct Comparison {
+typedef struct ExchangeTurn {
 	int64_t p, r, d;
-} Comparison;
+} ExchangeTurn;
 
 /* The turns for 2^(T-1) < n <= 2^T elements: T*(T+1)/2. */
-static int network(int t, Comparison *out)
+static int network(int t, ExchangeTurn *out)
 {
 	int n = 0;
 
@@ -30,7 +30,7 @@ static int network(int t, Comparison *out)
 		int64_t q = (int64_t)1 << (t - 1), r = 0, d = p;
 
 		for (;;) {
-			out[n++] = (Comparison){p, r, d};
+			out[n++] = (ExchangeTurn){p, r, d};
 			if (q == p)
 				break;
 			d = q - p;
@@ -44,7 +44,7 @@ static int network(int t, Comparison *out)
 /* The networks for FIRST..LAST bits, one after another, as a tensor. */
 static Value *network_table(Infer *in, Node *n, int first, int last)
 {
-	Comparison all[MOST_BITS * (MOST_BITS + 1) / 2];
+	ExchangeTurn all[MOST_BITS * (MOST_BITS + 1) / 2];
 	int64_t dims[2] = {0, 3}, *to;
 	Tensor *t;
 
@@ -253,17 +253,13 @@ static Value *put_at(Infer *in, Node *n, Value *at, Value *source)
 /* Whether each element of the vector V is another one than that before it. The first one is. */
 static Value *begins_run(Infer *in, Node *n, Value *v)
 {
-	const int64_t one[] = {1}, none[] = {0}, pads[] = {1, 0};
-	Value *later = EXPAND(in, n, Slice, v, expand_ints(in, n, one, 1), EXPAND(in, n, Shape, v),
-			      expand_ints(in, n, none, 1)),
-	      *sooner = EXPAND(
-		      in, n, Slice, v, expand_ints(in, n, none, 1),
-		      EXPAND(in, n, Sub, EXPAND(in, n, Shape, v), expand_ints(in, n, one, 1)),
-		      expand_ints(in, n, none, 1));
-	Value *differs = EXPAND(in, n, Not, EXPAND(in, n, Equal, later, sooner));
+	Value *zero = expand_scalar(in, n, DT_I64, 0),
+	      *range = expand_range(in, n, v->type->dims[0]);
+	Value *sooner = EXPAND(in, n, Max,
+			       EXPAND(in, n, Sub, range, expand_scalar(in, n, DT_I64, 1)), zero);
+	Value *same = EXPAND(in, n, Equal, v, EXPAND(in, n, Gather, v, sooner));
 
-	return EXPAND(in, n, Pad, differs, expand_ints(in, n, pads, 2),
-		      expand_scalar(in, n, DT_BOOL, 1));
+	return EXPAND(in, n, Or, EXPAND(in, n, Equal, range, zero), EXPAND(in, n, Not, same));
 }
 
 /*

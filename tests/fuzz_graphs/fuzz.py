@@ -157,7 +157,7 @@ def failure(verdict):
     """Why a case failed, or None. What is refused must be refused for a reason that is documented."""
     if verdict is None:
         return "no verdict"
-    return None if verdict[0] == "PASS" or (verdict[0] == "SKIP" and REFUSED.search(verdict[1])) else verdict[1]
+    return None if verdict[0] == "PASS" or REFUSED.search(verdict[1]) else verdict[1]
 
 
 def same_fault(message):
@@ -219,7 +219,7 @@ def main(first, count, only=None, often=()):
                 why = failure(verdict)
                 passed += why is None
                 failed += why is not None
-                refused += why is None and verdict[0] == "SKIP"
+                refused += why is None and verdict[0] != "PASS"
                 if why is not None:
                     report(s, kind, cases[s], names[s], why)
         for seed in cases:

@@ -340,7 +340,7 @@ class Grower:
         for a, t in zip(arrays, twins):
             wide, other = a.astype(np.float64), t.astype(np.float64)
             most = np.abs(wide).max(initial=0)
-            if not (np.isfinite(wide).all() and np.isfinite(other).all() and most <= MOST[type]) or 0 < most < 1e-30:     # subnormal
+            if not (np.isfinite(wide).all() and np.isfinite(other).all() and most <= MOST[type]) or 0 < most < 1e-12:     # what is left when terms cancel
                 return None
             exact = exact and (4 * wide == np.rint(4 * wide)).all() and (np.abs(wide) <= EXACT[type]).all()
             moved.append(self.moved(other, type))

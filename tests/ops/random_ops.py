@@ -67,32 +67,37 @@ def expected(model, feeds, oracle):
 
 
 def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime"):
-    """A case of OP; inputs numbered in AUX are small integers or floats that may be constants, and keep
-    their shape. What the oracle refuses is dropped."""
+    """A case of OP, which may have its domain before its name. RESULTS: how many there are, or the numbers of those that are not
+    omitted. Inputs numbered in AUX are small integers or floats that may be constants, and keep their shape. What the oracle
+    refuses is dropped."""
     global made
     names = [f"i{k}" if a is not None else "" for k, a in enumerate(inputs)]
-    outs = [f"o{k}" for k in range(results)]
+    shown = range(results) if isinstance(results, int) else results
+    outs = [f"o{k}" if k in shown else "" for k in range(max(shown) + 1)]
+    given = [o for o in outs if o]
+    domain, _, name = op.rpartition(".")
     symbolic, constants = coin(), set(aux) if coin() else set()
     fed = [k for k, a in enumerate(inputs) if a is not None and k not in constants]
     feeds = {names[k]: inputs[k] for k in fed}
 
     def model(outputs):
         graph = helper.make_graph(
-            [helper.make_node(op, names, outs, name=op, **attrs)], "g",
+            [helper.make_node(name, names, outs, name=name, domain=domain, **attrs)], "g",
             [info(names[k], inputs[k], symbolic and k not in aux) for k in fed], outputs,
             [numpy_helper.from_array(inputs[k], names[k]) for k in constants if inputs[k] is not None])
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+        domains = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+        return helper.make_model(graph, opset_imports=domains, ir_version=10)
 
     try:
-        want = expected(model([helper.make_empty_tensor_value_info(o) for o in outs]), feeds, oracle)
+        want = expected(model([helper.make_empty_tensor_value_info(o) for o in given]), feeds, oracle)
     except Exception:
         return
     made += 1
     folder = f"{FOLDER}/{made:04}_{op}"
     data = folder + "/test_data_set_0"
     samples.tensors(data, "input", feeds)
-    samples.tensors(data, "output", dict(zip(outs, want)))
-    onnx.save(model([info(o, np.asarray(a), True) for o, a in zip(outs, want)]), folder + "/model.onnx")
+    samples.tensors(data, "output", dict(zip(given, want)))
+    onnx.save(model([info(o, np.asarray(a), True) for o, a in zip(given, want)]), folder + "/model.onnx")
 
 
 def shape_of_rank(lo, hi):
@@ -334,9 +339,73 @@ def quantisations():
     case("QuantizeLinear", [x, scale] + zero, attrs, opset=28, oracle="reference")
 
 
+def microsoft(op, inputs, attrs, **more):
+    case("com.microsoft." + op, inputs, attrs, opset=21, **more)
+
+
+def microsoft_activations():
+    shape = shape_of_rank(2, 3)
+    op = pick.choice(["Gelu", "FastGelu", "BiasGelu", "QuickGelu"])
+    bias = [real(shape[-1])] if op == "BiasGelu" or (op == "FastGelu" and coin()) else []
+    microsoft(op, [real(*shape)] + bias, dict(alpha=pick.choice([1.702, 0.5])) if op == "QuickGelu" else {})
+
+
+def microsoft_normalizations():
+    batch, length, size = some(3, 1, 5)
+    x, scale, shift = real(batch, length, size), real(size), real(size)
+    op = pick.choice(["SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "Embed"])
+    attrs = dict(epsilon=pick.choice([1e-5, 1e-3]))
+    if op == "SimplifiedLayerNormalization":
+        case(op, [x, scale], dict(attrs, axis=pick.choice([-1, 2])), opset=17)
+    elif op == "Embed":
+        ids, table = whole(0, 7, batch, length), real(7, size)
+        segments = coin()
+        inputs = [ids, whole(0, 2, batch, length) if segments else None, table, real(length + 2, size), real(2, size) if segments else None,
+                  scale, shift, whole(0, 2, batch, length) if coin() else None, whole(0, length, batch, length) if coin() else None]
+        while inputs[-1] is None:
+            inputs.pop()
+        microsoft("EmbedLayerNormalization", inputs, attrs, results=2)
+    else:
+        skip = x[::-1].copy() if coin() else real(1, length, size) if coin() else real(length, size)
+        if op.startswith("SkipS"):
+            skip = real(*x.shape)
+        inputs = [x, skip, scale] + ([shift] if op.startswith("SkipL") and coin(0.7) else [])
+        if coin():
+            inputs += ([None] if op.startswith("SkipL") and len(inputs) == 3 else []) + [real(size)]
+        microsoft(op, inputs, attrs, results=pick.choice([1, [0, 3]]))
+
+
+def microsoft_products():
+    m, k, n = some(3, 1, 5)
+    params = {"Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.2], "HardSigmoid": [0.3, 0.4], "Clip": [-0.5, 0.5]}
+    activation = pick.choice(list(params))
+    op = pick.choice(["FusedMatMul", "FusedConv", "FusedGemm"])
+    if op == "FusedMatMul":
+        trans = {name: flag() for name in ("transA", "transB")}
+        batch = some(pick.randint(0, 2), 1, 3)
+        sides = [[m, k], [k, n]]
+        inputs = [real(*batch, *(s[::-1] if t else s)) for s, t in zip(sides, trans.values())]
+        if batch:
+            for i in range(2):
+                trans["transBatch" + "AB"[i]] = flag()
+                if trans["transBatch" + "AB"[i]]:
+                    inputs[i] = np.ascontiguousarray(np.moveaxis(inputs[i], -2, 0))
+        microsoft(op, inputs, dict(trans, alpha=pick.choice([1.0, 0.5])))
+    elif op == "FusedGemm":
+        activation = pick.choice(["Relu", "Tanh", "Sigmoid", "LeakyRelu"])
+        attrs = dict(zip(["activation_alpha", "activation_beta"], params[activation]))
+        microsoft(op, [real(m, k), real(k, n), real(n)], dict(attrs, activation=activation))
+    else:
+        x, w, z = real(2, m, 6, 6), real(n, m, 3, 3), real(2, n, 6, 6)
+        attrs = dict(activation_params=params[activation]) if params[activation] else {}
+        inputs = [x, w, real(n)] + ([z] if coin() else [])
+        microsoft(op, inputs, dict(attrs, activation=activation, pads=[1, 1, 1, 1], kernel_shape=[3, 3]))
+
+
 KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
-         (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4)]
+         (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
+         (microsoft_products, 2)]
 
 for kind, weight in KINDS:
     for _ in range(weight * COUNT):

@@ -402,10 +402,74 @@ def microsoft_products():
         microsoft(op, inputs, dict(attrs, activation=activation, pads=[1, 1, 1, 1], kernel_shape=[3, 3]))
 
 
+def microsoft_quantised():
+    """Scales are no powers of 2: ONNX Runtime rounds halves in another way than its documentation says."""
+    dtype = pick.choice([np.int8, np.uint8])
+
+    def point(scale=None):
+        return [np.array(scale or pick.choice([0.011, 0.023, 0.037]), np.float32), codes(dtype) if coin(0.8) else None]
+    op = pick.choice(["Add", "Mul", "Sigmoid", "LeakyRelu", "Softmax", "AveragePool", "GlobalAveragePool", "Concat"])
+    if "Pool" in op:
+        attrs = dict(channels_last=flag())
+        shape = [2, 5, 6, 3] if attrs["channels_last"] else [2, 3, 5, 6]
+        if op == "AveragePool":
+            attrs.update(kernel_shape=[2, 3], strides=some(2, 1, 2), pads=some(4, 0, 1), count_include_pad=flag(), ceil_mode=flag())
+        inputs = [codes(dtype, *shape)] + point() + point(0.0173)
+    elif op == "Concat":
+        shape = shape_of_rank(2, 3)
+        attrs, inputs = dict(axis=0), point()
+        for _ in range(pick.randint(1, 3)):
+            inputs += [codes(dtype, *[pick.randint(1, 3)] + shape[1:])] + point()
+        inputs = [codes(dtype) if i is None else i for i in inputs]
+    else:
+        shape = shape_of_rank(2, 3)
+        attrs = {"LeakyRelu": dict(alpha=0.3), "Softmax": dict(axis=-1, opset=pick.choice([11, 13]))}.get(op, {})
+        inputs = [codes(dtype, *shape)] + point()
+        if op in ("Add", "Mul"):
+            inputs += [codes(dtype, *shape[pick.choice([0, 1]):])] + point()
+        inputs += point({"Sigmoid": 0.0041, "Softmax": 0.031}.get(op, 0.057))
+    if inputs[-1] is None:     # without it ONNX Runtime ends
+        inputs[-1] = codes(dtype)
+    microsoft("QLinear" + op, inputs, attrs)
+
+
+def microsoft_integer_products():
+    m, k, n = some(3, 1, 6)
+    op = pick.choice(["MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm"])
+    dtype = np.uint8 if op == "QGemm" else pick.choice([np.int8, np.uint8])
+    columns = [n] if coin() else []
+    scale, zero = rng.uniform(0.01, 0.05, columns).astype(np.float32), codes(dtype, *columns)
+    b = codes(dtype, k, n)
+    if op == "DynamicQuantizeMatMul":
+        inputs = [real(m, k), b, scale, zero if coin() else None] + ([real(n)] if coin() else [])
+    elif op == "MatMulIntegerToFloat":
+        inputs = [codes(np.uint8, 2, m, k), b, np.array(0.02, np.float32), scale, codes(np.uint8) if coin() else None, zero if coin() else None]
+        inputs += [real(n)] if coin() else []
+    else:
+        inputs = [codes(np.uint8, m, k), np.array(0.02, np.float32), codes(np.uint8), b, scale, zero, whole(-99, 99, n) if coin() else None]
+        inputs += [np.array(0.9, np.float32), codes(np.uint8)] if coin() else []
+        attrs = dict(transA=flag(), transB=flag(), alpha=pick.choice([1.0, 0.5]))
+        for i, name in (0, "transA"), (3, "transB"):
+            inputs[i] = np.ascontiguousarray(inputs[i].T) if attrs[name] else inputs[i]
+    while inputs[-1] is None:
+        inputs.pop()
+    microsoft(op, inputs, attrs if op == "QGemm" else {})
+
+
+def microsoft_quantisations():
+    shape = shape_of_rank(2, 3)
+    dtype = pick.choice([np.int8, np.uint8, np.int16, np.uint16, ml_dtypes.int4, ml_dtypes.uint4])
+    axis = pick.randrange(len(shape))
+    scales = [shape[axis]] if coin() else []
+    scale, zero = rng.uniform(0.01, 0.05, scales).astype(np.float32), codes(dtype, *scales)
+    op = pick.choice(["QuantizeLinear", "DequantizeLinear"])
+    microsoft(op, [real(*shape) if op[0] == "Q" else codes(dtype, *shape), scale, zero], dict(axis=axis) if scales else {})
+
+
 KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
          (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
-         (microsoft_products, 2)]
+         (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1)]
 
 for kind, weight in KINDS:
     for _ in range(weight * COUNT):

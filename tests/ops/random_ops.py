@@ -403,17 +403,18 @@ def microsoft_products():
 
 
 def microsoft_quantised():
-    """Scales are no powers of 2: ONNX Runtime rounds halves in another way than its documentation says."""
+    """Scales are no powers of 2: ONNX Runtime rounds halves in another way than its documentation says. It
+    computes QLinearSoftmax by a table that is not exact enough to compare with."""
     dtype = pick.choice([np.int8, np.uint8])
 
     def point(scale=None):
         return [np.array(scale or pick.choice([0.011, 0.023, 0.037]), np.float32), codes(dtype) if coin(0.8) else None]
-    op = pick.choice(["Add", "Mul", "Sigmoid", "LeakyRelu", "Softmax", "AveragePool", "GlobalAveragePool", "Concat"])
+    op = pick.choice(["Add", "Mul", "Sigmoid", "LeakyRelu", "AveragePool", "GlobalAveragePool", "Concat"])
     if "Pool" in op:
         attrs = dict(channels_last=flag())
         shape = [2, 5, 6, 3] if attrs["channels_last"] else [2, 3, 5, 6]
         if op == "AveragePool":
-            attrs.update(kernel_shape=[2, 3], strides=some(2, 1, 2), pads=some(4, 0, 1), count_include_pad=flag(), ceil_mode=flag())
+            attrs.update(kernel_shape=[2, 3], strides=some(2, 1, 2), pads=some(4, 0, 1), **{pick.choice(["count_include_pad", "ceil_mode"]): 1})
         inputs = [codes(dtype, *shape)] + point() + point(0.0173)
     elif op == "Concat":
         shape = shape_of_rank(2, 3)
@@ -423,11 +424,11 @@ def microsoft_quantised():
         inputs = [codes(dtype) if i is None else i for i in inputs]
     else:
         shape = shape_of_rank(2, 3)
-        attrs = {"LeakyRelu": dict(alpha=0.3), "Softmax": dict(axis=-1, opset=pick.choice([11, 13]))}.get(op, {})
+        attrs = dict(alpha=0.3) if op == "LeakyRelu" else {}
         inputs = [codes(dtype, *shape)] + point()
         if op in ("Add", "Mul"):
             inputs += [codes(dtype, *shape[pick.choice([0, 1]):])] + point()
-        inputs += point({"Sigmoid": 0.0041, "Softmax": 0.031}.get(op, 0.057))
+        inputs += point(0.0041 if op == "Sigmoid" else 0.057)
     if inputs[-1] is None:     # without it ONNX Runtime ends
         inputs[-1] = codes(dtype)
     microsoft("QLinear" + op, inputs, attrs)
@@ -466,10 +467,92 @@ def microsoft_quantisations():
     microsoft(op, [real(*shape) if op[0] == "Q" else codes(dtype, *shape), scale, zero], dict(axis=axis) if scales else {})
 
 
+def microsoft_attentions():
+    batch, length, heads, size, past = some(4, 1, 4) + [pick.randint(0, 3)]
+    width, total = heads * size, length + past
+    if coin():
+        inputs = [real(batch, length, 5), real(5, 3 * width), real(3 * width)]
+        inputs.append(pick.choice([None, whole(0, 2, batch, total), whole(0, 2, batch, length, total), whole(1, total + 1, batch)]))
+        inputs.append(real(2, batch, heads, past, size) if past else None)
+        if coin() and not past:
+            inputs.append(real(batch, heads, length, total))
+        if not past and inputs[3] is not None and inputs[3].ndim == 1:
+            inputs[3] = whole(1, length + 1, batch)
+        while inputs[-1] is None:
+            inputs.pop()
+        microsoft("Attention", inputs, dict(num_heads=heads, unidirectional=flag(), mask_filter_value=-30.0), results=2 if past else 1)
+        return
+    keys = length if past else pick.randint(1, 4)
+    total = keys + past
+    inputs = [real(batch, length, width), real(batch, keys, width), real(batch, keys, width), real(3 * width) if coin() else None]
+    inputs += [pick.choice([None, whole(0, 2, batch, total)]), real(batch, heads, length, total) if coin() else None]
+    if past:
+        inputs += [real(batch, heads, past, size), real(batch, heads, past, size)]
+    while inputs[-1] is None:
+        inputs.pop()
+    microsoft("MultiHeadAttention", inputs, dict(num_heads=heads, scale=pick.choice([0.3, 0.5]), mask_filter_value=-30.0), results=3 if past else 1)
+
+
+def microsoft_grouped_attentions():
+    """A prompt, or one more token. The past has rows to spare in half of the cases, as in a buffer of the largest length. They are 0,
+    since they are not specified in the result."""
+    batch, groups, heads = some(3, 1, 3)
+    prompt, size = coin(0.4), 16
+    length = pick.randint(1, 4) if prompt else 1
+    past = 0 if prompt else pick.randint(1, 4)
+    spare = pick.randint(1, 3) if coin() else 0
+    rows = past + (length + spare if spare else 0)
+    lengths = np.full(batch, past + length - 1, np.int32)
+    if not prompt:
+        lengths[1:] = whole(1, past + 1, batch - 1)
+    q, k = heads * groups * size, heads * size
+    attrs = dict(num_heads=heads * groups, kv_num_heads=heads)
+    inputs = [real(batch, length, q), real(batch, length, k), real(batch, length, k)]
+    if coin(0.3):
+        inputs = [np.concatenate(inputs, 2), None, None]
+    inputs += [real(batch, heads, rows, size), real(batch, heads, rows, size), lengths, np.array(past + length, np.int32)]
+    for b, n in enumerate(lengths):
+        inputs[3][b, :, n + 1 - length:] = inputs[4][b, :, n + 1 - length:] = 0
+    aux = (6,)
+    if coin():
+        attrs.update(do_rotary=1, rotary_interleaved=flag())
+        inputs += [real(10, size // 2), real(10, size // 2)]
+        aux = tuple(k for k, a in enumerate(inputs) if a is not None and k not in (3, 4, 5))     # the size of a head must be known
+    if coin(0.3):
+        attrs["local_window_size"] = pick.randint(1, 3)
+    if coin(0.3):
+        attrs["softcap"] = 2.0
+    microsoft("GroupQueryAttention", inputs, attrs, aux=aux, results=3)
+
+
+def microsoft_rotations():
+    batch, length, heads, size = *some(3, 1, 4), pick.choice([4, 8])
+    x = real(batch, length, heads * size) if coin() else real(batch, heads, length, size)
+    position = ints([pick.randint(0, 5)]) if coin() else whole(0, 10, batch, length, dtype=np.int64)
+    microsoft("RotaryEmbedding", [x, position, real(10, size // 2), real(10, size // 2)], dict(interleaved=flag()), aux=(0, 2, 3))
+
+
+def microsoft_blocks():
+    """MatMulNBits and GatherBlockQuantized, whose blocks of weights have a scale and perhaps a zero point each."""
+    bits, block = pick.choice([4, 8]), 16
+    rows, columns, count = some(3, 1, 40)
+    blocks, packed = -(-columns // block), 8 // bits
+    scales = rng.uniform(0.01, 0.05, (rows, blocks)).astype(np.float32)
+    zeros = [codes(np.uint8, rows, -(-blocks // packed))] if coin() else []
+    if coin():
+        inputs = [real(pick.randint(1, 3), count, columns), codes(np.uint8, rows, blocks, block // packed), scales] + zeros
+        microsoft("MatMulNBits", inputs, dict(K=columns, N=rows, bits=bits, block_size=block), aux=(1, 2, 3)[:len(inputs) - 1])
+        return
+    columns += columns % packed
+    inputs = [codes(np.uint8, rows, columns // packed), whole(0, rows, pick.randint(1, 3), 2), scales] + zeros
+    microsoft("GatherBlockQuantized", inputs, dict(bits=bits, block_size=block), aux=(0, 2, 3)[:len(inputs) - 1])
+
+
 KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
          (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
-         (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1)]
+         (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1),
+         (microsoft_attentions, 4), (microsoft_grouped_attentions, 4), (microsoft_rotations, 1), (microsoft_blocks, 2)]
 
 for kind, weight in KINDS:
     for _ in range(weight * COUNT):

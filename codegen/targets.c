@@ -25,7 +25,7 @@ const Target target_table[] = {
 	 * memory of a block on it and on all GPUs that run its code, registers of an SM, extra
 	 * registers per thread relative to sm_80, threads of an SM, f32 lanes, MiB of L2, GB/s of
 	 * memory, TFLOP/s of f32 and f16; all of the most common card */
-	GPU(sm_120, 120, false, 87, 20, 170, 99 << 10, 99 << 10, 65536, 8, 1536, 128, 96, 1792, 105, 210),   /* RTX 5090 */
+	GPU(sm_120, 120, false, 87, 20, 170, 99 << 10, 99 << 10, 65536, 9, 1536, 128, 96, 1792, 105, 210),   /* RTX 5090 */
 	GPU(sm_100, 100, false, 86, 20, 148, 227 << 10, 99 << 10, 65536, 0, 2048, 128, 126, 8000, 75, 2250), /* B200 */
 	GPU(sm_90a, 90, true, 80, 19, 132, 227 << 10, 227 << 10, 65536, 0, 2048, 128, 50, 3350, 67, 989),    /* H100, H200 */
 	GPU(sm_89, 89, false, 78, 19, 128, 99 << 10, 99 << 10, 65536, 0, 1536, 128, 72, 1008, 83, 165),      /* RTX 4090, L40 */

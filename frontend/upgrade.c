@@ -512,6 +512,18 @@ static bool roi_align_10(Upgrade *u)
 	return true;
 }
 
+/* The number of elements was an attribute. */
+static bool topk_1(Upgrade *u)
+{
+	const int64_t k = node_int(u->n, "k", -1);
+
+	if (k < 0)
+		return complain(u, "attribute \"k\" is missing");
+	node_set_input(u->n, 1, located(u, graph_const_ints(u->g, &k, 1, u->n)));
+	drop_attr(u->n, "k");
+	return true;
+}
+
 typedef struct UpgradeRule {
 	const char *op;
 	int until; /* the version of the new form: the rule applies to older nodes */
@@ -567,6 +579,7 @@ static const UpgradeRule rules[] = {
 	{"Squeeze", 13, axes_input},
 	{"Sub", 7, broadcast_axis},
 	{"Tile", 6, tile},
+	{"TopK", 10, topk_1},
 	{"Unsqueeze", 13, unsqueeze},
 	{"Upsample", 7, upsample_1},
 	{"Upsample", 9, upsample_7},

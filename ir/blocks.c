@@ -120,16 +120,44 @@ void control_set_dim(Node *n, const char *name, Dim *d)
 
 /* ---- Checks ---- */
 
+/* Whether the loop from OPEN to CLOSE has a While. */
+static bool has_while(const Node *open, const Node *close)
+{
+	int depth = 0;
+
+	for (const Node *n = open->next; n != close; n = n->next) {
+		if (!depth && n->op == OP_While)
+			return true;
+		depth += (n->op == OP_For || n->op == OP_When) -
+			 (n->op == OP_EndFor || n->op == OP_EndWhen);
+	}
+	return false;
+}
+
 static const char *end_fault(const Node *open, const Node *n, Arena *a)
 {
 	const int64_t carried = node_int(n, "carried", 0);
 
+	if (n->op == OP_EndFor && !control_dim(open, "trip") && !has_while(open, n))
+		return "the loop has no number of turns, and no While ends it";
 	if (n->op == OP_EndFor && (carried != open->nout || carried > n->nin || n->nin != n->nout))
 		return arena_printf(
 			a, "the loop carries %d values, and its end has %d operands and %d results",
 			open->nout, n->nin, n->nout);
 	if (n->op == OP_EndWhen && n->nin != 2 * n->nout)
 		return arena_printf(a, "%d results of two sides have %d operands", n->nout, n->nin);
+	return NULL;
+}
+
+/* Brackets leave out no operand and no result. */
+static const char *gap_fault(const Node *n, Arena *a)
+{
+	for (int i = 0; i < n->nin; i++)
+		if (!node_in(n, i))
+			return arena_printf(a, "operand %d is missing", i);
+	for (int i = 0; i < n->nout; i++)
+		if (!n->out[i])
+			return arena_printf(a, "result %d is missing", i);
 	return NULL;
 }
 
@@ -154,7 +182,8 @@ static bool fits(const Node *open, OpKind op)
 								    : true;
 }
 
-const char *blocks_fault(const Graph *g, Arena *a, const Node **at)
+/* Whether brackets match. */
+static const char *match_fault(const Graph *g, Arena *a, const Node **at)
 {
 	VEC(const Node *) open = {0};
 	const char *fault = NULL;
@@ -167,7 +196,8 @@ const char *blocks_fault(const Graph *g, Arena *a, const Node **at)
 		*at = n;
 		if (!fits(with, n->op))
 			return "a bracket of control flow stands where it has no counterpart";
-		fault = open_fault(n, a);
+		fault = gap_fault(n, a);
+		fault = fault ? fault : open_fault(n, a);
 		if (closes(n->op)) {
 			fault = fault ? fault : end_fault(with, n, a);
 			open.n--;
@@ -180,4 +210,36 @@ const char *blocks_fault(const Graph *g, Arena *a, const Node **at)
 		return "a bracket of control flow is not closed";
 	}
 	return fault;
+}
+
+/* Whether values are used in their own block or one inside of it. */
+static const char *use_fault(const Graph *g, Arena *a, const Node **at)
+{
+	const Blocks b = blocks_of(g, a);
+
+	for (const Node *n = g->first; n && b.at.n > 1; n = n->next)
+		for (int k = 0; k < n->nin; k++) {
+			*at = n;
+			if (node_in(n, k) && !block_within(&b, block_of_operand(&b, n, k),
+							   block_of_value(&b, node_in(n, k))))
+				return arena_printf(
+					a,
+					"operand %d is computed in a block that may not have run",
+					k);
+		}
+	*at = NULL;
+	for (int i = 0; i < g->results.n; i++)
+		if (block_of_value(&b, g->results.at[i]->value))
+			return arena_printf(
+				a, "result %d is computed in a block that may not have run", i);
+	return NULL;
+}
+
+const char *blocks_fault(const Graph *g, Arena *a, const Node **at)
+{
+	const char *fault;
+
+	*at = NULL;
+	fault = match_fault(g, a, at);
+	return fault ? fault : use_fault(g, a, at);
 }

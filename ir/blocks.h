@@ -63,8 +63,8 @@ Node *block_open(const Node *n);
 Dim *control_dim(const Node *n, const char *name);
 /* Sets it. */
 void control_set_dim(Node *n, const char *name, Dim *d);
-/* Checks that the brackets of G match, and that their operands and results do. The first fault is in *AT and
- * in the text returned; null: none. */
+/* Checks that the brackets of G match, that their operands and results do, and that values are used where they are
+ * known. The first fault is in *AT, which is null for a result of G, and in the text returned; null: none. */
 const char *blocks_fault(const Graph *g, Arena *a, const Node **at);
 
 static inline bool op_is_control(OpKind op) { return (op_row[op].flags & OPF_CONTROL) != 0; }

@@ -21,8 +21,7 @@ typedef enum Inst {
 #define FUNC(name, n, f32, f64) FN_##name,
 #include "ir/funcs.def"
 #undef FUNC
-	INST_COUNT,
-	INST_FUNCS = INST_COUNT /* see inst_is_func */
+	INST_COUNT
 } Inst;
 
 typedef enum InstRule {

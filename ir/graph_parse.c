@@ -7,6 +7,7 @@
  */
 #include "ir/graph.h"
 
+#include "ir/blocks.h"
 #include "ir/text_impl.h"
 
 #include <ctype.h>
@@ -268,6 +269,7 @@ static bool read_node(GraphText *r, Graph *g)
 	if (!read_operands(r, g, &in, &nin))
 		return false;
 	n = node_new(g, op, in, nin, nout, NULL);
+	vec_push(r->tmp, &r->nodes, ((NodeLine){n, start_line}));
 	if (!text_attrs(r, n))
 		return false;
 	after = r->p;
@@ -485,6 +487,21 @@ static void go(GraphText *r, TextPosition to)
 }
 
 /* Reads, in this order: symbols, inputs, facts, the body, and the results that it defines. */
+/* Control flow must be whole before a pass walks through it. */
+static bool check_blocks(GraphText *r, const Graph *g)
+{
+	const Node *at;
+	const char *fault = blocks_fault(g, r->tmp, &at);
+	int line = r->line;
+
+	for (int i = 0; fault && i < r->nodes.n; i++)
+		if (r->nodes.at[i].n == at)
+			line = r->nodes.at[i].line;
+	if (fault && at)
+		fault = arena_printf(r->tmp, "%s: %s", op_row[at->op].name, fault);
+	return !fault || text_fault(r, line, fault);
+}
+
 static bool read_parts(GraphText *r, Graph *g, bool region)
 {
 	TextPosition inputs = here(r), results, facts, end;
@@ -509,7 +526,7 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 	if (!read_graph_results(r, g))
 		return false;
 	go(r, end);
-	return true;
+	return check_blocks(r, g);
 }
 
 static Graph *read_graph(GraphText *r, bool region)

@@ -171,23 +171,9 @@ static void check_blocks(GraphVerifier *v)
 {
 	const Node *at = NULL;
 	const char *fault = blocks_fault(v->g, v->tmp, &at);
-	Blocks b;
 
-	if (fault) {
+	if (fault)
 		report(v, at, "%s", fault);
-		return;
-	}
-	b = blocks_of(v->g, v->tmp);
-	if (b.at.n == 1)
-		return;
-	for (const Node *n = v->g->first; n; n = n->next)
-		for (int k = 0; k < n->nin; k++)
-			if (n->in[k].value && !block_within(&b, block_of_operand(&b, n, k),
-							    block_of_value(&b, n->in[k].value)))
-				report(v, n, "operand %d is computed in a block that may not have run", k);
-	for (int i = 0; i < v->g->results.n; i++)
-		if (block_of_value(&b, v->g->results.at[i]->value))
-			report(v, NULL, "result %d is computed in a block that may not have run", i);
 }
 
 /* ---- Nodes ---- */

@@ -32,6 +32,12 @@ typedef struct Pending {
 	int line;
 } Pending;
 
+/* Where a node of the text begins. */
+typedef struct NodeLine {
+	const Node *n;
+	int line;
+} NodeLine;
+
 typedef struct GraphText {
 	Ctx *ctx;
 	Arena *arena, *tmp;
@@ -42,6 +48,7 @@ typedef struct GraphText {
 	int n, cap;
 	VEC(Pending) pending;
 	VEC(Mapped) files;
+	VEC(NodeLine) nodes;
 } GraphText;
 
 static inline bool text_is_word_char(char c)

@@ -76,41 +76,76 @@ static Value *join_heads(Infer *in, Node *n, Value *v)
 enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS };
 
 typedef struct Attention {
-	Value *q, *k, *v; /* of rank 4; k and v with the past, and a head for each of q's */
-	DType real;       /* the type of scores */
+	/* [batch, heads, sequence, size], where K and V include the past; if several heads of
+	 * queries share one of keys, GROUP of them, [batch, heads of keys, group or 1, sequence, size] */
+	Value *q, *k, *v;
+	int rank;
+	Dim *heads, *group;
+	DType real; /* the type of scores */
 	Dim *queries, *keys;
 	Value *position, *key; /* p and j of the head of this file, to broadcast with scores */
 	Value *visible;        /* bool, to broadcast with scores; null: all keys are */
 	bool hides_all;        /* a query may be left without keys */
 } Attention;
 
-/* Repeats each head of V until there are HEADS: those of a group are adjacent. */
-static Value *repeat_heads(Infer *in, Node *n, Value *v, Dim *heads)
+static Value *unsqueezed(Infer *in, Node *n, Value *v, int64_t axis)
 {
-	Ctx *c = infer_ctx(in);
-	Dim *const *from = v->type->dims, *group, *d[5];
-	int64_t axis = 2;
+	return EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &axis, 1));
+}
 
-	if (from[1] == heads)
+/* V with the heads in its dim AXIS as two dims: heads of keys and their groups. */
+static Value *group_heads(Infer *in, Node *n, const Attention *a, Value *v, int axis)
+{
+	const Type *t = v->type;
+	Dim *d[MAX_RANK];
+
+	for (int i = 0; i < t->rank; i++)
+		d[i < axis ? i : i + 1] = t->dims[i];
+	d[axis] = dim_floordiv(infer_ctx(in), a->heads, a->group);
+	d[axis + 1] = a->group;
+	return expand_reshape(in, n, v, d, t->rank + 1);
+}
+
+/* The other way round, for values that have scores' dims. */
+static Value *join_groups(Infer *in, Node *n, const Attention *a, Value *v)
+{
+	Dim *d[4];
+
+	if (a->rank == 4 || !v->type)
 		return v;
-	group = dim_floordiv(c, heads, from[1]);
-	if (!infer_equal(in, n, dim_mul(c, group, from[1]), heads,
-			 "the heads of the queries are no multiple of those of the keys"))
-		return NULL;
-	d[0] = from[0];
-	d[1] = from[1];
-	d[2] = group;
-	d[3] = from[2];
-	d[4] = from[3];
-	v = EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &axis, 1));
-	v = EXPAND(in, n, Expand, v, expand_sizes(in, n, d, 5));
-	d[1] = heads;
-	d[2] = d[3];
-	d[3] = d[4];
+	d[0] = v->type->dims[0];
+	d[1] = a->heads;
+	d[2] = v->type->dims[3];
+	d[3] = v->type->dims[4];
 	return expand_reshape(in, n, v, d, 4);
 }
 
-/* Operand AT after the past in operand PAST, which may be omitted: result OUT. */
+/* Brings the operands to five dims if the heads of queries are more than those of keys. So every
+ * key is read once for a whole group, and none is copied. */
+static bool grouped(Infer *in, Node *n, Attention *a)
+{
+	Ctx *c = infer_ctx(in);
+	Dim *const *k = a->k->type->dims;
+
+	a->rank = 4;
+	a->heads = a->q->type->dims[1];
+	if (!infer_equal_dims(in, n, &k[1], &a->v->type->dims[1],
+			      "keys and values have different heads"))
+		return false;
+	if (a->heads == k[1])
+		return true;
+	a->group = dim_floordiv(c, a->heads, k[1]);
+	if (!infer_equal(in, n, dim_mul(c, a->group, k[1]), a->heads,
+			 "the heads of the queries are no multiple of those of the keys"))
+		return false;
+	a->rank = 5;
+	a->q = group_heads(in, n, a, a->q, 1);
+	a->k = unsqueezed(in, n, a->k, 2);
+	a->v = unsqueezed(in, n, a->v, 2);
+	return a->q->type && a->k->type && a->v->type;
+}
+
+/* V after the past in operand PAST, which may be omitted. */
 static Value *with_past(Infer *in, Node *n, Value *v, int past)
 {
 	if (!node_in(n, past))
@@ -142,9 +177,7 @@ static bool attention_operands(Infer *in, Node *n, Attention *a, Value **out)
 		return false;
 	a->queries = a->q->type->dims[2];
 	a->keys = a->k->type->dims[2];
-	a->k = repeat_heads(in, n, a->k, a->q->type->dims[1]);
-	a->v = a->k ? repeat_heads(in, n, a->v, a->q->type->dims[1]) : NULL;
-	return a->v && a->k->type && a->v->type;
+	return grouped(in, n, a);
 }
 
 static Value *only_where(Infer *in, Node *n, Value *a, Value *b)
@@ -152,21 +185,27 @@ static Value *only_where(Infer *in, Node *n, Value *a, Value *b)
 	return !a ? b : !b ? a : EXPAND(in, n, And, a, b);
 }
 
+/* A number for each entry of the batch, to broadcast with scores. */
+static Value *by_batch(Infer *in, Node *n, const Attention *a, Value *v)
+{
+	static const int64_t axes[] = {1, 2, 3, 4};
+
+	return EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, axes, a->rank - 1));
+}
+
 /* Sets A->position and A->key: the offset of position is the number of keys in the past, or the
  * number of valid keys that precede the queries. */
 static bool positions(Infer *in, Node *n, Attention *a)
 {
-	static const int64_t last[] = {1}, all[] = {1, 2, 3};
 	Value *offset = NULL;
 
 	a->key = expand_range(in, n, a->keys);
-	a->position = EXPAND(in, n, Unsqueeze, expand_range(in, n, a->queries),
-			     expand_ints(in, n, last, 1));
+	a->position = unsqueezed(in, n, expand_range(in, n, a->queries), 1);
 	if (node_in(n, PAST_K))
 		offset = expand_size(in, n, infer_type(n, PAST_K)->dims[2]);
 	if (node_in(n, LENGTHS)) {
 		offset = EXPAND(in, n, Sub, node_in(n, LENGTHS), expand_size(in, n, a->queries));
-		offset = EXPAND(in, n, Unsqueeze, offset, expand_ints(in, n, all, 3));
+		offset = by_batch(in, n, a, offset);
 	}
 	if (offset)
 		a->position = EXPAND(in, n, Add, a->position, offset);
@@ -176,7 +215,6 @@ static bool positions(Infer *in, Node *n, Attention *a)
 /* The keys that is_causal, the window and the lengths leave visible. */
 static bool visible_keys(Infer *in, Node *n, Attention *a)
 {
-	static const int64_t axes[] = {1, 2, 3};
 	int64_t left = node_int(n, "left_window_size", -1),
 		right = node_int(n, "right_window_size", -1);
 	Value *at, *see;
@@ -199,7 +237,7 @@ static bool visible_keys(Infer *in, Node *n, Attention *a)
 		a->visible = only_where(in, n, a->visible, see);
 	}
 	if (node_in(n, LENGTHS)) {
-		at = EXPAND(in, n, Unsqueeze, node_in(n, LENGTHS), expand_ints(in, n, axes, 3));
+		at = by_batch(in, n, a, node_in(n, LENGTHS));
 		a->visible = only_where(in, n, a->visible, EXPAND(in, n, Less, a->key, at));
 	}
 	a->hides_all = node_in(n, MASK) || node_in(n, LENGTHS) || left >= 0 || right >= 0;
@@ -231,6 +269,25 @@ static Value *whole_mask(Infer *in, Node *n, const Attention *a)
 		      expand_ints(in, n, &last, 1));
 }
 
+/* The mask with the dims of scores: its heads, if it has more than one, are grouped. */
+static Value *grouped_mask(Infer *in, Node *n, const Attention *a, Value *mask)
+{
+	const Type *t = mask->type;
+	Dim *d[4];
+
+	if (a->rank == 4 || t->rank < 3)
+		return mask;
+	if (dim_equals(t->dims[t->rank - 3], 1))
+		return unsqueezed(in, n, mask, t->rank - 3);
+	for (int i = 0; i < t->rank; i++)
+		d[i] = t->dims[i];
+	if (d[t->rank - 3] != a->heads) { /* run time alone knows whether it is 1 */
+		d[t->rank - 3] = a->heads;
+		mask = EXPAND(in, n, Expand, mask, expand_sizes(in, n, d, t->rank));
+	}
+	return mask->type ? group_heads(in, n, a, mask, t->rank - 3) : mask;
+}
+
 /* The scores with the mask, and -inf for hidden keys; null after a diagnostic. */
 static Value *masked(Infer *in, Node *n, const Attention *a, Value *s)
 {
@@ -238,6 +295,7 @@ static Value *masked(Infer *in, Node *n, const Attention *a, Value *s)
 
 	if (node_in(n, MASK)) {
 		mask = whole_mask(in, n, a);
+		mask = mask && mask->type ? grouped_mask(in, n, a, mask) : NULL;
 		if (!mask || !mask->type)
 			return NULL;
 		if (mask->type->dtype == DT_BOOL)
@@ -268,7 +326,7 @@ static Value *probabilities(Infer *in, Node *n, const Attention *a, Value *s)
 static Value *scaled_queries(Infer *in, Node *n, const Attention *a)
 {
 	DType t = a->q->type->dtype;
-	Dim *size = a->q->type->dims[3];
+	Dim *size = a->q->type->dims[a->rank - 1];
 	int64_t v;
 	Value *s;
 
@@ -295,7 +353,7 @@ static Value *soft_capped(Infer *in, Node *n, const Attention *a, Value *s)
 
 static bool expand_attention(Infer *in, Node *n, Value **out)
 {
-	static const int64_t perm[] = {0, 1, 3, 2};
+	static const int64_t perm[2][5] = {{0, 1, 3, 2}, {0, 1, 2, 4, 3}};
 	DType t = infer_type(n, Q)->dtype;
 	int64_t mode = node_int(n, "qk_matmul_output_mode", 0);
 	Attention a = {.real = acc_dtype(t)};
@@ -309,7 +367,8 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 				   (long long)mode);
 	if (dtype_by_onnx((int)node_int(n, "softmax_precision", 1)) == DT_F64)
 		a.real = DT_F64;
-	s = EXPAND(in, n, MatMul, scaled_queries(in, n, &a), expand_transpose(in, n, a.k, perm, 4));
+	s = EXPAND(in, n, MatMul, scaled_queries(in, n, &a),
+		   expand_transpose(in, n, a.k, perm[a.rank == 5], a.rank));
 	stage[0] = s = expand_cast(in, n, s, a.real);
 	stage[1] = s = soft_capped(in, n, &a, s);
 	stage[2] = s = masked(in, n, &a, s);
@@ -317,11 +376,12 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 		return false;
 	stage[3] = s = expand_cast(in, n, probabilities(in, n, &a, s), t);
 	s = EXPAND(in, n, MatMul, s, expand_cast(in, n, a.v, t));
+	s = join_groups(in, n, &a, s);
 	if (!s->type)
 		return false;
 	out[0] = infer_type(n, Q)->rank == 3 ? join_heads(in, n, s) : s;
 	if (node_out(n, 3))
-		out[3] = expand_cast(in, n, stage[mode], t);
+		out[3] = expand_cast(in, n, join_groups(in, n, &a, stage[mode]), t);
 	return true;
 }
 

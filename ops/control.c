@@ -100,6 +100,7 @@ Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin
 {
 	Node *b = node_new(in->graph, op, args, nin, nout, n);
 
+	in->brackets = true;
 	node_locs_from(b, n);
 	return b;
 }
@@ -124,28 +125,58 @@ static const Type *merge_types(Infer *in, Node *n, int k, Dim *c, const Type *a,
 	return type_tensor(in->ctx, a->dtype, a->rank, dims);
 }
 
-Dim *control_when(Infer *in, Dim *outer, Dim *c)
+/* What must be 1, else 0, for the nodes behind the bracket N, which is not closed before them, to run; null: nothing. */
+static Dim *condition(Infer *in, const Node *n)
 {
-	return outer ? dim_mul(in->ctx, outer, c) : c;
+	Dim *one = dim_const(in->ctx, 1), *trip;
+	int64_t lo, hi;
+
+	switch (n->op) {
+	case OP_When:
+	case OP_While: return control_dim(n, "value");
+	case OP_Else: return dim_sub(in->ctx, one, control_dim(block_open(n), "value"));
+	default: break;
+	}
+	trip = control_dim(n, "trip");
+	if (!trip)
+		return NULL;
+	dim_bounds(in->ctx, trip, &lo, &hi);
+	return lo < 1 ? dim_min(in->ctx, trip, one) : NULL;
+}
+
+Dim *infer_when(Infer *in, const Node *n)
+{
+	Dim *all = NULL, *c;
+	int depth = 0;
+
+	for (n = n->prev; in->brackets && n; n = n->prev) {
+		const bool opens = n->op == OP_For || n->op == OP_When;
+
+		depth += n->op == OP_EndFor || n->op == OP_EndWhen;
+		if (!depth && (opens || n->op == OP_Else || n->op == OP_While)) {
+			c = condition(in, n);
+			all = all && c ? dim_mul(in->ctx, all, c) : c ? c : all;
+			n = n->op == OP_Else ? block_open(n) : n;
+		} else {
+			depth -= opens;
+		}
+	}
+	return all;
 }
 
 static bool put_both(Infer *in, Node *n, Dim *c, Graph *const *body, const int *from, Value **out)
 {
 	Value **side = NEW_ARRAY(in->arena, 2 * n->nout + 1, Value *);
 	Value **args = NEW_ARRAY(in->arena, n->nin + 1, Value *);
-	Dim *outer = in->when;
 	Node *end;
 	bool ok = true;
 
 	for (int i = 0; i < n->nin; i++)
 		args[i] = node_in(n, i);
 	control_set_dim(control_bracket(in, n, OP_When, NULL, 0, 0), "value", c);
-	in->when = control_when(in, outer, c);
 	ok = control_put_body(in, n, body[0], args + from[0], side);
 	control_bracket(in, n, OP_Else, NULL, 0, 0);
-	in->when = control_when(in, outer, dim_sub(in->ctx, dim_const(in->ctx, 1), c));
 	ok = control_put_body(in, n, body[1], args + from[1], side + n->nout) && ok;
-	in->when = outer;
 	end = control_bracket(in, n, OP_EndWhen, side, 2 * n->nout, n->nout);
 	for (int i = 0; i < n->nout && ok; i++) {
 		ok = side[i]->type && side[n->nout + i]->type;
@@ -196,12 +227,7 @@ const Op op_If = {.expand = expand_if, .regions = true};
 LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit)
 {
 	Ctx *c = in->ctx;
-	LoopBuild b = {.in = in,
-		       .n = n,
-		       .trip = trip,
-		       .ncarried = ninit,
-		       .when = in->when,
-		       .outer = in->turn};
+	LoopBuild b = {.in = in, .n = n, .trip = trip, .ncarried = ninit, .outer = in->turn};
 	int64_t lo = 0, hi = DIM_FAR;
 	Node *turn;
 	Sym *s;
@@ -217,8 +243,6 @@ LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit
 	if (trip) {
 		control_set_dim(b.open, "trip", trip);
 		dim_bounds(c, trip, &lo, &hi);
-		if (lo < 1)
-			in->when = control_when(in, b.when, dim_min(c, trip, dim_const(c, 1)));
 	}
 	sym_bound(c, s, 0, hi > DIM_FAR ? DIM_FAR : hi > 0 ? hi - 1 : 0);
 	b.turn = s->dim;
@@ -256,7 +280,6 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 		all[i] = end->out[b->ncarried + i];
 		all[i]->type = type_tensor(b->in->ctx, t->dtype, t->rank + 1, dims);
 	}
-	b->in->when = b->when;
 	b->in->turn = b->outer;
 }
 
@@ -265,6 +288,7 @@ void loop_close(LoopBuild *b, Value *const *next, Value *const *each, int neach,
 /* Types that a text gives are kept; others follow from the operands. */
 static bool infer_bracket(Infer *in, Node *n)
 {
+	in->brackets = true;
 	for (int i = 0; i < n->nout; i++)
 		if (!n->out[i]->type && i < n->nin && node_in(n, i))
 			n->out[i]->type = node_in(n, i)->type;

@@ -14,8 +14,6 @@ Graph *control_body(Infer *in, Node *n, const char *name, int *from);
 bool control_put_body(Infer *in, Node *at, const Graph *body, Value *const *args, Value **results);
 /* Makes a bracket before N. */
 Node *control_bracket(Infer *in, Node *n, OpKind op, Value *const *args, int nin, int nout);
-/* 1 where OUTER, which may be null, and C both are, else 0. */
-Dim *control_when(Infer *in, Dim *outer, Dim *c);
 
 /*
  * Builds a loop, for `expand`, before node N:
@@ -33,7 +31,7 @@ typedef struct LoopBuild {
 	Dim *trip, *turn;
 	Value **carried;
 	int ncarried;
-	Dim *when, *outer; /* Infer.when and Infer.turn outside of the loop */
+	Dim *outer; /* Infer.turn outside of the loop */
 } LoopBuild;
 
 LoopBuild loop_open(Infer *in, Node *n, Dim *trip, Value *const *init, int ninit);

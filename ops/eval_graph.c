@@ -524,6 +524,17 @@ static bool next_turn(GraphRun *r, Node **n)
 	return begin_turn(r);
 }
 
+/* Binds the symbols that are read from values between FROM and TO, which did not run: sizes multiply them by 0. */
+static void bind_skipped(GraphRun *r, const Node *from, const Node *to)
+{
+	for (const Node *n = from; n != to; n = n->next)
+		for (int i = 0; i < n->nout; i++)
+			for (Sym *s = n->out[i] ? n->out[i]->syms : NULL; s; s = s->sibling) {
+				r->sym[s->id] = s->lo > 0 ? s->lo : s->hi < 0 ? s->hi : 0;
+				r->bound[s->id] = true;
+			}
+}
+
 /* Runs the bracket *N, and sets *N to the bracket from which control goes on. */
 static bool run_bracket(GraphRun *r, Node **n)
 {
@@ -542,11 +553,16 @@ static bool run_bracket(GraphRun *r, Node **n)
 	case OP_When:
 		if (!check_facts(r) || !control_value(r, at, "value", &v))
 			return false;
-		if (!v)
+		if (!v) {
 			*n = block_close(at);
-		return true;
+			bind_skipped(r, at, *n);
+		}
+		return bind_named(r, node_diag(at));
 	case OP_Else: /* reached from the first side: the second one is skipped */
 		*n = block_close(at);
+		bind_skipped(r, at, *n);
+		if (!bind_named(r, node_diag(at)))
+			return false;
 		for (int i = 0; i < (*n)->nout; i++)
 			if (!copy_value(r, (*n)->out[i], node_in(*n, i), node_diag(at)))
 				return false;

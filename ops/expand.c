@@ -72,6 +72,11 @@ Value *expand_scalar(Infer *in, Node *n, DType t, double v)
 	return typed(in, n, graph_const_scalar(in->graph, t, v, n));
 }
 
+Value *expand_tensor(Infer *in, Node *n, const Tensor *t)
+{
+	return typed(in, n, graph_const(in->graph, t, n));
+}
+
 Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count)
 {
 	return typed(in, n, graph_const_ints(in->graph, v, count, n));
@@ -97,8 +102,14 @@ Value *expand_size(Infer *in, Node *n, Dim *d)
 
 Value *expand_reshape(Infer *in, Node *n, Value *v, Dim *const *d, int count)
 {
-	return expand_node_ints(in, n, OP_Reshape, (Value *[]){v, expand_sizes(in, n, d, count)}, 2,
-				"allowzero", 1);
+	const Type *t = v->type ? type_tensor(in->ctx, v->type->dtype, count, d) : NULL;
+	Node *m;
+
+	if (!t || t == v->type)
+		return v;
+	m = start(in, n, OP_View, &v, 1);
+	m->out[0]->type = t;
+	return finish(in, m);
 }
 
 Value *expand_transpose(Infer *in, Node *n, Value *v, const int64_t *perm, int rank)

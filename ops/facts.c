@@ -169,9 +169,11 @@ static bool known(const Graph *g, Dim *a, Dim *b, bool le)
 /* A fact, or, where BROKEN, an error. */
 static bool leave_to_run_time(Infer *in, Node *n, Fact f, bool both, bool broken)
 {
-	if (!broken && in->when) {
-		f.a = dim_mul(in->ctx, in->when, f.a);
-		f.b = dim_mul(in->ctx, in->when, f.b);
+	Dim *when = broken ? NULL : infer_when(in, n);
+
+	if (when) {
+		f.a = dim_mul(in->ctx, when, f.a);
+		f.b = dim_mul(in->ctx, when, f.b);
 	}
 	if (!broken && known(in->graph, f.a, f.b, f.le))
 		return true;
@@ -225,16 +227,32 @@ bool infer_dim_equals(Infer *in, Node *n, Dim *const *a, Dim *b, const char *wha
 	return equal(in, n, &f, true);
 }
 
-/* A symbol read from data that a fact holds below: from now on its bound says so. */
-static void tighten(Infer *in, Dim *a, Dim *b)
+/* Whether S is read from a value that is computed wherever the node N runs, and only there. */
+static bool read_beside(const Node *n, const Sym *s)
 {
-	Sym *s = in->when ? NULL : dim_as_sym(b);
+	int depth = 0;
+
+	for (n = n->prev; n && n != s->src->def; n = n->prev) {
+		if (!depth &&
+		    (n->op == OP_When || n->op == OP_Else || n->op == OP_For || n->op == OP_While))
+			return false;
+		depth += (n->op == OP_EndFor || n->op == OP_EndWhen) -
+			 (n->op == OP_For || n->op == OP_When);
+	}
+	return n && !depth;
+}
+
+/* A symbol read from data that a fact holds below: from now on its bound says so. */
+static void tighten(Infer *in, const Node *n, Dim *a, Dim *b)
+{
+	const bool always = !infer_when(in, n);
+	Sym *s = dim_as_sym(b);
 	int64_t v;
 
-	if (s && s->src && dim_is_const(a, &v) && v > s->lo)
+	if (s && s->src && dim_is_const(a, &v) && v > s->lo && (always || read_beside(n, s)))
 		sym_bound(in->ctx, s, v, s->hi);
-	s = in->when ? NULL : dim_as_sym(a);
-	if (s && s->src && dim_is_const(b, &v) && v < s->hi)
+	s = dim_as_sym(a);
+	if (s && s->src && dim_is_const(b, &v) && v < s->hi && (always || read_beside(n, s)))
 		sym_bound(in->ctx, s, s->lo, v);
 }
 
@@ -247,7 +265,7 @@ static bool at_most(Infer *in, Node *n, const Fact *f, bool both)
 	dim_bounds(in->ctx, dim_sub(in->ctx, f->b, f->a), &lo, &hi);
 	if (!leave_to_run_time(in, n, *f, both, hi < 0))
 		return false;
-	tighten(in, f->a, f->b);
+	tighten(in, n, f->a, f->b);
 	return true;
 }
 

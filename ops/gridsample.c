@@ -124,7 +124,8 @@ static Expr *pixel(Kernel *k, const Grid *g, int d, Expr *const *o)
 			  {"n", n});
 }
 
-/* Where the tap at index I of a dim of EXTENT is read; *INSIDE gets the condition that it counts. */
+/* Where the tap at index I of a dim of EXTENT is read; *INSIDE gets the condition that it
+ * counts. */
 static Expr *tap_index(Kernel *k, const Grid *g, Expr *i, Dim *extent, Expr **inside)
 {
 	ExprPool *p = k->pool;

@@ -149,16 +149,16 @@ static void find_sym_of(void *arg, Sym *s)
 }
 
 /* If a fact A <= HI holds, where A is k*s + r with constants k > 0 and r: derives a bound of s. */
-static void bound_above(Infer *in, Dim *a, int64_t hi)
+static void bound_above(Infer *in, const Node *n, Dim *a, int64_t hi)
 {
 	Sym *s[2] = {NULL, NULL};
 	Dim *rest;
 	int64_t k, r;
 
 	dim_syms(a, find_sym_of, s);
-	if (in->when || !s[0] || s[1] || !dim_linear_in(in->ctx, a, s[0], &k, &rest) || k <= 0 ||
-	    !dim_is_const(rest, &r) || __builtin_sub_overflow(hi, r, &hi) || hi / k < s[0]->lo ||
-	    hi < 0)
+	if (infer_when(in, n) || !s[0] || s[1] || !dim_linear_in(in->ctx, a, s[0], &k, &rest) ||
+	    k <= 0 || !dim_is_const(rest, &r) || __builtin_sub_overflow(hi, r, &hi) ||
+	    hi / k < s[0]->lo || hi < 0)
 		return;
 	if (hi / k < s[0]->hi) {
 		sym_bound(in->ctx, s[0], s[0]->lo, hi / k);
@@ -191,7 +191,7 @@ static bool equal_below(Infer *in, Node *n, Dim *const *at, Dim *b, Dim **out)
 	if (!infer_le_shown(in, n, a, dim_const(c, hi), no_broadcast, shown(in, n, at),
 			    (FactSize){"expected at most", dim_const(c, hi)}))
 		return false;
-	bound_above(in, a, hi);
+	bound_above(in, n, a, hi);
 	return true;
 }
 

@@ -23,9 +23,7 @@ struct Infer {
 	Arena *arena;
 	VEC(Contents *) contents; /* by Value.id */
 	int errors, depth;
-	/* 1 where the nodes that are being inferred run, else 0: facts of a side of a When, or of a
-	 * loop that may have no turn, hold only then. Null: they always run. */
-	Dim *when;
+	bool brackets; /* whether there is control flow in the graph */
 	/* a fact has tightened the bound of a symbol since the types were last simplified */
 	bool bounded;
 	Dim *turn;     /* in loops: the number of the turn, of all turns of the loops around; else null */
@@ -68,5 +66,11 @@ void infer_read_at_run_time(Infer *in, Value *v);
 bool dim_from_data(Dim *d);
 /* The number of elements, if it is a constant up to MAX; else -1. */
 int64_t type_const_numel(const Type *t, int64_t max);
+
+/* ---- control.c ---- */
+
+/* 1 where the node N runs, else 0: facts of a side of a When, or of a loop that may have no turn, hold only then.
+ * Null: N always runs. */
+Dim *infer_when(Infer *in, const Node *n);
 
 #endif

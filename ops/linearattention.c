@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LinearAttention, as a loop over time that carries a matrix S for each head, [key size, value size].
- * A turn with the key k, the value v, the query q, and by the update rule a decay g and a rate b:
+ * LinearAttention, as a loop over time that carries a matrix S of [key size, value size] for each
+ * head. A turn with the key k, the value v, the query q, and by the update rule a decay g and a
+ * rate b:
  *
  *     S = exp(g) * S                       gated, gated_delta
- *     v = b * (v - S' k)                   delta, gated_delta: v becomes the difference to what S holds
+ *     v = b * (v - S' k)                   delta, gated_delta
  *     S = S + k v'                         the outer product
  *     y = scale * S' q
  *
- * The elements are computed in f32. Several heads of queries may read the matrix of one head of keys.
+ * Elements smaller than f32 are computed in f32. Several heads of queries may read the matrix of one
+ * head of keys.
  */
 #include "ops/build.h"
 #include "ops/control.h"
@@ -25,8 +27,8 @@ typedef struct LinearCell {
 	Value *decay, *beta; /* [time, batch, heads or 1, key or 1, 1]; the decay's exponential */
 } LinearCell;
 
-/* Operand K, [batch, time, COUNT * GROUP * size], as [time, batch, COUNT, GROUP, size]; *SIZE gets the size. Null
- * after a diagnostic. */
+/* Operand K, [batch, time, COUNT * GROUP * size], as [time, batch, COUNT, GROUP, size]; *SIZE gets
+ * the size. Null after a diagnostic. */
 static Value *by_time(const LinearCell *c, int k, Dim *count, Dim *group, Dim **size)
 {
 	static const int64_t perm[] = {1, 0, 2, 3, 4};

@@ -227,7 +227,6 @@ static void open_turn(LoopAttempt *t)
 		Dim *d = infer_contents(in, l->n, t->b.carried[t->go], &n)[0];
 
 		control_set_dim(control_bracket(in, l->n, OP_While, NULL, 0, 0), "value", d);
-		in->when = control_when(in, in->when, d);
 	}
 	for (int i = 0; i < l->nvar; i++)
 		if (l->var[i].any)
@@ -369,7 +368,6 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 		close_loop(&t, last, all);
 		return true;
 	}
-	in->when = t.b.when;
 	in->turn = t.b.outer;
 	if (ok)
 		remove_since(l, t.b.open, t.syms, t.facts);

@@ -136,6 +136,8 @@ Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int n
 /* The same for an operator with NOUT results, which OUT gets; those that N omits are omitted. */
 void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out, int nout);
 Value *expand_scalar(Infer *in, Node *n, DType t, double v);
+/* The constant T. */
+Value *expand_tensor(Infer *in, Node *n, const Tensor *t);
 Value *expand_ints(Infer *in, Node *n, const int64_t *v, int count);
 /* The dims D as a 1-D tensor of i64; a single one as a scalar. */
 Value *expand_sizes(Infer *in, Node *n, Dim *const *d, int count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random numbers: RandomUniform, RandomNormal and their Like forms, Bernoulli and Multinomial, which
- * are made of the operator Random.
+ * Random numbers: RandomUniform, RandomNormal and their Like forms, Bernoulli and Multinomial. They
+ * are composites of the operator Random.
  *
  * The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
  * as 1, 2, 3", SC 2011): a function of a counter, which is the element's row-major index and, in a
@@ -153,8 +153,9 @@ Value *random_numbers(Infer *in, Node *n, DType t, int rank, Dim *const *dims, b
 	node_set_attr(m, value);
 	if (normal)
 		node_set_int(m, "normal", 1);
-	if (seed) {
-		node_set_float(m, "seed", seed->kind == ATTR_INT ? (float)seed->i : seed->f);
+	if (seed) { /* Dropout's is an integer */
+		node_set_float(m, "seed",
+			       seed->kind == ATTR_INT ? (float)seed->i : node_float(n, "seed", 0));
 	} else {
 		node_set_int(m, stream_attr, hash_name(n->out[0]->name ? n->out[0]->name : ""));
 		warn_seedless(in, n);

@@ -268,10 +268,12 @@ static Value *transformed(Infer *in, Node *n, Value *v, const SignalAxis *a, con
 	if (t->terms != a->size)
 		v = EXPAND(in, n, Slice, v, expand_ints(in, n, &zero, 1),
 			   expand_sizes(in, n, &t->terms, 1), expand_ints(in, n, &one, 1));
-	d[1] = a->after;
-	d[2] = dim_mul(c, t->terms, parts);
-	v = expand_reshape(in, n, expand_transpose(in, n, v, perm, 4), d, 3);
+	d[0] = dim_mul(c, a->before, a->after);
+	d[1] = dim_mul(c, t->terms, parts);
+	v = expand_reshape(in, n, expand_transpose(in, n, v, perm, 4), d, 2);
 	v = EXPAND(in, n, MatMul, v, transform_table(in, n, t));
+	d[0] = a->before;
+	d[1] = a->after;
 	d[2] = t->results;
 	d[3] = a->dims[a->rank - 1];
 	v = expand_transpose(in, n, expand_reshape(in, n, v, d, 4), perm, 4);

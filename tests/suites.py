@@ -171,7 +171,7 @@ def supported_ops(runner):
     status, output = runner.run([runner.tool("dlcc"), "--list-ops"], seconds=20)
     if status != 0:
         raise RuntimeError("dlcc --list-ops: " + brief(status, output))
-    return {line.split()[0] for line in output.splitlines() if line.strip()} | {"Constant"}  # a form, not an op
+    return {line.split()[0] for line in output.splitlines() if line.strip()} | {"Constant", "Scatter"}  # a form; an older name
 
 
 BATCH = 40

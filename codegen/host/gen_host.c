@@ -614,17 +614,19 @@ static void print_side_end(Host *h, const Node *close)
 			place_text(h, value_place(h, node_in(end, i + (first ? 0 : end->nout)))));
 }
 
-/* Prints memory for a further turn of stack S. */
+/* Prints memory for a further turn of stack S; for all turns where the first is the last of the stack. */
 static void print_growth(Host *h, const Stack *s)
 {
 	const char *turn = turn_text(h, s->open), *each = host_dim(h, s->each);
+	Dim *trip = control_dim(s->open, "trip");
 	const int r = h->m->mem->value[s->all->id].at;
 
 	strbuf_printf(
 		h->b,
-		"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s + 1, %s)), dl_mul(%s, %s))))\n"
+		"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s, %s)), dl_mul(%s, %s))))\n"
 		"\t\treturn x->status;\n",
-		r, r, turn, each, turn, each);
+		r, r, s->reverse ? host_dim(h, trip) : arena_printf(h->m->arena, "%s + 1", turn),
+		each, turn, each);
 }
 
 /* Copies what a turn has written elsewhere, then lets the carried pointers move on. */

@@ -89,10 +89,9 @@ static void live_block(Live *l, int block)
 				if (l->blocks.at.at[i].close == b->open ||
 				    l->blocks.at.at[i].open == b->close)
 					live_block(l, i);
-		for (Node *n = b->open->next; block_is_loop(b) && op_is_control(n->op) &&
-					      (n->op == OP_Turn || n->op == OP_While);
-		     n = n->next)
-			live_node(l, n);
+		for (Node *n = b->open->next; block_is_loop(b) && n != b->close; n = n->next)
+			if (l->blocks.of[n->id] == block && (n->op == OP_Turn || n->op == OP_While))
+				live_node(l, n);
 	}
 }
 

@@ -18,6 +18,9 @@ FLOAT = ("float32", "float64")
 COMMON = ("Add", "Sub", "Mul", "Max", "Where", "Relu", "Tanh", "Sigmoid", "Neg", "MatMul", "Concat", "Slice", "Transpose", "Reshape", "Gather",
           "ReduceSum", "ReduceMax", "Softmax", "Less", "Equal", "And", "Cast", "Identity", "Unsqueeze", "Expand", "Split", "Pad", "Tile",
           "Shape", "CumSum", "LayerNormalization", "Conv", "ScatterElements", "ArgMax", "Range", "Flatten", "Clip", "Mean", "GRU", "LSTM")
+# Those whose results have sizes that their operands' sizes tell.
+SAME_SIZES = ("Add", "Sub", "Mul", "Max", "Where", "Relu", "Tanh", "Sigmoid", "Neg", "MatMul", "Transpose", "Softmax", "Less", "Equal", "And", "Cast",
+              "Identity", "Shape", "Clip", "Mean")
 
 
 class Body(Grower):
@@ -55,7 +58,7 @@ class Body(Grower):
 
     def own(self, v, taken, stacked):
         """V as ONNX Runtime takes a body's result that is not one of those TAKEN: what a node of the body gives, or, where it is not
-        stacked, an input of the body, but for the number of the turn, which it counts on in the same memory."""
+        stacked, a value that a Loop carries."""
         here = {o for node in self.nodes for o in node[2]} | ({a.name for a in self.carried} if not stacked else set())
         return v if v.name in here and v not in taken else self.node("Identity", [v], exact=True, keep=False)
 
@@ -189,16 +192,26 @@ def stacked_values(b, count):
     return [b.random.choice(made[-5:] if b.random.random() < 0.7 else b.values) for _ in range(count)] if made else []
 
 
-def scanned(v):
-    """The axes of V over which a Scan can go: ONNX Runtime takes no other axis of no elements."""
-    return [i for i in range(v.rank) if max(v.sizes(i)) <= 17 and all(min(v.sizes(j)) for j in range(v.rank) if j != i)]
+def scanned(g, v):
+    """The axes of V over which a Scan can go: ONNX Runtime takes no other axis of no elements, and in a body, which may change V's size,
+    none at all."""
+    whole = g
+    while whole.nesting:
+        whole = whole.outer
+    if g.nesting and not (v in whole.values or any(v is x for x, _ in g.inputs)):
+        return []
+    return [i for i in range(v.rank) if max(v.sizes(i)) <= 17 and all(min(v.sizes(j)) for j in range(v.rank) if j != i or g.nesting)]
 
 
-def empty_stacks(first, each, axes=None):
-    """ONNX Runtime does not know the sizes of what no turn has stacked."""
+def empty_stacks(b, first, each, axes=None):
+    """ONNX Runtime does not know the sizes of what no turn of B has stacked; nobody does where they are not known before a turn."""
+    known = b.nesting == 1 and all(node[0] in SAME_SIZES for node in b.nodes)
+
     def mend(k, n, a):
         v, at = (each[k - first], axes[k - first] if axes else 0) if k >= first else (None, 0)
-        return a.reshape(np.insert(v.arrays[n].shape, at % (v.rank + 1), 0).astype(int)) if v and a.shape[at] == 0 else a
+        if v is None or a.shape[at]:
+            return a
+        return a.reshape(np.insert(v.arrays[n].shape, at % (v.rank + 1), 0).astype(int)) if known else None
     return mend
 
 
@@ -243,7 +256,7 @@ def loop(g, op):
         return None
     body = b.graph([go] + next_ + each, len(each))
     return body and g.node(op, [trip, cond] + first, len(next_ + each), exact=all(v.exact for v in next_ + each),
-                           mend=empty_stacks(len(next_), each), body=body)
+                           mend=empty_stacks(b, len(next_), each), body=body)
 
 
 def scan_run(g, first, sequences, body, each, attributes):
@@ -266,18 +279,17 @@ def scan_run(g, first, sequences, body, each, attributes):
 def scan(g, op):
     r = g.random
     first = first_values(g, r.choice((0, 1, 1, 2)))
-    x = g.pick(lambda v: scanned(v), types=CARRIED, rank=(1, 4))
+    x = g.pick(lambda v: scanned(g, v), types=CARRIED, rank=(1, 4))
     if x is None or any(v is None for v in first):
         return None
-    at = r.choice(scanned(x))
+    at = r.choice(scanned(g, x))
     sequences = [(x, at)]
     for _ in range(r.choice((0, 0, 1))):
-        fit = [(v, i) for v in g.values if v.type in CARRIED for i in scanned(v) if v.sizes(i) == x.sizes(at)]
+        fit = [(v, i) for v in g.values if v.type in CARRIED for i in scanned(g, v) if v.sizes(i) == x.sizes(at)]
         sequences.append(r.choice(fit))
     directions = [r.randrange(2) for _ in sequences]
     b = Body(g)
-    carried = bind(b, first)
-    slices = []
+    carried, b.carried, slices = bind(b, first), [], []       # ONNX Runtime writes no state that is the one before as it is
     for (v, i), backward in zip(sequences, directions):
         arrays = [np.asarray(np.take(a, -1 if backward else 0, i)) if a.shape[i] else np.ones(np.delete(a.shape, i), a.dtype) for a in v.arrays]
         slices.append(b.argument(arrays, v.exact))
@@ -299,4 +311,4 @@ def scan(g, op):
         attributes["scan_output_directions"] = [r.randrange(2) for _ in each]
     return body and g.node(op, first + [v for v, _ in sequences], len(next_ + each), exact=all(v.exact for v in next_ + each),
                            run=lambda: scan_run(g, first, sequences, body, each, attributes),
-                           mend=empty_stacks(len(next_), each, attributes.get("scan_output_axes")), body=body, **attributes)
+                           mend=empty_stacks(b, len(next_), each, attributes.get("scan_output_axes")), body=body, **attributes)

@@ -286,7 +286,7 @@ class Grower:
     def node(self, op, operands, results=1, exact=None, keep=True, run=None, mend=None, **attributes):
         """The results of a node (one: not in a list), or None where it is not defined for these operands. EXACT: whether results are
         exact if the operands are; None: never, where they are floats. RUN makes what computes the results, where ONNX Runtime cannot; MEND makes
-        right, result by result and data set by data set, what it computes."""
+        right, result by result and data set by data set, what it computes, or gives None where nothing is right."""
         if any(o is None for o in operands if not isinstance(o, str)):
             return None
         ins = [o if isinstance(o, str) else o.name for o in operands]
@@ -298,6 +298,8 @@ class Grower:
         values = []
         for k, name in enumerate(outs):
             both = [[mend(k, n, a[k]) if mend else a[k] for n, a in enumerate(some)] for some in arrays]
+            if any(a is None for a in both[0]):
+                return None
             v = self.judge(name, *both, bool(exact) and all(o.exact for o in real), real)
             if v is None:
                 return None
@@ -337,7 +339,8 @@ class Grower:
         moved = []
         for a, t in zip(arrays, twins):
             wide, other = a.astype(np.float64), t.astype(np.float64)
-            if not (np.isfinite(wide).all() and np.isfinite(other).all() and (np.abs(wide) <= MOST[type]).all()):
+            most = np.abs(wide).max(initial=0)
+            if not (np.isfinite(wide).all() and np.isfinite(other).all() and most <= MOST[type]) or 0 < most < 1e-30:     # subnormal
                 return None
             exact = exact and (4 * wide == np.rint(4 * wide)).all() and (np.abs(wide) <= EXACT[type]).all()
             moved.append(self.moved(other, type))

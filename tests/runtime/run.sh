@@ -23,7 +23,8 @@ build() { # way, flags
 	for f in runtime/*.c; do
 		$CC $WARN $2 -fPIC -fvisibility=hidden -c "$f" -o "$d/$(basename "$f" .c).o" || return 1
 	done
-	$CC $WARN $2 ${3:-} tests/runtime/test_runtime.c -o "$d/test" -lpthread -ldl || return 1
+	$CC $WARN $2 ${3:-} tests/runtime/test_runtime.c tests/runtime/test_calls.c tests/runtime/test_threads.c \
+		tests/runtime/test_weights.c -o "$d/test" -lpthread -ldl || return 1
 	$CC $WARN $2 tests/runtime/test_pool.c "$d"/*.o -o "$d/pool" -lpthread -ldl || return 1
 	hash=$("$d/test" --weights "$d/nonzero.weights") || return 1
 	h="-DWEIGHTS_HASH=$hash"

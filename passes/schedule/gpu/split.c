@@ -295,17 +295,17 @@ static bool cut(Splitter *x, const Stmt *s, int64_t parts, int64_t least, Cut *c
 	return outer > 1 || n > each;
 }
 
-/* Map S iterates over other points than the band of any split sum. */
-static bool shares_row_with(const Splitter *x, const Stmt *s)
+/* Map S iterates over the points of the band of a split sum. */
+static bool has_points_of_sum(const Splitter *x, const Stmt *s)
 {
 	for (int i = 0; i < x->k->stmts.n; i++) {
 		const Stmt *o = x->k->stmts.at[i];
 
 		if (x->cut[i].along && iters_points(x->k->ctx, o->iter, o->nband) ==
 					       iters_points(x->k->ctx, s->iter, s->niters))
-			return false;
+			return true;
 	}
-	return true;
+	return false;
 }
 
 /* Cuts a product into PARTS parts of EACH terms; if the number of terms is unknown, into at most
@@ -420,7 +420,7 @@ static bool is_recomputed(Splitter *x, const Stmt *s)
 {
 	Kernel *k = x->k;
 
-	if (!inline_may(k, s->id) || (!shares_row_with(x, s) && !inline_is_free(s)))
+	if (!inline_may(k, s->id) || (has_points_of_sum(x, s) && !inline_is_free(s)))
 		return false;
 	inline_after(k, s->id);
 	return true;

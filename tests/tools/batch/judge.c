@@ -171,6 +171,27 @@ static void follow_zeros_in_graph(Arena *a, Node *n, const Kernel *k, bool *valu
 			value[n->out[k->bufs.at[i]->param]->id] = buf[i];
 }
 
+/* TO has zeros of either sign if FROM has. Returns whether that is new. */
+static bool pass_zeros_on(bool *value, const Value *to, Value *from)
+{
+	const bool now = value[value_base(from)->id] && !value[to->id];
+
+	value[to->id] = value[to->id] || now;
+	return now;
+}
+
+/* Follows zeros through the bracket N. Returns whether a turn's begin has more of them than when N was last seen. */
+static bool follow_zeros_in_bracket(Node *n, bool *value)
+{
+	bool more = false;
+
+	for (int i = 0; i < n->nin; i++)
+		pass_zeros_on(value, n->out[i % n->nout], node_in(n, i));
+	for (int i = 0; n->op == OP_EndFor && i < node_int(n, "carried", 0); i++)
+		more = pass_zeros_on(value, block_open(n)->out[i], node_in(n, i)) || more;
+	return more;
+}
+
 bool *module_unsigned_zeros(Module *m)
 {
 	const Graph *g = m->graph;
@@ -180,6 +201,8 @@ bool *module_unsigned_zeros(Module *m)
 	for (Node *n = g->first; n; n = n->next)
 		if (node_kernel(n))
 			follow_zeros_in_graph(m->arena, n, node_kernel(n), value);
+		else if (op_is_control(n->op) && follow_zeros_in_bracket(n, value))
+			n = block_open(n);
 	for (int i = 0; i < g->results.n; i++)
 		result[i] = value[value_base(g->results.at[i]->value)->id];
 	return result;

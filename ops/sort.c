@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sorting: TopK and Unique. It sorts by merge exchange (Knuth, The Art of Computer Programming, volume 3, Algorithm 5.2.2M),
+ * a network of comparisons for any number of elements: a loop of about log2(n)^2 / 2 turns, each of which compares
+ * every element with another one, in any order. So sorting is made of maps, and runs on a GPU as it does on a CPU.
+ * Elements are sorted with their indices. Of equal elements the one with the lower index comes first.
+ */
+#include "ops/sort.h"
+
+#include "ir/blocks.h"
+#include "ops/build.h"
+#include "ops/control.h"
+#include "ops/shape.h"
+
+enum { MOST_BITS = 31 }; /* at most 2^31 elements are sorted */
+
+/* ---- The network ---- */
+
+/* What a turn compares: the element at i, for every i with (i & P) == R, with that at i + D. */
+typedef struct ExchangeTurn {
+	int64_t p, r, d;
+} ExchangeTurn;
+
+/* The turns for 2^(T-1) < n <= 2^T elements: T*(T+1)/2. */
+static int network(int t, ExchangeTurn *out)
+{
+	int n = 0;
+
+	for (int64_t p = t ? (int64_t)1 << (t - 1) : 0; p > 0; p /= 2) {
+		int64_t q = (int64_t)1 << (t - 1), r = 0, d = p;
+
+		for (;;) {
+			out[n++] = (ExchangeTurn){p, r, d};
+			if (q == p)
+				break;
+			d = q - p;
+			q /= 2;
+			r = p;
+		}
+	}
+	return n;
+}
+
+/* The networks for FIRST..LAST bits, one after another, as a tensor. */
+static Value *network_table(Infer *in, Node *n, int first, int last)
+{
+	ExchangeTurn all[MOST_BITS * (MOST_BITS + 1) / 2];
+	int64_t dims[2] = {0, 3}, *to;
+	Tensor *t;
+
+	for (int b = first; b <= last; b++)
+		dims[0] += b * (b + 1) / 2;
+	t = tensor_new(in->graph->arena, DT_I64, 2, dims);
+	to = (int64_t *)(uintptr_t)t->data;
+	for (int b = first; b <= last; b++) {
+		const int count = network(b, all);
+
+		for (int i = 0; i < count; i++) {
+			*to++ = all[i].p;
+			*to++ = all[i].r;
+			*to++ = all[i].d;
+		}
+	}
+	return expand_tensor(in, n, t);
+}
+
+/* The number of bits T with 2^(T-1) < D <= 2^T; LAST is the most. */
+static Dim *bits_of(Ctx *c, Dim *d, int last)
+{
+	Dim *bits = dim_const(c, 0);
+
+	for (int b = 0; b < last; b++)
+		bits = dim_add(c, bits, dim_le(c, dim_const(c, ((int64_t)1 << b) + 1), d));
+	return dim_named(c, bits, "bits");
+}
+
+/* ---- Exchange: one turn ---- */
+
+/* Operands: elements, their indices, the table of comparisons; the last axis is sorted. Attribute `at` has the
+ * row of the table. */
+static bool infer_exchange(Infer *in, Node *n)
+{
+	const Type *x = infer_type(n, 0), *i = infer_type(n, 1);
+
+	if (!control_dim(n, "at") || x->rank < 1)
+		return infer_error(in, n, "has no row, or the operand no axis");
+	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
+	infer_result(in, n, 1, i->dtype, i->rank, i->dims);
+	return true;
+}
+
+/* Whether element A, with index I, comes before B, with index J. A NaN is larger than all numbers. */
+static Expr *before(Kernel *k, CType t, Expr *a, Expr *i, Expr *b, Expr *j, bool largest)
+{
+	const bool nan = t == CT_F32 || t == CT_F64;
+	const char *larger = nan ? "or(gt(a, b), and(isnan(a), not(isnan(b))))" : "gt(a, b)";
+	Expr *first = largest ? a : b, *second = largest ? b : a;
+	Expr *yes = BUILD_EXPR(k, t, larger, {"a", first}, {"b", second}),
+	     *no = BUILD_EXPR(k, t, larger, {"a", second}, {"b", first});
+
+	return BUILD_EXPR(k, CT_I64, "or(yes, and(not(no), lt(i, j)))", {"yes", yes}, {"no", no},
+			  {"i", i}, {"j", j});
+}
+
+static void lower_exchange(Infer *in, Node *n, Kernel *k)
+{
+	Buf *x = lower_in(k, 0), *index = lower_in(k, 1), *table = lower_in(k, 2);
+	const bool largest = node_int(n, "largest", 1) != 0;
+	const int last = x->rank - 1;
+	const CType t = dtype_ctype(x->dtype);
+	Expr *row[3], *at[MAX_RANK], *other[MAX_RANK], *low, *high, *with, *take;
+
+	(void)in;
+	for (int o = 0; o < 2; o++) {
+		Buf *out = lower_out(k, o);
+		Point p = {0};
+		Expr *a, *b, *i, *j;
+
+		if (!out)
+			continue;
+		point_add_dims(k, &p, x, at);
+		for (int e = 0; e < 3; e++)
+			row[e] = kernel_load(
+				k, table,
+				(Expr *[]){at_dim(k, control_dim(n, "at")), at_int(k, e)});
+		low = BUILD_EXPR(k, CT_I64, "and(eq(and(i, p), r), lt(add(i, d), n))",
+				 {"i", at[last]}, {"p", row[0]}, {"r", row[1]}, {"d", row[2]},
+				 {"n", at_dim(k, x->dims[last])});
+		high = BUILD_EXPR(k, CT_I64, "and(ne(and(i, p), r), ge(i, d))", {"i", at[last]},
+				  {"p", row[0]}, {"r", row[1]}, {"d", row[2]});
+		with = BUILD_EXPR(k, CT_I64, "select(low, add(i, d), select(high, sub(i, d), i))",
+				  {"low", low}, {"high", high}, {"i", at[last]}, {"d", row[2]});
+		memcpy(other, at, sizeof other);
+		other[last] = with;
+		a = kernel_load(k, x, at);
+		b = kernel_load(k, x, other);
+		i = kernel_load(k, index, at);
+		j = kernel_load(k, index, other);
+		take = BUILD_EXPR(k, CT_I64, "or(and(low, later), and(high, earlier))",
+				  {"low", low}, {"later", before(k, t, b, j, a, i, largest)},
+				  {"high", high}, {"earlier", before(k, t, a, i, b, j, largest)});
+		point_map(k, &p, out, at, ex_op3(k->pool, IN_select, take, o ? j : b, o ? i : a),
+			  NULL);
+	}
+}
+
+const Op op_Exchange = {.infer = infer_exchange, .lower = lower_exchange};
+
+/* ---- TopK ---- */
+
+Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
+{
+	Ctx *c = in->ctx;
+	Dim *count = x->type->dims[x->type->rank - 1], *bits, *one = dim_const(c, 1), *first;
+	int64_t lo, hi, fixed;
+	int least = 0, most = 0;
+	Value *init[2], *last[2], *table;
+	LoopBuild b;
+	Node *e;
+
+	dim_bounds(c, count, &lo, &hi);
+	while (most < MOST_BITS && (int64_t)1 << most < hi)
+		most++;
+	if (dim_is_const(count, &fixed))
+		least = most;
+	if (!infer_le(in, n, count, dim_const(c, (int64_t)1 << MOST_BITS),
+		      "more elements than can be sorted"))
+		return NULL;
+	bits = bits_of(c, count, most);
+	table = network_table(in, n, least, most);
+	init[0] = x;
+	init[1] = EXPAND(in, n, Expand, expand_range(in, n, count),
+			 expand_sizes(in, n, x->type->dims, x->type->rank));
+	/* the networks of fewer bits are before that of BITS: (bits - 1) * bits * (bits + 1) / 6 rows */
+	first = dim_floordiv(
+		c, dim_mul(c, dim_mul(c, dim_sub(c, bits, one), bits), dim_add(c, bits, one)),
+		dim_const(c, 6));
+	b = loop_open(in, n,
+		      dim_floordiv(c, dim_mul(c, bits, dim_add(c, bits, one)), dim_const(c, 2)),
+		      init, 2);
+	e = node_new(in->graph, OP_Exchange, (Value *[]){b.carried[0], b.carried[1], table}, 3, 2,
+		     n);
+	node_locs_from(e, n);
+	control_set_dim(e, "at", least == most ? b.turn : dim_add(c, first, b.turn));
+	node_set_int(e, "largest", largest);
+	infer_node(in, e);
+	loop_close(&b, e->out, NULL, 0, NULL, b.trip, last, NULL);
+	*index = last[1];
+	return last[0];
+}
+
+Value *sort_first(Infer *in, Node *n, Value *v, Dim *count)
+{
+	const int64_t zero = 0, axis = v->type->rank - 1;
+	Dim *dims[MAX_RANK];
+	Value *part = EXPAND(in, n, Slice, v, expand_ints(in, n, &zero, 1),
+			     expand_sizes(in, n, &count, 1), expand_ints(in, n, &axis, 1));
+
+	if (!part->type)
+		return part;
+	memcpy(dims, part->type->dims, (size_t)part->type->rank * sizeof *dims);
+	if (dims[axis] == count)
+		return part;
+	dims[axis] = count;
+	return expand_reshape(in, n, part, dims, part->type->rank);
+}
+
+static bool expand_topk(Infer *in, Node *n, Value **out)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *count = infer_single(in, n, 1);
+	int64_t perm[MAX_RANK];
+	int axis;
+	Value *v, *index;
+
+	if (!count || !infer_axis(in, n, node_int(n, "axis", -1), x->rank, &axis))
+		return false;
+	if (!infer_le(in, n, dim_const(in->ctx, 0), count, "the number of elements is negative") ||
+	    !infer_le(in, n, count, x->dims[axis], "more elements are asked for than there are"))
+		return false;
+	for (int d = 0; d < x->rank; d++)
+		perm[d] = d;
+	perm[axis] = x->rank - 1;
+	perm[x->rank - 1] = axis;
+	v = axis == x->rank - 1 ? node_in(n, 0)
+				: expand_transpose(in, n, node_in(n, 0), perm, x->rank);
+	v = sort_last(in, n, v, node_int(n, "largest", 1) != 0, &index);
+	if (!v)
+		return false;
+	out[0] = sort_first(in, n, v, count);
+	out[1] = sort_first(in, n, index, count);
+	for (int k = 0; k < 2 && axis != x->rank - 1; k++)
+		out[k] = expand_transpose(in, n, out[k], perm, x->rank);
+	return in->errors == 0;
+}
+
+const Op op_TopK = {.expand = expand_topk, .doc = "results are always sorted"};
+
+/* ---- Unique ---- */
+
+/* V as a vector of COUNT elements. */
+static Value *vector(Infer *in, Node *n, Value *v, Dim *count)
+{
+	return expand_reshape(in, n, v, &count, 1);
+}
+
+/* A vector of i64 that has SOURCE[i] at the place AT[i], for a permutation AT. */
+static Value *put_at(Infer *in, Node *n, Value *at, Value *source)
+{
+	return EXPAND(in, n, ScatterElements, at, at, source);
+}
+
+/* Whether each element of the vector V is another one than that before it. The first one is. */
+static Value *begins_run(Infer *in, Node *n, Value *v)
+{
+	Value *zero = expand_scalar(in, n, DT_I64, 0),
+	      *range = expand_range(in, n, v->type->dims[0]);
+	Value *sooner = EXPAND(in, n, Max,
+			       EXPAND(in, n, Sub, range, expand_scalar(in, n, DT_I64, 1)), zero);
+	Value *same = EXPAND(in, n, Equal, v, EXPAND(in, n, Gather, v, sooner));
+
+	return EXPAND(in, n, Or, EXPAND(in, n, Equal, range, zero), EXPAND(in, n, Not, same));
+}
+
+/*
+ * The elements that differ, of a vector: it is sorted, and the first element of each run of equal ones is selected. Where
+ * the results are not to be sorted, the runs are sorted by where they begin in the operand.
+ */
+static bool expand_unique(Infer *in, Node *n, Value **out)
+{
+	const Type *x = infer_type(n, 0);
+	Dim *count = dims_product(in->ctx, x->dims, x->rank);
+	Value *v, *index, *starts, *run, *begin, *first, *order = NULL, *end, *inverse, *one;
+	const int64_t none = 0, next = 1;
+
+	if (x->dtype == DT_STR || (node_attr(n, "axis") && x->rank != 1))
+		return infer_error(
+			in, n,
+			x->dtype == DT_STR
+				? "strings are not supported"
+				: "an axis of a tensor that is no vector is not supported");
+	v = sort_last(in, n, vector(in, n, node_in(n, 0), count), false, &index);
+	if (!v)
+		return false;
+	starts = begins_run(in, n, v);
+	one = expand_scalar(in, n, DT_I64, 1);
+	run = EXPAND(in, n, Sub,
+		     EXPAND(in, n, CumSum, expand_cast(in, n, starts, DT_I64),
+			    expand_scalar(in, n, DT_I64, 0)),
+		     one);
+	begin = select_positions(in, n, starts);
+	if (!begin || in->errors)
+		return false;
+	first = EXPAND(in, n, Gather, index, begin);
+	if (!node_int(n, "sorted", 1)) {
+		first = sort_last(in, n, first, false, &order);
+		if (!first)
+			return false;
+		run = EXPAND(in, n, Gather,
+			     put_at(in, n, order, expand_range(in, n, order->type->dims[0])), run);
+	}
+	out[0] = EXPAND(in, n, Gather, vector(in, n, node_in(n, 0), count), first);
+	if (node_out(n, 1))
+		out[1] = first;
+	inverse = put_at(in, n, index, run);
+	if (node_out(n, 2))
+		out[2] = inverse;
+	if (!node_out(n, 3))
+		return in->errors == 0;
+	end = expand_node_ints(
+		in, n, OP_Concat,
+		(Value *[]){EXPAND(in, n, Slice, begin, expand_ints(in, n, &next, 1),
+				   EXPAND(in, n, Shape, begin), expand_ints(in, n, &none, 1)),
+			    expand_sizes(in, n, &count, 1)},
+		2, "axis", 0);
+	end = EXPAND(in, n, Slice, end, expand_ints(in, n, &none, 1), EXPAND(in, n, Shape, begin));
+	out[3] = EXPAND(in, n, Sub, expand_reshape(in, n, end, begin->type->dims, 1), begin);
+	if (order)
+		out[3] = EXPAND(in, n, Gather, out[3], order);
+	return in->errors == 0;
+}
+
+const Op op_Unique = {
+	.expand = expand_unique,
+	.doc = "strings, and an axis of a tensor that is no vector, are not supported"};

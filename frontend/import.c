@@ -130,7 +130,7 @@ static void register_result(Import *im, const Frame *fr, Scope *s, Nodes nodes, 
 		diag_error(im->diag,
 			   (DiagLoc){.file = im->file->path,
 				     .node = import_node_name(im, fr, p),
-				     .op = text(p->op_type)},
+				     .op = import_op_shown(im, p)},
 			   "its result \"%s\" is also the name of another value", name);
 	}
 }
@@ -161,7 +161,7 @@ bool import_nodes(Import *im, const Frame *fr, Scope *s, Nodes nodes)
 		return diag_error(im->diag,
 				  (DiagLoc){.file = im->file->path,
 					    .node = import_node_name(im, fr, p),
-					    .op = text(p->op_type)},
+					    .op = import_op_shown(im, p)},
 				  "the node depends on its own result");
 	}
 	for (size_t i = 0; i < nodes.n; i++)

@@ -85,6 +85,8 @@ bool import_region(Import *im, const Frame *fr, Scope *s, Node *n, const char *n
 /* ---- import_node.c ---- */
 
 void import_add_loc(Import *im, Node *n, DiagLoc loc);
+/* The operator of node P, or the function that it calls, in messages. */
+const char *import_op_shown(Import *im, const Onnx__NodeProto *p);
 /* Imports node P, number INDEX of its body. After a fault its results are marked broken, and
  * import continues. */
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index);

@@ -20,6 +20,13 @@ void import_add_loc(Import *im, Node *n, DiagLoc loc)
 	n->locs = locs_union(im->arena, n->locs, one);
 }
 
+const char *import_op_shown(Import *im, const Onnx__NodeProto *p)
+{
+	const char *op = import_function(im, p) ? text(p->op_type) : onnx_op_shown(im->scratch, p);
+
+	return ctx_name(im->ctx, op);
+}
+
 static void break_results(Import *im, Scope *s, const Onnx__NodeProto *p, int index)
 {
 	for (size_t i = 0; i < p->n_output; i++) {
@@ -185,8 +192,11 @@ static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 		if (!*p->output[i])
 			n->out[i] = NULL;
 	out = arena_copy(im->scratch, n->out, (size_t)n->nout * sizeof *out);
-	if (!add_attrs(im, fr, s, n, p, loc) ||
-	    !upgrade_node(&n, text(p->op_type), fr->opset, out) || (n && !arity_holds(im, n, loc)))
+	if (!add_attrs(im, fr, s, n, p, loc))
+		return false;
+	if (!*domain_of(p->domain) && !upgrade_node(&n, text(p->op_type), fr->opset, out))
+		return false;
+	if (n && !arity_holds(im, n, loc))
 		return false;
 	for (int i = 0; i < nout; i++) {
 		const char *name = ctx_name(im->ctx, p->output[i]);
@@ -208,11 +218,9 @@ static void note_unknown(Import *im, DiagLoc loc)
 static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index,
 		      DiagLoc loc, Value *const *in, bool sound)
 {
-	if (*domain_of(p->domain)) {
-		note_unknown(im, loc);
-		return false;
-	}
-	if (!fr->opset) {
+	const bool standard = !*domain_of(p->domain);
+
+	if (standard && !fr->opset) {
 		if (!im->opset_reported)
 			diag_error(im->diag, loc,
 				   "the model does not say which opset of the standard "
@@ -220,22 +228,20 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 		im->opset_reported = true;
 		return false;
 	}
-	if (!strcmp(text(p->op_type), "Constant"))
+	if (standard && !strcmp(text(p->op_type), "Constant"))
 		return import_constant(im, fr, s, p, index, loc);
 	if (!onnx_op_known(p)) {
 		note_unknown(im, loc);
 		return false;
 	}
-	return sound &&
-	       make_node(im, fr, s, p, index, op_by_name(upgrade_name(p->op_type)), loc, in);
+	return sound && make_node(im, fr, s, p, index, onnx_op(p), loc, in);
 }
 
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index)
 {
 	const char *name = import_node_name(im, fr, p);
-	DiagLoc loc = {
-		.file = im->file->path, .node = name, .op = ctx_name(im->ctx, text(p->op_type))};
 	const Onnx__FunctionProto *fn = import_function(im, p);
+	DiagLoc loc = {.file = im->file->path, .node = name, .op = import_op_shown(im, p)};
 	Value **in = NEW_ARRAY(im->scratch, p->n_input, Value *);
 	bool *known = NEW_ARRAY(im->scratch, p->n_input, bool);
 	bool sound = true;

@@ -16,12 +16,25 @@ typedef struct Lister {
 	Listing out;
 } Lister;
 
+OpKind onnx_op(const Onnx__NodeProto *p)
+{
+	const char *domain = domain_of(p->domain), *name = text(p->op_type);
+	OpKind op = op_in_domain(domain, *domain ? name : upgrade_name(name));
+
+	return op_row[op].flags & OPF_INTERNAL ? OP_NONE : op;
+}
+
 bool onnx_op_known(const Onnx__NodeProto *p)
 {
-	OpKind op = op_by_name(upgrade_name(text(p->op_type)));
+	return onnx_op(p) != OP_NONE ||
+	       (!*domain_of(p->domain) && !strcmp(text(p->op_type), "Constant"));
+}
 
-	return !*domain_of(p->domain) && (!strcmp(text(p->op_type), "Constant") ||
-					  (op != OP_NONE && !(op_row[op].flags & OPF_INTERNAL)));
+const char *onnx_op_shown(Arena *a, const Onnx__NodeProto *p)
+{
+	const char *domain = domain_of(p->domain), *name = text(p->op_type);
+
+	return *domain ? arena_printf(a, "%s.%s", domain, name) : name;
 }
 
 /* By domain, name and overload. */
@@ -67,8 +80,12 @@ static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char 
 		const Onnx__NodeProto *p = nodes[i];
 		const Onnx__FunctionProto *fn = function_of(l, p);
 		const char *name = arena_printf(l->arena, "%s%s", prefix, text(p->name));
-		ListedNode one = {name, text(p->op_type), domain_of(p->domain),
-				  body, fn != NULL,       fn || onnx_op_known(p)};
+		ListedNode one = {name,
+				  fn ? text(p->op_type) : onnx_op_shown(l->arena, p),
+				  domain_of(p->domain),
+				  body,
+				  fn != NULL,
+				  fn || onnx_op_known(p)};
 
 		if (l->out.nodes.n == NODES_MAX || depth > DEPTH_MAX) {
 			l->out.cut = true;
@@ -111,7 +128,7 @@ const char *onnx_op_missing(Arena *a, const ListedNode *n)
 {
 	const char *at = n->body ? arena_printf(a, " (in %s)", n->body) : "";
 
-	if (!*n->domain)
+	if (op_domain_known(n->domain))
 		return arena_printf(
 			a, "not supported%s; `dlcc --list-ops` names the operators that are", at);
 	return arena_printf(a,

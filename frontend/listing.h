@@ -5,9 +5,10 @@
 #define FRONTEND_LISTING_H
 
 #include "frontend/model.h"
+#include "ir/graph.h"
 
 typedef struct ListedNode {
-	const char *name, *op; /* NAME: as diagnostics print it */
+	const char *name, *op; /* as diagnostics print them; OP: see onnx_op_shown */
 	const char *domain;    /* of the operator; "": the ONNX standard */
 	const char *body;      /* `then_branch of "if"`; null: it is in no body of control flow */
 	bool call;	       /* a call of a function, whose nodes follow */
@@ -21,6 +22,10 @@ typedef struct Listing {
 
 Listing onnx_nodes(Arena *a, const OnnxFile *f);
 
+/* P's operator; OP_NONE if there is none, as for Constant, which is no node of a graph. */
+OpKind onnx_op(const Onnx__NodeProto *p);
+/* P's operator as diagnostics name it: "Gelu", or with its domain "com.microsoft.Gelu". */
+const char *onnx_op_shown(Arena *a, const Onnx__NodeProto *p);
 /* Whether import supports P's operator. */
 bool onnx_op_known(const Onnx__NodeProto *p);
 /* Why N, which is not known, is refused: "not supported; ...". */

@@ -22,6 +22,51 @@ OpKind op_by_name(const char *name)
 	return OP_NONE;
 }
 
+/* ---- Domains ---- */
+
+/* The domains beside the ONNX standard. The name of a row for one of their operators is PREFIX and
+ * the operator's name. */
+static const struct {
+	const char *name, *prefix;
+} domains[] = {
+	{"com.microsoft", "microsoft_"},
+};
+
+enum { NDOMAINS = sizeof domains / sizeof *domains };
+
+const char *op_domain(OpKind op, const char **name)
+{
+	*name = op_row[op].name;
+	for (int d = 0; d < NDOMAINS; d++) {
+		size_t n = strlen(domains[d].prefix);
+
+		if (!strncmp(op_row[op].name, domains[d].prefix, n)) {
+			*name += n;
+			return domains[d].name;
+		}
+	}
+	return "";
+}
+
+OpKind op_in_domain(const char *domain, const char *name)
+{
+	for (int k = OP_NONE + 1; k < OP_COUNT; k++) {
+		const char *own;
+
+		if (!strcmp(op_domain((OpKind)k, &own), domain) && !strcmp(own, name))
+			return (OpKind)k;
+	}
+	return OP_NONE;
+}
+
+bool op_domain_known(const char *domain)
+{
+	for (int d = 0; d < NDOMAINS; d++)
+		if (!strcmp(domains[d].name, domain))
+			return true;
+	return !*domain;
+}
+
 /* ---- Values and uses ---- */
 
 static void use_link(Use *u, Value *v)

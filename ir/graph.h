@@ -41,6 +41,12 @@ typedef struct OpRow {
 
 extern const OpRow op_row[OP_COUNT];
 OpKind op_by_name(const char *name); /* OP_NONE if there is none */
+/* The operator that a model calls NAME, of DOMAIN ("": the ONNX standard); OP_NONE if there is none. */
+OpKind op_in_domain(const char *domain, const char *name);
+/* OP's domain; *NAME is its name there. */
+const char *op_domain(OpKind op, const char **name);
+/* Whether any operator is of DOMAIN. */
+bool op_domain_known(const char *domain);
 
 /* The elements of a constant, in memory that outlives the graph (an arena or a mapped file). */
 typedef struct Tensor {

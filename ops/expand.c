@@ -35,6 +35,31 @@ Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int n
 	return finish(in, m);
 }
 
+void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out,
+		 int nout)
+{
+	Node *m;
+
+	while (nargs > 0 && !args[nargs - 1])
+		nargs--;
+	m = node_new(in->graph, op, args, nargs, nout, n);
+	node_locs_from(m, n);
+	for (int i = 0; i < n->attrs.n; i++)
+		node_set_attr(m, n->attrs.at[i]);
+	for (int i = 1; i < nout; i++)
+		if (!node_out(n, i))
+			m->out[i] = NULL;
+	infer_or_expand(in, m, out);
+}
+
+Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
+{
+	Value *out[1];
+
+	expand_like(in, n, op, args, nargs, out, 1);
+	return out[0];
+}
+
 static Value *typed(Infer *in, Node *n, Value *v)
 {
 	node_locs_from(v->def, n);

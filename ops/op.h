@@ -131,6 +131,10 @@ Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args,
 /* Make nodes in `expand`: inserted before N, with N's locations, and typed at once. */
 Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v);
+/* As expand_node; the node has N's attributes. */
+Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
+/* The same for an operator with NOUT results, which OUT gets; those that N omits are omitted. */
+void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out, int nout);
 Value *expand_scalar(Infer *in, Node *n, DType t, double v);
 /* The constant T. */
 Value *expand_tensor(Infer *in, Node *n, const Tensor *t);

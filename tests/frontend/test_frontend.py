@@ -278,7 +278,12 @@ def test_import():
     refused("op", model_of([node("Frob", ["x"], ["a"], "p"), node("Frob", ["a"], ["y"])], x, ["y"]),
             '"p" \\(Frob\\): not supported')
     refused("internal op", model_of([node("Kernel", ["x"], ["y"])], x, ["y"]), "not supported")
-    refused("domain", model_of([node("Gelu", ["x"], ["y"], domain="com.microsoft")], x, ["y"]), "com.microsoft")
+    refused("domain", model_of([node("Frob", ["x"], ["y"], "p", domain="com.microsoft")], x, ["y"]),
+            '"p" \\(com.microsoft.Frob\\): not supported; `dlcc --list-ops`')
+    refused("unknown domain", model_of([node("Gelu", ["x"], ["y"], domain="org.example")], x, ["y"]),
+            '\\(org.example.Gelu\\): not supported, as no operator of domain "org.example" is')
+    refused("a row of another domain", model_of([node("microsoft_Gelu", ["x"], ["y"])], x, ["y"]), "not supported")
+    accepted("com.microsoft", model_of([node("Gelu", ["x"], ["y"], domain="com.microsoft")], x, ["y"]))
     accepted("ai.onnx", model_of([node("Relu", ["x"], ["y"], domain="ai.onnx")], x, ["y"]))
     refused("opset", relu(opset=29), "opset 29")
     refused("IR version 2", relu(ir=2), "IR version 2")

@@ -67,32 +67,37 @@ def expected(model, feeds, oracle):
 
 
 def case(op, inputs, attrs, results=1, aux=(), opset=21, oracle="runtime"):
-    """A case of OP; inputs numbered in AUX are small integers or floats that may be constants, and keep
-    their shape. What the oracle refuses is dropped."""
+    """A case of OP, which may have its domain before its name. RESULTS: how many there are, or the numbers of those that are not
+    omitted. Inputs numbered in AUX are small integers or floats that may be constants, and keep their shape. What the oracle
+    refuses is dropped."""
     global made
     names = [f"i{k}" if a is not None else "" for k, a in enumerate(inputs)]
-    outs = [f"o{k}" for k in range(results)]
+    shown = range(results) if isinstance(results, int) else results
+    outs = [f"o{k}" if k in shown else "" for k in range(max(shown) + 1)]
+    given = [o for o in outs if o]
+    domain, _, name = op.rpartition(".")
     symbolic, constants = coin(), set(aux) if coin() else set()
     fed = [k for k, a in enumerate(inputs) if a is not None and k not in constants]
     feeds = {names[k]: inputs[k] for k in fed}
 
     def model(outputs):
         graph = helper.make_graph(
-            [helper.make_node(op, names, outs, name=op, **attrs)], "g",
+            [helper.make_node(name, names, outs, name=name, domain=domain, **attrs)], "g",
             [info(names[k], inputs[k], symbolic and k not in aux) for k in fed], outputs,
             [numpy_helper.from_array(inputs[k], names[k]) for k in constants if inputs[k] is not None])
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+        domains = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+        return helper.make_model(graph, opset_imports=domains, ir_version=10)
 
     try:
-        want = expected(model([helper.make_empty_tensor_value_info(o) for o in outs]), feeds, oracle)
+        want = expected(model([helper.make_empty_tensor_value_info(o) for o in given]), feeds, oracle)
     except Exception:
         return
     made += 1
     folder = f"{FOLDER}/{made:04}_{op}"
     data = folder + "/test_data_set_0"
     samples.tensors(data, "input", feeds)
-    samples.tensors(data, "output", dict(zip(outs, want)))
-    onnx.save(model([info(o, np.asarray(a), True) for o, a in zip(outs, want)]), folder + "/model.onnx")
+    samples.tensors(data, "output", dict(zip(given, want)))
+    onnx.save(model([info(o, np.asarray(a), True) for o, a in zip(given, want)]), folder + "/model.onnx")
 
 
 def shape_of_rank(lo, hi):
@@ -334,9 +339,220 @@ def quantisations():
     case("QuantizeLinear", [x, scale] + zero, attrs, opset=28, oracle="reference")
 
 
+def microsoft(op, inputs, attrs, **more):
+    case("com.microsoft." + op, inputs, attrs, opset=21, **more)
+
+
+def microsoft_activations():
+    shape = shape_of_rank(2, 3)
+    op = pick.choice(["Gelu", "FastGelu", "BiasGelu", "QuickGelu"])
+    bias = [real(shape[-1])] if op == "BiasGelu" or (op == "FastGelu" and coin()) else []
+    microsoft(op, [real(*shape)] + bias, dict(alpha=pick.choice([1.702, 0.5])) if op == "QuickGelu" else {})
+
+
+def microsoft_normalizations():
+    batch, length, size = some(3, 1, 5)
+    x, scale, shift = real(batch, length, size), real(size), real(size)
+    op = pick.choice(["SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "Embed"])
+    attrs = dict(epsilon=pick.choice([1e-5, 1e-3]))
+    if op == "SimplifiedLayerNormalization":
+        case(op, [x, scale], dict(attrs, axis=pick.choice([-1, 2])), opset=17)
+    elif op == "Embed":
+        ids, table = whole(0, 7, batch, length), real(7, size)
+        segments = coin()
+        inputs = [ids, whole(0, 2, batch, length) if segments else None, table, real(length + 2, size), real(2, size) if segments else None,
+                  scale, shift, whole(0, 2, batch, length) if coin() else None, whole(0, length, batch, length) if coin() else None]
+        while inputs[-1] is None:
+            inputs.pop()
+        microsoft("EmbedLayerNormalization", inputs, attrs, results=2)
+    else:
+        skip = x[::-1].copy() if coin() else real(1, length, size) if coin() else real(length, size)
+        if op.startswith("SkipS"):
+            skip = real(*x.shape)
+        inputs = [x, skip, scale] + ([shift] if op.startswith("SkipL") and coin(0.7) else [])
+        if coin():
+            inputs += ([None] if op.startswith("SkipL") and len(inputs) == 3 else []) + [real(size)]
+        microsoft(op, inputs, attrs, results=pick.choice([1, [0, 3]]))
+
+
+def microsoft_products():
+    m, k, n = some(3, 1, 5)
+    params = {"Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.2], "HardSigmoid": [0.3, 0.4], "Clip": [-0.5, 0.5]}
+    activation = pick.choice(list(params))
+    op = pick.choice(["FusedMatMul", "FusedConv", "FusedGemm"])
+    if op == "FusedMatMul":
+        trans = {name: flag() for name in ("transA", "transB")}
+        batch = some(pick.randint(0, 2), 1, 3)
+        sides = [[m, k], [k, n]]
+        inputs = [real(*batch, *(s[::-1] if t else s)) for s, t in zip(sides, trans.values())]
+        if batch:
+            for i in range(2):
+                trans["transBatch" + "AB"[i]] = flag()
+                if trans["transBatch" + "AB"[i]]:
+                    inputs[i] = np.ascontiguousarray(np.moveaxis(inputs[i], -2, 0))
+        microsoft(op, inputs, dict(trans, alpha=pick.choice([1.0, 0.5])))
+    elif op == "FusedGemm":
+        activation = pick.choice(["Relu", "Tanh", "Sigmoid", "LeakyRelu"])
+        attrs = dict(zip(["activation_alpha", "activation_beta"], params[activation]))
+        microsoft(op, [real(m, k), real(k, n), real(n)], dict(attrs, activation=activation))
+    else:
+        x, w, z = real(2, m, 6, 6), real(n, m, 3, 3), real(2, n, 6, 6)
+        attrs = dict(activation_params=params[activation]) if params[activation] else {}
+        inputs = [x, w, real(n)] + ([z] if coin() else [])
+        microsoft(op, inputs, dict(attrs, activation=activation, pads=[1, 1, 1, 1], kernel_shape=[3, 3]))
+
+
+def microsoft_quantised():
+    """Scales are no powers of 2: ONNX Runtime rounds halves in another way than its documentation says. It
+    computes QLinearSoftmax by a table that is not exact enough to compare with."""
+    dtype = pick.choice([np.int8, np.uint8])
+
+    def point(scale=None):
+        return [np.array(scale or pick.choice([0.011, 0.023, 0.037]), np.float32), codes(dtype) if coin(0.8) else None]
+    op = pick.choice(["Add", "Mul", "Sigmoid", "LeakyRelu", "AveragePool", "GlobalAveragePool", "Concat"])
+    if "Pool" in op:
+        attrs = dict(channels_last=flag())
+        shape = [2, 5, 6, 3] if attrs["channels_last"] else [2, 3, 5, 6]
+        if op == "AveragePool":
+            attrs.update(kernel_shape=[2, 3], strides=some(2, 1, 2), pads=some(4, 0, 1), **{pick.choice(["count_include_pad", "ceil_mode"]): 1})
+        inputs = [codes(dtype, *shape)] + point() + point(0.0173)
+    elif op == "Concat":
+        shape = shape_of_rank(2, 3)
+        attrs, inputs = dict(axis=0), point()
+        for _ in range(pick.randint(1, 3)):
+            inputs += [codes(dtype, *[pick.randint(1, 3)] + shape[1:])] + point()
+        inputs = [codes(dtype) if i is None else i for i in inputs]
+    else:
+        shape = shape_of_rank(2, 3)
+        attrs = dict(alpha=0.3) if op == "LeakyRelu" else {}
+        inputs = [codes(dtype, *shape)] + point()
+        if op in ("Add", "Mul"):
+            inputs += [codes(dtype, *shape[pick.choice([0, 1]):])] + point()
+        inputs += point(0.0041 if op == "Sigmoid" else 0.057)
+    if inputs[-1] is None:     # without it ONNX Runtime ends
+        inputs[-1] = codes(dtype)
+    microsoft("QLinear" + op, inputs, attrs)
+
+
+def microsoft_integer_products():
+    m, k, n = some(3, 1, 6)
+    op = pick.choice(["MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm"])
+    dtype = np.uint8 if op == "QGemm" else pick.choice([np.int8, np.uint8])
+    columns = [n] if coin() else []
+    scale, zero = rng.uniform(0.01, 0.05, columns).astype(np.float32), codes(dtype, *columns)
+    b = codes(dtype, k, n)
+    if op == "DynamicQuantizeMatMul":
+        inputs = [real(m, k), b, scale, zero if coin() else None] + ([real(n)] if coin() else [])
+    elif op == "MatMulIntegerToFloat":
+        inputs = [codes(np.uint8, 2, m, k), b, np.array(0.02, np.float32), scale, codes(np.uint8) if coin() else None, zero if coin() else None]
+        inputs += [real(n)] if coin() else []
+    else:
+        inputs = [codes(np.uint8, m, k), np.array(0.02, np.float32), codes(np.uint8), b, scale, zero, whole(-99, 99, n) if coin() else None]
+        inputs += [np.array(0.9, np.float32), codes(np.uint8)] if coin() else []
+        attrs = dict(transA=flag(), transB=flag(), alpha=pick.choice([1.0, 0.5]))
+        for i, name in (0, "transA"), (3, "transB"):
+            inputs[i] = np.ascontiguousarray(inputs[i].T) if attrs[name] else inputs[i]
+    while inputs[-1] is None:
+        inputs.pop()
+    microsoft(op, inputs, attrs if op == "QGemm" else {})
+
+
+def microsoft_quantisations():
+    shape = shape_of_rank(2, 3)
+    dtype = pick.choice([np.int8, np.uint8, np.int16, np.uint16, ml_dtypes.int4, ml_dtypes.uint4])
+    axis = pick.randrange(len(shape))
+    scales = [shape[axis]] if coin() else []
+    scale, zero = rng.uniform(0.01, 0.05, scales).astype(np.float32), codes(dtype, *scales)
+    op = pick.choice(["QuantizeLinear", "DequantizeLinear"])
+    microsoft(op, [real(*shape) if op[0] == "Q" else codes(dtype, *shape), scale, zero], dict(axis=axis) if scales else {})
+
+
+def microsoft_attentions():
+    batch, length, heads, size, past = some(4, 1, 4) + [pick.randint(0, 3)]
+    width, total = heads * size, length + past
+    if coin():
+        inputs = [real(batch, length, 5), real(5, 3 * width), real(3 * width)]
+        inputs.append(pick.choice([None, whole(0, 2, batch, total), whole(0, 2, batch, length, total), whole(1, total + 1, batch)]))
+        inputs.append(real(2, batch, heads, past, size) if past else None)
+        if coin() and not past:
+            inputs.append(real(batch, heads, length, total))
+        if not past and inputs[3] is not None and inputs[3].ndim == 1:
+            inputs[3] = whole(1, length + 1, batch)
+        while inputs[-1] is None:
+            inputs.pop()
+        microsoft("Attention", inputs, dict(num_heads=heads, unidirectional=flag(), mask_filter_value=-30.0), results=2 if past else 1)
+        return
+    keys = length if past else pick.randint(1, 4)
+    total = keys + past
+    inputs = [real(batch, length, width), real(batch, keys, width), real(batch, keys, width), real(3 * width) if coin() else None]
+    inputs += [pick.choice([None, whole(0, 2, batch, total)]), real(batch, heads, length, total) if coin() else None]
+    if past:
+        inputs += [real(batch, heads, past, size), real(batch, heads, past, size)]
+    while inputs[-1] is None:
+        inputs.pop()
+    microsoft("MultiHeadAttention", inputs, dict(num_heads=heads, scale=pick.choice([0.3, 0.5]), mask_filter_value=-30.0), results=3 if past else 1)
+
+
+def microsoft_grouped_attentions():
+    """A prompt, or one more token. The past has rows to spare in half of the cases, as in a buffer of the largest length. They are 0,
+    since they are not specified in the result."""
+    batch, groups, heads = some(3, 1, 3)
+    prompt, size = coin(0.4), 16
+    length = pick.randint(1, 4) if prompt else 1
+    past = 0 if prompt else pick.randint(1, 4)
+    spare = pick.randint(1, 3) if coin() else 0
+    rows = past + (length + spare if spare else 0)
+    lengths = np.full(batch, past + length - 1, np.int32)
+    if not prompt:
+        lengths[1:] = whole(1, past + 1, batch - 1)
+    q, k = heads * groups * size, heads * size
+    attrs = dict(num_heads=heads * groups, kv_num_heads=heads)
+    inputs = [real(batch, length, q), real(batch, length, k), real(batch, length, k)]
+    if coin(0.3):
+        inputs = [np.concatenate(inputs, 2), None, None]
+    inputs += [real(batch, heads, rows, size), real(batch, heads, rows, size), lengths, np.array(past + length, np.int32)]
+    for b, n in enumerate(lengths):
+        inputs[3][b, :, n + 1 - length:] = inputs[4][b, :, n + 1 - length:] = 0
+    aux = (6,)
+    if coin():
+        attrs.update(do_rotary=1, rotary_interleaved=flag())
+        inputs += [real(10, size // 2), real(10, size // 2)]
+        aux = tuple(k for k, a in enumerate(inputs) if a is not None and k not in (3, 4, 5))     # the size of a head must be known
+    if coin(0.3):
+        attrs["local_window_size"] = pick.randint(1, 3)
+    if coin(0.3):
+        attrs["softcap"] = 2.0
+    microsoft("GroupQueryAttention", inputs, attrs, aux=aux, results=3)
+
+
+def microsoft_rotations():
+    batch, length, heads, size = *some(3, 1, 4), pick.choice([4, 8])
+    x = real(batch, length, heads * size) if coin() else real(batch, heads, length, size)
+    position = ints([pick.randint(0, 5)]) if coin() else whole(0, 10, batch, length, dtype=np.int64)
+    microsoft("RotaryEmbedding", [x, position, real(10, size // 2), real(10, size // 2)], dict(interleaved=flag()), aux=(0, 2, 3))
+
+
+def microsoft_blocks():
+    """MatMulNBits and GatherBlockQuantized, whose blocks of weights have a scale and perhaps a zero point each."""
+    bits, block = pick.choice([4, 8]), 16
+    rows, columns, count = some(3, 1, 40)
+    blocks, packed = -(-columns // block), 8 // bits
+    scales = rng.uniform(0.01, 0.05, (rows, blocks)).astype(np.float32)
+    zeros = [codes(np.uint8, rows, -(-blocks // packed))] if coin() else []
+    if coin():
+        inputs = [real(pick.randint(1, 3), count, columns), codes(np.uint8, rows, blocks, block // packed), scales] + zeros
+        microsoft("MatMulNBits", inputs, dict(K=columns, N=rows, bits=bits, block_size=block), aux=(1, 2, 3)[:len(inputs) - 1])
+        return
+    columns += columns % packed
+    inputs = [codes(np.uint8, rows, columns // packed), whole(0, rows, pick.randint(1, 3), 2), scales] + zeros
+    microsoft("GatherBlockQuantized", inputs, dict(bits=bits, block_size=block), aux=(0, 2, 3)[:len(inputs) - 1])
+
+
 KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
-         (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4)]
+         (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
+         (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1),
+         (microsoft_attentions, 4), (microsoft_grouped_attentions, 4), (microsoft_rotations, 1), (microsoft_blocks, 2)]
 
 for kind, weight in KINDS:
     for _ in range(weight * COUNT):

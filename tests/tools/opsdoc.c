@@ -55,11 +55,13 @@ int main(void)
 	       n, MAX_RANK, MAX_CONTENTS);
 	for (int i = 0; i < n; i++) {
 		const Op *op = op_table[order[i]];
+		const char *name, *domain = op_domain((OpKind)order[i], &name);
 		char in[32], out[32];
 
 		range(in, sizeof in, op_row[order[i]].nin_min, op_row[order[i]].nin_max);
 		range(out, sizeof out, op_row[order[i]].nout_min, op_row[order[i]].nout_max);
-		printf("| %s | %s | %s | %s | ", op_row[order[i]].name, kind(op), in, out);
+		printf("| %s%s%s | %s | %s | %s | ", domain, *domain ? "." : "", name, kind(op), in,
+		       out);
 		if (op->scalar) {
 			printf("`");
 			cell(op->scalar);

@@ -58,10 +58,13 @@ static const char *value_of(const char *arg, const char *option)
 
 static void list_ops(void)
 {
-	for (int i = 1; i < OP_COUNT; i++)
+	for (int i = 1; i < OP_COUNT; i++) {
+		const char *name, *domain = op_domain((OpKind)i, &name);
+
 		if (!(op_row[i].flags & OPF_INTERNAL) &&
 		    (op_table[i]->scalar || op_table[i]->lower || op_table[i]->expand))
-			puts(op_row[i].name);
+			printf("%s%s%s\n", domain, *domain ? "." : "", name);
+	}
 }
 
 static void add_name(const char **list, const char *name)

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operators of the domain com.microsoft that ONNX Runtime's optimizers write in place of several
+ * operators of the standard: activations, normalizations with a residual connection, embeddings,
+ * and products with an activation. All are composites of the standard's operators. Elements smaller
+ * than f32 are computed in f32 and rounded once at the end.
+ */
+#include "ops/build.h"
+
+static bool floats_only(Infer *in, Node *n, int k)
+{
+	DType t = infer_type(n, k)->dtype;
+
+	return dtype_is_float(t) ||
+	       infer_error(in, n, "operand %d has elements of type %s, expected floats", k + 1,
+			   dtype_info[t].name);
+}
+
+/* Operand K in the type that sums of its elements are computed in; null if it is omitted. */
+static Value *real_in(Infer *in, Node *n, int k)
+{
+	Value *v = node_in(n, k);
+
+	return v ? expand_cast(in, n, v, acc_dtype(v->type->dtype)) : NULL;
+}
+
+/* Sets *OUT to V with the element type of operand K. */
+static bool finish_as(Infer *in, Node *n, int k, Value *v, Value **out)
+{
+	*out = expand_cast(in, n, v, infer_type(n, k)->dtype);
+	return (*out)->type != NULL;
+}
+
+static Value *add_if(Infer *in, Node *n, Value *a, Value *b)
+{
+	return b ? EXPAND(in, n, Add, a, b) : a;
+}
+
+/* ---- Activations ---- */
+
+/* Gelu of X, with tanh in place of erf if APPROXIMATE. */
+static Value *gelu(Infer *in, Node *n, Value *x, bool approximate)
+{
+	Node *m = node_new(infer_graph(in), OP_Gelu, &x, 1, 1, n);
+
+	node_locs_from(m, n);
+	if (approximate)
+		node_set_str(m, "approximate", "tanh");
+	infer_node(in, m);
+	return m->out[0];
+}
+
+static bool expand_gelu(Infer *in, Node *n, Value **out)
+{
+	return floats_only(in, n, 0) &&
+	       finish_as(in, n, 0, gelu(in, n, real_in(in, n, 0), false), out);
+}
+
+static bool expand_bias_gelu(Infer *in, Node *n, Value **out)
+{
+	const bool approximate = n->op == OP_microsoft_FastGelu;
+	Value *x;
+
+	if (!floats_only(in, n, 0) || !contract_types(in, n))
+		return false;
+	x = add_if(in, n, real_in(in, n, 0), real_in(in, n, 1));
+	return x->type && finish_as(in, n, 0, gelu(in, n, x, approximate), out);
+}
+
+static bool expand_quick_gelu(Infer *in, Node *n, Value **out)
+{
+	Value *x, *v;
+
+	if (!floats_only(in, n, 0))
+		return false;
+	x = real_in(in, n, 0);
+	v = expand_scalar(in, n, x->type->dtype, (double)node_float(n, "alpha", 1.702F));
+	v = EXPAND(in, n, Sigmoid, EXPAND(in, n, Mul, x, v));
+	return finish_as(in, n, 0, EXPAND(in, n, Mul, x, v), out);
+}
+
+/* The first half of the last dim of x + bias, times Gelu of the second half. */
+static bool expand_bias_split_gelu(Infer *in, Node *n, Value **out)
+{
+	int64_t size;
+	Value *x, *half[2];
+	int last = infer_type(n, 0)->rank - 1;
+
+	if (!floats_only(in, n, 0) || !contract_types(in, n))
+		return false;
+	if (last < 0 || !dim_is_const(infer_type(n, 0)->dims[last], &size) || size % 2)
+		return infer_error(in, n, "the last dim must be a number, and even");
+	x = EXPAND(in, n, Add, real_in(in, n, 0), real_in(in, n, 1));
+	if (!x->type)
+		return false;
+	for (int i = 0; i < 2; i++)
+		half[i] = expand_slice(in, n, x, last, i * (size / 2), (i + 1) * (size / 2), 1);
+	return finish_as(in, n, 0, EXPAND(in, n, Mul, half[0], gelu(in, n, half[1], false)), out);
+}
+
+const Op op_microsoft_Gelu = {.expand = expand_gelu};
+const Op op_microsoft_FastGelu = {.expand = expand_bias_gelu};
+const Op op_microsoft_BiasGelu = {.expand = expand_bias_gelu};
+const Op op_microsoft_QuickGelu = {.expand = expand_quick_gelu};
+const Op op_microsoft_BiasSplitGelu = {.expand = expand_bias_split_gelu};
+
+/* ---- Normalizations ---- */
+
+static bool float_tensors(Infer *in, Node *n)
+{
+	for (int k = 0; k < n->nin; k++)
+		if (node_in(n, k) && !floats_only(in, n, k))
+			return false;
+	return true;
+}
+
+/* (x - mean) / sqrt(variance + epsilon) * GAMMA + BETA over the last axis or, if MEAN is false,
+ * x / sqrt(mean of squares + epsilon) * GAMMA. *INVERSE, unless null, gets 1 / sqrt(...). */
+static Value *normalised(Infer *in, Node *n, Value *x, const int64_t *axes, int naxes, bool mean,
+			 Value *gamma, Value *beta, Value **inverse)
+{
+	Value *list = expand_ints(in, n, axes, naxes), *v;
+	float usual = n->op == OP_SimplifiedLayerNormalization ? 1e-5F : 1e-12F;
+	double epsilon = (double)node_float(n, "epsilon", usual);
+
+	if (mean)
+		x = EXPAND(in, n, Sub, x, EXPAND(in, n, ReduceMean, x, list));
+	v = EXPAND(in, n, ReduceMean, EXPAND(in, n, Mul, x, x), list);
+	v = EXPAND(in, n, Add, v, expand_scalar(in, n, x->type ? x->type->dtype : DT_F32, epsilon));
+	v = EXPAND(in, n, Reciprocal, EXPAND(in, n, Sqrt, v));
+	if (inverse)
+		*inverse = v;
+	return add_if(in, n, EXPAND(in, n, Mul, EXPAND(in, n, Mul, x, v), gamma), beta);
+}
+
+static bool last_dim_fits(Infer *in, Node *n, int k)
+{
+	const Type *x = infer_type(n, 0), *t = infer_type(n, k);
+
+	if (!t)
+		return true;
+	if (t->rank != 1)
+		return infer_error(in, n, "operand %d has rank %d, expected 1", k + 1, t->rank);
+	return infer_equal_dims(in, n, &t->dims[0], &x->dims[x->rank - 1],
+				"an operand does not fit the last dim");
+}
+
+/* The sum of input, skip and bias, normalised over the last axis. The skip may lack the batch. */
+static bool expand_skip_norm(Infer *in, Node *n, Value **out)
+{
+	static const int64_t last = -1;
+	const bool mean = n->op == OP_microsoft_SkipLayerNormalization;
+	const int bias = mean ? 4 : 3;
+	const Type *x = infer_type(n, 0), *s = infer_type(n, 1);
+	Value *sum, *y;
+
+	if (!float_tensors(in, n) || !contract_types(in, n))
+		return false;
+	if (node_out(n, 1) || node_out(n, 2))
+		return infer_error(in, n, "results 2 and 3 are not supported");
+	if (x->rank < 2 || s->rank > x->rank)
+		return infer_error(in, n, "the operands have ranks %d and %d", x->rank, s->rank);
+	for (int k = 2; k < n->nin; k++)
+		if (!last_dim_fits(in, n, k))
+			return false;
+	sum = add_if(in, n, real_in(in, n, 0), real_in(in, n, bias));
+	sum = EXPAND(in, n, Add, sum, real_in(in, n, 1));
+	if (!sum->type)
+		return false;
+	y = normalised(in, n, sum, &last, 1, mean, real_in(in, n, 2),
+		       mean ? real_in(in, n, 3) : NULL, NULL);
+	if (node_out(n, 3))
+		out[3] = expand_cast(in, n, sum, x->dtype);
+	return y->type && finish_as(in, n, 0, y, out);
+}
+
+/* RMSNormalization, with the inverse of the root as a result. */
+static bool expand_simplified_norm(Infer *in, Node *n, Value **out)
+{
+	const Type *x = infer_type(n, 0);
+	int64_t axes[MAX_RANK];
+	int axis;
+	Value *y, *inverse;
+
+	if (!float_tensors(in, n) || !infer_axis(in, n, node_int(n, "axis", -1), x->rank, &axis))
+		return false;
+	for (int d = axis; d < x->rank; d++)
+		axes[d - axis] = d;
+	y = normalised(in, n, real_in(in, n, 0), axes, x->rank - axis, false,
+		       expand_cast(in, n, node_in(n, 1), acc_dtype(x->dtype)), NULL, &inverse);
+	if (node_out(n, 1))
+		out[1] = inverse;
+	return y->type && finish_as(in, n, 1, y, out);
+}
+
+const Op op_SimplifiedLayerNormalization = {.expand = expand_simplified_norm};
+const Op op_microsoft_SkipLayerNormalization = {
+	.expand = expand_skip_norm,
+	.doc = "without the results mean and inv_std_var",
+};
+const Op op_microsoft_SkipSimplifiedLayerNormalization = {
+	.expand = expand_skip_norm,
+	.doc = "without the results mean and inv_std_var",
+};
+
+/* ---- EmbedLayerNormalization ---- */
+
+enum { IDS, SEGMENTS, WORD, POSITION, SEGMENT, GAMMA, BETA, MASK, POSITION_IDS };
+
+/* How many entries of each row of the mask are 1; 0 without a mask. */
+static Value *mask_index(Infer *in, Node *n)
+{
+	const int64_t last = 1;
+	Value *v = node_in(n, MASK);
+
+	if (!v)
+		return EXPAND(in, n, Expand, expand_scalar(in, n, DT_I32, 0),
+			      expand_sizes(in, n, infer_type(n, IDS)->dims, 1));
+	v = EXPAND(in, n, Equal, v, expand_scalar(in, n, v->type->dtype, 1));
+	return expand_node_ints(
+		in, n, OP_ReduceSum,
+		(Value *[]){expand_cast(in, n, v, DT_I32), expand_ints(in, n, &last, 1)}, 2,
+		"keepdims", 0);
+}
+
+static bool expand_embed(Infer *in, Node *n, Value **out)
+{
+	static const int64_t last = -1;
+	const Type *ids = infer_type(n, IDS);
+	Value *v, *y;
+
+	for (int k = WORD; k <= BETA; k++)
+		if (k != SEGMENT && !node_in(n, k))
+			return infer_error(in, n, "operand %d is missing", k + 1);
+	if (ids->rank != 2)
+		return infer_error(in, n, "input_ids have rank %d, expected 2", ids->rank);
+	for (int k = WORD; k <= BETA; k++)
+		if (node_in(n, k) && !floats_only(in, n, k))
+			return false;
+	if (!node_in(n, SEGMENTS) != !node_in(n, SEGMENT))
+		return infer_error(in, n, "only one of segment_ids and segment_embedding is given");
+	v = EXPAND(in, n, Gather, real_in(in, n, WORD), node_in(n, IDS));
+	y = node_in(n, POSITION_IDS) ? node_in(n, POSITION_IDS) : expand_range(in, n, ids->dims[1]);
+	v = EXPAND(in, n, Add, v, EXPAND(in, n, Gather, real_in(in, n, POSITION), y));
+	if (node_in(n, SEGMENT))
+		v = EXPAND(in, n, Add, v,
+			   EXPAND(in, n, Gather, real_in(in, n, SEGMENT), node_in(n, SEGMENTS)));
+	if (!v->type)
+		return false;
+	y = normalised(in, n, v, &last, 1, true, real_in(in, n, GAMMA), real_in(in, n, BETA), NULL);
+	if (node_out(n, 1))
+		out[1] = mask_index(in, n);
+	if (node_out(n, 2))
+		out[2] = expand_cast(in, n, v, infer_type(n, WORD)->dtype);
+	return y->type && finish_as(in, n, WORD, y, out);
+}
+
+const Op op_microsoft_EmbedLayerNormalization = {.expand = expand_embed};
+
+/* ---- Products with a scale or an activation ---- */
+
+/* An activation that a product may end with. Its parameters are these attributes. */
+static const struct {
+	const char *name;
+	OpKind op;
+	const char *attrs[2];
+} activations[] = {
+	{"Relu", OP_Relu, {NULL}},
+	{"Tanh", OP_Tanh, {NULL}},
+	{"Sigmoid", OP_Sigmoid, {NULL}},
+	{"Softplus", OP_Softplus, {NULL}},
+	{"Softsign", OP_Softsign, {NULL}},
+	{"HardSwish", OP_HardSwish, {NULL}},
+	{"LeakyRelu", OP_LeakyRelu, {"alpha"}},
+	{"ThresholdedRelu", OP_ThresholdedRelu, {"alpha"}},
+	{"Elu", OP_Elu, {"alpha"}},
+	{"HardSigmoid", OP_HardSigmoid, {"alpha", "beta"}},
+};
+
+/* X after the activation that attribute "activation" names, with COUNT parameters; null after a
+ * diagnostic. */
+static Value *activated(Infer *in, Node *n, Value *x, const float *params, int count)
+{
+	const char *name = node_str(n, "activation", "");
+	Value *v;
+	Node *m;
+
+	if (!*name || !x->type)
+		return x;
+	if (!strcmp(name, "Clip") && count == 2)
+		return EXPAND(in, n, Clip, x,
+			      expand_scalar(in, n, x->type->dtype, (double)params[0]),
+			      expand_scalar(in, n, x->type->dtype, (double)params[1]));
+	for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+		if (strcmp(activations[i].name, name))
+			continue;
+		m = node_new(infer_graph(in), activations[i].op, &x, 1, 1, n);
+		node_locs_from(m, n);
+		for (int k = 0; k < 2 && k < count && activations[i].attrs[k]; k++)
+			node_set_attr(
+				m, (Attr){.name = ctx_name(infer_ctx(in), activations[i].attrs[k]),
+					  .kind = ATTR_FLOAT,
+					  .f = params[k]});
+		v = m->out[0];
+		return infer_node(in, m) ? v : NULL;
+	}
+	infer_error(in, n, "the activation \"%s\" is not supported", name);
+	return NULL;
+}
+
+/* activation(Conv(x, w, bias) + z) */
+static bool expand_fused_conv(Infer *in, Node *n, Value **out)
+{
+	int count;
+	const float *given = node_floats(n, "activation_params", &count);
+	float params[2] = {0};
+	Value *v;
+
+	for (int i = 0; i < 2 && i < count; i++)
+		params[i] = given[i];
+	v = expand_node_like(in, n, OP_Conv,
+			     (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
+	if (!v->type)
+		return false;
+	out[0] = activated(in, n, add_if(in, n, v, node_in(n, 3)), params, count);
+	return out[0] && out[0]->type;
+}
+
+static bool expand_fused_gemm(Infer *in, Node *n, Value **out)
+{
+	float params[2] = {node_float(n, "activation_alpha", 0),
+			   node_float(n, "activation_beta", 0)};
+	int count = node_attr(n, "activation_beta") ? 2 : node_attr(n, "activation_alpha") ? 1 : 0;
+	Value *v = expand_node_like(in, n, OP_Gemm,
+				    (Value *[]){node_in(n, 0), node_in(n, 1), node_in(n, 2)}, 3);
+
+	if (!v->type)
+		return false;
+	out[0] = activated(in, n, v, params, count);
+	return out[0] && out[0]->type;
+}
+
+/* Operand K, [m, batch ..., k] as [batch ..., m, k] if BATCH, then with its last two dims
+ * exchanged if LAST. */
+static Value *factor(Infer *in, Node *n, int k, bool batch, bool last)
+{
+	int64_t perm[MAX_RANK], swap;
+	int rank = infer_type(n, k)->rank;
+
+	if (rank < 2 || (!batch && !last))
+		return node_in(n, k);
+	for (int d = 0; d < rank; d++)
+		perm[d] = !batch || d == rank - 1 ? d : d == rank - 2 ? 0 : d + 1;
+	if (last) {
+		swap = perm[rank - 1];
+		perm[rank - 1] = perm[rank - 2];
+		perm[rank - 2] = swap;
+	}
+	return expand_transpose(in, n, node_in(n, k), perm, rank);
+}
+
+static bool expand_fused_matmul(Infer *in, Node *n, Value **out)
+{
+	double alpha = (double)node_float(n, "alpha", 1);
+	Value *a, *b, *v;
+
+	if (!float_tensors(in, n) || !contract_types(in, n))
+		return false;
+	a = factor(in, n, 0, node_int(n, "transBatchA", 0) != 0, node_int(n, "transA", 0) != 0);
+	b = factor(in, n, 1, node_int(n, "transBatchB", 0) != 0, node_int(n, "transB", 0) != 0);
+	v = EXPAND(in, n, MatMul, a, b);
+	if (!v->type)
+		return false;
+	*out = alpha == 1 ? v : EXPAND(in, n, Mul, v, expand_scalar(in, n, v->type->dtype, alpha));
+	return (*out)->type != NULL;
+}
+
+const Op op_microsoft_FusedConv = {.expand = expand_fused_conv};
+const Op op_microsoft_FusedGemm = {.expand = expand_fused_gemm};
+const Op op_microsoft_FusedMatMul = {.expand = expand_fused_matmul};

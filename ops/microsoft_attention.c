@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operators of transformers of the domain com.microsoft, as composites of the standard's Attention,
+ * RotaryEmbedding and TensorScatter: Attention, MultiHeadAttention, GroupQueryAttention,
+ * RotaryEmbedding.
+ *
+ * Masks become an operand of the standard's Attention that is added to the scores: 0 where a key is
+ * visible, and mask_filter_value where it is not, so that a query whose keys are all masked sees
+ * them all alike.
+ */
+#include "ops/build.h"
+#include "ops/infer.h"
+
+#include <math.h>
+
+static bool floats_only(Infer *in, Node *n, int k)
+{
+	DType t = infer_type(n, k) ? infer_type(n, k)->dtype : DT_F32;
+
+	return dtype_is_float(t) ||
+	       infer_error(in, n, "operand %d has elements of type %s, expected floats", k + 1,
+			   dtype_info[t].name);
+}
+
+/* Refuses operand K, which WHAT describes, if it is given. */
+static bool absent(Infer *in, Node *n, int k, const char *what)
+{
+	return !node_in(n, k) ||
+	       infer_error(in, n, "operand %d, %s, is not supported", k + 1, what);
+}
+
+static bool attr_absent(Infer *in, Node *n, const char *name)
+{
+	return !node_int(n, name, 0) ||
+	       infer_error(in, n, "attribute \"%s\" is %lld, which is not supported", name,
+			   (long long)node_int(n, name, 0));
+}
+
+static bool rank_is(Infer *in, Node *n, int k, int rank)
+{
+	return infer_type(n, k)->rank == rank ||
+	       infer_error(in, n, "operand %d has rank %d, expected %d", k + 1,
+			   infer_type(n, k)->rank, rank);
+}
+
+static Value *unsqueezed(Infer *in, Node *n, Value *v, const int64_t *axes, int count)
+{
+	return EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, axes, count));
+}
+
+static Value *plus(Infer *in, Node *n, Value *a, Value *b)
+{
+	return !a ? b : !b ? a : EXPAND(in, n, Add, a, b);
+}
+
+static Value *both(Infer *in, Node *n, Value *a, Value *b)
+{
+	return !a ? b : !b ? a : EXPAND(in, n, And, a, b);
+}
+
+static const int64_t swap_heads[] = {0, 2, 1, 3};
+
+/* [batch, length, HEADS * size] as [batch, HEADS, length, size]. */
+static Value *split_heads(Infer *in, Node *n, Value *v, int64_t heads)
+{
+	Ctx *c = infer_ctx(in);
+	Dim *d[4] = {v->type->dims[0], v->type->dims[1], dim_const(c, heads)};
+
+	d[3] = dim_floordiv(c, v->type->dims[2], d[2]);
+	return expand_transpose(in, n, expand_reshape(in, n, v, d, 4), swap_heads, 4);
+}
+
+/* The other way round. */
+static Value *join_heads(Infer *in, Node *n, Value *v)
+{
+	Dim *const *from = v->type->dims;
+	Dim *d[3] = {from[0], from[2], dim_mul(infer_ctx(in), from[1], from[3])};
+
+	return expand_reshape(in, n, expand_transpose(in, n, v, swap_heads, 4), d, 3);
+}
+
+/* ---- The standard's Attention ---- */
+
+typedef struct Heads {
+	Value *q, *k, *v, *mask, *past_k, *past_v; /* mask and past may be null */
+	int64_t heads, kv_heads;
+	bool causal;
+} Heads;
+
+/* Sets OUT to the result, and the keys and values with the past. */
+static bool attend(Infer *in, Node *n, const Heads *h, Value *out[3])
+{
+	Value *args[] = {h->q, h->k, h->v, h->mask, h->past_k, h->past_v};
+	float scale = node_float(n, "scale", 0), cap = node_float(n, "softcap", 0);
+	int nargs = 6;
+	Node *m;
+
+	while (!args[nargs - 1])
+		nargs--;
+	m = node_new(infer_graph(in), OP_Attention, args, nargs, 3, n);
+	node_locs_from(m, n);
+	node_set_int(m, "q_num_heads", h->heads);
+	node_set_int(m, "kv_num_heads", h->kv_heads);
+	node_set_int(m, "is_causal", h->causal);
+	if (scale != 0)
+		node_set_float(m, "scale", scale);
+	if (cap > 0)
+		node_set_float(m, "softcap", cap);
+	return infer_or_expand(in, m, out) && out[0]->type;
+}
+
+static bool head_count(Infer *in, Node *n, const char *attr, int64_t *out)
+{
+	*out = node_int(n, attr, 0);
+	return (*out > 0 && *out <= INT32_MAX) ||
+	       infer_error(in, n, "attribute \"%s\" is %lld, expected 1 or more", attr,
+			   (long long)*out);
+}
+
+/* 0 where SEE, which is bool, and the attribute mask_filter_value elsewhere. */
+static Value *filtered(Infer *in, Node *n, Value *see)
+{
+	double hidden = (double)node_float(n, "mask_filter_value", -10000);
+
+	return EXPAND(in, n, Where, see, expand_scalar(in, n, DT_F32, 0),
+		      expand_scalar(in, n, DT_F32, hidden));
+}
+
+/* Sets *OUT to mask operand K, as a mask to be added to scores of KEYS keys and BATCH entries, or
+ * to null if it is omitted. It has an element for each key, or for each query and key, which is 0
+ * for those that are hidden; or the number of visible keys of each entry, and perhaps, after all
+ * of these, the first visible key of each. */
+static bool key_mask(Infer *in, Node *n, int k, Dim *batch, Dim *keys, Value **out)
+{
+	static const int64_t front[] = {1, 2}, back[] = {1, 2, 3};
+	Value *v = node_in(n, k), *see, *from = NULL;
+	int rank = v ? v->type->rank : 0;
+	Ctx *c = infer_ctx(in);
+	int64_t zero = 0, axis = 0;
+
+	*out = NULL;
+	if (!v)
+		return true;
+	if (rank < 1 || rank > 3)
+		return infer_error(in, n, "a mask of rank %d is not supported", rank);
+	if (rank > 1) {
+		see = EXPAND(in, n, Greater, v, expand_scalar(in, n, v->type->dtype, 0));
+		*out = filtered(in, n, unsqueezed(in, n, see, front, rank == 2 ? 2 : 1));
+		return (*out)->type != NULL;
+	}
+	if (v->type->dims[0] == dim_mul(c, batch, dim_const(c, 2)) && !dim_equals(batch, 0)) {
+		Value *size = expand_sizes(in, n, &batch, 1), *at = expand_ints(in, n, &axis, 1);
+
+		from = EXPAND(in, n, Slice, v, size, expand_sizes(in, n, v->type->dims, 1), at);
+		v = EXPAND(in, n, Slice, v, expand_ints(in, n, &zero, 1), size, at);
+	} else if (!infer_dim_equals(in, n, &v->type->dims[0], batch,
+				     "the mask has not one length for each entry of the batch")) {
+		return false;
+	}
+	see = EXPAND(in, n, Less, expand_range(in, n, keys),
+		     expand_cast(in, n, unsqueezed(in, n, v, back, 3), DT_I64));
+	if (from) {
+		from = expand_cast(in, n, unsqueezed(in, n, from, back, 3), DT_I64);
+		see = both(in, n, see,
+			   EXPAND(in, n, GreaterOrEqual, expand_range(in, n, keys), from));
+	}
+	*out = filtered(in, n, see);
+	return (*out)->type != NULL;
+}
+
+/* ---- Attention ---- */
+
+/* The elements [FROM, TO) of V along AXIS. */
+static Value *span(Infer *in, Node *n, Value *v, int axis, Dim *from, Dim *to)
+{
+	int64_t at = axis;
+
+	return EXPAND(in, n, Slice, v, expand_sizes(in, n, &from, 1), expand_sizes(in, n, &to, 1),
+		      expand_ints(in, n, &at, 1));
+}
+
+/* Entry WHICH of V along its first axis, without that axis. */
+static Value *entry(Infer *in, Node *n, Value *v, int64_t which)
+{
+	return expand_node_ints(in, n, OP_Gather,
+				(Value *[]){v, expand_scalar(in, n, DT_I64, (double)which)}, 2,
+				"axis", 0);
+}
+
+static Value *stacked(Infer *in, Node *n, Value *a, Value *b)
+{
+	static const int64_t first = 0;
+
+	return expand_node_ints(
+		in, n, OP_Concat,
+		(Value *[]){unsqueezed(in, n, a, &first, 1), unsqueezed(in, n, b, &first, 1)}, 2,
+		"axis", 0);
+}
+
+/* Sets SIZE to the widths of queries, keys and values. */
+static bool projection_sizes(Infer *in, Node *n, Dim *size[3])
+{
+	Ctx *c = infer_ctx(in);
+	Dim *all = infer_type(n, 1)->dims[1];
+	int count;
+	const int64_t *given = node_ints(n, "qkv_hidden_sizes", &count);
+
+	if (count > 0 && count != 3)
+		return infer_error(in, n, "attribute \"qkv_hidden_sizes\" has %d entries, not 3",
+				   count);
+	for (int i = 0; i < 3; i++)
+		size[i] = count > 0 ? dim_const(c, given[i])
+				    : dim_floordiv(c, all, dim_const(c, 3));
+	return infer_equal(in, n, dim_add(c, size[0], dim_add(c, size[1], size[2])), all,
+			   "the weights are not as wide as queries, keys and values");
+}
+
+static bool expand_attention(Infer *in, Node *n, Value **out)
+{
+	enum { X, WEIGHTS, BIAS, MASK, PAST, SCORES, PAST_LENGTH };
+	Heads h = {.causal = node_int(n, "unidirectional", 0) != 0};
+	Ctx *c = infer_ctx(in);
+	Dim *size[3], *from = dim_const(c, 0), *keys;
+	Value *all, **part[] = {&h.q, &h.k, &h.v}, *got[3];
+
+	if (!head_count(in, n, "num_heads", &h.heads) || !floats_only(in, n, X) ||
+	    !rank_is(in, n, X, 3) || !rank_is(in, n, WEIGHTS, 2) ||
+	    !attr_absent(in, n, "do_rotary") || !attr_absent(in, n, "past_present_share_buffer") ||
+	    !absent(in, n, PAST_LENGTH, "the length of the past in a shared buffer") ||
+	    (node_in(n, PAST) && !rank_is(in, n, PAST, 5)) || !projection_sizes(in, n, size))
+		return false;
+	h.kv_heads = h.heads;
+	all = plus(in, n, EXPAND(in, n, MatMul, node_in(n, X), node_in(n, WEIGHTS)),
+		   node_in(n, BIAS));
+	if (!all->type)
+		return false;
+	for (int i = 0; i < 3; i++) {
+		*part[i] = span(in, n, all, 2, from, dim_add(c, from, size[i]));
+		from = dim_add(c, from, size[i]);
+	}
+	keys = infer_type(n, X)->dims[1];
+	if (node_in(n, PAST)) {
+		h.past_k = entry(in, n, node_in(n, PAST), 0);
+		h.past_v = entry(in, n, node_in(n, PAST), 1);
+		keys = dim_add(c, keys, infer_type(n, PAST)->dims[3]);
+	}
+	if (!key_mask(in, n, MASK, infer_type(n, X)->dims[0], keys, &h.mask))
+		return false;
+	h.mask = plus(in, n, h.mask,
+		      node_in(n, SCORES) ? expand_cast(in, n, node_in(n, SCORES), DT_F32) : NULL);
+	if (!attend(in, n, &h, got))
+		return false;
+	out[0] = got[0];
+	if (node_out(n, 1))
+		out[1] = stacked(in, n, got[1], got[2]);
+	return out[0]->type && (!node_out(n, 1) || out[1]->type);
+}
+
+const Op op_microsoft_Attention = {
+	.expand = expand_attention,
+	.doc = "without rotary positions, shared buffers and masks of rank 4",
+};
+
+/* ---- MultiHeadAttention ---- */
+
+/* Part WHICH of V, [batch, length, heads, parts, size], as [batch, length, heads * size]. */
+static Value *unpacked(Infer *in, Node *n, Value *v, int which)
+{
+	Dim *const *from = v->type->dims;
+	Dim *d[3] = {from[0], from[1], dim_mul(infer_ctx(in), from[2], from[4])};
+
+	return expand_reshape(in, n, expand_slice(in, n, v, 3, which, which + 1, 1), d, 3);
+}
+
+/* Sets the queries, keys and values of H from the operands, which may be packed together. */
+static bool multi_head_operands(Infer *in, Node *n, Heads *h)
+{
+	Value *q = node_in(n, 0), *k = node_in(n, 1), *v = node_in(n, 2);
+	int packed = !k ? 0 : 1;
+
+	if (k && v) {
+		*h = (Heads){.q = q, .k = k, .v = v, .heads = h->heads};
+		return k->type->rank == v->type->rank ||
+		       infer_error(in, n, "the keys have rank %d, the values %d", k->type->rank,
+				   v->type->rank);
+	}
+	if (v || !rank_is(in, n, packed, 5))
+		return v ? infer_error(in, n, "values without keys are given") : false;
+	h->q = packed ? q : unpacked(in, n, q, 0);
+	h->k = unpacked(in, n, packed ? k : q, packed ? 0 : 1);
+	h->v = unpacked(in, n, packed ? k : q, packed ? 1 : 2);
+	return true;
+}
+
+static bool expand_multi_head(Infer *in, Node *n, Value **out)
+{
+	enum { BIAS = 3, MASK, SCORES, PAST_K, PAST_V, PAST_LENGTH, INDIRECTION };
+	Heads h = {0};
+	Ctx *c = infer_ctx(in);
+	Value *got[3], **part[] = {&h.q, &h.k, &h.v};
+	Dim *from = dim_const(c, 0), *to, *keys;
+
+	if (!head_count(in, n, "num_heads", &h.heads) || !floats_only(in, n, 0) ||
+	    !absent(in, n, PAST_LENGTH, "the length of the past in a shared buffer") ||
+	    !absent(in, n, INDIRECTION, "the indirection of a beam search"))
+		return false;
+	if (node_out(n, 3))
+		return infer_error(in, n, "result 4 is not supported");
+	if (!multi_head_operands(in, n, &h) || !h.q->type || !h.k->type || !h.v->type)
+		return false;
+	if (h.q->type->rank != 3)
+		return infer_error(in, n, "the queries have rank %d, expected 3", h.q->type->rank);
+	h.kv_heads = h.heads;
+	h.causal = node_int(n, "unidirectional", 0) != 0;
+	keys = h.k->type->dims[h.k->type->rank == 4 ? 2 : 1];
+	if (h.k->type->rank == 4) { /* the standard's wants all of one rank */
+		if (node_in(n, BIAS))
+			return infer_error(in, n, "a bias with keys of rank 4 is not supported");
+		h.k = join_heads(in, n, h.k);
+		h.v = join_heads(in, n, h.v);
+	}
+	for (int i = 0; i < 3 && node_in(n, BIAS); i++) {
+		to = dim_add(c, from, (*part[i])->type->dims[2]);
+		*part[i] = plus(in, n, *part[i], span(in, n, node_in(n, BIAS), 0, from, to));
+		from = to;
+	}
+	h.past_k = node_in(n, PAST_K);
+	h.past_v = node_in(n, PAST_V);
+	if (h.past_k)
+		keys = dim_add(c, keys, h.past_k->type->dims[2]);
+	if (!key_mask(in, n, MASK, h.q->type->dims[0], keys, &h.mask))
+		return false;
+	h.mask = plus(in, n, h.mask,
+		      node_in(n, SCORES) ? expand_cast(in, n, node_in(n, SCORES), DT_F32) : NULL);
+	if (!attend(in, n, &h, got))
+		return false;
+	for (int i = 0; i < 3; i++)
+		out[i] = node_out(n, i) || !i ? got[i] : NULL;
+	return true;
+}
+
+const Op op_microsoft_MultiHeadAttention = {
+	.expand = expand_multi_head,
+	.doc = "without shared buffers, beams and the result qk",
+};
+
+/* ---- RotaryEmbedding ---- */
+
+/* X rotated by the standard's RotaryEmbedding; its positions are POSITION. */
+static Value *rotated(Infer *in, Node *n, Value *x, Value *cosine, Value *sine, Value *position,
+		      int64_t heads, bool interleaved, int64_t size)
+{
+	Node *m = node_new(infer_graph(in), OP_RotaryEmbedding,
+			   (Value *[]){x, cosine, sine, position}, 4, 1, n);
+	Value *out;
+
+	node_locs_from(m, n);
+	node_set_int(m, "num_heads", heads);
+	node_set_int(m, "interleaved", interleaved);
+	node_set_int(m, "rotary_embedding_dim", size);
+	return infer_or_expand(in, m, &out) ? out : NULL;
+}
+
+/* Sets *SIZE to the number of elements that tables of cosines and sines, operands K and K + 1,
+ * rotate. */
+static bool rotary_size(Infer *in, Node *n, int k, int64_t *size)
+{
+	if (!node_in(n, k) || !node_in(n, k + 1))
+		return infer_error(in, n, "operand %d is missing", (node_in(n, k) ? k + 1 : k) + 1);
+	if (!rank_is(in, n, k, 2) || !rank_is(in, n, k + 1, 2))
+		return false;
+	if (!dim_is_const(infer_type(n, k)->dims[1], size))
+		return infer_error(in, n,
+				   "the width of the tables must be a number; bind it by --dim");
+	*size *= 2;
+	return true;
+}
+
+/* A single position is that of the first element of the sequence. */
+static bool expand_rotary(Infer *in, Node *n, Value **out)
+{
+	const Type *x = infer_type(n, 0);
+	int64_t heads = node_int(n, "num_heads", 0), size, width, first = 0;
+	Value *position = node_in(n, 1);
+
+	if (!floats_only(in, n, 0) || !rotary_size(in, n, 2, &size) ||
+	    !attr_absent(in, n, "is_packed_batching"))
+		return false;
+	if (node_attr(n, "scale") && node_float(n, "scale", 1) != 1)
+		return infer_error(in, n, "attribute \"scale\" is not supported");
+	if (x->rank != 3 && x->rank != 4)
+		return infer_error(in, n, "operand has rank %d, expected 3 or 4", x->rank);
+	if (x->rank == 3 && !heads) {
+		if (!dim_is_const(x->dims[2], &width) || !size)
+			return infer_error(in, n,
+					   "the last dim must be a number; bind it by --dim");
+		heads = width / size;
+	}
+	if (position->type->rank == 1) {
+		position = EXPAND(in, n, Add, position,
+				  expand_range(in, n, x->dims[x->rank == 4 ? 2 : 1]));
+		position = unsqueezed(in, n, position, &first, 1);
+	}
+	*out = rotated(in, n, node_in(n, 0), node_in(n, 2), node_in(n, 3), position, heads,
+		       node_int(n, "interleaved", 0) != 0, size);
+	return *out && (*out)->type;
+}
+
+const Op op_microsoft_RotaryEmbedding = {
+	.expand = expand_rotary,
+	.doc = "without packed batches and a scale",
+};
+
+/* ---- GroupQueryAttention ---- */
+
+enum {
+	G_Q,
+	G_K,
+	G_V,
+	G_PAST_K,
+	G_PAST_V,
+	G_LENGTHS,
+	G_TOTAL,
+	G_COS,
+	G_SIN,
+	G_POSITION,
+	G_SCORES,
+	G_SINK,
+	G_K_SCALE,
+	G_V_SCALE,
+	G_Q_NORM,
+	G_K_NORM,
+};
+
+static bool group_query_supported(Infer *in, Node *n)
+{
+	if (node_out(n, 3))
+		return infer_error(in, n, "result 4 is not supported");
+	return absent(in, n, G_SINK, "the head_sink") && absent(in, n, G_K_SCALE, "the k_scale") &&
+	       absent(in, n, G_V_SCALE, "the v_scale") &&
+	       absent(in, n, G_Q_NORM, "the q_norm_weight") &&
+	       absent(in, n, G_K_NORM, "the k_norm_weight") &&
+	       (node_int(n, "smooth_softmax", 0) < 1 || attr_absent(in, n, "smooth_softmax")) &&
+	       attr_absent(in, n, "sliding_window_cache") && attr_absent(in, n, "qk_output") &&
+	       floats_only(in, n, G_Q) && rank_is(in, n, G_Q, 3) && rank_is(in, n, G_LENGTHS, 1) &&
+	       head_count(in, n, "num_heads", &(int64_t){0}) &&
+	       head_count(in, n, "kv_num_heads", &(int64_t){0});
+}
+
+/* Without keys and values the first operand holds queries, keys and values side by side. */
+static bool group_query_operands(Infer *in, Node *n, Heads *h)
+{
+	Ctx *c = infer_ctx(in);
+	Value **part[] = {&h->q, &h->k, &h->v}, *all = node_in(n, G_Q);
+	Dim *from = dim_const(c, 0), *to, *head;
+
+	if (!node_in(n, G_K) != !node_in(n, G_V))
+		return infer_error(in, n, "only one of keys and values is given");
+	for (int i = 0; i < 3 && node_in(n, G_K); i++)
+		*part[i] = node_in(n, i);
+	if (h->k)
+		return rank_is(in, n, G_K, 3) && rank_is(in, n, G_V, 3);
+	head = dim_floordiv(c, all->type->dims[2], dim_const(c, h->heads + 2 * h->kv_heads));
+	for (int i = 0; i < 3; i++) {
+		to = dim_add(c, from, dim_mul(c, head, dim_const(c, i ? h->kv_heads : h->heads)));
+		*part[i] = span(in, n, all, 2, from, to);
+		if (!(*part[i])->type)
+			return false;
+		from = to;
+	}
+	return true;
+}
+
+/* V, [batch, length, heads * size], written into the past, operand PAST, from row START[batch] on;
+ * the result has CAPACITY rows. */
+static Value *cached(Infer *in, Node *n, Value *v, int past, Value *start, Dim *capacity,
+		     int64_t heads)
+{
+	static const int64_t axis = 2;
+	Ctx *c = infer_ctx(in);
+	Dim *d[4], *pads[2] = {dim_const(c, 0)};
+	Value *old = node_in(n, past), *zero = expand_scalar(in, n, v->type->dtype, 0);
+
+	v = split_heads(in, n, v, heads);
+	if (!v->type)
+		return NULL;
+	if (old) {
+		pads[1] = dim_sub(c, capacity, old->type->dims[2]);
+		if (!dim_equals(pads[1], 0))
+			old = EXPAND(in, n, Pad, old, expand_sizes(in, n, pads, 2), zero,
+				     expand_ints(in, n, &axis, 1));
+	} else {
+		for (int i = 0; i < 4; i++)
+			d[i] = i == 2 ? capacity : v->type->dims[i];
+		old = EXPAND(in, n, Expand, zero, expand_sizes(in, n, d, 4));
+	}
+	v = expand_node_ints(in, n, OP_TensorScatter, (Value *[]){old, v, start}, 3, "axis", 2);
+	return v->type ? v : NULL;
+}
+
+/* Sets *OUT to the mask: a query at position p sees the keys up to p, or up to the last one if the
+ * attribute causal is 0, and only the last ones if there is a window. */
+static bool group_query_mask(Infer *in, Node *n, Value *start, Dim *queries, Dim *capacity,
+			     Value **out)
+{
+	static const int64_t back[] = {1, 2, 3}, last = 1;
+	const bool causal = node_int(n, "causal", 1) != 0;
+	int64_t window = node_int(n, "local_window_size", -1);
+	Value *key = expand_range(in, n, capacity), *at, *see, *bias = node_in(n, G_SCORES);
+
+	at = unsqueezed(in, n, expand_range(in, n, queries), &last, 1);
+	at = EXPAND(in, n, Add, at, unsqueezed(in, n, start, back, 3));
+	see = causal ? EXPAND(in, n, LessOrEqual, key, at)
+		     : EXPAND(in, n, LessOrEqual, key,
+			      unsqueezed(in, n, expand_cast(in, n, node_in(n, G_LENGTHS), DT_I64),
+					 back, 3));
+	if (window > 0)
+		see = both(in, n, see,
+			   EXPAND(in, n, Greater,
+				  EXPAND(in, n, Add, key,
+					 expand_scalar(in, n, DT_I64, (double)window)),
+				  at));
+	*out = see;
+	if (bias && bias->type->rank == 4 &&
+	    infer_dim_equals(in, n, &bias->type->dims[3], capacity,
+			     "attention_bias has not one entry for each key"))
+		*out = EXPAND(in, n, Where, see, expand_cast(in, n, bias, DT_F32),
+			      expand_scalar(in, n, DT_F32, -INFINITY));
+	else if (bias)
+		return false;
+	return (*out)->type != NULL;
+}
+
+/* Rotates the queries and keys of H, the first of which are at START[batch]. */
+static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim *length)
+{
+	const bool mixed = node_int(n, "rotary_interleaved", 0) != 0;
+	const int64_t last = 1;
+	Value *cosine = node_in(n, G_COS), *sine = node_in(n, G_SIN), *at = node_in(n, G_POSITION);
+	int64_t size;
+
+	if (!rotary_size(in, n, G_COS, &size))
+		return false;
+	if (!at)
+		at = EXPAND(in, n, Add, unsqueezed(in, n, start, &last, 1),
+			    expand_range(in, n, length));
+	h->q = rotated(in, n, h->q, cosine, sine, at, h->heads, mixed, size);
+	h->k = h->q ? rotated(in, n, h->k, cosine, sine, at, h->kv_heads, mixed, size) : NULL;
+	return h->k != NULL;
+}
+
+/* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the S
+ * new keys follow these. */
+static bool expand_group_query(Infer *in, Node *n, Value **out)
+{
+	Heads h = {0};
+	Ctx *c = infer_ctx(in);
+	Dim **total, *capacity, *length = infer_type(n, G_Q)->dims[1];
+	int count;
+	Value *start, *got[3];
+
+	if (!group_query_supported(in, n))
+		return false;
+	h.heads = node_int(n, "num_heads", 0);
+	h.kv_heads = node_int(n, "kv_num_heads", 0);
+	if (!node_in(n, G_PAST_K) != !node_in(n, G_PAST_V))
+		return infer_error(in, n, "only one of past_key and past_value is given");
+	if (node_in(n, G_PAST_K) && (!rank_is(in, n, G_PAST_K, 4) || !rank_is(in, n, G_PAST_V, 4)))
+		return false;
+	if (!group_query_operands(in, n, &h) ||
+	    !(total = infer_contents(in, n, node_in(n, G_TOTAL), &count)))
+		return false;
+	if (count != 1)
+		return infer_error(in, n, "total_sequence_length has not one element");
+	capacity = total[0];
+	if (node_in(n, G_PAST_K))
+		capacity = dim_max(c, capacity, infer_type(n, G_PAST_K)->dims[2]);
+	start = EXPAND(in, n, Sub, expand_cast(in, n, node_in(n, G_LENGTHS), DT_I64),
+		       expand_size(in, n, dim_sub(c, length, dim_const(c, 1))));
+	start = EXPAND(in, n, Max, start, expand_scalar(in, n, DT_I64, 0));
+	if (!start->type)
+		return false;
+	if (node_int(n, "do_rotary", 0) && !group_query_rotated(in, n, &h, start, length))
+		return false;
+	out[1] = cached(in, n, h.k, G_PAST_K, start, capacity, h.kv_heads);
+	out[2] = out[1] ? cached(in, n, h.v, G_PAST_V, start, capacity, h.kv_heads) : NULL;
+	if (!out[2] || !group_query_mask(in, n, start, length, capacity, &h.mask))
+		return false;
+	h.q = split_heads(in, n, h.q, h.heads);
+	h.k = out[1];
+	h.v = out[2];
+	if (!h.q->type || !attend(in, n, &h, got))
+		return false;
+	out[0] = join_heads(in, n, got[0]);
+	return out[0]->type != NULL;
+}
+
+const Op op_microsoft_GroupQueryAttention = {
+	.expand = expand_group_query,
+	.doc = "without head sinks, quantised or sliding caches, norms of queries and keys, and the "
+	       "result output_qk",
+};

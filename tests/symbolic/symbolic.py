@@ -18,20 +18,29 @@ import cases  # noqa: E402
 FOLDER, OPS = sys.argv[1:]
 
 # ranks that hang on a dim, what numpy's generator makes, and what is no tensor of numbers
-LEFT_OUT = ("test_gathernd_example", "test_training_dropout", "test_equal_string", "test_identity_opt",
-            "test_identity_sequence")
+LEFT_OUT = ("test_gathernd_example", "test_training_dropout", "test_bernoulli", "test_equal_string", "test_identity_opt",
+            "test_identity_sequence", "test_affine_grid_3d_align_corners_expanded", "test_affine_grid_3d_expanded",
+            "test_attention_4d_causal_fp16_expanded")   # which rounds to f16 between its nodes, as does its reference, otherwise
+
+# Operators with axes whose size must be a number (docs/ops.md).
+FIXED = {"DFT": (-1,), "STFT": (-1,), "RotaryEmbedding": (-1,), "Det": (-1, -2), "CausalConvWithState": (0, 1), "LinearAttention": (-1,)}
 
 
 def free_dims(model):
     constants = {i.name for i in model.graph.initializer}
+    fixed = {axis for n in model.graph.node for axis in FIXED.get(n.op_type, ())}
     for k, value in enumerate(model.graph.input):
         t = value.type.tensor_type
         if value.name in constants or not value.type.HasField("tensor_type"):
             continue
         if t.elem_type in (TensorProto.INT64, TensorProto.INT32) and len(t.shape.dim) <= 1:
             continue
+        rank = len(t.shape.dim)
         for j, d in enumerate(t.shape.dim):
-            d.dim_param = f"d{k}_{j}"
+            # a vector of one element serves a whole tensor, and one of unknown size an axis of it
+            if d.dim_value != 1 or rank > 1:
+                if not any(axis % rank == j for axis in fixed if axis < rank):
+                    d.dim_param = f"d{k}_{j}"
     for value in model.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")

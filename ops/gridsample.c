@@ -25,19 +25,6 @@ typedef struct Grid {
 	CType real;
 } Grid;
 
-static bool choice(Infer *in, Node *n, const char *attr, const char *const *names, int count,
-		   int *out)
-{
-	const char *s = node_str(n, attr, names[0]);
-
-	for (*out = 0; *out < count; ++*out)
-		if (!strcmp(s, names[*out]))
-			return true;
-	*out = 0;
-	return !in ||
-	       infer_error(in, n, "attribute \"%s\" is \"%s\", which is not defined", attr, s);
-}
-
 static bool grid_attrs(Infer *in, Node *n, Grid *g)
 {
 	static const char *const modes[] = {"linear", "nearest", "cubic"};
@@ -45,8 +32,8 @@ static bool grid_attrs(Infer *in, Node *n, Grid *g)
 	int mode, pad;
 
 	*g = (Grid){.align = node_int(n, "align_corners", 0) != 0};
-	if (!choice(in, n, "mode", modes, GRID_MODES, &mode) ||
-	    !choice(in, n, "padding_mode", pads, GRID_PADS, &pad))
+	if (!infer_choice(in, n, "mode", modes, GRID_MODES, &mode) ||
+	    !infer_choice(in, n, "padding_mode", pads, GRID_PADS, &pad))
 		return false;
 	g->mode = (GridMode)mode;
 	g->pad = (GridPad)pad;

@@ -128,6 +128,21 @@ void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims
 	v->type = made;
 }
 
+/* ---- Attributes ---- */
+
+bool infer_choice(Infer *in, Node *n, const char *attr, const char *const *names, int count,
+		  int *out)
+{
+	const char *s = node_str(n, attr, names[0]);
+
+	for (*out = 0; *out < count; ++*out)
+		if (!strcmp(s, names[*out]))
+			return true;
+	*out = 0;
+	return !in ||
+	       infer_error(in, n, "attribute \"%s\" is \"%s\", which is not supported", attr, s);
+}
+
 /* ---- Axes ---- */
 
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)

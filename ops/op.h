@@ -64,6 +64,9 @@ const Type *infer_type(const Node *n, int k);
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims);
 /* An axis in [-rank, rank), wrapped to [0, rank); else an error. */
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out);
+/* Sets *OUT to the number of attribute ATTR's value among the COUNT NAMES, of which the first is the default; 0 and an
+ * error if it is not among them. A null IN means `lower`, where inference has checked it. */
+bool infer_choice(Infer *in, Node *n, const char *attr, const char *const *names, int count, int *out);
 /* Broadcasts two shapes as numpy does. OUT has room for max(ra, rb) dims; returns their number,
  * or -1. */
 int infer_broadcast(Infer *in, Node *n, Dim *const *a, int ra, Dim *const *b, int rb, Dim **out);

@@ -9,10 +9,9 @@
 
 #include <math.h>
 
-static const char *const transform_name[] = {"half_pixel",         "half_pixel_symmetric",
-					     "pytorch_half_pixel", "align_corners",
-					     "asymmetric",         "tf_crop_and_resize",
-					     "tf_half_pixel_for_nn"};
+static const char *const transform_name[] = {
+	"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",  "align_corners",
+	"asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn"};
 static const char *const nearest_name[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
 					   "ceil"};
 static const char *const mode_name[] = {"nearest", "linear", "cubic"};
@@ -20,19 +19,6 @@ static const char *const mode_name[] = {"nearest", "linear", "cubic"};
 enum { X, ROI, SCALES, SIZES, MAX_SCALE_BITS = 40 };
 
 /* ---- Attributes and sizes ---- */
-
-static bool choice(Infer *in, Node *n, const char *attr, const char *const *names, int count,
-		   int *out)
-{
-	const char *s = node_str(n, attr, names[0]);
-
-	for (*out = 0; *out < count; ++*out)
-		if (!strcmp(s, names[*out]))
-			return true;
-	*out = 0;
-	return !in ||
-	       infer_error(in, n, "attribute \"%s\" is \"%s\", which is not supported", attr, s);
-}
 
 /* The type of operand K; null if it is omitted or empty. */
 static const Type *given(const Node *n, int k)
@@ -49,10 +35,10 @@ static bool sampling_attrs(Infer *in, Node *n, Sampling *s)
 	bool seen[MAX_RANK] = {false};
 
 	*s = (Sampling){.rank = infer_type(n, X)->rank};
-	if (!choice(in, n, "mode", mode_name, MODE_COUNT, &mode) ||
-	    !choice(in, n, "coordinate_transformation_mode", transform_name, TRANSFORM_COUNT,
-		    &transform) ||
-	    !choice(in, n, "nearest_mode", nearest_name, NEAREST_COUNT, &nearest))
+	if (!infer_choice(in, n, "mode", mode_name, MODE_COUNT, &mode) ||
+	    !infer_choice(in, n, "coordinate_transformation_mode", transform_name, TRANSFORM_COUNT,
+			  &transform) ||
+	    !infer_choice(in, n, "nearest_mode", nearest_name, NEAREST_COUNT, &nearest))
 		return false;
 	s->mode = (Mode)mode;
 	s->transform = (Transform)transform;

@@ -536,7 +536,7 @@ def microsoft_blocks():
     bits, block = pick.choice([4, 8]), 16
     rows, columns, count = some(3, 1, 40)
     blocks, packed = -(-columns // block), 8 // bits
-    scales = rng.uniform(0.01, 0.05, (rows, blocks)).astype(np.float32)
+    scales = rng.uniform(0.001, 0.005, (rows, blocks)).astype(np.float32)
     zeros = [codes(np.uint8, rows, -(-blocks // packed))] if coin() else []
     if coin():
         inputs = [real(pick.randint(1, 3), count, columns), codes(np.uint8, rows, blocks, block // packed), scales] + zeros

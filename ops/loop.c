@@ -590,6 +590,13 @@ static bool scan_batch(ScanLoop *s, Value *const *v, const int64_t *axes, Value 
 		row[i] = expand_row(in, n, v[i], b.turn);
 	if (!scan(s, row, axes, each))
 		return false;
+	for (int i = 0; i < n->nout; i++)
+		if (varies(b.open, each[i]->type))
+			return infer_error(
+				in, n,
+				"result %d has sizes that grow, which is not supported for a "
+				"batch; --dim may fix them",
+				i + 1);
 	loop_close(&b, NULL, each, n->nout, NULL, b.trip, NULL, out);
 	return true;
 }

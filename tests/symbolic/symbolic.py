@@ -20,7 +20,9 @@ FOLDER, OPS = sys.argv[1:]
 # ranks that hang on a dim, what numpy's generator makes, and what is no tensor of numbers
 LEFT_OUT = ("test_gathernd_example", "test_training_dropout", "test_bernoulli", "test_equal_string", "test_identity_opt",
             "test_identity_sequence", "test_affine_grid_3d_align_corners_expanded", "test_affine_grid_3d_expanded",
-            "test_attention_4d_causal_fp16_expanded")   # which rounds to f16 between its nodes, as does its reference, otherwise
+            "test_scan_sum",                            # a state that grows in a batch
+            "test_attention_4d_causal_fp16_expanded",   # rounds to f16 between its nodes, and its reference elsewhere
+            "test_dft_inverse")                         # sums of up to 54 with small results
 
 # Operators with axes whose size must be a number (docs/ops.md).
 FIXED = {"DFT": (-1,), "STFT": (-1,), "RotaryEmbedding": (-1,), "Det": (-1, -2), "CausalConvWithState": (0, 1), "LinearAttention": (-1,)}

@@ -186,7 +186,7 @@ void ll_atomic(LlKernel *k, const LNode *n)
 	ll_forget(f);
 	guard = n->guard ? ll_open_if(k, ll_expr(f, n->guard)) : NULL;
 	val = ll_expr(f, n->val[0]);
-	at = ll_pointer(k, n->buf[0], ll_expr(f, n->idx), &type);
+	at = ll_pointer(k, n->buf[0], ll_expr(f, n->idx), 1, true, &type);
 	c.at = ll_new(f);
 	ll_put(f, "%s = ptrtoint %s %s to i64", c.at, type, at);
 	if (native_op && native_op->least)

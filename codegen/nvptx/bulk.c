@@ -77,6 +77,8 @@ static void move(const BlockBulk *p, const char *type, int align, const char *at
 		   *in_global = ll_new(f), *all = ll_new(f);
 	const bool out = p->s->written;
 
+	ll_access(p->k, (MemAccess){.memory = p->shared, .to = 1, .write = !out});
+	ll_access(p->k, (MemAccess){.memory = p->s->buf, .to = 1, .write = out});
 	ll_put(f, "%s = add nuw nsw i64 %s, %s", in, p->first, at);
 	ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", in_shared, stored,
 	       p->shared, at);

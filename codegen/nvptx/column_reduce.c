@@ -28,6 +28,7 @@ typedef struct ColumnsEmitter {
 	int from, to; /* lanes with the same columns differ in the bits from FROM up to before TO */
 	Buf **state;  /* states, by row, then by column of the thread */
 	CType ct;
+	int words;      /* registers for the operands of a term, or of a half block's terms */
 	const char *j0; /* the thread's first column */
 	/* i1, if rows are peeled: the thread's column exists; else COL is a substitute */
 	const char *in[MOST_BLOCKS];
@@ -102,7 +103,8 @@ static const char *lane_bytes(ColumnsEmitter *g, const char *k0, const char *col
 	ll_forget(&k->f);
 	ll_bind(k, g->n->var, k0);
 	ll_bind(k, g->f->col, col);
-	at = ll_pointer(k, g->f->lanes, ll_expr(&k->f, g->load->load.idx[0]), &type);
+	at = ll_pointer(k, g->f->lanes, ll_expr(&k->f, g->load->load.idx[0]), 4 * g->reg, false,
+			&type);
 	ll_put(&k->f, "%s = load <%d x %s>, %s %s, align 16", v, 4 * g->reg,
 	       ll_stored(g->f->lanes->dtype), type, at);
 	return v;
@@ -266,12 +268,32 @@ static void share_peeled(ColumnsEmitter *g)
 	}
 }
 
+/* Adds the registers of load E to ColumnsEmitter.words. */
+static void add_words(void *arg, Expr *e)
+{
+	ColumnsEmitter *g = arg;
+	const ColumnReduction *f = g->f;
+	int times;
+
+	if (e->kind != EX_LOAD || !e->load.nidx || !expr_has_iter(e->load.idx[0], g->n->var))
+		return;
+	if (f->lanes)
+		times = 2 * (e->load.buf == f->lanes ? g->vector : f->rows);
+	else
+		times = (expr_has_iter(e->load.idx[0], f->row) ? f->rows : 1) *
+			(expr_has_iter(e->load.idx[0], f->col) ? g->vector : 1);
+	g->words += times * (dtype_info[ctype_dtype(e->ct)].bits > 32 ? 2 : 1);
+}
+
 /* Emits the loop over this thread's terms, with several in flight. */
 static void all_terms(ColumnsEmitter *g)
 {
 	LlKernel *k = g->k;
 	const char *lo, *hi;
 
+	ex_walk(g->n->val[0], add_words, g);
+	if (k->hoisted < (LL_UNROLL - 1) * g->words)
+		k->hoisted = (LL_UNROLL - 1) * g->words;
 	ll_ends(k, g->n, &lo, &hi);
 	if (g->f->lanes) {
 		const int half = 8 * g->reg, warps = k->stage->threads / 32;
@@ -319,6 +341,7 @@ static const char *combine_lanes(ColumnsEmitter *g)
 			       ll_stored(t), warps, i);
 			p = ll_load(k, g->state[m * g->vector + v], "0");
 			x = ll_encoded(k, t, p);
+			ll_access(k, (MemAccess){.memory = warps, .to = 1, .write = true});
 			ll_put(f, "store %s %s, ptr addrspace(3) %s", ll_stored(t), x, to);
 			ll_close_if(k, in);
 		}
@@ -360,6 +383,7 @@ static void over_warps(ColumnsEmitter *g, const char *warps)
 
 		ll_put(f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", from, ll_stored(t),
 		       warps, i);
+		ll_access(k, (MemAccess){.memory = warps, .to = 1});
 		ll_put(f, "%s = load %s, ptr addrspace(3) %s", code, ll_stored(t), from);
 		value = ll_decoded(k, t, code);
 		ll_combine(k, g->n->red, g->n->buf, l.var, &value, &g->ct, 1, false);

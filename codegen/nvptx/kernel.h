@@ -16,7 +16,7 @@ typedef struct LlBuf {
 	const char *name;   /* "%in.x", "@NAME.shared0" ... */
 	int space;          /* LLVM's address space: 0 local, 1 global, 3 shared */
 	int64_t group;      /* shared: elements of each group */
-	int64_t at;         /* in the block's scratch: byte offset from NAME */
+	int64_t at, end;    /* in the block's scratch: byte offsets from NAME; END 0: elsewhere */
 	bool packed;        /* elements of less than a byte are packed, as in global memory */
 	const LNode *local; /* the LN_LOCAL node, if threads keep elements; else null */
 	/* name of the block's scratch, if further elements are kept there; else null */
@@ -30,6 +30,35 @@ typedef struct LlIter {
 	const char *value;
 	const Expr *is; /* of a LET: its expression; else null */
 } LlIter;
+
+/* How threads access memory, for the placement of barriers (barriers.c). */
+typedef struct MemAccess {
+	const void *memory; /* identifies a buffer; the kernel: the block's scratch */
+	int64_t from, to;   /* bytes of it; 0 and 1 if buffers do not overlap there */
+	bool write;
+	/* null: any thread may access any element. Else each thread accesses elements of its own in
+	 * this buffer, and the same ones in all such accesses by as many THREADS. */
+	const Buf *own;
+	int threads;
+} MemAccess;
+
+typedef enum SyncKind {
+	SYNC_NONE,
+	SYNC_ACCESS,
+	SYNC_BARRIER,  /* a place for a barrier */
+	SYNC_LOOP,     /* begin and end of a loop, and of a condition */
+	SYNC_LOOP_END,
+	SYNC_IF,
+	SYNC_IF_END
+} SyncKind;
+
+/* What matters to barriers, in the order of the code. */
+typedef struct SyncEvent {
+	SyncKind kind;
+	int index;        /* ACCESS: in LlKernel.accesses; begins and ends: the event of the other */
+	size_t at;        /* BARRIER: offset in the code */
+	const char *mask; /* BARRIER: the lanes of the warp; null: all threads of the block */
+} SyncEvent;
 
 typedef struct LlKernel {
 	LlFn f;
@@ -59,11 +88,15 @@ typedef struct LlKernel {
 	int partials;                 /* reductions that have used them */
 	/* threads have, or have had, the sums of a product in registers */
 	bool sums;
-	int ahead; /* as in PtxFunc */
+	int ahead, hoisted; /* as in PtxFunc */
 	bool faults;
 	/* values that differ between all threads of a group: indices of points that are shared out
 	 * one by one from 0 on */
 	VEC(const char *) own;
+	VEC(MemAccess) accesses;
+	VEC(SyncEvent) events;
+	VEC(int) open;  /* events that begin what has not ended yet */
+	int conditions; /* open conditions that differ between the threads of a group */
 } LlKernel;
 
 /* ---- iters.c ---- */
@@ -97,8 +130,12 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local);
 int ll_space(LlKernel *k, const Buf *b);
 /* The LN_LOCAL node of B if threads keep its elements; else null. */
 const LNode *ll_local(LlKernel *k, const Buf *b);
-/* A pointer to element IDX of B; *TYPE: its type. */
-const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type);
+/* A pointer to the N elements of B from IDX on, which threads store to (WRITE) or load; *TYPE: its
+ * type. */
+const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, int n, bool write,
+		       const char **type);
+/* Records accesses to any elements of B. */
+void ll_access_buf(LlKernel *k, const Buf *b, bool write);
 /* Converts CODE, a stored element of type T, to the scalar that is computed with; and back. */
 const char *ll_decoded(LlKernel *k, DType t, const char *code);
 const char *ll_encoded(LlKernel *k, DType t, const char *val);
@@ -198,8 +235,16 @@ void ll_bulk_out(LlKernel *k);
 
 /* ---- barriers.c ---- */
 
-/* CODE, the body of K's function, without unnecessary barriers. */
-const char *ll_needed_barriers(const LlKernel *k, const char *code);
+/* Records an access, by code that follows at once. */
+void ll_access(LlKernel *k, MemAccess a);
+/* A place for a barrier of the threads that share an iteration; nothing if each runs alone. All of
+ * them reach it, or none. */
+void ll_barrier(LlKernel *k);
+/* Begins a loop (SYNC_LOOP) or a condition (SYNC_IF); ends the last one that is open. */
+void ll_sync_open(LlKernel *k, SyncKind kind);
+void ll_sync_close(LlKernel *k);
+/* The code of K's body, with the barriers that it needs. */
+const char *ll_with_barriers(LlKernel *k);
 
 /* ---- atomic.c ---- */
 
@@ -233,9 +278,6 @@ typedef struct LlLoop {
 
 /* Emits N and its siblings. */
 void ll_nodes(LlKernel *k, const LNode *n);
-/* Emits a barrier for the threads that share an iteration; nothing if each runs alone. All of them
- * reach it, or none. */
-void ll_barrier(LlKernel *k);
 /* Opens a block that runs where COND holds. Pass the result to ll_close_if (null: nothing was
  * opened). */
 const char *ll_open_if(LlKernel *k, const char *cond);

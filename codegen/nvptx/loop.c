@@ -14,6 +14,7 @@ LlLoop ll_open_loop(LlKernel *k, const Iter *var, const char *from, const char *
 		    ll_label(f, "loop"),  ll_label(f, "done"), false};
 	const char *body = ll_label(f, "body"), *inside = ll_new(f);
 
+	ll_sync_open(k, SYNC_LOOP);
 	ll_put(f, "store i64 %s, ptr %s", from, l.slot);
 	ll_put(f, "br label %%%s", l.head);
 	ll_begin(f, l.head);
@@ -33,6 +34,7 @@ void ll_close_loop(LlKernel *k, const LlLoop *l)
 	ll_put(&k->f, "store i64 %s, ptr %s", next, l->slot);
 	ll_put(&k->f, "br label %%%s%s", l->head, l->once ? LL_LOOP_ONCE : "");
 	ll_begin(&k->f, l->end);
+	ll_sync_close(k);
 	ll_forget(&k->f);
 }
 

@@ -243,12 +243,15 @@ void ll_declare(LlKernel *k, Buf *b, const LNode *local)
 		p.local = local;
 		p.rest = local->scratch ? scratch_name(k) : NULL;
 		p.at = local->scratch ? local->idx->i : 0;
+		p.end = local->scratch ? INT64_MAX : 0;
 		p.name = ll_slot(k, ll_stored(b->dtype), local->keep);
 	} else if (local && local->idx) {
 		p.space = 3;
 		p.group = elements(b);
 		p.name = scratch_name(k);
 		p.at = local->idx->i;
+		assert(p.group);
+		p.end = p.at + p.group * groups * ((dtype_info[b->dtype].bits + 7) / 8);
 	} else if (b->swizzle == SWIZZLE_REGISTERS) {
 		const int64_t n = elements(b) / k->stage->threads;
 
@@ -380,12 +383,43 @@ static const char *in_copied(LlKernel *k, const LlBuf *p, const char *idx)
 	return r;
 }
 
-const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **type)
+/* Records accesses to P, each thread's to elements of its own if OWN is set. */
+static void note_access(LlKernel *k, const LlBuf *p, bool write, bool own)
+{
+	MemAccess a = {.memory = p->buf, .to = 1, .write = write};
+
+	if (own) {
+		a.own = p->buf;
+		a.threads = k->group;
+	}
+	if (p->copied) {
+		a.memory = p->copied;
+	} else if (p->end) {
+		a.memory = k;
+		a.from = p->at;
+		a.to = p->end;
+	}
+	ll_access(k, a);
+}
+
+void ll_access_buf(LlKernel *k, const Buf *b, bool write)
+{
+	const LlBuf copy = *place_of(k, b);
+
+	note_access(k, &copy, write, false);
+}
+
+const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, int n, bool write,
+		       const char **type)
 {
 	LlFn *f = &k->f;
 	const LlBuf copy = *place_of(k, b), *p = &copy;
 	const char *r;
 
+	if (p->rest && k->in_scratch)
+		note_access(k, p, write, true);
+	else if (p->copied || p->space)
+		note_access(k, p, write, n == 1 && ll_is_own(k, idx));
 	if (p->copied) {
 		*type = "ptr addrspace(3)";
 		return in_copied(k, p, idx);
@@ -408,8 +442,6 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 
 		ll_put(f, "%s = mul i64 %%group, %lld", first, (long long)p->group);
 		ll_put(f, "%s = add i64 %s, %s", at, first, idx);
-		if (ll_is_own(k, idx))
-			vec_push(f->arena, &k->own, at);
 		idx = at;
 	}
 	ll_put(f, "%s = getelementptr %s, %s %s, i64 %s", r, ll_stored(p->buf->dtype), *type,
@@ -419,14 +451,20 @@ const char *ll_pointer(LlKernel *k, const Buf *b, const char *idx, const char **
 	return ll_is_tile(b) ? ll_in_slot(k, b, r) : at_offset(k, p, r);
 }
 
+/* The name of a type for conversions from and to its stored form; the id of a string is an i64. */
+static const char *stored_name(DType t)
+{
+	return dtype_info[t == DT_STR ? DT_I64 : t].name;
+}
+
 const char *ll_decoded(LlKernel *k, DType t, const char *code)
 {
-	return ll_call(&k->f, arena_printf(k->f.arena, "decode_%s", dtype_info[t].name), &code, 1);
+	return ll_call(&k->f, arena_printf(k->f.arena, "decode_%s", stored_name(t)), &code, 1);
 }
 
 const char *ll_encoded(LlKernel *k, DType t, const char *val)
 {
-	return ll_call(&k->f, arena_printf(k->f.arena, "encode_%s", dtype_info[t].name), &val, 1);
+	return ll_call(&k->f, arena_printf(k->f.arena, "encode_%s", stored_name(t)), &val, 1);
 }
 
 const char *ll_load(LlKernel *k, const Buf *b, const char *idx)
@@ -438,9 +476,10 @@ const char *ll_load(LlKernel *k, const Buf *b, const char *idx)
 		const char *arg[] = {p.name, idx,
 				     arena_printf(k->f.arena, "%d", dtype_info[b->dtype].bits)};
 
+		note_access(k, &p, false, false);
 		return ll_decoded(k, b->dtype, ll_call(&k->f, "load_packed", arg, 3));
 	}
-	at = ll_pointer(k, b, idx, &type);
+	at = ll_pointer(k, b, idx, 1, false, &type);
 	code = ll_new(&k->f);
 	ll_put(&k->f, "%s = load %s, %s %s", code, ll_stored(b->dtype), type, at);
 	return ll_decoded(k, b->dtype, code);
@@ -452,18 +491,19 @@ void ll_store(LlKernel *k, Buf *b, const char *idx, const char *val)
 	const char *code = ll_encoded(k, b->dtype, val), *type, *at;
 
 	if (p.packed) {
+		note_access(k, &p, true, false);
 		ll_put(&k->f, "call void @store_packed(ptr addrspace(1) %s, i64 %s, i64 %d, i8 %s)",
 		       p.name, idx, dtype_info[b->dtype].bits, code);
 		return;
 	}
-	at = ll_pointer(k, b, idx, &type);
+	at = ll_pointer(k, b, idx, 1, true, &type);
 	ll_put(&k->f, "store %s %s, %s %s", ll_stored(b->dtype), code, type, at);
 }
 
 void ll_store_run(LlKernel *k, const Buf *b, const char *idx, const char *const *val, int n)
 {
 	LlFn *f = &k->f;
-	const char *type, *t = ll_stored(b->dtype), *at = ll_pointer(k, b, idx, &type),
+	const char *type, *t = ll_stored(b->dtype), *at = ll_pointer(k, b, idx, n, true, &type),
 			  *all = "undef";
 
 	if (n == 1) {
@@ -499,6 +539,7 @@ const char *ll_partial(LlKernel *k, int c, CType t, const char *at, const char *
 	if (!k->partial[set][c][t])
 		ll_shared(k, name, 32, d);
 	k->partial[set][c][t] = true;
+	ll_access(k, (MemAccess){.memory = &k->partial[set][c][t], .to = 1, .write = val != NULL});
 	ll_put(&k->f, "%s = getelementptr %s, ptr addrspace(3) %s, i64 %s", p, ll_stored(d), name,
 	       at);
 	if (val) {

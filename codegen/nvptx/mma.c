@@ -476,6 +476,8 @@ void ll_mma(LlKernel *k, const LNode *n)
 
 	ll_forget(&k->f);
 	p = warp_tile(k, n->mma);
+	ll_access_buf(k, n->mma->a, false);
+	ll_access_buf(k, n->mma->b, false);
 	if (n->mma->kind == MMA_FMA)
 		multiply_add(&p);
 	else

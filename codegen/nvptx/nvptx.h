@@ -32,6 +32,9 @@ typedef struct PtxFunc {
 	/* registers for the operands of its longest unrolled row of terms: ptxas may load all of
 	 * them at once */
 	int ahead;
+	/* registers for the operands of the further terms of an unrolled loop: ptxas loads as many
+	 * of them ahead as it has registers for */
+	int hoisted;
 	int words;     /* parameters, in words of 8 bytes */
 	int shared;    /* bytes of dynamic shared memory of a block */
 	const Locs *locs; /* every ONNX node it serves */

@@ -8,6 +8,11 @@
  * uses all registers that the number of blocks leaves, to unroll and to hoist loads, and spills if
  * few are left beside the live ones. Over the model suites, kernels with few live registers need up
  * to 38 more, and those with 60 or more need up to 4 more. They are given more than that.
+ *
+ * Where the terms of an unrolled loop have more operands than that leaves registers for, ptxas
+ * hoists loads until none is left. For GPUs that need further registers for the same code
+ * (Gpu.spare) it then spills a few of them, so one STEP of the registers is kept from it
+ * (.maxnreg).
  */
 #include "codegen/nvptx/nvptx_impl.h"
 
@@ -261,7 +266,8 @@ static void make_blocks(LiveRegs *l)
 		block[i] = l->blocks.n;
 		if (begins[i])
 			vec_push(l->arena, &l->blocks,
-				 ((BasicBlock){.first = i, .in = NEW_ARRAY(l->arena, words, uint64_t)}));
+				 ((BasicBlock){.first = i,
+					       .in = NEW_ARRAY(l->arena, words, uint64_t)}));
 		vec_last(&l->blocks).end = i + 1;
 	}
 	add_edges(l, block);
@@ -341,16 +347,22 @@ int ptx_most_alive(const char *ptx)
 	return l.most;
 }
 
-/* The number of blocks per SM for which there are enough registers for ALIVE live ones. An SM's
- * registers are in four parts, and a warp's are in one of them, so warps are allocated in fours. A
- * block's last warp may have fewer threads. */
-static int blocks_at_once(const Gpu *gpu, int alive, const PtxFunc *fn)
+/* The registers that a thread of FN with ALIVE live ones is to have, a multiple of STEP. */
+static int wanted_registers(const Gpu *gpu, int alive, const PtxFunc *fn)
 {
 	const int few = alive + BESIDE < ENOUGH ? alive + BESIDE : ENOUGH,
 		  many = alive + (fn->ahead > BESIDE_MANY ? fn->ahead : BESIDE_MANY),
-		  least = (few > many ? few : many) + gpu->spare,
-		  wanted = (least + STEP - 1) / STEP * STEP,
-		  warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,
+		  least = (few > many ? few : many) + gpu->spare;
+
+	return (least + STEP - 1) / STEP * STEP;
+}
+
+/* The number of blocks per SM whose threads can have WANTED registers. An SM's registers are in
+ * four parts, and a warp's are in one of them, so warps are allocated in fours. A block's last warp
+ * may have fewer threads. */
+static int blocks_at_once(const Gpu *gpu, int wanted, const PtxFunc *fn)
+{
+	const int warps = gpu->registers / ((wanted < ALL ? wanted : ALL) * 32) / 4 * 4,
 		  each = (fn->threads + 31) / 32, blocks = warps / each,
 		  most = gpu->threads / (each * 32) < MOST_BLOCKS ? gpu->threads / (each * 32)
 								  : MOST_BLOCKS;
@@ -358,17 +370,37 @@ static int blocks_at_once(const Gpu *gpu, int alive, const PtxFunc *fn)
 	return blocks > most ? most : blocks ? blocks : 1;
 }
 
+/* The maximum for a thread where BLOCKS blocks per SM leave too few registers for all loads that
+ * ptxas would hoist, and it must not use all of them; 0: it may. */
+static int register_limit(const Gpu *gpu, int alive, int wanted, int blocks, const PtxFunc *fn)
+{
+	const int each = (fn->threads + 31) / 32,
+		  left = gpu->registers / (blocks * each * 32) / STEP * STEP;
+
+	return gpu->spare && fn->hoisted && left < ALL && alive + fn->hoisted + gpu->spare > left &&
+			       wanted < left
+		       ? left - STEP
+		       : 0;
+}
+
 char *ptx_limited(const char *ptx, const Gpu *gpu, const PtxFunc *fn)
 {
 	const char *body = entry_body(ptx);
 	StrBuf b = {0};
+	int alive, wanted, blocks, limit;
 	char *text;
 
 	if (!body)
 		return strdup(ptx);
+	alive = ptx_most_alive(ptx);
+	wanted = wanted_registers(gpu, alive, fn);
+	blocks = blocks_at_once(gpu, wanted, fn);
+	limit = register_limit(gpu, alive, wanted, blocks, fn);
 	strbuf_put(&b, ptx, (size_t)(body - ptx));
-	strbuf_printf(&b, "\n.minnctapersm %d%s", blocks_at_once(gpu, ptx_most_alive(ptx), fn),
-		      body);
+	strbuf_printf(&b, "\n.minnctapersm %d", blocks);
+	if (limit)
+		strbuf_printf(&b, "\n.maxnreg %d", limit);
+	strbuf_puts(&b, body);
 	text = strdup(strbuf_str(&b));
 	strbuf_free(&b);
 	return text;

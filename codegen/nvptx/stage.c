@@ -3,10 +3,10 @@
  * A stage as one LLVM function: the entry and the nodes of its loop tree. Loop counters, states and
  * other scalars are stack slots, which LLVM promotes to registers.
  *
- * All barriers of a kernel come from ll_barrier: one after each node whose threads share memory,
- * and those inside of nodes that pass data between threads, as reductions (group.c,
- * column_reduce.c), pipelines (tile.c), bulk copies (bulk.c) and tiles (mma.c). Threads of one warp
- * have bar.warp.sync, larger groups bar.sync. barriers.c removes those that are not needed.
+ * ll_barrier marks the places where barriers may be: after each node whose threads share memory,
+ * and inside of nodes that pass data between threads, as reductions (group.c, column_reduce.c),
+ * pipelines (tile.c), bulk copies (bulk.c) and tiles (mma.c). barriers.c chooses among them.
+ * Threads of one warp have bar.warp.sync, larger groups bar.sync.
  */
 #include "codegen/names.h"
 #include "codegen/nvptx/kernel.h"
@@ -22,20 +22,14 @@ bool ll_alone(const LlKernel *k)
 	return k->stage->group == 1 || k->in_group;
 }
 
-void ll_barrier(LlKernel *k)
-{
-	if (k->group > 1 && k->group <= 32)
-		ll_put(&k->f, "call void @llvm.nvvm.bar.warp.sync(i32 %s)", k->mask);
-	else if (k->group > 1)
-		ll_put(&k->f, "call void @llvm.nvvm.barrier0()");
-}
-
 const char *ll_open_if(LlKernel *k, const char *cond)
 {
 	const char *yes = ll_label(&k->f, "if"), *after = ll_label(&k->f, "end");
 
 	ll_put(&k->f, "br i1 %s, label %%%s, label %%%s", cond, yes, after);
 	ll_begin(&k->f, yes);
+	ll_sync_open(k, SYNC_IF);
+	k->conditions++;
 	return after;
 }
 
@@ -58,6 +52,8 @@ void ll_close_if(LlKernel *k, const char *after)
 {
 	if (!after)
 		return;
+	ll_sync_close(k);
+	k->conditions--;
 	ll_put(&k->f, "br label %%%s", after);
 	ll_begin(&k->f, after);
 }
@@ -203,10 +199,12 @@ static void begin(LlKernel *k)
 		ll_bind(k, st->first, "%first");
 }
 
-/* Opens a block for the groups that have a point; null: all have one. */
+/* Opens a block for the groups that have a point; null: all have one. Pass the result to
+ * close_points. */
 static const char *open_points(LlKernel *k)
 {
 	LlFn *f = &k->f;
+	const char *after;
 	const Stage *st = k->stage;
 	Ctx *c = f->g->ctx;
 	Dim *groups = dim_const(c, st->threads / st->group);
@@ -220,7 +218,15 @@ static const char *open_points(LlKernel *k)
 		ll_put(f, "%%mask = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %s)", inside);
 		k->mask = "%mask";
 	}
-	return ll_open_if(k, inside);
+	after = ll_open_if(k, inside);
+	k->conditions--;
+	return after;
+}
+
+static void close_points(LlKernel *k, const char *after)
+{
+	k->conditions += after != NULL;
+	ll_close_if(k, after);
 }
 
 static const char *body(LlKernel *k)
@@ -251,12 +257,12 @@ static const char *body(LlKernel *k)
 		ll_put(f, "store volatile i64 %%site, ptr addrspace(1) %%status, align 8");
 		ll_close_if(k, end);
 	}
-	ll_close_if(k, after);
+	close_points(k, after);
 	k->group = k->stage->threads;
 	k->lane = "%tid";
 	ll_bulk_out(k);
 	ll_put(f, "ret void");
-	return ll_needed_barriers(k, strbuf_str(&f->b));
+	return ll_with_barriers(k);
 }
 
 static void put_params(LlKernel *k, StrBuf *b)
@@ -359,6 +365,7 @@ static PtxFunc *intern_func(GenPtx *g, const LlKernel *k, const char *text)
 			.faults = k->faults,
 			.threads = k->stage->threads,
 			.ahead = k->ahead,
+			.hoisted = k->hoisted,
 			.group = k->stage->group,
 			.words = k->bufs.n + k->dims.n + (k->faults ? 2 : 0),
 			.shared = ll_dynamic_shared(k)};

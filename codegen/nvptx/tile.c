@@ -223,6 +223,15 @@ static const char *plus(LlKernel *k, const char *a, int n)
 	return ll_op(&k->f, "add nuw nsw i32", a, n);
 }
 
+/* Waits for the oldest copies in flight; what they wrote is there for this thread alone. */
+static void wait_for_copies(LlKernel *k, const LNode *pipeline)
+{
+	ll_put(&k->f, "call void @llvm.nvvm.cp.async.wait.group(i32 %d)", pipeline->stages - 2);
+	for (const LNode *n = pipeline->body; n; n = n->next)
+		if (n->kind == LN_FILL && n->fill->async)
+			ll_access_buf(k, ll_fill_store(n)->buf[0], true);
+}
+
 void ll_pipeline(LlKernel *k, const LNode *n)
 {
 	LlFn *f = &k->f;
@@ -248,6 +257,7 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	}
 	ll_put(f, "store i32 %s, ptr %s", lo, at);
 	ll_put(f, "store i32 0, ptr %s", read);
+	ll_sync_open(k, SYNC_LOOP);
 	ll_put(f, "br label %%%s", head);
 	ll_begin(f, head);
 	i = load_count(k, at);
@@ -257,7 +267,7 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	from = load_count(k, read);
 	to = other_slot(k, from, -1, 0, n->stages - 1);
 	if (async)
-		ll_put(f, "call void @llvm.nvvm.cp.async.wait.group(i32 %d)", n->stages - 2);
+		wait_for_copies(k, n);
 	ll_barrier(k);
 	ahead = plus(k, i, n->stages - 1);
 	ll_bind(k, n->var, wide(k, ahead));
@@ -282,6 +292,7 @@ void ll_pipeline(LlKernel *k, const LNode *n)
 	 * iterations in registers */
 	ll_put(f, "br label %%%s%s", head, async ? "" : LL_LOOP_ONCE);
 	ll_begin(f, end);
+	ll_sync_close(k);
 	ll_forget(f);
 	ll_barrier(k);
 }

@@ -99,7 +99,8 @@ void ll_vector_fetch(LlVector *p, const char *lo)
 	for (int i = 0; i < p->wide.n; i++) {
 		LlWide *w = &p->wide.at[i];
 		const Buf *b = w->load->load.buf;
-		const char *type, *at = ll_pointer(k, b, ll_expr(f, w->load->load.idx[0]), &type);
+		const char *type, *at = ll_pointer(k, b, ll_expr(f, w->load->load.idx[0]),
+						   p->vector, false, &type);
 
 		w->vector = ll_new(f);
 		ll_put(f, "%s = load %s, %s %s, align %d", w->vector,
@@ -160,7 +161,7 @@ static void store_vector(LlKernel *k, const LNode *st, int vector, const char *w
 			 const char *all)
 {
 	LlFn *f = &k->f;
-	const char *type, *at = ll_pointer(k, st->buf[0], ll_expr(f, st->idx), &type);
+	const char *type, *at = ll_pointer(k, st->buf[0], ll_expr(f, st->idx), vector, true, &type);
 
 	ll_put(f, "store %s %s, %s %s, align %d", whole, all, type, at,
 	       align_of(k, st->buf[0], vector));
@@ -227,6 +228,7 @@ static void packed_bytes(LlVector *p, const LNode *st, const char *lo, const cha
 		ll_put(f, "%s = trunc i64 %s to i8", code, all);
 		i = ll_plus(f, ll_op(f, "lshr i64", first, 3), byte);
 		to = ll_new(f);
+		ll_access_buf(k, st->buf[0], true);
 		ll_put(f, "%s = getelementptr i8, ptr addrspace(1) %s, i64 %s", to,
 		       ll_buf_name(k, st->buf[0]), i);
 		ll_put(f, "store i8 %s, ptr addrspace(1) %s", code, to);
@@ -389,8 +391,8 @@ void ll_chunk_copy(LlKernel *k, const LNode *fill, const char *cond)
 				 one_access(&p, store.buf[0], store.idx)));
 	ll_forget(f);
 	ll_bind(k, p.var, "0");
-	to = ll_pointer(k, store.buf[0], ll_expr(f, store.idx), &type);
-	from = ll_pointer(k, load->load.buf, ll_expr(f, load->load.idx[0]), &type);
+	to = ll_pointer(k, store.buf[0], ll_expr(f, store.idx), p.vector, true, &type);
+	from = ll_pointer(k, load->load.buf, ll_expr(f, load->load.idx[0]), p.vector, false, &type);
 	if (!cond) {
 		ll_put(f,
 		       "call void @llvm.nvvm.cp.async.c%c.shared.global.%d(ptr addrspace(3) %s, ptr addrspace(1) %s)",

@@ -83,11 +83,41 @@ const char *arena_escape(Arena *a, const char *s, EscapeForm *form)
 	return s;
 }
 
+void strbuf_put_code(StrBuf *b, uint32_t c)
+{
+	const uint32_t code = c > 0x10ffff || c >> 11 == 0x1b ? 0xfffd : c;
+	const int n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	char text[4] = {(char)code};
+
+	for (int i = n; n > 1 && i-- > 0;)
+		text[i] = i ? (char)(0x80 | (code >> 6 * (n - 1 - i) & 0x3f))
+			    : (char)((0xf00u >> n & 0xf0u) | code >> 6 * (n - 1));
+	strbuf_put(b, text, (size_t)n);
+}
+
 void strbuf_quote(StrBuf *b, const char *s)
 {
+	strbuf_quote_n(b, s, strlen(s));
+}
+
+void strbuf_quote_n(StrBuf *b, const char *s, size_t n)
+{
+	StrBuf text = {0};
+	const char *at, *end;
+
+	strbuf_put(&text, s, n); /* which ends with a NUL of its own */
+	at = strbuf_str(&text);
+	end = at + n;
 	strbuf_puts(b, "\"");
-	strbuf_escape(b, s, escape_quoted);
+	for (;; at++) {
+		strbuf_escape(b, at, escape_quoted);
+		at += strlen(at);
+		if (at == end)
+			break;
+		strbuf_puts(b, "\\x00");
+	}
 	strbuf_puts(b, "\"");
+	strbuf_free(&text);
 }
 
 static int hex_digit(char c)
@@ -98,15 +128,15 @@ static int hex_digit(char c)
 				      : -1;
 }
 
-/* Reads the escape at *P, after its backslash; false if it is not valid. */
-static bool read_escape(const char **p, char *out)
+/* Reads the escape at *P, after its backslash; false if it is not valid. ZEROS: \\x00 is. */
+static bool read_escape(const char **p, bool zeros, char *out)
 {
 	const char c = **p;
 
 	if (c == 'x' && hex_digit((*p)[1]) >= 0 && hex_digit((*p)[2]) >= 0) {
 		*out = (char)(hex_digit((*p)[1]) * 16 + hex_digit((*p)[2]));
-		*p += *out ? 3 : 0;
-		return *out;
+		*p += *out || zeros ? 3 : 0;
+		return *out || zeros;
 	}
 	*out = c;
 	if (c == 'n' || c == 't')
@@ -117,14 +147,14 @@ static bool read_escape(const char **p, char *out)
 	return true;
 }
 
-bool strbuf_unquote(StrBuf *b, const char **p)
+static bool unquote(StrBuf *b, const char **p, bool zeros)
 {
 	if (**p != '"')
 		return false;
 	for (++*p; **p && **p != '"' && **p != '\n';) {
 		char c = *(*p)++;
 
-		if (c == '\\' && !read_escape(p, &c))
+		if (c == '\\' && !read_escape(p, zeros, &c))
 			return false;
 		strbuf_put(b, &c, 1);
 	}
@@ -132,6 +162,16 @@ bool strbuf_unquote(StrBuf *b, const char **p)
 		return false;
 	++*p;
 	return true;
+}
+
+bool strbuf_unquote(StrBuf *b, const char **p)
+{
+	return unquote(b, p, false);
+}
+
+bool strbuf_unquote_n(StrBuf *b, const char **p)
+{
+	return unquote(b, p, true);
 }
 
 const char *strbuf_str(const StrBuf *b)

@@ -23,11 +23,16 @@ void strbuf_vprintf(StrBuf *b, const char *fmt, va_list ap);
 /* S in a form (base/escape.h): appended to B, or as a new string. */
 void strbuf_escape(StrBuf *b, const char *s, EscapeForm *form);
 const char *arena_escape(Arena *a, const char *s, EscapeForm *form);
+/* Appends the UTF-8 of the code point C; of U+FFFD if it is none. */
+void strbuf_put_code(StrBuf *b, uint32_t c);
 /* Appends "S" with quotes, as in the IR's text (escape_quoted). */
 void strbuf_quote(StrBuf *b, const char *s);
+/* The same for N bytes, which may be NUL. */
+void strbuf_quote_n(StrBuf *b, const char *s, size_t n);
 /* Appends the contents of the quoted string at *P and moves *P past its closing quote. On a
- * fault returns false, with *P there. */
+ * fault returns false, with *P there. The contents of the second one may be any bytes. */
 bool strbuf_unquote(StrBuf *b, const char **p);
+bool strbuf_unquote_n(StrBuf *b, const char **p);
 /* The text; never null. */
 const char *strbuf_str(const StrBuf *b);
 

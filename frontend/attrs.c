@@ -3,6 +3,9 @@
 
 #include "frontend/tensor.h"
 #include "frontend/valuetype.h"
+#include "runtime/strtable.h"
+
+#include <string.h>
 
 #define T(x) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##x
 
@@ -82,7 +85,6 @@ bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__A
 		  DiagLoc loc, Attr *out)
 {
 	size_t n = p->n_ints > p->n_floats ? p->n_ints : p->n_floats;
-	static const DimNames none;
 
 	if (n > INT32_MAX || p->n_strings > INT32_MAX)
 		return diag_error(f->diag, loc,
@@ -116,7 +118,7 @@ bool attr_convert(Ctx *c, Arena *a, OnnxFile *f, const char *name, const Onnx__A
 	case T(TENSOR): out->kind = ATTR_TENSOR; return convert_tensor(f, name, p, loc, &out->t);
 	case T(TYPE_PROTO):
 		out->kind = ATTR_TYPE;
-		out->type = onnx_type(c, f, &none, p->tp, name, loc);
+		out->type = onnx_item_type(c, f, p->tp, loc);
 		return out->type != NULL;
 	case T(UNDEFINED): return diag_error(f->diag, loc, "attribute \"%s\" has no value", name);
 	default:
@@ -145,6 +147,15 @@ static Tensor *scalar_tensor(Arena *a, DType t, const void *data)
 	return r;
 }
 
+static Tensor *string_tensor(Ctx *c, Arena *a, int rank, const char *const *s, int64_t n)
+{
+	Tensor *r = tensor_new(a, DT_STR, rank, &n);
+
+	for (int64_t i = 0; i < n; i++)
+		((int64_t *)(uintptr_t)r->data)[i] = strings_intern(c->strings, s[i], strlen(s[i]));
+	return r;
+}
+
 Tensor *attr_constant(Ctx *c, Arena *a, OnnxFile *f, const char *name,
 		      const Onnx__AttributeProto *p, DiagLoc loc)
 {
@@ -158,10 +169,10 @@ Tensor *attr_constant(Ctx *c, Arena *a, OnnxFile *f, const char *name,
 	case ATTR_TENSOR: return v.t;
 	case ATTR_INT: return scalar_tensor(a, DT_I64, &v.i);
 	case ATTR_FLOAT: return scalar_tensor(a, DT_F32, &v.f);
-	case ATTR_STR: return scalar_tensor(a, DT_STR, &v.s);
+	case ATTR_STR: return string_tensor(c, a, 0, &v.s, 1);
 	case ATTR_INTS: return list_tensor(a, DT_I64, (size_t)v.n, v.is);
 	case ATTR_FLOATS: return list_tensor(a, DT_F32, (size_t)v.n, v.fs);
-	case ATTR_STRS: return list_tensor(a, DT_STR, (size_t)v.n, v.ss);
+	case ATTR_STRS: return string_tensor(c, a, 1, v.ss, v.n);
 	default:
 		diag_error(f->diag, loc,
 			   "attribute \"%s\" is a type, expected the value of the constant", name);

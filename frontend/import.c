@@ -236,11 +236,9 @@ static void import_preset(Import *im, Scope *s, Binding *b, const Type *declared
 	b->kind = BIND_BROKEN;
 	if (!t)
 		return;
-	if (t->dtype == DT_STR || !fits_declared(t, declared)) {
+	if (!fits_declared(t, declared)) {
 		diag_error(im->diag, (DiagLoc){.file = im->file->path, .node = b->name},
-			   t->dtype == DT_STR
-				   ? "--overridable: strings are not supported"
-				   : "the input's declared type is not that of its initialiser");
+			   "the input's declared type is not that of its initialiser");
 		return;
 	}
 	for (int i = 0; i < t->rank; i++)
@@ -458,6 +456,7 @@ Graph *onnx_import(Ctx *c, Arena *a, OnnxFile *f, const Overridable *overridable
 	int before = f->diag->errors;
 
 	g->file = f->path;
+	f->strings = c->strings;
 	if (versions_hold(&im)) {
 		import_functions(&im);
 		fr.opset = import_opset(&im, f->model->opset_import, f->model->n_opset_import);

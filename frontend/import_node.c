@@ -22,7 +22,8 @@ void import_add_loc(Import *im, Node *n, DiagLoc loc)
 
 const char *import_op_shown(Import *im, const Onnx__NodeProto *p)
 {
-	const char *op = import_function(im, p) ? text(p->op_type) : onnx_op_shown(im->scratch, p);
+	const bool call = !onnx_definition(im->ctx, p) && import_function(im, p);
+	const char *op = call ? text(p->op_type) : onnx_op_shown(im->scratch, p);
 
 	return ctx_name(im->ctx, op);
 }
@@ -147,7 +148,7 @@ void import_missing(Import *im)
 
 	if (!im->unknown.node)
 		return;
-	l = onnx_nodes(im->scratch, im->file);
+	l = onnx_nodes(im->ctx, im->scratch, im->file);
 	for (int i = 0; i < l.nodes.n; i++) {
 		if (l.nodes.at[i].known)
 			continue;
@@ -163,7 +164,7 @@ void import_missing(Import *im)
 		const ListedNode *n = &l.nodes.at[kinds.at[k].first];
 		const DiagLoc loc = {.file = im->file->path, .node = n->name, .op = n->op};
 
-		diag_error(im->diag, loc, "%s", onnx_op_missing(im->scratch, n));
+		diag_error(im->diag, loc, "%s", onnx_op_missing(im->ctx, im->scratch, n));
 		if (kinds.at[k].others)
 			note_others(im, &l, kinds.at[k].first, kinds.at[k].others);
 	}
@@ -188,13 +189,17 @@ static bool make_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 	Value **out;
 
 	import_add_loc(im, n, loc);
+	if (op == OP_Call)
+		node_set_str(n, CALL_NAME,
+			     definition_name(im->ctx, domain_of(p->domain), text(p->op_type)));
 	for (int i = op_row[op].nout_min; i < nout; i++)
 		if (!*p->output[i])
 			n->out[i] = NULL;
 	out = arena_copy(im->scratch, n->out, (size_t)n->nout * sizeof *out);
 	if (!add_attrs(im, fr, s, n, p, loc))
 		return false;
-	if (!*domain_of(p->domain) && !upgrade_node(&n, text(p->op_type), fr->opset, out))
+	if (op != OP_Call && !*domain_of(p->domain) &&
+	    !upgrade_node(&n, text(p->op_type), fr->opset, out))
 		return false;
 	if (n && !arity_holds(im, n, loc))
 		return false;
@@ -220,6 +225,11 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 {
 	const bool standard = !*domain_of(p->domain);
 
+	if (onnx_definition(im->ctx, p) && onnx_op_known(p))
+		return diag_error(im->diag, loc,
+				  "the operator is one of dlcc's own, which cannot be defined");
+	if (onnx_definition(im->ctx, p))
+		return sound && make_node(im, fr, s, p, index, OP_Call, loc, in);
 	if (standard && !fr->opset) {
 		if (!im->opset_reported)
 			diag_error(im->diag, loc,
@@ -240,7 +250,7 @@ static bool import_op(Import *im, const Frame *fr, Scope *s, const Onnx__NodePro
 void import_node(Import *im, const Frame *fr, Scope *s, const Onnx__NodeProto *p, int index)
 {
 	const char *name = import_node_name(im, fr, p);
-	const Onnx__FunctionProto *fn = import_function(im, p);
+	const Onnx__FunctionProto *fn = onnx_definition(im->ctx, p) ? NULL : import_function(im, p);
 	DiagLoc loc = {.file = im->file->path, .node = name, .op = import_op_shown(im, p)};
 	Value **in = NEW_ARRAY(im->scratch, p->n_input, Value *);
 	bool *known = NEW_ARRAY(im->scratch, p->n_input, bool);

@@ -10,6 +10,7 @@
 enum { NODES_MAX = 1 << 20, DEPTH_MAX = 64 };
 
 typedef struct Lister {
+	Ctx *ctx;
 	Arena *arena;
 	const Onnx__FunctionProto **function; /* sorted by compare_functions */
 	size_t nfunctions;
@@ -28,6 +29,13 @@ bool onnx_op_known(const Onnx__NodeProto *p)
 {
 	return onnx_op(p) != OP_NONE ||
 	       (!*domain_of(p->domain) && !strcmp(text(p->op_type), "Constant"));
+}
+
+const Definition *onnx_definition(Ctx *c, const Onnx__NodeProto *p)
+{
+	return c->definitions ? definition_find(c, definition_name(c, domain_of(p->domain),
+								   text(p->op_type)))
+			      : NULL;
 }
 
 const char *onnx_op_shown(Arena *a, const Onnx__NodeProto *p)
@@ -78,14 +86,15 @@ static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char 
 {
 	for (size_t i = 0; i < n && !l->out.cut; i++) {
 		const Onnx__NodeProto *p = nodes[i];
-		const Onnx__FunctionProto *fn = function_of(l, p);
+		const bool defined = onnx_definition(l->ctx, p) != NULL;
+		const Onnx__FunctionProto *fn = defined ? NULL : function_of(l, p);
 		const char *name = arena_printf(l->arena, "%s%s", prefix, text(p->name));
 		ListedNode one = {name,
 				  fn ? text(p->op_type) : onnx_op_shown(l->arena, p),
 				  domain_of(p->domain),
 				  body,
 				  fn != NULL,
-				  fn || onnx_op_known(p)};
+				  defined || fn || onnx_op_known(p)};
 
 		if (l->out.nodes.n == NODES_MAX || depth > DEPTH_MAX) {
 			l->out.cut = true;
@@ -107,10 +116,10 @@ static void list(Lister *l, Onnx__NodeProto *const *nodes, size_t n, const char 
 	}
 }
 
-Listing onnx_nodes(Arena *a, const OnnxFile *f)
+Listing onnx_nodes(Ctx *c, Arena *a, const OnnxFile *f)
 {
 	const Onnx__ModelProto *model = f->model;
-	Lister l = {.arena = a, .nfunctions = model->n_functions};
+	Lister l = {.ctx = c, .arena = a, .nfunctions = model->n_functions};
 	const Onnx__GraphProto *g = model->graph;
 
 	if (l.nfunctions) {
@@ -124,15 +133,50 @@ Listing onnx_nodes(Arena *a, const OnnxFile *f)
 	return l.out;
 }
 
-const char *onnx_op_missing(Arena *a, const ListedNode *n)
+/* The operators of DOMAIN that the user defines, as a text in arena A; null if there are none. */
+static const char *defined_in(const Ctx *c, Arena *a, const char *domain)
+{
+	const size_t n = strlen(domain);
+	const char *all = NULL;
+
+	for (int i = 0; c->definitions && i < c->definitions->all.n; i++) {
+		const char *name = c->definitions->all.at[i]->name;
+
+		if (!strncmp(name, domain, n) && !strncmp(name + n, "::", 2))
+			all = arena_printf(a, "%s%s%s", all ? all : "", all ? ", " : "",
+					   name + n + 2);
+	}
+	return all;
+}
+
+/* Why an operator is not supported by design. OP null: all of the domain. */
+static const struct {
+	const char *domain, *op, *why;
+} reasons[] = {
+	{"", "ImageDecoder", "it reads image files; decode images before the model"},
+	{"ai.onnx.preview.training", NULL,
+	 "it trains a model, and models are compiled for inference"},
+	{"ai.onnx.training", NULL, "it trains a model, and models are compiled for inference"},
+};
+
+const char *onnx_op_missing(const Ctx *c, Arena *a, const ListedNode *n)
 {
 	const char *at = n->body ? arena_printf(a, " (in %s)", n->body) : "";
+	const char *others = defined_in(c, a, n->domain);
 
+	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+		if (!strcmp(n->domain, reasons[i].domain) &&
+		    (!reasons[i].op || !strcmp(n->op, reasons[i].op)))
+			return arena_printf(a, "not supported%s: %s", at, reasons[i].why);
 	if (op_domain_known(n->domain))
 		return arena_printf(
 			a, "not supported%s; `dlcc --list-ops` names the operators that are", at);
+	if (others)
+		return arena_printf(a,
+				    "not supported%s; of domain \"%s\" there are definitions of %s",
+				    at, n->domain, others);
 	return arena_printf(a,
 			    "not supported%s, as no operator of domain \"%s\" is; export the model "
-			    "with operators of the ONNX standard",
+			    "with operators of the ONNX standard, or define it: --op=FILE.dl",
 			    at, n->domain);
 }

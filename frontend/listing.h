@@ -5,7 +5,7 @@
 #define FRONTEND_LISTING_H
 
 #include "frontend/model.h"
-#include "ir/graph.h"
+#include "ir/definition.h"
 
 typedef struct ListedNode {
 	const char *name, *op; /* as diagnostics print them; OP: see onnx_op_shown */
@@ -20,7 +20,8 @@ typedef struct Listing {
 	bool cut; /* the list is incomplete, since the model has too many calls */
 } Listing;
 
-Listing onnx_nodes(Arena *a, const OnnxFile *f);
+/* C has the operators that the user defines. */
+Listing onnx_nodes(Ctx *c, Arena *a, const OnnxFile *f);
 
 /* P's operator; OP_NONE if there is none, as for Constant, which is no node of a graph. */
 OpKind onnx_op(const Onnx__NodeProto *p);
@@ -28,7 +29,9 @@ OpKind onnx_op(const Onnx__NodeProto *p);
 const char *onnx_op_shown(Arena *a, const Onnx__NodeProto *p);
 /* Whether import supports P's operator. */
 bool onnx_op_known(const Onnx__NodeProto *p);
+/* The definition that the user gives of P's operator; null if there is none. */
+const Definition *onnx_definition(Ctx *c, const Onnx__NodeProto *p);
 /* Why N, which is not known, is refused: "not supported; ...". */
-const char *onnx_op_missing(Arena *a, const ListedNode *n);
+const char *onnx_op_missing(const Ctx *c, Arena *a, const ListedNode *n);
 
 #endif

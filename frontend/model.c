@@ -2,6 +2,7 @@
 #include "frontend/model.h"
 
 #include "frontend/names.h"
+#include "ir/ctx.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,6 +100,7 @@ static OnnxFile *file_new(Diag *d, const char *path)
 	f->arena = a;
 	f->diag = d;
 	f->path = arena_strdup(a, path);
+	f->strings = strings_in(a);
 	return f;
 }
 

@@ -31,6 +31,9 @@ typedef struct OnnxFile {
 	const uint8_t *bytes;	    /* the whole message: mapped, or the caller's memory */
 	WireRanges ranges;	    /* raw_ref is an index into this */
 	VEC(MappedFile *) external; /* each external file once */
+	/* the table of the strings of its tensors: one of the file's own, or that of the context
+	 * that the model is imported into */
+	struct dl_strings *strings;
 	uint64_t densified;	    /* bytes that sparse tensors have taken as dense ones so far */
 	ProtobufCMessage *message;  /* the root */
 	Onnx__ModelProto *model;    /* the root, where it is a model */

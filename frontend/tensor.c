@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/tensor.h"
 
+#include "runtime/strtable.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -194,20 +196,19 @@ static bool set_external(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, Dia
 
 static bool set_strings(OnnxFile *f, Tensor *t, const Onnx__TensorProto *p, uint64_t n, DiagLoc loc)
 {
-	const char **s;
+	int64_t *s;
 
 	if (!count_is(f, p->n_string_data, n, "strings", loc))
 		return false;
-	s = NEW_ARRAY(f->arena, n, const char *);
+	s = NEW_ARRAY(f->arena, n, int64_t);
 	for (size_t i = 0; i < n; i++) {
 		const ProtobufCBinaryData *b = &p->string_data[i];
 
-		if (b->len && memchr(b->data, 0, b->len))
-			return diag_error(f->diag, loc, "string %zu holds a zero byte", i);
-		s[i] = b->len ? arena_strndup(f->arena, (const char *)b->data, b->len) : "";
+		s[i] = strings_intern(f->strings, (const char *)b->data, b->len);
 	}
 	t->data = s;
-	return true;
+	return !strings_status(f->strings) ||
+	       diag_error(f->diag, loc, "out of memory for %zu strings", (size_t)n);
 }
 
 /* int32_data: one element for each entry; for the packed types of 4 and 2 bits one byte for each
@@ -366,7 +367,7 @@ static int64_t sparse_index(const Tensor *t, const Tensor *indices, int64_t row)
 static bool densify(OnnxFile *f, Tensor *t, const Tensor *values, const Tensor *indices,
 		    DiagLoc loc)
 {
-	int64_t n = tensor_numel(t), nnz = values->dims[0];
+	int64_t nnz = values->dims[0];
 	int bits = dtype_info[t->dtype].bits;
 	uint8_t *q;
 
@@ -377,8 +378,6 @@ static bool densify(OnnxFile *f, Tensor *t, const Tensor *values, const Tensor *
 				  (long long)t->bytes, (unsigned long long)densified_max >> 20);
 	f->densified += (uint64_t)t->bytes;
 	q = arena_alloc(f->arena, (size_t)t->bytes);
-	for (int64_t i = 0; t->dtype == DT_STR && i < n; i++)
-		((const char **)(void *)q)[i] = "";
 	for (int64_t i = 0; i < nnz; i++) {
 		int64_t at = sparse_index(t, indices, i);
 		size_t size = (size_t)bits / 8;

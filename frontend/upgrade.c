@@ -84,6 +84,12 @@ static Value *rank_of(Upgrade *u, Value *v)
 	return shape_of(u, shape_of(u, v));
 }
 
+/* V as 64-bit integers. */
+static Value *whole(Upgrade *u, Value *v)
+{
+	return emit_attr(u, OP_Cast, v, NULL, "to", 7);
+}
+
 /* COUNT ones; COUNT is one integer in a tensor of rank 1. */
 static Value *ones(Upgrade *u, Value *count)
 {
@@ -126,12 +132,15 @@ static bool ints_to_input(Upgrade *u, const char *attr, int k)
 /* ---- The rules ---- */
 
 /* In the old form B was aligned at axis AXIS of A, not at A's end: adds the trailing dims of 1
- * for that. */
+ * for that. A negative axis counts from A's end; -1 also stood for B at the end, whatever B's rank. */
 static Value *align_at(Upgrade *u, Value *a, Value *b, int64_t axis)
 {
-	Value *rest = emit(u, OP_Sub, emit(u, OP_Sub, rank_of(u, a), one_int(u, axis)),
-			   rank_of(u, b));
+	Value *dims = axis < 0 ? one_int(u, -axis)
+			       : emit(u, OP_Sub, rank_of(u, a), one_int(u, axis));
+	Value *rest = emit(u, OP_Sub, dims, rank_of(u, b));
 
+	if (axis == -1)
+		rest = emit(u, OP_Max, rest, one_int(u, 0));
 	return emit_attr(u, OP_Reshape, b, concat(u, shape_of(u, b), ones(u, rest)), "allowzero",
 			 1);
 }
@@ -141,8 +150,6 @@ static bool broadcast_axis(Upgrade *u)
 	int64_t axis = node_int(u->n, "axis", -1);
 	bool given = node_attr(u->n, "axis") && node_int(u->n, "broadcast", 0);
 
-	if (given && axis < 0)
-		return complain(u, "the axis to broadcast at is negative, which is not supported");
 	if (given && node_in(u->n, 0) && node_in(u->n, 1))
 		node_set_input(u->n, 1, align_at(u, node_in(u->n, 0), node_in(u->n, 1), axis));
 	drop_attr(u->n, "axis");
@@ -201,6 +208,8 @@ static bool split(Upgrade *u)
 	if (count > 0 && !node_in(u->n, 1))
 		ints_to_input(u, "split", 1);
 	drop_attr(u->n, "split");
+	if (u->version < 2 && node_in(u->n, 1)) /* it had the data's type */
+		node_set_input(u->n, 1, whole(u, node_in(u->n, 1)));
 	return true;
 }
 
@@ -244,13 +253,15 @@ static bool clip(Upgrade *u)
 	return true;
 }
 
-/* Inference: Dropout returns the data. */
+/* Inference: Dropout returns the data. The mask had the data's type. */
 static bool dropout(Upgrade *u)
 {
-	drop_attr(u->n, "ratio");
-	drop_attr(u->n, "is_test");
-	if (u->version < 10 && u->n->nout > 1)
-		u->out[1] = NULL;
+	Node *n = u->n;
+
+	drop_attr(n, "ratio");
+	drop_attr(n, "is_test");
+	if (u->version < 10 && n->nout > 1 && n->out[1] && node_in(n, 0))
+		u->out[1] = emit_at(u, OP_CastLike, (Value *[]){n->out[1], node_in(n, 0)}, 2, NULL);
 	return true;
 }
 
@@ -392,8 +403,8 @@ static bool tile(Upgrade *u)
 
 	if (!node_in(n, 0) || !tiles || !axis)
 		return complain(u, "an operand is missing");
-	tiles = emit(u, OP_Reshape, emit_attr(u, OP_Cast, tiles, NULL, "to", 7), one);
-	axis = emit(u, OP_Reshape, emit_attr(u, OP_Cast, axis, NULL, "to", 7), one);
+	tiles = emit(u, OP_Reshape, whole(u, tiles), one);
+	axis = emit(u, OP_Reshape, whole(u, axis), one);
 	all = emit_at(u, OP_ScatterElements,
 		      (Value *[]){ones(u, rank_of(u, node_in(n, 0))), axis, tiles}, 3, u->n);
 	node_set_input(n, 1, all);
@@ -471,11 +482,13 @@ static bool scan_8(Upgrade *u)
 	int count;
 	const int64_t *reverse = node_ints(n, "directions", &count);
 
-	if (node_in(n, 0))
-		return complain(u, "lengths of the sequences are not supported");
-	for (int k = 1; k < n->nin; k++)
-		node_set_input(n, k - 1, node_in(n, k));
-	node_truncate_inputs(n, n->nin - 1);
+	if (node_in(n, 0)) {
+		node_set_int(n, "lengths", 1);
+	} else {
+		for (int k = 1; k < n->nin; k++)
+			node_set_input(n, k - 1, node_in(n, k));
+		node_truncate_inputs(n, n->nin - 1);
+	}
 	if (count > 0)
 		node_set_ints(n, "scan_input_directions", reverse, count);
 	drop_attr(n, "directions");
@@ -587,13 +600,30 @@ static const UpgradeRule rules[] = {
 	{"Xor", 7, broadcast_axis},
 };
 
+static const struct {
+	const char *old, *now;
+} renamed[] = {{"Scatter", "ScatterElements"}, {"Upsample", "Resize"}};
+
+enum { NRULES = sizeof rules / sizeof *rules, NRENAMED = sizeof renamed / sizeof *renamed };
+
 const char *upgrade_name(const char *op_type)
 {
-	if (!strcmp(op_type, "Scatter"))
-		return "ScatterElements";
-	if (!strcmp(op_type, "Upsample"))
-		return "Resize";
+	for (int i = 0; i < NRENAMED; i++)
+		if (!strcmp(renamed[i].old, op_type))
+			return renamed[i].now;
 	return op_type;
+}
+
+const char *upgrade_form(const char *name, int i, int *until)
+{
+	for (int k = 0; k < NRULES + NRENAMED; k++) {
+		const char *old = k < NRULES ? rules[k].op : renamed[k - NRULES].old;
+
+		*until = k < NRULES ? rules[k].until : 0;
+		if (*until <= OPSET_MAX && !strcmp(upgrade_name(old), name) && !i--)
+			return old;
+	}
+	return NULL;
 }
 
 bool upgrade_node(Node **n, const char *op_type, int version, Value **out)
@@ -603,7 +633,7 @@ bool upgrade_node(Node **n, const char *op_type, int version, Value **out)
 
 	if (version < 6)
 		drop_attr(*n, "consumed_inputs");
-	for (size_t i = 0; i < sizeof rules / sizeof *rules && ok && u.n; i++)
+	for (int i = 0; i < NRULES && ok && u.n; i++)
 		if (version < rules[i].until && !strcmp(rules[i].op, op_type))
 			ok = rules[i].apply(&u);
 	*n = u.n;

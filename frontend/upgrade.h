@@ -17,6 +17,10 @@ enum { OPSET_MIN = 1, OPSET_MAX = 28 };
 /* The current name of the operator OP_TYPE: mostly itself; Scatter is ScatterElements. */
 const char *upgrade_name(const char *op_type);
 
+/* The I-th older form that nodes of the current operator NAME may have: what they were called. *UNTIL is the version
+ * that ended that form; 0: only the name was another one. Null if there are no more. */
+const char *upgrade_form(const char *name, int i, int *until);
+
 /* Upgrades *N, the graph's last node, called OP_TYPE in opset VERSION. *N becomes null if other
  * nodes replace it. OUT has the values that replace its results, at first N's own. A rule may
  * set others; null if a result of the old form has no counterpart. False after a diagnostic. */

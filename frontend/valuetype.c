@@ -206,35 +206,64 @@ static const Type *tensor_type(Ctx *c, OnnxFile *f, const DimNames *names,
 	return type_tensor(c, t, (int)p->shape->n_dim, dims);
 }
 
+static const Type *unsupported(OnnxFile *f, DiagLoc loc, const char *what)
+{
+	diag_error(f->diag, loc, "%s", what);
+	return NULL;
+}
+
+static const Type *item_tensor(Ctx *c, OnnxFile *f, const Onnx__TypeProto__Tensor *p, DiagLoc loc)
+{
+	const DType t = onnx_dtype(f, p->elem_type, loc);
+
+	if (p->shape && p->shape->n_dim > MAX_RANK) {
+		diag_error(f->diag, loc, "its rank is %zu; at most %d is supported",
+			   p->shape->n_dim, MAX_RANK);
+		return NULL;
+	}
+	return t == DT_NONE ? NULL : type_items(c, t, p->shape ? (int)p->shape->n_dim : -1);
+}
+
+static const Type *map_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto__Map *p, DiagLoc loc)
+{
+	const DType key = onnx_dtype(f, p->key_type, loc);
+	const Type *elem = key == DT_NONE ? NULL : onnx_item_type(c, f, p->value_type, loc);
+
+	if (elem && (elem->kind != TYPE_TENSOR || elem->rank > 0))
+		return unsupported(
+			f, loc,
+			"its type is a map whose values are not scalars, which is not supported");
+	return elem ? type_map(c, key, type_items(c, elem->dtype, 0)) : NULL;
+}
+
+const Type *onnx_item_type(Ctx *c, OnnxFile *f, const Onnx__TypeProto *p, DiagLoc loc)
+{
+	const Type *elem;
+
+	switch (p ? p->value_case : ONNX__TYPE_PROTO__VALUE__NOT_SET) {
+	case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE: return item_tensor(c, f, p->tensor_type, loc);
+	case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE:
+		elem = onnx_item_type(c, f, p->sequence_type->elem_type, loc);
+		return elem ? type_sequence(c, elem) : NULL;
+	case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE:
+		elem = onnx_item_type(c, f, p->optional_type->elem_type, loc);
+		return elem ? type_optional(c, elem) : NULL;
+	case ONNX__TYPE_PROTO__VALUE_MAP_TYPE: return map_type(c, f, p->map_type, loc);
+	case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
+		return unsupported(f, loc,
+				   "its type is a sparse tensor, and only constants may be sparse");
+	case ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE:
+		return unsupported(f, loc, "its type is opaque, which is not supported");
+	default:
+		return unsupported(f, loc,
+				   "it has no type; export the model with types for its inputs");
+	}
+}
+
 const Type *onnx_type(Ctx *c, OnnxFile *f, const DimNames *names, const Onnx__TypeProto *p,
 		      const char *name, DiagLoc loc)
 {
-	const Onnx__TypeProto *of = NULL;
-	const Type *elem;
-	const char *what;
-
-	switch (p ? p->value_case : ONNX__TYPE_PROTO__VALUE__NOT_SET) {
-	case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE:
+	if (p && p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
 		return tensor_type(c, f, names, p->tensor_type, name, loc);
-	case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE:
-		of = p->sequence_type->elem_type;
-		elem = onnx_type(c, f, names, of, name, loc);
-		return elem ? type_sequence(c, elem) : NULL;
-	case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE:
-		of = p->optional_type->elem_type;
-		elem = onnx_type(c, f, names, of, name, loc);
-		return elem ? type_optional(c, elem) : NULL;
-	case ONNX__TYPE_PROTO__VALUE_MAP_TYPE:
-		what = "its type is a map, which is not supported; export the model without its dictionaries (zipmap=False)";
-		break;
-	case ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE:
-		what = "its type is a sparse tensor, and only constants may be sparse";
-		break;
-	case ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE:
-		what = "its type is opaque, which is not supported";
-		break;
-	default: what = "it has no type; export the model with types for its inputs"; break;
-	}
-	diag_error(f->diag, loc, "%s", what);
-	return NULL;
+	return onnx_item_type(c, f, p, loc);
 }

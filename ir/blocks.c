@@ -16,21 +16,22 @@ static bool closes(OpKind op)
 Blocks blocks_of(const Graph *g, Arena *a)
 {
 	Blocks b = {.of = NEW_ARRAY(a, g->nnodes + 1, int),
-		    .gives = NEW_ARRAY(a, g->nnodes + 1, int)};
+		    .opens = NEW_ARRAY(a, g->nnodes + 1, int),
+		    .closes = NEW_ARRAY(a, g->nnodes + 1, int)};
 	int now = 0;
 
 	vec_push(a, &b.at, ((Block){NULL, NULL, 0}));
 	for (Node *n = g->first; n; n = n->next) {
 		if (closes(n->op)) {
 			b.at.at[now].close = n;
+			b.closes[n->id] = now;
 			now = b.at.at[now].outer;
 		}
 		b.of[n->id] = now;
 		if (opens(n->op)) {
 			vec_push(a, &b.at, ((Block){n, NULL, now}));
-			now = b.at.n - 1;
+			now = b.opens[n->id] = b.at.n - 1;
 		}
-		b.gives[n->id] = n->op == OP_For ? now : b.of[n->id];
 	}
 	return b;
 }
@@ -44,17 +45,9 @@ bool block_within(const Blocks *b, int inner, int outer)
 
 int block_of_value(const Blocks *b, const Value *v)
 {
-	return v->def ? b->gives[v->def->id] : 0;
-}
+	const Node *n = v->def;
 
-/* The block that N closes. */
-static int closed_by(const Blocks *b, const Node *n)
-{
-	int i = b->at.n - 1;
-
-	while (i && b->at.at[i].close != n)
-		i--;
-	return i;
+	return !n ? 0 : n->op == OP_For ? b->opens[n->id] : b->of[n->id];
 }
 
 int block_of_operand(const Blocks *b, const Node *n, int k)
@@ -63,15 +56,8 @@ int block_of_operand(const Blocks *b, const Node *n, int k)
 
 	if (n->op != OP_EndFor && n->op != OP_EndWhen)
 		return b->of[n->id];
-	block = closed_by(b, n);
-	return n->op == OP_EndWhen && k < n->nout ? closed_by(b, b->at.at[block].open) : block;
-}
-
-int block_loop(const Blocks *b, int block)
-{
-	while (block && !block_is_loop(&b->at.at[block]))
-		block = b->at.at[block].outer;
-	return block;
+	block = b->closes[n->id];
+	return n->op == OP_EndWhen && k < n->nout ? b->closes[b->at.at[block].open->id] : block;
 }
 
 Node *block_close(const Node *n)
@@ -100,6 +86,20 @@ Node *block_open(const Node *n)
 		depth += closes(m->op);
 	}
 	return m;
+}
+
+int loop_carried(const Node *close)
+{
+	return close->op == OP_EndFor ? (int)node_int(close, "carried", 0) : 0;
+}
+
+bool stack_is_reversed(const Node *close, int k)
+{
+	int n;
+	const int64_t *reverse = node_ints(close, "reverse", &n);
+	const int number = k - loop_carried(close);
+
+	return number < n && reverse[number];
 }
 
 Dim *control_dim(const Node *n, const char *name)

@@ -40,7 +40,7 @@ typedef struct Block {
 typedef struct Blocks {
 	VEC(Block) at; /* the first is the whole graph */
 	int *of;       /* by Node.id: the block of the node; a bracket is in the block around it */
-	int *gives;    /* by Node.id: the block of its results, which for a For is the one that it opens */
+	int *opens, *closes; /* by Node.id: the block that the bracket opens, and that which it closes; 0: none */
 } Blocks;
 
 /* The blocks of G. Its brackets must match (graph_verify checks that). */
@@ -53,12 +53,14 @@ static inline bool block_is_loop(const Block *b) { return b->open && b->open->op
 /* The block in which operand K of N must be known: N's own; for a bracket that closes blocks, that which gives
  * the value. */
 int block_of_operand(const Blocks *b, const Node *n, int k);
-/* The innermost loop that BLOCK is or is in, or 0. */
-int block_loop(const Blocks *b, int block);
 /* The bracket that closes the block opened by N, a For, When or Else. */
 Node *block_close(const Node *n);
 /* The bracket that opens the block closed by N, an EndFor, Else or EndWhen. */
 Node *block_open(const Node *n);
+/* How many values the loop that CLOSE ends carries: its first operands and results; 0 if CLOSE is no EndFor. */
+int loop_carried(const Node *close);
+/* Whether the first turn is the last one in result K of CLOSE, a stack. */
+bool stack_is_reversed(const Node *close, int k);
 /* The size that attribute NAME of a bracket holds, or null. */
 Dim *control_dim(const Node *n, const char *name);
 /* Sets it. */

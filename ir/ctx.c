@@ -4,6 +4,25 @@
 
 #include "ir/dim_impl.h"
 #include "ir/type_impl.h"
+#include "runtime/strtable.h"
+
+static void *alloc_in_arena(void *user, uint64_t bytes, uint64_t align)
+{
+	(void)align;
+	return arena_alloc(user, bytes);
+}
+
+static void free_in_arena(void *user, void *p, uint64_t bytes)
+{
+	(void)user;
+	(void)p;
+	(void)bytes;
+}
+
+struct dl_strings *strings_in(Arena *a)
+{
+	return strings_new(&(StringsMemory){a, alloc_in_arena, free_in_arena}, NULL, 0);
+}
 
 Ctx *ctx_new(Diag *diag)
 {
@@ -15,6 +34,7 @@ Ctx *ctx_new(Diag *diag)
 	c->diag = diag;
 	c->dims = dim_table_new(c);
 	c->types = type_table_new(c);
+	c->strings = strings_in(a);
 	return c;
 }
 

@@ -8,14 +8,22 @@
 #include "base/diag.h"
 #include "base/str.h"
 
+typedef struct Bindings Bindings;       /* ir/bindings.h */
+typedef struct Definitions Definitions; /* ir/definition.h */
+
 typedef struct Ctx {
 	Arena *arena;
 	Interner *names;
 	Diag *diag;
 	struct DimTable *dims;   /* ir/dim.c */
 	struct TypeTable *types; /* ir/type.c */
+	struct dl_strings *strings; /* those of DT_STR elements: runtime/strtable.h */
+	const Bindings *bound;   /* while a definition is read for a node; else null */
+	Definitions *definitions; /* operators that the user defines; null: none */
 } Ctx;
 
+/* A table of strings (runtime/strtable.h) whose memory is A's; never null. */
+struct dl_strings *strings_in(Arena *a);
 /* The caller keeps ownership of DIAG. */
 Ctx *ctx_new(Diag *diag);
 void ctx_free(Ctx *c);

@@ -2,6 +2,8 @@
 /* Reads and prints dims; prints them as C, too. */
 #include "ir/dim_impl.h"
 
+#include "ir/bindings.h"
+
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -226,7 +228,8 @@ static bool read_int(DimReader *r, bool neg, int64_t *out)
 static Dim *read_quoted(DimReader *r)
 {
 	StrBuf b = {0};
-	Dim *d = strbuf_unquote(&b, &r->p) ? sym_get(r->c, strbuf_str(&b))->dim : NULL;
+	Dim *d = strbuf_unquote(&b, &r->p) && !r->c->bound ? sym_get(r->c, strbuf_str(&b))->dim
+							   : NULL;
 
 	strbuf_free(&b);
 	return d;
@@ -269,6 +272,8 @@ static Dim *read_word(DimReader *r)
 				r->p++;
 				return read_call(r, (AtomKind)k);
 			}
+	if (r->c->bound)
+		return bound_size(r->c, from, n, &r->p);
 	return sym_get(r->c, intern_n(r->c->names, from, n))->dim;
 }
 
@@ -316,7 +321,7 @@ static Dim *read_product(DimReader *r, bool neg)
 {
 	Dim *d = read_power(r, neg), *x;
 
-	while (d && (peek(r) == '*' || *r->p == '/')) {
+	while (d && (peek(r) == '*' || (*r->p == '/' && r->p[1] != '/'))) { /* //: a comment */
 		bool div = *r->p++ == '/';
 
 		x = read_power(r, false);

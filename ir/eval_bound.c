@@ -38,6 +38,8 @@ double ulp_of(DType t, double v)
 	};
 	int e;
 
+	if (t == DT_STR)
+		return INFINITY; /* no string is near another one */
 	if (!dtype_is_float(t) || !isfinite(v))
 		return 0;
 	e = v == 0 ? format[t].emin : ilogb(v);

@@ -202,6 +202,12 @@ void strip_to_f64(CType t, const void *src, double *dst, int n);
 /* Converts a strip of f64 to type T, rounded or wrapped. */
 void strip_from_f64(CType t, const double *src, void *dst, int n);
 
+/* ---- eval_routine.c ---- */
+
+/* Evaluates routine I in the lanes of MASK (null: all), with strings of T; the others get 0. */
+void eval_routine(Inst i, struct dl_strings *t, void *dst, const void *const *arg, const uint8_t *mask,
+		  int n);
+
 /* ---- eval_prog.c ---- */
 
 /* Makes an empty program over the iterators ITER[0..n) of a statement. */

@@ -207,13 +207,14 @@ static int inst_node(Prog *p, ExprMemo *sc, Expr *e)
 		n.arg[i] = node_of(p, sc, e->op.arg[i]);
 	if (inst_is_func(n.inst))
 		return func_node(p, e, n.arg);
-	n.faultable = n.inst == IN_index;
+	n.faultable = inst_may_fault(n.inst);
 	for (int i = 0; i < e->op.n; i++)
 		n.faultable |= p->nodes.at[n.arg[i]].faultable;
 	if (n.inst == IN_mad && p->o->mad_fused)
 		n.inst = IN_fma;
 	switch (inst_info[n.inst].rule) {
 	case RULE_INDEX:
+	case RULE_ROUTINE:
 	case RULE_ROUND: return add_node(p, n);
 	case RULE_CVT: n.fn = vec_cvt(operand, e->ct); break;
 	case RULE_BITCAST: n.fn = vec_bits(operand, e->ct); break;

@@ -2,6 +2,7 @@
 /* Running a program over a strip: the addresses of accesses, and the evaluation of eager and
  * lazy nodes. */
 #include "ir/eval_impl.h"
+#include "runtime/strtable.h"
 
 #include <string.h>
 
@@ -249,6 +250,20 @@ static void exec_index(Prog *p, PNode *n, const uint8_t *mask)
 	}
 }
 
+static void exec_routine(Prog *p, PNode *n, const void *const *arg, const uint8_t *mask)
+{
+	dl_strings *t = p->k->ctx->strings;
+
+	strings_clear(t);
+	eval_routine(n->inst, t, n->own, arg, mask, p->at->n);
+	if (!strings_status(t))
+		return;
+	if (p->shifted >= 0)
+		memset(p->lost, 1, STRIP);
+	else
+		p->fault = true;
+}
+
 /* Evaluates a comparison that is the same in the whole strip, which the range of its index
  * shows. */
 static bool exec_range_test(Prog *p, PNode *n)
@@ -346,7 +361,9 @@ static void exec(Prog *p, int i, const uint8_t *mask)
 		demand_arms(p, n, mask);
 	for (int k = 0; k < n->n; k++)
 		arg[k] = p->nodes.at[n->arg[k]].val;
-	if (n->fn)
+	if (inst_is_routine(n->inst))
+		exec_routine(p, n, arg, mask);
+	else if (n->fn)
 		n->fn(n->own, arg[0], arg[1], arg[2], p->at->n);
 	else
 		vec_round(n->inst, n->dtype, n->ct, n->own, arg[0], p->at->n);

@@ -71,7 +71,7 @@ static SymVal inst(SymEval *s, const Expr *e)
 	SymVal a, b;
 	int64_t cond;
 
-	if (inst_is_func(e->op.inst))
+	if (inst_is_func(e->op.inst) || inst_is_routine(e->op.inst))
 		return symval_fail;
 	a = eval(s, e->op.arg[0]);
 	if (a.kind == SYM_FAIL)
@@ -276,13 +276,8 @@ static void find_wanted(SymEval *s, const Buf *result)
 	for (int i = s->k->stmts.n; i-- > 0;) {
 		const Stmt *st = s->k->stmts.at[i];
 
-		if (!is_wanted(s, st))
-			continue;
-		for (int j = 0; j < st->nwidx; j++)
-			ex_walk(st->widx[j], want, s->wanted);
-		ex_walk(st->val[0], want, s->wanted);
-		if (st->guard)
-			ex_walk(st->guard, want, s->wanted);
+		if (is_wanted(s, st))
+			stmt_exprs(st, want, s->wanted);
 	}
 }
 

@@ -9,12 +9,17 @@
 #include <string.h>
 
 const InstInfo inst_info[INST_COUNT] = {
-#define INST(name, n, rule, c) [IN_##name] = {#name, n, RULE_##rule, c, NULL, NULL},
+#define INST(name, n, rule, c) [IN_##name] = {#name, n, RULE_##rule, c, NULL, NULL, CT_NONE, {CT_NONE}},
 #include "ir/insts.def"
 #undef INST
-#define FUNC(name, n, f32, f64) [FN_##name] = {#name, n, RULE_FUNC, NULL, f32, f64},
+#define FUNC(name, n, f32, f64) [FN_##name] = {#name, n, RULE_FUNC, NULL, f32, f64, CT_NONE, {CT_NONE}},
 #include "ir/funcs.def"
 #undef FUNC
+#define ROUTINE(name, result, n, a, b, c)                              \
+	[RT_##name] = {#name, n, RULE_ROUTINE, NULL, NULL, NULL, CT_##result, \
+		       {CT_##a, CT_##b, CT_##c}},
+#include "ir/routines.def"
+#undef ROUTINE
 };
 
 Inst inst_by_name(const char *name, size_t n)
@@ -249,14 +254,26 @@ static Expr *make(ExprPool *p, Inst i, CType ct, DType dtype, Expr *const *arg, 
 	return e ? e : ex_raw(p, i, ct, dtype, arg, n);
 }
 
-/* The result type of RULE for these operand types; CT_NONE if the rule does not accept them. */
-static CType rule_type(InstRule rule, Expr *const *arg, int n)
+static CType routine_type(Inst i, Expr *const *arg, int n)
 {
+	for (int k = 0; k < n; k++)
+		if (arg[k]->ct != inst_info[i].arg[k])
+			return CT_NONE;
+	return inst_info[i].result;
+}
+
+/* The result type of I for these operand types; CT_NONE if its rule does not accept them. */
+static CType rule_type(Inst i, Expr *const *arg, int n)
+{
+	const InstRule rule = inst_info[i].rule;
 	CType t = arg[rule == RULE_SELECT]->ct;
 	bool is_float = ctype_is_float(t);
 
-	for (int i = rule == RULE_SELECT; i < n; i++)
-		if (arg[i]->ct != t)
+	if (rule == RULE_ROUTINE)
+		return routine_type(i, arg, n);
+
+	for (int k = rule == RULE_SELECT; k < n; k++)
+		if (arg[k]->ct != t)
 			return CT_NONE;
 	switch (rule) {
 	case RULE_ARITH: return t == CT_BOOL ? CT_NONE : t;
@@ -270,7 +287,8 @@ static CType rule_type(InstRule rule, Expr *const *arg, int n)
 	case RULE_INDEX: return t == CT_I64 ? t : CT_NONE;
 	case RULE_CVT:
 	case RULE_BITCAST:
-	case RULE_ROUND: break;
+	case RULE_ROUND:
+	case RULE_ROUTINE: break;
 	}
 	return CT_NONE;
 }
@@ -286,7 +304,7 @@ static Inst of_bools(Inst i, const Expr *a)
 bool ex_inst_takes(Inst i, Expr *const *arg, int n)
 {
 	i = of_bools(i, arg[0]);
-	return n == inst_info[i].nargs && rule_type(inst_info[i].rule, arg, n) != CT_NONE;
+	return n == inst_info[i].nargs && rule_type(i, arg, n) != CT_NONE;
 }
 
 Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n)
@@ -294,7 +312,7 @@ Expr *ex_inst(ExprPool *p, Inst i, Expr *const *arg, int n)
 	CType t;
 
 	i = of_bools(i, arg[0]);
-	t = rule_type(inst_info[i].rule, arg, n);
+	t = rule_type(i, arg, n);
 	assert(n == inst_info[i].nargs && t != CT_NONE);
 	return make(p, i, t, DT_NONE, arg, n);
 }
@@ -328,13 +346,13 @@ Expr *ex_bits(ExprPool *p, CType to, Expr *a)
 Expr *ex_round(ExprPool *p, DType t, Expr *a)
 {
 	assert(a->ct == dtype_ctype(t));
-	return ctype_dtype(a->ct) == t ? a : make(p, IN_round, a->ct, t, &a, 1);
+	return t == DT_STR || ctype_dtype(a->ct) == t ? a : make(p, IN_round, a->ct, t, &a, 1);
 }
 
 Expr *ex_roundsat(ExprPool *p, DType t, Expr *a)
 {
 	assert(a->ct == dtype_ctype(t));
-	return ctype_dtype(a->ct) == t ? a : make(p, IN_roundsat, a->ct, t, &a, 1);
+	return t == DT_STR || ctype_dtype(a->ct) == t ? a : make(p, IN_roundsat, a->ct, t, &a, 1);
 }
 
 Expr *ex_add(ExprPool *p, Expr *a, Expr *b)

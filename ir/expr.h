@@ -21,6 +21,9 @@ typedef enum Inst {
 #define FUNC(name, n, f32, f64) FN_##name,
 #include "ir/funcs.def"
 #undef FUNC
+#define ROUTINE(name, result, n, a, b, c) RT_##name,
+#include "ir/routines.def"
+#undef ROUTINE
 	INST_COUNT
 } Inst;
 
@@ -36,21 +39,26 @@ typedef enum InstRule {
 	RULE_BITCAST, /* (S) -> T of S's width */
 	RULE_ROUND,   /* (T) -> T, with an element type */
 	RULE_INDEX,   /* (i64, i64) -> i64, may fault */
-	RULE_FUNC     /* (T, T...) -> T, f32 or f64: an expansion over the others */
+	RULE_FUNC,    /* (T, T...) -> T, f32 or f64: an expansion over the others */
+	RULE_ROUTINE  /* the types of its row in ir/routines.def; may refuse its operands */
 } InstRule;
 
 typedef struct InstInfo {
 	const char *name;
 	int nargs;
 	InstRule rule;
-	const char *c; /* C pattern; null for a function */
-	const char *f32, *f64; /* a function's expansion; null for an instruction */
+	const char *c; /* C pattern; null for a function and a routine */
+	const char *f32, *f64; /* a function's expansion; null for the others */
+	CType result, arg[3]; /* a routine's types; CT_NONE for the others */
 } InstInfo;
 
 extern const InstInfo inst_info[INST_COUNT];
 /* INST_COUNT if no instruction has this name. */
 Inst inst_by_name(const char *name, size_t n);
 static inline bool inst_is_func(Inst i) { return inst_info[i].rule == RULE_FUNC; }
+static inline bool inst_is_routine(Inst i) { return inst_info[i].rule == RULE_ROUTINE; }
+/* Whether I may fail, so that it is not evaluated where its value is not used. */
+static inline bool inst_may_fault(Inst i) { return i == IN_index || inst_is_routine(i); }
 
 typedef enum ExprKind { EX_CONST, EX_ITER, EX_DIM, EX_LOAD, EX_INST, EX_PARAM } ExprKind;
 

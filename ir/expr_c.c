@@ -131,7 +131,7 @@ static bool needs_no_parens(const ExprC *c, const Expr *e, int k)
 	const Expr *a = e->op.arg[k];
 	Inst i = e->op.inst;
 
-	if (inst_info[i].c[0] != '(')
+	if (!inst_info[i].c || inst_info[i].c[0] != '(')
 		return true;
 	if (has_name(c, a))
 		return false;
@@ -338,6 +338,13 @@ static void put_inst(ExprC *c, StrBuf *b, Expr *e, StrBuf *out)
 	    strstr(arg[1], "dl_")) {
 		strbuf_printf(out, "dl_%s_bool(%s, %s)", inst_info[e->op.inst].name,
 			      unwrap(c->arena, arg[0]), unwrap(c->arena, arg[1]));
+		return;
+	}
+	if (inst_is_routine(e->op.inst)) {
+		strbuf_printf(out, "dl_%s(k->strings", inst_info[e->op.inst].name);
+		for (int i = 0; i < e->op.n; i++)
+			strbuf_printf(out, ", %s", unwrap(c->arena, arg[i]));
+		strbuf_puts(out, ")");
 		return;
 	}
 	if (!inst_is_func(e->op.inst)) {

@@ -47,7 +47,7 @@ void ex_leave(ExprNames *t, int mark)
 
 static bool is_read(const Expr *e)
 {
-	return e->kind == EX_LOAD || ex_is_op(e, IN_index);
+	return e->kind == EX_LOAD || (e->kind == EX_INST && inst_may_fault(e->op.inst));
 }
 
 static bool reads(ExprNames *t, Arena *a, const Expr *e)

@@ -5,7 +5,7 @@
  */
 #include "ir/expr_impl.h"
 
-#include "ir/kernel.h"
+#include "ir/bindings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +90,22 @@ static bool same_name(const char *s, const char *at, size_t n)
 	return strlen(s) == n && !memcmp(s, at, n);
 }
 
+/* A name that a definition binds: in an index or a size, a size; else a number, as a literal. */
+static bool read_bound(ExprReader *r, const char *at, size_t len, CType hint, ParsedValue *out)
+{
+	bool integer = false;
+	const char *number = bound_number(r->p->ctx, at, len, &integer);
+	Dim *d = !number || hint == CT_I64 ? bound_size(r->p->ctx, at, len, &r->at) : NULL;
+
+	if (d)
+		*out = (ParsedValue){ex_dim(r->p, d), NULL, false};
+	else if (number)
+		*out = (ParsedValue){NULL, number, integer};
+	else
+		return fail(r, "unknown name", at, len);
+	return true;
+}
+
 /* The literal as a constant of type T. */
 static Expr *literal(ExprReader *r, const ParsedValue *v, CType t)
 {
@@ -166,6 +182,25 @@ static CType operand_hint(const ExprReader *r, InstRule rule, int k, CType hint)
 	}
 }
 
+static bool read_routine(ExprReader *r, Inst i, const char *at, size_t len, ParsedValue *out)
+{
+	const InstInfo *info = &inst_info[i];
+	Expr *arg[3];
+	ParsedValue v;
+
+	for (int k = 0; k < info->nargs; k++) {
+		if ((k && !expect(r, ',')) || !read_and(r, info->arg[k], &v))
+			return false;
+		arg[k] = typed(r, &v, info->arg[k]);
+	}
+	if (!expect(r, ')'))
+		return false;
+	if (!ex_inst_takes(i, arg, info->nargs))
+		return fail(r, "operand types of", at, len);
+	*out = (ParsedValue){ex_inst(r->p, i, arg, info->nargs), NULL, false};
+	return true;
+}
+
 static bool read_inst(ExprReader *r, Inst i, const char *at, size_t len, CType hint,
 		      ParsedValue *out)
 {
@@ -173,6 +208,8 @@ static bool read_inst(ExprReader *r, Inst i, const char *at, size_t len, CType h
 	ParsedValue v[3];
 	int n = inst_info[i].nargs, first = rule == RULE_SELECT;
 
+	if (rule == RULE_ROUTINE)
+		return read_routine(r, i, at, len, out);
 	if (rule == RULE_CVT || rule == RULE_BITCAST || rule == RULE_ROUND)
 		return fail(r, "a type must follow", at, len);
 	for (int k = 0; k < n; k++) {
@@ -187,23 +224,13 @@ static bool read_inst(ExprReader *r, Inst i, const char *at, size_t len, CType h
 	       make_inst(r, i, v, n, operand_hint(r, rule, n, hint), at, len, out);
 }
 
-static CType ctype_by_name(const char *at, size_t n)
+/* The scalar type that AT names, or in which elements of the type that a definition binds to it are computed. */
+static CType ctype_by_name(const ExprReader *r, const char *at, size_t n)
 {
 	for (CType t = CT_BOOL; t < CT_COUNT; t++)
 		if (same_name(ctype_name[t], at, n))
 			return t;
-	return CT_NONE;
-}
-
-static DType dtype_by_text(const char *at, size_t n)
-{
-	char name[16];
-
-	if (n >= sizeof name)
-		return DT_NONE;
-	memcpy(name, at, n);
-	name[n] = 0;
-	return dtype_by_name(name);
+	return *at >= 'A' && *at <= 'Z' ? dtype_ctype(bound_dtype(r->p->ctx, at, n)) : CT_NONE;
 }
 
 /* Reads i32(x), bits.i32(x), round.f16(x), roundsat.f8e5m2(x), from after the parenthesis on. */
@@ -213,8 +240,8 @@ static bool read_typed_call(ExprReader *r, const char *at, size_t len, ParsedVal
 	const char *dot = memchr(at, '.', len), *type = dot ? dot + 1 : at;
 	size_t pre = dot ? (size_t)(dot - at) : 0, n = len - (size_t)(type - at);
 	Inst i = dot ? inst_by_name(at, pre) : IN_cvt;
-	CType t = ctype_by_name(type, n);
-	DType d = dtype_by_text(type, n);
+	CType t = ctype_by_name(r, type, n);
+	DType d = bound_dtype(r->p->ctx, type, n);
 	ParsedValue v;
 	Expr *e;
 
@@ -337,10 +364,14 @@ static bool read_primary(ExprReader *r, CType hint, ParsedValue *out)
 		for (int i = 0; i < r->scope->nbufs; i++)
 			if (same_name(r->scope->bufs[i]->name, at, len))
 				return read_load(r, r->scope->bufs[i], out);
-		return fail(r, "no buffer", at, len);
+		r->at = at + len;
+		if (!r->p->ctx->bound || !r->scope->dims)
+			return fail(r, "no buffer", at, len);
 	}
 	if (read_name(r, at, len, out))
 		return true;
+	if (r->scope->dims && r->p->ctx->bound)
+		return read_bound(r, at, len, hint, out);
 	if (r->scope->dims) {
 		char *name = arena_strndup(r->p->arena, at, len);
 

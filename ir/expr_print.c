@@ -143,7 +143,7 @@ static void print_operand(ExprPrinter *pr, const Expr *e, bool typeless)
 static void print_call(ExprPrinter *pr, const Expr *e)
 {
 	int first = e->op.inst == IN_select;
-	bool typeless = true;
+	bool typeless = !inst_is_routine(e->op.inst); /* whose operands have the types of its row */
 
 	if (e->op.inst == IN_cvt)
 		strbuf_puts(pr->b, ctype_name[e->ct]);

@@ -30,6 +30,8 @@ static const struct {
 	const char *name, *prefix;
 } domains[] = {
 	{"com.microsoft", "microsoft_"},
+	{"ai.onnx.preview", "preview_"},
+	{"ai.onnx.ml", "ml_"},
 };
 
 enum { NDOMAINS = sizeof domains / sizeof *domains };
@@ -169,6 +171,24 @@ void graph_result(Graph *g, Value *v, const char *name)
 	use_link(u, v);
 	vec_push(g->arena, &g->results, u);
 	vec_push(g->arena, &g->result_names, name ? ctx_name(g->ctx, name) : NULL);
+}
+
+void graph_set_inputs(Graph *g, Value *const *v, int n)
+{
+	g->inputs.n = 0;
+	for (int i = 0; i < n; i++) {
+		v[i]->index = i;
+		vec_push(g->arena, &g->inputs, v[i]);
+	}
+}
+
+void graph_set_results(Graph *g, Value *const *v, const char *const *names, int n)
+{
+	for (int i = 0; i < g->results.n; i++)
+		use_unlink(g->results.at[i]);
+	g->results.n = g->result_names.n = 0;
+	for (int i = 0; i < n; i++)
+		graph_result(g, v[i], names[i]);
 }
 
 /* ---- Nodes ---- */
@@ -406,12 +426,9 @@ Tensor *tensor_new(Arena *a, DType t, int rank, const int64_t *dims)
 		(void)over;
 		x->dims[i] = dims[i];
 	}
-	x->bytes = t == DT_STR ? n * (int64_t)sizeof(char *) : dtype_size(t, n);
+	x->bytes = dtype_size(t, n);
 	assert(x->bytes >= 0);
 	x->data = arena_alloc(a, (size_t)x->bytes);
-	if (t == DT_STR)
-		for (int64_t i = 0; i < n; i++)
-			((const char **)(uintptr_t)x->data)[i] = "";
 	return x;
 }
 

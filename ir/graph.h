@@ -30,7 +30,8 @@ typedef enum OpKind {
 enum OpFlags {
 	OPF_VIEW = 1,      /* the result is the first operand's elements in the same order */
 	OPF_INTERNAL = 2,  /* not an ONNX op: cannot be imported */
-	OPF_CONTROL = 4    /* a bracket of control flow (ir/blocks.h): it computes nothing itself */
+	OPF_CONTROL = 4,   /* a bracket of control flow (ir/blocks.h): it computes nothing itself */
+	OPF_STRINGS = 8    /* its operands may be strings; an internal operator's may, too */
 };
 
 typedef struct OpRow {
@@ -53,7 +54,7 @@ typedef struct Tensor {
 	DType dtype;
 	int rank;
 	int64_t *dims;
-	const void *data;   /* packed, row-major; STR: const char *const *(NUL-terminated) */
+	const void *data;   /* packed, row-major; STR: ids of Ctx.strings */
 	int64_t bytes;
 	const char *file;   /* the file that the data is mapped from, for dumps; null: not a file */
 	int64_t offset;
@@ -142,6 +143,19 @@ typedef struct Fact {
  * ": dim 0 of "x" is " 3 ", expected " 4. */
 bool fact_size(Arena *a, const Fact *f, int k, FactSize *out);
 
+/* An input or result of the graph as an application sees it: a tensor where TYPE is null, else a value of that type, for
+ * which PARTS consecutive inputs or results stand (ops/parts.h). */
+typedef struct GraphForm {
+	const char *name;
+	const Type *type;
+	int parts;
+} GraphForm;
+
+typedef struct GraphForms {
+	GraphForm *at;
+	int n, cap;
+} GraphForms;
+
 struct Graph {
 	Ctx *ctx;
 	Arena *arena;
@@ -149,6 +163,7 @@ struct Graph {
 	VEC(Value *) inputs;
 	VEC(Use *) results;      /* graph results, in order; a value may be a result twice */
 	VEC(const char *) result_names;
+	GraphForms takes, gives;      /* of all inputs, of all results; empty: they are tensors */
 	Node *first, *last;
 	VEC(Fact) facts;
 	int nvalues, nnodes;     /* next free ids */
@@ -158,6 +173,10 @@ struct Graph {
 Graph *graph_new(Ctx *c, Arena *a, const char *name);
 Value *graph_input(Graph *g, const char *name, const Type *t);
 void graph_result(Graph *g, Value *v, const char *name);
+/* G has the inputs V instead; those that it had and has no longer must be unused. */
+void graph_set_inputs(Graph *g, Value *const *v, int n);
+/* G has the results V instead. */
+void graph_set_results(Graph *g, Value *const *v, const char *const *names, int n);
 
 /* Makes a node with NIN operands and NOUT results (their types null), before BEFORE, or at the
  * end if that is null. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the attributes of nodes: numbers, strings, lists, tensors, types, kernels. */
+#include "ir/bindings.h"
 #include "ir/text_impl.h"
 
 #include <fcntl.h>
@@ -50,6 +51,8 @@ static bool read_file(GraphText *r, Tensor *t, int64_t bytes)
 	const char *path = text_string(r);
 	const Mapped *m;
 
+	if (r->ctx->bound)
+		return text_fault(r, r->line, "the tensors of a definition are in its text");
 	if (!path || !text_want(r, ",") || !text_i64(r, &t->offset) || !text_want(r, ",") ||
 	    !text_i64(r, &t->bytes) || !text_want(r, ")"))
 		return false;
@@ -87,7 +90,6 @@ static bool read_hex(GraphText *r, Tensor *t, int64_t bytes)
 }
 
 typedef union AttrElement {
-	const char *s;
 	double f;
 	int64_t i;
 } AttrElement;
@@ -97,7 +99,7 @@ static bool read_element(GraphText *r, DType t, AttrElement *e)
 	uint64_t u = 0;
 
 	if (t == DT_STR)
-		return (e->s = text_string(r)) != NULL;
+		return text_string_id(r, &e->i);
 	if (dtype_is_float(t))
 		return text_f64(r, &e->f);
 	if (t != DT_U64)
@@ -127,9 +129,7 @@ static bool read_elements(GraphText *r, Tensor *t, int64_t count)
 	own = tensor_new(r->arena, t->dtype, t->rank, t->dims);
 	to = (void *)(uintptr_t)own->data;
 	for (int i = 0; i < v.n; i++) {
-		if (t->dtype == DT_STR)
-			((const char **)to)[i] = v.at[i].s;
-		else if (dtype_is_float(t->dtype))
+		if (dtype_is_float(t->dtype))
 			dtype_store_f64(t->dtype, to, i, v.at[i].f);
 		else
 			dtype_store_i64(t->dtype, to, i, v.at[i].i);
@@ -167,7 +167,7 @@ static Tensor *read_tensor(GraphText *r, DType dt)
 	t->dtype = dt;
 	if (!read_shape(r, t, &count))
 		return NULL;
-	bytes = dt == DT_STR ? 0 : dtype_size(dt, count);
+	bytes = dtype_size(dt, count);
 	if (bytes < 0) {
 		text_fault(r, r->line, "the tensor's size is too large");
 		return NULL;
@@ -184,7 +184,7 @@ static Tensor *read_tensor(GraphText *r, DType dt)
 Tensor *text_tensor(GraphText *r)
 {
 	const char *before = r->p, *word = text_word(r);
-	DType t = word ? dtype_by_name(word) : DT_NONE;
+	DType t = word ? bound_dtype(r->ctx, word, strlen(word)) : DT_NONE;
 
 	if (t != DT_NONE)
 		return read_tensor(r, t);
@@ -289,7 +289,7 @@ static bool read_word_value(GraphText *r, Attr *a)
 		return text_type(r, &a->type) && (a->type || text_fail(r, "a type")) &&
 		       text_want(r, ")");
 	}
-	t = word ? dtype_by_name(word) : DT_NONE;
+	t = word ? bound_dtype(r->ctx, word, strlen(word)) : DT_NONE;
 	if (t == DT_NONE) {
 		r->p = before;
 		return text_fail(r, "an attribute's value");
@@ -299,7 +299,7 @@ static bool read_word_value(GraphText *r, Attr *a)
 	return a->t != NULL;
 }
 
-static bool read_value(GraphText *r, Attr *a)
+bool text_value(GraphText *r, Attr *a)
 {
 	char c = text_peek(r);
 
@@ -317,6 +317,46 @@ static bool read_value(GraphText *r, Attr *a)
 	return read_empty_list(r, a) || read_word_value(r, a);
 }
 
+/* The elements of A as a tensor; null for strings. */
+static Tensor *attr_tensor(Arena *arena, const Attr *a)
+{
+	const bool list = a->kind == ATTR_INTS || a->kind == ATTR_FLOATS;
+	const bool ints = a->kind == ATTR_INT || a->kind == ATTR_INTS;
+	int64_t n = list ? a->n : 1;
+	Tensor *t;
+
+	if (a->kind == ATTR_TENSOR)
+		return a->t;
+	if (!ints && a->kind != ATTR_FLOAT && a->kind != ATTR_FLOATS)
+		return NULL;
+	t = tensor_new(arena, ints ? DT_I64 : DT_F32, list, &n);
+	memcpy((void *)(uintptr_t)t->data, list ? (const void *)a->is : (const void *)&a->i,
+	       (size_t)t->bytes);
+	return t;
+}
+
+/* Reads, after "@", the name of an attribute of the node that a definition is used for, whose value is A's. *GIVEN
+ * is whether the node has it. A constant's value may be a number or a list. */
+static bool read_reference(GraphText *r, const Node *n, Attr *a, bool *given)
+{
+	const char *name = text_name(r), *own = a->name;
+	const BoundAttr *b = name ? bound_attr(r->ctx, name) : NULL;
+
+	if (name && !b)
+		return text_fault(r, r->line,
+				  arena_printf(r->tmp, "there is no attribute \"%s\" here", name));
+	*given = b && b->value;
+	if (!*given)
+		return b != NULL;
+	*a = *b->value;
+	a->name = own;
+	if (n->op != OP_Const)
+		return true;
+	a->t = attr_tensor(r->arena, b->value);
+	a->kind = ATTR_TENSOR;
+	return a->t || text_fault(r, r->line, "a constant of strings is not supported");
+}
+
 bool text_attrs(GraphText *r, Node *n)
 {
 	if (!text_take(r, "{"))
@@ -324,8 +364,13 @@ bool text_attrs(GraphText *r, Node *n)
 	do {
 		Attr a = {0};
 
-		if (!(a.name = text_name(r)) || !text_want(r, "=") || !read_value(r, &a))
+		bool given = true;
+
+		if (!(a.name = text_name(r)) || !text_want(r, "=") ||
+		    !(text_take(r, "@") ? read_reference(r, n, &a, &given) : text_value(r, &a)))
 			return false;
+		if (!given)
+			continue;
 		if (node_attr(n, a.name))
 			return text_fault(
 				r, r->line,

@@ -8,6 +8,7 @@
 #include "ir/graph.h"
 
 #include "ir/blocks.h"
+#include "ir/definition.h"
 #include "ir/text_impl.h"
 
 #include <ctype.h>
@@ -38,6 +39,18 @@ static void grow_map(GraphText *r)
 			*named_slot(r, old[i].label) = old[i];
 }
 
+bool text_label(GraphText *r, const char *label, Value *v)
+{
+	if ((r->n + 1) * 2 > r->cap)
+		grow_map(r);
+	if (named_slot(r, label)->label)
+		return text_fault(r, r->line,
+				  arena_printf(r->tmp, "the value %%%s is defined twice", label));
+	*named_slot(r, label) = (NamedValue){label, v};
+	r->n++;
+	return true;
+}
+
 static const char *read_label(GraphText *r)
 {
 	const char *s = NULL;
@@ -60,17 +73,21 @@ static bool read_definition(GraphText *r, Value *(*make)(void *arg), void *arg, 
 		return false;
 	if (text_peek(r) == '"' && !(name = text_string(r)))
 		return false;
-	if ((r->n + 1) * 2 > r->cap)
-		grow_map(r);
-	if (named_slot(r, label)->label)
+	if (r->cap && named_slot(r, label)->label)
 		return text_fault(r, r->line,
 				  arena_printf(r->tmp, "the value %%%s is defined twice", label));
 	v = make(arg);
 	v->name = name ? name : isdigit((unsigned char)*label) ? NULL : label;
-	*named_slot(r, label) = (NamedValue){label, v};
-	r->n++;
 	*out = v;
-	return true;
+	return text_label(r, label, v);
+}
+
+/* Whether LABEL is an operand of a definition, and the node that it is read for omits it. */
+static bool is_omitted(const GraphText *r, const char *label)
+{
+	const NamedValue *at = r->cap ? named_slot(r, label) : NULL;
+
+	return at && at->label && !at->v;
 }
 
 static Value *find_value(GraphText *r, const Graph *g, const char *label, int line)
@@ -109,6 +126,10 @@ static bool read_loc(GraphText *r, const char *op, Loc *l)
 
 static bool read_locs(GraphText *r, Node *n)
 {
+	const char *call = node_str(n, CALL_NAME, NULL);
+	const char *op = call ? definition_shown(r->ctx, call)
+			      : ctx_name(r->ctx, op_row[n->op].name);
+
 	if (!text_take(r, "@"))
 		return true;
 	do {
@@ -116,7 +137,7 @@ static bool read_locs(GraphText *r, Node *n)
 
 		if (n->locs && !text_want(r, "@"))
 			return false;
-		if (!read_loc(r, ctx_name(r->ctx, op_row[n->op].name), &l))
+		if (!read_loc(r, op, &l))
 			return false;
 		n->locs = locs_union(r->arena, n->locs, locs_one(r->arena, l));
 	} while (text_take(r, ","));
@@ -217,7 +238,8 @@ static bool read_operands(GraphText *r, Graph *g, Value ***in, int *nin)
 		if (v.n == MAX_OPERANDS)
 			return text_fault(r, r->line, "the node has too many operands");
 		if (!text_take_word(r, "_") &&
-		    (!(label = read_label(r)) || !(x = find_value(r, g, label, r->line))))
+		    (!(label = read_label(r)) ||
+		     (!is_omitted(r, label) && !(x = find_value(r, g, label, r->line)))))
 			return false;
 		vec_push(r->tmp, &v, x);
 	}
@@ -244,7 +266,7 @@ static bool read_regions(GraphText *r, Node *n)
 
 static bool read_node(GraphText *r, Graph *g)
 {
-	const char *start, *after, *word;
+	const char *start, *after, *word, *call;
 	int nout, nin, start_line, after_line;
 	Value **in = NULL;
 	OpKind op;
@@ -257,9 +279,16 @@ static bool read_node(GraphText *r, Graph *g)
 		return false;
 	text_peek(r);
 	after = r->p;
-	word = text_word(r);
-	op = word ? op_by_name(word) : OP_NONE;
-	if (op == OP_NONE && word)
+	if (text_defined_name(r, &call)) {
+		if (!call)
+			return false;
+		op = OP_Call;
+		word = call;
+	} else {
+		word = text_word(r);
+		op = word ? op_by_name(word) : OP_NONE;
+	}
+	if ((op == OP_NONE && word) || (op == OP_Call && !call))
 		return text_fault(r, r->line,
 				  arena_printf(r->tmp, "there is no operator \"%s\"", word));
 	if (op == OP_NONE) {
@@ -270,6 +299,8 @@ static bool read_node(GraphText *r, Graph *g)
 		return false;
 	n = node_new(g, op, in, nin, nout, NULL);
 	vec_push(r->tmp, &r->nodes, ((NodeLine){n, start_line}));
+	if (call)
+		node_set_str(n, CALL_NAME, call);
 	if (!text_attrs(r, n))
 		return false;
 	after = r->p;
@@ -298,7 +329,7 @@ static bool skip_list(GraphText *r)
 		if (!c)
 			return text_fail(r, "')'");
 		if (c == '"') {
-			if (!text_string(r))
+			if (!text_skip_string(r))
 				return false;
 			continue;
 		}
@@ -417,8 +448,6 @@ static bool read_preset(GraphText *r, Value *v)
 		return true;
 	if (!(t = text_tensor(r)))
 		return false;
-	if (t->dtype == DT_STR)
-		return text_fault(r, r->line, "the value of an input is no string");
 	v->preset = t;
 	return (v->type && tensor_has_type(t, v->type)) ||
 	       text_fault(r, r->line, "the input's type is not that of its value");
@@ -460,7 +489,81 @@ static bool read_graph_results(GraphText *r, Graph *g)
 	return true;
 }
 
-static bool read_body(GraphText *r, Graph *g)
+/* Reads what an application passes or gets, if the word WORD comes next. */
+static bool read_forms(GraphText *r, const char *word, GraphForms *out)
+{
+	if (!text_take_word(r, word))
+		return true;
+	if (!text_want(r, "("))
+		return false;
+	while (!text_take(r, ")")) {
+		GraphForm f = {.parts = 1};
+
+		if (out->n && !text_want_next(r))
+			return false;
+		if (!(f.name = text_string(r)))
+			return false;
+		if (text_take(r, ":")) {
+			if (!text_type(r, &f.type))
+				return false;
+			f.parts = f.type ? type_parts(f.type) : 0;
+			if (!f.parts || f.type->kind == TYPE_TENSOR ||
+			    (type_listed(f.type) && type_listed(f.type)->rank < 0))
+				return text_fault(
+					r, r->line,
+					"the type must be that of a sequence, an optional or a map, of "
+					"tensors of a known rank");
+		}
+		vec_push(r->arena, out, f);
+	}
+	return true;
+}
+
+/* FORMS, unless there are none, must have as many parts as there are tensors, COUNT. */
+static bool check_forms(GraphText *r, const GraphForms *f, int count, const char *fault)
+{
+	int parts = 0;
+
+	for (int i = 0; i < f->n; i++)
+		parts += f->at[i].parts;
+	return !f->n || parts == count || text_fault(r, r->line, fault);
+}
+
+/* The tensor number K of GraphForms F, of TYPE (null: not known yet), must be what its form needs. */
+static bool check_part(GraphText *r, const GraphForms *f, int k, const Type *type)
+{
+	int i = 0;
+
+	for (; i < f->n && k >= f->at[i].parts; i++)
+		k -= f->at[i].parts;
+	if (i == f->n || !f->at[i].type || !type || type_is_part(f->at[i].type, k, type))
+		return true;
+	return text_fault(r, r->line,
+			  arena_printf(r->tmp, "tensor %d of \"%s\" is not what its type needs",
+				       k + 1, f->at[i].name));
+}
+
+static bool check_parts(GraphText *r, const Graph *g)
+{
+	bool ok = check_forms(r, &g->takes, g->inputs.n,
+			      "what the graph takes has another number of tensors than its "
+			      "inputs") &&
+		  check_forms(r, &g->gives, g->results.n,
+			      "what the graph gives has another number of tensors than its "
+			      "results");
+
+	for (int i = 0; i < g->takes.n && ok; i++)
+		if (g->takes.at[i].type && g->takes.at[i].type->kind == TYPE_SEQUENCE &&
+		    type_map_of(g->takes.at[i].type))
+			ok = text_fault(r, r->line, "a sequence of maps cannot be passed");
+	for (int i = 0; i < g->inputs.n && ok; i++)
+		ok = check_part(r, &g->takes, i, g->inputs.at[i]->type);
+	for (int i = 0; i < g->results.n && ok; i++)
+		ok = check_part(r, &g->gives, i, g->results.at[i]->value->type);
+	return ok;
+}
+
+bool text_body(GraphText *r, Graph *g)
 {
 	if (!text_want(r, "{"))
 		return false;
@@ -468,6 +571,23 @@ static bool read_body(GraphText *r, Graph *g)
 		if (!read_node(r, g))
 			return false;
 	return true;
+}
+
+bool text_checks(GraphText *r, Graph *g)
+{
+	while (text_take_word(r, "check"))
+		if (!read_fact(r, g))
+			return false;
+	return true;
+}
+
+bool text_result(GraphText *r, Graph *g, const char *label, const char *name)
+{
+	Value *v = find_value(r, g, label, r->line);
+
+	if (v)
+		graph_result(g, v, name);
+	return v != NULL;
 }
 
 typedef struct TextPosition {
@@ -486,7 +606,6 @@ static void go(GraphText *r, TextPosition to)
 	r->line = to.line;
 }
 
-/* Reads, in this order: symbols, inputs, facts, the body, and the results that it defines. */
 /* Control flow must be whole before a pass walks through it. */
 static bool check_blocks(GraphText *r, const Graph *g)
 {
@@ -502,6 +621,7 @@ static bool check_blocks(GraphText *r, const Graph *g)
 	return !fault || text_fault(r, line, fault);
 }
 
+/* Reads, in this order: symbols, inputs, facts, the body, and the results that it defines. */
 static bool read_parts(GraphText *r, Graph *g, bool region)
 {
 	TextPosition inputs = here(r), results, facts, end;
@@ -509,24 +629,22 @@ static bool read_parts(GraphText *r, Graph *g, bool region)
 	if (!skip_list(r) || !text_want(r, "->"))
 		return false;
 	results = here(r);
-	if (!skip_list(r) || (!region && !read_symbols(r)))
+	if (!skip_list(r) || !read_forms(r, "takes", &g->takes) ||
+	    !read_forms(r, "gives", &g->gives) || (!region && !read_symbols(r)))
 		return false;
 	facts = here(r);
 	go(r, inputs);
 	if (!read_inputs(r, g))
 		return false;
 	go(r, facts);
-	while (text_take_word(r, "check"))
-		if (!read_fact(r, g))
-			return false;
-	if (!read_body(r, g))
+	if (!text_checks(r, g) || !text_body(r, g))
 		return false;
 	end = here(r);
 	go(r, results);
 	if (!read_graph_results(r, g))
 		return false;
 	go(r, end);
-	return check_blocks(r, g);
+	return check_parts(r, g) && check_blocks(r, g);
 }
 
 static Graph *read_graph(GraphText *r, bool region)
@@ -587,8 +705,10 @@ Graph *graph_parse(Ctx *c, Arena *a, const char *text, const char *file)
 		text_fail(&r, "'dlir 1'");
 	else if (!text_take_word(&r, "1"))
 		text_fail(&r, "version 1 of the text");
-	else
+	else if (text_definitions(&r) && definitions_check(c))
 		g = read_graph(&r, false);
+	else
+		r.failed = true;
 	if (g && text_peek(&r))
 		text_fail(&r, "the end of the file");
 	if (g && !r.failed)

@@ -6,7 +6,9 @@
  */
 #include "ir/graph.h"
 
+#include "ir/definition.h"
 #include "ir/text_impl.h"
+#include "runtime/strtable.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -130,33 +132,8 @@ static void see_type(GraphPrinter *p, const Type *t)
 {
 	for (; t; t = t->elem)
 		for (int i = 0; i < t->rank; i++)
-			dim_syms(t->dims[i], see_sym, p);
-}
-
-static void see_expr(void *arg, Expr *e)
-{
-	if (e->kind == EX_DIM)
-		dim_syms(e->dim, see_sym, arg);
-}
-
-static void see_kernel(GraphPrinter *p, const Kernel *k)
-{
-	for (int i = 0; i < k->bufs.n; i++)
-		for (int d = 0; d < k->bufs.at[i]->rank; d++)
-			dim_syms(k->bufs.at[i]->dims[d], see_sym, p);
-	for (int i = 0; i < k->iters.n; i++)
-		dim_syms(k->iters.at[i]->extent, see_sym, p);
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
-
-		for (int w = 0; w < s->nwidx; w++)
-			ex_walk(s->widx[w], see_expr, p);
-		for (int o = 0; o < 2; o++)
-			if (s->val[o])
-				ex_walk(s->val[o], see_expr, p);
-		if (s->guard)
-			ex_walk(s->guard, see_expr, p);
-	}
+			if (t->dims[i])
+				dim_syms(t->dims[i], see_sym, p);
 }
 
 static void see_graph(GraphPrinter *p, const Graph *g)
@@ -177,7 +154,7 @@ static void see_graph(GraphPrinter *p, const Graph *g)
 			if (n->attrs.at[k].kind == ATTR_TYPE)
 				see_type(p, n->attrs.at[k].type);
 			if (n->attrs.at[k].kind == ATTR_KERNEL)
-				see_kernel(p, n->attrs.at[k].kernel);
+				kernel_syms(n->attrs.at[k].kernel, see_sym, p);
 		}
 		for (int k = 0; k < n->regions.n; k++)
 			see_graph(p, n->regions.at[k]);
@@ -241,12 +218,14 @@ void text_put_float(StrBuf *b, double v, bool f32)
 		strbuf_puts(b, ".0");
 }
 
-static void put_element(StrBuf *b, const Tensor *t, int64_t i)
+static void put_element(StrBuf *b, Ctx *c, const Tensor *t, int64_t i)
 {
 	int64_t v;
 
 	if (t->dtype == DT_STR) {
-		strbuf_quote(b, ((const char *const *)t->data)[i]);
+		const dl_str s = strings_get(c->strings, dtype_load_i64(DT_STR, t->data, i));
+
+		strbuf_quote_n(b, s.p, s.n);
 	} else if (dtype_is_float(t->dtype)) {
 		text_put_float(b, dtype_load_f64(t->dtype, t->data, i), t->dtype != DT_F64);
 	} else {
@@ -269,7 +248,7 @@ static void put_hex(StrBuf *b, const Tensor *t)
 	strbuf_puts(b, "\")");
 }
 
-static void put_tensor(StrBuf *b, const Tensor *t)
+static void put_tensor(StrBuf *b, Ctx *c, const Tensor *t)
 {
 	int64_t n = tensor_numel(t);
 
@@ -287,7 +266,7 @@ static void put_tensor(StrBuf *b, const Tensor *t)
 		strbuf_puts(b, "(");
 		for (int64_t i = 0; i < n; i++) {
 			strbuf_puts(b, i ? ", " : "");
-			put_element(b, t, i);
+			put_element(b, c, t, i);
 		}
 		strbuf_puts(b, ")");
 	}
@@ -333,7 +312,7 @@ static void put_list(StrBuf *b, const Attr *a)
 	strbuf_puts(b, "]");
 }
 
-static void put_attr(StrBuf *b, const Attr *a, int indent)
+static void put_attr(StrBuf *b, Ctx *c, const Attr *a, int indent)
 {
 	text_put_name(b, a->name);
 	strbuf_puts(b, " = ");
@@ -344,7 +323,7 @@ static void put_attr(StrBuf *b, const Attr *a, int indent)
 	case ATTR_INTS:
 	case ATTR_FLOATS:
 	case ATTR_STRS: put_list(b, a); break;
-	case ATTR_TENSOR: put_tensor(b, a->t); break;
+	case ATTR_TENSOR: put_tensor(b, c, a->t); break;
 	case ATTR_TYPE:
 		strbuf_puts(b, "type(");
 		type_print(b, a->type);
@@ -389,6 +368,9 @@ static void print_graph(GraphPrinter *p, const Graph *g, int indent);
 
 static void put_call(GraphPrinter *p, const Node *n, int indent)
 {
+	const char *call = n->op == OP_Call ? node_str(n, CALL_NAME, NULL) : NULL;
+	const char *sep = " {";
+
 	for (int k = 0; k < n->nout; k++) {
 		strbuf_puts(p->b, k ? ", " : "");
 		if (n->out[k])
@@ -397,7 +379,10 @@ static void put_call(GraphPrinter *p, const Node *n, int indent)
 			strbuf_puts(p->b, "_");
 	}
 	strbuf_puts(p->b, n->nout ? " = " : "");
-	strbuf_puts(p->b, op_row[n->op].name);
+	if (call)
+		text_put_defined(p->b, call);
+	else
+		strbuf_puts(p->b, op_row[n->op].name);
 	if (n->nin || n->op != OP_Const) {
 		strbuf_puts(p->b, "(");
 		for (int k = 0; k < n->nin; k++) {
@@ -407,20 +392,25 @@ static void put_call(GraphPrinter *p, const Node *n, int indent)
 		strbuf_puts(p->b, ")");
 	}
 	for (int k = 0; k < n->attrs.n; k++) {
-		strbuf_puts(p->b, k ? ", " : " {");
-		put_attr(p->b, &n->attrs.at[k], indent);
+		if (call && !strcmp(n->attrs.at[k].name, CALL_NAME))
+			continue;
+		strbuf_puts(p->b, sep);
+		put_attr(p->b, n->graph->ctx, &n->attrs.at[k], indent);
+		sep = ", ";
 	}
-	strbuf_puts(p->b, n->attrs.n ? "}" : "");
+	strbuf_puts(p->b, *sep == ',' ? "}" : "");
 }
 
 static void put_locs(GraphPrinter *p, const Node *n)
 {
 	Arena *tmp = arena_new();
 	const LocList all = locs_all(tmp, n->locs);
+	const char *call = node_str(n, CALL_NAME, NULL);
 
 	for (int i = 0; i < all.n; i++) {
 		strbuf_puts(p->b, i ? ", " : "  ");
-		put_loc(p->b, all.at[i], op_row[n->op].name);
+		put_loc(p->b, all.at[i],
+			call ? definition_shown(p->ctx, call) : op_row[n->op].name);
 	}
 	arena_free(tmp);
 }
@@ -476,6 +466,23 @@ static void print_facts(GraphPrinter *p, const Graph *g, int indent)
 	}
 }
 
+/* What an application passes or gets, where not all of it is tensors. */
+static void print_forms(GraphPrinter *p, const char *word, const GraphForms *f)
+{
+	if (!f->n)
+		return;
+	strbuf_printf(p->b, "\n    %s (", word);
+	for (int i = 0; i < f->n; i++) {
+		strbuf_puts(p->b, i ? ", " : "");
+		strbuf_quote(p->b, f->at[i].name ? f->at[i].name : "");
+		if (f->at[i].type) {
+			strbuf_puts(p->b, ": ");
+			type_print(p->b, f->at[i].type);
+		}
+	}
+	strbuf_puts(p->b, ")");
+}
+
 static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 {
 	strbuf_printf(p->b, "%*sgraph @", indent, "");
@@ -488,7 +495,7 @@ static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 		put_type(p->b, g->inputs.at[i]);
 		if (g->inputs.at[i]->preset) {
 			strbuf_puts(p->b, " = ");
-			put_tensor(p->b, g->inputs.at[i]->preset);
+			put_tensor(p->b, g->ctx, g->inputs.at[i]->preset);
 		}
 	}
 	strbuf_puts(p->b, ") -> (");
@@ -501,6 +508,8 @@ static void print_graph(GraphPrinter *p, const Graph *g, int indent)
 		}
 	}
 	strbuf_puts(p->b, ")");
+	print_forms(p, "takes", &g->takes);
+	print_forms(p, "gives", &g->gives);
 	if (!indent)
 		print_symbols(p);
 	print_facts(p, g, indent);
@@ -518,6 +527,7 @@ void graph_print(StrBuf *b, const Graph *g)
 	label_values(&p, g);
 	see_graph(&p, g);
 	strbuf_puts(b, "dlir 1\n");
+	text_put_definitions(b, g);
 	print_graph(&p, g, 0);
 	arena_free(p.tmp);
 }

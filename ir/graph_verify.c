@@ -226,7 +226,7 @@ static void check_const(GraphVerifier *v, const Node *n)
 
 	if (!t)
 		report(v, n, "a constant without a value");
-	else if (t->dtype != DT_STR && dtype_size(t->dtype, tensor_numel(t)) != t->bytes)
+	else if (dtype_size(t->dtype, tensor_numel(t)) != t->bytes)
 		report(v, n, "the constant has %lld bytes, its type another number",
 		       (long long)t->bytes);
 	else if (type && !tensor_has_type(t, type))
@@ -293,7 +293,8 @@ static void check_type(GraphVerifier *v, const Value *x)
 	}
 	for (const Type *t = x->type; t; t = t->elem)
 		for (int i = 0; i < t->rank; i++)
-			dim_syms(t->dims[i], check_sym, &c);
+			if (t->dims[i])
+				dim_syms(t->dims[i], check_sym, &c);
 }
 
 static void check_nodes(GraphVerifier *v);

@@ -268,6 +268,65 @@ Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it)
 	return ex_load(k->pool, b, idx, b->rank);
 }
 
+/* ---- Walks ---- */
+
+void stmt_exprs(const Stmt *s, void (*fn)(void *arg, Expr *e), void *arg)
+{
+	for (int i = 0; i < 2; i++)
+		if (s->val[i])
+			ex_walk(s->val[i], fn, arg);
+	if (s->guard)
+		ex_walk(s->guard, fn, arg);
+	for (int i = 0; i < s->nwidx; i++)
+		ex_walk(s->widx[i], fn, arg);
+}
+
+void kernel_exprs(const Kernel *k, void (*fn)(void *arg, Expr *e), void *arg)
+{
+	for (int i = 0; i < k->stmts.n; i++)
+		stmt_exprs(k->stmts.at[i], fn, arg);
+}
+
+typedef struct SymWalk {
+	void (*fn)(void *, Sym *);
+	void *arg;
+} SymWalk;
+
+static void expr_syms(void *arg, Expr *e)
+{
+	const SymWalk *w = arg;
+
+	if (e->kind == EX_DIM)
+		dim_syms(e->dim, w->fn, w->arg);
+}
+
+void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg)
+{
+	SymWalk w = {fn, arg};
+
+	for (int i = 0; i < k->bufs.n; i++)
+		for (int d = 0; d < k->bufs.at[i]->rank; d++)
+			dim_syms(k->bufs.at[i]->dims[d], fn, arg);
+	for (int i = 0; i < k->stmts.n; i++)
+		for (int j = 0; j < k->stmts.at[i]->niters; j++)
+			dim_syms(k->stmts.at[i]->iter[j]->extent, fn, arg);
+	kernel_exprs(k, expr_syms, &w);
+}
+
+static void see_any(void *arg, Sym *s)
+{
+	(void)s;
+	*(bool *)arg = true;
+}
+
+bool kernel_has_syms(const Kernel *k)
+{
+	bool yes = false;
+
+	kernel_syms(k, see_any, &yes);
+	return yes;
+}
+
 /* ---- Copies ---- */
 
 typedef struct Cloner {
@@ -343,6 +402,28 @@ static void clone_stmt(Cloner *cl, const Stmt *s)
 	t->guard = clone_expr(cl, s->guard);
 	t->loc = clone_loc(k->ctx, s->loc);
 	vec_push(k->arena, &k->stmts, t);
+}
+
+static void see_routine(void *arg, Expr *e)
+{
+	if (e->kind == EX_INST && inst_is_routine(e->op.inst))
+		*(bool *)arg = true;
+}
+
+bool kernel_calls_routine(const Kernel *k)
+{
+	bool yes = false;
+
+	kernel_exprs(k, see_routine, &yes);
+	return yes;
+}
+
+bool kernel_has_strings(const Kernel *k)
+{
+	for (int i = 0; i < k->bufs.n; i++)
+		if (k->bufs.at[i]->dtype == DT_STR)
+			return true;
+	return kernel_calls_routine(k);
 }
 
 Buf *buf_copy(Arena *a, const Buf *b)

@@ -158,6 +158,18 @@ Expr *kernel_load(Kernel *k, Buf *b, Expr *const *idx);
 /* b[it...] with iterators. */
 Expr *kernel_load_iters(Kernel *k, Buf *b, Iter *const *it);
 
+/* Whether K calls a routine; whether it does, or has buffers of strings. */
+bool kernel_calls_routine(const Kernel *k);
+bool kernel_has_strings(const Kernel *k);
+/* ex_walk over the expressions of S, in this order: values, guard, indices of the write. */
+void stmt_exprs(const Stmt *s, void (*fn)(void *arg, Expr *e), void *arg);
+/* The same for every statement of K. */
+void kernel_exprs(const Kernel *k, void (*fn)(void *arg, Expr *e), void *arg);
+/* Calls FN for the symbols that K mentions, for each mention. */
+void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg);
+/* Whether K mentions any symbol. */
+bool kernel_has_syms(const Kernel *k);
+
 /* Deep copies, in arena A. */
 Buf *buf_copy(Arena *a, const Buf *b);
 Kernel *kernel_clone(Kernel *k, Arena *a);
@@ -174,10 +186,13 @@ void kernel_print_bare(StrBuf *b, const Kernel *k);
 
 /* Reads a kernel at *P; advances *P and *LINE. Null after a diagnostic. */
 Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line);
+/* Reads temporaries and statements of K, from after its "{" to after its "}". */
+bool kernel_parse_body(Kernel *k, const char **p, int *line);
 
 /* ---- kernel_verify.c ---- */
 
-/* Reports every fault as a diagnostic that names PASS, the pass that ran before. */
+/* Reports every fault as a diagnostic that names PASS, the pass that ran before; null: the kernel is as a user's text
+ * has it. */
 bool kernel_verify(Kernel *k, Diag *d, const char *pass);
 
 #endif

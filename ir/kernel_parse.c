@@ -20,9 +20,14 @@
  */
 #include "ir/kernel.h"
 
+#include "ir/bindings.h"
+#include "runtime/strtable.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_PARAM = 1 << 16 };
 
 typedef struct KernelReader {
 	Ctx *c;
@@ -45,11 +50,16 @@ static void skip(KernelReader *r)
 	}
 }
 
+static DiagLoc here(const KernelReader *r)
+{
+	return (DiagLoc){.file = bound_file(r->c), .line = *r->line};
+}
+
 static bool fail(KernelReader *r, const char *what, const char *detail)
 {
 	if (!r->failed)
-		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: %s%s%s", what,
-			   *detail ? ": " : "", detail);
+		diag_error(r->c->diag, here(r), "kernel: %s%s%s", what, *detail ? ": " : "",
+			   detail);
 	r->failed = true;
 	return false;
 }
@@ -61,8 +71,7 @@ static bool expected(KernelReader *r, const char *what)
 	snprintf(near, sizeof near, "%.20s", r->p);
 	near[strcspn(near, "\n")] = 0;
 	if (!r->failed)
-		diag_error(r->c->diag, (DiagLoc){.line = *r->line}, "kernel: expected %s near '%s'",
-			   what, near);
+		diag_error(r->c->diag, here(r), "kernel: expected %s near '%s'", what, near);
 	r->failed = true;
 	return false;
 }
@@ -129,6 +138,20 @@ static const char *read_quoted(KernelReader *r)
 		expected(r, "a quoted name");
 	strbuf_free(&b);
 	return s;
+}
+
+/* Reads an element of a table of strings. */
+static bool read_string(KernelReader *r, int64_t *id)
+{
+	StrBuf b = {0};
+	bool ok;
+
+	skip(r);
+	ok = strbuf_unquote_n(&b, &r->p);
+	if (ok)
+		*id = strings_intern(r->c->strings, strbuf_str(&b), b.n);
+	strbuf_free(&b);
+	return ok || expected(r, "a string in quotes");
 }
 
 /* Reads a location, after the "@". */
@@ -201,6 +224,8 @@ static bool read_params(KernelReader *r, BufKind kind)
 			char *end;
 
 			param = (int)strtol(r->p, &end, 10);
+			if (end == r->p || param < 0 || param > MAX_PARAM)
+				return expected(r, "the number of an operand or result");
 			advance(r, end);
 		}
 		if (!name || !want(r, ":") || !(t = read_type(r)))
@@ -226,6 +251,16 @@ static bool read_table(KernelReader *r, Buf *b)
 		char *end;
 
 		skip(r);
+		if (b->dtype == DT_STR) {
+			int64_t id = 0;
+
+			if (!read_string(r, &id))
+				return false;
+			dtype_store_i64(DT_STR, data, i, id);
+			if (i + 1 < n && !want(r, ","))
+				return false;
+			continue;
+		}
 		if (dtype_is_float(b->dtype))
 			dtype_store_f64(b->dtype, data, i, strtod(r->p, &end));
 		else
@@ -489,6 +524,15 @@ static bool read_header(KernelReader *r)
 		} while (take(r, ","));
 	}
 	return want(r, "{");
+}
+
+bool kernel_parse_body(Kernel *k, const char **p, int *line)
+{
+	KernelReader r = {.c = k->ctx, .k = k, .p = *p, .line = line};
+	bool ok = read_body(&r);
+
+	*p = r.p;
+	return ok;
 }
 
 Kernel *kernel_parse(Ctx *c, Arena *a, const char **p, int *line)

@@ -2,6 +2,8 @@
 /* Prints the text of kernels; ir/kernel_parse.c has the grammar. */
 #include "ir/kernel.h"
 
+#include "runtime/strtable.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -100,7 +102,7 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-static void put_table(StrBuf *b, const Buf *buf)
+static void put_table(StrBuf *b, Ctx *c, const Buf *buf)
 {
 	int64_t n = 1, v;
 
@@ -110,7 +112,12 @@ static void put_table(StrBuf *b, const Buf *buf)
 	for (int64_t i = 0; i < n; i++) {
 		if (i)
 			strbuf_puts(b, ", ");
-		if (dtype_is_float(buf->dtype))
+		if (buf->dtype == DT_STR) {
+			const dl_str s = strings_get(c->strings,
+						     dtype_load_i64(DT_STR, buf->data, i));
+
+			strbuf_quote_n(b, s.p, s.n);
+		} else if (dtype_is_float(buf->dtype))
 			strbuf_printf(b, "%.17g", dtype_load_f64(buf->dtype, buf->data, i));
 		else
 			strbuf_printf(b, "%lld",
@@ -200,7 +207,7 @@ static void put_kernel(StrBuf *b, const Kernel *k)
 		strbuf_printf(b, "  %s: ", buf->name);
 		put_type(b, k, buf);
 		if (buf->data)
-			put_table(b, buf);
+			put_table(b, k->ctx, buf);
 		strbuf_puts(b, "\n");
 	}
 	for (int i = 0; i < k->stmts.n; i++)

@@ -30,8 +30,9 @@ static bool fault(KernelVerifier *v, const char *what, const char *name)
 	if (v->s)
 		snprintf(stmt, sizeof stmt, ", statement %d", v->s->id);
 	v->ok = false;
-	return diag_error(v->d, at, "after %s: kernel %s%s%s%s: %s%s%s%s", v->pass, v->k->name,
-			  stmt, v->s && v->part ? ", " : "", v->s && v->part ? v->part : "", what,
+	return diag_error(v->d, at, "%s%s%skernel %s%s%s%s: %s%s%s%s", v->pass ? "after " : "",
+			  v->pass ? v->pass : "", v->pass ? ": " : "", v->k->name, stmt,
+			  v->s && v->part ? ", " : "", v->s && v->part ? v->part : "", what,
 			  name ? " '" : "", name ? name : "", name ? "'" : "");
 }
 
@@ -113,6 +114,7 @@ static CType result_type(const Expr *e)
 	case RULE_CVT:
 	case RULE_BITCAST: return e->ct;
 	case RULE_INDEX: return CT_I64;
+	case RULE_ROUTINE: return inst_info[e->op.inst].result;
 	default: return t;
 	}
 }
@@ -310,6 +312,46 @@ static void check_write(KernelVerifier *v)
 	check_injective(v);
 }
 
+/* The range of index I of S's write, if every element in it is written. */
+static bool dense_range(Ctx *c, const Stmt *s, int i, Dim **lo, Dim **hi)
+{
+	Affine a;
+
+	return ex_affine(c, s->widx[i], &a) && a.n <= 1 && (!a.n || dim_equals(a.coef[0], 1)) &&
+	       index_range(c, s->widx[i], lo, hi);
+}
+
+/* Whether S and T write an element of one buffer both, whatever the sizes are. */
+static bool surely_overlap(Ctx *c, const Stmt *s, const Stmt *t)
+{
+	Dim *lo[2], *hi[2];
+
+	if (s->guard || t->guard || s->nwidx != t->nwidx || !domain_not_empty(c, s) ||
+	    !domain_not_empty(c, t))
+		return false;
+	for (int i = 0; i < s->nwidx; i++)
+		if (!dense_range(c, s, i, &lo[0], &hi[0]) ||
+		    !dense_range(c, t, i, &lo[1], &hi[1]) || !dim_prove_le(c, lo[0], hi[1]) ||
+		    !dim_prove_le(c, lo[1], hi[0]))
+			return false;
+	return true;
+}
+
+/* Statements that are no updates write elements that no earlier one has written. */
+static void check_rewritten(KernelVerifier *v, const Stmt *s)
+{
+	for (int i = 0; i < s->id && i < v->k->stmts.n && !s->update; i++) {
+		const Stmt *t = v->k->stmts.at[i];
+
+		for (int j = 0; j < s->nout; j++)
+			for (int o = 0; o < t->nout; o++)
+				if (t->out[o] == s->out[j] && surely_overlap(v->k->ctx, s, t))
+					fault(v,
+					      "elements are written that an earlier statement has written, of",
+					      s->out[j]->name);
+	}
+}
+
 static void check_stmt(KernelVerifier *v, const Stmt *s)
 {
 	int n = s->red == MONOID_NONE ? s->nout : monoid_info[s->red].n;
@@ -321,6 +363,8 @@ static void check_stmt(KernelVerifier *v, const Stmt *s)
 		check_expr(v, "the guard", s->guard, CT_BOOL, s->niters);
 	v->sure = !s->guard && domain_not_empty(v->k->ctx, s);
 	check_write(v);
+	if (v->ok)
+		check_rewritten(v, s);
 	for (int i = 0; i < n && i < 2; i++) {
 		bool kept = i < s->nout && has_buf(v->k, s->out[i]);
 		CType t = kept        ? dtype_ctype(s->out[i]->dtype)

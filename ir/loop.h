@@ -8,9 +8,10 @@
  * On a GPU a stage is one launch. Each iteration belongs to a group of threads: one thread, a part
  * of a warp, a warp, or a block. All threads of a group execute the body together. A scalar local
  * is a register with the same value in every thread. Any other local is private if the group is one
- * thread, else it is in shared memory. A store outside of a LOOP_GROUP is executed once, with a
- * barrier of the group after it. LN_REDUCE distributes its terms over the group's threads and
- * leaves the result in each.
+ * thread, else it is in shared memory. A store outside of a LOOP_GROUP is executed once. What a
+ * node stores, all threads of the group can read in the nodes after it: codegen puts barriers where
+ * this requires them. LN_REDUCE distributes its terms over the group's threads and leaves the
+ * result in each.
  *
  * For a contraction the group is the whole block. The tiles of the operands are in shared memory
  * (Buf.swizzle is SWIZZLE_ROWS, _WORDS or _FRAGMENTS), with one buffer for each stage of the
@@ -32,7 +33,7 @@ typedef enum LoopKind {
 	/* as LOOP_VECTOR, with few iterations: the remainder of a vector is masked, not peeled */
 	LOOP_SHORT,
 	LOOP_UNROLL,
-	/* independent points, distributed over the threads of a group; a barrier follows */
+	/* independent points, distributed over the threads of a group */
 	LOOP_GROUP
 } LoopKind;
 

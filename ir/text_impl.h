@@ -13,7 +13,7 @@
 
 typedef struct NamedValue {
 	const char *label; /* interned */
-	Value *v;
+	Value *v; /* null: an operand of a definition that the node omits */
 } NamedValue;
 
 /* A mapped file that holds constants. */
@@ -98,6 +98,10 @@ bool text_want_next(GraphText *r);
  * is a word or a string. */
 const char *text_word(GraphText *r);
 const char *text_string(GraphText *r);
+/* Reads "...", an element of a tensor of strings: its id in the table of the context. */
+bool text_string_id(GraphText *r, int64_t *id);
+/* Skips "...", of either kind. */
+bool text_skip_string(GraphText *r);
 const char *text_name(GraphText *r);
 bool text_i64(GraphText *r, int64_t *out);
 bool text_u64(GraphText *r, uint64_t *out);
@@ -109,7 +113,34 @@ Dim *text_dim(GraphText *r);
 /* *OUT is null for "?", a type that is not inferred. */
 bool text_type(GraphText *r, const Type **out);
 
+/* Whether the name of an operator that is defined comes next: com.example::Swish, or quoted. *NAME is null after
+ * a fault in it. */
+bool text_defined_name(GraphText *r, const char **name);
+
+/* ---- graph_parse.c ---- */
+
+/* Lets LABEL name V; null: an operand that is omitted. */
+bool text_label(GraphText *r, const char *label, Value *v);
+/* Reads checks, as long as they come next, as facts of G. */
+bool text_checks(GraphText *r, Graph *g);
+/* Reads "{", nodes and "}". */
+bool text_body(GraphText *r, Graph *g);
+/* Makes the value called LABEL a result of G. */
+bool text_result(GraphText *r, Graph *g, const char *label, const char *name);
+
+/* ---- definition.c ---- */
+
+/* Reads definitions as long as they come next. */
+bool text_definitions(GraphText *r);
+/* Prints the definitions that the nodes of G use. */
+void text_put_definitions(StrBuf *b, const Graph *g);
+/* Prints the operator NAME as text_defined_name reads it. */
+void text_put_defined(StrBuf *b, const char *name);
+
 /* ---- graph_attr.c ---- */
+
+/* Reads an attribute's value into A, whose name is set. */
+bool text_value(GraphText *r, Attr *a);
 
 /* Reads "{name = value, ...}" into N's attributes, if it comes next (ir/graph_attr.c). */
 bool text_attrs(GraphText *r, Node *n);

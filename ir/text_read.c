@@ -2,6 +2,8 @@
 /* Reading text IR: blanks and comments, words, strings, numbers, sizes, types. */
 #include "ir/text_impl.h"
 
+#include "runtime/strtable.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,21 +113,45 @@ int text_hex_digit(char c)
 	return -1;
 }
 
+static bool read_string(GraphText *r, StrBuf *b, bool (*unquote)(StrBuf *, const char **))
+{
+	if (text_peek(r) != '"')
+		return text_fail(r, "a string in quotes");
+	return unquote(b, &r->p) ||
+	       text_fail(r, *r->p && *r->p != '\n' ? "one of \\\\ \\\" \\n \\t \\xHH in the string"
+						   : "the string's closing quote");
+}
+
 /* Reads "...", interned; null after a diagnostic. */
 const char *text_string(GraphText *r)
 {
 	StrBuf b = {0};
 	const char *s = NULL;
 
-	if (text_peek(r) != '"')
-		text_fail(r, "a string in quotes");
-	else if (strbuf_unquote(&b, &r->p))
+	if (read_string(r, &b, strbuf_unquote))
 		s = ctx_name(r->ctx, strbuf_str(&b));
-	else
-		text_fail(r, *r->p && *r->p != '\n' ? "one of \\\\ \\\" \\n \\t \\xHH in the string"
-						    : "the string's closing quote");
 	strbuf_free(&b);
 	return s;
+}
+
+bool text_skip_string(GraphText *r)
+{
+	StrBuf b = {0};
+	const bool ok = read_string(r, &b, strbuf_unquote_n);
+
+	strbuf_free(&b);
+	return ok;
+}
+
+bool text_string_id(GraphText *r, int64_t *id)
+{
+	StrBuf b = {0};
+	const bool ok = read_string(r, &b, strbuf_unquote_n);
+
+	if (ok)
+		*id = strings_intern(r->ctx->strings, strbuf_str(&b), b.n);
+	strbuf_free(&b);
+	return ok;
 }
 
 /* Reads a word, or any quoted string. */
@@ -139,6 +165,36 @@ const char *text_name(GraphText *r)
 	if (!s)
 		text_fail(r, "a name");
 	return s;
+}
+
+bool text_defined_name(GraphText *r, const char **name)
+{
+	const char *p, *last = NULL;
+
+	*name = NULL;
+	if (text_peek(r) == '"') {
+		*name = text_string(r);
+		last = *name ? strstr(*name, "::") : NULL;
+		if (*name && (!last || last == *name || !last[2])) {
+			text_fault(r, r->line, "an operator's name is DOMAIN::NAME");
+			*name = NULL;
+		}
+		return true;
+	}
+	for (p = r->p; text_is_word_char(*p) || *p == '.' || *p == '-';)
+		p++;
+	if (p == r->p || strncmp(p, "::", 2))
+		return false;
+	for (p += 2; text_is_word_char(*p);)
+		p++;
+	if (p[-1] == ':') {
+		r->p = p;
+		text_fail(r, "the operator's name after its domain");
+		return true;
+	}
+	*name = intern_n(r->ctx->names, r->p, (size_t)(p - r->p));
+	r->p = p;
+	return true;
 }
 
 /* ---- Numbers ---- */

@@ -2,6 +2,7 @@
 /* Types: interned, and as text. */
 #include "ir/type.h"
 
+#include "ir/bindings.h"
 #include "ir/type_impl.h"
 
 #include <assert.h>
@@ -161,6 +162,68 @@ const Type *type_optional(Ctx *c, const Type *elem)
 	return type_of(c, TYPE_OPTIONAL, elem);
 }
 
+const Type *type_map(Ctx *c, DType key, const Type *elem)
+{
+	Dim *none[1];
+
+	return type_intern(c, &(Type){.kind = TYPE_MAP, .dtype = key, .elem = elem, .dims = none});
+}
+
+const Type *type_items(Ctx *c, DType t, int rank)
+{
+	Dim *dims[MAX_RANK] = {NULL};
+
+	return type_tensor(c, t, rank, dims);
+}
+
+/* ---- Parts ---- */
+
+const Type *type_listed(const Type *t)
+{
+	if (t->kind == TYPE_OPTIONAL && t->elem->kind == TYPE_SEQUENCE)
+		t = t->elem;
+	return (t->kind == TYPE_SEQUENCE || t->kind == TYPE_OPTIONAL) &&
+			       t->elem->kind == TYPE_TENSOR
+		       ? t->elem
+		       : NULL;
+}
+
+const Type *type_map_of(const Type *t)
+{
+	if (t->kind == TYPE_SEQUENCE)
+		t = t->elem;
+	return t->kind == TYPE_MAP && t->elem->kind == TYPE_TENSOR ? t : NULL;
+}
+
+int type_parts(const Type *t)
+{
+	if (t->kind == TYPE_TENSOR)
+		return 1;
+	if (type_map_of(t))
+		return 2;
+	if (!type_listed(t))
+		return 0;
+	return t->elem->kind == TYPE_SEQUENCE ? 3 : 2;
+}
+
+bool type_is_part(const Type *t, int k, const Type *part)
+{
+	const Type *elem = type_listed(t), *map = type_map_of(t);
+
+	if (part->kind != TYPE_TENSOR || t->kind == TYPE_TENSOR)
+		return part == t;
+	if (map && k == 0)
+		return part->dtype == map->dtype && part->rank == 1;
+	if (map)
+		return part->dtype == map->elem->dtype && part->rank == 1 + (map != t);
+	if (k == 0)
+		return part->dtype == elem->dtype && part->rank == 1;
+	if (k == 1)
+		return part->dtype == DT_I64 && part->rank == 2 &&
+		       dim_equals(part->dims[1], elem->rank);
+	return part->dtype == DT_I64 && part->rank == 1;
+}
+
 /* ---- Sizes ---- */
 
 Dim *type_numel(Ctx *c, const Type *t)
@@ -232,10 +295,16 @@ static void print_layout(StrBuf *b, const Layout *l)
 	strbuf_puts(b, "}");
 }
 
+static const char *const kind_name[] = {
+	[TYPE_SEQUENCE] = "seq", [TYPE_OPTIONAL] = "opt", [TYPE_MAP] = "map"};
+
 void type_print(StrBuf *b, const Type *t)
 {
 	if (t->kind != TYPE_TENSOR) {
-		strbuf_puts(b, t->kind == TYPE_SEQUENCE ? "seq(" : "opt(");
+		strbuf_puts(b, kind_name[t->kind]);
+		strbuf_puts(b, "(");
+		if (t->kind == TYPE_MAP)
+			strbuf_printf(b, "%s,", dtype_info[t->dtype].name);
 		type_print(b, t->elem);
 		strbuf_puts(b, ")");
 		return;
@@ -245,7 +314,10 @@ void type_print(StrBuf *b, const Type *t)
 		strbuf_puts(b, "?");
 	for (int i = 0; i < t->rank; i++) {
 		strbuf_puts(b, i ? "," : "");
-		dim_print(b, t->dims[i]);
+		if (t->dims[i])
+			dim_print(b, t->dims[i]);
+		else
+			strbuf_puts(b, "_");
 	}
 	strbuf_puts(b, "]");
 	if (t->layout)
@@ -336,7 +408,8 @@ static bool parse_layout(const char **p, int rank, Layout *l)
 	return take(p, '}') && layout_complete(l, rank);
 }
 
-static const Type *parse_tensor(Ctx *c, const char **p, DType dt)
+/* ITEMS: the type is that of a sequence's tensors, which do not share their dims. */
+static const Type *parse_tensor(Ctx *c, const char **p, DType dt, bool items)
 {
 	Dim *dims[MAX_RANK];
 	Layout l = {0};
@@ -349,8 +422,19 @@ static const Type *parse_tensor(Ctx *c, const char **p, DType dt)
 			return NULL;
 	} else if (!take(p, ']')) {
 		do {
-			if (rank == MAX_RANK || !(dims[rank++] = dim_parse(c, p)))
+			const BoundRun *run = bound_run(c, p);
+
+			if (run && rank + run->n <= MAX_RANK) {
+				for (int i = 0; i < run->n; i++)
+					dims[rank++] = run->dims[i];
+				continue;
+			}
+			if (rank == MAX_RANK)
 				return NULL;
+			dims[rank] = items ? NULL : dim_parse(c, p);
+			if (items ? !take(p, '_') : !dims[rank])
+				return NULL;
+			rank++;
 		} while (take(p, ','));
 		if (!take(p, ']'))
 			return NULL;
@@ -360,6 +444,29 @@ static const Type *parse_tensor(Ctx *c, const char **p, DType dt)
 		return t;
 	++*p;
 	return parse_layout(p, rank, &l) ? type_with_layout(c, t, &l) : NULL;
+}
+
+static const Type *parse_nested(Ctx *c, const char **p, int depth);
+
+/* What follows "map(". */
+static const Type *parse_map(Ctx *c, const char **p, int depth)
+{
+	char word[8];
+	size_t n = 0;
+	const Type *elem;
+	DType key;
+
+	while (n < sizeof word - 1 && isalnum((unsigned char)(*p)[n])) {
+		word[n] = (*p)[n];
+		n++;
+	}
+	word[n] = 0;
+	*p += n;
+	key = dtype_by_name(word);
+	if ((key != DT_STR && !dtype_is_int(key)) || !take(p, ','))
+		return NULL;
+	elem = parse_nested(c, p, depth + 1);
+	return elem && take(p, ')') ? type_map(c, key, elem) : NULL;
 }
 
 static const Type *parse_nested(Ctx *c, const char **p, int depth)
@@ -375,20 +482,22 @@ static const Type *parse_nested(Ctx *c, const char **p, int depth)
 		n++;
 	}
 	word[n] = 0;
-	if ((*p)[n] == '(' && (!strcmp(word, "seq") || !strcmp(word, "opt")) && depth < 8) {
+	for (TypeKind k = TYPE_SEQUENCE; (*p)[n] == '(' && k <= TYPE_MAP && depth < 8; k++) {
 		const Type *elem;
 
+		if (strcmp(word, kind_name[k]) != 0)
+			continue;
 		*p += n + 1;
+		if (k == TYPE_MAP)
+			return parse_map(c, p, depth);
 		elem = parse_nested(c, p, depth + 1);
-		if (!elem || !take(p, ')'))
-			return NULL;
-		return word[0] == 's' ? type_sequence(c, elem) : type_optional(c, elem);
+		return elem && take(p, ')') ? type_of(c, k, elem) : NULL;
 	}
-	dt = dtype_by_name(word);
+	dt = bound_dtype(c, word, n);
 	if ((*p)[n] != '[' || (dt == DT_NONE && strcmp(word, "?")))
 		return NULL;
 	*p += n + 1;
-	return parse_tensor(c, p, dt);
+	return parse_tensor(c, p, dt, depth > 0);
 }
 
 const Type *type_parse(Ctx *c, const char **p)

@@ -10,9 +10,11 @@
  *     score[i,j] = softcap(scale * sum_d q[i,d] * k[j,d]) + mask[i,j], or -inf where j is hidden
  *     y[i,d]     = sum_j softmax_j(score)[i,j] * v[j,d]
  *
- * A query that no key is visible to gets zeros.
+ * A query that no key is visible to gets zeros. FlexAttention has two bodies in place of masks and
+ * options: one maps all scores to scores, the other probabilities to probabilities.
  */
 #include "ops/build.h"
+#include "ops/control.h"
 
 #include <float.h>
 #include <math.h>
@@ -21,25 +23,22 @@ static bool float_operand(Infer *in, Node *n, int k, int least_rank, int most_ra
 {
 	const Type *t = infer_type(n, k);
 
-	if (!dtype_is_float(t->dtype))
-		return infer_error(in, n, "operand %d has elements of type %s, expected floats",
-				   k + 1, dtype_info[t->dtype].name);
+	if (!infer_floats(in, n, k))
+		return false;
 	if (t->rank < least_rank || t->rank > most_rank)
 		return infer_error(in, n, "operand %d has rank %d, expected %d to %d", k + 1,
 				   t->rank, least_rank, most_rank);
 	return true;
 }
 
-/* [batch, sequence, HEADS * size] as [batch, HEADS, sequence, size]; null after a diagnostic. */
-static Value *split_heads(Infer *in, Node *n, Value *v, const char *attr)
+/* [batch, sequence, HEADS * size] as [batch, sequence, HEADS, size], where attribute ATTR is the number of heads. Null
+ * after a diagnostic. */
+static Value *apart_heads(Infer *in, Node *n, Value *v, const char *attr)
 {
-	static const int64_t perm[] = {0, 2, 1, 3};
 	int64_t heads = node_int(n, attr, 0);
 	Ctx *c = infer_ctx(in);
 	Dim *d[4];
 
-	if (v->type->rank == 4)
-		return v;
 	if (heads < 1 || heads > INT32_MAX) {
 		infer_error(in, n,
 			    "attribute \"%s\" is %lld, expected 1 or more for operands of rank 3",
@@ -53,7 +52,18 @@ static Value *split_heads(Infer *in, Node *n, Value *v, const char *attr)
 	if (!infer_equal(in, n, dim_mul(c, d[3], d[2]), v->type->dims[2],
 			 "the heads do not divide the last dim"))
 		return NULL;
-	return expand_transpose(in, n, expand_reshape(in, n, v, d, 4), perm, 4);
+	return expand_reshape(in, n, v, d, 4);
+}
+
+/* The same as [batch, HEADS, sequence, size], which operands of rank 4 are already. */
+static Value *split_heads(Infer *in, Node *n, Value *v, const char *attr)
+{
+	static const int64_t perm[] = {0, 2, 1, 3};
+
+	if (v->type->rank == 4)
+		return v;
+	v = apart_heads(in, n, v, attr);
+	return v ? expand_transpose(in, n, v, perm, 4) : NULL;
 }
 
 /* The other way round. */
@@ -387,6 +397,84 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 
 const Op op_Attention = {.expand = expand_attention};
 
+/* ---- FlexAttention ---- */
+
+static Graph *body_named(const Node *n, const char *name)
+{
+	for (int i = 0; i < n->regions.n; i++)
+		if (!strcmp(n->regions.at[i]->name, name))
+			return n->regions.at[i];
+	return NULL;
+}
+
+/* What the body NAME of N makes of S, scores or probabilities, whose type it keeps; S itself
+ * without such a body. Null after a diagnostic. */
+static Value *modified(Infer *in, Node *n, const Attention *a, const char *name, Value *s)
+{
+	Graph *body = body_named(n, name);
+	Value **args, *made = NULL;
+	const Type *t;
+	int from;
+
+	s = join_groups(in, n, a, s);
+	t = s->type;
+	if (!body || !t)
+		return a->rank == 5 && t ? group_heads(in, n, a, s, 1) : s;
+	control_body(in, n, name, &from);
+	if (control_own_inputs(n, body) != 1 || body->results.n != 1) {
+		infer_error(in, n, "%s has %d inputs and %d results, expected one of each", name,
+			    control_own_inputs(n, body), body->results.n);
+		return NULL;
+	}
+	args = NEW_ARRAY(infer_arena(in), body->inputs.n, Value *);
+	args[0] = s;
+	for (int i = 1; i < body->inputs.n; i++)
+		args[i] = node_in(n, from + i - 1);
+	if (!control_put_body(in, n, body, args, &made) || !made || !made->type)
+		return NULL;
+	if (made->type->dtype != t->dtype || made->type->rank != t->rank) {
+		infer_error(in, n, "%s makes %s of rank %d of %s of rank 4", name,
+			    dtype_info[made->type->dtype].name, made->type->rank,
+			    dtype_info[t->dtype].name);
+		return NULL;
+	}
+	for (int d = 0; d < t->rank; d++)
+		if (!infer_equal(in, n, made->type->dims[d], t->dims[d], "the body changes a size"))
+			return NULL;
+	return a->rank == 5 ? group_heads(in, n, a, made, 1) : made;
+}
+
+static bool expand_flex(Infer *in, Node *n, Value **out)
+{
+	static const int64_t perm[2][5] = {{0, 1, 3, 2}, {0, 1, 2, 4, 3}};
+	DType t = infer_type(n, Q)->dtype;
+	Attention a = {.real = t == DT_F64 ? DT_F64 : DT_F32};
+	Value *s, *unused[4];
+
+	for (int k = Q; k <= V; k++)
+		if (!float_operand(in, n, k, 4, 4))
+			return false;
+	if (node_attr(n, "softmax_precision"))
+		a.real = dtype_by_onnx((int)node_int(n, "softmax_precision", 1));
+	if (!dtype_is_float(a.real))
+		return infer_error(in, n, "attribute \"softmax_precision\" names no float type");
+	if (!attention_operands(in, n, &a, unused))
+		return false;
+	s = EXPAND(in, n, MatMul, scaled_queries(in, n, &a),
+		   expand_transpose(in, n, a.k, perm[a.rank == 5], a.rank));
+	s = modified(in, n, &a, "score_mod", expand_cast(in, n, s, a.real));
+	if (!s || !s->type)
+		return false;
+	s = modified(in, n, &a, "prob_mod", EXPAND(in, n, Softmax, s));
+	if (!s || !s->type)
+		return false;
+	s = EXPAND(in, n, MatMul, s, expand_cast(in, n, a.v, a.real));
+	out[0] = expand_cast(in, n, join_groups(in, n, &a, s), t);
+	return out[0]->type != NULL;
+}
+
+const Op op_preview_FlexAttention = {.expand = expand_flex, .regions = true};
+
 /* ---- RotaryEmbedding ---- */
 
 /* The cosines or sines in operand K, to broadcast with a half of the elements that are rotated. */
@@ -431,31 +519,6 @@ static Value *rotary_pairs(Infer *in, Node *n, Value *a, Value *b, bool interlea
 	return expand_reshape(in, n, a, d, 4);
 }
 
-/* [batch, sequence, heads * size] as [batch, sequence, heads, size]. */
-static Value *rotary_heads(Infer *in, Node *n)
-{
-	Value *x = node_in(n, 0);
-	int64_t heads = node_int(n, "num_heads", 0);
-	Ctx *c = infer_ctx(in);
-	Dim *d[4];
-
-	if (x->type->rank == 4)
-		return x;
-	if (heads < 1 || heads > INT32_MAX) {
-		infer_error(in, n, "attribute \"num_heads\" is %lld, expected 1 or more for rank 3",
-			    (long long)heads);
-		return NULL;
-	}
-	d[0] = x->type->dims[0];
-	d[1] = x->type->dims[1];
-	d[2] = dim_const(c, heads);
-	d[3] = dim_floordiv(c, x->type->dims[2], d[2]);
-	if (!infer_equal(in, n, dim_mul(c, d[2], d[3]), x->type->dims[2],
-			 "num_heads does not divide the last dim"))
-		return NULL;
-	return expand_reshape(in, n, x, d, 4);
-}
-
 static bool expand_rotary(Infer *in, Node *n, Value **out)
 {
 	const Type *t = infer_type(n, 0);
@@ -464,7 +527,10 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 	int64_t size = node_int(n, "rotary_embedding_dim", 0), head;
 	Value *x, *cosine, *sine, *a, *b, *y, *z;
 
-	if (!float_operand(in, n, 0, 3, 4) || !(x = rotary_heads(in, n)) || !x->type)
+	if (!float_operand(in, n, 0, 3, 4))
+		return false;
+	x = t->rank == 4 ? node_in(n, 0) : apart_heads(in, n, node_in(n, 0), "num_heads");
+	if (!x || !x->type)
 		return false;
 	if (!dim_is_const(x->type->dims[3], &head))
 		return infer_error(in, n, "the size of a head must be a number; bind it by --dim");
@@ -568,4 +634,7 @@ static bool expand_causal_conv(Infer *in, Node *n, Value **out)
 	return out[1]->type != NULL;
 }
 
-const Op op_CausalConvWithState = {.expand = expand_causal_conv};
+const Op op_CausalConvWithState = {
+	.expand = expand_causal_conv,
+	.doc = "the channels must be a number (a symbol, bound by --dim)",
+};

@@ -104,6 +104,13 @@ bool contract_types(Infer *in, Node *n)
 	return true;
 }
 
+Expr *build_string(Kernel *k, int64_t id)
+{
+	Expr *at = ex_int(k->pool, CT_I64, 0);
+
+	return kernel_load(k, kernel_table(k, "string", DT_STR, 1, &id), &at);
+}
+
 Expr *build_expr(Kernel *k, CType t, const char *text, const ExprName *names, int n)
 {
 	const char *err = NULL;
@@ -136,6 +143,15 @@ bool window_ints(Infer *in, Node *n, const char *name, int count, int64_t least,
 					   (long long)v[i], (long long)least, INT_MAX);
 	}
 	return true;
+}
+
+void window_result(Infer *in, Node *n, int k, DType t, Dim *channels, const Window *w)
+{
+	Dim *dims[MAX_RANK] = {infer_type(n, 0)->dims[0], channels};
+
+	for (int d = 0; d < w->n; d++)
+		dims[d + 2] = w->out[d];
+	infer_result(in, n, k, t, w->n + 2, dims);
 }
 
 Dim *window_extent(Ctx *c, const Window *w, int d)

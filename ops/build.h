@@ -50,6 +50,9 @@ Expr *build_expr(Kernel *k, CType t, const char *text, const ExprName *names, in
 	build_expr((k), (t), (text), (ExprName[]){__VA_ARGS__},                                    \
 		   (int)(sizeof((ExprName[]){__VA_ARGS__}) / sizeof(ExprName)))
 
+/* The string with this id of k->ctx, as an expression; text shows the string. */
+Expr *build_string(Kernel *k, int64_t id);
+
 /* The window attributes of Conv and the pools, for the spatial dims of operand 0 (all dims after
  * the first two). */
 typedef struct Window {
@@ -66,6 +69,8 @@ typedef struct Window {
  * first two, or kernel_shape if WEIGHT is null. A null IN means `lower`, where inference has
  * checked everything. False after a diagnostic. */
 bool window_init(Infer *in, Ctx *c, Node *n, const Type *x, const Type *weight, Window *w);
+/* Gives result K the type T, the batch of operand 0, CHANNELS, and the extents of W's result. */
+void window_result(Infer *in, Node *n, int k, DType t, Dim *channels, const Window *w);
 /* The effective extent of the kernel: (k - 1) * dilation + 1. */
 Dim *window_extent(Ctx *c, const Window *w, int d);
 /* The index in spatial dim D at output O and tap R; its bounds check is added to *GUARD if one

@@ -2,14 +2,13 @@
 /*
  * Conversions between element types. Between integers, values wrap. A float is rounded to the
  * nearest value of a narrower float. To an integer it is rounded towards zero and limited to the
- * range; NaN gives 0. The conversion to bool is x != 0.
+ * range; NaN gives 0. The conversion to bool is x != 0. Between strings and numbers routines convert
+ * (runtime/str_number.c); a string becomes a number of 32 or 64 bits, which is then converted.
  */
 #include "ops/infer.h"
 
-static bool check_cast(Infer *in, Node *n, DType from, DType to)
+static bool check_cast(Infer *in, Node *n, DType to)
 {
-	if (from == DT_STR || to == DT_STR)
-		return infer_error(in, n, "strings are not supported");
 	if (to == DT_NONE)
 		return infer_error(
 			in, n,
@@ -23,13 +22,12 @@ static bool infer_cast(Infer *in, Node *n)
 {
 	int64_t to = node_int(n, "to", 0);
 
-	return check_cast(in, n, infer_type(n, 0)->dtype,
-			  to > 0 && to < 1000 ? dtype_by_onnx((int)to) : DT_NONE);
+	return check_cast(in, n, to > 0 && to < 1000 ? dtype_by_onnx((int)to) : DT_NONE);
 }
 
 static bool infer_castlike(Infer *in, Node *n)
 {
-	return check_cast(in, n, infer_type(n, 0)->dtype, infer_type(n, 1)->dtype);
+	return check_cast(in, n, infer_type(n, 1)->dtype);
 }
 
 /* Limits a float to the range of an 8 or 16-bit integer, since the store alone would wrap. For 4
@@ -97,10 +95,37 @@ static Expr *to_float(ExprPool *p, Node *n, Expr *e, DType to)
 	return saturate ? ex_roundsat(p, to, e) : ex_round(p, to, e);
 }
 
-static Expr *cast_expr(Kernel *k, Node *n, Expr *e, DType to)
+/* The number that a string is, in the type that is nearest to TO; a bool is whether it is not 0. */
+static Expr *number_of(ExprPool *p, Expr *e, DType to)
+{
+	static const Inst of[CT_COUNT] = {
+		[CT_BOOL] = RT_str_to_f64, [CT_I32] = RT_str_to_i64, [CT_I64] = RT_str_to_i64,
+		[CT_U32] = RT_str_to_i64,  [CT_U64] = RT_str_to_u64, [CT_F32] = RT_str_to_f32,
+		[CT_F64] = RT_str_to_f64};
+
+	return ex_op1(p, of[dtype_ctype(to)], e);
+}
+
+static Expr *string_of(ExprPool *p, Expr *e)
+{
+	switch (e->ct) {
+	case CT_F32: return ex_op1(p, RT_str_of_f32, e);
+	case CT_F64: return ex_op1(p, RT_str_of_f64, e);
+	case CT_U64: return ex_op1(p, RT_str_of_u64, e);
+	default: return ex_op1(p, RT_str_of_i64, ex_cvt(p, CT_I64, e));
+	}
+}
+
+static Expr *cast_expr(Kernel *k, Node *n, Expr *e, DType from, DType to)
 {
 	ExprPool *p = k->pool;
 
+	if (from == DT_STR && to == DT_STR)
+		return e;
+	if (to == DT_STR)
+		return string_of(p, e);
+	if (from == DT_STR)
+		e = number_of(p, e, to);
 	if (to == DT_BOOL)
 		return e->ct == CT_BOOL ? e : ex_op2(p, IN_ne, e, ex_num(p, e->ct, 0));
 	if (dtype_is_float(to))
@@ -118,12 +143,12 @@ static void lower_cast(Infer *in, Node *n, Kernel *k)
 	(void)in;
 	kernel_iters_of(k, out, it);
 	kernel_map_id(k, it, out,
-		      cast_expr(k, n, kernel_load_iters(k, lower_in(k, 0), it), out->dtype));
+		      cast_expr(k, n, kernel_load_iters(k, lower_in(k, 0), it),
+				lower_in(k, 0)->dtype, out->dtype));
 }
 
-const Op op_Cast = {.infer = infer_cast, .lower = lower_cast, .doc = "strings are not supported"};
-const Op op_CastLike = {
-	.infer = infer_castlike, .lower = lower_cast, .doc = "strings are not supported"};
+const Op op_Cast = {.infer = infer_cast, .lower = lower_cast, .types = "fiubs"};
+const Op op_CastLike = {.infer = infer_castlike, .lower = lower_cast, .types = "fiubs"};
 
 /* ---- BitCast ---- */
 
@@ -180,5 +205,4 @@ static void lower_bitcast(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load_iters(k, x, it));
 }
 
-const Op op_BitCast = {
-	.infer = infer_bitcast, .lower = lower_bitcast, .doc = "strings are not supported"};
+const Op op_BitCast = {.infer = infer_bitcast, .lower = lower_bitcast, .types = "fiub"};

@@ -455,11 +455,10 @@ const Tensor *infer_const_tensor(Infer *in, Value *v)
 	const Tensor *t = value_const(v);
 
 	if (t)
-		return t->dtype == DT_STR ? NULL : t;
+		return t;
 	if (!v->def || v->def->nout != 1 || v->def->nin == 0 || !can_lower(v->def) ||
-	    v->def->op == OP_Kernel ||
-	    !v->type || in->depth >= MAX_DEPTH || type_const_numel(v->type, MAX_CONTENTS) < 0 ||
-	    v->type->dtype == DT_STR)
+	    v->def->op == OP_Kernel || !v->type || in->depth >= MAX_DEPTH ||
+	    type_const_numel(v->type, MAX_CONTENTS) < 0)
 		return NULL;
 	for (int i = 0; i < v->def->nin; i++)
 		if (v->def->in[i].value &&

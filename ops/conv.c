@@ -51,7 +51,7 @@ static bool infer_conv(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0), *w = infer_type(n, 1);
 	Ctx *c = infer_ctx(in);
-	Dim *group = dim_const(c, node_int(n, "group", 1)), *dims[MAX_RANK];
+	Dim *group = dim_const(c, node_int(n, "group", 1));
 	Window win;
 
 	if (!contract_types(in, n) || !window_init(in, c, n, x, w, &win))
@@ -66,11 +66,7 @@ static bool infer_conv(Infer *in, Node *n)
 			       (FactSize){"group is", group}) ||
 	    !conv_bias(in, n, w->dims[0]))
 		return false;
-	dims[0] = x->dims[0];
-	dims[1] = w->dims[0];
-	for (int d = 0; d < win.n; d++)
-		dims[d + 2] = win.out[d];
-	infer_result(in, n, 0, x->dtype, x->rank, dims);
+	window_result(in, n, 0, x->dtype, w->dims[0], &win);
 	return true;
 }
 
@@ -192,7 +188,7 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 	const Type *x = infer_type(n, 0), *w = infer_type(n, 1);
 	Ctx *c = infer_ctx(in);
 	int64_t group = node_int(n, "group", 1);
-	Dim *dims[MAX_RANK];
+	Dim *channels;
 	Window win;
 
 	if (!contract_types(in, n) || !transposed_init(in, c, n, &win))
@@ -200,19 +196,16 @@ static bool infer_conv_transpose(Infer *in, Node *n)
 	if (group < 1)
 		return infer_error(in, n, "attribute \"group\" is %lld, expected 1 or more",
 				   (long long)group);
-	dims[0] = x->dims[0];
-	dims[1] = dim_mul(c, w->dims[1], dim_const(c, group));
+	channels = dim_mul(c, w->dims[1], dim_const(c, group));
 	if (!infer_equal_dims(in, n, &x->dims[1], &w->dims[0],
 			      "input channels differ from the weight's") ||
 	    !infer_equal_shown(in, n, dim_mod(c, w->dims[0], dim_const(c, group)), dim_const(c, 0),
 			       "group does not divide the input channels",
 			       infer_dim_shown(in, n, &w->dims[0]),
 			       (FactSize){"group is", dim_const(c, group)}) ||
-	    !conv_bias(in, n, dims[1]))
+	    !conv_bias(in, n, channels))
 		return false;
-	for (int d = 0; d < win.n; d++)
-		dims[d + 2] = win.out[d];
-	infer_result(in, n, 0, x->dtype, x->rank, dims);
+	window_result(in, n, 0, x->dtype, channels, &win);
 	return true;
 }
 
@@ -404,14 +397,11 @@ static bool infer_deform(Infer *in, Node *n)
 		   *b = infer_type(n, DEFORM_BIAS);
 	int64_t group = node_int(n, "group", 1), offsets = node_int(n, "offset_group", 1);
 	Ctx *c = infer_ctx(in);
-	Dim *dims[MAX_RANK], *groups = dim_const(c, group), *og = dim_const(c, offsets);
+	Dim *groups = dim_const(c, group), *og = dim_const(c, offsets);
 	Window win;
 
 	if (!contract_types(in, n) || !window_init(in, c, n, x, w, &win))
 		return false;
-	if (!dtype_is_float(x->dtype))
-		return infer_error(in, n, "elements of type %s are not supported",
-				   dtype_info[x->dtype].name);
 	if (group < 1 || offsets < 1 || 2 * win.n + 2 > MAX_RANK)
 		return infer_error(in, n, "%lld groups, %lld groups of offsets and %d spatial dims",
 				   (long long)group, (long long)offsets, win.n);
@@ -428,11 +418,7 @@ static bool infer_deform(Infer *in, Node *n)
 	if (b &&
 	    !infer_equal_dims(in, n, &b->dims[0], &w->dims[0], "bias and output channels differ"))
 		return false;
-	dims[0] = x->dims[0];
-	dims[1] = w->dims[0];
-	for (int d = 0; d < win.n; d++)
-		dims[d + 2] = win.out[d];
-	infer_result(in, n, 0, x->dtype, x->rank, dims);
+	window_result(in, n, 0, x->dtype, w->dims[0], &win);
 	return true;
 }
 
@@ -541,5 +527,7 @@ static void lower_deform(Infer *in, Node *n, Kernel *k)
 	lower_bias(k, acc, bias, out);
 }
 
-const Op op_DeformConv = {
-	.infer = infer_deform, .lower = lower_deform, .doc = "at most 7 spatial dims"};
+const Op op_DeformConv = {.types = "f",
+			  .infer = infer_deform,
+			  .lower = lower_deform,
+			  .doc = "at most 7 spatial dims"};

@@ -13,25 +13,6 @@
 
 /* ---- What all of them share ---- */
 
-static char type_letter(DType t)
-{
-	if (dtype_is_float(t))
-		return 'f';
-	if (dtype_is_int(t))
-		return dtype_is_signed(t) ? 'i' : 'u';
-	return t == DT_BOOL ? 'b' : t == DT_STR ? 's' : '?';
-}
-
-static bool check_type(Infer *in, Node *n, const char *types, DType t)
-{
-	if (t == DT_STR)
-		return infer_error(in, n, "strings are not supported");
-	if (!strchr(types ? types : "fiu", type_letter(t)))
-		return infer_error(in, n, "elements of type %s are not supported",
-				   dtype_info[t].name);
-	return true;
-}
-
 /* The shape that N's operands from FROM on broadcast to; -1 after a diagnostic. */
 static int broadcast_all(Infer *in, Node *n, int from, Dim **dims)
 {
@@ -71,7 +52,7 @@ bool infer_elementwise(Infer *in, Node *n)
 	Dim *dims[MAX_RANK];
 	int rank;
 
-	if (!check_type(in, n, op->types, t) || !same_types(in, n, 0))
+	if (!infer_takes(in, n, op->types, t) || !same_types(in, n, 0))
 		return false;
 	rank = broadcast_all(in, n, 0, dims);
 	if (rank < 0)
@@ -240,10 +221,9 @@ COMMUTATIVE(BitwiseXor, "xor(x, y)", "iu");
 const Op op_Equal = {
 	.scalar = "eq(x, y)",
 	.scalar_bool = "not(xor(x, y))",
-	.types = "fiub",
+	.types = "fiubs",
 	.result = DT_BOOL,
 	.commutative = true,
-	.doc = "strings are not supported",
 };
 COMPARISON(Less, "lt(x, y)", "fiu");
 COMPARISON(LessOrEqual, "le(x, y)", "fiu");
@@ -284,9 +264,19 @@ const Op op_HardSigmoid = {
 	.attrs = "alpha=0.2, beta=0.5",
 	.types = "f",
 };
+/* Operators of the standard's first opsets, which files of that time still have. */
+const Op op_Affine = {
+	.scalar = "add(mul(alpha, x), beta)", .attrs = "alpha=1, beta=0", .types = "f"};
+const Op op_Scale = {.scalar = "mul(scale, x)", .attrs = "scale=1", .types = "f"};
+const Op op_ScaledTanh = {
+	.scalar = "mul(alpha, tanh(mul(beta, x)))", .attrs = "alpha=1, beta=1", .types = "f"};
 /* ONNX defines HardSwish by HardSigmoid with an attribute, so its 1/6 is an f32. */
 UNARY_FLOAT(HardSwish, "mul(x, max(0, min(1, add(mul(0.166666671633720397949, x), 0.5))))");
 UNARY_FLOAT(Softplus, "add(max(x, 0), log1p(exp(neg(abs(x)))))");
+const Op op_ParametricSoftplus = {
+	.scalar = "mul(alpha, add(max(mul(beta, x), 0), log1p(exp(neg(abs(mul(beta, x)))))))",
+	.attrs = "alpha=1, beta=1",
+	.types = "f"};
 UNARY_FLOAT(Softsign, "div(x, add(1, abs(x)))");
 /* tanh(softplus(x)) is n / (n + 2), where n = e^x (e^x + 2). For x >= 0 both sides are divided
  * by e^2x. */
@@ -370,7 +360,7 @@ static bool infer_pow(Infer *in, Node *n)
 	Dim *dims[MAX_RANK];
 	int rank;
 
-	if (!check_type(in, n, "fiu", x->dtype) || !check_type(in, n, "fiu", y->dtype))
+	if (!infer_takes(in, n, "fiu", x->dtype) || !infer_takes(in, n, "fiu", y->dtype))
 		return false;
 	rank = broadcast_all(in, n, 0, dims);
 	if (rank < 0)
@@ -469,7 +459,7 @@ static bool infer_where(Infer *in, Node *n)
 	if (infer_type(n, 0)->dtype != DT_BOOL)
 		return infer_error(in, n, "the condition is %s, not bool",
 				   dtype_info[infer_type(n, 0)->dtype].name);
-	if (!check_type(in, n, "fiub", infer_type(n, 1)->dtype) || !same_types(in, n, 1))
+	if (!infer_takes(in, n, "fiubs", infer_type(n, 1)->dtype) || !same_types(in, n, 1))
 		return false;
 	rank = broadcast_all(in, n, 0, dims);
 	if (rank < 0)
@@ -487,8 +477,7 @@ static void lower_where(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, lower_out(k, 0), ex_op3(k->pool, IN_select, a[0], a[1], a[2]));
 }
 
-const Op op_Where = {
-	.infer = infer_where, .lower = lower_where, .doc = "strings are not supported"};
+const Op op_Where = {.infer = infer_where, .lower = lower_where};
 
 /* The result has the shape of X; the other operands must broadcast to it. */
 static bool infer_like_first(Infer *in, Node *n)
@@ -498,7 +487,7 @@ static bool infer_like_first(Infer *in, Node *n)
 	Dim *dims[MAX_RANK];
 	int rank;
 
-	if (!check_type(in, n, op->types, x->dtype) || !same_types(in, n, 0))
+	if (!infer_takes(in, n, op->types, x->dtype) || !same_types(in, n, 0))
 		return false;
 	rank = broadcast_all(in, n, 0, dims);
 	if (rank < 0)
@@ -539,7 +528,11 @@ static bool infer_identity(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
 
-	if (!check_type(in, n, "fiub", x->dtype))
+	if (x->kind != TYPE_TENSOR) {
+		n->out[0]->type = x;
+		return true;
+	}
+	if (!infer_takes(in, n, "fiubs", x->dtype))
 		return false;
 	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 	return true;
@@ -556,7 +549,8 @@ static void lower_identity(Infer *in, Node *n, Kernel *k)
 const Op op_Identity = {
 	.infer = infer_identity,
 	.lower = lower_identity,
-	.doc = "strings, sequences and optionals are not supported",
+	.compound = true,
+	.types = "fiubs",
 };
 
 /* Whether Dropout copies its operand for sure: outside of training, or if the ratio is 0. */
@@ -577,7 +571,7 @@ static bool expand_dropout(Infer *in, Node *n, Value **out)
 	DType real = dtype_is_float(x->dtype) ? ctype_dtype(dtype_ctype(x->dtype)) : DT_NONE;
 	Value *v, *ratio, *keep = expand_scalar(in, n, DT_BOOL, 1), *one, *share;
 
-	if (!check_type(in, n, "f", x->dtype))
+	if (!infer_takes(in, n, "f", x->dtype))
 		return false;
 	if (drops_nothing(in, n)) {
 		out[0] = EXPAND(in, n, Identity, node_in(n, 0));

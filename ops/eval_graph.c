@@ -7,6 +7,7 @@
  */
 #include "ir/blocks.h"
 #include "ops/infer.h"
+#include "runtime/strtable.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -267,6 +268,19 @@ static double *bound_of(const GraphRun *r, const Buf *b, Arena *a)
 	return NEW_ARRAY(a, n + 1, double);
 }
 
+/* Reports an index that is out of range, or a string that a routine refuses. */
+static bool kernel_fails(GraphRun *r, const Node *n)
+{
+	const dl_strings *t = r->g->ctx->strings;
+	const char *what;
+	dl_str s;
+
+	if (!strings_status(t))
+		return diag_error(r->diag, node_diag(n), "an index is out of range");
+	s = strings_refused(t, &what);
+	return diag_error(r->diag, node_diag(n), "\"%.*s\" %s", s.n < 100 ? (int)s.n : 100, s.p, what);
+}
+
 static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 {
 	EvalBuf *bufs = NEW_ARRAY(tmp, k->bufs.n + 1, EvalBuf);
@@ -282,10 +296,11 @@ static bool run_kernel(GraphRun *r, Node *n, Kernel *k, Arena *tmp)
 		if (b->kind == BUF_OUT && r->o->watch)
 			bufs[i].bound = bound_of(r, b, tmp);
 	}
+	strings_clear(k->ctx->strings);
 	switch (eval_kernel(k, &(EvalOpts){r->sym, r->o->watch != NULL, r->o->mad_fused}, bufs,
 			    &fault)) {
 	case EVAL_OK: return !r->o->watch || r->o->watch(r->o->arg, n, k, bufs, r->sym);
-	case EVAL_INDEX: return diag_error(r->diag, node_diag(n), "an index is out of range");
+	case EVAL_INDEX: return kernel_fails(r, n);
 	case EVAL_BAD: break;
 	}
 	return diag_error(r->diag, node_diag(n), "the kernel cannot be evaluated");
@@ -411,7 +426,7 @@ static bool begin_turn(GraphRun *r)
 static bool leave_loop(GraphRun *r, Node **n)
 {
 	LoopRun *l = r->loop;
-	const int carried = (int)node_int(l->close, "carried", 0);
+	const int carried = loop_carried(l->close);
 
 	r->loop = l->outer;
 	*n = l->close;
@@ -464,10 +479,7 @@ static bool push(GraphRun *r, LoopRun *l, int k)
 {
 	const Value *v = node_in(l->close, k);
 	const DiagLoc loc = node_diag(l->close);
-	const int number = k - (int)node_int(l->close, "carried", 0);
 	int64_t dims[MAX_RANK], bytes;
-	int n;
-	const int64_t *reverse = node_ints(l->close, "reverse", &n);
 	char *to;
 
 	if (!value_dims(r, v, loc, dims, &bytes))
@@ -479,7 +491,7 @@ static bool push(GraphRun *r, LoopRun *l, int k)
 	to = l->stack[k];
 	if (!to)
 		return diag_error(r->diag, loc, "out of memory");
-	if (number < n && reverse[number])
+	if (stack_is_reversed(l->close, k))
 		memmove(to + bytes, to, (size_t)(l->turn * bytes));
 	else
 		to += l->turn * bytes;
@@ -491,7 +503,7 @@ static bool push(GraphRun *r, LoopRun *l, int k)
 static bool next_turn(GraphRun *r, Node **n)
 {
 	LoopRun *l = r->loop;
-	const int carried = (int)node_int(l->close, "carried", 0);
+	const int carried = loop_carried(l->close);
 	const Value **next = NEW_ARRAY(r->tmp, carried + 1, const Value *);
 	void **data = NEW_ARRAY(r->tmp, carried + 1, void *);
 	bool ok = true;

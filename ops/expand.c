@@ -2,41 +2,7 @@
 /* Makes nodes for `expand`; each gets its type when it is made. */
 #include "ops/infer.h"
 
-static Value *finish(Infer *in, Node *m)
-{
-	Value *out[1] = {m->out[0]};
-
-	infer_or_expand(in, m, out);
-	return out[0];
-}
-
-static Node *start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
-{
-	Node *m;
-
-	while (nargs > 0 && !args[nargs - 1])
-		nargs--;
-	m = node_new(in->graph, op, args, nargs, 1, n);
-	node_locs_from(m, n);
-	return m;
-}
-
-Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
-{
-	return finish(in, start(in, n, op, args, nargs));
-}
-
-Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs,
-			const char *attr, int64_t v)
-{
-	Node *m = start(in, n, op, args, nargs);
-
-	node_set_int(m, attr, v);
-	return finish(in, m);
-}
-
-void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out,
-		 int nout)
+Node *expand_start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, int nout)
 {
 	Node *m;
 
@@ -44,6 +10,36 @@ void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, V
 		nargs--;
 	m = node_new(in->graph, op, args, nargs, nout, n);
 	node_locs_from(m, n);
+	return m;
+}
+
+Value *expand_finish(Infer *in, Node *m)
+{
+	Value *out[1] = {m->out[0]};
+
+	infer_or_expand(in, m, out);
+	return out[0];
+}
+
+Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs)
+{
+	return expand_finish(in, expand_start(in, n, op, args, nargs, 1));
+}
+
+Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs,
+			const char *attr, int64_t v)
+{
+	Node *m = expand_start(in, n, op, args, nargs, 1);
+
+	node_set_int(m, attr, v);
+	return expand_finish(in, m);
+}
+
+void expand_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, Value **out,
+		 int nout)
+{
+	Node *m = expand_start(in, n, op, args, nargs, nout);
+
 	for (int i = 0; i < n->attrs.n; i++)
 		node_set_attr(m, n->attrs.at[i]);
 	for (int i = 1; i < nout; i++)
@@ -107,17 +103,17 @@ Value *expand_reshape(Infer *in, Node *n, Value *v, Dim *const *d, int count)
 
 	if (!t || t == v->type)
 		return v;
-	m = start(in, n, OP_View, &v, 1);
+	m = expand_start(in, n, OP_View, &v, 1, 1);
 	m->out[0]->type = t;
-	return finish(in, m);
+	return expand_finish(in, m);
 }
 
 Value *expand_transpose(Infer *in, Node *n, Value *v, const int64_t *perm, int rank)
 {
-	Node *m = start(in, n, OP_Transpose, &v, 1);
+	Node *m = expand_start(in, n, OP_Transpose, &v, 1, 1);
 
 	node_set_ints(m, "perm", perm, rank);
-	return finish(in, m);
+	return expand_finish(in, m);
 }
 
 Value *expand_range(Infer *in, Node *n, Dim *count)
@@ -132,6 +128,20 @@ Value *expand_slice(Infer *in, Node *n, Value *v, int axis, int64_t from, int64_
 
 	return EXPAND(in, n, Slice, v, expand_ints(in, n, &from, 1), expand_ints(in, n, &to, 1),
 		      expand_ints(in, n, &at, 1), expand_ints(in, n, &step, 1));
+}
+
+Value *expand_part(Infer *in, Node *n, Value *v, int axis, Dim *from, Dim *to)
+{
+	int64_t at = axis;
+
+	return EXPAND(in, n, Slice, v, expand_sizes(in, n, &from, 1), expand_sizes(in, n, &to, 1),
+		      expand_ints(in, n, &at, 1));
+}
+
+Value *expand_as_scalar(Infer *in, Node *n, Value *v)
+{
+	return v->type && v->type->rank ? EXPAND(in, n, Reshape, v, expand_ints(in, n, NULL, 0))
+					: v;
 }
 
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to)

@@ -47,7 +47,7 @@ static bool infer_grid_sample(Infer *in, Node *n)
 	Dim *out[MAX_RANK];
 	Grid g;
 
-	if (!grid_attrs(in, n, &g) || !infer_movable(in, n, 0))
+	if (!grid_attrs(in, n, &g))
 		return false;
 	if (x->rank < 3 || grid->rank != x->rank)
 		return infer_error(
@@ -286,7 +286,8 @@ static void lower_grid_sample(Infer *in, Node *n, Kernel *k)
 const Op op_GridSample = {
 	.infer = infer_grid_sample,
 	.lower = lower_grid_sample,
-	.doc = "strings are not supported; other elements than floats in mode nearest only",
+	.types = "fiubs",
+	.doc = "other elements than floats in mode nearest only",
 };
 
 /* ---- AffineGrid ---- */

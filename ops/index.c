@@ -25,7 +25,7 @@ static bool check_indices(Infer *in, Node *n, int k)
 /* Checks the axis and the operands of operators with indices along an axis. */
 static bool check_axis(Infer *in, Node *n, int *axis)
 {
-	return infer_movable(in, n, 0) && check_indices(in, n, 1) &&
+	return check_indices(in, n, 1) &&
 	       infer_axis(in, n, node_int(n, "axis", 0), infer_type(n, 0)->rank, axis);
 }
 
@@ -66,8 +66,7 @@ static void lower_gather(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, x, idx));
 }
 
-const Op op_Gather = {
-	.infer = infer_gather, .lower = lower_gather, .doc = "strings are not supported"};
+const Op op_Gather = {.infer = infer_gather, .lower = lower_gather, .types = "fiubs"};
 
 /* Checks that the indices have X's rank, and that their other dims are at most X's. */
 static bool check_elements(Infer *in, Node *n, int *axis)
@@ -117,7 +116,7 @@ static void lower_gatherelements(Infer *in, Node *n, Kernel *k)
 const Op op_GatherElements = {
 	.infer = infer_gatherelements,
 	.lower = lower_gatherelements,
-	.doc = "strings are not supported",
+	.types = "fiubs",
 };
 
 /* ---- GatherND, ScatterND ---- */
@@ -130,7 +129,7 @@ static bool tuple_length(Infer *in, Node *n, int batch, int *m)
 	StrBuf last = {0};
 	int64_t v;
 
-	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1))
+	if (!check_indices(in, n, 1))
 		return false;
 	if (i->rank < 1)
 		return infer_error(in, n, "the indices are a scalar, expected rank 1 or more");
@@ -216,7 +215,8 @@ static void lower_gathernd(Infer *in, Node *n, Kernel *k)
 const Op op_GatherND = {
 	.infer = infer_gathernd,
 	.lower = lower_gathernd,
-	.doc = "strings are not supported; the last dim of the indices must be a number (a symbol, bound by --dim)",
+	.types = "fiubs",
+	.doc = "the last dim of the indices must be a number (a symbol, bound by --dim)",
 };
 
 static bool check_reduction(Infer *in, Node *n, Monoid *m)
@@ -316,8 +316,7 @@ static void lower_scatternd(Infer *in, Node *n, Kernel *k)
 	scatter(in, n, k, it, idx);
 }
 
-const Op op_ScatterND = {
-	.infer = infer_scatternd, .lower = lower_scatternd, .doc = "strings are not supported"};
+const Op op_ScatterND = {.infer = infer_scatternd, .lower = lower_scatternd, .types = "fiubs"};
 
 static bool infer_scatterelements(Infer *in, Node *n)
 {
@@ -347,7 +346,7 @@ static void lower_scatterelements(Infer *in, Node *n, Kernel *k)
 const Op op_ScatterElements = {
 	.infer = infer_scatterelements,
 	.lower = lower_scatterelements,
-	.doc = "strings are not supported",
+	.types = "fiubs",
 };
 
 /* ---- OneHot ---- */
@@ -389,8 +388,7 @@ static bool infer_onehot(Infer *in, Node *n)
 	if (!is_number(i->dtype) || !is_number(d->dtype))
 		return infer_error(in, n, "the indices are %s and the depth %s, expected numbers",
 				   dtype_info[i->dtype].name, dtype_info[d->dtype].name);
-	if (!infer_movable(in, n, 2) ||
-	    !infer_axis(in, n, node_int(n, "axis", -1), i->rank + 1, &axis))
+	if (!infer_axis(in, n, node_int(n, "axis", -1), i->rank + 1, &axis))
 		return false;
 	if (i->rank + 1 > MAX_RANK)
 		return infer_error(in, n, "the indices have rank %d; at most %d is supported",
@@ -432,8 +430,7 @@ static void lower_onehot(Infer *in, Node *n, Kernel *k)
 			     kernel_load(k, v, &one), kernel_load(k, v, &zero)));
 }
 
-const Op op_OneHot = {
-	.infer = infer_onehot, .lower = lower_onehot, .doc = "strings are not supported"};
+const Op op_OneHot = {.infer = infer_onehot, .lower = lower_onehot, .types = "fius"};
 
 /* ---- TensorScatter ---- */
 
@@ -515,7 +512,7 @@ static void lower_tensor_scatter(Infer *in, Node *n, Kernel *k)
 const Op op_TensorScatter = {
 	.infer = infer_tensor_scatter,
 	.lower = lower_tensor_scatter,
-	.doc = "strings are not supported",
+	.types = "fiubs",
 };
 
 /* ---- ReverseSequence ---- */
@@ -537,8 +534,7 @@ static bool infer_reverse_sequence(Infer *in, Node *n)
 	const Type *x = infer_type(n, 0), *len = infer_type(n, 1);
 	int batch, time;
 
-	if (!infer_movable(in, n, 0) || !check_indices(in, n, 1) ||
-	    !reversed_axes(in, n, &batch, &time))
+	if (!check_indices(in, n, 1) || !reversed_axes(in, n, &batch, &time))
 		return false;
 	if (x->rank < 2 || len->rank != 1)
 		return infer_error(in, n,
@@ -574,5 +570,5 @@ static void lower_reverse_sequence(Infer *in, Node *n, Kernel *k)
 const Op op_ReverseSequence = {
 	.infer = infer_reverse_sequence,
 	.lower = lower_reverse_sequence,
-	.doc = "strings are not supported",
+	.types = "fiubs",
 };

@@ -6,7 +6,8 @@
  * node that relies on it. A node whose operand has no type is skipped silently: the fault was
  * already reported.
  */
-#include "ops/infer.h"
+#include "ops/control.h"
+#include "ops/parts.h"
 
 #include <assert.h>
 
@@ -42,10 +43,15 @@ bool infer_error(Infer *in, Node *n, const char *fmt, ...)
 	va_start(ap, fmt);
 	msg = arena_vprintf(tmp, fmt, ap);
 	va_end(ap);
-	in->errors++;
-	diag_error(in->ctx->diag, node_diag(n), "%s", msg);
+	infer_fault(in, node_diag(n), msg);
 	arena_free(tmp);
 	return false;
+}
+
+bool infer_fault(Infer *in, DiagLoc at, const char *text)
+{
+	in->errors++;
+	return diag_error(in->ctx->diag, at, "%s", text);
 }
 
 const Type *infer_type(const Node *n, int k)
@@ -86,6 +92,11 @@ static void warn_declared(Infer *in, Node *n, const Value *v, const Type *made)
  * rank only warns. */
 static void check_declared(Infer *in, Node *n, Value *v, const Type *made)
 {
+	if (made->kind != TYPE_TENSOR) {
+		if (v->declared)
+			infer_error(in, n, "the result is declared as a tensor, which it is not");
+		return;
+	}
 	if (v->declared && v->declared != (int)made->dtype)
 		infer_error(in, n, "the result is declared as %s, but it is %s",
 			    dtype_info[(DType)v->declared].name, dtype_info[made->dtype].name);
@@ -144,6 +155,15 @@ bool infer_choice(Infer *in, Node *n, const char *attr, const char *const *names
 }
 
 /* ---- Axes ---- */
+
+bool infer_floats(Infer *in, Node *n, int k)
+{
+	const Type *t = infer_type(n, k);
+
+	return !t || dtype_is_float(t->dtype) ||
+	       infer_error(in, n, "operand %d has elements of type %s, expected floats", k + 1,
+			   dtype_info[t->dtype].name);
+}
 
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out)
 {
@@ -316,11 +336,8 @@ static bool check_tensors(Infer *in, Node *n)
 	for (int i = 0; i < n->nin; i++) {
 		Value *v = n->in[i].value;
 
-		if (v && v->type->kind != TYPE_TENSOR)
-			return infer_error(
-				in, n,
-				"operand %d is a sequence or an optional, which is not supported",
-				i + 1);
+		if (v && v->type->kind != TYPE_TENSOR && !op_table[n->op]->compound)
+			return infer_error(in, n, "operand %d must be a tensor", i + 1);
 		if (v && v->type->rank > MAX_RANK)
 			return infer_error(in, n, "operand %d has rank %d; at most %d is supported",
 					   i + 1, v->type->rank, MAX_RANK);
@@ -367,6 +384,23 @@ static bool infer_tensor_const(Infer *in, Node *n)
 	return true;
 }
 
+static char type_letter(DType t)
+{
+	if (dtype_is_float(t))
+		return 'f';
+	if (dtype_is_int(t))
+		return dtype_is_signed(t) ? 'i' : 'u';
+	return t == DT_BOOL ? 'b' : t == DT_STR ? 's' : '?';
+}
+
+bool infer_takes(Infer *in, Node *n, const char *types, DType t)
+{
+	if (!strchr(types ? types : "fiu", type_letter(t)))
+		return infer_error(in, n, "elements of type %s are not supported",
+				   dtype_info[t].name);
+	return true;
+}
+
 static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 {
 	if (!op->expand(in, n, out))
@@ -384,6 +418,18 @@ static bool expand_composite(Infer *in, Node *n, const Op *op, Value **out)
 		value_replace(n->out[i], out[i]);
 	}
 	node_remove(n);
+	return true;
+}
+
+/* Strings are for the operators of ir/ops.def that have the flag, and for elementwise ones that say so. */
+static bool check_strings(Infer *in, Node *n)
+{
+	const bool may = op_row[n->op].flags & (OPF_INTERNAL | OPF_STRINGS) ||
+			 op_table[n->op]->scalar;
+
+	for (int i = 0; i < n->nin && !may; i++)
+		if (infer_type(n, i) && infer_type(n, i)->dtype == DT_STR)
+			return infer_error(in, n, "elements of type str are not supported");
 	return true;
 }
 
@@ -405,7 +451,10 @@ bool infer_or_expand(Infer *in, Node *n, Value **out)
 		return false;
 	if (n->op == OP_Const)
 		return infer_tensor_const(in, n) && in->errors == before;
-	if (!check_tensors(in, n))
+	if (!check_tensors(in, n) || !check_strings(in, n))
+		return false;
+	if (op->types && !op->scalar && infer_type(n, 0) && infer_type(n, 0)->kind == TYPE_TENSOR &&
+	    !infer_takes(in, n, op->types, infer_type(n, 0)->dtype))
 		return false;
 	if (op->infer)
 		ok = op->infer(in, n);
@@ -447,16 +496,34 @@ static void refresh_types(Infer *in)
 	in->bounded = false;
 }
 
-bool infer_graph_run(Infer *in)
+bool infer_nodes(Infer *in, Node *first, Node *stop)
 {
+	const int errors = in->errors;
 	Node *next;
 	bool ok = true;
 
-	for (Node *n = in->graph->first; n; n = next) {
+	for (Node *n = first; n != stop; n = next) {
 		next = n->next;
-		ok &= infer_node(in, n);
+		if (n->op == OP_If && control_known(in, n, &next))
+			continue;
+		ok &= infer_node(in, n) ||
+		      (in->unmerged && n->op == OP_If && control_both(in, n, stop, &next));
+		if (in->unmerged)
+			return false;
 	}
+	return ok && in->errors == errors;
+}
+
+bool infer_graph_run(Infer *in)
+{
+	bool ok;
+
+	if (!parts_of_inputs(in))
+		return false;
+	ok = infer_nodes(in, in->graph->first, NULL);
+	if (in->unmerged)
+		infer_fault(in, in->unmerged_at, in->unmerged);
 	if (in->bounded)
 		refresh_types(in);
-	return ok && !in->errors;
+	return ok && !in->errors && parts_of_results(in);
 }

@@ -27,12 +27,24 @@ struct Infer {
 	/* a fact has tightened the bound of a symbol since the types were last simplified */
 	bool bounded;
 	Dim *turn;     /* in loops: the number of the turn, of all turns of the loops around; else null */
+	int64_t called; /* bytes of definitions that were read for nodes (ops/call.c) */
+	/* why a result of an If has no type: its sides give different ranks; the node that it is of */
+	const char *unmerged;
+	DiagLoc unmerged_at;
+	int copied;    /* nodes that are in both sides of an If for that reason */
 	bool seedless; /* the warning about random numbers without a seed was given */
 };
 
 /* infer_node for a node that may be composite. OUT (nout entries) gets the values that stand for
  * its results; if the node was replaced and removed, they differ from the node's own. */
 bool infer_or_expand(Infer *in, Node *n, Value **out);
+
+/* Whether an operator whose struct says TYPES (Op.types) takes elements of type T; else a diagnostic. */
+bool infer_takes(Infer *in, Node *n, const char *types, DType t);
+/* Reports TEXT about AT; returns false. */
+bool infer_fault(Infer *in, DiagLoc at, const char *text);
+/* Infers the nodes from FIRST up to STOP, null for the end of the graph. False after a diagnostic, or with UNMERGED set. */
+bool infer_nodes(Infer *in, Node *first, Node *stop);
 
 /* ---- internal.c ---- */
 

@@ -111,24 +111,20 @@ const Op op_Row = {.infer = infer_row, .lower = lower_row};
 
 Value *expand_row(Infer *in, Node *n, Value *x, Dim *at)
 {
-	Node *r = node_new(in->graph, OP_Row, &x, 1, 1, n);
+	Node *r = expand_start(in, n, OP_Row, &x, 1, 1);
 
-	node_locs_from(r, n);
 	control_set_dim(r, "at", at);
-	infer_node(in, r);
-	return r->out[0];
+	return expand_finish(in, r);
 }
 
 Value *expand_dims(Infer *in, Node *n, DType t, Dim *const *d, int count, bool scalar)
 {
-	Node *x = node_new(in->graph, OP_Dims, NULL, 0, 1, n);
+	Node *x = expand_start(in, n, OP_Dims, NULL, 0, 1);
 
-	node_locs_from(x, n);
 	node_set_attr(x, (Attr){.name = "value",
 				.kind = ATTR_TYPE,
 				.type = type_tensor(in->ctx, t, count, d)});
 	if (scalar)
 		node_set_int(x, "scalar", 1);
-	infer_node(in, x);
-	return x->out[0];
+	return expand_finish(in, x);
 }

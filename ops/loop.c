@@ -7,6 +7,8 @@
  */
 #include "ir/blocks.h"
 #include "ops/control.h"
+#include "ops/parts.h"
+#include "ops/shape.h"
 
 enum {
 	GROWN_MAX = 8
@@ -23,6 +25,15 @@ typedef struct Carried {
 	int sizes; /* the number of the carried vector of its sizes, if any grows */
 } Carried;
 
+/* A value that the body carries, which may be no tensor: then its parts are carried (ops/parts.h). */
+typedef struct LoopValue {
+	Value *init;
+	const Type *
+		type; /* while the rank of a sequence's tensors is not known, INIT itself is passed to the body */
+	int first;   /* of its parts in BodyLoop.var */
+	bool listed; /* the body gives a sequence where the type is that of an optional one */
+} LoopValue;
+
 typedef struct BodyLoop {
 	Infer *in;
 	Node *n;
@@ -30,26 +41,20 @@ typedef struct BodyLoop {
 	int captured_from;
 	Dim *trip;
 	Value *go; /* the condition for the first turn, or null: every turn runs */
+	LoopValue *value;
 	Carried *var;
-	Carried *
-		each; /* what is stacked; its sizes in a turn are carried to the next one, if they may differ */
-	int nvar, neach;
+	/* what is stacked; its sizes in a turn are carried to the next one, if they may differ */
+	Carried *each;
+	int nvalue, nvar, neach;
 	/* what comes between the carried values and the captured ones among the body's inputs */
 	Value *(*slice)(struct BodyLoop *l, const LoopBuild *b, int k);
 	int nslice;
 	int lead; /* inputs of the body before the carried values: the number of the turn and the condition */
+	/* what a turn does, in place of BODY: gives what is stacked; null: BODY */
+	bool (*turn)(struct BodyLoop *l, const LoopBuild *b, Value **results);
+	bool appends; /* the body gives a further tensor for each carried value, a sequence that it does not see */
 	const int64_t *reverse;
 } BodyLoop;
-
-static Dim *fresh_size(Infer *in, Value *sizes, int at)
-{
-	Sym *s = sym_fresh(in->ctx, "d");
-
-	sym_read_from(s, sizes);
-	s->at = at;
-	sym_bound(in->ctx, s, 0, DIM_FAR);
-	return s->dim;
-}
 
 /* The type of T with the sizes that grow read from SIZES. */
 static const Type *grown_type(Infer *in, const Carried *v, const Type *t, Value *sizes)
@@ -57,7 +62,7 @@ static const Type *grown_type(Infer *in, const Carried *v, const Type *t, Value 
 	Dim *dims[MAX_RANK];
 
 	for (int d = 0; d < t->rank; d++)
-		dims[d] = v->grows[d] ? fresh_size(in, sizes, d) : t->dims[d];
+		dims[d] = v->grows[d] ? control_size(in, sizes, d) : t->dims[d];
 	return type_tensor(in->ctx, t->dtype, t->rank, dims);
 }
 
@@ -144,33 +149,12 @@ static bool next_sizes(BodyLoop *l, const LoopBuild *b, int k, const Type *t, Va
 	for (int d = 0; d < t->rank; d++)
 		if (each->grows[d] &&
 		    !infer_equal(l->in, l->n,
-				 dim_mul(c, later, fresh_size(l->in, b->carried[each->sizes], d)),
+				 dim_mul(c, later, control_size(l->in, b->carried[each->sizes], d)),
 				 dim_mul(c, later, t->dims[d]),
 				 "the values that the loop stacks differ in size"))
 			return false;
 	next[each->sizes] = expand_dims(l->in, l->n, DT_I64, t->dims, t->rank, false);
 	return true;
-}
-
-/* Removes the nodes from OPEN up to the node that is being expanded. */
-static void remove_since(BodyLoop *l, Node *open, int syms, int facts)
-{
-	infer_forget_syms(l->in, syms);
-	for (Node *m = l->n->prev, *prev; m; m = prev) {
-		prev = m->prev;
-		node_remove(m);
-		if (m == open)
-			break;
-	}
-	l->in->graph->facts.n = facts;
-}
-
-/* One element, as the scalar that a bracket carries. */
-static Value *as_scalar(Infer *in, Node *n, Value *v)
-{
-	if (!v->type || v->type->rank == 0)
-		return v;
-	return expand_node(in, n, OP_Reshape, (Value *[]){v, expand_ints(in, n, NULL, 0)}, 2);
 }
 
 /* One attempt at making a loop, with the sizes that are known to grow so far. */
@@ -192,14 +176,41 @@ static int carry(LoopAttempt *t, Value *init)
 	return t->n++;
 }
 
-static void list_carried(LoopAttempt *t)
+/* The number of parts that are carried for V. */
+static int carried_parts(const LoopValue *v)
+{
+	const Type *elem = type_listed(v->type);
+
+	return elem && elem->rank < 0 ? 0 : type_parts(v->type);
+}
+
+/* Numbers the parts of the carried values, of which none is known to grow. */
+static void number_parts(BodyLoop *l)
+{
+	l->nvar = 0;
+	for (int i = 0; i < l->nvalue; i++) {
+		l->value[i].first = l->nvar;
+		l->nvar += carried_parts(&l->value[i]);
+	}
+	l->var = NEW_ARRAY(l->in->arena, l->nvar + 1, Carried);
+}
+
+static bool list_carried(LoopAttempt *t)
 {
 	static const int64_t none[MAX_RANK];
 	BodyLoop *l = t->l;
 	Infer *in = l->in;
+	Value *part[PARTS_MAX];
 
-	for (int i = 0; i < l->nvar; i++)
-		carry(t, l->var[i].init);
+	for (int i = 0; i < l->nvalue; i++) {
+		const LoopValue *v = &l->value[i];
+		const int parts = carried_parts(v);
+
+		if (parts && !parts_of(in, l->n, v->init, v->type, part))
+			return false;
+		for (int k = 0; k < parts; k++)
+			l->var[v->first + k].init = t->init[carry(t, part[k])];
+	}
 	for (int i = 0; i < l->nvar; i++) {
 		const Type *type = l->var[i].init->type;
 
@@ -211,9 +222,10 @@ static void list_carried(LoopAttempt *t)
 		if (l->each[i].any)
 			l->each[i].sizes = carry(t, expand_ints(in, l->n, none, l->each[i].rank));
 	if (!l->go)
-		return;
+		return true;
 	t->go = carry(t, l->go);
 	t->turns = carry(t, expand_scalar(in, l->n, DT_I64, 0));
+	return true;
 }
 
 static void open_turn(LoopAttempt *t)
@@ -234,20 +246,44 @@ static void open_turn(LoopAttempt *t)
 							   t->b.carried[l->var[i].sizes]);
 }
 
+/* The carried value I in a turn. */
+static Value *value_in_turn(LoopAttempt *t, int i)
+{
+	const LoopValue *v = &t->l->value[i];
+
+	return carried_parts(v) ? parts_join(t->l->in, t->l->n, v->type, t->b.carried + v->first)
+				: v->init;
+}
+
+/* Appends to each carried sequence what the body gives for it. */
+static bool append(LoopAttempt *t)
+{
+	for (int i = 0; i < t->l->nvalue; i++) {
+		t->results[i] = sequence_insert(t->l->in, t->l->n, value_in_turn(t, i),
+						t->results[i], NULL);
+		if (!t->results[i])
+			return false;
+	}
+	return true;
+}
+
 /* Puts the body into the loop. */
 static bool put_turn(LoopAttempt *t)
 {
 	BodyLoop *l = t->l;
 	Infer *in = l->in;
-	Value **args = NEW_ARRAY(in->arena, l->body->inputs.n + 1, Value *);
+	Value **args;
 	int n = 0;
 
+	if (l->turn)
+		return l->turn(l, &t->b, t->results);
+	args = NEW_ARRAY(in->arena, l->body->inputs.n + 1, Value *);
 	if (l->lead) {
 		args[n++] = expand_dims(in, l->n, DT_I64, &t->b.turn, 1, true);
 		args[n++] = t->go >= 0 ? t->b.carried[t->go] : expand_scalar(in, l->n, DT_BOOL, 1);
 	}
-	for (int i = 0; i < l->nvar; i++)
-		args[n++] = t->b.carried[i];
+	for (int i = 0; i < l->nvalue && !l->appends; i++)
+		args[n++] = value_in_turn(t, i);
 	for (int i = 0; i < l->nslice; i++)
 		args[n++] = l->slice(l, &t->b, i);
 	for (int k = l->captured_from; n < l->body->inputs.n; k++)
@@ -257,9 +293,47 @@ static bool put_turn(LoopAttempt *t)
 	for (int i = 0; i < l->body->results.n; i++)
 		if (!t->results[i] || !t->results[i]->type)
 			return false;
+	if (t->go >= 0 &&
+	    !control_single(in, l->n, t->results[0], DT_BOOL, "the condition that the body gives"))
+		return false;
 	if (t->go >= 0)
-		t->next[t->go] = as_scalar(in, l->n, t->results[0]);
+		t->next[t->go] = expand_as_scalar(in, l->n, t->results[0]);
 	t->results += l->lead ? 1 : 0;
+	return !l->appends || append(t);
+}
+
+/* Compares the types that a turn gives with those that it began with. *AGAIN: another one is needed, which has values
+ * of both. */
+static bool compare_types(LoopAttempt *t, bool *again)
+{
+	BodyLoop *l = t->l;
+	Infer *in = l->in;
+
+	for (int i = 0; i < l->nvalue; i++) {
+		LoopValue *v = &l->value[i];
+		const Type *given = parts_ranked(in, l->n, t->results[i]);
+		const Type *both = parts_merge(in, l->n, v->type, given, "a carried value");
+
+		if (!both)
+			return false;
+		*again = *again || both != v->type;
+		v->type = both;
+		v->listed = given->kind == TYPE_SEQUENCE && both->kind == TYPE_OPTIONAL;
+	}
+	for (int i = 0; i < l->neach; i++)
+		if (t->results[l->nvalue + i]->type->kind != TYPE_TENSOR)
+			return infer_error(in, l->n, "stacks a value that is no tensor");
+	return true;
+}
+
+static bool next_parts(LoopAttempt *t)
+{
+	for (int i = 0; i < t->l->nvalue; i++) {
+		const LoopValue *v = &t->l->value[i];
+
+		if (!parts_of(t->l->in, t->l->n, t->results[i], v->type, t->next + v->first))
+			return false;
+	}
 	return true;
 }
 
@@ -268,14 +342,22 @@ static bool compare_sizes(LoopAttempt *t, bool *again)
 {
 	BodyLoop *l = t->l;
 
+	compare_types(t, again);
+	if (l->in->errors)
+		return false;
+	if (*again) {
+		number_parts(l);
+		return true;
+	}
+	if (!next_parts(t))
+		return false;
 	for (int i = 0; i < l->nvar; i++) {
-		t->next[i] = t->results[i];
 		if (!same_sizes(l->in, l->n, i, &l->var[i], t->b.carried[i]->type,
 				t->next[i]->type))
 			*again = true;
 	}
 	for (int i = 0; i < l->neach; i++)
-		if (!same_in_turns(&l->each[i], t->b.open, t->results[l->nvar + i]->type))
+		if (!same_in_turns(&l->each[i], t->b.open, t->results[l->nvalue + i]->type))
 			*again = true;
 	return !l->in->errors;
 }
@@ -294,7 +376,7 @@ static bool list_next(LoopAttempt *t)
 							       t->next[i]->type->rank, false);
 	for (int i = 0; i < l->neach; i++)
 		if (l->each[i].any &&
-		    !next_sizes(l, &t->b, i, t->results[l->nvar + i]->type, t->next))
+		    !next_sizes(l, &t->b, i, t->results[l->nvalue + i]->type, t->next))
 			return false;
 	if (t->go >= 0)
 		t->next[t->turns] = expand_dims(in, l->n, DT_I64, &after, 1, true);
@@ -320,7 +402,7 @@ static void close_loop(LoopAttempt *t, Value **last, Value **all)
 	Infer *in = l->in;
 	Dim *dims[MAX_RANK + 1], *count = l->trip;
 
-	loop_close(&t->b, t->next, t->results + l->nvar, l->neach, l->reverse,
+	loop_close(&t->b, t->next, t->results + l->nvalue, l->neach, l->reverse,
 		   t->go >= 0 ? dim_const(in->ctx, 0) : count, t->last, all);
 	if (t->go >= 0)
 		count = turns_run(t);
@@ -331,14 +413,18 @@ static void close_loop(LoopAttempt *t, Value **last, Value **all)
 		dims[0] = count;
 		for (int d = 1; d < type->rank; d++)
 			if (l->each[i].grows[d - 1])
-				dims[d] = fresh_size(in, t->last[l->each[i].sizes], d - 1);
+				dims[d] = control_size(in, t->last[l->each[i].sizes], d - 1);
 		all[i]->type = type_tensor(in->ctx, type->dtype, type->rank, dims);
 	}
-	for (int i = 0; i < l->nvar; i++) {
-		last[i] = t->last[i];
+	for (int i = 0; i < l->nvar; i++)
 		if (l->var[i].any)
-			last[i]->type = grown_type(in, &l->var[i], last[i]->type,
-						   t->last[l->var[i].sizes]);
+			t->last[i]->type = grown_type(in, &l->var[i], t->last[i]->type,
+						      t->last[l->var[i].sizes]);
+	for (int i = 0; i < l->nvalue; i++) {
+		const LoopValue *v = &l->value[i];
+
+		last[i] = parts_join(in, l->n, v->listed ? v->type->elem : v->type,
+				     t->last + v->first);
 	}
 }
 
@@ -346,7 +432,7 @@ static void close_loop(LoopAttempt *t, Value **last, Value **all)
 static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 {
 	Infer *in = l->in;
-	const int most = 2 * l->nvar + l->neach + 2;
+	const int most = 2 * l->nvar + PARTS_MAX * l->nvalue + l->neach + 2;
 	LoopAttempt t = {.l = l,
 			 .go = -1,
 			 .turns = -1,
@@ -357,9 +443,10 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 	t.init = NEW_ARRAY(in->arena, 3 * most, Value *);
 	t.next = t.init + most;
 	t.last = t.next + most;
-	t.results = NEW_ARRAY(in->arena, l->body->results.n + 1, Value *);
+	t.results = NEW_ARRAY(in->arena, (l->turn ? l->neach : l->body->results.n) + 1, Value *);
 	*again = false;
-	list_carried(&t);
+	if (!list_carried(&t))
+		return false;
 	open_turn(&t);
 	ok = put_turn(&t) && compare_sizes(&t, again);
 	if (ok && !*again)
@@ -370,7 +457,7 @@ static bool try_loop(BodyLoop *l, Value **last, Value **all, bool *again)
 	}
 	in->turn = t.b.outer;
 	if (ok)
-		remove_since(l, t.b.open, t.syms, t.facts);
+		control_undo(in, l->n, t.b.open, t.syms, t.facts);
 	return ok;
 }
 
@@ -379,10 +466,19 @@ static bool build_loop(BodyLoop *l, Value **out)
 	bool again = true, ok = true;
 
 	l->each = NEW_ARRAY(l->in->arena, l->neach + 1, Carried);
-	for (int i = 0; i < GROWN_MAX * (l->nvar + l->neach + 1) && again && ok; i++)
-		ok = try_loop(l, out, out + l->nvar, &again);
+	number_parts(l);
+	for (int i = 0; i < GROWN_MAX * (l->nvar + l->nvalue + l->neach + 1) && again && ok; i++)
+		ok = try_loop(l, out, out + l->nvalue, &again);
 	return ok &&
 	       (!again || infer_error(l->in, l->n, "the sizes of what it carries do not settle"));
+}
+
+/* INIT: the first values of what the body carries. */
+static void carry_values(BodyLoop *l, Value *const *init)
+{
+	l->value = NEW_ARRAY(l->in->arena, l->nvalue + 1, LoopValue);
+	for (int i = 0; i < l->nvalue; i++)
+		l->value[i] = (LoopValue){.init = init[i], .type = init[i]->type};
 }
 
 /* Whether result K of BODY is its input number INPUT, or the constant true. */
@@ -398,28 +494,21 @@ static bool is_always(const Graph *body, int k, int input)
 	       (t && t->dtype == DT_BOOL && tensor_numel(t) == 1 && *(const bool *)t->data);
 }
 
-/* The operand K of N, a scalar or a vector of one element, as a size; null after a diagnostic. */
-static Dim *single(Infer *in, Node *n, int k)
-{
-	int count;
-	Dim **d = infer_contents(in, n, node_in(n, k), &count);
-
-	if (d && count != 1)
-		infer_error(in, n, "operand %d has %d elements, expected one", k + 1, count);
-	return d && count == 1 ? d[0] : NULL;
-}
-
 /* The number of turns: operand 0, if it is there, and none if the condition is false from the start. */
 static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 {
 	Ctx *c = in->ctx;
 	Value *m = own > 0 ? node_in(n, 0) : NULL, *cond = own > 1 ? node_in(n, 1) : NULL;
-	Dim *first = cond && always ? single(in, n, 1) : dim_const(c, 1);
+	Dim *first;
 
+	if ((m && !control_single(in, n, m, DT_NONE, "the number of turns")) ||
+	    (cond && !control_single(in, n, cond, DT_BOOL, "the condition")))
+		return false;
+	first = cond && always ? infer_single(in, n, 1) : dim_const(c, 1);
 	if (!first)
 		return false;
 	if (m) {
-		l->trip = single(in, n, 0);
+		l->trip = infer_single(in, n, 0);
 		if (!l->trip)
 			return false;
 		l->trip = dim_max(c, l->trip, dim_const(c, 0));
@@ -435,7 +524,7 @@ static bool loop_trip(Infer *in, Node *n, int own, bool always, BodyLoop *l)
 	}
 	if (always)
 		return true;
-	l->go = cond ? as_scalar(in, n, cond) : expand_scalar(in, n, DT_BOOL, 1);
+	l->go = cond ? expand_as_scalar(in, n, cond) : expand_scalar(in, n, DT_BOOL, 1);
 	return true;
 }
 
@@ -443,31 +532,33 @@ static bool expand_loop(Infer *in, Node *n, Value **out)
 {
 	const int own = control_operands(n);
 	BodyLoop l = {.in = in, .n = n, .lead = 2};
+	Value **init;
 
 	l.body = control_body(in, n, "body", &l.captured_from);
 	if (!l.body)
 		return false;
-	l.nvar = own > 2 ? own - 2 : 0;
-	l.neach = l.body->results.n - 1 - l.nvar;
-	if (l.neach < 0 || l.nvar + l.neach != n->nout ||
-	    l.body->inputs.n != l.lead + l.nvar + (n->nin - own))
+	l.nvalue = own > 2 ? own - 2 : 0;
+	l.neach = l.body->results.n - 1 - l.nvalue;
+	if (l.neach < 0 || l.nvalue + l.neach != n->nout ||
+	    l.body->inputs.n != l.lead + l.nvalue + (n->nin - own))
 		return infer_error(
 			in, n,
 			"carries %d values and has %d results; its body has %d inputs and "
 			"%d results",
-			l.nvar, n->nout, l.body->inputs.n - (n->nin - own), l.body->results.n);
+			l.nvalue, n->nout, l.body->inputs.n - (n->nin - own), l.body->results.n);
 	if (!loop_trip(in, n, own, is_always(l.body, 0, 1), &l))
 		return false;
-	l.var = NEW_ARRAY(in->arena, l.nvar + 1, Carried);
-	for (int i = 0; i < l.nvar; i++) {
-		l.var[i].init = node_in(n, 2 + i);
-		if (!l.var[i].init)
+	init = NEW_ARRAY(in->arena, l.nvalue + 1, Value *);
+	for (int i = 0; i < l.nvalue; i++) {
+		init[i] = node_in(n, 2 + i);
+		if (!init[i])
 			return infer_error(in, n, "operand %d is missing", 3 + i);
 	}
+	carry_values(&l, init);
 	return build_loop(&l, out);
 }
 
-const Op op_Loop = {.expand = expand_loop, .regions = true};
+const Op op_Loop = {.expand = expand_loop, .regions = true, .compound = true};
 
 /* ---- Scan ---- */
 
@@ -476,6 +567,7 @@ typedef struct ScanLoop {
 	BodyLoop l;
 	Value **sequence; /* the sliced axis first */
 	const int64_t *reverse;
+	bool ragged; /* the sequences may be longer than the turns, and then stacked results end with zeros */
 } ScanLoop;
 
 static Value *scan_slice(BodyLoop *l, const LoopBuild *b, int k)
@@ -493,7 +585,6 @@ static Value *move_axis(Infer *in, Node *n, Value *v, int from, int to)
 {
 	const int rank = v->type->rank;
 	int64_t perm[MAX_RANK];
-	Node *t;
 
 	if (from == to)
 		return v;
@@ -505,11 +596,7 @@ static Value *move_axis(Infer *in, Node *n, Value *v, int from, int to)
 		at += at == from;
 		perm[d] = at++;
 	}
-	t = node_new(in->graph, OP_Transpose, &v, 1, 1, n);
-	node_locs_from(t, n);
-	node_set_ints(t, "perm", perm, rank);
-	infer_node(in, t);
-	return t->out[0];
+	return expand_transpose(in, n, v, perm, rank);
 }
 
 /* Reads the attribute NAME, COUNT ints that default to 0. */
@@ -538,12 +625,23 @@ static bool scan_sequences(ScanLoop *s, Value *const *v, const int64_t *axes)
 			return false;
 		if (!s->l.trip)
 			s->l.trip = v[i]->type->dims[axis];
-		else if (!infer_equal(in, n, s->l.trip, v[i]->type->dims[axis],
-				      "the sequences differ in length"))
+		else if (s->ragged ? !infer_le(in, n, s->l.trip, v[i]->type->dims[axis],
+					       "a sequence is shorter than its length")
+				   : !infer_equal(in, n, s->l.trip, v[i]->type->dims[axis],
+						  "the sequences differ in length"))
 			return false;
 		s->sequence[i] = move_axis(in, n, v[i], axis, 0);
 	}
 	return true;
+}
+
+/* V with zeros behind it, so that it has SIZE elements in AXIS. */
+static Value *lengthened(Infer *in, Node *n, Value *v, int64_t axis, Dim *size)
+{
+	Dim *pads[] = {dim_const(in->ctx, 0), dim_sub(in->ctx, size, v->type->dims[axis])};
+
+	return EXPAND(in, n, Pad, v, expand_sizes(in, n, pads, 2),
+		      expand_scalar(in, n, v->type->dtype, 0), expand_ints(in, n, &axis, 1));
 }
 
 /* Scans the operands V: the states, then the sequences. AXES has those of the sequences, then those of the
@@ -552,59 +650,90 @@ static bool scan(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
 {
 	BodyLoop *l = &s->l;
 
-	if (!scan_sequences(s, v + l->nvar, axes))
+	if (!scan_sequences(s, v + l->nvalue, axes))
 		return false;
-	l->var = NEW_ARRAY(l->in->arena, l->nvar + 1, Carried);
-	for (int i = 0; i < l->nvar; i++)
-		l->var[i].init = v[i];
+	carry_values(l, v);
 	if (!build_loop(l, out))
 		return false;
 	for (int i = 0; i < l->neach; i++) {
-		Value **all = &out[l->nvar + i];
+		Value **all = &out[l->nvalue + i];
 		int axis;
 
 		if (!infer_axis(l->in, l->n, axes[l->nslice + i], (*all)->type->rank, &axis))
+			return false;
+		if (s->ragged)
+			*all = lengthened(l->in, l->n, *all, 0, s->sequence[0]->type->dims[0]);
+		if (!(*all)->type)
 			return false;
 		*all = move_axis(l->in, l->n, *all, 0, axis);
 	}
 	return true;
 }
 
-/* As `scan`, for operands and results whose first axis is a batch: the form of opset 8. */
-static bool scan_batch(ScanLoop *s, Value *const *v, const int64_t *axes, Value **out)
+/* The form of opset 8: operands and results have a batch as their first axis. */
+typedef struct BatchLoop {
+	BodyLoop l;
+	const ScanLoop *scan;
+	Value *const *v; /* as for `scan` */
+	const int64_t *axes;
+	Value *lengths; /* of the sequences of each entry of the batch, or null */
+} BatchLoop;
+
+static bool scan_entry(BodyLoop *l, const LoopBuild *b, Value **results)
+{
+	const BatchLoop *batch = (const BatchLoop *)l;
+	ScanLoop s = *batch->scan;
+	const int count = s.l.nvalue + s.l.nslice;
+	Value **row = NEW_ARRAY(l->in->arena, count + 1, Value *);
+	int n;
+
+	for (int i = 0; i < count; i++)
+		row[i] = expand_row(l->in, l->n, batch->v[i], b->turn);
+	if (batch->lengths) {
+		Dim **length = infer_contents(l->in, l->n,
+					      expand_row(l->in, l->n, batch->lengths, b->turn), &n);
+
+		if (!length || !infer_le(l->in, l->n, dim_const(l->in->ctx, 0), length[0],
+					 "the length of a sequence is negative"))
+			return false;
+		s.l.trip = dim_max(l->in->ctx, length[0], dim_const(l->in->ctx, 0));
+		s.ragged = true;
+	}
+	return scan(&s, row, batch->axes, results);
+}
+
+static bool scan_batch(const ScanLoop *s, Value *const *v, const int64_t *axes, Value *lengths,
+		       Value **out)
 {
 	Infer *in = s->l.in;
 	Node *n = s->l.n;
-	const int count = s->l.nvar + s->l.nslice;
-	Value **row = NEW_ARRAY(in->arena, count + 1, Value *),
-	      **each = NEW_ARRAY(in->arena, n->nout + 1, Value *);
-	LoopBuild b;
+	BatchLoop b = {.l = {.in = in, .n = n, .neach = n->nout, .turn = scan_entry},
+		       .scan = s,
+		       .v = v,
+		       .axes = axes,
+		       .lengths = lengths};
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < s->l.nvalue + s->l.nslice; i++)
 		if (v[i]->type->rank < 1 ||
 		    !infer_equal(in, n, v[i]->type->dims[0], v[0]->type->dims[0],
 				 "the operands differ in their batch"))
 			return !in->errors && infer_error(in, n, "operand %d has no batch", i + 2);
-	b = loop_open(in, n, v[0]->type->dims[0], NULL, 0);
-	for (int i = 0; i < count; i++)
-		row[i] = expand_row(in, n, v[i], b.turn);
-	if (!scan(s, row, axes, each))
-		return false;
-	for (int i = 0; i < n->nout; i++)
-		if (varies(b.open, each[i]->type))
-			return infer_error(
-				in, n,
-				"result %d has sizes that grow, which is not supported for a "
-				"batch; --dim may fix them",
-				i + 1);
-	loop_close(&b, NULL, each, n->nout, NULL, b.trip, NULL, out);
-	return true;
+	b.l.trip = v[0]->type->dims[0];
+	if (lengths && (lengths->type->rank != 1 || !dtype_is_int(lengths->type->dtype)))
+		return infer_error(in, n,
+				   "the lengths of the sequences must be a vector of integers");
+	return (!lengths ||
+		infer_equal(in, n, lengths->type->dims[0], b.l.trip,
+			    "the lengths of the sequences and the batch differ in number")) &&
+	       build_loop(&b.l, out);
 }
 
 static bool expand_scan(Infer *in, Node *n, Value **out)
 {
-	const int own = control_operands(n), nslice = (int)node_int(n, "num_scan_inputs", 0);
-	const bool batched = node_int(n, "batched", 0) != 0;
+	const bool batched = node_int(n, "batched", 0) != 0,
+		   lengths = node_int(n, "lengths", 0) != 0;
+	const int own = control_operands(n) - lengths,
+		  nslice = (int)node_int(n, "num_scan_inputs", 0);
 	ScanLoop s = {.l = {.in = in, .n = n, .nslice = nslice, .slice = scan_slice}};
 	int64_t *axes = NEW_ARRAY(in->arena, 3 * (own + n->nout) + 3, int64_t),
 		*reverse = axes + own + n->nout + 1, *out_reverse = reverse + own + n->nout + 1;
@@ -613,18 +742,18 @@ static bool expand_scan(Infer *in, Node *n, Value **out)
 	s.l.body = control_body(in, n, "body", &s.l.captured_from);
 	if (!s.l.body)
 		return false;
-	s.l.nvar = own - nslice;
-	s.l.neach = n->nout - s.l.nvar;
-	if (nslice < 1 || s.l.nvar < 0 || s.l.neach < 0 || s.l.body->results.n != n->nout ||
-	    s.l.body->inputs.n != n->nin)
+	s.l.nvalue = own - nslice;
+	s.l.neach = n->nout - s.l.nvalue;
+	if (nslice < 1 || s.l.nvalue < 0 || s.l.neach < 0 || s.l.body->results.n != n->nout ||
+	    s.l.body->inputs.n != n->nin - lengths)
 		return infer_error(
 			in, n,
 			"has %d operands, %d of them sequences, and %d results; its body "
 			"has %d inputs and %d results",
-			own, nslice, n->nout, s.l.body->inputs.n - (n->nin - own),
+			own, nslice, n->nout, s.l.body->inputs.n - (n->nin - lengths - own),
 			s.l.body->results.n);
 	for (int i = 0; i < own; i++) {
-		v[i] = node_in(n, i);
+		v[i] = node_in(n, i + lengths);
 		if (!v[i])
 			return infer_error(in, n, "operand %d is missing", i + 1);
 	}
@@ -635,7 +764,119 @@ static bool expand_scan(Infer *in, Node *n, Value **out)
 	       scan_ints(in, n, "scan_input_directions", nslice, reverse) &&
 	       scan_ints(in, n, "scan_output_axes", s.l.neach, axes + nslice) &&
 	       scan_ints(in, n, "scan_output_directions", s.l.neach, out_reverse) &&
-	       (batched ? scan_batch : scan)(&s, v, axes, out);
+	       (batched ? scan_batch(&s, v, axes, lengths ? node_in(n, 0) : NULL, out)
+			: scan(&s, v, axes, out));
 }
 
 const Op op_Scan = {.expand = expand_scan, .regions = true};
+
+/* ---- SequenceMap ---- */
+
+typedef struct MapLoop {
+	BodyLoop l;
+	Items *sequence; /* for each operand; without an element type for a tensor, which every turn sees */
+} MapLoop;
+
+static Value *map_slice(BodyLoop *l, const LoopBuild *b, int k)
+{
+	const Items *s = &((const MapLoop *)l)->sequence[k];
+
+	return s->elem ? sequence_at(l->in, l->n, s, expand_size(l->in, l->n, b->turn))
+		       : node_in(l->n, k);
+}
+
+/* The body once for each of the COUNT tensors of the sequences, which are listed, as are the results. */
+static bool map_listed(MapLoop *m, int count, Value **out)
+{
+	Infer *in = m->l.in;
+	Node *n = m->l.n;
+	Value **args = NEW_ARRAY(in->arena, n->nin + 1, Value *);
+	Value **row = NEW_ARRAY(in->arena, n->nout + 1, Value *);
+	Value **given = NEW_ARRAY(in->arena, count * n->nout + 1, Value *);
+
+	for (int i = 0; i < count; i++) {
+		for (int k = 0; k < n->nin; k++)
+			args[k] = k < m->l.nslice && m->sequence[k].elem ? m->sequence[k].at[i]
+									 : node_in(n, k);
+		if (!control_put_body(in, n, m->l.body, args, row))
+			return false;
+		for (int k = 0; k < n->nout; k++)
+			given[k * count + i] = row[k];
+	}
+	for (int k = 0; k < n->nout; k++)
+		out[k] = expand_node(in, n, OP_SequenceConstruct, given + k * count, count);
+	return true;
+}
+
+/* Reads the operands: whether all sequences are listed, and how many tensors each has. */
+static bool map_operands(MapLoop *m, bool *listed)
+{
+	Infer *in = m->l.in;
+	Node *n = m->l.n;
+
+	m->sequence = NEW_ARRAY(in->arena, m->l.nslice + 1, Items);
+	*listed = true;
+	for (int k = 0; k < m->l.nslice; k++) {
+		Items *s = &m->sequence[k];
+		Dim *count;
+
+		if (infer_type(n, k)->kind == TYPE_TENSOR && k)
+			continue;
+		if (infer_type(n, k)->kind != TYPE_SEQUENCE || !type_listed(infer_type(n, k)))
+			return infer_error(in, n, "operand %d must be a sequence of tensors",
+					   k + 1);
+		*s = items_of(in, n, node_in(n, k));
+		count = items_count(in, s);
+		if (!m->l.trip)
+			m->l.trip = count;
+		else if (!infer_equal(in, n, m->l.trip, count, "the sequences differ in length"))
+			return false;
+		*listed = *listed && s->listed;
+	}
+	return true;
+}
+
+/* The results grow by a tensor in every turn. */
+static bool map_loop(MapLoop *m, Value **out)
+{
+	BodyLoop *l = &m->l;
+	Value **init = NEW_ARRAY(l->in->arena, l->n->nout + 1, Value *);
+
+	for (int k = 0; k < l->nslice; k++)
+		if (m->sequence[k].listed) {
+			m->sequence[k] = items_with_parts(l->in, l->n, node_in(l->n, k), NULL);
+			if (!m->sequence[k].data)
+				return false;
+		}
+	for (int k = 0; k < l->n->nout; k++) /* of tensors of any type */
+		init[k] = expand_node_ints(l->in, l->n, OP_SequenceEmpty, NULL, 0, "dtype", 0);
+	l->nvalue = l->n->nout;
+	carry_values(l, init);
+	return build_loop(l, out);
+}
+
+static bool expand_sequence_map(Infer *in, Node *n, Value **out)
+{
+	const int own = control_operands(n);
+	MapLoop m = {.l = {.in = in, .n = n, .nslice = own, .slice = map_slice, .appends = true}};
+	int64_t count;
+	bool listed;
+
+	m.l.body = control_body(in, n, "body", &m.l.captured_from);
+	if (!m.l.body)
+		return false;
+	if (m.l.body->inputs.n != n->nin || m.l.body->results.n != n->nout)
+		return infer_error(in, n, "has %d operands and %d results; its body has %d and %d",
+				   own, n->nout, m.l.body->inputs.n - (n->nin - own),
+				   m.l.body->results.n);
+	for (int k = 0; k < own; k++)
+		if (!node_in(n, k))
+			return infer_error(in, n, "operand %d is missing", k + 1);
+	if (!map_operands(&m, &listed))
+		return false;
+	if (listed && dim_is_const(m.l.trip, &count) && count)
+		return map_listed(&m, (int)count, out);
+	return map_loop(&m, out);
+}
+
+const Op op_SequenceMap = {.expand = expand_sequence_map, .regions = true, .compound = true};

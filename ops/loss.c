@@ -23,9 +23,6 @@ static bool loss_operands(Infer *in, Node *n, Loss *l)
 	const Type *x = infer_type(n, X), *t = infer_type(n, TARGET);
 	const char *how = node_str(n, "reduction", "mean");
 
-	if (!dtype_is_float(x->dtype))
-		return infer_error(in, n, "elements of type %s are not supported",
-				   dtype_info[x->dtype].name);
 	if (!dtype_is_int(t->dtype))
 		return infer_error(in, n, "the target is %s, not integers",
 				   dtype_info[t->dtype].name);
@@ -122,5 +119,5 @@ static bool expand_cross_entropy(Infer *in, Node *n, Value **out)
 	return finish(in, n, likelihood_loss(in, n, &l, p), &out[0]);
 }
 
-const Op op_NegativeLogLikelihoodLoss = {.expand = expand_likelihood};
-const Op op_SoftmaxCrossEntropyLoss = {.expand = expand_cross_entropy};
+const Op op_NegativeLogLikelihoodLoss = {.types = "f", .expand = expand_likelihood};
+const Op op_SoftmaxCrossEntropyLoss = {.types = "f", .expand = expand_cross_entropy};

@@ -7,15 +7,6 @@
  */
 #include "ops/build.h"
 
-static bool floats_only(Infer *in, Node *n, int k)
-{
-	DType t = infer_type(n, k)->dtype;
-
-	return dtype_is_float(t) ||
-	       infer_error(in, n, "operand %d has elements of type %s, expected floats", k + 1,
-			   dtype_info[t].name);
-}
-
 /* Operand K in the type that sums of its elements are computed in; null if it is omitted. */
 static Value *real_in(Infer *in, Node *n, int k)
 {
@@ -41,18 +32,16 @@ static Value *add_if(Infer *in, Node *n, Value *a, Value *b)
 /* Gelu of X, with tanh in place of erf if APPROXIMATE. */
 static Value *gelu(Infer *in, Node *n, Value *x, bool approximate)
 {
-	Node *m = node_new(infer_graph(in), OP_Gelu, &x, 1, 1, n);
+	Node *m = expand_start(in, n, OP_Gelu, &x, 1, 1);
 
-	node_locs_from(m, n);
 	if (approximate)
 		node_set_str(m, "approximate", "tanh");
-	infer_node(in, m);
-	return m->out[0];
+	return expand_finish(in, m);
 }
 
 static bool expand_gelu(Infer *in, Node *n, Value **out)
 {
-	return floats_only(in, n, 0) &&
+	return infer_floats(in, n, 0) &&
 	       finish_as(in, n, 0, gelu(in, n, real_in(in, n, 0), false), out);
 }
 
@@ -61,7 +50,7 @@ static bool expand_bias_gelu(Infer *in, Node *n, Value **out)
 	const bool approximate = n->op == OP_microsoft_FastGelu;
 	Value *x;
 
-	if (!floats_only(in, n, 0) || !contract_types(in, n))
+	if (!infer_floats(in, n, 0) || !contract_types(in, n))
 		return false;
 	x = add_if(in, n, real_in(in, n, 0), real_in(in, n, 1));
 	return x->type && finish_as(in, n, 0, gelu(in, n, x, approximate), out);
@@ -71,7 +60,7 @@ static bool expand_quick_gelu(Infer *in, Node *n, Value **out)
 {
 	Value *x, *v;
 
-	if (!floats_only(in, n, 0))
+	if (!infer_floats(in, n, 0))
 		return false;
 	x = real_in(in, n, 0);
 	v = expand_scalar(in, n, x->type->dtype, (double)node_float(n, "alpha", 1.702F));
@@ -86,7 +75,7 @@ static bool expand_bias_split_gelu(Infer *in, Node *n, Value **out)
 	Value *x, *half[2];
 	int last = infer_type(n, 0)->rank - 1;
 
-	if (!floats_only(in, n, 0) || !contract_types(in, n))
+	if (!infer_floats(in, n, 0) || !contract_types(in, n))
 		return false;
 	if (last < 0 || !dim_is_const(infer_type(n, 0)->dims[last], &size) || size % 2)
 		return infer_error(in, n, "the last dim must be a number, and even");
@@ -109,7 +98,7 @@ const Op op_microsoft_BiasSplitGelu = {.expand = expand_bias_split_gelu};
 static bool float_tensors(Infer *in, Node *n)
 {
 	for (int k = 0; k < n->nin; k++)
-		if (node_in(n, k) && !floats_only(in, n, k))
+		if (node_in(n, k) && !infer_floats(in, n, k))
 			return false;
 	return true;
 }
@@ -235,7 +224,7 @@ static bool expand_embed(Infer *in, Node *n, Value **out)
 	if (ids->rank != 2)
 		return infer_error(in, n, "input_ids have rank %d, expected 2", ids->rank);
 	for (int k = WORD; k <= BETA; k++)
-		if (node_in(n, k) && !floats_only(in, n, k))
+		if (node_in(n, k) && !infer_floats(in, n, k))
 			return false;
 	if (!node_in(n, SEGMENTS) != !node_in(n, SEGMENT))
 		return infer_error(in, n, "only one of segment_ids and segment_embedding is given");
@@ -294,15 +283,14 @@ static Value *activated(Infer *in, Node *n, Value *x, const float *params, int c
 	for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
 		if (strcmp(activations[i].name, name))
 			continue;
-		m = node_new(infer_graph(in), activations[i].op, &x, 1, 1, n);
-		node_locs_from(m, n);
+		m = expand_start(in, n, activations[i].op, &x, 1, 1);
 		for (int k = 0; k < 2 && k < count && activations[i].attrs[k]; k++)
 			node_set_attr(
 				m, (Attr){.name = ctx_name(infer_ctx(in), activations[i].attrs[k]),
 					  .kind = ATTR_FLOAT,
 					  .f = params[k]});
-		v = m->out[0];
-		return infer_node(in, m) ? v : NULL;
+		v = expand_finish(in, m);
+		return v->type ? v : NULL;
 	}
 	infer_error(in, n, "the activation \"%s\" is not supported", name);
 	return NULL;

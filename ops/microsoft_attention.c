@@ -13,15 +13,6 @@
 
 #include <math.h>
 
-static bool floats_only(Infer *in, Node *n, int k)
-{
-	DType t = infer_type(n, k) ? infer_type(n, k)->dtype : DT_F32;
-
-	return dtype_is_float(t) ||
-	       infer_error(in, n, "operand %d has elements of type %s, expected floats", k + 1,
-			   dtype_info[t].name);
-}
-
 /* Refuses operand K, which WHAT describes, if it is given. */
 static bool absent(Infer *in, Node *n, int k, const char *what)
 {
@@ -90,15 +81,10 @@ typedef struct Heads {
 /* Sets OUT to the result, and the keys and values with the past. */
 static bool attend(Infer *in, Node *n, const Heads *h, Value *out[3])
 {
-	Value *args[] = {h->q, h->k, h->v, h->mask, h->past_k, h->past_v};
+	Value *const args[] = {h->q, h->k, h->v, h->mask, h->past_k, h->past_v};
+	Node *m = expand_start(in, n, OP_Attention, args, 6, 3);
 	float scale = node_float(n, "scale", 0), cap = node_float(n, "softcap", 0);
-	int nargs = 6;
-	Node *m;
 
-	while (!args[nargs - 1])
-		nargs--;
-	m = node_new(infer_graph(in), OP_Attention, args, nargs, 3, n);
-	node_locs_from(m, n);
 	node_set_int(m, "q_num_heads", h->heads);
 	node_set_int(m, "kv_num_heads", h->kv_heads);
 	node_set_int(m, "is_causal", h->causal);
@@ -170,15 +156,6 @@ static bool key_mask(Infer *in, Node *n, int k, Dim *batch, Dim *keys, Value **o
 
 /* ---- Attention ---- */
 
-/* The elements [FROM, TO) of V along AXIS. */
-static Value *span(Infer *in, Node *n, Value *v, int axis, Dim *from, Dim *to)
-{
-	int64_t at = axis;
-
-	return EXPAND(in, n, Slice, v, expand_sizes(in, n, &from, 1), expand_sizes(in, n, &to, 1),
-		      expand_ints(in, n, &at, 1));
-}
-
 /* Entry WHICH of V along its first axis, without that axis. */
 static Value *entry(Infer *in, Node *n, Value *v, int64_t which)
 {
@@ -223,7 +200,7 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	Dim *size[3], *from = dim_const(c, 0), *keys;
 	Value *all, **part[] = {&h.q, &h.k, &h.v}, *got[3];
 
-	if (!head_count(in, n, "num_heads", &h.heads) || !floats_only(in, n, X) ||
+	if (!head_count(in, n, "num_heads", &h.heads) || !infer_floats(in, n, X) ||
 	    !rank_is(in, n, X, 3) || !rank_is(in, n, WEIGHTS, 2) ||
 	    !attr_absent(in, n, "do_rotary") || !attr_absent(in, n, "past_present_share_buffer") ||
 	    !absent(in, n, PAST_LENGTH, "the length of the past in a shared buffer") ||
@@ -235,7 +212,7 @@ static bool expand_attention(Infer *in, Node *n, Value **out)
 	if (!all->type)
 		return false;
 	for (int i = 0; i < 3; i++) {
-		*part[i] = span(in, n, all, 2, from, dim_add(c, from, size[i]));
+		*part[i] = expand_part(in, n, all, 2, from, dim_add(c, from, size[i]));
 		from = dim_add(c, from, size[i]);
 	}
 	keys = infer_type(n, X)->dims[1];
@@ -300,7 +277,7 @@ static bool expand_multi_head(Infer *in, Node *n, Value **out)
 	Value *got[3], **part[] = {&h.q, &h.k, &h.v};
 	Dim *from = dim_const(c, 0), *to, *keys;
 
-	if (!head_count(in, n, "num_heads", &h.heads) || !floats_only(in, n, 0) ||
+	if (!head_count(in, n, "num_heads", &h.heads) || !infer_floats(in, n, 0) ||
 	    !absent(in, n, PAST_LENGTH, "the length of the past in a shared buffer") ||
 	    !absent(in, n, INDIRECTION, "the indirection of a beam search"))
 		return false;
@@ -321,7 +298,7 @@ static bool expand_multi_head(Infer *in, Node *n, Value **out)
 	}
 	for (int i = 0; i < 3 && node_in(n, BIAS); i++) {
 		to = dim_add(c, from, (*part[i])->type->dims[2]);
-		*part[i] = plus(in, n, *part[i], span(in, n, node_in(n, BIAS), 0, from, to));
+		*part[i] = plus(in, n, *part[i], expand_part(in, n, node_in(n, BIAS), 0, from, to));
 		from = to;
 	}
 	h.past_k = node_in(n, PAST_K);
@@ -350,15 +327,13 @@ const Op op_microsoft_MultiHeadAttention = {
 static Value *rotated(Infer *in, Node *n, Value *x, Value *cosine, Value *sine, Value *position,
 		      int64_t heads, bool interleaved, int64_t size)
 {
-	Node *m = node_new(infer_graph(in), OP_RotaryEmbedding,
-			   (Value *[]){x, cosine, sine, position}, 4, 1, n);
-	Value *out;
+	Node *m = expand_start(in, n, OP_RotaryEmbedding, (Value *[]){x, cosine, sine, position}, 4,
+			       1);
 
-	node_locs_from(m, n);
 	node_set_int(m, "num_heads", heads);
 	node_set_int(m, "interleaved", interleaved);
 	node_set_int(m, "rotary_embedding_dim", size);
-	return infer_or_expand(in, m, &out) ? out : NULL;
+	return expand_finish(in, m);
 }
 
 /* Sets *SIZE to the number of elements that tables of cosines and sines, operands K and K + 1,
@@ -383,7 +358,7 @@ static bool expand_rotary(Infer *in, Node *n, Value **out)
 	int64_t heads = node_int(n, "num_heads", 0), size, width, first = 0;
 	Value *position = node_in(n, 1);
 
-	if (!floats_only(in, n, 0) || !rotary_size(in, n, 2, &size) ||
+	if (!infer_floats(in, n, 0) || !rotary_size(in, n, 2, &size) ||
 	    !attr_absent(in, n, "is_packed_batching"))
 		return false;
 	if (node_attr(n, "scale") && node_float(n, "scale", 1) != 1)
@@ -442,7 +417,7 @@ static bool group_query_supported(Infer *in, Node *n)
 	       absent(in, n, G_K_NORM, "the k_norm_weight") &&
 	       (node_int(n, "smooth_softmax", 0) < 1 || attr_absent(in, n, "smooth_softmax")) &&
 	       attr_absent(in, n, "sliding_window_cache") && attr_absent(in, n, "qk_output") &&
-	       floats_only(in, n, G_Q) && rank_is(in, n, G_Q, 3) && rank_is(in, n, G_LENGTHS, 1) &&
+	       infer_floats(in, n, G_Q) && rank_is(in, n, G_Q, 3) && rank_is(in, n, G_LENGTHS, 1) &&
 	       head_count(in, n, "num_heads", &(int64_t){0}) &&
 	       head_count(in, n, "kv_num_heads", &(int64_t){0});
 }
@@ -463,7 +438,7 @@ static bool group_query_operands(Infer *in, Node *n, Heads *h)
 	head = dim_floordiv(c, all->type->dims[2], dim_const(c, h->heads + 2 * h->kv_heads));
 	for (int i = 0; i < 3; i++) {
 		to = dim_add(c, from, dim_mul(c, head, dim_const(c, i ? h->kv_heads : h->heads)));
-		*part[i] = span(in, n, all, 2, from, to);
+		*part[i] = expand_part(in, n, all, 2, from, to);
 		if (!(*part[i])->type)
 			return false;
 		from = to;
@@ -545,8 +520,10 @@ static bool group_query_rotated(Infer *in, Node *n, Heads *h, Value *start, Dim 
 		at = EXPAND(in, n, Add, unsqueezed(in, n, start, &last, 1),
 			    expand_range(in, n, length));
 	h->q = rotated(in, n, h->q, cosine, sine, at, h->heads, mixed, size);
-	h->k = h->q ? rotated(in, n, h->k, cosine, sine, at, h->kv_heads, mixed, size) : NULL;
-	return h->k != NULL;
+	if (!h->q || !h->q->type)
+		return false;
+	h->k = rotated(in, n, h->k, cosine, sine, at, h->kv_heads, mixed, size);
+	return h->k && h->k->type;
 }
 
 /* Of each batch entry, the past has seqlens_k + 1 - S valid rows, none if that is negative; the S

@@ -10,7 +10,7 @@
 /* The numbers of BITS bits in the last dim of V, which is of bytes; there are COUNT of them. */
 static Value *unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count)
 {
-	int64_t shift[8], last = -1, zero = 0, per = 8 / bits;
+	int64_t shift[8], last = -1, per = 8 / bits;
 	int rank = v->type->rank;
 	Ctx *c = infer_ctx(in);
 	Dim *d[MAX_RANK];
@@ -24,19 +24,16 @@ static Value *unpacked(Infer *in, Node *n, Value *v, int64_t bits, Dim *count)
 		d[i] = v->type->dims[i];
 	d[rank - 1] = dim_mul(c, d[rank - 1], dim_const(c, per));
 	v = EXPAND(in, n, Unsqueeze, v, expand_ints(in, n, &last, 1));
-	m = node_new(infer_graph(in), OP_BitShift,
-		     (Value *[]){v, expand_cast(in, n, expand_ints(in, n, shift, (int)per), DT_U8)},
-		     2, 1, n);
-	node_locs_from(m, n);
+	m = expand_start(
+		in, n, OP_BitShift,
+		(Value *[]){v, expand_cast(in, n, expand_ints(in, n, shift, (int)per), DT_U8)}, 2,
+		1);
 	node_set_str(m, "direction", "RIGHT");
-	if (!infer_node(in, m))
-		return NULL;
-	v = EXPAND(in, n, BitwiseAnd, m->out[0],
+	v = EXPAND(in, n, BitwiseAnd, expand_finish(in, m),
 		   expand_scalar(in, n, DT_U8, (double)((1 << bits) - 1)));
 	v = expand_reshape(in, n, v, d, rank);
 	if (d[rank - 1] != count)
-		v = EXPAND(in, n, Slice, v, expand_ints(in, n, &zero, 1),
-			   expand_sizes(in, n, &count, 1), expand_ints(in, n, &last, 1));
+		v = expand_part(in, n, v, rank - 1, dim_const(c, 0), count);
 	return v->type ? v : NULL;
 }
 
@@ -177,14 +174,10 @@ static bool expand_gather_blocks(Infer *in, Node *n, Value **out)
 		if (!v || !zero)
 			return false;
 	}
-	m = node_new(infer_graph(in), OP_DequantizeLinear, (Value *[]){v, scale, zero},
-		     zero ? 3 : 2, 1, n);
-	node_locs_from(m, n);
+	m = expand_start(in, n, OP_DequantizeLinear, (Value *[]){v, scale, zero}, 3, 1);
 	node_set_int(m, "axis", at);
 	node_set_int(m, "block_size", block);
-	*out = NULL;
-	if (!infer_or_expand(in, m, out))
-		return false;
+	*out = expand_finish(in, m);
 	if (along == axis)
 		*out = gathered(in, n, *out, along);
 	return (*out)->type != NULL;

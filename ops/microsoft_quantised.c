@@ -196,11 +196,9 @@ static bool expand_matmul_to_float(Infer *in, Node *n, Value **out)
 /* A is quantised to u8 by its range. */
 static bool expand_dynamic_matmul(Infer *in, Node *n, Value **out)
 {
-	Node *m = node_new(infer_graph(in), OP_DynamicQuantizeLinear, (Value *[]){node_in(n, 0)}, 1,
-			   3, n);
+	Node *m = expand_start(in, n, OP_DynamicQuantizeLinear, (Value *[]){node_in(n, 0)}, 1, 3);
 	Value *a[3], *v;
 
-	node_locs_from(m, n);
 	if (!infer_or_expand(in, m, a))
 		return false;
 	v = EXPAND(in, n, MatMulInteger, a[0], node_in(n, 1), a[2], node_in(n, 3));

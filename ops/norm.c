@@ -33,9 +33,6 @@ static bool norm_types(Infer *in, Node *n, int least_rank)
 {
 	const Type *x = infer_type(n, 0);
 
-	if (!dtype_is_float(x->dtype))
-		return infer_error(in, n, "elements of type %s are not supported",
-				   dtype_info[x->dtype].name);
 	return x->rank >= least_rank ||
 	       infer_error(in, n, "operand has rank %d, less than %d", x->rank, least_rank);
 }
@@ -408,14 +405,14 @@ static void lower_lrn(Infer *in, Node *n, Kernel *k)
 	point_map(k, &band, out, oi, v, NULL);
 }
 
-const Op op_BatchNormalization = {.expand = expand_batch};
-const Op op_InstanceNormalization = {.expand = expand_instance};
-const Op op_LayerNormalization = {.expand = expand_layer};
-const Op op_GroupNormalization = {.expand = expand_group};
-const Op op_RMSNormalization = {.expand = expand_rms};
-const Op op_LpNormalization = {.expand = expand_lp};
-const Op op_MeanVarianceNormalization = {.expand = expand_mean_variance};
-const Op op_LRN = {.infer = infer_same, .lower = lower_lrn};
-const Op op_Softmax = {.expand = expand_softmax};
-const Op op_LogSoftmax = {.expand = expand_log_softmax};
-const Op op_Hardmax = {.infer = infer_same, .lower = lower_hardmax};
+const Op op_BatchNormalization = {.types = "f", .expand = expand_batch};
+const Op op_InstanceNormalization = {.types = "f", .expand = expand_instance};
+const Op op_LayerNormalization = {.types = "f", .expand = expand_layer};
+const Op op_GroupNormalization = {.types = "f", .expand = expand_group};
+const Op op_RMSNormalization = {.types = "f", .expand = expand_rms};
+const Op op_LpNormalization = {.types = "f", .expand = expand_lp};
+const Op op_MeanVarianceNormalization = {.types = "f", .expand = expand_mean_variance};
+const Op op_LRN = {.types = "f", .infer = infer_same, .lower = lower_lrn};
+const Op op_Softmax = {.types = "f", .expand = expand_softmax};
+const Op op_LogSoftmax = {.types = "f", .expand = expand_log_softmax};
+const Op op_Hardmax = {.types = "f", .infer = infer_same, .lower = lower_hardmax};

@@ -44,6 +44,7 @@ typedef struct Op {
 	bool (*expand)(Infer *in, Node *n, Value **out);
 
 	bool regions;      /* takes graphs as attributes, and may omit any operand; only with EXPAND */
+	bool compound;     /* takes values that are not tensors (ops/parts.h) */
 
 	const char *doc;   /* a line for docs/ops.md about what is not supported, or null */
 } Op;
@@ -62,6 +63,8 @@ const Type *infer_type(const Node *n, int k);
 /* Makes result K a tensor of these dims. If it has a type already, checks it, with facts for its
  * dims. */
 void infer_result(Infer *in, Node *n, int k, DType t, int rank, Dim *const *dims);
+/* Checks that operand K, if there is one, has elements of a float type. */
+bool infer_floats(Infer *in, Node *n, int k);
 /* An axis in [-rank, rank), wrapped to [0, rank); else an error. */
 bool infer_axis(Infer *in, Node *n, int64_t axis, int rank, int *out);
 /* Sets *OUT to the number of attribute ATTR's value among the COUNT NAMES, of which the first is the default; 0 and an
@@ -131,9 +134,14 @@ Expr *lower_scalar(Kernel *k, Node *n, const Op *op, CType t, Expr *const *args,
 
 /* ---- expand.c ---- */
 
-/* Make nodes in `expand`: inserted before N, with N's locations, and typed at once. */
+/* Make nodes in `expand`: inserted before N, with N's locations, and typed at once. Operands that
+ * are null at the end of ARGS are left out. */
 Value *expand_node(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 Value *expand_node_ints(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, const char *attr, int64_t v);
+/* expand_node in two steps, between which attributes are set. expand_finish gives the first result; for
+ * more of them, infer_or_expand does. */
+Node *expand_start(Infer *in, Node *n, OpKind op, Value *const *args, int nargs, int nout);
+Value *expand_finish(Infer *in, Node *m);
 /* As expand_node; the node has N's attributes. */
 Value *expand_node_like(Infer *in, Node *n, OpKind op, Value *const *args, int nargs);
 /* The same for an operator with NOUT results, which OUT gets; those that N omits are omitted. */
@@ -151,6 +159,10 @@ Value *expand_transpose(Infer *in, Node *n, Value *v, const int64_t *perm, int r
 Value *expand_range(Infer *in, Node *n, Dim *count);
 /* The elements of V at FROM up to TO - 1 in AXIS, in steps of STEP. */
 Value *expand_slice(Infer *in, Node *n, Value *v, int axis, int64_t from, int64_t to, int64_t step);
+/* The elements of V from FROM up to TO in AXIS, without TO. */
+Value *expand_part(Infer *in, Node *n, Value *v, int axis, Dim *from, Dim *to);
+/* V, which has one element, as a scalar. */
+Value *expand_as_scalar(Infer *in, Node *n, Value *v);
 /* V itself if it already has the type */
 Value *expand_cast(Infer *in, Node *n, Value *v, DType to);
 #define EXPAND(in, n, op, ...) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pieces of images: Col2Im sums blocks into an image, MaxUnpool puts the results of a MaxPool back,
- * CenterCropPad cuts or pads around the centre.
+ * CenterCropPad cuts or pads around the centre, and Crop and ImageScaler are of old opsets.
  */
 #include "ops/build.h"
 #include "ops/shape.h"
@@ -245,7 +245,7 @@ static bool infer_center(Infer *in, Node *n)
 	const Type *x = infer_type(n, 0);
 	Dim *out[MAX_RANK];
 
-	if (!infer_movable(in, n, 0) || !cropped_dims(in, n, true, out))
+	if (!cropped_dims(in, n, true, out))
 		return false;
 	infer_result(in, n, 0, x->dtype, x->rank, out);
 	return true;
@@ -278,5 +278,77 @@ static void lower_center(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, v);
 }
 
-const Op op_CenterCropPad = {
-	.infer = infer_center, .lower = lower_center, .doc = "strings are not supported"};
+const Op op_CenterCropPad = {.infer = infer_center, .lower = lower_center, .types = "fiubs"};
+
+/* ---- Operators of images in the standard's first opsets ---- */
+
+static bool image_operand(Infer *in, Node *n)
+{
+	const Type *t = infer_type(n, 0);
+
+	return t->rank == 4 || infer_error(in, n, "the operand has rank %d, expected 4", t->rank);
+}
+
+/* The `border` is cut off: left, top, right, bottom; or `scale` says which height and width remain after
+ * the left and top border. */
+static bool expand_crop(Infer *in, Node *n, Value **out)
+{
+	const Type *x = infer_type(n, 0);
+	Ctx *c = infer_ctx(in);
+	int count, nscale;
+	const int64_t *border = node_ints(n, "border", &count);
+	const int64_t *scale = node_ints(n, "scale", &nscale);
+	static const int64_t axes[] = {2, 3};
+	Dim *from[2], *to[2];
+
+	if (!image_operand(in, n))
+		return false;
+	if (count != 4 || (nscale >= 0 && nscale != 2))
+		return infer_error(
+			in, n, "expected four numbers in \"border\", and two or none in \"scale\"");
+	for (int i = 0; i < 2; i++) {
+		const int64_t low = border[1 - i], high = border[3 - i];
+
+		if (low < 0 || low > INT32_MAX || high < 0 || high > INT32_MAX ||
+		    (scale && (scale[i] < 0 || scale[i] > INT32_MAX)))
+			return infer_error(in, n, "a number is negative or too large");
+		from[i] = dim_const(c, low);
+		to[i] = scale ? dim_const(c, low + scale[i])
+			      : dim_sub(c, x->dims[2 + i], dim_const(c, high));
+		if (!infer_le(in, n, scale ? to[i] : from[i], scale ? x->dims[2 + i] : to[i],
+			      "what is cut off is more than the image"))
+			return false;
+	}
+	out[0] = EXPAND(in, n, Slice, node_in(n, 0), expand_sizes(in, n, from, 2),
+			expand_sizes(in, n, to, 2), expand_ints(in, n, axes, 2));
+	return out[0]->type != NULL;
+}
+
+const Op op_Crop = {.expand = expand_crop};
+
+/* scale * x + bias[channel] */
+static bool expand_image_scaler(Infer *in, Node *n, Value **out)
+{
+	const Type *x = infer_type(n, 0);
+	int count;
+	const float *bias = node_floats(n, "bias", &count);
+	int64_t dims[3] = {count, 1, 1};
+	Tensor *t;
+	Value *y;
+
+	if (!image_operand(in, n))
+		return false;
+	if (count < 1 || !dtype_is_float(x->dtype))
+		return infer_error(in, n, "expected an operand of floats, and numbers in \"bias\"");
+	if (!infer_dim_equals(in, n, &x->dims[1], dim_const(infer_ctx(in), count),
+			      "the channels and \"bias\" differ in number"))
+		return false;
+	t = tensor_new(infer_arena(in), DT_F32, 3, dims);
+	t->data = arena_copy(infer_arena(in), bias, (size_t)count * sizeof *bias);
+	y = EXPAND(in, n, Mul, node_in(n, 0),
+		   expand_scalar(in, n, x->dtype, (double)node_float(n, "scale", 1)));
+	out[0] = EXPAND(in, n, Add, y, expand_cast(in, n, expand_tensor(in, n, t), x->dtype));
+	return out[0]->type != NULL;
+}
+
+const Op op_ImageScaler = {.expand = expand_image_scaler};

@@ -8,29 +8,14 @@
 static bool infer_pool(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
-	Dim *dims[MAX_RANK];
 	Window w;
 
 	if (!contract_types(in, n) || !window_init(in, infer_ctx(in), n, x, NULL, &w))
 		return false;
-	dims[0] = x->dims[0];
-	dims[1] = x->dims[1];
-	for (int d = 0; d < w.n; d++)
-		dims[d + 2] = w.out[d];
-	infer_result(in, n, 0, x->dtype, x->rank, dims);
+	window_result(in, n, 0, x->dtype, x->dims[1], &w);
 	if (node_out(n, 1))
-		infer_result(in, n, 1, DT_I64, x->rank, dims);
+		window_result(in, n, 1, DT_I64, x->dims[1], &w);
 	return true;
-}
-
-static bool infer_float_pool(Infer *in, Node *n)
-{
-	DType t = infer_type(n, 0)->dtype;
-
-	if (!dtype_is_float(t))
-		return infer_error(in, n, "elements of type %s are not supported",
-				   dtype_info[t].name);
-	return infer_pool(in, n);
 }
 
 typedef struct PoolNode {
@@ -202,7 +187,7 @@ static bool infer_lp_pool(Infer *in, Node *n)
 	if (node_int(n, "p", 2) < 1)
 		return infer_error(in, n, "attribute \"p\" is %lld, expected 1 or more",
 				   (long long)node_int(n, "p", 2));
-	return infer_float_pool(in, n);
+	return infer_pool(in, n);
 }
 
 /* ---- Global pools ---- */
@@ -247,9 +232,6 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 	if (norm < 1)
 		return infer_error(in, n, "attribute \"p\" is %lld, expected 1 or more",
 				   (long long)norm);
-	if (!dtype_is_float(t))
-		return infer_error(in, n, "elements of type %s are not supported",
-				   dtype_info[t].name);
 	if (norm <= 2) {
 		out[0] = norm == 1 ? EXPAND(in, n, ReduceL1, x, axes)
 				   : EXPAND(in, n, ReduceL2, x, axes);
@@ -267,8 +249,8 @@ static bool expand_global_lp(Infer *in, Node *n, Value **out)
 }
 
 const Op op_MaxPool = {.infer = infer_pool, .lower = lower_max_pool};
-const Op op_AveragePool = {.infer = infer_float_pool, .lower = lower_average_pool};
-const Op op_LpPool = {.infer = infer_lp_pool, .lower = lower_lp_pool};
+const Op op_AveragePool = {.types = "f", .infer = infer_pool, .lower = lower_average_pool};
+const Op op_LpPool = {.types = "f", .infer = infer_lp_pool, .lower = lower_lp_pool};
 const Op op_GlobalAveragePool = {.expand = expand_global_average};
 const Op op_GlobalMaxPool = {.expand = expand_global_max};
-const Op op_GlobalLpPool = {.expand = expand_global_lp};
+const Op op_GlobalLpPool = {.types = "f", .expand = expand_global_lp};

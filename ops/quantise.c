@@ -57,21 +57,16 @@ static bool has_one_element(const Value *v)
 	return type_const_numel(v->type, 1) == 1;
 }
 
-static Value *as_scalar(Infer *in, Node *n, Value *v)
-{
-	return v->type->rank ? EXPAND(in, n, Reshape, v, expand_ints(in, n, NULL, 0)) : v;
-}
-
 /* V with each element repeated SIZE times along AXIS, in the shape that SHAPE is; null after a
  * diagnostic. */
 static Value *repeated(Infer *in, Node *n, Value *v, Value *shape, int axis, int64_t size)
 {
-	Node *m = node_new(infer_graph(in), OP_Repeat, (Value *[]){v, shape}, 2, 1, n);
+	Node *m = expand_start(in, n, OP_Repeat, (Value *[]){v, shape}, 2, 1);
 
-	node_locs_from(m, n);
 	node_set_int(m, "axis", axis);
 	node_set_int(m, "size", size);
-	return infer_node(in, m) ? m->out[0] : NULL;
+	v = expand_finish(in, m);
+	return v->type ? v : NULL;
 }
 
 /* The last block may have fewer than SIZE elements. With blocks of one element, Repeat gives an
@@ -158,7 +153,7 @@ static bool like_input(Infer *in, Node *n, int k, Value **out)
 	int64_t size = node_int(n, "block_size", 0);
 	int axis, rank = x->type->rank;
 
-	*out = v && has_one_element(v) ? as_scalar(in, n, v) : NULL;
+	*out = v && has_one_element(v) ? expand_as_scalar(in, n, v) : NULL;
 	if (!v || *out)
 		return true;
 	if (!infer_axis(in, n, rank == 1 ? 0 : node_int(n, "axis", 1), rank, &axis))
@@ -174,7 +169,7 @@ static bool scalar_in(Infer *in, Node *n, int k, Value **out)
 {
 	if (!has_one_element(node_in(n, k)))
 		return infer_error(in, n, "operand %d has not one element", k + 1);
-	*out = as_scalar(in, n, node_in(n, k));
+	*out = expand_as_scalar(in, n, node_in(n, k));
 	return true;
 }
 
@@ -336,7 +331,7 @@ static bool like_matrix(Infer *in, Node *n, int x, int k, bool rows, Value **out
 {
 	const Type *m = infer_type(n, x), *t = infer_type(n, k);
 
-	*out = t && has_one_element(node_in(n, k)) ? as_scalar(in, n, node_in(n, k))
+	*out = t && has_one_element(node_in(n, k)) ? expand_as_scalar(in, n, node_in(n, k))
 						   : node_in(n, k);
 	if (!t || !(*out)->type->rank)
 		return true;
@@ -432,7 +427,7 @@ static bool like_channels(Infer *in, Node *n, int w, int k, int at, Value **out)
 {
 	*out = node_in(n, k);
 	if (!*out || has_one_element(*out)) {
-		*out = *out ? as_scalar(in, n, *out) : NULL;
+		*out = *out ? expand_as_scalar(in, n, *out) : NULL;
 		return true;
 	}
 	if (infer_type(n, w)->rank < 3)
@@ -447,7 +442,6 @@ static bool convolution(Infer *in, Node *n, int x, int x_zero, int w, int w_zero
 			Value **out)
 {
 	Value *zx = NULL, *zw, *args[3];
-	Node *m;
 
 	if (!factor_type(in, n, x, x_zero, false) || !factor_type(in, n, w, w_zero, false) ||
 	    (node_in(n, x_zero) && !scalar_in(in, n, x_zero, &zx)) ||
@@ -456,12 +450,8 @@ static bool convolution(Infer *in, Node *n, int x, int x_zero, int w, int w_zero
 	args[0] = minus_zero(in, n, node_in(n, x), zx);
 	args[1] = minus_zero(in, n, node_in(n, w), zw);
 	args[2] = bias;
-	m = node_new(infer_graph(in), OP_Conv, args, bias ? 3 : 2, 1, n);
-	node_locs_from(m, n);
-	for (int i = 0; i < n->attrs.n; i++)
-		node_set_attr(m, n->attrs.at[i]);
-	*out = m->out[0];
-	return infer_node(in, m);
+	*out = expand_node_like(in, n, OP_Conv, args, 3);
+	return (*out)->type != NULL;
 }
 
 static bool expand_conv_integer(Infer *in, Node *n, Value **out)

@@ -143,13 +143,12 @@ static void warn_seedless(Infer *in, Node *n)
 Value *random_numbers(Infer *in, Node *n, DType t, int rank, Dim *const *dims, bool normal)
 {
 	Value *turn = in->turn ? expand_size(in, n, in->turn) : NULL;
-	Node *m = node_new(in->graph, OP_Random, &turn, turn ? 1 : 0, 1, n);
+	Node *m = expand_start(in, n, OP_Random, &turn, 1, 1);
 	const Attr *seed = node_attr(n, "seed");
 	Attr value = {.name = ctx_name(in->ctx, "value"),
 		      .kind = ATTR_TYPE,
 		      .type = type_tensor(in->ctx, t, rank, dims)};
 
-	node_locs_from(m, n);
 	node_set_attr(m, value);
 	if (normal)
 		node_set_int(m, "normal", 1);
@@ -160,8 +159,7 @@ Value *random_numbers(Infer *in, Node *n, DType t, int rank, Dim *const *dims, b
 		node_set_int(m, stream_attr, hash_name(n->out[0]->name ? n->out[0]->name : ""));
 		warn_seedless(in, n);
 	}
-	infer_node(in, m);
-	return m->out[0];
+	return expand_finish(in, m);
 }
 
 /* ---- RandomUniform, RandomNormal ---- */
@@ -265,16 +263,13 @@ static bool expand_bernoulli(Infer *in, Node *n, Value **out)
 
 	if (t == DT_NONE)
 		return false;
-	if (!dtype_is_float(x->dtype))
-		return infer_error(in, n, "elements of type %s are not supported",
-				   dtype_info[x->dtype].name);
 	v = random_numbers(in, n, real, x->rank, x->dims, false);
 	v = EXPAND(in, n, Less, v, expand_cast(in, n, node_in(n, 0), real));
 	out[0] = expand_cast(in, n, v, t);
 	return out[0]->type != NULL;
 }
 
-const Op op_Bernoulli = {.expand = expand_bernoulli};
+const Op op_Bernoulli = {.types = "f", .expand = expand_bernoulli};
 
 /* ---- Multinomial ---- */
 
@@ -306,8 +301,7 @@ static bool expand_multinomial(Infer *in, Node *n, Value **out)
 	p = EXPAND(in, n, CumSum, p, expand_scalar(in, n, DT_I64, 1));
 	last = dim_sub(c, x->dims[1], dim_const(c, 1));
 	axis = expand_ints(in, n, &one, 1);
-	total = EXPAND(in, n, Slice, p, expand_sizes(in, n, &last, 1),
-		       expand_sizes(in, n, &x->dims[1], 1), axis);
+	total = expand_part(in, n, p, 1, last, x->dims[1]);
 	u = EXPAND(in, n, Unsqueeze, EXPAND(in, n, Mul, u, total), expand_ints(in, n, &two, 1));
 	p = EXPAND(in, n, LessOrEqual, EXPAND(in, n, Unsqueeze, p, axis), u);
 	p = expand_cast(in, n, p, DT_I64);

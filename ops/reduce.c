@@ -95,38 +95,18 @@ static int reduced_dims(Ctx *c, const Axes *a, Dim *const *x, Dim **out)
 	return rank;
 }
 
-static bool reduce_types(Infer *in, Node *n, const char *types)
-{
-	DType t = infer_type(n, 0)->dtype;
-	bool ok = (dtype_is_float(t) && strchr(types, 'f')) ||
-		  (dtype_is_int(t) && strchr(types, 'i')) || (t == DT_BOOL && strchr(types, 'b'));
-
-	return ok ||
-	       infer_error(in, n, "elements of type %s are not supported", dtype_info[t].name);
-}
-
-static bool infer_reduce_types(Infer *in, Node *n, const char *types)
+static bool infer_reduce(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
 	Dim *dims[MAX_RANK];
 	Axes a;
 	int rank;
 
-	if (!reduce_types(in, n, types) || !reduce_axes(in, n, true, &a))
+	if (!reduce_axes(in, n, true, &a))
 		return false;
 	rank = reduced_dims(infer_ctx(in), &a, x->dims, dims);
 	infer_result(in, n, 0, x->dtype, rank, dims);
 	return true;
-}
-
-static bool infer_reduce(Infer *in, Node *n)
-{
-	return infer_reduce_types(in, n, "fi");
-}
-
-static bool infer_extremum(Infer *in, Node *n)
-{
-	return infer_reduce_types(in, n, "fib");
 }
 
 /* ---- Statements ---- */
@@ -326,7 +306,7 @@ static bool infer_arg(Infer *in, Node *n)
 	Axes a;
 	int rank;
 
-	if (!reduce_types(in, n, "fi") || !arg_axes(in, n, &a))
+	if (!arg_axes(in, n, &a))
 		return false;
 	rank = reduced_dims(infer_ctx(in), &a, x->dims, dims);
 	infer_result(in, n, 0, DT_I64, rank, dims);
@@ -391,7 +371,7 @@ static bool infer_scan(Infer *in, Node *n)
 	const Type *x = infer_type(n, 0);
 	Axes a;
 
-	if (!reduce_types(in, n, "fi") || !scan_axis(in, n, true, &a))
+	if (!scan_axis(in, n, true, &a))
 		return false;
 	infer_result(in, n, 0, x->dtype, x->rank, x->dims);
 	return true;
@@ -453,17 +433,25 @@ static void lower_cumprod(Infer *in, Node *n, Kernel *k)
 
 static const char axes_doc[] = "Axes given at run time must have a known number.";
 
-const Op op_ReduceSum = {.infer = infer_reduce, .lower = lower_sum, .doc = axes_doc};
-const Op op_ReduceMean = {.infer = infer_reduce, .lower = lower_mean, .doc = axes_doc};
-const Op op_ReduceMax = {.infer = infer_extremum, .lower = lower_max, .doc = axes_doc};
-const Op op_ReduceMin = {.infer = infer_extremum, .lower = lower_min, .doc = axes_doc};
-const Op op_ReduceProd = {.infer = infer_reduce, .lower = lower_prod, .doc = axes_doc};
-const Op op_ReduceL1 = {.infer = infer_reduce, .lower = lower_l1, .doc = axes_doc};
-const Op op_ReduceL2 = {.infer = infer_reduce, .lower = lower_l2, .doc = axes_doc};
-const Op op_ReduceLogSum = {.infer = infer_reduce, .lower = lower_log_sum, .doc = axes_doc};
-const Op op_ReduceLogSumExp = {.infer = infer_reduce, .lower = lower_log_sum_exp, .doc = axes_doc};
-const Op op_ReduceSumSquare = {.infer = infer_reduce, .lower = lower_sum_square, .doc = axes_doc};
-const Op op_ArgMax = {.infer = infer_arg, .lower = lower_argmax};
-const Op op_ArgMin = {.infer = infer_arg, .lower = lower_argmin};
-const Op op_CumSum = {.infer = infer_scan, .lower = lower_cumsum};
-const Op op_CumProd = {.infer = infer_scan, .lower = lower_cumprod};
+const Op op_ReduceSum = {
+	.types = "fiu", .infer = infer_reduce, .lower = lower_sum, .doc = axes_doc};
+const Op op_ReduceMean = {
+	.types = "fiu", .infer = infer_reduce, .lower = lower_mean, .doc = axes_doc};
+const Op op_ReduceMax = {
+	.types = "fiub", .infer = infer_reduce, .lower = lower_max, .doc = axes_doc};
+const Op op_ReduceMin = {
+	.types = "fiub", .infer = infer_reduce, .lower = lower_min, .doc = axes_doc};
+const Op op_ReduceProd = {
+	.types = "fiu", .infer = infer_reduce, .lower = lower_prod, .doc = axes_doc};
+const Op op_ReduceL1 = {.types = "fiu", .infer = infer_reduce, .lower = lower_l1, .doc = axes_doc};
+const Op op_ReduceL2 = {.types = "fiu", .infer = infer_reduce, .lower = lower_l2, .doc = axes_doc};
+const Op op_ReduceLogSum = {
+	.types = "fiu", .infer = infer_reduce, .lower = lower_log_sum, .doc = axes_doc};
+const Op op_ReduceLogSumExp = {
+	.types = "fiu", .infer = infer_reduce, .lower = lower_log_sum_exp, .doc = axes_doc};
+const Op op_ReduceSumSquare = {
+	.types = "fiu", .infer = infer_reduce, .lower = lower_sum_square, .doc = axes_doc};
+const Op op_ArgMax = {.types = "fiu", .infer = infer_arg, .lower = lower_argmax};
+const Op op_ArgMin = {.types = "fiu", .infer = infer_arg, .lower = lower_argmin};
+const Op op_CumSum = {.types = "fiu", .infer = infer_scan, .lower = lower_cumsum};
+const Op op_CumProd = {.types = "fiu", .infer = infer_scan, .lower = lower_cumprod};

@@ -312,15 +312,19 @@ static bool infer_resize(Infer *in, Node *n)
 
 	if (!sampling_init(in, n, true, &s))
 		return false;
-	if (x->dtype == DT_STR || (x->dtype == DT_BOOL && s.mode != NEAREST))
+	if ((x->dtype == DT_STR || x->dtype == DT_BOOL) && s.mode != NEAREST)
 		return infer_error(in, n, "elements of type %s are not supported",
 				   dtype_info[x->dtype].name);
 	for (int d = 0; d < s.rank; d++)
 		dims[d] = s.axis[d].out;
 	infer_result(in, n, 0, x->dtype, s.rank, dims);
-	for (int d = 0; d < s.rank; d++)
+	/* Where it goes dim by dim, the dims after D are those of X when D is sampled. */
+	for (int d = s.rank - 1; d >= 0; d--) {
 		if (dims[d] != x->dims[d] && !infer_places(in, n, x->dims + d, 1, dims, s.rank))
 			return false;
+		if (sample_by_dim(&s))
+			dims[d] = x->dims[d];
+	}
 	return true;
 }
 
@@ -353,7 +357,7 @@ static bool expand_upsample(Infer *in, Node *n, Value **out)
 const Op op_Resize = {
 	.infer = infer_resize,
 	.lower = lower_resize,
-	.doc = "strings are not supported, bool only in mode nearest, scales from 2^-17 to 2^16; a length of 1 under "
+	.doc = "bool only in mode nearest, scales from 2^-17 to 2^16; a length of 1 under "
 	       "pytorch_half_pixel is sampled at 0, as the standard says",
 };
 const Op op_Upsample = {.expand = expand_upsample};

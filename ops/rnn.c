@@ -61,21 +61,15 @@ typedef struct GateCell {
 
 /* ---- Nodes ---- */
 
-static Value *slice(Infer *in, Node *n, Value *x, int axis, Dim *from, Dim *to)
-{
-	int64_t ax = axis;
-
-	return EXPAND(in, n, Slice, x, expand_dims(in, n, DT_I64, &from, 1, false),
-		      expand_dims(in, n, DT_I64, &to, 1, false), expand_ints(in, n, &ax, 1));
-}
-
-/* Gate K of X, whose last axis has the gates one after another. */
+/* Gate K of X, whose last axis has the gates one after another. After a diagnostic X has no type. */
 static Value *gate(const GateCell *c, Value *x, int k)
 {
 	Ctx *ctx = c->in->ctx;
 	Dim *from = dim_mul(ctx, c->hidden, dim_const(ctx, k));
 
-	return slice(c->in, c->n, x, x->type->rank - 1, from, dim_add(ctx, from, c->hidden));
+	if (!x->type)
+		return x;
+	return expand_part(c->in, c->n, x, x->type->rank - 1, from, dim_add(ctx, from, c->hidden));
 }
 
 /* X[at] of the first axis, where AT is a constant. */
@@ -84,19 +78,10 @@ static Value *element(Infer *in, Node *n, Value *x, int at)
 	return expand_row(in, n, x, dim_const(in->ctx, at));
 }
 
-static Value *transpose(Infer *in, Node *n, Value *x, const int64_t *perm)
-{
-	Node *t = node_new(in->graph, OP_Transpose, &x, 1, 1, n);
-
-	node_locs_from(t, n);
-	node_set_ints(t, "perm", perm, x->type->rank);
-	infer_node(in, t);
-	return t->out[0];
-}
-
+/* X with its first two axes, time and batch, exchanged. */
 static Value *swapped(Infer *in, Node *n, Value *x)
 {
-	return transpose(in, n, x, (int64_t[]){1, 0, 2});
+	return expand_transpose(in, n, x, (int64_t[]){1, 0, 2}, 3);
 }
 
 static Value *add(const GateCell *c, Value *a, Value *b)
@@ -123,14 +108,12 @@ static Value *activate(const GateCell *c, int k, Value *x)
 	if (a->kind->op == OP_NONE)
 		return add(c, scaled(c, a->alpha, x),
 			   expand_scalar(c->in, c->n, c->t, (double)a->beta));
-	m = node_new(c->in->graph, a->kind->op, &x, 1, 1, c->n);
-	node_locs_from(m, c->n);
+	m = expand_start(c->in, c->n, a->kind->op, &x, 1, 1);
 	if (a->kind->params > 0)
 		node_set_float(m, "alpha", a->alpha);
 	if (a->kind->params > 1)
 		node_set_float(m, "beta", a->beta);
-	infer_node(c->in, m);
-	return m->out[0];
+	return expand_finish(c->in, m);
 }
 
 /* ---- The cells ---- */
@@ -162,12 +145,13 @@ static Value *gru_step(const GateCell *c, Value *x, Value *h, Value **state)
 		r = activate(c, 0, add(c, gate(c, x, 1), gate(c, all, 1)));
 		sum = EXPAND(in, n, Mul, r, add(c, gate(c, all, 2), c->rbias));
 	} else {
-		Value *zr = EXPAND(in, n, MatMul, h, slice(in, n, c->recurrent, 1, zero, two));
+		Value *zr = EXPAND(in, n, MatMul, h,
+				   expand_part(in, n, c->recurrent, 1, zero, two));
 
 		z = activate(c, 0, add(c, gate(c, x, 0), gate(c, zr, 0)));
 		r = activate(c, 0, add(c, gate(c, x, 1), gate(c, zr, 1)));
 		sum = EXPAND(in, n, MatMul, EXPAND(in, n, Mul, r, h),
-			     slice(in, n, c->recurrent, 1, two, three));
+			     expand_part(in, n, c->recurrent, 1, two, three));
 	}
 	new = activate(c, 1, add(c, gate(c, x, 2), sum));
 	return add(c, EXPAND(in, n, Mul, EXPAND(in, n, Sub, expand_scalar(in, n, c->t, 1), z), new),
@@ -301,13 +285,13 @@ static Value *first_state(const Recurrent *q, Value *v, int d)
 	if (v)
 		return element(q->in, q->n, v, d);
 	zero = expand_scalar(q->in, q->n, q->x->type->dtype, 0);
-	return EXPAND(q->in, q->n, Expand, zero, expand_dims(q->in, q->n, DT_I64, dims, 2, false));
+	return EXPAND(q->in, q->n, Expand, zero, expand_sizes(q->in, q->n, dims, 2));
 }
 
 /* W[d] or R[d] as the right operand of a product. */
 static Value *right_operand(const Recurrent *q, Value *w, int d)
 {
-	return transpose(q->in, q->n, element(q->in, q->n, w, d), (int64_t[]){1, 0});
+	return expand_transpose(q->in, q->n, element(q->in, q->n, w, d), (int64_t[]){1, 0}, 2);
 }
 
 /* Whether the time T is before the end of each sequence, [batch, 1]. */
@@ -332,13 +316,13 @@ static Value *product_bias(const Recurrent *q, GateCell *c, int d)
 	if (!q->bias)
 		return NULL;
 	b = element(q->in, q->n, q->bias, d);
-	wb = slice(q->in, q->n, b, 0, zero, all);
-	rb = slice(q->in, q->n, b, 0, all, dim_add(ctx, all, all));
+	wb = expand_part(q->in, q->n, b, 0, zero, all);
+	rb = expand_part(q->in, q->n, b, 0, all, dim_add(ctx, all, all));
 	if (!c->reset_after)
 		return add(c, wb, rb);
 	c->rbias = gate(c, rb, 2);
-	parts[0] = add(c, slice(q->in, q->n, wb, 0, zero, two),
-		       slice(q->in, q->n, rb, 0, zero, two));
+	parts[0] = add(c, expand_part(q->in, q->n, wb, 0, zero, two),
+		       expand_part(q->in, q->n, rb, 0, zero, two));
 	parts[1] = gate(c, wb, 2);
 	return expand_node_ints(q->in, q->n, OP_Concat, parts, 2, "axis", 0);
 }
@@ -445,7 +429,7 @@ static bool expand_recurrent(Infer *in, Node *n, Value **out, const CellKind *ki
 	if (n->out[0]) {
 		out[0] = join(&q, y, 1);
 		if (batch_first)
-			out[0] = transpose(in, n, out[0], (int64_t[]){2, 0, 1, 3});
+			out[0] = expand_transpose(in, n, out[0], (int64_t[]){2, 0, 1, 3}, 4);
 	}
 	if (n->nout > 1 && n->out[1])
 		out[1] = join(&q, h, batch_first);

@@ -517,16 +517,28 @@ static void lower_taps(Kernel *k, const Sampling *s)
 	point_map(k, &all, out, oi, to_element(k, out->dtype, val), NULL);
 }
 
-void sample_lower(Kernel *k, const Sampling *s)
+static int axes_used(const Sampling *s)
 {
 	int used = 0;
 
 	for (int d = 0; d < s->rank; d++)
 		used += s->axis[d].used;
-	if (s->mode == NEAREST || !used)
-		lower_nearest(k, s);
-	else if (s->mode == LINEAR && !s->antialias && used <= MAP_AXES)
-		lower_linear(k, s);
-	else
+	return used;
+}
+
+bool sample_by_dim(const Sampling *s)
+{
+	const int used = axes_used(s);
+
+	return used && s->mode != NEAREST && (s->mode != LINEAR || s->antialias || used > MAP_AXES);
+}
+
+void sample_lower(Kernel *k, const Sampling *s)
+{
+	if (sample_by_dim(s))
 		lower_taps(k, s);
+	else if (s->mode == NEAREST || !axes_used(s))
+		lower_nearest(k, s);
+	else
+		lower_linear(k, s);
 }

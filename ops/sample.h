@@ -33,5 +33,7 @@ typedef struct Sampling {
 /* Makes the statements that resize x to out. ROI and SCALES are read if a crop or an axis needs
  * them. */
 void sample_lower(Kernel *k, const Sampling *s);
+/* Whether x is resized dim by dim, from the first on. */
+bool sample_by_dim(const Sampling *s);
 
 #endif

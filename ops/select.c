@@ -47,9 +47,8 @@ static bool expand_nonzero(Infer *in, Node *n, Value **out)
 	Dim *stride = dim_const(c, 1);
 	const int rank = x->type->rank;
 
-	if (!rank || x->type->dtype == DT_STR)
-		return infer_error(in, n, "the operand is %s, which is not supported",
-				   rank ? "of strings" : "a scalar");
+	if (!rank)
+		return infer_error(in, n, "the operand is a scalar, which is not supported");
 	if (x->type->dtype != DT_BOOL)
 		mask = EXPAND(in, n, Not,
 			      EXPAND(in, n, Equal, x, expand_scalar(in, n, x->type->dtype, 0)));
@@ -68,7 +67,7 @@ static bool expand_nonzero(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_NonZero = {.expand = expand_nonzero, .doc = "scalars and strings are not supported"};
+const Op op_NonZero = {.expand = expand_nonzero, .doc = "scalars are not supported"};
 
 static bool expand_compress(Infer *in, Node *n, Value **out)
 {
@@ -78,8 +77,6 @@ static bool expand_compress(Infer *in, Node *n, Value **out)
 
 	if (infer_type(n, 1)->rank != 1 || infer_type(n, 1)->dtype != DT_BOOL)
 		return infer_error(in, n, "the condition is no vector of bool");
-	if (x->type->dtype == DT_STR)
-		return infer_error(in, n, "strings are not supported");
 	if (whole)
 		x = flat(in, n, x);
 	else if (!infer_axis(in, n, node_int(n, "axis", 0), x->type->rank, &axis))
@@ -91,4 +88,4 @@ static bool expand_compress(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_Compress = {.expand = expand_compress, .doc = "strings are not supported"};
+const Op op_Compress = {.expand = expand_compress, .types = "fiubs"};

@@ -18,13 +18,6 @@ Dim *dims_product(Ctx *c, Dim *const *d, int n)
 	return p;
 }
 
-bool infer_movable(Infer *in, Node *n, int k)
-{
-	if (infer_type(n, k) && infer_type(n, k)->dtype == DT_STR)
-		return infer_error(in, n, "strings are not supported");
-	return true;
-}
-
 Dim **infer_vector(Infer *in, Node *n, int k, int *count)
 {
 	const Type *t = infer_type(n, k);
@@ -255,7 +248,7 @@ static bool infer_transpose(Infer *in, Node *n)
 	Dim *out[MAX_RANK];
 	int perm[MAX_RANK];
 
-	if (!infer_movable(in, n, 0) || !transpose_perm(in, n, perm))
+	if (!transpose_perm(in, n, perm))
 		return false;
 	for (int i = 0; i < x->rank; i++)
 		out[i] = x->dims[perm[i]];
@@ -277,5 +270,4 @@ static void lower_transpose(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
 }
 
-const Op op_Transpose = {
-	.infer = infer_transpose, .lower = lower_transpose, .doc = "strings are not supported"};
+const Op op_Transpose = {.infer = infer_transpose, .lower = lower_transpose, .types = "fiubs"};

@@ -7,8 +7,6 @@
 #include "ops/op.h"
 
 Dim *dims_product(Ctx *c, Dim *const *d, int n);
-/* False, after a diagnostic, if operand K has strings. */
-bool infer_movable(Infer *in, Node *n, int k);
 /* The contents of operand K, which must be a vector (or a scalar) of integers; null after a diagnostic. */
 Dim **infer_vector(Infer *in, Node *n, int k, int *count);
 /* The contents of operand K, which must have one element; null after a diagnostic. */

@@ -260,14 +260,12 @@ static Value *transform_table(Infer *in, Node *n, const Fourier *t)
 static Value *transformed(Infer *in, Node *n, Value *v, const SignalAxis *a, const Fourier *t)
 {
 	static const int64_t perm[] = {0, 2, 1, 3};
-	int64_t zero = 0, one = 1;
 	Ctx *c = infer_ctx(in);
 	Dim *parts = dim_const(c, t->parts), *d[4] = {a->before, a->size, a->after, parts};
 
 	v = expand_reshape(in, n, expand_cast(in, n, v, t->real), d, 4);
 	if (t->terms != a->size)
-		v = EXPAND(in, n, Slice, v, expand_ints(in, n, &zero, 1),
-			   expand_sizes(in, n, &t->terms, 1), expand_ints(in, n, &one, 1));
+		v = expand_part(in, n, v, 1, dim_const(c, 0), t->terms);
 	d[0] = dim_mul(c, a->before, a->after);
 	d[1] = dim_mul(c, t->terms, parts);
 	v = expand_reshape(in, n, expand_transpose(in, n, v, perm, 4), d, 2);
@@ -285,9 +283,6 @@ static bool signal_operand(Infer *in, Node *n, Fourier *t)
 {
 	const Type *x = infer_type(n, 0);
 
-	if (!dtype_is_float(x->dtype))
-		return infer_error(in, n, "elements of type %s are not supported",
-				   dtype_info[x->dtype].name);
 	if (x->rank < 2)
 		return infer_error(in, n, "the operand has rank %d, less than 2", x->rank);
 	if (!dim_is_const(x->dims[x->rank - 1], &t->parts) || t->parts < 1 || t->parts > 2)
@@ -371,7 +366,7 @@ static bool expand_dft(Infer *in, Node *n, Value **out)
 	return finish(in, n, transformed(in, n, node_in(n, 0), &a, &t), &out[0]);
 }
 
-const Op op_DFT = {.expand = expand_dft, .doc = "the last dim must be a constant"};
+const Op op_DFT = {.types = "f", .expand = expand_dft, .doc = "the last dim must be a constant"};
 
 /* ---- STFT ---- */
 
@@ -429,4 +424,4 @@ static bool expand_stft(Infer *in, Node *n, Value **out)
 	return finish(in, n, transformed(in, n, v, &a, &t), &out[0]);
 }
 
-const Op op_STFT = {.expand = expand_stft, .doc = "the last dim must be a constant"};
+const Op op_STFT = {.types = "f", .expand = expand_stft, .doc = "the last dim must be a constant"};

@@ -155,7 +155,7 @@ static bool infer_slice(Infer *in, Node *n)
 	SliceRange r[MAX_RANK];
 	Dim *out[MAX_RANK];
 
-	if (!infer_movable(in, n, 0) || !slice_all_axes(in, n) || !slice_ranges(in, n, r))
+	if (!slice_all_axes(in, n) || !slice_ranges(in, n, r))
 		return false;
 	for (int a = 0; a < x->rank; a++)
 		out[a] = r[a].len;
@@ -178,8 +178,7 @@ static void lower_slice(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, lower_in(k, 0), idx));
 }
 
-const Op op_Slice = {
-	.infer = infer_slice, .lower = lower_slice, .doc = "strings are not supported"};
+const Op op_Slice = {.infer = infer_slice, .lower = lower_slice, .types = "fiubs"};
 
 /* ---- Split ---- */
 
@@ -227,8 +226,7 @@ static bool infer_split(Infer *in, Node *n)
 	Dim *out[MAX_RANK], **size = NEW_ARRAY(infer_arena(in), n->nout, Dim *);
 	int axis;
 
-	if (!infer_movable(in, n, 0) ||
-	    !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis) ||
+	if (!infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis) ||
 	    !split_sizes(in, n, x->dims[axis], size))
 		return false;
 	for (int i = 0; i < x->rank; i++)
@@ -264,8 +262,7 @@ static void lower_split(Infer *in, Node *n, Kernel *k)
 	}
 }
 
-const Op op_Split = {
-	.infer = infer_split, .lower = lower_split, .doc = "strings are not supported"};
+const Op op_Split = {.infer = infer_split, .lower = lower_split, .types = "fiubs"};
 
 /* ---- Concat ---- */
 
@@ -279,7 +276,7 @@ static bool infer_concat(Infer *in, Node *n)
 		return infer_error(in, n, "the first operand is missing");
 	if (!node_attr(n, "axis"))
 		return infer_error(in, n, "attribute \"axis\" is missing");
-	if (!infer_movable(in, n, 0) || !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
+	if (!infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
 		return false;
 	for (int i = 0; i < x->rank; i++)
 		out[i] = x->dims[i];
@@ -329,10 +326,8 @@ static void lower_concat(Infer *in, Node *n, Kernel *k)
 	}
 }
 
-const Op op_Concat = {.infer = infer_concat,
-		      .lower = lower_concat,
-		      .grouped = true,
-		      .doc = "strings are not supported"};
+const Op op_Concat = {
+	.infer = infer_concat, .lower = lower_concat, .grouped = true, .types = "fiubs"};
 
 /* ---- Pad ---- */
 
@@ -420,7 +415,7 @@ static bool infer_pad(Infer *in, Node *n)
 	    (infer_type(n, 2)->dtype != x->dtype || type_static(infer_type(n, 2), NULL) == false))
 		return infer_error(in, n,
 				   "the value to pad with is not a scalar of the operand's type");
-	if (!infer_movable(in, n, 0) || !pad_all_axes(in, n) || !pad_amounts(in, n, before, after))
+	if (!pad_all_axes(in, n) || !pad_amounts(in, n, before, after))
 		return false;
 	for (int a = 0; a < x->rank; a++) {
 		out[a] = dim_add(c, x->dims[a], dim_add(c, before[a], after[a]));
@@ -508,4 +503,4 @@ static void lower_pad(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, e);
 }
 
-const Op op_Pad = {.infer = infer_pad, .lower = lower_pad, .doc = "strings are not supported"};
+const Op op_Pad = {.infer = infer_pad, .lower = lower_pad, .types = "fiubs"};

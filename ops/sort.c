@@ -89,11 +89,13 @@ static bool infer_exchange(Infer *in, Node *n)
 	return true;
 }
 
-/* Whether element A, with index I, comes before B, with index J. A NaN is larger than all numbers. */
-static Expr *before(Kernel *k, CType t, Expr *a, Expr *i, Expr *b, Expr *j, bool largest)
+/* Whether element A of type D, with index I, comes before B, with index J. A NaN is larger than all numbers. */
+static Expr *before(Kernel *k, DType d, Expr *a, Expr *i, Expr *b, Expr *j, bool largest)
 {
-	const bool nan = t == CT_F32 || t == CT_F64;
-	const char *larger = nan ? "or(gt(a, b), and(isnan(a), not(isnan(b))))" : "gt(a, b)";
+	const CType t = dtype_ctype(d);
+	const char *larger = dtype_is_float(d) ? "or(gt(a, b), and(isnan(a), not(isnan(b))))"
+			     : d == DT_STR     ? "str_less(b, a)"
+					       : "gt(a, b)";
 	Expr *first = largest ? a : b, *second = largest ? b : a;
 	Expr *yes = BUILD_EXPR(k, t, larger, {"a", first}, {"b", second}),
 	     *no = BUILD_EXPR(k, t, larger, {"a", second}, {"b", first});
@@ -107,7 +109,6 @@ static void lower_exchange(Infer *in, Node *n, Kernel *k)
 	Buf *x = lower_in(k, 0), *index = lower_in(k, 1), *table = lower_in(k, 2);
 	const bool largest = node_int(n, "largest", 1) != 0;
 	const int last = x->rank - 1;
-	const CType t = dtype_ctype(x->dtype);
 	Expr *row[3], *at[MAX_RANK], *other[MAX_RANK], *low, *high, *with, *take;
 
 	(void)in;
@@ -137,8 +138,9 @@ static void lower_exchange(Infer *in, Node *n, Kernel *k)
 		i = kernel_load(k, index, at);
 		j = kernel_load(k, index, other);
 		take = BUILD_EXPR(k, CT_I64, "or(and(low, later), and(high, earlier))",
-				  {"low", low}, {"later", before(k, t, b, j, a, i, largest)},
-				  {"high", high}, {"earlier", before(k, t, a, i, b, j, largest)});
+				  {"low", low}, {"later", before(k, x->dtype, b, j, a, i, largest)},
+				  {"high", high},
+				  {"earlier", before(k, x->dtype, a, i, b, j, largest)});
 		point_map(k, &p, out, at, ex_op3(k->pool, IN_select, take, o ? j : b, o ? i : a),
 			  NULL);
 	}
@@ -178,9 +180,7 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 	b = loop_open(in, n,
 		      dim_floordiv(c, dim_mul(c, bits, dim_add(c, bits, one)), dim_const(c, 2)),
 		      init, 2);
-	e = node_new(in->graph, OP_Exchange, (Value *[]){b.carried[0], b.carried[1], table}, 3, 2,
-		     n);
-	node_locs_from(e, n);
+	e = expand_start(in, n, OP_Exchange, (Value *[]){b.carried[0], b.carried[1], table}, 3, 2);
 	control_set_dim(e, "at", least == most ? b.turn : dim_add(c, first, b.turn));
 	node_set_int(e, "largest", largest);
 	infer_node(in, e);
@@ -191,10 +191,9 @@ Value *sort_last(Infer *in, Node *n, Value *x, bool largest, Value **index)
 
 Value *sort_first(Infer *in, Node *n, Value *v, Dim *count)
 {
-	const int64_t zero = 0, axis = v->type->rank - 1;
+	const int axis = v->type->rank - 1;
 	Dim *dims[MAX_RANK];
-	Value *part = EXPAND(in, n, Slice, v, expand_ints(in, n, &zero, 1),
-			     expand_sizes(in, n, &count, 1), expand_ints(in, n, &axis, 1));
+	Value *part = expand_part(in, n, v, axis, dim_const(in->ctx, 0), count);
 
 	if (!part->type)
 		return part;
@@ -318,8 +317,6 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 	int axis = -1;
 	Dim *count;
 
-	if (x->dtype == DT_STR)
-		return infer_error(in, n, "strings are not supported");
 	if (node_attr(n, "axis") && !infer_axis(in, n, node_int(n, "axis", 0), x->rank, &axis))
 		return false;
 	rows = unique_rows(in, n, axis, &whole);
@@ -371,6 +368,5 @@ static bool expand_unique(Infer *in, Node *n, Value **out)
 	return in->errors == 0;
 }
 
-const Op op_Unique = {
-	.expand = expand_unique,
-	.doc = "strings, and an axis of a tensor that is no vector, are not supported"};
+const Op op_Unique = {.expand = expand_unique,
+		      .doc = "an axis of a tensor that is no vector, are not supported"};

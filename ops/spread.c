@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators whose result depends on positions: Expand, Tile, ConstantOfShape, Range, EyeLike,
  * Trilu, DepthToSpace, SpaceToDepth. */
+#include "ops/build.h"
 #include "ops/shape.h"
 
 #include <assert.h>
@@ -30,8 +31,7 @@ static bool infer_expand(Infer *in, Node *n)
 	Dim **s, *out[MAX_RANK];
 	int count, rank;
 
-	if (!infer_movable(in, n, 0) || !(s = infer_vector(in, n, 1, &count)) ||
-	    !check_rank(in, n, count) ||
+	if (!(s = infer_vector(in, n, 1, &count)) || !check_rank(in, n, count) ||
 	    !check_sizes(in, n, s, count, "a dim of the target shape is negative"))
 		return false;
 	rank = infer_broadcast(in, n, x->dims, x->rank, s, count, out);
@@ -52,8 +52,7 @@ static void lower_expand(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, lower_load_broadcast(k, lower_in(k, 0), it, out->rank));
 }
 
-const Op op_Expand = {
-	.infer = infer_expand, .lower = lower_expand, .doc = "strings are not supported"};
+const Op op_Expand = {.infer = infer_expand, .lower = lower_expand, .types = "fiubs"};
 
 static bool infer_tile(Infer *in, Node *n)
 {
@@ -62,7 +61,7 @@ static bool infer_tile(Infer *in, Node *n)
 	Dim **r, *out[MAX_RANK];
 	int count;
 
-	if (!infer_movable(in, n, 0) || !(r = infer_vector(in, n, 1, &count)) ||
+	if (!(r = infer_vector(in, n, 1, &count)) ||
 	    !check_sizes(in, n, r, count, "a repeat count is negative"))
 		return false;
 	if (count != x->rank)
@@ -93,7 +92,7 @@ static void lower_tile(Infer *in, Node *n, Kernel *k)
 	kernel_map_id(k, it, out, kernel_load(k, x, idx));
 }
 
-const Op op_Tile = {.infer = infer_tile, .lower = lower_tile, .doc = "strings are not supported"};
+const Op op_Tile = {.infer = infer_tile, .lower = lower_tile, .types = "fiubs"};
 
 /* ---- ConstantOfShape ---- */
 
@@ -104,8 +103,6 @@ static bool infer_constofshape(Infer *in, Node *n)
 	Dim **s;
 	int count;
 
-	if (t == DT_STR)
-		return infer_error(in, n, "strings are not supported");
 	if (a && (a->kind != ATTR_TENSOR || tensor_numel(a->t) != 1))
 		return infer_error(in, n, "value is not a tensor of one element");
 	if (!(s = infer_vector(in, n, 0, &count)) || !check_rank(in, n, count) ||
@@ -129,6 +126,8 @@ static void lower_constofshape(Infer *in, Node *n, Kernel *k)
 		e = ex_num(k->pool, t, 0);
 	else if (ctype_is_float(t))
 		e = ex_float(k->pool, t, dtype_load_f64(out->dtype, a->t->data, 0));
+	else if (out->dtype == DT_STR)
+		e = build_string(k, dtype_load_i64(DT_STR, a->t->data, 0));
 	else
 		e = ex_int(k->pool, t, dtype_load_i64(out->dtype, a->t->data, 0));
 	kernel_map_id(k, it, out, e);
@@ -137,7 +136,7 @@ static void lower_constofshape(Infer *in, Node *n, Kernel *k)
 const Op op_ConstantOfShape = {
 	.infer = infer_constofshape,
 	.lower = lower_constofshape,
-	.doc = "strings are not supported",
+	.types = "ius",
 };
 
 /* ---- Range ---- */
@@ -304,8 +303,6 @@ static bool infer_trilu(Infer *in, Node *n)
 {
 	const Type *x = infer_type(n, 0);
 
-	if (!infer_movable(in, n, 0))
-		return false;
 	if (x->rank < 2)
 		return infer_error(in, n, "the operand has rank %d; at least 2 is needed", x->rank);
 	if (node_in(n, 1) && !infer_single(in, n, 1))
@@ -346,7 +343,7 @@ static bool block_size(Infer *in, Node *n, int64_t *b)
 				   (long long)*b);
 	if (strcmp(mode, "DCR") && strcmp(mode, "CRD"))
 		return infer_error(in, n, "mode is \"%s\", not \"DCR\" or \"CRD\"", mode);
-	return infer_movable(in, n, 0);
+	return true;
 }
 
 /* *AT / B, which must be exact. */

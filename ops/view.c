@@ -148,7 +148,7 @@ static bool infer_reshape(Infer *in, Node *n)
 	int64_t lo, hi;
 	int last = -1;
 
-	if (!infer_movable(in, n, 0) || !read_target(in, n, &t))
+	if (!read_target(in, n, &t))
 		return false;
 	for (int j = 0; j < t.rank; j++) {
 		if (j == t.wild)
@@ -189,7 +189,8 @@ static bool infer_reshape(Infer *in, Node *n)
 const Op op_Reshape = {
 	.infer = infer_reshape,
 	.lower = lower_view,
-	.doc = "strings are not supported; with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim"};
+	.types = "fiubs",
+	.doc = "with allowzero = 0, a target dim that is computed from the sizes of inputs and is 0 in a run stays 0, and does not copy the operand's dim"};
 
 static bool infer_flatten(Infer *in, Node *n)
 {
@@ -199,8 +200,6 @@ static bool infer_flatten(Infer *in, Node *n)
 	Dim *out[2];
 	int a;
 
-	if (!infer_movable(in, n, 0))
-		return false;
 	if (axis < -x->rank || axis > x->rank)
 		return infer_error(in, n, "axis %lld is out of range for rank %d", (long long)axis,
 				   x->rank);
@@ -211,8 +210,7 @@ static bool infer_flatten(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_Flatten = {
-	.infer = infer_flatten, .lower = lower_view, .doc = "strings are not supported"};
+const Op op_Flatten = {.infer = infer_flatten, .lower = lower_view, .types = "fiubs"};
 
 /* ---- Squeeze, Unsqueeze ---- */
 
@@ -250,7 +248,6 @@ static AxisPlaces axis_places(Infer *in, Node *n, int count, int rank)
 	Value *axes = expand_cast(in, n, node_in(n, 1), DT_I64),
 	      *zero = expand_scalar(in, n, DT_I64, 0), *none, *ones;
 	AxisPlaces p;
-	Node *sum;
 
 	for (int i = 0; i < MAX_RANK; i++)
 		fill[i] = 0;
@@ -260,12 +257,9 @@ static AxisPlaces axis_places(Infer *in, Node *n, int count, int rank)
 	ones = expand_ints(in, n, fill, count);
 	p.flags = EXPAND(in, n, ScatterElements, none, axes, ones);
 	ones = expand_scalar(in, n, DT_I64, 1);
-	sum = node_new(infer_graph(in), OP_CumSum,
-		       (Value *[]){EXPAND(in, n, Sub, ones, p.flags), zero}, 2, 1, n);
-	node_locs_from(sum, n);
-	node_set_int(sum, "exclusive", 1);
-	infer_node(in, sum);
-	p.before = sum->out[0];
+	p.before = expand_node_ints(in, n, OP_CumSum,
+				    (Value *[]){EXPAND(in, n, Sub, ones, p.flags), zero}, 2,
+				    "exclusive", 1);
 	return p;
 }
 
@@ -322,8 +316,6 @@ static bool infer_squeeze(Infer *in, Node *n)
 	bool gone[MAX_RANK] = {false};
 	int count = 0, left = 0, at;
 
-	if (!infer_movable(in, n, 0))
-		return false;
 	if (!node_in(n, 1)) {
 		if (!squeeze_ones(in, n, gone))
 			return false;
@@ -351,8 +343,7 @@ static bool infer_squeeze(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_Squeeze = {
-	.infer = infer_squeeze, .lower = lower_view, .doc = "strings are not supported"};
+const Op op_Squeeze = {.infer = infer_squeeze, .lower = lower_view, .types = "fiubs"};
 
 static bool infer_unsqueeze(Infer *in, Node *n)
 {
@@ -361,7 +352,7 @@ static bool infer_unsqueeze(Infer *in, Node *n)
 	bool added[MAX_RANK] = {false};
 	int count, rank, from = 0, at;
 
-	if (!infer_movable(in, n, 0) || !(axes = infer_vector(in, n, 1, &count)))
+	if (!(axes = infer_vector(in, n, 1, &count)))
 		return false;
 	rank = x->rank + count;
 	if (rank > MAX_RANK)
@@ -382,5 +373,4 @@ static bool infer_unsqueeze(Infer *in, Node *n)
 	return true;
 }
 
-const Op op_Unsqueeze = {
-	.infer = infer_unsqueeze, .lower = lower_view, .doc = "strings are not supported"};
+const Op op_Unsqueeze = {.infer = infer_unsqueeze, .lower = lower_view, .types = "fiubs"};

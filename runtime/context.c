@@ -5,6 +5,7 @@
  * scratch area for each thread. Its size depends only on the dims, so workspace() is exact.
  */
 #include "runtime/rt.h"
+#include "runtime/strtable.h"
 
 #include <string.h>
 
@@ -40,6 +41,11 @@ static uint64_t n_regions(const dl_program *p)
 	return (uint64_t)p->n_region + (uint64_t)p->desc->n_in + (uint64_t)p->desc->n_out;
 }
 
+static uint64_t n_forms(const dl_program *p)
+{
+	return (uint64_t)p->desc->n_in + (uint64_t)p->desc->n_out + (uint64_t)rt_shown(p)->n_out;
+}
+
 /* Lays out a context of program p at base, or, if that is null, only measures it. Returns the
  * bytes. */
 static uint64_t lay_out(char *base, const dl_program *p)
@@ -57,6 +63,13 @@ static uint64_t lay_out(char *base, const dl_program *p)
 	x->x.out = cut(&c, (uint64_t)d->n_out, sizeof(void *));
 	x->x.buf = cut(&c, (uint64_t)p->n_buf, sizeof(void *));
 	x->region = cut(&c, n_regions(p), sizeof(dl_region));
+	if (rt_has_forms(p)) {
+		x->forms = cut(&c, n_forms(p), sizeof(dl_region));
+		x->plain_in = cut(&c, (uint64_t)d->n_in, sizeof(dl_tensor));
+		x->plain_out = cut(&c, (uint64_t)d->n_out, sizeof(dl_tensor));
+		x->part_shape = cut(&c, (uint64_t)d->n_in + (uint64_t)d->n_out,
+				    sizeof(*x->part_shape));
+	}
 	x->in_bytes = cut(&c, (uint64_t)d->n_in, sizeof(int64_t));
 	x->out_set = cut(&c, (uint64_t)d->n_out, 1);
 	x->x.in_shape = cut_shapes(&c, d->in, d->n_in);
@@ -327,6 +340,14 @@ static dl_context *new_context(dl_model *m, uint32_t flags)
 	c->head.magic = RT_MAGIC_CONTEXT;
 	c->model = m;
 	c->own_bytes = bytes;
+	if (m->prog->n_strings) {
+		c->strings = strings_new(&(StringsMemory){m->opt.user, m->opt.alloc, m->opt.free},
+					 m->prog->strings, m->prog->n_strings);
+		if (!c->strings) {
+			rt_free(m, c, bytes);
+			return NULL;
+		}
+	}
 	c->x.prog = m->prog;
 	c->x.ctx = c;
 	c->x.weights = m->weights.base;
@@ -379,6 +400,9 @@ void dl_rt_context_free(dl_context *c)
 	rt_free(m, c->more.p, c->more.bytes);
 	for (uint64_t i = 0; i < n_regions(m->prog); i++)
 		rt_free(m, c->region[i].p, c->region[i].bytes);
+	for (uint64_t i = 0; c->forms && i < n_forms(m->prog); i++)
+		rt_free(m, c->forms[i].p, c->forms[i].bytes);
+	strings_free(c->strings);
 	if (!c->arena_borrowed)
 		rt_free(m, c->arena, c->arena_bytes);
 	c->head.magic = 0;

@@ -85,6 +85,19 @@ int gpu_idle(dl_context *c)
 	return 0;
 }
 
+/* Fails if M may not be freed in this run. */
+static int may_free(dl_context *c, const GpuMem *m)
+{
+	if (!m->at)
+		return DL_OK;
+	if (c->gpu->captured)
+		return dl_fail(&c->x, DL_UNSUPPORTED,
+			       "%s: a captured graph may use the context's memory, which therefore "
+			       "cannot grow; prepare the largest dims before the capture",
+			       c->model->gpu->name);
+	return gpu_graph_cut(c);
+}
+
 /* Frees M, which work in flight may still use: in the order of the stream, or after waiting. */
 static int give_back(dl_context *c, GpuMem *m)
 {
@@ -93,13 +106,6 @@ static int give_back(dl_context *c, GpuMem *m)
 
 	if (!m->at)
 		return DL_OK;
-	if (c->gpu->captured)
-		return dl_fail(&c->x, DL_UNSUPPORTED,
-			       "%s: a captured graph may use the context's memory, which therefore "
-			       "cannot grow; prepare the largest dims before the capture",
-			       g->name);
-	if (gpu_graph_cut(c))
-		return c->x.status;
 	if (g->pools) {
 		rc = g->cuda->cuMemFreeAsync(m->at, c->gpu->stream);
 		gpu_began(c);
@@ -131,24 +137,40 @@ static int take(dl_context *c, GpuMem *m)
 	return rc;
 }
 
-int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes)
+/* Copies the first KEEP bytes of FROM to TO. */
+static int move_kept(dl_context *c, const GpuMem *to, const GpuMem *from, int64_t keep)
 {
-	const uint64_t want = (uint64_t)dl_align(bytes ? bytes : 1);
-	GpuMem more = {0, want};
+	const int rc = c->model->gpu->cuda->cuMemcpyDtoDAsync_v2(to->at, from->at, (size_t)keep,
+								 c->gpu->stream);
+
+	gpu_began(c);
+	return rc;
+}
+
+int gpu_grow(dl_context *c, GpuMem *m, int64_t bytes, int64_t keep)
+{
+	const bool kept = keep > 0 && m->at;
+	GpuMem old = *m, more = {0, (uint64_t)dl_align(bytes ? bytes : 1)};
 	int rc;
 
-	if (want <= m->bytes && m->at)
+	if (more.bytes <= m->bytes && m->at)
 		return DL_OK;
-	if (gpu_not_captured(c, "needs memory that the context does not have yet: prepare its dims "
-				"before the capture") ||
-	    give_back(c, m))
+	if (gpu_not_captured(c, kept ? "has a value that grows as it runs"
+				     : "needs memory that the context does not have yet: prepare "
+				       "its dims before the capture") ||
+	    may_free(c, m) || (!kept && give_back(c, m)))
 		return c->x.status;
+	if (kept)
+		more.bytes = (uint64_t)dl_align(dl_add(bytes, bytes / 2));
 	c->gpu->moves++;
 	rc = take(c, &more);
 	if (rc)
 		return gpu_fail(c, rc, "memory");
 	*m = more;
-	return DL_OK;
+	if (!kept)
+		return DL_OK;
+	rc = move_kept(c, &more, &old, keep);
+	return give_back(c, &old) || !rc ? c->x.status : gpu_fail(c, rc, "memory");
 }
 
 int gpu_pin(dl_context *c, Pinned *p, uint64_t bytes)
@@ -266,39 +288,15 @@ int rt_gpu_workspace(dl_context *c, void *p, uint64_t bytes)
 
 int rt_gpu_arena(dl_context *c, int64_t bytes)
 {
-	if (gpu_grow(c, &c->gpu->arena, bytes))
+	if (gpu_grow(c, &c->gpu->arena, bytes, 0))
 		return c->x.status;
 	c->arena = (char *)(uintptr_t)c->gpu->arena.at;
-	return DL_OK;
-}
-
-/* Grows M, and copies its first KEEP bytes. */
-static int grow_kept(dl_context *c, GpuMem *m, int64_t bytes, int64_t keep)
-{
-	GpuMem more = {0, (uint64_t)dl_align(dl_add(bytes, bytes / 2))};
-	int rc;
-
-	if (gpu_not_captured(c, "has a value that grows as it runs") || gpu_graph_cut(c))
-		return c->x.status;
-	c->gpu->moves++;
-	rc = take(c, &more);
-	rc = rc ? rc
-		: c->model->gpu->cuda->cuMemcpyDtoDAsync_v2(more.at, m->at, (size_t)keep,
-							    c->gpu->stream);
-	if (rc)
-		return gpu_fail(c, rc, "memory");
-	if (give_back(c, m))
-		return c->x.status;
-	*m = more;
 	return DL_OK;
 }
 
 void *rt_gpu_region(dl_context *c, int32_t s, int64_t bytes, int64_t keep)
 {
 	GpuMem *m = &c->gpu->region[s];
-	const bool kept = keep > 0 && m->at && (uint64_t)bytes > m->bytes;
 
-	return (kept ? grow_kept(c, m, bytes, keep) : gpu_grow(c, m, bytes))
-		       ? NULL
-		       : (void *)(uintptr_t)m->at;
+	return gpu_grow(c, m, bytes, keep) ? NULL : (void *)(uintptr_t)m->at;
 }

@@ -201,7 +201,7 @@ static void *settle(dl_context *c, GpuIo *io, void *p, uint64_t bytes)
 		return p;
 	if (!bytes || (!device && gpu_not_captured(c, "has a tensor in host memory")))
 		return NULL;
-	if (gpu_grow(c, &io->mem, (int64_t)bytes) || (!device && gpu_stage(c, io)))
+	if (gpu_grow(c, &io->mem, (int64_t)bytes, 0) || (!device && gpu_stage(c, io)))
 		return NULL;
 	return (void *)(uintptr_t)io->mem.at;
 }
@@ -371,7 +371,7 @@ static int stage(dl_context *c, GpuIo *io, void **data, uint64_t bytes)
 	io->host = io->device = *data = NULL;
 	if (!io->staged)
 		return DL_OK;
-	if (gpu_grow(c, &io->mem, (int64_t)bytes) || gpu_stage(c, io))
+	if (gpu_grow(c, &io->mem, (int64_t)bytes, 0) || gpu_stage(c, io))
 		return c->x.status;
 	*data = (void *)(uintptr_t)io->mem.at;
 	return DL_OK;

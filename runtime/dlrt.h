@@ -84,21 +84,28 @@ typedef enum dl_status {
  * with the first element in the low bits. */
 typedef enum dl_dtype {
 	DL_F32 = 1, DL_U8 = 2, DL_I8 = 3, DL_U16 = 4, DL_I16 = 5, DL_I32 = 6, DL_I64 = 7,
-	DL_STR = 8, /* reserved */
+	DL_STR = 8, /* its elements are dl_str */
 	DL_BOOL = 9, DL_F16 = 10, DL_F64 = 11, DL_U32 = 12, DL_U64 = 13, DL_BF16 = 16,
 	DL_F8E4M3FN = 17, DL_F8E4M3FNUZ = 18, DL_F8E5M2 = 19, DL_F8E5M2FNUZ = 20, DL_U4 = 21,
 	DL_I4 = 22, DL_F4E2M1 = 23, DL_F8E8M0 = 24, DL_U2 = 25, DL_I2 = 26, DL_F6E2M3 = 27,
 	DL_F6E3M2 = 28,
 } dl_dtype;
 
-/* Reserved: an element of type DL_STR, bytes without a terminating NUL. */
+/* An element of type DL_STR: n bytes, which may be any, without a terminating NUL. Text is UTF-8.
+ * Strings are in host memory. The bytes of an output's strings belong to the context, and are valid
+ * until its next run returns, or its end. */
 typedef struct dl_str {
 	const char *p;
 	uint64_t n;
 } dl_str;
 
-/* Reserved, apart from DL_TENSOR: sequences and optionals are refused with DL_UNSUPPORTED. */
-typedef enum dl_form { DL_TENSOR = 0, DL_SEQUENCE = 1, DL_OPTIONAL = 2 } dl_form;
+/* What a dl_tensor is, and what its items are. Items are in host memory. */
+typedef enum dl_form {
+	DL_TENSOR = 0,
+	DL_SEQUENCE = 1, /* any number of tensors of one rank, or of maps */
+	DL_OPTIONAL = 2, /* one tensor or sequence, or none */
+	DL_MAP = 3,      /* two tensors of one dim: the keys, and their values */
+} dl_form;
 
 /*
  * A tensor.
@@ -116,20 +123,25 @@ typedef enum dl_form { DL_TENSOR = 0, DL_SEQUENCE = 1, DL_OPTIONAL = 2 } dl_form
  * To have memory provided again, set data to null or leave it unchanged.
  *
  * An output may not overlap an input or another output.
+ *
+ * A sequence, optional or map (form): the n_items values at items; the other members are not read.
+ * Each item is a value of its own, as for an input. The items of an output, and the memory that
+ * they refer to, belong to the context: they are valid until its next run or its end. Set form, and
+ * n_items and items to 0; on return items and n_items are set. Items may not be changed. The items
+ * of an array are as far apart as the size of the first one says.
  */
 typedef struct dl_tensor {
 	uint32_t size;
 	int32_t dtype;
-	int32_t form; /* DL_TENSOR */
+	int32_t form; /* dl_form */
 	int32_t rank;
 	int64_t *shape;
 	const int64_t *strides;
 	void *data;
 	uint64_t bytes;
-	/* reserved, like the next two members: for sequences and optionals */
 	struct dl_tensor *items;
 	int64_t n_items;
-	int64_t cap_items;
+	int64_t cap_items; /* reserved */
 } dl_tensor;
 
 /* A contiguous tensor. For an output whose memory the context provides: dtype 0, data null,
@@ -177,7 +189,9 @@ typedef struct dl_dim {
 	const char *text;
 } dl_dim;
 
-/* An input or output. flags: DL_IO_. */
+/* An input or output. flags: DL_IO_. If form is not DL_TENSOR, dtype, rank and dim say nothing, and
+ * item describes the items: that of a sequence or optional, or the keys and then the values of a
+ * map. The dims of an item have neither value nor symbol. */
 typedef struct dl_io {
 	uint32_t size;
 	int32_t dtype;
@@ -187,6 +201,7 @@ typedef struct dl_io {
 	const dl_dim *dim;
 	int32_t alias; /* reserved */
 	uint32_t flags;
+	const struct dl_io *item;
 } dl_io;
 
 /* Of an input, on a GPU: sizes depend on its elements, so the host reads them. Pass it in host
@@ -434,11 +449,16 @@ typedef const dl_api *(*dl_get_api_fn)(uint32_t abi_version);
 
 #define DL_EXPORT __attribute__((visibility("default")))
 
-/* The arguments of a kernel: buffers, dims, and where to report an index out of range. */
+/* The strings of a run: see dl_program.strings. */
+typedef struct dl_strings dl_strings;
+
+/* The arguments of a kernel: buffers, dims, where to report an index out of range, and the strings
+ * for routines (dl_str_...). */
 typedef struct dl_kctx {
 	void *const *buf;
 	const int64_t *dim;
 	int32_t *fault; /* set by dl_fault alone */
+	dl_strings *strings;
 } dl_kctx;
 
 /* A function that computes [begin, end) of a kernel's parallel stage. scratch is this thread's
@@ -451,6 +471,24 @@ static inline void dl_fault(const dl_kctx *k, int32_t site)
 {
 	__atomic_store_n(k->fault, site + 1, __ATOMIC_RELAXED);
 }
+
+/* Routines on strings, for kernels; ir/routines.def of the compiler describes them. */
+int64_t dl_str_concat(dl_strings *t, int64_t a, int64_t b);
+int64_t dl_str_pieces(dl_strings *t, int64_t s, int64_t delimiter);
+int64_t dl_str_piece(dl_strings *t, int64_t s, int64_t delimiter, int64_t k);
+int64_t dl_str_rest(dl_strings *t, int64_t s, int64_t delimiter, int64_t k);
+_Bool dl_str_less(dl_strings *t, int64_t a, int64_t b);
+int64_t dl_str_lower(dl_strings *t, int64_t s);
+int64_t dl_str_upper(dl_strings *t, int64_t s);
+_Bool dl_str_matches(dl_strings *t, int64_t s, int64_t pattern);
+int64_t dl_str_of_f32(dl_strings *t, float v);
+int64_t dl_str_of_f64(dl_strings *t, double v);
+int64_t dl_str_of_i64(dl_strings *t, int64_t v);
+int64_t dl_str_of_u64(dl_strings *t, uint64_t v);
+float dl_str_to_f32(dl_strings *t, int64_t s);
+double dl_str_to_f64(dl_strings *t, int64_t s);
+int64_t dl_str_to_i64(dl_strings *t, int64_t s);
+uint64_t dl_str_to_u64(dl_strings *t, int64_t s);
 
 /* Arithmetic on sizes. A result that does not fit is INT64_MAX, "too large", and so is every
  * result computed from it. So checking the final result detects an overflow anywhere in the
@@ -637,6 +675,14 @@ struct dl_program {
 	int32_t n_host_buf;
 	/* by input: offset of its default value in the weights, or -1; null: no input has one */
 	const int64_t *defaults;
+	/* The strings that are constants, distinct, and the first one empty; n_strings is 0 if the
+	 * program has no strings. In buffers and in the weights a string is its id, an int64_t: the
+	 * index here, or the number that the runtime gives to a string of the run. */
+	const dl_str *strings;
+	int64_t n_strings;
+	/* The description for applications, where inputs or outputs are not all tensors; else null. In
+	 * desc, consecutive tensors stand for each of these (runtime/forms.c). */
+	const dl_desc *shown;
 };
 
 #define DL_IO_SHAPE_DATA 1u /* dl_io.flags; reserved: bind reads this input's data */
@@ -709,7 +755,7 @@ int dl_rt_device_info(const dl_model *model, dl_device_info *info);
 	DL_EXPORT const dl_api *NAME##_get_api(uint32_t abi_version);                             \
 	const dl_desc *NAME##_describe(void)                                                      \
 	{                                                                                         \
-		return (PROG).desc;                                                               \
+		return (PROG).shown ? (PROG).shown : (PROG).desc;                                 \
 	}                                                                                         \
 	static int NAME##_load_model(const dl_load_options *options, dl_model **model)            \
 	{                                                                                         \

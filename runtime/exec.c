@@ -4,6 +4,7 @@
  * region.
  */
 #include "runtime/rt.h"
+#include "runtime/strtable.h"
 
 int dl_fail(dl_exec *x, int status, const char *fmt, ...)
 {
@@ -50,12 +51,26 @@ static int fault(dl_exec *x, int32_t site)
 		       site >= 0 && site < p->n_faults ? p->faults[site] : "index out of range");
 }
 
+/* Reports a failure of the table of strings in the kernel of these nodes. */
+static int strings_fault(dl_exec *x, const char *nodes)
+{
+	const dl_strings *t = x->ctx->strings;
+	const char *what;
+	dl_str s;
+
+	if (strings_status(t) == DL_NOMEM)
+		return dl_fail(x, DL_NOMEM, "%.200s: no memory for its strings", nodes);
+	s = strings_refused(t, &what);
+	return dl_fail(x, DL_RUNTIME, "%.200s: \"%.*s\" %s", nodes, s.n < 100 ? (int)s.n : 100, s.p,
+		       what);
+}
+
 int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, const int64_t *dim,
 	      int64_t n, int64_t grain)
 {
 	dl_context *c = x->ctx;
 	Profile *profile = c->model->profile;
-	const dl_kctx k = {buf, dim, &c->fault};
+	const dl_kctx k = {buf, dim, &c->fault, c->strings};
 	Job job = {fn, &k, n, grain < 1 ? 1 : grain, 1, c->scratch, c->scratch_bytes};
 	uint64_t begin;
 
@@ -74,7 +89,8 @@ int dl_launch(dl_exec *x, int32_t kernel, dl_kernel_fn fn, void *const *buf, con
 		rt_profile_add(profile, kernel, c->id, begin, rt_now());
 	if (__atomic_load_n(&c->fault, __ATOMIC_RELAXED))
 		return fault(x, c->fault - 1);
-	return DL_OK;
+	return c->strings && strings_status(c->strings) ? strings_fault(x, x->prog->kernels[kernel])
+							: DL_OK;
 }
 
 int dl_output(dl_exec *x, int32_t o, const int64_t *shape)

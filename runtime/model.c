@@ -27,7 +27,7 @@ static const struct Type {
 	[DL_I16] = {16, 2, "i16"},
 	[DL_I32] = {32, 4, "i32"},
 	[DL_I64] = {64, 8, "i64"},
-	[DL_STR] = {128, 8, "str"},
+	[DL_STR] = {64, 8, "str"}, /* in a program: its id */
 	[DL_BOOL] = {8, 1, "bool"},
 	[DL_F16] = {16, 2, "f16"},
 	[DL_F64] = {64, 8, "f64"},

@@ -6,6 +6,8 @@
  *
  * 	model.c    load and unload          weights.c  finding the weights
  * 	context.c  workspace, plan, prepare run.c      a run: bind, outputs, exec
+ * 	forms.c    the caller's strings, sequences, optionals and maps as the program has them
+ * 	str*.c     strings: see strtable.h
  * 	exec.c     functions for generated code
  * 	pool.c     threads                  budget.c   how many threads, process-wide
  * 	profile.c  time per kernel          cpu.c      features and the floating point environment
@@ -98,6 +100,13 @@ struct dl_context {
 	 * each output (memory that the context provides) */
 	dl_region *region;
 	GpuContext *gpu;
+	dl_strings *strings; /* null: the program has none */
+	/* Null: the program has the caller's tensors. Otherwise: memory for each of the program's
+	 * inputs, then for its outputs as the caller gets them, then for the items of the caller's
+	 * outputs; and the tensors of the program, with memory for the shapes of parts (forms.c). */
+	dl_region *forms;
+	dl_tensor *plain_in, *plain_out;
+	int64_t (*part_shape)[2];
 	/* during a run */
 	int32_t threads;
 	int64_t *in_bytes; /* the size of each input's data; a strided one's when contiguous */
@@ -169,6 +178,22 @@ int rt_output(dl_context *c, int32_t o, const int64_t *shape);
 /* Binds what follows from the symbols' values: shapes of inputs and outputs, other symbols,
  * facts. */
 int rt_bind_dims(dl_context *c);
+/* Checks the numbers of tensors, and that their arrays can be read. */
+int rt_check_arrays(dl_context *c, const dl_tensor *in, int32_t n_in, const dl_tensor *out,
+		    int32_t n_out);
+/* dl_rt_run and dl_rt_infer_shapes, on tensors as the program has them. */
+int rt_run_plain(dl_context *c, const dl_tensor *in, dl_tensor *out);
+int rt_infer_plain(dl_context *c, const dl_tensor *in, dl_tensor *out);
+
+/* ---- forms.c ---- */
+
+/* Whether the caller's tensors have other forms than the program's. */
+bool rt_has_forms(const dl_program *p);
+/* The description of P's inputs and outputs as the caller has them. */
+const dl_desc *rt_shown(const dl_program *p);
+/* The same, on the caller's tensors. */
+int rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out);
+int rt_infer(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out);
 
 /* ---- pool.c ---- */
 

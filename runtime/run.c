@@ -93,11 +93,9 @@ static int check_align(dl_context *c, const char *what, const dl_io *io, const v
 
 static int check_form(dl_context *c, const char *what, const dl_io *io, const dl_tensor *t)
 {
-	if (t->form != io->form || io->form != DL_TENSOR)
-		return dl_fail(&c->x, DL_UNSUPPORTED,
-			       "%s \"%.100s\": sequences and optionals are not "
-			       "supported yet",
-			       what, io->name);
+	if (t->form != DL_TENSOR)
+		return dl_fail(&c->x, DL_INVALID, "%s \"%.100s\": form is %d, expected %d", what,
+			       io->name, (int)t->form, (int)DL_TENSOR);
 	if (io->rank && !t->shape)
 		return dl_fail(&c->x, DL_INVALID, "%s \"%.100s\": shape is null", what, io->name);
 	return DL_OK;
@@ -317,20 +315,27 @@ static int check_tensors(dl_context *c, const char *what, const dl_tensor *t, in
 	return DL_OK;
 }
 
-static int bind(dl_context *c, const dl_tensor *in, int32_t n_in, int32_t n_out, bool need_data)
+int rt_check_arrays(dl_context *c, const dl_tensor *in, int32_t n_in, const dl_tensor *out,
+		    int32_t n_out)
 {
-	const dl_desc *d = c->model->prog->desc;
+	const dl_desc *d = rt_shown(c->model->prog);
 
 	if (n_in != d->n_in || n_out != d->n_out)
 		return dl_fail(&c->x, DL_INVALID,
 			       "%d input%s and %d output%s given, expected %d and %d", (int)n_in,
 			       n_in == 1 ? "" : "s", (int)n_out, n_out == 1 ? "" : "s",
 			       (int)d->n_in, (int)d->n_out);
-	if (check_tensors(c, "inputs", in, n_in))
-		return c->x.status;
+	return check_tensors(c, "inputs", in, n_in) ? c->x.status
+						    : check_tensors(c, "outputs", out, n_out);
+}
+
+static int bind(dl_context *c, const dl_tensor *in, bool need_data)
+{
+	const dl_desc *d = c->model->prog->desc;
+
 	for (int32_t s = 0; s < d->n_sym; s++)
 		c->x.sym[s] = -1;
-	for (int32_t i = 0; i < n_in; i++) {
+	for (int32_t i = 0; i < d->n_in; i++) {
 		const dl_tensor *t = RT_AT(const dl_tensor, in, i);
 
 		if (!t->data && in_io(c, i)->flags & DL_IO_DEFAULT) {
@@ -497,8 +502,6 @@ static int outputs(dl_context *c, dl_tensor *out)
 	const dl_desc *d = c->model->prog->desc;
 
 	c->out = out;
-	if (check_tensors(c, "outputs", out, d->n_out))
-		return c->x.status;
 	for (int32_t o = 0; o < d->n_out; o++)
 		if (known(c, o) && rt_output(c, o, c->x.out_shape[o]))
 			return c->x.status;
@@ -545,9 +548,9 @@ int rt_enter(dl_context *c)
 	return DL_OK;
 }
 
-static int run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, int32_t n_out)
+int rt_run_plain(dl_context *c, const dl_tensor *in, dl_tensor *out)
 {
-	int rc = bind(c, in, n_in, n_out, true);
+	int rc = bind(c, in, true);
 
 	if (!rc)
 		rc = rt_plan(c);
@@ -567,7 +570,7 @@ int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, 
 	fp = rt_fp_enter();
 	rc = c->gpu ? rt_gpu_enter(c, stream) : DL_OK;
 	if (!rc) {
-		rc = run(c, in, n_in, out, n_out);
+		rc = rt_run(c, in, n_in, out, n_out);
 		if (c->gpu)
 			rc = rt_gpu_leave(c);
 	}
@@ -577,17 +580,12 @@ int dl_rt_run(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out, 
 	return rc;
 }
 
-int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out,
-		       int32_t n_out)
+int rt_infer_plain(dl_context *c, const dl_tensor *in, dl_tensor *out)
 {
 	int64_t bytes;
-	int rc = rt_enter(c);
+	int rc = bind(c, in, false);
 
-	if (rc)
-		return rc;
-	rc = bind(c, in, n_in, n_out, false);
-	rc = rc ? rc : check_tensors(c, "outputs", out, n_out);
-	for (int32_t o = 0; !rc && o < n_out; o++) {
+	for (int32_t o = 0; !rc && o < c->model->prog->desc->n_out; o++) {
 		dl_tensor *t = RT_AT(dl_tensor, out, o);
 
 		rc = tell_shape(c, o, t);
@@ -596,6 +594,17 @@ int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tens
 		if (!rc)
 			t->bytes = known(c, o) ? (uint64_t)bytes : 0;
 	}
+	return rc;
+}
+
+int dl_rt_infer_shapes(dl_context *c, const dl_tensor *in, int32_t n_in, dl_tensor *out,
+		       int32_t n_out)
+{
+	int rc = rt_enter(c);
+
+	if (rc)
+		return rc;
+	rc = rt_infer(c, in, n_in, out, n_out);
 	atomic_store(&c->running, 0);
 	return rc;
 }

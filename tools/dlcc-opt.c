@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "codegen/targets.h"
 #include "frontend/import.h"
+#include "ir/definition.h"
 #include "passes/kernel/kernels.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ static const char usage[] =
 	"  -o FILE             where the graph is printed (default: standard output)\n"
 	"  -O0 -O1 -O2 -O3     effort (default -O2)\n"
 	"  --target=NAME       the CPU or GPU, as dlcc --list-targets names it (default: cpu:x86-64-v3)\n"
+	"  --op=FILE.dl        the meaning of operators that the graph uses; may be repeated\n"
 	"  --tf32              GPUs may round the factors of f32 products to tf32\n"
 	"  --rewrite-limit=N   rewrites done at most\n"
 	"  --verify            check the graph after every pass\n"
@@ -38,6 +40,7 @@ typedef struct OptCli {
 	const Pass *passes[MAX_PASSES];
 	int npasses;
 	Options opt;
+	DefinitionFiles ops;
 	bool schedules, quiet;
 	Diag diag;
 } OptCli;
@@ -109,6 +112,10 @@ static bool option(OptCli *c, char **argv, int *i)
 		return set_target(c, a + strlen("--target="));
 	else if (str_starts(a, "--rewrite-limit="))
 		c->opt.rewrite_limit = atoi(a + strlen("--rewrite-limit="));
+	else if (str_starts(a, "--op=") && c->ops.n == MAX_DEFINITION_FILES)
+		return fault(c, "%s: too many", "--op");
+	else if (str_starts(a, "--op="))
+		c->ops.name[c->ops.n++] = a + strlen("--op=");
 	else if (!strcmp(a, "--tf32"))
 		c->opt.tf32 = true;
 	else if (!strcmp(a, "--verify"))
@@ -129,6 +136,8 @@ static Graph *read_input(OptCli *c, Ctx *ctx, Arena *a, OnnxFile **file)
 	const char *text;
 	size_t n;
 
+	if (!definitions_read(ctx, &c->ops))
+		return NULL;
 	if (!str_ends(c->input, ".dl")) {
 		*file = onnx_open(&c->diag, c->input);
 		return *file ? onnx_import(ctx, a, *file, NULL) : NULL;

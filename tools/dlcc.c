@@ -342,6 +342,8 @@ static Graph *read_input(Cli *c, Diag *d, Ctx *ctx, Arena *a, OnnxFile **file, R
 	const char *text;
 
 	*file = NULL;
+	if (!definitions_read(ctx, &c->ops))
+		return NULL;
 	if (!str_ends(c->input, ".dl")) {
 		*file = onnx_open(d, c->input);
 		if (c->check) {
@@ -534,13 +536,14 @@ static bool make(Cli *c, Module *m)
 }
 
 /* Imports the model again for GPUs, as passes from `place` on differ there. Warnings about the model have been given. */
-static bool make_for_gpus(Cli *c, Module *gpu, OnnxFile **file, Refusals *r)
+static bool make_for_gpus(Cli *c, const Module *first, Module *gpu, OnnxFile **file, Refusals *r)
 {
 	static Diag quiet;
 
 	quiet = c->diag;
 	options_gpu_only(&quiet);
 	gpu->ctx = ctx_new(&quiet);
+	gpu->ctx->strings = first->ctx->strings; /* the programs share the weights */
 	gpu->graph = read_input(c, &quiet, gpu->ctx, gpu->arena, file, r);
 	return gpu->graph && bind_dims(c, gpu->ctx, gpu->graph) && run_passes(c, gpu, NULL) &&
 	       !quiet.errors;
@@ -603,7 +606,7 @@ static int compile(Cli *c)
 	ok = m.graph && make(c, first);
 	if (c->output && str_ends(c->output, ".dl"))
 		m.gpu = NULL;
-	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, &gpu, &again, &refusals));
+	ok = ok && (!m.gpu || first == m.gpu || make_for_gpus(c, first, &gpu, &again, &refusals));
 	if (c->check && ok)
 		weights_check(&m);
 	if (c->check && file)

@@ -19,8 +19,9 @@ static const char help[] =
 	"  --rtol R, --atol A compare each element: |a - b| <= A + R * |b|\n"
 	"  --noise R          the noise of the references, relative to their largest elements; default: it is measured where\n"
 	"                     an output differs\n"
-	"  -i NAME=FILE       an input from a .npy or .pb file; run once, and print the outputs in short\n"
-	"  -o DIR             write them as DIR/NAME.npy instead\n"
+	"  -i NAME=FILE       an input from a .npy or .pb file; run once, and print the outputs in short. Of a sequence:\n"
+	"                     the whole value as a .pb file, or one -i for each tensor, and -i NAME= for none\n"
+	"  -o DIR             write them as DIR/NAME.npy instead; of a sequence as NAME.0.npy, NAME.1.npy, ...\n"
 	"  --bench            time runs, on random inputs, or those of --data or -i; prints one line of JSON\n"
 	"  --dim NAME=VALUE   a symbolic dim of the random inputs (default: its lower bound, from 1)\n"
 	"  --seconds S        how long (default 2)\n"
@@ -56,7 +57,7 @@ static bool usage(const char *what, const char *arg)
 	return false;
 }
 
-typedef enum Kind { TEXT, LIST, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
+typedef enum Kind { TEXT, LIST, FILES, PAIRS, NUMBER, POSITIVE, WHOLE } Kind;
 
 typedef struct Valued {
 	const char *option;
@@ -67,7 +68,7 @@ typedef struct Valued {
 
 static const Valued valued[] = {
 	{"--data", LIST, offsetof(RunOptions, data), "a folder"},
-	{"-i", PAIRS, offsetof(RunOptions, input), "write NAME=FILE"},
+	{"-i", FILES, offsetof(RunOptions, input), "write NAME=FILE"},
 	{"--dim", PAIRS, offsetof(RunOptions, dim), "write NAME=VALUE"},
 	{"-o", TEXT, offsetof(RunOptions, out_dir), "a folder"},
 	{"--rtol", NUMBER, offsetof(RunOptions, compare.rtol), "a number from 0"},
@@ -96,6 +97,7 @@ static bool set(RunOptions *o, const Valued *x, const char *v)
 
 	switch (x->kind) {
 	case TEXT: *(const char **)to = v; return true;
+	case FILES:
 	case PAIRS: return strchr(v, '=') && add(to, v);
 	case LIST: return add(to, v);
 	case WHOLE: {
@@ -147,7 +149,7 @@ static bool option_with_value(RunOptions *o, char **argv, int *i)
 			continue;
 		other = v && says_otherwise(o, x, v);
 		if (v && !other && set(o, x, v)) {
-			if (x->kind != LIST && x->kind != PAIRS)
+			if (x->kind != LIST && x->kind != FILES && x->kind != PAIRS)
 				o->single[k] = v;
 			return true;
 		}
@@ -281,62 +283,118 @@ static int32_t named_input(const Session *s, const char *text)
 	return found;
 }
 
-/* The files of -i, by input. */
-static bool input_paths(const RunOptions *o, const Session *s, const char **paths)
+/* The files of -i for one input: several are the items of a value that is no tensor. */
+typedef struct Paths {
+	const char **at;
+	int n;
+} Paths;
+
+static bool input_paths(const RunOptions *o, const Session *s, Paths *paths)
 {
 	for (int k = 0; k < o->input.n; k++) {
 		const char *text = o->input.at[k], *path;
 		const int32_t i = named_input(s, text);
+		Paths *p = &paths[i < 0 ? 0 : i];
 
 		if (i < 0)
 			return diag_error(
 				s->diag, (DiagLoc){.file = s->path},
 				"-i %s: the model has no such input; --describe names all", text);
 		path = text + strlen(session_in(s, i)->name) + 1;
-		if (paths[i] && strcmp(paths[i], path))
+		if (session_in(s, i)->form == DL_TENSOR && p->n && strcmp(p->at[0], path))
 			return diag_error(s->diag, (DiagLoc){.file = s->path},
 					  "-i %s: an earlier one says otherwise", text);
-		paths[i] = path;
+		if (!p->at)
+			p->at = NEW_ARRAY(s->arena, o->input.n, const char *);
+		p->at[p->n++] = path;
 	}
 	return true;
+}
+
+static bool read_tensor(const Session *s, const dl_io *io, const char *path, Array *v)
+{
+	if (!array_read(s->arena, s->diag, path, DL_TENSOR, v))
+		return false;
+	npy_retype(s->arena, v, dtype_by_onnx(io->dtype));
+	return true;
+}
+
+/* V, of input IO, from files of its tensors: a sequence or optional of those, or a map of two. An empty path is no tensor. */
+static bool read_items(const Session *s, const dl_io *io, const Paths *p, Array *v)
+{
+	*v = (Array){.name = io->name,
+		     .form = (dl_form)io->form,
+		     .items = NEW_ARRAY(s->arena, p->n, Array)};
+	if (io->form == DL_OPTIONAL && io->item->form != DL_TENSOR) {
+		v->n_items = p->at[0][0] != '\0';
+		return !v->n_items || read_items(s, io->item, p, v->items);
+	}
+	for (int k = 0; k < p->n; k++) {
+		/* the keys of a map, and then its values */
+		const dl_io *item = io->form == DL_MAP && k == 1
+					    ? (const dl_io *)(const void *)((const char *)io->item +
+									    io->item->size)
+					    : io->item;
+
+		if (p->at[k][0] && !read_tensor(s, item, p->at[k], &v->items[v->n_items++]))
+			return false;
+	}
+	return true;
+}
+
+static bool read_input(const Session *s, const dl_io *io, const Paths *p, Array *v)
+{
+	if (io->form == DL_TENSOR)
+		return read_tensor(s, io, p->at[0], v);
+	if (p->n == 1 && str_ends(p->at[0], ".pb"))
+		return array_read(s->arena, s->diag, p->at[0], (dl_form)io->form, v);
+	return read_items(s, io, p, v);
 }
 
 /* The inputs of -i, all of them. */
 static bool inputs(const RunOptions *o, Session *s, Array *in)
 {
-	const char **paths = NEW_ARRAY(s->arena, s->desc->n_in + 1, const char *);
+	Paths *paths = NEW_ARRAY(s->arena, s->desc->n_in + 1, Paths);
 
 	if (!input_paths(o, s, paths))
 		return false;
 	for (int32_t i = 0; i < s->desc->n_in; i++) {
 		const dl_io *io = session_in(s, i);
-		const char *path = paths[i];
 
-		if (!path && session_default(s, i, &in[i]))
+		if (!paths[i].n && session_default(s, i, &in[i]))
 			continue;
-		if (!path)
+		if (!paths[i].n)
 			return diag_error(s->diag, (DiagLoc){.file = s->path},
 					  "no value for input \"%s\": -i %s=FILE", io->name,
 					  io->name);
-		if (!array_read(s->arena, s->diag, path, &in[i]))
+		if (!read_input(s, io, &paths[i], &in[i]))
 			return false;
-		npy_retype(s->arena, &in[i], dtype_by_onnx(io->dtype));
 	}
 	return true;
 }
 
-/* The file of output K: its name, with %HH for what a file's name cannot hold, as in a%2Fb.npy. A name that is too long for a
+/* The file of NAME, of output K: the name, with %HH for what a file's name cannot hold, as in a%2Fb.npy. A name that is too long for a
  * file is cut, and ends in % and K. */
-static const char *output_path(const RunOptions *o, const Session *s, int32_t k)
+static const char *output_path(const RunOptions *o, const Session *s, const char *name, int32_t k)
 {
 	enum { MOST = 200 };
-	const char *name = arena_escape(s->arena, session_out(s, k)->name, escape_file_name);
 
-	if (!*name)
-		name = arena_printf(s->arena, "output_%d", k);
-	else if (strlen(name) > MOST)
+	name = arena_escape(s->arena, name, escape_file_name);
+	if (strlen(name) > MOST)
 		name = arena_printf(s->arena, "%.*s%%%d", MOST, name, k);
 	return arena_printf(s->arena, "%s/%s.npy", o->out_dir, name);
+}
+
+static bool write_value(const RunOptions *o, const Session *s, const char *name, int32_t k,
+			const Array *v)
+{
+	bool ok = true;
+
+	if (v->form == DL_TENSOR)
+		return npy_write(s->diag, output_path(o, s, name, k), v);
+	for (int64_t i = 0; i < v->n_items && ok; i++)
+		ok = write_value(o, s, array_item_name(s->arena, name, v, i), k, &v->items[i]);
+	return ok;
 }
 
 static bool write_outputs(const RunOptions *o, const Session *s)
@@ -346,8 +404,9 @@ static bool write_outputs(const RunOptions *o, const Session *s)
 				  "the folder cannot be made: %s", strerror(errno));
 	for (int32_t k = 0; k < s->desc->n_out; k++) {
 		const Array v = session_output(s, k);
+		const char *name = *v.name ? v.name : arena_printf(s->arena, "output_%d", k);
 
-		if (!npy_write(s->diag, output_path(o, s, k), &v))
+		if (!write_value(o, s, name, k, &v))
 			return false;
 	}
 	return true;

@@ -102,7 +102,8 @@ const char *c_memory_type(DType t)
 	case DT_U16: return "uint16_t";
 	case DT_I32: return "int32_t";
 	case DT_U32: return "uint32_t";
-	case DT_I64: return "int64_t";
+	case DT_I64:
+	case DT_STR: return "int64_t";
 	case DT_U64: return "uint64_t";
 	case DT_F16:
 	case DT_BF16: return "uint16_t";

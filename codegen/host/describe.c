@@ -17,6 +17,26 @@ void host_quote(Host *h, const char *s)
 	strbuf_puts(h->b, "\"");
 }
 
+void host_quote_n(Host *h, const char *s, size_t n)
+{
+	StrBuf text = {0};
+	const char *at, *end;
+
+	strbuf_put(&text, s, n); /* which ends with a NUL of its own */
+	at = strbuf_str(&text);
+	end = at + n;
+	strbuf_puts(h->b, "\"");
+	for (;; at++) {
+		strbuf_escape(h->b, at, escape_c_string);
+		at += strlen(at);
+		if (at == end)
+			break;
+		strbuf_puts(h->b, "\\000");
+	}
+	strbuf_puts(h->b, "\"");
+	strbuf_free(&text);
+}
+
 const char *host_node(Host *h, Loc l)
 {
 	const char *name = l.node ? l.node : "";
@@ -82,11 +102,86 @@ static void print_io_row(Host *h, const char *table, const Type *t, const char *
 	strbuf_printf(h->b, "\t{sizeof(dl_io), %s, DL_TENSOR, %d, ", dtype_c(h, t->dtype), t->rank);
 	host_quote(h, name);
 	if (t->rank)
-		strbuf_printf(h->b, ", %s, -1, %s},\n",
+		strbuf_printf(h->b, ", %s, -1, %s, NULL},\n",
 			      host_own(h, arena_printf(h->m->arena, "%s_%d_dims", table, i)),
 			      flags);
 	else
-		strbuf_printf(h->b, ", NULL, -1, %s},\n", flags);
+		strbuf_printf(h->b, ", NULL, -1, %s, NULL},\n", flags);
+}
+
+/* ---- Values that are not tensors ---- */
+
+static const char *const form_c[] = {[TYPE_TENSOR] = "DL_TENSOR",
+				     [TYPE_SEQUENCE] = "DL_SEQUENCE",
+				     [TYPE_OPTIONAL] = "DL_OPTIONAL",
+				     [TYPE_MAP] = "DL_MAP"};
+
+/* Prints the dl_io rows of the items of a value of type T as table NAME; the tables of their own items come before. */
+static void print_items(Host *h, const char *name, const Type *t)
+{
+	const Type *item[2] = {t->elem, t->elem};
+	const int n = t->kind == TYPE_MAP ? 2 : 1;
+	const bool nested = t->kind != TYPE_MAP && t->elem->kind != TYPE_TENSOR;
+	const char *inner = arena_printf(h->m->arena, "%s_of", name);
+	/* keys and values are vectors */
+	const int rank = n == 2 ? 1 : nested || t->elem->rank < 0 ? 0 : t->elem->rank;
+
+	if (nested)
+		print_items(h, inner, t->elem);
+	if (rank) {
+		strbuf_printf(h->b, "static const dl_dim %s_dims[] = {\n", host_own(h, name));
+		for (int d = 0; d < rank; d++)
+			strbuf_puts(h->b, "\t{sizeof(dl_dim), -1, -1, \"?\"},\n");
+		strbuf_puts(h->b, "};\n");
+	}
+	if (n == 2)
+		item[0] = type_items(h->m->ctx, t->dtype, 0);
+	strbuf_printf(h->b, "static const dl_io %s[] = {\n", host_own(h, name));
+	for (int k = 0; k < n; k++) {
+		strbuf_printf(h->b, "\t{sizeof(dl_io), %s, %s, %d, \"%s\", ",
+			      nested ? "0" : dtype_c(h, item[k]->dtype), form_c[item[k]->kind],
+			      rank,
+			      n == 1 ? ""
+			      : k    ? "values"
+				     : "keys");
+		strbuf_printf(h->b, rank ? "%s_dims, -1, 0, " : "NULL, -1, 0, ", host_own(h, name));
+		strbuf_printf(h->b, nested ? "%s},\n" : "NULL},\n", host_own(h, inner));
+	}
+	strbuf_puts(h->b, "};\n");
+}
+
+static const Type *io_type(const Graph *g, bool in, int k)
+{
+	return (in ? g->inputs.at[k] : g->results.at[k]->value)->type;
+}
+
+/* Prints the table of what an application passes (IN) or gets, as FORMS say; FLAGS are those of the inputs. */
+static void print_forms(Host *h, const GraphForms *forms, bool in, const Graph *placed)
+{
+	const char *table = in ? "in" : "out";
+	const Graph *g = h->m->graph;
+
+	for (int i = 0; i < forms->n; i++)
+		if (forms->at[i].type)
+			print_items(h, arena_printf(h->m->arena, "%s_%d_items", table, i),
+				    forms->at[i].type);
+	strbuf_printf(h->b, "\nstatic const dl_io %s[] = {\n",
+		      host_own(h, in ? "shown_inputs" : "shown_outputs"));
+	for (int i = 0, k = 0; i < forms->n; k += forms->at[i++].parts) {
+		const GraphForm *f = &forms->at[i];
+		const char *name = f->name ? f->name : "";
+
+		if (!f->type) {
+			print_io_row(h, table, io_type(g, in, k), name, k,
+				     in ? io_flags(h, placed->inputs.at[k]) : "0");
+			continue;
+		}
+		strbuf_printf(h->b, "\t{sizeof(dl_io), 0, %s, 0, ", form_c[f->type->kind]);
+		host_quote(h, name);
+		strbuf_printf(h->b, ", NULL, -1, 0, %s},\n",
+			      host_own(h, arena_printf(h->m->arena, "%s_%d_items", table, i)));
+	}
+	strbuf_puts(h->b, "};\n");
 }
 
 static void print_flags(Host *h)
@@ -107,6 +202,33 @@ static void print_flags(Host *h)
 			before = " | ";
 		}
 	strbuf_puts(h->b, *before == '\t' ? "" : ",\n");
+}
+
+/* Prints the description NAME, with the tables IN and OUT, which may be null. */
+static void print_desc(Host *h, const char *name, const char *in, int n_in, const char *out,
+		       int n_out)
+{
+	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n",
+		      host_own(h, name));
+	print_flags(h);
+	strbuf_printf(
+		h->b,
+		"\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = %s.text,\n\t.targets = \"",
+		h->o->name, h->o->version, host_own(h, "hash"));
+	for (int t = 0; t < h->m->ntargets; t++)
+		strbuf_printf(h->b, "%s%s", t ? " " : "", h->m->target[t]->name);
+	for (int t = 0; h->m->gpu && t < h->m->gpu->ntargets; t++)
+		strbuf_printf(h->b, " %s%s", h->m->gpu->target[t]->name,
+			      h->m->opt.tf32 ? "+tf32" : "");
+	strbuf_puts(h->b, "\",\n");
+	if (in)
+		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", host_own(h, in), n_in);
+	if (out)
+		strbuf_printf(h->b, "\t.out = %s,\n\t.n_out = %d,\n", host_own(h, out), n_out);
+	if (h->syms.n)
+		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", host_own(h, "syms"),
+			      h->syms.n);
+	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
 }
 
 void host_desc(Host *h)
@@ -153,29 +275,23 @@ void host_desc(Host *h)
 	/* in a struct, as linkers merge string literals, and the hash may change after linking */
 	strbuf_printf(h->b, "\nstatic const struct {\n\tchar text[17];\n} %s = {\"%016llx\"};\n",
 		      host_own(h, "hash"), (unsigned long long)h->o->hash);
-	strbuf_printf(h->b, "\nstatic const dl_desc %s = {\n\t.size = sizeof(dl_desc),\n",
-		      host_own(h, "desc"));
-	print_flags(h);
-	strbuf_printf(
-		h->b,
-		"\t.name = \"%s\",\n\t.version = \"%s\",\n\t.hash = %s.text,\n\t.targets = \"",
-		h->o->name, h->o->version, host_own(h, "hash"));
-	for (int t = 0; t < h->m->ntargets; t++)
-		strbuf_printf(h->b, "%s%s", t ? " " : "", h->m->target[t]->name);
-	for (int t = 0; h->m->gpu && t < h->m->gpu->ntargets; t++)
-		strbuf_printf(h->b, " %s%s", h->m->gpu->target[t]->name,
-			      h->m->opt.tf32 ? "+tf32" : "");
-	strbuf_puts(h->b, "\",\n");
-	if (g->inputs.n)
-		strbuf_printf(h->b, "\t.in = %s,\n\t.n_in = %d,\n", host_own(h, "inputs"),
-			      g->inputs.n);
-	if (g->results.n)
-		strbuf_printf(h->b, "\t.out = %s,\n\t.n_out = %d,\n", host_own(h, "outputs"),
-			      g->results.n);
-	if (h->syms.n)
-		strbuf_printf(h->b, "\t.sym = %s,\n\t.n_sym = %d,\n", host_own(h, "syms"),
-			      h->syms.n);
-	strbuf_printf(h->b, "\t.weights_size = %lld,\n};\n\n", (long long)h->o->weights_size);
+	print_desc(h, "desc", g->inputs.n ? "inputs" : NULL, g->inputs.n,
+		   g->results.n ? "outputs" : NULL, g->results.n);
+	if (!g->takes.n && !g->gives.n)
+		return;
+	if (g->takes.n)
+		print_forms(h, &g->takes, true, placed);
+	if (g->gives.n)
+		print_forms(h, &g->gives, false, placed);
+	print_desc(h, "shown",
+		   g->takes.n    ? "shown_inputs"
+		   : g->inputs.n ? "inputs"
+				 : NULL,
+		   g->takes.n ? g->takes.n : g->inputs.n,
+		   g->gives.n     ? "shown_outputs"
+		   : g->results.n ? "outputs"
+				  : NULL,
+		   g->gives.n ? g->gives.n : g->results.n);
 }
 
 /* Prints a line of the header: input 0: "x" f32[batch,64], then SUFFIX. */
@@ -193,6 +309,20 @@ static void put_io_comment(StrBuf *b, const char *what, int i, const char *name,
 	strbuf_free(&type);
 }
 
+/* The same for what an application passes (IN) or gets, where not all of it is tensors. */
+static void put_form_comments(StrBuf *b, const Graph *g, bool in)
+{
+	const GraphForms *forms = in ? &g->takes : &g->gives;
+
+	for (int i = 0, k = 0; i < forms->n; k += forms->at[i++].parts) {
+		const GraphForm *f = &forms->at[i];
+
+		put_io_comment(b, in ? "input" : "output", i, f->name ? f->name : "",
+			       f->type ? f->type : io_type(g, in, k),
+			       in && g->inputs.at[k]->preset ? ", which has a default" : "");
+	}
+}
+
 void gen_header(Module *m, const HostOpts *o, StrBuf *b)
 {
 	Graph *g = m->graph;
@@ -202,12 +332,14 @@ void gen_header(Module *m, const HostOpts *o, StrBuf *b)
 		"/* The model %s, as compiled by dlcc. Generated: belongs to whoever compiled it. */\n#ifndef DLCC_%s_H\n#define DLCC_%s_H\n\n"
 		"#include \"dlrt.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
 		o->name, o->name, o->name);
-	for (int i = 0; i < g->inputs.n; i++)
+	for (int i = 0; i < g->inputs.n && !g->takes.n; i++)
 		put_io_comment(b, "input", i, host_input_name(g, i), g->inputs.at[i]->type,
 			       g->inputs.at[i]->preset ? ", which has a default" : "");
-	for (int i = 0; i < g->results.n; i++)
+	put_form_comments(b, g, true);
+	for (int i = 0; i < g->results.n && !g->gives.n; i++)
 		put_io_comment(b, "output", i, host_result_name(g, i),
 			       g->results.at[i]->value->type, "");
+	put_form_comments(b, g, false);
 	strbuf_printf(
 		b,
 		"\nconst dl_api *%s_get_api(uint32_t abi_version);\nconst dl_desc *%s_describe(void);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that print the host stub share: codegen/host/gen_host.c, bind.c, describe.c. */
+/* What the files that print the host stub share. */
 #ifndef CODEGEN_HOST_HOST_IMPL_H
 #define CODEGEN_HOST_HOST_IMPL_H
 
@@ -29,6 +29,7 @@ typedef struct Host {
 	VEC(Guarded) guarded;
 	int kernel; /* number of the current kernel */
 	int nb, nd; /* maximum of buffers and of dims of a launch */
+	int64_t strings; /* constants of the program that are strings */
 	bool dims;  /* there is a function that computes dims of inputs */
 	bool gpu;   /* this is the program for GPUs, and m the GPUs' module */
 	/* from the CPUs' memory plan, which is also that of the weights in host memory */
@@ -38,12 +39,6 @@ typedef struct Host {
 	VEC(const Value *) consts; /* constants that kernels on the host read */
 } Host;
 
-/* ---- codegen/host/describe.c ---- */
-
-/* ---- codegen/host/bind.c ---- */
-
-/* ---- codegen/host/gen_host.c, launch.c ---- */
-
 /* ---- describe.c ---- */
 
 /* The name of a static object in the generated file. */
@@ -51,6 +46,8 @@ const char *host_own(Host *h, const char *name);
 /* Prints S as a C string. Where S has text from a model, the string is an argument of a format,
  * never a format. */
 void host_quote(Host *h, const char *s);
+/* The same for N bytes, which may be NUL. */
+void host_quote_n(Host *h, const char *s, size_t n);
 /* node "/MatMul" (MatMul), for messages of the runtime. The name is cut to 100 bytes, so that the
  * rest has room. */
 const char *host_node(Host *h, Loc l);
@@ -74,17 +71,57 @@ void host_facts(Host *h);
  * diagnostic. */
 bool host_bind(Host *h);
 
-/* ---- gen_host.c ---- */
+/* ---- exec.c ---- */
 
-/* The C text of the address of buffer B of node N, for target T. */
+/* The name of the exec function of target T; with several targets, "exec" itself selects one. */
+const char *host_exec_name(Host *h, int t);
+/* Prints the exec function of target T. */
+void host_exec(Host *h, int t);
+/* Prints the nodes from FROM up to, but without, TO, which is null at the end. */
+void host_nodes(Host *h, int t, Node *from, const Node *to);
+/* Prints what follows from the symbols that are read from N's results. */
+void host_results_read(Host *h, Node *n);
+/* Prints the call that gives output O its shape, if that is known only during the run. */
+void host_output(Host *h, int o);
+/* Prints a copy of V to TO. */
+void host_copy(Host *h, const char *to, Value *v);
+/* Appends the lines of BODY to B, indented by a further tab, and empties BODY. */
+void host_indent(StrBuf *b, StrBuf *body);
+
+/* ---- control.c ---- */
+
+/* Print the loop that a For opens, and the two sides of a When. They return the bracket that
+ * closes the block. */
+Node *host_loop(Host *h, int t, Node *open);
+Node *host_condition(Host *h, int t, Node *when);
+
+/* ---- places.c ---- */
+
+/* The variable that counts the turns of the loop that OPEN opens. */
+const char *host_turn(Host *h, const Node *open);
+/* The C text of an address: of P; of the part of stack S that the current turn writes; of V in host
+ * memory (in a program for CPUs, its address); of buffer B of node N, for target T. */
+const char *host_place(Host *h, const Place *p);
+const char *host_stack(Host *h, const Stack *s);
+const char *host_value(Host *h, Value *v);
 const char *host_buf(Host *h, int t, Node *n, Buf *b);
-/* The number of the fault message for the kernel of S. */
-int host_fault_site(Host *h, const Schedule *s);
+const Place *host_value_place(Host *h, Value *v);
+/* Prints the allocation of P if it is outside of the plan. */
+void host_region(Host *h, const Place *p);
+/* Prints the memory of value number AT that a loop carries, for what this turn writes: the one of
+ * the two regions that the turn does not read. */
+void host_next_region(Host *h, int at, Dim *bytes);
+/* Prints the constants that host_value has numbered from FROM on. */
+void host_consts(Host *h, int from);
 
 /* ---- launch.c ---- */
 
-/* host_gpu_launch prints a launch on the GPU, host_gpu_tables the tables of a program for GPUs. */
-void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s);
+/* Prints the launches of N's kernel, for target T, and the allocation of its results. */
+void host_launch(Host *h, int t, Node *n);
+
+/* ---- images.c ---- */
+
+/* Prints the tables of a program for GPUs. */
 void host_gpu_tables(Host *h);
 
 #endif

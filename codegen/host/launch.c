@@ -1,11 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host stub's part for GPUs: launches, and the PTX that the artifact contains. */
+/* Prints the launches of kernels, of which each may have variants for certain sizes. */
 #include "codegen/host/host_impl.h"
-#include "codegen/weights/weights.h"
+#include "passes/kernel/kernels.h"
 
 #include <string.h>
 
-void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
+/* The name of N's kernel in profiles: all of the model's nodes, as --dump-node takes them, or, for a text without any, its
+ * result. */
+static const char *kernel_label(Host *h, const Node *n)
+{
+	const LocList all = locs_all(h->m->arena, n->locs);
+	StrBuf b = {0};
+	const char *s;
+
+	if (!all.n)
+		return n->out[0] && n->out[0]->name ? n->out[0]->name : node_kernel(n)->name;
+	for (int i = 0; i < all.n; i++)
+		strbuf_printf(&b, "%s%s", i ? ", " : "", all.at[i].node ? all.at[i].node : "?");
+	s = arena_strdup(h->m->arena, strbuf_str(&b));
+	strbuf_free(&b);
+	return s;
+}
+
+/* The fault number of the statements that may fault: fuse leaves a kernel only those of one
+ * node. */
+static int fault_site(Host *h, const Schedule *s)
+{
+	Loc l = s->kernel->locs ? locs_first(s->kernel->locs) : (Loc){"?", NULL};
+
+	for (int i = 0; i < s->kernel->stmts.n; i++) {
+		const Stmt *st = s->kernel->stmts.at[i];
+
+		if (stmt_can_fault(st) && st->loc.node)
+			l = st->loc;
+	}
+	vec_push(h->m->arena, &h->faults,
+		 arena_printf(h->m->arena, "%s: index out of range", host_node(h, l)));
+	return h->faults.n - 1;
+}
+
+static void print_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
 {
 	GenPtx *g = h->o->ptx[t];
 	PtxStage c = gen_nvptx_stage(g, s, st);
@@ -25,97 +59,150 @@ void host_gpu_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s
 			      host_dim(h, c.dim[i]));
 	strbuf_printf(h->b, "%s, %d, %s, %d);\n", nargs ? "}" : "", nargs,
 		      host_dim(h, dim_ceildiv(ctx, st->extent, dim_const(ctx, groups))),
-		      c.fn->faults ? host_fault_site(h, s) : -1);
+		      c.fn->faults ? fault_site(h, s) : -1);
 }
 
-/* Prints TEXT as C strings, one for each line. */
-static void print_text(Host *h, const char *name, const char *text)
+/* Prints ARRAY[0] = TEXT[0], ARRAY[1] = ...; in lines of about a hundred columns. */
+static void print_assign(Host *h, char array, const char *const *text, int n)
 {
-	strbuf_printf(h->b, "static const char %s[] =\n", name);
-	while (*text) {
-		const size_t n = strcspn(text, "\n") + 1;
+	enum { WIDTH = 92 };
+	int line = 0;
 
-		strbuf_puts(h->b, "\t");
-		host_quote(h, arena_strndup(h->m->arena, text, n));
-		strbuf_puts(h->b, "\n");
-		text += n;
+	for (int i = 0; i < n; i++) {
+		const char *one = arena_printf(h->m->arena, "%c[%d] = %s", array, i, text[i]);
+		bool full = line + (int)strlen(one) > WIDTH;
+
+		strbuf_printf(h->b, "%s%s", !i ? "\t" : full ? ",\n\t" : ", ", one);
+		line = (full ? 0 : line) + (int)strlen(one) + 2;
 	}
-	strbuf_puts(h->b, "\t;\n\n");
+	strbuf_puts(h->b, n ? ";\n" : "");
 }
 
-/* Prints BYTES as 8-byte words. It is an ELF file, so zeros at the end do no harm. */
-static void print_bytes(Host *h, const char *name, const char *bytes, size_t n)
+static void print_launch(Host *h, int t, Node *n, const Stage *st, const Schedule *s)
 {
-	strbuf_printf(h->b, "static const uint64_t %s[] = {", name);
-	for (size_t i = 0; i < n; i += 8) {
-		uint64_t word = 0;
+	CStage c;
+	const char **buf, **dim;
+	int nd;
 
-		memcpy(&word, bytes + i, n - i < 8 ? n - i : 8);
-		strbuf_printf(h->b, "%s0x%llx,", i % 64 ? " " : "\n\t", (unsigned long long)word);
-	}
-	strbuf_puts(h->b, "\n};\n\n");
-}
-
-static const char *of_target(Host *h, const char *what, int t)
-{
-	return host_own(h, arena_printf(h->m->arena, "%s_%d", what, t));
-}
-
-static void print_image(Host *h, int t)
-{
-	const GenPtx *g = h->o->ptx[t];
-	StrBuf ptx = {0};
-
-	/* there is no PTX yet while kernels are only collected */
-	if (g->funcs.n && g->funcs.at[0]->ptx)
-		gen_nvptx_ptx(h->o->ptx[t], &ptx);
-	print_text(h, of_target(h, "ptx", t), ptx.n ? strbuf_str(&ptx) : "\n");
-	strbuf_free(&ptx);
-	if (g->cubin)
-		print_bytes(h, of_target(h, "cubin", t), g->cubin, g->cubin_bytes);
-	if (!g->funcs.n)
+	if (h->gpu && !node_on_host(n)) {
+		print_gpu_launch(h, t, n, st, s);
 		return;
-	strbuf_printf(h->b, "static const dl_gpu_fn %s[] = {\n", of_target(h, "fn", t));
-	for (int i = 0; i < g->funcs.n; i++)
-		strbuf_printf(h->b, "\t{\"%s\", %d, %d, %d, 0},\n", g->funcs.at[i]->name,
-			      g->funcs.at[i]->threads, g->funcs.at[i]->faults,
-			      g->funcs.at[i]->shared);
-	strbuf_puts(h->b, "};\n\n");
-}
-
-/* Prints where the GPU's weights are among all weights. */
-static void print_pieces(Host *h)
-{
-	const WeightsFile *f = h->m->mem->file;
-
-	if (!f->piece.n)
-		return;
-	strbuf_printf(h->b, "static const dl_gpu_piece %s[] = {\n", host_own(h, "pieces"));
-	for (int i = 0; i < f->piece.n; i++)
-		strbuf_printf(h->b, "\t{%lld, %lld, %lld},\n", (long long)f->piece.at[i].to,
-			      (long long)f->piece.at[i].from, (long long)f->piece.at[i].bytes);
-	strbuf_puts(h->b, "};\n\n");
-}
-
-void host_gpu_tables(Host *h)
-{
-	const Module *m = h->m;
-
-	for (int t = 0; t < m->ntargets; t++)
-		print_image(h, t);
-	strbuf_printf(h->b, "static const dl_gpu_image %s[] = {\n", host_own(h, "images"));
-	for (int t = 0; t < m->ntargets; t++) {
-		const Gpu *gpu = m->target[t]->gpu;
-		const int n = h->o->ptx[t]->funcs.n;
-
-		strbuf_printf(h->b, "\t{%d, %d, %s, %s, %d, 0, %s},\n", gpu->sm, gpu->only,
-			      of_target(h, "ptx", t), n ? of_target(h, "fn", t) : "NULL", n,
-			      h->o->ptx[t]->cubin ? of_target(h, "cubin", t) : "NULL");
 	}
-	strbuf_puts(h->b, "};\n\n");
-	print_pieces(h);
-	strbuf_printf(
-		h->b, "static const dl_gpu %s = {sizeof(dl_gpu), %d, %s, %lld, %s, %d, 0};\n\n",
-		host_own(h, "gpu"), m->ntargets, host_own(h, "images"), (long long)m->mem->weights,
-		m->mem->file->piece.n ? host_own(h, "pieces") : "NULL", m->mem->file->piece.n);
+	c = gen_c_stage(h->gpu ? h->o->beside : h->gc[t], s, st);
+	buf = NEW_ARRAY(h->m->arena, c.nbuf + 1, const char *);
+	dim = NEW_ARRAY(h->m->arena, c.nsym + 1, const char *);
+	nd = c.nsym;
+	for (int i = 0; i < c.nbuf; i++)
+		buf[i] = host_buf(h, t, n, c.buf[i]);
+	for (int i = 0; i < c.nsym; i++)
+		dim[i] = host_sym(h, c.sym[i]);
+	if (c.fn->faults)
+		dim[nd++] = arena_printf(h->m->arena, "%d", fault_site(h, s));
+	if (!memplan_size(h->m, st->scratch))
+		strbuf_printf(h->b, "\tif (dl_scratch(x, %s))\n\t\treturn x->status;\n",
+			      host_dim(h, st->scratch));
+	print_assign(h, 'b', buf, c.nbuf);
+	print_assign(h, 'd', dim, nd);
+	strbuf_printf(h->b, "\tdl_launch(x, %d, %s, %s, %s, %s, %s);\n", h->kernel, c.fn->name,
+		      c.nbuf ? "b" : "NULL", nd ? "d" : "NULL", host_dim(h, st->extent),
+		      host_dim(h, st->grain));
+	h->nb = c.nbuf > h->nb ? c.nbuf : h->nb;
+	h->nd = nd > h->nd ? nd : h->nd;
+}
+
+static bool same_guard(const SizeStep *a, const SizeStep *b)
+{
+	return a->size == b->size && a->most == b->most && a->also == b->also &&
+	       a->also_most == b->also_most && a->shared == b->shared;
+}
+
+/* The kernel number of schedule S of N; the name of a variant includes its guard. */
+static int kernel_number(Host *h, const Node *n, const Schedule *s)
+{
+	StrBuf b = {0};
+
+	if (!schedule_guarded(s) && h->kernel_id[n->id] >= 0)
+		return h->kernel_id[n->id];
+	for (int i = 0; i < h->guarded.n && schedule_guarded(s); i++)
+		if (h->guarded.at[i].node == n && same_guard(&h->guarded.at[i].s->where, &s->where))
+			return h->guarded.at[i].kernel;
+	strbuf_printf(&b, "%s%s", kernel_label(h, n), schedule_guarded(s) ? " " : "");
+	schedule_print_guard(&b, s);
+	if (schedule_guarded(s))
+		vec_push(h->m->arena, &h->guarded, ((Guarded){n, s, h->kernels.n}));
+	else
+		h->kernel_id[n->id] = h->kernels.n;
+	vec_push(h->m->arena, &h->kernels, arena_strdup(h->m->arena, strbuf_str(&b)));
+	strbuf_free(&b);
+	return h->kernels.n - 1;
+}
+
+static void print_stages(Host *h, int t, Node *n, const Schedule *s, const Place *temp)
+{
+	h->kernel = kernel_number(h, n, s);
+	for (int i = 0; i < s->temps.n; i++)
+		host_region(h, &temp[i]);
+	for (int i = 0; i < s->stages.n; i++)
+		print_launch(h, t, n, s->stages.at[i], s);
+}
+
+/* Prints the condition of S's guard. */
+static void print_guard(Host *h, const SizeStep *x)
+{
+	const char *and = "";
+
+	if (x->size) {
+		strbuf_printf(h->b, "%s <= %lld", host_dim(h, x->size), (long long)x->most);
+		and = " && ";
+	}
+	if (x->also)
+		strbuf_printf(h->b, "%s%s <= %lld", and, host_dim(h, x->also),
+			      (long long)x->also_most);
+	if (x->shared)
+		strbuf_printf(h->b, "%sdl_gpu_shared(x) >= %d", and, x->shared);
+}
+
+/* Prints an if-chain over S and the variants after it. */
+static void print_variants(Host *h, int t, Node *n, const Schedule *s)
+{
+	const Place *temp = h->m->mem->temp[t][n->id];
+	StrBuf *b = h->b, body = {0};
+
+	for (const char *before = "\t"; s->next; temp += s->temps.n, s = s->next) {
+		strbuf_printf(b, "%sif (", before);
+		print_guard(h, &s->where);
+		strbuf_puts(b, ") {\n");
+		h->b = &body;
+		print_stages(h, t, n, s, temp);
+		h->b = b;
+		host_indent(b, &body);
+		before = "\t} else ";
+		if (s->next->next)
+			continue;
+		strbuf_puts(b, "\t} else {\n");
+	}
+	h->b = &body;
+	print_stages(h, t, n, s, temp);
+	h->b = b;
+	host_indent(b, &body);
+	strbuf_puts(b, "\t}\n");
+}
+
+void host_launch(Host *h, int t, Node *n)
+{
+	Schedule *s = n->id < h->m->nsched ? h->m->sched[t][n->id] : NULL;
+
+	if (!s || (n->nout && value_is_weights(h->m, n->out[0])))
+		return;
+	for (int i = 0; i < n->nout; i++) {
+		const Place *p = host_value_place(h, n->out[i]);
+
+		host_region(h, p);
+		if (p->kind == PLACE_OUTPUT)
+			host_output(h, p->at);
+	}
+	if (s->next)
+		print_variants(h, t, n, s);
+	else
+		print_stages(h, t, n, s, h->m->mem->temp[t][n->id]);
 }

@@ -218,25 +218,11 @@ bool weights_write(Module *m, int fd, int64_t base, int threads, uint64_t *hash)
 			   "cannot map the weights: %s", strerror(errno)));
 }
 
-static bool may_fault(const Kernel *k)
-{
-	bool yes = false;
-
-	for (int i = 0; i < k->stmts.n; i++) {
-		const Stmt *s = k->stmts.at[i];
-
-		yes = yes || expr_can_fault(s->val[0]);
-		for (int d = 0; d < s->nwidx; d++)
-			yes = yes || expr_can_fault(s->widx[d]);
-	}
-	return yes;
-}
-
 static bool weights_may_fault(Module *m)
 {
 	for (Node *n = m->graph->first; n; n = n->next)
 		if (node_kernel(n) && n->nout && value_is_weights(m, n->out[0]) &&
-		    may_fault(node_kernel(n)))
+		    kernel_can_fault(node_kernel(n)))
 			return true;
 	return m->gpu && weights_may_fault(m->gpu);
 }

@@ -63,8 +63,7 @@ static bool same_tensor(const Tensor *a, const Tensor *b)
 {
 	if (a == b)
 		return true;
-	if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes ||
-	    a->dtype == DT_STR)
+	if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes)
 		return false;
 	if (a->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims))
 		return false;

@@ -48,7 +48,8 @@ static void live_type(Live *l, const Type *t)
 {
 	for (; t; t = t->elem)
 		for (int i = 0; i < t->rank; i++)
-			dim_syms(t->dims[i], live_sym, l);
+			if (t->dims[i])
+				dim_syms(t->dims[i], live_sym, l);
 }
 
 static void live_node(Live *l, Node *n)
@@ -85,10 +86,8 @@ static void live_block(Live *l, int block)
 		live_node(l, b->close);
 		/* the other side of a When, and the While and the turn of a For */
 		if (b->open->op == OP_Else || b->close->op == OP_Else)
-			for (int i = 1; i < l->blocks.at.n; i++)
-				if (l->blocks.at.at[i].close == b->open ||
-				    l->blocks.at.at[i].open == b->close)
-					live_block(l, i);
+			live_block(l, b->open->op == OP_Else ? l->blocks.closes[b->open->id]
+							     : l->blocks.opens[b->close->id]);
 		for (Node *n = b->open->next; block_is_loop(b) && n != b->close; n = n->next)
 			if (l->blocks.of[n->id] == block && (n->op == OP_Turn || n->op == OP_While))
 				live_node(l, n);
@@ -116,9 +115,8 @@ static void mark(Live *l)
 		live_node(l, v->def);
 		live_block(l, l->blocks.of[v->def->id]);
 		/* the brackets that give values are those of a block, too */
-		for (int i = 1; i < l->blocks.at.n && op_is_control(v->def->op); i++)
-			if (l->blocks.at.at[i].open == v->def || l->blocks.at.at[i].close == v->def)
-				live_block(l, i);
+		live_block(l, l->blocks.opens[v->def->id]);
+		live_block(l, l->blocks.closes[v->def->id]);
 	}
 }
 
@@ -136,10 +134,7 @@ static bool bracket_is_live(const Live *l, const Node *n)
 {
 	if (n->op == OP_Turn || n->op == OP_While)
 		return l->block[l->blocks.of[n->id]];
-	for (int i = 1; i < l->blocks.at.n; i++)
-		if (l->block[i] && (l->blocks.at.at[i].open == n || l->blocks.at.at[i].close == n))
-			return true;
-	return false;
+	return l->block[l->blocks.opens[n->id]] || l->block[l->blocks.closes[n->id]];
 }
 
 static bool node_is_live(const Live *l, const Node *n)

@@ -38,7 +38,7 @@ static bool small_constants(const Node *n)
 
 		if (!node_in(n, i))
 			continue;
-		if (!t || t->dtype == DT_STR || t->bytes > MAX_OPERANDS)
+		if (!t || t->bytes > MAX_OPERANDS)
 			return false;
 		bytes += t->bytes;
 	}
@@ -49,7 +49,7 @@ static bool small_result(const Value *v, int64_t *dims)
 {
 	int64_t n = 1, bytes;
 
-	if (v->type->kind != TYPE_TENSOR || v->type->dtype == DT_STR || v->type->layout ||
+	if (v->type->kind != TYPE_TENSOR || v->type->layout ||
 	    !type_static(v->type, dims))
 		return false;
 	for (int i = 0; i < v->type->rank; i++)
@@ -94,8 +94,6 @@ static bool run(Canon *c, Node *n, Kernel *k, Tensor **out, Arena *tmp)
 	return eval_kernel(k, &(EvalOpts){.sym = sym}, bufs, &fault) == EVAL_OK;
 }
 
-static bool mentions_dims(Kernel *k);
-
 static bool fold_constants(Canon *c, Node *n)
 {
 	Arena *tmp = arena_new();
@@ -112,7 +110,8 @@ static bool fold_constants(Canon *c, Node *n)
 	}
 	if (ok)
 		k = lower_node(c->in, n, tmp);
-	ok = k && little_work(k) && !mentions_dims(k) && run(c, n, k, out, tmp);
+	/* a kernel that mentions a symbol cannot be evaluated: nothing gives the symbol a value */
+	ok = k && little_work(k) && !kernel_has_syms(k) && run(c, n, k, out, tmp);
 	for (int i = 0; i < n->nout && ok; i++)
 		if (n->out[i])
 			replace_by_const(c, n, i, out[i]);
@@ -122,32 +121,6 @@ static bool fold_constants(Canon *c, Node *n)
 	node_remove(n);
 	canon_count(c);
 	return true;
-}
-
-static void see_dim(void *arg, Expr *e)
-{
-	if (e->kind == EX_DIM && !dim_is_const(e->dim, NULL))
-		*(bool *)arg = true;
-}
-
-/* A kernel over constants that mentions a symbol cannot be evaluated: nothing gives the symbol a
- * value. */
-static bool mentions_dims(Kernel *k)
-{
-	bool found = false;
-
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		for (int j = 0; j < s->nwidx; j++)
-			ex_walk(s->widx[j], see_dim, &found);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				ex_walk(s->val[j], see_dim, &found);
-		if (s->guard)
-			ex_walk(s->guard, see_dim, &found);
-	}
-	return found;
 }
 
 /* A view of a constant. A large constant with other uses is not folded, since it would be stored

@@ -5,33 +5,6 @@
 #include "passes/kernel/kernels.h"
 #include "passes/module.h"
 
-static void has_dim(void *arg, Expr *e)
-{
-	if (e->kind == EX_DIM)
-		*(bool *)arg = true;
-}
-
-/* Whether the kernel computes the same for all values of the symbols. */
-static bool kernel_static(Kernel *k)
-{
-	bool dims = false;
-
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		for (int j = 0; j < s->niters; j++)
-			dims = dims || !dim_is_const(s->iter[j]->extent, NULL);
-		for (int j = 0; j < s->nwidx; j++)
-			ex_walk(s->widx[j], has_dim, &dims);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				ex_walk(s->val[j], has_dim, &dims);
-		if (s->guard)
-			ex_walk(s->guard, has_dim, &dims);
-	}
-	return !dims;
-}
-
 /* Number of elements of a static type; INT64_MAX if that overflows. */
 static int64_t static_numel(const Type *t)
 {
@@ -93,7 +66,7 @@ static bool may_be_weights(const Value *v)
 	    (v->place == ON_HOST && v->def->op != OP_Const))
 		return false;
 	if (node_kernel(v->def))
-		return kernel_static(node_kernel(v->def)) && worth_storing(v->def);
+		return !kernel_has_syms(node_kernel(v->def)) && worth_storing(v->def);
 	return v->def->op == OP_Const || v->def->nin > 0;
 }
 

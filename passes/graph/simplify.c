@@ -74,7 +74,7 @@ static bool may_copy(const Node *n)
 {
 	const Type *t = n->nout > 0 && n->out[0] ? n->out[0]->type : NULL;
 
-	if (!t || t->kind != TYPE_TENSOR || t->dtype == DT_STR || t->layout)
+	if (!t || t->kind != TYPE_TENSOR || t->layout)
 		return false;
 	for (int k = 1; k < n->nout; k++)
 		if (n->out[k])

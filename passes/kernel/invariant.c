@@ -85,7 +85,7 @@ static void move_out(Invariant *x)
 		if (!x->moves[n->id])
 			continue;
 		node_move(n, b->open);
-		x->blocks.of[n->id] = x->blocks.gives[n->id] = b->outer;
+		x->blocks.of[n->id] = b->outer;
 		x->moves[n->id] = x->same[n->id] = false;
 	}
 }

@@ -123,13 +123,7 @@ void stmt_loads(Stmt *s, void (*fn)(void *, Stmt *, Expr *), void *arg)
 {
 	LoadWalk w = {fn, arg, s};
 
-	for (int i = 0; i < 2; i++)
-		if (s->val[i])
-			ex_walk(s->val[i], each_load, &w);
-	if (s->guard)
-		ex_walk(s->guard, each_load, &w);
-	for (int i = 0; i < s->nwidx; i++)
-		ex_walk(s->widx[i], each_load, &w);
+	stmt_exprs(s, each_load, &w);
 }
 
 typedef struct ReadsBuf {
@@ -209,9 +203,9 @@ Dim *iters_points(Ctx *c, Iter *const *it, int n)
 	return points;
 }
 
-static void can_fault(void *arg, Expr *e)
+static void see_fault(void *arg, Expr *e)
 {
-	if (e->kind == EX_INST && e->op.inst == IN_index)
+	if (e->kind == EX_INST && inst_may_fault(e->op.inst))
 		*(bool *)arg = true;
 }
 
@@ -219,7 +213,23 @@ bool expr_can_fault(Expr *e)
 {
 	bool yes = false;
 
-	ex_walk(e, can_fault, &yes);
+	ex_walk(e, see_fault, &yes);
+	return yes;
+}
+
+bool stmt_can_fault(const Stmt *s)
+{
+	bool yes = false;
+
+	stmt_exprs(s, see_fault, &yes);
+	return yes;
+}
+
+bool kernel_can_fault(const Kernel *k)
+{
+	bool yes = false;
+
+	kernel_exprs(k, see_fault, &yes);
 	return yes;
 }
 
@@ -233,6 +243,8 @@ static int cost(Expr *e, int depth)
 		return depth > 12 ? 50 : 0;
 	if (inst_is_func(e->op.inst))
 		c = 20;
+	else if (inst_is_routine(e->op.inst))
+		c = 1000;
 	else if (e->op.inst == IN_div || e->op.inst == IN_sqrt || e->op.inst == IN_mod ||
 		 e->op.inst == IN_rem)
 		c = 5;
@@ -243,9 +255,52 @@ static int cost(Expr *e, int depth)
 	return c < 10000 ? c : 10000;
 }
 
+/* Whether E waits for LOADS loads one after the other, each of which is the index of the next. */
+static bool waits_for(Expr *e, int loads, int depth)
+{
+	Expr *const *arg;
+
+	loads -= e->kind == EX_LOAD;
+	if (loads <= 0 || depth > 12)
+		return loads <= 0;
+	for (int i = ex_operands(e, &arg); i-- > 0;)
+		if (waits_for(arg[i], loads, depth + 1))
+			return true;
+	return false;
+}
+
+/* ARG: by Expr.id, the most loads that an expression waits for one after the other. */
+static void count_waits(void *arg, Expr *e)
+{
+	int *most = arg;
+	Expr *const *of;
+
+	for (int i = ex_operands(e, &of); i-- > 0;)
+		if (most[of[i]->id] > most[e->id])
+			most[e->id] = most[of[i]->id];
+	most[e->id] += e->kind == EX_LOAD;
+}
+
+/* A gather costs nothing, but a walk from node to node waits for each of its loads. */
+static int cost_of_waits(Expr *e)
+{
+	enum { FREE = 2, WAIT = 20 };
+	Arena *tmp;
+	int *most, c;
+
+	if (!waits_for(e, FREE + 1, 0))
+		return 0;
+	tmp = arena_new();
+	most = NEW_ARRAY(tmp, e->id + 1, int);
+	ex_walk(e, count_waits, most);
+	c = (most[e->id] - FREE) * WAIT;
+	arena_free(tmp);
+	return c;
+}
+
 int expr_cost(Expr *e)
 {
-	return cost(e, 0);
+	return cost(e, 0) + cost_of_waits(e);
 }
 
 bool stmt_is_map(const Stmt *s)
@@ -525,55 +580,4 @@ void node_drop_unused_inputs(Node *n)
 	for (int i = 0; i < nin; i++)
 		node_set_input(n, i, in[i]);
 	node_truncate_inputs(n, nin);
-}
-
-bool kernel_can_fault(const Kernel *k)
-{
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-		Expr *e[] = {s->val[0], s->val[1], s->guard};
-
-		for (int j = 0; j < 3; j++)
-			if (e[j] && expr_can_fault(e[j]))
-				return true;
-		for (int j = 0; j < s->nwidx; j++)
-			if (expr_can_fault(s->widx[j]))
-				return true;
-	}
-	return false;
-}
-
-typedef struct SymWalk {
-	void (*fn)(void *, Sym *);
-	void *arg;
-} SymWalk;
-
-static void expr_syms(void *arg, Expr *e)
-{
-	const SymWalk *w = arg;
-
-	if (e->kind == EX_DIM)
-		dim_syms(e->dim, w->fn, w->arg);
-}
-
-void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg)
-{
-	SymWalk w = {fn, arg};
-
-	for (int i = 0; i < k->bufs.n; i++)
-		for (int d = 0; d < k->bufs.at[i]->rank; d++)
-			dim_syms(k->bufs.at[i]->dims[d], fn, arg);
-	for (int i = 0; i < k->stmts.n; i++) {
-		Stmt *s = k->stmts.at[i];
-
-		for (int j = 0; j < s->niters; j++)
-			dim_syms(s->iter[j]->extent, fn, arg);
-		for (int j = 0; j < s->nwidx; j++)
-			ex_walk(s->widx[j], expr_syms, &w);
-		for (int j = 0; j < 2; j++)
-			if (s->val[j])
-				ex_walk(s->val[j], expr_syms, &w);
-		if (s->guard)
-			ex_walk(s->guard, expr_syms, &w);
-	}
 }

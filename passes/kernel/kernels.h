@@ -38,12 +38,11 @@ void stmt_mark_loads(Stmt *s, bool *read);
 bool stmt_reads(Stmt *s, const Buf *b);
 bool stmt_writes(const Stmt *s, const Buf *b);
 bool expr_can_fault(Expr *e);
-/* Whether an index that K computes may be out of range. */
+/* Whether an index that S or K computes may be out of range. */
+bool stmt_can_fault(const Stmt *s);
 bool kernel_can_fault(const Kernel *k);
-/* Calls FN for the symbols that K mentions, for each mention. */
-void kernel_syms(const Kernel *k, void (*fn)(void *arg, Sym *s), void *arg);
 /* The cost of evaluating E: 0 for moves, 1 for each instruction, 20 for each function. Indices
- * of loads cost nothing. */
+ * of loads cost nothing, unless more than two loads wait for each other. */
 int expr_cost(Expr *e);
 /* The number of points of N iterators: the product of their extents. */
 Dim *iters_points(Ctx *c, Iter *const *it, int n);

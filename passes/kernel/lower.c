@@ -109,6 +109,13 @@ static void lower_view(Node *n)
 	node_remove(n);
 }
 
+/* A kernel that a definition gave (ir/definition.h) gets the form of those that are made here. */
+static void tidy(Node *n)
+{
+	kernel_drop_unit_iters(node_kernel(n));
+	node_drop_unused_inputs(n);
+}
+
 bool pass_lower(Module *m)
 {
 	bool ok = true;
@@ -120,7 +127,9 @@ bool pass_lower(Module *m)
 		diag_at(m->ctx, node_diag(n));
 		if (is_view(n))
 			lower_view(n);
-		else if (n->op != OP_Const && n->op != OP_Kernel && !op_is_control(n->op))
+		else if (n->op == OP_Kernel)
+			tidy(n);
+		else if (n->op != OP_Const && !op_is_control(n->op))
 			ok = lower_one(m, n) && ok;
 	}
 	diag_at(m->ctx, (DiagLoc){0});

@@ -159,6 +159,26 @@ static void find_nodes(HostPlacing *p)
 	}
 }
 
+static void see_routine(void *arg, Expr *e)
+{
+	bool *found = arg;
+
+	*found = *found || (e->kind == EX_INST && inst_is_routine(e->op.inst));
+}
+
+/* Routines on strings need the table of strings, which is on the host. */
+static bool has_gpu_code(HostPlacing *p, Node *n)
+{
+	Kernel *k = node_kernel(n);
+	bool found = false;
+
+	for (int i = 0; k && i < k->stmts.n; i++)
+		for (int o = 0; o < k->stmts.at[i]->nout; o++)
+			ex_walk(k->stmts.at[i]->val[o], see_routine, &found);
+	return !found || diag_error(p->m->ctx->diag, node_diag(n),
+				    "works on strings, which is not supported on GPUs");
+}
+
 /* Inputs and constants are in the memory of each side that reads them. */
 static void place_source(HostPlacing *p, Value *v)
 {
@@ -280,8 +300,11 @@ bool pass_place(Module *m)
 	p.on_device = NEW_ARRAY(p.tmp, g->nnodes + 1, bool);
 	find_values(&p);
 	find_nodes(&p);
+	ok = true;
+	for (Node *n = g->first; n; n = n->next)
+		ok = (!p.on_device[n->id] || has_gpu_code(&p, n)) && ok;
 	place_sources(&p);
-	ok = rewrite(&p);
+	ok = rewrite(&p) && ok;
 	arena_free(p.tmp);
 	return ok;
 }

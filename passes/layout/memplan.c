@@ -113,7 +113,7 @@ static void keep_passed_on(MemPlanner *p, const Node *end, Value *v, int at)
 static void keep_pointed_to(MemPlanner *p)
 {
 	for (Node *n = p->m->graph->last; n; n = n->prev) {
-		const int carried = n->op == OP_EndFor ? (int)node_int(n, "carried", 0) : 0;
+		const int carried = loop_carried(n);
 		Node *open = n->op == OP_EndFor ? block_open(n) : NULL;
 
 		for (int i = 0; i < carried; i++) {
@@ -512,16 +512,14 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 	const Block *b = &p->blocks.at.at[loop];
 	Value *each = value_base(node_in(end, k));
 	Dim *trip = control_dim(b->open, "trip"), *bytes = type_bytes(c, node_in(end, k)->type);
-	int n;
-	const int64_t *reverse = node_ints(end, "reverse", &n);
-	const int number = k - (int)node_int(end, "carried", 0), out = p->output[end->out[k]->id];
+	const int out = p->output[end->out[k]->id];
 	const bool varies = !same_sizes_after(end->out[k]->type, node_in(end, k)->type);
 	const bool ends_early = end->out[k]->type->dims[0] != trip;
 	Stack s = {.all = end->out[k],
 		   .open = b->open,
 		   .each = bytes,
 		   .grows = !trip || varies,
-		   .reverse = number < n && reverse[number]};
+		   .reverse = stack_is_reversed(end, k)};
 	Place *all = &p->p->value[end->out[k]->id];
 
 	s.copied = s.grows || !can_write_elsewhere(p, loop, each) ||
@@ -541,7 +539,7 @@ static void place_stack(MemPlanner *p, int loop, int k, Node *end)
 /* Places what a bracket's results are, when control reaches it. */
 static void place_bracket(MemPlanner *p, Node *n)
 {
-	int loop = 1;
+	const int loop = p->blocks.opens[n->id];
 	Node *end;
 
 	if (n->op == OP_Turn)
@@ -552,8 +550,6 @@ static void place_bracket(MemPlanner *p, Node *n)
 	}
 	if (n->op != OP_For)
 		return;
-	while (p->blocks.at.at[loop].open != n)
-		loop++;
 	end = p->blocks.at.at[loop].close;
 	for (int i = n->nout; i < end->nout; i++)
 		place_stack(p, loop, i, end);

@@ -414,10 +414,12 @@ static bool has_terms(const Poly *p, const Stmt *s, int c, const Buf *b)
 	return false;
 }
 
-/* The write of reduction S must store its state. */
+/* The write of reduction S must store its state. Where its guard is false, that has no terms. */
 static void check_state(const ValueMatch *m, const Stmt *s, int c, const Expr *got)
 {
-	if (got->kind != EX_LOAD || !has_terms(m->p, s, c, got->load.buf))
+	const bool none = s->guard && s->guard->kind == EX_CONST && !s->guard->i;
+
+	if (got->kind != EX_LOAD || (!none && !has_terms(m->p, s, c, got->load.buf)))
 		poly_wrong(m->p, "a node stores %s, which is no state of statement %d",
 			   text_of(m, got), s->id);
 }

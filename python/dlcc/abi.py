@@ -16,7 +16,8 @@ STATUS = ("DL_OK", "DL_INVALID", "DL_ABI", "DL_SHAPE", "DL_INDEX", "DL_NOMEM", "
           "DL_TARGET", "DL_CANCELLED", "DL_UNSUPPORTED", "DL_BUSY", "DL_IO", "DL_UNBOUNDED", "DL_RUNTIME", "DL_DEVICE",
           "DL_DEVICE_LOST")
 
-FORM = ("tensor", "sequence", "optional")  # dl_form
+FORM = ("tensor", "sequence", "optional", "map")  # dl_form
+TENSOR, SEQUENCE, OPTIONAL, MAP = range(4)
 
 UNLIMITED = 2**63 - 1
 IO_DEFAULT = 8
@@ -47,7 +48,7 @@ class Io(ctypes.Structure):
     """dl_io"""
 
     _fields_ = [("size", c_uint32), ("dtype", c_int32), ("form", c_int32), ("rank", c_int32), ("name", c_char_p),
-                ("dim", c_void_p), ("alias", c_int32), ("flags", c_uint32)]
+                ("dim", c_void_p), ("alias", c_int32), ("flags", c_uint32), ("item", c_void_p)]
 
 
 class Desc(ctypes.Structure):

@@ -21,6 +21,7 @@ from .errors import CompileError, CompileWarning, Error, diagnostics_of
 from .model import Model, open_model
 
 Dims = Mapping[str, int | str | tuple[int, int]]
+Paths = Sequence[str | os.PathLike[str]]
 _PROTO_LIMIT = 2**31 - 1  # bytes of a serialized protobuf
 
 
@@ -62,8 +63,9 @@ def _dim_options(dims: Dims | None) -> list[str]:
     return options
 
 
-def _options(dims: Dims | None, target: str | None, options: Sequence[str]) -> list[str]:
-    return _dim_options(dims) + ([f"--target={target}"] if target else []) + list(options)
+def _options(dims: Dims | None, target: str | None, ops: Paths, options: Sequence[str]) -> list[str]:
+    named = [f"--op={os.fspath(path)}" for path in ops]
+    return _dim_options(dims) + ([f"--target={target}"] if target else []) + named + list(options)
 
 
 def _symbol(name: str) -> str:
@@ -134,7 +136,7 @@ def _warn(lines: Sequence[str]) -> None:
 
 
 def compile(model: Any, *, dims: Dims | None = None, target: str | None = None,  # noqa: A001 - it is dlcc.compile
-            cache: str | os.PathLike[str] | None = None, level: int = 2, options: Sequence[str] = (),
+            cache: str | os.PathLike[str] | None = None, level: int = 2, ops: Paths = (), options: Sequence[str] = (),
             progress: bool | None = None, device: str | None = None, threads: int = 0, profile: bool = False) -> Model:
     """Compiles MODEL, a path, an onnx.ModelProto or its bytes, and loads it.
 
@@ -142,6 +144,7 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
     target    the processors, as dlcc's --target: "cpu:x86-64-v3,cuda:sm_80"; default: this machine's CPU
     cache     a folder that keeps compiled models; one that is there already is not compiled again
     level     how hard to optimise, 0 to 3
+    ops       files that define operators which dlcc lacks (docs/operators.md)
     options   further options of the program dlcc
     progress  show on stderr what the compiler does; default: if that is a terminal
     device    where the model runs: "cpu", "cuda", "cuda:1"; default: a GPU that it has code for, else the CPU
@@ -153,7 +156,7 @@ def compile(model: Any, *, dims: Dims | None = None, target: str | None = None, 
     try:
         with _source(model) as source:
             symbol = _symbol(source.name)
-            given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, options)]
+            given = [f"-O{level}", f"--name={symbol}", *_options(dims, target, ops, options)]
             output = os.path.join(folder, symbol + ".so") if folder else _in_cache(cache, source.path, given)
             if not os.path.exists(output):
                 _warn(programs.compile_model([source.path, *given, "-o", output], source.name, progress))
@@ -204,12 +207,13 @@ class Support(list[NodeSupport]):
         return "\n".join([*map(str, self), *self.others])
 
 
-def check(model: Any, *, dims: Dims | None = None, target: str | None = None, options: Sequence[str] = ()) -> Support:
+def check(model: Any, *, dims: Dims | None = None, target: str | None = None, ops: Paths = (),
+          options: Sequence[str] = ()) -> Support:
     """For each node of MODEL, whether and how it is supported. The result is true if the whole model is.
 
     Raises CompileError if MODEL cannot be read at all."""
     with _source(model) as source:
-        printed, lines, status = programs.check_model([source.path, *_options(dims, target, options)])
+        printed, lines, status = programs.check_model([source.path, *_options(dims, target, ops, options)])
     nodes, others = [], []
     for line in printed.splitlines():
         found = _NODE_LINE.fullmatch(line)

@@ -129,7 +129,8 @@ class IO:
     dims: tuple[int | str, ...]
     code: int   # of TensorProto.DataType
     optional: bool  # an input with a default value
-    form: str = "tensor"  # or "sequence", "optional"
+    form: str = "tensor"  # or "sequence", "optional", "map"
+    items: tuple["IO", ...] = ()  # what a sequence or an optional has; the keys and the values of a map
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -137,7 +138,16 @@ class IO:
         return dtypes.numpy_of(self.code, f'"{self.name}"')
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{','.join(map(str, self.dims))}]{', has a default' if self.optional else ''}"
+        return f"{self.name}: {self.type}{', has a default' if self.optional else ''}"
+
+    @property
+    def type(self) -> str:
+        """As text: "f32[batch,64]", "seq(f32[?,?])", "map(i64,f32)"."""
+        if self.form == "map":
+            return f"map({','.join(io.dtype for io in self.items)})"
+        if self.form != "tensor":
+            return f"{self.form[:3]}({self.items[0].type})"
+        return f"{self.dtype}[{','.join(map(str, self.dims))}]"
 
 
 @dataclass(frozen=True)
@@ -161,10 +171,15 @@ class Description:
         return "\n".join(lines)
 
 
+def _io(io: abi.Io) -> IO:
+    dims = tuple(d.value if d.value >= 0 else abi.text(d.text) for d in abi.items(abi.Dim, io.dim, io.rank))
+    inner = 0 if io.form == abi.TENSOR else 2 if io.form == abi.MAP else 1
+    return IO(abi.text(io.name), dtypes.name_of(io.dtype) if io.dtype else "", dims, io.dtype, bool(io.flags & abi.IO_DEFAULT),
+              abi.FORM[io.form], _ios(io.item, inner) if inner else ())
+
+
 def _ios(at: int, n: int) -> tuple[IO, ...]:
-    return tuple(IO(abi.text(io.name), dtypes.name_of(io.dtype),
-                    tuple(d.value if d.value >= 0 else abi.text(d.text) for d in abi.items(abi.Dim, io.dim, io.rank)),
-                    io.dtype, bool(io.flags & abi.IO_DEFAULT), abi.FORM[io.form]) for io in abi.items(abi.Io, at, n))
+    return tuple(_io(io) for io in abi.items(abi.Io, at, n))
 
 
 def _symbols(desc: abi.Desc) -> tuple[Symbol, ...]:
@@ -269,8 +284,8 @@ class Model:
         """Refuses a model with inputs or outputs that have no form in Python yet."""
         for what, ios in (("input", self._description.inputs), ("output", self._description.outputs)):
             for io in ios:
-                if io.form != "tensor" or io.code not in dtypes.BY_CODE:
-                    kind = f"a tensor of {io.dtype}" if io.form == "tensor" else f"of form {io.form}"
+                if io.form == "tensor" and io.code not in dtypes.BY_CODE:
+                    kind = f"a tensor of {io.dtype}"
                     raise RunError(f'{what} "{io.name}" is {kind}, which this package does not support', "DL_UNSUPPORTED")
 
     def _inputs(self, given: Mapping[str, Any]) -> tuple[Any, list[Any]]:
@@ -279,9 +294,8 @@ class Model:
         self._known("input", given, ios)
         found, keep = (abi.Tensor * max(len(ios), 1))(), []
         for tensor, io in zip(found, ios):
-            if given.get(io.name) is not None:
-                borrowed = tensors.borrow_input(given[io.name], io.code, f'input "{io.name}"')
-                keep.append(borrowed.fill(tensor))
+            if given.get(io.name) is not None or io.form == "optional":
+                keep.append(tensors.fill_value(tensor, io, given.get(io.name), f'input "{io.name}"'))
             elif io.optional:
                 tensor.size = ctypes.sizeof(tensor)
             else:
@@ -313,6 +327,13 @@ class Model:
         outs, arrays, keep, memory_shapes = (abi.Tensor * max(len(ios), 1))(), [], [], []
         for tensor, io, shape in zip(outs, ios, shapes):
             where = f'output "{io.name}"'
+            if io.form != "tensor":
+                if given.get(io.name) is not None:
+                    raise RunError(f"{where}: memory can be given for tensors alone")
+                arrays.append(None)
+                memory_shapes.append(())
+                tensor.size, tensor.form = ctypes.sizeof(tensor), abi.FORM.index(io.form)
+                continue
             if given.get(io.name) is not None:
                 arrays.append(given[io.name])
                 borrowed = tensors.borrow_output(given[io.name], where)
@@ -340,7 +361,7 @@ class Model:
                 raise self._library.fail(status, context)
             for i, (tensor, io) in enumerate(zip(outs, ios)):
                 if arrays[i] is None:
-                    arrays[i] = tensors.copy_output(tensor, f'output "{io.name}"')
+                    arrays[i] = tensors.copy_value(tensor, io, f'output "{io.name}"')
                 elif isinstance(arrays[i], tensors.NewOutput):
                     arrays[i] = arrays[i].array()
                 else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,3 +186,42 @@ def copy_output(tensor: abi.Tensor, where: str) -> np.ndarray:
     if new.memory.nbytes:
         ctypes.memmove(new.memory.ctypes.data, tensor.data, new.memory.nbytes)
     return new.array()
+
+
+# ---- Values that are not tensors ----
+
+def fill_value(tensor: abi.Tensor, io: Any, x: Any, where: str) -> Any:
+    """Fills TENSOR with X, a value of the type that IO describes (model.IO): an array; a list of values; None or a value for an
+    optional; a dict. What is returned must live as long as TENSOR is used."""
+    if io.form == "tensor":
+        return borrow_input(x, io.code, where).fill(tensor)
+    if io.form == "map":
+        if not isinstance(x, Mapping):
+            raise RunError(f"{where}: {type(x).__name__} is no dict")
+        values = [list(x.keys()), list(x.values())]
+        kinds = io.items
+    elif io.form == "optional":
+        values, kinds = ([] if x is None else [x]), io.items
+    else:
+        if not isinstance(x, (list, tuple)):
+            raise RunError(f"{where}: {type(x).__name__} is no list of {io.items[0].type}")
+        values, kinds = list(x), io.items * len(x)
+    inner = (abi.Tensor * max(len(values), 1))()
+    keep = [fill_value(t, kind, value, f"{where}, item {i}") for i, (t, kind, value) in enumerate(zip(inner, kinds, values))]
+    tensor.size, tensor.form = ctypes.sizeof(tensor), abi.FORM.index(io.form)
+    tensor.items, tensor.n_items = ctypes.addressof(inner), len(values)
+    return inner, keep
+
+
+def copy_value(tensor: abi.Tensor, io: Any, where: str) -> Any:
+    """A copy of TENSOR, an output of the type that IO describes, as fill_value takes it."""
+    if io.form == "tensor":
+        return copy_output(tensor, where)
+    found = abi.items(abi.Tensor, tensor.items, tensor.n_items)
+    if io.form == "map":
+        keys, values = (copy_output(t, where).tolist() for t in found)
+        return dict(zip(keys, values))
+    copies = [copy_value(t, io.items[0], where) for t in found]
+    if io.form == "optional":
+        return copies[0] if copies else None
+    return copies

@@ -28,6 +28,7 @@ typedef struct Mention {
 
 /* All that is said of listed nodes: by name and operator, then in order. */
 typedef struct Mentions {
+	const Ctx *ctx;
 	Arena *arena;
 	VEC(Mention) all;
 } Mentions;
@@ -63,7 +64,7 @@ static void mention_all(Mentions *m, Node *n)
 
 static Mentions all_mentions(const Module *m, const Refusals *r)
 {
-	Mentions all = {.arena = m->arena};
+	Mentions all = {.ctx = m->ctx, .arena = m->arena};
 
 	for (int i = 0; i < r->all.n; i++)
 		if (r->all.at[i].node)
@@ -144,7 +145,7 @@ static const char *against(const Mentions *all, const ListedNode *n)
 	for (int i = first_mention(all, n->name, n->op); mentions(all, i, n->name, n->op); i++)
 		if (all->all.at[i].fault)
 			return all->all.at[i].fault;
-	return n->known ? NULL : onnx_op_missing(all->arena, n);
+	return n->known ? NULL : onnx_op_missing(all->ctx, all->arena, n);
 }
 
 /* The weights whose data is missing are one fault, however many they are. */
@@ -198,7 +199,7 @@ static void print_others(const OnnxFile *f, const Mentions *nodes, const Refusal
 
 bool check_report(const OnnxFile *f, Module *m, bool planned, const Refusals *r)
 {
-	const Listing l = onnx_nodes(m->arena, f);
+	const Listing l = onnx_nodes(m->ctx, m->arena, f);
 	const Mentions all = all_mentions(m, r);
 	Mentions nodes = {.arena = m->arena};
 	int bad = 0;

@@ -4,7 +4,6 @@
 #include "base/program.h"
 #include "codegen/package/package.h"
 #include "codegen/targets.h"
-#include "ops/op.h"
 #include "passes/module.h"
 
 #include <ctype.h>
@@ -29,6 +28,7 @@ static const char usage[] =
 	"  --tiles=FILE          GPUs' tiles of products, measured; --list-tiles=N prints N candidates for each\n"
 	"  --dim NAME=N, A..B    bind or bound a symbolic dim; may be repeated\n"
 	"  --overridable=NAME    an input that has an initialiser stays an input, with that as its default; may be repeated\n"
+	"  --op=FILE.dl          the meaning of operators that the model uses and dlcc lacks (docs/operators.md); may be repeated\n"
 	"  -O0 -O1 -O2 -O3       effort (default -O2)\n"
 	"  --cc=CC --sysroot=DIR the C compiler to use (default: clang, else gcc)\n"
 	"  --runtime=FILE        libdlrt.a for the target\n"
@@ -61,8 +61,7 @@ static void list_ops(void)
 	for (int i = 1; i < OP_COUNT; i++) {
 		const char *name, *domain = op_domain((OpKind)i, &name);
 
-		if (!(op_row[i].flags & OPF_INTERNAL) &&
-		    (op_table[i]->scalar || op_table[i]->lower || op_table[i]->expand))
+		if (!(op_row[i].flags & OPF_INTERNAL))
 			printf("%s%s%s\n", domain, *domain ? "." : "", name);
 	}
 }
@@ -281,13 +280,30 @@ static bool dim(Cli *c, const char *text)
 	return true;
 }
 
-static bool overridable(Cli *c, const char *name)
+/* Options that may be repeated, with other values. */
+typedef struct NameList {
+	const char *option;
+	size_t at,
+		count; /* offsets in Cli of an array of const char *, and of the int of how many it has */
+	int most;
+} NameList;
+
+static const NameList lists[] = {
+	{"--overridable", offsetof(Cli, overridable.name), offsetof(Cli, overridable.n),
+	 MAX_OVERRIDABLE},
+	{"--op", offsetof(Cli, ops.name), offsetof(Cli, ops.n), MAX_DEFINITION_FILES},
+};
+
+static bool list_item(Cli *c, const NameList *l, const char *v)
 {
-	if (!*name)
-		return usage_error(c, "%s wants a value", "--overridable");
-	if (c->overridable.n == MAX_OVERRIDABLE)
-		return usage_error(c, "%s: too many", "--overridable");
-	c->overridable.name[c->overridable.n++] = name;
+	const char **to = (const char **)((char *)c + l->at);
+	int *n = (int *)((char *)c + l->count);
+
+	if (!*v)
+		return usage_error(c, "%s wants a value", l->option);
+	if (*n == l->most)
+		return usage_error(c, "%s: too many", l->option);
+	to[(*n)++] = v;
 	return true;
 }
 
@@ -334,8 +350,9 @@ static bool option(Cli *c, char **argv, int *i)
 			return number(c, numbers[j].option, v, (int *)((char *)c + numbers[j].at));
 	if ((v = take_value(argv, i, "--dim", &lacks)))
 		return dim(c, v);
-	if ((v = take_value(argv, i, "--overridable", &lacks)))
-		return overridable(c, v);
+	for (size_t j = 0; j < sizeof lists / sizeof *lists; j++)
+		if ((v = take_value(argv, i, lists[j].option, &lacks)))
+			return list_item(c, &lists[j], v);
 	return usage_error(c, lacks ? "%s wants a value" : "unknown option %s", a);
 }
 

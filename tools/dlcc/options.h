@@ -5,6 +5,7 @@
 
 #include "base/diag.h"
 #include "frontend/import.h"
+#include "ir/definition.h"
 
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ typedef struct Cli {
 	DimOption dims[MAX_DIMS];
 	int ndims;
 	Overridable overridable;
+	DefinitionFiles ops;
 	const char *targets;
 	int level, threads, rewrite_limit, list_tiles;
 	bool verbose, dry, check, time_passes, dump_all, sanitize, shuffle, verify, tf32, unbounded, embed;

@@ -119,6 +119,9 @@ bool outputs_spare(Cli *c, Arena *a, const OnnxFile *file, const Graph *g)
 		if (!spares(&o, "a file that the model's data lies in", file->external.at[i]->dev,
 			    file->external.at[i]->ino))
 			return false;
+	for (int i = 0; i < c->ops.n; i++)
+		if (!spares_path(&o, "what --op names", c->ops.name[i]))
+			return false;
 	return spares_path(&o, "the model", c->input) &&
 	       spares_path(&o, "what --tiles names", c->tiles) &&
 	       spares_path(&o, "what --runtime names", c->runtime) && (file || spares_graph(&o, g));

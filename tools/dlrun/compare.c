@@ -180,11 +180,46 @@ static void compare_exact(const Array *got, const Array *want, Tolerance t, Comp
 		snprintf(c->why, sizeof(c->why), "%" PRId64 " elements differ", c->unequal);
 }
 
+/* What a value is, by dl_form. */
+static const char *const form_word[] = {"a tensor", "a sequence", "an optional", "a map"};
+
+static void compare_items(const Array *got, const Array *want, Tolerance t, Comparison *c)
+{
+	if (got->n_items != want->n_items) {
+		snprintf(c->why, sizeof(c->why), "has %" PRId64 " items, expected %" PRId64,
+			 got->n_items, want->n_items);
+		return;
+	}
+	snprintf(c->rule, sizeof(c->rule), "no difference");
+	c->noise_may_tell = true;
+	for (int64_t i = 0; i < got->n_items; i++) {
+		const Comparison one = compare(&got->items[i], &want->items[i], t);
+
+		if (t.moved)
+			t.moved += array_count(&got->items[i]);
+		c->max_abs = larger(c->max_abs, one.max_abs);
+		c->max_rel = larger(c->max_rel, one.max_rel);
+		c->unequal += one.unequal;
+		c->noise_may_tell &= one.ok || one.noise_may_tell;
+		if (!i || (!c->why[0] && !one.ok))
+			memcpy(c->rule, one.rule, sizeof(c->rule));
+		if (!c->why[0] && !one.ok)
+			snprintf(c->why, sizeof(c->why), "item %" PRId64 ": %.*s", i,
+				 (int)sizeof(c->why) - 40, one.why);
+	}
+	c->noise_may_tell &= c->why[0] != '\0';
+}
+
 Comparison compare(const Array *got, const Array *want, Tolerance t)
 {
 	Comparison c = {0};
 
-	if (same_kind(got, want, &c))
+	if (got->form != want->form)
+		snprintf(c.why, sizeof(c.why), "is %s, expected %s", form_word[got->form],
+			 form_word[want->form]);
+	else if (got->form != DL_TENSOR)
+		compare_items(got, want, t, &c);
+	else if (same_kind(got, want, &c))
 		(dtype_is_float(got->dtype) ? compare_floats : compare_exact)(got, want, t, &c);
 	c.ok = !c.why[0];
 	return c;

@@ -6,7 +6,8 @@
  * allowed instead if it is more. A measured noise allows 1e-2 at most. Elements beyond that which would
  * be allowed more by their own noise are too noisy to judge, which is not ok. With rtol or atol,
  * instead, each element must satisfy |a - b| <= atol + rtol * |b|. NaN equals NaN, an infinity equals
- * itself, always. The thresholds stand in compare.c.
+ * itself, always. The thresholds stand in compare.c. A sequence, optional or map is as expected if it
+ * has as many items, and each of them is.
  */
 #ifndef TOOLS_DLRUN_COMPARE_H
 #define TOOLS_DLRUN_COMPARE_H
@@ -17,7 +18,7 @@ typedef struct Tolerance {
 	double rtol, atol;       /* negative: not given */
 	double noise;            /* of the reference itself, relative to its largest element */
 	uint32_t inside;         /* of the model: DL_DESC_F16, DL_DESC_BF16 */
-	const double *moved;     /* by element, how far it moved when noise was measured (noise.h); null: it was not */
+	const double *moved;     /* by element, those of all items, how far it moved when noise was measured (noise.h); null: it was not */
 	const char *measured_by; /* how it was: "moving inputs by one ulp" */
 } Tolerance;
 

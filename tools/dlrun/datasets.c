@@ -46,7 +46,8 @@ double data_noise(Arena *a, const char *dir, int k)
 	return largest;
 }
 
-int data_read(Arena *a, Diag *d, const char *dir, const char *what, Array **arrays)
+int data_read(Arena *a, Diag *d, const char *dir, const char *what, const dl_form *form,
+	      int n_forms, Array **arrays)
 {
 	int n = 0;
 
@@ -54,7 +55,8 @@ int data_read(Arena *a, Diag *d, const char *dir, const char *what, Array **arra
 		n++;
 	*arrays = NEW_ARRAY(a, n + 1, Array);
 	for (int i = 0; i < n; i++)
-		if (!array_read(a, d, arena_printf(a, "%s/%s_%d.pb", dir, what, i), &(*arrays)[i]))
+		if (!array_read(a, d, arena_printf(a, "%s/%s_%d.pb", dir, what, i),
+				i < n_forms ? form[i] : DL_TENSOR, &(*arrays)[i]))
 			return -1;
 	return n;
 }
@@ -152,13 +154,15 @@ static bool inputs(Session *s, const char *dir, Array *in)
 {
 	const char **names = NEW_ARRAY(s->arena, s->desc->n_in + 1, const char *);
 	Array *otherwise = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array), *arrays;
+	dl_form *form = NEW_ARRAY(s->arena, s->desc->n_in + 1, dl_form);
 	int n;
 
 	for (int32_t i = 0; i < s->desc->n_in; i++) {
 		names[i] = session_in(s, i)->name;
+		form[i] = (dl_form)session_in(s, i)->form;
 		session_default(s, i, &otherwise[i]);
 	}
-	n = data_read(s->arena, s->diag, dir, "input", &arrays);
+	n = data_read(s->arena, s->diag, dir, "input", form, s->desc->n_in, &arrays);
 	return n >= 0 && inputs_exist(s, dir, names, arrays, n) &&
 	       data_assign(s->diag, dir, names, s->desc->n_in, arrays, n, in, otherwise);
 }
@@ -215,8 +219,12 @@ static bool run_set(Session *s, const char *dir, const char *set, Tolerance t, b
 		    Tally *sum)
 {
 	Array *in = NEW_ARRAY(s->arena, s->desc->n_in + 1, Array), *want;
-	const int n = data_read(s->arena, s->diag, dir, "output", &want);
+	dl_form *form = NEW_ARRAY(s->arena, s->desc->n_out + 1, dl_form);
+	int n;
 
+	for (int32_t o = 0; o < s->desc->n_out; o++)
+		form[o] = (dl_form)session_out(s, o)->form;
+	n = data_read(s->arena, s->diag, dir, "output", form, s->desc->n_out, &want);
 	if (n < 0 || !inputs(s, dir, in))
 		return false;
 	if (session_run(s, in)) {

@@ -11,11 +11,9 @@ enum {
 }; /* an element that moves by noise s stays within s / 10 in all of them once in 10^8 times */
 
 /* Floats whose ulp is noise. Those of 8 bits and fewer are codes: another one is another number. */
-static bool moves(const dl_io *io)
+static bool moves(const Array *v)
 {
-	const DType t = dtype_by_onnx(io->dtype);
-
-	return dtype_is_float(t) && dtype_info[t].bits >= 16 && !(io->flags & DL_IO_HOST);
+	return v->data && dtype_is_float(v->dtype) && dtype_info[v->dtype].bits >= 16;
 }
 
 static uint64_t next_random(uint64_t *seed)
@@ -55,13 +53,17 @@ static void move(const Array *v, int64_t i, int bits, int64_t step)
 	memcpy(at, &x, (size_t)bits / 8);
 }
 
-/* TO's elements: those of V, moved by STEP ulps. True where one was. */
-static bool move_all(const Array *v, const Array *to, int64_t step, uint64_t *seed)
+/* TO's elements: those of V, moved by an ulp, that of COARSEST if it is more. True where one was. */
+static bool move_all(const Array *v, const Array *to, DType coarsest, uint64_t *seed)
 {
 	const int bits = dtype_info[v->dtype].bits;
-	const int64_t n = array_count(v);
+	const int64_t n = array_count(v), step = moves(v) ? ulps(v->dtype, coarsest) : 0;
 	bool moved = false;
 
+	for (int64_t i = 0; i < v->n_items; i++)
+		moved |= move_all(&v->items[i], &to->items[i], coarsest, seed);
+	if (v->form != DL_TENSOR || !moves(v))
+		return moved;
 	memcpy(to->data, v->data, (size_t)dtype_size(v->dtype, n));
 	for (int64_t i = 0; i < n; i++) {
 		const double x = dtype_load_f64(v->dtype, v->data, i);
@@ -81,8 +83,29 @@ static bool move_all(const Array *v, const Array *to, int64_t step, uint64_t *se
 
 static bool same_shape(const Array *a, const Array *b)
 {
-	return a->dtype == b->dtype && a->rank == b->rank &&
+	bool same = a->form == b->form && a->n_items == b->n_items;
+
+	for (int64_t i = 0; i < a->n_items && same; i++)
+		same = same_shape(&a->items[i], &b->items[i]);
+	return same && a->dtype == b->dtype && a->rank == b->rank &&
 	       (!a->rank || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)));
+}
+
+/* Enters how far the floats of V are from those of BASE; returns where those of the next value are entered. */
+static double *enter_value(const Array *v, const Array *base, double *moved)
+{
+	for (int64_t i = 0; i < v->n_items; i++)
+		moved = enter_value(&v->items[i], &base->items[i], moved);
+	if (v->form != DL_TENSOR)
+		return moved;
+	for (int64_t i = 0, n = array_count(v); dtype_is_float(v->dtype) && i < n; i++) {
+		const double e = fabs(dtype_load_f64(v->dtype, v->data, i) -
+				      dtype_load_f64(v->dtype, base->data, i));
+
+		if (isfinite(e) && e > moved[i])
+			moved[i] = e;
+	}
+	return moved + array_count(v);
 }
 
 /* Enters how far S's outputs are from BASE, those of its shapes. */
@@ -91,15 +114,8 @@ static void enter(const Session *s, const Array *base, double **moved)
 	for (int32_t o = 0; o < s->desc->n_out; o++) {
 		const Array v = session_output(s, o);
 
-		if (!moved[o] || !same_shape(&v, &base[o]))
-			continue;
-		for (int64_t i = 0, n = array_count(&v); i < n; i++) {
-			const double e = fabs(dtype_load_f64(v.dtype, v.data, i) -
-					      dtype_load_f64(v.dtype, base[o].data, i));
-
-			if (isfinite(e) && e > moved[o][i])
-				moved[o][i] = e;
-		}
+		if (moved[o] && same_shape(&v, &base[o]))
+			enter_value(&v, &base[o], moved[o]);
 	}
 }
 
@@ -133,18 +149,16 @@ static bool by_inputs(Session *s, const Array *in, const Array *got, DType coars
 
 	for (int32_t i = 0; i < s->desc->n_in; i++) {
 		other[i] = in[i];
-		if (in[i].data && moves(session_in(s, i)))
-			other[i].data = arena_alloc(
-				s->arena, (size_t)dtype_size(in[i].dtype, array_count(&in[i])));
+		if ((in[i].data || in[i].n_items) && !(session_in(s, i)->flags & DL_IO_HOST))
+			other[i] = array_copy(s->arena, &in[i]);
 	}
 	for (uint64_t k = 1; k <= SEEDS; k++) {
 		uint64_t seed = k;
 		bool any = false;
 
 		for (int32_t i = 0; i < s->desc->n_in; i++)
-			if (other[i].data != in[i].data)
-				any |= move_all(&in[i], &other[i], ulps(in[i].dtype, coarsest),
-						&seed);
+			if (other[i].data != in[i].data || other[i].items != in[i].items)
+				any |= move_all(&in[i], &other[i], coarsest, &seed);
 		if (any && !session_run(s, other))
 			enter(s, got, moved);
 	}
@@ -199,7 +213,7 @@ Noise noise_measure(Session *s, const Array *in, const Array *got)
 	Noise r = {.moved = NEW_ARRAY(s->arena, s->desc->n_out + 1, double *)};
 
 	for (int32_t o = 0; o < s->desc->n_out; o++)
-		if (dtype_is_float(got[o].dtype))
+		if (got[o].form != DL_TENSOR || dtype_is_float(got[o].dtype))
 			r.moved[o] = NEW_ARRAY(s->arena, array_count(&got[o]) + 1, double);
 	if (!repeats(s, in, got))
 		r.why_not = "two runs on the same inputs differ";

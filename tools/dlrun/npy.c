@@ -2,6 +2,7 @@
 /* NumPy files; the format is a magic, a version, and a Python dict as text before the data. */
 #include "tools/dlrun/npy.h"
 
+#include "base/str.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -50,7 +51,26 @@ static const char *entry(const char *header, const char *key)
 	return p;
 }
 
-static bool parse_header(Arena *a, Diag *d, const char *path, const char *header, Array *v)
+/* A file's strings have one size each: '<U5' has 5 code points of 4 bytes, '|S5' 5 bytes, and zeros
+ * after shorter ones. Sets *SIZE, the bytes of one, or 0. */
+static void string_type(const char *descr, Array *v, size_t *size, bool *wide)
+{
+	char *end;
+	unsigned long n;
+
+	*size = 0;
+	*wide = descr[2] == 'U';
+	if (descr[2] != 'U' && descr[2] != 'S')
+		return;
+	n = strtoul(descr + 3, &end, 10);
+	if (end == descr + 3 || *end != '\'' || n > 1u << 28)
+		return;
+	v->dtype = DT_STR;
+	*size = *wide ? n * 4 : n;
+}
+
+static bool parse_header(Arena *a, Diag *d, const char *path, const char *header, Array *v,
+			 size_t *string, bool *wide)
 {
 	const char *descr = entry(header, "'descr'"), *order = entry(header, "'fortran_order'");
 	const char *shape = entry(header, "'shape'");
@@ -67,6 +87,7 @@ static bool parse_header(Arena *a, Diag *d, const char *path, const char *header
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (!strncmp(descr + 2, types[i].descr, 2) && descr[4] == '\'')
 			v->dtype = types[i].dtype;
+	string_type(descr, v, string, wide);
 	if (v->dtype == DT_NONE)
 		return diag_error(d, (DiagLoc){.file = path}, "elements of type %.*s are not read",
 				  (int)strcspn(descr + 1, "'"), descr + 1);
@@ -84,11 +105,13 @@ static bool parse_header(Arena *a, Diag *d, const char *path, const char *header
 	return true;
 }
 
-/* Refuses V, whose elements follow in F, before memory is taken for them. *BYTES: their size. */
-static bool elements_fit(Diag *d, const char *path, FILE *f, const Array *v, size_t *bytes)
+/* Refuses V, whose elements of EACH bytes follow in F, before memory is taken for them. *BYTES: their
+ * size. */
+static bool elements_fit(Diag *d, const char *path, FILE *f, const Array *v, size_t each,
+			 size_t *bytes)
 {
 	const long at = ftell(f);
-	int64_t n = dtype_size(v->dtype, 1);
+	int64_t n = (int64_t)each;
 	struct stat st;
 
 	for (int32_t i = 0; i < v->rank; i++)
@@ -102,11 +125,45 @@ static bool elements_fit(Diag *d, const char *path, FILE *f, const Array *v, siz
 			  (int64_t)st.st_size - at, n);
 }
 
+/* The string in the N bytes at P. */
+static dl_str string_at(Arena *a, const char *p, size_t n, bool wide)
+{
+	StrBuf text = {0};
+	dl_str s;
+
+	if (!wide) {
+		while (n && !p[n - 1])
+			n--;
+		return (dl_str){p, n};
+	}
+	for (; n; n -= 4, p += 4) {
+		uint32_t c;
+
+		memcpy(&c, p, sizeof(c));
+		strbuf_put_code(&text, c);
+	}
+	while (text.n && !text.at[text.n - 1])
+		text.n--;
+	s = (dl_str){arena_strndup(a, strbuf_str(&text), text.n), text.n};
+	strbuf_free(&text);
+	return s;
+}
+
+static void take_strings(Arena *a, Array *v, const char *data, size_t each, bool wide)
+{
+	dl_str *to = NEW_ARRAY(a, array_count(v), dl_str);
+
+	for (int64_t i = 0; i < array_count(v); i++)
+		to[i] = string_at(a, data + (size_t)i * each, each, wide);
+	v->data = to;
+}
+
 static bool read_open(Arena *a, Diag *d, const char *path, FILE *f, Array *v)
 {
 	unsigned char head[12];
 	char *header;
-	size_t n, bytes = 0;
+	size_t n, bytes = 0, string = 0;
+	bool wide = false;
 
 	if (fread(head, 1, 10, f) != 10 || memcmp(head, magic, 6) || head[6] < 1 || head[6] > 3)
 		return bad(d, path, "not a .npy file");
@@ -122,10 +179,16 @@ static bool read_open(Arena *a, Diag *d, const char *path, FILE *f, Array *v)
 	if (fread(header, 1, n, f) != n)
 		return bad(d, path, "ends early");
 	*v = (Array){.name = ""};
-	if (!parse_header(a, d, path, header, v) || !elements_fit(d, path, f, v, &bytes))
+	if (!parse_header(a, d, path, header, v, &string, &wide) ||
+	    !elements_fit(d, path, f, v,
+			  v->dtype == DT_STR ? string : (size_t)dtype_size(v->dtype, 1), &bytes))
 		return false;
 	v->data = arena_alloc(a, bytes);
-	return fread(v->data, 1, bytes, f) == bytes || bad(d, path, "ends early");
+	if (fread(v->data, 1, bytes, f) != bytes)
+		return bad(d, path, "ends early");
+	if (v->dtype == DT_STR)
+		take_strings(a, v, v->data, string, wide);
+	return true;
 }
 
 bool npy_read(Arena *a, Diag *d, const char *path, Array *v)
@@ -184,15 +247,42 @@ static void write_unpacked(FILE *f, const Array *v)
 	}
 }
 
-/* V of a type that descr_of names, as a file's bytes. */
+/* The bytes of the longest string, at least 1. */
+static size_t longest(const Array *v)
+{
+	const dl_str *s = v->data;
+	size_t n = 1;
+
+	for (int64_t i = 0; i < array_count(v); i++)
+		n = s[i].n > n ? s[i].n : n;
+	return n;
+}
+
+static void put_strings(FILE *f, const Array *v, size_t each)
+{
+	const dl_str *s = v->data;
+
+	for (int64_t i = 0; i < array_count(v); i++) {
+		fwrite(s[i].p, 1, s[i].n, f);
+		for (size_t k = s[i].n; k < each; k++)
+			putc(0, f);
+	}
+}
+
+/* V of a type that descr_of names, or of strings, as a file's bytes. */
 static void put_npy(FILE *f, const Array *v)
 {
+	const size_t each = v->dtype == DT_STR ? longest(v) : 0;
 	const char *descr = descr_of(v->dtype);
-	char header[64 + MAX_RANK * 24];
+	char header[96 + MAX_RANK * 24], type[32];
 	int n;
 
-	n = snprintf(header, sizeof(header), "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-		     descr[1] == '1' ? '|' : '<', descr);
+	if (each)
+		snprintf(type, sizeof(type), "|S%zu", each);
+	else
+		snprintf(type, sizeof(type), "%c%s", descr[1] == '1' ? '|' : '<', descr);
+	n = snprintf(header, sizeof(header), "{'descr': '%s', 'fortran_order': False, 'shape': (",
+		     type);
 	for (int32_t i = 0; i < v->rank; i++)
 		n += snprintf(header + n, sizeof(header) - (size_t)n, "%" PRId64 "%s", v->dims[i],
 			      v->rank == 1 || i + 1 < v->rank ? "," : "");
@@ -203,7 +293,9 @@ static void put_npy(FILE *f, const Array *v)
 	fwrite(magic, 1, 6, f);
 	fwrite((const char[]){1, 0, (char)(n & 255), (char)(n >> 8)}, 1, 4, f);
 	fwrite(header, 1, (size_t)n, f);
-	if (dtype_info[v->dtype].bits < 8)
+	if (each)
+		put_strings(f, v, each);
+	else if (dtype_info[v->dtype].bits < 8)
 		write_unpacked(f, v);
 	else if (array_count(v))
 		fwrite(v->data, 1, (size_t)dtype_size(v->dtype, array_count(v)), f);
@@ -216,8 +308,6 @@ bool npy_write(Diag *d, const char *path, const Array *v)
 	FILE *f;
 	bool ok;
 
-	if (v->dtype == DT_STR)
-		return bad(d, path, "strings are not written");
 	f = open_memstream(&text, &n);
 	if (f)
 		put_npy(f, v);

@@ -29,10 +29,8 @@ static void put_element(FILE *f, const Array *v, int64_t i)
 		const dl_str *s = (const dl_str *)v->data + i;
 		StrBuf text = {0};
 
-		strbuf_put(&text, s->p, (size_t)s->n);
-		fputc('"', f);
-		escape_to_file(f, strbuf_str(&text), escape_quoted);
-		fputc('"', f);
+		strbuf_quote_n(&text, s->p, (size_t)s->n);
+		fputs(strbuf_str(&text), f);
 		strbuf_free(&text);
 	} else if (dtype_is_float(v->dtype)) {
 		fprintf(f, "%.6g", dtype_load_f64(v->dtype, v->data, i));
@@ -66,24 +64,48 @@ static void put_range(FILE *f, const Array *v, int64_t n)
 		fprintf(f, "; %" PRId64 " NaN", nans);
 }
 
+static void put_tensor(FILE *f, const Array *v)
+{
+	const int64_t n = array_count(v);
+
+	fprintf(f, "%s[", dtype_info[v->dtype].name);
+	for (int32_t d = 0; d < v->rank; d++)
+		fprintf(f, "%s%" PRId64, d ? ", " : "", v->dims[d]);
+	fprintf(f, "]%s", n ? ":" : "");
+	for (int64_t i = 0; i < n && i < FIRST_VALUES; i++) {
+		fputc(' ', f);
+		put_element(f, v, i);
+	}
+	fputs(n > FIRST_VALUES ? " ..." : "", f);
+	if (n && v->dtype != DT_STR)
+		put_range(f, v, n);
+	fputc('\n', f);
+}
+
+/* V, which is called NAME, a line for each of its tensors and one for each value that has them. */
+static void put_value(const Session *s, FILE *f, const char *name, const Array *v)
+{
+	fprintf(f, "%s: ", name);
+	if (v->form == DL_TENSOR) {
+		put_tensor(f, v);
+		return;
+	}
+	if (v->form == DL_MAP)
+		fputs("map\n", f);
+	else if (v->form == DL_OPTIONAL)
+		fputs(v->n_items ? "optional, there\n" : "optional, not there\n", f);
+	else
+		fprintf(f, "sequence of %" PRId64 "\n", v->n_items);
+	for (int64_t i = 0; i < v->n_items; i++)
+		put_value(s, f, array_item_name(s->arena, name, v, i), &v->items[i]);
+}
+
 void session_outputs(const Session *s, FILE *f)
 {
 	for (int32_t o = 0; o < s->desc->n_out; o++) {
 		const Array v = session_output(s, o);
-		const int64_t n = array_count(&v);
 
-		fprintf(f, "%s: %s[", session_shown(s, v.name), dtype_info[v.dtype].name);
-		for (int32_t d = 0; d < v.rank; d++)
-			fprintf(f, "%s%" PRId64, d ? ", " : "", v.dims[d]);
-		fprintf(f, "]%s", n ? ":" : "");
-		for (int64_t i = 0; i < n && i < FIRST_VALUES; i++) {
-			fputc(' ', f);
-			put_element(f, &v, i);
-		}
-		fputs(n > FIRST_VALUES ? " ..." : "", f);
-		if (n && v.dtype != DT_STR)
-			put_range(f, &v, n);
-		fputc('\n', f);
+		put_value(s, f, session_shown(s, v.name), &v);
 	}
 }
 

@@ -220,18 +220,49 @@ dl_device_info session_gpu(const Session *s)
 	return info;
 }
 
+/* The bytes of the elements of T, and of its items. */
+static double tensor_bytes(const dl_tensor *t)
+{
+	double bytes = 0;
+	Array v;
+
+	if (t->form == DL_TENSOR) {
+		v = array_make("", dtype_by_onnx(t->dtype), t->rank, t->shape, NULL);
+		return (double)array_bytes(&v);
+	}
+	for (int64_t i = 0; i < t->n_items; i++)
+		bytes += tensor_bytes(
+			(const dl_tensor *)(const void *)((const char *)t->items +
+							  (size_t)i * t->items->size));
+	return bytes;
+}
+
 /* What any run with these tensors reads or writes at least, weights aside. */
-static double tensor_bytes(const Session *s)
+static double all_bytes(const Session *s)
 {
 	double bytes = 0;
 
-	for (int32_t i = 0; i < s->desc->n_in + s->desc->n_out; i++) {
-		const bool in = i < s->desc->n_in;
-		const Array v = in ? array_of(&s->in[i], "") : session_output(s, i - s->desc->n_in);
-
-		bytes += (double)array_count(&v) * dtype_info[v.dtype].bits / 8;
-	}
+	for (int32_t i = 0; i < s->desc->n_in; i++)
+		bytes += tensor_bytes(&s->in[i]);
+	for (int32_t o = 0; o < s->desc->n_out; o++)
+		bytes += tensor_bytes(&s->out[o]);
 	return bytes;
+}
+
+static void set_inputs(Session *s, const Array *in)
+{
+	dl_tensor *room;
+	int64_t n = 0;
+
+	for (int32_t i = 0; i < s->desc->n_in; i++)
+		n += array_items(&in[i]);
+	if (n > s->n_items) {
+		s->items = NEW_ARRAY(s->arena, 2 * n, dl_tensor);
+		s->n_items = 2 * n;
+	}
+	room = s->items;
+	for (int32_t i = 0; i < s->desc->n_in; i++)
+		room = array_tensor(&in[i], &s->in[i], room);
 }
 
 int session_run(Session *s, const Array *in)
@@ -240,15 +271,15 @@ int session_run(Session *s, const Array *in)
 
 	if (!s->given)
 		s->given = in;
-	for (int32_t i = 0; i < s->desc->n_in; i++)
-		s->in[i] = array_tensor(&in[i]);
+	set_inputs(s, in);
 	for (int32_t o = 0; o < s->desc->n_out; o++)
 		s->out[o] = (dl_tensor){.size = sizeof(dl_tensor),
+					.form = session_out(s, o)->form,
 					.rank = session_out(s, o)->rank,
 					.shape = s->out_shape[o]};
 	rc = s->api->run(s->context, s->in, s->desc->n_in, s->out, s->desc->n_out, NULL);
 	if (!rc) {
-		s->bytes = tensor_bytes(s);
+		s->bytes = all_bytes(s);
 		s->all_bytes += s->bytes + (double)session_gpu(s).weights_bytes;
 		s->runs++;
 	}
@@ -257,7 +288,7 @@ int session_run(Session *s, const Array *in)
 
 Array session_output(const Session *s, int32_t o)
 {
-	return array_of(&s->out[o], session_out(s, o)->name);
+	return array_of(s->arena, &s->out[o], session_out(s, o)->name);
 }
 
 Array *session_copy_outputs(const Session *s)
@@ -267,10 +298,7 @@ Array *session_copy_outputs(const Session *s)
 	for (int32_t o = 0; o < s->desc->n_out; o++) {
 		const Array v = session_output(s, o);
 
-		all[o] = v;
-		all[o].dims = arena_copy(s->arena, v.dims, (size_t)v.rank * sizeof(*v.dims));
-		all[o].data = arena_copy(s->arena, v.data,
-					 (size_t)dtype_size(v.dtype, array_count(&v)));
+		all[o] = array_copy(s->arena, &v);
 	}
 	return all;
 }
@@ -288,15 +316,49 @@ const char *session_shown(const Session *s, const char *text)
 	return arena_escape(s->arena, text, escape_terminal);
 }
 
-static void describe_io(const Session *s, FILE *f, const char *what, const dl_io *io)
+/* Item K of IO, whose structs may be of another version. */
+static const dl_io *io_item(const dl_io *io, int k)
 {
+	return (const dl_io *)(const void *)((const char *)io->item + (size_t)k * io->item->size);
+}
+
+static void put_type(const Session *s, StrBuf *b, const dl_io *io)
+{
+	static const char *const word[] = {
+		[DL_SEQUENCE] = "seq", [DL_OPTIONAL] = "opt", [DL_MAP] = "map"};
 	const DType t = dtype_by_onnx(io->dtype);
 
-	fprintf(f, "%s %s: %s[", what, session_shown(s, io->name),
-		t == DT_NONE ? "?" : dtype_info[t].name);
-	for (int32_t d = 0; d < io->rank; d++)
-		fprintf(f, "%s%s", d ? ", " : "", session_shown(s, dl_io_dim(io, d)->text));
-	fprintf(f, "]");
+	if (io->form == DL_MAP) {
+		strbuf_printf(b, "map(%s,%s[])",
+			      dtype_info[dtype_by_onnx(io_item(io, 0)->dtype)].name,
+			      dtype_info[dtype_by_onnx(io_item(io, 1)->dtype)].name);
+	} else if (io->form != DL_TENSOR) {
+		strbuf_printf(b, "%s(", word[io->form]);
+		put_type(s, b, io->item);
+		strbuf_puts(b, ")");
+	} else {
+		strbuf_printf(b, "%s[", t == DT_NONE ? "?" : dtype_info[t].name);
+		for (int32_t d = 0; d < io->rank; d++)
+			strbuf_printf(b, "%s%s", d ? ", " : "",
+				      session_shown(s, dl_io_dim(io, d)->text));
+		strbuf_puts(b, "]");
+	}
+}
+
+const char *session_type(const Session *s, const dl_io *io)
+{
+	StrBuf b = {0};
+	const char *text;
+
+	put_type(s, &b, io);
+	text = arena_strdup(s->arena, strbuf_str(&b));
+	strbuf_free(&b);
+	return text;
+}
+
+static void describe_io(const Session *s, FILE *f, const char *what, const dl_io *io)
+{
+	fprintf(f, "%s %s: %s", what, session_shown(s, io->name), session_type(s, io));
 }
 
 void session_describe(const Session *s, FILE *f)
@@ -357,7 +419,7 @@ static int64_t dim_value(const Session *s, Ctx *ctx, const dl_dim *d, const int6
 /* Whether there is memory for V, asked before it is taken. */
 static bool room_for(const Session *s, const dl_io *io, const Array *v)
 {
-	double bytes = dtype_info[v->dtype].bits / 8.0;
+	double bytes = v->dtype == DT_STR ? sizeof(dl_str) : dtype_info[v->dtype].bits / 8.0;
 	StrBuf dims = {0};
 	void *p;
 
@@ -401,8 +463,8 @@ bool session_default(const Session *s, int32_t i, Array *v)
 
 	if (!(io->flags & DL_IO_DEFAULT))
 		return false;
-	*v = (Array){io->name, dtype_by_onnx(io->dtype), io->rank,
-		     NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL};
+	*v = array_make(io->name, dtype_by_onnx(io->dtype), io->rank,
+		     NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL);
 	for (int32_t d = 0; d < io->rank; d++)
 		v->dims[d] = dl_io_dim(io, d)->value;
 	return true;
@@ -420,8 +482,15 @@ Array *session_random(Session *s, const int64_t *sym_values)
 
 		if (session_default(s, i, &in[i]))
 			continue;
-		in[i] = (Array){io->name, dtype_by_onnx(io->dtype), io->rank,
-				NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL};
+		if (io->form != DL_TENSOR) {
+			ok = diag_error(s->diag, (DiagLoc){.file = s->path},
+					"input \"%s\" is no tensor but %s: no random one is made; "
+					"give it with --data or -i",
+					io->name, session_type(s, io));
+			continue;
+		}
+		in[i] = array_make(io->name, dtype_by_onnx(io->dtype), io->rank,
+				NEW_ARRAY(s->arena, io->rank + 1, int64_t), NULL);
 		for (int32_t d = 0; ok && d < io->rank; d++) {
 			in[i].dims[d] = dim_value(s, ctx, dl_io_dim(io, d), sym_values);
 			if (in[i].dims[d] < 0)

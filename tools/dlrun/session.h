@@ -18,6 +18,8 @@ typedef struct Session {
 	dl_model *model;
 	dl_context *context;
 	dl_tensor *in, *out;
+	dl_tensor *items; /* room for those of the inputs */
+	int64_t n_items;
 	int64_t **out_shape;
 	dl_load_options options; /* that it was loaded with */
 	const Array *given; /* the inputs of the first run, if there was one */
@@ -44,7 +46,7 @@ const char *session_device(const Session *s);
 dl_device_info session_gpu(const Session *s);
 /* Runs on in[n_in], in the order of the model. The API's status; text says more. */
 int session_run(Session *s, const Array *in);
-/* Output o of the last run. */
+/* Output o of the last run; items are in the arena. */
 Array session_output(const Session *s, int32_t o);
 /* All of them, in the arena. */
 Array *session_copy_outputs(const Session *s);
@@ -58,6 +60,8 @@ const char *session_shown(const Session *s, const char *text);
 
 /* What --describe prints. */
 void session_describe(const Session *s, FILE *f);
+/* The type of IO as a text: "f32[N, 64]", "seq(f32[?])". */
+const char *session_type(const Session *s, const dl_io *io);
 /* Input i of the model without data, where it has a default: a run then takes that; false: it has none. */
 bool session_default(const Session *s, int32_t i, Array *v);
 /* The symbols' values that dims of inputs IN are, -1 for others. */

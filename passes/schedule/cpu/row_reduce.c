@@ -199,7 +199,7 @@ static bool emit_taps(Row *r, Stmt *s, Buf *const *acc, Expr *at)
  * A float sum is rounded at every term. A long one is computed from the sums of blocks of SUM_BLOCK
  * terms, so that for terms of one sign the error grows with the number of blocks, not of terms.
  * Returns the iterator of which a block has *STEP points, with all points of the iterators inside
- * it; null if the sum is short.
+ * it; null if the sum is short, or of no terms.
  */
 enum { SUM_BLOCK = 512 };
 
@@ -209,7 +209,7 @@ static Iter *sum_blocks(const Stmt *s, int64_t *step)
 
 	if (s->red != MONOID_sum || !ctype_is_float(s->val[0]->ct))
 		return NULL;
-	for (int i = s->niters; i-- > s->nband; inner *= n)
+	for (int i = s->niters; i-- > s->nband && inner; inner *= n)
 		if (!dim_is_const(s->iter[i]->extent, &n) || n > SUM_BLOCK / inner) {
 			*step = SUM_BLOCK / inner;
 			return s->iter[i];

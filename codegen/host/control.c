@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints the control flow of exec: the brackets of ir/blocks.h become for and if. */
+#include "codegen/host/host_impl.h"
+#include "ir/blocks.h"
+
+#include <string.h>
+
+static const Stack *stack_of(const Host *h, const Value *all)
+{
+	const MemPlan *m = h->m->mem;
+	int i = 0;
+
+	while (m->stack.at[i].all != all)
+		i++;
+	return &m->stack.at[i];
+}
+
+/* Prints the nodes between the brackets OPEN and CLOSE, indented. */
+static void print_block(Host *h, int t, Node *open, const Node *close,
+			void (*at_end)(Host *h, const Node *close))
+{
+	StrBuf body = {0}, *b = h->b;
+
+	h->b = &body;
+	host_results_read(h, open);
+	host_nodes(h, t, open->next, close);
+	at_end(h, close);
+	h->b = b;
+	host_indent(b, &body);
+	strbuf_puts(b, "\t}");
+}
+
+/* The side of a When that CLOSE ends leaves its values. */
+static void print_side_end(Host *h, const Node *close)
+{
+	const bool first = close->op == OP_Else;
+	const Node *end = first ? block_close(close) : close;
+
+	for (int i = 0; i < end->nout; i++)
+		strbuf_printf(h->b, "\t%s = %s;\n", host_place(h, host_value_place(h, end->out[i])),
+			      host_place(h, host_value_place(
+						    h, node_in(end, i + (first ? 0 : end->nout)))));
+}
+
+/* Prints memory for a further turn of stack S; for all turns where the first is the last of the stack. */
+static void print_growth(Host *h, const Stack *s)
+{
+	const char *turn = host_turn(h, s->open), *each = host_dim(h, s->each);
+	Dim *trip = control_dim(s->open, "trip");
+	const int r = h->m->mem->value[s->all->id].at;
+
+	strbuf_printf(
+		h->b,
+		"\tif (!(region[%d] = dl_region_alloc(x, %d, dl_size(dl_mul(%s, %s)), dl_mul(%s, %s))))\n"
+		"\t\treturn x->status;\n",
+		r, r, s->reverse ? host_dim(h, trip) : arena_printf(h->m->arena, "%s + 1", turn),
+		each, turn, each);
+}
+
+/* Copies what a turn has written elsewhere, then lets the carried pointers move on. */
+static void print_turn_end(Host *h, const Node *close)
+{
+	const int carried = loop_carried(close);
+	const MemPlan *m = h->m->mem;
+
+	for (int i = carried; i < close->nout; i++) {
+		const Stack *s = stack_of(h, close->out[i]);
+
+		if (s->grows)
+			print_growth(h, s);
+		if (s->copied)
+			host_copy(h, host_stack(h, s), node_in(close, i));
+	}
+	for (int i = 0; i < carried; i++) {
+		const int at = host_value_place(h, close->out[i])->at;
+
+		if (!m->carry.at[at].copied)
+			continue;
+		host_next_region(h, at, type_bytes(h->m->ctx, node_in(close, i)->type));
+		host_copy(h, arena_printf(h->m->arena, "next[%d]", at), node_in(close, i));
+	}
+	for (int i = 0; i < carried; i++) {
+		const Place *p = host_value_place(h, close->out[i]);
+		const char *to = m->carry.at[p->at].pair[0].kind == PLACE_NONE
+					 ? host_place(h, host_value_place(h, node_in(close, i)))
+					 : arena_printf(h->m->arena, "next[%d]", p->at);
+
+		if (strcmp(to, host_place(h, p)) != 0)
+			strbuf_printf(h->b, "\tcarry[%d] = %s;\n", p->at, to);
+	}
+	for (int i = 0; i < carried; i++) {
+		const int at = host_value_place(h, close->out[i])->at;
+		const Place *pair = m->carry.at[at].pair;
+
+		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
+			strbuf_printf(h->b, "\tnext[%d] = next[%d] == %s ? %s : %s;\n", at, at,
+				      host_place(h, &pair[0]), host_place(h, &pair[1]),
+				      host_place(h, &pair[0]));
+	}
+}
+
+Node *host_loop(Host *h, int t, Node *open)
+{
+	Node *close = block_close(open);
+	const MemPlan *m = h->m->mem;
+	const char *turn = host_turn(h, open);
+	Dim *trip = control_dim(open, "trip");
+
+	for (int i = open->nout; i < close->nout; i++) {
+		const Place *p = host_value_place(h, close->out[i]);
+
+		if (p->kind == PLACE_OUTPUT)
+			host_output(h, p->at);
+		if (!stack_of(h, close->out[i])->grows)
+			host_region(h, p);
+	}
+	for (int i = 0; i < open->nout; i++) {
+		const int at = host_value_place(h, open->out[i])->at;
+		const Place *pair = m->carry.at[at].pair;
+
+		strbuf_printf(h->b, "\tcarry[%d] = %s;\n", at,
+			      host_place(h, host_value_place(h, node_in(open, i))));
+		if (pair[0].kind != PLACE_NONE && pair[0].kind != PLACE_REGION)
+			strbuf_printf(h->b, "\tnext[%d] = %s;\n", at, host_place(h, &pair[0]));
+	}
+	strbuf_printf(h->b, "\tfor (int64_t %s = 0; ", turn);
+	if (trip)
+		strbuf_printf(h->b, "%s < %s", turn, host_dim(h, trip));
+	strbuf_printf(h->b, "; %s++) {\n", turn);
+	print_block(h, t, open, close, print_turn_end);
+	strbuf_puts(h->b, "\n");
+	return close;
+}
+
+Node *host_condition(Host *h, int t, Node *when)
+{
+	Node *otherwise = block_close(when), *close = block_close(otherwise);
+
+	strbuf_printf(h->b, "\tif (%s) {\n", host_dim(h, control_dim(when, "value")));
+	print_block(h, t, when, otherwise, print_side_end);
+	strbuf_puts(h->b, " else {\n");
+	print_block(h, t, otherwise, close, print_side_end);
+	strbuf_puts(h->b, "\n");
+	return close;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the operators of the domain ai.onnx.ml. */
+#ifndef OPS_ML_H
+#define OPS_ML_H
+
+#include "ops/op.h"
+
+/* ---- ml.c ---- */
+
+/* The tensor of numbers that attribute NAME is, as doubles; null after a diagnostic. */
+double *ml_tensor(Infer *in, Node *n, const char *name, int *count);
+/* The numbers of the list NAME, or of the tensor NAME_as_tensor; none if N has neither. Null after a
+ * diagnostic. */
+double *ml_numbers(Infer *in, Node *n, const char *name, int *count);
+/* The list of floats NAME, of COUNT entries, as a constant [COUNT]; null after a diagnostic. */
+Value *ml_floats(Infer *in, Node *n, const char *name, int64_t count);
+/* COUNT numbers as a constant of type T and shape [COUNT]. */
+Value *ml_vector(Infer *in, Node *n, DType t, const double *v, int64_t count);
+
+/* Operand 0 as rows of features, [N, F] of T; a vector is one row. Null after a diagnostic. */
+Value *ml_rows(Infer *in, Node *n, DType t);
+/* f64 if operand 0 is of f64, else f32: what the operators compute in. Integers are converted. */
+DType ml_real(const Node *n);
+
+/* What scores become. The numbers are TreeEnsemble's. */
+typedef enum MlPost { ML_NONE, ML_SOFTMAX, ML_LOGISTIC, ML_SOFTMAX_ZERO, ML_PROBIT } MlPost;
+/* Attribute post_transform, a name. */
+bool ml_post_of(Infer *in, Node *n, MlPost *out);
+/* SCORES, [N, C], transformed. */
+Value *ml_post(Infer *in, Node *n, Value *scores, MlPost post);
+
+/* How many class labels N has, in attributes INTS or STRINGS; -1 after a diagnostic. */
+int ml_labels(Infer *in, Node *n, const char *ints, const char *strings);
+/* The labels of the classes that AT, [N] of i64, numbers. Null after a diagnostic. */
+Value *ml_label_of(Infer *in, Node *n, const char *ints, Value *at);
+/* The number of the highest score of each row of V, [N, C]. */
+Value *ml_best(Infer *in, Node *n, Value *v);
+
+/* 1 where the only column of V, [N, 1], is above THAN, else 0: [N] of i64. */
+Value *ml_above(Infer *in, Node *n, Value *v, double than);
+/* The scores [N, 2] of two classes from the score V of the second one, [N, 1]: that of the first one is 1 - v if V is a
+ * PROBABILITY, else -v. LOGISTIC is of v and -v. SOFTMAX and SOFTMAX_ZERO change nothing, as in ONNX Runtime. */
+Value *ml_two_scores(Infer *in, Node *n, Value *v, bool probability, MlPost post);
+
+/* ---- ml_trees.c ---- */
+
+/* For each element of X, of any shape, the entry of RESULTS that belongs to the first of the COUNT keys that it equals, or else
+ * the last one. NaN equals NaN. */
+Value *ml_lookup(Infer *in, Node *n, Value *x, const double *keys, int count, const Tensor *results);
+
+#endif

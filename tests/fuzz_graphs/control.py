@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How If, Loop and Scan are put into a random graph (see operators.py).
+"""How If, Loop and Scan are put into a random graph (see operators/).
 
 A body is grown as a graph is, by a Grower whose values are those of the graphs around it, which the body captures, and the body's
 inputs, which have the elements of the first turn. So a body is valid in its first turn; whether it is in all turns, the whole node
@@ -8,7 +8,7 @@ shows, which ONNX Runtime computes like any other."""
 import numpy as np
 from onnx import helper, numpy_helper
 
-from grow import CODES, FLOATS, SETS, TYPES, Case, Grower, Value, captured, one_node, session
+from grow import CODES, FLOATS, SETS, TYPES, Case, Grower, Value, captured, make_node, one_node, session
 from operators import ROWS, axis, row, scalar
 
 NESTING = 2                                                  # bodies in bodies
@@ -75,7 +75,7 @@ class Body(Grower):
                 for k, v in enumerate(results)]
         info = [[helper.make_tensor_value_info(v.name, CODES[v.type], d) for v, d in some]
                 for some in ([(v, [None] * v.rank) for v in self.arguments], zip(results, dims))]
-        nodes = [helper.make_node(op, ins, outs, name=f"n_{outs[0]}", **attributes) for op, ins, outs, attributes in case.nodes]
+        nodes = [make_node(op, ins, outs, attributes, f"n_{next(filter(None, outs))}") for op, ins, outs, attributes in case.nodes]
         return helper.make_graph(nodes, self.fresh("g"), *info, [numpy_helper.from_array(a, n) for n, a in case.constants.items()])
 
 

@@ -2,7 +2,7 @@
 """Random graphs of ONNX operators, grown node by node beside their values.
 
 A graph has symbolic dims and several data sets, which give the dims other sizes, 0 and 1 among them. Every value holds its elements
-for each data set: a node is proposed (operators.py, patterns.py), ONNX Runtime computes it, and it stays only if it is defined for all
+for each data set: a node is proposed (operators/, patterns.py), ONNX Runtime computes it, and it stays only if it is defined for all
 data sets, finite, and well-conditioned. So a graph is valid at all of its sizes by construction.
 
 Each value has a twin, computed like it but with every inexact input and result moved by one rounding error. How far the twin is from the value
@@ -22,6 +22,8 @@ from onnx.reference import ReferenceEvaluator
 
 OPSET = 26
 OLDER = 21                                   # of operators whose newest form ONNX Runtime lacks
+NEWEST = 28
+NEW = ("CausalConvWithState", "LinearAttention", "SwiGLU")      # of opsets that ONNX Runtime lacks
 SETS = 3                                     # data sets of a graph
 LARGEST, LARGER = 6000, 40000                # elements of a value; in one graph of ten, whose dims go beyond the blocks of schedules
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -58,12 +60,32 @@ class Value:
         return (all_.min(), all_.max()) if all_.size else (0.0, 0.0)
 
 
+def make_node(op, ins, outs, attributes, name=None):
+    """A node of OP, which may have its domain before its name."""
+    domain, _, op = op.rpartition(".")
+    node = helper.make_node(op, ins, outs, name=name, domain=domain, **{k: a for k, a in attributes.items() if a != []})
+    node.attribute.extend(helper.make_attribute(k, [], attr_type=onnx.AttributeProto.INTS) for k, a in attributes.items() if a == [])
+    return node
+
+
+def domains(ops, opset=OPSET):
+    """The imports of a model that has the operators OPS."""
+    others = sorted({op.rpartition(".")[0] for op in ops} - {""})
+    return [helper.make_opsetid("", NEWEST if any(op in NEW for op in ops) else opset)] + [helper.make_opsetid(d, 1) for d in others]
+
+
 def one_node(op, ins, outs, attributes, types, opset=OPSET):
-    """A model of one node. TYPES: element type and rank of each operand that is there."""
+    """A model of one node. TYPES: element type, and rank or sizes, of each operand that is there."""
+    info = [helper.make_tensor_value_info(n, CODES[t], [None] * dims if isinstance(dims, int) else dims) for n, (t, dims) in types.items()]
+    graph = helper.make_graph([make_node(op, ins, outs, attributes)], "g", info, [helper.make_empty_tensor_value_info(o) for o in outs if o])
+    return helper.make_model(graph, opset_imports=domains([op], opset), ir_version=10)
+
+
+def several(nodes, types, outs):
+    """A model of NODES, with the results OUTS. TYPES: as above."""
     info = [helper.make_tensor_value_info(n, CODES[t], [None] * rank) for n, (t, rank) in types.items()]
-    node = helper.make_node(op, ins, outs, **attributes)
-    graph = helper.make_graph([node], "g", info, [helper.make_empty_tensor_value_info(o) for o in outs])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    graph = helper.make_graph([make_node(*node) for node in nodes], "g", info, [helper.make_empty_tensor_value_info(o) for o in outs])
+    return helper.make_model(graph, opset_imports=domains([node[0] for node in nodes]), ir_version=10)
 
 
 def captured(attributes):
@@ -79,7 +101,7 @@ def captured(attributes):
 
 def reads(node):
     """The names that NODE reads: its operands, and what its bodies capture."""
-    return list(node[1]) + captured(node[3])
+    return [i for i in node[1] if i] + captured(node[3])
 
 
 def session(model):
@@ -92,31 +114,40 @@ def session(model):
     return lambda feed: made.run(names, {k: v for k, v in feed.items() if k in inputs})
 
 
+def evaluator(model):
+    """As session does, by ONNX's reference."""
+    made = ReferenceEvaluator(model)
+    return lambda feed: made.run(None, feed)
+
+
 def on_f32(op, ins, outs, attributes, types, floats):
     """The node on f32 in place of FLOATS."""
-    run = session(one_node(op, ins, outs, attributes, {n: ("float32" if t in floats else t, rank) for n, (t, rank) in types.items()}))
+    run = (evaluator if op in NEW else session)(
+        one_node(op, ins, outs, attributes, {n: ("float32" if t in floats else t, rank) for n, (t, rank) in types.items()}))
     return lambda feed: run({k: v.astype(np.float32) if v.dtype in [TYPES[f] for f in floats] else v for k, v in feed.items()})
 
 
 def widened(op, ins, outs, attributes, types):
-    """The node on f32 in place of 16-bit floats, its results rounded: as a node is defined that computes in f32."""
-    narrow = onnx.shape_inference.infer_shapes(one_node(op, ins, outs, attributes, types), strict_mode=True)
-    code = {o.name: o.type.tensor_type.elem_type for o in narrow.graph.output}
+    """The node on f32 in place of 16-bit floats, its results rounded: as a node is defined that computes in f32. Results that ONNX has no
+    types for, since it does not know the operator, are of the operands' 16-bit type."""
+    narrow = onnx.shape_inference.infer_shapes(one_node(op, ins, outs, attributes, types), strict_mode=op not in NEW)
+    here = next((CODES[t] for t, _ in types.values() if t in ("float16", "bfloat16")), TensorProto.FLOAT)
+    code = {o.name: o.type.tensor_type.elem_type or here for o in narrow.graph.output}
     attributes = {k: TensorProto.FLOAT if k == "to" and x in (TensorProto.FLOAT16, TensorProto.BFLOAT16) else x for k, x in attributes.items()}
-    run = on_f32(op, ins, outs, attributes, types, ("float16", "bfloat16"))
-    return lambda feed: [r.astype(helper.tensor_dtype_to_np_dtype(code[o])) if r.dtype == np.float32 else r for o, r in zip(outs, run(feed))]
+    run, given = on_f32(op, ins, outs, attributes, types, ("float16", "bfloat16")), [o for o in outs if o]
+    return lambda feed: [r.astype(helper.tensor_dtype_to_np_dtype(code[o])) if r.dtype == np.float32 else r for o, r in zip(given, run(feed))]
 
 
 def reference(op, ins, outs, attributes, types):
     """The node by ONNX's reference, which has faults and checks no operands: where ONNX Runtime takes the node on f32, both must agree."""
-    exact = ReferenceEvaluator(one_node(op, ins, outs, attributes, types))
+    exact = evaluator(one_node(op, ins, outs, attributes, types))
     try:
         other = on_f32(op, ins, outs, attributes, types, ("float64",))
     except Exception:
-        return lambda feed: exact.run(None, feed)
+        return exact
 
     def run(feed):
-        results = exact.run(None, feed)
+        results = exact(feed)
         for a, b in zip(results, other(feed)):
             if np.shape(a) != b.shape or np.abs(a - b).max(initial=0) > 1e-3 * np.abs(b).max(initial=0):
                 raise ValueError("ONNX's reference and ONNX Runtime differ")
@@ -130,6 +161,8 @@ def runner(op, ins, outs, attributes, types):
     model = one_node(op, ins, outs, attributes, types)
     if any(isinstance(a, onnx.GraphProto) for a in attributes.values()):
         return session(model)
+    if op in NEW:
+        return widened(op, ins, outs, attributes, types)
     lacks = any(t == "bfloat16" for t, _ in types.values()) or attributes.get("to") == TensorProto.BFLOAT16    # NumPy cannot exchange it
     for make in ([] if lacks else [lambda: session(model)]) + [
             lambda: widened(op, ins, outs, attributes, types), lambda: session(one_node(op, ins, outs, attributes, types, OLDER))]:
@@ -284,15 +317,26 @@ class Grower:
     # ---- Nodes ----
 
     def node(self, op, operands, results=1, exact=None, keep=True, run=None, mend=None, **attributes):
-        """The results of a node (one: not in a list), or None where it is not defined for these operands. EXACT: whether results are
-        exact if the operands are; None: never, where they are floats. RUN makes what computes the results, where ONNX Runtime cannot; MEND makes
-        right, result by result and data set by data set, what it computes, or gives None where nothing is right."""
+        """The results of a node (one: not in a list), or None where it is not defined for these operands. RESULTS: how many, or the
+        positions of those that are not omitted. EXACT: whether results are exact if the operands are; None: never, where they are floats.
+        RUN makes what computes the results, where ONNX Runtime cannot; MEND makes right, result by result and data set by data set, what it
+        computes, or gives None where nothing is right."""
         if any(o is None for o in operands if not isinstance(o, str)):
             return None
         ins = [o if isinstance(o, str) else o.name for o in operands]
         real = [o for o in operands if not isinstance(o, str)] + [self.all[name] for name in captured(attributes)]
-        outs = [self.fresh("v") for _ in range(results)]
+        shown = range(results) if isinstance(results, int) else results
+        outs = [self.fresh("v") if k in shown else "" for k in range(max(shown) + 1)]
         arrays = self.compute(op, ins, outs, attributes, real, run)
+        return self.add([(op, ins, outs, attributes)], [o for o in outs if o], arrays, bool(exact) and all(o.exact for o in real), real, keep, mend)
+
+    def group(self, nodes, real, outs, exact, run=None):
+        """The results OUTS of NODES together, of the operands REAL, between which values are not tensors of TYPES; as node gives them."""
+        arrays = self.compute("", [], outs, {}, real, run or (lambda: session(several(nodes, {o.name: (o.type, o.rank) for o in real}, outs))))
+        return self.add(nodes, outs, arrays, exact, real)
+
+    def add(self, nodes, outs, arrays, exact, real, keep=True, mend=None):
+        """The values OUTS that NODES compute, which are ARRAYS, or None."""
         if arrays is None:
             return None
         values = []
@@ -300,15 +344,15 @@ class Grower:
             both = [[mend(k, n, a[k]) if mend else a[k] for n, a in enumerate(some)] for some in arrays]
             if any(a is None for a in both[0]):
                 return None
-            v = self.judge(name, *both, bool(exact) and all(o.exact for o in real), real)
+            v = self.judge(name, *both, exact, real)
             if v is None:
                 return None
             values.append(v)
-        self.nodes.append((op, ins, outs, attributes))
+        self.nodes += nodes
         self.all.update((v.name, v) for v in values)
         if keep:
             self.values += values
-        return values[0] if results == 1 else values
+        return values[0] if len(values) == 1 else values
 
     @staticmethod
     def compute(op, ins, outs, attributes, real, run=None):
@@ -318,8 +362,7 @@ class Grower:
             # Of empty operands ONNX Runtime's Einsum and QuantizeLinear end with SIGFPE, its Gemm ignores beta, and its products of
             # integers are not written.
             if op in ("Einsum", "QuantizeLinear", "Gemm", "MatMulInteger", "QLinearMatMul") and any(a.size == 0 for o in real for a in o.arrays):
-                exact_run = ReferenceEvaluator(one_node(op, ins, outs, attributes, {o.name: (o.type, o.rank) for o in real}))
-                run = lambda feed: exact_run.run(None, feed)      # noqa: E731
+                run = evaluator(one_node(op, ins, outs, attributes, {o.name: (o.type, o.rank) for o in real}))
             exact = all(o.exact for o in real)
             arrays = [[np.asarray(a) for a in run({o.name: o.arrays[k] for o in real})] for k in range(SETS)]
             twins = arrays if exact else [[np.asarray(a) for a in run({o.name: o.twins[k] for o in real})] for k in range(SETS)]
@@ -402,6 +445,6 @@ class Case:
     def model(self):
         info = [helper.make_tensor_value_info(v.name, CODES[v.type], dims) for v, dims in self.inputs]
         outs = [helper.make_tensor_value_info(v.name, CODES[v.type], [f"o_{v.name}_{i}" for i in range(v.rank)]) for v in self.results]
-        nodes = [helper.make_node(op, ins, outs_, name=f"n_{outs_[0]}", **attributes) for op, ins, outs_, attributes in self.nodes]
+        nodes = [make_node(op, ins, outs_, attributes, f"n_{next(filter(None, outs_))}") for op, ins, outs_, attributes in self.nodes]
         graph = helper.make_graph(nodes, "g", info, outs, [numpy_helper.from_array(a, n) for n, a in self.constants.items()])
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+        return helper.make_model(graph, opset_imports=domains([node[0] for node in self.nodes]), ir_version=10)

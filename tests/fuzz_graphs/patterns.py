@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forms that exporters write and that passes look for, as they stand in graphs: functions from a Grower to a value, or None."""
 
+import ml_dtypes
 import numpy as np
+from onnx import helper
 
-from grow import FLOATS, SETS, TYPES
+from grow import CODES, FLOATS, SETS, TYPES, one_node, session
 from operators import image, scalar
 
 
@@ -177,4 +179,42 @@ def quantised(g):
     return through(y, g.const(np.float32(r.choice((0.25, 2, 8)))), zero)
 
 
-PATTERNS = (convolutions, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue, quantised)
+# Element types of few bits, and what a graph casts to them without saturation.
+SMALL = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3), "float8_e4m3fn": (-200, 200), "float8_e5m2": (-200, 200),
+         "float8_e4m3fnuz": (-200, 200), "float8_e5m2fnuz": (-200, 200), "float4_e2m1fn": (-6, 6)}
+
+
+def small_types(g):
+    """A value as elements of few bits, which are moved, and back. ONNX Runtime moves few of these types: the values of the type are moved.
+    No Concat is among the moves: the part of a byte that another part has written is kept by a load of the byte, and on GPUs the simulator
+    reports such loads of bytes of which nothing is written yet, whose bits do not matter."""
+    r, name = g.random, g.random.choice(list(SMALL))
+    v = g.within(g.pick(types=("float32", "float32", "float16"), rank=(1, 4), exact=True, least=1), *SMALL[name])
+    if v is None:
+        return None
+    type_ = np.dtype(getattr(ml_dtypes, name))
+    a, at = r.randrange(v.rank), g.const(np.array(r.choice(([0], [0, -1], [-1, 0, 0]))))
+    moves = [("Identity", [], {}), ("Transpose", [], {"perm": r.sample(range(v.rank), v.rank)}), ("Reshape", [g.const(np.array([-1]))], {}),
+             ("Gather", [at], {"axis": a}), ("Unsqueeze", [g.const(np.array([a]))], {}),
+             ("Slice", [g.const(np.array([1])), g.const(np.array([9])), g.const(np.array([a]))], {}),
+             ("Tile", [g.const(r.choices((1, 2), k=v.rank))], {}), ("Expand", [g.const(np.array([2] + [1] * v.rank))], {})]
+    op, operands, attributes = r.choice(moves)
+    names = [o.name for o in operands]
+    q, m, back = (g.fresh("q") for _ in range(3))
+    nodes = [("Cast", [v.name], [q], {"to": helper.np_dtype_to_tensor_dtype(type_)}), (op, [q] + names, [m], attributes),
+             ("Cast", [m], [back], {"to": CODES[v.type]})]
+    real = [v] + operands
+
+    def run():
+        types = {"q": ("float32", v.rank), **{o.name: (o.type, o.rank) for o in real[1:]}}
+        moved = session(one_node(op, ["q"] + names, ["m"], attributes, types))
+
+        def compute(feed):
+            x = feed[v.name].astype(np.float32)
+            x = (np.trunc(x) if "int" in name else x).astype(type_).astype(np.float32)
+            return [moved({**feed, "q": x})[0].astype(TYPES[v.type])]
+        return compute
+    return g.group(nodes, real, [back], True, run)
+
+
+PATTERNS = (small_types, convolutions, attention, spelled_norm, spelled_softmax, split_and_join, shape_glue, quantised)

@@ -9,7 +9,7 @@ def without(case, position):
     _, _, outs, _ = case.nodes[position]
     nodes = case.nodes[:position] + case.nodes[position + 1:]
     inputs = list(case.inputs)
-    for name in outs:
+    for name in filter(None, outs):
         v = case.by_name.get(name)
         if v is None:
             return None

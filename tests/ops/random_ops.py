@@ -547,11 +547,47 @@ def microsoft_blocks():
     microsoft("GatherBlockQuantized", inputs, dict(bits=bits, block_size=block), aux=(0, 2, 3)[:len(inputs) - 1])
 
 
+def old_operators():
+    """Operators of the standard's first opsets, which ONNX Runtime still has."""
+    x = real(pick.randint(1, 3), 3, pick.randint(4, 7), pick.randint(4, 7))
+    op = pick.choice(["Affine", "Scale", "ScaledTanh", "ParametricSoftplus", "Crop", "ImageScaler"])
+    scale = round(pick.uniform(-2, 2), 2)
+    attrs = {"Affine": dict(alpha=scale, beta=0.5), "Scale": dict(scale=scale), "ScaledTanh": dict(alpha=scale, beta=0.7),
+             "ParametricSoftplus": dict(alpha=scale, beta=-0.7), "ImageScaler": dict(scale=scale, bias=[0.1, -0.2, 0.3]),
+             "Crop": dict(border=some(4, 0, 2), **({"scale": some(2, 1, 2)} if coin() else {}))}
+    case(op, [x], attrs[op], opset=7)
+
+
+def inverses():
+    order = pick.randint(1, 6)
+    x = real(*some(pick.randint(0, 2), 1, 3), order, order)
+    microsoft("Inverse", [x + 3 * np.eye(order, dtype=np.float32)[rng.permutation(order)]], {})
+
+
+def grams():
+    """TfIdfVectorizer with pools of n-grams of one to three elements."""
+    tokens, longest = pick.randint(2, 4), pick.randint(1, 3)
+    pool, starts, count = [], [], 0
+    for length in range(1, longest + 1):
+        starts.append(len(pool))
+        every = np.stack(np.meshgrid(*[np.arange(tokens)] * length, indexing="ij"), -1).reshape(-1, length)
+        chosen = rng.permutation(every)[:pick.randint(1, len(every))]
+        pool += chosen.ravel().tolist()
+        count += len(chosen)
+    attrs = dict(mode=pick.choice(["TF", "IDF", "TFIDF"]), min_gram_length=pick.randint(1, longest), max_gram_length=longest,
+                 max_skip_count=pick.randint(0, 3), ngram_counts=starts, ngram_indexes=rng.permutation(count).tolist(), pool_int64s=pool)
+    if coin():
+        attrs["weights"] = [round(float(w), 2) for w in rng.uniform(0.1, 3, count)]
+    shape = [pick.randint(1, 3), pick.randint(1, 12)][0 if coin(0.7) else 1:]
+    case("TfIdfVectorizer", [whole(0, tokens, *shape, dtype=pick.choice([np.int32, np.int64]))], attrs)
+
+
 KINDS = [(reductions, 3), (empty_reductions, 1), (arg_reductions, 1), (prefixes, 1), (matrix_products, 2), (gemms, 1),
          (einsums, 2), (convolutions, 2), (transposed_convolutions, 3), (pools, 4), (global_pools, 1),
          (normalizations, 2), (softmaxes, 1), (resizes, 6), (quantisations, 4), (microsoft_activations, 1), (microsoft_normalizations, 2),
          (microsoft_products, 2), (microsoft_quantised, 4), (microsoft_integer_products, 2), (microsoft_quantisations, 1),
-         (microsoft_attentions, 4), (microsoft_grouped_attentions, 4), (microsoft_rotations, 1), (microsoft_blocks, 2)]
+         (microsoft_attentions, 4), (microsoft_grouped_attentions, 4), (microsoft_rotations, 1), (microsoft_blocks, 2),
+         (old_operators, 1), (inverses, 1), (grams, 1)]
 
 for kind, weight in KINDS:
     for _ in range(weight * COUNT):
